@@ -1,0 +1,532 @@
+/* api.h: the public interface. It comes first in infer.h; the manual below is the documentation.
+
+@MANUAL@
+*/
+#ifndef INFER_H
+#define INFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* 0xMMmmpp. Before 1.0 a minor version may change the interface; CHANGELOG.md opens with what broke. */
+#define INFER_VERSION 0x000100
+
+#ifndef INFER_API
+#  ifdef INFER_STATIC
+#    if defined(__GNUC__) || defined(__clang__)
+#      define INFER_API static __attribute__((unused))
+#    else
+#      define INFER_API static
+#    endif
+#  else
+#    define INFER_API extern
+#  endif
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- types ---------------------------------------------------------------------------------- */
+
+typedef struct infer_model infer_model;     /* an open file: immutable, may be shared by threads */
+typedef struct infer_context infer_context; /* threads, scratch and cache that sessions share */
+typedef struct infer_session infer_session; /* one timeline of tokens; belongs to one thread at a time */
+typedef struct infer_sampler infer_sampler; /* logits -> token; belongs to one thread at a time */
+typedef int32_t infer_token;                /* index into the vocabulary, 0 .. vocab-1 */
+
+/* What a call answers. Above 0: it stopped for a reason that is no error. Below 0: an error. */
+typedef enum infer_result {
+    INFER_OK = 0,
+    INFER_CANCELLED = 1,        /* infer_session_cancel or a callback asked to stop */
+    INFER_CONTEXT_FULL = 2,     /* the tokens do not fit; nothing was evaluated */
+    INFER_ERR_ARGUMENT = -1,    /* a bad argument: NULL, out of range, or objects that do not belong together */
+    INFER_ERR_MEMORY = -2,      /* an allocation failed, or max_memory would be passed */
+    INFER_ERR_IO = -3,          /* the file cannot be opened or read */
+    INFER_ERR_FORMAT = -4,      /* the file or the text is malformed */
+    INFER_ERR_UNSUPPORTED = -5, /* well formed, but this build cannot do it; the message names what is missing */
+    INFER_ERR_DEVICE = -6,      /* a GPU or its driver failed */
+    INFER_ERR_STATE = -7        /* the object is not in a state that allows the call */
+} infer_result;
+
+/* Filled by calls that take one (it may be NULL). On success code is INFER_OK and message is "". */
+typedef struct infer_error {
+    infer_result code;
+    char message[252]; /* UTF-8, one line, zero-terminated; names the key, tensor or argument */
+} infer_error;
+
+typedef enum infer_backend {
+    INFER_AUTO = 0,
+    INFER_CPU = 1,
+    INFER_CUDA = 2,
+    INFER_HIP = 3,
+    INFER_OPENCL = 4,
+    INFER_METAL = 5
+} infer_backend;
+
+/* CPU levels, as `infer devices` lists them. A level is the set of instructions up to and including the
+ * named ones; instructions that the CPU lacks are never used, whatever is asked. */
+typedef enum infer_cpu_level {
+    INFER_CPU_BEST = 0,
+    INFER_CPU_SCALAR = 1,
+    INFER_CPU_SSE41 = 2,
+    INFER_CPU_AVX2 = 3,
+    INFER_CPU_AVXVNNI = 4,
+    INFER_CPU_AVX512 = 5,
+    INFER_CPU_AVX512VNNI = 6,
+    INFER_CPU_AVX512BF16 = 7,
+    INFER_CPU_NEON = 8,
+    INFER_CPU_DOTPROD = 9,
+    INFER_CPU_I8MM = 10
+} infer_cpu_level;
+
+/* How keys and values are stored in the cache. */
+typedef enum infer_kv_type {
+    INFER_KV_DEFAULT = 0, /* F16 */
+    INFER_KV_F32 = 1,
+    INFER_KV_F16 = 2,
+    INFER_KV_BF16 = 3, /* not yet: INFER_ERR_UNSUPPORTED */
+    INFER_KV_Q8_0 = 4, /* not yet */
+    INFER_KV_Q4_0 = 5  /* not yet */
+} infer_kv_type;
+
+/* ---- callbacks ------------------------------------------------------------------------------ */
+
+/* Memory. Both functions or neither (then malloc and free). alloc returns memory aligned to `align` (a power
+ * of two, at most 64) or NULL; free gets the size that alloc was asked for. Called from the threads that
+ * call the library, never from the library's own. */
+typedef struct infer_allocator {
+    void *user;
+    void *(*alloc)(void *user, size_t size, size_t align);
+    void (*free)(void *user, void *p, size_t size);
+} infer_allocator;
+
+/* A file of the caller's. read copies n bytes at offset into dst and returns the number copied (less than n is
+ * an error). mapped, when not NULL, is the whole file in memory and read is not called. Calls come from one
+ * thread at a time for one model. */
+typedef struct infer_io {
+    void *user;
+    size_t (*read)(void *user, uint64_t offset, void *dst, size_t n);
+    uint64_t size; /* bytes */
+    const void *mapped;
+} infer_io;
+
+/* Compiled GPU kernels, kept by the caller between runs. key is a short printable string. Not used on CPU. */
+typedef struct infer_cache {
+    void *user;
+    size_t (*get)(void *user, const char *key, void *dst, size_t cap);
+    void (*put)(void *user, const char *key, const void *data, size_t n);
+} infer_cache;
+
+typedef void (*infer_log_fn)(void *user, int level, const char *message); /* level 1 error, 2 warning, 3 info, 4 debug */
+typedef int (*infer_progress_fn)(void *user, float done);                  /* done 0..1; non-zero = cancel */
+typedef int (*infer_text_fn)(void *user, const char *utf8, size_t n);      /* whole characters; non-zero = stop */
+typedef size_t (*infer_write_fn)(void *user, const void *data, size_t n);  /* returns bytes written */
+typedef size_t (*infer_read_fn)(void *user, void *data, size_t n);         /* returns bytes read */
+/* Run task(arg, i) for i in 0..n-1, in any order, on any threads, and return when all are done. */
+typedef void (*infer_parallel_fn)(void *user, int n, void (*task)(void *arg, int i), void *arg);
+/* One named step of the forward pass: x is rows x cols floats, valid during the call. layer is -1 outside layers. */
+typedef void (*infer_trace_fn)(void *user, int layer, const char *step, const float *x, size_t rows, size_t cols);
+
+/* ---- parameters: all zero means all defaults ------------------------------------------------ */
+
+typedef struct infer_model_params {
+    int32_t backend;           /* infer_backend */
+    int32_t device;            /* number that `infer devices` prints + 1; 0 = best */
+    int32_t gpu_layers;        /* 0 = as many as fit, -1 = none, n = n */
+    int32_t cpu_level;         /* infer_cpu_level: use no instructions beyond it */
+    int32_t exact;             /* 1 = decode weights exactly, activations in F32 everywhere: the definition */
+    int32_t no_mmap;           /* 1 = read the file into memory instead of mapping it */
+    int32_t vocab_only;        /* 1 = metadata, tensors by name and text only; sessions are refused */
+    int32_t allow_default_pre; /* 1 = a vocabulary without a known pre-tokenizer uses "default", with a warning */
+    const char *pre;           /* overrides tokenizer.ggml.pre; NULL = as the file says */
+    uint64_t max_memory;       /* bytes for weights, cache and scratch together; 0 = no limit */
+    infer_allocator allocator;
+    infer_cache cache;
+    infer_log_fn log;
+    void *log_user;
+    infer_progress_fn progress;
+    void *progress_user;
+    infer_parallel_fn parallel; /* NULL = the library's own threads */
+    void *parallel_user;
+} infer_model_params;
+
+typedef struct infer_context_params {
+    int32_t threads; /* 0 = number of cores, at most 64 */
+    int32_t batch;   /* most rows in one pass over the weights; 0 = 512 */
+    int32_t cells;   /* cache positions in all, handed out in pages of 16; 0 = the model's context, at most 4096 */
+    int32_t kv_type; /* infer_kv_type */
+    int32_t keep;    /* positions kept behind a sliding window so that rewinding is free; 0 = 64 */
+    int32_t sessions; /* most sessions at once, which sizes the cache of sliding-window layers; 0 = 1 for a
+                       * session's own context, else as many as cells allow */
+    int32_t profile; /* 1 = time every operation for infer_session_profile; costs a few percent */
+} infer_context_params;
+
+typedef struct infer_session_params {
+    int32_t context;          /* most positions; 0 = the model's, at most 4096 (and the shared context's cells) */
+    infer_context_params own; /* for infer_session_create, which makes a context for this session alone;
+                               * own.cells 0 = as many as `context` */
+    infer_progress_fn progress; /* called between passes of a long eval; non-zero cancels */
+    void *progress_user;
+    infer_trace_fn trace; /* NULL = none; slow, for debugging */
+    void *trace_user;
+} infer_session_params;
+
+/* Which results an eval keeps. */
+enum {
+    INFER_OUT_NONE = 0,  /* no logits */
+    INFER_OUT_LAST = 1,  /* logits of the last token */
+    INFER_OUT_ALL = 2,   /* logits of every token: n x vocab floats are kept until the next eval */
+    INFER_OUT_HIDDEN = 4 /* or'ed: also the final hidden states (after the last norm) of the same tokens;
+                          * INFER_OUT_HIDDEN alone keeps every token's hidden state and no logits */
+};
+
+/* One session's share of a pass: n tokens, or n rows of embeddings (n x width floats), one of the two. */
+typedef struct infer_step {
+    infer_session *session;
+    const infer_token *tokens;
+    const float *embeddings;
+    int32_t n;
+    int32_t outputs; /* INFER_OUT_* */
+} infer_step;
+
+/* ---- information ---------------------------------------------------------------------------- */
+
+typedef struct infer_model_info {
+    const char *arch;  /* general.architecture */
+    const char *name;  /* general.name or "" */
+    const char *quant; /* storage type that holds most weights, e.g. "Q4_K" */
+    uint64_t parameters, file_bytes;
+    int32_t vocab, context, layers, width; /* 0 where the file does not say */
+    int32_t computes;       /* 1 = sessions can be created; 0 = metadata, tensors and text only */
+    int32_t embedding_only; /* 1 = the model has no logits */
+} infer_model_info;
+
+/* Bytes that a model and a context need; device counts what lies on a GPU. */
+typedef struct infer_memory {
+    uint64_t weights; /* bytes of tensors: mapped file pages, or memory when they were read */
+    uint64_t cache;   /* keys and values */
+    uint64_t scratch; /* activations, tables, vocabulary: everything else */
+    uint64_t device;
+} infer_memory;
+
+typedef struct infer_stats {
+    uint64_t prompt_tokens, new_tokens; /* tokens evaluated in steps of more than one token / of one token */
+    uint64_t reevaluated;               /* tokens computed again because a rewind went behind the kept window */
+    double prompt_seconds, new_seconds;
+    uint64_t bytes_up, bytes_down, launches, syncs; /* device traffic of the last eval; 0 on CPU */
+    uint64_t weight_bytes;                          /* bytes of weights that one token reads */
+} infer_stats;
+
+typedef struct infer_profile_row {
+    const char *op; /* name of the operation */
+    uint64_t calls, bytes; /* bytes of weights and cache read */
+    double seconds;
+} infer_profile_row;
+
+typedef struct infer_device_info {
+    int32_t backend, device, unified, usable;
+    char name[120];
+    uint64_t total, free; /* bytes of memory */
+    char why_not[120];    /* when not usable */
+} infer_device_info;
+
+typedef struct infer_type_info {
+    int32_t id;               /* the number in the file */
+    const char *name;         /* "Q4_K" */
+    int32_t values, bytes;    /* per block */
+    int32_t storable;         /* 0 = used for activations only */
+} infer_type_info;
+
+typedef struct infer_tensor_info {
+    const char *name;
+    int32_t type;      /* see infer_type_name */
+    int32_t n_dims;    /* 1 .. 4 */
+    uint64_t dims[4];  /* dims[0] is the length of a row; unused ones are 1 */
+    uint64_t rows;     /* dims[1] * dims[2] * dims[3] */
+    uint64_t offset;   /* in its file, from the start */
+    uint64_t bytes;
+} infer_tensor_info;
+
+/* A metadata value. Strings and arrays point into the model and live as long as it does. */
+enum { INFER_META_UINT = 1, INFER_META_INT, INFER_META_FLOAT, INFER_META_BOOL, INFER_META_STRING, INFER_META_ARRAY };
+typedef struct infer_meta {
+    int32_t kind;    /* INFER_META_* */
+    int32_t element; /* of an array: the kind of its elements, else 0 */
+    int32_t type;    /* GGUF value type 0..12 (of the elements for an array) */
+    uint64_t n;      /* length in bytes of a string, in elements of an array */
+    uint64_t u;      /* UINT and BOOL */
+    int64_t i;       /* INT */
+    double f;        /* FLOAT; for UINT, INT and BOOL the same number */
+    const char *s;   /* STRING: n bytes, NOT zero-terminated, not checked to be UTF-8 */
+} infer_meta;
+
+/* ---- the library ---------------------------------------------------------------------------- */
+
+/* The version that the implementation was built from (INFER_VERSION). */
+INFER_API uint32_t infer_version(void);
+/* One line: version, compiler, what was left out, CPU features found. Static storage. */
+INFER_API const char *infer_build_info(void);
+/* "ok", "cancelled", ... Never NULL. */
+INFER_API const char *infer_result_string(infer_result r);
+/* Devices that this machine offers: the CPU first, then GPUs. */
+INFER_API int32_t infer_device_count(void);
+/* Describes device `index` (0 .. count-1). INFER_ERR_ARGUMENT when out of range. */
+INFER_API infer_result infer_device_get(int32_t index, infer_device_info *out);
+/* Name of a CPU level ("avx2"), NULL when there is none; usable (may be NULL) tells whether this CPU has it. */
+INFER_API const char *infer_cpu_level_name(int32_t level, int32_t *usable);
+/* Name of the index-th architecture that sessions can be created for, NULL past the end. */
+INFER_API const char *infer_arch_name(int32_t index);
+/* What proves it: the reference files its results are tested against. NULL past the end. */
+INFER_API const char *infer_arch_reference(int32_t index);
+/* Name of a storage type by its id ("Q4_K"), NULL when there is none. */
+INFER_API const char *infer_type_name(int32_t id);
+/* The index-th storage type that this build reads. INFER_ERR_ARGUMENT past the end. */
+INFER_API infer_result infer_type_get(int32_t index, infer_type_info *out);
+
+/* ---- models --------------------------------------------------------------------------------- */
+
+/* Open a GGUF file (UTF-8 path, on Windows too). Of split files name the first; the others are found beside it.
+ * Weights are mapped and stay in the file. A file of any architecture opens; infer_model_info.computes tells
+ * whether sessions can be created. On error *out is NULL. Close with infer_model_close.
+ * Errors: IO, FORMAT (names key or tensor and offset), MEMORY, UNSUPPORTED, ARGUMENT. */
+#define infer_model_open(out, path, params, err) infer_model_open_v(out, path, params, err, INFER_VERSION)
+/* The same from a file in memory. The buffer stays the caller's and must outlive the model; it is copied when it
+ * is not aligned to 32 bytes. */
+#define infer_model_open_memory(out, data, size, params, err) \
+    infer_model_open_memory_v(out, data, size, params, err, INFER_VERSION)
+/* The same from callbacks: n_io files (1, or the parts of a split model in order). io is copied. Tensors are read
+ * into memory unless io->mapped is set. */
+#define infer_model_open_io(out, io, n_io, params, err) infer_model_open_io_v(out, io, n_io, params, err, INFER_VERSION)
+
+INFER_API infer_result infer_model_open_v(infer_model **out, const char *path, const infer_model_params *params,
+                                          infer_error *err, uint32_t version);
+INFER_API infer_result infer_model_open_memory_v(infer_model **out, const void *data, size_t size,
+                                                 const infer_model_params *params, infer_error *err, uint32_t version);
+INFER_API infer_result infer_model_open_io_v(infer_model **out, const infer_io *io, int32_t n_io,
+                                             const infer_model_params *params, infer_error *err, uint32_t version);
+/* Close a model. NULL is accepted. INFER_ERR_STATE, and the model stays open, while it has contexts, sessions or
+ * samplers. */
+INFER_API infer_result infer_model_close(infer_model *model);
+INFER_API infer_result infer_model_get_info(const infer_model *model, infer_model_info *out);
+/* Why sessions cannot be created, "" when they can. Lives as long as the model. */
+INFER_API const char *infer_model_why_not(const infer_model *model);
+/* The resolved layers as readable pseudo-code. Returns the full length in *len; writes at most cap bytes with a
+ * terminating zero. out may be NULL when cap is 0. */
+INFER_API infer_result infer_model_describe(const infer_model *model, char *out, size_t cap, size_t *len);
+/* What sessions of this model will need, before any is created. params NULL = defaults. */
+INFER_API infer_result infer_model_memory(const infer_model *model, const infer_context_params *params,
+                                          infer_memory *out, infer_error *err);
+/* The same for a file that is not open: reads its header only. */
+INFER_API infer_result infer_model_memory_path(const char *path, const infer_model_params *model_params,
+                                               const infer_context_params *params, infer_memory *out, infer_error *err);
+
+/* ---- metadata and tensors ------------------------------------------------------------------- */
+
+INFER_API int32_t infer_meta_count(const infer_model *model);
+/* The index-th key, zero-terminated, in file order; NULL when out of range. */
+INFER_API const char *infer_meta_key(const infer_model *model, int32_t index);
+/* The value of a key. INFER_ERR_ARGUMENT when there is none (out->kind is 0). */
+INFER_API infer_result infer_meta_value(const infer_model *model, const char *key, infer_meta *out);
+/* Element `index` of an array value. INFER_ERR_ARGUMENT when the key is no array or the index out of range. */
+INFER_API infer_result infer_meta_element(const infer_model *model, const char *key, uint64_t index, infer_meta *out);
+INFER_API int32_t infer_tensor_count(const infer_model *model);
+INFER_API infer_result infer_tensor_get(const infer_model *model, int32_t index, infer_tensor_info *out);
+/* Look up by name; INFER_ERR_ARGUMENT when there is none. */
+INFER_API infer_result infer_tensor_find(const infer_model *model, const char *name, infer_tensor_info *out);
+/* n_rows rows of dims[0] float32 from row `row` on, decoded from whatever type they are stored in. dst holds
+ * n_rows * dims[0] floats. Errors: ARGUMENT (no such tensor or rows), IO. */
+INFER_API infer_result infer_tensor_read(const infer_model *model, const char *name, uint64_t row, uint64_t n_rows,
+                                         float *dst, infer_error *err);
+
+/* ---- text ----------------------------------------------------------------------------------- */
+
+enum {
+    INFER_TEXT_ADD_SPECIAL = 1,   /* add BOS / EOS as the vocabulary asks */
+    INFER_TEXT_PARSE_SPECIAL = 2, /* turn the text of control tokens into those tokens: never for untrusted text */
+    INFER_TEXT_SPECIAL = 3,       /* both */
+    INFER_TEXT_WRITE_SPECIAL = 4  /* infer_detokenize: write the text of control tokens out too */
+};
+/* Text (UTF-8, n bytes; invalid bytes are kept as bytes or replaced as the vocabulary can) to ids. *count is the
+ * full number; at most cap are written. out may be NULL when cap is 0. It is no error when count > cap. */
+INFER_API infer_result infer_tokenize(const infer_model *model, const char *text, size_t n, int32_t flags,
+                                      infer_token *out, size_t cap, size_t *count, infer_error *err);
+/* Ids to text, byte exact. *len is the full length in bytes, at most cap are written, no zero is added. */
+INFER_API infer_result infer_detokenize(const infer_model *model, const infer_token *tokens, size_t n, int32_t flags,
+                                        char *out, size_t cap, size_t *len, infer_error *err);
+/* The bytes that one token stands for inside a text (may be part of a character). Control tokens give their text. */
+INFER_API infer_result infer_token_text(const infer_model *model, infer_token token, char *out, size_t cap, size_t *len);
+enum {
+    INFER_TOKEN_NORMAL = 1, INFER_TOKEN_UNKNOWN = 2, INFER_TOKEN_CONTROL = 4, INFER_TOKEN_USER = 8,
+    INFER_TOKEN_UNUSED = 16, INFER_TOKEN_BYTE = 32, INFER_TOKEN_END = 64 /* ends a reply */
+};
+/* INFER_TOKEN_* of a token, 0 when it is out of range. */
+INFER_API int32_t infer_token_flags(const infer_model *model, infer_token token);
+enum { INFER_SPECIAL_BOS, INFER_SPECIAL_EOS, INFER_SPECIAL_EOT, INFER_SPECIAL_UNK, INFER_SPECIAL_SEP, INFER_SPECIAL_PAD,
+       INFER_SPECIAL_MASK, INFER_SPECIAL_FIM_PRE, INFER_SPECIAL_FIM_SUF, INFER_SPECIAL_FIM_MID, INFER_SPECIAL_COUNT };
+/* The id of a special token, -1 when the vocabulary has none. */
+INFER_API infer_token infer_token_special(const infer_model *model, int32_t which);
+/* Length of the longest prefix of s that does not end inside a UTF-8 character: what may be shown of a stream.
+ * Invalid bytes count as whole characters. */
+INFER_API size_t infer_utf8_whole(const char *s, size_t n);
+
+/* ---- contexts and sessions ------------------------------------------------------------------ */
+
+/* What several sessions share: threads, scratch, cache pages. One eval runs in a context at a time. */
+INFER_API infer_result infer_context_create(infer_context **out, infer_model *model, const infer_context_params *params,
+                                            infer_error *err);
+/* NULL is accepted. INFER_ERR_STATE while it has sessions. */
+INFER_API infer_result infer_context_destroy(infer_context *context);
+/* Memory it holds, the model's weights included. */
+INFER_API infer_result infer_context_memory(const infer_context *context, infer_memory *out);
+
+/* A session with a context of its own. */
+INFER_API infer_result infer_session_create(infer_session **out, infer_model *model, const infer_session_params *params,
+                                            infer_error *err);
+/* A session in a shared context (params->own is ignored). */
+INFER_API infer_result infer_session_create_in(infer_session **out, infer_context *context,
+                                               const infer_session_params *params, infer_error *err);
+INFER_API void infer_session_destroy(infer_session *session);
+
+/* Append n tokens; logits of the last one are kept. The same as one step with INFER_OUT_LAST.
+ * INFER_CONTEXT_FULL: they do not fit and nothing was evaluated. INFER_CANCELLED or an error: the session
+ * stands where it stood. */
+INFER_API infer_result infer_session_eval(infer_session *session, const infer_token *tokens, int32_t n);
+/* Steps of several sessions of one context, any number of tokens each, together: all or nothing. A session may
+ * occur once. err may be NULL; every session of the call remembers the error too (infer_session_error). */
+INFER_API infer_result infer_eval(infer_context *context, const infer_step *steps, int32_t n_steps, infer_error *err);
+/* Results of the last eval: row counts the tokens of the session's step from 0, or from the end with -1, -2, ...
+ * NULL when that row was not asked for. vocab floats; the caller may change them until the next eval. */
+INFER_API float *infer_session_logits(infer_session *session, int32_t row);
+/* Final hidden state, width floats; NULL when that row was not asked for. */
+INFER_API const float *infer_session_hidden(infer_session *session, int32_t row);
+typedef struct infer_top {
+    infer_token token;
+    float logit;
+    float logprob; /* natural log of the softmax over the whole vocabulary */
+} infer_top;
+/* The k most likely tokens of a row, best first (lower id first among equals). */
+INFER_API infer_result infer_session_top(infer_session *session, int32_t row, int32_t k, infer_top *out);
+/* One vector for the tokens of the last step, which must have kept hidden states of all of them: pooled as the
+ * model says (mean, first, last), scaled to length 1. out holds width floats. */
+INFER_API infer_result infer_session_embedding(infer_session *session, float *out, infer_error *err);
+
+/* Make the session hold exactly these tokens: keeps the common prefix, evaluates the rest, leaves the logits of the
+ * last. *kept (may be NULL) is the length of the prefix that was reused. */
+INFER_API infer_result infer_session_sync(infer_session *session, const infer_token *tokens, int32_t n, int32_t *kept);
+/* Go back to the first n tokens. Never fails for 0 <= n <= position; where a sliding window has dropped what is
+ * needed, the next eval computes it again (stats.reevaluated). Logits are dropped. */
+INFER_API infer_result infer_session_rewind(infer_session *session, int32_t n);
+/* A second session at the same position, sharing cache pages until one of them writes. */
+INFER_API infer_result infer_session_fork(infer_session **out, infer_session *session, infer_error *err);
+/* Write the session (tokens and cache) as bytes; load it into a session of the same model and kv_type. A session
+ * that could not be loaded is unchanged. Loaded bytes are not trusted. */
+INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn write, void *user);
+INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn read, void *user);
+/* Tokens so far / most tokens possible. */
+INFER_API int32_t infer_session_position(const infer_session *session);
+INFER_API int32_t infer_session_context(const infer_session *session);
+/* The tokens so far (position of them; -1 where embeddings were given). Valid until the session changes. */
+INFER_API const infer_token *infer_session_tokens(const infer_session *session);
+/* Stop a running eval or generate of this session soon; from any thread. If none runs, the next one stops. */
+INFER_API void infer_session_cancel(infer_session *session);
+/* The last error of this session; never NULL. */
+INFER_API const infer_error *infer_session_error(const infer_session *session);
+INFER_API infer_result infer_session_stats(const infer_session *session, infer_stats *out);
+/* Time per operation since the context was made; needs context_params.profile. *count is the full number. */
+INFER_API infer_result infer_session_profile(const infer_session *session, infer_profile_row *out, int32_t cap,
+                                             int32_t *count);
+
+/* ---- sampling ------------------------------------------------------------------------------- */
+
+/* A candidate during sampling. */
+typedef struct infer_candidate {
+    infer_token token;
+    float logit;
+    float p; /* probability after the last stage that computed it */
+} infer_candidate;
+/* A caller's own stage: change, reorder or shorten the n candidates; return how many remain (1..n), 0 to fail. */
+typedef int32_t (*infer_stage_fn)(void *user, infer_candidate *candidates, int32_t n);
+
+/* Stages of a sampler, run in the order given. Unless noted, a parameter of 0 switches the stage off. */
+typedef enum infer_stage_kind {
+    INFER_STAGE_GREEDY = 1,      /* keep the most likely candidate (lowest id among equals) */
+    INFER_STAGE_TEMPERATURE = 2, /* p[0] = temperature: logits / p[0]; 0 or less = greedy */
+    INFER_STAGE_TOP_K = 3,       /* p[0] = k: the k most likely */
+    INFER_STAGE_TOP_P = 4,       /* p[0] = p in 0..1: the smallest set of probability >= p; 1 = off */
+    INFER_STAGE_MIN_P = 5,       /* p[0] = share of the best one's probability */
+    INFER_STAGE_PENALTY = 6,     /* p[0] = last n tokens looked at (-1 = all that were accepted), p[1] = repeat (1 = off;
+                                  * positive logits are divided, others multiplied), p[2] = frequency, p[3] = presence */
+    INFER_STAGE_CUSTOM = 7       /* fn(user, ...) */
+    /* 8.. : stages to come */
+} infer_stage_kind;
+typedef struct infer_stage {
+    int32_t kind; /* infer_stage_kind */
+    float p[4];
+    int32_t n;        /* reserved for stages to come */
+    const char *text; /* reserved for stages to come */
+    infer_stage_fn fn;
+    void *user;
+} infer_stage;
+
+/* After the stages a token is drawn from the softmax of the remaining logits with the sampler's own generator: the
+ * same seed and logits give the same tokens on every platform. stages NULL (with n_stages 0) = the usual chain: penalty
+ * (64, 1, 0, 0), top-k 40, top-p 0.95, min-p 0.05, temperature 0.8, where the file's general.sampling.* keys replace
+ * these figures. model may be NULL: then the file's figures are not used. stages are copied (text too). */
+INFER_API infer_result infer_sampler_create(infer_sampler **out, infer_model *model, const infer_stage *stages,
+                                            int32_t n_stages, uint64_t seed, infer_error *err);
+INFER_API void infer_sampler_destroy(infer_sampler *sampler);
+/* Back to the seed, and no accepted tokens. */
+INFER_API void infer_sampler_reset(infer_sampler *sampler);
+/* Tell it a token that was used (for penalties). infer_session_sample does this itself. INFER_ERR_MEMORY. */
+INFER_API infer_result infer_sampler_accept(infer_sampler *sampler, infer_token token);
+/* Choose among n logits (not changed). NaN or no finite logit is INFER_ERR_STATE. */
+INFER_API infer_result infer_sampler_sample(infer_sampler *sampler, const float *logits, int32_t n, infer_token *token,
+                                            infer_error *err);
+/* Choose from a row of the last eval's logits, and accept the token. sampler NULL = greedy. */
+INFER_API infer_result infer_session_sample(infer_session *session, infer_sampler *sampler, int32_t row,
+                                            infer_token *token);
+
+/* ---- the short way -------------------------------------------------------------------------- */
+
+enum { INFER_FULL_STOP = 0, INFER_FULL_SLIDE = 1 };
+enum {
+    INFER_STOP_LIMIT = 1,  /* max_tokens */
+    INFER_STOP_TOKEN = 2,  /* an end-of-generation token: stop_token */
+    INFER_STOP_STRING = 3, /* a stop string: stop_string is its index */
+    INFER_STOP_FULL = 4,   /* the context is full */
+    INFER_STOP_CALLBACK = 5,
+    INFER_STOP_CANCELLED = 6
+};
+typedef struct infer_generate_params {
+    int32_t max_tokens;      /* 0 = until something else stops it */
+    const char *const *stop; /* n_stop strings that end the text; never shown, not even in part */
+    int32_t n_stop;
+    int32_t logprobs;   /* k > 0: `tokens` gets the k most likely of every step */
+    int32_t on_full;    /* INFER_FULL_*; SLIDE keeps the first keep_first tokens and drops half of the rest */
+    int32_t keep_first;
+    int32_t ignore_end; /* 1 = end-of-generation tokens do not stop it */
+    int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted */
+    infer_text_fn text; /* gets the text as it comes, whole characters only */
+    void *user;
+    /* Called for every generated token with the logprobs most likely ones (n_top = 0 when not asked for); non-zero = stop. */
+    int (*token)(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top);
+} infer_generate_params;
+typedef struct infer_generate_info {
+    int32_t stop_reason; /* INFER_STOP_* */
+    int32_t stop_token;  /* the token that stopped it, or -1 */
+    int32_t stop_string; /* index into stop, or -1 */
+    int32_t prompt_tokens, new_tokens;
+    uint64_t bytes; /* of text */
+} infer_generate_info;
+/* Continue the session with `prompt` (UTF-8; NULL or "" = continue from where it stands; BOS is added at position 0 where
+ * the vocabulary asks) and generate. sampler NULL = greedy; params NULL = defaults; info may be NULL. Reaching a limit
+ * is INFER_OK; INFER_CANCELLED and errors leave the session at the last token that was evaluated.
+ * INFER_ERR_ARGUMENT: nothing to continue from (empty prompt, no BOS, position 0). */
+INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,
+                                      const infer_generate_params *params, infer_generate_info *info);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* INFER_H */

@@ -1,0 +1,212 @@
+/* base.h: the interface of the lowest layer: compiler and CPU detection, memory, errors, log, OS, threads.
+ *
+ * Owns:  everything that depends on the compiler or the operating system.
+ * Rules: os.c is the only file with OS calls. Nothing here knows files, tensors or models.
+ *        No mutable globals except behind infer__once. No abort, exit or printf anywhere.
+ * Start: infer__error (how calls fail), infer__alloc (how memory is counted), infer__parallel (how work is split).
+ */
+#ifndef INFER__BASE_H
+#define INFER__BASE_H
+
+#include "../api.h"
+#include <stdarg.h>
+#include <string.h>
+
+/* ---- compiler, CPU, OS ------------------------------------------------------------------------ */
+
+#if defined(__x86_64__) || defined(_M_X64) || defined(__i386__) || defined(_M_IX86)
+#  define INFER__X86 1
+#elif defined(__aarch64__) || defined(_M_ARM64)
+#  define INFER__ARM64 1
+#endif
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#  define INFER__BIG_ENDIAN 1
+#else
+#  define INFER__BIG_ENDIAN 0
+#endif
+
+#if defined(_WIN32)
+#  define INFER__WINDOWS 1
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#  define INFER__INLINE static inline __attribute__((always_inline, unused))
+#  define INFER__TARGET(t) __attribute__((target(t)))
+#  define INFER__PRINTF(f, a) __attribute__((format(printf, f, a)))
+#  define INFER__UNUSED __attribute__((unused))
+#  define INFER__RESTRICT __restrict__
+#elif defined(_MSC_VER)
+#  define INFER__INLINE static __forceinline
+#  define INFER__TARGET(t)
+#  define INFER__PRINTF(f, a)
+#  define INFER__UNUSED
+#  define INFER__RESTRICT __restrict
+#else
+#  define INFER__INLINE static inline
+#  define INFER__TARGET(t)
+#  define INFER__PRINTF(f, a)
+#  define INFER__UNUSED
+#  define INFER__RESTRICT
+#endif
+
+/* A programming error inside the library: checked in tests (INFER_ASSERT defined by the test build), absent for users. */
+#ifdef INFER_ASSERT
+#  define INFER__ASSERT(x) INFER_ASSERT(x)
+#else
+#  define INFER__ASSERT(x) ((void)0)
+#endif
+
+#define INFER__COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define INFER__MIN(a, b) ((a) < (b) ? (a) : (b))
+#define INFER__MAX(a, b) ((a) > (b) ? (a) : (b))
+#define INFER__ALIGN 64 /* of every allocation: a cache line, and one AVX-512 register */
+
+/* Overflow-checked sizes: return 1 and set *out, or return 0. */
+INFER__INLINE int infer__mul_ok(uint64_t a, uint64_t b, uint64_t *out) {
+    if (a != 0 && b > UINT64_MAX / a) return 0;
+    *out = a * b;
+    return 1;
+}
+INFER__INLINE int infer__add_ok(uint64_t a, uint64_t b, uint64_t *out) {
+    if (b > UINT64_MAX - a) return 0;
+    *out = a + b;
+    return 1;
+}
+
+/* Unaligned little-endian loads: files are little-endian and blocks lie at any address. */
+INFER__INLINE uint16_t infer__load_u16(const void *p) {
+    const uint8_t *b = (const uint8_t *)p;
+    return (uint16_t)(b[0] | b[1] << 8);
+}
+INFER__INLINE uint32_t infer__load_u32(const void *p) {
+    const uint8_t *b = (const uint8_t *)p;
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+INFER__INLINE uint64_t infer__load_u64(const void *p) {
+    return (uint64_t)infer__load_u32(p) | (uint64_t)infer__load_u32((const uint8_t *)p + 4) << 32;
+}
+INFER__INLINE float infer__bits_f32(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
+INFER__INLINE uint32_t infer__f32_bits(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
+INFER__INLINE float infer__load_f32(const void *p) { return infer__bits_f32(infer__load_u32(p)); }
+
+/* IEEE half -> float, exact, all inputs (subnormals, infinities, NaN). Works under -ffast-math: integers only,
+ * but for one exact multiplication. Method: shift exponent and mantissa into place, rebias by 2^112. */
+INFER__INLINE float infer__f16_f32(uint16_t h) {
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, em = (uint32_t)(h & 0x7fffu) << 13;
+    if (em >= 0x0f800000u) return infer__bits_f32(sign | (em + 0x70000000u)); /* inf, NaN */
+    return infer__bits_f32(sign | infer__f32_bits(infer__bits_f32(em) * infer__bits_f32(0x77800000u)));
+}
+/* float -> half, round to nearest even, overflow to infinity, NaN kept. */
+static uint16_t infer__f32_f16(float f);
+INFER__INLINE float infer__bf16_f32(uint16_t h) { return infer__bits_f32((uint32_t)h << 16); }
+/* float -> bfloat16, round to nearest even, NaN kept quiet. */
+INFER__INLINE uint16_t infer__f32_bf16(float f) {
+    uint32_t u = infer__f32_bits(f);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 64);
+    return (uint16_t)((u + (0x7fffu + (u >> 16 & 1))) >> 16);
+}
+/* 1 when f is neither infinite nor NaN; by bits, so that -ffast-math cannot remove it. */
+INFER__INLINE int infer__finite(float f) { return (infer__f32_bits(f) & 0x7f800000u) != 0x7f800000u; }
+
+/* ---- atomics ---------------------------------------------------------------------------------- */
+/* Sequentially consistent on 32 and 64 bits; plain accesses with INFER_NO_THREADS. Defined in os.c. */
+typedef struct infer__atomic { volatile int64_t v; } infer__atomic;
+static int64_t infer__atomic_add(infer__atomic *a, int64_t n); /* returns the value before */
+static int64_t infer__atomic_get(const infer__atomic *a);
+static void infer__atomic_set(infer__atomic *a, int64_t n);
+
+/* ---- report.c: errors and log ------------------------------------------------------------------ */
+
+typedef struct infer__report {
+    infer_log_fn log; /* may be NULL */
+    void *user;
+} infer__report;
+
+/* Fill *err (may be NULL) and return code, so that `return infer__error(err, INFER_ERR_FORMAT, "...", ...)`
+ * is the usual way to fail. Long messages are cut at a whole UTF-8 character; control bytes become '?'. */
+static infer_result infer__error(infer_error *err, infer_result code, const char *format, ...) INFER__PRINTF(3, 4);
+/* *err = no error. */
+static void infer__error_clear(infer_error *err);
+static void infer__log(const infer__report *r, int level, const char *format, ...) INFER__PRINTF(3, 4);
+
+/* ---- mem.c: counted, limited memory ------------------------------------------------------------ */
+
+/* One per model; contexts and sessions use the model's. Counts live bytes against the limit. Thread safe as far
+ * as the user's allocator is. */
+typedef struct infer__mem {
+    infer_allocator a; /* resolved: never NULL functions */
+    uint64_t limit;    /* 0 = none */
+    infer__atomic used; /* bytes allocated, plus what infer__mem_reserve counted */
+} infer__mem;
+
+static void infer__mem_init(infer__mem *m, const infer_allocator *a, uint64_t limit);
+/* size bytes aligned to INFER__ALIGN, NOT zeroed; NULL when out of memory, past the limit, or size is 0. */
+static void *infer__alloc(infer__mem *m, uint64_t size);
+/* n * size bytes, zeroed; NULL on overflow too. */
+static void *infer__calloc(infer__mem *m, uint64_t n, uint64_t size);
+/* Resize to n * size keeping the content (p may be NULL); NULL leaves p as it was. */
+static void *infer__realloc(infer__mem *m, void *p, uint64_t n, uint64_t size);
+/* NULL is accepted; the size is remembered with the block. */
+static void infer__free(infer__mem *m, void *p);
+/* Count n bytes that are not allocated here (mapped files) against the limit: 1, or 0 when it would be passed. */
+static int infer__mem_reserve(infer__mem *m, uint64_t n);
+static void infer__mem_release(infer__mem *m, uint64_t n);
+
+/* Many small things that are freed together. Zero-initialise with mem set. */
+typedef struct infer__arena {
+    infer__mem *mem;
+    void *blocks; /* singly linked */
+    size_t at, cap;
+} infer__arena;
+/* size bytes aligned to 16, zeroed; NULL when out of memory. */
+static void *infer__arena_alloc(infer__arena *a, uint64_t size);
+static char *infer__arena_text(infer__arena *a, const char *s, size_t n); /* a zero-terminated copy */
+static void infer__arena_free(infer__arena *a);
+
+/* ---- os.c: the only OS calls ------------------------------------------------------------------- */
+
+static double infer__seconds(void); /* monotonic */
+static int infer__cores(void);      /* >= 1 */
+
+/* A file for reading. Paths are UTF-8. Directories are refused. */
+typedef struct infer__file {
+    intptr_t handle; /* 0 = closed */
+    uint64_t size;
+    void *map; /* whole file, or NULL */
+    intptr_t map_handle;
+} infer__file;
+static infer_result infer__file_open(infer__file *f, const char *path, int want_map, infer_error *err);
+static size_t infer__file_read(infer__file *f, uint64_t offset, void *dst, size_t n); /* bytes read; thread safe */
+static void infer__file_close(infer__file *f);
+
+typedef struct infer__mutex infer__mutex; /* opaque: os.c */
+typedef struct infer__thread infer__thread;
+typedef void (*infer__thread_fn)(void *arg);
+
+/* Run fn once in the process, whatever the number of callers and threads. */
+typedef struct infer__once { infer__atomic state; } infer__once;
+static void infer__call_once(infer__once *o, void (*fn)(void));
+
+/* dlopen and friends: NULL when there is no such library or symbol, or with INFER_NO_RUNTIME_LINKING. */
+static void *infer__lib_open(const char *name);
+static void *infer__lib_symbol(void *lib, const char *name);
+static void infer__lib_close(void *lib);
+
+/* ---- pool.c: parallel_for ---------------------------------------------------------------------- */
+
+typedef struct infer__pool infer__pool;
+/* fn(arg, task, worker): task in 0..n_tasks-1, each exactly once; worker in 0..threads-1 names scratch that no
+ * other running task uses. */
+typedef void (*infer__task_fn)(void *arg, int task, int worker);
+/* threads >= 1 including the caller's; host != NULL uses the host's parallel_for instead of own threads.
+ * Starting fewer threads than asked is not an error (the pool runs with those it has). */
+static infer_result infer__pool_create(infer__pool **out, infer__mem *mem, int threads, infer_parallel_fn host,
+                                       void *host_user, infer_error *err);
+static void infer__pool_destroy(infer__pool *p);
+static int infer__pool_threads(const infer__pool *p);
+/* Run all tasks and return. Results must not depend on which worker runs a task: every sum has a fixed order. Runs
+ * inline when n_tasks is 1. p NULL = inline. */
+static void infer__parallel(infer__pool *p, int n_tasks, infer__task_fn fn, void *arg);
+
+#endif

@@ -1,0 +1,1 @@
+/* epilogue.h: ends what prologue.h began. */

@@ -1,0 +1,1 @@
+/* prologue.h: what must come before any system header, and the diagnostics of the implementation. */

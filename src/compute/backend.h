@@ -1,0 +1,256 @@
+/* backend.h: the op vtable: what a forward pass is made of, whatever runs it.
+ *
+ * Owns:  infer__ctx (one pass: values per token, sticky error, kernels), tensors, weights, op arguments, infer__ops.
+ * Rules: an op never returns an error; it calls infer__fail and later ops do nothing (the caller checks once, after).
+ *        Nothing allocates during a pass. Arguments are fixed for a shape; what changes per token (ids, positions, page
+ *        tables) lies in infer__pass, one buffer written once per pass, so that a recorded graph stays valid.
+ *        Knows no layers, architectures or files.
+ * Sums:  every sum has a fixed order that depends on neither threads nor batch: dot products walk K in INFER__LANES
+ *        accumulators (lane = k % INFER__LANES, lanes added pairwise at the end: infer__sum_lanes), attention walks
+ *        keys in chunks of INFER__KV_CHUNK positions counted from position 0.
+ */
+#ifndef INFER__BACKEND_H
+#define INFER__BACKEND_H
+
+#include "../base/base.h"
+#include "../quant/quant_types.h"
+
+enum {
+    INFER__LANES = 16,    /* accumulators of a dot product: one AVX-512 register, two AVX2, four NEON */
+    INFER__PAGE = 16,     /* positions in a cache page */
+    INFER__KV_CHUNK = 64, /* positions per step of online softmax: a multiple of INFER__PAGE */
+    INFER__MAX_DIM = 1 << 24, /* of a row: keeps int32 products of indices in range where they are small */
+    INFER__MAX_HEAD_DIM = 1024, /* so that one head's accumulators fit on a worker's scratch */
+    INFER__CACHE_GROUPS = 2 /* 0: layers that keep everything, 1: sliding-window layers */
+};
+
+typedef struct infer__ctx infer__ctx;
+typedef struct infer__ops infer__ops;
+
+/* Memory of a backend. */
+typedef struct infer__buf {
+    void *host;      /* CPU: the memory; a device that shares memory may set it too */
+    uint64_t handle; /* device: the driver's handle */
+    uint64_t bytes;
+} infer__buf;
+
+/* Activations: rows x cols float32, rows `stride` floats apart. A view into a buffer; made by the forward pass. */
+typedef struct infer__tensor {
+    infer__buf *buf;
+    uint64_t offset; /* bytes */
+    int32_t rows, cols, stride;
+} infer__tensor;
+
+/* A matrix of the file (or a slice of its rows): rows x cols values of one storage type, y = W x gives `rows` values.
+ * data points into the mapped file on the CPU. */
+typedef struct infer__weight {
+    const infer__quant *type; /* NULL = absent */
+    const void *data;
+    infer__buf *buf;          /* on a device; offset in bytes */
+    uint64_t offset;
+    int32_t rows, cols;
+    uint64_t row_bytes;
+    const char *name;
+} infer__weight;
+
+/* Values per token of one pass, one block of int32 that a device gets in one upload. All pointers point into `block`. */
+typedef struct infer__pass {
+    int32_t n_rows, n_out, n_seq;
+    int32_t *block;
+    int64_t block_len;
+    int32_t *ids;  /* n_rows: token, or -1 when the row's embedding was given */
+    int32_t *pos;  /* n_rows: position in its sequence */
+    int32_t *seq;  /* n_rows: 0..n_seq-1 */
+    int32_t *out;  /* n_out: rows whose results are wanted, ascending */
+    int32_t *extended; /* n_seq: 1 = the long RoPE frequencies (longrope) */
+    int32_t *pages[INFER__CACHE_GROUPS]; /* n_seq x max_pages: page of positions [i*PAGE, (i+1)*PAGE), -1 = none */
+    int32_t max_pages;
+} infer__pass;
+
+/* Keys or values of one layer: pages of [n_head][INFER__PAGE][dim] values. */
+typedef struct infer__kv_buf {
+    infer__buf buf;
+    int32_t type; /* infer_kv_type, resolved: never DEFAULT */
+} infer__kv_buf;
+/* Elements before (page, head, pos % PAGE) in a cache buffer. */
+INFER__INLINE uint64_t infer__kv_index(int32_t page, int32_t head, int32_t slot, int32_t n_head, int32_t dim) {
+    return (((uint64_t)page * (uint64_t)n_head + (uint64_t)head) * INFER__PAGE + (uint64_t)slot) * (uint64_t)dim;
+}
+
+/* ---- op arguments ------------------------------------------------------------------------------ */
+
+/* y[i] = table[ids[i]] * scale (+ positions[pos[i]]); rows whose id is -1 are left as they are, but for the addition. */
+typedef struct infer__embed_args {
+    infer__tensor y;
+    const infer__weight *table, *positions; /* positions may be NULL */
+    float scale;
+} infer__embed_args;
+
+/* y = rows of x named by pass->out */
+typedef struct infer__get_rows_args { infer__tensor x, y; } infer__get_rows_args;
+
+enum { INFER__NORM_RMS, INFER__NORM_LAYER };
+/* Each group of cols/n_groups values is normalised: RMS: x / sqrt(mean(x^2) + eps); LAYER: (x - mean) / sqrt(var + eps);
+ * then * weight + bias. n_groups > 1: heads; weight and bias have cols/n_groups values (shared) or cols (one set per
+ * head). weight, bias may be NULL. x and y may be the same. */
+typedef struct infer__norm_args {
+    infer__tensor x, y;
+    const infer__weight *weight, *bias;
+    int32_t kind, n_groups;
+    float eps;
+} infer__norm_args;
+
+/* y[j] = x * w[j]^T (+ b[j]), j < n_w: up to three weights sharing an input, so that it is prepared once.
+ * x is n x cols, w is rows x cols, y is n x rows. */
+typedef struct infer__matmul_args {
+    infer__tensor x;
+    int32_t n_w;
+    const infer__weight *w[3], *b[3]; /* b[j] may be NULL */
+    infer__tensor y[3];
+} infer__matmul_args;
+
+enum { INFER__ROPE_NONE, INFER__ROPE_PAIRS, INFER__ROPE_HALVES };
+/* Rotate the first n_rot values of every head of x (rows x n_head*dim), by angle pos * freq[i], i < n_rot/2; PAIRS turns
+ * (2i, 2i+1), HALVES (i, i + n_rot/2); cos and sin are multiplied by `scale` (YaRN's magnitude). freq holds two sets of
+ * n_rot/2 float32: normal and extended (see infer__pass). Source: RoFormer, arXiv 2104.09864. */
+typedef struct infer__rope_args {
+    infer__tensor x;
+    int32_t n_head, dim, n_rot, kind;
+    const infer__buf *freq;
+    float scale;
+} infer__rope_args;
+
+/* Store rows of k and v (rows x n_head*dim) into the cache pages of their positions. */
+typedef struct infer__kv_store_args {
+    infer__tensor k, v;
+    infer__kv_buf *k_cache, *v_cache;
+    int32_t group, n_head, dim_k, dim_v;
+} infer__kv_store_args;
+
+/* For every row and head: softmax(softcap(scale * temp(pos) * q.k) + slope * (kpos - pos)) v over positions
+ * max(0, pos - window + 1) .. pos of the row's sequence. Head h reads K/V head h / (n_head / n_head_kv).
+ * softcap(x) = cap * tanh(x / cap), 0 = none. slopes from max_bias (ALiBi, arXiv 2108.12409), 0 = none.
+ * temp(pos) = log(floor((pos + temp_offset) / temp_floor) + 1) * temp_scale + 1, temp_scale 0 = none. */
+typedef struct infer__attention_args {
+    infer__tensor q, y; /* rows x n_head*dim_k, rows x n_head*dim_v */
+    const infer__kv_buf *k_cache, *v_cache;
+    int32_t group, n_head, n_head_kv, dim_k, dim_v, window; /* window 0 = none */
+    float scale, softcap, max_bias, temp_scale, temp_floor, temp_offset;
+} infer__attention_args;
+
+enum { INFER__ACT_SILU, INFER__ACT_GELU_TANH, INFER__ACT_GELU_ERF, INFER__ACT_RELU, INFER__ACT_RELU2 };
+/* y = act(x) (* up when up.buf is set) (/ divide[col] when divide is set). y may be x. */
+typedef struct infer__act_args {
+    infer__tensor x, up, y;
+    const infer__weight *divide;
+    int32_t kind;
+} infer__act_args;
+
+typedef struct infer__add_args { infer__tensor x, y; float scale; } infer__add_args;    /* y += x * scale */
+/* y = cap * tanh(x * scale / cap) (cap 0 = none), then clamped to [-clamp, clamp] (0 = none), in place */
+typedef struct infer__map_args { infer__tensor x; float scale, cap, clamp; } infer__map_args;
+typedef struct infer__copy_args { infer__tensor x, y; } infer__copy_args;
+
+/* Router: scores = softmax over experts of x (rows x n_expert logits); the n_used best per row (lower index among equals),
+ * their weights divided by their sum when normalise, times scale. ids and weights are rows x n_used, ids stored as
+ * float32 bit patterns of int32 in a tensor of the same shape. */
+typedef struct infer__moe_route_args {
+    infer__tensor x, ids, weights;
+    int32_t n_expert, n_used, normalise;
+    float scale;
+} infer__moe_route_args;
+/* Experts: w holds n_expert matrices of `rows` rows each, one after the other (w->rows = n_expert * rows).
+ * x_rows_used 0: x has one row per token, y[t*n_used + j] = W[ids[t][j]] x[t]; 1: x has a row per (token, expert).
+ * With `weights` (down projection) the n_used results are summed in order j = 0.. into y[t] = sum_j weights[t][j] * ... */
+typedef struct infer__moe_matmul_args {
+    infer__tensor x, y, ids, weights; /* weights.buf NULL = none */
+    const infer__weight *w;
+    int32_t rows, n_used, per_expert_x;
+} infer__moe_matmul_args;
+
+/* ---- the vtable --------------------------------------------------------------------------------- */
+
+struct infer__ops {
+    const char *name;
+    void (*embed)(infer__ctx *c, const infer__embed_args *a);
+    void (*get_rows)(infer__ctx *c, const infer__get_rows_args *a);
+    void (*norm)(infer__ctx *c, const infer__norm_args *a);
+    void (*matmul)(infer__ctx *c, const infer__matmul_args *a);
+    void (*rope)(infer__ctx *c, const infer__rope_args *a);
+    void (*kv_store)(infer__ctx *c, const infer__kv_store_args *a);
+    void (*attention)(infer__ctx *c, const infer__attention_args *a);
+    void (*act)(infer__ctx *c, const infer__act_args *a);
+    void (*add)(infer__ctx *c, const infer__add_args *a);
+    void (*map)(infer__ctx *c, const infer__map_args *a);
+    void (*copy)(infer__ctx *c, const infer__copy_args *a);
+    void (*moe_route)(infer__ctx *c, const infer__moe_route_args *a);   /* NULL = layers with experts run elsewhere */
+    void (*moe_matmul)(infer__ctx *c, const infer__moe_matmul_args *a);
+    /* Memory of the device. alloc returns 0 when there is none left. */
+    int (*alloc)(infer__ctx *c, infer__buf *b, uint64_t bytes);
+    void (*release)(infer__ctx *c, infer__buf *b);
+    void (*upload)(infer__ctx *c, infer__buf *b, uint64_t offset, const void *src, uint64_t bytes);
+    void (*download)(infer__ctx *c, const infer__buf *b, uint64_t offset, void *dst, uint64_t bytes);
+    /* Scratch of `workers` workers for rows of at most max_cols values: called once, when the context is made. */
+    int (*prepare)(infer__ctx *c, int32_t max_cols);
+    void (*finish)(infer__ctx *c);
+};
+
+/* ---- isa.c: CPU features are a mask, not a ladder ------------------------------------------------- */
+
+enum { /* infer__cpu bits */
+    INFER__CPU_SSE41 = 1, INFER__CPU_AVX2 = 2 /* with FMA and F16C */, INFER__CPU_AVXVNNI = 4,
+    INFER__CPU_AVX512 = 8 /* F BW DQ VL */, INFER__CPU_AVX512VNNI = 16, INFER__CPU_AVX512BF16 = 32,
+    INFER__CPU_NEON = 64, INFER__CPU_DOTPROD = 128, INFER__CPU_I8MM = 256
+};
+static uint32_t infer__cpu_found(void); /* what CPUID and XCR0 (HWCAP on ARM) offer, narrowed by INFER_CPU_LEVEL */
+/* found & what the level allows (infer_cpu_level). */
+static uint32_t infer__cpu_mask(int32_t level);
+
+/* Float kernels: one body in cpu_ops.h, one set of wrappers per level. The first row whose `need` is covered is used.
+ * All compute the same sums in the same order; they differ by fused multiply-add only. */
+typedef struct infer__kernels {
+    const char *name;
+    uint32_t need;
+    /* y[j] = dot of w with x + j*stride, j < n (any n >= 1), each in INFER__LANES lanes */
+    void (*dot)(const float *w, const float *x, int64_t stride, int32_t n, int64_t k, float *y);
+    void (*axpy)(float *y, const float *x, float a, int64_t n);  /* y += a * x */
+    void (*scale)(float *y, float a, int64_t n);
+    void (*mul)(float *y, const float *x, int64_t n);            /* y *= x */
+    float (*sum)(const float *x, int64_t n);
+    float (*sum_sq_diff)(const float *x, float mean, int64_t n); /* sum (x - mean)^2 */
+    void (*act)(float *y, const float *x, int32_t kind, int64_t n);
+} infer__kernels;
+static const infer__kernels *infer__kernels_find(uint32_t cpu);
+
+/* ---- the context of a pass ------------------------------------------------------------------------- */
+
+enum { INFER__PROFILE_OPS = 16 };
+typedef struct infer__profile { const char *op; uint64_t calls, bytes; double seconds; } infer__profile;
+
+struct infer__ctx {
+    const infer__ops *ops;
+    const infer__kernels *kernels;
+    infer__mem *mem;
+    infer__pool *pool;
+    infer__pass pass;
+    infer_error error;            /* sticky: the first failure of this pass */
+    const infer__atomic *cancel;  /* not NULL: non-zero ends the pass at the next op */
+    int32_t exact;
+    int32_t profiling;
+    infer__profile profile[INFER__PROFILE_OPS];
+    float *scratch;               /* CPU: workers x scratch_len floats */
+    int64_t scratch_len;
+    uint64_t bytes_up, bytes_down, launches, syncs; /* of the last eval */
+};
+
+/* Remember the first error. */
+static void infer__fail(infer__ctx *c, infer_result code, const char *format, ...) INFER__PRINTF(3, 4);
+/* 1 when nothing has failed. */
+INFER__INLINE int infer__ok(const infer__ctx *c) { return c->error.code == INFER_OK; }
+/* CPU address of row r. */
+INFER__INLINE float *infer__row(const infer__tensor *t, int32_t r) {
+    return (float *)((char *)t->buf->host + t->offset) + (int64_t)r * t->stride;
+}
+
+static const infer__ops infer__cpu_ops; /* cpu_backend.c; tentative so that tests can name it */
+#endif

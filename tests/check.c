@@ -1,0 +1,57 @@
+/* check.c: runs the test suites. `check [FILTER]` runs tests whose name contains FILTER.
+ * The library is included, so that tests reach its internals: the parts in src/ or, with CHECK_INFER_H, infer.h.
+ * One suite alone: -DCHECK_FILE='"test_gguf.c"' -DCHECK_SUITE=suite_gguf (and -DCHECK_PARTS='"parts.c"'). */
+#define INFER_ASSERT(x) ((x) ? (void)0 : check_assert(__FILE__, __LINE__, #x))
+static void check_assert(const char *file, int line, const char *what);
+#if defined(CHECK_PARTS)
+#  include CHECK_PARTS
+#elif defined(CHECK_INFER_H)
+#  define INFER_IMPLEMENTATION
+#  include "../infer.h"
+#else
+#  include "../src/infer_all.c"
+#endif
+#include "check.h"
+static void check_assert(const char *file, int line, const char *what) { check_note(file, line, what); }
+
+#ifdef CHECK_FILE
+#  include CHECK_FILE
+#else
+#  include "test_base.c"
+#  include "test_gguf.c"
+#  include "test_quant.c"
+#  include "test_unicode.c"
+#  include "test_tokenizer.c"
+#  include "test_sampler.c"
+#  include "test_ops.c"
+#  include "test_arch.c"
+#  include "test_cache.c"
+#  include "test_session.c"
+#  include "test_api.c"
+#  include "test_generate.c"
+#  include "test_oom.c"
+#  include "test_broken.c"
+#endif
+
+int main(int argc, char **argv) {
+    check_filter = argc > 1 ? argv[1] : NULL;
+#ifdef CHECK_FILE
+    CHECK_SUITE();
+#else
+    suite_base();
+    suite_gguf();
+    suite_quant();
+    suite_unicode();
+    suite_tokenizer();
+    suite_sampler();
+    suite_ops();
+    suite_arch();
+    suite_cache();
+    suite_session();
+    suite_api();
+    suite_generate();
+    suite_oom();
+    suite_broken();
+#endif
+    return check_finish();
+}

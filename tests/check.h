@@ -1,0 +1,120 @@
+/* check.h: a small test harness. A test is a void function; RUN(fn) runs it; CHECK(x) counts failures. */
+#ifndef CHECK_H
+#define CHECK_H
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *check_filter;          /* substring of test names to run */
+static const char *check_test = "";       /* the running test */
+static const char *check_detail = "";     /* what it is looking at: a file, a size */
+static int check_passed, check_failed, check_skipped, check_bad, check_skip;
+static char check_skips[64][160];
+
+static void check_note(const char *file, int line, const char *what) {
+    if (check_bad++ < 10) fprintf(stderr, "%s:%d: %s [%s]: failed: %s\n", file, line, check_test, check_detail, what);
+}
+#define CHECK(x) ((x) ? (void)0 : check_note(__FILE__, __LINE__, #x))
+#define CHECK_STR(a, b) check_str(__FILE__, __LINE__, (a), (b))
+static void check_str(const char *file, int line, const char *a, const char *b) {
+    char m[700];
+    if (strcmp(a, b) == 0) return;
+    snprintf(m, sizeof m, "got \"%.300s\" want \"%.300s\"", a, b);
+    check_note(file, line, m);
+}
+/* The message of an infer_error must contain `part`. */
+#define CHECK_HAS(text, part) check_has(__FILE__, __LINE__, (text), (part))
+static void check_has(const char *file, int line, const char *text, const char *part) {
+    char m[700];
+    if (strstr(text, part)) return;
+    snprintf(m, sizeof m, "\"%.300s\" should contain \"%.200s\"", text, part);
+    check_note(file, line, m);
+}
+/* Normalised mean squared error: sum (a-b)^2 / sum b^2; huge when a has NaN. */
+static double check_nmse(const float *a, const float *b, size_t n) {
+    double e = 0, s = 0;
+    size_t i;
+    for (i = 0; i < n; i++) { double d = (double)a[i] - b[i]; e += d * d; s += (double)b[i] * b[i]; }
+    if (!(e < 1e300)) return 1e300;
+    return s > 0 ? e / s : e;
+}
+/* Mark the running test as skipped (then return from it). With INFER_TEST_NO_SKIP=1 a skip is a failure, unless its
+ * reason starts with "cpu:" (an instruction set this CPU lacks) or "ptxas:". */
+static void check_skip_test(const char *why) {
+    const char *no = getenv("INFER_TEST_NO_SKIP");
+    if (no && no[0] == '1' && strncmp(why, "cpu:", 4) != 0 && strncmp(why, "ptxas:", 6) != 0) {
+        check_note(__FILE__, __LINE__, why);
+        return;
+    }
+    check_skip = 1;
+    if (check_skipped < 64) snprintf(check_skips[check_skipped], sizeof check_skips[0], "%s: %s", check_test, why);
+}
+#define SKIP(why) do { check_skip_test(why); return; } while (0)
+
+static void check_run(const char *name, void (*fn)(void)) {
+    if (check_filter && !strstr(name, check_filter)) return;
+    check_test = name; check_detail = ""; check_bad = 0; check_skip = 0;
+    fn();
+    if (check_bad) { check_failed++; fprintf(stderr, "FAILED %s (%d checks)\n", name, check_bad); }
+    else if (check_skip) check_skipped++;
+    else check_passed++;
+}
+#define RUN(fn) check_run(#fn, fn)
+
+/* Paths: tests/data/NAME, and $INFER_TEST_DATA/NAME (NULL without it). Up to 8 results live at once. */
+static const char *check_path(const char *dir, const char *name) {
+    static char buf[8][1024];
+    static int at;
+    at = (at + 1) & 7;
+    snprintf(buf[at], sizeof buf[0], "%s/%s", dir, name);
+    return buf[at];
+}
+static const char *check_data(const char *name) {
+    const char *d = getenv("INFER_TEST_LOCAL");
+    return check_path(d ? d : "tests/data", name);
+}
+static const char *check_reference(const char *name) {
+    const char *d = getenv("INFER_TEST_DATA");
+    return d && *d ? check_path(d, name) : NULL;
+}
+/* A whole file; NULL when it cannot be read. Zero-terminated; free() it. */
+static char *check_read(const char *path, size_t *n) {
+    FILE *f = fopen(path, "rb");
+    char *p = NULL;
+    long size;
+    if (!f) return NULL;
+    fseek(f, 0, SEEK_END);
+    size = ftell(f);
+    fseek(f, 0, SEEK_SET);
+    if (size >= 0 && (p = (char *)malloc((size_t)size + 1)) != NULL) {
+        if (fread(p, 1, (size_t)size, f) != (size_t)size) { free(p); p = NULL; }
+        else { p[size] = 0; if (n) *n = (size_t)size; }
+    }
+    fclose(f);
+    return p;
+}
+
+/* An allocator that counts and that fails on call number check_fail_at (from 1; 0 = never). */
+static long check_allocs, check_live, check_fail_at;
+static void *check_alloc(void *user, size_t size, size_t align) {
+    void *p = NULL;
+    (void)user;
+    if (++check_allocs == check_fail_at) return NULL;
+    p = aligned_alloc(align < 16 ? 16 : align, (size + align + 63) / 64 * 64);
+    if (p) check_live++;
+    return p;
+}
+static void check_free(void *user, void *p, size_t size) {
+    (void)user; (void)size;
+    check_live--;
+    free(p);
+}
+
+static int check_finish(void) {
+    int i;
+    for (i = 0; i < check_skipped && i < 64; i++) printf("skipped %s\n", check_skips[i]);
+    printf("%d passed, %d failed, %d skipped\n", check_passed, check_failed, check_skipped);
+    return check_failed != 0;
+}
+#endif
