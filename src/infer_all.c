@@ -9,6 +9,7 @@
 
 /* base: compiler, memory, errors, operating system, threads */
 #include "base/base.h"
+#include "base/half.c"             /* float -> half */
 #include "base/report.c"           /* errors and log */
 #include "base/os.c"               /* the only OS calls */
 #include "base/mem.c"              /* counted memory, arenas */
@@ -56,6 +57,8 @@
 #include "model/hparams.c"         /* metadata keys -> hparams and layers */
 #include "model/rope.c"            /* RoPE frequencies and their scalings */
 #include "model/weights.c"         /* WEIGHT_SLOTS: tensors -> layers */
+#include "model/model.c"           /* opening: the steps above in order */
+#include "model/plan.c"            /* sizes of a context */
 #include "model/cache.c"           /* pages of keys and values */
 #include "model/mix_attention.c"
 #include "model/ffn.c"             /* dense and experts */

@@ -26,14 +26,48 @@
 #  define INFER__BIG_ENDIAN 0
 #endif
 
+/* Functions for single instruction sets are built (chosen at run time; see compute/isa.c). */
+#if !defined(INFER_NO_SIMD) && !defined(__TINYC__) && (defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER))
+#  if defined(INFER__X86)
+#    define INFER__SIMD_X86 1
+#  elif defined(INFER__ARM64) && !INFER__BIG_ENDIAN
+#    define INFER__SIMD_ARM 1
+#  endif
+#endif
+
 #if defined(_WIN32)
 #  define INFER__WINDOWS 1
+#endif
+
+/* Atomics are used whenever the compiler has them, also without threads of our own: the host may have some. */
+#if defined(__GNUC__) || defined(__clang__)
+#  define INFER__ATOMICS 1
+#  if defined(__GCC_ATOMIC_LLONG_LOCK_FREE) && __GCC_ATOMIC_LLONG_LOCK_FREE == 2
+#    define INFER__ATOMICS_NATIVE 1
+#  else
+#    define INFER__ATOMICS_LOCKED 1
+#  endif
+#elif defined(_MSC_VER)
+#  define INFER__ATOMICS 1
+#  define INFER__ATOMICS_MSVC 1
+#endif
+
+/* Threads of our own: not where there are no atomics (tcc) or no threads. */
+#if !defined(INFER_NO_THREADS) && defined(INFER__ATOMICS)
+#  if defined(INFER__WINDOWS) || defined(__APPLE__) || defined(__linux__) || defined(__HAIKU__) || \
+      (defined(__EMSCRIPTEN__) ? defined(__EMSCRIPTEN_PTHREADS__) : defined(__unix__))
+#    define INFER__THREADS 1
+#  endif
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)
 #  define INFER__INLINE static inline __attribute__((always_inline, unused))
 #  define INFER__TARGET(t) __attribute__((target(t)))
-#  define INFER__PRINTF(f, a) __attribute__((format(printf, f, a)))
+#  if defined(__MINGW32__) && !defined(__clang__)
+#    define INFER__PRINTF(f, a) __attribute__((format(gnu_printf, f, a)))
+#  else
+#    define INFER__PRINTF(f, a) __attribute__((format(printf, f, a)))
+#  endif
 #  define INFER__UNUSED __attribute__((unused))
 #  define INFER__RESTRICT __restrict__
 #elif defined(_MSC_VER)
@@ -90,14 +124,16 @@ INFER__INLINE float infer__bits_f32(uint32_t u) { float f; memcpy(&f, &u, 4); re
 INFER__INLINE uint32_t infer__f32_bits(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
 INFER__INLINE float infer__load_f32(const void *p) { return infer__bits_f32(infer__load_u32(p)); }
 
-/* IEEE half -> float, exact, all inputs (subnormals, infinities, NaN). Works under -ffast-math: integers only,
- * but for one exact multiplication. Method: shift exponent and mantissa into place, rebias by 2^112. */
+/* IEEE half -> float, exact, all inputs (subnormals, infinities, NaN). Never touches a float32 subnormal, so that
+ * -ffast-math, which makes the CPU flush those to zero, changes nothing. Branch-free, so that loops vectorise. */
 INFER__INLINE float infer__f16_f32(uint16_t h) {
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, em = (uint32_t)(h & 0x7fffu) << 13;
-    if (em >= 0x0f800000u) return infer__bits_f32(sign | (em + 0x70000000u)); /* inf, NaN */
-    return infer__bits_f32(sign | infer__f32_bits(infer__bits_f32(em) * infer__bits_f32(0x77800000u)));
+    uint32_t em = (uint32_t)(h & 0x7fffu) << 13;                                 /* exponent and mantissa in place */
+    float tiny = (float)(int32_t)(h & 0x3ffu) * infer__bits_f32(0x33800000u);    /* subnormal: mantissa * 2^-24 */
+    uint32_t bits = em + (em >= 0x0f800000u ? 0x70000000u : 0x38000000u);        /* infinity, NaN : normal */
+    if (em < 0x00800000u) bits = infer__f32_bits(tiny);
+    return infer__bits_f32((uint32_t)(h & 0x8000u) << 16 | bits);
 }
-/* float -> half, round to nearest even, overflow to infinity, NaN kept. */
+/* half.c: float -> half, round to nearest even, overflow to infinity, NaN kept quiet. */
 static uint16_t infer__f32_f16(float f);
 INFER__INLINE float infer__bf16_f32(uint16_t h) { return infer__bits_f32((uint32_t)h << 16); }
 /* float -> bfloat16, round to nearest even, NaN kept quiet. */
@@ -110,8 +146,14 @@ INFER__INLINE uint16_t infer__f32_bf16(float f) {
 INFER__INLINE int infer__finite(float f) { return (infer__f32_bits(f) & 0x7f800000u) != 0x7f800000u; }
 
 /* ---- atomics ---------------------------------------------------------------------------------- */
-/* Sequentially consistent on 32 and 64 bits; plain accesses with INFER_NO_THREADS. Defined in os.c. */
+/* Sequentially consistent on 32 and 64 bits; plain accesses only where the compiler has no atomics (tcc). In os.c. */
+#if defined(INFER__ATOMICS_NATIVE)
+typedef struct infer__atomic { volatile int64_t v __attribute__((aligned(8))); } infer__atomic; /* i386 would say 4 */
+#elif defined(INFER__ATOMICS_LOCKED)
+typedef struct infer__atomic { volatile int64_t v; volatile char lock; } infer__atomic;
+#else
 typedef struct infer__atomic { volatile int64_t v; } infer__atomic;
+#endif
 static int64_t infer__atomic_add(infer__atomic *a, int64_t n); /* returns the value before */
 static int64_t infer__atomic_get(const infer__atomic *a);
 static void infer__atomic_set(infer__atomic *a, int64_t n);
@@ -126,8 +168,13 @@ typedef struct infer__report {
 /* Fill *err (may be NULL) and return code, so that `return infer__error(err, INFER_ERR_FORMAT, "...", ...)`
  * is the usual way to fail. Long messages are cut at a whole UTF-8 character; control bytes become '?'. */
 static infer_result infer__error(infer_error *err, infer_result code, const char *format, ...) INFER__PRINTF(3, 4);
-/* *err = no error. */
+/* *err = no error; NULL is accepted. */
 static void infer__error_clear(infer_error *err);
+/* snprintf for the library: no locale, no <stdio.h>; d i u x X p s c g f e % with flags, width, precision and lengths.
+ * Always terminates (cap 0: writes nothing) and returns the full length. Doubles are right to about 15 digits. */
+static size_t infer__format(char *dst, size_t cap, const char *format, ...) INFER__PRINTF(3, 4);
+/* The same with a va_list: returns 1 when it was cut, *full is the full length; cap >= 1. */
+static int infer__format_cut(char *dst, size_t cap, size_t *full, const char *f, va_list args);
 static void infer__log(const infer__report *r, int level, const char *format, ...) INFER__PRINTF(3, 4);
 
 /* ---- mem.c: counted, limited memory ------------------------------------------------------------ */
@@ -159,7 +206,7 @@ typedef struct infer__arena {
     void *blocks; /* singly linked */
     size_t at, cap;
 } infer__arena;
-/* size bytes aligned to 16, zeroed; NULL when out of memory. */
+/* size bytes (0 counts as 1) aligned to 16, zeroed; NULL when out of memory. */
 static void *infer__arena_alloc(infer__arena *a, uint64_t size);
 static char *infer__arena_text(infer__arena *a, const char *s, size_t n); /* a zero-terminated copy */
 static void infer__arena_free(infer__arena *a);
@@ -167,9 +214,11 @@ static void infer__arena_free(infer__arena *a);
 /* ---- os.c: the only OS calls ------------------------------------------------------------------- */
 
 static double infer__seconds(void); /* monotonic */
-static int infer__cores(void);      /* >= 1 */
+static int infer__cores(void);      /* processors this process may run on, >= 1 */
+static void infer__yield(void);     /* let another thread run */
 
-/* A file for reading. Paths are UTF-8. Directories are refused. */
+/* A file for reading. Paths are UTF-8. Directories, pipes and devices are refused; an empty file has size 0 and no
+ * map. A map that fails is no error: map stays NULL and infer__file_read works. INFER_NO_STDIO: UNSUPPORTED. */
 typedef struct infer__file {
     intptr_t handle; /* 0 = closed */
     uint64_t size;
@@ -180,9 +229,20 @@ static infer_result infer__file_open(infer__file *f, const char *path, int want_
 static size_t infer__file_read(infer__file *f, uint64_t offset, void *dst, size_t n); /* bytes read; thread safe */
 static void infer__file_close(infer__file *f);
 
-typedef struct infer__mutex infer__mutex; /* opaque: os.c */
+typedef struct infer__mutex infer__mutex; /* the structs are in os.c; *_init and *_start return 1, or 0 on failure */
+typedef struct infer__cond infer__cond;
 typedef struct infer__thread infer__thread;
 typedef void (*infer__thread_fn)(void *arg);
+static int infer__mutex_init(infer__mutex *m);
+static void infer__mutex_destroy(infer__mutex *m);
+static void infer__mutex_lock(infer__mutex *m);
+static void infer__mutex_unlock(infer__mutex *m);
+static int infer__cond_init(infer__cond *c);
+static void infer__cond_destroy(infer__cond *c);
+static void infer__cond_wait(infer__cond *c, infer__mutex *m);
+static void infer__cond_broadcast(infer__cond *c);
+static int infer__thread_start(infer__thread *t, infer__thread_fn fn, void *arg); /* 0 with INFER_NO_THREADS */
+static void infer__thread_join(infer__thread *t);
 
 /* Run fn once in the process, whatever the number of callers and threads. */
 typedef struct infer__once { infer__atomic state; } infer__once;
@@ -206,7 +266,7 @@ static infer_result infer__pool_create(infer__pool **out, infer__mem *mem, int t
 static void infer__pool_destroy(infer__pool *p);
 static int infer__pool_threads(const infer__pool *p);
 /* Run all tasks and return. Results must not depend on which worker runs a task: every sum has a fixed order. Runs
- * inline when n_tasks is 1. p NULL = inline. */
+ * inline when n_tasks is 1. p NULL = inline. One job at a time; tasks do not call it. */
 static void infer__parallel(infer__pool *p, int n_tasks, infer__task_fn fn, void *arg);
 
 #endif

@@ -190,6 +190,8 @@ struct infer__ops {
     void (*release)(infer__ctx *c, infer__buf *b);
     void (*upload)(infer__ctx *c, infer__buf *b, uint64_t offset, const void *src, uint64_t bytes);
     void (*download)(infer__ctx *c, const infer__buf *b, uint64_t offset, void *dst, uint64_t bytes);
+    void (*copy_bytes)(infer__ctx *c, infer__buf *dst, uint64_t dst_offset, const infer__buf *src, uint64_t src_offset,
+                       uint64_t bytes); /* within the device: cache pages */
     /* Scratch of `workers` workers for rows of at most max_cols values: called once, when the context is made. */
     int (*prepare)(infer__ctx *c, int32_t max_cols);
     void (*finish)(infer__ctx *c);
@@ -205,6 +207,8 @@ enum { /* infer__cpu bits */
 static uint32_t infer__cpu_found(void); /* what CPUID and XCR0 (HWCAP on ARM) offer, narrowed by INFER_CPU_LEVEL */
 /* found & what the level allows (infer_cpu_level). */
 static uint32_t infer__cpu_mask(int32_t level);
+/* Name of a level ("avx2") and, in *need (may be NULL), the features it takes; NULL when there is no such level. */
+static const char *infer__cpu_level_name(int32_t level, uint32_t *need);
 
 /* Float kernels: one body in cpu_ops.h, one set of wrappers per level. The first row whose `need` is covered is used.
  * All compute the same sums in the same order; they differ by fused multiply-add only. */
@@ -213,12 +217,18 @@ typedef struct infer__kernels {
     uint32_t need;
     /* y[j] = dot of w with x + j*stride, j < n (any n >= 1), each in INFER__LANES lanes */
     void (*dot)(const float *w, const float *x, int64_t stride, int32_t n, int64_t k, float *y);
+    /* y[j*sy + i] = dot of w + i*sw with x + j*sx, i < n_w, j < n_x: the same bits as n_w * n_x single dots */
+    void (*tile)(const float *w, int64_t sw, int32_t n_w, const float *x, int64_t sx, int32_t n_x, int64_t k, float *y,
+                 int64_t sy);
     void (*axpy)(float *y, const float *x, float a, int64_t n);  /* y += a * x */
+    /* y += a[0] * x; y += a[1] * (x + stride); ...: the same bits as n axpys */
+    void (*mix)(float *y, const float *x, int64_t stride, const float *a, int32_t n, int64_t k);
     void (*scale)(float *y, float a, int64_t n);
     void (*mul)(float *y, const float *x, int64_t n);            /* y *= x */
     float (*sum)(const float *x, int64_t n);
     float (*sum_sq_diff)(const float *x, float mean, int64_t n); /* sum (x - mean)^2 */
     void (*act)(float *y, const float *x, int32_t kind, int64_t n);
+    void (*f16_f32)(float *y, const uint16_t *x, int64_t n);     /* exact; y and x do not overlap */
 } infer__kernels;
 static const infer__kernels *infer__kernels_find(uint32_t cpu);
 
@@ -251,6 +261,13 @@ INFER__INLINE int infer__ok(const infer__ctx *c) { return c->error.code == INFER
 INFER__INLINE float *infer__row(const infer__tensor *t, int32_t r) {
     return (float *)((char *)t->buf->host + t->offset) + (int64_t)r * t->stride;
 }
+
+/* Around every op: begin gives the time, or -1 when the op must not run (an earlier failure, or cancelled); end counts
+ * one call, the bytes of weights and cache it read, and the time when the context is profiling. */
+static double infer__op_begin(infer__ctx *c);
+static void infer__op_end(infer__ctx *c, const char *op, uint64_t bytes, double began);
+/* Floats of scratch that `prepare` takes for each worker. */
+static int64_t infer__cpu_scratch_len(int32_t max_cols);
 
 static const infer__ops infer__cpu_ops; /* cpu_backend.c; tentative so that tests can name it */
 #endif

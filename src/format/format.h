@@ -15,9 +15,11 @@
 
 /* One file: mapped, in memory, or behind callbacks. */
 typedef struct infer__source {
-    infer_io io;      /* io.mapped != NULL: the whole file is there */
-    infer__file file; /* when opened from a path: io.user points here, so a source never moves after opening */
-    void *copy;       /* when the caller's memory had to be copied (alignment) */
+    infer_io io;        /* io.mapped != NULL: the whole file is there, aligned to 32 bytes */
+    infer__file file;   /* when opened from a path: io.user points here, so a source never moves after opening */
+    void *copy;         /* when the caller's memory had to be copied (alignment) */
+    void *head;         /* not mapped: the first head_bytes of the file, which strings and arrays point into */
+    uint64_t head_bytes;
 } infer__source;
 static infer_result infer__source_open_path(infer__source *s, const char *path, int want_map, infer_error *err);
 static infer_result infer__source_open_memory(infer__source *s, infer__mem *mem, const void *data, uint64_t size,
@@ -73,6 +75,8 @@ typedef struct infer__gguf {
     int32_t n_tensors;
     int32_t *kv_index, *tensor_index; /* hash tables for constant-time lookup */
     uint32_t kv_mask, tensor_mask;
+    uint64_t seed;           /* of the hashes: differs per run, so that no file can choose names that collide */
+    uint64_t reserved;       /* bytes of views counted against the memory limit */
     uint64_t file_bytes, tensor_bytes; /* of all parts */
 } infer__gguf;
 
@@ -103,8 +107,9 @@ static infer__str infer__kv_string(const infer__kv *kv, uint64_t i);
 static int infer__kv_is_numbers(const infer__kv *kv);
 static int infer__kv_is_strings(const infer__kv *kv);
 
-/* Make t->data point to its bytes, in machine byte order: a view of mapped memory, or read (and swapped) into memory that
- * the gguf owns. Quantised tensors of the other byte order: INFER_ERR_UNSUPPORTED. */
+/* Make t->data point to its bytes: a view of mapped memory, or read into memory that the gguf owns. Plain types are in
+ * machine byte order (swapped if need be); blocks are as stored, little-endian on every machine, and those of a
+ * big-endian file are INFER_ERR_UNSUPPORTED. Views count against the memory limit as if they were allocated. */
 static infer_result infer__gguf_load(infer__gguf *g, infer__gguf_tensor *t, infer_error *err);
 /* n_rows rows from `row` on, decoded to float32, without keeping anything. */
 static infer_result infer__gguf_read_rows(infer__gguf *g, const infer__gguf_tensor *t, uint64_t row, uint64_t n_rows,

@@ -31,4 +31,16 @@ static const infer__quant *infer__quant_find(int32_t id, const char **removed);
 static const infer__quant *infer__quant_row(int32_t index);
 /* Bytes of n values: 1 and *out, or 0 when n is no multiple of the block or it overflows. */
 static int infer__quant_bytes(const infer__quant *q, uint64_t n, uint64_t *out);
+/* The values themselves when they are float32 that this machine can read where they are; NULL = decode them. */
+INFER__INLINE const float *infer__quant_in_place(const infer__quant *q, const void *src) {
+    return q->id == 0 && !INFER__BIG_ENDIAN && ((uintptr_t)src & 3) == 0 ? (const float *)src : NULL;
+}
+
+/* For quant_*.c: a block function infer__NAME_block(const uint8_t *block, float *out), which decodes one block, becomes
+ * the `decode` of a row: infer__NAME_decode. The block functions are plain C and inline into any caller. */
+#define INFER__DECODE_BLOCKS(name, values, bytes) \
+    static void infer__##name##_decode(const void *src, float *dst, int64_t n) { \
+        const uint8_t *block = (const uint8_t *)src; \
+        for (; n >= (values); n -= (values), block += (bytes), dst += (values)) infer__##name##_block(block, dst); \
+    }
 #endif

@@ -19,6 +19,92 @@ static size_t infer__utf8_put(uint32_t cp, char out[4]); /* returns the length 1
 enum { INFER__UC_LETTER = 1, INFER__UC_MARK = 2, INFER__UC_NUMBER = 4, INFER__UC_SPACE = 8, INFER__UC_PUNCT = 16,
        INFER__UC_SYMBOL = 32, INFER__UC_UPPER = 64, INFER__UC_LOWER = 128, INFER__UC_OTHER = 256 };
 static uint32_t infer__uc_class(uint32_t cp);
+/* The public infer_utf8_whole. */
+static size_t infer__utf8_whole(const char *s, size_t n);
+
+/* ---- vocab.c ------------------------------------------------------------------------------------- */
+
+enum { INFER__VOCAB_NONE, INFER__VOCAB_SPM, INFER__VOCAB_BPE, INFER__VOCAB_OTHER }; /* kinds: tokenizer.ggml.model */
+enum { INFER__TOKEN_RSTRIP = 128 }; /* with INFER_TOKEN_*: matched in a text, it takes the white space after it too */
+
+typedef struct infer__slot { uint32_t hash; int32_t token; } infer__slot; /* of the table text -> token; -1 = empty */
+
+/* The tokens of a file. Texts are views of the file's bytes; those of a BPE vocabulary are in GPT-2's byte alphabet. */
+typedef struct infer__vocab {
+    infer__mem *mem;
+    const infer__str *text;     /* n texts */
+    int32_t n, kind;            /* INFER__VOCAB_* */
+    uint64_t longest;           /* bytes of the longest text */
+    uint8_t *flags;             /* INFER_TOKEN_*, INFER__TOKEN_RSTRIP */
+    uint32_t *order;            /* SPM: by score, the lower the better */
+    infer__slot *slots;         /* text -> token, open addressing */
+    uint32_t mask;
+    int32_t byte_token[256];    /* token of a single byte, -1 = none */
+    int32_t *marked, n_marked;  /* control, unknown and user-defined tokens, sorted by text */
+    int32_t marked_from[257];   /* those whose text begins with byte b: marked[marked_from[b] .. marked_from[b + 1]) */
+    uint8_t marked_kinds[256];  /* INFER_TOKEN_* of them together */
+    infer_token special[INFER_SPECIAL_COUNT], eom, lstrip; /* -1 = none; lstrip takes the white space before it too */
+    int add_bos, add_eos, add_space_prefix, remove_extra_whitespaces; /* 0, 1; the first two -1: the file does not say */
+} infer__vocab;
+static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const infer__report *report, const infer__gguf *g,
+                                      infer_error *err);
+static void infer__vocab_close(infer__vocab *v);
+/* The token of a text, -1 = none. The last one when several have it. */
+static int32_t infer__vocab_find(const infer__vocab *v, const char *s, size_t n);
+/* The longest marked token that s[0..n) begins with, n >= 1; -1 = none. kinds: INFER_TOKEN_* to consider. */
+static int32_t infer__vocab_marked(const infer__vocab *v, const char *s, size_t n, int kinds);
+/* The bytes a token stands for: the length; at most cap are written. token is in range. */
+static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, char *out, size_t cap);
+
+/* ---- token_pre.c --------------------------------------------------------------------------------- */
+
+typedef size_t (*infer__split_fn)(const char *s, size_t n); /* length of the first word of s[0..n), n >= 1 */
+enum { INFER__PRE_IGNORE_MERGES = 1, INFER__PRE_ADD_BOS = 2, INFER__PRE_MASK_LSTRIP = 4 };
+typedef struct infer__pretokenizer {
+    const char *names;     /* values of tokenizer.ggml.pre, separated by a space */
+    infer__split_fn split; /* NULL: known, not written yet */
+    uint32_t flags;        /* INFER__PRE_* */
+} infer__pretokenizer;
+/* NULL when the name is unknown. */
+static const infer__pretokenizer *infer__pretokenizer_find(const char *name, size_t n);
+
+/* ---- token_bpe.c, token_spm.c -------------------------------------------------------------------- */
+
+/* Where ids go: all are counted, at most cap are written. */
+typedef struct infer__token_sink { infer_token *out; size_t cap, count; } infer__token_sink;
+
+typedef struct infer__merge { int32_t left, right, token; uint32_t rank; } infer__merge; /* left < 0 = empty slot */
+typedef struct infer__merges {
+    infer__merge *slots; /* open addressing by (left, right) */
+    uint32_t mask;
+} infer__merges;
+static infer_result infer__merges_open(infer__merges *m, const infer__vocab *v, const infer__report *report,
+                                       const infer__gguf *g, infer_error *err);
+
+/* A piece of text while it is being merged: it ends where the next one begins. */
+typedef struct infer__symbol {
+    uint32_t at;        /* byte offset */
+    int32_t prev, next; /* -1 = none */
+    int32_t token;      /* -1 = none */
+    int32_t pair;       /* the token that it and the next one make, -1 = none */
+    uint32_t order;     /* of that merge: the lowest is made first */
+} infer__symbol;
+/* Scratch of one call. Zero-initialise with mem set. */
+typedef struct infer__token_work {
+    infer__mem *mem;
+    infer__symbol *symbols;
+    uint64_t *heap; /* order << 32 | symbol */
+    char *text;
+    struct infer__word *words; /* token_bpe.c: words seen in this call */
+    size_t n, symbols_cap, heap_n, heap_cap, text_n, text_cap;
+} infer__token_work;
+static void infer__token_work_free(infer__token_work *w);
+/* Split and merge one stretch of text without marked tokens. 0 = out of memory. */
+static int infer__bpe_tokenize(const infer__vocab *v, const infer__merges *m, const infer__pretokenizer *pre,
+                               infer__token_work *w, const char *s, size_t n, infer__token_sink *sink);
+/* The same for SPM; prefix = 1: a space is put before it. */
+static int infer__spm_tokenize(const infer__vocab *v, infer__token_work *w, const char *s, size_t n, int prefix,
+                               infer__token_sink *sink);
 
 /* ---- tokenizer.c --------------------------------------------------------------------------------- */
 

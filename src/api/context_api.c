@@ -1,0 +1,102 @@
+/* context_api.c: contexts: threads, work buffers and cache that sessions share. */
+#include "../model/model.h"
+
+static void infer__context_free(infer_context *c) {
+    infer__mem *mem;
+    if (!c) return;
+    mem = &c->model->mem;
+    if (c->cache.k || c->cache.groups[0].refs || c->cache.groups[1].refs) infer__cache_destroy(c);
+    if (c->ctx.ops) {
+        c->ctx.ops->release(&c->ctx, &c->x);
+        c->ctx.ops->release(&c->ctx, &c->xn);
+        c->ctx.ops->release(&c->ctx, &c->out);
+        c->ctx.ops->release(&c->ctx, &c->work);
+        c->ctx.ops->finish(&c->ctx);
+    }
+    infer__pool_destroy(c->pool);
+    infer__free(mem, c->ctx.pass.block);
+    infer__free(mem, c->active);
+    infer__free(mem, c->out_logits);
+    infer__free(mem, c->out_hidden);
+    infer__free(mem, (void *)c->row_embd);
+    infer__atomic_add(&c->model->users, -1);
+    infer__free(mem, c);
+}
+
+/* Everything that a pass needs, so that nothing is allocated while it runs. */
+static infer_result infer__context_build(infer_context *c, infer_error *err) {
+    infer__mem *mem = &c->model->mem;
+    uint64_t batch = (uint64_t)c->plan.batch;
+    infer_result r = infer__pool_create(&c->pool, mem, c->plan.threads, c->model->params.parallel,
+                                        c->model->params.parallel_user, err);
+    if (r) return r;
+    c->ctx.ops = &infer__cpu_ops;
+    c->ctx.kernels = infer__kernels_find(c->model->cpu);
+    c->ctx.mem = mem;
+    c->ctx.pool = c->pool;
+    c->ctx.cancel = &c->cancel;
+    c->ctx.exact = c->model->params.exact;
+    c->ctx.pass.block_len = (int64_t)c->plan.block_len;
+    c->ctx.pass.block = (int32_t *)infer__calloc(mem, c->plan.block_len, sizeof(int32_t));
+    c->active = (infer_session **)infer__calloc(mem, (uint64_t)c->plan.n_seq, sizeof *c->active);
+    c->out_logits = (float **)infer__calloc(mem, batch, sizeof *c->out_logits);
+    c->out_hidden = (float **)infer__calloc(mem, batch, sizeof *c->out_hidden);
+    c->row_embd = (const float **)infer__calloc(mem, batch, sizeof *c->row_embd);
+    if (!c->ctx.pass.block || !c->active || !c->out_logits || !c->out_hidden || !c->row_embd ||
+        !c->ctx.ops->prepare(&c->ctx, c->plan.max_cols) || !c->ctx.ops->alloc(&c->ctx, &c->x, c->plan.x_bytes) ||
+        !c->ctx.ops->alloc(&c->ctx, &c->xn, c->plan.x_bytes) || !c->ctx.ops->alloc(&c->ctx, &c->out, c->plan.x_bytes) ||
+        !c->ctx.ops->alloc(&c->ctx, &c->work, c->plan.work_bytes))
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows (%llu bytes)", (int)c->plan.batch,
+                            (unsigned long long)c->plan.scratch_bytes);
+    return infer__cache_create(c, err);
+}
+
+static infer_result infer__context_make(infer_context **out, infer_model *m, const infer_context_params *params,
+                                        int32_t default_sessions, infer_error *err) {
+    infer__plan plan;
+    infer_context *c;
+    infer_result r = infer__plan_make(&plan, m, params, default_sessions, err);
+    if (r) return r;
+    c = (infer_context *)infer__calloc(&m->mem, 1, sizeof *c);
+    if (!c) return infer__error(err, INFER_ERR_MEMORY, "no memory for a context");
+    c->model = m;
+    c->plan = plan;
+    infer__atomic_add(&m->users, 1);
+    r = infer__context_build(c, err);
+    if (r) {
+        infer__context_free(c);
+        return r;
+    }
+    c->ctx.profiling = params ? params->profile : 0;
+    *out = c;
+    return INFER_OK;
+}
+
+INFER_API infer_result infer_context_create(infer_context **out, infer_model *model, const infer_context_params *params,
+                                            infer_error *err) {
+    infer__error_clear(err);
+    if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_create: out is NULL");
+    *out = NULL;
+    if (!model) return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_create: model is NULL");
+    return infer__context_make(out, model, params, 16, err);
+}
+
+INFER_API infer_result infer_context_destroy(infer_context *context) {
+    if (!context) return INFER_OK;
+    if (context->n_sessions || context->owned) return INFER_ERR_STATE;
+    infer__context_free(context);
+    return INFER_OK;
+}
+
+static void infer__memory_of(const infer_model *m, const infer__plan *p, infer_memory *out) {
+    memset(out, 0, sizeof *out);
+    out->weights = m->gguf.tensor_bytes;
+    out->cache = p->cache_bytes;
+    out->scratch = p->scratch_bytes;
+}
+
+INFER_API infer_result infer_context_memory(const infer_context *context, infer_memory *out) {
+    if (!context || !out) return INFER_ERR_ARGUMENT;
+    infer__memory_of(context->model, &context->plan, out);
+    return INFER_OK;
+}

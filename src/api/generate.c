@@ -1,0 +1,370 @@
+/* generate.c: samplers as public objects, sampling from a session, and the loop around them.
+ *
+ * Owns:  infer_sampler_* (argument checks; the work is in text/sampler.c), infer_session_sample, infer_generate.
+ * Rules: generation uses sessions through their public functions, so whatever holds for those holds here.
+ *        Every generated token is evaluated before the next is chosen and before a limit or a stop string ends the text:
+ *        what a session holds is what was generated. The end-of-generation token is neither evaluated nor shown.
+ *        Text waits in `text` while it may still turn into a stop string or while its last character is unfinished.
+ * Start: infer_generate, infer__generate_loop.
+ */
+#include "../model/model.h"
+
+/* ---- samplers ------------------------------------------------------------------------------------------ */
+
+INFER_API infer_result infer_sampler_create(infer_sampler **out, infer_model *model, const infer_stage *stages,
+                                            int32_t n_stages, uint64_t seed, infer_error *err) {
+    infer_result r;
+    if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL");
+    infer__error_clear(err);
+    r = infer__sampler_open(out, model ? &model->mem : NULL, model ? &model->gguf : NULL, stages, n_stages, seed, err);
+    if (r != INFER_OK) return r;
+    (*out)->model = model;
+    if (model) infer__atomic_add(&model->users, 1);
+    return INFER_OK;
+}
+
+INFER_API void infer_sampler_destroy(infer_sampler *sampler) {
+    infer_model *model;
+    if (!sampler) return;
+    model = sampler->model;
+    infer__sampler_close(sampler);
+    if (model) infer__atomic_add(&model->users, -1);
+}
+
+INFER_API void infer_sampler_reset(infer_sampler *sampler) {
+    if (sampler) infer__sampler_restart(sampler);
+}
+
+INFER_API infer_result infer_sampler_accept(infer_sampler *sampler, infer_token token) {
+    return sampler ? infer__sampler_remember(sampler, token, NULL) : INFER_ERR_ARGUMENT;
+}
+
+INFER_API infer_result infer_sampler_sample(infer_sampler *sampler, const float *logits, int32_t n, infer_token *token,
+                                            infer_error *err) {
+    if (!sampler || !logits || !token)
+        return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", !sampler ? "sampler" : !logits ? "logits" : "token");
+    if (n < 1) return infer__error(err, INFER_ERR_ARGUMENT, "n is %d", (int)n);
+    infer__error_clear(err);
+    return infer__sampler_choose(sampler, logits, n, token, err);
+}
+
+INFER_API infer_result infer_session_sample(infer_session *session, infer_sampler *sampler, int32_t row,
+                                            infer_token *token) {
+    const float *logits;
+    infer_model *model;
+    infer_result r;
+    if (!session) return INFER_ERR_ARGUMENT;
+    model = session->context->model;
+    if (!token) return infer__error(&session->error, INFER_ERR_ARGUMENT, "token is NULL");
+    if (sampler && sampler->model && sampler->model != model)
+        return infer__error(&session->error, INFER_ERR_ARGUMENT, "the sampler belongs to another model");
+    logits = infer_session_logits(session, row);
+    if (!logits)
+        return infer__error(&session->error, INFER_ERR_STATE, "row %d of the last eval has no logits", (int)row);
+    infer__error_clear(&session->error);
+    if (!sampler) return infer__sample_greedy(logits, model->hp.n_vocab, token, &session->error);
+    r = infer__sampler_choose(sampler, logits, model->hp.n_vocab, token, &session->error);
+    return r == INFER_OK ? infer__sampler_remember(sampler, *token, &session->error) : r;
+}
+
+/* ---- one generation --------------------------------------------------------------------------------------- */
+
+typedef struct infer__generation {
+    infer_session *s;
+    infer_sampler *sampler;
+    const infer_generate_params *p;
+    infer_generate_info info;
+    const infer_model *model;
+    infer__mem *mem;
+    char *text;         /* not shown yet */
+    size_t n_text, cap_text;
+    infer_token *ids;   /* the prompt; later what sliding keeps */
+    size_t n_ids, cap_ids;
+    infer_top *top;
+    int32_t n_top;
+} infer__generation;
+
+static infer_result infer__generate_check(infer_session *s, const infer_sampler *sampler, const infer_generate_params *p) {
+    int32_t i;
+    infer_error *err = &s->error;
+    if (sampler && sampler->model && sampler->model != s->context->model)
+        return infer__error(err, INFER_ERR_ARGUMENT, "the sampler belongs to another model");
+    if (p->max_tokens < 0) return infer__error(err, INFER_ERR_ARGUMENT, "max_tokens is %d", (int)p->max_tokens);
+    if (p->logprobs < 0) return infer__error(err, INFER_ERR_ARGUMENT, "logprobs is %d", (int)p->logprobs);
+    if (p->keep_first < 0) return infer__error(err, INFER_ERR_ARGUMENT, "keep_first is %d", (int)p->keep_first);
+    if (p->on_full != INFER_FULL_STOP && p->on_full != INFER_FULL_SLIDE)
+        return infer__error(err, INFER_ERR_ARGUMENT, "on_full %d is no INFER_FULL_*", (int)p->on_full);
+    if (p->text_flags & ~INFER_TEXT_SPECIAL)
+        return infer__error(err, INFER_ERR_ARGUMENT, "text_flags: %d is not known", (int)(p->text_flags & ~INFER_TEXT_SPECIAL));
+    if (p->n_stop < 0 || (p->n_stop > 0 && !p->stop))
+        return infer__error(err, INFER_ERR_ARGUMENT, "n_stop is %d, stop is %s", (int)p->n_stop, p->stop ? "given" : "NULL");
+    for (i = 0; i < p->n_stop; i++)
+        if (!p->stop[i] || !p->stop[i][0])
+            return infer__error(err, INFER_ERR_ARGUMENT, "stop[%d] is %s", (int)i, p->stop[i] ? "empty" : "NULL");
+    return INFER_OK;
+}
+
+static infer_result infer__generate_reserve_ids(infer__generation *g, size_t n) {
+    void *p;
+    if (n <= g->cap_ids) return INFER_OK;
+    p = infer__realloc(g->mem, g->ids, n, sizeof *g->ids);
+    if (!p) return infer__error(&g->s->error, INFER_ERR_MEMORY, "no memory for %llu tokens", (unsigned long long)n);
+    g->ids = (infer_token *)p;
+    g->cap_ids = n;
+    return INFER_OK;
+}
+
+/* Ids of the prompt to g->ids, with BOS in front at position 0 where the vocabulary asks and the text has none. */
+static infer_result infer__generate_tokenize(infer__generation *g, const char *prompt) {
+    const infer__tokenizer *t = g->model->tokenizer;
+    infer_token bos = infer__token_special(t, INFER_SPECIAL_BOS);
+    int32_t flags = g->p->text_flags & INFER_TEXT_PARSE_SPECIAL;
+    size_t len = prompt ? strlen(prompt) : 0, count = 0;
+    infer_result r;
+    if ((r = infer__generate_reserve_ids(g, 1)) != INFER_OK) return r;
+    if (len > 0) { /* ids[0] is kept for BOS; a text has hardly more tokens than bytes */
+        if ((r = infer__generate_reserve_ids(g, len + 16)) != INFER_OK) return r;
+        r = infer__tokenize(t, g->mem, prompt, len, flags, g->ids + 1, g->cap_ids - 1, &count, &g->s->error);
+        if (r == INFER_OK && count > g->cap_ids - 1) {
+            if ((r = infer__generate_reserve_ids(g, count + 1)) != INFER_OK) return r;
+            r = infer__tokenize(t, g->mem, prompt, len, flags, g->ids + 1, g->cap_ids - 1, &count, &g->s->error);
+        }
+        if (r != INFER_OK) return r;
+    }
+    if (infer_session_position(g->s) == 0 && infer__tokenizer_adds_bos(t) && bos >= 0 &&
+        !(count > 0 && g->ids[1] == bos)) {
+        g->ids[0] = bos;
+        count++;
+    } else {
+        memmove(g->ids, g->ids + 1, count * sizeof *g->ids);
+    }
+    g->n_ids = count;
+    return INFER_OK;
+}
+
+/* Make room for `room` tokens: keep the first keep_first, drop the oldest of the rest, half of them at least, and
+ * evaluate what stays again (its positions have changed). */
+static infer_result infer__generate_slide(infer__generation *g, int64_t room) {
+    infer_session *s = g->s;
+    const infer_token *old = infer_session_tokens(s);
+    int32_t n = infer_session_position(s), cap = infer_session_context(s), keep = INFER__MIN(g->p->keep_first, n), i;
+    int64_t drop = INFER__MAX((n - keep + 1) / 2, room - (cap - n));
+    infer_token *ids;
+    infer_result r;
+    if (g->p->on_full != INFER_FULL_SLIDE || drop < 1 || drop > n - keep) return INFER_CONTEXT_FULL;
+    for (i = 0; i < n; i++) if (old[i] < 0) return INFER_CONTEXT_FULL; /* an embedding: it cannot be evaluated again */
+    n -= (int32_t)drop;
+    if (n == 0) return infer_session_rewind(s, 0);
+    ids = (infer_token *)infer__realloc(g->mem, NULL, (uint64_t)n, sizeof *ids); /* g->ids may hold a prompt */
+    if (!ids) return infer__error(&s->error, INFER_ERR_MEMORY, "no memory for %d tokens", (int)n);
+    for (i = 0; i < n; i++) ids[i] = old[i < keep ? i : i + (int32_t)drop];
+    r = infer_session_sync(s, ids, n, NULL);
+    infer__free(g->mem, ids);
+    return r;
+}
+
+/* Evaluate the prompt, or see to it that the last token's logits are there. */
+static infer_result infer__generate_prompt(infer__generation *g, const char *prompt) {
+    infer_session *s = g->s;
+    int32_t n = infer_session_position(s);
+    infer_result r = infer__generate_tokenize(g, prompt);
+    if (r != INFER_OK) return r;
+    if (g->n_ids > INT32_MAX) return INFER_CONTEXT_FULL;
+    if (g->n_ids > 0) {
+        int64_t room = (int64_t)g->n_ids;
+        if (room > infer_session_context(s) - n && (r = infer__generate_slide(g, room)) != INFER_OK) return r;
+        r = infer_session_eval(s, g->ids, (int32_t)g->n_ids);
+        if (r == INFER_OK) g->info.prompt_tokens = (int32_t)g->n_ids;
+        return r;
+    }
+    if (n == 0)
+        return infer__error(&s->error, INFER_ERR_ARGUMENT, "nothing to continue from: the prompt is empty, the session is at "
+                            "position 0, and the vocabulary asks for no BOS");
+    if (infer_session_logits(s, -1)) return INFER_OK;
+    {
+        infer_token last = infer_session_tokens(s)[n - 1];
+        if (last < 0)
+            return infer__error(&s->error, INFER_ERR_STATE, "the last position was given as an embedding and has no logits");
+        if ((r = infer_session_rewind(s, n - 1)) != INFER_OK) return r;
+        return infer_session_eval(s, &last, 1);
+    }
+}
+
+/* ---- text ------------------------------------------------------------------------------------------------------ */
+
+/* Append the bytes of a token to the waiting text. Control tokens have no text of their own. */
+static infer_result infer__generate_append(infer__generation *g, infer_token token) {
+    const infer__tokenizer *t = g->model->tokenizer;
+    size_t len = 0;
+    infer_result r;
+    if (infer__token_flags(t, token) & (INFER_TOKEN_CONTROL | INFER_TOKEN_END)) return INFER_OK;
+    r = infer__token_text(t, token, g->text ? g->text + g->n_text : NULL, g->cap_text - g->n_text, &len);
+    if (r != INFER_OK) return infer__error(&g->s->error, r, "token %d has no text", (int)token);
+    if (len > g->cap_text - g->n_text) {
+        size_t cap = (g->n_text + len) * 2 + 64;
+        void *p = infer__realloc(g->mem, g->text, cap, 1);
+        if (!p) return infer__error(&g->s->error, INFER_ERR_MEMORY, "no memory for %llu bytes of text", (unsigned long long)cap);
+        g->text = (char *)p;
+        g->cap_text = cap;
+        r = infer__token_text(t, token, g->text + g->n_text, cap - g->n_text, &len);
+        if (r != INFER_OK) return infer__error(&g->s->error, r, "token %d has no text", (int)token);
+    }
+    g->n_text += len;
+    return INFER_OK;
+}
+
+/* The first stop string in the waiting text: its index (the lowest of those that begin at the same byte), or -1. */
+static int32_t infer__generate_find_stop(const infer__generation *g, size_t *at) {
+    size_t i;
+    int32_t k;
+    for (i = 0; i < g->n_text; i++) {
+        for (k = 0; k < g->p->n_stop; k++) {
+            size_t n = strlen(g->p->stop[k]);
+            if (n > g->n_text - i || memcmp(g->text + i, g->p->stop[k], n) != 0) continue;
+            *at = i;
+            return k;
+        }
+    }
+    return -1;
+}
+
+/* Bytes at the end of the waiting text that may be the beginning of a stop string. */
+static size_t infer__generate_held(const infer__generation *g) {
+    size_t i, held;
+    int32_t k;
+    for (i = 0; i < g->n_text; i++) {
+        held = g->n_text - i;
+        for (k = 0; k < g->p->n_stop; k++)
+            if (held < strlen(g->p->stop[k]) && memcmp(g->text + i, g->p->stop[k], held) == 0) return held;
+    }
+    return 0;
+}
+
+/* Show whole characters of the first n waiting bytes. */
+static void infer__generate_show(infer__generation *g, size_t n) {
+    n = n ? infer_utf8_whole(g->text, n) : 0;
+    if (n == 0 || g->info.stop_reason == INFER_STOP_CALLBACK) return;
+    g->info.bytes += n;
+    if (g->p->text && g->p->text(g->p->user, g->text, n) != 0 && g->info.stop_reason == 0)
+        g->info.stop_reason = INFER_STOP_CALLBACK;
+    g->n_text -= n;
+    memmove(g->text, g->text + n, g->n_text);
+}
+
+/* Text of a new token: find stop strings, show what is sure. */
+static infer_result infer__generate_text(infer__generation *g, infer_token token) {
+    size_t at = 0;
+    int32_t stop;
+    infer_result r = infer__generate_append(g, token);
+    if (r != INFER_OK) return r;
+    stop = infer__generate_find_stop(g, &at);
+    if (stop < 0) {
+        infer__generate_show(g, g->n_text - infer__generate_held(g));
+        return INFER_OK;
+    }
+    infer__generate_show(g, at);
+    g->n_text = 0; /* an unfinished character in front of the stop string and what follows it */
+    if (g->info.stop_reason == 0) {
+        g->info.stop_reason = INFER_STOP_STRING;
+        g->info.stop_string = stop;
+    }
+    return INFER_OK;
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------------------------ */
+
+/* The token callback, with the most likely tokens of the step that chose it when they were asked for. */
+static infer_result infer__generate_report(infer__generation *g, infer_token token) {
+    float logprob = 0;
+    if (!g->p->token) return INFER_OK;
+    if (g->n_top > 0) {
+        infer_result r = infer_session_top(g->s, -1, g->n_top, g->top);
+        if (r != INFER_OK) return r;
+        logprob = infer_session_logits(g->s, -1)[token] - (g->top[0].logit - g->top[0].logprob);
+    }
+    if (g->p->token(g->p->user, token, logprob, g->n_top ? g->top : NULL, g->n_top) != 0)
+        g->info.stop_reason = INFER_STOP_CALLBACK;
+    return INFER_OK;
+}
+
+/* 1 when the next token must not be generated: the reason is set. */
+static int infer__generate_limit(infer__generation *g, infer_result *r) {
+    infer_session *s = g->s;
+    if (infer__atomic_get(&s->cancel)) {
+        infer__atomic_set(&s->cancel, 0);
+        *r = INFER_CANCELLED;
+        return 1;
+    }
+    if (g->p->max_tokens > 0 && g->info.new_tokens >= g->p->max_tokens) {
+        g->info.stop_reason = INFER_STOP_LIMIT;
+        return 1;
+    }
+    if (infer_session_position(s) < infer_session_context(s)) return 0;
+    if (infer_session_context(s) < 2) *r = INFER_CONTEXT_FULL;
+    else *r = infer__generate_slide(g, 1);
+    if (*r == INFER_OK && !infer_session_logits(s, -1)) *r = INFER_CONTEXT_FULL;
+    return *r != INFER_OK;
+}
+
+static infer_result infer__generate_loop(infer__generation *g) {
+    infer_session *s = g->s;
+    infer_token token;
+    infer_result r = INFER_OK;
+    while (g->info.stop_reason == 0 && !infer__generate_limit(g, &r)) {
+        if ((r = infer_session_sample(s, g->sampler, -1, &token)) != INFER_OK) break;
+        if (!g->p->ignore_end && (infer__token_flags(g->model->tokenizer, token) & INFER_TOKEN_END)) {
+            g->info.stop_reason = INFER_STOP_TOKEN;
+            g->info.stop_token = token;
+            break;
+        }
+        g->info.new_tokens++;
+        if ((r = infer__generate_report(g, token)) != INFER_OK) break;
+        if (g->info.stop_reason == 0 && (r = infer__generate_text(g, token)) != INFER_OK) break;
+        r = infer_session_eval(s, &token, 1);
+        if (r == INFER_CONTEXT_FULL && g->info.stop_reason == 0 && infer__generate_slide(g, 1) == INFER_OK)
+            r = infer_session_eval(s, &token, 1); /* a shared context had no page left */
+        if (r != INFER_OK) break;
+    }
+    if (r == INFER_CONTEXT_FULL) { /* a limit like others; when the text has ended anyway it does not matter */
+        if (g->info.stop_reason == 0) g->info.stop_reason = INFER_STOP_FULL;
+        r = INFER_OK;
+    }
+    if (r == INFER_CANCELLED) g->info.stop_reason = INFER_STOP_CANCELLED;
+    return r;
+}
+
+INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,
+                                      const infer_generate_params *params, infer_generate_info *info) {
+    infer_generate_params none;
+    infer__generation g;
+    infer_result r;
+    memset(&none, 0, sizeof none);
+    memset(&g, 0, sizeof g);
+    g.info.stop_token = g.info.stop_string = -1;
+    if (info) *info = g.info;
+    if (!session) return INFER_ERR_ARGUMENT;
+    g.s = session;
+    g.sampler = sampler;
+    g.p = params ? params : &none;
+    g.model = session->context->model;
+    g.mem = &session->context->model->mem;
+    infer__error_clear(&session->error);
+    if ((r = infer__generate_check(session, sampler, g.p)) != INFER_OK) return r;
+    if (g.p->token && g.p->logprobs > 0) {
+        g.n_top = INFER__MIN(g.p->logprobs, g.model->hp.n_vocab);
+        g.top = (infer_top *)infer__calloc(g.mem, (uint64_t)g.n_top, sizeof *g.top);
+        if (!g.top) return infer__error(&session->error, INFER_ERR_MEMORY, "no memory for %d logprobs", (int)g.n_top);
+    }
+    r = infer__generate_prompt(&g, prompt);
+    if (r == INFER_CONTEXT_FULL) g.info.stop_reason = INFER_STOP_FULL;
+    if (r == INFER_CANCELLED) g.info.stop_reason = INFER_STOP_CANCELLED;
+    if (r == INFER_OK) {
+        r = infer__generate_loop(&g);
+        if (g.info.stop_reason != INFER_STOP_STRING) infer__generate_show(&g, g.n_text); /* it was no stop string */
+    }
+    infer__free(g.mem, g.text);
+    infer__free(g.mem, g.ids);
+    infer__free(g.mem, g.top);
+    if (info) *info = g.info;
+    return r;
+}

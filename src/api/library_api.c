@@ -1,0 +1,153 @@
+/* library_api.c: what does not need a model: version, build, devices, lists of what is supported.
+ *
+ * Owns:  infer_version, infer_build_info, the names of results, the walk over the tables of the layers below.
+ * Rules: every list is another layer's table; nothing is listed here. The one buffer is filled once (infer__call_once).
+ */
+#include "../model/model.h"
+
+INFER_API uint32_t infer_version(void) {
+    return INFER_VERSION;
+}
+
+INFER_API const char *infer_result_string(infer_result r) {
+    switch (r) {
+    case INFER_OK: return "ok";
+    case INFER_CANCELLED: return "cancelled";
+    case INFER_CONTEXT_FULL: return "context full";
+    case INFER_ERR_ARGUMENT: return "bad argument";
+    case INFER_ERR_MEMORY: return "out of memory";
+    case INFER_ERR_IO: return "read error";
+    case INFER_ERR_FORMAT: return "malformed";
+    case INFER_ERR_UNSUPPORTED: return "not supported";
+    case INFER_ERR_DEVICE: return "device error";
+    case INFER_ERR_STATE: return "wrong state";
+    }
+    return "unknown result";
+}
+
+/* ---- build ----------------------------------------------------------------------------------------- */
+
+#if defined(__clang__)
+#  define INFER__COMPILER "clang " __clang_version__
+#elif defined(__GNUC__)
+#  define INFER__COMPILER "gcc " __VERSION__
+#elif defined(_MSC_VER)
+#  define INFER__COMPILER "msvc"
+#elif defined(__TINYC__)
+#  define INFER__COMPILER "tcc"
+#else
+#  define INFER__COMPILER "unknown compiler"
+#endif
+
+/* Configuration macros in force, each with a leading space. */
+static const char infer__build_without[] = ""
+#ifdef INFER_NO_STDIO
+    " no-stdio"
+#endif
+#ifdef INFER_NO_MMAP
+    " no-mmap"
+#endif
+#ifdef INFER_NO_THREADS
+    " no-threads"
+#endif
+#ifdef INFER_NO_SIMD
+    " no-simd"
+#endif
+#ifdef INFER_NO_AVX512
+    " no-avx512"
+#endif
+#ifdef INFER_NO_GPU
+    " no-gpu"
+#endif
+#ifdef INFER_NO_RUNTIME_LINKING
+    " no-runtime-linking"
+#endif
+#if defined(__GNUC__) && !defined(__OPTIMIZE__)
+    " unoptimised"
+#endif
+    ;
+
+/* Names of the levels that this CPU has, separated by spaces: "scalar sse41 avx2". */
+static void infer__level_list(char *dst, size_t cap) {
+    const char *name;
+    int32_t level, usable;
+    size_t n = 0;
+    dst[0] = 0;
+    for (level = INFER_CPU_SCALAR; (name = infer_cpu_level_name(level, &usable)) != NULL && n < cap; level++)
+        if (usable) n += infer__format(dst + n, cap - n, n ? " %s" : "%s", name);
+}
+
+static struct {
+    infer__once once;
+    char text[256];
+} infer__build;
+
+static void infer__build_fill(void) {
+    char levels[120];
+    infer__level_list(levels, sizeof levels);
+    infer__format(infer__build.text, sizeof infer__build.text, "infer.h %d.%d.%d, %.80s, without:%s, cpu: %s",
+                  INFER_VERSION >> 16, INFER_VERSION >> 8 & 0xff, INFER_VERSION & 0xff, INFER__COMPILER,
+                  infer__build_without[0] ? infer__build_without : " nothing", levels);
+}
+
+INFER_API const char *infer_build_info(void) {
+    infer__call_once(&infer__build.once, infer__build_fill);
+    return infer__build.text;
+}
+
+/* ---- devices and CPU levels --------------------------------------------------------------------------- */
+
+INFER_API const char *infer_cpu_level_name(int32_t level, int32_t *usable) {
+    uint32_t need = 0;
+    const char *name = infer__cpu_level_name(level, &need);
+    if (usable) *usable = name != NULL && (need & ~infer__cpu_found()) == 0;
+    return name;
+}
+
+INFER_API int32_t infer_device_count(void) {
+    return 1; /* the CPU */
+}
+
+INFER_API infer_result infer_device_get(int32_t index, infer_device_info *out) {
+    char levels[100];
+    if (!out) return INFER_ERR_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    if (index < 0 || index >= infer_device_count()) return INFER_ERR_ARGUMENT;
+    out->backend = INFER_CPU;
+    out->unified = out->usable = 1;
+    infer__level_list(levels, sizeof levels);
+    infer__format(out->name, sizeof out->name, "CPU, %d cores, %s", infer__cores(), levels);
+    return INFER_OK;
+}
+
+/* ---- lists ------------------------------------------------------------------------------------------------ */
+
+INFER_API const char *infer_arch_name(int32_t index) {
+    const infer__arch *a = index < 0 ? NULL : infer__arch_row(index);
+    return a ? a->name : NULL;
+}
+
+INFER_API const char *infer_arch_reference(int32_t index) {
+    const infer__arch *a = index < 0 ? NULL : infer__arch_row(index);
+    return !a ? NULL : a->reference ? a->reference : "";
+}
+
+INFER_API const char *infer_type_name(int32_t id) {
+    const infer__quant *q = infer__quant_find(id, NULL);
+    return q ? q->name : NULL;
+}
+
+INFER_API infer_result infer_type_get(int32_t index, infer_type_info *out) {
+    const infer__quant *q = index < 0 ? NULL : infer__quant_row(index);
+    if (!out) return INFER_ERR_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    if (!q) return INFER_ERR_ARGUMENT;
+    out->id = q->id;
+    out->name = q->name;
+    out->values = q->values;
+    out->bytes = q->bytes;
+    out->storable = q->storable;
+    return INFER_OK;
+}
+
+#undef INFER__COMPILER

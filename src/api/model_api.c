@@ -1,0 +1,317 @@
+/* model_api.c: opening and closing models; what a file holds: facts, metadata, tensors, memory.
+ *
+ * Owns:  argument checks of the public model functions, and the life of infer_model.
+ * Rules: a model never changes once it is open (its memory counter, its user count and the tensors' read-only views
+ *        aside), so it may be shared by threads. Everything that can fail in it goes through one `fail`.
+ * Start: infer__model_start, infer__model_finish.
+ */
+#include "../model/model.h"
+
+/* ---- opening and closing ----------------------------------------------------------------------------- */
+
+static const char *const infer__backend_names[] = { "auto", "cpu", "cuda", "hip", "opencl", "metal" };
+
+static infer_result infer__model_check_params(const infer_model_params *p, infer_error *err) {
+    if (p->backend < 0 || p->backend >= (int32_t)INFER__COUNT(infer__backend_names))
+        return infer__error(err, INFER_ERR_ARGUMENT, "backend %d is no infer_backend", (int)p->backend);
+    if (p->backend > INFER_CPU)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "backend %s is not in this build", infer__backend_names[p->backend]);
+    if (p->device < 0 || p->device > infer_device_count())
+        return infer__error(err, INFER_ERR_ARGUMENT, "device %d: there are %d", (int)p->device, (int)infer_device_count());
+    if (p->cpu_level != INFER_CPU_BEST && !infer__cpu_level_name(p->cpu_level, NULL))
+        return infer__error(err, INFER_ERR_ARGUMENT, "cpu_level %d is no infer_cpu_level", (int)p->cpu_level);
+    if (p->gpu_layers < -1)
+        return infer__error(err, INFER_ERR_ARGUMENT, "gpu_layers is %d", (int)p->gpu_layers);
+    if (!p->allocator.alloc != !p->allocator.free)
+        return infer__error(err, INFER_ERR_ARGUMENT, "allocator: %s is NULL, give both or neither",
+                            p->allocator.alloc ? "free" : "alloc");
+    return INFER_OK;
+}
+
+/* A model with nothing in it: checks that do not depend on where the file comes from. */
+static infer_result infer__model_start(infer_model **out, const infer_model_params *params, uint32_t version,
+                                       infer_error *err) {
+    infer_model_params p;
+    infer__mem mem;
+    infer_model *m;
+    infer_result r;
+    if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL");
+    *out = NULL;
+    if (version != INFER_VERSION)
+        return infer__error(err, INFER_ERR_ARGUMENT, "infer.h is version %d.%d.%d, its implementation was built from %d.%d.%d",
+                            (int)(version >> 16), (int)(version >> 8 & 0xff), (int)(version & 0xff), INFER_VERSION >> 16,
+                            INFER_VERSION >> 8 & 0xff, INFER_VERSION & 0xff);
+    memset(&p, 0, sizeof p);
+    if (params) p = *params;
+    if ((r = infer__model_check_params(&p, err)) != INFER_OK) return r;
+    infer__mem_init(&mem, &p.allocator, p.max_memory);
+    m = (infer_model *)infer__calloc(&mem, 1, sizeof *m);
+    if (!m) return infer__error(err, INFER_ERR_MEMORY, "no memory for a model");
+    m->mem = mem; /* with the struct's own bytes counted */
+    m->arena.mem = &m->mem;
+    m->params = p;
+    m->report.log = p.log;
+    m->report.user = p.log_user;
+    *out = m;
+    return INFER_OK;
+}
+
+static void infer__model_free(infer_model *m) {
+    infer__mem mem;
+    infer__model_unbuild(m);
+    infer__tokenizer_close(m->tokenizer);
+    infer__arena_free(&m->arena);
+    infer__gguf_close(&m->gguf);
+    mem = m->mem; /* the struct is freed through it */
+    infer__free(&mem, m);
+}
+
+/* The file is parsed when r is INFER_OK: read the vocabulary and build the layers. On any failure free everything. */
+static infer_result infer__model_finish(infer_model **out, infer_result r, infer_error *err) {
+    infer_model *m = *out;
+    infer__tokenizer_options options;
+    if (r != INFER_OK) goto fail;
+    options.allow_default_pre = m->params.allow_default_pre;
+    options.pre = m->params.pre;
+    r = infer__tokenizer_open(&m->tokenizer, &m->mem, &m->report, &m->gguf, &options, err);
+    if (r != INFER_OK) goto fail;
+    m->params.pre = NULL; /* the caller's text need not live on */
+    if ((r = infer__model_build(m, err)) != INFER_OK) goto fail;
+    infer__error_clear(err);
+    return INFER_OK;
+fail:
+    infer__model_free(m);
+    *out = NULL;
+    return r;
+}
+
+INFER_API infer_result infer_model_open_v(infer_model **out, const char *path, const infer_model_params *params,
+                                          infer_error *err, uint32_t version) {
+    infer_result r = infer__model_start(out, params, version, err);
+    if (r != INFER_OK) return r;
+    r = path ? infer__gguf_open_path(&(*out)->gguf, &(*out)->mem, &(*out)->report, path, !(*out)->params.no_mmap, err)
+             : infer__error(err, INFER_ERR_ARGUMENT, "path is NULL");
+    return infer__model_finish(out, r, err);
+}
+
+INFER_API infer_result infer_model_open_memory_v(infer_model **out, const void *data, size_t size,
+                                                 const infer_model_params *params, infer_error *err, uint32_t version) {
+    infer_result r = infer__model_start(out, params, version, err);
+    if (r != INFER_OK) return r;
+    r = data ? infer__gguf_open_memory(&(*out)->gguf, &(*out)->mem, &(*out)->report, data, size, err)
+             : infer__error(err, INFER_ERR_ARGUMENT, "data is NULL");
+    return infer__model_finish(out, r, err);
+}
+
+INFER_API infer_result infer_model_open_io_v(infer_model **out, const infer_io *io, int32_t n_io,
+                                             const infer_model_params *params, infer_error *err, uint32_t version) {
+    infer_result r = infer__model_start(out, params, version, err);
+    if (r != INFER_OK) return r;
+    if (!io) r = infer__error(err, INFER_ERR_ARGUMENT, "io is NULL");
+    else if (n_io < 1) r = infer__error(err, INFER_ERR_ARGUMENT, "n_io is %d", (int)n_io);
+    else r = infer__gguf_open_io(&(*out)->gguf, &(*out)->mem, &(*out)->report, io, n_io, err);
+    return infer__model_finish(out, r, err);
+}
+
+INFER_API infer_result infer_model_close(infer_model *model) {
+    if (!model) return INFER_OK;
+    if (infer__atomic_get(&model->users) != 0) return INFER_ERR_STATE;
+    infer__model_free(model);
+    return INFER_OK;
+}
+
+/* ---- facts ----------------------------------------------------------------------------------------------- */
+
+/* The value of "<architecture>.<name>" when it is there and a plausible int32, else 0. */
+static int32_t infer__model_key(const infer_model *m, const char *name) {
+    char key[128];
+    uint32_t v = 0;
+    if (infer__format(key, sizeof key, "%s.%s", m->arch_name, name) >= sizeof key) return 0;
+    return infer__gguf_u32(&m->gguf, key, &v, NULL) == 1 && v <= INT32_MAX ? (int32_t)v : 0;
+}
+
+INFER_API infer_result infer_model_get_info(const infer_model *model, infer_model_info *out) {
+    if (!model || !out) return INFER_ERR_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    out->arch = model->arch_name;
+    out->name = model->name;
+    out->quant = model->quant;
+    out->parameters = model->n_params;
+    out->file_bytes = model->gguf.file_bytes;
+    out->vocab = infer__tokenizer_size(model->tokenizer);
+    if (out->vocab == 0) out->vocab = infer__model_key(model, "vocab_size");
+    out->context = infer__model_key(model, "context_length");
+    out->layers = infer__model_key(model, "block_count");
+    out->width = infer__model_key(model, "embedding_length");
+    out->computes = model->why_code == INFER_OK;
+    if (out->computes) out->vocab = model->hp.n_vocab; /* what logits and token ids have */
+    return INFER_OK;
+}
+
+INFER_API const char *infer_model_why_not(const infer_model *model) {
+    return model ? model->why_not : "model is NULL";
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------ */
+
+INFER_API infer_result infer_model_memory(const infer_model *model, const infer_context_params *params,
+                                          infer_memory *out, infer_error *err) {
+    infer__plan plan;
+    infer_result r;
+    if (out) memset(out, 0, sizeof *out);
+    if (!model || !out) return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", model ? "out" : "model");
+    if (model->why_code != INFER_OK) return infer__error(err, model->why_code, "%s", model->why_not);
+    infer__error_clear(err);
+    if ((r = infer__plan_make(&plan, model, params, 1, err)) != INFER_OK) return r;
+    out->weights = model->gguf.tensor_bytes;
+    out->cache = plan.cache_bytes;
+    out->scratch = plan.total - plan.cache_bytes;
+    return INFER_OK;
+}
+
+INFER_API infer_result infer_model_memory_path(const char *path, const infer_model_params *model_params,
+                                               const infer_context_params *params, infer_memory *out, infer_error *err) {
+    infer_model_params p;
+    infer_model *m;
+    infer_result r;
+    memset(&p, 0, sizeof p);
+    if (model_params) p = *model_params;
+    p.max_memory = 0; /* the question is how much it would be */
+    if (out) memset(out, 0, sizeof *out);
+    if ((r = infer__model_start(&m, &p, INFER_VERSION, err)) != INFER_OK) return r;
+    m->sizes_only = 1;
+    r = path ? infer__gguf_open_path(&m->gguf, &m->mem, &m->report, path, 1, err)
+             : infer__error(err, INFER_ERR_ARGUMENT, "path is NULL");
+    if ((r = infer__model_finish(&m, r, err)) != INFER_OK) return r;
+    r = infer_model_memory(m, params, out, err);
+    infer_model_close(m);
+    return r;
+}
+
+/* ---- metadata ------------------------------------------------------------------------------------------------ */
+
+/* INFER_META_* of a GGUF value type. */
+static int32_t infer__meta_kind(uint32_t type) {
+    switch (type) {
+    case INFER__GGUF_U8: case INFER__GGUF_U16: case INFER__GGUF_U32: case INFER__GGUF_U64: return INFER_META_UINT;
+    case INFER__GGUF_I8: case INFER__GGUF_I16: case INFER__GGUF_I32: case INFER__GGUF_I64: return INFER_META_INT;
+    case INFER__GGUF_F32: case INFER__GGUF_F64: return INFER_META_FLOAT;
+    case INFER__GGUF_BOOL: return INFER_META_BOOL;
+    case INFER__GGUF_STRING: return INFER_META_STRING;
+    default: return INFER_META_ARRAY;
+    }
+}
+
+/* The fields that hold a number. Wide integers lose bits in a double, so they are read as what they are. */
+static void infer__meta_number(infer_meta *out, uint64_t u, double f) {
+    out->n = 1;
+    if (out->kind == INFER_META_UINT || out->kind == INFER_META_BOOL) out->u = u;
+    if (out->kind == INFER_META_INT) memcpy(&out->i, &u, 8);
+    out->f = f;
+}
+
+INFER_API int32_t infer_meta_count(const infer_model *model) {
+    return model ? model->gguf.n_kv : 0;
+}
+
+INFER_API const char *infer_meta_key(const infer_model *model, int32_t index) {
+    return model && index >= 0 && index < model->gguf.n_kv ? model->gguf.kv[index].key : NULL;
+}
+
+INFER_API infer_result infer_meta_value(const infer_model *model, const char *key, infer_meta *out) {
+    const infer__kv *kv;
+    uint64_t u;
+    if (!out) return INFER_ERR_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    if (!model || !key || !(kv = infer__gguf_find(&model->gguf, key))) return INFER_ERR_ARGUMENT;
+    out->kind = infer__meta_kind(kv->type);
+    out->type = (int32_t)kv->type;
+    out->n = kv->n;
+    if (out->kind == INFER_META_ARRAY) {
+        out->element = infer__meta_kind(kv->element);
+        out->type = (int32_t)kv->element;
+    } else if (out->kind == INFER_META_STRING) {
+        out->s = (const char *)kv->data;
+    } else {
+        memcpy(&u, kv->data, 8);
+        infer__meta_number(out, u, infer__kv_number(kv, 0));
+    }
+    return INFER_OK;
+}
+
+/* Element i of an array of 64-bit integers: packed, unaligned, in machine order. */
+static uint64_t infer__meta_wide(const infer__kv *kv, uint64_t i) {
+    uint64_t u;
+    memcpy(&u, (const char *)kv->data + i * 8, 8);
+    return u;
+}
+
+INFER_API infer_result infer_meta_element(const infer_model *model, const char *key, uint64_t index, infer_meta *out) {
+    const infer__kv *kv;
+    if (!out) return INFER_ERR_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    if (!model || !key || !(kv = infer__gguf_find(&model->gguf, key))) return INFER_ERR_ARGUMENT;
+    if (kv->type != INFER__GGUF_ARRAY || index >= kv->n) return INFER_ERR_ARGUMENT;
+    if (!infer__kv_is_strings(kv) && !infer__kv_is_numbers(kv)) return INFER_ERR_ARGUMENT; /* arrays in arrays */
+    out->kind = infer__meta_kind(kv->element);
+    out->type = (int32_t)kv->element;
+    if (out->kind == INFER_META_STRING) {
+        infer__str s = infer__kv_string(kv, index);
+        out->s = s.s;
+        out->n = s.n;
+    } else {
+        double f = infer__kv_number(kv, index);
+        int wide = kv->element == INFER__GGUF_U64 || kv->element == INFER__GGUF_I64;
+        infer__meta_number(out, wide ? infer__meta_wide(kv, index)
+                                : out->kind == INFER_META_FLOAT ? 0 : (uint64_t)(int64_t)f, f);
+    }
+    return INFER_OK;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------------------------- */
+
+static void infer__tensor_describe(const infer__gguf_tensor *t, infer_tensor_info *out) {
+    out->name = t->name;
+    out->type = t->type->id;
+    out->n_dims = t->n_dims;
+    memcpy(out->dims, t->dims, sizeof out->dims);
+    out->rows = t->rows;
+    out->offset = t->offset;
+    out->bytes = t->bytes;
+}
+
+INFER_API int32_t infer_tensor_count(const infer_model *model) {
+    return model ? model->gguf.n_tensors : 0;
+}
+
+INFER_API infer_result infer_tensor_get(const infer_model *model, int32_t index, infer_tensor_info *out) {
+    if (!out) return INFER_ERR_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    if (!model || index < 0 || index >= model->gguf.n_tensors) return INFER_ERR_ARGUMENT;
+    infer__tensor_describe(&model->gguf.tensors[index], out);
+    return INFER_OK;
+}
+
+INFER_API infer_result infer_tensor_find(const infer_model *model, const char *name, infer_tensor_info *out) {
+    const infer__gguf_tensor *t;
+    if (!out) return INFER_ERR_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    if (!model || !name || !(t = infer__gguf_tensor_find(&model->gguf, name))) return INFER_ERR_ARGUMENT;
+    infer__tensor_describe(t, out);
+    return INFER_OK;
+}
+
+INFER_API infer_result infer_tensor_read(const infer_model *model, const char *name, uint64_t row, uint64_t n_rows,
+                                         float *dst, infer_error *err) {
+    const infer__gguf_tensor *t;
+    if (!model || !name) return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", model ? "name" : "model");
+    t = infer__gguf_tensor_find(&model->gguf, name);
+    if (!t) return infer__error(err, INFER_ERR_ARGUMENT, "there is no tensor %s", name);
+    if (row > t->rows || n_rows > t->rows - row)
+        return infer__error(err, INFER_ERR_ARGUMENT, "tensor %s has %llu rows, not %llu from row %llu on", name,
+                            (unsigned long long)t->rows, (unsigned long long)n_rows, (unsigned long long)row);
+    if (n_rows == 0) { infer__error_clear(err); return INFER_OK; }
+    if (!dst) return infer__error(err, INFER_ERR_ARGUMENT, "dst is NULL");
+    infer__error_clear(err);
+    return infer__gguf_read_rows((infer__gguf *)(uintptr_t)&model->gguf, t, row, n_rows, dst, err);
+}

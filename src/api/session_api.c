@@ -1,0 +1,501 @@
+/* session_api.c: sessions: creation, evaluation in passes, results.
+ *
+ * Owns:  infer_eval: checks first (nothing is evaluated when a step cannot be), then passes of at most `batch` rows over all
+ *        steps together, then the sessions move on together. After a failure every session stands where it stood.
+ */
+#include "../model/model.h"
+
+/* ---- creation ---------------------------------------------------------------------------------------- */
+
+static void infer__session_free(infer_session *s) {
+    infer_context *c = s->context;
+    infer__mem *mem = &c->model->mem;
+    int32_t g;
+    if (s->pages[0] && s->pages[1]) infer__cache_cut(c, s, 0);
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) infer__free(mem, s->pages[g]);
+    infer__free(mem, s->tokens);
+    infer__free(mem, s->logits);
+    infer__free(mem, s->hidden);
+    infer__free(mem, s);
+    if (--c->n_sessions == 0 && c->owned) infer__context_free(c);
+}
+
+/* Make room for n rows of results of `cols` floats. */
+static int infer__rows_reserve(infer__mem *mem, float **p, uint64_t *cap, uint64_t n, int32_t cols) {
+    float *q;
+    uint64_t bytes;
+    if (n <= *cap) return 1;
+    if (!infer__mul_ok(n, (uint64_t)cols * sizeof(float), &bytes)) return 0;
+    q = (float *)infer__realloc(mem, *p, n, (uint64_t)cols * sizeof(float));
+    if (!q) return 0;
+    *p = q;
+    *cap = n;
+    return 1;
+}
+
+static infer_result infer__session_make(infer_session **out, infer_context *c, const infer_session_params *p,
+                                        infer_error *err) {
+    const infer_model *m = c->model;
+    infer__mem *mem = &c->model->mem;
+    int32_t most = c->plan.cells, cap = p->context ? p->context : INFER__MIN(most, INFER__MIN(m->hp.n_ctx, 4096)), g, i;
+    infer_session *s;
+    if (p->context < 0 || cap > most)
+        return infer__error(err, INFER_ERR_ARGUMENT, "session_params.context is %d, the context has %d cells", (int)p->context,
+                            (int)most);
+    if (m->w[INFER__W_POS_EMBD].type && cap > m->w[INFER__W_POS_EMBD].rows)
+        return infer__error(err, INFER_ERR_ARGUMENT, "session_params.context is %d, the model has learned %d positions",
+                            (int)cap, (int)m->w[INFER__W_POS_EMBD].rows);
+    s = (infer_session *)infer__calloc(mem, 1, sizeof *s);
+    if (!s) return infer__error(err, INFER_ERR_MEMORY, "no memory for a session");
+    s->context = c;
+    c->n_sessions++;
+    s->cap = cap;
+    s->progress = p->progress;
+    s->progress_user = p->progress_user;
+    s->trace = p->trace;
+    s->trace_user = p->trace_user;
+    s->stats.weight_bytes = m->token_bytes;
+    s->tokens = (infer_token *)infer__calloc(mem, (uint64_t)cap, sizeof *s->tokens);
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) {
+        s->pages[g] = (int32_t *)infer__calloc(mem, (uint64_t)c->plan.max_pages, sizeof(int32_t));
+        for (i = 0; s->pages[g] && i < c->plan.max_pages; i++) s->pages[g][i] = -1;
+    }
+    if (!s->tokens || !s->pages[0] || !s->pages[1] || !infer__rows_reserve(mem, &s->logits, &s->logits_cap, 1, m->hp.n_vocab)) {
+        infer__session_free(s);
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for a session of %d positions", (int)cap);
+    }
+    *out = s;
+    return INFER_OK;
+}
+
+INFER_API infer_result infer_session_create_in(infer_session **out, infer_context *context, const infer_session_params *params,
+                                               infer_error *err) {
+    infer_session_params zero;
+    memset(&zero, 0, sizeof zero);
+    infer__error_clear(err);
+    if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_create_in: out is NULL");
+    *out = NULL;
+    if (!context) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_create_in: context is NULL");
+    return infer__session_make(out, context, params ? params : &zero, err);
+}
+
+INFER_API infer_result infer_session_create(infer_session **out, infer_model *model, const infer_session_params *params,
+                                            infer_error *err) {
+    infer_session_params p;
+    infer_context *c = NULL;
+    infer_result r;
+    memset(&p, 0, sizeof p);
+    if (params) p = *params;
+    infer__error_clear(err);
+    if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_create: out is NULL");
+    *out = NULL;
+    if (!model) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_create: model is NULL");
+    if (p.context < 0 || p.context > 1 << 30)
+        return infer__error(err, INFER_ERR_ARGUMENT, "session_params.context is %d", (int)p.context);
+    if (p.own.cells == 0) p.own.cells = p.context;
+    /* room for one fork, whose window layers hold pages of their own */
+    r = infer__context_make(&c, model, &p.own, 2, err);
+    if (r) return r;
+    c->owned = 1;
+    c->n_sessions++; /* so that a failing session does not take the context with it before we look */
+    r = infer__session_make(out, c, &p, err);
+    if (--c->n_sessions == 0) infer__context_free(c);
+    return r;
+}
+
+INFER_API void infer_session_destroy(infer_session *session) {
+    if (session) infer__session_free(session);
+}
+
+/* ---- checks: a step is evaluated whole or not at all ---------------------------------------------------- */
+
+static int32_t infer__logits_first(const infer_step *st) { /* first token whose logits are kept, n = none */
+    int32_t kind = st->outputs & 3;
+    return kind == INFER_OUT_ALL ? 0 : kind == INFER_OUT_LAST ? st->n - 1 : st->n;
+}
+static int32_t infer__hidden_first(const infer_step *st) {
+    if (!(st->outputs & INFER_OUT_HIDDEN)) return st->n;
+    return (st->outputs & 3) == INFER_OUT_LAST ? st->n - 1 : 0;
+}
+
+static infer_result infer__step_check(const infer_context *c, const infer_step *steps, int32_t i, infer_error *err) {
+    const infer_step *st = &steps[i];
+    const infer_session *s = st->session;
+    int32_t j;
+    if (!s || s->context != c)
+        return infer__error(err, INFER_ERR_ARGUMENT, "step %d: the session is %s", (int)i, s ? "of another context" : "NULL");
+    for (j = 0; j < i; j++)
+        if (steps[j].session == s) return infer__error(err, INFER_ERR_ARGUMENT, "steps %d and %d are of one session", (int)j, (int)i);
+    if (st->n < 1) return infer__error(err, INFER_ERR_ARGUMENT, "step %d has %d tokens", (int)i, (int)st->n);
+    if (!st->tokens == !st->embeddings)
+        return infer__error(err, INFER_ERR_ARGUMENT, "step %d needs tokens or embeddings, one of the two", (int)i);
+    if (st->outputs < 0 || st->outputs > 7 || (st->outputs & 3) == 3)
+        return infer__error(err, INFER_ERR_ARGUMENT, "step %d: outputs %d is unknown", (int)i, (int)st->outputs);
+    for (j = 0; st->tokens && j < st->n; j++)
+        if (st->tokens[j] < 0 || st->tokens[j] >= c->model->hp.n_vocab)
+            return infer__error(err, INFER_ERR_ARGUMENT, "step %d: token %d is %d, outside 0..%d", (int)i, (int)j,
+                                (int)st->tokens[j], (int)c->model->hp.n_vocab - 1);
+    if (st->n > s->cap - s->n)
+        return infer__error(err, INFER_CONTEXT_FULL, "%d tokens at position %d do not fit a context of %d", (int)st->n, (int)s->n,
+                            (int)s->cap);
+    return INFER_OK;
+}
+
+/* Pages and result rows for all steps. */
+static infer_result infer__steps_reserve(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
+    const infer__hparams *hp = &c->model->hp;
+    infer__mem *mem = &c->model->mem;
+    int32_t g, i;
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) {
+        int64_t need = 0;
+        for (i = 0; i < n; i++) {
+            const infer_session *s = steps[i].session;
+            need += infer__cache_need(c, s, g, s->n_valid, s->n - s->n_valid + steps[i].n);
+        }
+        if (need > c->cache.groups[g].n_free)
+            return infer__error(err, INFER_CONTEXT_FULL, "the context's cache of %d cells is full (%s layers: %lld pages "
+                                "needed, %d free)", (int)c->plan.cells, g ? "window" : "full", (long long)need,
+                                (int)c->cache.groups[g].n_free);
+    }
+    for (i = 0; i < n; i++) {
+        infer_session *s = steps[i].session;
+        uint64_t nl = (uint64_t)(steps[i].n - infer__logits_first(&steps[i]));
+        uint64_t nh = (uint64_t)(steps[i].n - infer__hidden_first(&steps[i]));
+        s->out_n = 0; /* what was there is gone from now on */
+        if (!infer__rows_reserve(mem, &s->logits, &s->logits_cap, nl, hp->n_vocab) ||
+            !infer__rows_reserve(mem, &s->hidden, &s->hidden_cap, nh, hp->n_embd))
+            return infer__error(err, INFER_ERR_MEMORY, "no memory for the results of %d tokens", (int)steps[i].n);
+    }
+    return INFER_OK;
+}
+
+/* ---- passes ------------------------------------------------------------------------------------------------ */
+
+/* Where the passes over a list of steps stand. */
+typedef struct infer__pass_cursor {
+    const infer_step *steps;
+    int32_t n, step, at; /* the next row is token `at` of step `step` */
+    int64_t done, total;
+} infer__pass_cursor;
+
+/* Lay out the pass for at most n_seq sequences and max_pages pages each. */
+static void infer__pass_begin(infer_context *c) {
+    infer__pass *p = &c->ctx.pass;
+    int32_t *at = p->block, batch = c->plan.batch, n_seq = c->plan.n_seq;
+    p->n_rows = p->n_out = p->n_seq = 0;
+    p->max_pages = c->plan.max_pages;
+    p->ids = at;
+    p->pos = at += batch;
+    p->seq = at += batch;
+    p->out = at += batch;
+    p->extended = at += batch;
+    p->pages[0] = at += n_seq;
+    p->pages[1] = at + (int64_t)n_seq * p->max_pages;
+}
+
+/* Add rows of one step: `count` tokens from cur->at on. Returns 0 when its pages cannot be had. */
+static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int32_t count) {
+    infer__pass *p = &c->ctx.pass;
+    const infer_step *st = &cur->steps[cur->step];
+    infer_session *s = st->session;
+    int32_t base = s->n_valid, i, g, q = p->n_seq++, first_l = infer__logits_first(st), first_h = infer__hidden_first(st);
+    if (!infer__cache_write(c, s, base + cur->at, count)) return 0;
+    c->active[q] = s;
+    p->extended[q] = s->cap > c->model->hp.rope_ctx;
+    for (g = 0; g < INFER__CACHE_GROUPS; g++)
+        memcpy(p->pages[g] + (int64_t)q * p->max_pages, s->pages[g], (size_t)p->max_pages * sizeof(int32_t));
+    for (i = cur->at; i < cur->at + count; i++) {
+        int32_t r = p->n_rows++, wants_l = i >= first_l, wants_h = i >= first_h;
+        p->ids[r] = st->tokens ? st->tokens[i] : -1;
+        p->pos[r] = base + i;
+        p->seq[r] = q;
+        c->row_embd[r] = st->tokens ? NULL : st->embeddings + (int64_t)i * c->model->hp.n_embd;
+        if (!wants_l && !wants_h) continue;
+        c->out_logits[p->n_out] = wants_l ? s->logits + (int64_t)(i - first_l) * c->model->hp.n_vocab : NULL;
+        c->out_hidden[p->n_out] = wants_h ? s->hidden + (int64_t)(i - first_h) * c->model->hp.n_embd : NULL;
+        p->out[p->n_out++] = r;
+    }
+    return 1;
+}
+
+/* 1 when all logits of the pass are finite. */
+static int infer__pass_finite(const infer_context *c) {
+    int32_t i, j, n = c->model->hp.n_vocab;
+    for (i = 0; i < c->ctx.pass.n_out; i++)
+        for (j = 0; c->out_logits[i] && j < n; j++)
+            if (!infer__finite(c->out_logits[i][j])) return 0;
+    return 1;
+}
+
+static infer_result infer__pass_run(infer_context *c, infer_error *err) {
+    infer__error_clear(&c->ctx.error);
+    infer__forward(c);
+    if (infer__ok(&c->ctx) && !infer__pass_finite(c)) { /* find out where it began */
+        c->checking = 1;
+        infer__forward(c);
+        c->checking = 0;
+        if (infer__ok(&c->ctx)) infer__fail(&c->ctx, INFER_ERR_STATE, "the output head gives logits that are not finite");
+    }
+    if (infer__ok(&c->ctx)) return INFER_OK;
+    return infer__error(err, c->ctx.error.code, "%s", c->ctx.error.message);
+}
+
+/* Evaluate all tokens of the steps, in passes of at most `batch` rows and n_seq sessions. */
+static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, infer_error *err) {
+    while (cur->step < cur->n) {
+        infer_result r;
+        int32_t i;
+        infer__pass_begin(c);
+        c->trace = NULL;
+        while (cur->step < cur->n && c->ctx.pass.n_rows < c->plan.batch && c->ctx.pass.n_seq < c->plan.n_seq) {
+            const infer_step *st = &cur->steps[cur->step];
+            int32_t count = INFER__MIN(st->n - cur->at, c->plan.batch - c->ctx.pass.n_rows);
+            if (!infer__pass_add(c, cur, count))
+                return infer__error(err, INFER_CONTEXT_FULL, "the context's cache of %d cells is full", (int)c->plan.cells);
+            if (st->session->trace) {
+                c->trace = st->session->trace;
+                c->trace_user = st->session->trace_user;
+            }
+            cur->at += count;
+            cur->done += count;
+            if (cur->at == st->n) {
+                cur->step++;
+                cur->at = 0;
+            }
+        }
+        r = infer__pass_run(c, err);
+        if (r) return r;
+        for (i = 0; i < c->ctx.pass.n_seq; i++) {
+            infer_session *s = c->active[i];
+            if (s->progress && s->progress(s->progress_user, (float)((double)cur->done / (double)cur->total)))
+                return infer__error(err, INFER_CANCELLED, "cancelled by the progress callback");
+        }
+    }
+    return INFER_OK;
+}
+
+/* Compute again what a rewind behind the kept window made unusable. */
+static infer_result infer__catch_up(infer_context *c, infer_session *s, infer_error *err) {
+    infer_step st;
+    infer__pass_cursor cur;
+    infer_result r;
+    int32_t from = s->n_valid;
+    if (from == s->n) return INFER_OK;
+    memset(&st, 0, sizeof st);
+    memset(&cur, 0, sizeof cur);
+    st.session = s;
+    st.tokens = s->tokens + from;
+    st.n = s->n - from;
+    cur.steps = &st;
+    cur.n = 1;
+    cur.total = st.n;
+    r = infer__passes(c, &cur, err);
+    if (r) return r;
+    s->n_valid = s->n;
+    s->stats.reevaluated += (uint64_t)st.n;
+    return INFER_OK;
+}
+
+/* After a failure: the session stands at s->n again. */
+static void infer__session_settle(infer_context *c, infer_session *s) {
+    s->out_n = 0;
+    if (s->n_valid == s->n && infer__cache_has(c, s, s->n)) {
+        infer__cache_cut(c, s, s->n);
+    } else {
+        infer__cache_cut(c, s, 0);
+        s->n_valid = 0;
+    }
+}
+
+static void infer__session_commit(infer_session *s, const infer_step *st, double seconds) {
+    int32_t i;
+    for (i = 0; i < st->n; i++) s->tokens[s->n + i] = st->tokens ? st->tokens[i] : -1;
+    s->n += st->n;
+    s->n_valid = s->n;
+    s->out_n = st->n;
+    s->out_first_logits = infer__logits_first(st);
+    s->out_first_hidden = infer__hidden_first(st);
+    if (st->n > 1) {
+        s->stats.prompt_tokens += (uint64_t)st->n;
+        s->stats.prompt_seconds += seconds;
+    } else {
+        s->stats.new_tokens++;
+        s->stats.new_seconds += seconds;
+    }
+}
+
+static infer_result infer__steps_run(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
+    infer__pass_cursor cur;
+    infer_result r = INFER_OK;
+    double start = infer__seconds();
+    int32_t i;
+    memset(&cur, 0, sizeof cur);
+    cur.steps = steps;
+    cur.n = n;
+    for (i = 0; i < n; i++) cur.total += steps[i].n;
+    for (i = 0; i < n && !r; i++) r = infer__catch_up(c, steps[i].session, err);
+    if (!r) r = infer__passes(c, &cur, err);
+    for (i = 0; i < n; i++) {
+        if (r) infer__session_settle(c, steps[i].session);
+        else infer__session_commit(steps[i].session, &steps[i], infer__seconds() - start);
+    }
+    return r;
+}
+
+static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
+    infer_result r = INFER_OK;
+    int32_t i;
+    if (infer__atomic_add(&c->busy, 1) != 0) {
+        infer__atomic_add(&c->busy, -1);
+        return infer__error(err, INFER_ERR_STATE, "the context is running another eval");
+    }
+    for (i = 0; i < n && !r; i++) r = infer__step_check(c, steps, i, err);
+    if (!r) r = infer__steps_reserve(c, steps, n, err);
+    if (!r) {
+        /* a canceller sets its session's flag, then the context's if the session is running: one of us sees the other */
+        infer__atomic_set(&c->cancel, 0);
+        for (i = 0; i < n; i++) infer__atomic_set(&steps[i].session->running, 1);
+        for (i = 0; i < n && !r; i++)
+            if (infer__atomic_get(&steps[i].session->cancel)) r = infer__error(err, INFER_CANCELLED, "cancelled");
+        if (!r) r = infer__steps_run(c, steps, n, err);
+        for (i = 0; i < n; i++) {
+            infer__atomic_set(&steps[i].session->running, 0);
+            if (r == INFER_CANCELLED) infer__atomic_set(&steps[i].session->cancel, 0);
+        }
+    }
+    infer__atomic_add(&c->busy, -1);
+    return r;
+}
+
+INFER_API infer_result infer_eval(infer_context *context, const infer_step *steps, int32_t n_steps, infer_error *err) {
+    infer_error e;
+    infer_result r;
+    int32_t i;
+    infer__error_clear(&e);
+    if (!context || !steps || n_steps < 1)
+        return infer__error(err, INFER_ERR_ARGUMENT, "infer_eval: %s", !context ? "context is NULL" : !steps ? "steps is NULL" :
+                            "no steps");
+    r = infer__eval_steps(context, steps, n_steps, &e);
+    for (i = 0; i < n_steps; i++)
+        if (steps[i].session && steps[i].session->context == context) steps[i].session->error = e;
+    if (err) *err = e;
+    return r;
+}
+
+INFER_API infer_result infer_session_eval(infer_session *session, const infer_token *tokens, int32_t n) {
+    infer_step st;
+    if (!session) return INFER_ERR_ARGUMENT;
+    memset(&st, 0, sizeof st);
+    st.session = session;
+    st.tokens = tokens;
+    st.n = n;
+    st.outputs = INFER_OUT_LAST;
+    return infer_eval(session->context, &st, 1, NULL);
+}
+
+/* ---- results -------------------------------------------------------------------------------------------------- */
+
+INFER_API float *infer_session_logits(infer_session *session, int32_t row) {
+    if (!session) return NULL;
+    if (row < 0) row += session->out_n;
+    if (row < 0 || row >= session->out_n || row < session->out_first_logits) return NULL;
+    return session->logits + (int64_t)(row - session->out_first_logits) * session->context->model->hp.n_vocab;
+}
+
+INFER_API const float *infer_session_hidden(infer_session *session, int32_t row) {
+    if (!session) return NULL;
+    if (row < 0) row += session->out_n;
+    if (row < 0 || row >= session->out_n || row < session->out_first_hidden) return NULL;
+    return session->hidden + (int64_t)(row - session->out_first_hidden) * session->context->model->hp.n_embd;
+}
+
+INFER_API infer_result infer_session_top(infer_session *session, int32_t row, int32_t k, infer_top *out) {
+    const float *x = infer_session_logits(session, row);
+    int32_t n, i, j, have = 0;
+    double sum = 0;
+    if (!session) return INFER_ERR_ARGUMENT;
+    n = session->context->model->hp.n_vocab;
+    if (k < 1 || k > n || !out)
+        return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_top: k is %d, outside 1..%d", (int)k, (int)n);
+    if (!x) return infer__error(&session->error, INFER_ERR_STATE, "infer_session_top: the last eval kept no logits of row %d",
+                                (int)row);
+    for (i = 0; i < n; i++) { /* insertion into the k best: ids come in order, so equals stay in order */
+        if (have == k && !(x[i] > out[k - 1].logit)) continue;
+        for (j = have < k ? have++ : k - 1; j > 0 && x[i] > out[j - 1].logit; j--) out[j] = out[j - 1];
+        out[j].token = i;
+        out[j].logit = x[i];
+    }
+    for (i = 0; i < n; i++) sum += exp((double)x[i] - out[0].logit);
+    for (i = 0; i < k; i++) out[i].logprob = (float)((double)out[i].logit - out[0].logit - log(sum));
+    return INFER_OK;
+}
+
+INFER_API infer_result infer_session_embedding(infer_session *session, float *out, infer_error *err) {
+    const infer__hparams *hp;
+    int32_t i, r, n;
+    double sum = 0;
+    infer__error_clear(err);
+    if (!session || !out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_embedding: a NULL argument");
+    hp = &session->context->model->hp;
+    n = session->out_n;
+    if (n < 1 || session->out_first_hidden != 0)
+        return infer__error(err, INFER_ERR_STATE, "infer_session_embedding: the last eval did not keep all hidden states");
+    if (hp->pooling == 4) return infer__error(err, INFER_ERR_UNSUPPORTED, "rank pooling is not there yet");
+    /* a model that does not say how is pooled by its last token, which alone has seen all others */
+    for (i = 0; i < hp->n_embd; i++) {
+        double v = 0;
+        if (hp->pooling == 1) {
+            for (r = 0; r < n; r++) v += session->hidden[(int64_t)r * hp->n_embd + i];
+            v /= n;
+        } else v = session->hidden[(int64_t)(hp->pooling == 2 ? 0 : n - 1) * hp->n_embd + i];
+        out[i] = (float)v;
+        sum += v * v;
+    }
+    for (i = 0; i < hp->n_embd && sum > 0; i++) out[i] = (float)(out[i] / sqrt(sum));
+    return INFER_OK;
+}
+
+INFER_API int32_t infer_session_position(const infer_session *session) { return session ? session->n : 0; }
+INFER_API int32_t infer_session_context(const infer_session *session) { return session ? session->cap : 0; }
+INFER_API const infer_token *infer_session_tokens(const infer_session *session) { return session ? session->tokens : NULL; }
+
+INFER_API void infer_session_cancel(infer_session *session) {
+    if (!session) return;
+    infer__atomic_set(&session->cancel, 1);
+    if (infer__atomic_get(&session->running)) infer__atomic_set(&session->context->cancel, 1);
+}
+
+INFER_API const infer_error *infer_session_error(const infer_session *session) {
+    static const infer_error none = { INFER_ERR_ARGUMENT, "the session is NULL" };
+    return session ? &session->error : &none;
+}
+
+INFER_API infer_result infer_session_stats(const infer_session *session, infer_stats *out) {
+    const infer__ctx *x;
+    if (!session || !out) return INFER_ERR_ARGUMENT;
+    x = &session->context->ctx;
+    *out = session->stats;
+    out->bytes_up = x->bytes_up;
+    out->bytes_down = x->bytes_down;
+    out->launches = x->launches;
+    out->syncs = x->syncs;
+    return INFER_OK;
+}
+
+INFER_API infer_result infer_session_profile(const infer_session *session, infer_profile_row *out, int32_t cap, int32_t *count) {
+    int32_t i, n = 0;
+    if (!session || !count || (cap > 0 && !out)) return INFER_ERR_ARGUMENT;
+    for (i = 0; i < INFER__PROFILE_OPS; i++) {
+        const infer__profile *p = &session->context->ctx.profile[i];
+        if (!p->calls) continue;
+        if (n < cap) {
+            out[n].op = p->op;
+            out[n].calls = p->calls;
+            out[n].bytes = p->bytes;
+            out[n].seconds = p->seconds;
+        }
+        n++;
+    }
+    *count = n;
+    return INFER_OK;
+}

@@ -1,0 +1,288 @@
+/* session_state.c: going back, sharing and keeping sessions: rewind, sync, fork, save, load.
+ *
+ * Saved form (machine byte order, checked by a marker): a header of 16 uint32, the tokens, then for every layer its pages of
+ * keys and of values in order of position, and a 64-bit FNV-1a sum of all of it. Loaded bytes are not trusted: everything is
+ * checked before the session changes.
+ */
+#include "../model/model.h"
+
+INFER_API infer_result infer_session_rewind(infer_session *session, int32_t n) {
+    infer_context *c;
+    int32_t i;
+    if (!session) return INFER_ERR_ARGUMENT;
+    c = session->context;
+    infer__error_clear(&session->error);
+    if (n < 0 || n > session->n)
+        return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_rewind: %d is outside 0..%d", (int)n,
+                            (int)session->n);
+    session->out_n = 0;
+    if (n <= session->n_valid && infer__cache_has(c, session, n)) {
+        session->n = session->n_valid = n;
+        infer__cache_cut(c, session, n);
+        return INFER_OK;
+    }
+    for (i = 0; i < n; i++)
+        if (session->tokens[i] < 0)
+            return infer__error(&session->error, INFER_ERR_STATE, "infer_session_rewind: position %d was given as an embedding and "
+                                "cannot be computed again", (int)i);
+    session->n = n;
+    session->n_valid = 0; /* the next eval computes it again */
+    infer__cache_cut(c, session, 0);
+    return INFER_OK;
+}
+
+INFER_API infer_result infer_session_sync(infer_session *session, const infer_token *tokens, int32_t n, int32_t *kept) {
+    int32_t same = 0;
+    infer_result r;
+    if (kept) *kept = 0;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if (n < 1 || !tokens)
+        return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_sync: %s", n < 1 ? "no tokens" : "tokens is NULL");
+    if (n > session->cap)
+        return infer__error(&session->error, INFER_CONTEXT_FULL, "%d tokens do not fit a context of %d", (int)n, (int)session->cap);
+    while (same < n - 1 && same < session->n && session->tokens[same] == tokens[same]) same++; /* the last is evaluated for logits */
+    r = infer_session_rewind(session, same);
+    if (r) return r;
+    if (kept) *kept = session->n_valid;
+    return infer_session_eval(session, tokens + same, n - same);
+}
+
+INFER_API infer_result infer_session_fork(infer_session **out, infer_session *session, infer_error *err) {
+    infer_session_params p;
+    infer_session *s = NULL;
+    infer_result r;
+    infer__error_clear(err);
+    if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_fork: out is NULL");
+    *out = NULL;
+    if (!session) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_fork: session is NULL");
+    memset(&p, 0, sizeof p);
+    p.context = session->cap;
+    p.progress = session->progress;
+    p.progress_user = session->progress_user;
+    p.trace = session->trace;
+    p.trace_user = session->trace_user;
+    r = infer_session_create_in(&s, session->context, &p, err);
+    if (r) return r;
+    s->n = session->n;
+    s->n_valid = session->n_valid;
+    memcpy(s->tokens, session->tokens, (size_t)session->n * sizeof *s->tokens);
+    infer__cache_share(session->context, s, session);
+    *out = s;
+    return INFER_OK;
+}
+
+/* ---- save and load ------------------------------------------------------------------------------------------------ */
+
+enum { INFER__STATE_WORDS = 16, INFER__STATE_VERSION = 1 };
+
+static uint64_t infer__fnv(uint64_t h, const void *data, uint64_t n) {
+    const uint8_t *p = (const uint8_t *)data;
+    uint64_t i;
+    for (i = 0; i < n; i++) h = (h ^ p[i]) * 1099511628211u;
+    return h;
+}
+
+/* Tells models apart whose caches do not fit each other. */
+static uint64_t infer__model_print(const infer_model *m) {
+    uint64_t h = infer__fnv(14695981039346656037u, m->arch_name, strlen(m->arch_name));
+    int32_t i;
+    h = infer__fnv(h, &m->n_params, sizeof m->n_params);
+    for (i = 0; i < m->hp.n_layer; i++) {
+        const infer__layer *l = &m->layers[i];
+        int32_t v[4];
+        v[0] = l->n_head_kv;
+        v[1] = l->dim_k;
+        v[2] = l->dim_v;
+        v[3] = l->window;
+        h = infer__fnv(h, v, sizeof v);
+    }
+    return h;
+}
+
+static void infer__state_header(const infer_session *s, uint32_t w[INFER__STATE_WORDS]) {
+    const infer_context *c = s->context;
+    uint64_t print = infer__model_print(c->model);
+    memset(w, 0, INFER__STATE_WORDS * sizeof *w);
+    memcpy(w, "INFERSS", 8);
+    w[2] = 0x01020304u;
+    w[3] = INFER__STATE_VERSION;
+    w[4] = (uint32_t)c->plan.kv_type;
+    w[5] = (uint32_t)print;
+    w[6] = (uint32_t)(print >> 32);
+    w[7] = (uint32_t)s->n;
+    w[8] = (uint32_t)s->n_valid;
+    w[9] = (uint32_t)s->first_page[0];
+    w[10] = (uint32_t)s->first_page[1];
+}
+
+/* Bytes of a page of keys and of values of one layer. */
+static void infer__page_bytes(const infer_context *c, const infer__layer *l, uint64_t *k, uint64_t *v) {
+    uint64_t each = c->plan.kv_type == INFER_KV_F32 ? 4 : 2;
+    *k = INFER__PAGE * (uint64_t)l->n_head_kv * (uint64_t)l->dim_k * each;
+    *v = INFER__PAGE * (uint64_t)l->n_head_kv * (uint64_t)l->dim_v * each;
+}
+
+/* Zero what lies behind the last position in a page [head][INFER__PAGE][dim], so that old memory is not written out. */
+static void infer__page_clear_tail(char *page, uint64_t bytes, int32_t used, int32_t n_head) {
+    uint64_t head = bytes / (uint64_t)n_head, slot = head / INFER__PAGE;
+    int32_t h;
+    for (h = 0; h < n_head; h++)
+        memset(page + (uint64_t)h * head + (uint64_t)used * slot, 0, (size_t)((uint64_t)(INFER__PAGE - used) * slot));
+}
+
+typedef struct infer__state_out { infer_write_fn write; void *user; uint64_t sum; int32_t failed; } infer__state_out;
+static void infer__state_put(infer__state_out *o, const void *data, uint64_t n) {
+    if (o->failed || n == 0) return;
+    o->sum = infer__fnv(o->sum, data, n);
+    if (o->write(o->user, data, (size_t)n) != n) o->failed = 1;
+}
+
+INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn write, void *user) {
+    infer__state_out o;
+    infer_context *c;
+    uint32_t header[INFER__STATE_WORDS];
+    uint64_t kb, vb, most = 0;
+    char *page;
+    int32_t l, i, pages;
+    if (!session) return INFER_ERR_ARGUMENT;
+    infer__error_clear(&session->error);
+    if (!write) return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_save: write is NULL");
+    c = session->context;
+    for (l = 0; l < c->model->hp.n_layer; l++) {
+        infer__page_bytes(c, &c->model->layers[l], &kb, &vb);
+        most = INFER__MAX(most, INFER__MAX(kb, vb));
+    }
+    page = (char *)infer__alloc(c->ctx.mem, most);
+    if (!page) return infer__error(&session->error, INFER_ERR_MEMORY, "infer_session_save: no memory for a page");
+    o.write = write;
+    o.user = user;
+    o.sum = 14695981039346656037u;
+    o.failed = 0;
+    infer__state_header(session, header);
+    infer__state_put(&o, header, sizeof header);
+    infer__state_put(&o, session->tokens, (uint64_t)session->n * sizeof *session->tokens);
+    pages = (session->n_valid + INFER__PAGE - 1) / INFER__PAGE;
+    for (l = 0; l < c->model->hp.n_layer; l++) {
+        const infer__layer *layer = &c->model->layers[l];
+        infer__page_bytes(c, layer, &kb, &vb);
+        for (i = session->first_page[layer->group]; i < pages; i++) {
+            uint64_t p = (uint64_t)session->pages[layer->group][i];
+            int32_t used = INFER__MIN(session->n_valid - i * INFER__PAGE, INFER__PAGE);
+            c->ctx.ops->download(&c->ctx, &c->cache.k[l].buf, p * kb, page, kb);
+            infer__page_clear_tail(page, kb, used, layer->n_head_kv);
+            infer__state_put(&o, page, kb);
+            c->ctx.ops->download(&c->ctx, &c->cache.v[l].buf, p * vb, page, vb);
+            infer__page_clear_tail(page, vb, used, layer->n_head_kv);
+            infer__state_put(&o, page, vb);
+        }
+    }
+    if (!o.failed && write(user, &o.sum, sizeof o.sum) != sizeof o.sum) o.failed = 1;
+    infer__free(c->ctx.mem, page);
+    if (o.failed) return infer__error(&session->error, INFER_ERR_IO, "infer_session_save: the callback wrote too little");
+    return INFER_OK;
+}
+
+/* Is this a header of a state that fits this session? */
+static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
+    const infer_context *c = s->context;
+    uint32_t want[INFER__STATE_WORDS];
+    int32_t g;
+    infer__state_header(s, want);
+    if (memcmp(w, want, 8) != 0 || w[2] != want[2])
+        return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: not a saved session of a machine like this");
+    if (w[3] != want[3]) return infer__error(&s->error, INFER_ERR_UNSUPPORTED, "infer_session_load: version %u", (unsigned)w[3]);
+    if (w[4] != want[4] || w[5] != want[5] || w[6] != want[6])
+        return infer__error(&s->error, INFER_ERR_ARGUMENT, "infer_session_load: saved with another %s",
+                            w[4] != want[4] ? "kv_type" : "model");
+    if (w[7] > (uint32_t)s->cap)
+        return infer__error(&s->error, INFER_CONTEXT_FULL, "infer_session_load: %u tokens do not fit a context of %d",
+                            (unsigned)w[7], (int)s->cap);
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) {
+        int32_t window = c->cache.groups[g].window, n = (int32_t)w[8], low = window ? n - window + 1 : 0;
+        if (w[8] > w[7] || w[9 + g] > (uint32_t)(INFER__MAX(low, 0) / INFER__PAGE))
+            return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: the header contradicts itself");
+    }
+    return INFER_OK;
+}
+
+/* Bytes of tokens and pages behind a checked header. */
+static uint64_t infer__state_size(const infer_session *s, const uint32_t *w) {
+    const infer_context *c = s->context;
+    uint64_t n = (uint64_t)w[7] * sizeof(infer_token), kb, vb, pages = ((uint64_t)w[8] + INFER__PAGE - 1) / INFER__PAGE;
+    int32_t l;
+    for (l = 0; l < c->model->hp.n_layer; l++) {
+        infer__page_bytes(c, &c->model->layers[l], &kb, &vb);
+        n += (kb + vb) * (pages - w[9 + c->model->layers[l].group]);
+    }
+    return n;
+}
+
+/* Everything is read and checked: make it the session's state. */
+static infer_result infer__state_apply(infer_session *s, const uint32_t *w, const char *data) {
+    infer_context *c = s->context;
+    uint64_t kb, vb;
+    int32_t g, l, i, pages = (int32_t)((w[8] + INFER__PAGE - 1) / INFER__PAGE);
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) {
+        int32_t own = 0;
+        for (i = 0; c->cache.groups[g].n_pages && i < c->plan.max_pages; i++)
+            own += s->pages[g][i] >= 0 && c->cache.groups[g].refs[s->pages[g][i]] == 1;
+        if (c->cache.groups[g].n_pages && pages - (int32_t)w[9 + g] > c->cache.groups[g].n_free + own)
+            return infer__error(&s->error, INFER_CONTEXT_FULL, "infer_session_load: the context's cache is full");
+    }
+    infer__cache_cut(c, s, 0);
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) {
+        if (!c->cache.groups[g].n_pages) continue;
+        s->first_page[g] = (int32_t)w[9 + g];
+        for (i = s->first_page[g]; i < pages; i++) s->pages[g][i] = infer__page_take(c, g);
+    }
+    s->n = (int32_t)w[7];
+    s->n_valid = (int32_t)w[8];
+    s->out_n = 0;
+    memcpy(s->tokens, data, (size_t)s->n * sizeof *s->tokens);
+    data += (size_t)s->n * sizeof *s->tokens;
+    for (l = 0; l < c->model->hp.n_layer; l++) {
+        const infer__layer *layer = &c->model->layers[l];
+        infer__page_bytes(c, layer, &kb, &vb);
+        for (i = s->first_page[layer->group]; i < pages; i++) {
+            uint64_t p = (uint64_t)s->pages[layer->group][i];
+            c->ctx.ops->upload(&c->ctx, &c->cache.k[l].buf, p * kb, data, kb);
+            c->ctx.ops->upload(&c->ctx, &c->cache.v[l].buf, p * vb, data + kb, vb);
+            data += kb + vb;
+        }
+    }
+    return INFER_OK;
+}
+
+INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn read, void *user) {
+    uint32_t w[INFER__STATE_WORDS];
+    uint64_t size, sum, want;
+    infer_context *c;
+    infer_result r;
+    char *data;
+    uint32_t i;
+    if (!session) return INFER_ERR_ARGUMENT;
+    infer__error_clear(&session->error);
+    if (!read) return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_load: read is NULL");
+    c = session->context;
+    if (read(user, w, sizeof w) != sizeof w) return infer__error(&session->error, INFER_ERR_IO, "infer_session_load: no header");
+    r = infer__state_check(session, w);
+    if (r) return r;
+    size = infer__state_size(session, w);
+    data = (char *)infer__alloc(c->ctx.mem, size + 1);
+    if (!data) return infer__error(&session->error, INFER_ERR_MEMORY, "infer_session_load: no memory for %llu bytes",
+                                   (unsigned long long)size);
+    sum = infer__fnv(14695981039346656037u, w, sizeof w);
+    if ((size && read(user, data, (size_t)size) != size) || read(user, &want, sizeof want) != sizeof want)
+        r = infer__error(&session->error, INFER_ERR_IO, "infer_session_load: the data ends early");
+    if (!r && infer__fnv(sum, data, size) != want) r = infer__error(&session->error, INFER_ERR_FORMAT, "infer_session_load: the "
+                                                                    "check sum does not match");
+    for (i = 0; !r && i < w[7]; i++) {
+        infer_token t;
+        memcpy(&t, data + (size_t)i * sizeof t, sizeof t);
+        if (t < -1 || t >= c->model->hp.n_vocab)
+            r = infer__error(&session->error, INFER_ERR_FORMAT, "infer_session_load: token %u is %d", (unsigned)i, (int)t);
+    }
+    if (!r) r = infer__state_apply(session, w, data);
+    infer__free(c->ctx.mem, data);
+    return r;
+}

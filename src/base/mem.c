@@ -1,0 +1,163 @@
+/* mem.c: counted, limited memory and arenas.
+ *
+ * Owns:  every allocation of the library. A block remembers its size in a header in front of it, so that freeing needs no
+ *        size and the user's free gets the one that its alloc got.
+ * May not know: what is stored.
+ * Invariants: `used` is the sum of the sizes asked for (headers and padding, under 200 bytes a block, are not counted),
+ *        plus what infer__mem_reserve added; it is 0 when everything was freed. Blocks are aligned to INFER__ALIGN even
+ *        when the user's allocator ignores its align argument.
+ */
+#include "base.h"
+#include <stdlib.h>
+
+typedef struct infer__block {
+    uint64_t size;     /* what the library asked for */
+    uint64_t raw_size; /* what the allocator was asked for */
+    void *raw;         /* what it returned */
+} infer__block;
+
+static void *infer__default_alloc(void *user, size_t size, size_t align) {
+    (void)user;
+    (void)align; /* infer__block_new aligns */
+    return malloc(size);
+}
+
+static void infer__default_free(void *user, void *p, size_t size) {
+    (void)user;
+    (void)size;
+    free(p);
+}
+
+static void infer__mem_init(infer__mem *m, const infer_allocator *a, uint64_t limit) {
+    memset(m, 0, sizeof *m);
+    if (a && a->alloc && a->free) {
+        m->a = *a;
+    } else {
+        m->a.alloc = infer__default_alloc;
+        m->a.free = infer__default_free;
+    }
+    m->limit = limit;
+}
+
+static int infer__mem_reserve(infer__mem *m, uint64_t n) {
+    uint64_t before, after;
+    if (n > INT64_MAX) return 0;
+    before = (uint64_t)infer__atomic_add(&m->used, (int64_t)n); /* add first: two threads cannot both slip through */
+    if (infer__add_ok(before, n, &after) && after <= INT64_MAX && (m->limit == 0 || after <= m->limit)) return 1;
+    infer__atomic_add(&m->used, -(int64_t)n);
+    return 0;
+}
+
+static void infer__mem_release(infer__mem *m, uint64_t n) {
+    infer__atomic_add(&m->used, -(int64_t)n);
+}
+
+static infer__block *infer__block_of(void *p) {
+    return (infer__block *)(void *)((char *)p - sizeof(infer__block));
+}
+
+static void *infer__block_new(infer__mem *m, uint64_t size, int zero) {
+    uint64_t raw_size;
+    infer__block *b;
+    void *raw;
+    char *p;
+    int own_zero = zero && m->a.alloc == infer__default_alloc; /* calloc leaves fresh pages untouched */
+    if (size == 0 || !infer__add_ok(size, sizeof(infer__block) + INFER__ALIGN, &raw_size) || raw_size > SIZE_MAX / 2)
+        return NULL;
+    if (!infer__mem_reserve(m, size)) return NULL;
+    raw = own_zero ? calloc(1, (size_t)raw_size) : m->a.alloc(m->a.user, (size_t)raw_size, INFER__ALIGN);
+    if (!raw) {
+        infer__mem_release(m, size);
+        return NULL;
+    }
+    p = (char *)raw + sizeof(infer__block);
+    p += (INFER__ALIGN - (uintptr_t)p % INFER__ALIGN) % INFER__ALIGN;
+    b = infer__block_of(p);
+    b->size = size;
+    b->raw_size = raw_size;
+    b->raw = raw;
+    if (zero && !own_zero) memset(p, 0, (size_t)size);
+    return p;
+}
+
+static void *infer__alloc(infer__mem *m, uint64_t size) {
+    return infer__block_new(m, size, 0);
+}
+
+static void *infer__calloc(infer__mem *m, uint64_t n, uint64_t size) {
+    uint64_t bytes;
+    return infer__mul_ok(n, size, &bytes) ? infer__block_new(m, bytes, 1) : NULL;
+}
+
+static void infer__free(infer__mem *m, void *p) {
+    infer__block *b;
+    uint64_t size;
+    if (!p) return;
+    b = infer__block_of(p);
+    size = b->size;
+    m->a.free(m->a.user, b->raw, (size_t)b->raw_size);
+    infer__mem_release(m, size);
+}
+
+static void *infer__realloc(infer__mem *m, void *p, uint64_t n, uint64_t size) {
+    uint64_t bytes, old;
+    void *q;
+    if (!infer__mul_ok(n, size, &bytes) || bytes == 0) return NULL;
+    old = p ? infer__block_of(p)->size : 0;
+    if (p && bytes <= old && bytes >= old / 2) return p; /* a little smaller: not worth a copy */
+    q = infer__alloc(m, bytes);
+    if (!q) return NULL;
+    if (p) {
+        memcpy(q, p, (size_t)INFER__MIN(old, bytes));
+        infer__free(m, p);
+    }
+    return q;
+}
+
+/* ---- arena --------------------------------------------------------------------------------------- */
+
+typedef union infer__arena_head {
+    void *next;
+    char pad[16]; /* what follows is aligned to 16 */
+} infer__arena_head;
+
+/* Begin a block with room for n bytes; blocks double up to 1 MiB. */
+static int infer__arena_grow(infer__arena *a, size_t n) {
+    size_t cap = a->cap < 2048 ? 4096 : a->cap < ((size_t)1 << 19) ? a->cap * 2 : (size_t)1 << 20;
+    infer__arena_head *h;
+    if (cap < n) cap = n;
+    h = (infer__arena_head *)infer__alloc(a->mem, (uint64_t)cap + sizeof *h);
+    if (!h) return 0;
+    h->next = a->blocks;
+    a->blocks = h;
+    a->at = 0;
+    a->cap = cap;
+    return 1;
+}
+
+static void *infer__arena_alloc(infer__arena *a, uint64_t size) {
+    size_t n;
+    char *p;
+    if (size > SIZE_MAX / 4) return NULL;
+    n = ((size_t)INFER__MAX(size, 1) + 15) & ~(size_t)15;
+    if ((!a->blocks || n > a->cap - a->at) && !infer__arena_grow(a, n)) return NULL;
+    p = (char *)a->blocks + sizeof(infer__arena_head) + a->at;
+    a->at += n;
+    memset(p, 0, n);
+    return p;
+}
+
+static char *infer__arena_text(infer__arena *a, const char *s, size_t n) {
+    char *p = n < SIZE_MAX ? (char *)infer__arena_alloc(a, (uint64_t)n + 1) : NULL;
+    if (p && n) memcpy(p, s, n);
+    return p;
+}
+
+static void infer__arena_free(infer__arena *a) {
+    while (a->blocks) {
+        infer__arena_head *h = (infer__arena_head *)a->blocks;
+        a->blocks = h->next;
+        infer__free(a->mem, h);
+    }
+    a->at = a->cap = 0;
+}

@@ -1,0 +1,464 @@
+/* os.c: the only file with OS calls: atomics, clock, CPU count, files, threads, dynamic libraries.
+ *
+ * Owns:  what differs between POSIX, Windows and systems with neither (bare metal, WASI: no threads, no mapping).
+ * May not know: what is in the files or what the threads do.
+ * Note:  under -std=c99, and when a user included a system header before us, C libraries hide pread, clock_gettime and
+ *        sched_getaffinity, and 32-bit glibc keeps 32-bit offsets. The few declarations that are needed are made here.
+ */
+#include "base.h"
+
+#if defined(INFER__WINDOWS)
+#  include <windows.h>
+#elif defined(__unix__) || defined(__APPLE__) || defined(__linux__) || defined(__HAIKU__) || defined(__wasi__)
+#  define INFER__POSIX 1
+#  include <errno.h>
+#  include <fcntl.h>
+#  include <sched.h>
+#  include <sys/stat.h>
+#  include <sys/types.h>
+#  include <time.h>
+#  include <unistd.h>
+#  if !defined(INFER_NO_MMAP) && !defined(INFER_NO_STDIO) && !defined(__wasi__)
+#    include <sys/mman.h>
+#    define INFER__MMAP 1
+#  endif
+#  if defined(INFER__THREADS)
+#    include <pthread.h>
+#  endif
+#  if !defined(INFER_NO_RUNTIME_LINKING) && !defined(__wasi__) && !defined(__EMSCRIPTEN__)
+#    include <dlfcn.h>
+#    define INFER__DLOPEN 1
+#  endif
+#else
+#  include <time.h>
+#endif
+#if defined(_MSC_VER) && !defined(__clang__)
+#  include <intrin.h>
+#endif
+
+/* What strict modes hide. On 32-bit glibc the 64-bit calls are used whatever _FILE_OFFSET_BITS says. */
+#if defined(INFER__POSIX) && defined(__GLIBC__)
+#  if defined(__WORDSIZE) && __WORDSIZE == 32
+extern int open64(const char *path, int flags, ...);
+extern int64_t lseek64(int fd, int64_t offset, int whence);
+extern ssize_t pread64(int fd, void *dst, size_t n, int64_t offset);
+#    define INFER__OPEN open64
+#    define INFER__LSEEK lseek64
+#    define INFER__PREAD pread64
+#    define INFER__OFF int64_t
+#  else
+extern ssize_t pread(int fd, void *dst, size_t n, off_t offset);
+#  endif
+#endif
+#ifndef INFER__OPEN
+#  define INFER__OPEN open
+#  define INFER__LSEEK lseek
+#  define INFER__PREAD pread
+#  define INFER__OFF off_t
+#endif
+#if defined(__linux__) && !defined(CLOCK_MONOTONIC)
+extern int clock_gettime(int clock, struct timespec *t);
+#  define INFER__CLOCK 1 /* the kernel's number of CLOCK_MONOTONIC */
+#elif defined(CLOCK_MONOTONIC)
+#  define INFER__CLOCK CLOCK_MONOTONIC
+#endif
+#if defined(__linux__) && !defined(CPU_SETSIZE)
+extern int sched_getaffinity(int pid, size_t size, void *set);
+#endif
+
+/* ---- atomics ------------------------------------------------------------------------------------- */
+
+#if defined(INFER__ATOMICS_NATIVE)
+static int64_t infer__atomic_add(infer__atomic *a, int64_t n) { return __atomic_fetch_add(&a->v, n, __ATOMIC_SEQ_CST); }
+static int64_t infer__atomic_get(const infer__atomic *a) { return __atomic_load_n(&a->v, __ATOMIC_SEQ_CST); }
+static void infer__atomic_set(infer__atomic *a, int64_t n) { __atomic_store_n(&a->v, n, __ATOMIC_SEQ_CST); }
+#elif defined(INFER__ATOMICS_LOCKED)
+/* 32-bit CPUs without 64-bit atomics: a one-byte lock beside the value. */
+static int64_t infer__atomic_add(infer__atomic *a, int64_t n) {
+    int64_t before;
+    while (__atomic_test_and_set(&a->lock, __ATOMIC_SEQ_CST)) {}
+    before = a->v;
+    a->v += n;
+    __atomic_clear(&a->lock, __ATOMIC_SEQ_CST);
+    return before;
+}
+static int64_t infer__atomic_get(const infer__atomic *a) {
+    return infer__atomic_add((infer__atomic *)(uintptr_t)a, 0);
+}
+static void infer__atomic_set(infer__atomic *a, int64_t n) {
+    while (__atomic_test_and_set(&a->lock, __ATOMIC_SEQ_CST)) {}
+    a->v = n;
+    __atomic_clear(&a->lock, __ATOMIC_SEQ_CST);
+}
+#elif defined(INFER__ATOMICS_MSVC)
+/* Compare-and-exchange is the one 64-bit operation that MSVC has on every CPU. */
+static int64_t infer__atomic_get(const infer__atomic *a) {
+    return _InterlockedCompareExchange64((volatile int64_t *)&a->v, 0, 0);
+}
+static int64_t infer__atomic_add(infer__atomic *a, int64_t n) {
+    int64_t seen = infer__atomic_get(a), before;
+    while ((before = _InterlockedCompareExchange64(&a->v, seen + n, seen)) != seen) seen = before;
+    return before;
+}
+static void infer__atomic_set(infer__atomic *a, int64_t n) {
+    int64_t seen = infer__atomic_get(a), before;
+    while ((before = _InterlockedCompareExchange64(&a->v, n, seen)) != seen) seen = before;
+}
+#else
+static int64_t infer__atomic_add(infer__atomic *a, int64_t n) {
+    int64_t before = a->v;
+    a->v += n;
+    return before;
+}
+static int64_t infer__atomic_get(const infer__atomic *a) { return a->v; }
+static void infer__atomic_set(infer__atomic *a, int64_t n) { a->v = n; }
+#endif
+
+/* ---- clock, CPUs, waiting ------------------------------------------------------------------------ */
+
+static double infer__seconds(void) {
+#if defined(INFER__WINDOWS)
+    LARGE_INTEGER now, per_second;
+    QueryPerformanceCounter(&now);
+    QueryPerformanceFrequency(&per_second);
+    return (double)now.QuadPart / (double)per_second.QuadPart;
+#elif defined(INFER__CLOCK)
+    struct timespec t;
+    if (clock_gettime(INFER__CLOCK, &t) != 0) return 0;
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+#else
+    return (double)clock() / CLOCKS_PER_SEC;
+#endif
+}
+
+/* Processors that this process may run on; containers and taskset lower it. */
+static int infer__cores(void) {
+#if defined(INFER__WINDOWS)
+    DWORD_PTR process = 0, machine = 0;
+    SYSTEM_INFO info;
+    int n = 0;
+    if (GetProcessAffinityMask(GetCurrentProcess(), &process, &machine))
+        for (; process; process &= process - 1) n++;
+    if (n > 0) return n;
+    GetSystemInfo(&info); /* more than 64 processors: the mask is 0 */
+    return info.dwNumberOfProcessors > 0 ? (int)info.dwNumberOfProcessors : 1;
+#else
+#  if defined(__linux__)
+    unsigned long set[4096 / sizeof(unsigned long)];
+    size_t i;
+    int allowed = 0;
+    memset(set, 0, sizeof set);
+    if (sched_getaffinity(0, sizeof set, (void *)set) == 0)
+        for (i = 0; i < INFER__COUNT(set); i++)
+            for (; set[i]; set[i] &= set[i] - 1) allowed++;
+    if (allowed > 0) return allowed;
+#  endif
+#  if defined(INFER__POSIX) && defined(_SC_NPROCESSORS_ONLN)
+    {
+        long n = sysconf(_SC_NPROCESSORS_ONLN);
+        return n > 0 && n < 65536 ? (int)n : 1;
+    }
+#  else
+    return 1;
+#  endif
+#endif
+}
+
+/* Give the processor to somebody else. */
+static void infer__yield(void) {
+#if defined(INFER__WINDOWS)
+    SwitchToThread();
+#elif defined(INFER__POSIX)
+    sched_yield();
+#endif
+}
+
+static void infer__call_once(infer__once *o, void (*fn)(void)) {
+    const int64_t done = (int64_t)1 << 40; /* below it: the number of callers that came while fn runs */
+    if (infer__atomic_get(&o->state) >= done) return;
+    if (infer__atomic_add(&o->state, 1) == 0) {
+        fn();
+        infer__atomic_add(&o->state, done);
+    } else {
+        while (infer__atomic_get(&o->state) < done) infer__yield();
+    }
+}
+
+/* ---- files --------------------------------------------------------------------------------------- */
+
+#if defined(INFER_NO_STDIO) || (!defined(INFER__POSIX) && !defined(INFER__WINDOWS))
+
+static infer_result infer__file_open(infer__file *f, const char *path, int want_map, infer_error *err) {
+    (void)want_map;
+    memset(f, 0, sizeof *f);
+    return infer__error(err, INFER_ERR_UNSUPPORTED, "%s: built with INFER_NO_STDIO: open from memory or callbacks", path);
+}
+static size_t infer__file_read(infer__file *f, uint64_t offset, void *dst, size_t n) {
+    (void)f; (void)offset; (void)dst; (void)n;
+    return 0;
+}
+static void infer__file_close(infer__file *f) {
+    memset(f, 0, sizeof *f);
+}
+
+#elif defined(INFER__WINDOWS)
+
+static const char *infer__file_why(DWORD code) {
+    switch (code) {
+    case ERROR_FILE_NOT_FOUND: case ERROR_PATH_NOT_FOUND: return "no such file";
+    case ERROR_ACCESS_DENIED: return "permission denied";
+    case ERROR_SHARING_VIOLATION: return "in use by another program";
+    case ERROR_TOO_MANY_OPEN_FILES: return "too many open files";
+    default: return "cannot be opened";
+    }
+}
+
+static infer_result infer__file_open(infer__file *f, const char *path, int want_map, infer_error *err) {
+    WCHAR wide[4096];
+    HANDLE h;
+    LARGE_INTEGER size;
+    DWORD attributes;
+    memset(f, 0, sizeof *f);
+    if (!MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, (int)INFER__COUNT(wide)))
+        return infer__error(err, INFER_ERR_IO, "%s: the path is not UTF-8, or longer than 4095 characters", path);
+    attributes = GetFileAttributesW(wide);
+    if (attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY))
+        return infer__error(err, INFER_ERR_IO, "%s: is a directory", path);
+    h = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, OPEN_EXISTING,
+                    FILE_ATTRIBUTE_NORMAL, NULL);
+    if (h == INVALID_HANDLE_VALUE) {
+        DWORD code = GetLastError();
+        return infer__error(err, INFER_ERR_IO, "%s: %s (error %lu)", path, infer__file_why(code), (unsigned long)code);
+    }
+    if (GetFileType(h) != FILE_TYPE_DISK || !GetFileSizeEx(h, &size)) {
+        CloseHandle(h);
+        return infer__error(err, INFER_ERR_IO, "%s: not a regular file", path);
+    }
+    f->handle = (intptr_t)h;
+    f->size = (uint64_t)size.QuadPart;
+#  if !defined(INFER_NO_MMAP)
+    if (want_map && f->size > 0 && f->size <= SIZE_MAX) { /* on failure: read instead */
+        HANDLE map = CreateFileMappingW(h, NULL, PAGE_READONLY, 0, 0, NULL);
+        if (map) {
+            f->map = MapViewOfFile(map, FILE_MAP_READ, 0, 0, 0);
+            if (f->map) f->map_handle = (intptr_t)map;
+            else CloseHandle(map);
+        }
+    }
+#  else
+    (void)want_map;
+#  endif
+    return INFER_OK;
+}
+
+static size_t infer__file_read(infer__file *f, uint64_t offset, void *dst, size_t n) {
+    size_t done = 0;
+    while (f->handle && done < n) {
+        OVERLAPPED at;
+        DWORD got = 0, want = n - done > ((size_t)1 << 30) ? (DWORD)1 << 30 : (DWORD)(n - done);
+        memset(&at, 0, sizeof at);
+        at.Offset = (DWORD)(offset + done);
+        at.OffsetHigh = (DWORD)((offset + done) >> 32);
+        if (!ReadFile((HANDLE)f->handle, (char *)dst + done, want, &got, &at) || got == 0) break;
+        done += got;
+    }
+    return done;
+}
+
+static void infer__file_close(infer__file *f) {
+    if (f->map) UnmapViewOfFile(f->map);
+    if (f->map_handle) CloseHandle((HANDLE)f->map_handle);
+    if (f->handle) CloseHandle((HANDLE)f->handle);
+    memset(f, 0, sizeof *f);
+}
+
+#else /* POSIX */
+
+static const char *infer__file_why(int code) {
+    switch (code) {
+    case ENOENT: case ENOTDIR: return "no such file";
+    case EACCES: case EPERM: return "permission denied";
+    case EMFILE: case ENFILE: return "too many open files";
+    case ENAMETOOLONG: return "the path is too long";
+    case ELOOP: return "too many symbolic links";
+    case EISDIR: return "is a directory";
+    default: return "cannot be opened";
+    }
+}
+
+static infer_result infer__file_open(infer__file *f, const char *path, int want_map, infer_error *err) {
+    struct stat st;
+    int64_t size;
+    int fd, flags = O_RDONLY;
+    memset(f, 0, sizeof *f);
+#  if defined(O_NONBLOCK)
+    flags |= O_NONBLOCK; /* a FIFO without a writer must fail below, not wait here; no effect on regular files */
+#  endif
+#  if defined(O_CLOEXEC)
+    flags |= O_CLOEXEC;
+#  endif
+    do fd = INFER__OPEN(path, flags); while (fd < 0 && errno == EINTR);
+    if (fd < 0) {
+        int code = errno;
+        return infer__error(err, INFER_ERR_IO, "%s: %s (error %d)", path, infer__file_why(code), code);
+    }
+#  if !defined(O_CLOEXEC) && defined(FD_CLOEXEC)
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+#  endif
+    /* EOVERFLOW: the size does not fit 32-bit fields, which only regular files can do. */
+    if (fstat(fd, &st) != 0 ? errno != EOVERFLOW : !S_ISREG(st.st_mode)) {
+        int is_dir = fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+        close(fd);
+        return infer__error(err, INFER_ERR_IO, "%s: %s", path, is_dir ? "is a directory" : "not a regular file");
+    }
+    size = (int64_t)INFER__LSEEK(fd, 0, SEEK_END);
+    if (size < 0) {
+        close(fd);
+        return infer__error(err, INFER_ERR_IO, "%s: its size cannot be found (error %d)", path, errno);
+    }
+    f->handle = (intptr_t)fd + 1;
+    f->size = (uint64_t)size;
+#  if defined(INFER__MMAP)
+    if (want_map && f->size > 0 && f->size <= SIZE_MAX / 2) { /* on failure: read instead */
+        void *p = mmap(NULL, (size_t)f->size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (p != MAP_FAILED) f->map = p;
+    }
+#  else
+    (void)want_map;
+#  endif
+    return INFER_OK;
+}
+
+static size_t infer__file_read(infer__file *f, uint64_t offset, void *dst, size_t n) {
+    size_t done = 0;
+    int fd = (int)(f->handle - 1);
+    while (f->handle && done < n && offset + done <= INT64_MAX) {
+        size_t want = INFER__MIN(n - done, (size_t)1 << 30); /* Linux and macOS stop at 2 GiB */
+        ssize_t got = INFER__PREAD(fd, (char *)dst + done, want, (INFER__OFF)(offset + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        done += (size_t)got;
+    }
+    return done;
+}
+
+static void infer__file_close(infer__file *f) {
+#  if defined(INFER__MMAP)
+    if (f->map) munmap(f->map, (size_t)f->size);
+#  endif
+    if (f->handle) close((int)(f->handle - 1));
+    memset(f, 0, sizeof *f);
+}
+#endif
+
+/* ---- threads ------------------------------------------------------------------------------------- */
+
+#if !defined(INFER__THREADS)
+
+struct infer__mutex { int unused; };
+struct infer__cond { int unused; };
+struct infer__thread { int unused; };
+static int infer__mutex_init(infer__mutex *m) { m->unused = 0; return 1; }
+static void infer__mutex_destroy(infer__mutex *m) { (void)m; }
+static void infer__mutex_lock(infer__mutex *m) { (void)m; }
+static void infer__mutex_unlock(infer__mutex *m) { (void)m; }
+static int infer__cond_init(infer__cond *c) { c->unused = 0; return 1; }
+static void infer__cond_destroy(infer__cond *c) { (void)c; }
+static void infer__cond_wait(infer__cond *c, infer__mutex *m) { (void)c; (void)m; }
+static void infer__cond_broadcast(infer__cond *c) { (void)c; }
+static int infer__thread_start(infer__thread *t, infer__thread_fn fn, void *arg) {
+    (void)t; (void)fn; (void)arg;
+    return 0;
+}
+static void infer__thread_join(infer__thread *t) { (void)t; }
+
+#elif defined(INFER__WINDOWS)
+
+struct infer__mutex { SRWLOCK lock; };
+struct infer__cond { CONDITION_VARIABLE cond; };
+struct infer__thread { HANDLE handle; infer__thread_fn fn; void *arg; };
+static int infer__mutex_init(infer__mutex *m) { InitializeSRWLock(&m->lock); return 1; }
+static void infer__mutex_destroy(infer__mutex *m) { (void)m; }
+static void infer__mutex_lock(infer__mutex *m) { AcquireSRWLockExclusive(&m->lock); }
+static void infer__mutex_unlock(infer__mutex *m) { ReleaseSRWLockExclusive(&m->lock); }
+static int infer__cond_init(infer__cond *c) { InitializeConditionVariable(&c->cond); return 1; }
+static void infer__cond_destroy(infer__cond *c) { (void)c; }
+static void infer__cond_wait(infer__cond *c, infer__mutex *m) {
+    SleepConditionVariableSRW(&c->cond, &m->lock, INFINITE, 0);
+}
+static void infer__cond_broadcast(infer__cond *c) { WakeAllConditionVariable(&c->cond); }
+static DWORD WINAPI infer__thread_main(LPVOID p) {
+    infer__thread *t = (infer__thread *)p;
+    t->fn(t->arg);
+    return 0;
+}
+static int infer__thread_start(infer__thread *t, infer__thread_fn fn, void *arg) {
+    t->fn = fn;
+    t->arg = arg;
+    t->handle = CreateThread(NULL, (SIZE_T)1 << 20, infer__thread_main, t, 0, NULL);
+    return t->handle != NULL;
+}
+static void infer__thread_join(infer__thread *t) {
+    WaitForSingleObject(t->handle, INFINITE);
+    CloseHandle(t->handle);
+}
+
+#else /* pthreads */
+
+struct infer__mutex { pthread_mutex_t lock; };
+struct infer__cond { pthread_cond_t cond; };
+struct infer__thread { pthread_t handle; infer__thread_fn fn; void *arg; };
+static int infer__mutex_init(infer__mutex *m) { return pthread_mutex_init(&m->lock, NULL) == 0; }
+static void infer__mutex_destroy(infer__mutex *m) { pthread_mutex_destroy(&m->lock); }
+static void infer__mutex_lock(infer__mutex *m) { pthread_mutex_lock(&m->lock); }
+static void infer__mutex_unlock(infer__mutex *m) { pthread_mutex_unlock(&m->lock); }
+static int infer__cond_init(infer__cond *c) { return pthread_cond_init(&c->cond, NULL) == 0; }
+static void infer__cond_destroy(infer__cond *c) { pthread_cond_destroy(&c->cond); }
+static void infer__cond_wait(infer__cond *c, infer__mutex *m) { pthread_cond_wait(&c->cond, &m->lock); }
+static void infer__cond_broadcast(infer__cond *c) { pthread_cond_broadcast(&c->cond); }
+static void *infer__thread_main(void *p) {
+    infer__thread *t = (infer__thread *)p;
+    t->fn(t->arg);
+    return NULL;
+}
+static int infer__thread_start(infer__thread *t, infer__thread_fn fn, void *arg) {
+    pthread_attr_t attr;
+    int ok;
+    t->fn = fn;
+    t->arg = arg;
+    if (pthread_attr_init(&attr) != 0) return 0;
+    pthread_attr_setstacksize(&attr, (size_t)1 << 20); /* musl's default is 128 KiB, glibc's 8 MiB; refused = default */
+    ok = pthread_create(&t->handle, &attr, infer__thread_main, t) == 0;
+    pthread_attr_destroy(&attr);
+    return ok;
+}
+static void infer__thread_join(infer__thread *t) { pthread_join(t->handle, NULL); }
+
+#endif
+
+/* ---- dynamic libraries --------------------------------------------------------------------------- */
+
+#if defined(INFER__DLOPEN)
+static void *infer__lib_open(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
+static void *infer__lib_symbol(void *lib, const char *name) { return dlsym(lib, name); }
+static void infer__lib_close(void *lib) { if (lib) dlclose(lib); }
+#elif defined(INFER__WINDOWS) && !defined(INFER_NO_RUNTIME_LINKING)
+static void *infer__lib_open(const char *name) { return (void *)LoadLibraryA(name); }
+static void *infer__lib_symbol(void *lib, const char *name) {
+    FARPROC fn = GetProcAddress((HMODULE)lib, name);
+    void *p = NULL;
+    memcpy(&p, &fn, sizeof p); /* ISO C has no cast between the two kinds of pointer */
+    return p;
+}
+static void infer__lib_close(void *lib) { if (lib) FreeLibrary((HMODULE)lib); }
+#else
+static void *infer__lib_open(const char *name) { (void)name; return NULL; }
+static void *infer__lib_symbol(void *lib, const char *name) { (void)lib; (void)name; return NULL; }
+static void infer__lib_close(void *lib) { (void)lib; }
+#endif
+
+#undef INFER__OPEN
+#undef INFER__LSEEK
+#undef INFER__PREAD
+#undef INFER__OFF
+#undef INFER__CLOCK

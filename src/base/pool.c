@@ -1,0 +1,175 @@
+/* pool.c: parallel_for: a job is n tasks, each run exactly once by whichever worker takes it first.
+ *
+ * Owns:  the worker threads, or the calls to the host's parallel_for.
+ * May not know: what a task does.
+ * How:   `left` counts down: whoever brings it from k to k-1 runs task k-1. `undone` counts tasks that have not finished;
+ *        the job ends at 0. fn and arg are written before `left` and read only by somebody who holds an unfinished task,
+ *        so a worker that wakes late finds either nothing to do or the next job, never a mixture. Idle workers spin for
+ *        a moment (ops follow each other within microseconds), then sleep. Sleeping uses Dekker's pattern: the
+ *        sleeper announces itself and then looks at the counter, the waker changes the counter and then looks for
+ *        sleepers; with sequentially consistent atomics one of them sees the other.
+ * Invariant: one job at a time, from one thread at a time; tasks do not start jobs.
+ */
+#include "base.h"
+
+enum { INFER__SPINS = 2000 }; /* pauses: about 50 microseconds */
+
+typedef struct infer__worker {
+    infer__pool *pool;
+    int id;
+    infer__thread thread;
+} infer__worker;
+
+struct infer__pool {
+    infer__mem *mem;
+    infer_parallel_fn host;
+    void *host_user;
+    int threads; /* workers, the caller among them */
+    int spins;
+    infer__worker *workers; /* [1 .. threads-1]; NULL with a host */
+    infer__mutex lock;
+    infer__cond wake, done;
+    int has_lock, has_wake, has_done;
+    infer__task_fn fn; /* the job */
+    void *arg;
+    int n_tasks;
+    infer__atomic left;
+    infer__atomic undone;
+    infer__atomic sleepers, waiting, stop;
+};
+
+/* Tell the CPU that this is a spin loop. */
+INFER__INLINE void infer__pause(void) {
+#if defined(INFER__X86) && (defined(__GNUC__) || defined(__clang__))
+    __builtin_ia32_pause();
+#elif defined(INFER__ARM64) && (defined(__GNUC__) || defined(__clang__))
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Take tasks until there are none. */
+static void infer__pool_work(infer__pool *p, int worker) {
+    int64_t ran = 0, task;
+    while ((task = infer__atomic_add(&p->left, -1)) > 0) {
+        p->fn(p->arg, (int)(task - 1), worker);
+        ran++;
+    }
+    if (ran > 0 && infer__atomic_add(&p->undone, -ran) == ran && infer__atomic_get(&p->waiting)) {
+        infer__mutex_lock(&p->lock);
+        infer__cond_broadcast(&p->done);
+        infer__mutex_unlock(&p->lock);
+    }
+}
+
+static void infer__pool_main(void *arg) {
+    infer__worker *w = (infer__worker *)arg;
+    infer__pool *p = w->pool;
+    int spin;
+    for (;;) {
+        for (spin = 0; spin < p->spins && infer__atomic_get(&p->left) <= 0; spin++) infer__pause();
+        if (infer__atomic_get(&p->left) <= 0) {
+            infer__mutex_lock(&p->lock);
+            infer__atomic_add(&p->sleepers, 1);
+            while (infer__atomic_get(&p->left) <= 0 && !infer__atomic_get(&p->stop)) infer__cond_wait(&p->wake, &p->lock);
+            infer__atomic_add(&p->sleepers, -1);
+            infer__mutex_unlock(&p->lock);
+        }
+        if (infer__atomic_get(&p->stop)) return;
+        infer__pool_work(p, w->id);
+    }
+}
+
+static infer_result infer__pool_create(infer__pool **out, infer__mem *mem, int threads, infer_parallel_fn host,
+                                       void *host_user, infer_error *err) {
+    infer__pool *p = (infer__pool *)infer__calloc(mem, 1, sizeof *p);
+    int i;
+    *out = NULL;
+    if (!p) return infer__error(err, INFER_ERR_MEMORY, "out of memory for the thread pool");
+    p->mem = mem;
+    p->host = host;
+    p->host_user = host_user;
+    p->threads = threads < 1 ? 1 : threads;
+    if (!host && p->threads > 1) {
+        int cores = infer__cores();
+        p->spins = cores >= p->threads ? INFER__SPINS : 0; /* never take a core from a worker that has a task */
+        p->workers = (infer__worker *)infer__calloc(mem, (uint64_t)p->threads, sizeof *p->workers);
+        if (!p->workers) {
+            infer__pool_destroy(p);
+            return infer__error(err, INFER_ERR_MEMORY, "out of memory for %d threads", threads);
+        }
+        p->has_lock = infer__mutex_init(&p->lock);
+        p->has_wake = infer__cond_init(&p->wake);
+        p->has_done = infer__cond_init(&p->done);
+        threads = p->has_lock && p->has_wake && p->has_done ? p->threads : 1;
+        for (i = 1; i < threads; i++) {
+            p->workers[i].pool = p;
+            p->workers[i].id = i;
+            if (!infer__thread_start(&p->workers[i].thread, infer__pool_main, &p->workers[i])) break;
+        }
+        p->threads = i; /* those that started, and the caller */
+    }
+    *out = p;
+    return INFER_OK;
+}
+
+static void infer__pool_destroy(infer__pool *p) {
+    int i;
+    if (!p) return;
+    if (p->has_lock && p->has_wake && p->has_done) {
+        infer__mutex_lock(&p->lock);
+        infer__atomic_set(&p->stop, 1);
+        infer__cond_broadcast(&p->wake);
+        infer__mutex_unlock(&p->lock);
+        for (i = 1; i < p->threads; i++) infer__thread_join(&p->workers[i].thread);
+    }
+    if (p->has_done) infer__cond_destroy(&p->done);
+    if (p->has_wake) infer__cond_destroy(&p->wake);
+    if (p->has_lock) infer__mutex_destroy(&p->lock);
+    infer__free(p->mem, p->workers);
+    infer__free(p->mem, p);
+}
+
+static int infer__pool_threads(const infer__pool *p) {
+    return p ? p->threads : 1;
+}
+
+/* One call of the host's parallel_for: worker i. */
+static void infer__pool_host_task(void *arg, int i) {
+    infer__pool *p = (infer__pool *)arg;
+#if defined(INFER__ATOMICS)
+    infer__pool_work(p, i);
+#else
+    int task; /* nothing may be shared: every worker has its own tasks */
+    for (task = i; task < p->n_tasks; task += p->threads) p->fn(p->arg, task, i);
+#endif
+}
+
+static void infer__parallel(infer__pool *p, int n_tasks, infer__task_fn fn, void *arg) {
+    int i, spin;
+    if (!p || p->threads == 1 || n_tasks <= 1) {
+        for (i = 0; i < n_tasks; i++) fn(arg, i, 0);
+        return;
+    }
+    p->fn = fn;
+    p->arg = arg;
+    p->n_tasks = n_tasks;
+    infer__atomic_set(&p->undone, n_tasks);
+    infer__atomic_set(&p->left, n_tasks);
+    if (p->host) {
+        p->host(p->host_user, INFER__MIN(p->threads, n_tasks), infer__pool_host_task, p);
+        return;
+    }
+    if (infer__atomic_get(&p->sleepers) > 0) {
+        infer__mutex_lock(&p->lock);
+        infer__cond_broadcast(&p->wake);
+        infer__mutex_unlock(&p->lock);
+    }
+    infer__pool_work(p, 0);
+    for (spin = 0; spin < p->spins && infer__atomic_get(&p->undone) > 0; spin++) infer__pause();
+    if (infer__atomic_get(&p->undone) <= 0) return;
+    infer__mutex_lock(&p->lock);
+    infer__atomic_set(&p->waiting, 1);
+    while (infer__atomic_get(&p->undone) > 0) infer__cond_wait(&p->done, &p->lock);
+    infer__atomic_set(&p->waiting, 0);
+    infer__mutex_unlock(&p->lock);
+}

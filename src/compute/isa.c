@@ -1,0 +1,151 @@
+/* isa.c: which instructions this CPU has.
+ *
+ * Owns:  the feature mask, found once per process, and LEVELS, the names that people use for sets of features.
+ * Rules: a bit is set only when the CPU has the instructions, the operating system saves their registers (XCR0; HWCAP
+ *        on ARM) and this build has code for them. INFER_CPU_LEVEL in the environment clears bits, never sets any; a
+ *        name it does not know clears none.
+ *        Features are a mask, not a ladder: Skylake-X has AVX-512 without VNNI, Alder Lake AVX-VNNI without AVX-512.
+ * Start: infer__cpu_levels, then infer__cpu_detect.
+ * Source: Intel SDM vol. 1 chapter 14 and vol. 2 CPUID; Linux arch/arm64/include/uapi/asm/hwcap.h.
+ */
+#include "backend.h"
+#include <stdlib.h>
+#if defined(INFER__SIMD_X86)
+#  if defined(_MSC_VER) && !defined(__clang__)
+#    include <intrin.h>
+#  else
+#    include <cpuid.h>
+#  endif
+#elif defined(INFER__SIMD_ARM) && defined(__linux__)
+#  include <sys/auxv.h>
+#endif
+
+static const struct infer__cpu_row {
+    const char *name;
+    int32_t level; /* infer_cpu_level */
+    uint32_t mask; /* everything up to and including the level */
+} infer__cpu_levels[] = {
+    {"scalar", INFER_CPU_SCALAR, 0},
+    {"sse41", INFER_CPU_SSE41, INFER__CPU_SSE41},
+    {"avx2", INFER_CPU_AVX2, INFER__CPU_SSE41 | INFER__CPU_AVX2},
+    {"avxvnni", INFER_CPU_AVXVNNI, INFER__CPU_SSE41 | INFER__CPU_AVX2 | INFER__CPU_AVXVNNI},
+    {"avx512", INFER_CPU_AVX512, INFER__CPU_SSE41 | INFER__CPU_AVX2 | INFER__CPU_AVX512},
+    {"avx512vnni", INFER_CPU_AVX512VNNI,
+     INFER__CPU_SSE41 | INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI},
+    {"avx512bf16", INFER_CPU_AVX512BF16,
+     INFER__CPU_SSE41 | INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI | INFER__CPU_AVX512BF16},
+    {"neon", INFER_CPU_NEON, INFER__CPU_NEON},
+    {"dotprod", INFER_CPU_DOTPROD, INFER__CPU_NEON | INFER__CPU_DOTPROD},
+    {"i8mm", INFER_CPU_I8MM, INFER__CPU_NEON | INFER__CPU_DOTPROD | INFER__CPU_I8MM},
+};
+
+static const char *infer__cpu_level_name(int32_t level, uint32_t *need) {
+    size_t i;
+    for (i = 0; i < INFER__COUNT(infer__cpu_levels); i++) {
+        if (infer__cpu_levels[i].level != level) continue;
+        if (need) *need = infer__cpu_levels[i].mask;
+        return infer__cpu_levels[i].name;
+    }
+    return NULL;
+}
+
+#if defined(INFER__SIMD_X86)
+/* out = eax, ebx, ecx, edx of a leaf; zeros when the CPU does not have the leaf. */
+static void infer__cpuid(uint32_t leaf, uint32_t sub, uint32_t out[4]) {
+    memset(out, 0, 4 * sizeof *out);
+#  if defined(_MSC_VER) && !defined(__clang__)
+    {
+        int r[4];
+        __cpuidex(r, 0, 0);
+        if ((uint32_t)r[0] < leaf) return;
+        __cpuidex(r, (int)leaf, (int)sub);
+        memcpy(out, r, sizeof r);
+    }
+#  else
+    if ((uint32_t)__get_cpuid_max(0, NULL) < leaf) return;
+    __cpuid_count(leaf, sub, out[0], out[1], out[2], out[3]);
+#  endif
+}
+
+/* Which registers the operating system saves; call only when CPUID says OSXSAVE. */
+static uint32_t infer__xcr0(void) {
+#  if defined(_MSC_VER) && !defined(__clang__)
+    return (uint32_t)_xgetbv(0);
+#  else
+    uint32_t a, d;
+    __asm__ volatile(".byte 0x0f, 0x01, 0xd0" /* xgetbv, which old assemblers lack */ : "=a"(a), "=d"(d) : "c"(0));
+    (void)d;
+    return a;
+#  endif
+}
+
+static int infer__bits_set(uint32_t value, uint32_t bits) { return (value & bits) == bits; }
+
+static uint32_t infer__cpu_detect(void) {
+    const uint32_t fma = 1u << 12, osxsave = 1u << 27, avx = 1u << 28, f16c = 1u << 29;
+    const uint32_t avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31; /* F DQ BW VL */
+    uint32_t one[4], seven[4], seven1[4] = {0, 0, 0, 0}, xcr0, found = 0;
+    infer__cpuid(1, 0, one);
+    infer__cpuid(7, 0, seven);
+    if (seven[0] >= 1) infer__cpuid(7, 1, seven1);
+    if (one[2] & 1u << 19) found |= INFER__CPU_SSE41;
+    if (!infer__bits_set(one[2], osxsave | avx | fma | f16c) || !(seven[1] & 1u << 5)) return found;
+    xcr0 = infer__xcr0();
+    if (!infer__bits_set(xcr0, 0x6)) return found; /* XMM and YMM */
+    found |= INFER__CPU_AVX2;
+    if (seven1[0] & 1u << 4) found |= INFER__CPU_AVXVNNI;
+#  if !defined(INFER_NO_AVX512)
+    if (!infer__bits_set(xcr0, 0xe6) || !infer__bits_set(seven[1], avx512)) return found; /* and masks, ZMM */
+    found |= INFER__CPU_AVX512;
+    if (seven[2] & 1u << 11) found |= INFER__CPU_AVX512VNNI;
+    if (seven1[0] & 1u << 5) found |= INFER__CPU_AVX512BF16;
+#  else
+    (void)avx512;
+#  endif
+    return found;
+}
+
+#elif defined(INFER__SIMD_ARM)
+/* NEON is part of the architecture. The rest: from the kernel on Linux, elsewhere what the compiler may assume. */
+static uint32_t infer__cpu_detect(void) {
+    uint32_t found = INFER__CPU_NEON;
+#  if defined(__linux__)
+    if (getauxval(16) & 1ul << 20) found |= INFER__CPU_DOTPROD; /* AT_HWCAP, ASIMDDP */
+    if (getauxval(26) & 1ul << 13) found |= INFER__CPU_I8MM;    /* AT_HWCAP2, I8MM */
+#  else
+#    if defined(__ARM_FEATURE_DOTPROD)
+    found |= INFER__CPU_DOTPROD;
+#    endif
+#    if defined(__ARM_FEATURE_MATMUL_INT8)
+    found |= INFER__CPU_I8MM;
+#    endif
+#  endif
+    return found;
+}
+
+#else
+static uint32_t infer__cpu_detect(void) { return 0; }
+#endif
+
+static infer__once infer__cpu_once;
+static uint32_t infer__cpu_bits; /* written under infer__cpu_once only */
+
+static void infer__cpu_init(void) {
+    const char *name = getenv("INFER_CPU_LEVEL");
+    uint32_t found = infer__cpu_detect();
+    size_t i;
+    for (i = 0; name && i < INFER__COUNT(infer__cpu_levels); i++)
+        if (strcmp(name, infer__cpu_levels[i].name) == 0) found &= infer__cpu_levels[i].mask;
+    infer__cpu_bits = found;
+}
+
+static uint32_t infer__cpu_found(void) {
+    infer__call_once(&infer__cpu_once, infer__cpu_init);
+    return infer__cpu_bits;
+}
+
+static uint32_t infer__cpu_mask(int32_t level) {
+    uint32_t allowed = 0;
+    if (level == INFER_CPU_BEST || !infer__cpu_level_name(level, &allowed)) return infer__cpu_found();
+    return infer__cpu_found() & allowed;
+}

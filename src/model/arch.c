@@ -1,0 +1,122 @@
+/* arch.c: ARCHS: one row per architecture that can be computed. The second page to read, after forward.c.
+ *
+ * Owns:  the names of architectures (nothing outside this file compares one) and what a GGUF file of that architecture
+ *        does not say: the kind of norm, rotation and activation, patterns of layers, defaults of absent keys.
+ * Rules: what the file says (presence of tensors, keys) is not repeated here. A flag is named for its mathematics and
+ *        read in one place. A row is proven by the reference files it names, or it says that it is not.
+ * To add one: see CONTRIBUTING.md.
+ */
+#include "model.h"
+
+/* MiniCPM (arXiv 2404.06395): width / 256 at the head, 12 at the embedding, 1.4 / sqrt(layers) in between. */
+static void infer__fix_minicpm(infer__hparams *hp) {
+    if (hp->embed_scale == 0) hp->embed_scale = 12.0f;
+    if (hp->residual_scale == 0) hp->residual_scale = 1.4f / sqrtf((float)hp->n_layer);
+    if (hp->logit_scale == 0) hp->logit_scale = 256.0f / (float)hp->n_embd;
+}
+
+/* Gemma 2 (arXiv 2408.00118): caps when the file names none; the 27B (46 layers) scales queries by width / heads. */
+static void infer__fix_gemma2(infer__hparams *hp) {
+    if (hp->attn_softcap == 0) hp->attn_softcap = 50.0f;
+    if (hp->final_softcap == 0) hp->final_softcap = 30.0f;
+    if (hp->window == 0) hp->window = 4096;
+    if (hp->n_layer == 46 && hp->attn_scale == 0) hp->attn_scale = 1.0f / sqrtf((float)(hp->n_embd / hp->n_head));
+}
+
+/* Gemma 3 (arXiv 2503.19786): sliding-window layers rotate with base 10,000; the 27B (62 layers) as in Gemma 2. */
+static void infer__fix_gemma3(infer__hparams *hp) {
+    if (hp->rope_base_window == 0) hp->rope_base_window = 10000.0f;
+    if (hp->n_layer == 62 && hp->attn_scale == 0) hp->attn_scale = 1.0f / sqrtf((float)(hp->n_embd / hp->n_head));
+}
+
+/* Mistral 3: attention temperature counts in units of the context that RoPE was trained for. */
+static void infer__fix_mistral3(infer__hparams *hp) { hp->temp_floor = (float)hp->rope_ctx; }
+
+/* BLOOM (arXiv 2211.05100): ALiBi with the usual slopes. */
+static void infer__fix_bloom(infer__hparams *hp) {
+    if (hp->max_bias == 0) hp->max_bias = 8.0f;
+}
+
+#define INFER__RMS INFER__NORM_RMS
+#define INFER__LN INFER__NORM_LAYER
+#define INFER__PAIRS INFER__ROPE_PAIRS
+#define INFER__HALVES INFER__ROPE_HALVES
+
+static const infer__arch INFER__ARCHS[] = {
+    { .name = "arcee", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_RELU2, .reference = "archs/arcee-dense" },
+    { .name = "bloom", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_GELU_TANH, .flags = INFER__ALIBI,
+      .fixup = infer__fix_bloom, .reference = "archs/bloom-{dense,real-dense}" },
+    { .name = "cohere2", .norm = INFER__LN, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .block = INFER__BLOCK_PARALLEL,
+      .window_every = 4, .flags = INFER__LOGITS_TIMES | INFER__WINDOW_ROPE_ONLY,
+      .reference = "archs/cohere2-{dense,swa-dense}" },
+    { .name = "command-r", .norm = INFER__LN, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .block = INFER__BLOCK_PARALLEL, .flags = INFER__LOGITS_TIMES,
+      .reference = "archs/command-r-{dense,plain-dense,qknorm-dense}" },
+    { .name = "exaone", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .reference = "archs/exaone-dense" },
+    { .name = "gemma", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
+      .flags = INFER__EMBED_SQRT_WIDTH, .reference = "archs/gemma-{dense,headdim-dense}" },
+    { .name = "gemma2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH, .window_every = 2,
+      .flags = INFER__EMBED_SQRT_WIDTH, .fixup = infer__fix_gemma2,
+      .reference = "archs/gemma2-{dense,real-dense,softcap-dense}" },
+    { .name = "gemma3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH, .window_every = 6,
+      .flags = INFER__EMBED_SQRT_WIDTH | INFER__WINDOW_ROPE_PLAIN, .fixup = infer__fix_gemma3,
+      .reference = "archs/gemma3-{dense,real-dense}" },
+    { .name = "gpt2", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_GELU_TANH,
+      .reference = "archs/gpt2-{dense,tied-dense}, models/gpt-nano-sort" },
+    { .name = "gptneox", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
+      .flags = INFER__PARALLEL_BY_KEY, .reference = "archs/gptneox-{dense,par-dense,seq-dense}" },
+    { .name = "granite", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__LOGITS_OVER,
+      .reference = "archs/granite-{dense,moe,real-dense}" },
+    { .name = "internlm2", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .reference = "archs/internlm2-dense" },
+    { .name = "llama", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, /* also Mistral, Mixtral, Yi */
+      .reference = "archs/llama-*, models/stories260K, models/TinyStories-656K, quants/llama256-*" },
+    { .name = "minicpm", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__LOGITS_OVER,
+      .fixup = infer__fix_minicpm, .reference = "archs/minicpm-{dense,default-dense,real-dense,moe}" },
+    { .name = "mistral3", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .flags = INFER__ATTN_TEMPERATURE, .fixup = infer__fix_mistral3,
+      .reference = "archs/mistral3-{dense,moe,yarn-dense}" },
+    { .name = "mpt", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_GELU_TANH,
+      .flags = INFER__ALIBI | INFER__QK_NORM_PAIR, .reference = "archs/mpt-{dense,plain-dense}" },
+    { .name = "nemotron", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_RELU2,
+      .reference = "archs/nemotron-dense" },
+    { .name = "olmo", .norm = INFER__LN, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__NORM_BARE,
+      .reference = "archs/olmo-dense" },
+    { .name = "olmo2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
+      .flags = INFER__NO_PRE_NORM | INFER__WINDOW_ROPE_PLAIN, .reference = "archs/olmo2-{dense,plain-dense,swa-dense}" },
+    { .name = "orion", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .reference = "archs/orion-dense" },
+    { .name = "phi2", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
+      .block = INFER__BLOCK_PARALLEL, .reference = "archs/phi2-dense" },
+    { .name = "phi3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .reference = "archs/phi3-{dense,plain-dense,partial-dense,longrope-long-dense,longrope-short-dense}" },
+    { .name = "qwen2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .reference = "archs/qwen2-{dense,plain-dense,yarn-dense}" },
+    { .name = "qwen3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .ignore = "cls.output.weight", /* a classifier on top, which the reranker variants carry */
+      .reference = "archs/qwen3-{dense,plain-dense,embed,rank}" },
+    { .name = "seed_oss", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .flags = INFER__POST_ATTN_IS_FFN, .reference = "archs/seed_oss-dense" },
+    { .name = "smollm3", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .no_rope_every = 4,
+      .reference = "archs/smollm3-{dense,nope-dense}" },
+    { .name = "stablelm", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .flags = INFER__PARALLEL_BY_NORM, .reference = "archs/stablelm-{dense,plain-dense,qkbias-dense,12b-dense}" },
+    { .name = "starcoder2", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
+      .reference = "archs/starcoder2-{dense,tied-dense}" },
+};
+
+#undef INFER__RMS
+#undef INFER__LN
+#undef INFER__PAIRS
+#undef INFER__HALVES
+
+static const infer__arch *infer__arch_row(int32_t index) {
+    return index >= 0 && (size_t)index < INFER__COUNT(INFER__ARCHS) ? &INFER__ARCHS[index] : NULL;
+}
+
+static const infer__arch *infer__arch_find(infer__str name) {
+    size_t i;
+    for (i = 0; i < INFER__COUNT(INFER__ARCHS); i++)
+        if (strlen(INFER__ARCHS[i].name) == name.n && memcmp(INFER__ARCHS[i].name, name.s, (size_t)name.n) == 0)
+            return &INFER__ARCHS[i];
+    return NULL;
+}

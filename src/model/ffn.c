@@ -1,0 +1,126 @@
+/* ffn.c: feed-forward sublayers: dense, and mixtures of experts with an optional shared expert.
+ *
+ * Dense: down(act(gate x) * up x), or down(act(up x)) without a gate (GLU variants: arXiv 2002.05202).
+ * Experts: the router's softmax picks n_used experts, weights divided by their sum (Mixtral, arXiv 2401.04088).
+ */
+#include "model.h"
+
+static int32_t infer__ff_expert(const infer_model *m, const infer__layer *l) {
+    return m->hp.n_ff_expert ? m->hp.n_ff_expert : l->n_ff;
+}
+
+/* Floats a row of the work area. */
+static int32_t infer__ffn_cols(const infer_model *m, const infer__layer *l) {
+    const infer__hparams *hp = &m->hp;
+    int64_t n = 2 * (int64_t)l->n_ff;
+    if (l->ffn == INFER__FFN_MOE) {
+        n = hp->n_expert + 2 * (int64_t)hp->n_used + 2 * (int64_t)hp->n_used * infer__ff_expert(m, l);
+        n = INFER__MAX(n, 2 * (int64_t)hp->n_ff_shared + hp->n_embd);
+    }
+    return (int32_t)INFER__MIN(n, INT32_MAX);
+}
+
+/* up = act(gate) * up, or act(up) when there is no gate. */
+static void infer__activate(infer_context *c, const infer__layer *l, const infer__tensor *gate, const infer__tensor *up) {
+    infer__act_args a;
+    memset(&a, 0, sizeof a);
+    a.x = gate ? *gate : *up;
+    if (gate) a.up = *up;
+    a.y = *up;
+    a.divide = infer__opt(&l->w[INFER__W_FFN_ACT_SCALES]);
+    a.kind = l->act;
+    c->ctx.ops->act(&c->ctx, &a);
+}
+
+/* The dense form with any three slots; their biases are the next slots when with_bias. gate may be absent. */
+static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out, int gate_slot,
+                            int up_slot, int down_slot, int with_bias, int32_t n_ff) {
+    infer__tensor gate = infer__view(&c->work, 0, x->rows, n_ff);
+    infer__tensor up = infer__view(&c->work, (uint64_t)x->rows * (uint64_t)n_ff, x->rows, n_ff);
+    int slots[3], has_gate = l->w[gate_slot].type != NULL, i;
+    infer__matmul_args mm;
+    memset(&mm, 0, sizeof mm);
+    slots[0] = up_slot;
+    slots[1] = gate_slot;
+    mm.x = *x;
+    mm.n_w = has_gate ? 2 : 1;
+    for (i = 0; i < mm.n_w; i++) {
+        mm.w[i] = &l->w[slots[i]];
+        if (with_bias) mm.b[i] = infer__opt(&l->w[slots[i] + 1]);
+        mm.y[i] = i ? gate : up;
+    }
+    c->ctx.ops->matmul(&c->ctx, &mm);
+    infer__activate(c, l, has_gate ? &gate : NULL, &up);
+    infer__trace(c, l->index, "ffn_act", &up);
+    memset(&mm, 0, sizeof mm);
+    mm.x = up;
+    mm.n_w = 1;
+    mm.w[0] = &l->w[down_slot];
+    if (with_bias) mm.b[0] = infer__opt(&l->w[down_slot + 1]);
+    mm.y[0] = *out;
+    c->ctx.ops->matmul(&c->ctx, &mm);
+}
+
+static void infer__ffn_dense(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out) {
+    infer__ffn_with(c, l, x, out, INFER__W_FFN_GATE, INFER__W_FFN_UP, INFER__W_FFN_DOWN, 1, l->n_ff);
+}
+
+/* One matrix per expert: y rows are (token, expert used) pairs, or tokens when `weights` sums them up. */
+static void infer__experts(infer_context *c, const infer__layer *l, int slot, const infer__tensor *x, const infer__tensor *y,
+                           const infer__tensor *ids, const infer__tensor *weights, int32_t rows) {
+    infer__moe_matmul_args a;
+    memset(&a, 0, sizeof a);
+    a.x = *x;
+    a.y = *y;
+    a.ids = *ids;
+    if (weights) a.weights = *weights;
+    a.w = &l->w[slot];
+    a.rows = rows;
+    a.n_used = c->model->hp.n_used;
+    a.per_expert_x = weights != NULL;
+    c->ctx.ops->moe_matmul(&c->ctx, &a);
+}
+
+static void infer__ffn_moe(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out) {
+    const infer__hparams *hp = &c->model->hp;
+    int32_t n = x->rows, used = hp->n_used, ff = infer__ff_expert(c->model, l), has_gate = l->w[INFER__W_MOE_GATE].type != NULL;
+    uint64_t rows = (uint64_t)n, at = 0;
+    infer__tensor logits, ids, weights, gate, up, shared;
+    infer__matmul_args mm;
+    infer__moe_route_args route;
+    infer__add_args add;
+    logits = infer__view(&c->work, at, n, hp->n_expert);
+    ids = infer__view(&c->work, at += rows * (uint64_t)hp->n_expert, n, used);
+    weights = infer__view(&c->work, at += rows * (uint64_t)used, n, used);
+    gate = infer__view(&c->work, at += rows * (uint64_t)used, n * used, ff);
+    up = infer__view(&c->work, at + rows * (uint64_t)used * (uint64_t)ff, n * used, ff);
+
+    memset(&mm, 0, sizeof mm);
+    mm.x = *x;
+    mm.n_w = 1;
+    mm.w[0] = &l->w[INFER__W_MOE_ROUTER];
+    mm.y[0] = logits;
+    c->ctx.ops->matmul(&c->ctx, &mm);
+    memset(&route, 0, sizeof route);
+    route.x = logits;
+    route.ids = ids;
+    route.weights = weights;
+    route.n_expert = hp->n_expert;
+    route.n_used = used;
+    route.normalise = 1;
+    route.scale = 1;
+    c->ctx.ops->moe_route(&c->ctx, &route);
+
+    infer__experts(c, l, INFER__W_MOE_UP, x, &up, &ids, NULL, ff);
+    if (has_gate) infer__experts(c, l, INFER__W_MOE_GATE, x, &gate, &ids, NULL, ff);
+    infer__activate(c, l, has_gate ? &gate : NULL, &up);
+    infer__experts(c, l, INFER__W_MOE_DOWN, &up, out, &ids, &weights, hp->n_embd);
+    if (!l->w[INFER__W_SHARED_UP].type) return;
+    shared = infer__view(&c->work, 2 * rows * (uint64_t)hp->n_ff_shared, n, hp->n_embd);
+    infer__ffn_with(c, l, x, &shared, INFER__W_SHARED_GATE, INFER__W_SHARED_UP, INFER__W_SHARED_DOWN, 0, hp->n_ff_shared);
+    memset(&add, 0, sizeof add);
+    add.x = shared;
+    add.y = *out;
+    add.scale = 1;
+    c->ctx.ops->add(&c->ctx, &add);
+}

@@ -1,0 +1,247 @@
+/* hparams.c: metadata keys -> hparams and layers.
+ *
+ * Owns:  which keys are read, their ranges, their defaults; the per-layer shape (heads, widths, window, rotation).
+ * Rules: keys are untrusted: every number is range checked here, once, so that later code may multiply them in 64 bits
+ *        without thinking. A key of the wrong type or range is an error that names it.
+ *        Absent floats are 0 until the row's fixup has run; defaults come last.
+ * Keys:  the GGUF specification (ggml, docs/gguf.md), "Standardized key-value pairs".
+ */
+#include "model.h"
+
+typedef struct infer__keys {
+    const infer__gguf *g;
+    const char *prefix;
+    infer_error *err;
+    char key[160];
+    int32_t failed;
+} infer__keys;
+
+static const char *infer__key_name(infer__keys *k, const char *name) {
+    snprintf(k->key, sizeof k->key, "%.64s.%.64s", k->prefix, name);
+    return k->key;
+}
+
+/* An integer in lo..hi, `absent` when there is none (need = it must be there). */
+static int32_t infer__key_int(infer__keys *k, const char *name, int32_t lo, int32_t hi, int32_t absent, int need) {
+    uint32_t v = 0;
+    int r;
+    if (k->failed) return absent;
+    r = infer__gguf_u32(k->g, infer__key_name(k, name), &v, k->err);
+    if (r == 0 && !need) return absent;
+    if (r > 0 && v <= INT32_MAX && (int32_t)v >= lo && (int32_t)v <= hi) return (int32_t)v;
+    k->failed = 1;
+    if (r == 0) infer__error(k->err, INFER_ERR_FORMAT, "missing key %s", k->key);
+    if (r > 0) infer__error(k->err, INFER_ERR_FORMAT, "key %s is %u, outside %d..%d", k->key, (unsigned)v, (int)lo, (int)hi);
+    return absent;
+}
+
+/* A finite float, 0 when absent. */
+static float infer__key_float(infer__keys *k, const char *name) {
+    float v = 0;
+    int r;
+    if (k->failed) return 0;
+    r = infer__gguf_f32(k->g, infer__key_name(k, name), &v, k->err);
+    if (r == 0) return 0;
+    if (r > 0 && infer__finite(v)) return v;
+    k->failed = 1;
+    if (r > 0) infer__error(k->err, INFER_ERR_FORMAT, "key %s is not a finite number", k->key);
+    return 0;
+}
+
+/* A number per layer: the key may be one number or an array of n_layer. */
+static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer, int32_t lo, int32_t hi, int32_t absent) {
+    const infer__kv *kv;
+    double v;
+    if (k->failed) return absent;
+    kv = infer__gguf_find(k->g, infer__key_name(k, name));
+    if (!kv) return absent;
+    if (kv->type != INFER__GGUF_ARRAY) return infer__key_int(k, name, lo, hi, absent, 0);
+    if (!infer__kv_is_numbers(kv) || (uint64_t)layer >= kv->n) {
+        k->failed = 1;
+        infer__error(k->err, INFER_ERR_FORMAT, "key %s: no number for layer %d", k->key, (int)layer);
+        return absent;
+    }
+    v = infer__kv_number(kv, (uint64_t)layer);
+    if (v >= lo && v <= hi && v == (double)(int32_t)v) return (int32_t)v;
+    k->failed = 1;
+    infer__error(k->err, INFER_ERR_FORMAT, "key %s: %g for layer %d is outside %d..%d", k->key, v, (int)layer, (int)lo,
+                 (int)hi);
+    return absent;
+}
+
+/* Row length (dim 0) or rows (dim 1) of a tensor, 0 when it is absent. */
+static uint64_t infer__shape_of(const infer_model *m, const char *name, int dim) {
+    const infer__gguf_tensor *t = infer__gguf_tensor_find(&m->gguf, name);
+    return !t ? 0 : dim == 0 ? t->dims[0] : t->rows;
+}
+
+static void infer__read_rope(infer__keys *k, infer__hparams *hp) {
+    infer__str s;
+    int r = infer__gguf_str(k->g, infer__key_name(k, "rope.scaling.type"), &s, k->err);
+    if (r < 0) k->failed = 1;
+    hp->rope_base = infer__key_float(k, "rope.freq_base");
+    hp->rope_base_window = infer__key_float(k, "rope.freq_base_swa");
+    hp->rope_factor = infer__key_float(k, "rope.scaling.factor");
+    hp->rope_attn_factor = infer__key_float(k, "rope.scaling.attn_factor");
+    hp->rope_log_mul = infer__key_float(k, "rope.scaling.yarn_log_multiplier");
+    hp->rope_ctx = infer__key_int(k, "rope.scaling.original_context_length", 1, 1 << 30, hp->n_ctx, 0);
+    if (r > 0) {
+        static const struct { const char *name; int32_t kind; } kinds[] = {
+            { "none", INFER__SCALING_NONE }, { "linear", INFER__SCALING_LINEAR }, { "yarn", INFER__SCALING_YARN },
+            { "longrope", INFER__SCALING_LONGROPE }, { "su", INFER__SCALING_LONGROPE } };
+        size_t i;
+        for (i = 0; i < INFER__COUNT(kinds); i++)
+            if (s.n == strlen(kinds[i].name) && memcmp(s.s, kinds[i].name, (size_t)s.n) == 0) break;
+        if (i == INFER__COUNT(kinds)) {
+            if (!k->failed)
+                infer__error(k->err, INFER_ERR_UNSUPPORTED, "key %s.rope.scaling.type: \"%.*s\" is not supported", k->prefix,
+                             (int)INFER__MIN(s.n, 40), s.s);
+            k->failed = 1;
+            return;
+        }
+        hp->rope_scaling = kinds[i].kind;
+    } else { /* files from before rope.scaling.type: a factor means linear */
+        if (hp->rope_factor == 0) hp->rope_factor = infer__key_float(k, "rope.scale_linear");
+        if (hp->rope_factor != 0) hp->rope_scaling = INFER__SCALING_LINEAR;
+    }
+    if (hp->rope_factor < 0 || hp->rope_base < 0 || hp->rope_base_window < 0 || hp->rope_attn_factor < 0) {
+        if (!k->failed) infer__error(k->err, INFER_ERR_FORMAT, "a %s.rope.* key is negative", k->prefix);
+        k->failed = 1;
+    }
+}
+
+static void infer__read_scales(infer__keys *k, infer__hparams *hp) {
+    hp->embed_scale = infer__key_float(k, "embedding_scale");
+    hp->residual_scale = infer__key_float(k, "residual_scale");
+    hp->logit_scale = infer__key_float(k, "logit_scale");
+    hp->attn_scale = infer__key_float(k, "attention.scale");
+    hp->attn_softcap = infer__key_float(k, "attn_logit_softcapping");
+    hp->final_softcap = infer__key_float(k, "final_logit_softcapping");
+    hp->clamp_kqv = infer__key_float(k, "attention.clamp_kqv");
+    hp->max_bias = infer__key_float(k, "attention.max_alibi_bias");
+    hp->temp_scale = infer__key_float(k, "attention.temperature_scale");
+}
+
+/* What holds for the whole model. */
+static void infer__read_globals(infer_model *m, infer__keys *k) {
+    infer__hparams *hp = &m->hp;
+    const infer__arch *a = m->arch;
+    int causal = 1, parallel = 0;
+    hp->n_embd = infer__key_int(k, "embedding_length", 1, INFER__MAX_DIM, 0, 1);
+    hp->n_layer = infer__key_int(k, "block_count", 1, INFER__MAX_LAYERS, 0, 1);
+    hp->n_ctx = infer__key_int(k, "context_length", 1, 1 << 30, 4096, 0);
+    hp->n_expert = infer__key_int(k, "expert_count", 0, 4096, 0, 0);
+    hp->n_used = infer__key_int(k, "expert_used_count", 0, INFER__MAX_EXPERTS_USED, 0, 0);
+    hp->n_ff_expert = infer__key_int(k, "expert_feed_forward_length", 0, INFER__MAX_DIM, 0, 0);
+    hp->n_ff_shared = infer__key_int(k, "expert_shared_feed_forward_length", 0, INFER__MAX_DIM, 0, 0);
+    hp->pooling = infer__key_int(k, "pooling_type", 0, 4, 0, 0);
+    if (a->window_every) hp->window = infer__key_int(k, "attention.sliding_window", 0, 1 << 30, 0, 0);
+    hp->eps = infer__key_float(k, a->norm == INFER__NORM_RMS ? "attention.layer_norm_rms_epsilon"
+                                                              : "attention.layer_norm_epsilon");
+    if (!k->failed && !(hp->eps > 0)) {
+        k->failed = 1;
+        infer__error(k->err, INFER_ERR_FORMAT, "key %s is missing or not positive", k->key);
+    }
+    infer__read_rope(k, hp);
+    infer__read_scales(k, hp);
+    hp->norm = a->norm;
+    hp->act = a->act;
+    hp->block = a->block;
+    if (!k->failed && infer__gguf_bool(k->g, infer__key_name(k, "attention.causal"), &causal, k->err) < 0) k->failed = 1;
+    if (!k->failed && !causal) {
+        k->failed = 1;
+        infer__error(k->err, INFER_ERR_UNSUPPORTED, "%s: attention that is not causal is not there yet", k->prefix);
+    }
+    if (!k->failed && (a->flags & INFER__PARALLEL_BY_KEY)) {
+        int r = infer__gguf_bool(k->g, infer__key_name(k, "use_parallel_residual"), &parallel, k->err);
+        if (r < 0) k->failed = 1;
+        hp->block = r == 0 || parallel ? INFER__BLOCK_PARALLEL : INFER__BLOCK_SERIAL;
+    }
+    if (hp->n_expert && !hp->n_used) hp->n_used = INFER__MIN(hp->n_expert, 2);
+    if (!k->failed && hp->n_used > hp->n_expert) {
+        k->failed = 1;
+        infer__error(k->err, INFER_ERR_FORMAT, "key %s.expert_used_count is above expert_count", k->prefix);
+    }
+}
+
+/* Heads, widths, window and rotation of one layer. */
+static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
+    infer__hparams *hp = &m->hp;
+    const infer__arch *a = m->arch;
+    int32_t head_default = 0, i = l->index;
+    const infer__kv *pattern;
+    l->n_head = infer__key_layer(k, "attention.head_count", i, 1, 1 << 16, 0);
+    if (!k->failed && l->n_head == 0) {
+        k->failed = 1;
+        infer__error(k->err, INFER_ERR_FORMAT, "missing key %s.attention.head_count", k->prefix);
+    }
+    if (k->failed) return;
+    head_default = hp->n_embd / l->n_head;
+    l->n_head_kv = infer__key_layer(k, "attention.head_count_kv", i, 1, 1 << 16, l->n_head);
+    l->dim_k = infer__key_int(k, "attention.key_length", 1, INFER__MAX_HEAD_DIM, head_default, 0);
+    l->dim_v = infer__key_int(k, "attention.value_length", 1, INFER__MAX_HEAD_DIM, head_default, 0);
+    l->n_rot = infer__key_int(k, "rope.dimension_count", 0, INFER__MAX_HEAD_DIM, l->dim_k, 0);
+    l->n_ff = infer__key_layer(k, "feed_forward_length", i, 0, INFER__MAX_DIM, 0);
+    if (k->failed) return;
+    l->act = hp->act;
+    l->rope_kind = a->rope;
+    l->window = hp->window > 0 && a->window_every && (i + 1) % a->window_every != 0 ? hp->window : 0;
+    pattern = infer__gguf_find(&m->gguf, infer__key_name(k, "attention.sliding_window_pattern"));
+    if (pattern && hp->window > 0 && a->window_every && pattern->type == INFER__GGUF_ARRAY && infer__kv_is_numbers(pattern) &&
+        (uint64_t)i < pattern->n)
+        l->window = infer__kv_number(pattern, (uint64_t)i) != 0 ? hp->window : 0;
+    if (a->no_rope_every && (i + 1) % a->no_rope_every == 0) l->rope_kind = INFER__ROPE_NONE;
+    if ((a->flags & INFER__WINDOW_ROPE_ONLY) && !l->window) l->rope_kind = INFER__ROPE_NONE;
+    if (l->n_rot == 0) l->rope_kind = INFER__ROPE_NONE;
+    l->group = l->window ? 1 : 0;
+    l->pre_norm = !(a->flags & INFER__NO_PRE_NORM);
+    l->parallel = hp->block == INFER__BLOCK_PARALLEL;
+    l->attn_scale = hp->attn_scale != 0 ? hp->attn_scale : 1.0f / sqrtf((float)l->dim_k);
+    if (l->n_head % l->n_head_kv != 0 || (l->rope_kind != INFER__ROPE_NONE && (l->n_rot % 2 != 0 || l->n_rot > l->dim_k)) ||
+        (int64_t)l->n_head * l->dim_k > INFER__MAX_DIM || (int64_t)l->n_head * l->dim_v > INFER__MAX_DIM || l->dim_k < 1) {
+        k->failed = 1;
+        infer__error(k->err, INFER_ERR_FORMAT, "%s: layer %d: %d heads of %d, %d K/V heads, %d rotated do not fit together",
+                     k->prefix, (int)i, (int)l->n_head, (int)l->dim_k, (int)l->n_head_kv, (int)l->n_rot);
+    }
+}
+
+static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
+    infer__hparams *hp = &m->hp;
+    infer__keys k;
+    int32_t i;
+    uint64_t v = infer__shape_of(m, "token_embd.weight", 1);
+    memset(&k, 0, sizeof k);
+    k.g = &m->gguf;
+    k.prefix = m->arch->name;
+    k.err = err;
+    infer__error_clear(err);
+    if (v == 0) return infer__error(err, INFER_ERR_FORMAT, "the file has no tensor token_embd.weight: nothing to compute with");
+    if (v > INFER__MAX_DIM) return infer__error(err, INFER_ERR_FORMAT, "token_embd.weight has %llu rows", (unsigned long long)v);
+    infer__read_globals(m, &k);
+    if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;
+    hp->n_vocab = (int32_t)v;
+    hp->n_head = infer__key_layer(&k, "attention.head_count", 0, 1, 1 << 16, 1);
+    if (m->arch->fixup) m->arch->fixup(hp);
+    if (hp->embed_scale == 0) hp->embed_scale = m->arch->flags & INFER__EMBED_SQRT_WIDTH ? sqrtf((float)hp->n_embd) : 1.0f;
+    if (hp->residual_scale == 0) hp->residual_scale = 1.0f;
+    if (hp->logit_scale == 0 || !(m->arch->flags & (INFER__LOGITS_TIMES | INFER__LOGITS_OVER))) hp->logit_scale = 1.0f;
+    if (m->arch->flags & INFER__LOGITS_OVER) hp->logit_scale = 1.0f / hp->logit_scale;
+    if (hp->rope_base == 0) hp->rope_base = 10000.0f;
+    if (hp->rope_base_window == 0) hp->rope_base_window = hp->rope_base;
+    if (hp->rope_attn_factor == 0) hp->rope_attn_factor = 1.0f;
+    if (hp->rope_factor == 0) hp->rope_factor = 1.0f;
+    if (!(m->arch->flags & INFER__ALIBI)) hp->max_bias = 0;
+    if (!(m->arch->flags & INFER__ATTN_TEMPERATURE)) hp->temp_scale = 0;
+    m->layers = (infer__layer *)infer__arena_alloc(&m->arena, (uint64_t)hp->n_layer * sizeof *m->layers);
+    if (!m->layers) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d layers", (int)hp->n_layer);
+    for (i = 0; i < hp->n_layer && !k.failed; i++) {
+        m->layers[i].index = i;
+        infer__read_layer(m, &k, &m->layers[i]);
+    }
+    if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;
+    hp->n_head = m->layers[0].n_head;
+    hp->dim_k = m->layers[0].dim_k;
+    hp->dim_v = m->layers[0].dim_v;
+    hp->n_rot = m->layers[0].n_rot;
+    return INFER_OK;
+}

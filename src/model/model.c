@@ -1,0 +1,72 @@
+/* model.c: from a parsed file to a model that computes, or to the reason why it cannot.
+ *
+ * A file of any architecture opens; only sessions need what is built here. So what is wrong with hyper-parameters or
+ * shapes is kept as a message (why_not) instead of failing the opening: metadata, tensors and text still work.
+ */
+#include "model.h"
+
+/* Parameters in all, the storage type that holds most of them, names as C strings. */
+static infer_result infer__model_facts(infer_model *m, infer_error *err) {
+    uint64_t best = 0, sum;
+    int32_t i, j;
+    infer__str s;
+    const struct { const char *key; char **out; } names[] = { { "general.architecture", &m->arch_name },
+                                                              { "general.name", &m->name } };
+    m->quant = "";
+    for (i = 0; i < m->gguf.n_tensors; i++) m->n_params += m->gguf.tensors[i].rows * m->gguf.tensors[i].dims[0];
+    for (i = 0; infer__quant_row(i); i++) {
+        for (sum = 0, j = 0; j < m->gguf.n_tensors; j++)
+            if (m->gguf.tensors[j].type == infer__quant_row(i)) sum += m->gguf.tensors[j].rows * m->gguf.tensors[j].dims[0];
+        if (sum > best) {
+            best = sum;
+            m->quant = infer__quant_row(i)->name;
+        }
+    }
+    for (i = 0; i < (int32_t)INFER__COUNT(names); i++) {
+        if (infer__gguf_str(&m->gguf, names[i].key, &s, NULL) <= 0) { s.s = ""; s.n = 0; }
+        *names[i].out = infer__arena_text(&m->arena, s.s, (size_t)s.n);
+        if (!*names[i].out) return infer__error(err, INFER_ERR_MEMORY, "no memory for %s", names[i].key);
+    }
+    return INFER_OK;
+}
+
+/* The architecture's row, or an error that lists those that there are. */
+static infer_result infer__model_arch(infer_model *m, infer_error *err) {
+    infer__str s;
+    char list[200];
+    size_t n = 0;
+    int32_t i;
+    int r = infer__gguf_str(&m->gguf, "general.architecture", &s, err);
+    if (r < 0) return (infer_result)r;
+    if (r == 0) return infer__error(err, INFER_ERR_FORMAT, "missing key general.architecture");
+    m->arch = infer__arch_find(s);
+    if (m->arch) return INFER_OK;
+    list[0] = 0;
+    for (i = 0; infer__arch_row(i) && n < sizeof list; i++) {
+        int w = snprintf(list + n, sizeof list - n, "%s%s", i ? " " : "", infer__arch_row(i)->name);
+        n += w > 0 ? (size_t)w : 0;
+    }
+    return infer__error(err, INFER_ERR_UNSUPPORTED, "architecture \"%.*s\" is not there yet; there are: %s",
+                        (int)INFER__MIN(s.n, 40), s.s, list);
+}
+
+static infer_result infer__model_build(infer_model *m, infer_error *err) {
+    infer_error why;
+    infer_result r = infer__model_facts(m, err);
+    if (r) return r;
+    m->cpu = infer__cpu_mask(m->params.cpu_level);
+    infer__error_clear(&why);
+    r = infer__model_arch(m, &why);
+    if (!r && m->params.vocab_only) r = infer__error(&why, INFER_ERR_STATE, "the model was opened with vocab_only");
+    if (!r) r = infer__hparams_read(m, &why);
+    if (!r) r = infer__weights_bind(m, &why);
+    if (!r && !m->sizes_only) r = infer__weights_load(m, &why);
+    if (!r && !m->sizes_only) r = infer__rope_build(m, &why);
+    m->why_code = r;
+    memcpy(m->why_not, why.message, sizeof m->why_not);
+    if (r) infer__log(&m->report, 3, "sessions cannot be created: %s", m->why_not);
+    if (r == INFER_ERR_MEMORY || r == INFER_ERR_IO || r == INFER_CANCELLED) return infer__error(err, r, "%s", why.message);
+    return INFER_OK;
+}
+
+static void infer__model_unbuild(infer_model *m) { infer__arena_free(&m->arena); }

@@ -1,0 +1,305 @@
+/* model.h: hyper-parameters, layers, weights, model, context, session: the state of everything above ops.
+ *
+ * Owns:  the resolved description of a model (infer__layer[]), cache pages, the structs behind the public handles.
+ * Rules: an ARCHS row is read while a model opens and never afterwards: what a layer does is in its infer__layer.
+ *        Only arch.c knows architecture names. Nothing here names a vendor.
+ * Start: forward.c (the loop), then arch.c (the rows), then this page.
+ */
+#ifndef INFER__MODEL_H
+#define INFER__MODEL_H
+
+#include "../base/base.h"
+#include "../compute/backend.h"
+#include "../format/format.h"
+#include "../text/text.h"
+#include <math.h>
+#include <stdio.h>
+
+/* ---- architecture rows (arch.c) ---------------------------------------------------------------- */
+
+typedef struct infer__hparams infer__hparams;
+typedef struct infer__layer infer__layer;
+
+enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and FFN both read the block's input */
+
+/* Flags say what mathematics differs where the file cannot say it. Each is read in one place. */
+enum {
+    INFER__EMBED_SQRT_WIDTH = 1 << 0,  /* embeddings * sqrt(width) */
+    INFER__NORM_BARE = 1 << 1,         /* norms before sublayers and head have no weights */
+    INFER__NO_PRE_NORM = 1 << 2,       /* sublayers read the residual stream as it is */
+    INFER__POST_ATTN_IS_FFN = 1 << 3,  /* post_attention_norm is the norm before the FFN */
+    INFER__LOGITS_TIMES = 1 << 4,      /* logits * logit_scale */
+    INFER__LOGITS_OVER = 1 << 5,       /* logits / logit_scale */
+    INFER__ALIBI = 1 << 6,             /* attention.max_alibi_bias applies (8 when the file does not say) */
+    INFER__WINDOW_ROPE_ONLY = 1 << 7,  /* layers that see everything are not rotated */
+    INFER__WINDOW_ROPE_PLAIN = 1 << 8, /* sliding-window layers ignore rope.scaling */
+    INFER__PARALLEL_BY_KEY = 1 << 9,   /* block kind from use_parallel_residual */
+    INFER__PARALLEL_BY_NORM = 1 << 10, /* parallel when there is no ffn_norm */
+    INFER__ATTN_TEMPERATURE = 1 << 11, /* attention.temperature_scale applies */
+    INFER__QK_NORM_PAIR = 1 << 12      /* Q/K norms count only when both are there */
+};
+
+typedef struct infer__arch {
+    const char *name;       /* general.architecture, and the prefix of its keys */
+    uint8_t norm, rope, act; /* INFER__NORM_*, INFER__ROPE_*, INFER__ACT_* */
+    uint8_t block;          /* INFER__BLOCK_* */
+    uint8_t window_every;   /* N: every N-th layer sees everything, the others a sliding window; 0 = no windows */
+    uint8_t no_rope_every;  /* N: every N-th layer is not rotated; 0 = all are */
+    uint32_t flags;
+    void (*fixup)(infer__hparams *hp); /* defaults that need arithmetic; may be NULL */
+    const char *ignore;     /* tensors that the model's own code does not use: names or parts, separated by spaces */
+    const char *reference;  /* what its results are tested against */
+} infer__arch;
+
+static const infer__arch *infer__arch_find(infer__str name);
+static const infer__arch *infer__arch_row(int32_t index); /* NULL past the end */
+
+/* ---- hyper-parameters (hparams.c) ---------------------------------------------------------------- */
+
+enum { INFER__MAX_LAYERS = 1024, INFER__MAX_EXPERTS_USED = 64 };
+
+struct infer__hparams {
+    int32_t n_vocab, n_ctx, n_embd, n_layer;
+    int32_t n_head, dim_k, dim_v, n_rot; /* of the first layer: per-layer values are in infer__layer */
+    int32_t window, n_expert, n_used, n_ff_expert, n_ff_shared;
+    float eps, embed_scale, residual_scale, logit_scale; /* 1 = none; logit_scale multiplies */
+    float attn_softcap, final_softcap, attn_scale, max_bias, clamp_kqv;
+    float temp_scale, temp_floor, temp_offset;
+    float rope_base, rope_base_window;
+    int32_t rope_scaling; /* INFER__SCALING_* */
+    float rope_factor, rope_attn_factor, rope_log_mul;
+    int32_t rope_ctx; /* context the frequencies were trained for: yarn, longrope */
+    int32_t pooling;  /* 0 none, 1 mean, 2 first, 3 last, 4 rank */
+    int32_t norm, act, block;
+};
+enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
+
+/* ---- weights (weights.c) ---------------------------------------------------------------------------- */
+
+/* Symbolic dimensions of the tables below; infer__dim turns them into numbers for a layer. */
+enum { INFER__D_ONE, INFER__D_MODEL, INFER__D_QUERY, INFER__D_KEY, INFER__D_VALUE, INFER__D_ATT, INFER__D_QKV, INFER__D_FF,
+       INFER__D_HEADS_Q, INFER__D_HEADS_K, /* one set per head or shared: see infer__bind_head_norm */
+       INFER__D_VOCAB, INFER__D_ANY, INFER__D_ROT_HALF, INFER__D_EXPERTS, INFER__D_FF_EXPERT, INFER__D_FF_EXPERTS,
+       INFER__D_MODEL_EXPERTS, INFER__D_FF_SHARED };
+
+/* W(slot, tensor name, rows, columns, required): %d is the layer. A vector has one row. */
+#define INFER__LAYER_SLOTS(W) \
+    W(ATTN_NORM,      "blk.%d.attn_norm.weight",           ONE,           MODEL,     0) \
+    W(ATTN_NORM_B,    "blk.%d.attn_norm.bias",             ONE,           MODEL,     0) \
+    W(ATTN_QKV,       "blk.%d.attn_qkv.weight",            QKV,           MODEL,     0) /* sliced into Q, K, V */ \
+    W(ATTN_QKV_B,     "blk.%d.attn_qkv.bias",              ONE,           QKV,       0) \
+    W(ATTN_Q,         "blk.%d.attn_q.weight",              QUERY,         MODEL,     0) \
+    W(ATTN_Q_B,       "blk.%d.attn_q.bias",                ONE,           QUERY,     0) \
+    W(ATTN_K,         "blk.%d.attn_k.weight",              KEY,           MODEL,     0) \
+    W(ATTN_K_B,       "blk.%d.attn_k.bias",                ONE,           KEY,       0) \
+    W(ATTN_V,         "blk.%d.attn_v.weight",              VALUE,         MODEL,     0) \
+    W(ATTN_V_B,       "blk.%d.attn_v.bias",                ONE,           VALUE,     0) \
+    W(ATTN_Q_NORM,    "blk.%d.attn_q_norm.weight",         ONE,           HEADS_Q,   0) /* present = QK-norm */ \
+    W(ATTN_Q_NORM_B,  "blk.%d.attn_q_norm.bias",           ONE,           HEADS_Q,   0) \
+    W(ATTN_K_NORM,    "blk.%d.attn_k_norm.weight",         ONE,           HEADS_K,   0) \
+    W(ATTN_K_NORM_B,  "blk.%d.attn_k_norm.bias",           ONE,           HEADS_K,   0) \
+    W(ATTN_OUT,       "blk.%d.attn_output.weight",         MODEL,         ATT,       1) \
+    W(ATTN_OUT_B,     "blk.%d.attn_output.bias",           ONE,           MODEL,     0) \
+    W(ATTN_POST_NORM, "blk.%d.post_attention_norm.weight", ONE,           MODEL,     0) \
+    W(FFN_NORM,       "blk.%d.ffn_norm.weight",            ONE,           MODEL,     0) \
+    W(FFN_NORM_B,     "blk.%d.ffn_norm.bias",              ONE,           MODEL,     0) \
+    W(FFN_GATE,       "blk.%d.ffn_gate.weight",            FF,            MODEL,     0) \
+    W(FFN_GATE_B,     "blk.%d.ffn_gate.bias",              ONE,           FF,        0) \
+    W(FFN_UP,         "blk.%d.ffn_up.weight",              ANY,           MODEL,     0) /* 2 FF rows = gate, up */ \
+    W(FFN_UP_B,       "blk.%d.ffn_up.bias",                ONE,           ANY,       0) \
+    W(FFN_DOWN,       "blk.%d.ffn_down.weight",            MODEL,         FF,        0) \
+    W(FFN_DOWN_B,     "blk.%d.ffn_down.bias",              ONE,           MODEL,     0) \
+    W(FFN_ACT_SCALES, "blk.%d.ffn.act.scales",             ONE,           FF,        0) \
+    W(FFN_POST_NORM,  "blk.%d.post_ffw_norm.weight",       ONE,           MODEL,     0) \
+    W(MOE_ROUTER,     "blk.%d.ffn_gate_inp.weight",        EXPERTS,       MODEL,     0) /* present = experts */ \
+    W(MOE_GATE,       "blk.%d.ffn_gate_exps.weight",       FF_EXPERTS,    MODEL,     0) \
+    W(MOE_UP,         "blk.%d.ffn_up_exps.weight",         FF_EXPERTS,    MODEL,     0) \
+    W(MOE_DOWN,       "blk.%d.ffn_down_exps.weight",       MODEL_EXPERTS, FF_EXPERT, 0) \
+    W(SHARED_GATE,    "blk.%d.ffn_gate_shexp.weight",      FF_SHARED,     MODEL,     0) \
+    W(SHARED_UP,      "blk.%d.ffn_up_shexp.weight",        FF_SHARED,     MODEL,     0) \
+    W(SHARED_DOWN,    "blk.%d.ffn_down_shexp.weight",      MODEL,         FF_SHARED, 0)
+
+#define INFER__MODEL_SLOTS(W) \
+    W(TOKEN_EMBD,   "token_embd.weight",        VOCAB, MODEL,    1) \
+    W(POS_EMBD,     "position_embd.weight",     ANY,   MODEL,    0) \
+    W(EMBD_NORM,    "token_embd_norm.weight",   ONE,   MODEL,    0) \
+    W(EMBD_NORM_B,  "token_embd_norm.bias",     ONE,   MODEL,    0) \
+    W(OUT_NORM,     "output_norm.weight",       ONE,   MODEL,    0) \
+    W(OUT_NORM_B,   "output_norm.bias",         ONE,   MODEL,    0) \
+    W(OUTPUT,       "output.weight",            VOCAB, MODEL,    0) /* absent: the embedding (tied) */ \
+    W(OUTPUT_B,     "output.bias",              ONE,   VOCAB,    0) \
+    W(ROPE_FREQS,   "rope_freqs.weight",        ONE,   ROT_HALF, 0) \
+    W(ROPE_LONG,    "rope_factors_long.weight", ONE,   ROT_HALF, 0) \
+    W(ROPE_SHORT,   "rope_factors_short.weight", ONE,  ROT_HALF, 0)
+
+#define INFER__SLOT_ENUM(slot, name, rows, cols, need) INFER__W_##slot,
+enum { INFER__LAYER_SLOTS(INFER__SLOT_ENUM) INFER__LAYER_SLOT_COUNT };
+enum { INFER__MODEL_SLOTS(INFER__SLOT_ENUM) INFER__MODEL_SLOT_COUNT };
+
+/* ---- layers ------------------------------------------------------------------------------------------ */
+
+enum { INFER__MIX_ATTENTION };
+enum { INFER__FFN_DENSE, INFER__FFN_MOE };
+
+/* One resolved rotation: frequencies on the device, shared by layers of one kind. */
+typedef struct infer__rope {
+    infer__buf freq; /* 2 x n_rot/2 float32: normal and extended */
+    float scale;     /* of cos and sin */
+} infer__rope;
+
+struct infer__layer {
+    int32_t index;
+    int32_t mixer, ffn;
+    int32_t parallel;    /* attention and FFN read the same input */
+    int32_t pre_norm;    /* sublayers are preceded by a norm */
+    int32_t n_head, n_head_kv, dim_k, dim_v, n_ff;
+    int32_t window, group; /* 0 = sees everything; cache group */
+    int32_t rope_kind, n_rot;
+    const infer__rope *rope; /* NULL = not rotated */
+    int32_t q_groups, k_groups; /* QK-norm: heads normalised apart, or 1 = the whole row */
+    int32_t act;
+    float attn_scale;
+    infer__weight w[INFER__LAYER_SLOT_COUNT];
+};
+
+/* ---- model --------------------------------------------------------------------------------------------- */
+
+enum { INFER__ROPE_SETS = 2 }; /* 0: layers that see everything, 1: sliding-window layers */
+
+struct infer_model {
+    infer__mem mem;
+    infer__report report;
+    infer_model_params params; /* as given; `pre` is not kept */
+    infer__gguf gguf;
+    infer__tokenizer *tokenizer;
+    infer__arena arena;        /* strings and layers */
+    char *arch_name, *name;    /* zero-terminated copies */
+    const char *quant;
+    uint64_t n_params, reserved; /* reserved: mapped bytes counted against the limit */
+    int32_t sizes_only;        /* opened to predict memory: weights have names and shapes, but no bytes */
+    /* set by infer__model_build; why_code is INFER_OK when sessions can be created */
+    infer_result why_code;
+    char why_not[252];
+    const infer__arch *arch;
+    infer__hparams hp;
+    infer__layer *layers;
+    infer__weight w[INFER__MODEL_SLOT_COUNT];
+    infer__rope ropes[INFER__ROPE_SETS];
+    uint64_t token_bytes;      /* of weights that evaluating one token reads */
+    uint32_t cpu;              /* INFER__CPU_* mask */
+    infer__atomic users;       /* contexts, sessions and samplers alive */
+};
+
+/* Everything after the file is parsed: architecture, hyper-parameters, layers, weights. A model that cannot compute is
+ * no error: why_code and why_not say so. Errors are MEMORY and IO only. */
+static infer_result infer__model_build(infer_model *m, infer_error *err);
+static void infer__model_unbuild(infer_model *m);
+
+/* The steps of it, in order; each fills err and returns why it cannot. */
+static infer_result infer__hparams_read(infer_model *m, infer_error *err);  /* hparams.c */
+static infer_result infer__weights_bind(infer_model *m, infer_error *err);  /* weights.c: names and shapes */
+static infer_result infer__weights_load(infer_model *m, infer_error *err);  /* weights.c: bytes */
+static infer_result infer__rope_build(infer_model *m, infer_error *err);    /* rope.c */
+
+/* ---- cache (cache.c) -------------------------------------------------------------------------------------- */
+
+typedef struct infer__cache_group {
+    int32_t n_pages, n_free;
+    int32_t *refs; /* sessions that hold a page */
+    int32_t *free; /* stack of free pages */
+    int32_t window; /* largest window of its layers, 0 = everything is kept */
+} infer__cache_group;
+
+typedef struct infer__kv_cache {
+    infer__cache_group groups[INFER__CACHE_GROUPS];
+    infer__kv_buf *k, *v; /* one per layer */
+    int32_t n_layer, keep;
+    uint64_t bytes;
+} infer__kv_cache;
+
+/* ---- contexts and sessions ----------------------------------------------------------------------------------- */
+
+/* Sizes that follow from a model and context_params: used to make a context and to predict its memory. */
+typedef struct infer__plan {
+    int32_t threads, batch, cells, kv_type, keep, sessions, n_seq;
+    int32_t max_pages;                     /* of one session's table */
+    int32_t n_pages[INFER__CACHE_GROUPS];
+    int32_t work_cols;                     /* floats a row in the shared work area */
+    int32_t max_cols;                      /* longest row any matmul reads */
+    int32_t head_rows;                     /* rows of logits computed at a time */
+    uint64_t work_bytes, x_bytes, cache_bytes, block_len, scratch_bytes, total;
+} infer__plan;
+static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const infer_context_params *params,
+                                     int32_t default_sessions, infer_error *err);
+
+struct infer_context {
+    infer_model *model;
+    infer__ctx ctx;
+    infer__pool *pool;
+    infer__plan plan;
+    infer__kv_cache cache;
+    infer__buf x, xn, out, work; /* residual stream, normed, sublayer output; work: Q K V att / gate up / logits */
+    infer_session **active;      /* n_seq: the sessions of the running pass */
+    infer__atomic cancel, busy;
+    int32_t n_sessions, owned;   /* owned: dies with its last session */
+    /* of the running eval */
+    float **out_logits, **out_hidden; /* batch: where results of pass->out go, NULL = not wanted */
+    const float **row_embd;           /* batch: embeddings given for rows, NULL = none */
+    infer_trace_fn trace;
+    void *trace_user;
+    int32_t checking;            /* name the first layer with a value that is not finite */
+};
+
+struct infer_session {
+    infer_context *context;
+    int32_t n, cap;      /* tokens so far, most */
+    int32_t n_valid;     /* tokens whose cache entries can be used: n, or less after a far rewind */
+    infer_token *tokens; /* cap */
+    int32_t *pages[INFER__CACHE_GROUPS]; /* plan.max_pages each; -1 = none */
+    int32_t first_page[INFER__CACHE_GROUPS]; /* pages before it have been given back */
+    infer_progress_fn progress;
+    void *progress_user;
+    infer_trace_fn trace;
+    void *trace_user;
+    /* results of the last eval */
+    int32_t out_n, out_first_logits, out_first_hidden; /* tokens in the step; first row kept, out_n = none */
+    float *logits, *hidden;
+    uint64_t logits_cap, hidden_cap; /* rows */
+    infer__atomic cancel, running;
+    infer_error error;
+    infer_stats stats;
+};
+
+/* cache.c */
+static infer_result infer__cache_create(infer_context *c, infer_error *err);
+static void infer__cache_destroy(infer_context *c);
+/* Pages that a session may need beyond those it has to evaluate `n` tokens from position `pos` on, in passes of `batch`. */
+static int32_t infer__cache_need(const infer_context *c, const infer_session *s, int32_t group, int32_t pos, int32_t n);
+/* Make positions [pos, pos + n) writable: gives back pages behind the window, takes new ones, copies shared ones.
+ * Returns 0 when no page is free. */
+static int infer__cache_write(infer_context *c, infer_session *s, int32_t pos, int32_t n);
+/* Give back pages of positions >= n (0 = all). */
+static void infer__cache_cut(infer_context *c, infer_session *s, int32_t n);
+/* dst takes over references to all pages of src. */
+static void infer__cache_share(infer_context *c, infer_session *dst, const infer_session *src);
+/* 1 when evaluating from position n on finds every key that windows reach. */
+static int infer__cache_has(const infer_context *c, const infer_session *s, int32_t n);
+
+/* forward.c: run ctx.pass; results go to out_logits / out_hidden. Errors are in ctx.error. */
+static void infer__forward(infer_context *c);
+/* A step's values to the trace callback; nothing without one. layer -1 = outside layers. */
+static void infer__trace(infer_context *c, int32_t layer, const char *step, const infer__tensor *t);
+
+/* mix_attention.c, ffn.c: x -> out. */
+static void infer__mix_attention(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out);
+static void infer__ffn_dense(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out);
+static void infer__ffn_moe(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out);
+/* Columns of work area that they need a row. */
+static int32_t infer__mix_attention_cols(const infer__layer *l);
+static int32_t infer__ffn_cols(const infer_model *m, const infer__layer *l);
+
+/* Shared by API parts. */
+static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err); /* session_api.c */
+static infer__tensor infer__view(infer__buf *b, uint64_t first_float, int32_t rows, int32_t cols);
+static const infer__weight *infer__opt(const infer__weight *w); /* w, or NULL when absent */
+#endif

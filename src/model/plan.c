@@ -1,0 +1,88 @@
+/* plan.c: the sizes of a context, from a model and context_params.
+ *
+ * Owns:  defaults and ranges of context_params, the widths of work buffers, the number of cache pages. The same numbers make
+ *        a context and predict its memory, so the prediction cannot drift from the truth.
+ */
+#include "model.h"
+
+/* Integers of the params: ranges and defaults. */
+static infer_result infer__plan_params(infer__plan *p, const infer_model *m, const infer_context_params *in,
+                                       int32_t default_sessions, infer_error *err) {
+    const struct { const char *name; int32_t value, max; } given[] = {
+        { "threads", in->threads, 1024 }, { "batch", in->batch, 1 << 20 }, { "cells", in->cells, 1 << 30 },
+        { "keep", in->keep, 1 << 30 },    { "sessions", in->sessions, 1 << 20 } };
+    size_t i;
+    for (i = 0; i < INFER__COUNT(given); i++)
+        if (given[i].value < 0 || given[i].value > given[i].max)
+            return infer__error(err, INFER_ERR_ARGUMENT, "context_params.%s is %d, outside 0..%d", given[i].name,
+                                (int)given[i].value, (int)given[i].max);
+    if (in->kv_type < INFER_KV_DEFAULT || in->kv_type > INFER_KV_Q4_0)
+        return infer__error(err, INFER_ERR_ARGUMENT, "context_params.kv_type %d is unknown", (int)in->kv_type);
+    if (in->kv_type > INFER_KV_F16)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "context_params.kv_type: only f32 and f16 caches are there yet");
+    p->kv_type = in->kv_type == INFER_KV_DEFAULT ? INFER_KV_F16 : in->kv_type;
+    p->threads = in->threads ? in->threads : INFER__MIN(infer__cores(), 64);
+    p->cells = in->cells ? in->cells : INFER__MIN(m->hp.n_ctx, 4096);
+    p->batch = INFER__MIN(in->batch ? in->batch : 512, p->cells);
+    p->keep = in->keep ? in->keep : 64;
+    p->sessions = in->sessions ? in->sessions : default_sessions;
+    p->n_seq = INFER__MIN(p->batch, 64);
+    return INFER_OK;
+}
+
+/* Pages of each cache group, and bytes of all keys and values. */
+static int infer__plan_cache(infer__plan *p, const infer_model *m) {
+    uint64_t each = p->kv_type == INFER_KV_F32 ? 4 : 2, n, window_pages;
+    int32_t i, g;
+    p->max_pages = (p->cells + INFER__PAGE - 1) / INFER__PAGE;
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) p->n_pages[g] = 0;
+    for (i = 0; i < m->hp.n_layer; i++) {
+        const infer__layer *l = &m->layers[i];
+        window_pages = ((uint64_t)l->window + (uint64_t)p->keep + (uint64_t)p->batch) / INFER__PAGE + 3;
+        window_pages = INFER__MIN(window_pages * (uint64_t)p->sessions, (uint64_t)p->max_pages);
+        p->n_pages[l->group] = l->window ? (int32_t)window_pages : p->max_pages;
+    }
+    p->cache_bytes = 0;
+    for (i = 0; i < m->hp.n_layer; i++) {
+        const infer__layer *l = &m->layers[i];
+        uint64_t row = (uint64_t)l->n_head_kv * (uint64_t)(l->dim_k + l->dim_v) * each;
+        if (!infer__mul_ok(row, (uint64_t)p->n_pages[l->group] * INFER__PAGE, &n)) return 0;
+        if (!infer__add_ok(p->cache_bytes, n, &p->cache_bytes)) return 0;
+    }
+    return 1;
+}
+
+static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const infer_context_params *params,
+                                     int32_t default_sessions, infer_error *err) {
+    infer_context_params zero;
+    infer_result r;
+    uint64_t work, head;
+    int32_t i;
+    memset(p, 0, sizeof *p);
+    memset(&zero, 0, sizeof zero);
+    if (m->why_code) return infer__error(err, m->why_code, "%s", m->why_not);
+    r = infer__plan_params(p, m, params ? params : &zero, default_sessions, err);
+    if (r) return r;
+    if (!infer__plan_cache(p, m)) return infer__error(err, INFER_ERR_MEMORY, "a cache of %d cells is too large", (int)p->cells);
+    p->max_cols = m->hp.n_embd;
+    for (i = 0; i < m->hp.n_layer; i++) {
+        const infer__layer *l = &m->layers[i];
+        int32_t a = infer__mix_attention_cols(l), f = infer__ffn_cols(m, l);
+        p->work_cols = INFER__MAX(p->work_cols, INFER__MAX(a, f));
+        p->max_cols = INFER__MAX(p->max_cols, INFER__MAX(l->n_head * INFER__MAX(l->dim_v, l->dim_k), l->n_ff));
+    }
+    p->max_cols = INFER__MAX(p->max_cols, INFER__MAX(m->hp.n_ff_expert, m->hp.n_ff_shared));
+    /* logits pass through the work area a few rows at a time: a prompt's would not fit */
+    work = (uint64_t)p->batch * (uint64_t)p->work_cols;
+    head = (uint64_t)INFER__MIN(p->batch, 8) * (uint64_t)m->hp.n_vocab;
+    p->work_bytes = INFER__MAX(work, head) * sizeof(float);
+    p->head_rows = (int32_t)INFER__MIN((uint64_t)p->batch, p->work_bytes / sizeof(float) / (uint64_t)m->hp.n_vocab);
+    p->x_bytes = (uint64_t)p->batch * (uint64_t)m->hp.n_embd * sizeof(float);
+    p->block_len = 4 * (uint64_t)p->batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
+    p->scratch_bytes = 3 * p->x_bytes + p->work_bytes + p->block_len * sizeof(int32_t) +
+                       (uint64_t)p->batch * 3 * sizeof(void *) + (uint64_t)p->n_seq * sizeof(void *) +
+                       (uint64_t)(p->n_pages[0] + p->n_pages[1]) * 2 * sizeof(int32_t) +
+                       (uint64_t)p->threads * (uint64_t)infer__cpu_scratch_len(p->max_cols) * sizeof(float);
+    p->total = p->scratch_bytes + p->cache_bytes;
+    return INFER_OK;
+}

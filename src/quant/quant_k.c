@@ -1,0 +1,153 @@
+/* quant_k.c: types of 256 values with scales per sub-block: Q2_K .. Q6_K, Q8_K, and the ternary TQ1_0, TQ2_0.
+ *
+ * Owns:  decode of these types. May not know: other families, tensors, files.
+ * Input: the file's little-endian bytes, any alignment.
+ * Exact: fp16 scale (11 bits) * sub-block scale (6 or 7) * code (2 to 6) stays within float32's 24 bits; types with a
+ *        minimum round once, in the subtraction. Fused multiply-add therefore gives the same bits.
+ * Start: infer__q4_k_block.
+ * Source of the layouts: ggml.
+ */
+#include "quant_types.h"
+
+/* Q2_K, 84 bytes: 0 scales[16]: low half scale, high half minimum of 16 values; 16 qs[64]; 80 fp16 d; 82 fp16 dmin.
+ * Values 128 h + 32 s + l (h 0..1, s 0..3, l 0..31) are bits 2 s of qs[32 h + l]. x = d * scale * q - dmin * minimum.
+ * */
+INFER__INLINE void infer__q2_k_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
+    float d = infer__f16_f32(infer__load_u16(b + 80)), dmin = infer__f16_f32(infer__load_u16(b + 82));
+    int i, j;
+    for (i = 0; i < 16; i++) { /* 16 values with one scale */
+        const uint8_t *q = b + 16 + 32 * (i / 8) + 16 * (i % 2);
+        int shift = 2 * (i / 2 % 4);
+        float scale = d * (float)(b[i] & 15), minimum = dmin * (float)(b[i] >> 4);
+        for (j = 0; j < 16; j++) y[16 * i + j] = scale * (float)(q[j] >> shift & 3) - minimum;
+    }
+}
+INFER__DECODE_BLOCKS(q2_k, 256, 84)
+
+/* Q3_K, 110 bytes: 0 hmask[32]: bit 4 h + s of byte l is bit 2 of value 128 h + 32 s + l; 32 qs[64]: low two bits as in
+ * Q2_K; 96 scales[12]: sixteen 6-bit scales plus 32; 108 fp16 d. x = d * (scale - 32) * (q - 4).
+ * Scale i: low 4 bits in half i / 8 of byte i % 8, high 2 bits in bits 2 * (i / 4) of byte 8 + i % 4. */
+INFER__INLINE void infer__q3_k_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
+    const uint8_t *scales = b + 96;
+    float d = infer__f16_f32(infer__load_u16(b + 108));
+    int i, j;
+    for (i = 0; i < 16; i++) {
+        const uint8_t *q = b + 32 + 32 * (i / 8) + 16 * (i % 2), *high = b + 16 * (i % 2);
+        int shift = 2 * (i / 2 % 4), bit = i / 2;
+        int scale = (scales[i % 8] >> 4 * (i / 8) & 15) | (scales[8 + i % 4] >> 2 * (i / 4) & 3) << 4;
+        float ds = d * (float)(scale - 32);
+        for (j = 0; j < 16; j++) {
+            y[16 * i + j] = ds * (float)((q[j] >> shift & 3) + 4 * (high[j] >> bit & 1) - 4);
+        }
+    }
+}
+INFER__DECODE_BLOCKS(q3_k, 256, 110)
+
+/* Scale and minimum i (0..7) of Q4_K and Q5_K, 6 bits each, from 12 bytes: bytes 0..3 and 4..7 hold scales and minima
+ * 0..3 in their low 6 bits; bytes 8..11 the low 4 bits of scales (low half) and minima (high half) 4..7, whose high 2
+ * bits are on top of bytes 0..3 and 4..7. */
+INFER__INLINE void infer__k_scale_min(const uint8_t *s, int i, int *scale, int *minimum) {
+    if (i < 4) {
+        *scale = s[i] & 63;
+        *minimum = s[i + 4] & 63;
+    } else {
+        *scale = (s[i + 4] & 15) | (s[i - 4] >> 6) << 4;
+        *minimum = s[i + 4] >> 4 | (s[i] >> 6) << 4;
+    }
+}
+
+/* Q4_K, 144 bytes: 0 fp16 d; 2 fp16 dmin; 4 scales[12]; 16 qs[128]: values 64 c + l are the low, 64 c + 32 + l the high
+ * half of byte 32 c + l (c 0..3, l 0..31). x = d * scale * q - dmin * minimum, one scale and minimum per 32 values. */
+INFER__INLINE void infer__q4_k_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
+    float d = infer__f16_f32(infer__load_u16(b)), dmin = infer__f16_f32(infer__load_u16(b + 2));
+    int i, j;
+    for (i = 0; i < 8; i++) {
+        const uint8_t *q = b + 16 + 32 * (i / 2);
+        int shift = 4 * (i % 2), scale, minimum;
+        float ds, dm;
+        infer__k_scale_min(b + 4, i, &scale, &minimum);
+        ds = d * (float)scale;
+        dm = dmin * (float)minimum;
+        for (j = 0; j < 32; j++) y[32 * i + j] = ds * (float)(q[j] >> shift & 15) - dm;
+    }
+}
+INFER__DECODE_BLOCKS(q4_k, 256, 144)
+
+/* Q5_K, 176 bytes: 0 fp16 d; 2 fp16 dmin; 4 scales[12]; 16 qh[32]: bit i of byte l is bit 4 of value 32 i + l;
+ * 48 qs[128] as in Q4_K. */
+INFER__INLINE void infer__q5_k_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
+    float d = infer__f16_f32(infer__load_u16(b)), dmin = infer__f16_f32(infer__load_u16(b + 2));
+    int i, j;
+    for (i = 0; i < 8; i++) {
+        const uint8_t *q = b + 48 + 32 * (i / 2), *high = b + 16;
+        int shift = 4 * (i % 2), scale, minimum;
+        float ds, dm;
+        infer__k_scale_min(b + 4, i, &scale, &minimum);
+        ds = d * (float)scale;
+        dm = dmin * (float)minimum;
+        for (j = 0; j < 32; j++) {
+            y[32 * i + j] = ds * (float)((q[j] >> shift & 15) | (high[j] >> i & 1) << 4) - dm;
+        }
+    }
+}
+INFER__DECODE_BLOCKS(q5_k, 256, 176)
+
+/* Q6_K, 210 bytes: 0 ql[128]; 128 qh[64]; 192 int8 scales[16], one per 16 values; 208 fp16 d.
+ * Value 128 h + 32 s + l: low 4 bits in half s / 2 of ql[64 h + 32 (s % 2) + l], high 2 in bits 2 s of qh[32 h + l].
+ * x = d * scale * (q - 32). */
+INFER__INLINE void infer__q6_k_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
+    float d = infer__f16_f32(infer__load_u16(b + 208));
+    int i, j;
+    for (i = 0; i < 16; i++) {
+        int h = i / 8, s = i / 2 % 4, first = 16 * (i % 2);
+        const uint8_t *low = b + 64 * h + 32 * (s % 2) + first, *high = b + 128 + 32 * h + first;
+        float ds = d * (float)(int8_t)b[192 + i];
+        for (j = 0; j < 16; j++) {
+            int q = (low[j] >> 4 * (s / 2) & 15) | (high[j] >> 2 * s & 3) << 4;
+            y[16 * i + j] = ds * (float)(q - 32);
+        }
+    }
+}
+INFER__DECODE_BLOCKS(q6_k, 256, 210)
+
+/* Q8_K, 292 bytes: 0 float32 d; 4 int8 qs[256]; 260 int16 sums of 16 values each (for dot products). x = d * q, rounded
+ * once. */
+INFER__INLINE void infer__q8_k_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
+    float d = infer__load_f32(b);
+    int j;
+    for (j = 0; j < 256; j++) y[j] = d * (float)(int8_t)b[4 + j];
+}
+INFER__DECODE_BLOCKS(q8_k, 256, 292)
+
+/* n bytes of TQ1_0, each of `digits` base-3 digits, most significant first: value t * n + j is digit t of byte j.
+ * A byte is the digits' number scaled up to 0..255 (number * 256 / 243, rounded up): multiplying by 3^t modulo 256
+ * drops the digits before t, and times 3 / 256 brings digit t out on top. x = d * (digit - 1). */
+INFER__INLINE void infer__tq1_0_digits(const uint8_t *INFER__RESTRICT q, int n, int digits, float d,
+                                       float *INFER__RESTRICT y) {
+    int t, j, power = 1;
+    for (t = 0; t < digits; t++, power *= 3) {
+        for (j = 0; j < n; j++) y[t * n + j] = d * (float)(((q[j] * power & 255) * 3 >> 8) - 1);
+    }
+}
+
+/* TQ1_0, 54 bytes: 0 qs[48]: 5 ternary digits per byte, 32 bytes for values 0..159, 16 bytes for values 160..239;
+ * 48 qh[4]: 4 digits per byte for values 240..255; 52 fp16 d. */
+INFER__INLINE void infer__tq1_0_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
+    float d = infer__f16_f32(infer__load_u16(b + 52));
+    infer__tq1_0_digits(b, 32, 5, d, y);
+    infer__tq1_0_digits(b + 32, 16, 5, d, y + 160);
+    infer__tq1_0_digits(b + 48, 4, 4, d, y + 240);
+}
+INFER__DECODE_BLOCKS(tq1_0, 256, 54)
+
+/* TQ2_0, 66 bytes: 0 qs[64]: value 128 h + 32 s + l is bits 2 s of byte 32 h + l; 64 fp16 d. x = d * (q - 1). */
+INFER__INLINE void infer__tq2_0_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
+    float d = infer__f16_f32(infer__load_u16(b + 64));
+    int i, j;
+    for (i = 0; i < 8; i++) {
+        const uint8_t *q = b + 32 * (i / 4);
+        int shift = 2 * (i % 4);
+        for (j = 0; j < 32; j++) y[32 * i + j] = d * (float)((q[j] >> shift & 3) - 1);
+    }
+}
+INFER__DECODE_BLOCKS(tq2_0, 256, 66)

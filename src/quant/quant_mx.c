@@ -1,0 +1,47 @@
+/* quant_mx.c: the FP4 types with a small float as scale: MXFP4 (OCP Microscaling 1.0) and NVFP4.
+ *
+ * Owns:  decode of these types. May not know: other families, tensors, files. NVFP4's scale per tensor is a tensor of
+ *        its own, applied by whoever multiplies.
+ * Input: bytes in file order, any alignment.
+ * Exact: both scales are powers of two times at most 4 bits: nothing rounds. An E2M1 value is half of an integer, so
+ *        the table holds the doubled values and the scale functions return half of the scale.
+ */
+#include "quant_types.h"
+#include "quant_iq_tables.h"
+
+/* Half of an E8M0 scale: 2^(e - 128). The two smallest are subnormal. e = 255, NaN in the standard, is taken as a
+ * number, as ggml does. */
+INFER__INLINE float infer__e8m0_half(int e) {
+    return infer__bits_f32(e < 2 ? (uint32_t)0x00200000u << e : (uint32_t)(e - 1) << 23);
+}
+
+/* Half of an unsigned E4M3 scale (bias 7): 4 bits of exponent, 3 of mantissa; the top bit is ignored. The NaN code 0x7f
+ * means 0 here, as in ggml. */
+INFER__INLINE float infer__ue4m3_half(int e) {
+    int bits = e & 127;
+    if (e == 127) return 0.0f;
+    if (bits < 8) return (float)bits * (1.0f / 1024.0f); /* subnormal: mantissa * 2^-9 */
+    return infer__bits_f32(((uint32_t)bits << 20) + ((uint32_t)(127 - 7 - 1) << 23));
+}
+
+/* 2 n values from n bytes: value j in the low, value j + n in the high half of byte j. */
+INFER__INLINE void infer__fp4_values(const uint8_t *INFER__RESTRICT q, int n, float half, float *INFER__RESTRICT y) {
+    int j;
+    for (j = 0; j < n; j++) {
+        y[j] = half * (float)infer__kvalues_fp4[q[j] & 15];
+        y[j + n] = half * (float)infer__kvalues_fp4[q[j] >> 4];
+    }
+}
+
+/* MXFP4, 32 values in 17 bytes: 0 E8M0 scale; 1 qs[16], E2M1. */
+INFER__INLINE void infer__mxfp4_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
+    infer__fp4_values(b + 1, 16, infer__e8m0_half(b[0]), y);
+}
+INFER__DECODE_BLOCKS(mxfp4, 32, 17)
+
+/* NVFP4, 64 values in 36 bytes: 0 UE4M3 scale[4], one per 16 values; 4 qs[32], E2M1, 8 bytes per 16 values. */
+INFER__INLINE void infer__nvfp4_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
+    int i;
+    for (i = 0; i < 4; i++) infer__fp4_values(b + 4 + 8 * i, 8, infer__ue4m3_half(b[i]), y + 16 * i);
+}
+INFER__DECODE_BLOCKS(nvfp4, 64, 36)

@@ -1,0 +1,111 @@
+/* unicode.c: UTF-8 and the character classes that pre-tokenizers ask for.
+ *
+ * Owns:  the rules of well-formed UTF-8 (Unicode standard, table 3-7: no overlong forms, no surrogates, nothing
+ *        above U+10FFFF) and the lookup in unicode_tables.h.
+ * Rules: knows no vocabulary. An invalid byte is one character, U+FFFD, of length 1, so that every text splits into
+ *        characters and no byte is lost.
+ * Start: infer__utf8_next.
+ */
+#include "text.h"
+#include "unicode_tables.h"
+
+/* Length 1..4 that the lead byte b announces, 0 when no character starts with it; *low and *high bound the second
+ * byte (the later ones are 80..BF). */
+static size_t infer__utf8_lead(uint8_t b, uint8_t *low, uint8_t *high) {
+    *low = 0x80;
+    *high = 0xbf;
+    if (b < 0x80) return 1;
+    if (b < 0xc2) return 0;
+    if (b < 0xe0) return 2;
+    if (b < 0xf0) {
+        if (b == 0xe0) *low = 0xa0;  /* below: overlong */
+        if (b == 0xed) *high = 0x9f; /* above: surrogates */
+        return 3;
+    }
+    if (b < 0xf5) {
+        if (b == 0xf0) *low = 0x90;  /* below: overlong */
+        if (b == 0xf4) *high = 0x8f; /* above: U+110000 and on */
+        return 4;
+    }
+    return 0;
+}
+
+static uint32_t infer__utf8_next(const char *s, size_t n, size_t *len, int *ok) {
+    const uint8_t *b = (const uint8_t *)s;
+    uint8_t low, high;
+    size_t i, need;
+    uint32_t cp;
+
+    *len = 1;
+    if (ok) *ok = 1;
+    if (b[0] < 0x80) return b[0];
+    need = infer__utf8_lead(b[0], &low, &high);
+    if (need == 0 || need > n || b[1] < low || b[1] > high) goto invalid;
+    cp = (uint32_t)b[0] & (0xffu >> (need + 1));
+    for (i = 1; i < need; i++) {
+        if ((b[i] & 0xc0) != 0x80) goto invalid;
+        cp = cp << 6 | (b[i] & 0x3fu);
+    }
+    *len = need;
+    return cp;
+invalid:
+    if (ok) *ok = 0;
+    return 0xfffd;
+}
+
+static size_t infer__utf8_put(uint32_t cp, char out[4]) {
+    if (cp < 0x80) {
+        out[0] = (char)cp;
+        return 1;
+    }
+    if (cp < 0x800) {
+        out[0] = (char)(0xc0 | cp >> 6);
+        out[1] = (char)(0x80 | (cp & 0x3f));
+        return 2;
+    }
+    if (cp < 0x10000) {
+        out[0] = (char)(0xe0 | cp >> 12);
+        out[1] = (char)(0x80 | (cp >> 6 & 0x3f));
+        out[2] = (char)(0x80 | (cp & 0x3f));
+        return 3;
+    }
+    out[0] = (char)(0xf0 | (cp >> 18 & 7));
+    out[1] = (char)(0x80 | (cp >> 12 & 0x3f));
+    out[2] = (char)(0x80 | (cp >> 6 & 0x3f));
+    out[3] = (char)(0x80 | (cp & 0x3f));
+    return 4;
+}
+
+static size_t infer__utf8_whole(const char *s, size_t n) {
+    const uint8_t *b = (const uint8_t *)s;
+    size_t tail, need, i;
+    uint8_t low, high;
+
+    for (tail = 1; tail <= 3 && tail <= n; tail++) { /* bytes from the last lead byte to the end */
+        const uint8_t *lead = b + n - tail;
+        if ((*lead & 0xc0) == 0x80) continue;
+        need = infer__utf8_lead(*lead, &low, &high);
+        if (need <= tail) return n; /* complete, or invalid */
+        if (tail > 1 && (lead[1] < low || lead[1] > high)) return n;
+        for (i = 2; i < tail; i++) {
+            if ((lead[i] & 0xc0) != 0x80) return n;
+        }
+        return n - tail;
+    }
+    return n;
+}
+
+static uint32_t infer__uc_class(uint32_t cp) {
+    if (cp < INFER__UC_LIMIT) {
+        uint32_t in_block = cp & 127;
+        uint32_t word = INFER__UC_WORDS[INFER__UC_BLOCK[cp >> 7] * 16u + (in_block >> 3)];
+        return INFER__UC_CLASSES[word >> (in_block & 7) * 4 & 15];
+    }
+    {
+        size_t i;
+        for (i = 0; i < INFER__COUNT(INFER__UC_RANGES) && INFER__UC_RANGES[i].first <= cp; i++) {
+            if (cp <= INFER__UC_RANGES[i].last) return INFER__UC_CLASSES[INFER__UC_RANGES[i].number];
+        }
+    }
+    return INFER__UC_OTHER;
+}

@@ -1,0 +1,171 @@
+/* cli.h: what the files of the command-line program share.
+ *
+ * One file per command (run.c, logits.c, ...), each with one function cmd_NAME that the table in main.c lists.
+ * They use the public interface of infer.h only. Around them: args.c (options and help), common.c (opening a model,
+ * reading files, errors), json.c (writing JSON), platform.c (the only file with calls of the operating system).
+ *
+ * Results go to stdout, everything else to stderr. Exit status: 0 done, 1 the work failed, 2 wrong usage.
+ */
+#ifndef CLI_H
+#define CLI_H
+
+#include "../../infer.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+#if defined(__GNUC__) || defined(__clang__)
+#define CLI_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define CLI_PRINTF(f, a)
+#endif
+
+/* ---- main.c --------------------------------------------------------------------------------- */
+
+typedef struct cli_command {
+    const char *name;
+    const char *args; /* what follows the name in the usage line */
+    const char *what; /* one line */
+    int (*run)(int argc, char **argv);
+} cli_command;
+
+int cmd_run(int argc, char **argv);
+int cmd_tokens(int argc, char **argv);
+int cmd_detok(int argc, char **argv);
+int cmd_logits(int argc, char **argv);
+int cmd_embed(int argc, char **argv);
+int cmd_tensor(int argc, char **argv);
+int cmd_info(int argc, char **argv);
+int cmd_devices(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+int cmd_synth(int argc, char **argv);
+
+/* ---- args.c --------------------------------------------------------------------------------- */
+
+/* What an option's value is, and where it goes. */
+enum {
+    OPT_FLAG,   /* int: set to 1 */
+    OPT_INT,    /* int64_t, lo .. hi */
+    OPT_FLOAT,  /* double */
+    OPT_STRING, /* const char * */
+    OPT_LIST,   /* cli_list: the option may come several times */
+    OPT_CHOICE  /* int64_t: the index of one of the words in `arg`, which are separated by | */
+};
+typedef struct cli_list {
+    const char **items;
+    int n;
+} cli_list;
+typedef struct cli_option {
+    const char *name; /* "--temp" or "-n"; two spellings are separated by a comma: "-t,--threads" */
+    int kind;
+    void *value;
+    const char *arg; /* what the help calls the value, or the words of OPT_CHOICE */
+    const char *help;
+    int64_t lo, hi; /* OPT_INT; both 0 = any that is not negative */
+} cli_option;
+
+/* Options that several commands share; zero in every field means "not given". */
+typedef struct cli_common {
+    int64_t threads, backend, device, gpu_layers, ctx, kv, max_memory, seed;
+    int seed_given;
+    int exact, verbose, json;
+    const char *cpu_level, *pre;
+} cli_common;
+
+/* Which of the shared options a command takes. */
+enum { TAKES_JSON = 1, TAKES_MODEL = 2, TAKES_COMPUTE = 4, TAKES_CONTEXT = 8, TAKES_SEED = 16 };
+
+typedef struct cli_spec {
+    const char *command;
+    const char *usage; /* what follows "infer COMMAND" */
+    const char *about; /* one or more paragraphs for --help; lines end in \n */
+    const cli_option *options;
+    int n_options;
+    int takes; /* TAKES_* */
+    int n_args_min, n_args_max;
+} cli_spec;
+
+/* Parses options into their places and the other words into args (n_args_max pointers; NULL where absent).
+ * Returns 1 to go on; 0 when the command is over with *status (help was printed, or the usage is wrong). */
+int cli_parse(const cli_spec *spec, int argc, char **argv, cli_common *common, const char **args, int *status);
+/* One line on stderr, and the exit status for wrong usage. */
+int cli_usage_error(const char *command, const char *format, ...) CLI_PRINTF(2, 3);
+
+/* ---- common.c ------------------------------------------------------------------------------- */
+
+/* One line "infer COMMAND: ..." on stderr. Returns CLI_FAILED. */
+int cli_fail(const char *command, const char *format, ...) CLI_PRINTF(2, 3);
+/* Open a model as the shared options say. On failure says why and returns NULL. */
+infer_model *cli_open(const char *command, const char *path, const cli_common *common, int vocab_only);
+/* Context parameters as the shared options say (cells left at 0). */
+void cli_context_params(const cli_common *common, infer_context_params *out);
+/* A context of `cells` positions with one session in it. Says why and returns 0 on failure. */
+int cli_session(const char *command, infer_model *model, const infer_context_params *params, int32_t cells,
+                infer_context **context, infer_session **session);
+/* Positions for a session that must hold n tokens: --ctx, else the model's context up to 4096, or n if that is more. */
+int32_t cli_cells(const cli_common *common, const infer_model *model, size_t n);
+
+/* malloc and realloc that say "out of memory" and return NULL. n is a count, size the bytes of one. */
+void *cli_alloc(const char *command, size_t n, size_t size);
+void *cli_grow(const char *command, void *p, size_t n, size_t size);
+/* A whole file ("-" = stdin) with a zero byte behind it. Says why and returns NULL on failure. */
+char *cli_read_file(const char *command, const char *path, size_t *n);
+/* Numbers of a text: whitespace-separated ids in text[0..n). Says why and returns 0 on failure. */
+int cli_parse_ids(const char *command, const char *where, const char *text, size_t n, infer_token **ids, size_t *count);
+/* Text to ids. Says why and returns 0 on failure. *ids is to be freed. */
+int cli_tokenize(const char *command, const infer_model *model, const char *text, size_t n, int32_t flags,
+                 infer_token **ids, size_t *count);
+/* A file to write ("-" = stdout), and its end: close says why and returns 0 when something could not be written. */
+FILE *cli_create(const char *command, const char *path);
+int cli_close(const char *command, FILE *file, const char *path);
+/* Little-endian values. */
+int cli_write_i32(FILE *file, const int32_t *x, size_t n);
+int cli_write_f32(FILE *file, const float *x, size_t n);
+/* "134.5 M", "1.2 GB" into a buffer of 32 bytes. */
+const char *cli_count_text(double n, char *out);
+const char *cli_bytes_text(double n, char *out);
+/* The last part of a path. */
+const char *cli_base_name(const char *path);
+
+/* ---- devices.c ------------------------------------------------------------------------------ */
+
+/* What a context computes on, which holds device_bytes on a GPU. */
+const char *cli_backend_name(const cli_common *common, uint64_t device_bytes);
+
+/* ---- json.c --------------------------------------------------------------------------------- */
+
+/* A string with quotes; bytes that are not UTF-8 become U+FFFD. */
+void json_string(FILE *file, const char *s, size_t n);
+void json_text(FILE *file, const char *s); /* the same, zero-terminated; NULL is null */
+void json_number(FILE *file, double x);    /* not finite is null */
+void json_ids(FILE *file, const infer_token *ids, size_t n);
+
+/* ---- platform.c ----------------------------------------------------------------------------- */
+
+/* UTF-8 arguments and binary standard streams on systems where that is not so. */
+void platform_init(int *argc, char ***argv);
+FILE *platform_fopen(const char *path, const char *mode);
+void platform_remove(const char *path);
+/* Do the two paths name one file? 0 also when one does not exist. */
+int platform_same_file(const char *a, const char *b);
+int platform_is_terminal(FILE *file);
+int platform_cores(void);
+double platform_clock(void);       /* seconds, monotonic */
+double platform_cpu_seconds(void); /* CPU time of the whole process */
+uint64_t platform_peak_rss(void);  /* bytes; 0 = unknown */
+/* Run f(arg, i) for i in 0..n-1, each on a thread of its own. Returns 0 when a thread could not be started. */
+int platform_run_threads(int n, void (*f)(void *arg, int i), void *arg);
+
+/* How long each thread of the process ran, and waited for a core though it could run, so far. */
+enum { PLATFORM_MAX_THREADS = 1024 };
+typedef struct platform_thread {
+    long id;
+    double ran, waited; /* seconds */
+} platform_thread;
+/* Returns the number of threads, 0 where the system does not tell. */
+int platform_threads(platform_thread *out, int cap);
+
+#endif

@@ -1,0 +1,295 @@
+/* common.c: what most commands do: open a model as the options say, read files and ids, report failures, write
+ * little-endian results. Every function that can fail says why in one line on stderr; callers only clean up. */
+#include "cli.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+int cli_fail(const char *command, const char *format, ...)
+{
+    char text[1024];
+    size_t i;
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    for (i = 0; text[i]; i++) {
+        if ((unsigned char)text[i] < 32) text[i] = ' '; /* names from a file may hold anything: keep it one line */
+    }
+    fprintf(stderr, "infer %s: %s\n", command, text);
+    return CLI_FAILED;
+}
+
+/* ---- models --------------------------------------------------------------------------------- */
+
+/* Errors (level 1) are reported by the call that failed; only -v repeats them. */
+static void log_line(void *user, int level, const char *message)
+{
+    static const char *const NAMES[] = {"", "error", "warning", "info", "debug"};
+    const cli_common *common = user;
+    if (level < 1 || level > 4) level = 4;
+    if (common->verbose || level == 2) fprintf(stderr, "%s: %s\n", NAMES[level], message);
+}
+
+/* The level called `name`, or -1. */
+static int32_t cpu_level(const char *name)
+{
+    int32_t level;
+    for (level = 1; level < 64; level++) {
+        const char *s = infer_cpu_level_name(level, NULL);
+        if (s && strcmp(s, name) == 0) return level;
+    }
+    return strcmp(name, "best") == 0 ? INFER_CPU_BEST : -1;
+}
+
+infer_model *cli_open(const char *command, const char *path, const cli_common *common, int vocab_only)
+{
+    infer_model_params params;
+    infer_model *model = NULL;
+    infer_error err;
+    int32_t level = INFER_CPU_BEST;
+    memset(&params, 0, sizeof params);
+    if (common->cpu_level && (level = cpu_level(common->cpu_level)) < 0) {
+        cli_fail(command, "there is no CPU level '%s'; `infer devices` lists them", common->cpu_level);
+        return NULL;
+    }
+    params.backend = (int32_t)common->backend;
+    params.device = (int32_t)(common->device + 1);
+    params.gpu_layers = (int32_t)(common->gpu_layers == 0 ? -1 : common->gpu_layers < 0 ? 0 : common->gpu_layers);
+    params.cpu_level = level;
+    params.exact = common->exact;
+    params.vocab_only = vocab_only;
+    params.allow_default_pre = 1;
+    params.pre = common->pre;
+    params.max_memory = (uint64_t)common->max_memory;
+    params.log = log_line;
+    params.log_user = (void *)common;
+    if (infer_model_open(&model, path, &params, &err) != INFER_OK) {
+        cli_fail(command, "%s: %s", path, err.message);
+        return NULL;
+    }
+    return model;
+}
+
+void cli_context_params(const cli_common *common, infer_context_params *out)
+{
+    memset(out, 0, sizeof *out);
+    out->threads = (int32_t)common->threads;
+    out->kv_type = (int32_t)common->kv;
+}
+
+int32_t cli_cells(const cli_common *common, const infer_model *model, size_t n)
+{
+    infer_model_info info;
+    int64_t cells = 4096;
+    if (common->ctx > 0) return (int32_t)common->ctx;
+    if (infer_model_get_info(model, &info) == INFER_OK && info.context > 0 && info.context < cells) cells = info.context;
+    if (n > (size_t)cells) cells = n > INT32_MAX ? INT32_MAX : (int64_t)n;
+    return (int32_t)cells;
+}
+
+int cli_session(const char *command, infer_model *model, const infer_context_params *params, int32_t cells,
+                infer_context **context, infer_session **session)
+{
+    infer_context_params with_cells = *params;
+    infer_session_params session_params;
+    infer_error err;
+    *context = NULL;
+    *session = NULL;
+    with_cells.cells = cells;
+    with_cells.sessions = 1;
+    memset(&session_params, 0, sizeof session_params);
+    session_params.context = cells;
+    if (infer_context_create(context, model, &with_cells, &err) != INFER_OK ||
+        infer_session_create_in(session, *context, &session_params, &err) != INFER_OK) {
+        cli_fail(command, "%s", err.message);
+        infer_context_destroy(*context);
+        *context = NULL;
+        return 0;
+    }
+    return 1;
+}
+
+int cli_tokenize(const char *command, const infer_model *model, const char *text, size_t n, int32_t flags,
+                 infer_token **ids, size_t *count)
+{
+    infer_error err;
+    size_t cap = n / 2 + 64; /* enough for most texts; the second round is exact */
+    *ids = NULL;
+    for (;;) {
+        infer_token *grown = cli_grow(command, *ids, cap, sizeof **ids);
+        if (grown == NULL) break;
+        *ids = grown;
+        if (infer_tokenize(model, text, n, flags, *ids, cap, count, &err) != INFER_OK) {
+            cli_fail(command, "%s", err.message);
+            break;
+        }
+        if (*count <= cap) return 1;
+        cap = *count;
+    }
+    free(*ids);
+    *ids = NULL;
+    return 0;
+}
+
+/* ---- memory and files ----------------------------------------------------------------------- */
+
+void *cli_grow(const char *command, void *p, size_t n, size_t size)
+{
+    void *grown = NULL;
+    if (size == 0 || n <= SIZE_MAX / 2 / size) grown = realloc(p, n > 0 && size > 0 ? n * size : 1);
+    if (grown == NULL) cli_fail(command, "out of memory for %.0f bytes", (double)n * (double)size);
+    return grown;
+}
+
+void *cli_alloc(const char *command, size_t n, size_t size)
+{
+    return cli_grow(command, NULL, n, size);
+}
+
+char *cli_read_file(const char *command, const char *path, size_t *n)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdin : platform_fopen(path, "rb");
+    char *data = NULL;
+    size_t cap = 1 << 16, got;
+    int ok = 0;
+    *n = 0;
+    if (file == NULL) {
+        cli_fail(command, "cannot open %s", path);
+        return NULL;
+    }
+    for (;;) {
+        char *grown = *n + 1 >= cap || data == NULL ? cli_grow(command, data, cap *= 2, 1) : data;
+        if (grown == NULL) break;
+        data = grown;
+        got = fread(data + *n, 1, cap - *n - 1, file);
+        *n += got;
+        if (got == 0) {
+            ok = !ferror(file);
+            if (!ok) cli_fail(command, "cannot read %s", path);
+            break;
+        }
+    }
+    if (file != stdin) fclose(file);
+    if (!ok) {
+        free(data);
+        return NULL;
+    }
+    data[*n] = 0;
+    return data;
+}
+
+int cli_parse_ids(const char *command, const char *where, const char *text, size_t n, infer_token **ids, size_t *count)
+{
+    size_t i = 0, cap = 0;
+    *ids = NULL;
+    *count = 0;
+    for (;;) {
+        size_t start;
+        int64_t x = 0;
+        while (i < n && (text[i] == ' ' || (text[i] >= '\t' && text[i] <= '\r'))) i++;
+        if (i == n) return 1;
+        start = i;
+        while (i < n && text[i] >= '0' && text[i] <= '9' && x < INT32_MAX) x = x * 10 + (text[i++] - '0');
+        if (i == start || x > INT32_MAX || (i < n && text[i] != ' ' && !(text[i] >= '\t' && text[i] <= '\r'))) {
+            cli_fail(command, "%s: not an id at byte %lu", where, (unsigned long)start);
+            break;
+        }
+        if (*count == cap) {
+            infer_token *grown = cli_grow(command, *ids, cap = cap * 2 + 256, sizeof **ids);
+            if (grown == NULL) break;
+            *ids = grown;
+        }
+        (*ids)[(*count)++] = (infer_token)x;
+    }
+    free(*ids);
+    *ids = NULL;
+    return 0;
+}
+
+FILE *cli_create(const char *command, const char *path)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdout : platform_fopen(path, "wb");
+    if (file == NULL) cli_fail(command, "cannot write %s", path);
+    return file;
+}
+
+int cli_close(const char *command, FILE *file, const char *path)
+{
+    int ok = fflush(file) == 0 && !ferror(file);
+    if (file != stdout && fclose(file) != 0) ok = 0;
+    if (!ok) cli_fail(command, "cannot write %s: is there space left?", path);
+    return ok;
+}
+
+static void store_u32(unsigned char *p, uint32_t x)
+{
+    p[0] = (unsigned char)x;
+    p[1] = (unsigned char)(x >> 8);
+    p[2] = (unsigned char)(x >> 16);
+    p[3] = (unsigned char)(x >> 24);
+}
+
+/* n 4-byte values, byte order turned to little-endian. */
+static int write_words(FILE *file, const void *x, size_t n)
+{
+    unsigned char buffer[4096];
+    const unsigned char *from = x;
+    while (n > 0) {
+        size_t i, k = n < sizeof buffer / 4 ? n : sizeof buffer / 4;
+        for (i = 0; i < k; i++) {
+            uint32_t word;
+            memcpy(&word, from + 4 * i, 4);
+            store_u32(buffer + 4 * i, word);
+        }
+        if (fwrite(buffer, 4, k, file) != k) return 0;
+        from += 4 * k;
+        n -= k;
+    }
+    return 1;
+}
+
+int cli_write_i32(FILE *file, const int32_t *x, size_t n)
+{
+    return write_words(file, x, n);
+}
+
+int cli_write_f32(FILE *file, const float *x, size_t n)
+{
+    return write_words(file, x, n);
+}
+
+/* ---- texts ---------------------------------------------------------------------------------- */
+
+static const char *scaled(double n, double step, const char *const *units, char *out)
+{
+    int u = 0;
+    while (n >= step && units[u + 1]) {
+        n /= step;
+        u++;
+    }
+    snprintf(out, 32, u == 0 ? "%.0f %s" : n < 100 ? "%.2f %s" : "%.0f %s", n, units[u]);
+    return out;
+}
+
+const char *cli_count_text(double n, char *out)
+{
+    static const char *const UNITS[] = {"", "K", "M", "B", "T", NULL};
+    return scaled(n, 1000, UNITS, out);
+}
+
+const char *cli_bytes_text(double n, char *out)
+{
+    static const char *const UNITS[] = {"B", "KB", "MB", "GB", "TB", NULL};
+    return scaled(n, 1000, UNITS, out);
+}
+
+const char *cli_base_name(const char *path)
+{
+    const char *base = path;
+    for (; *path; path++) {
+        if (*path == '/' || *path == '\\') base = path + 1;
+    }
+    return base;
+}

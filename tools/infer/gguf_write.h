@@ -1,0 +1,38 @@
+/* gguf_write.h: writing a GGUF file front to back. Metadata and the list of tensors are collected in memory, the
+ * tensors' bytes go straight to the file. A failure sticks: check it once, at the end. */
+#ifndef GGUF_WRITE_H
+#define GGUF_WRITE_H
+
+#include "cli.h"
+
+typedef struct gguf_out {
+    FILE *file;
+    unsigned char *meta, *directory; /* the two parts of the header, as they will be written */
+    size_t meta_n, meta_cap, directory_n, directory_cap;
+    uint64_t n_meta, n_tensors, data_n; /* data_n: bytes of tensors announced, padding included */
+    uint64_t written;                   /* bytes of data so far */
+    int failed;
+} gguf_out;
+
+enum { GGUF_ALIGNMENT = 32 };
+
+void gguf_u32(gguf_out *g, const char *key, uint32_t x);
+void gguf_f32(gguf_out *g, const char *key, double x);
+void gguf_bool(gguf_out *g, const char *key, int x);
+void gguf_string(gguf_out *g, const char *key, const char *s);
+/* The head of an array; then n elements with gguf_element_*. type is a GGUF value type. */
+enum { GGUF_U32 = 4, GGUF_I32 = 5, GGUF_F32 = 6, GGUF_BOOL = 7, GGUF_STRING = 8, GGUF_ARRAY = 9 };
+void gguf_array(gguf_out *g, const char *key, uint32_t type, uint64_t n);
+void gguf_element_string(gguf_out *g, const char *s);
+void gguf_element_i32(gguf_out *g, int32_t x);
+void gguf_element_f32(gguf_out *g, double x);
+/* Announce a tensor of `bytes` bytes; dims[0] is the length of a row. */
+void gguf_tensor(gguf_out *g, const char *name, uint32_t type, int n_dims, const uint64_t *dims, uint64_t bytes);
+/* Everything is announced: write the header. */
+void gguf_begin(gguf_out *g);
+/* Bytes of the tensors in the order in which they were announced; gguf_pad after each tensor. */
+void gguf_data(gguf_out *g, const void *p, size_t n);
+void gguf_pad(gguf_out *g);
+void gguf_free(gguf_out *g);
+
+#endif

@@ -1,0 +1,397 @@
+/* info.c: `infer info`, what a file holds and what this build can do with it. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN_ELEMENTS = 8, SHORT_ARRAY = 16, SHOWN_BYTES = 160 };
+
+static const char *const VALUE_TYPES[] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array",
+                                          "u64", "i64", "f64"};
+
+static const char *value_type(int32_t type)
+{
+    return type >= 0 && type <= 12 ? VALUE_TYPES[type] : "?";
+}
+
+/* A string from a file, for people: control characters and long texts do not reach the terminal. */
+static void print_string(const char *s, uint64_t n, int full)
+{
+    uint64_t i;
+    putchar('"');
+    for (i = 0; i < n && (full || i < SHOWN_BYTES); i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (c == '\n') fputs("\\n", stdout);
+        else if (c < 32 || c == 127) printf("\\x%02x", c);
+        else putchar(c);
+    }
+    putchar('"');
+    if (i < n) printf("... (%.0f bytes)", (double)n);
+}
+
+static void print_value(const infer_meta *m, int json, int full)
+{
+    switch (m->kind) {
+    case INFER_META_STRING:
+        if (json) json_string(stdout, m->s, (size_t)m->n);
+        else print_string(m->s, m->n, full);
+        break;
+    case INFER_META_BOOL: printf(m->u ? "true" : "false"); break;
+    case INFER_META_UINT: printf("%llu", (unsigned long long)m->u); break;
+    case INFER_META_INT: printf("%lld", (long long)m->i); break;
+    case INFER_META_FLOAT:
+        if (json) json_number(stdout, m->f);
+        else printf("%.9g", m->f);
+        break;
+    default: printf(json ? "null" : "?"); break;
+    }
+}
+
+/* An array in full when it is short or --full; else its first elements. In JSON a cut array is an object
+ * {"n", "first"}, so that no script takes the part for the whole. */
+static void print_array(const infer_model *model, const char *key, const infer_meta *m, int json, int full)
+{
+    uint64_t i, shown = full || m->n <= SHORT_ARRAY ? m->n : SHOWN_ELEMENTS;
+    infer_meta element;
+    int cut = shown < m->n;
+    if (json && cut) printf("{\"n\": %.0f, \"first\": ", (double)m->n);
+    putchar('[');
+    for (i = 0; i < shown; i++) {
+        if (i) printf(", ");
+        if (infer_meta_element(model, key, i, &element) != INFER_OK) printf(json ? "null" : "?");
+        else print_value(&element, json, full);
+    }
+    if (!json && cut) printf(", ...");
+    putchar(']');
+    if (json && cut) putchar('}');
+    if (!json && cut) printf(" (%.0f)", (double)m->n);
+}
+
+static void print_metadata(const infer_model *model, int json, int full)
+{
+    int32_t i, n = infer_meta_count(model);
+    if (json) printf("\"metadata\": {");
+    else printf("\nmetadata (%ld)\n", (long)n);
+    for (i = 0; i < n; i++) {
+        const char *key = infer_meta_key(model, i);
+        infer_meta m;
+        if (json) {
+            if (i) printf(", ");
+            json_text(stdout, key);
+            printf(": ");
+        } else {
+            printf("  %s", key);
+        }
+        if (infer_meta_value(model, key, &m) != INFER_OK) {
+            printf(json ? "null" : " = ?\n");
+            continue;
+        }
+        if (!json) printf("  %s%s = ", value_type(m.type), m.kind == INFER_META_ARRAY ? "[]" : "");
+        if (m.kind == INFER_META_ARRAY) print_array(model, key, &m, json, full);
+        else print_value(&m, json, full);
+        if (!json) putchar('\n');
+    }
+    if (json) putchar('}');
+}
+
+static const char *type_name(int32_t id)
+{
+    const char *name = infer_type_name(id);
+    return name ? name : "?";
+}
+
+static void print_tensors(const infer_model *model, int json)
+{
+    int32_t i, k, n = infer_tensor_count(model);
+    infer_tensor_info t;
+    if (json) printf(", \"tensors\": [");
+    else printf("\ntensors (%ld)\n", (long)n);
+    for (i = 0; i < n; i++) {
+        if (infer_tensor_get(model, i, &t) != INFER_OK) continue;
+        if (json) {
+            printf("%s{\"name\": ", i ? ", " : "");
+            json_text(stdout, t.name);
+            printf(", \"type\": \"%s\", \"dims\": [", type_name(t.type));
+            for (k = 0; k < t.n_dims; k++) printf("%s%.0f", k ? ", " : "", (double)t.dims[k]);
+            printf("], \"offset\": %.0f, \"bytes\": %.0f}", (double)t.offset, (double)t.bytes);
+        } else {
+            char dims[100];
+            int at = 0;
+            for (k = 0; k < t.n_dims && at < 80; k++) {
+                at += snprintf(dims + at, sizeof dims - (size_t)at, k ? " x %.0f" : "%.0f", (double)t.dims[k]);
+            }
+            printf("  %-40s %-8s %-24s %12.0f bytes at %.0f\n", t.name, type_name(t.type), dims, (double)t.bytes,
+                   (double)t.offset);
+        }
+    }
+    if (json) putchar(']');
+}
+
+/* The resolved layers; NULL when the model does not compute or there is no memory. */
+static char *describe(const infer_model *model)
+{
+    size_t n = 0;
+    char *text;
+    if (infer_model_describe(model, NULL, 0, &n) != INFER_OK || n == 0) return NULL;
+    text = cli_alloc("info", n + 1, 1);
+    if (text && infer_model_describe(model, text, n + 1, &n) != INFER_OK) {
+        free(text);
+        text = NULL;
+    }
+    return text;
+}
+
+static void print_layers(const infer_model *model, int json)
+{
+    char *text = describe(model);
+    if (json) {
+        printf(", \"layers\": ");
+        json_text(stdout, text);
+    } else if (text) {
+        printf("\nlayers\n%s%s", text, text[0] && text[strlen(text) - 1] == '\n' ? "" : "\n");
+    }
+    free(text);
+}
+
+static void print_memory(const infer_model *model, const cli_common *common, int json)
+{
+    infer_context_params params;
+    infer_memory m;
+    infer_error err;
+    char a[32], b[32], c[32], d[32];
+    cli_context_params(common, &params);
+    params.cells = cli_cells(common, model, 0);
+    params.sessions = 1;
+    if (infer_model_memory(model, &params, &m, &err) != INFER_OK) {
+        if (json) printf(", \"memory\": null");
+        else printf("\nmemory: %s\n", err.message);
+        return;
+    }
+    if (json) {
+        printf(", \"memory\": {\"context\": %ld, \"weights\": %.0f, \"cache\": %.0f, \"scratch\": %.0f, \"device\": %.0f}",
+               (long)params.cells, (double)m.weights, (double)m.cache, (double)m.scratch, (double)m.device);
+    } else {
+        printf("\nmemory for a context of %ld (--ctx, --kv)\n  weights %s, cache %s, scratch %s; of these on a GPU %s\n",
+               (long)params.cells, cli_bytes_text((double)m.weights, a), cli_bytes_text((double)m.cache, b),
+               cli_bytes_text((double)m.scratch, c), cli_bytes_text((double)m.device, d));
+    }
+}
+
+static void print_summary(const infer_model *model, const char *path, const infer_model_info *info, int json)
+{
+    char a[32], b[32];
+    if (json) {
+        printf("{\"file\": ");
+        json_text(stdout, path);
+        printf(", \"arch\": ");
+        json_text(stdout, info->arch);
+        printf(", \"name\": ");
+        json_text(stdout, info->name);
+        printf(", \"type\": ");
+        json_text(stdout, info->quant);
+        printf(", \"parameters\": %.0f, \"file_bytes\": %.0f, \"vocab\": %ld, \"context\": %ld, \"n_layers\": %ld, "
+               "\"width\": %ld, \"computes\": %s, \"embedding_only\": %s, \"why_not\": ",
+               (double)info->parameters, (double)info->file_bytes, (long)info->vocab, (long)info->context,
+               (long)info->layers, (long)info->width, info->computes ? "true" : "false",
+               info->embedding_only ? "true" : "false");
+        json_text(stdout, infer_model_why_not(model));
+        printf(", ");
+        return;
+    }
+    printf("file     %s, %s\n", path, cli_bytes_text((double)info->file_bytes, a));
+    printf("model    %s%s%s, %s parameters, %s\n", info->arch, info->name[0] ? ": " : "", info->name,
+           cli_count_text((double)info->parameters, b), info->quant);
+    printf("shape    %ld layers, width %ld, vocabulary %ld, context %ld\n", (long)info->layers, (long)info->width,
+           (long)info->vocab, (long)info->context);
+    printf("computes %s%s%s\n", info->computes ? "yes" : "no: ", info->computes ? "" : infer_model_why_not(model),
+           info->embedding_only ? " (hidden states only)" : "");
+}
+
+static int print_model(const infer_model *model, const char *path, const cli_common *common, int full)
+{
+    infer_model_info info;
+    if (infer_model_get_info(model, &info) != INFER_OK) return 0;
+    print_summary(model, path, &info, common->json);
+    print_metadata(model, common->json, full);
+    print_tensors(model, common->json);
+    if (info.computes) {
+        print_layers(model, common->json);
+        print_memory(model, common, common->json);
+    }
+    if (common->json) printf("}\n");
+    return 1;
+}
+
+/* ---- --check -------------------------------------------------------------------------------- */
+
+static int by_offset(const void *a, const void *b)
+{
+    const infer_tensor_info *x = a, *y = b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* No two tensors share bytes. Split files have offsets of their own each, so they are left out. */
+static int check_overlap(const infer_model *model, const char *path)
+{
+    int32_t i, n = infer_tensor_count(model);
+    infer_tensor_info *all;
+    infer_meta m;
+    int ok = 1;
+    if (infer_meta_value(model, "split.count", &m) == INFER_OK && m.f > 1) return 1;
+    all = cli_alloc("info", (size_t)n, sizeof *all);
+    if (all == NULL) return 0;
+    for (i = 0; i < n; i++) infer_tensor_get(model, i, &all[i]);
+    qsort(all, (size_t)n, sizeof *all, by_offset);
+    for (i = 1; ok && i < n; i++) {
+        if (all[i - 1].offset + all[i - 1].bytes <= all[i].offset) continue;
+        cli_fail("info", "%s: tensors %s and %s overlap", path, all[i - 1].name, all[i].name);
+        ok = 0;
+    }
+    free(all);
+    return ok;
+}
+
+/* Reads a tensor and looks for values that no trained model holds. The comparison works under -ffast-math too:
+ * the exponent bits are all ones exactly for infinities and NaNs. */
+static int check_tensor(const infer_model *model, const infer_tensor_info *t, const char *path)
+{
+    uint64_t row, i, width = t->dims[0] ? t->dims[0] : 1, step = (1 << 18) / width;
+    infer_error err;
+    float *x;
+    int ok = 1;
+    if (step == 0) step = 1;
+    x = cli_alloc("info", (size_t)(step * width), sizeof *x);
+    if (x == NULL) return 0;
+    for (row = 0; ok && row < t->rows; row += step) {
+        uint64_t n = t->rows - row < step ? t->rows - row : step;
+        if (infer_tensor_read(model, t->name, row, n, x, &err) != INFER_OK) {
+            cli_fail("info", "%s: %s", path, err.message);
+            ok = 0;
+        }
+        for (i = 0; ok && i < n * t->dims[0]; i++) {
+            uint32_t bits;
+            memcpy(&bits, &x[i], 4);
+            if ((bits & 0x7F800000u) != 0x7F800000u) continue;
+            cli_fail("info", "%s: tensor %s: row %.0f holds a value that is not finite", path, t->name,
+                     (double)(row + i / width));
+            ok = 0;
+        }
+    }
+    free(x);
+    return ok;
+}
+
+static int check_metadata(const infer_model *model, const char *path)
+{
+    int32_t i, n = infer_meta_count(model);
+    uint64_t k;
+    infer_meta m, element;
+    for (i = 0; i < n; i++) {
+        const char *key = infer_meta_key(model, i);
+        infer_result r = infer_meta_value(model, key, &m);
+        for (k = 0; r == INFER_OK && m.kind == INFER_META_ARRAY && k < m.n; k++) {
+            if (m.element == INFER_META_ARRAY) break;
+            r = infer_meta_element(model, key, k, &element);
+        }
+        if (r == INFER_OK) continue;
+        cli_fail("info", "%s: cannot read the value of %s", path, key);
+        return 0;
+    }
+    return 1;
+}
+
+static int check_model(const infer_model *model, const char *path, int json)
+{
+    int32_t i, n = infer_tensor_count(model);
+    double bytes = 0;
+    infer_tensor_info t;
+    char text[32];
+    if (!check_metadata(model, path) || !check_overlap(model, path)) return 0;
+    for (i = 0; i < n; i++) {
+        if (infer_tensor_get(model, i, &t) != INFER_OK) continue;
+        if (platform_is_terminal(stderr)) fprintf(stderr, "\r%3.0f %%", 100.0 * i / n);
+        if (!check_tensor(model, &t, path)) return 0;
+        bytes += (double)t.bytes;
+    }
+    if (platform_is_terminal(stderr)) fprintf(stderr, "\r      \r");
+    if (json) {
+        printf("{\"file\": ");
+        json_text(stdout, path);
+        printf(", \"ok\": true, \"metadata\": %ld, \"tensors\": %ld, \"tensor_bytes\": %.0f}\n", (long)infer_meta_count(model),
+               (long)n, bytes);
+    } else {
+        printf("ok: %ld metadata values, %ld tensors of %s\n", (long)infer_meta_count(model), (long)n,
+               cli_bytes_text(bytes, text));
+    }
+    return 1;
+}
+
+/* ---- --archs, --types ------------------------------------------------------------------------ */
+
+static void print_archs(int json)
+{
+    int32_t i;
+    const char *name;
+    if (json) putchar('[');
+    for (i = 0; (name = infer_arch_name(i)) != NULL; i++) {
+        const char *proof = infer_arch_reference(i);
+        if (json) {
+            printf("%s{\"name\": ", i ? ", " : "");
+            json_text(stdout, name);
+            printf(", \"reference\": ");
+            json_text(stdout, proof);
+            putchar('}');
+        } else {
+            printf("%-20s %s\n", name, proof && proof[0] ? proof : "unproven");
+        }
+    }
+    if (json) printf("]\n");
+}
+
+static void print_types(int json)
+{
+    int32_t i;
+    infer_type_info t;
+    if (json) putchar('[');
+    for (i = 0; infer_type_get(i, &t) == INFER_OK; i++) {
+        if (json) {
+            printf("%s{\"id\": %ld, \"name\": \"%s\", \"values\": %ld, \"bytes\": %ld, \"storable\": %s}", i ? ", " : "",
+                   (long)t.id, t.name, (long)t.values, (long)t.bytes, t.storable ? "true" : "false");
+        } else {
+            printf("%3ld  %-8s %3ld values in %3ld bytes, %.4g bits each%s\n", (long)t.id, t.name, (long)t.values,
+                   (long)t.bytes, 8.0 * t.bytes / t.values, t.storable ? "" : "  (activations only)");
+        }
+    }
+    if (json) printf("]\n");
+}
+
+int cmd_info(int argc, char **argv)
+{
+    const char *args[1];
+    int archs = 0, types = 0, check = 0, full = 0, status, ok;
+    const cli_option options[] = {
+        {"--archs", OPT_FLAG, &archs, NULL, "list the architectures of this build, and what proves each", 0, 0},
+        {"--types", OPT_FLAG, &types, NULL, "list the storage types", 0, 0},
+        {"--check", OPT_FLAG, &check, NULL, "read every byte and verify the file", 0, 0},
+        {"--full", OPT_FLAG, &full, NULL, "do not shorten long arrays and strings", 0, 0},
+    };
+    const cli_spec spec = {"info", "MODEL | --archs | --types",
+                           "What a file holds: metadata, tensors, the resolved layers, memory needed for a context.\n"
+                           "Any well-formed GGUF file will do. --check fails on data that cannot be read, on tensors\n"
+                           "that overlap and on values that are not finite.\n",
+                           options, 4, TAKES_MODEL | TAKES_CONTEXT | TAKES_JSON, 0, 1};
+    cli_common common;
+    infer_model *model;
+    if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
+    if (archs + types + (args[0] != NULL) != 1) {
+        return cli_usage_error("info", "give one of MODEL, --archs and --types");
+    }
+    if (archs) print_archs(common.json);
+    if (types) print_types(common.json);
+    if (args[0] == NULL) return CLI_DONE;
+    model = cli_open("info", args[0], &common, 0);
+    if (model == NULL) return CLI_FAILED;
+    ok = check ? check_model(model, args[0], common.json) : print_model(model, args[0], &common, full);
+    infer_model_close(model);
+    return ok ? CLI_DONE : CLI_FAILED;
+}

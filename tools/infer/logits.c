@@ -1,0 +1,131 @@
+/* logits.c: `infer logits`, the logits (or final hidden states) after every position of a list of ids. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct job {
+    infer_context *context;
+    infer_session *session;
+    const infer_token *ids;
+    size_t n, step;
+    int32_t width, outputs;
+    FILE *file;
+} job;
+
+/* Evaluate everything, `step` ids at a time, writing the rows of each step as they come. */
+static int write_rows(const job *j)
+{
+    size_t done, row;
+    infer_error err;
+    for (done = 0; done < j->n; done += j->step) {
+        infer_step step;
+        infer_result r;
+        memset(&step, 0, sizeof step);
+        step.session = j->session;
+        step.tokens = j->ids + done;
+        step.n = (int32_t)(j->n - done < j->step ? j->n - done : j->step);
+        step.outputs = j->outputs;
+        r = infer_eval(j->context, &step, 1, &err);
+        if (r == INFER_CONTEXT_FULL) {
+            cli_fail("logits", "%lu ids do not fit into a context of %ld positions (--ctx)", (unsigned long)j->n,
+                     (long)infer_session_context(j->session));
+            return 0;
+        }
+        if (r != INFER_OK) {
+            cli_fail("logits", "%s", err.message);
+            return 0;
+        }
+        for (row = 0; row < (size_t)step.n; row++) {
+            const float *x = j->outputs == INFER_OUT_HIDDEN ? infer_session_hidden(j->session, (int32_t)row)
+                                                            : infer_session_logits(j->session, (int32_t)row);
+            if (x == NULL) {
+                cli_fail("logits", "no result for id %lu", (unsigned long)(done + row));
+                return 0;
+            }
+            if (!cli_write_f32(j->file, x, (size_t)j->width)) return 1; /* cli_close reports it */
+        }
+    }
+    return 1;
+}
+
+/* The whole file. It is removed again when the work fails: half a result would look like one. */
+static int write_file(job *j, const char *out)
+{
+    int32_t head[2];
+    int ok;
+    j->file = cli_create("logits", out);
+    if (j->file == NULL) return 0;
+    head[0] = (int32_t)j->n;
+    head[1] = j->width;
+    ok = cli_write_i32(j->file, head, 2) && cli_write_i32(j->file, j->ids, j->n) && write_rows(j);
+    if (!cli_close("logits", j->file, out)) ok = 0;
+    if (!ok && strcmp(out, "-") != 0) platform_remove(out);
+    return ok;
+}
+
+static int evaluate(job *j, infer_model *model, const cli_common *common, int64_t batch, const char *out)
+{
+    infer_context_params params;
+    infer_model_info info;
+    int ok;
+    if (infer_model_get_info(model, &info) != INFER_OK) return 0;
+    if (!info.computes) {
+        cli_fail("logits", "%s", infer_model_why_not(model));
+        return 0;
+    }
+    if (info.embedding_only && j->outputs != INFER_OUT_HIDDEN) {
+        cli_fail("logits", "the model has no logits: use --embeddings");
+        return 0;
+    }
+    j->width = j->outputs == INFER_OUT_HIDDEN ? info.width : info.vocab;
+    j->step = batch ? (size_t)batch : j->n;
+    cli_context_params(common, &params);
+    if (batch && batch < 512) params.batch = (int32_t)batch;
+    if (!cli_session("logits", model, &params, cli_cells(common, model, j->n), &j->context, &j->session)) return 0;
+    ok = write_file(j, out);
+    infer_session_destroy(j->session);
+    infer_context_destroy(j->context);
+    return ok;
+}
+
+int cmd_logits(int argc, char **argv)
+{
+    const char *ids_path = NULL, *out = NULL, *args[1];
+    int embeddings = 0, status, ok;
+    int64_t batch = 0;
+    const cli_option options[] = {
+        {"--ids", OPT_STRING, &ids_path, "FILE", "whitespace-separated ids; - is stdin", 0, 0},
+        {"--out", OPT_STRING, &out, "OUT", "where to write; - is stdout", 0, 0},
+        {"--embeddings", OPT_FLAG, &embeddings, NULL, "write the final hidden states instead", 0, 0},
+        {"--batch", OPT_INT, &batch, "N", "evaluate N ids a step (default: all at once)", 1, INT32_MAX},
+    };
+    const cli_spec spec = {"logits", "MODEL --ids FILE --out OUT",
+                           "Logits after every position. OUT is little-endian: int32 n, int32 width, n int32 ids,\n"
+                           "n x width float32.\n",
+                           options, 4, TAKES_MODEL | TAKES_COMPUTE | TAKES_CONTEXT, 1, 1};
+    cli_common common;
+    infer_model *model;
+    infer_token *ids = NULL;
+    char *data;
+    size_t n;
+    job j;
+    if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
+    if (ids_path == NULL || out == NULL) return cli_usage_error("logits", "--ids FILE and --out OUT are needed");
+    data = cli_read_file("logits", ids_path, &n);
+    if (data == NULL) return CLI_FAILED;
+    memset(&j, 0, sizeof j);
+    j.outputs = embeddings ? INFER_OUT_HIDDEN : INFER_OUT_ALL;
+    ok = cli_parse_ids("logits", ids_path, data, n, &ids, &j.n);
+    free(data);
+    if (ok && j.n == 0) ok = cli_fail("logits", "%s holds no ids", ids_path) == CLI_DONE;
+    if (ok && j.n > INT32_MAX) ok = cli_fail("logits", "%s holds too many ids", ids_path) == CLI_DONE;
+    if (ok) {
+        j.ids = ids;
+        model = cli_open("logits", args[0], &common, 0);
+        ok = model != NULL && evaluate(&j, model, &common, batch, out);
+        infer_model_close(model);
+    }
+    free(ids);
+    return ok ? CLI_DONE : CLI_FAILED;
+}

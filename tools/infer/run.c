@@ -1,0 +1,290 @@
+/* run.c: `infer run`, continue a text. The continuation alone goes to stdout, as it comes; figures to stderr. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* A sampler figure: the option if it was given, else the file's own, else the usual value. */
+typedef struct figure {
+    double value;
+    const char *key; /* general.sampling.* */
+} figure;
+enum { TOP_K, TOP_P, MIN_P, TEMP, REPEAT, LAST_N, N_FIGURES };
+static const double NOT_GIVEN = -1e9;
+
+/* What the callbacks collect. */
+typedef struct reply {
+    int to_stdout;
+    char *text; /* kept for --json */
+    size_t n, cap;
+    infer_token *tokens;
+    size_t n_tokens, cap_tokens;
+    int failed;
+} reply;
+
+static int take_text(void *user, const char *utf8, size_t n)
+{
+    reply *r = user;
+    if (r->to_stdout) {
+        fwrite(utf8, 1, n, stdout);
+        fflush(stdout);
+        return ferror(stdout) != 0;
+    }
+    if (n > r->cap - r->n) {
+        char *grown = cli_grow("run", r->text, (r->n + n) * 2, 1);
+        if (grown == NULL) {
+            r->failed = 1;
+            return 1;
+        }
+        r->text = grown;
+        r->cap = (r->n + n) * 2;
+    }
+    memcpy(r->text + r->n, utf8, n);
+    r->n += n;
+    return 0;
+}
+
+static int take_token(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top)
+{
+    reply *r = user;
+    (void)logprob;
+    (void)top;
+    (void)n_top;
+    if (r->n_tokens == r->cap_tokens) {
+        infer_token *grown = cli_grow("run", r->tokens, r->cap_tokens * 2 + 256, sizeof *grown);
+        if (grown == NULL) {
+            r->failed = 1;
+            return 1;
+        }
+        r->tokens = grown;
+        r->cap_tokens = r->cap_tokens * 2 + 256;
+    }
+    r->tokens[r->n_tokens++] = token;
+    return 0;
+}
+
+static infer_stage stage(int32_t kind, double p0, double p1)
+{
+    infer_stage s;
+    memset(&s, 0, sizeof s);
+    s.kind = kind;
+    s.p[0] = (float)p0;
+    s.p[1] = (float)p1;
+    return s;
+}
+
+/* The chain that the options ask for; the library's own when they ask for nothing. */
+static infer_sampler *make_sampler(infer_model *model, const double *options, uint64_t seed)
+{
+    figure f[N_FIGURES] = {{40, "general.sampling.top_k"},
+                           {0.95, "general.sampling.top_p"},
+                           {0.05, "general.sampling.min_p"},
+                           {0.8, "general.sampling.temp"},
+                           {1, "general.sampling.penalty_repeat"},
+                           {64, "general.sampling.penalty_last_n"}};
+    infer_stage stages[5];
+    infer_sampler *sampler = NULL;
+    infer_error err;
+    int i, given = 0, n = 0;
+    for (i = 0; i < N_FIGURES; i++) {
+        infer_meta meta;
+        if (options[i] > NOT_GIVEN) {
+            f[i].value = options[i];
+            given = 1;
+        } else if (infer_meta_value(model, f[i].key, &meta) == INFER_OK && meta.kind <= INFER_META_FLOAT) {
+            f[i].value = meta.f;
+        }
+    }
+    if (given) {
+        stages[n++] = stage(INFER_STAGE_PENALTY, f[LAST_N].value, f[REPEAT].value);
+        if (f[TEMP].value <= 0) {
+            stages[n++] = stage(INFER_STAGE_GREEDY, 0, 0);
+        } else {
+            stages[n++] = stage(INFER_STAGE_TOP_K, f[TOP_K].value, 0);
+            stages[n++] = stage(INFER_STAGE_TOP_P, f[TOP_P].value, 0);
+            stages[n++] = stage(INFER_STAGE_MIN_P, f[MIN_P].value, 0);
+            stages[n++] = stage(INFER_STAGE_TEMPERATURE, f[TEMP].value, 0);
+        }
+    }
+    if (infer_sampler_create(&sampler, model, n ? stages : NULL, n, seed, &err) != INFER_OK) {
+        cli_fail("run", "%s", err.message);
+        return NULL;
+    }
+    return sampler;
+}
+
+static void print_json(const reply *r, const infer_token *prompt, size_t n_prompt, const infer_stats *stats)
+{
+    printf("{\"text\": ");
+    json_string(stdout, r->text ? r->text : "", r->n);
+    printf(", \"tokens\": ");
+    json_ids(stdout, r->tokens, r->n_tokens);
+    printf(", \"prompt_tokens\": ");
+    json_ids(stdout, prompt, n_prompt);
+    printf(", \"prompt_tps\": ");
+    json_number(stdout, stats->prompt_seconds > 0 ? (double)stats->prompt_tokens / stats->prompt_seconds : 0);
+    printf(", \"tps\": ");
+    json_number(stdout, stats->new_seconds > 0 ? (double)stats->new_tokens / stats->new_seconds : 0);
+    printf("}\n");
+}
+
+static void print_statistics(const infer_generate_info *info, const infer_stats *stats, uint64_t seed, double load_s)
+{
+    static const char *const WHY[] = {"", "limit", "end token", "stop text", "context full", "callback", "cancelled"};
+    fprintf(stderr, "load %.2f s | prompt %ld tokens, %.1f tokens/s | new %ld tokens, %.1f tokens/s | stopped by: %s | seed %llu\n",
+            load_s, (long)info->prompt_tokens,
+            stats->prompt_seconds > 0 ? (double)stats->prompt_tokens / stats->prompt_seconds : 0.0,
+            (long)info->new_tokens, stats->new_seconds > 0 ? (double)stats->new_tokens / stats->new_seconds : 0.0,
+            info->stop_reason >= 0 && info->stop_reason <= INFER_STOP_CANCELLED ? WHY[info->stop_reason] : "",
+            (unsigned long long)seed);
+}
+
+typedef struct request {
+    const char *prompt;
+    size_t prompt_length;
+    int64_t limit;
+    int special, ignore_end;
+    cli_list stop;
+    double figures[N_FIGURES];
+} request;
+
+/* Everything after the model is open. */
+static int generate(infer_model *model, const request *q, const cli_common *common, double started)
+{
+    infer_context_params params;
+    infer_context *context = NULL;
+    infer_session *session = NULL;
+    infer_sampler *sampler = NULL;
+    infer_generate_params g;
+    infer_generate_info info;
+    infer_stats stats;
+    infer_token *prompt = NULL;
+    infer_model_info model_info;
+    infer_result result;
+    reply r;
+    size_t n_prompt = 0, need;
+    int32_t cells;
+    double load_s;
+    uint64_t seed = common->seed_given ? (uint64_t)common->seed : (uint64_t)time(NULL);
+    int ok = 0;
+    memset(&r, 0, sizeof r);
+    memset(&info, 0, sizeof info);
+    memset(&stats, 0, sizeof stats);
+    r.to_stdout = !common->json;
+    if (!cli_tokenize("run", model, q->prompt, q->prompt_length,
+                      INFER_TEXT_ADD_SPECIAL | (q->special ? INFER_TEXT_PARSE_SPECIAL : 0), &prompt, &n_prompt)) {
+        return 0;
+    }
+    /* Room for the whole reply, but no more than the model was made for unless --ctx says so. */
+    if (infer_model_get_info(model, &model_info) != INFER_OK) goto done;
+    need = n_prompt + (size_t)q->limit;
+    cells = cli_cells(common, model, 0);
+    if (common->ctx == 0 && need > (size_t)cells) {
+        cells = model_info.context > 0 && need > (size_t)model_info.context ? model_info.context : (int32_t)need;
+    }
+    sampler = make_sampler(model, q->figures, seed);
+    cli_context_params(common, &params);
+    if (sampler == NULL || !cli_session("run", model, &params, cells, &context, &session)) goto done;
+    load_s = platform_clock() - started;
+    memset(&g, 0, sizeof g);
+    g.max_tokens = (int32_t)q->limit;
+    g.stop = q->stop.items;
+    g.n_stop = q->stop.n;
+    g.ignore_end = q->ignore_end;
+    g.text_flags = q->special ? INFER_TEXT_PARSE_SPECIAL : 0;
+    g.text = take_text;
+    g.token = take_token;
+    g.user = &r;
+    result = infer_generate(session, sampler, q->prompt, &g, &info);
+    if (result == INFER_CONTEXT_FULL) {
+        cli_fail("run", "a prompt of %lu tokens does not fit into a context of %ld (--ctx)", (unsigned long)n_prompt,
+                 (long)cells);
+    } else if (result != INFER_OK) {
+        cli_fail("run", "%s", infer_session_error(session)->message);
+    } else if (!r.failed) {
+        ok = 1;
+        infer_session_stats(session, &stats);
+        if (common->json) print_json(&r, prompt, n_prompt, &stats);
+        else fflush(stdout);
+        print_statistics(&info, &stats, seed, load_s);
+    }
+done:
+    infer_session_destroy(session);
+    infer_context_destroy(context);
+    infer_sampler_destroy(sampler);
+    free(prompt);
+    free(r.text);
+    free(r.tokens);
+    return ok;
+}
+
+/* A zero byte inside a prompt cannot be passed on: the text would end there. */
+static int read_prompt(const char *text, const char *path, request *q, char **data)
+{
+    *data = NULL;
+    q->prompt = text;
+    if (path) {
+        *data = cli_read_file("run", path, &q->prompt_length);
+        if (*data == NULL) return 0;
+        if (strlen(*data) != q->prompt_length) {
+            cli_fail("run", "%s holds a zero byte", path);
+            return 0;
+        }
+        q->prompt = *data;
+    }
+    q->prompt_length = strlen(q->prompt);
+    return 1;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    const char *prompt = NULL, *prompt_path = NULL, *args[1];
+    int64_t top_k = -1, last_n = -2, limit = 128;
+    int i, status, ok;
+    request q;
+    const cli_option options[] = {
+        {"-p,--prompt", OPT_STRING, &prompt, "TEXT", "the text to continue", 0, 0},
+        {"-f,--file", OPT_STRING, &prompt_path, "FILE", "read it from a file; - is stdin", 0, 0},
+        {"-n", OPT_INT, &limit, "N", "tokens at most (default 128)", 1, INT32_MAX / 2},
+        {"--temp", OPT_FLOAT, &q.figures[TEMP], "T", "temperature (default 0.8); 0 = always the most likely token", 0, 0},
+        {"--top-k", OPT_INT, &top_k, "K", "only the K most likely (default 40); 0 = all", 0, INT32_MAX},
+        {"--top-p", OPT_FLOAT, &q.figures[TOP_P], "P", "only the smallest set of this probability (default 0.95); 1 = all", 0, 0},
+        {"--min-p", OPT_FLOAT, &q.figures[MIN_P], "P", "only those with this share of the best one's (default 0.05)", 0, 0},
+        {"--repeat-penalty", OPT_FLOAT, &q.figures[REPEAT], "X", "weaken tokens that occurred (default 1 = off)", 0, 0},
+        {"--repeat-last-n", OPT_INT, &last_n, "N", "tokens that the penalty looks at (default 64); -1 = all", -1, INT32_MAX},
+        {"--stop", OPT_LIST, &q.stop, "TEXT", "end before this text; may come several times", 0, 0},
+        {"--special", OPT_FLAG, &q.special, NULL, "turn the text of special tokens in the prompt into those tokens", 0, 0},
+        {"--ignore-end", OPT_FLAG, &q.ignore_end, NULL, "go on behind an end token", 0, 0},
+    };
+    const cli_spec spec = {"run", "MODEL -p TEXT",
+                           "Continue a text. The continuation alone goes to stdout, figures to stderr. Where an option\n"
+                           "is not given and the file holds a figure for it (general.sampling.*), that is used.\n"
+                           "--json: {\"text\", \"tokens\", \"prompt_tokens\", \"prompt_tps\", \"tps\"}. Without --seed every run differs.\n",
+                           options, (int)(sizeof options / sizeof options[0]),
+                           TAKES_MODEL | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_SEED | TAKES_JSON, 1, 1};
+    cli_common common;
+    infer_model *model;
+    char *data = NULL;
+    double started = platform_clock();
+    memset(&q, 0, sizeof q);
+    for (i = 0; i < N_FIGURES; i++) q.figures[i] = NOT_GIVEN;
+    if (!cli_parse(&spec, argc, argv, &common, args, &status)) {
+        free((void *)q.stop.items);
+        return status;
+    }
+    if ((prompt == NULL) == (prompt_path == NULL)) {
+        free((void *)q.stop.items);
+        return cli_usage_error("run", "give -p TEXT or -f FILE");
+    }
+    if (top_k >= 0) q.figures[TOP_K] = (double)top_k;
+    if (last_n >= -1) q.figures[LAST_N] = (double)last_n;
+    q.limit = limit;
+    ok = read_prompt(prompt, prompt_path, &q, &data);
+    model = ok ? cli_open("run", args[0], &common, 0) : NULL;
+    ok = model != NULL && generate(model, &q, &common, started);
+    infer_model_close(model);
+    free(data);
+    free((void *)q.stop.items);
+    return ok ? CLI_DONE : CLI_FAILED;
+}
