@@ -445,18 +445,19 @@ typedef struct infer_candidate {
     float logit;
     float p; /* probability after the last stage that computed it */
 } infer_candidate;
-/* A caller's own stage: change, reorder or shorten the n candidates; return how many remain (1..n), 0 to fail. */
+/* A caller's own stage: change, reorder or shorten the n candidates (best first after TOP_K and TOP_P, else by id); return
+ * how many remain (1..n), 0 to fail. */
 typedef int32_t (*infer_stage_fn)(void *user, infer_candidate *candidates, int32_t n);
 
 /* Stages of a sampler, run in the order given. Unless noted, a parameter of 0 switches the stage off. */
 typedef enum infer_stage_kind {
     INFER_STAGE_GREEDY = 1,      /* keep the most likely candidate (lowest id among equals) */
-    INFER_STAGE_TEMPERATURE = 2, /* p[0] = temperature: logits / p[0]; 0 or less = greedy */
+    INFER_STAGE_TEMPERATURE = 2, /* p[0] = temperature: logits / p[0]; below 0.0001 = greedy */
     INFER_STAGE_TOP_K = 3,       /* p[0] = k: the k most likely */
     INFER_STAGE_TOP_P = 4,       /* p[0] = p in 0..1: the smallest set of probability >= p; 1 = off */
     INFER_STAGE_MIN_P = 5,       /* p[0] = share of the best one's probability */
     INFER_STAGE_PENALTY = 6,     /* p[0] = last n tokens looked at (-1 = all that were accepted), p[1] = repeat (1 = off;
-                                  * positive logits are divided, others multiplied), p[2] = frequency, p[3] = presence */
+                                  * positive logits are divided, others multiplied), p[2] = frequency, p[3] = presence (subtracted; may be negative) */
     INFER_STAGE_CUSTOM = 7       /* fn(user, ...) */
     /* 8.. : stages to come */
 } infer_stage_kind;
@@ -509,7 +510,8 @@ typedef struct infer_generate_params {
     int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted */
     infer_text_fn text; /* gets the text as it comes, whole characters only */
     void *user;
-    /* Called for every generated token with the logprobs most likely ones (n_top = 0 when not asked for); non-zero = stop. */
+    /* Called for every token with the `logprobs` most likely ones (else n_top and logprob are 0); non-zero = stop, and the
+     * text of this token is not shown. */
     int (*token)(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top);
 } infer_generate_params;
 typedef struct infer_generate_info {
@@ -520,9 +522,12 @@ typedef struct infer_generate_info {
     uint64_t bytes; /* of text */
 } infer_generate_info;
 /* Continue the session with `prompt` (UTF-8; NULL or "" = continue from where it stands; BOS is added at position 0 where
- * the vocabulary asks) and generate. sampler NULL = greedy; params NULL = defaults; info may be NULL. Reaching a limit
- * is INFER_OK; INFER_CANCELLED and errors leave the session at the last token that was evaluated.
- * INFER_ERR_ARGUMENT: nothing to continue from (empty prompt, no BOS, position 0). */
+ * the vocabulary asks, unless the prompt has it) and generate. sampler NULL = greedy; params NULL = defaults; info may be
+ * NULL. A token is evaluated before it is reported: however it ends, the session holds the prompt and the tokens that were
+ * reported, and the next call goes on from there. An end-of-generation token is neither evaluated nor reported; the text of
+ * control tokens is not shown; nor is a character that the end leaves unfinished. Reaching a limit is INFER_OK.
+ * INFER_CONTEXT_FULL: the prompt does not fit. INFER_ERR_ARGUMENT: nothing to continue from (empty prompt, no BOS,
+ * position 0). */
 INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,
                                       const infer_generate_params *params, infer_generate_info *info);
 

@@ -5,8 +5,8 @@ static void infer__context_free(infer_context *c) {
     infer__mem *mem;
     if (!c) return;
     mem = &c->model->mem;
-    if (c->cache.k || c->cache.groups[0].refs || c->cache.groups[1].refs) infer__cache_destroy(c);
     if (c->ctx.ops) {
+        infer__cache_destroy(c);
         c->ctx.ops->release(&c->ctx, &c->x);
         c->ctx.ops->release(&c->ctx, &c->xn);
         c->ctx.ops->release(&c->ctx, &c->out);
@@ -88,15 +88,8 @@ INFER_API infer_result infer_context_destroy(infer_context *context) {
     return INFER_OK;
 }
 
-static void infer__memory_of(const infer_model *m, const infer__plan *p, infer_memory *out) {
-    memset(out, 0, sizeof *out);
-    out->weights = m->gguf.tensor_bytes;
-    out->cache = p->cache_bytes;
-    out->scratch = p->scratch_bytes;
-}
-
 INFER_API infer_result infer_context_memory(const infer_context *context, infer_memory *out) {
     if (!context || !out) return INFER_ERR_ARGUMENT;
-    infer__memory_of(context->model, &context->plan, out);
+    infer__plan_memory(&context->plan, context->model, out);
     return INFER_OK;
 }

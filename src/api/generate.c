@@ -2,8 +2,9 @@
  *
  * Owns:  infer_sampler_* (argument checks; the work is in text/sampler.c), infer_session_sample, infer_generate.
  * Rules: generation uses sessions through their public functions, so whatever holds for those holds here.
- *        Every generated token is evaluated before the next is chosen and before a limit or a stop string ends the text:
- *        what a session holds is what was generated. The end-of-generation token is neither evaluated nor shown.
+ *        A token is evaluated before it is shown, so whatever ends a generation (a limit, a callback, cancelling, an error),
+ *        the session holds exactly the tokens that were reported: text goes on where it stopped. It costs one token of delay.
+ *        The end-of-generation token is neither evaluated nor shown.
  *        Text waits in `text` while it may still turn into a stop string or while its last character is unfinished.
  * Start: infer_generate, infer__generate_loop.
  */
@@ -80,8 +81,9 @@ typedef struct infer__generation {
     size_t n_text, cap_text;
     infer_token *ids;   /* the prompt; later what sliding keeps */
     size_t n_ids, cap_ids;
-    infer_top *top;
+    infer_top *top;     /* of the token that was chosen last */
     int32_t n_top;
+    float logprob;
 } infer__generation;
 
 static infer_result infer__generate_check(infer_session *s, const infer_sampler *sampler, const infer_generate_params *p) {
@@ -273,18 +275,30 @@ static infer_result infer__generate_text(infer__generation *g, infer_token token
 
 /* ---- the loop ------------------------------------------------------------------------------------------------------ */
 
-/* The token callback, with the most likely tokens of the step that chose it when they were asked for. */
+/* The most likely tokens of the step that chose `token`, if they were asked for: before its evaluation drops the logits. */
+static infer_result infer__generate_top(infer__generation *g, infer_token token) {
+    infer_result r;
+    if (g->n_top == 0) return INFER_OK;
+    r = infer_session_top(g->s, -1, g->n_top, g->top);
+    if (r == INFER_OK) g->logprob = infer_session_logits(g->s, -1)[token] - (g->top[0].logit - g->top[0].logprob);
+    return r;
+}
+
+static infer_result infer__generate_eval(infer__generation *g, infer_token token) {
+    infer_result r = infer_session_eval(g->s, &token, 1);
+    if (r != INFER_CONTEXT_FULL) return r;
+    r = infer__generate_slide(g, 1); /* there is room, so a shared context had no page left */
+    return r == INFER_OK ? infer_session_eval(g->s, &token, 1) : r;
+}
+
+/* Report a token that was evaluated. */
 static infer_result infer__generate_report(infer__generation *g, infer_token token) {
-    float logprob = 0;
-    if (!g->p->token) return INFER_OK;
-    if (g->n_top > 0) {
-        infer_result r = infer_session_top(g->s, -1, g->n_top, g->top);
-        if (r != INFER_OK) return r;
-        logprob = infer_session_logits(g->s, -1)[token] - (g->top[0].logit - g->top[0].logprob);
-    }
-    if (g->p->token(g->p->user, token, logprob, g->n_top ? g->top : NULL, g->n_top) != 0)
+    g->info.new_tokens++;
+    if (g->p->token && g->p->token(g->p->user, token, g->logprob, g->n_top ? g->top : NULL, g->n_top) != 0) {
         g->info.stop_reason = INFER_STOP_CALLBACK;
-    return INFER_OK;
+        return INFER_OK;
+    }
+    return infer__generate_text(g, token);
 }
 
 /* 1 when the next token must not be generated: the reason is set. */
@@ -317,20 +331,14 @@ static infer_result infer__generate_loop(infer__generation *g) {
             g->info.stop_token = token;
             break;
         }
-        g->info.new_tokens++;
-        if ((r = infer__generate_report(g, token)) != INFER_OK) break;
-        if (g->info.stop_reason == 0 && (r = infer__generate_text(g, token)) != INFER_OK) break;
-        r = infer_session_eval(s, &token, 1);
-        if (r == INFER_CONTEXT_FULL && g->info.stop_reason == 0 && infer__generate_slide(g, 1) == INFER_OK)
-            r = infer_session_eval(s, &token, 1); /* a shared context had no page left */
-        if (r != INFER_OK) break;
-    }
-    if (r == INFER_CONTEXT_FULL) { /* a limit like others; when the text has ended anyway it does not matter */
-        if (g->info.stop_reason == 0) g->info.stop_reason = INFER_STOP_FULL;
-        r = INFER_OK;
+        if ((r = infer__generate_top(g, token)) != INFER_OK || (r = infer__generate_eval(g, token)) != INFER_OK ||
+            (r = infer__generate_report(g, token)) != INFER_OK) break;
     }
     if (r == INFER_CANCELLED) g->info.stop_reason = INFER_STOP_CANCELLED;
-    return r;
+    if (r != INFER_CONTEXT_FULL) return r;
+    g->info.stop_reason = INFER_STOP_FULL; /* a limit like others */
+    infer__error_clear(&s->error);
+    return INFER_OK;
 }
 
 INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,

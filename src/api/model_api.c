@@ -162,10 +162,8 @@ INFER_API infer_result infer_model_memory(const infer_model *model, const infer_
     if (!model || !out) return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", model ? "out" : "model");
     if (model->why_code != INFER_OK) return infer__error(err, model->why_code, "%s", model->why_not);
     infer__error_clear(err);
-    if ((r = infer__plan_make(&plan, model, params, 1, err)) != INFER_OK) return r;
-    out->weights = model->gguf.tensor_bytes;
-    out->cache = plan.cache_bytes;
-    out->scratch = plan.total - plan.cache_bytes;
+    if ((r = infer__plan_make(&plan, model, params, 2, err)) != INFER_OK) return r; /* 2: as infer_session_create */
+    infer__plan_memory(&plan, model, out);
     return INFER_OK;
 }
 

@@ -125,12 +125,14 @@ INFER__INLINE uint32_t infer__f32_bits(float f) { uint32_t u; memcpy(&u, &f, 4);
 INFER__INLINE float infer__load_f32(const void *p) { return infer__bits_f32(infer__load_u32(p)); }
 
 /* IEEE half -> float, exact, all inputs (subnormals, infinities, NaN). Never touches a float32 subnormal, so that
- * -ffast-math, which makes the CPU flush those to zero, changes nothing. Branch-free, so that loops vectorise. */
+ * -ffast-math, which makes the CPU flush those to zero, changes nothing. Masks, since gcc does not vectorise the branch. */
 INFER__INLINE float infer__f16_f32(uint16_t h) {
-    uint32_t em = (uint32_t)(h & 0x7fffu) << 13;                                 /* exponent and mantissa in place */
-    float tiny = (float)(int32_t)(h & 0x3ffu) * infer__bits_f32(0x33800000u);    /* subnormal: mantissa * 2^-24 */
-    uint32_t bits = em + (em >= 0x0f800000u ? 0x70000000u : 0x38000000u);        /* infinity, NaN : normal */
-    if (em < 0x00800000u) bits = infer__f32_bits(tiny);
+    uint32_t em = (uint32_t)(h & 0x7fffu) << 13;                              /* exponent and mantissa in place */
+    float tiny = (float)(int32_t)(h & 0x3ffu) * infer__bits_f32(0x33800000u); /* if subnormal: mantissa * 2^-24 */
+    uint32_t is_tiny = 0u - (uint32_t)(em < 0x00800000u);                     /* masks: all ones when so */
+    uint32_t is_top = 0u - (uint32_t)(em >= 0x0f800000u);                     /* infinity, NaN: exponent stays on top */
+    uint32_t bits = em + 0x38000000u + (is_top & 0x38000000u);
+    bits = (bits & ~is_tiny) | (infer__f32_bits(tiny) & is_tiny);
     return infer__bits_f32((uint32_t)(h & 0x8000u) << 16 | bits);
 }
 /* half.c: float -> half, round to nearest even, overflow to infinity, NaN kept quiet. */

@@ -442,8 +442,10 @@ static void infer__gguf_sort(const infer__gguf_tensor *t, int32_t *order, int32_
 
 /* Tensors from number `first` on must not share bytes. */
 static void infer__gguf_overlaps(infer__cursor *c, int32_t first) {
-    const infer__gguf_tensor *t = c->g->tensors + first;
+    const infer__gguf_tensor *t;
     int32_t i, n = c->g->n_tensors - first, sorted = 1, *order = NULL;
+    if (n < 2) return;
+    t = c->g->tensors + first;
     for (i = 1; i < n; i++)
         if (t[i].offset < t[i - 1].offset) sorted = 0;
     if (!sorted) { /* unusual: writers lay tensors out in the order of the directory */

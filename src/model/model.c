@@ -50,6 +50,14 @@ static infer_result infer__model_arch(infer_model *m, infer_error *err) {
                         (int)INFER__MIN(s.n, 40), s.s, list);
 }
 
+/* Bytes that the model holds besides weights, whether those are mapped or in memory. */
+static void infer__model_count(infer_model *m) {
+    int32_t i;
+    m->own_bytes = (uint64_t)infer__atomic_get(&m->mem.used) - m->gguf.reserved;
+    for (i = 0; i < m->gguf.n_tensors; i++)
+        if (m->gguf.tensors[i].owned) m->own_bytes -= m->gguf.tensors[i].bytes;
+}
+
 static infer_result infer__model_build(infer_model *m, infer_error *err) {
     infer_error why;
     infer_result r = infer__model_facts(m, err);
@@ -62,6 +70,7 @@ static infer_result infer__model_build(infer_model *m, infer_error *err) {
     if (!r) r = infer__weights_bind(m, &why);
     if (!r && !m->sizes_only) r = infer__weights_load(m, &why);
     if (!r && !m->sizes_only) r = infer__rope_build(m, &why);
+    infer__model_count(m);
     m->why_code = r;
     memcpy(m->why_not, why.message, sizeof m->why_not);
     if (r) infer__log(&m->report, 3, "sessions cannot be created: %s", m->why_not);

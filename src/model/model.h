@@ -175,7 +175,8 @@ struct infer_model {
     infer__arena arena;        /* strings and layers */
     char *arch_name, *name;    /* zero-terminated copies */
     const char *quant;
-    uint64_t n_params, reserved; /* reserved: mapped bytes counted against the limit */
+    uint64_t n_params;
+    uint64_t own_bytes;        /* of metadata, vocabulary, layers: everything but weights */
     int32_t sizes_only;        /* opened to predict memory: weights have names and shapes, but no bytes */
     /* set by infer__model_build; why_code is INFER_OK when sessions can be created */
     infer_result why_code;
@@ -231,6 +232,9 @@ typedef struct infer__plan {
 } infer__plan;
 static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const infer_context_params *params,
                                      int32_t default_sessions, infer_error *err);
+
+/* What the plan's context and one session take, with the model itself. */
+static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer_memory *out);
 
 struct infer_context {
     infer_model *model;

@@ -86,3 +86,15 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     p->total = p->scratch_bytes + p->cache_bytes;
     return INFER_OK;
 }
+
+/* Small blocks that a context and a session take besides their buffers: structs, threads, block headers. */
+enum { INFER__PLAN_SLACK = 48 * 1024 };
+
+static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer_memory *out) {
+    uint64_t session = (uint64_t)p->cells * sizeof(infer_token) + (uint64_t)m->hp.n_vocab * sizeof(float) +
+                       INFER__CACHE_GROUPS * (uint64_t)p->max_pages * sizeof(int32_t);
+    memset(out, 0, sizeof *out);
+    out->weights = m->gguf.tensor_bytes;
+    out->cache = p->cache_bytes;
+    out->scratch = p->scratch_bytes + m->own_bytes + session + INFER__PLAN_SLACK;
+}

@@ -17,7 +17,7 @@ INFER__INLINE void infer__iq2_group(int entry, int signs, float d, float *INFER_
     for (j = 0; j < 8; j++) {
         int level = entry >> 2 * j & 3;
         int x = 8 + 17 * level + (level >> 1); /* 8, 25, 43 */
-        y[j] = d * (float)(signs >> j & 1 ? -x : x);
+        y[j] = d * (float)(x * (1 - 2 * (signs >> j & 1))); /* no branch: signs are random */
     }
 }
 
@@ -26,8 +26,8 @@ INFER__INLINE void infer__iq3_xxs_group(int entry0, int entry1, int signs, float
     int entry = entry0 | entry1 << 12, j;
     for (j = 0; j < 8; j++) {
         int level = entry >> 3 * j & 7;
-        int x = 4 + 8 * level + (level == 7 ? 2 : 0); /* 4, 12, .. 52, 62 */
-        y[j] = d * (float)(signs >> j & 1 ? -x : x);
+        int x = 4 + 8 * level + 2 * (level == 7); /* 4, 12, .. 52, 62 */
+        y[j] = d * (float)(x * (1 - 2 * (signs >> j & 1)));
     }
 }
 
@@ -36,7 +36,7 @@ INFER__INLINE void infer__iq3_s_group(int entry0, int entry1, int signs, float d
     int entry = entry0 | entry1 << 12, j;
     for (j = 0; j < 8; j++) {
         int x = 1 + 2 * (entry >> 3 * j & 7);
-        y[j] = d * (float)(signs >> j & 1 ? -x : x);
+        y[j] = d * (float)(x * (1 - 2 * (signs >> j & 1)));
     }
 }
 

@@ -53,8 +53,8 @@ static void infer__vocab_close(infer__vocab *v);
 static int32_t infer__vocab_find(const infer__vocab *v, const char *s, size_t n);
 /* The longest marked token that s[0..n) begins with, n >= 1; -1 = none. kinds: INFER_TOKEN_* to consider. */
 static int32_t infer__vocab_marked(const infer__vocab *v, const char *s, size_t n, int kinds);
-/* The bytes a token stands for: the length; at most cap are written. token is in range. */
-static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, char *out, size_t cap);
+/* The bytes a token (in range) stands for, without the first `skip`: their number; at most cap are written. */
+static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t skip, char *out, size_t cap);
 
 /* ---- token_pre.c --------------------------------------------------------------------------------- */
 
@@ -96,7 +96,7 @@ typedef struct infer__token_work {
     uint64_t *heap; /* order << 32 | symbol */
     char *text;
     struct infer__word *words; /* token_bpe.c: words seen in this call */
-    size_t n, symbols_cap, heap_n, heap_cap, text_n, text_cap;
+    size_t n, symbols_cap, heap_n, heap_cap, text_n, text_cap; /* n symbols; text_n bytes of text */
 } infer__token_work;
 static void infer__token_work_free(infer__token_work *w);
 /* Split and merge one stretch of text without marked tokens. 0 = out of memory. */

@@ -36,6 +36,16 @@ static void infer__token_work_free(infer__token_work *w) {
     infer__free(w->mem, w->words);
 }
 
+/* Room for n bytes in w->text, whose content is lost. 0 = out of memory. */
+static int infer__token_work_text(infer__token_work *w, size_t n) {
+    if (n <= w->text_cap) return 1;
+    infer__free(w->mem, w->text);
+    w->text_cap = 0;
+    w->text = (char *)infer__alloc(w->mem, n);
+    if (w->text) w->text_cap = n;
+    return w->text != NULL;
+}
+
 /* ---- the merge loop --------------------------------------------------------------------------------- */
 
 /* Room for n symbols and for all heap entries they can ever have at once: n - 1 at first, and each merge removes one and
@@ -216,13 +226,85 @@ static void infer__bpe_pair(const void *model, infer__token_work *w, int32_t i) 
     s->order = m->rank;
 }
 
-/* The token that is the whole word, -1 = none. */
-static int32_t infer__bpe_whole(const infer__vocab *v, const char *s, size_t n) {
-    char text[2 * INFER__WORD_BYTES + 2];
+/* The token that is the whole word, -1 = none, -2 = out of memory. */
+static int32_t infer__bpe_whole(const infer__vocab *v, infer__token_work *w, const char *s, size_t n) {
     size_t i, len = 0;
     int32_t token;
-    if (n > INFER__WORD_BYTES) return -2;
-    for (i = 0; i < n; i++) len += infer__utf8_put(infer__byte_to_char((uint8_t)s[i]), text + len);
-    token = infer__vocab_find(v, text, len);
+    if (n > v->longest) return -1;
+    if (!infer__token_work_text(w, 2 * n + 2)) return -2;
+    for (i = 0; i < n; i++) len += infer__utf8_put(infer__byte_to_char((uint8_t)s[i]), w->text + len);
+    token = infer__vocab_find(v, w->text, len);
     return token >= 0 && (v->flags[token] & (INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN)) ? -1 : token;
+}
+
+/* Make the symbols of one word, merged as far as it goes. 0 = out of memory. */
+static int infer__bpe_word(const infer__vocab *v, const infer__merges *m, const infer__pretokenizer *pre,
+                           infer__token_work *w, const char *s, size_t n) {
+    size_t i;
+    if (!infer__merge_reserve(w, n)) return 0;
+    if (pre->flags & INFER__PRE_IGNORE_MERGES) {
+        int32_t whole = infer__bpe_whole(v, w, s, n);
+        if (whole == -2) return 0;
+        if (whole >= 0) {
+            w->symbols[0].token = whole;
+            w->symbols[0].next = -1;
+            return 1;
+        }
+    }
+    for (i = 0; i < n; i++) {
+        infer__symbol *x = &w->symbols[i];
+        x->at = (uint32_t)i;
+        x->prev = (int32_t)i - 1;
+        x->next = i + 1 < n ? (int32_t)i + 1 : -1;
+        x->token = v->byte_token[(uint8_t)s[i]];
+    }
+    w->n = n;
+    infer__merge_all(w, infer__bpe_pair, m);
+    return 1;
+}
+
+/* The ids of the symbols; also into *keep (may be NULL), unless they are too many. */
+static void infer__bpe_emit(const infer__vocab *v, const infer__token_work *w, infer__token_sink *sink,
+                            struct infer__word *keep) {
+    int32_t i;
+    for (i = 0; i >= 0; i = w->symbols[i].next) {
+        int32_t token = w->symbols[i].token;
+        if (token < 0) token = v->special[INFER_SPECIAL_UNK]; /* a byte that the vocabulary lacks */
+        if (token < 0) continue;
+        infer__token_put(sink, token);
+        if (!keep) continue;
+        if (keep->count < INFER__WORD_TOKENS) keep->tokens[keep->count++] = token;
+        else keep = NULL;
+    }
+}
+
+static int infer__bpe_tokenize(const infer__vocab *v, const infer__merges *m, const infer__pretokenizer *pre,
+                               infer__token_work *w, const char *s, size_t n, infer__token_sink *sink) {
+    if (n >= INFER__WORDS_FROM && !w->words) {
+        w->words = (struct infer__word *)infer__calloc(w->mem, INFER__WORDS, sizeof *w->words);
+        if (!w->words) return 0;
+    }
+    while (n > 0) {
+        size_t len = pre->split(s, n), before = sink->count, i;
+        struct infer__word *word = NULL;
+        INFER__ASSERT(len > 0 && len <= n);
+        if (w->words && len <= INFER__WORD_BYTES) {
+            word = &w->words[infer__vocab_hash(s, len) & (INFER__WORDS - 1)];
+            if (word->n == len && memcmp(word->s, s, len) == 0) {
+                for (i = 0; i < word->count; i++) infer__token_put(sink, word->tokens[i]);
+                s += len;
+                n -= len;
+                continue;
+            }
+            word->s = s;
+            word->n = (uint32_t)len;
+            word->count = 0;
+        }
+        if (!infer__bpe_word(v, m, pre, w, s, len)) return 0;
+        infer__bpe_emit(v, w, sink, word);
+        if (word && sink->count - before > INFER__WORD_TOKENS) word->n = 0;
+        s += len;
+        n -= len;
+    }
+    return 1;
 }

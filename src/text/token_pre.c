@@ -34,13 +34,14 @@ static size_t infer__span_other(const char *s, size_t n) {
     return at;
 }
 
-/* 's|'t|'re|'ve|'m|'ll|'d, of either case when fold = 1; 0 = no match. */
+/* 's|'t|'re|'ve|'m|'ll|'d; 0 = no match. fold = 1: of either case, as Unicode folds it (U+017F is an s). */
 static size_t infer__contraction(const char *s, size_t n, int fold) {
     char a, b;
     if (n < 2 || s[0] != '\'') return 0;
     a = fold && s[1] >= 'A' && s[1] <= 'Z' ? (char)(s[1] - 'A' + 'a') : s[1];
     if (a == 's' || a == 't' || a == 'm' || a == 'd') return 2;
     if (n < 3) return 0;
+    if (fold && memcmp(s + 1, "\xc5\xbf", 2) == 0) return 3;
     b = fold && s[2] >= 'A' && s[2] <= 'Z' ? (char)(s[2] - 'A' + 'a') : s[2];
     return (b == 'e' && (a == 'r' || a == 'v')) || (a == 'l' && b == 'l') ? 3 : 0;
 }

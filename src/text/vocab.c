@@ -254,7 +254,7 @@ static int infer__byte_token_value(const infer__str *t) {
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, char *out, size_t cap) {
+static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t skip, char *out, size_t cap) {
     const infer__str *t = &v->text[token];
     int flags = v->flags[token], plain = (flags & (INFER_TOKEN_NORMAL | INFER_TOKEN_UNUSED)) != 0;
     size_t at = 0, len = 0, step;
@@ -273,9 +273,13 @@ static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, char *out
             if (byte < 0) step = 1; /* not in the alphabet: as it is */
             else c = (char)byte;
         }
+        at += step;
+        if (skip > 0) {
+            skip--;
+            continue;
+        }
         if (len < cap) out[len] = c;
         len++;
-        at += step;
     }
     return len;
 }

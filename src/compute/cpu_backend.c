@@ -1,0 +1,343 @@
+/* cpu_backend.c: the op vtable of the CPU: the ops that have no file of their own, memory, scratch, errors, profile.
+ *
+ * Owns:  infer__cpu_ops, infer__fail and the bracket around every op (infer__op_begin, infer__op_end).
+ * Rules: rows are independent, so they are split over threads in any way; one row's sums are never split. Elementwise
+ *        ops are split inside rows too. Work that takes less time than waking a thread is done by the caller.
+ * Start: infer__cpu_norm for the shape of an op, infer__cpu_ops at the end.
+ */
+#include "cpu_ops.h"
+
+/* ---- errors and the bracket around an op --------------------------------------------------------------- */
+
+static void infer__fail(infer__ctx *c, infer_result code, const char *format, ...) {
+    char message[sizeof c->error.message];
+    size_t full;
+    va_list args;
+    if (!infer__ok(c)) return;
+    va_start(args, format);
+    infer__format_cut(message, sizeof message, &full, format, args);
+    va_end(args);
+    infer__error(&c->error, code, "%s", message);
+}
+
+static double infer__op_begin(infer__ctx *c) {
+    if (!infer__ok(c)) return -1;
+    if (c->cancel && infer__atomic_get(c->cancel)) {
+        infer__fail(c, INFER_CANCELLED, "cancelled");
+        return -1;
+    }
+    return c->profiling ? infer__seconds() : 0;
+}
+
+static void infer__op_end(infer__ctx *c, const char *op, uint64_t bytes, double began) {
+    infer__profile *p = c->profile, *end = p + INFER__PROFILE_OPS;
+    if (!c->profiling) return;
+    while (p < end && p->op && strcmp(p->op, op) != 0) p++;
+    if (p == end) return;
+    p->op = op;
+    p->calls++;
+    p->bytes += bytes;
+    p->seconds += infer__seconds() - began;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------- */
+
+static int infer__cpu_alloc(infer__ctx *c, infer__buf *b, uint64_t bytes) {
+    memset(b, 0, sizeof *b);
+    b->host = infer__alloc(c->mem, bytes);
+    b->bytes = b->host ? bytes : 0;
+    return b->host != NULL;
+}
+
+static void infer__cpu_release(infer__ctx *c, infer__buf *b) {
+    infer__free(c->mem, b->host);
+    memset(b, 0, sizeof *b);
+}
+
+static void infer__cpu_upload(infer__ctx *c, infer__buf *b, uint64_t offset, const void *src, uint64_t bytes) {
+    INFER__ASSERT(offset <= b->bytes && bytes <= b->bytes - offset);
+    if (infer__ok(c) && bytes > 0) memcpy((char *)b->host + offset, src, (size_t)bytes);
+}
+
+static void infer__cpu_download(infer__ctx *c, const infer__buf *b, uint64_t offset, void *dst, uint64_t bytes) {
+    INFER__ASSERT(offset <= b->bytes && bytes <= b->bytes - offset);
+    if (infer__ok(c) && bytes > 0) memcpy(dst, (const char *)b->host + offset, (size_t)bytes);
+}
+
+static void infer__cpu_copy_bytes(infer__ctx *c, infer__buf *dst, uint64_t dst_offset, const infer__buf *src,
+                                  uint64_t src_offset, uint64_t bytes) {
+    INFER__ASSERT(dst_offset <= dst->bytes && bytes <= dst->bytes - dst_offset);
+    INFER__ASSERT(src_offset <= src->bytes && bytes <= src->bytes - src_offset);
+    if (infer__ok(c) && bytes > 0)
+        memmove((char *)dst->host + dst_offset, (const char *)src->host + src_offset, (size_t)bytes);
+}
+
+/* The largest of what any op needs for rows of at most max_cols values: decoded rows of a weight (four at least); the
+ * scores of attention and a decoded page. */
+static int64_t infer__cpu_scratch_len(int32_t max_cols) {
+    int64_t cols = INFER__MAX(max_cols, 64), tile = cols * infer__tile_rows((int32_t)cols);
+    int64_t attention = INFER__ATT_PAIRS * INFER__KV_CHUNK + INFER__PAGE * INFER__MIN(cols, INFER__MAX_HEAD_DIM);
+    int64_t n = INFER__MAX(tile, attention);
+    return (n + INFER__LANES - 1) / INFER__LANES * INFER__LANES;
+}
+
+static int infer__cpu_prepare(infer__ctx *c, int32_t max_cols) {
+    uint64_t workers = (uint64_t)infer__pool_threads(c->pool), bytes;
+    c->scratch_len = infer__cpu_scratch_len(max_cols);
+    if (!infer__mul_ok(workers, (uint64_t)c->scratch_len * sizeof(float), &bytes)) return 0;
+    c->scratch = (float *)infer__alloc(c->mem, bytes);
+    return c->scratch != NULL;
+}
+
+static void infer__cpu_finish(infer__ctx *c) {
+    infer__free(c->mem, c->scratch);
+    c->scratch = NULL;
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------------- */
+
+/* What every task of these ops gets; each op reads its own args. */
+typedef struct infer__row_job {
+    infer__ctx *c;
+    const void *args;
+    int32_t step, parts; /* elementwise ops: columns per task, tasks per row */
+} infer__row_job;
+
+/* One task per row; `cost` is about the work of an element in multiplications. */
+static void infer__cpu_rows(infer__ctx *c, const infer__tensor *t, int32_t cost, infer__task_fn fn, const void *args) {
+    infer__row_job job;
+    job.c = c;
+    job.args = args;
+    job.step = t->cols;
+    job.parts = 1;
+    infer__cpu_run(c, t->rows, (int64_t)t->rows * t->cols * cost, fn, &job);
+}
+
+/* One task per part of a row, for elementwise ops. */
+static void infer__cpu_parts(infer__ctx *c, const infer__tensor *t, int32_t cost, infer__task_fn fn, const void *args) {
+    infer__row_job job;
+    job.c = c;
+    job.args = args;
+    job.step = 2048;
+    job.parts = (t->cols + job.step - 1) / job.step;
+    infer__cpu_run(c, t->rows * job.parts, (int64_t)t->rows * t->cols * cost, fn, &job);
+}
+
+/* The row, the first column and the number of columns of a task. */
+static void infer__cpu_part(const infer__row_job *job, int task, int32_t cols, int32_t *row, int32_t *col, int32_t *n) {
+    *row = task / job->parts;
+    *col = task % job->parts * job->step;
+    *n = INFER__MIN(job->step, cols - *col);
+}
+
+static void infer__embed_task(void *arg, int row, int worker) {
+    const infer__row_job *job = (const infer__row_job *)arg;
+    const infer__embed_args *a = (const infer__embed_args *)job->args;
+    float *y = infer__row(&a->y, row), *scratch = infer__cpu_scratch(job->c, worker);
+    int32_t id = job->c->pass.ids[row], cols = a->y.cols;
+    const float *x;
+    int64_t stride;
+    if (id >= 0) {
+        x = infer__weight_rows(a->table, id, 1, scratch, &stride);
+        memcpy(y, x, (size_t)cols * sizeof *y);
+        if (a->scale != 1.0f) job->c->kernels->scale(y, a->scale, cols);
+    }
+    if (!a->positions) return;
+    x = infer__weight_rows(a->positions, job->c->pass.pos[row], 1, scratch, &stride);
+    job->c->kernels->axpy(y, x, 1.0f, cols);
+}
+
+static void infer__cpu_embed(infer__ctx *c, const infer__embed_args *a) {
+    int32_t i;
+    double began = infer__op_begin(c);
+    if (began < 0) return;
+    INFER__ASSERT(a->table->cols == a->y.cols && a->y.cols <= c->scratch_len);
+    for (i = 0; i < a->y.rows; i++) {
+        if (c->pass.ids[i] >= a->table->rows || (a->positions && c->pass.pos[i] >= a->positions->rows)) {
+            infer__fail(c, INFER_ERR_ARGUMENT, "token %d at position %d is outside the embeddings (%d tokens)",
+                        (int)c->pass.ids[i], (int)c->pass.pos[i], (int)a->table->rows);
+            return;
+        }
+    }
+    infer__cpu_rows(c, &a->y, 4, infer__embed_task, a);
+    infer__op_end(c, "embed", (uint64_t)a->y.rows * a->table->row_bytes, began);
+}
+
+static void infer__cpu_get_rows(infer__ctx *c, const infer__get_rows_args *a) {
+    int32_t i;
+    double began = infer__op_begin(c);
+    if (began < 0) return;
+    for (i = 0; i < a->y.rows; i++) {
+        INFER__ASSERT(c->pass.out[i] >= 0 && c->pass.out[i] < a->x.rows);
+        memcpy(infer__row(&a->y, i), infer__row(&a->x, c->pass.out[i]), (size_t)a->y.cols * sizeof(float));
+    }
+    infer__op_end(c, "get_rows", 0, began);
+}
+
+static void infer__norm_task(void *arg, int row, int worker) {
+    const infer__row_job *job = (const infer__row_job *)arg;
+    const infer__norm_args *a = (const infer__norm_args *)job->args;
+    const infer__kernels *k = job->c->kernels;
+    int32_t n = a->x.cols / a->n_groups, g, i;
+    float *w_values = infer__cpu_scratch(job->c, worker), *b_values = w_values + a->x.cols, mean = 0.0f, inv;
+    int64_t w_len = a->weight ? (int64_t)a->weight->rows * a->weight->cols : 0;
+    int64_t b_len = a->bias ? (int64_t)a->bias->rows * a->bias->cols : 0;
+    const float *w = a->weight ? infer__weight_values(a->weight, 0, w_len, w_values) : NULL;
+    const float *b = a->bias ? infer__weight_values(a->bias, 0, b_len, b_values) : NULL;
+    for (g = 0; g < a->n_groups; g++) {
+        const float *x = infer__row(&a->x, row) + (int64_t)g * n;
+        float *y = infer__row(&a->y, row) + (int64_t)g * n;
+        if (a->kind == INFER__NORM_LAYER) mean = k->sum(x, n) / (float)n;
+        inv = 1.0f / sqrtf(k->sum_sq_diff(x, mean, n) / (float)n + a->eps);
+        for (i = 0; i < n; i++) y[i] = x[i] - mean;
+        k->scale(y, inv, n);
+        if (w) k->mul(y, w_len > n ? w + (int64_t)g * n : w, n);
+        if (b) k->axpy(y, b_len > n ? b + (int64_t)g * n : b, 1.0f, n);
+    }
+}
+
+static void infer__cpu_norm(infer__ctx *c, const infer__norm_args *a) {
+    double began = infer__op_begin(c);
+    if (began < 0) return;
+    INFER__ASSERT(a->x.cols % a->n_groups == 0 && 2 * (int64_t)a->x.cols <= c->scratch_len);
+    infer__cpu_rows(c, &a->x, 2, infer__norm_task, a);
+    infer__op_end(c, "norm", 0, began);
+}
+
+static void infer__rope_task(void *arg, int row, int worker) {
+    const infer__row_job *job = (const infer__row_job *)arg;
+    const infer__rope_args *a = (const infer__rope_args *)job->args;
+    const infer__pass *p = &job->c->pass;
+    int32_t half = a->n_rot / 2, h, i, step = a->kind == INFER__ROPE_PAIRS ? 2 : 1;
+    int32_t other = a->kind == INFER__ROPE_PAIRS ? 1 : half;
+    const float *freq = (const float *)a->freq->host + (p->extended[p->seq[row]] ? half : 0);
+    float *cosine = infer__cpu_scratch(job->c, worker), *sine = cosine + half;
+    for (i = 0; i < half; i++) { /* in double: pos * freq may be thousands of turns */
+        double angle = (double)p->pos[row] * (double)freq[i];
+        cosine[i] = (float)(cos(angle) * a->scale);
+        sine[i] = (float)(sin(angle) * a->scale);
+    }
+    for (h = 0; h < a->n_head; h++) {
+        float *x = infer__row(&a->x, row) + (int64_t)h * a->dim;
+        for (i = 0; i < half; i++, x += step) {
+            float u = x[0], v = x[other];
+            x[0] = u * cosine[i] - v * sine[i];
+            x[other] = u * sine[i] + v * cosine[i];
+        }
+    }
+}
+
+static void infer__cpu_rope(infer__ctx *c, const infer__rope_args *a) {
+    double began = infer__op_begin(c);
+    if (began < 0 || a->kind == INFER__ROPE_NONE) return;
+    INFER__ASSERT(a->n_rot <= a->dim && a->n_rot % 2 == 0 && a->n_rot <= c->scratch_len);
+    INFER__ASSERT(a->freq->bytes >= (uint64_t)a->n_rot * sizeof(float) && a->x.cols == a->n_head * a->dim);
+    infer__cpu_rows(c, &a->x, 4, infer__rope_task, a);
+    infer__op_end(c, "rope", 0, began);
+}
+
+/* ---- elementwise ------------------------------------------------------------------------------------------------ */
+
+static void infer__act_task(void *arg, int task, int worker) {
+    const infer__row_job *job = (const infer__row_job *)arg;
+    const infer__act_args *a = (const infer__act_args *)job->args;
+    float *y;
+    const float *divide;
+    int32_t row, col, n, i;
+    infer__cpu_part(job, task, a->x.cols, &row, &col, &n);
+    y = infer__row(&a->y, row) + col;
+    if (a->up.buf) { /* y may be x or up */
+        float *t = infer__cpu_scratch(job->c, worker);
+        job->c->kernels->act(t, infer__row(&a->x, row) + col, a->kind, n);
+        job->c->kernels->mul(t, infer__row(&a->up, row) + col, n);
+        memcpy(y, t, (size_t)n * sizeof *y);
+    } else {
+        job->c->kernels->act(y, infer__row(&a->x, row) + col, a->kind, n);
+    }
+    if (!a->divide) return;
+    divide = infer__weight_values(a->divide, col, n, infer__cpu_scratch(job->c, worker));
+    for (i = 0; i < n; i++) y[i] /= divide[i];
+}
+
+static void infer__cpu_act(infer__ctx *c, const infer__act_args *a) {
+    double began = infer__op_begin(c);
+    if (began < 0) return;
+    if (a->divide && a->divide->type->values != 1) {
+        infer__fail(c, INFER_ERR_UNSUPPORTED, "%s: activation scales of type %s are not supported",
+                    a->divide->name ? a->divide->name : "scales", a->divide->type->name);
+        return;
+    }
+    infer__cpu_parts(c, &a->x, 8, infer__act_task, a);
+    infer__op_end(c, "act", 0, began);
+}
+
+static void infer__add_task(void *arg, int task, int worker) {
+    const infer__row_job *job = (const infer__row_job *)arg;
+    const infer__add_args *a = (const infer__add_args *)job->args;
+    int32_t row, col, n;
+    (void)worker;
+    infer__cpu_part(job, task, a->x.cols, &row, &col, &n);
+    job->c->kernels->axpy(infer__row(&a->y, row) + col, infer__row(&a->x, row) + col, a->scale, n);
+}
+
+static void infer__cpu_add(infer__ctx *c, const infer__add_args *a) {
+    double began = infer__op_begin(c);
+    if (began < 0) return;
+    infer__cpu_parts(c, &a->x, 1, infer__add_task, a);
+    infer__op_end(c, "add", 0, began);
+}
+
+static void infer__map_task(void *arg, int task, int worker) {
+    const infer__row_job *job = (const infer__row_job *)arg;
+    const infer__map_args *a = (const infer__map_args *)job->args;
+    float *x;
+    int32_t row, col, n, i;
+    (void)worker;
+    infer__cpu_part(job, task, a->x.cols, &row, &col, &n);
+    x = infer__row(&a->x, row) + col;
+    for (i = 0; i < n; i++) {
+        float v = x[i] * a->scale;
+        if (a->cap > 0) v = a->cap * tanhf(v / a->cap);
+        if (a->clamp > 0) v = v > a->clamp ? a->clamp : v < -a->clamp ? -a->clamp : v;
+        x[i] = v;
+    }
+}
+
+static void infer__cpu_map(infer__ctx *c, const infer__map_args *a) {
+    double began = infer__op_begin(c);
+    if (began < 0) return;
+    infer__cpu_parts(c, &a->x, a->cap > 0 ? 16 : 2, infer__map_task, a);
+    infer__op_end(c, "map", 0, began);
+}
+
+static void infer__cpu_copy(infer__ctx *c, const infer__copy_args *a) {
+    int32_t r;
+    double began = infer__op_begin(c);
+    if (began < 0) return;
+    for (r = 0; r < a->x.rows; r++) memmove(infer__row(&a->y, r), infer__row(&a->x, r), (size_t)a->x.cols * sizeof(float));
+    infer__op_end(c, "copy", 0, began);
+}
+
+static const infer__ops infer__cpu_ops = {
+    .name = "cpu",
+    .embed = infer__cpu_embed,
+    .get_rows = infer__cpu_get_rows,
+    .norm = infer__cpu_norm,
+    .matmul = infer__cpu_matmul,
+    .rope = infer__cpu_rope,
+    .kv_store = infer__cpu_kv_store,
+    .attention = infer__cpu_attention,
+    .act = infer__cpu_act,
+    .add = infer__cpu_add,
+    .map = infer__cpu_map,
+    .copy = infer__cpu_copy,
+    .moe_route = infer__cpu_moe_route,
+    .moe_matmul = infer__cpu_moe_matmul,
+    .alloc = infer__cpu_alloc,
+    .release = infer__cpu_release,
+    .upload = infer__cpu_upload,
+    .download = infer__cpu_download,
+    .copy_bytes = infer__cpu_copy_bytes,
+    .prepare = infer__cpu_prepare,
+    .finish = infer__cpu_finish,
+};

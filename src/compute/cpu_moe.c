@@ -1,0 +1,151 @@
+/* cpu_moe.c: mixtures of experts on the CPU: the router's choice, and matrices of which every row of x uses a few.
+ *
+ * Owns:  moe_route and moe_matmul.
+ * How:   a task of moe_matmul is a few rows of every expert's matrix. It sorts the (token, choice) pairs by expert, so
+ *        that an expert's rows are decoded once for all tokens that chose it and not at all when none did, keeps the
+ *        result of every pair, and then writes them out or adds them up in the order of choices.
+ * Invariant: a token's result depends neither on the other tokens nor on the tasks. Experts are chosen by the largest
+ *        score, the lower index first among equals.
+ * Start: infer__moe_task.
+ */
+#include "cpu_ops.h"
+
+/* ---- router -------------------------------------------------------------------------------------------- */
+
+typedef struct infer__moe_route_job { infer__ctx *c; const infer__moe_route_args *a; } infer__moe_route_job;
+
+static void infer__moe_route_task(void *arg, int row, int worker) {
+    const infer__moe_route_job *job = (const infer__moe_route_job *)arg;
+    const infer__moe_route_args *a = job->a;
+    const float *x = infer__row(&a->x, row);
+    float *p = infer__cpu_scratch(job->c, worker), *weights = infer__row(&a->weights, row), *ids = infer__row(&a->ids, row);
+    float max = x[0], sum = 0.0f, scale;
+    int32_t i, j, best;
+    for (i = 1; i < a->n_expert; i++)
+        if (x[i] > max) max = x[i];
+    for (i = 0; i < a->n_expert; i++) {
+        p[i] = expf(x[i] - max);
+        sum += p[i];
+    }
+    for (i = 0; i < a->n_expert; i++) p[i] /= sum;
+    for (j = 0, sum = 0.0f; j < a->n_used; j++) {
+        best = -1;
+        for (i = 0; i < a->n_expert; i++) /* chosen ones are -1 */
+            if (p[i] >= 0.0f && (best < 0 || p[i] > p[best])) best = i;
+        if (best < 0) best = j; /* scores that are not numbers: any expert, and a weight that shows it */
+        memcpy(&ids[j], &best, sizeof best);
+        weights[j] = p[best];
+        sum += p[best];
+        p[best] = -1.0f;
+    }
+    scale = a->normalise ? a->scale / sum : a->scale;
+    for (j = 0; j < a->n_used; j++) weights[j] *= scale;
+}
+
+static void infer__cpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) {
+    infer__moe_route_job job;
+    double began = infer__op_begin(c);
+    if (began < 0) return;
+    INFER__ASSERT(a->n_used <= a->n_expert && a->x.cols >= a->n_expert);
+    if (a->n_expert > c->scratch_len) {
+        infer__fail(c, INFER_ERR_UNSUPPORTED, "%d experts are too many", (int)a->n_expert);
+        return;
+    }
+    job.c = c;
+    job.a = a;
+    infer__cpu_run(c, a->x.rows, (int64_t)a->x.rows * a->n_expert * (8 + a->n_used), infer__moe_route_task, &job);
+    infer__op_end(c, "moe_route", 0, began);
+}
+
+/* ---- matrices of experts ---------------------------------------------------------------------------------- */
+
+typedef struct infer__moe_job {
+    infer__ctx *c;
+    const infer__moe_matmul_args *a;
+    int32_t n_expert, step; /* rows per task */
+    int32_t tokens;         /* done at once, so that their results fit on the scratch */
+} infer__moe_job;
+
+static int32_t infer__moe_id(const infer__moe_matmul_args *a, int32_t pair) {
+    int32_t id;
+    memcpy(&id, infer__row(&a->ids, pair / a->n_used) + pair % a->n_used, sizeof id);
+    return id;
+}
+
+/* Pairs first .. first+n-1 by expert: those of expert e are order[start[e]] .. order[start[e+1]-1], ascending. */
+static void infer__moe_sort(const infer__moe_job *job, int32_t first, int32_t n, int32_t *start, int32_t *order) {
+    int32_t i, e;
+    memset(start, 0, ((size_t)job->n_expert + 1) * sizeof *start);
+    for (i = 0; i < n; i++) start[infer__moe_id(job->a, first + i) + 1]++;
+    for (e = 0; e < job->n_expert; e++) start[e + 1] += start[e];
+    for (i = 0; i < n; i++) order[start[infer__moe_id(job->a, first + i)]++] = first + i;
+    for (e = job->n_expert; e > 0; e--) start[e] = start[e - 1]; /* back from ends to starts */
+    start[0] = 0;
+}
+
+/* Rows r .. r+n-1 of every expert for tokens t .. t+n_tokens-1. */
+static void infer__moe_tokens(const infer__moe_job *job, int32_t r, int32_t n, int32_t t, int32_t n_tokens, float *scratch) {
+    const infer__moe_matmul_args *a = job->a;
+    const infer__kernels *k = job->c->kernels;
+    int32_t pairs = n_tokens * a->n_used, first = t * a->n_used, e, i, j, pair;
+    int32_t *start = (int32_t *)(void *)scratch, *order = start + job->n_expert + 1;
+    float *results = scratch + job->n_expert + 1 + pairs, *tile = results + (int64_t)pairs * n;
+    const float *rows;
+    int64_t stride;
+    infer__moe_sort(job, first, pairs, start, order);
+    for (e = 0; e < job->n_expert; e++) {
+        if (start[e] == start[e + 1]) continue;
+        rows = infer__weight_rows(a->w, (int64_t)e * a->rows + r, n, tile, &stride);
+        for (i = start[e]; i < start[e + 1]; i++) {
+            pair = order[i];
+            k->tile(rows, stride, n, infer__row(&a->x, a->per_expert_x ? pair : pair / a->n_used), 0, 1, a->w->cols,
+                    results + (int64_t)(pair - first) * n, 0);
+        }
+    }
+    for (i = 0; i < n_tokens; i++) {
+        const float *weights = a->weights.buf ? infer__row(&a->weights, t + i) : NULL;
+        float *sum = weights ? infer__row(&a->y, t + i) + r : NULL;
+        const float *y = results + (int64_t)i * a->n_used * n;
+        if (sum) memset(sum, 0, (size_t)n * sizeof *sum);
+        for (j = 0; j < a->n_used; j++, y += n) {
+            if (sum) k->axpy(sum, y, weights[j], n);
+            else memcpy(infer__row(&a->y, first + i * a->n_used + j) + r, y, (size_t)n * sizeof *y);
+        }
+    }
+}
+
+static void infer__moe_task(void *arg, int task, int worker) {
+    const infer__moe_job *job = (const infer__moe_job *)arg;
+    int32_t r = task * job->step, n = INFER__MIN(job->step, job->a->rows - r), t, tokens = job->a->ids.rows;
+    for (t = 0; t < tokens; t += job->tokens)
+        infer__moe_tokens(job, r, n, t, INFER__MIN(job->tokens, tokens - t), infer__cpu_scratch(job->c, worker));
+}
+
+static void infer__cpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a) {
+    infer__moe_job job;
+    int64_t pairs = (int64_t)a->ids.rows * a->n_used, left, step, tokens;
+    uint64_t used;
+    double began = infer__op_begin(c);
+    if (began < 0) return;
+    job.c = c;
+    job.a = a;
+    job.n_expert = a->w->rows / a->rows;
+    INFER__ASSERT(a->x.cols == a->w->cols && a->x.rows == (a->per_expert_x ? pairs : a->ids.rows));
+    /* scratch: n_expert + 1 starts, then per pair its place in the order and `step` results, then `step` decoded rows */
+    left = c->scratch_len - job.n_expert - 1;
+    step = (left - pairs) / (a->w->cols + pairs);
+    step = INFER__MIN(step, INFER__TILE_ROWS);
+    step = INFER__MIN(step, a->rows / (4 * infer__pool_threads(c->pool)));
+    step = INFER__MAX(step > 4 ? step & ~(int64_t)3 : step, 1);
+    tokens = (left - step * a->w->cols) / (a->n_used * (step + 1));
+    if (tokens < 1) {
+        infer__fail(c, INFER_ERR_UNSUPPORTED, "%d experts of %d columns do not fit on the scratch memory", (int)job.n_expert,
+                    (int)a->w->cols);
+        return;
+    }
+    job.step = (int32_t)step;
+    job.tokens = (int32_t)INFER__MIN(tokens, a->ids.rows);
+    infer__cpu_run(c, (int)((a->rows + step - 1) / step), pairs * a->rows * a->w->cols, infer__moe_task, &job);
+    used = (uint64_t)INFER__MIN(pairs, job.n_expert); /* at most: tokens may share experts */
+    infer__op_end(c, "moe_matmul", used * (uint64_t)a->rows * a->w->row_bytes, began);
+}

@@ -1,0 +1,200 @@
+/* tokenizer.c: the facade: text <-> ids.
+ *
+ * Owns:  what all algorithms share: choosing one, marked tokens (control and user-defined ones) that are cut out of a text
+ *        before it is split, BOS and EOS, detokenizing.
+ * Rules: a tokenizer never changes after it is opened; every call has its own scratch, so threads may share one. What
+ *        cannot be tokenized yet is no error at open: infer__tokenizer_why_not says what is missing.
+ * Start: infer__tokenize.
+ */
+#include "text.h"
+
+struct infer__tokenizer {
+    infer__mem *mem;
+    infer__vocab vocab;
+    infer__merges merges;
+    const infer__pretokenizer *pre; /* BPE: NULL when it cannot tokenize */
+    char why_not[160];
+};
+
+/* ---- opening ----------------------------------------------------------------------------------------- */
+
+/* The pre-tokenizer of a BPE vocabulary, or why there is none. */
+static infer_result infer__tokenizer_choose(infer__tokenizer *t, const infer__report *report, const infer__gguf *g,
+                                            const infer__tokenizer_options *options, infer_error *err) {
+    infer__str name = {"", 0};
+    const infer__pretokenizer *pre;
+    int found = infer__gguf_str(g, "tokenizer.ggml.pre", &name, err);
+
+    if (found < 0) return (infer_result)found;
+    if (options && options->pre) {
+        name.s = options->pre;
+        name.n = strlen(options->pre);
+    }
+    pre = infer__pretokenizer_find(name.s, (size_t)name.n);
+    if (!pre && options && options->allow_default_pre) {
+        pre = infer__pretokenizer_find("default", 7);
+        infer__log(report, 2, "tokenizer.ggml.pre '%.*s' is %s: the default is used, ids may be wrong",
+                   (int)INFER__MIN(name.n, 40), name.s, name.n ? "unknown" : "missing");
+    }
+    if (!pre && name.n == 0) {
+        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.pre is missing: give the pre-tokenizer's name, or "
+                      "allow the default one");
+    } else if (!pre) {
+        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.pre '%.*s' is unknown", (int)INFER__MIN(name.n, 40), name.s);
+    } else if (!pre->split) {
+        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.pre '%.*s' is not supported yet",
+                      (int)INFER__MIN(name.n, 40), name.s);
+    } else if (!infer__gguf_find(g, "tokenizer.ggml.merges")) {
+        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.merges is missing");
+    } else {
+        t->pre = pre;
+    }
+    if (t->vocab.add_bos < 0) t->vocab.add_bos = pre && (pre->flags & INFER__PRE_ADD_BOS);
+    if (pre && (pre->flags & INFER__PRE_MASK_LSTRIP)) t->vocab.lstrip = infer__vocab_find(&t->vocab, "<mask>", 6);
+    return t->pre ? infer__merges_open(&t->merges, &t->vocab, report, g, err) : INFER_OK;
+}
+
+static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *mem, const infer__report *report,
+                                          const infer__gguf *g, const infer__tokenizer_options *options, infer_error *err) {
+    infer__tokenizer *t;
+    infer__str model = {"", 0};
+    infer_result r;
+
+    *out = NULL;
+    t = (infer__tokenizer *)infer__calloc(mem, 1, sizeof *t);
+    if (!t) return infer__error(err, INFER_ERR_MEMORY, "out of memory for the tokenizer");
+    t->mem = mem;
+    r = infer__vocab_open(&t->vocab, mem, report, g, err);
+    if (r == INFER_OK && t->vocab.kind == INFER__VOCAB_BPE) r = infer__tokenizer_choose(t, report, g, options, err);
+    if (r != INFER_OK) {
+        infer__tokenizer_close(t);
+        return r;
+    }
+    infer__gguf_str(g, "tokenizer.ggml.model", &model, NULL);
+    if (t->vocab.kind == INFER__VOCAB_NONE) {
+        infer__format(t->why_not, sizeof t->why_not, "the file has no vocabulary (tokenizer.ggml.model is %s)",
+                      model.n ? "none" : "missing");
+    } else if (t->vocab.kind == INFER__VOCAB_OTHER) {
+        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.model '%.*s' is not supported yet",
+                      (int)INFER__MIN(model.n, 40), model.s);
+    }
+    if (t->vocab.add_bos < 0) t->vocab.add_bos = t->vocab.kind == INFER__VOCAB_SPM;
+    if (t->vocab.add_eos < 0) t->vocab.add_eos = 0;
+    *out = t;
+    return INFER_OK;
+}
+
+static void infer__tokenizer_close(infer__tokenizer *t) {
+    if (!t) return;
+    infer__free(t->mem, t->merges.slots);
+    infer__vocab_close(&t->vocab);
+    infer__free(t->mem, t);
+}
+
+static const char *infer__tokenizer_why_not(const infer__tokenizer *t) { return t->why_not; }
+static int32_t infer__tokenizer_size(const infer__tokenizer *t) { return t->vocab.n; }
+
+static int infer__tokenizer_adds_bos(const infer__tokenizer *t) {
+    return t->vocab.add_bos && t->vocab.special[INFER_SPECIAL_BOS] >= 0;
+}
+
+/* ---- text -> ids ------------------------------------------------------------------------------------- */
+
+static int infer__is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+/* One stretch without marked tokens; it begins the text or follows a marked token, so SPM puts a space before it. */
+static int infer__tokenize_plain(const infer__tokenizer *t, infer__token_work *w, const char *s, size_t n,
+                                 infer__token_sink *sink) {
+    if (n == 0) return 1;
+    if (t->vocab.kind == INFER__VOCAB_BPE) return infer__bpe_tokenize(&t->vocab, &t->merges, t->pre, w, s, n, sink);
+    return infer__spm_tokenize(&t->vocab, w, s, n, t->vocab.add_space_prefix, sink);
+}
+
+static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, const char *text, size_t n, int32_t flags,
+                                    infer_token *out, size_t cap, size_t *count, infer_error *err) {
+    const infer__vocab *v = &t->vocab;
+    infer__token_sink sink = {NULL, 0, 0};
+    infer__token_work w;
+    size_t at, begin = 0, end;
+    int ok = 1, kinds = INFER_TOKEN_USER;
+    int32_t token;
+
+    *count = 0;
+    if (t->why_not[0]) return infer__error(err, INFER_ERR_UNSUPPORTED, "cannot tokenize: %s", t->why_not);
+    if (n > 0x20000000u) return infer__error(err, INFER_ERR_ARGUMENT, "a text of more than 512 MiB cannot be tokenized");
+    memset(&w, 0, sizeof w);
+    w.mem = mem;
+    sink.out = out;
+    sink.cap = cap;
+    if (flags & INFER_TEXT_PARSE_SPECIAL) kinds |= INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN;
+    if ((flags & INFER_TEXT_ADD_SPECIAL) && infer__tokenizer_adds_bos(t)) infer__token_put(&sink, v->special[INFER_SPECIAL_BOS]);
+    for (at = 0; ok && at < n; ) {
+        token = infer__vocab_marked(v, text + at, n - at, kinds);
+        if (token < 0) {
+            at++;
+            continue;
+        }
+        for (end = at; token == v->lstrip && end > begin && infer__is_space(text[end - 1]); end--) {
+        }
+        ok = infer__tokenize_plain(t, &w, text + begin, end - begin, &sink);
+        infer__token_put(&sink, token);
+        at += (size_t)v->text[token].n;
+        while ((v->flags[token] & INFER__TOKEN_RSTRIP) && at < n && infer__is_space(text[at])) at++;
+        begin = at;
+    }
+    ok = ok && infer__tokenize_plain(t, &w, text + begin, n - begin, &sink);
+    infer__token_work_free(&w);
+    if (!ok) return infer__error(err, INFER_ERR_MEMORY, "out of memory for a text of %llu bytes", (unsigned long long)n);
+    if ((flags & INFER_TEXT_ADD_SPECIAL) && v->add_eos && v->special[INFER_SPECIAL_EOS] >= 0) {
+        infer__token_put(&sink, v->special[INFER_SPECIAL_EOS]);
+    }
+    *count = sink.count;
+    return INFER_OK;
+}
+
+/* ---- ids -> text ------------------------------------------------------------------------------------- */
+
+static infer_result infer__detokenize(const infer__tokenizer *t, const infer_token *tokens, size_t n, int32_t flags,
+                                      char *out, size_t cap, size_t *len, infer_error *err) {
+    const infer__vocab *v = &t->vocab;
+    const int hidden = INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN | INFER_TOKEN_UNUSED;
+    int first = v->add_space_prefix; /* nothing is written yet, and a space was put before the text */
+    size_t i, done = 0;
+
+    *len = 0;
+    if (v->kind != INFER__VOCAB_SPM && v->kind != INFER__VOCAB_BPE) {
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "cannot detokenize: %s", t->why_not);
+    }
+    for (i = 0; i < n; i++) {
+        if (tokens[i] < 0 || tokens[i] >= v->n) {
+            return infer__error(err, INFER_ERR_ARGUMENT, "token %d at %llu is not in the vocabulary of %d", (int)tokens[i],
+                                (unsigned long long)i, (int)v->n);
+        }
+    }
+    for (i = 0; i < n; i++) {
+        size_t left = done < cap ? cap - done : 0, skip;
+        char head = 0;
+        if ((v->flags[tokens[i]] & hidden) && !(flags & INFER_TEXT_WRITE_SPECIAL)) continue;
+        infer__vocab_piece(v, tokens[i], 0, &head, 1);
+        skip = first && head == ' ' && (v->flags[tokens[i]] & INFER_TOKEN_NORMAL);
+        done += infer__vocab_piece(v, tokens[i], skip, left ? out + done : NULL, left);
+        first = 0;
+    }
+    *len = done;
+    return INFER_OK;
+}
+
+static infer_result infer__token_text(const infer__tokenizer *t, infer_token token, char *out, size_t cap, size_t *len) {
+    *len = 0;
+    if (token < 0 || token >= t->vocab.n) return INFER_ERR_ARGUMENT;
+    *len = infer__vocab_piece(&t->vocab, token, 0, out, cap);
+    return INFER_OK;
+}
+
+static int32_t infer__token_flags(const infer__tokenizer *t, infer_token token) {
+    return token < 0 || token >= t->vocab.n ? 0 : t->vocab.flags[token] & ~INFER__TOKEN_RSTRIP;
+}
+
+static infer_token infer__token_special(const infer__tokenizer *t, int32_t which) {
+    return which < 0 || which >= INFER_SPECIAL_COUNT ? -1 : t->vocab.special[which];
+}

@@ -1,0 +1,804 @@
+/* test_tokenizer.c: vocabularies, pre-tokenizers, both merge algorithms, against ids recorded elsewhere. */
+#include "gguf_write.h"
+#include <time.h>
+
+typedef struct tok_open_file {
+    infer__mem mem;
+    infer__gguf g;
+    infer__tokenizer *t;
+    char log[400]; /* the last line */
+    int logged;
+} tok_open_file;
+
+static void tok_log(void *user, int level, const char *message) {
+    tok_open_file *f = (tok_open_file *)user;
+    (void)level;
+    f->logged++;
+    snprintf(f->log, sizeof f->log, "%s", message);
+}
+
+/* Open path, or data when path is NULL. 0 = failed, with *err. f stays where it is until tok_close. */
+static int tok_open(tok_open_file *f, const char *path, const void *data, size_t n, const char *pre, int allow,
+                    infer_error *err) {
+    infer__report report;
+    infer__tokenizer_options options;
+    infer_result r;
+    memset(f, 0, sizeof *f);
+    memset(&options, 0, sizeof options);
+    infer__mem_init(&f->mem, NULL, 0);
+    report.log = tok_log;
+    report.user = f;
+    options.pre = pre;
+    options.allow_default_pre = allow;
+    if (path) r = infer__gguf_open_path(&f->g, &f->mem, NULL, path, 1, err);
+    else r = infer__gguf_open_memory(&f->g, &f->mem, NULL, data, n, err);
+    if (r != INFER_OK) return 0;
+    r = infer__tokenizer_open(&f->t, &f->mem, &report, &f->g, &options, err);
+    CHECK((r == INFER_OK) == (f->t != NULL));
+    if (r != INFER_OK) {
+        CHECK(err->code == r && err->message[0]);
+        infer__gguf_close(&f->g);
+    }
+    return r == INFER_OK;
+}
+static void tok_close(tok_open_file *f) {
+    infer__tokenizer_close(f->t);
+    infer__gguf_close(&f->g);
+    CHECK(infer__atomic_get(&f->mem.used) == 0);
+}
+
+/* The ids of a text in memory of malloc; NULL on error. */
+static infer_token *tok_ids(tok_open_file *f, const char *s, size_t n, int flags, size_t *count) {
+    size_t full = 0, cap = n + 8;
+    infer_token *out = (infer_token *)malloc(cap * sizeof *out);
+    infer_error err;
+    infer_result r = infer__tokenize(f->t, &f->mem, s, n, flags, out, cap, &full, &err);
+    *count = full;
+    if (r == INFER_OK && full > cap) { /* SPM: three bytes a space */
+        out = (infer_token *)realloc(out, full * sizeof *out);
+        r = infer__tokenize(f->t, &f->mem, s, n, flags, out, full, count, &err);
+        CHECK(*count == full);
+    }
+    if (r == INFER_OK) return out;
+    check_note(__FILE__, __LINE__, err.message);
+    free(out);
+    *count = 0;
+    return NULL;
+}
+
+/* The ids must be those of a line of decimal numbers. */
+static void tok_check_line(tok_open_file *f, const char *s, size_t n, int flags, const char *want) {
+    size_t count, i;
+    infer_token *ids = tok_ids(f, s, n, flags, &count);
+    char *end;
+    for (i = 0; ids; i++) {
+        long id;
+        while (*want == ' ' || *want == ',') want++;
+        if (*want < '0' || *want > '9') break;
+        id = strtol(want, &end, 10);
+        if (i >= count || ids[i] != id) {
+            char m[300];
+            snprintf(m, sizeof m, "id %d: got %ld want %ld in \"%.120s\"", (int)i, i < count ? (long)ids[i] : -1L, id, s);
+            check_note(__FILE__, __LINE__, m);
+            break;
+        }
+        want = end;
+    }
+    CHECK(ids && i == count);
+    free(ids);
+}
+
+/* detokenize(tokenize(s)) == s. */
+static void tok_check_round_trip(tok_open_file *f, const char *s, size_t n) {
+    size_t count, len = 0, again = 0;
+    infer_token *ids = tok_ids(f, s, n, 0, &count);
+    char *text = (char *)malloc(n + 1);
+    infer_error err;
+    CHECK(ids && text);
+    if (ids) {
+        CHECK(infer__detokenize(f->t, ids, count, INFER_TEXT_WRITE_SPECIAL, text, n, &len, &err) == INFER_OK);
+        CHECK(len == n && memcmp(text, s, n) == 0);
+        CHECK(infer__detokenize(f->t, ids, count, INFER_TEXT_WRITE_SPECIAL, NULL, 0, &again, &err) == INFER_OK && again == len);
+    }
+    free(ids);
+    free(text);
+}
+
+static size_t tok_unhex(const char *hex, size_t digits, char *out) {
+    size_t i;
+    for (i = 0; i + 1 < digits; i += 2) {
+        char two[3];
+        two[0] = hex[i];
+        two[1] = hex[i + 1];
+        two[2] = 0;
+        out[i / 2] = (char)strtol(two, NULL, 16);
+    }
+    return digits / 2;
+}
+
+static uint32_t tok_random(uint32_t *state) {
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* ---- what every clone has ---- */
+
+/* tests/data/vocab-bpe-small.txt: recorded with another implementation, see its head. */
+static void test_bpe_small(void) {
+    static const char *const pres[] = { "gpt-2", "llama-bpe", "qwen2", "default" };
+    char *file = check_read(check_data("vocab-bpe-small.txt"), NULL), text[1024];
+    size_t p, lines = 0;
+    CHECK(file != NULL);
+    for (p = 0; file && p < 4; p++) {
+        tok_open_file f;
+        infer_error err;
+        char *line, *next;
+        if (!tok_open(&f, check_data("vocab-bpe-small.gguf"), NULL, 0, pres[p], 0, &err)) {
+            check_note(__FILE__, __LINE__, err.message);
+            continue;
+        }
+        CHECK_STR(infer__tokenizer_why_not(f.t), "");
+        check_detail = pres[p];
+        for (line = file; *line; line = next) {
+            size_t n = strlen(pres[p]), digits, len;
+            const char *hex = line + n + 3;
+            next = line + strcspn(line, "\n");
+            next += *next == '\n';
+            if (strncmp(line, pres[p], n) != 0 || line[n] != ' ') continue;
+            digits = *hex == '.' ? 0 : strcspn(hex, " ");
+            len = tok_unhex(hex, digits, text);
+            text[len] = 0;
+            tok_check_line(&f, text, len, line[n + 1] == 'P' ? INFER_TEXT_PARSE_SPECIAL : 0, hex + strcspn(hex, " "));
+            tok_check_round_trip(&f, text, len);
+            lines++;
+        }
+        tok_close(&f);
+    }
+    CHECK(lines > 400);
+    free(file);
+}
+
+/* A JSON string at p, which is at its opening quote; returns what follows it. */
+static const char *tok_json_string(const char *p, char *out, size_t *n) {
+    *n = 0;
+    for (p++; *p && *p != '"'; p++) {
+        if (*p != '\\') {
+            out[(*n)++] = *p;
+            continue;
+        }
+        p++;
+        if (*p == 'u') {
+            uint32_t cp;
+            char digits[5];
+            memcpy(digits, p + 1, 4);
+            digits[4] = 0;
+            cp = (uint32_t)strtoul(digits, NULL, 16);
+            p += 4;
+            if (cp >= 0xd800 && cp < 0xdc00) {
+                memcpy(digits, p + 3, 4);
+                cp = 0x10000 + ((cp - 0xd800) << 10) + ((uint32_t)strtoul(digits, NULL, 16) - 0xdc00);
+                p += 6;
+            }
+            *n += infer__utf8_put(cp, out + *n);
+        } else {
+            out[(*n)++] = *p == 'n' ? '\n' : *p == 't' ? '\t' : *p == 'r' ? '\r' : *p == 'b' ? '\b' : *p == 'f' ? '\f' : *p;
+        }
+    }
+    out[*n] = 0;
+    return *p ? p + 1 : p;
+}
+
+/* The prompts of the models' reference results. */
+static void test_model_prompts(void) {
+    static const char *const names[] = { "models/stories260K.F32", "models/TinyStories-656K.Q8_0" };
+    size_t i, n;
+    for (i = 0; i < 2; i++) {
+        tok_open_file f;
+        infer_error err;
+        char path[200], text[4096];
+        char *json;
+        const char *p;
+        int cases = 0;
+        check_detail = names[i];
+        snprintf(path, sizeof path, "%s.ref.json", names[i]);
+        json = check_read(check_data(path), NULL);
+        snprintf(path, sizeof path, "%s.gguf", names[i]);
+        if (!json || !tok_open(&f, check_data(path), NULL, 0, NULL, 0, &err)) {
+            check_note(__FILE__, __LINE__, json ? err.message : "no ref.json");
+            free(json);
+            continue;
+        }
+        CHECK(infer__tokenizer_adds_bos(f.t) == 1);
+        for (p = json; (p = strstr(p, "\"prompt\":\"")) != NULL; cases++) {
+            p = tok_json_string(p + 9, text, &n);
+            p = strstr(p, "\"prompt_tokens\":[");
+            if (!p) break;
+            p += 17;
+            tok_check_line(&f, text, n, INFER_TEXT_SPECIAL, p);
+        }
+        CHECK(cases >= 2);
+        free(json);
+        tok_close(&f);
+    }
+}
+
+static void test_round_trip_random(void) {
+    static const char *const names[] = { "vocab-bpe-small.gguf", "models/stories260K.F32.gguf" };
+    static const char *const pres[] = { "gpt-2", "llama-bpe", "qwen2", "default" };
+    static const char alphabet[] = "  \n\r\t'aEsl19.,<|>\xc3\xa9\xe4\xb8\xad\xcc\x81\xf0\x9f";
+    char s[300];
+    uint32_t state = 1;
+    size_t i, k, n;
+    int round;
+    for (i = 0; i < 5; i++) {
+        tok_open_file f;
+        infer_error err;
+        check_detail = i < 4 ? pres[i] : names[1];
+        if (!tok_open(&f, check_data(names[i == 4]), NULL, 0, i < 4 ? pres[i] : NULL, 0, &err)) {
+            check_note(__FILE__, __LINE__, err.message);
+            continue;
+        }
+        for (round = 0; round < 400; round++) {
+            n = tok_random(&state) % sizeof s;
+            for (k = 0; k < n; k++) {
+                uint32_t x = tok_random(&state);
+                s[k] = round & 1 ? (char)x : alphabet[x % (sizeof alphabet - 1)];
+            }
+            /* SPM cannot tell U+2581 from a space; no byte E2 here, as in the alphabet. */
+            for (k = 0; k < n; k++) if ((uint8_t)s[k] == 0xe2) s[k] = 'x';
+            tok_check_round_trip(&f, s, n);
+        }
+        tok_close(&f);
+    }
+}
+
+/* The words of a text, separated by '/'. */
+static void tok_check_words(const char *pre, const char *s, const char *want) {
+    const infer__pretokenizer *p = infer__pretokenizer_find(pre, strlen(pre));
+    char got[300];
+    size_t at = 0, n = strlen(s), len = 0;
+    CHECK(p && p->split);
+    while (p && p->split && at < n) {
+        size_t word = p->split(s + at, n - at);
+        if (word == 0 || word > n - at) break;
+        if (at) got[len++] = '/';
+        memcpy(got + len, s + at, word);
+        len += word;
+        at += word;
+    }
+    CHECK(at == n);
+    got[len] = 0;
+    CHECK_STR(got, want);
+}
+
+static void test_pretokenizers(void) {
+    tok_check_words("gpt-2", "I'll don't  HE'S 123 x1", "I/'ll/ don/'t/ / HE/'/S/ 123/ x/1");
+    tok_check_words("gpt-2", "a \n\n b", "a/ \n\n/ b");
+    tok_check_words("gpt-2", "a...b  ", "a/.../b/  ");
+    tok_check_words("olmo", " !?", " !?");
+    tok_check_words("llama-bpe", "I'LL 'tis 12345 (a) !\n\nb", "I/'LL/ '/tis/ /123/45/ (/a/)/ !\n\n/b");
+    tok_check_words("falcon3", "a \n \n  b\tc", "a/ \n \n/ / b/\tc");
+    tok_check_words("glm4", "x1234", "x/123/4");
+    tok_check_words("llama-bpe", "a'\xc5\xbf", "a/'\xc5\xbf"); /* long s is an s when case does not count */
+    tok_check_words("qwen2", "123 a\r\n", "1/2/3/ a/\r\n");
+    tok_check_words("deepseek-r1-qwen", "<tag/>", "<tag//>");
+    tok_check_words("default", "it's 1234567, a  (b)", "it/'/s/ /123/456/7/,/ a/  /(/b/)");
+    tok_check_words("default", "12\xd9\xa3" "4567", "12\xd9\xa3/456/7");
+    tok_check_words("default", "a+b \xe2\x82\xac\xc2\xa3 $x", "a/+/b/ \xe2\x82\xac\xc2\xa3/ /$/x");
+    tok_check_words("qwen2", "\xff\xfe\x80", "\xff\xfe\x80"); /* invalid bytes are symbols */
+    CHECK(infer__pretokenizer_find("gpt-", 4) == NULL);
+    CHECK(infer__pretokenizer_find("gpt-22", 6) == NULL);
+    CHECK(infer__pretokenizer_find("", 0) == NULL);
+    CHECK(infer__pretokenizer_find("falcon", 6) != NULL && infer__pretokenizer_find("falcon", 6)->split == NULL);
+}
+
+/* ---- vocabularies made here ---- */
+
+enum { TOK_NORMAL = 1, TOK_UNKNOWN, TOK_CONTROL, TOK_USER, TOK_UNUSED, TOK_BYTE };
+
+/* "llama" or "gpt2" tokens with types; names ending the list with NULL. */
+static void tok_begin(gguf_writer *w, const char *model, const char *const *tokens, const int *types) {
+    int64_t kinds[64];
+    size_t n = 0;
+    gw_init(w);
+    gw_str(w, "general.architecture", "llama");
+    if (model) gw_str(w, "tokenizer.ggml.model", model);
+    while (tokens[n]) {
+        kinds[n] = types ? types[n] : TOK_NORMAL;
+        n++;
+    }
+    gw_strs(w, "tokenizer.ggml.tokens", tokens, n);
+    if (types) gw_ints(w, "tokenizer.ggml.token_type", GW_I32, kinds, n);
+}
+static int tok_end(gguf_writer *w, tok_open_file *f, unsigned char **file, infer_error *err) {
+    size_t n;
+    *file = gw_finish(w, &n);
+    return tok_open(f, NULL, *file, n, NULL, 0, err);
+}
+
+static void test_spm_special(void) {
+    static const char *const tokens[] = { "<unk>", "<s>", "</s>", "\xe2\x96\x81", "a", "b", "ab", "\xe2\x96\x81" "a", "<0x41>",
+                                          "<t>", "<t>>", "<c>", "<mask>", "<", "t", ">", "<t", NULL };
+    static const int types[] = { TOK_UNKNOWN, TOK_CONTROL, TOK_NORMAL, TOK_NORMAL, TOK_NORMAL, TOK_NORMAL, TOK_NORMAL, TOK_NORMAL,
+                                 TOK_BYTE, TOK_USER, TOK_USER, TOK_CONTROL, TOK_CONTROL, TOK_NORMAL, TOK_NORMAL, TOK_NORMAL,
+                                 TOK_NORMAL };
+    static const float scores[] = { 0, 0, 0, -1, -2, -3, -1, -2, 0, 0, 0, 0, 0, -1, -1, -1, -1 };
+    gguf_writer w;
+    tok_open_file f;
+    infer_error err;
+    unsigned char *file;
+    char text[40];
+    size_t len;
+    infer_token all[] = { 1, 7, 6, 2 }, bad[] = { 3, 17 };
+    tok_begin(&w, "llama", tokens, types);
+    gw_f32s(&w, "tokenizer.ggml.scores", scores, 17);
+    gw_int(&w, "tokenizer.ggml.padding_token_id", GW_U32, 0xffffffff);
+    gw_int(&w, "tokenizer.ggml.eot_token_id", GW_U32, 11);
+    gw_int(&w, "tokenizer.ggml.add_eos_token", GW_BOOL, 1);
+    CHECK(tok_end(&w, &f, &file, &err));
+    if (!f.t) { check_note(__FILE__, __LINE__, err.message); free(file); return; }
+    CHECK(infer__tokenizer_size(f.t) == 17);
+    CHECK_HAS(f.log, "tokenizer.ggml.padding_token_id");
+    CHECK(infer__token_special(f.t, INFER_SPECIAL_PAD) == -1 && infer__token_special(f.t, INFER_SPECIAL_BOS) == 1);
+    CHECK(infer__token_special(f.t, INFER_SPECIAL_EOT) == 11 && infer__token_special(f.t, 99) == -1);
+    CHECK(infer__token_flags(f.t, 2) == (INFER_TOKEN_CONTROL | INFER_TOKEN_END)); /* by its text */
+    CHECK(infer__token_flags(f.t, 11) == (INFER_TOKEN_CONTROL | INFER_TOKEN_END)); /* by its key */
+    CHECK(infer__token_flags(f.t, 8) == INFER_TOKEN_BYTE && infer__token_flags(f.t, 17) == 0);
+    tok_check_line(&f, "", 0, INFER_TEXT_ADD_SPECIAL, "1 2");
+    tok_check_line(&f, "ab", 2, INFER_TEXT_ADD_SPECIAL, "1 3 6 2"); /* the better score first */
+    tok_check_line(&f, "a b", 3, 0, "7 3 5");
+    tok_check_line(&f, "aA", 2, 0, "7 8"); /* byte token */
+    tok_check_line(&f, "aZa", 3, 0, "7 0 4"); /* no byte token: unknown */
+    tok_check_line(&f, "<t>a<t>>", 8, 0, "9 7 10"); /* user-defined always, the longest one */
+    tok_check_line(&f, "<c>a", 4, INFER_TEXT_PARSE_SPECIAL, "11 7");
+    tok_check_line(&f, "<c>a", 4, 0, "3 13 0 15 4"); /* control tokens only when asked for */
+    tok_check_line(&f, "<unk>", 5, INFER_TEXT_PARSE_SPECIAL, "0");
+    CHECK(infer__detokenize(f.t, all, 4, 0, text, sizeof text, &len, &err) == INFER_OK);
+    CHECK(len == 3 && memcmp(text, "aab", 3) == 0); /* the leading space is not part of the text */
+    CHECK(infer__detokenize(f.t, all, 4, INFER_TEXT_WRITE_SPECIAL, text, sizeof text, &len, &err) == INFER_OK);
+    text[len] = 0;
+    CHECK_STR(text, "<s> aab</s>");
+    text[2] = '!';
+    CHECK(infer__detokenize(f.t, all + 1, 2, 0, text, 2, &len, &err) == INFER_OK && len == 3 && text[2] == '!');
+    CHECK(infer__detokenize(f.t, bad, 2, 0, text, 2, &len, &err) == INFER_ERR_ARGUMENT);
+    CHECK_HAS(err.message, "17");
+    CHECK(infer__token_text(f.t, 7, text, sizeof text, &len) == INFER_OK && len == 2 && memcmp(text, " a", 2) == 0);
+    CHECK(infer__token_text(f.t, 8, text, sizeof text, &len) == INFER_OK && len == 1 && text[0] == 'A');
+    CHECK(infer__token_text(f.t, 1, text, sizeof text, &len) == INFER_OK && len == 3 && memcmp(text, "<s>", 3) == 0);
+    CHECK(infer__token_text(f.t, -1, text, sizeof text, &len) == INFER_ERR_ARGUMENT && len == 0);
+    tok_close(&f);
+    free(file);
+}
+
+static void test_spm_white_space(void) {
+    static const char *const tokens[] = { "<unk>", "<s>", "</s>", "\xe2\x96\x81", "a", "\xe2\x96\x81\xe2\x96\x81", NULL };
+    gguf_writer w;
+    tok_open_file f;
+    infer_error err;
+    unsigned char *file;
+    tok_begin(&w, "llama", tokens, NULL);
+    gw_int(&w, "tokenizer.ggml.remove_extra_whitespaces", GW_BOOL, 1);
+    CHECK(tok_end(&w, &f, &file, &err));
+    tok_check_line(&f, "  a   a ", 8, 0, "3 4 3 4");
+    tok_check_line(&f, "   ", 3, 0, "");
+    tok_close(&f);
+    free(file);
+    tok_begin(&w, "llama", tokens, NULL);
+    gw_int(&w, "tokenizer.ggml.add_space_prefix", GW_BOOL, 0);
+    gw_int(&w, "tokenizer.ggml.add_bos_token", GW_BOOL, 0);
+    CHECK(tok_end(&w, &f, &file, &err));
+    tok_check_line(&f, " a  a", 5, INFER_TEXT_ADD_SPECIAL, "3 4 5 4");
+    tok_check_round_trip(&f, " a  a", 5);
+    CHECK(!infer__tokenizer_adds_bos(f.t));
+    tok_close(&f);
+    free(file);
+}
+
+static void test_phi3_strips(void) {
+    static const char *const tokens[] = { "<unk>", "<s>", "<|end|>", "\xe2\x96\x81", "a", NULL };
+    static const int types[] = { TOK_UNKNOWN, TOK_CONTROL, TOK_CONTROL, TOK_NORMAL, TOK_NORMAL };
+    gguf_writer w;
+    tok_open_file f;
+    infer_error err;
+    unsigned char *file;
+    tok_begin(&w, "llama", tokens, types);
+    gw_str(&w, "general.name", "My Phi-3 model");
+    CHECK(tok_end(&w, &f, &file, &err));
+    tok_check_line(&f, "a<|end|> \n a<s> a", 17, INFER_TEXT_PARSE_SPECIAL, "3 4 2 3 4 1 3 3 4");
+    tok_close(&f);
+    free(file);
+}
+
+/* Merges that name no tokens or make control tokens are left out; of equal ones the first counts. */
+static void test_bpe_merges(void) {
+    static const char *const tokens[] = { "a", "b", "c", "ab", "bc", "abc", "<|im_end|>", "d", "cd", "\xc4\xa0", NULL };
+    static const int types[] = { TOK_NORMAL, TOK_NORMAL, TOK_NORMAL, TOK_NORMAL, TOK_NORMAL, TOK_NORMAL, TOK_NORMAL, TOK_NORMAL,
+                                 TOK_CONTROL, TOK_NORMAL };
+    static const char *const merges[] = { "b c", "a b", "x y", "a", "", "a bc", "b c", "ab c", "c d", " a", "a  b" };
+    gguf_writer w;
+    tok_open_file f;
+    infer_error err;
+    unsigned char *file;
+    tok_begin(&w, "gpt2", tokens, types);
+    gw_str(&w, "tokenizer.ggml.pre", "gpt-2");
+    gw_strs(&w, "tokenizer.ggml.merges", merges, 11);
+    CHECK(tok_end(&w, &f, &file, &err));
+    CHECK_HAS(f.log, "6 of 11");
+    CHECK(infer__token_flags(f.t, 6) == (INFER_TOKEN_CONTROL | INFER_TOKEN_END));
+    CHECK(infer__token_special(f.t, INFER_SPECIAL_EOT) == 6 && infer__token_special(f.t, INFER_SPECIAL_BOS) == -1);
+    tok_check_line(&f, "abc", 3, INFER_TEXT_SPECIAL, "5");
+    tok_check_line(&f, "ab cd", 5, 0, "3 9 2 7");
+    tok_check_line(&f, "a?b", 3, 0, "0 1"); /* neither byte nor unknown token: nothing */
+    tok_check_line(&f, "b<|im_end|>", 11, INFER_TEXT_PARSE_SPECIAL, "1 6");
+    tok_close(&f);
+    free(file);
+}
+
+static void tok_check_why_not(gguf_writer *w, const char *part) {
+    tok_open_file f;
+    infer_error err;
+    unsigned char *file;
+    size_t n = 7;
+    if (!tok_end(w, &f, &file, &err)) {
+        check_note(__FILE__, __LINE__, err.message);
+    } else {
+        CHECK_HAS(infer__tokenizer_why_not(f.t), part);
+        CHECK(infer__tokenize(f.t, &f.mem, "a", 1, 0, NULL, 0, &n, &err) == INFER_ERR_UNSUPPORTED && n == 0);
+        CHECK_HAS(err.message, part);
+        tok_close(&f);
+    }
+    free(file);
+}
+
+static void test_why_not(void) {
+    static const char *const tokens[] = { "a", "b", NULL };
+    static const char *const other[] = { "bert", "t5", "rwkv", "plamo2", "gemma4" };
+    gguf_writer w;
+    tok_open_file f;
+    infer_error err;
+    unsigned char *file;
+    size_t i, n;
+    for (i = 0; i < 5; i++) {
+        tok_begin(&w, other[i], tokens, NULL);
+        tok_check_why_not(&w, other[i]);
+    }
+    tok_begin(&w, "none", tokens, NULL);
+    tok_check_why_not(&w, "no vocabulary");
+    gw_init(&w);
+    gw_str(&w, "general.architecture", "llama");
+    tok_check_why_not(&w, "missing");
+    tok_begin(&w, "gpt2", tokens, NULL);
+    gw_strs(&w, "tokenizer.ggml.merges", tokens, 0);
+    tok_check_why_not(&w, "tokenizer.ggml.pre is missing");
+    tok_begin(&w, "gpt2", tokens, NULL);
+    gw_str(&w, "tokenizer.ggml.pre", "falcon");
+    gw_strs(&w, "tokenizer.ggml.merges", tokens, 0);
+    tok_check_why_not(&w, "'falcon' is not supported yet");
+    tok_begin(&w, "gpt2", tokens, NULL);
+    gw_str(&w, "tokenizer.ggml.pre", "no-such");
+    gw_strs(&w, "tokenizer.ggml.merges", tokens, 0);
+    tok_check_why_not(&w, "'no-such' is unknown");
+    tok_begin(&w, "gpt2", tokens, NULL);
+    gw_str(&w, "tokenizer.ggml.pre", "gpt-2");
+    tok_check_why_not(&w, "tokenizer.ggml.merges is missing");
+    /* The default when allowed, and a name given by the caller. */
+    for (i = 0; i < 2; i++) {
+        tok_begin(&w, "gpt2", tokens, NULL);
+        gw_strs(&w, "tokenizer.ggml.merges", tokens, 0);
+        file = gw_finish(&w, &n);
+        CHECK(tok_open(&f, NULL, file, n, i ? "gpt-2" : NULL, !i, &err));
+        CHECK_STR(infer__tokenizer_why_not(f.t), "");
+        CHECK(i ? !f.logged : strstr(f.log, "default") != NULL);
+        tok_check_line(&f, "ab", 2, 0, "0 1");
+        tok_close(&f);
+        free(file);
+    }
+}
+
+static void test_vocab_malformed(void) {
+    static const char *const tokens[] = { "a", "b", "c", NULL };
+    static const int64_t few[] = { 1, 1 };
+    static const char *const parts[] = { "tokens", "tokens", "token_type", "token_type", "scores", "merges", "tokenizer.ggml.model",
+                                         "tokenizer.ggml.pre", "add_bos", "tokens" };
+    size_t i;
+    for (i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        gguf_writer w;
+        tok_open_file f;
+        infer_error err;
+        unsigned char *file;
+        int gpt2 = i == 5 || i == 7;
+        gw_init(&w);
+        gw_str(&w, "general.architecture", "llama");
+        if (i == 6) gw_int(&w, "tokenizer.ggml.model", GW_U32, 1);
+        else gw_str(&w, "tokenizer.ggml.model", gpt2 ? "gpt2" : "llama");
+        if (i == 1) gw_ints(&w, "tokenizer.ggml.tokens", GW_I32, few, 2);
+        else if (i == 9) gw_strs(&w, "tokenizer.ggml.tokens", tokens, 0);
+        else if (i != 0) gw_strs(&w, "tokenizer.ggml.tokens", tokens, 3);
+        if (i == 2) gw_ints(&w, "tokenizer.ggml.token_type", GW_I32, few, 2);
+        if (i == 3) gw_str(&w, "tokenizer.ggml.token_type", "x");
+        if (i == 4) gw_ints(&w, "tokenizer.ggml.scores", GW_I32, few, 2);
+        if (i == 5) gw_ints(&w, "tokenizer.ggml.merges", GW_I32, few, 2);
+        if (i == 5) gw_str(&w, "tokenizer.ggml.pre", "gpt-2");
+        if (i == 7) gw_int(&w, "tokenizer.ggml.pre", GW_U32, 1);
+        if (i == 8) gw_str(&w, "tokenizer.ggml.add_bos_token", "yes");
+        if (tok_end(&w, &f, &file, &err)) {
+            check_note(__FILE__, __LINE__, parts[i]);
+            tok_close(&f);
+        } else {
+            CHECK(err.code == INFER_ERR_FORMAT);
+            CHECK_HAS(err.message, parts[i]);
+        }
+        free(file);
+    }
+}
+
+/* Every allocation of opening and tokenizing fails once. */
+static void test_tokenizer_memory(void) {
+    static const char *const names[] = { "vocab-bpe-small.gguf", "models/stories260K.F32.gguf" };
+    char text[6000];
+    size_t i, k, count;
+    for (k = 0; k < sizeof text; k++) text[k] = "the cat 12\n"[k % 11];
+    for (i = 0; i < 2; i++) {
+        size_t n;
+        char *file = check_read(check_data(names[i]), &n);
+        long at;
+        infer_result r = INFER_ERR_MEMORY;
+        check_detail = names[i];
+        CHECK(file != NULL);
+        for (at = 1; file && r == INFER_ERR_MEMORY && at < 200; at++) {
+            infer_allocator a;
+            infer__mem mem, plain;
+            infer__gguf g;
+            infer__tokenizer *t = NULL;
+            infer_error err;
+            a.user = NULL;
+            a.alloc = check_alloc;
+            a.free = check_free;
+            infer__mem_init(&plain, NULL, 0);
+            infer__mem_init(&mem, &a, 0);
+            CHECK(infer__gguf_open_memory(&g, &plain, NULL, file, n, &err) == INFER_OK);
+            check_allocs = check_live = 0;
+            check_fail_at = at;
+            r = infer__tokenizer_open(&t, &mem, NULL, &g, NULL, &err);
+            if (r == INFER_OK) r = infer__tokenize(t, &mem, text, sizeof text, 0, NULL, 0, &count, &err);
+            CHECK(r == INFER_OK || (r == INFER_ERR_MEMORY && err.code == r));
+            infer__tokenizer_close(t);
+            check_fail_at = 0;
+            CHECK(check_live == 0);
+            infer__gguf_close(&g);
+        }
+        CHECK(r == INFER_OK && at > 6);
+        free(file);
+    }
+}
+
+/* One megabyte of one thing takes n log n, not n^2. */
+static void test_tokenizer_hostile_texts(void) {
+    static const char *const names[] = { "vocab-bpe-small.gguf", "models/stories260K.F32.gguf" };
+    static const char *const units[] = { "a", " ", "\xcc\x81", "\n", "1", "'", "<", "a ", "<|user|>", "?" };
+    const size_t n = 1 << 20;
+    char *s = (char *)malloc(n);
+    uint32_t state = 7;
+    size_t i, u, k;
+    for (i = 0; s && i < 5; i++) {
+        static const char *const pres[] = { "gpt-2", "llama-bpe", "qwen2", "default" };
+        tok_open_file f;
+        infer_error err;
+        if (!tok_open(&f, check_data(names[i == 4]), NULL, 0, i < 4 ? pres[i] : NULL, 0, &err)) {
+            check_note(__FILE__, __LINE__, err.message);
+            continue;
+        }
+        for (u = 0; u < 10; u++) {
+            size_t len = strlen(units[u]), whole = n / len * len, count = 0;
+            clock_t start = clock();
+            double seconds;
+            for (k = 0; k < n; k++) s[k] = u == 9 ? (char)tok_random(&state) : units[u][k % len];
+            check_detail = u == 9 ? "random bytes" : units[u];
+            CHECK(infer__tokenize(f.t, &f.mem, s, whole, 0, NULL, 0, &count, &err) == INFER_OK && count > 0);
+            seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+            CHECK(seconds < 30); /* a second or less when optimised; n^2 is hours */
+            if (getenv("INFER_TEST_VERBOSE")) fprintf(stderr, "%s '%s': %.3f s, %d ids\n", i < 4 ? pres[i] : "spm", check_detail, seconds, (int)count);
+        }
+        tok_close(&f);
+    }
+    CHECK(s != NULL);
+    free(s);
+}
+
+/* ---- against recorded ids ---- */
+
+/* name, and whether the default pre-tokenizer has to be allowed */
+static const struct { const char *name; int allow; } TOK_VOCABS[] = {
+    { "gpt-2", 0 }, { "gpt-neox", 1 }, { "llama-bpe", 0 }, { "qwen2", 0 }, { "llama-spm", 0 }, { "phi-3", 0 }, { "baichuan", 0 }
+};
+enum { TOK_N_VOCABS = sizeof TOK_VOCABS / sizeof TOK_VOCABS[0] };
+
+static const char *tok_vocab_path(const char *name, const char *suffix) {
+    char rel[200];
+    snprintf(rel, sizeof rel, "vocabs/ggml-vocab-%s.gguf%s", name, suffix);
+    return check_reference(rel);
+}
+static int tok_open_vocab(tok_open_file *f, size_t i) {
+    infer_error err;
+    check_detail = TOK_VOCABS[i].name;
+    if (tok_open(f, tok_vocab_path(TOK_VOCABS[i].name, ""), NULL, 0, NULL, TOK_VOCABS[i].allow, &err)) {
+        CHECK_STR(infer__tokenizer_why_not(f->t), "");
+        return 1;
+    }
+    check_note(__FILE__, __LINE__, err.message);
+    return 0;
+}
+
+/* tokenizers/NAME.ids: 201 texts, three lines each. */
+static void test_tokenizer_texts(void) {
+    size_t i, n_texts = 0, file_n;
+    const char *path = check_reference("tokenizers/texts.bin");
+    char *texts = path ? check_read(path, &file_n) : NULL;
+    if (!texts) SKIP("needs INFER_TEST_DATA: tokenizers/texts.bin");
+    for (i = 0; i < TOK_N_VOCABS; i++) {
+        tok_open_file f;
+        char rel[100], *ids, *line, *text = texts;
+        snprintf(rel, sizeof rel, "tokenizers/%s.ids", TOK_VOCABS[i].name);
+        ids = check_read(check_reference(rel), NULL);
+        CHECK(ids != NULL);
+        if (!ids || !tok_open_vocab(&f, i)) { free(ids); continue; }
+        for (line = ids; *line; ) {
+            size_t n = (size_t)(texts + file_n - text), len;
+            char *end = (char *)memchr(text, 0x1e, n), *next = line + strcspn(line, "\n");
+            if (end) n = (size_t)(end - text);
+            *next = 0;
+            if (strncmp(line, "plain:", 6) == 0) {
+                tok_check_line(&f, text, n, 0, line + 6);
+            } else if (strncmp(line, "special:", 8) == 0) {
+                tok_check_line(&f, text, n, INFER_TEXT_SPECIAL, line + 8);
+                text += n + 1;
+                n_texts++;
+            } else if (strncmp(line, "text: ", 6) == 0) {
+                char out[4096];
+                size_t count, want = tok_unhex(line + 6, strlen(line + 6), line);
+                infer_error err;
+                infer_token *got = tok_ids(&f, text, n, 0, &count);
+                CHECK(got && infer__detokenize(f.t, got, count, INFER_TEXT_WRITE_SPECIAL, out, sizeof out, &len, &err) == INFER_OK);
+                CHECK(got && len == want && memcmp(out, line, len) == 0);
+                free(got);
+            }
+            line = next + 1;
+        }
+        free(ids);
+        tok_close(&f);
+    }
+    CHECK(n_texts == 201 * TOK_N_VOCABS);
+    free(texts);
+}
+
+/* vocabs/NAME.gguf.inp and .out */
+static void test_tokenizer_vectors(void) {
+    static const char mark[] = "\n__ggml_vocab_test__\n";
+    size_t i;
+    int lines = 0;
+    if (!check_reference("vocabs")) SKIP("needs INFER_TEST_DATA: vocabs/*.out");
+    for (i = 0; i < TOK_N_VOCABS; i++) {
+        tok_open_file f;
+        char *inp = check_read(tok_vocab_path(TOK_VOCABS[i].name, ".inp"), NULL), *in = inp;
+        char *out = check_read(tok_vocab_path(TOK_VOCABS[i].name, ".out"), NULL), *line = out, *end;
+        CHECK(inp && out);
+        if (inp && out && tok_open_vocab(&f, i)) {
+            while ((end = strstr(in, mark)) != NULL && *line) {
+                char *next = line + strcspn(line, "\n");
+                *end = 0;
+                *next = 0;
+                tok_check_line(&f, in, (size_t)(end - in), 0, line);
+                in = end + sizeof mark - 1;
+                line = next + 1;
+                lines++;
+            }
+            tok_close(&f);
+        }
+        free(inp);
+        free(out);
+    }
+    CHECK(lines == 46 * TOK_N_VOCABS);
+}
+
+/* SHA-256, FIPS 180-4. */
+static void tok_sha256(const unsigned char *data, size_t n, char hex[65]) {
+    static const uint32_t K[64] = {
+        0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01,
+        0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc,
+        0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147,
+        0x06ca6351, 0x14292967, 0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+        0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08,
+        0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208,
+        0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2 };
+    uint32_t h[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
+    size_t total = (n + 8) / 64 * 64 + 64, at, i;
+#define ROR(x, k) ((x) >> (k) | (x) << (32 - (k)))
+    for (at = 0; at < total; at += 64) {
+        uint32_t w[64], s[8], t1, t2;
+        memset(w, 0, sizeof w);
+        for (i = 0; i < 64; i++) {
+            size_t p = at + i;
+            uint32_t b = p < n ? data[p] : p == n ? 0x80 : p >= total - 8 ? (uint32_t)((uint64_t)n * 8 >> (total - 1 - p) * 8) & 255 : 0;
+            w[i / 4] |= b << (24 - i % 4 * 8);
+        }
+        for (i = 16; i < 64; i++) {
+            w[i] = w[i - 16] + (ROR(w[i - 15], 7) ^ ROR(w[i - 15], 18) ^ w[i - 15] >> 3) + w[i - 7] +
+                   (ROR(w[i - 2], 17) ^ ROR(w[i - 2], 19) ^ w[i - 2] >> 10);
+        }
+        memcpy(s, h, sizeof s);
+        for (i = 0; i < 64; i++) {
+            t1 = s[7] + (ROR(s[4], 6) ^ ROR(s[4], 11) ^ ROR(s[4], 25)) + ((s[4] & s[5]) ^ (~s[4] & s[6])) + K[i] + w[i];
+            t2 = (ROR(s[0], 2) ^ ROR(s[0], 13) ^ ROR(s[0], 22)) + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
+            memmove(s + 1, s, 7 * sizeof *s);
+            s[4] += t1;
+            s[0] = t1 + t2;
+        }
+        for (i = 0; i < 8; i++) h[i] += s[i];
+    }
+#undef ROR
+    for (i = 0; i < 8; i++) snprintf(hex + 8 * i, 9, "%08x", (unsigned)h[i]);
+}
+
+/* vocabs/NAME.gguf.extra.json: flags, and the hash of the ids of a long text. */
+static void test_tokenizer_extra(void) {
+    size_t i, k, long_n = 0, count;
+    char *long_text, hex[65];
+    const char *path = check_reference("vocabs/long-text.txt");
+    tok_sha256((const unsigned char *)"abc", 3, hex);
+    CHECK_STR(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    long_text = path ? check_read(path, &long_n) : NULL;
+    if (!long_text) SKIP("needs INFER_TEST_DATA: vocabs/*.extra.json");
+    for (i = 0; i < TOK_N_VOCABS; i++) {
+        tok_open_file f;
+        char *json = check_read(tok_vocab_path(TOK_VOCABS[i].name, ".extra.json"), NULL), text[4096];
+        const char *p = json;
+        infer_token *ids;
+        int cases = 0;
+        CHECK(json != NULL);
+        if (!json || !tok_open_vocab(&f, i)) { free(json); continue; }
+        while ((p = strstr(p, "{\"text\": ")) != NULL) {
+            size_t n;
+            int flags;
+            p = tok_json_string(p + 9, text, &n);
+            flags = strncmp(p, ", \"add_special\": true", 21) == 0 ? INFER_TEXT_ADD_SPECIAL : 0;
+            p = strstr(p, "\"parse_special\": ") + 17;
+            if (*p == 't') flags |= INFER_TEXT_PARSE_SPECIAL;
+            p = strstr(p, "\"ids\": [") + 8;
+            tok_check_line(&f, text, n, flags, p);
+            cases++;
+        }
+        CHECK(cases >= 20);
+        ids = tok_ids(&f, long_text, long_n, 0, &count);
+        if (ids) {
+            unsigned char *bytes = (unsigned char *)malloc(count * 4);
+            for (k = 0; k < count * 4; k++) bytes[k] = (unsigned char)((uint32_t)ids[k / 4] >> k % 4 * 8);
+            tok_sha256(bytes, count * 4, hex);
+            free(bytes);
+            p = strstr(json, "\"sha256_of_int32le_ids\": \"");
+            CHECK(p && strncmp(p + 26, hex, 64) == 0);
+        }
+        free(ids);
+        tok_check_round_trip(&f, long_text, long_n);
+        free(json);
+        tok_close(&f);
+    }
+    free(long_text);
+}
+
+static void suite_tokenizer(void) {
+    RUN(test_bpe_small);
+    RUN(test_model_prompts);
+    RUN(test_round_trip_random);
+    RUN(test_pretokenizers);
+    RUN(test_spm_special);
+    RUN(test_spm_white_space);
+    RUN(test_phi3_strips);
+    RUN(test_bpe_merges);
+    RUN(test_why_not);
+    RUN(test_vocab_malformed);
+    RUN(test_tokenizer_memory);
+    RUN(test_tokenizer_hostile_texts);
+    RUN(test_tokenizer_texts);
+    RUN(test_tokenizer_vectors);
+    RUN(test_tokenizer_extra);
+}
