@@ -1,7 +1,7 @@
 /* test_gguf.c: the file layer: reading what is well formed in every way there is, refusing what is not. */
 #include "gguf_write.h"
 #include <limits.h>
-#if !defined(_WIN32)
+#if !defined(_MSC_VER)
 #  include <dirent.h>
 #endif
 
@@ -371,7 +371,7 @@ static void test_gguf_models(void) {
 
 /* Opens every GGUF of a folder, mapped and not. */
 static void gguf_check_folder(const char *folder, int least) {
-#if defined(_WIN32)
+#if defined(_MSC_VER)
     (void)folder; (void)least;
     SKIP("no listing of folders");
 #else
@@ -748,7 +748,7 @@ static void test_gguf_flipped(void) {
 
 /* The fuzzer's corpus, crashes that it found included: any answer but a crash is right. */
 static void test_gguf_corpus(void) {
-#if defined(_WIN32)
+#if defined(_MSC_VER)
     SKIP("no listing of folders");
 #else
     const char *folder = getenv("INFER_TEST_CORPUS");

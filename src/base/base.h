@@ -84,7 +84,7 @@
 #  define INFER__RESTRICT
 #endif
 
-/* A programming error inside the library: checked in tests (INFER_ASSERT defined by the test build), absent for users. */
+/* A programming error inside the library: checked in tests (their build defines INFER_ASSERT), absent for users. */
 #ifdef INFER_ASSERT
 #  define INFER__ASSERT(x) INFER_ASSERT(x)
 #else
@@ -125,7 +125,7 @@ INFER__INLINE uint32_t infer__f32_bits(float f) { uint32_t u; memcpy(&u, &f, 4);
 INFER__INLINE float infer__load_f32(const void *p) { return infer__bits_f32(infer__load_u32(p)); }
 
 /* IEEE half -> float, exact, all inputs (subnormals, infinities, NaN). Never touches a float32 subnormal, so that
- * -ffast-math, which makes the CPU flush those to zero, changes nothing. Masks, since gcc does not vectorise the branch. */
+ * -ffast-math, which makes the CPU flush those to zero, changes nothing. Masks: gcc does not vectorise a branch. */
 INFER__INLINE float infer__f16_f32(uint16_t h) {
     uint32_t em = (uint32_t)(h & 0x7fffu) << 13;                              /* exponent and mantissa in place */
     float tiny = (float)(int32_t)(h & 0x3ffu) * infer__bits_f32(0x33800000u); /* if subnormal: mantissa * 2^-24 */

@@ -21,7 +21,7 @@ static void infer__plain_f32_encode(const float *src, void *dst, int64_t n) {
     if (n > 0) memcpy(dst, src, (size_t)n * sizeof *src);
 }
 
-/* Per element type: unaligned loads and conversions, in runs of 64, since gcc -O2 vectorises only loops of known length. */
+/* Per element type: unaligned loads and conversions, in runs of 64: gcc -O2 vectorises only loops of known length. */
 #define INFER__DECODE_PLAIN(name, type, convert) \
     INFER__INLINE void infer__plain_##name##_run(const uint8_t *INFER__RESTRICT p, float *INFER__RESTRICT y, \
                                                    int n) { \

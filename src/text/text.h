@@ -40,6 +40,7 @@ typedef struct infer__vocab {
     infer__slot *slots;         /* text -> token, open addressing */
     uint32_t mask;
     int32_t byte_token[256];    /* token of a single byte, -1 = none */
+    uint8_t joins[256];         /* SPM: 1 = this byte stands before a space inside some token */
     int32_t *marked, n_marked;  /* control, unknown and user-defined tokens, sorted by text */
     int32_t marked_from[257];   /* those whose text begins with byte b: marked[marked_from[b] .. marked_from[b + 1]) */
     uint8_t marked_kinds[256];  /* INFER_TOKEN_* of them together */
@@ -71,7 +72,11 @@ static const infer__pretokenizer *infer__pretokenizer_find(const char *name, siz
 /* ---- token_bpe.c, token_spm.c -------------------------------------------------------------------- */
 
 /* Where ids go: all are counted, at most cap are written. */
-typedef struct infer__token_sink { infer_token *out; size_t cap, count; } infer__token_sink;
+typedef struct infer__token_sink {
+    infer_token *out;
+    size_t cap, count;
+    struct infer__word *keep; /* the word that they are the ids of, to be remembered; or NULL */
+} infer__token_sink;
 
 typedef struct infer__merge { int32_t left, right, token; uint32_t rank; } infer__merge; /* left < 0 = empty slot */
 typedef struct infer__merges {
@@ -95,7 +100,7 @@ typedef struct infer__token_work {
     infer__symbol *symbols;
     uint64_t *heap; /* order << 32 | symbol */
     char *text;
-    struct infer__word *words; /* token_bpe.c: words seen in this call */
+    struct infer__word *words; /* seen in this call; NULL in short texts */
     size_t n, symbols_cap, heap_n, heap_cap, text_n, text_cap; /* n symbols; text_n bytes of text */
 } infer__token_work;
 static void infer__token_work_free(infer__token_work *w);

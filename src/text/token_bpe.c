@@ -27,6 +27,10 @@ struct infer__word {
 INFER__INLINE void infer__token_put(infer__token_sink *sink, int32_t token) {
     if (sink->count < sink->cap) sink->out[sink->count] = token;
     sink->count++;
+    if (sink->keep) {
+        if (sink->keep->count < INFER__WORD_TOKENS) sink->keep->tokens[sink->keep->count] = token;
+        sink->keep->count++;
+    }
 }
 
 static void infer__token_work_free(infer__token_work *w) {
@@ -44,6 +48,36 @@ static int infer__token_work_text(infer__token_work *w, size_t n) {
     w->text = (char *)infer__alloc(w->mem, n);
     if (w->text) w->text_cap = n;
     return w->text != NULL;
+}
+
+/* ---- remembered words -------------------------------------------------------------------------------- */
+
+/* Before the words of a text of n bytes. 0 = out of memory. */
+static int infer__words_open(infer__token_work *w, size_t n) {
+    if (n < INFER__WORDS_FROM || w->words) return 1;
+    w->words = (struct infer__word *)infer__calloc(w->mem, INFER__WORDS, sizeof *w->words);
+    return w->words != NULL;
+}
+
+/* 1 = the word was seen before, its ids are put. 0 = it has to be made: put its ids, then call infer__word_made. */
+static int infer__word_known(infer__token_work *w, const char *s, size_t n, infer__token_sink *sink) {
+    struct infer__word *word;
+    uint32_t i;
+    if (!w->words || n > INFER__WORD_BYTES) return 0;
+    word = &w->words[infer__vocab_hash(s, n) & (INFER__WORDS - 1)];
+    if (word->n == n && memcmp(word->s, s, n) == 0) {
+        for (i = 0; i < word->count; i++) infer__token_put(sink, word->tokens[i]);
+        return 1;
+    }
+    word->s = s;
+    word->n = (uint32_t)n;
+    word->count = 0;
+    sink->keep = word;
+    return 0;
+}
+static void infer__word_made(infer__token_sink *sink) {
+    if (sink->keep && sink->keep->count > INFER__WORD_TOKENS) sink->keep->n = 0; /* too many to remember */
+    sink->keep = NULL;
 }
 
 /* ---- the merge loop --------------------------------------------------------------------------------- */
@@ -146,8 +180,9 @@ static int infer__merge_add(infer__merges *m, const infer__merge *x) {
     return 1;
 }
 
-/* "left right" -> ids. 0 = no merge of tokens. scratch holds v->longest bytes. guess: where the result is likely. */
-static int infer__merge_parse(const infer__vocab *v, const infer__str *s, char *scratch, int32_t guess, infer__merge *x) {
+/* "left right" -> ids. 0 = no merge of tokens. scratch holds v->longest bytes. x->token is that of the merge before:
+ * in most vocabularies tokens stand in the order of their merges, so it, or the next one, is likely the result. */
+static int infer__merge_parse(const infer__vocab *v, const infer__str *s, char *scratch, infer__merge *x) {
     const char *space = s->n > 1 ? (const char *)memchr(s->s + 1, ' ', (size_t)s->n - 1) : NULL;
     size_t n_left, n_right;
     if (!space || s->n - 1 > v->longest) return 0;
@@ -157,11 +192,11 @@ static int infer__merge_parse(const infer__vocab *v, const infer__str *s, char *
     memcpy(scratch + n_left, space + 1, n_right);
     x->left = infer__vocab_find(v, scratch, n_left);
     x->right = infer__vocab_find(v, scratch + n_left, n_right);
-    /* Tokens stand in the order of their merges in most vocabularies. */
-    if (guess < v->n && v->text[guess].n == n_left + n_right && memcmp(v->text[guess].s, scratch, n_left + n_right) == 0) {
-        x->token = guess;
-    } else {
-        x->token = infer__vocab_find(v, scratch, n_left + n_right);
+    if (x->token < 0 || !infer__vocab_is(v, x->token, scratch, n_left + n_right)) {
+        x->token++;
+        if (x->token >= v->n || !infer__vocab_is(v, x->token, scratch, n_left + n_right)) {
+            x->token = infer__vocab_find(v, scratch, n_left + n_right);
+        }
     }
     return x->left >= 0 && x->right >= 0 && x->token >= 0 && !(v->flags[x->token] & INFER_TOKEN_CONTROL);
 }
@@ -180,7 +215,7 @@ static infer_result infer__merges_open(infer__merges *m, const infer__vocab *v, 
         return infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.merges is not an array of texts");
     }
     text = (const infer__str *)kv->data;
-    while (size / 2 < kv->n) size *= 2;
+    while (size / 3 * 2 < kv->n) size *= 2;
     m->slots = (infer__merge *)infer__alloc(v->mem, size * sizeof *m->slots);
     scratch = (char *)infer__alloc(v->mem, v->longest + 1);
     if (!m->slots || !scratch) {
@@ -191,9 +226,8 @@ static infer_result infer__merges_open(infer__merges *m, const infer__vocab *v, 
     m->mask = (uint32_t)(size - 1);
     memset(&x, 0, sizeof x);
     for (i = 0; i < kv->n; i++) {
-        int32_t guess = x.token + 1;
         x.rank = (uint32_t)i;
-        if (!infer__merge_parse(v, &text[i], scratch, guess > 0 ? guess : 0, &x)) {
+        if (!infer__merge_parse(v, &text[i], scratch, &x)) {
             ignored++;
         } else if (!infer__merge_add(m, &x)) {
             r = infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.merges: too many merges with one hash");
@@ -263,48 +297,22 @@ static int infer__bpe_word(const infer__vocab *v, const infer__merges *m, const 
     return 1;
 }
 
-/* The ids of the symbols; also into *keep (may be NULL), unless they are too many. */
-static void infer__bpe_emit(const infer__vocab *v, const infer__token_work *w, infer__token_sink *sink,
-                            struct infer__word *keep) {
-    int32_t i;
-    for (i = 0; i >= 0; i = w->symbols[i].next) {
-        int32_t token = w->symbols[i].token;
-        if (token < 0) token = v->special[INFER_SPECIAL_UNK]; /* a byte that the vocabulary lacks */
-        if (token < 0) continue;
-        infer__token_put(sink, token);
-        if (!keep) continue;
-        if (keep->count < INFER__WORD_TOKENS) keep->tokens[keep->count++] = token;
-        else keep = NULL;
-    }
-}
-
 static int infer__bpe_tokenize(const infer__vocab *v, const infer__merges *m, const infer__pretokenizer *pre,
                                infer__token_work *w, const char *s, size_t n, infer__token_sink *sink) {
-    if (n >= INFER__WORDS_FROM && !w->words) {
-        w->words = (struct infer__word *)infer__calloc(w->mem, INFER__WORDS, sizeof *w->words);
-        if (!w->words) return 0;
-    }
-    while (n > 0) {
-        size_t len = pre->split(s, n), before = sink->count, i;
-        struct infer__word *word = NULL;
+    size_t len;
+    int32_t i, token;
+    if (!infer__words_open(w, n)) return 0;
+    for (; n > 0; s += len, n -= len) {
+        len = pre->split(s, n);
         INFER__ASSERT(len > 0 && len <= n);
-        if (w->words && len <= INFER__WORD_BYTES) {
-            word = &w->words[infer__vocab_hash(s, len) & (INFER__WORDS - 1)];
-            if (word->n == len && memcmp(word->s, s, len) == 0) {
-                for (i = 0; i < word->count; i++) infer__token_put(sink, word->tokens[i]);
-                s += len;
-                n -= len;
-                continue;
-            }
-            word->s = s;
-            word->n = (uint32_t)len;
-            word->count = 0;
-        }
+        if (infer__word_known(w, s, len, sink)) continue;
         if (!infer__bpe_word(v, m, pre, w, s, len)) return 0;
-        infer__bpe_emit(v, w, sink, word);
-        if (word && sink->count - before > INFER__WORD_TOKENS) word->n = 0;
-        s += len;
-        n -= len;
+        for (i = 0; i >= 0; i = w->symbols[i].next) {
+            token = w->symbols[i].token;
+            if (token < 0) token = v->special[INFER_SPECIAL_UNK]; /* a byte that the vocabulary lacks */
+            if (token >= 0) infer__token_put(sink, token);
+        }
+        infer__word_made(sink);
     }
     return 1;
 }

@@ -64,20 +64,20 @@ static void infer__spm_bytes(const infer__vocab *v, const char *s, size_t n, inf
     }
 }
 
-static int infer__spm_tokenize(const infer__vocab *v, infer__token_work *w, const char *s, size_t n, int prefix,
-                               infer__token_sink *sink) {
-    size_t at, chars = 0, len;
+/* The ids of one word. 0 = out of memory. */
+static int infer__spm_word(const infer__vocab *v, infer__token_work *w, const char *s, size_t n, int prefix,
+                           infer__token_sink *sink) {
+    size_t at, len;
     int32_t i;
     if (!infer__spm_escape(v, w, s, n, prefix)) return 0;
     if (w->text_n == 0) return 1;
-    for (at = 0; at < w->text_n; at += len, chars++) infer__utf8_next(w->text + at, w->text_n - at, &len, NULL);
-    if (!infer__merge_reserve(w, chars)) return 0;
+    if (!infer__merge_reserve(w, n + 1)) return 0; /* at most a character a byte */
     for (at = 0; at < w->text_n; at += len, w->n++) {
         infer__symbol *x = &w->symbols[w->n];
         infer__utf8_next(w->text + at, w->text_n - at, &len, NULL);
         x->at = (uint32_t)at;
         x->prev = (int32_t)w->n - 1;
-        x->next = w->n + 1 < chars ? (int32_t)w->n + 1 : -1;
+        x->next = at + len < w->text_n ? (int32_t)w->n + 1 : -1;
         x->token = -1; /* looked up at the end, for those that were not merged */
     }
     infer__merge_all(w, infer__spm_pair, v);
@@ -87,6 +87,30 @@ static int infer__spm_tokenize(const infer__vocab *v, infer__token_work *w, cons
         int32_t token = x->token >= 0 ? x->token : infer__spm_find(v, w->text + x->at, size);
         if (token >= 0) infer__token_put(sink, token);
         else infer__spm_bytes(v, w->text + x->at, size, sink);
+    }
+    return 1;
+}
+
+/* Bytes up to the first space before which no token joins what stands there to the space: merges never cross it. */
+static size_t infer__spm_split(const infer__vocab *v, const char *s, size_t n) {
+    const uint8_t space_end = 0x81; /* last byte of U+2581, which a space will be */
+    size_t at;
+    if (v->remove_extra_whitespaces) return n; /* this looks across words */
+    for (at = 1; at < n; at++) {
+        if (s[at] == ' ' && !v->joins[s[at - 1] == ' ' ? space_end : (uint8_t)s[at - 1]]) return at;
+    }
+    return n;
+}
+
+static int infer__spm_tokenize(const infer__vocab *v, infer__token_work *w, const char *s, size_t n, int prefix,
+                               infer__token_sink *sink) {
+    size_t len;
+    if (!infer__words_open(w, n)) return 0;
+    for (; n > 0; s += len, n -= len, prefix = 0) {
+        len = infer__spm_split(v, s, n);
+        if (!prefix && infer__word_known(w, s, len, sink)) continue;
+        if (!infer__spm_word(v, w, s, len, prefix, sink)) return 0;
+        infer__word_made(sink);
     }
     return 1;
 }

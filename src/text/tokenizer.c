@@ -113,7 +113,7 @@ static int infer__tokenize_plain(const infer__tokenizer *t, infer__token_work *w
 static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, const char *text, size_t n, int32_t flags,
                                     infer_token *out, size_t cap, size_t *count, infer_error *err) {
     const infer__vocab *v = &t->vocab;
-    infer__token_sink sink = {NULL, 0, 0};
+    infer__token_sink sink = {NULL, 0, 0, NULL};
     infer__token_work w;
     size_t at, begin = 0, end;
     int ok = 1, kinds = INFER_TOKEN_USER;

@@ -308,6 +308,17 @@ static int32_t infer__vocab_find_text(const infer__vocab *v, const char *text) {
     return infer__vocab_find(v, text, strlen(text));
 }
 
+/* Which bytes stand before a space inside a token: a text may be cut before every other space. */
+static void infer__vocab_joins(infer__vocab *v) {
+    int32_t t;
+    uint64_t i;
+    for (t = 0; t < v->n; t++) {
+        for (i = 1; i + 3 <= v->text[t].n; i++) {
+            if (memcmp(v->text[t].s + i, INFER__SPACE_MARK, 3) == 0) v->joins[(uint8_t)v->text[t].s[i - 1]] = 1;
+        }
+    }
+}
+
 /* tokenizer.ggml.token_type: 1 normal .. 6 byte become the bits 1 << (type - 1). */
 static infer_result infer__vocab_types(infer__vocab *v, const infer__gguf *g, infer_error *err) {
     const infer__kv *types = infer__gguf_find(g, "tokenizer.ggml.token_type");
@@ -352,7 +363,7 @@ static void infer__vocab_control(infer__vocab *v, int32_t token) {
 
 static void infer__vocab_specials(infer__vocab *v, const infer__report *report, const infer__gguf *g) {
     size_t i;
-    uint32_t id;
+    uint32_t id = 0;
     v->eom = v->lstrip = -1;
     for (i = 0; i < INFER_SPECIAL_COUNT; i++) v->special[i] = -1;
     if (v->kind == INFER__VOCAB_SPM) { /* SentencePiece's places, when no key says otherwise */
@@ -400,7 +411,7 @@ static void infer__vocab_ends(infer__vocab *v) {
 
 /* 1 when the value of a text key contains `part`, whatever the case of ASCII letters; part is lower case. */
 static int infer__meta_contains(const infer__gguf *g, const char *key, const char *part) {
-    infer__str s;
+    infer__str s = {"", 0};
     size_t n = strlen(part), i, j;
     if (infer__gguf_str(g, key, &s, NULL) <= 0) return 0;
     for (i = 0; i + n <= s.n; i++) {
@@ -474,6 +485,7 @@ static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const in
     if (r == INFER_OK) r = infer__vocab_switch(g, "tokenizer.ggml.remove_extra_whitespaces", &v->remove_extra_whitespaces, err);
     if (r == INFER_OK) {
         infer__vocab_bytes(v);
+        if (v->kind == INFER__VOCAB_SPM) infer__vocab_joins(v);
         infer__vocab_specials(v, report, g);
         infer__vocab_ends(v);
         infer__vocab_strips(v, g);

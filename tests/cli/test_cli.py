@@ -1,0 +1,716 @@
+#!/usr/bin/env python3
+"""Tests of the command-line program, from outside: python3 tests/cli/test_cli.py build/infer [WORD...]
+
+Only tests whose name contains one of the WORDs run (all without any). Standard library only. INFER_TEST_DATA names the
+folder of recorded references (archs/, models/, ...); without it the tests that need one are skipped by name, which
+INFER_TEST_NO_SKIP=1 turns into failures. The last line is "N passed, N failed, N skipped".
+"""
+import inspect
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import gguf_file
+import make_model
+import reference
+
+INFER = None
+DATA = os.environ.get('INFER_TEST_DATA')
+TEMP = None
+COMMANDS = 'run chat tokens detok logits embed template tensor info devices bench synth quantize perplexity grammar serve'
+NOT_THERE_YET = 'chat template quantize perplexity grammar serve'.split()
+BENCH_KEYS = ('model type backend threads prompt_tokens new_tokens prompt_tps tps gbs bandwidth_gbs bandwidth_share '
+              'load_s first_token_s peak_rss_bytes cpu_share')
+
+
+# ---- harness ---------------------------------------------------------------------------------------------------------
+
+class Failed(Exception):
+    pass
+
+
+class Skipped(Exception):
+    pass
+
+
+def check(condition, message):
+    if not condition:
+        raise Failed(message)
+
+
+def data(*parts):
+    """A file of the recorded references; the test is skipped when it is not there."""
+    path = os.path.join(DATA or '', *parts)
+    if not DATA or not os.path.exists(path):
+        raise Skipped('needs INFER_TEST_DATA: ' + '/'.join(parts))
+    return path
+
+
+def temp(name):
+    return os.path.join(TEMP, name)
+
+
+class Result:
+    def __init__(self, done):
+        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr.decode('utf-8', 'replace')
+
+    def json(self):
+        return json.loads(self.out.decode('utf-8'))
+
+
+def infer(*args, stdin=b'', status=0, **env):
+    """Run the program and check its exit status; a failure must be one line on stderr and nothing else."""
+    words = [str(a) for a in args]
+    done = Result(subprocess.run([INFER] + words, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 env=dict(os.environ, **env), timeout=600))
+    shown = 'infer ' + ' '.join(words)
+    check(done.status == status, '%s: exit status %d, not %d: %s' % (shown, done.status, status, done.err.strip()[-300:]))
+    if status == 1:
+        lines = [s for s in done.err.splitlines() if not s.startswith('warning: ')]
+        check(len(lines) == 1 and lines[0].startswith('infer '), '%s: not one line of error: %r' % (shown, done.err))
+    return done
+
+
+def write(name, content):
+    path = temp(name)
+    with open(path, 'wb') as f:
+        f.write(content if isinstance(content, bytes) else content.encode('utf-8'))
+    return path
+
+
+def read(path):
+    with open(path, 'rb') as f:
+        return f.read()
+
+
+def write_ids(name, ids):
+    return write(name, ' '.join(map(str, ids)) + '\n')
+
+
+def logits(model, ids, *options):
+    """Rows of `infer logits`, after checking the head of its file."""
+    out = temp('out.logits')
+    infer('logits', model, '--ids', write_ids('in.ids', ids), '--out', out, *options)
+    got_ids, rows = reference.read_rows(out)
+    check(got_ids == list(ids), 'ids in the file are not those given')
+    return rows
+
+
+def within(got, want, limit, what):
+    error = reference.nmse(got, want)
+    check(error <= limit, '%s: NMSE %.3g is above %.3g' % (what, error, limit))
+
+
+def supported():
+    return [a['name'] for a in infer('info', '--archs', '--json').json()]
+
+
+def f32(path):
+    raw = read(path)
+    return struct.unpack('<%df' % (len(raw) // 4), raw)
+
+
+# ---- the program as such ---------------------------------------------------------------------------------------------
+
+def test_help():
+    """--help of the program and of every command is on stdout; every command is listed."""
+    text = infer('--help').out.decode()
+    for command in COMMANDS.split():
+        check('\n  %s ' % command in text, '--help does not list %s' % command)
+        if command in NOT_THERE_YET:
+            check('not there yet' in infer(command, 'x', status=1).err, '%s does not say that it is not there' % command)
+        else:
+            check('usage: infer %s' % command in infer(command, '--help').out.decode(), '%s --help' % command)
+
+
+def test_wrong_usage():
+    model = 'none.gguf'
+    for words in ([], ['nonsense'], ['run'], ['run', model], ['run', model, '-p', 'x', '-f', 'y'], ['run', model, '--nope'],
+                  ['run', model, '-p', 'x', '--temp', 'warm'], ['run', model, '-p', 'x', '-n', '0'],
+                  ['run', model, '-p', 'x', '--kv', 'f12'], ['run', model, '-p'], ['run', model, 'two', '-p', 'x'],
+                  ['logits', model], ['logits', model, '--ids', 'x'], ['tokens', model], ['detok', model],
+                  ['tensor', model, 'x'], ['tensor', model], ['info'], ['info', model, '--archs'], ['bench'],
+                  ['bench', model, '-p', '0', '-n', '0'], ['synth', 'x'], ['synth', 'nonsense', 'f32', 'x'],
+                  ['synth', 'llama3.2-1b', 'f31', 'x'], ['synth', 'width=0', 'f32', 'x'], ['devices', 'x'],
+                  ['devices', '--json=1'], ['embed', model], ['run', model, '-p', 'x', '-t', '999']):
+        done = infer(*words, status=2)
+        check(done.out == b'', '%r writes to stdout' % words)
+        check(done.err.strip() != '', '%r says nothing' % words)
+
+
+def test_option_forms():
+    """--name=value, options before the model, and -- work alike."""
+    make_model.make('llama', temp('forms.gguf'))
+    ids, results = write_ids('forms.ids', [1, 2, 3]), []
+    for i, words in enumerate((['--ids', ids, '--out', temp('0.logits'), temp('forms.gguf')],
+                               [temp('forms.gguf'), '--ids=' + ids, '--out=' + temp('1.logits')],
+                               ['--ids=' + ids, '--out', temp('2.logits'), '--', temp('forms.gguf')])):
+        infer('logits', *words)
+        results.append(read(temp('%d.logits' % i)))
+    check(results[0] == results[1] == results[2], 'the forms differ')
+
+
+def test_failures():
+    """Missing and damaged files are one line on stderr and exit status 1; no output file is left behind."""
+    make_model.make('llama', temp('good.gguf'))
+    good, ids = read(temp('good.gguf')), write_ids('few.ids', [1, 2])
+    cut, text = write('cut.gguf', good[:len(good) // 2]), write('text.gguf', 'this is no model\n' * 10)
+    empty = write('empty.gguf', b'')
+    for model in (temp('missing.gguf'), cut, text, empty, TEMP):
+        for words in (['run', model, '-p', 'x'], ['info', model], ['info', model, '--check'], ['bench', model],
+                      ['logits', model, '--ids', ids, '--out', temp('never')], ['tokens', model, '--texts', ids],
+                      ['detok', model, '--ids', ids], ['tensor', model, 'output.weight', '--out', temp('never')],
+                      ['embed', model, '--texts', ids]):
+            done = infer(*words, status=1)
+            check(done.out == b'', '%s writes to stdout' % words[0])
+            check(os.path.basename(model) in done.err or model in done.err, 'the file is not named: ' + done.err)
+    model = temp('good.gguf')
+    infer('tensor', model, 'no.such.tensor', '--out', temp('never'), status=1)
+    infer('logits', model, '--ids', temp('missing.ids'), '--out', temp('never'), status=1)
+    infer('logits', model, '--ids', write('bad.ids', '1 2 x'), '--out', temp('never'), status=1)
+    infer('logits', model, '--ids', write('neg.ids', '-1'), '--out', temp('never'), status=1)
+    infer('logits', model, '--ids', write('none.ids', ' \n'), '--out', temp('never'), status=1)
+    infer('logits', model, '--ids', write('big.ids', '1 33'), '--out', temp('never'), status=1)
+    infer('logits', model, '--ids', ids, '--out', temp('never'), '--ctx', '1', status=1)
+    infer('logits', model, '--ids', ids, '--out', os.path.join(TEMP, 'no', 'such', 'folder'), status=1)
+    infer('run', model, '-p', 'x', '--cpu-level', 'abacus', status=1)
+    check(not os.path.exists(temp('never')), 'a failed command left its output file')
+
+
+def test_max_memory():
+    make_model.make('llama', temp('limit.gguf'))
+    infer('logits', temp('limit.gguf'), '--ids', write_ids('limit.ids', [1]), '--out', temp('limit.out'), '--max-memory',
+          '1000', status=1)
+    infer('logits', temp('limit.gguf'), '--ids', temp('limit.ids'), '--out', temp('limit.out'), '--max-memory', '1000000000')
+
+
+def test_unknown_architecture():
+    """info, tensor, tokens and detok open it; what computes refuses it by name."""
+    path = temp('unknown.gguf')
+    gguf_file.write(path, {'general.architecture': 'perceptron1958', 'tokenizer.ggml.model': 'none'},
+                    [('w', [3, 2], 0, struct.pack('<6f', *range(6)))])
+    check('perceptron1958' in infer('info', path).out.decode(), 'info does not name it')
+    done = infer('info', path, '--json').json()
+    check(done['computes'] is False and 'perceptron1958' in done['why_not'], 'why_not')
+    infer('info', path, '--check')
+    infer('tensor', path, 'w', '--out', temp('w'))
+    check(f32(temp('w')) == (0, 1, 2, 3, 4, 5), 'the tensor is wrong')
+    ids = write_ids('unknown.ids', [0])
+    for words in (['run', path, '-p', 'x'], ['bench', path], ['logits', path, '--ids', ids, '--out', temp('x')]):
+        check('perceptron1958' in infer(*words, status=1).err or words[0] == 'run', '%s does not name it' % words[0])
+
+
+def test_metadata_only():
+    """A file with no tensors and no hyper-parameters opens too."""
+    path = temp('bare.gguf')
+    gguf_file.write(path, {'general.architecture': 'llama', 'a.flag': True, 'a.text': 'x"y\n\\', 'a.list': [1, 2, 3],
+                           'a.words': ['p', 'q'], 'a.number': 1.5, 'a.long': list(range(100))}, [])
+    meta = infer('info', path, '--json').json()['metadata']
+    check(meta['a.flag'] is True and meta['a.text'] == 'x"y\n\\' and meta['a.list'] == [1, 2, 3] and
+          meta['a.words'] == ['p', 'q'] and meta['a.number'] == 1.5, 'metadata: %r' % meta)
+    check(meta['a.long'] == {'n': 100, 'first': list(range(8))}, 'long array')
+    check(infer('info', path, '--json', '--full').json()['metadata']['a.long'] == list(range(100)), '--full')
+    infer('info', path)
+    infer('info', path, '--check')
+
+
+# ---- info, devices, tensor -------------------------------------------------------------------------------------------
+
+def test_info():
+    make_model.make('llama', temp('info.gguf'))
+    done = infer('info', temp('info.gguf'), '--json', '--ctx', '77', '--kv', 'f32').json()
+    check(done['arch'] == 'llama' and done['vocab'] == 33 and done['n_layers'] == 2 and done['width'] == 40, 'summary')
+    check(done['computes'] is True and done['type'] == 'F32', 'computes')
+    names = {t['name']: t for t in done['tensors']}
+    check(len(names) == 21 and names['blk.1.ffn_down.weight']['dims'] == [70, 40], 'tensors')
+    check(done['memory']['context'] == 77 and done['memory']['cache'] >= 77 * 2 * 2 * 72 * 4, 'memory')
+    check('rms' in done['layers'], 'layers')
+    text = infer('info', temp('info.gguf')).out.decode()
+    for word in ('llama.embedding_length', 'blk.1.ffn_down.weight', 'F32', 'layers', 'memory for a context'):
+        check(word in text, 'info does not show ' + word)
+
+
+def test_info_lists():
+    archs = infer('info', '--archs', '--json').json()
+    check(any(a['name'] == 'llama' for a in archs) and all('reference' in a for a in archs), 'archs')
+    types = {t['name']: t for t in infer('info', '--types', '--json').json()}
+    for name, values, size in (('F32', 1, 4), ('Q4_0', 32, 18), ('Q4_K', 256, 144), ('IQ1_M', 256, 56)):
+        check((types[name]['values'], types[name]['bytes']) == (values, size), 'type ' + name)
+    check('llama' in infer('info', '--archs').out.decode() and 'Q4_0' in infer('info', '--types').out.decode(), 'as text')
+
+
+def test_info_check():
+    """--check passes on a good file and fails on values that are not finite and on tensors that overlap."""
+    path = temp('check.gguf')
+    make_model.make('llama', path)
+    check(infer('info', path, '--check').out.startswith(b'ok'), 'a good file')
+    check(infer('info', path, '--check', '--json').json()['ok'] is True, 'as JSON')
+    raw = bytearray(read(path))
+    raw[-64:-60] = struct.pack('<f', float('nan'))
+    err = infer('info', write('nan.gguf', bytes(raw)), '--check', status=1).err
+    check('output.weight' in err, 'the tensor is not named: ' + err)
+    raw[-64:-60] = struct.pack('<f', float('-inf'))
+    infer('info', write('inf.gguf', bytes(raw)), '--check', status=1)
+    infer('info', write('short.gguf', read(path)[:-100]), '--check', status=1)
+    at = read(path).index(b'blk.0.ffn_up.weight') + len('blk.0.ffn_up.weight') + 4 + 16 + 4
+    raw = bytearray(read(path))
+    offset = struct.unpack_from('<Q', raw, at)[0]
+    struct.pack_into('<Q', raw, at, offset - 32)
+    infer('info', write('overlap.gguf', bytes(raw)), '--check', status=1)
+
+
+def test_devices():
+    text = infer('devices').out.decode()
+    check('scalar' in text and '<- auto' in text and 'cpu' in text, text)
+    done = infer('devices', '--json').json()
+    check(done['devices'][0]['api'] == 'cpu' and done['devices'][0]['device'] == 0, 'the CPU is device 0')
+    check(sum(d['auto'] for d in done['devices']) == 1 and sum(l['auto'] for l in done['cpu_levels']) == 1, 'auto')
+
+
+def test_tensor():
+    path = temp('tensor.gguf')
+    make_model.make('llama-half', path)
+    g = gguf_file.Gguf(path)
+    for name in ('blk.2.ffn_down.weight', 'output_norm.weight', 'token_embd.weight'):
+        infer('tensor', path, name, '--out', temp('t'))
+        check(f32(temp('t')) == tuple(v for row in g.rows(name) for v in row), name)
+    out = infer('tensor', path, 'output_norm.weight', '--out', '-').out
+    check(len(out) == 4 * 40, 'to stdout')
+
+
+def test_tensor_types():
+    """Every storage type, against recorded values, bit for bit (5e-7 where the arithmetic may differ)."""
+    path = data('quants', 'quant-vectors.gguf')
+    names = [t['name'] for t in infer('info', path, '--json').json()['tensors']]
+    types = [n for n in names if '.' not in n]
+    check(len(types) >= 27, 'only %d types' % len(types))
+    for name in types:
+        infer('tensor', path, name, '--out', temp('got'))
+        infer('tensor', path, name + '.dequantized', '--out', temp('want'))
+        if read(temp('got')) != read(temp('want')):
+            worst = max(abs(a - b) / (abs(b) + 1e-12) for a, b in zip(f32(temp('got')), f32(temp('want'))))
+            check(worst < 5e-7, '%s: relative error %.3g' % (name, worst))
+
+
+# ---- text ------------------------------------------------------------------------------------------------------------
+
+def synth_vocabulary():
+    path = temp('vocabulary.gguf')
+    if not os.path.exists(path):
+        infer('synth', 'vocab=3000,layers=1', 'f16', path)
+    return path
+
+
+def test_tokens_records():
+    """One line per record, an empty line for none; detok gives the records back byte for byte."""
+    model = synth_vocabulary()
+    texts = [b'', b'hello world', b' two  spaces ', b'line\nbreak\ttab', 'caf\u00e9 \u4e2d\u6587 \U0001f600'.encode(), b'', b'</s>']
+    out = infer('tokens', model, '--texts', write('texts', b'\x1e'.join(texts))).out
+    lines = out.split(b'\n')
+    check(lines[-1] == b'' and len(lines) == len(texts) + 1, 'lines: %r' % out)
+    check(lines[0] == b'' and lines[5] == b'' and lines[1] != b'', 'empty records')
+    back = infer('detok', model, '--ids', write('ids', out)).out.split(b'\x1e')
+    check(len(back) == len(texts), '%d records came back' % len(back))
+    for got, want in zip(back, texts):
+        check(got == want or got == b' ' + want, '%r came back as %r' % (want, got))
+    check(infer('tokens', model, '--texts', '-', stdin=b'').out == b'\n', 'an empty file is one empty record')
+    check(infer('detok', model, '--ids', '-', stdin=b'').out == b'', 'no lines, no records')
+    check(infer('detok', model, '--ids', '-', stdin=b'\n\n').out == b'\x1e', 'two empty lines')
+
+
+def test_tokens_special():
+    model = synth_vocabulary()
+    check(infer('tokens', model, '--texts', '-', '--special', stdin=b'</s>').out == b'1 2\n', 'begin, then the parsed end')
+    check(infer('tokens', model, '-p', '</s>').out.split()[0] != b'1', 'without --special nothing is added')
+    check(infer('detok', model, '--ids', '-', stdin=b'1 2\n').out == b'<s></s>', 'special tokens are written out')
+    infer('detok', model, '--ids', '-', stdin=b'1 3000\n', status=1)
+    infer('detok', model, '--ids', '-', stdin=b'1 x\n', status=1)
+
+
+def test_default_pre():
+    """A vocabulary that names no pre-tokenizer gets the default one, with a warning; --pre chooses another."""
+    letters = [chr(c) for c in range(33, 127)] + ['\u0120']
+    path = temp('nopre.gguf')
+    gguf_file.write(path, {'general.architecture': 'gpt2', 'tokenizer.ggml.model': 'gpt2', 'tokenizer.ggml.tokens': letters,
+                           'tokenizer.ggml.merges': ['a b'], 'tokenizer.ggml.token_type': [1] * len(letters)}, [])
+    done = infer('tokens', path, '-p', 'ab c')
+    check('pre' in done.err and done.err.startswith('warning: '), 'no warning: %r' % done.err)
+    check(infer('tokens', path, '-p', 'ab c', '--pre', 'gpt-2').err == '', '--pre still warns')
+    infer('tokens', path, '-p', 'ab c', '--pre', 'nonsense', status=1)
+
+
+def vocabulary_cases():
+    folder = data('tokenizers')
+    return sorted(f[:-4] for f in os.listdir(folder) if f.endswith('.ids'))
+
+
+def test_recorded_tokens():
+    """tokenizers/*.ids: ids with and without special tokens, and the text they turn back into."""
+    texts = data('tokenizers', 'texts.bin')
+    refused, wrong = [], []
+    for name in vocabulary_cases():
+        lines = read(data('tokenizers', name + '.ids')).decode().split('\n')
+        want = {key: [l[len(key) + 1:].strip() for l in lines if l.startswith(key + ':')] for key in ('plain', 'text', 'special')}
+        model = data('vocabs', 'ggml-vocab-%s.gguf' % name)
+        try:
+            plain = infer('tokens', model, '--texts', texts).out.decode().split('\n')[:-1]
+        except Failed as e:
+            refused.append(name)
+            check('not' in str(e), str(e))
+            continue
+        special = infer('tokens', model, '--texts', texts, '--special').out.decode().split('\n')[:-1]
+        back = infer('detok', model, '--ids', write('plain.ids', '\n'.join(want['plain']) + '\n')).out.split(b'\x1e')
+        bad = [sum(a != b for a, b in zip(plain, want['plain'])) + abs(len(plain) - len(want['plain'])),
+               sum(a != b for a, b in zip(special, want['special'])),
+               sum(a.hex() != b for a, b in zip(back, want['text']))]
+        if any(bad):
+            wrong.append('%s: %d plain, %d special, %d back' % ((name,) + tuple(bad)))
+    check(not wrong, '; '.join(wrong))
+    if refused:
+        raise Skipped('vocabularies that this build refuses: ' + ', '.join(refused))
+
+
+# ---- run -------------------------------------------------------------------------------------------------------------
+
+def test_run():
+    """The continuation alone on stdout; --json; the same seed gives the same text."""
+    model = temp('run.gguf')
+    infer('synth', 'vocab=600,context=64', 'f16', model)
+    done = infer('run', model, '-p', 'abc', '-n', '9', '--seed', '3', '--ignore-end')
+    check('seed 3' in done.err and 'tokens/s' in done.err, 'statistics: ' + done.err)
+    again = infer('run', model, '-p', 'abc', '-n', '9', '--seed', '3', '--ignore-end', '--json').json()
+    check(sorted(again) == sorted(['text', 'tokens', 'prompt_tokens', 'prompt_tps', 'tps']), 'keys: %r' % sorted(again))
+    check(len(again['tokens']) == 9 and again['prompt_tokens'][0] == 1, 'tokens: %r' % again)
+    check(again['text'] == done.out.decode('utf-8', 'replace'), 'the text differs')
+    other = infer('run', model, '-p', 'abc', '-n', '9', '--seed', '4', '--ignore-end', '--json').json()
+    check(other['tokens'] != again['tokens'], 'another seed, the same tokens')
+    check(again['prompt_tps'] > 0 and again['tps'] > 0, 'rates')
+
+
+def test_run_samplers():
+    model = temp('samplers.gguf')
+    infer('synth', 'vocab=600,context=64', 'f16', model)
+
+    def tokens(*options):
+        return infer('run', model, '-p', 'abc', '-n', '6', '--ignore-end', '--json', *options).json()['tokens']
+    greedy = tokens('--temp', '0')
+    check(tokens('--temp', '0', '--seed', '9') == greedy, 'greedy depends on the seed')
+    check(tokens('--temp', '5', '--top-k', '1', '--seed', '9') == greedy, 'top-k 1 is greedy')
+    check(tokens('--temp', '5', '--top-k', '0', '--top-p', '0.000001', '--min-p', '0') == greedy, 'a tiny top-p is greedy')
+    check(tokens('--temp', '5', '--top-k', '0', '--top-p', '1', '--min-p', '1') == greedy, 'min-p 1 is greedy')
+    check(tokens('--temp', '100', '--top-k', '0', '--top-p', '1', '--min-p', '0', '--seed', '1') != greedy, 'hot')
+    punished = tokens('--temp', '0', '--repeat-penalty', '1e9', '--repeat-last-n', '-1', '-n', '20')
+    check(len(set(punished)) == len(punished), 'a huge penalty still repeats: %r' % punished)
+
+
+def test_run_stop():
+    """--stop ends the text before the stop string; -f reads the prompt; a full context ends it too."""
+    model = temp('stop.gguf')
+    infer('synth', 'vocab=600,context=64', 'f16', model)
+    options = ['-n', '12', '--temp', '0', '--ignore-end', '--json']
+    text = infer('run', model, '-p', 'abc', *options).json()['text']
+    check(len(text) > 4, 'too short to test: %r' % text)
+    stop = text[2:4]
+    cut = infer('run', model, '-p', 'abc', '--stop', 'never there', '--stop', stop, *options).json()['text']
+    check(cut == text[:text.index(stop)], '%r was cut to %r by %r' % (text, cut, stop))
+    path = write('prompt', 'abc')
+    check(infer('run', model, '-f', path, *options).json()['text'] == text, '-f differs from -p')
+    check(infer('run', model, '-f', '-', *options, stdin=b'abc').json()['text'] == text, '-f - differs')
+    full = infer('run', model, '-p', 'abc', '-n', '100', '--temp', '0', '--ignore-end', '--ctx', '20')
+    check('context full' in full.err, 'it did not stop: ' + full.err)
+    infer('run', model, '-p', 'abc ' * 50, '--ctx', '20', status=1)
+
+
+# ---- logits against the reference in Python --------------------------------------------------------------------------
+
+def odd_model(name):
+    """A made model and its results, computed here. `limit` is for F32 arithmetic against float64."""
+    path = temp(name + '.gguf')
+    settings = make_model.MODELS[name]
+    if settings['arch'] not in supported():
+        raise Skipped('this build does not know %s' % settings['arch'])
+    if not os.path.exists(path):
+        make_model.make(name, path)
+    rng = random.Random(name)
+    ids = [rng.randrange(settings['vocab']) for _ in range(37)]
+    return path, ids, reference.logits(path, ids)
+
+
+def make_odd_test(name):
+    def test():
+        path, ids, want = odd_model(name)
+        within(logits(path, ids, '--exact', '--kv', 'f32'), want, 1e-9, 'exact')
+        within(logits(path, ids, '--exact', '--kv', 'f32', '--batch', '7'), want, 1e-9, 'exact, 7 at a time')
+        within(logits(path, ids, '--exact', '--kv', 'f32', '--batch', '1'), want, 1e-9, 'exact, one by one')
+        within(logits(path, ids, '--kv', 'f32'), want, 1e-6, 'usual')
+        within(logits(path, ids), want, 1e-5, 'usual, F16 cache')
+    test.__doc__ = 'made model %s: all at once, in pieces, one by one' % name
+    return test
+
+
+def test_exact_levels():
+    """Every CPU level gives the same numbers, and none depends on the number of threads."""
+    path, ids, want = odd_model('llama-half')
+    for level in infer('devices', '--json').json()['cpu_levels']:
+        if level['usable']:
+            within(logits(path, ids, '--exact', '--kv', 'f32', '--cpu-level', level['name']), want, 1e-9, level['name'])
+            within(logits(path, ids, '--kv', 'f32', '--cpu-level', level['name']), want, 1e-6, level['name'] + ' usual')
+    one = logits(path, ids, '-t', '1')
+    for threads in (2, 3, 7):
+        check(logits(path, ids, '-t', threads) == one, '%d threads differ from one' % threads)
+
+
+def test_embeddings():
+    """--embeddings: the state after the last norm; times the output matrix it gives the logits."""
+    path, ids, want = odd_model('llama')
+    states = logits(path, ids, '--embeddings', '--exact', '--kv', 'f32')
+    check(len(states[0]) == 40, 'width')
+    rows = gguf_file.Gguf(path).rows('output.weight')
+    within([reference.matvec(rows, s) for s in states], want, 1e-9, 'states x output')
+
+
+def test_long_context():
+    """More ids than the default context: it grows on its own."""
+    path = temp('long.gguf')
+    make_model.Maker('long', dict(make_model.PLAIN, context=64)).make(path)
+    check(len(logits(path, [i % 33 for i in range(5000)])) == 5000, 'rows')
+
+
+# ---- recorded results ------------------------------------------------------------------------------------------------
+
+def recorded_files():
+    """(name, architecture) of every recorded model, for those that this build computes."""
+    folder = data('archs')
+    out = []
+    for f in sorted(os.listdir(folder)):
+        if f.endswith('.gguf'):
+            with open(os.path.join(folder, f), 'rb') as file:
+                head = file.read(4096)
+            at = head.index(b'general.architecture') + len('general.architecture') + 4
+            n = struct.unpack_from('<Q', head, at)[0]
+            out.append((f[:-5], head[at + 8:at + 8 + n].decode()))
+    return out
+
+
+def make_recorded_test(arch):
+    def test():
+        """archs/: the typical error is 2e-7 (F16 activations there, F32 here), the largest allowed 2e-6."""
+        names = [n for n, a in recorded_files() if a == arch]
+        seen = 0
+        for name in names:
+            for ending, options in (('.logits', []), ('.embd', ['--embeddings'])):
+                if not os.path.exists(os.path.join(DATA, 'archs', name + ending)):
+                    continue
+                ids, want = reference.read_rows(data('archs', name + ending))
+                ctx = ['--ctx', str(max(256, len(ids)))]
+                got = logits(data('archs', name + '.gguf'), ids, '--kv', 'f32', *ctx, *options)
+                within(got, want, 2e-6, name)
+                got = logits(data('archs', name + '.gguf'), ids, '--kv', 'f32', '--batch', '7', *ctx, *options)
+                within(got, want, 2e-6, name + ', 7 at a time')
+                seen += 1
+        if not seen:
+            raise Skipped('no recorded results for ' + arch)
+    test.__doc__ = 'recorded results of ' + arch
+    return test
+
+
+def test_recorded_exact():
+    """quants/llama256-*: --exact against the float64 truth."""
+    folder = data('quants')
+    names = sorted(f[:-6] for f in os.listdir(folder) if f.endswith('.exact'))
+    worst = []
+    for name in names:
+        ids, want = reference.read_rows(data('quants', name + '.exact'))
+        got = logits(data('quants', name + '.gguf'), ids, '--exact', '--kv', 'f32')
+        error = reference.nmse(got, want)
+        if error > 1e-9:
+            worst.append('%s %.3g' % (name, error))
+    check(not worst, 'above 1e-9: ' + ', '.join(worst))
+
+
+def test_recorded_usual():
+    """quants/llama256-*: the usual path is no further from the truth than 1.2 times what llama.cpp is."""
+    folder = data('quants')
+    names = sorted(f[:-6] for f in os.listdir(folder) if f.endswith('.exact'))
+    worst = []
+    for name in names:
+        ids, want = reference.read_rows(data('quants', name + '.exact'))
+        _, theirs = reference.read_rows(data('quants', name + '.logits'))
+        got = logits(data('quants', name + '.gguf'), ids, '--kv', 'f32')
+        error, limit = reference.nmse(got, want), max(1.2 * reference.nmse(theirs, want), 1e-9)
+        if error > limit:
+            worst.append('%s %.3g > %.3g' % (name, error, limit))
+    check(not worst, '; '.join(worst))
+
+
+def gap(step):
+    return step[0][1] - step[1][1]
+
+
+def make_model_test(name):
+    limit = 1e-6 if name.endswith(('F32', 'F16')) else 5e-3
+
+    def test():
+        model = data('models', name + '.gguf')
+        with open(data('models', name + '.ref.json'), encoding='utf-8') as f:
+            recorded = json.load(f)
+        arch = infer('info', model, '--json').json()['arch']
+        if arch not in supported():
+            raise Skipped('this build does not know %s' % arch)
+        for case in recorded['cases']:
+            ids = case['prompt_tokens']
+            rows = logits(model, ids, '--kv', 'f32')
+            within([rows[-1]], [case['logits_after_prompt']], limit, 'logits after the prompt')
+            if 'logits_per_prompt_position' in case:
+                within(rows, case['logits_per_prompt_position'], limit, 'logits per position')
+            if case.get('prompt') is None:
+                continue
+            n = len(case['greedy_tokens'])
+            done = infer('run', model, '-p', case['prompt'], '-n', n, '--temp', '0', '--json', '--kv', 'f32').json()
+            check(done['prompt_tokens'] == ids, 'ids of the prompt %r' % case['prompt'])
+            # Up to the first near tie another correct implementation must choose the same tokens.
+            sure = n
+            for i, step in enumerate(case['top5_per_step']):
+                if len(step) > 1 and gap(step) < (1e-3 if limit < 1e-5 else 1.0):
+                    sure = i
+                    break
+            want = case['greedy_tokens'][:sure]
+            if case['greedy_ended_with_eog'] and sure == n:
+                want = want[:-1] if done['tokens'] == want[:-1] else want
+            check(done['tokens'][:len(want)] == want, 'greedy tokens of %r: %r, not %r' % (case['prompt'], done['tokens'], want))
+            if sure == n and not case['greedy_ended_with_eog']:
+                check(done['text'].strip() == case['greedy_text'].strip(), 'greedy text: %r' % done['text'])
+    test.__doc__ = 'recorded model ' + name
+    return test
+
+
+MODEL_NAMES = ['TinyStories-656K.' + t for t in ('F32', 'F16', 'Q8_0', 'Q4_0', 'Q4_K_M', 'Q5_1', 'IQ4_NL')] + [
+    'gpt-nano-sort.F32', 'stories260K.F32', 'stories260K.Q8_0', 'tiny-rwkv7-834K.F32']
+
+
+# ---- embed, bench, synth ---------------------------------------------------------------------------------------------
+
+def test_embed():
+    model = temp('embed.gguf')
+    infer('synth', 'vocab=600,context=64', 'f16', model)
+    texts = write('embed.texts', b'abc\x1exyz\x1eabc')
+    infer('embed', model, '--texts', texts, '--out', temp('embd'))
+    numbers, rows = reference.read_rows(temp('embd'))
+    check(numbers == [0, 1, 2] and len(rows[0]) == 64, 'shape')
+    check(rows[0] == rows[2] and rows[0] != rows[1], 'the same text gives the same vector')
+    check(all(abs(reference.dot(r, r) - 1) < 1e-5 for r in rows), 'length 1')
+    lines = infer('embed', model, '--texts', texts).out.decode().splitlines()
+    check(len(lines) == 3 and len(lines[0].split()) == 64, 'as text')
+
+
+def test_bench():
+    model = temp('bench.gguf')
+    infer('synth', 'layers=2,width=128,heads=4,vocab=512', 'q8_0', model)
+    done = infer('bench', model, '-p', '20', '-n', '5', '-r', '3', '-t', '2', '--json').json()
+    check(sorted(done) == sorted(BENCH_KEYS.split()), 'keys: %s' % sorted(done))
+    check(done['threads'] == 2 and done['prompt_tokens'] == 20 and done['new_tokens'] == 5, 'numbers given')
+    check(done['model'] == 'bench.gguf' and done['type'] == 'Q8_0' and done['backend'] == 'cpu', 'names')
+    for key in 'prompt_tps tps gbs bandwidth_gbs bandwidth_share load_s first_token_s peak_rss_bytes cpu_share'.split():
+        check(done[key] > 0, '%s is %r' % (key, done[key]))
+    check(done['cpu_share'] <= 1 and done['bandwidth_gbs'] < 10000, 'shares')
+    text = infer('bench', model, '-p', '8', '-n', '2', '-r', '1', '--profile').out.decode()
+    check('operation' in text and 'rest' in text and 'matmul' in text, '--profile')
+    rows = infer('bench', model, '-p', '8', '-n', '2', '-r', '1', '--profile', '--json').json()['profile']
+    check(rows[-1]['op'] == 'rest' and all(r['seconds'] >= 0 for r in rows[:-1]), 'profile as JSON')
+    infer('bench', model, '-p', '0', '-n', '3', '-r', '1')
+    infer('bench', model, '-p', '5', '-n', '0', '-r', '1')
+
+
+def test_synth():
+    """Deterministic for a seed, sound, and of every type."""
+    a, b = temp('a.gguf'), temp('b.gguf')
+    for kind in ('f32', 'f16', 'bf16', 'q8_0', 'Q4_0'):
+        infer('synth', 'vocab=400', kind, a)
+        infer('synth', 'vocab=400', kind, b, '--seed', '0')
+        check(read(a) == read(b), kind + ': the same seed, another file')
+        infer('synth', 'vocab=400', kind, b, '--seed', '1')
+        check(len(read(a)) == len(read(b)) and read(a) != read(b), kind + ': another seed')
+        infer('info', a, '--check')
+        check(infer('info', a, '--json').json()['type'] == kind.upper(), kind)
+        infer('tensor', a, 'blk.0.ffn_up.weight', '--out', temp('values'))
+        x = f32(temp('values'))
+        deviation = (sum(v * v for v in x) / len(x)) ** 0.5
+        check(0.11 < deviation < 0.14 and abs(sum(x) / len(x)) < 0.01, '%s: deviation %.3f of 0.125' % (kind, deviation))
+        within(logits(a, [1, 2, 3, 4], '--exact', '--kv', 'f32'), logits(a, [1, 2, 3, 4], '--kv', 'f32'), 1e-2, kind)
+
+
+def test_synth_shapes():
+    """Every listed shape, cut down to one layer and a small vocabulary, opens and computes."""
+    names = [l.split() for l in infer('synth', '--list').out.decode().splitlines() if ' layers, width ' in l]
+    for wanted in 'smollm2-135m qwen3-0.6b llama3.2-1b llama3.2-3b llama3.1-8b qwen3-30b-a3b'.split():
+        check(any(n[0] == wanted for n in names), 'the list lacks ' + wanted)
+    known, path = supported(), temp('shape.gguf')
+    for name, arch in (n[:2] for n in names):
+        small = ',experts=4,experts_used=2,expert_ffn=64' if name in ('qwen3-30b-a3b', 'mixtral-8x7b') else ''
+        infer('synth', name + ',layers=1,vocab=300,ffn=256' + small, 'q4_0', path)
+        check(infer('info', path, '--json').json()['arch'] == arch, name)
+        if arch in known:
+            check(len(logits(path, [5, 6, 7], '--ctx', '64')[0]) == 300, name)
+    os.remove(path)
+
+
+def test_synth_small_vocabulary():
+    """Too small for text: ids still work."""
+    infer('synth', 'vocab=17,width=24,heads=3,kv_heads=1,head_dim=6,ffn=10', 'q8_0', temp('small.gguf'))
+    check(len(logits(temp('small.gguf'), [16, 0, 3])[0]) == 17, 'logits')
+
+
+# ---- main ------------------------------------------------------------------------------------------------------------
+
+def all_tests():
+    tests = [(n[5:], f) for n, f in globals().items() if n.startswith('test_') and inspect.isfunction(f)]
+    tests.sort(key=lambda t: t[1].__code__.co_firstlineno)
+    tests += [('made.' + name, make_odd_test(name)) for name in make_model.MODELS]
+    try:
+        tests += [('recorded.' + arch, make_recorded_test(arch)) for arch in supported()]
+    except (Failed, ValueError):
+        pass
+    tests += [('model.' + name, make_model_test(name)) for name in MODEL_NAMES]
+    return tests
+
+
+def main():
+    global INFER, TEMP
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    INFER = os.path.abspath(sys.argv[1])
+    TEMP = tempfile.mkdtemp(prefix='infer-cli-')
+    passed, failed, skipped = 0, 0, 0
+    try:
+        for name, test in all_tests():
+            if len(sys.argv) > 2 and not any(word in name for word in sys.argv[2:]):
+                continue
+            try:
+                test()
+                passed += 1
+            except Skipped as e:
+                if os.environ.get('INFER_TEST_NO_SKIP') == '1':
+                    failed += 1
+                    print('FAIL %s: skipped: %s' % (name, e))
+                else:
+                    skipped += 1
+                    print('skip %s: %s' % (name, e))
+            except (Failed, OSError, ValueError, KeyError, IndexError, TypeError, subprocess.SubprocessError) as e:
+                failed += 1
+                print('FAIL %s: %s%s' % (name, '' if isinstance(e, Failed) else type(e).__name__ + ': ', e))
+            sys.stdout.flush()
+    finally:
+        shutil.rmtree(TEMP, ignore_errors=True)
+    print('%d passed, %d failed, %d skipped' % (passed, failed, skipped))
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == '__main__':
+    main()

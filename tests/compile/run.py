@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""run.py: compile infer.h in every way that users do. Compilers that are not installed are named as skipped.
+
+  python3 tests/compile/run.py [--quick] [FILTER]     --quick: one compiler, a few lines, for `make check`
+"""
+import concurrent.futures, os, shutil, subprocess, sys, time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+OUT = os.path.join(ROOT, "build", "compile")
+WARN = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
+MACROS = ("STDIO MMAP THREADS SIMD AVX512 GPU CUDA HIP OPENCL METAL RUNTIME_LINKING CHAT").split()
+NO_SKIP = os.environ.get("INFER_TEST_NO_SKIP") == "1"
+
+
+def tool(*names):
+    return next((n for n in names if shutil.which(n)), None)
+
+
+GCC, CLANG = tool("gcc"), tool("clang-19", "clang-18", "clang-17", "clang-16", "clang", "clang-14")
+GXX, CLANGXX = tool("g++"), tool("clang++-19", "clang++-18", "clang++-16", "clang++", "clang++-14")
+CC = GCC or CLANG or tool("cc")
+LIBS = [] if os.name == "nt" else ["-lm", "-lpthread"] + (["-ldl"] if sys.platform.startswith("linux") else [])
+
+
+class Case:
+    """One compiler call. want: 'ok', or a text that the compiler must print while failing ('fail:') or passing ('says:')."""
+    def __init__(self, name, compiler, args, want="ok", run=None, alias=None):
+        self.name, self.compiler, self.args, self.want, self.run = name, compiler, args, want, run
+        self.alias = alias or compiler or "?"
+
+
+def cases():
+    out = []
+    def add(name, compiler, args, want="ok", run=None, alias=None):
+        out.append(Case(name, compiler, args, want, run, alias))
+    def obj(name):
+        return ["-o", os.path.join(OUT, name.replace(" ", "_").replace("/", "_") + ".o")]
+    def impl(name, compiler, args, want="ok", alias=None, warn=WARN):
+        add(name, compiler, args + warn + ["-c", "impl.c"] + obj(name), want, alias=alias)
+
+    for cc, label in ((GCC, "gcc"), (CLANG, "clang")):
+        for std in ("c99", "c11"):
+            for opt in ("-O0", "-O2"):
+                quiet = ["-DINFER_QUIET"] if opt == "-O0" else []
+                impl("%s -std=%s %s" % (label, std, opt), cc, ["-std=" + std, opt] + quiet, alias=label)
+        impl("%s default standard -O3" % label, cc, ["-O3"], alias=label)
+        impl("%s after system headers" % label, cc, ["-std=c99", "-O1", "-DBEFORE_SYSTEM"], alias=label)
+        impl("%s -ffast-math" % label, cc, ["-std=c99", "-O2", "-ffast-math"], alias=label)
+        impl("%s says that it is not optimised" % label, cc, ["-O0"], "says:without optimisation", alias=label)
+        add("%s declarations -std=c89" % label, cc, ["-std=c89", "-pedantic", "-Wall", "-Wextra", "-Werror", "-c", "decl.c"]
+            + obj(label + "89"), alias=label)
+    impl("INFER_QUIET says nothing", CC, ["-O0", "-DINFER_QUIET"], "silent")
+    for m in MACROS:
+        impl("INFER_NO_" + m, CC, ["-std=c99", "-O0", "-DINFER_QUIET", "-DINFER_NO_" + m])
+    impl("every INFER_NO_*", CC, ["-std=c99", "-O1"] + ["-DINFER_NO_" + m for m in MACROS])
+    impl("INFER_STATIC", CC, ["-std=c99", "-O1", "-DINFER_STATIC"])
+    impl("-march=native", CC, ["-std=c99", "-O2", "-march=native"])
+
+    for cxx, label in ((GXX, "g++"), (CLANGXX, "clang++")):
+        for std in ("c++98", "c++17"):
+            no = ["-Wno-missing-field-initializers", "-Wno-c++98-compat", "-Wno-long-long"] + (["-Wno-c++11-long-long"] if label == "clang++" else [])
+            add("%s declarations -std=%s" % (label, std), cxx, ["-std=" + std, "-Wall", "-Wextra", "-pedantic", "-Werror"] + no
+                + ["-c", "decl.cpp"] + obj(label + std), alias=label)
+        add("%s implementation is refused" % label, cxx, ["-x", "c++", "-c", "impl.c"] + obj(label + "impl"), "fail:compile that as C", alias=label)
+
+    exe = os.path.join(OUT, "two")
+    add("two translation units", CC, ["-O1", "two_a.c", "two_b.c", "-o", exe] + LIBS, run=[exe])
+    exe = os.path.join(OUT, "two_static")
+    add("two translation units, INFER_STATIC", CC, ["-O1", "-DINFER_STATIC", "two_a.c", "two_b.c", "-o", exe] + LIBS, run=[exe])
+    if GXX and CC:
+        o, exe = os.path.join(OUT, "two_a.o"), os.path.join(OUT, "two_cpp")
+        add("C++ calls the C implementation", "sh", ["-c", '"$1" -O1 -c two_a.c -o "$3" && "$2" -O1 two_b.cpp "$3" -o "$4" %s' % " ".join(LIBS),
+            "sh", CC, GXX, o, exe], run=[exe], alias="g++")
+    else:
+        add("C++ calls the C implementation", None, [], alias="g++")
+
+    for name, compiler, args in (
+            ("i686", tool("i686-linux-gnu-gcc"), ["-std=c99", "-O2"]),
+            ("i686 -msse2 -D_FILE_OFFSET_BITS=64", tool("i686-linux-gnu-gcc"), ["-std=c99", "-O1", "-msse2", "-D_FILE_OFFSET_BITS=64"]),
+            ("i686 after system headers", tool("i686-linux-gnu-gcc"), ["-std=c99", "-O1", "-DBEFORE_SYSTEM"]),
+            ("aarch64", tool("aarch64-linux-gnu-gcc"), ["-std=c99", "-O2"]),
+            ("s390x", tool("s390x-linux-gnu-gcc"), ["-std=c99", "-O2"]),
+            ("mingw", tool("x86_64-w64-mingw32-gcc", "x86_64-w64-mingw32-gcc-posix"), ["-std=c99", "-O2"]),
+            ("mingw after windows.h", tool("x86_64-w64-mingw32-gcc", "x86_64-w64-mingw32-gcc-posix"), ["-std=c11", "-O1", "-DBEFORE_WINDOWS"]),
+            ("musl", tool("musl-gcc"), ["-std=c99", "-O1"]),
+            ("musl after system headers", tool("musl-gcc"), ["-std=c99", "-O1", "-DBEFORE_SYSTEM"])):
+        impl(name, compiler, args, alias=name.split()[0])
+    # clang 19 is needed: its Windows intrinsics headers parse with the stand-ins
+    msvc = ["--target=x86_64-pc-windows-msvc", "-nostdlibinc", "-isystem", "winstub", "-O1", "-std=c11"]
+    impl("clang for MSVC", tool("clang-19"), msvc, alias="clang-19")
+    impl("clang for MSVC after windows.h", tool("clang-19"), msvc + ["-DBEFORE_WINDOWS"], alias="clang-19")
+    impl("clang for macOS arm64, no system", tool("clang-19"), ["--target=arm64-apple-macos11", "-nostdlibinc", "-isystem", "macstub",
+         "-O1", "-std=c11"], alias="clang-19") if os.path.isdir(os.path.join(HERE, "macstub")) else None
+    exe = os.path.join(OUT, "two_tcc")
+    add("tcc", tool("tcc"), ["-Wall", "two_a.c", "two_b.c", "-o", exe] + LIBS, run=[exe], alias="tcc")
+    return out
+
+
+def attempt(c):
+    if not c.compiler:
+        return "skip", "%s is not installed" % c.alias, 0
+    start = time.time()
+    p = subprocess.run([c.compiler] + c.args, cwd=HERE, capture_output=True, text=True, errors="replace")
+    seconds, text = time.time() - start, p.stdout + p.stderr
+    if c.want.startswith("fail:"):
+        ok = p.returncode != 0 and c.want[5:] in text
+    elif c.want.startswith("says:"):
+        ok = p.returncode == 0 and c.want[5:] in text
+    elif c.want == "silent":
+        ok = p.returncode == 0 and not text.strip()
+    else:
+        ok = p.returncode == 0
+    if ok and c.run:
+        r = subprocess.run(c.run, cwd=ROOT, capture_output=True, text=True)
+        ok, text = r.returncode == 0, "exit status %d: %s" % (r.returncode, r.stderr)
+    return "pass" if ok else "fail", text, seconds
+
+
+def main():
+    args = [a for a in sys.argv[1:] if a != "--quick"]
+    os.makedirs(OUT, exist_ok=True)
+    todo = [c for c in cases() if not args or args[0] in c.name]
+    if "--quick" in sys.argv:
+        todo = [c for c in todo if c.name in ("gcc -std=c99 -O2", "gcc declarations -std=c89", "two translation units", "every INFER_NO_*",
+                                              "g++ declarations -std=c++98")]
+    count = {"pass": 0, "fail": 0, "skip": 0}
+    skipped, slowest = {}, 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for c, (state, text, seconds) in zip(todo, pool.map(attempt, todo)):
+            if state == "skip" and NO_SKIP:
+                state = "fail"
+            count[state] += 1
+            if state == "skip":
+                skipped.setdefault(text, []).append(c.name)
+            if state == "fail":
+                print("FAILED compile: %s\n  %s %s\n%s" % (c.name, c.compiler, " ".join(c.args), "\n".join(text.splitlines()[:12])))
+            if "-std=c99 -O2" in c.name and seconds:
+                slowest = max(slowest, seconds)
+                print("compile time, %s: %.1f s" % (c.name, seconds))
+    if slowest > 20 * (2 if NO_SKIP else 1): # a busy CI machine gets twice the time
+        count["fail"] += 1
+        print("FAILED compile: -O2 takes %.1f s, the limit is 20 s" % slowest)
+    for why, names in skipped.items():
+        print("skipped compile: %s: %s" % (why, ", ".join(names)))
+    print("compile: %d passed, %d failed, %d skipped" % (count["pass"], count["fail"], count["skip"]))
+    return 1 if count["fail"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

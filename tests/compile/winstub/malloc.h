@@ -1,0 +1,2 @@
+/* A stand-in: see windows.h beside it. */
+#include <stdlib.h>

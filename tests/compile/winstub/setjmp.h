@@ -1,0 +1,2 @@
+/* A stand-in: see windows.h beside it. */
+typedef int jmp_buf[64];
