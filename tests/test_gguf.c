@@ -305,6 +305,9 @@ static void test_gguf_all_ways(void) {
                 CHECK_STR(o.err.message, "");
                 CHECK(o.code == INFER_OK);
                 if (o.code == INFER_OK) {
+                    const infer__source *s = &o.g.sources[0]; /* what is mapped is aligned; else copied or read */
+                    CHECK((uintptr_t)s->io.mapped % 32 == 0 && (s->copy != NULL) == (way == GGUF_UNALIGNED));
+                    CHECK(way != GGUF_MAPPED_ODD || !s->io.mapped);
                     CHECK(o.g.version == version && o.g.swapped == (big != INFER__BIG_ENDIAN) && o.g.file_bytes == n);
                     CHECK(o.g.tensor_bytes == 12 + 48 + GGUF_BIG * 4 + 68);
                     gguf_check_values(&o.g);
@@ -441,11 +444,12 @@ static void test_gguf_typed(void) {
     gw_f32(&w, "f32", 2.5f);
     gw_f64(&w, "f64", 1e300);
     gw_int(&w, "inf", GW_F32, 0x7f800000);
+    gw_int(&w, "nan", GW_F32, 0x7fc00000);
     gw_str(&w, "str", "text");
     gw_ints(&w, "arr", GW_I32, ints, 2);
     file = gw_finish(&w, &n);
     gguf_open(&o, GGUF_MEMORY, file, n, NULL, 0);
-    CHECK(o.code == INFER_OK && o.g.n_tensors == 0 && o.g.n_kv == 10);
+    CHECK(o.code == INFER_OK && o.g.n_tensors == 0 && o.g.n_kv == 11);
     CHECK(infer__gguf_u32(&o.g, "absent", &u, NULL) == 0 && u == 77 && infer__gguf_f32(&o.g, "absent", &f, NULL) == 0);
     CHECK(infer__gguf_bool(&o.g, "absent", &b, NULL) == 0 && infer__gguf_str(&o.g, "absent", &s, NULL) == 0 && s.n == 3);
     CHECK(infer__gguf_u32(&o.g, "u8", &u, NULL) == 1 && u == 200);
@@ -468,6 +472,7 @@ static void test_gguf_typed(void) {
     CHECK(infer__gguf_f32(&o.g, "u8", &f, NULL) == 1 && f == 200);
     CHECK(infer__gguf_f32(&o.g, "f64", &f, &e) == INFER_ERR_FORMAT && infer__gguf_f32(&o.g, "inf", &f, &e) == INFER_ERR_FORMAT);
     CHECK_HAS(e.message, "metadata key \"inf\", byte ");
+    CHECK(infer__gguf_f32(&o.g, "nan", &f, &e) == INFER_ERR_FORMAT && f == 200);
     CHECK(infer__gguf_f32(&o.g, "str", &f, &e) == INFER_ERR_FORMAT && f == 200);
     CHECK_HAS(e.message, "is a string, not a number");
     CHECK(infer__gguf_bool(&o.g, "yes", &b, NULL) == 1 && b == 1);

@@ -336,7 +336,7 @@ def test_tokens_special():
 
 def test_default_pre():
     """A vocabulary that names no pre-tokenizer gets the default one, with a warning; --pre chooses another."""
-    letters = [chr(c) for c in range(33, 127)] + ['\u0120']
+    letters = [chr(c) for c in range(33, 127)] + ['\u0120', 'ab']
     path = temp('nopre.gguf')
     gguf_file.write(path, {'general.architecture': 'gpt2', 'tokenizer.ggml.model': 'gpt2', 'tokenizer.ggml.tokens': letters,
                            'tokenizer.ggml.merges': ['a b'], 'tokenizer.ggml.token_type': [1] * len(letters)}, [])
@@ -450,7 +450,8 @@ def make_odd_test(name):
         within(logits(path, ids, '--exact', '--kv', 'f32', '--batch', '7'), want, 1e-9, 'exact, 7 at a time')
         within(logits(path, ids, '--exact', '--kv', 'f32', '--batch', '1'), want, 1e-9, 'exact, one by one')
         within(logits(path, ids, '--kv', 'f32'), want, 1e-6, 'usual')
-        within(logits(path, ids), want, 1e-5, 'usual, F16 cache')
+        if not make_model.MODELS[name]['experts']:  # rounding the cache may change which expert is chosen
+            within(logits(path, ids), want, 1e-5, 'usual, F16 cache')
     test.__doc__ = 'made model %s: all at once, in pieces, one by one' % name
     return test
 
@@ -509,7 +510,8 @@ def make_recorded_test(arch):
                 if not os.path.exists(os.path.join(DATA, 'archs', name + ending)):
                     continue
                 ids, want = reference.read_rows(data('archs', name + ending))
-                ctx = ['--ctx', str(max(256, len(ids)))]
+                # longrope depends on the size of the context, which was 256 in the recording
+                ctx = ['--ctx', '256'] if 'longrope' in name else []
                 got = logits(data('archs', name + '.gguf'), ids, '--kv', 'f32', *ctx, *options)
                 within(got, want, 2e-6, name)
                 got = logits(data('archs', name + '.gguf'), ids, '--kv', 'f32', '--batch', '7', *ctx, *options)

@@ -13,4 +13,5 @@ int strncmp(const char *a, const char *b, size_t n);
 char *strchr(const char *s, int c);
 char *strrchr(const char *s, int c);
 char *strstr(const char *a, const char *b);
+size_t strspn(const char *s, const char *set), strcspn(const char *s, const char *set);
 #endif
