@@ -30,6 +30,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_api.c"
 #  include "test_generate.c"
 #  include "test_oom.c"
+#  include "test_memory.c"
 #  include "test_broken.c"
 #endif
 
@@ -51,6 +52,7 @@ int main(int argc, char **argv) {
     suite_api();
     suite_generate();
     suite_oom();
+    suite_memory();
     suite_broken();
 #endif
     return check_finish();

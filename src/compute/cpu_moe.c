@@ -30,8 +30,8 @@ static void infer__moe_route_task(void *arg, int row, int worker) {
     for (i = 0; i < a->n_expert; i++) p[i] /= sum;
     for (j = 0, sum = 0.0f; j < a->n_used; j++) {
         best = -1;
-        for (i = 0; i < a->n_expert; i++) /* chosen ones are -1 */
-            if (p[i] >= 0.0f && (best < 0 || p[i] > p[best])) best = i;
+        for (i = 0; i < a->n_expert; i++) /* chosen ones are -1; x, since equal x could round to unequal p */
+            if (p[i] >= 0.0f && (best < 0 || x[i] > x[best])) best = i;
         if (best < 0) best = j; /* scores that are not numbers: any expert, and a weight that shows it */
         memcpy(&ids[j], &best, sizeof best);
         weights[j] = p[best];

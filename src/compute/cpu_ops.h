@@ -26,6 +26,13 @@
 #define INFER__ON_avx2 INFER__TARGET("avx2,fma,f16c")
 #define INFER__ON_avx512 INFER__TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 
+/* At the start of a body: -ffast-math may not change the order of its additions (gcc has no such switch). */
+#if defined(__clang__)
+#  define INFER__KEEP_ORDER _Pragma("clang fp reassociate(off)")
+#else
+#  define INFER__KEEP_ORDER
+#endif
+
 /* ---- 16 floats ---------------------------------------------------------------------------------- */
 
 /* Each set has: load (16 floats, any address), zero, splat, fma (w * x + a), store, sum (the lanes, in halves). */
@@ -55,6 +62,7 @@ INFER__INLINE infer__v16_scalar infer__splat_scalar(float f) {
     return v;
 }
 INFER__INLINE infer__v16_scalar infer__fma_scalar(infer__v16_scalar w, infer__v16_scalar x, infer__v16_scalar s) {
+    INFER__KEEP_ORDER
     s.a += w.a * x.a;
     s.b += w.b * x.b;
     s.c += w.c * x.c;
@@ -62,6 +70,7 @@ INFER__INLINE infer__v16_scalar infer__fma_scalar(infer__v16_scalar w, infer__v1
     return s;
 }
 INFER__INLINE float infer__sum_scalar(infer__v16_scalar v) {
+    INFER__KEEP_ORDER
     infer__v4 s = (v.a + v.c) + (v.b + v.d);
     return (s[0] + s[2]) + (s[1] + s[3]);
 }
@@ -80,11 +89,13 @@ INFER__INLINE infer__v16_scalar infer__splat_scalar(float f) {
     return v;
 }
 INFER__INLINE infer__v16_scalar infer__fma_scalar(infer__v16_scalar w, infer__v16_scalar x, infer__v16_scalar s) {
+    INFER__KEEP_ORDER
     int l;
     for (l = 0; l < INFER__LANES; l++) s.v[l] += w.v[l] * x.v[l];
     return s;
 }
 INFER__INLINE float infer__sum_scalar(infer__v16_scalar v) {
+    INFER__KEEP_ORDER
     int l, half;
     for (half = INFER__LANES / 2; half > 0; half /= 2)
         for (l = 0; l < half; l++) v.v[l] += v.v[l + half];
@@ -185,6 +196,7 @@ INFER__INLINE float infer__sum_neon(infer__v16_neon v) {
 
 /* The lanes of a sum, added in halves. */
 INFER__INLINE float infer__sum_lanes(float *a) {
+    INFER__KEEP_ORDER
     int l, half;
     for (half = INFER__LANES / 2; half > 0; half /= 2)
         for (l = 0; l < half; l++) a[l] += a[l + half];
@@ -192,6 +204,7 @@ INFER__INLINE float infer__sum_lanes(float *a) {
 }
 
 INFER__INLINE float infer__sum_body(const float *x, int64_t n) {
+    INFER__KEEP_ORDER
     float a[INFER__LANES] = {0};
     int64_t i;
     int l;
@@ -202,6 +215,7 @@ INFER__INLINE float infer__sum_body(const float *x, int64_t n) {
 }
 
 INFER__INLINE float infer__sum_sq_diff_body(const float *x, float mean, int64_t n) {
+    INFER__KEEP_ORDER
     float a[INFER__LANES] = {0};
     int64_t i;
     int l;

@@ -60,7 +60,7 @@ infer_model *cli_open(const char *command, const char *path, const cli_common *c
     params.cpu_level = level;
     params.exact = common->exact;
     params.vocab_only = vocab_only;
-    params.allow_default_pre = 1;
+    params.allow_default_pre = common->pre == NULL; /* a name that was asked for must be known */
     params.pre = common->pre;
     params.max_memory = (uint64_t)common->max_memory;
     params.log = log_line;

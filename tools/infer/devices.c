@@ -31,6 +31,14 @@ const char *cli_backend_name(const cli_common *common, uint64_t device_bytes)
     return infer_device_get(auto_device(), &d) == INFER_OK ? backend_name(d.backend) : "other";
 }
 
+/* A device with its memory; the library does not measure the machine's own. */
+static int get_device(int32_t index, infer_device_info *d)
+{
+    if (infer_device_get(index, d) != INFER_OK) return 0;
+    if (d->backend == INFER_CPU && d->total == 0) platform_memory(&d->total, &d->free);
+    return 1;
+}
+
 static int32_t best_level(void)
 {
     int32_t level, usable, best = 0;
@@ -54,7 +62,7 @@ static void print_json(void)
     }
     printf("], \"devices\": [");
     for (i = 0; i < n; i++) {
-        if (infer_device_get(i, &d) != INFER_OK) continue;
+        if (!get_device(i, &d)) continue;
         printf("%s{\"device\": %ld, \"api\": \"%s\", \"name\": ", i ? ", " : "", (long)i, backend_name(d.backend));
         json_text(stdout, d.name);
         printf(", \"usable\": %s, \"unified\": %s, \"total\": %.0f, \"free\": %.0f, \"auto\": %s, \"why_not\": ",
@@ -77,7 +85,7 @@ static void print_text(void)
         printf("cpu level  %-12s %s%s\n", name, usable ? "usable" : "not on this CPU", i == best ? "  <- auto" : "");
     }
     for (i = 0; i < n; i++) {
-        if (infer_device_get(i, &d) != INFER_OK) continue;
+        if (!get_device(i, &d)) continue;
         if (d.usable) {
             printf("device %-3ld %-7s %s  %s, %s free%s\n", (long)i, backend_name(d.backend), d.name,
                    cli_bytes_text((double)d.total, total), cli_bytes_text((double)d.free, memory_free),

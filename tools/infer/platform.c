@@ -139,6 +139,16 @@ uint64_t platform_peak_rss(void)
     return counters.PeakWorkingSetSize;
 }
 
+void platform_memory(uint64_t *total, uint64_t *available)
+{
+    MEMORYSTATUSEX status;
+    status.dwLength = sizeof status;
+    *total = *available = 0;
+    if (!GlobalMemoryStatusEx(&status)) return;
+    *total = status.ullTotalPhys;
+    *available = status.ullAvailPhys;
+}
+
 typedef HANDLE os_thread;
 #define OS_THREAD_RESULT unsigned __stdcall
 #define OS_THREAD_RETURN 0
@@ -211,6 +221,25 @@ uint64_t platform_peak_rss(void)
 #else
     return (uint64_t)usage.ru_maxrss * 1024;
 #endif
+}
+
+/* Linux knows best what could be had (MemAvailable); elsewhere free is unknown. */
+void platform_memory(uint64_t *total, uint64_t *available)
+{
+    long pages = -1, page = sysconf(_SC_PAGESIZE);
+    FILE *file = fopen("/proc/meminfo", "r");
+    char line[128];
+    unsigned long kb;
+    *total = *available = 0;
+#ifdef _SC_PHYS_PAGES
+    pages = sysconf(_SC_PHYS_PAGES);
+#endif
+    if (pages > 0 && page > 0) *total = (uint64_t)pages * (uint64_t)page;
+    if (file == NULL) return;
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "MemAvailable: %lu", &kb) == 1) *available = (uint64_t)kb * 1024;
+    }
+    fclose(file);
 }
 
 typedef pthread_t os_thread;

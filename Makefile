@@ -1,0 +1,68 @@
+# make          build/infer, the command-line program         make test     everything, the way CI runs it
+# make run      let it write a story with a small model       make check    the fast part of it, under a minute
+# make help     the rest
+CC ?= cc
+CXX ?= c++
+PYTHON ?= python3
+CFLAGS ?= -O2
+MINUTES ?= 1
+MODEL ?= tests/data/models/stories260K.F32.gguf
+LIBS := -lm -lpthread $(if $(filter Linux,$(shell uname -s)),-ldl)
+WARN := -Wall -Wextra
+export CC CXX MINUTES
+
+SRC := $(wildcard src/*.h src/*.c src/*/*.h src/*/*.c)
+TESTS := $(wildcard tests/*.c tests/*.h)
+TOOL := $(patsubst tools/infer/%.c,build/tool/%.o,$(wildcard tools/infer/*.c))
+CHECK = $(CC) -std=c11 -g $(WARN) -DINFER_QUIET -Itests tests/check.c -o $@
+
+build/infer: $(TOOL)
+	$(CC) $(CFLAGS) $(LDFLAGS) $(TOOL) -o $@ $(LIBS)
+build/tool/%.o: tools/infer/%.c infer.h $(wildcard tools/infer/*.h) | build/tool
+	$(CC) $(CFLAGS) $(WARN) -I. -c $< -o $@
+build/impl.o: infer.h | build/tool
+	$(CC) $(CFLAGS) -DINFER_IMPLEMENTATION -x c -c infer.h -o $@
+build/check: $(SRC) $(TESTS) | build/tool
+	$(CHECK) -O1 $(LIBS)
+build/check-h: infer.h $(TESTS) | build/tool
+	$(CHECK) -O2 -DCHECK_INFER_H $(LIBS)
+build/check-asan: $(SRC) $(TESTS) | build/tool
+	$(CHECK) -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer $(LIBS)
+build/check-tsan: $(SRC) $(TESTS) | build/tool
+	$(CHECK) -O1 -fsanitize=thread $(LIBS)
+build/tool:
+	mkdir -p $@
+
+.PHONY: run test check san cross fuzz bench amalgamate format help clean
+run: build/infer
+	build/infer run $(MODEL) -p "Once upon a time" -n 64
+test: build/infer build/impl.o build/check build/check-h
+	$(PYTHON) tests/all.py test
+check: build/check
+	$(PYTHON) tests/all.py check
+san: build/check-asan build/check-tsan
+	$(PYTHON) tests/all.py san
+cross: $(SRC)
+	$(PYTHON) tests/all.py cross
+fuzz: infer.h
+	$(PYTHON) tests/all.py fuzz
+bench: build/infer
+	build/infer bench $(MODEL)
+amalgamate:
+	$(PYTHON) amalgamate.py
+format:
+	$(PYTHON) tools/format.py
+clean:
+	rm -rf build
+help:
+	@echo "make              build/infer"
+	@echo "make run          tell a story (MODEL=file.gguf for another model)"
+	@echo "make test         all tests; INFER_TEST_DATA=folder adds the large references"
+	@echo "make check        the fast ones"
+	@echo "make san          the tests under ASan + UBSan, then TSan"
+	@echo "make cross        the tests on other CPUs, as far as cross compilers and qemu-user are installed"
+	@echo "make fuzz         every fuzzer for MINUTES=1"
+	@echo "make bench        tokens per second of MODEL"
+	@echo "make amalgamate   src/ -> infer.h"
+	@echo "make format       break lines of src/ that are too long"
+	@echo "make clean        remove build/"

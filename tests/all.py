@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""all.py: run groups of tests and add up what they report. The Makefile builds; this runs.
+
+  python3 tests/all.py GROUP...      groups: check test san cross fuzz examples cli
+
+A step passes when it exits with 0; steps that print "N passed, N failed" count as that many. The totals end the output and
+go to build/totals/GROUP. INFER_TEST_DATA names large reference data; without it the tests that need it are skipped by name.
+"""
+import glob, os, re, shutil, subprocess, sys, time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+os.chdir(ROOT)
+PY = sys.executable
+CC, CXX = os.environ.get("CC", "cc"), os.environ.get("CXX", "c++")
+LIBS = ["-lm", "-lpthread"] + (["-ldl"] if sys.platform.startswith("linux") else [])
+MODEL = "tests/data/models/stories260K.F32.gguf"
+COUNTS = re.compile(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?")
+CLANG = next((c for c in ("clang-19", "clang-18", "clang-16", "clang", "clang-14") if shutil.which(c)), None)
+
+
+class Totals:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+        self.bad = []
+
+    def step(self, name, command, env=None, timeout=3600):
+        """Run a command, show its output behind a bar, count what it says."""
+        print("== %s" % name, flush=True)
+        start, text = time.time(), ""
+        try:
+            p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                 errors="replace", env=dict(os.environ, **(env or {})))
+            for line in p.stdout:
+                print("| " + line, end="", flush=True)
+                text += line
+            code = p.wait(timeout=timeout)
+        except OSError as e:
+            code, text = 127, str(e)
+            print("| " + text)
+        counts = COUNTS.findall(text)
+        passed, failed, skipped = (sum(int(c[i] or 0) for c in counts) for i in range(3))
+        if code and not failed:
+            failed = 1
+        elif not counts:
+            passed = 1
+        if failed:
+            self.bad.append(name)
+        self.passed, self.failed, self.skipped = self.passed + passed, self.failed + failed, self.skipped + skipped
+        print("   %s: %s (%.0f s)" % (name, "FAILED" if failed else "ok", time.time() - start), flush=True)
+        return code == 0
+
+    def skip(self, name, why):
+        if os.environ.get("INFER_TEST_NO_SKIP") == "1":
+            self.failed += 1
+            self.bad.append(name)
+        else:
+            self.skipped += 1
+        print("skipped %s: %s" % (name, why), flush=True)
+
+
+def sources(t):
+    t.step("amalgamate", [PY, "amalgamate.py", "--check"])
+    t.step("style", [PY, "tools/check_style.py"])
+    t.step("style self-test", [PY, "tools/check_style.py", "--self-test"])
+    t.step("symbols", ["sh", "tools/symbols.sh"])
+
+
+def group_check(t):
+    """The fast part: under a minute."""
+    sources(t)
+    t.step("compile", [PY, "tests/compile/run.py", "--quick"])
+    t.step("tests on src/", ["build/check"])
+
+
+def group_test(t):
+    sources(t)
+    t.step("tests on src/", ["build/check"])
+    t.step("tests on infer.h", ["build/check-h"])
+    t.step("compile", [PY, "tests/compile/run.py"])
+    group_examples(t)
+    group_cli(t)
+
+
+def group_examples(t):
+    """Every example compiles without a warning and runs: NAME MODEL, or as its line `Run: NAME ARGUMENTS` says."""
+    os.makedirs("build/examples", exist_ok=True)
+    found = sorted(glob.glob("examples/*.c") + glob.glob("examples/*.cpp"))
+    if not found:
+        return
+    for path in found:
+        name, kind = os.path.splitext(os.path.basename(path))
+        exe = "build/examples/" + name
+        if kind == ".c":
+            ok = t.step("compile " + path, [CC, "-std=c99", "-O1", "-Wall", "-Wextra", "-I.", path, "-o", exe] + LIBS)
+        else:
+            if not shutil.which(CXX):
+                t.skip(path, "no C++ compiler")
+                continue
+            ok = t.step("compile " + path, [CXX, "-O1", "-Wall", "-Wextra", "-I.", path, "build/impl.o", "-o", exe] + LIBS)
+        if not ok:
+            continue
+        with open(path, encoding="utf-8") as f:
+            run = re.search(r"^[ */]*Run: +(?:\./)?%s +(.*?)(?: *\*/)?$" % re.escape(name), f.read(), re.M)
+        args = run.group(1).split() if run else ["MODEL"]
+        t.step("run " + path, [exe] + [MODEL if a == "MODEL" else a.strip('"') for a in args], timeout=120)
+
+
+def group_cli(t):
+    for path in sorted(glob.glob("tests/cli/*.py")):
+        if os.path.basename(path).startswith(("test", "cli")):
+            t.step(path, [PY, path], env={"INFER": os.path.join(ROOT, "build", "infer")})
+
+
+def group_san(t):
+    """The tests under AddressSanitizer + UndefinedBehaviorSanitizer, then ThreadSanitizer."""
+    t.step("ASan and UBSan", ["build/check-asan"], env={"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1",
+                                                       "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"})
+    t.step("TSan", ["build/check-tsan"], env={"TSAN_OPTIONS": "halt_on_error=1"})
+
+
+def group_cross(t):
+    """The tests on other CPUs: 32 bits, ARM, big-endian; with qemu-user where it takes one."""
+    for name, cc, flags, run in (("i686", "i686-linux-gnu-gcc", ["-msse2", "-mfpmath=sse"], []),
+                                 ("aarch64", "aarch64-linux-gnu-gcc", [], ["qemu-aarch64"]),
+                                 ("s390x", "s390x-linux-gnu-gcc", [], ["qemu-s390x"])):
+        if not shutil.which(cc) or (run and not shutil.which(run[0])):
+            t.skip("tests on " + name, "%s is not installed" % (cc if not shutil.which(cc) else run[0]))
+            continue
+        exe = "build/check-" + name
+        if t.step("compile for " + name, [cc, "-std=gnu99", "-O2", "-g", "-static", "-DINFER_QUIET", "-DINFER_NO_RUNTIME_LINKING"] + flags +
+                  ["-Itests", "tests/check.c", "-o", exe] + LIBS):
+            t.step("tests on " + name, run + [exe] + os.environ.get("CROSS_FILTER", "").split())
+
+
+def fuzz_build(t, path, name):
+    """libFuzzer where clang has it, else our own driver (random changes to the seeds)."""
+    exe = "build/fuzz/" + name
+    flags = ["-g", "-O1", "-DINFER_QUIET", "-I.", "-Itests", "-fno-sanitize-recover=all"]
+    if CLANG and subprocess.run([CLANG, "-fsanitize=fuzzer,address,undefined"] + flags + [path, "-o", exe] + LIBS,
+                                capture_output=True).returncode == 0:
+        return exe, "libFuzzer"
+    ok = t.step("compile " + path, [CC, "-fsanitize=address,undefined"] + flags + [path, "tests/fuzz/driver.c", "-o", exe] + LIBS)
+    return (exe if ok else None), "own driver"
+
+
+def group_fuzz(t):
+    seconds = int(float(os.environ.get("MINUTES", "1")) * 60)
+    for path in sorted(glob.glob("tests/fuzz/fuzz_*.c")):
+        name = os.path.splitext(os.path.basename(path))[0][5:]
+        found, seeds = "build/fuzz/found_%s" % name, "tests/fuzz/corpus_%s" % name
+        os.makedirs(found, exist_ok=True)
+        exe, how = fuzz_build(t, path, name)
+        if exe:
+            t.step("fuzz %s for %d s (%s)" % (name, seconds, how),
+                   [exe, "-max_total_time=%d" % seconds, "-rss_limit_mb=2048", "-malloc_limit_mb=1024", "-timeout=20", "-print_final_stats=1",
+                    "-verbosity=0", "-artifact_prefix=build/fuzz/%s-" % name, found] + ([seeds] if os.path.isdir(seeds) else []))
+
+
+def main():
+    names = sys.argv[1:] or ["test"]
+    os.makedirs("build/totals", exist_ok=True)
+    os.makedirs("build/fuzz", exist_ok=True)
+    all_failed = 0
+    for name in names:
+        t = Totals()
+        start = time.time()
+        globals()["group_" + name](t)
+        for bad in t.bad:
+            print("FAILED: %s" % bad)
+        print("make %s: %d passed, %d failed, %d skipped (%.0f s)" % (name, t.passed, t.failed, t.skipped, time.time() - start))
+        with open("build/totals/" + name, "w") as f:
+            f.write("%d %d %d\n" % (t.passed, t.failed, t.skipped))
+        all_failed += t.failed
+    return 1 if all_failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+/* fuzz_tokenizer.c: libFuzzer target for the text layer: vocabularies and texts that nobody meant.
+ *
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_tokenizer.c -o fuzz_tokenizer -lm
+ *     ./fuzz_tokenizer -max_len=4096 tests/fuzz/corpus_tokenizer
+ *
+ * The first byte chooses: 0 a SentencePiece vocabulary, 1 a byte-pair one, both spelled by the bytes that follow; 2 a GGUF
+ * file; 3 a good byte-pair vocabulary with a hostile text, which must come back byte for byte. The second byte gives the
+ * pre-tokenizer and flags. A spelled token is: length, type, score, bytes; length 255 ends the list. Merges: length,
+ * bytes; 255 ends. The rest is the text.
+ *
+ * -DFUZZ_FILES gives a main of its own that runs the files named, for compilers without libFuzzer. */
+#define INFER_IMPLEMENTATION
+#if defined(FUZZ_PARTS)
+#  include FUZZ_PARTS
+#else
+#  include "../../src/infer_all.c"
+#endif
+#include "../gguf_write.h"
+
+static const char *const FUZZ_PRES[] = { "gpt-2", "llama-bpe", "qwen2", "default", "jina-v2-de", "falcon", "?", "" };
+
+typedef struct fuzz_in { const uint8_t *p; size_t n; } fuzz_in;
+static uint8_t fuzz_byte(fuzz_in *in) {
+    if (in->n == 0) return 255;
+    in->n--;
+    return *in->p++;
+}
+static const uint8_t *fuzz_take(fuzz_in *in, size_t *n) {
+    const uint8_t *p = in->p;
+    if (*n > in->n) *n = in->n;
+    in->p += *n;
+    in->n -= *n;
+    return p;
+}
+
+/* The spelled vocabulary as a GGUF file. */
+static uint8_t *fuzz_spelled(fuzz_in *in, int bpe, size_t *size) {
+    gguf_writer w;
+    gw_bytes tokens = { NULL, 0, 0 }, types = { NULL, 0, 0 }, scores = { NULL, 0, 0 }, merges = { NULL, 0, 0 };
+    uint64_t n = 0, n_merges = 0;
+    size_t len;
+    uint8_t b;
+    gw_init(&w);
+    while ((b = fuzz_byte(in)) != 255) {
+        const uint8_t *text;
+        gw_uint(&w, &types, fuzz_byte(in) & 7, 1);
+        gw_uint(&w, &scores, fuzz_byte(in), 1);
+        len = b;
+        text = fuzz_take(in, &len);
+        gw_raw_string(&w, &tokens, text, len);
+        n++;
+    }
+    while (bpe && (b = fuzz_byte(in)) != 255) {
+        const uint8_t *text;
+        len = b;
+        text = fuzz_take(in, &len);
+        gw_raw_string(&w, &merges, text, len);
+        n_merges++;
+    }
+    gw_str(&w, "tokenizer.ggml.model", bpe ? "gpt2" : "llama");
+    gw_str(&w, "general.name", "phi-3");
+    gw_array(&w, "tokenizer.ggml.tokens", GW_STRING, n);
+    gw_add(&w.kv, tokens.p, tokens.n);
+    gw_array(&w, "tokenizer.ggml.token_type", GW_U8, n);
+    gw_add(&w.kv, types.p, types.n);
+    gw_array(&w, "tokenizer.ggml.scores", GW_I8, n);
+    gw_add(&w.kv, scores.p, scores.n);
+    gw_array(&w, "tokenizer.ggml.merges", GW_STRING, n_merges);
+    gw_add(&w.kv, merges.p, merges.n);
+    if (n) gw_int(&w, "tokenizer.ggml.remove_extra_whitespaces", GW_BOOL, n & 1);
+    free(tokens.p);
+    free(types.p);
+    free(scores.p);
+    free(merges.p);
+    return gw_finish(&w, size);
+}
+
+/* All bytes, a few merges, and a user-defined and a control token. */
+static uint8_t *fuzz_good(size_t *size) {
+    static const char *const more[] = { "ab", "abc", "bc", "\xc4\xa0\xc4\xa0", "<u>", "<c>" };
+    static const char *const merges[] = { "a b", "b c", "ab c", "a bc", "\xc4\xa0 \xc4\xa0" };
+    gguf_writer w;
+    char text[4];
+    uint32_t i;
+    gw_init(&w);
+    gw_str(&w, "tokenizer.ggml.model", "gpt2");
+    gw_array(&w, "tokenizer.ggml.tokens", GW_STRING, 262);
+    for (i = 0; i < 256; i++) gw_raw_string(&w, &w.kv, text, infer__utf8_put(infer__byte_to_char((uint8_t)i), text));
+    for (i = 0; i < 6; i++) gw_raw_string(&w, &w.kv, more[i], strlen(more[i]));
+    gw_array(&w, "tokenizer.ggml.token_type", GW_U8, 262);
+    for (i = 0; i < 262; i++) gw_uint(&w, &w.kv, i == 260 ? 4 : i == 261 ? 3 : 1, 1);
+    gw_strs(&w, "tokenizer.ggml.merges", merges, 5);
+    return gw_finish(&w, size);
+}
+
+static void fuzz_text(const infer__tokenizer *t, infer__mem *mem, const char *s, size_t n, int flags, int round_trip) {
+    size_t count = 0, again = 0, len = 0, i, cap;
+    infer_token *ids;
+    char *text;
+    infer_error err;
+    infer_result r = infer__tokenize(t, mem, s, n, flags, NULL, 0, &count, &err);
+    if (infer__tokenizer_why_not(t)[0]) {
+        if (r != INFER_ERR_UNSUPPORTED) __builtin_trap();
+        return;
+    }
+    if (r != INFER_OK || count > 3 * n + 8) __builtin_trap();
+    cap = count / 2 + 1;
+    ids = (infer_token *)malloc(cap * sizeof *ids); /* too few: nothing may be written behind */
+    if (infer__tokenize(t, mem, s, n, flags, ids, cap, &again, &err) != INFER_OK || again != count) __builtin_trap();
+    ids = (infer_token *)realloc(ids, (count + 1) * sizeof *ids);
+    infer__tokenize(t, mem, s, n, flags, ids, count, &again, &err);
+    for (i = 0; i < count; i++) if (ids[i] < 0 || ids[i] >= infer__tokenizer_size(t)) __builtin_trap();
+    if (infer__detokenize(t, ids, count, INFER_TEXT_WRITE_SPECIAL, NULL, 0, &len, &err) != INFER_OK) __builtin_trap();
+    text = (char *)malloc(len + 1);
+    if (infer__detokenize(t, ids, count, INFER_TEXT_WRITE_SPECIAL, text, len, &again, &err) != INFER_OK) __builtin_trap();
+    if (again != len || (round_trip && (len != n || (n && memcmp(text, s, n) != 0)))) __builtin_trap();
+    free(text);
+    free(ids);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_in in;
+    infer__mem mem;
+    infer__gguf g;
+    infer__tokenizer *t;
+    infer__tokenizer_options options;
+    infer_error err;
+    uint8_t *made = NULL, mode, how, *copy;
+    size_t n;
+    in.p = data;
+    in.n = size;
+    mode = fuzz_byte(&in) & 3;
+    how = fuzz_byte(&in);
+    if (mode < 2) made = fuzz_spelled(&in, mode, &n);
+    if (mode == 3) made = fuzz_good(&n);
+    infer__mem_init(&mem, NULL, 0);
+    memset(&options, 0, sizeof options);
+    options.pre = FUZZ_PRES[how & 7];
+    options.allow_default_pre = mode == 3 || (how & 8);
+    if (infer__gguf_open_memory(&g, &mem, NULL, made ? made : in.p, made ? n : in.n, &err) == INFER_OK) {
+        copy = (uint8_t *)malloc(in.n + 1); /* of the text, so that reading past its end is seen */
+        copy = (uint8_t *)realloc(copy, in.n ? in.n : 1);
+        if (in.n) memcpy(copy, in.p, in.n);
+        if (infer__tokenizer_open(&t, &mem, NULL, &g, &options, &err) == INFER_OK) {
+            char piece[8];
+            int32_t i;
+            fuzz_text(t, &mem, (const char *)copy, in.n, how >> 4 & 3, mode == 3 && strcmp(options.pre, "falcon") != 0);
+            for (i = -1; i <= infer__tokenizer_size(t) && i < 300; i++) infer__token_text(t, i, piece, sizeof piece, &n);
+            infer__tokenizer_close(t);
+        } else if (mode == 3) {
+            __builtin_trap();
+        }
+        free(copy);
+        infer__gguf_close(&g);
+    } else if (mode == 3) {
+        __builtin_trap();
+    }
+    if (infer__atomic_get(&mem.used) != 0) __builtin_trap();
+    free(made);
+    return 0;
+}
+
+#if defined(FUZZ_FILES)
+int main(int argc, char **argv) {
+    int i;
+    for (i = 1; i < argc; i++) {
+        static uint8_t data[1 << 20];
+        FILE *f = fopen(argv[i], "rb");
+        size_t n;
+        if (!f) return 1;
+        n = fread(data, 1, sizeof data, f);
+        fclose(f);
+        LLVMFuzzerTestOneInput(data, n);
+    }
+    return 0;
+}
+#endif
