@@ -49,9 +49,9 @@ NULL for parameters, and 0 in any field of them, means the default.
 
     cc -O2 app.c infer_impl.c -lm -lpthread -ldl
 
-No flag is needed: the implementation finds out at run time what the CPU can do. It is C99 and must be compiled as C; the
-declarations may be included from C89 and C++. Compile it with optimisation even in debug builds of your program: without,
-it is about twenty times slower. -lpthread and -ldl may be left out where the C library has them inside.
+No flag is needed: the implementation finds out at run time what the CPU can do. It is C99 and must be compiled as C;
+the declarations may be included from C89 and C++. Compile it with optimisation even in debug builds of your program:
+without, it is about twenty times slower. -lpthread and -ldl may be left out where the C library has them inside.
 
 3. Objects, and who owns what
 -----------------------------
@@ -61,30 +61,33 @@ it is about twenty times slower. -lpthread and -ldl may be left out where the C 
     infer_session   one timeline of tokens with its results. Belongs to one thread at a time.
     infer_sampler   turns logits into a token. Belongs to one thread at a time.
 
-Whoever creates an object destroys it; destroying NULL does nothing. A model cannot be closed while it has contexts, sessions or
-samplers (INFER_ERR_STATE); a context not while it has sessions. infer_session_create makes a context that belongs to its
-sessions: it goes with the last of them. Pointers that a call returns (names, logits, keys) belong to the object they came from.
+Whoever creates an object destroys it; destroying NULL does nothing. A model cannot be closed while it has contexts,
+sessions or samplers (INFER_ERR_STATE); a context not while it has sessions. infer_session_create makes a context that
+belongs to its sessions: it goes with the last of them. Pointers that a call returns (names, logits, keys) belong to the
+object they came from.
 
 4. Errors
 ---------
 
-Every call that can fail returns an infer_result. Below 0: it failed, nothing was lost, the objects can be used on; the message
-says what and where, with the name of the key, tensor or argument. Above 0: it stopped for a reason that is no error. The library never
-calls abort or exit, prints nothing, and every size that comes from a file is checked before it is used.
+Every call that can fail returns an infer_result. Below 0: it failed, nothing was lost, the objects can be used on; the
+message says what and where, with the name of the key, tensor or argument. Above 0: it stopped for a reason that is no
+error. The library never calls abort or exit, prints nothing, and every size that comes from a file is checked before it
+is used.
 
 5. Threads
 ----------
 
-A context has worker threads of its own (context_params.threads, by default one for each core), which sleep when nothing runs;
-or it uses yours: set model_params.parallel. Only infer_session_cancel may be called for a session while another thread uses it.
+A context has worker threads of its own (context_params.threads, by default one for each core), which sleep when nothing
+runs; or it uses yours: set model_params.parallel. Only infer_session_cancel may be called for a session while another
+thread uses it.
 Callbacks run on the thread that called, and may not call back into the object that calls them.
 
 6. Evaluating: steps, passes, results
 -------------------------------------
 
-infer_session_eval appends tokens and leaves the logits of the last one. infer_eval does it for several sessions of a context
-together, each with any number of tokens, and says for each what to keep (INFER_OUT_*): the weights are read once for all of
-them. Internally the tokens are cut into passes of at most `batch` rows; you need not.
+infer_session_eval appends tokens and leaves the logits of the last one. infer_eval does it for several sessions of a
+context together, each with any number of tokens, and says for each what to keep (INFER_OUT_*): the weights are read
+once for all of them. Internally the tokens are cut into passes of at most `batch` rows; you need not.
 
 An eval is whole or not at all. When the tokens do not fit it is INFER_CONTEXT_FULL and nothing was evaluated; after a
 cancel or an error the session stands where it stood.
@@ -92,42 +95,42 @@ cancel or an error the session stands where it stood.
 7. Going back: sync, rewind, fork, save
 ---------------------------------------
 
-    infer_session_sync(s, tokens, n, &kept)    hold exactly these tokens; what agrees with the present ones is not evaluated again
-    infer_session_rewind(s, n)                 go back to the first n tokens
-    infer_session_fork(&t, s, &err)            a second session at the same place; memory is shared until one of them writes
-    infer_session_save / infer_session_load    keep a session as bytes
+    infer_session_sync(s, tokens, n, &kept)    hold exactly these tokens; what agrees with the present ones is not
+    evaluated again infer_session_rewind(s, n)                 go back to the first n tokens
+    infer_session_fork(&t, s, &err)            a second session at the same place; memory is shared until one of them
+    writes infer_session_save / infer_session_load    keep a session as bytes
 
-Models with sliding windows forget keys behind the window and context_params.keep; going back further is allowed, and the next
-eval computes again what is needed (stats.reevaluated).
+Models with sliding windows forget keys behind the window and context_params.keep; going back further is allowed, and
+the next eval computes again what is needed (stats.reevaluated).
 
 8. Text
 -------
 
-infer_tokenize and infer_detokenize are byte exact. INFER_TEXT_PARSE_SPECIAL turns text such as "<|im_end|>" into control tokens:
-never give it text that a user typed. A vocabulary that names no pre-tokenizer, or one that is not known here, is not guessed at:
-tokenizing is refused until model_params.pre or allow_default_pre says what to do.
+infer_tokenize and infer_detokenize are byte exact. INFER_TEXT_PARSE_SPECIAL turns text such as "<|im_end|>" into
+control tokens: never give it text that a user typed. A vocabulary that names no pre-tokenizer, or one that is not known
+here, is not guessed at: tokenizing is refused until model_params.pre or allow_default_pre says what to do.
 
 9. Sampling
 -----------
 
-A sampler is a list of stages (infer_stage), run in order; then a token is drawn from what is left. The same seed and logits give
-the same tokens on every platform. NULL instead of a sampler is greedy: the most likely token.
+A sampler is a list of stages (infer_stage), run in order; then a token is drawn from what is left. The same seed and
+logits give the same tokens on every platform. NULL instead of a sampler is greedy: the most likely token.
 
 10. Memory
 ----------
 
-infer_model_memory and infer_model_memory_path tell before anything is allocated what a session will take: weights (mapped
-pages of the file, which the system may drop and read again), cache and scratch. model_params.max_memory caps their sum;
-model_params.allocator makes every allocation yours. Nothing is allocated during an eval, but for results when a step keeps
-more rows than any before it.
+infer_model_memory and infer_model_memory_path tell before anything is allocated what a session will take: weights
+(mapped pages of the file, which the system may drop and read again), cache and scratch. model_params.max_memory caps
+their sum; model_params.allocator makes every allocation yours. Nothing is allocated during an eval, but for results
+when a step keeps more rows than any before it.
 
 11. What is exact, what is reproducible
 ---------------------------------------
 
-Weights of every storage type are decoded exactly and multiplied in float32, which is what model_params.exact asks for; faster
-arithmetic that rounds activations will be measured against it. Results do not depend on the number of threads, on the
-batch, or on what other sessions do: every sum has a fixed order. They may differ in the last bits between CPU levels (fused
-multiply-add), which model_params.cpu_level and the environment variable INFER_CPU_LEVEL choose.
+Weights of every storage type are decoded exactly and multiplied in float32, which is what model_params.exact asks for;
+faster arithmetic that rounds activations will be measured against it. Results do not depend on the number of threads,
+on the batch, or on what other sessions do: every sum has a fixed order. They may differ in the last bits between CPU
+levels (fused multiply-add), which model_params.cpu_level and the environment variable INFER_CPU_LEVEL choose.
 
 12. Configuration macros
 ------------------------
@@ -150,9 +153,10 @@ Define them before including infer.h, where the implementation is.
 13. When something is wrong
 ---------------------------
 
-model_params.log gets messages (level 1 errors to 4 debug). infer_model_describe writes out what a model's layers compute, as
-resolved from its file: compare it with the paper. session_params.trace gets every step of the forward pass, by layer and name:
-the first that differs from another engine's is where to look. infer_build_info() belongs in a bug report.
+model_params.log gets messages (level 1 errors to 4 debug). infer_model_describe writes out what a model's layers
+compute, as resolved from its file: compare it with the paper. session_params.trace gets every step of the forward pass,
+by layer and name: the first that differs from another engine's is where to look. infer_build_info() belongs in a bug
+report.
 */
 #ifndef INFER_H
 #define INFER_H
@@ -270,7 +274,8 @@ typedef struct infer_cache {
     void (*put)(void *user, const char *key, const void *data, size_t n);
 } infer_cache;
 
-typedef void (*infer_log_fn)(void *user, int level, const char *message); /* level 1 error, 2 warning, 3 info, 4 debug */
+typedef void (*infer_log_fn)(void *user, int level,
+                             const char *message); /* level 1 error, 2 warning, 3 info, 4 debug */
 typedef int (*infer_progress_fn)(void *user, float done);                  /* done 0..1; non-zero = cancel */
 typedef int (*infer_text_fn)(void *user, const char *utf8, size_t n);      /* whole characters; non-zero = stop */
 typedef size_t (*infer_write_fn)(void *user, const void *data, size_t n);  /* returns bytes written */
@@ -507,7 +512,8 @@ INFER_API infer_result infer_tokenize(const infer_model *model, const char *text
 INFER_API infer_result infer_detokenize(const infer_model *model, const infer_token *tokens, size_t n, int32_t flags,
                                         char *out, size_t cap, size_t *len, infer_error *err);
 /* The bytes that one token stands for inside a text (may be part of a character). Control tokens give their text. */
-INFER_API infer_result infer_token_text(const infer_model *model, infer_token token, char *out, size_t cap, size_t *len);
+INFER_API infer_result infer_token_text(const infer_model *model, infer_token token, char *out, size_t cap,
+                                        size_t *len);
 enum {
     INFER_TOKEN_NORMAL = 1, INFER_TOKEN_UNKNOWN = 2, INFER_TOKEN_CONTROL = 4, INFER_TOKEN_USER = 8,
     INFER_TOKEN_UNUSED = 16, INFER_TOKEN_BYTE = 32, INFER_TOKEN_END = 64 /* ends a reply */
@@ -608,10 +614,10 @@ typedef enum infer_stage_kind {
     INFER_STAGE_TOP_K = 3,       /* p[0] = k: the k most likely */
     INFER_STAGE_TOP_P = 4,       /* p[0] = p in 0..1: the smallest set of probability >= p; 1 = off */
     INFER_STAGE_MIN_P = 5,       /* p[0] = share of the best one's probability */
-    INFER_STAGE_PENALTY = 6,     /* p[0] = last n tokens looked at (-1 = all that were accepted), p[1] = repeat (1 = off;
+    INFER_STAGE_PENALTY = 6, /* p[0] = last n tokens looked at (-1 = all that were accepted), p[1] = repeat (1 = off;
                                   * positive logits are divided, others multiplied), p[2] = frequency, p[3] = presence
                                   * (both are subtracted and may be negative) */
-    INFER_STAGE_CUSTOM = 7       /* fn(user, ...) */
+    INFER_STAGE_CUSTOM = 7   /* fn(user, ...) */
     /* 8.. : stages to come */
 } infer_stage_kind;
 typedef struct infer_stage {
@@ -675,12 +681,12 @@ typedef struct infer_generate_info {
     uint64_t bytes; /* of text */
 } infer_generate_info;
 /* Continue the session with `prompt` (UTF-8; NULL or "" = continue from where it stands; BOS is added at position 0
- * where the vocabulary asks, unless the prompt has it) and generate. sampler NULL = greedy; params NULL = defaults; info
- * may be NULL. A token is evaluated before it is reported: however it ends, the session holds the prompt and the tokens
- * that were reported, and the next call goes on from there. An end-of-generation token is neither evaluated nor
- * reported; the text of control tokens is not shown; nor is a character that the end leaves unfinished. Reaching a limit
- * is INFER_OK. INFER_CONTEXT_FULL: the prompt does not fit. INFER_ERR_ARGUMENT: nothing to continue from (empty prompt,
- * no BOS, position 0). */
+ * where the vocabulary asks, unless the prompt has it) and generate. sampler NULL = greedy; params NULL = defaults;
+ * info may be NULL. A token is evaluated before it is reported: however it ends, the session holds the prompt and the
+ * tokens that were reported, and the next call goes on from there. An end-of-generation token is neither evaluated nor
+ * reported; the text of control tokens is not shown; nor is a character that the end leaves unfinished. Reaching a
+ * limit is INFER_OK. INFER_CONTEXT_FULL: the prompt does not fit. INFER_ERR_ARGUMENT: nothing to continue from (empty
+ * prompt, no BOS, position 0). */
 INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,
                                       const infer_generate_params *params, infer_generate_info *info);
 

@@ -177,7 +177,7 @@ static void test_api_open_ways(void) {
     m = api_open(API_STORY, &p);
     s = api_session(m, 32, 1);
     CHECK(infer_session_eval(s, ids, 6) == INFER_OK);
-    CHECK(check_nmse(infer_session_logits(s, -1), want, 512) < 1e-9);
+    CHECK(check_nmse(infer_session_logits(s, -1), want, 512) < 1e-6); /* the cache is F16 */
     infer_session_destroy(s);
     CHECK(infer_model_close(m) == INFER_OK);
     free(odd);
@@ -195,7 +195,7 @@ static void test_api_info(void) {
     CHECK(infer_model_get_info(m, &i) == INFER_OK);
     CHECK_STR(i.arch, "llama");
     CHECK_STR(i.quant, "F32");
-    CHECK(i.name && i.vocab == 512 && i.layers == 5 && i.width == 64 && i.context == 512 && i.computes == 1);
+    CHECK(i.name && i.vocab == 512 && i.layers == 5 && i.width == 64 && i.context == 2048 && i.computes == 1);
     CHECK(i.embedding_only == 0 && i.file_bytes == 1185376 && i.parameters > 250000 && i.parameters < 300000);
     CHECK_STR(infer_model_why_not(m), "");
     CHECK(infer_model_get_info(NULL, &i) == INFER_ERR_ARGUMENT && infer_model_get_info(m, NULL) == INFER_ERR_ARGUMENT);
@@ -360,7 +360,8 @@ static void test_api_memory(void) {
     CHECK(infer_model_memory(m, &p, &a, &err) == INFER_OK);
     CHECK(a.weights > 1000000 && a.weights < 1185376 && a.cache > 0 && a.scratch > 0 && a.device == 0);
     CHECK(infer_model_memory_path(check_data(API_STORY), NULL, &p, &b, &err) == INFER_OK);
-    CHECK(memcmp(&a, &b, sizeof a) == 0); /* from the header alone, the same */
+    /* from the header alone: the same but for a few tables that are made from weights */
+    CHECK(a.weights == b.weights && a.cache == b.cache && b.scratch <= a.scratch && a.scratch - b.scratch < 65536);
     CHECK(infer_context_create(&c, m, &p, &err) == INFER_OK && infer_context_memory(c, &d) == INFER_OK);
     CHECK(memcmp(&a, &d, sizeof a) == 0);
     CHECK(infer_context_memory(NULL, &d) == INFER_ERR_ARGUMENT && infer_context_memory(c, NULL) == INFER_ERR_ARGUMENT);

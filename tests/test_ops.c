@@ -1,7 +1,7 @@
 /* test_ops.c: the CPU backend: float kernels of every level against scalar, every op against a naive double version,
  * and bit-equality over threads and batches. */
 
-/* ---- helpers ------------------------------------------------------------------------------------------- */
+/* ---- helpers -------------------------------------------------------------------------------------------------- */
 
 static uint32_t ops_seed = 1;
 static uint32_t ops_bits(void) {
@@ -89,7 +89,7 @@ static uint8_t *ops_blocks(const infer__quant *q, int64_t n, int offset) {
 /* |a - b| <= tol * size + tiny */
 static int ops_near(double a, double b, double size, double tol) { return fabs(a - b) <= tol * size + 1e-30; }
 
-/* ---- levels and kernels ---------------------------------------------------------------------------------- */
+/* ---- levels and kernels --------------------------------------------------------------------------------------- */
 
 static void test_ops_levels(void) {
     uint32_t found = infer__cpu_found(), need = 0, env;
@@ -208,7 +208,7 @@ static void test_ops_kernels(void) {
     }
 }
 
-/* ---- matmul ------------------------------------------------------------------------------------------------ */
+/* ---- matmul --------------------------------------------------------------------------------------------------- */
 
 static void ops_matmul_type(infer__ctx *c, const infer__quant *q, int32_t rows, int32_t cols, int32_t n) {
     uint8_t *blocks = ops_blocks(q, (int64_t)rows * cols, rows & 1);
@@ -252,15 +252,18 @@ static void test_ops_matmul_types(void) {
         if (!q->decode) continue;
         check_detail = q->name;
         for (b = 0; b < INFER__COUNT(batch); b++)
-            ops_matmul_type(&c, q, batch[b] == 64 ? 6 : 13 + (int32_t)b, q->values * (q->values == 1 ? 77 : q->values > 128 ? 2 : 3),
+            ops_matmul_type(&c, q, batch[b] == 64 ? 6 : 13 + (int32_t)b,
+                            q->values * (q->values == 1    ? 77
+                                         : q->values > 128 ? 2
+                                                           : 3),
                             batch[b]);
     }
     ops_close(&c);
 }
 
-/* Three weights of two types with biases, strided tensors: the reference result of one thread and scalar or best level. */
-static void ops_matmul_three(infer__ctx *c, const infer__weight *w, const infer__weight *b, float *x, int32_t n, int32_t cols,
-                             float *y) {
+/* Three weights of two types with biases, strided tensors. */
+static void ops_matmul_three(infer__ctx *c, const infer__weight *w, const infer__weight *b, float *x, int32_t n,
+                             int32_t cols, float *y) {
     infer__matmul_args a;
     infer__buf bx, by[3];
     int32_t j, at = 0;
@@ -361,7 +364,8 @@ static void ops_cache_fill(infer__ctx *c, ops_cache *o, const ops_att *t) {
     o->ks = ops_floats((size_t)(n * nk));
     o->vs = ops_floats((size_t)(n * nv));
     o->k.type = o->v.type = t->type;
-    CHECK(c->ops->alloc(c, &o->k.buf, slots * (uint64_t)nk * each) && c->ops->alloc(c, &o->v.buf, slots * (uint64_t)nv * each));
+    CHECK(c->ops->alloc(c, &o->k.buf, slots * (uint64_t)nk * each) &&
+          c->ops->alloc(c, &o->v.buf, slots * (uint64_t)nv * each));
     memset(o->k.buf.host, 0xff, (size_t)o->k.buf.bytes); /* NaN: reading what was not stored shows */
     memset(o->v.buf.host, 0xff, (size_t)o->v.buf.bytes);
     for (i = 0; i < OPS_SEQ * OPS_PAGES; i++) o->pages[i] = i;
@@ -416,11 +420,14 @@ static void ops_attend(infer__ctx *c, ops_cache *o, const ops_att *t, float *q, 
 }
 
 /* One row and head in double. */
-static void ops_attend_naive(const ops_cache *o, const ops_att *t, const float *q, int32_t seq, int32_t pos, int32_t h, double *y) {
+static void ops_attend_naive(const ops_cache *o, const ops_att *t, const float *q, int32_t seq, int32_t pos, int32_t h,
+                             double *y) {
     double s[OPS_LEN], max = -1e300, sum = 0, slope = 0, scale = 1.5 / sqrt((double)t->dim_k);
-    int32_t lo = t->window && pos >= t->window ? pos - t->window + 1 : 0, hk = h / (t->n_head / t->n_head_kv), i, d, n = 1;
+    int32_t lo = t->window && pos >= t->window ? pos - t->window + 1 : 0, hk = h / (t->n_head / t->n_head_kv), i, d,
+            n = 1;
     while (n * 2 <= t->n_head) n *= 2;
-    if (t->max_bias > 0) slope = pow(2, h < n ? -t->max_bias * (h + 1.0) / n : -t->max_bias * (2.0 * (h - n) + 1) / (2.0 * n));
+    if (t->max_bias > 0)
+        slope = pow(2, h < n ? -t->max_bias * (h + 1.0) / n : -t->max_bias * (2.0 * (h - n) + 1) / (2.0 * n));
     if (t->temp_scale != 0) scale *= log(floor((pos + 1.0) / 32) + 1) * t->temp_scale + 1;
     for (i = lo; i <= pos; i++) {
         s[i] = 0;
@@ -441,7 +448,8 @@ static void ops_attend_naive(const ops_cache *o, const ops_att *t, const float *
 }
 
 static void ops_attention_case(const ops_att *t) {
-    static const int32_t rows[] = {0, 1, 2, 31, 32, 33, 34, 63, 126, 127, 128, 129, 130, 131, 132, 250, 258, 400, 402, 404, 599};
+    static const int32_t rows[] = {0,   1,   2,   31,  32,  33,  34,  63,  126, 127, 128,
+                                   129, 130, 131, 132, 250, 258, 400, 402, 404, 599};
     enum { N = sizeof rows / sizeof rows[0] };
     int32_t nq = t->n_head * t->dim_k, ny = t->n_head * t->dim_v, pos[N], seq[N], i, h, d;
     float *q = ops_floats((size_t)(N * nq)), *y = ops_floats((size_t)(N * ny)), *z = ops_floats((size_t)(N * ny));
@@ -499,7 +507,7 @@ static void test_ops_attention(void) {
     check_detail = "";
 }
 
-/* ---- the other ops ------------------------------------------------------------------------------------------------ */
+/* ---- the other ops -------------------------------------------------------------------------------------------- */
 
 static void test_ops_embed(void) {
     enum { N = 7, COLS = 96, VOCAB = 11 };
@@ -593,7 +601,8 @@ static void ops_norm_case(int kind, int32_t groups, int per_group, int half, int
 
 static void test_ops_norm(void) {
     int i;
-    for (i = 0; i < 16; i++) ops_norm_case(i & 1 ? INFER__NORM_LAYER : INFER__NORM_RMS, i & 2 ? 6 : 1, i & 4, i & 8, i & 1);
+    for (i = 0; i < 16; i++)
+        ops_norm_case(i & 1 ? INFER__NORM_LAYER : INFER__NORM_RMS, i & 2 ? 6 : 1, i & 4, i & 8, i & 1);
 }
 
 static void test_ops_rope(void) {
@@ -627,7 +636,8 @@ static void test_ops_rope(void) {
             for (h = 0; h < HEADS; h++) {
                 const float *v = was + (r * HEADS + h) * DIM, *y = x + (r * HEADS + h) * DIM;
                 for (i = 0; i < ROT / 2; i++) {
-                    int32_t p = kind == INFER__ROPE_PAIRS ? 2 * i : i, q = kind == INFER__ROPE_PAIRS ? 2 * i + 1 : i + ROT / 2;
+                    int32_t p = kind == INFER__ROPE_PAIRS ? 2 * i : i,
+                            q = kind == INFER__ROPE_PAIRS ? 2 * i + 1 : i + ROT / 2;
                     double t = (double)pos[r] * freq[i + (seq[r] ? ROT / 2 : 0)];
                     CHECK(ops_near(y[p], 1.25 * (v[p] * cos(t) - v[q] * sin(t)), 4, 1e-6));
                     CHECK(ops_near(y[q], 1.25 * (v[p] * sin(t) + v[q] * cos(t)), 4, 1e-6));
@@ -644,7 +654,8 @@ static void test_ops_rope(void) {
 static double ops_act_naive(double x, int kind) {
     switch (kind) {
     case INFER__ACT_SILU: return x / (1 + exp(-x));
-    case INFER__ACT_GELU_TANH: return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+    case INFER__ACT_GELU_TANH:
+        return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
     case INFER__ACT_GELU_ERF: return 0.5 * x * (1 + erf(x / sqrt(2.0)));
     case INFER__ACT_RELU: return x > 0 ? x : 0;
     default: return x > 0 ? x * x : 0;
@@ -719,11 +730,12 @@ static void test_ops_elementwise(void) {
     free(div);
 }
 
-/* ---- experts ------------------------------------------------------------------------------------------------------- */
+/* ---- experts -------------------------------------------------------------------------------------------------- */
 
 static void test_ops_moe_route(void) {
     enum { N = 3, E = 6, USED = 3 };
-    float x[N * E] = {1, 2, 3, 3, 0, -1, /* ties: 2 before 3 */ 5, 5, 5, 5, 5, 5, -1, 90, 7, 89, 2, 1}, w[N * USED], f[N * USED];
+    float x[N * E] = {1, 2, 3, 3, 0, -1, /* ties: 2 before 3 */ 5, 5, 5, 5, 5, 5, -1, 90, 7, 89, 2, 1}, w[N * USED],
+                f[N * USED];
     static const int32_t want[N * USED] = {2, 3, 1, 0, 1, 2, 1, 3, 2};
     infer__moe_route_args a;
     infer__buf bx, bi, bw;
@@ -746,15 +758,16 @@ static void test_ops_moe_route(void) {
             for (j = 0; j < USED; j++) {
                 memcpy(&id, &f[r * USED + j], sizeof id);
                 CHECK(id == want[r * USED + j]);
-                CHECK(ops_near(w[r * USED + j], 2 * exp((double)x[r * E + id] - 90) / (normalise ? used : sum), 1, 1e-6));
+                CHECK(
+                    ops_near(w[r * USED + j], 2 * exp((double)x[r * E + id] - 90) / (normalise ? used : sum), 1, 1e-6));
             }
         }
     }
     ops_close(&c);
 }
 
-static void ops_moe(infer__ctx *c, const infer__weight *w, float *x, float *ids, float *weights, float *y, int32_t n, int32_t rows,
-                    int32_t used, int32_t cols) {
+static void ops_moe(infer__ctx *c, const infer__weight *w, float *x, float *ids, float *weights, float *y, int32_t n,
+                    int32_t rows, int32_t used, int32_t cols) {
     infer__moe_matmul_args a;
     infer__buf bx, by, bi, bw;
     memset(&a, 0, sizeof a);
@@ -769,12 +782,14 @@ static void ops_moe(infer__ctx *c, const infer__weight *w, float *x, float *ids,
     c->ops->moe_matmul(c, &a);
 }
 
-static void ops_moe_case(int32_t n, int32_t experts, int32_t used, int32_t rows, int32_t cols, int type, int down, int32_t max_cols) {
+static void ops_moe_case(int32_t n, int32_t experts, int32_t used, int32_t rows, int32_t cols, int type, int down,
+                         int32_t max_cols) {
     const infer__quant *q = infer__quant_find(type, NULL);
     uint8_t *blocks = ops_blocks(q, (int64_t)experts * rows * cols, 0);
     infer__weight w = ops_weight(q, blocks, experts * rows, cols);
     size_t pairs = (size_t)(n * used), outs = down ? (size_t)n : pairs;
-    float *x = ops_floats((down ? pairs : (size_t)n) * (size_t)cols), *weights = ops_floats(pairs), *ids = ops_floats(pairs);
+    float *x = ops_floats((down ? pairs : (size_t)n) * (size_t)cols), *weights = ops_floats(pairs),
+          *ids = ops_floats(pairs);
     float *y = ops_floats(outs * (size_t)rows), *z = ops_floats(outs * (size_t)rows), *v = ops_floats((size_t)cols);
     double *want = (double *)calloc(outs * (size_t)rows, sizeof *want);
     infer__ctx c;
@@ -795,8 +810,9 @@ static void ops_moe_case(int32_t n, int32_t experts, int32_t used, int32_t rows,
     ops_moe(&c, &w, x, ids, down ? weights : NULL, y, n, rows, used, cols);
     for (i = 0; i < (int32_t)outs * rows; i++) CHECK(ops_near(y[i], want[i], 20, 1e-6));
     for (t = 0; t < n; t++) /* each token alone */
-        ops_moe(&c, &w, x + (size_t)(down ? t * used : t) * (size_t)cols, ids + t * used, down ? weights + t * used : NULL,
-                z + (size_t)(down ? t : t * used) * (size_t)rows, 1, rows, used, cols);
+        ops_moe(&c, &w, x + (size_t)(down ? t * used : t) * (size_t)cols, ids + t * used,
+                down ? weights + t * used : NULL, z + (size_t)(down ? t : t * used) * (size_t)rows, 1, rows, used,
+                cols);
     CHECK(memcmp(y, z, outs * (size_t)rows * sizeof *y) == 0);
     ops_close(&c);
     free(blocks);
@@ -819,7 +835,7 @@ static void test_ops_moe_matmul(void) {
     }
 }
 
-/* ---- errors, cancelling, profile ------------------------------------------------------------------------------------- */
+/* ---- errors, cancelling, profile ------------------------------------------------------------------------------ */
 
 static void test_ops_errors(void) {
     float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, y[8] = {0};

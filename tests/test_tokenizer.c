@@ -252,6 +252,60 @@ static void test_round_trip_random(void) {
     }
 }
 
+/* Words that are cut apart or remembered give the ids of a text made as a whole. */
+static void test_words(void) {
+    static const char *const pres[] = { "gpt-2", "llama-bpe", "qwen2", "default", NULL };
+    static const char *const parts[] = { " the", " ", "  ", "cat", "\n", " a", "1", " 23", "'s", ".", "<|user|>", "\xc3\xa9", "e", "x", "\xe2\x96\x81" };
+    static char s[9000];
+    uint32_t state = 3;
+    size_t i, n = 0, at, count, all;
+    while (n < sizeof s - 20) {
+        const char *part = parts[tok_random(&state) % 15];
+        memcpy(s + n, part, strlen(part));
+        n += strlen(part);
+    }
+    for (i = 0; i < 5; i++) {
+        tok_open_file f;
+        infer_error err;
+        infer_token *whole, *ids;
+        check_detail = pres[i] ? pres[i] : "spm";
+        if (!tok_open(&f, check_data(pres[i] ? "vocab-bpe-small.gguf" : "models/stories260K.F32.gguf"), NULL, 0, pres[i], 0, &err)) {
+            check_note(__FILE__, __LINE__, err.message);
+            continue;
+        }
+        whole = tok_ids(&f, s, n, 0, &all);
+        if (pres[i]) { /* one word at a time, too short to be remembered */
+            size_t done = 0;
+            for (at = 0; whole && at < n; ) {
+                int32_t marked = infer__vocab_marked(&f.t->vocab, s + at, n - at, INFER_TOKEN_USER);
+                size_t len = 1, end = at + 1;
+                if (marked >= 0) {
+                    len = (size_t)f.t->vocab.text[marked].n;
+                } else {
+                    while (end < n && infer__vocab_marked(&f.t->vocab, s + end, n - end, INFER_TOKEN_USER) < 0) end++;
+                    len = f.t->pre->split(s + at, end - at);
+                }
+                ids = tok_ids(&f, s + at, len, 0, &count);
+                CHECK(ids && done + count <= all && memcmp(ids, whole + done, count * sizeof *ids) == 0);
+                free(ids);
+                done += count;
+                at += len;
+            }
+            CHECK(done == all);
+        } else { /* never cut */
+            size_t words = 0, len;
+            for (at = 0; at < n; at += len, words++) len = infer__spm_split(&f.t->vocab, s + at, n - at);
+            CHECK(words > 500);
+            memset(f.t->vocab.joins, 1, sizeof f.t->vocab.joins);
+            ids = tok_ids(&f, s, n, 0, &count);
+            CHECK(whole && ids && count == all && memcmp(ids, whole, count * sizeof *ids) == 0);
+            free(ids);
+        }
+        free(whole);
+        tok_close(&f);
+    }
+}
+
 /* The words of a text, separated by '/'. */
 static void tok_check_words(const char *pre, const char *s, const char *want) {
     const infer__pretokenizer *p = infer__pretokenizer_find(pre, strlen(pre));
@@ -405,6 +459,35 @@ static void test_phi3_strips(void) {
     gw_str(&w, "general.name", "My Phi-3 model");
     CHECK(tok_end(&w, &f, &file, &err));
     tok_check_line(&f, "a<|end|> \n a<s> a", 17, INFER_TEXT_PARSE_SPECIAL, "3 4 2 3 4 1 3 3 4");
+    tok_close(&f);
+    free(file);
+}
+
+/* What is known by its text: ends of replies, places to fill in, masks that take the space before them. */
+static void test_known_texts(void) {
+    static const char *const tokens[] = { "a", "<|return|>", "<|call|>", "<|end|>", "<|fim_prefix|>", "<fim_suffix>", "<MID>",
+                                          "<mask>", "\xc4\xa0", "<|im_end|>", NULL };
+    static const int types[] = { TOK_NORMAL, TOK_CONTROL, TOK_CONTROL, TOK_CONTROL, TOK_USER, TOK_CONTROL, TOK_CONTROL, TOK_CONTROL,
+                                 TOK_NORMAL, TOK_USER };
+    gguf_writer w;
+    tok_open_file f;
+    infer_error err;
+    unsigned char *file;
+    tok_begin(&w, "gpt2", tokens, types);
+    gw_str(&w, "tokenizer.ggml.pre", "jina-v2-de");
+    gw_strs(&w, "tokenizer.ggml.merges", tokens, 0);
+    gw_int(&w, "tokenizer.ggml.fim_suf_token_id", GW_U32, 0);
+    gw_int(&w, "tokenizer.ggml.fim_mid_token_id", GW_U32, 10); /* out of range: the text counts */
+    CHECK(tok_end(&w, &f, &file, &err));
+    CHECK(infer__token_flags(f.t, 1) == (INFER_TOKEN_CONTROL | INFER_TOKEN_END));
+    CHECK(infer__token_flags(f.t, 3) == INFER_TOKEN_USER); /* ends a message, not the reply */
+    CHECK(infer__token_flags(f.t, 9) == (INFER_TOKEN_CONTROL | INFER_TOKEN_END));
+    CHECK(infer__token_special(f.t, INFER_SPECIAL_EOT) == 9);
+    CHECK(infer__token_special(f.t, INFER_SPECIAL_FIM_PRE) == 4 && infer__token_flags(f.t, 4) == INFER_TOKEN_CONTROL);
+    CHECK(infer__token_special(f.t, INFER_SPECIAL_FIM_SUF) == 0);
+    CHECK(infer__token_special(f.t, INFER_SPECIAL_FIM_MID) == 6);
+    tok_check_line(&f, "a \n<mask> a", 11, INFER_TEXT_PARSE_SPECIAL, "0 7 8 0");
+    tok_check_line(&f, "a<|end|>", 8, 0, "0 3");
     tok_close(&f);
     free(file);
 }
@@ -789,10 +872,12 @@ static void suite_tokenizer(void) {
     RUN(test_bpe_small);
     RUN(test_model_prompts);
     RUN(test_round_trip_random);
+    RUN(test_words);
     RUN(test_pretokenizers);
     RUN(test_spm_special);
     RUN(test_spm_white_space);
     RUN(test_phi3_strips);
+    RUN(test_known_texts);
     RUN(test_bpe_merges);
     RUN(test_why_not);
     RUN(test_vocab_malformed);

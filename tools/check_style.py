@@ -105,7 +105,7 @@ def rule_comments(f, archs):
 
 
 def rule_opening(f, archs):
-    if f.is_src and not f.text.startswith("/* "):
+    if f.is_src and not f.text.startswith("/*"):
         yield 1, "no opening comment: say in 5 to 15 lines what the part owns, may not know, and where to start"
 
 

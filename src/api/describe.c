@@ -1,5 +1,5 @@
-/* describe.c: a model's resolved layers as readable pseudo-code: what `infer info` prints, and the first thing to look at
- * when a model computes something else than expected. */
+/* describe.c: a model's resolved layers as readable pseudo-code: what `infer info` prints, and the first thing to look
+ * at when a model computes something else than expected. */
 #include "../model/model.h"
 
 typedef struct infer__text_out { char *p; size_t cap, len; } infer__text_out;
@@ -24,7 +24,9 @@ static const char *infer__act_name(int32_t act) {
     return act >= 0 && (size_t)act < INFER__COUNT(names) ? names[act] : "?";
 }
 
-static const char *infer__norm_name(const infer_model *m) { return m->hp.norm == INFER__NORM_RMS ? "rms_norm" : "layer_norm"; }
+static const char *infer__norm_name(const infer_model *m) {
+    return m->hp.norm == INFER__NORM_RMS ? "rms_norm" : "layer_norm";
+}
 
 static void infer__describe_weight(infer__text_out *o, const char *what, const infer__weight *w) {
     if (w->type) infer__text_add(o, "    # %-12s %d x %d %s\n", what, (int)w->rows, (int)w->cols, w->type->name);
@@ -34,17 +36,19 @@ static void infer__describe_attention(infer__text_out *o, const infer_model *m, 
     const infer__weight *w = l->w;
     const infer__hparams *hp = &m->hp;
     const char *in = l->pre_norm ? "h" : "x";
-    if (l->pre_norm) infer__text_add(o, "    h = %s(x)%s\n", infer__norm_name(m), w[INFER__W_ATTN_NORM].type ? " * attn_norm" : "");
-    infer__text_add(o, "    q, k, v = %s Wq, %s Wk, %s Wv%s%s  # %d heads of %d, %d K/V heads, values of %d\n", in, in, in,
-                    w[INFER__W_ATTN_Q_B].type ? " + bias" : "", w[INFER__W_ATTN_QKV].type ? " (one tensor)" : "", (int)l->n_head,
-                    (int)l->dim_k, (int)l->n_head_kv, (int)l->dim_v);
+    if (l->pre_norm)
+        infer__text_add(o, "    h = %s(x)%s\n", infer__norm_name(m), w[INFER__W_ATTN_NORM].type ? " * attn_norm" : "");
+    infer__text_add(o, "    q, k, v = %s Wq, %s Wk, %s Wv%s%s  # %d heads of %d, %d K/V heads, values of %d\n", in, in,
+                    in, w[INFER__W_ATTN_Q_B].type ? " + bias" : "", w[INFER__W_ATTN_QKV].type ? " (one tensor)" : "",
+                    (int)l->n_head, (int)l->dim_k, (int)l->n_head_kv, (int)l->dim_v);
     if (hp->clamp_kqv > 0) infer__text_add(o, "    q, k, v = clamp(q, k, v; %g)\n", hp->clamp_kqv);
     if (w[INFER__W_ATTN_Q_NORM].type)
         infer__text_add(o, "    q, k = %s(q), %s(k)  # %s\n", infer__norm_name(m), infer__norm_name(m),
                         l->q_groups > 1 || l->n_head == 1 ? "per head" : "whole rows");
     if (l->rope_kind != INFER__ROPE_NONE && l->rope)
         infer__text_add(o, "    q, k = rotate(q, k)  # first %d of %d, %s, base %g%s\n", (int)l->n_rot, (int)l->dim_k,
-                        l->rope_kind == INFER__ROPE_PAIRS ? "pairs" : "halves", l->group ? hp->rope_base_window : hp->rope_base,
+                        l->rope_kind == INFER__ROPE_PAIRS ? "pairs" : "halves",
+                        l->group ? hp->rope_base_window : hp->rope_base,
                         hp->rope_scaling && l->rope == &m->ropes[0] ? ", scaled" : "");
     infer__text_add(o, "    a = softmax(q k * %g", l->attn_scale);
     if (hp->attn_softcap > 0) infer__text_add(o, ", capped at %g", hp->attn_softcap);
@@ -66,10 +70,12 @@ static void infer__describe_layer(infer__text_out *o, const infer_model *m, cons
     if (l->pre_norm && (!l->parallel || w[INFER__W_FFN_NORM].type))
         infer__text_add(o, "    h = %s(x)%s\n", infer__norm_name(m), w[INFER__W_FFN_NORM].type ? " * ffn_norm" : "");
     if (l->ffn == INFER__FFN_MOE)
-        infer__text_add(o, "    f = sum over the best %d of %d experts: p_e * down_e(%s(gate_e %s) * up_e %s)%s\n", (int)hp->n_used,
-                        (int)hp->n_expert, infer__act_name(l->act), in, in, w[INFER__W_SHARED_UP].type ? " + shared expert" : "");
+        infer__text_add(o, "    f = sum over the best %d of %d experts: p_e * down_e(%s(gate_e %s) * up_e %s)%s\n",
+                        (int)hp->n_used, (int)hp->n_expert, infer__act_name(l->act), in, in,
+                        w[INFER__W_SHARED_UP].type ? " + shared expert" : "");
     else if (w[INFER__W_FFN_GATE].type)
-        infer__text_add(o, "    f = down(%s(gate %s) * up %s)  # %d wide\n", infer__act_name(l->act), in, in, (int)l->n_ff);
+        infer__text_add(o, "    f = down(%s(gate %s) * up %s)  # %d wide\n", infer__act_name(l->act), in, in,
+                        (int)l->n_ff);
     else infer__text_add(o, "    f = down(%s(up %s))  # %d wide\n", infer__act_name(l->act), in, (int)l->n_ff);
     if (w[INFER__W_FFN_POST_NORM].type) infer__text_add(o, "    f = %s(f) * ffn_post_norm\n", infer__norm_name(m));
     infer__text_add(o, "    x = x + %sf%s\n", l->parallel ? "a + " : "", scale);
@@ -109,7 +115,8 @@ static void infer__describe(infer__text_out *o, const infer_model *m) {
         else infer__text_add(o, "layers %d to %d:\n", (int)i, (int)j - 1);
         infer__describe_layer(o, m, &m->layers[i]);
     }
-    infer__text_add(o, "logits = %s(x)%s head", infer__norm_name(m), m->w[INFER__W_OUT_NORM].type ? " * output_norm" : "");
+    infer__text_add(o, "logits = %s(x)%s head", infer__norm_name(m),
+                    m->w[INFER__W_OUT_NORM].type ? " * output_norm" : "");
     if (m->w[INFER__W_OUTPUT].data == m->w[INFER__W_TOKEN_EMBD].data) infer__text_add(o, " (= embedding)");
     if (m->w[INFER__W_OUTPUT_B].type) infer__text_add(o, " + bias");
     if (hp->logit_scale != 1) infer__text_add(o, " * %g", hp->logit_scale);

@@ -2,8 +2,9 @@
  *
  * Owns:  infer_sampler_* (argument checks; the work is in text/sampler.c), infer_session_sample, infer_generate.
  * Rules: generation uses sessions through their public functions, so whatever holds for those holds here.
- *        A token is evaluated before it is shown, so whatever ends a generation (a limit, a callback, cancelling, an error),
- *        the session holds exactly the tokens that were reported: text goes on where it stopped. It costs one token of delay.
+ *        A token is evaluated before it is shown, so whatever ends a generation (a limit, a callback, cancelling, an
+ *        error), the session holds exactly the tokens that were reported: text goes on where it stopped. It costs one
+ *        token of delay.
  *        The end-of-generation token is neither evaluated nor shown.
  *        Text waits in `text` while it may still turn into a stop string or while its last character is unfinished.
  * Start: infer_generate, infer__generate_loop.
@@ -86,7 +87,8 @@ typedef struct infer__generation {
     float logprob;
 } infer__generation;
 
-static infer_result infer__generate_check(infer_session *s, const infer_sampler *sampler, const infer_generate_params *p) {
+static infer_result infer__generate_check(infer_session *s, const infer_sampler *sampler,
+                                          const infer_generate_params *p) {
     int32_t i;
     infer_error *err = &s->error;
     if (sampler && sampler->model && sampler->model != s->context->model)
@@ -97,9 +99,11 @@ static infer_result infer__generate_check(infer_session *s, const infer_sampler 
     if (p->on_full != INFER_FULL_STOP && p->on_full != INFER_FULL_SLIDE)
         return infer__error(err, INFER_ERR_ARGUMENT, "on_full %d is no INFER_FULL_*", (int)p->on_full);
     if (p->text_flags & ~INFER_TEXT_SPECIAL)
-        return infer__error(err, INFER_ERR_ARGUMENT, "text_flags: %d is not known", (int)(p->text_flags & ~INFER_TEXT_SPECIAL));
+        return infer__error(err, INFER_ERR_ARGUMENT, "text_flags: %d is not known",
+                            (int)(p->text_flags & ~INFER_TEXT_SPECIAL));
     if (p->n_stop < 0 || (p->n_stop > 0 && !p->stop))
-        return infer__error(err, INFER_ERR_ARGUMENT, "n_stop is %d, stop is %s", (int)p->n_stop, p->stop ? "given" : "NULL");
+        return infer__error(err, INFER_ERR_ARGUMENT, "n_stop is %d, stop is %s", (int)p->n_stop,
+                            p->stop ? "given" : "NULL");
     for (i = 0; i < p->n_stop; i++)
         if (!p->stop[i] || !p->stop[i][0])
             return infer__error(err, INFER_ERR_ARGUMENT, "stop[%d] is %s", (int)i, p->stop[i] ? "empty" : "NULL");
@@ -180,13 +184,15 @@ static infer_result infer__generate_prompt(infer__generation *g, const char *pro
         return r;
     }
     if (n == 0)
-        return infer__error(&s->error, INFER_ERR_ARGUMENT, "nothing to continue from: the prompt is empty, the session is at "
+        return infer__error(&s->error, INFER_ERR_ARGUMENT,
+                            "nothing to continue from: the prompt is empty, the session is at "
                             "position 0, and the vocabulary asks for no BOS");
     if (infer_session_logits(s, -1)) return INFER_OK;
     {
         infer_token last = infer_session_tokens(s)[n - 1];
         if (last < 0)
-            return infer__error(&s->error, INFER_ERR_STATE, "the last position was given as an embedding and has no logits");
+            return infer__error(&s->error, INFER_ERR_STATE,
+                                "the last position was given as an embedding and has no logits");
         if ((r = infer_session_rewind(s, n - 1)) != INFER_OK) return r;
         return infer_session_eval(s, &last, 1);
     }
@@ -205,7 +211,9 @@ static infer_result infer__generate_append(infer__generation *g, infer_token tok
     if (len > g->cap_text - g->n_text) {
         size_t cap = (g->n_text + len) * 2 + 64;
         void *p = infer__realloc(g->mem, g->text, cap, 1);
-        if (!p) return infer__error(&g->s->error, INFER_ERR_MEMORY, "no memory for %llu bytes of text", (unsigned long long)cap);
+        if (!p)
+            return infer__error(&g->s->error, INFER_ERR_MEMORY, "no memory for %llu bytes of text",
+                                (unsigned long long)cap);
         g->text = (char *)p;
         g->cap_text = cap;
         r = infer__token_text(t, token, g->text + g->n_text, cap - g->n_text, &len);
@@ -273,9 +281,10 @@ static infer_result infer__generate_text(infer__generation *g, infer_token token
     return INFER_OK;
 }
 
-/* ---- the loop ------------------------------------------------------------------------------------------------------ */
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-/* The most likely tokens of the step that chose `token`, if they were asked for: before its evaluation drops the logits. */
+/* The most likely tokens of the step that chose `token`, if they were asked for: before its evaluation drops the
+ * logits. */
 static infer_result infer__generate_top(infer__generation *g, infer_token token) {
     infer_result r;
     if (g->n_top == 0) return INFER_OK;

@@ -15,9 +15,11 @@ static infer_result infer__model_check_params(const infer_model_params *p, infer
     if (p->backend < 0 || p->backend >= (int32_t)INFER__COUNT(infer__backend_names))
         return infer__error(err, INFER_ERR_ARGUMENT, "backend %d is no infer_backend", (int)p->backend);
     if (p->backend > INFER_CPU)
-        return infer__error(err, INFER_ERR_UNSUPPORTED, "backend %s is not in this build", infer__backend_names[p->backend]);
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "backend %s is not in this build",
+                            infer__backend_names[p->backend]);
     if (p->device < 0 || p->device > infer_device_count())
-        return infer__error(err, INFER_ERR_ARGUMENT, "device %d: there are %d", (int)p->device, (int)infer_device_count());
+        return infer__error(err, INFER_ERR_ARGUMENT, "device %d: there are %d", (int)p->device,
+                            (int)infer_device_count());
     if (p->cpu_level != INFER_CPU_BEST && !infer__cpu_level_name(p->cpu_level, NULL))
         return infer__error(err, INFER_ERR_ARGUMENT, "cpu_level %d is no infer_cpu_level", (int)p->cpu_level);
     if (p->gpu_layers < -1)
@@ -38,9 +40,10 @@ static infer_result infer__model_start(infer_model **out, const infer_model_para
     if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL");
     *out = NULL;
     if (version != INFER_VERSION)
-        return infer__error(err, INFER_ERR_ARGUMENT, "infer.h is version %d.%d.%d, its implementation was built from %d.%d.%d",
-                            (int)(version >> 16), (int)(version >> 8 & 0xff), (int)(version & 0xff), INFER_VERSION >> 16,
-                            INFER_VERSION >> 8 & 0xff, INFER_VERSION & 0xff);
+        return infer__error(err, INFER_ERR_ARGUMENT,
+                            "infer.h is version %d.%d.%d, its implementation was built from %d.%d.%d",
+                            (int)(version >> 16), (int)(version >> 8 & 0xff), (int)(version & 0xff),
+                            INFER_VERSION >> 16, INFER_VERSION >> 8 & 0xff, INFER_VERSION & 0xff);
     memset(&p, 0, sizeof p);
     if (params) p = *params;
     if ((r = infer__model_check_params(&p, err)) != INFER_OK) return r;
@@ -168,7 +171,8 @@ INFER_API infer_result infer_model_memory(const infer_model *model, const infer_
 }
 
 INFER_API infer_result infer_model_memory_path(const char *path, const infer_model_params *model_params,
-                                               const infer_context_params *params, infer_memory *out, infer_error *err) {
+                                               const infer_context_params *params, infer_memory *out,
+                                               infer_error *err) {
     infer_model_params p;
     infer_model *m;
     infer_result r;

@@ -1,7 +1,8 @@
 /* session_api.c: sessions: creation, evaluation in passes, results.
  *
- * Owns:  infer_eval: checks first (nothing is evaluated when a step cannot be), then passes of at most `batch` rows over all
- *        steps together, then the sessions move on together. After a failure every session stands where it stood.
+ * Owns:  infer_eval: checks first (nothing is evaluated when a step cannot be), then passes of at most `batch` rows
+ *        over all steps together, then the sessions move on together. After a failure every session stands where it
+ *        stood.
  */
 #include "../model/model.h"
 
@@ -40,8 +41,8 @@ static infer_result infer__session_make(infer_session **out, infer_context *c, c
     int32_t most = c->plan.cells, cap = p->context ? p->context : INFER__MIN(most, INFER__MIN(m->hp.n_ctx, 4096)), g, i;
     infer_session *s;
     if (p->context < 0 || cap > most)
-        return infer__error(err, INFER_ERR_ARGUMENT, "session_params.context is %d, the context has %d cells", (int)p->context,
-                            (int)most);
+        return infer__error(err, INFER_ERR_ARGUMENT, "session_params.context is %d, the context has %d cells",
+                            (int)p->context, (int)most);
     if (m->w[INFER__W_POS_EMBD].type && cap > m->w[INFER__W_POS_EMBD].rows)
         return infer__error(err, INFER_ERR_ARGUMENT, "session_params.context is %d, the model has learned %d positions",
                             (int)cap, (int)m->w[INFER__W_POS_EMBD].rows);
@@ -60,7 +61,8 @@ static infer_result infer__session_make(infer_session **out, infer_context *c, c
         s->pages[g] = (int32_t *)infer__calloc(mem, (uint64_t)c->plan.max_pages, sizeof(int32_t));
         for (i = 0; s->pages[g] && i < c->plan.max_pages; i++) s->pages[g][i] = -1;
     }
-    if (!s->tokens || !s->pages[0] || !s->pages[1] || !infer__rows_reserve(mem, &s->logits, &s->logits_cap, 1, m->hp.n_vocab)) {
+    if (!s->tokens || !s->pages[0] || !s->pages[1] ||
+        !infer__rows_reserve(mem, &s->logits, &s->logits_cap, 1, m->hp.n_vocab)) {
         infer__session_free(s);
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a session of %d positions", (int)cap);
     }
@@ -68,8 +70,8 @@ static infer_result infer__session_make(infer_session **out, infer_context *c, c
     return INFER_OK;
 }
 
-INFER_API infer_result infer_session_create_in(infer_session **out, infer_context *context, const infer_session_params *params,
-                                               infer_error *err) {
+INFER_API infer_result infer_session_create_in(infer_session **out, infer_context *context,
+                                               const infer_session_params *params, infer_error *err) {
     infer_session_params zero;
     memset(&zero, 0, sizeof zero);
     infer__error_clear(err);
@@ -123,9 +125,11 @@ static infer_result infer__step_check(const infer_context *c, const infer_step *
     const infer_session *s = st->session;
     int32_t j;
     if (!s || s->context != c)
-        return infer__error(err, INFER_ERR_ARGUMENT, "step %d: the session is %s", (int)i, s ? "of another context" : "NULL");
+        return infer__error(err, INFER_ERR_ARGUMENT, "step %d: the session is %s", (int)i,
+                            s ? "of another context" : "NULL");
     for (j = 0; j < i; j++)
-        if (steps[j].session == s) return infer__error(err, INFER_ERR_ARGUMENT, "steps %d and %d are of one session", (int)j, (int)i);
+        if (steps[j].session == s)
+            return infer__error(err, INFER_ERR_ARGUMENT, "steps %d and %d are of one session", (int)j, (int)i);
     if (st->n < 1) return infer__error(err, INFER_ERR_ARGUMENT, "step %d has %d tokens", (int)i, (int)st->n);
     if (!st->tokens == !st->embeddings)
         return infer__error(err, INFER_ERR_ARGUMENT, "step %d needs tokens or embeddings, one of the two", (int)i);
@@ -136,8 +140,8 @@ static infer_result infer__step_check(const infer_context *c, const infer_step *
             return infer__error(err, INFER_ERR_ARGUMENT, "step %d: token %d is %d, outside 0..%d", (int)i, (int)j,
                                 (int)st->tokens[j], (int)c->model->hp.n_vocab - 1);
     if (st->n > s->cap - s->n)
-        return infer__error(err, INFER_CONTEXT_FULL, "%d tokens at position %d do not fit a context of %d", (int)st->n, (int)s->n,
-                            (int)s->cap);
+        return infer__error(err, INFER_CONTEXT_FULL, "%d tokens at position %d do not fit a context of %d", (int)st->n,
+                            (int)s->n, (int)s->cap);
     return INFER_OK;
 }
 
@@ -153,8 +157,10 @@ static infer_result infer__steps_reserve(infer_context *c, const infer_step *ste
             need += infer__cache_need(c, s, g, s->n_valid, s->n - s->n_valid + steps[i].n);
         }
         if (need > c->cache.groups[g].n_free)
-            return infer__error(err, INFER_CONTEXT_FULL, "the context's cache of %d cells is full (%s layers: %lld pages "
-                                "needed, %d free)", (int)c->plan.cells, g ? "window" : "full", (long long)need,
+            return infer__error(err, INFER_CONTEXT_FULL,
+                                "the context's cache of %d cells is full (%s layers: %lld pages "
+                                "needed, %d free)",
+                                (int)c->plan.cells, g ? "window" : "full", (long long)need,
                                 (int)c->cache.groups[g].n_free);
     }
     for (i = 0; i < n; i++) {
@@ -198,7 +204,8 @@ static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int3
     infer__pass *p = &c->ctx.pass;
     const infer_step *st = &cur->steps[cur->step];
     infer_session *s = st->session;
-    int32_t base = s->n_valid, i, g, q = p->n_seq++, first_l = infer__logits_first(st), first_h = infer__hidden_first(st);
+    int32_t base = s->n_valid, i, g, q = p->n_seq++, first_l = infer__logits_first(st),
+            first_h = infer__hidden_first(st);
     if (!infer__cache_write(c, s, base + cur->at, count)) return 0;
     c->active[q] = s;
     p->extended[q] = s->cap > c->model->hp.rope_ctx;
@@ -234,7 +241,8 @@ static infer_result infer__pass_run(infer_context *c, infer_error *err) {
         c->checking = 1;
         infer__forward(c);
         c->checking = 0;
-        if (infer__ok(&c->ctx)) infer__fail(&c->ctx, INFER_ERR_STATE, "the output head gives logits that are not finite");
+        if (infer__ok(&c->ctx))
+            infer__fail(&c->ctx, INFER_ERR_STATE, "the output head gives logits that are not finite");
     }
     if (infer__ok(&c->ctx)) return INFER_OK;
     return infer__error(err, c->ctx.error.code, "%s", c->ctx.error.message);
@@ -251,7 +259,8 @@ static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, inf
             const infer_step *st = &cur->steps[cur->step];
             int32_t count = INFER__MIN(st->n - cur->at, c->plan.batch - c->ctx.pass.n_rows);
             if (!infer__pass_add(c, cur, count))
-                return infer__error(err, INFER_CONTEXT_FULL, "the context's cache of %d cells is full", (int)c->plan.cells);
+                return infer__error(err, INFER_CONTEXT_FULL, "the context's cache of %d cells is full",
+                                    (int)c->plan.cells);
             if (st->session->trace) {
                 c->trace = st->session->trace;
                 c->trace_user = st->session->trace_user;
@@ -352,7 +361,8 @@ static infer_result infer__eval_steps(infer_context *c, const infer_step *steps,
     for (i = 0; i < n && !r; i++) r = infer__step_check(c, steps, i, err);
     if (!r) r = infer__steps_reserve(c, steps, n, err);
     if (!r) {
-        /* a canceller sets its session's flag, then the context's if the session is running: one of us sees the other */
+        /* a canceller sets its session's flag, then the context's if the session is running: one of us sees the other
+         * */
         infer__atomic_set(&c->cancel, 0);
         for (i = 0; i < n; i++) infer__atomic_set(&steps[i].session->running, 1);
         for (i = 0; i < n && !r; i++)
@@ -373,8 +383,10 @@ INFER_API infer_result infer_eval(infer_context *context, const infer_step *step
     int32_t i;
     infer__error_clear(&e);
     if (!context || !steps || n_steps < 1)
-        return infer__error(err, INFER_ERR_ARGUMENT, "infer_eval: %s", !context ? "context is NULL" : !steps ? "steps is NULL" :
-                            "no steps");
+        return infer__error(err, INFER_ERR_ARGUMENT, "infer_eval: %s",
+                            !context ? "context is NULL"
+                            : !steps ? "steps is NULL"
+                                     : "no steps");
     r = infer__eval_steps(context, steps, n_steps, &e);
     for (i = 0; i < n_steps; i++)
         if (steps[i].session && steps[i].session->context == context) steps[i].session->error = e;
@@ -416,9 +428,11 @@ INFER_API infer_result infer_session_top(infer_session *session, int32_t row, in
     if (!session) return INFER_ERR_ARGUMENT;
     n = session->context->model->hp.n_vocab;
     if (k < 1 || k > n || !out)
-        return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_top: k is %d, outside 1..%d", (int)k, (int)n);
-    if (!x) return infer__error(&session->error, INFER_ERR_STATE, "infer_session_top: the last eval kept no logits of row %d",
-                                (int)row);
+        return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_top: k is %d, outside 1..%d", (int)k,
+                            (int)n);
+    if (!x)
+        return infer__error(&session->error, INFER_ERR_STATE,
+                            "infer_session_top: the last eval kept no logits of row %d", (int)row);
     for (i = 0; i < n; i++) { /* insertion into the k best: ids come in order, so equals stay in order */
         if (have == k && !(x[i] > out[k - 1].logit)) continue;
         for (j = have < k ? have++ : k - 1; j > 0 && x[i] > out[j - 1].logit; j--) out[j] = out[j - 1];
@@ -439,7 +453,8 @@ INFER_API infer_result infer_session_embedding(infer_session *session, float *ou
     hp = &session->context->model->hp;
     n = session->out_n;
     if (n < 1 || session->out_first_hidden != 0)
-        return infer__error(err, INFER_ERR_STATE, "infer_session_embedding: the last eval did not keep all hidden states");
+        return infer__error(err, INFER_ERR_STATE,
+                            "infer_session_embedding: the last eval did not keep all hidden states");
     if (hp->pooling == 4) return infer__error(err, INFER_ERR_UNSUPPORTED, "rank pooling is not there yet");
     /* a model that does not say how is pooled by its last token, which alone has seen all others */
     for (i = 0; i < hp->n_embd; i++) {
@@ -457,7 +472,9 @@ INFER_API infer_result infer_session_embedding(infer_session *session, float *ou
 
 INFER_API int32_t infer_session_position(const infer_session *session) { return session ? session->n : 0; }
 INFER_API int32_t infer_session_context(const infer_session *session) { return session ? session->cap : 0; }
-INFER_API const infer_token *infer_session_tokens(const infer_session *session) { return session ? session->tokens : NULL; }
+INFER_API const infer_token *infer_session_tokens(const infer_session *session) {
+    return session ? session->tokens : NULL;
+}
 
 INFER_API void infer_session_cancel(infer_session *session) {
     if (!session) return;
@@ -482,7 +499,8 @@ INFER_API infer_result infer_session_stats(const infer_session *session, infer_s
     return INFER_OK;
 }
 
-INFER_API infer_result infer_session_profile(const infer_session *session, infer_profile_row *out, int32_t cap, int32_t *count) {
+INFER_API infer_result infer_session_profile(const infer_session *session, infer_profile_row *out, int32_t cap,
+                                             int32_t *count) {
     int32_t i, n = 0;
     if (!session || !count || (cap > 0 && !out)) return INFER_ERR_ARGUMENT;
     for (i = 0; i < INFER__PROFILE_OPS; i++) {

@@ -1,8 +1,8 @@
 /* session_state.c: going back, sharing and keeping sessions: rewind, sync, fork, save, load.
  *
- * Saved form (machine byte order, checked by a marker): a header of 16 uint32, the tokens, then for every layer its pages of
- * keys and of values in order of position, and a 64-bit FNV-1a sum of all of it. Loaded bytes are not trusted: everything is
- * checked before the session changes.
+ * Saved form (machine byte order, checked by a marker): a header of 16 uint32, the tokens, then for every layer its
+ * pages of keys and of values in order of position, and a 64-bit FNV-1a sum of all of it. Loaded bytes are not trusted:
+ * everything is checked before the session changes.
  */
 #include "../model/model.h"
 
@@ -23,8 +23,10 @@ INFER_API infer_result infer_session_rewind(infer_session *session, int32_t n) {
     }
     for (i = 0; i < n; i++)
         if (session->tokens[i] < 0)
-            return infer__error(&session->error, INFER_ERR_STATE, "infer_session_rewind: position %d was given as an embedding and "
-                                "cannot be computed again", (int)i);
+            return infer__error(&session->error, INFER_ERR_STATE,
+                                "infer_session_rewind: position %d was given as an embedding and "
+                                "cannot be computed again",
+                                (int)i);
     session->n = n;
     session->n_valid = 0; /* the next eval computes it again */
     infer__cache_cut(c, session, 0);
@@ -37,10 +39,13 @@ INFER_API infer_result infer_session_sync(infer_session *session, const infer_to
     if (kept) *kept = 0;
     if (!session) return INFER_ERR_ARGUMENT;
     if (n < 1 || !tokens)
-        return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_sync: %s", n < 1 ? "no tokens" : "tokens is NULL");
+        return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_sync: %s",
+                            n < 1 ? "no tokens" : "tokens is NULL");
     if (n > session->cap)
-        return infer__error(&session->error, INFER_CONTEXT_FULL, "%d tokens do not fit a context of %d", (int)n, (int)session->cap);
-    while (same < n - 1 && same < session->n && session->tokens[same] == tokens[same]) same++; /* the last is evaluated for logits */
+        return infer__error(&session->error, INFER_CONTEXT_FULL, "%d tokens do not fit a context of %d", (int)n,
+                            (int)session->cap);
+    while (same < n - 1 && same < session->n && session->tokens[same] == tokens[same])
+        same++; /* the last is evaluated for logits */
     r = infer_session_rewind(session, same);
     if (r) return r;
     if (kept) *kept = session->n_valid;
@@ -71,7 +76,7 @@ INFER_API infer_result infer_session_fork(infer_session **out, infer_session *se
     return INFER_OK;
 }
 
-/* ---- save and load ------------------------------------------------------------------------------------------------ */
+/* ---- save and load ----------------------------------------------------------------------------------------------- */
 
 enum { INFER__STATE_WORDS = 16, INFER__STATE_VERSION = 1 };
 
@@ -178,7 +183,8 @@ INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn
     }
     if (!o.failed && write(user, &o.sum, sizeof o.sum) != sizeof o.sum) o.failed = 1;
     infer__free(c->ctx.mem, page);
-    if (o.failed) return infer__error(&session->error, INFER_ERR_IO, "infer_session_save: the callback wrote too little");
+    if (o.failed)
+        return infer__error(&session->error, INFER_ERR_IO, "infer_session_save: the callback wrote too little");
     return INFER_OK;
 }
 
@@ -189,8 +195,10 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
     int32_t g;
     infer__state_header(s, want);
     if (memcmp(w, want, 8) != 0 || w[2] != want[2])
-        return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: not a saved session of a machine like this");
-    if (w[3] != want[3]) return infer__error(&s->error, INFER_ERR_UNSUPPORTED, "infer_session_load: version %u", (unsigned)w[3]);
+        return infer__error(&s->error, INFER_ERR_FORMAT,
+                            "infer_session_load: not a saved session of a machine like this");
+    if (w[3] != want[3])
+        return infer__error(&s->error, INFER_ERR_UNSUPPORTED, "infer_session_load: version %u", (unsigned)w[3]);
     if (w[4] != want[4] || w[5] != want[5] || w[6] != want[6])
         return infer__error(&s->error, INFER_ERR_ARGUMENT, "infer_session_load: saved with another %s",
                             w[4] != want[4] ? "kv_type" : "model");
@@ -264,7 +272,8 @@ INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn 
     infer__error_clear(&session->error);
     if (!read) return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_load: read is NULL");
     c = session->context;
-    if (read(user, w, sizeof w) != sizeof w) return infer__error(&session->error, INFER_ERR_IO, "infer_session_load: no header");
+    if (read(user, w, sizeof w) != sizeof w)
+        return infer__error(&session->error, INFER_ERR_IO, "infer_session_load: no header");
     r = infer__state_check(session, w);
     if (r) return r;
     size = infer__state_size(session, w);
@@ -274,13 +283,16 @@ INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn 
     sum = infer__fnv(14695981039346656037u, w, sizeof w);
     if ((size && read(user, data, (size_t)size) != size) || read(user, &want, sizeof want) != sizeof want)
         r = infer__error(&session->error, INFER_ERR_IO, "infer_session_load: the data ends early");
-    if (!r && infer__fnv(sum, data, size) != want) r = infer__error(&session->error, INFER_ERR_FORMAT, "infer_session_load: the "
-                                                                    "check sum does not match");
+    if (!r && infer__fnv(sum, data, size) != want)
+        r = infer__error(&session->error, INFER_ERR_FORMAT,
+                         "infer_session_load: the "
+                         "check sum does not match");
     for (i = 0; !r && i < w[7]; i++) {
         infer_token t;
         memcpy(&t, data + (size_t)i * sizeof t, sizeof t);
         if (t < -1 || t >= c->model->hp.n_vocab)
-            r = infer__error(&session->error, INFER_ERR_FORMAT, "infer_session_load: token %u is %d", (unsigned)i, (int)t);
+            r = infer__error(&session->error, INFER_ERR_FORMAT, "infer_session_load: token %u is %d", (unsigned)i,
+                             (int)t);
     }
     if (!r) r = infer__state_apply(session, w, data);
     infer__free(c->ctx.mem, data);

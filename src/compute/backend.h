@@ -53,7 +53,7 @@ typedef struct infer__weight {
     const char *name;
 } infer__weight;
 
-/* Values per token of one pass, one block of int32 that a device gets in one upload. All pointers point into `block`. */
+/* Values per token of one pass: one block of int32 that a device gets in one upload. Pointers point into `block`. */
 typedef struct infer__pass {
     int32_t n_rows, n_out, n_seq;
     int32_t *block;
@@ -79,7 +79,7 @@ INFER__INLINE uint64_t infer__kv_index(int32_t page, int32_t head, int32_t slot,
 
 /* ---- op arguments ------------------------------------------------------------------------------ */
 
-/* y[i] = table[ids[i]] * scale (+ positions[pos[i]]); rows whose id is -1 are left as they are, but for the addition. */
+/* y[i] = table[ids[i]] * scale (+ positions[pos[i]]); rows whose id is -1 keep their content (but for + positions). */
 typedef struct infer__embed_args {
     infer__tensor y;
     const infer__weight *table, *positions; /* positions may be NULL */
@@ -90,9 +90,9 @@ typedef struct infer__embed_args {
 typedef struct infer__get_rows_args { infer__tensor x, y; } infer__get_rows_args;
 
 enum { INFER__NORM_RMS, INFER__NORM_LAYER };
-/* Each group of cols/n_groups values is normalised: RMS: x / sqrt(mean(x^2) + eps); LAYER: (x - mean) / sqrt(var + eps);
- * then * weight + bias. n_groups > 1: heads; weight and bias have cols/n_groups values (shared) or cols (one set per
- * head). weight, bias may be NULL. x and y may be the same. */
+/* Each group of cols/n_groups values is normalised: RMS: x / sqrt(mean(x^2) + eps); LAYER: (x - mean) / sqrt(var +
+ * eps); then * weight + bias. n_groups > 1: heads; weight and bias have cols/n_groups values (shared) or cols (one set
+ * per head). weight, bias may be NULL. x and y may be the same. */
 typedef struct infer__norm_args {
     infer__tensor x, y;
     const infer__weight *weight, *bias;
@@ -110,9 +110,9 @@ typedef struct infer__matmul_args {
 } infer__matmul_args;
 
 enum { INFER__ROPE_NONE, INFER__ROPE_PAIRS, INFER__ROPE_HALVES };
-/* Rotate the first n_rot values of every head of x (rows x n_head*dim), by angle pos * freq[i], i < n_rot/2; PAIRS turns
- * (2i, 2i+1), HALVES (i, i + n_rot/2); cos and sin are multiplied by `scale` (YaRN's magnitude). freq holds two sets of
- * n_rot/2 float32: normal and extended (see infer__pass). Source: RoFormer, arXiv 2104.09864. */
+/* Rotate the first n_rot values of every head of x (rows x n_head*dim), by angle pos * freq[i], i < n_rot/2; PAIRS
+ * turns (2i, 2i+1), HALVES (i, i + n_rot/2); cos and sin are multiplied by `scale` (YaRN's magnitude). freq holds two
+ * sets of n_rot/2 float32: normal and extended (see infer__pass). Source: RoFormer, arXiv 2104.09864. */
 typedef struct infer__rope_args {
     infer__tensor x;
     int32_t n_head, dim, n_rot, kind;
@@ -151,17 +151,17 @@ typedef struct infer__add_args { infer__tensor x, y; float scale; } infer__add_a
 typedef struct infer__map_args { infer__tensor x; float scale, cap, clamp; } infer__map_args;
 typedef struct infer__copy_args { infer__tensor x, y; } infer__copy_args;
 
-/* Router: scores = softmax over experts of x (rows x n_expert logits); the n_used best per row (lower index among equals),
- * their weights divided by their sum when normalise, times scale. ids and weights are rows x n_used, ids stored as
- * float32 bit patterns of int32 in a tensor of the same shape. */
+/* Router: scores = softmax over experts of x (rows x n_expert logits); the n_used best per row (lower index among
+ * equals), their weights divided by their sum when normalise, times scale. ids and weights are rows x n_used, ids
+ * stored as float32 bit patterns of int32 in a tensor of the same shape. */
 typedef struct infer__moe_route_args {
     infer__tensor x, ids, weights;
     int32_t n_expert, n_used, normalise;
     float scale;
 } infer__moe_route_args;
 /* Experts: w holds n_expert matrices of `rows` rows each, one after the other (w->rows = n_expert * rows).
- * x_rows_used 0: x has one row per token, y[t*n_used + j] = W[ids[t][j]] x[t]; 1: x has a row per (token, expert).
- * With `weights` (down projection) the n_used results are summed in order j = 0.. into y[t] = sum_j weights[t][j] * ... */
+ * per_expert_x 0: x has one row per token, y[t*n_used + j] = W[ids[t][j]] x[t]; 1: x has a row per (token, expert).
+ * With `weights` (down projection) the n_used results are summed in order j = 0..: y[t] = sum_j weights[t][j] * r_j. */
 typedef struct infer__moe_matmul_args {
     infer__tensor x, y, ids, weights; /* weights.buf NULL = none */
     const infer__weight *w;

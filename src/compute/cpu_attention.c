@@ -113,7 +113,8 @@ static const float *infer__kv_get(const infer__ctx *c, const infer__kv_buf *b, i
 }
 
 /* Scores of the chunk at `base`, or y += sum of scores * v: page by page, each read once for all rows. */
-static void infer__attention_pages(const infer__attention_job *job, infer__attention_block *b, int32_t base, int values) {
+static void infer__attention_pages(const infer__attention_job *job, infer__attention_block *b, int32_t base,
+                                   int values) {
     const infer__attention_args *a = job->a;
     const infer__kernels *k = job->c->kernels;
     const infer__kv_buf *cache = values ? a->v_cache : a->k_cache;
@@ -142,8 +143,8 @@ static void infer__attention_pages(const infer__attention_job *job, infer__atten
 }
 
 /* Scores of pair (r, h) in the chunk at `base` become exp(score - m); m, l and y follow. */
-static void infer__attention_softmax(const infer__attention_job *job, infer__attention_block *b, int32_t base, int32_t r,
-                                     int32_t h) {
+static void infer__attention_softmax(const infer__attention_job *job, infer__attention_block *b, int32_t base,
+                                     int32_t r, int32_t h) {
     const infer__attention_args *a = job->a;
     int32_t lo = INFER__MAX(base, b->lo[r]), n = INFER__MIN(base + INFER__KV_CHUNK - 1, b->hi[r]) - lo + 1, i;
     int32_t pair = r * b->n_heads + h, pos = b->hi[r];
@@ -229,8 +230,9 @@ static void infer__cpu_attention(infer__ctx *c, const infer__attention_args *a) 
     uint64_t each;
     double began = infer__op_begin(c);
     if (began < 0 || !infer__kv_type_ok(c, a->k_cache) || !infer__kv_type_ok(c, a->v_cache)) return;
-    INFER__ASSERT(a->n_head % a->n_head_kv == 0 && a->q.cols == a->n_head * a->dim_k && a->y.cols == a->n_head * a->dim_v);
-    INFER__ASSERT(INFER__ATT_PAIRS * INFER__KV_CHUNK + INFER__PAGE * (int64_t)INFER__MAX(a->dim_k, a->dim_v) <= c->scratch_len);
+    INFER__ASSERT(a->n_head % a->n_head_kv == 0);
+    INFER__ASSERT(a->q.cols == a->n_head * a->dim_k && a->y.cols == a->n_head * a->dim_v);
+    INFER__ASSERT(INFER__ATT_PAIRS * INFER__KV_CHUNK + INFER__PAGE * INFER__MAX(a->dim_k, a->dim_v) <= c->scratch_len);
     for (r = 0; r < a->q.rows; r++) {
         int32_t n = c->pass.pos[r] + 1;
         seen += a->window > 0 ? INFER__MIN(n, a->window) : n;
@@ -239,7 +241,8 @@ static void infer__cpu_attention(infer__ctx *c, const infer__attention_args *a) 
     job.a = a;
     blocks = a->n_head / a->n_head_kv;
     job.head_step = INFER__MIN(blocks, INFER__ATT_PAIRS);
-    while (job.head_step > 1 && (int64_t)a->q.rows * a->n_head_kv * ((blocks + job.head_step - 1) / job.head_step) < threads)
+    while (job.head_step > 1 &&
+           (int64_t)a->q.rows * a->n_head_kv * ((blocks + job.head_step - 1) / job.head_step) < threads)
         job.head_step = (job.head_step + 1) / 2; /* few rows: split the heads, so that no thread idles */
     job.head_tasks = (blocks + job.head_step - 1) / job.head_step;
     job.row_step = INFER__MIN(INFER__ATT_PAIRS / job.head_step, INFER__ATT_ROWS);
@@ -249,5 +252,6 @@ static void infer__cpu_attention(infer__ctx *c, const infer__attention_args *a) 
     infer__cpu_run(c, job.row_tasks * a->n_head_kv * job.head_tasks, seen * a->n_head * (a->dim_k + a->dim_v),
                    infer__attention_task, &job);
     each = a->k_cache->type == INFER_KV_F32 ? 4 : 2;
-    infer__op_end(c, "attention", (uint64_t)seen * (uint64_t)a->n_head_kv * (uint64_t)(a->dim_k + a->dim_v) * each, began);
+    infer__op_end(c, "attention", (uint64_t)seen * (uint64_t)a->n_head_kv * (uint64_t)(a->dim_k + a->dim_v) * each,
+                  began);
 }

@@ -315,7 +315,8 @@ static void infer__cpu_copy(infer__ctx *c, const infer__copy_args *a) {
     int32_t r;
     double began = infer__op_begin(c);
     if (began < 0) return;
-    for (r = 0; r < a->x.rows; r++) memmove(infer__row(&a->y, r), infer__row(&a->x, r), (size_t)a->x.cols * sizeof(float));
+    for (r = 0; r < a->x.rows; r++)
+        memmove(infer__row(&a->y, r), infer__row(&a->x, r), (size_t)a->x.cols * sizeof(float));
     infer__op_end(c, "copy", 0, began);
 }
 

@@ -18,7 +18,8 @@ static void infer__moe_route_task(void *arg, int row, int worker) {
     const infer__moe_route_job *job = (const infer__moe_route_job *)arg;
     const infer__moe_route_args *a = job->a;
     const float *x = infer__row(&a->x, row);
-    float *p = infer__cpu_scratch(job->c, worker), *weights = infer__row(&a->weights, row), *ids = infer__row(&a->ids, row);
+    float *p = infer__cpu_scratch(job->c, worker);
+    float *weights = infer__row(&a->weights, row), *ids = infer__row(&a->ids, row);
     float max = x[0], sum = 0.0f, scale;
     int32_t i, j, best;
     for (i = 1; i < a->n_expert; i++)
@@ -84,7 +85,8 @@ static void infer__moe_sort(const infer__moe_job *job, int32_t first, int32_t n,
 }
 
 /* Rows r .. r+n-1 of every expert for tokens t .. t+n_tokens-1. */
-static void infer__moe_tokens(const infer__moe_job *job, int32_t r, int32_t n, int32_t t, int32_t n_tokens, float *scratch) {
+static void infer__moe_tokens(const infer__moe_job *job, int32_t r, int32_t n, int32_t t, int32_t n_tokens,
+                              float *scratch) {
     const infer__moe_matmul_args *a = job->a;
     const infer__kernels *k = job->c->kernels;
     int32_t pairs = n_tokens * a->n_used, first = t * a->n_used, e, i, j, pair;
@@ -131,7 +133,7 @@ static void infer__cpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a
     job.a = a;
     job.n_expert = a->w->rows / a->rows;
     INFER__ASSERT(a->x.cols == a->w->cols && a->x.rows == (a->per_expert_x ? pairs : a->ids.rows));
-    /* scratch: n_expert + 1 starts, then per pair its place in the order and `step` results, then `step` decoded rows */
+    /* scratch: n_expert + 1 starts; per pair its place in the order and `step` results; `step` decoded rows */
     left = c->scratch_len - job.n_expert - 1;
     step = (left - pairs) / (a->w->cols + pairs);
     step = INFER__MIN(step, INFER__TILE_ROWS);
@@ -139,8 +141,8 @@ static void infer__cpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a
     step = INFER__MAX(step > 4 ? step & ~(int64_t)3 : step, 1);
     tokens = (left - step * a->w->cols) / (a->n_used * (step + 1));
     if (tokens < 1) {
-        infer__fail(c, INFER_ERR_UNSUPPORTED, "%d experts of %d columns do not fit on the scratch memory", (int)job.n_expert,
-                    (int)a->w->cols);
+        infer__fail(c, INFER_ERR_UNSUPPORTED, "%d experts of %d columns do not fit on the scratch memory",
+                    (int)job.n_expert, (int)a->w->cols);
         return;
     }
     job.step = (int32_t)step;

@@ -7,7 +7,8 @@
  *        numbers in the same order; they differ by fused multiply-add only.
  *        Dot products and mixes (the hot loops) are written with infer__v16_*, since gcc -O2 neither keeps 16
  *        accumulators of a plain loop in registers nor fuses multiply-add under -std=c99. The rest are plain loops over
- *        blocks of INFER__LANES elements, a form that gcc 12 -O2 makes packed (it leaves loops of unknown length alone).
+ *        blocks of INFER__LANES elements, a form that gcc 12 -O2 makes packed (it leaves loops of unknown length
+ *        alone).
  * Start: INFER__DEFINE_DOTS at the end.
  */
 #ifndef INFER__CPU_OPS_H
@@ -246,7 +247,8 @@ INFER__INLINE void infer__mul_body(float *INFER__RESTRICT y, const float *INFER_
 INFER__INLINE float infer__act_value(float x, int32_t kind) {
     switch (kind) {
     case INFER__ACT_SILU: return x / (1.0f + expf(-x));
-    case INFER__ACT_GELU_TANH: return 0.5f * x * (1.0f + tanhf(0.79788456080286535588f * x * (1.0f + 0.044715f * x * x)));
+    case INFER__ACT_GELU_TANH:
+        return 0.5f * x * (1.0f + tanhf(0.79788456080286535588f * x * (1.0f + 0.044715f * x * x)));
     case INFER__ACT_GELU_ERF: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752440f));
     case INFER__ACT_RELU: return x < 0.0f ? 0.0f : x;
     default: return x < 0.0f ? 0.0f : x * x;
@@ -265,8 +267,8 @@ INFER__INLINE void infer__f16_f32_body(float *y, const uint16_t *x, int64_t n) {
 
 /* ---- dot products and mixes, for one instruction set ------------------------------------------------ */
 
-/* infer__dot1_L: one dot. infer__dot4_L: the dots of four rows of `a`, `sa` apart, with b, to y[0], y[sy], ...: loads of
- * b are shared, and four chains of additions run side by side. infer__mix_body_L: y += sum of c[j] * (x + j*stride),
+/* infer__dot1_L: one dot. infer__dot4_L: the dots of four rows of `a`, `sa` apart, with b, to y[0], y[sy], ...: loads
+ * of b are shared, and four chains of additions run side by side. infer__mix_body_L: y += sum of c[j] * (x + j*stride),
  * in order of j, with 16 values of y held in a register. The elements past a multiple of 16 are copied beside zeros,
  * which add nothing. */
 #define INFER__DEFINE_DOTS(L)                                                                                          \

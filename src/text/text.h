@@ -25,6 +25,7 @@ static size_t infer__utf8_whole(const char *s, size_t n);
 /* ---- vocab.c ------------------------------------------------------------------------------------- */
 
 enum { INFER__VOCAB_NONE, INFER__VOCAB_SPM, INFER__VOCAB_BPE, INFER__VOCAB_OTHER }; /* kinds: tokenizer.ggml.model */
+#define INFER__SPACE_MARK "\xe2\x96\x81" /* U+2581: a space in SentencePiece vocabularies */
 enum { INFER__TOKEN_RSTRIP = 128 }; /* with INFER_TOKEN_*: matched in a text, it takes the white space after it too */
 
 typedef struct infer__slot { uint32_t hash; int32_t token; } infer__slot; /* of the table text -> token; -1 = empty */
@@ -45,10 +46,11 @@ typedef struct infer__vocab {
     int32_t marked_from[257];   /* those whose text begins with byte b: marked[marked_from[b] .. marked_from[b + 1]) */
     uint8_t marked_kinds[256];  /* INFER_TOKEN_* of them together */
     infer_token special[INFER_SPECIAL_COUNT], eom, lstrip; /* -1 = none; lstrip takes the white space before it too */
-    int add_bos, add_eos, add_space_prefix, remove_extra_whitespaces; /* 0, 1; the first two -1: the file does not say */
+    int add_bos, add_eos;       /* 0, 1; -1 = the file does not say */
+    int add_space_prefix, remove_extra_whitespaces; /* 0, 1 */
 } infer__vocab;
-static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const infer__report *report, const infer__gguf *g,
-                                      infer_error *err);
+static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const infer__report *report,
+                                      const infer__gguf *g, infer_error *err);
 static void infer__vocab_close(infer__vocab *v);
 /* The token of a text, -1 = none. The last one when several have it. */
 static int32_t infer__vocab_find(const infer__vocab *v, const char *s, size_t n);
@@ -120,16 +122,18 @@ typedef struct infer__tokenizer_options {
     const char *pre; /* overrides tokenizer.ggml.pre; NULL = the file's */
 } infer__tokenizer_options;
 
-/* From the metadata of g, which outlives it. A file whose tokenizer.ggml.model is absent, "none" or not supported yet gives
- * a tokenizer that refuses to tokenize with a reason (infer__tokenizer_why_not); malformed vocabularies are errors. */
+/* From the metadata of g, which outlives it. A file whose tokenizer.ggml.model is absent, "none" or not supported yet
+ * gives a tokenizer that refuses to tokenize with a reason (infer__tokenizer_why_not); malformed vocabularies are
+ * errors. */
 static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *mem, const infer__report *report,
-                                          const infer__gguf *g, const infer__tokenizer_options *options, infer_error *err);
+                                          const infer__gguf *g, const infer__tokenizer_options *options,
+                                          infer_error *err);
 static void infer__tokenizer_close(infer__tokenizer *t);
 static const char *infer__tokenizer_why_not(const infer__tokenizer *t); /* "" = it works */
 static int32_t infer__tokenizer_size(const infer__tokenizer *t); /* number of tokens, 0 without a vocabulary */
 /* See infer_tokenize, infer_detokenize, infer_token_text in api.h. mem is used for the work. */
-static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, const char *text, size_t n, int32_t flags,
-                                    infer_token *out, size_t cap, size_t *count, infer_error *err);
+static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, const char *text, size_t n,
+                                    int32_t flags, infer_token *out, size_t cap, size_t *count, infer_error *err);
 static infer_result infer__detokenize(const infer__tokenizer *t, const infer_token *tokens, size_t n, int32_t flags,
                                       char *out, size_t cap, size_t *len, infer_error *err);
 static infer_result infer__token_text(const infer__tokenizer *t, infer_token token, char *out, size_t cap, size_t *len);

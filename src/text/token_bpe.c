@@ -82,8 +82,8 @@ static void infer__word_made(infer__token_sink *sink) {
 
 /* ---- the merge loop --------------------------------------------------------------------------------- */
 
-/* Room for n symbols and for all heap entries they can ever have at once: n - 1 at first, and each merge removes one and
- * adds at most two. 0 = out of memory. */
+/* Room for n symbols and for all heap entries they can ever have at once: n - 1 at first, and each merge removes one
+ * and adds at most two. 0 = out of memory. */
 static int infer__merge_reserve(infer__token_work *w, size_t n) {
     if (n > w->symbols_cap) {
         size_t cap = n + n / 2 + 64;
@@ -235,8 +235,8 @@ static infer_result infer__merges_open(infer__merges *m, const infer__vocab *v, 
         }
     }
     if (ignored) {
-        infer__log(report, 2, "tokenizer.ggml.merges: %llu of %llu name no tokens: ignored", (unsigned long long)ignored,
-                   (unsigned long long)kv->n);
+        infer__log(report, 2, "tokenizer.ggml.merges: %llu of %llu name no tokens: ignored",
+                   (unsigned long long)ignored, (unsigned long long)kv->n);
     }
 done:
     infer__free(v->mem, scratch);

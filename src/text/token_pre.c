@@ -78,7 +78,8 @@ static size_t infer__split_llama3_digits(const char *s, size_t n, size_t digits)
     if (c & INFER__UC_NUMBER) return infer__span_most(s, n, INFER__UC_NUMBER, digits);
     if (s[0] != '\r' && s[0] != '\n') {
         at = c & INFER__UC_LETTER ? 0 : len;
-        if (infer__class_at(s + at, n - at, &next) & INFER__UC_LETTER) return at + infer__span(s + at, n - at, INFER__UC_LETTER);
+        if (infer__class_at(s + at, n - at, &next) & INFER__UC_LETTER)
+            return at + infer__span(s + at, n - at, INFER__UC_LETTER);
     }
     at = s[0] == ' ';
     if (at < n && !(infer__class_at(s + at, n - at, &next) & INFER__UC_LNS)) {
@@ -110,8 +111,8 @@ static size_t infer__default_digits(const char *s, size_t n) {
     return digits == 3 && at > 3 ? at - 3 : at;
 }
 
-/* Three cuts one after the other, each inside the pieces of the one before: [\p{P}\$\+<=>\^~\|]+, then GPT-2's, then \p{N}+
- * and [0-9][0-9][0-9]. So a mark ends every match as the end of the text does, and no contraction is ever seen. */
+/* Three cuts one after the other, each inside the pieces of the one before: [\p{P}\$\+<=>\^~\|]+, then GPT-2's, then
+ * \p{N}+ and [0-9][0-9][0-9]. So a mark ends every match, as the end of the text does, and contractions never occur. */
 static size_t infer__split_default(const char *s, size_t n) {
     size_t at = 0, len;
     uint32_t c;

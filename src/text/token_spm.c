@@ -1,9 +1,10 @@
 /* token_spm.c: SentencePiece's byte-pair encoding ("llama" vocabularies).
  *
- * Owns:  turning a stretch of text into SentencePiece's form (spaces are U+2581, one before the text where the vocabulary
- *        says so) and merging its characters: the pair whose joined text is the token with the best score first.
- * Rules: characters that are no token become the tokens of their bytes, or the unknown token. Plain text never becomes a
- *        control, unknown or byte token by spelling it.
+ * Owns:  turning a stretch of text into SentencePiece's form (spaces are U+2581, one before the text where the
+ *        vocabulary says so) and merging its characters: the pair whose joined text is the token with the best score
+ *        first.
+ * Rules: characters that are no token become the tokens of their bytes, or the unknown token. Plain text never becomes
+ *        a control, unknown or byte token by spelling it.
  * Method: as SentencePiece's bpe_model; the merge loop is token_bpe.c's.
  * Start: infer__spm_tokenize.
  */

@@ -1,7 +1,7 @@
 /* tokenizer.c: the facade: text <-> ids.
  *
- * Owns:  what all algorithms share: choosing one, marked tokens (control and user-defined ones) that are cut out of a text
- *        before it is split, BOS and EOS, detokenizing.
+ * Owns:  what all algorithms share: choosing one, marked tokens (control and user-defined ones) that are cut out of a
+ *        text before it is split, BOS and EOS, detokenizing.
  * Rules: a tokenizer never changes after it is opened; every call has its own scratch, so threads may share one. What
  *        cannot be tokenized yet is no error at open: infer__tokenizer_why_not says what is missing.
  * Start: infer__tokenize.
@@ -40,7 +40,8 @@ static infer_result infer__tokenizer_choose(infer__tokenizer *t, const infer__re
         infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.pre is missing: give the pre-tokenizer's name, or "
                       "allow the default one");
     } else if (!pre) {
-        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.pre '%.*s' is unknown", (int)INFER__MIN(name.n, 40), name.s);
+        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.pre '%.*s' is unknown",
+                      (int)INFER__MIN(name.n, 40), name.s);
     } else if (!pre->split) {
         infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.pre '%.*s' is not supported yet",
                       (int)INFER__MIN(name.n, 40), name.s);
@@ -55,7 +56,8 @@ static infer_result infer__tokenizer_choose(infer__tokenizer *t, const infer__re
 }
 
 static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *mem, const infer__report *report,
-                                          const infer__gguf *g, const infer__tokenizer_options *options, infer_error *err) {
+                                          const infer__gguf *g, const infer__tokenizer_options *options,
+                                          infer_error *err) {
     infer__tokenizer *t;
     infer__str model = {"", 0};
     infer_result r;
@@ -110,8 +112,8 @@ static int infer__tokenize_plain(const infer__tokenizer *t, infer__token_work *w
     return infer__spm_tokenize(&t->vocab, w, s, n, t->vocab.add_space_prefix, sink);
 }
 
-static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, const char *text, size_t n, int32_t flags,
-                                    infer_token *out, size_t cap, size_t *count, infer_error *err) {
+static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, const char *text, size_t n,
+                                    int32_t flags, infer_token *out, size_t cap, size_t *count, infer_error *err) {
     const infer__vocab *v = &t->vocab;
     infer__token_sink sink = {NULL, 0, 0, NULL};
     infer__token_work w;
@@ -121,13 +123,15 @@ static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, 
 
     *count = 0;
     if (t->why_not[0]) return infer__error(err, INFER_ERR_UNSUPPORTED, "cannot tokenize: %s", t->why_not);
-    if (n > 0x20000000u) return infer__error(err, INFER_ERR_ARGUMENT, "a text of more than 512 MiB cannot be tokenized");
+    if (n > 0x20000000u)
+        return infer__error(err, INFER_ERR_ARGUMENT, "a text of more than 512 MiB cannot be tokenized");
     memset(&w, 0, sizeof w);
     w.mem = mem;
     sink.out = out;
     sink.cap = cap;
     if (flags & INFER_TEXT_PARSE_SPECIAL) kinds |= INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN;
-    if ((flags & INFER_TEXT_ADD_SPECIAL) && infer__tokenizer_adds_bos(t)) infer__token_put(&sink, v->special[INFER_SPECIAL_BOS]);
+    if ((flags & INFER_TEXT_ADD_SPECIAL) && infer__tokenizer_adds_bos(t))
+        infer__token_put(&sink, v->special[INFER_SPECIAL_BOS]);
     for (at = 0; ok && at < n; ) {
         token = infer__vocab_marked(v, text + at, n - at, kinds);
         if (token < 0) {
@@ -144,7 +148,8 @@ static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, 
     }
     ok = ok && infer__tokenize_plain(t, &w, text + begin, n - begin, &sink);
     infer__token_work_free(&w);
-    if (!ok) return infer__error(err, INFER_ERR_MEMORY, "out of memory for a text of %llu bytes", (unsigned long long)n);
+    if (!ok)
+        return infer__error(err, INFER_ERR_MEMORY, "out of memory for a text of %llu bytes", (unsigned long long)n);
     if ((flags & INFER_TEXT_ADD_SPECIAL) && v->add_eos && v->special[INFER_SPECIAL_EOS] >= 0) {
         infer__token_put(&sink, v->special[INFER_SPECIAL_EOS]);
     }
@@ -167,8 +172,8 @@ static infer_result infer__detokenize(const infer__tokenizer *t, const infer_tok
     }
     for (i = 0; i < n; i++) {
         if (tokens[i] < 0 || tokens[i] >= v->n) {
-            return infer__error(err, INFER_ERR_ARGUMENT, "token %d at %llu is not in the vocabulary of %d", (int)tokens[i],
-                                (unsigned long long)i, (int)v->n);
+            return infer__error(err, INFER_ERR_ARGUMENT, "token %d at %llu is not in the vocabulary of %d",
+                                (int)tokens[i], (unsigned long long)i, (int)v->n);
         }
     }
     for (i = 0; i < n; i++) {
@@ -184,7 +189,8 @@ static infer_result infer__detokenize(const infer__tokenizer *t, const infer_tok
     return INFER_OK;
 }
 
-static infer_result infer__token_text(const infer__tokenizer *t, infer_token token, char *out, size_t cap, size_t *len) {
+static infer_result infer__token_text(const infer__tokenizer *t, infer_token token, char *out, size_t cap,
+                                      size_t *len) {
     *len = 0;
     if (token < 0 || token >= t->vocab.n) return INFER_ERR_ARGUMENT;
     *len = infer__vocab_piece(&t->vocab, token, 0, out, cap);

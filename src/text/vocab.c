@@ -37,7 +37,6 @@ static const struct { const char *key; int which; } INFER__SPECIAL_KEYS[] = {
 /* Texts that say what a token is for, best first: used where no key gives the id. DeepSeek writes its markers with
  * U+FF5C and U+2581. */
 #define INFER__BAR "\xef\xbd\x9c"
-#define INFER__SPACE_MARK "\xe2\x96\x81"
 static const struct { const char *text; int which; } INFER__SPECIAL_TEXTS[] = {
     {"<|eot_id|>", INFER_SPECIAL_EOT}, {"<|im_end|>", INFER_SPECIAL_EOT}, {"<|end|>", INFER_SPECIAL_EOT},
     {"<end_of_turn>", INFER_SPECIAL_EOT}, {"<|endoftext|>", INFER_SPECIAL_EOT}, {"<|end_of_text|>", INFER_SPECIAL_EOT},
@@ -60,11 +59,13 @@ static const struct { const char *text; int which; } INFER__SPECIAL_TEXTS[] = {
 
 /* Tokens with these texts end a reply, whatever the keys say, and are control tokens, whatever their type says. */
 static const char *const INFER__END_TEXTS[] = {
-    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>", "<turn|>",
-    "<|endoftext|>", "<|end_of_text|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", INFER__SPACE_MARK "<EOT>", "[EOT]",
-    "[EOS]", "<end_of_utterance>", "<eos>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>",
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
+    "<end_of_turn>", "<turn|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>",
+    INFER__SPACE_MARK "<EOT>", "[EOT]", "[EOS]", "<end_of_utterance>", "<eos>",
+    "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>",
     "<" INFER__BAR "end" INFER__SPACE_MARK "of" INFER__SPACE_MARK "sentence" INFER__BAR ">"
 };
+#undef INFER__BAR
 
 /* ---- text -> token ------------------------------------------------------------------------------- */
 
@@ -113,7 +114,8 @@ static infer_result infer__vocab_index(infer__vocab *v, infer_error *err) {
         if (v->text[t].n > v->longest) v->longest = v->text[t].n;
         hash = infer__vocab_hash(v->text[t].s, (size_t)v->text[t].n);
         for (i = hash & v->mask; v->slots[i].token >= 0; i = (i + 1) & v->mask) {
-            if (v->slots[i].hash == hash && infer__vocab_is(v, v->slots[i].token, v->text[t].s, (size_t)v->text[t].n)) break;
+            if (v->slots[i].hash == hash && infer__vocab_is(v, v->slots[i].token, v->text[t].s, (size_t)v->text[t].n))
+                break;
             if (++probes > INFER__PROBES_MAX) {
                 return infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.tokens: too many texts with one hash");
             }
@@ -173,8 +175,8 @@ static infer_result infer__vocab_mark(infer__vocab *v, const infer__report *repo
         v->marked_kinds[(uint8_t)v->text[t].s[0]] |= (uint8_t)(v->flags[t] & kinds);
     }
     if (too_long) {
-        infer__log(report, 2, "tokenizer: %d special tokens longer than %d bytes are not looked for in texts", (int)too_long,
-                   (int)INFER__MARKED_LONGEST);
+        infer__log(report, 2, "tokenizer: %d special tokens longer than %d bytes are not looked for in texts",
+                   (int)too_long, (int)INFER__MARKED_LONGEST);
     }
     infer__marked_sort(v, v->marked, v->n_marked);
     for (t = 0; t < v->n_marked; t++) {
@@ -208,7 +210,8 @@ static int32_t infer__vocab_marked(const infer__vocab *v, const char *s, size_t 
         if (depth >= n || lo >= hi) break;
         if (hi - lo == 1) {
             const infer__str *t = &v->text[v->marked[lo]];
-            if ((v->flags[v->marked[lo]] & kinds) && t->n <= n && memcmp(t->s + depth, s + depth, (size_t)t->n - depth) == 0) {
+            if ((v->flags[v->marked[lo]] & kinds) && t->n <= n &&
+                memcmp(t->s + depth, s + depth, (size_t)t->n - depth) == 0) {
                 best = v->marked[lo];
             }
             break;
@@ -265,7 +268,8 @@ static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t sk
         if (flags & INFER_TOKEN_BYTE) {
             c = (char)infer__byte_token_value(t);
             step = (size_t)t->n;
-        } else if (plain && v->kind == INFER__VOCAB_SPM && t->n - at >= 3 && memcmp(t->s + at, INFER__SPACE_MARK, 3) == 0) {
+        } else if (plain && v->kind == INFER__VOCAB_SPM && t->n - at >= 3 &&
+                   memcmp(t->s + at, INFER__SPACE_MARK, 3) == 0) {
             c = ' ';
             step = 3;
         } else if (plain && v->kind == INFER__VOCAB_BPE && (uint8_t)c >= 0x80) {
@@ -324,7 +328,8 @@ static infer_result infer__vocab_types(infer__vocab *v, const infer__gguf *g, in
     const infer__kv *types = infer__gguf_find(g, "tokenizer.ggml.token_type");
     int32_t t;
     if (types && (!infer__kv_is_numbers(types) || types->n < (uint64_t)v->n)) {
-        return infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.token_type is not an array of %d numbers", (int)v->n);
+        return infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.token_type is not an array of %d numbers",
+                            (int)v->n);
     }
     v->flags = (uint8_t *)infer__alloc(v->mem, (uint64_t)v->n);
     if (!v->flags) return infer__error(err, INFER_ERR_MEMORY, "out of memory for %d tokens", (int)v->n);
@@ -449,8 +454,8 @@ static infer_result infer__vocab_switch(const infer__gguf *g, const char *key, i
     return INFER_OK;
 }
 
-static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const infer__report *report, const infer__gguf *g,
-                                      infer_error *err) {
+static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const infer__report *report,
+                                      const infer__gguf *g, infer_error *err) {
     const infer__kv *tokens = infer__gguf_find(g, "tokenizer.ggml.tokens");
     infer__str model = {"", 0};
     infer_result r;
@@ -462,7 +467,8 @@ static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const in
     v->kind = INFER__VOCAB_OTHER;
     if (model.n == 5 && memcmp(model.s, "llama", 5) == 0) v->kind = INFER__VOCAB_SPM;
     if (model.n == 4 && memcmp(model.s, "gpt2", 4) == 0) v->kind = INFER__VOCAB_BPE;
-    if (!found || (model.n == 4 && memcmp(model.s, "none", 4) == 0) || (model.n == 8 && memcmp(model.s, "no_vocab", 8) == 0)) {
+    if (!found || (model.n == 4 && memcmp(model.s, "none", 4) == 0) ||
+        (model.n == 8 && memcmp(model.s, "no_vocab", 8) == 0)) {
         v->kind = INFER__VOCAB_NONE;
     }
     if (tokens && (!infer__kv_is_strings(tokens) || tokens->n >= 1u << 30)) {
@@ -482,7 +488,8 @@ static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const in
     if (r == INFER_OK) r = infer__vocab_switch(g, "tokenizer.ggml.add_bos_token", &v->add_bos, err);
     if (r == INFER_OK) r = infer__vocab_switch(g, "tokenizer.ggml.add_eos_token", &v->add_eos, err);
     if (r == INFER_OK) r = infer__vocab_switch(g, "tokenizer.ggml.add_space_prefix", &v->add_space_prefix, err);
-    if (r == INFER_OK) r = infer__vocab_switch(g, "tokenizer.ggml.remove_extra_whitespaces", &v->remove_extra_whitespaces, err);
+    if (r == INFER_OK)
+        r = infer__vocab_switch(g, "tokenizer.ggml.remove_extra_whitespaces", &v->remove_extra_whitespaces, err);
     if (r == INFER_OK) {
         infer__vocab_bytes(v);
         if (v->kind == INFER__VOCAB_SPM) infer__vocab_joins(v);

@@ -282,7 +282,7 @@ static void print_results(bench *b, const char *path, const char *backend, int j
                cli_bytes_text((double)b->stats.weight_bytes, a), gbs, bandwidth, 100 * rate(gbs, bandwidth));
     }
     printf("memory      %s at most\n", cli_bytes_text((double)b->peak_rss, a));
-    printf("cores       %s got %.0f %% of one\n", b->share_is_exact ? "every thread" : "a thread on average",
+    printf("cores       %s %.0f %% of one\n", b->share_is_exact ? "no thread got less than" : "a thread used on average",
            100 * b->cpu_share);
     if (profile) print_profile(b, 0);
 }

@@ -149,22 +149,51 @@ typedef struct request {
     double figures[N_FIGURES];
 } request;
 
+/* Room for the whole reply, but no more than the model was made for unless --ctx says so. */
+static int32_t cells_needed(const infer_model *model, const cli_common *common, size_t n)
+{
+    infer_model_info info;
+    int32_t cells = cli_cells(common, model, 0);
+    if (common->ctx > 0 || n <= (size_t)cells || infer_model_get_info(model, &info) != INFER_OK) return cells;
+    return info.context > 0 && n > (size_t)info.context ? info.context : (int32_t)n;
+}
+
+/* The continuation, to the callbacks above. */
+static int reply_to(const request *q, infer_session *session, infer_sampler *sampler, reply *r, infer_generate_info *info)
+{
+    infer_generate_params g;
+    infer_result result;
+    memset(&g, 0, sizeof g);
+    g.max_tokens = (int32_t)q->limit;
+    g.stop = q->stop.items;
+    g.n_stop = q->stop.n;
+    g.ignore_end = q->ignore_end;
+    g.text_flags = q->special ? INFER_TEXT_PARSE_SPECIAL : 0;
+    g.text = take_text;
+    g.token = take_token;
+    g.user = r;
+    result = infer_generate(session, sampler, q->prompt, &g, info);
+    if (result == INFER_CONTEXT_FULL) {
+        cli_fail("run", "the prompt does not fit into a context of %ld positions (--ctx)",
+                 (long)infer_session_context(session));
+    } else if (result != INFER_OK) {
+        cli_fail("run", "%s", infer_session_error(session)->message);
+    }
+    return result == INFER_OK && !r->failed;
+}
+
 /* Everything after the model is open. */
 static int generate(infer_model *model, const request *q, const cli_common *common, double started)
 {
     infer_context_params params;
     infer_context *context = NULL;
     infer_session *session = NULL;
-    infer_sampler *sampler = NULL;
-    infer_generate_params g;
+    infer_sampler *sampler;
     infer_generate_info info;
     infer_stats stats;
     infer_token *prompt = NULL;
-    infer_model_info model_info;
-    infer_result result;
     reply r;
-    size_t n_prompt = 0, need;
-    int32_t cells;
+    size_t n_prompt = 0;
     double load_s;
     uint64_t seed = common->seed_given ? (uint64_t)common->seed : (uint64_t)time(NULL);
     int ok = 0;
@@ -176,40 +205,16 @@ static int generate(infer_model *model, const request *q, const cli_common *comm
                       INFER_TEXT_ADD_SPECIAL | (q->special ? INFER_TEXT_PARSE_SPECIAL : 0), &prompt, &n_prompt)) {
         return 0;
     }
-    /* Room for the whole reply, but no more than the model was made for unless --ctx says so. */
-    if (infer_model_get_info(model, &model_info) != INFER_OK) goto done;
-    need = n_prompt + (size_t)q->limit;
-    cells = cli_cells(common, model, 0);
-    if (common->ctx == 0 && need > (size_t)cells) {
-        cells = model_info.context > 0 && need > (size_t)model_info.context ? model_info.context : (int32_t)need;
-    }
     sampler = make_sampler(model, q->figures, seed);
     cli_context_params(common, &params);
-    if (sampler == NULL || !cli_session("run", model, &params, cells, &context, &session)) goto done;
-    load_s = platform_clock() - started;
-    memset(&g, 0, sizeof g);
-    g.max_tokens = (int32_t)q->limit;
-    g.stop = q->stop.items;
-    g.n_stop = q->stop.n;
-    g.ignore_end = q->ignore_end;
-    g.text_flags = q->special ? INFER_TEXT_PARSE_SPECIAL : 0;
-    g.text = take_text;
-    g.token = take_token;
-    g.user = &r;
-    result = infer_generate(session, sampler, q->prompt, &g, &info);
-    if (result == INFER_CONTEXT_FULL) {
-        cli_fail("run", "a prompt of %lu tokens does not fit into a context of %ld (--ctx)", (unsigned long)n_prompt,
-                 (long)cells);
-    } else if (result != INFER_OK) {
-        cli_fail("run", "%s", infer_session_error(session)->message);
-    } else if (!r.failed) {
-        ok = 1;
+    if (sampler && cli_session("run", model, &params, cells_needed(model, common, n_prompt + (size_t)q->limit), &context,
+                               &session)) {
+        load_s = platform_clock() - started;
+        ok = reply_to(q, session, sampler, &r, &info);
         infer_session_stats(session, &stats);
-        if (common->json) print_json(&r, prompt, n_prompt, &stats);
-        else fflush(stdout);
-        print_statistics(&info, &stats, seed, load_s);
+        if (ok && common->json) print_json(&r, prompt, n_prompt, &stats);
+        if (ok) print_statistics(&info, &stats, seed, load_s);
     }
-done:
     infer_session_destroy(session);
     infer_context_destroy(context);
     infer_sampler_destroy(sampler);

@@ -1,0 +1,69 @@
+#!/bin/sh
+# examples.sh: the examples print what they should. tests/all.py has compiled them to build/examples.
+#   sh tests/examples.sh [FOLDER]
+dir=${1:-build/examples}
+model=tests/data/models/stories260K.F32.gguf
+story=', there was a little girl named Lily. She loved to play outside in the park. One day, she saw'
+passed=0 failed=0
+
+# same NAME WANT PROGRAM ARGS...: stdout, with its trailing newline gone, is WANT and the exit status is 0.
+same() {
+    name=$1 want=$2
+    shift 2
+    program=$dir/$1
+    shift
+    if [ ! -x "$program" ]; then echo "skipped $name: $program is not there"; return; fi
+    got=$("$program" "$@" 2>/dev/null)
+    status=$?
+    if [ $status = 0 ] && [ "$got" = "$want" ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'FAILED %s: status %s\n got: %s\nwant: %s\n' "$name" $status "$got" "$want"
+    fi
+}
+# refuses NAME PART PROGRAM ARGS...: the status is not 0 and stderr says PART.
+refuses() {
+    name=$1 part=$2
+    shift 2
+    program=$dir/$1
+    shift
+    if [ ! -x "$program" ]; then echo "skipped $name: $program is not there"; return; fi
+    said=$("$program" "$@" 2>&1 >/dev/null)
+    status=$?
+    case $said in *"$part"*) ok=1 ;; *) ok=0 ;; esac
+    if [ $status != 0 ] && [ $status -lt 128 ] && [ $ok = 1 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'FAILED %s: status %s\nsaid: %s\nwant: %s\n' "$name" $status "$said" "$part"
+    fi
+}
+
+same hello "$story a big, red ball. She wanted to play with it, but it was too high.
+Lily's mom said" hello $model "Once upon a time"
+same custom_io "$story" custom_io $model "Once upon a time"
+same custom_alloc "$story" custom_alloc $model "Once upon a time"
+same cpp_host ", there was a little girl named Lily" cpp_host $model "Once upon a time"
+same cancel ", there was a little girl named Lily. She loved to play outsid
+[cancelled after 20 tokens, position 25]
+e in the park. One day,
+[ok, position 35]" cancel $model "Once upon a time"
+same two_sessions "Once upon a time|, there was a little girl named Lily. She loved to play outside in the p
+The dog|was a big, red ball. He liked to play with his ball. He liked to play" \
+    two_sessions $model "Once upon a time" "The dog"
+same embed " 1.000  0.995  0.491  a red ball
+ 0.995  1.000  0.456  a blue ball
+ 0.491  0.456  1.000  It was raining" embed $model "a red ball" "a blue ball" "It was raining"
+for e in hello custom_io custom_alloc cpp_host cancel two_sessions embed; do
+    refuses "$e without arguments" usage $e
+done
+for e in hello custom_alloc cpp_host cancel; do
+    refuses "$e without a model" no/such.gguf $e no/such.gguf "Once"
+    refuses "$e with a text as model" GGUF $e README.md "Once"
+done
+refuses "two_sessions without a model" no/such.gguf two_sessions no/such.gguf a b
+refuses "embed without a model" no/such.gguf embed no/such.gguf a
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
