@@ -267,6 +267,17 @@ static void test_sampler_penalty(void) {
         sampler_left(st, i + 1, history, 7, x, 5, c);
         CHECK(infer__finite(c[1].logit));
     }
+    { /* a second choice counts anew */
+        infer_sampler *s;
+        infer_token t;
+        st[0] = sampler_stage(INFER_STAGE_TEMPERATURE, 1);
+        st[1] = sampler_stage(INFER_STAGE_PENALTY, -1);
+        st[1].p[2] = 0.5f;
+        s = sampler_make(st, 2, 1);
+        for (i = 0; i < 7; i++) infer__sampler_remember(s, history[i], NULL);
+        for (i = 0; i < 3; i++) CHECK(infer__sampler_choose(s, x, 5, &t, NULL) == INFER_OK && s->c[1].logit == -3.5f);
+        infer__sampler_close(s);
+    }
     /* the greedy choice changes, and the caller's logits do not */
     st[0] = sampler_stage(INFER_STAGE_PENALTY, 64);
     st[0].p[1] = 4;

@@ -42,7 +42,8 @@ INFER_API infer_result infer_detokenize(const infer_model *model, const infer_to
     return infer__detokenize(model->tokenizer, tokens, n, flags, out, cap, len, err);
 }
 
-INFER_API infer_result infer_token_text(const infer_model *model, infer_token token, char *out, size_t cap, size_t *len) {
+INFER_API infer_result infer_token_text(const infer_model *model, infer_token token, char *out, size_t cap,
+                                        size_t *len) {
     if (len) *len = 0;
     if (!model || !len || (!out && cap > 0)) return INFER_ERR_ARGUMENT;
     return infer__token_text(model->tokenizer, token, out, cap, len);

@@ -76,7 +76,7 @@ static uint64_t infer__shape_of(const infer_model *m, const char *name, int dim)
 }
 
 static void infer__read_rope(infer__keys *k, infer__hparams *hp) {
-    infer__str s;
+    infer__str s = { "", 0 };
     int r = infer__gguf_str(k->g, infer__key_name(k, "rope.scaling.type"), &s, k->err);
     if (r < 0) k->failed = 1;
     hp->rope_base = infer__key_float(k, "rope.freq_base");

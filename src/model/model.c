@@ -9,7 +9,7 @@
 static infer_result infer__model_facts(infer_model *m, infer_error *err) {
     uint64_t best = 0, sum;
     int32_t i, j;
-    infer__str s;
+    infer__str s = { "", 0 };
     const struct { const char *key; char **out; } names[] = { { "general.architecture", &m->arch_name },
                                                               { "general.name", &m->name } };
     m->quant = "";
@@ -32,7 +32,7 @@ static infer_result infer__model_facts(infer_model *m, infer_error *err) {
 
 /* The architecture's row, or an error that lists those that there are. */
 static infer_result infer__model_arch(infer_model *m, infer_error *err) {
-    infer__str s;
+    infer__str s = { "", 0 };
     char list[200];
     size_t n = 0;
     int32_t i;

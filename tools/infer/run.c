@@ -158,8 +158,31 @@ static int32_t cells_needed(const infer_model *model, const cli_common *common, 
     return info.context > 0 && n > (size_t)info.context ? info.context : (int32_t)n;
 }
 
+/* infer_generate ends when the context is full, with the logits of the last position unused: they give one more token,
+ * which needs no place because nothing follows it. Not with stop strings, which only infer_generate matches. */
+static int last_token(const request *q, infer_model *model, infer_session *session, infer_sampler *sampler, reply *r,
+                      infer_generate_info *info)
+{
+    infer_token token;
+    char text[512];
+    size_t n = 0;
+    if (info->stop_reason != INFER_STOP_FULL || info->new_tokens >= q->limit || q->stop.n > 0) return 1;
+    if (infer_session_logits(session, -1) == NULL) return 1;
+    if (infer_session_sample(session, sampler, -1, &token) != INFER_OK) {
+        cli_fail("run", "%s", infer_session_error(session)->message);
+        return 0;
+    }
+    if (!q->ignore_end && (infer_token_flags(model, token) & INFER_TOKEN_END)) return 1;
+    info->new_tokens++;
+    if (take_token(r, token, 0, NULL, 0) != 0) return 0;
+    if (infer_token_flags(model, token) & INFER_TOKEN_CONTROL) return 1; /* it has no text in a reply */
+    if (infer_token_text(model, token, text, sizeof text, &n) != INFER_OK || n > sizeof text) return 1;
+    return infer_utf8_whole(text, n) == n ? take_text(r, text, n) == 0 : 1;
+}
+
 /* The continuation, to the callbacks above. */
-static int reply_to(const request *q, infer_session *session, infer_sampler *sampler, reply *r, infer_generate_info *info)
+static int reply_to(const request *q, infer_model *model, infer_session *session, infer_sampler *sampler,
+                    reply *r, infer_generate_info *info)
 {
     infer_generate_params g;
     infer_result result;
@@ -179,7 +202,7 @@ static int reply_to(const request *q, infer_session *session, infer_sampler *sam
     } else if (result != INFER_OK) {
         cli_fail("run", "%s", infer_session_error(session)->message);
     }
-    return result == INFER_OK && !r->failed;
+    return result == INFER_OK && !r->failed && last_token(q, model, session, sampler, r, info);
 }
 
 /* Everything after the model is open. */
@@ -210,7 +233,7 @@ static int generate(infer_model *model, const request *q, const cli_common *comm
     if (sampler && cli_session("run", model, &params, cells_needed(model, common, n_prompt + (size_t)q->limit), &context,
                                &session)) {
         load_s = platform_clock() - started;
-        ok = reply_to(q, session, sampler, &r, &info);
+        ok = reply_to(q, model, session, sampler, &r, &info);
         infer_session_stats(session, &stats);
         if (ok && common->json) print_json(&r, prompt, n_prompt, &stats);
         if (ok) print_statistics(&info, &stats, seed, load_s);
