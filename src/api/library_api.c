@@ -115,6 +115,7 @@ INFER_API infer_result infer_device_get(int32_t index, infer_device_info *out) {
     if (index < 0 || index >= infer_device_count()) return INFER_ERR_ARGUMENT;
     out->backend = INFER_CPU;
     out->unified = out->usable = 1;
+    infer__machine_memory(&out->total, &out->free);
     infer__level_list(levels, sizeof levels);
     infer__format(out->name, sizeof out->name, "CPU, %d cores, %s", infer__cores(), levels);
     return INFER_OK;

@@ -164,6 +164,44 @@ static int infer__cores(void) {
 #endif
 }
 
+/* The machine's memory in bytes; 0 where the system does not say. `available` counts caches that would be given back. */
+static void infer__machine_memory(uint64_t *total, uint64_t *available) {
+#if defined(INFER__WINDOWS)
+    MEMORYSTATUSEX m;
+    *total = *available = 0;
+    m.dwLength = sizeof m;
+    if (!GlobalMemoryStatusEx(&m)) return;
+    *total = m.ullTotalPhys;
+    *available = m.ullAvailPhys;
+#elif defined(INFER__POSIX) && defined(_SC_PHYS_PAGES)
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    *total = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+    *available = 0;
+#  if defined(_SC_AVPHYS_PAGES)
+    pages = sysconf(_SC_AVPHYS_PAGES);
+    *available = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+#  endif
+#  if defined(__linux__)
+    {
+        char text[512];
+        const char *p;
+        int f = open("/proc/meminfo", O_RDONLY);
+        ptrdiff_t n = f >= 0 ? read(f, text, sizeof text - 1) : 0;
+        uint64_t kib = 0;
+        if (f >= 0) close(f);
+        text[n > 0 ? n : 0] = 0;
+        p = strstr(text, "MemAvailable:");
+        if (!p) return;
+        for (p += 13; *p == ' '; p++) {}
+        for (; *p >= '0' && *p <= '9'; p++) kib = kib * 10 + (uint64_t)(*p - '0');
+        *available = kib * 1024;
+    }
+#  endif
+#else
+    *total = *available = 0;
+#endif
+}
+
 /* Give the processor to somebody else. */
 static void infer__yield(void) {
 #if defined(INFER__WINDOWS)

@@ -337,7 +337,8 @@ def synth_vocabulary():
 def test_tokens_records():
     """One line per record, an empty line for none; detok gives the records back byte for byte."""
     model = synth_vocabulary()
-    texts = [b'', b'hello world', b' two  spaces ', b'line\nbreak\ttab', 'caf\u00e9 \u4e2d\u6587 \U0001f600'.encode(), b'', b'</s>']
+    texts = [b'', b'hello world', b' two  spaces ', b'line\nbreak\ttab', 'caf\u00e9 \u4e2d\u6587 \U0001f600'.encode(), b'',
+             b'</s>']
     out = infer('tokens', model, '--texts', write('texts', b'\x1e'.join(texts))).out
     lines = out.split(b'\n')
     check(lines[-1] == b'' and len(lines) == len(texts) + 1, 'lines: %r' % out)
@@ -378,7 +379,8 @@ def test_recorded_tokens():
     refused, wrong = [], []
     for name in names_in('tokenizers', '.ids'):
         lines = read(data('tokenizers', name + '.ids')).decode().split('\n')
-        want = {key: [l[len(key) + 1:].strip() for l in lines if l.startswith(key + ':')] for key in ('plain', 'text', 'special')}
+        want = {key: [l[len(key) + 1:].strip() for l in lines if l.startswith(key + ':')]
+                for key in ('plain', 'text', 'special')}
         model = data('vocabs', 'ggml-vocab-%s.gguf' % name)
         if name not in REQUIRED_VOCABULARIES:
             try:
@@ -598,7 +600,8 @@ def make_model_test(name):
             want = case['greedy_tokens'][:sure]
             if case['greedy_ended_with_eog'] and sure == n:
                 want = want[:-1] if done['tokens'] == want[:-1] else want
-            check(done['tokens'][:len(want)] == want, 'greedy tokens of %r: %r, not %r' % (case['prompt'], done['tokens'], want))
+            got = done['tokens'][:len(want)]
+            check(got == want, 'greedy tokens of %r: %r, not %r' % (case['prompt'], got, want))
             if sure == n and not case['greedy_ended_with_eog']:
                 check(done['text'].strip() == case['greedy_text'].strip(), 'greedy text: %r' % done['text'])
     test.__doc__ = 'recorded model ' + name

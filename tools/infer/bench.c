@@ -66,7 +66,8 @@ static void read_by_sum(void *arg, int i)
     r->sums[i] = s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7];
 }
 
-/* Bytes per second that `threads` threads read together, the best of a few passes of both ways; 0 when it cannot be measured. */
+/* Bytes per second that `threads` threads read together, the best of a few passes of both ways; 0 when it cannot be
+ * measured. */
 static double measure_bandwidth(int threads)
 {
     size_t bytes = (size_t)512 << 20;
@@ -265,8 +266,9 @@ static void print_results(bench *b, const char *path, const char *backend, int j
         json_text(stdout, cli_base_name(path));
         printf(", \"type\": ");
         json_text(stdout, b->info.quant);
-        printf(", \"backend\": \"%s\", \"threads\": %ld, \"prompt_tokens\": %ld, \"new_tokens\": %ld, \"prompt_tps\": %.4f, "
-               "\"tps\": %.4f, \"gbs\": %.4f, \"bandwidth_gbs\": %.4f, \"bandwidth_share\": %.4f, \"load_s\": %.6f, "
+        printf(", \"backend\": \"%s\", \"threads\": %ld, \"prompt_tokens\": %ld, \"new_tokens\": %ld, "
+               "\"prompt_tps\": %.4f, \"tps\": %.4f, "
+               "\"gbs\": %.4f, \"bandwidth_gbs\": %.4f, \"bandwidth_share\": %.4f, \"load_s\": %.6f, "
                "\"first_token_s\": %.6f, \"peak_rss_bytes\": %.0f, \"cpu_share\": %.4f",
                backend, (long)b->threads, (long)b->prompt, (long)b->fresh, prompt_tps, tps, gbs, bandwidth,
                rate(gbs, bandwidth), b->load_s, b->first_s, (double)b->peak_rss, b->cpu_share);
@@ -289,8 +291,8 @@ static void print_results(bench *b, const char *path, const char *backend, int j
                cli_bytes_text((double)b->stats.weight_bytes, a), gbs, bandwidth, 100 * rate(gbs, bandwidth));
     }
     printf("memory      %s at most\n", cli_bytes_text((double)b->peak_rss, a));
-    printf("cores       %s %.0f %% of one\n", b->share_is_exact ? "no thread got less than" : "a thread used on average",
-           100 * b->cpu_share);
+    printf("cores       %s %.0f %% of one\n",
+           b->share_is_exact ? "no thread got less than" : "a thread used on average", 100 * b->cpu_share);
     if (profile) print_profile(b, 0);
 }
 
@@ -318,9 +320,8 @@ static int prepare(bench *b, const cli_common *common, int profile, double start
         x = x * 1664525u + 1013904223u;
         b->ids[i] = (infer_token)((x >> 8) % (uint32_t)(b->info.vocab > 0 ? b->info.vocab : 1));
     }
-    if (!cli_session("bench", b->model, &params, common->ctx ? (int32_t)common->ctx : n + 16, &b->context, &b->session)) {
-        return 0;
-    }
+    n = common->ctx ? (int32_t)common->ctx : n + 16;
+    if (!cli_session("bench", b->model, &params, n, &b->context, &b->session)) return 0;
     b->load_s = platform_clock() - started;
     return 1;
 }
@@ -346,7 +347,7 @@ int cmd_bench(int argc, char **argv)
         "  first_token_s   the first prompt and its next token, nothing warm\n"
         "  peak_rss_bytes  memory of the process, mapped weights included, bandwidth measurement excluded\n"
         "  cpu_share       smallest share of a core that a thread got: time running / (running + waiting for a core).\n"
-        "                  Below 0.95 something else was using the machine. Only Linux tells per thread; elsewhere it is\n"
+        "                  Below 0.95 something else used the machine. Only Linux tells per thread; elsewhere it is\n"
         "                  CPU time of the process / (wall time x threads), which counts idle threads as well\n\n"
         "With --json, --profile adds a key \"profile\".\n",
         options, 4, TAKES_MODEL | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_JSON, 1, 1};

@@ -84,7 +84,8 @@ int32_t cli_cells(const cli_common *common, const infer_model *model, size_t n)
     infer_model_info info;
     int64_t cells = 4096;
     if (common->ctx > 0) return (int32_t)common->ctx;
-    if (infer_model_get_info(model, &info) == INFER_OK && info.context > 0 && info.context < cells) cells = info.context;
+    if (infer_model_get_info(model, &info) != INFER_OK) info.context = 0;
+    if (info.context > 0 && info.context < cells) cells = info.context;
     if (n > (size_t)cells) cells = n > INT32_MAX ? INT32_MAX : (int64_t)n;
     return (int32_t)cells;
 }

@@ -7,7 +7,8 @@
 enum { RECORD_SEPARATOR = 0x1E };
 
 /* The text of one line of ids. *buffer grows as needed. */
-static int print_text(const infer_model *model, const char *where, const char *line, size_t n, char **buffer, size_t *cap)
+static int print_text(const infer_model *model, const char *where, const char *line, size_t n, char **buffer,
+                      size_t *cap)
 {
     infer_token *ids;
     infer_error err;

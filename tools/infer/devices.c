@@ -100,8 +100,8 @@ static void print_text(void)
 int cmd_devices(int argc, char **argv)
 {
     const cli_spec spec = {"devices", "",
-                           "One line per CPU level and per GPU: name, API, memory in all and free, or why it cannot be\n"
-                           "used. The arrow marks what `auto` picks; --device takes the number.\n",
+                           "One line per CPU level and per GPU: name, API, memory in all and free, or why it cannot\n"
+                           "be used. The arrow marks what `auto` picks; --device takes the number.\n",
                            NULL, 0, TAKES_JSON, 0, 0};
     cli_common common;
     int status;

@@ -116,7 +116,7 @@ int cmd_embed(int argc, char **argv)
     int status, ok;
     const cli_option options[] = {
         {"--texts", OPT_STRING, &texts, "FILE", "the texts, separated by byte 0x1E; - is stdin", 0, 0},
-        {"--out", OPT_STRING, &out, "OUT", "write binary: int32 n, int32 width, n int32 (0, 1, ...), n x width float32", 0, 0},
+        {"--out", OPT_STRING, &out, "OUT", "write int32 n, int32 width, n int32 (0, 1, ...), n x width float32", 0, 0},
     };
     const cli_spec spec = {"embed", "MODEL --texts FILE",
                            "One vector per text, pooled as the model says and scaled to length 1. Without --out one\n"

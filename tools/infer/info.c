@@ -168,11 +168,13 @@ static void print_memory(const infer_model *model, const cli_common *common, int
         return;
     }
     if (json) {
-        printf(", \"memory\": {\"context\": %ld, \"weights\": %.0f, \"cache\": %.0f, \"scratch\": %.0f, \"device\": %.0f}",
+        printf(", \"memory\": {\"context\": %ld, \"weights\": %.0f, \"cache\": %.0f, \"scratch\": %.0f, "
+               "\"device\": %.0f}",
                (long)params.cells, (double)m.weights, (double)m.cache, (double)m.scratch, (double)m.device);
     } else {
-        printf("\nmemory for a context of %ld (--ctx, --kv)\n  weights %s, cache %s, scratch %s; of these on a GPU %s\n",
-               (long)params.cells, cli_bytes_text((double)m.weights, a), cli_bytes_text((double)m.cache, b),
+        printf("\nmemory for a context of %ld (--ctx, --kv)\n"
+               "  weights %s, cache %s, scratch %s; of these on a GPU %s\n", (long)params.cells,
+               cli_bytes_text((double)m.weights, a), cli_bytes_text((double)m.cache, b),
                cli_bytes_text((double)m.scratch, c), cli_bytes_text((double)m.device, d));
     }
 }
@@ -317,8 +319,8 @@ static int check_model(const infer_model *model, const char *path, int json)
     if (json) {
         printf("{\"file\": ");
         json_text(stdout, path);
-        printf(", \"ok\": true, \"metadata\": %ld, \"tensors\": %ld, \"tensor_bytes\": %.0f}\n", (long)infer_meta_count(model),
-               (long)n, bytes);
+        printf(", \"ok\": true, \"metadata\": %ld, \"tensors\": %ld, \"tensor_bytes\": %.0f}\n",
+               (long)infer_meta_count(model), (long)n, bytes);
     } else {
         printf("ok: %ld metadata values, %ld tensors of %s\n", (long)infer_meta_count(model), (long)n,
                cli_bytes_text(bytes, text));
@@ -355,8 +357,8 @@ static void print_types(int json)
     if (json) putchar('[');
     for (i = 0; infer_type_get(i, &t) == INFER_OK; i++) {
         if (json) {
-            printf("%s{\"id\": %ld, \"name\": \"%s\", \"values\": %ld, \"bytes\": %ld, \"storable\": %s}", i ? ", " : "",
-                   (long)t.id, t.name, (long)t.values, (long)t.bytes, t.storable ? "true" : "false");
+            printf("%s{\"id\": %ld, \"name\": \"%s\", \"values\": %ld, \"bytes\": %ld, \"storable\": %s}",
+                   i ? ", " : "", (long)t.id, t.name, (long)t.values, (long)t.bytes, t.storable ? "true" : "false");
         } else {
             printf("%3ld  %-8s %3ld values in %3ld bytes, %.4g bits each%s\n", (long)t.id, t.name, (long)t.values,
                    (long)t.bytes, 8.0 * t.bytes / t.values, t.storable ? "" : "  (activations only)");

@@ -132,8 +132,8 @@ static void print_json(const reply *r, const infer_token *prompt, size_t n_promp
 static void print_statistics(const infer_generate_info *info, const infer_stats *stats, uint64_t seed, double load_s)
 {
     static const char *const WHY[] = {"", "limit", "end token", "stop text", "context full", "callback", "cancelled"};
-    fprintf(stderr, "load %.2f s | prompt %ld tokens, %.1f tokens/s | new %ld tokens, %.1f tokens/s | stopped by: %s | seed %llu\n",
-            load_s, (long)info->prompt_tokens,
+    fprintf(stderr, "load %.2f s | prompt %ld tokens, %.1f tokens/s | new %ld tokens, %.1f tokens/s | stopped by: %s | "
+            "seed %llu\n", load_s, (long)info->prompt_tokens,
             stats->prompt_seconds > 0 ? (double)stats->prompt_tokens / stats->prompt_seconds : 0.0,
             (long)info->new_tokens, stats->new_seconds > 0 ? (double)stats->new_tokens / stats->new_seconds : 0.0,
             info->stop_reason >= 0 && info->stop_reason <= INFER_STOP_CANCELLED ? WHY[info->stop_reason] : "",
@@ -217,6 +217,7 @@ static int generate(infer_model *model, const request *q, const cli_common *comm
     infer_token *prompt = NULL;
     reply r;
     size_t n_prompt = 0;
+    int32_t cells;
     double load_s;
     uint64_t seed = common->seed_given ? (uint64_t)common->seed : (uint64_t)time(NULL);
     int ok = 0;
@@ -230,8 +231,8 @@ static int generate(infer_model *model, const request *q, const cli_common *comm
     }
     sampler = make_sampler(model, q->figures, seed);
     cli_context_params(common, &params);
-    if (sampler && cli_session("run", model, &params, cells_needed(model, common, n_prompt + (size_t)q->limit), &context,
-                               &session)) {
+    cells = cells_needed(model, common, n_prompt + (size_t)q->limit);
+    if (sampler && cli_session("run", model, &params, cells, &context, &session)) {
         load_s = platform_clock() - started;
         ok = reply_to(q, model, session, sampler, &r, &info);
         infer_session_stats(session, &stats);
@@ -275,20 +276,21 @@ int cmd_run(int argc, char **argv)
         {"-p,--prompt", OPT_STRING, &prompt, "TEXT", "the text to continue", 0, 0},
         {"-f,--file", OPT_STRING, &prompt_path, "FILE", "read it from a file; - is stdin", 0, 0},
         {"-n", OPT_INT, &limit, "N", "tokens at most (default 128)", 1, INT32_MAX / 2},
-        {"--temp", OPT_FLOAT, &q.figures[TEMP], "T", "temperature (default 0.8); 0 = always the most likely token", 0, 0},
+        {"--temp", OPT_FLOAT, &q.figures[TEMP], "T", "temperature (default 0.8); 0 = the most likely token", 0, 0},
         {"--top-k", OPT_INT, &top_k, "K", "only the K most likely (default 40); 0 = all", 0, INT32_MAX},
-        {"--top-p", OPT_FLOAT, &q.figures[TOP_P], "P", "only the smallest set of this probability (default 0.95); 1 = all", 0, 0},
-        {"--min-p", OPT_FLOAT, &q.figures[MIN_P], "P", "only those with this share of the best one's (default 0.05)", 0, 0},
+        {"--top-p", OPT_FLOAT, &q.figures[TOP_P], "P", "the smallest set of this probability (default 0.95)", 0, 0},
+        {"--min-p", OPT_FLOAT, &q.figures[MIN_P], "P", "those with this share of the best one's (default 0.05)", 0, 0},
         {"--repeat-penalty", OPT_FLOAT, &q.figures[REPEAT], "X", "weaken tokens that occurred (default 1 = off)", 0, 0},
-        {"--repeat-last-n", OPT_INT, &last_n, "N", "tokens that the penalty looks at (default 64); -1 = all", -1, INT32_MAX},
+        {"--repeat-last-n", OPT_INT, &last_n, "N", "tokens that it looks at (default 64); -1 = all", -1, INT32_MAX},
         {"--stop", OPT_LIST, &q.stop, "TEXT", "end before this text; may come several times", 0, 0},
-        {"--special", OPT_FLAG, &q.special, NULL, "turn the text of special tokens in the prompt into those tokens", 0, 0},
+        {"--special", OPT_FLAG, &q.special, NULL, "text of special tokens in the prompt becomes those tokens", 0, 0},
         {"--ignore-end", OPT_FLAG, &q.ignore_end, NULL, "go on behind an end token", 0, 0},
     };
     const cli_spec spec = {"run", "MODEL -p TEXT",
-                           "Continue a text. The continuation alone goes to stdout, figures to stderr. Where an option\n"
-                           "is not given and the file holds a figure for it (general.sampling.*), that is used.\n"
-                           "--json: {\"text\", \"tokens\", \"prompt_tokens\", \"prompt_tps\", \"tps\"}. Without --seed every run differs.\n",
+                           "Continue a text. The continuation alone goes to stdout, figures to stderr. Where an\n"
+                           "option is not given and the file holds a figure for it (general.sampling.*), that is\n"
+                           "used. Without --seed every run differs. --json gives one object:\n"
+                           "{\"text\", \"tokens\", \"prompt_tokens\", \"prompt_tps\", \"tps\"}.\n",
                            options, (int)(sizeof options / sizeof options[0]),
                            TAKES_MODEL | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_SEED | TAKES_JSON, 1, 1};
     cli_common common;

@@ -22,7 +22,8 @@ typedef struct shape {
 
 /* From the models' published configurations. 0: kv_heads = heads, head_dim = width / heads, expert_ffn = ffn. */
 static const shape SHAPES[] = {
-    /* name, arch, layers, width, heads, kv, head, ffn, vocab, context, tied, experts, used, expert_ffn, window, base, eps, factor */
+    /* name, arch, layers, width, heads, kv, head, ffn, vocab, context, tied, experts, used, expert_ffn, window, base,
+     * eps, factor */
     {"stories15m", "llama", 6, 288, 6, 6, 48, 768, 32000, 256, 1, 0, 0, 0, 0, 1e4, 1e-5, 0},
     {"smollm2-135m", "llama", 30, 576, 9, 3, 64, 1536, 49152, 8192, 1, 0, 0, 0, 0, 1e5, 1e-5, 0},
     {"tinyllama-1.1b", "llama", 22, 2048, 32, 4, 64, 5632, 32000, 2048, 0, 0, 0, 0, 0, 1e4, 1e-5, 0},
@@ -283,7 +284,7 @@ static void write_values(writer *w, int kind, int type, const uint64_t *dims, ui
     unsigned char buffer[BUFFER];
     uint64_t i, state = w->seed * 0x632BE59BD9B4E019u + w->index * 0x9E6C63D0876A9A35u;
     size_t n = 0, bytes = STORAGE[type].bytes;
-    double deviation = kind == KIND_MATRIX || kind == KIND_ROUTER ? 1 / sqrt((double)dims[0]) : kind == KIND_NORM ? 0.1 : 0.02;
+    double deviation = kind == KIND_NORM ? 0.1 : kind == KIND_BIAS ? 0.02 : 1 / sqrt((double)dims[0]);
     for (i = 0; i < blocks && !w->out.failed; i++) {
         if (kind == KIND_ROPE_FREQS) make_block(buffer + n, type, rope_divisor(w->s, i), 0, &state);
         else make_block(buffer + n, type, kind == KIND_NORM ? 1 : 0, deviation, &state);
@@ -498,7 +499,9 @@ static void print_list(void)
     for (i = 0; i < N_SHAPES; i++) {
         const shape *s = &SHAPES[i];
         char experts[48] = "";
-        if (s->experts) snprintf(experts, sizeof experts, ", %ld experts of which %ld", (long)s->experts, (long)s->experts_used);
+        if (s->experts) {
+            snprintf(experts, sizeof experts, ", %ld experts of which %ld", (long)s->experts, (long)s->experts_used);
+        }
         printf("%-16s %-9s %2ld layers, width %ld, %ld/%ld heads of %ld, ffn %ld, vocabulary %ld%s\n", s->name, s->arch,
                (long)s->layers, (long)s->width, (long)s->heads, (long)s->kv_heads, (long)s->head_dim,
                (long)(s->experts && s->expert_ffn ? s->expert_ffn : s->ffn), (long)s->vocab, experts);
@@ -547,7 +550,8 @@ static int write_model(const shape *s, int type, uint64_t seed, const char *path
     ok = cli_close("synth", w.out.file, path);
     if (ok && w.out.failed) ok = cli_fail("synth", "cannot make %s: out of memory or disk space", path) == CLI_DONE;
     if (!ok && strcmp(path, "-") != 0) platform_remove(path);
-    if (ok) fprintf(stderr, "%s: %.0f tensors, %s\n", path, (double)w.out.n_tensors, cli_bytes_text((double)w.total, text));
+    cli_bytes_text((double)w.total, text);
+    if (ok) fprintf(stderr, "%s: %.0f tensors, %s\n", path, (double)w.out.n_tensors, text);
     gguf_free(&w.out);
     return ok;
 }
