@@ -685,7 +685,8 @@ typedef struct infer_generate_info {
  * info may be NULL. A token is evaluated before it is reported: however it ends, the session holds the prompt and the
  * tokens that were reported, and the next call goes on from there. An end-of-generation token is neither evaluated nor
  * reported; the text of control tokens is not shown; nor is a character that the end leaves unfinished. Reaching a
- * limit is INFER_OK. INFER_CONTEXT_FULL: the prompt does not fit. INFER_ERR_ARGUMENT: nothing to continue from (empty
+ * limit is INFER_OK. When the context is full, the last position's logits still give one token: it is reported, but has
+ * no place in the session (INFER_STOP_FULL). INFER_CONTEXT_FULL: the prompt does not fit. INFER_ERR_ARGUMENT: nothing to continue from (empty
  * prompt, no BOS, position 0). */
 INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,
                                       const infer_generate_params *params, infer_generate_info *info);

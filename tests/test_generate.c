@@ -442,7 +442,7 @@ static void test_generate_full(void) {
     infer_generate_params p = generate_params(&k, 0);
     char text[400];
     CHECK(infer_generate(s, NULL, "Once upon a time", &p, &info) == INFER_OK);
-    CHECK(info.stop_reason == INFER_STOP_FULL && info.new_tokens == 11 && infer_session_position(s) == 16);
+    CHECK(info.stop_reason == INFER_STOP_FULL && info.new_tokens == 12 && infer_session_position(s) == 16);
     CHECK(strncmp(k.text, generate_story, k.n) == 0);
     CHECK_STR(infer_session_error(s)->message, "");
     CHECK(infer_generate(s, NULL, NULL, &p, &info) == INFER_OK && info.new_tokens == 0); /* still full */

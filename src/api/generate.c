@@ -84,6 +84,7 @@ typedef struct infer__generation {
     size_t n_ids, cap_ids;
     infer_top *top;     /* of the token that was chosen last */
     int32_t n_top;
+    int32_t last; /* the context is full: the next token is the last and is not evaluated */
     float logprob;
 } infer__generation;
 
@@ -323,8 +324,11 @@ static int infer__generate_limit(infer__generation *g, infer_result *r) {
         return 1;
     }
     if (infer_session_position(s) < infer_session_context(s)) return 0;
-    if (infer_session_context(s) < 2) *r = INFER_CONTEXT_FULL;
-    else *r = infer__generate_slide(g, 1);
+    *r = infer_session_context(s) < 2 ? INFER_CONTEXT_FULL : infer__generate_slide(g, 1);
+    if (*r == INFER_CONTEXT_FULL && infer_session_logits(s, -1) && g->info.prompt_tokens + g->info.new_tokens > 0) {
+        *r = INFER_OK; /* what was just evaluated gives a last token, which needs no place */
+        g->last = 1;
+    }
     if (*r == INFER_OK && !infer_session_logits(s, -1)) *r = INFER_CONTEXT_FULL;
     return *r != INFER_OK;
 }
@@ -340,8 +344,10 @@ static infer_result infer__generate_loop(infer__generation *g) {
             g->info.stop_token = token;
             break;
         }
-        if ((r = infer__generate_top(g, token)) != INFER_OK || (r = infer__generate_eval(g, token)) != INFER_OK ||
-            (r = infer__generate_report(g, token)) != INFER_OK) break;
+        if ((r = infer__generate_top(g, token)) != INFER_OK) break;
+        if (!g->last && (r = infer__generate_eval(g, token)) != INFER_OK) break;
+        if ((r = infer__generate_report(g, token)) != INFER_OK) break;
+        if (g->last && g->info.stop_reason == 0) g->info.stop_reason = INFER_STOP_FULL;
     }
     if (r == INFER_CANCELLED) g->info.stop_reason = INFER_STOP_CANCELLED;
     if (r != INFER_CONTEXT_FULL) return r;

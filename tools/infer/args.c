@@ -16,8 +16,7 @@ static const char SHARED_BACKENDS[] = "auto|cpu|cuda|hip|opencl|metal"; /* in th
 static const char SHARED_KV[] = "default|f32|f16|bf16|q8_0|q4_0";       /* in the order of infer_kv_type */
 
 static cli_option option(const char *name, int kind, void *value, const char *arg, const char *help, int64_t lo,
-                         int64_t hi)
-{
+                         int64_t hi) {
     cli_option o;
     o.name = name;
     o.kind = kind;
@@ -30,8 +29,7 @@ static cli_option option(const char *name, int kind, void *value, const char *ar
 }
 
 /* The shared options of a command, written to out (MAX_SHARED). */
-static int shared_options(int takes, cli_common *c, cli_option *out)
-{
+static int shared_options(int takes, cli_common *c, cli_option *out) {
     int n = 0;
     if (takes & TAKES_COMPUTE) {
         out[n++] = option("-t,--threads", OPT_INT, &c->threads, "N", "threads (default: one per core)", 1, 64);
@@ -62,8 +60,7 @@ static int shared_options(int takes, cli_common *c, cli_option *out)
 }
 
 /* Does one of the spellings in o->name equal the n bytes at word? */
-static int option_is(const cli_option *o, const char *word, size_t n)
-{
+static int option_is(const cli_option *o, const char *word, size_t n) {
     const char *s = o->name;
     while (*s) {
         const char *end = strchr(s, ',');
@@ -74,8 +71,7 @@ static int option_is(const cli_option *o, const char *word, size_t n)
     return 0;
 }
 
-static const cli_option *find_option(const cli_option *list, int n_list, const char *word, size_t n)
-{
+static const cli_option *find_option(const cli_option *list, int n_list, const char *word, size_t n) {
     int i;
     for (i = 0; i < n_list; i++) {
         if (option_is(&list[i], word, n)) return &list[i];
@@ -83,8 +79,7 @@ static const cli_option *find_option(const cli_option *list, int n_list, const c
     return NULL;
 }
 
-static int parse_choice(const char *words, const char *text)
-{
+static int parse_choice(const char *words, const char *text) {
     size_t n = strlen(text);
     int index = 0;
     while (*words) {
@@ -98,8 +93,7 @@ static int parse_choice(const char *words, const char *text)
 }
 
 /* Store one option's value. Returns 0 after saying what is wrong. */
-static int set_option(const char *command, const cli_option *o, const char *name, const char *text)
-{
+static int set_option(const char *command, const cli_option *o, const char *name, const char *text) {
     char *end = NULL;
     if (o->kind == OPT_STRING) {
         *(const char **)o->value = text;
@@ -138,8 +132,7 @@ static int set_option(const char *command, const cli_option *o, const char *name
     return 1;
 }
 
-static void print_options(const cli_option *list, int n)
-{
+static void print_options(const cli_option *list, int n) {
     int i;
     for (i = 0; i < n; i++) {
         char head[96];
@@ -147,27 +140,24 @@ static void print_options(const cli_option *list, int n)
         int first = comma ? (int)(comma - list[i].name) : (int)strlen(list[i].name);
         snprintf(head, sizeof head, "%.*s%s%s%s%s", first, list[i].name, comma ? ", " : "", comma ? comma + 1 : "",
                  list[i].arg ? " " : "", list[i].arg ? list[i].arg : "");
-        if (strlen(head) > 26) printf("  %s\n  %-26s  %s\n", head, "", list[i].help);
-        else printf("  %-26s  %s\n", head, list[i].help);
+        if (strlen(head) > 26)
+            printf("  %s\n  %-26s  %s\n", head, "", list[i].help);
+        else
+            printf("  %-26s  %s\n", head, list[i].help);
     }
 }
 
-static void print_help(const cli_spec *spec, const cli_option *shared, int n_shared)
-{
+static void print_help(const cli_spec *spec, const cli_option *shared, int n_shared) {
     printf("usage: infer %s %s\n\n%s", spec->command, spec->usage, spec->about);
     if (spec->n_options + n_shared > 0) printf("\noptions:\n");
     print_options(spec->options, spec->n_options);
     print_options(shared, n_shared);
 }
 
-static int is_option(const char *word)
-{
-    return word[0] == '-' && word[1] != 0;
-}
+static int is_option(const char *word) { return word[0] == '-' && word[1] != 0; }
 
 /* One option at argv[*i], which may use the next word too. Returns 0 after saying what is wrong. */
-static int take_option(const cli_spec *spec, const cli_option *shared, int n_shared, int argc, char **argv, int *i)
-{
+static int take_option(const cli_spec *spec, const cli_option *shared, int n_shared, int argc, char **argv, int *i) {
     const char *word = argv[*i];
     const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
     size_t n = equals ? (size_t)(equals - word) : strlen(word);
@@ -198,8 +188,7 @@ static int take_option(const cli_spec *spec, const cli_option *shared, int n_sha
     return set_option(spec->command, o, name, text);
 }
 
-int cli_parse(const cli_spec *spec, int argc, char **argv, cli_common *common, const char **args, int *status)
-{
+int cli_parse(const cli_spec *spec, int argc, char **argv, cli_common *common, const char **args, int *status) {
     cli_option shared[MAX_SHARED];
     int n_shared, i, n_args = 0, options_end = 0;
     memset(common, 0, sizeof *common);
@@ -237,8 +226,7 @@ int cli_parse(const cli_spec *spec, int argc, char **argv, cli_common *common, c
     return 1;
 }
 
-int cli_usage_error(const char *command, const char *format, ...)
-{
+int cli_usage_error(const char *command, const char *format, ...) {
     va_list list;
     fprintf(stderr, "infer %s: ", command);
     va_start(list, format);

@@ -33,22 +33,19 @@ typedef struct reader {
     uint64_t sums[64];
 } reader;
 
-static void touch(void *arg, int i)
-{
+static void touch(void *arg, int i) {
     reader *r = arg;
     memset(r->data + (size_t)i * r->words, 1, r->words * sizeof *r->data);
 }
 
 /* Look for a byte that is not there: most C libraries do that with the widest loads of the machine. */
-static void read_by_search(void *arg, int i)
-{
+static void read_by_search(void *arg, int i) {
     reader *r = arg;
     r->sums[i] = memchr(r->data + (size_t)i * r->words, 2, r->words * sizeof *r->data) != NULL;
 }
 
 /* For the others: eight sums side by side, so that loads and not additions are what takes time. */
-static void read_by_sum(void *arg, int i)
-{
+static void read_by_sum(void *arg, int i) {
     reader *r = arg;
     const uint64_t *x = r->data + (size_t)i * r->words;
     uint64_t s[8] = {0, 0, 0, 0, 0, 0, 0, 0};
@@ -68,8 +65,7 @@ static void read_by_sum(void *arg, int i)
 
 /* Bytes per second that `threads` threads read together, the best of a few passes of both ways; 0 when it cannot be
  * measured. */
-static double measure_bandwidth(int threads)
-{
+static double measure_bandwidth(int threads) {
     size_t bytes = (size_t)512 << 20;
     reader *r = calloc(1, sizeof *r);
     double best = 0;
@@ -102,8 +98,7 @@ typedef struct clocks {
     double cpu, wall;
 } clocks;
 
-static void read_clocks(clocks *c)
-{
+static void read_clocks(clocks *c) {
     c->n = platform_threads(c->threads, PLATFORM_MAX_THREADS);
     c->cpu = platform_cpu_seconds();
     c->wall = platform_clock();
@@ -111,8 +106,7 @@ static void read_clocks(clocks *c)
 
 /* The smallest ran / (ran + waited for a core) of the threads that worked between the two readings. Where the system
  * does not tell: CPU time of the process / (wall x threads), which also counts a thread that had nothing to do. */
-static double smallest_share(const clocks *from, const clocks *to, int threads, int *exact)
-{
+static double smallest_share(const clocks *from, const clocks *to, int threads, int *exact) {
     double wall = to->wall - from->wall, share = 2;
     int i, k;
     for (i = 0; i < to->n; i++) {
@@ -132,8 +126,7 @@ static double smallest_share(const clocks *from, const clocks *to, int threads, 
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
-static int eval(bench *b, const infer_token *ids, int32_t n)
-{
+static int eval(bench *b, const infer_token *ids, int32_t n) {
     infer_step step;
     infer_error err;
     infer_result r;
@@ -151,16 +144,14 @@ static int eval(bench *b, const infer_token *ids, int32_t n)
 }
 
 /* The most likely next token, as a generation would choose it. */
-static int choose(bench *b)
-{
+static int choose(bench *b) {
     infer_token token;
     if (b->info.embedding_only || infer_session_sample(b->session, NULL, -1, &token) == INFER_OK) return 1;
     cli_fail("bench", "%s", infer_session_error(b->session)->message);
     return 0;
 }
 
-static int run_prompt(bench *b, double *seconds)
-{
+static int run_prompt(bench *b, double *seconds) {
     double start;
     if (infer_session_rewind(b->session, 0) != INFER_OK) return 0;
     start = platform_clock();
@@ -169,8 +160,7 @@ static int run_prompt(bench *b, double *seconds)
     return 1;
 }
 
-static int run_fresh(bench *b, double *seconds)
-{
+static int run_fresh(bench *b, double *seconds) {
     double start;
     int32_t i;
     if (infer_session_rewind(b->session, 0) != INFER_OK) return 0;
@@ -182,8 +172,7 @@ static int run_fresh(bench *b, double *seconds)
     return 1;
 }
 
-static int run_rounds(bench *b)
-{
+static int run_rounds(bench *b) {
     clocks *from = calloc(1, sizeof *from), *to = calloc(1, sizeof *to);
     double start = platform_clock();
     int32_t i;
@@ -210,33 +199,29 @@ static int run_rounds(bench *b)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
-{
+static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
 }
 
 /* Sorts x. */
-static double median(double *x, int32_t n)
-{
+static double median(double *x, int32_t n) {
     qsort(x, (size_t)n, sizeof *x, by_value);
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
-static double rate(double tokens, double seconds)
-{
-    return seconds > 0 ? tokens / seconds : 0;
-}
+static double rate(double tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
 
-static void print_profile(const bench *b, int json)
-{
+static void print_profile(const bench *b, int json) {
     infer_profile_row rows[MAX_PROFILE];
     int32_t i, n = 0;
     double rest = b->evaluated_s;
     if (infer_session_profile(b->session, rows, MAX_PROFILE, &n) != INFER_OK) n = 0;
     if (n > MAX_PROFILE) n = MAX_PROFILE;
-    if (json) printf(", \"profile\": [");
-    else printf("\n%-20s %10s %10s %7s %12s %8s\n", "operation", "calls", "seconds", "share", "MB", "GB/s");
+    if (json)
+        printf(", \"profile\": [");
+    else
+        printf("\n%-20s %10s %10s %7s %12s %8s\n", "operation", "calls", "seconds", "share", "MB", "GB/s");
     for (i = 0; i < n; i++) {
         double gbs = rate((double)rows[i].bytes * 1e-9, rows[i].seconds);
         rest -= rows[i].seconds;
@@ -250,12 +235,13 @@ static void print_profile(const bench *b, int json)
                    100 * rate(rows[i].seconds, b->evaluated_s), (double)rows[i].bytes * 1e-6, gbs);
         }
     }
-    if (json) printf("{\"op\": \"rest\", \"calls\": 0, \"seconds\": %.6f, \"bytes\": 0, \"gbs\": 0}]", rest);
-    else printf("%-20s %10s %10.4f %6.1f%%\n", "rest", "", rest, 100 * rate(rest, b->evaluated_s));
+    if (json)
+        printf("{\"op\": \"rest\", \"calls\": 0, \"seconds\": %.6f, \"bytes\": 0, \"gbs\": 0}]", rest);
+    else
+        printf("%-20s %10s %10.4f %6.1f%%\n", "rest", "", rest, 100 * rate(rest, b->evaluated_s));
 }
 
-static void print_results(bench *b, const char *path, const char *backend, int json, int profile)
-{
+static void print_results(bench *b, const char *path, const char *backend, int json, int profile) {
     double prompt_s = b->prompt > 0 ? median(b->prompt_s, b->rounds) : 0;
     double fresh_s = b->fresh > 0 ? median(b->fresh_s, b->rounds) : 0;
     double prompt_tps = rate(b->prompt, prompt_s), tps = rate(b->fresh, fresh_s);
@@ -296,8 +282,7 @@ static void print_results(bench *b, const char *path, const char *backend, int j
     if (profile) print_profile(b, 0);
 }
 
-static int prepare(bench *b, const cli_common *common, int profile, double started)
-{
+static int prepare(bench *b, const cli_common *common, int profile, double started) {
     infer_context_params params;
     int32_t i, n = b->prompt > b->fresh ? b->prompt : b->fresh;
     uint32_t x = 12345;
@@ -326,8 +311,7 @@ static int prepare(bench *b, const cli_common *common, int profile, double start
     return 1;
 }
 
-int cmd_bench(int argc, char **argv)
-{
+int cmd_bench(int argc, char **argv) {
     const char *args[1];
     int64_t prompt = 512, fresh = 128, rounds = 5;
     int profile = 0, status, ok;
@@ -338,7 +322,8 @@ int cmd_bench(int argc, char **argv)
         {"--profile", OPT_FLAG, &profile, NULL, "a table per operation; measuring costs a few percent", 0, 0},
     };
     const cli_spec spec = {
-        "bench", "MODEL",
+        "bench",
+        "MODEL",
         "Tokens per second of a prompt and of a generation, each from an empty context, and the share of the memory's\n"
         "bandwidth that generation reaches. Medians of the rounds.\n\n"
         "  gbs             bytes of weights that one token reads x tokens per second\n"
@@ -350,7 +335,11 @@ int cmd_bench(int argc, char **argv)
         "                  Below 0.95 something else used the machine. Only Linux tells per thread; elsewhere it is\n"
         "                  CPU time of the process / (wall time x threads), which counts idle threads as well\n\n"
         "With --json, --profile adds a key \"profile\".\n",
-        options, 4, TAKES_MODEL | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_JSON, 1, 1};
+        options,
+        4,
+        TAKES_MODEL | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_JSON,
+        1,
+        1};
     cli_common common;
     bench b;
     double started;

@@ -18,9 +18,9 @@
 enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
 #if defined(__GNUC__) || defined(__clang__)
-#define CLI_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#  define CLI_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #else
-#define CLI_PRINTF(f, a)
+#  define CLI_PRINTF(f, a)
 #endif
 
 /* ---- main.c --------------------------------------------------------------------------------- */
@@ -156,8 +156,6 @@ int platform_cores(void);
 double platform_clock(void);       /* seconds, monotonic */
 double platform_cpu_seconds(void); /* CPU time of the whole process */
 uint64_t platform_peak_rss(void);  /* bytes; 0 = unknown */
-/* Main memory in bytes, 0 = unknown. */
-void platform_memory(uint64_t *total, uint64_t *available);
 /* Run f(arg, i) for i in 0..n-1, each on a thread of its own. Returns 0 when a thread could not be started. */
 int platform_run_threads(int n, void (*f)(void *arg, int i), void *arg);
 

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int cli_fail(const char *command, const char *format, ...)
-{
+int cli_fail(const char *command, const char *format, ...) {
     char text[1024];
     size_t i;
     va_list list;
@@ -24,8 +23,7 @@ int cli_fail(const char *command, const char *format, ...)
 /* ---- models --------------------------------------------------------------------------------- */
 
 /* Errors (level 1) are reported by the call that failed; only -v repeats them. */
-static void log_line(void *user, int level, const char *message)
-{
+static void log_line(void *user, int level, const char *message) {
     static const char *const NAMES[] = {"", "error", "warning", "info", "debug"};
     const cli_common *common = user;
     if (level < 1 || level > 4) level = 4;
@@ -33,8 +31,7 @@ static void log_line(void *user, int level, const char *message)
 }
 
 /* The level called `name`, or -1. */
-static int32_t cpu_level(const char *name)
-{
+static int32_t cpu_level(const char *name) {
     int32_t level;
     for (level = 1; level < 64; level++) {
         const char *s = infer_cpu_level_name(level, NULL);
@@ -43,8 +40,7 @@ static int32_t cpu_level(const char *name)
     return strcmp(name, "best") == 0 ? INFER_CPU_BEST : -1;
 }
 
-infer_model *cli_open(const char *command, const char *path, const cli_common *common, int vocab_only)
-{
+infer_model *cli_open(const char *command, const char *path, const cli_common *common, int vocab_only) {
     infer_model_params params;
     infer_model *model = NULL;
     infer_error err;
@@ -72,15 +68,13 @@ infer_model *cli_open(const char *command, const char *path, const cli_common *c
     return model;
 }
 
-void cli_context_params(const cli_common *common, infer_context_params *out)
-{
+void cli_context_params(const cli_common *common, infer_context_params *out) {
     memset(out, 0, sizeof *out);
     out->threads = (int32_t)common->threads;
     out->kv_type = (int32_t)common->kv;
 }
 
-int32_t cli_cells(const cli_common *common, const infer_model *model, size_t n)
-{
+int32_t cli_cells(const cli_common *common, const infer_model *model, size_t n) {
     infer_model_info info;
     int64_t cells = 4096;
     if (common->ctx > 0) return (int32_t)common->ctx;
@@ -91,8 +85,7 @@ int32_t cli_cells(const cli_common *common, const infer_model *model, size_t n)
 }
 
 int cli_session(const char *command, infer_model *model, const infer_context_params *params, int32_t cells,
-                infer_context **context, infer_session **session)
-{
+                infer_context **context, infer_session **session) {
     infer_context_params with_cells = *params;
     infer_session_params session_params;
     infer_error err;
@@ -113,8 +106,7 @@ int cli_session(const char *command, infer_model *model, const infer_context_par
 }
 
 int cli_tokenize(const char *command, const infer_model *model, const char *text, size_t n, int32_t flags,
-                 infer_token **ids, size_t *count)
-{
+                 infer_token **ids, size_t *count) {
     infer_error err;
     size_t cap = n / 2 + 64; /* enough for most texts; the second round is exact */
     *ids = NULL;
@@ -136,21 +128,16 @@ int cli_tokenize(const char *command, const infer_model *model, const char *text
 
 /* ---- memory and files ----------------------------------------------------------------------- */
 
-void *cli_grow(const char *command, void *p, size_t n, size_t size)
-{
+void *cli_grow(const char *command, void *p, size_t n, size_t size) {
     void *grown = NULL;
     if (size == 0 || n <= SIZE_MAX / 2 / size) grown = realloc(p, n > 0 && size > 0 ? n * size : 1);
     if (grown == NULL) cli_fail(command, "out of memory for %.0f bytes", (double)n * (double)size);
     return grown;
 }
 
-void *cli_alloc(const char *command, size_t n, size_t size)
-{
-    return cli_grow(command, NULL, n, size);
-}
+void *cli_alloc(const char *command, size_t n, size_t size) { return cli_grow(command, NULL, n, size); }
 
-char *cli_read_file(const char *command, const char *path, size_t *n)
-{
+char *cli_read_file(const char *command, const char *path, size_t *n) {
     FILE *file = strcmp(path, "-") == 0 ? stdin : platform_fopen(path, "rb");
     char *data = NULL;
     size_t cap = 1 << 16, got;
@@ -181,8 +168,8 @@ char *cli_read_file(const char *command, const char *path, size_t *n)
     return data;
 }
 
-int cli_parse_ids(const char *command, const char *where, const char *text, size_t n, infer_token **ids, size_t *count)
-{
+int cli_parse_ids(const char *command, const char *where, const char *text, size_t n, infer_token **ids,
+                  size_t *count) {
     size_t i = 0, cap = 0;
     *ids = NULL;
     *count = 0;
@@ -209,23 +196,20 @@ int cli_parse_ids(const char *command, const char *where, const char *text, size
     return 0;
 }
 
-FILE *cli_create(const char *command, const char *path)
-{
+FILE *cli_create(const char *command, const char *path) {
     FILE *file = strcmp(path, "-") == 0 ? stdout : platform_fopen(path, "wb");
     if (file == NULL) cli_fail(command, "cannot write %s", path);
     return file;
 }
 
-int cli_close(const char *command, FILE *file, const char *path)
-{
+int cli_close(const char *command, FILE *file, const char *path) {
     int ok = fflush(file) == 0 && !ferror(file);
     if (file != stdout && fclose(file) != 0) ok = 0;
     if (!ok) cli_fail(command, "cannot write %s: is there space left?", path);
     return ok;
 }
 
-static void store_u32(unsigned char *p, uint32_t x)
-{
+static void store_u32(unsigned char *p, uint32_t x) {
     p[0] = (unsigned char)x;
     p[1] = (unsigned char)(x >> 8);
     p[2] = (unsigned char)(x >> 16);
@@ -233,8 +217,7 @@ static void store_u32(unsigned char *p, uint32_t x)
 }
 
 /* n 4-byte values, byte order turned to little-endian. */
-static int write_words(FILE *file, const void *x, size_t n)
-{
+static int write_words(FILE *file, const void *x, size_t n) {
     unsigned char buffer[4096];
     const unsigned char *from = x;
     while (n > 0) {
@@ -251,20 +234,13 @@ static int write_words(FILE *file, const void *x, size_t n)
     return 1;
 }
 
-int cli_write_i32(FILE *file, const int32_t *x, size_t n)
-{
-    return write_words(file, x, n);
-}
+int cli_write_i32(FILE *file, const int32_t *x, size_t n) { return write_words(file, x, n); }
 
-int cli_write_f32(FILE *file, const float *x, size_t n)
-{
-    return write_words(file, x, n);
-}
+int cli_write_f32(FILE *file, const float *x, size_t n) { return write_words(file, x, n); }
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-static const char *scaled(double n, double step, const char *const *units, char *out)
-{
+static const char *scaled(double n, double step, const char *const *units, char *out) {
     int u = 0;
     while (n >= step && units[u + 1]) {
         n /= step;
@@ -274,20 +250,17 @@ static const char *scaled(double n, double step, const char *const *units, char 
     return out;
 }
 
-const char *cli_count_text(double n, char *out)
-{
+const char *cli_count_text(double n, char *out) {
     static const char *const UNITS[] = {"", "K", "M", "B", "T", NULL};
     return scaled(n, 1000, UNITS, out);
 }
 
-const char *cli_bytes_text(double n, char *out)
-{
+const char *cli_bytes_text(double n, char *out) {
     static const char *const UNITS[] = {"B", "KB", "MB", "GB", "TB", NULL};
     return scaled(n, 1000, UNITS, out);
 }
 
-const char *cli_base_name(const char *path)
-{
+const char *cli_base_name(const char *path) {
     const char *base = path;
     for (; *path; path++) {
         if (*path == '/' || *path == '\\') base = path + 1;

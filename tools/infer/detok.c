@@ -8,8 +8,7 @@ enum { RECORD_SEPARATOR = 0x1E };
 
 /* The text of one line of ids. *buffer grows as needed. */
 static int print_text(const infer_model *model, const char *where, const char *line, size_t n, char **buffer,
-                      size_t *cap)
-{
+                      size_t *cap) {
     infer_token *ids;
     infer_error err;
     size_t count, len = 0;
@@ -35,17 +34,21 @@ static int print_text(const infer_model *model, const char *where, const char *l
     return 1;
 }
 
-int cmd_detok(int argc, char **argv)
-{
+int cmd_detok(int argc, char **argv) {
     const char *path = NULL, *args[1];
     int status, ok = 1;
     const cli_option options[] = {
         {"--ids", OPT_STRING, &path, "FILE", "one line of ids per text; - is stdin", 0, 0},
     };
-    const cli_spec spec = {"detok", "MODEL --ids FILE",
+    const cli_spec spec = {"detok",
+                           "MODEL --ids FILE",
                            "Ids to text: one line of ids per text in, texts separated by byte 0x1E out, bytes exact,\n"
                            "special tokens written out, no clean-up of spaces.\n",
-                           options, 1, TAKES_MODEL, 1, 1};
+                           options,
+                           1,
+                           TAKES_MODEL,
+                           1,
+                           1};
     cli_common common;
     infer_model *model;
     char *data, *buffer = NULL, where[64];

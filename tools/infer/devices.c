@@ -7,14 +7,12 @@ enum { MAX_LEVEL = 64 };
 
 static const char *const BACKENDS[] = {"auto", "cpu", "cuda", "hip", "opencl", "metal"};
 
-static const char *backend_name(int32_t backend)
-{
+static const char *backend_name(int32_t backend) {
     return backend >= 0 && backend <= INFER_METAL ? BACKENDS[backend] : "other";
 }
 
 /* What `auto` picks: the first GPU that works, else the CPU. */
-static int32_t auto_device(void)
-{
+static int32_t auto_device(void) {
     int32_t i, n = infer_device_count();
     infer_device_info d;
     for (i = 0; i < n; i++) {
@@ -23,24 +21,14 @@ static int32_t auto_device(void)
     return 0;
 }
 
-const char *cli_backend_name(const cli_common *common, uint64_t device_bytes)
-{
+const char *cli_backend_name(const cli_common *common, uint64_t device_bytes) {
     infer_device_info d;
     if (device_bytes == 0) return "cpu";
     if (common->backend != INFER_AUTO) return backend_name((int32_t)common->backend);
     return infer_device_get(auto_device(), &d) == INFER_OK ? backend_name(d.backend) : "other";
 }
 
-/* A device with its memory; the library does not measure the machine's own. */
-static int get_device(int32_t index, infer_device_info *d)
-{
-    if (infer_device_get(index, d) != INFER_OK) return 0;
-    if (d->backend == INFER_CPU && d->total == 0) platform_memory(&d->total, &d->free);
-    return 1;
-}
-
-static int32_t best_level(void)
-{
+static int32_t best_level(void) {
     int32_t level, usable, best = 0;
     for (level = 1; level < MAX_LEVEL; level++) {
         if (infer_cpu_level_name(level, &usable) && usable) best = level;
@@ -48,8 +36,7 @@ static int32_t best_level(void)
     return best;
 }
 
-static void print_json(void)
-{
+static void print_json(void) {
     int32_t i, usable, first = 1, n = infer_device_count(), chosen = auto_device(), best = best_level();
     infer_device_info d;
     printf("{\"cpu_levels\": [");
@@ -62,7 +49,7 @@ static void print_json(void)
     }
     printf("], \"devices\": [");
     for (i = 0; i < n; i++) {
-        if (!get_device(i, &d)) continue;
+        if (infer_device_get(i, &d) != INFER_OK) continue;
         printf("%s{\"device\": %ld, \"api\": \"%s\", \"name\": ", i ? ", " : "", (long)i, backend_name(d.backend));
         json_text(stdout, d.name);
         printf(", \"usable\": %s, \"unified\": %s, \"total\": %.0f, \"free\": %.0f, \"auto\": %s, \"why_not\": ",
@@ -74,8 +61,7 @@ static void print_json(void)
     printf("]}\n");
 }
 
-static void print_text(void)
-{
+static void print_text(void) {
     int32_t i, usable, n = infer_device_count(), chosen = auto_device(), best = best_level();
     infer_device_info d;
     char total[32], memory_free[32];
@@ -85,7 +71,7 @@ static void print_text(void)
         printf("cpu level  %-12s %s%s\n", name, usable ? "usable" : "not on this CPU", i == best ? "  <- auto" : "");
     }
     for (i = 0; i < n; i++) {
-        if (!get_device(i, &d)) continue;
+        if (infer_device_get(i, &d) != INFER_OK) continue;
         if (d.usable) {
             printf("device %-3ld %-7s %s  %s, %s free%s\n", (long)i, backend_name(d.backend), d.name,
                    cli_bytes_text((double)d.total, total), cli_bytes_text((double)d.free, memory_free),
@@ -97,16 +83,22 @@ static void print_text(void)
     }
 }
 
-int cmd_devices(int argc, char **argv)
-{
-    const cli_spec spec = {"devices", "",
+int cmd_devices(int argc, char **argv) {
+    const cli_spec spec = {"devices",
+                           "",
                            "One line per CPU level and per GPU: name, API, memory in all and free, or why it cannot\n"
                            "be used. The arrow marks what `auto` picks; --device takes the number.\n",
-                           NULL, 0, TAKES_JSON, 0, 0};
+                           NULL,
+                           0,
+                           TAKES_JSON,
+                           0,
+                           0};
     cli_common common;
     int status;
     if (!cli_parse(&spec, argc, argv, &common, NULL, &status)) return status;
-    if (common.json) print_json();
-    else print_text();
+    if (common.json)
+        print_json();
+    else
+        print_text();
     return CLI_DONE;
 }

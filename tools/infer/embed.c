@@ -14,8 +14,7 @@ typedef struct embedder {
 } embedder;
 
 /* The vector of one text, to out[width]. The session is emptied first. */
-static int embed_text(const embedder *e, const char *text, size_t n, float *out)
-{
+static int embed_text(const embedder *e, const char *text, size_t n, float *out) {
     infer_token *ids;
     infer_step step;
     infer_error err;
@@ -44,8 +43,7 @@ static int embed_text(const embedder *e, const char *text, size_t n, float *out)
     return r == INFER_OK;
 }
 
-static int embed_all(const embedder *e, const char *data, size_t n, float *out)
-{
+static int embed_all(const embedder *e, const char *data, size_t n, float *out) {
     size_t start = 0, end, row = 0;
     while (start <= n) {
         const char *mark = memchr(data + start, RECORD_SEPARATOR, n - start);
@@ -57,8 +55,7 @@ static int embed_all(const embedder *e, const char *data, size_t n, float *out)
     return 1;
 }
 
-static int write_vectors(const char *out, const float *x, size_t rows, size_t width)
-{
+static int write_vectors(const char *out, const float *x, size_t rows, size_t width) {
     size_t i, k;
     if (out) {
         FILE *file = cli_create("embed", out);
@@ -81,8 +78,7 @@ static int write_vectors(const char *out, const float *x, size_t rows, size_t wi
     return 1;
 }
 
-static int embed_file(embedder *e, const cli_common *common, const char *texts, const char *out)
-{
+static int embed_file(embedder *e, const cli_common *common, const char *texts, const char *out) {
     infer_model_info info;
     infer_context_params params;
     size_t n, i, rows = 1;
@@ -110,18 +106,22 @@ static int embed_file(embedder *e, const cli_common *common, const char *texts, 
     return ok;
 }
 
-int cmd_embed(int argc, char **argv)
-{
+int cmd_embed(int argc, char **argv) {
     const char *texts = NULL, *out = NULL, *args[1];
     int status, ok;
     const cli_option options[] = {
         {"--texts", OPT_STRING, &texts, "FILE", "the texts, separated by byte 0x1E; - is stdin", 0, 0},
         {"--out", OPT_STRING, &out, "OUT", "write int32 n, int32 width, n int32 (0, 1, ...), n x width float32", 0, 0},
     };
-    const cli_spec spec = {"embed", "MODEL --texts FILE",
+    const cli_spec spec = {"embed",
+                           "MODEL --texts FILE",
                            "One vector per text, pooled as the model says and scaled to length 1. Without --out one\n"
                            "line of numbers per text.\n",
-                           options, 2, TAKES_MODEL | TAKES_COMPUTE | TAKES_CONTEXT, 1, 1};
+                           options,
+                           2,
+                           TAKES_MODEL | TAKES_COMPUTE | TAKES_CONTEXT,
+                           1,
+                           1};
     cli_common common;
     embedder e;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void append(gguf_out *g, unsigned char **p, size_t *n, size_t *cap, const void *from, size_t count)
-{
+static void append(gguf_out *g, unsigned char **p, size_t *n, size_t *cap, const void *from, size_t count) {
     if (g->failed) return;
     if (*cap - *n < count) {
         size_t want = (*n + count) * 2 + 4096;
@@ -22,94 +21,71 @@ static void append(gguf_out *g, unsigned char **p, size_t *n, size_t *cap, const
     *n += count;
 }
 
-static void store(unsigned char *p, uint64_t x, int n)
-{
+static void store(unsigned char *p, uint64_t x, int n) {
     int i;
     for (i = 0; i < n; i++) p[i] = (unsigned char)(x >> (8 * i));
 }
 
-static void meta_bytes(gguf_out *g, const void *p, size_t n)
-{
-    append(g, &g->meta, &g->meta_n, &g->meta_cap, p, n);
-}
+static void meta_bytes(gguf_out *g, const void *p, size_t n) { append(g, &g->meta, &g->meta_n, &g->meta_cap, p, n); }
 
-static void meta_number(gguf_out *g, uint64_t x, int n)
-{
+static void meta_number(gguf_out *g, uint64_t x, int n) {
     unsigned char b[8];
     store(b, x, n);
     meta_bytes(g, b, (size_t)n);
 }
 
-static void meta_key(gguf_out *g, const char *key, uint32_t type)
-{
+static void meta_key(gguf_out *g, const char *key, uint32_t type) {
     gguf_element_string(g, key);
     meta_number(g, type, 4);
     g->n_meta++;
 }
 
-static uint32_t float_bits(double x)
-{
+static uint32_t float_bits(double x) {
     float f = (float)x;
     uint32_t bits;
     memcpy(&bits, &f, 4);
     return bits;
 }
 
-void gguf_u32(gguf_out *g, const char *key, uint32_t x)
-{
+void gguf_u32(gguf_out *g, const char *key, uint32_t x) {
     meta_key(g, key, GGUF_U32);
     meta_number(g, x, 4);
 }
 
-void gguf_f32(gguf_out *g, const char *key, double x)
-{
+void gguf_f32(gguf_out *g, const char *key, double x) {
     meta_key(g, key, GGUF_F32);
     meta_number(g, float_bits(x), 4);
 }
 
-void gguf_bool(gguf_out *g, const char *key, int x)
-{
+void gguf_bool(gguf_out *g, const char *key, int x) {
     meta_key(g, key, GGUF_BOOL);
     meta_number(g, x != 0, 1);
 }
 
-void gguf_string(gguf_out *g, const char *key, const char *s)
-{
+void gguf_string(gguf_out *g, const char *key, const char *s) {
     meta_key(g, key, GGUF_STRING);
     gguf_element_string(g, s);
 }
 
-void gguf_array(gguf_out *g, const char *key, uint32_t type, uint64_t n)
-{
+void gguf_array(gguf_out *g, const char *key, uint32_t type, uint64_t n) {
     meta_key(g, key, GGUF_ARRAY);
     meta_number(g, type, 4);
     meta_number(g, n, 8);
 }
 
-void gguf_element_string(gguf_out *g, const char *s)
-{
+void gguf_element_string(gguf_out *g, const char *s) {
     size_t n = strlen(s);
     meta_number(g, n, 8);
     meta_bytes(g, s, n);
 }
 
-void gguf_element_i32(gguf_out *g, int32_t x)
-{
-    meta_number(g, (uint32_t)x, 4);
-}
+void gguf_element_i32(gguf_out *g, int32_t x) { meta_number(g, (uint32_t)x, 4); }
 
-void gguf_element_f32(gguf_out *g, double x)
-{
-    meta_number(g, float_bits(x), 4);
-}
+void gguf_element_f32(gguf_out *g, double x) { meta_number(g, float_bits(x), 4); }
 
-static uint64_t padded(uint64_t n)
-{
-    return (n + GGUF_ALIGNMENT - 1) / GGUF_ALIGNMENT * GGUF_ALIGNMENT;
-}
+static uint64_t padded(uint64_t n) { return (n + GGUF_ALIGNMENT - 1) / GGUF_ALIGNMENT * GGUF_ALIGNMENT; }
 
-void gguf_tensor(gguf_out *g, const char *name, uint32_t type, int n_dims, const uint64_t *dims, uint64_t bytes)
-{
+void gguf_tensor(gguf_out *g, const char *name, uint32_t type, int n_dims, const uint64_t *dims, uint64_t bytes) {
     unsigned char b[64];
     size_t n = strlen(name);
     int i;
@@ -125,19 +101,16 @@ void gguf_tensor(gguf_out *g, const char *name, uint32_t type, int n_dims, const
     g->n_tensors++;
 }
 
-static void put(gguf_out *g, const void *p, size_t n)
-{
+static void put(gguf_out *g, const void *p, size_t n) {
     if (!g->failed && n > 0 && fwrite(p, 1, n, g->file) != n) g->failed = 1;
 }
 
-static void put_zeros(gguf_out *g, uint64_t n)
-{
+static void put_zeros(gguf_out *g, uint64_t n) {
     static const unsigned char ZEROS[GGUF_ALIGNMENT] = {0};
     if (n < GGUF_ALIGNMENT) put(g, ZEROS, (size_t)n);
 }
 
-void gguf_begin(gguf_out *g)
-{
+void gguf_begin(gguf_out *g) {
     unsigned char head[24];
     uint64_t n = sizeof head + g->meta_n + g->directory_n;
     memcpy(head, "GGUF", 4);
@@ -150,20 +123,17 @@ void gguf_begin(gguf_out *g)
     put_zeros(g, padded(n) - n);
 }
 
-void gguf_data(gguf_out *g, const void *p, size_t n)
-{
+void gguf_data(gguf_out *g, const void *p, size_t n) {
     put(g, p, n);
     g->written += n;
 }
 
-void gguf_pad(gguf_out *g)
-{
+void gguf_pad(gguf_out *g) {
     put_zeros(g, padded(g->written) - g->written);
     g->written = padded(g->written);
 }
 
-void gguf_free(gguf_out *g)
-{
+void gguf_free(gguf_out *g) {
     free(g->meta);
     free(g->directory);
     memset(g, 0, sizeof *g);

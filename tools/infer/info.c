@@ -6,42 +6,44 @@
 
 enum { SHOWN_ELEMENTS = 8, SHORT_ARRAY = 16, SHOWN_BYTES = 160 };
 
-static const char *const VALUE_TYPES[] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array",
-                                          "u64", "i64", "f64"};
+static const char *const VALUE_TYPES[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                          "bool", "string", "array", "u64", "i64", "f64"};
 
-static const char *value_type(int32_t type)
-{
-    return type >= 0 && type <= 12 ? VALUE_TYPES[type] : "?";
-}
+static const char *value_type(int32_t type) { return type >= 0 && type <= 12 ? VALUE_TYPES[type] : "?"; }
 
 /* A string from a file, for people: control characters and long texts do not reach the terminal. */
-static void print_string(const char *s, uint64_t n, int full)
-{
+static void print_string(const char *s, uint64_t n, int full) {
     uint64_t i;
     putchar('"');
     for (i = 0; i < n && (full || i < SHOWN_BYTES); i++) {
         unsigned char c = (unsigned char)s[i];
-        if (c == '\n') fputs("\\n", stdout);
-        else if (c < 32 || c == 127) printf("\\x%02x", c);
-        else putchar(c);
+        if (c == '\n')
+            fputs("\\n", stdout);
+        else if (c < 32 || c == 127)
+            printf("\\x%02x", c);
+        else
+            putchar(c);
     }
     putchar('"');
     if (i < n) printf("... (%.0f bytes)", (double)n);
 }
 
-static void print_value(const infer_meta *m, int json, int full)
-{
+static void print_value(const infer_meta *m, int json, int full) {
     switch (m->kind) {
     case INFER_META_STRING:
-        if (json) json_string(stdout, m->s, (size_t)m->n);
-        else print_string(m->s, m->n, full);
+        if (json)
+            json_string(stdout, m->s, (size_t)m->n);
+        else
+            print_string(m->s, m->n, full);
         break;
     case INFER_META_BOOL: printf(m->u ? "true" : "false"); break;
     case INFER_META_UINT: printf("%llu", (unsigned long long)m->u); break;
     case INFER_META_INT: printf("%lld", (long long)m->i); break;
     case INFER_META_FLOAT:
-        if (json) json_number(stdout, m->f);
-        else printf("%.9g", m->f);
+        if (json)
+            json_number(stdout, m->f);
+        else
+            printf("%.9g", m->f);
         break;
     default: printf(json ? "null" : "?"); break;
     }
@@ -49,8 +51,7 @@ static void print_value(const infer_meta *m, int json, int full)
 
 /* An array in full when it is short or --full; else its first elements. In JSON a cut array is an object
  * {"n", "first"}, so that no script takes the part for the whole. */
-static void print_array(const infer_model *model, const char *key, const infer_meta *m, int json, int full)
-{
+static void print_array(const infer_model *model, const char *key, const infer_meta *m, int json, int full) {
     uint64_t i, shown = full || m->n <= SHORT_ARRAY ? m->n : SHOWN_ELEMENTS;
     infer_meta element;
     int cut = shown < m->n;
@@ -58,8 +59,10 @@ static void print_array(const infer_model *model, const char *key, const infer_m
     putchar('[');
     for (i = 0; i < shown; i++) {
         if (i) printf(", ");
-        if (infer_meta_element(model, key, i, &element) != INFER_OK) printf(json ? "null" : "?");
-        else print_value(&element, json, full);
+        if (infer_meta_element(model, key, i, &element) != INFER_OK)
+            printf(json ? "null" : "?");
+        else
+            print_value(&element, json, full);
     }
     if (!json && cut) printf(", ...");
     putchar(']');
@@ -67,11 +70,12 @@ static void print_array(const infer_model *model, const char *key, const infer_m
     if (!json && cut) printf(" (%.0f)", (double)m->n);
 }
 
-static void print_metadata(const infer_model *model, int json, int full)
-{
+static void print_metadata(const infer_model *model, int json, int full) {
     int32_t i, n = infer_meta_count(model);
-    if (json) printf("\"metadata\": {");
-    else printf("\nmetadata (%ld)\n", (long)n);
+    if (json)
+        printf("\"metadata\": {");
+    else
+        printf("\nmetadata (%ld)\n", (long)n);
     for (i = 0; i < n; i++) {
         const char *key = infer_meta_key(model, i);
         infer_meta m;
@@ -87,25 +91,27 @@ static void print_metadata(const infer_model *model, int json, int full)
             continue;
         }
         if (!json) printf("  %s%s = ", value_type(m.type), m.kind == INFER_META_ARRAY ? "[]" : "");
-        if (m.kind == INFER_META_ARRAY) print_array(model, key, &m, json, full);
-        else print_value(&m, json, full);
+        if (m.kind == INFER_META_ARRAY)
+            print_array(model, key, &m, json, full);
+        else
+            print_value(&m, json, full);
         if (!json) putchar('\n');
     }
     if (json) putchar('}');
 }
 
-static const char *type_name(int32_t id)
-{
+static const char *type_name(int32_t id) {
     const char *name = infer_type_name(id);
     return name ? name : "?";
 }
 
-static void print_tensors(const infer_model *model, int json)
-{
+static void print_tensors(const infer_model *model, int json) {
     int32_t i, k, n = infer_tensor_count(model);
     infer_tensor_info t;
-    if (json) printf(", \"tensors\": [");
-    else printf("\ntensors (%ld)\n", (long)n);
+    if (json)
+        printf(", \"tensors\": [");
+    else
+        printf("\ntensors (%ld)\n", (long)n);
     for (i = 0; i < n; i++) {
         if (infer_tensor_get(model, i, &t) != INFER_OK) continue;
         if (json) {
@@ -128,8 +134,7 @@ static void print_tensors(const infer_model *model, int json)
 }
 
 /* The resolved layers; NULL when the model does not compute or there is no memory. */
-static char *describe(const infer_model *model)
-{
+static char *describe(const infer_model *model) {
     size_t n = 0;
     char *text;
     if (infer_model_describe(model, NULL, 0, &n) != INFER_OK || n == 0) return NULL;
@@ -141,8 +146,7 @@ static char *describe(const infer_model *model)
     return text;
 }
 
-static void print_layers(const infer_model *model, int json)
-{
+static void print_layers(const infer_model *model, int json) {
     char *text = describe(model);
     if (json) {
         printf(", \"layers\": ");
@@ -153,8 +157,7 @@ static void print_layers(const infer_model *model, int json)
     free(text);
 }
 
-static void print_memory(const infer_model *model, const cli_common *common, int json)
-{
+static void print_memory(const infer_model *model, const cli_common *common, int json) {
     infer_context_params params;
     infer_memory m;
     infer_error err;
@@ -163,8 +166,10 @@ static void print_memory(const infer_model *model, const cli_common *common, int
     params.cells = cli_cells(common, model, 0);
     params.sessions = 1;
     if (infer_model_memory(model, &params, &m, &err) != INFER_OK) {
-        if (json) printf(", \"memory\": null");
-        else printf("\nmemory: %s\n", err.message);
+        if (json)
+            printf(", \"memory\": null");
+        else
+            printf("\nmemory: %s\n", err.message);
         return;
     }
     if (json) {
@@ -173,14 +178,13 @@ static void print_memory(const infer_model *model, const cli_common *common, int
                (long)params.cells, (double)m.weights, (double)m.cache, (double)m.scratch, (double)m.device);
     } else {
         printf("\nmemory for a context of %ld (--ctx, --kv)\n"
-               "  weights %s, cache %s, scratch %s; of these on a GPU %s\n", (long)params.cells,
-               cli_bytes_text((double)m.weights, a), cli_bytes_text((double)m.cache, b),
+               "  weights %s, cache %s, scratch %s; of these on a GPU %s\n",
+               (long)params.cells, cli_bytes_text((double)m.weights, a), cli_bytes_text((double)m.cache, b),
                cli_bytes_text((double)m.scratch, c), cli_bytes_text((double)m.device, d));
     }
 }
 
-static void print_summary(const infer_model *model, const char *path, const infer_model_info *info, int json)
-{
+static void print_summary(const infer_model *model, const char *path, const infer_model_info *info, int json) {
     char a[32], b[32];
     if (json) {
         printf("{\"file\": ");
@@ -209,8 +213,7 @@ static void print_summary(const infer_model *model, const char *path, const infe
            info->embedding_only ? " (hidden states only)" : "");
 }
 
-static int print_model(const infer_model *model, const char *path, const cli_common *common, int full)
-{
+static int print_model(const infer_model *model, const char *path, const cli_common *common, int full) {
     infer_model_info info;
     if (infer_model_get_info(model, &info) != INFER_OK) return 0;
     print_summary(model, path, &info, common->json);
@@ -226,15 +229,13 @@ static int print_model(const infer_model *model, const char *path, const cli_com
 
 /* ---- --check -------------------------------------------------------------------------------- */
 
-static int by_offset(const void *a, const void *b)
-{
+static int by_offset(const void *a, const void *b) {
     const infer_tensor_info *x = a, *y = b;
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
 /* No two tensors share bytes. Split files have offsets of their own each, so they are left out. */
-static int check_overlap(const infer_model *model, const char *path)
-{
+static int check_overlap(const infer_model *model, const char *path) {
     int32_t i, n = infer_tensor_count(model);
     infer_tensor_info *all;
     infer_meta m;
@@ -255,8 +256,7 @@ static int check_overlap(const infer_model *model, const char *path)
 
 /* Reads a tensor and looks for values that no trained model holds. The comparison works under -ffast-math too:
  * the exponent bits are all ones exactly for infinities and NaNs. */
-static int check_tensor(const infer_model *model, const infer_tensor_info *t, const char *path)
-{
+static int check_tensor(const infer_model *model, const infer_tensor_info *t, const char *path) {
     uint64_t row, i, width = t->dims[0] ? t->dims[0] : 1, step = (1 << 18) / width;
     infer_error err;
     float *x;
@@ -283,8 +283,7 @@ static int check_tensor(const infer_model *model, const infer_tensor_info *t, co
     return ok;
 }
 
-static int check_metadata(const infer_model *model, const char *path)
-{
+static int check_metadata(const infer_model *model, const char *path) {
     int32_t i, n = infer_meta_count(model);
     uint64_t k;
     infer_meta m, element;
@@ -302,8 +301,7 @@ static int check_metadata(const infer_model *model, const char *path)
     return 1;
 }
 
-static int check_model(const infer_model *model, const char *path, int json)
-{
+static int check_model(const infer_model *model, const char *path, int json) {
     int32_t i, n = infer_tensor_count(model);
     double bytes = 0;
     infer_tensor_info t;
@@ -330,8 +328,7 @@ static int check_model(const infer_model *model, const char *path, int json)
 
 /* ---- --archs, --types ------------------------------------------------------------------------ */
 
-static void print_archs(int json)
-{
+static void print_archs(int json) {
     int32_t i;
     const char *name;
     if (json) putchar('[');
@@ -350,8 +347,7 @@ static void print_archs(int json)
     if (json) printf("]\n");
 }
 
-static void print_types(int json)
-{
+static void print_types(int json) {
     int32_t i;
     infer_type_info t;
     if (json) putchar('[');
@@ -367,8 +363,7 @@ static void print_types(int json)
     if (json) printf("]\n");
 }
 
-int cmd_info(int argc, char **argv)
-{
+int cmd_info(int argc, char **argv) {
     const char *args[1];
     int archs = 0, types = 0, check = 0, full = 0, status, ok;
     const cli_option options[] = {
@@ -377,11 +372,16 @@ int cmd_info(int argc, char **argv)
         {"--check", OPT_FLAG, &check, NULL, "read every byte and verify the file", 0, 0},
         {"--full", OPT_FLAG, &full, NULL, "do not shorten long arrays and strings", 0, 0},
     };
-    const cli_spec spec = {"info", "MODEL | --archs | --types",
+    const cli_spec spec = {"info",
+                           "MODEL | --archs | --types",
                            "What a file holds: metadata, tensors, the resolved layers, memory needed for a context.\n"
                            "Any well-formed GGUF file will do. --check fails on data that cannot be read, on tensors\n"
                            "that overlap and on values that are not finite.\n",
-                           options, 4, TAKES_MODEL | TAKES_CONTEXT | TAKES_JSON, 0, 1};
+                           options,
+                           4,
+                           TAKES_MODEL | TAKES_CONTEXT | TAKES_JSON,
+                           0,
+                           1};
     cli_common common;
     infer_model *model;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;

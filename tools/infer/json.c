@@ -5,8 +5,7 @@
 #include <string.h>
 
 /* Length of the UTF-8 character at s[0..n), 0 when it is none (overlong forms and surrogates included). */
-static size_t utf8_length(const unsigned char *s, size_t n)
-{
+static size_t utf8_length(const unsigned char *s, size_t n) {
     size_t len = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
     size_t i;
     if (len == 0 || len > n) return 0;
@@ -20,37 +19,42 @@ static size_t utf8_length(const unsigned char *s, size_t n)
     return len;
 }
 
-void json_string(FILE *file, const char *s, size_t n)
-{
+void json_string(FILE *file, const char *s, size_t n) {
     size_t i = 0;
     fputc('"', file);
     while (i < n) {
         const unsigned char *c = (const unsigned char *)s + i;
         size_t len = utf8_length(c, n - i);
-        if (len == 0) fputs("\\ufffd", file);
-        else if (*c == '"' || *c == '\\') fprintf(file, "\\%c", *c);
-        else if (*c == '\n') fputs("\\n", file);
-        else if (*c < 32 || *c == 127) fprintf(file, "\\u%04x", *c);
-        else fwrite(c, 1, len, file);
+        if (len == 0)
+            fputs("\\ufffd", file);
+        else if (*c == '"' || *c == '\\')
+            fprintf(file, "\\%c", *c);
+        else if (*c == '\n')
+            fputs("\\n", file);
+        else if (*c < 32 || *c == 127)
+            fprintf(file, "\\u%04x", *c);
+        else
+            fwrite(c, 1, len, file);
         i += len ? len : 1;
     }
     fputc('"', file);
 }
 
-void json_text(FILE *file, const char *s)
-{
-    if (s) json_string(file, s, strlen(s));
-    else fputs("null", file);
+void json_text(FILE *file, const char *s) {
+    if (s)
+        json_string(file, s, strlen(s));
+    else
+        fputs("null", file);
 }
 
-void json_number(FILE *file, double x)
-{
-    if (x >= -1e300 && x <= 1e300) fprintf(file, "%.9g", x);
-    else fputs("null", file);
+void json_number(FILE *file, double x) {
+    if (x >= -1e300 && x <= 1e300)
+        fprintf(file, "%.9g", x);
+    else
+        fputs("null", file);
 }
 
-void json_ids(FILE *file, const infer_token *ids, size_t n)
-{
+void json_ids(FILE *file, const infer_token *ids, size_t n) {
     size_t i;
     fputc('[', file);
     for (i = 0; i < n; i++) fprintf(file, i ? ", %ld" : "%ld", (long)ids[i]);

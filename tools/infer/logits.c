@@ -14,8 +14,7 @@ typedef struct job {
 } job;
 
 /* Evaluate everything, `step` ids at a time, writing the rows of each step as they come. */
-static int write_rows(const job *j)
-{
+static int write_rows(const job *j) {
     size_t done, row;
     infer_error err;
     for (done = 0; done < j->n; done += j->step) {
@@ -50,8 +49,7 @@ static int write_rows(const job *j)
 }
 
 /* The whole file. It is removed again when the work fails: half a result would look like one. */
-static int write_file(job *j, const char *out)
-{
+static int write_file(job *j, const char *out) {
     int32_t head[2];
     int ok;
     j->file = cli_create("logits", out);
@@ -64,8 +62,7 @@ static int write_file(job *j, const char *out)
     return ok;
 }
 
-static int evaluate(job *j, infer_model *model, const cli_common *common, int64_t batch, const char *out)
-{
+static int evaluate(job *j, infer_model *model, const cli_common *common, int64_t batch, const char *out) {
     infer_context_params params;
     infer_model_info info;
     int ok;
@@ -89,8 +86,7 @@ static int evaluate(job *j, infer_model *model, const cli_common *common, int64_
     return ok;
 }
 
-int cmd_logits(int argc, char **argv)
-{
+int cmd_logits(int argc, char **argv) {
     const char *ids_path = NULL, *out = NULL, *args[1];
     int embeddings = 0, status, ok;
     int64_t batch = 0;
@@ -100,10 +96,15 @@ int cmd_logits(int argc, char **argv)
         {"--embeddings", OPT_FLAG, &embeddings, NULL, "write the final hidden states instead", 0, 0},
         {"--batch", OPT_INT, &batch, "N", "evaluate N ids a step (default: all at once)", 1, INT32_MAX},
     };
-    const cli_spec spec = {"logits", "MODEL --ids FILE --out OUT",
+    const cli_spec spec = {"logits",
+                           "MODEL --ids FILE --out OUT",
                            "Logits after every position. OUT is little-endian: int32 n, int32 width, n int32 ids,\n"
                            "n x width float32.\n",
-                           options, 4, TAKES_MODEL | TAKES_COMPUTE | TAKES_CONTEXT, 1, 1};
+                           options,
+                           4,
+                           TAKES_MODEL | TAKES_COMPUTE | TAKES_CONTEXT,
+                           1,
+                           1};
     cli_common common;
     infer_model *model;
     infer_token *ids = NULL;

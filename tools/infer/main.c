@@ -24,8 +24,7 @@ static const cli_command COMMANDS[] = {
 };
 enum { N_COMMANDS = (int)(sizeof COMMANDS / sizeof COMMANDS[0]) };
 
-static void print_help(FILE *file)
-{
+static void print_help(FILE *file) {
     int i;
     fprintf(file, "usage: infer COMMAND ...\n\n");
     for (i = 0; i < N_COMMANDS; i++) {
@@ -37,8 +36,7 @@ static void print_help(FILE *file)
                   "Exit status: 0 done, 1 the work failed, 2 wrong usage.\n");
 }
 
-static int run_command(int argc, char **argv)
-{
+static int run_command(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
     int i;
     if (name == NULL) {
@@ -62,8 +60,7 @@ static int run_command(int argc, char **argv)
     return CLI_USAGE;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     int status;
     platform_init(&argc, &argv);
     status = run_command(argc, argv);

@@ -1,13 +1,13 @@
 /* platform.c: the only file of the program with calls of the operating system: clock, CPU time, memory, threads,
  * terminals, and on Windows UTF-8 arguments and paths. */
 #if !defined(_WIN32) && !defined(_DEFAULT_SOURCE)
-#define _DEFAULT_SOURCE 1
+#  define _DEFAULT_SOURCE 1
 #endif
 #if !defined(_WIN32) && !defined(_POSIX_C_SOURCE)
-#define _POSIX_C_SOURCE 200809L
+#  define _POSIX_C_SOURCE 200809L
 #endif
 #if defined(__APPLE__) && !defined(_DARWIN_C_SOURCE)
-#define _DARWIN_C_SOURCE 1
+#  define _DARWIN_C_SOURCE 1
 #endif
 #include "cli.h"
 
@@ -15,30 +15,28 @@
 #include <string.h>
 
 #ifdef _WIN32
-#define WIN32_LEAN_AND_MEAN
-#ifndef NOMINMAX
-#define NOMINMAX
-#endif
-#ifndef PSAPI_VERSION
-#define PSAPI_VERSION 2
-#endif
-#include <windows.h>
-#include <fcntl.h>
-#include <io.h>
-#include <process.h>
-#include <psapi.h>
-#include <shellapi.h>
+#  define WIN32_LEAN_AND_MEAN
+#  ifndef NOMINMAX
+#    define NOMINMAX
+#  endif
+#  ifndef PSAPI_VERSION
+#    define PSAPI_VERSION 2
+#  endif
+#  include <windows.h>
+#  include <fcntl.h>
+#  include <io.h>
+#  include <process.h>
+#  include <psapi.h>
+#  include <shellapi.h>
 
-static char *to_utf8(const wchar_t *s)
-{
+static char *to_utf8(const wchar_t *s) {
     int n = WideCharToMultiByte(CP_UTF8, 0, s, -1, NULL, 0, NULL, NULL);
     char *out = n > 0 ? malloc((size_t)n) : NULL;
     if (out) WideCharToMultiByte(CP_UTF8, 0, s, -1, out, n, NULL, NULL);
     return out;
 }
 
-static wchar_t *to_wide(const char *s)
-{
+static wchar_t *to_wide(const char *s) {
     int n = MultiByteToWideChar(CP_UTF8, 0, s, -1, NULL, 0);
     wchar_t *out = n > 0 ? malloc((size_t)n * sizeof *out) : NULL;
     if (out) MultiByteToWideChar(CP_UTF8, 0, s, -1, out, n);
@@ -46,8 +44,7 @@ static wchar_t *to_wide(const char *s)
 }
 
 /* The new argument list is never freed: it lives as long as the process. */
-void platform_init(int *argc, char ***argv)
-{
+void platform_init(int *argc, char ***argv) {
     int n = 0, i;
     wchar_t **wide = CommandLineToArgvW(GetCommandLineW(), &n);
     char **list = wide ? calloc((size_t)n + 1, sizeof *list) : NULL;
@@ -63,8 +60,7 @@ void platform_init(int *argc, char ***argv)
     *argv = list;
 }
 
-FILE *platform_fopen(const char *path, const char *mode)
-{
+FILE *platform_fopen(const char *path, const char *mode) {
     wchar_t *wide = to_wide(path), *wide_mode = to_wide(mode);
     FILE *file = wide && wide_mode ? _wfopen(wide, wide_mode) : NULL;
     free(wide);
@@ -72,15 +68,13 @@ FILE *platform_fopen(const char *path, const char *mode)
     return file;
 }
 
-void platform_remove(const char *path)
-{
+void platform_remove(const char *path) {
     wchar_t *wide = to_wide(path);
     if (wide) _wremove(wide);
     free(wide);
 }
 
-int platform_same_file(const char *a, const char *b)
-{
+int platform_same_file(const char *a, const char *b) {
     const char *paths[2];
     BY_HANDLE_FILE_INFORMATION info[2];
     int i;
@@ -100,153 +94,100 @@ int platform_same_file(const char *a, const char *b)
            info[0].nFileIndexHigh == info[1].nFileIndexHigh && info[0].nFileIndexLow == info[1].nFileIndexLow;
 }
 
-int platform_is_terminal(FILE *file)
-{
-    return _isatty(_fileno(file));
-}
+int platform_is_terminal(FILE *file) { return _isatty(_fileno(file)); }
 
-int platform_cores(void)
-{
+int platform_cores(void) {
     SYSTEM_INFO info;
     GetSystemInfo(&info);
     return (int)info.dwNumberOfProcessors;
 }
 
-double platform_clock(void)
-{
+double platform_clock(void) {
     LARGE_INTEGER now, rate;
     QueryPerformanceCounter(&now);
     QueryPerformanceFrequency(&rate);
     return (double)now.QuadPart / (double)rate.QuadPart;
 }
 
-static double file_time(FILETIME t)
-{
-    return (double)(((uint64_t)t.dwHighDateTime << 32) | t.dwLowDateTime) * 1e-7;
-}
+static double file_time(FILETIME t) { return (double)(((uint64_t)t.dwHighDateTime << 32) | t.dwLowDateTime) * 1e-7; }
 
-double platform_cpu_seconds(void)
-{
+double platform_cpu_seconds(void) {
     FILETIME made, ended, kernel, user;
     if (!GetProcessTimes(GetCurrentProcess(), &made, &ended, &kernel, &user)) return 0;
     return file_time(kernel) + file_time(user);
 }
 
-uint64_t platform_peak_rss(void)
-{
+uint64_t platform_peak_rss(void) {
     PROCESS_MEMORY_COUNTERS counters;
     if (!GetProcessMemoryInfo(GetCurrentProcess(), &counters, sizeof counters)) return 0;
     return counters.PeakWorkingSetSize;
 }
 
-void platform_memory(uint64_t *total, uint64_t *available)
-{
-    MEMORYSTATUSEX status;
-    status.dwLength = sizeof status;
-    *total = *available = 0;
-    if (!GlobalMemoryStatusEx(&status)) return;
-    *total = status.ullTotalPhys;
-    *available = status.ullAvailPhys;
-}
-
 typedef HANDLE os_thread;
-#define OS_THREAD_RESULT unsigned __stdcall
-#define OS_THREAD_RETURN 0
-#define os_thread_start(t, f, arg) ((*(t) = (HANDLE)_beginthreadex(NULL, 0, f, arg, 0, NULL)) != NULL)
-#define os_thread_join(t) (WaitForSingleObject(t, INFINITE), CloseHandle(t))
+#  define OS_THREAD_RESULT unsigned __stdcall
+#  define OS_THREAD_RETURN 0
+#  define os_thread_start(t, f, arg) ((*(t) = (HANDLE)_beginthreadex(NULL, 0, f, arg, 0, NULL)) != NULL)
+#  define os_thread_join(t) (WaitForSingleObject(t, INFINITE), CloseHandle(t))
 
 #else
 
-#include <pthread.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
+#  include <pthread.h>
+#  include <sys/resource.h>
+#  include <sys/stat.h>
+#  include <sys/time.h>
+#  include <time.h>
+#  include <unistd.h>
 
-void platform_init(int *argc, char ***argv)
-{
+void platform_init(int *argc, char ***argv) {
     (void)argc;
     (void)argv;
 }
 
-FILE *platform_fopen(const char *path, const char *mode)
-{
-    return fopen(path, mode);
-}
+FILE *platform_fopen(const char *path, const char *mode) { return fopen(path, mode); }
 
-void platform_remove(const char *path)
-{
-    remove(path);
-}
+void platform_remove(const char *path) { remove(path); }
 
-int platform_same_file(const char *a, const char *b)
-{
+int platform_same_file(const char *a, const char *b) {
     struct stat x, y;
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-int platform_is_terminal(FILE *file)
-{
-    return isatty(fileno(file));
-}
+int platform_is_terminal(FILE *file) { return isatty(fileno(file)); }
 
-int platform_cores(void)
-{
+int platform_cores(void) {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n < 1 ? 1 : (int)n;
 }
 
-double platform_clock(void)
-{
+double platform_clock(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-double platform_cpu_seconds(void)
-{
+double platform_cpu_seconds(void) {
     struct rusage usage;
     if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
     return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-uint64_t platform_peak_rss(void)
-{
+uint64_t platform_peak_rss(void) {
     struct rusage usage;
     if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
-#ifdef __APPLE__
+#  ifdef __APPLE__
     return (uint64_t)usage.ru_maxrss;
-#else
+#  else
     return (uint64_t)usage.ru_maxrss * 1024;
-#endif
+#  endif
 }
 
 /* Linux knows best what could be had (MemAvailable); elsewhere free is unknown. */
-void platform_memory(uint64_t *total, uint64_t *available)
-{
-    long pages = -1, page = sysconf(_SC_PAGESIZE);
-    FILE *file = fopen("/proc/meminfo", "r");
-    char line[128];
-    unsigned long kb;
-    *total = *available = 0;
-#ifdef _SC_PHYS_PAGES
-    pages = sysconf(_SC_PHYS_PAGES);
-#endif
-    if (pages > 0 && page > 0) *total = (uint64_t)pages * (uint64_t)page;
-    if (file == NULL) return;
-    while (fgets(line, sizeof line, file)) {
-        if (sscanf(line, "MemAvailable: %lu", &kb) == 1) *available = (uint64_t)kb * 1024;
-    }
-    fclose(file);
-}
-
 typedef pthread_t os_thread;
-#define OS_THREAD_RESULT void *
-#define OS_THREAD_RETURN NULL
-#define os_thread_start(t, f, arg) (pthread_create(t, NULL, f, arg) == 0)
-#define os_thread_join(t) pthread_join(t, NULL)
+#  define OS_THREAD_RESULT void *
+#  define OS_THREAD_RETURN NULL
+#  define os_thread_start(t, f, arg) (pthread_create(t, NULL, f, arg) == 0)
+#  define os_thread_join(t) pthread_join(t, NULL)
 
 #endif
 
@@ -258,15 +199,13 @@ typedef struct thread_job {
     int i;
 } thread_job;
 
-static OS_THREAD_RESULT thread_main(void *p)
-{
+static OS_THREAD_RESULT thread_main(void *p) {
     thread_job *job = p;
     job->f(job->arg, job->i);
     return OS_THREAD_RETURN;
 }
 
-int platform_run_threads(int n, void (*f)(void *arg, int i), void *arg)
-{
+int platform_run_threads(int n, void (*f)(void *arg, int i), void *arg) {
     enum { MAX = 64 };
     os_thread threads[MAX];
     thread_job jobs[MAX];
@@ -283,11 +222,10 @@ int platform_run_threads(int n, void (*f)(void *arg, int i), void *arg)
 }
 
 #ifdef __linux__
-#include <dirent.h>
+#  include <dirent.h>
 
 /* /proc/self/task/ID/schedstat: nanoseconds on a core, nanoseconds waiting for one, time slices. */
-int platform_threads(platform_thread *out, int cap)
-{
+int platform_threads(platform_thread *out, int cap) {
     DIR *dir = opendir("/proc/self/task");
     struct dirent *entry;
     int n = 0;
@@ -311,8 +249,7 @@ int platform_threads(platform_thread *out, int cap)
     return n;
 }
 #else
-int platform_threads(platform_thread *out, int cap)
-{
+int platform_threads(platform_thread *out, int cap) {
     (void)out;
     (void)cap;
     return 0;

@@ -23,8 +23,7 @@ typedef struct reply {
     int failed;
 } reply;
 
-static int take_text(void *user, const char *utf8, size_t n)
-{
+static int take_text(void *user, const char *utf8, size_t n) {
     reply *r = user;
     if (r->to_stdout) {
         fwrite(utf8, 1, n, stdout);
@@ -45,8 +44,7 @@ static int take_text(void *user, const char *utf8, size_t n)
     return 0;
 }
 
-static int take_token(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top)
-{
+static int take_token(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top) {
     reply *r = user;
     (void)logprob;
     (void)top;
@@ -64,8 +62,7 @@ static int take_token(void *user, infer_token token, float logprob, const infer_
     return 0;
 }
 
-static infer_stage stage(int32_t kind, double p0, double p1)
-{
+static infer_stage stage(int32_t kind, double p0, double p1) {
     infer_stage s;
     memset(&s, 0, sizeof s);
     s.kind = kind;
@@ -75,14 +72,10 @@ static infer_stage stage(int32_t kind, double p0, double p1)
 }
 
 /* The chain that the options ask for; the library's own when they ask for nothing. */
-static infer_sampler *make_sampler(infer_model *model, const double *options, uint64_t seed)
-{
-    figure f[N_FIGURES] = {{40, "general.sampling.top_k"},
-                           {0.95, "general.sampling.top_p"},
-                           {0.05, "general.sampling.min_p"},
-                           {0.8, "general.sampling.temp"},
-                           {1, "general.sampling.penalty_repeat"},
-                           {64, "general.sampling.penalty_last_n"}};
+static infer_sampler *make_sampler(infer_model *model, const double *options, uint64_t seed) {
+    figure f[N_FIGURES] = {{40, "general.sampling.top_k"},         {0.95, "general.sampling.top_p"},
+                           {0.05, "general.sampling.min_p"},       {0.8, "general.sampling.temp"},
+                           {1, "general.sampling.penalty_repeat"}, {64, "general.sampling.penalty_last_n"}};
     infer_stage stages[5];
     infer_sampler *sampler = NULL;
     infer_error err;
@@ -114,8 +107,7 @@ static infer_sampler *make_sampler(infer_model *model, const double *options, ui
     return sampler;
 }
 
-static void print_json(const reply *r, const infer_token *prompt, size_t n_prompt, const infer_stats *stats)
-{
+static void print_json(const reply *r, const infer_token *prompt, size_t n_prompt, const infer_stats *stats) {
     printf("{\"text\": ");
     json_string(stdout, r->text ? r->text : "", r->n);
     printf(", \"tokens\": ");
@@ -129,11 +121,12 @@ static void print_json(const reply *r, const infer_token *prompt, size_t n_promp
     printf("}\n");
 }
 
-static void print_statistics(const infer_generate_info *info, const infer_stats *stats, uint64_t seed, double load_s)
-{
+static void print_statistics(const infer_generate_info *info, const infer_stats *stats, uint64_t seed, double load_s) {
     static const char *const WHY[] = {"", "limit", "end token", "stop text", "context full", "callback", "cancelled"};
-    fprintf(stderr, "load %.2f s | prompt %ld tokens, %.1f tokens/s | new %ld tokens, %.1f tokens/s | stopped by: %s | "
-            "seed %llu\n", load_s, (long)info->prompt_tokens,
+    fprintf(stderr,
+            "load %.2f s | prompt %ld tokens, %.1f tokens/s | new %ld tokens, %.1f tokens/s | stopped by: %s | "
+            "seed %llu\n",
+            load_s, (long)info->prompt_tokens,
             stats->prompt_seconds > 0 ? (double)stats->prompt_tokens / stats->prompt_seconds : 0.0,
             (long)info->new_tokens, stats->new_seconds > 0 ? (double)stats->new_tokens / stats->new_seconds : 0.0,
             info->stop_reason >= 0 && info->stop_reason <= INFER_STOP_CANCELLED ? WHY[info->stop_reason] : "",
@@ -150,40 +143,16 @@ typedef struct request {
 } request;
 
 /* Room for the whole reply, but no more than the model was made for unless --ctx says so. */
-static int32_t cells_needed(const infer_model *model, const cli_common *common, size_t n)
-{
+static int32_t cells_needed(const infer_model *model, const cli_common *common, size_t n) {
     infer_model_info info;
     int32_t cells = cli_cells(common, model, 0);
     if (common->ctx > 0 || n <= (size_t)cells || infer_model_get_info(model, &info) != INFER_OK) return cells;
     return info.context > 0 && n > (size_t)info.context ? info.context : (int32_t)n;
 }
 
-/* infer_generate ends when the context is full, with the logits of the last position unused: they give one more token,
- * which needs no place because nothing follows it. Not with stop strings, which only infer_generate matches. */
-static int last_token(const request *q, infer_model *model, infer_session *session, infer_sampler *sampler, reply *r,
-                      infer_generate_info *info)
-{
-    infer_token token;
-    char text[512];
-    size_t n = 0;
-    if (info->stop_reason != INFER_STOP_FULL || info->new_tokens >= q->limit || q->stop.n > 0) return 1;
-    if (infer_session_logits(session, -1) == NULL) return 1;
-    if (infer_session_sample(session, sampler, -1, &token) != INFER_OK) {
-        cli_fail("run", "%s", infer_session_error(session)->message);
-        return 0;
-    }
-    if (!q->ignore_end && (infer_token_flags(model, token) & INFER_TOKEN_END)) return 1;
-    info->new_tokens++;
-    if (take_token(r, token, 0, NULL, 0) != 0) return 0;
-    if (infer_token_flags(model, token) & INFER_TOKEN_CONTROL) return 1; /* it has no text in a reply */
-    if (infer_token_text(model, token, text, sizeof text, &n) != INFER_OK || n > sizeof text) return 1;
-    return infer_utf8_whole(text, n) == n ? take_text(r, text, n) == 0 : 1;
-}
-
 /* The continuation, to the callbacks above. */
-static int reply_to(const request *q, infer_model *model, infer_session *session, infer_sampler *sampler,
-                    reply *r, infer_generate_info *info)
-{
+static int reply_to(const request *q, infer_session *session, infer_sampler *sampler, reply *r,
+                    infer_generate_info *info) {
     infer_generate_params g;
     infer_result result;
     memset(&g, 0, sizeof g);
@@ -202,12 +171,11 @@ static int reply_to(const request *q, infer_model *model, infer_session *session
     } else if (result != INFER_OK) {
         cli_fail("run", "%s", infer_session_error(session)->message);
     }
-    return result == INFER_OK && !r->failed && last_token(q, model, session, sampler, r, info);
+    return result == INFER_OK && !r->failed;
 }
 
 /* Everything after the model is open. */
-static int generate(infer_model *model, const request *q, const cli_common *common, double started)
-{
+static int generate(infer_model *model, const request *q, const cli_common *common, double started) {
     infer_context_params params;
     infer_context *context = NULL;
     infer_session *session = NULL;
@@ -234,7 +202,7 @@ static int generate(infer_model *model, const request *q, const cli_common *comm
     cells = cells_needed(model, common, n_prompt + (size_t)q->limit);
     if (sampler && cli_session("run", model, &params, cells, &context, &session)) {
         load_s = platform_clock() - started;
-        ok = reply_to(q, model, session, sampler, &r, &info);
+        ok = reply_to(q, session, sampler, &r, &info);
         infer_session_stats(session, &stats);
         if (ok && common->json) print_json(&r, prompt, n_prompt, &stats);
         if (ok) print_statistics(&info, &stats, seed, load_s);
@@ -249,8 +217,7 @@ static int generate(infer_model *model, const request *q, const cli_common *comm
 }
 
 /* A zero byte inside a prompt cannot be passed on: the text would end there. */
-static int read_prompt(const char *text, const char *path, request *q, char **data)
-{
+static int read_prompt(const char *text, const char *path, request *q, char **data) {
     *data = NULL;
     q->prompt = text;
     if (path) {
@@ -266,8 +233,7 @@ static int read_prompt(const char *text, const char *path, request *q, char **da
     return 1;
 }
 
-int cmd_run(int argc, char **argv)
-{
+int cmd_run(int argc, char **argv) {
     const char *prompt = NULL, *prompt_path = NULL, *args[1];
     int64_t top_k = -1, last_n = -2, limit = 128;
     int i, status, ok;
@@ -286,13 +252,17 @@ int cmd_run(int argc, char **argv)
         {"--special", OPT_FLAG, &q.special, NULL, "text of special tokens in the prompt becomes those tokens", 0, 0},
         {"--ignore-end", OPT_FLAG, &q.ignore_end, NULL, "go on behind an end token", 0, 0},
     };
-    const cli_spec spec = {"run", "MODEL -p TEXT",
+    const cli_spec spec = {"run",
+                           "MODEL -p TEXT",
                            "Continue a text. The continuation alone goes to stdout, figures to stderr. Where an\n"
                            "option is not given and the file holds a figure for it (general.sampling.*), that is\n"
                            "used. Without --seed every run differs. --json gives one object:\n"
                            "{\"text\", \"tokens\", \"prompt_tokens\", \"prompt_tps\", \"tps\"}.\n",
-                           options, (int)(sizeof options / sizeof options[0]),
-                           TAKES_MODEL | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_SEED | TAKES_JSON, 1, 1};
+                           options,
+                           (int)(sizeof options / sizeof options[0]),
+                           TAKES_MODEL | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_SEED | TAKES_JSON,
+                           1,
+                           1};
     cli_common common;
     infer_model *model;
     char *data = NULL;

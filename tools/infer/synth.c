@@ -51,8 +51,12 @@ typedef struct family {
     int features;
 } family;
 static const family FAMILIES[] = {
-    {"llama", 0},     {"qwen2", QKV_BIAS},               {"qwen3", QK_NORM},
-    {"qwen3moe", QK_NORM}, {"gemma3", QK_NORM | POST_NORMS}, {"gpt2", GPT2_LAYER},
+    {"llama", 0},
+    {"qwen2", QKV_BIAS},
+    {"qwen3", QK_NORM},
+    {"qwen3moe", QK_NORM},
+    {"gemma3", QK_NORM | POST_NORMS},
+    {"gpt2", GPT2_LAYER},
 };
 enum { N_FAMILIES = (int)(sizeof FAMILIES / sizeof FAMILIES[0]) };
 
@@ -66,13 +70,24 @@ static const storage STORAGE[N_STORAGE] = {
     {"f32", 0, 0, 1, 4}, {"f16", 1, 1, 1, 2}, {"bf16", 30, 32, 1, 2}, {"q8_0", 8, 7, 32, 34}, {"q4_0", 2, 2, 32, 18},
 };
 
-static int64_t *shape_field(shape *s, const char *key, size_t n)
-{
-    const struct { const char *name; int64_t *field; } fields[] = {
-        {"layers", &s->layers},     {"width", &s->width},     {"heads", &s->heads},   {"kv_heads", &s->kv_heads},
-        {"head_dim", &s->head_dim}, {"ffn", &s->ffn},         {"vocab", &s->vocab},   {"context", &s->context},
-        {"tied", &s->tied},         {"experts", &s->experts}, {"experts_used", &s->experts_used},
-        {"expert_ffn", &s->expert_ffn}, {"window", &s->window},
+static int64_t *shape_field(shape *s, const char *key, size_t n) {
+    const struct {
+        const char *name;
+        int64_t *field;
+    } fields[] = {
+        {"layers", &s->layers},
+        {"width", &s->width},
+        {"heads", &s->heads},
+        {"kv_heads", &s->kv_heads},
+        {"head_dim", &s->head_dim},
+        {"ffn", &s->ffn},
+        {"vocab", &s->vocab},
+        {"context", &s->context},
+        {"tied", &s->tied},
+        {"experts", &s->experts},
+        {"experts_used", &s->experts_used},
+        {"expert_ffn", &s->expert_ffn},
+        {"window", &s->window},
     };
     size_t i;
     for (i = 0; i < sizeof fields / sizeof fields[0]; i++) {
@@ -81,8 +96,7 @@ static int64_t *shape_field(shape *s, const char *key, size_t n)
     return NULL;
 }
 
-static const family *find_family(const char *arch, size_t n)
-{
+static const family *find_family(const char *arch, size_t n) {
     int i;
     for (i = 0; i < N_FAMILIES; i++) {
         if (strlen(FAMILIES[i].arch) == n && memcmp(FAMILIES[i].arch, arch, n) == 0) return &FAMILIES[i];
@@ -91,8 +105,7 @@ static const family *find_family(const char *arch, size_t n)
 }
 
 /* One key=value of n bytes. Returns 0 after saying what is wrong. */
-static int set_field(shape *s, const char *text, size_t n)
-{
+static int set_field(shape *s, const char *text, size_t n) {
     const char *equals = memchr(text, '=', n);
     size_t key = equals ? (size_t)(equals - text) : n;
     int64_t *field = equals ? shape_field(s, text, key) : NULL;
@@ -100,8 +113,10 @@ static int set_field(shape *s, const char *text, size_t n)
     double x;
     if (equals && key == 4 && memcmp(text, "arch", 4) == 0) {
         const family *f = find_family(equals + 1, n - key - 1);
-        if (f) s->arch = f->arch;
-        else cli_usage_error("synth", "there is no shape for architecture '%.*s'", (int)(n - key - 1), equals + 1);
+        if (f)
+            s->arch = f->arch;
+        else
+            cli_usage_error("synth", "there is no shape for architecture '%.*s'", (int)(n - key - 1), equals + 1);
         return f != NULL;
     }
     x = equals ? strtod(equals + 1, &end) : 0;
@@ -109,10 +124,14 @@ static int set_field(shape *s, const char *text, size_t n)
         cli_usage_error("synth", "'%.*s' is neither a shape (--list) nor key=value", (int)n, text);
         return 0;
     }
-    if (field && x >= 0 && x <= (1 << 30) && x == (double)(int64_t)x) *field = (int64_t)x;
-    else if (key == 9 && memcmp(text, "rope_base", 9) == 0 && x > 0) s->rope_base = x;
-    else if (key == 3 && memcmp(text, "eps", 3) == 0 && x >= 0) s->eps = x;
-    else if (key == 11 && memcmp(text, "rope_factor", 11) == 0 && x >= 0) s->rope_factor = x;
+    if (field && x >= 0 && x <= (1 << 30) && x == (double)(int64_t)x)
+        *field = (int64_t)x;
+    else if (key == 9 && memcmp(text, "rope_base", 9) == 0 && x > 0)
+        s->rope_base = x;
+    else if (key == 3 && memcmp(text, "eps", 3) == 0 && x >= 0)
+        s->eps = x;
+    else if (key == 11 && memcmp(text, "rope_factor", 11) == 0 && x >= 0)
+        s->rope_factor = x;
     else {
         cli_usage_error("synth", "'%.*s': no such key, or a value out of range", (int)n, text);
         return 0;
@@ -121,8 +140,7 @@ static int set_field(shape *s, const char *text, size_t n)
 }
 
 /* NAME, or key=value,..., or NAME,key=value,... */
-static int parse_shape(const char *text, shape *s)
-{
+static int parse_shape(const char *text, shape *s) {
     int first = 1, i;
     *s = PLAIN;
     while (*text) {
@@ -156,8 +174,7 @@ static int parse_shape(const char *text, shape *s)
 /* ---- random values --------------------------------------------------------------------------- */
 
 /* splitmix64: every tensor has a stream of its own, from the seed and its number. */
-static uint64_t next(uint64_t *state)
-{
+static uint64_t next(uint64_t *state) {
     uint64_t z = *state += 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
@@ -165,28 +182,22 @@ static uint64_t next(uint64_t *state)
 }
 
 /* Uniform in -1 .. 1. */
-static double uniform(uint64_t *state)
-{
-    return (double)(int32_t)(next(state) >> 32) * (1.0 / 2147483648.0);
-}
+static double uniform(uint64_t *state) { return (double)(int32_t)(next(state) >> 32) * (1.0 / 2147483648.0); }
 
-static uint32_t bits_of(double x)
-{
+static uint32_t bits_of(double x) {
     float f = (float)x;
     uint32_t b;
     memcpy(&b, &f, 4);
     return b;
 }
 
-static void store16(unsigned char *p, uint32_t x)
-{
+static void store16(unsigned char *p, uint32_t x) {
     p[0] = (unsigned char)x;
     p[1] = (unsigned char)(x >> 8);
 }
 
 /* Nearest half; values here are below 65504 and what is under the smallest normal becomes a subnormal. */
-static uint32_t to_half(double x)
-{
+static uint32_t to_half(double x) {
     uint32_t sign = x < 0 ? 0x8000u : 0, bits;
     double a = x < 0 ? -x : x;
     if (a < 6.103515625e-05) return sign | (uint32_t)(a * 16777216.0 + 0.5);
@@ -195,22 +206,19 @@ static uint32_t to_half(double x)
     return sign | ((bits - (112u << 23)) >> 13);
 }
 
-static uint32_t to_bf16(double x)
-{
+static uint32_t to_bf16(double x) {
     uint32_t bits = bits_of(x);
     return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
 }
 
-static void store_words(unsigned char *p, uint64_t x)
-{
+static void store_words(unsigned char *p, uint64_t x) {
     int i;
     for (i = 0; i < 8; i++) p[i] = (unsigned char)(x >> (8 * i));
 }
 
 /* 32 values of -7 .. 7: zero nibbles, which stand for -8, become 8, which stands for 0. So the mean is 0; the standard
  * deviation is sqrt(2 (1 + 4 + ... + 49) / 16) = 4.183. */
-static void block_q4_0(unsigned char *p, double deviation, uint64_t *state)
-{
+static void block_q4_0(unsigned char *p, double deviation, uint64_t *state) {
     const uint64_t ones = 0x1111111111111111u;
     int i;
     store16(p, to_half(deviation / 4.183300133 * (1 + 0.2 * uniform(state))));
@@ -221,8 +229,7 @@ static void block_q4_0(unsigned char *p, double deviation, uint64_t *state)
 }
 
 /* 32 values of -127 .. 127 (-128 becomes 0): standard deviation 73.18. */
-static void block_q8_0(unsigned char *p, double deviation, uint64_t *state)
-{
+static void block_q8_0(unsigned char *p, double deviation, uint64_t *state) {
     int i;
     store16(p, to_half(deviation / 73.18 * (1 + 0.2 * uniform(state))));
     for (i = 0; i < 4; i++) store_words(p + 2 + 8 * i, next(state));
@@ -232,8 +239,7 @@ static void block_q8_0(unsigned char *p, double deviation, uint64_t *state)
 }
 
 /* One block (for the plain types: one value) of the given mean and deviation. */
-static void make_block(unsigned char *p, int type, double mean, double deviation, uint64_t *state)
-{
+static void make_block(unsigned char *p, int type, double mean, double deviation, uint64_t *state) {
     double x;
     if (type == T_Q4_0) {
         block_q4_0(p, deviation, state);
@@ -267,8 +273,7 @@ typedef struct writer {
     int progress;
 } writer;
 
-static double rope_divisor(const shape *s, uint64_t i)
-{
+static double rope_divisor(const shape *s, uint64_t i) {
     /* Llama 3.1's rule: wavelengths above 8192 are divided by the factor, below 2048 kept, mixed between. */
     double pi = 3.14159265358979323846;
     double wave = 2 * pi * pow(s->rope_base, 2.0 * (double)i / (double)s->head_dim), smooth;
@@ -278,16 +283,17 @@ static double rope_divisor(const shape *s, uint64_t i)
     return 1 / ((1 - smooth) / s->rope_factor + smooth);
 }
 
-static void write_values(writer *w, int kind, int type, const uint64_t *dims, uint64_t blocks)
-{
+static void write_values(writer *w, int kind, int type, const uint64_t *dims, uint64_t blocks) {
     enum { BUFFER = 1 << 16 };
     unsigned char buffer[BUFFER];
     uint64_t i, state = w->seed * 0x632BE59BD9B4E019u + w->index * 0x9E6C63D0876A9A35u;
     size_t n = 0, bytes = STORAGE[type].bytes;
     double deviation = kind == KIND_NORM ? 0.1 : kind == KIND_BIAS ? 0.02 : 1 / sqrt((double)dims[0]);
     for (i = 0; i < blocks && !w->out.failed; i++) {
-        if (kind == KIND_ROPE_FREQS) make_block(buffer + n, type, rope_divisor(w->s, i), 0, &state);
-        else make_block(buffer + n, type, kind == KIND_NORM ? 1 : 0, deviation, &state);
+        if (kind == KIND_ROPE_FREQS)
+            make_block(buffer + n, type, rope_divisor(w->s, i), 0, &state);
+        else
+            make_block(buffer + n, type, kind == KIND_NORM ? 1 : 0, deviation, &state);
         n += bytes;
         if (n + bytes > BUFFER || i + 1 == blocks) {
             gguf_data(&w->out, buffer, n);
@@ -298,25 +304,27 @@ static void write_values(writer *w, int kind, int type, const uint64_t *dims, ui
     if (w->progress) fprintf(stderr, "\r%3.0f %%", 100.0 * (double)w->out.written / (double)w->total);
 }
 
-static void tensor(writer *w, const char *name, int64_t layer, int kind, int64_t d0, int64_t d1, int64_t d2)
-{
+static void tensor(writer *w, const char *name, int64_t layer, int kind, int64_t d0, int64_t d1, int64_t d2) {
     char full[64];
     uint64_t dims[3], blocks;
     int type = kind == KIND_MATRIX ? w->type : T_F32, n_dims = d2 ? 3 : d1 ? 2 : 1;
-    if (layer >= 0) snprintf(full, sizeof full, "blk.%ld.%s", (long)layer, name);
-    else snprintf(full, sizeof full, "%s", name);
+    if (layer >= 0)
+        snprintf(full, sizeof full, "blk.%ld.%s", (long)layer, name);
+    else
+        snprintf(full, sizeof full, "%s", name);
     dims[0] = (uint64_t)d0;
     dims[1] = d1 ? (uint64_t)d1 : 1;
     dims[2] = d2 ? (uint64_t)d2 : 1;
     if (dims[0] % STORAGE[type].values != 0) type = T_F16; /* rows that no whole number of blocks fills */
     blocks = dims[0] / STORAGE[type].values * dims[1] * dims[2];
-    if (w->announcing) gguf_tensor(&w->out, full, STORAGE[type].id, n_dims, dims, blocks * STORAGE[type].bytes);
-    else write_values(w, kind, type, dims, blocks);
+    if (w->announcing)
+        gguf_tensor(&w->out, full, STORAGE[type].id, n_dims, dims, blocks * STORAGE[type].bytes);
+    else
+        write_values(w, kind, type, dims, blocks);
     w->index++;
 }
 
-static void gpt2_layer(writer *w, int64_t l)
-{
+static void gpt2_layer(writer *w, int64_t l) {
     const shape *s = w->s;
     int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     tensor(w, "attn_norm.weight", l, KIND_NORM, s->width, 0, 0);
@@ -333,8 +341,7 @@ static void gpt2_layer(writer *w, int64_t l)
     tensor(w, "ffn_down.bias", l, KIND_BIAS, s->width, 0, 0);
 }
 
-static void usual_layer(writer *w, int64_t l, int features)
-{
+static void usual_layer(writer *w, int64_t l, int features) {
     const shape *s = w->s;
     int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     tensor(w, "attn_norm.weight", l, KIND_NORM, s->width, 0, 0);
@@ -366,8 +373,7 @@ static void usual_layer(writer *w, int64_t l, int features)
     if (features & POST_NORMS) tensor(w, "post_ffw_norm.weight", l, KIND_NORM, s->width, 0, 0);
 }
 
-static void all_tensors(writer *w)
-{
+static void all_tensors(writer *w) {
     const shape *s = w->s;
     int features = find_family(s->arch, strlen(s->arch))->features;
     int64_t l;
@@ -376,8 +382,10 @@ static void all_tensors(writer *w)
     if (features & GPT2_LAYER) tensor(w, "position_embd.weight", -1, KIND_BIAS, s->width, s->context, 0);
     if (s->rope_factor > 0) tensor(w, "rope_freqs.weight", -1, KIND_ROPE_FREQS, s->head_dim / 2, 0, 0);
     for (l = 0; l < s->layers; l++) {
-        if (features & GPT2_LAYER) gpt2_layer(w, l);
-        else usual_layer(w, l, features);
+        if (features & GPT2_LAYER)
+            gpt2_layer(w, l);
+        else
+            usual_layer(w, l, features);
     }
     tensor(w, "output_norm.weight", -1, KIND_NORM, s->width, 0, 0);
     if (features & GPT2_LAYER) tensor(w, "output_norm.bias", -1, KIND_BIAS, s->width, 0, 0);
@@ -388,14 +396,15 @@ static void all_tensors(writer *w)
 
 /* Piece number i behind the special and byte tokens: the printable ASCII characters and the word mark U+2581, then
  * a..z strings of two letters and more, every other one with the mark in front. */
-static void piece(int64_t i, char *out)
-{
+static void piece(int64_t i, char *out) {
     const int64_t n_single = 95;
     int64_t k, length, count = 26 * 26;
     out[0] = 0;
     if (i < n_single) {
-        if (i == 0) strcpy(out, "\xE2\x96\x81");
-        else snprintf(out, 16, "%c", (char)(' ' + i));
+        if (i == 0)
+            strcpy(out, "\xE2\x96\x81");
+        else
+            snprintf(out, 16, "%c", (char)(' ' + i));
         return;
     }
     k = (i - n_single) / 2;
@@ -413,8 +422,7 @@ static void piece(int64_t i, char *out)
 }
 
 /* A SentencePiece-like vocabulary of the right size; "none" when the size leaves no room for it. */
-static void put_vocabulary(gguf_out *g, int64_t n)
-{
+static void put_vocabulary(gguf_out *g, int64_t n) {
     const int64_t first = 3 + 256; /* unknown, begin, end, bytes */
     int64_t i;
     char text[48];
@@ -426,9 +434,12 @@ static void put_vocabulary(gguf_out *g, int64_t n)
     gguf_string(g, "tokenizer.ggml.pre", "default");
     gguf_array(g, "tokenizer.ggml.tokens", GGUF_STRING, (uint64_t)n);
     for (i = 0; i < n; i++) {
-        if (i < 3) snprintf(text, sizeof text, "%s", i == 0 ? "<unk>" : i == 1 ? "<s>" : "</s>");
-        else if (i < first) snprintf(text, sizeof text, "<0x%02X>", (int)(i - 3));
-        else piece(i - first, text);
+        if (i < 3)
+            snprintf(text, sizeof text, "%s", i == 0 ? "<unk>" : i == 1 ? "<s>" : "</s>");
+        else if (i < first)
+            snprintf(text, sizeof text, "<0x%02X>", (int)(i - 3));
+        else
+            piece(i - first, text);
         gguf_element_string(g, text);
     }
     gguf_array(g, "tokenizer.ggml.scores", GGUF_F32, (uint64_t)n);
@@ -441,22 +452,19 @@ static void put_vocabulary(gguf_out *g, int64_t n)
     gguf_bool(g, "tokenizer.ggml.add_bos_token", 1);
 }
 
-static void put_u32(gguf_out *g, const char *arch, const char *key, int64_t x)
-{
+static void put_u32(gguf_out *g, const char *arch, const char *key, int64_t x) {
     char full[96];
     snprintf(full, sizeof full, "%s.%s", arch, key);
     gguf_u32(g, full, (uint32_t)x);
 }
 
-static void put_f32(gguf_out *g, const char *arch, const char *key, double x)
-{
+static void put_f32(gguf_out *g, const char *arch, const char *key, double x) {
     char full[96];
     snprintf(full, sizeof full, "%s.%s", arch, key);
     gguf_f32(g, full, x);
 }
 
-static void put_metadata(writer *w, uint64_t seed)
-{
+static void put_metadata(writer *w, uint64_t seed) {
     const shape *s = w->s;
     gguf_out *g = &w->out;
     int features = find_family(s->arch, strlen(s->arch))->features;
@@ -493,8 +501,7 @@ static void put_metadata(writer *w, uint64_t seed)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static void print_list(void)
-{
+static void print_list(void) {
     int i;
     for (i = 0; i < N_SHAPES; i++) {
         const shape *s = &SHAPES[i];
@@ -514,8 +521,7 @@ static void print_list(void)
            "      experts, experts_used, expert_ffn, window, rope_base, rope_factor, eps\n");
 }
 
-static int find_type(const char *name)
-{
+static int find_type(const char *name) {
     int i, k;
     for (i = 0; i < N_STORAGE; i++) {
         for (k = 0; STORAGE[i].name[k]; k++) {
@@ -527,8 +533,7 @@ static int find_type(const char *name)
     return -1;
 }
 
-static int write_model(const shape *s, int type, uint64_t seed, const char *path)
-{
+static int write_model(const shape *s, int type, uint64_t seed, const char *path) {
     writer w;
     int ok;
     char text[32];
@@ -556,17 +561,21 @@ static int write_model(const shape *s, int type, uint64_t seed, const char *path
     return ok;
 }
 
-int cmd_synth(int argc, char **argv)
-{
+int cmd_synth(int argc, char **argv) {
     const char *args[3];
     int list = 0, status, type;
     const cli_option options[] = {
         {"--list", OPT_FLAG, &list, NULL, "list the shapes, types and keys", 0, 0},
     };
-    const cli_spec spec = {"synth", "SHAPE TYPE OUT",
+    const cli_spec spec = {"synth",
+                           "SHAPE TYPE OUT",
                            "Write a model with random weights. SHAPE is a name from --list, or key=value,... or both:\n"
                            "llama3.2-1b,layers=2. The same shape, type and seed (default 0) give the same file.\n",
-                           options, 1, TAKES_SEED, 0, 3};
+                           options,
+                           1,
+                           TAKES_SEED,
+                           0,
+                           3};
     cli_common common;
     shape s;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;

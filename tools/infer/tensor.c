@@ -6,8 +6,7 @@
 
 enum { CHUNK_FLOATS = 1 << 20 };
 
-static int write_tensor(const infer_model *model, const infer_tensor_info *t, FILE *file)
-{
+static int write_tensor(const infer_model *model, const infer_tensor_info *t, FILE *file) {
     uint64_t row, width = t->dims[0] ? t->dims[0] : 1, step = CHUNK_FLOATS / width;
     infer_error err;
     float *x;
@@ -32,17 +31,21 @@ static int write_tensor(const infer_model *model, const infer_tensor_info *t, FI
     return 1;
 }
 
-int cmd_tensor(int argc, char **argv)
-{
+int cmd_tensor(int argc, char **argv) {
     const char *out = NULL, *args[2];
     int status, ok = 0;
     const cli_option options[] = {
         {"--out", OPT_STRING, &out, "OUT", "where to write; - is stdout", 0, 0},
     };
-    const cli_spec spec = {"tensor", "MODEL NAME --out OUT",
+    const cli_spec spec = {"tensor",
+                           "MODEL NAME --out OUT",
                            "One tensor as raw little-endian float32, row by row, whatever type it is stored in.\n"
                            "`infer info MODEL` lists the names.\n",
-                           options, 1, TAKES_MODEL, 2, 2};
+                           options,
+                           1,
+                           TAKES_MODEL,
+                           2,
+                           2};
     cli_common common;
     infer_model *model;
     infer_tensor_info t;

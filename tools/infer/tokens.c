@@ -6,8 +6,7 @@
 
 enum { RECORD_SEPARATOR = 0x1E };
 
-static int print_ids(const infer_model *model, const char *text, size_t n, int32_t flags)
-{
+static int print_ids(const infer_model *model, const char *text, size_t n, int32_t flags) {
     infer_token *ids;
     size_t count, i;
     if (!cli_tokenize("tokens", model, text, n, flags, &ids, &count)) return 0;
@@ -17,8 +16,7 @@ static int print_ids(const infer_model *model, const char *text, size_t n, int32
     return 1;
 }
 
-int cmd_tokens(int argc, char **argv)
-{
+int cmd_tokens(int argc, char **argv) {
     const char *texts = NULL, *text_arg = NULL, *args[1];
     int special = 0, status;
     const cli_option options[] = {
@@ -26,10 +24,15 @@ int cmd_tokens(int argc, char **argv)
         {"-p,--prompt", OPT_STRING, &text_arg, "TEXT", "one text, in place of --texts", 0, 0},
         {"--special", OPT_FLAG, &special, NULL, "add the model's special tokens, and parse those in the text", 0, 0},
     };
-    const cli_spec spec = {"tokens", "MODEL --texts FILE",
+    const cli_spec spec = {"tokens",
+                           "MODEL --texts FILE",
                            "Text to ids. One line per text: ids separated by one space, an empty line for none.\n"
                            "Works on any GGUF file with a vocabulary, whatever its architecture.\n",
-                           options, 3, TAKES_MODEL, 1, 1};
+                           options,
+                           3,
+                           TAKES_MODEL,
+                           1,
+                           1};
     cli_common common;
     infer_model *model;
     char *data = NULL;
