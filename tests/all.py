@@ -130,7 +130,8 @@ def group_cross(t):
         exe = "build/check-" + name
         if t.step("compile for " + name, [cc, "-std=gnu99", "-O2", "-g", "-static", "-DINFER_QUIET", "-DINFER_NO_RUNTIME_LINKING"] + flags +
                   ["-Itests", "tests/check.c", "-o", exe] + LIBS):
-            t.step("tests on " + name, run + [exe] + os.environ.get("CROSS_FILTER", "").split())
+            t.step("tests on " + name, run + [exe] + os.environ.get("CROSS_FILTER", "").split(),
+                   env={"CHECK_EMULATED": "1"} if run else None)
 
 
 def fuzz_build(t, path, name):

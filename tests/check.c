@@ -25,6 +25,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_sampler.c"
 #  include "test_ops.c"
 #  include "test_arch.c"
+#  include "test_model.c"
 #  include "test_cache.c"
 #  include "test_session.c"
 #  include "test_api.c"
@@ -47,6 +48,7 @@ int main(int argc, char **argv) {
     suite_sampler();
     suite_ops();
     suite_arch();
+    suite_model();
     suite_cache();
     suite_session();
     suite_api();

@@ -16,7 +16,7 @@ static const char *const ARCH_FILES[] = {
     "mpt-plain-dense", "nemotron-dense", "olmo-dense", "olmo2-dense", "olmo2-plain-dense", "olmo2-swa-dense", "orion-dense",
     "phi2-dense", "phi3-dense", "phi3-longrope-long-dense", "phi3-longrope-short-dense", "phi3-partial-dense",
     "phi3-plain-dense", "qwen2-dense", "qwen2-plain-dense", "qwen2-yarn-dense", "qwen3-dense", "qwen3-embed", "qwen3-plain-dense",
-    "qwen3-rank", "seed_oss-dense", "smollm3-dense", "smollm3-nope-dense", "stablelm-12b-dense", "stablelm-dense",
+    "qwen3-rank", "qwen3moe-moe", "qwen3moe-norm-moe", "seed_oss-dense", "smollm3-dense", "smollm3-nope-dense", "stablelm-12b-dense", "stablelm-dense",
     "stablelm-plain-dense", "stablelm-qkbias-dense", "starcoder2-dense", "starcoder2-tied-dense",
 };
 static const char *arch_file;
@@ -41,7 +41,7 @@ static const char *arch_path(const char *ext) {
 
 /* The format of .logits and .embd: int32 n, int32 width, n ids, n x width float32. */
 static int arch_ref_open(arch_ref *r) {
-    size_t size = 0, want;
+    size_t size = 0, want, at;
     const char *p = arch_path("logits");
     memset(r, 0, sizeof *r);
     r->data = p ? check_read(p, &size) : NULL;
@@ -50,6 +50,10 @@ static int arch_ref_open(arch_ref *r) {
         r->hidden = 1;
     }
     if (!r->data || size < 8) return 0;
+    for (at = 0; at + 4 <= size; at += 4) { /* the file is little-endian, this CPU may not be */
+        uint32_t u = infer__load_u32(r->data + at);
+        memcpy(r->data + at, &u, 4);
+    }
     memcpy(&r->n, r->data, 4);
     memcpy(&r->width, r->data + 4, 4);
     want = 8 + (size_t)r->n * 4 + (size_t)r->n * (size_t)r->width * 4;

@@ -534,7 +534,8 @@ static size_t sampler_gguf(unsigned char *b, const char *key, uint32_t type, uin
     memcpy(b + 32, key, n);
     b += 32 + n;
     b[0] = (unsigned char)type;
-    memcpy(b + 4, &bits, 4);
+    b[4] = (unsigned char)bits, b[5] = (unsigned char)(bits >> 8);
+    b[6] = (unsigned char)(bits >> 16), b[7] = (unsigned char)(bits >> 24);
     return 32 + n + (type == 8 ? 12 : 8); /* 8: an empty string */
 }
 

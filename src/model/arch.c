@@ -94,6 +94,8 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "qwen3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .ignore = "cls.output.weight", /* a classifier on top, which the reranker variants carry */
       .reference = "archs/qwen3-{dense,plain-dense,embed,rank}" },
+    { .name = "qwen3moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .reference = "archs/qwen3moe-{moe,norm-moe}" },
     { .name = "seed_oss", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .flags = INFER__POST_ATTN_IS_FFN, .reference = "archs/seed_oss-dense" },
     { .name = "smollm3", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .no_rope_every = 4,

@@ -5,16 +5,12 @@
  */
 #include "model.h"
 
-static int32_t infer__ff_expert(const infer_model *m, const infer__layer *l) {
-    return m->hp.n_ff_expert ? m->hp.n_ff_expert : l->n_ff;
-}
-
 /* Floats a row of the work area. */
 static int32_t infer__ffn_cols(const infer_model *m, const infer__layer *l) {
     const infer__hparams *hp = &m->hp;
     int64_t n = 2 * (int64_t)l->n_ff;
     if (l->ffn == INFER__FFN_MOE) {
-        n = hp->n_expert + 2 * (int64_t)hp->n_used + 2 * (int64_t)hp->n_used * infer__ff_expert(m, l);
+        n = hp->n_expert + 2 * (int64_t)hp->n_used + 2 * (int64_t)hp->n_used * hp->n_ff_expert;
         n = INFER__MAX(n, 2 * (int64_t)hp->n_ff_shared + hp->n_embd);
     }
     return (int32_t)INFER__MIN(n, INT32_MAX);
@@ -83,7 +79,7 @@ static void infer__experts(infer_context *c, const infer__layer *l, int slot, co
 
 static void infer__ffn_moe(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out) {
     const infer__hparams *hp = &c->model->hp;
-    int32_t n = x->rows, used = hp->n_used, ff = infer__ff_expert(c->model, l), has_gate = l->w[INFER__W_MOE_GATE].type != NULL;
+    int32_t n = x->rows, used = hp->n_used, ff = hp->n_ff_expert, has_gate = l->w[INFER__W_MOE_GATE].type != NULL;
     uint64_t rows = (uint64_t)n, at = 0;
     infer__tensor logits, ids, weights, gate, up, shared;
     infer__matmul_args mm;

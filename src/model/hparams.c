@@ -205,6 +205,19 @@ static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
     }
 }
 
+/* Width of an expert when no key says it: from the first layer that has experts. */
+static void infer__read_expert_width(infer_model *m) {
+    infer__hparams *hp = &m->hp;
+    char name[64];
+    int32_t i;
+    for (i = 0; hp->n_expert > 0 && hp->n_ff_expert == 0 && i < hp->n_layer; i++) {
+        uint64_t rows;
+        snprintf(name, sizeof name, "blk.%d.ffn_up_exps.weight", (int)i);
+        rows = infer__shape_of(m, name, 1);
+        if (rows / (uint64_t)hp->n_expert <= INFER__MAX_DIM) hp->n_ff_expert = (int32_t)(rows / (uint64_t)hp->n_expert);
+    }
+}
+
 static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     infer__hparams *hp = &m->hp;
     infer__keys k;
@@ -220,6 +233,7 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     infer__read_globals(m, &k);
     if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;
     hp->n_vocab = (int32_t)v;
+    infer__read_expert_width(m);
     hp->n_head = infer__key_layer(&k, "attention.head_count", 0, 1, 1 << 16, 1);
     if (m->arch->fixup) m->arch->fixup(hp);
     if (hp->embed_scale == 0) hp->embed_scale = m->arch->flags & INFER__EMBED_SQRT_WIDTH ? sqrtf((float)hp->n_embd) : 1.0f;

@@ -17,7 +17,7 @@ static const infer__weight *infer__opt(const infer__weight *w) { return w->type 
 /* A symbolic dimension as a number; l is NULL for tensors outside layers; 0 = any. */
 static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim) {
     const infer__hparams *hp = &m->hp;
-    uint64_t ff_expert = (uint64_t)(hp->n_ff_expert ? hp->n_ff_expert : l ? l->n_ff : 0), n_expert = (uint64_t)hp->n_expert;
+    uint64_t ff_expert = (uint64_t)hp->n_ff_expert, n_expert = (uint64_t)hp->n_expert;
     uint64_t q = 0, k = 0, v = 0;
     if (l) {
         q = (uint64_t)l->n_head * (uint64_t)l->dim_k;
@@ -126,7 +126,11 @@ static infer_result infer__check_layer(infer_model *m, infer__layer *l, infer_er
         r = infer__need(l, &w[INFER__W_MOE_UP], "ffn_up_exps.weight", err);
         if (!r) r = infer__need(l, &w[INFER__W_MOE_DOWN], "ffn_down_exps.weight", err);
         if (!r && w[INFER__W_SHARED_UP].type) r = infer__need(l, &w[INFER__W_SHARED_DOWN], "ffn_down_shexp.weight", err);
-        if (!r && m->hp.n_used < 1) r = infer__error(err, INFER_ERR_FORMAT, "key %s.expert_used_count is missing", m->arch->name);
+        if (!r && (m->hp.n_used < 1 || m->hp.n_ff_expert < 1 || (w[INFER__W_SHARED_UP].type && m->hp.n_ff_shared < 1)))
+            r = infer__error(err, INFER_ERR_FORMAT, "layer %d has experts, but %s.expert_count (%d), expert_used_count (%d), "
+                             "expert_feed_forward_length (%d) or expert_shared_feed_forward_length (%d) is missing",
+                             (int)l->index, m->arch->name, (int)m->hp.n_expert, (int)m->hp.n_used, (int)m->hp.n_ff_expert,
+                             (int)m->hp.n_ff_shared);
         return r;
     }
     r = infer__need(l, &w[INFER__W_FFN_UP], "ffn_up.weight", err);
@@ -138,6 +142,31 @@ static infer_result infer__check_layer(infer_model *m, infer__layer *l, infer_er
         r = infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d values for %d rows", w[INFER__W_FFN_UP_B].name,
                          (int)w[INFER__W_FFN_UP_B].cols, (int)w[INFER__W_FFN_UP].rows);
     return r;
+}
+
+/* Bound tensors that this kind of layer would not read are an error, like those without a slot. */
+static infer_result infer__check_unused(const infer_model *m, const infer__layer *l, infer_error *err) {
+    static const struct { int16_t slot, with; } pairs[] = { /* `slot` is read only where `with` is there */
+        { INFER__W_ATTN_QKV_B, INFER__W_ATTN_QKV },     { INFER__W_ATTN_Q_NORM_B, INFER__W_ATTN_Q_NORM },
+        { INFER__W_ATTN_K_NORM_B, INFER__W_ATTN_K_NORM }, { INFER__W_FFN_NORM_B, INFER__W_FFN_NORM },
+        { INFER__W_FFN_GATE_B, INFER__W_FFN_GATE },     { INFER__W_SHARED_GATE, INFER__W_SHARED_UP },
+        { INFER__W_SHARED_DOWN, INFER__W_SHARED_UP } };
+    const infer__weight *w = l->w;
+    int s, bad = -1, moe = l->ffn == INFER__FFN_MOE;
+    for (s = INFER__W_FFN_GATE; s <= INFER__W_FFN_ACT_SCALES; s++)
+        if (moe && w[s].type) bad = s;
+    for (s = INFER__W_MOE_GATE; s <= INFER__W_SHARED_DOWN; s++)
+        if (!moe && w[s].type) bad = s;
+    for (s = INFER__W_ATTN_NORM; s <= INFER__W_ATTN_NORM_B && !l->pre_norm; s++)
+        if (w[s].type) bad = s;
+    if (!l->pre_norm && w[INFER__W_FFN_NORM].type) bad = INFER__W_FFN_NORM;
+    for (s = 0; s < (int)INFER__COUNT(pairs); s++)
+        if (w[pairs[s].slot].type && !w[pairs[s].with].type) bad = pairs[s].slot;
+    for (s = INFER__W_ATTN_Q_B; s <= INFER__W_ATTN_V_B; s += 2)
+        if (w[s].type && w[INFER__W_ATTN_QKV_B].type) bad = s;
+    if (bad < 0) return INFER_OK;
+    return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: architecture \"%s\" has no use for it in layer %d", w[bad].name,
+                        m->arch->name, (int)l->index);
 }
 
 /* 1 when the row says that the model's own code does not use this tensor: a listed part occurs in its name. */
@@ -178,6 +207,7 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
             r = infer__bind(m, l, &INFER__LAYER_SLOT_TABLE[s], &l->w[s], bound, err);
         }
         if (!r) r = infer__check_layer(m, l, err);
+        if (!r) r = infer__check_unused(m, l, err);
     }
     if (!r && !m->w[INFER__W_OUT_NORM].type && !(m->arch->flags & INFER__NORM_BARE))
         r = infer__error(err, INFER_ERR_FORMAT, "missing tensor output_norm.weight");
