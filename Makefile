@@ -7,6 +7,7 @@ PYTHON ?= python3
 CFLAGS ?= -O2
 MINUTES ?= 1
 MODEL ?= tests/data/models/stories260K.F32.gguf
+PROMPT ?= Once upon a time
 LIBS := -lm -lpthread $(if $(filter Linux,$(shell uname -s)),-ldl)
 WARN := -Wall -Wextra
 export CC CXX MINUTES
@@ -35,7 +36,7 @@ build/tool:
 
 .PHONY: run test check san cross fuzz bench amalgamate format help clean
 run: build/infer
-	build/infer run $(MODEL) -p "Once upon a time" -n 64
+	@printf '%s' "$(PROMPT)"; build/infer run $(MODEL) -p "$(PROMPT)" -n 64 --temp 0
 test: build/infer build/impl.o build/check build/check-h
 	$(PYTHON) tests/all.py test
 check: build/check
@@ -56,7 +57,7 @@ clean:
 	rm -rf build
 help:
 	@echo "make              build/infer"
-	@echo "make run          tell a story (MODEL=file.gguf for another model)"
+	@echo "make run          tell a story (MODEL=file.gguf PROMPT=text for another)"
 	@echo "make test         all tests; INFER_TEST_DATA=folder adds the large references"
 	@echo "make check        the fast ones"
 	@echo "make san          the tests under ASan + UBSan, then TSan"
