@@ -120,13 +120,6 @@ static void infer__state_header(const infer_session *s, uint32_t w[INFER__STATE_
     w[10] = (uint32_t)s->first_page[1];
 }
 
-/* Bytes of a page of keys and of values of one layer. */
-static void infer__page_bytes(const infer_context *c, const infer__layer *l, uint64_t *k, uint64_t *v) {
-    uint64_t each = c->plan.kv_type == INFER_KV_F32 ? 4 : 2;
-    *k = INFER__PAGE * (uint64_t)l->n_head_kv * (uint64_t)l->dim_k * each;
-    *v = INFER__PAGE * (uint64_t)l->n_head_kv * (uint64_t)l->dim_v * each;
-}
-
 /* Zero what lies behind the last position in a page [head][INFER__PAGE][dim], so that old memory is not written out. */
 static void infer__page_clear_tail(char *page, uint64_t bytes, int32_t used, int32_t n_head) {
     uint64_t head = bytes / (uint64_t)n_head, slot = head / INFER__PAGE;

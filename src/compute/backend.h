@@ -72,6 +72,8 @@ typedef struct infer__kv_buf {
     infer__buf buf;
     int32_t type; /* infer_kv_type, resolved: never DEFAULT */
 } infer__kv_buf;
+/* Bytes of n keys or values of a type. */
+INFER__INLINE uint64_t infer__kv_bytes(int32_t type, uint64_t n) { return n * (type == INFER_KV_F32 ? 4 : 2); }
 /* Elements before (page, head, pos % PAGE) in a cache buffer. */
 INFER__INLINE uint64_t infer__kv_index(int32_t page, int32_t head, int32_t slot, int32_t n_head, int32_t dim) {
     return (((uint64_t)page * (uint64_t)n_head + (uint64_t)head) * INFER__PAGE + (uint64_t)slot) * (uint64_t)dim;

@@ -227,7 +227,6 @@ static void infer__cpu_attention(infer__ctx *c, const infer__attention_args *a) 
     infer__attention_job job;
     int64_t seen = 0; /* positions, of all rows */
     int32_t r, blocks, threads = infer__pool_threads(c->pool);
-    uint64_t each;
     double began = infer__op_begin(c);
     if (began < 0 || !infer__kv_type_ok(c, a->k_cache) || !infer__kv_type_ok(c, a->v_cache)) return;
     INFER__ASSERT(a->n_head % a->n_head_kv == 0);
@@ -251,7 +250,7 @@ static void infer__cpu_attention(infer__ctx *c, const infer__attention_args *a) 
     job.row_tasks = (a->q.rows + job.row_step - 1) / job.row_step;
     infer__cpu_run(c, job.row_tasks * a->n_head_kv * job.head_tasks, seen * a->n_head * (a->dim_k + a->dim_v),
                    infer__attention_task, &job);
-    each = a->k_cache->type == INFER_KV_F32 ? 4 : 2;
-    infer__op_end(c, "attention", (uint64_t)seen * (uint64_t)a->n_head_kv * (uint64_t)(a->dim_k + a->dim_v) * each,
-                  began);
+    infer__op_end(c, "attention", (uint64_t)seen * (uint64_t)a->n_head_kv *
+                                      (infer__kv_bytes(a->k_cache->type, (uint64_t)a->dim_k) +
+                                       infer__kv_bytes(a->v_cache->type, (uint64_t)a->dim_v)), began);
 }

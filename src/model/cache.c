@@ -7,6 +7,12 @@
  */
 #include "model.h"
 
+static void infer__page_bytes(const infer_context *c, const infer__layer *l, uint64_t *k, uint64_t *v) {
+    uint64_t rows = INFER__PAGE * (uint64_t)l->n_head_kv;
+    *k = infer__kv_bytes(c->plan.kv_type, rows * (uint64_t)l->dim_k);
+    *v = infer__kv_bytes(c->plan.kv_type, rows * (uint64_t)l->dim_v);
+}
+
 static void infer__cache_destroy(infer_context *c) {
     infer__kv_cache *kv = &c->cache;
     int32_t i;
@@ -26,7 +32,7 @@ static void infer__cache_destroy(infer_context *c) {
 static infer_result infer__cache_create(infer_context *c, infer_error *err) {
     infer__kv_cache *kv = &c->cache;
     const infer_model *m = c->model;
-    uint64_t each = c->plan.kv_type == INFER_KV_F32 ? 4 : 2;
+    uint64_t k, v, pages;
     int32_t i, g;
     kv->keep = c->plan.keep;
     kv->bytes = c->plan.cache_bytes;
@@ -45,11 +51,12 @@ static infer_result infer__cache_create(infer_context *c, infer_error *err) {
     kv->n_layer = m->hp.n_layer;
     for (i = 0; i < m->hp.n_layer; i++) {
         const infer__layer *l = &m->layers[i];
-        uint64_t cells = (uint64_t)c->plan.n_pages[l->group] * INFER__PAGE * (uint64_t)l->n_head_kv * each;
+        infer__page_bytes(c, l, &k, &v);
+        pages = (uint64_t)c->plan.n_pages[l->group];
         kv->groups[l->group].window = l->window;
         kv->k[i].type = kv->v[i].type = c->plan.kv_type;
-        if (!c->ctx.ops->alloc(&c->ctx, &kv->k[i].buf, cells * (uint64_t)l->dim_k)) goto no_memory;
-        if (!c->ctx.ops->alloc(&c->ctx, &kv->v[i].buf, cells * (uint64_t)l->dim_v)) goto no_memory;
+        if (!c->ctx.ops->alloc(&c->ctx, &kv->k[i].buf, pages * k)) goto no_memory;
+        if (!c->ctx.ops->alloc(&c->ctx, &kv->v[i].buf, pages * v)) goto no_memory;
     }
     return INFER_OK;
 no_memory:
@@ -102,13 +109,11 @@ static int32_t infer__cache_need(const infer_context *c, const infer_session *s,
 /* A copy of a shared page, in all layers of its group. */
 static void infer__page_copy(infer_context *c, int32_t g, int32_t to, int32_t from) {
     const infer_model *m = c->model;
-    uint64_t each = c->plan.kv_type == INFER_KV_F32 ? 4 : 2;
+    uint64_t k, v;
     int32_t i;
     for (i = 0; i < m->hp.n_layer; i++) {
-        const infer__layer *l = &m->layers[i];
-        uint64_t k = INFER__PAGE * (uint64_t)l->n_head_kv * (uint64_t)l->dim_k * each;
-        uint64_t v = INFER__PAGE * (uint64_t)l->n_head_kv * (uint64_t)l->dim_v * each;
-        if (l->group != g) continue;
+        if (m->layers[i].group != g) continue;
+        infer__page_bytes(c, &m->layers[i], &k, &v);
         c->ctx.ops->copy_bytes(&c->ctx, &c->cache.k[i].buf, (uint64_t)to * k, &c->cache.k[i].buf, (uint64_t)from * k, k);
         c->ctx.ops->copy_bytes(&c->ctx, &c->cache.v[i].buf, (uint64_t)to * v, &c->cache.v[i].buf, (uint64_t)from * v, v);
     }

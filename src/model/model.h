@@ -277,6 +277,8 @@ struct infer_session {
 /* cache.c */
 static infer_result infer__cache_create(infer_context *c, infer_error *err);
 static void infer__cache_destroy(infer_context *c);
+/* Bytes of a page of keys and of values of one layer. */
+static void infer__page_bytes(const infer_context *c, const infer__layer *l, uint64_t *k, uint64_t *v);
 /* Pages that a session may need beyond those it has to evaluate `n` tokens from position `pos` on, in passes of `batch`. */
 static int32_t infer__cache_need(const infer_context *c, const infer_session *s, int32_t group, int32_t pos, int32_t n);
 /* Make positions [pos, pos + n) writable: gives back pages behind the window, takes new ones, copies shared ones.

@@ -32,7 +32,7 @@ static infer_result infer__plan_params(infer__plan *p, const infer_model *m, con
 
 /* Pages of each cache group, and bytes of all keys and values. */
 static int infer__plan_cache(infer__plan *p, const infer_model *m) {
-    uint64_t each = p->kv_type == INFER_KV_F32 ? 4 : 2, n, window_pages;
+    uint64_t n, window_pages;
     int32_t i, g;
     p->max_pages = (p->cells + INFER__PAGE - 1) / INFER__PAGE;
     for (g = 0; g < INFER__CACHE_GROUPS; g++) p->n_pages[g] = 0;
@@ -45,7 +45,7 @@ static int infer__plan_cache(infer__plan *p, const infer_model *m) {
     p->cache_bytes = 0;
     for (i = 0; i < m->hp.n_layer; i++) {
         const infer__layer *l = &m->layers[i];
-        uint64_t row = (uint64_t)l->n_head_kv * (uint64_t)(l->dim_k + l->dim_v) * each;
+        uint64_t row = infer__kv_bytes(p->kv_type, (uint64_t)l->n_head_kv * (uint64_t)(l->dim_k + l->dim_v));
         if (!infer__mul_ok(row, (uint64_t)p->n_pages[l->group] * INFER__PAGE, &n)) return 0;
         if (!infer__add_ok(p->cache_bytes, n, &p->cache_bytes)) return 0;
     }
