@@ -51,7 +51,7 @@ NULL for parameters, and 0 in any field of them, means the default.
 
 No flag is needed: the implementation finds out at run time what the CPU can do. It is C99 and must be compiled as C;
 the declarations may be included from C89 and C++. Compile it with optimisation even in debug builds of your program:
-without, it is about twenty times slower. -lpthread and -ldl may be left out where the C library has them inside.
+without, it is many times slower. -lpthread and -ldl may be left out where the C library has them inside.
 
 3. Objects, and who owns what
 -----------------------------
@@ -78,9 +78,9 @@ is used.
 ----------
 
 A context has worker threads of its own (context_params.threads, by default one for each core), which sleep when nothing
-runs; or it uses yours: set model_params.parallel. Only infer_session_cancel may be called for a session while another
-thread uses it.
-Callbacks run on the thread that called, and may not call back into the object that calls them.
+runs; or it uses yours: set model_params.parallel. The sessions of one context are used by one thread at a time; different
+contexts of one model by different threads at once. Only infer_session_cancel may be called while another thread uses the
+session. Callbacks run on the thread that called, and may not call back into the object that calls them.
 
 6. Evaluating: steps, passes, results
 -------------------------------------
@@ -96,9 +96,11 @@ cancel or an error the session stands where it stood.
 ---------------------------------------
 
     infer_session_sync(s, tokens, n, &kept)    hold exactly these tokens; what agrees with the present ones is not
-    evaluated again infer_session_rewind(s, n)                 go back to the first n tokens
+                                               evaluated again
+    infer_session_rewind(s, n)                 go back to the first n tokens
     infer_session_fork(&t, s, &err)            a second session at the same place; memory is shared until one of them
-    writes infer_session_save / infer_session_load    keep a session as bytes
+                                               writes
+    infer_session_save / infer_session_load    keep a session as bytes
 
 Models with sliding windows forget keys behind the window and context_params.keep; going back further is allowed, and
 the next eval computes again what is needed (stats.reevaluated).
@@ -686,8 +688,8 @@ typedef struct infer_generate_info {
  * tokens that were reported, and the next call goes on from there. An end-of-generation token is neither evaluated nor
  * reported; the text of control tokens is not shown; nor is a character that the end leaves unfinished. Reaching a
  * limit is INFER_OK. When the context is full, the last position's logits still give one token: it is reported, but has
- * no place in the session (INFER_STOP_FULL). INFER_CONTEXT_FULL: the prompt does not fit. INFER_ERR_ARGUMENT: nothing to continue from (empty
- * prompt, no BOS, position 0). */
+ * no place in the session (INFER_STOP_FULL). INFER_CONTEXT_FULL: the prompt does not fit. INFER_ERR_ARGUMENT: nothing
+ * to continue from (empty prompt, no BOS, position 0). */
 INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,
                                       const infer_generate_params *params, infer_generate_info *info);
 

@@ -31,7 +31,8 @@ class Totals:
             p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                  errors="replace", env=dict(os.environ, **(env or {})))
             for line in p.stdout:
-                print("| " + line, end="", flush=True)
+                if "# Uses: " not in line: # libFuzzer's dictionary
+                    print("| " + line, end="", flush=True)
                 text += line
             code = p.wait()
         except OSError as e:
@@ -120,18 +121,23 @@ def group_san(t):
 
 
 def group_cross(t):
-    """The tests on other CPUs: 32 bits, ARM, big-endian; with qemu-user where it takes one."""
-    for name, cc, flags, run in (("i686", "i686-linux-gnu-gcc", ["-msse2", "-mfpmath=sse"], []),
-                                 ("aarch64", "aarch64-linux-gnu-gcc", [], ["qemu-aarch64"]),
-                                 ("s390x", "s390x-linux-gnu-gcc", [], ["qemu-s390x"])):
-        if not shutil.which(cc) or (run and not shutil.which(run[0])):
-            t.skip("tests on " + name, "%s is not installed" % (cc if not shutil.which(cc) else run[0]))
+    """The tests on other systems: 32 bits, Windows, ARM, big-endian; by qemu-user or Wine where they are needed. ONLY=s390x: that one."""
+    wine = next((w for w in ("wine64", "/usr/lib/wine/wine64", "wine") if shutil.which(w)), "wine64")
+    for name, cc, flags, run in (("i686", "i686-linux-gnu-gcc", ["-msse2", "-mfpmath=sse"] + LIBS, []),
+                                 ("Windows", "x86_64-w64-mingw32-gcc", ["-lm"], [wine]),
+                                 ("aarch64", "aarch64-linux-gnu-gcc", LIBS, ["qemu-aarch64"]),
+                                 ("s390x", "s390x-linux-gnu-gcc", LIBS, ["qemu-s390x"])):
+        if os.environ.get("ONLY", name) != name:
             continue
-        exe = "build/check-" + name
-        if t.step("compile for " + name, [cc, "-std=gnu99", "-O2", "-g", "-static", "-DINFER_QUIET", "-DINFER_NO_RUNTIME_LINKING"] + flags +
-                  ["-Itests", "tests/check.c", "-o", exe] + LIBS):
-            t.step("tests on " + name, run + [exe] + os.environ.get("CROSS_FILTER", "").split(),
-                   env={"CHECK_EMULATED": "1"} if run else None)
+        missing = [x for x in [cc] + run if not shutil.which(x)]
+        if missing:
+            t.skip("tests on " + name, "%s is not installed" % " and ".join(missing))
+            continue
+        exe = "build/check-%s.exe" % name
+        if t.step("compile for " + name, [cc, "-std=gnu99", "-O2", "-g", "-static", "-DINFER_QUIET", "-DINFER_NO_RUNTIME_LINKING",
+                                          "-Itests", "tests/check.c", "-o", exe] + flags):
+            t.step("tests on " + name, run + [exe],
+                   env={"CHECK_EMULATED": "1", "WINEDEBUG": "-all", "WINEPREFIX": os.path.abspath("build/wine")} if run else None)
 
 
 def fuzz_build(t, path, name):

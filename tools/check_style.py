@@ -77,7 +77,7 @@ def column_limit(f, line):
     """Rows of tables may be longer: aligned columns read better than a limit."""
     if not f.is_src or f.is_table:
         return 10000
-    return MAX_ROW if re.match(r"\s*(\{|[A-Z][A-Z0-9_]*\(|/\* kind )", line) else MAX_COLUMNS
+    return MAX_ROW if re.match(r"\s*(\{|\.\w+ =|[A-Z][A-Z0-9_]*\(|/\* kind )", line) else MAX_COLUMNS
 
 
 def rule_columns(f, archs):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""format.py: break the lines of src/ that are longer than check_style.py allows, and touch nothing else.
+"""format.py [FILE or FOLDER...]: break the lines of src/ that are longer than check_style.py allows; touch nothing else.
 
 Comments are reflowed within their paragraph; code goes to clang-format (when it is installed), only the lines in question:
 formatting whole files would destroy hand-aligned tables.
@@ -21,15 +21,20 @@ def wrap_comment(lines, n):
         lines[n] = line.rstrip("-/* ") + " " + "-" * (MAX_COLUMNS - 4 - len(line.rstrip("-/* "))) + " */"
         return len(lines[n]) < len(line)
     cut = line.rfind(" ", 0, MAX_COLUMNS + 1)
-    prefix = re.match(r"^(\s*)(/\*|\*)?(\s*)(\w+: +)?", line)
+    prefix = re.match(r"^(\s*)(/\*|\*)?(\s*)([A-Z]\w+: +)?", line)
+    if line[cut:].strip() == "*/":
+        cut = line.rfind(" ", 0, cut)
     if cut <= len(prefix.group(0)):
         return False
     star = " *" if prefix.group(2) == "/*" else (prefix.group(2) or "")
     label = " " * len(prefix.group(4)) if prefix.group(4) and prefix.group(2) == "*" else ""
     head = prefix.group(1) + star + prefix.group(3) + label
+    column = re.match(r".{%d}\S+(?: \S+)*? {2,}(?=\S)" % len(prefix.group(0)), line[:cut])
+    if column: # a row of two columns: the rest goes under the second, and no row is joined with the next
+        head += " " * (len(column.group(0)) - len(head))
     lines[n], rest = line[:cut].rstrip(), line[cut + 1:]
     following = lines[n + 1] if n + 1 < len(lines) else ""
-    if "*/" not in rest and following.startswith(head) and re.match(r"[a-z(`0-9]", following[len(head):]):
+    if not column and "*/" not in rest and following.startswith(head) and re.match(r"[a-z(`0-9]", following[len(head):]):
         lines[n + 1] = head + rest + " " + following[len(head):]
     else:
         lines.insert(n + 1, head + rest)
@@ -50,7 +55,7 @@ def main():
         with open(full, encoding="utf-8", newline="") as fh:
             before = fh.read()
         f = File(path, before)
-        if not f.is_src or not too_long(f):
+        if not f.is_src or not too_long(f) or not path.startswith(tuple(sys.argv[1:]) or ""):
             continue
         for _ in range(1000):
             comments = comment_lines("\n".join(f.lines))

@@ -164,7 +164,8 @@ static int infer__cores(void) {
 #endif
 }
 
-/* The machine's memory in bytes; 0 where the system does not say. `available` counts caches that would be given back. */
+/* The machine's memory in bytes; 0 where the system does not say. `available` counts caches that would be given
+ * back. */
 static void infer__machine_memory(uint64_t *total, uint64_t *available) {
 #if defined(INFER__WINDOWS)
     MEMORYSTATUSEX m;
@@ -229,7 +230,8 @@ static void infer__call_once(infer__once *o, void (*fn)(void)) {
 static infer_result infer__file_open(infer__file *f, const char *path, int want_map, infer_error *err) {
     (void)want_map;
     memset(f, 0, sizeof *f);
-    return infer__error(err, INFER_ERR_UNSUPPORTED, "%s: built with INFER_NO_STDIO: open from memory or callbacks", path);
+    return infer__error(err, INFER_ERR_UNSUPPORTED, "%s: built with INFER_NO_STDIO: open from memory or callbacks",
+                        path);
 }
 static size_t infer__file_read(infer__file *f, uint64_t offset, void *dst, size_t n) {
     (void)f; (void)offset; (void)dst; (void)n;

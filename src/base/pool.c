@@ -2,12 +2,12 @@
  *
  * Owns:  the worker threads, or the calls to the host's parallel_for.
  * May not know: what a task does.
- * How:   `left` counts down: whoever brings it from k to k-1 runs task k-1. `undone` counts tasks that have not finished;
- *        the job ends at 0. fn and arg are written before `left` and read only by somebody who holds an unfinished task,
- *        so a worker that wakes late finds either nothing to do or the next job, never a mixture. Idle workers spin for
- *        a moment (ops follow each other within microseconds), then sleep. Sleeping uses Dekker's pattern: the
- *        sleeper announces itself and then looks at the counter, the waker changes the counter and then looks for
- *        sleepers; with sequentially consistent atomics one of them sees the other.
+ * How:   `left` counts down: whoever brings it from k to k-1 runs task k-1. `undone` counts tasks that have not
+ *        finished; the job ends at 0. fn and arg are written before `left` and read only by somebody who holds an
+ *        unfinished task, so a worker that wakes late finds either nothing to do or the next job, never a mixture. Idle
+ *        workers spin for a moment (ops follow each other within microseconds), then sleep. Sleeping uses Dekker's
+ *        pattern: the sleeper announces itself and then looks at the counter, the waker changes the counter and then
+ *        looks for sleepers; with sequentially consistent atomics one of them sees the other.
  * Invariant: one job at a time, from one thread at a time; tasks do not start jobs.
  */
 #include "base.h"
@@ -70,7 +70,8 @@ static void infer__pool_main(void *arg) {
         if (infer__atomic_get(&p->left) <= 0) {
             infer__mutex_lock(&p->lock);
             infer__atomic_add(&p->sleepers, 1);
-            while (infer__atomic_get(&p->left) <= 0 && !infer__atomic_get(&p->stop)) infer__cond_wait(&p->wake, &p->lock);
+            while (infer__atomic_get(&p->left) <= 0 && !infer__atomic_get(&p->stop))
+                infer__cond_wait(&p->wake, &p->lock);
             infer__atomic_add(&p->sleepers, -1);
             infer__mutex_unlock(&p->lock);
         }

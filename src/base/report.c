@@ -1,8 +1,8 @@
 /* report.c: errors, the log, and the formatting of both.
  *
- * Owns:  turning a printf-like format into a short clean text: one line of valid UTF-8 whatever bytes a file or a caller
- *        put into a name. infer__format is for every text that the library makes: unlike snprintf it knows no locale
- *        (a decimal point is a point), needs no <stdio.h>, and is the same on every C library.
+ * Owns:  turning a printf-like format into a short clean text: one line of valid UTF-8 whatever bytes a file or a
+ *        caller put into a name. infer__format is for every text that the library makes: unlike snprintf it knows no
+ *        locale (a decimal point is a point), needs no <stdio.h>, and is the same on every C library.
  * May not know: what the messages are about.
  * Invariant: output is always zero-terminated and never longer than the buffer.
  */
@@ -41,8 +41,8 @@ static char *infer__digits(char *end, uint64_t u, unsigned base, int upper) {
     return end;
 }
 
-/* A finite x > 0 as `digits` decimal digits d.ddd x 10^*exponent, in text[0 .. digits-1]. Right to about 15 digits: enough
- * for messages and for floats. */
+/* A finite x > 0 as `digits` decimal digits d.ddd x 10^*exponent, in text[0 .. digits-1]. Right to about 15 digits:
+ * enough for messages and for floats. */
 static void infer__decimal(double x, int digits, char *text, int *exponent) {
     double unit = 1;
     uint64_t u, limit = 1;

@@ -75,6 +75,12 @@ def cases():
     else:
         add("C++ calls the C implementation", None, [], alias="g++")
 
+    split, lines = os.path.join(OUT, "split"), os.path.join(OUT, "line.h")
+    add("amalgamate.py --split", "sh", ["-c", '"$1" ../../amalgamate.py --split "$2" && "$3" -std=c99 -O1 -Wall -Werror -c "$2/infer.c" -o "$2/infer.o"',
+                                        "sh", sys.executable, split, CC])
+    add("amalgamate.py --line", "sh", ["-c", '"$1" ../../amalgamate.py --line -o "$2" && "$3" -DINFER_IMPLEMENTATION -x c -E "$2" | '
+                                       'grep -q "src/model/forward.c"', "sh", sys.executable, lines, CC])
+
     for name, compiler, args in (
             ("i686", tool("i686-linux-gnu-gcc"), ["-std=c99", "-O2"]),
             ("i686 -msse2 -D_FILE_OFFSET_BITS=64", tool("i686-linux-gnu-gcc"), ["-std=c99", "-O1", "-msse2", "-D_FILE_OFFSET_BITS=64"]),

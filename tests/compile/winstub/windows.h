@@ -38,6 +38,10 @@ typedef long LONG;
 typedef union { struct { DWORD LowPart; LONG HighPart; } u; long long QuadPart; } LARGE_INTEGER;
 typedef struct { size_t Internal, InternalHigh; DWORD Offset, OffsetHigh; HANDLE hEvent; } OVERLAPPED;
 typedef struct { DWORD dwOemId, dwPageSize; void *lo, *hi; DWORD_PTR dwActiveProcessorMask; DWORD dwNumberOfProcessors; } SYSTEM_INFO;
+typedef struct {
+    DWORD dwLength, dwMemoryLoad;
+    unsigned long long ullTotalPhys, ullAvailPhys, ullTotalPageFile, ullAvailPageFile, ullTotalVirtual, ullAvailVirtual, extended;
+} MEMORYSTATUSEX;
 typedef struct { void *p; } SRWLOCK;
 typedef struct { void *p; } CONDITION_VARIABLE;
 typedef int (WINAPI *FARPROC)(void);
@@ -66,6 +70,7 @@ STUB BOOL WINAPI QueryPerformanceFrequency(LARGE_INTEGER *);
 STUB BOOL WINAPI GetProcessAffinityMask(HANDLE, DWORD_PTR *, DWORD_PTR *);
 STUB HANDLE WINAPI GetCurrentProcess(void);
 STUB void WINAPI GetSystemInfo(SYSTEM_INFO *);
+STUB BOOL WINAPI GlobalMemoryStatusEx(MEMORYSTATUSEX *);
 STUB BOOL WINAPI SwitchToThread(void);
 STUB int WINAPI MultiByteToWideChar(UINT, DWORD, const char *, int, WCHAR *, int);
 STUB DWORD WINAPI GetFileAttributesW(const WCHAR *);
