@@ -78,9 +78,9 @@ is used.
 ----------
 
 A context has worker threads of its own (context_params.threads, by default one for each core), which sleep when nothing
-runs; or it uses yours: set model_params.parallel. The sessions of one context are used by one thread at a time; different
-contexts of one model by different threads at once. Only infer_session_cancel may be called while another thread uses the
-session. Callbacks run on the thread that called, and may not call back into the object that calls them.
+runs; or it uses yours: set model_params.parallel. The sessions of one context are used by one thread at a time;
+different contexts of one model by different threads at once. Only infer_session_cancel may be called while another
+thread uses the session. Callbacks run on the thread that called, and may not call back into the object that calls them.
 
 6. Evaluating: steps, passes, results
 -------------------------------------

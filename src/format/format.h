@@ -82,20 +82,20 @@ typedef struct infer__gguf {
 
 /* Parse everything but tensor data. On error everything is freed. `path` is used to find the other parts of a split
  * file; io/n_io when the caller gave them; else data/size. */
-static infer_result infer__gguf_open_path(infer__gguf *g, infer__mem *mem, const infer__report *report, const char *path,
-                                          int want_map, infer_error *err);
+static infer_result infer__gguf_open_path(infer__gguf *g, infer__mem *mem, const infer__report *report,
+                                          const char *path, int want_map, infer_error *err);
 static infer_result infer__gguf_open_memory(infer__gguf *g, infer__mem *mem, const infer__report *report,
                                             const void *data, uint64_t size, infer_error *err);
-static infer_result infer__gguf_open_io(infer__gguf *g, infer__mem *mem, const infer__report *report, const infer_io *io,
-                                        int32_t n_io, infer_error *err);
+static infer_result infer__gguf_open_io(infer__gguf *g, infer__mem *mem, const infer__report *report,
+                                        const infer_io *io, int32_t n_io, infer_error *err);
 static void infer__gguf_close(infer__gguf *g);
 
 /* Lookups in constant time; NULL when absent. */
 static const infer__kv *infer__gguf_find(const infer__gguf *g, const char *key);
 static infer__gguf_tensor *infer__gguf_tensor_find(const infer__gguf *g, const char *name);
 
-/* Typed metadata. Return 1 and set *out when present, 0 when absent, < 0 (infer_result) when of the wrong type or out of
- * range: the error names the key. Integers accept any integer type (and BOOL); floats accept any number. */
+/* Typed metadata. Return 1 and set *out when present, 0 when absent, < 0 (infer_result) when of the wrong type or out
+ * of range: the error names the key. Integers accept any integer type (and BOOL); floats accept any number. */
 static int infer__gguf_u32(const infer__gguf *g, const char *key, uint32_t *out, infer_error *err);
 static int infer__gguf_f32(const infer__gguf *g, const char *key, float *out, infer_error *err);
 static int infer__gguf_bool(const infer__gguf *g, const char *key, int *out, infer_error *err);

@@ -214,8 +214,9 @@ static void infer__gguf_array(infer__cursor *c, infer__kv *kv) {
     left = infer__cursor_left(c);
     bytes = infer__gguf_sizes[kv->element]; /* of an element; a string has at least its length */
     if (!infer__mul_ok(kv->n, bytes ? bytes : 8, &bytes) || bytes > left) {
-        infer__gguf_fail(c, INFER_ERR_FORMAT, kv->offset, "an array of %llu elements cannot fit into the %llu bytes left",
-                         (unsigned long long)kv->n, (unsigned long long)left);
+        infer__gguf_fail(c, INFER_ERR_FORMAT, kv->offset,
+                         "an array of %llu elements cannot fit into the %llu bytes left", (unsigned long long)kv->n,
+                         (unsigned long long)left);
         return;
     }
     if (kv->element == INFER__GGUF_STRING) {
@@ -476,7 +477,8 @@ static void infer__gguf_place(infer__cursor *c, int32_t first, uint64_t alignmen
         infer__gguf_tensor *t = &g->tensors[i];
         c->what = "tensor";
         c->name = t->name;
-        if (!infer__add_ok(start, t->offset, &t->offset) || !infer__add_ok(t->offset, t->bytes, &end) || end > c->size) {
+        if (!infer__add_ok(start, t->offset, &t->offset) || !infer__add_ok(t->offset, t->bytes, &end) ||
+            end > c->size) {
             infer__gguf_fail(c, INFER_ERR_FORMAT, t->offset, "its data (%llu bytes) goes past the end of the file, "
                              "byte %llu: is the file complete?", (unsigned long long)t->bytes,
                              (unsigned long long)c->size);
@@ -494,14 +496,15 @@ static void infer__gguf_start(infer__cursor *c) {
     const uint8_t *p;
     uint32_t version, other;
     if (c->size < 24) {
-        infer__gguf_fail(c, INFER_ERR_FORMAT, 0, "not a GGUF file: it has only %llu bytes", (unsigned long long)c->size);
+        infer__gguf_fail(c, INFER_ERR_FORMAT, 0, "not a GGUF file: it has only %llu bytes",
+                         (unsigned long long)c->size);
         return;
     }
     p = infer__cursor_take(c, 8);
     if (!p) return;
     if (memcmp(p, "GGUF", 4) != 0) {
-        infer__gguf_fail(c, INFER_ERR_FORMAT, 0, "not a GGUF file: it starts with %02x %02x %02x %02x", p[0], p[1], p[2],
-                         p[3]);
+        infer__gguf_fail(c, INFER_ERR_FORMAT, 0, "not a GGUF file: it starts with %02x %02x %02x %02x", p[0], p[1],
+                         p[2], p[3]);
         return;
     }
     version = infer__load_u32(p + 4);
@@ -523,8 +526,8 @@ static void infer__gguf_start(infer__cursor *c) {
 static void infer__gguf_count(infer__cursor *c, uint64_t at, uint64_t n, uint64_t min, const char *what) {
     uint64_t left = infer__cursor_left(c);
     if (n > left / min)
-        infer__gguf_fail(c, INFER_ERR_FORMAT, at, "%llu %s cannot fit into the %llu bytes left", (unsigned long long)n, what,
-                         (unsigned long long)left);
+        infer__gguf_fail(c, INFER_ERR_FORMAT, at, "%llu %s cannot fit into the %llu bytes left", (unsigned long long)n,
+                         what, (unsigned long long)left);
     else if (n > INFER__GGUF_MAX_COUNT)
         infer__gguf_fail(c, INFER_ERR_UNSUPPORTED, at, "%llu %s: at most %d are supported", (unsigned long long)n, what,
                          INFER__GGUF_MAX_COUNT);
@@ -558,7 +561,8 @@ static infer_result infer__gguf_parse_part(infer__gguf *g, int32_t part, infer__
     info->alignment = 32;
     kv = infer__gguf_own_uint(&c, first_kv, "general.alignment", INFER__GGUF_MAX_ALIGNMENT, &info->alignment);
     if (kv && (info->alignment == 0 || info->alignment % 8 != 0))
-        infer__gguf_fail(&c, INFER_ERR_FORMAT, kv->offset, "%llu is no multiple of 8", (unsigned long long)info->alignment);
+        infer__gguf_fail(&c, INFER_ERR_FORMAT, kv->offset, "%llu is no multiple of 8",
+                         (unsigned long long)info->alignment);
     infer__gguf_own_uint(&c, first_kv, "split.no", 65535, &info->no);
     infer__gguf_own_uint(&c, first_kv, "split.count", 65535, &info->count);
     info->has_tensors = infer__gguf_own_uint(&c, first_kv, "split.tensors.count", INT32_MAX, &info->tensors) != NULL;
@@ -604,7 +608,8 @@ static infer_result infer__gguf_index(infer__gguf *g, int tensors, infer_error *
     if (n == 0) return INFER_OK;
     while (cap / 2 < (uint32_t)n) cap *= 2;
     index = (int32_t *)infer__calloc(g->mem, cap, sizeof *index);
-    if (!index) return infer__error(err, INFER_ERR_MEMORY, "no memory for the index of %s", tensors ? "tensors" : "keys");
+    if (!index)
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for the index of %s", tensors ? "tensors" : "keys");
     if (tensors) { g->tensor_index = index; g->tensor_mask = cap - 1; }
     else { g->kv_index = index; g->kv_mask = cap - 1; }
     for (i = 0; i < n; i++) {
@@ -690,14 +695,18 @@ static infer_result infer__gguf_check_split(const infer__gguf_origin *o, const i
         return infer__error(err, INFER_ERR_ARGUMENT, "this is part %d of a model split into %d: open the first part",
                             (int)first->no + 1, (int)count);
     if (count > INFER__GGUF_MAX_PARTS)
-        return infer__error(err, INFER_ERR_UNSUPPORTED, "metadata key \"split.count\": %d parts, at most %d are supported",
-                            (int)count, INFER__GGUF_MAX_PARTS);
+        return infer__error(err, INFER_ERR_UNSUPPORTED,
+                            "metadata key \"split.count\": %d parts, at most %d are supported", (int)count,
+                            INFER__GGUF_MAX_PARTS);
     if (count == (uint64_t)given || (count == 1 && o->path)) return INFER_OK;
     if (o->path)
-        return infer__error(err, INFER_ERR_FORMAT, "metadata key \"split.count\": the model is split into %d parts, but the "
-                            "file's name does not end in -00001-of-%05d.gguf", (int)count, (int)count);
-    return infer__error(err, INFER_ERR_ARGUMENT, "metadata key \"split.count\": the model is split into %d parts, %d given",
-                        (int)count, (int)given);
+        return infer__error(err, INFER_ERR_FORMAT,
+                            "metadata key \"split.count\": the model is split into %d parts, but the "
+                            "file's name does not end in -00001-of-%05d.gguf",
+                            (int)count, (int)count);
+    return infer__error(err, INFER_ERR_ARGUMENT,
+                        "metadata key \"split.count\": the model is split into %d parts, %d given", (int)count,
+                        (int)given);
 }
 
 /* Sources, headers, index: everything but freeing after an error. */
@@ -717,8 +726,10 @@ static infer_result infer__gguf_open_parts(infer__gguf *g, const infer__gguf_ori
         if (r == INFER_OK) r = infer__gguf_parse_part(g, i, &part, err);
         if (r != INFER_OK) return r;
         if (part.no != (uint64_t)i || part.count != (uint64_t)n)
-            return infer__error(err, INFER_ERR_FORMAT, "part %d: metadata keys \"split.no\" and \"split.count\" say part %d "
-                                "of %d, not %d of %d", (int)i + 1, (int)part.no + 1, (int)part.count, (int)i + 1, (int)n);
+            return infer__error(err, INFER_ERR_FORMAT,
+                                "part %d: metadata keys \"split.no\" and \"split.count\" say part %d "
+                                "of %d, not %d of %d",
+                                (int)i + 1, (int)part.no + 1, (int)part.count, (int)i + 1, (int)n);
     }
     if (n > 1 && first.has_tensors && first.tensors != (uint64_t)g->n_tensors)
         return infer__error(err, INFER_ERR_FORMAT, "metadata key \"split.tensors.count\": %d, but the %d parts have %d",
@@ -744,8 +755,8 @@ static infer_result infer__gguf_open(infer__gguf *g, infer__mem *mem, const infe
     return INFER_OK;
 }
 
-static infer_result infer__gguf_open_path(infer__gguf *g, infer__mem *mem, const infer__report *report, const char *path,
-                                          int want_map, infer_error *err) {
+static infer_result infer__gguf_open_path(infer__gguf *g, infer__mem *mem, const infer__report *report,
+                                          const char *path, int want_map, infer_error *err) {
     infer__gguf_origin o;
     memset(&o, 0, sizeof o);
     o.path = path;
@@ -762,8 +773,8 @@ static infer_result infer__gguf_open_memory(infer__gguf *g, infer__mem *mem, con
     return infer__gguf_open(g, mem, report, &o, err);
 }
 
-static infer_result infer__gguf_open_io(infer__gguf *g, infer__mem *mem, const infer__report *report, const infer_io *io,
-                                        int32_t n_io, infer_error *err) {
+static infer_result infer__gguf_open_io(infer__gguf *g, infer__mem *mem, const infer__report *report,
+                                        const infer_io *io, int32_t n_io, infer_error *err) {
     infer__gguf_origin o;
     memset(&o, 0, sizeof o);
     o.io = io;

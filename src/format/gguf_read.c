@@ -27,7 +27,11 @@ static infer__gguf_tensor *infer__gguf_tensor_find(const infer__gguf *g, const c
 /* How a value type holds its number: 'u', 'i', 'f', or 0 when it is none. */
 static int infer__kv_kind(uint32_t type) {
     switch (type) {
-    case INFER__GGUF_U8: case INFER__GGUF_U16: case INFER__GGUF_U32: case INFER__GGUF_U64: case INFER__GGUF_BOOL: return 'u';
+    case INFER__GGUF_U8:
+    case INFER__GGUF_U16:
+    case INFER__GGUF_U32:
+    case INFER__GGUF_U64:
+    case INFER__GGUF_BOOL: return 'u';
     case INFER__GGUF_I8: case INFER__GGUF_I16: case INFER__GGUF_I32: case INFER__GGUF_I64: return 'i';
     case INFER__GGUF_F32: case INFER__GGUF_F64: return 'f';
     default: return 0;
@@ -92,8 +96,8 @@ static infer__str infer__kv_string(const infer__kv *kv, uint64_t i) {
 
 static int infer__kv_wrong(const infer__kv *kv, const char *problem, infer_error *err) {
     char key[84];
-    return (int)infer__error(err, INFER_ERR_FORMAT, "metadata key \"%s\", byte %llu: %s", infer__gguf_clip(key, kv->key),
-                             (unsigned long long)kv->offset, problem);
+    return (int)infer__error(err, INFER_ERR_FORMAT, "metadata key \"%s\", byte %llu: %s",
+                             infer__gguf_clip(key, kv->key), (unsigned long long)kv->offset, problem);
 }
 
 static int infer__kv_wrong_type(const infer__kv *kv, const char *want, infer_error *err) {

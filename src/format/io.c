@@ -44,8 +44,10 @@ static infer_result infer__source_open_memory(infer__source *s, infer__mem *mem,
     s->copy = infer__alloc(mem, size);
     if (!s->copy) {
         memset(s, 0, sizeof *s);
-        return infer__error(err, INFER_ERR_MEMORY, "no memory to copy the file (%llu bytes), whose buffer is not aligned "
-                            "to %d bytes", (unsigned long long)size, INFER__MAP_ALIGN);
+        return infer__error(err, INFER_ERR_MEMORY,
+                            "no memory to copy the file (%llu bytes), whose buffer is not aligned "
+                            "to %d bytes",
+                            (unsigned long long)size, INFER__MAP_ALIGN);
     }
     memcpy(s->copy, data, (size_t)size);
     s->io.mapped = s->copy;
@@ -80,8 +82,8 @@ static infer_result infer__source_read(infer__source *s, uint64_t offset, void *
     while (n > 0) {
         size_t part = (size_t)INFER__MIN(n, most), got = s->io.read(s->io.user, offset, to, part);
         if (got != part)
-            return infer__error(err, INFER_ERR_IO, "reading %llu bytes at byte %llu gave %llu", (unsigned long long)part,
-                                (unsigned long long)offset, (unsigned long long)got);
+            return infer__error(err, INFER_ERR_IO, "reading %llu bytes at byte %llu gave %llu",
+                                (unsigned long long)part, (unsigned long long)offset, (unsigned long long)got);
         to += part;
         offset += part;
         n -= part;

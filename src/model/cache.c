@@ -1,7 +1,7 @@
 /* cache.c: pages of keys and values, and which session holds which.
  *
- * Owns:  page reference counts and page tables. A page is INFER__PAGE positions of every layer of a group; a session's table
- *        maps position / INFER__PAGE to a page, -1 where it has none.
+ * Owns:  page reference counts and page tables. A page is INFER__PAGE positions of every layer of a group; a session's
+ *        table maps position / INFER__PAGE to a page, -1 where it has none.
  * Rules: fork shares pages; a shared page is copied before it is written. Groups with a window give back pages that lie
  *        behind window + keep, so memory does not grow with the context. Nothing here allocates after creation.
  */
@@ -114,8 +114,10 @@ static void infer__page_copy(infer_context *c, int32_t g, int32_t to, int32_t fr
     for (i = 0; i < m->hp.n_layer; i++) {
         if (m->layers[i].group != g) continue;
         infer__page_bytes(c, &m->layers[i], &k, &v);
-        c->ctx.ops->copy_bytes(&c->ctx, &c->cache.k[i].buf, (uint64_t)to * k, &c->cache.k[i].buf, (uint64_t)from * k, k);
-        c->ctx.ops->copy_bytes(&c->ctx, &c->cache.v[i].buf, (uint64_t)to * v, &c->cache.v[i].buf, (uint64_t)from * v, v);
+        c->ctx.ops->copy_bytes(&c->ctx, &c->cache.k[i].buf, (uint64_t)to * k, &c->cache.k[i].buf, (uint64_t)from * k,
+                               k);
+        c->ctx.ops->copy_bytes(&c->ctx, &c->cache.v[i].buf, (uint64_t)to * v, &c->cache.v[i].buf, (uint64_t)from * v,
+                               v);
     }
 }
 

@@ -17,7 +17,8 @@ static int32_t infer__ffn_cols(const infer_model *m, const infer__layer *l) {
 }
 
 /* up = act(gate) * up, or act(up) when there is no gate. */
-static void infer__activate(infer_context *c, const infer__layer *l, const infer__tensor *gate, const infer__tensor *up) {
+static void infer__activate(infer_context *c, const infer__layer *l, const infer__tensor *gate,
+                            const infer__tensor *up) {
     infer__act_args a;
     memset(&a, 0, sizeof a);
     a.x = gate ? *gate : *up;
@@ -29,8 +30,8 @@ static void infer__activate(infer_context *c, const infer__layer *l, const infer
 }
 
 /* The dense form with any three slots; their biases are the next slots when with_bias. gate may be absent. */
-static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out, int gate_slot,
-                            int up_slot, int down_slot, int with_bias, int32_t n_ff) {
+static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out,
+                            int gate_slot, int up_slot, int down_slot, int with_bias, int32_t n_ff) {
     infer__tensor gate = infer__view(&c->work, 0, x->rows, n_ff);
     infer__tensor up = infer__view(&c->work, (uint64_t)x->rows * (uint64_t)n_ff, x->rows, n_ff);
     int slots[3], has_gate = l->w[gate_slot].type != NULL, i;
@@ -62,8 +63,9 @@ static void infer__ffn_dense(infer_context *c, const infer__layer *l, const infe
 }
 
 /* One matrix per expert: y rows are (token, expert used) pairs, or tokens when `weights` sums them up. */
-static void infer__experts(infer_context *c, const infer__layer *l, int slot, const infer__tensor *x, const infer__tensor *y,
-                           const infer__tensor *ids, const infer__tensor *weights, int32_t rows) {
+static void infer__experts(infer_context *c, const infer__layer *l, int slot, const infer__tensor *x,
+                           const infer__tensor *y, const infer__tensor *ids, const infer__tensor *weights,
+                           int32_t rows) {
     infer__moe_matmul_args a;
     memset(&a, 0, sizeof a);
     a.x = *x;
@@ -113,7 +115,8 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, const infer_
     infer__experts(c, l, INFER__W_MOE_DOWN, &up, out, &ids, &weights, hp->n_embd);
     if (!l->w[INFER__W_SHARED_UP].type) return;
     shared = infer__view(&c->work, 2 * rows * (uint64_t)hp->n_ff_shared, n, hp->n_embd);
-    infer__ffn_with(c, l, x, &shared, INFER__W_SHARED_GATE, INFER__W_SHARED_UP, INFER__W_SHARED_DOWN, 0, hp->n_ff_shared);
+    infer__ffn_with(c, l, x, &shared, INFER__W_SHARED_GATE, INFER__W_SHARED_UP, INFER__W_SHARED_DOWN, 0,
+                    hp->n_ff_shared);
     memset(&add, 0, sizeof add);
     add.x = shared;
     add.y = *out;

@@ -1,7 +1,8 @@
 /* forward.c: THE LOOP: one pass of a batch of rows through the layers. The first page to read.
  *
- * A batch is always n rows: a prompt, one token, several sessions are the same code with different n. Rows differ by what
- * ctx.pass says of them (id, position, sequence, page table). Ops report failure in ctx.error; it is looked at once, after.
+ * A batch is always n rows: a prompt, one token, several sessions are the same code with different n. Rows differ by
+ * what ctx.pass says of them (id, position, sequence, page table). Ops report failure in ctx.error; it is looked at
+ * once, after.
  * Nothing is allocated here.
  */
 #include "model.h"
@@ -17,7 +18,8 @@ static void infer__trace(infer_context *c, int32_t layer, const char *step, cons
 }
 
 /* y = norm(x) with the weights in `slots` (weight, bias); without a weight a bare norm. */
-static void infer__norm_to(infer_context *c, const infer__weight *slots, const infer__tensor *x, const infer__tensor *y) {
+static void infer__norm_to(infer_context *c, const infer__weight *slots, const infer__tensor *x,
+                           const infer__tensor *y) {
     infer__norm_args a;
     memset(&a, 0, sizeof a);
     a.x = *x;
@@ -46,7 +48,8 @@ static void infer__residual(infer_context *c, const infer__layer *l, int post_sl
     c->ctx.ops->add(&c->ctx, &a);
 }
 
-static void infer__layer_run(infer_context *c, const infer__layer *l, infer__tensor *x, infer__tensor *xn, infer__tensor *out) {
+static void infer__layer_run(infer_context *c, const infer__layer *l, infer__tensor *x, infer__tensor *xn,
+                             infer__tensor *out) {
     infer__tensor *in = l->pre_norm ? xn : x;
     int own_norm = l->w[INFER__W_FFN_NORM].type != NULL || !l->parallel;
     if (l->pre_norm) infer__norm_to(c, &l->w[INFER__W_ATTN_NORM], x, xn);
@@ -70,8 +73,8 @@ static void infer__embed(infer_context *c, infer__tensor *x) {
     int32_t i;
     for (i = 0; i < x->rows; i++) /* rows given as embeddings */
         if (c->row_embd[i])
-            c->ctx.ops->upload(&c->ctx, x->buf, x->offset + (uint64_t)i * (uint64_t)x->stride * sizeof(float), c->row_embd[i],
-                               (uint64_t)x->cols * sizeof(float));
+            c->ctx.ops->upload(&c->ctx, x->buf, x->offset + (uint64_t)i * (uint64_t)x->stride * sizeof(float),
+                               c->row_embd[i], (uint64_t)x->cols * sizeof(float));
     a.y = *x;
     a.table = &m->w[INFER__W_TOKEN_EMBD];
     a.positions = infer__opt(&m->w[INFER__W_POS_EMBD]);
@@ -116,7 +119,8 @@ static void infer__head(infer_context *c, const infer__tensor *x) {
         if (map.scale != 1.0f || map.cap > 0) c->ctx.ops->map(&c->ctx, &map);
         infer__trace(c, -1, "logits", &mm.y[0]);
         for (j = 0; j < n; j++)
-            if (c->out_logits[i + j]) c->ctx.ops->download(&c->ctx, &c->work, (uint64_t)j * vocab, c->out_logits[i + j], vocab);
+            if (c->out_logits[i + j])
+                c->ctx.ops->download(&c->ctx, &c->work, (uint64_t)j * vocab, c->out_logits[i + j], vocab);
     }
 }
 
@@ -128,7 +132,9 @@ static void infer__check_finite(infer_context *c, int32_t layer, const infer__te
         for (i = 0; i < x->cols; i++)
             if (!infer__finite(infer__row(x, r)[i])) {
                 if (layer < 0) infer__fail(&c->ctx, INFER_ERR_STATE, "the embedding has a value that is not finite");
-                else infer__fail(&c->ctx, INFER_ERR_STATE, "layer %d is the first with a value that is not finite", (int)layer);
+                else
+                    infer__fail(&c->ctx, INFER_ERR_STATE, "layer %d is the first with a value that is not finite",
+                                (int)layer);
                 return;
             }
 }

@@ -31,7 +31,8 @@ static int32_t infer__key_int(infer__keys *k, const char *name, int32_t lo, int3
     if (r > 0 && v <= INT32_MAX && (int32_t)v >= lo && (int32_t)v <= hi) return (int32_t)v;
     k->failed = 1;
     if (r == 0) infer__error(k->err, INFER_ERR_FORMAT, "missing key %s", k->key);
-    if (r > 0) infer__error(k->err, INFER_ERR_FORMAT, "key %s is %u, outside %d..%d", k->key, (unsigned)v, (int)lo, (int)hi);
+    if (r > 0)
+        infer__error(k->err, INFER_ERR_FORMAT, "key %s is %u, outside %d..%d", k->key, (unsigned)v, (int)lo, (int)hi);
     return absent;
 }
 
@@ -49,7 +50,8 @@ static float infer__key_float(infer__keys *k, const char *name) {
 }
 
 /* A number per layer: the key may be one number or an array of n_layer. */
-static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer, int32_t lo, int32_t hi, int32_t absent) {
+static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer, int32_t lo, int32_t hi,
+                                int32_t absent) {
     const infer__kv *kv;
     double v;
     if (k->failed) return absent;
@@ -94,8 +96,8 @@ static void infer__read_rope(infer__keys *k, infer__hparams *hp) {
             if (s.n == strlen(kinds[i].name) && memcmp(s.s, kinds[i].name, (size_t)s.n) == 0) break;
         if (i == INFER__COUNT(kinds)) {
             if (!k->failed)
-                infer__error(k->err, INFER_ERR_UNSUPPORTED, "key %s.rope.scaling.type: \"%.*s\" is not supported", k->prefix,
-                             (int)INFER__MIN(s.n, 40), s.s);
+                infer__error(k->err, INFER_ERR_UNSUPPORTED, "key %s.rope.scaling.type: \"%.*s\" is not supported",
+                             k->prefix, (int)INFER__MIN(s.n, 40), s.s);
             k->failed = 1;
             return;
         }
@@ -147,7 +149,8 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     hp->norm = a->norm;
     hp->act = a->act;
     hp->block = a->block;
-    if (!k->failed && infer__gguf_bool(k->g, infer__key_name(k, "attention.causal"), &causal, k->err) < 0) k->failed = 1;
+    if (!k->failed && infer__gguf_bool(k->g, infer__key_name(k, "attention.causal"), &causal, k->err) < 0)
+        k->failed = 1;
     if (!k->failed && !causal) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_UNSUPPORTED, "%s: attention that is not causal is not there yet", k->prefix);
@@ -187,8 +190,8 @@ static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
     l->rope_kind = a->rope;
     l->window = hp->window > 0 && a->window_every && (i + 1) % a->window_every != 0 ? hp->window : 0;
     pattern = infer__gguf_find(&m->gguf, infer__key_name(k, "attention.sliding_window_pattern"));
-    if (pattern && hp->window > 0 && a->window_every && pattern->type == INFER__GGUF_ARRAY && infer__kv_is_numbers(pattern) &&
-        (uint64_t)i < pattern->n)
+    if (pattern && hp->window > 0 && a->window_every && pattern->type == INFER__GGUF_ARRAY &&
+        infer__kv_is_numbers(pattern) && (uint64_t)i < pattern->n)
         l->window = infer__kv_number(pattern, (uint64_t)i) != 0 ? hp->window : 0;
     if (a->no_rope_every && (i + 1) % a->no_rope_every == 0) l->rope_kind = INFER__ROPE_NONE;
     if ((a->flags & INFER__WINDOW_ROPE_ONLY) && !l->window) l->rope_kind = INFER__ROPE_NONE;
@@ -197,11 +200,14 @@ static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
     l->pre_norm = !(a->flags & INFER__NO_PRE_NORM);
     l->parallel = hp->block == INFER__BLOCK_PARALLEL;
     l->attn_scale = hp->attn_scale != 0 ? hp->attn_scale : 1.0f / sqrtf((float)l->dim_k);
-    if (l->n_head % l->n_head_kv != 0 || (l->rope_kind != INFER__ROPE_NONE && (l->n_rot % 2 != 0 || l->n_rot > l->dim_k)) ||
-        (int64_t)l->n_head * l->dim_k > INFER__MAX_DIM || (int64_t)l->n_head * l->dim_v > INFER__MAX_DIM || l->dim_k < 1) {
+    if (l->n_head % l->n_head_kv != 0 ||
+        (l->rope_kind != INFER__ROPE_NONE && (l->n_rot % 2 != 0 || l->n_rot > l->dim_k)) ||
+        (int64_t)l->n_head * l->dim_k > INFER__MAX_DIM || (int64_t)l->n_head * l->dim_v > INFER__MAX_DIM ||
+        l->dim_k < 1) {
         k->failed = 1;
-        infer__error(k->err, INFER_ERR_FORMAT, "%s: layer %d: %d heads of %d, %d K/V heads, %d rotated do not fit together",
-                     k->prefix, (int)i, (int)l->n_head, (int)l->dim_k, (int)l->n_head_kv, (int)l->n_rot);
+        infer__error(k->err, INFER_ERR_FORMAT,
+                     "%s: layer %d: %d heads of %d, %d K/V heads, %d rotated do not fit together", k->prefix, (int)i,
+                     (int)l->n_head, (int)l->dim_k, (int)l->n_head_kv, (int)l->n_rot);
     }
 }
 
@@ -228,15 +234,18 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     k.prefix = m->arch->name;
     k.err = err;
     infer__error_clear(err);
-    if (v == 0) return infer__error(err, INFER_ERR_FORMAT, "the file has no tensor token_embd.weight: nothing to compute with");
-    if (v > INFER__MAX_DIM) return infer__error(err, INFER_ERR_FORMAT, "token_embd.weight has %llu rows", (unsigned long long)v);
+    if (v == 0)
+        return infer__error(err, INFER_ERR_FORMAT, "the file has no tensor token_embd.weight: nothing to compute with");
+    if (v > INFER__MAX_DIM)
+        return infer__error(err, INFER_ERR_FORMAT, "token_embd.weight has %llu rows", (unsigned long long)v);
     infer__read_globals(m, &k);
     if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;
     hp->n_vocab = (int32_t)v;
     infer__read_expert_width(m);
     hp->n_head = infer__key_layer(&k, "attention.head_count", 0, 1, 1 << 16, 1);
     if (m->arch->fixup) m->arch->fixup(hp);
-    if (hp->embed_scale == 0) hp->embed_scale = m->arch->flags & INFER__EMBED_SQRT_WIDTH ? sqrtf((float)hp->n_embd) : 1.0f;
+    if (hp->embed_scale == 0)
+        hp->embed_scale = m->arch->flags & INFER__EMBED_SQRT_WIDTH ? sqrtf((float)hp->n_embd) : 1.0f;
     if (hp->residual_scale == 0) hp->residual_scale = 1.0f;
     if (hp->logit_scale == 0 || !(m->arch->flags & (INFER__LOGITS_TIMES | INFER__LOGITS_OVER))) hp->logit_scale = 1.0f;
     if (m->arch->flags & INFER__LOGITS_OVER) hp->logit_scale = 1.0f / hp->logit_scale;

@@ -1,7 +1,7 @@
 /* mix_attention.c: the attention mixer: Q, K, V, norms, rotation, cache, softmax, output projection.
  *
- * Grouped-query attention (arXiv 2305.13245) over the session's cache. What a model does not have (biases, norms of heads,
- * rotation, clamp) is absent from its layer and skipped.
+ * Grouped-query attention (arXiv 2305.13245) over the session's cache. What a model does not have (biases, norms of
+ * heads, rotation, clamp) is absent from its layer and skipped.
  */
 #include "model.h"
 
@@ -46,8 +46,8 @@ static void infer__rotate(infer_context *c, const infer__layer *l, infer__tensor
     c->ctx.ops->rope(&c->ctx, &a);
 }
 
-static void infer__qkv(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *q, infer__tensor *k,
-                       infer__tensor *v) {
+static void infer__qkv(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *q,
+                       infer__tensor *k, infer__tensor *v) {
     infer__matmul_args mm;
     infer__map_args clamp;
     infer__tensor *t[3];

@@ -16,7 +16,8 @@ static infer_result infer__model_facts(infer_model *m, infer_error *err) {
     for (i = 0; i < m->gguf.n_tensors; i++) m->n_params += m->gguf.tensors[i].rows * m->gguf.tensors[i].dims[0];
     for (i = 0; infer__quant_row(i); i++) {
         for (sum = 0, j = 0; j < m->gguf.n_tensors; j++)
-            if (m->gguf.tensors[j].type == infer__quant_row(i)) sum += m->gguf.tensors[j].rows * m->gguf.tensors[j].dims[0];
+            if (m->gguf.tensors[j].type == infer__quant_row(i))
+                sum += m->gguf.tensors[j].rows * m->gguf.tensors[j].dims[0];
         if (sum > best) {
             best = sum;
             m->quant = infer__quant_row(i)->name;
@@ -74,7 +75,8 @@ static infer_result infer__model_build(infer_model *m, infer_error *err) {
     m->why_code = r;
     memcpy(m->why_not, why.message, sizeof m->why_not);
     if (r) infer__log(&m->report, 3, "sessions cannot be created: %s", m->why_not);
-    if (r == INFER_ERR_MEMORY || r == INFER_ERR_IO || r == INFER_CANCELLED) return infer__error(err, r, "%s", why.message);
+    if (r == INFER_ERR_MEMORY || r == INFER_ERR_IO || r == INFER_CANCELLED)
+        return infer__error(err, r, "%s", why.message);
     return INFER_OK;
 }
 

@@ -77,10 +77,26 @@ enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__S
 /* ---- weights (weights.c) ---------------------------------------------------------------------------- */
 
 /* Symbolic dimensions of the tables below; infer__dim turns them into numbers for a layer. */
-enum { INFER__D_ONE, INFER__D_MODEL, INFER__D_QUERY, INFER__D_KEY, INFER__D_VALUE, INFER__D_ATT, INFER__D_QKV, INFER__D_FF,
-       INFER__D_HEADS_Q, INFER__D_HEADS_K, /* one set per head or shared: see infer__bind_head_norm */
-       INFER__D_VOCAB, INFER__D_ANY, INFER__D_ROT_HALF, INFER__D_EXPERTS, INFER__D_FF_EXPERT, INFER__D_FF_EXPERTS,
-       INFER__D_MODEL_EXPERTS, INFER__D_FF_SHARED };
+enum {
+    INFER__D_ONE,
+    INFER__D_MODEL,
+    INFER__D_QUERY,
+    INFER__D_KEY,
+    INFER__D_VALUE,
+    INFER__D_ATT,
+    INFER__D_QKV,
+    INFER__D_FF,
+    INFER__D_HEADS_Q,
+    INFER__D_HEADS_K, /* one set per head or shared: see infer__bind_head_norm */
+    INFER__D_VOCAB,
+    INFER__D_ANY,
+    INFER__D_ROT_HALF,
+    INFER__D_EXPERTS,
+    INFER__D_FF_EXPERT,
+    INFER__D_FF_EXPERTS,
+    INFER__D_MODEL_EXPERTS,
+    INFER__D_FF_SHARED
+};
 
 /* W(slot, tensor name, rows, columns, required): %d is the layer. A vector has one row. */
 #define INFER__LAYER_SLOTS(W) \
@@ -279,7 +295,8 @@ static infer_result infer__cache_create(infer_context *c, infer_error *err);
 static void infer__cache_destroy(infer_context *c);
 /* Bytes of a page of keys and of values of one layer. */
 static void infer__page_bytes(const infer_context *c, const infer__layer *l, uint64_t *k, uint64_t *v);
-/* Pages that a session may need beyond those it has to evaluate `n` tokens from position `pos` on, in passes of `batch`. */
+/* Pages that a session may need beyond those it has to evaluate `n` tokens from position `pos` on, in passes of
+ * `batch`. */
 static int32_t infer__cache_need(const infer_context *c, const infer_session *s, int32_t group, int32_t pos, int32_t n);
 /* Make positions [pos, pos + n) writable: gives back pages behind the window, takes new ones, copies shared ones.
  * Returns 0 when no page is free. */
@@ -305,7 +322,8 @@ static int32_t infer__mix_attention_cols(const infer__layer *l);
 static int32_t infer__ffn_cols(const infer_model *m, const infer__layer *l);
 
 /* Shared by API parts. */
-static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err); /* session_api.c */
+static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n,
+                                      infer_error *err); /* session_api.c */
 static infer__tensor infer__view(infer__buf *b, uint64_t first_float, int32_t rows, int32_t cols);
 static const infer__weight *infer__opt(const infer__weight *w); /* w, or NULL when absent */
 #endif

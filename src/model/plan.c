@@ -1,7 +1,7 @@
 /* plan.c: the sizes of a context, from a model and context_params.
  *
- * Owns:  defaults and ranges of context_params, the widths of work buffers, the number of cache pages. The same numbers make
- *        a context and predict its memory, so the prediction cannot drift from the truth.
+ * Owns:  defaults and ranges of context_params, the widths of work buffers, the number of cache pages. The same numbers
+ *        make a context and predict its memory, so the prediction cannot drift from the truth.
  */
 #include "model.h"
 
@@ -19,7 +19,8 @@ static infer_result infer__plan_params(infer__plan *p, const infer_model *m, con
     if (in->kv_type < INFER_KV_DEFAULT || in->kv_type > INFER_KV_Q4_0)
         return infer__error(err, INFER_ERR_ARGUMENT, "context_params.kv_type %d is unknown", (int)in->kv_type);
     if (in->kv_type > INFER_KV_F16)
-        return infer__error(err, INFER_ERR_UNSUPPORTED, "context_params.kv_type: only f32 and f16 caches are there yet");
+        return infer__error(err, INFER_ERR_UNSUPPORTED,
+                            "context_params.kv_type: only f32 and f16 caches are there yet");
     p->kv_type = in->kv_type == INFER_KV_DEFAULT ? INFER_KV_F16 : in->kv_type;
     p->threads = in->threads ? in->threads : INFER__MIN(infer__cores(), 64);
     p->cells = in->cells ? in->cells : INFER__MIN(m->hp.n_ctx, 4096);
@@ -63,7 +64,8 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     if (m->why_code) return infer__error(err, m->why_code, "%s", m->why_not);
     r = infer__plan_params(p, m, params ? params : &zero, default_sessions, err);
     if (r) return r;
-    if (!infer__plan_cache(p, m)) return infer__error(err, INFER_ERR_MEMORY, "a cache of %d cells is too large", (int)p->cells);
+    if (!infer__plan_cache(p, m))
+        return infer__error(err, INFER_ERR_MEMORY, "a cache of %d cells is too large", (int)p->cells);
     p->max_cols = m->hp.n_embd;
     for (i = 0; i < m->hp.n_layer; i++) {
         const infer__layer *l = &m->layers[i];

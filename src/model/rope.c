@@ -74,13 +74,15 @@ static infer_result infer__rope_build(infer_model *m, infer_error *err) {
             r->scale = hp->rope_attn_factor;
             if (hp->rope_scaling == INFER__SCALING_YARN && hp->rope_factor > 1) {
                 double ln = log(hp->rope_factor);
-                r->scale *= (float)(hp->rope_log_mul != 0 ? (0.1 * ln + 1) / (0.1 * hp->rope_log_mul * ln + 1) : 0.1 * ln + 1);
+                r->scale *=
+                    (float)(hp->rope_log_mul != 0 ? (0.1 * ln + 1) / (0.1 * hp->rope_log_mul * ln + 1) : 0.1 * ln + 1);
             }
         }
         for (i = 0; i < hp->n_layer; i++)
             if (m->layers[i].group == set && m->layers[i].rope_kind != INFER__ROPE_NONE) {
                 if (m->layers[i].n_rot != like->n_rot)
-                    return infer__error(err, INFER_ERR_UNSUPPORTED, "layers with different rotated widths are not there yet");
+                    return infer__error(err, INFER_ERR_UNSUPPORTED,
+                                        "layers with different rotated widths are not there yet");
                 m->layers[i].rope = r;
             }
     }

@@ -1,8 +1,8 @@
 /* weights.c: tensors of the file -> weight slots of the layers.
  *
  * Owns:  the use of the slot tables in model.h: names, shapes, fused tensors cut into parts, what is required.
- * Rules: every tensor of the file is bound or listed by the row as ignored: a tensor that nobody reads means computing the
- *        wrong model, so it is an error that names it. After binding nothing looks at names or file offsets again.
+ * Rules: every tensor of the file is bound or listed by the row as ignored: a tensor that nobody reads means computing
+ *        the wrong model, so it is an error that names it. After binding nothing looks at names or file offsets again.
  *        Weights stay where they are: on the CPU a slot points into the mapped file.
  */
 #include "model.h"
@@ -47,7 +47,8 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
 }
 
 /* The tensor of a slot, NULL when absent. */
-static infer__gguf_tensor *infer__slot_tensor(const infer_model *m, const infer__layer *l, const infer__tensor_slot *s) {
+static infer__gguf_tensor *infer__slot_tensor(const infer_model *m, const infer__layer *l,
+                                              const infer__tensor_slot *s) {
     char name[96];
     if (!l) return infer__gguf_tensor_find(&m->gguf, s->name);
     snprintf(name, sizeof name, s->name, (int)l->index);
@@ -55,8 +56,8 @@ static infer__gguf_tensor *infer__slot_tensor(const infer_model *m, const infer_
 }
 
 /* Check the shape of a slot's tensor and fill everything but its data. */
-static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__tensor_slot *s, infer__weight *w, uint8_t *bound,
-                                infer_error *err) {
+static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__tensor_slot *s, infer__weight *w,
+                                uint8_t *bound, infer_error *err) {
     infer__gguf_tensor *t = infer__slot_tensor(m, l, s);
     uint64_t rows = infer__dim(m, l, s->rows), cols = infer__dim(m, l, s->cols), n, head = l ? (uint64_t)l->dim_k : 0;
     int per_head = s->cols == INFER__D_HEADS_Q || s->cols == INFER__D_HEADS_K;
@@ -83,11 +84,12 @@ static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__te
             return infer__error(err, INFER_ERR_FORMAT, "tensor %s: a vector stored as %s", t->name, t->type->name);
     }
     if ((rows && (uint64_t)w->rows != rows) || (cols && (uint64_t)w->cols != cols) || w->cols > INFER__MAX_DIM)
-        return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %llu rows of %llu, the model needs %llu of %llu", t->name,
-                            (unsigned long long)t->rows, (unsigned long long)t->dims[0], (unsigned long long)rows,
-                            (unsigned long long)cols);
+        return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %llu rows of %llu, the model needs %llu of %llu",
+                            t->name, (unsigned long long)t->rows, (unsigned long long)t->dims[0],
+                            (unsigned long long)rows, (unsigned long long)cols);
     if (!t->type->storable && t->type->values != 1)
-        return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: type %s is for activations", t->name, t->type->name);
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: type %s is for activations", t->name,
+                            t->type->name);
     w->type = t->type;
     w->row_bytes = w->rows == 1 ? t->bytes : t->row_bytes;
     w->name = t->name;
@@ -114,7 +116,8 @@ static infer_result infer__check_layer(infer_model *m, infer__layer *l, infer_er
         if (!r) r = infer__need(l, &w[INFER__W_ATTN_K], "attn_k.weight", err);
         if (!r) r = infer__need(l, &w[INFER__W_ATTN_V], "attn_v.weight", err);
     } else if (w[INFER__W_ATTN_Q].type || w[INFER__W_ATTN_K].type || w[INFER__W_ATTN_V].type)
-        return infer__error(err, INFER_ERR_FORMAT, "layer %d has both attn_qkv and attn_q, attn_k or attn_v", (int)l->index);
+        return infer__error(err, INFER_ERR_FORMAT, "layer %d has both attn_qkv and attn_q, attn_k or attn_v",
+                            (int)l->index);
     if (!r && l->pre_norm && !(flags & INFER__NORM_BARE)) {
         r = infer__need(l, &w[INFER__W_ATTN_NORM], "attn_norm.weight", err);
         if (!r && !l->parallel) r = infer__need(l, &w[INFER__W_FFN_NORM], "ffn_norm.weight", err);
@@ -125,18 +128,22 @@ static infer_result infer__check_layer(infer_model *m, infer__layer *l, infer_er
     if (l->ffn == INFER__FFN_MOE) {
         r = infer__need(l, &w[INFER__W_MOE_UP], "ffn_up_exps.weight", err);
         if (!r) r = infer__need(l, &w[INFER__W_MOE_DOWN], "ffn_down_exps.weight", err);
-        if (!r && w[INFER__W_SHARED_UP].type) r = infer__need(l, &w[INFER__W_SHARED_DOWN], "ffn_down_shexp.weight", err);
+        if (!r && w[INFER__W_SHARED_UP].type)
+            r = infer__need(l, &w[INFER__W_SHARED_DOWN], "ffn_down_shexp.weight", err);
         if (!r && (m->hp.n_used < 1 || m->hp.n_ff_expert < 1 || (w[INFER__W_SHARED_UP].type && m->hp.n_ff_shared < 1)))
-            r = infer__error(err, INFER_ERR_FORMAT, "layer %d has experts, but %s.expert_count (%d), expert_used_count (%d), "
+            r = infer__error(err, INFER_ERR_FORMAT,
+                             "layer %d has experts, but %s.expert_count (%d), expert_used_count (%d), "
                              "expert_feed_forward_length (%d) or expert_shared_feed_forward_length (%d) is missing",
-                             (int)l->index, m->arch->name, (int)m->hp.n_expert, (int)m->hp.n_used, (int)m->hp.n_ff_expert,
-                             (int)m->hp.n_ff_shared);
+                             (int)l->index, m->arch->name, (int)m->hp.n_expert, (int)m->hp.n_used,
+                             (int)m->hp.n_ff_expert, (int)m->hp.n_ff_shared);
         return r;
     }
     r = infer__need(l, &w[INFER__W_FFN_UP], "ffn_up.weight", err);
     if (!r) r = infer__need(l, &w[INFER__W_FFN_DOWN], "ffn_down.weight", err);
-    if (!r && w[INFER__W_FFN_UP].rows != l->n_ff && (w[INFER__W_FFN_GATE].type || w[INFER__W_FFN_UP].rows != 2 * l->n_ff))
-        r = infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows, the model needs %d (or twice that for gate and up)",
+    if (!r && w[INFER__W_FFN_UP].rows != l->n_ff &&
+        (w[INFER__W_FFN_GATE].type || w[INFER__W_FFN_UP].rows != 2 * l->n_ff))
+        r = infer__error(err, INFER_ERR_FORMAT,
+                         "tensor %s has %d rows, the model needs %d (or twice that for gate and up)",
                          w[INFER__W_FFN_UP].name, (int)w[INFER__W_FFN_UP].rows, (int)l->n_ff);
     if (!r && w[INFER__W_FFN_UP_B].type && w[INFER__W_FFN_UP_B].cols != w[INFER__W_FFN_UP].rows)
         r = infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d values for %d rows", w[INFER__W_FFN_UP_B].name,
@@ -165,8 +172,8 @@ static infer_result infer__check_unused(const infer_model *m, const infer__layer
     for (s = INFER__W_ATTN_Q_B; s <= INFER__W_ATTN_V_B; s += 2)
         if (w[s].type && w[INFER__W_ATTN_QKV_B].type) bad = s;
     if (bad < 0) return INFER_OK;
-    return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: architecture \"%s\" has no use for it in layer %d", w[bad].name,
-                        m->arch->name, (int)l->index);
+    return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: architecture \"%s\" has no use for it in layer %d",
+                        w[bad].name, m->arch->name, (int)l->index);
 }
 
 /* 1 when the row says that the model's own code does not use this tensor: a listed part occurs in its name. */
@@ -252,8 +259,8 @@ static void infer__split_fused(infer__layer *l) {
     }
 }
 
-static infer_result infer__load_slot(infer_model *m, const infer__layer *l, const infer__tensor_slot *s, infer__weight *w,
-                                     infer_error *err) {
+static infer_result infer__load_slot(infer_model *m, const infer__layer *l, const infer__tensor_slot *s,
+                                     infer__weight *w, infer_error *err) {
     infer__gguf_tensor *t = infer__slot_tensor(m, l, s);
     infer_result r = t ? infer__gguf_load(&m->gguf, t, err) : INFER_OK;
     if (t && !r) w->data = t->data;
@@ -270,9 +277,11 @@ static infer_result infer__weights_load(infer_model *m, infer_error *err) {
         if (m->params.progress && m->params.progress(m->params.progress_user, (float)i / (float)m->hp.n_layer))
             return infer__error(err, INFER_CANCELLED, "cancelled while loading layer %d", (int)i);
         for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
-            int from = (m->arch->flags & INFER__POST_ATTN_IS_FFN) && s == INFER__W_FFN_NORM ? INFER__W_ATTN_POST_NORM : s;
+            int from =
+                (m->arch->flags & INFER__POST_ATTN_IS_FFN) && s == INFER__W_FFN_NORM ? INFER__W_ATTN_POST_NORM : s;
             if (l->w[s].type) r = infer__load_slot(m, l, &INFER__LAYER_SLOT_TABLE[from], &l->w[s], err);
-            if (l->w[s].type && !r && s < INFER__W_MOE_GATE) m->token_bytes += l->w[s].row_bytes * (uint64_t)l->w[s].rows;
+            if (l->w[s].type && !r && s < INFER__W_MOE_GATE)
+                m->token_bytes += l->w[s].row_bytes * (uint64_t)l->w[s].rows;
             else if (l->w[s].type && !r) /* of experts only those that are used, of shared ones all */
                 m->token_bytes += l->w[s].row_bytes * (uint64_t)l->w[s].rows *
                                   (uint64_t)(s <= INFER__W_MOE_DOWN ? m->hp.n_used : 1) /
