@@ -8,14 +8,12 @@ static void infer__text_add(infer__text_out *o, const char *format, ...) INFER__
 static void infer__text_add(infer__text_out *o, const char *format, ...) {
     char line[512];
     va_list v;
-    int n;
-    size_t i;
+    size_t i, n;
     va_start(v, format);
-    n = vsnprintf(line, sizeof line, format, v);
+    infer__format_cut(line, sizeof line, &n, format, v);
     va_end(v);
-    if (n < 0) return;
-    if ((size_t)n >= sizeof line) n = (int)sizeof line - 1;
-    for (i = 0; i < (size_t)n; i++, o->len++)
+    n = strlen(line);
+    for (i = 0; i < n; i++, o->len++)
         if (o->len + 1 < o->cap) o->p[o->len] = line[i];
 }
 
@@ -63,7 +61,7 @@ static void infer__describe_layer(infer__text_out *o, const infer_model *m, cons
     char scale[32] = "";
     const char *in = l->pre_norm ? "h" : "x";
     infer__describe_attention(o, m, l);
-    if (hp->residual_scale != 1) snprintf(scale, sizeof scale, " * %g", hp->residual_scale);
+    if (hp->residual_scale != 1) infer__format(scale, sizeof scale, " * %g", hp->residual_scale);
     infer__text_add(o, "    a = a Wo%s\n", w[INFER__W_ATTN_OUT_B].type ? " + bias" : "");
     if (w[INFER__W_ATTN_POST_NORM].type) infer__text_add(o, "    a = %s(a) * attn_post_norm\n", infer__norm_name(m));
     if (!l->parallel) infer__text_add(o, "    x = x + a%s\n", scale);

@@ -17,7 +17,7 @@ typedef struct infer__keys {
 } infer__keys;
 
 static const char *infer__key_name(infer__keys *k, const char *name) {
-    snprintf(k->key, sizeof k->key, "%.64s.%.64s", k->prefix, name);
+    infer__format(k->key, sizeof k->key, "%.64s.%.64s", k->prefix, name);
     return k->key;
 }
 
@@ -218,7 +218,7 @@ static void infer__read_expert_width(infer_model *m) {
     int32_t i;
     for (i = 0; hp->n_expert > 0 && hp->n_ff_expert == 0 && i < hp->n_layer; i++) {
         uint64_t rows;
-        snprintf(name, sizeof name, "blk.%d.ffn_up_exps.weight", (int)i);
+        infer__format(name, sizeof name, "blk.%d.ffn_up_exps.weight", (int)i);
         rows = infer__shape_of(m, name, 1);
         if (rows / (uint64_t)hp->n_expert <= INFER__MAX_DIM) hp->n_ff_expert = (int32_t)(rows / (uint64_t)hp->n_expert);
     }

@@ -44,8 +44,8 @@ static infer_result infer__model_arch(infer_model *m, infer_error *err) {
     if (m->arch) return INFER_OK;
     list[0] = 0;
     for (i = 0; infer__arch_row(i) && n < sizeof list; i++) {
-        int w = snprintf(list + n, sizeof list - n, "%s%s", i ? " " : "", infer__arch_row(i)->name);
-        n += w > 0 ? (size_t)w : 0;
+        size_t w = infer__format(list + n, sizeof list - n, "%s%s", i ? " " : "", infer__arch_row(i)->name);
+        n += w;
     }
     return infer__error(err, INFER_ERR_UNSUPPORTED, "architecture \"%.*s\" is not there yet; there are: %s",
                         (int)INFER__MIN(s.n, 40), s.s, list);

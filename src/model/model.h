@@ -13,7 +13,6 @@
 #include "../format/format.h"
 #include "../text/text.h"
 #include <math.h>
-#include <stdio.h>
 
 /* ---- architecture rows (arch.c) ---------------------------------------------------------------- */
 

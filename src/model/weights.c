@@ -51,7 +51,7 @@ static infer__gguf_tensor *infer__slot_tensor(const infer_model *m, const infer_
                                               const infer__tensor_slot *s) {
     char name[96];
     if (!l) return infer__gguf_tensor_find(&m->gguf, s->name);
-    snprintf(name, sizeof name, s->name, (int)l->index);
+    infer__format(name, sizeof name, s->name, (int)l->index);
     return infer__gguf_tensor_find(&m->gguf, name);
 }
 
@@ -64,7 +64,7 @@ static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__te
     if (!t) {
         char name[96];
         if (!s->need) return INFER_OK;
-        snprintf(name, sizeof name, s->name, l ? (int)l->index : 0);
+        infer__format(name, sizeof name, s->name, l ? (int)l->index : 0);
         return infer__error(err, INFER_ERR_FORMAT, "missing tensor %s", name);
     }
     bound[t - m->gguf.tensors] = 1;
