@@ -250,9 +250,9 @@ typedef enum infer_kv_type {
 
 /* ---- callbacks ------------------------------------------------------------------------------ */
 
-/* Memory. Both functions or neither (then malloc and free). alloc returns memory aligned to `align` (a power
- * of two, at most 64) or NULL; free gets the size that alloc was asked for. Called from the threads that
- * call the library, never from the library's own. */
+/* Memory. Both functions or neither (then malloc and free). alloc returns memory or NULL; align (a power of two, at
+ * most 64) is what the library would like, and it aligns inside the block itself when it gets less. free gets the size
+ * that alloc was asked for. Called from the threads that call the library, never from the library's own. */
 typedef struct infer_allocator {
     void *user;
     void *(*alloc)(void *user, size_t size, size_t align);
@@ -316,8 +316,8 @@ typedef struct infer_context_params {
     int32_t cells;   /* cache positions in all, handed out in pages of 16; 0 = the model's context, at most 4096 */
     int32_t kv_type; /* infer_kv_type */
     int32_t keep;    /* positions kept behind a sliding window so that rewinding is free; 0 = 64 */
-    int32_t sessions; /* most sessions at once, which sizes the cache of sliding-window layers; 0 = 1 for a
-                       * session's own context, else as many as cells allow */
+    int32_t sessions; /* sessions that cache is reserved for in sliding-window layers; 0 = 2 in a session's own context
+                       * (itself and a fork), 16 in a shared one. More may exist while pages are left */
     int32_t profile; /* 1 = time every operation for infer_session_profile; costs a few percent */
 } infer_context_params;
 
