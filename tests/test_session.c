@@ -305,7 +305,47 @@ static void test_session_memory(void) {
     }
 }
 
+/* The pooled vector of an embedding model (last token), against the recorded one, which is not normalised. */
+static void test_session_pooled(void) {
+    const char *path = check_reference("archs/qwen3-embed.gguf"), *want = check_reference("archs/qwen3-embed.pooled");
+    infer_model *m = NULL;
+    infer_session *s;
+    infer_step st;
+    size_t size = 0, i;
+    char *data;
+    float x[64], y[64];
+    double sum = 0;
+    if (!path) SKIP("needs INFER_TEST_DATA");
+    data = check_read(want, &size);
+    arch_file = "qwen3-embed";
+    CHECK(data && size == 8 + 64 * 4);
+    CHECK(infer_model_open(&m, path, NULL, NULL) == INFER_OK);
+    s = m && data ? cache_session(m, 1, 16, 64, 0, INFER_KV_F32) : NULL;
+    if (s) {
+        arch_ref r;
+        CHECK(arch_ref_open(&r));
+        memset(&st, 0, sizeof st);
+        st.session = s;
+        st.tokens = r.ids;
+        st.n = r.n;
+        st.outputs = INFER_OUT_HIDDEN;
+        CHECK(infer_eval(s->context, &st, 1, NULL) == INFER_OK);
+        CHECK(infer_session_embedding(s, x, NULL) == INFER_OK);
+        for (i = 0; i < 64; i++) {
+            y[i] = infer__load_f32(data + 8 + i * 4);
+            sum += (double)y[i] * y[i];
+        }
+        for (i = 0; i < 64; i++) y[i] = (float)(y[i] / sqrt(sum));
+        CHECK(check_nmse(x, y, 64) < 2e-6);
+        free(r.data);
+    }
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK);
+    free(data);
+}
+
 static void suite_session(void) {
+    RUN(test_session_pooled);
     RUN(test_session_outputs);
     RUN(test_session_sync);
     RUN(test_session_save_load);
