@@ -210,7 +210,7 @@ typedef enum infer_result {
 /* Filled by calls that take one (it may be NULL). On success code is INFER_OK and message is "". */
 typedef struct infer_error {
     infer_result code;
-    char message[252]; /* UTF-8, one line, zero-terminated; names the key, tensor or argument */
+    char message[508]; /* UTF-8, one line, zero-terminated; names the key, tensor or argument */
 } infer_error;
 
 typedef enum infer_backend {

@@ -195,7 +195,7 @@ struct infer_model {
     int32_t sizes_only;        /* opened to predict memory: weights have names and shapes, but no bytes */
     /* set by infer__model_build; why_code is INFER_OK when sessions can be created */
     infer_result why_code;
-    char why_not[252];
+    char why_not[508];
     const infer__arch *arch;
     infer__hparams hp;
     infer__layer *layers;
