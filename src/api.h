@@ -363,7 +363,7 @@ typedef struct infer_model_info {
 
 /* Bytes that a model and a context need; device counts what lies on a GPU. */
 typedef struct infer_memory {
-    uint64_t weights; /* bytes of tensors: mapped file pages, or memory when they were read */
+    uint64_t weights; /* the mapped file, or the tensors when they were read into memory */
     uint64_t cache;   /* keys and values */
     uint64_t scratch; /* activations, tables, vocabulary: everything else */
     uint64_t device;

@@ -61,7 +61,6 @@ static infer_result infer__model_start(infer_model **out, const infer_model_para
 
 static void infer__model_free(infer_model *m) {
     infer__mem mem;
-    infer__model_unbuild(m);
     infer__tokenizer_close(m->tokenizer);
     infer__arena_free(&m->arena);
     infer__gguf_close(&m->gguf);

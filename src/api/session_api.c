@@ -209,8 +209,9 @@ static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int3
     if (!infer__cache_write(c, s, base + cur->at, count)) return 0;
     c->active[q] = s;
     p->extended[q] = s->cap > c->model->hp.rope_ctx;
-    for (g = 0; g < INFER__CACHE_GROUPS; g++)
-        memcpy(p->pages[g] + (int64_t)q * p->max_pages, s->pages[g], (size_t)p->max_pages * sizeof(int32_t));
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) /* pages behind the last position are not looked at */
+        memcpy(p->pages[g] + (int64_t)q * p->max_pages, s->pages[g],
+               (size_t)((base + cur->at + count - 1) / INFER__PAGE + 1) * sizeof(int32_t));
     for (i = cur->at; i < cur->at + count; i++) {
         int32_t r = p->n_rows++, wants_l = i >= first_l, wants_h = i >= first_h;
         p->ids[r] = st->tokens ? st->tokens[i] : -1;

@@ -34,8 +34,6 @@ static infer_result infer__cache_create(infer_context *c, infer_error *err) {
     const infer_model *m = c->model;
     uint64_t k, v, pages;
     int32_t i, g;
-    kv->keep = c->plan.keep;
-    kv->bytes = c->plan.cache_bytes;
     for (g = 0; g < INFER__CACHE_GROUPS; g++) {
         infer__cache_group *grp = &kv->groups[g];
         grp->n_pages = grp->n_free = c->plan.n_pages[g];
@@ -84,7 +82,7 @@ static int32_t infer__page_take(infer_context *c, int32_t g) {
 /* First page that a pass starting at `pos` must still have. */
 static int32_t infer__cache_low(const infer_context *c, int32_t g, int32_t pos) {
     const infer__cache_group *grp = &c->cache.groups[g];
-    int64_t low = (int64_t)pos - (grp->window - 1) - c->cache.keep;
+    int64_t low = (int64_t)pos - (grp->window - 1) - c->plan.keep;
     return grp->window && low > 0 ? (int32_t)(low / INFER__PAGE) : 0;
 }
 
@@ -101,7 +99,7 @@ static int32_t infer__cache_need(const infer_context *c, const infer_session *s,
         if (s->pages[g][i] < 0 || grp->refs[s->pages[g][i]] > 1) missing++;
     if (!grp->window) return missing;
     /* a sliding window holds no more than this at once, and its own pages come back as it moves on */
-    most = (grp->window + c->cache.keep + INFER__MIN(n, c->plan.batch)) / INFER__PAGE + 3;
+    most = (grp->window + c->plan.keep + INFER__MIN(n, c->plan.batch)) / INFER__PAGE + 3;
     most = INFER__MIN(held + missing, most) - own;
     return most > 0 ? most : 0;
 }

@@ -262,9 +262,6 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
         infer__read_layer(m, &k, &m->layers[i]);
     }
     if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;
-    hp->n_head = m->layers[0].n_head;
-    hp->dim_k = m->layers[0].dim_k;
-    hp->dim_v = m->layers[0].dim_v;
     hp->n_rot = m->layers[0].n_rot;
     return INFER_OK;
 }

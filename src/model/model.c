@@ -81,5 +81,3 @@ static infer_result infer__model_build(infer_model *m, infer_error *err) {
         return infer__error(err, r, "%s", why.message);
     return INFER_OK;
 }
-
-static void infer__model_unbuild(infer_model *m) { infer__arena_free(&m->arena); }

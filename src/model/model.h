@@ -21,7 +21,7 @@ typedef struct infer__layer infer__layer;
 
 enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and FFN both read the block's input */
 
-/* Flags say what mathematics differs where the file cannot say it. Each is read in one place. */
+/* Flags say what mathematics differs where the file cannot. They are read while a model opens, never in a pass. */
 enum {
     INFER__EMBED_SQRT_WIDTH = 1 << 0,  /* embeddings * sqrt(width) */
     INFER__NORM_BARE = 1 << 1,         /* norms before sublayers and head have no weights */
@@ -59,7 +59,7 @@ enum { INFER__MAX_LAYERS = 1024, INFER__MAX_EXPERTS_USED = 64 };
 
 struct infer__hparams {
     int32_t n_vocab, n_ctx, n_embd, n_layer;
-    int32_t n_head, dim_k, dim_v, n_rot; /* of the first layer: per-layer values are in infer__layer */
+    int32_t n_head, n_rot; /* of the first layer: per-layer values are in infer__layer */
     int32_t window, n_expert, n_used, n_ff_expert, n_ff_shared;
     float eps, embed_scale, residual_scale, logit_scale; /* 1 = none; logit_scale multiplies */
     float attn_softcap, final_softcap, attn_scale, max_bias, clamp_kqv;
@@ -209,7 +209,6 @@ struct infer_model {
 /* Everything after the file is parsed: architecture, hyper-parameters, layers, weights. A model that cannot compute is
  * no error: why_code and why_not say so. Errors are MEMORY and IO only. */
 static infer_result infer__model_build(infer_model *m, infer_error *err);
-static void infer__model_unbuild(infer_model *m);
 
 /* The steps of it, in order; each fills err and returns why it cannot. */
 static infer_result infer__hparams_read(infer_model *m, infer_error *err);  /* hparams.c */
@@ -229,8 +228,7 @@ typedef struct infer__cache_group {
 typedef struct infer__kv_cache {
     infer__cache_group groups[INFER__CACHE_GROUPS];
     infer__kv_buf *k, *v; /* one per layer */
-    int32_t n_layer, keep;
-    uint64_t bytes;
+    int32_t n_layer;
 } infer__kv_cache;
 
 /* ---- contexts and sessions ----------------------------------------------------------------------------------- */
@@ -243,7 +241,7 @@ typedef struct infer__plan {
     int32_t work_cols;                     /* floats a row in the shared work area */
     int32_t max_cols;                      /* longest row any matmul reads */
     int32_t head_rows;                     /* rows of logits computed at a time */
-    uint64_t work_bytes, x_bytes, cache_bytes, block_len, scratch_bytes, total;
+    uint64_t work_bytes, x_bytes, cache_bytes, block_len, scratch_bytes;
 } infer__plan;
 static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const infer_context_params *params,
                                      int32_t default_sessions, infer_error *err);
@@ -320,9 +318,7 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, const infer_
 static int32_t infer__mix_attention_cols(const infer__layer *l);
 static int32_t infer__ffn_cols(const infer_model *m, const infer__layer *l);
 
-/* Shared by API parts. */
-static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n,
-                                      infer_error *err); /* session_api.c */
+/* Used by several parts. */
 static infer__tensor infer__view(infer__buf *b, uint64_t first_float, int32_t rows, int32_t cols);
 static const infer__weight *infer__opt(const infer__weight *w); /* w, or NULL when absent */
 #endif

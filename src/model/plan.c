@@ -85,7 +85,6 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
                        (uint64_t)p->batch * 3 * sizeof(void *) + (uint64_t)p->n_seq * sizeof(void *) +
                        (uint64_t)(p->n_pages[0] + p->n_pages[1]) * 2 * sizeof(int32_t) +
                        (uint64_t)p->threads * (uint64_t)infer__cpu_scratch_len(p->max_cols) * sizeof(float);
-    p->total = p->scratch_bytes + p->cache_bytes;
     return INFER_OK;
 }
 
@@ -96,7 +95,8 @@ static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer
     uint64_t session = (uint64_t)p->cells * sizeof(infer_token) + (uint64_t)m->hp.n_vocab * sizeof(float) +
                        INFER__CACHE_GROUPS * (uint64_t)p->max_pages * sizeof(int32_t);
     memset(out, 0, sizeof *out);
-    out->weights = m->gguf.tensor_bytes;
+    /* of a mapped file every page counts, its metadata too */
+    out->weights = m->gguf.sources[0].io.mapped ? m->gguf.file_bytes : m->gguf.tensor_bytes;
     out->cache = p->cache_bytes;
     out->scratch = p->scratch_bytes + m->own_bytes + session + INFER__PLAN_SLACK;
 }

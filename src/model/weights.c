@@ -46,6 +46,16 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     }
 }
 
+/* The table row of a layer's slot, NULL where the architecture has no such role: in some the tensor called
+ * post_attention_norm is the norm before the FFN. */
+static const infer__tensor_slot *infer__layer_slot(const infer_model *m, int s) {
+    if (m->arch->flags & INFER__POST_ATTN_IS_FFN) {
+        if (s == INFER__W_ATTN_POST_NORM) return NULL;
+        if (s == INFER__W_FFN_NORM) s = INFER__W_ATTN_POST_NORM;
+    }
+    return &INFER__LAYER_SLOT_TABLE[s];
+}
+
 /* The tensor of a slot, NULL when absent. */
 static infer__gguf_tensor *infer__slot_tensor(const infer_model *m, const infer__layer *l,
                                               const infer__tensor_slot *s) {
@@ -106,10 +116,6 @@ static infer_result infer__check_layer(infer_model *m, infer__layer *l, infer_er
     const uint32_t flags = m->arch->flags;
     infer__weight *w = l->w;
     infer_result r = INFER_OK;
-    if (flags & INFER__POST_ATTN_IS_FFN) {
-        w[INFER__W_FFN_NORM] = w[INFER__W_ATTN_POST_NORM];
-        w[INFER__W_ATTN_POST_NORM].type = NULL;
-    }
     if ((flags & INFER__PARALLEL_BY_NORM) && !w[INFER__W_FFN_NORM].type) l->parallel = 1;
     if (!w[INFER__W_ATTN_QKV].type) {
         r = infer__need(l, &w[INFER__W_ATTN_Q], "attn_q.weight", err);
@@ -211,7 +217,7 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
                 if (t) bound[t - m->gguf.tensors] = 1;
                 continue;
             }
-            r = infer__bind(m, l, &INFER__LAYER_SLOT_TABLE[s], &l->w[s], bound, err);
+            if (infer__layer_slot(m, s)) r = infer__bind(m, l, infer__layer_slot(m, s), &l->w[s], bound, err);
         }
         if (!r) r = infer__check_layer(m, l, err);
         if (!r) r = infer__check_unused(m, l, err);
@@ -277,15 +283,12 @@ static infer_result infer__weights_load(infer_model *m, infer_error *err) {
         if (m->params.progress && m->params.progress(m->params.progress_user, (float)i / (float)m->hp.n_layer))
             return infer__error(err, INFER_CANCELLED, "cancelled while loading layer %d", (int)i);
         for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
-            int from =
-                (m->arch->flags & INFER__POST_ATTN_IS_FFN) && s == INFER__W_FFN_NORM ? INFER__W_ATTN_POST_NORM : s;
-            if (l->w[s].type) r = infer__load_slot(m, l, &INFER__LAYER_SLOT_TABLE[from], &l->w[s], err);
-            if (l->w[s].type && !r && s < INFER__W_MOE_GATE)
-                m->token_bytes += l->w[s].row_bytes * (uint64_t)l->w[s].rows;
-            else if (l->w[s].type && !r) /* of experts only those that are used, of shared ones all */
-                m->token_bytes += l->w[s].row_bytes * (uint64_t)l->w[s].rows *
-                                  (uint64_t)(s <= INFER__W_MOE_DOWN ? m->hp.n_used : 1) /
-                                  (uint64_t)(s <= INFER__W_MOE_DOWN ? m->hp.n_expert : 1);
+            uint64_t bytes = l->w[s].row_bytes * (uint64_t)l->w[s].rows;
+            if (!l->w[s].type) continue;
+            r = infer__load_slot(m, l, infer__layer_slot(m, s), &l->w[s], err);
+            if (s >= INFER__W_MOE_GATE && s <= INFER__W_MOE_DOWN) /* of experts only those that are used */
+                bytes = bytes / (uint64_t)m->hp.n_expert * (uint64_t)m->hp.n_used;
+            m->token_bytes += bytes;
         }
         if (!r) infer__split_fused(l);
     }
