@@ -12,7 +12,7 @@ LIBS := -lm -lpthread $(if $(filter Linux,$(shell uname -s)),-ldl)
 WARN := -Wall -Wextra
 export CC CXX MINUTES
 
-SRC := $(wildcard src/*.h src/*.c src/*/*.h src/*/*.c)
+SRC := kernels_embed.h $(wildcard src/*.h src/*.c src/*/*.h src/*/*.c)
 TESTS := $(wildcard tests/*.c tests/*.h)
 TOOL := $(patsubst tools/infer/%.c,build/tool/%.o,$(wildcard tools/infer/*.c))
 CHECK = $(CC) -std=c11 -g $(WARN) -DINFER_QUIET -Itests tests/check.c -o $@
@@ -50,6 +50,7 @@ fuzz: infer.h
 bench: build/infer
 	build/infer bench $(MODEL)
 amalgamate:
+	$(PYTHON) tools/embed_kernels.py
 	$(PYTHON) amalgamate.py
 format:
 	$(PYTHON) tools/format.py
@@ -64,6 +65,6 @@ help:
 	@echo "make cross        the tests on other CPUs, as far as cross compilers and qemu-user are installed"
 	@echo "make fuzz         every fuzzer for MINUTES=1"
 	@echo "make bench        tokens per second of MODEL"
-	@echo "make amalgamate   src/ -> infer.h"
+	@echo "make amalgamate   kernels/ -> kernels_embed.h, src/ -> infer.h"
 	@echo "make format       break lines of src/ that are too long"
 	@echo "make clean        remove build/"

@@ -13,8 +13,9 @@ infer.h - run GGUF language models from one C header
  9. Sampling
 10. Memory
 11. What is exact, what is reproducible
-12. Configuration macros
-13. When something is wrong
+12. GPUs
+13. Configuration macros
+14. When something is wrong
 
 1. In short
 -----------
@@ -130,11 +131,28 @@ when a step keeps more rows than any before it.
 ---------------------------------------
 
 Weights of every storage type are decoded exactly and multiplied in float32, which is what model_params.exact asks for;
-faster arithmetic that rounds activations will be measured against it. Results do not depend on the number of threads,
-on the batch, or on what other sessions do: every sum has a fixed order. They may differ in the last bits between CPU
-levels (fused multiply-add), which model_params.cpu_level and the environment variable INFER_CPU_LEVEL choose.
+faster arithmetic that rounds activations will be measured against it. On the CPU results do not depend on the number of
+threads, on the batch, or on what other sessions do: every sum has a fixed order. They may differ in the last bits
+between CPU levels (fused multiply-add), which model_params.cpu_level and the environment variable INFER_CPU_LEVEL
+choose.
 
-12. Configuration macros
+12. GPUs
+--------
+
+    infer_model_params params = { 0 };
+    params.backend = INFER_OPENCL;          (gpu_layers: how many layers; 0 = as many as fit)
+
+The driver's library is loaded at run time, when a device is asked for or listed (infer_device_get): nothing is linked,
+and a machine without one is no error until you ask for one. Kernels are compiled when a model opens; most drivers keep
+the result, and model_params.cache lets you keep it too. The first gpu_layers layers run on the device, the others on
+the CPU; between them the residual stream is copied, and nothing else. With all layers on the device only token ids,
+positions and page tables go up and what you asked for comes down: infer_stats counts the bytes.
+
+A device that was asked for and cannot be used, memory that it does not have, a storage type without kernels: each is an
+error that says so, never a silent detour. INFER_AUTO is the CPU for now. Arithmetic is float32; sums have another order
+than on the CPU, and one row another than many, so last bits differ between devices and with the batch.
+
+13. Configuration macros
 ------------------------
 
 Define them before including infer.h, where the implementation is.
@@ -148,11 +166,13 @@ Define them before including infer.h, where the implementation is.
     INFER_NO_SIMD             plain C kernels only
     INFER_NO_AVX512           no AVX-512 kernels
     INFER_NO_RUNTIME_LINKING  no dlopen
-    INFER_NO_GPU, INFER_NO_CUDA, INFER_NO_HIP, INFER_NO_OPENCL, INFER_NO_METAL, INFER_NO_CHAT
+    INFER_NO_GPU              no GPU code and no kernels
+    INFER_NO_OPENCL           no OpenCL
+    INFER_NO_CUDA, INFER_NO_HIP, INFER_NO_METAL, INFER_NO_CHAT
                               accepted; what they will leave out is not there yet
     INFER_QUIET               no remark when compiled without optimisation
 
-13. When something is wrong
+14. When something is wrong
 ---------------------------
 
 model_params.log gets messages (level 1 errors to 4 debug). infer_model_describe writes out what a model's layers
@@ -269,7 +289,10 @@ typedef struct infer_io {
     const void *mapped;
 } infer_io;
 
-/* Compiled GPU kernels, kept by the caller between runs. key is a short printable string. Not used on CPU. */
+/* Compiled GPU kernels, kept by the caller between runs. key is a short printable string, the same for the same kernels
+ * on the same device and driver. get returns the size of what is kept under it (0 = nothing) and copies it to dst when
+ * that is at most cap (dst is NULL when cap is 0). Bytes that the driver does not accept are compiled anew and put
+ * again. Called while a model opens and while a context is created, by the threads that do that. */
 typedef struct infer_cache {
     void *user;
     size_t (*get)(void *user, const char *key, void *dst, size_t cap);
@@ -290,16 +313,17 @@ typedef void (*infer_trace_fn)(void *user, int layer, const char *step, const fl
 /* ---- parameters: all zero means all defaults ------------------------------------------------ */
 
 typedef struct infer_model_params {
-    int32_t backend;           /* infer_backend */
-    int32_t device;            /* number that `infer devices` prints + 1; 0 = best */
-    int32_t gpu_layers;        /* 0 = as many as fit, -1 = none, n = n */
+    int32_t backend;           /* infer_backend; AUTO = that of `device`, or the CPU. One that is asked for must work */
+    int32_t device;            /* number that `infer devices` prints + 1; 0 = best of the backend */
+    int32_t gpu_layers;        /* with a GPU backend: 0 = as many as fit, -1 = none, n = the first n; the embedding goes
+                                * with the first, the output head with the last; the rest runs on the CPU */
     int32_t cpu_level;         /* infer_cpu_level: use no instructions beyond it */
     int32_t exact;             /* 1 = decode weights exactly, activations in F32 everywhere: the definition */
     int32_t no_mmap;           /* 1 = read the file into memory instead of mapping it */
     int32_t vocab_only;        /* 1 = metadata, tensors by name and text only; sessions are refused */
     int32_t allow_default_pre; /* 1 = a vocabulary without a known pre-tokenizer uses "default", with a warning */
     const char *pre;           /* overrides tokenizer.ggml.pre; NULL = as the file says */
-    uint64_t max_memory;       /* bytes for weights, cache and scratch together; 0 = no limit */
+    uint64_t max_memory;       /* bytes of the host's memory for weights, cache and scratch together; 0 = no limit */
     infer_allocator allocator;
     infer_cache cache;
     infer_log_fn log;
@@ -361,12 +385,12 @@ typedef struct infer_model_info {
     int32_t embedding_only; /* 1 = the model has no logits */
 } infer_model_info;
 
-/* Bytes that a model and a context need; device counts what lies on a GPU. */
+/* Bytes that a model and a context need. */
 typedef struct infer_memory {
     uint64_t weights; /* the mapped file, or the tensors when they were read into memory */
-    uint64_t cache;   /* keys and values */
-    uint64_t scratch; /* activations, tables, vocabulary: everything else */
-    uint64_t device;
+    uint64_t cache;   /* keys and values of layers on the CPU */
+    uint64_t scratch; /* activations, tables, vocabulary: everything else in the host's memory */
+    uint64_t device;  /* weights, cache and activations on a GPU */
 } infer_memory;
 
 typedef struct infer_stats {
@@ -384,10 +408,13 @@ typedef struct infer_profile_row {
 } infer_profile_row;
 
 typedef struct infer_device_info {
-    int32_t backend, device, unified, usable;
+    int32_t backend, device; /* infer_backend; number of the device, the CPU is 0 */
+    int32_t unified;         /* shares its memory with the CPU */
+    int32_t usable;          /* 0: why_not tells; name is empty for an API without devices */
+    int32_t automatic;       /* what INFER_AUTO takes: the CPU, until GPUs have proved themselves */
     char name[120];
-    uint64_t total, free; /* bytes of memory */
-    char why_not[120];    /* when not usable */
+    uint64_t total, free;    /* bytes of memory; free is total where the API does not say */
+    char why_not[120];
 } infer_device_info;
 
 typedef struct infer_type_info {

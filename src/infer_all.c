@@ -49,7 +49,11 @@
 #include "compute/cpu_matmul.c"
 #include "compute/cpu_attention.c"
 #include "compute/cpu_moe.c"
-#include "compute/cpu_backend.c"   /* the op vtable */
+#include "compute/cpu_backend.c"   /* the op vtable of the CPU */
+#include "compute/gpu.h"           /* what a GPU's driver offers */
+#include "compute/driver_opencl.c"
+#include "compute/gpu_kernels.c"   /* devices, programs; the kernels themselves: kernels_embed.h */
+#include "compute/gpu_backend.c"   /* the op vtable, once for all GPUs */
 
 /* model: layers */
 #include "model/model.h"
@@ -57,6 +61,7 @@
 #include "model/hparams.c"         /* metadata keys -> hparams and layers */
 #include "model/rope.c"            /* RoPE frequencies and their scalings */
 #include "model/weights.c"         /* WEIGHT_SLOTS: tensors -> layers */
+#include "model/place.c"           /* which layers run on the device */
 #include "model/model.c"           /* opening: the steps above in order */
 #include "model/plan.c"            /* sizes of a context */
 #include "model/cache.c"           /* pages of keys and values */

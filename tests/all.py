@@ -10,6 +10,8 @@ import glob, os, re, shlex, shutil, subprocess, sys, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 os.chdir(ROOT)
+if os.path.exists("/etc/OpenCL/vendors/pocl.icd"): # the implementation that is always the same, where there are several
+    os.environ.setdefault("OCL_ICD_VENDORS", "/etc/OpenCL/vendors/pocl.icd")
 PY = sys.executable
 CC, CXX = os.environ.get("CC", "cc"), os.environ.get("CXX", "c++")
 LIBS = ["-lm", "-lpthread"] + (["-ldl"] if sys.platform.startswith("linux") else [])
@@ -60,7 +62,9 @@ class Totals:
 
 
 def sources(t):
-    t.step("amalgamate", [PY, "amalgamate.py", "--check"])
+    t.step("kernels_embed.h", [PY, "tools/embed_kernels.py", "--check"])
+    t.step("embed_kernels self-test", [PY, "tools/embed_kernels.py", "--self-test"])
+    t.step("infer.h", [PY, "amalgamate.py", "--check"])
     t.step("style", [PY, "tools/check_style.py"])
     t.step("style self-test", [PY, "tools/check_style.py", "--self-test"])
     t.step("symbols", ["sh", "tools/symbols.sh"])
@@ -77,9 +81,31 @@ def group_test(t):
     sources(t)
     t.step("tests on src/", ["build/check"])
     t.step("tests on infer.h", ["build/check-h"])
+    group_kernels(t)
+    exe = "build/check-nogpu"
+    if t.step("compile without GPUs", [CC, "-std=c11", "-O1", "-DINFER_QUIET", "-DINFER_NO_GPU", "-DCHECK_INFER_H", "-Itests",
+                                       "tests/check.c", "-o", exe] + LIBS):
+        t.step("tests without GPUs", [exe])
     t.step("compile", [PY, "tests/compile/run.py"])
     group_examples(t)
     group_cli(t)
+
+
+def group_kernels(t):
+    """GPU kernels: as every language, and under oclgrind, which sees races and reads and writes where there is nothing."""
+    t.step("kernel faces, self-test", [PY, "tests/kernels/faces.py", "--self-test"])
+    t.step("kernel faces", [PY, "tests/kernels/faces.py"])
+    icd = next(iter(glob.glob("/usr/lib/oclgrind/liboclgrind-rt-icd.so") + glob.glob("/usr/lib/*/oclgrind/liboclgrind-rt-icd.so")), None)
+    if not icd:
+        t.skip("kernels under oclgrind", "oclgrind is not installed")
+        return
+    log = os.path.abspath("build/oclgrind.log")
+    if os.path.exists(log):
+        os.remove(log)
+    t.step("kernels under oclgrind", ["build/check", "gpu_ops"], env={
+        "OCL_ICD_VENDORS": icd, "OCLGRIND_DATA_RACES": "1", "OCLGRIND_UNINITIALIZED": "1", "OCLGRIND_CHECK_API": "1",
+        "OCLGRIND_LOG": log, "CHECK_EMULATED": "1"})
+    t.step("oclgrind's log is empty", ["sh", "-c", 'test -f "$1" || { echo "there is no log"; exit 1; }; head -40 "$1"; test ! -s "$1"', "sh", log])
 
 
 def group_examples(t):

@@ -33,6 +33,13 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_oom.c"
 #  include "test_memory.c"
 #  include "test_broken.c"
+#  if !defined(INFER_NO_GPU) && !defined(INFER_NO_OPENCL)
+#    define CHECK_GPU
+#    include "test_gpu_kernels.c"
+#    include "test_gpu_opencl.c"
+#    include "test_gpu_ops.c"
+#    include "test_gpu_models.c"
+#  endif
 #endif
 
 int main(int argc, char **argv) {
@@ -56,6 +63,12 @@ int main(int argc, char **argv) {
     suite_oom();
     suite_memory();
     suite_broken();
+#  ifdef CHECK_GPU
+    suite_gpu_kernels();
+    suite_gpu_opencl();
+    suite_gpu_ops();
+    suite_gpu_models();
+#  endif
 #endif
     return check_finish();
 }

@@ -10,7 +10,7 @@ static const char *check_filter;          /* substring of test names to run */
 static const char *check_test = "";       /* the running test */
 static const char *check_detail = "";     /* what it is looking at: a file, a size */
 static int check_passed, check_failed, check_skipped, check_bad, check_skip;
-static char check_skips[64][160];
+static char check_skips[256][160];
 
 static void check_note(const char *file, int line, const char *what) {
     if (check_bad++ < 10) fprintf(stderr, "%s:%d: %s [%s]: failed: %s\n", file, line, check_test, check_detail, what);
@@ -48,7 +48,7 @@ static void check_skip_test(const char *why) {
         return;
     }
     check_skip = 1;
-    if (check_skipped < 64) snprintf(check_skips[check_skipped], sizeof check_skips[0], "%s: %s", check_test, why);
+    if (check_skipped < 256) snprintf(check_skips[check_skipped], sizeof check_skips[0], "%s: %s", check_test, why);
 }
 #define SKIP(why) do { check_skip_test(why); return; } while (0)
 
@@ -114,7 +114,7 @@ static void check_free(void *user, void *p, size_t size) {
 
 static int check_finish(void) {
     int i;
-    for (i = 0; i < check_skipped && i < 64; i++) printf("skipped %s\n", check_skips[i]);
+    for (i = 0; i < check_skipped && i < 256; i++) printf("skipped %s\n", check_skips[i]);
     printf("%d passed, %d failed, %d skipped\n", check_passed, check_failed, check_skipped);
     return check_failed != 0;
 }

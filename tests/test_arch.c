@@ -20,6 +20,7 @@ static const char *const ARCH_FILES[] = {
     "stablelm-plain-dense", "stablelm-qkbias-dense", "starcoder2-dense", "starcoder2-tied-dense",
 };
 static const char *arch_file;
+static int32_t arch_kv = INFER_KV_F32;
 
 typedef struct arch_ref {
     int32_t n, width, hidden; /* hidden: final hidden states instead of logits */
@@ -93,7 +94,7 @@ static infer_session *arch_session(infer_model *m, int32_t threads, int32_t batc
     p.context = m->hp.n_ctx < 256 ? m->hp.n_ctx : 256; /* as recorded: phi3 chooses its RoPE factors by it */
     p.own.threads = threads;
     p.own.batch = batch;
-    p.own.kv_type = INFER_KV_F32;
+    p.own.kv_type = arch_kv;
     p.own.cells = 768;
     p.own.sessions = 3;
     if (infer_session_create(&s, m, &p, &e)) check_note(__FILE__, __LINE__, e.message);

@@ -45,9 +45,10 @@ class File:
         self.code = strip(text)                         # no comments, strings emptied
         self.code_strings = strip(text, strings=False)  # no comments
         self.is_src = path.startswith("src/")
+        self.is_kernel = path.startswith("kernels/") and path.endswith((".k", ".h", ".def"))
         self.layer = path.split("/")[1] if path.count("/") >= 2 and self.is_src else ""
         self.is_table = bool(re.search(r"_tables?\.h$", path))
-        self.is_c = path.endswith((".c", ".h"))
+        self.is_c = path.endswith((".c", ".h", ".k"))
 
     def find(self, pattern, text=None):
         for m in re.finditer(pattern, text if text is not None else self.code, flags=re.M):
@@ -69,22 +70,24 @@ def rule_layers(f, archs):
 
 
 def rule_length(f, archs):
-    if f.is_src and not f.is_table and f.path != "src/api.h" and len(f.lines) - 1 > MAX_LINES:
+    if (f.is_src or f.is_kernel) and not f.is_table and f.path != "src/api.h" and len(f.lines) - 1 > MAX_LINES:
         yield len(f.lines), "longer than %d lines: split it by idea (tables go to *_tables.h)" % MAX_LINES
 
 
 def column_limit(f, line):
-    """Rows of tables may be longer: aligned columns read better than a limit."""
+    """Rows of tables may be longer: aligned columns read better than a limit. Kernels have none."""
+    if f.is_kernel:
+        return MAX_COLUMNS
     if not f.is_src or f.is_table:
         return 10000
     return MAX_ROW if re.match(r"\s*(\{|\.\w+ =|[A-Z][A-Z0-9_]*\(|/\* kind )", line) else MAX_COLUMNS
 
 
 def rule_columns(f, archs):
-    if f.is_c:
+    if f.is_c or f.is_kernel:
         for n, line in enumerate(f.lines, 1):
             if len(line) > column_limit(f, line):
-                yield n, "%d columns: run `make format`, or break the line at %d" % (len(line), column_limit(f, line))
+                yield n, "%d columns: %sbreak the line at %d" % (len(line), "run `make format`, or " if f.is_src else "", column_limit(f, line))
             if "\t" in line:
                 yield n, "a tab: use 4 spaces"
             if line.endswith((" ", "\r")):
@@ -92,20 +95,20 @@ def rule_columns(f, archs):
 
 
 def rule_ascii(f, archs):
-    if f.is_src:
+    if f.is_src or f.is_kernel:
         for n, line in enumerate(f.lines, 1):
             if not line.isascii():
                 yield n, "not ASCII: write an escape (\\xNN) in strings, plain words in comments"
 
 
 def rule_comments(f, archs):
-    if f.is_src:
+    if f.is_src or f.is_kernel:
         for n, m in f.find(r"//"):
-            yield n, "// comment: use /* */ (the header part is read by C89 compilers)"
+            yield n, "// comment: use /* */ (the header part is read by C89 compilers; kernels look the same)"
 
 
 def rule_opening(f, archs):
-    if f.is_src and not f.text.startswith("/*"):
+    if (f.is_src or f.is_kernel) and not f.text.startswith("/*"):
         yield 1, "no opening comment: say in 5 to 15 lines what the part owns, may not know, and where to start"
 
 
@@ -190,7 +193,7 @@ def repository_files():
             folders[:] = [d for d in folders if d not in ("build", ".git")]
             found += [os.path.relpath(os.path.join(folder, x), ROOT) for x in files]
     kinds = (".c", ".h", ".cpp", ".py", ".sh", ".md", ".yml", ".txt", ".k", ".def")
-    skip = ("tests/data/", "infer.h", "tests/fuzz/corpus")
+    skip = ("tests/data/", "infer.h", "kernels_embed.h", "tests/fuzz/corpus")
     names = {n.replace(os.sep, "/") for n in found} | {".ci/run", "Makefile"}
     return sorted(n for n in names if (n.endswith(kinds) or n in (".ci/run", "Makefile")) and not n.startswith(skip)
                   and os.path.isfile(os.path.join(ROOT, n)))
@@ -224,12 +227,18 @@ PLANTED = [  # rule, path, text that must be refused
     ("layers", "src/base/x.c", HEAD + '#include "../quant/quant_types.h"\n'),
     ("layers", "src/extra/x.c", HEAD),
     ("length", "src/base/x.c", HEAD + "\n" * 1001),
+    ("length", "kernels/x.k", HEAD + "\n" * 1001),
     ("columns", "src/base/x.c", HEAD + "/* " + "x" * 120 + " */\n"),
     ("columns", "src/base/x.c", HEAD + "\tint x;\n"),
     ("columns", "src/base/x.c", HEAD + "int x; \n"),
+    ("columns", "kernels/quant/x.k", HEAD + "KERNEL(x, 64)(" + "x" * 107 + "\n"),
+    ("columns", "kernels/kernels.def", HEAD + "K(x,\tBASE)\n"),
     ("ascii", "src/base/x.c", HEAD + "/* caf\u00e9 */\n"),
+    ("ascii", "kernels/x.k", HEAD + "/* caf\u00e9 */\n"),
     ("comments", "src/base/x.c", HEAD + "static const int infer__x = 1; // one\n"),
+    ("comments", "kernels/dialect.h", HEAD + "#define ONE 1 // one\n"),
     ("opening", "src/base/x.c", "#include <math.h>\n"),
+    ("opening", "kernels/x.k", "FN float x(void) { return 1.0f; }\n"),
     ("calls", "src/base/x.c", HEAD + "static void infer__x(void) { abort(); }\n"),
     ("calls", "src/base/x.c", HEAD + "static void infer__x(void) { printf(\"x\"); }\n"),
     ("calls", "src/base/x.c", HEAD + "static void infer__x(void) { assert(1); }\n"),
@@ -263,6 +272,13 @@ INFER_API int32_t infer_three(void) { return 3; }
 '''
 
 
+CLEAN_KERNEL = HEAD + '''#define TWICE(x) ((x) * 2.0f) /* sinf( "llama" // */
+KERNEL(x, 64)(GBUF(const float, x, 0), GARGS(x, a, 1) GTID) {
+    x[LID] = TWICE(x[LID]);
+}
+'''
+
+
 def self_test():
     bad = 0
     for rule, path, text in PLANTED:
@@ -270,15 +286,16 @@ def self_test():
         if not any("[%s]" % rule in line for line in found):
             bad += 1
             print("self-test: rule %s did not fire on %r (got %s)" % (rule, text[-60:], found))
-    for line in check(File("src/compute/x.c", CLEAN), {"llama"}):
-        bad += 1
-        print("self-test: clean text was refused: " + line)
+    for path, text in (("src/compute/x.c", CLEAN), ("kernels/x.k", CLEAN_KERNEL)):
+        for line in check(File(path, text), {"llama"}):
+            bad += 1
+            print("self-test: clean text was refused: " + line)
     fired = {rule for rule, _, _ in PLANTED}
     for rule in RULES:
         if rule.__name__[5:] not in fired:
             bad += 1
             print("self-test: rule %s has no planted violation" % rule.__name__)
-    print("check_style --self-test: %d passed, %d failed" % (len(PLANTED) + 1 - min(bad, len(PLANTED)), bad))
+    print("check_style --self-test: %d passed, %d failed" % (len(PLANTED) + 2 - min(bad, len(PLANTED)), bad))
     return 1 if bad else 0
 
 

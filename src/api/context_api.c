@@ -3,17 +3,21 @@
 
 static void infer__context_free(infer_context *c) {
     infer__mem *mem;
+    int32_t i;
     if (!c) return;
     mem = &c->model->mem;
-    if (c->ctx.ops) {
-        infer__cache_destroy(c);
-        c->ctx.ops->release(&c->ctx, &c->x);
-        c->ctx.ops->release(&c->ctx, &c->xn);
-        c->ctx.ops->release(&c->ctx, &c->out);
-        c->ctx.ops->release(&c->ctx, &c->work);
-        c->ctx.ops->finish(&c->ctx);
+    infer__cache_destroy(c);
+    for (i = 0; i < INFER__PLACES; i++) {
+        infer__place *p = &c->places[i];
+        if (!p->ops) continue;
+        p->ops->release(&c->ctx, &p->x);
+        p->ops->release(&c->ctx, &p->xn);
+        p->ops->release(&c->ctx, &p->out);
+        p->ops->release(&c->ctx, &p->work);
+        p->ops->finish(&c->ctx);
     }
     infer__pool_destroy(c->pool);
+    infer__free(mem, c->peek);
     infer__free(mem, c->ctx.pass.block);
     infer__free(mem, c->active);
     infer__free(mem, c->out_logits);
@@ -23,6 +27,22 @@ static void infer__context_free(infer_context *c) {
     infer__free(mem, c);
 }
 
+/* Scratch and work buffers of one place. */
+static infer_result infer__context_place(infer_context *c, int32_t place, const infer__ops *ops, infer_error *err) {
+    infer__place *p = &c->places[place];
+    infer__ctx *x = &c->ctx;
+    if (!infer__place_used(c->model, place)) return INFER_OK;
+    p->ops = ops;
+    if (ops->prepare(x, c->plan.max_cols) && ops->alloc(x, &p->x, c->plan.x_bytes) &&
+        ops->alloc(x, &p->xn, c->plan.x_bytes) && ops->alloc(x, &p->out, c->plan.x_bytes) &&
+        ops->alloc(x, &p->work, c->plan.work_bytes))
+        return INFER_OK;
+    if (!infer__ok(x)) /* a device says more */
+        return infer__error(err, x->error.code, "batch of %d rows: %s", (int)c->plan.batch, x->error.message);
+    return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows (%llu bytes)", (int)c->plan.batch,
+                        (unsigned long long)c->plan.scratch_bytes[place]);
+}
+
 /* Everything that a pass needs, so that nothing is allocated while it runs. */
 static infer_result infer__context_build(infer_context *c, infer_error *err) {
     infer__mem *mem = &c->model->mem;
@@ -30,7 +50,8 @@ static infer_result infer__context_build(infer_context *c, infer_error *err) {
     infer_result r = infer__pool_create(&c->pool, mem, c->plan.threads, c->model->params.parallel,
                                         c->model->params.parallel_user, err);
     if (r) return r;
-    c->ctx.ops = &infer__cpu_ops;
+    c->ctx.gpu = c->model->gpu;
+    c->ctx.kv_type = c->plan.kv_type;
     c->ctx.kernels = infer__kernels_find(c->model->cpu);
     c->ctx.mem = mem;
     c->ctx.pool = c->pool;
@@ -42,12 +63,10 @@ static infer_result infer__context_build(infer_context *c, infer_error *err) {
     c->out_logits = (float **)infer__calloc(mem, batch, sizeof *c->out_logits);
     c->out_hidden = (float **)infer__calloc(mem, batch, sizeof *c->out_hidden);
     c->row_embd = (const float **)infer__calloc(mem, batch, sizeof *c->row_embd);
-    if (!c->ctx.pass.block || !c->active || !c->out_logits || !c->out_hidden || !c->row_embd ||
-        !c->ctx.ops->prepare(&c->ctx, c->plan.max_cols) || !c->ctx.ops->alloc(&c->ctx, &c->x, c->plan.x_bytes) ||
-        !c->ctx.ops->alloc(&c->ctx, &c->xn, c->plan.x_bytes) || !c->ctx.ops->alloc(&c->ctx, &c->out, c->plan.x_bytes) ||
-        !c->ctx.ops->alloc(&c->ctx, &c->work, c->plan.work_bytes))
-        return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows (%llu bytes)", (int)c->plan.batch,
-                            (unsigned long long)c->plan.scratch_bytes);
+    if (!c->ctx.pass.block || !c->active || !c->out_logits || !c->out_hidden || !c->row_embd)
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);
+    if ((r = infer__context_place(c, INFER__ON_CPU, &infer__cpu_ops, err)) != INFER_OK) return r;
+    if ((r = infer__context_place(c, INFER__ON_DEVICE, &infer__gpu_ops, err)) != INFER_OK) return r;
     return infer__cache_create(c, err);
 }
 

@@ -105,7 +105,7 @@ INFER_API const char *infer_cpu_level_name(int32_t level, int32_t *usable) {
 }
 
 INFER_API int32_t infer_device_count(void) {
-    return 1; /* the CPU */
+    return 1 + infer__gpu_count(); /* the CPU */
 }
 
 INFER_API infer_result infer_device_get(int32_t index, infer_device_info *out) {
@@ -113,7 +113,13 @@ INFER_API infer_result infer_device_get(int32_t index, infer_device_info *out) {
     if (!out) return INFER_ERR_ARGUMENT;
     memset(out, 0, sizeof *out);
     if (index < 0 || index >= infer_device_count()) return INFER_ERR_ARGUMENT;
+    if (index > 0) {
+        infer__gpu_info(index - 1, out);
+        out->device = index;
+        return INFER_OK;
+    }
     out->backend = INFER_CPU;
+    out->automatic = 1;
     out->unified = out->usable = 1;
     infer__machine_memory(&out->total, &out->free);
     infer__level_list(levels, sizeof levels);

@@ -9,15 +9,14 @@
 
 /* ---- opening and closing ----------------------------------------------------------------------------- */
 
-static const char *const infer__backend_names[] = { "auto", "cpu", "cuda", "hip", "opencl", "metal" };
-
 static infer_result infer__model_check_params(const infer_model_params *p, infer_error *err) {
-    if (p->backend < 0 || p->backend >= (int32_t)INFER__COUNT(infer__backend_names))
+    if (!infer__backend_name(p->backend))
         return infer__error(err, INFER_ERR_ARGUMENT, "backend %d is no infer_backend", (int)p->backend);
-    if (p->backend > INFER_CPU)
+    if (p->backend > INFER_CPU && !infer__gpu_has_backend(p->backend))
         return infer__error(err, INFER_ERR_UNSUPPORTED, "backend %s is not in this build",
-                            infer__backend_names[p->backend]);
-    if (p->device < 0 || p->device > infer_device_count())
+                            infer__backend_name(p->backend));
+    /* 1 is the CPU; to count the others means to load drivers */
+    if (p->device < 0 || (p->device > 1 && p->device > infer_device_count()))
         return infer__error(err, INFER_ERR_ARGUMENT, "device %d: there are %d", (int)p->device,
                             (int)infer_device_count());
     if (p->cpu_level != INFER_CPU_BEST && !infer__cpu_level_name(p->cpu_level, NULL))
@@ -61,6 +60,7 @@ static infer_result infer__model_start(infer_model **out, const infer_model_para
 
 static void infer__model_free(infer_model *m) {
     infer__mem mem;
+    infer__place_free(m);
     infer__tokenizer_close(m->tokenizer);
     infer__arena_free(&m->arena);
     infer__gguf_close(&m->gguf);

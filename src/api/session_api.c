@@ -188,6 +188,7 @@ typedef struct infer__pass_cursor {
 static void infer__pass_begin(infer_context *c) {
     infer__pass *p = &c->ctx.pass;
     int32_t *at = p->block, batch = c->plan.batch, n_seq = c->plan.n_seq;
+    infer__error_clear(&c->ctx.error); /* before the cache's pages are copied, which may fail too */
     p->n_rows = p->n_out = p->n_seq = 0;
     p->max_pages = c->plan.max_pages;
     p->ids = at;
@@ -236,7 +237,6 @@ static int infer__pass_finite(const infer_context *c) {
 }
 
 static infer_result infer__pass_run(infer_context *c, infer_error *err) {
-    infer__error_clear(&c->ctx.error);
     infer__forward(c);
     if (infer__ok(&c->ctx) && !infer__pass_finite(c)) { /* find out where it began */
         c->checking = 1;
@@ -361,6 +361,7 @@ static infer_result infer__eval_steps(infer_context *c, const infer_step *steps,
     }
     for (i = 0; i < n && !r; i++) r = infer__step_check(c, steps, i, err);
     if (!r) r = infer__steps_reserve(c, steps, n, err);
+    c->ctx.bytes_up = c->ctx.bytes_down = c->ctx.launches = c->ctx.syncs = 0;
     if (!r) {
         /* a canceller sets its session's flag, then the context's if the session is running: one of us sees the other
          * */

@@ -80,16 +80,9 @@ INFER_API infer_result infer_session_fork(infer_session **out, infer_session *se
 
 enum { INFER__STATE_WORDS = 16, INFER__STATE_VERSION = 1 };
 
-static uint64_t infer__fnv(uint64_t h, const void *data, uint64_t n) {
-    const uint8_t *p = (const uint8_t *)data;
-    uint64_t i;
-    for (i = 0; i < n; i++) h = (h ^ p[i]) * 1099511628211u;
-    return h;
-}
-
 /* Tells models apart whose caches do not fit each other. */
 static uint64_t infer__model_print(const infer_model *m) {
-    uint64_t h = infer__fnv(14695981039346656037u, m->arch_name, strlen(m->arch_name));
+    uint64_t h = infer__fnv(INFER__FNV, m->arch_name, strlen(m->arch_name));
     int32_t i;
     h = infer__fnv(h, &m->n_params, sizeof m->n_params);
     for (i = 0; i < m->hp.n_layer; i++) {
@@ -135,6 +128,14 @@ static void infer__state_put(infer__state_out *o, const void *data, uint64_t n) 
     if (o->write(o->user, data, (size_t)n) != n) o->failed = 1;
 }
 
+/* A page of one layer's cache to `page`. */
+static void infer__page_fetch(infer_context *c, int32_t layer, const infer__kv_buf *b, uint64_t offset, char *page,
+                              uint64_t bytes) {
+    const infer__ops *ops = infer__layer_ops(c, layer);
+    ops->download(&c->ctx, &b->buf, offset, page, bytes);
+    ops->sync(&c->ctx);
+}
+
 INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn write, void *user) {
     infer__state_out o;
     infer_context *c;
@@ -154,8 +155,9 @@ INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn
     if (!page) return infer__error(&session->error, INFER_ERR_MEMORY, "infer_session_save: no memory for a page");
     o.write = write;
     o.user = user;
-    o.sum = 14695981039346656037u;
+    o.sum = INFER__FNV;
     o.failed = 0;
+    infer__error_clear(&c->ctx.error);
     infer__state_header(session, header);
     infer__state_put(&o, header, sizeof header);
     infer__state_put(&o, session->tokens, (uint64_t)session->n * sizeof *session->tokens);
@@ -166,16 +168,18 @@ INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn
         for (i = session->first_page[layer->group]; i < pages; i++) {
             uint64_t p = (uint64_t)session->pages[layer->group][i];
             int32_t used = INFER__MIN(session->n_valid - i * INFER__PAGE, INFER__PAGE);
-            c->ctx.ops->download(&c->ctx, &c->cache.k[l].buf, p * kb, page, kb);
+            infer__page_fetch(c, l, &c->cache.k[l], p * kb, page, kb);
             infer__page_clear_tail(page, kb, used, layer->n_head_kv);
             infer__state_put(&o, page, kb);
-            c->ctx.ops->download(&c->ctx, &c->cache.v[l].buf, p * vb, page, vb);
+            infer__page_fetch(c, l, &c->cache.v[l], p * vb, page, vb);
             infer__page_clear_tail(page, vb, used, layer->n_head_kv);
             infer__state_put(&o, page, vb);
         }
     }
-    if (!o.failed && write(user, &o.sum, sizeof o.sum) != sizeof o.sum) o.failed = 1;
     infer__free(c->ctx.mem, page);
+    if (!infer__ok(&c->ctx))
+        return infer__error(&session->error, c->ctx.error.code, "infer_session_save: %s", c->ctx.error.message);
+    if (!o.failed && write(user, &o.sum, sizeof o.sum) != sizeof o.sum) o.failed = 1;
     if (o.failed)
         return infer__error(&session->error, INFER_ERR_IO, "infer_session_save: the callback wrote too little");
     return INFER_OK;
@@ -230,6 +234,7 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, cons
         if (c->cache.groups[g].n_pages && pages - (int32_t)w[9 + g] > c->cache.groups[g].n_free + own)
             return infer__error(&s->error, INFER_CONTEXT_FULL, "infer_session_load: the context's cache is full");
     }
+    infer__error_clear(&c->ctx.error);
     infer__cache_cut(c, s, 0);
     for (g = 0; g < INFER__CACHE_GROUPS; g++) {
         if (!c->cache.groups[g].n_pages) continue;
@@ -246,12 +251,17 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, cons
         infer__page_bytes(c, layer, &kb, &vb);
         for (i = s->first_page[layer->group]; i < pages; i++) {
             uint64_t p = (uint64_t)s->pages[layer->group][i];
-            c->ctx.ops->upload(&c->ctx, &c->cache.k[l].buf, p * kb, data, kb);
-            c->ctx.ops->upload(&c->ctx, &c->cache.v[l].buf, p * vb, data + kb, vb);
+            infer__layer_ops(c, l)->upload(&c->ctx, &c->cache.k[l].buf, p * kb, data, kb);
+            infer__layer_ops(c, l)->upload(&c->ctx, &c->cache.v[l].buf, p * vb, data + kb, vb);
             data += kb + vb;
         }
     }
-    return INFER_OK;
+    for (i = 0; i < INFER__PLACES; i++)
+        if (c->places[i].ops) c->places[i].ops->sync(&c->ctx);
+    if (infer__ok(&c->ctx)) return INFER_OK;
+    infer__cache_cut(c, s, 0); /* a device failed: what was there is gone */
+    s->n = s->n_valid = 0;
+    return infer__error(&s->error, c->ctx.error.code, "infer_session_load: %s", c->ctx.error.message);
 }
 
 INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn read, void *user) {
@@ -273,7 +283,7 @@ INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn 
     data = (char *)infer__alloc(c->ctx.mem, size + 1);
     if (!data) return infer__error(&session->error, INFER_ERR_MEMORY, "infer_session_load: no memory for %llu bytes",
                                    (unsigned long long)size);
-    sum = infer__fnv(14695981039346656037u, w, sizeof w);
+    sum = infer__fnv(INFER__FNV, w, sizeof w);
     if ((size && read(user, data, (size_t)size) != size) || read(user, &want, sizeof want) != sizeof want)
         r = infer__error(&session->error, INFER_ERR_IO, "infer_session_load: the data ends early");
     if (!r && infer__fnv(sum, data, size) != want)

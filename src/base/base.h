@@ -147,6 +147,15 @@ INFER__INLINE uint16_t infer__f32_bf16(float f) {
 /* 1 when f is neither infinite nor NaN; by bits, so that -ffast-math cannot remove it. */
 INFER__INLINE int infer__finite(float f) { return (infer__f32_bits(f) & 0x7f800000u) != 0x7f800000u; }
 
+/* FNV-1a, 64 bits, over more bytes; INFER__FNV is the hash of none (Fowler, Noll, Vo; IETF draft-eastlake-fnv). */
+#define INFER__FNV 0xcbf29ce484222325u
+INFER__INLINE uint64_t infer__fnv(uint64_t h, const void *data, uint64_t n) {
+    const uint8_t *p = (const uint8_t *)data;
+    uint64_t i;
+    for (i = 0; i < n; i++) h = (h ^ p[i]) * 0x100000001b3u;
+    return h;
+}
+
 /* ---- atomics ---------------------------------------------------------------------------------- */
 /* Sequentially consistent on 32 and 64 bits; plain accesses only where the compiler has no atomics (tcc). In os.c. */
 #if defined(INFER__ATOMICS_NATIVE)

@@ -27,10 +27,10 @@ enum {
 typedef struct infer__ctx infer__ctx;
 typedef struct infer__ops infer__ops;
 
-/* Memory of a backend. */
+/* Memory of a backend: host on the CPU, handle on a device (the driver's). */
 typedef struct infer__buf {
-    void *host;      /* CPU: the memory; a device that shares memory may set it too */
-    uint64_t handle; /* device: the driver's handle */
+    void *host;
+    uint64_t handle;
     uint64_t bytes;
 } infer__buf;
 
@@ -42,11 +42,12 @@ typedef struct infer__tensor {
 } infer__tensor;
 
 /* A matrix of the file (or a slice of its rows): rows x cols values of one storage type, y = W x gives `rows` values.
- * data points into the mapped file on the CPU. */
+ * data points into the mapped file, which the CPU reads. On a device buf holds matrices as they are in the file, and
+ * vectors (norms, biases, scales) as float32 whatever their type. */
 typedef struct infer__weight {
     const infer__quant *type; /* NULL = absent */
     const void *data;
-    infer__buf *buf;          /* on a device; offset in bytes */
+    const infer__buf *buf;    /* on a device; offset in bytes, a multiple of 4 */
     uint64_t offset;
     int32_t rows, cols;
     uint64_t row_bytes;
@@ -118,7 +119,7 @@ enum { INFER__ROPE_NONE, INFER__ROPE_PAIRS, INFER__ROPE_HALVES };
 typedef struct infer__rope_args {
     infer__tensor x;
     int32_t n_head, dim, n_rot, kind;
-    const infer__buf *freq;
+    const infer__buf *freq; /* on a device: turns per position as pairs of float32 whose sum it is */
     float scale;
 } infer__rope_args;
 
@@ -187,14 +188,19 @@ struct infer__ops {
     void (*copy)(infer__ctx *c, const infer__copy_args *a);
     void (*moe_route)(infer__ctx *c, const infer__moe_route_args *a);   /* NULL = layers with experts run elsewhere */
     void (*moe_matmul)(infer__ctx *c, const infer__moe_matmul_args *a);
-    /* Memory of the device. alloc returns 0 when there is none left. */
+    /* The pass is filled: take what the ops need of it. */
+    void (*begin)(infer__ctx *c);
+    /* Wait until downloads have arrived and uploads have been read: their memory must stay valid until then. Waits
+     * after a failure too. */
+    void (*sync)(infer__ctx *c);
+    /* Memory of the device. alloc returns 0 when there is none left; a device tells more by infer__fail. */
     int (*alloc)(infer__ctx *c, infer__buf *b, uint64_t bytes);
     void (*release)(infer__ctx *c, infer__buf *b);
     void (*upload)(infer__ctx *c, infer__buf *b, uint64_t offset, const void *src, uint64_t bytes);
     void (*download)(infer__ctx *c, const infer__buf *b, uint64_t offset, void *dst, uint64_t bytes);
     void (*copy_bytes)(infer__ctx *c, infer__buf *dst, uint64_t dst_offset, const infer__buf *src, uint64_t src_offset,
                        uint64_t bytes); /* within the device: cache pages */
-    /* Scratch of `workers` workers for rows of at most max_cols values: called once, when the context is made. */
+    /* Called once, when the context is made: scratch for rows of at most max_cols values, queues, kernels. */
     int (*prepare)(infer__ctx *c, int32_t max_cols);
     void (*finish)(infer__ctx *c);
 };
@@ -240,10 +246,13 @@ enum { INFER__PROFILE_OPS = 16 };
 typedef struct infer__profile { const char *op; uint64_t calls, bytes; double seconds; } infer__profile;
 
 struct infer__ctx {
-    const infer__ops *ops;
+    const infer__ops *ops;        /* of the place where the pass is */
     const infer__kernels *kernels;
     infer__mem *mem;
     infer__pool *pool;
+    struct infer__gpu *gpu;       /* the model's device, NULL without one */
+    struct infer__gpu_run *run;   /* this context's queue on it */
+    int32_t kv_type;              /* of the cache */
     infer__pass pass;
     infer_error error;            /* sticky: the first failure of this pass */
     const infer__atomic *cancel;  /* not NULL: non-zero ends the pass at the next op */

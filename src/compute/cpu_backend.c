@@ -82,6 +82,9 @@ static int64_t infer__cpu_scratch_len(int32_t max_cols) {
     return (n + INFER__LANES - 1) / INFER__LANES * INFER__LANES;
 }
 
+static void infer__cpu_begin(infer__ctx *c) { (void)c; /* ops read ctx.pass where it is */ }
+static void infer__cpu_sync(infer__ctx *c) { (void)c; /* every op is done when it returns */ }
+
 static int infer__cpu_prepare(infer__ctx *c, int32_t max_cols) {
     uint64_t workers = (uint64_t)infer__pool_threads(c->pool), bytes;
     c->scratch_len = infer__cpu_scratch_len(max_cols);
@@ -335,6 +338,8 @@ static const infer__ops infer__cpu_ops = {
     .copy = infer__cpu_copy,
     .moe_route = infer__cpu_moe_route,
     .moe_matmul = infer__cpu_moe_matmul,
+    .begin = infer__cpu_begin,
+    .sync = infer__cpu_sync,
     .alloc = infer__cpu_alloc,
     .release = infer__cpu_release,
     .upload = infer__cpu_upload,

@@ -17,8 +17,8 @@ static void infer__cache_destroy(infer_context *c) {
     infer__kv_cache *kv = &c->cache;
     int32_t i;
     for (i = 0; i < kv->n_layer; i++) {
-        if (kv->k) c->ctx.ops->release(&c->ctx, &kv->k[i].buf);
-        if (kv->v) c->ctx.ops->release(&c->ctx, &kv->v[i].buf);
+        if (kv->k) infer__layer_ops(c, i)->release(&c->ctx, &kv->k[i].buf);
+        if (kv->v) infer__layer_ops(c, i)->release(&c->ctx, &kv->v[i].buf);
     }
     infer__free(c->ctx.mem, kv->k);
     infer__free(c->ctx.mem, kv->v);
@@ -53,13 +53,15 @@ static infer_result infer__cache_create(infer_context *c, infer_error *err) {
         pages = (uint64_t)c->plan.n_pages[l->group];
         kv->groups[l->group].window = l->window;
         kv->k[i].type = kv->v[i].type = c->plan.kv_type;
-        if (!c->ctx.ops->alloc(&c->ctx, &kv->k[i].buf, pages * k)) goto no_memory;
-        if (!c->ctx.ops->alloc(&c->ctx, &kv->v[i].buf, pages * v)) goto no_memory;
+        if (!infer__layer_ops(c, i)->alloc(&c->ctx, &kv->k[i].buf, pages * k)) goto no_memory;
+        if (!infer__layer_ops(c, i)->alloc(&c->ctx, &kv->v[i].buf, pages * v)) goto no_memory;
     }
     return INFER_OK;
 no_memory:
+    if (!infer__ok(&c->ctx)) /* a device says more */
+        return infer__error(err, c->ctx.error.code, "cache of %d cells: %s", (int)c->plan.cells, c->ctx.error.message);
     return infer__error(err, INFER_ERR_MEMORY, "no memory for a cache of %d cells (%llu bytes)", (int)c->plan.cells,
-                        (unsigned long long)c->plan.cache_bytes);
+                        (unsigned long long)c->plan.cache_bytes[INFER__ON_CPU]);
 }
 
 static void infer__page_drop(infer_context *c, infer_session *s, int32_t g, int32_t i) {
@@ -107,15 +109,15 @@ static int32_t infer__cache_need(const infer_context *c, const infer_session *s,
 /* A copy of a shared page, in all layers of its group. */
 static void infer__page_copy(infer_context *c, int32_t g, int32_t to, int32_t from) {
     const infer_model *m = c->model;
+    const infer__ops *ops;
     uint64_t k, v;
     int32_t i;
     for (i = 0; i < m->hp.n_layer; i++) {
         if (m->layers[i].group != g) continue;
         infer__page_bytes(c, &m->layers[i], &k, &v);
-        c->ctx.ops->copy_bytes(&c->ctx, &c->cache.k[i].buf, (uint64_t)to * k, &c->cache.k[i].buf, (uint64_t)from * k,
-                               k);
-        c->ctx.ops->copy_bytes(&c->ctx, &c->cache.v[i].buf, (uint64_t)to * v, &c->cache.v[i].buf, (uint64_t)from * v,
-                               v);
+        ops = infer__layer_ops(c, i);
+        ops->copy_bytes(&c->ctx, &c->cache.k[i].buf, (uint64_t)to * k, &c->cache.k[i].buf, (uint64_t)from * k, k);
+        ops->copy_bytes(&c->ctx, &c->cache.v[i].buf, (uint64_t)to * v, &c->cache.v[i].buf, (uint64_t)from * v, v);
     }
 }
 

@@ -32,8 +32,8 @@ static void infer__activate(infer_context *c, const infer__layer *l, const infer
 /* The dense form with any three slots; their biases are the next slots when with_bias. gate may be absent. */
 static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out,
                             int gate_slot, int up_slot, int down_slot, int with_bias, int32_t n_ff) {
-    infer__tensor gate = infer__view(&c->work, 0, x->rows, n_ff);
-    infer__tensor up = infer__view(&c->work, (uint64_t)x->rows * (uint64_t)n_ff, x->rows, n_ff);
+    infer__tensor gate = infer__view(&c->at->work, 0, x->rows, n_ff);
+    infer__tensor up = infer__view(&c->at->work, (uint64_t)x->rows * (uint64_t)n_ff, x->rows, n_ff);
     int slots[3], has_gate = l->w[gate_slot].type != NULL, i;
     infer__matmul_args mm;
     memset(&mm, 0, sizeof mm);
@@ -87,11 +87,11 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, const infer_
     infer__matmul_args mm;
     infer__moe_route_args route;
     infer__add_args add;
-    logits = infer__view(&c->work, at, n, hp->n_expert);
-    ids = infer__view(&c->work, at += rows * (uint64_t)hp->n_expert, n, used);
-    weights = infer__view(&c->work, at += rows * (uint64_t)used, n, used);
-    gate = infer__view(&c->work, at += rows * (uint64_t)used, n * used, ff);
-    up = infer__view(&c->work, at + rows * (uint64_t)used * (uint64_t)ff, n * used, ff);
+    logits = infer__view(&c->at->work, at, n, hp->n_expert);
+    ids = infer__view(&c->at->work, at += rows * (uint64_t)hp->n_expert, n, used);
+    weights = infer__view(&c->at->work, at += rows * (uint64_t)used, n, used);
+    gate = infer__view(&c->at->work, at += rows * (uint64_t)used, n * used, ff);
+    up = infer__view(&c->at->work, at + rows * (uint64_t)used * (uint64_t)ff, n * used, ff);
 
     memset(&mm, 0, sizeof mm);
     mm.x = *x;
@@ -114,7 +114,7 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, const infer_
     infer__activate(c, l, has_gate ? &gate : NULL, &up);
     infer__experts(c, l, INFER__W_MOE_DOWN, &up, out, &ids, &weights, hp->n_embd);
     if (!l->w[INFER__W_SHARED_UP].type) return;
-    shared = infer__view(&c->work, 2 * rows * (uint64_t)hp->n_ff_shared, n, hp->n_embd);
+    shared = infer__view(&c->at->work, 2 * rows * (uint64_t)hp->n_ff_shared, n, hp->n_embd);
     infer__ffn_with(c, l, x, &shared, INFER__W_SHARED_GATE, INFER__W_SHARED_UP, INFER__W_SHARED_DOWN, 0,
                     hp->n_ff_shared);
     memset(&add, 0, sizeof add);

@@ -1,9 +1,9 @@
 /* forward.c: THE LOOP: one pass of a batch of rows through the layers. The first page to read.
  *
  * A batch is always n rows: a prompt, one token, several sessions are the same code with different n. Rows differ by
- * what ctx.pass says of them (id, position, sequence, page table). Ops report failure in ctx.error; it is looked at
- * once, after.
- * Nothing is allocated here.
+ * what ctx.pass says of them (id, position, sequence, page table). Layers run on the CPU or on a device; the residual
+ * stream is copied where that changes. Ops report failure in ctx.error; it is looked at once, after.
+ * Nothing is allocated here, but for looking at values on a device (trace, checking).
  */
 #include "model.h"
 
@@ -12,9 +12,30 @@ typedef void (*infer__sublayer_fn)(infer_context *c, const infer__layer *l, cons
 static const infer__sublayer_fn INFER__MIXERS[] = { infer__mix_attention };
 static const infer__sublayer_fn INFER__FFNS[] = { infer__ffn_dense, infer__ffn_moe };
 
+/* The values of t (without gaps between rows) on the host; NULL after a failure. */
+static const float *infer__peek(infer_context *c, const infer__tensor *t) {
+    uint64_t n = (uint64_t)t->rows * (uint64_t)t->cols;
+    float *p;
+    if (!infer__ok(&c->ctx)) return NULL;
+    if (t->buf->host) return infer__row(t, 0);
+    if (n > c->peek_len) {
+        p = (float *)infer__realloc(c->ctx.mem, c->peek, n, sizeof *p);
+        if (!p) {
+            infer__fail(&c->ctx, INFER_ERR_MEMORY, "no memory to look at %d rows of %d values", (int)t->rows,
+                        (int)t->cols);
+            return NULL;
+        }
+        c->peek = p;
+        c->peek_len = n;
+    }
+    c->ctx.ops->download(&c->ctx, t->buf, t->offset, c->peek, n * sizeof *c->peek);
+    c->ctx.ops->sync(&c->ctx);
+    return infer__ok(&c->ctx) ? c->peek : NULL;
+}
+
 static void infer__trace(infer_context *c, int32_t layer, const char *step, const infer__tensor *t) {
-    if (!c->trace || !infer__ok(&c->ctx)) return;
-    c->trace(c->trace_user, layer, step, infer__row(t, 0), (size_t)t->rows, (size_t)t->cols);
+    const float *x = c->trace ? infer__peek(c, t) : NULL;
+    if (x) c->trace(c->trace_user, layer, step, x, (size_t)t->rows, (size_t)t->cols);
 }
 
 /* y = norm(x) with the weights in `slots` (weight, bias); without a weight a bare norm. */
@@ -95,22 +116,22 @@ static void infer__head(infer_context *c, const infer__tensor *x) {
     int32_t i, j, n;
     if (p->n_out == 0) return;
     rows.x = *x;
-    rows.y = infer__view(&c->xn, 0, p->n_out, m->hp.n_embd);
+    rows.y = infer__view(&c->at->xn, 0, p->n_out, m->hp.n_embd);
     c->ctx.ops->get_rows(&c->ctx, &rows);
     infer__norm_to(c, &m->w[INFER__W_OUT_NORM], &rows.y, &rows.y);
     infer__trace(c, -1, "hidden", &rows.y);
     for (i = 0; i < p->n_out; i++)
-        if (c->out_hidden[i]) c->ctx.ops->download(&c->ctx, &c->xn, (uint64_t)i * hidden, c->out_hidden[i], hidden);
+        if (c->out_hidden[i]) c->ctx.ops->download(&c->ctx, rows.y.buf, (uint64_t)i * hidden, c->out_hidden[i], hidden);
     for (i = 0; i < p->n_out; i += n) {
         n = INFER__MIN(p->n_out - i, c->plan.head_rows);
         for (j = 0; j < n && !c->out_logits[i + j]; j++) {}
         if (j == n) continue;
         memset(&mm, 0, sizeof mm);
-        mm.x = infer__view(&c->xn, (uint64_t)i * (uint64_t)m->hp.n_embd, n, m->hp.n_embd);
+        mm.x = infer__view(&c->at->xn, (uint64_t)i * (uint64_t)m->hp.n_embd, n, m->hp.n_embd);
         mm.n_w = 1;
         mm.w[0] = &m->w[INFER__W_OUTPUT];
         mm.b[0] = infer__opt(&m->w[INFER__W_OUTPUT_B]);
-        mm.y[0] = infer__view(&c->work, 0, n, m->hp.n_vocab);
+        mm.y[0] = infer__view(&c->at->work, 0, n, m->hp.n_vocab);
         c->ctx.ops->matmul(&c->ctx, &mm);
         memset(&map, 0, sizeof map);
         map.x = mm.y[0];
@@ -120,36 +141,58 @@ static void infer__head(infer_context *c, const infer__tensor *x) {
         infer__trace(c, -1, "logits", &mm.y[0]);
         for (j = 0; j < n; j++)
             if (c->out_logits[i + j])
-                c->ctx.ops->download(&c->ctx, &c->work, (uint64_t)j * vocab, c->out_logits[i + j], vocab);
+                c->ctx.ops->download(&c->ctx, &c->at->work, (uint64_t)j * vocab, c->out_logits[i + j], vocab);
     }
 }
 
 /* After a bad result the pass is run again with `checking`: fail at the first layer whose output is not finite. */
 static void infer__check_finite(infer_context *c, int32_t layer, const infer__tensor *x) {
-    int32_t r, i;
-    if (!c->checking || !infer__ok(&c->ctx)) return;
-    for (r = 0; r < x->rows; r++)
-        for (i = 0; i < x->cols; i++)
-            if (!infer__finite(infer__row(x, r)[i])) {
-                if (layer < 0) infer__fail(&c->ctx, INFER_ERR_STATE, "the embedding has a value that is not finite");
-                else
-                    infer__fail(&c->ctx, INFER_ERR_STATE, "layer %d is the first with a value that is not finite",
-                                (int)layer);
-                return;
-            }
+    const float *v = c->checking ? infer__peek(c, x) : NULL;
+    int64_t i;
+    for (i = 0; v && i < (int64_t)x->rows * x->cols; i++)
+        if (!infer__finite(v[i])) {
+            if (layer < 0) infer__fail(&c->ctx, INFER_ERR_STATE, "the embedding has a value that is not finite");
+            else
+                infer__fail(&c->ctx, INFER_ERR_STATE, "layer %d is the first with a value that is not finite",
+                            (int)layer);
+            return;
+        }
+}
+
+/* The pass goes on where `layer` runs; the residual stream of n rows goes along, unless it is the first layer. */
+static void infer__go(infer_context *c, int32_t layer, int32_t n) {
+    infer__place *from = c->at, *to = &c->places[c->model->layers[layer].place];
+    uint64_t bytes = (uint64_t)n * (uint64_t)c->model->hp.n_embd * sizeof(float);
+    if (layer > 0 && from == to) return;
+    if (layer > 0 && to->x.host) {
+        from->ops->download(&c->ctx, &from->x, 0, to->x.host, bytes);
+        from->ops->sync(&c->ctx);
+    } else if (layer > 0) {
+        to->ops->upload(&c->ctx, &to->x, 0, from->x.host, bytes);
+    }
+    c->at = to;
+    c->ctx.ops = to->ops;
 }
 
 static void infer__forward(infer_context *c) {
     const infer_model *m = c->model;
-    int32_t n = c->ctx.pass.n_rows, l;
-    infer__tensor x = infer__view(&c->x, 0, n, m->hp.n_embd);
-    infer__tensor xn = infer__view(&c->xn, 0, n, m->hp.n_embd);
-    infer__tensor out = infer__view(&c->out, 0, n, m->hp.n_embd);
-    infer__embed(c, &x);
-    infer__check_finite(c, -1, &x);
+    int32_t n = c->ctx.pass.n_rows, l, i;
+    infer__tensor x, xn, out;
+    for (i = 0; i < INFER__PLACES; i++)
+        if (c->places[i].ops) c->places[i].ops->begin(&c->ctx);
     for (l = 0; l < m->hp.n_layer && infer__ok(&c->ctx); l++) {
+        infer__go(c, l, n);
+        x = infer__view(&c->at->x, 0, n, m->hp.n_embd);
+        xn = infer__view(&c->at->xn, 0, n, m->hp.n_embd);
+        out = infer__view(&c->at->out, 0, n, m->hp.n_embd);
+        if (l == 0) {
+            infer__embed(c, &x);
+            infer__check_finite(c, -1, &x);
+        }
         infer__layer_run(c, &m->layers[l], &x, &xn, &out);
         infer__check_finite(c, l, &x);
     }
-    infer__head(c, &x);
+    if (infer__ok(&c->ctx)) infer__head(c, &x);
+    for (i = 0; i < INFER__PLACES; i++)
+        if (c->places[i].ops) c->places[i].ops->sync(&c->ctx);
 }

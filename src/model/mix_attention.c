@@ -41,7 +41,7 @@ static void infer__rotate(infer_context *c, const infer__layer *l, infer__tensor
     a.dim = l->dim_k;
     a.n_rot = l->n_rot;
     a.kind = l->rope_kind;
-    a.freq = &l->rope->freq;
+    a.freq = l->place == INFER__ON_DEVICE ? &l->rope->device : &l->rope->freq;
     a.scale = l->rope->scale;
     c->ctx.ops->rope(&c->ctx, &a);
 }
@@ -77,10 +77,10 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, const 
     const infer__hparams *hp = &c->model->hp;
     int32_t n = x->rows, nq = l->n_head * l->dim_k, nk = l->n_head_kv * l->dim_k, nv = l->n_head_kv * l->dim_v;
     uint64_t rows = (uint64_t)n;
-    infer__tensor q = infer__view(&c->work, 0, n, nq);
-    infer__tensor k = infer__view(&c->work, rows * (uint64_t)nq, n, nk);
-    infer__tensor v = infer__view(&c->work, rows * (uint64_t)(nq + nk), n, nv);
-    infer__tensor y = infer__view(&c->work, rows * (uint64_t)(nq + nk + nv), n, l->n_head * l->dim_v);
+    infer__tensor q = infer__view(&c->at->work, 0, n, nq);
+    infer__tensor k = infer__view(&c->at->work, rows * (uint64_t)nq, n, nk);
+    infer__tensor v = infer__view(&c->at->work, rows * (uint64_t)(nq + nk), n, nv);
+    infer__tensor y = infer__view(&c->at->work, rows * (uint64_t)(nq + nk + nv), n, l->n_head * l->dim_v);
     infer__kv_store_args store;
     infer__attention_args at;
     infer__matmul_args mm;

@@ -63,7 +63,7 @@ static void infer__model_count(infer_model *m) {
 
 static infer_result infer__model_build(infer_model *m, infer_error *err) {
     infer_error why;
-    infer_result r = infer__model_facts(m, err);
+    infer_result r = infer__model_facts(m, err), device = INFER_OK; /* a device that was asked for must work */
     if (r) return r;
     m->cpu = infer__cpu_mask(m->params.cpu_level);
     infer__error_clear(&why);
@@ -71,13 +71,16 @@ static infer_result infer__model_build(infer_model *m, infer_error *err) {
     if (!r && m->params.vocab_only) r = infer__error(&why, INFER_ERR_STATE, "the model was opened with vocab_only");
     if (!r) r = infer__hparams_read(m, &why);
     if (!r) r = infer__weights_bind(m, &why);
-    if (!r && !m->sizes_only) r = infer__weights_load(m, &why);
+    if (!r) r = device = infer__place_choose(m, &why);
+    if (!r) r = infer__weights_load(m, &why); /* sizes_only: what else it does, without bytes */
     if (!r && !m->sizes_only) r = infer__rope_build(m, &why);
+    if (!r) r = device = infer__place_upload(m, &why);
+    if (!r) r = infer__load_progress(m, m->hp.n_layer + m->device_layers, &why);
     infer__model_count(m);
     m->why_code = r;
     memcpy(m->why_not, why.message, sizeof m->why_not);
     if (r) infer__log(&m->report, 3, "sessions cannot be created: %s", m->why_not);
-    if (r == INFER_ERR_MEMORY || r == INFER_ERR_IO || r == INFER_CANCELLED)
+    if (device || r == INFER_ERR_MEMORY || r == INFER_ERR_IO || r == INFER_CANCELLED)
         return infer__error(err, r, "%s", why.message);
     return INFER_OK;
 }

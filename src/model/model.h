@@ -2,14 +2,14 @@
  *
  * Owns:  the resolved description of a model (infer__layer[]), cache pages, the structs behind the public handles.
  * Rules: an ARCHS row is read while a model opens and never afterwards: what a layer does is in its infer__layer.
- *        Only arch.c knows architecture names. Nothing here names a vendor.
+ *        Only arch.c knows architecture names. Nothing here names a vendor: layers run on the CPU or on "the device".
  * Start: forward.c (the loop), then arch.c (the rows), then this page.
  */
 #ifndef INFER__MODEL_H
 #define INFER__MODEL_H
 
 #include "../base/base.h"
-#include "../compute/backend.h"
+#include "../compute/gpu.h"
 #include "../format/format.h"
 #include "../text/text.h"
 #include <math.h>
@@ -156,14 +156,20 @@ enum { INFER__MODEL_SLOTS(INFER__SLOT_ENUM) INFER__MODEL_SLOT_COUNT };
 enum { INFER__MIX_ATTENTION };
 enum { INFER__FFN_DENSE, INFER__FFN_MOE };
 
-/* One resolved rotation: frequencies on the device, shared by layers of one kind. */
+/* One resolved rotation, shared by layers of one kind. */
 typedef struct infer__rope {
-    infer__buf freq; /* 2 x n_rot/2 float32: normal and extended */
+    infer__buf freq;   /* 2 x n_rot/2 float32: normal and extended */
+    infer__buf device; /* the same for the device: see infer__rope_args */
     float scale;     /* of cos and sin */
 } infer__rope;
 
+/* Where layers run: the CPU, and the model's device. */
+enum { INFER__ON_CPU, INFER__ON_DEVICE, INFER__PLACES };
+
 struct infer__layer {
     int32_t index;
+    int32_t place;       /* INFER__ON_* */
+    infer__buf weights;  /* on the device: all of its weights */
     int32_t mixer, ffn;
     int32_t parallel;    /* attention and FFN read the same input */
     int32_t pre_norm;    /* sublayers are preceded by a norm */
@@ -201,20 +207,35 @@ struct infer_model {
     infer__layer *layers;
     infer__weight w[INFER__MODEL_SLOT_COUNT];
     infer__rope ropes[INFER__ROPE_SETS];
+    infer__gpu *gpu;           /* NULL: everything runs on the CPU */
+    infer__buf device_front, device_head; /* embedding, and head unless it is the same tensor, on the device */
+    int32_t device_layers;     /* the first so many layers, with the embedding; all: with the head */
+    uint64_t device_bytes;     /* of weights there */
     uint64_t token_bytes;      /* of weights that evaluating one token reads */
     uint32_t cpu;              /* INFER__CPU_* mask */
     infer__atomic users;       /* contexts, sessions and samplers alive */
 };
 
 /* Everything after the file is parsed: architecture, hyper-parameters, layers, weights. A model that cannot compute is
- * no error: why_code and why_not say so. Errors are MEMORY and IO only. */
+ * no error: why_code and why_not say so. Errors are MEMORY and IO, and what is wrong with a device that was asked
+ * for. */
 static infer_result infer__model_build(infer_model *m, infer_error *err);
 
 /* The steps of it, in order; each fills err and returns why it cannot. */
 static infer_result infer__hparams_read(infer_model *m, infer_error *err);  /* hparams.c */
 static infer_result infer__weights_bind(infer_model *m, infer_error *err);  /* weights.c: names and shapes */
 static infer_result infer__weights_load(infer_model *m, infer_error *err);  /* weights.c: bytes */
+/* Tell the progress callback that `done` layers are loaded (and then, from n_layer on, uploaded). CANCELLED. */
+static infer_result infer__load_progress(infer_model *m, int32_t done, infer_error *err);
 static infer_result infer__rope_build(infer_model *m, infer_error *err);    /* rope.c */
+
+/* place.c: which layers run on the device, and their weights there. Where all layers run on the device the head does
+ * too, and the embedding is always with layer 0. */
+static infer_result infer__place_choose(infer_model *m, infer_error *err); /* opens the device that params ask for */
+static infer_result infer__place_upload(infer_model *m, infer_error *err);
+static void infer__place_free(infer_model *m);
+/* 1 when a place has layers. */
+static int infer__place_used(const infer_model *m, int32_t place);
 
 /* ---- cache (cache.c) -------------------------------------------------------------------------------------- */
 
@@ -241,7 +262,8 @@ typedef struct infer__plan {
     int32_t work_cols;                     /* floats a row in the shared work area */
     int32_t max_cols;                      /* longest row any matmul reads */
     int32_t head_rows;                     /* rows of logits computed at a time */
-    uint64_t work_bytes, x_bytes, cache_bytes, block_len, scratch_bytes;
+    uint64_t work_bytes, x_bytes, block_len;
+    uint64_t cache_bytes[INFER__PLACES], scratch_bytes[INFER__PLACES];
 } infer__plan;
 static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const infer_context_params *params,
                                      int32_t default_sessions, infer_error *err);
@@ -249,13 +271,21 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
 /* What the plan's context and one session take, with the model itself. */
 static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer_memory *out);
 
+/* Work buffers of one place. */
+typedef struct infer__place {
+    const infer__ops *ops;       /* NULL = no layer runs there */
+    infer__buf x, xn, out, work; /* residual stream, normed, sublayer output; work: Q K V att / gate up / logits */
+} infer__place;
+
 struct infer_context {
     infer_model *model;
     infer__ctx ctx;
     infer__pool *pool;
     infer__plan plan;
     infer__kv_cache cache;
-    infer__buf x, xn, out, work; /* residual stream, normed, sublayer output; work: Q K V att / gate up / logits */
+    infer__place places[INFER__PLACES], *at; /* at: where the running pass is */
+    float *peek;                 /* copy of values on a device, for looking at (trace, checking) */
+    uint64_t peek_len;
     infer_session **active;      /* n_seq: the sessions of the running pass */
     infer__atomic cancel, busy;
     int32_t n_sessions, owned;   /* owned: dies with its last session */
@@ -288,6 +318,10 @@ struct infer_session {
 };
 
 /* cache.c */
+/* The ops of the place where a layer runs: its cache is there. */
+INFER__INLINE const infer__ops *infer__layer_ops(const infer_context *c, int32_t layer) {
+    return c->places[c->model->layers[layer].place].ops;
+}
 static infer_result infer__cache_create(infer_context *c, infer_error *err);
 static void infer__cache_destroy(infer_context *c);
 /* Bytes of a page of keys and of values of one layer. */

@@ -22,7 +22,7 @@ static infer_result infer__plan_params(infer__plan *p, const infer_model *m, con
         return infer__error(err, INFER_ERR_UNSUPPORTED,
                             "context_params.kv_type: only f32 and f16 caches are there yet");
     p->kv_type = in->kv_type == INFER_KV_DEFAULT ? INFER_KV_F16 : in->kv_type;
-    p->threads = in->threads ? in->threads : INFER__MIN(infer__cores(), 64);
+    p->threads = in->threads ? in->threads : infer__place_used(m, INFER__ON_CPU) ? INFER__MIN(infer__cores(), 64) : 1;
     p->cells = in->cells ? in->cells : INFER__MIN(m->hp.n_ctx, 4096);
     p->batch = INFER__MIN(in->batch ? in->batch : 512, p->cells);
     p->keep = in->keep ? in->keep : 64;
@@ -31,7 +31,7 @@ static infer_result infer__plan_params(infer__plan *p, const infer_model *m, con
     return INFER_OK;
 }
 
-/* Pages of each cache group, and bytes of all keys and values. */
+/* Pages of each cache group, and bytes of all keys and values at each place. */
 static int infer__plan_cache(infer__plan *p, const infer_model *m) {
     uint64_t n, window_pages;
     int32_t i, g;
@@ -43,12 +43,11 @@ static int infer__plan_cache(infer__plan *p, const infer_model *m) {
         window_pages = INFER__MIN(window_pages * (uint64_t)p->sessions, (uint64_t)p->max_pages);
         p->n_pages[l->group] = l->window ? (int32_t)window_pages : p->max_pages;
     }
-    p->cache_bytes = 0;
     for (i = 0; i < m->hp.n_layer; i++) {
         const infer__layer *l = &m->layers[i];
         uint64_t row = infer__kv_bytes(p->kv_type, (uint64_t)l->n_head_kv * (uint64_t)(l->dim_k + l->dim_v));
         if (!infer__mul_ok(row, (uint64_t)p->n_pages[l->group] * INFER__PAGE, &n)) return 0;
-        if (!infer__add_ok(p->cache_bytes, n, &p->cache_bytes)) return 0;
+        if (!infer__add_ok(p->cache_bytes[l->place], n, &p->cache_bytes[l->place])) return 0;
     }
     return 1;
 }
@@ -81,10 +80,18 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     p->head_rows = (int32_t)INFER__MIN((uint64_t)p->batch, p->work_bytes / sizeof(float) / (uint64_t)m->hp.n_vocab);
     p->x_bytes = (uint64_t)p->batch * (uint64_t)m->hp.n_embd * sizeof(float);
     p->block_len = 4 * (uint64_t)p->batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
-    p->scratch_bytes = 3 * p->x_bytes + p->work_bytes + p->block_len * sizeof(int32_t) +
-                       (uint64_t)p->batch * 3 * sizeof(void *) + (uint64_t)p->n_seq * sizeof(void *) +
-                       (uint64_t)(p->n_pages[0] + p->n_pages[1]) * 2 * sizeof(int32_t) +
-                       (uint64_t)p->threads * (uint64_t)infer__cpu_scratch_len(p->max_cols) * sizeof(float);
+    for (i = 0; i < INFER__PLACES; i++)
+        if (infer__place_used(m, i)) p->scratch_bytes[i] = 3 * p->x_bytes + p->work_bytes;
+    p->scratch_bytes[INFER__ON_CPU] += p->block_len * sizeof(int32_t) + (uint64_t)p->batch * 3 * sizeof(void *) +
+                                       (uint64_t)p->n_seq * sizeof(void *) +
+                                       (uint64_t)(p->n_pages[0] + p->n_pages[1]) * 2 * sizeof(int32_t);
+    if (infer__place_used(m, INFER__ON_CPU))
+        p->scratch_bytes[INFER__ON_CPU] +=
+            (uint64_t)p->threads * (uint64_t)infer__cpu_scratch_len(p->max_cols) * sizeof(float);
+    if (infer__place_used(m, INFER__ON_DEVICE)) { /* the pass block goes there, packed on the way */
+        p->scratch_bytes[INFER__ON_CPU] += p->block_len * sizeof(int32_t);
+        p->scratch_bytes[INFER__ON_DEVICE] += p->block_len * sizeof(int32_t);
+    }
     return INFER_OK;
 }
 
@@ -97,6 +104,7 @@ static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer
     memset(out, 0, sizeof *out);
     /* of a mapped file every page counts, its metadata too */
     out->weights = m->gguf.sources[0].io.mapped ? m->gguf.file_bytes : m->gguf.tensor_bytes;
-    out->cache = p->cache_bytes;
-    out->scratch = p->scratch_bytes + m->own_bytes + session + INFER__PLAN_SLACK;
+    out->cache = p->cache_bytes[INFER__ON_CPU];
+    out->scratch = p->scratch_bytes[INFER__ON_CPU] + m->own_bytes + session + INFER__PLAN_SLACK;
+    out->device = m->device_bytes + p->cache_bytes[INFER__ON_DEVICE] + p->scratch_bytes[INFER__ON_DEVICE];
 }

@@ -236,13 +236,14 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
 static infer__weight infer__slice(const infer__weight *w, int64_t first, int32_t n) {
     infer__weight s = *w;
     if (w->rows == 1 && w->type->values == 1) {
-        s.data = (const char *)w->data + first * w->type->bytes;
+        first *= w->type->bytes;
         s.cols = n;
         s.row_bytes = (uint64_t)n * (uint64_t)w->type->bytes;
     } else {
-        s.data = (const char *)w->data + (uint64_t)first * w->row_bytes;
+        first *= (int64_t)w->row_bytes;
         s.rows = n;
     }
+    if (w->data) s.data = (const char *)w->data + first; /* not when only sizes are asked for */
     return s;
 }
 
@@ -267,10 +268,18 @@ static void infer__split_fused(infer__layer *l) {
 
 static infer_result infer__load_slot(infer_model *m, const infer__layer *l, const infer__tensor_slot *s,
                                      infer__weight *w, infer_error *err) {
-    infer__gguf_tensor *t = infer__slot_tensor(m, l, s);
+    infer__gguf_tensor *t = m->sizes_only ? NULL : infer__slot_tensor(m, l, s);
     infer_result r = t ? infer__gguf_load(&m->gguf, t, err) : INFER_OK;
     if (t && !r) w->data = t->data;
     return r;
+}
+
+static infer_result infer__load_progress(infer_model *m, int32_t done, infer_error *err) {
+    int32_t all = m->hp.n_layer + m->device_layers;
+    if (m->sizes_only || !m->params.progress) return INFER_OK;
+    if (!m->params.progress(m->params.progress_user, (float)done / (float)all)) return INFER_OK;
+    return infer__error(err, INFER_CANCELLED, "cancelled while loading, after layer %d of %d",
+                        (int)(done % m->hp.n_layer), (int)m->hp.n_layer);
 }
 
 static infer_result infer__weights_load(infer_model *m, infer_error *err) {
@@ -280,8 +289,7 @@ static infer_result infer__weights_load(infer_model *m, infer_error *err) {
         if (m->w[s].type) r = infer__load_slot(m, NULL, &INFER__MODEL_SLOT_TABLE[s], &m->w[s], err);
     for (i = 0; i < m->hp.n_layer && !r; i++) {
         infer__layer *l = &m->layers[i];
-        if (m->params.progress && m->params.progress(m->params.progress_user, (float)i / (float)m->hp.n_layer))
-            return infer__error(err, INFER_CANCELLED, "cancelled while loading layer %d", (int)i);
+        if ((r = infer__load_progress(m, i, err)) != INFER_OK) return r;
         for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
             uint64_t bytes = l->w[s].row_bytes * (uint64_t)l->w[s].rows;
             if (!l->w[s].type) continue;
@@ -295,8 +303,6 @@ static infer_result infer__weights_load(infer_model *m, infer_error *err) {
     if (!r) {
         if (!m->w[INFER__W_OUTPUT].type) m->w[INFER__W_OUTPUT] = m->w[INFER__W_TOKEN_EMBD];
         m->token_bytes += m->w[INFER__W_OUTPUT].row_bytes * (uint64_t)m->w[INFER__W_OUTPUT].rows;
-        if (m->params.progress && m->params.progress(m->params.progress_user, 1.0f))
-            return infer__error(err, INFER_CANCELLED, "cancelled while loading");
     }
     return r;
 }

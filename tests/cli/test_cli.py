@@ -686,27 +686,31 @@ def test_synth_small_vocabulary():
 
 # ---- main ------------------------------------------------------------------------------------------------------------
 
+def tests_in(names):
+    tests = [(n[5:], f) for n, f in names.items() if n.startswith('test_') and inspect.isfunction(f)]
+    return sorted(tests, key=lambda t: t[1].__code__.co_firstlineno)
+
+
 def all_tests():
-    tests = [(n[5:], f) for n, f in globals().items() if n.startswith('test_') and inspect.isfunction(f)]
-    tests.sort(key=lambda t: t[1].__code__.co_firstlineno)
-    known = supported()
+    tests, known = tests_in(globals()), supported()
     tests += [('made.' + n, make_odd_test(n)) for n, s in make_model.MODELS.items() if s['arch'] in known]
     tests += [('recorded.' + arch, make_recorded_test(arch)) for arch in known]
     tests += [('model.' + name, make_model_test(name)) for name, arch in MODELS if arch in known]
     return tests
 
 
-def main():
+def main(tests=all_tests, manual=__doc__):
+    """Run tests() and count; tests/cli/test_gpu.py comes here with its own."""
     global INFER, TEMP
     if len(sys.argv) < 2:
-        sys.exit(__doc__)
+        sys.exit(manual)
     INFER = os.path.abspath(sys.argv[1])
     if not os.path.exists(INFER):
-        sys.exit('test_cli.py: there is no %s' % INFER)
+        sys.exit('%s: there is no %s' % (os.path.basename(sys.argv[0]), INFER))
     TEMP = tempfile.mkdtemp(prefix='infer-cli-')
     passed, failed, skipped = 0, 0, 0
     try:
-        for name, test in all_tests():
+        for name, test in tests():
             if len(sys.argv) > 2 and not any(word in name for word in sys.argv[2:]):
                 continue
             try:

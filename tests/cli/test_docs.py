@@ -79,7 +79,7 @@ def main():
     for text in (readme, contributing):
         for name in re.findall(r"(?:^|`)\s*make ([a-z]+)", text, re.M):
             check(name in targets, "`make %s` is no target" % name)
-        for path in set(re.findall(r"`((?:src|tests|tools|docs|examples)/[\w./-]+)`", text)):
+        for path in set(re.findall(r"`((?:src|kernels|tests|tools|docs|examples)/[\w./-]+)`", text)):
             check(os.path.exists(path.rstrip("/")), "%s does not exist" % path)
     for name in re.findall(r"build/infer ([a-z|]+)", readme):
         for command in name.split("|"):

@@ -33,13 +33,15 @@ static int shared_options(int takes, cli_common *c, cli_option *out) {
     int n = 0;
     if (takes & TAKES_COMPUTE) {
         out[n++] = option("-t,--threads", OPT_INT, &c->threads, "N", "threads (default: one per core)", 1, 64);
+        out[n++] = option("--exact", OPT_FLAG, &c->exact, NULL, "activations in F32 everywhere", 0, 0);
+        out[n++] = option("--cpu-level", OPT_STRING, &c->cpu_level, "LEVEL",
+                          "use no instructions beyond this level of `infer devices`", 0, 0);
+    }
+    if (takes & TAKES_DEVICE) {
         out[n++] = option("--backend", OPT_CHOICE, &c->backend, SHARED_BACKENDS, "where to compute", 0, 0);
         out[n++] = option("--device", OPT_INT, &c->device, "N", "device, as `infer devices` numbers them", 0, 1000);
         out[n++] = option("--gpu-layers", OPT_INT, &c->gpu_layers, "N",
                           "layers on the GPU; 0 = none (default: as many as fit)", 0, 1000000);
-        out[n++] = option("--exact", OPT_FLAG, &c->exact, NULL, "activations in F32 everywhere", 0, 0);
-        out[n++] = option("--cpu-level", OPT_STRING, &c->cpu_level, "LEVEL",
-                          "use no instructions beyond this level of `infer devices`", 0, 0);
     }
     if (takes & TAKES_CONTEXT) {
         out[n++] = option("--ctx", OPT_INT, &c->ctx, "N", "positions in the context", 1, INT32_MAX);

@@ -337,7 +337,7 @@ int cmd_bench(int argc, char **argv) {
         "With --json, --profile adds a key \"profile\".\n",
         options,
         4,
-        TAKES_MODEL | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_JSON,
+        TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_JSON,
         1,
         1};
     cli_common common;

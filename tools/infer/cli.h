@@ -76,7 +76,7 @@ typedef struct cli_common {
 } cli_common;
 
 /* Which of the shared options a command takes. */
-enum { TAKES_JSON = 1, TAKES_MODEL = 2, TAKES_COMPUTE = 4, TAKES_CONTEXT = 8, TAKES_SEED = 16 };
+enum { TAKES_JSON = 1, TAKES_MODEL = 2, TAKES_COMPUTE = 4, TAKES_CONTEXT = 8, TAKES_SEED = 16, TAKES_DEVICE = 32 };
 
 typedef struct cli_spec {
     const char *command;
@@ -98,6 +98,8 @@ int cli_usage_error(const char *command, const char *format, ...) CLI_PRINTF(2, 
 
 /* One line "infer COMMAND: ..." on stderr. Returns CLI_FAILED. */
 int cli_fail(const char *command, const char *format, ...) CLI_PRINTF(2, 3);
+/* What the options say, for opening a model; 0 after saying what is wrong with them. */
+int cli_model_params(const char *command, const cli_common *common, infer_model_params *out);
 /* Open a model as the shared options say. On failure says why and returns NULL. */
 infer_model *cli_open(const char *command, const char *path, const cli_common *common, int vocab_only);
 /* Context parameters as the shared options say (cells left at 0). */

@@ -40,27 +40,32 @@ static int32_t cpu_level(const char *name) {
     return strcmp(name, "best") == 0 ? INFER_CPU_BEST : -1;
 }
 
+int cli_model_params(const char *command, const cli_common *common, infer_model_params *out) {
+    int32_t level = INFER_CPU_BEST;
+    memset(out, 0, sizeof *out);
+    if (common->cpu_level && (level = cpu_level(common->cpu_level)) < 0) {
+        cli_fail(command, "there is no CPU level '%s'; `infer devices` lists them", common->cpu_level);
+        return 0;
+    }
+    out->backend = (int32_t)common->backend;
+    out->device = (int32_t)(common->device + 1);
+    out->gpu_layers = (int32_t)(common->gpu_layers == 0 ? -1 : common->gpu_layers < 0 ? 0 : common->gpu_layers);
+    out->cpu_level = level;
+    out->exact = common->exact;
+    out->allow_default_pre = common->pre == NULL; /* a name that was asked for must be known */
+    out->pre = common->pre;
+    out->max_memory = (uint64_t)common->max_memory;
+    out->log = log_line;
+    out->log_user = (void *)common;
+    return 1;
+}
+
 infer_model *cli_open(const char *command, const char *path, const cli_common *common, int vocab_only) {
     infer_model_params params;
     infer_model *model = NULL;
     infer_error err;
-    int32_t level = INFER_CPU_BEST;
-    memset(&params, 0, sizeof params);
-    if (common->cpu_level && (level = cpu_level(common->cpu_level)) < 0) {
-        cli_fail(command, "there is no CPU level '%s'; `infer devices` lists them", common->cpu_level);
-        return NULL;
-    }
-    params.backend = (int32_t)common->backend;
-    params.device = (int32_t)(common->device + 1);
-    params.gpu_layers = (int32_t)(common->gpu_layers == 0 ? -1 : common->gpu_layers < 0 ? 0 : common->gpu_layers);
-    params.cpu_level = level;
-    params.exact = common->exact;
+    if (!cli_model_params(command, common, &params)) return NULL;
     params.vocab_only = vocab_only;
-    params.allow_default_pre = common->pre == NULL; /* a name that was asked for must be known */
-    params.pre = common->pre;
-    params.max_memory = (uint64_t)common->max_memory;
-    params.log = log_line;
-    params.log_user = (void *)common;
     if (infer_model_open(&model, path, &params, &err) != INFER_OK) {
         cli_fail(command, "%s: %s", path, err.message);
         return NULL;

@@ -11,21 +11,11 @@ static const char *backend_name(int32_t backend) {
     return backend >= 0 && backend <= INFER_METAL ? BACKENDS[backend] : "other";
 }
 
-/* What `auto` picks: the first GPU that works, else the CPU. */
-static int32_t auto_device(void) {
-    int32_t i, n = infer_device_count();
-    infer_device_info d;
-    for (i = 0; i < n; i++) {
-        if (infer_device_get(i, &d) == INFER_OK && d.usable && d.backend != INFER_CPU) return i;
-    }
-    return 0;
-}
-
 const char *cli_backend_name(const cli_common *common, uint64_t device_bytes) {
     infer_device_info d;
     if (device_bytes == 0) return "cpu";
     if (common->backend != INFER_AUTO) return backend_name((int32_t)common->backend);
-    return infer_device_get(auto_device(), &d) == INFER_OK ? backend_name(d.backend) : "other";
+    return infer_device_get((int32_t)common->device, &d) == INFER_OK ? backend_name(d.backend) : "other";
 }
 
 static int32_t best_level(void) {
@@ -37,7 +27,7 @@ static int32_t best_level(void) {
 }
 
 static void print_json(void) {
-    int32_t i, usable, first = 1, n = infer_device_count(), chosen = auto_device(), best = best_level();
+    int32_t i, usable, first = 1, n = infer_device_count(), best = best_level();
     infer_device_info d;
     printf("{\"cpu_levels\": [");
     for (i = 1; i < MAX_LEVEL; i++) {
@@ -54,7 +44,7 @@ static void print_json(void) {
         json_text(stdout, d.name);
         printf(", \"usable\": %s, \"unified\": %s, \"total\": %.0f, \"free\": %.0f, \"auto\": %s, \"why_not\": ",
                d.usable ? "true" : "false", d.unified ? "true" : "false", (double)d.total, (double)d.free,
-               i == chosen ? "true" : "false");
+               d.automatic ? "true" : "false");
         json_text(stdout, d.why_not);
         putchar('}');
     }
@@ -62,7 +52,7 @@ static void print_json(void) {
 }
 
 static void print_text(void) {
-    int32_t i, usable, n = infer_device_count(), chosen = auto_device(), best = best_level();
+    int32_t i, usable, n = infer_device_count(), best = best_level();
     infer_device_info d;
     char total[32], memory_free[32];
     for (i = 1; i < MAX_LEVEL; i++) {
@@ -75,7 +65,7 @@ static void print_text(void) {
         if (d.usable) {
             printf("device %-3ld %-7s %s  %s, %s free%s\n", (long)i, backend_name(d.backend), d.name,
                    cli_bytes_text((double)d.total, total), cli_bytes_text((double)d.free, memory_free),
-                   i == chosen ? "  <- auto" : "");
+                   d.automatic ? "  <- auto" : "");
         } else {
             printf("device -   %-7s %s%snot available: %s\n", backend_name(d.backend), d.name, d.name[0] ? "  " : "",
                    d.why_not);

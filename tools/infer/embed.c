@@ -119,7 +119,7 @@ int cmd_embed(int argc, char **argv) {
                            "line of numbers per text.\n",
                            options,
                            2,
-                           TAKES_MODEL | TAKES_COMPUTE | TAKES_CONTEXT,
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT,
                            1,
                            1};
     cli_common common;

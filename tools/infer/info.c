@@ -157,15 +157,18 @@ static void print_layers(const infer_model *model, int json) {
     free(text);
 }
 
-static void print_memory(const infer_model *model, const cli_common *common, int json) {
+/* The model was opened without a device, which would have taken its weights; what it needs on one is predicted. */
+static void print_memory(const infer_model *model, const char *path, const cli_common *common, int json) {
     infer_context_params params;
+    infer_model_params model_params;
     infer_memory m;
     infer_error err;
     char a[32], b[32], c[32], d[32];
     cli_context_params(common, &params);
     params.cells = cli_cells(common, model, 0);
     params.sessions = 1;
-    if (infer_model_memory(model, &params, &m, &err) != INFER_OK) {
+    if (!cli_model_params("info", common, &model_params)) return;
+    if (infer_model_memory_path(path, &model_params, &params, &m, &err) != INFER_OK) {
         if (json)
             printf(", \"memory\": null");
         else
@@ -178,7 +181,7 @@ static void print_memory(const infer_model *model, const cli_common *common, int
                (long)params.cells, (double)m.weights, (double)m.cache, (double)m.scratch, (double)m.device);
     } else {
         printf("\nmemory for a context of %ld (--ctx, --kv)\n"
-               "  weights %s, cache %s, scratch %s; of these on a GPU %s\n",
+               "  weights %s, cache %s, scratch %s; on the GPU %s\n",
                (long)params.cells, cli_bytes_text((double)m.weights, a), cli_bytes_text((double)m.cache, b),
                cli_bytes_text((double)m.scratch, c), cli_bytes_text((double)m.device, d));
     }
@@ -221,7 +224,7 @@ static int print_model(const infer_model *model, const char *path, const cli_com
     print_tensors(model, common->json);
     if (info.computes) {
         print_layers(model, common->json);
-        print_memory(model, common, common->json);
+        print_memory(model, path, common, common->json);
     }
     if (common->json) printf("}\n");
     return 1;
@@ -379,10 +382,10 @@ int cmd_info(int argc, char **argv) {
                            "that overlap and on values that are not finite.\n",
                            options,
                            4,
-                           TAKES_MODEL | TAKES_CONTEXT | TAKES_JSON,
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_CONTEXT | TAKES_JSON,
                            0,
                            1};
-    cli_common common;
+    cli_common common, here; /* here: on the CPU */
     infer_model *model;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
     if (archs + types + (args[0] != NULL) != 1) {
@@ -391,7 +394,10 @@ int cmd_info(int argc, char **argv) {
     if (archs) print_archs(common.json);
     if (types) print_types(common.json);
     if (args[0] == NULL) return CLI_DONE;
-    model = cli_open("info", args[0], &common, 0);
+    here = common;
+    here.backend = INFER_CPU;
+    here.device = -1;
+    model = cli_open("info", args[0], &here, 0);
     if (model == NULL) return CLI_FAILED;
     ok = check ? check_model(model, args[0], common.json) : print_model(model, args[0], &common, full);
     infer_model_close(model);

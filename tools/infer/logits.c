@@ -102,7 +102,7 @@ int cmd_logits(int argc, char **argv) {
                            "n x width float32.\n",
                            options,
                            4,
-                           TAKES_MODEL | TAKES_COMPUTE | TAKES_CONTEXT,
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT,
                            1,
                            1};
     cli_common common;

@@ -260,7 +260,7 @@ int cmd_run(int argc, char **argv) {
                            "{\"text\", \"tokens\", \"prompt_tokens\", \"prompt_tps\", \"tps\"}.\n",
                            options,
                            (int)(sizeof options / sizeof options[0]),
-                           TAKES_MODEL | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_SEED | TAKES_JSON,
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_SEED | TAKES_JSON,
                            1,
                            1};
     cli_common common;

@@ -1,0 +1,133 @@
+/* gpu.h: GPUs: what a vendor's API must offer (the driver vtable), and what the layers above get of it.
+ *
+ * Owns:  infer__driver (one table per API), infer__gpu (an open device with its compiled kernels, one per model),
+ *        infer__gpu_run (one context's queue on it). The op vtable over them is written once: infer__gpu_ops.
+ * Rules: only driver_*.c name a vendor. A library or device that is not there is information, not an error, until
+ *        somebody asks for it. Work on a queue runs in order; memory given to upload and download must stay valid until
+ *        the next sync. A device is shared by threads, a queue belongs to one context.
+ * Start: infer__driver, then gpu_backend.c (ops), gpu_kernels.c (devices, programs), driver_opencl.c.
+ */
+#ifndef INFER__GPU_H
+#define INFER__GPU_H
+
+#include "backend.h"
+
+/* ---- drivers ------------------------------------------------------------------------------------------- */
+
+/* Text of a program: pieces that follow each other, and what it is called in the caller's cache of binaries. */
+typedef struct infer__gpu_source {
+    const char *const *text;
+    int32_t n_text;
+    const char *name;         /* of the module, for messages */
+    uint64_t hash;            /* of the text */
+    const infer_cache *cache; /* functions may be NULL */
+} infer__gpu_source;
+
+/* All functions but `devices`, `info` and the releases return INFER_OK or fill err (never NULL here) and return its
+ * code: MEMORY for device memory that is not there, DEVICE for the rest. The message names the API's call and code. */
+typedef struct infer__driver {
+    const char *name; /* "opencl", as --backend takes it */
+    int32_t backend;  /* infer_backend */
+    /* Devices found, best first; the order does not depend on the order in which the API lists them. Loads the library
+     * on the first call in the process. With 0 *why_not (may be NULL) tells why, and lives on. */
+    int32_t (*devices)(const char **why_not);
+    void (*info)(int32_t index, infer_device_info *out); /* all fields but `device`; usable 0: why_not tells */
+
+    infer_result (*open)(void **device, infer__mem *mem, int32_t index, infer_error *err);
+    void (*close)(void *device);
+    infer_result (*alloc)(void *device, uint64_t bytes, uint64_t *handle, infer_error *err);
+    void (*release)(void *device, uint64_t handle);
+    infer_result (*load)(void *device, const infer__gpu_source *source, void **program, infer_error *err);
+    void (*unload)(void *device, void *program);
+
+    infer_result (*queue_open)(void **queue, void *device, infer_error *err);
+    void (*queue_close)(void *queue);
+    /* A kernel of a program, for launches on this queue. `group` work-items must fit. */
+    infer_result (*kernel_open)(void **kernel, void *queue, void *program, const char *name, int32_t group,
+                                infer_error *err);
+    void (*kernel_close)(void *queue, void *kernel);
+    infer_result (*upload)(void *queue, uint64_t to, uint64_t offset, const void *src, uint64_t bytes,
+                           infer_error *err);
+    infer_result (*download)(void *queue, uint64_t from, uint64_t offset, void *dst, uint64_t bytes, infer_error *err);
+    infer_result (*copy)(void *queue, uint64_t to, uint64_t to_offset, uint64_t from, uint64_t from_offset,
+                         uint64_t bytes, infer_error *err);
+    /* groups[3] groups of `group` work-items; buffers first, then the args struct. */
+    infer_result (*launch)(void *queue, void *kernel, const uint32_t *groups, int32_t group, const uint64_t *bufs,
+                           int32_t n_bufs, const void *args, uint32_t args_size, infer_error *err);
+    infer_result (*sync)(void *queue, infer_error *err); /* wait for everything; late errors come out here */
+} infer__driver;
+#if !defined(INFER_NO_GPU) && !defined(INFER_NO_OPENCL)
+static const infer__driver infer__opencl_driver; /* driver_opencl.c */
+#endif
+
+/* ---- kernels (kernels_embed.h holds the tables) ----------------------------------------------------------- */
+
+enum { INFER__MODULE_BASE, INFER__MODULE_KV, INFER__MODULE_TYPE }; /* kinds: see kernels/kernels.def */
+typedef struct infer__kernel_row {
+    const char *name; /* entry point: "k_norm" */
+    int32_t kind, group, buffers, args_size;
+} infer__kernel_row;
+typedef struct infer__module_row {
+    const char *name;
+    int32_t kind, id;       /* id: infer_kv_type, or the storage type's id */
+    const int16_t *files;   /* indices of texts, ended by -1 */
+    uint64_t hash;          /* of the program's text: 64-bit FNV-1a */
+} infer__module_row;
+/* A file of kernels/, without comments, compressed (tools/embed_kernels.py says how) in printable pieces. */
+typedef struct infer__kernel_text {
+    const char *name; /* "quant/q4_0.k" */
+    const char *const *pieces;
+    int32_t n_pieces;
+    uint32_t packed, bytes; /* compressed, and as it was */
+} infer__kernel_text;
+
+/* ---- devices and programs (gpu_kernels.c) ------------------------------------------------------------------ */
+
+typedef struct infer__gpu infer__gpu;
+
+/* "opencl" for INFER_OPENCL, ...; NULL when it is no infer_backend. */
+static const char *infer__backend_name(int32_t backend);
+/* 1 when this build has a driver for it. */
+static int infer__gpu_has_backend(int32_t backend);
+/* Rows for infer_device_get: one per device of every API, one with why_not for an API that has none. */
+static int32_t infer__gpu_count(void);
+static void infer__gpu_info(int32_t index, infer_device_info *out);
+
+/* Open a device of an API and compile the kernels that every model needs. device: index as in infer__gpu_info, -1 =
+ * the best of the API. Errors: DEVICE (no library, no device, build log), MEMORY, UNSUPPORTED (API not in this build).
+ * report and mem must outlive it. */
+static infer_result infer__gpu_open(infer__gpu **out, infer__mem *mem, const infer__report *report, int32_t backend,
+                                    int32_t device, const infer_cache *cache, infer_error *err);
+static void infer__gpu_close(infer__gpu *g); /* NULL is accepted */
+static const char *infer__gpu_name(const infer__gpu *g);
+static uint64_t infer__gpu_memory(const infer__gpu *g); /* bytes of the device, free when it was opened */
+
+/* 1 when there are kernels for matrices of this storage type. */
+static int infer__gpu_has_type(const infer__quant *type);
+/* Compile what a storage type, or a cache of an infer_kv_type, needs; done once. Thread safe. */
+static infer_result infer__gpu_use_type(infer__gpu *g, const infer__quant *type, infer_error *err);
+static infer_result infer__gpu_use_kv(infer__gpu *g, int32_t kv_type, infer_error *err);
+
+/* Device memory that belongs to the model: weights. write returns before the bytes are copied: see flush. */
+static infer_result infer__gpu_alloc(infer__gpu *g, infer__buf *b, uint64_t bytes, infer_error *err);
+static void infer__gpu_free(infer__gpu *g, infer__buf *b);
+static infer_result infer__gpu_write(infer__gpu *g, infer__buf *b, uint64_t offset, const void *src, uint64_t bytes,
+                                     infer_error *err);
+static infer_result infer__gpu_flush(infer__gpu *g, infer_error *err);
+
+#ifndef INFER_NO_GPU
+/* For the ops: the driver and its device; whether a program (kind, id; 0 for BASE) has been compiled; a kernel
+ * (INFER__K_*) of such a program, for launches on a queue of the driver. */
+static const infer__driver *infer__gpu_driver(const infer__gpu *g);
+static void *infer__gpu_device(const infer__gpu *g);
+static int infer__gpu_has_program(infer__gpu *g, int32_t kind, int32_t id);
+static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel, int32_t id, void **out,
+                                      infer_error *err);
+#endif
+
+/* ---- ops (gpu_backend.c) -------------------------------------------------------------------------------------- */
+
+/* prepare needs ctx.gpu, ctx.kv_type and ctx.pass.block_len; it makes ctx.run. */
+static const infer__ops infer__gpu_ops;
+
+#endif

@@ -1,0 +1,493 @@
+/* gpu_kernels.c: the devices of all GPU APIs, and a model's programs on one of them.
+ *
+ * Owns:  the list of APIs in this build; struct infer__gpu: an open device, its programs, its upload queue; unpacking
+ *        of kernel text (tools/embed_kernels.py describes the bytes).
+ * May not know: what a kernel computes, how an API works.
+ * Rules: a program is compiled when somebody needs it first, once; a failure leaves no trace, so the next call tries
+ *        again. A message about a device begins with its name. alloc, free, write and flush are for the thread that
+ *        opens or closes the model.
+ * Start: infer__gpu_open_in, infer__gpu_load, infer__text_unpack.
+ */
+#include "gpu.h"
+
+static const char *infer__backend_name(int32_t backend) {
+    static const char *const names[] = {"auto", "cpu", "cuda", "hip", "opencl", "metal"};
+    return backend >= 0 && backend < (int32_t)INFER__COUNT(names) ? names[backend] : NULL;
+}
+
+static infer_result infer__gpu_absent(int32_t backend, infer_error *err) {
+    const char *name = infer__backend_name(backend);
+    return infer__error(err, INFER_ERR_UNSUPPORTED, "backend %s is not in this build", name ? name : "?");
+}
+
+#ifndef INFER_NO_GPU
+#include "../../kernels_embed.h"
+
+/* ---- text ------------------------------------------------------------------------------------------------------- */
+
+/* Reads the packed bytes of a text out of its printable pieces. */
+typedef struct infer__unpacker {
+    const infer__kernel_text *text;
+    const char *at;    /* in the piece before `piece` */
+    int32_t piece;     /* the next one */
+    int32_t in_group;  /* bytes of `group` that were not yet taken */
+    uint32_t group;    /* four bytes, from five digits */
+    uint32_t left;     /* packed bytes that were not yet taken */
+    int8_t value[128]; /* of a digit; -1 = none */
+} infer__unpacker;
+
+static void infer__unpacker_open(infer__unpacker *u, const infer__kernel_text *text) {
+    static const char digits[] =
+        "#$&()+,-.0123456789:;<=>@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_abcdefghijklmnopqrstuvwxyz{|}~";
+    int i;
+    memset(u, 0, sizeof *u);
+    memset(u->value, -1, sizeof u->value);
+    for (i = 0; digits[i]; i++) u->value[(unsigned char)digits[i] & 127] = (int8_t)i;
+    u->text = text;
+    u->at = "";
+    u->left = text->packed;
+}
+
+/* The value of the next digit, -1 when there is none. */
+static int infer__unpacker_digit(infer__unpacker *u) {
+    unsigned char c;
+    while (!*u->at) {
+        if (u->piece >= u->text->n_pieces) return -1;
+        u->at = u->text->pieces[u->piece++];
+    }
+    c = (unsigned char)*u->at++;
+    return c < 128 ? u->value[c] : -1;
+}
+
+/* The next packed byte, -1 at the end or when the pieces are damaged. */
+static int infer__unpacker_byte(infer__unpacker *u) {
+    int i, digit;
+    if (u->left == 0) return -1;
+    if (u->in_group == 0) {
+        uint64_t value = 0;
+        for (i = 0; i < 5; i++) {
+            if ((digit = infer__unpacker_digit(u)) < 0) return -1;
+            value = value * 85 + (uint64_t)digit;
+        }
+        if (value > UINT32_MAX) return -1;
+        u->group = (uint32_t)value;
+        u->in_group = 4;
+    }
+    u->in_group--;
+    u->left--;
+    return (int)(u->group >> 8 * u->in_group & 255);
+}
+
+/* The rest of a copy that begins with byte c: its length and how far back it is taken from; 0 at the end. */
+static int infer__unpacker_copy(infer__unpacker *u, int c, uint32_t *length, uint32_t *distance) {
+    uint32_t n = (uint32_t)c >> 3 & 15, back = ((uint32_t)c & 7) << 8;
+    if ((c = infer__unpacker_byte(u)) < 0) return 0;
+    back += (uint32_t)c + 1;
+    if (n < 14) {
+        n += 3;
+    } else {
+        int far_copy = n == 15;
+        if ((c = infer__unpacker_byte(u)) < 0) return 0;
+        n = (uint32_t)c + (far_copy ? 4 : 17);
+        if (far_copy) {
+            if ((c = infer__unpacker_byte(u)) < 0) return 0;
+            back += (uint32_t)c << 11;
+        }
+    }
+    *length = n;
+    *distance = back;
+    return 1;
+}
+
+/* The text into dst[0 .. bytes-1]; 0 when what is packed is not exactly that long. */
+static int infer__text_unpack(const infer__kernel_text *text, char *dst) {
+    infer__unpacker u;
+    uint32_t n = 0, length, distance;
+    int c;
+    infer__unpacker_open(&u, text);
+    while (n < text->bytes) {
+        if ((c = infer__unpacker_byte(&u)) < 0) return 0;
+        if (c < 128) {
+            dst[n++] = (char)c;
+            continue;
+        }
+        if (!infer__unpacker_copy(&u, c, &length, &distance)) return 0;
+        if (distance > n || length > text->bytes - n) return 0;
+        for (; length > 0; length--, n++) dst[n] = dst[n - distance]; /* one by one: the copy may overlap itself */
+    }
+    return u.left == 0 && infer__unpacker_digit(&u) < 0;
+}
+
+/* The program of a module: zero-terminated texts in `pieces`, in one block of memory to free, NULL when there is none
+ * left (*damaged NULL) or a text is damaged (*damaged is its name). */
+static void *infer__module_text(const infer__module_row *row, const char *pieces[INFER__MODULE_FILES],
+                                int32_t *n_pieces, infer__mem *mem, const char **damaged) {
+    uint64_t size = 0;
+    char *block, *at;
+    int32_t i;
+    *damaged = NULL;
+    for (i = 0; row->files[i] >= 0; i++) size += (uint64_t)INFER__KERNEL_TEXTS[row->files[i]].bytes + 1;
+    *n_pieces = i;
+    at = block = (char *)infer__alloc(mem, size);
+    for (i = 0; block && i < *n_pieces; i++) {
+        const infer__kernel_text *text = &INFER__KERNEL_TEXTS[row->files[i]];
+        if (!infer__text_unpack(text, at)) {
+            *damaged = text->name;
+            infer__free(mem, block);
+            return NULL;
+        }
+        pieces[i] = at;
+        at += text->bytes;
+        *at++ = 0;
+    }
+    return block;
+}
+
+/* ---- devices ---------------------------------------------------------------------------------------------------- */
+
+/* The APIs, in the order in which their devices are listed; ends with NULL. */
+static const infer__driver *const infer__drivers[] = {
+#ifndef INFER_NO_OPENCL
+    &infer__opencl_driver,
+#endif
+    NULL
+};
+
+static const infer__driver *infer__driver_find(const infer__driver *const *drivers, int32_t backend) {
+    while (*drivers && (*drivers)->backend != backend) drivers++;
+    return *drivers;
+}
+
+static int infer__gpu_has_backend(int32_t backend) {
+    return infer__driver_find(infer__drivers, backend) != NULL;
+}
+
+/* Row `index` of the devices of these APIs: its API, NULL when there is no such row. *at is the driver's number for
+ * the device, -1 in the row of an API that has none. */
+static const infer__driver *infer__gpu_row(const infer__driver *const *drivers, int32_t index, infer_device_info *out,
+                                           int32_t *at) {
+    int32_t n, i = index;
+    memset(out, 0, sizeof *out);
+    for (; *drivers && i >= 0; drivers++) {
+        const char *why_not = NULL;
+        n = (*drivers)->devices(&why_not);
+        if (i >= INFER__MAX(n, 1)) {
+            i -= INFER__MAX(n, 1);
+            continue;
+        }
+        if (n > 0) (*drivers)->info(i, out);
+        else infer__format(out->why_not, sizeof out->why_not, "%s", why_not ? why_not : "no device");
+        out->backend = (*drivers)->backend;
+        out->device = index;
+        *at = n > 0 ? i : -1;
+        return *drivers;
+    }
+    return NULL;
+}
+
+static int32_t infer__gpu_count_in(const infer__driver *const *drivers) {
+    int32_t n, sum = 0;
+    for (; *drivers; drivers++) {
+        n = (*drivers)->devices(NULL);
+        sum += INFER__MAX(n, 1);
+    }
+    return sum;
+}
+
+static int32_t infer__gpu_count(void) {
+    return infer__gpu_count_in(infer__drivers);
+}
+
+static void infer__gpu_info(int32_t index, infer_device_info *out) {
+    int32_t at;
+    infer__gpu_row(infer__drivers, index, out, &at);
+}
+
+/* ---- an open device --------------------------------------------------------------------------------------------- */
+
+struct infer__gpu {
+    infer__mem *mem;
+    const infer__report *report;
+    infer_cache cache;
+    const infer__driver *driver;
+    infer_device_info info;
+    void *device, *queue;               /* the queue is for uploads */
+    infer__mutex lock;                  /* of programs */
+    int has_lock;
+    void *programs[INFER__MODULE_COUNT]; /* NULL = not compiled yet */
+};
+
+/* What a driver said, with the device's name in front; `what` may be "". */
+static infer_result infer__gpu_named(const infer__gpu *g, infer_result code, const char *what, const infer_error *why,
+                                     infer_error *err) {
+    return infer__error(err, code, "%s: %s%s%s", infer__gpu_name(g), what, *what ? ": " : "", why->message);
+}
+
+static int32_t infer__gpu_module(int32_t kind, int32_t id) {
+    int32_t i;
+    for (i = 0; i < INFER__MODULE_COUNT; i++)
+        if (INFER__MODULES[i].kind == kind && INFER__MODULES[i].id == id) return i;
+    return -1;
+}
+
+static infer_result infer__gpu_compile(infer__gpu *g, int32_t module, infer_error *err) {
+    const infer__module_row *row = &INFER__MODULES[module];
+    const char *pieces[INFER__MODULE_FILES], *damaged;
+    infer__gpu_source source;
+    infer_error why;
+    infer_result r;
+    double start = infer__seconds();
+    void *block = infer__module_text(row, pieces, &source.n_text, g->mem, &damaged);
+    if (damaged) return infer__error(err, INFER_ERR_DEVICE, "kernel text %s of this build is damaged", damaged);
+    if (!block) return infer__error(err, INFER_ERR_MEMORY, "no memory for the text of GPU kernels (%s)", row->name);
+    source.text = pieces;
+    source.name = row->name;
+    source.hash = row->hash;
+    source.cache = &g->cache;
+    infer__error_clear(&why);
+    r = g->driver->load(g->device, &source, &g->programs[module], &why);
+    infer__free(g->mem, block);
+    if (r) {
+        g->programs[module] = NULL;
+        return infer__gpu_named(g, r, row->name, &why, err);
+    }
+    infer__log(g->report, 4, "%s: kernels %s ready in %.2f s", infer__gpu_name(g), row->name,
+               infer__seconds() - start);
+    return INFER_OK;
+}
+
+/* Compile a module unless that was done. Two threads may ask at once. */
+static infer_result infer__gpu_load(infer__gpu *g, int32_t module, infer_error *err) {
+    infer_result r = INFER_OK;
+    infer__mutex_lock(&g->lock);
+    if (!g->programs[module]) r = infer__gpu_compile(g, module, err);
+    infer__mutex_unlock(&g->lock);
+    return r;
+}
+
+/* Fill driver and info of g, and *at, the driver's number for the device. */
+static infer_result infer__gpu_choose(infer__gpu *g, const infer__driver *const *drivers, int32_t backend,
+                                      int32_t device, int32_t *at, infer_error *err) {
+    const infer__driver *wanted = infer__driver_find(drivers, backend);
+    char why_not[sizeof g->info.why_not] = "";
+    int32_t i;
+    if (!wanted) return infer__gpu_absent(backend, err);
+    if (device >= 0) {
+        g->driver = infer__gpu_row(drivers, device, &g->info, at);
+        if (!g->driver)
+            return infer__error(err, INFER_ERR_ARGUMENT, "GPU %d: there are %d", (int)device,
+                                (int)infer__gpu_count_in(drivers));
+        if (g->driver != wanted)
+            return infer__error(err, INFER_ERR_ARGUMENT, "%s is a device of backend %s, not %s", infer__gpu_name(g),
+                                g->driver->name, wanted->name);
+        if (*at >= 0 && g->info.usable) return INFER_OK;
+        return infer__error(err, INFER_ERR_DEVICE, "%s cannot be used: %s", infer__gpu_name(g), g->info.why_not);
+    }
+    for (i = 0; (g->driver = infer__gpu_row(drivers, i, &g->info, at)) != NULL; i++) {
+        if (g->driver != wanted) continue;
+        if (*at >= 0 && g->info.usable) return INFER_OK;
+        if (!why_not[0]) memcpy(why_not, g->info.why_not, sizeof why_not); /* of the best one */
+    }
+    return infer__error(err, INFER_ERR_DEVICE, "backend %s has no usable device: %s", wanted->name, why_not);
+}
+
+static infer_result infer__gpu_start(infer__gpu *g, int32_t at, infer_error *err) {
+    infer_error why;
+    infer_result r;
+    infer__error_clear(&why);
+    g->has_lock = infer__mutex_init(&g->lock);
+    if (!g->has_lock) return infer__error(err, INFER_ERR_MEMORY, "no mutex for a GPU");
+    r = g->driver->open(&g->device, g->mem, at, &why);
+    if (r) g->device = NULL;
+    if (!r && (r = g->driver->queue_open(&g->queue, g->device, &why)) != INFER_OK) g->queue = NULL;
+    if (r) return infer__gpu_named(g, r, "", &why, err);
+    return infer__gpu_load(g, infer__gpu_module(INFER__MODULE_BASE, 0), err);
+}
+
+/* infer__gpu_open, with the APIs to choose from. */
+static infer_result infer__gpu_open_in(const infer__driver *const *drivers, infer__gpu **out, infer__mem *mem,
+                                       const infer__report *report, int32_t backend, int32_t device,
+                                       const infer_cache *cache, infer_error *err) {
+    int32_t at = -1;
+    infer_result r;
+    infer__gpu *g = (infer__gpu *)infer__calloc(mem, 1, sizeof *g);
+    *out = NULL;
+    if (!g) return infer__error(err, INFER_ERR_MEMORY, "no memory for a GPU");
+    g->mem = mem;
+    g->report = report;
+    if (cache) g->cache = *cache;
+    r = infer__gpu_choose(g, drivers, backend, device, &at, err);
+    if (!r) r = infer__gpu_start(g, at, err);
+    if (r) infer__gpu_close(g);
+    else *out = g;
+    return r;
+}
+
+static infer_result infer__gpu_open(infer__gpu **out, infer__mem *mem, const infer__report *report, int32_t backend,
+                                    int32_t device, const infer_cache *cache, infer_error *err) {
+    return infer__gpu_open_in(infer__drivers, out, mem, report, backend, device, cache, err);
+}
+
+static void infer__gpu_close(infer__gpu *g) {
+    infer_error ignored;
+    int32_t i;
+    if (!g) return;
+    if (g->queue) {
+        infer__error_clear(&ignored);
+        g->driver->sync(g->queue, &ignored); /* uploads may still read the caller's memory */
+        g->driver->queue_close(g->queue);
+    }
+    for (i = 0; i < INFER__MODULE_COUNT; i++)
+        if (g->programs[i]) g->driver->unload(g->device, g->programs[i]);
+    if (g->device) g->driver->close(g->device);
+    if (g->has_lock) infer__mutex_destroy(&g->lock);
+    infer__free(g->mem, g);
+}
+
+/* An API without devices has a row without a name. */
+static const char *infer__gpu_name(const infer__gpu *g) {
+    return g->info.name[0] ? g->info.name : g->driver->name;
+}
+
+static uint64_t infer__gpu_memory(const infer__gpu *g) {
+    return g->info.free ? g->info.free : g->info.total; /* OpenCL does not tell what is free */
+}
+
+static const infer__driver *infer__gpu_driver(const infer__gpu *g) { return g->driver; }
+static void *infer__gpu_device(const infer__gpu *g) { return g->device; }
+
+/* ---- programs --------------------------------------------------------------------------------------------------- */
+
+static int infer__gpu_has_type(const infer__quant *type) {
+    return infer__gpu_module(INFER__MODULE_TYPE, type->id) >= 0;
+}
+
+static infer_result infer__gpu_use_type(infer__gpu *g, const infer__quant *type, infer_error *err) {
+    int32_t module = infer__gpu_module(INFER__MODULE_TYPE, type->id);
+    if (module < 0)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "there are no GPU kernels for type %s", type->name);
+    return infer__gpu_load(g, module, err);
+}
+
+static infer_result infer__gpu_use_kv(infer__gpu *g, int32_t kv_type, infer_error *err) {
+    int32_t module = infer__gpu_module(INFER__MODULE_KV, kv_type);
+    if (module < 0)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "there are no GPU kernels for kv_type %d", (int)kv_type);
+    return infer__gpu_load(g, module, err);
+}
+
+/* The program of a kind and id, NULL when it has not been compiled. */
+static void *infer__gpu_program(infer__gpu *g, int32_t kind, int32_t id) {
+    int32_t module = infer__gpu_module(kind, id);
+    void *program;
+    if (module < 0) return NULL;
+    infer__mutex_lock(&g->lock);
+    program = g->programs[module];
+    infer__mutex_unlock(&g->lock);
+    return program;
+}
+
+static int infer__gpu_has_program(infer__gpu *g, int32_t kind, int32_t id) {
+    return infer__gpu_program(g, kind, id) != NULL;
+}
+
+static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel, int32_t id, void **out,
+                                      infer_error *err) {
+    const infer__kernel_row *row = &INFER__KERNELS[kernel];
+    void *program = infer__gpu_program(g, row->kind, id);
+    infer_error why;
+    infer_result r;
+    *out = NULL;
+    if (!program)
+        return infer__error(err, INFER_ERR_STATE, "%s: no program has been compiled for kernel %s (id %d)",
+                            infer__gpu_name(g), row->name, (int)id);
+    infer__error_clear(&why);
+    r = g->driver->kernel_open(out, queue, program, row->name, row->group, &why);
+    if (!r) return INFER_OK;
+    *out = NULL;
+    return infer__gpu_named(g, r, INFER__MODULES[infer__gpu_module(row->kind, id)].name, &why, err);
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+static infer_result infer__gpu_alloc(infer__gpu *g, infer__buf *b, uint64_t bytes, infer_error *err) {
+    char what[40];
+    infer_error why;
+    infer_result r;
+    memset(b, 0, sizeof *b);
+    if (bytes == 0) return INFER_OK;
+    infer__error_clear(&why);
+    r = g->driver->alloc(g->device, bytes, &b->handle, &why);
+    if (!r) {
+        b->bytes = bytes;
+        return INFER_OK;
+    }
+    b->handle = 0;
+    infer__format(what, sizeof what, "%llu bytes", (unsigned long long)bytes);
+    return infer__gpu_named(g, r, what, &why, err);
+}
+
+static void infer__gpu_free(infer__gpu *g, infer__buf *b) {
+    if (b->bytes) g->driver->release(g->device, b->handle);
+    memset(b, 0, sizeof *b);
+}
+
+static infer_result infer__gpu_write(infer__gpu *g, infer__buf *b, uint64_t offset, const void *src, uint64_t bytes,
+                                     infer_error *err) {
+    infer_error why;
+    infer_result r;
+    INFER__ASSERT(offset <= b->bytes && bytes <= b->bytes - offset);
+    if (bytes == 0) return INFER_OK;
+    infer__error_clear(&why);
+    r = g->driver->upload(g->queue, b->handle, offset, src, bytes, &why);
+    return r ? infer__gpu_named(g, r, "upload", &why, err) : INFER_OK;
+}
+
+static infer_result infer__gpu_flush(infer__gpu *g, infer_error *err) {
+    infer_error why;
+    infer_result r;
+    infer__error_clear(&why);
+    r = g->driver->sync(g->queue, &why);
+    return r ? infer__gpu_named(g, r, "", &why, err) : INFER_OK;
+}
+
+#else /* INFER_NO_GPU: no API, so no device, and nothing below is ever reached with one */
+
+static int infer__gpu_has_backend(int32_t backend) { (void)backend; return 0; }
+static int32_t infer__gpu_count(void) { return 0; }
+static void infer__gpu_info(int32_t index, infer_device_info *out) { (void)index; memset(out, 0, sizeof *out); }
+static infer_result infer__gpu_open(infer__gpu **out, infer__mem *mem, const infer__report *report, int32_t backend,
+                                    int32_t device, const infer_cache *cache, infer_error *err) {
+    (void)mem; (void)report; (void)device; (void)cache;
+    *out = NULL;
+    return infer__gpu_absent(backend, err);
+}
+static void infer__gpu_close(infer__gpu *g) { (void)g; }
+static const char *infer__gpu_name(const infer__gpu *g) { (void)g; return ""; }
+static uint64_t infer__gpu_memory(const infer__gpu *g) { (void)g; return 0; }
+static int infer__gpu_has_type(const infer__quant *type) { (void)type; return 0; }
+static infer_result infer__gpu_use_type(infer__gpu *g, const infer__quant *type, infer_error *err) {
+    (void)g; (void)type;
+    return infer__gpu_absent(INFER_AUTO, err);
+}
+static infer_result infer__gpu_use_kv(infer__gpu *g, int32_t kv_type, infer_error *err) {
+    (void)g; (void)kv_type;
+    return infer__gpu_absent(INFER_AUTO, err);
+}
+static infer_result infer__gpu_alloc(infer__gpu *g, infer__buf *b, uint64_t bytes, infer_error *err) {
+    (void)g; (void)bytes;
+    memset(b, 0, sizeof *b);
+    return infer__gpu_absent(INFER_AUTO, err);
+}
+static void infer__gpu_free(infer__gpu *g, infer__buf *b) { (void)g; memset(b, 0, sizeof *b); }
+static infer_result infer__gpu_write(infer__gpu *g, infer__buf *b, uint64_t offset, const void *src, uint64_t bytes,
+                                     infer_error *err) {
+    (void)g; (void)b; (void)offset; (void)src; (void)bytes;
+    return infer__gpu_absent(INFER_AUTO, err);
+}
+static infer_result infer__gpu_flush(infer__gpu *g, infer_error *err) {
+    (void)g;
+    return infer__gpu_absent(INFER_AUTO, err);
+}
+
+#endif

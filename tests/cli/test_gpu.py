@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Tests of the command-line program on a GPU: python3 tests/cli/test_gpu.py build/infer [WORD...]
+
+The same harness as test_cli.py. What needs an OpenCL device is skipped by name without one (pocl-opencl-icd is one on any
+machine). Made models of every architecture run on the device and are compared with the forward pass in Python.
+"""
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import make_model
+import test_cli as cli
+from test_cli import check, infer
+
+STORY = 'models/stories260K.F32.gguf'
+
+
+def opencl():
+    """The first usable OpenCL device; the test is skipped when there is none."""
+    for d in infer('devices', '--json').json()['devices']:
+        if d['api'] == 'opencl' and d['usable']:
+            return d
+    raise cli.Skipped('no OpenCL device')
+
+
+def story(*options, **env):
+    return infer('run', cli.data(STORY), '-p', 'Once upon a time', '-n', '40', '--temp', '0', *options, **env)
+
+
+def test_devices():
+    device = opencl()
+    check(device['device'] >= 1 and device['total'] > 0 and not device['why_not'], 'device: %s' % device)
+    text = infer('devices').out.decode()
+    check(device['name'] in text, text)
+
+
+def test_no_devices():
+    """A loader without drivers, as on a machine that has none: information, until OpenCL is asked for."""
+    nothing = os.path.join(cli.TEMP, 'none') + os.sep
+    os.makedirs(nothing, exist_ok=True)
+    env = {'OCL_ICD_VENDORS': nothing, 'OPENCL_VENDOR_PATH': nothing, 'OCL_ICD_FILENAMES': ''}
+    rows = infer('devices', '--json', **env).json()['devices']
+    row = [d for d in rows if d['api'] == 'opencl']
+    if any(d['usable'] for d in row):
+        raise cli.Skipped('this loader does not listen to OCL_ICD_VENDORS')
+    check(len(row) == 1 and row[0]['why_not'], 'devices: %s' % rows)
+    check('not available: ' + row[0]['why_not'] in infer('devices', **env).out.decode(), 'devices as text')
+    done = story('--backend', 'opencl', status=1, **env)
+    check(row[0]['why_not'] in done.err, done.err)
+    check(story(**env).out == story('--backend', 'cpu').out, 'auto')
+
+
+def test_not_in_this_build():
+    for backend in ('cuda', 'hip', 'metal'):
+        check('backend %s is not in this build' % backend in story('--backend', backend, status=1).err, backend)
+
+
+def test_run():
+    device = opencl()
+    want = story('--backend', 'cpu').out
+    for options in ([], ['--gpu-layers', '0'], ['--gpu-layers', '2'], ['--gpu-layers', '99'], ['--device', str(device['device'])],
+                    ['--kv', 'f32']):
+        check(story('--backend', 'opencl', *options).out == want, 'opencl %s gives another story' % options)
+    check(story('--device', str(device['device'])).out == want, '--device alone')
+    infer('run', cli.data(STORY), '-p', 'x', '--backend', 'opencl', '--device', '0', status=1)
+    infer('run', cli.data(STORY), '-p', 'x', '--backend', 'opencl', '--device', '99', status=1)
+
+
+def test_bench():
+    opencl()
+    done = infer('bench', cli.data(STORY), '-p', '40', '-n', '5', '-r', '1', '--backend', 'opencl', '--json').json()
+    check(done['backend'] == 'opencl' and done['tps'] > 0, 'bench: %s' % done)
+    text = infer('bench', cli.data(STORY), '-p', '40', '-n', '5', '-r', '1', '--backend', 'opencl', '--profile').out.decode()
+    check('attention' in text and 'opencl' in text, text)
+
+
+def test_info():
+    opencl()
+    memory = [infer('info', cli.data(STORY), '--json', '--backend', 'opencl', '--gpu-layers', n).json()['memory']
+              for n in ('0', '2', '5')]
+    check(memory[0]['device'] == 0 < memory[1]['device'] < memory[2]['device'], 'device memory: %s' % memory)
+    check(memory[0]['cache'] > memory[1]['cache'] > memory[2]['cache'] == 0, 'cache: %s' % memory)
+
+
+def make_test(name):
+    def test():
+        opencl()
+        path, ids, want = cli.odd_model(name)
+        options = ('--backend', 'opencl', '--kv', 'f32')
+        cli.within(cli.logits(path, ids, *options), want, 1e-9, 'all layers')
+        cli.within(cli.logits(path, ids, *options, '--gpu-layers', '1', '--batch', '5'), want, 1e-9, 'one layer, 5 at a time')
+    test.__doc__ = 'made model %s on the device' % name
+    return test
+
+
+def all_tests():
+    known = cli.supported()
+    return cli.tests_in(globals()) + [('made.' + n, make_test(n)) for n, s in make_model.MODELS.items() if s['arch'] in known]
+
+
+if __name__ == '__main__':
+    cli.main(all_tests, __doc__)

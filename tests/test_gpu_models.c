@@ -1,0 +1,524 @@
+/* test_gpu_models.c: whole models on a device, through the public API: all, half and none of the layers there, against the
+ * CPU's exact results. Needs an OpenCL device (pocl-opencl-icd is one on any machine). */
+
+#define GPU_LIMIT 1e-6 /* NMSE against the CPU */
+
+/* Number of the first usable device of the OpenCL API (as infer_model_params.device takes it), 0 when there is none. */
+static int32_t gpu_device(void) {
+    infer_device_info d;
+    int32_t i;
+    for (i = 1; infer_device_get(i, &d) == INFER_OK; i++)
+        if (d.usable && d.backend == INFER_OPENCL) return i + 1;
+    return 0;
+}
+#define GPU_NEEDED() do { if (!gpu_device()) SKIP("no OpenCL device"); } while (0)
+
+static infer_model *gpu_open(const char *path, int32_t backend, int32_t layers) {
+    infer_model_params p;
+    infer_model *m = NULL;
+    infer_error e;
+    memset(&p, 0, sizeof p);
+    p.backend = backend;
+    p.gpu_layers = layers;
+    p.exact = 1;
+    p.allocator.alloc = check_alloc;
+    p.allocator.free = check_free;
+    if (infer_model_open(&m, path, &p, &e)) check_note(__FILE__, __LINE__, e.message);
+    return m;
+}
+
+static void gpu_close_to(const char *how, const float *a, const float *b, size_t n) {
+    double nmse = check_nmse(a, b, n);
+    char m[120];
+    if (nmse <= GPU_LIMIT) return;
+    snprintf(m, sizeof m, "%s: nmse %.3g", how, nmse);
+    check_note(__FILE__, __LINE__, m);
+}
+
+/* ---- every way of evaluating, at every placement ------------------------------------------------------------------ */
+
+/* Ids, and what the CPU gives for them, all at once. */
+static void gpu_want(const char *path, arch_ref *r) {
+    infer_model *m = gpu_open(path, INFER_CPU, 0);
+    infer_session *s = m ? arch_session(m, 2, 0) : NULL;
+    if (s) arch_eval(s, r, 0, r->n, r->n, r->x);
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+/* out: 2 * n floats. */
+static void gpu_ways(infer_model *m, const arch_ref *r, float *out, size_t n) {
+    infer_session *s = arch_session(m, 2, 0), *t = NULL, *u;
+    infer_error e;
+    if (s) {
+        arch_eval(s, r, 0, r->n, r->n, out);
+        gpu_close_to("at once", out, r->x, n);
+        CHECK(infer_session_rewind(s, r->n / 3) == INFER_OK);
+        CHECK(infer_session_fork(&t, s, &e) == INFER_OK);
+        memset(out, 0, n * sizeof *out);
+        memcpy(out, r->x, (size_t)(r->n / 3) * (size_t)r->width * sizeof *out);
+        memcpy(out + n, out, n * sizeof *out);
+        arch_eval(s, r, r->n / 3, r->n, 9, out);
+        gpu_close_to("after rewind", out, r->x, n);
+        if (t) arch_eval(t, r, r->n / 3, r->n, 4, out + n);
+        gpu_close_to("after fork", out + n, r->x, n);
+        CHECK(infer_session_rewind(s, 0) == INFER_OK);
+        if (t) CHECK(infer_session_rewind(t, 0) == INFER_OK);
+        memset(out, 0, 2 * n * sizeof *out);
+        if (t) arch_together(s, t, r, out, out + n);
+        gpu_close_to("two sessions, first", out, r->x, n);
+        gpu_close_to("two sessions, second", out + n, r->x, n);
+    }
+    infer_session_destroy(t);
+    infer_session_destroy(s);
+    u = arch_session(m, 1, 7);
+    if (u) {
+        memset(out, 0, n * sizeof *out);
+        arch_eval(u, r, 0, r->n, 1, out);
+        gpu_close_to("one id at a time", out, r->x, n);
+    }
+    infer_session_destroy(u);
+}
+
+/* All, half and none of the layers on the device, with both types of cache. r->x is overwritten. */
+static void gpu_placements(const char *path, arch_ref *r) {
+    static const struct { const char *name; int32_t part; } places[] = { { "all", 2 }, { "half", 1 }, { "none", 0 } };
+    size_t n = (size_t)r->n * (size_t)r->width, i;
+    float *out = (float *)calloc(2 * n, sizeof *out);
+    char detail[200];
+    int32_t kv;
+    for (kv = INFER_KV_F32; kv <= INFER_KV_F16 && out; kv++) {
+        arch_kv = kv;
+        gpu_want(path, r);
+        for (i = 0; i < 3 && !check_bad; i++) {
+            infer_model *m = gpu_open(path, INFER_OPENCL, 0);
+            int32_t layers = m ? m->hp.n_layer : 0, want = layers * places[i].part / 2;
+            if (m && want < layers) {
+                CHECK(infer_model_close(m) == INFER_OK);
+                m = gpu_open(path, INFER_OPENCL, want ? want : -1);
+            }
+            snprintf(detail, sizeof detail, "%s, %s of %d layers on the device, cache %s", path, places[i].name, (int)layers,
+                     kv == INFER_KV_F32 ? "f32" : "f16");
+            check_detail = detail;
+            if (m) {
+                CHECK(m->device_layers == want);
+                gpu_ways(m, r, out, n);
+                if (want == 0) gpu_close_to("the CPU's own", out, r->x, n);
+            }
+            CHECK(infer_model_close(m) == INFER_OK);
+        }
+    }
+    arch_kv = INFER_KV_F32;
+    CHECK(check_live == 0);
+    free(out);
+}
+
+static void gpu_arch_run(void) {
+    const char *path = arch_path("gguf");
+    arch_ref r;
+    double nmse;
+    float *reference;
+    size_t n;
+    GPU_NEEDED();
+    if (!path) SKIP("needs INFER_TEST_DATA");
+    check_live = check_fail_at = 0;
+    if (!arch_ref_open(&r)) { check_note(__FILE__, __LINE__, "no reference"); return; }
+    n = (size_t)r.n * (size_t)r.width;
+    reference = (float *)malloc(n * sizeof *reference);
+    memcpy(reference, r.x, n * sizeof *reference);
+    gpu_placements(path, &r);
+    nmse = check_nmse(r.x, reference, n);
+    CHECK(nmse <= ARCH_LIMIT);
+    free(reference);
+    free(r.data);
+}
+
+/* Trained models: ids that cover the vocabulary; no recorded logits are needed. */
+static const char *gpu_model_file;
+static void gpu_model_run(void) {
+    const char *path = check_data(gpu_model_file);
+    FILE *f = fopen(path, "rb");
+    infer_model *m;
+    arch_ref r;
+    int32_t i;
+    GPU_NEEDED();
+    if (f) fclose(f);
+    else path = check_reference(gpu_model_file);
+    if (!path) SKIP("needs INFER_TEST_DATA");
+    check_live = check_fail_at = 0;
+    m = gpu_open(path, INFER_CPU, 0);
+    if (!m) return;
+    memset(&r, 0, sizeof r);
+    r.width = m->hp.n_vocab;
+    r.n = m->hp.n_ctx < 70 ? m->hp.n_ctx : 70;
+    CHECK(infer_model_close(m) == INFER_OK);
+    r.ids = (int32_t *)calloc((size_t)r.n, sizeof *r.ids);
+    r.x = (float *)calloc((size_t)r.n * (size_t)r.width, sizeof *r.x);
+    for (i = 0; i < r.n; i++) r.ids[i] = (i * 131 + 7) % r.width;
+    gpu_placements(path, &r);
+    free(r.ids);
+    free(r.x);
+}
+
+/* ---- what crosses the bus --------------------------------------------------------------------------------------------- */
+
+static void test_gpu_model_traffic(void) {
+    infer_model *m;
+    infer_session *s = NULL;
+    infer_session_params p;
+    infer_stats st;
+    infer_token ids[40];
+    infer_error e;
+    int32_t i;
+    long allocs;
+    uint64_t block, vocab;
+    GPU_NEEDED();
+    check_live = check_fail_at = 0;
+    m = gpu_open(check_data("models/stories260K.F32.gguf"), INFER_OPENCL, 99);
+    if (!m) return;
+    memset(&p, 0, sizeof p);
+    p.context = 128;
+    CHECK(infer_session_create(&s, m, &p, &e) == INFER_OK);
+    for (i = 0; i < 40; i++) ids[i] = 3 + i * 7;
+    vocab = (uint64_t)m->hp.n_vocab * sizeof(float);
+    /* 40 rows in 3 pages: 8 words, then ids, positions, sequences; 1 row out; 1 sequence with two page tables */
+    CHECK(infer_session_eval(s, ids, 40) == INFER_OK);
+    CHECK(infer_session_stats(s, &st) == INFER_OK);
+    block = sizeof(int32_t) * (8 + 3 * 40 + 1 + 1 + 2 * 3);
+    CHECK(st.bytes_up == block);
+    CHECK(st.bytes_down == vocab);
+    CHECK(st.syncs == 1);
+    CHECK(st.launches > 5 * 10 && st.launches < 5 * 30);
+    allocs = check_allocs;
+    for (i = 0; i < 8; i++) { /* position 40: still 3 pages; from 48 on 4 */
+        CHECK(infer_session_eval(s, ids + i, 1) == INFER_OK);
+        CHECK(infer_session_stats(s, &st) == INFER_OK);
+        CHECK(st.bytes_up == sizeof(int32_t) * (8 + 3 + 1 + 1 + 2 * 3));
+        CHECK(st.bytes_down == vocab && st.syncs == 1);
+    }
+    CHECK(infer_session_eval(s, ids, 1) == INFER_OK);
+    CHECK(infer_session_stats(s, &st) == INFER_OK);
+    CHECK(st.bytes_up == sizeof(int32_t) * (8 + 3 + 1 + 1 + 2 * 4));
+    CHECK(check_allocs == allocs); /* nothing is allocated during an eval */
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK);
+
+    /* half of the layers: the residual stream comes down once more, and the head's logits are the CPU's */
+    m = gpu_open(check_data("models/stories260K.F32.gguf"), INFER_OPENCL, 2);
+    if (!m) return;
+    s = NULL;
+    CHECK(infer_session_create(&s, m, &p, &e) == INFER_OK);
+    CHECK(infer_session_eval(s, ids, 40) == INFER_OK);
+    CHECK(infer_session_stats(s, &st) == INFER_OK);
+    CHECK(st.bytes_up == block);
+    CHECK(st.bytes_down == 40 * (uint64_t)m->hp.n_embd * sizeof(float));
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK);
+    CHECK(check_live == 0);
+}
+
+/* ---- choosing ----------------------------------------------------------------------------------------------------------- */
+
+static infer_result gpu_try(const char *path, int32_t backend, int32_t device, int32_t layers, infer_error *e) {
+    infer_model_params p;
+    infer_model *m = NULL;
+    infer_result r;
+    memset(&p, 0, sizeof p);
+    p.backend = backend;
+    p.device = device;
+    p.gpu_layers = layers;
+    p.allocator.alloc = check_alloc;
+    p.allocator.free = check_free;
+    check_live = check_fail_at = 0;
+    r = infer_model_open(&m, path, &p, e);
+    CHECK((r == INFER_OK) == (m != NULL));
+    CHECK(infer_model_close(m) == INFER_OK);
+    CHECK(check_live == 0);
+    return r;
+}
+
+/* What can be said without a device. */
+static void test_gpu_model_refused(void) {
+    const char *path = check_data("models/stories260K.F32.gguf");
+    infer_error e;
+    CHECK(gpu_try(path, INFER_CUDA, 0, 0, &e) == INFER_ERR_UNSUPPORTED);
+    CHECK_HAS(e.message, "backend cuda is not in this build");
+    CHECK(gpu_try(path, INFER_METAL, 0, 0, &e) == INFER_ERR_UNSUPPORTED);
+    CHECK(gpu_try(path, INFER_CPU, 1, 5, &e) == INFER_OK);
+    CHECK(gpu_try(path, INFER_AUTO, 0, 5, &e) == INFER_OK); /* a remark in the log */
+    CHECK(gpu_try(path, INFER_OPENCL, 1, 0, &e) < 0); /* device 1 is the CPU */
+    CHECK(gpu_try(path, INFER_AUTO, infer_device_count() + 1, 0, &e) == INFER_ERR_ARGUMENT);
+    CHECK(gpu_try(path, INFER_OPENCL, 0, -2, &e) == INFER_ERR_ARGUMENT);
+    if (!gpu_device()) CHECK(gpu_try(path, INFER_OPENCL, 0, 0, &e) < 0 && e.message[0]);
+}
+
+static void test_gpu_model_choice(void) {
+    const char *path = check_data("models/stories260K.F32.gguf"), *types;
+    int32_t device = gpu_device();
+    infer_error e;
+    GPU_NEEDED();
+    CHECK(gpu_try(path, INFER_OPENCL, device, 0, &e) == INFER_OK);
+    CHECK(gpu_try(path, INFER_AUTO, device, 0, &e) == INFER_OK);
+    CHECK(gpu_try(path, INFER_CPU, device, 0, &e) == INFER_ERR_ARGUMENT);
+    CHECK_HAS(e.message, "is not of the backend");
+    types = check_reference("quants/llama256-iq2_xxs.gguf");
+    if (!types) return;
+    CHECK(gpu_try(types, INFER_OPENCL, 0, 1, &e) == INFER_ERR_UNSUPPORTED);
+    CHECK_HAS(e.message, "there are no GPU kernels for type IQ2_XXS");
+}
+
+/* Predicted before, the same after; on the device as much as is allocated there. */
+static void test_gpu_model_memory(void) {
+    const char *path = check_data("models/stories260K.F32.gguf");
+    int32_t layers;
+    GPU_NEEDED();
+    for (layers = -1; layers <= 5; layers++) {
+        infer_model_params mp;
+        infer_context_params cp;
+        infer_memory before, after, cpu;
+        infer_error e;
+        infer_model *m = NULL;
+        infer_context *c = NULL;
+        if (layers == 0) continue;
+        memset(&mp, 0, sizeof mp);
+        memset(&cp, 0, sizeof cp);
+        cp.sessions = 2;
+        CHECK(infer_model_memory_path(path, &mp, &cp, &cpu, &e) == INFER_OK);
+        CHECK(cpu.device == 0);
+        mp.backend = INFER_OPENCL;
+        mp.gpu_layers = layers;
+        CHECK(infer_model_memory_path(path, &mp, &cp, &before, &e) == INFER_OK);
+        CHECK(infer_model_open(&m, path, &mp, &e) == INFER_OK);
+        if (!m) return;
+        CHECK(infer_context_create(&c, m, &cp, &e) == INFER_OK);
+        CHECK(infer_context_memory(c, &after) == INFER_OK);
+        CHECK(before.device == after.device && before.cache == after.cache);
+        CHECK((before.device == 0) == (layers < 0));
+        if (layers == 2) CHECK(before.cache == cpu.cache / 5 * 3);
+        if (layers == 5) CHECK(before.cache == 0 && before.device > cpu.cache + (1u << 20));
+        CHECK(infer_context_destroy(c) == INFER_OK);
+        CHECK(infer_model_close(m) == INFER_OK);
+    }
+}
+
+/* ---- the rest of a session's life --------------------------------------------------------------------------------------- */
+
+static int gpu_steps;
+static double gpu_trace_sum;
+static void gpu_trace(void *user, int layer, const char *step, const float *x, size_t rows, size_t cols) {
+    size_t i;
+    (void)user; (void)layer; (void)step;
+    gpu_steps++;
+    for (i = 0; i < rows * cols; i++) gpu_trace_sum += fabs(x[i]);
+}
+
+/* Saved on the device, loaded on the CPU and back; the trace sees the same values. */
+static void test_gpu_model_state(void) {
+    const char *path = check_data("models/stories260K.F32.gguf");
+    infer_model *m[2];
+    infer_session *s[2] = { NULL, NULL };
+    infer_session_params p;
+    infer_error e;
+    infer_token ids[30];
+    state_bytes b;
+    double sums[2];
+    int steps[2], i;
+    GPU_NEEDED();
+    check_live = check_fail_at = 0;
+    memset(&p, 0, sizeof p);
+    p.context = 64;
+    p.trace = gpu_trace;
+    for (i = 0; i < 30; i++) ids[i] = 5 + i * 11;
+    m[0] = gpu_open(path, INFER_OPENCL, 3);
+    m[1] = gpu_open(path, INFER_CPU, 0);
+    for (i = 0; i < 2 && m[0] && m[1]; i++) {
+        CHECK(infer_session_create(&s[i], m[i], &p, &e) == INFER_OK);
+        gpu_steps = 0;
+        gpu_trace_sum = 0;
+        CHECK(infer_session_eval(s[i], ids, 20) == INFER_OK);
+        sums[i] = gpu_trace_sum;
+        steps[i] = gpu_steps;
+    }
+    if (s[0] && s[1]) {
+        CHECK(steps[0] == steps[1] && steps[0] > 5 * 8);
+        CHECK(fabs(sums[0] - sums[1]) < 1e-5 * sums[1]);
+        for (i = 0; i < 2; i++) { /* from the device to the CPU, then back */
+            memset(&b, 0, sizeof b);
+            CHECK(infer_session_save(s[i], state_write, &b) == INFER_OK);
+            CHECK(infer_session_rewind(s[1 - i], 0) == INFER_OK);
+            CHECK(infer_session_load(s[1 - i], state_read, &b) == INFER_OK);
+            CHECK(infer_session_position(s[1 - i]) == 20);
+            CHECK(infer_session_eval(s[0], ids + 20, 10) == INFER_OK);
+            CHECK(infer_session_eval(s[1], ids + 20, 10) == INFER_OK);
+            gpu_close_to("after load", infer_session_logits(s[0], -1), infer_session_logits(s[1], -1), (size_t)m[0]->hp.n_vocab);
+            CHECK(infer_session_rewind(s[0], 20) == INFER_OK);
+            CHECK(infer_session_rewind(s[1], 20) == INFER_OK);
+            free(b.p);
+        }
+    }
+    for (i = 0; i < 2; i++) {
+        infer_session_destroy(s[i]);
+        CHECK(infer_model_close(m[i]) == INFER_OK);
+    }
+    CHECK(check_live == 0);
+}
+
+/* Two contexts of one model on two threads, each with its own queue. */
+typedef struct gpu_thread { infer_model *m; float *out; infer_result r; } gpu_thread;
+static void gpu_thread_run(void *arg) {
+    gpu_thread *t = (gpu_thread *)arg;
+    infer_session *s = NULL;
+    infer_session_params p;
+    infer_error e;
+    infer_token ids[24];
+    int i;
+    memset(&p, 0, sizeof p);
+    p.context = 64;
+    for (i = 0; i < 24; i++) ids[i] = 9 + i * 13;
+    t->r = infer_session_create(&s, t->m, &p, &e);
+    for (i = 0; i < 24 && !t->r; i++) t->r = infer_session_eval(s, ids + i, 1);
+    if (!t->r) memcpy(t->out, infer_session_logits(s, -1), (size_t)t->m->hp.n_vocab * sizeof(float));
+    infer_session_destroy(s);
+}
+
+static void test_gpu_model_threads(void) {
+    infer_model *m;
+    gpu_thread t[2];
+    infer__thread th;
+    int i;
+    GPU_NEEDED();
+    memset(t, 0, sizeof t);
+    m = gpu_open(check_data("models/stories260K.F32.gguf"), INFER_OPENCL, 99);
+    if (!m) return;
+    for (i = 0; i < 2; i++) {
+        t[i].m = m;
+        t[i].out = (float *)calloc((size_t)m->hp.n_vocab, sizeof(float));
+    }
+    if (infer__thread_start(&th, gpu_thread_run, &t[1])) {
+        gpu_thread_run(&t[0]);
+        infer__thread_join(&th);
+        CHECK(t[0].r == INFER_OK && t[1].r == INFER_OK);
+        CHECK(memcmp(t[0].out, t[1].out, (size_t)m->hp.n_vocab * sizeof(float)) == 0);
+    }
+    CHECK(infer_model_close(m) == INFER_OK);
+    free(t[0].out);
+    free(t[1].out);
+}
+
+/* Embeddings given as rows, hidden states kept, half on the device. */
+static void test_gpu_model_embeddings(void) {
+    const char *path = check_data("models/stories260K.F32.gguf");
+    float *rows = NULL, *hidden[3];
+    int32_t i, j, width = 0;
+    infer_error e;
+    static const int32_t layers[3] = { 0, 99, 2 };
+    GPU_NEEDED();
+    for (i = 0; i < 3; i++) {
+        infer_model *m = gpu_open(path, i ? INFER_OPENCL : INFER_CPU, layers[i]);
+        infer_session *s = NULL;
+        infer_session_params p;
+        infer_step st;
+        hidden[i] = NULL;
+        memset(&p, 0, sizeof p);
+        memset(&st, 0, sizeof st);
+        p.context = 32;
+        if (!m) continue;
+        width = m->hp.n_embd;
+        if (!rows) rows = (float *)calloc((size_t)width * 5, sizeof *rows);
+        for (j = 0; j < 5 * width; j++) rows[j] = (float)((j * 37) % 101 - 50) / 50;
+        hidden[i] = (float *)calloc((size_t)width * 5, sizeof(float));
+        CHECK(infer_session_create(&s, m, &p, &e) == INFER_OK);
+        st.session = s;
+        st.embeddings = rows;
+        st.n = 5;
+        st.outputs = INFER_OUT_HIDDEN;
+        CHECK(infer_eval(s->context, &st, 1, &e) == INFER_OK);
+        for (j = 0; j < 5 && !check_bad; j++)
+            memcpy(hidden[i] + j * width, infer_session_hidden(s, j), (size_t)width * sizeof(float));
+        infer_session_destroy(s);
+        CHECK(infer_model_close(m) == INFER_OK);
+    }
+    for (i = 1; i < 3 && hidden[0] && hidden[i]; i++) gpu_close_to("embeddings", hidden[i], hidden[0], (size_t)width * 5);
+    for (i = 0; i < 3; i++) free(hidden[i]);
+    free(rows);
+}
+
+/* Every allocation of the host fails once. */
+static infer_result gpu_oom_scenario(void) {
+    infer_model_params mp;
+    infer_session_params p;
+    infer_model *m = NULL;
+    infer_session *s = NULL, *t = NULL;
+    infer_error e;
+    infer_token ids[3] = { 1, 9, 20 };
+    infer_result r;
+    memset(&mp, 0, sizeof mp);
+    memset(&p, 0, sizeof p);
+    mp.backend = INFER_OPENCL;
+    mp.gpu_layers = 2;
+    mp.allocator.alloc = check_alloc;
+    mp.allocator.free = check_free;
+    p.context = 32;
+    p.own.threads = 1;
+    r = infer_model_open(&m, check_data("models/stories260K.F32.gguf"), &mp, &e);
+    if (r) CHECK(m == NULL && e.code == r && e.message[0]);
+    if (!r) r = infer_session_create(&s, m, &p, &e);
+    if (!r) r = infer_session_eval(s, ids, 3);
+    if (!r) r = infer_session_fork(&t, s, &e);
+    if (!r) r = infer_session_eval(t, ids, 1);
+    infer_session_destroy(t);
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK);
+    return r;
+}
+
+static void test_gpu_model_oom(void) {
+    long total, i;
+    GPU_NEEDED();
+    check_fail_at = check_allocs = check_live = 0;
+    CHECK(gpu_oom_scenario() == INFER_OK);
+    CHECK(check_live == 0);
+    total = check_allocs;
+    CHECK(total > 20);
+    for (i = 1; i <= total && check_bad < 5; i++) {
+        infer_result r;
+        check_allocs = check_live = 0;
+        check_fail_at = i;
+        r = gpu_oom_scenario();
+        CHECK(r == INFER_ERR_MEMORY || r == INFER_OK);
+        CHECK(check_live == 0);
+        if (check_bad) fprintf(stderr, "allocation %ld of %ld\n", i, total);
+    }
+    check_fail_at = 0;
+}
+
+static void suite_gpu_models(void) {
+    static const char *const rows[] = { "llama-", "qwen3-", "gemma3-", "gpt2-" };
+    static const char *const models[] = {
+        "models/stories260K.F32.gguf", "models/stories260K.Q8_0.gguf", "models/gpt-nano-sort.F32.gguf",
+        "models/TinyStories-656K.F32.gguf", "models/TinyStories-656K.F16.gguf", "models/TinyStories-656K.Q8_0.gguf",
+        "models/TinyStories-656K.Q4_0.gguf", "quants/llama256-f16.gguf", "quants/llama256-bf16.gguf", "quants/llama256-q8_0.gguf",
+        "quants/llama256-q4_0.gguf", "quants/llama256-q4_K.gguf", "quants/llama256-q6_K.gguf" };
+    static char name[96];
+    size_t i, j;
+    for (i = 0; i < sizeof ARCH_FILES / sizeof *ARCH_FILES; i++)
+        for (j = 0; j < sizeof rows / sizeof *rows; j++) {
+            arch_file = ARCH_FILES[i];
+            if (strncmp(arch_file, rows[j], strlen(rows[j])) != 0) continue;
+            snprintf(name, sizeof name, "gpu_arch_%s", arch_file);
+            check_run(name, gpu_arch_run);
+        }
+    for (i = 0; i < sizeof models / sizeof *models; i++) {
+        gpu_model_file = models[i];
+        snprintf(name, sizeof name, "gpu_model_%s", gpu_model_file);
+        check_run(name, gpu_model_run);
+    }
+    RUN(test_gpu_model_traffic);
+    RUN(test_gpu_model_refused);
+    RUN(test_gpu_model_choice);
+    RUN(test_gpu_model_memory);
+    RUN(test_gpu_model_state);
+    RUN(test_gpu_model_threads);
+    RUN(test_gpu_model_embeddings);
+    RUN(test_gpu_model_oom);
+}
