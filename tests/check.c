@@ -36,6 +36,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  if !defined(INFER_NO_GPU) && !defined(INFER_NO_OPENCL)
 #    define CHECK_GPU
 #    include "test_gpu_kernels.c"
+#    include "test_gpu_list.c"
 #    include "test_gpu_opencl.c"
 #    include "test_gpu_ops.c"
 #    include "test_gpu_models.c"
@@ -65,6 +66,7 @@ int main(int argc, char **argv) {
     suite_broken();
 #  ifdef CHECK_GPU
     suite_gpu_kernels();
+    suite_gpu_list();
     suite_gpu_opencl();
     suite_gpu_ops();
     suite_gpu_models();

@@ -301,6 +301,36 @@ static void test_gpu_model_memory(void) {
     }
 }
 
+/* ---- a cache of compiled kernels, in memory ------------------------------------------------------------------------------- */
+
+static struct {
+    struct { char key[96]; char *data; size_t size; } rows[8];
+    int n, puts;
+} kernel_store;
+static size_t kernel_store_get(void *user, const char *key, void *dst, size_t cap) {
+    int i;
+    (void)user;
+    for (i = 0; i < kernel_store.n; i++)
+        if (strcmp(kernel_store.rows[i].key, key) == 0) {
+            if (cap >= kernel_store.rows[i].size) memcpy(dst, kernel_store.rows[i].data, kernel_store.rows[i].size);
+            return kernel_store.rows[i].size;
+        }
+    return 0;
+}
+static void kernel_store_put(void *user, const char *key, const void *data, size_t n) {
+    int i;
+    (void)user;
+    kernel_store.puts++;
+    for (i = 0; i < kernel_store.n && strcmp(kernel_store.rows[i].key, key) != 0; i++) {}
+    if (i == 8) return;
+    if (i == kernel_store.n) kernel_store.n++;
+    else free(kernel_store.rows[i].data);
+    snprintf(kernel_store.rows[i].key, sizeof kernel_store.rows[i].key, "%s", key);
+    kernel_store.rows[i].data = (char *)malloc(n);
+    kernel_store.rows[i].size = n;
+    memcpy(kernel_store.rows[i].data, data, n);
+}
+
 /* ---- the rest of a session's life --------------------------------------------------------------------------------------- */
 
 static int gpu_steps;
@@ -382,13 +412,17 @@ static void gpu_thread_run(void *arg) {
 }
 
 static void test_gpu_model_threads(void) {
-    infer_model *m;
+    infer_model_params mp;
+    infer_model *m = NULL;
+    infer_error e;
     gpu_thread t[2];
     infer__thread th;
     int i;
     GPU_NEEDED();
     memset(t, 0, sizeof t);
-    m = gpu_open(check_data("models/stories260K.F32.gguf"), INFER_OPENCL, 99);
+    memset(&mp, 0, sizeof mp); /* not check_alloc: it counts without locks */
+    mp.backend = INFER_OPENCL;
+    CHECK(infer_model_open(&m, check_data("models/stories260K.F32.gguf"), &mp, &e) == INFER_OK);
     if (!m) return;
     for (i = 0; i < 2; i++) {
         t[i].m = m;
@@ -441,6 +475,121 @@ static void test_gpu_model_embeddings(void) {
     for (i = 1; i < 3 && hidden[0] && hidden[i]; i++) gpu_close_to("embeddings", hidden[i], hidden[0], (size_t)width * 5);
     for (i = 0; i < 3; i++) free(hidden[i]);
     free(rows);
+}
+
+/* The caller's cache of binaries: filled by the first model, enough for the second, not trusted. */
+static void test_gpu_model_cache(void) {
+    infer_model_params mp;
+    infer_session_params p;
+    infer_error e;
+    int round;
+    GPU_NEEDED();
+    memset(&mp, 0, sizeof mp);
+    memset(&p, 0, sizeof p);
+    memset(&kernel_store, 0, sizeof kernel_store);
+    mp.backend = INFER_OPENCL;
+    mp.cache.get = kernel_store_get;
+    mp.cache.put = kernel_store_put;
+    p.context = 32;
+    for (round = 0; round < 3; round++) {
+        infer_model *m = NULL;
+        infer_session *s = NULL;
+        infer_token id = 1;
+        int puts = kernel_store.puts, k;
+        if (round == 2) /* damaged: compiled anew, put again */
+            for (k = 0; k < kernel_store.n; k++) kernel_store.rows[k].data[kernel_store.rows[k].size / 2] ^= 1;
+        CHECK(infer_model_open(&m, check_data("models/stories260K.F32.gguf"), &mp, &e) == INFER_OK);
+        if (!m) return;
+        CHECK(infer_session_create(&s, m, &p, &e) == INFER_OK);
+        CHECK(infer_session_eval(s, &id, 1) == INFER_OK);
+        infer_session_destroy(s);
+        CHECK(infer_model_close(m) == INFER_OK);
+        CHECK(kernel_store.n == 3); /* base, a cache type, a storage type */
+        CHECK(kernel_store.puts - puts == (round == 1 ? 0 : 3));
+    }
+    for (round = 0; round < kernel_store.n; round++) free(kernel_store.rows[round].data);
+}
+
+/* Every call of OpenCL in a model's life fails once: the right error, nothing leaked, and what is left still works. */
+static infer_result gpu_fault_scenario(float *logits, infer_error *e) {
+    infer_model_params mp;
+    infer_session_params p;
+    infer_model *m = NULL;
+    infer_session *s = NULL, *t = NULL;
+    infer_token ids[3] = { 1, 9, 20 };
+    state_bytes b;
+    infer_result r;
+    int again;
+    memset(&mp, 0, sizeof mp);
+    memset(&p, 0, sizeof p);
+    mp.backend = INFER_OPENCL;
+    mp.gpu_layers = 3;
+    mp.allocator.alloc = check_alloc;
+    mp.allocator.free = check_free;
+    p.context = 32;
+    p.own.threads = 1;
+    r = infer_model_open(&m, check_data("models/stories260K.F32.gguf"), &mp, e);
+    if (r) return r;
+    r = infer_session_create(&s, m, &p, e);
+    for (again = 0; s && again < 2; again++) { /* after a failure the session stands where it stood, and goes on */
+        int32_t at = infer_session_position(s);
+        r = infer_session_eval(s, ids, 3);
+        if (!r) break;
+        *e = *infer_session_error(s);
+        CHECK(infer_session_position(s) == at);
+        if (again) CHECK(!"evaluates after one failure");
+    }
+    if (s && !r) {
+        memset(&b, 0, sizeof b);
+        r = infer_session_save(s, state_write, &b);
+        if (!r) r = infer_session_load(s, state_read, &b);
+        if (r) *e = *infer_session_error(s);
+        free(b.p);
+    }
+    if (s && !r) r = infer_session_fork(&t, s, e);
+    if (t && (r = infer_session_eval(t, ids, 1)) != INFER_OK) {
+        *e = *infer_session_error(t);
+        CHECK(infer_session_position(t) == 3);
+        CHECK(infer_session_eval(t, ids, 1) == INFER_OK);
+    }
+    if (t) memcpy(logits, infer_session_logits(t, -1), (size_t)m->hp.n_vocab * sizeof *logits);
+    infer_session_destroy(t);
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK);
+    return r;
+}
+
+static void test_gpu_model_faults(void) {
+    static float want[512], got[512];
+    infer_error e;
+    int kind, failures = 0;
+    GPU_NEEDED();
+    check_fail_at = check_live = 0;
+    ocl_wrap();
+    ocl_count();
+    CHECK(gpu_fault_scenario(want, &e) == INFER_OK);
+    CHECK(ocl_calls > 300);
+    for (ocl_fail_at = 1; check_bad < 5; ocl_fail_at += ocl_fail_at < 150 ? 1 : 11) { /* launches are much alike */
+        infer_result r;
+        memset(&e, 0, sizeof e);
+        memset(got, 0, sizeof got);
+        ocl_count();
+        ocl_fail_code = ocl_fail_at & 1 ? -5 : -4;
+        r = gpu_fault_scenario(got, &e);
+        check_detail = ocl_failed ? ocl_failed : "no call";
+        for (kind = 0; kind < OCL_KINDS; kind++) CHECK(ocl_live[kind] == 0);
+        CHECK(check_live == 0);
+        if (ocl_calls < ocl_fail_at) break;
+        if (r) {
+            failures++;
+            CHECK(r == INFER_ERR_DEVICE || r == INFER_ERR_MEMORY);
+            CHECK_HAS(e.message, ocl_failed);
+        }
+        if (got[0] != 0) CHECK(check_nmse(got, want, 512) <= GPU_LIMIT);
+    }
+    CHECK(failures > 100); /* while it opens; an eval that fails is followed by one that does not */
+    ocl_fail_at = 0;
+    ocl_unwrap();
 }
 
 /* Every allocation of the host fails once. */
@@ -520,5 +669,7 @@ static void suite_gpu_models(void) {
     RUN(test_gpu_model_state);
     RUN(test_gpu_model_threads);
     RUN(test_gpu_model_embeddings);
+    RUN(test_gpu_model_cache);
+    RUN(test_gpu_model_faults);
     RUN(test_gpu_model_oom);
 }

@@ -763,7 +763,7 @@ static void gpu_attention_case(int device, const ops_att *t, int32_t len, int32_
     a.max_bias = t->max_bias;
     a.temp_scale = t->temp_scale;
     a.temp_floor = 32;
-    a.temp_offset = 1;
+    a.temp_offset = 20;
     for (g = 0; g < 2; g++) {
         infer__ctx *c = g ? &p.gpu : &p.cpu;
         store.k = g ? k.gpu : k.cpu;

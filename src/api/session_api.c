@@ -260,8 +260,9 @@ static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, inf
             const infer_step *st = &cur->steps[cur->step];
             int32_t count = INFER__MIN(st->n - cur->at, c->plan.batch - c->ctx.pass.n_rows);
             if (!infer__pass_add(c, cur, count))
-                return infer__error(err, INFER_CONTEXT_FULL, "the context's cache of %d cells is full",
-                                    (int)c->plan.cells);
+                return infer__ok(&c->ctx) ? infer__error(err, INFER_CONTEXT_FULL,
+                                                         "the context's cache of %d cells is full", (int)c->plan.cells)
+                                          : infer__error(err, c->ctx.error.code, "%s", c->ctx.error.message);
             if (st->session->trace) {
                 c->trace = st->session->trace;
                 c->trace_user = st->session->trace_user;

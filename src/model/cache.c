@@ -134,11 +134,15 @@ static int infer__cache_write(infer_context *c, infer_session *s, int32_t pos, i
             if (old >= 0 && grp->refs[old] == 1) continue;
             page = infer__page_take(c, g);
             if (page < 0) return 0;
-            if (old >= 0) {
-                infer__page_copy(c, g, page, old);
-                grp->refs[old]--;
-            }
             s->pages[g][i] = page;
+            if (old < 0) continue;
+            infer__page_copy(c, g, page, old);
+            if (!infer__ok(&c->ctx)) { /* a device failed: the session keeps what it had */
+                infer__page_drop(c, s, g, i);
+                s->pages[g][i] = old;
+                return 0;
+            }
+            grp->refs[old]--;
         }
     }
     return 1;

@@ -330,7 +330,7 @@ static void infer__page_bytes(const infer_context *c, const infer__layer *l, uin
  * `batch`. */
 static int32_t infer__cache_need(const infer_context *c, const infer_session *s, int32_t group, int32_t pos, int32_t n);
 /* Make positions [pos, pos + n) writable: gives back pages behind the window, takes new ones, copies shared ones.
- * Returns 0 when no page is free. */
+ * Returns 0 when no page is free, or with an error in ctx. */
 static int infer__cache_write(infer_context *c, infer_session *s, int32_t pos, int32_t n);
 /* Give back pages of positions >= n (0 = all). */
 static void infer__cache_cut(infer_context *c, infer_session *s, int32_t n);
