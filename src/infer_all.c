@@ -43,6 +43,7 @@
 
 /* compute: ops */
 #include "compute/backend.h"
+#include "compute/ops.c"           /* errors, checks and counts of all backends */
 #include "compute/isa.c"           /* what this CPU can do */
 #include "compute/cpu_ops.h"       /* float kernels: one body, one wrapper per level */
 #include "compute/cpu_kernels.c"

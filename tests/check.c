@@ -33,9 +33,9 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_oom.c"
 #  include "test_memory.c"
 #  include "test_broken.c"
+#  include "test_gpu_kernels.c"
 #  if !defined(INFER_NO_GPU) && !defined(INFER_NO_OPENCL)
 #    define CHECK_GPU
-#    include "test_gpu_kernels.c"
 #    include "test_gpu_list.c"
 #    include "test_gpu_opencl.c"
 #    include "test_gpu_ops.c"
@@ -64,8 +64,8 @@ int main(int argc, char **argv) {
     suite_oom();
     suite_memory();
     suite_broken();
-#  ifdef CHECK_GPU
     suite_gpu_kernels();
+#  ifdef CHECK_GPU
     suite_gpu_list();
     suite_gpu_opencl();
     suite_gpu_ops();

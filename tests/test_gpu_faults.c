@@ -1,6 +1,7 @@
 /* test_gpu_faults.c: infer__gpu_ops when something is wrong: what ops refuse and in which words, and, on a made-up API
  * that counts and fails, that no failure leaks, is lost or lets work go on. Part of test_gpu_ops.c, which comes first.
  */
+#include "fake_gpu.h"
 
 /* ---- errors, memory, profile ------------------------------------------------------------------------------------- */
 
@@ -304,143 +305,15 @@ static void test_gpu_ops_profile(void) {
 
 /* ---- a made-up API ----------------------------------------------------------------------------------------------- */
 
-/* Its memory is the host's, its kernels do nothing. Call number fail_at of those that can fail fails. */
-typedef struct faulty_memory { uint64_t bytes; char *data; } faulty_memory;
-typedef struct faulty_kernel { char name[40]; int32_t group; } faulty_kernel;
-static struct {
-    long calls, fail_at, live;
-    long work, work_failed; /* uploads, downloads, copies and launches; how many when a call failed */
-    char last[40]; /* of the last launch */
-    uint32_t groups[3], args[32];
-} faulty;
-
-static infer_result faulty_call(infer_result code, infer_error *err) {
-    if (++faulty.calls != faulty.fail_at) return INFER_OK;
-    faulty.work_failed = faulty.work;
-    return infer__error(err, code, "faulty call %ld", faulty.calls);
-}
-static infer_result faulty_make(void **out, size_t bytes, infer_error *err) {
-    infer_result r = faulty_call(INFER_ERR_DEVICE, err);
-    *out = r ? NULL : calloc(1, bytes);
-    faulty.live += r == INFER_OK;
-    return r;
-}
-static void faulty_drop(void *p) {
-    CHECK(p != NULL);
-    faulty.live--;
-    free(p);
-}
-static int32_t faulty_devices(const char **why_not) { (void)why_not; return 1; }
-static void faulty_info(int32_t index, infer_device_info *out) {
-    (void)index;
-    memcpy(out->name, "Fake", 5);
-    out->usable = 1;
-}
-static infer_result faulty_open(void **device, infer__mem *mem, int32_t index, infer_error *err) {
-    (void)mem; (void)index;
-    return faulty_make(device, 1, err);
-}
-static void faulty_close(void *device) { faulty_drop(device); }
-static infer_result faulty_alloc(void *device, uint64_t bytes, uint64_t *handle, infer_error *err) {
-    faulty_memory *m;
-    (void)device;
-    if (faulty_call(INFER_ERR_MEMORY, err)) return INFER_ERR_MEMORY;
-    m = (faulty_memory *)malloc(sizeof *m);
-    m->bytes = bytes;
-    m->data = (char *)calloc(1, (size_t)bytes);
-    faulty.live++;
-    *handle = (uint64_t)(uintptr_t)m;
-    return INFER_OK;
-}
-static void faulty_release(void *device, uint64_t handle) {
-    faulty_memory *m = (faulty_memory *)(uintptr_t)handle;
-    (void)device;
-    free(m->data);
-    faulty_drop(m);
-}
-static infer_result faulty_load(void *device, const infer__gpu_source *source, void **program, infer_error *err) {
-    (void)device; (void)source;
-    return faulty_make(program, 1, err);
-}
-static void faulty_unload(void *device, void *program) { (void)device; faulty_drop(program); }
-static infer_result faulty_queue_open(void **queue, void *device, infer_error *err) {
-    (void)device;
-    return faulty_make(queue, 1, err);
-}
-static void faulty_queue_close(void *queue) { faulty_drop(queue); }
-static infer_result faulty_kernel_open(void **kernel, void *queue, void *program, const char *name, int32_t group,
-                                     infer_error *err) {
-    infer_result r = faulty_make(kernel, sizeof(faulty_kernel), err);
-    CHECK(queue && program && strlen(name) < 40);
-    if (r) return r;
-    memcpy(((faulty_kernel *)*kernel)->name, name, strlen(name));
-    ((faulty_kernel *)*kernel)->group = group;
-    return INFER_OK;
-}
-static void faulty_kernel_close(void *queue, void *kernel) { CHECK(queue != NULL); faulty_drop(kernel); }
-static int faulty_fits(uint64_t handle, uint64_t offset, uint64_t bytes) {
-    const faulty_memory *m = (const faulty_memory *)(uintptr_t)handle;
-    return offset <= m->bytes && bytes <= m->bytes - offset;
-}
-static infer_result faulty_upload(void *queue, uint64_t to, uint64_t offset, const void *src, uint64_t bytes,
-                                infer_error *err) {
-    (void)queue;
-    faulty.work++;
-    CHECK(faulty_fits(to, offset, bytes));
-    if (faulty_call(INFER_ERR_DEVICE, err)) return INFER_ERR_DEVICE;
-    memcpy(((faulty_memory *)(uintptr_t)to)->data + offset, src, (size_t)bytes);
-    return INFER_OK;
-}
-static infer_result faulty_download(void *queue, uint64_t from, uint64_t offset, void *dst, uint64_t bytes,
-                                  infer_error *err) {
-    (void)queue;
-    faulty.work++;
-    CHECK(faulty_fits(from, offset, bytes));
-    if (faulty_call(INFER_ERR_DEVICE, err)) return INFER_ERR_DEVICE;
-    memcpy(dst, ((faulty_memory *)(uintptr_t)from)->data + offset, (size_t)bytes);
-    return INFER_OK;
-}
-static infer_result faulty_copy(void *queue, uint64_t to, uint64_t to_offset, uint64_t from, uint64_t from_offset,
-                              uint64_t bytes, infer_error *err) {
-    (void)queue;
-    faulty.work++;
-    CHECK(faulty_fits(to, to_offset, bytes) && faulty_fits(from, from_offset, bytes));
-    return faulty_call(INFER_ERR_DEVICE, err);
-}
-static infer_result faulty_launch(void *queue, void *kernel, const uint32_t *groups, int32_t group,
-                                  const uint64_t *bufs, int32_t n_bufs, const void *args, uint32_t args_size,
-                                  infer_error *err) {
-    const faulty_kernel *k = (const faulty_kernel *)kernel;
-    int i;
-    faulty.work++;
-    CHECK(queue && args && args_size % 16 == 0 && args_size <= sizeof faulty.args && group == k->group);
-    memcpy(faulty.args, args, args_size);
-    for (i = 0; i < 3; i++) CHECK((faulty.groups[i] = groups[i]) > 0);
-    for (i = 0; i < n_bufs; i++) CHECK(bufs[i] && ((faulty_memory *)(uintptr_t)bufs[i])->data); /* optional ones too */
-    memcpy(faulty.last, k->name, sizeof faulty.last);
-    return faulty_call(INFER_ERR_DEVICE, err);
-}
-static infer_result faulty_sync(void *queue, infer_error *err) {
-    (void)queue;
-    return faulty_call(INFER_ERR_DEVICE, err);
-}
-
-static const infer__driver faulty_driver = {
-    "faulty", INFER_METAL, faulty_devices, faulty_info, faulty_open, faulty_close, faulty_alloc, faulty_release,
-    faulty_load, faulty_unload, faulty_queue_open, faulty_queue_close, faulty_kernel_open, faulty_kernel_close,
-    faulty_upload, faulty_download, faulty_copy, faulty_launch, faulty_sync,
-};
-
 /* The made-up device with kernels for F32 and Q8_0; 1, or 0 when a call failed. */
 static int faulty_gpu(infer__gpu **g, infer__mem *mem, infer_error *err) {
-    const infer__driver *const drivers[] = {&faulty_driver, NULL};
-    if (infer__gpu_open_in(drivers, g, mem, &gpu_report, INFER_METAL, 0, NULL, err)) return 0;
+    if (infer__gpu_open_in(fake_drivers, g, mem, &gpu_report, INFER_METAL, 2, NULL, err)) return 0;
     return !infer__gpu_use_type(*g, ops_f32(), err) && !infer__gpu_use_type(*g, infer__quant_find(8, NULL), err);
 }
 
 static void faulty_launched(const char *name, uint32_t x, uint32_t y) {
-    CHECK_STR(faulty.last, name);
-    CHECK(faulty.groups[0] == x && faulty.groups[1] == y && faulty.groups[2] == 1);
+    CHECK_STR(fake.launched, name);
+    CHECK(fake.groups[0] == x && fake.groups[1] == y && fake.groups[2] == 1);
 }
 
 /* One of every op on tensors of 9 rows of 300 columns in one buffer, with no optional buffers; checks the grids. */
@@ -504,33 +377,33 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     moe.y.cols = moe.y.stride = 10;
 #define FAULTY_OP(op, args, kernel, x, y) \
     do { c->ops->op(c, &(args)); if (infer__ok(c)) faulty_launched(kernel, x, y); } while (0)
-    FAULTY_OP(embed, embed, "k_embed", 9, 1);
-    FAULTY_OP(get_rows, rows, "k_copy", 18, 1);
-    FAULTY_OP(norm, norm, "k_norm", 27, 1);
-    FAULTY_OP(matmul, mm, "k_matmul", 10, 1);
+    FAULTY_OP(embed, embed, "f32 k_embed", 9, 1);
+    FAULTY_OP(get_rows, rows, "base k_copy", 18, 1);
+    FAULTY_OP(norm, norm, "base k_norm", 27, 1);
+    FAULTY_OP(matmul, mm, "f32 k_matmul", 10, 1);
     mm.x = mm.y[0] = few;
-    FAULTY_OP(matmul, mm, "k_matvec", 75, 8);
-    FAULTY_OP(rope, rope, "k_rope", 27, 1); /* 147 pairs a row */
-    FAULTY_OP(kv_store, store, "k_kv_store", 27, 1);
-    FAULTY_OP(attention, at, "k_attention", 27, 1);
-    FAULTY_OP(act, act, "k_act", 18, 1);
-    FAULTY_OP(add, add, "k_add", 18, 1);
-    FAULTY_OP(map, map, "k_map", 18, 1);
-    FAULTY_OP(copy, copy, "k_copy", 18, 1);
-    FAULTY_OP(moe_route, route, "k_moe_route", 9, 1);
-    FAULTY_OP(moe_matmul, moe, "k_moe_matvec", 54, 1);
+    FAULTY_OP(matmul, mm, "f32 k_matvec", 75, 8);
+    FAULTY_OP(rope, rope, "base k_rope", 27, 1); /* 147 pairs a row */
+    FAULTY_OP(kv_store, store, "kv_f16 k_kv_store", 27, 1);
+    FAULTY_OP(attention, at, "kv_f16 k_attention", 27, 1);
+    FAULTY_OP(act, act, "base k_act", 18, 1);
+    FAULTY_OP(add, add, "base k_add", 18, 1);
+    FAULTY_OP(map, map, "base k_map", 18, 1);
+    FAULTY_OP(copy, copy, "base k_copy", 18, 1);
+    FAULTY_OP(moe_route, route, "base k_moe_route", 9, 1);
+    FAULTY_OP(moe_matmul, moe, "q8_0 k_moe_matvec", 54, 1);
     moe.x.rows = 18;
     moe.y.rows = 9;
     moe.weights = ids;
     moe.per_expert_x = 1;
-    FAULTY_OP(moe_matmul, moe, "k_moe_matvec", 27, 1);
+    FAULTY_OP(moe_matmul, moe, "q8_0 k_moe_matvec", 27, 1);
 #undef FAULTY_OP
     large = *b;
     large.bytes = (uint64_t)6 << 32; /* it says */
     w.buf = &large;
     w.offset = ((uint64_t)5 << 32) + 8;
     c->ops->matmul(c, &mm);
-    CHECK(!infer__ok(c) || (c->launches == 16 && faulty.args[0] == 8 && faulty.args[1] == 5));
+    CHECK(!infer__ok(c) || (c->launches == 16 && fake.args[0] == 8 && fake.args[1] == 5));
     t.rows = 0; /* nothing to do is no launch */
     copy.x = copy.y = t;
     c->ops->copy(c, &copy);
@@ -548,8 +421,10 @@ static int faulty_run(long fail_at, long no_memory) {
     infer__ctx c;
     infer__buf b, b2;
     infer_error err;
+    char number[40];
     int failed = 1;
-    memset(&faulty, 0, sizeof faulty);
+    fake_reset(fail_at);
+    fake_device(FAKE_METAL, "Fake", NULL);
     memset(&c, 0, sizeof c);
     memset(&b, 0, sizeof b);
     memset(&b2, 0, sizeof b2);
@@ -557,7 +432,6 @@ static int faulty_run(long fail_at, long no_memory) {
     infer__error_clear(&err);
     check_allocs = check_live = 0;
     check_fail_at = no_memory;
-    faulty.fail_at = fail_at;
     c.ops = &infer__gpu_ops;
     c.mem = &mem;
     c.kv_type = INFER_KV_F16;
@@ -571,11 +445,11 @@ static int faulty_run(long fail_at, long no_memory) {
             faulty_ops(&c, &b);
             c.ops->copy_bytes(&c, &b2, 0, &b, 4, 100);
             c.ops->download(&c, &b, 0, x, 400);
-            if (infer__ok(&c)) CHECK(faulty.work == 20 && c.bytes_down == 400);
+            if (infer__ok(&c)) CHECK(fake.work == 20 && c.bytes_down == 400);
             if (infer__ok(&c)) CHECK(c.bytes_up == sizeof x + sizeof(int32_t) * (8 + 36 + 3));
             c.ops->sync(&c);
             failed = !infer__ok(&c);
-            if (failed) CHECK(faulty.work == faulty.work_failed); /* none after it */
+            if (failed) CHECK(fake.work == fake.work_failed); /* none after it */
         }
         err = c.error;
         c.ops->release(&c, &b2);
@@ -583,11 +457,13 @@ static int faulty_run(long fail_at, long no_memory) {
         c.ops->finish(&c);
     }
     infer__gpu_close(c.gpu);
-    CHECK(faulty.live == 0 && check_live == 0 && infer__atomic_get(&mem.used) == 0);
+    fake_closed();
+    CHECK(check_live == 0 && infer__atomic_get(&mem.used) == 0);
     if (failed && fail_at) {
         CHECK(err.code == INFER_ERR_DEVICE || err.code == INFER_ERR_MEMORY);
-        CHECK_HAS(err.message, "Fake");
-        CHECK_HAS(err.message, "faulty call");
+        snprintf(number, sizeof number, ": error %ld", -fail_at);
+        CHECK_HAS(err.message, "Fake: ");
+        CHECK_HAS(err.message, number);
     } else if (failed) {
         CHECK(err.code == INFER_ERR_MEMORY && err.message[0]);
     }
@@ -599,7 +475,7 @@ static void test_gpu_ops_faults(void) {
     char name[40];
     long i, n;
     CHECK(!faulty_run(0, 0));
-    n = faulty.calls;
+    n = fake.calls;
     CHECK(n > 40);
     check_detail = name;
     for (i = 1; i <= n; i++) {

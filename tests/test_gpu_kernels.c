@@ -1,5 +1,5 @@
-/* test_gpu_kernels.c: the embedded kernels (text, tables) and gpu_kernels.c over drivers made here, whose calls fail one
- * after the other. */
+/* test_gpu_kernels.c: the embedded kernels (text, tables) and gpu_kernels.c over a made-up API, whose calls fail one
+ * after the other. With INFER_NO_GPU: that there is nothing. */
 
 #ifdef INFER_NO_GPU
 
@@ -21,6 +21,7 @@ static void test_gpu_not_built(void) {
 static void suite_gpu_kernels(void) { RUN(test_gpu_not_built); }
 
 #else
+#include "fake_gpu.h"
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
@@ -298,167 +299,33 @@ static void test_gpu_module_table(void) {
     CHECK(infer__gpu_module(INFER__MODULE_KV, INFER_KV_DEFAULT) < 0 && infer__gpu_module(INFER__MODULE_TYPE, -1) < 0);
 }
 
-/* ---- a driver --------------------------------------------------------------------------------------------------- */
+/* ---- the made-up API -------------------------------------------------------------------------------------------- */
 
-/* Three devices, the second of which cannot be used. Uploads happen at the next sync. Everything that is opened lies in a
- * block of its own, so that leaks and late uses are seen. */
-typedef struct fake_upload { uint8_t *to; const void *src; uint64_t bytes; } fake_upload;
-static struct {
-    long calls, fail_at; /* the call that fails, from 1; 0 = none */
-    int devices, queues, programs, kernels, bufs; /* open ones */
-    int loads, syncs, opened; /* opened: index of the device that was opened last */
-    char kernel[80], module[32];
-    int32_t group, n_text;
-    infer_cache cache;
-    fake_upload pending[8];
-    int n_pending;
-} fake;
-
-typedef struct fake_object { int kind; void *device; char name[32]; } fake_object;
-
-static infer_result fake_call(const char *what, infer_error *err) {
-    CHECK(err != NULL && err->code == INFER_OK);
-    if (++fake.calls != fake.fail_at) return INFER_OK;
-    return infer__error(err, strcmp(what, "fakeAlloc") ? INFER_ERR_DEVICE : INFER_ERR_MEMORY, "%s: error -5", what);
-}
-static infer_result fake_open_object(void **out, void *device, int kind, const char *name, const char *what, int *count,
-                                     infer_error *err) {
-    fake_object *o;
-    infer_result r = fake_call(what, err);
-    *out = (void *)&fake; /* what a failed call leaves is not used */
-    if (r) return r;
-    o = (fake_object *)malloc(sizeof *o);
-    o->kind = kind;
-    o->device = device;
-    snprintf(o->name, sizeof o->name, "%s", name);
-    *out = o;
-    ++*count;
-    return INFER_OK;
-}
-static void fake_close_object(void *p, void *device, int kind, int *count) {
-    fake_object *o = (fake_object *)p;
-    CHECK(o->kind == kind && o->device == device);
-    free(o);
-    --*count;
-}
-
-static int32_t fake_devices(const char **why_not) { if (why_not) *why_not = NULL; return 3; }
-static int32_t fake_devices_one(const char **why_not) { if (why_not) *why_not = NULL; return 1; }
-static int32_t fake_devices_none(const char **why_not) {
-    if (why_not) *why_not = "libnone.so.1 was not found";
-    return 0;
-}
-static void fake_info(int32_t index, infer_device_info *out) {
-    static const char *const names[] = {"Fake One", "Fake Old", "Fake Two"};
-    snprintf(out->name, sizeof out->name, "%s", names[index]);
-    out->usable = index != 1;
-    out->total = 1000u * (uint64_t)(index + 1);
-    out->free = index == 2 ? 700 : 0;
-    if (index == 1) snprintf(out->why_not, sizeof out->why_not, "version 1.0 is too old");
-}
-static void fake_info_broken(int32_t index, infer_device_info *out) {
-    snprintf(out->name, sizeof out->name, "Fake Broken %d", (int)index);
-    snprintf(out->why_not, sizeof out->why_not, "it is broken");
-}
-static infer_result fake_open(void **device, infer__mem *mem, int32_t index, infer_error *err) {
-    CHECK(mem != NULL);
-    fake.opened = index;
-    return fake_open_object(device, NULL, 1, "", "fakeOpen", &fake.devices, err);
-}
-static void fake_close(void *device) {
-    CHECK(fake.queues == 0 && fake.programs == 0 && fake.bufs == 0);
-    fake_close_object(device, NULL, 1, &fake.devices);
-}
-static infer_result fake_alloc(void *device, uint64_t bytes, uint64_t *handle, infer_error *err) {
-    infer_result r = fake_call("fakeAlloc", err);
-    CHECK(((fake_object *)device)->kind == 1);
-    *handle = 99;
-    if (r) return r;
-    *handle = (uint64_t)(uintptr_t)malloc((size_t)bytes);
-    fake.bufs++;
-    return INFER_OK;
-}
-static void fake_release(void *device, uint64_t handle) {
-    CHECK(((fake_object *)device)->kind == 1);
-    free((void *)(uintptr_t)handle);
-    fake.bufs--;
-}
-static infer_result fake_load(void *device, const infer__gpu_source *s, void **program, infer_error *err) {
-    uint64_t hash = INFER__FNV;
-    int32_t i;
-    for (i = 0; i < s->n_text; i++) hash = infer__fnv(hash, s->text[i], strlen(s->text[i]));
-    CHECK(hash == s->hash && s->n_text >= 3 && s->cache);
-    CHECK(strstr(s->text[0], "#define KERNEL") != NULL && strstr(s->text[s->n_text - 1], "KERNEL(") != NULL);
-    fake.cache = *s->cache;
-    fake.n_text = s->n_text;
-    fake.loads++;
-    snprintf(fake.module, sizeof fake.module, "%s", s->name);
-    return fake_open_object(program, device, 2, s->name, "fakeBuild", &fake.programs, err);
-}
-static void fake_unload(void *device, void *program) { fake_close_object(program, device, 2, &fake.programs); }
-static infer_result fake_queue_open(void **queue, void *device, infer_error *err) {
-    return fake_open_object(queue, device, 3, "", "fakeQueue", &fake.queues, err);
-}
-static void fake_queue_close(void *queue) {
-    CHECK(fake.n_pending == 0);
-    fake_close_object(queue, ((fake_object *)queue)->device, 3, &fake.queues);
-}
-static infer_result fake_kernel_open(void **kernel, void *queue, void *program, const char *name, int32_t group,
-                                     infer_error *err) {
-    CHECK(((fake_object *)queue)->kind == 3 && ((fake_object *)program)->kind == 2);
-    snprintf(fake.kernel, sizeof fake.kernel, "%s %s", ((fake_object *)program)->name, name);
-    fake.group = group;
-    return fake_open_object(kernel, program, 4, name, "fakeKernel", &fake.kernels, err);
-}
-static void fake_kernel_close(void *queue, void *kernel) {
-    CHECK(((fake_object *)queue)->kind == 3);
-    fake_close_object(kernel, ((fake_object *)kernel)->device, 4, &fake.kernels);
-}
-static infer_result fake_upload_later(void *queue, uint64_t to, uint64_t offset, const void *src, uint64_t bytes,
-                                      infer_error *err) {
-    infer_result r = fake_call("fakeUpload", err);
-    CHECK(((fake_object *)queue)->kind == 3 && fake.n_pending < 8);
-    if (r) return r;
-    fake.pending[fake.n_pending].to = (uint8_t *)(uintptr_t)to + offset;
-    fake.pending[fake.n_pending].src = src;
-    fake.pending[fake.n_pending++].bytes = bytes;
-    return INFER_OK;
-}
-static infer_result fake_sync(void *queue, infer_error *err) {
-    int i;
-    CHECK(((fake_object *)queue)->kind == 3);
-    for (i = 0; i < fake.n_pending; i++) memcpy(fake.pending[i].to, fake.pending[i].src, (size_t)fake.pending[i].bytes);
-    fake.n_pending = 0;
-    fake.syncs++;
-    return fake_call("fakeSync", err);
-}
-
-#define FAKE_CALLS fake_open, fake_close, fake_alloc, fake_release, fake_load, fake_unload, fake_queue_open, \
-                   fake_queue_close, fake_kernel_open, fake_kernel_close, fake_upload_later, NULL, NULL, NULL, fake_sync
-static const infer__driver fake_driver = {"opencl", INFER_OPENCL, fake_devices, fake_info, FAKE_CALLS};
-static const infer__driver fake_none = {"hip", INFER_HIP, fake_devices_none, fake_info, FAKE_CALLS};
-static const infer__driver fake_broken = {"metal", INFER_METAL, fake_devices_one, fake_info_broken, FAKE_CALLS};
-static const infer__driver *const fake_drivers[] = {&fake_none, &fake_driver, &fake_broken, NULL}; /* rows 0, 1-3, 4 */
-#undef FAKE_CALLS
-
-static infer__mem fake_mem;
-static void fake_begin(long fail_at) {
+/* Rows: 0 an API without devices, 1-3 devices of which the second cannot be used, 4 one that cannot. */
+static infer__mem kernels_mem;
+static void kernels_begin(long fail_at) {
     infer_allocator a;
-    memset(&fake, 0, sizeof fake);
+    int i;
     memset(&a, 0, sizeof a);
-    fake.fail_at = fail_at;
+    fake_reset(fail_at);
+    fake.apis[FAKE_HIP].why_not = "libnone.so.1 was not found";
+    fake_device(FAKE_OPENCL, "Fake One", NULL);
+    fake_device(FAKE_OPENCL, "Fake Old", "version 1.0 is too old");
+    fake_device(FAKE_OPENCL, "Fake Two", NULL)->free = 700;
+    for (i = 0; i < 3; i++) fake.apis[FAKE_OPENCL].info[i].total = 1000u * ((uint64_t)i + 1);
+    fake_device(FAKE_METAL, "Fake Broken 0", "it is broken");
     check_allocs = check_live = check_fail_at = 0;
     a.alloc = check_alloc;
     a.free = check_free;
-    infer__mem_init(&fake_mem, &a, 0);
+    infer__mem_init(&kernels_mem, &a, 0);
 }
-static void fake_end(void) {
-    CHECK(fake.devices == 0 && fake.queues == 0 && fake.programs == 0 && fake.kernels == 0 && fake.bufs == 0);
-    CHECK(infer__atomic_get(&fake_mem.used) == 0 && check_live == 0);
+static void kernels_end(void) {
+    fake_closed();
+    CHECK(infer__atomic_get(&kernels_mem.used) == 0 && check_live == 0);
 }
-static infer_result fake_gpu(infer__gpu **g, int32_t backend, int32_t device, infer_error *err) {
+static infer_result kernels_gpu(infer__gpu **g, int32_t backend, int32_t device, infer_error *err) {
     infer__error_clear(err);
-    return infer__gpu_open_in(fake_drivers, g, &fake_mem, NULL, backend, device, NULL, err);
+    return infer__gpu_open_in(fake_drivers, g, &kernels_mem, NULL, backend, device, NULL, err);
 }
 
 /* ---- devices ---------------------------------------------------------------------------------------------------- */
@@ -469,16 +336,17 @@ static void test_gpu_rows(void) {
     int32_t at = -7, i;
     infer__gpu *g = NULL;
     infer_error err;
+    kernels_begin(0);
     CHECK(infer__gpu_count_in(fake_drivers) == 5 && infer__gpu_count_in(none) == 0);
-    CHECK(infer__gpu_row(fake_drivers, 0, &info, &at) == &fake_none && at == -1);
+    CHECK(infer__gpu_row(fake_drivers, 0, &info, &at) == &fake_hip && at == -1);
     CHECK(info.backend == INFER_HIP && info.device == 0 && !info.usable && !info.name[0]);
     CHECK_STR(info.why_not, "libnone.so.1 was not found");
     for (i = 1; i < 4; i++) {
-        CHECK(infer__gpu_row(fake_drivers, i, &info, &at) == &fake_driver && at == i - 1);
+        CHECK(infer__gpu_row(fake_drivers, i, &info, &at) == &fake_opencl && at == i - 1);
         CHECK(info.backend == INFER_OPENCL && info.device == i && info.usable == (i != 2));
         CHECK_STR(info.name, i == 1 ? "Fake One" : i == 2 ? "Fake Old" : "Fake Two");
     }
-    CHECK(infer__gpu_row(fake_drivers, 4, &info, &at) == &fake_broken && at == 0 && info.device == 4);
+    CHECK(infer__gpu_row(fake_drivers, 4, &info, &at) == &fake_metal && at == 0 && info.device == 4);
     CHECK_STR(info.why_not, "it is broken");
     CHECK(infer__gpu_row(fake_drivers, 5, &info, &at) == NULL && infer__gpu_row(fake_drivers, -1, &info, &at) == NULL);
     CHECK(infer__gpu_row(none, 0, &info, &at) == NULL && !info.usable);
@@ -491,11 +359,10 @@ static void test_gpu_rows(void) {
         CHECK(infer__gpu_has_backend(infer__drivers[i]->backend));
         CHECK_STR(infer__drivers[i]->name, infer__backend_name(infer__drivers[i]->backend));
     }
-    fake_begin(0);
-    CHECK(infer__gpu_open(&g, &fake_mem, NULL, INFER_CUDA, -1, NULL, &err) == INFER_ERR_UNSUPPORTED && g == NULL);
+    CHECK(infer__gpu_open(&g, &kernels_mem, NULL, INFER_CUDA, -1, NULL, &err) == INFER_ERR_UNSUPPORTED && g == NULL);
     CHECK_STR(err.message, "backend cuda is not in this build");
-    CHECK(infer__gpu_open(&g, &fake_mem, NULL, 77, -1, NULL, NULL) == INFER_ERR_UNSUPPORTED && g == NULL);
-    fake_end();
+    CHECK(infer__gpu_open(&g, &kernels_mem, NULL, 77, -1, NULL, NULL) == INFER_ERR_UNSUPPORTED && g == NULL);
+    kernels_end();
 }
 
 static void test_gpu_choice(void) {
@@ -518,8 +385,8 @@ static void test_gpu_choice(void) {
         infer__gpu *g = NULL;
         infer_error err;
         check_detail = rows[i].text;
-        fake_begin(0);
-        CHECK(fake_gpu(&g, rows[i].backend, rows[i].device, &err) == rows[i].want);
+        kernels_begin(0);
+        CHECK(kernels_gpu(&g, rows[i].backend, rows[i].device, &err) == rows[i].want);
         CHECK((g != NULL) == (rows[i].want == INFER_OK) && err.code == rows[i].want);
         if (!g) CHECK_STR(err.message, rows[i].text);
         if (!g) CHECK(fake.calls == 0); /* found without touching a device */
@@ -527,7 +394,7 @@ static void test_gpu_choice(void) {
         if (g) CHECK(fake.opened == (rows[i].device == 3 ? 2 : 0));
         if (g) CHECK(infer__gpu_memory(g) == (rows[i].device == 3 ? 700u : 1000u)); /* free, else all */
         infer__gpu_close(g);
-        fake_end();
+        kernels_end();
     }
 }
 
@@ -544,13 +411,14 @@ static void test_gpu_life(void) {
     memset(&cache, 0, sizeof cache);
     cache.user = &cache;
     infer__error_clear(&err);
-    fake_begin(0);
-    CHECK(infer__gpu_open_in(fake_drivers, &g, &fake_mem, NULL, INFER_OPENCL, -1, &cache, &err) == INFER_OK);
+    kernels_begin(0);
+    CHECK(infer__gpu_open_in(fake_drivers, &g, &kernels_mem, NULL, INFER_OPENCL, -1, &cache, &err) == INFER_OK);
     if (!g) return;
-    CHECK(fake.loads == 1 && fake.programs == 1 && fake.queues == 1 && fake.cache.user == &cache);
+    CHECK(fake.loads == 1 && fake.live[FAKE_PROGRAM] == 1 && fake.live[FAKE_QUEUE] == 1);
+    CHECK(fake.cache.user == &cache);
     CHECK_STR(fake.module, "base");
     CHECK(check_live == 1); /* the text is gone */
-    CHECK(infer__gpu_driver(g) == &fake_driver && infer__gpu_device(g) != NULL);
+    CHECK(infer__gpu_driver(g) == &fake_opencl && infer__gpu_device(g) != NULL);
 
     CHECK(infer__gpu_kernel(g, g->queue, INFER__K_MATVEC, 2, &kernel, &err) == INFER_ERR_STATE && !kernel);
     CHECK_HAS(err.message, "Fake One: no program has been compiled for kernel k_matvec");
@@ -575,21 +443,21 @@ static void test_gpu_life(void) {
     CHECK_STR(fake.kernel, "kv_f16 k_attention");
     if (kernel) fake_kernel_close(g->queue, kernel);
 
-    CHECK(infer__gpu_alloc(g, &b, 0, &err) == INFER_OK && b.bytes == 0 && fake.bufs == 0);
+    CHECK(infer__gpu_alloc(g, &b, 0, &err) == INFER_OK && b.bytes == 0 && fake.live[FAKE_MEMORY] == 0);
     infer__gpu_free(g, &b);
-    CHECK(infer__gpu_alloc(g, &b, 16, &err) == INFER_OK && b.bytes == 16 && fake.bufs == 1);
-    on_device = (uint8_t *)(uintptr_t)b.handle;
+    CHECK(infer__gpu_alloc(g, &b, 16, &err) == INFER_OK && b.bytes == 16 && fake.live[FAKE_MEMORY] == 1);
+    on_device = (uint8_t *)fake_memory(b.handle)->data;
     memset(on_device, 0, 16);
     memset(bytes, 7, sizeof bytes);
     CHECK(infer__gpu_write(g, &b, 4, bytes, 12, &err) == INFER_OK && infer__gpu_write(g, &b, 16, NULL, 0, &err) == INFER_OK);
     CHECK(on_device[4] == 0 && fake.n_pending == 1);
     CHECK(infer__gpu_flush(g, NULL) == INFER_OK && on_device[3] == 0 && on_device[4] == 7 && on_device[15] == 7);
     infer__gpu_free(g, &b);
-    CHECK(b.handle == 0 && b.bytes == 0 && fake.bufs == 0);
+    CHECK(b.handle == 0 && b.bytes == 0 && fake.live[FAKE_MEMORY] == 0);
     infer__gpu_free(g, &b); /* once more is harmless */
     infer__gpu_close(g);
     infer__gpu_close(NULL);
-    fake_end();
+    kernels_end();
 }
 
 /* Uploads that were not flushed read the caller's memory: closing waits for them. */
@@ -598,28 +466,27 @@ static void test_gpu_close_waits(void) {
     infer__buf b;
     infer_error err;
     uint8_t byte = 5;
-    fake_begin(0);
-    if (fake_gpu(&g, INFER_OPENCL, -1, &err)) { CHECK(0); return; }
+    kernels_begin(0);
+    if (kernels_gpu(&g, INFER_OPENCL, -1, &err)) { CHECK(0); return; }
     CHECK(infer__gpu_alloc(g, &b, 1, &err) == INFER_OK && infer__gpu_write(g, &b, 0, &byte, 1, &err) == INFER_OK);
     fake.syncs = 0;
     g->driver->sync(g->queue, (infer__error_clear(&err), &err));
     CHECK(infer__gpu_write(g, &b, 0, &byte, 1, &err) == INFER_OK);
-    fake.pending[0].to = &byte; /* the buffer is freed first, as drivers allow */
-    infer__gpu_free(g, &b);
+    infer__gpu_free(g, &b); /* the buffer first, as drivers allow */
     infer__gpu_close(g);
     CHECK(fake.syncs == 2);
-    fake_end();
+    kernels_end();
 }
 
 /* Everything once; what failed is tried again at once where that is promised. Returns the first error. */
-static infer_result fake_scenario(infer_error *err) {
+static infer_result kernels_scenario(infer_error *err) {
     static const uint8_t bytes[64];
     const infer__quant *q = infer__quant_find(2, NULL);
     infer__gpu *g = NULL;
     infer__buf a, b;
     infer_error again;
     void *kernel = NULL;
-    infer_result r = fake_gpu(&g, INFER_OPENCL, -1, err);
+    infer_result r = kernels_gpu(&g, INFER_OPENCL, -1, err);
     if (r) {
         CHECK(g == NULL);
         return r;
@@ -657,19 +524,19 @@ static void test_gpu_every_call_fails(void) {
     infer_error err;
     infer_result r;
     long i, total;
-    fake_begin(0);
-    CHECK(fake_scenario(&err) == INFER_OK && err.code == INFER_OK);
-    fake_end();
+    kernels_begin(0);
+    CHECK(kernels_scenario(&err) == INFER_OK && err.code == INFER_OK);
+    kernels_end();
     total = fake.calls;
     CHECK(total == (long)INFER__COUNT(want) + 1); /* and the sync of closing, which cannot fail */
     for (i = 1; i <= total; i++) {
-        fake_begin(i);
-        r = fake_scenario(&err);
-        fake_end();
+        kernels_begin(i);
+        r = kernels_scenario(&err);
+        kernels_end();
         if (i == total) { CHECK(r == INFER_OK); break; }
         check_detail = want[i - 1];
         CHECK(r == (strstr(want[i - 1], "Alloc") ? INFER_ERR_MEMORY : INFER_ERR_DEVICE) && err.code == r);
-        snprintf(text, sizeof text, "Fake One: %s: error -5", want[i - 1]);
+        snprintf(text, sizeof text, "Fake One: %s: error %ld", want[i - 1], -i);
         CHECK_STR(err.message, text);
     }
 }
@@ -678,43 +545,43 @@ static void test_gpu_every_alloc_fails(void) {
     infer_error err;
     infer_result r;
     long i, total;
-    fake_begin(0);
-    CHECK(fake_scenario(&err) == INFER_OK);
+    kernels_begin(0);
+    CHECK(kernels_scenario(&err) == INFER_OK);
     total = check_allocs;
     CHECK(total == 4); /* the object, and the text of three programs */
     for (i = 1; i <= total; i++) {
-        fake_begin(0);
+        kernels_begin(0);
         check_fail_at = i;
-        r = fake_scenario(&err);
+        r = kernels_scenario(&err);
         check_fail_at = 0;
         CHECK(r == INFER_ERR_MEMORY && err.code == r);
         CHECK_HAS(err.message, i == 1 ? "no memory for a GPU" : i == 2 ? "(base)" : i == 3 ? "(q4_0)" : "(kv_f32)");
-        fake_end();
+        kernels_end();
     }
 }
 
 /* Threads that ask for the same program: it is compiled once. */
-typedef struct fake_race { infer__gpu *g; infer_result r[16]; } fake_race;
-static void fake_race_task(void *arg, int task, int worker) {
-    fake_race *x = (fake_race *)arg;
+typedef struct kernels_race { infer__gpu *g; infer_result r[16]; } kernels_race;
+static void kernels_race_task(void *arg, int task, int worker) {
+    kernels_race *x = (kernels_race *)arg;
     (void)worker;
     x->r[task] = infer__gpu_use_type(x->g, infer__quant_find(task & 1 ? 8 : 2, NULL), NULL);
 }
 static void test_gpu_threads(void) {
     infer__pool *pool = NULL;
-    fake_race x;
+    kernels_race x;
     infer_error err;
     int i;
     memset(&x, 0, sizeof x);
-    fake_begin(0);
-    CHECK(fake_gpu(&x.g, INFER_OPENCL, -1, &err) == INFER_OK);
-    CHECK(infer__pool_create(&pool, &fake_mem, 4, NULL, NULL, &err) == INFER_OK);
-    if (x.g && pool) infer__parallel(pool, 16, fake_race_task, &x);
+    kernels_begin(0);
+    CHECK(kernels_gpu(&x.g, INFER_OPENCL, -1, &err) == INFER_OK);
+    CHECK(infer__pool_create(&pool, &kernels_mem, 4, NULL, NULL, &err) == INFER_OK);
+    if (x.g && pool) infer__parallel(pool, 16, kernels_race_task, &x);
     for (i = 0; i < 16; i++) CHECK(x.r[i] == INFER_OK);
-    CHECK(fake.loads == 3 && fake.programs == 3);
+    CHECK(fake.loads == 3 && fake.live[FAKE_PROGRAM] == 3);
     infer__pool_destroy(pool);
     infer__gpu_close(x.g);
-    fake_end();
+    kernels_end();
 }
 
 static void suite_gpu_kernels(void) {

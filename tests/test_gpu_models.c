@@ -647,7 +647,10 @@ static void suite_gpu_models(void) {
         "models/stories260K.F32.gguf", "models/stories260K.Q8_0.gguf", "models/gpt-nano-sort.F32.gguf",
         "models/TinyStories-656K.F32.gguf", "models/TinyStories-656K.F16.gguf", "models/TinyStories-656K.Q8_0.gguf",
         "models/TinyStories-656K.Q4_0.gguf", "quants/llama256-f16.gguf", "quants/llama256-bf16.gguf", "quants/llama256-q8_0.gguf",
-        "quants/llama256-q4_0.gguf", "quants/llama256-q4_K.gguf", "quants/llama256-q6_K.gguf" };
+        "quants/llama256-q4_0.gguf", "quants/llama256-q4_K.gguf", "quants/llama256-q6_K.gguf",
+        "models/TinyStories-656K.Q4_K_M.gguf" /* Q5_0, Q8_0 */, "quants/llama256-q5_0.gguf",
+        "models/TinyStories-656K.Q5_1.gguf", "quants/llama256-q5_1.gguf", "models/TinyStories-656K.IQ4_NL.gguf",
+        "quants/llama256-iq4_nl.gguf" };
     static char name[96];
     size_t i, j;
     for (i = 0; i < sizeof ARCH_FILES / sizeof *ARCH_FILES; i++)

@@ -355,9 +355,9 @@ static void test_gpu_opencl_run(void) {
     CHECK(ocl->kernel_open(&bare, o.queue, o.program, "k_bare", 64, &o.err) == INFER_OK);
     if (!place || !bare) return;
     CHECK(ocl->kernel_open(&kernel, o.queue, o.program, "k_nothing", 64, &o.err) == INFER_ERR_DEVICE && !kernel);
-    CHECK_STR(o.err.message, "clCreateKernel failed: CL_INVALID_KERNEL_NAME (-46), kernel k_nothing");
+    CHECK_STR(o.err.message, "clCreateKernel failed: CL_INVALID_KERNEL_NAME (-46)");
     CHECK(ocl->kernel_open(&kernel, o.queue, o.program, "k_bare", 1 << 30, &o.err) == INFER_ERR_DEVICE && !kernel);
-    CHECK_HAS(o.err.message, "kernel k_bare needs groups of 1073741824 work-items");
+    CHECK_HAS(o.err.message, "k_bare needs groups of 1073741824 work-items");
 
     CHECK(ocl->alloc(o.device, 2 * 3 * 4 * 64 * 4, &buf, &o.err) == INFER_OK && buf != 0);
     for (i = 0; i < INFER__COUNT(grids); i++) ocl_check_places(&o, place, buf, grids[i]);
@@ -422,7 +422,6 @@ static void test_gpu_opencl_large(void) {
     CHECK_HAS(o.err.message, text);
     snprintf(text, sizeof text, " takes at most %.0f in one", (double)most);
     CHECK_HAS(o.err.message, text);
-    CHECK_HAS(o.err.message, infer__opencl.rows[index].info.name);
     CHECK(ocl->alloc(o.device, UINT64_MAX, &buf, &o.err) == INFER_ERR_MEMORY && buf == 0);
     CHECK(ocl_calls == 0);
     infer__opencl.rows[index].max_alloc = UINT64_MAX; /* now the driver has to say it */
@@ -511,7 +510,7 @@ static void test_gpu_opencl_codes(void) {
         ocl_fail_name = rows[i].call;
         ocl_fail_code = rows[i].code;
         CHECK(ocl_story(index, &mem, NULL, &err) == rows[i].want && err.code == rows[i].want);
-        snprintf(want, sizeof want, "%s failed: CL_%s (%d), ", rows[i].call, infer__cl_code_name(rows[i].code),
+        snprintf(want, sizeof want, "%s failed: CL_%s (%d)", rows[i].call, infer__cl_code_name(rows[i].code),
                  (int)rows[i].code);
         CHECK_HAS(err.message, want);
     }
@@ -521,7 +520,7 @@ static void test_gpu_opencl_codes(void) {
     ocl_fail_name = "clEnqueueNDRangeKernel";
     ocl_fail_code = -5;
     CHECK(ocl_story(index, &mem, NULL, &err) == INFER_ERR_DEVICE);
-    CHECK_STR(err.message, "clEnqueueNDRangeKernel failed: CL_OUT_OF_RESOURCES (-5), kernel k_scale");
+    CHECK_STR(err.message, "clEnqueueNDRangeKernel failed: CL_OUT_OF_RESOURCES (-5)");
     CHECK(infer__atomic_get(&mem.used) == 0);
     ocl_unwrap();
 }
@@ -549,7 +548,7 @@ static void test_gpu_opencl_oom(void) {
         errors += r != INFER_OK;
     }
     check_fail_at = 0;
-    CHECK(r == INFER_OK && errors == 3); /* device, queue, kernel; the cache goes without */
+    CHECK(r == INFER_OK && errors == 2); /* device, queue; the cache goes without */
     ocl_cache();
     ocl_unwrap();
 }
@@ -561,18 +560,15 @@ static void test_gpu_opencl_log(void) {
     infer__gpu_source s = ocl_source(NULL);
     void *program = NULL;
     ocl_open o;
-    infer_device_info info;
     int32_t index = ocl_find();
     if (index < 0) SKIP("no OpenCL device");
-    ocl->info(index, &info);
     ocl_wrap();
     if (!ocl_begin(&o, index)) return;
     s.text = wrong;
     s.n_text = 1;
     s.name = "wrong";
     CHECK(ocl->load(o.device, &s, &program, &o.err) == INFER_ERR_DEVICE && !program);
-    CHECK_HAS(o.err.message, "clBuildProgram failed: CL_BUILD_PROGRAM_FAILURE (-11), module wrong on ");
-    CHECK_HAS(o.err.message, info.name);
+    CHECK_HAS(o.err.message, "clBuildProgram failed: CL_BUILD_PROGRAM_FAILURE (-11): ");
     CHECK_HAS(o.err.message, "no_such_name");
     CHECK_HAS(o.err.message, "rror");
 #define LOG(text, end) \
@@ -580,8 +576,7 @@ static void test_gpu_opencl_log(void) {
         ocl_log = text; \
         check_detail = #text; \
         CHECK(ocl->load(o.device, &s, &program, &o.err) == INFER_ERR_DEVICE && !program); \
-        CHECK_HAS(o.err.message, info.name); \
-        CHECK_STR(strstr(o.err.message, info.name) ? strstr(o.err.message, info.name) + strlen(info.name) : "", end); \
+        CHECK_STR(strstr(o.err.message, "(-11)") ? strstr(o.err.message, "(-11)") + 5 : "", end); \
     } while (0)
     LOG("warning: x\nprogram:1:2: error: y\n   z = 1;\r\n\t^\n", ": program:1:2: error: y z = 1; ^ ");
     LOG("a\nb\nXERROR", ": XERROR");
@@ -626,7 +621,6 @@ static void test_gpu_opencl_group(void) {
     ocl_open o;
     void *kernel = NULL;
     int32_t index = ocl_find(), rusticl;
-    char want[200];
     if (index < 0) SKIP("no OpenCL device");
     rusticl = infer__opencl.rows[index].rusticl;
     ocl_wrap();
@@ -634,9 +628,7 @@ static void test_gpu_opencl_group(void) {
     infer__opencl.cl.clGetKernelWorkGroupInfo = ocl_small_group;
     infer__opencl.rows[index].rusticl = 0;
     CHECK(ocl->kernel_open(&kernel, o.queue, o.program, "k_scale", 64, &o.err) == INFER_ERR_DEVICE && !kernel);
-    snprintf(want, sizeof want, "kernel k_scale needs groups of 64 work-items, OpenCL device %s runs 63",
-             infer__opencl.rows[index].info.name);
-    CHECK_STR(o.err.message, want);
+    CHECK_STR(o.err.message, "k_scale needs groups of 64 work-items, the device runs 63");
     infer__opencl.rows[index].rusticl = 1; /* whose answer is not believed */
     CHECK(ocl->kernel_open(&kernel, o.queue, o.program, "k_scale", 64, &o.err) == INFER_OK && kernel);
     if (kernel) ocl->kernel_close(o.queue, kernel);

@@ -651,7 +651,7 @@ static void test_gpu_ops_matmul_types(void) {
         }
         gpu_pair_close(&p);
     }
-    CHECK(types >= 7 * gpu_devices());
+    CHECK(types >= 10 * gpu_devices());
 }
 
 /* Three weights of three types and shapes at once, their results side by side in rows of 200. */

@@ -277,6 +277,12 @@ INFER__INLINE float *infer__row(const infer__tensor *t, int32_t r) {
  * one call, the bytes of weights and cache it read, and the time when the context is profiling. */
 static double infer__op_begin(infer__ctx *c);
 static void infer__op_end(infer__ctx *c, const char *op, uint64_t bytes, double began);
+/* 1, or a failure: ids and positions lie inside their tables; a vector has a type without blocks (`what` it is for). */
+static int infer__embed_ok(infer__ctx *c, const infer__embed_args *a);
+static int infer__vector_ok(infer__ctx *c, const infer__weight *w, const char *what);
+/* Cached positions that attention looks at, over all rows; bytes of keys and values of so many. */
+static uint64_t infer__attention_seen(const infer__ctx *c, const infer__attention_args *a);
+static uint64_t infer__attention_bytes(const infer__attention_args *a, uint64_t seen);
 /* Floats of scratch that `prepare` takes for each worker. */
 static int64_t infer__cpu_scratch_len(int32_t max_cols);
 

@@ -225,17 +225,14 @@ static void infer__attention_task(void *arg, int task, int worker) {
 
 static void infer__cpu_attention(infer__ctx *c, const infer__attention_args *a) {
     infer__attention_job job;
-    int64_t seen = 0; /* positions, of all rows */
-    int32_t r, blocks, threads = infer__pool_threads(c->pool);
+    int64_t seen; /* positions, of all rows */
+    int32_t blocks, threads = infer__pool_threads(c->pool);
     double began = infer__op_begin(c);
     if (began < 0 || !infer__kv_type_ok(c, a->k_cache) || !infer__kv_type_ok(c, a->v_cache)) return;
     INFER__ASSERT(a->n_head % a->n_head_kv == 0);
     INFER__ASSERT(a->q.cols == a->n_head * a->dim_k && a->y.cols == a->n_head * a->dim_v);
     INFER__ASSERT(INFER__ATT_PAIRS * INFER__KV_CHUNK + INFER__PAGE * INFER__MAX(a->dim_k, a->dim_v) <= c->scratch_len);
-    for (r = 0; r < a->q.rows; r++) {
-        int32_t n = c->pass.pos[r] + 1;
-        seen += a->window > 0 ? INFER__MIN(n, a->window) : n;
-    }
+    seen = (int64_t)infer__attention_seen(c, a);
     job.c = c;
     job.a = a;
     blocks = a->n_head / a->n_head_kv;
@@ -250,7 +247,5 @@ static void infer__cpu_attention(infer__ctx *c, const infer__attention_args *a) 
     job.row_tasks = (a->q.rows + job.row_step - 1) / job.row_step;
     infer__cpu_run(c, job.row_tasks * a->n_head_kv * job.head_tasks, seen * a->n_head * (a->dim_k + a->dim_v),
                    infer__attention_task, &job);
-    infer__op_end(c, "attention", (uint64_t)seen * (uint64_t)a->n_head_kv *
-                                      (infer__kv_bytes(a->k_cache->type, (uint64_t)a->dim_k) +
-                                       infer__kv_bytes(a->v_cache->type, (uint64_t)a->dim_v)), began);
+    infer__op_end(c, "attention", infer__attention_bytes(a, (uint64_t)seen), began);
 }

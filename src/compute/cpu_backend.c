@@ -1,44 +1,11 @@
-/* cpu_backend.c: the op vtable of the CPU: the ops that have no file of their own, memory, scratch, errors, profile.
+/* cpu_backend.c: the op vtable of the CPU: the ops that have no file of their own, memory, scratch.
  *
- * Owns:  infer__cpu_ops, infer__fail and the bracket around every op (infer__op_begin, infer__op_end).
+ * Owns:  infer__cpu_ops.
  * Rules: rows are independent, so they are split over threads in any way; one row's sums are never split. Elementwise
  *        ops are split inside rows too. Work that takes less time than waking a thread is done by the caller.
  * Start: infer__cpu_norm for the shape of an op, infer__cpu_ops at the end.
  */
 #include "cpu_ops.h"
-
-/* ---- errors and the bracket around an op --------------------------------------------------------------- */
-
-static void infer__fail(infer__ctx *c, infer_result code, const char *format, ...) {
-    char message[sizeof c->error.message];
-    size_t full;
-    va_list args;
-    if (!infer__ok(c)) return;
-    va_start(args, format);
-    infer__format_cut(message, sizeof message, &full, format, args);
-    va_end(args);
-    infer__error(&c->error, code, "%s", message);
-}
-
-static double infer__op_begin(infer__ctx *c) {
-    if (!infer__ok(c)) return -1;
-    if (c->cancel && infer__atomic_get(c->cancel)) {
-        infer__fail(c, INFER_CANCELLED, "cancelled");
-        return -1;
-    }
-    return c->profiling ? infer__seconds() : 0;
-}
-
-static void infer__op_end(infer__ctx *c, const char *op, uint64_t bytes, double began) {
-    infer__profile *p = c->profile, *end = p + INFER__PROFILE_OPS;
-    if (!c->profiling) return;
-    while (p < end && p->op && strcmp(p->op, op) != 0) p++;
-    if (p == end) return;
-    p->op = op;
-    p->calls++;
-    p->bytes += bytes;
-    p->seconds += infer__seconds() - began;
-}
 
 /* ---- memory ---------------------------------------------------------------------------------------------- */
 
@@ -152,17 +119,9 @@ static void infer__embed_task(void *arg, int row, int worker) {
 }
 
 static void infer__cpu_embed(infer__ctx *c, const infer__embed_args *a) {
-    int32_t i;
     double began = infer__op_begin(c);
-    if (began < 0) return;
+    if (began < 0 || !infer__embed_ok(c, a)) return;
     INFER__ASSERT(a->table->cols == a->y.cols && a->y.cols <= c->scratch_len);
-    for (i = 0; i < a->y.rows; i++) {
-        if (c->pass.ids[i] >= a->table->rows || (a->positions && c->pass.pos[i] >= a->positions->rows)) {
-            infer__fail(c, INFER_ERR_ARGUMENT, "token %d at position %d is outside the embeddings (%d tokens)",
-                        (int)c->pass.ids[i], (int)c->pass.pos[i], (int)a->table->rows);
-            return;
-        }
-    }
     infer__cpu_rows(c, &a->y, 4, infer__embed_task, a);
     infer__op_end(c, "embed", (uint64_t)a->y.rows * a->table->row_bytes, began);
 }
@@ -265,12 +224,7 @@ static void infer__act_task(void *arg, int task, int worker) {
 
 static void infer__cpu_act(infer__ctx *c, const infer__act_args *a) {
     double began = infer__op_begin(c);
-    if (began < 0) return;
-    if (a->divide && a->divide->type->values != 1) {
-        infer__fail(c, INFER_ERR_UNSUPPORTED, "%s: activation scales of type %s are not supported",
-                    a->divide->name ? a->divide->name : "scales", a->divide->type->name);
-        return;
-    }
+    if (began < 0 || !infer__vector_ok(c, a->divide, "activation scales")) return;
     infer__cpu_parts(c, &a->x, 8, infer__act_task, a);
     infer__op_end(c, "act", 0, began);
 }

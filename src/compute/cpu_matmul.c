@@ -92,11 +92,7 @@ static void infer__cpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     for (j = 0; j < a->n_w; j++) {
         const infer__weight *b = a->b[j];
         INFER__ASSERT(a->w[j]->cols == cols && a->y[j].cols == a->w[j]->rows && a->y[j].rows == a->x.rows);
-        if (b && b->type->values != 1) {
-            infer__fail(c, INFER_ERR_UNSUPPORTED, "%s: a bias of type %s is not supported", b->name ? b->name : "bias",
-                        b->type->name);
-            return;
-        }
+        if (!infer__vector_ok(c, b, "a bias")) return;
         rows += a->w[j]->rows;
         work += (int64_t)a->w[j]->rows * cols;
         bytes += (uint64_t)a->w[j]->rows * a->w[j]->row_bytes;

@@ -488,10 +488,10 @@ static infer_result infer__cl_kind(const infer__cl_try *t) {
     return empty && strcmp(t->call, "clCreateBuffer") == 0 ? INFER_ERR_MEMORY : INFER_ERR_DEVICE;
 }
 
-/* "clFinish failed: CL_OUT_OF_RESOURCES (-5), `what` `name`" */
-static infer_result infer__cl_failed(infer_error *err, const infer__cl_try *t, const char *what, const char *name) {
-    return infer__error(err, infer__cl_kind(t), "%s failed: CL_%s (%d), %s %s", t->call, infer__cl_code_name(t->code),
-                        (int)t->code, what, name);
+/* "clFinish failed: CL_OUT_OF_RESOURCES (-5)": what it was for and on which device, the caller knows. */
+static infer_result infer__cl_failed(infer_error *err, const infer__cl_try *t) {
+    return infer__error(err, infer__cl_kind(t), "%s failed: CL_%s (%d)", t->call, infer__cl_code_name(t->code),
+                        (int)t->code);
 }
 
 /* ---- devices and memory ------------------------------------------------------------------------------------------ */
@@ -514,10 +514,9 @@ static infer_result infer__opencl_open(void **device, infer__mem *mem, int32_t i
     if (index < 0 || index >= n)
         return infer__error(err, INFER_ERR_DEVICE, "there is no OpenCL device %d, there are %d", (int)index, (int)n);
     if (!r->info.usable)
-        return infer__error(err, INFER_ERR_DEVICE, "OpenCL device %s cannot be used: %s", r->info.name,
-                            r->info.why_not);
+        return infer__error(err, INFER_ERR_DEVICE, "it cannot be used: %s", r->info.why_not);
     d = (infer__opencl_device *)infer__calloc(mem, 1, sizeof *d);
-    if (!d) return infer__error(err, INFER_ERR_MEMORY, "no memory to open OpenCL device %s", r->info.name);
+    if (!d) return infer__error(err, INFER_ERR_MEMORY, "no memory for an OpenCL device");
     d->mem = mem;
     d->row = r;
     properties[0] = INFER__CL_CONTEXT_PLATFORM;
@@ -526,7 +525,7 @@ static infer_result infer__opencl_open(void **device, infer__mem *mem, int32_t i
     d->context = INFER__CL_MAKE(t, clCreateContext, (properties, 1, &r->device, NULL, NULL, &t.code));
     if (!d->context) {
         infer__free(mem, d);
-        return infer__cl_failed(err, &t, "device", r->info.name);
+        return infer__cl_failed(err, &t);
     }
     *device = d;
     return INFER_OK;
@@ -544,15 +543,13 @@ static infer_result infer__opencl_alloc(void *device, uint64_t bytes, uint64_t *
     infer__opencl_device *d = (infer__opencl_device *)device;
     infer__cl_try t;
     infer__cl_mem mem;
-    char size[32];
     *handle = 0;
     if (bytes == 0) return INFER_OK;
     if (bytes > d->row->max_alloc || (uint64_t)(size_t)bytes != bytes)
-        return infer__error(err, INFER_ERR_MEMORY, "a buffer of %llu bytes: OpenCL device %s takes at most %llu in one",
-                            (unsigned long long)bytes, d->row->info.name, (unsigned long long)d->row->max_alloc);
+        return infer__error(err, INFER_ERR_MEMORY, "a buffer of %llu bytes: OpenCL takes at most %llu in one here",
+                            (unsigned long long)bytes, (unsigned long long)d->row->max_alloc);
     mem = INFER__CL_MAKE(t, clCreateBuffer, (d->context, INFER__CL_MEM_READ_WRITE, (size_t)bytes, NULL, &t.code));
-    infer__format(size, sizeof size, "%llu bytes on", (unsigned long long)bytes);
-    if (!mem) return infer__cl_failed(err, &t, size, d->row->info.name);
+    if (!mem) return infer__cl_failed(err, &t);
     *handle = (uint64_t)(uintptr_t)mem;
     return INFER_OK;
 }
@@ -619,12 +616,12 @@ static infer_result infer__cl_compile(infer__opencl_device *d, const infer__gpu_
     char log[400];
     infer__cl_program p = INFER__CL_MAKE(t, clCreateProgramWithSource,
                                          (d->context, (infer__cl_uint)s->n_text, s->text, NULL, &t.code));
-    if (!p) return infer__cl_failed(err, &t, "module", s->name);
+    if (!p) return infer__cl_failed(err, &t);
     if (!infer__cl_build(d, p, &t)) {
         infer__cl_build_log(d, p, log, sizeof log);
         infer__opencl.cl.clReleaseProgram(p);
-        return infer__error(err, infer__cl_kind(&t), "%s failed: CL_%s (%d), module %s on %s: %s", t.call,
-                            infer__cl_code_name(t.code), (int)t.code, s->name, d->row->info.name, log);
+        return infer__error(err, infer__cl_kind(&t), "%s failed: CL_%s (%d): %s", t.call, infer__cl_code_name(t.code),
+                            (int)t.code, log);
     }
     *program = p;
     return INFER_OK;
@@ -722,23 +719,17 @@ typedef struct infer__opencl_queue {
     infer__cl_queue queue;
 } infer__opencl_queue;
 
-/* A kernel object keeps the arguments that were set: one per queue, so that threads do not share it. */
-typedef struct infer__opencl_kernel {
-    infer__cl_kernel kernel;
-    char name[48];
-} infer__opencl_kernel;
-
 static infer_result infer__opencl_queue_open(void **queue, void *device, infer_error *err) {
     infer__opencl_device *d = (infer__opencl_device *)device;
     infer__opencl_queue *q = (infer__opencl_queue *)infer__calloc(d->mem, 1, sizeof *q);
     infer__cl_try t;
     *queue = NULL;
-    if (!q) return infer__error(err, INFER_ERR_MEMORY, "no memory for a queue on OpenCL device %s", d->row->info.name);
+    if (!q) return infer__error(err, INFER_ERR_MEMORY, "no memory for an OpenCL queue");
     q->device = d;
     q->queue = INFER__CL_MAKE(t, clCreateCommandQueue, (d->context, d->row->device, 0, &t.code));
     if (!q->queue) {
         infer__free(d->mem, q);
-        return infer__cl_failed(err, &t, "device", d->row->info.name);
+        return infer__cl_failed(err, &t);
     }
     *queue = q;
     return INFER_OK;
@@ -752,37 +743,32 @@ static void infer__opencl_queue_close(void *queue) {
     infer__free(q->device->mem, q);
 }
 
+/* A kernel object keeps the arguments that were set: one per queue, so that threads do not share it. */
 static infer_result infer__opencl_kernel_open(void **kernel, void *queue, void *program, const char *name,
                                               int32_t group, infer_error *err) {
     infer__opencl_device *d = ((infer__opencl_queue *)queue)->device;
-    infer__opencl_kernel *k = (infer__opencl_kernel *)infer__calloc(d->mem, 1, sizeof *k);
     infer__cl_try t;
     size_t most = 0;
     int known = 0;
+    infer__cl_kernel k = INFER__CL_MAKE(t, clCreateKernel, ((infer__cl_program)program, name, &t.code));
     *kernel = NULL;
-    if (!k) return infer__error(err, INFER_ERR_MEMORY, "no memory for kernel %s", name);
-    infer__format(k->name, sizeof k->name, "%s", name);
-    k->kernel = INFER__CL_MAKE(t, clCreateKernel, ((infer__cl_program)program, name, &t.code));
-    if (k->kernel)
-        known = INFER__CL_DO(t, clGetKernelWorkGroupInfo, (k->kernel, d->row->device, INFER__CL_KERNEL_WORK_GROUP_SIZE,
+    if (k)
+        known = INFER__CL_DO(t, clGetKernelWorkGroupInfo, (k, d->row->device, INFER__CL_KERNEL_WORK_GROUP_SIZE,
                                                            sizeof most, &most, NULL));
     if (d->row->rusticl) most = (size_t)d->row->max_group; /* 22.3 answers with the size of a subgroup */
     if (known && most >= (size_t)group) {
         *kernel = k;
         return INFER_OK;
     }
-    if (k->kernel) infer__opencl.cl.clReleaseKernel(k->kernel);
-    infer__free(d->mem, k);
-    if (!known) return infer__cl_failed(err, &t, "kernel", name);
-    return infer__error(err, INFER_ERR_DEVICE, "kernel %s needs groups of %d work-items, OpenCL device %s runs %llu",
-                        name, (int)group, d->row->info.name, (unsigned long long)most);
+    if (k) infer__opencl.cl.clReleaseKernel(k);
+    if (!known) return infer__cl_failed(err, &t);
+    return infer__error(err, INFER_ERR_DEVICE, "%s needs groups of %d work-items, the device runs %llu", name,
+                        (int)group, (unsigned long long)most);
 }
 
 static void infer__opencl_kernel_close(void *queue, void *kernel) {
-    infer__opencl_kernel *k = (infer__opencl_kernel *)kernel;
-    if (!k) return;
-    infer__opencl.cl.clReleaseKernel(k->kernel);
-    infer__free(((infer__opencl_queue *)queue)->device->mem, k);
+    (void)queue;
+    if (kernel) infer__opencl.cl.clReleaseKernel((infer__cl_kernel)kernel);
 }
 
 static infer_result infer__opencl_upload(void *queue, uint64_t to, uint64_t offset, const void *src, uint64_t bytes,
@@ -792,7 +778,7 @@ static infer_result infer__opencl_upload(void *queue, uint64_t to, uint64_t offs
     if (bytes == 0 || INFER__CL_DO(t, clEnqueueWriteBuffer, (q->queue, infer__cl_buffer(to), 0, (size_t)offset,
                                                              (size_t)bytes, src, 0, NULL, NULL)))
         return INFER_OK;
-    return infer__cl_failed(err, &t, "upload to", q->device->row->info.name);
+    return infer__cl_failed(err, &t);
 }
 
 static infer_result infer__opencl_download(void *queue, uint64_t from, uint64_t offset, void *dst, uint64_t bytes,
@@ -802,7 +788,7 @@ static infer_result infer__opencl_download(void *queue, uint64_t from, uint64_t 
     if (bytes == 0 || INFER__CL_DO(t, clEnqueueReadBuffer, (q->queue, infer__cl_buffer(from), 0, (size_t)offset,
                                                             (size_t)bytes, dst, 0, NULL, NULL)))
         return INFER_OK;
-    return infer__cl_failed(err, &t, "download from", q->device->row->info.name);
+    return infer__cl_failed(err, &t);
 }
 
 /* Within one buffer the two ranges must not overlap. */
@@ -814,14 +800,14 @@ static infer_result infer__opencl_copy(void *queue, uint64_t to, uint64_t to_off
                                                             (size_t)from_offset, (size_t)to_offset, (size_t)bytes, 0,
                                                             NULL, NULL)))
         return INFER_OK;
-    return infer__cl_failed(err, &t, "copy on", q->device->row->info.name);
+    return infer__cl_failed(err, &t);
 }
 
 static infer_result infer__opencl_launch(void *queue, void *kernel, const uint32_t *groups, int32_t group,
                                          const uint64_t *bufs, int32_t n_bufs, const void *args, uint32_t args_size,
                                          infer_error *err) {
     infer__opencl_queue *q = (infer__opencl_queue *)queue;
-    infer__opencl_kernel *k = (infer__opencl_kernel *)kernel;
+    infer__cl_kernel k = (infer__cl_kernel)kernel;
     uint64_t width = (uint64_t)groups[0] * (uint32_t)group;
     size_t global[3], local[3];
     infer__cl_try t;
@@ -829,28 +815,27 @@ static infer_result infer__opencl_launch(void *queue, void *kernel, const uint32
     int ok = 1;
     if (groups[0] == 0 || groups[1] == 0 || groups[2] == 0) return INFER_OK;
     if ((uint64_t)(size_t)width != width)
-        return infer__error(err, INFER_ERR_DEVICE, "kernel %s: %llu work-items are too many", k->name,
-                            (unsigned long long)width);
+        return infer__error(err, INFER_ERR_DEVICE, "%llu work-items are too many", (unsigned long long)width);
     for (i = 0; ok && i < n_bufs; i++) {
         infer__cl_mem mem = infer__cl_buffer(bufs[i]);
-        ok = INFER__CL_DO(t, clSetKernelArg, (k->kernel, (infer__cl_uint)i, sizeof mem, &mem));
+        ok = INFER__CL_DO(t, clSetKernelArg, (k, (infer__cl_uint)i, sizeof mem, &mem));
     }
     if (ok && args_size > 0)
-        ok = INFER__CL_DO(t, clSetKernelArg, (k->kernel, (infer__cl_uint)n_bufs, args_size, args));
+        ok = INFER__CL_DO(t, clSetKernelArg, (k, (infer__cl_uint)n_bufs, args_size, args));
     global[0] = (size_t)width;
     global[1] = groups[1];
     global[2] = groups[2];
     local[0] = (size_t)group;
     local[1] = local[2] = 1;
-    if (ok) ok = INFER__CL_DO(t, clEnqueueNDRangeKernel, (q->queue, k->kernel, 3, NULL, global, local, 0, NULL, NULL));
-    return ok ? INFER_OK : infer__cl_failed(err, &t, "kernel", k->name);
+    if (ok) ok = INFER__CL_DO(t, clEnqueueNDRangeKernel, (q->queue, k, 3, NULL, global, local, 0, NULL, NULL));
+    return ok ? INFER_OK : infer__cl_failed(err, &t);
 }
 
 static infer_result infer__opencl_sync(void *queue, infer_error *err) {
     infer__opencl_queue *q = (infer__opencl_queue *)queue;
     infer__cl_try t;
     if (INFER__CL_DO(t, clFinish, (q->queue))) return INFER_OK;
-    return infer__cl_failed(err, &t, "device", q->device->row->info.name);
+    return infer__cl_failed(err, &t);
 }
 
 static const infer__driver infer__opencl_driver = {

@@ -352,17 +352,9 @@ static void infer__gpu_embed_table(infer__ctx *c, const infer__embed_args *a, in
 }
 
 static void infer__gpu_embed(infer__ctx *c, const infer__embed_args *a) {
-    int32_t i;
     double began = infer__op_begin(c);
-    if (began < 0) return;
+    if (began < 0 || !infer__embed_ok(c, a)) return;
     INFER__ASSERT(a->table->cols == a->y.cols && a->y.rows <= c->pass.n_rows);
-    for (i = 0; i < a->y.rows; i++) {
-        if (c->pass.ids[i] >= a->table->rows || (a->positions && c->pass.pos[i] >= a->positions->rows)) {
-            infer__fail(c, INFER_ERR_ARGUMENT, "token %d at position %d is outside the embeddings (%d tokens)",
-                        (int)c->pass.ids[i], (int)c->pass.pos[i], (int)a->table->rows);
-            return;
-        }
-    }
     infer__gpu_embed_table(c, a, 0);
     if (a->positions && infer__ok(c)) infer__gpu_embed_table(c, a, 1);
     infer__gpu_end(c, "embed", (uint64_t)a->y.rows * a->table->row_bytes, began);
@@ -494,11 +486,7 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         const infer__weight *b = a->b[j];
         INFER__ASSERT(a->w[j]->cols == a->x.cols && a->y[j].cols == a->w[j]->rows && a->y[j].rows == a->x.rows);
         INFER__ASSERT(!b || (int64_t)b->rows * b->cols == a->w[j]->rows || b->type->values != 1);
-        if (b && b->type->values != 1) {
-            infer__fail(c, INFER_ERR_UNSUPPORTED, "%s: a bias of type %s is not supported", b->name ? b->name : "bias",
-                        b->type->name);
-            return;
-        }
+        if (!infer__vector_ok(c, b, "a bias")) return;
         bytes += (uint64_t)a->w[j]->rows * a->w[j]->row_bytes;
     }
     for (j = 0; j < a->n_w && infer__ok(c); j++) infer__gpu_product(c, &a->x, a->w[j], a->b[j], &a->y[j]);
@@ -597,19 +585,6 @@ static void infer__gpu_kv_store(infer__ctx *c, const infer__kv_store_args *a) {
     infer__gpu_end(c, "kv_store", 0, began);
 }
 
-/* Bytes of keys and values that attention reads. */
-static uint64_t infer__gpu_attention_bytes(const infer__ctx *c, const infer__attention_args *a) {
-    uint64_t seen = 0;
-    int32_t r;
-    for (r = 0; r < a->q.rows; r++) {
-        int32_t n = c->pass.pos[r] + 1;
-        seen += (uint64_t)(a->window > 0 ? INFER__MIN(n, a->window) : n);
-    }
-    return seen * (uint64_t)a->n_head_kv *
-           (infer__kv_bytes(a->k_cache->type, (uint64_t)a->dim_k) +
-            infer__kv_bytes(a->v_cache->type, (uint64_t)a->dim_v));
-}
-
 static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) {
     infer__gpu_call call;
     struct infer__k_attention k;
@@ -644,7 +619,7 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     k.temp_floor = a->temp_floor;
     k.temp_offset = a->temp_offset;
     INFER__GPU_LAUNCH(c, INFER__K_ATTENTION, &call, (uint64_t)a->q.rows * k.n_head, 1, k);
-    infer__gpu_end(c, "attention", c->profiling ? infer__gpu_attention_bytes(c, a) : 0, began);
+    infer__gpu_end(c, "attention", c->profiling ? infer__attention_bytes(a, infer__attention_seen(c, a)) : 0, began);
 }
 
 /* ---- elementwise ------------------------------------------------------------------------------------------------- */
@@ -653,12 +628,7 @@ static void infer__gpu_act(infer__ctx *c, const infer__act_args *a) {
     infer__gpu_call call;
     struct infer__k_act k;
     double began = infer__op_begin(c);
-    if (began < 0) return;
-    if (a->divide && a->divide->type->values != 1) {
-        infer__fail(c, INFER_ERR_UNSUPPORTED, "%s: activation scales of type %s are not supported",
-                    a->divide->name ? a->divide->name : "scales", a->divide->type->name);
-        return;
-    }
+    if (began < 0 || !infer__vector_ok(c, a->divide, "activation scales")) return;
     INFER__ASSERT(a->y.rows == a->x.rows && a->y.cols == a->x.cols);
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);

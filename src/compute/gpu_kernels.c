@@ -4,8 +4,8 @@
  *        of kernel text (tools/embed_kernels.py describes the bytes).
  * May not know: what a kernel computes, how an API works.
  * Rules: a program is compiled when somebody needs it first, once; a failure leaves no trace, so the next call tries
- *        again. A message about a device begins with its name. alloc, free, write and flush are for the thread that
- *        opens or closes the model.
+ *        again. A message about a device begins with its name. write and flush are for the thread that opens or
+ *        closes the model.
  * Start: infer__gpu_open_in, infer__gpu_load, infer__text_unpack.
  */
 #include "gpu.h"

@@ -1,0 +1,75 @@
+/* ops.c: what the ops of all backends share: errors, the bracket around an op, checks of arguments, what is counted.
+ *
+ * Owns:  infer__fail, infer__op_begin, infer__op_end. Backends refuse the same things in the same words.
+ * Start: backend.h.
+ */
+#include "backend.h"
+
+/* ---- errors and the bracket around an op --------------------------------------------------------------- */
+
+static void infer__fail(infer__ctx *c, infer_result code, const char *format, ...) {
+    char message[sizeof c->error.message];
+    size_t full;
+    va_list args;
+    if (!infer__ok(c)) return;
+    va_start(args, format);
+    infer__format_cut(message, sizeof message, &full, format, args);
+    va_end(args);
+    infer__error(&c->error, code, "%s", message);
+}
+
+static double infer__op_begin(infer__ctx *c) {
+    if (!infer__ok(c)) return -1;
+    if (c->cancel && infer__atomic_get(c->cancel)) {
+        infer__fail(c, INFER_CANCELLED, "cancelled");
+        return -1;
+    }
+    return c->profiling ? infer__seconds() : 0;
+}
+
+static void infer__op_end(infer__ctx *c, const char *op, uint64_t bytes, double began) {
+    infer__profile *p = c->profile, *end = p + INFER__PROFILE_OPS;
+    if (!c->profiling) return;
+    while (p < end && p->op && strcmp(p->op, op) != 0) p++;
+    if (p == end) return;
+    p->op = op;
+    p->calls++;
+    p->bytes += bytes;
+    p->seconds += infer__seconds() - began;
+}
+
+/* ---- checks and counts that do not depend on the backend ------------------------------------------------ */
+
+static int infer__embed_ok(infer__ctx *c, const infer__embed_args *a) {
+    int32_t i;
+    for (i = 0; i < a->y.rows; i++)
+        if (c->pass.ids[i] >= a->table->rows || (a->positions && c->pass.pos[i] >= a->positions->rows)) {
+            infer__fail(c, INFER_ERR_ARGUMENT, "token %d at position %d is outside the embeddings (%d tokens)",
+                        (int)c->pass.ids[i], (int)c->pass.pos[i], (int)a->table->rows);
+            return 0;
+        }
+    return 1;
+}
+
+static int infer__vector_ok(infer__ctx *c, const infer__weight *w, const char *what) {
+    if (!w || w->type->values == 1) return 1;
+    infer__fail(c, INFER_ERR_UNSUPPORTED, "%s: type %s is not supported for %s", w->name ? w->name : "a vector",
+                w->type->name, what);
+    return 0;
+}
+
+static uint64_t infer__attention_seen(const infer__ctx *c, const infer__attention_args *a) {
+    uint64_t seen = 0;
+    int32_t r;
+    for (r = 0; r < a->q.rows; r++) {
+        int32_t n = c->pass.pos[r] + 1;
+        seen += (uint64_t)(a->window > 0 ? INFER__MIN(n, a->window) : n);
+    }
+    return seen;
+}
+
+static uint64_t infer__attention_bytes(const infer__attention_args *a, uint64_t seen) {
+    return seen * (uint64_t)a->n_head_kv *
+           (infer__kv_bytes(a->k_cache->type, (uint64_t)a->dim_k) +
+            infer__kv_bytes(a->v_cache->type, (uint64_t)a->dim_v));
+}
