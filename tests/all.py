@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """all.py: run groups of tests and add up what they report. The Makefile builds; this runs.
 
-  python3 tests/all.py GROUP...      groups: check test san cross fuzz examples cli
+  python3 tests/all.py GROUP...      groups: check test san cross fuzz examples cli kernels
 
 A step passes when it exits with 0; steps that print "N passed, N failed" count as that many. The totals end the output and
 go to build/totals/GROUP. INFER_TEST_DATA names large reference data; without it the tests that need it are skipped by name.
