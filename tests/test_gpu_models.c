@@ -37,13 +37,15 @@ static void gpu_close_to(const char *how, const float *a, const float *b, size_t
 
 /* ---- every way of evaluating, at every placement ------------------------------------------------------------------ */
 
-/* Ids, and what the CPU gives for them, all at once. */
-static void gpu_want(const char *path, arch_ref *r) {
+/* What the CPU gives for the ids, all at once, to r->x. Returns the number of layers. */
+static int32_t gpu_want(const char *path, arch_ref *r) {
     infer_model *m = gpu_open(path, INFER_CPU, 0);
     infer_session *s = m ? arch_session(m, 2, 0) : NULL;
+    int32_t layers = m ? m->hp.n_layer : 0;
     if (s) arch_eval(s, r, 0, r->n, r->n, r->x);
     infer_session_destroy(s);
     CHECK(infer_model_close(m) == INFER_OK);
+    return layers;
 }
 
 /* out: 2 * n floats. */
@@ -86,17 +88,14 @@ static void gpu_placements(const char *path, arch_ref *r) {
     size_t n = (size_t)r->n * (size_t)r->width, i;
     float *out = (float *)calloc(2 * n, sizeof *out);
     char detail[200];
-    int32_t kv;
+    int32_t kv, layers, want;
     for (kv = INFER_KV_F32; kv <= INFER_KV_F16 && out; kv++) {
         arch_kv = kv;
-        gpu_want(path, r);
-        for (i = 0; i < 3 && !check_bad; i++) {
-            infer_model *m = gpu_open(path, INFER_OPENCL, 0);
-            int32_t layers = m ? m->hp.n_layer : 0, want = layers * places[i].part / 2;
-            if (m && want < layers) {
-                CHECK(infer_model_close(m) == INFER_OK);
-                m = gpu_open(path, INFER_OPENCL, want ? want : -1);
-            }
+        layers = gpu_want(path, r);
+        for (i = 0; i < (kv == INFER_KV_F32 ? 3 : 2) && !check_bad; i++) {
+            infer_model *m;
+            want = layers * places[i].part / 2;
+            m = gpu_open(path, INFER_OPENCL, want == layers ? 0 : want ? want : -1);
             snprintf(detail, sizeof detail, "%s, %s of %d layers on the device, cache %s", path, places[i].name, (int)layers,
                      kv == INFER_KV_F32 ? "f32" : "f16");
             check_detail = detail;
