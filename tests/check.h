@@ -61,6 +61,13 @@ static void check_run(const char *name, void (*fn)(void)) {
     else check_passed++;
 }
 #define RUN(fn) check_run(#fn, fn)
+/* A test that needs a GPU: not part of builds that cannot load drivers (static ones for other CPUs). */
+#if defined(INFER_NO_RUNTIME_LINKING)
+enum { CHECK_DEVICES = 0 };
+#else
+enum { CHECK_DEVICES = 1 };
+#endif
+#define RUN_DEVICE(fn) (CHECK_DEVICES ? RUN(fn) : (void)(fn))
 
 /* Paths: tests/data/NAME, and $INFER_TEST_DATA/NAME (NULL without it). Up to 8 results live at once. */
 static const char *check_path(const char *dir, const char *name) {

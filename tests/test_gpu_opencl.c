@@ -817,15 +817,15 @@ static void test_gpu_opencl_threads(void) {
 }
 
 static void suite_gpu_opencl(void) {
-    RUN(test_gpu_opencl_story);
-    RUN(test_gpu_opencl_run);
-    RUN(test_gpu_opencl_large);
-    RUN(test_gpu_opencl_failures);
-    RUN(test_gpu_opencl_codes);
-    RUN(test_gpu_opencl_oom);
-    RUN(test_gpu_opencl_log);
-    RUN(test_gpu_opencl_group);
-    RUN(test_gpu_opencl_cache);
-    RUN(test_gpu_opencl_key);
-    RUN(test_gpu_opencl_threads);
+    RUN_DEVICE(test_gpu_opencl_story);
+    RUN_DEVICE(test_gpu_opencl_run);
+    RUN_DEVICE(test_gpu_opencl_large);
+    RUN_DEVICE(test_gpu_opencl_failures);
+    RUN_DEVICE(test_gpu_opencl_codes);
+    RUN_DEVICE(test_gpu_opencl_oom);
+    RUN_DEVICE(test_gpu_opencl_log);
+    RUN_DEVICE(test_gpu_opencl_group);
+    RUN_DEVICE(test_gpu_opencl_cache);
+    RUN_DEVICE(test_gpu_opencl_key);
+    RUN_DEVICE(test_gpu_opencl_threads);
 }

@@ -964,17 +964,17 @@ static void test_gpu_ops_moe_matmul(void) {
 static void suite_gpu_ops(void) {
     RUN(test_gpu_ops_pack);
     RUN(test_gpu_ops_faults);
-    RUN(test_gpu_ops_begin);
-    RUN(test_gpu_ops_norm);
-    RUN(test_gpu_ops_rope);
-    RUN(test_gpu_ops_embed);
-    RUN(test_gpu_ops_elementwise);
-    RUN(test_gpu_ops_matmul_types);
-    RUN(test_gpu_ops_matmul_three);
-    RUN(test_gpu_ops_attention);
-    RUN(test_gpu_ops_moe_route);
-    RUN(test_gpu_ops_moe_matmul);
-    RUN(test_gpu_ops_errors);
-    RUN(test_gpu_ops_profile);
+    RUN_DEVICE(test_gpu_ops_begin);
+    RUN_DEVICE(test_gpu_ops_norm);
+    RUN_DEVICE(test_gpu_ops_rope);
+    RUN_DEVICE(test_gpu_ops_embed);
+    RUN_DEVICE(test_gpu_ops_elementwise);
+    RUN_DEVICE(test_gpu_ops_matmul_types);
+    RUN_DEVICE(test_gpu_ops_matmul_three);
+    RUN_DEVICE(test_gpu_ops_attention);
+    RUN_DEVICE(test_gpu_ops_moe_route);
+    RUN_DEVICE(test_gpu_ops_moe_matmul);
+    RUN_DEVICE(test_gpu_ops_errors);
+    RUN_DEVICE(test_gpu_ops_profile);
     gpu_close_all();
 }

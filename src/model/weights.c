@@ -278,8 +278,9 @@ static infer_result infer__load_progress(infer_model *m, int32_t done, infer_err
     int32_t all = m->hp.n_layer + m->device_layers;
     if (m->sizes_only || !m->params.progress) return INFER_OK;
     if (!m->params.progress(m->params.progress_user, (float)done / (float)all)) return INFER_OK;
-    return infer__error(err, INFER_CANCELLED, "cancelled while loading, after layer %d of %d",
-                        (int)(done % m->hp.n_layer), (int)m->hp.n_layer);
+    return infer__error(err, INFER_CANCELLED, "cancelled while %s layer %d of %d",
+                        done < m->hp.n_layer ? "loading" : "uploading", (int)(done % m->hp.n_layer),
+                        (int)m->hp.n_layer);
 }
 
 static infer_result infer__weights_load(infer_model *m, infer_error *err) {
