@@ -487,22 +487,26 @@ static void ops_attention_case(const ops_att *t) {
     ops_close(&c);
 }
 
+/* The small ones first. */
+static const ops_att ops_att_cases[] = {
+    /* heads, kv heads, dim k, dim v, window, type, softcap, max_bias, temp */
+    {3, 3, 5, 3, 0, INFER_KV_F16, 0, 0, 0},      {4, 2, 8, 12, 20, INFER_KV_F32, 2, 0, 0},
+    {6, 2, 7, 9, 0, INFER_KV_F16, 0, 8, 0.5f},   {4, 4, 64, 64, 0, INFER_KV_F32, 0, 0, 0},
+    {4, 2, 32, 32, 0, INFER_KV_F16, 0, 0, 0},    {6, 1, 1, 1, 0, INFER_KV_F32, 0, 0, 0},
+    {8, 2, 16, 48, 40, INFER_KV_F16, 0, 0, 0},   {2, 1, 128, 64, 1, INFER_KV_F32, 0, 0, 0},
+    {2, 2, 20, 20, 64, INFER_KV_F16, 5, 0, 0},   {5, 5, 16, 16, 0, INFER_KV_F32, 2, 8, 0},
+    {12, 3, 8, 8, 100, INFER_KV_F16, 0, 8, 0},   {4, 1, 33, 17, 0, INFER_KV_F16, 0, 0, 0.5f},
+    {71, 1, 8, 8, 0, INFER_KV_F16, 0, 0, 0},     {1, 1, 256, 512, 17, INFER_KV_F16, 0, 0, 0},
+    {2, 1, 1024, 1024, 0, INFER_KV_F32, 0, 0, 0}, {1, 1, 1000, 257, 65, INFER_KV_F16, 0, 0, 0},
+};
+
 static void test_ops_attention(void) {
-    static const ops_att cases[] = {
-        /* heads, kv heads, dim k, dim v, window, type, softcap, max_bias, temp */
-        {4, 4, 64, 64, 0, INFER_KV_F32, 0, 0, 0},   {4, 2, 32, 32, 0, INFER_KV_F16, 0, 0, 0},
-        {6, 1, 1, 1, 0, INFER_KV_F32, 0, 0, 0},     {3, 3, 5, 3, 0, INFER_KV_F16, 0, 0, 0},
-        {8, 2, 16, 48, 40, INFER_KV_F16, 0, 0, 0},  {2, 1, 128, 64, 1, INFER_KV_F32, 0, 0, 0},
-        {2, 2, 20, 20, 64, INFER_KV_F16, 5, 0, 0},  {5, 5, 16, 16, 0, INFER_KV_F32, 2, 8, 0},
-        {12, 3, 8, 8, 100, INFER_KV_F16, 0, 8, 0},  {4, 1, 33, 17, 0, INFER_KV_F16, 0, 0, 0.5f},
-        {71, 1, 8, 8, 0, INFER_KV_F16, 0, 0, 0},    {1, 1, 256, 512, 17, INFER_KV_F16, 0, 0, 0},
-    };
     char name[80];
     size_t i;
-    for (i = 0; i < INFER__COUNT(cases); i++) {
+    for (i = 0; i < INFER__COUNT(ops_att_cases); i++) {
         snprintf(name, sizeof name, "case %d", (int)i);
         check_detail = name;
-        ops_attention_case(&cases[i]);
+        ops_attention_case(&ops_att_cases[i]);
     }
     check_detail = "";
 }
