@@ -165,7 +165,7 @@ Define them before including infer.h, where the implementation is.
     INFER_NO_THREADS          no threads of its own
     INFER_NO_SIMD             plain C kernels only
     INFER_NO_AVX512           no AVX-512 kernels
-    INFER_NO_RUNTIME_LINKING  no dlopen
+    INFER_NO_RUNTIME_LINKING  no dlopen, and so no GPU
     INFER_NO_GPU              no GPU code and no kernels
     INFER_NO_OPENCL           no OpenCL
     INFER_NO_CUDA, INFER_NO_HIP, INFER_NO_METAL, INFER_NO_CHAT
@@ -607,7 +607,7 @@ INFER_API infer_result infer_session_rewind(infer_session *session, int32_t n);
 /* A second session at the same position, sharing cache pages until one of them writes. */
 INFER_API infer_result infer_session_fork(infer_session **out, infer_session *session, infer_error *err);
 /* Write the session (tokens and cache) as bytes; load it into a session of the same model and kv_type. A session
- * that could not be loaded is unchanged. Loaded bytes are not trusted. */
+ * that could not be loaded is unchanged (empty when a device failed meanwhile). Loaded bytes are not trusted. */
 INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn write, void *user);
 INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn read, void *user);
 /* Tokens so far / most tokens possible. */

@@ -44,6 +44,9 @@ same hello "$story a big, red ball. She wanted to play with it, but it was too h
 Lily's mom said" hello $model "Once upon a time"
 same custom_io "$story" custom_io $model "Once upon a time"
 same custom_alloc "$story" custom_alloc $model "Once upon a time"
+same gpu "$story" gpu $model "Once upon a time"
+same "gpu with a folder" "$story" gpu $model "Once upon a time" "$dir"
+same "gpu from the folder" "$story" gpu $model "Once upon a time" "$dir"
 same cpp_host ", there was a little girl named Lily" cpp_host $model "Once upon a time"
 same cancel ", there was a little girl named Lily. She loved to play outsid
 [cancelled after 20 tokens, position 25]
@@ -55,10 +58,10 @@ The dog|was a big, red ball. He liked to play with his ball. He liked to play" \
 same embed " 1.000  0.995  0.491  a red ball
  0.995  1.000  0.456  a blue ball
  0.491  0.456  1.000  It was raining" embed $model "a red ball" "a blue ball" "It was raining"
-for e in hello custom_io custom_alloc cpp_host cancel two_sessions embed; do
+for e in hello custom_io custom_alloc cpp_host cancel two_sessions embed gpu; do
     refuses "$e without arguments" usage $e
 done
-for e in hello custom_alloc cpp_host cancel; do
+for e in hello custom_alloc cpp_host cancel gpu; do
     refuses "$e without a model" no/such.gguf $e no/such.gguf "Once"
     refuses "$e with a text as model" GGUF $e README.md "Once"
 done

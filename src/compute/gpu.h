@@ -108,12 +108,13 @@ static int infer__gpu_has_type(const infer__quant *type);
 static infer_result infer__gpu_use_type(infer__gpu *g, const infer__quant *type, infer_error *err);
 static infer_result infer__gpu_use_kv(infer__gpu *g, int32_t kv_type, infer_error *err);
 
-/* Device memory that belongs to the model: weights. write returns before the bytes are copied: see flush. */
+/* Device memory. write returns before the bytes are copied: see flush. */
 static infer_result infer__gpu_alloc(infer__gpu *g, infer__buf *b, uint64_t bytes, infer_error *err);
 static void infer__gpu_free(infer__gpu *g, infer__buf *b);
 static infer_result infer__gpu_write(infer__gpu *g, infer__buf *b, uint64_t offset, const void *src, uint64_t bytes,
                                      infer_error *err);
 static infer_result infer__gpu_flush(infer__gpu *g, infer_error *err);
+static uint64_t infer__gpu_used(const infer__gpu *g); /* bytes allocated and not freed */
 
 #ifndef INFER_NO_GPU
 /* For the ops: the driver and its device; whether a program (kind, id; 0 for BASE) has been compiled; a kernel
@@ -127,6 +128,8 @@ static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel
 
 /* ---- ops (gpu_backend.c) -------------------------------------------------------------------------------------- */
 
+/* Device bytes that prepare takes for passes of at most block_len values. */
+static uint64_t infer__gpu_run_bytes(uint64_t block_len);
 /* prepare needs ctx.gpu, ctx.kv_type and ctx.pass.block_len; it makes ctx.run. */
 static const infer__ops infer__gpu_ops;
 

@@ -174,6 +174,10 @@ static infer_result infer__gpu_set_open(infer__ctx *c, int32_t kind, int32_t id,
     return r;
 }
 
+static uint64_t infer__gpu_run_bytes(uint64_t block_len) {
+    return (INFER__GPU_PASS_HEAD + block_len) * sizeof(int32_t);
+}
+
 static infer_result infer__gpu_run_open(infer__ctx *c, infer_error *err) {
     struct infer__gpu_run *run = c->run;
     const infer__quant *q;
@@ -189,7 +193,7 @@ static infer_result infer__gpu_run_open(infer__ctx *c, infer_error *err) {
     r = infer__gpu_use_kv(c->gpu, c->kv_type, err);
     if (r) return r;
     for (i = 0; (q = infer__quant_row(i)) != NULL; i++) n += infer__gpu_has_program(c->gpu, INFER__MODULE_TYPE, q->id);
-    run->cap = 2 * INFER__GPU_PASS_HEAD + (uint64_t)c->pass.block_len;
+    run->cap = infer__gpu_run_bytes((uint64_t)c->pass.block_len) / sizeof *run->staging;
     run->sets = (infer__gpu_set *)infer__calloc(c->mem, (uint64_t)n, sizeof *run->sets);
     run->staging = (int32_t *)infer__calloc(c->mem, run->cap, sizeof *run->staging);
     if (!run->sets || !run->staging)
@@ -716,4 +720,5 @@ static const infer__ops infer__gpu_ops = {
 
 #else
 static const infer__ops infer__gpu_ops = { .name = NULL }; /* no model gets a device: nobody calls these */
+static uint64_t infer__gpu_run_bytes(uint64_t block_len) { (void)block_len; return 0; }
 #endif

@@ -212,6 +212,7 @@ struct infer__gpu {
     const infer__driver *driver;
     infer_device_info info;
     void *device, *queue;               /* the queue is for uploads */
+    infer__atomic used;                 /* bytes of buffers */
     infer__mutex lock;                  /* of programs */
     int has_lock;
     void *programs[INFER__MODULE_COUNT]; /* NULL = not compiled yet */
@@ -420,6 +421,7 @@ static infer_result infer__gpu_alloc(infer__gpu *g, infer__buf *b, uint64_t byte
     r = g->driver->alloc(g->device, bytes, &b->handle, &why);
     if (!r) {
         b->bytes = bytes;
+        infer__atomic_add(&g->used, (int64_t)bytes);
         return INFER_OK;
     }
     b->handle = 0;
@@ -429,6 +431,7 @@ static infer_result infer__gpu_alloc(infer__gpu *g, infer__buf *b, uint64_t byte
 
 static void infer__gpu_free(infer__gpu *g, infer__buf *b) {
     if (b->bytes) g->driver->release(g->device, b->handle);
+    infer__atomic_add(&g->used, -(int64_t)b->bytes);
     memset(b, 0, sizeof *b);
 }
 
@@ -442,6 +445,8 @@ static infer_result infer__gpu_write(infer__gpu *g, infer__buf *b, uint64_t offs
     r = g->driver->upload(g->queue, b->handle, offset, src, bytes, &why);
     return r ? infer__gpu_named(g, r, "upload", &why, err) : INFER_OK;
 }
+
+static uint64_t infer__gpu_used(const infer__gpu *g) { return (uint64_t)infer__atomic_get(&g->used); }
 
 static infer_result infer__gpu_flush(infer__gpu *g, infer_error *err) {
     infer_error why;
@@ -485,6 +490,7 @@ static infer_result infer__gpu_write(infer__gpu *g, infer__buf *b, uint64_t offs
     (void)g; (void)b; (void)offset; (void)src; (void)bytes;
     return infer__gpu_absent(INFER_AUTO, err);
 }
+static uint64_t infer__gpu_used(const infer__gpu *g) { (void)g; return 0; }
 static infer_result infer__gpu_flush(infer__gpu *g, infer_error *err) {
     (void)g;
     return infer__gpu_absent(INFER_AUTO, err);

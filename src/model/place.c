@@ -208,7 +208,7 @@ static infer_result infer__place_group(infer_model *m, const infer__place_item *
 
 /* Frequencies in turns per position, each as two floats whose sum it is: position * frequency may be thousands of
  * turns, and a float has 24 bits. */
-static infer_result infer__place_rope(infer_model *m, infer__rope *rope, infer_error *err) {
+static infer_result infer__place_freq(infer_model *m, infer__rope *rope, infer_error *err) {
     const float *freq = (const float *)rope->freq.host;
     uint64_t n = rope->freq.bytes / sizeof(float), i;
     float *pairs = (float *)infer__alloc(&m->mem, 2 * n * sizeof(float));
@@ -223,6 +223,20 @@ static infer_result infer__place_rope(infer_model *m, infer__rope *rope, infer_e
     if (!r) r = infer__gpu_write(m->gpu, &rope->device, 0, pairs, 2 * n * sizeof(float), err);
     if (!r) r = infer__gpu_flush(m->gpu, err);
     infer__free(&m->mem, pairs);
+    return r;
+}
+
+/* The sets that layers on the device use. */
+static infer_result infer__place_ropes(infer_model *m, infer_error *err) {
+    infer_result r = INFER_OK;
+    int32_t set, i;
+    for (set = 0; set < INFER__ROPE_SETS && !r; set++) {
+        for (i = 0; i < m->device_layers; i++)
+            if (m->layers[i].group == set && m->layers[i].rope_kind != INFER__ROPE_NONE) break;
+        if (i == m->device_layers) continue;
+        m->device_bytes += 4 * sizeof(float) * (uint64_t)(m->layers[i].n_rot / 2); /* 2 sets of pairs */
+        if (!m->sizes_only) r = infer__place_freq(m, &m->ropes[set], err);
+    }
     return r;
 }
 
@@ -247,8 +261,7 @@ static infer_result infer__place_upload(infer_model *m, infer_error *err) {
             m->w[INFER__W_OUTPUT].offset = m->w[INFER__W_TOKEN_EMBD].offset;
         }
     }
-    for (i = 0; i < INFER__ROPE_SETS && !r && !m->sizes_only; i++)
-        if (m->ropes[i].freq.host) r = infer__place_rope(m, &m->ropes[i], err);
+    if (!r) r = infer__place_ropes(m, err);
     if (!r)
         infer__log(&m->report, 3, "%d of %d layers%s on %s: %llu bytes", (int)m->device_layers, (int)m->hp.n_layer,
                    head ? " and the head" : "", infer__gpu_name(m->gpu), (unsigned long long)m->device_bytes);

@@ -89,8 +89,8 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
         p->scratch_bytes[INFER__ON_CPU] +=
             (uint64_t)p->threads * (uint64_t)infer__cpu_scratch_len(p->max_cols) * sizeof(float);
     if (infer__place_used(m, INFER__ON_DEVICE)) { /* the pass block goes there, packed on the way */
-        p->scratch_bytes[INFER__ON_CPU] += p->block_len * sizeof(int32_t);
-        p->scratch_bytes[INFER__ON_DEVICE] += p->block_len * sizeof(int32_t);
+        p->scratch_bytes[INFER__ON_CPU] += infer__gpu_run_bytes(p->block_len);
+        p->scratch_bytes[INFER__ON_DEVICE] += infer__gpu_run_bytes(p->block_len);
     }
     return INFER_OK;
 }
