@@ -183,6 +183,7 @@ static void test_gpu_model_traffic(void) {
     m = gpu_open(check_data("models/stories260K.F32.gguf"), INFER_OPENCL, 99);
     if (!m) return;
     memset(&p, 0, sizeof p);
+    memset(&st, 0, sizeof st);
     p.context = 128;
     CHECK(infer_session_create(&s, m, &p, &e) == INFER_OK);
     for (i = 0; i < 40; i++) ids[i] = 3 + i * 7;
