@@ -152,7 +152,6 @@ typedef struct infer__act_args {
 typedef struct infer__add_args { infer__tensor x, y; float scale; } infer__add_args;    /* y += x * scale */
 /* y = cap * tanh(x * scale / cap) (cap 0 = none), then clamped to [-clamp, clamp] (0 = none), in place */
 typedef struct infer__map_args { infer__tensor x; float scale, cap, clamp; } infer__map_args;
-typedef struct infer__copy_args { infer__tensor x, y; } infer__copy_args;
 
 /* Router: scores = softmax over experts of x (rows x n_expert logits); the n_used best per row (lower index among
  * equals), their weights divided by their sum when normalise, times scale. ids and weights are rows x n_used, ids
@@ -185,8 +184,7 @@ struct infer__ops {
     void (*act)(infer__ctx *c, const infer__act_args *a);
     void (*add)(infer__ctx *c, const infer__add_args *a);
     void (*map)(infer__ctx *c, const infer__map_args *a);
-    void (*copy)(infer__ctx *c, const infer__copy_args *a);
-    void (*moe_route)(infer__ctx *c, const infer__moe_route_args *a);   /* NULL = layers with experts run elsewhere */
+    void (*moe_route)(infer__ctx *c, const infer__moe_route_args *a);
     void (*moe_matmul)(infer__ctx *c, const infer__moe_matmul_args *a);
     /* The pass is filled: take what the ops need of it. */
     void (*begin)(infer__ctx *c);

@@ -268,15 +268,6 @@ static void infer__cpu_map(infer__ctx *c, const infer__map_args *a) {
     infer__op_end(c, "map", 0, began);
 }
 
-static void infer__cpu_copy(infer__ctx *c, const infer__copy_args *a) {
-    int32_t r;
-    double began = infer__op_begin(c);
-    if (began < 0) return;
-    for (r = 0; r < a->x.rows; r++)
-        memmove(infer__row(&a->y, r), infer__row(&a->x, r), (size_t)a->x.cols * sizeof(float));
-    infer__op_end(c, "copy", 0, began);
-}
-
 static const infer__ops infer__cpu_ops = {
     .name = "cpu",
     .embed = infer__cpu_embed,
@@ -289,7 +280,6 @@ static const infer__ops infer__cpu_ops = {
     .act = infer__cpu_act,
     .add = infer__cpu_add,
     .map = infer__cpu_map,
-    .copy = infer__cpu_copy,
     .moe_route = infer__cpu_moe_route,
     .moe_matmul = infer__cpu_moe_matmul,
     .begin = infer__cpu_begin,

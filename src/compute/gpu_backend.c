@@ -364,39 +364,25 @@ static void infer__gpu_embed(infer__ctx *c, const infer__embed_args *a) {
     infer__gpu_end(c, "embed", (uint64_t)a->y.rows * a->table->row_bytes, began);
 }
 
-/* y = x, or the rows of x that the pass wants. */
-static void infer__gpu_copy_rows(infer__ctx *c, const infer__tensor *x, const infer__tensor *y, int from_out) {
-    infer__gpu_call call;
-    struct infer__k_copy k;
-    memset(&call, 0, sizeof call);
-    memset(&k, 0, sizeof k);
-    k.x = infer__gpu_tensor(c, x, &call.bufs[0]);
-    k.y = infer__gpu_tensor(c, y, &call.bufs[1]);
-    call.bufs[2] = c->run->pass.handle;
-    k.x_stride = (uint32_t)x->stride;
-    k.y_stride = (uint32_t)y->stride;
-    k.cols = (uint32_t)y->cols;
-    k.parts = (uint32_t)infer__gpu_parts(k.cols, 256);
-    k.from_out = (uint32_t)from_out;
-    INFER__GPU_LAUNCH(c, INFER__K_COPY, &call, (uint64_t)y->rows * k.parts, 1, k);
-}
-
 static void infer__gpu_get_rows(infer__ctx *c, const infer__get_rows_args *a) {
+    infer__gpu_call call;
+    struct infer__k_get_rows k;
     int32_t i;
     double began = infer__op_begin(c);
     if (began < 0) return;
     INFER__ASSERT(a->y.rows <= c->pass.n_out && a->x.cols == a->y.cols);
     for (i = 0; i < a->y.rows; i++) INFER__ASSERT(c->pass.out[i] >= 0 && c->pass.out[i] < a->x.rows);
-    infer__gpu_copy_rows(c, &a->x, &a->y, 1);
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    k.x = infer__gpu_tensor(c, &a->x, &call.bufs[0]);
+    k.y = infer__gpu_tensor(c, &a->y, &call.bufs[1]);
+    call.bufs[2] = c->run->pass.handle;
+    k.x_stride = (uint32_t)a->x.stride;
+    k.y_stride = (uint32_t)a->y.stride;
+    k.cols = (uint32_t)a->y.cols;
+    k.parts = (uint32_t)infer__gpu_parts(k.cols, 256);
+    INFER__GPU_LAUNCH(c, INFER__K_GET_ROWS, &call, (uint64_t)a->y.rows * k.parts, 1, k);
     infer__gpu_end(c, "get_rows", 0, began);
-}
-
-static void infer__gpu_copy(infer__ctx *c, const infer__copy_args *a) {
-    double began = infer__op_begin(c);
-    if (began < 0) return;
-    INFER__ASSERT(a->x.rows == a->y.rows && a->x.cols == a->y.cols);
-    infer__gpu_copy_rows(c, &a->x, &a->y, 0);
-    infer__gpu_end(c, "copy", 0, began);
 }
 
 /* A set of weights per group of values, or one for all: floats from one group's to the next one's. */
@@ -704,7 +690,6 @@ static const infer__ops infer__gpu_ops = {
     .act = infer__gpu_act,
     .add = infer__gpu_add,
     .map = infer__gpu_map,
-    .copy = infer__gpu_copy,
     .moe_route = infer__gpu_moe_route,
     .moe_matmul = infer__gpu_moe_matmul,
     .begin = infer__gpu_begin,
