@@ -291,6 +291,43 @@ static void test_cache_kv_types(void) {
     CHECK(infer_model_close(m) == INFER_OK);
 }
 
+/* A failed eval of one session does not spoil the copy on write of another. */
+static void test_cache_fork_after_error(void) {
+    infer_model *m = NULL;
+    infer_context *c = NULL;
+    infer_session *s = NULL, *t = NULL, *bad = NULL;
+    infer_step st;
+    infer_error e;
+    infer_token ids[20];
+    float x[64], want[512];
+    int i;
+    CHECK(infer_model_open(&m, check_data("models/stories260K.F32.gguf"), NULL, &e) == INFER_OK);
+    CHECK(infer_context_create(&c, m, NULL, &e) == INFER_OK);
+    if (!c) return;
+    CHECK(infer_session_create_in(&s, c, NULL, &e) == INFER_OK);
+    CHECK(infer_session_create_in(&bad, c, NULL, &e) == INFER_OK);
+    for (i = 0; i < 20; i++) ids[i] = 4 + i * 19;
+    CHECK(infer_session_eval(s, ids, 20) == INFER_OK);
+    CHECK(infer_session_fork(&t, s, &e) == INFER_OK); /* they share two pages, the second one half full */
+    for (i = 0; i < 64; i++) x[i] = 1e30f;
+    x[3] *= 1e30f;
+    memset(&st, 0, sizeof st);
+    st.session = bad;
+    st.embeddings = x;
+    st.n = 1;
+    st.outputs = INFER_OUT_LAST;
+    CHECK(infer_eval(c, &st, 1, &e) == INFER_ERR_STATE);
+    CHECK(infer_session_eval(t, ids, 1) == INFER_OK); /* copies the second page */
+    memcpy(want, infer_session_logits(t, -1), sizeof want);
+    CHECK(infer_session_eval(s, ids, 1) == INFER_OK);
+    CHECK(memcmp(infer_session_logits(s, -1), want, sizeof want) == 0);
+    infer_session_destroy(t);
+    infer_session_destroy(s);
+    infer_session_destroy(bad);
+    CHECK(infer_context_destroy(c) == INFER_OK);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
 static void suite_cache(void) {
     RUN(test_cache_threads);
     RUN(test_cache_host_threads);
@@ -299,4 +336,5 @@ static void suite_cache(void) {
     RUN(test_cache_full);
     RUN(test_cache_many_sessions);
     RUN(test_cache_kv_types);
+    RUN(test_cache_fork_after_error);
 }
