@@ -219,6 +219,7 @@ static void test_gpu_model_traffic(void) {
     CHECK(infer_session_stats(s, &st) == INFER_OK);
     CHECK(st.bytes_up == block);
     CHECK(st.bytes_down == 40 * (uint64_t)m->hp.n_embd * sizeof(float));
+    CHECK(st.syncs == 1);
     infer_session_destroy(s);
     CHECK(infer_model_close(m) == INFER_OK);
     CHECK(check_live == 0);

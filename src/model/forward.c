@@ -193,6 +193,5 @@ static void infer__forward(infer_context *c) {
         infer__check_finite(c, l, &x);
     }
     if (infer__ok(&c->ctx)) infer__head(c, &x);
-    for (i = 0; i < INFER__PLACES; i++)
-        if (c->places[i].ops) c->places[i].ops->sync(&c->ctx);
+    if (c->at) c->at->ops->sync(&c->ctx); /* a place that was left has been waited for */
 }

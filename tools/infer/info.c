@@ -157,18 +157,22 @@ static void print_layers(const infer_model *model, int json) {
     free(text);
 }
 
-/* The model was opened without a device, which would have taken its weights; what it needs on one is predicted. */
+/* The model was opened without a device, which would have taken its weights: what it needs on one is predicted anew. */
 static void print_memory(const infer_model *model, const char *path, const cli_common *common, int json) {
     infer_context_params params;
     infer_model_params model_params;
     infer_memory m;
     infer_error err;
+    infer_result r;
+    int on_device = common->backend > INFER_CPU || common->device > 0;
     char a[32], b[32], c[32], d[32];
     cli_context_params(common, &params);
     params.cells = cli_cells(common, model, 0);
     params.sessions = 1;
     if (!cli_model_params("info", common, &model_params)) return;
-    if (infer_model_memory_path(path, &model_params, &params, &m, &err) != INFER_OK) {
+    r = on_device ? infer_model_memory_path(path, &model_params, &params, &m, &err)
+                  : infer_model_memory(model, &params, &m, &err);
+    if (r != INFER_OK) {
         if (json)
             printf(", \"memory\": null");
         else
