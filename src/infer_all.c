@@ -47,6 +47,12 @@
 #include "compute/isa.c"           /* what this CPU can do */
 #include "compute/cpu_ops.h"       /* float kernels: one body, one wrapper per level */
 #include "compute/cpu_kernels.c"
+#include "compute/cpu_weights.c"   /* weights as float32; how work goes to the pool */
+#include "compute/cpu_int8.h"      /* integer dot products: the arithmetic, what a level provides */
+#include "compute/int8_scalar.c"   /* the definition of a level */
+#include "compute/int8_avx512.c"
+#include "compute/unpack_avx512.c" /* faster unpacking of storage types */
+#include "compute/cpu_int8.c"      /* the engine of quantised products */
 #include "compute/cpu_matmul.c"
 #include "compute/cpu_attention.c"
 #include "compute/cpu_moe.c"

@@ -25,7 +25,8 @@ static void ops_open(infer__ctx *c, int threads, uint32_t cpu, int32_t max_cols)
     infer__mem_init(&ops_mem, NULL, 0);
     c->mem = &ops_mem;
     c->ops = &infer__cpu_ops;
-    c->kernels = infer__kernels_find(cpu);
+    infer__cpu_select(c, cpu);
+    c->x8_len = infer__cpu_x8_len(64, max_cols);
     CHECK(infer__pool_create(&c->pool, c->mem, threads, NULL, NULL, &err) == INFER_OK);
     CHECK(c->ops->prepare(c, max_cols));
 }

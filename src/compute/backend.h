@@ -238,6 +238,11 @@ typedef struct infer__kernels {
 } infer__kernels;
 static const infer__kernels *infer__kernels_find(uint32_t cpu);
 
+struct infer__int8; /* integer dot products: cpu_int8.h */
+struct infer__x8;
+/* Choose everything in ctx that depends on the CPU's features: kernels, int8, unpack. */
+static void infer__cpu_select(infer__ctx *c, uint32_t cpu);
+
 /* ---- the context of a pass ------------------------------------------------------------------------- */
 
 enum { INFER__PROFILE_OPS = 16 };
@@ -259,6 +264,10 @@ struct infer__ctx {
     infer__profile profile[INFER__PROFILE_OPS];
     float *scratch;               /* CPU: workers x scratch_len floats */
     int64_t scratch_len;
+    const struct infer__int8 *int8;
+    infer__unpack_fn unpack[INFER__QUANTS_MAX]; /* by index of the storage type; NULL: it is decoded to float32 */
+    struct infer__x8 *x8;         /* CPU: a matrix product's input, rounded to 8 bits */
+    uint64_t x8_len;              /* its chunks of INFER__CHUNK values; set before `prepare` */
     uint64_t bytes_up, bytes_down, launches, syncs; /* of the last eval */
 };
 
@@ -283,6 +292,9 @@ static uint64_t infer__attention_seen(const infer__ctx *c, const infer__attentio
 static uint64_t infer__attention_bytes(const infer__attention_args *a, uint64_t seen);
 /* Floats of scratch that `prepare` takes for each worker. */
 static int64_t infer__cpu_scratch_len(int32_t max_cols);
+/* Chunks of x8 for `rows` rows of `cols` values, and their bytes. */
+static uint64_t infer__cpu_x8_len(uint64_t rows, int32_t cols);
+static uint64_t infer__cpu_x8_bytes(uint64_t len);
 
 static const infer__ops infer__cpu_ops; /* cpu_backend.c; tentative so that tests can name it */
 #endif

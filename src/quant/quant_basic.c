@@ -73,6 +73,20 @@ INFER__INLINE void infer__q4_0_block(const uint8_t *INFER__RESTRICT b, float *IN
 }
 INFER__DECODE_BLOCKS(q4_0, 32, 18)
 
+/* 16 bytes of two codes each to a block of 32 codes: low halves first. */
+INFER__INLINE void infer__unpack_nibbles(const uint8_t *INFER__RESTRICT p, uint8_t *INFER__RESTRICT q) {
+    int j;
+    for (j = 0; j < 16; j++) q[j] = p[j] & 15;
+    for (j = 0; j < 16; j++) q[64 + j] = p[j] >> 4;
+}
+
+INFER__INLINE void infer__q4_0_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    (void)min;
+    scale[k / 32 * INFER__GROUP] = infer__f16_f32(infer__load_u16(b));
+    infer__unpack_nibbles(b + 2, q + infer__q_index(k));
+}
+INFER__UNPACK_BLOCKS(q4_0, 32, 18)
+
 /* Q4_1, 32 values in 20 bytes: 0 fp16 d; 2 fp16 m; 4 qs[16] as in Q4_0. x = d * q + m. */
 INFER__INLINE void infer__q4_1_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
     float d = infer__f16_f32(infer__load_u16(b)), m = infer__f16_f32(infer__load_u16(b + 2));
