@@ -40,12 +40,12 @@ static void infer__cpu_copy_bytes(infer__ctx *c, infer__buf *dst, uint64_t dst_o
 }
 
 /* The largest of what any op needs for rows of at most max_cols values: decoded rows of a weight (four at least); the
- * scores of attention and a decoded page. */
+ * scores of attention and a decoded page; and what integer products need, before that (experts use both). */
 static int64_t infer__cpu_scratch_len(int32_t max_cols) {
     int64_t cols = INFER__MAX(max_cols, 64);
     int64_t tile = INFER__MAX(INFER__MIN(cols * INFER__TILE_ROWS, INFER__TILE_FLOATS), 4 * cols);
     int64_t attention = INFER__ATT_PAIRS * INFER__KV_CHUNK + INFER__PAGE * INFER__MIN(cols, INFER__MAX_HEAD_DIM);
-    int64_t n = INFER__MAX(INFER__MAX(tile, attention), (int64_t)(sizeof(infer__int8_scratch) / sizeof(float)));
+    int64_t n = INFER__MAX(tile, attention) + (int64_t)(sizeof(infer__int8_scratch) / sizeof(float));
     return (n + INFER__LANES - 1) / INFER__LANES * INFER__LANES;
 }
 
