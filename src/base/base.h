@@ -93,11 +93,13 @@
 #  define INFER__UNROLL
 #endif
 
-/* Ask for a cache line that will be read soon; any address. */
+/* Ask for a cache line that will be read (written) soon; any address. */
 #if defined(__GNUC__) || defined(__clang__)
 #  define INFER__PREFETCH(p) __builtin_prefetch(p)
+#  define INFER__PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
 #else
 #  define INFER__PREFETCH(p) (void)(p)
+#  define INFER__PREFETCH_WRITE(p) (void)(p)
 #endif
 
 /* A programming error inside the library: checked in tests (their build defines INFER_ASSERT), absent for users. */

@@ -4,7 +4,8 @@
  * How:   the input is rounded to 8 bits once (infer__x8_prepare), chunk after chunk of all columns. A task then takes
  *        two groups of 16 rows of a weight and walks along K in chunks of 256 values: unpack the chunk of all rows,
  *        multiply it with every column while it is in the first-level cache, go on. Sums grow in the worker's scratch
- *        and go to y at the end. So a weight is read and unpacked once for INFER__INT8_PANEL columns, whatever the type.
+ *        and go to y at the end. So a weight is read and unpacked once for INFER__INT8_PANEL columns, whatever the
+ *        type.
  * Invariant: an element's sum runs over K in order, whatever the batch, the tiles or the threads.
  * Start: infer__int8_rows.
  */
@@ -13,7 +14,7 @@
 enum {
     INFER__INT8_ROWS = INFER__INT8_GROUPS * INFER__GROUP,
     INFER__INT8_PANEL = 512,      /* columns whose sums a worker holds: 64 KiB */
-    INFER__INT8_STREAM = 8,       /* fewer columns are done before the next rows have arrived */
+    INFER__INT8_FEW = 4,          /* fewer columns are not worth a tile of two groups */
     INFER__INT8_TASK = 512,       /* rows of a task at most: a core that is busy elsewhere delays no more */
     INFER__CHUNK_BYTES = 320      /* of a row at most, in any type: Q8_K has 292 */
 };
@@ -143,8 +144,8 @@ static void infer__unpack_rows(const infer__int8_weight *w, int64_t r, int32_t n
 }
 
 /* Ask for part i of the next group of rows, those from r, which lie one after the other: the reading of 16 rows side by
- * side is more streams than the CPU follows by itself. With few columns memory is the limit: without this a token of
- * the 1B model reads 14 GB/s, with it 38. Inline, or gcc 12 drops the calls: it takes a function of prefetches as pure. */
+ * side is more streams than the CPU follows by itself. Without this a token of the 1B model reads 14 GB/s, with it 38.
+ * Inline, or gcc 12 drops the calls: it takes a function of prefetches as pure. */
 INFER__INLINE void infer__int8_prefetch(const infer__int8_weight *w, int64_t r, int32_t i) {
     const char *p = (const char *)w->data + (uint64_t)r * w->row_bytes + (uint64_t)i * (uint64_t)w->ahead;
     int32_t at;
@@ -153,11 +154,13 @@ INFER__INLINE void infer__int8_prefetch(const infer__int8_weight *w, int64_t r, 
 }
 
 /* Sums of rows r .. r+n-1 (n <= INFER__INT8_ROWS) with n_x columns (<= INFER__INT8_PANEL), the first of them column
- * `first` or those in cols; x_rows is the number of rows of x. Left in s->y, INFER__INT8_ROWS floats per column. */
+ * `first` or those in cols; x_rows is the number of rows of x. Left in s->y, INFER__INT8_ROWS floats per column; y,
+ * where they go next (NULL: elsewhere), is brought into the cache on the way: that was a tenth of a long prompt. */
 static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, int64_t r, int32_t n,
-                             const int32_t *cols, int32_t first, int32_t n_x, int32_t x_rows, infer__int8_scratch *s) {
+                             const int32_t *cols, int32_t first, int32_t n_x, int32_t x_rows,
+                             const infer__tensor *y, infer__int8_scratch *s) {
     infer__dots_args a;
-    int32_t i, g;
+    int32_t i, g, j, warm = y ? first : 0, per_chunk = (n_x + w->chunks - 1) / w->chunks;
     a.w = s->w;
     a.tile = s->tile;
     a.type = w->type;
@@ -170,12 +173,25 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, i
     a.x = c->x8 + first;
     memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
     for (i = 0; i < w->chunks; i++, a.x += x_rows) {
-        if (n_x < INFER__INT8_STREAM) infer__int8_prefetch(w, r + n, i);
-        for (g = 0; g < a.n_groups; g++)
+        for (g = 0; g < a.n_groups; g++) {
+            infer__int8_prefetch(w, r + n + g * INFER__GROUP, i);
             infer__unpack_rows(w, r + g * INFER__GROUP, INFER__MIN(n - g * INFER__GROUP, INFER__GROUP), i, s, &s->w[g]);
+        }
+        for (j = 0; y && j < per_chunk && warm < first + n_x; j++, warm++) {
+            INFER__PREFETCH_WRITE(infer__row(y, warm) + r);
+            INFER__PREFETCH_WRITE(infer__row(y, warm) + r + n - 1);
+        }
         if (i == w->chunks - 1) a.n_blocks = w->last_blocks;
         c->int8->dots(&a);
     }
+}
+
+/* n floats; a group at a time, since calls of memcpy for 128 bytes were 4 % of a prompt. */
+INFER__INLINE void infer__int8_copy(float *INFER__RESTRICT to, const float *INFER__RESTRICT from, int32_t n) {
+    int32_t i;
+    for (; n >= INFER__GROUP; n -= INFER__GROUP, to += INFER__GROUP, from += INFER__GROUP)
+        for (i = 0; i < INFER__GROUP; i++) to[i] = from[i];
+    for (i = 0; i < n; i++) to[i] = from[i];
 }
 
 /* Rows r .. r+n-1 of w times all of x, any n: y and bias as in infer__matmul_args. */
@@ -186,14 +202,14 @@ static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, c
     const float *add = NULL;
     int32_t j, m, done, panel;
     for (; n > 0; n -= m, r += m) {
-        m = INFER__MIN(n, n_x < INFER__INT8_STREAM ? INFER__GROUP : INFER__INT8_ROWS);
+        m = INFER__MIN(n, n_x < INFER__INT8_FEW ? INFER__GROUP : INFER__INT8_ROWS);
         if (bias) add = infer__weight_values(bias, r, m, b);
         for (done = 0; done < n_x; done += panel) {
             panel = INFER__MIN(n_x - done, INFER__INT8_PANEL);
-            infer__int8_rows(c, w, r, m, NULL, done, panel, n_x, s);
+            infer__int8_rows(c, w, r, m, NULL, done, panel, n_x, y, s);
             for (j = 0; j < panel; j++) {
                 float *to = infer__row(y, done + j) + r;
-                memcpy(to, s->y + (int64_t)j * INFER__INT8_ROWS, (size_t)m * sizeof *to);
+                infer__int8_copy(to, s->y + (int64_t)j * INFER__INT8_ROWS, m);
                 if (add) c->kernels->axpy(to, add, 1.0f, m);
             }
         }

@@ -5,7 +5,8 @@
  *        that an expert's rows are decoded once for all tokens that chose it and not at all when none did, keeps the
  *        result of every pair, and then writes them out or adds them up in the order of choices.
  *        Quantised experts go through the integer products (cpu_int8.c), their results straight to y.
- * Invariant: a token's result depends neither on the other tokens nor on the tasks: its experts are added in the order of
+ * Invariant: a token's result depends neither on the other tokens nor on the tasks: its experts are added in the order
+ *            of
  *        choices, by the integer products in ascending order of experts. Experts are chosen by the largest score, the
  *        lower index first among equals.
  * Start: infer__moe_task.
@@ -130,7 +131,7 @@ static void infer__moe_int8_tokens(const infer__moe_job *job, int32_t r, int32_t
     for (e = 0; e < job->n_expert; e++)
         for (i = start[e]; i < start[e + 1]; i += panel) {
             panel = INFER__MIN(start[e + 1] - i, INFER__INT8_PANEL);
-            infer__int8_rows(job->c, &job->int8, (int64_t)e * a->rows + r, n, cols + i, 0, panel, a->x.rows, s);
+            infer__int8_rows(job->c, &job->int8, (int64_t)e * a->rows + r, n, cols + i, 0, panel, a->x.rows, NULL, s);
             for (j = 0; j < panel; j++) {
                 int32_t pair = order[i + j], token = pair / a->n_used;
                 const float *y = s->y + (int64_t)j * INFER__INT8_ROWS;

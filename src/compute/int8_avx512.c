@@ -146,7 +146,8 @@ INFER__ON_avx512 INFER__INLINE void infer__transpose_avx512(const uint8_t *src, 
     }
     INFER__UNROLL for (i = 0; i < 4; i++) { /* r[4 g + i], lane L: bytes 16 L + 4 i .. of rows 4 g .. 4 g + 3 */
         __m512i a = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88), b = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xdd);
-        __m512i c = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88), d = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xdd);
+        __m512i c = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88),
+                d = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xdd);
         out[i] = _mm512_shuffle_i32x4(a, c, 0x88);
         out[4 + i] = _mm512_shuffle_i32x4(b, d, 0x88);
         out[8 + i] = _mm512_shuffle_i32x4(a, c, 0xdd);
@@ -168,46 +169,48 @@ INFER__ON_avx512 static void infer__make_tile_avx512(const infer__unpacked *w, i
 }
 
 /* M columns of G groups; tile and w of group g. */
-#define INFER__DEFINE_TILE(M, G)                                                                                       \
-    INFER__ON_avx512vnni INFER__INLINE void infer__tile_##M##x##G##_avx512vnni(                                        \
-        const uint8_t *tile, const infer__unpacked *w, const infer__x8 *const *x, int n_blocks, int grain,             \
-        int has_min, int32_t offset, float *y, int64_t stride) {                                                       \
-        int b, k, j, g, half, halves = grain == 16 ? 2 : 1, steps = 8 / halves;                                        \
-        for (b = 0; b < n_blocks; b++) {                                                                               \
-            __m512 t[G][M];                                                                                            \
-            INFER__UNROLL for (half = 0; half < halves; half++) {                                                      \
-                int at = halves * b + half;                                                                            \
-                __m512i s[G][M];                                                                                       \
-                INFER__UNROLL for (j = 0; j < M; j++) {                                                                \
-                    int32_t sum = grain == 16 ? x[j]->sum16[at] : x[j]->sum32[at];                                     \
-                    __m512i o = _mm512_mullo_epi32(_mm512_set1_epi32(sum), _mm512_set1_epi32(-offset));                \
-                    INFER__UNROLL for (g = 0; g < G; g++) s[g][j] = o;                                                 \
-                }                                                                                                      \
-                INFER__UNROLL for (k = 0; k < steps; k++) {                                                            \
-                    const uint8_t *q = tile + 64 * (steps * at + k);                                                   \
-                    __m512i v[G];                                                                                      \
-                    INFER__UNROLL for (g = 0; g < G; g++)                                                              \
-                        v[g] = _mm512_load_si512(q + g * INFER__GROUP * INFER__CHUNK);                                 \
-                    INFER__UNROLL for (j = 0; j < M; j++) {                                                            \
-                        int32_t four;                                                                                  \
-                        __m512i xv;                                                                                    \
-                        memcpy(&four, x[j]->q + 4 * (steps * at + k), 4);                                              \
-                        xv = _mm512_set1_epi32(four);                                                                  \
-                        INFER__UNROLL for (g = 0; g < G; g++) s[g][j] = _mm512_dpbusd_epi32(s[g][j], v[g], xv);        \
-                    }                                                                                                  \
-                }                                                                                                      \
-                INFER__UNROLL for (g = 0; g < G; g++)                                                                  \
-                    INFER__UNROLL for (j = 0; j < M; j++)                                                              \
-                        t[g][j] = infer__grain_avx512(s[g][j], w[g].scale[at], w[g].min[at],                           \
-                                                      grain == 16 ? x[j]->fsum16[at] : x[j]->fsum32[at], has_min,      \
-                                                      half ? t[g][j] : _mm512_setzero_ps(), half == 0);                \
-            }                                                                                                          \
-            INFER__UNROLL for (g = 0; g < G; g++)                                                                      \
-                INFER__UNROLL for (j = 0; j < M; j++) {                                                                \
-                    float *to = y + j * stride + g * INFER__GROUP;                                                     \
-                    _mm512_store_ps(to, _mm512_fmadd_ps(t[g][j], _mm512_set1_ps(x[j]->d[b]), _mm512_load_ps(to)));     \
-                }                                                                                                      \
-        }                                                                                                              \
+#  define INFER__DEFINE_TILE(M, G)                                                                                   \
+    INFER__ON_avx512vnni INFER__INLINE void infer__tile_##M##x##G##_avx512vnni(                                      \
+        const uint8_t *tile, const infer__unpacked *w, const infer__x8 *const *x, int n_blocks, int grain,           \
+        int has_min, int32_t offset, float *y, int64_t stride) {                                                     \
+      int b, k, j, g, half, halves = grain == 16 ? 2 : 1, steps = 8 / halves;                                        \
+      int32_t o[M][INFER__CHUNK / 16]; /* what the offset adds to each sum */                                        \
+      INFER__UNROLL for (j = 0; j < M; j++) {                                                                        \
+        __m512i sums = grain == 16                                                                                   \
+                           ? _mm512_loadu_si512(x[j]->sum16)                                                         \
+                           : _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)x[j]->sum32)); \
+        _mm512_storeu_si512(o[j], _mm512_mullo_epi32(sums, _mm512_set1_epi32(-offset)));                             \
+      }                                                                                                              \
+      for (b = 0; b < n_blocks; b++) {                                                                               \
+        __m512 t[G][M];                                                                                              \
+        INFER__UNROLL for (half = 0; half < halves; half++) {                                                        \
+          int at = halves * b + half;                                                                                \
+          __m512i s[G][M];                                                                                           \
+          INFER__UNROLL for (j = 0; j < M; j++) {                                                                    \
+            __m512i v = _mm512_set1_epi32(o[j][at]);                                                                 \
+            INFER__UNROLL for (g = 0; g < G; g++) s[g][j] = v;                                                       \
+          }                                                                                                          \
+          INFER__UNROLL for (k = 0; k < steps; k++) {                                                                \
+            const uint8_t *q = tile + 64 * (steps * at + k);                                                         \
+            __m512i v[G];                                                                                            \
+            INFER__UNROLL for (g = 0; g < G; g++) v[g] = _mm512_load_si512(q + g * INFER__GROUP * INFER__CHUNK);     \
+            INFER__UNROLL for (j = 0; j < M; j++) {                                                                  \
+              int32_t four;                                                                                          \
+              __m512i xv;                                                                                            \
+              memcpy(&four, x[j]->q + 4 * (steps * at + k), 4);                                                      \
+              xv = _mm512_set1_epi32(four);                                                                          \
+              INFER__UNROLL for (g = 0; g < G; g++) s[g][j] = _mm512_dpbusd_epi32(s[g][j], v[g], xv);                \
+            }                                                                                                        \
+          }                                                                                                          \
+          INFER__UNROLL for (g = 0; g < G; g++) INFER__UNROLL for (j = 0; j < M; j++) t[g][j] = infer__grain_avx512( \
+              s[g][j], w[g].scale[at], w[g].min[at], grain == 16 ? x[j]->fsum16[at] : x[j]->fsum32[at], has_min,     \
+              half ? t[g][j] : _mm512_setzero_ps(), half == 0);                                                      \
+        }                                                                                                            \
+        INFER__UNROLL for (g = 0; g < G; g++) INFER__UNROLL for (j = 0; j < M; j++) {                                \
+          float *to = y + j * stride + g * INFER__GROUP;                                                             \
+          _mm512_store_ps(to, _mm512_fmadd_ps(t[g][j], _mm512_set1_ps(x[j]->d[b]), _mm512_load_ps(to)));             \
+        }                                                                                                            \
+      }                                                                                                              \
     }
 INFER__DEFINE_TILE(6, 2)
 INFER__DEFINE_TILE(4, 2)

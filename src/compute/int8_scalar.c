@@ -8,7 +8,8 @@
 static void infer__quantise_scalar(const float *x, int64_t n, infer__x8 *out, int64_t stride) {
     int64_t k;
     for (k = 0; k < n; k += 32)
-        infer__x8_block(x + k, (int)INFER__MIN(n - k, 32), (int)(k % INFER__CHUNK / 32), out + k / INFER__CHUNK * stride);
+        infer__x8_block(x + k, (int)INFER__MIN(n - k, 32), (int)(k % INFER__CHUNK / 32),
+                        out + k / INFER__CHUNK * stride);
 }
 
 /* Sum of q * x over n values from k, a multiple of 16, less offset times the sum of x. */

@@ -75,7 +75,8 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     p->max_cols = INFER__MAX(p->max_cols, INFER__MAX(m->hp.n_ff_expert, m->hp.n_ff_shared));
     p->x8_len = infer__cpu_x8_len((uint64_t)p->batch, p->max_cols);
     if (m->hp.n_expert) /* experts' results are rows of their own */
-        p->x8_len = INFER__MAX(p->x8_len, infer__cpu_x8_len((uint64_t)p->batch * (uint64_t)m->hp.n_used, m->hp.n_ff_expert));
+        p->x8_len =
+            INFER__MAX(p->x8_len, infer__cpu_x8_len((uint64_t)p->batch * (uint64_t)m->hp.n_used, m->hp.n_ff_expert));
     /* logits pass through the work area a few rows at a time: a prompt's would not fit */
     work = (uint64_t)p->batch * (uint64_t)p->work_cols;
     head = (uint64_t)INFER__MIN(p->batch, 8) * (uint64_t)m->hp.n_vocab;
