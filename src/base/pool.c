@@ -2,11 +2,11 @@
  *
  * Owns:  the worker threads, or the calls to the host's parallel_for.
  * May not know: what a task does.
- * How:   `left` counts down: whoever brings it from k to k-1 runs task n - k, so that tasks begin in ascending order and
- *        memory is read forwards. `undone` counts tasks that have not finished; the job ends at 0. fn, arg and n_tasks
- *        are written before `left` and read only by somebody who holds an unfinished task, so a worker that wakes late
- *        finds either nothing to do or the next job, never a mixture. Nobody owns a task in advance: a worker whose core
- *        is busy takes fewer.
+ * How:   `left` counts down: whoever brings it from k to k-1 runs task n - k, so that tasks begin in ascending order
+ *        and memory is read forwards. `undone` counts tasks that have not finished; the job ends at 0. fn, arg and
+ *        n_tasks are written before `left` and read only by somebody who holds an unfinished task, so a worker that
+ *        wakes late finds either nothing to do or the next job, never a mixture. Nobody owns a task in advance: a
+ *        worker whose core is busy takes fewer.
  *        Idle workers spin (ops follow each other within microseconds, tokens within tens), then sleep. A spin that
  *        lasts gives its core away in between, so that whoever is waited for can run there: with 8 threads on 2 cores
  *        a job of 32 tasks of 0.4 us takes 7 us, and 27 us where workers sleep at once. Sleeping uses Dekker's
