@@ -45,6 +45,7 @@
 #include "compute/backend.h"
 #include "compute/ops.c"           /* errors, checks and counts of all backends */
 #include "compute/isa.c"           /* what this CPU can do */
+#include "compute/cpu_math.h"      /* exp, tanh, activations of one float */
 #include "compute/cpu_ops.h"       /* float kernels: one body, one wrapper per level */
 #include "compute/cpu_kernels.c"
 #include "compute/cpu_weights.c"   /* weights as float32; how work goes to the pool */

@@ -401,6 +401,26 @@ static void test_pool(void) {
     CHECK(infer__atomic_get(&m.used) == 0);
 }
 
+/* Tasks begin in ascending order: with a host that runs its calls one after the other, the first runs them all. */
+static int base_next;
+static void base_order_task(void *arg, int task, int worker) {
+    (void)arg; (void)worker;
+    CHECK(task == base_next);
+    base_next++;
+}
+static void test_pool_order(void) {
+#if defined(INFER__ATOMICS)
+    infer__mem m;
+    infer__pool *p;
+    infer_error e;
+    infer__mem_init(&m, NULL, 0);
+    CHECK(infer__pool_create(&p, &m, 3, base_host, &base_host_calls, &e) == INFER_OK);
+    infer__parallel(p, 50, base_order_task, NULL);
+    CHECK(base_next == 50);
+    infer__pool_destroy(p);
+#endif
+}
+
 static void test_pool_memory(void) {
     infer_allocator a = {NULL, check_alloc, check_free};
     infer__mem m;
@@ -467,6 +487,7 @@ static void suite_base(void) {
     RUN(test_arena);
     RUN(test_file);
     RUN(test_pool);
+    RUN(test_pool_order);
     RUN(test_pool_memory);
     RUN(test_once);
     RUN(test_clock);

@@ -229,10 +229,9 @@ static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int3
 
 /* 1 when all logits of the pass are finite. */
 static int infer__pass_finite(const infer_context *c) {
-    int32_t i, j, n = c->model->hp.n_vocab;
+    int32_t i, n = c->model->hp.n_vocab;
     for (i = 0; i < c->ctx.pass.n_out; i++)
-        for (j = 0; c->out_logits[i] && j < n; j++)
-            if (!infer__finite(c->out_logits[i][j])) return 0;
+        if (c->out_logits[i] && !c->ctx.kernels->finite(c->out_logits[i], n)) return 0;
     return 1;
 }
 

@@ -21,7 +21,8 @@ enum {
     INFER__KV_CHUNK = 64, /* positions per step of online softmax: a multiple of INFER__PAGE */
     INFER__MAX_DIM = 1 << 24, /* of a row: keeps int32 products of indices in range where they are small */
     INFER__MAX_HEAD_DIM = 1024, /* so that one head's accumulators fit on a worker's scratch */
-    INFER__CACHE_GROUPS = 2 /* 0: layers that keep everything, 1: sliding-window layers */
+    INFER__CACHE_GROUPS = 2, /* 0: layers that keep everything, 1: sliding-window layers */
+    INFER__ROPE_SETS = 2 /* sets of RoPE frequencies: one for each group of layers */
 };
 
 typedef struct infer__ctx infer__ctx;
@@ -230,11 +231,17 @@ typedef struct infer__kernels {
     /* y += a[0] * x; y += a[1] * (x + stride); ...: the same bits as n axpys */
     void (*mix)(float *y, const float *x, int64_t stride, const float *a, int32_t n, int64_t k);
     void (*scale)(float *y, float a, int64_t n);
-    void (*mul)(float *y, const float *x, int64_t n);            /* y *= x */
     float (*sum)(const float *x, int64_t n);
     float (*sum_sq_diff)(const float *x, float mean, int64_t n); /* sum (x - mean)^2 */
-    void (*act)(float *y, const float *x, int32_t kind, int64_t n);
+    /* y = act(x) * up: up may be NULL, y may be x or up */
+    void (*act)(float *y, const float *x, const float *up, int32_t kind, int64_t n);
     void (*f16_f32)(float *y, const uint16_t *x, int64_t n);     /* exact; y and x do not overlap */
+    void (*softcap)(float *x, float scale, float cap, int64_t n); /* x = cap * tanh(x * scale / cap) */
+    /* y = (x - mean) * inv (* w) (+ b): w, b may be NULL, y may be x */
+    void (*norm)(float *y, const float *x, float mean, float inv, const float *w, const float *b, int64_t n);
+    /* INFER__ROPE_*: turn `half` pairs of x by angles with these cosines and sines */
+    void (*rotate)(float *x, const float *cosine, const float *sine, int32_t half, int32_t kind);
+    int (*finite)(const float *x, int64_t n);                    /* 1 when no value is infinite or NaN */
 } infer__kernels;
 static const infer__kernels *infer__kernels_find(uint32_t cpu);
 
@@ -268,6 +275,12 @@ struct infer__ctx {
     infer__unpack_fn unpack[INFER__QUANTS_MAX]; /* by index of the storage type; NULL: it is decoded to float32 */
     struct infer__x8 *x8;         /* CPU: a matrix product's input, rounded to 8 bits */
     uint64_t x8_len;              /* its chunks of INFER__CHUNK values; set before `prepare` */
+    /* CPU: cosines and sines of the pass, n_turns sets of turns_len floats, each made when an op first asks for the
+     * frequencies in turns_of. The first two are set before prepare; 0 = none are kept. */
+    int64_t turns_len;
+    int32_t n_turns;
+    float *turns;
+    const infer__buf *turns_of[INFER__ROPE_SETS];
     uint64_t bytes_up, bytes_down, launches, syncs; /* of the last eval */
 };
 

@@ -49,7 +49,8 @@ static int64_t infer__cpu_scratch_len(int32_t max_cols) {
     return (n + INFER__LANES - 1) / INFER__LANES * INFER__LANES;
 }
 
-static void infer__cpu_begin(infer__ctx *c) { (void)c; /* ops read ctx.pass where it is */ }
+/* Ops read ctx.pass where it is; what was made of the last one is void. */
+static void infer__cpu_begin(infer__ctx *c) { memset((void *)c->turns_of, 0, sizeof c->turns_of); }
 static void infer__cpu_sync(infer__ctx *c) { (void)c; /* every op is done when it returns */ }
 
 static int infer__cpu_prepare(infer__ctx *c, int32_t max_cols) {
@@ -57,14 +58,17 @@ static int infer__cpu_prepare(infer__ctx *c, int32_t max_cols) {
     c->scratch_len = infer__cpu_scratch_len(max_cols);
     if (!infer__mul_ok(workers, (uint64_t)c->scratch_len * sizeof(float), &bytes)) return 0;
     c->scratch = (float *)infer__alloc(c->mem, bytes);
-    if (c->scratch && c->x8_len) c->x8 = (infer__x8 *)infer__alloc(c->mem, infer__cpu_x8_bytes(c->x8_len));
-    return c->scratch && (c->x8 || !c->x8_len);
+    if (c->x8_len) c->x8 = (infer__x8 *)infer__alloc(c->mem, infer__cpu_x8_bytes(c->x8_len));
+    bytes = (uint64_t)c->n_turns * (uint64_t)c->turns_len * sizeof(float);
+    if (bytes) c->turns = (float *)infer__alloc(c->mem, bytes);
+    return c->scratch && (c->x8 || !c->x8_len) && (c->turns || !bytes);
 }
 
 static void infer__cpu_finish(infer__ctx *c) {
     infer__free(c->mem, c->scratch);
     infer__free(c->mem, c->x8);
-    c->scratch = NULL;
+    infer__free(c->mem, c->turns);
+    c->scratch = c->turns = NULL;
     c->x8 = NULL;
 }
 
@@ -144,7 +148,7 @@ static void infer__norm_task(void *arg, int row, int worker) {
     const infer__row_job *job = (const infer__row_job *)arg;
     const infer__norm_args *a = (const infer__norm_args *)job->args;
     const infer__kernels *k = job->c->kernels;
-    int32_t n = a->x.cols / a->n_groups, g, i;
+    int32_t n = a->x.cols / a->n_groups, g;
     float *w_values = infer__cpu_scratch(job->c, worker), *b_values = w_values + a->x.cols, mean = 0.0f, inv;
     int64_t w_len = a->weight ? (int64_t)a->weight->rows * a->weight->cols : 0;
     int64_t b_len = a->bias ? (int64_t)a->bias->rows * a->bias->cols : 0;
@@ -155,10 +159,7 @@ static void infer__norm_task(void *arg, int row, int worker) {
         float *y = infer__row(&a->y, row) + (int64_t)g * n;
         if (a->kind == INFER__NORM_LAYER) mean = k->sum(x, n) / (float)n;
         inv = 1.0f / sqrtf(k->sum_sq_diff(x, mean, n) / (float)n + a->eps);
-        for (i = 0; i < n; i++) y[i] = x[i] - mean;
-        k->scale(y, inv, n);
-        if (w) k->mul(y, w_len > n ? w + (int64_t)g * n : w, n);
-        if (b) k->axpy(y, b_len > n ? b + (int64_t)g * n : b, 1.0f, n);
+        k->norm(y, x, mean, inv, w && w_len > n ? w + (int64_t)g * n : w, b && b_len > n ? b + (int64_t)g * n : b, n);
     }
 }
 
@@ -170,35 +171,58 @@ static void infer__cpu_norm(infer__ctx *c, const infer__norm_args *a) {
     infer__op_end(c, "norm", 0, began);
 }
 
-static void infer__rope_task(void *arg, int row, int worker) {
-    const infer__row_job *job = (const infer__row_job *)arg;
-    const infer__rope_args *a = (const infer__rope_args *)job->args;
-    const infer__pass *p = &job->c->pass;
-    int32_t half = a->n_rot / 2, h, i, step = a->kind == INFER__ROPE_PAIRS ? 2 : 1;
-    int32_t other = a->kind == INFER__ROPE_PAIRS ? 1 : half;
+/* The angles of a row: n_rot/2 cosines, then as many sines, times the scale. In double: pos * freq may be thousands of
+ * turns. */
+static void infer__turns_fill(const infer__pass *p, const infer__rope_args *a, int32_t row, float *to) {
+    int32_t half = a->n_rot / 2, i;
     const float *freq = (const float *)a->freq->host + (p->extended[p->seq[row]] ? half : 0);
-    float *cosine = infer__cpu_scratch(job->c, worker), *sine = cosine + half;
-    for (i = 0; i < half; i++) { /* in double: pos * freq may be thousands of turns */
+    for (i = 0; i < half; i++) {
         double angle = (double)p->pos[row] * (double)freq[i];
-        cosine[i] = (float)(cos(angle) * a->scale);
-        sine[i] = (float)(sin(angle) * a->scale);
-    }
-    for (h = 0; h < a->n_head; h++) {
-        float *x = infer__row(&a->x, row) + (int64_t)h * a->dim;
-        for (i = 0; i < half; i++, x += step) {
-            float u = x[0], v = x[other];
-            x[0] = u * cosine[i] - v * sine[i];
-            x[other] = u * sine[i] + v * cosine[i];
-        }
+        to[i] = (float)(cos(angle) * a->scale);
+        to[half + i] = (float)(sin(angle) * a->scale);
     }
 }
 
+/* The place of these frequencies among the kept angles, NULL when there is none. */
+static float *infer__turns_find(infer__ctx *c, const infer__rope_args *a, int *made) {
+    int32_t i = 0;
+    if ((int64_t)a->x.rows * a->n_rot > c->turns_len) return NULL;
+    while (i < c->n_turns && c->turns_of[i] && c->turns_of[i] != a->freq) i++;
+    if (i == c->n_turns) return NULL;
+    *made = c->turns_of[i] != NULL;
+    c->turns_of[i] = a->freq;
+    return c->turns + i * c->turns_len;
+}
+
+typedef struct infer__rope_job {
+    infer__ctx *c;
+    const infer__rope_args *a;
+    float *turns; /* kept angles, n_rot floats a row; NULL: every row makes its own */
+    int made;
+} infer__rope_job;
+
+static void infer__rope_task(void *arg, int row, int worker) {
+    const infer__rope_job *job = (const infer__rope_job *)arg;
+    const infer__rope_args *a = job->a;
+    int32_t half = a->n_rot / 2, h;
+    float *t = job->turns ? job->turns + (int64_t)row * a->n_rot : infer__cpu_scratch(job->c, worker);
+    if (!job->turns || !job->made) infer__turns_fill(&job->c->pass, a, row, t);
+    for (h = 0; h < a->n_head; h++)
+        job->c->kernels->rotate(infer__row(&a->x, row) + (int64_t)h * a->dim, t, t + half, half, a->kind);
+}
+
 static void infer__cpu_rope(infer__ctx *c, const infer__rope_args *a) {
+    infer__rope_job job;
     double began = infer__op_begin(c);
     if (began < 0 || a->kind == INFER__ROPE_NONE) return;
     INFER__ASSERT(a->n_rot <= a->dim && a->n_rot % 2 == 0 && a->n_rot <= c->scratch_len);
     INFER__ASSERT(a->freq->bytes >= (uint64_t)a->n_rot * sizeof(float) && a->x.cols == a->n_head * a->dim);
-    infer__cpu_rows(c, &a->x, 4, infer__rope_task, a);
+    job.c = c;
+    job.a = a;
+    job.made = 0;
+    job.turns = infer__turns_find(c, a, &job.made);
+    infer__cpu_run(c, a->x.rows, (int64_t)a->x.rows * (a->x.cols + (job.made ? 0 : a->n_rot * 32)), infer__rope_task,
+                   &job);
     infer__op_end(c, "rope", 0, began);
 }
 
@@ -212,14 +236,7 @@ static void infer__act_task(void *arg, int task, int worker) {
     int32_t row, col, n, i;
     infer__cpu_part(job, task, a->x.cols, &row, &col, &n);
     y = infer__row(&a->y, row) + col;
-    if (a->up.buf) { /* y may be x or up */
-        float *t = infer__cpu_scratch(job->c, worker);
-        job->c->kernels->act(t, infer__row(&a->x, row) + col, a->kind, n);
-        job->c->kernels->mul(t, infer__row(&a->up, row) + col, n);
-        memcpy(y, t, (size_t)n * sizeof *y);
-    } else {
-        job->c->kernels->act(y, infer__row(&a->x, row) + col, a->kind, n);
-    }
+    job->c->kernels->act(y, infer__row(&a->x, row) + col, a->up.buf ? infer__row(&a->up, row) + col : NULL, a->kind, n);
     if (!a->divide) return;
     divide = infer__weight_values(a->divide, col, n, infer__cpu_scratch(job->c, worker));
     for (i = 0; i < n; i++) y[i] /= divide[i];
@@ -256,12 +273,9 @@ static void infer__map_task(void *arg, int task, int worker) {
     (void)worker;
     infer__cpu_part(job, task, a->x.cols, &row, &col, &n);
     x = infer__row(&a->x, row) + col;
-    for (i = 0; i < n; i++) {
-        float v = x[i] * a->scale;
-        if (a->cap > 0) v = a->cap * tanhf(v / a->cap);
-        if (a->clamp > 0) v = v > a->clamp ? a->clamp : v < -a->clamp ? -a->clamp : v;
-        x[i] = v;
-    }
+    if (a->cap > 0) job->c->kernels->softcap(x, a->scale, a->cap, n);
+    else if (a->scale != 1.0f) job->c->kernels->scale(x, a->scale, n);
+    for (i = 0; a->clamp > 0 && i < n; i++) x[i] = x[i] > a->clamp ? a->clamp : x[i] < -a->clamp ? -a->clamp : x[i];
 }
 
 static void infer__cpu_map(infer__ctx *c, const infer__map_args *a) {

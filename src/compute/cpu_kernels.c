@@ -114,18 +114,30 @@ static void infer__f16_f32_neon(float *y, const uint16_t *x, int64_t n) {
         infer__mix_body_##L(y, x, 0, &a, 1, n);                                                                        \
     }                                                                                                                  \
     INFER__ON_##L static void infer__scale_##L(float *y, float a, int64_t n) { infer__scale_body(y, a, n); }           \
-    INFER__ON_##L static void infer__mul_##L(float *y, const float *x, int64_t n) { infer__mul_body(y, x, n); }        \
-    INFER__ON_##L static float infer__sum_all_##L(const float *x, int64_t n) { return infer__sum_body(x, n); }         \
+    INFER__ON_##L static float infer__sum_all_##L(const float *x, int64_t n) { return infer__sum_body_##L(x, n); }     \
     INFER__ON_##L static float infer__sum_sq_diff_##L(const float *x, float mean, int64_t n) {                         \
-        return infer__sum_sq_diff_body(x, mean, n);                                                                    \
+        return infer__sum_sq_diff_body_##L(x, mean, n);                                                                \
     }                                                                                                                  \
-    INFER__ON_##L static void infer__act_##L(float *y, const float *x, int32_t kind, int64_t n) {                      \
-        infer__act_body(y, x, kind, n);                                                                                \
-    }
+    INFER__ON_##L static void infer__act_##L(float *y, const float *x, const float *up, int32_t kind, int64_t n) {     \
+        infer__act_body(y, x, up, kind, n);                                                                            \
+    }                                                                                                                  \
+    INFER__ON_##L static void infer__softcap_##L(float *x, float scale, float cap, int64_t n) {                        \
+        infer__softcap_body(x, scale, cap, n);                                                                         \
+    }                                                                                                                  \
+    INFER__ON_##L static void infer__normalise_##L(float *y, const float *x, float mean, float inv, const float *w,    \
+                                                   const float *b, int64_t n) {                                        \
+        infer__norm_body(y, x, mean, inv, w, b, n);                                                                    \
+    }                                                                                                                  \
+    INFER__ON_##L static void infer__turn_##L(float *x, const float *cosine, const float *sine, int32_t half,          \
+                                              int32_t kind) {                                                          \
+        infer__rotate_body(x, cosine, sine, half, kind == INFER__ROPE_HALVES);                                         \
+    }                                                                                                                  \
+    INFER__ON_##L static int infer__all_finite_##L(const float *x, int64_t n) { return infer__finite_body(x, n); }
 
 #define INFER__KERNEL_ROW(L, need) \
-    {#L, need, infer__dot_##L, infer__tile_##L, infer__axpy_##L, infer__mix_##L, infer__scale_##L, infer__mul_##L, \
-     infer__sum_all_##L, infer__sum_sq_diff_##L, infer__act_##L, infer__f16_f32_##L}
+    {#L, need, infer__dot_##L, infer__tile_##L, infer__axpy_##L, infer__mix_##L, infer__scale_##L, \
+     infer__sum_all_##L, infer__sum_sq_diff_##L, infer__act_##L, infer__f16_f32_##L, infer__softcap_##L, \
+     infer__normalise_##L, infer__turn_##L, infer__all_finite_##L}
 
 INFER__DEFINE_KERNELS(scalar, infer__wide_none)
 #if defined(INFER__SIMD_X86)

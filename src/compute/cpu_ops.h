@@ -15,6 +15,7 @@
 #define INFER__CPU_OPS_H
 
 #include "backend.h"
+#include "cpu_math.h"
 #include <math.h>
 #if defined(INFER__SIMD_X86)
 #  include <immintrin.h>
@@ -204,28 +205,6 @@ INFER__INLINE float infer__sum_lanes(float *a) {
     return a[0];
 }
 
-INFER__INLINE float infer__sum_body(const float *x, int64_t n) {
-    INFER__KEEP_ORDER
-    float a[INFER__LANES] = {0};
-    int64_t i;
-    int l;
-    for (i = 0; i + INFER__LANES <= n; i += INFER__LANES)
-        for (l = 0; l < INFER__LANES; l++) a[l] += x[i + l];
-    for (l = 0; i + l < n; l++) a[l] += x[i + l];
-    return infer__sum_lanes(a);
-}
-
-INFER__INLINE float infer__sum_sq_diff_body(const float *x, float mean, int64_t n) {
-    INFER__KEEP_ORDER
-    float a[INFER__LANES] = {0};
-    int64_t i;
-    int l;
-    for (i = 0; i + INFER__LANES <= n; i += INFER__LANES)
-        for (l = 0; l < INFER__LANES; l++) a[l] += (x[i + l] - mean) * (x[i + l] - mean);
-    for (l = 0; i + l < n; l++) a[l] += (x[i + l] - mean) * (x[i + l] - mean);
-    return infer__sum_lanes(a);
-}
-
 INFER__INLINE void infer__scale_body(float *y, float a, int64_t n) {
     int64_t i;
     int l;
@@ -234,30 +213,110 @@ INFER__INLINE void infer__scale_body(float *y, float a, int64_t n) {
     for (; i < n; i++) y[i] *= a;
 }
 
-INFER__INLINE void infer__mul_body(float *INFER__RESTRICT y, const float *INFER__RESTRICT x, int64_t n) {
-    int64_t i;
-    int l;
-    for (i = 0; i + INFER__LANES <= n; i += INFER__LANES)
-        for (l = 0; l < INFER__LANES; l++) y[i + l] *= x[i + l];
-    for (; i < n; i++) y[i] *= x[i];
-}
+/* ---- activations, norms, rotation ------------------------------------------------------------------------- */
 
-/* Activations. SiLU and the tanh form of GELU: arXiv 1702.03118, 1606.08415; squared ReLU: arXiv 2109.08668. ReLU is
- * written so that NaN stays NaN. y may be x. */
-INFER__INLINE float infer__act_value(float x, int32_t kind) {
+/* t = act(x) for INFER__LANES values. t is an array of the caller, so that the compiler knows that it is not x. */
+INFER__INLINE void infer__act_block(float *INFER__RESTRICT t, const float *x, int32_t kind) {
+    int l;
     switch (kind) {
-    case INFER__ACT_SILU: return x / (1.0f + expf(-x));
+    case INFER__ACT_SILU:
+        for (l = 0; l < INFER__LANES; l++) t[l] = x[l] * infer__sigmoid(x[l]);
+        break;
     case INFER__ACT_GELU_TANH:
-        return 0.5f * x * (1.0f + tanhf(0.79788456080286535588f * x * (1.0f + 0.044715f * x * x)));
-    case INFER__ACT_GELU_ERF: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752440f));
-    case INFER__ACT_RELU: return x < 0.0f ? 0.0f : x;
-    default: return x < 0.0f ? 0.0f : x * x;
+        for (l = 0; l < INFER__LANES; l++) t[l] = infer__gelu_tanh(x[l]);
+        break;
+    case INFER__ACT_GELU_ERF:
+        for (l = 0; l < INFER__LANES; l++) t[l] = x[l] * infer__normal_below(x[l]);
+        break;
+    case INFER__ACT_RELU:
+        for (l = 0; l < INFER__LANES; l++) t[l] = infer__relu(x[l]);
+        break;
+    default:
+        for (l = 0; l < INFER__LANES; l++) t[l] = infer__relu(x[l]) * infer__relu(x[l]);
     }
 }
 
-INFER__INLINE void infer__act_body(float *y, const float *x, int32_t kind, int64_t n) {
+/* y = act(x) * up; up may be NULL, y may be x or up. */
+INFER__INLINE void infer__act_body(float *y, const float *x, const float *up, int32_t kind, int64_t n) {
+    float t[INFER__LANES], part[INFER__LANES] = {0};
     int64_t i;
-    for (i = 0; i < n; i++) y[i] = infer__act_value(x[i], kind);
+    int l;
+    for (i = 0; i + INFER__LANES <= n; i += INFER__LANES) {
+        infer__act_block(t, x + i, kind);
+        for (l = 0; up && l < INFER__LANES; l++) t[l] *= up[i + l];
+        memcpy(y + i, t, sizeof t);
+    }
+    if (i == n) return;
+    memcpy(part, x + i, (size_t)(n - i) * sizeof *x);
+    infer__act_block(t, part, kind);
+    for (l = 0; up && i + l < n; l++) t[l] *= up[i + l];
+    memcpy(y + i, t, (size_t)(n - i) * sizeof *t);
+}
+
+/* x = cap * tanh(x * scale / cap). The last values take the same code as the others, so that a value's bits do not
+ * depend on where it lies. */
+INFER__INLINE void infer__softcap_body(float *x, float scale, float cap, int64_t n) {
+    float part[INFER__LANES] = {0}, *p;
+    int64_t i;
+    int l;
+    scale /= cap;
+    for (i = 0; i < n; i += INFER__LANES) {
+        p = n - i < INFER__LANES ? part : x + i;
+        if (p == part) memcpy(part, x + i, (size_t)(n - i) * sizeof *x);
+        for (l = 0; l < INFER__LANES; l++) p[l] = cap * infer__tanh(p[l] * scale);
+        if (p == part) memcpy(x + i, part, (size_t)(n - i) * sizeof *x);
+    }
+}
+
+/* y = (x - mean) * inv (* w) (+ b); w, b may be NULL, y may be x. */
+INFER__INLINE void infer__norm_body(float *y, const float *x, float mean, float inv, const float *w, const float *b,
+                                    int64_t n) {
+    float t[INFER__LANES];
+    int64_t i;
+    int l;
+    for (i = 0; i + INFER__LANES <= n; i += INFER__LANES) {
+        for (l = 0; l < INFER__LANES; l++) t[l] = (x[i + l] - mean) * inv;
+        for (l = 0; w && l < INFER__LANES; l++) t[l] *= w[i + l];
+        for (l = 0; b && l < INFER__LANES; l++) t[l] += b[i + l];
+        memcpy(y + i, t, sizeof t);
+    }
+    for (; i < n; i++) y[i] = (x[i] - mean) * inv * (w ? w[i] : 1.0f) + (b ? b[i] : 0.0f);
+}
+
+/* Turns the pairs (x[2i], x[2i + 1]), or (x[i], x[i + half]) when `halves`, i < half. */
+INFER__INLINE void infer__rotate_body(float *x, const float *cosine, const float *sine, int32_t half, int halves) {
+    float u[INFER__LANES], v[INFER__LANES], a[INFER__LANES], b[INFER__LANES];
+    int32_t step = halves ? 1 : 2, other = halves ? half : 1, i;
+    int l;
+    for (i = 0; i + INFER__LANES <= half; i += INFER__LANES, x += step * INFER__LANES) {
+        for (l = 0; halves && l < INFER__LANES; l++) u[l] = x[l];
+        for (l = 0; halves && l < INFER__LANES; l++) v[l] = x[half + l];
+        for (l = 0; !halves && l < INFER__LANES; l++) u[l] = x[2 * l], v[l] = x[2 * l + 1];
+        for (l = 0; l < INFER__LANES; l++) a[l] = u[l] * cosine[i + l] - v[l] * sine[i + l];
+        for (l = 0; l < INFER__LANES; l++) b[l] = u[l] * sine[i + l] + v[l] * cosine[i + l];
+        for (l = 0; halves && l < INFER__LANES; l++) x[l] = a[l];
+        for (l = 0; halves && l < INFER__LANES; l++) x[half + l] = b[l];
+        for (l = 0; !halves && l < INFER__LANES; l++) x[2 * l] = a[l], x[2 * l + 1] = b[l];
+    }
+    for (; i < half; i++, x += step) {
+        float p = x[0], q = x[other];
+        x[0] = p * cosine[i] - q * sine[i];
+        x[other] = p * sine[i] + q * cosine[i];
+    }
+}
+
+/* 1 when no value is infinite or NaN: the largest exponent, in blocks that end as soon as one is found. */
+INFER__INLINE int infer__finite_body(const float *x, int64_t n) {
+    int64_t i;
+    int l;
+    for (i = 0; i + 8 * INFER__LANES <= n; i += 8 * INFER__LANES) {
+        uint32_t top = 0;
+        for (l = 0; l < 8 * INFER__LANES; l++) top = INFER__MAX(top, infer__f32_bits(x[i + l]) & 0x7f800000u);
+        if (top == 0x7f800000u) return 0;
+    }
+    for (; i < n; i++)
+        if (!infer__finite(x[i])) return 0;
+    return 1;
 }
 
 INFER__INLINE void infer__f16_f32_body(float *y, const uint16_t *x, int64_t n) {
@@ -267,7 +326,8 @@ INFER__INLINE void infer__f16_f32_body(float *y, const uint16_t *x, int64_t n) {
 
 /* ---- dot products and mixes, for one instruction set ------------------------------------------------ */
 
-/* infer__dot1_L: one dot. infer__dot4_L: the dots of four rows of `a`, `sa` apart, with b, to y[0], y[sy], ...: loads
+/* infer__sum_body_L: sum of x. infer__sum_sq_diff_body_L: of (x - mean)^2.
+ * infer__dot1_L: one dot. infer__dot4_L: the dots of four rows of `a`, `sa` apart, with b, to y[0], y[sy], ...: loads
  * of b are shared, and four chains of additions run side by side. infer__mix_body_L: y += sum of c[j] * (x + j*stride),
  * in order of j, with 16 values of y held in a register. The elements past a multiple of 16 are copied beside zeros,
  * which add nothing. */
@@ -276,6 +336,28 @@ INFER__INLINE void infer__f16_f32_body(float *y, const uint16_t *x, int64_t n) {
         float t[INFER__LANES] = {0};                                                                                   \
         memcpy(t, p, (size_t)n * sizeof *t);                                                                           \
         return infer__load_##L(t);                                                                                     \
+    }                                                                                                                  \
+    INFER__ON_##L INFER__INLINE float infer__sum_body_##L(const float *x, int64_t n) {                                 \
+        infer__v16_##L s = infer__zero_##L(), one = infer__splat_##L(1.0f);                                            \
+        int64_t i;                                                                                                     \
+        for (i = 0; i + INFER__LANES <= n; i += INFER__LANES) s = infer__fma_##L(infer__load_##L(x + i), one, s);      \
+        if (i < n) s = infer__fma_##L(infer__load_part_##L(x + i, n - i), one, s);                                     \
+        return infer__sum_##L(s);                                                                                      \
+    }                                                                                                                  \
+    INFER__ON_##L INFER__INLINE float infer__sum_sq_diff_body_##L(const float *x, float mean, int64_t n) {             \
+        infer__v16_##L s = infer__zero_##L(), one = infer__splat_##L(1.0f), less = infer__splat_##L(-mean), d;         \
+        int64_t i, l;                                                                                                  \
+        for (i = 0; i + INFER__LANES <= n; i += INFER__LANES) {                                                        \
+            d = infer__fma_##L(infer__load_##L(x + i), one, less);                                                     \
+            s = infer__fma_##L(d, d, s);                                                                               \
+        }                                                                                                              \
+        if (i < n) {                                                                                                   \
+            float t[INFER__LANES] = {0};                                                                               \
+            for (l = 0; i + l < n; l++) t[l] = x[i + l] - mean;                                                        \
+            d = infer__load_##L(t);                                                                                    \
+            s = infer__fma_##L(d, d, s);                                                                               \
+        }                                                                                                              \
+        return infer__sum_##L(s);                                                                                      \
     }                                                                                                                  \
     INFER__ON_##L INFER__INLINE float infer__dot1_##L(const float *a, const float *b, int64_t k) {                     \
         infer__v16_##L s = infer__zero_##L();                                                                          \

@@ -185,7 +185,6 @@ struct infer__layer {
 
 /* ---- model --------------------------------------------------------------------------------------------- */
 
-enum { INFER__ROPE_SETS = 2 }; /* 0: layers that see everything, 1: sliding-window layers */
 
 struct infer_model {
     infer__mem mem;
@@ -263,6 +262,8 @@ typedef struct infer__plan {
     int32_t max_cols;                      /* longest row any matmul reads */
     uint64_t x8_len; /* chunks of activations rounded to 8 bits (infer__cpu_x8_len) */
     int32_t head_rows;                     /* rows of logits computed at a time */
+    int32_t n_turns;                       /* sets of angles kept for a pass on the CPU */
+    int64_t turns_len;                     /* and floats of each */
     uint64_t work_bytes, x_bytes, block_len;
     uint64_t cache_bytes[INFER__PLACES], scratch_bytes[INFER__PLACES];
 } infer__plan;

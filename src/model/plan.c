@@ -52,6 +52,17 @@ static int infer__plan_cache(infer__plan *p, const infer_model *m) {
     return 1;
 }
 
+/* Room for the angles of all rows of a pass, for each set of frequencies that layers on the CPU use. */
+static void infer__plan_turns(infer__plan *p, const infer_model *m) {
+    int32_t i, set, n_rot;
+    for (set = 0; set < INFER__ROPE_SETS; set++) {
+        for (i = 0, n_rot = 0; i < m->hp.n_layer; i++)
+            if (m->layers[i].rope == &m->ropes[set] && m->layers[i].place == INFER__ON_CPU) n_rot = m->layers[i].n_rot;
+        if (n_rot > 0) p->n_turns++;
+        p->turns_len = INFER__MAX(p->turns_len, (int64_t)p->batch * n_rot);
+    }
+}
+
 static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const infer_context_params *params,
                                      int32_t default_sessions, infer_error *err) {
     infer_context_params zero;
@@ -72,6 +83,7 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
         p->work_cols = INFER__MAX(p->work_cols, INFER__MAX(a, f));
         p->max_cols = INFER__MAX(p->max_cols, INFER__MAX(l->n_head * INFER__MAX(l->dim_v, l->dim_k), l->n_ff));
     }
+    infer__plan_turns(p, m);
     p->max_cols = INFER__MAX(p->max_cols, INFER__MAX(m->hp.n_ff_expert, m->hp.n_ff_shared));
     p->x8_len = infer__cpu_x8_len((uint64_t)p->batch, p->max_cols);
     if (m->hp.n_expert) /* experts' results are rows of their own */
@@ -92,7 +104,7 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     if (infer__place_used(m, INFER__ON_CPU))
         p->scratch_bytes[INFER__ON_CPU] +=
             (uint64_t)p->threads * (uint64_t)infer__cpu_scratch_len(p->max_cols) * sizeof(float) +
-            infer__cpu_x8_bytes(p->x8_len);
+            infer__cpu_x8_bytes(p->x8_len) + (uint64_t)p->n_turns * (uint64_t)p->turns_len * sizeof(float);
     if (infer__place_used(m, INFER__ON_DEVICE)) { /* the pass block goes there, packed on the way */
         p->scratch_bytes[INFER__ON_CPU] += infer__gpu_run_bytes(p->block_len);
         p->scratch_bytes[INFER__ON_DEVICE] += infer__gpu_run_bytes(p->block_len);
