@@ -46,8 +46,12 @@
 #include "compute/ops.c"           /* errors, checks and counts of all backends */
 #include "compute/isa.c"           /* what this CPU can do */
 #include "compute/cpu_ops.h"       /* float kernels: one body, one wrapper per level */
+#include "compute/cpu_exp.h"       /* exp and tanh of 16 floats */
+#include "compute/cpu_kv.c"        /* keys and values: layout, reading */
+#include "compute/cpu_flash.c"     /* tiles of scores and of weighted sums, softmax */
 #include "compute/cpu_kernels.c"
 #include "compute/cpu_matmul.c"
+#include "compute/cpu_kv_store.c"
 #include "compute/cpu_attention.c"
 #include "compute/cpu_moe.c"
 #include "compute/cpu_backend.c"   /* the op vtable of the CPU */

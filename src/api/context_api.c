@@ -52,6 +52,7 @@ static infer_result infer__context_build(infer_context *c, infer_error *err) {
     if (r) return r;
     c->ctx.gpu = c->model->gpu;
     c->ctx.kv_type = c->plan.kv_type;
+    c->ctx.max_head = c->plan.max_head;
     c->ctx.kernels = infer__kernels_find(c->model->cpu);
     c->ctx.mem = mem;
     c->ctx.pool = c->pool;
