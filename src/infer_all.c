@@ -47,6 +47,10 @@
 #include "compute/isa.c"           /* what this CPU can do */
 #include "compute/cpu_ops.h"       /* float kernels: one body, one wrapper per level */
 #include "compute/cpu_kernels.c"
+#include "compute/cpu_weights.c"   /* weights as float32; how work goes to the pool */
+#include "compute/cpu_float.h"     /* F32, F16, BF16 weights: the arithmetic, one body for every level */
+#include "compute/float_levels.c"  /* FLOATS */
+#include "compute/cpu_float.c"     /* the engine of such products */
 #include "compute/cpu_matmul.c"
 #include "compute/cpu_attention.c"
 #include "compute/cpu_moe.c"

@@ -53,6 +53,8 @@ static infer_result infer__context_build(infer_context *c, infer_error *err) {
     c->ctx.gpu = c->model->gpu;
     c->ctx.kv_type = c->plan.kv_type;
     c->ctx.kernels = infer__kernels_find(c->model->cpu);
+    c->ctx.floats = infer__floats_find(c->model->cpu);
+    c->ctx.float_x_bytes = c->plan.float_x_bytes;
     c->ctx.mem = mem;
     c->ctx.pool = c->pool;
     c->ctx.cancel = &c->cancel;

@@ -238,6 +238,9 @@ typedef struct infer__kernels {
 } infer__kernels;
 static const infer__kernels *infer__kernels_find(uint32_t cpu);
 
+struct infer__floats; /* blocks of dot products with float weights: cpu_float.h */
+static const struct infer__floats *infer__floats_find(uint32_t cpu);
+
 /* ---- the context of a pass ------------------------------------------------------------------------- */
 
 enum { INFER__PROFILE_OPS = 16 };
@@ -259,6 +262,9 @@ struct infer__ctx {
     infer__profile profile[INFER__PROFILE_OPS];
     float *scratch;               /* CPU: workers x scratch_len floats */
     int64_t scratch_len;
+    const struct infer__floats *floats;
+    uint8_t *float_x;             /* CPU: a matrix product's input, rounded to BF16 */
+    uint64_t float_x_bytes;       /* set before `prepare` */
     uint64_t bytes_up, bytes_down, launches, syncs; /* of the last eval */
 };
 
@@ -283,6 +289,8 @@ static uint64_t infer__attention_seen(const infer__ctx *c, const infer__attentio
 static uint64_t infer__attention_bytes(const infer__attention_args *a, uint64_t seen);
 /* Floats of scratch that `prepare` takes for each worker. */
 static int64_t infer__cpu_scratch_len(int32_t max_cols);
+/* Bytes of float_x for `rows` rows of `cols` values. */
+static uint64_t infer__float_x_bytes(uint32_t cpu, uint64_t rows, int32_t cols);
 
 static const infer__ops infer__cpu_ops; /* cpu_backend.c; tentative so that tests can name it */
 #endif

@@ -45,7 +45,7 @@ static int64_t infer__cpu_scratch_len(int32_t max_cols) {
     int64_t cols = INFER__MAX(max_cols, 64);
     int64_t tile = INFER__MAX(INFER__MIN(cols * INFER__TILE_ROWS, INFER__TILE_FLOATS), 4 * cols);
     int64_t attention = INFER__ATT_PAIRS * INFER__KV_CHUNK + INFER__PAGE * INFER__MIN(cols, INFER__MAX_HEAD_DIM);
-    int64_t n = INFER__MAX(tile, attention);
+    int64_t n = INFER__MAX(INFER__MAX(tile, attention), infer__float_scratch_len(max_cols));
     return (n + INFER__LANES - 1) / INFER__LANES * INFER__LANES;
 }
 
@@ -57,12 +57,15 @@ static int infer__cpu_prepare(infer__ctx *c, int32_t max_cols) {
     c->scratch_len = infer__cpu_scratch_len(max_cols);
     if (!infer__mul_ok(workers, (uint64_t)c->scratch_len * sizeof(float), &bytes)) return 0;
     c->scratch = (float *)infer__alloc(c->mem, bytes);
-    return c->scratch != NULL;
+    if (c->scratch && c->float_x_bytes) c->float_x = (uint8_t *)infer__alloc(c->mem, c->float_x_bytes);
+    return c->scratch && (c->float_x || !c->float_x_bytes);
 }
 
 static void infer__cpu_finish(infer__ctx *c) {
     infer__free(c->mem, c->scratch);
+    infer__free(c->mem, c->float_x);
     c->scratch = NULL;
+    c->float_x = NULL;
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------------------- */

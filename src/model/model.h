@@ -261,6 +261,7 @@ typedef struct infer__plan {
     int32_t n_pages[INFER__CACHE_GROUPS];
     int32_t work_cols;                     /* floats a row in the shared work area */
     int32_t max_cols;                      /* longest row any matmul reads */
+    uint64_t float_x_bytes;                /* activations rounded to BF16 (infer__float_x_bytes) */
     int32_t head_rows;                     /* rows of logits computed at a time */
     uint64_t work_bytes, x_bytes, block_len;
     uint64_t cache_bytes[INFER__PLACES], scratch_bytes[INFER__PLACES];

@@ -73,6 +73,7 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
         p->max_cols = INFER__MAX(p->max_cols, INFER__MAX(l->n_head * INFER__MAX(l->dim_v, l->dim_k), l->n_ff));
     }
     p->max_cols = INFER__MAX(p->max_cols, INFER__MAX(m->hp.n_ff_expert, m->hp.n_ff_shared));
+    p->float_x_bytes = infer__float_x_bytes(m->cpu, (uint64_t)p->batch, p->max_cols);
     /* logits pass through the work area a few rows at a time: a prompt's would not fit */
     work = (uint64_t)p->batch * (uint64_t)p->work_cols;
     head = (uint64_t)INFER__MIN(p->batch, 8) * (uint64_t)m->hp.n_vocab;
@@ -87,7 +88,8 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
                                        (uint64_t)(p->n_pages[0] + p->n_pages[1]) * 2 * sizeof(int32_t);
     if (infer__place_used(m, INFER__ON_CPU))
         p->scratch_bytes[INFER__ON_CPU] +=
-            (uint64_t)p->threads * (uint64_t)infer__cpu_scratch_len(p->max_cols) * sizeof(float);
+            (uint64_t)p->threads * (uint64_t)infer__cpu_scratch_len(p->max_cols) * sizeof(float) +
+            p->float_x_bytes;
     if (infer__place_used(m, INFER__ON_DEVICE)) { /* the pass block goes there, packed on the way */
         p->scratch_bytes[INFER__ON_CPU] += infer__gpu_run_bytes(p->block_len);
         p->scratch_bytes[INFER__ON_DEVICE] += infer__gpu_run_bytes(p->block_len);
