@@ -58,6 +58,9 @@
 #include "compute/unpack_avx512.c" /* faster unpacking of storage types */
 #include "compute/unpack_avx512_k.c"
 #include "compute/cpu_int8.c"      /* the engine of quantised products */
+#include "compute/cpu_float.h"     /* F32, F16, BF16 weights: the arithmetic, one body for every level */
+#include "compute/float_levels.c"  /* FLOATS */
+#include "compute/cpu_float.c"     /* the engine of such products */
 #include "compute/cpu_matmul.c"
 #include "compute/cpu_kv_store.c"
 #include "compute/cpu_attention.c"

@@ -27,6 +27,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_int8.c"
 #  include "test_math.c"
 #  include "test_attention.c"
+#  include "test_float.c"
 #  include "test_arch.c"
 #  include "test_model.c"
 #  include "test_cache.c"
@@ -61,6 +62,7 @@ int main(int argc, char **argv) {
     suite_int8();
     suite_math();
     suite_attention();
+    suite_float();
     suite_arch();
     suite_model();
     suite_cache();

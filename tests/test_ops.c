@@ -26,8 +26,9 @@ static void ops_open(infer__ctx *c, int threads, uint32_t cpu, int32_t max_cols)
     c->mem = &ops_mem;
     c->ops = &infer__cpu_ops;
     infer__cpu_select(c, cpu);
-    c->exact = 1; /* the definition; test_int8.c compares the integer products with it */
+    c->exact = 1; /* the definition; test_int8.c and test_float.c compare the other products with it */
     c->x8_len = infer__cpu_x8_len(64, max_cols);
+    c->float_x_bytes = infer__float_x_bytes(cpu, 64, max_cols);
     CHECK(infer__pool_create(&c->pool, c->mem, threads, NULL, NULL, &err) == INFER_OK);
     CHECK(c->ops->prepare(c, max_cols));
 }
@@ -252,6 +253,7 @@ static void test_ops_matmul_types(void) {
     for (i = 0; (q = infer__quant_row(i)) != NULL; i++) {
         if (!q->decode) continue;
         check_detail = q->name;
+        c.exact = q->id == 30; /* BF16 weights round activations by default: test_float.c */
         for (b = 0; b < INFER__COUNT(batch); b++)
             ops_matmul_type(&c, q, batch[b] == 64 ? 6 : 13 + (int32_t)b,
                             q->values * (q->values == 1    ? 77

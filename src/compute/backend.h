@@ -257,7 +257,9 @@ static const infer__kernels *infer__kernels_find(uint32_t cpu);
 
 struct infer__int8; /* integer dot products: cpu_int8.h */
 struct infer__x8;
-/* Choose everything in ctx that depends on the CPU's features: kernels, int8, unpack. */
+struct infer__floats; /* blocks of dot products with float weights: cpu_float.h */
+static const struct infer__floats *infer__floats_find(uint32_t cpu);
+/* Choose everything in ctx that depends on the CPU's features: kernels, int8, unpack, floats. */
 static void infer__cpu_select(infer__ctx *c, uint32_t cpu);
 
 /* ---- the context of a pass ------------------------------------------------------------------------- */
@@ -292,6 +294,9 @@ struct infer__ctx {
     int32_t n_turns;
     float *turns;
     const infer__buf *turns_of[INFER__ROPE_SETS];
+    const struct infer__floats *floats;
+    uint8_t *float_x;             /* CPU: a matrix product's input, rounded to BF16 */
+    uint64_t float_x_bytes;       /* set before `prepare` */
     uint64_t bytes_up, bytes_down, launches, syncs; /* of the last eval */
 };
 
@@ -319,6 +324,8 @@ static int64_t infer__cpu_scratch_len(int32_t max_cols, int32_t max_head);
 /* Chunks of x8 for `rows` rows of `cols` values, and their bytes. */
 static uint64_t infer__cpu_x8_len(uint64_t rows, int32_t cols);
 static uint64_t infer__cpu_x8_bytes(uint64_t len);
+/* Bytes of float_x for `rows` rows of `cols` values. */
+static uint64_t infer__float_x_bytes(uint32_t cpu, uint64_t rows, int32_t cols);
 
 static const infer__ops infer__cpu_ops; /* cpu_backend.c; tentative so that tests can name it */
 #endif

@@ -46,7 +46,8 @@ static int64_t infer__cpu_scratch_len(int32_t max_cols, int32_t max_head) {
     int64_t cols = INFER__MAX(max_cols, 64);
     int64_t tile = INFER__MAX(INFER__MIN(cols * INFER__TILE_ROWS, INFER__TILE_FLOATS), 4 * cols);
     int64_t attention = infer__attention_scratch(max_head ? max_head : INFER__MIN(max_cols, INFER__MAX_HEAD_DIM));
-    int64_t n = INFER__MAX(tile, attention) + (int64_t)(sizeof(infer__int8_scratch) / sizeof(float));
+    int64_t n = INFER__MAX(INFER__MAX(tile, attention), infer__float_scratch_len(max_cols)) +
+                (int64_t)(sizeof(infer__int8_scratch) / sizeof(float));
     return (n + INFER__LANES - 1) / INFER__LANES * INFER__LANES;
 }
 
@@ -60,17 +61,20 @@ static int infer__cpu_prepare(infer__ctx *c, int32_t max_cols) {
     if (!infer__mul_ok(workers, (uint64_t)c->scratch_len * sizeof(float), &bytes)) return 0;
     c->scratch = (float *)infer__alloc(c->mem, bytes);
     if (c->x8_len) c->x8 = (infer__x8 *)infer__alloc(c->mem, infer__cpu_x8_bytes(c->x8_len));
+    if (c->float_x_bytes) c->float_x = (uint8_t *)infer__alloc(c->mem, c->float_x_bytes);
     bytes = (uint64_t)c->n_turns * (uint64_t)c->turns_len * sizeof(float);
     if (bytes) c->turns = (float *)infer__alloc(c->mem, bytes);
-    return c->scratch && (c->x8 || !c->x8_len) && (c->turns || !bytes);
+    return c->scratch && (c->x8 || !c->x8_len) && (c->float_x || !c->float_x_bytes) && (c->turns || !bytes);
 }
 
 static void infer__cpu_finish(infer__ctx *c) {
     infer__free(c->mem, c->scratch);
     infer__free(c->mem, c->x8);
+    infer__free(c->mem, c->float_x);
     infer__free(c->mem, c->turns);
     c->scratch = c->turns = NULL;
     c->x8 = NULL;
+    c->float_x = NULL;
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------------------- */

@@ -65,6 +65,7 @@ static void infer__cpu_select(infer__ctx *c, uint32_t cpu) {
     const infer__quant *t;
     int32_t i;
     c->kernels = infer__kernels_find(cpu);
+    c->floats = infer__floats_find(cpu);
     c->int8 = infer__int8_find(cpu);
     for (i = 0; (t = infer__quant_row(i)) != NULL && i < INFER__QUANTS_MAX; i++)
         c->unpack[i] = infer__unpack_find(t, cpu);

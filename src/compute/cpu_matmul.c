@@ -1,7 +1,6 @@
 /* cpu_matmul.c: y = W x on the CPU, for every storage type: decode, then multiply.
  *
- * Owns:  reading weights as float32 (infer__weight_rows, infer__weight_values), how work is handed to the pool
- *        (infer__cpu_run), and the matmul op.
+ * Owns:  the matmul op, and the definition of a matrix product; float weights: cpu_float.c.
  * How:   a task is a few rows of one weight. It decodes them into its worker's scratch, once for the whole batch, and
  *        takes their dot products with all rows of x; F32 weights are used where they lie. Up to three weights that
  *        share x are one list of tasks, so there is one barrier.
@@ -9,6 +8,7 @@
  *        threads or the tile.
  * Start: infer__matmul_task.
  */
+#include "cpu_float.h"
 #include "cpu_int8.h"
 
 typedef struct infer__matmul_job {
@@ -29,6 +29,7 @@ static void infer__matmul_task(void *arg, int task, int worker) {
     const float *rows, *b;
     int64_t stride;
     int32_t j = 0, r, n, i;
+    int prepared;
     while (task >= job->first[j + 1]) j++;
     w = a->w[j];
     y = &a->y[j];
@@ -38,8 +39,16 @@ static void infer__matmul_task(void *arg, int task, int worker) {
         infer__int8_task(job->c, &job->int8[j], a->b[j], r, n, a->x.rows, y, worker);
         return;
     }
-    rows = infer__weight_rows(w, r, n, scratch, &stride);
-    k->tile(rows, stride, n, infer__row(&a->x, 0), a->x.stride, a->x.rows, w->cols, infer__row(y, 0) + r, y->stride);
+    if (infer__float_usable(job->c, w, &prepared)) {
+        infer__float_tile(job->c, w, r, n, prepared ? (const void *)job->c->float_x : infer__row(&a->x, 0),
+                          prepared ? infer__float_row_bytes(job->c->floats, w->cols)
+                                   : a->x.stride * (int64_t)sizeof(float),
+                          a->x.rows, infer__row(y, 0) + r, y->stride, worker);
+    } else {
+        rows = infer__weight_rows(w, r, n, scratch, &stride);
+        k->tile(rows, stride, n, infer__row(&a->x, 0), a->x.stride, a->x.rows, w->cols, infer__row(y, 0) + r,
+                y->stride);
+    }
     if (!a->b[j]) return;
     b = infer__weight_values(a->b[j], r, n, bias);
     for (i = 0; i < a->x.rows; i++) k->axpy(infer__row(y, i) + r, b, 1.0f, n);
@@ -50,7 +59,7 @@ static void infer__cpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     int64_t rows = 0, work = 0;
     uint64_t bytes = 0;
     int32_t j, cols = a->x.cols;
-    int rounded = 0;
+    int rounded_int8 = 0, rounded_float = 0;
     double began = infer__op_begin(c);
     if (began < 0) return;
     for (j = 0; j < a->n_w; j++) {
@@ -65,14 +74,16 @@ static void infer__cpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     job.a = a;
     rows /= 4 * infer__pool_threads(c->pool);
     for (j = 0, job.first[0] = 0; j < a->n_w; j++) {
-        int int8 = infer__int8_usable(c, a->w[j]);
-        int32_t least = int8 ? INFER__INT8_ROWS : 4, most = int8 ? INFER__INT8_TASK : infer__tile_rows(cols);
+        int prepared, int8 = infer__int8_usable(c, a->w[j]), is_float = infer__float_usable(c, a->w[j], &prepared);
+        int32_t least = int8 ? INFER__INT8_ROWS : 4;
+        int32_t most = int8 ? INFER__INT8_TASK : is_float ? INFER__FLOAT_TILE : infer__tile_rows(cols);
         job.step[j] = INFER__MAX((int32_t)INFER__MIN(rows, most) / least * least, least);
-        INFER__ASSERT(int8 || (int64_t)job.step[j] * cols <= c->scratch_len);
+        INFER__ASSERT(int8 || is_float || (int64_t)job.step[j] * cols <= c->scratch_len);
         job.first[j + 1] = job.first[j] + (a->w[j]->rows + job.step[j] - 1) / job.step[j];
         job.int8[j].data = NULL;
         if (int8) infer__int8_weight_init(c, a->w[j], &job.int8[j]);
-        if (int8 && !rounded++) infer__x8_prepare(c, &a->x);
+        if (int8 && !rounded_int8++) infer__x8_prepare(c, &a->x);
+        if (is_float && prepared && !rounded_float++) infer__float_prepare(c, &a->x);
     }
     infer__cpu_run(c, job.first[a->n_w], work * a->x.rows, infer__matmul_task, &job);
     infer__op_end(c, "matmul", bytes, began);

@@ -91,6 +91,7 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     if (m->hp.n_expert) /* experts' results are rows of their own */
         p->x8_len =
             INFER__MAX(p->x8_len, infer__cpu_x8_len((uint64_t)p->batch * (uint64_t)m->hp.n_used, m->hp.n_ff_expert));
+    p->float_x_bytes = infer__float_x_bytes(m->cpu, (uint64_t)p->batch, p->max_cols);
     /* logits pass through the work area a few rows at a time: a prompt's would not fit */
     work = (uint64_t)p->batch * (uint64_t)p->work_cols;
     head = (uint64_t)INFER__MIN(p->batch, 8) * (uint64_t)m->hp.n_vocab;
@@ -106,7 +107,8 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     if (infer__place_used(m, INFER__ON_CPU))
         p->scratch_bytes[INFER__ON_CPU] +=
             (uint64_t)p->threads * (uint64_t)infer__cpu_scratch_len(p->max_cols, p->max_head) * sizeof(float) +
-            infer__cpu_x8_bytes(p->x8_len) + (uint64_t)p->n_turns * (uint64_t)p->turns_len * sizeof(float);
+            infer__cpu_x8_bytes(p->x8_len) + p->float_x_bytes +
+            (uint64_t)p->n_turns * (uint64_t)p->turns_len * sizeof(float);
     if (infer__place_used(m, INFER__ON_DEVICE)) { /* the pass block goes there, packed on the way */
         p->scratch_bytes[INFER__ON_CPU] += infer__gpu_run_bytes(p->block_len);
         p->scratch_bytes[INFER__ON_DEVICE] += infer__gpu_run_bytes(p->block_len);
