@@ -95,6 +95,7 @@ static void test_float_levels(void) {
     for (l = 0; l < INFER__COUNT(infer__floats_rows); l++) {
         if (infer__floats_rows[l].need & ~infer__cpu_found()) continue;
         ops_open(&c, 1, infer__floats_rows[l].need, 3103);
+        c.exact = 0;
         CHECK(c.floats == &infer__floats_rows[l]);
         for (t = 0; t < INFER__COUNT(ids); t++) {
             for (k = 0; k < INFER__COUNT(cols); k++) {
@@ -114,6 +115,7 @@ static void test_float_panels(void) {
     infer__ctx c;
     size_t t;
     ops_open(&c, 1, infer__cpu_found(), 2100);
+    c.exact = 0;
     infer__free(c.mem, c.float_x);
     c.float_x_bytes = infer__float_x_bytes(infer__cpu_found(), 401, 2100);
     c.float_x = (uint8_t *)infer__alloc(c.mem, c.float_x_bytes);
@@ -175,6 +177,7 @@ static void test_float_matmul(void) {
     for (threads = 1; threads < 4; threads++) {
         memset(threads > 1 ? z : y, 0, N * 1000 * sizeof *y);
         ops_open(&c, threads, infer__cpu_found(), COLS);
+        c.exact = 0;
         ops_matmul_three(&c, w, b, x, N, COLS, threads > 1 ? z : y);
         if (threads > 1) CHECK(memcmp(y, z, N * 1000 * sizeof *y) == 0);
         for (r = 0; r < N; r += 3) { /* each row alone */

@@ -253,7 +253,7 @@ static void test_ops_matmul_types(void) {
     for (i = 0; (q = infer__quant_row(i)) != NULL; i++) {
         if (!q->decode) continue;
         check_detail = q->name;
-        c.exact = q->id == 30; /* BF16 weights round activations by default: test_float.c */
+        c.exact = q->unpack || q->id == 30; /* those round activations by default: test_int8.c, test_float.c */
         for (b = 0; b < INFER__COUNT(batch); b++)
             ops_matmul_type(&c, q, batch[b] == 64 ? 6 : 13 + (int32_t)b,
                             q->values * (q->values == 1    ? 77
