@@ -55,6 +55,7 @@
 #include "compute/cpu_int8.h"      /* integer dot products: the arithmetic, what a level provides */
 #include "compute/int8_scalar.c"   /* the definition of a level */
 #include "compute/int8_avx512.c"
+#include "compute/int8_arm.c"      /* NEON, dotprod, i8mm */
 #include "compute/unpack_avx512.c" /* faster unpacking of storage types */
 #include "compute/unpack_avx512_k.c"
 #include "compute/cpu_int8.c"      /* the engine of quantised products */

@@ -102,6 +102,13 @@
 #  define INFER__PREFETCH_WRITE(p) (void)(p)
 #endif
 
+/* The float v as it is when stored: what comes next is not fused with what made it, and x87 keeps no more bits. */
+#if defined(__GNUC__) || defined(__clang__)
+#  define INFER__ROUNDED(v) __asm__("" : "+m"(v))
+#else
+#  define INFER__ROUNDED(v) (void)(v)
+#endif
+
 /* A programming error inside the library: checked in tests (their build defines INFER_ASSERT), absent for users. */
 #ifdef INFER_ASSERT
 #  define INFER__ASSERT(x) INFER_ASSERT(x)

@@ -34,6 +34,15 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
     {"avx512vnni", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI, infer__quantise_avx512,
      infer__dots_avx512vnni},
 #endif
+#if defined(INFER__SIMD_ARM)
+#  if defined(INFER__HAVE_i8mm)
+    {"i8mm", INFER__CPU_NEON | INFER__CPU_DOTPROD | INFER__CPU_I8MM, infer__quantise_neon, infer__dots_i8mm},
+#  endif
+#  if defined(INFER__HAVE_dotprod)
+    {"dotprod", INFER__CPU_NEON | INFER__CPU_DOTPROD, infer__quantise_neon, infer__dots_dotprod},
+#  endif
+    {"neon", INFER__CPU_NEON, infer__quantise_neon, infer__dots_neon},
+#endif
     {"scalar", 0, infer__quantise_scalar, infer__dots_scalar},
 };
 

@@ -47,7 +47,7 @@ static void infer__dots_scalar(const infer__dots_args *a) {
     int32_t g, j, b, row;
     for (g = 0; g < a->n_groups; g++)
         for (j = 0; j < a->n_x; j++) {
-            const infer__x8 *x = a->x + (a->cols ? a->cols[j] : j);
+            const infer__x8 *x = infer__x8_col(a, j);
             float *y = a->y + j * a->stride + g * INFER__GROUP;
             for (row = 0; row < INFER__GROUP; row++)
                 for (b = 0; b < a->n_blocks; b++) y[row] += infer__dot_block(a->type, a->w + g, row, x, b) * x->d[b];
