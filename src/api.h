@@ -258,14 +258,16 @@ typedef enum infer_cpu_level {
     INFER_CPU_I8MM = 10
 } infer_cpu_level;
 
-/* How keys and values are stored in the cache. */
+/* How keys and values are stored in the cache. Q8_0 and Q4_0: as in files, blocks of 32 values of a head with a scale
+ * (a head's last block is filled up with zeros). Layers on a GPU take F32 and F16; the rest is refused there with
+ * INFER_ERR_UNSUPPORTED when a context is created. */
 typedef enum infer_kv_type {
     INFER_KV_DEFAULT = 0, /* F16 */
     INFER_KV_F32 = 1,
     INFER_KV_F16 = 2,
-    INFER_KV_BF16 = 3, /* not yet: INFER_ERR_UNSUPPORTED */
-    INFER_KV_Q8_0 = 4, /* not yet */
-    INFER_KV_Q4_0 = 5  /* not yet */
+    INFER_KV_BF16 = 3,
+    INFER_KV_Q8_0 = 4, /* 8.5 bits a value */
+    INFER_KV_Q4_0 = 5  /* 4.5 bits a value: costs accuracy */
 } infer_kv_type;
 
 /* ---- callbacks ------------------------------------------------------------------------------ */

@@ -490,9 +490,6 @@ static void test_api_session_params(void) {
     p = zero; p.keep = -5; api_bad_context(m, p, "keep is -5");
     p = zero; p.sessions = -5; api_bad_context(m, p, "sessions is -5");
     p = zero; p.kv_type = -1; api_bad_context(m, p, "kv_type -1");
-    sp.own.kv_type = INFER_KV_Q4_0;
-    CHECK(infer_session_create(&s, m, &sp, &err) == INFER_ERR_UNSUPPORTED && s == NULL);
-    sp.own.kv_type = 0;
     sp.context = -1;
     CHECK(infer_session_create(&s, m, &sp, &err) == INFER_ERR_ARGUMENT && s == NULL);
     CHECK_HAS(err.message, "context is -1");

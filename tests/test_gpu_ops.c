@@ -79,6 +79,7 @@ static void gpu_pass(infer__ctx *c, int32_t *block, int32_t rows, int32_t n_seq,
 
 static void gpu_pair_open(gpu_pair *p, int device, int32_t kv_type, int32_t rows, int32_t n_seq, int32_t pages) {
     ops_open(&p->cpu, 2, infer__cpu_found(), 4096);
+    p->cpu.exact = 1; /* a device rounds no activations */
     p->block = (int32_t *)calloc((size_t)(4 * rows + n_seq * (1 + 2 * pages)), sizeof *p->block);
     gpu_pass(&p->cpu, p->block, rows, n_seq, pages);
     memset(&p->gpu, 0, sizeof p->gpu);
@@ -705,14 +706,28 @@ static void gpu_cache_make(infer__ctx *c, gpu_cache *o, int32_t type, int32_t pa
     uint64_t slots = (uint64_t)pages * INFER__PAGE;
     void *nan;
     o->k.type = o->v.type = type;
-    CHECK(c->ops->alloc(c, &o->k.buf, infer__kv_bytes(type, slots * (uint64_t)nk)));
-    CHECK(c->ops->alloc(c, &o->v.buf, infer__kv_bytes(type, slots * (uint64_t)nv)));
+    CHECK(c->ops->alloc(c, &o->k.buf, slots * infer__kv_bytes(type, nk)));
+    CHECK(c->ops->alloc(c, &o->v.buf, slots * infer__kv_bytes(type, nv)));
     nan = malloc((size_t)(o->k.buf.bytes + o->v.buf.bytes));
     memset(nan, 0xff, (size_t)(o->k.buf.bytes + o->v.buf.bytes));
     c->ops->upload(c, &o->k.buf, 0, nan, o->k.buf.bytes);
     c->ops->upload(c, &o->v.buf, 0, nan, o->v.buf.bytes);
     c->ops->sync(c);
     free(nan);
+}
+
+/* The same keys: the CPU has them turned, page by page. */
+static void gpu_same_keys(gpu_pair *p, const infer__kv_buf *cpu, const infer__kv_buf *gpu, int32_t pages,
+                          const ops_att *t) {
+    uint64_t page = cpu->buf.bytes / (uint64_t)pages;
+    infer__buf rows = cpu->buf;
+    int32_t i;
+    rows.host = malloc((size_t)cpu->buf.bytes);
+    for (i = 0; i < pages; i++)
+        infer__kv_turn(cpu->type, t->n_head_kv, t->dim_k, (char *)cpu->buf.host + (uint64_t)i * page,
+                       (char *)rows.host + (uint64_t)i * page, 1);
+    gpu_same(p, &rows, &gpu->buf);
+    free(rows.host);
 }
 
 /* Positions 0..len-1 of two sequences into shuffled pages (the last page stays free), then rows that look at them. */
@@ -765,7 +780,7 @@ static void gpu_attention_case(int device, const ops_att *t, int32_t len, int32_
         store.v_cache = &cache[g].v;
         c->ops->kv_store(c, &store);
     }
-    gpu_same(&p, &cache[0].k.buf, &cache[1].k.buf);
+    gpu_same_keys(&p, &cache[0].k, &cache[1].k, pages + 1, t);
     gpu_same(&p, &cache[0].v.buf, &cache[1].v.buf);
     p.cpu.pass.n_rows = n;
     for (i = 0; i < n; i++) { /* from the last position backwards; those behind a window have no pages any more */

@@ -99,16 +99,19 @@ static void test_session_sync(void) {
     CHECK(infer_model_close(m) == INFER_OK);
 }
 
+/* Of every type of keys and values: what comes back gives the same bits; a state fits no cache of another type. */
 static void test_session_save_load(void) {
     static const char *const files[] = { "gemma3-real-dense", "llama-dense" };
     infer_token ids[300];
     size_t f;
     cache_ids(ids, 300, 41, 128);
-    for (f = 0; f < 2; f++) {
-        infer_model *m = cache_model(files[f]);
-        infer_session *s = m ? cache_session(m, 1, 32, 320, 16, INFER_KV_F16) : NULL;
-        infer_session *t = m ? cache_session(m, 1, 32, 320, 16, INFER_KV_F16) : NULL;
-        infer_session *small = m ? cache_session(m, 1, 32, 64, 16, INFER_KV_F16) : NULL;
+    for (f = 0; f < 10; f++) {
+        const int32_t type = (int32_t)f / 2 + INFER_KV_F32;
+        infer_model *m = cache_model(files[f % 2]);
+        infer_session *s = m ? cache_session(m, 1, 32, 320, 16, type) : NULL;
+        infer_session *t = m ? cache_session(m, 1, 32, 320, 16, type) : NULL;
+        infer_session *small = m ? cache_session(m, 1, 32, 64, 16, type) : NULL;
+        infer_session *other;
         state_bytes b;
         float x[128], y[128];
         size_t i;
@@ -142,6 +145,10 @@ static void test_session_save_load(void) {
         }
         CHECK(infer_session_position(t) == 30);
         CHECK(infer_session_eval(t, ids + 37, 1) == INFER_OK);
+        b.at = 0;
+        other = m ? cache_session(m, 1, 32, 320, 16, type == INFER_KV_Q4_0 ? INFER_KV_F32 : type + 1) : NULL;
+        if (other) CHECK(infer_session_load(other, state_read, &b) == INFER_ERR_ARGUMENT);
+        infer_session_destroy(other);
         b.at = 0;
         CHECK(infer_session_load(small, state_read, &b) == INFER_CONTEXT_FULL);
         CHECK_HAS(infer_session_error(small)->message, "250 tokens");

@@ -52,7 +52,10 @@ static infer_result infer__context_build(infer_context *c, infer_error *err) {
     if (r) return r;
     c->ctx.gpu = c->model->gpu;
     c->ctx.kv_type = c->plan.kv_type;
-    c->ctx.kernels = infer__kernels_find(c->model->cpu);
+    infer__cpu_select(&c->ctx, c->model->cpu);
+    c->ctx.x8_len = c->plan.x8_len;
+    c->ctx.float_x_bytes = c->plan.float_x_bytes;
+    c->ctx.max_head = c->plan.max_head;
     c->ctx.mem = mem;
     c->ctx.pool = c->pool;
     c->ctx.cancel = &c->cancel;

@@ -1,8 +1,9 @@
 /* session_state.c: going back, sharing and keeping sessions: rewind, sync, fork, save, load.
  *
  * Saved form (machine byte order, checked by a marker): a header of 16 uint32, the tokens, then for every layer its
- * pages of keys and of values in order of position, and a 64-bit FNV-1a sum of all of it. Loaded bytes are not trusted:
- * everything is checked before the session changes.
+ * pages of keys and of values in order of position, and a 64-bit FNV-1a sum of all of it. Pages are saved as rows,
+ * position by position, wherever the layer runs. Loaded bytes are not trusted: everything is checked before the session
+ * changes.
  */
 #include "../model/model.h"
 
@@ -128,31 +129,54 @@ static void infer__state_put(infer__state_out *o, const void *data, uint64_t n) 
     if (o->write(o->user, data, (size_t)n) != n) o->failed = 1;
 }
 
-/* A page of one layer's cache to `page`. */
-static void infer__page_fetch(infer_context *c, int32_t layer, const infer__kv_buf *b, uint64_t offset, char *page,
+/* Bytes of the largest page of any layer. */
+static uint64_t infer__page_most(const infer_context *c) {
+    uint64_t kb, vb, most = 0;
+    int32_t l;
+    for (l = 0; l < c->model->hp.n_layer; l++) {
+        infer__page_bytes(c, &c->model->layers[l], &kb, &vb);
+        most = INFER__MAX(most, INFER__MAX(kb, vb));
+    }
+    return most;
+}
+
+/* A page of one layer's keys or values to `page`, as rows. `spare` is as large. */
+static void infer__page_fetch(infer_context *c, int32_t layer, int keys, uint64_t offset, char *page, char *spare,
                               uint64_t bytes) {
+    const infer__layer *l = &c->model->layers[layer];
+    const infer__kv_buf *b = keys ? &c->cache.k[layer] : &c->cache.v[layer];
     const infer__ops *ops = infer__layer_ops(c, layer);
-    ops->download(&c->ctx, &b->buf, offset, page, bytes);
+    int turned = keys && l->place == INFER__ON_CPU;
+    ops->download(&c->ctx, &b->buf, offset, turned ? spare : page, bytes);
     ops->sync(&c->ctx);
+    if (turned && infer__ok(&c->ctx)) infer__kv_turn(b->type, l->n_head_kv, l->dim_k, spare, page, 1);
+}
+
+/* Rows of one layer's keys or values to a page. `spare` is as large. */
+static void infer__page_give(infer_context *c, int32_t layer, int keys, uint64_t offset, const char *page, char *spare,
+                             uint64_t bytes) {
+    const infer__layer *l = &c->model->layers[layer];
+    infer__kv_buf *b = keys ? &c->cache.k[layer] : &c->cache.v[layer];
+    int turned = keys && l->place == INFER__ON_CPU;
+    if (turned) infer__kv_turn(b->type, l->n_head_kv, l->dim_k, spare, (char *)page, 0);
+    infer__layer_ops(c, layer)->upload(&c->ctx, &b->buf, offset, turned ? spare : page, bytes);
 }
 
 INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn write, void *user) {
     infer__state_out o;
     infer_context *c;
     uint32_t header[INFER__STATE_WORDS];
-    uint64_t kb, vb, most = 0;
-    char *page;
+    uint64_t kb, vb, most;
+    char *page, *spare;
     int32_t l, i, pages;
     if (!session) return INFER_ERR_ARGUMENT;
     infer__error_clear(&session->error);
     if (!write) return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_save: write is NULL");
     c = session->context;
-    for (l = 0; l < c->model->hp.n_layer; l++) {
-        infer__page_bytes(c, &c->model->layers[l], &kb, &vb);
-        most = INFER__MAX(most, INFER__MAX(kb, vb));
-    }
-    page = (char *)infer__alloc(c->ctx.mem, most);
+    most = infer__page_most(c);
+    page = (char *)infer__alloc(c->ctx.mem, 2 * most);
     if (!page) return infer__error(&session->error, INFER_ERR_MEMORY, "infer_session_save: no memory for a page");
+    spare = page + most;
     o.write = write;
     o.user = user;
     o.sum = INFER__FNV;
@@ -168,10 +192,10 @@ INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn
         for (i = session->first_page[layer->group]; i < pages; i++) {
             uint64_t p = (uint64_t)session->pages[layer->group][i];
             int32_t used = INFER__MIN(session->n_valid - i * INFER__PAGE, INFER__PAGE);
-            infer__page_fetch(c, l, &c->cache.k[l], p * kb, page, kb);
+            infer__page_fetch(c, l, 1, p * kb, page, spare, kb);
             infer__page_clear_tail(page, kb, used, layer->n_head_kv);
             infer__state_put(&o, page, kb);
-            infer__page_fetch(c, l, &c->cache.v[l], p * vb, page, vb);
+            infer__page_fetch(c, l, 0, p * vb, page, spare, vb);
             infer__page_clear_tail(page, vb, used, layer->n_head_kv);
             infer__state_put(&o, page, vb);
         }
@@ -222,8 +246,8 @@ static uint64_t infer__state_size(const infer_session *s, const uint32_t *w) {
     return n;
 }
 
-/* Everything is read and checked: make it the session's state. */
-static infer_result infer__state_apply(infer_session *s, const uint32_t *w, const char *data) {
+/* Everything is read and checked: make it the session's state. `spare` holds a page. */
+static infer_result infer__state_apply(infer_session *s, const uint32_t *w, const char *data, char *spare) {
     infer_context *c = s->context;
     uint64_t kb, vb;
     int32_t g, l, i, pages = (int32_t)((w[8] + INFER__PAGE - 1) / INFER__PAGE);
@@ -251,8 +275,8 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, cons
         infer__page_bytes(c, layer, &kb, &vb);
         for (i = s->first_page[layer->group]; i < pages; i++) {
             uint64_t p = (uint64_t)s->pages[layer->group][i];
-            infer__layer_ops(c, l)->upload(&c->ctx, &c->cache.k[l].buf, p * kb, data, kb);
-            infer__layer_ops(c, l)->upload(&c->ctx, &c->cache.v[l].buf, p * vb, data + kb, vb);
+            infer__page_give(c, l, 1, p * kb, data, spare, kb);
+            infer__page_give(c, l, 0, p * vb, data + kb, spare, vb);
             data += kb + vb;
         }
     }
@@ -280,7 +304,7 @@ INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn 
     r = infer__state_check(session, w);
     if (r) return r;
     size = infer__state_size(session, w);
-    data = (char *)infer__alloc(c->ctx.mem, size + 1);
+    data = (char *)infer__alloc(c->ctx.mem, size + infer__page_most(c));
     if (!data) return infer__error(&session->error, INFER_ERR_MEMORY, "infer_session_load: no memory for %llu bytes",
                                    (unsigned long long)size);
     sum = infer__fnv(INFER__FNV, w, sizeof w);
@@ -297,7 +321,7 @@ INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn 
             r = infer__error(&session->error, INFER_ERR_FORMAT, "infer_session_load: token %u is %d", (unsigned)i,
                              (int)t);
     }
-    if (!r) r = infer__state_apply(session, w, data);
+    if (!r) r = infer__state_apply(session, w, data, data + size);
     infer__free(c->ctx.mem, data);
     return r;
 }

@@ -84,6 +84,24 @@
 #  define INFER__RESTRICT
 #endif
 
+/* Before a loop over an array of registers: gcc -O2 leaves it a loop, and the registers in memory. */
+#if defined(__clang__)
+#  define INFER__UNROLL _Pragma("unroll")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#  define INFER__UNROLL _Pragma("GCC unroll 16")
+#else
+#  define INFER__UNROLL
+#endif
+
+/* Ask for a cache line that will be read (written) soon; any address. */
+#if defined(__GNUC__) || defined(__clang__)
+#  define INFER__PREFETCH(p) __builtin_prefetch(p)
+#  define INFER__PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
+#else
+#  define INFER__PREFETCH(p) (void)(p)
+#  define INFER__PREFETCH_WRITE(p) (void)(p)
+#endif
+
 /* A programming error inside the library: checked in tests (their build defines INFER_ASSERT), absent for users. */
 #ifdef INFER_ASSERT
 #  define INFER__ASSERT(x) INFER_ASSERT(x)

@@ -7,7 +7,8 @@
  *        Knows no layers, architectures or files.
  * Sums:  every sum has a fixed order that depends on neither threads nor batch: dot products walk K in INFER__LANES
  *        accumulators (lane = k % INFER__LANES, lanes added pairwise at the end: infer__sum_lanes), attention walks
- *        keys in chunks of INFER__KV_CHUNK positions counted from position 0.
+ *        keys in chunks of INFER__KV_CHUNK positions counted from position 0, and what every INFER__KV_SPLIT
+ *        positions gave is merged in their order.
  */
 #ifndef INFER__BACKEND_H
 #define INFER__BACKEND_H
@@ -19,6 +20,8 @@ enum {
     INFER__LANES = 16,    /* accumulators of a dot product: one AVX-512 register, two AVX2, four NEON */
     INFER__PAGE = 16,     /* positions in a cache page */
     INFER__KV_CHUNK = 64, /* positions per step of online softmax: a multiple of INFER__PAGE */
+    INFER__KV_SPLIT = 512, /* positions after which it starts anew: a multiple of INFER__KV_CHUNK */
+    INFER__KV_BLOCK = 32, /* values in a block of a Q8_0 or Q4_0 cache */
     INFER__MAX_DIM = 1 << 24, /* of a row: keeps int32 products of indices in range where they are small */
     INFER__MAX_HEAD_DIM = 1024, /* so that one head's accumulators fit on a worker's scratch */
     INFER__CACHE_GROUPS = 2, /* 0: layers that keep everything, 1: sliding-window layers */
@@ -69,16 +72,23 @@ typedef struct infer__pass {
     int32_t max_pages;
 } infer__pass;
 
-/* Keys or values of one layer: pages of [n_head][INFER__PAGE][dim] values. */
+/* Keys or values of one layer: pages of [n_head][INFER__PAGE] rows. A row is one head's dim values: numbers, or blocks
+ * of INFER__KV_BLOCK as in files (Q8_0, Q4_0), the last one padded. The CPU keeps a page's keys turned, same bytes in
+ * another order: see cpu_kv.c. */
 typedef struct infer__kv_buf {
     infer__buf buf;
     int32_t type; /* infer_kv_type, resolved: never DEFAULT */
 } infer__kv_buf;
-/* Bytes of n keys or values of a type. */
-INFER__INLINE uint64_t infer__kv_bytes(int32_t type, uint64_t n) { return n * (type == INFER_KV_F32 ? 4 : 2); }
-/* Elements before (page, head, pos % PAGE) in a cache buffer. */
-INFER__INLINE uint64_t infer__kv_index(int32_t page, int32_t head, int32_t slot, int32_t n_head, int32_t dim) {
-    return (((uint64_t)page * (uint64_t)n_head + (uint64_t)head) * INFER__PAGE + (uint64_t)slot) * (uint64_t)dim;
+/* Bytes of a row of dim values. */
+INFER__INLINE uint64_t infer__kv_bytes(int32_t type, int32_t dim) {
+    uint64_t n = (uint64_t)dim, blocks = (n + INFER__KV_BLOCK - 1) / INFER__KV_BLOCK;
+    if (type == INFER_KV_Q8_0) return 34 * blocks;
+    if (type == INFER_KV_Q4_0) return 18 * blocks;
+    return type == INFER_KV_F32 ? 4 * n : 2 * n;
+}
+/* Bytes before the rows of (page, head) in a cache buffer. */
+INFER__INLINE uint64_t infer__kv_offset(int32_t type, int32_t page, int32_t head, int32_t n_head, int32_t dim) {
+    return ((uint64_t)page * (uint64_t)n_head + (uint64_t)head) * INFER__PAGE * infer__kv_bytes(type, dim);
 }
 
 /* ---- op arguments ------------------------------------------------------------------------------ */
@@ -246,6 +256,13 @@ typedef struct infer__kernels {
 } infer__kernels;
 static const infer__kernels *infer__kernels_find(uint32_t cpu);
 
+struct infer__int8; /* integer dot products: cpu_int8.h */
+struct infer__x8;
+struct infer__floats; /* blocks of dot products with float weights: cpu_float.h */
+static const struct infer__floats *infer__floats_find(uint32_t cpu);
+/* Choose everything in ctx that depends on the CPU's features: kernels, int8, unpack, floats. */
+static void infer__cpu_select(infer__ctx *c, uint32_t cpu);
+
 /* ---- the context of a pass ------------------------------------------------------------------------- */
 
 enum { INFER__PROFILE_OPS = 16 };
@@ -259,6 +276,7 @@ struct infer__ctx {
     struct infer__gpu *gpu;       /* the model's device, NULL without one */
     struct infer__gpu_run *run;   /* this context's queue on it */
     int32_t kv_type;              /* of the cache */
+    int32_t max_head;             /* largest head dimension, 0 = not known: prepare expects any that fits max_cols */
     infer__pass pass;
     infer_error error;            /* sticky: the first failure of this pass */
     const infer__atomic *cancel;  /* not NULL: non-zero ends the pass at the next op */
@@ -267,12 +285,19 @@ struct infer__ctx {
     infer__profile profile[INFER__PROFILE_OPS];
     float *scratch;               /* CPU: workers x scratch_len floats */
     int64_t scratch_len;
+    const struct infer__int8 *int8;
+    infer__unpack_fn unpack[INFER__QUANTS_MAX]; /* by index of the storage type; NULL: it is decoded to float32 */
+    struct infer__x8 *x8;         /* CPU: a matrix product's input, rounded to 8 bits */
+    uint64_t x8_len;              /* its chunks of INFER__CHUNK values; set before `prepare` */
     /* CPU: cosines and sines of the pass, n_turns sets of turns_len floats, each made when an op first asks for the
      * frequencies in turns_of. The first two are set before prepare; 0 = none are kept. */
     int64_t turns_len;
     int32_t n_turns;
     float *turns;
     const infer__buf *turns_of[INFER__ROPE_SETS];
+    const struct infer__floats *floats;
+    uint8_t *float_x;             /* CPU: a matrix product's input, rounded to BF16 */
+    uint64_t float_x_bytes;       /* set before `prepare` */
     uint64_t bytes_up, bytes_down, launches, syncs; /* of the last eval */
 };
 
@@ -296,7 +321,12 @@ static int infer__vector_ok(infer__ctx *c, const infer__weight *w, const char *w
 static uint64_t infer__attention_seen(const infer__ctx *c, const infer__attention_args *a);
 static uint64_t infer__attention_bytes(const infer__attention_args *a, uint64_t seen);
 /* Floats of scratch that `prepare` takes for each worker. */
-static int64_t infer__cpu_scratch_len(int32_t max_cols);
+static int64_t infer__cpu_scratch_len(int32_t max_cols, int32_t max_head);
+/* Chunks of x8 for `rows` rows of `cols` values, and their bytes. */
+static uint64_t infer__cpu_x8_len(uint64_t rows, int32_t cols);
+static uint64_t infer__cpu_x8_bytes(uint64_t len);
+/* Bytes of float_x for `rows` rows of `cols` values. */
+static uint64_t infer__float_x_bytes(uint32_t cpu, uint64_t rows, int32_t cols);
 
 static const infer__ops infer__cpu_ops; /* cpu_backend.c; tentative so that tests can name it */
 #endif

@@ -1,89 +1,79 @@
-/* cpu_attention.c: the cache of keys and values, and attention over it, on the CPU.
+/* cpu_attention.c: attention over the cache, on the CPU: which part of the work is done where and in which order.
  *
- * Owns:  kv_store and attention.
- * How:   a task is a few rows of one K/V head, with the query heads that share it. It walks the positions in chunks of
- *        INFER__KV_CHUNK counted from position 0, each a few pages, with an online softmax (arXiv 1805.02867,
- *        2205.14135): m is the largest score so far, l the sum of exp(score - m), and y the sum of exp(score - m) * v,
- *        rescaled when m grows. A page of an F16 cache is decoded once for all rows and heads of a task.
- * Invariant: what a row gets depends on its own position and cache only: chunks start at multiples of INFER__KV_CHUNK,
- *        every score is one dot product, values are added in the order of positions.
- * Start: infer__attention_rows.
+ * Owns:  the attention op. The arithmetic is in cpu_flash.c, the cache's layout in cpu_kv.c.
+ * How:   a task is a tile: a few rows of one sequence with the query heads that share one K/V head, "pairs". It walks
+ *        the positions in chunks of INFER__KV_CHUNK counted from position 0 with an online softmax (arXiv 1805.02867,
+ *        2205.14135). A chunk's keys and values become float32 once for all pairs of the tile, on the worker's scratch,
+ *        and stay in the nearest caches; there never is a matrix of all scores.
+ *        Every INFER__KV_SPLIT positions the softmax starts anew, and what the part before gave is merged into the
+ *        total, always in order of position. So when there are fewer tiles than threads (generation with a long
+ *        context), parts can be tasks of their own: they leave what they have on scratch, and it is merged after.
+ * Invariant: what a row gets depends on its own position and cache only: chunks and splits are counted from position 0.
+ * Start: infer__attention_chunk, then infer__attention_task.
  */
 #include "cpu_ops.h"
 
 enum {
-    INFER__ATT_PAIRS = 64, /* (row, head) pairs of a task, at most */
-    INFER__ATT_ROWS = 16   /* and rows */
+    INFER__ATT_PAIRS = 64,              /* pairs of a tile, at most: one reading of a chunk serves so many */
+    INFER__ATT_FLOATS = 8 * 1024,       /* and values of their queries: 32 KiB */
+    INFER__ATT_PARTS = 16 * 1024        /* floats for parts that wait to be merged, of each worker, at most */
 };
 
-/* ---- cache -------------------------------------------------------------------------------------------- */
+/* Where things lie on a worker's scratch, in floats; rows are padded so that vectors and blocks may run past dim. */
+typedef struct infer__attention_plan {
+    int32_t dim_k, dim_v; /* padded */
+    int32_t pairs;
+    int64_t keys, values, q, y, total, scores, parts, end;
+    int32_t n_parts, part; /* how many fit, and floats of one: m, l, and y */
+} infer__attention_plan;
 
-static int32_t infer__page_of(const infer__pass *p, int32_t group, int32_t seq, int32_t pos) {
-    int32_t page = p->pages[group][(int64_t)seq * p->max_pages + pos / INFER__PAGE];
-    INFER__ASSERT(page >= 0 && pos / INFER__PAGE < p->max_pages);
-    return page;
+INFER__INLINE int32_t infer__round_up(int32_t n, int32_t to) { return (n + to - 1) / to * to; }
+
+static infer__attention_plan infer__attention_layout(int32_t dim_k, int32_t dim_v, int32_t value_step) {
+    infer__attention_plan p;
+    int32_t most, room;
+    p.dim_k = infer__round_up(dim_k, INFER__KV_BLOCK);
+    p.dim_v = infer__round_up(dim_v, value_step);
+    most = INFER__MAX(p.dim_k, infer__round_up(dim_v, INFER__KV_BLOCK));
+    p.pairs = INFER__MAX(8, INFER__MIN(INFER__ATT_PAIRS, INFER__ATT_FLOATS / most));
+    p.keys = 0;
+    p.values = p.keys + (int64_t)INFER__KV_CHUNK * p.dim_k;
+    p.q = p.values + (int64_t)INFER__KV_CHUNK * p.dim_v;
+    p.y = p.q + (int64_t)p.pairs * p.dim_k;
+    p.total = p.y + (int64_t)p.pairs * p.dim_v;
+    p.scores = p.total + (int64_t)p.pairs * p.dim_v;
+    p.parts = p.scores + (int64_t)p.pairs * INFER__KV_CHUNK;
+    room = INFER__MIN(INFER__ATT_PARTS, 2 * INFER__KV_CHUNK * most);
+    p.part = INFER__LANES + p.dim_v;
+    p.n_parts = room / p.part;
+    p.end = p.parts + room;
+    return p;
 }
 
-static void infer__kv_put(const infer__kv_buf *b, uint64_t index, const float *x, int32_t n) {
-    int32_t i;
-    if (b->type == INFER_KV_F32) {
-        memcpy((float *)b->buf.host + index, x, (size_t)n * sizeof *x);
-    } else {
-        uint16_t *h = (uint16_t *)b->buf.host + index;
-        for (i = 0; i < n; i++) h[i] = infer__f32_f16(x[i]);
-    }
+/* Floats of scratch for heads of at most max_head values. */
+static int64_t infer__attention_scratch(int32_t max_head) {
+    int64_t small = infer__attention_layout(1, 1, INFER__KV_BLOCK).end;
+    return INFER__MAX(small, infer__attention_layout(max_head, max_head, INFER__KV_BLOCK).end);
 }
-
-typedef struct infer__kv_store_job { infer__ctx *c; const infer__kv_store_args *a; } infer__kv_store_job;
-
-static void infer__kv_store_task(void *arg, int row, int worker) {
-    const infer__kv_store_job *job = (const infer__kv_store_job *)arg;
-    const infer__kv_store_args *a = job->a;
-    const infer__pass *p = &job->c->pass;
-    int32_t pos = p->pos[row], page = infer__page_of(p, a->group, p->seq[row], pos), slot = pos % INFER__PAGE, h;
-    (void)worker;
-    for (h = 0; h < a->n_head; h++) {
-        infer__kv_put(a->k_cache, infer__kv_index(page, h, slot, a->n_head, a->dim_k),
-                      infer__row(&a->k, row) + (int64_t)h * a->dim_k, a->dim_k);
-        infer__kv_put(a->v_cache, infer__kv_index(page, h, slot, a->n_head, a->dim_v),
-                      infer__row(&a->v, row) + (int64_t)h * a->dim_v, a->dim_v);
-    }
-}
-
-static int infer__kv_type_ok(infer__ctx *c, const infer__kv_buf *b) {
-    if (b->type == INFER_KV_F32 || b->type == INFER_KV_F16) return 1;
-    infer__fail(c, INFER_ERR_UNSUPPORTED, "cache type %d is not supported on the CPU", (int)b->type);
-    return 0;
-}
-
-static void infer__cpu_kv_store(infer__ctx *c, const infer__kv_store_args *a) {
-    infer__kv_store_job job;
-    double began = infer__op_begin(c);
-    if (began < 0 || !infer__kv_type_ok(c, a->k_cache) || !infer__kv_type_ok(c, a->v_cache)) return;
-    job.c = c;
-    job.a = a;
-    infer__cpu_run(c, a->k.rows, (int64_t)a->k.rows * a->n_head * (a->dim_k + a->dim_v), infer__kv_store_task, &job);
-    infer__op_end(c, "kv_store", 0, began);
-}
-
-/* ---- attention ------------------------------------------------------------------------------------------ */
 
 typedef struct infer__attention_job {
     infer__ctx *c;
     const infer__attention_args *a;
-    int32_t row_step, head_step; /* per task */
+    const infer__flash *f;
+    infer__attention_plan plan;
+    int32_t row_step, head_step;   /* of a task */
     int32_t row_tasks, head_tasks; /* blocks of rows; blocks of the query heads of one K/V head */
+    int32_t split, n_splits;       /* the first that any row sees, and how many; n_splits 0: a task does all */
 } infer__attention_job;
 
-/* What one task works on: rows of one sequence and query heads of one K/V head. */
+/* What one task works on: rows of one sequence and query heads of one K/V head. Pair = row * n_heads + head. */
 typedef struct infer__attention_block {
     int32_t row, n_rows, head, n_heads, kv_head, seq;
-    int32_t lo[INFER__ATT_ROWS], hi[INFER__ATT_ROWS]; /* first and last position that each row sees */
-    int32_t first, last;                              /* of all rows */
-    float scale[INFER__ATT_ROWS], slope[INFER__ATT_PAIRS]; /* of scores: per row; per head */
-    float m[INFER__ATT_PAIRS], l[INFER__ATT_PAIRS];   /* online softmax of pair row * n_heads + head */
-    float *scores;                                    /* pairs x INFER__KV_CHUNK */
-    float *decoded;                                   /* a page of keys or values */
+    int32_t lo[INFER__ATT_PAIRS], hi[INFER__ATT_PAIRS]; /* first and last position that each row sees */
+    int32_t first, last;                                /* of all rows */
+    float slope[INFER__ATT_PAIRS];                      /* of each head */
+    infer__softmax part[INFER__ATT_PAIRS], total[INFER__ATT_PAIRS];
+    float *keys, *values, *q, *y, *sum, *scores; /* on scratch; y of the part, sum of the total */
 } infer__attention_block;
 
 /* Slope of head h, as ALiBi's authors choose it: powers of 2^(-max_bias / n) for n = the largest power of two up to
@@ -103,149 +93,241 @@ static float infer__row_scale(const infer__attention_args *a, int32_t pos) {
     return (float)(a->scale * t);
 }
 
-/* n positions of a page from `slot` on, as float32. */
-static const float *infer__kv_get(const infer__ctx *c, const infer__kv_buf *b, int32_t page, int32_t head, int32_t slot,
-                                  int32_t n, int32_t n_head, int32_t dim, float *decoded) {
-    uint64_t index = infer__kv_index(page, head, slot, n_head, dim);
-    if (b->type == INFER_KV_F32) return (const float *)b->buf.host + index;
-    c->kernels->f16_f32(decoded, (const uint16_t *)b->buf.host + index, (int64_t)n * dim);
-    return decoded;
+static int32_t infer__row_first(const infer__attention_args *a, int32_t pos) {
+    return a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
 }
 
-/* Scores of the chunk at `base`, or y += sum of scores * v: page by page, each read once for all rows. */
-static void infer__attention_pages(const infer__attention_job *job, infer__attention_block *b, int32_t base,
-                                   int values) {
+/* ---- one tile ------------------------------------------------------------------------------------------- */
+
+/* The pages of the chunk at `base` as float32, where they lie or on scratch: keys [dim][16], values [16][stride]. */
+static void infer__attention_read(const infer__attention_job *job, infer__attention_block *b, int32_t base,
+                                  const float **keys, const float **values) {
     const infer__attention_args *a = job->a;
-    const infer__kernels *k = job->c->kernels;
-    const infer__kv_buf *cache = values ? a->v_cache : a->k_cache;
-    int32_t dim = values ? a->dim_v : a->dim_k, at, r, h;
-    for (at = base; at < base + INFER__KV_CHUNK; at += INFER__PAGE) {
-        int32_t from = INFER__MAX(at, b->first), to = INFER__MIN(at + INFER__PAGE - 1, b->last);
-        const float *p;
-        if (from > to) continue;
-        p = infer__kv_get(job->c, cache, infer__page_of(&job->c->pass, a->group, b->seq, at), b->kv_head, from - at,
-                          to - from + 1, a->n_head_kv, dim, b->decoded);
-        for (r = 0; r < b->n_rows; r++) {
-            int32_t lo = INFER__MAX(from, b->lo[r]), n = INFER__MIN(to, b->hi[r]) - lo + 1;
-            float *s = b->scores + (int64_t)r * b->n_heads * INFER__KV_CHUNK + (lo - base);
-            const float *x = p + (int64_t)(lo - from) * dim;
-            if (n <= 0) continue;
-            if (!values) {
-                k->tile(x, dim, n, infer__row(&a->q, b->row + r) + (int64_t)b->head * dim, dim, b->n_heads, dim, s,
-                        INFER__KV_CHUNK);
-                continue;
-            }
-            for (h = 0; h < b->n_heads; h++)
-                k->mix(infer__row(&a->y, b->row + r) + (int64_t)(b->head + h) * dim, x, dim,
-                       s + h * INFER__KV_CHUNK, n, dim);
+    const infer__attention_plan *plan = &job->plan;
+    const infer__kv_reader *rk = &job->f->kv[a->k_cache->type], *rv = &job->f->kv[a->v_cache->type];
+    int32_t from = INFER__MAX(base, b->first), to = INFER__MIN(base + INFER__KV_CHUNK - 1, b->last), i;
+    for (i = (from - base) / INFER__PAGE; i <= (to - base) / INFER__PAGE; i++) {
+        const int32_t at = base + i * INFER__PAGE, page = infer__page_of(&job->c->pass, a->group, b->seq, at);
+        const uint8_t *k = infer__kv_at(a->k_cache, page, b->kv_head, a->n_head_kv, a->dim_k);
+        const uint8_t *v = infer__kv_at(a->v_cache, page, b->kv_head, a->n_head_kv, a->dim_v);
+        float *key = b->keys + (int64_t)i * INFER__PAGE * plan->dim_k;
+        float *value = b->values + (int64_t)i * INFER__PAGE * plan->dim_v;
+        keys[i] = rk->keys ? key : (const float *)(const void *)k;
+        if (rk->keys) rk->keys(key, k, a->dim_k);
+        values[i] = value;
+        if (a->v_cache->type == INFER_KV_F32 && plan->dim_v == a->dim_v) values[i] = (const float *)(const void *)v;
+        else
+            rv->values(value, v, a->dim_v, plan->dim_v, INFER__MAX(from - at, 0), INFER__MIN(to - at, INFER__PAGE - 1));
+    }
+}
+
+/* The positions of the chunk at `base` that row r sees: 1, or 0 when there are none. */
+static int infer__attention_range(const infer__attention_block *b, int32_t r, int32_t base, int32_t *from,
+                                  int32_t *to) {
+    *from = INFER__MAX(b->lo[r] - base, 0);
+    *to = INFER__MIN(b->hi[r] - base, INFER__KV_CHUNK - 1);
+    return *from <= *to;
+}
+
+/* The chunk at `base`, for all pairs of the tile. */
+static void infer__attention_chunk(const infer__attention_job *job, infer__attention_block *b, int32_t base) {
+    const infer__attention_args *a = job->a;
+    const infer__attention_plan *plan = &job->plan;
+    const float *keys[INFER__CHUNK_PAGES], *values[INFER__CHUNK_PAGES];
+    const int32_t first = INFER__MAX(b->first - base, 0) / INFER__PAGE;
+    const int32_t last = INFER__MIN(b->last - base, INFER__KV_CHUNK - 1) / INFER__PAGE;
+    infer__score_args s;
+    int32_t r, h, i, from, to;
+    infer__attention_read(job, b, base, keys, values);
+    job->f->scores(b->scores, keys, first, last, b->q, plan->dim_k, b->n_rows * b->n_heads, a->dim_k);
+    s.softcap = a->softcap;
+    for (r = 0; r < b->n_rows; r++) {
+        if (!infer__attention_range(b, r, base, &s.from, &s.to)) continue;
+        s.start = (float)(base - b->hi[r]);
+        for (h = 0; h < b->n_heads; h++) {
+            const int32_t pair = r * b->n_heads + h;
+            s.slope = b->slope[h];
+            job->f->softmax(b->scores + (int64_t)pair * INFER__KV_CHUNK, &s, &b->part[pair],
+                            b->y + (int64_t)pair * plan->dim_v, plan->dim_v);
         }
     }
+    for (r = 0; r < b->n_rows; r += i) { /* rows that see the same positions together */
+        const int some = infer__attention_range(b, r, base, &from, &to);
+        for (i = 1; r + i < b->n_rows; i++) {
+            int32_t other_from, other_to;
+            if (infer__attention_range(b, r + i, base, &other_from, &other_to) != some) break;
+            if (other_from != from || other_to != to) break;
+        }
+        if (some)
+            job->f->values(b->y + (int64_t)r * b->n_heads * plan->dim_v, values, from, to,
+                           b->scores + (int64_t)r * b->n_heads * INFER__KV_CHUNK, plan->dim_v, i * b->n_heads);
+    }
 }
 
-/* Scores of pair (r, h) in the chunk at `base` become exp(score - m); m, l and y follow. */
-static void infer__attention_softmax(const infer__attention_job *job, infer__attention_block *b, int32_t base,
-                                     int32_t r, int32_t h) {
-    const infer__attention_args *a = job->a;
-    int32_t lo = INFER__MAX(base, b->lo[r]), n = INFER__MIN(base + INFER__KV_CHUNK - 1, b->hi[r]) - lo + 1, i;
-    int32_t pair = r * b->n_heads + h, pos = b->hi[r];
-    float *s = b->scores + (int64_t)pair * INFER__KV_CHUNK + (lo - base), l = 0.0f, max, shrink;
-    float slope = b->slope[h];
-    if (n <= 0) return;
-    for (i = 0; i < n; i++) s[i] *= b->scale[r];
-    for (i = 0; a->softcap > 0 && i < n; i++) s[i] = a->softcap * tanhf(s[i] / a->softcap);
-    for (i = 0; slope != 0.0f && i < n; i++) s[i] += slope * (float)(lo + i - pos);
-    max = s[0];
-    for (i = 1; i < n; i++)
-        if (s[i] > max) max = s[i];
-    if (b->l[pair] == 0.0f) {
-        b->m[pair] = max; /* the row's first chunk: later l is at least 1 */
-    } else if (max > b->m[pair]) {
-        shrink = expf(b->m[pair] - max);
-        b->m[pair] = max;
-        b->l[pair] *= shrink;
-        job->c->kernels->scale(infer__row(&a->y, b->row + r) + (int64_t)(b->head + h) * a->dim_v, shrink, a->dim_v);
-    }
-    for (i = 0; i < n; i++) {
-        s[i] = expf(s[i] - b->m[pair]);
-        l += s[i];
-    }
-    b->l[pair] += l;
+/* Part `split` of the positions: b->part and b->y. */
+static void infer__attention_split(const infer__attention_job *job, infer__attention_block *b, int32_t split) {
+    const int32_t first = INFER__MAX(b->first / INFER__KV_CHUNK * INFER__KV_CHUNK, split * INFER__KV_SPLIT);
+    const int32_t last = INFER__MIN(b->last, (split + 1) * INFER__KV_SPLIT - 1);
+    const int32_t pairs = b->n_rows * b->n_heads;
+    int32_t base, i;
+    for (i = 0; i < pairs; i++) b->part[i].m = b->part[i].l = 0.0f;
+    memset(b->y, 0, (size_t)pairs * (size_t)job->plan.dim_v * sizeof(float));
+    for (base = first; base <= last; base += INFER__KV_CHUNK) infer__attention_chunk(job, b, base);
 }
 
-/* The rows and heads of `b`. */
-static void infer__attention_rows(const infer__attention_job *job, infer__attention_block *b) {
+/* Where part `split` of a pair waits: m, l, padding, y. */
+static float *infer__attention_part(const infer__attention_job *job, int32_t row, int32_t head, int32_t split) {
+    const int64_t i = ((int64_t)row * job->a->n_head + head) * job->n_splits + split - job->split;
+    return infer__cpu_scratch(job->c, (int)(i / job->plan.n_parts)) + job->plan.parts +
+           i % job->plan.n_parts * job->plan.part;
+}
+
+/* y = sum / l */
+static void infer__attention_finish(const infer__attention_job *job, int32_t row, int32_t head, const float *sum,
+                                    float l) {
+    float *y = infer__row(&job->a->y, row) + (int64_t)head * job->a->dim_v;
+    memcpy(y, sum, (size_t)job->a->dim_v * sizeof *y);
+    job->c->kernels->scale(y, 1.0f / l, job->a->dim_v);
+}
+
+/* The rows and heads of `b`, over all positions, or over those of one split (split >= 0). */
+static void infer__attention_rows(const infer__attention_job *job, infer__attention_block *b, int32_t split) {
     const infer__attention_args *a = job->a;
-    int32_t r, h, base, pos;
+    const infer__attention_plan *plan = &job->plan;
+    int32_t r, h, i, pos, n = b->n_rows * b->n_heads;
     b->first = INT32_MAX;
     b->last = 0;
     for (r = 0; r < b->n_rows; r++) {
+        float scale;
         pos = job->c->pass.pos[b->row + r];
         b->hi[r] = pos;
-        b->scale[r] = infer__row_scale(a, pos);
-        b->lo[r] = a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
+        b->lo[r] = infer__row_first(a, pos);
         b->first = INFER__MIN(b->first, b->lo[r]);
         b->last = INFER__MAX(b->last, b->hi[r]);
-        memset(infer__row(&a->y, b->row + r) + (int64_t)b->head * a->dim_v, 0,
-               (size_t)b->n_heads * (size_t)a->dim_v * sizeof(float));
+        scale = infer__row_scale(a, pos);
+        for (h = 0; h < b->n_heads; h++) {
+            const float *q = infer__row(&a->q, b->row + r) + (int64_t)(b->head + h) * a->dim_k;
+            float *to = b->q + (int64_t)(r * b->n_heads + h) * plan->dim_k;
+            for (i = 0; i < a->dim_k; i++) to[i] = q[i] * scale;
+        }
     }
-    for (h = 0; h < b->n_heads; h++) b->slope[h] = infer__alibi_slope(a->max_bias, a->n_head, b->head + h);
-    for (r = 0; r < b->n_rows * b->n_heads; r++) b->m[r] = b->l[r] = 0.0f;
-    for (base = b->first / INFER__KV_CHUNK * INFER__KV_CHUNK; base <= b->last; base += INFER__KV_CHUNK) {
-        infer__attention_pages(job, b, base, 0);
-        for (r = 0; r < b->n_rows; r++)
-            for (h = 0; h < b->n_heads; h++) infer__attention_softmax(job, b, base, r, h);
-        infer__attention_pages(job, b, base, 1);
+    if (split >= 0) {
+        if (split > b->last / INFER__KV_SPLIT || split < b->first / INFER__KV_SPLIT) n = 0;
+        else infer__attention_split(job, b, split);
+        for (i = 0; i < b->n_rows * b->n_heads; i++) {
+            float *part = infer__attention_part(job, b->row + i / b->n_heads, b->head + i % b->n_heads, split);
+            part[0] = n ? b->part[i].m : 0.0f;
+            part[1] = n ? b->part[i].l : 0.0f;
+            if (n) memcpy(part + INFER__LANES, b->y + (int64_t)i * plan->dim_v, (size_t)plan->dim_v * sizeof *part);
+        }
+        return;
     }
-    for (r = 0; r < b->n_rows; r++)
-        for (h = 0; h < b->n_heads; h++)
-            job->c->kernels->scale(infer__row(&a->y, b->row + r) + (int64_t)(b->head + h) * a->dim_v,
-                                   1.0f / b->l[r * b->n_heads + h], a->dim_v);
+    for (i = 0; i < n; i++) b->total[i].m = b->total[i].l = 0.0f;
+    for (split = b->first / INFER__KV_SPLIT; split <= b->last / INFER__KV_SPLIT; split++) {
+        infer__attention_split(job, b, split);
+        for (i = 0; i < n; i++)
+            job->f->merge(b->sum + (int64_t)i * plan->dim_v, &b->total[i], b->y + (int64_t)i * plan->dim_v, b->part[i],
+                          plan->dim_v);
+    }
+    for (i = 0; i < n; i++)
+        infer__attention_finish(job, b->row + i / b->n_heads, b->head + i % b->n_heads,
+                                b->sum + (int64_t)i * plan->dim_v, b->total[i].l);
 }
 
+/* ---- tasks ------------------------------------------------------------------------------------------------ */
+
+/* Tasks are taken from the last to the first: late rows see most and come first. */
 static void infer__attention_task(void *arg, int task, int worker) {
     const infer__attention_job *job = (const infer__attention_job *)arg;
     const infer__attention_args *a = job->a;
     const infer__pass *p = &job->c->pass;
+    const int32_t share = a->n_head / a->n_head_kv, blocks = a->n_head_kv * job->head_tasks;
+    const int32_t splits = INFER__MAX(job->n_splits, 1), block = task % blocks;
+    const int32_t split = job->n_splits ? job->split + task / blocks % splits : -1;
+    const int32_t from = task / blocks / splits * job->row_step, end = INFER__MIN(from + job->row_step, a->q.rows);
+    float *scratch = infer__cpu_scratch(job->c, worker);
     infer__attention_block b;
-    int32_t share = a->n_head / a->n_head_kv, from = task % job->row_tasks * job->row_step, r;
-    int32_t end = INFER__MIN(from + job->row_step, a->q.rows), block = task / job->row_tasks;
+    int32_t r, h;
     b.kv_head = block / job->head_tasks;
     b.head = block % job->head_tasks * job->head_step;
     b.n_heads = INFER__MIN(job->head_step, share - b.head);
     b.head += b.kv_head * share;
-    b.scores = infer__cpu_scratch(job->c, worker);
-    b.decoded = b.scores + INFER__ATT_PAIRS * INFER__KV_CHUNK;
+    b.keys = scratch + job->plan.keys;
+    b.values = scratch + job->plan.values;
+    b.q = scratch + job->plan.q;
+    b.y = scratch + job->plan.y;
+    b.sum = scratch + job->plan.total;
+    b.scores = scratch + job->plan.scores;
+    for (h = 0; h < b.n_heads; h++) b.slope[h] = infer__alibi_slope(a->max_bias, a->n_head, b.head + h);
     for (r = from; r < end; r = b.row + b.n_rows) { /* a block of one sequence at a time */
         b.row = r;
         b.seq = p->seq[r];
         for (b.n_rows = 1; r + b.n_rows < end && p->seq[r + b.n_rows] == b.seq; b.n_rows++) {}
-        infer__attention_rows(job, &b);
+        infer__attention_rows(job, &b, split);
     }
+}
+
+/* The parts of one row and head, merged in their order. */
+static void infer__attention_merge_task(void *arg, int task, int worker) {
+    const infer__attention_job *job = (const infer__attention_job *)arg;
+    const int32_t row = task / job->a->n_head, head = task % job->a->n_head;
+    float *sum = infer__cpu_scratch(job->c, worker) + job->plan.total;
+    infer__softmax total = {0.0f, 0.0f}, x;
+    int32_t i;
+    for (i = 0; i < job->n_splits; i++) {
+        const float *part = infer__attention_part(job, row, head, job->split + i);
+        x.m = part[0];
+        x.l = part[1];
+        job->f->merge(sum, &total, part + INFER__LANES, x, job->plan.dim_v);
+    }
+    infer__attention_finish(job, row, head, sum, total.l);
+}
+
+/* How the work is cut. It changes no bit of the result. */
+static void infer__attention_cut(infer__attention_job *job) {
+    const infer__attention_args *a = job->a;
+    const int32_t share = a->n_head / a->n_head_kv, threads = infer__pool_threads(job->c->pool);
+    const int32_t *pos = job->c->pass.pos;
+    int32_t first = INT32_MAX, last = 0, r;
+    int64_t tiles, splits;
+    job->head_step = INFER__MIN(share, job->plan.pairs);
+    job->head_tasks = (share + job->head_step - 1) / job->head_step;
+    job->row_step = job->plan.pairs / job->head_step;
+    while (job->row_step > 1 && (int64_t)(a->q.rows / job->row_step) * a->n_head_kv * job->head_tasks < 4 * threads)
+        job->row_step /= 2;
+    job->row_tasks = (a->q.rows + job->row_step - 1) / job->row_step;
+    job->split = job->n_splits = 0;
+    tiles = (int64_t)job->row_tasks * a->n_head_kv * job->head_tasks;
+    if (threads == 1 || tiles >= 4 * threads) return;
+    for (r = 0; r < a->q.rows; r++) {
+        first = INFER__MIN(first, infer__row_first(a, pos[r]));
+        last = INFER__MAX(last, pos[r]);
+    }
+    splits = last / INFER__KV_SPLIT - first / INFER__KV_SPLIT + 1;
+    if (splits < 2 || splits * a->q.rows * a->n_head > (int64_t)threads * job->plan.n_parts) return;
+    job->split = first / INFER__KV_SPLIT;
+    job->n_splits = (int32_t)splits;
 }
 
 static void infer__cpu_attention(infer__ctx *c, const infer__attention_args *a) {
     infer__attention_job job;
     int64_t seen; /* positions, of all rows */
-    int32_t blocks, threads = infer__pool_threads(c->pool);
     double began = infer__op_begin(c);
     if (began < 0 || !infer__kv_type_ok(c, a->k_cache) || !infer__kv_type_ok(c, a->v_cache)) return;
     INFER__ASSERT(a->n_head % a->n_head_kv == 0);
     INFER__ASSERT(a->q.cols == a->n_head * a->dim_k && a->y.cols == a->n_head * a->dim_v);
-    INFER__ASSERT(INFER__ATT_PAIRS * INFER__KV_CHUNK + INFER__PAGE * INFER__MAX(a->dim_k, a->dim_v) <= c->scratch_len);
-    seen = (int64_t)infer__attention_seen(c, a);
     job.c = c;
     job.a = a;
-    blocks = a->n_head / a->n_head_kv;
-    job.head_step = INFER__MIN(blocks, INFER__ATT_PAIRS);
-    while (job.head_step > 1 &&
-           (int64_t)a->q.rows * a->n_head_kv * ((blocks + job.head_step - 1) / job.head_step) < threads)
-        job.head_step = (job.head_step + 1) / 2; /* few rows: split the heads, so that no thread idles */
-    job.head_tasks = (blocks + job.head_step - 1) / job.head_step;
-    job.row_step = INFER__MIN(INFER__ATT_PAIRS / job.head_step, INFER__ATT_ROWS);
-    while (job.row_step > 1 && (int64_t)(a->q.rows / job.row_step) * a->n_head_kv * job.head_tasks < 4 * threads)
-        job.row_step /= 2;
-    job.row_tasks = (a->q.rows + job.row_step - 1) / job.row_step;
-    infer__cpu_run(c, job.row_tasks * a->n_head_kv * job.head_tasks, seen * a->n_head * (a->dim_k + a->dim_v),
-                   infer__attention_task, &job);
+    job.f = infer__flash_find(c->kernels->need);
+    job.plan = infer__attention_layout(a->dim_k, a->dim_v,
+                                       a->v_cache->type >= INFER_KV_Q8_0 ? INFER__KV_BLOCK : INFER__LANES);
+    INFER__ASSERT(job.plan.end <= c->scratch_len);
+    infer__attention_cut(&job);
+    seen = (int64_t)infer__attention_seen(c, a);
+    infer__cpu_run(c, job.row_tasks * INFER__MAX(job.n_splits, 1) * a->n_head_kv * job.head_tasks,
+                   seen * a->n_head * (a->dim_k + a->dim_v), infer__attention_task, &job);
+    if (job.n_splits)
+        infer__cpu_run(c, a->q.rows * a->n_head, (int64_t)a->q.rows * a->n_head * job.n_splits * job.plan.part,
+                       infer__attention_merge_task, &job);
     infer__op_end(c, "attention", infer__attention_bytes(a, (uint64_t)seen), began);
 }

@@ -40,12 +40,14 @@ static void infer__cpu_copy_bytes(infer__ctx *c, infer__buf *dst, uint64_t dst_o
 }
 
 /* The largest of what any op needs for rows of at most max_cols values: decoded rows of a weight (four at least); the
- * scores of attention and a decoded page. */
-static int64_t infer__cpu_scratch_len(int32_t max_cols) {
+ * tiles of attention with heads of at most max_head values (0: as large as rows allow); and what integer products need,
+ * before that (experts use both). */
+static int64_t infer__cpu_scratch_len(int32_t max_cols, int32_t max_head) {
     int64_t cols = INFER__MAX(max_cols, 64);
     int64_t tile = INFER__MAX(INFER__MIN(cols * INFER__TILE_ROWS, INFER__TILE_FLOATS), 4 * cols);
-    int64_t attention = INFER__ATT_PAIRS * INFER__KV_CHUNK + INFER__PAGE * INFER__MIN(cols, INFER__MAX_HEAD_DIM);
-    int64_t n = INFER__MAX(tile, attention);
+    int64_t attention = infer__attention_scratch(max_head ? max_head : INFER__MIN(max_cols, INFER__MAX_HEAD_DIM));
+    int64_t n = INFER__MAX(INFER__MAX(tile, attention), infer__float_scratch_len(max_cols)) +
+                (int64_t)(sizeof(infer__int8_scratch) / sizeof(float));
     return (n + INFER__LANES - 1) / INFER__LANES * INFER__LANES;
 }
 
@@ -55,18 +57,24 @@ static void infer__cpu_sync(infer__ctx *c) { (void)c; /* every op is done when i
 
 static int infer__cpu_prepare(infer__ctx *c, int32_t max_cols) {
     uint64_t workers = (uint64_t)infer__pool_threads(c->pool), bytes;
-    c->scratch_len = infer__cpu_scratch_len(max_cols);
+    c->scratch_len = infer__cpu_scratch_len(max_cols, c->max_head);
     if (!infer__mul_ok(workers, (uint64_t)c->scratch_len * sizeof(float), &bytes)) return 0;
     c->scratch = (float *)infer__alloc(c->mem, bytes);
-    if (!c->scratch || c->turns_len == 0) return c->scratch != NULL;
-    c->turns = (float *)infer__alloc(c->mem, (uint64_t)c->n_turns * (uint64_t)c->turns_len * sizeof(float));
-    return c->turns != NULL;
+    if (c->x8_len) c->x8 = (infer__x8 *)infer__alloc(c->mem, infer__cpu_x8_bytes(c->x8_len));
+    if (c->float_x_bytes) c->float_x = (uint8_t *)infer__alloc(c->mem, c->float_x_bytes);
+    bytes = (uint64_t)c->n_turns * (uint64_t)c->turns_len * sizeof(float);
+    if (bytes) c->turns = (float *)infer__alloc(c->mem, bytes);
+    return c->scratch && (c->x8 || !c->x8_len) && (c->float_x || !c->float_x_bytes) && (c->turns || !bytes);
 }
 
 static void infer__cpu_finish(infer__ctx *c) {
     infer__free(c->mem, c->scratch);
+    infer__free(c->mem, c->x8);
+    infer__free(c->mem, c->float_x);
     infer__free(c->mem, c->turns);
     c->scratch = c->turns = NULL;
+    c->x8 = NULL;
+    c->float_x = NULL;
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------------------- */

@@ -181,10 +181,6 @@ static const infer__kernels infer__kernel_rows[] = {
 #undef INFER__KERNEL_ROW
 #undef infer__f16_f32_avx512
 #undef infer__f32_f16_avx512
-#undef INFER__ON_scalar
-#undef INFER__ON_neon
-#undef INFER__ON_avx2
-#undef INFER__ON_avx512
 
 static const infer__kernels *infer__kernels_find(uint32_t cpu) {
     const infer__kernels *row = infer__kernel_rows;

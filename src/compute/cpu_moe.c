@@ -4,11 +4,14 @@
  * How:   a task of moe_matmul is a few rows of every expert's matrix. It sorts the (token, choice) pairs by expert, so
  *        that an expert's rows are decoded once for all tokens that chose it and not at all when none did, keeps the
  *        result of every pair, and then writes them out or adds them up in the order of choices.
- * Invariant: a token's result depends neither on the other tokens nor on the tasks. Experts are chosen by the largest
- *        score, the lower index first among equals.
+ *        Quantised experts go through the integer products (cpu_int8.c), their results straight to y.
+ * Invariant: a token's result depends neither on the other tokens nor on the tasks: its experts are added in the order
+ *            of
+ *        choices, by the integer products in ascending order of experts. Experts are chosen by the largest score, the
+ *        lower index first among equals.
  * Start: infer__moe_task.
  */
-#include "cpu_ops.h"
+#include "cpu_int8.h"
 
 /* ---- router -------------------------------------------------------------------------------------------- */
 
@@ -65,6 +68,7 @@ typedef struct infer__moe_job {
     const infer__moe_matmul_args *a;
     int32_t n_expert, step; /* rows per task */
     int32_t tokens;         /* done at once, so that their results fit on the scratch */
+    infer__int8_weight int8; /* data NULL: experts are decoded */
 } infer__moe_job;
 
 static int32_t infer__moe_id(const infer__moe_matmul_args *a, int32_t pair) {
@@ -116,6 +120,43 @@ static void infer__moe_tokens(const infer__moe_job *job, int32_t r, int32_t n, i
     }
 }
 
+/* The same by integer products; y starts as zeros where results are added up. */
+static void infer__moe_int8_tokens(const infer__moe_job *job, int32_t r, int32_t n, int32_t t, int32_t n_tokens,
+                                   infer__int8_scratch *s) {
+    const infer__moe_matmul_args *a = job->a;
+    int32_t pairs = n_tokens * a->n_used, first = t * a->n_used, e, i, j, panel;
+    int32_t *start = (int32_t *)(void *)(s + 1), *order = start + job->n_expert + 1, *cols = order + pairs;
+    infer__moe_sort(job, first, pairs, start, order);
+    for (i = 0; i < pairs; i++) cols[i] = a->per_expert_x ? order[i] : order[i] / a->n_used;
+    for (e = 0; e < job->n_expert; e++)
+        for (i = start[e]; i < start[e + 1]; i += panel) {
+            panel = INFER__MIN(start[e + 1] - i, INFER__INT8_PANEL);
+            infer__int8_rows(job->c, &job->int8, (int64_t)e * a->rows + r, n, cols + i, 0, panel, a->x.rows, NULL, s);
+            for (j = 0; j < panel; j++) {
+                int32_t pair = order[i + j], token = pair / a->n_used;
+                const float *y = s->y + (int64_t)j * INFER__INT8_ROWS;
+                if (a->weights.buf)
+                    job->c->kernels->axpy(infer__row(&a->y, token) + r, y,
+                                          infer__row(&a->weights, token)[pair % a->n_used], n);
+                else memcpy(infer__row(&a->y, pair) + r, y, (size_t)n * sizeof *y);
+            }
+        }
+}
+
+static void infer__moe_int8_task(void *arg, int task, int worker) {
+    const infer__moe_job *job = (const infer__moe_job *)arg;
+    infer__int8_scratch *s = (infer__int8_scratch *)(void *)infer__cpu_scratch(job->c, worker);
+    int32_t first = task * job->step, end = INFER__MIN(first + job->step, job->a->rows), tokens = job->a->ids.rows;
+    int32_t r, n, t;
+    for (t = 0; job->a->weights.buf && t < tokens; t++)
+        memset(infer__row(&job->a->y, t) + first, 0, (size_t)(end - first) * sizeof(float));
+    for (r = first; r < end; r += n) {
+        n = INFER__MIN(end - r, INFER__INT8_ROWS);
+        for (t = 0; t < tokens; t += job->tokens)
+            infer__moe_int8_tokens(job, r, n, t, INFER__MIN(job->tokens, tokens - t), s);
+    }
+}
+
 static void infer__moe_task(void *arg, int task, int worker) {
     const infer__moe_job *job = (const infer__moe_job *)arg;
     int32_t r = task * job->step, n = INFER__MIN(job->step, job->a->rows - r), t, tokens = job->a->ids.rows;
@@ -126,6 +167,7 @@ static void infer__moe_task(void *arg, int task, int worker) {
 static void infer__cpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a) {
     infer__moe_job job;
     int64_t pairs = (int64_t)a->ids.rows * a->n_used, left, step, tokens;
+    int int8 = infer__int8_usable(c, a->w);
     uint64_t used;
     double began = infer__op_begin(c);
     if (began < 0) return;
@@ -135,11 +177,19 @@ static void infer__cpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a
     INFER__ASSERT(a->x.cols == a->w->cols && a->x.rows == (a->per_expert_x ? pairs : a->ids.rows));
     /* scratch: n_expert + 1 starts; per pair its place in the order and `step` results; `step` decoded rows */
     left = c->scratch_len - job.n_expert - 1;
-    step = (left - pairs) / (a->w->cols + pairs);
-    step = INFER__MIN(step, INFER__TILE_ROWS);
-    step = INFER__MIN(step, a->rows / (4 * infer__pool_threads(c->pool)));
-    step = INFER__MAX(step > 4 ? step & ~(int64_t)3 : step, 1);
-    tokens = (left - step * a->w->cols) / (a->n_used * (step + 1));
+    if (int8) { /* or per pair its place in the order and the row of x */
+        left -= (int64_t)(sizeof(infer__int8_scratch) / sizeof(float));
+        step = INFER__MIN(a->rows / (4 * infer__pool_threads(c->pool)), INFER__INT8_TASK);
+        step = INFER__MAX(step / INFER__INT8_ROWS * INFER__INT8_ROWS, INFER__INT8_ROWS);
+        tokens = left / (2 * a->n_used);
+        infer__int8_weight_init(c, a->w, &job.int8);
+    } else {
+        step = (left - pairs) / (a->w->cols + pairs);
+        step = INFER__MIN(step, INFER__TILE_ROWS);
+        step = INFER__MIN(step, a->rows / (4 * infer__pool_threads(c->pool)));
+        step = INFER__MAX(step > 4 ? step & ~(int64_t)3 : step, 1);
+        tokens = (left - step * a->w->cols) / (a->n_used * (step + 1));
+    }
     if (tokens < 1) {
         infer__fail(c, INFER_ERR_UNSUPPORTED, "%d experts of %d columns do not fit on the scratch memory",
                     (int)job.n_expert, (int)a->w->cols);
@@ -147,7 +197,9 @@ static void infer__cpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a
     }
     job.step = (int32_t)step;
     job.tokens = (int32_t)INFER__MIN(tokens, a->ids.rows);
-    infer__cpu_run(c, (int)((a->rows + step - 1) / step), pairs * a->rows * a->w->cols, infer__moe_task, &job);
+    if (int8) infer__x8_prepare(c, &a->x);
+    infer__cpu_run(c, (int)((a->rows + step - 1) / step), pairs * a->rows * a->w->cols,
+                   int8 ? infer__moe_int8_task : infer__moe_task, &job);
     used = (uint64_t)INFER__MIN(pairs, job.n_expert); /* at most: tokens may share experts */
     infer__op_end(c, "moe_matmul", used * (uint64_t)a->rows * a->w->row_bytes, began);
 }

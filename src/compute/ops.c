@@ -70,6 +70,5 @@ static uint64_t infer__attention_seen(const infer__ctx *c, const infer__attentio
 
 static uint64_t infer__attention_bytes(const infer__attention_args *a, uint64_t seen) {
     return seen * (uint64_t)a->n_head_kv *
-           (infer__kv_bytes(a->k_cache->type, (uint64_t)a->dim_k) +
-            infer__kv_bytes(a->v_cache->type, (uint64_t)a->dim_v));
+           (infer__kv_bytes(a->k_cache->type, a->dim_k) + infer__kv_bytes(a->v_cache->type, a->dim_v));
 }

@@ -9,8 +9,8 @@
 
 static void infer__page_bytes(const infer_context *c, const infer__layer *l, uint64_t *k, uint64_t *v) {
     uint64_t rows = INFER__PAGE * (uint64_t)l->n_head_kv;
-    *k = infer__kv_bytes(c->plan.kv_type, rows * (uint64_t)l->dim_k);
-    *v = infer__kv_bytes(c->plan.kv_type, rows * (uint64_t)l->dim_v);
+    *k = rows * infer__kv_bytes(c->plan.kv_type, l->dim_k);
+    *v = rows * infer__kv_bytes(c->plan.kv_type, l->dim_v);
 }
 
 static void infer__cache_destroy(infer_context *c) {

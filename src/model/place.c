@@ -102,7 +102,8 @@ static int32_t infer__place_fit(infer_model *m, int32_t n) {
     for (i = 0; i < n; i++) {
         const infer__layer *l = &m->layers[i];
         next = infer__place_sum(items, infer__place_layer(&m->layers[i], items), 0);
-        next += infer__kv_bytes(INFER_KV_F16, cells * (uint64_t)l->n_head_kv * (uint64_t)(l->dim_k + l->dim_v));
+        next += cells * (uint64_t)l->n_head_kv *
+                (infer__kv_bytes(INFER_KV_F16, l->dim_k) + infer__kv_bytes(INFER_KV_F16, l->dim_v));
         if (i == m->hp.n_layer - 1) next += infer__place_sum(items, infer__place_end(m, 1, items), 0);
         if (used + next > most) return i;
         used += next;

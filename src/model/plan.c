@@ -20,9 +20,9 @@ static infer_result infer__plan_params(infer__plan *p, const infer_model *m, con
                                 (int)given[i].value, (int)given[i].max);
     if (in->kv_type < INFER_KV_DEFAULT || in->kv_type > INFER_KV_Q4_0)
         return infer__error(err, INFER_ERR_ARGUMENT, "context_params.kv_type %d is unknown", (int)in->kv_type);
-    if (in->kv_type > INFER_KV_F16)
+    if (in->kv_type > INFER_KV_F16 && infer__place_used(m, INFER__ON_DEVICE))
         return infer__error(err, INFER_ERR_UNSUPPORTED,
-                            "context_params.kv_type: only f32 and f16 caches are there yet");
+                            "context_params.kv_type: layers on a GPU have caches of f32 and f16 only");
     p->kv_type = in->kv_type == INFER_KV_DEFAULT ? INFER_KV_F16 : in->kv_type;
     p->threads = in->threads ? in->threads : infer__place_used(m, INFER__ON_CPU) ? INFER__MIN(infer__cores(), 64) : 1;
     /* a few threads a core cost nothing and win time from other programs; 64 on 2 cores took twice as long as 8 */
@@ -49,7 +49,8 @@ static int infer__plan_cache(infer__plan *p, const infer_model *m) {
     }
     for (i = 0; i < m->hp.n_layer; i++) {
         const infer__layer *l = &m->layers[i];
-        uint64_t row = infer__kv_bytes(p->kv_type, (uint64_t)l->n_head_kv * (uint64_t)(l->dim_k + l->dim_v));
+        uint64_t row = (uint64_t)l->n_head_kv *
+                       (infer__kv_bytes(p->kv_type, l->dim_k) + infer__kv_bytes(p->kv_type, l->dim_v));
         if (!infer__mul_ok(row, (uint64_t)p->n_pages[l->group] * INFER__PAGE, &n)) return 0;
         if (!infer__add_ok(p->cache_bytes[l->place], n, &p->cache_bytes[l->place])) return 0;
     }
@@ -86,9 +87,15 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
         int32_t a = infer__mix_attention_cols(l), f = infer__ffn_cols(m, l);
         p->work_cols = INFER__MAX(p->work_cols, INFER__MAX(a, f));
         p->max_cols = INFER__MAX(p->max_cols, INFER__MAX(l->n_head * INFER__MAX(l->dim_v, l->dim_k), l->n_ff));
+        p->max_head = INFER__MAX(p->max_head, INFER__MAX(l->dim_v, l->dim_k));
     }
     infer__plan_turns(p, m);
     p->max_cols = INFER__MAX(p->max_cols, INFER__MAX(m->hp.n_ff_expert, m->hp.n_ff_shared));
+    p->x8_len = infer__cpu_x8_len((uint64_t)p->batch, p->max_cols);
+    if (m->hp.n_expert) /* experts' results are rows of their own */
+        p->x8_len =
+            INFER__MAX(p->x8_len, infer__cpu_x8_len((uint64_t)p->batch * (uint64_t)m->hp.n_used, m->hp.n_ff_expert));
+    p->float_x_bytes = infer__float_x_bytes(m->cpu, (uint64_t)p->batch, p->max_cols);
     /* logits pass through the work area a few rows at a time: a prompt's would not fit */
     work = (uint64_t)p->batch * (uint64_t)p->work_cols;
     head = (uint64_t)INFER__MIN(p->batch, 8) * (uint64_t)m->hp.n_vocab;
@@ -103,7 +110,8 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
                                        (uint64_t)(p->n_pages[0] + p->n_pages[1]) * 2 * sizeof(int32_t);
     if (infer__place_used(m, INFER__ON_CPU))
         p->scratch_bytes[INFER__ON_CPU] +=
-            (uint64_t)p->threads * (uint64_t)infer__cpu_scratch_len(p->max_cols) * sizeof(float) +
+            (uint64_t)p->threads * (uint64_t)infer__cpu_scratch_len(p->max_cols, p->max_head) * sizeof(float) +
+            infer__cpu_x8_bytes(p->x8_len) + p->float_x_bytes +
             (uint64_t)p->n_turns * (uint64_t)p->turns_len * sizeof(float);
     if (infer__place_used(m, INFER__ON_DEVICE)) { /* the pass block goes there, packed on the way */
         p->scratch_bytes[INFER__ON_CPU] += infer__gpu_run_bytes(p->block_len);

@@ -7,42 +7,42 @@
 #include "quant_types.h"
 
 static const infer__quant infer__quants[] = {
-    /* id, name, values, bytes, storable, swap, decode, encode */
-    {0, "F32", 1, 4, 1, 4, infer__plain_f32_decode, infer__plain_f32_encode},
-    {1, "F16", 1, 2, 1, 2, infer__plain_f16_decode, infer__plain_f16_encode},
-    {2, "Q4_0", 32, 18, 1, 0, infer__q4_0_decode, infer__q4_0_encode},
-    {3, "Q4_1", 32, 20, 1, 0, infer__q4_1_decode, infer__q4_1_encode},
-    {6, "Q5_0", 32, 22, 1, 0, infer__q5_0_decode, infer__q5_0_encode},
-    {7, "Q5_1", 32, 24, 1, 0, infer__q5_1_decode, infer__q5_1_encode},
-    {8, "Q8_0", 32, 34, 1, 0, infer__q8_0_decode, infer__q8_0_encode},
-    {9, "Q8_1", 32, 36, 0, 0, infer__q8_1_decode, NULL},
-    {10, "Q2_K", 256, 84, 1, 0, infer__q2_k_decode, NULL},
-    {11, "Q3_K", 256, 110, 1, 0, infer__q3_k_decode, NULL},
-    {12, "Q4_K", 256, 144, 1, 0, infer__q4_k_decode, NULL},
-    {13, "Q5_K", 256, 176, 1, 0, infer__q5_k_decode, NULL},
-    {14, "Q6_K", 256, 210, 1, 0, infer__q6_k_decode, NULL},
-    {15, "Q8_K", 256, 292, 0, 0, infer__q8_k_decode, NULL},
-    {16, "IQ2_XXS", 256, 66, 1, 0, infer__iq2_xxs_decode, NULL},
-    {17, "IQ2_XS", 256, 74, 1, 0, infer__iq2_xs_decode, NULL},
-    {18, "IQ3_XXS", 256, 98, 1, 0, infer__iq3_xxs_decode, NULL},
-    {19, "IQ1_S", 256, 50, 1, 0, infer__iq1_s_decode, NULL},
-    {20, "IQ4_NL", 32, 18, 1, 0, infer__iq4_nl_decode, NULL},
-    {21, "IQ3_S", 256, 110, 1, 0, infer__iq3_s_decode, NULL},
-    {22, "IQ2_S", 256, 82, 1, 0, infer__iq2_s_decode, NULL},
-    {23, "IQ4_XS", 256, 136, 1, 0, infer__iq4_xs_decode, NULL},
-    {24, "I8", 1, 1, 1, 1, infer__plain_i8_decode, NULL},
-    {25, "I16", 1, 2, 1, 2, infer__plain_i16_decode, NULL},
-    {26, "I32", 1, 4, 1, 4, infer__plain_i32_decode, NULL},
-    {27, "I64", 1, 8, 1, 8, infer__plain_i64_decode, NULL},
-    {28, "F64", 1, 8, 1, 8, infer__plain_f64_decode, NULL},
-    {29, "IQ1_M", 256, 56, 1, 0, infer__iq1_m_decode, NULL},
-    {30, "BF16", 1, 2, 1, 2, infer__plain_bf16_decode, infer__plain_bf16_encode},
-    {34, "TQ1_0", 256, 54, 1, 0, infer__tq1_0_decode, NULL},
-    {35, "TQ2_0", 256, 66, 1, 0, infer__tq2_0_decode, NULL},
-    {39, "MXFP4", 32, 17, 1, 0, infer__mxfp4_decode, NULL},
-    {40, "NVFP4", 64, 36, 1, 0, infer__nvfp4_decode, NULL},
-    {41, "Q1_0", 128, 18, 1, 0, infer__q1_0_decode, NULL},
-    {42, "Q2_0", 64, 18, 1, 0, infer__q2_0_decode, NULL},
+    /* id, name, values, bytes, storable, swap, decode, encode, unpack, grain, offset, has_min */
+    {0, "F32", 1, 4, 1, 4, infer__plain_f32_decode, infer__plain_f32_encode, NULL, 0, 0, 0},
+    {1, "F16", 1, 2, 1, 2, infer__plain_f16_decode, infer__plain_f16_encode, NULL, 0, 0, 0},
+    {2, "Q4_0", 32, 18, 1, 0, infer__q4_0_decode, infer__q4_0_encode, infer__q4_0_unpack, 32, 8, 0},
+    {3, "Q4_1", 32, 20, 1, 0, infer__q4_1_decode, infer__q4_1_encode, infer__q4_1_unpack, 32, 0, 1},
+    {6, "Q5_0", 32, 22, 1, 0, infer__q5_0_decode, infer__q5_0_encode, infer__q5_0_unpack, 32, 16, 0},
+    {7, "Q5_1", 32, 24, 1, 0, infer__q5_1_decode, infer__q5_1_encode, infer__q5_1_unpack, 32, 0, 1},
+    {8, "Q8_0", 32, 34, 1, 0, infer__q8_0_decode, infer__q8_0_encode, infer__q8_0_unpack, 32, 128, 0},
+    {9, "Q8_1", 32, 36, 0, 0, infer__q8_1_decode, NULL, NULL, 0, 0, 0},
+    {10, "Q2_K", 256, 84, 1, 0, infer__q2_k_decode, NULL, infer__q2_k_unpack, 16, 0, 1},
+    {11, "Q3_K", 256, 110, 1, 0, infer__q3_k_decode, NULL, infer__q3_k_unpack, 16, 4, 0},
+    {12, "Q4_K", 256, 144, 1, 0, infer__q4_k_decode, NULL, infer__q4_k_unpack, 32, 0, 1},
+    {13, "Q5_K", 256, 176, 1, 0, infer__q5_k_decode, NULL, infer__q5_k_unpack, 32, 0, 1},
+    {14, "Q6_K", 256, 210, 1, 0, infer__q6_k_decode, NULL, infer__q6_k_unpack, 16, 32, 0},
+    {15, "Q8_K", 256, 292, 0, 0, infer__q8_k_decode, NULL, NULL, 0, 0, 0},
+    {16, "IQ2_XXS", 256, 66, 1, 0, infer__iq2_xxs_decode, NULL, infer__iq2_xxs_unpack, 32, 43, 0},
+    {17, "IQ2_XS", 256, 74, 1, 0, infer__iq2_xs_decode, NULL, infer__iq2_xs_unpack, 16, 43, 0},
+    {18, "IQ3_XXS", 256, 98, 1, 0, infer__iq3_xxs_decode, NULL, infer__iq3_xxs_unpack, 32, 62, 0},
+    {19, "IQ1_S", 256, 50, 1, 0, infer__iq1_s_decode, NULL, infer__iq1_s_unpack, 32, 9, 0},
+    {20, "IQ4_NL", 32, 18, 1, 0, infer__iq4_nl_decode, NULL, infer__iq4_nl_unpack, 32, 128, 0},
+    {21, "IQ3_S", 256, 110, 1, 0, infer__iq3_s_decode, NULL, infer__iq3_s_unpack, 32, 15, 0},
+    {22, "IQ2_S", 256, 82, 1, 0, infer__iq2_s_decode, NULL, infer__iq2_s_unpack, 16, 43, 0},
+    {23, "IQ4_XS", 256, 136, 1, 0, infer__iq4_xs_decode, NULL, infer__iq4_xs_unpack, 32, 128, 0},
+    {24, "I8", 1, 1, 1, 1, infer__plain_i8_decode, NULL, NULL, 0, 0, 0},
+    {25, "I16", 1, 2, 1, 2, infer__plain_i16_decode, NULL, NULL, 0, 0, 0},
+    {26, "I32", 1, 4, 1, 4, infer__plain_i32_decode, NULL, NULL, 0, 0, 0},
+    {27, "I64", 1, 8, 1, 8, infer__plain_i64_decode, NULL, NULL, 0, 0, 0},
+    {28, "F64", 1, 8, 1, 8, infer__plain_f64_decode, NULL, NULL, 0, 0, 0},
+    {29, "IQ1_M", 256, 56, 1, 0, infer__iq1_m_decode, NULL, infer__iq1_m_unpack, 16, 9, 0},
+    {30, "BF16", 1, 2, 1, 2, infer__plain_bf16_decode, infer__plain_bf16_encode, NULL, 0, 0, 0},
+    {34, "TQ1_0", 256, 54, 1, 0, infer__tq1_0_decode, NULL, infer__tq1_0_unpack, 32, 1, 0},
+    {35, "TQ2_0", 256, 66, 1, 0, infer__tq2_0_decode, NULL, infer__tq2_0_unpack, 32, 1, 0},
+    {39, "MXFP4", 32, 17, 1, 0, infer__mxfp4_decode, NULL, infer__mxfp4_unpack, 32, 12, 0},
+    {40, "NVFP4", 64, 36, 1, 0, infer__nvfp4_decode, NULL, infer__nvfp4_unpack, 16, 12, 0},
+    {41, "Q1_0", 128, 18, 1, 0, infer__q1_0_decode, NULL, infer__q1_0_unpack, 32, 1, 0},
+    {42, "Q2_0", 64, 18, 1, 0, infer__q2_0_decode, NULL, infer__q2_0_unpack, 32, 1, 0},
 };
 
 static const struct infer__quant_gone {
@@ -70,9 +70,12 @@ static const infer__quant *infer__quant_find(int32_t id, const char **removed) {
     return NULL;
 }
 
+static int32_t infer__quant_index(const infer__quant *q) { return (int32_t)(q - infer__quants); }
+
 static int infer__quant_bytes(const infer__quant *q, uint64_t n, uint64_t *out) {
     if (n % (uint64_t)q->values != 0) return 0;
     return infer__mul_ok(n / (uint64_t)q->values, (uint64_t)q->bytes, out);
 }
 
 #undef INFER__DECODE_BLOCKS
+#undef INFER__UNPACK_BLOCKS

@@ -3,13 +3,37 @@
  * Owns:  the table. A type is an id of the file format, a block size, and functions.
  * Rules: everything outside src/quant reaches a type through its row; nobody compares names or ids.
  *        decode is exact: it defines what the stored bytes mean, in float32.
- *        unpack (int8 values plus scales, for integer dot products) is apart from the dots, which are written per
- *        instruction set and shared by all types of one shape.
+ *        unpack gives the same values as small integers and scales, for integer dot products; the dots are written per
+ *        instruction set (compute/int8_*.c) and shared by all types. A type whose blocks hold at least 32 values has
+ *        it.
  */
 #ifndef INFER__QUANT_TYPES_H
 #define INFER__QUANT_TYPES_H
 
 #include "../base/base.h"
+
+enum {
+    INFER__CHUNK = 256, /* values of a row that are unpacked at once: the longest block */
+    INFER__GROUP = 16   /* rows that are unpacked together: the lanes of a dot product */
+};
+
+/* INFER__CHUNK values of each of INFER__GROUP rows, unpacked:
+ *   value = scale[s][row] * (q - offset) (+ min[s][row] when the type has minima), s = k / grain.
+ * offset, grain (16 or 32) and has_min are the type's. q is at most 127 for narrow types, 255 for wide ones (offset
+ * 128). The order inside a row keeps halves of blocks apart, so that 16 lanes hold four blocks of 32: value k of a row
+ * lies at infer__q_index(k). */
+typedef struct infer__unpacked {
+    uint8_t q[INFER__GROUP][INFER__CHUNK];
+    float scale[INFER__CHUNK / 16][INFER__GROUP];
+    float min[INFER__CHUNK / 16][INFER__GROUP];
+} infer__unpacked;
+/* Of every 128 values: the first halves of the four blocks of 32, then the second halves. */
+INFER__INLINE int infer__q_index(int k) { return (k & ~127) + (k & 16) * 4 + (k >> 5 & 3) * 16 + (k & 15); }
+
+/* Unpack n_blocks * 32 values (at most INFER__CHUNK, a multiple of the type's block) of INFER__GROUP rows, row_bytes
+ * apart. May read INFER__OVERREAD bytes past the end of a row's blocks. What lies beyond n_blocks is left as it is. */
+enum { INFER__OVERREAD = 64 };
+typedef void (*infer__unpack_fn)(const uint8_t *src, uint64_t row_bytes, int n_blocks, infer__unpacked *out);
 
 typedef struct infer__quant infer__quant;
 struct infer__quant {
@@ -23,12 +47,20 @@ struct infer__quant {
     void (*decode)(const void *src, float *dst, int64_t n);
     /* float32 -> blocks, round to nearest as the format's reference does; NULL = not yet */
     void (*encode)(const float *src, void *dst, int64_t n);
+    /* For integer dot products: the plain C form, that every faster one equals; NULL: the type has none. */
+    infer__unpack_fn unpack;
+    int32_t grain;        /* values per scale: 16 or 32 */
+    int32_t offset;       /* subtracted from q; 128: q is wide */
+    int32_t has_min;
 };
 
 /* Row of a type id, or NULL. *removed (may be NULL) tells that the id was a type once: its name, else NULL. */
 static const infer__quant *infer__quant_find(int32_t id, const char **removed);
 /* The index-th row, NULL past the end. */
 static const infer__quant *infer__quant_row(int32_t index);
+/* Its index; there are at most INFER__QUANTS_MAX. */
+static int32_t infer__quant_index(const infer__quant *q);
+enum { INFER__QUANTS_MAX = 48 };
 /* Bytes of n values: 1 and *out, or 0 when n is no multiple of the block or it overflows. */
 static int infer__quant_bytes(const infer__quant *q, uint64_t n, uint64_t *out);
 /* The values themselves when they are float32 that this machine can read where they are; NULL = decode them. */
@@ -42,5 +74,18 @@ INFER__INLINE const float *infer__quant_in_place(const infer__quant *q, const vo
     static void infer__##name##_decode(const void *src, float *dst, int64_t n) { \
         const uint8_t *block = (const uint8_t *)src; \
         for (; n >= (values); n -= (values), block += (bytes), dst += (values)) infer__##name##_block(block, dst); \
+    }
+
+/* For quant_*.c: infer__NAME_row(const uint8_t *block, int k, uint8_t *q, float *scale, float *min) unpacks one block
+ * whose first value is value k (a multiple of 32) of a chunk: 16 values at a time to q + infer__q_index(..), scales and
+ * minima to scale[INFER__GROUP * (k / grain)] .. and min likewise. It becomes the `unpack` of a row. */
+#define INFER__UNPACK_BLOCKS(name, values, bytes) \
+    static void infer__##name##_unpack(const uint8_t *src, uint64_t row_bytes, int n_blocks, infer__unpacked *out) { \
+        int r, k; \
+        for (r = 0; r < INFER__GROUP; r++, src += row_bytes) { \
+            const uint8_t *block = src; \
+            for (k = 0; k < 32 * n_blocks; k += (values), block += (bytes)) \
+                infer__##name##_row(block, k, out->q[r], &out->scale[0][r], &out->min[0][r]); \
+        } \
     }
 #endif

@@ -31,7 +31,9 @@ REQUIRED_VOCABULARIES = 'baichuan gpt-2 gpt-neox llama-bpe llama-spm phi-3 qwen2
 REQUIRED_ARCHS = ('arcee bloom cohere2 command-r exaone gemma gemma2 gemma3 gpt2 gptneox granite internlm2 llama minicpm '
                   'mistral3 mpt nemotron olmo olmo2 orion phi2 phi3 qwen2 qwen3 seed_oss smollm3 stablelm starcoder2')
 BENCH_KEYS = ('model type backend threads prompt_tokens new_tokens prompt_tps tps gbs bandwidth_gbs bandwidth_share '
-              'load_s first_token_s peak_rss_bytes cpu_share')
+              'load_s first_token_s peak_rss_bytes cpu_share '
+              'depth cache_gbs int8_gops bf16_gflops f32_gflops int8_by bf16_by f32_by prompt_gops prompt_peak '
+              'prompt_peak_share prompts')
 
 
 # ---- harness ---------------------------------------------------------------------------------------------------------
@@ -643,6 +645,36 @@ def test_bench():
     check(rows[-1]['op'] == 'rest' and all(r['seconds'] >= 0 for r in rows[:-1]), 'profile as JSON')
     infer('bench', model, '-p', '0', '-n', '3', '-r', '1')
     infer('bench', model, '-p', '5', '-n', '0', '-r', '1')
+
+
+def test_bench_peaks():
+    """What a prompt is measured against: operations counted from the file, by the peak of its type and level."""
+    model = temp('bench.gguf')
+    shape = 'layers=2,width=128,heads=4,kv_heads=2,ffn=256,vocab=512,tied=1'
+    macs, head = 2 * (2 * 128 * 128 + 2 * 128 * 64 + 3 * 128 * 256), 128 * 512
+    for kind, extra, peak in (('q8_0', [], 'int8'), ('f16', [], 'f32'), ('f32', [], 'f32'), ('q4_0', ['--exact'], 'f32'),
+                              ('bf16', ['--cpu-level', 'scalar'], 'f32'), ('bf16', [], None)):
+        infer('synth', shape, kind, model)
+        done = infer('bench', model, '-p', '6,20', '-n', '2', '-r', '1', '-t', '1', '-d', '33', '--json', *extra).json()
+        rows = done['prompts']
+        check([r['tokens'] for r in rows] == [6, 20] and done['depth'] == 33 and done['cache_gbs'] > 0, 'lengths: %s' % done)
+        check(done['prompt_tps'] == rows[1]['tps'] and done['prompt_gops'] == rows[1]['gops'], 'the last length')
+        for r in rows:
+            want = 2e-9 * (macs * r['tokens'] + head) * r['tps'] / r['tokens']
+            check(abs(r['gops'] / want - 1) < 0.01, '%d tokens: %g G operations/s, not %g' % (r['tokens'], r['gops'], want))
+        check(done['int8_gops'] > 0 and done['f32_gflops'] > 0 and done['int8_by'] and done['f32_by'], 'peaks: %s' % done)
+        check((done['bf16_gflops'] > 0) == (done['bf16_by'] != ''), 'bf16: %s' % done)
+        check(done['prompt_peak'] == (peak or ('bf16' if done['bf16_gflops'] > 0 else 'f32')), '%s: %s' % (kind, done))
+        limit = done[{'int8': 'int8_gops', 'bf16': 'bf16_gflops', 'f32': 'f32_gflops'}[done['prompt_peak']]]
+        check(abs(done['prompt_peak_share'] - done['prompt_gops'] / limit) < 0.001, 'share of the peak: %s' % done)
+        if extra[:1] == ['--cpu-level']:
+            check(done['int8_by'] == done['f32_by'] == 'plain C' and done['bf16_gflops'] == 0, 'scalar: %s' % done)
+    infer('synth', 'arch=qwen3moe,layers=1,width=64,heads=2,ffn=64,expert_ffn=32,experts=4,experts_used=2,vocab=300,tied=1', 'f32', model)
+    done = infer('bench', model, '-p', '10', '-n', '0', '-r', '1', '-t', '1', '--json').json()
+    want = 2e-9 * ((4 * 64 * 64 + 4 * 64 + 2 * 3 * 64 * 32) * 10 + 64 * 300) * done['prompt_tps'] / 10
+    check(abs(done['prompt_gops'] / want - 1) < 0.01, 'experts: %g, not %g' % (done['prompt_gops'], want))
+    for words in (['-p', ''], ['-p', '4,'], ['-p', '4,x'], ['-p', '-1'], ['-p', ','.join('1' * 17)], ['-d', '-1']):
+        infer('bench', model, '-n', '0', *words, status=2)
 
 
 def test_synth():

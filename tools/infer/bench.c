@@ -1,94 +1,40 @@
-/* bench.c: `infer bench`, tokens per second, and how far that is from what the memory can do.
+/* bench.c: `infer bench`, tokens per second, and how far that is from what memory and arithmetic units can do (peaks.c).
  *
- * Prompt and generation are measured apart, each from an empty session, with fixed pseudo-random ids (a model that
- * repeats itself would hit the same experts and look faster). Medians of -r rounds; the first round of all, which
- * pays for page faults, is reported as first_token_s and counts for nothing else. */
+ * Prompts and generation are measured apart, each from a session of -d tokens (0: empty), with fixed pseudo-random ids
+ * (a model that repeats itself would hit the same experts and look faster). Medians of -r rounds; the first round of
+ * all, which pays for page faults, is reported as first_token_s and counts for nothing else. */
 #include "cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PROFILE = 64, BANDWIDTH_PASSES = 9 };
+enum { MAX_PROFILE = 64, MAX_PROMPTS = 16 };
+
+typedef struct prompt {
+    int32_t tokens;
+    double *seconds; /* of every round; sorted in the end */
+    double tps, gops, share; /* operations per second in 1e9, and of the peak that applies */
+} prompt;
 
 typedef struct bench {
     infer_model *model;
     infer_context *context;
     infer_session *session;
     infer_model_info info;
-    int32_t prompt, fresh, rounds, threads; /* tokens of a prompt, tokens to generate */
+    prompt prompts[MAX_PROMPTS];
+    int32_t n_prompts, depth, fresh, rounds, threads, cells; /* depth: tokens before those measured; fresh: generated */
     infer_token *ids;
-    double *prompt_s, *fresh_s;
+    double *fresh_s;
     double load_s, first_s, evaluated_s, wall_s; /* evaluated: all evals; wall: the measured rounds */
-    double bandwidth, cpu_share;
+    double cpu_share;
     int share_is_exact;
-    uint64_t peak_rss;
+    uint64_t peak_rss, cache_bytes; /* cache: of the whole context */
     infer_stats stats;
+    double layer_macs, head_macs; /* multiply-adds of a token in the layers' matrices, and in the output matrix */
+    cli_peaks peaks;
+    const char *peak_name; /* the peak that applies to this model's matrices, and its operations per second */
+    double peak;
 } bench;
-
-/* ---- memory bandwidth ------------------------------------------------------------------------ */
-
-typedef struct reader {
-    uint64_t *data;
-    size_t words; /* of one thread */
-    uint64_t sums[64];
-} reader;
-
-static void touch(void *arg, int i) {
-    reader *r = arg;
-    memset(r->data + (size_t)i * r->words, 1, r->words * sizeof *r->data);
-}
-
-/* Look for a byte that is not there: most C libraries do that with the widest loads of the machine. */
-static void read_by_search(void *arg, int i) {
-    reader *r = arg;
-    r->sums[i] = memchr(r->data + (size_t)i * r->words, 2, r->words * sizeof *r->data) != NULL;
-}
-
-/* For the others: eight sums side by side, so that loads and not additions are what takes time. */
-static void read_by_sum(void *arg, int i) {
-    reader *r = arg;
-    const uint64_t *x = r->data + (size_t)i * r->words;
-    uint64_t s[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    size_t k;
-    for (k = 0; k + 8 <= r->words; k += 8) {
-        s[0] += x[k];
-        s[1] += x[k + 1];
-        s[2] += x[k + 2];
-        s[3] += x[k + 3];
-        s[4] += x[k + 4];
-        s[5] += x[k + 5];
-        s[6] += x[k + 6];
-        s[7] += x[k + 7];
-    }
-    r->sums[i] = s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7];
-}
-
-/* Bytes per second that `threads` threads read together, the best of a few passes of both ways; 0 when it cannot be
- * measured. */
-static double measure_bandwidth(int threads) {
-    size_t bytes = (size_t)512 << 20;
-    reader *r = calloc(1, sizeof *r);
-    double best = 0;
-    int pass;
-    if (r == NULL) return 0;
-    while (bytes >= (size_t)32 << 20 && (r->data = malloc(bytes)) == NULL) bytes /= 2;
-    if (r->data) {
-        r->words = bytes / sizeof *r->data / (size_t)threads / 8 * 8;
-        if (platform_run_threads(threads, touch, r)) {
-            for (pass = 0; pass < BANDWIDTH_PASSES; pass++) {
-                double start = platform_clock(), took;
-                if (!platform_run_threads(threads, pass % 2 ? read_by_sum : read_by_search, r)) break;
-                took = platform_clock() - start;
-                if (took > 0 && (double)(r->words * 8) * threads / took > best) {
-                    best = (double)(r->words * 8) * threads / took;
-                }
-            }
-        }
-    }
-    free(r->data);
-    free(r);
-    return best;
-}
 
 /* ---- how much of the cores we got ------------------------------------------------------------ */
 
@@ -151,11 +97,12 @@ static int choose(bench *b) {
     return 0;
 }
 
-static int run_prompt(bench *b, double *seconds) {
+/* Each starts from the first `depth` tokens, which are in the cache. */
+static int run_prompt(bench *b, const prompt *p, double *seconds) {
     double start;
-    if (infer_session_rewind(b->session, 0) != INFER_OK) return 0;
+    if (infer_session_rewind(b->session, b->depth) != INFER_OK) return 0;
     start = platform_clock();
-    if (!eval(b, b->ids, b->prompt)) return 0;
+    if (!eval(b, b->ids + b->depth, p->tokens)) return 0;
     *seconds = platform_clock() - start;
     return 1;
 }
@@ -163,25 +110,36 @@ static int run_prompt(bench *b, double *seconds) {
 static int run_fresh(bench *b, double *seconds) {
     double start;
     int32_t i;
-    if (infer_session_rewind(b->session, 0) != INFER_OK) return 0;
+    if (infer_session_rewind(b->session, b->depth) != INFER_OK) return 0;
     start = platform_clock();
     for (i = 0; i < b->fresh; i++) {
-        if (!eval(b, b->ids + i, 1) || !choose(b)) return 0;
+        if (!eval(b, b->ids + b->depth + i, 1) || !choose(b)) return 0;
     }
     *seconds = platform_clock() - start;
     return 1;
 }
 
+/* The first token, and whatever the rounds would pay for once: a prompt of every length and the one-token path. */
+static int warm_up(bench *b) {
+    double start = platform_clock(), seconds;
+    int32_t k, first = b->n_prompts > 0 ? b->prompts[b->n_prompts - 1].tokens : 1;
+    int ok = eval(b, b->ids, first) && choose(b);
+    b->first_s = platform_clock() - start;
+    if (ok && b->depth > 0) ok = infer_session_rewind(b->session, 0) == INFER_OK && eval(b, b->ids, b->depth);
+    for (k = 0; ok && k + 1 < b->n_prompts; k++) ok = run_prompt(b, &b->prompts[k], &seconds);
+    if (ok && b->n_prompts > 0 && b->fresh > 0) {
+        ok = infer_session_rewind(b->session, b->depth) == INFER_OK && eval(b, b->ids, 1);
+    }
+    return ok;
+}
+
 static int run_rounds(bench *b) {
     clocks *from = calloc(1, sizeof *from), *to = calloc(1, sizeof *to);
-    double start = platform_clock();
-    int32_t i;
-    int ok = from && to && eval(b, b->ids, b->prompt > 0 ? b->prompt : 1) && choose(b);
-    b->first_s = platform_clock() - start;
-    if (ok && b->prompt > 0 && b->fresh > 0) ok = eval(b, b->ids, 1); /* warm up the one-token path as well */
+    int32_t i, k;
+    int ok = from && to && warm_up(b);
     if (ok) read_clocks(from);
     for (i = 0; ok && i < b->rounds; i++) {
-        if (b->prompt > 0) ok = run_prompt(b, &b->prompt_s[i]);
+        for (k = 0; ok && k < b->n_prompts; k++) ok = run_prompt(b, &b->prompts[k], &b->prompts[k].seconds[i]);
         if (ok && b->fresh > 0) ok = run_fresh(b, &b->fresh_s[i]);
         if (platform_is_terminal(stderr)) fprintf(stderr, "\rround %ld of %ld", (long)i + 1, (long)b->rounds);
     }
@@ -195,6 +153,48 @@ static int run_rounds(bench *b) {
     free(from);
     free(to);
     return ok;
+}
+
+/* ---- how much arithmetic a prompt is ------------------------------------------------------------ */
+
+/* Multiply-adds of one token: every matrix of a layer, of experts only those that are used; the output matrix (or the
+ * embedding, where it serves as one) is needed for the last token only. Attention's own products are not counted. */
+static void count_macs(bench *b) {
+    char key[96];
+    infer_tensor_info t;
+    infer_meta used;
+    int32_t i;
+    double experts = 0;
+    snprintf(key, sizeof key, "%s.expert_used_count", b->info.arch);
+    if (infer_meta_value(b->model, key, &used) == INFER_OK && used.kind <= INFER_META_FLOAT) experts = used.f;
+    for (i = 0; infer_tensor_get(b->model, i, &t) == INFER_OK; i++) {
+        double macs = (double)t.dims[0] * (double)t.rows;
+        if (strncmp(t.name, "blk.", 4) != 0 || t.n_dims < 2) continue;
+        if (strstr(t.name, "_exps.") && t.n_dims == 3) macs = macs / (double)t.dims[2] * experts;
+        b->layer_macs += macs;
+    }
+    if (b->info.embedding_only) return;
+    if (infer_tensor_find(b->model, "output.weight", &t) == INFER_OK ||
+        infer_tensor_find(b->model, "token_embd.weight", &t) == INFER_OK) {
+        b->head_macs = (double)t.dims[0] * (double)t.rows;
+    }
+}
+
+/* Which peak a prompt is measured against: that of the type that holds most weights. F16 and F32 are multiplied in
+ * float32, and so is BF16 where the CPU has no dot product for it; every other type can be multiplied as int8. None on a
+ * GPU, which nobody has measured. */
+static void choose_peak(bench *b, int exact, int on_cpu) {
+    const char *type = b->info.quant;
+    b->peak_name = "int8";
+    b->peak = b->peaks.int8;
+    if (exact || strcmp(type, "F32") == 0 || strcmp(type, "F16") == 0 || (strcmp(type, "BF16") == 0 && b->peaks.bf16 <= 0)) {
+        b->peak_name = "f32";
+        b->peak = b->peaks.f32;
+    } else if (strcmp(type, "BF16") == 0) {
+        b->peak_name = "bf16";
+        b->peak = b->peaks.bf16;
+    }
+    if (!on_cpu) b->peak_name = "none", b->peak = 0;
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -241,50 +241,94 @@ static void print_profile(const bench *b, int json) {
         printf("%-20s %10s %10.4f %6.1f%%\n", "rest", "", rest, 100 * rate(rest, b->evaluated_s));
 }
 
-static void print_results(bench *b, const char *path, const char *backend, int json, int profile) {
-    double prompt_s = b->prompt > 0 ? median(b->prompt_s, b->rounds) : 0;
-    double fresh_s = b->fresh > 0 ? median(b->fresh_s, b->rounds) : 0;
-    double prompt_tps = rate(b->prompt, prompt_s), tps = rate(b->fresh, fresh_s);
-    double gbs = (double)b->stats.weight_bytes * tps * 1e-9, bandwidth = b->bandwidth * 1e-9;
-    char a[32];
-    if (json) {
-        printf("{\"model\": ");
-        json_text(stdout, cli_base_name(path));
-        printf(", \"type\": ");
-        json_text(stdout, b->info.quant);
-        printf(", \"backend\": \"%s\", \"threads\": %ld, \"prompt_tokens\": %ld, \"new_tokens\": %ld, "
-               "\"prompt_tps\": %.4f, \"tps\": %.4f, "
-               "\"gbs\": %.4f, \"bandwidth_gbs\": %.4f, \"bandwidth_share\": %.4f, \"load_s\": %.6f, "
-               "\"first_token_s\": %.6f, \"peak_rss_bytes\": %.0f, \"cpu_share\": %.4f",
-               backend, (long)b->threads, (long)b->prompt, (long)b->fresh, prompt_tps, tps, gbs, bandwidth,
-               rate(gbs, bandwidth), b->load_s, b->first_s, (double)b->peak_rss, b->cpu_share);
-        if (profile) print_profile(b, 1);
-        printf("}\n");
-        return;
+static void finish_prompts(bench *b) {
+    int32_t k;
+    for (k = 0; k < b->n_prompts; k++) {
+        prompt *p = &b->prompts[k];
+        double seconds = median(p->seconds, b->rounds);
+        p->tps = rate(p->tokens, seconds);
+        p->gops = rate(2e-9 * (b->layer_macs * p->tokens + b->head_macs), seconds);
+        p->share = rate(p->gops, b->peak * 1e-9);
     }
+}
+
+static void print_json(const bench *b, const prompt *last, const char *path, const char *backend, double tps, double gbs,
+                       double cache_gbs) {
+    double bandwidth = b->peaks.bandwidth * 1e-9;
+    int32_t k;
+    printf("{\"model\": ");
+    json_text(stdout, cli_base_name(path));
+    printf(", \"type\": ");
+    json_text(stdout, b->info.quant);
+    printf(", \"backend\": \"%s\", \"threads\": %ld, \"prompt_tokens\": %ld, \"new_tokens\": %ld, \"depth\": %ld, "
+           "\"prompt_tps\": %.4f, \"tps\": %.4f, \"gbs\": %.4f, \"cache_gbs\": %.4f, \"bandwidth_gbs\": %.4f, "
+           "\"bandwidth_share\": %.4f, ",
+           backend, (long)b->threads, (long)last->tokens, (long)b->fresh, (long)b->depth, last->tps, tps, gbs, cache_gbs,
+           bandwidth, rate(gbs, bandwidth));
+    printf("\"int8_gops\": %.2f, \"bf16_gflops\": %.2f, \"f32_gflops\": %.2f, \"int8_by\": \"%s\", \"bf16_by\": \"%s\", "
+           "\"f32_by\": \"%s\", \"prompt_gops\": %.3f, \"prompt_peak\": \"%s\", \"prompt_peak_share\": %.4f, \"prompts\": [",
+           b->peaks.int8 * 1e-9, b->peaks.bf16 * 1e-9, b->peaks.f32 * 1e-9, b->peaks.int8_by, b->peaks.bf16_by,
+           b->peaks.f32_by, last->gops, b->peak_name, last->share);
+    for (k = 0; k < b->n_prompts; k++) {
+        const prompt *p = &b->prompts[k];
+        printf("%s{\"tokens\": %ld, \"tps\": %.4f, \"gops\": %.3f, \"peak_share\": %.4f}", k ? ", " : "", (long)p->tokens,
+               p->tps, p->gops, p->share);
+    }
+    printf("], \"load_s\": %.6f, \"first_token_s\": %.6f, \"peak_rss_bytes\": %.0f, \"cpu_share\": %.4f", b->load_s,
+           b->first_s, (double)b->peak_rss, b->cpu_share);
+}
+
+static void print_text(const bench *b, const char *path, const char *backend, double tps, double gbs, double cache_gbs) {
+    double bandwidth = b->peaks.bandwidth * 1e-9;
+    int32_t k;
+    char a[32];
     printf("model       %s, %s, %s parameters, %s\n", cli_base_name(path), b->info.arch,
            cli_count_text((double)b->info.parameters, a), b->info.quant);
     printf("where       %s, %ld threads\n", backend, (long)b->threads);
+    if (b->peaks.bf16 > 0) snprintf(a, sizeof a, ", bf16 %.0f", b->peaks.bf16 * 1e-9);
+    printf("peaks       int8 %.0f%s, f32 %.0f G operations/s (%s%s%s, %s); memory %.2f GB/s\n", b->peaks.int8 * 1e-9,
+           b->peaks.bf16 > 0 ? a : "", b->peaks.f32 * 1e-9, b->peaks.int8_by, b->peaks.bf16 > 0 ? ", " : "",
+           b->peaks.bf16_by, b->peaks.f32_by, bandwidth);
     printf("load        %.3f s, then %.3f s to the first token\n", b->load_s, b->first_s);
-    if (b->prompt > 0) {
-        printf("prompt      %ld tokens at %.2f tokens/s (%.2f to %.2f)\n", (long)b->prompt, prompt_tps,
-               rate(b->prompt, b->prompt_s[b->rounds - 1]), rate(b->prompt, b->prompt_s[0]));
+    if (b->depth > 0) printf("depth       everything behind %ld tokens\n", (long)b->depth);
+    for (k = 0; k < b->n_prompts; k++) {
+        const prompt *p = &b->prompts[k];
+        printf("prompt      %ld tokens at %.2f tokens/s (%.2f to %.2f)", (long)p->tokens, p->tps,
+               rate(p->tokens, p->seconds[b->rounds - 1]), rate(p->tokens, p->seconds[0]));
+        if (b->peak > 0) printf(": %.0f G operations/s = %.0f %% of %s", p->gops, 100 * p->share, b->peak_name);
+        printf("\n");
     }
     if (b->fresh > 0) {
         printf("generation  %ld tokens at %.2f tokens/s (%.2f to %.2f)\n", (long)b->fresh, tps,
                rate(b->fresh, b->fresh_s[b->rounds - 1]), rate(b->fresh, b->fresh_s[0]));
-        printf("reads       %s of weights a token: %.2f GB/s of %.2f GB/s = %.0f %%\n",
+        printf("reads       %s of weights a token: %.2f GB/s of %.2f GB/s = %.0f %%",
                cli_bytes_text((double)b->stats.weight_bytes, a), gbs, bandwidth, 100 * rate(gbs, bandwidth));
+        if (b->depth > 0) printf("; with the cache %.2f GB/s = %.0f %%", gbs + cache_gbs, 100 * rate(gbs + cache_gbs, bandwidth));
+        printf("\n");
     }
     printf("memory      %s at most\n", cli_bytes_text((double)b->peak_rss, a));
     printf("cores       %s %.0f %% of one\n",
            b->share_is_exact ? "no thread got less than" : "a thread used on average", 100 * b->cpu_share);
-    if (profile) print_profile(b, 0);
+}
+
+static void print_results(bench *b, const char *path, const char *backend, int json, int profile) {
+    static const prompt none;
+    double tps = b->fresh > 0 ? rate(b->fresh, median(b->fresh_s, b->rounds)) : 0;
+    double gbs = (double)b->stats.weight_bytes * tps * 1e-9;
+    /* The cache was made for `cells` positions; a new token reads what is filled, on average half of the new ones. */
+    double cache_gbs = (double)b->cache_bytes / b->cells * (b->depth + b->fresh / 2.0) * tps * 1e-9;
+    finish_prompts(b);
+    if (json)
+        print_json(b, b->n_prompts > 0 ? &b->prompts[b->n_prompts - 1] : &none, path, backend, tps, gbs, cache_gbs);
+    else
+        print_text(b, path, backend, tps, gbs, cache_gbs);
+    if (profile) print_profile(b, json);
+    if (json) printf("}\n");
 }
 
 static int prepare(bench *b, const cli_common *common, int profile, double started) {
     infer_context_params params;
-    int32_t i, n = b->prompt > b->fresh ? b->prompt : b->fresh;
+    int32_t i, n = b->fresh;
     uint32_t x = 12345;
     if (infer_model_get_info(b->model, &b->info) != INFER_OK) return 0;
     if (!b->info.computes) {
@@ -292,61 +336,97 @@ static int prepare(bench *b, const cli_common *common, int profile, double start
         return 0;
     }
     if (b->info.embedding_only) b->fresh = 0;
+    count_macs(b);
     cli_context_params(common, &params);
     b->threads = params.threads ? params.threads : platform_cores();
     if (b->threads > 64) b->threads = 64;
     params.threads = b->threads;
     params.profile = profile;
+    for (i = 0; i < b->n_prompts; i++) {
+        if (b->prompts[i].tokens > n) n = b->prompts[i].tokens;
+        b->prompts[i].seconds = cli_alloc("bench", (size_t)b->rounds, sizeof *b->fresh_s);
+        if (!b->prompts[i].seconds) return 0;
+    }
+    n += b->depth;
     b->ids = cli_alloc("bench", (size_t)n + 1, sizeof *b->ids);
-    b->prompt_s = cli_alloc("bench", (size_t)b->rounds, sizeof *b->prompt_s);
     b->fresh_s = cli_alloc("bench", (size_t)b->rounds, sizeof *b->fresh_s);
-    if (!b->ids || !b->prompt_s || !b->fresh_s) return 0;
+    if (!b->ids || !b->fresh_s) return 0;
     for (i = 0; i <= n; i++) {
         x = x * 1664525u + 1013904223u;
         b->ids[i] = (infer_token)((x >> 8) % (uint32_t)(b->info.vocab > 0 ? b->info.vocab : 1));
     }
-    n = common->ctx ? (int32_t)common->ctx : n + 16;
-    if (!cli_session("bench", b->model, &params, n, &b->context, &b->session)) return 0;
+    b->cells = common->ctx ? (int32_t)common->ctx : n + 16;
+    if (!cli_session("bench", b->model, &params, b->cells, &b->context, &b->session)) return 0;
     b->load_s = platform_clock() - started;
     return 1;
 }
 
+/* "512" or "4,8,16" into b->prompts; 0 = none. Returns 0 after saying what is wrong. */
+static int parse_prompts(bench *b, const char *text) {
+    while (*text) {
+        char *end;
+        long n = strtol(text, &end, 10);
+        if (end == text || n < 0 || n > 1 << 24 || (*end && (*end != ',' || end[1] == 0))) {
+            cli_usage_error("bench", "-p needs whole numbers with commas between, not '%s'", text);
+            return 0;
+        }
+        if (n > 0 && b->n_prompts == MAX_PROMPTS) {
+            cli_usage_error("bench", "-p takes %d lengths at most", MAX_PROMPTS);
+            return 0;
+        }
+        if (n > 0) b->prompts[b->n_prompts++].tokens = (int32_t)n;
+        text = *end ? end + 1 : end;
+    }
+    return 1;
+}
+
 int cmd_bench(int argc, char **argv) {
-    const char *args[1];
-    int64_t prompt = 512, fresh = 128, rounds = 5;
-    int profile = 0, status, ok;
+    const char *args[1], *prompts = "512";
+    int64_t depth = 0, fresh = 128, rounds = 5;
+    int profile = 0, status, ok, i;
     const cli_option options[] = {
-        {"-p", OPT_INT, &prompt, "N", "tokens of the prompt (default 512; 0 = none)", 0, 1 << 24},
+        {"-p", OPT_STRING, &prompts, "N,N,...", "tokens of the prompt (default 512; 0 = none); or several lengths", 0, 0},
         {"-n", OPT_INT, &fresh, "N", "tokens to generate (default 128; 0 = none)", 0, 1 << 24},
+        {"-d", OPT_INT, &depth, "N", "put N tokens before both (default 0)", 0, 1 << 24},
         {"-r", OPT_INT, &rounds, "N", "rounds, of which the median counts (default 5)", 1, 10000},
         {"--profile", OPT_FLAG, &profile, NULL, "a table per operation; measuring costs a few percent", 0, 0},
     };
     const cli_spec spec = {
         "bench",
         "MODEL",
-        "Tokens per second of a prompt and of a generation, each from an empty context, and the share of the memory's\n"
-        "bandwidth that generation reaches. Medians of the rounds.\n\n"
-        "  gbs             bytes of weights that one token reads x tokens per second\n"
-        "  bandwidth_gbs   what the same number of threads read from memory, measured in the same run\n"
+        "Tokens per second of a prompt and of a generation, each from an empty context (or behind -d tokens), the share\n"
+        "of the memory's bandwidth that generation reaches and the share of the arithmetic peak that prompts do. Medians\n"
+        "of the rounds. Bandwidth and peaks are measured in the same run, with the same number of threads.\n\n"
+        "  gbs             bytes of weights that one token reads x tokens per second; cache_gbs: of keys and values\n"
+        "  bandwidth_gbs   what the threads read from memory\n"
+        "  int8_gops       int8 dot products, in operations (a multiplication and its addition are two); so bf16_gflops\n"
+        "                  and f32_gflops; 0 = this CPU, or --cpu-level, has none. int8_by ...: the instruction\n"
+        "  prompt_gops     operations of the layers' matrices for every token, of the output matrix for the last; without\n"
+        "                  attention\n"
+        "  prompt_peak     the peak that applies: f32 for F32, F16 and --exact, bf16 for BF16 if the CPU has it, else\n"
+        "                  int8. prompt_peak_share: prompt_gops / that peak\n"
+        "  prompts         every length of -p; prompt_tokens and prompt_tps are the last one's\n"
         "  load_s          opening the file and making the context\n"
         "  first_token_s   the first prompt and its next token, nothing warm\n"
         "  peak_rss_bytes  memory of the process, mapped weights included, bandwidth measurement excluded\n"
         "  cpu_share       smallest share of a core that a thread got: time running / (running + waiting for a core).\n"
-        "                  Below 0.95 something else used the machine. Only Linux tells per thread; elsewhere it is\n"
+        "                  Below 0.97 something else used the machine. Only Linux tells per thread; elsewhere it is\n"
         "                  CPU time of the process / (wall time x threads), which counts idle threads as well\n\n"
         "With --json, --profile adds a key \"profile\".\n",
         options,
-        4,
+        5,
         TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_JSON,
         1,
         1};
     cli_common common;
+    infer_model_params params;
     bench b;
     double started;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
-    if (prompt == 0 && fresh == 0) return cli_usage_error("bench", "-p 0 -n 0 leaves nothing to measure");
     memset(&b, 0, sizeof b);
-    b.prompt = (int32_t)prompt;
+    if (!parse_prompts(&b, prompts)) return CLI_USAGE;
+    if (b.n_prompts == 0 && fresh == 0) return cli_usage_error("bench", "-p 0 -n 0 leaves nothing to measure");
+    b.depth = (int32_t)depth;
     b.fresh = (int32_t)fresh;
     b.rounds = (int32_t)rounds;
     started = platform_clock();
@@ -356,15 +436,18 @@ int cmd_bench(int argc, char **argv) {
         infer_memory memory;
         memset(&memory, 0, sizeof memory);
         infer_context_memory(b.context, &memory);
+        b.cache_bytes = memory.cache;
         b.peak_rss = platform_peak_rss();
-        b.bandwidth = measure_bandwidth(b.threads);
+        cli_model_params("bench", &common, &params);
+        cli_measure_peaks(b.threads, params.cpu_level, &b.peaks);
+        choose_peak(&b, common.exact, memory.device == 0);
         print_results(&b, args[0], cli_backend_name(&common, memory.device), common.json, profile);
     }
     infer_session_destroy(b.session);
     infer_context_destroy(b.context);
     infer_model_close(b.model);
     free(b.ids);
-    free(b.prompt_s);
     free(b.fresh_s);
+    for (i = 0; i < MAX_PROMPTS; i++) free(b.prompts[i].seconds);
     return ok ? CLI_DONE : CLI_FAILED;
 }

@@ -145,6 +145,17 @@ void json_text(FILE *file, const char *s); /* the same, zero-terminated; NULL is
 void json_number(FILE *file, double x);    /* not finite is null */
 void json_ids(FILE *file, const infer_token *ids, size_t n);
 
+/* ---- peaks.c -------------------------------------------------------------------------------- */
+
+/* What `threads` threads reach together: bytes per second from memory, operations per second (a multiplication and its
+ * addition are two) and by which instruction; 0 and "" for what this CPU, or the level, does not have. */
+typedef struct cli_peaks {
+    double bandwidth, int8, bf16, f32;
+    const char *int8_by, *bf16_by, *f32_by;
+} cli_peaks;
+/* Takes about a second. level: infer_cpu_level. */
+void cli_measure_peaks(int threads, int32_t level, cli_peaks *out);
+
 /* ---- platform.c ----------------------------------------------------------------------------- */
 
 /* UTF-8 arguments and binary standard streams on systems where that is not so. */

@@ -1,0 +1,219 @@
+/* cpu_int8.c: the engine of quantised matrix products: which functions run, and how a product is cut into pieces.
+ *
+ * Owns:  INT8 (levels), the choice of unpack functions, rounding of activations, and the task of a few rows.
+ * How:   the input is rounded to 8 bits once (infer__x8_prepare), chunk after chunk of all columns. A task then takes
+ *        two groups of 16 rows of a weight and walks along K in chunks of 256 values: unpack the chunk of all rows,
+ *        multiply it with every column while it is in the first-level cache, go on. Sums grow in the worker's scratch
+ *        and go to y at the end. So a weight is read and unpacked once for INFER__INT8_PANEL columns, whatever the
+ *        type.
+ * Invariant: an element's sum runs over K in order, whatever the batch, the tiles or the threads.
+ * Start: infer__int8_rows.
+ */
+#include "cpu_int8.h"
+
+enum {
+    INFER__INT8_ROWS = INFER__INT8_GROUPS * INFER__GROUP,
+    INFER__INT8_PANEL = 512,      /* columns whose sums a worker holds: 64 KiB */
+    INFER__INT8_FEW = 4,          /* fewer columns are not worth a tile of two groups */
+    INFER__INT8_TASK = 512,       /* rows of a task at most: a core that is busy elsewhere delays no more */
+    INFER__CHUNK_BYTES = 320      /* of a row at most, in any type: Q8_K has 292 */
+};
+
+/* A worker's memory. */
+typedef struct infer__int8_scratch {
+    infer__unpacked w[INFER__INT8_GROUPS];
+    uint8_t tile[INFER__INT8_ROWS * INFER__CHUNK];
+    uint8_t copy[INFER__GROUP * INFER__CHUNK_BYTES + INFER__OVERREAD]; /* rows at the end of a weight */
+    float y[INFER__INT8_PANEL * INFER__INT8_ROWS];
+} infer__int8_scratch;
+
+/* ---- levels ------------------------------------------------------------------------------------------------ */
+
+static const infer__int8 infer__int8_levels[] = { /* best first */
+#if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
+    {"avx512vnni", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI, infer__quantise_avx512,
+     infer__dots_avx512vnni},
+#endif
+    {"scalar", 0, infer__quantise_scalar, infer__dots_scalar},
+};
+
+static const struct { const infer__unpack_row *rows; size_t n; } infer__unpack_sets[] = { /* best first */
+#if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
+    {infer__unpacks_avx512, INFER__COUNT(infer__unpacks_avx512)},
+    {infer__unpacks_avx512_k, INFER__COUNT(infer__unpacks_avx512_k)},
+#endif
+    {NULL, 0},
+};
+
+static const infer__int8 *infer__int8_find(uint32_t cpu) {
+    const infer__int8 *row = infer__int8_levels;
+    while (row->need & ~cpu) row++; /* the last row needs nothing */
+    return row;
+}
+
+static infer__unpack_fn infer__unpack_find(const infer__quant *type, uint32_t cpu) {
+    size_t s, i;
+    for (s = 0; s < INFER__COUNT(infer__unpack_sets); s++)
+        for (i = 0; i < infer__unpack_sets[s].n; i++) {
+            const infer__unpack_row *row = &infer__unpack_sets[s].rows[i];
+            if (row->id == type->id && !(row->need & ~cpu)) return row->fn;
+        }
+    return type->unpack;
+}
+
+static void infer__cpu_select(infer__ctx *c, uint32_t cpu) {
+    const infer__quant *t;
+    int32_t i;
+    c->kernels = infer__kernels_find(cpu);
+    c->floats = infer__floats_find(cpu);
+    c->int8 = infer__int8_find(cpu);
+    for (i = 0; (t = infer__quant_row(i)) != NULL && i < INFER__QUANTS_MAX; i++)
+        c->unpack[i] = infer__unpack_find(t, cpu);
+}
+
+/* ---- activations --------------------------------------------------------------------------------------------- */
+
+static int32_t infer__chunks(int32_t cols) { return (cols + INFER__CHUNK - 1) / INFER__CHUNK; }
+
+static uint64_t infer__cpu_x8_len(uint64_t rows, int32_t cols) { return rows * (uint64_t)infer__chunks(cols); }
+static uint64_t infer__cpu_x8_bytes(uint64_t len) { return len * sizeof(infer__x8); }
+
+static int infer__int8_usable(const infer__ctx *c, const infer__weight *w) {
+    return !c->exact && c->unpack[infer__quant_index(w->type)] != NULL;
+}
+
+typedef struct infer__x8_job { infer__ctx *c; const infer__tensor *x; } infer__x8_job;
+
+static void infer__x8_task(void *arg, int row, int worker) {
+    const infer__x8_job *job = (const infer__x8_job *)arg;
+    (void)worker;
+    job->c->int8->quantise(infer__row(job->x, row), job->x->cols, job->c->x8 + row, job->x->rows);
+}
+
+/* Round all rows of x; chunk i of row r goes to c->x8[i * rows + r]. */
+static void infer__x8_prepare(infer__ctx *c, const infer__tensor *x) {
+    infer__x8_job job;
+    INFER__ASSERT((uint64_t)x->rows * (uint64_t)infer__chunks(x->cols) <= c->x8_len);
+    job.c = c;
+    job.x = x;
+    infer__cpu_run(c, x->rows, (int64_t)x->rows * x->cols, infer__x8_task, &job);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------ */
+
+/* A weight as the tasks need it; made once per op, since divisions for every chunk cost a quarter of a token's time. */
+typedef struct infer__int8_weight {
+    const uint8_t *data, *end;
+    uint64_t row_bytes;
+    infer__unpack_fn unpack;
+    const infer__quant *type;
+    int32_t rows;
+    int32_t chunks, chunk_bytes;     /* of a row; bytes of all but the last */
+    int32_t last_bytes, last_blocks; /* of the last chunk */
+    int32_t ahead;                   /* bytes to prefetch per chunk: those of a group, divided by chunks */
+} infer__int8_weight;
+
+static void infer__int8_weight_init(const infer__ctx *c, const infer__weight *w, infer__int8_weight *out) {
+    int32_t last;
+    out->data = (const uint8_t *)w->data;
+    out->end = out->data + (uint64_t)w->rows * w->row_bytes;
+    out->row_bytes = w->row_bytes;
+    out->type = w->type;
+    out->unpack = c->unpack[infer__quant_index(w->type)];
+    out->rows = w->rows;
+    out->chunks = infer__chunks(w->cols);
+    last = w->cols - (out->chunks - 1) * INFER__CHUNK;
+    out->chunk_bytes = INFER__CHUNK / w->type->values * w->type->bytes;
+    out->last_bytes = last / w->type->values * w->type->bytes;
+    out->last_blocks = last / 32;
+    out->ahead = (int32_t)(INFER__GROUP * w->row_bytes / (uint64_t)out->chunks);
+}
+
+/* Unpack chunk `i` of n rows from row r. At the end of the weight, where the unpack function would read past it or rows
+ * are missing, from a copy. */
+static void infer__unpack_rows(const infer__int8_weight *w, int64_t r, int32_t n, int32_t i, infer__int8_scratch *s,
+                               infer__unpacked *out) {
+    int last = i == w->chunks - 1, j;
+    uint64_t bytes = (uint64_t)(last ? w->last_bytes : w->chunk_bytes), stride = w->row_bytes;
+    const uint8_t *src = w->data + (uint64_t)r * stride + (uint64_t)i * (uint64_t)w->chunk_bytes;
+    if (n < INFER__GROUP || (uint64_t)(w->end - src) < (INFER__GROUP - 1) * stride + bytes + INFER__OVERREAD) {
+        for (j = 0; j < INFER__GROUP; j++)
+            memcpy(s->copy + (uint64_t)j * bytes, src + (uint64_t)INFER__MIN(j, n - 1) * stride, (size_t)bytes);
+        src = s->copy;
+        stride = bytes;
+    }
+    w->unpack(src, stride, last ? w->last_blocks : INFER__CHUNK / 32, out);
+}
+
+/* Ask for part i of the next group of rows, those from r, which lie one after the other: the reading of 16 rows side by
+ * side is more streams than the CPU follows by itself. Without this a token of the 1B model reads 14 GB/s, with it 38.
+ * Inline, or gcc 12 drops the calls: it takes a function of prefetches as pure. */
+INFER__INLINE void infer__int8_prefetch(const infer__int8_weight *w, int64_t r, int32_t i) {
+    const char *p = (const char *)w->data + (uint64_t)r * w->row_bytes + (uint64_t)i * (uint64_t)w->ahead;
+    int32_t at;
+    if (r + INFER__GROUP > w->rows) return;
+    for (at = 0; at < w->ahead; at += 64) INFER__PREFETCH(p + at);
+}
+
+/* Sums of rows r .. r+n-1 (n <= INFER__INT8_ROWS) with n_x columns (<= INFER__INT8_PANEL), the first of them column
+ * `first` or those in cols; x_rows is the number of rows of x. Left in s->y, INFER__INT8_ROWS floats per column; y,
+ * where they go next (NULL: elsewhere), is brought into the cache on the way: that was a tenth of a long prompt. */
+static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, int64_t r, int32_t n,
+                             const int32_t *cols, int32_t first, int32_t n_x, int32_t x_rows,
+                             const infer__tensor *y, infer__int8_scratch *s) {
+    infer__dots_args a;
+    int32_t i, g, j, warm = y ? first : 0, per_chunk = (n_x + w->chunks - 1) / w->chunks;
+    a.w = s->w;
+    a.tile = s->tile;
+    a.type = w->type;
+    a.cols = cols;
+    a.n_groups = (n + INFER__GROUP - 1) / INFER__GROUP;
+    a.n_x = n_x;
+    a.y = s->y;
+    a.stride = INFER__INT8_ROWS;
+    a.n_blocks = INFER__CHUNK / 32;
+    a.x = c->x8 + first;
+    memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
+    for (i = 0; i < w->chunks; i++, a.x += x_rows) {
+        for (g = 0; g < a.n_groups; g++) {
+            infer__int8_prefetch(w, r + n + g * INFER__GROUP, i);
+            infer__unpack_rows(w, r + g * INFER__GROUP, INFER__MIN(n - g * INFER__GROUP, INFER__GROUP), i, s, &s->w[g]);
+        }
+        for (j = 0; y && j < per_chunk && warm < first + n_x; j++, warm++) {
+            INFER__PREFETCH_WRITE(infer__row(y, warm) + r);
+            INFER__PREFETCH_WRITE(infer__row(y, warm) + r + n - 1);
+        }
+        if (i == w->chunks - 1) a.n_blocks = w->last_blocks;
+        c->int8->dots(&a);
+    }
+}
+
+/* n floats; a group at a time, since calls of memcpy for 128 bytes were 4 % of a prompt. */
+INFER__INLINE void infer__int8_copy(float *INFER__RESTRICT to, const float *INFER__RESTRICT from, int32_t n) {
+    int32_t i;
+    for (; n >= INFER__GROUP; n -= INFER__GROUP, to += INFER__GROUP, from += INFER__GROUP)
+        for (i = 0; i < INFER__GROUP; i++) to[i] = from[i];
+    for (i = 0; i < n; i++) to[i] = from[i];
+}
+
+/* Rows r .. r+n-1 of w times all of x, any n: y and bias as in infer__matmul_args. */
+static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, const infer__weight *bias, int32_t r,
+                             int32_t n, int32_t n_x, const infer__tensor *y, int worker) {
+    infer__int8_scratch *s = (infer__int8_scratch *)(void *)infer__cpu_scratch(c, worker);
+    float b[INFER__INT8_ROWS];
+    const float *add = NULL;
+    int32_t j, m, done, panel;
+    for (; n > 0; n -= m, r += m) {
+        m = INFER__MIN(n, n_x < INFER__INT8_FEW ? INFER__GROUP : INFER__INT8_ROWS);
+        if (bias) add = infer__weight_values(bias, r, m, b);
+        for (done = 0; done < n_x; done += panel) {
+            panel = INFER__MIN(n_x - done, INFER__INT8_PANEL);
+            infer__int8_rows(c, w, r, m, NULL, done, panel, n_x, y, s);
+            for (j = 0; j < panel; j++) {
+                float *to = infer__row(y, done + j) + r;
+                infer__int8_copy(to, s->y + (int64_t)j * INFER__INT8_ROWS, m);
+                if (add) c->kernels->axpy(to, add, 1.0f, m);
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+/* float_levels.c: FLOATS: blocks of dot products with float weights, one row per level, best first.
+ *
+ * Owns:  the wrappers that give each body of cpu_float.h its instruction set; decoding, and adding up lanes, where an
+ *        instruction set has a better way than plain C.
+ * Rules: no sums of its own. Functions to add up lanes add the same pairs as infer__sum_L.
+ * Start: infer__floats_rows at the end.
+ */
+#include "cpu_float.h"
+
+/* ---- scalar ---------------------------------------------------------------------------------------------------- */
+
+#define INFER__NOTHING
+
+INFER__FLOAT_DOTS(scalar, INFER__NOTHING, f32, 1, 2)
+INFER__FLOAT_DOTS(scalar, INFER__NOTHING, f32, 2, 1)
+
+static void infer__float_decode_f16_scalar(const uint8_t *src, uint8_t *dst, int64_t n) {
+    infer__plain_f16_decode(src, (float *)(void *)dst, n);
+    infer__float_fill(dst, 4 * n, 64);
+}
+static void infer__float_decode_bf16_scalar(const uint8_t *src, uint8_t *dst, int64_t n) {
+    for (; n > 0; n -= 32, src += 64, dst += 128) infer__float_split_part(src, dst, (int)INFER__MIN(n, 32));
+}
+static void infer__float_prepare_scalar(const float *src, uint8_t *dst, int64_t n) {
+    infer__float_prepare_body(src, dst, n, 0);
+}
+static void infer__float_sums_scalar(const float *acc, int32_t n, float *y, int64_t sy) {
+    int32_t i;
+    for (; n > 0; n--, y += sy, acc += INFER__FLOAT_LANES)
+        for (i = 0; i < INFER__FLOAT_ROWS; i++) y[i] = infer__sum_scalar(infer__load_scalar(acc + i * INFER__LANES));
+}
+
+/* ---- AVX2 ------------------------------------------------------------------------------------------------------ */
+
+/* The decoding functions of a level with f16, odd and even. */
+#define INFER__FLOAT_DECODERS(L)                                                                                       \
+    INFER__ON_##L static void infer__float_decode_f16_##L(const uint8_t *src, uint8_t *dst, int64_t n) {               \
+        uint8_t rest[2 * INFER__FV_##L] = {0};                                                                         \
+        int64_t i;                                                                                                     \
+        for (i = 0; i + INFER__FV_##L <= n; i += INFER__FV_##L)                                                        \
+            infer__fv_store_##L(dst + 4 * i, infer__fv_f16_##L(src + 2 * i));                                          \
+        if (i < n) {                                                                                                   \
+            memcpy(rest, src + 2 * i, (size_t)(n - i) * 2);                                                            \
+            infer__fv_store_##L(dst + 4 * i, infer__fv_f16_##L(rest));                                                 \
+            i += INFER__FV_##L;                                                                                        \
+        }                                                                                                              \
+        infer__float_fill(dst, 4 * i, 64);                                                                             \
+    }                                                                                                                  \
+    INFER__ON_##L static void infer__float_decode_bf16_##L(const uint8_t *src, uint8_t *dst, int64_t n) {              \
+        int l;                                                                                                         \
+        for (; n >= 32; n -= 32, src += 64, dst += 128) {                                                              \
+            for (l = 0; l < 16; l += INFER__FV_##L) {                                                                  \
+                infer__fv_store_##L(dst + 4 * l, infer__fv_odd_##L(src + 4 * l));                                      \
+                infer__fv_store_##L(dst + 64 + 4 * l, infer__fv_even_##L(src + 4 * l));                                \
+            }                                                                                                          \
+        }                                                                                                              \
+        if (n > 0) infer__float_split_part(src, dst, (int)n);                                                          \
+    }                                                                                                                  \
+    INFER__ON_##L static void infer__float_prepare_##L(const float *src, uint8_t *dst, int64_t n) {                    \
+        infer__float_prepare_body(src, dst, n, 0);                                                                     \
+    }
+
+#if defined(INFER__SIMD_X86)
+INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, f32, 1, 2)
+INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, f32, 2, 1)
+INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, f32, 3, 1)
+INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, f16, 1, 2)
+INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, f16, 2, 1)
+INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, f16, 3, 1)
+INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, bf16, 1, 2)
+INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, bf16, 2, 1)
+INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, bf16, 3, 1)
+INFER__FLOAT_DECODERS(avx2)
+
+/* Four rows side by side: 16 lanes are halved while those of two, then of four rows move into one register. */
+INFER__ON_avx2 static void infer__float_sums_avx2(const float *acc, int32_t n, float *y, int64_t sy) {
+    for (; n > 0; n--, y += sy, acc += INFER__FLOAT_LANES) {
+        __m256 v[4], a, b;
+        int i;
+        INFER__UNROLL for (i = 0; i < 4; i++)
+            v[i] = _mm256_add_ps(_mm256_loadu_ps(acc + 16 * i), _mm256_loadu_ps(acc + 16 * i + 8));
+        a = _mm256_add_ps(_mm256_permute2f128_ps(v[0], v[1], 0x20), _mm256_permute2f128_ps(v[0], v[1], 0x31));
+        b = _mm256_add_ps(_mm256_permute2f128_ps(v[2], v[3], 0x20), _mm256_permute2f128_ps(v[2], v[3], 0x31));
+        a = _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee)); /* 0 0 2 2, 1 1 3 3 */
+        a = _mm256_add_ps(_mm256_shuffle_ps(a, a, 0x88), _mm256_shuffle_ps(a, a, 0xdd)); /* 0 2 0 2, 1 3 1 3 */
+        _mm_storeu_ps(y, _mm_unpacklo_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1)));
+    }
+}
+
+/* ---- AVX-512 --------------------------------------------------------------------------------------------------- */
+
+#  if !defined(INFER_NO_AVX512)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 1, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 2, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 4, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 6, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f16, 1, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f16, 2, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f16, 4, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f16, 6, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, bf16, 1, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, bf16, 2, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, bf16, 4, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, bf16, 6, 1)
+INFER__FLOAT_DECODERS(avx512)
+
+INFER__ON_avx512 static void infer__float_sums_avx512(const float *acc, int32_t n, float *y, int64_t sy) {
+    const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
+    for (; n > 0; n--, y += sy, acc += INFER__FLOAT_LANES) {
+        __m512 v[4], a, b;
+        int i;
+        INFER__UNROLL for (i = 0; i < 4; i++) v[i] = _mm512_loadu_ps(acc + 16 * i);
+        a = _mm512_add_ps(_mm512_shuffle_f32x4(v[0], v[1], 0x44), _mm512_shuffle_f32x4(v[0], v[1], 0xee));
+        b = _mm512_add_ps(_mm512_shuffle_f32x4(v[2], v[3], 0x44), _mm512_shuffle_f32x4(v[2], v[3], 0xee));
+        a = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+        a = _mm512_add_ps(a, _mm512_permute_ps(a, 0x4e));
+        a = _mm512_add_ps(a, _mm512_permute_ps(a, 0xb1));
+        _mm_storeu_ps(y, _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, a)));
+    }
+}
+
+/* ---- AVX512-BF16 ------------------------------------------------------------------------------------------------- */
+
+#    if (defined(__clang__) && __clang_major__ >= 9) || (!defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 10)
+#      define INFER__FLOAT_PAIRS 1
+#      define INFER__ON_pairs INFER__TARGET("avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+INFER__ON_pairs INFER__INLINE __m512 infer__fv_pairs_avx512(__m512 w, __m512 x, __m512 s) {
+    return _mm512_dpbf16_ps(s, (__m512bh)w, (__m512bh)x);
+}
+INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 1, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 2, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 4, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 6, 1)
+
+static void infer__float_decode_pairs(const uint8_t *src, uint8_t *dst, int64_t n) {
+    memcpy(dst, src, (size_t)n * 2);
+    infer__float_fill(dst, 2 * n, 64);
+}
+INFER__ON_avx512 static void infer__float_prepare_pairs(const float *src, uint8_t *dst, int64_t n) {
+    infer__float_prepare_body(src, dst, n, 1);
+}
+#    endif
+#  endif
+#endif
+
+/* ---- NEON ------------------------------------------------------------------------------------------------------ */
+
+#if defined(INFER__SIMD_ARM)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, f32, 1, 4)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, f32, 2, 2)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, f32, 4, 1)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, f32, 6, 1)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, f16, 1, 4)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, f16, 2, 2)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, f16, 4, 1)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, f16, 6, 1)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, bf16, 1, 4)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, bf16, 2, 2)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, bf16, 4, 1)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, bf16, 6, 1)
+INFER__FLOAT_DECODERS(neon)
+
+static void infer__float_sums_neon(const float *acc, int32_t n, float *y, int64_t sy) {
+    int32_t i;
+    for (; n > 0; n--, y += sy, acc += INFER__FLOAT_LANES)
+        for (i = 0; i < INFER__FLOAT_ROWS; i++) y[i] = infer__sum_neon(infer__load_neon(acc + i * INFER__LANES));
+}
+#endif
+
+/* ---- FLOATS ---------------------------------------------------------------------------------------------------- */
+
+#define INFER__FLOAT_BLOCKS_3(KIND, L) \
+    {NULL, infer__float_##KIND##_1_##L, infer__float_##KIND##_2_##L, infer__float_##KIND##_3_##L, NULL, NULL, NULL}
+#define INFER__FLOAT_BLOCKS_6(KIND, L) \
+    {NULL, infer__float_##KIND##_1_##L, infer__float_##KIND##_2_##L, NULL, infer__float_##KIND##_4_##L, NULL, \
+     infer__float_##KIND##_6_##L}
+#define INFER__FLOAT_DECODE(L) {infer__float_decode_f32, infer__float_decode_f16_##L, infer__float_decode_bf16_##L}
+#define INFER__FLOAT_ROW(L, need, cols, BLOCKS) \
+    {#L, need, cols, 0, {BLOCKS(f32, L), BLOCKS(f16, L), BLOCKS(bf16, L)}, BLOCKS(f32, L), BLOCKS(f32, L), \
+     INFER__FLOAT_DECODE(L), infer__float_prepare_##L, infer__float_sums_##L}
+
+static const struct infer__floats infer__floats_rows[] = {
+#if defined(INFER__SIMD_X86)
+#  if !defined(INFER_NO_AVX512)
+#    if defined(INFER__FLOAT_PAIRS)
+    {"avx512bf16", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512BF16, 6, 1,
+     {INFER__FLOAT_BLOCKS_6(f32, avx512), INFER__FLOAT_BLOCKS_6(f16, avx512), INFER__FLOAT_BLOCKS_6(pairs, avx512)},
+     INFER__FLOAT_BLOCKS_6(f32, avx512), INFER__FLOAT_BLOCKS_6(pairs, avx512),
+     {infer__float_decode_f32, infer__float_decode_f16_avx512, infer__float_decode_pairs},
+     infer__float_prepare_pairs, infer__float_sums_avx512},
+#    endif
+    INFER__FLOAT_ROW(avx512, INFER__CPU_AVX2 | INFER__CPU_AVX512, 6, INFER__FLOAT_BLOCKS_6),
+#  endif
+    INFER__FLOAT_ROW(avx2, INFER__CPU_AVX2, 3, INFER__FLOAT_BLOCKS_3),
+#endif
+#if defined(INFER__SIMD_ARM)
+    INFER__FLOAT_ROW(neon, INFER__CPU_NEON, 6, INFER__FLOAT_BLOCKS_6),
+#endif
+    {"scalar", 0, 2, 0,
+     {{NULL, infer__float_f32_1_scalar, infer__float_f32_2_scalar, NULL, NULL, NULL, NULL}, {NULL}, {NULL}},
+     {NULL, infer__float_f32_1_scalar, infer__float_f32_2_scalar, NULL, NULL, NULL, NULL},
+     {NULL, infer__float_f32_1_scalar, infer__float_f32_2_scalar, NULL, NULL, NULL, NULL},
+     INFER__FLOAT_DECODE(scalar), infer__float_prepare_scalar, infer__float_sums_scalar},
+};
+#undef INFER__NOTHING
+#undef INFER__FLOAT_BLOCKS_3
+#undef INFER__FLOAT_BLOCKS_6
+#undef INFER__FLOAT_DECODE
+#undef INFER__FLOAT_ROW
+#undef INFER__FLOAT_DECODERS
+
+static const struct infer__floats *infer__floats_find(uint32_t cpu) {
+    const struct infer__floats *row = infer__floats_rows;
+    while (row->need & ~cpu) row++; /* the last row needs nothing */
+    return row;
+}
