@@ -337,7 +337,7 @@ typedef struct infer_model_params {
 } infer_model_params;
 
 typedef struct infer_context_params {
-    int32_t threads; /* 0 = number of cores, at most 64; 1 when all layers are on a GPU */
+    int32_t threads; /* 0 = number of cores, at most 64; 1 when all layers are on a GPU. At most 4 a core are started */
     int32_t batch;   /* most rows in one pass over the weights; 0 = 512 */
     int32_t cells;   /* cache positions in all, handed out in pages of 16; 0 = the model's context, at most 4096 */
     int32_t kv_type; /* infer_kv_type */

@@ -9,7 +9,6 @@
 
 /* base: compiler, memory, errors, operating system, threads */
 #include "base/base.h"
-#include "base/half.c"             /* float -> half */
 #include "base/report.c"           /* errors and log */
 #include "base/os.c"               /* the only OS calls */
 #include "base/mem.c"              /* counted memory, arenas */

@@ -467,6 +467,14 @@ static void test_clock(void) {
     infer__atomic n;
     CHECK(b >= a && b - a < 60);
     CHECK(infer__cores() >= 1);
+#if defined(__linux__)
+    {
+        const char *p = " 150000 100000\n";
+        CHECK(infer__read_number(&p) == 150000 && infer__read_number(&p) == 100000 && infer__read_number(&p) == 0);
+        p = "max 100000\n";
+        CHECK(infer__read_number(&p) == 0 && infer__read_number(&p) == 0);
+    }
+#endif
     infer__atomic_set(&n, INT64_MAX - 1);
     CHECK(infer__atomic_add(&n, 1) == INT64_MAX - 1 && infer__atomic_get(&n) == INT64_MAX);
     infer__atomic_set(&n, 0);

@@ -5,7 +5,7 @@
 static int math_near(double a, double b, double tol) { return fabs(a - b) <= tol * fabs(b) + 1e-37; }
 
 static void test_math_values(void) {
-    const float inf = infer__bits_f32(0x7f800000u), nan = infer__bits_f32(0x7fc00000u);
+    volatile float inf = infer__bits_f32(0x7f800000u), nan = infer__bits_f32(0x7fc00000u); /* no folding: fast-math */
     static const float huge[] = {87.8f, 88.0f, 100.0f, 1e4f, 1e10f, 1e30f, 3.4e38f};
     double x;
     size_t i;
@@ -28,8 +28,14 @@ static void test_math_values(void) {
     }
     CHECK(infer__sigmoid(inf) == 1 && infer__sigmoid(-inf) == 0 && infer__tanh(-inf) == -1 && infer__tanh(inf) == 1);
     CHECK(infer__sigmoid(0) == 0.5f && infer__tanh(0) == 0 && infer__exp_minus(0) == 1);
-    CHECK(!infer__finite(nan * infer__sigmoid(nan)) && !infer__finite(infer__gelu_tanh(nan)));
-    CHECK(!infer__finite(infer__tanh(nan)) && !infer__finite(infer__relu(nan)) && infer__relu(inf) == inf);
+    for (i = 0; i < 4; i++) { /* through memory: clang's -ffast-math knows what an operation cannot give */
+        volatile float y = i == 0   ? nan * infer__sigmoid(nan)
+                           : i == 1 ? infer__gelu_tanh(nan)
+                           : i == 2 ? infer__tanh(nan)
+                                    : infer__relu(nan);
+        CHECK(!infer__finite(y));
+    }
+    CHECK(infer__relu(inf) == inf);
     CHECK(infer__relu(-inf) == 0 && infer__relu(-1e-30f) == 0 && infer__relu(1e-30f) == 1e-30f);
 }
 
@@ -44,7 +50,8 @@ static void math_act_at(const infer__kernels *k, const infer__kernels *ref, int 
     CHECK(y[n] == last);
     for (i = 0; i < n; i++) {
         double want = ops_act_naive(x[i], kind);
-        CHECK(math_near(y[i], z[i], 1e-6) && fabs(y[i] - want) <= 3e-7 * fabs((double)x[i]) + 2e-7 * fabs(want));
+        CHECK(fabs(y[i] - z[i]) <= 1e-6 * fabs(z[i]) + 1e-9); /* far out exp enlarges what its argument was rounded */
+        CHECK(fabs(y[i] - want) <= 3e-7 * fabs((double)x[i]) + 2e-7 * fabs(want));
     }
     memcpy(z, up, ((size_t)n + 1) * sizeof *z);
     k->act(z, x, z, kind, n);

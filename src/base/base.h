@@ -160,8 +160,19 @@ INFER__INLINE float infer__f16_f32(uint16_t h) {
     bits = (bits & ~is_tiny) | (infer__f32_bits(tiny) & is_tiny);
     return infer__bits_f32((uint32_t)(h & 0x8000u) << 16 | bits);
 }
-/* half.c: float -> half, round to nearest even, overflow to infinity, NaN kept quiet. */
-static uint16_t infer__f32_f16(float f);
+/* float -> half (IEEE 754-2019, 4.3.1): to nearest, ties to even, overflow to infinity, NaN kept quiet. Masks as above.
+ * Below 2^-14 the sum with 0.5, whose last bit is 2^-24, is rounded as a subnormal half is. */
+INFER__INLINE uint16_t infer__f32_f16(float f) {
+    uint32_t u = infer__f32_bits(f), a = u & 0x7fffffffu;
+    uint32_t is_tiny = 0u - (uint32_t)((int32_t)a < 0x38800000);
+    uint32_t is_top = 0u - (uint32_t)((int32_t)a >= 0x477ff000); /* 65520 and more */
+    uint32_t is_nan = 0u - (uint32_t)((int32_t)a > 0x7f800000);
+    uint32_t r = (a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13; /* a carry moves into the exponent as it should */
+    uint32_t tiny = infer__f32_bits(infer__bits_f32(a) + 0.5f) - 0x3f000000u;
+    uint32_t top = 0x7c00u | (is_nan & (0x200u | (a >> 13 & 0x3ffu)));
+    r = (r & ~is_tiny & ~is_top) | (tiny & is_tiny) | (top & is_top);
+    return (uint16_t)(u >> 16 & 0x8000u) | (uint16_t)r;
+}
 INFER__INLINE float infer__bf16_f32(uint16_t h) { return infer__bits_f32((uint32_t)h << 16); }
 /* float -> bfloat16, round to nearest even, NaN kept quiet. */
 INFER__INLINE uint16_t infer__f32_bf16(float f) {

@@ -131,6 +131,45 @@ static double infer__seconds(void) {
 #endif
 }
 
+#if defined(__linux__)
+/* The first bytes of a file of the kernel's, as text; empty when there is none. */
+static void infer__read_text(const char *path, char *text, size_t cap) {
+    int f = open(path, O_RDONLY);
+    ptrdiff_t n = f >= 0 ? read(f, text, cap - 1) : 0;
+    if (f >= 0) close(f);
+    text[n > 0 ? n : 0] = 0;
+}
+
+/* The number that starts at *p (spaces before it skipped), 0 when there is none; *p moves behind it. */
+static uint64_t infer__read_number(const char **p) {
+    uint64_t n = 0;
+    while (**p == ' ' || **p == '\n') ++*p;
+    for (; **p >= '0' && **p <= '9' && n < UINT64_MAX / 16; ++*p) n = n * 10 + (uint64_t)(**p - '0');
+    return n;
+}
+
+/* Processors' worth of time that the container may use, rounded up; 0 = no limit. cgroup v2 has "quota period" or "max
+ * period" in one file, v1 two files, with -1 for no limit. */
+static int infer__quota(void) {
+    char text[64];
+    const char *p = text;
+    uint64_t quota, period;
+    infer__read_text("/sys/fs/cgroup/cpu.max", text, sizeof text);
+    quota = infer__read_number(&p);
+    period = infer__read_number(&p);
+    if (!text[0]) {
+        infer__read_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text, sizeof text);
+        p = text;
+        quota = infer__read_number(&p);
+        infer__read_text("/sys/fs/cgroup/cpu/cpu.cfs_period_us", text, sizeof text);
+        p = text;
+        period = infer__read_number(&p);
+    }
+    if (quota == 0 || period == 0 || quota / period > 65535) return 0;
+    return (int)((quota + period - 1) / period);
+}
+#endif
+
 /* Processors that this process may run on; containers and taskset lower it. */
 static int infer__cores(void) {
 #if defined(INFER__WINDOWS)
@@ -146,12 +185,12 @@ static int infer__cores(void) {
 #  if defined(__linux__)
     unsigned long set[4096 / sizeof(unsigned long)];
     size_t i;
-    int allowed = 0;
+    int allowed = 0, quota = infer__quota();
     memset(set, 0, sizeof set);
     if (sched_getaffinity(0, sizeof set, (void *)set) == 0)
         for (i = 0; i < INFER__COUNT(set); i++)
             for (; set[i]; set[i] &= set[i] - 1) allowed++;
-    if (allowed > 0) return allowed;
+    if (allowed > 0) return quota > 0 && quota < allowed ? quota : allowed;
 #  endif
 #  if defined(INFER__POSIX) && defined(_SC_NPROCESSORS_ONLN)
     {
@@ -186,16 +225,11 @@ static void infer__machine_memory(uint64_t *total, uint64_t *available) {
     {
         char text[512];
         const char *p;
-        int f = open("/proc/meminfo", O_RDONLY);
-        ptrdiff_t n = f >= 0 ? read(f, text, sizeof text - 1) : 0;
-        uint64_t kib = 0;
-        if (f >= 0) close(f);
-        text[n > 0 ? n : 0] = 0;
+        infer__read_text("/proc/meminfo", text, sizeof text);
         p = strstr(text, "MemAvailable:");
         if (!p) return;
-        for (p += 13; *p == ' '; p++) {}
-        for (; *p >= '0' && *p <= '9'; p++) kib = kib * 10 + (uint64_t)(*p - '0');
-        *available = kib * 1024;
+        p += 13;
+        *available = infer__read_number(&p) * 1024;
     }
 #  endif
 #else

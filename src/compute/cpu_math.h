@@ -3,8 +3,7 @@
  * Owns:  the arithmetic of these functions on the CPU, the same at every level.
  * Rules: no branches, no comparisons of floats, no conversions from float to integer: then a loop over INFER__LANES
  *        values becomes packed code at -O2 (a C library's expf does not: 0.2 G values/s against 4 with AVX-512), the
- *        levels differ by fused multiply-add only, and -ffast-math has nothing to assume away (its reassociation costs
- *        digits far out: 4e-6 of exp(-70)).
+ *        levels differ by fused multiply-add only, and -ffast-math has nothing to assume away.
  *        exp is taken of -|x| only: it cannot overflow, and what it is used in is symmetric.
  * Start: infer__exp_minus.
  */
@@ -30,8 +29,9 @@ INFER__INLINE float infer__exp_minus(float x) {
     float a = infer__abs_most(x, 88.0f), t = 12582912.0f - a * 1.44269504f, n, r, p;
     uint32_t bits = infer__f32_bits(t) - 0x4b400000u; /* n, -127 .. 0 */
     n = (float)(int32_t)bits;
-    r = -a - n * 0.693359375f;
-    r = r + n * 2.12194440e-4f;
+    r = a + n * 0.693359375f;
+    r = infer__bits_f32(infer__f32_bits(r) ^ 0x80000000u) +
+        n * 2.12194440e-4f; /* -r, so that -ffast-math sees no sum */
     p = 1.9875691500e-4f;
     p = p * r + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
