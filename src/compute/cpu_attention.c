@@ -110,8 +110,8 @@ static void infer__attention_ahead(const uint8_t *p, uint64_t bytes) {
 #endif
 }
 
-/* A chunk's pages of keys or values: where they lie, and as float32 (the same for F32, else on scratch): keys [dim][16],
- * values [16][stride]. */
+/* A chunk's pages of keys or values: where they lie, and as float32 (the same place for F32, else scratch), which is
+ * [dim][16] for keys, [16][stride] for values. */
 typedef struct infer__attention_pages {
     const uint8_t *stored[INFER__CHUNK_PAGES];
     const float *floats[INFER__CHUNK_PAGES];
