@@ -48,6 +48,7 @@
 #include "compute/cpu_ops.h"       /* float kernels: one body, one wrapper per level */
 #include "compute/cpu_exp.h"       /* exp and tanh of 16 floats */
 #include "compute/cpu_kv.c"        /* keys and values: layout, reading */
+#include "compute/cpu_flash_direct.c" /* few pairs: from the cache where it lies */
 #include "compute/cpu_flash.c"     /* tiles of scores and of weighted sums, softmax */
 #include "compute/cpu_kernels.c"
 #include "compute/cpu_weights.c"   /* weights as float32; how work goes to the pool */
