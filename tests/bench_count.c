@@ -3,8 +3,8 @@
  *     bench_count --list     names of the types that a model's matrices can have
  *     bench_count TYPE       one layer in memory whose matrices are of TYPE: a prompt of PROMPT tokens, then one token
  *
- * tests/bench_count.py runs it under callgrind, which counts inside of infer__cpu_matmul and starts again at the calls of
- * count_prompt and count_one. Everything goes through the library's interface, so that the op gets what a user's model
+ * tests/bench_count.py runs it under callgrind, which counts inside of infer__cpu_matmul and starts again at the calls
+ * of count_prompt and count_one. Everything goes through the library's interface, so that the op gets what a user's model
  * gives it; what comes before count_prompt (a first pass of both kinds) is not counted, nor what a first use prepares.
  * Deterministic: one thread, blocks from a fixed sequence. */
 #include "../src/infer_all.c"
@@ -109,7 +109,8 @@ COUNTED static int count_one(infer_session *s) {
 
 /* Types that matrices of real files have: not those of activations, nor integers and doubles. */
 static int usable(const infer__quant *q) {
-    return q->storable && (!q->swap || strcmp(q->name, "F32") == 0 || strcmp(q->name, "F16") == 0 || strcmp(q->name, "BF16") == 0);
+    if (q->swap) return strcmp(q->name, "F32") == 0 || strcmp(q->name, "F16") == 0 || strcmp(q->name, "BF16") == 0;
+    return q->storable;
 }
 
 int main(int argc, char **argv) {
