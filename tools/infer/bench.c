@@ -408,7 +408,7 @@ int cmd_bench(int argc, char **argv) {
         "  gbs             bytes of weights that one token reads x tokens per second; cache_gbs: of keys and values\n"
         "  bandwidth_gbs   what the threads read from memory\n"
         "  int8_gops       int8 dot products, in operations (a multiplication and its addition are two); in the same\n"
-        "                  way bf16_gflops, f32_gflops; 0 = this CPU, or --cpu-level, has none. int8_by...: instructions\n"
+        "                  way bf16_gflops, f32_gflops; 0 = this CPU, or --cpu-level, has none. int8_by: by what\n"
         "  prompt_gops     operations of the layers' matrices for every token, of the output matrix for the last;\n"
         "                  attention is not counted\n"
         "  prompt_peak     the peak that applies: f32 for F32, F16 and --exact, bf16 for BF16 if the CPU has it, else\n"
