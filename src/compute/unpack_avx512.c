@@ -1,16 +1,22 @@
-/* unpack_avx512.c: unpack functions with AVX-512 (F BW DQ VL) for the types with an fp16 scale per 32 values.
+/* unpack_avx512.c: unpack functions with AVX-512 (F BW DQ VL) for the types of quant_basic.c and quant_mx.c.
  *
  * Owns:  infer__unpacks_avx512. The plain C functions of quant_*.c define what they compute; results are equal.
- * How:   256 values of a row are read as whole vectors and put in the order of infer__unpacked by one permutation of
- *        words; scales of 16 rows are collected as fp16, transposed and then converted.
- * Start: infer__q4_0_unpack_avx512.
+ * How:   four blocks of a row (128 values) are two vectors of codes in infer__unpacked. Where blocks have an even number
+ *        of bytes one permutation of words brings the codes of four blocks together, another their scales; scales of 16
+ *        rows are transposed as fp16 and then converted. Scales that are single bytes are collected 16 rows at a time.
+ * Tails: a row may end after any number of blocks: vectors are read so that they stay within INFER__OVERREAD, and what
+ *        they bring from beyond goes where nobody looks.
+ * Start: infer__words_unpack_avx512, infer__q8_0_unpack_avx512.
  */
 #include "cpu_int8.h"
 
 #if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
 
-/* 8 halves (fp16) of each of 16 rows, one per block of 32, to scale[8][16]. */
-INFER__ON_avx512 INFER__INLINE void infer__put_halves_avx512(const __m128i *rows, float (*scale)[INFER__GROUP]) {
+/* ---- what types share ----------------------------------------------------------------------------------------- */
+
+/* 8 halves (fp16) of each of 16 rows: four to first[4][16], four to second[4][16]. */
+INFER__ON_avx512 INFER__INLINE void infer__put_halves_avx512(const __m128i *rows, float (*first)[INFER__GROUP],
+                                                             float (*second)[INFER__GROUP]) {
     const __m512i even_odd = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
     __m512i r[4], t0, t1, t2, t3;
     int i;
@@ -26,45 +32,289 @@ INFER__ON_avx512 INFER__INLINE void infer__put_halves_avx512(const __m128i *rows
     r[1] = _mm512_unpackhi_epi32(t0, t2);
     r[2] = _mm512_unpacklo_epi32(t1, t3);
     r[3] = _mm512_unpackhi_epi32(t1, t3);
-    INFER__UNROLL for (i = 0; i < 4; i++) { /* qwords: rows 4 L .. of block 2 i, then of block 2 i + 1 */
+    INFER__UNROLL for (i = 0; i < 4; i++) { /* qwords: rows 4 L .. of half 2 i, then of half 2 i + 1 */
         __m512i v = _mm512_permutexvar_epi64(even_odd, r[i]);
-        _mm512_store_ps(scale[2 * i], _mm512_cvtph_ps(_mm512_castsi512_si256(v)));
-        _mm512_store_ps(scale[2 * i + 1], _mm512_cvtph_ps(_mm512_extracti64x4_epi64(v, 1)));
+        float (*to)[INFER__GROUP] = i < 2 ? first + 2 * i : second + 2 * (i - 2);
+        _mm512_store_ps(to[0], _mm512_cvtph_ps(_mm512_castsi512_si256(v)));
+        _mm512_store_ps(to[1], _mm512_cvtph_ps(_mm512_extracti64x4_epi64(v, 1)));
     }
 }
 
-/* Words of 4 blocks of 18 bytes: the codes from word 1 of each, of the second 72 bytes seen through bytes 64.. and
- * 80..; the scales of 8 blocks. */
-static const uint16_t infer__q4_0_words[3][32] = {
-    {1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20, 21, 22, 23, 24, 25, 26, 28, 29, 30, 31, 32, 33, 34, 35},
-    {5, 6, 7, 8, 9, 10, 11, 12, 14, 15, 16, 17, 18, 19, 20, 21, 23, 24, 25, 26, 27, 28, 29, 30, 56, 57, 58, 59, 60, 61, 62, 63},
-    {0, 9, 18, 27, 36, 45, 54, 63},
-};
-
-INFER__ON_avx512 static void infer__q4_0_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
-                                                       infer__unpacked *out) {
-    const __m512i low = _mm512_set1_epi8(15);
-    const __m512i first = _mm512_loadu_si512(infer__q4_0_words[0]), second = _mm512_loadu_si512(infer__q4_0_words[1]);
-    const __m512i scales = _mm512_loadu_si512(infer__q4_0_words[2]);
-    __m128i d[16];
+/* 4 bytes of each of 16 rows. */
+INFER__ON_avx512 INFER__INLINE __m512i infer__column_avx512(const uint8_t *src, uint64_t row_bytes) {
+    __m512i v = _mm512_castsi128_si512(_mm_loadu_si32(src));
     int i;
-    if (n_blocks < 8) {
-        infer__q4_0_unpack(src, row_bytes, n_blocks, out);
+    INFER__UNROLL for (i = 1; i < 16; i++)
+        v = _mm512_mask_broadcastd_epi32(v, (__mmask16)(1 << i), _mm_loadu_si32(src + (uint64_t)i * row_bytes));
+    return v;
+}
+
+/* The fp16 at the start of 16 rows. */
+INFER__ON_avx512 INFER__INLINE __m512 infer__column_half_avx512(const uint8_t *src, uint64_t row_bytes) {
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(infer__column_avx512(src, row_bytes)));
+}
+
+/* Low and high halves of the bytes of v. */
+INFER__ON_avx512 INFER__INLINE __m512i infer__low_avx512(__m512i v) {
+    return _mm512_and_si512(v, _mm512_set1_epi8(15));
+}
+INFER__ON_avx512 INFER__INLINE __m512i infer__high_avx512(__m512i v) {
+    return _mm512_and_si512(_mm512_srli_epi16(v, 4), _mm512_set1_epi8(15));
+}
+
+/* ---- Q4_0, Q4_1, Q5_0, Q5_1: blocks of fp16 scale (and minimum), fifth bits, 16 bytes of two codes -------------- */
+
+/* Word w of four blocks of `bytes` bytes, seen through a vector that begins where they begin and one that ends where
+ * they end; the same word of the four blocks; eight words of each. */
+#define INFER__WORD(w, bytes) ((w) < 32 ? (w) : (w) + 64 - 2 * (bytes))
+#define INFER__FOUR(w, bytes)                                                                                          \
+    INFER__WORD(w, bytes), INFER__WORD((w) + (bytes) / 2, bytes), INFER__WORD((w) + (bytes), bytes),                   \
+        INFER__WORD((w) + 3 * (bytes) / 2, bytes)
+#define INFER__EIGHT(w, bytes)                                                                                         \
+    INFER__WORD(w, bytes), INFER__WORD((w) + 1, bytes), INFER__WORD((w) + 2, bytes), INFER__WORD((w) + 3, bytes),      \
+        INFER__WORD((w) + 4, bytes), INFER__WORD((w) + 5, bytes), INFER__WORD((w) + 6, bytes),                         \
+        INFER__WORD((w) + 7, bytes)
+#define INFER__CODES(w, bytes)                                                                                         \
+    INFER__EIGHT(w, bytes), INFER__EIGHT((w) + (bytes) / 2, bytes), INFER__EIGHT((w) + (bytes), bytes),                \
+        INFER__EIGHT((w) + 3 * (bytes) / 2, bytes)
+
+/* Words of the codes of four blocks; then their scales, minima, fifth bits of the first and of the second halves. */
+static const uint16_t infer__q4_0_words[2][32] = {{INFER__CODES(1, 18)}, {INFER__FOUR(0, 18)}};
+static const uint16_t infer__q4_1_words[2][32] = {{INFER__CODES(2, 20)}, {INFER__FOUR(0, 20), INFER__FOUR(1, 20)}};
+static const uint16_t infer__q5_0_words[2][32] = {
+    {INFER__CODES(3, 22)}, {INFER__FOUR(0, 22), 0, 0, 0, 0, INFER__FOUR(1, 22), INFER__FOUR(2, 22)}};
+static const uint16_t infer__q5_1_words[2][32] = {
+    {INFER__CODES(4, 24)}, {INFER__FOUR(0, 24), INFER__FOUR(1, 24), INFER__FOUR(2, 24), INFER__FOUR(3, 24)}};
+#undef INFER__CODES
+#undef INFER__EIGHT
+#undef INFER__FOUR
+#undef INFER__WORD
+
+/* At most four blocks at src to 128 codes; returns the words of their scales and minima. `end` is where the second
+ * vector begins: where it ends with the fourth block. A block alone lies in the first vector. */
+INFER__ON_avx512 INFER__INLINE __m128i infer__words_avx512(const uint8_t *src, int end, __m512i codes, __m512i meta,
+                                                           int fifth, uint8_t *q) {
+    __m512i a = _mm512_loadu_si512(src), b = _mm512_loadu_si512(src + end), m = _mm512_permutex2var_epi16(a, meta, b);
+    __m512i v = _mm512_permutex2var_epi16(a, codes, b), low = infer__low_avx512(v), high = infer__high_avx512(v);
+    if (fifth) {
+        const __m512i bit = _mm512_set1_epi8(16);
+        __m128i bits = _mm256_extracti128_si256(_mm512_castsi512_si256(m), 1);
+        low = _mm512_mask_add_epi8(low, (__mmask64)_mm_cvtsi128_si64(bits), low, bit);
+        high = _mm512_mask_add_epi8(high, (__mmask64)_mm_extract_epi64(bits, 1), high, bit);
+    }
+    _mm512_store_si512(q, low);
+    _mm512_store_si512(q + 64, high);
+    return _mm512_castsi512_si128(m);
+}
+
+INFER__ON_avx512 INFER__INLINE void infer__words_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                               infer__unpacked *out, const uint16_t (*words)[32],
+                                                               int bytes, int has_min, int fifth) {
+    const __m512i codes = _mm512_loadu_si512(words[0]), meta = _mm512_loadu_si512(words[1]);
+    const int all = 4 * bytes - 64;
+    __m128i first[16], second[16];
+    int i, end;
+    if (n_blocks <= 4) {
+        end = n_blocks == 1 ? 0 : all;
+        for (i = 0; i < 16; i++, src += row_bytes)
+            first[i] = infer__words_avx512(src, end, codes, meta, fifth, out->q[i]);
+        infer__put_halves_avx512(first, out->scale, has_min ? out->min : out->scale + 4);
         return;
     }
+    end = n_blocks == 5 ? 0 : all;
     INFER__UNROLL for (i = 0; i < 16; i++, src += row_bytes) {
-        __m512i a = _mm512_loadu_si512(src), b = _mm512_loadu_si512(src + 64), c = _mm512_loadu_si512(src + 80);
-        __m512i n0 = _mm512_permutex2var_epi16(a, first, b), n1 = _mm512_permutex2var_epi16(b, second, c);
-        d[i] = _mm512_castsi512_si128(_mm512_permutex2var_epi16(a, scales, b));
-        _mm512_store_si512(out->q[i], _mm512_and_si512(n0, low));
-        _mm512_store_si512(out->q[i] + 64, _mm512_and_si512(_mm512_srli_epi16(n0, 4), low));
-        _mm512_store_si512(out->q[i] + 128, _mm512_and_si512(n1, low));
-        _mm512_store_si512(out->q[i] + 192, _mm512_and_si512(_mm512_srli_epi16(n1, 4), low));
+        first[i] = infer__words_avx512(src, all, codes, meta, fifth, out->q[i]);
+        second[i] = infer__words_avx512(src + 4 * bytes, end, codes, meta, fifth, out->q[i] + 128);
+        if (!has_min) first[i] = _mm_unpacklo_epi64(first[i], second[i]);
     }
-    infer__put_halves_avx512(d, out->scale);
+    infer__put_halves_avx512(first, out->scale, has_min ? out->min : out->scale + 4);
+    if (has_min) infer__put_halves_avx512(second, out->scale + 4, out->min + 4);
+}
+
+#define INFER__UNPACK_WORDS(name, bytes, has_min, fifth)                                                               \
+    INFER__ON_avx512 static void infer__##name##_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,   \
+                                                               infer__unpacked *out) {                                 \
+        infer__words_unpack_avx512(src, row_bytes, n_blocks, out, infer__##name##_words, bytes, has_min, fifth);       \
+    }
+INFER__UNPACK_WORDS(q4_0, 18, 0, 0)
+INFER__UNPACK_WORDS(q4_1, 20, 1, 0)
+INFER__UNPACK_WORDS(q5_0, 22, 0, 1)
+INFER__UNPACK_WORDS(q5_1, 24, 1, 1)
+#undef INFER__UNPACK_WORDS
+
+/* ---- Q8_0 ------------------------------------------------------------------------------------------------------ */
+
+/* At most four blocks, 34 bytes apart: their 32 bytes as vectors of two blocks, then as first and second halves. */
+INFER__ON_avx512 INFER__INLINE void infer__q8_0_four_avx512(const uint8_t *src, int n, uint8_t *q) {
+    const __m512i sign = _mm512_set1_epi8(-128);
+    __m512i a = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)(src + 2))), b = a;
+    if (n > 1) a = _mm512_mask_broadcast_i64x4(a, 0xf0, _mm256_loadu_si256((const __m256i *)(const void *)(src + 36)));
+    if (n > 2) b = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)(src + 70)));
+    if (n > 3) b = _mm512_mask_broadcast_i64x4(b, 0xf0, _mm256_loadu_si256((const __m256i *)(const void *)(src + 104)));
+    _mm512_store_si512(q, _mm512_xor_si512(_mm512_shuffle_i32x4(a, b, 0x88), sign));
+    _mm512_store_si512(q + 64, _mm512_xor_si512(_mm512_shuffle_i32x4(a, b, 0xdd), sign));
+}
+
+INFER__ON_avx512 static void infer__q8_0_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                       infer__unpacked *out) {
+    int i, b;
+    for (b = 0; b < n_blocks; b++)
+        _mm512_store_ps(out->scale[b], infer__column_half_avx512(src + 34 * b, row_bytes));
+    if (n_blocks == 8) {
+        for (i = 0; i < 16; i++, src += row_bytes) {
+            infer__q8_0_four_avx512(src, 4, out->q[i]);
+            infer__q8_0_four_avx512(src + 136, 4, out->q[i] + 128);
+        }
+        return;
+    }
+    for (i = 0; i < 16; i++, src += row_bytes)
+        for (b = 0; b < n_blocks; b += 4) infer__q8_0_four_avx512(src + 34 * b, n_blocks - b, out->q[i] + 32 * b);
+}
+
+/* ---- MXFP4, NVFP4 ---------------------------------------------------------------------------------------------- */
+
+/* Codes of the 16 values of FP4: infer__kvalues_fp4 + 12. */
+INFER__ON_avx512 INFER__INLINE __m512i infer__fp4_codes_avx512(void) {
+    return _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+}
+
+/* infer__e8m0_half of the low bytes of e. */
+INFER__ON_avx512 INFER__INLINE __m512 infer__e8m0_half_avx512(__m512i e) {
+    __m512i v;
+    e = _mm512_and_si512(e, _mm512_set1_epi32(255));
+    v = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
+    v = _mm512_mask_sllv_epi32(v, _mm512_cmplt_epi32_mask(e, _mm512_set1_epi32(2)), _mm512_set1_epi32(0x00200000), e);
+    return _mm512_castsi512_ps(v);
+}
+
+INFER__ON_avx512 static void infer__mxfp4_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                        infer__unpacked *out) {
+    const __m512i codes = infer__fp4_codes_avx512();
+    int i, b;
+    for (b = 0; b < n_blocks; b++)
+        _mm512_store_ps(out->scale[b], infer__e8m0_half_avx512(infer__column_avx512(src + 17 * b, row_bytes)));
+    for (i = 0; i < 16; i++, src += row_bytes)
+        for (b = 0; b < n_blocks; b += 4) {
+            const uint8_t *p = src + 17 * b + 1;
+            __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)p));
+            if (n_blocks - b >= 4) {
+                v = _mm512_mask_broadcast_i32x4(v, 0x00f0, _mm_loadu_si128((const __m128i *)(const void *)(p + 17)));
+                v = _mm512_mask_broadcast_i32x4(v, 0x0f00, _mm_loadu_si128((const __m128i *)(const void *)(p + 34)));
+                v = _mm512_mask_broadcast_i32x4(v, 0xf000, _mm_loadu_si128((const __m128i *)(const void *)(p + 51)));
+            } else {
+                if (n_blocks - b > 1)
+                    v = _mm512_mask_broadcast_i32x4(v, 0x00f0, _mm_loadu_si128((const __m128i *)(const void *)(p + 17)));
+                if (n_blocks - b > 2)
+                    v = _mm512_mask_broadcast_i32x4(v, 0x0f00, _mm_loadu_si128((const __m128i *)(const void *)(p + 34)));
+            }
+            _mm512_store_si512(out->q[i] + 32 * b, _mm512_shuffle_epi8(codes, infer__low_avx512(v)));
+            _mm512_store_si512(out->q[i] + 32 * b + 64, _mm512_shuffle_epi8(codes, infer__high_avx512(v)));
+        }
+}
+
+/* infer__ue4m3_half of byte i of every element of e, whose bytes 127 were made 0: exponent and mantissa in place, and
+ * where the exponent is 0, 2^-8 (1 + m / 8) becomes 2^-7 m / 8. */
+INFER__ON_avx512 INFER__INLINE __m512 infer__ue4m3_half_avx512(__m512i e, int i) {
+    __m512i v = i < 3 ? _mm512_slli_epi32(e, 20 - 8 * i) : _mm512_srli_epi32(e, 4);
+    __m512 f;
+    if (i == 3) v = _mm512_srli_epi32(e, 4);
+    v = _mm512_and_si512(v, _mm512_set1_epi32(0x07f00000));
+    f = _mm512_castsi512_ps(_mm512_add_epi32(v, _mm512_set1_epi32(119 << 23)));
+    return _mm512_mask_fmsub_ps(f, _mm512_cmplt_epi32_mask(v, _mm512_set1_epi32(0x00800000)), _mm512_set1_ps(2.0f),
+                                _mm512_set1_ps(1.0f / 128.0f));
+}
+
+/* Words of two blocks of 36 bytes, from their starts and from their ends: 8 bytes of every second 16 values, twice. */
+static const uint16_t infer__nvfp4_words[2][32] = {
+    {2, 3, 4, 5, 2, 3, 4, 5, 10, 11, 12, 13, 10, 11, 12, 13, 20, 21, 22, 23, 20, 21, 22, 23, 28, 29, 30, 31, 28, 29, 30, 31},
+    {6, 7, 8, 9, 6, 7, 8, 9, 14, 15, 16, 17, 14, 15, 16, 17, 24, 25, 26, 27, 24, 25, 26, 27, 60, 61, 62, 63, 60, 61, 62, 63},
+};
+
+INFER__ON_avx512 static void infer__nvfp4_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                        infer__unpacked *out) {
+    const __m512i codes = infer__fp4_codes_avx512(), shift = _mm512_setr_epi64(0, 4, 0, 4, 0, 4, 0, 4);
+    const __m512i first = _mm512_loadu_si512(infer__nvfp4_words[0]), second = _mm512_loadu_si512(infer__nvfp4_words[1]);
+    int i, b, end;
+    for (b = 0; b < n_blocks; b += 2) {
+        __m512i e = infer__column_avx512(src + 18 * b, row_bytes);
+        e = _mm512_mask_mov_epi8(e, _mm512_cmpeq_epi8_mask(e, _mm512_set1_epi8(127)), _mm512_setzero_si512());
+        INFER__UNROLL for (i = 0; i < 4; i++) _mm512_store_ps(out->scale[2 * b + i], infer__ue4m3_half_avx512(e, i));
+    }
+    for (i = 0; i < 16; i++, src += row_bytes)
+        for (b = 0; b < n_blocks; b += 4) {
+            const uint8_t *p = src + 18 * b;
+            __m512i a = _mm512_loadu_si512(p), c = _mm512_loadu_si512(p + 8);
+            __m512i v = _mm512_srlv_epi64(_mm512_permutexvar_epi16(first, a), shift);
+            __m512i w = _mm512_srlv_epi64(_mm512_permutex2var_epi16(a, second, c), shift);
+            _mm512_store_si512(out->q[i] + 32 * b, _mm512_shuffle_epi8(codes, infer__low_avx512(v)));
+            _mm512_store_si512(out->q[i] + 32 * b + 64, _mm512_shuffle_epi8(codes, infer__low_avx512(w)));
+        }
+    (void)end;
+}
+
+/* ---- Q1_0, Q2_0 ------------------------------------------------------------------------------------------------ */
+
+INFER__ON_avx512 static void infer__q1_0_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                       infer__unpacked *out) {
+    /* bytes 4 L and 4 L + 1 of a block to lane L, 8 times each, of which bit j % 8 is wanted */
+    const __m512i first = _mm512_add_epi32(
+        _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 0x01010101, 0x01010101)),
+        _mm512_setr_epi32(0, 0, 0, 0, 0x04040404, 0x04040404, 0x04040404, 0x04040404, 0x08080808, 0x08080808, 0x08080808,
+                          0x08080808, 0x0c0c0c0c, 0x0c0c0c0c, 0x0c0c0c0c, 0x0c0c0c0c));
+    const __m512i second = _mm512_add_epi8(first, _mm512_set1_epi8(2)), two = _mm512_set1_epi8(2);
+    const __m512i bits = _mm512_set1_epi64((int64_t)0x8040201008040201u);
+    int i, j, b;
+    for (b = 0; b < n_blocks; b += 4, src += 18) {
+        __m512 d = infer__column_half_avx512(src, row_bytes);
+        INFER__UNROLL for (j = 0; j < 4; j++) _mm512_store_ps(out->scale[b + j], d);
+        for (i = 0; i < 16; i++) {
+            const uint8_t *p = src + (uint64_t)i * row_bytes + 2;
+            __m512i v = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)p));
+            __mmask64 m = _mm512_test_epi8_mask(_mm512_shuffle_epi8(v, first), bits);
+            __mmask64 n = _mm512_test_epi8_mask(_mm512_shuffle_epi8(v, second), bits);
+            _mm512_store_si512(out->q[i] + 32 * b, _mm512_maskz_mov_epi8(m, two));
+            _mm512_store_si512(out->q[i] + 32 * b + 64, _mm512_maskz_mov_epi8(n, two));
+        }
+    }
+}
+
+INFER__ON_avx512 static void infer__q2_0_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                       infer__unpacked *out) {
+    /* bytes 0 .. 3 (lanes 0, 2) or 8 .. 11 of a block, 4 times each; then the half byte, the pair of bits, its value */
+    const __m512i first = _mm512_add_epi32(
+        _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0x01010101, 0x02020202, 0x03030303)),
+        _mm512_setr_epi32(0, 0, 0, 0, 0x08080808, 0x08080808, 0x08080808, 0x08080808, 0, 0, 0, 0, 0x08080808, 0x08080808,
+                          0x08080808, 0x08080808));
+    const __m512i second = _mm512_add_epi8(first, _mm512_set1_epi8(4)), pairs = _mm512_set1_epi16(0x0c03);
+    const __m512i shift = _mm512_set1_epi32(4 << 16);
+    const __m512i value = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 3, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0));
+    int i, b;
+    for (b = 0; b < n_blocks; b += 2) {
+        __m512 d = infer__column_half_avx512(src + 9 * b, row_bytes);
+        _mm512_store_ps(out->scale[b], d);
+        _mm512_store_ps(out->scale[b + 1], d);
+    }
+    for (i = 0; i < 16; i++, src += row_bytes)
+        for (b = 0; b < n_blocks; b += 4) {
+            const uint8_t *p = src + 9 * b + 2;
+            __m512i v = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)p)), w;
+            v = _mm512_mask_broadcast_i32x4(v, 0xff00, _mm_loadu_si128((const __m128i *)(const void *)(p + 18)));
+            w = _mm512_and_si512(_mm512_srlv_epi16(_mm512_shuffle_epi8(v, second), shift), pairs);
+            v = _mm512_and_si512(_mm512_srlv_epi16(_mm512_shuffle_epi8(v, first), shift), pairs);
+            _mm512_store_si512(out->q[i] + 32 * b, _mm512_shuffle_epi8(value, v));
+            _mm512_store_si512(out->q[i] + 32 * b + 64, _mm512_shuffle_epi8(value, w));
+        }
 }
 
 static const infer__unpack_row infer__unpacks_avx512[] = {
     {2, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q4_0_unpack_avx512},
+    {3, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q4_1_unpack_avx512},
+    {6, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q5_0_unpack_avx512},
+    {7, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q5_1_unpack_avx512},
+    {8, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q8_0_unpack_avx512},
+    {39, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__mxfp4_unpack_avx512},
+    {40, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__nvfp4_unpack_avx512},
+    {41, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q1_0_unpack_avx512},
+    {42, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q2_0_unpack_avx512},
 };
 #endif
