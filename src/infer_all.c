@@ -52,6 +52,7 @@
 #include "compute/int8_scalar.c"   /* the definition of a level */
 #include "compute/int8_avx512.c"
 #include "compute/unpack_avx512.c" /* faster unpacking of storage types */
+#include "compute/unpack_avx512_iq.c"
 #include "compute/cpu_int8.c"      /* the engine of quantised products */
 #include "compute/cpu_matmul.c"
 #include "compute/cpu_attention.c"

@@ -39,6 +39,7 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
 static const struct { const infer__unpack_row *rows; size_t n; } infer__unpack_sets[] = { /* best first */
 #if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
     {infer__unpacks_avx512, INFER__COUNT(infer__unpacks_avx512)},
+    {infer__unpacks_avx512_iq, INFER__COUNT(infer__unpacks_avx512_iq)},
 #endif
     {NULL, 0},
 };
