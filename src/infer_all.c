@@ -58,6 +58,7 @@
 #include "compute/int8_arm.c"      /* NEON, dotprod, i8mm */
 #include "compute/unpack_avx512.c" /* faster unpacking of storage types */
 #include "compute/unpack_avx512_k.c"
+#include "compute/unpack_avx512_iq.c"
 #include "compute/cpu_int8.c"      /* the engine of quantised products */
 #include "compute/cpu_float.h"     /* F32, F16, BF16 weights: the arithmetic, one body for every level */
 #include "compute/float_levels.c"  /* FLOATS */

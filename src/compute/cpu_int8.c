@@ -50,6 +50,7 @@ static const struct { const infer__unpack_row *rows; size_t n; } infer__unpack_s
 #if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
     {infer__unpacks_avx512, INFER__COUNT(infer__unpacks_avx512)},
     {infer__unpacks_avx512_k, INFER__COUNT(infer__unpacks_avx512_k)},
+    {infer__unpacks_avx512_iq, INFER__COUNT(infer__unpacks_avx512_iq)},
 #endif
     {NULL, 0},
 };
