@@ -24,6 +24,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_tokenizer.c"
 #  include "test_sampler.c"
 #  include "test_ops.c"
+#  include "test_int8.c"
 #  include "test_arch.c"
 #  include "test_model.c"
 #  include "test_cache.c"
@@ -55,6 +56,7 @@ int main(int argc, char **argv) {
     suite_tokenizer();
     suite_sampler();
     suite_ops();
+    suite_int8();
     suite_arch();
     suite_model();
     suite_cache();

@@ -1,6 +1,6 @@
 /* quant_basic.c: plain types (F32 .. I64) and the types whose blocks have one fp16 scale: Q4_0 .. Q8_1, Q1_0, Q2_0.
  *
- * Owns:  decode and encode of these types. May not know: other families, tensors, files.
+ * Owns:  decode, unpack and encode of these types. May not know: other families, tensors, files.
  * Input: plain types are in the machine's byte order (the file layer swaps them); blocks are the file's little-endian
  *        bytes. Any alignment.
  * Exact: an fp16 scale has 11 significant bits, so scale * integer (up to 13 bits) is exact in float32; types with a
@@ -98,6 +98,13 @@ INFER__INLINE void infer__q4_1_block(const uint8_t *INFER__RESTRICT b, float *IN
 }
 INFER__DECODE_BLOCKS(q4_1, 32, 20)
 
+INFER__INLINE void infer__q4_1_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    scale[k / 32 * INFER__GROUP] = infer__f16_f32(infer__load_u16(b));
+    min[k / 32 * INFER__GROUP] = infer__f16_f32(infer__load_u16(b + 2));
+    infer__unpack_nibbles(b + 4, q + infer__q_index(k));
+}
+INFER__UNPACK_BLOCKS(q4_1, 32, 20)
+
 /* Q5_0, 32 values in 22 bytes: 0 fp16 d; 2 u32 qh: bit j is bit 4 of value j; 6 qs[16]: low bits as in Q4_0.
  * x = d * (q - 16). */
 INFER__INLINE void infer__q5_0_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
@@ -113,6 +120,21 @@ INFER__INLINE void infer__q5_0_block(const uint8_t *INFER__RESTRICT b, float *IN
 }
 INFER__DECODE_BLOCKS(q5_0, 32, 22)
 
+/* Codes of 5 bits: infer__unpack_nibbles, and bit 4 of code j from bit j of qh. */
+INFER__INLINE void infer__unpack_fifths(const uint8_t *p, uint32_t qh, uint8_t *q) {
+    int j;
+    infer__unpack_nibbles(p, q);
+    for (j = 0; j < 16; j++) q[j] = (uint8_t)(q[j] | (qh >> j & 1) << 4);
+    for (j = 0; j < 16; j++) q[64 + j] = (uint8_t)(q[64 + j] | (qh >> (j + 16) & 1) << 4);
+}
+
+INFER__INLINE void infer__q5_0_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    (void)min;
+    scale[k / 32 * INFER__GROUP] = infer__f16_f32(infer__load_u16(b));
+    infer__unpack_fifths(b + 6, infer__load_u32(b + 2), q + infer__q_index(k));
+}
+INFER__UNPACK_BLOCKS(q5_0, 32, 22)
+
 /* Q5_1, 32 values in 24 bytes: 0 fp16 d; 2 fp16 m; 4 u32 qh; 8 qs[16], bits as in Q5_0. x = d * q + m. */
 INFER__INLINE void infer__q5_1_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
     float d = infer__f16_f32(infer__load_u16(b)), m = infer__f16_f32(infer__load_u16(b + 2));
@@ -127,6 +149,13 @@ INFER__INLINE void infer__q5_1_block(const uint8_t *INFER__RESTRICT b, float *IN
 }
 INFER__DECODE_BLOCKS(q5_1, 32, 24)
 
+INFER__INLINE void infer__q5_1_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    scale[k / 32 * INFER__GROUP] = infer__f16_f32(infer__load_u16(b));
+    min[k / 32 * INFER__GROUP] = infer__f16_f32(infer__load_u16(b + 2));
+    infer__unpack_fifths(b + 8, infer__load_u32(b + 4), q + infer__q_index(k));
+}
+INFER__UNPACK_BLOCKS(q5_1, 32, 24)
+
 /* n signed bytes times d: Q8_0, Q8_1, Q8_K. */
 INFER__INLINE void infer__q8_values(const uint8_t *INFER__RESTRICT q, float d, float *INFER__RESTRICT y, int n) {
     int j;
@@ -138,6 +167,16 @@ INFER__INLINE void infer__q8_0_block(const uint8_t *INFER__RESTRICT b, float *IN
     infer__q8_values(b + 2, infer__f16_f32(infer__load_u16(b)), y, 32);
 }
 INFER__DECODE_BLOCKS(q8_0, 32, 34)
+
+INFER__INLINE void infer__q8_0_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    int j;
+    (void)min;
+    scale[k / 32 * INFER__GROUP] = infer__f16_f32(infer__load_u16(b));
+    q += infer__q_index(k);
+    for (j = 0; j < 16; j++) q[j] = b[2 + j] ^ 128; /* + 128 */
+    for (j = 0; j < 16; j++) q[64 + j] = b[18 + j] ^ 128;
+}
+INFER__UNPACK_BLOCKS(q8_0, 32, 34)
 
 /* Q8_1, 32 values in 36 bytes: 0 fp16 d; 2 fp16 s = d * sum of q (a by-product for dot products); 4 int8 qs[32]. */
 INFER__INLINE void infer__q8_1_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
@@ -155,6 +194,19 @@ INFER__INLINE void infer__q1_0_block(const uint8_t *INFER__RESTRICT b, float *IN
 }
 INFER__DECODE_BLOCKS(q1_0, 128, 18)
 
+/* Codes 0 and 2, so that value = d * (code - 1). */
+INFER__INLINE void infer__q1_0_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    float d = infer__f16_f32(infer__load_u16(b));
+    int i, j;
+    (void)min;
+    for (i = 0; i < 4; i++) scale[(k / 32 + i) * INFER__GROUP] = d;
+    for (i = 0; i < 16; i++) {
+        uint8_t *to = q + infer__q_index(k + 8 * i);
+        for (j = 0; j < 8; j++) to[j] = (uint8_t)((b[2 + i] >> j & 1) * 2);
+    }
+}
+INFER__UNPACK_BLOCKS(q1_0, 128, 18)
+
 /* Q2_0, 64 values in 18 bytes: 0 fp16 d; 2 qs[16]: value j in bits 2 * (j % 4) of byte j / 4. x = d * (q - 1). */
 INFER__INLINE void infer__q2_0_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
     float d = infer__f16_f32(infer__load_u16(b));
@@ -164,6 +216,18 @@ INFER__INLINE void infer__q2_0_block(const uint8_t *INFER__RESTRICT b, float *IN
     }
 }
 INFER__DECODE_BLOCKS(q2_0, 64, 18)
+
+INFER__INLINE void infer__q2_0_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    float d = infer__f16_f32(infer__load_u16(b));
+    int i, j;
+    (void)min;
+    for (i = 0; i < 2; i++) scale[(k / 32 + i) * INFER__GROUP] = d;
+    for (i = 0; i < 16; i++) {
+        uint8_t *to = q + infer__q_index(k + 4 * i);
+        for (j = 0; j < 4; j++) to[j] = b[2 + i] >> 2 * j & 3;
+    }
+}
+INFER__UNPACK_BLOCKS(q2_0, 64, 18)
 
 /* ---- encode ------------------------------------------------------------------------------------ */
 /* Infinities and NaN have no code: they are stored as if 0. A block too large for an fp16 scale gets an infinite one.

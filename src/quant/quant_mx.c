@@ -1,7 +1,7 @@
 /* quant_mx.c: the FP4 types with a small float as scale: MXFP4 (OCP Microscaling 1.0) and NVFP4.
  *
- * Owns:  decode of these types. May not know: other families, tensors, files. NVFP4's scale per tensor is a tensor of
- *        its own, applied by whoever multiplies.
+ * Owns:  decode and unpack of these types. May not know: other families, tensors, files. NVFP4's scale per tensor is a
+ *        tensor of its own, applied by whoever multiplies.
  * Input: bytes in file order, any alignment.
  * Exact: both scales are powers of two times at most 4 bits: nothing rounds. An E2M1 value is half of an integer, so
  *        the table holds the doubled values and the scale functions return half of the scale.
@@ -39,9 +39,38 @@ INFER__INLINE void infer__mxfp4_block(const uint8_t *INFER__RESTRICT b, float *I
 }
 INFER__DECODE_BLOCKS(mxfp4, 32, 17)
 
+/* 2 n codes from n bytes: doubled values + 12, value j in the low, value j + n in the high half of byte j. */
+INFER__INLINE void infer__unpack_fp4(const uint8_t *INFER__RESTRICT p, int n, uint8_t *INFER__RESTRICT low,
+                                     uint8_t *INFER__RESTRICT high) {
+    int j;
+    for (j = 0; j < n; j++) {
+        low[j] = (uint8_t)(infer__kvalues_fp4[p[j] & 15] + 12);
+        high[j] = (uint8_t)(infer__kvalues_fp4[p[j] >> 4] + 12);
+    }
+}
+
+INFER__INLINE void infer__mxfp4_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    (void)min;
+    scale[k / 32 * INFER__GROUP] = infer__e8m0_half(b[0]);
+    q += infer__q_index(k);
+    infer__unpack_fp4(b + 1, 16, q, q + 64);
+}
+INFER__UNPACK_BLOCKS(mxfp4, 32, 17)
+
 /* NVFP4, 64 values in 36 bytes: 0 UE4M3 scale[4], one per 16 values; 4 qs[32], E2M1, 8 bytes per 16 values. */
 INFER__INLINE void infer__nvfp4_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
     int i;
     for (i = 0; i < 4; i++) infer__fp4_values(b + 4 + 8 * i, 8, infer__ue4m3_half(b[i]), y + 16 * i);
 }
 INFER__DECODE_BLOCKS(nvfp4, 64, 36)
+
+INFER__INLINE void infer__nvfp4_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    int i;
+    (void)min;
+    for (i = 0; i < 4; i++) {
+        uint8_t *to = q + infer__q_index(k + 16 * i);
+        scale[(k / 16 + i) * INFER__GROUP] = infer__ue4m3_half(b[i]);
+        infer__unpack_fp4(b + 4 + 8 * i, 8, to, to + 8);
+    }
+}
+INFER__UNPACK_BLOCKS(nvfp4, 64, 36)
