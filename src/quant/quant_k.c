@@ -1,10 +1,12 @@
 /* quant_k.c: types of 256 values with scales per sub-block: Q2_K .. Q6_K, Q8_K, and the ternary TQ1_0, TQ2_0.
  *
- * Owns:  decode of these types. May not know: other families, tensors, files.
+ * Owns:  decode and unpack of these types. May not know: other families, tensors, files.
  * Input: the file's little-endian bytes, any alignment.
  * Exact: fp16 scale (11 bits) * sub-block scale (6 or 7) * code (2 to 6) stays within float32's 24 bits; types with a
  *        minimum round once, in the subtraction. Fused multiply-add therefore gives the same bits.
- * Start: infer__q4_k_block.
+ * Unpack: a loop writes 16 values, half a block of 32, from 16 bytes, with shifts that are constants once inlined: gcc
+ *        12 -O2 makes it packed. Minima are subtracted, so they are unpacked with their sign turned.
+ * Start: infer__q4_k_block, then infer__q4_k_row.
  * Source of the layouts: ggml.
  */
 #include "quant_types.h"
@@ -24,24 +26,84 @@ INFER__INLINE void infer__q2_k_block(const uint8_t *INFER__RESTRICT b, float *IN
 }
 INFER__DECODE_BLOCKS(q2_k, 256, 84)
 
+/* Two bits, from bit `shift`, of each of 16 bytes. */
+INFER__INLINE void infer__unpack_twos(const uint8_t *INFER__RESTRICT p, int shift, uint8_t *INFER__RESTRICT q) {
+    int j;
+    for (j = 0; j < 16; j++) q[j] = p[j] >> shift & 3;
+}
+
+/* The 256 codes of 64 bytes that hold value 128 h + 32 s + l in bits 2 s of byte 32 h + l: Q2_K, TQ2_0. */
+INFER__INLINE void infer__unpack_quarters(const uint8_t *INFER__RESTRICT p, uint8_t *INFER__RESTRICT q) {
+    int i;
+    for (i = 0; i < 4; i++, p += 16, q += 64) {
+        infer__unpack_twos(p, 0, q);
+        infer__unpack_twos(p, 2, q + 16);
+        infer__unpack_twos(p, 4, q + 32);
+        infer__unpack_twos(p, 6, q + 48);
+    }
+}
+
+INFER__INLINE void infer__q2_k_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    float d = infer__f16_f32(infer__load_u16(b + 80)), dmin = infer__f16_f32(infer__load_u16(b + 82));
+    int i;
+    (void)k;
+    for (i = 0; i < 16; i++) {
+        scale[i * INFER__GROUP] = d * (float)(b[i] & 15);
+        min[i * INFER__GROUP] = -(dmin * (float)(b[i] >> 4));
+    }
+    infer__unpack_quarters(b + 16, q);
+}
+INFER__UNPACK_BLOCKS(q2_k, 256, 84)
+
 /* Q3_K, 110 bytes: 0 hmask[32]: bit 4 h + s of byte l is bit 2 of value 128 h + 32 s + l; 32 qs[64]: low two bits as in
  * Q2_K; 96 scales[12]: sixteen 6-bit scales plus 32; 108 fp16 d. x = d * (scale - 32) * (q - 4).
  * Scale i: low 4 bits in half i / 8 of byte i % 8, high 2 bits in bits 2 * (i / 4) of byte 8 + i % 4. */
+INFER__INLINE int infer__q3_k_scale(const uint8_t *s, int i) {
+    return ((s[i % 8] >> 4 * (i / 8) & 15) | (s[8 + i % 4] >> 2 * (i / 4) & 3) << 4) - 32;
+}
+
 INFER__INLINE void infer__q3_k_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
-    const uint8_t *scales = b + 96;
     float d = infer__f16_f32(infer__load_u16(b + 108));
     int i, j;
     for (i = 0; i < 16; i++) {
         const uint8_t *q = b + 32 + 32 * (i / 8) + 16 * (i % 2), *high = b + 16 * (i % 2);
         int shift = 2 * (i / 2 % 4), bit = i / 2;
-        int scale = (scales[i % 8] >> 4 * (i / 8) & 15) | (scales[8 + i % 4] >> 2 * (i / 4) & 3) << 4;
-        float ds = d * (float)(scale - 32);
+        float ds = d * (float)infer__q3_k_scale(b + 96, i);
         for (j = 0; j < 16; j++) {
             y[16 * i + j] = ds * (float)((q[j] >> shift & 3) + 4 * (high[j] >> bit & 1) - 4);
         }
     }
 }
 INFER__DECODE_BLOCKS(q3_k, 256, 110)
+
+/* 16 codes of Q3_K: two bits of p from `shift`, and bit `bit` of high. */
+INFER__INLINE void infer__unpack_threes(const uint8_t *INFER__RESTRICT p, int shift,
+                                        const uint8_t *INFER__RESTRICT high, int bit, uint8_t *INFER__RESTRICT q) {
+    int j;
+    for (j = 0; j < 16; j++) q[j] = (uint8_t)((p[j] >> shift & 3) | (high[j] >> bit & 1) << 2);
+}
+
+/* 128 codes of Q3_K, those whose third bits begin with bit `bit`. */
+INFER__INLINE void infer__q3_k_half(const uint8_t *p, const uint8_t *high, int bit, uint8_t *q) {
+    int i;
+    for (i = 0; i < 2; i++, p += 16, high += 16, q += 64) {
+        infer__unpack_threes(p, 0, high, bit, q);
+        infer__unpack_threes(p, 2, high, bit + 1, q + 16);
+        infer__unpack_threes(p, 4, high, bit + 2, q + 32);
+        infer__unpack_threes(p, 6, high, bit + 3, q + 48);
+    }
+}
+
+INFER__INLINE void infer__q3_k_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    float d = infer__f16_f32(infer__load_u16(b + 108));
+    int i;
+    (void)k;
+    (void)min;
+    for (i = 0; i < 16; i++) scale[i * INFER__GROUP] = d * (float)infer__q3_k_scale(b + 96, i);
+    infer__q3_k_half(b + 32, b, 0, q);
+    infer__q3_k_half(b + 64, b, 4, q + 128);
+}
+INFER__UNPACK_BLOCKS(q3_k, 256, 110)
 
 /* Scale and minimum i (0..7) of Q4_K and Q5_K, 6 bits each, from 12 bytes: bytes 0..3 and 4..7 hold scales and minima
  * 0..3 in their low 6 bits; bytes 8..11 the low 4 bits of scales (low half) and minima (high half) 4..7, whose high 2
@@ -73,6 +135,37 @@ INFER__INLINE void infer__q4_k_block(const uint8_t *INFER__RESTRICT b, float *IN
 }
 INFER__DECODE_BLOCKS(q4_k, 256, 144)
 
+/* The scales and minima of Q4_K and Q5_K. */
+INFER__INLINE void infer__unpack_scale_min(const uint8_t *b, float *scale, float *min) {
+    float d = infer__f16_f32(infer__load_u16(b)), dmin = infer__f16_f32(infer__load_u16(b + 2));
+    int i, s, m;
+    for (i = 0; i < 8; i++) {
+        infer__k_scale_min(b + 4, i, &s, &m);
+        scale[i * INFER__GROUP] = d * (float)s;
+        min[i * INFER__GROUP] = -(dmin * (float)m);
+    }
+}
+
+/* Four bits, from bit `shift`, of each of 16 bytes. */
+INFER__INLINE void infer__unpack_fours(const uint8_t *INFER__RESTRICT p, int shift, uint8_t *INFER__RESTRICT q) {
+    int j;
+    for (j = 0; j < 16; j++) q[j] = p[j] >> shift & 15;
+}
+
+INFER__INLINE void infer__q4_k_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    int i;
+    (void)k;
+    infer__unpack_scale_min(b, scale, min);
+    for (i = 0, b += 16; i < 4; i++, b += 32) { /* values 64 i .. */
+        uint8_t *to = q + infer__q_index(64 * i);
+        infer__unpack_fours(b, 0, to);
+        infer__unpack_fours(b, 4, to + 16);
+        infer__unpack_fours(b + 16, 0, to + 64);
+        infer__unpack_fours(b + 16, 4, to + 80);
+    }
+}
+INFER__UNPACK_BLOCKS(q4_k, 256, 144)
+
 /* Q5_K, 176 bytes: 0 fp16 d; 2 fp16 dmin; 4 scales[12]; 16 qh[32]: bit i of byte l is bit 4 of value 32 i + l;
  * 48 qs[128] as in Q4_K. */
 INFER__INLINE void infer__q5_k_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
@@ -92,6 +185,34 @@ INFER__INLINE void infer__q5_k_block(const uint8_t *INFER__RESTRICT b, float *IN
 }
 INFER__DECODE_BLOCKS(q5_k, 256, 176)
 
+/* 16 codes of Q5_K: four bits of p from `shift`, and bit `bit` of high. */
+INFER__INLINE void infer__unpack_fives(const uint8_t *INFER__RESTRICT p, int shift, const uint8_t *INFER__RESTRICT high,
+                                       int bit, uint8_t *INFER__RESTRICT q) {
+    int j;
+    for (j = 0; j < 16; j++) q[j] = (uint8_t)((p[j] >> shift & 15) | (high[j] >> bit & 1) << 4);
+}
+
+/* Values 32 i .. 32 i + 63, i even. */
+INFER__INLINE void infer__q5_k_pair(const uint8_t *b, int i, uint8_t *q) {
+    const uint8_t *p = b + 48 + 16 * i, *high = b + 16;
+    int half;
+    q += infer__q_index(32 * i);
+    for (half = 0; half < 2; half++, p += 16, high += 16, q += 64) {
+        infer__unpack_fives(p, 0, high, i, q);
+        infer__unpack_fives(p, 4, high, i + 1, q + 16);
+    }
+}
+
+INFER__INLINE void infer__q5_k_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    (void)k;
+    infer__unpack_scale_min(b, scale, min);
+    infer__q5_k_pair(b, 0, q);
+    infer__q5_k_pair(b, 2, q);
+    infer__q5_k_pair(b, 4, q);
+    infer__q5_k_pair(b, 6, q);
+}
+INFER__UNPACK_BLOCKS(q5_k, 256, 176)
+
 /* Q6_K, 210 bytes: 0 ql[128]; 128 qh[64]; 192 int8 scales[16], one per 16 values; 208 fp16 d.
  * Value 128 h + 32 s + l: low 4 bits in half s / 2 of ql[64 h + 32 (s % 2) + l], high 2 in bits 2 s of qh[32 h + l].
  * x = d * scale * (q - 32). */
@@ -109,6 +230,29 @@ INFER__INLINE void infer__q6_k_block(const uint8_t *INFER__RESTRICT b, float *IN
     }
 }
 INFER__DECODE_BLOCKS(q6_k, 256, 210)
+
+/* 16 codes of Q6_K: four bits of low from `shift`, and two bits of high from `two`. */
+INFER__INLINE void infer__unpack_sixes(const uint8_t *INFER__RESTRICT low, int shift,
+                                       const uint8_t *INFER__RESTRICT high, int two, uint8_t *INFER__RESTRICT q) {
+    int j;
+    for (j = 0; j < 16; j++) q[j] = (uint8_t)((low[j] >> shift & 15) | (high[j] >> two & 3) << 4);
+}
+
+INFER__INLINE void infer__q6_k_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    float d = infer__f16_f32(infer__load_u16(b + 208));
+    int i;
+    (void)k;
+    (void)min;
+    for (i = 0; i < 16; i++) scale[i * INFER__GROUP] = d * (float)(int8_t)b[192 + i];
+    for (i = 0; i < 4; i++, q += 64) { /* one half of the blocks of 128 values */
+        const uint8_t *low = b + 64 * (i / 2) + 16 * (i % 2), *high = b + 128 + 16 * i;
+        infer__unpack_sixes(low, 0, high, 0, q);
+        infer__unpack_sixes(low + 32, 0, high, 2, q + 16);
+        infer__unpack_sixes(low, 4, high, 4, q + 32);
+        infer__unpack_sixes(low + 32, 4, high, 6, q + 48);
+    }
+}
+INFER__UNPACK_BLOCKS(q6_k, 256, 210)
 
 /* Q8_K, 292 bytes: 0 float32 d; 4 int8 qs[256]; 260 int16 sums of 16 values each (for dot products). x = d * q, rounded
  * once. */
@@ -140,6 +284,27 @@ INFER__INLINE void infer__tq1_0_block(const uint8_t *INFER__RESTRICT b, float *I
 }
 INFER__DECODE_BLOCKS(tq1_0, 256, 54)
 
+/* Digit t of n bytes, where power = 3^t. */
+INFER__INLINE void infer__unpack_digit(const uint8_t *INFER__RESTRICT p, int n, int power, uint8_t *INFER__RESTRICT q) {
+    int j;
+    for (j = 0; j < n; j++) q[j] = (uint8_t)((p[j] * power & 255) * 3 >> 8);
+}
+
+INFER__INLINE void infer__tq1_0_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    float d = infer__f16_f32(infer__load_u16(b + 52));
+    int i, t, power = 1;
+    (void)k;
+    (void)min;
+    for (i = 0; i < 8; i++) scale[i * INFER__GROUP] = d;
+    for (t = 0; t < 5; t++, power *= 3) {
+        infer__unpack_digit(b, 16, power, q + infer__q_index(32 * t));
+        infer__unpack_digit(b + 16, 16, power, q + infer__q_index(32 * t + 16));
+        infer__unpack_digit(b + 32, 16, power, q + infer__q_index(160 + 16 * t));
+        if (t < 4) infer__unpack_digit(b + 48, 4, power, q + infer__q_index(240) + 4 * t);
+    }
+}
+INFER__UNPACK_BLOCKS(tq1_0, 256, 54)
+
 /* TQ2_0, 66 bytes: 0 qs[64]: value 128 h + 32 s + l is bits 2 s of byte 32 h + l; 64 fp16 d. x = d * (q - 1). */
 INFER__INLINE void infer__tq2_0_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
     float d = infer__f16_f32(infer__load_u16(b + 64));
@@ -151,3 +316,13 @@ INFER__INLINE void infer__tq2_0_block(const uint8_t *INFER__RESTRICT b, float *I
     }
 }
 INFER__DECODE_BLOCKS(tq2_0, 256, 66)
+
+INFER__INLINE void infer__tq2_0_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    float d = infer__f16_f32(infer__load_u16(b + 64));
+    int i;
+    (void)k;
+    (void)min;
+    for (i = 0; i < 8; i++) scale[i * INFER__GROUP] = d;
+    infer__unpack_quarters(b, q);
+}
+INFER__UNPACK_BLOCKS(tq2_0, 256, 66)
