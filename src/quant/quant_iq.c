@@ -1,11 +1,13 @@
 /* quant_iq.c: the code book types: IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, IQ1_S, IQ1_M (an index names 8 or 4 values
  * at once) and IQ4_NL, IQ4_XS (an index names one of 16 uneven levels).
  *
- * Owns:  decode of these types. May not know: other families, tensors, files.
+ * Owns:  decode and unpack of these types. May not know: other families, tensors, files.
  * Input: the file's little-endian bytes, any alignment. Every bit pattern is valid: indices have as many bits as the
  *        tables have entries.
  * Exact: fp16 scale (11 bits) * group scale (5 or 6) * level (at most 7) fits in float32's 24 bits: nothing rounds.
- * Start: infer__iq2_group (8 values from one entry), infer__iq2_xxs_block.
+ * Unpack: eight values are made at once, as the bytes of a 64-bit integer: the levels of a code book entry are spread
+ *        by shifts, mapped by byte-wise arithmetic that never carries, and negated below an offset.
+ * Start: infer__iq2_group (8 values from one entry), infer__iq2_xxs_block, then infer__iq2_bytes and infer__iq2_xxs_row.
  * Source of the layouts and code books: ggml.
  */
 #include "quant_types.h"
@@ -47,6 +49,60 @@ INFER__INLINE void infer__iq1_group(int entry, int down, float d, float *INFER__
     for (j = 0; j < 8; j++) y[j] = d * ((float)(entry >> 2 * j & 3) + offset);
 }
 
+/* ---- unpack: eight values as the bytes of an integer, the first lowest ------------------------------------------ */
+
+#define INFER__BYTES(v) (0x0101010101010101u * (uint64_t)(v)) /* v in every byte */
+
+INFER__INLINE void infer__iq_store(uint64_t v, uint8_t *q) {
+    int j;
+    if (!INFER__BIG_ENDIAN) memcpy(q, &v, 8);
+    else for (j = 0; j < 8; j++) q[j] = (uint8_t)(v >> 8 * j);
+}
+
+/* offset + x where the sign bit is clear, offset - x where it is set; x <= offset < 64. */
+INFER__INLINE uint64_t infer__iq_bytes_signed(uint64_t x, int signs, int offset) {
+    uint64_t bits = INFER__BYTES(signs) & 0x8040201008040201u; /* bit j in byte j */
+    uint64_t minus = ((bits & INFER__BYTES(127)) + INFER__BYTES(127)) | bits;
+    minus = (minus >> 7 & INFER__BYTES(1)) * 255;
+    return INFER__BYTES(offset) + x - 2 * (x & minus);
+}
+
+/* Eight levels of 2 bits to bytes. */
+INFER__INLINE uint64_t infer__iq_bytes_2(int entry) {
+    uint64_t x = (uint64_t)entry;
+    x = (x | x << 24) & 0x000000ff000000ffu;
+    x = (x | x << 12) & 0x000f000f000f000fu;
+    return (x | x << 6) & INFER__BYTES(3);
+}
+
+/* Twice four levels of 3 bits to bytes. */
+INFER__INLINE uint64_t infer__iq_bytes_3(int entry0, int entry1) {
+    uint64_t x = (uint64_t)entry0 | (uint64_t)entry1 << 32;
+    x = (x | x << 10) & 0x003f003f003f003fu;
+    return (x | x << 5) & INFER__BYTES(7);
+}
+
+/* What infer__iq2_group and so on compute, plus the type's offset. */
+INFER__INLINE void infer__iq2_bytes(int entry, int signs, uint8_t *q) {
+    uint64_t level = infer__iq_bytes_2(entry);
+    uint64_t x = INFER__BYTES(8) + 17 * level + (level >> 1 & INFER__BYTES(1));
+    infer__iq_store(infer__iq_bytes_signed(x, signs, 43), q);
+}
+INFER__INLINE void infer__iq3_xxs_bytes(int entry0, int entry1, int signs, uint8_t *q) {
+    uint64_t level = infer__iq_bytes_3(entry0, entry1);
+    uint64_t top = (level + INFER__BYTES(1)) >> 3 & INFER__BYTES(1); /* level 7: 62, not 60 */
+    infer__iq_store(infer__iq_bytes_signed(INFER__BYTES(4) + 8 * level + 2 * top, signs, 62), q);
+}
+INFER__INLINE void infer__iq3_s_bytes(int entry0, int entry1, int signs, uint8_t *q) {
+    infer__iq_store(infer__iq_bytes_signed(INFER__BYTES(1) + 2 * infer__iq_bytes_3(entry0, entry1), signs, 15), q);
+}
+/* In eighths: 8 * (level - 1) -+ 1, plus 9. */
+INFER__INLINE void infer__iq1_bytes(int entry, int down, uint8_t *q) {
+    infer__iq_store(8 * infer__iq_bytes_2(entry) + (down ? 0 : INFER__BYTES(2)), q);
+}
+
+/* ---- the types ---------------------------------------------------------------------------------------------- */
+
 /* Seven stored sign bits to eight: the number of negative values is even, so the last is the parity of the others. */
 INFER__INLINE int infer__iq_signs(int seven) {
     int parity = seven ^ seven >> 4;
@@ -71,6 +127,20 @@ INFER__INLINE void infer__iq2_xxs_block(const uint8_t *INFER__RESTRICT b, float 
     }
 }
 INFER__DECODE_BLOCKS(iq2_xxs, 256, 66)
+INFER__INLINE void infer__iq2_xxs_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    float d = infer__f16_f32(infer__load_u16(b));
+    int i, j;
+    (void)min;
+    for (i = 0; i < 8; i++) {
+        const uint8_t *index = b + 2 + 8 * i;
+        uint32_t packed = infer__load_u32(index + 4);
+        scale[INFER__GROUP * (k / 32 + i)] = d * (0.5f + (float)(packed >> 28)) * 0.25f;
+        for (j = 0; j < 4; j++)
+            infer__iq2_bytes(infer__iq2xxs_grid[index[j]], infer__iq_signs((int)(packed >> 7 * j & 127)),
+                             q + infer__q_index(k + 32 * i + 8 * j));
+    }
+}
+INFER__UNPACK_BLOCKS(iq2_xxs, 256, 66)
 
 /* IQ2_XS, 74 bytes: 0 fp16 d; 2 u16 qs[32], one per 8 values: 9 bits grid index, 7 bits signs; 66 scales[8]: 4 bits
  * per 16 values. x = d * (scale + 1/2) / 4 * level. */
@@ -85,6 +155,18 @@ INFER__INLINE void infer__iq2_xs_block(const uint8_t *INFER__RESTRICT b, float *
     }
 }
 INFER__DECODE_BLOCKS(iq2_xs, 256, 74)
+INFER__INLINE void infer__iq2_xs_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    float d = infer__f16_f32(infer__load_u16(b));
+    int i;
+    (void)min;
+    for (i = 0; i < 16; i++)
+        scale[INFER__GROUP * (k / 16 + i)] = d * (0.5f + (float)(b[66 + i / 2] >> 4 * (i % 2) & 15)) * 0.25f;
+    for (i = 0; i < 32; i++) {
+        int v = infer__load_u16(b + 2 + 2 * i);
+        infer__iq2_bytes(infer__iq2xs_grid[v & 511], infer__iq_signs(v >> 9), q + infer__q_index(k + 8 * i));
+    }
+}
+INFER__UNPACK_BLOCKS(iq2_xs, 256, 74)
 
 /* IQ2_S, 82 bytes: 0 fp16 d; 2 qs[32]: low 8 bits of the grid index of 8 values; 34 signs[32], all eight bits; 66
  * qh[8]: 2 high index bits for each of 4 groups; 74 scales[8]: 4 bits per 16 values. x = d * (scale + 1/2) / 4 *
@@ -100,6 +182,18 @@ INFER__INLINE void infer__iq2_s_block(const uint8_t *INFER__RESTRICT b, float *I
     }
 }
 INFER__DECODE_BLOCKS(iq2_s, 256, 82)
+INFER__INLINE void infer__iq2_s_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    float d = infer__f16_f32(infer__load_u16(b));
+    int i;
+    (void)min;
+    for (i = 0; i < 16; i++)
+        scale[INFER__GROUP * (k / 16 + i)] = d * (0.5f + (float)(b[74 + i / 2] >> 4 * (i % 2) & 15)) * 0.25f;
+    for (i = 0; i < 32; i++) {
+        int index = b[2 + i] | (b[66 + i / 4] >> 2 * (i % 4) & 3) << 8;
+        infer__iq2_bytes(infer__iq2s_grid[index], b[34 + i], q + infer__q_index(k + 8 * i));
+    }
+}
+INFER__UNPACK_BLOCKS(iq2_s, 256, 82)
 
 /* IQ3_XXS, 98 bytes: 0 fp16 d; 2 qs[64]: grid index of 4 values; 66 eight u32, one per 32 values: four 7-bit sign
  * fields and a 4-bit scale, as in IQ2_XXS. x = d * (scale + 1/2) / 2 * level. */
@@ -118,6 +212,20 @@ INFER__INLINE void infer__iq3_xxs_block(const uint8_t *INFER__RESTRICT b, float 
     }
 }
 INFER__DECODE_BLOCKS(iq3_xxs, 256, 98)
+INFER__INLINE void infer__iq3_xxs_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    float d = infer__f16_f32(infer__load_u16(b));
+    int i, j;
+    (void)min;
+    for (i = 0; i < 8; i++) {
+        const uint8_t *index = b + 2 + 8 * i;
+        uint32_t packed = infer__load_u32(b + 66 + 4 * i);
+        scale[INFER__GROUP * (k / 32 + i)] = d * (0.5f + (float)(packed >> 28)) * 0.5f;
+        for (j = 0; j < 4; j++)
+            infer__iq3_xxs_bytes(infer__iq3xxs_grid[index[2 * j]], infer__iq3xxs_grid[index[2 * j + 1]],
+                                 infer__iq_signs((int)(packed >> 7 * j & 127)), q + infer__q_index(k + 32 * i + 8 * j));
+    }
+}
+INFER__UNPACK_BLOCKS(iq3_xxs, 256, 98)
 
 /* IQ3_S, 110 bytes: 0 fp16 d; 2 qs[64]: low 8 bits of the grid index of 4 values; 66 qh[8]: bit k of byte i is the
  * high bit of index 8 i + k; 74 signs[32]: 8 values each; 106 scales[4]: 4 bits per 32 values. x = d * (2 * scale + 1)
@@ -137,6 +245,21 @@ INFER__INLINE void infer__iq3_s_block(const uint8_t *INFER__RESTRICT b, float *I
     }
 }
 INFER__DECODE_BLOCKS(iq3_s, 256, 110)
+INFER__INLINE void infer__iq3_s_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    float d = infer__f16_f32(infer__load_u16(b));
+    int i, j;
+    (void)min;
+    for (i = 0; i < 8; i++) {
+        const uint8_t *low = b + 2 + 8 * i;
+        int high = b[66 + i];
+        scale[INFER__GROUP * (k / 32 + i)] = d * (float)(1 + 2 * (b[106 + i / 2] >> 4 * (i % 2) & 15));
+        for (j = 0; j < 4; j++)
+            infer__iq3_s_bytes(infer__iq3s_grid[low[2 * j] | (high >> 2 * j & 1) << 8],
+                               infer__iq3s_grid[low[2 * j + 1] | (high >> (2 * j + 1) & 1) << 8], b[74 + 4 * i + j],
+                               q + infer__q_index(k + 32 * i + 8 * j));
+    }
+}
+INFER__UNPACK_BLOCKS(iq3_s, 256, 110)
 
 /* IQ1_S, 50 bytes: 0 fp16 d; 2 qs[32]: low 8 bits of the grid index of 8 values; 34 u16 qh[8], one per 32 values: four
  * 3-bit high index parts, lowest first, 3 bits of scale, and bit 15: move down instead of up.
@@ -154,18 +277,34 @@ INFER__INLINE void infer__iq1_s_block(const uint8_t *INFER__RESTRICT b, float *I
     }
 }
 INFER__DECODE_BLOCKS(iq1_s, 256, 50)
+INFER__INLINE void infer__iq1_s_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    float d = infer__f16_f32(infer__load_u16(b)) * 0.125f;
+    int i, j;
+    (void)min;
+    for (i = 0; i < 8; i++) {
+        int qh = infer__load_u16(b + 34 + 2 * i);
+        scale[INFER__GROUP * (k / 32 + i)] = d * (float)(2 * (qh >> 12 & 7) + 1);
+        for (j = 0; j < 4; j++)
+            infer__iq1_bytes(infer__iq1s_grid[b[2 + 4 * i + j] | (qh >> 3 * j & 7) << 8], qh >> 15,
+                             q + infer__q_index(k + 32 * i + 8 * j));
+    }
+}
+INFER__UNPACK_BLOCKS(iq1_s, 256, 50)
 
 /* IQ1_M, 56 bytes: 0 qs[32]: low 8 bits of the grid index of 8 values; 32 qh[16]: half k % 2 of byte k / 2 holds for
  * group k 3 high index bits and bit 3: move down; 48 u16 scales[4]: four 3-bit scales (16 values each), lowest first;
  * their top 4 bits together are the fp16 d, scales[0] lowest. x = d * (2 * scale + 1) * (level -+ 1/8). */
-INFER__INLINE void infer__iq1_m_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
-    int scales[4], bits = 0, k;
-    float d;
+INFER__INLINE float infer__iq1_m_scales(const uint8_t *b, int *scales) {
+    int bits = 0, k;
     for (k = 0; k < 4; k++) {
         scales[k] = infer__load_u16(b + 48 + 2 * k);
         bits |= (scales[k] >> 12) << 4 * k;
     }
-    d = infer__f16_f32((uint16_t)bits);
+    return infer__f16_f32((uint16_t)bits);
+}
+INFER__INLINE void infer__iq1_m_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
+    int scales[4], k;
+    float d = infer__iq1_m_scales(b, scales);
     for (k = 0; k < 32; k++) { /* 8 values each */
         int qh = b[32 + k / 2] >> 4 * (k % 2);
         float ds = d * (float)(2 * (scales[k / 8] >> 3 * (k / 2 % 4) & 7) + 1);
@@ -173,6 +312,25 @@ INFER__INLINE void infer__iq1_m_block(const uint8_t *INFER__RESTRICT b, float *I
     }
 }
 INFER__DECODE_BLOCKS(iq1_m, 256, 56)
+INFER__INLINE void infer__iq1_m_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    int scales[4], i;
+    float d = infer__iq1_m_scales(b, scales) * 0.125f;
+    (void)min;
+    for (i = 0; i < 16; i++)
+        scale[INFER__GROUP * (k / 16 + i)] = d * (float)(2 * (scales[i / 4] >> 3 * (i % 4) & 7) + 1);
+    for (i = 0; i < 32; i++) {
+        int qh = b[32 + i / 2] >> 4 * (i % 2);
+        infer__iq1_bytes(infer__iq1s_grid[b[i] | (qh & 7) << 8], qh & 8, q + infer__q_index(k + 8 * i));
+    }
+}
+INFER__UNPACK_BLOCKS(iq1_m, 256, 56)
+
+/* 16 bytes of codes to 32 levels plus 128, as a block of 32 lies in infer__unpacked. */
+INFER__INLINE void infer__iq4_levels(const uint8_t *INFER__RESTRICT p, uint8_t *INFER__RESTRICT q) {
+    int j;
+    for (j = 0; j < 16; j++) q[j] = (uint8_t)(infer__kvalues_iq4nl[p[j] & 15] + 128);
+    for (j = 0; j < 16; j++) q[64 + j] = (uint8_t)(infer__kvalues_iq4nl[p[j] >> 4] + 128);
+}
 
 /* IQ4_NL, 32 values in 18 bytes: 0 fp16 d; 2 qs[16]: value j in the low, j + 16 in the high half. x = d * level[q]. */
 INFER__INLINE void infer__iq4_nl_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
@@ -184,6 +342,12 @@ INFER__INLINE void infer__iq4_nl_block(const uint8_t *INFER__RESTRICT b, float *
     }
 }
 INFER__DECODE_BLOCKS(iq4_nl, 32, 18)
+INFER__INLINE void infer__iq4_nl_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    (void)min;
+    scale[INFER__GROUP * (k / 32)] = infer__f16_f32(infer__load_u16(b));
+    infer__iq4_levels(b + 2, q + infer__q_index(k));
+}
+INFER__UNPACK_BLOCKS(iq4_nl, 32, 18)
 
 /* IQ4_XS, 136 bytes: 0 fp16 d; 2 u16 scales_h; 4 scales_l[4]; 8 qs[128]: 16 bytes per 32 values, halves as in IQ4_NL.
  * Scale i (6 bits, plus 32): low 4 in half i % 2 of scales_l[i / 2], high 2 in bits 2 i of scales_h.
@@ -202,3 +366,15 @@ INFER__INLINE void infer__iq4_xs_block(const uint8_t *INFER__RESTRICT b, float *
     }
 }
 INFER__DECODE_BLOCKS(iq4_xs, 256, 136)
+INFER__INLINE void infer__iq4_xs_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    float d = infer__f16_f32(infer__load_u16(b));
+    int high = infer__load_u16(b + 2), i;
+    (void)min;
+    for (i = 0; i < 8; i++) {
+        int bits = (b[4 + i / 2] >> 4 * (i % 2) & 15) | (high >> 2 * i & 3) << 4;
+        scale[INFER__GROUP * (k / 32 + i)] = d * (float)(bits - 32);
+        infer__iq4_levels(b + 8 + 16 * i, q + infer__q_index(k + 32 * i));
+    }
+}
+INFER__UNPACK_BLOCKS(iq4_xs, 256, 136)
+#undef INFER__BYTES
