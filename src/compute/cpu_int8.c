@@ -33,6 +33,12 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
     {"avx512vnni", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI, infer__quantise_avx512,
      infer__dots_avx512vnni},
 #endif
+#if defined(INFER__HAS_AVXVNNI)
+    {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni},
+#endif
+#if defined(INFER__SIMD_X86)
+    {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2},
+#endif
     {"scalar", 0, infer__quantise_scalar, infer__dots_scalar},
 };
 

@@ -121,7 +121,7 @@ INFER__ON_avx2 INFER__INLINE void infer__add_across_avx2(__m256i *s, int room, _
 }
 
 /* q * x of 32 values: as 8 sums of four, or as 16 of two when more than one fits into 16 bits. */
-#define INFER__DEFINE_DIRECT(L)                                                                                        \
+#define INFER__DIRECT_8(L)                                                                                             \
     INFER__ON_##L INFER__INLINE __m256i infer__products_##L(const uint8_t *q, __m256i x, int fit) {                    \
         __m256i v = infer__i_load_##L(q), zero = _mm256_setzero_si256();                                               \
         if (fit > 1) return infer__i_pairs_##L(v, x);                                                                  \
@@ -216,20 +216,20 @@ INFER__ON_avx2 static void infer__make_tile_avx2(const infer__unpacked *w, int n
 
 /* ---- the levels ------------------------------------------------------------------------------------------------- */
 
-INFER__DEFINE_TILE(avx2, 4)
-INFER__DEFINE_DIRECT(avx2)
-INFER__DEFINE_DOTS(avx2)
-INFER__DOTS_KIND(avx2, 32, 0, 0)
-INFER__DOTS_KIND(avx2, 32, 0, 1)
-INFER__DOTS_KIND(avx2, 32, 0, 4)
-INFER__DOTS_KIND(avx2, 32, 0, 8)
-INFER__DOTS_KIND(avx2, 32, 1, 1)
-INFER__DOTS_KIND(avx2, 32, 1, 4)
-INFER__DOTS_KIND(avx2, 32, 1, 8)
-INFER__DOTS_KIND(avx2, 16, 0, 1)
-INFER__DOTS_KIND(avx2, 16, 0, 2)
-INFER__DOTS_KIND(avx2, 16, 0, 4)
-INFER__DOTS_KIND(avx2, 16, 1, 4)
+INFER__LANES_TILE(avx2, 4)
+INFER__DIRECT_8(avx2)
+INFER__LANES_DOTS(avx2)
+INFER__LANES_KIND(avx2, 32, 0, 0)
+INFER__LANES_KIND(avx2, 32, 0, 1)
+INFER__LANES_KIND(avx2, 32, 0, 4)
+INFER__LANES_KIND(avx2, 32, 0, 8)
+INFER__LANES_KIND(avx2, 32, 1, 1)
+INFER__LANES_KIND(avx2, 32, 1, 4)
+INFER__LANES_KIND(avx2, 32, 1, 8)
+INFER__LANES_KIND(avx2, 16, 0, 1)
+INFER__LANES_KIND(avx2, 16, 0, 2)
+INFER__LANES_KIND(avx2, 16, 0, 4)
+INFER__LANES_KIND(avx2, 16, 1, 4)
 
 static void infer__dots_avx2(const infer__dots_args *a) {
     const infer__quant *t = a->type;
@@ -278,13 +278,13 @@ INFER__ON_avxvnni INFER__INLINE __m256i infer__i_dot_avxvnni(__m256i sum, __m256
 #    define infer__f_fma_avxvnni infer__f_fma_avx2
 #    define infer__f_grain_avxvnni infer__f_grain_avx2
 #    define infer__make_tile_avxvnni infer__make_tile_avx2
-INFER__DEFINE_TILE(avxvnni, 4)
-INFER__DEFINE_DIRECT(avxvnni)
-INFER__DEFINE_DOTS(avxvnni)
-INFER__DOTS_KIND(avxvnni, 32, 0, 1)
-INFER__DOTS_KIND(avxvnni, 32, 1, 1)
-INFER__DOTS_KIND(avxvnni, 16, 0, 1)
-INFER__DOTS_KIND(avxvnni, 16, 1, 1)
+INFER__LANES_TILE(avxvnni, 4)
+INFER__DIRECT_8(avxvnni)
+INFER__LANES_DOTS(avxvnni)
+INFER__LANES_KIND(avxvnni, 32, 0, 1)
+INFER__LANES_KIND(avxvnni, 32, 1, 1)
+INFER__LANES_KIND(avxvnni, 16, 0, 1)
+INFER__LANES_KIND(avxvnni, 16, 1, 1)
 static void infer__dots_avxvnni(const infer__dots_args *a) {
     if (a->type->grain == 32) (a->type->has_min ? infer__dots_32_1_1_avxvnni : infer__dots_32_0_1_avxvnni)(a);
     else (a->type->has_min ? infer__dots_16_1_1_avxvnni : infer__dots_16_0_1_avxvnni)(a);

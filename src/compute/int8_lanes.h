@@ -1,28 +1,38 @@
 /* int8_lanes.h: the integer dot products of x86 levels without 512-bit VNNI: one body for 4, 8 and 16 lanes.
  *
- * Owns:  INFER__DEFINE_TILE (many columns), INFER__DEFINE_DIRECT (few columns), INFER__DEFINE_DOTS (which of them).
- * How:   a level L has one kind of vector and the functions infer__i_*_L and infer__f_*_L over it; a body is inlined into
- *        a function with the level's target attribute. 16 rows of a weight are INFER__VECTORS_L vectors.
+ * Owns:  INFER__LANES_TILE (many columns), INFER__DIRECT_8 (few columns), INFER__LANES_DOTS (which of them).
+ * How:   a level L has one kind of vector and the functions infer__i_*_L and infer__f_*_L over it; a body is inlined
+ *        into a function with the level's target attribute. 16 rows of a weight are INFER__VECTORS_L vectors.
  * Sums:  pmaddubsw adds two products of u8 x s8 in 16 bits, and saturates; |x| <= 127. How many of its results may be
- *        added before they are widened (`fit`) depends on the largest code of a type: 15 -> 8, 31 -> 4, 63 -> 2, 127 -> 1.
- *        Wide codes (fit 0) are taken as signed bytes s = q - 128, and |s| is multiplied with x * sign(s): 128 * 127 * 2
- *        fits. With VNNI any code fits (1): vpdpbusd adds in 32 bits.
- * Start: INFER__DEFINE_TILE.
+ *        added before they are widened (`fit`) depends on the largest code of a type: 15 -> 8, 31 -> 4, 63 -> 2, 127 ->
+ *        1.
+ *        Wide codes (fit 0) are taken as signed bytes s = q - 128, and |s| is multiplied with x * sign(s): 128 * 127 *
+ *        2 fits. With VNNI any code fits (1): vpdpbusd adds in 32 bits.
+ * Start: INFER__LANES_TILE.
  */
 #ifndef INFER__INT8_LANES_H
 #define INFER__INT8_LANES_H
 
 #include "cpu_int8.h"
 
-/* Keep a sum in its register at this point: integer additions may be reordered, and gcc 12 does it until it spills all. */
+/* Keep a sum in its register at this point: integer additions may be reordered, and gcc 12 does it until it spills
+ * all. */
 #if defined(__GNUC__) || defined(__clang__)
 #  define INFER__PIN(v) __asm__("" : "+x"(v))
 #else
 #  define INFER__PIN(v) (void)0
 #endif
 
+/* How many sums of two products of a type fit into 16 bits: 8, 4, 2 or 1; 0: it is wide. */
+INFER__INLINE int infer__int8_fit(const infer__quant *t) {
+    int fit = 8;
+    if (t->offset == 128) return 0;
+    while (fit > 1 && fit * 2 * 127 * t->largest > 32767) fit /= 2;
+    return fit;
+}
+
 /* M columns of one group; tile and w of that group. Leaves nothing in registers from block to block: y has the sums. */
-#define INFER__DEFINE_TILE(L, M)                                                                                       \
+#define INFER__LANES_TILE(L, M)                                                                                        \
     INFER__ON_##L INFER__INLINE void infer__tile_##M##_##L(const uint8_t *tile, const infer__unpacked *w,              \
                                                            const infer__x8 *const *x, int n_blocks, int grain,         \
                                                            int has_min, int fit, int32_t offset, float *y,             \
@@ -95,7 +105,7 @@
 
 /* All columns: four at a time from a tile, the rest one by one. In instances for the kinds of types there are; a kind
  * that has none (a wide type with minima) is left to plain C. */
-#define INFER__DEFINE_DOTS(L)                                                                                          \
+#define INFER__LANES_DOTS(L)                                                                                           \
     INFER__ON_##L INFER__INLINE void infer__dots_body_##L(const infer__dots_args *a, int grain, int has_min,           \
                                                           int fit) {                                                   \
         int32_t offset = a->type->offset, j = 0, i, g;                                                                 \
@@ -115,10 +125,9 @@
                 infer__direct_##L(a->w + g, a->x + (a->cols ? a->cols[j] : j), a->n_blocks, grain, has_min, fit,       \
                                   offset, a->y + j * a->stride + g * INFER__GROUP);                                    \
     }
-#define INFER__DOTS_KIND(L, grain, has_min, fit)                                                                       \
+#define INFER__LANES_KIND(L, grain, has_min, fit)                                                                      \
     INFER__ON_##L static void infer__dots_##grain##_##has_min##_##fit##_##L(const infer__dots_args *a) {               \
         infer__dots_body_##L(a, grain, has_min, fit);                                                                  \
     }
 
-typedef void (*infer__dots_fn)(const infer__dots_args *a);
 #endif

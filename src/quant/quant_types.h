@@ -4,7 +4,8 @@
  * Rules: everything outside src/quant reaches a type through its row; nobody compares names or ids.
  *        decode is exact: it defines what the stored bytes mean, in float32.
  *        unpack gives the same values as small integers and scales, for integer dot products; the dots are written per
- *        instruction set (compute/int8_*.c) and shared by all types. A type whose blocks hold at least 32 values has it.
+ *        instruction set (compute/int8_*.c) and shared by all types. A type whose blocks hold at least 32 values has
+ *        it.
  */
 #ifndef INFER__QUANT_TYPES_H
 #define INFER__QUANT_TYPES_H
@@ -51,6 +52,7 @@ struct infer__quant {
     int32_t grain;        /* values per scale: 16 or 32 */
     int32_t offset;       /* subtracted from q; 128: q is wide */
     int32_t has_min;
+    int32_t largest;      /* q at most: 15 of 4 bits; sums of small ones stay in 16 bits for longer */
 };
 
 /* Row of a type id, or NULL. *removed (may be NULL) tells that the id was a type once: its name, else NULL. */
