@@ -53,7 +53,9 @@
 #include "compute/int8_lanes.h"    /* the levels of x86 with less than that */
 #include "compute/int8_avx2.c"
 #include "compute/int8_avx512.c"
-#include "compute/unpack_avx512.c" /* faster unpacking of storage types */
+#include "compute/unpack_avx2.c"   /* faster unpacking of storage types */
+#include "compute/unpack_avx2_k.c"
+#include "compute/unpack_avx512.c"
 #include "compute/cpu_int8.c"      /* the engine of quantised products */
 #include "compute/cpu_matmul.c"
 #include "compute/cpu_attention.c"

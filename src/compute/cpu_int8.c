@@ -46,6 +46,9 @@ static const struct { const infer__unpack_row *rows; size_t n; } infer__unpack_s
 #if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
     {infer__unpacks_avx512, INFER__COUNT(infer__unpacks_avx512)},
 #endif
+#if defined(INFER__SIMD_X86)
+    {infer__unpacks_avx2, INFER__COUNT(infer__unpacks_avx2)},
+#endif
     {NULL, 0},
 };
 
