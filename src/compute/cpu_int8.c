@@ -38,6 +38,7 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
 #endif
 #if defined(INFER__SIMD_X86)
     {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2},
+    {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41},
 #endif
     {"scalar", 0, infer__quantise_scalar, infer__dots_scalar},
 };

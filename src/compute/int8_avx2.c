@@ -218,40 +218,8 @@ INFER__ON_avx2 static void infer__make_tile_avx2(const infer__unpacked *w, int n
 
 INFER__LANES_TILE(avx2, 4)
 INFER__DIRECT_8(avx2)
-INFER__LANES_DOTS(avx2)
-INFER__LANES_KIND(avx2, 32, 0, 0)
-INFER__LANES_KIND(avx2, 32, 0, 1)
-INFER__LANES_KIND(avx2, 32, 0, 4)
-INFER__LANES_KIND(avx2, 32, 0, 8)
-INFER__LANES_KIND(avx2, 32, 1, 1)
-INFER__LANES_KIND(avx2, 32, 1, 4)
-INFER__LANES_KIND(avx2, 32, 1, 8)
-INFER__LANES_KIND(avx2, 16, 0, 1)
-INFER__LANES_KIND(avx2, 16, 0, 2)
-INFER__LANES_KIND(avx2, 16, 0, 4)
-INFER__LANES_KIND(avx2, 16, 1, 4)
-
-static void infer__dots_avx2(const infer__dots_args *a) {
-    const infer__quant *t = a->type;
-    int fit = infer__int8_fit(t);
-    if (t->grain == 32 && t->has_min)
-        (fit == 8   ? infer__dots_32_1_8_avx2
-         : fit == 4 ? infer__dots_32_1_4_avx2
-         : fit      ? infer__dots_32_1_1_avx2
-                    : infer__dots_scalar)(a);
-    else if (t->grain == 32)
-        (fit == 8   ? infer__dots_32_0_8_avx2
-         : fit == 4 ? infer__dots_32_0_4_avx2
-         : fit      ? infer__dots_32_0_1_avx2
-                    : infer__dots_32_0_0_avx2)(a);
-    else if (t->has_min)
-        (fit >= 4 ? infer__dots_16_1_4_avx2 : infer__dots_scalar)(a);
-    else
-        (fit >= 4   ? infer__dots_16_0_4_avx2
-         : fit == 2 ? infer__dots_16_0_2_avx2
-         : fit      ? infer__dots_16_0_1_avx2
-                    : infer__dots_scalar)(a);
-}
+INFER__LANES_DOTS(avx2, 4)
+INFER__LANES_LEVEL(avx2)
 
 #  if defined(INFER__HAS_AVXVNNI)
 /* The same vectors and one instruction more: products of four are added in 32 bits, whatever the codes. */
@@ -278,9 +246,10 @@ INFER__ON_avxvnni INFER__INLINE __m256i infer__i_dot_avxvnni(__m256i sum, __m256
 #    define infer__f_fma_avxvnni infer__f_fma_avx2
 #    define infer__f_grain_avxvnni infer__f_grain_avx2
 #    define infer__make_tile_avxvnni infer__make_tile_avx2
+INFER__LANES_TILE(avxvnni, 6)
 INFER__LANES_TILE(avxvnni, 4)
 INFER__DIRECT_8(avxvnni)
-INFER__LANES_DOTS(avxvnni)
+INFER__LANES_DOTS(avxvnni, 6)
 INFER__LANES_KIND(avxvnni, 32, 0, 1)
 INFER__LANES_KIND(avxvnni, 32, 1, 1)
 INFER__LANES_KIND(avxvnni, 16, 0, 1)

@@ -103,21 +103,27 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
         }                                                                                                              \
     }
 
-/* All columns: four at a time from a tile, the rest one by one. In instances for the kinds of types there are; a kind
- * that has none (a wide type with minima) is left to plain C. */
-#define INFER__LANES_DOTS(L)                                                                                           \
+/* All columns: M at a time from a tile, then four, the rest one by one. */
+#define INFER__LANES_DOTS(L, M)                                                                                        \
     INFER__ON_##L INFER__INLINE void infer__dots_body_##L(const infer__dots_args *a, int grain, int has_min,           \
                                                           int fit) {                                                   \
-        int32_t offset = a->type->offset, j = 0, i, g;                                                                 \
+        int32_t offset = a->type->offset, j = 0, i, g, m;                                                              \
         if (a->n_x >= 4) {                                                                                             \
             for (g = 0; g < a->n_groups; g++)                                                                          \
                 infer__make_tile_##L(a->w + g, a->n_blocks, a->tile + g * INFER__GROUP * INFER__CHUNK);                \
-            for (; j + 4 <= a->n_x; j += 4) {                                                                          \
-                const infer__x8 *x[4];                                                                                 \
-                for (i = 0; i < 4; i++) x[i] = a->x + (a->cols ? a->cols[j + i] : j + i);                              \
-                for (g = 0; g < a->n_groups; g++)                                                                      \
-                    infer__tile_4_##L(a->tile + g * INFER__GROUP * INFER__CHUNK, a->w + g, x, a->n_blocks, grain,      \
-                                      has_min, fit, offset, a->y + j * a->stride + g * INFER__GROUP, a->stride);       \
+            for (; j + 4 <= a->n_x; j += m) {                                                                          \
+                const infer__x8 *x[M];                                                                                 \
+                m = a->n_x - j < M ? 4 : M;                                                                            \
+                for (i = 0; i < m; i++) x[i] = a->x + (a->cols ? a->cols[j + i] : j + i);                              \
+                for (g = 0; g < a->n_groups; g++) {                                                                    \
+                    const uint8_t *tile = a->tile + g * INFER__GROUP * INFER__CHUNK;                                   \
+                    float *y = a->y + j * a->stride + g * INFER__GROUP;                                                \
+                    if (m == M)                                                                                        \
+                        infer__tile_##M##_##L(tile, a->w + g, x, a->n_blocks, grain, has_min, fit, offset, y,          \
+                                              a->stride);                                                              \
+                    else                                                                                               \
+                        infer__tile_4_##L(tile, a->w + g, x, a->n_blocks, grain, has_min, fit, offset, y, a->stride);  \
+                }                                                                                                      \
             }                                                                                                          \
         }                                                                                                              \
         for (; j < a->n_x; j++)                                                                                        \
@@ -130,4 +136,35 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
         infer__dots_body_##L(a, grain, has_min, fit);                                                                  \
     }
 
+/* A level with pmaddubsw: instances for the kinds of types there are; one that is none of them is left to plain C. */
+#define INFER__LANES_LEVEL(L)                                                                                          \
+    INFER__LANES_KIND(L, 32, 0, 0)                                                                                     \
+    INFER__LANES_KIND(L, 32, 0, 1)                                                                                     \
+    INFER__LANES_KIND(L, 32, 0, 4)                                                                                     \
+    INFER__LANES_KIND(L, 32, 0, 8)                                                                                     \
+    INFER__LANES_KIND(L, 32, 1, 4)                                                                                     \
+    INFER__LANES_KIND(L, 32, 1, 8)                                                                                     \
+    INFER__LANES_KIND(L, 16, 0, 1)                                                                                     \
+    INFER__LANES_KIND(L, 16, 0, 2)                                                                                     \
+    INFER__LANES_KIND(L, 16, 0, 4)                                                                                     \
+    INFER__LANES_KIND(L, 16, 1, 4)                                                                                     \
+    static void infer__dots_##L(const infer__dots_args *a) {                                                           \
+        void (*dots)(const infer__dots_args *) = infer__dots_scalar;                                                   \
+        int fit = infer__int8_fit(a->type);                                                                            \
+        if (a->type->grain == 32 && a->type->has_min) {                                                                \
+            if (fit >= 4) dots = fit == 8 ? infer__dots_32_1_8_##L : infer__dots_32_1_4_##L;                           \
+        } else if (a->type->grain == 32) {                                                                             \
+            dots = fit == 8   ? infer__dots_32_0_8_##L                                                                 \
+                   : fit == 4 ? infer__dots_32_0_4_##L                                                                 \
+                   : fit      ? infer__dots_32_0_1_##L                                                                 \
+                              : infer__dots_32_0_0_##L;                                                                \
+        } else if (a->type->has_min) {                                                                                 \
+            if (fit >= 4) dots = infer__dots_16_1_4_##L;                                                               \
+        } else if (fit) {                                                                                              \
+            dots = fit >= 4   ? infer__dots_16_0_4_##L                                                                 \
+                   : fit == 2 ? infer__dots_16_0_2_##L                                                                 \
+                              : infer__dots_16_0_1_##L;                                                                \
+        }                                                                                                              \
+        dots(a);                                                                                                       \
+    }
 #endif

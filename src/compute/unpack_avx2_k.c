@@ -232,6 +232,10 @@ INFER__ON_avx2 static void infer__q3_k_unpack_avx2(const uint8_t *src, uint64_t 
     infer__put_products_avx2(scale, 8, 1, d, out->scale);
 }
 
+INFER__ON_avx2 INFER__INLINE __m256i infer__half_twice_avx2(__m256i v, int half) {
+    return half ? _mm256_permute4x64_epi64(v, 0xee) : _mm256_permute4x64_epi64(v, 0x44);
+}
+
 INFER__ON_avx2 static void infer__iq4_xs_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                      infer__unpacked *out) {
     const __m256i table = infer__iq4_table_avx2();
@@ -246,8 +250,7 @@ INFER__ON_avx2 static void infer__iq4_xs_unpack_avx2(const uint8_t *src, uint64_
     infer__heads_avx2(src, row_bytes, v);
     infer__head_halves_avx2(v[0], d);
     INFER__UNROLL for (c = 0; c < 4; c++) { /* scales 2 c and 2 c + 1 */
-        __m256i low = _mm256_permute4x64_epi64(v[2 + c / 2], c % 2 ? 0xee : 0x44);
-        __m256i high = _mm256_permute4x64_epi64(v[1], c / 2 ? 0xee : 0x44);
+        __m256i low = infer__half_twice_avx2(v[2 + c / 2], c % 2), high = infer__half_twice_avx2(v[1], c / 2);
         low = infer__and_avx2(infer__shift_avx2(low, 0, 4), 15);
         high = infer__and_avx2(c % 2 ? infer__shift_avx2(high, 0, 2) : infer__shift_avx2(high, -4, -2), 0x30);
         scale[c] = _mm256_sub_epi8(_mm256_or_si256(low, high), _mm256_set1_epi8(32));
