@@ -54,9 +54,14 @@
 #include "compute/cpu_weights.c"   /* weights as float32; how work goes to the pool */
 #include "compute/cpu_int8.h"      /* integer dot products: the arithmetic, what a level provides */
 #include "compute/int8_scalar.c"   /* the definition of a level */
+#include "compute/int8_lanes.h"    /* the levels of x86 with less than that */
+#include "compute/int8_sse41.c"
+#include "compute/int8_avx2.c"
 #include "compute/int8_avx512.c"
 #include "compute/int8_arm.c"      /* NEON, dotprod, i8mm */
-#include "compute/unpack_avx512.c" /* faster unpacking of storage types */
+#include "compute/unpack_avx2.c"   /* faster unpacking of storage types */
+#include "compute/unpack_avx2_k.c"
+#include "compute/unpack_avx512.c"
 #include "compute/unpack_avx512_k.c"
 #include "compute/unpack_avx512_iq.c"
 #include "compute/cpu_int8.c"      /* the engine of quantised products */

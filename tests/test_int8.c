@@ -68,7 +68,7 @@ static void int8_unpack_values(const infer__quant *t, const infer__unpacked *u, 
         for (k = 0; k < 32 * n_blocks; k++) {
             int q = u->q[r][infer__q_index(k)], s = k / t->grain;
             double scale = u->scale[s][r], min = t->has_min ? u->min[s][r] : 0.0, d = scale * (q - t->offset) + min;
-            if (t->offset != 128) CHECK(q <= 127);
+            CHECK(q <= t->largest && (t->offset == 128 ? t->largest == 255 : t->largest <= 127));
             if (infer__finite(v[k])) CHECK(fabs(d - v[k]) <= (fabs(scale * (q - t->offset)) + fabs(min)) / (1 << 22));
             else CHECK(!infer__finite((float)d));
         }
@@ -240,10 +240,9 @@ static void int8_dots_fill(int8_dots *d, const infer__quant *t, int n_blocks, in
     int g, r, k, j;
     for (g = 0; g < 2; g++)
         for (r = 0; r < INFER__GROUP; r++) {
-            int top = t->offset == 128 ? 255 : 127;
             for (k = 0; k < INFER__CHUNK; k++)
                 d->w[g].q[r][infer__q_index(k)] =
-                    (uint8_t)(extreme || k >= 32 * n_blocks ? top : (int)(ops_bits() >> 9) & top);
+                    (uint8_t)(extreme || k >= 32 * n_blocks ? t->largest : (int)(ops_bits() >> 9) % (t->largest + 1));
             for (k = 0; k < INFER__CHUNK / t->grain; k++) {
                 int beyond = k * t->grain >= 32 * n_blocks;
                 d->w[g].scale[k][r] = beyond ? NAN : extreme ? 65504.0f : ops_rand();

@@ -43,6 +43,13 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
 #  endif
     {"neon", INFER__CPU_NEON, infer__quantise_neon, infer__dots_neon},
 #endif
+#if defined(INFER__HAS_AVXVNNI)
+    {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni},
+#endif
+#if defined(INFER__SIMD_X86)
+    {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2},
+    {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41},
+#endif
     {"scalar", 0, infer__quantise_scalar, infer__dots_scalar},
 };
 
@@ -51,6 +58,9 @@ static const struct { const infer__unpack_row *rows; size_t n; } infer__unpack_s
     {infer__unpacks_avx512, INFER__COUNT(infer__unpacks_avx512)},
     {infer__unpacks_avx512_k, INFER__COUNT(infer__unpacks_avx512_k)},
     {infer__unpacks_avx512_iq, INFER__COUNT(infer__unpacks_avx512_iq)},
+#endif
+#if defined(INFER__SIMD_X86)
+    {infer__unpacks_avx2, INFER__COUNT(infer__unpacks_avx2)},
 #endif
     {NULL, 0},
 };

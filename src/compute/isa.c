@@ -93,7 +93,9 @@ static uint32_t infer__cpu_detect(void) {
     xcr0 = infer__xcr0();
     if (!infer__bits_set(xcr0, 0x6)) return found; /* XMM and YMM */
     found |= INFER__CPU_AVX2;
+#  if defined(INFER__HAS_AVXVNNI)
     if (seven1[0] & 1u << 4) found |= INFER__CPU_AVXVNNI;
+#  endif
 #  if !defined(INFER_NO_AVX512)
     if (!infer__bits_set(xcr0, 0xe6) || !infer__bits_set(seven[1], avx512)) return found; /* and masks, ZMM */
     found |= INFER__CPU_AVX512;

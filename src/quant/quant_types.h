@@ -52,6 +52,7 @@ struct infer__quant {
     int32_t grain;        /* values per scale: 16 or 32 */
     int32_t offset;       /* subtracted from q; 128: q is wide */
     int32_t has_min;
+    int32_t largest;      /* q at most: 15 of 4 bits; sums of small ones stay in 16 bits for longer */
 };
 
 /* Row of a type id, or NULL. *removed (may be NULL) tells that the id was a type once: its name, else NULL. */
