@@ -3,9 +3,9 @@
  * Owns:  the neon, dotprod and i8mm rows of INT8.
  * How:   codes are signed here: a narrow type's fit as they are and its offset is taken off through the sum of the
  *        activations; a wide type's lose 128 by flipping the top bit. Few columns: rows are multiplied as they lie and
- *        the partial sums of four rows added pairwise into one vector. Many columns (dotprod): codes are transposed, four
- *        values of four rows a vector, and multiplied with one lane of the activations, 4 columns x 16 rows at a time.
- *        i8mm multiplies two rows with two columns, 8 values at once, from the same rows.
+ *        the partial sums of four rows added pairwise into one vector. Many columns (dotprod): codes are transposed,
+ *        four values of four rows a vector, and multiplied with one lane of the activations, 4 columns x 16 rows at a
+ *        time. i8mm multiplies two rows with two columns, 8 values at once, from the same rows.
  * Numbers: none yet: this has run under qemu only.
  * Start: infer__direct_arm.
  */
@@ -41,8 +41,8 @@ INFER__INLINE int8x16_t infer__codes_arm(const uint8_t *q, uint8x16_t flip) {
 }
 
 /* t = (isum - offset * xsum) * scale (+ min * xsum) (+ t), four rows. */
-INFER__INLINE float32x4_t infer__grain_arm(int32x4_t isum, int32_t off, const float *scale, const float *min, float xsum,
-                                           int has_min, float32x4_t t, int first) {
+INFER__INLINE float32x4_t infer__grain_arm(int32x4_t isum, int32_t off, const float *scale, const float *min,
+                                           float xsum, int has_min, float32x4_t t, int first) {
     float32x4_t f = vcvtq_f32_s32(vsubq_s32(isum, vdupq_n_s32(off)));
     t = first ? vmulq_f32(f, vld1q_f32(scale)) : vfmaq_f32(t, f, vld1q_f32(scale));
     return has_min ? vfmaq_n_f32(t, vld1q_f32(min), xsum) : t;
@@ -53,15 +53,16 @@ INFER__INLINE int32x4_t infer__add_pairs_arm(const int32x4_t *s) {
 }
 
 /* Four rows from `row` of one column, block b, from the four rows' sums of its halves. */
-INFER__INLINE void infer__finish_arm(const infer__unpacked *w, const infer__x8 *x, int b, int row, int grain, int has_min,
-                                     int32_t offset, int32x4_t low, int32x4_t high, float *y) {
+INFER__INLINE void infer__finish_arm(const infer__unpacked *w, const infer__x8 *x, int b, int row, int grain,
+                                     int has_min, int32_t offset, int32x4_t low, int32x4_t high, float *y) {
     float32x4_t t = vdupq_n_f32(0.0f);
     if (grain == 32) {
         t = infer__grain_arm(vaddq_s32(low, high), offset * x->sum32[b], &w->scale[b][row], &w->min[b][row],
                              x->fsum32[b], has_min, t, 1);
     } else {
         int a = 2 * b;
-        t = infer__grain_arm(low, offset * x->sum16[a], &w->scale[a][row], &w->min[a][row], x->fsum16[a], has_min, t, 1);
+        t = infer__grain_arm(low, offset * x->sum16[a], &w->scale[a][row], &w->min[a][row], x->fsum16[a], has_min, t,
+                             1);
         a++;
         t = infer__grain_arm(high, offset * x->sum16[a], &w->scale[a][row], &w->min[a][row], x->fsum16[a], has_min, t,
                              0);

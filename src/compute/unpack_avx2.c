@@ -1,9 +1,9 @@
 /* unpack_avx2.c: unpack functions with AVX2 for the types whose blocks have 32 values: Q4_0 .. Q8_0, IQ4_NL, MXFP4.
  *
- * Owns:  what unpack_avx2_k.c uses too, and functions for the table there. The plain C functions of quant_*.c define what
- *        they compute; results are equal.
- * How:   codes row after row, two blocks side by side: their first halves are one vector of infer__unpacked, their second
- *        halves another. Then the scales, block after block, of 8 rows each.
+ * Owns:  what unpack_avx2_k.c uses too, and functions for the table there. The plain C functions of quant_*.c define
+ *        what they compute; results are equal.
+ * How:   codes row after row, two blocks side by side: their first halves are one vector of infer__unpacked, their
+ *        second halves another. Then the scales, block after block, of 8 rows each.
  * Tails: a row may end after an odd number of blocks; what is read beyond it goes where nobody looks.
  * Start: INFER__UNPACK_AVX2.
  */
@@ -72,7 +72,7 @@ INFER__ON_avx2 INFER__INLINE void infer__bytes_avx2(const uint8_t *a, const uint
 /* ---- scales ---------------------------------------------------------------------------------------------------- */
 
 /* fp16 of 8 rows. */
-INFER__ON_avx2 INFER__INLINE __m256 infer__halves_avx2(const uint8_t *p, uint64_t row_bytes) {
+INFER__ON_avx2 INFER__INLINE __m256 infer__row_halves_avx2(const uint8_t *p, uint64_t row_bytes) {
     const uint8_t *p4 = p + 4 * row_bytes;
     __m128i v = _mm_cvtsi32_si128(infer__load_u16(p));
     v = _mm_insert_epi16(v, infer__load_u16(p + row_bytes), 1);
@@ -104,8 +104,8 @@ INFER__ON_avx2 INFER__INLINE void infer__half_pairs_avx2(const uint8_t *p, uint6
 INFER__ON_avx2 INFER__INLINE void infer__put_scales_avx2(const uint8_t *src, uint64_t row_bytes, int bytes, int b,
                                                          infer__unpacked *out) {
     int r;
-    INFER__UNROLL for (r = 0; r < INFER__GROUP; r += 8)
-        _mm256_store_ps(out->scale[b] + r, infer__halves_avx2(src + (uint64_t)r * row_bytes + bytes * b, row_bytes));
+    INFER__UNROLL for (r = 0; r < INFER__GROUP; r += 8) _mm256_store_ps(
+        out->scale[b] + r, infer__row_halves_avx2(src + (uint64_t)r * row_bytes + bytes * b, row_bytes));
 }
 INFER__ON_avx2 INFER__INLINE void infer__put_scales_mins_avx2(const uint8_t *src, uint64_t row_bytes, int bytes, int b,
                                                               infer__unpacked *out) {
@@ -130,8 +130,8 @@ INFER__ON_avx2 INFER__INLINE void infer__put_e8m0_avx2(const uint8_t *src, uint6
         e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)&eight));
         normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
         _mm256_store_ps(out->scale[b] + r,
-                        _mm256_castsi256_ps(_mm256_blendv_epi8(_mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e), normal,
-                                                               _mm256_cmpgt_epi32(e, _mm256_set1_epi32(1)))));
+                        _mm256_castsi256_ps(_mm256_blendv_epi8(_mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e),
+                                                               normal, _mm256_cmpgt_epi32(e, _mm256_set1_epi32(1)))));
     }
 }
 

@@ -1,8 +1,8 @@
 /* unpack_avx2_k.c: unpack functions with AVX2 for the types whose blocks have 256 values, and the table of all.
  *
  * Owns:  infer__unpacks_avx2.
- * How:   codes row after row: two blocks of 32 are the two halves of a vector, shifted differently. Scales of 16 rows are
- *        transposed as bytes (infer__heads_avx2), put together there, 32 at a time, then converted and multiplied.
+ * How:   codes row after row: two blocks of 32 are the two halves of a vector, shifted differently. Scales of 16 rows
+ *        are transposed as bytes (infer__heads_avx2), put together there, 32 at a time, then converted and multiplied.
  * Start: infer__q4_k_unpack_avx2.
  */
 #include "cpu_int8.h"
@@ -142,8 +142,8 @@ INFER__ON_avx2 static void infer__q6_k_unpack_avx2(const uint8_t *src, uint64_t 
                 infer__put_avx2(q + 32, _mm256_or_si256(infer__high_nibbles_avx2(a),
                                                         infer__and_avx2(infer__shift_avx2(b, 0, 2), 0x30)));
             }
-    d[0] = infer__halves_avx2(src + 208, row_bytes);
-    d[1] = infer__halves_avx2(src + 208 + 8 * row_bytes, row_bytes);
+    d[0] = infer__row_halves_avx2(src + 208, row_bytes);
+    d[1] = infer__row_halves_avx2(src + 208 + 8 * row_bytes, row_bytes);
     infer__heads_avx2(src + 192, row_bytes, v);
     infer__put_products_avx2(v, 8, 1, d, out->scale);
 }
@@ -192,7 +192,7 @@ INFER__ON_avx2 static void infer__tq2_0_unpack_avx2(const uint8_t *src, uint64_t
     (void)n_blocks;
     infer__put_quarters_avx2(src, row_bytes, out);
     for (r = 0; r < INFER__GROUP; r += 8) {
-        d = infer__halves_avx2(src + 64 + (uint64_t)r * row_bytes, row_bytes);
+        d = infer__row_halves_avx2(src + 64 + (uint64_t)r * row_bytes, row_bytes);
         INFER__UNROLL for (b = 0; b < 8; b++) _mm256_store_ps(out->scale[b] + r, d);
     }
 }
@@ -245,8 +245,8 @@ INFER__ON_avx2 static void infer__iq4_xs_unpack_avx2(const uint8_t *src, uint64_
     int r, c;
     (void)n_blocks;
     for (r = 0; r < INFER__GROUP; r++, row += row_bytes)
-        INFER__UNROLL for (c = 0; c < 4; c++)
-            infer__levels_avx2(infer__two_avx2(row + 32 * c, row + 32 * c + 16), table, infer__pair_at(out->q[r], c, 0));
+        INFER__UNROLL for (c = 0; c < 4; c++) infer__levels_avx2(infer__two_avx2(row + 32 * c, row + 32 * c + 16),
+                                                                 table, infer__pair_at(out->q[r], c, 0));
     infer__heads_avx2(src, row_bytes, v);
     infer__head_halves_avx2(v[0], d);
     INFER__UNROLL for (c = 0; c < 4; c++) { /* scales 2 c and 2 c + 1 */

@@ -124,7 +124,7 @@ static const uint16_t infer__q5_1_words[4][32] = {
 
 /* Four blocks, the bytes of which are in a and b, to 128 codes; returns the words of their scales and minima. */
 INFER__ON_avx512 INFER__INLINE __m128i infer__words_four_avx512(__m512i a, __m512i b, const uint16_t (*words)[32],
-                                                                int fifth, uint8_t *q) {
+                                                                int fifth, __m512i levels, int lookup, uint8_t *q) {
     __m512i v = _mm512_permutex2var_epi16(a, _mm512_loadu_si512(words[0]), b);
     __m512i m = _mm512_permutex2var_epi16(a, _mm512_loadu_si512(words[1]), b);
     __m512i low = infer__low_avx512(v), high = infer__high_avx512(v);
@@ -134,23 +134,28 @@ INFER__ON_avx512 INFER__INLINE __m128i infer__words_four_avx512(__m512i a, __m51
         low = _mm512_mask_add_epi8(low, infer__mask_avx512(bits), low, bit);
         high = _mm512_mask_add_epi8(high, infer__mask_avx512(_mm_unpackhi_epi64(bits, bits)), high, bit);
     }
+    if (lookup) {
+        low = _mm512_shuffle_epi8(levels, low);
+        high = _mm512_shuffle_epi8(levels, high);
+    }
     _mm512_store_si512(q, low);
     _mm512_store_si512(q + 64, high);
     return _mm512_castsi512_si128(m);
 }
 
-/* once: words[1] has the scales of all eight blocks. */
+/* once: words[1] has the scales of all eight blocks; lookup: codes are places in `levels`. */
 INFER__ON_avx512 INFER__INLINE void infer__words_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                                infer__unpacked *out, const uint16_t (*words)[32],
-                                                               int bytes, int has_min, int fifth, int once) {
+                                                               int bytes, int has_min, int fifth, int once,
+                                                               __m512i levels, int lookup) {
     __m128i first[16], second[16];
     int i;
     if (n_blocks == 8) {
         INFER__UNROLL for (i = 0; i < 16; i++, src += row_bytes) {
             __m512i a = _mm512_loadu_si512(src), b = _mm512_loadu_si512(src + 64);
             __m512i c = _mm512_loadu_si512(src + 8 * bytes - 64);
-            first[i] = infer__words_four_avx512(a, b, words, fifth, out->q[i]);
-            second[i] = infer__words_four_avx512(b, c, words + 2, fifth, out->q[i] + 128);
+            first[i] = infer__words_four_avx512(a, b, words, fifth, levels, lookup, out->q[i]);
+            second[i] = infer__words_four_avx512(b, c, words + 2, fifth, levels, lookup, out->q[i] + 128);
             if (!has_min && !once) first[i] = _mm_unpacklo_epi64(first[i], second[i]);
         }
     } else { /* no further than the last block */
@@ -158,10 +163,10 @@ INFER__ON_avx512 INFER__INLINE void infer__words_unpack_avx512(const uint8_t *sr
         const __mmask64 in_c = infer__bytes_avx512((n_blocks - 8) * bytes + 64);
         for (i = 0; i < 16; i++, src += row_bytes) {
             __m512i a = _mm512_maskz_loadu_epi8(in_a, src), b = _mm512_maskz_loadu_epi8(in_b, src + 64);
-            first[i] = infer__words_four_avx512(a, b, words, fifth, out->q[i]);
+            first[i] = infer__words_four_avx512(a, b, words, fifth, levels, lookup, out->q[i]);
             if (n_blocks <= 4) continue;
             a = _mm512_maskz_loadu_epi8(in_c, src + 8 * bytes - 64);
-            second[i] = infer__words_four_avx512(b, a, words + 2, fifth, out->q[i] + 128);
+            second[i] = infer__words_four_avx512(b, a, words + 2, fifth, levels, lookup, out->q[i] + 128);
             if (!has_min && !once) first[i] = _mm_unpacklo_epi64(first[i], second[i]);
         }
     }
@@ -169,10 +174,11 @@ INFER__ON_avx512 INFER__INLINE void infer__words_unpack_avx512(const uint8_t *sr
     if (has_min && n_blocks > 4) infer__put_halves_avx512(second, out->scale + 4, out->min + 4);
 }
 
-#define INFER__UNPACK_WORDS(name, bytes, has_min, fifth, once)                                                         \
-    INFER__ON_avx512 static void infer__##name##_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,   \
-                                                               infer__unpacked *out) {                                 \
-        infer__words_unpack_avx512(src, row_bytes, n_blocks, out, infer__##name##_words, bytes, has_min, fifth, once); \
+#  define INFER__UNPACK_WORDS(name, bytes, has_min, fifth, once)                                                     \
+    INFER__ON_avx512 static void infer__##name##_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks, \
+                                                               infer__unpacked *out) {                               \
+      infer__words_unpack_avx512(src, row_bytes, n_blocks, out, infer__##name##_words, bytes, has_min, fifth, once,  \
+                                 _mm512_setzero_si512(), 0);                                                         \
     }
 INFER__UNPACK_WORDS(q4_0, 18, 0, 0, 1)
 INFER__UNPACK_WORDS(q4_1, 20, 1, 0, 0)

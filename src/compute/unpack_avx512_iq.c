@@ -2,9 +2,9 @@
  *
  * Owns:  infer__unpacks_avx512_iq. The plain C functions of quant_iq.c define what they compute; results are equal.
  * How:   the code book is looked up in registers: vpermi2w takes 32 indices into 64 entries at once, and masks of the
- *        higher index bits choose among its results (infer__find_*). Entries are spread to bytes by shuffles and shifts,
- *        a byte shuffle maps levels to codes above the offset, and a masked subtraction mirrors the negative ones
- *        (infer__put_2_avx512, infer__put_3_avx512). Scales of 16 rows are looked up in one register, too.
+ *        higher index bits choose among its results (infer__find_*). Entries are spread to bytes by shuffles and
+ *        shifts, a byte shuffle maps levels to codes above the offset, and a masked subtraction mirrors the negative
+ *        ones (infer__put_2_avx512, infer__put_3_avx512). Scales of 16 rows are looked up in one register, too.
  * Order: lane L of 128 bits of vector m (of four) of a row holds 16 values: those of block L + 4 * (m / 2) of 32, half
  *        m % 2. So entries and signs of the blocks L and 4 + L are brought to lane L first.
  * Numbers: a gather of the entries costs several times as much as the shuffles; 2048 entries (IQ1) are looked up with
@@ -37,15 +37,11 @@ INFER__ON_avx512 INFER__INLINE infer__rows8 infer__rows8_avx512(const uint8_t *s
         INFER__UNROLL for (j = 0; j < 4; j++, src += 2 * row_bytes)
             p[j] = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)(const void *)src),
                                       _mm_loadl_epi64((const __m128i *)(const void *)(src + row_bytes)));
-        h[i] = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(p[0]), p[1], 1)),
-                                  _mm256_inserti128_si256(_mm256_castsi128_si256(p[2]), p[3], 1), 1);
+        h[i] =
+            _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(p[0]), p[1], 1)),
+                               _mm256_inserti128_si256(_mm256_castsi128_si256(p[2]), p[3], 1), 1);
     }
     return infer__rows8_split_avx512(h[0], h[1]);
-}
-
-/* fp16 in the low halves of 16 values. */
-INFER__ON_avx512 INFER__INLINE __m512 infer__low_halves_avx512(__m512i v) {
-    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
 }
 
 /* n scales of 16 rows: d * table[bits from i * step], of which the table sees four. */
@@ -74,22 +70,8 @@ INFER__ON_avx512 INFER__INLINE void infer__put_iq4_avx512(__m512i v, __m512i tab
 /* The layout of Q4_0: only the levels differ. */
 INFER__ON_avx512 static void infer__iq4_nl_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                          infer__unpacked *out) {
-    const __m512i table = infer__iq4_table_avx512();
-    const __m512i first = _mm512_loadu_si512(infer__q4_0_words[0]), second = _mm512_loadu_si512(infer__q4_0_words[1]);
-    const __m512i scales = _mm512_loadu_si512(infer__q4_0_words[2]);
-    __m128i d[16];
-    int i;
-    if (n_blocks < 8) {
-        infer__iq4_nl_unpack(src, row_bytes, n_blocks, out);
-        return;
-    }
-    INFER__UNROLL for (i = 0; i < 16; i++, src += row_bytes) {
-        __m512i a = _mm512_loadu_si512(src), b = _mm512_loadu_si512(src + 64), c = _mm512_loadu_si512(src + 80);
-        d[i] = _mm512_castsi512_si128(_mm512_permutex2var_epi16(a, scales, b));
-        infer__put_iq4_avx512(_mm512_permutex2var_epi16(a, first, b), table, out->q[i]);
-        infer__put_iq4_avx512(_mm512_permutex2var_epi16(b, second, c), table, out->q[i] + 128);
-    }
-    infer__put_halves_avx512(d, out->scale);
+    infer__words_unpack_avx512(src, row_bytes, n_blocks, out, infer__q4_0_words, 18, 0, 0, 1, infer__iq4_table_avx512(),
+                               1);
 }
 
 INFER__ON_avx512 static void infer__iq4_xs_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
@@ -130,13 +112,13 @@ INFER__ON_avx512 INFER__INLINE __m512i infer__find_avx512(const uint16_t *table,
 }
 
 /* A table of 16 bytes for byte shuffles. */
-INFER__ON_avx512 INFER__INLINE __m512i infer__bytes_avx512(uint64_t a, uint64_t b) {
+INFER__ON_avx512 INFER__INLINE __m512i infer__lane_bytes_avx512(uint64_t a, uint64_t b) {
     return _mm512_broadcast_i32x4(_mm_set_epi64x((int64_t)b, (int64_t)a));
 }
 
 /* Seven bits in every byte and their parity above them: infer__iq_signs. */
 INFER__ON_avx512 INFER__INLINE __m256i infer__parity_avx512(__m256i x) {
-    const __m256i table = _mm512_castsi512_si256(infer__bytes_avx512(0x8000008000808000u, 0x0080800080000080u));
+    const __m256i table = _mm512_castsi512_si256(infer__lane_bytes_avx512(0x8000008000808000u, 0x0080800080000080u));
     __m256i t = _mm256_ternarylogic_epi64(x, _mm256_srli_epi16(x, 4), _mm256_set1_epi8(15), 0x28); /* (a ^ b) & c */
     return _mm256_or_si256(x, _mm256_shuffle_epi8(table, t));
 }
@@ -158,7 +140,8 @@ typedef struct infer__iq_rows {
 /* The signs of a row, a byte for 8 values, in the order of its four vectors. They pass through memory, since that is
  * the cheapest way from a vector to mask registers. */
 INFER__ON_avx512 INFER__INLINE void infer__put_signs_avx512(__m256i signs, infer__iq_rows *rows, int row) {
-    const __m256i order = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+    const __m256i order =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
     _mm256_store_si256((__m256i *)(void *)rows->signs + row, _mm256_shuffle_epi8(signs, order));
 }
 
@@ -197,7 +180,7 @@ INFER__ON_avx512 INFER__INLINE __m512i infer__lanes_avx512(__m512i v) {
 INFER__ON_avx512 INFER__INLINE void infer__put_2_avx512(__m512i entries, const infer__iq_rows *rows, int row,
                                                         infer__unpacked *out) {
     const __m512i first = _mm512_set1_epi32(51 + (68 << 8) + (86 << 16)); /* 43 + 8, 25, 43 by the low two bits */
-    const __m512i second = infer__bytes_avx512(0x4444444433333333u, 0x0000000056565656u); /* by the high two */
+    const __m512i second = infer__lane_bytes_avx512(0x4444444433333333u, 0x0000000056565656u); /* by the high two */
     const __m512i mirror = _mm512_set1_epi8(2 * 43);
     __m512i v[4];
     int m;
@@ -282,7 +265,7 @@ INFER__ON_avx512 static void infer__iq2_xs_unpack_avx512(const uint8_t *src, uin
 INFER__ON_avx512 static void infer__iq2_s_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                         infer__unpacked *out) {
     /* bytes of qh: that of block L to the first four words of lane L, that of block 4 + L to the others */
-    const __m512i spread = _mm512_add_epi8(infer__bytes_avx512(0, 0x0404040404040404u),
+    const __m512i spread = _mm512_add_epi8(infer__lane_bytes_avx512(0, 0x0404040404040404u),
                                            _mm512_setr_epi32(0, 0, 0, 0, 0x01010101, 0x01010101, 0x01010101, 0x01010101,
                                                              0x02020202, 0x02020202, 0x02020202, 0x02020202, 0x03030303,
                                                              0x03030303, 0x03030303, 0x03030303));
@@ -311,8 +294,9 @@ INFER__ON_avx512 static void infer__iq2_s_unpack_avx512(const uint8_t *src, uint
 /* ---- IQ3: 4 values an entry, signs ------------------------------------------------------------------------------ */
 
 /* Half h of 256 values of a row from 32 entries; table: offset + level. */
-INFER__ON_avx512 INFER__INLINE void infer__put_3_avx512(__m512i e, __m512i table, int offset, const infer__iq_rows *rows,
-                                                        int row, int h, infer__unpacked *out) {
+INFER__ON_avx512 INFER__INLINE void infer__put_3_avx512(__m512i e, __m512i table, int offset,
+                                                        const infer__iq_rows *rows, int row, int h,
+                                                        infer__unpacked *out) {
     const __m512i low = _mm512_set1_epi8(15), mirror = _mm512_set1_epi8((char)(2 * offset));
     __m512i a = _mm512_shuffle_epi8(table, _mm512_and_si512(e, low));
     __m512i b = _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(e, 4), low));
@@ -325,7 +309,7 @@ INFER__ON_avx512 INFER__INLINE void infer__put_3_avx512(__m512i e, __m512i table
 
 INFER__ON_avx512 static void infer__iq3_xxs_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                           infer__unpacked *out) {
-    const __m512i table = infer__bytes_avx512(0x7c726a625a524a42u, 0); /* 62 + 4, 12, 20, .. 52, 62 */
+    const __m512i table = infer__lane_bytes_avx512(0x7c726a625a524a42u, 0); /* 62 + 4, 12, 20, .. 52, 62 */
     infer__iq_rows rows;
     const uint8_t *row = src;
     int i, h;
@@ -349,7 +333,7 @@ INFER__ON_avx512 static void infer__iq3_xxs_unpack_avx512(const uint8_t *src, ui
 
 INFER__ON_avx512 static void infer__iq3_s_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                         infer__unpacked *out) {
-    const __m512i table = infer__bytes_avx512(0x1e1c1a1816141210u, 0); /* 15 + 1, 3, .. 15 */
+    const __m512i table = infer__lane_bytes_avx512(0x1e1c1a1816141210u, 0); /* 15 + 1, 3, .. 15 */
     const __m512 odd = _mm512_setr_ps(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
     infer__iq_rows rows;
     const uint8_t *row = src;
@@ -387,7 +371,7 @@ INFER__ON_avx512 INFER__INLINE void infer__find_2048_avx512(__m512i index, uint1
 /* 256 values of a row: 8 * level + add. */
 INFER__ON_avx512 INFER__INLINE void infer__put_1_avx512(const uint16_t *entries, __m512i add, uint8_t *q) {
     const __m512i first = _mm512_set1_epi32((8 << 8) + (16 << 16));
-    const __m512i second = infer__bytes_avx512(0x0808080800000000u, 0x0000000010101010u);
+    const __m512i second = infer__lane_bytes_avx512(0x0808080800000000u, 0x0000000010101010u);
     __m512i v[4];
     int m;
     infer__spread_2_avx512(_mm512_loadu_si512(entries), first, second, add, v);

@@ -31,7 +31,8 @@ typedef struct infer__unpacked {
 INFER__INLINE int infer__q_index(int k) { return (k & ~127) + (k & 16) * 4 + (k >> 5 & 3) * 16 + (k & 15); }
 
 /* Unpack n_blocks * 32 values (at most INFER__CHUNK, a multiple of the type's block) of INFER__GROUP rows, row_bytes
- * apart. May read INFER__OVERREAD bytes past the end of a row's blocks. What lies beyond n_blocks in `out` may change. */
+ * apart. May read INFER__OVERREAD bytes past the end of a row's blocks. What lies beyond n_blocks in `out` may
+ * change. */
 enum { INFER__OVERREAD = 64 };
 typedef void (*infer__unpack_fn)(const uint8_t *src, uint64_t row_bytes, int n_blocks, infer__unpacked *out);
 
