@@ -59,6 +59,7 @@
 #include "compute/int8_avx2.c"
 #include "compute/int8_avx512.c"
 #include "compute/int8_arm.c"      /* NEON, dotprod, i8mm */
+#include "compute/int8_other.c"    /* RISC-V, WebAssembly */
 #include "compute/unpack_avx2.c"   /* faster unpacking of storage types */
 #include "compute/unpack_avx2_k.c"
 #include "compute/unpack_avx512.c"

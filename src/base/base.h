@@ -38,6 +38,15 @@
 #  endif
 #endif
 
+/* Vectors that are there when the compiler's target has them. */
+#if !defined(INFER_NO_SIMD)
+#  if defined(__riscv_vector) && defined(__riscv_v_intrinsic)
+#    define INFER__SIMD_RVV 1
+#  elif defined(__wasm_simd128__)
+#    define INFER__SIMD_WASM 1
+#  endif
+#endif
+
 #if defined(_WIN32)
 #  define INFER__WINDOWS 1
 #endif

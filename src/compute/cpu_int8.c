@@ -50,6 +50,11 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
     {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2},
     {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41},
 #endif
+#if defined(INFER__SIMD_RVV)
+    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_wide},
+#elif defined(INFER__SIMD_WASM)
+    {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_wide},
+#endif
     {"scalar", 0, infer__quantise_scalar, infer__dots_scalar},
 };
 
