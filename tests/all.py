@@ -166,6 +166,39 @@ def group_cross(t):
         if t.step("compile for " + name, [cc, "-std=gnu99", "-O2", "-g", "-static", "-DINFER_QUIET", "-Itests", "tests/check.c", "-o", exe] + flags):
             t.step("tests on " + name, run + [exe],
                    env={"CHECK_EMULATED": "1", "WINEDEBUG": "-all", "WINEPREFIX": os.path.abspath("build/wine")} if run else None)
+    arithmetic_elsewhere(t)
+
+
+# The suites of the CPU's arithmetic alone, on CPUs with fewer or other instructions: an instruction that a level must not
+# use ends the program. name, compiler and flags, programs to run it with (a name and a command each)
+CPUS = (
+    ("x86-64", [CC, "-static"], [("Nehalem", ["qemu-x86_64", "-cpu", "Nehalem"]), ("Haswell", ["qemu-x86_64", "-cpu", "Haswell"]),
+                                 ("SSE2 only", ["qemu-x86_64", "-cpu", "qemu64"])]),
+    ("ARM", ["aarch64-linux-gnu-gcc", "-static"], [("NEON", ["qemu-aarch64", "-cpu", "cortex-a57"]),
+                                                   ("dotprod", ["qemu-aarch64", "-cpu", "neoverse-n1"]),
+                                                   ("i8mm", ["qemu-aarch64", "-cpu", "max"])]),
+    ("RISC-V", ["clang-19", "--target=riscv64-linux-gnu", "-march=rv64gcv", "-static", "-fuse-ld=lld"],
+     [("vectors of 128 bits", ["qemu-riscv64", "-cpu", "rv64,v=true,vlen=128,vext_spec=v1.0"]),
+      ("256", ["qemu-riscv64", "-cpu", "rv64,v=true,vlen=256,vext_spec=v1.0"])]),
+    ("WebAssembly", ["clang-19", "--target=wasm32-wasi", "-msimd128", "-DINFER_NO_THREADS"],
+     [("SIMD128", ["node", "--no-warnings", "tests/wasi.mjs"])]),
+)
+
+
+def arithmetic_elsewhere(t):
+    for name, cc, runs in CPUS:
+        if os.environ.get("ONLY", name) != name:
+            continue
+        missing = [x for x in [cc[0], runs[0][1][0]] if not shutil.which(x)]
+        if missing:
+            t.skip("arithmetic on " + name, "%s is not installed" % " and ".join(missing))
+            continue
+        exe = "build/cpu-%s" % name
+        flags = ["-std=gnu99", "-O2", "-DINFER_QUIET", "-DINFER_NO_RUNTIME_LINKING", "-DCHECK_FILE=\"cpu_suites.c\"",
+                 "-DCHECK_SUITE=suite_cpu", "-Itests", "tests/check.c", "-o", exe, "-lm"]
+        if t.step("compile the arithmetic for " + name, cc + flags + ([] if "wasm" in cc[1] else ["-lpthread"])):
+            for cpu, run in runs:
+                t.step("arithmetic on %s, %s" % (name, cpu), run + [exe], env={"CHECK_EMULATED": "1"})
 
 
 def fuzz_build(t, path, name):
