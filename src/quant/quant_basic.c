@@ -168,13 +168,18 @@ INFER__INLINE void infer__q8_0_block(const uint8_t *INFER__RESTRICT b, float *IN
 }
 INFER__DECODE_BLOCKS(q8_0, 32, 34)
 
-INFER__INLINE void infer__q8_0_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+/* 16 signed bytes + 128. */
+INFER__INLINE void infer__unpack_signed(const uint8_t *INFER__RESTRICT p, uint8_t *INFER__RESTRICT q) {
     int j;
+    for (j = 0; j < 16; j++) q[j] = p[j] ^ 128;
+}
+
+INFER__INLINE void infer__q8_0_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
     (void)min;
     scale[k / 32 * INFER__GROUP] = infer__f16_f32(infer__load_u16(b));
     q += infer__q_index(k);
-    for (j = 0; j < 16; j++) q[j] = b[2 + j] ^ 128; /* + 128 */
-    for (j = 0; j < 16; j++) q[64 + j] = b[18 + j] ^ 128;
+    infer__unpack_signed(b + 2, q);
+    infer__unpack_signed(b + 18, q + 64);
 }
 INFER__UNPACK_BLOCKS(q8_0, 32, 34)
 
