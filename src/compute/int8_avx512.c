@@ -6,9 +6,10 @@
  *        holds one block of 16 rows. For many columns (infer__tile_*) the codes are transposed once, four values of 16
  *        rows a vector, and multiplied with broadcast activations: no sum across lanes is left. The integers are the
  *        same, so are the floats.
- * Numbers: transposing 16 x 256 codes costs as much as three columns of the direct form; the tile of 6 columns x 32
- *        rows reaches 77 % of the vpdpbusd peak on Zen 5 with gcc 12, 4 x 32 73 %, 12 x 16 69 %. Its float sums stay in
- *        memory: in registers gcc spilled them in the inner loop (61 %).
+ * Numbers: transposing 16 x 256 codes costs as much as three columns of the direct form. Of the vpdpbusd peak on Zen 5
+ *        the tile of 6 columns x 32 rows reaches 75 % with gcc 12, with minima or a grain of 16 68 %, with both 56 %;
+ *        products of floats take the ports of vpdpbusd, which leaves 80, 73 and 62 % at most. Slower: 4, 7, 8, 10
+ *        columns x 32 rows 73, 69, 67, 64 %; 3, 4, 5 columns x 64 rows 59, 69, 68 %; 12 x 16 69 %.
  * Start: infer__direct_avx512vnni, infer__tile_avx512vnni.
  */
 #include "cpu_int8.h"
@@ -63,24 +64,55 @@ INFER__ON_avx512 INFER__INLINE __m512 infer__grain_avx512(__m512i isum, const fl
 
 /* ---- few columns ---------------------------------------------------------------------------------------------- */
 
-/* 16 vectors of partial sums, lane of 128 bits L = grain L of a row, to 4 vectors: grain L of 16 rows. */
-INFER__ON_avx512 INFER__INLINE void infer__add_across_avx512(__m512i *s, __m512i *out) {
-    __m512i t[8], a, b, c, d;
-    int i;
-    INFER__UNROLL for (i = 0; i < 8; i++)
-        t[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(s[2 * i], s[2 * i + 1]),
-                                _mm512_unpackhi_epi32(s[2 * i], s[2 * i + 1]));
-    INFER__UNROLL for (i = 0; i < 4; i++)
-        s[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(t[2 * i], t[2 * i + 1]),
-                                _mm512_unpackhi_epi64(t[2 * i], t[2 * i + 1]));
-    a = _mm512_shuffle_i32x4(s[0], s[1], 0x88);
-    b = _mm512_shuffle_i32x4(s[0], s[1], 0xdd);
-    c = _mm512_shuffle_i32x4(s[2], s[3], 0x88);
-    d = _mm512_shuffle_i32x4(s[2], s[3], 0xdd);
+/* Four vectors of partial sums, of one row each, to one: lane of 128 bits L of row r to element r of lane L. */
+INFER__ON_avx512 INFER__INLINE __m512i infer__add_rows_avx512(const __m512i *s) {
+    __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(s[0], s[1]), _mm512_unpackhi_epi32(s[0], s[1]));
+    __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(s[2], s[3]), _mm512_unpackhi_epi32(s[2], s[3]));
+    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+}
+
+/* Lane L of four vectors, of 4 rows each, to out[L], which has 16 rows. */
+INFER__ON_avx512 INFER__INLINE void infer__lanes_to_rows_avx512(const __m512i *s, __m512i *out) {
+    __m512i a = _mm512_shuffle_i32x4(s[0], s[1], 0x88), b = _mm512_shuffle_i32x4(s[0], s[1], 0xdd);
+    __m512i c = _mm512_shuffle_i32x4(s[2], s[3], 0x88), d = _mm512_shuffle_i32x4(s[2], s[3], 0xdd);
     out[0] = _mm512_shuffle_i32x4(a, c, 0x88);
     out[1] = _mm512_shuffle_i32x4(b, d, 0x88);
     out[2] = _mm512_shuffle_i32x4(a, c, 0xdd);
     out[3] = _mm512_shuffle_i32x4(b, d, 0xdd);
+}
+
+/* What integer sums start from, per grain: -offset * the sum of x. */
+INFER__ON_avx512 INFER__INLINE void infer__start_avx512(const infer__x8 *x, int grain, int32_t offset, int32_t *out) {
+    if (grain == 16)
+        _mm512_storeu_si512(out, _mm512_mullo_epi32(_mm512_loadu_si512(x->sum16), _mm512_set1_epi32(-offset)));
+    else
+        _mm256_storeu_si256((__m256i *)(void *)out,
+                            _mm256_mullo_epi32(_mm256_loadu_si256((const __m256i *)(const void *)x->sum32),
+                                               _mm256_set1_epi32(-offset)));
+}
+
+/* Four blocks of 16 rows: the sums of q * x, of whole blocks (grain 32) or of their halves. */
+INFER__ON_avx512vnni INFER__INLINE void infer__sums_avx512vnni(const uint8_t *q, const int8_t *x, int grain,
+                                                               __m512i *low, __m512i *high) {
+    __m512i n0 = _mm512_loadu_si512(x), n1 = _mm512_loadu_si512(x + 64), zero = _mm512_setzero_si512();
+    __m512i lo = _mm512_shuffle_i32x4(n0, n1, 0x88), hi = _mm512_shuffle_i32x4(n0, n1, 0xdd), four[4], s[4], t[4];
+    int i, j;
+    INFER__UNROLL for (i = 0; i < 4; i++) {
+        INFER__UNROLL for (j = 0; j < 4; j++) {
+            const uint8_t *row = q + (4 * i + j) * INFER__CHUNK;
+            four[j] = _mm512_dpbusd_epi32(zero, _mm512_load_si512(row), lo);
+            if (grain == 32) four[j] = _mm512_dpbusd_epi32(four[j], _mm512_load_si512(row + 64), hi);
+        }
+        s[i] = infer__add_rows_avx512(four);
+    }
+    infer__lanes_to_rows_avx512(s, low);
+    if (grain == 32) return;
+    INFER__UNROLL for (i = 0; i < 4; i++) {
+        INFER__UNROLL for (j = 0; j < 4; j++)
+            four[j] = _mm512_dpbusd_epi32(zero, _mm512_load_si512(q + (4 * i + j) * INFER__CHUNK + 64), hi);
+        t[i] = infer__add_rows_avx512(four);
+    }
+    infer__lanes_to_rows_avx512(t, high);
 }
 
 /* One column of one group. */
@@ -88,36 +120,23 @@ INFER__ON_avx512vnni INFER__INLINE void infer__direct_avx512vnni(const infer__un
                                                                  int n_blocks, int grain, int has_min, int32_t offset,
                                                                  float *y) {
     __m512 acc = _mm512_load_ps(y);
+    int32_t start[INFER__CHUNK / 16];
     int h, i, b;
+    infer__start_avx512(x, grain, offset, start);
     for (h = 0; h < n_blocks; h += 4) {
-        __m512i n0 = _mm512_loadu_si512(x->q + 32 * h), n1 = _mm512_loadu_si512(x->q + 32 * h + 64);
-        __m512i lo = _mm512_shuffle_i32x4(n0, n1, 0x88), hi = _mm512_shuffle_i32x4(n0, n1, 0xdd);
-        __m512i s[16], low[4], high[4];
-        if (grain == 32) {
-            INFER__UNROLL for (i = 0; i < 16; i++)
-                s[i] = _mm512_dpbusd_epi32(
-                    _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_load_si512(w->q[i] + 32 * h), lo),
-                    _mm512_load_si512(w->q[i] + 32 * h + 64), hi);
-            infer__add_across_avx512(s, low);
-        } else {
-            INFER__UNROLL for (i = 0; i < 16; i++)
-                s[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_load_si512(w->q[i] + 32 * h), lo);
-            infer__add_across_avx512(s, low);
-            INFER__UNROLL for (i = 0; i < 16; i++)
-                s[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_load_si512(w->q[i] + 32 * h + 64), hi);
-            infer__add_across_avx512(s, high);
-        }
+        __m512i low[4], high[4];
+        infer__sums_avx512vnni(w->q[0] + 32 * h, x->q + 32 * h, grain, low, high);
         INFER__UNROLL for (i = 0; i < 4; i++) {
             __m512 t = _mm512_setzero_ps();
             b = h + i;
             if (b >= n_blocks) break;
             if (grain == 32) {
-                low[i] = _mm512_sub_epi32(low[i], _mm512_set1_epi32(offset * x->sum32[b]));
+                low[i] = _mm512_add_epi32(low[i], _mm512_set1_epi32(start[b]));
                 t = infer__grain_avx512(low[i], w->scale[b], w->min[b], x->fsum32[b], has_min, t, 1);
             } else {
-                low[i] = _mm512_sub_epi32(low[i], _mm512_set1_epi32(offset * x->sum16[2 * b]));
+                low[i] = _mm512_add_epi32(low[i], _mm512_set1_epi32(start[2 * b]));
                 t = infer__grain_avx512(low[i], w->scale[2 * b], w->min[2 * b], x->fsum16[2 * b], has_min, t, 1);
-                high[i] = _mm512_sub_epi32(high[i], _mm512_set1_epi32(offset * x->sum16[2 * b + 1]));
+                high[i] = _mm512_add_epi32(high[i], _mm512_set1_epi32(start[2 * b + 1]));
                 t = infer__grain_avx512(high[i], w->scale[2 * b + 1], w->min[2 * b + 1], x->fsum16[2 * b + 1], has_min,
                                         t, 0);
             }
@@ -168,26 +187,33 @@ INFER__ON_avx512 static void infer__make_tile_avx512(const infer__unpacked *w, i
         }
 }
 
+/* For gcc the columns of y are a constant distance apart, that of the engine: their addresses need no registers. And it
+ * must not keep sums in registers from block to block, or it spills others (grain 16: 63 % of the peak). Both together
+ * bring 72 to 75 %. clang spills when the distance is constant (60 % instead of 72 %). */
+#  if defined(__GNUC__) && !defined(__clang__)
+#    define INFER__TILE_STRIDE(a) (INFER__INT8_GROUPS * INFER__GROUP)
+#    define INFER__TILE_BLOCK __asm__ volatile("" ::: "memory");
+#  else
+#    define INFER__TILE_STRIDE(a) (a)->stride
+#    define INFER__TILE_BLOCK
+#  endif
+
 /* M columns of G groups; tile and w of group g. */
 #  define INFER__DEFINE_TILE(M, G)                                                                                   \
     INFER__ON_avx512vnni INFER__INLINE void infer__tile_##M##x##G##_avx512vnni(                                      \
         const uint8_t *tile, const infer__unpacked *w, const infer__x8 *const *x, int n_blocks, int grain,           \
         int has_min, int32_t offset, float *y, int64_t stride) {                                                     \
       int b, k, j, g, half, halves = grain == 16 ? 2 : 1, steps = 8 / halves;                                        \
-      int32_t o[M][INFER__CHUNK / 16]; /* what the offset adds to each sum */                                        \
-      INFER__UNROLL for (j = 0; j < M; j++) {                                                                        \
-        __m512i sums = grain == 16                                                                                   \
-                           ? _mm512_loadu_si512(x[j]->sum16)                                                         \
-                           : _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)x[j]->sum32)); \
-        _mm512_storeu_si512(o[j], _mm512_mullo_epi32(sums, _mm512_set1_epi32(-offset)));                             \
-      }                                                                                                              \
+      int32_t start[M][INFER__CHUNK / 16];                                                                           \
+      INFER__UNROLL for (j = 0; j < M; j++) infer__start_avx512(x[j], grain, offset, start[j]);                      \
       for (b = 0; b < n_blocks; b++) {                                                                               \
         __m512 t[G][M];                                                                                              \
+        INFER__TILE_BLOCK                                                                                            \
         INFER__UNROLL for (half = 0; half < halves; half++) {                                                        \
           int at = halves * b + half;                                                                                \
           __m512i s[G][M];                                                                                           \
           INFER__UNROLL for (j = 0; j < M; j++) {                                                                    \
-            __m512i v = _mm512_set1_epi32(o[j][at]);                                                                 \
+            __m512i v = _mm512_set1_epi32(start[j][at]);                                                             \
             INFER__UNROLL for (g = 0; g < G; g++) s[g][j] = v;                                                       \
           }                                                                                                          \
           INFER__UNROLL for (k = 0; k < steps; k++) {                                                                \
@@ -216,27 +242,29 @@ INFER__DEFINE_TILE(6, 2)
 INFER__DEFINE_TILE(4, 2)
 INFER__DEFINE_TILE(2, 2)
 #undef INFER__DEFINE_TILE
+#undef INFER__TILE_BLOCK
 
 /* All columns, for one kind of type: grain and has_min are constants in each of four instances. */
 INFER__ON_avx512vnni INFER__INLINE void infer__dots_body_avx512vnni(const infer__dots_args *a, int grain, int has_min) {
+    const int64_t stride = INFER__TILE_STRIDE(a);
     const infer__x8 *x[6];
     int32_t offset = a->type->offset, j = 0, i, g, n = a->n_x;
-    if (n >= 4 && a->n_groups == 2) {
+    if (n >= 4 && a->n_groups == 2 && stride == a->stride) {
         for (g = 0; g < 2; g++)
             infer__make_tile_avx512(a->w + g, a->n_blocks, a->tile + g * INFER__GROUP * INFER__CHUNK);
         for (; j + 2 <= n; j += i) {
-            float *y = a->y + j * a->stride;
+            float *y = a->y + j * stride;
             int32_t left = n - j;
             for (i = 0; i < INFER__MIN(left, 6); i++) x[i] = infer__x8_col(a, j + i);
             if (left >= 6 && left != 7 && left != 8) {
                 i = 6;
-                infer__tile_6x2_avx512vnni(a->tile, a->w, x, a->n_blocks, grain, has_min, offset, y, a->stride);
+                infer__tile_6x2_avx512vnni(a->tile, a->w, x, a->n_blocks, grain, has_min, offset, y, stride);
             } else if (left >= 4) {
                 i = 4;
-                infer__tile_4x2_avx512vnni(a->tile, a->w, x, a->n_blocks, grain, has_min, offset, y, a->stride);
+                infer__tile_4x2_avx512vnni(a->tile, a->w, x, a->n_blocks, grain, has_min, offset, y, stride);
             } else {
                 i = 2;
-                infer__tile_2x2_avx512vnni(a->tile, a->w, x, a->n_blocks, grain, has_min, offset, y, a->stride);
+                infer__tile_2x2_avx512vnni(a->tile, a->w, x, a->n_blocks, grain, has_min, offset, y, stride);
             }
         }
     }
@@ -245,6 +273,8 @@ INFER__ON_avx512vnni INFER__INLINE void infer__dots_body_avx512vnni(const infer_
             infer__direct_avx512vnni(a->w + g, infer__x8_col(a, j), a->n_blocks, grain, has_min, offset,
                                      a->y + j * a->stride + g * INFER__GROUP);
 }
+
+#undef INFER__TILE_STRIDE
 
 INFER__ON_avx512vnni static void infer__dots_32_avx512vnni(const infer__dots_args *a) {
     infer__dots_body_avx512vnni(a, 32, 0);
