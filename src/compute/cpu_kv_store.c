@@ -1,7 +1,8 @@
 /* cpu_kv_store.c: writing keys and values into the cache, on the CPU.
  *
  * Owns:  the kv_store op. The layout is cpu_kv.c's.
- * Rules: what is stored is what the type's `encode` gives, at every level: halves round to nearest even, blocks as in files.
+ * Rules: what is stored is what the type's `encode` gives, at every level: halves round to nearest even, blocks as in
+ *        files.
  * Start: infer__kv_store_task.
  */
 #include "cpu_ops.h"
