@@ -31,10 +31,12 @@ build/check-asan: $(SRC) $(TESTS) | build/tool
 	$(CHECK) -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer $(LIBS)
 build/check-tsan: $(SRC) $(TESTS) | build/tool
 	$(CHECK) -O1 -fsanitize=thread $(LIBS)
+build/bench_count: tests/bench_count.c tests/gguf_write.h $(SRC) | build/tool
+	$(CC) -O2 $(WARN) -Wno-unused-function -DINFER_QUIET -Itests $< -o $@ $(LIBS)
 build/tool:
 	mkdir -p $@
 
-.PHONY: run test check san cross fuzz bench amalgamate format help clean
+.PHONY: run test check san cross fuzz bench bench-count amalgamate format help clean
 run: build/infer
 	@printf '%s' "$(PROMPT)"; build/infer run $(MODEL) -p "$(PROMPT)" -n 64 --temp 0
 test: build/infer build/impl.o build/check build/check-h
@@ -49,6 +51,8 @@ fuzz: infer.h
 	$(PYTHON) tests/all.py fuzz
 bench: build/infer
 	build/infer bench $(MODEL)
+bench-count: build/bench_count
+	$(PYTHON) tests/bench_count.py $(if $(UPDATE),--update) --types=$(TYPES)
 amalgamate:
 	$(PYTHON) tools/embed_kernels.py
 	$(PYTHON) amalgamate.py
@@ -65,6 +69,7 @@ help:
 	@echo "make cross        the tests on other CPUs, as far as cross compilers and qemu-user are installed"
 	@echo "make fuzz         every fuzzer for MINUTES=1"
 	@echo "make bench        tokens per second of MODEL"
+	@echo "make bench-count  instructions of matrix products per storage type, against a table (UPDATE=1 TYPES=Q4_0,...)"
 	@echo "make amalgamate   kernels/ -> kernels_embed.h, src/ -> infer.h"
 	@echo "make format       break lines of src/ that are too long"
 	@echo "make clean        remove build/"

@@ -255,7 +255,9 @@ typedef enum infer_cpu_level {
     INFER_CPU_AVX512BF16 = 7,
     INFER_CPU_NEON = 8,
     INFER_CPU_DOTPROD = 9,
-    INFER_CPU_I8MM = 10
+    INFER_CPU_I8MM = 10,
+    INFER_CPU_RVV = 11,     /* RISC-V vectors 1.0; when the compiler's target has them, as the next */
+    INFER_CPU_SIMD128 = 12  /* WebAssembly */
 } infer_cpu_level;
 
 /* How keys and values are stored in the cache. Q8_0 and Q4_0: as in files, blocks of 32 values of a head with a scale

@@ -48,14 +48,23 @@
 #include "compute/cpu_ops.h"       /* float kernels: one body, one wrapper per level */
 #include "compute/cpu_exp.h"       /* exp and tanh of 16 floats */
 #include "compute/cpu_kv.c"        /* keys and values: layout, reading */
+#include "compute/cpu_flash_direct.c" /* few pairs: from the cache where it lies */
 #include "compute/cpu_flash.c"     /* tiles of scores and of weighted sums, softmax */
 #include "compute/cpu_kernels.c"
 #include "compute/cpu_weights.c"   /* weights as float32; how work goes to the pool */
 #include "compute/cpu_int8.h"      /* integer dot products: the arithmetic, what a level provides */
 #include "compute/int8_scalar.c"   /* the definition of a level */
+#include "compute/int8_lanes.h"    /* the levels of x86 with less than that */
+#include "compute/int8_sse41.c"
+#include "compute/int8_avx2.c"
 #include "compute/int8_avx512.c"
-#include "compute/unpack_avx512.c" /* faster unpacking of storage types */
+#include "compute/int8_arm.c"      /* NEON, dotprod, i8mm */
+#include "compute/int8_other.c"    /* RISC-V, WebAssembly */
+#include "compute/unpack_avx2.c"   /* faster unpacking of storage types */
+#include "compute/unpack_avx2_k.c"
+#include "compute/unpack_avx512.c"
 #include "compute/unpack_avx512_k.c"
+#include "compute/unpack_avx512_iq.c"
 #include "compute/cpu_int8.c"      /* the engine of quantised products */
 #include "compute/cpu_float.h"     /* F32, F16, BF16 weights: the arithmetic, one body for every level */
 #include "compute/float_levels.c"  /* FLOATS */

@@ -67,6 +67,8 @@ def sources(t):
     t.step("style", [PY, "tools/check_style.py"])
     t.step("style self-test", [PY, "tools/check_style.py", "--self-test"])
     t.step("symbols", ["sh", "tools/symbols.sh"])
+    t.step("bench_peers", [PY, "tests/test_bench_peers.py"])
+    t.step("bench_count self-test", [PY, "tests/bench_count.py", "--self-test"])
 
 
 def group_check(t):

@@ -260,8 +260,11 @@ static const ops_att ops_att_cases[] = {
     {2, 1, 1024, 1024, 0, INFER_KV_F32, 0, 0, 0}, {1, 1, 1000, 257, 65, INFER_KV_F16, 0, 0, 0},
 };
 
-/* Types, dimensions that are no multiple of a block, tiles of every width. */
+/* Types, dimensions that are no multiple of a block, tiles of every width; one to four heads that share a reading. */
 static const ops_att att_type_cases[] = {
+    {1, 1, 40, 64, 0, INFER_KV_F16, 0, 0, 0},     {4, 2, 64, 128, 0, INFER_KV_BF16, 0, 0, 0},
+    {3, 1, 72, 64, 99, INFER_KV_Q8_0, 0, 0, 0},   {4, 1, 50, 64, 0, INFER_KV_Q4_0, 0, 0, 0},
+    {2, 2, 33, 192, 0, INFER_KV_Q8_0, 0, 0, 0},   {6, 2, 64, 64, 70, INFER_KV_Q4_0, 0, 0, 0},
     {3, 3, 5, 3, 0, INFER_KV_Q4_0, 0, 0, 0},      {6, 2, 33, 17, 20, INFER_KV_Q8_0, 2, 0, 0},
     {8, 2, 64, 64, 0, INFER_KV_Q8_0, 0, 0, 0},    {8, 2, 64, 96, 0, INFER_KV_Q4_0, 0, 8, 0},
     {7, 7, 80, 80, 30, INFER_KV_BF16, 0, 0, 0.5f}, {5, 1, 31, 65, 0, INFER_KV_BF16, 5, 0, 0},

@@ -68,7 +68,7 @@ static void int8_unpack_values(const infer__quant *t, const infer__unpacked *u, 
         for (k = 0; k < 32 * n_blocks; k++) {
             int q = u->q[r][infer__q_index(k)], s = k / t->grain;
             double scale = u->scale[s][r], min = t->has_min ? u->min[s][r] : 0.0, d = scale * (q - t->offset) + min;
-            if (t->offset != 128) CHECK(q <= 127);
+            CHECK(q <= t->largest && (t->offset == 128 ? t->largest == 255 : t->largest <= 127));
             if (infer__finite(v[k])) CHECK(fabs(d - v[k]) <= (fabs(scale * (q - t->offset)) + fabs(min)) / (1 << 22));
             else CHECK(!infer__finite((float)d));
         }
@@ -104,7 +104,8 @@ static void test_int8_unpack(void) {
 }
 
 /* Equal in the first n_blocks blocks. */
-static void int8_unpacked_equal(const infer__quant *t, const infer__unpacked *a, const infer__unpacked *b, int n_blocks) {
+static void int8_unpacked_equal(const infer__quant *t, const infer__unpacked *a, const infer__unpacked *b,
+                                int n_blocks) {
     int r, k, s;
     for (r = 0; r < INFER__GROUP; r++) {
         for (k = 0; k < 32 * n_blocks; k += 16)
@@ -191,12 +192,13 @@ static void int8_quantise_case(const infer__int8 *l, const float *x, int64_t n, 
         }
         CHECK(o->sum32[i % 8] == sum && (int)o->fsum32[i % 8] == sum);
         CHECK(o->sum16[i % 8 * 2] + o->sum16[i % 8 * 2 + 1] == sum);
-        CHECK((int)o->fsum16[i % 8 * 2] == o->sum16[i % 8 * 2] && (int)o->fsum16[i % 8 * 2 + 1] == o->sum16[i % 8 * 2 + 1]);
+        for (j = 0; j < 2; j++) CHECK((int)o->fsum16[i % 8 * 2 + j] == o->sum16[i % 8 * 2 + j]);
     }
 }
 
 static void test_int8_quantise(void) {
-    static const int64_t sizes[] = {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 96, 255, 256, 257, 288, 511, 512, 576, 1000};
+    static const int64_t sizes[] = {1,  2,  15,  16,  17,  31,  32,  33,  63,  64,
+                                    65, 96, 255, 256, 257, 288, 511, 512, 576, 1000};
     void *base[2], *mem[2];
     size_t l, s, i;
     int kind, round;
@@ -238,10 +240,9 @@ static void int8_dots_fill(int8_dots *d, const infer__quant *t, int n_blocks, in
     int g, r, k, j;
     for (g = 0; g < 2; g++)
         for (r = 0; r < INFER__GROUP; r++) {
-            int top = t->offset == 128 ? 255 : 127;
             for (k = 0; k < INFER__CHUNK; k++)
                 d->w[g].q[r][infer__q_index(k)] =
-                    (uint8_t)(extreme || k >= 32 * n_blocks ? top : (int)(ops_bits() >> 9) & top);
+                    (uint8_t)(extreme || k >= 32 * n_blocks ? t->largest : (int)(ops_bits() >> 9) % (t->largest + 1));
             for (k = 0; k < INFER__CHUNK / t->grain; k++) {
                 int beyond = k * t->grain >= 32 * n_blocks;
                 d->w[g].scale[k][r] = beyond ? NAN : extreme ? 65504.0f : ops_rand();
@@ -289,7 +290,8 @@ static void int8_dots_reference(int8_dots *d, const infer__quant *t, int n_block
         }
 }
 
-static void int8_dots_case(int8_dots *d, const infer__int8 *l, const infer__quant *t, int n_blocks, const float *start) {
+static void int8_dots_case(int8_dots *d, const infer__int8 *l, const infer__quant *t, int n_blocks,
+                           const float *start) {
     static const int32_t counts[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
                                      14, 15, 16, 17, 18, 19, 20, 31, 32, 33, 64, 69};
     int32_t cols[INT8_COLUMNS];
@@ -409,7 +411,8 @@ static void int8_matmul_case(const infer__quant *t, int32_t rows, int32_t cols) 
     int32_t stride = cols + WIDE, j;
     uint8_t *blocks = ops_blocks(t, (int64_t)rows * cols, rows & 1);
     infer__weight w = ops_weight(t, blocks, rows, cols);
-    float *x = ops_floats((size_t)(N * stride)), *y = ops_floats((size_t)(N * rows)), *z = ops_floats((size_t)(N * rows));
+    float *x = ops_floats((size_t)(N * stride)), *y = ops_floats((size_t)(N * rows));
+    float *z = ops_floats((size_t)(N * rows));
     infer__ctx c;
     uint32_t mask;
     size_t i;

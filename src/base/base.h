@@ -30,8 +30,20 @@
 #if !defined(INFER_NO_SIMD) && !defined(__TINYC__) && (defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER))
 #  if defined(INFER__X86)
 #    define INFER__SIMD_X86 1
+#    if defined(__clang__) ? __clang_major__ >= 13 : defined(__GNUC__) ? __GNUC__ >= 11 : _MSC_VER >= 1930
+#      define INFER__HAS_AVXVNNI 1 /* the compiler knows it */
+#    endif
 #  elif defined(INFER__ARM64) && !INFER__BIG_ENDIAN
 #    define INFER__SIMD_ARM 1
+#  endif
+#endif
+
+/* Vectors that are there when the compiler's target has them. */
+#if !defined(INFER_NO_SIMD)
+#  if defined(__riscv_vector) && defined(__riscv_v_intrinsic)
+#    define INFER__SIMD_RVV 1
+#  elif defined(__wasm_simd128__)
+#    define INFER__SIMD_WASM 1
 #  endif
 #endif
 
@@ -100,6 +112,13 @@
 #else
 #  define INFER__PREFETCH(p) (void)(p)
 #  define INFER__PREFETCH_WRITE(p) (void)(p)
+#endif
+
+/* The float v as it is when stored: what comes next is not fused with what made it, and x87 keeps no more bits. */
+#if defined(__GNUC__) || defined(__clang__)
+#  define INFER__ROUNDED(v) __asm__("" : "+m"(v))
+#else
+#  define INFER__ROUNDED(v) (void)(v)
 #endif
 
 /* A programming error inside the library: checked in tests (their build defines INFER_ASSERT), absent for users. */

@@ -219,7 +219,8 @@ struct infer__ops {
 enum { /* infer__cpu bits */
     INFER__CPU_SSE41 = 1, INFER__CPU_AVX2 = 2 /* with FMA and F16C */, INFER__CPU_AVXVNNI = 4,
     INFER__CPU_AVX512 = 8 /* F BW DQ VL */, INFER__CPU_AVX512VNNI = 16, INFER__CPU_AVX512BF16 = 32,
-    INFER__CPU_NEON = 64, INFER__CPU_DOTPROD = 128, INFER__CPU_I8MM = 256
+    INFER__CPU_NEON = 64, INFER__CPU_DOTPROD = 128, INFER__CPU_I8MM = 256,
+    INFER__CPU_RVV = 512 /* 1.0 */, INFER__CPU_SIMD128 = 1024
 };
 static uint32_t infer__cpu_found(void); /* what CPUID and XCR0 (HWCAP on ARM) offer, narrowed by INFER_CPU_LEVEL */
 /* found & what the level allows (infer_cpu_level). */
@@ -246,7 +247,6 @@ typedef struct infer__kernels {
     /* y = act(x) * up: up may be NULL, y may be x or up */
     void (*act)(float *y, const float *x, const float *up, int32_t kind, int64_t n);
     void (*f16_f32)(float *y, const uint16_t *x, int64_t n);     /* exact; y and x do not overlap */
-    void (*f32_f16)(uint16_t *y, const float *x, int64_t n);     /* to nearest even, as infer__f32_f16 */
     void (*softcap)(float *x, float scale, float cap, int64_t n); /* x = cap * tanh(x * scale / cap) */
     /* y = (x - mean) * inv (* w) (+ b): w, b may be NULL, y may be x */
     void (*norm)(float *y, const float *x, float mean, float inv, const float *w, const float *b, int64_t n);

@@ -99,25 +99,51 @@ static int32_t infer__row_first(const infer__attention_args *a, int32_t pos) {
 
 /* ---- one tile ------------------------------------------------------------------------------------------- */
 
-/* The pages of the chunk at `base` as float32, where they lie or on scratch: keys [dim][16], values [16][stride]. */
-static void infer__attention_read(const infer__attention_job *job, infer__attention_block *b, int32_t base,
-                                  const float **keys, const float **values) {
+/* Ask for a head's page before it is needed: it lies anywhere, so the CPU cannot guess. */
+static void infer__attention_ahead(const uint8_t *p, uint64_t bytes) {
+#if defined(__GNUC__) || defined(__clang__)
+    uint64_t i;
+    for (i = 0; i < bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
+#else
+    (void)p;
+    (void)bytes;
+#endif
+}
+
+/* A chunk's pages of keys or values: where they lie, and as float32 (the same place for F32, else scratch), which is
+ * [dim][16] for keys, [16][stride] for values. */
+typedef struct infer__attention_pages {
+    const uint8_t *stored[INFER__CHUNK_PAGES];
+    const float *floats[INFER__CHUNK_PAGES];
+} infer__attention_pages;
+
+/* The pages of the chunk at `base`; `direct`: as float32 they are not needed. */
+static void infer__attention_read(const infer__attention_job *job, infer__attention_block *b, int32_t base, int values,
+                                  int direct, infer__attention_pages *out) {
     const infer__attention_args *a = job->a;
     const infer__attention_plan *plan = &job->plan;
-    const infer__kv_reader *rk = &job->f->kv[a->k_cache->type], *rv = &job->f->kv[a->v_cache->type];
-    int32_t from = INFER__MAX(base, b->first), to = INFER__MIN(base + INFER__KV_CHUNK - 1, b->last), i;
+    const infer__kv_buf *cache = values ? a->v_cache : a->k_cache;
+    const infer__kv_reader *read = &job->f->kv[cache->type];
+    const int32_t dim = values ? a->dim_v : a->dim_k, padded = values ? plan->dim_v : plan->dim_k;
+    const int32_t from = INFER__MAX(base, b->first), to = INFER__MIN(base + INFER__KV_CHUNK - 1, b->last);
+    const int in_place = cache->type == INFER_KV_F32 && (!values || padded == dim);
+    int32_t i;
     for (i = (from - base) / INFER__PAGE; i <= (to - base) / INFER__PAGE; i++) {
         const int32_t at = base + i * INFER__PAGE, page = infer__page_of(&job->c->pass, a->group, b->seq, at);
-        const uint8_t *k = infer__kv_at(a->k_cache, page, b->kv_head, a->n_head_kv, a->dim_k);
-        const uint8_t *v = infer__kv_at(a->v_cache, page, b->kv_head, a->n_head_kv, a->dim_v);
-        float *key = b->keys + (int64_t)i * INFER__PAGE * plan->dim_k;
-        float *value = b->values + (int64_t)i * INFER__PAGE * plan->dim_v;
-        keys[i] = rk->keys ? key : (const float *)(const void *)k;
-        if (rk->keys) rk->keys(key, k, a->dim_k);
-        values[i] = value;
-        if (a->v_cache->type == INFER_KV_F32 && plan->dim_v == a->dim_v) values[i] = (const float *)(const void *)v;
+        const uint8_t *p = infer__kv_at(cache, page, b->kv_head, a->n_head_kv, dim);
+        float *to_scratch = (values ? b->values : b->keys) + (int64_t)i * INFER__PAGE * padded;
+        if (at + INFER__KV_CHUNK <= b->last) {
+            const int32_t next = infer__page_of(&job->c->pass, a->group, b->seq, at + INFER__KV_CHUNK);
+            infer__attention_ahead(infer__kv_at(cache, next, b->kv_head, a->n_head_kv, dim),
+                                   INFER__PAGE * infer__kv_bytes(cache->type, dim));
+        }
+        out->stored[i] = p;
+        out->floats[i] = in_place ? (const float *)(const void *)p : to_scratch;
+        if (in_place || direct) continue;
+        if (!values) read->keys(to_scratch, p, dim);
         else
-            rv->values(value, v, a->dim_v, plan->dim_v, INFER__MAX(from - at, 0), INFER__MIN(to - at, INFER__PAGE - 1));
+            read->values(to_scratch, p, dim, padded, INFER__MAX(from - at, 0),
+                         INFER__MIN(to - at, INFER__PAGE - 1));
     }
 }
 
@@ -133,13 +159,21 @@ static int infer__attention_range(const infer__attention_block *b, int32_t r, in
 static void infer__attention_chunk(const infer__attention_job *job, infer__attention_block *b, int32_t base) {
     const infer__attention_args *a = job->a;
     const infer__attention_plan *plan = &job->plan;
-    const float *keys[INFER__CHUNK_PAGES], *values[INFER__CHUNK_PAGES];
+    const infer__kv_direct *direct_k = &job->f->direct[a->k_cache->type];
+    const infer__kv_direct *direct_v = &job->f->direct[a->v_cache->type];
+    infer__attention_pages pages;
     const int32_t first = INFER__MAX(b->first - base, 0) / INFER__PAGE;
     const int32_t last = INFER__MIN(b->last - base, INFER__KV_CHUNK - 1) / INFER__PAGE;
+    const int32_t pairs = b->n_rows * b->n_heads;
     infer__score_args s;
     int32_t r, h, i, from, to;
-    infer__attention_read(job, b, base, keys, values);
-    job->f->scores(b->scores, keys, first, last, b->q, plan->dim_k, b->n_rows * b->n_heads, a->dim_k);
+    const float *p;
+    float *y;
+    int direct;
+    direct = direct_k->scores && pairs <= INFER__DIRECT_PAIRS && first == 0 && last == INFER__CHUNK_PAGES - 1;
+    infer__attention_read(job, b, base, 0, direct, &pages);
+    if (direct) direct_k->scores(b->scores, pages.stored, b->q, plan->dim_k, pairs, a->dim_k);
+    else job->f->scores(b->scores, pages.floats, first, last, b->q, plan->dim_k, pairs, a->dim_k);
     s.softcap = a->softcap;
     for (r = 0; r < b->n_rows; r++) {
         if (!infer__attention_range(b, r, base, &s.from, &s.to)) continue;
@@ -151,6 +185,8 @@ static void infer__attention_chunk(const infer__attention_job *job, infer__atten
                             b->y + (int64_t)pair * plan->dim_v, plan->dim_v);
         }
     }
+    direct = direct_v->values && pairs <= INFER__DIRECT_PAIRS && a->dim_v % 64 == 0;
+    infer__attention_read(job, b, base, 1, direct, &pages);
     for (r = 0; r < b->n_rows; r += i) { /* rows that see the same positions together */
         const int some = infer__attention_range(b, r, base, &from, &to);
         for (i = 1; r + i < b->n_rows; i++) {
@@ -158,9 +194,11 @@ static void infer__attention_chunk(const infer__attention_job *job, infer__atten
             if (infer__attention_range(b, r + i, base, &other_from, &other_to) != some) break;
             if (other_from != from || other_to != to) break;
         }
-        if (some)
-            job->f->values(b->y + (int64_t)r * b->n_heads * plan->dim_v, values, from, to,
-                           b->scores + (int64_t)r * b->n_heads * INFER__KV_CHUNK, plan->dim_v, i * b->n_heads);
+        if (!some) continue;
+        y = b->y + (int64_t)r * b->n_heads * plan->dim_v;
+        p = b->scores + (int64_t)r * b->n_heads * INFER__KV_CHUNK;
+        if (direct) direct_v->values(y, pages.stored, from, to, p, i * b->n_heads, a->dim_v);
+        else job->f->values(y, pages.floats, from, to, p, plan->dim_v, i * b->n_heads);
     }
 }
 

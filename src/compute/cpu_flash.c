@@ -28,6 +28,8 @@ typedef struct infer__score_args {
 typedef struct infer__flash {
     uint32_t need;
     const infer__kv_reader *kv; /* by infer_kv_type */
+    const infer__kv_direct *direct; /* by infer_kv_type, NULL functions where there are none */
+    void (*halves)(uint8_t *out, const float *x, int32_t n);
     /* s[i * INFER__KV_CHUNK + j] = q[i] . key j for n rows of q, `stride` apart, and the pages first..last of a chunk,
      * k[page] being [dim][INFER__PAGE] */
     void (*scores)(float *s, const float *const *k, int32_t first, int32_t last, const float *q, int32_t stride,
@@ -289,21 +291,21 @@ INFER__DEFINE_CHUNKS(avx512,
 INFER__DEFINE_NARROW(neon, 6, 4)
 #endif
 
-#define INFER__FLASH_ROW(L, need)                                                                                      \
-    {need, infer__kv_readers_##L, infer__flash_scores_##L, infer__flash_softmax_##L, infer__flash_values_##L,          \
-     infer__flash_merge_##L}
+#define INFER__FLASH_ROW(L, need, direct)                                                                              \
+    {need, infer__kv_readers_##L, direct, infer__halves_##L, infer__flash_scores_##L, infer__flash_softmax_##L,        \
+     infer__flash_values_##L, infer__flash_merge_##L}
 
 static const infer__flash infer__flash_rows[] = {
 #if defined(INFER__SIMD_X86)
 #  if !defined(INFER_NO_AVX512)
-    INFER__FLASH_ROW(avx512, INFER__CPU_AVX2 | INFER__CPU_AVX512),
+    INFER__FLASH_ROW(avx512, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__kv_direct_avx512),
 #  endif
-    INFER__FLASH_ROW(avx2, INFER__CPU_AVX2),
+    INFER__FLASH_ROW(avx2, INFER__CPU_AVX2, infer__kv_direct_none),
 #endif
 #if defined(INFER__SIMD_ARM)
-    INFER__FLASH_ROW(neon, INFER__CPU_NEON),
+    INFER__FLASH_ROW(neon, INFER__CPU_NEON, infer__kv_direct_none),
 #endif
-    INFER__FLASH_ROW(scalar, 0),
+    INFER__FLASH_ROW(scalar, 0, infer__kv_direct_none),
 };
 #undef INFER__ROWS_1
 #undef INFER__ROWS_2
@@ -331,6 +333,7 @@ static const infer__flash infer__flash_rows[] = {
 #undef INFER__VALUES_START
 #undef INFER__DEFINE_NARROW
 #undef INFER__FLASH_ROW
+#undef infer__halves_avx512
 
 static const infer__flash *infer__flash_find(uint32_t cpu) {
     const infer__flash *row = infer__flash_rows;

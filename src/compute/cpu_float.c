@@ -115,7 +115,7 @@ static void infer__float_rest(const infer__float_product *p, const uint8_t *x, i
 /* ---- few columns: weights as they are in the file ---------------------------------------------------------------- */
 
 /* Four rows (at w, sw apart; sw 0: one row four times) of which `n` are wanted, to y. */
-static void infer__float_stream_rows(const infer__float_product *p, const uint8_t *w, int64_t sw, int64_t ahead,
+static void infer__float_stream_rows(const infer__float_product *p, const uint8_t *w, int64_t sw, const uint8_t *next,
                                      int32_t n, float *y) {
     static const int32_t values[INFER__FLOAT_KINDS] = {16, 16, 32}, bytes[INFER__FLOAT_KINDS] = {4, 2, 2};
     const infer__float_fn *fns = p->f->raw[p->kind];
@@ -128,30 +128,32 @@ static void infer__float_stream_rows(const infer__float_product *p, const uint8_
         for (i = 0; i < INFER__FLOAT_ROWS; i++)
             memcpy(w_rest + i * each, w + i * sw + steps * each, (size_t)(left * bytes[p->kind]));
     }
-    for (j = 0; j < p->n_x; j += c, ahead = 0) {
+    for (j = 0; j < p->n_x; j += c, next = w) {
         const uint8_t *x = p->x + j * p->sx;
         c = infer__float_block(fns, p->n_x - j);
         memset(lanes, 0, (size_t)c * INFER__FLOAT_LANES * sizeof *lanes);
-        fns[c](w, sw, x, p->sx, steps, ahead, lanes);
-        if (left && p->prepared) fns[c](w_rest, each, x + steps * x_step, p->sx, 1, 0, lanes);
+        fns[c](w, sw, x, p->sx, steps, next, lanes);
+        if (left && p->prepared) fns[c](w_rest, each, x + steps * x_step, p->sx, 1, w, lanes);
         else if (left) {
             infer__float_rest(p, x, c, x_rest);
-            fns[c](w_rest, each, x_rest, INFER__FLOAT_STEP, 1, 0, lanes);
+            fns[c](w_rest, each, x_rest, INFER__FLOAT_STEP, 1, w, lanes);
         }
         infer__float_results(p->f, lanes, c, n, y + j * p->sy, p->sy);
     }
 }
 
 static void infer__float_stream(const infer__float_product *p, int64_t rows_after) {
+    const uint8_t *w;
     int32_t r;
     if (p->n < INFER__FLOAT_ROWS) {
-        for (r = 0; r < p->n; r++) infer__float_stream_rows(p, p->w + r * p->sw, 0, 0, 1, p->y + r);
+        for (r = 0; r < p->n; r++) infer__float_stream_rows(p, p->w + r * p->sw, 0, p->w, 1, p->y + r);
         return;
     }
     for (r = 0; r < p->n; r += INFER__FLOAT_ROWS) {
         if (r > p->n - INFER__FLOAT_ROWS) r = p->n - INFER__FLOAT_ROWS; /* some once more, with the same result */
-        infer__float_stream_rows(p, p->w + r * p->sw, p->sw,
-                                 p->n + rows_after - r >= 2 * INFER__FLOAT_ROWS ? INFER__FLOAT_ROWS * p->sw : 0,
+        w = p->w + r * p->sw;
+        infer__float_stream_rows(p, w, p->sw,
+                                 p->n + rows_after - r >= 2 * INFER__FLOAT_ROWS ? w + INFER__FLOAT_ROWS * p->sw : w,
                                  INFER__FLOAT_ROWS, p->y + r);
     }
 }
@@ -162,12 +164,12 @@ static void infer__float_stream(const infer__float_product *p, int64_t rows_afte
  * first+n_x-1. */
 static void infer__float_tile_cut(const infer__float_product *p, int32_t r, int32_t n, int32_t first, int32_t n_x,
                                   int64_t s, int64_t n_steps, int64_t all_steps) {
-    const infer__float_fn *fns = p->prepared ? p->f->bf16 : p->f->floats;
+    const infer__float_fn *fns = p->f->decoded[p->kind];
     float block[INFER__FLOAT_COLS * INFER__FLOAT_LANES];
     uint8_t rest[INFER__FLOAT_COLS * INFER__FLOAT_STEP];
     int whole = n_steps == all_steps, last = s + n_steps == all_steps;
     int left = last && !p->prepared && p->cols % INFER__LANES != 0;
-    int32_t i, j, c;
+    int32_t i, j, c, next;
     for (j = 0; j < n_x; j += c) {
         const uint8_t *x = p->x + (first + j) * p->sx;
         c = infer__float_block(fns, n_x - j);
@@ -176,9 +178,11 @@ static void infer__float_tile_cut(const infer__float_product *p, int32_t r, int3
             const uint8_t *w = p->tile + i * INFER__FLOAT_STRIDE;
             float *lanes = whole ? block : p->lanes + (j * INFER__FLOAT_TILE + i * c) * INFER__LANES;
             if (s == 0) memset(lanes, 0, (size_t)c * INFER__FLOAT_LANES * sizeof *lanes);
-            fns[c](w, INFER__FLOAT_STRIDE, x + s * INFER__FLOAT_STEP, p->sx, n_steps - left, 0, lanes);
+            next = first + j + c + i / INFER__FLOAT_ROWS; /* eight groups of rows ask for the next six columns */
+            fns[c](w, INFER__FLOAT_STRIDE, x + s * INFER__FLOAT_STEP, p->sx, n_steps - left,
+                   next < p->n_x ? p->x + next * p->sx + s * INFER__FLOAT_STEP : w, lanes);
             if (left)
-                fns[c](w + (n_steps - 1) * INFER__FLOAT_STEP, INFER__FLOAT_STRIDE, rest, INFER__FLOAT_STEP, 1, 0,
+                fns[c](w + (n_steps - 1) * p->f->step[p->kind], INFER__FLOAT_STRIDE, rest, INFER__FLOAT_STEP, 1, 0,
                        lanes);
             if (last)
                 infer__float_results(p->f, lanes, c, INFER__MIN(n - i, INFER__FLOAT_ROWS),
@@ -192,14 +196,15 @@ static void infer__float_tiles(const infer__float_product *p) {
     int64_t values = p->prepared && p->f->pairs ? 32 : 16; /* per step */
     int64_t all_steps =
         p->prepared && !p->f->pairs ? ((int64_t)p->cols + 31) / 32 * 2 : (p->cols + values - 1) / values;
-    int64_t s, n_steps;
+    int64_t s, n_steps, cuts = (all_steps + INFER__FLOAT_CUT - 1) / INFER__FLOAT_CUT;
     int32_t r, n, first, n_x, i;
     for (r = 0; r < p->n; r += n) {
         n = INFER__MIN(p->n - r, INFER__FLOAT_TILE);
         for (first = 0; first < p->n_x; first += n_x) {
             n_x = INFER__MIN(p->n_x - first, INFER__FLOAT_PANEL);
             for (s = 0; s < all_steps; s += n_steps) {
-                n_steps = INFER__MIN(all_steps - s, INFER__FLOAT_CUT);
+                n_steps = (all_steps + cuts - 1) / cuts;
+                n_steps = INFER__MIN((n_steps + 3) & ~3, all_steps - s);
                 for (i = 0; i < n; i++)
                     p->f->decode[p->kind](p->w + (r + i) * p->sw + s * values * bytes[p->kind],
                                           p->tile + i * INFER__FLOAT_STRIDE,

@@ -25,10 +25,11 @@ enum {
     INFER__FLOAT_LANES = INFER__FLOAT_ROWS * INFER__LANES /* floats of a column of a block */
 };
 
-/* acc[(j * 4 + i) * 16 + lane] += rows w + i * sw times columns x + j * sx, over `steps` steps. Strides are in bytes;
- * so is `ahead`, the distance at which weights are asked for in advance. */
+/* acc[(j * 4 + i) * 16 + lane] += rows w + i * sw times columns x + j * sx, over `steps` steps. Strides are in bytes.
+ * next: what is asked for in advance: blocks of one or two columns wait for weights, and ask for as much of four rows
+ * (sw apart) as they read; wider ones for a line per step. */
 typedef void (*infer__float_fn)(const uint8_t *w, int64_t sw, const uint8_t *x, int64_t sx, int64_t steps,
-                                int64_t ahead, float *acc);
+                                const uint8_t *next, float *acc);
 
 struct infer__floats {
     const char *name;
@@ -37,8 +38,9 @@ struct infer__floats {
     int32_t pairs; /* 1: multiplies BF16 in pairs, so decoded rows and prepared activations stay BF16 */
     /* By number of columns, NULL where there is none. Weights as they are in the file, by kind: */
     infer__float_fn raw[INFER__FLOAT_KINDS][INFER__FLOAT_COLS + 1];
-    infer__float_fn floats[INFER__FLOAT_COLS + 1]; /* decoded F32 and F16 weights */
-    infer__float_fn bf16[INFER__FLOAT_COLS + 1];   /* decoded BF16 weights times prepared activations */
+    /* Decoded ones, by kind, and the bytes of a step of such a row: */
+    infer__float_fn decoded[INFER__FLOAT_KINDS][INFER__FLOAT_COLS + 1];
+    int32_t step[INFER__FLOAT_KINDS];
     /* n values of a kind as in the file to a decoded row, filled with zeros to whole steps */
     void (*decode[INFER__FLOAT_KINDS])(const uint8_t *src, uint8_t *dst, int64_t n);
     /* n float32 to a prepared row of BF16 activations, filled with zeros to a multiple of 32 */
@@ -167,13 +169,12 @@ enum {
     INFER__FLOAT_W_pairs = 64, INFER__FLOAT_X_pairs = 64
 };
 
-/* infer__float_KIND_C_L: an infer__float_fn of C columns with G groups of lanes at once. Narrow ones ask for weights in
- * advance: they wait for memory. ON: the target of L, or one that has more. */
+/* infer__float_KIND_C_L: an infer__float_fn of C columns with G groups of lanes at once. ON: the target of L, or one
+ * that has more. */
 #define INFER__FLOAT_DOTS(L, ON, KIND, C, G)                                                                           \
     ON static void infer__float_##KIND##_##C##_##L(const uint8_t *w, int64_t sw, const uint8_t *x, int64_t sx,         \
-                                                   int64_t steps, int64_t ahead, float *acc) {                         \
+                                                   int64_t steps, const uint8_t *next, float *acc) {                   \
         int lane, g, i, j;                                                                                             \
-        (void)ahead;                                                                                                   \
         for (lane = 0; lane < INFER__LANES; lane += (G) * INFER__FV_##L) {                                             \
             infer__fv_##L s[G][INFER__FLOAT_ROWS][C], v[C], u;                                                         \
             const uint8_t *wp = w + lane * (INFER__FLOAT_W_##KIND / INFER__LANES), *xp = x + lane * 4;                 \
@@ -183,8 +184,10 @@ enum {
                     INFER__UNROLL for (j = 0; j < (C); j++)                                                            \
                         s[g][i][j] = infer__fv_load_##L(acc + (j * 4 + i) * 16 + lane + g * INFER__FV_##L);            \
             for (n = 0; n < steps; n++) {                                                                              \
-                if ((C) < 3) {                                                                                         \
-                    INFER__UNROLL for (i = 0; i < INFER__FLOAT_ROWS; i++) INFER__PREFETCH(wp + i * sw + ahead);        \
+                if ((C) > 2) INFER__PREFETCH(next + n * 64);                                                           \
+                else {                                                                                                 \
+                    INFER__UNROLL for (i = 0; i < INFER__FLOAT_ROWS; i++)                                              \
+                        INFER__PREFETCH(next + i * sw + n * INFER__FLOAT_W_##KIND);                                    \
                 }                                                                                                      \
                 INFER__FLOAT_STEP_##KIND(L, G, C)                                                                      \
                 wp += INFER__FLOAT_W_##KIND;                                                                           \

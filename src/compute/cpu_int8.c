@@ -34,6 +34,27 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
     {"avx512vnni", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI, infer__quantise_avx512,
      infer__dots_avx512vnni},
 #endif
+#if defined(INFER__SIMD_ARM)
+#  if defined(INFER__HAVE_i8mm)
+    {"i8mm", INFER__CPU_NEON | INFER__CPU_DOTPROD | INFER__CPU_I8MM, infer__quantise_neon, infer__dots_i8mm},
+#  endif
+#  if defined(INFER__HAVE_dotprod)
+    {"dotprod", INFER__CPU_NEON | INFER__CPU_DOTPROD, infer__quantise_neon, infer__dots_dotprod},
+#  endif
+    {"neon", INFER__CPU_NEON, infer__quantise_neon, infer__dots_neon},
+#endif
+#if defined(INFER__HAS_AVXVNNI)
+    {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni},
+#endif
+#if defined(INFER__SIMD_X86)
+    {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2},
+    {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41},
+#endif
+#if defined(INFER__SIMD_RVV)
+    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_wide},
+#elif defined(INFER__SIMD_WASM)
+    {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_wide},
+#endif
     {"scalar", 0, infer__quantise_scalar, infer__dots_scalar},
 };
 
@@ -41,6 +62,10 @@ static const struct { const infer__unpack_row *rows; size_t n; } infer__unpack_s
 #if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
     {infer__unpacks_avx512, INFER__COUNT(infer__unpacks_avx512)},
     {infer__unpacks_avx512_k, INFER__COUNT(infer__unpacks_avx512_k)},
+    {infer__unpacks_avx512_iq, INFER__COUNT(infer__unpacks_avx512_iq)},
+#endif
+#if defined(INFER__SIMD_X86)
+    {infer__unpacks_avx2, INFER__COUNT(infer__unpacks_avx2)},
 #endif
     {NULL, 0},
 };

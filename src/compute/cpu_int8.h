@@ -41,6 +41,10 @@ typedef struct infer__dots_args {
     int64_t stride;
 } infer__dots_args;
 
+INFER__INLINE const infer__x8 *infer__x8_col(const infer__dots_args *a, int32_t j) {
+    return a->x + (a->cols ? a->cols[j] : j);
+}
+
 typedef struct infer__int8 {
     const char *name;
     uint32_t need;
@@ -74,9 +78,10 @@ INFER__INLINE void infer__x8_block(const float *x, int n, int i, infer__x8 *out)
     for (half = 0; half < 2; half++) {
         int sum = 0;
         for (k = 16 * half; k < 16 * half + 16; k++) {
-            /* the bits of v + 1.5 * 2^23 hold v rounded; through integers, so that no compiler fuses or drops it */
-            float v = k < n && inverse > 0.0f ? infer__bits_f32(infer__f32_bits(x[k] * inverse)) : 0.0f;
-            int r = (int)(infer__f32_bits(v + 12582912.0f) - 0x4b400000u);
+            float v = k < n && inverse > 0.0f ? x[k] * inverse : 0.0f;
+            int r;
+            INFER__ROUNDED(v);
+            r = (int)(infer__f32_bits(v + 12582912.0f) - 0x4b400000u); /* the bits of v + 1.5 * 2^23 hold v rounded */
             q[k] = (int8_t)r;
             sum += r;
         }

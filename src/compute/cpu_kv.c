@@ -78,8 +78,8 @@ static uint8_t *infer__kv_at(const infer__kv_buf *b, int32_t page, int32_t head,
 
 /* ---- reading -------------------------------------------------------------------------------------------- */
 
-/* 16 values of a cache as float32, per instruction set: halves, upper halves of floats, bytes, and the low and high
- * four bits of 16 bytes less 8. All exact. */
+/* 16 values of a cache as float32, per instruction set: halves, upper halves of floats, one half 16 times, bytes, and
+ * the low and high four bits of 16 bytes less 8. All exact. */
 INFER__INLINE infer__v16_scalar infer__half16_scalar(const uint8_t *p) {
     uint16_t h[INFER__LANES];
     float t[INFER__LANES];
@@ -95,6 +95,9 @@ INFER__INLINE infer__v16_scalar infer__upper16_scalar(const uint8_t *p) {
     memcpy(h, p, sizeof h);
     for (l = 0; l < INFER__LANES; l++) t[l] = infer__bf16_f32(h[l]);
     return infer__load_scalar(t);
+}
+INFER__INLINE infer__v16_scalar infer__scale16_scalar(const uint8_t *p) {
+    return infer__splat_scalar(infer__f16_f32(infer__load_u16(p)));
 }
 INFER__INLINE infer__v16_scalar infer__bytes16_scalar(const uint8_t *p) {
     float t[INFER__LANES];
@@ -129,6 +132,11 @@ INFER__ON_avx2 INFER__INLINE infer__v16_avx2 infer__upper16_avx2(const uint8_t *
     v.b = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(infer__load_128(p + 16)), 16));
     return v;
 }
+INFER__ON_avx2 INFER__INLINE infer__v16_avx2 infer__scale16_avx2(const uint8_t *p) {
+    infer__v16_avx2 v;
+    v.a = v.b = _mm256_cvtph_ps(_mm_set1_epi16((short)infer__load_u16(p)));
+    return v;
+}
 INFER__ON_avx2 INFER__INLINE infer__v16_avx2 infer__int16_avx2(__m128i i) {
     infer__v16_avx2 v;
     v.a = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(i));
@@ -155,6 +163,9 @@ INFER__ON_avx512 INFER__INLINE __m512 infer__half16_avx512(const uint8_t *p) {
 }
 INFER__ON_avx512 INFER__INLINE __m512 infer__upper16_avx512(const uint8_t *p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(infer__load_256(p)), 16));
+}
+INFER__ON_avx512 INFER__INLINE __m512 infer__scale16_avx512(const uint8_t *p) {
+    return _mm512_cvtph_ps(_mm256_set1_epi16((short)infer__load_u16(p)));
 }
 INFER__ON_avx512 INFER__INLINE __m512 infer__int16_avx512(__m128i i) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(i));
@@ -187,6 +198,11 @@ INFER__INLINE infer__v16_neon infer__upper16_neon(const uint8_t *p) {
     v.d = vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(vreinterpret_u16_u8(vld1_u8(p + 24))), 16));
     return v;
 }
+INFER__INLINE infer__v16_neon infer__scale16_neon(const uint8_t *p) {
+    infer__v16_neon v;
+    v.a = v.b = v.c = v.d = vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(infer__load_u16(p))));
+    return v;
+}
 INFER__INLINE infer__v16_neon infer__int16_neon(int8x16_t i) {
     const int16x8_t low = vmovl_s8(vget_low_s8(i)), high = vmovl_s8(vget_high_s8(i));
     infer__v16_neon v;
@@ -203,6 +219,32 @@ INFER__INLINE void infer__nibbles16_neon(const uint8_t *p, infer__v16_neon *low,
     const uint8x16_t v = vld1q_u8(p);
     *low = infer__int16_neon(vsubq_s8(vreinterpretq_s8_u8(vandq_u8(v, vdupq_n_u8(15))), vdupq_n_s8(8)));
     *high = infer__int16_neon(vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(v, 4)), vdupq_n_s8(8)));
+}
+#endif
+
+/* n floats as halves, nearest even: the bits of infer__f32_f16. */
+static void infer__halves_scalar(uint8_t *out, const float *x, int32_t n) {
+    int32_t i;
+    for (i = 0; i < n; i++) {
+        const uint16_t h = infer__f32_f16(x[i]);
+        memcpy(out + 2 * i, &h, sizeof h);
+    }
+}
+#if defined(INFER__SIMD_X86)
+INFER__ON_avx2 static void infer__halves_avx2(uint8_t *out, const float *x, int32_t n) {
+    int32_t i;
+    for (i = 0; i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(void *)(out + 2 * i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    infer__halves_scalar(out + 2 * i, x + i, n - i);
+}
+#  define infer__halves_avx512 infer__halves_avx2
+#endif
+#if defined(INFER__SIMD_ARM)
+static void infer__halves_neon(uint8_t *out, const float *x, int32_t n) {
+    int32_t i;
+    for (i = 0; i + 4 <= n; i += 4) vst1_u8(out + 2 * i, vreinterpret_u8_f16(vcvt_f16_f32(vld1q_f32(x + i))));
+    infer__halves_scalar(out + 2 * i, x + i, n - i);
 }
 #endif
 
@@ -283,7 +325,7 @@ typedef struct infer__kv_reader {
             const uint8_t *b = page + (int64_t)j * blocks * 34;                                                        \
             float *y = out + (int64_t)j * stride;                                                                      \
             for (i = 0; i < blocks; i++, b += 34, y += INFER__KV_BLOCK) {                                              \
-                const infer__v16_##L d = infer__splat_##L(infer__f16_f32(infer__load_u16(b)));                         \
+                const infer__v16_##L d = infer__scale16_##L(b);                                                        \
                 infer__store_##L(y, infer__vmul_##L(d, infer__bytes16_##L(b + 2)));                                    \
                 infer__store_##L(y + 16, infer__vmul_##L(d, infer__bytes16_##L(b + 18)));                              \
             }                                                                                                          \
@@ -298,7 +340,7 @@ typedef struct infer__kv_reader {
             const uint8_t *b = page + (int64_t)j * blocks * 18;                                                        \
             float *y = out + (int64_t)j * stride;                                                                      \
             for (i = 0; i < blocks; i++, b += 18, y += INFER__KV_BLOCK) {                                              \
-                const infer__v16_##L d = infer__splat_##L(infer__f16_f32(infer__load_u16(b)));                         \
+                const infer__v16_##L d = infer__scale16_##L(b);                                                        \
                 infer__nibbles16_##L(b + 2, &low, &high);                                                              \
                 infer__store_##L(y, infer__vmul_##L(d, low));                                                          \
                 infer__store_##L(y + 16, infer__vmul_##L(d, high));                                                    \

@@ -1,8 +1,7 @@
 /* cpu_kv_store.c: writing keys and values into the cache, on the CPU.
  *
  * Owns:  the kv_store op. The layout is cpu_kv.c's.
- * Rules: what is stored is what the type's `encode` gives, at every level: halves round to nearest even, blocks as in
- *        files.
+ * Rules: what is stored is what the type's `encode` gives: halves round to nearest even, blocks as in files.
  * Start: infer__kv_store_task.
  */
 #include "cpu_ops.h"
@@ -10,7 +9,7 @@
 enum { INFER__KV_ROWS = 64 }; /* of a task: most pages are then written by one thread, no cache line goes to and fro */
 
 /* A row of n values as it is stored; the last block is filled up with zeros. */
-static void infer__kv_encode(const infer__kernels *k, int32_t type, const float *x, int32_t n, uint8_t *row) {
+static void infer__kv_encode(const infer__flash *f, int32_t type, const float *x, int32_t n, uint8_t *row) {
     static const int32_t ids[] = {-1, 0, 1, 30, 8, 2};
     const int32_t whole = n / INFER__KV_BLOCK * INFER__KV_BLOCK;
     float rest[INFER__KV_BLOCK] = {0};
@@ -19,7 +18,7 @@ static void infer__kv_encode(const infer__kernels *k, int32_t type, const float 
     if (type == INFER_KV_F32) {
         memcpy(row, x, (size_t)n * sizeof *x);
     } else if (type == INFER_KV_F16) {
-        k->f32_f16((uint16_t *)(void *)row, x, n);
+        f->halves(row, x, n);
     } else if (type == INFER_KV_BF16) {
         for (i = 0; i < n; i++) {
             h = infer__f32_bf16(x[i]);
@@ -43,17 +42,17 @@ static void infer__kv_store_task(void *arg, int task, int worker) {
     const infer__pass *p = &job->c->pass;
     const int32_t h = task % a->n_head, first = task / a->n_head * INFER__KV_ROWS;
     const int32_t end = INFER__MIN(first + INFER__KV_ROWS, a->k.rows);
+    const infer__flash *f = infer__flash_find(job->c->kernels->need);
     const uint64_t value = infer__kv_bytes(a->v_cache->type, a->dim_v);
-    union { uint8_t bytes[INFER__MAX_HEAD_DIM * sizeof(float)]; uint16_t halves[1]; } key; /* aligned for halves */
+    uint8_t key[INFER__MAX_HEAD_DIM * sizeof(float)];
     int32_t r;
     (void)worker;
     for (r = first; r < end; r++) {
         const int32_t pos = p->pos[r], page = infer__page_of(p, a->group, p->seq[r], pos), slot = pos % INFER__PAGE;
-        infer__kv_encode(job->c->kernels, a->k_cache->type, infer__row(&a->k, r) + (int64_t)h * a->dim_k, a->dim_k,
-                         key.bytes);
-        infer__kv_turn_slot(a->k_cache->type, a->dim_k, infer__kv_at(a->k_cache, page, h, a->n_head, a->dim_k),
-                            key.bytes, slot, 0);
-        infer__kv_encode(job->c->kernels, a->v_cache->type, infer__row(&a->v, r) + (int64_t)h * a->dim_v, a->dim_v,
+        infer__kv_encode(f, a->k_cache->type, infer__row(&a->k, r) + (int64_t)h * a->dim_k, a->dim_k, key);
+        infer__kv_turn_slot(a->k_cache->type, a->dim_k, infer__kv_at(a->k_cache, page, h, a->n_head, a->dim_k), key,
+                            slot, 0);
+        infer__kv_encode(f, a->v_cache->type, infer__row(&a->v, r) + (int64_t)h * a->dim_v, a->dim_v,
                          infer__kv_at(a->v_cache, page, h, a->n_head, a->dim_v) + (uint64_t)slot * value);
     }
 }

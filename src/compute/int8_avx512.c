@@ -227,7 +227,7 @@ INFER__ON_avx512vnni INFER__INLINE void infer__dots_body_avx512vnni(const infer_
         for (; j + 2 <= n; j += i) {
             float *y = a->y + j * a->stride;
             int32_t left = n - j;
-            for (i = 0; i < INFER__MIN(left, 6); i++) x[i] = a->x + (a->cols ? a->cols[j + i] : j + i);
+            for (i = 0; i < INFER__MIN(left, 6); i++) x[i] = infer__x8_col(a, j + i);
             if (left >= 6 && left != 7 && left != 8) {
                 i = 6;
                 infer__tile_6x2_avx512vnni(a->tile, a->w, x, a->n_blocks, grain, has_min, offset, y, a->stride);
@@ -242,7 +242,7 @@ INFER__ON_avx512vnni INFER__INLINE void infer__dots_body_avx512vnni(const infer_
     }
     for (; j < n; j++)
         for (g = 0; g < a->n_groups; g++)
-            infer__direct_avx512vnni(a->w + g, a->x + (a->cols ? a->cols[j] : j), a->n_blocks, grain, has_min, offset,
+            infer__direct_avx512vnni(a->w + g, infer__x8_col(a, j), a->n_blocks, grain, has_min, offset,
                                      a->y + j * a->stride + g * INFER__GROUP);
 }
 

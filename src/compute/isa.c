@@ -37,6 +37,8 @@ static const struct infer__cpu_row {
     {"neon", INFER_CPU_NEON, INFER__CPU_NEON},
     {"dotprod", INFER_CPU_DOTPROD, INFER__CPU_NEON | INFER__CPU_DOTPROD},
     {"i8mm", INFER_CPU_I8MM, INFER__CPU_NEON | INFER__CPU_DOTPROD | INFER__CPU_I8MM},
+    {"rvv", INFER_CPU_RVV, INFER__CPU_RVV},
+    {"simd128", INFER_CPU_SIMD128, INFER__CPU_SIMD128},
 };
 
 static const char *infer__cpu_level_name(int32_t level, uint32_t *need) {
@@ -93,7 +95,9 @@ static uint32_t infer__cpu_detect(void) {
     xcr0 = infer__xcr0();
     if (!infer__bits_set(xcr0, 0x6)) return found; /* XMM and YMM */
     found |= INFER__CPU_AVX2;
+#  if defined(INFER__HAS_AVXVNNI)
     if (seven1[0] & 1u << 4) found |= INFER__CPU_AVXVNNI;
+#  endif
 #  if !defined(INFER_NO_AVX512)
     if (!infer__bits_set(xcr0, 0xe6) || !infer__bits_set(seven[1], avx512)) return found; /* and masks, ZMM */
     found |= INFER__CPU_AVX512;
@@ -123,6 +127,11 @@ static uint32_t infer__cpu_detect(void) {
     return found;
 }
 
+#elif defined(INFER__SIMD_RVV)
+/* The compiler uses them everywhere, so they are there; vectors of fewer than 128 bits are not used. */
+static uint32_t infer__cpu_detect(void) { return __riscv_v_min_vlen >= 128 ? INFER__CPU_RVV : 0; }
+#elif defined(INFER__SIMD_WASM)
+static uint32_t infer__cpu_detect(void) { return INFER__CPU_SIMD128; }
 #else
 static uint32_t infer__cpu_detect(void) { return 0; }
 #endif

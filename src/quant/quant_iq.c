@@ -7,17 +7,21 @@
  * Exact: fp16 scale (11 bits) * group scale (5 or 6) * level (at most 7) fits in float32's 24 bits: nothing rounds.
  * Unpack: eight values are made at once, as the bytes of a 64-bit integer: the levels of a code book entry are spread
  *        by shifts, mapped by byte-wise arithmetic that never carries, and negated below an offset.
- * Start: infer__iq2_group (8 values from one entry), infer__iq2_xxs_block, then infer__iq2_bytes and infer__iq2_xxs_row.
+ * Start: infer__iq2_group (8 values from one entry), infer__iq2_xxs_block, then infer__iq2_bytes and
+ *        infer__iq2_xxs_row.
  * Source of the layouts and code books: ggml.
  */
 #include "quant_types.h"
 #include "quant_iq_tables.h"
 
+/* Level j of an entry of eight; see quant_iq_tables.h. */
+INFER__INLINE int infer__iq_level(int entry, int j) { return entry >> ((j & 6) + 8 * (j & 1)) & 3; }
+
 /* Eight values from an entry of an IQ2 grid; bit j of signs negates value j. */
 INFER__INLINE void infer__iq2_group(int entry, int signs, float d, float *INFER__RESTRICT y) {
     int j;
     for (j = 0; j < 8; j++) {
-        int level = entry >> 2 * j & 3;
+        int level = infer__iq_level(entry, j);
         int x = 8 + 17 * level + (level >> 1); /* 8, 25, 43 */
         y[j] = d * (float)(x * (1 - 2 * (signs >> j & 1))); /* no branch: signs are random */
     }
@@ -25,9 +29,10 @@ INFER__INLINE void infer__iq2_group(int entry, int signs, float d, float *INFER_
 
 /* Eight values from two entries of the IQ3_XXS grid, four each. */
 INFER__INLINE void infer__iq3_xxs_group(int entry0, int entry1, int signs, float d, float *INFER__RESTRICT y) {
-    int entry = entry0 | entry1 << 12, j;
+    uint32_t entry = (uint32_t)entry0 | (uint32_t)entry1 << 16;
+    int j;
     for (j = 0; j < 8; j++) {
-        int level = entry >> 3 * j & 7;
+        int level = (int)(entry >> 4 * j & 7);
         int x = 4 + 8 * level + 2 * (level == 7); /* 4, 12, .. 52, 62 */
         y[j] = d * (float)(x * (1 - 2 * (signs >> j & 1)));
     }
@@ -35,9 +40,10 @@ INFER__INLINE void infer__iq3_xxs_group(int entry0, int entry1, int signs, float
 
 /* Eight values from two entries of the IQ3_S grid, four each. */
 INFER__INLINE void infer__iq3_s_group(int entry0, int entry1, int signs, float d, float *INFER__RESTRICT y) {
-    int entry = entry0 | entry1 << 12, j;
+    uint32_t entry = (uint32_t)entry0 | (uint32_t)entry1 << 16;
+    int j;
     for (j = 0; j < 8; j++) {
-        int x = 1 + 2 * (entry >> 3 * j & 7);
+        int x = 1 + 2 * (int)(entry >> 4 * j & 7);
         y[j] = d * (float)(x * (1 - 2 * (signs >> j & 1)));
     }
 }
@@ -46,7 +52,7 @@ INFER__INLINE void infer__iq3_s_group(int entry0, int entry1, int signs, float d
 INFER__INLINE void infer__iq1_group(int entry, int down, float d, float *INFER__RESTRICT y) {
     float offset = down ? -1.125f : -0.875f;
     int j;
-    for (j = 0; j < 8; j++) y[j] = d * ((float)(entry >> 2 * j & 3) + offset);
+    for (j = 0; j < 8; j++) y[j] = d * ((float)infer__iq_level(entry, j) + offset);
 }
 
 /* ---- unpack: eight values as the bytes of an integer, the first lowest ------------------------------------------ */
@@ -70,16 +76,14 @@ INFER__INLINE uint64_t infer__iq_bytes_signed(uint64_t x, int signs, int offset)
 /* Eight levels of 2 bits to bytes. */
 INFER__INLINE uint64_t infer__iq_bytes_2(int entry) {
     uint64_t x = (uint64_t)entry;
-    x = (x | x << 24) & 0x000000ff000000ffu;
-    x = (x | x << 12) & 0x000f000f000f000fu;
-    return (x | x << 6) & INFER__BYTES(3);
+    return (x | x << 14 | x << 28 | x << 42) & INFER__BYTES(3);
 }
 
-/* Twice four levels of 3 bits to bytes. */
-INFER__INLINE uint64_t infer__iq_bytes_3(int entry0, int entry1) {
+/* Twice four levels of 4 bits to bytes. */
+INFER__INLINE uint64_t infer__iq_bytes_4(int entry0, int entry1) {
     uint64_t x = (uint64_t)entry0 | (uint64_t)entry1 << 32;
-    x = (x | x << 10) & 0x003f003f003f003fu;
-    return (x | x << 5) & INFER__BYTES(7);
+    x = (x | x << 8) & 0x00ff00ff00ff00ffu;
+    return (x | x << 4) & INFER__BYTES(15);
 }
 
 /* What infer__iq2_group and so on compute, plus the type's offset. */
@@ -89,12 +93,12 @@ INFER__INLINE void infer__iq2_bytes(int entry, int signs, uint8_t *q) {
     infer__iq_store(infer__iq_bytes_signed(x, signs, 43), q);
 }
 INFER__INLINE void infer__iq3_xxs_bytes(int entry0, int entry1, int signs, uint8_t *q) {
-    uint64_t level = infer__iq_bytes_3(entry0, entry1);
+    uint64_t level = infer__iq_bytes_4(entry0, entry1);
     uint64_t top = (level + INFER__BYTES(1)) >> 3 & INFER__BYTES(1); /* level 7: 62, not 60 */
     infer__iq_store(infer__iq_bytes_signed(INFER__BYTES(4) + 8 * level + 2 * top, signs, 62), q);
 }
 INFER__INLINE void infer__iq3_s_bytes(int entry0, int entry1, int signs, uint8_t *q) {
-    infer__iq_store(infer__iq_bytes_signed(INFER__BYTES(1) + 2 * infer__iq_bytes_3(entry0, entry1), signs, 15), q);
+    infer__iq_store(infer__iq_bytes_signed(INFER__BYTES(1) + 2 * infer__iq_bytes_4(entry0, entry1), signs, 15), q);
 }
 /* In eighths: 8 * (level - 1) -+ 1, plus 9. */
 INFER__INLINE void infer__iq1_bytes(int entry, int down, uint8_t *q) {

@@ -31,7 +31,8 @@ typedef struct infer__unpacked {
 INFER__INLINE int infer__q_index(int k) { return (k & ~127) + (k & 16) * 4 + (k >> 5 & 3) * 16 + (k & 15); }
 
 /* Unpack n_blocks * 32 values (at most INFER__CHUNK, a multiple of the type's block) of INFER__GROUP rows, row_bytes
- * apart. May read INFER__OVERREAD bytes past the end of a row's blocks. What lies beyond n_blocks is left as it is. */
+ * apart. May read INFER__OVERREAD bytes past the end of a row's blocks. What lies beyond n_blocks in `out` may
+ * change. */
 enum { INFER__OVERREAD = 64 };
 typedef void (*infer__unpack_fn)(const uint8_t *src, uint64_t row_bytes, int n_blocks, infer__unpacked *out);
 
@@ -52,6 +53,7 @@ struct infer__quant {
     int32_t grain;        /* values per scale: 16 or 32 */
     int32_t offset;       /* subtracted from q; 128: q is wide */
     int32_t has_min;
+    int32_t largest;      /* q at most: 15 of 4 bits; sums of small ones stay in 16 bits for longer */
 };
 
 /* Row of a type id, or NULL. *removed (may be NULL) tells that the id was a type once: its name, else NULL. */

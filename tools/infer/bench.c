@@ -1,4 +1,4 @@
-/* bench.c: `infer bench`, tokens per second, and how far that is from what memory and arithmetic units can do (peaks.c).
+/* bench.c: `infer bench`, tokens per second, and how far that is from what memory and arithmetic can do (peaks.c).
  *
  * Prompts and generation are measured apart, each from a session of -d tokens (0: empty), with fixed pseudo-random ids
  * (a model that repeats itself would hit the same experts and look faster). Medians of -r rounds; the first round of
@@ -181,20 +181,22 @@ static void count_macs(bench *b) {
 }
 
 /* Which peak a prompt is measured against: that of the type that holds most weights. F16 and F32 are multiplied in
- * float32, and so is BF16 where the CPU has no dot product for it; every other type can be multiplied as int8. None on a
- * GPU, which nobody has measured. */
+ * float32, and so is BF16 where the CPU has no dot product for it; every other type can be multiplied as int8. On a GPU
+ * there is none, since nobody has measured it. */
 static void choose_peak(bench *b, int exact, int on_cpu) {
     const char *type = b->info.quant;
     b->peak_name = "int8";
     b->peak = b->peaks.int8;
-    if (exact || strcmp(type, "F32") == 0 || strcmp(type, "F16") == 0 || (strcmp(type, "BF16") == 0 && b->peaks.bf16 <= 0)) {
-        b->peak_name = "f32";
-        b->peak = b->peaks.f32;
-    } else if (strcmp(type, "BF16") == 0) {
+    if (!on_cpu) {
+        b->peak_name = "none";
+        b->peak = 0;
+    } else if (!exact && strcmp(type, "BF16") == 0 && b->peaks.bf16 > 0) {
         b->peak_name = "bf16";
         b->peak = b->peaks.bf16;
+    } else if (exact || strcmp(type, "F32") == 0 || strcmp(type, "F16") == 0 || strcmp(type, "BF16") == 0) {
+        b->peak_name = "f32";
+        b->peak = b->peaks.f32;
     }
-    if (!on_cpu) b->peak_name = "none", b->peak = 0;
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -252,8 +254,8 @@ static void finish_prompts(bench *b) {
     }
 }
 
-static void print_json(const bench *b, const prompt *last, const char *path, const char *backend, double tps, double gbs,
-                       double cache_gbs) {
+static void print_json(const bench *b, const prompt *last, const char *path, const char *backend, double tps,
+                       double gbs, double cache_gbs) {
     double bandwidth = b->peaks.bandwidth * 1e-9;
     int32_t k;
     printf("{\"model\": ");
@@ -263,22 +265,25 @@ static void print_json(const bench *b, const prompt *last, const char *path, con
     printf(", \"backend\": \"%s\", \"threads\": %ld, \"prompt_tokens\": %ld, \"new_tokens\": %ld, \"depth\": %ld, "
            "\"prompt_tps\": %.4f, \"tps\": %.4f, \"gbs\": %.4f, \"cache_gbs\": %.4f, \"bandwidth_gbs\": %.4f, "
            "\"bandwidth_share\": %.4f, ",
-           backend, (long)b->threads, (long)last->tokens, (long)b->fresh, (long)b->depth, last->tps, tps, gbs, cache_gbs,
-           bandwidth, rate(gbs, bandwidth));
-    printf("\"int8_gops\": %.2f, \"bf16_gflops\": %.2f, \"f32_gflops\": %.2f, \"int8_by\": \"%s\", \"bf16_by\": \"%s\", "
-           "\"f32_by\": \"%s\", \"prompt_gops\": %.3f, \"prompt_peak\": \"%s\", \"prompt_peak_share\": %.4f, \"prompts\": [",
-           b->peaks.int8 * 1e-9, b->peaks.bf16 * 1e-9, b->peaks.f32 * 1e-9, b->peaks.int8_by, b->peaks.bf16_by,
-           b->peaks.f32_by, last->gops, b->peak_name, last->share);
+           backend, (long)b->threads, (long)last->tokens, (long)b->fresh, (long)b->depth, last->tps, tps, gbs,
+           cache_gbs, bandwidth, rate(gbs, bandwidth));
+    printf("\"int8_gops\": %.2f, \"bf16_gflops\": %.2f, \"f32_gflops\": %.2f, ", b->peaks.int8 * 1e-9,
+           b->peaks.bf16 * 1e-9, b->peaks.f32 * 1e-9);
+    printf("\"int8_by\": \"%s\", \"bf16_by\": \"%s\", \"f32_by\": \"%s\", ", b->peaks.int8_by, b->peaks.bf16_by,
+           b->peaks.f32_by);
+    printf("\"prompt_gops\": %.3f, \"prompt_peak\": \"%s\", \"prompt_peak_share\": %.4f, \"prompts\": [", last->gops,
+           b->peak_name, last->share);
     for (k = 0; k < b->n_prompts; k++) {
         const prompt *p = &b->prompts[k];
-        printf("%s{\"tokens\": %ld, \"tps\": %.4f, \"gops\": %.3f, \"peak_share\": %.4f}", k ? ", " : "", (long)p->tokens,
-               p->tps, p->gops, p->share);
+        printf("%s{\"tokens\": %ld, \"tps\": %.4f, \"gops\": %.3f, \"peak_share\": %.4f}", k ? ", " : "",
+               (long)p->tokens, p->tps, p->gops, p->share);
     }
     printf("], \"load_s\": %.6f, \"first_token_s\": %.6f, \"peak_rss_bytes\": %.0f, \"cpu_share\": %.4f", b->load_s,
            b->first_s, (double)b->peak_rss, b->cpu_share);
 }
 
-static void print_text(const bench *b, const char *path, const char *backend, double tps, double gbs, double cache_gbs) {
+static void print_text(const bench *b, const char *path, const char *backend, double tps, double gbs,
+                       double cache_gbs) {
     double bandwidth = b->peaks.bandwidth * 1e-9;
     int32_t k;
     char a[32];
@@ -303,7 +308,10 @@ static void print_text(const bench *b, const char *path, const char *backend, do
                rate(b->fresh, b->fresh_s[b->rounds - 1]), rate(b->fresh, b->fresh_s[0]));
         printf("reads       %s of weights a token: %.2f GB/s of %.2f GB/s = %.0f %%",
                cli_bytes_text((double)b->stats.weight_bytes, a), gbs, bandwidth, 100 * rate(gbs, bandwidth));
-        if (b->depth > 0) printf("; with the cache %.2f GB/s = %.0f %%", gbs + cache_gbs, 100 * rate(gbs + cache_gbs, bandwidth));
+        if (b->depth > 0) {
+            gbs += cache_gbs;
+            printf("; with the cache %.2f GB/s = %.0f %%", gbs, 100 * rate(gbs, bandwidth));
+        }
         printf("\n");
     }
     printf("memory      %s at most\n", cli_bytes_text((double)b->peak_rss, a));
@@ -385,7 +393,7 @@ int cmd_bench(int argc, char **argv) {
     int64_t depth = 0, fresh = 128, rounds = 5;
     int profile = 0, status, ok, i;
     const cli_option options[] = {
-        {"-p", OPT_STRING, &prompts, "N,N,...", "tokens of the prompt (default 512; 0 = none); or several lengths", 0, 0},
+        {"-p", OPT_STRING, &prompts, "N,N,...", "tokens of the prompt (default 512; 0 = none), or of several", 0, 0},
         {"-n", OPT_INT, &fresh, "N", "tokens to generate (default 128; 0 = none)", 0, 1 << 24},
         {"-d", OPT_INT, &depth, "N", "put N tokens before both (default 0)", 0, 1 << 24},
         {"-r", OPT_INT, &rounds, "N", "rounds, of which the median counts (default 5)", 1, 10000},
@@ -394,15 +402,15 @@ int cmd_bench(int argc, char **argv) {
     const cli_spec spec = {
         "bench",
         "MODEL",
-        "Tokens per second of a prompt and of a generation, each from an empty context (or behind -d tokens), the share\n"
-        "of the memory's bandwidth that generation reaches and the share of the arithmetic peak that prompts do. Medians\n"
+        "Tokens per second of a prompt and of a generation, each from an empty context (or behind -d tokens), and the\n"
+        "share of the memory's bandwidth that generation reaches and of the arithmetic peak that prompts do. Medians\n"
         "of the rounds. Bandwidth and peaks are measured in the same run, with the same number of threads.\n\n"
         "  gbs             bytes of weights that one token reads x tokens per second; cache_gbs: of keys and values\n"
         "  bandwidth_gbs   what the threads read from memory\n"
-        "  int8_gops       int8 dot products, in operations (a multiplication and its addition are two); so bf16_gflops\n"
-        "                  and f32_gflops; 0 = this CPU, or --cpu-level, has none. int8_by ...: the instruction\n"
-        "  prompt_gops     operations of the layers' matrices for every token, of the output matrix for the last; without\n"
-        "                  attention\n"
+        "  int8_gops       int8 dot products, in operations (a multiplication and its addition are two); in the same\n"
+        "                  way bf16_gflops, f32_gflops; 0 = this CPU, or --cpu-level, has none. int8_by: by what\n"
+        "  prompt_gops     operations of the layers' matrices for every token, of the output matrix for the last;\n"
+        "                  attention is not counted\n"
         "  prompt_peak     the peak that applies: f32 for F32, F16 and --exact, bf16 for BF16 if the CPU has it, else\n"
         "                  int8. prompt_peak_share: prompt_gops / that peak\n"
         "  prompts         every length of -p; prompt_tokens and prompt_tps are the last one's\n"

@@ -92,7 +92,7 @@ static void read_plain(lane *l, long n) {
 #define EACH_16(X) EACH_12(X) X(12) X(13) X(14) X(15)
 #define KEEP_SUM(i) KEEP(s##i)
 
-/* A function NAME whose rounds do STEP(i) to the sums s0, s1, ... (as many as EACH goes through) with the inputs a, b. */
+/* A function NAME whose rounds do STEP(i) to the sums s0, s1, ... (as many as EACH goes through) with inputs a, b. */
 #define LOOP(NAME, TARGET, EACH, SUMS, INPUTS, STEP)                                                                   \
     __attribute__((target(TARGET))) static void NAME(lane *l, long n) {                                                \
         INPUTS EACH(SUMS)                                                                                              \
@@ -171,7 +171,8 @@ READ(read_avx512_alone, AVX512, __m512i, _mm512_setzero_si512(), LOAD_512, _mm51
 #  define FLOAT(i) float32x4_t s##i = vdupq_n_f32(0); KEEP(s##i)
 /* Before sdot: two widening products added in int16, their pairs added to int32. */
 #  define MULL_S8(i)                                                                                                   \
-      KEEP(a) s##i = vpadalq_s16(s##i, vmlal_s8(vmull_s8(vget_low_s8(a), vget_low_s8(b)), vget_high_s8(a), vget_high_s8(b)));
+      KEEP(a)                                                                                                          \
+      s##i = vpadalq_s16(s##i, vmlal_s8(vmull_s8(vget_low_s8(a), vget_low_s8(b)), vget_high_s8(a), vget_high_s8(b)));
 #  define FMA(i) s##i = vfmaq_f32(s##i, a, b);
 LOOP(int8_neon, "arch=armv8-a", EACH_16, INT, int8x16_t a = vdupq_n_s8(1); int8x16_t b = a;, MULL_S8)
 LOOP(f32_neon, "arch=armv8-a", EACH_16, FLOAT, float32x4_t a = vdupq_n_f32(1); float32x4_t b = vdupq_n_f32(1e-9f);, FMA)
@@ -191,7 +192,7 @@ READ(read_neon_alone, "arch=armv8-a", uint8x16_t, vdupq_n_u8(0), LOAD_128, veorq
 
 enum { READS, INT8, BF16, F32, N_KINDS };
 
-/* Best first: the first row of a kind whose level is there and allowed is measured; of reads, every one of that level. */
+/* Best first: of a kind, the first row whose level is there and allowed is measured; of reads, all of that level. */
 static const struct way {
     int kind;
     int32_t level;
@@ -233,8 +234,8 @@ static const struct way {
 };
 enum { N_WAYS = (int)(sizeof WAYS / sizeof WAYS[0]) };
 
-/* May a run that is limited to a level use the instructions of another one? Levels are sets of features, each with those
- * before it, but for AVX-VNNI, which is beside AVX-512. */
+/* May a run that is limited to a level use the instructions of another one? A level is a set of features with those of
+ * the levels before it, but for AVX-VNNI, which is beside AVX-512. */
 static int level_is_there(int32_t level, int32_t limit) {
     int usable = 0;
     int32_t there;
@@ -311,16 +312,17 @@ static void touch(void *arg, int i) {
     memset((char *)l->data, 1, l->bytes);
 }
 
-/* A buffer for all threads, its pages there. Returns 0 when there is no memory for it. */
+/* A buffer for all threads, its pages there; NULL when there is no memory for it. Free it. Parts begin at cache lines:
+ * a load across two of them would be two. */
 static char *share_buffer(lane *lanes, int threads) {
     size_t bytes = MOST_BYTES, part;
     char *data = NULL;
     int i;
-    while (bytes >= LEAST_BYTES && (data = malloc(bytes)) == NULL) bytes /= 2;
+    while (bytes >= LEAST_BYTES && (data = malloc(bytes + 64)) == NULL) bytes /= 2;
     if (data == NULL) return NULL;
     part = bytes / (size_t)threads / PIECE * PIECE;
     for (i = 0; i < threads; i++) {
-        lanes[i].data = data + (size_t)i * part;
+        lanes[i].data = data + (64 - (uintptr_t)data % 64) + (size_t)i * part;
         lanes[i].bytes = part;
     }
     if (part > 0 && platform_run_threads(threads, touch, lanes)) return data;
