@@ -171,11 +171,6 @@ static void ops_kernels_halves(const infer__kernels *k) {
     uint32_t i;
     for (i = 0; i < 65536 + 3; i++) h[i] = (uint16_t)i;
     k->f16_f32(y, h, 65536 + 3);
-    for (i = 0; i < 65536 + 3; i++) y[i] = infer__bits_f32(ops_bits()); /* any float at all, most not halves */
-    k->f32_f16(h, y, 65536 + 3);
-    for (i = 0; i < 65536 + 3; i++) CHECK(h[i] == infer__f32_f16(y[i]));
-    for (i = 0; i < 65536 + 3; i++) h[i] = (uint16_t)i;
-    k->f16_f32(y, h, 65536 + 3);
     for (i = 0; i < 65536 + 3; i++) {
         int nan = (h[i] & 0x7fff) > 0x7c00;
         if (nan) CHECK((infer__f32_bits(y[i]) & 0x7fffffffu) > 0x7f800000u);

@@ -247,7 +247,6 @@ typedef struct infer__kernels {
     /* y = act(x) * up: up may be NULL, y may be x or up */
     void (*act)(float *y, const float *x, const float *up, int32_t kind, int64_t n);
     void (*f16_f32)(float *y, const uint16_t *x, int64_t n);     /* exact; y and x do not overlap */
-    void (*f32_f16)(uint16_t *y, const float *x, int64_t n);     /* to nearest even, as infer__f32_f16 */
     void (*softcap)(float *x, float scale, float cap, int64_t n); /* x = cap * tanh(x * scale / cap) */
     /* y = (x - mean) * inv (* w) (+ b): w, b may be NULL, y may be x */
     void (*norm)(float *y, const float *x, float mean, float inv, const float *w, const float *b, int64_t n);

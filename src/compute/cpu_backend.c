@@ -79,31 +79,47 @@ static void infer__cpu_finish(infer__ctx *c) {
 
 /* ---- rows ---------------------------------------------------------------------------------------------------- */
 
-/* What every task of these ops gets; each op reads its own args. */
+/* What every task of these ops gets; each op reads its own args. The work is cut into units (rows, or parts of rows),
+ * and a task is a few of them: a unit may take 30 ns, which is what taking a task costs. */
 typedef struct infer__row_job {
     infer__ctx *c;
     const void *args;
-    int32_t step, parts; /* elementwise ops: columns per task, tasks per row */
+    infer__task_fn unit;
+    int32_t step, parts;    /* elementwise ops: columns per unit, units per row */
+    int32_t units, of_task; /* units in all, and of a task */
 } infer__row_job;
 
-/* One task per row; `cost` is about the work of an element in multiplications. */
-static void infer__cpu_rows(infer__ctx *c, const infer__tensor *t, int32_t cost, infer__task_fn fn, const void *args) {
-    infer__row_job job;
-    job.c = c;
-    job.args = args;
-    job.step = t->cols;
-    job.parts = 1;
-    infer__cpu_run(c, t->rows, (int64_t)t->rows * t->cols * cost, fn, &job);
+static void infer__rows_task(void *arg, int task, int worker) {
+    const infer__row_job *job = (const infer__row_job *)arg;
+    int32_t u = task * job->of_task, end = INFER__MIN(u + job->of_task, job->units);
+    for (; u < end; u++) job->unit(arg, u, worker);
 }
 
-/* One task per part of a row, for elementwise ops. */
-static void infer__cpu_parts(infer__ctx *c, const infer__tensor *t, int32_t cost, infer__task_fn fn, const void *args) {
+/* `parts` units a row of `step` columns; `cost` is about the work of an element in multiplications. */
+static void infer__cpu_units(infer__ctx *c, const infer__tensor *t, int32_t step, int32_t cost, infer__task_fn unit,
+                             const void *args) {
     infer__row_job job;
     job.c = c;
     job.args = args;
-    job.step = 2048;
-    job.parts = (t->cols + job.step - 1) / job.step;
-    infer__cpu_run(c, t->rows * job.parts, (int64_t)t->rows * t->cols * cost, fn, &job);
+    job.unit = unit;
+    job.step = step;
+    job.parts = (t->cols + step - 1) / step;
+    job.units = t->rows * job.parts;
+    job.of_task = INFER__MAX(job.units / (8 * infer__pool_threads(c->pool)), 1);
+    infer__cpu_run(c, (job.units + job.of_task - 1) / job.of_task, (int64_t)t->rows * t->cols * cost, infer__rows_task,
+                   &job);
+}
+
+/* A unit is a row. */
+static void infer__cpu_rows(infer__ctx *c, const infer__tensor *t, int32_t cost, infer__task_fn unit,
+                            const void *args) {
+    infer__cpu_units(c, t, t->cols, cost, unit, args);
+}
+
+/* A unit is a part of a row: elementwise ops. */
+static void infer__cpu_parts(infer__ctx *c, const infer__tensor *t, int32_t cost, infer__task_fn unit,
+                             const void *args) {
+    infer__cpu_units(c, t, 2048, cost, unit, args);
 }
 
 /* The row, the first column and the number of columns of a task. */
@@ -200,18 +216,18 @@ static float *infer__turns_find(infer__ctx *c, const infer__rope_args *a, int *m
 }
 
 typedef struct infer__rope_job {
-    infer__ctx *c;
     const infer__rope_args *a;
     float *turns; /* kept angles, n_rot floats a row; NULL: every row makes its own */
     int made;
 } infer__rope_job;
 
 static void infer__rope_task(void *arg, int row, int worker) {
-    const infer__rope_job *job = (const infer__rope_job *)arg;
-    const infer__rope_args *a = job->a;
+    const infer__row_job *job = (const infer__row_job *)arg;
+    const infer__rope_job *rope = (const infer__rope_job *)job->args;
+    const infer__rope_args *a = rope->a;
     int32_t half = a->n_rot / 2, h;
-    float *t = job->turns ? job->turns + (int64_t)row * a->n_rot : infer__cpu_scratch(job->c, worker);
-    if (!job->turns || !job->made) infer__turns_fill(&job->c->pass, a, row, t);
+    float *t = rope->turns ? rope->turns + (int64_t)row * a->n_rot : infer__cpu_scratch(job->c, worker);
+    if (!rope->turns || !rope->made) infer__turns_fill(&job->c->pass, a, row, t);
     for (h = 0; h < a->n_head; h++)
         job->c->kernels->rotate(infer__row(&a->x, row) + (int64_t)h * a->dim, t, t + half, half, a->kind);
 }
@@ -222,12 +238,10 @@ static void infer__cpu_rope(infer__ctx *c, const infer__rope_args *a) {
     if (began < 0 || a->kind == INFER__ROPE_NONE) return;
     INFER__ASSERT(a->n_rot <= a->dim && a->n_rot % 2 == 0 && a->n_rot <= c->scratch_len);
     INFER__ASSERT(a->freq->bytes >= (uint64_t)a->n_rot * sizeof(float) && a->x.cols == a->n_head * a->dim);
-    job.c = c;
     job.a = a;
     job.made = 0;
     job.turns = infer__turns_find(c, a, &job.made);
-    infer__cpu_run(c, a->x.rows, (int64_t)a->x.rows * (a->x.cols + (job.made ? 0 : a->n_rot * 32)), infer__rope_task,
-                   &job);
+    infer__cpu_rows(c, &a->x, job.made ? 2 : 16, infer__rope_task, &job);
     infer__op_end(c, "rope", 0, began);
 }
 

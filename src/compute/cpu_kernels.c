@@ -65,10 +65,9 @@ INFER__ON_avx512 INFER__INLINE int32_t infer__wide_avx512(const float *w, int64_
 }
 #endif
 
-/* ---- half to float and back ----------------------------------------------------------------------------------- */
+/* ---- half to float ----------------------------------------------------------------------------------- */
 
 static void infer__f16_f32_scalar(float *y, const uint16_t *x, int64_t n) { infer__f16_f32_body(y, x, n); }
-static void infer__f32_f16_scalar(uint16_t *y, const float *x, int64_t n) { infer__f32_f16_body(y, x, n); }
 
 #if defined(INFER__SIMD_X86)
 INFER__ON_avx2 static void infer__f16_f32_avx2(float *y, const uint16_t *x, int64_t n) {
@@ -77,25 +76,13 @@ INFER__ON_avx2 static void infer__f16_f32_avx2(float *y, const uint16_t *x, int6
         _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
     infer__f16_f32_body(y + i, x + i, n - i);
 }
-INFER__ON_avx2 static void infer__f32_f16_avx2(uint16_t *y, const float *x, int64_t n) {
-    int64_t i;
-    for (i = 0; i + 8 <= n; i += 8) /* 0: to nearest even, whatever the mode */
-        _mm_storeu_si128((__m128i *)(void *)(y + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0));
-    infer__f32_f16_body(y + i, x + i, n - i);
-}
 #  define infer__f16_f32_avx512 infer__f16_f32_avx2 /* memory sets the pace */
-#  define infer__f32_f16_avx512 infer__f32_f16_avx2
 #endif
 #if defined(INFER__SIMD_ARM)
 static void infer__f16_f32_neon(float *y, const uint16_t *x, int64_t n) {
     int64_t i;
     for (i = 0; i + 4 <= n; i += 4) vst1q_f32(y + i, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(x + i))));
     infer__f16_f32_body(y + i, x + i, n - i);
-}
-static void infer__f32_f16_neon(uint16_t *y, const float *x, int64_t n) {
-    int64_t i;
-    for (i = 0; i + 4 <= n; i += 4) vst1_u16(y + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(x + i))));
-    infer__f32_f16_body(y + i, x + i, n - i);
 }
 #endif
 
@@ -150,7 +137,7 @@ static void infer__f32_f16_neon(uint16_t *y, const float *x, int64_t n) {
 #define INFER__KERNEL_ROW(L, need)                                                                                    \
   {                                                                                                                   \
 #    L, need, infer__dot_##L, infer__tile_##L, infer__axpy_##L, infer__mix_##L, infer__scale_##L, infer__sum_all_##L, \
-        infer__sum_sq_diff_##L, infer__act_##L, infer__f16_f32_##L, infer__f32_f16_##L, infer__softcap_##L,           \
+        infer__sum_sq_diff_##L, infer__act_##L, infer__f16_f32_##L, infer__softcap_##L,           \
         infer__normalise_##L, infer__turn_##L, infer__all_finite_##L                                                  \
   }
 
@@ -180,7 +167,6 @@ static const infer__kernels infer__kernel_rows[] = {
 #undef INFER__DEFINE_KERNELS
 #undef INFER__KERNEL_ROW
 #undef infer__f16_f32_avx512
-#undef infer__f32_f16_avx512
 
 static const infer__kernels *infer__kernels_find(uint32_t cpu) {
     const infer__kernels *row = infer__kernel_rows;

@@ -253,11 +253,6 @@ INFER__INLINE void infer__act_body(float *y, const float *x, const float *up, in
     memcpy(y + i, t, (size_t)(n - i) * sizeof *t);
 }
 
-INFER__INLINE void infer__f32_f16_body(uint16_t *y, const float *x, int64_t n) {
-    int64_t i;
-    for (i = 0; i < n; i++) y[i] = infer__f32_f16(x[i]);
-}
-
 /* x = cap * tanh(x * scale / cap). The last values take the same code as the others, so that a value's bits do not
  * depend on where it lies. */
 INFER__INLINE void infer__softcap_body(float *x, float scale, float cap, int64_t n) {
