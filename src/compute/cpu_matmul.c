@@ -21,7 +21,7 @@ static void infer__matmul_task(void *arg, int task, int worker) {
     const infer__matmul_job *job = (const infer__matmul_job *)arg;
     const infer__matmul_args *a = job->a;
     const infer__kernels *k = job->c->kernels;
-    float *scratch = infer__cpu_scratch(job->c, worker), bias[INFER__TILE_ROWS];
+    float *scratch = infer__cpu_scratch(job->c, worker), bias[INFER__FLOAT_TASK];
     const infer__weight *w;
     const infer__tensor *y;
     const float *rows, *b;
@@ -69,7 +69,8 @@ static void infer__cpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     rows /= 4 * infer__pool_threads(c->pool);
     for (j = 0, job.first[0] = 0; j < a->n_w; j++) {
         int prepared, is_float = infer__float_usable(c, a->w[j], &prepared);
-        job.step[j] = (int32_t)INFER__MIN(rows, is_float ? INFER__FLOAT_TILE : infer__tile_rows(cols));
+        job.step[j] =
+            (int32_t)INFER__MIN(rows, is_float ? infer__float_task_rows(c, a->x.rows) : infer__tile_rows(cols));
         job.step[j] = INFER__MAX(job.step[j] & ~3, 4);
         INFER__ASSERT(is_float || (int64_t)job.step[j] * cols <= c->scratch_len);
         job.first[j + 1] = job.first[j] + (a->w[j]->rows + job.step[j] - 1) / job.step[j];
