@@ -6,7 +6,8 @@
  *        decoded for 64 steps along K (1,024 floats or 2,048 BF16 values: 4 KiB of a row) and multiplied with up to 192
  *        columns, whose lanes wait in the worker's scratch for the next 64 steps. Of a block, 24 KiB of columns and 16
  *        KiB of rows are in the first-level cache (48 KiB here), the other rows and the lanes (384 KiB) in the second.
- *        On Zen 5 that is 85% of the float peak and 90% of the BF16 peak; without cuts along K it is 60%.
+ *        One core of a busy Zen 5, K = 8192 by 512 columns: F16 187 of 240 GFLOP/s, BF16 335 of 440; before, without
+ *        cuts along K, F16 took 96 to 102.
  * Invariant: an element's lanes run over K in order, whatever the batch, the cuts or the threads.
  * Start: infer__float_tile.
  */
@@ -15,9 +16,9 @@
 enum {
     INFER__FLOAT_TILE = 32,   /* rows decoded at once */
     INFER__FLOAT_CUT = 64,    /* steps decoded at once */
-    INFER__FLOAT_PANEL = 192, /* columns whose lanes are kept: a multiple of every level's block */
-    INFER__FLOAT_FEW = 3,      /* blocks of columns for which copying a weight is not worth it */
-    INFER__FLOAT_TASK = 512,   /* rows of a task at most, with few columns */
+    INFER__FLOAT_PANEL = 192, /* columns whose lanes are kept */
+    INFER__FLOAT_FEW = 3,     /* blocks of columns for which copying a weight is not worth it */
+    INFER__FLOAT_TASK = 512,  /* rows of a task at most, with few columns */
     INFER__FLOAT_STRIDE = (INFER__FLOAT_CUT + 1) * INFER__FLOAT_STEP /* no power of two: sets of the cache */
 };
 
