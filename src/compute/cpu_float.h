@@ -26,17 +26,16 @@ enum {
 };
 
 /* acc[(j * 4 + i) * 16 + lane] += rows w + i * sw times columns x + j * sx, over `steps` steps. Strides are in bytes.
- * next: what is asked for in advance: blocks of one or two columns wait for weights, and ask for as much of four rows
- * (sw apart) as they read; wider ones for a line per step. */
+ * next is asked for in advance: as much of four rows, sn apart, as is read; with sn 0 a cache line per step. */
 typedef void (*infer__float_fn)(const uint8_t *w, int64_t sw, const uint8_t *x, int64_t sx, int64_t steps,
-                                const uint8_t *next, float *acc);
+                                const uint8_t *next, int64_t sn, float *acc);
 
 struct infer__floats {
     const char *name;
     uint32_t need;
     int32_t cols; /* of its largest block */
     int32_t pairs; /* 1: multiplies BF16 in pairs, so decoded rows and prepared activations stay BF16 */
-    /* By number of columns, NULL where there is none. Weights as they are in the file, by kind: */
+    /* By number of columns, up to `cols`; NULL: none for this kind. Weights as they are in the file, by kind: */
     infer__float_fn raw[INFER__FLOAT_KINDS][INFER__FLOAT_COLS + 1];
     /* Decoded ones, by kind, and the bytes of a step of such a row: */
     infer__float_fn decoded[INFER__FLOAT_KINDS][INFER__FLOAT_COLS + 1];
@@ -173,7 +172,7 @@ enum {
  * that has more. */
 #define INFER__FLOAT_DOTS(L, ON, KIND, C, G)                                                                           \
     ON static void infer__float_##KIND##_##C##_##L(const uint8_t *w, int64_t sw, const uint8_t *x, int64_t sx,         \
-                                                   int64_t steps, const uint8_t *next, float *acc) {                   \
+                                                   int64_t steps, const uint8_t *next, int64_t sn, float *acc) {       \
         int lane, g, i, j;                                                                                             \
         for (lane = 0; lane < INFER__LANES; lane += (G) * INFER__FV_##L) {                                             \
             infer__fv_##L s[G][INFER__FLOAT_ROWS][C], v[C], u;                                                         \
@@ -184,10 +183,11 @@ enum {
                     INFER__UNROLL for (j = 0; j < (C); j++)                                                            \
                         s[g][i][j] = infer__fv_load_##L(acc + (j * 4 + i) * 16 + lane + g * INFER__FV_##L);            \
             for (n = 0; n < steps; n++) {                                                                              \
-                if ((C) > 2) INFER__PREFETCH(next + n * 64);                                                           \
-                else {                                                                                                 \
+                if (sn == 0) {                                                                                         \
+                    INFER__PREFETCH(next + n * 64);                                                                    \
+                } else {                                                                                               \
                     INFER__UNROLL for (i = 0; i < INFER__FLOAT_ROWS; i++)                                              \
-                        INFER__PREFETCH(next + i * sw + n * INFER__FLOAT_W_##KIND);                                    \
+                        INFER__PREFETCH(next + i * sn + n * INFER__FLOAT_W_##KIND);                                    \
                 }                                                                                                      \
                 INFER__FLOAT_STEP_##KIND(L, G, C)                                                                      \
                 wp += INFER__FLOAT_W_##KIND;                                                                           \

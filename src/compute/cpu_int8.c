@@ -221,24 +221,18 @@ INFER__INLINE void infer__int8_copy(float *INFER__RESTRICT to, const float *INFE
     for (i = 0; i < n; i++) to[i] = from[i];
 }
 
-/* Rows r .. r+n-1 of w times all of x, any n: y and bias as in infer__matmul_args. */
-static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, const infer__weight *bias, int32_t r,
-                             int32_t n, int32_t n_x, const infer__tensor *y, int worker) {
+/* Rows r .. r+n-1 of w times all of x, any n. */
+static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, int32_t r, int32_t n, int32_t n_x,
+                             const infer__tensor *y, int worker) {
     infer__int8_scratch *s = (infer__int8_scratch *)(void *)infer__cpu_scratch(c, worker);
-    float b[INFER__INT8_ROWS];
-    const float *add = NULL;
     int32_t j, m, done, panel;
     for (; n > 0; n -= m, r += m) {
         m = INFER__MIN(n, n_x < INFER__INT8_FEW ? INFER__GROUP : INFER__INT8_ROWS);
-        if (bias) add = infer__weight_values(bias, r, m, b);
         for (done = 0; done < n_x; done += panel) {
             panel = INFER__MIN(n_x - done, INFER__INT8_PANEL);
             infer__int8_rows(c, w, r, m, NULL, done, panel, n_x, y, s);
-            for (j = 0; j < panel; j++) {
-                float *to = infer__row(y, done + j) + r;
-                infer__int8_copy(to, s->y + (int64_t)j * INFER__INT8_ROWS, m);
-                if (add) c->kernels->axpy(to, add, 1.0f, m);
-            }
+            for (j = 0; j < panel; j++)
+                infer__int8_copy(infer__row(y, done + j) + r, s->y + (int64_t)j * INFER__INT8_ROWS, m);
         }
     }
 }

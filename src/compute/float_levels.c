@@ -92,15 +92,21 @@ INFER__ON_avx2 static void infer__float_sums_avx2(const float *acc, int32_t n, f
 #  if !defined(INFER_NO_AVX512)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 1, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 2, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 3, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 4, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 5, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 6, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f16, 1, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f16, 2, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f16, 3, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f16, 4, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f16, 5, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f16, 6, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, bf16, 1, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, bf16, 2, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, bf16, 3, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, bf16, 4, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, bf16, 5, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, bf16, 6, 1)
 INFER__FLOAT_DECODERS(avx512)
 
@@ -129,7 +135,9 @@ INFER__ON_pairs INFER__INLINE __m512 infer__fv_pairs_avx512(__m512 w, __m512 x, 
 }
 INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 1, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 2, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 3, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 4, 1)
+INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 5, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 6, 1)
 
 /* Rows are copied for their place in the caches. Halves stay halves: converting them again and again is free on Zen 5,
@@ -154,15 +162,21 @@ INFER__ON_avx512 static void infer__float_prepare_pairs(const float *src, uint8_
 #if defined(INFER__SIMD_ARM)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f32, 1, 4)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f32, 2, 2)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, f32, 3, 1)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f32, 4, 1)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, f32, 5, 1)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f32, 6, 1)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f16, 1, 4)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f16, 2, 2)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, f16, 3, 1)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f16, 4, 1)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, f16, 5, 1)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f16, 6, 1)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, bf16, 1, 4)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, bf16, 2, 2)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, bf16, 3, 1)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, bf16, 4, 1)
+INFER__FLOAT_DOTS(neon, INFER__NOTHING, bf16, 5, 1)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, bf16, 6, 1)
 INFER__FLOAT_DECODERS(neon)
 
@@ -178,8 +192,8 @@ static void infer__float_sums_neon(const float *acc, int32_t n, float *y, int64_
 #define INFER__FLOAT_BLOCKS_3(KIND, L) \
     {NULL, infer__float_##KIND##_1_##L, infer__float_##KIND##_2_##L, infer__float_##KIND##_3_##L, NULL, NULL, NULL}
 #define INFER__FLOAT_BLOCKS_6(KIND, L) \
-    {NULL, infer__float_##KIND##_1_##L, infer__float_##KIND##_2_##L, NULL, infer__float_##KIND##_4_##L, NULL, \
-     infer__float_##KIND##_6_##L}
+    {NULL, infer__float_##KIND##_1_##L, infer__float_##KIND##_2_##L, infer__float_##KIND##_3_##L, \
+     infer__float_##KIND##_4_##L, infer__float_##KIND##_5_##L, infer__float_##KIND##_6_##L}
 #define INFER__FLOAT_DECODE(L) {infer__float_decode_f32, infer__float_decode_f16_##L, infer__float_decode_bf16_##L}
 #define INFER__FLOAT_ROW(L, need, cols, BLOCKS) \
     {#L, need, cols, 0, {BLOCKS(f32, L), BLOCKS(f16, L), BLOCKS(bf16, L)}, \
