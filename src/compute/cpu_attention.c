@@ -246,7 +246,8 @@ static void infer__attention_rows(const infer__attention_job *job, infer__attent
         for (h = 0; h < b->n_heads; h++) {
             const float *q = infer__row(&a->q, b->row + r) + (int64_t)(b->head + h) * a->dim_k;
             float *to = b->q + (int64_t)(r * b->n_heads + h) * plan->dim_k;
-            for (i = 0; i < a->dim_k; i++) to[i] = q[i] * scale;
+            memcpy(to, q, (size_t)a->dim_k * sizeof *to);
+            job->c->kernels->scale(to, scale, a->dim_k);
         }
     }
     if (split >= 0) {
