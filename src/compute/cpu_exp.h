@@ -16,8 +16,8 @@
 #define INFER__EXP_LOW (-87.3f) /* exp of less is no normal float */
 #define INFER__EXP_HIGH 88.0f
 
-/* Each set has: vadd, vsub, vmul, vdiv, vmax, vmin (of a number and a NaN as second argument: NaN), vpick (a < b ? x : y),
- * vround (to the nearest integer), vexp2 (x * 2^n, n an integer -126..127), vtop (the largest lane). */
+/* Each set has: vadd, vsub, vmul, vdiv, vmax, vmin (of a number and a NaN as second argument: NaN), vpick (a < b ? x :
+ * y), vround (to the nearest integer), vexp2 (x * 2^n, n an integer -126..127), vtop (the largest lane). */
 
 typedef struct infer__f16_lanes { float v[INFER__LANES]; } infer__f16_lanes; /* as memory */
 
