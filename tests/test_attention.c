@@ -294,6 +294,7 @@ static void test_attention_splits(void) {
         {4, 1, 64, 64, 0, INFER_KV_Q8_0, 0, 0, 0},
         {2, 1, 40, 40, 700, INFER_KV_Q4_0, 0, 8, 0},
         {1, 1, 8, 8, 513, INFER_KV_F32, 3, 0, 0},
+        {71, 1, 8, 8, 0, INFER_KV_F16, 0, 0, 0}, /* six rows: more parts than nine workers hold, so no task is a part */
     };
     size_t i;
     int threads;

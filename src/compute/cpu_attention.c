@@ -216,6 +216,7 @@ static void infer__attention_split(const infer__attention_job *job, infer__atten
 /* Where part `split` of a pair waits: m, l, padding, y. */
 static float *infer__attention_part(const infer__attention_job *job, int32_t row, int32_t head, int32_t split) {
     const int64_t i = ((int64_t)row * job->a->n_head + head) * job->n_splits + split - job->split;
+    INFER__ASSERT(i / job->plan.n_parts < infer__pool_threads(job->c->pool));
     return infer__cpu_scratch(job->c, (int)(i / job->plan.n_parts)) + job->plan.parts +
            i % job->plan.n_parts * job->plan.part;
 }
