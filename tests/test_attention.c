@@ -369,9 +369,21 @@ static void test_attention_cache(void) {
         }
 }
 
+/* Scratch is made for the largest head of a model; every smaller one must fit. */
+static void test_attention_scratch(void) {
+    int32_t most, k, v;
+    for (most = 1; most <= INFER__MAX_HEAD_DIM; most += 31)
+        for (k = 1; k <= most; k += 13)
+            for (v = 1; v <= most; v += 37) {
+                CHECK(infer__attention_layout(k, v, INFER__KV_BLOCK).end <= infer__attention_scratch(most));
+                CHECK(infer__attention_layout(most, v, INFER__LANES).end <= infer__attention_scratch(most));
+            }
+}
+
 static void suite_attention(void) {
     RUN(test_attention_exp);
     RUN(test_attention_cache);
+    RUN(test_attention_scratch);
     RUN(test_attention_cases);
     RUN(test_attention_splits);
     RUN(test_attention_levels);
