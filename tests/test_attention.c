@@ -294,6 +294,7 @@ static void test_attention_splits(void) {
         {4, 1, 64, 64, 0, INFER_KV_Q8_0, 0, 0, 0},
         {2, 1, 40, 40, 700, INFER_KV_Q4_0, 0, 8, 0},
         {1, 1, 8, 8, 513, INFER_KV_F32, 3, 0, 0},
+        {71, 1, 8, 8, 0, INFER_KV_F16, 0, 0, 0}, /* six rows: more parts than nine workers hold, so no task is a part */
     };
     size_t i;
     int threads;
@@ -368,9 +369,21 @@ static void test_attention_cache(void) {
         }
 }
 
+/* Scratch is made for the largest head of a model; every smaller one must fit. */
+static void test_attention_scratch(void) {
+    int32_t most, k, v;
+    for (most = 1; most <= INFER__MAX_HEAD_DIM; most += 31)
+        for (k = 1; k <= most; k += 13)
+            for (v = 1; v <= most; v += 37) {
+                CHECK(infer__attention_layout(k, v, INFER__KV_BLOCK).end <= infer__attention_scratch(most));
+                CHECK(infer__attention_layout(most, v, INFER__LANES).end <= infer__attention_scratch(most));
+            }
+}
+
 static void suite_attention(void) {
     RUN(test_attention_exp);
     RUN(test_attention_cache);
+    RUN(test_attention_scratch);
     RUN(test_attention_cases);
     RUN(test_attention_splits);
     RUN(test_attention_levels);

@@ -273,14 +273,10 @@ static void test_cache_kv_types(void) {
     infer_session *a = m ? cache_session(m, 2, 0, 128, 0, INFER_KV_F32) : NULL;
     infer_token ids[100];
     float x[128 * 4], y[128 * 4];
-    uint64_t f32 = 0;
     double d, before = 0;
     int32_t type;
     cache_ids(ids, 100, 2, 128);
-    if (a) {
-        cache_follow(a, ids, 97, 3, x);
-        f32 = a->context->plan.cache_bytes[0];
-    }
+    if (a) cache_follow(a, ids, 97, 3, x);
     for (type = INFER_KV_F16; a && type <= INFER_KV_Q4_0; type++) {
         infer_session *b = cache_session(m, 3, 7, 128, 0, type), *c = cache_session(m, 1, 0, 128, 0, type);
         float z[128 * 4];
@@ -292,8 +288,6 @@ static void test_cache_kv_types(void) {
         CHECK(d > 0 && d < most[type]);
         if (type != INFER_KV_BF16 && type != INFER_KV_Q8_0) CHECK(d > before); /* each coarser than the one before */
         if (type != INFER_KV_BF16) before = d;
-        CHECK(b->context->plan.cache_bytes[0] * 32 == f32 / 4 * (type <= INFER_KV_BF16 ? 64u : type == INFER_KV_Q8_0 ? 34u : 18u) ||
-              m->layers[0].dim_k % 32 != 0);
         infer_session_destroy(b);
         infer_session_destroy(c);
     }

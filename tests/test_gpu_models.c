@@ -263,12 +263,22 @@ static void test_gpu_model_refused(void) {
 static void test_gpu_model_choice(void) {
     const char *path = check_data("models/stories260K.F32.gguf"), *types;
     int32_t device = gpu_device();
+    infer_session_params p;
+    infer_session *s = NULL;
+    infer_model *m;
     infer_error e;
     GPU_NEEDED();
     CHECK(gpu_try(path, INFER_OPENCL, device, 0, &e) == INFER_OK);
     CHECK(gpu_try(path, INFER_AUTO, device, 0, &e) == INFER_OK);
     CHECK(gpu_try(path, INFER_CPU, device, 0, &e) == INFER_ERR_ARGUMENT);
     CHECK_HAS(e.message, "is not of the backend");
+    memset(&p, 0, sizeof p);
+    m = gpu_open(path, INFER_OPENCL, 3); /* some layers on the device: narrow caches are the CPU's */
+    for (p.own.kv_type = INFER_KV_BF16; m && p.own.kv_type <= INFER_KV_Q4_0; p.own.kv_type++) {
+        CHECK(infer_session_create(&s, m, &p, &e) == INFER_ERR_UNSUPPORTED && s == NULL);
+        CHECK_HAS(e.message, "kv_type");
+    }
+    CHECK(infer_model_close(m) == INFER_OK);
     types = check_reference("quants/llama256-iq2_xxs.gguf");
     if (!types) return;
     CHECK(gpu_try(types, INFER_OPENCL, 0, 1, &e) == INFER_ERR_UNSUPPORTED);

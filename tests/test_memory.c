@@ -102,6 +102,15 @@ static void test_memory_big_files(void) {
         p.kv_type = INFER_KV_F32;
         CHECK(infer_model_memory_path(path, NULL, &p, &need, &e) == INFER_OK);
         CHECK(need.cache == 2 * 16ull * 4096 * 2 * 512 * 2);
+        p.kv_type = INFER_KV_BF16;
+        CHECK(infer_model_memory_path(path, NULL, &p, &need, &e) == INFER_OK);
+        CHECK(need.cache == 16ull * 4096 * 2 * 512 * 2);
+        p.kv_type = INFER_KV_Q8_0;
+        CHECK(infer_model_memory_path(path, NULL, &p, &need, &e) == INFER_OK);
+        CHECK(need.cache == 16ull * 4096 * 2 * 512 / 32 * 34);
+        p.kv_type = INFER_KV_Q4_0;
+        CHECK(infer_model_memory_path(path, NULL, &p, &need, &e) == INFER_OK);
+        CHECK(need.cache == 16ull * 4096 * 2 * 512 / 32 * 18);
     }
     remove(path);
 }

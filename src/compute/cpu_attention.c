@@ -216,6 +216,7 @@ static void infer__attention_split(const infer__attention_job *job, infer__atten
 /* Where part `split` of a pair waits: m, l, padding, y. */
 static float *infer__attention_part(const infer__attention_job *job, int32_t row, int32_t head, int32_t split) {
     const int64_t i = ((int64_t)row * job->a->n_head + head) * job->n_splits + split - job->split;
+    INFER__ASSERT(i / job->plan.n_parts < infer__pool_threads(job->c->pool));
     return infer__cpu_scratch(job->c, (int)(i / job->plan.n_parts)) + job->plan.parts +
            i % job->plan.n_parts * job->plan.part;
 }
@@ -246,7 +247,8 @@ static void infer__attention_rows(const infer__attention_job *job, infer__attent
         for (h = 0; h < b->n_heads; h++) {
             const float *q = infer__row(&a->q, b->row + r) + (int64_t)(b->head + h) * a->dim_k;
             float *to = b->q + (int64_t)(r * b->n_heads + h) * plan->dim_k;
-            for (i = 0; i < a->dim_k; i++) to[i] = q[i] * scale;
+            memcpy(to, q, (size_t)a->dim_k * sizeof *to);
+            job->c->kernels->scale(to, scale, a->dim_k);
         }
     }
     if (split >= 0) {

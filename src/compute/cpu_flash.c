@@ -163,32 +163,32 @@ typedef struct infer__flash {
 
 static const float infer__ramp[INFER__LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-/* Masked scores become INFER__MASKED, whose exp is 0. */
-INFER__INLINE void infer__flash_mask(float *s, int32_t from, int32_t to) {
-    int32_t j;
-    for (j = from & ~(INFER__PAGE - 1); j < from; j++) s[j] = INFER__MASKED;
-    for (j = to + 1; j <= (to | (INFER__PAGE - 1)); j++) s[j] = INFER__MASKED;
-}
-
 #define INFER__DEFINE_FLASH(L)                                                                                         \
     INFER__ON_##L static void infer__flash_softmax_##L(float *s, const infer__score_args *a, infer__softmax *x,        \
                                                        float *y, int32_t n) {                                          \
-        const int32_t first = a->from / INFER__PAGE * INFER__PAGE;                                                     \
-        infer__v16_##L t, u, l = infer__zero_##L();                                                                    \
+        const int32_t first = a->from / INFER__PAGE * INFER__PAGE, plain = !(a->softcap > 0) && a->slope == 0.0f;      \
+        const infer__v16_##L ramp = infer__load_##L(infer__ramp), masked = infer__splat_##L(INFER__MASKED);            \
+        infer__v16_##L t, u, tops = masked, l = infer__zero_##L();                                                     \
         float m = x->m, top, shrink[INFER__LANES];                                                                     \
         int32_t j;                                                                                                     \
-        for (j = first; a->softcap > 0 && j <= a->to; j += INFER__LANES) {                                             \
-            t = infer__vmul_##L(infer__load_##L(s + j), infer__splat_##L(1.0f / a->softcap));                          \
-            infer__store_##L(s + j, infer__vmul_##L(infer__tanh_##L(t), infer__splat_##L(a->softcap)));                \
+        for (j = first; j <= a->to; j += INFER__LANES) {                                                               \
+            t = infer__load_##L(s + j);                                                                                \
+            if (plain && j >= a->from && j + INFER__LANES - 1 <= a->to) {                                              \
+                tops = infer__vmax_##L(tops, t);                                                                       \
+                continue;                                                                                              \
+            }                                                                                                          \
+            if (a->softcap > 0) {                                                                                      \
+                t = infer__tanh_##L(infer__vmul_##L(t, infer__splat_##L(1.0f / a->softcap)));                          \
+                t = infer__vmul_##L(t, infer__splat_##L(a->softcap));                                                  \
+            }                                                                                                          \
+            u = infer__vadd_##L(infer__splat_##L(a->start + (float)j), ramp);                                          \
+            if (a->slope != 0.0f) t = infer__fma_##L(u, infer__splat_##L(a->slope), t);                                \
+            t = infer__vpick_##L(ramp, infer__splat_##L((float)(a->from - j)), masked, t);                             \
+            t = infer__vpick_##L(infer__splat_##L((float)(a->to - j)), ramp, masked, t);                               \
+            infer__store_##L(s + j, t);                                                                                \
+            tops = infer__vmax_##L(tops, t);                                                                           \
         }                                                                                                              \
-        for (j = first; a->slope != 0.0f && j <= a->to; j += INFER__LANES) {                                           \
-            t = infer__vadd_##L(infer__splat_##L(a->start + (float)j), infer__load_##L(infer__ramp));                  \
-            infer__store_##L(s + j, infer__fma_##L(t, infer__splat_##L(a->slope), infer__load_##L(s + j)));            \
-        }                                                                                                              \
-        infer__flash_mask(s, a->from, a->to);                                                                          \
-        t = infer__load_##L(s + first);                                                                                \
-        for (j = first + INFER__LANES; j <= a->to; j += INFER__LANES) t = infer__vmax_##L(t, infer__load_##L(s + j));  \
-        top = infer__vtop_##L(t);                                                                                      \
+        top = infer__vtop_##L(tops);                                                                                   \
         if (x->l == 0.0f) {                                                                                            \
             m = top;                                                                                                   \
         } else if (top > m) {                                                                                          \
