@@ -7,8 +7,7 @@
  * Exact: fp16 scale (11 bits) * group scale (5 or 6) * level (at most 7) fits in float32's 24 bits: nothing rounds.
  * Unpack: eight values are made at once, as the bytes of a 64-bit integer: the levels of a code book entry are spread
  *        by shifts, mapped by byte-wise arithmetic that never carries, and negated below an offset.
- * Start: infer__iq2_group (8 values from one entry), infer__iq2_xxs_block, then infer__iq2_bytes and
- *        infer__iq2_xxs_row.
+ * Start: infer__iq2_group (8 values from one entry), infer__iq2_xxs_block; infer__iq2_bytes, infer__iq2_xxs_row.
  * Source of the layouts and code books: ggml.
  */
 #include "quant_types.h"
