@@ -53,7 +53,8 @@
 #include "compute/int8_lanes.h"    /* the levels of x86 with less than that */
 #include "compute/int8_sse41.c"
 #include "compute/int8_avx2.c"
-#include "compute/int8_avx512.c"
+#include "compute/int8_avx512.c"   /* with VNNI; then without */
+#include "compute/int8_avx512bw.c"
 #include "compute/unpack_avx2.c"   /* faster unpacking of storage types */
 #include "compute/unpack_avx2_k.c"
 #include "compute/unpack_avx512.c"

@@ -78,15 +78,15 @@ INFER__ON_sse41 INFER__INLINE __m128i infer__i_sign_sse41(__m128i x, __m128i s) 
 INFER__ON_sse41 INFER__INLINE __m128 infer__f_load_sse41(const float *p) { return _mm_load_ps(p); }
 INFER__ON_sse41 INFER__INLINE void infer__f_store_sse41(float *p, __m128 v) { _mm_store_ps(p, v); }
 INFER__ON_sse41 INFER__INLINE __m128 infer__f_splat_sse41(float v) { return _mm_set1_ps(v); }
-/* Two roundings, also where the compiler was told that there is a fused instruction: it would fuse some and not others. */
+/* Two roundings, also where the compiler may fuse: it would fuse some and not others. */
 INFER__ON_sse41 INFER__INLINE __m128 infer__f_fma_sse41(__m128 a, __m128 b, __m128 c) {
     __m128 p = _mm_mul_ps(a, b);
     INFER__PIN(p);
     return _mm_add_ps(p, c);
 }
 /* t = isum * scale (+ min * xsum) (+ t) */
-INFER__ON_sse41 INFER__INLINE __m128 infer__f_grain_sse41(__m128i isum, const float *scale, const float *min, float xsum,
-                                                          int has_min, __m128 t, int first) {
+INFER__ON_sse41 INFER__INLINE __m128 infer__f_grain_sse41(__m128i isum, const float *scale, const float *min,
+                                                          float xsum, int has_min, __m128 t, int first) {
     __m128 s = _mm_load_ps(scale), f = _mm_cvtepi32_ps(isum), p = _mm_mul_ps(f, s);
     INFER__PIN(p);
     t = first ? p : _mm_add_ps(p, t);
@@ -151,7 +151,8 @@ INFER__ON_sse41 INFER__INLINE void infer__direct_sse41(const infer__unpacked *w,
                     s[i] = infer__products_sse41(q + i * INFER__CHUNK + 64, second, fit);
                 sum = infer__add_across_sse41(s, fit < 2 ? 0 : fit);
                 sum = _mm_sub_epi32(sum, _mm_set1_epi32(fit ? offset * x->sum16[at + 1] : 0));
-                t = infer__f_grain_sse41(sum, w->scale[at + 1] + r, w->min[at + 1] + r, x->fsum16[at + 1], has_min, t, 0);
+                t = infer__f_grain_sse41(sum, w->scale[at + 1] + r, w->min[at + 1] + r, x->fsum16[at + 1], has_min, t,
+                                         0);
             }
             _mm_store_ps(y + r, infer__f_fma_sse41(t, _mm_set1_ps(x->d[b]), _mm_load_ps(y + r)));
         }
@@ -180,7 +181,7 @@ INFER__ON_sse41 static void infer__make_tile_sse41(const infer__unpacked *w, int
         }
 }
 
-INFER__LANES_TILE(sse41, 4)
-INFER__LANES_DOTS(sse41, 4)
+INFER__LANES_TILE(sse41, 2)
+INFER__LANES_DOTS(sse41, 2, 2)
 INFER__LANES_LEVEL(sse41)
 #endif
