@@ -57,7 +57,8 @@
 #include "compute/int8_lanes.h"    /* the levels of x86 with less than that */
 #include "compute/int8_sse41.c"
 #include "compute/int8_avx2.c"
-#include "compute/int8_avx512.c"
+#include "compute/int8_avx512.c"   /* with VNNI; then without */
+#include "compute/int8_avx512bw.c"
 #include "compute/int8_arm.c"      /* NEON, dotprod, i8mm */
 #include "compute/int8_other.c"    /* RISC-V, WebAssembly */
 #include "compute/unpack_avx2.c"   /* faster unpacking of storage types */

@@ -18,7 +18,7 @@
 /* Keep a sum in its register at this point: integer additions may be reordered, and gcc 12 does it until it spills
  * all. */
 #if defined(__GNUC__) || defined(__clang__)
-#  define INFER__PIN(v) __asm__("" : "+x"(v))
+#  define INFER__PIN(v) __asm__("" : "+v"(v))
 #else
 #  define INFER__PIN(v) (void)0
 #endif
@@ -103,17 +103,17 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
         }                                                                                                              \
     }
 
-/* All columns: M at a time from a tile, then four, the rest one by one. */
-#define INFER__LANES_DOTS(L, M)                                                                                        \
+/* All columns: M at a time from a tile, then R, the rest one by one. */
+#define INFER__LANES_DOTS(L, M, R)                                                                                     \
     INFER__ON_##L INFER__INLINE void infer__dots_body_##L(const infer__dots_args *a, int grain, int has_min,           \
                                                           int fit) {                                                   \
         int32_t offset = a->type->offset, j = 0, i, g, m;                                                              \
         if (a->n_x >= 4) {                                                                                             \
             for (g = 0; g < a->n_groups; g++)                                                                          \
                 infer__make_tile_##L(a->w + g, a->n_blocks, a->tile + g * INFER__GROUP * INFER__CHUNK);                \
-            for (; j + 4 <= a->n_x; j += m) {                                                                          \
+            for (; j + R <= a->n_x; j += m) {                                                                          \
                 const infer__x8 *x[M];                                                                                 \
-                m = a->n_x - j < M ? 4 : M;                                                                            \
+                m = a->n_x - j < M ? R : M;                                                                            \
                 for (i = 0; i < m; i++) x[i] = a->x + (a->cols ? a->cols[j + i] : j + i);                              \
                 for (g = 0; g < a->n_groups; g++) {                                                                    \
                     const uint8_t *tile = a->tile + g * INFER__GROUP * INFER__CHUNK;                                   \
@@ -122,7 +122,8 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
                         infer__tile_##M##_##L(tile, a->w + g, x, a->n_blocks, grain, has_min, fit, offset, y,          \
                                               a->stride);                                                              \
                     else                                                                                               \
-                        infer__tile_4_##L(tile, a->w + g, x, a->n_blocks, grain, has_min, fit, offset, y, a->stride);  \
+                        infer__tile_##R##_##L(tile, a->w + g, x, a->n_blocks, grain, has_min, fit, offset, y,          \
+                                              a->stride);                                                              \
                 }                                                                                                      \
             }                                                                                                          \
         }                                                                                                              \

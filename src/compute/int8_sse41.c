@@ -78,8 +78,7 @@ INFER__ON_sse41 INFER__INLINE __m128i infer__i_sign_sse41(__m128i x, __m128i s) 
 INFER__ON_sse41 INFER__INLINE __m128 infer__f_load_sse41(const float *p) { return _mm_load_ps(p); }
 INFER__ON_sse41 INFER__INLINE void infer__f_store_sse41(float *p, __m128 v) { _mm_store_ps(p, v); }
 INFER__ON_sse41 INFER__INLINE __m128 infer__f_splat_sse41(float v) { return _mm_set1_ps(v); }
-/* Two roundings, also where the compiler was told that there is a fused instruction: it would fuse some and not
- * others. */
+/* Two roundings, also where the compiler may fuse: it would fuse some and not others. */
 INFER__ON_sse41 INFER__INLINE __m128 infer__f_fma_sse41(__m128 a, __m128 b, __m128 c) {
     __m128 p = _mm_mul_ps(a, b);
     INFER__PIN(p);
@@ -182,7 +181,7 @@ INFER__ON_sse41 static void infer__make_tile_sse41(const infer__unpacked *w, int
         }
 }
 
-INFER__LANES_TILE(sse41, 4)
-INFER__LANES_DOTS(sse41, 4)
+INFER__LANES_TILE(sse41, 2)
+INFER__LANES_DOTS(sse41, 2, 2)
 INFER__LANES_LEVEL(sse41)
 #endif
