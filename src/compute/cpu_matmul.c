@@ -1,10 +1,10 @@
 /* cpu_matmul.c: y = W x on the CPU, for every storage type: which path a weight takes, and how it is cut into tasks.
  *
  * Owns:  the matmul op. docs/matmul.md explains what happens below it.
- * How:   a task is some rows of one weight, with all rows of x. A weight is multiplied by integer products (cpu_int8.c),
- *        by float tiles (cpu_float.c) or, when results are to be exact and for types that have neither, decoded into the
- *        worker's scratch and multiplied by the definition. What the first two need of x is made once for all weights
- *        that share it; those weights are one list of tasks, so there is one barrier.
+ * How:   a task is some rows of one weight, with all rows of x. A weight is multiplied by integer products
+ *        (cpu_int8.c), by float tiles (cpu_float.c) or, when results are to be exact and for types that have neither,
+ *        decoded into the worker's scratch and multiplied by the definition. What the first two need of x is made once
+ *        for all weights that share it; those weights are one list of tasks, so there is one barrier.
  * Invariant: an element of y does not depend on the batch, the threads or the tasks.
  * Start: infer__matmul_task.
  */
