@@ -58,6 +58,14 @@ INFER__ON_avx512 INFER__INLINE __m512i infer__products_avx512(const uint8_t *q, 
     return infer__i_widen_avx512(infer__i_pairs_avx512(infer__i_abs_avx512(v), infer__i_sign_avx512(x, v)));
 }
 
+/* 16 vectors of partial sums, of one row each, to four of 16 rows each. */
+INFER__ON_avx512 INFER__INLINE void infer__add_across_avx512(const __m512i *s, __m512i *out) {
+    __m512i four[4];
+    int i;
+    INFER__UNROLL for (i = 0; i < 4; i++) four[i] = infer__add_rows_avx512(s + 4 * i);
+    infer__lanes_to_rows_avx512(four, out);
+}
+
 /* One column of one group: 128 values of 16 rows, that is four blocks, at a time. */
 INFER__ON_avx512 INFER__INLINE void infer__direct_avx512(const infer__unpacked *w, const infer__x8 *x, int n_blocks,
                                                          int grain, int has_min, int fit, int32_t offset, float *y) {
