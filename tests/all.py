@@ -164,6 +164,15 @@ def group_cross(t):
         if t.step("compile for " + name, [cc, "-std=gnu99", "-O2", "-g", "-static", "-DINFER_QUIET", "-Itests", "tests/check.c", "-o", exe] + flags):
             t.step("tests on " + name, run + [exe],
                    env={"CHECK_EMULATED": "1", "WINEDEBUG": "-all", "WINEPREFIX": os.path.abspath("build/wine")} if run else None)
+    if os.environ.get("ONLY", "x86-64") != "x86-64" or os.uname().machine != "x86_64":
+        return
+    if not shutil.which("qemu-x86_64"):
+        t.skip("integer dots on older x86-64", "qemu-x86_64 is not installed")
+        return
+    exe = "build/check-x86-64.exe" # CPUs that have less than this one
+    if t.step("compile for qemu-x86_64", [CC, "-std=gnu99", "-O2", "-g", "-static", "-DINFER_QUIET", "-Itests", "tests/check.c", "-o", exe] + alone + LIBS):
+        for cpu, level in (("core2duo", "scalar"), ("Nehalem", "sse41"), ("Haswell", "avx2")):
+            t.step("integer dots on %s (%s)" % (cpu, level), ["qemu-x86_64", "-cpu", cpu, exe, "int8"], env={"CHECK_EMULATED": "1"})
 
 
 def fuzz_build(t, path, name):
