@@ -1,9 +1,9 @@
 /* unpack_avx2.c: unpack functions with AVX2 for the types whose blocks have 32 values: Q4_0 .. Q8_0, IQ4_NL, MXFP4.
  *
- * Owns:  what unpack_avx2_k.c uses too, and functions for the table there. The plain C functions of quant_*.c define what
- *        they compute; results are equal.
- * How:   codes row after row, two blocks side by side: their first halves are one vector of infer__unpacked, their second
- *        halves another. Then the scales, block after block, of 8 rows each.
+ * Owns:  what unpack_avx2_k.c uses too, and functions for the table there. The plain C functions of quant_*.c define
+ *        what they compute; results are equal.
+ * How:   codes row after row, two blocks side by side: their first halves are one vector of infer__unpacked, their
+ *        second halves another. Then the scales, block after block, of 8 rows each.
  * Tails: a row may end after an odd number of blocks; what is read beyond it goes where nobody looks.
  * Start: INFER__UNPACK_AVX2.
  */
@@ -130,8 +130,8 @@ INFER__ON_avx2 INFER__INLINE void infer__put_e8m0_avx2(const uint8_t *src, uint6
         e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)&eight));
         normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
         _mm256_store_ps(out->scale[b] + r,
-                        _mm256_castsi256_ps(_mm256_blendv_epi8(_mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e), normal,
-                                                               _mm256_cmpgt_epi32(e, _mm256_set1_epi32(1)))));
+                        _mm256_castsi256_ps(_mm256_blendv_epi8(_mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e),
+                                                               normal, _mm256_cmpgt_epi32(e, _mm256_set1_epi32(1)))));
     }
 }
 
@@ -139,22 +139,17 @@ INFER__ON_avx2 INFER__INLINE void infer__put_e8m0_avx2(const uint8_t *src, uint6
 
 /* codes: what a pair of blocks at a and b gives at q; scales: a function above. */
 #define INFER__UNPACK_AVX2(name, bytes, scales, codes)                                                                 \
-    INFER__ON_avx2 INFER__INLINE void infer__##name##_body_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,  \
-                                                                infer__unpacked *out) {                                \
+    INFER__ON_avx2 static void infer__##name##_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,       \
+                                                           infer__unpacked *out) {                                     \
         const uint8_t *row = src;                                                                                      \
         int r, k;                                                                                                      \
         for (r = 0; r < INFER__GROUP; r++, row += row_bytes) {                                                         \
             const uint8_t *a = row, *b = row + (bytes);                                                                \
             uint8_t *q = out->q[r];                                                                                    \
-            INFER__UNROLL for (k = 0; k < n_blocks; k += 2, a += 2 * (bytes), b += 2 * (bytes), q += k & 2 ? 32 : 96)  \
+            for (k = 0; k < n_blocks; k += 2, a += 2 * (bytes), b += 2 * (bytes), q += k & 2 ? 32 : 96)                \
                 codes;                                                                                                 \
         }                                                                                                              \
         for (k = 0; k < n_blocks; k++) scales(src, row_bytes, bytes, k, out);                                          \
-    }                                                                                                                  \
-    INFER__ON_avx2 static void infer__##name##_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,       \
-                                                           infer__unpacked *out) {                                     \
-        if (n_blocks == 8) infer__##name##_body_avx2(src, row_bytes, 8, out); /* unrolled */                           \
-        else infer__##name##_body_avx2(src, row_bytes, n_blocks, out);                                                 \
     }
 INFER__UNPACK_AVX2(q4_0, 18, infer__put_scales_avx2, infer__nibbles_avx2(a + 2, b + 2, q))
 INFER__UNPACK_AVX2(q4_1, 20, infer__put_scales_mins_avx2, infer__nibbles_avx2(a + 4, b + 4, q))
