@@ -4,10 +4,12 @@
  * How:   a level L has one kind of vector and the functions infer__i_*_L and infer__f_*_L over it; a body is inlined
  *        into a function with the level's target attribute. 16 rows of a weight are INFER__VECTORS_L vectors.
  * Sums:  pmaddubsw adds two products of u8 x s8 in 16 bits, and saturates; |x| <= 127. How many of its results may be
- *        added before they are widened (`fit`) depends on the largest code of a type: 15 -> 8, 31 -> 4, 63 -> 2, 127 ->
- *        1.
- *        Wide codes (fit 0) are taken as signed bytes s = q - 128, and |s| is multiplied with x * sign(s): 128 * 127 *
- *        2 fits. With VNNI any code fits (1): vpdpbusd adds in 32 bits.
+ *        added before they are widened (`fit`) depends on the largest code of a type: 8 for 15, 4 for 31, 2 for 63, 1
+ *        for 127. Wide codes (fit 0) are taken as signed bytes s = q - 128, and |s| is multiplied with x * sign(s):
+ *        128 * 127 * 2 fits. With VNNI any code fits (1): vpdpbusd adds in 32 bits.
+ * Speed: Zen 5, gcc 12, one core, 512 columns; peak of pmaddubsw + pmaddwd + paddd with 256 bits: 246 GOPS. AVX2: codes
+ *        to 15 300, to 31 264, to 63 203, wide 171. AVX-VNNI 355 of 495. AVX-512 535, 506, 411, 308. SSE4.1 118, 120,
+ *        74, 61 of 123.
  * Start: INFER__LANES_TILE.
  */
 #ifndef INFER__INT8_LANES_H

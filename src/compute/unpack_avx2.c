@@ -139,22 +139,17 @@ INFER__ON_avx2 INFER__INLINE void infer__put_e8m0_avx2(const uint8_t *src, uint6
 
 /* codes: what a pair of blocks at a and b gives at q; scales: a function above. */
 #define INFER__UNPACK_AVX2(name, bytes, scales, codes)                                                                 \
-    INFER__ON_avx2 INFER__INLINE void infer__##name##_body_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,  \
-                                                                infer__unpacked *out) {                                \
+    INFER__ON_avx2 static void infer__##name##_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,       \
+                                                           infer__unpacked *out) {                                     \
         const uint8_t *row = src;                                                                                      \
         int r, k;                                                                                                      \
         for (r = 0; r < INFER__GROUP; r++, row += row_bytes) {                                                         \
             const uint8_t *a = row, *b = row + (bytes);                                                                \
             uint8_t *q = out->q[r];                                                                                    \
-            INFER__UNROLL for (k = 0; k < n_blocks; k += 2, a += 2 * (bytes), b += 2 * (bytes), q += k & 2 ? 32 : 96)  \
+            for (k = 0; k < n_blocks; k += 2, a += 2 * (bytes), b += 2 * (bytes), q += k & 2 ? 32 : 96)                \
                 codes;                                                                                                 \
         }                                                                                                              \
         for (k = 0; k < n_blocks; k++) scales(src, row_bytes, bytes, k, out);                                          \
-    }                                                                                                                  \
-    INFER__ON_avx2 static void infer__##name##_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,       \
-                                                           infer__unpacked *out) {                                     \
-        if (n_blocks == 8) infer__##name##_body_avx2(src, row_bytes, 8, out); /* unrolled */                           \
-        else infer__##name##_body_avx2(src, row_bytes, n_blocks, out);                                                 \
     }
 INFER__UNPACK_AVX2(q4_0, 18, infer__put_scales_avx2, infer__nibbles_avx2(a + 2, b + 2, q))
 INFER__UNPACK_AVX2(q4_1, 20, infer__put_scales_mins_avx2, infer__nibbles_avx2(a + 4, b + 4, q))

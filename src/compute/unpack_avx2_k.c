@@ -258,6 +258,77 @@ INFER__ON_avx2 static void infer__iq4_xs_unpack_avx2(const uint8_t *src, uint64_
     infer__put_products_avx2(scale, 4, 1, d, out->scale);
 }
 
+/* ---- types with blocks of 64 and 128 values --------------------------------------------------------------------- */
+
+/* A block of 32 values, the first half in the low lane. */
+INFER__ON_avx2 INFER__INLINE void infer__put_block_avx2(uint8_t *q, int k, __m256i v) {
+    q += infer__q_index(k);
+    _mm_store_si128((__m128i *)(void *)q, _mm256_castsi256_si128(v));
+    _mm_store_si128((__m128i *)(void *)(q + 64), _mm256_extracti128_si256(v, 1));
+}
+
+INFER__ON_avx2 static void infer__q1_0_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                   infer__unpacked *out) {
+    const uint8_t *row = src;
+    int r, b;
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes)
+        for (b = 0; b < n_blocks; b++) {
+            __m256i bits = _mm256_set1_epi32((int32_t)infer__load_u32(row + 18 * (b / 4) + 2 + 4 * (b % 4)));
+            bits = _mm256_blend_epi32(infer__sixteens_avx2(bits, 0), infer__sixteens_avx2(bits, 2), 0xf0);
+            infer__put_block_avx2(out->q[r], 32 * b, _mm256_srli_epi16(bits, 3)); /* 0 and 2 */
+        }
+    for (b = 0; b < n_blocks; b++) infer__put_scales_avx2(src + 18 * (b / 4), row_bytes, 0, b, out);
+}
+
+INFER__ON_avx2 static void infer__q2_0_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                   infer__unpacked *out) {
+    const uint8_t *row = src;
+    int r, b;
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes)
+        for (b = 0; b < n_blocks; b++) {
+            const uint8_t *p = row + 18 * (b / 2) + 2 + 8 * (b % 2);
+            __m256i v = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+            v = _mm256_or_si256(v, _mm256_slli_epi32(v, 12)); /* a byte's pairs of bits to the low ends of four bytes */
+            v = _mm256_or_si256(v, _mm256_slli_epi32(v, 6));
+            infer__put_block_avx2(out->q[r], 32 * b, infer__and_avx2(v, 3));
+        }
+    for (b = 0; b < n_blocks; b++) infer__put_scales_avx2(src + 18 * (b / 2), row_bytes, 0, b, out);
+}
+
+/* Halves of UE4M3 scales: eight bytes of which the top bit is ignored; the byte 127 is 0. */
+INFER__ON_avx2 INFER__INLINE __m256 infer__ue4m3_avx2(__m256i byte) {
+    __m256i e = _mm256_and_si256(byte, _mm256_set1_epi32(127));
+    __m256i normal = _mm256_add_epi32(_mm256_slli_epi32(e, 20), _mm256_set1_epi32((127 - 7 - 1) << 23));
+    __m256 small = _mm256_mul_ps(_mm256_cvtepi32_ps(e), _mm256_set1_ps(1.0f / 1024.0f));
+    __m256 v = _mm256_blendv_ps(small, _mm256_castsi256_ps(normal),
+                                _mm256_castsi256_ps(_mm256_cmpgt_epi32(e, _mm256_set1_epi32(7))));
+    return _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(byte, _mm256_set1_epi32(127))), v);
+}
+
+INFER__ON_avx2 static void infer__nvfp4_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                    infer__unpacked *out) {
+    const __m256i table = _mm256_add_epi8(infer__twice_avx2(infer__kvalues_fp4), _mm256_set1_epi8(12));
+    const uint8_t *row = src;
+    int r, b, i;
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes)
+        for (b = 0; b < n_blocks; b++) { /* 8 bytes hold 16 values: low halves, then high halves */
+            __m256i v = _mm256_permute4x64_epi64(infer__twice_avx2(row + 36 * (b / 2) + 4 + 16 * (b % 2)), 0x50);
+            v = _mm256_blend_epi32(v, _mm256_srli_epi16(v, 4), 0xcc);
+            infer__put_block_avx2(out->q[r], 32 * b, _mm256_shuffle_epi8(table, infer__low_nibbles_avx2(v)));
+        }
+    for (b = 0; b < n_blocks; b += 2)
+        for (r = 0; r < INFER__GROUP; r += 8) {
+            int32_t four[8];
+            __m256i v;
+            for (i = 0; i < 8; i++)
+                four[i] = (int32_t)infer__load_u32(src + 36 * (b / 2) + (uint64_t)(r + i) * row_bytes);
+            v = _mm256_setr_epi32(four[0], four[1], four[2], four[3], four[4], four[5], four[6], four[7]);
+            INFER__UNROLL for (i = 0; i < 4; i++) _mm256_store_ps(
+                out->scale[2 * b + i] + r,
+                infer__ue4m3_avx2(_mm256_and_si256(_mm256_srli_epi32(v, 8 * i), _mm256_set1_epi32(255))));
+        }
+}
+
 static const infer__unpack_row infer__unpacks_avx2[] = {
     {2, INFER__CPU_AVX2, infer__q4_0_unpack_avx2},    {3, INFER__CPU_AVX2, infer__q4_1_unpack_avx2},
     {6, INFER__CPU_AVX2, infer__q5_0_unpack_avx2},    {7, INFER__CPU_AVX2, infer__q5_1_unpack_avx2},
@@ -266,5 +337,7 @@ static const infer__unpack_row infer__unpacks_avx2[] = {
     {13, INFER__CPU_AVX2, infer__q5_k_unpack_avx2},   {14, INFER__CPU_AVX2, infer__q6_k_unpack_avx2},
     {20, INFER__CPU_AVX2, infer__iq4_nl_unpack_avx2}, {23, INFER__CPU_AVX2, infer__iq4_xs_unpack_avx2},
     {35, INFER__CPU_AVX2, infer__tq2_0_unpack_avx2},  {39, INFER__CPU_AVX2, infer__mxfp4_unpack_avx2},
+    {40, INFER__CPU_AVX2, infer__nvfp4_unpack_avx2},  {41, INFER__CPU_AVX2, infer__q1_0_unpack_avx2},
+    {42, INFER__CPU_AVX2, infer__q2_0_unpack_avx2},
 };
 #endif
