@@ -57,14 +57,6 @@ INFER__INLINE void infer__iq1_group(int entry, int down, float d, float *INFER__
 
 /* ---- unpack: eight values as the bytes of an integer, the first lowest ------------------------------------------ */
 
-#define INFER__BYTES(v) (0x0101010101010101u * (uint64_t)(v)) /* v in every byte */
-
-INFER__INLINE void infer__iq_store(uint64_t v, uint8_t *q) {
-    int j;
-    if (!INFER__BIG_ENDIAN) memcpy(q, &v, 8);
-    else for (j = 0; j < 8; j++) q[j] = (uint8_t)(v >> 8 * j);
-}
-
 /* offset + x where the sign bit is clear, offset - x where it is set; x <= offset < 64. */
 INFER__INLINE uint64_t infer__iq_bytes_signed(uint64_t x, int signs, int offset) {
     uint64_t bits = INFER__BYTES(signs) & 0x8040201008040201u; /* bit j in byte j */
@@ -90,19 +82,19 @@ INFER__INLINE uint64_t infer__iq_bytes_4(int entry0, int entry1) {
 INFER__INLINE void infer__iq2_bytes(int entry, int signs, uint8_t *q) {
     uint64_t level = infer__iq_bytes_2(entry);
     uint64_t x = INFER__BYTES(8) + 17 * level + (level >> 1 & INFER__BYTES(1));
-    infer__iq_store(infer__iq_bytes_signed(x, signs, 43), q);
+    infer__store_bytes(infer__iq_bytes_signed(x, signs, 43), q);
 }
 INFER__INLINE void infer__iq3_xxs_bytes(int entry0, int entry1, int signs, uint8_t *q) {
     uint64_t level = infer__iq_bytes_4(entry0, entry1);
     uint64_t top = (level + INFER__BYTES(1)) >> 3 & INFER__BYTES(1); /* level 7: 62, not 60 */
-    infer__iq_store(infer__iq_bytes_signed(INFER__BYTES(4) + 8 * level + 2 * top, signs, 62), q);
+    infer__store_bytes(infer__iq_bytes_signed(INFER__BYTES(4) + 8 * level + 2 * top, signs, 62), q);
 }
 INFER__INLINE void infer__iq3_s_bytes(int entry0, int entry1, int signs, uint8_t *q) {
-    infer__iq_store(infer__iq_bytes_signed(INFER__BYTES(1) + 2 * infer__iq_bytes_4(entry0, entry1), signs, 15), q);
+    infer__store_bytes(infer__iq_bytes_signed(INFER__BYTES(1) + 2 * infer__iq_bytes_4(entry0, entry1), signs, 15), q);
 }
 /* In eighths: 8 * (level - 1) -+ 1, plus 9. */
 INFER__INLINE void infer__iq1_bytes(int entry, int down, uint8_t *q) {
-    infer__iq_store(8 * infer__iq_bytes_2(entry) + (down ? 0 : INFER__BYTES(2)), q);
+    infer__store_bytes(8 * infer__iq_bytes_2(entry) + (down ? 0 : INFER__BYTES(2)), q);
 }
 
 /* ---- the types ---------------------------------------------------------------------------------------------- */
@@ -381,4 +373,3 @@ INFER__INLINE void infer__iq4_xs_row(const uint8_t *b, int k, uint8_t *q, float 
     }
 }
 INFER__UNPACK_BLOCKS(iq4_xs, 256, 136)
-#undef INFER__BYTES
