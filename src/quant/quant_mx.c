@@ -43,7 +43,7 @@ INFER__DECODE_BLOCKS(mxfp4, 32, 17)
 /* A code of E2M1 to its doubled value + 12: magnitudes 0 1 2 3 4 6 8 12 without a table, for vectors of bytes. */
 INFER__INLINE uint8_t infer__fp4_level(int code) {
     int m = code & 7, over = m & (0 - (m >> 2)) & 3;   /* from 4 on, steps are twice as long */
-    int x = m + over + (m + 1 >> 2 & 2);              /* and the last again */
+    int x = m + over + ((m + 1) >> 2 & 2);             /* and the last again */
     int minus = 0 - (code >> 3);
     return (uint8_t)(12 + (x ^ minus) - minus);
 }
