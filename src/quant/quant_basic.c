@@ -120,12 +120,13 @@ INFER__INLINE void infer__q5_0_block(const uint8_t *INFER__RESTRICT b, float *IN
 }
 INFER__DECODE_BLOCKS(q5_0, 32, 22)
 
-/* Codes of 5 bits: infer__unpack_nibbles, and bit 4 of code j from bit j of qh. */
+/* 16 bytes of two codes each and their fifth bits, that of code j in bit j of qh, to a block of 32 codes. */
 INFER__INLINE void infer__unpack_fifths(const uint8_t *p, uint32_t qh, uint8_t *q) {
-    int j;
-    infer__unpack_nibbles(p, q);
-    for (j = 0; j < 16; j++) q[j] = (uint8_t)(q[j] | (qh >> j & 1) << 4);
-    for (j = 0; j < 16; j++) q[64 + j] = (uint8_t)(q[64 + j] | (qh >> (j + 16) & 1) << 4);
+    uint64_t a = infer__load_u64(p), b = infer__load_u64(p + 8);
+    infer__store_bytes((a & INFER__BYTES(15)) | infer__spread_8(qh) << 4, q);
+    infer__store_bytes((b & INFER__BYTES(15)) | infer__spread_8(qh >> 8) << 4, q + 8);
+    infer__store_bytes((a >> 4 & INFER__BYTES(15)) | infer__spread_8(qh >> 16) << 4, q + 64);
+    infer__store_bytes((b >> 4 & INFER__BYTES(15)) | infer__spread_8(qh >> 24) << 4, q + 72);
 }
 
 INFER__INLINE void infer__q5_0_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
@@ -199,15 +200,27 @@ INFER__INLINE void infer__q1_0_block(const uint8_t *INFER__RESTRICT b, float *IN
 }
 INFER__DECODE_BLOCKS(q1_0, 128, 18)
 
-/* Codes 0 and 2, so that value = d * (code - 1). */
+/* Codes 0 and 2, so that value = d * (code - 1): copies of a byte, 7 bits apart, have bit j in byte j. */
 INFER__INLINE void infer__q1_0_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    uint64_t codes[16];
     float d = infer__f16_f32(infer__load_u16(b));
     int i, j;
     (void)min;
-    for (i = 0; i < 4; i++) scale[(k / 32 + i) * INFER__GROUP] = d;
-    for (i = 0; i < 16; i++) {
-        uint8_t *to = q + infer__q_index(k + 8 * i);
-        for (j = 0; j < 8; j++) to[j] = (uint8_t)((b[2 + i] >> j & 1) * 2);
+    scale += k / 32 * INFER__GROUP;
+    q += k; /* k is a multiple of 128 */
+    for (j = 0; j < 16; j++) {
+        uint64_t x = (uint64_t)b[2 + j] << 1;
+        x |= x << 7;
+        x |= x << 14;
+        x |= x << 28;
+        codes[j] = x & INFER__BYTES(2);
+    }
+    for (i = 0; i < 4; i++, q += 16) {
+        scale[i * INFER__GROUP] = d;
+        infer__store_bytes(codes[4 * i], q);
+        infer__store_bytes(codes[4 * i + 1], q + 8);
+        infer__store_bytes(codes[4 * i + 2], q + 64);
+        infer__store_bytes(codes[4 * i + 3], q + 72);
     }
 }
 INFER__UNPACK_BLOCKS(q1_0, 128, 18)
@@ -222,14 +235,24 @@ INFER__INLINE void infer__q2_0_block(const uint8_t *INFER__RESTRICT b, float *IN
 }
 INFER__DECODE_BLOCKS(q2_0, 64, 18)
 
+/* Copies of a byte, 6 bits apart, have value j in byte j. */
 INFER__INLINE void infer__q2_0_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
-    float d = infer__f16_f32(infer__load_u16(b));
+    static const uint8_t at[4] = {0, 64, 16, 80}; /* infer__q_index(16 * i) */
+    uint32_t codes[16];
     int i, j;
     (void)min;
-    for (i = 0; i < 2; i++) scale[(k / 32 + i) * INFER__GROUP] = d;
-    for (i = 0; i < 16; i++) {
-        uint8_t *to = q + infer__q_index(k + 4 * i);
-        for (j = 0; j < 4; j++) to[j] = b[2 + i] >> 2 * j & 3;
+    scale += k / 32 * INFER__GROUP;
+    scale[0] = scale[INFER__GROUP] = infer__f16_f32(infer__load_u16(b));
+    for (j = 0; j < 16; j++) {
+        uint32_t x = b[2 + j];
+        x |= x << 6;
+        x |= x << 12;
+        codes[j] = x & 0x03030303u;
+    }
+    q += infer__q_index(k);
+    for (i = 0; i < 4; i++) {
+        if (!INFER__BIG_ENDIAN) memcpy(q + at[i], codes + 4 * i, 16);
+        else for (j = 0; j < 16; j++) q[at[i] + j] = (uint8_t)(codes[4 * i + j / 4] >> 8 * (j % 4));
     }
 }
 INFER__UNPACK_BLOCKS(q2_0, 64, 18)

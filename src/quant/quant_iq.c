@@ -56,26 +56,24 @@ INFER__INLINE void infer__iq1_group(int entry, int down, float d, float *INFER__
 
 /* ---- unpack: eight values as the bytes of an integer, the first lowest ------------------------------------------ */
 
-#define INFER__BYTES(v) (0x0101010101010101u * (uint64_t)(v)) /* v in every byte */
-
-INFER__INLINE void infer__iq_store(uint64_t v, uint8_t *q) {
-    int j;
-    if (!INFER__BIG_ENDIAN) memcpy(q, &v, 8);
-    else for (j = 0; j < 8; j++) q[j] = (uint8_t)(v >> 8 * j);
+/* Sign bits to bit 0 of eight bytes: eight bits, or seven and their parity, since the number of negative values is
+ * even there: the sum of all bytes comes out on top. */
+INFER__INLINE uint64_t infer__iq_signs_8(int bits) { return infer__spread_8((uint32_t)bits); }
+INFER__INLINE uint64_t infer__iq_signs_7(int bits) {
+    uint64_t s = infer__spread_7((uint32_t)bits & 127);
+    return s | (s * INFER__BYTES(1) & (uint64_t)1 << 56);
 }
 
-/* offset + x where the sign bit is clear, offset - x where it is set; x <= offset < 64. */
-INFER__INLINE uint64_t infer__iq_bytes_signed(uint64_t x, int signs, int offset) {
-    uint64_t bits = INFER__BYTES(signs) & 0x8040201008040201u; /* bit j in byte j */
-    uint64_t minus = ((bits & INFER__BYTES(127)) + INFER__BYTES(127)) | bits;
-    minus = (minus >> 7 & INFER__BYTES(1)) * 255;
-    return INFER__BYTES(offset) + x - 2 * (x & minus);
+/* offset + x where the sign is 0, offset - x where it is 1; x <= offset < 64. */
+INFER__INLINE uint64_t infer__iq_bytes_signed(uint64_t x, uint64_t signs, int offset) {
+    return INFER__BYTES(offset) + x - 2 * (x & signs * 255);
 }
 
 /* Eight levels of 2 bits to bytes. */
 INFER__INLINE uint64_t infer__iq_bytes_2(int entry) {
     uint64_t x = (uint64_t)entry;
-    return (x | x << 14 | x << 28 | x << 42) & INFER__BYTES(3);
+    x |= x << 14;
+    return (x | x << 28) & INFER__BYTES(3);
 }
 
 /* Twice four levels of 4 bits to bytes. */
@@ -85,23 +83,28 @@ INFER__INLINE uint64_t infer__iq_bytes_4(int entry0, int entry1) {
     return (x | x << 4) & INFER__BYTES(15);
 }
 
+/* Where the j-th eight values of the i-th 32 go: infer__q_index(32 * i + 8 * j). */
+INFER__INLINE uint8_t *infer__iq_at(uint8_t *q, int i, int j) {
+    return q + 128 * (i / 4) + 16 * (i % 4) + 64 * (j / 2) + 8 * (j % 2);
+}
+
 /* What infer__iq2_group and so on compute, plus the type's offset. */
-INFER__INLINE void infer__iq2_bytes(int entry, int signs, uint8_t *q) {
+INFER__INLINE void infer__iq2_bytes(int entry, uint64_t signs, uint8_t *q) {
     uint64_t level = infer__iq_bytes_2(entry);
     uint64_t x = INFER__BYTES(8) + 17 * level + (level >> 1 & INFER__BYTES(1));
-    infer__iq_store(infer__iq_bytes_signed(x, signs, 43), q);
+    infer__store_bytes(infer__iq_bytes_signed(x, signs, 43), q);
 }
-INFER__INLINE void infer__iq3_xxs_bytes(int entry0, int entry1, int signs, uint8_t *q) {
+INFER__INLINE void infer__iq3_xxs_bytes(int entry0, int entry1, uint64_t signs, uint8_t *q) {
     uint64_t level = infer__iq_bytes_4(entry0, entry1);
     uint64_t top = (level + INFER__BYTES(1)) >> 3 & INFER__BYTES(1); /* level 7: 62, not 60 */
-    infer__iq_store(infer__iq_bytes_signed(INFER__BYTES(4) + 8 * level + 2 * top, signs, 62), q);
+    infer__store_bytes(infer__iq_bytes_signed(INFER__BYTES(4) + 8 * level + 2 * top, signs, 62), q);
 }
-INFER__INLINE void infer__iq3_s_bytes(int entry0, int entry1, int signs, uint8_t *q) {
-    infer__iq_store(infer__iq_bytes_signed(INFER__BYTES(1) + 2 * infer__iq_bytes_4(entry0, entry1), signs, 15), q);
+INFER__INLINE void infer__iq3_s_bytes(int entry0, int entry1, uint64_t signs, uint8_t *q) {
+    infer__store_bytes(infer__iq_bytes_signed(INFER__BYTES(1) + 2 * infer__iq_bytes_4(entry0, entry1), signs, 15), q);
 }
 /* In eighths: 8 * (level - 1) -+ 1, plus 9. */
 INFER__INLINE void infer__iq1_bytes(int entry, int down, uint8_t *q) {
-    infer__iq_store(8 * infer__iq_bytes_2(entry) + (down ? 0 : INFER__BYTES(2)), q);
+    infer__store_bytes(8 * infer__iq_bytes_2(entry) + INFER__BYTES(2) - INFER__BYTES(2) * (uint64_t)down, q);
 }
 
 /* ---- the types ---------------------------------------------------------------------------------------------- */
@@ -133,14 +136,15 @@ INFER__DECODE_BLOCKS(iq2_xxs, 256, 66)
 INFER__INLINE void infer__iq2_xxs_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
     float d = infer__f16_f32(infer__load_u16(b));
     int i, j;
+    (void)k;
     (void)min;
     for (i = 0; i < 8; i++) {
         const uint8_t *index = b + 2 + 8 * i;
         uint32_t packed = infer__load_u32(index + 4);
-        scale[INFER__GROUP * (k / 32 + i)] = d * (0.5f + (float)(packed >> 28)) * 0.25f;
-        for (j = 0; j < 4; j++)
-            infer__iq2_bytes(infer__iq2xxs_grid[index[j]], infer__iq_signs((int)(packed >> 7 * j & 127)),
-                             q + infer__q_index(k + 32 * i + 8 * j));
+        scale[INFER__GROUP * i] = d * (0.5f + (float)(int)(packed >> 28)) * 0.25f;
+        INFER__UNROLL for (j = 0; j < 4; j++)
+            infer__iq2_bytes(infer__iq2xxs_grid[index[j]], infer__iq_signs_7((int)(packed >> 7 * j)),
+                             infer__iq_at(q, i, j));
     }
 }
 INFER__UNPACK_BLOCKS(iq2_xxs, 256, 66)
@@ -160,13 +164,16 @@ INFER__INLINE void infer__iq2_xs_block(const uint8_t *INFER__RESTRICT b, float *
 INFER__DECODE_BLOCKS(iq2_xs, 256, 74)
 INFER__INLINE void infer__iq2_xs_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
     float d = infer__f16_f32(infer__load_u16(b));
-    int i;
+    int i, j;
+    (void)k;
     (void)min;
-    for (i = 0; i < 16; i++)
-        scale[INFER__GROUP * (k / 16 + i)] = d * (0.5f + (float)(b[66 + i / 2] >> 4 * (i % 2) & 15)) * 0.25f;
-    for (i = 0; i < 32; i++) {
-        int v = infer__load_u16(b + 2 + 2 * i);
-        infer__iq2_bytes(infer__iq2xs_grid[v & 511], infer__iq_signs(v >> 9), q + infer__q_index(k + 8 * i));
+    for (i = 0; i < 8; i++) {
+        scale[INFER__GROUP * 2 * i] = d * (0.5f + (float)(b[66 + i] & 15)) * 0.25f;
+        scale[INFER__GROUP * (2 * i + 1)] = d * (0.5f + (float)(b[66 + i] >> 4)) * 0.25f;
+        INFER__UNROLL for (j = 0; j < 4; j++) {
+            int v = infer__load_u16(b + 2 + 8 * i + 2 * j);
+            infer__iq2_bytes(infer__iq2xs_grid[v & 511], infer__iq_signs_7(v >> 9), infer__iq_at(q, i, j));
+        }
     }
 }
 INFER__UNPACK_BLOCKS(iq2_xs, 256, 74)
@@ -187,13 +194,16 @@ INFER__INLINE void infer__iq2_s_block(const uint8_t *INFER__RESTRICT b, float *I
 INFER__DECODE_BLOCKS(iq2_s, 256, 82)
 INFER__INLINE void infer__iq2_s_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
     float d = infer__f16_f32(infer__load_u16(b));
-    int i;
+    int i, j;
+    (void)k;
     (void)min;
-    for (i = 0; i < 16; i++)
-        scale[INFER__GROUP * (k / 16 + i)] = d * (0.5f + (float)(b[74 + i / 2] >> 4 * (i % 2) & 15)) * 0.25f;
-    for (i = 0; i < 32; i++) {
-        int index = b[2 + i] | (b[66 + i / 4] >> 2 * (i % 4) & 3) << 8;
-        infer__iq2_bytes(infer__iq2s_grid[index], b[34 + i], q + infer__q_index(k + 8 * i));
+    for (i = 0; i < 8; i++) {
+        scale[INFER__GROUP * 2 * i] = d * (0.5f + (float)(b[74 + i] & 15)) * 0.25f;
+        scale[INFER__GROUP * (2 * i + 1)] = d * (0.5f + (float)(b[74 + i] >> 4)) * 0.25f;
+        INFER__UNROLL for (j = 0; j < 4; j++) {
+            int index = b[2 + 4 * i + j] | (b[66 + i] << (8 - 2 * j) & 0x300);
+            infer__iq2_bytes(infer__iq2s_grid[index], infer__iq_signs_8(b[34 + 4 * i + j]), infer__iq_at(q, i, j));
+        }
     }
 }
 INFER__UNPACK_BLOCKS(iq2_s, 256, 82)
@@ -218,14 +228,15 @@ INFER__DECODE_BLOCKS(iq3_xxs, 256, 98)
 INFER__INLINE void infer__iq3_xxs_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
     float d = infer__f16_f32(infer__load_u16(b));
     int i, j;
+    (void)k;
     (void)min;
     for (i = 0; i < 8; i++) {
         const uint8_t *index = b + 2 + 8 * i;
         uint32_t packed = infer__load_u32(b + 66 + 4 * i);
-        scale[INFER__GROUP * (k / 32 + i)] = d * (0.5f + (float)(packed >> 28)) * 0.5f;
-        for (j = 0; j < 4; j++)
+        scale[INFER__GROUP * i] = d * (0.5f + (float)(int)(packed >> 28)) * 0.5f;
+        INFER__UNROLL for (j = 0; j < 4; j++)
             infer__iq3_xxs_bytes(infer__iq3xxs_grid[index[2 * j]], infer__iq3xxs_grid[index[2 * j + 1]],
-                                 infer__iq_signs((int)(packed >> 7 * j & 127)), q + infer__q_index(k + 32 * i + 8 * j));
+                                 infer__iq_signs_7((int)(packed >> 7 * j)), infer__iq_at(q, i, j));
     }
 }
 INFER__UNPACK_BLOCKS(iq3_xxs, 256, 98)
@@ -251,15 +262,16 @@ INFER__DECODE_BLOCKS(iq3_s, 256, 110)
 INFER__INLINE void infer__iq3_s_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
     float d = infer__f16_f32(infer__load_u16(b));
     int i, j;
+    (void)k;
     (void)min;
     for (i = 0; i < 8; i++) {
         const uint8_t *low = b + 2 + 8 * i;
         int high = b[66 + i];
-        scale[INFER__GROUP * (k / 32 + i)] = d * (float)(1 + 2 * (b[106 + i / 2] >> 4 * (i % 2) & 15));
-        for (j = 0; j < 4; j++)
-            infer__iq3_s_bytes(infer__iq3s_grid[low[2 * j] | (high >> 2 * j & 1) << 8],
-                               infer__iq3s_grid[low[2 * j + 1] | (high >> (2 * j + 1) & 1) << 8], b[74 + 4 * i + j],
-                               q + infer__q_index(k + 32 * i + 8 * j));
+        scale[INFER__GROUP * i] = d * (float)(1 + 2 * (b[106 + i / 2] >> 4 * (i % 2) & 15));
+        INFER__UNROLL for (j = 0; j < 4; j++)
+            infer__iq3_s_bytes(infer__iq3s_grid[low[2 * j] | (high << (8 - 2 * j) & 256)],
+                               infer__iq3s_grid[low[2 * j + 1] | (high << (7 - 2 * j) & 256)],
+                               infer__iq_signs_8(b[74 + 4 * i + j]), infer__iq_at(q, i, j));
     }
 }
 INFER__UNPACK_BLOCKS(iq3_s, 256, 110)
@@ -283,13 +295,14 @@ INFER__DECODE_BLOCKS(iq1_s, 256, 50)
 INFER__INLINE void infer__iq1_s_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
     float d = infer__f16_f32(infer__load_u16(b)) * 0.125f;
     int i, j;
+    (void)k;
     (void)min;
     for (i = 0; i < 8; i++) {
         int qh = infer__load_u16(b + 34 + 2 * i);
-        scale[INFER__GROUP * (k / 32 + i)] = d * (float)(2 * (qh >> 12 & 7) + 1);
-        for (j = 0; j < 4; j++)
+        scale[INFER__GROUP * i] = d * (float)(2 * (qh >> 12 & 7) + 1);
+        INFER__UNROLL for (j = 0; j < 4; j++)
             infer__iq1_bytes(infer__iq1s_grid[b[2 + 4 * i + j] | (qh >> 3 * j & 7) << 8], qh >> 15,
-                             q + infer__q_index(k + 32 * i + 8 * j));
+                             infer__iq_at(q, i, j));
     }
 }
 INFER__UNPACK_BLOCKS(iq1_s, 256, 50)
@@ -316,23 +329,47 @@ INFER__INLINE void infer__iq1_m_block(const uint8_t *INFER__RESTRICT b, float *I
 }
 INFER__DECODE_BLOCKS(iq1_m, 256, 56)
 INFER__INLINE void infer__iq1_m_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
-    int scales[4], i;
+    int scales[4], i, j;
     float d = infer__iq1_m_scales(b, scales) * 0.125f;
+    (void)k;
     (void)min;
-    for (i = 0; i < 16; i++)
-        scale[INFER__GROUP * (k / 16 + i)] = d * (float)(2 * (scales[i / 4] >> 3 * (i % 4) & 7) + 1);
-    for (i = 0; i < 32; i++) {
-        int qh = b[32 + i / 2] >> 4 * (i % 2);
-        infer__iq1_bytes(infer__iq1s_grid[b[i] | (qh & 7) << 8], qh & 8, q + infer__q_index(k + 8 * i));
+    for (i = 0; i < 16; i++) scale[INFER__GROUP * i] = d * (float)(2 * (scales[i / 4] >> 3 * (i % 4) & 7) + 1);
+    for (i = 0; i < 8; i++) {
+        int qh = infer__load_u16(b + 32 + 2 * i);
+        INFER__UNROLL for (j = 0; j < 4; j++)
+            infer__iq1_bytes(infer__iq1s_grid[b[4 * i + j] | (qh >> 4 * j & 7) << 8], qh >> (4 * j + 3) & 1,
+                             infer__iq_at(q, i, j));
     }
 }
 INFER__UNPACK_BLOCKS(iq1_m, 256, 56)
 
-/* 16 bytes of codes to 32 levels plus 128, as a block of 32 lies in infer__unpacked. */
+/* Levels plus 128 of both halves of a byte, that of the low half first. */
+#define INFER__HALVES(high) \
+    1 | (high) << 8, 24 | (high) << 8, 45 | (high) << 8, 63 | (high) << 8, 79 | (high) << 8, 93 | (high) << 8, \
+    106 | (high) << 8, 118 | (high) << 8, 129 | (high) << 8, 141 | (high) << 8, 153 | (high) << 8, \
+    166 | (high) << 8, 181 | (high) << 8, 197 | (high) << 8, 217 | (high) << 8, 241 | (high) << 8
+static const uint16_t infer__iq4_pairs[256] = {
+    INFER__HALVES(1), INFER__HALVES(24), INFER__HALVES(45), INFER__HALVES(63),
+    INFER__HALVES(79), INFER__HALVES(93), INFER__HALVES(106), INFER__HALVES(118),
+    INFER__HALVES(129), INFER__HALVES(141), INFER__HALVES(153), INFER__HALVES(166),
+    INFER__HALVES(181), INFER__HALVES(197), INFER__HALVES(217), INFER__HALVES(241)
+};
+#undef INFER__HALVES
+
+/* 16 bytes of codes to 32 levels plus 128, as a block of 32 lies in infer__unpacked. One look-up per byte: pairs of
+ * the even and of the odd bytes side by side are the low and the high levels, with two masks each. */
 INFER__INLINE void infer__iq4_levels(const uint8_t *INFER__RESTRICT p, uint8_t *INFER__RESTRICT q) {
-    int j;
-    for (j = 0; j < 16; j++) q[j] = (uint8_t)(infer__kvalues_iq4nl[p[j] & 15] + 128);
-    for (j = 0; j < 16; j++) q[64 + j] = (uint8_t)(infer__kvalues_iq4nl[p[j] >> 4] + 128);
+    const uint64_t mask = 0x00ff00ff00ff00ffu;
+    int i, j;
+    INFER__UNROLL for (i = 0; i < 2; i++, p += 8, q += 8) {
+        uint64_t even = 0, odd = 0;
+        INFER__UNROLL for (j = 0; j < 4; j++) {
+            even |= (uint64_t)infer__iq4_pairs[p[2 * j]] << 16 * j;
+            odd |= (uint64_t)infer__iq4_pairs[p[2 * j + 1]] << 16 * j;
+        }
+        infer__store_bytes((even & mask) | (odd & mask) << 8, q);
+        infer__store_bytes((even >> 8 & mask) | (odd & ~mask), q + 64);
+    }
 }
 
 /* IQ4_NL, 32 values in 18 bytes: 0 fp16 d; 2 qs[16]: value j in the low, j + 16 in the high half. x = d * level[q]. */
@@ -380,4 +417,3 @@ INFER__INLINE void infer__iq4_xs_row(const uint8_t *b, int k, uint8_t *q, float 
     }
 }
 INFER__UNPACK_BLOCKS(iq4_xs, 256, 136)
-#undef INFER__BYTES

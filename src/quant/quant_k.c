@@ -94,12 +94,22 @@ INFER__INLINE void infer__q3_k_half(const uint8_t *p, const uint8_t *high, int b
     }
 }
 
+/* infer__q3_k_scale, all of them, plus 32. */
+INFER__INLINE void infer__q3_k_scales(const uint8_t *s, uint8_t *to) {
+    uint64_t low = infer__load_u64(s), high = infer__load_u32(s + 8);
+    uint64_t even = (high | high << 30) & INFER__BYTES(3), odd = (high >> 4 | high << 26) & INFER__BYTES(3);
+    infer__store_bytes((low & INFER__BYTES(15)) | even << 4, to);
+    infer__store_bytes((low >> 4 & INFER__BYTES(15)) | odd << 4, to + 8);
+}
+
 INFER__INLINE void infer__q3_k_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
     float d = infer__f16_f32(infer__load_u16(b + 108));
+    uint8_t scales[16];
     int i;
     (void)k;
     (void)min;
-    for (i = 0; i < 16; i++) scale[i * INFER__GROUP] = d * (float)infer__q3_k_scale(b + 96, i);
+    infer__q3_k_scales(b + 96, scales);
+    for (i = 0; i < 16; i++) scale[i * INFER__GROUP] = d * (float)(scales[i] - 32);
     infer__q3_k_half(b + 32, b, 0, q);
     infer__q3_k_half(b + 64, b, 4, q + 128);
 }
@@ -138,11 +148,16 @@ INFER__DECODE_BLOCKS(q4_k, 256, 144)
 /* The scales and minima of Q4_K and Q5_K. */
 INFER__INLINE void infer__unpack_scale_min(const uint8_t *b, float *scale, float *min) {
     float d = infer__f16_f32(infer__load_u16(b)), dmin = infer__f16_f32(infer__load_u16(b + 2));
-    int i, s, m;
+    uint32_t first = infer__load_u32(b + 4), second = infer__load_u32(b + 8), third = infer__load_u32(b + 12);
+    uint8_t s[16];
+    int i; /* infer__k_scale_min, four at a time */
+    infer__store_bytes((first & 0x3f3f3f3fu) |
+                       (uint64_t)((third & 0x0f0f0f0fu) | (first >> 2 & 0x30303030u)) << 32, s);
+    infer__store_bytes((second & 0x3f3f3f3fu) |
+                       (uint64_t)((third >> 4 & 0x0f0f0f0fu) | (second >> 2 & 0x30303030u)) << 32, s + 8);
     for (i = 0; i < 8; i++) {
-        infer__k_scale_min(b + 4, i, &s, &m);
-        scale[i * INFER__GROUP] = d * (float)s;
-        min[i * INFER__GROUP] = -(dmin * (float)m);
+        scale[i * INFER__GROUP] = d * (float)s[i];
+        min[i * INFER__GROUP] = -(dmin * (float)s[8 + i]);
     }
 }
 
@@ -284,23 +299,28 @@ INFER__INLINE void infer__tq1_0_block(const uint8_t *INFER__RESTRICT b, float *I
 }
 INFER__DECODE_BLOCKS(tq1_0, 256, 54)
 
-/* Digit t of n bytes, where power = 3^t. */
-INFER__INLINE void infer__unpack_digit(const uint8_t *INFER__RESTRICT p, int n, int power, uint8_t *INFER__RESTRICT q) {
+/* The next digit of n bytes, x * 3 / 256 by comparisons, and x * 3 modulo 256: bytes stay bytes. */
+INFER__INLINE void infer__unpack_digit(uint8_t *INFER__RESTRICT x, int n, uint8_t *INFER__RESTRICT q) {
     int j;
-    for (j = 0; j < n; j++) q[j] = (uint8_t)((p[j] * power & 255) * 3 >> 8);
+    for (j = 0; j < n; j++) {
+        q[j] = (uint8_t)((x[j] > 85) + (x[j] > 170));
+        x[j] = (uint8_t)(3 * x[j]);
+    }
 }
 
 INFER__INLINE void infer__tq1_0_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
     float d = infer__f16_f32(infer__load_u16(b + 52));
-    int i, t, power = 1;
+    uint8_t x[52];
+    int i, t;
     (void)k;
     (void)min;
+    memcpy(x, b, 52);
     for (i = 0; i < 8; i++) scale[i * INFER__GROUP] = d;
-    for (t = 0; t < 5; t++, power *= 3) {
-        infer__unpack_digit(b, 16, power, q + infer__q_index(32 * t));
-        infer__unpack_digit(b + 16, 16, power, q + infer__q_index(32 * t + 16));
-        infer__unpack_digit(b + 32, 16, power, q + infer__q_index(160 + 16 * t));
-        if (t < 4) infer__unpack_digit(b + 48, 4, power, q + infer__q_index(240) + 4 * t);
+    for (t = 0; t < 5; t++) {
+        infer__unpack_digit(x, 16, q + infer__q_index(32 * t));
+        infer__unpack_digit(x + 16, 16, q + infer__q_index(32 * t + 16));
+        infer__unpack_digit(x + 32, 16, q + infer__q_index(160 + 16 * t));
+        if (t < 4) infer__unpack_digit(x + 48, 4, q + infer__q_index(240) + 4 * t);
     }
 }
 INFER__UNPACK_BLOCKS(tq1_0, 256, 54)

@@ -16,12 +16,13 @@ INFER__INLINE float infer__e8m0_half(int e) {
 }
 
 /* Half of an unsigned E4M3 scale (bias 7): 4 bits of exponent, 3 of mantissa; the top bit is ignored. The NaN code 0x7f
- * means 0 here, as in ggml. */
+ * means 0 here, as in ggml. Masks: scales are too random for branches. */
 INFER__INLINE float infer__ue4m3_half(int e) {
-    int bits = e & 127;
-    if (e == 127) return 0.0f;
-    if (bits < 8) return (float)bits * (1.0f / 1024.0f); /* subnormal: mantissa * 2^-9 */
-    return infer__bits_f32(((uint32_t)bits << 20) + ((uint32_t)(127 - 7 - 1) << 23));
+    uint32_t bits = (uint32_t)e & 127;
+    uint32_t normal = (bits << 20) + ((uint32_t)(127 - 7 - 1) << 23);
+    uint32_t tiny = infer__f32_bits((float)(int32_t)bits * (1.0f / 1024.0f)); /* subnormal: mantissa * 2^-9 */
+    uint32_t is_tiny = 0u - (uint32_t)(bits < 8), is_number = 0u - (uint32_t)(e != 127);
+    return infer__bits_f32(((tiny & is_tiny) | (normal & ~is_tiny)) & is_number);
 }
 
 /* 2 n values from n bytes: value j in the low, value j + n in the high half of byte j. */
@@ -39,14 +40,20 @@ INFER__INLINE void infer__mxfp4_block(const uint8_t *INFER__RESTRICT b, float *I
 }
 INFER__DECODE_BLOCKS(mxfp4, 32, 17)
 
-/* 2 n codes from n bytes: doubled values + 12, value j in the low, value j + n in the high half of byte j. */
+/* A code of E2M1 to its doubled value + 12: magnitudes 0 1 2 3 4 6 8 12 without a table, for vectors of bytes. */
+INFER__INLINE uint8_t infer__fp4_level(int code) {
+    int m = code & 7, over = m & (0 - (m >> 2)) & 3;   /* from 4 on, steps are twice as long */
+    int x = m + over + ((m + 1) >> 2 & 2);             /* and the last again */
+    int minus = 0 - (code >> 3);
+    return (uint8_t)(12 + (x ^ minus) - minus);
+}
+
+/* 2 n codes from n bytes (16 or 32): value j in the low, value j + n in the high half of byte j. */
 INFER__INLINE void infer__unpack_fp4(const uint8_t *INFER__RESTRICT p, int n, uint8_t *INFER__RESTRICT low,
                                      uint8_t *INFER__RESTRICT high) {
     int j;
-    for (j = 0; j < n; j++) {
-        low[j] = (uint8_t)(infer__kvalues_fp4[p[j] & 15] + 12);
-        high[j] = (uint8_t)(infer__kvalues_fp4[p[j] >> 4] + 12);
-    }
+    for (j = 0; j < n; j++) low[j] = infer__fp4_level(p[j] & 15);
+    for (j = 0; j < n; j++) high[j] = infer__fp4_level(p[j] >> 4);
 }
 
 INFER__INLINE void infer__mxfp4_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
@@ -65,12 +72,17 @@ INFER__INLINE void infer__nvfp4_block(const uint8_t *INFER__RESTRICT b, float *I
 INFER__DECODE_BLOCKS(nvfp4, 64, 36)
 
 INFER__INLINE void infer__nvfp4_row(const uint8_t *b, int k, uint8_t *q, float *scale, float *min) {
+    static const uint8_t at[4] = {0, 64, 16, 80}; /* infer__q_index(16 * i) */
+    uint8_t low[32], high[32];
     int i;
     (void)min;
+    scale += k / 16 * INFER__GROUP;
+    q += infer__q_index(k);
+    infer__unpack_fp4(b + 4, 32, low, high);
     for (i = 0; i < 4; i++) {
-        uint8_t *to = q + infer__q_index(k + 16 * i);
-        scale[(k / 16 + i) * INFER__GROUP] = infer__ue4m3_half(b[i]);
-        infer__unpack_fp4(b + 4 + 8 * i, 8, to, to + 8);
+        scale[i * INFER__GROUP] = infer__ue4m3_half(b[i]);
+        memcpy(q + at[i], low + 8 * i, 8);
+        memcpy(q + at[i] + 8, high + 8 * i, 8);
     }
 }
 INFER__UNPACK_BLOCKS(nvfp4, 64, 36)

@@ -79,3 +79,4 @@ static int infer__quant_bytes(const infer__quant *q, uint64_t n, uint64_t *out) 
 
 #undef INFER__DECODE_BLOCKS
 #undef INFER__UNPACK_BLOCKS
+#undef INFER__BYTES

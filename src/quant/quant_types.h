@@ -90,4 +90,22 @@ INFER__INLINE const float *infer__quant_in_place(const infer__quant *q, const vo
                 infer__##name##_row(block, k, out->q[r], &out->scale[0][r], &out->min[0][r]); \
         } \
     }
+
+/* For unpack functions, where bits are not where a loop of 16 bytes, which compilers make vectors of, can take them:
+ * eight codes as the bytes of an integer, the first lowest. */
+#define INFER__BYTES(v) (0x0101010101010101u * (uint64_t)(v)) /* v in every byte */
+
+INFER__INLINE void infer__store_bytes(uint64_t v, uint8_t *q) {
+    int j;
+    if (!INFER__BIG_ENDIAN) memcpy(q, &v, 8);
+    else for (j = 0; j < 8; j++) q[j] = (uint8_t)(v >> 8 * j);
+}
+
+/* Bit j of seven to bit 0 of byte j. The copies, 7 bits apart, do not touch each other. */
+INFER__INLINE uint64_t infer__spread_7(uint32_t bits) { return bits * 0x0002040810204081u & INFER__BYTES(1); }
+
+/* Bit j of the lowest eight to bit 0 of byte j. */
+INFER__INLINE uint64_t infer__spread_8(uint32_t bits) {
+    return ((bits & 127) * 0x0002040810204081u | (uint64_t)(bits & 255) << 49) & INFER__BYTES(1);
+}
 #endif
