@@ -38,7 +38,6 @@ static void att_exp_case(void (*f)(const float *x, float *e, float *t)) {
             worst_t = INFER__MAX(worst_t, fabs(t[l] / tanh(x[l]) - 1));
         }
     }
-if(getenv("PR"))printf("%g %g\n",worst_e,worst_t);
     CHECK(worst_e < 1.2e-7 && worst_t < 2.5e-7);
     for (l = 0; l < 16; l++) x[l] = l % 2 ? 0.0f : -88.0f;
     x[2] = -1e30f;
