@@ -44,7 +44,7 @@
 #include "compute/backend.h"
 #include "compute/ops.c"           /* errors, checks and counts of all backends */
 #include "compute/isa.c"           /* what this CPU can do */
-#include "compute/cpu_math.h"      /* exp, tanh, activations of one float */
+#include "compute/cpu_math.h"      /* exp and tanh, once for all widths; activations of one float */
 #include "compute/cpu_ops.h"       /* float kernels: one body, one wrapper per level */
 #include "compute/cpu_exp.h"       /* exp and tanh of 16 floats */
 #include "compute/cpu_kv.c"        /* keys and values: layout, reading */

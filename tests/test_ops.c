@@ -611,6 +611,17 @@ static void ops_moe(infer__ctx *c, const infer__weight *w, float *x, float *ids,
     c->ops->moe_matmul(c, &a);
 }
 
+/* Prepared for experts' rows of x, which are more than a matmul's. */
+static void ops_moe_open(infer__ctx *c, int threads, const infer__weight *w, size_t pairs, int32_t experts,
+                         int32_t max_cols, int exact) {
+    ops_open(c, threads, infer__cpu_found(), max_cols);
+    c->ops->finish(c);
+    c->x8_len = infer__cpu_x8_len(pairs, max_cols);
+    c->float_x_bytes = infer__float_experts_bytes(w, pairs, experts);
+    CHECK(c->ops->prepare(c, max_cols));
+    c->exact = exact;
+}
+
 static void ops_moe_case(int32_t n, int32_t experts, int32_t used, int32_t rows, int32_t cols, int type, int down,
                          int32_t max_cols, int exact) {
     const infer__quant *q = infer__quant_find(type, NULL);
@@ -635,14 +646,12 @@ static void ops_moe_case(int32_t n, int32_t experts, int32_t used, int32_t rows,
                 else want[(t * used + j) * rows + r] = d;
             }
         }
-    ops_open(&c, 3, infer__cpu_found(), max_cols);
-    c.ops->finish(&c); /* and prepared for experts' rows of x, which are more than a matmul's */
-    c.x8_len = infer__cpu_x8_len(pairs, max_cols);
-    CHECK(c.ops->prepare(&c, max_cols));
-    c.exact = exact;
+    ops_moe_open(&c, 3, &w, pairs, experts, max_cols, exact);
     ops_moe(&c, &w, x, ids, down ? weights : NULL, y, n, rows, used, cols);
-    for (i = 0; i < (int32_t)outs * rows; i++) CHECK(ops_near(y[i], want[i], 20, exact ? 1e-6 : 1e-2));
-    for (t = 0; t < n; t++) /* each token alone */
+    for (i = 0; i < (int32_t)outs * rows; i++) CHECK(ops_near(y[i], want[i], 20, exact || type < 2 ? 1e-6 : 1e-2));
+    ops_close(&c);
+    ops_moe_open(&c, 1, &w, pairs, experts, max_cols, exact);
+    for (t = 0; t < n; t++) /* each token alone, on one thread */
         ops_moe(&c, &w, x + (size_t)(down ? t * used : t) * (size_t)cols, ids + t * used,
                 down ? weights + t * used : NULL, z + (size_t)(down ? t : t * used) * (size_t)rows, 1, rows, used,
                 cols);
@@ -667,6 +676,9 @@ static void test_ops_moe_matmul(void) {
             ops_moe_case(40, 8, 2, 33, 96, 8, down, 96, exact);
             ops_moe_case(3000, 4, 4, 5, 32, 8, down, 32, exact); /* more pairs than fit on the scratch at once */
             ops_moe_case(50, 4, 2, 100, 288, 2, down, 288, exact);
+            ops_moe_case(90, 3, 2, 70, 75, 1, down, 96, exact);       /* many columns, rows of x that end early */
+            ops_moe_case(9, 5, 2, 37, 1030, 30, down, 1030, exact);   /* few and more than a cut */
+            ops_moe_case(2000, 2, 2, 33, 44, 30, down, 64, exact);    /* more columns than fit on the scratch */
         }
 }
 

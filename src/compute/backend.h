@@ -296,7 +296,7 @@ struct infer__ctx {
     float *turns;
     const infer__buf *turns_of[INFER__ROPE_SETS];
     const struct infer__floats *floats;
-    uint8_t *float_x;             /* CPU: a matrix product's input, rounded to BF16 */
+    uint8_t *float_x;             /* CPU: a matrix product's input, rounded to BF16 or in an order of its own */
     uint64_t float_x_bytes;       /* set before `prepare` */
     uint64_t bytes_up, bytes_down, launches, syncs; /* of the last eval */
 };
@@ -327,6 +327,8 @@ static uint64_t infer__cpu_x8_len(uint64_t rows, int32_t cols);
 static uint64_t infer__cpu_x8_bytes(uint64_t len);
 /* Bytes of float_x for `rows` rows of `cols` values. */
 static uint64_t infer__float_x_bytes(uint32_t cpu, uint64_t rows, int32_t cols);
+/* And for experts w (0 when they are of another type) that `pairs` of a row and a choice use. */
+static uint64_t infer__float_experts_bytes(const infer__weight *w, uint64_t pairs, int32_t n_expert);
 
 static const infer__ops infer__cpu_ops; /* cpu_backend.c; tentative so that tests can name it */
 #endif

@@ -1,23 +1,16 @@
 /* cpu_exp.h: exp and tanh of 16 floats, for every instruction set.
  *
- * Owns:  infer__exp_L and infer__tanh_L (L = scalar, avx2, avx512, neon), and the arithmetic that they take beyond the
- *        infer__v16_* of cpu_ops.h: vadd, vsub, vmul, vdiv, vmax, vmin, vpick.
- * How:   exp(x) = 2^n * exp(r), n = x / ln 2 rounded, r = x - n ln 2 (ln 2 in two parts, so that r is exact), exp(r) by
- *        the polynomial of Cephes' expf (Moshier, public domain). Relative errors measured: exp 8.3e-8, tanh 2.8e-7.
- * Rules: exp(0) is 1 and x below -87.3 gives 0, both exactly; x above 88 gives exp(88); NaN stays NaN. The levels
- *        compute the same operations and differ by fused multiply-add only.
+ * Owns:  infer__exp_minus_L and infer__tanh_L (L = scalar, avx2, avx512, neon), the operations that INFER__DEFINE_EXP
+ *        of cpu_math.h wants of a set, and what softmax takes beyond the infer__v16_* of cpu_ops.h: vmax, vpick (a < b
+ *        ? x : y), vtop (the largest lane).
+ * Rules: exp(-0) is 1, |x| from 88 on gives 0, both exactly; NaN stays NaN. The levels compute the same operations and
+ *        differ by fused multiply-add only. Relative errors measured: exp 8.3e-8, tanh 1.5e-7.
  * Start: INFER__DEFINE_EXP at the end.
  */
 #ifndef INFER__CPU_EXP_H
 #define INFER__CPU_EXP_H
 
 #include "cpu_ops.h"
-
-#define INFER__EXP_LOW (-87.3f) /* exp of less is no normal float */
-#define INFER__EXP_HIGH 88.0f
-
-/* Each set has: vadd, vsub, vmul, vdiv, vmax, vmin (of a number and a NaN as second argument: NaN), vpick (a < b ? x :
- * y), vround (to the nearest integer), vexp2 (x * 2^n, n an integer -126..127), vtop (the largest lane). */
 
 typedef struct infer__f16_lanes { float v[INFER__LANES]; } infer__f16_lanes; /* as memory */
 
@@ -36,9 +29,7 @@ INFER__INLINE infer__f16_lanes infer__lanes_scalar(infer__v16_scalar a) {
 INFER__EACH_SCALAR(add, s.v[l] + t.v[l])
 INFER__EACH_SCALAR(sub, s.v[l] - t.v[l])
 INFER__EACH_SCALAR(mul, s.v[l] * t.v[l])
-INFER__EACH_SCALAR(div, s.v[l] / t.v[l])
 INFER__EACH_SCALAR(max, s.v[l] > t.v[l] ? s.v[l] : t.v[l])
-INFER__EACH_SCALAR(min, s.v[l] < t.v[l] ? s.v[l] : t.v[l])
 #undef INFER__EACH_SCALAR
 INFER__INLINE infer__v16_scalar infer__vpick_scalar(infer__v16_scalar a, infer__v16_scalar b, infer__v16_scalar x,
                                                    infer__v16_scalar y) {
@@ -48,21 +39,19 @@ INFER__INLINE infer__v16_scalar infer__vpick_scalar(infer__v16_scalar a, infer__
     for (l = 0; l < INFER__LANES; l++) u.v[l] = s.v[l] < t.v[l] ? u.v[l] : v.v[l];
     return infer__load_scalar(u.v);
 }
-/* By way of integers: -ffast-math would undo an addition and subtraction of 1.5 * 2^23. NaN: any integer will do. */
-INFER__INLINE int32_t infer__nearest(float x) {
-    return x > -200.0f && x < 200.0f ? (int32_t)(x < 0.0f ? x - 0.5f : x + 0.5f) : 0;
-}
-INFER__INLINE infer__v16_scalar infer__vround_scalar(infer__v16_scalar a) {
-    infer__f16_lanes s = infer__lanes_scalar(a);
+/* exp and tanh: those of one float, which the compiler packs. */
+INFER__INLINE infer__v16_scalar infer__exp_minus_scalar(infer__v16_scalar a) {
+    infer__f16_lanes s = infer__lanes_scalar(a), e;
     int l;
-    for (l = 0; l < INFER__LANES; l++) s.v[l] = (float)infer__nearest(s.v[l]);
-    return infer__load_scalar(s.v);
+    for (l = 0; l < INFER__LANES; l++)
+        e.v[l] = infer__choose(infer__not_number(s.v[l]), s.v[l], infer__exp_minus_f32(s.v[l]));
+    return infer__load_scalar(e.v);
 }
-INFER__INLINE infer__v16_scalar infer__vexp2_scalar(infer__v16_scalar x, infer__v16_scalar n) {
-    infer__f16_lanes s = infer__lanes_scalar(x), t = infer__lanes_scalar(n);
+INFER__INLINE infer__v16_scalar infer__tanh_scalar(infer__v16_scalar a) {
+    infer__f16_lanes s = infer__lanes_scalar(a), t;
     int l;
-    for (l = 0; l < INFER__LANES; l++) s.v[l] *= infer__bits_f32((uint32_t)(infer__nearest(t.v[l]) + 127) << 23);
-    return infer__load_scalar(s.v);
+    for (l = 0; l < INFER__LANES; l++) t.v[l] = infer__tanh_f32(s.v[l]);
+    return infer__load_scalar(t.v);
 }
 INFER__INLINE float infer__vtop_scalar(infer__v16_scalar a) {
     infer__f16_lanes s = infer__lanes_scalar(a);
@@ -85,25 +74,41 @@ INFER__EACH_AVX2(sub, _mm256_sub_ps)
 INFER__EACH_AVX2(mul, _mm256_mul_ps)
 INFER__EACH_AVX2(div, _mm256_div_ps)
 INFER__EACH_AVX2(max, _mm256_max_ps)
-INFER__EACH_AVX2(min, _mm256_min_ps)
+INFER__ON_avx2 INFER__INLINE __m256 infer__most_8_avx2(__m256 x, __m256 most) { /* a NaN is the second: it stays */
+    return _mm256_min_ps(most, _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x));
+}
+INFER__ON_avx2 INFER__INLINE __m256 infer__raise_8_avx2(__m256 p, __m256 t) {
+    return _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23)));
+}
+INFER__ON_avx2 INFER__INLINE __m256 infer__sign_8_avx2(__m256 a, __m256 x) {
+    return _mm256_or_ps(a, _mm256_and_ps(_mm256_set1_ps(-0.0f), x));
+}
+INFER__EACH_AVX2(most, infer__most_8_avx2)
+INFER__EACH_AVX2(raise, infer__raise_8_avx2)
+INFER__EACH_AVX2(sign, infer__sign_8_avx2)
 #undef INFER__EACH_AVX2
+INFER__ON_avx2 INFER__INLINE infer__v16_avx2 infer__vwhole_avx2(infer__v16_avx2 t) {
+    const __m256i magic = _mm256_set1_epi32((int)INFER__EXP_MAGIC_BITS);
+    t.a = _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_castps_si256(t.a), magic));
+    t.b = _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_castps_si256(t.b), magic));
+    return t;
+}
+INFER__ON_avx2 INFER__INLINE infer__v16_avx2 infer__vflip_avx2(infer__v16_avx2 x) {
+    x.a = _mm256_xor_ps(_mm256_set1_ps(-0.0f), x.a);
+    x.b = _mm256_xor_ps(_mm256_set1_ps(-0.0f), x.b);
+    return x;
+}
+INFER__ON_avx2 INFER__INLINE infer__v16_avx2 infer__vsmall_avx2(infer__v16_avx2 x, infer__v16_avx2 b, infer__v16_avx2 u,
+                                                               infer__v16_avx2 v) {
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    v.a = _mm256_blendv_ps(v.a, u.a, _mm256_cmp_ps(_mm256_andnot_ps(sign, x.a), b.a, _CMP_LT_OQ));
+    v.b = _mm256_blendv_ps(v.b, u.b, _mm256_cmp_ps(_mm256_andnot_ps(sign, x.b), b.b, _CMP_LT_OQ));
+    return v;
+}
 INFER__ON_avx2 INFER__INLINE infer__v16_avx2 infer__vpick_avx2(infer__v16_avx2 a, infer__v16_avx2 b, infer__v16_avx2 x,
                                                               infer__v16_avx2 y) {
     x.a = _mm256_blendv_ps(y.a, x.a, _mm256_cmp_ps(a.a, b.a, _CMP_LT_OQ));
     x.b = _mm256_blendv_ps(y.b, x.b, _mm256_cmp_ps(a.b, b.b, _CMP_LT_OQ));
-    return x;
-}
-INFER__ON_avx2 INFER__INLINE infer__v16_avx2 infer__vround_avx2(infer__v16_avx2 a) {
-    a.a = _mm256_round_ps(a.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    a.b = _mm256_round_ps(a.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    return a;
-}
-INFER__ON_avx2 INFER__INLINE __m256 infer__pow2_8_avx2(__m256 a) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(a), _mm256_set1_epi32(127)), 23));
-}
-INFER__ON_avx2 INFER__INLINE infer__v16_avx2 infer__vexp2_avx2(infer__v16_avx2 x, infer__v16_avx2 n) {
-    x.a = _mm256_mul_ps(x.a, infer__pow2_8_avx2(n.a));
-    x.b = _mm256_mul_ps(x.b, infer__pow2_8_avx2(n.b));
     return x;
 }
 INFER__ON_avx2 INFER__INLINE float infer__top_8_avx2(__m256 v) {
@@ -122,15 +127,29 @@ INFER__EACH_AVX512(sub, _mm512_sub_ps)
 INFER__EACH_AVX512(mul, _mm512_mul_ps)
 INFER__EACH_AVX512(div, _mm512_div_ps)
 INFER__EACH_AVX512(max, _mm512_max_ps)
-INFER__EACH_AVX512(min, _mm512_min_ps)
 #undef INFER__EACH_AVX512
 INFER__ON_avx512 INFER__INLINE __m512 infer__vpick_avx512(__m512 a, __m512 b, __m512 x, __m512 y) {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
 }
-INFER__ON_avx512 INFER__INLINE __m512 infer__vround_avx512(__m512 a) {
-    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+INFER__ON_avx512 INFER__INLINE __m512 infer__vmost_avx512(__m512 x, __m512 most) {
+    return _mm512_min_ps(most, _mm512_abs_ps(x)); /* a NaN is the second: it stays */
 }
-INFER__ON_avx512 INFER__INLINE __m512 infer__vexp2_avx512(__m512 x, __m512 n) { return _mm512_scalef_ps(x, n); }
+INFER__ON_avx512 INFER__INLINE __m512 infer__vwhole_avx512(__m512 t) {
+    return _mm512_cvtepi32_ps(
+        _mm512_sub_epi32(_mm512_castps_si512(t), _mm512_set1_epi32((int)INFER__EXP_MAGIC_BITS)));
+}
+INFER__ON_avx512 INFER__INLINE __m512 infer__vraise_avx512(__m512 p, __m512 t) {
+    return _mm512_mul_ps(p, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23)));
+}
+INFER__ON_avx512 INFER__INLINE __m512 infer__vflip_avx512(__m512 x) {
+    return _mm512_xor_ps(_mm512_set1_ps(-0.0f), x);
+}
+INFER__ON_avx512 INFER__INLINE __m512 infer__vsign_avx512(__m512 a, __m512 x) {
+    return _mm512_or_ps(a, _mm512_and_ps(_mm512_set1_ps(-0.0f), x));
+}
+INFER__ON_avx512 INFER__INLINE __m512 infer__vsmall_avx512(__m512 x, __m512 b, __m512 u, __m512 v) {
+    return infer__vpick_avx512(_mm512_abs_ps(x), b, u, v);
+}
 INFER__ON_avx512 INFER__INLINE float infer__vtop_avx512(__m512 v) {
     return infer__top_8_avx2(_mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)));
 }
@@ -151,8 +170,43 @@ INFER__EACH_NEON(sub, vsubq_f32)
 INFER__EACH_NEON(mul, vmulq_f32)
 INFER__EACH_NEON(div, vdivq_f32)
 INFER__EACH_NEON(max, vmaxq_f32)
-INFER__EACH_NEON(min, vminq_f32)
+INFER__INLINE float32x4_t infer__most_4_neon(float32x4_t x, float32x4_t most) { return vminq_f32(most, vabsq_f32(x)); }
+INFER__INLINE float32x4_t infer__raise_4_neon(float32x4_t p, float32x4_t t) {
+    return vmulq_f32(p, vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23)));
+}
+INFER__INLINE float32x4_t infer__sign_4_neon(float32x4_t a, float32x4_t x) {
+    return vbslq_f32(vdupq_n_u32(0x80000000u), x, a);
+}
+INFER__EACH_NEON(most, infer__most_4_neon)
+INFER__EACH_NEON(raise, infer__raise_4_neon)
+INFER__EACH_NEON(sign, infer__sign_4_neon)
 #undef INFER__EACH_NEON
+INFER__INLINE float32x4_t infer__whole_4_neon(float32x4_t t) {
+    const uint32x4_t n = vsubq_u32(vreinterpretq_u32_f32(t), vdupq_n_u32(INFER__EXP_MAGIC_BITS));
+    return vcvtq_f32_s32(vreinterpretq_s32_u32(n));
+}
+INFER__INLINE infer__v16_neon infer__vwhole_neon(infer__v16_neon t) {
+    t.a = infer__whole_4_neon(t.a);
+    t.b = infer__whole_4_neon(t.b);
+    t.c = infer__whole_4_neon(t.c);
+    t.d = infer__whole_4_neon(t.d);
+    return t;
+}
+INFER__INLINE infer__v16_neon infer__vflip_neon(infer__v16_neon x) {
+    x.a = vnegq_f32(x.a);
+    x.b = vnegq_f32(x.b);
+    x.c = vnegq_f32(x.c);
+    x.d = vnegq_f32(x.d);
+    return x;
+}
+INFER__INLINE infer__v16_neon infer__vsmall_neon(infer__v16_neon x, infer__v16_neon b, infer__v16_neon u,
+                                                infer__v16_neon v) {
+    v.a = vbslq_f32(vcaltq_f32(x.a, b.a), u.a, v.a);
+    v.b = vbslq_f32(vcaltq_f32(x.b, b.b), u.b, v.b);
+    v.c = vbslq_f32(vcaltq_f32(x.c, b.c), u.c, v.c);
+    v.d = vbslq_f32(vcaltq_f32(x.d, b.d), u.d, v.d);
+    return v;
+}
 INFER__INLINE infer__v16_neon infer__vpick_neon(infer__v16_neon a, infer__v16_neon b, infer__v16_neon x,
                                                infer__v16_neon y) {
     x.a = vbslq_f32(vcltq_f32(a.a, b.a), x.a, y.a);
@@ -161,69 +215,19 @@ INFER__INLINE infer__v16_neon infer__vpick_neon(infer__v16_neon a, infer__v16_ne
     x.d = vbslq_f32(vcltq_f32(a.d, b.d), x.d, y.d);
     return x;
 }
-INFER__INLINE infer__v16_neon infer__vround_neon(infer__v16_neon a) {
-    a.a = vrndnq_f32(a.a);
-    a.b = vrndnq_f32(a.b);
-    a.c = vrndnq_f32(a.c);
-    a.d = vrndnq_f32(a.d);
-    return a;
-}
-INFER__INLINE float32x4_t infer__pow2_4_neon(float32x4_t a) {
-    return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtnq_s32_f32(a), vdupq_n_s32(127)), 23));
-}
-INFER__INLINE infer__v16_neon infer__vexp2_neon(infer__v16_neon x, infer__v16_neon n) {
-    x.a = vmulq_f32(x.a, infer__pow2_4_neon(n.a));
-    x.b = vmulq_f32(x.b, infer__pow2_4_neon(n.b));
-    x.c = vmulq_f32(x.c, infer__pow2_4_neon(n.c));
-    x.d = vmulq_f32(x.d, infer__pow2_4_neon(n.d));
-    return x;
-}
 INFER__INLINE float infer__vtop_neon(infer__v16_neon v) {
     return vmaxvq_f32(vmaxq_f32(vmaxq_f32(v.a, v.b), vmaxq_f32(v.c, v.d)));
 }
 #endif
 
-/* tanh(x): below |x| = 0.625 Cephes' polynomial, x + x^3 P(x^2); above 1 - 2 / (exp(2x) + 1), which would lose the low
- * digits of small x. */
-#define INFER__DEFINE_EXP(L)                                                                                           \
-    INFER__ON_##L INFER__INLINE infer__v16_##L infer__exp_##L(infer__v16_##L x) {                                      \
-        const infer__v16_##L low = infer__splat_##L(INFER__EXP_LOW);                                                   \
-        const infer__v16_##L high = infer__splat_##L(INFER__EXP_HIGH);                                                 \
-        infer__v16_##L y = infer__vmin_##L(high, infer__vmax_##L(low, x)), n, r, p;                                    \
-        n = infer__vround_##L(infer__vmul_##L(y, infer__splat_##L(1.44269504088896341f)));                             \
-        r = infer__fma_##L(n, infer__splat_##L(-0.693359375f), y);                                                     \
-        r = infer__fma_##L(n, infer__splat_##L(2.12194440e-4f), r);                                                    \
-        p = infer__splat_##L(1.9875691500e-4f);                                                                        \
-        p = infer__fma_##L(p, r, infer__splat_##L(1.3981999507e-3f));                                                  \
-        p = infer__fma_##L(p, r, infer__splat_##L(8.3334519073e-3f));                                                  \
-        p = infer__fma_##L(p, r, infer__splat_##L(4.1665795894e-2f));                                                  \
-        p = infer__fma_##L(p, r, infer__splat_##L(1.6666665459e-1f));                                                  \
-        p = infer__fma_##L(p, r, infer__splat_##L(5.0000001201e-1f));                                                  \
-        p = infer__vadd_##L(infer__fma_##L(p, infer__vmul_##L(r, r), r), infer__splat_##L(1.0f));                      \
-        return infer__vpick_##L(x, low, infer__zero_##L(), infer__vexp2_##L(p, n));                                    \
-    }                                                                                                                  \
-    INFER__ON_##L INFER__INLINE infer__v16_##L infer__tanh_##L(infer__v16_##L x) {                                     \
-        const infer__v16_##L one = infer__splat_##L(1.0f), z = infer__vmul_##L(x, x);                                  \
-        infer__v16_##L p = infer__splat_##L(-5.70498872745e-3f), e;                                                    \
-        p = infer__fma_##L(p, z, infer__splat_##L(2.06390887954e-2f));                                                 \
-        p = infer__fma_##L(p, z, infer__splat_##L(-5.37397155531e-2f));                                                \
-        p = infer__fma_##L(p, z, infer__splat_##L(1.33314422036e-1f));                                                 \
-        p = infer__fma_##L(p, z, infer__splat_##L(-3.33332819422e-1f));                                                \
-        p = infer__fma_##L(infer__vmul_##L(p, z), x, x);                                                               \
-        e = infer__exp_##L(infer__vadd_##L(x, x));                                                                     \
-        e = infer__vsub_##L(one, infer__vdiv_##L(infer__splat_##L(2.0f), infer__vadd_##L(e, one)));                    \
-        return infer__vpick_##L(z, infer__splat_##L(0.390625f), p, e);                                                 \
-    }
-
-INFER__DEFINE_EXP(scalar)
 #if defined(INFER__SIMD_X86)
-INFER__DEFINE_EXP(avx2)
+INFER__DEFINE_EXP(avx2, infer__v16_avx2, INFER__ON_avx2)
 #  if !defined(INFER_NO_AVX512)
-INFER__DEFINE_EXP(avx512)
+INFER__DEFINE_EXP(avx512, infer__v16_avx512, INFER__ON_avx512)
 #  endif
 #endif
 #if defined(INFER__SIMD_ARM)
-INFER__DEFINE_EXP(neon)
+INFER__DEFINE_EXP(neon, infer__v16_neon, INFER__ON_neon)
 #endif
 #undef INFER__DEFINE_EXP
 

@@ -192,7 +192,7 @@ static const float infer__ramp[INFER__LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
         if (x->l == 0.0f) {                                                                                            \
             m = top;                                                                                                   \
         } else if (top > m) {                                                                                          \
-            u = infer__exp_##L(infer__splat_##L(m - top));                                                             \
+            u = infer__exp_minus_##L(infer__splat_##L(m - top));                                                       \
             for (j = 0; j < n; j += INFER__LANES)                                                                      \
                 infer__store_##L(y + j, infer__vmul_##L(infer__load_##L(y + j), u));                                   \
             infer__store_##L(shrink, u);                                                                               \
@@ -201,7 +201,7 @@ static const float infer__ramp[INFER__LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
         }                                                                                                              \
         u = infer__splat_##L(m);                                                                                       \
         for (j = first; j <= a->to; j += INFER__LANES) {                                                               \
-            t = infer__exp_##L(infer__vsub_##L(infer__load_##L(s + j), u));                                            \
+            t = infer__exp_minus_##L(infer__vsub_##L(infer__load_##L(s + j), u));                                      \
             infer__store_##L(s + j, t);                                                                                \
             l = infer__vadd_##L(l, t);                                                                                 \
         }                                                                                                              \
@@ -220,8 +220,8 @@ static const float infer__ramp[INFER__LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
             *x = part_x;                                                                                               \
             return;                                                                                                    \
         }                                                                                                              \
-        u = infer__exp_##L(infer__splat_##L(x->m - m));                                                                \
-        w = infer__exp_##L(infer__splat_##L(part_x.m - m));                                                            \
+        u = infer__exp_minus_##L(infer__splat_##L(x->m - m));                                                          \
+        w = infer__exp_minus_##L(infer__splat_##L(part_x.m - m));                                                      \
         for (j = 0; j < n; j += INFER__LANES)                                                                          \
             infer__store_##L(y + j, infer__fma_##L(infer__load_##L(y + j), u,                                          \
                                                    infer__vmul_##L(infer__load_##L(part + j), w)));                    \

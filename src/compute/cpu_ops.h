@@ -263,7 +263,7 @@ INFER__INLINE void infer__softcap_body(float *x, float scale, float cap, int64_t
     for (i = 0; i < n; i += INFER__LANES) {
         p = n - i < INFER__LANES ? part : x + i;
         if (p == part) memcpy(part, x + i, (size_t)(n - i) * sizeof *x);
-        for (l = 0; l < INFER__LANES; l++) p[l] = cap * infer__tanh(p[l] * scale);
+        for (l = 0; l < INFER__LANES; l++) p[l] = cap * infer__tanh_f32(p[l] * scale);
         if (p == part) memcpy(x + i, part, (size_t)(n - i) * sizeof *x);
     }
 }

@@ -73,7 +73,7 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     infer_context_params zero;
     infer_result r;
     uint64_t work, head;
-    int32_t i;
+    int32_t i, slot;
     memset(p, 0, sizeof *p);
     memset(&zero, 0, sizeof zero);
     if (m->why_code) return infer__error(err, m->why_code, "%s", m->why_not);
@@ -96,6 +96,12 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
         p->x8_len =
             INFER__MAX(p->x8_len, infer__cpu_x8_len((uint64_t)p->batch * (uint64_t)m->hp.n_used, m->hp.n_ff_expert));
     p->float_x_bytes = infer__float_x_bytes(m->cpu, (uint64_t)p->batch, p->max_cols);
+    for (i = 0; m->hp.n_expert && i < m->hp.n_layer; i++)
+        for (slot = INFER__W_MOE_GATE; slot <= INFER__W_MOE_DOWN; slot++)
+            p->float_x_bytes = INFER__MAX(p->float_x_bytes,
+                                          infer__float_experts_bytes(&m->layers[i].w[slot],
+                                                                     (uint64_t)p->batch * (uint64_t)m->hp.n_used,
+                                                                     m->hp.n_expert));
     /* logits pass through the work area a few rows at a time: a prompt's would not fit */
     work = (uint64_t)p->batch * (uint64_t)p->work_cols;
     head = (uint64_t)INFER__MIN(p->batch, 8) * (uint64_t)m->hp.n_vocab;
