@@ -131,12 +131,12 @@ when a step keeps more rows than any before it.
 ---------------------------------------
 
 With model_params.exact weights of every storage type are decoded exactly and multiplied in float32: the definition of a
-result. Without it the CPU rounds the input of a matrix product where that pays: to 8 bits with a scale per 32 values for
-quantised weights (logits of the test models move by 1.6e-4 of their square, half of what llama.cpp's rounding costs for
-blocks of 256), to BF16 for BF16 weights (1.3e-5); F32 and F16 weights keep float32. On the CPU results do not depend on
-the number of threads, on the batch, or on what other sessions do: every sum has a fixed order. They may differ in the
-last bits between CPU levels (fused multiply-add), which model_params.cpu_level and the environment variable
-INFER_CPU_LEVEL choose. context_params.kv_type rounds the cache as it says.
+result. Without it the CPU rounds the input of a matrix product where that pays: to 8 bits with a scale per 32 values
+for quantised weights (normalised squared error of a test model's logits: 1.6e-4), to BF16 for BF16 weights (1.3e-5); F32
+and F16 weights keep float32. On the CPU results do not depend on the number of threads, on the batch, or on what other
+sessions do: every sum has a fixed order. They may differ in the last bits between CPU levels (fused multiply-add),
+which model_params.cpu_level and the environment variable INFER_CPU_LEVEL choose. context_params.kv_type rounds the
+cache as it says.
 
 12. GPUs
 --------
