@@ -130,10 +130,136 @@ when a step keeps more rows than any before it.
 11. What is exact, what is reproducible
 ---------------------------------------
 
+With model_params.exact weights of every storage type are decoded exactly and multiplied in float32: the definition of
+a result. Without it the CPU rounds the input of a matrix product where that pays: to 8 bits with a scale per 32
+values for quantised weights (normalised squared error of a test model's logits: 1.6e-4), to BF16 for BF16 weights
+(1.3e-5); F32 and F16 weights keep float32. On the CPU results do not depend on the number of threads, on the batch,
+or on what other sessions do: every sum has a fixed order. They may differ in the last bits between CPU levels (fused
+multiply-add), which model_params.cpu_level and the environment variable INFER_CPU_LEVEL choose.
+context_params.kv_type rounds the cache as it says.
+
+12. GPUs
+13. Configuration macros
+14. When something is wrong
+
+1. In short
+-----------
+
+In one .c file:
+
+    #define INFER_IMPLEMENTATION
+    #include "infer.h"
+
+and wherever you use it:
+
+    #include "infer.h"
+
+    infer_model *model;
+    infer_session *session;
+    infer_error err;
+    infer_generate_params params = { 0 };
+    params.max_tokens = 64;
+    params.text = show;                      (your function: gets the text as it comes)
+
+    if (infer_model_open(&model, "model.gguf", NULL, &err)) fail(err.message);
+    if (infer_session_create(&session, model, NULL, &err)) fail(err.message);
+    if (infer_generate(session, NULL, "Once upon a time", &params, NULL))
+        fail(infer_session_error(session)->message);
+    infer_session_destroy(session);
+    infer_model_close(model);
+
+NULL for parameters, and 0 in any field of them, means the default.
+
+2. Building
+-----------
+
+    cc -O2 app.c infer_impl.c -lm -lpthread -ldl
+
+No flag is needed: the implementation finds out at run time what the CPU can do. It is C99 and must be compiled as C;
+the declarations may be included from C89 and C++. Compile it with optimisation even in debug builds of your program:
+without, it is many times slower. -lpthread and -ldl may be left out where the C library has them inside.
+
+3. Objects, and who owns what
+-----------------------------
+
+    infer_model     an open file. Never changes; threads may share it. The weights stay in the mapped file.
+    infer_context   threads, work buffers and cache for one or more sessions. One eval at a time.
+    infer_session   one timeline of tokens with its results. Belongs to one thread at a time.
+    infer_sampler   turns logits into a token. Belongs to one thread at a time.
+
+Whoever creates an object destroys it; destroying NULL does nothing. A model cannot be closed while it has contexts,
+sessions or samplers (INFER_ERR_STATE); a context not while it has sessions. infer_session_create makes a context that
+belongs to its sessions: it goes with the last of them. Pointers that a call returns (names, logits, keys) belong to the
+object they came from.
+
+4. Errors
+---------
+
+Every call that can fail returns an infer_result. Below 0: it failed, nothing was lost, the objects can be used on; the
+message says what and where, with the name of the key, tensor or argument. Above 0: it stopped for a reason that is no
+error. The library never calls abort or exit, prints nothing, and every size that comes from a file is checked before it
+is used.
+
+5. Threads
+----------
+
+A context has worker threads of its own (context_params.threads, by default one for each core), which sleep when nothing
+runs; or it uses yours: set model_params.parallel. The sessions of one context are used by one thread at a time;
+different contexts of one model by different threads at once. Only infer_session_cancel may be called while another
+thread uses the session. Callbacks run on the thread that called, and may not call back into the object that calls them.
+
+6. Evaluating: steps, passes, results
+-------------------------------------
+
+infer_session_eval appends tokens and leaves the logits of the last one. infer_eval does it for several sessions of a
+context together, each with any number of tokens, and says for each what to keep (INFER_OUT_*): the weights are read
+once for all of them. Internally the tokens are cut into passes of at most `batch` rows; you need not.
+
+An eval is whole or not at all. When the tokens do not fit it is INFER_CONTEXT_FULL and nothing was evaluated; after a
+cancel or an error the session stands where it stood.
+
+7. Going back: sync, rewind, fork, save
+---------------------------------------
+
+    infer_session_sync(s, tokens, n, &kept)    hold exactly these tokens; what agrees with the present ones is not
+                                               evaluated again
+    infer_session_rewind(s, n)                 go back to the first n tokens
+    infer_session_fork(&t, s, &err)            a second session at the same place; memory is shared until one of them
+                                               writes
+    infer_session_save / infer_session_load    keep a session as bytes
+
+Models with sliding windows forget keys behind the window and context_params.keep; going back further is allowed, and
+the next eval computes again what is needed (stats.reevaluated).
+
+8. Text
+-------
+
+infer_tokenize and infer_detokenize are byte exact. INFER_TEXT_PARSE_SPECIAL turns text such as "<|im_end|>" into
+control tokens: never give it text that a user typed. A vocabulary that names no pre-tokenizer, or one that is not known
+here, is not guessed at: tokenizing is refused until model_params.pre or allow_default_pre says what to do.
+
+9. Sampling
+-----------
+
+A sampler is a list of stages (infer_stage), run in order; then a token is drawn from what is left. The same seed and
+logits give the same tokens on every platform. NULL instead of a sampler is greedy: the most likely token.
+
+10. Memory
+----------
+
+infer_model_memory and infer_model_memory_path tell before anything is allocated what a session will take: weights
+(mapped pages of the file, which the system may drop and read again), cache and scratch. model_params.max_memory caps
+their sum; model_params.allocator makes every allocation yours. Nothing is allocated during an eval, but for results
+when a step keeps more rows than any before it.
+
+11. What is exact, what is reproducible
+---------------------------------------
+
 With model_params.exact weights of every storage type are decoded exactly and multiplied in float32: the definition of a
 result. Without it the CPU rounds the input of a matrix product where that pays: to 8 bits with a scale per 32 values
-for quantised weights (normalised squared error of a test model's logits: 1.6e-4), to BF16 for BF16 weights (1.3e-5); F32
-and F16 weights keep float32. On the CPU results do not depend on the number of threads, on the batch, or on what other
+for quantised weights (normalised squared error of a test model's logits: 1.6e-4), to BF16 for BF16 weights (1.3e-5);
+F32 and F16 weights keep float32. On the CPU results do not depend on the number of threads, on the batch, or on
+what other
 sessions do: every sum has a fixed order. They may differ in the last bits between CPU levels (fused multiply-add),
 which model_params.cpu_level and the environment variable INFER_CPU_LEVEL choose. context_params.kv_type rounds the
 cache as it says.
@@ -258,8 +384,8 @@ typedef enum infer_cpu_level {
     INFER_CPU_NEON = 8,
     INFER_CPU_DOTPROD = 9,
     INFER_CPU_I8MM = 10,
-    INFER_CPU_RVV = 11,     /* RISC-V vectors 1.0; when the compiler's target has them, as the next */
-    INFER_CPU_SIMD128 = 12  /* WebAssembly */
+    INFER_CPU_RVV = 11,    /* RISC-V vectors 1.0, when the compiler's target has them */
+    INFER_CPU_SIMD128 = 12 /* WebAssembly's, likewise */
 } infer_cpu_level;
 
 /* How keys and values are stored in the cache. Q8_0 and Q4_0: as in files, blocks of 32 values of a head with a scale

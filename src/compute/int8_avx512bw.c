@@ -113,5 +113,5 @@ INFER__ON_avx512 INFER__INLINE void infer__direct_avx512(const infer__unpacked *
 INFER__LANES_TILE(avx512, 8)
 INFER__LANES_TILE(avx512, 4)
 INFER__LANES_DOTS(avx512, 8, 4)
-INFER__LANES_LEVEL(avx512)
+INFER__LANES_LEVEL_FEW(avx512)
 #endif

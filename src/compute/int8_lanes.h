@@ -170,4 +170,25 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
         }                                                                                                              \
         dots(a);                                                                                                       \
     }
+
+/* The same with fewer instances, for levels that few machines end at: every instance is code and compile time. */
+#define INFER__LANES_LEVEL_FEW(L)                                                                                      \
+    INFER__LANES_KIND(L, 32, 0, 0)                                                                                     \
+    INFER__LANES_KIND(L, 32, 0, 1)                                                                                     \
+    INFER__LANES_KIND(L, 32, 0, 4)                                                                                     \
+    INFER__LANES_KIND(L, 32, 1, 4)                                                                                     \
+    INFER__LANES_KIND(L, 16, 0, 1)                                                                                     \
+    INFER__LANES_KIND(L, 16, 1, 4)                                                                                     \
+    static void infer__dots_##L(const infer__dots_args *a) {                                                           \
+        void (*dots)(const infer__dots_args *) = infer__dots_scalar;                                                   \
+        int fit = infer__int8_fit(a->type);                                                                            \
+        if (a->type->has_min) {                                                                                        \
+            if (fit >= 4) dots = a->type->grain == 32 ? infer__dots_32_1_4_##L : infer__dots_16_1_4_##L;               \
+        } else if (a->type->grain == 32) {                                                                             \
+            dots = fit >= 4 ? infer__dots_32_0_4_##L : fit ? infer__dots_32_0_1_##L : infer__dots_32_0_0_##L;          \
+        } else if (fit) {                                                                                              \
+            dots = infer__dots_16_0_1_##L;                                                                             \
+        }                                                                                                              \
+        dots(a);                                                                                                       \
+    }
 #endif
