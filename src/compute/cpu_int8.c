@@ -227,6 +227,7 @@ static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, i
                              const infer__tensor *y, int worker) {
     infer__int8_scratch *s = (infer__int8_scratch *)(void *)infer__cpu_scratch(c, worker);
     int32_t j, m, done, panel;
+    for (j = 0; j < w->chunks; j++) infer__int8_prefetch(w, r, j); /* the first group, which nobody asked for yet */
     for (; n > 0; n -= m, r += m) {
         m = INFER__MIN(n, n_x < INFER__INT8_FEW ? INFER__GROUP : INFER__INT8_ROWS);
         for (done = 0; done < n_x; done += panel) {

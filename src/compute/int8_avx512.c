@@ -240,7 +240,6 @@ INFER__ON_avx512 static void infer__make_tile_avx512(const infer__unpacked *w, i
     }
 INFER__DEFINE_TILE(6, 2)
 INFER__DEFINE_TILE(4, 2)
-INFER__DEFINE_TILE(2, 2)
 #undef INFER__DEFINE_TILE
 #undef INFER__TILE_BLOCK
 
@@ -252,19 +251,16 @@ INFER__ON_avx512vnni INFER__INLINE void infer__dots_body_avx512vnni(const infer_
     if (n >= 4 && a->n_groups == 2 && stride == a->stride) {
         for (g = 0; g < 2; g++)
             infer__make_tile_avx512(a->w + g, a->n_blocks, a->tile + g * INFER__GROUP * INFER__CHUNK);
-        for (; j + 2 <= n; j += i) {
+        for (; j + 4 <= n; j += i) {
             float *y = a->y + j * stride;
             int32_t left = n - j;
             for (i = 0; i < INFER__MIN(left, 6); i++) x[i] = infer__x8_col(a, j + i);
             if (left >= 6 && left != 7 && left != 8) {
                 i = 6;
                 infer__tile_6x2_avx512vnni(a->tile, a->w, x, a->n_blocks, grain, has_min, offset, y, stride);
-            } else if (left >= 4) {
+            } else {
                 i = 4;
                 infer__tile_4x2_avx512vnni(a->tile, a->w, x, a->n_blocks, grain, has_min, offset, y, stride);
-            } else {
-                i = 2;
-                infer__tile_2x2_avx512vnni(a->tile, a->w, x, a->n_blocks, grain, has_min, offset, y, stride);
             }
         }
     }
