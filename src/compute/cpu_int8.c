@@ -181,10 +181,11 @@ INFER__INLINE void infer__int8_prefetch(const infer__int8_weight *w, int64_t r, 
     for (at = 0; at < w->ahead; at += 64) INFER__PREFETCH(p + at);
 }
 
-/* Sums of rows r .. r+n-1 (n <= INFER__INT8_ROWS) with n_x columns (<= INFER__INT8_PANEL), the first of them column
- * `first` or those in cols; x_rows is the number of rows of x. Left in s->y, INFER__INT8_ROWS floats per column; y,
- * where they go next (NULL: elsewhere), is brought into the cache on the way: that was a tenth of a long prompt. */
-static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, int64_t r, int32_t n,
+/* Sums of rows r .. r+n-1 (n <= INFER__INT8_ROWS; rows from `next` come after them) with n_x columns (<=
+ * INFER__INT8_PANEL), the first of them column `first` or those in cols; x_rows is the number of rows of x. Left in
+ * s->y, INFER__INT8_ROWS floats per column; y, where they go next (NULL: elsewhere), is brought into the cache on the
+ * way: that was a tenth of a long prompt. */
+static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, int64_t r, int32_t n, int64_t next,
                              const int32_t *cols, int32_t first, int32_t n_x, int32_t x_rows,
                              const infer__tensor *y, infer__int8_scratch *s) {
     infer__dots_args a;
@@ -202,7 +203,7 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, i
     memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
     for (i = 0; i < w->chunks; i++, a.x += x_rows) {
         for (g = 0; g < a.n_groups; g++) {
-            infer__int8_prefetch(w, r + n + g * INFER__GROUP, i);
+            infer__int8_prefetch(w, next + g * INFER__GROUP, i);
             infer__unpack_rows(w, r + g * INFER__GROUP, INFER__MIN(n - g * INFER__GROUP, INFER__GROUP), i, s, &s->w[g]);
         }
         for (j = 0; y && j < per_chunk && warm < first + n_x; j++, warm++) {
@@ -222,9 +223,9 @@ INFER__INLINE void infer__int8_copy(float *INFER__RESTRICT to, const float *INFE
     for (i = 0; i < n; i++) to[i] = from[i];
 }
 
-/* Rows r .. r+n-1 of w times all of x, any n. */
-static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, int32_t r, int32_t n, int32_t n_x,
-                             const infer__tensor *y, int worker) {
+/* Rows r .. r+n-1 of w times all of x, any n; the worker's next task probably begins at row `next`. */
+static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, int32_t r, int32_t n, int64_t next,
+                             int32_t n_x, const infer__tensor *y, int worker) {
     infer__int8_scratch *s = (infer__int8_scratch *)(void *)infer__cpu_scratch(c, worker);
     int32_t j, m, done, panel;
     for (j = 0; j < w->chunks; j++) infer__int8_prefetch(w, r, j); /* the first group, which nobody asked for yet */
@@ -232,7 +233,7 @@ static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, i
         m = INFER__MIN(n, n_x < INFER__INT8_FEW ? INFER__GROUP : INFER__INT8_ROWS);
         for (done = 0; done < n_x; done += panel) {
             panel = INFER__MIN(n_x - done, INFER__INT8_PANEL);
-            infer__int8_rows(c, w, r, m, NULL, done, panel, n_x, y, s);
+            infer__int8_rows(c, w, r, m, n > m ? r + m : next, NULL, done, panel, n_x, y, s);
             for (j = 0; j < panel; j++)
                 infer__int8_copy(infer__row(y, done + j) + r, s->y + (int64_t)j * INFER__INT8_ROWS, m);
         }

@@ -57,7 +57,9 @@ static void infer__matmul_task(void *arg, int task, int worker) {
     part = &job->part[j];
     r = (task - part->first) * part->step;
     n = INFER__MIN(part->step, a->w[j]->rows - r);
-    if (part->path == INFER__BY_INT8) infer__int8_task(job->c, &part->int8, r, n, a->x.rows, &a->y[j], worker);
+    if (part->path == INFER__BY_INT8)
+        infer__int8_task(job->c, &part->int8, r, n, r + (int64_t)infer__pool_threads(job->c->pool) * part->step,
+                         a->x.rows, &a->y[j], worker);
     else if (part->path == INFER__BY_FLOATS) infer__matmul_floats(job, j, r, n, worker);
     else infer__matmul_decoded(job, j, r, n, worker);
     if (!a->b[j]) return;
@@ -94,9 +96,6 @@ static void infer__cpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     uint64_t bytes = 0;
     int32_t j, n_tasks = 0;
     int made[3] = {0, 0, 0};
-    /* tasks of a thread: a task begins with rows that nobody has asked memory for, so few of them where that is what
-     * takes the time (5 to 8 % of a token) */
-    const int32_t per_thread = a->x.rows < 4 ? 2 : 4;
     double began = infer__op_begin(c);
     if (began < 0) return;
     for (j = 0; j < a->n_w; j++) {
@@ -110,7 +109,7 @@ static void infer__cpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     job.a = a;
     for (j = 0; j < a->n_w; j++) {
         infer__matmul_part *part = &job.part[j];
-        infer__matmul_plan(c, a->w[j], &a->x, rows / per_thread / infer__pool_threads(c->pool), made, part);
+        infer__matmul_plan(c, a->w[j], &a->x, rows / (4 * infer__pool_threads(c->pool)), made, part);
         part->first = n_tasks;
         n_tasks += (a->w[j]->rows + part->step - 1) / part->step;
     }
