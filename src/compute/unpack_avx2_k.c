@@ -43,15 +43,15 @@ INFER__ON_avx2 INFER__INLINE void infer__head_halves_avx2(__m256i v, __m256 *d) 
 /* 2 n scales of 16 rows as bytes: times d to to[0] .. to[2 n - 1]. */
 INFER__ON_avx2 INFER__INLINE void infer__put_products_avx2(const __m256i *bytes, int n, int is_signed, const __m256 *d,
                                                            float (*to)[INFER__GROUP]) {
-    uint8_t b[8 * 32];
     int i, r;
-    INFER__UNROLL for (i = 0; i < n; i++) _mm256_storeu_si256((__m256i *)(void *)(b + 32 * i), bytes[i]);
-    INFER__UNROLL for (i = 0; i < 2 * n; i++)
+    INFER__UNROLL for (i = 0; i < 2 * n; i++) {
+        __m128i lane = i & 1 ? _mm256_extracti128_si256(bytes[i / 2], 1) : _mm256_castsi256_si128(bytes[i / 2]);
         INFER__UNROLL for (r = 0; r < 2; r++) {
-            __m128i v = _mm_loadl_epi64((const __m128i *)(const void *)(b + 16 * i + 8 * r));
+            __m128i v = r ? _mm_unpackhi_epi64(lane, lane) : lane;
             __m256i w = is_signed ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v);
             _mm256_store_ps(to[i] + 8 * r, _mm256_mul_ps(d[r], _mm256_cvtepi32_ps(w)));
         }
+    }
 }
 
 INFER__ON_avx2 INFER__INLINE __m256i infer__and_avx2(__m256i v, int mask) {
