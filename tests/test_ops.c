@@ -149,12 +149,10 @@ static void ops_kernels_at(const infer__kernels *k, const infer__kernels *ref, i
     p = ops_floats((size_t)n + 1);
     q = (float *)malloc(((size_t)n + 1) * sizeof *q);
     memcpy(q, p, ((size_t)n + 1) * sizeof *q);
-    k->mix(p, x, n, w, 5 < n ? 5 : n, n);
-    for (j = 0; j < (5 < n ? 5 : n); j++) k->axpy(q, x + (size_t)j * (size_t)n, w[j], n);
-    CHECK(memcmp(p, q, ((size_t)n + 1) * sizeof *q) == 0); /* and nothing is written past the end */
     k->axpy(p, x, 0.3f, n);
     ref->axpy(q, x, 0.3f, n);
     for (i = 0; i <= n; i++) CHECK(fabsf(p[i] - q[i]) <= 1e-6f);
+    CHECK(infer__f32_bits(p[n]) == infer__f32_bits(q[n])); /* nothing is written past the end */
     memcpy(q, p, ((size_t)n + 1) * sizeof *q);
     k->scale(p, 1.7f, n);
     for (i = 0; i < n; i++) CHECK(fabsf(p[i] - q[i] * 1.7f) <= 1e-6f);
@@ -165,20 +163,6 @@ static void ops_kernels_at(const infer__kernels *k, const infer__kernels *ref, i
     free(q);
 }
 
-static void ops_kernels_halves(const infer__kernels *k) {
-    static uint16_t h[65536 + 3];
-    static float y[65536 + 3];
-    uint32_t i;
-    for (i = 0; i < 65536 + 3; i++) h[i] = (uint16_t)i;
-    k->f16_f32(y, h, 65536 + 3);
-    for (i = 0; i < 65536 + 3; i++) {
-        int nan = (h[i] & 0x7fff) > 0x7c00;
-        if (nan) CHECK((infer__f32_bits(y[i]) & 0x7fffffffu) > 0x7f800000u);
-        else CHECK(infer__f32_bits(y[i]) == infer__f32_bits(infer__f16_f32(h[i])));
-    }
-}
-
-/* The 4 x n tiles against single dots, bit by bit. */
 static void ops_kernels_tile(const infer__kernels *k, int n_w, int n_x, int n) {
     float *w = ops_floats((size_t)n_w * (size_t)(n + 3)), *x = ops_floats((size_t)n_x * (size_t)(n + 1));
     float *y = ops_floats((size_t)n_x * (size_t)(n_w + 2)), one;
@@ -206,7 +190,6 @@ static void test_ops_kernels(void) {
         for (s = 0; s < INFER__COUNT(ops_sizes); s++) ops_kernels_at(k, ref, ops_sizes[s]);
         for (a = 1; a <= 9; a++)
             for (b = 1; b <= 9; b++) ops_kernels_tile(k, a, b, 1 + (a * 37 + b * 11) % 70);
-        ops_kernels_halves(k);
     }
 }
 

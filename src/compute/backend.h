@@ -239,14 +239,11 @@ typedef struct infer__kernels {
     void (*tile)(const float *w, int64_t sw, int32_t n_w, const float *x, int64_t sx, int32_t n_x, int64_t k, float *y,
                  int64_t sy);
     void (*axpy)(float *y, const float *x, float a, int64_t n);  /* y += a * x */
-    /* y += a[0] * x; y += a[1] * (x + stride); ...: the same bits as n axpys */
-    void (*mix)(float *y, const float *x, int64_t stride, const float *a, int32_t n, int64_t k);
     void (*scale)(float *y, float a, int64_t n);
     float (*sum)(const float *x, int64_t n);
     float (*sum_sq_diff)(const float *x, float mean, int64_t n); /* sum (x - mean)^2 */
     /* y = act(x) * up: up may be NULL, y may be x or up */
     void (*act)(float *y, const float *x, const float *up, int32_t kind, int64_t n);
-    void (*f16_f32)(float *y, const uint16_t *x, int64_t n);     /* exact; y and x do not overlap */
     void (*softcap)(float *x, float scale, float cap, int64_t n); /* x = cap * tanh(x * scale / cap) */
     /* y = (x - mean) * inv (* w) (+ b): w, b may be NULL, y may be x */
     void (*norm)(float *y, const float *x, float mean, float inv, const float *w, const float *b, int64_t n);

@@ -65,27 +65,6 @@ INFER__ON_avx512 INFER__INLINE int32_t infer__wide_avx512(const float *w, int64_
 }
 #endif
 
-/* ---- half to float ----------------------------------------------------------------------------------- */
-
-static void infer__f16_f32_scalar(float *y, const uint16_t *x, int64_t n) { infer__f16_f32_body(y, x, n); }
-
-#if defined(INFER__SIMD_X86)
-INFER__ON_avx2 static void infer__f16_f32_avx2(float *y, const uint16_t *x, int64_t n) {
-    int64_t i;
-    for (i = 0; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
-    infer__f16_f32_body(y + i, x + i, n - i);
-}
-#  define infer__f16_f32_avx512 infer__f16_f32_avx2 /* memory sets the pace */
-#endif
-#if defined(INFER__SIMD_ARM)
-static void infer__f16_f32_neon(float *y, const uint16_t *x, int64_t n) {
-    int64_t i;
-    for (i = 0; i + 4 <= n; i += 4) vst1q_f32(y + i, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(x + i))));
-    infer__f16_f32_body(y + i, x + i, n - i);
-}
-#endif
-
 /* ---- the wrappers ------------------------------------------------------------------------------------- */
 
 /* Four rows of x stay in the nearest cache while all rows of w pass by, each loaded once for the four. */
@@ -106,12 +85,8 @@ static void infer__f16_f32_neon(float *y, const uint16_t *x, int64_t n) {
                                              float *y) {                                                               \
         infer__tile_##L(x, stride, n, w, 0, 1, k, y, 0);                                                               \
     }                                                                                                                  \
-    INFER__ON_##L static void infer__mix_##L(float *y, const float *x, int64_t stride, const float *a, int32_t n,      \
-                                             int64_t k) {                                                              \
-        infer__mix_body_##L(y, x, stride, a, n, k);                                                                    \
-    }                                                                                                                  \
     INFER__ON_##L static void infer__axpy_##L(float *y, const float *x, float a, int64_t n) {                          \
-        infer__mix_body_##L(y, x, 0, &a, 1, n);                                                                        \
+        infer__axpy_body_##L(y, x, a, n);                                                                              \
     }                                                                                                                  \
     INFER__ON_##L static void infer__scale_##L(float *y, float a, int64_t n) { infer__scale_body(y, a, n); }           \
     INFER__ON_##L static float infer__sum_all_##L(const float *x, int64_t n) { return infer__sum_body_##L(x, n); }     \
@@ -134,12 +109,10 @@ static void infer__f16_f32_neon(float *y, const uint16_t *x, int64_t n) {
     }                                                                                                                  \
     INFER__ON_##L static int infer__all_finite_##L(const float *x, int64_t n) { return infer__finite_body(x, n); }
 
-#define INFER__KERNEL_ROW(L, need)                                                                                    \
-  {                                                                                                                   \
-#    L, need, infer__dot_##L, infer__tile_##L, infer__axpy_##L, infer__mix_##L, infer__scale_##L, infer__sum_all_##L, \
-        infer__sum_sq_diff_##L, infer__act_##L, infer__f16_f32_##L, infer__softcap_##L,           \
-        infer__normalise_##L, infer__turn_##L, infer__all_finite_##L                                                  \
-  }
+#define INFER__KERNEL_ROW(L, need)                                                                                     \
+    {#L, need, infer__dot_##L, infer__tile_##L, infer__axpy_##L, infer__scale_##L, infer__sum_all_##L,                 \
+     infer__sum_sq_diff_##L, infer__act_##L, infer__softcap_##L, infer__normalise_##L, infer__turn_##L,                \
+     infer__all_finite_##L}
 
 INFER__DEFINE_KERNELS(scalar, infer__wide_none)
 #if defined(INFER__SIMD_X86)
@@ -166,7 +139,6 @@ static const infer__kernels infer__kernel_rows[] = {
 };
 #undef INFER__DEFINE_KERNELS
 #undef INFER__KERNEL_ROW
-#undef infer__f16_f32_avx512
 
 static const infer__kernels *infer__kernels_find(uint32_t cpu) {
     const infer__kernels *row = infer__kernel_rows;

@@ -5,7 +5,7 @@
  *        instruction set for it. Every sum walks its elements in INFER__LANES lanes (lane = index % INFER__LANES); the
  *        lanes are then added in halves: l and l + 8, l and l + 4, l and l + 2, l and l + 1. So all levels add the same
  *        numbers in the same order; they differ by fused multiply-add only.
- *        Dot products and mixes (the hot loops) are written with infer__v16_*, since gcc -O2 neither keeps 16
+ *        Dot products and sums of rows (the hot loops) are written with infer__v16_*, since gcc -O2 neither keeps 16
  *        accumulators of a plain loop in registers nor fuses multiply-add under -std=c99. The rest are plain loops over
  *        blocks of INFER__LANES elements, a form that gcc 12 -O2 makes packed (it leaves loops of unknown length
  *        alone).
@@ -319,18 +319,12 @@ INFER__INLINE int infer__finite_body(const float *x, int64_t n) {
     return 1;
 }
 
-INFER__INLINE void infer__f16_f32_body(float *y, const uint16_t *x, int64_t n) {
-    int64_t i;
-    for (i = 0; i < n; i++) y[i] = infer__f16_f32(x[i]);
-}
+/* ---- dot products and sums, for one instruction set ------------------------------------------------ */
 
-/* ---- dot products and mixes, for one instruction set ------------------------------------------------ */
-
-/* infer__sum_body_L: sum of x. infer__sum_sq_diff_body_L: of (x - mean)^2.
- * infer__dot1_L: one dot. infer__dot4_L: the dots of four rows of `a`, `sa` apart, with b, to y[0], y[sy], ...: loads
- * of b are shared, and four chains of additions run side by side. infer__mix_body_L: y += sum of c[j] * (x + j*stride),
- * in order of j, with 16 values of y held in a register. The elements past a multiple of 16 are copied beside zeros,
- * which add nothing. */
+/* infer__sum_body_L: sum of x. infer__sum_sq_diff_body_L: of (x - mean)^2. infer__dot1_L: one dot. infer__dot4_L: the
+ * dots of four rows of `a`, `sa` apart, with b, to y[0], y[sy], ...: loads of b are shared, and four chains of
+ * additions run side by side. infer__axpy_body_L: y += c * x. The elements past a multiple of 16 are copied beside
+ * zeros, which add nothing. */
 #define INFER__DEFINE_DOTS(L)                                                                                          \
     INFER__ON_##L INFER__INLINE infer__v16_##L infer__load_part_##L(const float *p, int64_t n) {                       \
         float t[INFER__LANES] = {0};                                                                                   \
@@ -390,22 +384,15 @@ INFER__INLINE void infer__f16_f32_body(float *y, const uint16_t *x, int64_t n) {
         y[2 * sy] = infer__sum_##L(s2);                                                                                \
         y[3 * sy] = infer__sum_##L(s3);                                                                                \
     }                                                                                                                  \
-    INFER__ON_##L INFER__INLINE void infer__mix_body_##L(float *y, const float *x, int64_t stride, const float *c,     \
-                                                         int32_t n, int64_t k) {                                       \
-        infer__v16_##L s;                                                                                              \
+    INFER__ON_##L INFER__INLINE void infer__axpy_body_##L(float *y, const float *x, float c, int64_t k) {              \
+        const infer__v16_##L a = infer__splat_##L(c);                                                                  \
         int64_t i;                                                                                                     \
-        int32_t j;                                                                                                     \
-        for (i = 0; i + INFER__LANES <= k; i += INFER__LANES) {                                                        \
-            s = infer__load_##L(y + i);                                                                                \
-            for (j = 0; j < n; j++) s = infer__fma_##L(infer__load_##L(x + j * stride + i), infer__splat_##L(c[j]), s);\
-            infer__store_##L(y + i, s);                                                                                \
-        }                                                                                                              \
+        for (i = 0; i + INFER__LANES <= k; i += INFER__LANES)                                                          \
+            infer__store_##L(y + i, infer__fma_##L(infer__load_##L(x + i), a, infer__load_##L(y + i)));                \
         if (i < k) {                                                                                                   \
             float t[INFER__LANES];                                                                                     \
-            s = infer__load_part_##L(y + i, k - i);                                                                    \
-            for (j = 0; j < n; j++)                                                                                    \
-                s = infer__fma_##L(infer__load_part_##L(x + j * stride + i, k - i), infer__splat_##L(c[j]), s);        \
-            infer__store_##L(t, s);                                                                                    \
+            infer__store_##L(t, infer__fma_##L(infer__load_part_##L(x + i, k - i), a,                                  \
+                                               infer__load_part_##L(y + i, k - i)));                                   \
             memcpy(y + i, t, (size_t)(k - i) * sizeof *t);                                                             \
         }                                                                                                              \
     }
