@@ -25,7 +25,6 @@
 #elif defined(__GNUC__)
 #  pragma GCC diagnostic push
 #  pragma GCC diagnostic ignored "-Wunused-function"
-#  pragma GCC diagnostic ignored "-Wpsabi" /* vectors are passed between functions that are inlined */
 #elif defined(_MSC_VER)
 #  pragma warning(push)
 #  pragma warning(disable : 4505 4127 4324 4204 4221 4244 4267 4996) /* unused static, constant test, padding, C99 */

@@ -52,8 +52,8 @@ static infer__attention_plan infer__attention_layout(int32_t dim_k, int32_t dim_
 
 /* Floats of scratch for heads of at most max_head values. */
 static int64_t infer__attention_scratch(int32_t max_head) {
-    int64_t small = infer__attention_layout(1, 1, INFER__KV_BLOCK).end;
-    return INFER__MAX(small, infer__attention_layout(max_head, max_head, INFER__KV_BLOCK).end);
+    int64_t least = infer__attention_layout(1, 1, INFER__KV_BLOCK).end;
+    return INFER__MAX(least, infer__attention_layout(max_head, max_head, INFER__KV_BLOCK).end);
 }
 
 typedef struct infer__attention_job {

@@ -56,15 +56,15 @@ struct infer__floats {
 enum { INFER__FV_scalar = 4, INFER__FV_avx2 = 8, INFER__FV_avx512 = 16, INFER__FV_neon = 4 };
 
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)
-typedef infer__v4 infer__fv_scalar;
+typedef struct infer__fv_scalar { infer__v4 v; } infer__fv_scalar; /* a bare vector would have no ABI without SSE */
 INFER__INLINE infer__fv_scalar infer__fv_load_scalar(const void *p) {
     infer__fv_scalar v;
-    memcpy(&v, p, sizeof v);
+    memcpy(&v.v, p, sizeof v.v);
     return v;
 }
 INFER__INLINE infer__fv_scalar infer__fv_fma_scalar(infer__fv_scalar w, infer__fv_scalar x, infer__fv_scalar s) {
     INFER__KEEP_ORDER
-    s += w * x;
+    s.v += w.v * x.v;
     return s;
 }
 #else

@@ -247,9 +247,8 @@ INFER__ON_avxvnni INFER__INLINE __m256i infer__i_dot_avxvnni(__m256i sum, __m256
 #    define infer__f_grain_avxvnni infer__f_grain_avx2
 #    define infer__make_tile_avxvnni infer__make_tile_avx2
 INFER__LANES_TILE(avxvnni, 6)
-INFER__LANES_TILE(avxvnni, 4)
 INFER__DIRECT_8(avxvnni)
-INFER__LANES_DOTS(avxvnni, 6, 4)
+INFER__LANES_DOTS(avxvnni, 6, 6)
 INFER__LANES_KIND(avxvnni, 32, 0, 1)
 INFER__LANES_KIND(avxvnni, 32, 1, 1)
 INFER__LANES_KIND(avxvnni, 16, 0, 1)

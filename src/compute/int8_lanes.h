@@ -149,7 +149,6 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
     INFER__LANES_KIND(L, 32, 1, 8)                                                                                     \
     INFER__LANES_KIND(L, 16, 0, 1)                                                                                     \
     INFER__LANES_KIND(L, 16, 0, 2)                                                                                     \
-    INFER__LANES_KIND(L, 16, 0, 4)                                                                                     \
     INFER__LANES_KIND(L, 16, 1, 4)                                                                                     \
     static void infer__dots_##L(const infer__dots_args *a) {                                                           \
         void (*dots)(const infer__dots_args *) = infer__dots_scalar;                                                   \
@@ -164,9 +163,7 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
         } else if (a->type->has_min) {                                                                                 \
             if (fit >= 4) dots = infer__dots_16_1_4_##L;                                                               \
         } else if (fit) {                                                                                              \
-            dots = fit >= 4   ? infer__dots_16_0_4_##L                                                                 \
-                   : fit == 2 ? infer__dots_16_0_2_##L                                                                 \
-                              : infer__dots_16_0_1_##L;                                                                \
+            dots = fit >= 2 ? infer__dots_16_0_2_##L : infer__dots_16_0_1_##L;                                         \
         }                                                                                                              \
         dots(a);                                                                                                       \
     }

@@ -299,8 +299,8 @@ INFER__ON_avx2 static void infer__q2_0_unpack_avx2(const uint8_t *src, uint64_t 
 INFER__ON_avx2 INFER__INLINE __m256 infer__ue4m3_avx2(__m256i byte) {
     __m256i e = _mm256_and_si256(byte, _mm256_set1_epi32(127));
     __m256i normal = _mm256_add_epi32(_mm256_slli_epi32(e, 20), _mm256_set1_epi32((127 - 7 - 1) << 23));
-    __m256 small = _mm256_mul_ps(_mm256_cvtepi32_ps(e), _mm256_set1_ps(1.0f / 1024.0f));
-    __m256 v = _mm256_blendv_ps(small, _mm256_castsi256_ps(normal),
+    __m256 subnormal = _mm256_mul_ps(_mm256_cvtepi32_ps(e), _mm256_set1_ps(1.0f / 1024.0f));
+    __m256 v = _mm256_blendv_ps(subnormal, _mm256_castsi256_ps(normal),
                                 _mm256_castsi256_ps(_mm256_cmpgt_epi32(e, _mm256_set1_epi32(7))));
     return _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(byte, _mm256_set1_epi32(127))), v);
 }
