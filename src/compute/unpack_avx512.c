@@ -151,7 +151,7 @@ INFER__ON_avx512 INFER__INLINE void infer__words_unpack_avx512(const uint8_t *sr
     __m128i first[16], second[16];
     int i;
     if (n_blocks == 8) {
-        INFER__UNROLL for (i = 0; i < 16; i++, src += row_bytes) {
+        for (i = 0; i < 16; i++, src += row_bytes) { /* not unrolled: as fast, and 3 KB less a type */
             __m512i a = _mm512_loadu_si512(src), b = _mm512_loadu_si512(src + 64);
             __m512i c = _mm512_loadu_si512(src + 8 * bytes - 64);
             first[i] = infer__words_four_avx512(a, b, words, fifth, levels, lookup, out->q[i]);
@@ -300,7 +300,7 @@ INFER__ON_avx512 static void infer__nvfp4_unpack_avx512(const uint8_t *src, uint
     __m128i e[16];
     __m512i r[4], t0, t1, t2, t3;
     int i, j;
-    INFER__UNROLL for (i = 0; i < 16; i++, src += row_bytes) {
+    for (i = 0; i < 16; i++, src += row_bytes) {
         __m512i a = _mm512_loadu_si512(src), b = a;
         infer__nvfp4_two_avx512(a, src + 8, codes, out->q[i]);
         if (n_blocks > 4) {
