@@ -16,7 +16,7 @@ enum {
     INFER__INT8_PANEL = 512,      /* columns whose sums a worker holds: 64 KiB */
     INFER__INT8_FEW = 4,          /* fewer columns are not worth a tile of two groups */
     INFER__INT8_TASK = 512,       /* rows of a task at most: a core that is busy elsewhere delays no more */
-    INFER__CHUNK_BYTES = 320      /* of a row at most, in any type: Q8_K has 292 */
+    INFER__CHUNK_BYTES = 320      /* of a row at most, in any type that unpacks: Q8_0 has 272 */
 };
 
 /* A worker's memory. */
@@ -152,6 +152,7 @@ static void infer__int8_weight_init(const infer__ctx *c, const infer__weight *w,
     out->chunk_bytes = INFER__CHUNK / w->type->values * w->type->bytes;
     out->last_bytes = last / w->type->values * w->type->bytes;
     out->last_blocks = last / 32;
+    INFER__ASSERT(out->chunk_bytes <= INFER__CHUNK_BYTES);
     out->ahead = (int32_t)(INFER__GROUP * w->row_bytes / (uint64_t)out->chunks);
 }
 

@@ -74,7 +74,7 @@ INFER__INLINE void infer__x8_block(const float *x, int n, int i, infer__x8 *out)
     }
     d = infer__bits_f32(max) / 127.0f;
     inverse = max >= 0x7f800000u || max < 0x0d000000u ? 0.0f : 127.0f / infer__bits_f32(max); /* below 2^-101: zeros */
-    if (inverse == 0.0f && max < 0x0d000000u) d = 0.0f;
+    if (max < 0x0d000000u) d = 0.0f;
     for (half = 0; half < 2; half++) {
         int sum = 0;
         for (k = 16 * half; k < 16 * half + 16; k++) {

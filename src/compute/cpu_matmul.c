@@ -51,6 +51,7 @@ static void infer__matmul_task(void *arg, int task, int worker) {
     const infer__matmul_job *job = (const infer__matmul_job *)arg;
     const infer__matmul_args *a = job->a;
     const infer__matmul_part *part;
+    const float *add;
     float bias[INFER__FLOAT_TASK];
     int32_t j = 0, r, n, i;
     while (j + 1 < a->n_w && task >= job->part[j + 1].first) j++;
@@ -63,8 +64,8 @@ static void infer__matmul_task(void *arg, int task, int worker) {
     else if (part->path == INFER__BY_FLOATS) infer__matmul_floats(job, j, r, n, worker);
     else infer__matmul_decoded(job, j, r, n, worker);
     if (!a->b[j]) return;
-    for (i = 0; i < a->x.rows; i++)
-        job->c->kernels->axpy(infer__row(&a->y[j], i) + r, infer__weight_values(a->b[j], r, n, bias), 1.0f, n);
+    add = infer__weight_values(a->b[j], r, n, bias);
+    for (i = 0; i < a->x.rows; i++) job->c->kernels->axpy(infer__row(&a->y[j], i) + r, add, 1.0f, n);
 }
 
 /* Choose the path of a weight, its tasks of at most `rows` rows, and make what it needs of x unless `made` says that
