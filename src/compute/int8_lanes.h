@@ -116,7 +116,7 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
             for (; j + R <= a->n_x; j += m) {                                                                          \
                 const infer__x8 *x[M];                                                                                 \
                 m = a->n_x - j < M ? R : M;                                                                            \
-                for (i = 0; i < m; i++) x[i] = a->x + (a->cols ? a->cols[j + i] : j + i);                              \
+                for (i = 0; i < m; i++) x[i] = infer__x8_col(a, j + i);                                                \
                 for (g = 0; g < a->n_groups; g++) {                                                                    \
                     const uint8_t *tile = a->tile + g * INFER__GROUP * INFER__CHUNK;                                   \
                     float *y = a->y + j * a->stride + g * INFER__GROUP;                                                \
@@ -131,7 +131,7 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
         }                                                                                                              \
         for (; j < a->n_x; j++)                                                                                        \
             for (g = 0; g < a->n_groups; g++)                                                                          \
-                infer__direct_##L(a->w + g, a->x + (a->cols ? a->cols[j] : j), a->n_blocks, grain, has_min, fit,       \
+                infer__direct_##L(a->w + g, infer__x8_col(a, j), a->n_blocks, grain, has_min, fit,                     \
                                   offset, a->y + j * a->stride + g * INFER__GROUP);                                    \
     }
 #define INFER__LANES_KIND(L, grain, has_min, fit)                                                                      \

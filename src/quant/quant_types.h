@@ -4,8 +4,8 @@
  * Rules: everything outside src/quant reaches a type through its row; nobody compares names or ids.
  *        decode is exact: it defines what the stored bytes mean, in float32.
  *        unpack gives the same values as small integers and scales, for integer dot products; the dots are written per
- *        instruction set (compute/int8_*.c) and shared by all types. A type whose blocks hold at least 32 values has
- *        it.
+ *        instruction set (compute/int8_*.c) and shared by all types. Storable types with
+ *        blocks of 32 values or more have it.
  */
 #ifndef INFER__QUANT_TYPES_H
 #define INFER__QUANT_TYPES_H
