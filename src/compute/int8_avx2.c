@@ -218,7 +218,7 @@ INFER__ON_avx2 static void infer__make_tile_avx2(const infer__unpacked *w, int n
 
 INFER__LANES_TILE(avx2, 4)
 INFER__DIRECT_8(avx2)
-INFER__LANES_DOTS(avx2, 4, 4)
+INFER__LANES_DOTS(avx2, 4)
 INFER__LANES_LEVEL(avx2)
 
 #  if defined(INFER__HAS_AVXVNNI)
@@ -248,7 +248,7 @@ INFER__ON_avxvnni INFER__INLINE __m256i infer__i_dot_avxvnni(__m256i sum, __m256
 #    define infer__make_tile_avxvnni infer__make_tile_avx2
 INFER__LANES_TILE(avxvnni, 6)
 INFER__DIRECT_8(avxvnni)
-INFER__LANES_DOTS(avxvnni, 6, 6)
+INFER__LANES_DOTS(avxvnni, 6)
 INFER__LANES_KIND(avxvnni, 32, 0, 1)
 INFER__LANES_KIND(avxvnni, 32, 1, 1)
 INFER__LANES_KIND(avxvnni, 16, 0, 1)

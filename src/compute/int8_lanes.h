@@ -105,28 +105,20 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
         }                                                                                                              \
     }
 
-/* All columns: M at a time from a tile, then R, the rest one by one. */
-#define INFER__LANES_DOTS(L, M, R)                                                                                     \
+/* All columns: M at a time from a tile, the rest one by one. */
+#define INFER__LANES_DOTS(L, M)                                                                                        \
     INFER__ON_##L INFER__INLINE void infer__dots_body_##L(const infer__dots_args *a, int grain, int has_min,           \
                                                           int fit) {                                                   \
-        int32_t offset = a->type->offset, j = 0, i, g, m;                                                              \
+        int32_t offset = a->type->offset, j = 0, i, g;                                                                 \
         if (a->n_x >= 4) {                                                                                             \
             for (g = 0; g < a->n_groups; g++)                                                                          \
                 infer__make_tile_##L(a->w + g, a->n_blocks, a->tile + g * INFER__GROUP * INFER__CHUNK);                \
-            for (; j + R <= a->n_x; j += m) {                                                                          \
+            for (; j + M <= a->n_x; j += M) {                                                                          \
                 const infer__x8 *x[M];                                                                                 \
-                m = a->n_x - j < M ? R : M;                                                                            \
-                for (i = 0; i < m; i++) x[i] = infer__x8_col(a, j + i);                                                \
-                for (g = 0; g < a->n_groups; g++) {                                                                    \
-                    const uint8_t *tile = a->tile + g * INFER__GROUP * INFER__CHUNK;                                   \
-                    float *y = a->y + j * a->stride + g * INFER__GROUP;                                                \
-                    if (m == M)                                                                                        \
-                        infer__tile_##M##_##L(tile, a->w + g, x, a->n_blocks, grain, has_min, fit, offset, y,          \
-                                              a->stride);                                                              \
-                    else                                                                                               \
-                        infer__tile_##R##_##L(tile, a->w + g, x, a->n_blocks, grain, has_min, fit, offset, y,          \
-                                              a->stride);                                                              \
-                }                                                                                                      \
+                for (i = 0; i < M; i++) x[i] = infer__x8_col(a, j + i);                                                \
+                for (g = 0; g < a->n_groups; g++)                                                                      \
+                    infer__tile_##M##_##L(a->tile + g * INFER__GROUP * INFER__CHUNK, a->w + g, x, a->n_blocks, grain,  \
+                                          has_min, fit, offset, a->y + j * a->stride + g * INFER__GROUP, a->stride);   \
             }                                                                                                          \
         }                                                                                                              \
         for (; j < a->n_x; j++)                                                                                        \
