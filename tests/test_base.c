@@ -401,23 +401,33 @@ static void test_pool(void) {
     CHECK(infer__atomic_get(&m.used) == 0);
 }
 
-/* Tasks begin in ascending order: with a host that runs its calls one after the other, the first runs them all. */
-static int base_next;
+/* A worker begins where infer__pool_first says and goes on from there, past the last task to the first: with a host
+ * that runs its calls one after the other, the last one first, that one runs them all. */
+static int base_next, base_ran;
 static void base_order_task(void *arg, int task, int worker) {
     (void)arg; (void)worker;
     CHECK(task == base_next);
-    base_next++;
+    base_next = (base_next + 1) % 50;
+    base_ran++;
 }
 static void test_pool_order(void) {
 #if defined(INFER__ATOMICS)
+    static const int threads[] = {2, 3, 16, 17, 64};
     infer__mem m;
     infer__pool *p;
     infer_error e;
+    size_t i;
     infer__mem_init(&m, NULL, 0);
-    CHECK(infer__pool_create(&p, &m, 3, base_host, &base_host_calls, &e) == INFER_OK);
-    infer__parallel(p, 50, base_order_task, NULL);
-    CHECK(base_next == 50);
-    infer__pool_destroy(p);
+    for (i = 0; i < INFER__COUNT(threads); i++) {
+        CHECK(infer__pool_create(&p, &m, threads[i], base_host, &base_host_calls, &e) == INFER_OK);
+        base_next = infer__pool_first(p, 50, INFER__MIN(threads[i], 50) - 1);
+        CHECK(infer__pool_first(p, 50, 0) == 0 && base_next < 50);
+        base_ran = 0;
+        infer__parallel(p, 50, base_order_task, NULL);
+        CHECK(base_ran == 50);
+        infer__pool_destroy(p);
+    }
+    CHECK(infer__pool_first(NULL, 50, 0) == 0);
 #endif
 }
 

@@ -58,6 +58,11 @@ static void int8_fill(uint8_t *p, size_t n, int fill) {
     for (i = 0; i < n; i++) p[i] = fill == INT8_ZEROS ? 0 : fill == INT8_ONES ? 255 : (uint8_t)(ops_bits() >> 11);
 }
 
+static void int8_unpacked_fill(infer__unpacked *u, int byte) {
+    memset(u, byte, sizeof *u);
+    memset(&u->ahead, 0, sizeof u->ahead); /* nothing to ask for */
+}
+
 /* A value is scale * (q - offset) + min, up to the rounding of the product and of the sum. */
 static void int8_unpack_values(const infer__quant *t, const infer__unpacked *u, const uint8_t *src, uint64_t row_bytes,
                                int n_blocks) {
@@ -93,7 +98,7 @@ static void test_int8_unpack(void) {
                 src = fill == INT8_ENCODED ? ops_blocks(t, INFER__GROUP * INFER__CHUNK, 0)
                                            : (uint8_t *)malloc((size_t)(INFER__GROUP * row));
                 if (fill != INT8_ENCODED) int8_fill(src, (size_t)(INFER__GROUP * row), fill);
-                memset(u, 0x5a, sizeof *u);
+                int8_unpacked_fill(u, 0x5a);
                 t->unpack(src, row, n, u);
                 int8_unpack_values(t, u, src, row, n);
                 free(src);
@@ -142,8 +147,8 @@ static void test_int8_unpack_sets(void) {
                         if (fill == INT8_ENCODED) continue;
                         int8_edge_open(&e, size);
                         int8_fill(e.p, size, fill);
-                        memset(want, 0x5a, sizeof *want);
-                        memset(got, 0xa5, sizeof *got);
+                        int8_unpacked_fill(want, 0x5a);
+                        int8_unpacked_fill(got, 0xa5);
                         t->unpack(e.p, stride, n, want);
                         row->fn(e.p, stride, n, got);
                         int8_unpacked_equal(t, want, got, n);
@@ -257,7 +262,9 @@ static void int8_dots_fill(int8_dots *d, const infer__quant *t, int n_blocks, in
 }
 
 static void int8_dots_args(const int8_dots *d, const infer__quant *t, int n_blocks, infer__dots_args *a) {
+    static infer__ahead nothing;
     memset(a, 0, sizeof *a);
+    a->ahead = &nothing;
     a->w = d->w;
     a->tile = d->tile;
     a->type = t;

@@ -324,6 +324,8 @@ static infer_result infer__pool_create(infer__pool **out, infer__mem *mem, int t
                                        void *host_user, infer_error *err);
 static void infer__pool_destroy(infer__pool *p);
 static int infer__pool_threads(const infer__pool *p);
+/* The task that a worker begins with; its next ones are those after it. */
+static int infer__pool_first(const infer__pool *p, int n_tasks, int worker);
 /* Run all tasks and return. Results must not depend on which worker runs a task: every sum has a fixed order. Runs
  * inline when n_tasks is 1. p NULL = inline. One job at a time; tasks do not call it. */
 static void infer__parallel(infer__pool *p, int n_tasks, infer__task_fn fn, void *arg);

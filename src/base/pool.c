@@ -2,18 +2,18 @@
  *
  * Owns:  the worker threads, or the calls to the host's parallel_for.
  * May not know: what a task does.
- * How:   `left` counts down: whoever brings it from k to k-1 runs task n - k, so that tasks begin in ascending order
- *        and memory is read forwards. `undone` counts tasks that have not finished; the job ends at 0. fn, arg and
- *        n_tasks are written before `left` and read only by somebody who holds an unfinished task, so a worker that
- *        wakes late finds either nothing to do or the next job, never a mixture. Nobody owns a task in advance: a
- *        worker whose core is busy takes fewer.
+ * How:   the tasks are cut into shares, one after the other, one for each worker (or for a few). `left` of a share
+ *        counts down: whoever brings it from k to k-1 runs task end - k, so that tasks of a share begin in ascending
+ *        order and memory is read forwards. A worker takes from its own share and then from the others: one whose core
+ *        is busy takes fewer. `undone` counts tasks that have not finished; the job ends at 0. fn, arg and end are
+ *        written before `left` and read only by somebody who holds an unfinished task, so a worker that wakes late
+ *        finds either nothing to do or the next job, never a mixture. Workers wait for a change of `number`.
  *        Idle workers spin (ops follow each other within microseconds, tokens within tens), then sleep. A spin that
  *        lasts gives its core away in between, so that whoever is waited for can run there: with 8 threads on 2 cores
  *        a job of 32 tasks of 0.4 us takes 7 us, and 27 us where workers sleep at once. Sleeping uses Dekker's
  *        pattern: the sleeper announces itself and then looks at the counter, the waker changes the counter and then
  *        looks for sleepers; with sequentially consistent atomics one of them sees the other.
- * Layout: what a worker reads to take a task is one cache line, what ends the job another, what is rarely written a
- *        third.
+ * Layout: a share is a cache line of its own, so is what all workers watch, and what ends the job.
  * Invariant: one job at a time, from one thread at a time; tasks do not start jobs.
  */
 #include "base.h"
@@ -22,7 +22,8 @@ enum {
     INFER__SPIN_PAUSES = 64,      /* between two looks at the clock: a microsecond or two */
     INFER__SPIN_YIELD_MICROS = 8, /* from here on a spin gives its core away in between */
     INFER__SPIN_MICROS = 100,     /* and then sleeps: waking costs 5 to 50 */
-    INFER__SPIN_ROUNDS = 1 << 14  /* where the clock stands still */
+    INFER__SPIN_ROUNDS = 1 << 14, /* where the clock stands still */
+    INFER__SHARES = 16            /* at most: starting a job writes to every one */
 };
 
 typedef struct infer__worker {
@@ -31,14 +32,16 @@ typedef struct infer__worker {
     infer__thread thread;
 } infer__worker;
 
+/* Tasks that nobody has taken: left of them, before `end`. */
+typedef struct infer__share {
+    infer__atomic left;
+    int end;
+    char pad[2 * INFER__ALIGN]; /* CPUs fetch lines in pairs */
+} infer__share;
+
 struct infer__pool {
-    struct infer__pool_job { /* the job, and the tasks that nobody has taken */
-        infer__atomic left;
-        infer__task_fn fn;
-        void *arg;
-        int n_tasks;
-        char pad[2 * INFER__ALIGN]; /* CPUs fetch lines in pairs */
-    } job;
+    struct infer__pool_job { infer__atomic number; infer__task_fn fn; void *arg; char pad[2 * INFER__ALIGN]; } job;
+    infer__share share[INFER__SHARES];
     struct infer__pool_end { infer__atomic undone; char pad[2 * INFER__ALIGN]; } end;
     infer__atomic sleepers, waiting, stop;
     infer__mem *mem;
@@ -60,13 +63,13 @@ INFER__INLINE void infer__pause(void) {
 #endif
 }
 
-/* Wait for a while until there are tasks to take (done 0), or all have been done (done 1); 1 when it is so. */
-static int infer__pool_spin(const infer__pool *p, int done) {
+/* Wait for a while for a job after number `seen`, or (seen < 0) for the end of this one; 1 when it is so. */
+static int infer__pool_spin(const infer__pool *p, int64_t seen) {
     double began = 0, now;
     int round, i;
     for (round = 0; round < INFER__SPIN_ROUNDS; round++) {
         for (i = 0; i < INFER__SPIN_PAUSES; i++) {
-            if (done ? infer__atomic_get(&p->end.undone) <= 0 : infer__atomic_get(&p->job.left) > 0) return 1;
+            if (seen < 0 ? infer__atomic_get(&p->end.undone) <= 0 : infer__atomic_get(&p->job.number) != seen) return 1;
             infer__pause();
         }
         now = infer__seconds();
@@ -77,12 +80,23 @@ static int infer__pool_spin(const infer__pool *p, int done) {
     return 0;
 }
 
+static int infer__pool_shares(const infer__pool *p) { return INFER__MIN(p->threads, INFER__SHARES); }
+
+/* The first task of share i of n. */
+static int infer__share_begin(const infer__pool *p, int n_tasks, int i) {
+    return (int)((int64_t)n_tasks * i / infer__pool_shares(p));
+}
+
 /* Take tasks until there are none. */
 static void infer__pool_work(infer__pool *p, int worker) {
+    int shares = infer__pool_shares(p), k;
     int64_t ran = 0, left;
-    while ((left = infer__atomic_add(&p->job.left, -1)) > 0) {
-        p->job.fn(p->job.arg, p->job.n_tasks - (int)left, worker);
-        ran++;
+    for (k = 0; k < shares; k++) {
+        infer__share *s = &p->share[(worker + k) % shares];
+        while (infer__atomic_get(&s->left) > 0 && (left = infer__atomic_add(&s->left, -1)) > 0) {
+            p->job.fn(p->job.arg, s->end - (int)left, worker);
+            ran++;
+        }
     }
     if (ran > 0 && infer__atomic_add(&p->end.undone, -ran) == ran && infer__atomic_get(&p->waiting)) {
         infer__mutex_lock(&p->lock);
@@ -94,16 +108,18 @@ static void infer__pool_work(infer__pool *p, int worker) {
 static void infer__pool_main(void *arg) {
     infer__worker *w = (infer__worker *)arg;
     infer__pool *p = w->pool;
+    int64_t seen = 0;
     for (;;) {
-        if (!infer__pool_spin(p, 0)) {
+        if (!infer__pool_spin(p, seen)) {
             infer__mutex_lock(&p->lock);
             infer__atomic_add(&p->sleepers, 1);
-            while (infer__atomic_get(&p->job.left) <= 0 && !infer__atomic_get(&p->stop))
+            while (infer__atomic_get(&p->job.number) == seen && !infer__atomic_get(&p->stop))
                 infer__cond_wait(&p->wake, &p->lock);
             infer__atomic_add(&p->sleepers, -1);
             infer__mutex_unlock(&p->lock);
         }
         if (infer__atomic_get(&p->stop)) return;
+        seen = infer__atomic_get(&p->job.number);
         infer__pool_work(p, w->id);
     }
 }
@@ -160,6 +176,10 @@ static int infer__pool_threads(const infer__pool *p) {
     return p ? p->threads : 1;
 }
 
+static int infer__pool_first(const infer__pool *p, int n_tasks, int worker) {
+    return p ? infer__share_begin(p, n_tasks, worker % infer__pool_shares(p)) : 0;
+}
+
 /* One call of the host's parallel_for: worker i. */
 static void infer__pool_host_task(void *arg, int i) {
     infer__pool *p = (infer__pool *)arg;
@@ -167,21 +187,26 @@ static void infer__pool_host_task(void *arg, int i) {
     infer__pool_work(p, i);
 #else
     int task; /* nothing may be shared: every worker has its own tasks */
-    for (task = i; task < p->job.n_tasks; task += p->threads) p->job.fn(p->job.arg, task, i);
+    for (task = i; task < p->end.undone.v; task += p->threads) p->job.fn(p->job.arg, task, i);
 #endif
 }
 
 static void infer__parallel(infer__pool *p, int n_tasks, infer__task_fn fn, void *arg) {
-    int i;
+    int i, begin, shares;
     if (!p || p->threads == 1 || n_tasks <= 1) {
         for (i = 0; i < n_tasks; i++) fn(arg, i, 0);
         return;
     }
     p->job.fn = fn;
     p->job.arg = arg;
-    p->job.n_tasks = n_tasks;
     infer__atomic_set(&p->end.undone, n_tasks);
-    infer__atomic_set(&p->job.left, n_tasks);
+    shares = infer__pool_shares(p);
+    for (i = 0; i < shares; i++) {
+        begin = infer__share_begin(p, n_tasks, i);
+        p->share[i].end = infer__share_begin(p, n_tasks, i + 1);
+        infer__atomic_set(&p->share[i].left, p->share[i].end - begin);
+    }
+    infer__atomic_add(&p->job.number, 1);
     if (p->host) {
         p->host(p->host_user, INFER__MIN(p->threads, n_tasks), infer__pool_host_task, p);
         return;
@@ -192,7 +217,7 @@ static void infer__parallel(infer__pool *p, int n_tasks, infer__task_fn fn, void
         infer__mutex_unlock(&p->lock);
     }
     infer__pool_work(p, 0);
-    if (infer__pool_spin(p, 1)) return;
+    if (infer__pool_spin(p, -1)) return;
     infer__mutex_lock(&p->lock);
     infer__atomic_set(&p->waiting, 1);
     while (infer__atomic_get(&p->end.undone) > 0) infer__cond_wait(&p->done, &p->lock);

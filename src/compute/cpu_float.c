@@ -18,7 +18,6 @@ enum {
     INFER__FLOAT_CUT = 64,    /* steps decoded at once */
     INFER__FLOAT_PANEL = 192, /* columns whose lanes are kept */
     INFER__FLOAT_FEW = 3,     /* blocks of columns for which copying a weight is not worth it */
-    INFER__FLOAT_TASK = 512,  /* rows of a task at most, with few columns */
     INFER__FLOAT_STRIDE = (INFER__FLOAT_CUT + 1) * INFER__FLOAT_STEP /* no power of two: sets of the cache */
 };
 
@@ -78,6 +77,7 @@ typedef struct infer__float_product {
     const uint8_t *w, *x; /* the first row; the first column */
     int64_t sw, sx;
     int32_t kind, prepared, n, n_x, cols;
+    int32_t after; /* rows that come after these */
     float *y;
     int64_t sy;
     uint8_t *tile; /* the worker's scratch */
@@ -93,8 +93,8 @@ static int32_t infer__float_block(const infer__float_product *p, int32_t n) {
 static int infer__float_few(const struct infer__floats *f, int32_t n_x) { return n_x <= INFER__FLOAT_FEW * f->cols; }
 
 /* Rows of a task at most: with few columns a core reads on in one place, with many there is enough work in a tile. */
-static int32_t infer__float_task_rows(const infer__ctx *c, int32_t n_x) {
-    return infer__float_few(c->floats, n_x) ? INFER__FLOAT_TASK : INFER__FLOAT_TILE;
+static int32_t infer__float_task_rows(const infer__ctx *c, const infer__weight *w, int32_t n_x) {
+    return infer__float_few(c->floats, n_x) ? infer__task_rows(w) : INFER__FLOAT_TILE;
 }
 
 /* Lanes of `cols` columns to y: the first n (1 .. 4) rows. */
@@ -161,7 +161,7 @@ static void infer__float_stream(const infer__float_product *p) {
         if (r > p->n - INFER__FLOAT_ROWS) r = p->n - INFER__FLOAT_ROWS; /* some once more, with the same result */
         w = p->w + r * p->sw;
         infer__float_stream_rows(p, w, p->sw,
-                                 p->n - r >= 2 * INFER__FLOAT_ROWS ? w + INFER__FLOAT_ROWS * p->sw : w,
+                                 p->after + p->n - r >= 2 * INFER__FLOAT_ROWS ? w + INFER__FLOAT_ROWS * p->sw : w,
                                  INFER__FLOAT_ROWS, p->y + r);
     }
 }
@@ -238,6 +238,7 @@ static void infer__float_tile(const infer__ctx *c, const infer__weight *w, int32
     p.x = (const uint8_t *)x;
     p.sx = sx;
     p.n = n;
+    p.after = w->rows - r - n;
     p.n_x = n_x;
     p.cols = w->cols;
     p.y = y;

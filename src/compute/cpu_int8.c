@@ -15,7 +15,6 @@ enum {
     INFER__INT8_ROWS = INFER__INT8_GROUPS * INFER__GROUP,
     INFER__INT8_PANEL = 512,      /* columns whose sums a worker holds: 64 KiB */
     INFER__INT8_FEW = 4,          /* fewer columns are not worth a tile of two groups */
-    INFER__INT8_TASK = 512,       /* rows of a task at most: a core that is busy elsewhere delays no more */
     INFER__CHUNK_BYTES = 320      /* of a row at most, in any type that unpacks: Q8_0 has 272 */
 };
 
@@ -172,14 +171,21 @@ static void infer__unpack_rows(const infer__int8_weight *w, int64_t r, int32_t n
     w->unpack(src, stride, last ? w->last_blocks : INFER__CHUNK / 32, out);
 }
 
-/* Ask for part i of the next group of rows, those from r, which lie one after the other: the reading of 16 rows side by
- * side is more streams than the CPU follows by itself. Without this a token of the 1B model reads 14 GB/s, with it 38.
- * Inline, or gcc 12 drops the calls: it takes a function of prefetches as pure. */
-INFER__INLINE void infer__int8_prefetch(const infer__int8_weight *w, int64_t r, int32_t i) {
-    const char *p = (const char *)w->data + (uint64_t)r * w->row_bytes + (uint64_t)i * (uint64_t)w->ahead;
-    int32_t at;
-    if (r + INFER__GROUP > w->rows) return;
-    for (at = 0; at < w->ahead; at += 64) INFER__PREFETCH(p + at);
+/* Part i of a group whose rows, from r, lie one after the other: asked for while part i of the group before is worked
+ * on, half of it while rows are unpacked, half while they are multiplied. Without any of it a token of the 1B model
+ * reads 14 GB/s. */
+static infer__ahead infer__int8_ahead(const infer__int8_weight *w, int64_t r, int32_t i) {
+    infer__ahead a;
+    int32_t bytes = r + INFER__GROUP > w->rows ? 0 : w->ahead;
+    a.at = a.due = w->data + (uint64_t)r * w->row_bytes + (uint64_t)i * (uint64_t)bytes;
+    a.end = a.at + bytes;
+    a.step = (uint64_t)(bytes / 24);
+    return a;
+}
+
+/* What is left of it. Inline, or gcc 12 drops the calls: it takes a function of prefetches as pure. */
+INFER__INLINE void infer__int8_ask_rest(infer__ahead *a) {
+    for (; a->at < a->end; a->at += 64) INFER__PREFETCH(a->at);
 }
 
 /* Sums of rows r .. r+n-1 (n <= INFER__INT8_ROWS; rows from `next` come after them) with n_x columns (<=
@@ -204,7 +210,7 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, i
     memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
     for (i = 0; i < w->chunks; i++, a.x += x_rows) {
         for (g = 0; g < a.n_groups; g++) {
-            infer__int8_prefetch(w, next + g * INFER__GROUP, i);
+            s->w[g].ahead = infer__int8_ahead(w, next + g * INFER__GROUP, i);
             infer__unpack_rows(w, r + g * INFER__GROUP, INFER__MIN(n - g * INFER__GROUP, INFER__GROUP), i, s, &s->w[g]);
         }
         for (j = 0; y && j < per_chunk && warm < first + n_x; j++, warm++) {
@@ -212,7 +218,9 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, i
             INFER__PREFETCH_WRITE(infer__row(y, warm) + r + n - 1);
         }
         if (i == w->chunks - 1) a.n_blocks = w->last_blocks;
+        a.ahead = &s->w[0].ahead;
         c->int8->dots(&a);
+        for (g = 0; g < a.n_groups; g++) infer__int8_ask_rest(&s->w[g].ahead);
     }
 }
 
@@ -224,17 +232,21 @@ INFER__INLINE void infer__int8_copy(float *INFER__RESTRICT to, const float *INFE
     for (i = 0; i < n; i++) to[i] = from[i];
 }
 
-/* Rows r .. r+n-1 of w times all of x, any n; the worker's next task probably begins at row `next`. */
-static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, int32_t r, int32_t n, int64_t next,
+/* Rows r .. r+n-1 of w times all of x, any n; the worker goes on with those after them. cold: nobody asked for the
+ * first group yet. */
+static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, int32_t r, int32_t n, int cold,
                              int32_t n_x, const infer__tensor *y, int worker) {
     infer__int8_scratch *s = (infer__int8_scratch *)(void *)infer__cpu_scratch(c, worker);
     int32_t j, m, done, panel;
-    for (j = 0; j < w->chunks; j++) infer__int8_prefetch(w, r, j); /* the first group, which nobody asked for yet */
+    for (j = 0; cold && j < w->chunks; j++) {
+        infer__ahead a = infer__int8_ahead(w, r, j);
+        infer__int8_ask_rest(&a);
+    }
     for (; n > 0; n -= m, r += m) {
         m = INFER__MIN(n, n_x < INFER__INT8_FEW ? INFER__GROUP : INFER__INT8_ROWS);
         for (done = 0; done < n_x; done += panel) {
             panel = INFER__MIN(n_x - done, INFER__INT8_PANEL);
-            infer__int8_rows(c, w, r, m, n > m ? r + m : next, NULL, done, panel, n_x, y, s);
+            infer__int8_rows(c, w, r, m, r + m, NULL, done, panel, n_x, y, s);
             for (j = 0; j < panel; j++)
                 infer__int8_copy(infer__row(y, done + j) + r, s->y + (int64_t)j * INFER__INT8_ROWS, m);
         }

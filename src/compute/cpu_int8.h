@@ -39,6 +39,7 @@ typedef struct infer__dots_args {
     int32_t n_groups, n_x, n_blocks;
     float *y;                    /* += : element (column j, row i) is y[j * stride + i]; 64-byte aligned */
     int64_t stride;
+    infer__ahead *ahead;         /* with few columns, work on a row asks for some of it */
 } infer__dots_args;
 
 INFER__INLINE const infer__x8 *infer__x8_col(const infer__dots_args *a, int32_t j) {

@@ -24,6 +24,7 @@ typedef struct infer__matmul_job {
     infer__ctx *c;
     const infer__matmul_args *a;
     infer__matmul_part part[3];
+    int32_t n_tasks;
 } infer__matmul_job;
 
 /* Rows r .. r+n-1 of weight j by floats. */
@@ -52,14 +53,14 @@ static void infer__matmul_task(void *arg, int task, int worker) {
     const infer__matmul_args *a = job->a;
     const infer__matmul_part *part;
     const float *add;
-    float bias[INFER__FLOAT_TASK];
+    float bias[INFER__TASK_ROWS];
     int32_t j = 0, r, n, i;
     while (j + 1 < a->n_w && task >= job->part[j + 1].first) j++;
     part = &job->part[j];
     r = (task - part->first) * part->step;
     n = INFER__MIN(part->step, a->w[j]->rows - r);
     if (part->path == INFER__BY_INT8)
-        infer__int8_task(job->c, &part->int8, r, n, r + (int64_t)infer__pool_threads(job->c->pool) * part->step,
+        infer__int8_task(job->c, &part->int8, r, n, task == infer__pool_first(job->c->pool, job->n_tasks, worker),
                          a->x.rows, &a->y[j], worker);
     else if (part->path == INFER__BY_FLOATS) infer__matmul_floats(job, j, r, n, worker);
     else infer__matmul_decoded(job, j, r, n, worker);
@@ -77,13 +78,13 @@ static void infer__matmul_plan(infer__ctx *c, const infer__weight *w, const infe
     part->path = INFER__BY_DECODING;
     if (infer__int8_usable(c, w)) {
         part->path = INFER__BY_INT8;
-        least = INFER__INT8_ROWS;
-        most = INFER__INT8_TASK;
+        least = x->rows < INFER__INT8_FEW ? INFER__GROUP : INFER__INT8_ROWS;
+        most = x->rows < INFER__INT8_FEW ? infer__task_rows(w) : INFER__INT8_ROWS;
         infer__int8_weight_init(c, w, &part->int8);
         if (!made[INFER__BY_INT8]++) infer__x8_prepare(c, x);
     } else if (infer__float_usable(c, w, &prepared)) {
         part->path = INFER__BY_FLOATS;
-        most = infer__float_task_rows(c, x->rows);
+        most = infer__float_task_rows(c, w, x->rows);
         if (prepared && !made[INFER__BY_FLOATS]++) infer__float_prepare(c, x);
     }
     part->prepared = prepared;
@@ -114,6 +115,7 @@ static void infer__cpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         part->first = n_tasks;
         n_tasks += (a->w[j]->rows + part->step - 1) / part->step;
     }
+    job.n_tasks = n_tasks;
     infer__cpu_run(c, n_tasks, work * a->x.rows, infer__matmul_task, &job);
     infer__op_end(c, "matmul", bytes, began);
 }

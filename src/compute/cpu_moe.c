@@ -226,7 +226,7 @@ static void infer__moe_floats(infer__moe_job *job) {
     job->order = job->start + job->n_expert + 1;
     infer__moe_sort(job, 0, pairs, job->start, job->order);
     for (e = 0; e < job->n_expert; e++) most = INFER__MAX(most, job->start[e + 1] - job->start[e]);
-    job->step = INFER__MIN(a->rows / (4 * infer__pool_threads(c->pool)), infer__float_task_rows(c, most));
+    job->step = INFER__MIN(a->rows / (4 * infer__pool_threads(c->pool)), infer__float_task_rows(c, a->w, most));
     job->step = INFER__MAX(job->step & ~3, 4);
     job->panel = (int32_t)INFER__MIN(left / job->step, pairs);
     INFER__ASSERT(job->panel > 0);
@@ -261,7 +261,7 @@ static void infer__cpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a
     left = c->scratch_len - job.n_expert - 1;
     if (int8) { /* or per pair its place in the order and the row of x */
         left -= (int64_t)(sizeof(infer__int8_scratch) / sizeof(float));
-        step = INFER__MIN(a->rows / (4 * infer__pool_threads(c->pool)), INFER__INT8_TASK);
+        step = INFER__MIN(a->rows / (4 * infer__pool_threads(c->pool)), INFER__TASK_ROWS);
         step = INFER__MAX(step / INFER__INT8_ROWS * INFER__INT8_ROWS, INFER__INT8_ROWS);
         tokens = left / (2 * a->n_used);
         infer__int8_weight_init(c, a->w, &job.int8);

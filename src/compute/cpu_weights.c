@@ -7,6 +7,8 @@
 enum {
     INFER__TILE_ROWS = 32,          /* rows of a weight that are decoded at once, at most */
     INFER__TILE_FLOATS = 64 * 1024, /* and their values: 256 KiB stay in the second-level cache */
+    INFER__TASK_ROWS = 512,         /* rows of a task at most, */
+    INFER__TASK_BYTES = (256 << 10),  /* and their bytes when memory sets the pace: a busy core delays no more */
     INFER__SMALL_WORK = 32 * 1024   /* multiplications that are done before another thread has woken up */
 };
 
@@ -21,6 +23,11 @@ static float *infer__cpu_scratch(const infer__ctx *c, int worker) { return c->sc
 static int32_t infer__tile_rows(int32_t cols) {
     int32_t rows = INFER__TILE_FLOATS / cols;
     return rows < 4 ? 4 : INFER__MIN(rows, INFER__TILE_ROWS);
+}
+
+/* Rows of a task whose time is that of reading them. */
+static int32_t infer__task_rows(const infer__weight *w) {
+    return (int32_t)INFER__MIN(INFER__TASK_BYTES / w->row_bytes, INFER__TASK_ROWS);
 }
 
 /* Rows r .. r+n-1 as float32, *stride apart: in place, or decoded to `scratch` (n * cols floats). */

@@ -11,7 +11,7 @@
 
 #define INFER__NOTHING
 
-INFER__FLOAT_DOTS(scalar, INFER__NOTHING, f32, 1, 2)
+INFER__FLOAT_ROW_DOTS(scalar, INFER__NOTHING, f32, 2)
 INFER__FLOAT_DOTS(scalar, INFER__NOTHING, f32, 2, 1)
 
 static void infer__float_decode_f16_scalar(const uint8_t *src, uint8_t *dst, int64_t n) {
@@ -61,13 +61,13 @@ static void infer__float_sums_scalar(const float *acc, int32_t n, float *y, int6
     }
 
 #if defined(INFER__SIMD_X86)
-INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, f32, 1, 2)
+INFER__FLOAT_ROW_DOTS(avx2, INFER__ON_avx2, f32, 2)
 INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, f32, 2, 1)
 INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, f32, 3, 1)
-INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, f16, 1, 2)
+INFER__FLOAT_ROW_DOTS(avx2, INFER__ON_avx2, f16, 2)
 INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, f16, 2, 1)
 INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, f16, 3, 1)
-INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, bf16, 1, 2)
+INFER__FLOAT_ROW_DOTS(avx2, INFER__ON_avx2, bf16, 2)
 INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, bf16, 2, 1)
 INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, bf16, 3, 1)
 INFER__FLOAT_DECODERS(avx2)
@@ -90,19 +90,19 @@ INFER__ON_avx2 static void infer__float_sums_avx2(const float *acc, int32_t n, f
 /* ---- AVX-512 --------------------------------------------------------------------------------------------------- */
 
 #  if !defined(INFER_NO_AVX512)
-INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 1, 1)
+INFER__FLOAT_ROW_DOTS(avx512, INFER__ON_avx512, f32, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 2, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 3, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 4, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 5, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 6, 1)
-INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f16, 1, 1)
+INFER__FLOAT_ROW_DOTS(avx512, INFER__ON_avx512, f16, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f16, 2, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f16, 3, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f16, 4, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f16, 5, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f16, 6, 1)
-INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, bf16, 1, 1)
+INFER__FLOAT_ROW_DOTS(avx512, INFER__ON_avx512, bf16, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, bf16, 2, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, bf16, 3, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, bf16, 4, 1)
@@ -133,7 +133,7 @@ INFER__ON_avx512 static void infer__float_sums_avx512(const float *acc, int32_t 
 INFER__ON_pairs INFER__INLINE __m512 infer__fv_pairs_avx512(__m512 w, __m512 x, __m512 s) {
     return _mm512_dpbf16_ps(s, (__m512bh)w, (__m512bh)x);
 }
-INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 1, 1)
+INFER__FLOAT_ROW_DOTS(avx512, INFER__ON_pairs, pairs, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 2, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 3, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 4, 1)
@@ -160,19 +160,19 @@ INFER__ON_avx512 static void infer__float_prepare_pairs(const float *src, uint8_
 /* ---- NEON ------------------------------------------------------------------------------------------------------ */
 
 #if defined(INFER__SIMD_ARM)
-INFER__FLOAT_DOTS(neon, INFER__NOTHING, f32, 1, 4)
+INFER__FLOAT_ROW_DOTS(neon, INFER__NOTHING, f32, 4)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f32, 2, 2)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f32, 3, 1)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f32, 4, 1)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f32, 5, 1)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f32, 6, 1)
-INFER__FLOAT_DOTS(neon, INFER__NOTHING, f16, 1, 4)
+INFER__FLOAT_ROW_DOTS(neon, INFER__NOTHING, f16, 4)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f16, 2, 2)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f16, 3, 1)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f16, 4, 1)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f16, 5, 1)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, f16, 6, 1)
-INFER__FLOAT_DOTS(neon, INFER__NOTHING, bf16, 1, 4)
+INFER__FLOAT_ROW_DOTS(neon, INFER__NOTHING, bf16, 4)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, bf16, 2, 2)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, bf16, 3, 1)
 INFER__FLOAT_DOTS(neon, INFER__NOTHING, bf16, 4, 1)

@@ -73,7 +73,8 @@ INFER__INLINE void infer__finish_arm(const infer__unpacked *w, const infer__x8 *
 /* One column of one group, with `dot` = 16 products into four sums. */
 #define INFER__DEFINE_DIRECT_ARM(L, dot)                                                                               \
     INFER__ON_##L INFER__INLINE void infer__direct_##L(const infer__unpacked *w, const infer__x8 *x, int n_blocks,     \
-                                                       int grain, int has_min, int32_t offset, float *y) {             \
+                                                       int grain, int has_min, int32_t offset, infer__ahead *ahead,    \
+                                                       float *y) {                                                     \
         const uint8x16_t flip = vdupq_n_u8(offset == 128 ? 128 : 0);                                                   \
         const int32x4_t zero = vdupq_n_s32(0);                                                                         \
         int b, row, i;                                                                                                 \
@@ -82,6 +83,7 @@ INFER__INLINE void infer__finish_arm(const infer__unpacked *w, const infer__x8 *
             const int at = infer__q_index(32 * b);                                                                     \
             for (row = 0; row < INFER__GROUP; row += 4) {                                                              \
                 int32x4_t low[4], high[4];                                                                             \
+                if (row & 4) infer__ask(ahead);                                                                        \
                 INFER__UNROLL for (i = 0; i < 4; i++) {                                                                \
                     const uint8_t *q = w->q[row + i] + at;                                                             \
                     low[i] = dot(zero, infer__codes_arm(q, flip), x0);                                                 \
@@ -109,7 +111,7 @@ INFER__INLINE void infer__finish_arm(const infer__unpacked *w, const infer__x8 *
     for (; j < a->n_x; j++)                                                                                            \
         for (g = 0; g < a->n_groups; g++)                                                                              \
             infer__direct_##L(a->w + g, infer__x8_col(a, j), a->n_blocks, grain, has_min, a->type->offset,             \
-                              a->y + j * a->stride + g * INFER__GROUP);
+                              a->ahead, a->y + j * a->stride + g * INFER__GROUP);
 
 INFER__DEFINE_DIRECT_ARM(neon, infer__dot16_neon)
 INFER__INLINE void infer__dots_body_neon(const infer__dots_args *a, int grain, int has_min) {

@@ -131,7 +131,8 @@ INFER__ON_avx2 INFER__INLINE void infer__add_across_avx2(__m256i *s, int room, _
     }                                                                                                                  \
     /* One column of one group: 64 values, that is two blocks, of 8 rows after the other. */                           \
     INFER__ON_##L INFER__INLINE void infer__direct_##L(const infer__unpacked *w, const infer__x8 *x, int n_blocks,     \
-                                                       int grain, int has_min, int fit, int32_t offset, float *y) {    \
+                                                       int grain, int has_min, int fit, int32_t offset,                \
+                                                       infer__ahead *ahead, float *y) {                                \
         int b, c, i, r;                                                                                                \
         for (b = 0; b < n_blocks; b += 2) {                                                                            \
             __m256i x0 = _mm256_loadu_si256((const __m256i *)(const void *)(x->q + 32 * b));                           \
@@ -141,6 +142,7 @@ INFER__ON_avx2 INFER__INLINE void infer__add_across_avx2(__m256i *s, int room, _
                 const uint8_t *q = w->q[r] + infer__q_index(32 * b);                                                   \
                 __m256i s[8], low[2], high[2];                                                                         \
                 __m256 acc = _mm256_load_ps(y + r), t = acc;                                                           \
+                infer__ask(ahead);                                                                                     \
                 INFER__UNROLL for (i = 0; i < 8; i++) {                                                                \
                     s[i] = infer__products_##L(q + i * INFER__CHUNK, first, fit);                                      \
                     if (grain == 32 && fit > 1)                                                                        \

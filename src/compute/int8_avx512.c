@@ -93,7 +93,7 @@ INFER__ON_avx512 INFER__INLINE void infer__start_avx512(const infer__x8 *x, int 
 
 /* Four blocks of 16 rows: the sums of q * x, of whole blocks (grain 32) or of their halves. */
 INFER__ON_avx512vnni INFER__INLINE void infer__sums_avx512vnni(const uint8_t *q, const int8_t *x, int grain,
-                                                               __m512i *low, __m512i *high) {
+                                                               infer__ahead *ahead, __m512i *low, __m512i *high) {
     __m512i n0 = _mm512_loadu_si512(x), n1 = _mm512_loadu_si512(x + 64), zero = _mm512_setzero_si512();
     __m512i lo = _mm512_shuffle_i32x4(n0, n1, 0x88), hi = _mm512_shuffle_i32x4(n0, n1, 0xdd), four[4], s[4], t[4];
     int i, j;
@@ -103,6 +103,7 @@ INFER__ON_avx512vnni INFER__INLINE void infer__sums_avx512vnni(const uint8_t *q,
             four[j] = _mm512_dpbusd_epi32(zero, _mm512_load_si512(row), lo);
             if (grain == 32) four[j] = _mm512_dpbusd_epi32(four[j], _mm512_load_si512(row + 64), hi);
         }
+        infer__ask(ahead);
         s[i] = infer__add_rows_avx512(four);
     }
     infer__lanes_to_rows_avx512(s, low);
@@ -118,14 +119,14 @@ INFER__ON_avx512vnni INFER__INLINE void infer__sums_avx512vnni(const uint8_t *q,
 /* One column of one group. */
 INFER__ON_avx512vnni INFER__INLINE void infer__direct_avx512vnni(const infer__unpacked *w, const infer__x8 *x,
                                                                  int n_blocks, int grain, int has_min, int32_t offset,
-                                                                 float *y) {
+                                                                 infer__ahead *ahead, float *y) {
     __m512 acc = _mm512_load_ps(y);
     int32_t start[INFER__CHUNK / 16];
     int h, i, b;
     infer__start_avx512(x, grain, offset, start);
     for (h = 0; h < n_blocks; h += 4) {
         __m512i low[4], high[4];
-        infer__sums_avx512vnni(w->q[0] + 32 * h, x->q + 32 * h, grain, low, high);
+        infer__sums_avx512vnni(w->q[0] + 32 * h, x->q + 32 * h, grain, ahead, low, high);
         INFER__UNROLL for (i = 0; i < 4; i++) {
             __m512 t = _mm512_setzero_ps();
             b = h + i;
@@ -267,7 +268,7 @@ INFER__ON_avx512vnni INFER__INLINE void infer__dots_body_avx512vnni(const infer_
     for (; j < n; j++)
         for (g = 0; g < a->n_groups; g++)
             infer__direct_avx512vnni(a->w + g, infer__x8_col(a, j), a->n_blocks, grain, has_min, offset,
-                                     a->y + j * a->stride + g * INFER__GROUP);
+                                     a->ahead, a->y + j * a->stride + g * INFER__GROUP);
 }
 
 #undef INFER__TILE_STRIDE

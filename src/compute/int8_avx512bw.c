@@ -68,7 +68,8 @@ INFER__ON_avx512 INFER__INLINE void infer__add_across_avx512(const __m512i *s, _
 
 /* One column of one group: 128 values of 16 rows, that is four blocks, at a time. */
 INFER__ON_avx512 INFER__INLINE void infer__direct_avx512(const infer__unpacked *w, const infer__x8 *x, int n_blocks,
-                                                         int grain, int has_min, int fit, int32_t offset, float *y) {
+                                                         int grain, int has_min, int fit, int32_t offset,
+                                                         infer__ahead *ahead, float *y) {
     __m512 acc = _mm512_load_ps(y);
     int h, i, b;
     for (h = 0; h < n_blocks; h += 4) {
@@ -82,6 +83,8 @@ INFER__ON_avx512 INFER__INLINE void infer__direct_avx512(const infer__unpacked *
                 s[i] = fit > 1 ? _mm512_add_epi16(s[i], m) : _mm512_add_epi32(s[i], m);
             }
             if (fit > 1) s[i] = infer__i_widen_avx512(s[i]);
+            if (i & 3) continue;
+            infer__ask(ahead);
         }
         infer__add_across_avx512(s, low);
         if (grain == 16) {

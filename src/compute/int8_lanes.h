@@ -124,7 +124,7 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
         for (; j < a->n_x; j++)                                                                                        \
             for (g = 0; g < a->n_groups; g++)                                                                          \
                 infer__direct_##L(a->w + g, infer__x8_col(a, j), a->n_blocks, grain, has_min, fit,                     \
-                                  offset, a->y + j * a->stride + g * INFER__GROUP);                                    \
+                                  offset, a->ahead, a->y + j * a->stride + g * INFER__GROUP);                          \
     }
 #define INFER__LANES_KIND(L, grain, has_min, fit)                                                                      \
     INFER__ON_##L static void infer__dots_##grain##_##has_min##_##fit##_##L(const infer__dots_args *a) {               \

@@ -124,7 +124,8 @@ INFER__ON_sse41 INFER__INLINE __m128i infer__products_sse41(const uint8_t *q, __
 
 /* One column of one group: a block of 4 rows after the other. */
 INFER__ON_sse41 INFER__INLINE void infer__direct_sse41(const infer__unpacked *w, const infer__x8 *x, int n_blocks,
-                                                       int grain, int has_min, int fit, int32_t offset, float *y) {
+                                                       int grain, int has_min, int fit, int32_t offset,
+                                                       infer__ahead *ahead, float *y) {
     int b, i, r;
     for (b = 0; b < n_blocks; b++) {
         __m128i first = _mm_loadu_si128((const __m128i *)(const void *)(x->q + 32 * b));
@@ -135,6 +136,7 @@ INFER__ON_sse41 INFER__INLINE void infer__direct_sse41(const infer__unpacked *w,
             const uint8_t *q = w->q[r] + infer__q_index(32 * b);
             __m128i s[4], sum;
             __m128 t = _mm_setzero_ps();
+            if (r & 4) infer__ask(ahead);
             INFER__UNROLL for (i = 0; i < 4; i++) {
                 s[i] = infer__products_sse41(q + i * INFER__CHUNK, first, fit);
                 if (grain == 32) {

@@ -143,7 +143,7 @@ INFER__ON_avx2 INFER__INLINE void infer__put_e8m0_avx2(const uint8_t *src, uint6
                                                            infer__unpacked *out) {                                     \
         const uint8_t *row = src;                                                                                      \
         int r, k;                                                                                                      \
-        for (r = 0; r < INFER__GROUP; r++, row += row_bytes) {                                                         \
+        for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead)) {                                \
             const uint8_t *a = row, *b = row + (bytes);                                                                \
             uint8_t *q = out->q[r];                                                                                    \
             for (k = 0; k < n_blocks; k += 2, a += 2 * (bytes), b += 2 * (bytes), q += k & 2 ? 32 : 96)                \

@@ -98,7 +98,7 @@ INFER__ON_avx2 static void infer__q4_k_unpack_avx2(const uint8_t *src, uint64_t 
     const uint8_t *row = src + 16;
     int r, c, h;
     (void)n_blocks;
-    for (r = 0; r < INFER__GROUP; r++, row += row_bytes)
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
         INFER__UNROLL for (c = 0; c < 4; c++)
             INFER__UNROLL for (h = 0; h < 2; h++)
                 infer__put_avx2(infer__pair_at(out->q[r], c, h),
@@ -111,7 +111,7 @@ INFER__ON_avx2 static void infer__q5_k_unpack_avx2(const uint8_t *src, uint64_t 
     const uint8_t *row = src;
     int r, c, h;
     (void)n_blocks;
-    for (r = 0; r < INFER__GROUP; r++, row += row_bytes)
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
         INFER__UNROLL for (h = 0; h < 2; h++) {
             __m256i bits = infer__twice_avx2(row + 16 + 16 * h); /* bit i: of block i; to bit 4 */
             INFER__UNROLL for (c = 0; c < 4; c++) {
@@ -131,7 +131,7 @@ INFER__ON_avx2 static void infer__q6_k_unpack_avx2(const uint8_t *src, uint64_t 
     __m256 d[2];
     int r, i, h;
     (void)n_blocks;
-    for (r = 0; r < INFER__GROUP; r++, row += row_bytes)
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
         INFER__UNROLL for (i = 0; i < 2; i++)
             INFER__UNROLL for (h = 0; h < 2; h++) {
                 const uint8_t *low = row + 64 * i + 16 * h;
@@ -156,7 +156,7 @@ INFER__ON_avx2 INFER__INLINE __m256i infer__quarters_avx2(__m256i bytes, int c) 
 INFER__ON_avx2 INFER__INLINE void infer__put_quarters_avx2(const uint8_t *src, uint64_t row_bytes,
                                                            infer__unpacked *out) {
     int r, i, h, c;
-    for (r = 0; r < INFER__GROUP; r++, src += row_bytes)
+    for (r = 0; r < INFER__GROUP; r++, src += row_bytes, infer__ask(&out->ahead))
         INFER__UNROLL for (i = 0; i < 2; i++)
             INFER__UNROLL for (h = 0; h < 2; h++) {
                 __m256i v = infer__twice_avx2(src + 32 * i + 16 * h);
@@ -204,7 +204,7 @@ INFER__ON_avx2 static void infer__q3_k_unpack_avx2(const uint8_t *src, uint64_t 
     __m256 d[2];
     int r, i, h, c;
     (void)n_blocks;
-    for (r = 0; r < INFER__GROUP; r++, row += row_bytes)
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
         INFER__UNROLL for (h = 0; h < 2; h++) {
             __m256i bits = infer__twice_avx2(row + 16 * h); /* bit i: of block i; to bit 2 */
             INFER__UNROLL for (i = 0; i < 2; i++) {
@@ -244,7 +244,7 @@ INFER__ON_avx2 static void infer__iq4_xs_unpack_avx2(const uint8_t *src, uint64_
     __m256 d[2];
     int r, c;
     (void)n_blocks;
-    for (r = 0; r < INFER__GROUP; r++, row += row_bytes)
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
         INFER__UNROLL for (c = 0; c < 4; c++) infer__levels_avx2(infer__two_avx2(row + 32 * c, row + 32 * c + 16),
                                                                  table, infer__pair_at(out->q[r], c, 0));
     infer__heads_avx2(src, row_bytes, v);
@@ -271,7 +271,7 @@ INFER__ON_avx2 static void infer__q1_0_unpack_avx2(const uint8_t *src, uint64_t 
                                                    infer__unpacked *out) {
     const uint8_t *row = src;
     int r, b;
-    for (r = 0; r < INFER__GROUP; r++, row += row_bytes)
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
         for (b = 0; b < n_blocks; b++) {
             __m256i bits = _mm256_set1_epi32((int32_t)infer__load_u32(row + 18 * (b / 4) + 2 + 4 * (b % 4)));
             bits = _mm256_blend_epi32(infer__sixteens_avx2(bits, 0), infer__sixteens_avx2(bits, 2), 0xf0);
@@ -284,7 +284,7 @@ INFER__ON_avx2 static void infer__q2_0_unpack_avx2(const uint8_t *src, uint64_t 
                                                    infer__unpacked *out) {
     const uint8_t *row = src;
     int r, b;
-    for (r = 0; r < INFER__GROUP; r++, row += row_bytes)
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
         for (b = 0; b < n_blocks; b++) {
             const uint8_t *p = row + 18 * (b / 2) + 2 + 8 * (b % 2);
             __m256i v = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
@@ -310,7 +310,7 @@ INFER__ON_avx2 static void infer__nvfp4_unpack_avx2(const uint8_t *src, uint64_t
     const __m256i table = _mm256_add_epi8(infer__twice_avx2(infer__kvalues_fp4), _mm256_set1_epi8(12));
     const uint8_t *row = src;
     int r, b, i;
-    for (r = 0; r < INFER__GROUP; r++, row += row_bytes)
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
         for (b = 0; b < n_blocks; b++) { /* 8 bytes hold 16 values: low halves, then high halves */
             __m256i v = _mm256_permute4x64_epi64(infer__twice_avx2(row + 36 * (b / 2) + 4 + 16 * (b % 2)), 0x50);
             v = _mm256_blend_epi32(v, _mm256_srli_epi16(v, 4), 0xcc);

@@ -157,6 +157,7 @@ INFER__ON_avx512 INFER__INLINE void infer__words_unpack_avx512(const uint8_t *sr
             first[i] = infer__words_four_avx512(a, b, words, fifth, levels, lookup, out->q[i]);
             second[i] = infer__words_four_avx512(b, c, words + 2, fifth, levels, lookup, out->q[i] + 128);
             if (!has_min && !once) first[i] = _mm_unpacklo_epi64(first[i], second[i]);
+            infer__ask(&out->ahead);
         }
     } else { /* no further than the last block */
         const __mmask64 in_a = infer__bytes_avx512(n_blocks * bytes), in_b = infer__bytes_avx512(n_blocks * bytes - 64);
@@ -208,6 +209,7 @@ INFER__ON_avx512 static void infer__q8_0_unpack_avx512(const uint8_t *src, uint6
         for (i = 0; i < 16; i++, src += row_bytes) {
             infer__q8_0_four_avx512(src, 4, out->q[i]);
             infer__q8_0_four_avx512(src + 136, 4, out->q[i] + 128);
+            infer__ask(&out->ahead);
         }
         return;
     }
@@ -300,7 +302,7 @@ INFER__ON_avx512 static void infer__nvfp4_unpack_avx512(const uint8_t *src, uint
     __m128i e[16];
     __m512i r[4], t0, t1, t2, t3;
     int i, j;
-    for (i = 0; i < 16; i++, src += row_bytes) {
+    for (i = 0; i < 16; i++, src += row_bytes, infer__ask(&out->ahead)) {
         __m512i a = _mm512_loadu_si512(src), b = a;
         infer__nvfp4_two_avx512(a, src + 8, codes, out->q[i]);
         if (n_blocks > 4) {
@@ -371,7 +373,7 @@ INFER__ON_avx512 static void infer__q2_0_unpack_avx512(const uint8_t *src, uint6
         _mm512_store_ps(out->scale[b], d);
         _mm512_store_ps(out->scale[b + 1], d);
     }
-    for (i = 0; i < 16; i++, src += row_bytes)
+    for (i = 0; i < 16; i++, src += row_bytes, infer__ask(&out->ahead))
         for (b = 0; b < n_blocks; b += 4) {
             const uint8_t *p = src + 9 * b + 2;
             __m512i v = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)p)), w;

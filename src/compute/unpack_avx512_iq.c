@@ -89,7 +89,7 @@ INFER__ON_avx512 static void infer__iq4_xs_unpack_avx512(const uint8_t *src, uin
         __m512 h = _mm512_permutexvar_ps(_mm512_srli_epi32(head.low, (unsigned)(16 + 2 * i)), high);
         _mm512_store_ps(out->scale[i], _mm512_mul_ps(_mm512_add_ps(l, h), d));
     }
-    INFER__UNROLL for (i = 0; i < 16; i++, src += row_bytes) {
+    INFER__UNROLL for (i = 0; i < 16; i++, src += row_bytes, infer__ask(&out->ahead)) {
         infer__put_iq4_avx512(_mm512_loadu_si512(src + 8), table, out->q[i]);
         infer__put_iq4_avx512(_mm512_loadu_si512(src + 72), table, out->q[i] + 128);
     }
@@ -228,7 +228,7 @@ INFER__ON_avx512 static void infer__iq2_xxs_unpack_avx512(const uint8_t *src, ui
                          _mm256_cvtepi32_epi8(_mm256_srli_epi32(packed, 28)));
         infer__put_signs_avx512(infer__parity_avx512(infer__four_sevens_avx512(packed)), &rows, i);
     }
-    for (i = 0, row = src; i < 16; i++, row += row_bytes) {
+    for (i = 0, row = src; i < 16; i++, row += row_bytes, infer__ask(&out->ahead)) {
         __m512i v = _mm512_shuffle_epi8(infer__lanes_avx512(_mm512_loadu_si512(row + 2)), spread);
         __mmask32 high[2];
         high[0] = _mm512_test_epi16_mask(v, _mm512_set1_epi16(64));
@@ -249,7 +249,7 @@ INFER__ON_avx512 static void infer__iq2_xs_unpack_avx512(const uint8_t *src, uin
         infer__put_signs_avx512(infer__parity_avx512(seven), &rows, i);
     }
     infer__put_iq2_scales_avx512(src, row_bytes, 66, out);
-    for (i = 0, row = src; i < 16; i++, row += row_bytes) {
+    for (i = 0, row = src; i < 16; i++, row += row_bytes, infer__ask(&out->ahead)) {
         __m512i v = infer__lanes_avx512(_mm512_loadu_si512(row + 2));
         __mmask32 high[3];
         high[0] = _mm512_test_epi16_mask(v, _mm512_set1_epi16(64));
@@ -274,7 +274,7 @@ INFER__ON_avx512 static void infer__iq2_s_unpack_avx512(const uint8_t *src, uint
     for (i = 0; i < 16; i++, row += row_bytes)
         infer__put_signs_avx512(_mm256_loadu_si256((const __m256i *)(const void *)(row + 34)), &rows, i);
     infer__put_iq2_scales_avx512(src, row_bytes, 74, out);
-    for (i = 0, row = src; i < 16; i++, row += row_bytes) {
+    for (i = 0, row = src; i < 16; i++, row += row_bytes, infer__ask(&out->ahead)) {
         __m256i qs = _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(row + 2)),
                                                  _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
         __m512i v = _mm512_cvtepu8_epi16(qs);
@@ -317,7 +317,7 @@ INFER__ON_avx512 static void infer__iq3_xxs_unpack_avx512(const uint8_t *src, ui
                          _mm256_cvtepi32_epi8(_mm256_srli_epi32(packed, 28)));
         infer__put_signs_avx512(infer__parity_avx512(infer__four_sevens_avx512(packed)), &rows, i);
     }
-    for (i = 0, row = src; i < 16; i++, row += row_bytes)
+    for (i = 0, row = src; i < 16; i++, row += row_bytes, infer__ask(&out->ahead))
         INFER__UNROLL for (h = 0; h < 2; h++) {
             __m512i v = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)(row + 2 + 32 * h)));
             __mmask32 high[2];
@@ -340,7 +340,7 @@ INFER__ON_avx512 static void infer__iq3_s_unpack_avx512(const uint8_t *src, uint
         infer__put_signs_avx512(_mm256_loadu_si256((const __m256i *)(const void *)(row + 74)), &rows, i);
     infer__put_scales_avx512(infer__rows8_avx512(src + 102, row_bytes).high, 8, 4, odd,
                              infer__low_halves_avx512(infer__rows8_avx512(src, row_bytes).low), out->scale);
-    for (i = 0, row = src; i < 16; i++, row += row_bytes)
+    for (i = 0, row = src; i < 16; i++, row += row_bytes, infer__ask(&out->ahead))
         INFER__UNROLL for (h = 0; h < 2; h++) {
             __m512i v = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)(row + 2 + 32 * h)));
             __mmask32 high[3];
@@ -410,7 +410,7 @@ INFER__ON_avx512 static void infer__iq1_s_unpack_avx512(const uint8_t *src, uint
         rows.entries.row[i] = _mm512_or_si512(_mm512_cvtepu8_epi16(_mm256_permutevar8x32_epi32(qs, lanes)), qh);
     }
     for (i = 0; i < 16; i++) infer__find_2048_avx512(rows.entries.of[i]);
-    for (i = 0, row = src; i < 16; i++, row += row_bytes) {
+    for (i = 0, row = src; i < 16; i++, row += row_bytes, infer__ask(&out->ahead)) {
         __m512i qh = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)(row + 34)));
         __m512i down = _mm512_srai_epi16(_mm512_permutexvar_epi16(each, qh), 15);
         infer__put_1_avx512(rows.entries.row[i], _mm512_andnot_si512(down, _mm512_set1_epi8(2)), out->q[i]);
@@ -444,7 +444,7 @@ INFER__ON_avx512 static void infer__iq1_m_unpack_avx512(const uint8_t *src, uint
         rows.entries.row[i] = infer__lanes_avx512(_mm512_or_si512(qs, qh));
     }
     for (i = 0; i < 16; i++) infer__find_2048_avx512(rows.entries.of[i]);
-    for (i = 0, row = src; i < 16; i++, row += row_bytes) {
+    for (i = 0, row = src; i < 16; i++, row += row_bytes, infer__ask(&out->ahead)) {
         __m512i qh = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(row + 32)));
         __mmask32 up;
         qh = infer__lanes_avx512(_mm512_or_si512(qh, _mm512_slli_epi32(qh, 12)));

@@ -94,7 +94,7 @@ INFER__ON_avx512 static void infer__q4_k_unpack_avx512(const uint8_t *src, uint6
     int r, h;
     (void)n_blocks; /* 8: a block has 256 values */
     infer__put_scale_min_avx512(src, row_bytes, out);
-    for (r = 0; r < INFER__GROUP; r++, src += row_bytes)
+    for (r = 0; r < INFER__GROUP; r++, src += row_bytes, infer__ask(&out->ahead))
         INFER__UNROLL for (h = 0; h < 2; h++) {
             __m512i v = _mm512_loadu_si512(src + 16 + 64 * h);
             __m512i a = _mm512_shuffle_i32x4(v, v, 0xa0), b = _mm512_shuffle_i32x4(v, v, 0xf5);
@@ -110,7 +110,7 @@ INFER__ON_avx512 static void infer__q5_k_unpack_avx512(const uint8_t *src, uint6
     int r, h;
     (void)n_blocks;
     infer__put_scale_min_avx512(src, row_bytes, out);
-    for (r = 0; r < INFER__GROUP; r++, src += row_bytes) {
+    for (r = 0; r < INFER__GROUP; r++, src += row_bytes, infer__ask(&out->ahead)) {
         __m512i first = infer__in_lanes_avx512(src + 16), second = infer__in_lanes_avx512(src + 32);
         INFER__UNROLL for (h = 0; h < 2; h++) {
             __m512i v = _mm512_loadu_si512(src + 48 + 64 * h);
@@ -139,7 +139,7 @@ INFER__ON_avx512 static void infer__q6_k_unpack_avx512(const uint8_t *src, uint6
     infer__dwords_avx512(src + 196, row_bytes, t);
     d = infer__low_halves_avx512(t[3]);
     INFER__UNROLL for (i = 0; i < 4; i++) infer__put_bytes_avx512(v[i], d, out->scale + 4 * i);
-    for (r = 0; r < INFER__GROUP; r++, src += row_bytes)
+    for (r = 0; r < INFER__GROUP; r++, src += row_bytes, infer__ask(&out->ahead))
         INFER__UNROLL for (h = 0; h < 2; h++) {
             __m512i low = _mm512_loadu_si512(src + 64 * h);
             __m512i a = _mm512_shuffle_i32x4(low, low, 0x88), b = _mm512_shuffle_i32x4(low, low, 0xdd);
@@ -159,7 +159,7 @@ INFER__ON_avx512 INFER__INLINE void infer__quarters_avx512(const uint8_t *src, u
                                                             infer__unpacked *out) {
     const __m512i two = _mm512_set1_epi8(3), shift = INFER__LANES16(0, 2, 4, 6);
     int r, i;
-    for (r = 0; r < INFER__GROUP; r++, src += row_bytes)
+    for (r = 0; r < INFER__GROUP; r++, src += row_bytes, infer__ask(&out->ahead))
         INFER__UNROLL for (i = 0; i < 4; i++)
             _mm512_store_si512(
                 out->q[r] + 64 * i,
@@ -213,7 +213,7 @@ INFER__ON_avx512 static void infer__q3_k_unpack_avx512(const uint8_t *src, uint6
     s[3] = infer__and_or_avx512(_mm512_srli_epi32(v[1], 4), four, _mm512_and_si512(_mm512_srli_epi32(v[2], 2), high));
     INFER__UNROLL for (i = 0; i < 4; i++)
         infer__put_bytes_avx512(_mm512_sub_epi8(s[i], centre), d, out->scale + 4 * i);
-    for (r = 0; r < INFER__GROUP; r++, src += row_bytes) {
+    for (r = 0; r < INFER__GROUP; r++, src += row_bytes, infer__ask(&out->ahead)) {
         __m512i mask[2];
         mask[0] = infer__in_lanes_avx512(src);
         mask[1] = infer__in_lanes_avx512(src + 16);
@@ -250,7 +250,7 @@ INFER__ON_avx512 static void infer__tq1_0_unpack_avx512(const uint8_t *src, uint
     infer__dwords_avx512(src + 40, row_bytes, t);
     d = infer__low_halves_avx512(t[3]);
     INFER__UNROLL for (i = 0; i < 8; i++) _mm512_store_ps(out->scale[i], d);
-    for (r = 0; r < INFER__GROUP; r++, src += row_bytes) {
+    for (r = 0; r < INFER__GROUP; r++, src += row_bytes, infer__ask(&out->ahead)) {
         __m512i v = _mm512_loadu_si512(src);
         _mm512_store_si512(out->q[r], infer__digits_avx512(_mm512_shuffle_i32x4(v, v, 0x00), e0, p0));
         _mm512_store_si512(out->q[r] + 64, infer__digits_avx512(_mm512_shuffle_i32x4(v, v, 0x55), e0, p0));

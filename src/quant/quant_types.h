@@ -17,6 +17,14 @@ enum {
     INFER__GROUP = 16   /* rows that are unpacked together: the lanes of a dot product */
 };
 
+/* Memory that is read soon: lines from `at` to `end`. A group of rows is more streams than a CPU follows by itself, so
+ * work on a group asks for the next one; a line now and then, for all at once fill the queue of misses. */
+typedef struct infer__ahead { const uint8_t *at, *due, *end; uint64_t step; } infer__ahead;
+
+INFER__INLINE void infer__ask(infer__ahead *a) {
+    for (a->due += a->step; a->at < a->due; a->at += 64) INFER__PREFETCH(a->at);
+}
+
 /* INFER__CHUNK values of each of INFER__GROUP rows, unpacked:
  *   value = scale[s][row] * (q - offset) (+ min[s][row] when the type has minima), s = k / grain.
  * offset, grain (16 or 32) and has_min are the type's. q is at most 127 for narrow types, 255 for wide ones (offset
@@ -26,6 +34,8 @@ typedef struct infer__unpacked {
     uint8_t q[INFER__GROUP][INFER__CHUNK];
     float scale[INFER__CHUNK / 16][INFER__GROUP];
     float min[INFER__CHUNK / 16][INFER__GROUP];
+    infer__ahead ahead; /* unpacking asks for some of it with every row */
+    char pad[INFER__ALIGN - sizeof(infer__ahead)];
 } infer__unpacked;
 /* Of every 128 values: the first halves of the four blocks of 32, then the second halves. */
 INFER__INLINE int infer__q_index(int k) { return (k & ~127) + (k & 16) * 4 + (k >> 5 & 3) * 16 + (k & 15); }
