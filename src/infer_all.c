@@ -66,6 +66,7 @@
 #include "compute/unpack_avx512.c"
 #include "compute/unpack_avx512_k.c"
 #include "compute/unpack_avx512_iq.c"
+#include "compute/alone_avx512.c"  /* one column without unpacking first */
 #include "compute/cpu_int8.c"      /* the engine of quantised products */
 #include "compute/cpu_float.h"     /* F32, F16, BF16 weights: the arithmetic, one body for every level */
 #include "compute/float_levels.c"  /* FLOATS */

@@ -31,31 +31,31 @@ typedef struct infer__int8_scratch {
 static const infer__int8 infer__int8_levels[] = { /* best first */
 #if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
     {"avx512vnni", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI, infer__quantise_avx512,
-     infer__dots_avx512vnni},
-    {"avx512", INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__quantise_avx512, infer__dots_avx512},
+     infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows)},
+    {"avx512", INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__quantise_avx512, infer__dots_avx512, NULL, 0},
 #endif
 #if defined(INFER__SIMD_ARM)
 #  if defined(INFER__HAVE_i8mm)
-    {"i8mm", INFER__CPU_NEON | INFER__CPU_DOTPROD | INFER__CPU_I8MM, infer__quantise_neon, infer__dots_i8mm},
+    {"i8mm", INFER__CPU_NEON | INFER__CPU_DOTPROD | INFER__CPU_I8MM, infer__quantise_neon, infer__dots_i8mm, NULL, 0},
 #  endif
 #  if defined(INFER__HAVE_dotprod)
-    {"dotprod", INFER__CPU_NEON | INFER__CPU_DOTPROD, infer__quantise_neon, infer__dots_dotprod},
+    {"dotprod", INFER__CPU_NEON | INFER__CPU_DOTPROD, infer__quantise_neon, infer__dots_dotprod, NULL, 0},
 #  endif
-    {"neon", INFER__CPU_NEON, infer__quantise_neon, infer__dots_neon},
+    {"neon", INFER__CPU_NEON, infer__quantise_neon, infer__dots_neon, NULL, 0},
 #endif
 #if defined(INFER__HAS_AVXVNNI)
-    {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni},
+    {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni, NULL, 0},
 #endif
 #if defined(INFER__SIMD_X86)
-    {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2},
-    {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41},
+    {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2, NULL, 0},
+    {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41, NULL, 0},
 #endif
 #if defined(INFER__SIMD_RVV)
-    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_wide},
+    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_wide, NULL, 0},
 #elif defined(INFER__SIMD_WASM)
-    {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_wide},
+    {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_wide, NULL, 0},
 #endif
-    {"scalar", 0, infer__quantise_scalar, infer__dots_scalar},
+    {"scalar", 0, infer__quantise_scalar, infer__dots_scalar, NULL, 0},
 };
 
 static const struct { const infer__unpack_row *rows; size_t n; } infer__unpack_sets[] = { /* best first */
@@ -84,6 +84,13 @@ static infer__unpack_fn infer__unpack_find(const infer__quant *type, uint32_t cp
             if (row->id == type->id && !(row->need & ~cpu)) return row->fn;
         }
     return type->unpack;
+}
+
+static infer__alone_fn infer__alone_find(const infer__quant *type, const infer__int8 *level) {
+    int32_t i;
+    for (i = 0; i < level->n_alone; i++)
+        if (level->alone[i].id == type->id) return level->alone[i].fn;
+    return NULL;
 }
 
 static void infer__cpu_select(infer__ctx *c, uint32_t cpu) {
@@ -131,6 +138,7 @@ typedef struct infer__int8_weight {
     const uint8_t *data, *end;
     uint64_t row_bytes;
     infer__unpack_fn unpack;
+    infer__alone_fn alone;           /* NULL: the type has none here */
     const infer__quant *type;
     int32_t rows;
     int32_t chunks, chunk_bytes;     /* of a row; bytes of all but the last */
@@ -145,6 +153,7 @@ static void infer__int8_weight_init(const infer__ctx *c, const infer__weight *w,
     out->row_bytes = w->row_bytes;
     out->type = w->type;
     out->unpack = c->unpack[infer__quant_index(w->type)];
+    out->alone = infer__alone_find(w->type, c->int8);
     out->rows = w->rows;
     out->chunks = infer__chunks(w->cols);
     last = w->cols - (out->chunks - 1) * INFER__CHUNK;
@@ -155,31 +164,31 @@ static void infer__int8_weight_init(const infer__ctx *c, const infer__weight *w,
     out->ahead = (int32_t)(INFER__GROUP * w->row_bytes / (uint64_t)out->chunks);
 }
 
-/* Unpack chunk `i` of n rows from row r. At the end of the weight, where the unpack function would read past it or rows
- * are missing, from a copy. */
-static void infer__unpack_rows(const infer__int8_weight *w, int64_t r, int32_t n, int32_t i, infer__int8_scratch *s,
-                               infer__unpacked *out) {
-    int last = i == w->chunks - 1, j;
-    uint64_t bytes = (uint64_t)(last ? w->last_bytes : w->chunk_bytes), stride = w->row_bytes;
-    const uint8_t *src = w->data + (uint64_t)r * stride + (uint64_t)i * (uint64_t)w->chunk_bytes;
-    if (n < INFER__GROUP || (uint64_t)(w->end - src) < (INFER__GROUP - 1) * stride + bytes + INFER__OVERREAD) {
+/* Chunk `i` of n rows from row r for functions that read INFER__GROUP rows, and past them: at the end of the weight,
+ * and where rows are missing, a copy. */
+static const uint8_t *infer__int8_chunk(const infer__int8_weight *w, int64_t r, int32_t n, int32_t i,
+                                        infer__int8_scratch *s, uint64_t *stride) {
+    uint64_t bytes = (uint64_t)(i == w->chunks - 1 ? w->last_bytes : w->chunk_bytes);
+    const uint8_t *src = w->data + (uint64_t)r * w->row_bytes + (uint64_t)i * (uint64_t)w->chunk_bytes;
+    int j;
+    *stride = w->row_bytes;
+    if (n < INFER__GROUP || (uint64_t)(w->end - src) < (INFER__GROUP - 1) * *stride + bytes + INFER__OVERREAD) {
         for (j = 0; j < INFER__GROUP; j++)
-            memcpy(s->copy + (uint64_t)j * bytes, src + (uint64_t)INFER__MIN(j, n - 1) * stride, (size_t)bytes);
-        src = s->copy;
-        stride = bytes;
+            memcpy(s->copy + (uint64_t)j * bytes, src + (uint64_t)INFER__MIN(j, n - 1) * *stride, (size_t)bytes);
+        *stride = bytes;
+        return s->copy;
     }
-    w->unpack(src, stride, last ? w->last_blocks : INFER__CHUNK / 32, out);
+    return src;
 }
 
-/* Part i of a group whose rows, from r, lie one after the other: asked for while part i of the group before is worked
- * on, half of it while rows are unpacked, half while they are multiplied. Without any of it a token of the 1B model
- * reads 14 GB/s. */
-static infer__ahead infer__int8_ahead(const infer__int8_weight *w, int64_t r, int32_t i) {
+/* Part i of a group whose rows, from r, lie one after the other: asked for in so many steps while part i of the group
+ * before is worked on. Without any of it a token of the 1B model reads 14 GB/s. */
+static infer__ahead infer__int8_ahead(const infer__int8_weight *w, int64_t r, int32_t i, int32_t steps) {
     infer__ahead a;
     int32_t bytes = r + INFER__GROUP > w->rows ? 0 : w->ahead;
     a.at = a.due = w->data + (uint64_t)r * w->row_bytes + (uint64_t)i * (uint64_t)bytes;
     a.end = a.at + bytes;
-    a.step = (uint64_t)(bytes / 24);
+    a.step = (uint64_t)(bytes / steps);
     return a;
 }
 
@@ -188,14 +197,17 @@ INFER__INLINE void infer__int8_ask_rest(infer__ahead *a) {
     for (; a->at < a->end; a->at += 64) INFER__PREFETCH(a->at);
 }
 
-/* Sums of rows r .. r+n-1 (n <= INFER__INT8_ROWS; rows from `next` come after them) with n_x columns (<=
+/* Sums of rows r .. r+n-1 (n <= INFER__INT8_ROWS) with n_x columns (<=
  * INFER__INT8_PANEL), the first of them column `first` or those in cols; x_rows is the number of rows of x. Left in
  * s->y, INFER__INT8_ROWS floats per column; y, where they go next (NULL: elsewhere), is brought into the cache on the
  * way: that was a tenth of a long prompt. */
-static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, int64_t r, int32_t n, int64_t next,
+static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, int64_t r, int32_t n,
                              const int32_t *cols, int32_t first, int32_t n_x, int32_t x_rows,
                              const infer__tensor *y, infer__int8_scratch *s) {
     infer__dots_args a;
+    const uint8_t *src;
+    uint64_t stride;
+    int alone;
     int32_t i, g, j, warm = y ? first : 0, per_chunk = (n_x + w->chunks - 1) / w->chunks;
     a.w = s->w;
     a.tile = s->tile;
@@ -205,21 +217,24 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, i
     a.n_x = n_x;
     a.y = s->y;
     a.stride = INFER__INT8_ROWS;
-    a.n_blocks = INFER__CHUNK / 32;
     a.x = c->x8 + first;
     memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
     for (i = 0; i < w->chunks; i++, a.x += x_rows) {
+        a.n_blocks = i == w->chunks - 1 ? w->last_blocks : INFER__CHUNK / 32;
+        alone = n_x == 1 && w->alone && a.n_blocks == INFER__CHUNK / 32;
         for (g = 0; g < a.n_groups; g++) {
-            s->w[g].ahead = infer__int8_ahead(w, next + g * INFER__GROUP, i);
-            infer__unpack_rows(w, r + g * INFER__GROUP, INFER__MIN(n - g * INFER__GROUP, INFER__GROUP), i, s, &s->w[g]);
+            int32_t at = g * INFER__GROUP;
+            s->w[g].ahead = infer__int8_ahead(w, r + n + at, i, alone ? INFER__GROUP : INFER__GROUP * 3 / 2);
+            src = infer__int8_chunk(w, r + at, INFER__MIN(n - at, INFER__GROUP), i, s, &stride);
+            if (alone) w->alone(src, stride, infer__x8_col(&a, 0), &s->w[g], s->y + at);
+            else w->unpack(src, stride, a.n_blocks, &s->w[g]);
         }
         for (j = 0; y && j < per_chunk && warm < first + n_x; j++, warm++) {
             INFER__PREFETCH_WRITE(infer__row(y, warm) + r);
             INFER__PREFETCH_WRITE(infer__row(y, warm) + r + n - 1);
         }
-        if (i == w->chunks - 1) a.n_blocks = w->last_blocks;
         a.ahead = &s->w[0].ahead;
-        c->int8->dots(&a);
+        if (!alone) c->int8->dots(&a);
         for (g = 0; g < a.n_groups; g++) infer__int8_ask_rest(&s->w[g].ahead);
     }
 }
@@ -239,14 +254,14 @@ static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, i
     infer__int8_scratch *s = (infer__int8_scratch *)(void *)infer__cpu_scratch(c, worker);
     int32_t j, m, done, panel;
     for (j = 0; cold && j < w->chunks; j++) {
-        infer__ahead a = infer__int8_ahead(w, r, j);
+        infer__ahead a = infer__int8_ahead(w, r, j, 1);
         infer__int8_ask_rest(&a);
     }
     for (; n > 0; n -= m, r += m) {
         m = INFER__MIN(n, n_x < INFER__INT8_FEW ? INFER__GROUP : INFER__INT8_ROWS);
         for (done = 0; done < n_x; done += panel) {
             panel = INFER__MIN(n_x - done, INFER__INT8_PANEL);
-            infer__int8_rows(c, w, r, m, r + m, NULL, done, panel, n_x, y, s);
+            infer__int8_rows(c, w, r, m, NULL, done, panel, n_x, y, s);
             for (j = 0; j < panel; j++)
                 infer__int8_copy(infer__row(y, done + j) + r, s->y + (int64_t)j * INFER__INT8_ROWS, m);
         }

@@ -52,6 +52,8 @@ typedef struct infer__int8 {
     /* n values (rounded up to a multiple of 32 with zeros) of a row to chunks out[0], out[stride], .. */
     void (*quantise)(const float *x, int64_t n, infer__x8 *out, int64_t stride);
     void (*dots)(const infer__dots_args *a);
+    const struct infer__alone_row *alone; /* for some types; NULL: for none */
+    int32_t n_alone;
 } infer__int8;
 
 /* The best row whose needs are covered. */
@@ -61,6 +63,13 @@ static infer__unpack_fn infer__unpack_find(const infer__quant *type, uint32_t cp
 
 /* A faster unpack of a type for an instruction set; each file of them ends with a table. */
 typedef struct infer__unpack_row { int32_t id; uint32_t need; infer__unpack_fn fn; } infer__unpack_row;
+
+/* A chunk of INFER__GROUP rows, as they are in the file, times one column: y[row] += , as unpack and dots do it, bit
+ * for bit. May read as far as unpack; w is scratch, but for what it says to ask for. For one level: its file ends with
+ * a table. */
+typedef void (*infer__alone_fn)(const uint8_t *src, uint64_t row_bytes, const infer__x8 *x, infer__unpacked *w,
+                                float *y);
+typedef struct infer__alone_row { int32_t id; infer__alone_fn fn; } infer__alone_row;
 
 /* Round a block of 32 (or the first n of it, then zeros) to q = x / d, d = max |x| / 127, ties to even. A block with a
  * value that is not finite gets such a d, which every sum with it then shows. */

@@ -153,8 +153,7 @@ static void infer__moe_int8_tokens(const infer__moe_job *job, int32_t r, int32_t
     for (e = 0; e < job->n_expert; e++)
         for (i = start[e]; i < start[e + 1]; i += panel) {
             panel = INFER__MIN(start[e + 1] - i, INFER__INT8_PANEL);
-            infer__int8_rows(job->c, &job->int8, (int64_t)e * a->rows + r, n, (int64_t)e * a->rows + r + n,
-                             cols + i, 0, panel, a->x.rows, NULL, s);
+            infer__int8_rows(job->c, &job->int8, (int64_t)e * a->rows + r, n, cols + i, 0, panel, a->x.rows, NULL, s);
             for (j = 0; j < panel; j++)
                 infer__moe_put(job, order[i + j], r, n, s->y + (int64_t)j * INFER__INT8_ROWS);
         }

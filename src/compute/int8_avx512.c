@@ -91,12 +91,19 @@ INFER__ON_avx512 INFER__INLINE void infer__start_avx512(const infer__x8 *x, int 
                                                _mm256_set1_epi32(-offset)));
 }
 
+/* 128 activations: the first halves of four blocks, then the second halves. */
+INFER__ON_avx512 INFER__INLINE void infer__halves_avx512(const int8_t *x, __m512i *first, __m512i *second) {
+    __m512i a = _mm512_loadu_si512(x), b = _mm512_loadu_si512(x + 64);
+    *first = _mm512_shuffle_i32x4(a, b, 0x88);
+    *second = _mm512_shuffle_i32x4(a, b, 0xdd);
+}
+
 /* Four blocks of 16 rows: the sums of q * x, of whole blocks (grain 32) or of their halves. */
 INFER__ON_avx512vnni INFER__INLINE void infer__sums_avx512vnni(const uint8_t *q, const int8_t *x, int grain,
                                                                infer__ahead *ahead, __m512i *low, __m512i *high) {
-    __m512i n0 = _mm512_loadu_si512(x), n1 = _mm512_loadu_si512(x + 64), zero = _mm512_setzero_si512();
-    __m512i lo = _mm512_shuffle_i32x4(n0, n1, 0x88), hi = _mm512_shuffle_i32x4(n0, n1, 0xdd), four[4], s[4], t[4];
+    __m512i zero = _mm512_setzero_si512(), lo, hi, four[4], s[4], t[4];
     int i, j;
+    infer__halves_avx512(x, &lo, &hi);
     INFER__UNROLL for (i = 0; i < 4; i++) {
         INFER__UNROLL for (j = 0; j < 4; j++) {
             const uint8_t *row = q + (4 * i + j) * INFER__CHUNK;
@@ -116,33 +123,43 @@ INFER__ON_avx512vnni INFER__INLINE void infer__sums_avx512vnni(const uint8_t *q,
     infer__lanes_to_rows_avx512(t, high);
 }
 
+/* Blocks h .. h + 3 (of n_blocks) with their integer sums, of which the halves of blocks lie apart when grain is 16, to
+ * the sums of 16 rows. */
+INFER__ON_avx512 INFER__INLINE __m512 infer__blocks_avx512(const infer__unpacked *w, const infer__x8 *x,
+                                                           const int32_t *start, int h, int n_blocks, int grain,
+                                                           int has_min, __m512i *low, __m512i *high, __m512 acc) {
+    int i, b;
+    INFER__UNROLL for (i = 0; i < 4; i++) {
+        __m512 t = _mm512_setzero_ps();
+        b = h + i;
+        if (b >= n_blocks) break;
+        if (grain == 32) {
+            low[i] = _mm512_add_epi32(low[i], _mm512_set1_epi32(start[b]));
+            t = infer__grain_avx512(low[i], w->scale[b], w->min[b], x->fsum32[b], has_min, t, 1);
+        } else {
+            low[i] = _mm512_add_epi32(low[i], _mm512_set1_epi32(start[2 * b]));
+            t = infer__grain_avx512(low[i], w->scale[2 * b], w->min[2 * b], x->fsum16[2 * b], has_min, t, 1);
+            high[i] = _mm512_add_epi32(high[i], _mm512_set1_epi32(start[2 * b + 1]));
+            t = infer__grain_avx512(high[i], w->scale[2 * b + 1], w->min[2 * b + 1], x->fsum16[2 * b + 1], has_min, t,
+                                    0);
+        }
+        acc = _mm512_fmadd_ps(t, _mm512_set1_ps(x->d[b]), acc);
+    }
+    return acc;
+}
+
 /* One column of one group. */
 INFER__ON_avx512vnni INFER__INLINE void infer__direct_avx512vnni(const infer__unpacked *w, const infer__x8 *x,
                                                                  int n_blocks, int grain, int has_min, int32_t offset,
                                                                  infer__ahead *ahead, float *y) {
     __m512 acc = _mm512_load_ps(y);
     int32_t start[INFER__CHUNK / 16];
-    int h, i, b;
+    int h;
     infer__start_avx512(x, grain, offset, start);
     for (h = 0; h < n_blocks; h += 4) {
         __m512i low[4], high[4];
         infer__sums_avx512vnni(w->q[0] + 32 * h, x->q + 32 * h, grain, ahead, low, high);
-        INFER__UNROLL for (i = 0; i < 4; i++) {
-            __m512 t = _mm512_setzero_ps();
-            b = h + i;
-            if (b >= n_blocks) break;
-            if (grain == 32) {
-                low[i] = _mm512_add_epi32(low[i], _mm512_set1_epi32(start[b]));
-                t = infer__grain_avx512(low[i], w->scale[b], w->min[b], x->fsum32[b], has_min, t, 1);
-            } else {
-                low[i] = _mm512_add_epi32(low[i], _mm512_set1_epi32(start[2 * b]));
-                t = infer__grain_avx512(low[i], w->scale[2 * b], w->min[2 * b], x->fsum16[2 * b], has_min, t, 1);
-                high[i] = _mm512_add_epi32(high[i], _mm512_set1_epi32(start[2 * b + 1]));
-                t = infer__grain_avx512(high[i], w->scale[2 * b + 1], w->min[2 * b + 1], x->fsum16[2 * b + 1], has_min,
-                                        t, 0);
-            }
-            acc = _mm512_fmadd_ps(t, _mm512_set1_ps(x->d[b]), acc);
-        }
+        acc = infer__blocks_avx512(w, x, start, h, n_blocks, grain, has_min, low, high, acc);
     }
     _mm512_store_ps(y, acc);
 }

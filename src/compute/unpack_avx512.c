@@ -122,9 +122,15 @@ static const uint16_t infer__q5_1_words[4][32] = {
 #undef INFER__SECOND
 #undef INFER__FIRST
 
+/* The codes of a row to infer__unpacked. */
+INFER__ON_avx512 INFER__INLINE void infer__put_codes_avx512(const __m512i *v, int n, uint8_t *q) {
+    int i;
+    INFER__UNROLL for (i = 0; i < n; i++) _mm512_store_si512(q + 64 * i, v[i]);
+}
+
 /* Four blocks, the bytes of which are in a and b, to 128 codes; returns the words of their scales and minima. */
 INFER__ON_avx512 INFER__INLINE __m128i infer__words_four_avx512(__m512i a, __m512i b, const uint16_t (*words)[32],
-                                                                int fifth, __m512i levels, int lookup, uint8_t *q) {
+                                                                int fifth, __m512i levels, int lookup, __m512i *out) {
     __m512i v = _mm512_permutex2var_epi16(a, _mm512_loadu_si512(words[0]), b);
     __m512i m = _mm512_permutex2var_epi16(a, _mm512_loadu_si512(words[1]), b);
     __m512i low = infer__low_avx512(v), high = infer__high_avx512(v);
@@ -138,9 +144,21 @@ INFER__ON_avx512 INFER__INLINE __m128i infer__words_four_avx512(__m512i a, __m51
         low = _mm512_shuffle_epi8(levels, low);
         high = _mm512_shuffle_epi8(levels, high);
     }
-    _mm512_store_si512(q, low);
-    _mm512_store_si512(q + 64, high);
+    out[0] = low;
+    out[1] = high;
     return _mm512_castsi512_si128(m);
+}
+
+/* Eight blocks of `bytes` bytes. */
+INFER__ON_avx512 INFER__INLINE __m128i infer__words_eight_avx512(const uint8_t *src, int bytes,
+                                                                 const uint16_t (*words)[32], int fifth,
+                                                                 __m512i levels, int lookup, __m512i *out,
+                                                                 __m128i *second) {
+    __m512i a = _mm512_loadu_si512(src), b = _mm512_loadu_si512(src + 64);
+    __m512i c = _mm512_loadu_si512(src + 8 * bytes - 64);
+    __m128i first = infer__words_four_avx512(a, b, words, fifth, levels, lookup, out);
+    *second = infer__words_four_avx512(b, c, words + 2, fifth, levels, lookup, out + 2);
+    return first;
 }
 
 /* once: words[1] has the scales of all eight blocks; lookup: codes are places in `levels`. */
@@ -149,13 +167,12 @@ INFER__ON_avx512 INFER__INLINE void infer__words_unpack_avx512(const uint8_t *sr
                                                                int bytes, int has_min, int fifth, int once,
                                                                __m512i levels, int lookup) {
     __m128i first[16], second[16];
+    __m512i v[4];
     int i;
     if (n_blocks == 8) {
         for (i = 0; i < 16; i++, src += row_bytes) { /* not unrolled: as fast, and 3 KB less a type */
-            __m512i a = _mm512_loadu_si512(src), b = _mm512_loadu_si512(src + 64);
-            __m512i c = _mm512_loadu_si512(src + 8 * bytes - 64);
-            first[i] = infer__words_four_avx512(a, b, words, fifth, levels, lookup, out->q[i]);
-            second[i] = infer__words_four_avx512(b, c, words + 2, fifth, levels, lookup, out->q[i] + 128);
+            first[i] = infer__words_eight_avx512(src, bytes, words, fifth, levels, lookup, v, &second[i]);
+            infer__put_codes_avx512(v, 4, out->q[i]);
             if (!has_min && !once) first[i] = _mm_unpacklo_epi64(first[i], second[i]);
             infer__ask(&out->ahead);
         }
@@ -164,10 +181,12 @@ INFER__ON_avx512 INFER__INLINE void infer__words_unpack_avx512(const uint8_t *sr
         const __mmask64 in_c = infer__bytes_avx512((n_blocks - 8) * bytes + 64);
         for (i = 0; i < 16; i++, src += row_bytes) {
             __m512i a = _mm512_maskz_loadu_epi8(in_a, src), b = _mm512_maskz_loadu_epi8(in_b, src + 64);
-            first[i] = infer__words_four_avx512(a, b, words, fifth, levels, lookup, out->q[i]);
+            first[i] = infer__words_four_avx512(a, b, words, fifth, levels, lookup, v);
+            infer__put_codes_avx512(v, 2, out->q[i]);
             if (n_blocks <= 4) continue;
             a = _mm512_maskz_loadu_epi8(in_c, src + 8 * bytes - 64);
-            second[i] = infer__words_four_avx512(b, a, words + 2, fifth, levels, lookup, out->q[i] + 128);
+            second[i] = infer__words_four_avx512(b, a, words + 2, fifth, levels, lookup, v);
+            infer__put_codes_avx512(v, 2, out->q[i] + 128);
             if (!has_min && !once) first[i] = _mm_unpacklo_epi64(first[i], second[i]);
         }
     }
@@ -190,31 +209,45 @@ INFER__UNPACK_WORDS(q5_1, 24, 1, 1, 0)
 /* ---- Q8_0 ------------------------------------------------------------------------------------------------------ */
 
 /* At most four blocks, 34 bytes apart: their 32 bytes as vectors of two blocks, then as first and second halves. */
-INFER__ON_avx512 INFER__INLINE void infer__q8_0_four_avx512(const uint8_t *src, int n, uint8_t *q) {
+INFER__ON_avx512 INFER__INLINE void infer__q8_0_four_avx512(const uint8_t *src, int n, __m512i *out) {
     const __m512i sign = _mm512_set1_epi8(-128);
     __m512i a = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)(src + 2))), b = a;
     if (n > 1) a = _mm512_mask_broadcast_i64x4(a, 0xf0, _mm256_loadu_si256((const __m256i *)(const void *)(src + 36)));
     if (n > 2) b = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)(src + 70)));
     if (n > 3) b = _mm512_mask_broadcast_i64x4(b, 0xf0, _mm256_loadu_si256((const __m256i *)(const void *)(src + 104)));
-    _mm512_store_si512(q, _mm512_xor_si512(_mm512_shuffle_i32x4(a, b, 0x88), sign));
-    _mm512_store_si512(q + 64, _mm512_xor_si512(_mm512_shuffle_i32x4(a, b, 0xdd), sign));
+    out[0] = _mm512_xor_si512(_mm512_shuffle_i32x4(a, b, 0x88), sign);
+    out[1] = _mm512_xor_si512(_mm512_shuffle_i32x4(a, b, 0xdd), sign);
+}
+
+INFER__ON_avx512 INFER__INLINE void infer__q8_0_codes_avx512(const uint8_t *src, __m512i *out) {
+    infer__q8_0_four_avx512(src, 4, out);
+    infer__q8_0_four_avx512(src + 136, 4, out + 2);
+}
+
+INFER__ON_avx512 INFER__INLINE void infer__q8_0_scales_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                              infer__unpacked *out) {
+    int b;
+    for (b = 0; b < n_blocks; b++)
+        _mm512_store_ps(out->scale[b], infer__column_half_avx512(src + 34 * b, row_bytes));
 }
 
 INFER__ON_avx512 static void infer__q8_0_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                        infer__unpacked *out) {
+    __m512i v[4];
     int i, b;
-    for (b = 0; b < n_blocks; b++)
-        _mm512_store_ps(out->scale[b], infer__column_half_avx512(src + 34 * b, row_bytes));
+    infer__q8_0_scales_avx512(src, row_bytes, n_blocks, out);
     if (n_blocks == 8) {
-        for (i = 0; i < 16; i++, src += row_bytes) {
-            infer__q8_0_four_avx512(src, 4, out->q[i]);
-            infer__q8_0_four_avx512(src + 136, 4, out->q[i] + 128);
-            infer__ask(&out->ahead);
+        for (i = 0; i < 16; i++, src += row_bytes, infer__ask(&out->ahead)) {
+            infer__q8_0_codes_avx512(src, v);
+            infer__put_codes_avx512(v, 4, out->q[i]);
         }
         return;
     }
     for (i = 0; i < 16; i++, src += row_bytes)
-        for (b = 0; b < n_blocks; b += 4) infer__q8_0_four_avx512(src + 34 * b, n_blocks - b, out->q[i] + 32 * b);
+        for (b = 0; b < n_blocks; b += 4) {
+            infer__q8_0_four_avx512(src + 34 * b, n_blocks - b, v);
+            infer__put_codes_avx512(v, 2, out->q[i] + 32 * b);
+        }
 }
 
 /* ---- MXFP4, NVFP4 ---------------------------------------------------------------------------------------------- */

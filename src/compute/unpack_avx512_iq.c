@@ -61,13 +61,6 @@ INFER__ON_avx512 INFER__INLINE __m512i infer__iq4_table_avx512(void) {
     return _mm512_broadcast_i32x4(_mm_xor_si128(t, _mm_set1_epi8(-128)));
 }
 
-/* 128 values from 64 bytes, four blocks in the four lanes. */
-INFER__ON_avx512 INFER__INLINE void infer__put_iq4_avx512(__m512i v, __m512i table, uint8_t *q) {
-    const __m512i low = _mm512_set1_epi8(15);
-    _mm512_store_si512(q, _mm512_shuffle_epi8(table, _mm512_and_si512(v, low)));
-    _mm512_store_si512(q + 64, _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(v, 4), low)));
-}
-
 /* The layout of Q4_0: only the levels differ. */
 INFER__ON_avx512 static void infer__iq4_nl_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                          infer__unpacked *out) {
@@ -75,25 +68,30 @@ INFER__ON_avx512 static void infer__iq4_nl_unpack_avx512(const uint8_t *src, uin
                                1);
 }
 
-INFER__ON_avx512 static void infer__iq4_xs_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
-                                                         infer__unpacked *out) {
+INFER__ON_avx512 INFER__INLINE void infer__iq4_xs_codes_avx512(const uint8_t *src, __m512i *out) {
     const __m512i table = infer__iq4_table_avx512();
+    int h;
+    INFER__UNROLL for (h = 0; h < 2; h++) { /* four blocks in the four lanes */
+        __m512i v = _mm512_loadu_si512(src + 8 + 64 * h);
+        out[2 * h] = _mm512_shuffle_epi8(table, infer__low_avx512(v));
+        out[2 * h + 1] = _mm512_shuffle_epi8(table, infer__high_avx512(v));
+    }
+}
+
+INFER__ON_avx512 INFER__INLINE void infer__iq4_xs_scales_avx512(const uint8_t *src, uint64_t row_bytes,
+                                                                infer__unpacked *out) {
     const __m512 low = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512 high = _mm512_setr_ps(-32, -16, 0, 16, -32, -16, 0, 16, -32, -16, 0, 16, -32, -16, 0, 16);
     infer__rows8 head = infer__rows8_avx512(src, row_bytes); /* d, scales_h; scales_l */
     __m512 d = infer__low_halves_avx512(head.low);
     int i;
-    (void)n_blocks;
     INFER__UNROLL for (i = 0; i < 8; i++) {
         __m512 l = _mm512_permutexvar_ps(_mm512_srli_epi32(head.high, (unsigned)(4 * i)), low);
         __m512 h = _mm512_permutexvar_ps(_mm512_srli_epi32(head.low, (unsigned)(16 + 2 * i)), high);
         _mm512_store_ps(out->scale[i], _mm512_mul_ps(_mm512_add_ps(l, h), d));
     }
-    INFER__UNROLL for (i = 0; i < 16; i++, src += row_bytes, infer__ask(&out->ahead)) {
-        infer__put_iq4_avx512(_mm512_loadu_si512(src + 8), table, out->q[i]);
-        infer__put_iq4_avx512(_mm512_loadu_si512(src + 72), table, out->q[i] + 128);
-    }
 }
+INFER__UNPACK_K(iq4_xs, infer__iq4_xs_scales_avx512)
 
 /* ---- code books ------------------------------------------------------------------------------------------------ */
 

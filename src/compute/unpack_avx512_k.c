@@ -88,69 +88,70 @@ INFER__ON_avx512 INFER__INLINE void infer__put_scale_min_avx512(const uint8_t *s
                             m, out->min + 4);
 }
 
-INFER__ON_avx512 static void infer__q4_k_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
-                                                       infer__unpacked *out) {
+INFER__ON_avx512 INFER__INLINE void infer__q4_k_codes_avx512(const uint8_t *src, __m512i *out) {
     const __m512i four = _mm512_set1_epi8(15), shift = INFER__LANES16(0, 4, 0, 4);
-    int r, h;
-    (void)n_blocks; /* 8: a block has 256 values */
-    infer__put_scale_min_avx512(src, row_bytes, out);
-    for (r = 0; r < INFER__GROUP; r++, src += row_bytes, infer__ask(&out->ahead))
-        INFER__UNROLL for (h = 0; h < 2; h++) {
-            __m512i v = _mm512_loadu_si512(src + 16 + 64 * h);
-            __m512i a = _mm512_shuffle_i32x4(v, v, 0xa0), b = _mm512_shuffle_i32x4(v, v, 0xf5);
-            _mm512_store_si512(out->q[r] + 128 * h, _mm512_and_si512(_mm512_srlv_epi16(a, shift), four));
-            _mm512_store_si512(out->q[r] + 128 * h + 64, _mm512_and_si512(_mm512_srlv_epi16(b, shift), four));
-        }
+    int h;
+    INFER__UNROLL for (h = 0; h < 2; h++) {
+        __m512i v = _mm512_loadu_si512(src + 16 + 64 * h);
+        __m512i a = _mm512_shuffle_i32x4(v, v, 0xa0), b = _mm512_shuffle_i32x4(v, v, 0xf5);
+        out[2 * h] = _mm512_and_si512(_mm512_srlv_epi16(a, shift), four);
+        out[2 * h + 1] = _mm512_and_si512(_mm512_srlv_epi16(b, shift), four);
+    }
 }
 
-INFER__ON_avx512 static void infer__q5_k_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
-                                                       infer__unpacked *out) {
-    const __m512i four = _mm512_set1_epi8(15), bit = _mm512_set1_epi8(16), shift = INFER__LANES16(0, 4, 0, 4);
-    const __m512i up = INFER__LANES16(4, 3, 2, 1), down = INFER__LANES16(0, 1, 2, 3);
-    int r, h;
-    (void)n_blocks;
-    infer__put_scale_min_avx512(src, row_bytes, out);
-    for (r = 0; r < INFER__GROUP; r++, src += row_bytes, infer__ask(&out->ahead)) {
-        __m512i first = infer__in_lanes_avx512(src + 16), second = infer__in_lanes_avx512(src + 32);
-        INFER__UNROLL for (h = 0; h < 2; h++) {
-            __m512i v = _mm512_loadu_si512(src + 48 + 64 * h);
-            __m512i a = _mm512_shuffle_i32x4(v, v, 0xa0), b = _mm512_shuffle_i32x4(v, v, 0xf5);
-            __m512i ha = h ? _mm512_srlv_epi16(first, down) : _mm512_sllv_epi16(first, up);
-            __m512i hb = h ? _mm512_srlv_epi16(second, down) : _mm512_sllv_epi16(second, up);
-            _mm512_store_si512(out->q[r] + 128 * h, infer__and_or_avx512(_mm512_srlv_epi16(a, shift), four,
-                                                                         _mm512_and_si512(ha, bit)));
-            _mm512_store_si512(out->q[r] + 128 * h + 64, infer__and_or_avx512(_mm512_srlv_epi16(b, shift), four,
-                                                                              _mm512_and_si512(hb, bit)));
-        }
-    }
+INFER__ON_avx512 INFER__INLINE void infer__q5_k_codes_avx512(const uint8_t *src, __m512i *out) {
+    const __m512i bit = _mm512_set1_epi8(16), up = INFER__LANES16(4, 3, 2, 1), down = INFER__LANES16(0, 1, 2, 3);
+    __m512i first = infer__in_lanes_avx512(src + 16), second = infer__in_lanes_avx512(src + 32);
+    infer__q4_k_codes_avx512(src + 32, out);
+    out[0] = infer__and_or_avx512(_mm512_sllv_epi16(first, up), bit, out[0]);
+    out[1] = infer__and_or_avx512(_mm512_sllv_epi16(second, up), bit, out[1]);
+    out[2] = infer__and_or_avx512(_mm512_srlv_epi16(first, down), bit, out[2]);
+    out[3] = infer__and_or_avx512(_mm512_srlv_epi16(second, down), bit, out[3]);
 }
 
 /* ---- Q6_K ------------------------------------------------------------------------------------------------------ */
 
-INFER__ON_avx512 static void infer__q6_k_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
-                                                       infer__unpacked *out) {
+INFER__ON_avx512 INFER__INLINE void infer__q6_k_codes_avx512(const uint8_t *src, __m512i *out) {
     const __m512i four = _mm512_set1_epi8(15), two = _mm512_set1_epi8(48), shift = INFER__LANES16(0, 0, 4, 4);
     const __m512i turn = INFER__LANES64(4, 2, 0, 62); /* to the left: bits 2 s to bits 4 and 5 of the same byte */
+    int h;
+    INFER__UNROLL for (h = 0; h < 2; h++) {
+        __m512i low = _mm512_loadu_si512(src + 64 * h);
+        __m512i a = _mm512_shuffle_i32x4(low, low, 0x88), b = _mm512_shuffle_i32x4(low, low, 0xdd);
+        __m512i ha = _mm512_rolv_epi64(infer__in_lanes_avx512(src + 128 + 32 * h), turn);
+        __m512i hb = _mm512_rolv_epi64(infer__in_lanes_avx512(src + 144 + 32 * h), turn);
+        out[2 * h] = infer__and_or_avx512(_mm512_srlv_epi16(a, shift), four, _mm512_and_si512(ha, two));
+        out[2 * h + 1] = infer__and_or_avx512(_mm512_srlv_epi16(b, shift), four, _mm512_and_si512(hb, two));
+    }
+}
+
+INFER__ON_avx512 INFER__INLINE void infer__q6_k_scales_avx512(const uint8_t *src, uint64_t row_bytes,
+                                                              infer__unpacked *out) {
     __m512i v[4], t[4];
     __m512 d;
-    int r, h, i;
-    (void)n_blocks;
+    int i;
     infer__dwords_avx512(src + 192, row_bytes, v);
     infer__dwords_avx512(src + 196, row_bytes, t);
     d = infer__low_halves_avx512(t[3]);
     INFER__UNROLL for (i = 0; i < 4; i++) infer__put_bytes_avx512(v[i], d, out->scale + 4 * i);
-    for (r = 0; r < INFER__GROUP; r++, src += row_bytes, infer__ask(&out->ahead))
-        INFER__UNROLL for (h = 0; h < 2; h++) {
-            __m512i low = _mm512_loadu_si512(src + 64 * h);
-            __m512i a = _mm512_shuffle_i32x4(low, low, 0x88), b = _mm512_shuffle_i32x4(low, low, 0xdd);
-            __m512i ha = _mm512_rolv_epi64(infer__in_lanes_avx512(src + 128 + 32 * h), turn);
-            __m512i hb = _mm512_rolv_epi64(infer__in_lanes_avx512(src + 144 + 32 * h), turn);
-            _mm512_store_si512(out->q[r] + 128 * h, infer__and_or_avx512(_mm512_srlv_epi16(a, shift), four,
-                                                                         _mm512_and_si512(ha, two)));
-            _mm512_store_si512(out->q[r] + 128 * h + 64, infer__and_or_avx512(_mm512_srlv_epi16(b, shift), four,
-                                                                              _mm512_and_si512(hb, two)));
-        }
 }
+
+/* Blocks have 256 values: n_blocks is 8. */
+#  define INFER__UNPACK_K(name, scales)                                                                              \
+    INFER__ON_avx512 static void infer__##name##_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks, \
+                                                               infer__unpacked *out) {                               \
+      __m512i v[4];                                                                                                  \
+      int r;                                                                                                         \
+      (void)n_blocks;                                                                                                \
+      scales(src, row_bytes, out);                                                                                   \
+      for (r = 0; r < INFER__GROUP; r++, src += row_bytes, infer__ask(&out->ahead)) {                                \
+        infer__##name##_codes_avx512(src, v);                                                                        \
+        infer__put_codes_avx512(v, 4, out->q[r]);                                                                    \
+      }                                                                                                              \
+    }
+INFER__UNPACK_K(q4_k, infer__put_scale_min_avx512)
+INFER__UNPACK_K(q5_k, infer__put_scale_min_avx512)
+INFER__UNPACK_K(q6_k, infer__q6_k_scales_avx512)
 
 /* ---- Q2_K, TQ2_0, Q3_K ------------------------------------------------------------------------------------------ */
 

@@ -1,0 +1,86 @@
+/* alone_avx512.c: one column of activations times rows as they are in the file, with AVX-512 and VNNI.
+ *
+ * Owns:  infer__alone_rows: for the storage types that models are mostly made of.
+ * How:   codes go from the file's layout to vpdpbusd in registers, by the same functions that unpack them: 64 stores
+ *        and loads a chunk less. Integer sums, and what is done with them, are those of int8_avx512.c, so results are
+ *        the same bit for bit.
+ * Numbers: GB/s of packed bytes in cache on a Zen 5 core, unpacked first and this way: see docs/matmul.md.
+ * Start: INFER__ALONE.
+ */
+#include "cpu_int8.h"
+
+#if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
+
+/* Codes of a row (first and second halves of blocks 0 .. 3, then of 4 .. 7) times x in the same order: sums of whole
+ * blocks to out[0], out[1] (grain 32), or of all four. */
+INFER__ON_avx512vnni INFER__INLINE void infer__row_sums_avx512vnni(const __m512i *codes, const __m512i *x, int grain,
+                                                                   __m512i *out) {
+    const __m512i zero = _mm512_setzero_si512();
+    int i;
+    INFER__UNROLL for (i = 0; i < 4; i++) {
+        if (grain == 16) out[i] = _mm512_dpbusd_epi32(zero, codes[i], x[i]);
+        else out[i / 2] = _mm512_dpbusd_epi32(i & 1 ? out[i / 2] : zero, codes[i], x[i]);
+    }
+}
+
+/* 16 rows of a chunk. row(i, p): codes of row i, at p, to v; the scales are made before or after. */
+#  define INFER__ALONE(name, grain, has_min, offset, before, row, after)                                              \
+    INFER__ON_avx512vnni static void infer__##name##_alone_avx512vnni(                                               \
+        const uint8_t *src, uint64_t row_bytes, const infer__x8 *x8, infer__unpacked *w, float *y) {                 \
+      enum { N = (grain) == 16 ? 4 : 2 };                                                                            \
+      __m512i x[4], v[4], four[4][4], sums[N][4], low[4], high[4];                                                   \
+      __m512 acc = _mm512_load_ps(y);                                                                                \
+      int32_t start[INFER__CHUNK / 16];                                                                              \
+      const uint8_t *p = src;                                                                                        \
+      int i, j, k;                                                                                                   \
+      before;                                                                                                        \
+      infer__halves_avx512(x8->q, &x[0], &x[1]);                                                                     \
+      infer__halves_avx512(x8->q + 128, &x[2], &x[3]);                                                               \
+      infer__start_avx512(x8, grain, offset, start);                                                                 \
+      for (i = 0; i < 4; i++) {                                                                                      \
+        INFER__UNROLL for (j = 0; j < 4; j++, p += row_bytes) {                                                      \
+          __m512i t[4];                                                                                              \
+          row(4 * i + j, p);                                                                                         \
+          infer__row_sums_avx512vnni(v, x, grain, t);                                                                \
+          INFER__UNROLL for (k = 0; k < N; k++) four[k][j] = t[k];                                                   \
+          infer__ask(&w->ahead);                                                                                     \
+        }                                                                                                            \
+        INFER__UNROLL for (k = 0; k < N; k++) sums[k][i] = infer__add_rows_avx512(four[k]);                          \
+      }                                                                                                              \
+      after;                                                                                                         \
+      INFER__UNROLL for (i = 0; i < 2; i++) {                                                                        \
+        infer__lanes_to_rows_avx512(sums[i * N / 2], low);                                                           \
+        if ((grain) == 16) infer__lanes_to_rows_avx512(sums[2 * i + 1], high);                                       \
+        acc = infer__blocks_avx512(w, x8, start, 4 * i, 8, grain, has_min, low, high, acc);                          \
+      }                                                                                                              \
+      _mm512_store_ps(y, acc);                                                                                       \
+    }
+
+/* Blocks of 18 bytes: their scales are read along with the codes. */
+#  define INFER__ALONE_WORDS(i, p)                                                                                   \
+    first[i] = infer__words_eight_avx512(p, 18, infer__q4_0_words, 0, levels, lookup, v, &second)
+#  define INFER__ALONE_18(name, offset, table, use)                                                                  \
+    INFER__ALONE(name, 32, 0, offset, __m128i first[16]; __m128i second; const __m512i levels = table; enum { lookup = use },        \
+                 INFER__ALONE_WORDS, infer__put_halves_avx512(first, w->scale, w->scale + 4))
+INFER__ALONE_18(q4_0, 8, _mm512_setzero_si512(), 0)
+INFER__ALONE_18(iq4_nl, 128, infer__iq4_table_avx512(), 1)
+
+#  define INFER__ALONE_CODES(name, grain, has_min, offset, scales)                                                   \
+    INFER__ALONE(name, grain, has_min, offset, scales, INFER__ALONE_##name, )
+#  define INFER__ALONE_q8_0(i, p) infer__q8_0_codes_avx512(p, v)
+#  define INFER__ALONE_q4_k(i, p) infer__q4_k_codes_avx512(p, v)
+#  define INFER__ALONE_q5_k(i, p) infer__q5_k_codes_avx512(p, v)
+#  define INFER__ALONE_q6_k(i, p) infer__q6_k_codes_avx512(p, v)
+#  define INFER__ALONE_iq4_xs(i, p) infer__iq4_xs_codes_avx512(p, v)
+INFER__ALONE_CODES(q8_0, 32, 0, 128, infer__q8_0_scales_avx512(src, row_bytes, 8, w))
+INFER__ALONE_CODES(q4_k, 32, 1, 0, infer__put_scale_min_avx512(src, row_bytes, w))
+INFER__ALONE_CODES(q5_k, 32, 1, 0, infer__put_scale_min_avx512(src, row_bytes, w))
+INFER__ALONE_CODES(q6_k, 16, 0, 32, infer__q6_k_scales_avx512(src, row_bytes, w))
+INFER__ALONE_CODES(iq4_xs, 32, 0, 128, infer__iq4_xs_scales_avx512(src, row_bytes, w))
+
+static const infer__alone_row infer__alone_rows[] = {
+    {2, infer__q4_0_alone_avx512vnni},  {8, infer__q8_0_alone_avx512vnni},    {12, infer__q4_k_alone_avx512vnni},
+    {13, infer__q5_k_alone_avx512vnni}, {14, infer__q6_k_alone_avx512vnni},   {20, infer__iq4_nl_alone_avx512vnni},
+    {23, infer__iq4_xs_alone_avx512vnni},
+};
+#endif
