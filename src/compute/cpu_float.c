@@ -1,11 +1,12 @@
 /* cpu_float.c: the engine of matrix products with F32, F16 and BF16 weights: how a product is cut into blocks.
  *
  * Owns:  infer__float_tile, and the activations that BF16 weights are multiplied with (infer__float_prepare).
- * How:   few columns (generation): the weight is read as it is in the file, four rows side by side, converted in
- *        registers, the next four asked for in advance; memory sets the pace. Many columns (prompts): 32 rows are
- *        decoded for 64 steps along K (1,024 floats or 2,048 BF16 values: 4 KiB of a row) and multiplied with up to 192
- *        columns, whose lanes wait in the worker's scratch for the next 64 steps. Of a block, 24 KiB of columns and 16
- *        KiB of rows are in the first-level cache (48 KiB here), the other rows and the lanes (384 KiB) in the second.
+ * How:   few columns: the weight is read as it is in the file and converted in registers; memory sets the pace. One
+ *        column (generation) takes row after row, more take four rows side by side and ask for the next four. Many
+ *        columns (prompts): 32 rows are decoded for 64 steps along K (1,024 floats or 2,048 BF16 values: 4 KiB of a
+ *        row) and multiplied with up to 192 columns, whose lanes wait in the worker's scratch for the next 64 steps. Of
+ *        a block, 24 KiB of columns and 16 KiB of rows are in the first-level cache (48 KiB here), the other rows and
+ *        the lanes (384 KiB) in the second.
  *        One core of a busy Zen 5, K = 8192 by 512 columns: F16 187 of 240 GFLOP/s, BF16 335 of 440; before, without
  *        cuts along K, F16 took 96 to 102.
  * Invariant: an element's lanes run over K in order, whatever the batch, the cuts or the threads.

@@ -26,7 +26,8 @@ enum {
 };
 
 /* acc[(j * 4 + i) * 16 + lane] += rows w + i * sw times columns x + j * sx, over `steps` steps. Strides are in bytes.
- * next is asked for in advance: as much of four rows, sn apart, as is read; with sn 0 a cache line per step. */
+ * next is asked for in advance: as many bytes as are read, or with sn 0 a cache line per step. One column asks for what
+ * follows w by itself. */
 typedef void (*infer__float_fn)(const uint8_t *w, int64_t sw, const uint8_t *x, int64_t sx, int64_t steps,
                                 const uint8_t *next, int64_t sn, float *acc);
 
