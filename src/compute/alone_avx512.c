@@ -58,23 +58,25 @@ INFER__ON_avx512vnni INFER__INLINE void infer__row_sums_avx512vnni(const __m512i
       _mm512_store_ps(y, acc);                                                                                       \
     }
 
-/* Blocks of 18 bytes: their scales are read along with the codes. */
-#  define INFER__ALONE_WORDS(i, p)                                                                                   \
-    first[i] = infer__words_eight_avx512(p, 18, infer__q4_0_words, 0, levels, lookup, v, &second)
-#  define INFER__ALONE_18(name, offset, table, use)                                                                  \
-    INFER__ALONE(name, 32, 0, offset, __m128i first[16]; __m128i second; const __m512i levels = table; enum { lookup = use },        \
-                 INFER__ALONE_WORDS, infer__put_halves_avx512(first, w->scale, w->scale + 4))
-INFER__ALONE_18(q4_0, 8, _mm512_setzero_si512(), 0)
-INFER__ALONE_18(iq4_nl, 128, infer__iq4_table_avx512(), 1)
+/* Blocks of 32: their scales are read along with the codes; scales[16] is for what Q4_1 would have there. */
+#  define INFER__ALONE_32(name, offset, row)                                                                         \
+    INFER__ALONE(name, 32, 0, offset, __m128i scales[17], row,                                                       \
+                 infer__put_halves_avx512(scales, w->scale, w->scale + 4))
+#  define INFER__ALONE_q4_0(i, p) \
+    scales[i] = infer__words_eight_avx512(p, 18, infer__q4_0_words, 0, _mm512_setzero_si512(), 0, v, scales + 16)
+#  define INFER__ALONE_iq4_nl(i, p) \
+    scales[i] = infer__words_eight_avx512(p, 18, infer__q4_0_words, 0, infer__iq4_table_avx512(), 1, v, scales + 16)
+#  define INFER__ALONE_q8_0(i, p) scales[i] = infer__q8_0_eight_avx512(p, v)
+INFER__ALONE_32(q4_0, 8, INFER__ALONE_q4_0)
+INFER__ALONE_32(iq4_nl, 128, INFER__ALONE_iq4_nl)
+INFER__ALONE_32(q8_0, 128, INFER__ALONE_q8_0)
 
 #  define INFER__ALONE_CODES(name, grain, has_min, offset, scales)                                                   \
     INFER__ALONE(name, grain, has_min, offset, scales, INFER__ALONE_##name, )
-#  define INFER__ALONE_q8_0(i, p) infer__q8_0_codes_avx512(p, v)
 #  define INFER__ALONE_q4_k(i, p) infer__q4_k_codes_avx512(p, v)
 #  define INFER__ALONE_q5_k(i, p) infer__q5_k_codes_avx512(p, v)
 #  define INFER__ALONE_q6_k(i, p) infer__q6_k_codes_avx512(p, v)
 #  define INFER__ALONE_iq4_xs(i, p) infer__iq4_xs_codes_avx512(p, v)
-INFER__ALONE_CODES(q8_0, 32, 0, 128, infer__q8_0_scales_avx512(src, row_bytes, 8, w))
 INFER__ALONE_CODES(q4_k, 32, 1, 0, infer__put_scale_min_avx512(src, row_bytes, w))
 INFER__ALONE_CODES(q5_k, 32, 1, 0, infer__put_scale_min_avx512(src, row_bytes, w))
 INFER__ALONE_CODES(q6_k, 16, 0, 32, infer__q6_k_scales_avx512(src, row_bytes, w))

@@ -219,30 +219,34 @@ INFER__ON_avx512 INFER__INLINE void infer__q8_0_four_avx512(const uint8_t *src, 
     out[1] = _mm512_xor_si512(_mm512_shuffle_i32x4(a, b, 0xdd), sign);
 }
 
-INFER__ON_avx512 INFER__INLINE void infer__q8_0_codes_avx512(const uint8_t *src, __m512i *out) {
+/* Words of the scales of blocks 0 .. 3 in bytes 0 .. 127 of a row, of blocks 4 .. 7 in bytes 128 .. 255. */
+static const uint16_t infer__q8_0_words[2][32] = {{0, 17, 34, 51}, {4, 21, 38, 55}};
+
+/* Eight blocks: their codes, and their scales as words. */
+INFER__ON_avx512 INFER__INLINE __m128i infer__q8_0_eight_avx512(const uint8_t *src, __m512i *out) {
+    const __m512i a = _mm512_loadu_si512(infer__q8_0_words[0]), b = _mm512_loadu_si512(infer__q8_0_words[1]);
+    __m512i first = _mm512_permutex2var_epi16(_mm512_loadu_si512(src), a, _mm512_loadu_si512(src + 64));
+    __m512i second = _mm512_permutex2var_epi16(_mm512_loadu_si512(src + 128), b, _mm512_loadu_si512(src + 192));
     infer__q8_0_four_avx512(src, 4, out);
     infer__q8_0_four_avx512(src + 136, 4, out + 2);
-}
-
-INFER__ON_avx512 INFER__INLINE void infer__q8_0_scales_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
-                                                              infer__unpacked *out) {
-    int b;
-    for (b = 0; b < n_blocks; b++)
-        _mm512_store_ps(out->scale[b], infer__column_half_avx512(src + 34 * b, row_bytes));
+    return _mm_unpacklo_epi64(_mm512_castsi512_si128(first), _mm512_castsi512_si128(second));
 }
 
 INFER__ON_avx512 static void infer__q8_0_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                        infer__unpacked *out) {
+    __m128i scales[16];
     __m512i v[4];
     int i, b;
-    infer__q8_0_scales_avx512(src, row_bytes, n_blocks, out);
     if (n_blocks == 8) {
         for (i = 0; i < 16; i++, src += row_bytes, infer__ask(&out->ahead)) {
-            infer__q8_0_codes_avx512(src, v);
+            scales[i] = infer__q8_0_eight_avx512(src, v);
             infer__put_codes_avx512(v, 4, out->q[i]);
         }
+        infer__put_halves_avx512(scales, out->scale, out->scale + 4);
         return;
     }
+    for (b = 0; b < n_blocks; b++)
+        _mm512_store_ps(out->scale[b], infer__column_half_avx512(src + 34 * b, row_bytes));
     for (i = 0; i < 16; i++, src += row_bytes)
         for (b = 0; b < n_blocks; b += 4) {
             infer__q8_0_four_avx512(src + 34 * b, n_blocks - b, v);
