@@ -25,17 +25,19 @@ INFER__ON_avx512vnni INFER__INLINE void infer__row_sums_avx512vnni(const __m512i
     }
 }
 
-/* 16 rows of a chunk. row(i, p): codes of row i, at p, to v; the scales are made before or after. */
-#  define INFER__ALONE(name, grain, has_min, offset, before, row, after)                                              \
+/* 16 rows of a chunk. row(i, p): the codes of row i, at p, to v. The scales come last: reading those of 16 rows first
+ * would wait for memory that is on its way; where they are words among the codes, `row` keeps them in `scales`. */
+#  define INFER__ALONE(name, grain, has_min, offset, row, after)                                                     \
     INFER__ON_avx512vnni static void infer__##name##_alone_avx512vnni(                                               \
         const uint8_t *src, uint64_t row_bytes, const infer__x8 *x8, infer__unpacked *w, float *y) {                 \
       enum { N = (grain) == 16 ? 4 : 2 };                                                                            \
       __m512i x[4], v[4], four[4][4], sums[N][4], low[4], high[4];                                                   \
       __m512 acc = _mm512_load_ps(y);                                                                                \
       int32_t start[INFER__CHUNK / 16];                                                                              \
+      __m128i scales[17];                                                                                            \
       const uint8_t *p = src;                                                                                        \
       int i, j, k;                                                                                                   \
-      before;                                                                                                        \
+      (void)scales;                                                                                                  \
       infer__halves_avx512(x8->q, &x[0], &x[1]);                                                                     \
       infer__halves_avx512(x8->q + 128, &x[2], &x[3]);                                                               \
       infer__start_avx512(x8, grain, offset, start);                                                                 \
@@ -58,10 +60,9 @@ INFER__ON_avx512vnni INFER__INLINE void infer__row_sums_avx512vnni(const __m512i
       _mm512_store_ps(y, acc);                                                                                       \
     }
 
-/* Blocks of 32: their scales are read along with the codes; scales[16] is for what Q4_1 would have there. */
-#  define INFER__ALONE_32(name, offset, row)                                                                         \
-    INFER__ALONE(name, 32, 0, offset, __m128i scales[17], row,                                                       \
-                 infer__put_halves_avx512(scales, w->scale, w->scale + 4))
+/* Blocks of 32; scales[16] is for what Q4_1 would have there. */
+#  define INFER__ALONE_32(name, offset, row) \
+    INFER__ALONE(name, 32, 0, offset, row, infer__put_halves_avx512(scales, w->scale, w->scale + 4))
 #  define INFER__ALONE_q4_0(i, p) \
     scales[i] = infer__words_eight_avx512(p, 18, infer__q4_0_words, 0, _mm512_setzero_si512(), 0, v, scales + 16)
 #  define INFER__ALONE_iq4_nl(i, p) \
@@ -71,16 +72,23 @@ INFER__ALONE_32(q4_0, 8, INFER__ALONE_q4_0)
 INFER__ALONE_32(iq4_nl, 128, INFER__ALONE_iq4_nl)
 INFER__ALONE_32(q8_0, 128, INFER__ALONE_q8_0)
 
-#  define INFER__ALONE_CODES(name, grain, has_min, offset, scales)                                                   \
-    INFER__ALONE(name, grain, has_min, offset, scales, INFER__ALONE_##name, )
 #  define INFER__ALONE_q4_k(i, p) infer__q4_k_codes_avx512(p, v)
 #  define INFER__ALONE_q5_k(i, p) infer__q5_k_codes_avx512(p, v)
 #  define INFER__ALONE_q6_k(i, p) infer__q6_k_codes_avx512(p, v)
 #  define INFER__ALONE_iq4_xs(i, p) infer__iq4_xs_codes_avx512(p, v)
-INFER__ALONE_CODES(q4_k, 32, 1, 0, infer__put_scale_min_avx512(src, row_bytes, w))
-INFER__ALONE_CODES(q5_k, 32, 1, 0, infer__put_scale_min_avx512(src, row_bytes, w))
-INFER__ALONE_CODES(q6_k, 16, 0, 32, infer__q6_k_scales_avx512(src, row_bytes, w))
-INFER__ALONE_CODES(iq4_xs, 32, 0, 128, infer__iq4_xs_scales_avx512(src, row_bytes, w))
+INFER__ALONE(q4_k, 32, 1, 0, INFER__ALONE_q4_k, infer__put_scale_min_avx512(src, row_bytes, w))
+INFER__ALONE(q5_k, 32, 1, 0, INFER__ALONE_q5_k, infer__put_scale_min_avx512(src, row_bytes, w))
+INFER__ALONE(q6_k, 16, 0, 32, INFER__ALONE_q6_k, infer__q6_k_scales_avx512(src, row_bytes, w))
+INFER__ALONE(iq4_xs, 32, 0, 128, INFER__ALONE_iq4_xs, infer__iq4_xs_scales_avx512(src, row_bytes, w))
+#  undef INFER__ALONE_q4_0
+#  undef INFER__ALONE_iq4_nl
+#  undef INFER__ALONE_q8_0
+#  undef INFER__ALONE_q4_k
+#  undef INFER__ALONE_q5_k
+#  undef INFER__ALONE_q6_k
+#  undef INFER__ALONE_iq4_xs
+#  undef INFER__ALONE_32
+#  undef INFER__ALONE
 
 static const infer__alone_row infer__alone_rows[] = {
     {2, infer__q4_0_alone_avx512vnni},  {8, infer__q8_0_alone_avx512vnni},    {12, infer__q4_k_alone_avx512vnni},
