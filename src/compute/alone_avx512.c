@@ -72,10 +72,14 @@ INFER__ALONE_32(q4_0, 8, INFER__ALONE_q4_0)
 INFER__ALONE_32(iq4_nl, 128, INFER__ALONE_iq4_nl)
 INFER__ALONE_32(q8_0, 128, INFER__ALONE_q8_0)
 
+#  define INFER__ALONE_q2_k(i, p) infer__q2_k_codes_avx512(p, v)
+#  define INFER__ALONE_q3_k(i, p) infer__q3_k_codes_avx512(p, v)
 #  define INFER__ALONE_q4_k(i, p) infer__q4_k_codes_avx512(p, v)
 #  define INFER__ALONE_q5_k(i, p) infer__q5_k_codes_avx512(p, v)
 #  define INFER__ALONE_q6_k(i, p) infer__q6_k_codes_avx512(p, v)
 #  define INFER__ALONE_iq4_xs(i, p) infer__iq4_xs_codes_avx512(p, v)
+INFER__ALONE(q2_k, 16, 1, 0, INFER__ALONE_q2_k, infer__q2_k_scales_avx512(src, row_bytes, w))
+INFER__ALONE(q3_k, 16, 0, 4, INFER__ALONE_q3_k, infer__q3_k_scales_avx512(src, row_bytes, w))
 INFER__ALONE(q4_k, 32, 1, 0, INFER__ALONE_q4_k, infer__put_scale_min_avx512(src, row_bytes, w))
 INFER__ALONE(q5_k, 32, 1, 0, INFER__ALONE_q5_k, infer__put_scale_min_avx512(src, row_bytes, w))
 INFER__ALONE(q6_k, 16, 0, 32, INFER__ALONE_q6_k, infer__q6_k_scales_avx512(src, row_bytes, w))
@@ -83,6 +87,8 @@ INFER__ALONE(iq4_xs, 32, 0, 128, INFER__ALONE_iq4_xs, infer__iq4_xs_scales_avx51
 #  undef INFER__ALONE_q4_0
 #  undef INFER__ALONE_iq4_nl
 #  undef INFER__ALONE_q8_0
+#  undef INFER__ALONE_q2_k
+#  undef INFER__ALONE_q3_k
 #  undef INFER__ALONE_q4_k
 #  undef INFER__ALONE_q5_k
 #  undef INFER__ALONE_q6_k
@@ -91,8 +97,8 @@ INFER__ALONE(iq4_xs, 32, 0, 128, INFER__ALONE_iq4_xs, infer__iq4_xs_scales_avx51
 #  undef INFER__ALONE
 
 static const infer__alone_row infer__alone_rows[] = {
-    {2, infer__q4_0_alone_avx512vnni},  {8, infer__q8_0_alone_avx512vnni},    {12, infer__q4_k_alone_avx512vnni},
-    {13, infer__q5_k_alone_avx512vnni}, {14, infer__q6_k_alone_avx512vnni},   {20, infer__iq4_nl_alone_avx512vnni},
-    {23, infer__iq4_xs_alone_avx512vnni},
+    {2, infer__q4_0_alone_avx512vnni},  {8, infer__q8_0_alone_avx512vnni},  {10, infer__q2_k_alone_avx512vnni},
+    {11, infer__q3_k_alone_avx512vnni}, {12, infer__q4_k_alone_avx512vnni}, {13, infer__q5_k_alone_avx512vnni},
+    {14, infer__q6_k_alone_avx512vnni}, {20, infer__iq4_nl_alone_avx512vnni}, {23, infer__iq4_xs_alone_avx512vnni},
 };
 #endif

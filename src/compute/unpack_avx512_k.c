@@ -156,24 +156,23 @@ INFER__UNPACK_K(q6_k, infer__q6_k_scales_avx512)
 /* ---- Q2_K, TQ2_0, Q3_K ------------------------------------------------------------------------------------------ */
 
 /* The codes of infer__unpack_quarters. */
-INFER__ON_avx512 INFER__INLINE void infer__quarters_avx512(const uint8_t *src, uint64_t row_bytes,
-                                                            infer__unpacked *out) {
+INFER__ON_avx512 INFER__INLINE void infer__quarters_avx512(const uint8_t *src, __m512i *out) {
     const __m512i two = _mm512_set1_epi8(3), shift = INFER__LANES16(0, 2, 4, 6);
-    int r, i;
-    for (r = 0; r < INFER__GROUP; r++, src += row_bytes, infer__ask(&out->ahead))
-        INFER__UNROLL for (i = 0; i < 4; i++)
-            _mm512_store_si512(
-                out->q[r] + 64 * i,
-                _mm512_and_si512(_mm512_srlv_epi16(infer__in_lanes_avx512(src + 16 * i), shift), two));
+    int i;
+    INFER__UNROLL for (i = 0; i < 4; i++)
+        out[i] = _mm512_and_si512(_mm512_srlv_epi16(infer__in_lanes_avx512(src + 16 * i), shift), two);
 }
 
-INFER__ON_avx512 static void infer__q2_k_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
-                                                       infer__unpacked *out) {
+INFER__ON_avx512 INFER__INLINE void infer__q2_k_codes_avx512(const uint8_t *src, __m512i *out) {
+    infer__quarters_avx512(src + 16, out);
+}
+
+INFER__ON_avx512 INFER__INLINE void infer__q2_k_scales_avx512(const uint8_t *src, uint64_t row_bytes,
+                                                              infer__unpacked *out) {
     const __m512i four = _mm512_set1_epi8(15);
     __m512i v[4], t[4];
     __m512 d, m;
     int i;
-    (void)n_blocks;
     infer__dwords_avx512(src, row_bytes, v);
     infer__dwords_avx512(src + 68, row_bytes, t);
     d = infer__low_halves_avx512(t[3]);
@@ -182,30 +181,40 @@ INFER__ON_avx512 static void infer__q2_k_unpack_avx512(const uint8_t *src, uint6
         infer__put_bytes_avx512(_mm512_and_si512(v[i], four), d, out->scale + 4 * i);
         infer__put_bytes_avx512(_mm512_and_si512(_mm512_srli_epi32(v[i], 4), four), m, out->min + 4 * i);
     }
-    infer__quarters_avx512(src + 16, row_bytes, out);
 }
 
-INFER__ON_avx512 static void infer__tq2_0_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
-                                                        infer__unpacked *out) {
+INFER__ON_avx512 INFER__INLINE void infer__tq2_0_codes_avx512(const uint8_t *src, __m512i *out) {
+    infer__quarters_avx512(src, out);
+}
+
+INFER__ON_avx512 INFER__INLINE void infer__tq2_0_scales_avx512(const uint8_t *src, uint64_t row_bytes,
+                                                               infer__unpacked *out) {
     __m512i t[4];
     __m512 d;
     int i;
-    (void)n_blocks;
     infer__dwords_avx512(src + 52, row_bytes, t);
     d = infer__low_halves_avx512(t[3]);
     INFER__UNROLL for (i = 0; i < 8; i++) _mm512_store_ps(out->scale[i], d);
-    infer__quarters_avx512(src, row_bytes, out);
 }
 
-INFER__ON_avx512 static void infer__q3_k_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
-                                                       infer__unpacked *out) {
-    const __m512i two = _mm512_set1_epi8(3), bit = _mm512_set1_epi8(4), shift = INFER__LANES16(0, 2, 4, 6);
+INFER__ON_avx512 INFER__INLINE void infer__q3_k_codes_avx512(const uint8_t *src, __m512i *out) {
+    const __m512i bit = _mm512_set1_epi8(4);
     const __m512i turn0 = INFER__LANES64(2, 1, 0, 63), turn1 = INFER__LANES64(62, 61, 60, 59); /* bit 4 h + s to 2 */
+    __m512i mask[2];
+    int i;
+    mask[0] = infer__in_lanes_avx512(src);
+    mask[1] = infer__in_lanes_avx512(src + 16);
+    infer__quarters_avx512(src + 32, out);
+    INFER__UNROLL for (i = 0; i < 4; i++)
+        out[i] = infer__and_or_avx512(_mm512_rolv_epi64(mask[i % 2], i < 2 ? turn0 : turn1), bit, out[i]);
+}
+
+INFER__ON_avx512 INFER__INLINE void infer__q3_k_scales_avx512(const uint8_t *src, uint64_t row_bytes,
+                                                              infer__unpacked *out) {
     const __m512i four = _mm512_set1_epi8(15), high = _mm512_set1_epi8(48), centre = _mm512_set1_epi8(32);
     __m512i v[4], s[4];
     __m512 d;
-    int r, i;
-    (void)n_blocks;
+    int i;
     infer__dwords_avx512(src + 96, row_bytes, v); /* 12 bytes of scales, d */
     d = infer__low_halves_avx512(v[3]);
     s[0] = infer__and_or_avx512(v[0], four, _mm512_and_si512(_mm512_slli_epi32(v[2], 4), high));
@@ -214,17 +223,10 @@ INFER__ON_avx512 static void infer__q3_k_unpack_avx512(const uint8_t *src, uint6
     s[3] = infer__and_or_avx512(_mm512_srli_epi32(v[1], 4), four, _mm512_and_si512(_mm512_srli_epi32(v[2], 2), high));
     INFER__UNROLL for (i = 0; i < 4; i++)
         infer__put_bytes_avx512(_mm512_sub_epi8(s[i], centre), d, out->scale + 4 * i);
-    for (r = 0; r < INFER__GROUP; r++, src += row_bytes, infer__ask(&out->ahead)) {
-        __m512i mask[2];
-        mask[0] = infer__in_lanes_avx512(src);
-        mask[1] = infer__in_lanes_avx512(src + 16);
-        INFER__UNROLL for (i = 0; i < 4; i++) {
-            __m512i q = _mm512_srlv_epi16(infer__in_lanes_avx512(src + 32 + 16 * i), shift);
-            __m512i b = _mm512_and_si512(_mm512_rolv_epi64(mask[i % 2], i < 2 ? turn0 : turn1), bit);
-            _mm512_store_si512(out->q[r] + 64 * i, infer__and_or_avx512(q, two, b));
-        }
-    }
 }
+INFER__UNPACK_K(q2_k, infer__q2_k_scales_avx512)
+INFER__UNPACK_K(tq2_0, infer__tq2_0_scales_avx512)
+INFER__UNPACK_K(q3_k, infer__q3_k_scales_avx512)
 
 /* ---- TQ1_0 ------------------------------------------------------------------------------------------------------ */
 
