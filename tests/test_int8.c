@@ -58,9 +58,14 @@ static void int8_fill(uint8_t *p, size_t n, int fill) {
     for (i = 0; i < n; i++) p[i] = fill == INT8_ZEROS ? 0 : fill == INT8_ONES ? 255 : (uint8_t)(ops_bits() >> 11);
 }
 
+static void int8_unpacked_quiet(infer__unpacked *u) { /* nothing to ask for */
+    u->ahead.at = u->ahead.due = u->ahead.end = u->q[0];
+    u->ahead.step = 0;
+}
+
 static void int8_unpacked_fill(infer__unpacked *u, int byte) {
     memset(u, byte, sizeof *u);
-    memset(&u->ahead, 0, sizeof u->ahead); /* nothing to ask for */
+    int8_unpacked_quiet(u);
 }
 
 /* A value is scale * (q - offset) + min, up to the rounding of the product and of the sum. */
@@ -262,9 +267,9 @@ static void int8_dots_fill(int8_dots *d, const infer__quant *t, int n_blocks, in
 }
 
 static void int8_dots_args(const int8_dots *d, const infer__quant *t, int n_blocks, infer__dots_args *a) {
-    static infer__ahead nothing;
     memset(a, 0, sizeof *a);
-    a->ahead = &nothing;
+    int8_unpacked_quiet(&d->w[0]);
+    a->ahead = &d->w[0].ahead;
     a->w = d->w;
     a->tile = d->tile;
     a->type = t;
