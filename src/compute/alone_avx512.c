@@ -4,9 +4,8 @@
  * How:   codes go from the file's layout to vpdpbusd in registers, by the same functions that unpack them: 64 stores
  *        and loads a chunk less. Integer sums, and what is done with them, are those of int8_avx512.c, so results are
  *        the same bit for bit.
- * Numbers: GB/s of packed bytes in cache on a Zen 5 core, unpacked first and this way: Q4_0 31, 40; Q8_0 39, 50; Q4_K
- *          31,
- *        40; a token of a 1B model 1.0 (Q6_K) to 1.2 times (Q4_0) as fast.
+ * Numbers: GB/s of packed bytes in cache on a Zen 5 core, unpacked first and this way: Q4_0 31, 40; Q8_0 39, 50;
+ *        Q4_K 31, 40. A token of a 1B model is 1.0 (Q6_K) to 1.2 times (Q4_0) as fast.
  * Start: INFER__ALONE.
  */
 #include "cpu_int8.h"

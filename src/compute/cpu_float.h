@@ -199,7 +199,7 @@ enum {
   }
 
 /* infer__float_KIND_1_L: of one column, where memory sets the pace: row after row, so that memory is read in one line,
- * a few pages ahead. Four rows side by side got 92 % of what two cores of a Zen 5 can read, this 98 %. */
+ * two pages ahead. Four rows side by side got 92 % of what two cores of a Zen 5 can read, this 98 %. */
 enum { INFER__FLOAT_AHEAD = 8192 };
 #define INFER__FLOAT_ROW_DOTS(L, ON, KIND, G)                                                                          \
     ON static void infer__float_##KIND##_1_##L(const uint8_t *w, int64_t sw, const uint8_t *x, int64_t sx,             \

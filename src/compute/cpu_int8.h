@@ -8,7 +8,8 @@
  *        block after block in ascending order, where d is the scale of the activations and xsum the sum of their
  *        integers. Integer sums are exact whatever their order, so levels, batches and tilings give the same bits but
  *        for fused multiply-add: a row alone and in a batch has the same result on one level.
- * Rules: a level's functions read infer__unpacked and infer__x8 only; storage types end at unpack.
+ * Rules: a level's functions read infer__unpacked and infer__x8 only; storage types end at unpack, but for the few
+ *        types and the level that infer__alone_fn is written for.
  * Start: infer__int8, then int8_scalar.c (the definition of a level), then cpu_int8.c (the engine).
  */
 #ifndef INFER__CPU_INT8_H

@@ -227,7 +227,7 @@ INFER__ON_avx512 static void infer__make_tile_avx512(const infer__unpacked *w, i
       for (b = 0; b < n_blocks; b++) {                                                                               \
         __m512 t[G][M];                                                                                              \
         INFER__TILE_BLOCK                                                                                            \
-        /* the next M columns: the second-level cache is 14 cycles away */                                           \
+        /* the next M columns, where they lie side by side (not experts') */                                           \
         INFER__UNROLL for (j = 0; j < M; j++) INFER__PREFETCH((const char *)(x[j] + M) + 64 * b);                    \
         INFER__UNROLL for (half = 0; half < halves; half++) {                                                        \
           int at = halves * b + half;                                                                                \

@@ -92,6 +92,7 @@ INFER__ON_avx512 INFER__INLINE void infer__iq4_xs_scales_avx512(const uint8_t *s
     }
 }
 INFER__UNPACK_K(iq4_xs, infer__iq4_xs_scales_avx512)
+#undef INFER__UNPACK_K
 
 /* ---- code books ------------------------------------------------------------------------------------------------ */
 
