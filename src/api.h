@@ -563,6 +563,38 @@ INFER_API infer_token infer_token_special(const infer_model *model, int32_t whic
  * Invalid bytes count as whole characters. */
 INFER_API size_t infer_utf8_whole(const char *s, size_t n);
 
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+/* A JSON value (RFC 8259). Immutable; belongs to the document that infer_json_parse returned. */
+typedef struct infer_json infer_json;
+enum { INFER_JSON_NULL = 0, INFER_JSON_FALSE = 1, INFER_JSON_TRUE = 2, INFER_JSON_INT = 3, INFER_JSON_FLOAT = 4,
+       INFER_JSON_STRING = 5, INFER_JSON_ARRAY = 6, INFER_JSON_OBJECT = 7 };
+/* Parse one value with white space around it; *out is the document, to be freed with infer_json_free. Of members with
+ * one name the last counts. At most 256 levels deep. Errors: FORMAT (the message has line and column), MEMORY.
+ * allocator may be NULL. */
+INFER_API infer_result infer_json_parse(infer_json **out, const char *text, size_t n, const infer_allocator *allocator,
+                                        infer_error *err);
+/* Free a document. NULL is accepted; values inside it are not. */
+INFER_API void infer_json_free(infer_json *document);
+/* INFER_JSON_*; NULL counts as INFER_JSON_NULL in all that follows. */
+INFER_API int32_t infer_json_kind(const infer_json *v);
+/* Elements of an array, members of an object, bytes of a string; else 0. */
+INFER_API size_t infer_json_count(const infer_json *v);
+/* Element `index` of an array, or the value of member `index` of an object, in the order of the text; else NULL. */
+INFER_API const infer_json *infer_json_at(const infer_json *v, size_t index);
+/* The name of member `index` of an object, zero-terminated, *n bytes (n may be NULL); else NULL. */
+INFER_API const char *infer_json_name(const infer_json *v, size_t index, size_t *n);
+/* The value of the member with this name; NULL when v is no object or has none. */
+INFER_API const infer_json *infer_json_get(const infer_json *v, const char *name);
+/* A string, zero-terminated (it may hold zeros too: *n bytes; n may be NULL); NULL when v is none. */
+INFER_API const char *infer_json_string(const infer_json *v, size_t *n);
+/* A number (TRUE is 1); 0 when v is none. INT is exact within 64 bits; larger whole numbers are FLOAT. */
+INFER_API int64_t infer_json_int(const infer_json *v);
+INFER_API double infer_json_number(const infer_json *v);
+/* Write a value as text: indent < 0 = one line, as Python's json.dumps does; else spaces per level. Returns the full
+ * length in *len; writes at most cap bytes with a terminating zero. out may be NULL when cap is 0. */
+INFER_API infer_result infer_json_write(const infer_json *v, int32_t indent, char *out, size_t cap, size_t *len);
+
 /* ---- contexts and sessions ------------------------------------------------------------------ */
 
 /* What several sessions share: threads, scratch, cache pages. One eval runs in a context at a time. */

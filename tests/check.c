@@ -21,6 +21,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_gguf.c"
 #  include "test_quant.c"
 #  include "test_unicode.c"
+#  include "test_json.c"
 #  include "test_tokenizer.c"
 #  include "test_sampler.c"
 #  include "test_ops.c"
@@ -56,6 +57,7 @@ int main(int argc, char **argv) {
     suite_gguf();
     suite_quant();
     suite_unicode();
+    suite_json();
     suite_tokenizer();
     suite_sampler();
     suite_ops();

@@ -270,6 +270,31 @@ static void *infer__arena_alloc(infer__arena *a, uint64_t size);
 static char *infer__arena_text(infer__arena *a, const char *s, size_t n); /* a zero-terminated copy */
 static void infer__arena_free(infer__arena *a);
 
+/* A text that grows. Zero-initialise with mem set; limit = most bytes, 0 = none. After a failure (no memory, or the
+ * limit passed) failed is 1 and what follows is dropped, so that callers look once, at the end. s is zero-terminated
+ * when not
+ * NULL. */
+typedef struct infer__bytes {
+    infer__mem *mem;
+    char *s;
+    size_t n, cap, limit;
+    int failed;
+} infer__bytes;
+static void infer__bytes_put(infer__bytes *b, const void *s, size_t n);
+static void infer__bytes_text(infer__bytes *b, const char *s); /* zero-terminated */
+static void infer__bytes_char(infer__bytes *b, char c);
+static void infer__bytes_format(infer__bytes *b, const char *format, ...) INFER__PRINTF(2, 3); /* at most 500 bytes */
+static void infer__bytes_free(infer__bytes *b); /* as it was before the first put */
+
+/* ---- number.c: decimal <-> double, exactly, in every locale --------------------------------------- */
+
+/* The double nearest to the number that s[0..n) begins with ([+-] digits [. digits] [e [+-] digits]), ties to even, as
+ * IEEE 754 has it; overflow gives infinity. *len is the length read, 0 when there is no number. */
+static double infer__double_parse(const char *s, size_t n, size_t *len);
+/* The shortest text that reads back as x, as Python's repr writes it: "0.1", "1e-07", "100000.0", "inf", "nan". Returns
+ * its length (below 32); out is zero-terminated. */
+static size_t infer__double_text(double x, char out[32]);
+
 /* ---- os.c: the only OS calls ------------------------------------------------------------------- */
 
 static double infer__seconds(void); /* monotonic */

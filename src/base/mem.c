@@ -161,3 +161,48 @@ static void infer__arena_free(infer__arena *a) {
     }
     a->at = a->cap = 0;
 }
+
+/* ---- texts that grow --------------------------------------------------------------------------------- */
+
+static void infer__bytes_put(infer__bytes *b, const void *s, size_t n) {
+    if (b->failed || n == 0) return;
+    if (b->limit && n > b->limit - b->n) {
+        b->failed = 1;
+        return;
+    }
+    if (n >= b->cap - b->n) {
+        uint64_t cap = (uint64_t)b->n + n + 1;
+        void *p;
+        cap += cap / 2 + 48;
+        p = cap > SIZE_MAX ? NULL : infer__realloc(b->mem, b->s, cap, 1);
+        if (!p) {
+            b->failed = 1;
+            return;
+        }
+        b->s = (char *)p;
+        b->cap = (size_t)cap;
+    }
+    memcpy(b->s + b->n, s, n);
+    b->n += n;
+    b->s[b->n] = 0;
+}
+
+static void infer__bytes_text(infer__bytes *b, const char *s) { infer__bytes_put(b, s, strlen(s)); }
+static void infer__bytes_char(infer__bytes *b, char c) { infer__bytes_put(b, &c, 1); }
+
+static void infer__bytes_format(infer__bytes *b, const char *format, ...) {
+    char line[501];
+    size_t full = 0;
+    va_list args;
+    va_start(args, format);
+    if (infer__format_cut(line, sizeof line, &full, format, args)) b->failed = 1;
+    va_end(args);
+    infer__bytes_text(b, line);
+}
+
+static void infer__bytes_free(infer__bytes *b) {
+    infer__free(b->mem, b->s);
+    b->s = NULL;
+    b->n = b->cap = 0;
+    b->failed = 0;
+}

@@ -22,6 +22,30 @@ static uint32_t infer__uc_class(uint32_t cp);
 /* The public infer_utf8_whole. */
 static size_t infer__utf8_whole(const char *s, size_t n);
 
+/* ---- json.c (public functions: infer_json_* in api.h) --------------------------------------------- */
+
+struct infer_json {
+    int32_t kind;   /* INFER_JSON_* */
+    uint32_t at;    /* where it begins in the text, in bytes (0 past 4 GiB): for messages */
+    uint64_t n;     /* bytes of s; elements; members */
+    const char *s;  /* of a string: its bytes, zero-terminated; of a number: as it was written */
+    union {
+        int64_t i;                     /* INT; FALSE 0, TRUE 1 */
+        double f;                      /* FLOAT */
+        const struct infer_json *items; /* ARRAY: n elements; OBJECT: name, value, name, value: 2 n of them */
+    } v;
+};
+enum { INFER__JSON_DEPTH = 256 };
+/* Parse text[0..n) into an arena; lives as long as that. On failure what was put there stays there. */
+static infer_result infer__json_parse(const infer_json **out, infer__arena *arena, const char *text, size_t n,
+                                      infer_error *err);
+/* Append v as text. indent < 0: one line with ", " and ": " (Python's json.dumps, ensure_ascii off). */
+static void infer__json_write(infer__bytes *out, const infer_json *v, int32_t indent);
+static void infer__json_quote(infer__bytes *out, const char *s, size_t n); /* with quotes; UTF-8 as it is */
+static const infer_json *infer__json_get(const infer_json *v, const char *name, size_t n);
+/* Line and column (in characters, both from 1) of byte `at` of a text. */
+static void infer__text_place(const char *text, size_t n, size_t at, uint32_t *line, uint32_t *column);
+
 /* ---- vocab.c ------------------------------------------------------------------------------------- */
 
 enum { INFER__VOCAB_NONE, INFER__VOCAB_SPM, INFER__VOCAB_BPE, INFER__VOCAB_OTHER }; /* kinds: tokenizer.ggml.model */
