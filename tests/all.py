@@ -6,7 +6,7 @@
 A step passes when it exits with 0; steps that print "N passed, N failed" count as that many. The totals end the output and
 go to build/totals/GROUP. INFER_TEST_DATA names large reference data; without it the tests that need it are skipped by name.
 """
-import glob, os, re, shlex, shutil, subprocess, sys, time
+import glob, os, re, shlex, shutil, subprocess, sys, threading, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 os.chdir(ROOT)
@@ -16,6 +16,7 @@ PY = sys.executable
 CC, CXX = os.environ.get("CC", "cc"), os.environ.get("CXX", "c++")
 LIBS = ["-lm", "-lpthread"] + (["-ldl"] if sys.platform.startswith("linux") else [])
 MODEL = "tests/data/models/stories260K.F32.gguf"
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 COUNTS = re.compile(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?")
 CLANG = next((c for c in ("clang-19", "clang-18", "clang-16", "clang", "clang-14") if shutil.which(c)), None)
 
@@ -24,22 +25,25 @@ class Totals:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
         self.bad = []
+        self.lock = threading.Lock()
 
     def step(self, name, command, env=None):
-        """Run a command, show its output behind a bar, count what it says."""
-        print("== %s" % name, flush=True)
-        start, text = time.time(), ""
+        """Run a command; then show its output behind a bar and count what it says. Steps may run side by side."""
+        start = time.time()
         try:
-            p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                 errors="replace", env=dict(os.environ, **(env or {})))
-            for line in p.stdout:
-                if "# Uses: " not in line: # libFuzzer's dictionary
-                    print("| " + line, end="", flush=True)
-                text += line
-            code = p.wait()
+            p = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               errors="replace", env=dict(os.environ, **(env or {})))
+            code, text = p.returncode, p.stdout
         except OSError as e:
             code, text = 127, str(e)
-            print("| " + text)
+        with self.lock:
+            print("== %s" % name)
+            for line in text.splitlines():
+                if "# Uses: " not in line: # libFuzzer's dictionary
+                    print("| " + line)
+            return self.count(name, code, text, time.time() - start)
+
+    def count(self, name, code, text, seconds):
         counts = COUNTS.findall(text)
         passed, failed, skipped = (sum(int(c[i] or 0) for c in counts) for i in range(3))
         if code and not failed:
@@ -49,16 +53,43 @@ class Totals:
         if failed:
             self.bad.append(name)
         self.passed, self.failed, self.skipped = self.passed + passed, self.failed + failed, self.skipped + skipped
-        print("   %s: %s (%.0f s)" % (name, "FAILED" if failed else "ok", time.time() - start), flush=True)
+        print("   %s: %s (%.0f s)" % (name, "FAILED" if failed else "ok", seconds), flush=True)
         return code == 0
 
     def skip(self, name, why):
+        with self.lock:
+            self.count_skip(name, why)
+
+    def count_skip(self, name, why):
         if os.environ.get("INFER_TEST_NO_SKIP") == "1":
             self.failed += 1
             self.bad.append(name)
         else:
             self.skipped += 1
         print("skipped %s: %s" % (name, why), flush=True)
+
+
+def together(t, *groups):
+    """Groups of steps that do not need each other, as many at a time as there are cores, long ones first."""
+    todo, errors = list(groups), []
+
+    def work():
+        while True:
+            with t.lock:
+                if not todo:
+                    return
+                group = todo.pop(0)
+            try:
+                group(t)
+            except Exception as e: # a mistake in this file: it must not look like a pass
+                errors.append(e)
+    threads = [threading.Thread(target=work) for _ in range(min(len(todo), CORES))]
+    for x in threads:
+        x.start()
+    for x in threads:
+        x.join()
+    if errors:
+        raise errors[0]
 
 
 def sources(t):
@@ -79,17 +110,15 @@ def group_check(t):
 
 
 def group_test(t):
-    sources(t)
-    t.step("tests on src/", ["build/check"])
-    t.step("tests on infer.h", ["build/check-h"])
-    group_kernels(t)
+    together(t, lambda t: t.step("compile", [PY, "tests/compile/run.py"]), lambda t: t.step("tests on src/", ["build/check"]),
+             lambda t: t.step("tests on infer.h", ["build/check-h"]), group_examples, group_cli, without_gpus, group_kernels, sources)
+
+
+def without_gpus(t):
     exe = "build/check-nogpu"
     if t.step("compile without GPUs", [CC, "-std=c11", "-O1", "-DINFER_QUIET", "-DINFER_NO_GPU", "-DCHECK_INFER_H", "-Itests",
                                        "tests/check.c", "-o", exe] + LIBS):
         t.step("tests without GPUs", [exe])
-    t.step("compile", [PY, "tests/compile/run.py"])
-    group_examples(t)
-    group_cli(t)
 
 
 def group_kernels(t):
@@ -143,30 +172,33 @@ def group_cli(t):
 
 def group_san(t):
     """The tests under AddressSanitizer + UndefinedBehaviorSanitizer, then ThreadSanitizer."""
-    t.step("ASan and UBSan", ["build/check-asan"], env={"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1",
-                                                       "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"})
-    t.step("TSan", ["build/check-tsan"], env={"TSAN_OPTIONS": "halt_on_error=1"})
+    together(t, lambda t: t.step("TSan", ["build/check-tsan"], env={"TSAN_OPTIONS": "halt_on_error=1"}),
+             lambda t: t.step("ASan and UBSan", ["build/check-asan"],
+                              env={"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1",
+                                   "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}))
 
 
 def group_cross(t):
     """The tests on other systems: 32 bits, Windows, ARM, big-endian; by qemu-user or Wine where they are needed. ONLY=s390x: that one."""
     wine = next((w for w in ("wine64", "/usr/lib/wine/wine64", "wine") if shutil.which(w)), "wine64")
     alone = ["-DINFER_NO_RUNTIME_LINKING"] # a static program loads no drivers; on Windows it does: Wine hands OpenCL through
-    for name, cc, flags, run in (("i686", "i686-linux-gnu-gcc", ["-msse2", "-mfpmath=sse"] + alone + LIBS, []),
-                                 ("Windows", "x86_64-w64-mingw32-gcc", ["-lm"], [wine]),
-                                 ("aarch64", "aarch64-linux-gnu-gcc", alone + LIBS, ["qemu-aarch64"]),
-                                 ("s390x", "s390x-linux-gnu-gcc", alone + LIBS, ["qemu-s390x"])):
-        if os.environ.get("ONLY", name) != name:
-            continue
+
+    def system(t, name, cc, flags, run):
         missing = [x for x in [cc] + run if not shutil.which(x)]
         if missing:
             t.skip("tests on " + name, "%s is not installed" % " and ".join(missing))
-            continue
+            return
         exe = "build/check-%s.exe" % name
         if t.step("compile for " + name, [cc, "-std=gnu99", "-O2", "-g", "-static", "-DINFER_QUIET", "-Itests", "tests/check.c", "-o", exe] + flags):
             t.step("tests on " + name, run + [exe],
                    env={"CHECK_EMULATED": "1", "WINEDEBUG": "-all", "WINEPREFIX": os.path.abspath("build/wine")} if run else None)
-    arithmetic_elsewhere(t)
+    systems = [("s390x", "s390x-linux-gnu-gcc", alone + LIBS, ["qemu-s390x"]),
+               ("aarch64", "aarch64-linux-gnu-gcc", alone + LIBS, ["qemu-aarch64"]),
+               ("i686", "i686-linux-gnu-gcc", ["-msse2", "-mfpmath=sse"] + alone + LIBS, []),
+               ("Windows", "x86_64-w64-mingw32-gcc", ["-lm"], [wine])]
+    groups = [lambda t, s=s: system(t, *s) for s in systems if os.environ.get("ONLY", s[0]) == s[0]]
+    groups += [lambda t, c=c: arithmetic_elsewhere(t, *c) for c in CPUS if os.environ.get("ONLY", c[0]) == c[0]]
+    together(t, *groups)
 
 
 # The suites of the CPU's arithmetic alone, on CPUs with fewer or other instructions: an instruction that a level must not
@@ -185,20 +217,17 @@ CPUS = (
 )
 
 
-def arithmetic_elsewhere(t):
-    for name, cc, runs in CPUS:
-        if os.environ.get("ONLY", name) != name:
-            continue
-        missing = [x for x in [cc[0], runs[0][1][0]] if not shutil.which(x)]
-        if missing:
-            t.skip("arithmetic on " + name, "%s is not installed" % " and ".join(missing))
-            continue
-        exe = "build/cpu-%s" % name
-        flags = ["-std=gnu99", "-O2", "-DINFER_QUIET", "-DINFER_NO_RUNTIME_LINKING", "-DCHECK_FILE=\"cpu_suites.c\"",
-                 "-DCHECK_SUITE=suite_cpu", "-Itests", "tests/check.c", "-o", exe, "-lm"]
-        if t.step("compile the arithmetic for " + name, cc + flags + ([] if "wasm" in cc[1] else ["-lpthread"])):
-            for cpu, run in runs:
-                t.step("arithmetic on %s, %s" % (name, cpu), run + [exe], env={"CHECK_EMULATED": "1"})
+def arithmetic_elsewhere(t, name, cc, runs):
+    missing = [x for x in [cc[0], runs[0][1][0]] if not shutil.which(x)]
+    if missing:
+        t.skip("arithmetic on " + name, "%s is not installed" % " and ".join(missing))
+        return
+    exe = "build/cpu-%s" % name
+    flags = ["-std=gnu99", "-O2", "-DINFER_QUIET", "-DINFER_NO_RUNTIME_LINKING", "-DCHECK_FILE=\"cpu_suites.c\"",
+             "-DCHECK_SUITE=suite_cpu", "-Itests", "tests/check.c", "-o", exe, "-lm"]
+    if t.step("compile the arithmetic for " + name, cc + flags + ([] if "wasm" in cc[1] else ["-lpthread"])):
+        for cpu, run in runs:
+            t.step("arithmetic on %s, %s" % (name, cpu), run + [exe], env={"CHECK_EMULATED": "1"})
 
 
 def fuzz_build(t, path, name):
@@ -214,7 +243,8 @@ def fuzz_build(t, path, name):
 
 def group_fuzz(t):
     seconds = int(float(os.environ.get("MINUTES", "1")) * 60)
-    for path in sorted(glob.glob("tests/fuzz/fuzz_*.c")):
+
+    def fuzz(t, path):
         name = os.path.splitext(os.path.basename(path))[0][5:]
         found, seeds = "build/fuzz/found_%s" % name, "tests/fuzz/corpus_%s" % name
         os.makedirs(found, exist_ok=True)
@@ -223,6 +253,7 @@ def group_fuzz(t):
             t.step("fuzz %s for %d s (%s)" % (name, seconds, how),
                    [exe, "-max_total_time=%d" % seconds, "-rss_limit_mb=2048", "-malloc_limit_mb=1024", "-timeout=20", "-print_final_stats=1",
                     "-verbosity=0", "-artifact_prefix=build/fuzz/%s-" % name, found] + ([seeds] if os.path.isdir(seeds) else []))
+    together(t, *(lambda t, p=p: fuzz(t, p) for p in sorted(glob.glob("tests/fuzz/fuzz_*.c"))))
 
 
 def main():
