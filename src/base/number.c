@@ -208,7 +208,7 @@ static int infer__digits_round(const char *digits, int n, int keep, char *out) {
 }
 
 static size_t infer__double_text(double x, char out[32]) {
-    char digits[INFER__DECIMAL_DIGITS], d[24];
+    char digits[INFER__DECIMAL_DIGITS], d[24] = "";
     uint64_t bits;
     int n, e10, keep, least = 15, at, i;
     size_t len = 0;
