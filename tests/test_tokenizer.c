@@ -268,6 +268,7 @@ static void test_words(void) {
         tok_open_file f;
         infer_error err;
         infer_token *whole, *ids;
+        infer__splitter words;
         check_detail = pres[i] ? pres[i] : "spm";
         if (!tok_open(&f, check_data(pres[i] ? "vocab-bpe-small.gguf" : "models/stories260K.F32.gguf"), NULL, 0, pres[i], 0, &err)) {
             check_note(__FILE__, __LINE__, err.message);
@@ -283,7 +284,8 @@ static void test_words(void) {
                     len = (size_t)f.t->vocab.text[marked].n;
                 } else {
                     while (end < n && infer__vocab_marked(&f.t->vocab, s + end, n - end, INFER_TOKEN_USER) < 0) end++;
-                    len = f.t->pre->split(s + at, end - at);
+                    infer__split_begin(&words, f.t->pre, s + at, end - at);
+                    len = infer__split_next(&words);
                 }
                 ids = tok_ids(&f, s + at, len, 0, &count);
                 CHECK(ids && done + count <= all && memcmp(ids, whole + done, count * sizeof *ids) == 0);
@@ -294,7 +296,7 @@ static void test_words(void) {
             CHECK(done == all);
         } else { /* never cut */
             size_t words = 0, len;
-            for (at = 0; at < n; at += len, words++) len = infer__spm_split(&f.t->vocab, s + at, n - at);
+            for (at = 0; at < n; at += len, words++) len = infer__space_split(&f.t->vocab, s + at, n - at);
             CHECK(words > 500);
             memset(f.t->vocab.joins, 1, sizeof f.t->vocab.joins);
             ids = tok_ids(&f, s, n, 0, &count);
@@ -310,11 +312,11 @@ static void test_words(void) {
 static void tok_check_words(const char *pre, const char *s, const char *want) {
     const infer__pretokenizer *p = infer__pretokenizer_find(pre, strlen(pre));
     char got[300];
-    size_t at = 0, n = strlen(s), len = 0;
-    CHECK(p && p->split);
-    while (p && p->split && at < n) {
-        size_t word = p->split(s + at, n - at);
-        if (word == 0 || word > n - at) break;
+    size_t at = 0, n = strlen(s), len = 0, word;
+    infer__splitter words;
+    CHECK(p != NULL);
+    if (!p) return;
+    for (infer__split_begin(&words, p, s, n); (word = infer__split_next(&words)) != 0; ) {
         if (at) got[len++] = '/';
         memcpy(got + len, s + at, word);
         len += word;
@@ -343,7 +345,6 @@ static void test_pretokenizers(void) {
     CHECK(infer__pretokenizer_find("gpt-", 4) == NULL);
     CHECK(infer__pretokenizer_find("gpt-22", 6) == NULL);
     CHECK(infer__pretokenizer_find("", 0) == NULL);
-    CHECK(infer__pretokenizer_find("falcon", 6) != NULL && infer__pretokenizer_find("falcon", 6)->split == NULL);
 }
 
 /* ---- vocabularies made here ---- */
@@ -535,13 +536,13 @@ static void tok_check_why_not(gguf_writer *w, const char *part) {
 
 static void test_why_not(void) {
     static const char *const tokens[] = { "a", "b", NULL };
-    static const char *const other[] = { "bert", "t5", "rwkv", "plamo2", "gemma4" };
+    static const char *const other[] = { "bert", "t5", "rwkv", "plamo2" };
     gguf_writer w;
     tok_open_file f;
     infer_error err;
     unsigned char *file;
     size_t i, n;
-    for (i = 0; i < 5; i++) {
+    for (i = 0; i < 4; i++) {
         tok_begin(&w, other[i], tokens, NULL);
         tok_check_why_not(&w, other[i]);
     }
@@ -553,10 +554,6 @@ static void test_why_not(void) {
     tok_begin(&w, "gpt2", tokens, NULL);
     gw_strs(&w, "tokenizer.ggml.merges", tokens, 0);
     tok_check_why_not(&w, "tokenizer.ggml.pre is missing");
-    tok_begin(&w, "gpt2", tokens, NULL);
-    gw_str(&w, "tokenizer.ggml.pre", "falcon");
-    gw_strs(&w, "tokenizer.ggml.merges", tokens, 0);
-    tok_check_why_not(&w, "'falcon' is not supported yet");
     tok_begin(&w, "gpt2", tokens, NULL);
     gw_str(&w, "tokenizer.ggml.pre", "no-such");
     gw_strs(&w, "tokenizer.ggml.merges", tokens, 0);
@@ -690,9 +687,10 @@ static void test_tokenizer_hostile_texts(void) {
 
 /* ---- against recorded ids ---- */
 
-/* name, and whether the default pre-tokenizer has to be allowed */
-static const struct { const char *name; int allow; } TOK_VOCABS[] = {
-    { "gpt-2", 0 }, { "gpt-neox", 1 }, { "llama-bpe", 0 }, { "qwen2", 0 }, { "llama-spm", 0 }, { "phi-3", 0 }, { "baichuan", 0 }
+/* name, whether the default pre-tokenizer has to be allowed, and whether there is no tokenizers/NAME.ids */
+static const struct { const char *name; int allow, no_ids; } TOK_VOCABS[] = {
+    { "gpt-2", 0, 0 }, { "gpt-neox", 1, 0 }, { "llama-bpe", 0, 0 }, { "qwen2", 0, 0 }, { "deepseek-coder", 0, 0 },
+    { "falcon", 0, 0 }, { "gpt-4o", 0, 1 }, { "gemma-4", 0, 0 }, { "llama-spm", 0, 0 }, { "phi-3", 0, 0 }, { "baichuan", 0, 0 }
 };
 enum { TOK_N_VOCABS = sizeof TOK_VOCABS / sizeof TOK_VOCABS[0] };
 
@@ -721,6 +719,7 @@ static void test_tokenizer_texts(void) {
     for (i = 0; i < TOK_N_VOCABS; i++) {
         tok_open_file f;
         char rel[100], *ids, *line, *text = texts;
+        if (TOK_VOCABS[i].no_ids) continue;
         snprintf(rel, sizeof rel, "tokenizers/%s.ids", TOK_VOCABS[i].name);
         ids = check_read(check_reference(rel), NULL);
         CHECK(ids != NULL);
@@ -750,7 +749,7 @@ static void test_tokenizer_texts(void) {
         free(ids);
         tok_close(&f);
     }
-    CHECK(n_texts == 201 * TOK_N_VOCABS);
+    CHECK(n_texts == 201 * (TOK_N_VOCABS - 1));
     free(texts);
 }
 
@@ -766,15 +765,17 @@ static void test_tokenizer_vectors(void) {
         char *out = check_read(tok_vocab_path(TOK_VOCABS[i].name, ".out"), NULL), *line = out, *end;
         CHECK(inp && out);
         if (inp && out && tok_open_vocab(&f, i)) {
-            while ((end = strstr(in, mark)) != NULL && *line) {
+            while (*line) {
                 char *next = line + strcspn(line, "\n");
-                *end = 0;
+                end = strstr(in, mark); /* gemma-4: the last text has none behind it */
                 *next = 0;
-                tok_check_line(&f, in, (size_t)(end - in), 0, line);
-                in = end + sizeof mark - 1;
-                line = next + 1;
+                tok_check_line(&f, in, end ? (size_t)(end - in) : strlen(in), 0, line);
                 lines++;
+                line = next + 1;
+                if (!end) break;
+                in = end + sizeof mark - 1;
             }
+            CHECK(*line == 0);
             tok_close(&f);
         }
         free(inp);

@@ -268,11 +268,11 @@ static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t sk
         if (flags & INFER_TOKEN_BYTE) {
             c = (char)infer__byte_token_value(t);
             step = (size_t)t->n;
-        } else if (plain && v->kind == INFER__VOCAB_SPM && t->n - at >= 3 &&
+        } else if (plain && (v->kind == INFER__VOCAB_SPM || v->form == INFER__FORM_MARKED) && t->n - at >= 3 &&
                    memcmp(t->s + at, INFER__SPACE_MARK, 3) == 0) {
             c = ' ';
             step = 3;
-        } else if (plain && v->kind == INFER__VOCAB_BPE && (uint8_t)c >= 0x80) {
+        } else if (plain && v->kind == INFER__VOCAB_BPE && v->form == INFER__FORM_BYTES && (uint8_t)c >= 0x80) {
             int byte = infer__char_to_byte(infer__utf8_next(t->s + at, (size_t)t->n - at, &step, NULL));
             if (byte < 0) step = 1; /* not in the alphabet: as it is */
             else c = (char)byte;
@@ -294,7 +294,7 @@ static void infer__vocab_bytes(infer__vocab *v) {
     for (b = 0; b < 256; b++) {
         char name[8] = "<0x00>", one[4];
         int32_t t;
-        if (v->kind == INFER__VOCAB_BPE) {
+        if (v->kind == INFER__VOCAB_BPE && v->form == INFER__FORM_BYTES) {
             t = infer__vocab_find(v, one, infer__utf8_put(infer__byte_to_char((uint8_t)b), one));
         } else {
             name[3] = HEX[b >> 4];
@@ -321,6 +321,12 @@ static void infer__vocab_joins(infer__vocab *v) {
             if (memcmp(v->text[t].s + i, INFER__SPACE_MARK, 3) == 0) v->joins[(uint8_t)v->text[t].s[i - 1]] = 1;
         }
     }
+}
+
+static void infer__vocab_spelled(infer__vocab *v, int form) {
+    v->form = form;
+    infer__vocab_bytes(v);
+    if (form == INFER__FORM_MARKED) infer__vocab_joins(v);
 }
 
 /* tokenizer.ggml.token_type: 1 normal .. 6 byte become the bits 1 << (type - 1). */
@@ -409,6 +415,9 @@ static void infer__vocab_ends(infer__vocab *v) {
         v->flags[end] = INFER_TOKEN_USER;
         if (v->special[INFER_SPECIAL_EOT] == end) v->special[INFER_SPECIAL_EOT] = -1;
     }
+    /* Gemma 4 has </s> as a tag like any other. */
+    end = infer__vocab_find_text(v, "</s>");
+    if (end >= 0 && infer__vocab_find_text(v, "<|tool_response>") >= 0) v->flags[end] = INFER_TOKEN_NORMAL;
     if (v->special[INFER_SPECIAL_EOS] >= 0) v->flags[v->special[INFER_SPECIAL_EOS]] |= INFER_TOKEN_END;
     if (v->special[INFER_SPECIAL_EOT] >= 0) v->flags[v->special[INFER_SPECIAL_EOT]] |= INFER_TOKEN_END;
     if (v->eom >= 0) v->flags[v->eom] |= INFER_TOKEN_END;
@@ -454,6 +463,16 @@ static infer_result infer__vocab_switch(const infer__gguf *g, const char *key, i
     return INFER_OK;
 }
 
+/* Values of tokenizer.ggml.model that are byte-pair encodings. */
+static int infer__vocab_is_bpe(const infer__str *model) {
+    static const char *const NAMES[] = {"gpt2", "gemma4", "whitespace"};
+    size_t i;
+    for (i = 0; i < INFER__COUNT(NAMES); i++) {
+        if (model->n == strlen(NAMES[i]) && memcmp(model->s, NAMES[i], (size_t)model->n) == 0) return 1;
+    }
+    return 0;
+}
+
 static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const infer__report *report,
                                       const infer__gguf *g, infer_error *err) {
     const infer__kv *tokens = infer__gguf_find(g, "tokenizer.ggml.tokens");
@@ -466,7 +485,7 @@ static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const in
     if (found < 0) return (infer_result)found;
     v->kind = INFER__VOCAB_OTHER;
     if (model.n == 5 && memcmp(model.s, "llama", 5) == 0) v->kind = INFER__VOCAB_SPM;
-    if (model.n == 4 && memcmp(model.s, "gpt2", 4) == 0) v->kind = INFER__VOCAB_BPE;
+    if (infer__vocab_is_bpe(&model)) v->kind = INFER__VOCAB_BPE;
     if (!found || (model.n == 4 && memcmp(model.s, "none", 4) == 0) ||
         (model.n == 8 && memcmp(model.s, "no_vocab", 8) == 0)) {
         v->kind = INFER__VOCAB_NONE;
