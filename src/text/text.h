@@ -136,13 +136,16 @@ typedef struct infer__token_sink {
     struct infer__word *keep; /* the word that they are the ids of, to be remembered; or NULL */
 } infer__token_sink;
 
-typedef struct infer__merge { int32_t left, right, token; uint32_t rank; } infer__merge; /* left < 0 = empty slot */
+typedef struct infer__merge { int32_t left, right, token; } infer__merge; /* left < 0: names no tokens */
 typedef struct infer__merges {
-    infer__merge *slots; /* open addressing by (left, right) */
-    uint32_t mask;
+    infer__merge *list; /* by rank */
+    uint32_t *slots;    /* open addressing by (left, right): rank | bits of the hash above it; UINT32_MAX = empty */
+    uint32_t mask, ranks; /* ranks: the bits of a slot that are the rank */
 } infer__merges;
 static infer_result infer__merges_open(infer__merges *m, const infer__vocab *v, const infer__report *report,
                                        const infer__gguf *g, infer_error *err);
+
+static void infer__merges_close(infer__merges *m, infer__mem *mem);
 
 /* A piece of text while it is being merged: it ends where the next one begins. */
 typedef struct infer__symbol {

@@ -17,6 +17,7 @@ enum {
     INFER__WORDS_MAX = 1 << 14, /* one for every 8 bytes of text */
     INFER__WORDS_FROM = 1024,  /* bytes of text from which remembering pays for clearing the table */
     INFER__SMALL = 32,         /* symbols of a word that is merged without a heap */
+    INFER__MERGES_ASKED = 32,  /* whose memory is asked for at once */
     INFER__MERGE_PROBES_MAX = 1024
 };
 /* A word of the text and what became of it: most words of a long text come again. One cache line. */
@@ -207,36 +208,33 @@ static uint32_t infer__merge_hash(int32_t left, int32_t right) {
     return (uint32_t)(h >> 32);
 }
 
-/* The merge of two tokens; NULL = none. */
-static const infer__merge *infer__merge_find(const infer__merges *m, int32_t left, int32_t right) {
-    uint32_t i;
-    for (i = infer__merge_hash(left, right) & m->mask; m->slots[i].left >= 0; i = (i + 1) & m->mask) {
-        if (m->slots[i].left == left && m->slots[i].right == right) return &m->slots[i];
+/* The slot of the merge of two tokens, or the empty one where it would go; NULL = more probes than allowed. Of the hash a
+ * slot holds the bits that its rank leaves free, so that others' merges are seldom looked at. */
+INFER__INLINE uint32_t *infer__merge_slot(const infer__merges *m, int32_t left, int32_t right) {
+    uint32_t hash = infer__merge_hash(left, right), i = hash & m->mask, probes = 0, tag = hash & ~m->ranks;
+    for (; m->slots[i] != UINT32_MAX; i = (i + 1) & m->mask) {
+        uint32_t rank = m->slots[i] & m->ranks;
+        if ((m->slots[i] & ~m->ranks) == tag && m->list[rank].left == left && m->list[rank].right == right) break;
+        if (++probes > INFER__MERGE_PROBES_MAX) return NULL;
     }
-    return NULL;
+    return &m->slots[i];
+}
+
+/* The rank of the merge of two tokens; UINT32_MAX = none. */
+INFER__INLINE uint32_t infer__merge_rank(const infer__merges *m, int32_t left, int32_t right) {
+    const uint32_t *slot = infer__merge_slot(m, left, right);
+    return !slot || *slot == UINT32_MAX ? UINT32_MAX : *slot & m->ranks;
 }
 
 /* The rank of the merge of tokens i and i + 1 of n, and what they become; UINT32_MAX = none. */
 INFER__INLINE uint32_t infer__bpe_rank(const infer__merges *m, const int32_t *token, int32_t i, int32_t n,
                                        int32_t *pair) {
-    const infer__merge *x;
+    uint32_t rank;
     *pair = -1;
     if (i + 1 >= n || token[i] < 0 || token[i + 1] < 0) return UINT32_MAX;
-    x = infer__merge_find(m, token[i], token[i + 1]);
-    if (!x) return UINT32_MAX;
-    *pair = x->token;
-    return x->rank;
-}
-
-/* 1 = added or there already (the first one counts), 0 = refused: too many merges with one hash. */
-static int infer__merge_add(infer__merges *m, const infer__merge *x) {
-    uint32_t i, probes = 0;
-    for (i = infer__merge_hash(x->left, x->right) & m->mask; m->slots[i].left >= 0; i = (i + 1) & m->mask) {
-        if (m->slots[i].left == x->left && m->slots[i].right == x->right) return 1;
-        if (++probes > INFER__MERGE_PROBES_MAX) return 0;
-    }
-    m->slots[i] = *x;
-    return 1;
+    rank = infer__merge_rank(m, token[i], token[i + 1]);
+    if (rank != UINT32_MAX) *pair = m->list[rank].token;
+    return rank;
 }
 
 /* "left right" -> ids. 0 = no merge of tokens. scratch holds v->longest bytes. x->token is that of the merge before:
@@ -260,50 +258,97 @@ static int infer__merge_parse(const infer__vocab *v, const infer__str *s, char *
     return x->left >= 0 && x->right >= 0 && x->token >= 0 && !(v->flags[x->token] & INFER_TOKEN_CONTROL);
 }
 
+/* Ask for the memory that infer__merge_parse will look at: a table of tokens is larger than caches, and one merge after
+ * the other would wait for it several times. */
+static void infer__merge_ask(const infer__vocab *v, const infer__str *text, uint32_t n) {
+    uint32_t slot[2 * INFER__MERGES_ASKED], i;
+    int32_t token;
+    for (i = 0; i < n; i++) {
+        const infer__str *s = &text[i];
+        const char *space = s->n > 1 ? (const char *)memchr(s->s + 1, ' ', (size_t)s->n - 1) : NULL;
+        size_t left = space ? (size_t)(space - s->s) : 0;
+        slot[2 * i] = infer__vocab_hash(s->s, left) & v->mask;
+        slot[2 * i + 1] = space ? infer__vocab_hash(space + 1, (size_t)s->n - left - 1) & v->mask : 0;
+        INFER__PREFETCH(&v->slots[slot[2 * i]]);
+        INFER__PREFETCH(&v->slots[slot[2 * i + 1]]);
+    }
+    for (i = 0; i < 2 * n; i++) {
+        token = v->slots[slot[i]].token;
+        if (token >= 0) INFER__PREFETCH(&v->text[token]);
+    }
+    for (i = 0; i < 2 * n; i++) {
+        token = v->slots[slot[i]].token;
+        if (token >= 0) INFER__PREFETCH(v->text[token].s);
+    }
+}
+
+/* Merges first .. first + n - 1 into the list and the table. Returns how many name no tokens, -1 = refused. */
+static int32_t infer__merges_add(infer__merges *m, const infer__vocab *v, const infer__str *text, uint32_t first,
+                                 uint32_t n, char *scratch) {
+    int32_t ignored = 0, guess = first ? m->list[first - 1].token : 0;
+    uint32_t i, *slot;
+    infer__merge_ask(v, text + first, n);
+    for (i = first; i < first + n; i++) {
+        infer__merge *x = &m->list[i];
+        x->token = guess;
+        if (infer__merge_parse(v, &text[i], scratch, x)) guess = x->token;
+        else x->left = -1;
+        INFER__PREFETCH_WRITE(&m->slots[infer__merge_hash(x->left, x->right) & m->mask]);
+    }
+    for (i = first; i < first + n; i++) {
+        const infer__merge *x = &m->list[i];
+        if (x->left < 0) {
+            ignored++;
+            continue;
+        }
+        slot = infer__merge_slot(m, x->left, x->right);
+        if (!slot) return -1;
+        if (*slot == UINT32_MAX) *slot = i | (infer__merge_hash(x->left, x->right) & ~m->ranks); /* the first counts */
+    }
+    return ignored;
+}
+
 static infer_result infer__merges_open(infer__merges *m, const infer__vocab *v, const infer__report *report,
                                        const infer__gguf *g, infer_error *err) {
     const infer__kv *kv = infer__gguf_find(g, "tokenizer.ggml.merges");
-    const infer__str *text;
-    uint64_t size = 16, i, ignored = 0;
+    uint32_t size = 16, i, n, ignored = 0;
+    int32_t more = 0;
     infer_result r = INFER_OK;
     char *scratch;
-    infer__merge x;
 
     memset(m, 0, sizeof *m);
     if (!kv || !infer__kv_is_strings(kv) || kv->n >= 1u << 30) {
         return infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.merges is not an array of texts");
     }
-    text = (const infer__str *)kv->data;
-    while (size / 3 * 2 < kv->n) size *= 2;
-    m->slots = (infer__merge *)infer__alloc(v->mem, size * sizeof *m->slots);
+    n = (uint32_t)kv->n;
+    while (size / 3 * 2 < n) size *= 2;
+    m->mask = size - 1;
+    while (m->ranks <= n) m->ranks = m->ranks * 2 + 1; /* > n, so that no slot in use is UINT32_MAX */
+    m->slots = (uint32_t *)infer__alloc(v->mem, (uint64_t)size * sizeof *m->slots);
+    m->list = (infer__merge *)infer__alloc(v->mem, ((uint64_t)n + 1) * sizeof *m->list);
     scratch = (char *)infer__alloc(v->mem, v->longest + 1);
-    if (!m->slots || !scratch) {
-        r = infer__error(err, INFER_ERR_MEMORY, "out of memory for %llu merges", (unsigned long long)kv->n);
-        goto done;
-    }
-    memset(m->slots, 0xff, (size_t)size * sizeof *m->slots); /* left = -1 */
-    m->mask = (uint32_t)(size - 1);
-    memset(&x, 0, sizeof x);
-    for (i = 0; i < kv->n; i++) {
-        x.rank = (uint32_t)i;
-        if (!infer__merge_parse(v, &text[i], scratch, &x)) {
-            ignored++;
-        } else if (!infer__merge_add(m, &x)) {
-            r = infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.merges: too many merges with one hash");
-            goto done;
+    if (!m->slots || !m->list || !scratch) {
+        r = infer__error(err, INFER_ERR_MEMORY, "out of memory for %u merges", (unsigned)n);
+    } else {
+        memset(m->slots, 0xff, (size_t)size * sizeof *m->slots); /* UINT32_MAX */
+        for (i = 0; i < n && more >= 0; i += INFER__MERGES_ASKED) {
+            more = infer__merges_add(m, v, (const infer__str *)kv->data, i, INFER__MIN(n - i, INFER__MERGES_ASKED), scratch);
+            ignored += (uint32_t)more;
         }
+        if (more < 0) r = infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.merges: too many merges with one hash");
+        else if (ignored)
+            infer__log(report, 2, "tokenizer.ggml.merges: %u of %u name no tokens: ignored", (unsigned)ignored, (unsigned)n);
     }
-    if (ignored) {
-        infer__log(report, 2, "tokenizer.ggml.merges: %llu of %llu name no tokens: ignored",
-                   (unsigned long long)ignored, (unsigned long long)kv->n);
-    }
-done:
     infer__free(v->mem, scratch);
-    if (r != INFER_OK) {
-        infer__free(v->mem, m->slots);
-        m->slots = NULL;
-    }
+    if (r != INFER_OK) infer__merges_close(m, v->mem);
     return r;
+}
+
+static void infer__merges_close(infer__merges *m, infer__mem *mem) {
+    infer__free(mem, m->slots);
+    infer__free(mem, m->list);
+    m->slots = NULL;
+    m->list = NULL;
 }
 
 /* ---- words ------------------------------------------------------------------------------------------ */
@@ -311,12 +356,10 @@ done:
 static void infer__bpe_pair(const void *model, infer__token_work *w, int32_t i) {
     infer__symbol *s = &w->symbols[i];
     int32_t right = w->symbols[s->next].token;
-    const infer__merge *m;
+    const infer__merges *m = (const infer__merges *)model;
     if (s->token < 0 || right < 0) return;
-    m = infer__merge_find((const infer__merges *)model, s->token, right);
-    if (!m) return;
-    s->pair = m->token;
-    s->order = m->rank;
+    s->order = infer__merge_rank(m, s->token, right);
+    if (s->order != UINT32_MAX) s->pair = m->list[s->order].token;
 }
 
 /* infer__merge_all for few symbols: the best pair is looked for, and what stands behind it moves up. */

@@ -95,7 +95,7 @@ static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *me
 
 static void infer__tokenizer_close(infer__tokenizer *t) {
     if (!t) return;
-    infer__free(t->mem, t->merges.slots);
+    infer__merges_close(&t->merges, t->mem);
     infer__vocab_close(&t->vocab);
     infer__free(t->mem, t);
 }
