@@ -17,7 +17,7 @@ enum {
     INFER__WORDS_MAX = 1 << 14, /* one for every 8 bytes of text */
     INFER__WORDS_FROM = 1024,  /* bytes of text from which remembering pays for clearing the table */
     INFER__SMALL = 32,         /* symbols of a word that is merged without a heap */
-    INFER__MERGES_ASKED = 32,  /* whose memory is asked for at once */
+    INFER__MERGES_READ = 32,   /* at once */
     INFER__MERGE_PROBES_MAX = 1024
 };
 /* A word of the text and what became of it: most words of a long text come again. One cache line. */
@@ -237,49 +237,61 @@ INFER__INLINE uint32_t infer__bpe_rank(const infer__merges *m, const int32_t *to
     return rank;
 }
 
-/* "left right" -> ids. 0 = no merge of tokens. scratch holds v->longest bytes. x->token is that of the merge before:
- * in most vocabularies tokens stand in the order of their merges, so it, or the next one, is likely the result. */
-static int infer__merge_parse(const infer__vocab *v, const infer__str *s, char *scratch, infer__merge *x) {
-    const char *space = s->n > 1 ? (const char *)memchr(s->s + 1, ' ', (size_t)s->n - 1) : NULL;
-    size_t n_left, n_right;
-    if (!space || s->n - 1 > v->longest) return 0;
-    n_left = (size_t)(space - s->s);
-    n_right = (size_t)s->n - n_left - 1;
-    memcpy(scratch, s->s, n_left);
-    memcpy(scratch + n_left, space + 1, n_right);
-    x->left = infer__vocab_find(v, scratch, n_left);
-    x->right = infer__vocab_find(v, scratch + n_left, n_right);
-    if (x->token < 0 || !infer__vocab_is(v, x->token, scratch, n_left + n_right)) {
-        x->token++;
-        if (x->token >= v->n || !infer__vocab_is(v, x->token, scratch, n_left + n_right)) {
-            x->token = infer__vocab_find(v, scratch, n_left + n_right);
-        }
-    }
-    return x->left >= 0 && x->right >= 0 && x->token >= 0 && !(v->flags[x->token] & INFER_TOKEN_CONTROL);
-}
+/* "left right" of the file. */
+typedef struct infer__merge_text {
+    const char *left, *right;
+    size_t n_left, n_right; /* n_left 0 = there is no space between two texts */
+    uint32_t hash_left, hash_right;
+} infer__merge_text;
 
-/* Ask for the memory that infer__merge_parse will look at: a table of tokens is larger than caches, and one merge after
- * the other would wait for it several times. */
-static void infer__merge_ask(const infer__vocab *v, const infer__str *text, uint32_t n) {
-    uint32_t slot[2 * INFER__MERGES_ASKED], i;
+/* Read n merges, and ask for the memory that infer__merge_ids will look at: a table of tokens is larger than caches, and
+ * one merge after the other would wait for it several times. */
+static void infer__merge_read(const infer__vocab *v, const infer__str *text, uint32_t n, infer__merge_text *out) {
+    uint32_t i;
     int32_t token;
     for (i = 0; i < n; i++) {
         const infer__str *s = &text[i];
         const char *space = s->n > 1 ? (const char *)memchr(s->s + 1, ' ', (size_t)s->n - 1) : NULL;
-        size_t left = space ? (size_t)(space - s->s) : 0;
-        slot[2 * i] = infer__vocab_hash(s->s, left) & v->mask;
-        slot[2 * i + 1] = space ? infer__vocab_hash(space + 1, (size_t)s->n - left - 1) & v->mask : 0;
-        INFER__PREFETCH(&v->slots[slot[2 * i]]);
-        INFER__PREFETCH(&v->slots[slot[2 * i + 1]]);
+        infer__merge_text *x = &out[i];
+        memset(x, 0, sizeof *x);
+        if (!space || s->n - 1 > v->longest) continue;
+        x->left = s->s;
+        x->right = space + 1;
+        x->n_left = (size_t)(space - s->s);
+        x->n_right = (size_t)s->n - x->n_left - 1;
+        x->hash_left = infer__vocab_hash(x->left, x->n_left);
+        x->hash_right = infer__vocab_hash(x->right, x->n_right);
+        INFER__PREFETCH(&v->slots[x->hash_left & v->mask]);
+        INFER__PREFETCH(&v->slots[x->hash_right & v->mask]);
     }
-    for (i = 0; i < 2 * n; i++) {
-        token = v->slots[slot[i]].token;
-        if (token >= 0) INFER__PREFETCH(&v->text[token]);
+    for (i = 0; i < 4 * n; i++) { /* first the views of all texts, then the texts */
+        const infer__merge_text *x = &out[i / 2 % n];
+        token = v->slots[(i & 1 ? x->hash_right : x->hash_left) & v->mask].token;
+        if (token < 0) continue;
+        if (i < 2 * n) INFER__PREFETCH(&v->text[token]);
+        else INFER__PREFETCH(v->text[token].s);
     }
-    for (i = 0; i < 2 * n; i++) {
-        token = v->slots[slot[i]].token;
-        if (token >= 0) INFER__PREFETCH(v->text[token].s);
+}
+
+/* The ids of a merge; 0 = it names no tokens. m->token is that of the merge before: in most vocabularies tokens stand in
+ * the order of their merges, so it, or the next one, is likely the result. scratch holds v->longest bytes. */
+static int infer__merge_ids(const infer__vocab *v, const infer__merge_text *x, char *scratch, infer__merge *m) {
+    int32_t t;
+    if (x->n_left == 0) return 0;
+    m->left = infer__vocab_find_hashed(v, x->left, x->n_left, x->hash_left);
+    m->right = infer__vocab_find_hashed(v, x->right, x->n_right, x->hash_right);
+    for (t = m->token; t >= 0 && t < v->n && t <= m->token + 1; t++) {
+        const infer__str *s = &v->text[t];
+        if (s->n == x->n_left + x->n_right && memcmp(s->s, x->left, x->n_left) == 0 &&
+            memcmp(s->s + x->n_left, x->right, x->n_right) == 0) break;
     }
+    if (t < 0 || t >= v->n || t > m->token + 1) {
+        memcpy(scratch, x->left, x->n_left);
+        memcpy(scratch + x->n_left, x->right, x->n_right);
+        t = infer__vocab_find(v, scratch, x->n_left + x->n_right);
+    }
+    m->token = t;
+    return m->left >= 0 && m->right >= 0 && t >= 0 && !(v->flags[t] & INFER_TOKEN_CONTROL);
 }
 
 /* Merges first .. first + n - 1 into the list and the table. Returns how many name no tokens, -1 = refused. */
@@ -287,11 +299,12 @@ static int32_t infer__merges_add(infer__merges *m, const infer__vocab *v, const 
                                  uint32_t n, char *scratch) {
     int32_t ignored = 0, guess = first ? m->list[first - 1].token : 0;
     uint32_t i, *slot;
-    infer__merge_ask(v, text + first, n);
+    infer__merge_text read[INFER__MERGES_READ];
+    infer__merge_read(v, text + first, n, read);
     for (i = first; i < first + n; i++) {
         infer__merge *x = &m->list[i];
         x->token = guess;
-        if (infer__merge_parse(v, &text[i], scratch, x)) guess = x->token;
+        if (infer__merge_ids(v, &read[i - first], scratch, x)) guess = x->token;
         else x->left = -1;
         INFER__PREFETCH_WRITE(&m->slots[infer__merge_hash(x->left, x->right) & m->mask]);
     }
@@ -331,8 +344,8 @@ static infer_result infer__merges_open(infer__merges *m, const infer__vocab *v, 
         r = infer__error(err, INFER_ERR_MEMORY, "out of memory for %u merges", (unsigned)n);
     } else {
         memset(m->slots, 0xff, (size_t)size * sizeof *m->slots); /* UINT32_MAX */
-        for (i = 0; i < n && more >= 0; i += INFER__MERGES_ASKED) {
-            more = infer__merges_add(m, v, (const infer__str *)kv->data, i, INFER__MIN(n - i, INFER__MERGES_ASKED), scratch);
+        for (i = 0; i < n && more >= 0; i += INFER__MERGES_READ) {
+            more = infer__merges_add(m, v, (const infer__str *)kv->data, i, INFER__MIN(n - i, INFER__MERGES_READ), scratch);
             ignored += (uint32_t)more;
         }
         if (more < 0) r = infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.merges: too many merges with one hash");

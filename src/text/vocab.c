@@ -90,14 +90,18 @@ static int infer__vocab_is(const infer__vocab *v, int32_t token, const char *s, 
     return v->text[token].n == n && memcmp(v->text[token].s, s, n) == 0;
 }
 
-static int32_t infer__vocab_find(const infer__vocab *v, const char *s, size_t n) {
-    uint32_t hash, i;
+/* The same when the hash is known. */
+static int32_t infer__vocab_find_hashed(const infer__vocab *v, const char *s, size_t n, uint32_t hash) {
+    uint32_t i;
     if (n == 0 || n > v->longest) return -1;
-    hash = infer__vocab_hash(s, n);
     for (i = hash & v->mask; v->slots[i].token >= 0; i = (i + 1) & v->mask) {
         if (v->slots[i].hash == hash && infer__vocab_is(v, v->slots[i].token, s, n)) return v->slots[i].token;
     }
     return -1;
+}
+
+static int32_t infer__vocab_find(const infer__vocab *v, const char *s, size_t n) {
+    return n == 0 || n > v->longest ? -1 : infer__vocab_find_hashed(v, s, n, infer__vocab_hash(s, n));
 }
 
 static infer_result infer__vocab_index(infer__vocab *v, infer_error *err) {
