@@ -347,6 +347,85 @@ static void test_pretokenizers(void) {
     CHECK(infer__pretokenizer_find("", 0) == NULL);
 }
 
+/* Every name that a GGUF file may have is known: none is written off by mistake. */
+static void test_pretokenizer_names(void) {
+    static const char names[] =
+        "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano dbrx smaug-bpe glm4 chatglm-bpe jais-2 "
+        "deepseek-llm deepseek-coder deepseek-v3 hunyuan-dense joyai-llm youtu falcon starcoder refact command-r smollm "
+        "codeshell exaone minerva-7b mellum2 gpt-2 phi-2 jina-es jina-de gigachat jina-v2-es jina-v2-de a.x-4.0 mellum "
+        "modern-bert jina-v1-en jina-v2-code roberta-bpe exaone4 mpt olmo jais trillion granite-docling qwen2 "
+        "deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open qwen35 poro-chat bloom gpt3-finnish viking tekken "
+        "chameleon gpt-4o llama4 kanana2 talkie minimax-m2 granite-embed-multi-97m tiny_aya cohere2moe kimi-k2 superbpe "
+        "bailingmoe bailingmoe2 llada-moe seed-coder grok-2 afmoe laguna exaone-moe gemma4 granite-embed-multi-311m sarvam-moe "
+        "minicpm5 whitespace default";
+    const char *p = names;
+    int known = 0;
+    while (*p) {
+        size_t len = strcspn(p, " ");
+        const infer__pretokenizer *pre = infer__pretokenizer_find(p, len);
+        check_detail = p;
+        CHECK(pre && pre->steps[0].first);
+        known++;
+        p += len + (p[len] == ' ');
+    }
+    CHECK(known == 87);
+}
+
+/* tests/data/pre-splits.txt: recorded with the regular expressions themselves (tests/pre_splits.py). */
+static void test_pretokenizer_splits(void) {
+    enum { MAX_TEXTS = 100 };
+    char *file = check_read(check_data("pre-splits.txt"), NULL), *line, *next;
+    char *texts[MAX_TEXTS], name[100] = "";
+    size_t n_texts = 0, sizes[MAX_TEXTS], at = 0, rows = 0, i;
+    const infer__pretokenizer *pre = NULL;
+    CHECK(file != NULL);
+    for (line = file; line && *line; line = next) {
+        next = line + strcspn(line, "\n");
+        if (*next) *next++ = 0;
+        if (line[0] == 'T' && n_texts < MAX_TEXTS) { /* in place: two digits become one byte */
+            texts[n_texts] = line + 2;
+            sizes[n_texts] = tok_unhex(line + 2, strlen(line + 2), line + 2);
+            n_texts++;
+        } else if (line[0] == 'P') {
+            CHECK(rows == 0 || at == n_texts);
+            snprintf(name, sizeof name, "%.99s", line + 2);
+            check_detail = name;
+            pre = infer__pretokenizer_find(name, strlen(name));
+            CHECK(pre != NULL);
+            at = 0;
+            rows++;
+        } else if (line[0] >= '0' && line[0] <= '9' && pre && at < n_texts) {
+            infer__splitter words;
+            size_t len;
+            const char *want = line;
+            char message[100], *end;
+            infer__split_begin(&words, pre, texts[at], sizes[at]);
+            while ((len = infer__split_next(&words)) != 0) {
+                size_t n = (size_t)strtoul(want, &end, 10);
+                want = end;
+                if (n == len) continue;
+                snprintf(message, sizeof message, "text %d at %d: got %d want %d", (int)at,
+                         (int)(words.at - texts[at] - len), (int)len, (int)n);
+                check_note(__FILE__, __LINE__, message);
+                break;
+            }
+            if (len == 0) CHECK(*want == 0);
+            at++;
+        }
+    }
+    CHECK(at == n_texts && n_texts >= 60);
+    CHECK(rows == INFER__COUNT(INFER__PRETOKENIZERS));
+    for (i = 0; i < INFER__COUNT(INFER__PRETOKENIZERS); i++) { /* a new row needs a record */
+        size_t len = strcspn(INFER__PRETOKENIZERS[i].names, " ");
+        char *again = check_read(check_data("pre-splits.txt"), NULL), find[120];
+        snprintf(find, sizeof find, "\nP %.*s\n", (int)len, INFER__PRETOKENIZERS[i].names);
+        check_detail = INFER__PRETOKENIZERS[i].names;
+        CHECK(again && strstr(again, find));
+        free(again);
+    }
+    free(file);
+}
+
 /* ---- vocabularies made here ---- */
 
 enum { TOK_NORMAL = 1, TOK_UNKNOWN, TOK_CONTROL, TOK_USER, TOK_UNUSED, TOK_BYTE };
@@ -875,6 +954,8 @@ static void suite_tokenizer(void) {
     RUN(test_round_trip_random);
     RUN(test_words);
     RUN(test_pretokenizers);
+    RUN(test_pretokenizer_names);
+    RUN(test_pretokenizer_splits);
     RUN(test_spm_special);
     RUN(test_spm_white_space);
     RUN(test_phi3_strips);
