@@ -125,7 +125,8 @@ typedef struct infer__splitter {
     int steps;
 } infer__splitter;
 static void infer__split_begin(infer__splitter *x, const infer__pretokenizer *pre, const char *s, size_t n);
-static size_t infer__split_next(infer__splitter *x); /* the length of the word at x->at, which moves behind it; 0 = end */
+static size_t
+infer__split_next(infer__splitter *x); /* the length of the word at x->at, which moves behind it; 0 = end */
 
 /* ---- token_bpe.c, token_spm.c -------------------------------------------------------------------- */
 

@@ -208,8 +208,8 @@ static uint32_t infer__merge_hash(int32_t left, int32_t right) {
     return (uint32_t)(h >> 32);
 }
 
-/* The slot of the merge of two tokens, or the empty one where it would go; NULL = more probes than allowed. Of the hash a
- * slot holds the bits that its rank leaves free, so that others' merges are seldom looked at. */
+/* The slot of the merge of two tokens, or the empty one where it would go; NULL = more probes than allowed. Of the hash
+ * a slot holds the bits that its rank leaves free, so that others' merges are seldom looked at. */
 INFER__INLINE uint32_t *infer__merge_slot(const infer__merges *m, int32_t left, int32_t right) {
     uint32_t hash = infer__merge_hash(left, right), i = hash & m->mask, probes = 0, tag = hash & ~m->ranks;
     for (; m->slots[i] != UINT32_MAX; i = (i + 1) & m->mask) {
@@ -244,8 +244,8 @@ typedef struct infer__merge_text {
     uint32_t hash_left, hash_right;
 } infer__merge_text;
 
-/* Read n merges, and ask for the memory that infer__merge_ids will look at: a table of tokens is larger than caches, and
- * one merge after the other would wait for it several times. */
+/* Read n merges, and ask for the memory that infer__merge_ids will look at: a table of tokens is larger than caches,
+ * and one merge after the other would wait for it several times. */
 static void infer__merge_read(const infer__vocab *v, const infer__str *text, uint32_t n, infer__merge_text *out) {
     uint32_t i;
     int32_t token;
@@ -273,8 +273,8 @@ static void infer__merge_read(const infer__vocab *v, const infer__str *text, uin
     }
 }
 
-/* The ids of a merge; 0 = it names no tokens. m->token is that of the merge before: in most vocabularies tokens stand in
- * the order of their merges, so it, or the next one, is likely the result. scratch holds v->longest bytes. */
+/* The ids of a merge; 0 = it names no tokens. m->token is that of the merge before: in most vocabularies tokens stand
+ * in the order of their merges, so it, or the next one, is likely the result. scratch holds v->longest bytes. */
 static int infer__merge_ids(const infer__vocab *v, const infer__merge_text *x, char *scratch, infer__merge *m) {
     int32_t t;
     if (x->n_left == 0) return 0;
@@ -345,12 +345,14 @@ static infer_result infer__merges_open(infer__merges *m, const infer__vocab *v, 
     } else {
         memset(m->slots, 0xff, (size_t)size * sizeof *m->slots); /* UINT32_MAX */
         for (i = 0; i < n && more >= 0; i += INFER__MERGES_READ) {
-            more = infer__merges_add(m, v, (const infer__str *)kv->data, i, INFER__MIN(n - i, INFER__MERGES_READ), scratch);
+            more = infer__merges_add(m, v, (const infer__str *)kv->data, i, INFER__MIN(n - i, INFER__MERGES_READ),
+                                     scratch);
             ignored += (uint32_t)more;
         }
         if (more < 0) r = infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.merges: too many merges with one hash");
         else if (ignored)
-            infer__log(report, 2, "tokenizer.ggml.merges: %u of %u name no tokens: ignored", (unsigned)ignored, (unsigned)n);
+            infer__log(report, 2, "tokenizer.ggml.merges: %u of %u name no tokens: ignored", (unsigned)ignored,
+                       (unsigned)n);
     }
     infer__free(v->mem, scratch);
     if (r != INFER_OK) infer__merges_close(m, v->mem);
@@ -475,7 +477,8 @@ static void infer__bpe_put(const infer__vocab *v, const infer__token_work *w, co
             infer__token_put(sink, x->token);
             continue;
         }
-        for (; at < end; at++) { /* a character that the vocabulary lacks: its bytes; lacking those, the unknown token */
+        for (; at < end;
+             at++) { /* a character that the vocabulary lacks: its bytes; lacking those, the unknown token */
             token = v->form == INFER__FORM_BYTES ? -1 : v->byte_token[(uint8_t)s[at]];
             if (token < 0) token = v->special[INFER_SPECIAL_UNK];
             if (token >= 0) infer__token_put(sink, token);

@@ -1,9 +1,9 @@
 /* token_pre.c: pre-tokenizers: where a text is cut into words before byte pairs are merged.
  *
- * Owns:  INFER__PRETOKENIZERS: one row per group of tokenizer.ggml.pre names with the same rule. Models define the rule as
- *        regular expressions, applied one after the other, each inside the pieces of the one before; a row has a step for
- *        each. A step is a matcher written by hand with a rule of its own: runs of a set of characters (here), words
- *        (token_pre_words.c).
+ * Owns:  INFER__PRETOKENIZERS: one row per group of tokenizer.ggml.pre names with the same rule. Models define the rule
+ *        as regular expressions, applied one after the other, each inside the pieces of the one before; a row has a
+ *        step for each. A step is a matcher written by hand with a rule of its own: runs of a set of characters (here),
+ *        words (token_pre_words.c).
  * Rules: no memory. A step gives the first piece of a text, 1..n bytes for n >= 1, and the text takes linear time.
  * Facts: the expressions are those of the models' own tokenizer files, as far as they are known; where one has been
  *        published in llama.cpp only, that one.
@@ -202,7 +202,8 @@ static const char INFER__DIGITS = 1; /* as a rule: \d, not \p{N} */
 #define INFER__MARKS(r) {infer__split_marks, &INFER__MARKS_##r}
 #define INFER__AT(r) {infer__split_at, &INFER__AT_##r}
 
-/* add_sep, which llama.cpp notes for jina-v1-en, jina-v2-code and roberta-bpe, has no influence on a single text's ids. */
+/* add_sep, which llama.cpp notes for jina-v1-en, jina-v2-code and roberta-bpe, has no influence on a single text's
+ * ids. */
 static const infer__pretokenizer INFER__PRETOKENIZERS[] = {
     {"default", 0, {INFER__RUN(DEFAULT), INFER__GPT2, INFER__RUN(N), INFER__RUN(012)}},
     {"gpt-2 phi-2 jina-es jina-de gigachat a.x-4.0 mellum modern-bert jina-v1-en roberta-bpe exaone4 mpt olmo jais trillion "

@@ -1,10 +1,10 @@
 /* token_pre_words.c: the matchers of pre-tokenizers that know words.
  *
- * Owns:  GPT-2's expression and the families that grew out of it: cl100k's (Llama 3, Qwen, ..), o200k's (words change from
- *        upper to lower case), DeepSeek V3's; and what cuts numbers into threes.
+ * Owns:  GPT-2's expression and the families that grew out of it: cl100k's (Llama 3, Qwen, ..), o200k's (words change
+ *        from upper to lower case), DeepSeek V3's; and what cuts numbers into threes.
  * Rules: no state, no memory. A matcher gives the first piece of a text and reads it at most a bounded number of times,
- *        so that a text takes linear time; what needs to know how long a run is, is cut in several steps. The end of the
- *        text counts as the end of a match, as the expressions have it. Invalid bytes are symbols (U+FFFD).
+ *        so that a text takes linear time; what needs to know how long a run is, is cut in several steps. The end of
+ *        the text counts as the end of a match, as the expressions have it. Invalid bytes are symbols (U+FFFD).
  * Names: L, M, N, P, S are the general categories; "letters" in comments are the regular expression's \p{L}.
  * Start: infer__split_words.
  */
@@ -96,7 +96,12 @@ enum {
     INFER__WORD_PHRASE   /* (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+ */
 };
 enum { INFER__SHORT_NONE, INFER__SHORT_FIRST, INFER__SHORT_AFTER }; /* contractions: none, a piece, a word's end */
-enum { INFER__TAIL_NONE, INFER__TAIL_LINES, INFER__TAIL_SLASHES, INFER__TAIL_ONE }; /* none, [\r\n]*, [\r\n/]*, [\r\n/]? */
+enum {
+    INFER__TAIL_NONE,
+    INFER__TAIL_LINES,
+    INFER__TAIL_SLASHES,
+    INFER__TAIL_ONE
+}; /* none, [\r\n]*, [\r\n/]*, [\r\n/]? */
 
 /* \p{Han}: the script, Scripts.txt of Unicode 15.1. */
 static const uint32_t INFER__HAN[][2] = {
@@ -311,14 +316,15 @@ static size_t infer__split_threes(const void *rule, const char *s, size_t n) {
     return infer__class_at(s + last, n - last, &len) & digit ? at : n;
 }
 
-/* (?=(\d{3})+(?!\d)) cuts before every digit of a run that has 3, 6, 9 .. behind it. Here: up to the first cut of a run,
- * or all threes of the run it begins with but the last, which are infer__split_threes'. */
+/* (?=(\d{3})+(?!\d)) cuts before every digit of a run that has 3, 6, 9 .. behind it. Here: up to the first cut of a
+ * run, or all threes of the run it begins with but the last, which are infer__split_threes'. */
 static size_t infer__split_before_threes(const void *rule, const char *s, size_t n) {
     size_t at = 0, bytes, len, count;
     (void)rule;
     while (at < n) {
         count = infer__count_run(s + at, n - at, INFER__UC_DIGIT, &bytes);
-        if (count >= 3 && (at > 0 || count % 3)) return at + infer__span_most(s + at, n - at, INFER__UC_DIGIT, count % 3);
+        if (count >= 3 && (at > 0 || count % 3))
+            return at + infer__span_most(s + at, n - at, INFER__UC_DIGIT, count % 3);
         if (count > 3) return infer__span_most(s, n, INFER__UC_DIGIT, count - 3);
         at += bytes;
         if (count == 0) {
