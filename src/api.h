@@ -682,8 +682,8 @@ typedef struct infer_candidate {
     float logit;
     float p; /* probability after the last stage that computed it */
 } infer_candidate;
-/* A caller's own stage: change, reorder or shorten the n candidates (best first after TOP_K and TOP_P, else by id);
- * return how many remain (1..n), 0 to fail. */
+/* A caller's own stage: change, reorder or shorten the n candidates (best first after TOP_K and TOP_P; by id
+ * while no stage but MIN_P and TOP_N_SIGMA has cut); return how many remain (1..n), 0 to fail. */
 typedef int32_t (*infer_stage_fn)(void *user, infer_candidate *candidates, int32_t n);
 
 /* Added to the logit of a token; -INFINITY takes the token away. */

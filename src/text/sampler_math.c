@@ -187,10 +187,10 @@ static float infer__power(float base, int32_t n) {
         fe = INFER__MAX(INFER__MIN(fe, 1000000), -1000000); /* far outside a float's range already */
         e = INFER__MAX(INFER__MIN(e, 1000000), -1000000);
     }
-    if (e >= 127) return 3e38f;
+    if (e > 127) return 3e38f;
     if (e < -126) return 0;
     d = (double)(int64_t)(m >> 11); /* 53 bits: exact */
     out = (float)(d * (1.0 / 4503599627370496.0));
     out = out * infer__bits_f32((uint32_t)(e + 127) << 23);
-    return infer__finite(out) ? out : 3e38f;
+    return infer__finite(out) && out < 3e38f ? out : 3e38f;
 }
