@@ -115,17 +115,21 @@ typedef struct infer__gentry {
 enum { INFER__AT_END = -1,    /* the text may end here */
        INFER__AT_CUT = -2 };  /* what comes behind is not known: count repetitions were done before */
 #define INFER__COUNTS_FROM_HERE 0x80000000u /* bit of count: how many were done before is not known */
+/* Repetitions counted "from here" that items or frames have seen. In one: begun, the running one too (least). Behind
+ * it: done before the loop was left, least and most. INFER__UNLIMITED and 0 in `least` and `most` = no item is
+ * there. */
+struct infer__gneed { uint32_t in, least, most; };
 typedef struct infer__gframe {
     uint32_t first, n, hash;
-    uint32_t need;    /* repetitions counted "from here" that its routine's items have begun at least */
+    struct infer__gneed need;
     int32_t returned; /* the state when its routine ends; -1 = not asked yet */
 } infer__gframe;
 typedef struct infer__gitem { int32_t node, frame; } infer__gitem;
 /* All the places where the automaton can be after some text. State 0 is the dead one. */
 typedef struct infer__gstate {
     uint32_t first, n, hash; /* items, sorted by frame, node; their nodes are BYTES and tokens */
-    uint32_t need;           /* the least need of an item */
-    uint32_t cut;            /* INFER__UNLIMITED, or: the cut was passed with this need */
+    struct infer__gneed need; /* of its items */
+    uint32_t cut, cut_most;  /* INFER__UNLIMITED, or: the cut is passed after so many repetitions, least and most */
     int32_t complete;        /* the text may end here */
     int32_t local;           /* its local mask, -1 = none yet */
     int32_t mask;            /* its mask, -1 = none */
@@ -153,7 +157,7 @@ typedef struct infer__states {
     int32_t *heap;         /* orders of routines with pending entries, least on top */
     infer__gentry *merged;
     uint32_t n_todo, cap_todo, n_found, cap_found, n_pending, cap_pending, n_heap, cap_merged;
-    uint32_t cut;
+    uint32_t cut, cut_most;
     int32_t complete;
     uint64_t work, work_limit; /* items and entries touched */
     uint64_t trim_at;          /* bytes: more are trimmed when the next call begins */
@@ -201,15 +205,21 @@ static infer_result infer__lexicon_open(infer__lexicon *x, infer__mem *mem, cons
                                         infer_error *err);
 static void infer__lexicon_close(infer__lexicon *x);
 
+/* A token, or a subtree of the vocabulary's trie, and the repetitions that lead to it. */
+typedef struct infer__gplace { uint32_t need, index; } infer__gplace;
 /* What a state allows whatever comes behind the cut. */
 typedef struct infer__glocal {
-    int32_t state;      /* where it begins; -1: unused */
+    int32_t state;      /* where it begins */
     int32_t loose;      /* 1: too much depends on what comes behind: not used */
+    int32_t vague;      /* 1: some token leaves the loop after different numbers of repetitions */
     uint32_t *bits;     /* allowed when repetitions are unlimited */
     uint32_t *by_need;  /* tokens by need, 1 and more; n_need[k] .. n_need[k + 1] - 1 have k */
     uint32_t *n_need;
     uint32_t max_need;
-    infer__gtrie rest;  /* what is left of tokens behind the cut */
+    infer__gplace *left;     /* tokens of `bits` that are behind the loop for certain */
+    infer__gplace *subtrees; /* what is left of tokens behind the cut: nodes whose subtree it is, */
+    infer__gtrie rest;       /* and the others */
+    uint32_t n_left, cap_left, n_subtrees, cap_subtrees;
     uint64_t bytes;
 } infer__glocal;
 typedef struct infer__gmask { int32_t state; uint32_t used; uint32_t *bits; } infer__gmask;

@@ -13,7 +13,8 @@
  */
 #include "grammar.h"
 
-enum { INFER__REST_MOST = 60000,   /* words of a local mask that leave its routine */
+enum { INFER__REST_MOST = 30000,   /* words of a local mask that leave its routine */
+       INFER__REST_SUBTREE = 200,  /* with so many below one node the vocabulary's trie is walked */
        INFER__WORD_MOST = 4096 };  /* longer tokens are never allowed by their text */
 
 /* ---- tries ---------------------------------------------------------------------------------------------------- */
@@ -183,13 +184,13 @@ INFER__INLINE int32_t infer__walk_step(infer__states *s, int32_t state, int byte
     return to >= 0 ? to : infer__states_step(s, state, byte);
 }
 
-/* Set the bits of the trie's words that `state` allows and that need at most `most` repetitions. */
-static infer_result infer__mask_walk(infer__masks *m, const infer__gtrie *t, int32_t state, uint32_t most,
-                                     uint32_t *bits) {
+/* Set the bits of the words below node `top` that `state`, reached at that node, allows, with a need in least..most. */
+static infer_result infer__mask_walk(infer__masks *m, const infer__gtrie *t, uint32_t top, int32_t state,
+                                     uint32_t least, uint32_t most, uint32_t *bits) {
     const infer__gtrie_node *nodes = t->nodes;
-    uint32_t i = 1, w;
-    m->path[0] = state;
-    while (i < t->n_nodes) {
+    uint32_t i = top + 1, end = nodes[top].end, w;
+    m->path[nodes[top].key >> 8] = state;
+    while (i < end) {
         uint32_t depth = nodes[i].key >> 8;
         int32_t to = infer__walk_step(m->states, m->path[depth - 1], (int)(nodes[i].key & 255));
         if (to < 0) return (infer_result)to;
@@ -200,7 +201,7 @@ static infer_result infer__mask_walk(infer__masks *m, const infer__gtrie *t, int
         m->path[depth] = to;
         for (w = nodes[i].word; w < nodes[i + 1].word; w++) {
             int32_t token = t->words[w].token;
-            if (t->words[w].need <= most) bits[token >> 5] |= 1u << (token & 31);
+            if (t->words[w].need >= least && t->words[w].need <= most) bits[token >> 5] |= 1u << (token & 31);
         }
         i++;
     }
@@ -212,24 +213,47 @@ static infer_result infer__mask_walk(infer__masks *m, const infer__gtrie *t, int
 /* What a walk for a local mask collects. */
 typedef struct infer__glocal_walk {
     infer__gword *rest;
-    struct infer__gneed { uint32_t need; int32_t token; } *needs;
+    infer__gplace *needs;
     uint32_t n_rest, cap_rest, n_needs, cap_needs;
 } infer__glocal_walk;
 
-static infer_result infer__local_node(infer__masks *m, infer__glocal *l, infer__glocal_walk *w, uint32_t i,
+static int infer__gplace_add(infer__mem *mem, infer__gplace **list, uint32_t *n, uint32_t *cap, uint32_t need,
+                             uint32_t index) {
+    if (!infer__room(mem, list, cap, (uint64_t)*n + 1, sizeof **list)) return 0;
+    (*list)[*n].need = need;
+    (*list)[(*n)++].index = index;
+    return 1;
+}
+
+/* Tokens that end at node i, where the state is st. */
+static infer_result infer__local_words(infer__masks *m, infer__glocal *l, infer__glocal_walk *w, uint32_t i,
+                                       const infer__gstate *st) {
+    const infer__gtrie *t = &m->lexicon->trie;
+    uint32_t k, behind = INFER__MIN(st->need.least, st->cut), need = INFER__MIN(st->need.in, behind);
+    uint32_t most = INFER__MAX(st->need.most, st->cut_most);
+    /* With the number of repetitions not unique, or more than one ahead of them, a lower bound cannot be decided. */
+    if (behind != INFER__UNLIMITED && (behind != most || (st->need.in != INFER__UNLIMITED && st->need.in > most + 1)))
+        l->vague = 1;
+    for (k = t->nodes[i].word; k < t->nodes[i + 1].word; k++) {
+        uint32_t token = (uint32_t)t->words[k].token;
+        l->bits[token >> 5] |= 1u << (token & 31);
+        if (need > 0 && !infer__gplace_add(m->mem, &w->needs, &w->n_needs, &w->cap_needs, need, token))
+            return INFER_ERR_MEMORY;
+        if (need > 0 && st->need.in == INFER__UNLIMITED &&
+            !infer__gplace_add(m->mem, &l->left, &l->n_left, &l->cap_left, behind, token)) return INFER_ERR_MEMORY;
+    }
+    return INFER_OK;
+}
+
+/* Tokens that go on below node i, where the cut was passed. */
+static infer_result infer__local_rest(infer__masks *m, infer__glocal *l, infer__glocal_walk *w, uint32_t i,
                                       const infer__gstate *st) {
     const infer__gtrie *t = &m->lexicon->trie;
-    uint32_t k, depth = t->nodes[i].key >> 8, behind = t->nodes[t->nodes[i].end].word;
-    for (k = t->nodes[i].word; k < t->nodes[i + 1].word; k++) {
-        int32_t token = t->words[k].token;
-        l->bits[token >> 5] |= 1u << (token & 31);
-        if (st->need == 0) continue;
-        if (!infer__room(m->mem, &w->needs, &w->cap_needs, (uint64_t)w->n_needs + 1, sizeof *w->needs))
-            return INFER_ERR_MEMORY;
-        w->needs[w->n_needs].need = st->need;
-        w->needs[w->n_needs++].token = token;
-    }
-    if (st->cut == INFER__UNLIMITED) return INFER_OK;
+    uint32_t k = t->nodes[i + 1].word, behind = t->nodes[t->nodes[i].end].word, depth = t->nodes[i].key >> 8;
+    if (st->cut != st->cut_most) l->vague = 1;
+    if (behind - k > INFER__REST_SUBTREE)
+        return infer__gplace_add(m->mem, &l->subtrees, &l->n_subtrees, &l->cap_subtrees, st->cut, i)
+                   ? INFER_OK : INFER_ERR_MEMORY;
     if (behind - k > INFER__REST_MOST - w->n_rest) {
         l->loose = 1;
         return INFER_OK;
@@ -249,6 +273,7 @@ static infer_result infer__local_node(infer__masks *m, infer__glocal *l, infer__
 static infer_result infer__local_walk(infer__masks *m, infer__glocal *l, infer__glocal_walk *w) {
     const infer__gtrie *t = &m->lexicon->trie;
     uint32_t i = 1;
+    infer_result r = INFER_OK;
     m->path[0] = l->state;
     while (i < t->n_nodes && !l->loose) {
         uint32_t depth = t->nodes[i].key >> 8;
@@ -261,10 +286,9 @@ static infer_result infer__local_walk(infer__masks *m, infer__glocal *l, infer__
         }
         m->path[depth] = to;
         st = &m->states->states[to];
-        if (t->nodes[i + 1].word > t->nodes[i].word || st->cut != INFER__UNLIMITED) {
-            infer_result r = infer__local_node(m, l, w, i, st);
-            if (r != INFER_OK) return r;
-        }
+        if (t->nodes[i + 1].word > t->nodes[i].word) r = infer__local_words(m, l, w, i, st);
+        if (r == INFER_OK && st->cut != INFER__UNLIMITED) r = infer__local_rest(m, l, w, i, st);
+        if (r != INFER_OK) return r;
         i = st->n ? i + 1 : t->nodes[i].end;
     }
     return INFER_OK;
@@ -274,6 +298,8 @@ static void infer__local_free(infer__masks *m, infer__glocal *l) {
     infer__free(m->mem, l->bits);
     infer__free(m->mem, l->by_need);
     infer__free(m->mem, l->n_need);
+    infer__free(m->mem, l->left);
+    infer__free(m->mem, l->subtrees);
     infer__gtrie_free(&l->rest);
     memset(l, 0, sizeof *l);
 }
@@ -288,7 +314,7 @@ static infer_result infer__local_needs(infer__masks *m, infer__glocal *l, const 
     if (!l->n_need || !l->by_need) return INFER_ERR_MEMORY;
     for (i = 0; i < w->n_needs; i++) l->n_need[w->needs[i].need + 1]++;
     for (k = 1; k <= l->max_need + 1; k++) l->n_need[k] += l->n_need[k - 1];
-    for (i = 0; i < w->n_needs; i++) l->by_need[l->n_need[w->needs[i].need]++] = (uint32_t)w->needs[i].token;
+    for (i = 0; i < w->n_needs; i++) l->by_need[l->n_need[w->needs[i].need]++] = w->needs[i].index;
     for (k = l->max_need + 1; k > 0; k--) l->n_need[k] = l->n_need[k - 1];
     l->n_need[0] = 0;
     return INFER_OK;
@@ -308,7 +334,8 @@ static infer_result infer__local_make(infer__masks *m, infer__glocal *l, int32_t
         infer__free(m->mem, l->bits);
         l->bits = NULL;
     }
-    l->bytes = sizeof *l + (l->loose ? 0 : (uint64_t)m->words * 4 + l->max_need * 4 + (uint64_t)w.n_needs * 4 +
+    l->bytes = sizeof *l + ((uint64_t)l->cap_left + l->cap_subtrees) * sizeof *l->left +
+               (l->loose ? 0 : (uint64_t)m->words * 4 + (uint64_t)l->max_need * 4 + (uint64_t)w.n_needs * 4 +
                (uint64_t)l->rest.n_nodes * sizeof *l->rest.nodes + (uint64_t)w.n_rest * sizeof *w.rest);
     infer__free(m->mem, w.rest);
     infer__free(m->mem, w.needs);
@@ -342,22 +369,35 @@ static const infer__glocal *infer__local_get(infer__masks *m, int32_t state, inf
     return &m->locals[m->n_locals++];
 }
 
-/* bits |= what a local mask allows with at most `most` more repetitions. */
-static void infer__local_add(infer__masks *m, const infer__glocal *l, uint32_t most, uint32_t *bits) {
+/* bits |= what a local mask allows with least..most more repetitions before the loop is left. */
+static void infer__local_add(infer__masks *m, const infer__glocal *l, uint32_t least, uint32_t most, uint32_t *bits) {
     const uint32_t *from = l->bits;
-    uint32_t i, few;
-    if (most < l->max_need) {
-        few = l->n_need[most + 1];
-        if (few < l->n_need[l->max_need + 1] / 2) { /* all tokens of such a mask need one at least */
-            for (i = 0; i < few; i++) bits[l->by_need[i] >> 5] |= 1u << (l->by_need[i] & 31);
-            return;
-        }
-        memcpy(m->scratch, l->bits, (size_t)m->words * sizeof *bits);
-        for (i = few; i < l->n_need[l->max_need + 1]; i++)
-            m->scratch[l->by_need[i] >> 5] &= ~(1u << (l->by_need[i] & 31));
+    uint32_t i, few = 0, all = l->max_need ? l->n_need[l->max_need + 1] : 0;
+    if (most < l->max_need) few = l->n_need[most + 1];
+    if (most < l->max_need && least == 0 && few < all / 2) { /* all tokens of such a mask need one at least */
+        for (i = 0; i < few; i++) bits[l->by_need[i] >> 5] |= 1u << (l->by_need[i] & 31);
+        return;
+    }
+    if (most < l->max_need || least > 0) {
         from = m->scratch;
+        memcpy(m->scratch, l->bits, (size_t)m->words * sizeof *bits);
+        for (i = most < l->max_need ? few : all; i < all; i++)
+            m->scratch[l->by_need[i] >> 5] &= ~(1u << (l->by_need[i] & 31));
+        for (i = 0; i < l->n_left; i++)
+            if (l->left[i].need < least) m->scratch[l->left[i].index >> 5] &= ~(1u << (l->left[i].index & 31));
     }
     for (i = 0; i < m->words; i++) bits[i] |= from[i];
+}
+
+/* bits |= what is left of tokens behind the cut, where the state is `state`. */
+static infer_result infer__local_behind(infer__masks *m, const infer__glocal *l, int32_t state, uint32_t least,
+                                        uint32_t most, uint32_t *bits) {
+    uint32_t i;
+    infer_result r = infer__mask_walk(m, &l->rest, 0, state, least, most, bits);
+    for (i = 0; i < l->n_subtrees && r == INFER_OK; i++)
+        if (l->subtrees[i].need >= least && l->subtrees[i].need <= most)
+            r = infer__mask_walk(m, &m->lexicon->trie, l->subtrees[i].index, state, 0, INFER__UNLIMITED, bits);
+    return r;
 }
 
 /* ---- whole masks ------------------------------------------------------------------------------------------------- */
@@ -375,19 +415,18 @@ static infer_result infer__mask_group(infer__masks *m, uint32_t first, uint32_t 
     infer__states *s = m->states;
     int32_t frame = s->items[first].frame, behind = frame, base = infer__cut_frame(s), state;
     infer__gentry e = s->entries[s->frames[frame].first];
-    uint32_t i, most = INFER__UNLIMITED;
+    uint32_t i, least = 0, most = INFER__UNLIMITED;
     const infer__glocal *l;
     infer_result r = INFER_OK;
     if (base < 0) return (infer_result)base;
     if (s->frames[frame].n == 1 && e.node >= 0 && s->a->nodes[e.node].kind == INFER__GN_LOOP) {
         const infer__gloop *loop = &s->a->loops[s->a->nodes[e.node].arg];
-        if (e.count >= loop->least) { /* it may end after any repetition: counts from here will do */
-            if (loop->most != INFER__UNLIMITED) most = loop->most - e.count;
-            behind = e.parent;
-            e.count = INFER__COUNTS_FROM_HERE;
-            e.parent = base;
-            if ((base = infer__states_frame(s, &e, 1)) < 0) return (infer_result)base;
-        }
+        if (e.count < loop->least) least = loop->least - e.count;
+        if (loop->most != INFER__UNLIMITED) most = loop->most - e.count;
+        behind = e.parent;
+        e.count = INFER__COUNTS_FROM_HERE;
+        e.parent = base;
+        if ((base = infer__states_frame(s, &e, 1)) < 0) return (infer_result)base;
     }
     if (!infer__room(m->mem, &m->items, &m->cap_items, n, sizeof *m->items)) return INFER_ERR_MEMORY;
     for (i = 0; i < n; i++) {
@@ -396,15 +435,15 @@ static infer_result infer__mask_group(infer__masks *m, uint32_t first, uint32_t 
     }
     if ((state = infer__states_of(s, m->items, n)) < 0) return (infer_result)state;
     if (!(l = infer__local_get(m, state, &r))) return r;
-    if (l->loose) {
+    if (l->loose || (l->vague && least > 0)) {
         for (i = 0; i < n; i++) m->items[i] = s->items[first + i];
         if ((state = infer__states_of(s, m->items, n)) < 0) return (infer_result)state;
-        return infer__mask_walk(m, &m->lexicon->trie, state, INFER__UNLIMITED, bits);
+        return infer__mask_walk(m, &m->lexicon->trie, 0, state, 0, INFER__UNLIMITED, bits);
     }
-    infer__local_add(m, l, most, bits);
-    if (l->rest.n_words == 0) return INFER_OK;
+    infer__local_add(m, l, least, most, bits);
+    if (l->rest.n_words == 0 && l->n_subtrees == 0) return INFER_OK;
     if ((state = infer__states_return(s, behind)) < 0) return (infer_result)state;
-    return infer__mask_walk(m, &l->rest, state, most, bits);
+    return infer__local_behind(m, l, state, least, most, bits);
 }
 
 /* Terminals that name tokens. */

@@ -73,12 +73,23 @@ static uint32_t infer__gentries_sort(infer__gentry *e, uint32_t n) {
     return m;
 }
 
-/* Repetitions from here that items in a routine with this entry have begun. */
-static uint32_t infer__gentry_need(const infer__states *s, const infer__gentry *e) {
-    if (e->node == INFER__AT_END) return 0;
-    if (e->node == INFER__AT_CUT) return e->count;
-    if (e->count & INFER__COUNTS_FROM_HERE) return (e->count & ~INFER__COUNTS_FROM_HERE) + 1;
-    return s->frames[e->parent].need;
+static void infer__gneed_none(struct infer__gneed *n) {
+    n->in = n->least = INFER__UNLIMITED;
+    n->most = 0;
+}
+static void infer__gneed_join(struct infer__gneed *n, const struct infer__gneed *x) {
+    n->in = INFER__MIN(n->in, x->in);
+    n->least = INFER__MIN(n->least, x->least);
+    n->most = INFER__MAX(n->most, x->most);
+}
+/* What items in a routine with this entry have seen. */
+static struct infer__gneed infer__gentry_need(const infer__states *s, const infer__gentry *e) {
+    struct infer__gneed n;
+    if (e->node >= 0 && !(e->count & INFER__COUNTS_FROM_HERE)) return s->frames[e->parent].need;
+    infer__gneed_none(&n);
+    if (e->node >= 0) n.in = (e->count & ~INFER__COUNTS_FROM_HERE) + 1;
+    else n.least = n.most = e->node == INFER__AT_CUT ? e->count : 0;
+    return n;
 }
 
 static int32_t infer__states_frame(infer__states *s, infer__gentry *e, uint32_t n) {
@@ -100,8 +111,11 @@ static int32_t infer__states_frame(infer__states *s, infer__gentry *e, uint32_t 
     f->n = n;
     f->hash = hash;
     f->returned = -1;
-    f->need = INFER__UNLIMITED;
-    for (i = 0; i < n; i++) f->need = INFER__MIN(f->need, infer__gentry_need(s, &e[i]));
+    infer__gneed_none(&f->need);
+    for (i = 0; i < n; i++) {
+        struct infer__gneed need = infer__gentry_need(s, &e[i]);
+        infer__gneed_join(&f->need, &need);
+    }
     memcpy(s->entries + s->n_entries, e, n * sizeof *e);
     s->n_entries += n;
     s->frame_table.slots[at] = (int32_t)s->n_frames;
@@ -132,12 +146,14 @@ static int32_t infer__states_intern(infer__states *s, infer__gitem *items, uint3
     uint32_t hash, at, i, classes = (uint32_t)s->a->n_classes;
     infer__gstate *st;
     infer__gitems_sort(items, n);
-    hash = infer__ghash(items, n * sizeof *items) ^ s->cut * 0x85ebca6bu ^ (uint32_t)s->complete;
+    hash = infer__ghash(items, n * sizeof *items) ^ s->cut * 0x85ebca6bu ^ s->cut_most * 0xc2b2ae35u ^
+           (uint32_t)s->complete;
     if (!infer__gtable_room(s, &s->state_table, infer__gstate_hash)) return infer__states_fail(s, INFER_ERR_MEMORY);
     for (at = hash & s->state_table.mask; s->state_table.slots[at] >= 0; at = (at + 1) & s->state_table.mask) {
         st = &s->states[s->state_table.slots[at]];
-        if (st->hash == hash && st->n == n && st->cut == s->cut && st->complete == s->complete &&
-            (n == 0 || memcmp(s->items + st->first, items, n * sizeof *items) == 0)) return s->state_table.slots[at];
+        if (st->hash == hash && st->n == n && st->cut == s->cut && st->cut_most == s->cut_most &&
+            st->complete == s->complete && (n == 0 || memcmp(s->items + st->first, items, n * sizeof *items) == 0))
+            return s->state_table.slots[at];
     }
     if (infer__states_bytes(s) > INFER__STATES_MOST) return infer__states_fail(s, INFER_ERR_STATE);
     if (!infer__room(s->mem, &s->states, &s->cap_states, (uint64_t)s->n_states + 1, sizeof *s->states) ||
@@ -149,10 +165,12 @@ static int32_t infer__states_intern(infer__states *s, infer__gitem *items, uint3
     st->first = s->n_items;
     st->n = n;
     st->hash = hash;
-    st->cut = st->need = s->cut;
+    st->cut = s->cut;
+    st->cut_most = s->cut_most;
     st->complete = s->complete;
     st->local = st->mask = -1;
-    for (i = 0; i < n; i++) st->need = INFER__MIN(st->need, s->frames[items[i].frame].need);
+    infer__gneed_none(&st->need);
+    for (i = 0; i < n; i++) infer__gneed_join(&st->need, &s->frames[items[i].frame].need);
     if (n) memcpy(s->items + s->n_items, items, n * sizeof *items);
     s->n_items += n;
     for (i = 0; i < classes; i++) s->steps[(uint64_t)s->n_states * classes + i] = n ? -1 : 0;
@@ -163,6 +181,7 @@ static int32_t infer__states_intern(infer__states *s, infer__gitem *items, uint3
 
 static int32_t infer__states_of(infer__states *s, infer__gitem *items, uint32_t n) {
     s->cut = INFER__UNLIMITED;
+    s->cut_most = 0;
     s->complete = 0;
     return infer__states_intern(s, items, n);
 }
@@ -284,6 +303,11 @@ static void infer__close_loop(infer__states *s, const infer__gentry *e) {
     if (count < loop->most) infer__close_call(s, loop->routine, e->node, count, e->parent);
 }
 
+static void infer__close_cut(infer__states *s, uint32_t least, uint32_t most) {
+    s->cut = INFER__MIN(s->cut, least);
+    s->cut_most = INFER__MAX(s->cut_most, most);
+}
+
 /* A routine has ended: go on where its frame says. */
 static void infer__close_return(infer__states *s, int32_t frame) {
     uint32_t i;
@@ -292,7 +316,7 @@ static void infer__close_return(infer__states *s, int32_t frame) {
         infer__gentry e = s->entries[s->frames[frame].first + i];
         s->work++;
         if (e.node == INFER__AT_END) s->complete = 1;
-        else if (e.node == INFER__AT_CUT) s->cut = INFER__MIN(s->cut, e.count);
+        else if (e.node == INFER__AT_CUT) infer__close_cut(s, e.count, e.count);
         else if (s->a->nodes[e.node].kind == INFER__GN_LOOP) infer__close_loop(s, &e);
         else infer__close_put(s, e.node, e.parent);
     }
@@ -358,6 +382,7 @@ static void infer__close_begin(infer__states *s) {
     s->n_todo = s->n_found = s->n_pending = s->n_heap = s->n_seen = 0;
     s->complete = 0;
     s->cut = INFER__UNLIMITED;
+    s->cut_most = 0;
     s->failed = INFER_OK;
     if (++s->stamp == 0) {
         if (s->seen) memset(s->seen_stamp, 0, ((size_t)s->seen_mask + 1) * sizeof *s->seen_stamp);
@@ -415,7 +440,7 @@ static int32_t infer__states_token(infer__states *s, int32_t state, int32_t toke
     infer__close_run(s, 0);
     if (by_text > 0) { /* both at once: what the text reached is closed already */
         s->complete |= s->states[by_text].complete;
-        s->cut = INFER__MIN(s->cut, s->states[by_text].cut);
+        infer__close_cut(s, s->states[by_text].cut, s->states[by_text].cut_most);
         for (i = 0; i < s->states[by_text].n; i++) {
             infer__gitem it = s->items[s->states[by_text].first + i];
             infer__close_put(s, it.node, it.frame);
@@ -531,6 +556,7 @@ static infer_result infer__states_move(const infer__states *s, infer__states *to
         }
         to->complete = st->complete;
         to->cut = st->cut;
+        to->cut_most = st->cut_most;
         if ((moved[i] = infer__states_intern(to, to->found, st->n)) < 0) return INFER_ERR_MEMORY;
     }
     return INFER_OK;
