@@ -21,7 +21,7 @@ typedef struct infer__stage_state {
     int64_t mu;                                          /* mirostat: the most surprise allowed, in bits, Q32 */
     int64_t sum, weight;                                 /* adaptive-p: moving sum of probabilities and of 1, Q32 */
     infer_token pending;                                 /* what was chosen and is not accepted yet, -1 = none */
-    int64_t observed;                                    /* its surprise (mirostat), its probability (adaptive-p), Q32 */
+    int64_t observed; /* its surprise (mirostat), its probability (adaptive-p), Q32 */
 } infer__stage_state;
 
 /* The best candidates of `n`, or the whole vocabulary while dense is 1. */
@@ -47,6 +47,7 @@ struct infer_sampler {
     int32_t *repeats;       /* DRY: per accepted token it looks at */
     char *pieces;           /* infill: beginnings of texts */
     int32_t cap_work, cap_counts, cap_repeats;
+    infer__matcher *matcher; /* of the grammar stage; NULL = there is none */
 };
 
 /* The next number of the generator: splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators,

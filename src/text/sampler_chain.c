@@ -2,8 +2,8 @@
  *
  * Owns:  INFER__STAGES; checks of what a caller gives; the usual chain and the file's figures for it; opening, closing,
  *        the history of accepted tokens.
- * Rules: a stage that learns from what was drawn (mirostat, adaptive-p) is the last one, so that what it saw is what was
- *        drawn from. Everything a caller gives is copied.
+ * Rules: a stage that learns from what was drawn (mirostat, adaptive-p) is the last one, so that what it saw is what
+ *        was drawn from. Everything a caller gives is copied.
  * Start: INFER__STAGES, infer__sampler_choose.
  */
 #include "text.h"
@@ -30,6 +30,28 @@ static infer_result infer__run_custom(infer_sampler *s, const infer_stage *st, i
     }
     s->n = n;
     return n ? INFER_OK : infer__none_left(err);
+}
+
+/* The tokens that the grammar allows at the matcher's place. */
+static infer_result infer__run_grammar(infer_sampler *s, const infer_stage *st, infer_error *err) {
+    const uint32_t *bits;
+    infer_result r;
+    int32_t i, m = 0;
+    if (infer__matcher_waiting(s->matcher)) return INFER_OK;
+    if (s->dense) {
+        float *x;
+        if ((r = infer__own_logits(s, &x, err)) != INFER_OK) return r;
+        return infer__matcher_apply(s->matcher, x, x, s->n_vocab, err);
+    }
+    if ((r = infer__matcher_mask(s->matcher, &bits, err)) != INFER_OK) return r;
+    for (i = 0; i < s->n; i++) {
+        infer_token t = s->c[i].token;
+        if (t < infer__grammar_tokens(st->grammar) && (bits[t >> 5] >> (t & 31) & 1)) s->c[m++] = s->c[i];
+    }
+    infer__keep_first(s, m); /* order is kept, so the sorted ones are still in front */
+    if (m) return INFER_OK;
+    return infer__error(err, INFER_ERR_STATE, "sampler: the grammar allows none of the candidates; it should be the "
+                        "first stage");
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------- */
@@ -78,6 +100,7 @@ static const infer__stage_kind INFER__STAGES[] = {
     { INFER_STAGE_INFILL, "infill", INFER__STAGE_VOCABULARY, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 },
       infer__run_infill },
     { INFER_STAGE_LOGIT_BIAS, "logit-bias", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, infer__run_bias },
+    { INFER_STAGE_GRAMMAR, "grammar", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, infer__run_grammar },
 };
 
 static const infer__stage_kind *infer__stage_find(int32_t kind) {
@@ -116,6 +139,8 @@ static infer_result infer__stage_check_rest(const infer__stage_kind *kind, const
     int32_t i, n = t ? infer__tokenizer_size(t) : 0;
     if (st->kind == INFER_STAGE_CUSTOM && !st->fn)
         return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d] (custom): fn is NULL", (int)index);
+    if (st->kind == INFER_STAGE_GRAMMAR && !st->grammar)
+        return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d] (grammar): grammar is NULL", (int)index);
     if ((kind->flags & INFER__STAGE_VOCABULARY) && n == 0)
         return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d] (%s) needs a model with a vocabulary", (int)index,
                             kind->names);
@@ -212,6 +237,11 @@ static infer_result infer__sampler_copy_stage(infer_sampler *s, int32_t i, const
     }
     if (from->text) r = infer__copy_text(s, st, from->text, err);
     if (r == INFER_OK && st->kind == INFER_STAGE_LOGIT_BIAS) r = infer__copy_biases(s, st, from, err);
+    if (r == INFER_OK && st->kind == INFER_STAGE_GRAMMAR) {
+        if (s->matcher)
+            return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d]: there is another grammar stage", (int)i);
+        r = infer__matcher_open(&s->matcher, st->grammar, err);
+    }
     if (r == INFER_OK && st->kind == INFER_STAGE_DRY && st->p[0] != 0 && st->p[1] >= 1.0f && st->p[3] != 0)
         r = infer__dry_open(&s->states[i].dry, s->mem, s->tokenizer, from->text, err);
     if (r == INFER_OK && st->kind == INFER_STAGE_INFILL && !s->pieces) {
@@ -235,7 +265,7 @@ static infer_result infer__sampler_copy_stages(infer_sampler *s, const infer_sta
     return r;
 }
 
-/* ---- the usual chain ----------------------------------------------------------------------------------------------- */
+/* ---- the usual chain --------------------------------------------------------------------------------------------- */
 
 /* The usual order and figures; `key` is of general.sampling.*, and replaces p[0]. */
 static const struct { int32_t kind; float p[4]; } INFER__USUAL[] = {
@@ -293,8 +323,8 @@ static infer_result infer__usual_stage(const infer__gguf *g, int32_t kind, infer
     return INFER_OK;
 }
 
-/* The kinds of the chain, at most cap (>= INFER__N_USUAL): in the file's order, else in the usual one. Names that are not
- * known are left out with a line in the log. Stages that learn come last, as they must. */
+/* The kinds of the chain, at most cap (>= INFER__N_USUAL): in the file's order, else in the usual one. Names that are
+ * not known are left out with a line in the log. Stages that learn come last, as they must. */
 static infer_result infer__usual_order(const infer__gguf *g, int32_t *kinds, int32_t cap, int32_t *n,
                                        infer_error *err) {
     infer__str list = {"", 0};
@@ -314,7 +344,8 @@ static infer_result infer__usual_order(const infer__gguf *g, int32_t *kinds, int
         int32_t kind;
         while (k < list.n && list.s[k] != ';') k++;
         kind = infer__stage_named(list.s, (size_t)k);
-        if (kind == 0 || kind == INFER_STAGE_CUSTOM || kind == INFER_STAGE_LOGIT_BIAS || *n >= cap - 1)
+        if (kind == 0 || kind == INFER_STAGE_CUSTOM || kind == INFER_STAGE_LOGIT_BIAS ||
+            kind == INFER_STAGE_GRAMMAR || *n >= cap - 1)
             infer__log(g->report, 2, "general.sampling.sequence: '%.*s' is not used", (int)INFER__MIN(k, 40), list.s);
         else if (infer__stage_find(kind)->flags & INFER__STAGE_LAST) learner = kind;
         else kinds[(*n)++] = kind;
@@ -340,7 +371,7 @@ static infer_result infer__sampler_usual(const infer__gguf *g, infer_stage *out,
     return r;
 }
 
-/* ---- one choice ---------------------------------------------------------------------------------------------------- */
+/* ---- one choice -------------------------------------------------------------------------------------------------- */
 
 static infer_result infer__sampler_choose(infer_sampler *s, const float *logits, int32_t n, infer_token *token,
                                           infer_error *err) {
@@ -361,7 +392,7 @@ static infer_result infer__sampler_choose(infer_sampler *s, const float *logits,
     return INFER_OK;
 }
 
-/* ---- opening, closing, history -------------------------------------------------------------------------------------- */
+/* ---- opening, closing, history ----------------------------------------------------------------------------------- */
 
 static infer_result infer__sampler_open(infer_sampler **out, infer__mem *mem, const infer__gguf *g,
                                         const infer__tokenizer *tokenizer, const infer_stage *stages, int32_t n_stages,
@@ -400,6 +431,7 @@ static void infer__sampler_close(infer_sampler *s) {
     if (!s) return;
     own = s->own;
     mem = s->mem == &s->own ? &own : s->mem; /* the struct is freed through it */
+    infer__matcher_close(s->matcher);
     for (i = 0; i < s->n_stages; i++) {
         infer__free(mem, (void *)(uintptr_t)s->stages[i].text);
         infer__free(mem, (void *)(uintptr_t)s->stages[i].bias);
@@ -420,10 +452,12 @@ static void infer__sampler_restart(infer_sampler *s) {
     int32_t i;
     s->state = s->seed;
     s->n_history = 0;
+    if (s->matcher) infer__matcher_reset(s->matcher);
     for (i = 0; i < s->n_stages; i++) infer__stage_forget(&s->stages[i], &s->states[i]);
 }
 
 static infer_result infer__sampler_remember(infer_sampler *s, infer_token token, infer_error *err) {
+    infer_result r;
     if (token < 0) return infer__error(err, INFER_ERR_ARGUMENT, "sampler: token %d is negative", (int)token);
     if (s->max_history > 0 && s->n_history == s->cap_history) {
         if (s->n_history / 2 >= s->max_history) { /* more than enough: forget the older part */
@@ -437,6 +471,7 @@ static infer_result infer__sampler_remember(infer_sampler *s, infer_token token,
             s->cap_history = cap;
         }
     }
+    if (s->matcher && (r = infer__matcher_accept(s->matcher, token, err)) != INFER_OK) return r;
     if (s->max_history > 0) s->history[s->n_history++] = token;
     if (s->n_stages > 0) infer__stage_learn(&s->stages[s->n_stages - 1], &s->states[s->n_stages - 1], token);
     return INFER_OK;

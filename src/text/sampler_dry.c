@@ -1,10 +1,10 @@
 /* sampler_dry.c: DRY ("don't repeat yourself"): a penalty for tokens that would go on with something said before.
  *
  * Owns:  infer__dry (sequence breakers as tokens) and the stage.
- * Rules: parameters and results as in llama.cpp: a token that would extend a repetition of n tokens, n >= allowed, loses
- *        multiplier * base^(n - allowed). Repetitions do not reach across a sequence breaker, and a token that contains
- *        a breaker is never penalised. Breakers are found once, when a sampler is made; a choice takes time linear in the
- *        tokens it looks at.
+ * Rules: parameters and results as in llama.cpp: a token that would extend a repetition of n tokens, n >= allowed,
+ *        loses multiplier * base^(n - allowed). Repetitions do not reach across a sequence breaker, and a token that
+ *        contains a breaker is never penalised. Breakers are found once, when a sampler is made; a choice takes time
+ *        linear in the tokens it looks at.
  * Source: the idea and its parameters are p-e-w's (github.com/oobabooga/text-generation-webui, pull request 5677).
  * Start: infer__run_dry.
  */
@@ -64,8 +64,9 @@ static infer_result infer__dry_add(infer__dry *dry, const infer__dry_entry *e, i
     if (infer__dry_has(dry, e)) return INFER_OK;
     if (dry->n == dry->cap) {
         int32_t cap = dry->cap ? dry->cap * 2 : 64;
-        void *p = cap > INFER__DRY_ENTRIES ? NULL
-                                           : infer__realloc(dry->mem, dry->entries, (uint64_t)cap, sizeof *dry->entries);
+        void *p = cap > INFER__DRY_ENTRIES
+                      ? NULL
+                      : infer__realloc(dry->mem, dry->entries, (uint64_t)cap, sizeof *dry->entries);
         if (!p) return infer__dry_memory(err);
         dry->entries = (infer__dry_entry *)p;
         dry->cap = cap;
@@ -157,8 +158,8 @@ static infer_result infer__dry_breakers(const infer_json *list, infer__breaker *
 }
 
 /* The sequence breakers of a stage (text: a JSON array, NULL = the usual ones); *out stays NULL when there are none. */
-static infer_result infer__dry_open(const infer__dry **out, infer__mem *mem, const infer__tokenizer *t, const char *text,
-                                    infer_error *err) {
+static infer_result infer__dry_open(const infer__dry **out, infer__mem *mem, const infer__tokenizer *t,
+                                    const char *text, infer_error *err) {
     infer__breaker *b = NULL;
     const infer_json *list = NULL;
     infer__dry *dry = NULL;
@@ -226,7 +227,8 @@ static int32_t infer__dry_reach(const infer__dry *dry, const infer_token *t, int
 /* z[k] = how many tokens before t[n - k] (k >= 1, t[n - k] excluded, counted backwards) equal the last ones of t. The Z
  * algorithm on the reversed text (Gusfield: Algorithms on strings, trees and sequences, 1.3). */
 static void infer__dry_repeats(const infer_token *t, int32_t n, int32_t *z) {
-    int32_t k, begin = 0, end = 0; /* of the stretch that reaches furthest: reversed [begin, end) equals [0, end - begin) */
+    int32_t k, begin = 0,
+               end = 0; /* of the stretch that reaches furthest: reversed [begin, end) equals [0, end - begin) */
     for (k = 1; k < n; k++) {
         int32_t len = k < end ? INFER__MIN(z[k - begin], end - k) : 0;
         while (k + len < n && t[n - 1 - len] == t[n - 1 - k - len]) len++;

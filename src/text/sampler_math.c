@@ -112,7 +112,8 @@ static uint64_t infer__weigh_share(float p, uint64_t total) {
     return infer__mul_high((uint64_t)((double)p * 18446744073709551616.0), total);
 }
 
-/* log2(x) in Q32, x >= 1 (0 counts as 1), to about 2^-30: one squaring of the mantissa for every bit behind the point. */
+/* log2(x) in Q32, x >= 1 (0 counts as 1), to about 2^-30: one squaring of the mantissa for every bit behind the
+ * point. */
 static int64_t infer__log2(uint64_t x) {
     int64_t e = 63;
     uint64_t f = 0;

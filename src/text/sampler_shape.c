@@ -131,8 +131,8 @@ static infer_result infer__run_temperature(infer_sampler *s, const infer_stage *
     return infer__scale_logits(s, st->p[0], err);
 }
 
-/* Temperature by entropy (github.com/ggml-org/llama.cpp, pull request 4972): from p[0] - p[1] when one candidate has all
- * probability to p[0] + p[1] when all are equally likely; between them (entropy / its maximum)^p[2]. */
+/* Temperature by entropy (github.com/ggml-org/llama.cpp, pull request 4972): from p[0] - p[1] when one candidate has
+ * all probability to p[0] + p[1] when all are equally likely; between them (entropy / its maximum)^p[2]. */
 static infer_result infer__run_dynamic_temperature(infer_sampler *s, const infer_stage *st, infer_error *err) {
     int64_t low, high, entropy, most, share;
     uint64_t total;

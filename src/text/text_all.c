@@ -16,6 +16,12 @@
 #include "token_rwkv.c"       /* greedy longest match */
 #include "token_plamo2.c"     /* PLaMo-2 */
 #include "tokenizer.c"        /* the facade */
+#include "grammar.h"          /* the grammar engine, in the order of its flow: */
+#include "gbnf.c"             /* text -> tree */
+#include "grammar_build.c"    /* tree -> automaton */
+#include "grammar_state.c"    /* states */
+#include "grammar_mask.c"     /* the tokens that a state allows */
+#include "grammar.c"          /* grammars, matchers */
 #include "sampler_math.c"     /* weights and logarithms in integers */
 #include "sampler.c"          /* candidates, the draw */
 #include "sampler_cut.c"      /* stages that drop candidates */

@@ -357,7 +357,8 @@ static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t sk
             step = (size_t)t->n;
         } else if (v->kind == INFER__VOCAB_RWKV) {
             step = infer__unescape_one(t->s + at, (size_t)t->n - at, &c);
-        } else if (plain && (marks || v->form == INFER__FORM_MARKED) && t->n - at >= 3 && memcmp(t->s + at, INFER__SPACE_MARK, 3) == 0) {
+        } else if (plain && (marks || v->form == INFER__FORM_MARKED) && t->n - at >= 3 &&
+                   memcmp(t->s + at, INFER__SPACE_MARK, 3) == 0) {
             c = ' ';
             step = 3;
         } else if (plain && v->kind == INFER__VOCAB_BPE && v->form == INFER__FORM_BYTES && (uint8_t)c >= 0x80) {
