@@ -3,10 +3,11 @@
  *     clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_tokenizer.c -o fuzz_tokenizer -lm
  *     ./fuzz_tokenizer -max_len=4096 tests/fuzz/corpus_tokenizer
  *
- * The first byte chooses: 0 a SentencePiece vocabulary, 1 a byte-pair one, both spelled by the bytes that follow; 2 a GGUF
- * file; 3 a good byte-pair vocabulary with a hostile text, which must come back byte for byte. The second byte gives the
- * pre-tokenizer and flags. A spelled token is: length, type, score, bytes; length 255 ends the list. Merges: length,
- * bytes; 255 ends. The rest is the text.
+ * The first byte chooses: 0 a SentencePiece vocabulary, 1 a byte-pair one, 4 WordPiece, 5 Unigram, 6 RWKV, 7 PLaMo-2, all
+ * spelled by the bytes that follow; 2 a GGUF file; 3 a good byte-pair vocabulary with a hostile text, which must come
+ * back byte for byte. The second byte gives the pre-tokenizer and flags. A spelled token is: length, type, score,
+ * bytes; length 255 ends the list. Merges: length, bytes; 255 ends. From 4 on: a byte of switches; Unigram's character
+ * map: the number of its units, units, the length of its replacements, these. The rest is the text.
  *
  * -DFUZZ_FILES gives a main of its own that runs the files named, for compilers without libFuzzer. */
 #define INFER_IMPLEMENTATION
@@ -33,8 +34,37 @@ static const uint8_t *fuzz_take(fuzz_in *in, size_t *n) {
     return p;
 }
 
+enum { FUZZ_SPM, FUZZ_BPE, FUZZ_GGUF, FUZZ_GOOD, FUZZ_WPM, FUZZ_UGM };
+static const char *const FUZZ_MODELS[] = { "llama", "gpt2", NULL, NULL, "bert", "t5", "rwkv", "plamo2" };
+static const char *const FUZZ_SWITCHES[] = { "add_space_prefix", "remove_extra_whitespaces", "escape_whitespaces", "treat_whitespace_as_suffix",
+                                             "normalizer.lowercase", "normalizer.strip_accents", "add_bos_token", "add_sep_token" };
+
+static void fuzz_switches(fuzz_in *in, gguf_writer *w, int mode) {
+    uint8_t b = fuzz_byte(in);
+    const uint8_t *map;
+    char key[80];
+    size_t i, n;
+    for (i = 0; i < 8; i++) {
+        snprintf(key, sizeof key, "tokenizer.ggml.%s", FUZZ_SWITCHES[i]);
+        gw_int(w, key, GW_BOOL, b >> i & 1);
+    }
+    gw_int(w, "tokenizer.ggml.unknown_token_id", GW_U32, 0);
+    if (mode != FUZZ_UGM) return;
+    n = 4 * (size_t)fuzz_byte(in);
+    map = fuzz_take(in, &n);
+    i = fuzz_byte(in);
+    if (i > in->n) i = in->n;
+    gw_array(w, "tokenizer.ggml.precompiled_charsmap", GW_U8, 4 + n + i + 1);
+    gw_uint(w, &w->kv, n, 4);
+    gw_add(&w->kv, map, n);
+    map = fuzz_take(in, &i);
+    gw_add(&w->kv, map, i);
+    gw_add(&w->kv, NULL, 1);
+}
+
 /* The spelled vocabulary as a GGUF file. */
-static uint8_t *fuzz_spelled(fuzz_in *in, int bpe, size_t *size) {
+static uint8_t *fuzz_spelled(fuzz_in *in, int mode, size_t *size) {
+    const int bpe = mode == FUZZ_BPE;
     gguf_writer w;
     gw_bytes tokens = { NULL, 0, 0 }, types = { NULL, 0, 0 }, scores = { NULL, 0, 0 }, merges = { NULL, 0, 0 };
     uint64_t n = 0, n_merges = 0;
@@ -57,7 +87,7 @@ static uint8_t *fuzz_spelled(fuzz_in *in, int bpe, size_t *size) {
         gw_raw_string(&w, &merges, text, len);
         n_merges++;
     }
-    gw_str(&w, "tokenizer.ggml.model", bpe ? "gpt2" : "llama");
+    gw_str(&w, "tokenizer.ggml.model", FUZZ_MODELS[mode]);
     gw_str(&w, "general.name", "phi-3");
     gw_array(&w, "tokenizer.ggml.tokens", GW_STRING, n);
     gw_add(&w.kv, tokens.p, tokens.n);
@@ -67,7 +97,8 @@ static uint8_t *fuzz_spelled(fuzz_in *in, int bpe, size_t *size) {
     gw_add(&w.kv, scores.p, scores.n);
     gw_array(&w, "tokenizer.ggml.merges", GW_STRING, n_merges);
     gw_add(&w.kv, merges.p, merges.n);
-    if (n) gw_int(&w, "tokenizer.ggml.remove_extra_whitespaces", GW_BOOL, n & 1);
+    if (mode >= FUZZ_WPM) fuzz_switches(in, &w, mode);
+    else if (n) gw_int(&w, "tokenizer.ggml.remove_extra_whitespaces", GW_BOOL, n & 1);
     free(tokens.p);
     free(types.p);
     free(scores.p);
@@ -103,7 +134,7 @@ static void fuzz_text(const infer__tokenizer *t, infer__mem *mem, const char *s,
         if (r != INFER_ERR_UNSUPPORTED) __builtin_trap();
         return;
     }
-    if (r != INFER_OK || count > 3 * n + 8) __builtin_trap();
+    if (r != INFER_OK || count > 800 * n + 8) __builtin_trap(); /* a character map may write much for little */
     cap = count / 2 + 1;
     ids = (infer_token *)malloc(cap * sizeof *ids); /* too few: nothing may be written behind */
     if (infer__tokenize(t, mem, s, n, flags, ids, cap, &again, &err) != INFER_OK || again != count) __builtin_trap();
@@ -129,14 +160,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t n;
     in.p = data;
     in.n = size;
-    mode = fuzz_byte(&in) & 3;
+    mode = fuzz_byte(&in) & 7;
     how = fuzz_byte(&in);
-    if (mode < 2) made = fuzz_spelled(&in, mode, &n);
-    if (mode == 3) made = fuzz_good(&n);
+    if (FUZZ_MODELS[mode]) made = fuzz_spelled(&in, mode, &n);
+    if (mode == FUZZ_GOOD) made = fuzz_good(&n);
     infer__mem_init(&mem, NULL, 0);
     memset(&options, 0, sizeof options);
     options.pre = FUZZ_PRES[how & 7];
-    options.allow_default_pre = mode == 3 || (how & 8);
+    options.allow_default_pre = mode == FUZZ_GOOD || (how & 8);
     if (infer__gguf_open_memory(&g, &mem, NULL, made ? made : in.p, made ? n : in.n, &err) == INFER_OK) {
         copy = (uint8_t *)malloc(in.n + 1); /* of the text, so that reading past its end is seen */
         copy = (uint8_t *)realloc(copy, in.n ? in.n : 1);
@@ -144,15 +175,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (infer__tokenizer_open(&t, &mem, NULL, &g, &options, &err) == INFER_OK) {
             char piece[8];
             int32_t i;
-            fuzz_text(t, &mem, (const char *)copy, in.n, how >> 4 & 3, mode == 3 && strcmp(options.pre, "falcon") != 0);
+            fuzz_text(t, &mem, (const char *)copy, in.n, how >> 4 & 3, mode == FUZZ_GOOD && strcmp(options.pre, "falcon") != 0);
             for (i = -1; i <= infer__tokenizer_size(t) && i < 300; i++) infer__token_text(t, i, piece, sizeof piece, &n);
             infer__tokenizer_close(t);
-        } else if (mode == 3) {
+        } else if (mode == FUZZ_GOOD) {
             __builtin_trap();
         }
         free(copy);
         infer__gguf_close(&g);
-    } else if (mode == 3) {
+    } else if (mode == FUZZ_GOOD) {
         __builtin_trap();
     }
     if (infer__atomic_get(&mem.used) != 0) __builtin_trap();
