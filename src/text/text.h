@@ -17,7 +17,9 @@ static uint32_t infer__utf8_next(const char *s, size_t n, size_t *len, int *ok);
 static size_t infer__utf8_put(uint32_t cp, char out[4]); /* returns the length 1..4 */
 /* General category classes, from generated tables (Unicode version in unicode_tables.h). */
 enum { INFER__UC_LETTER = 1, INFER__UC_MARK = 2, INFER__UC_NUMBER = 4, INFER__UC_SPACE = 8, INFER__UC_PUNCT = 16,
-       INFER__UC_SYMBOL = 32, INFER__UC_UPPER = 64, INFER__UC_LOWER = 128, INFER__UC_OTHER = 256 };
+       INFER__UC_SYMBOL = 32, INFER__UC_UPPER = 64, INFER__UC_LOWER = 128, INFER__UC_OTHER = 256,
+       INFER__UC_DIGIT = 512,       /* with NUMBER: Nd */
+       INFER__UC_CONNECTOR = 1024 };/* with PUNCT: Pc */
 static uint32_t infer__uc_class(uint32_t cp);
 /* The simple mappings (one character to one); the character itself when it has none. */
 static uint32_t infer__uc_lower(uint32_t cp);
@@ -90,10 +92,11 @@ static int32_t infer__trie_longest(const infer__trie *t, const char *s, size_t n
 /* Kinds: tokenizer.ggml.model. Those from WPM on are looked up in a trie (infer__lexicon). */
 enum { INFER__VOCAB_NONE, INFER__VOCAB_OTHER, INFER__VOCAB_SPM, INFER__VOCAB_BPE, INFER__VOCAB_WPM, INFER__VOCAB_UGM,
        INFER__VOCAB_RWKV, INFER__VOCAB_PLAMO2 };
+enum { INFER__FORM_BYTES, INFER__FORM_MARKED, INFER__FORM_UTF8 }; /* GPT-2's alphabet; UTF-8, spaces as U+2581; UTF-8 */
 #define INFER__SPACE_MARK "\xe2\x96\x81" /* U+2581: a space in SentencePiece vocabularies */
 enum { INFER__TOKEN_RSTRIP = 128 }; /* with INFER_TOKEN_*: matched in a text, it takes the white space after it too */
 
-/* The tokens of a file. Texts are views of the file's bytes; those of a BPE vocabulary are in GPT-2's byte alphabet. */
+/* The tokens of a file. Texts are views of the file's bytes. */
 typedef struct infer__vocab {
     infer__mem *mem;
     const infer__str *text;     /* n texts */
@@ -105,11 +108,12 @@ typedef struct infer__vocab {
     uint32_t *slots; /* text -> token, open addressing: the token, above it bits of the hash; all ones = empty */
     uint32_t n_slots, token_bits;
     int32_t byte_token[256];    /* token of a single byte, -1 = none */
-    uint8_t joins[256];         /* SPM: 1 = this byte stands before a space inside some token */
+    uint8_t joins[256];         /* SPM, BPE with U+2581: 1 = this byte stands before a space inside some token */
     int32_t *marked, n_marked;  /* control, unknown and user-defined tokens, sorted by text */
     int32_t marked_from[257];   /* those whose text begins with byte b: marked[marked_from[b] .. marked_from[b + 1]) */
     uint8_t marked_kinds[256];  /* INFER_TOKEN_* of them together */
     infer_token special[INFER_SPECIAL_COUNT], lstrip; /* -1 = none; lstrip takes the white space before it too */
+    int form;                   /* BPE: how tokens are spelled, INFER__FORM_* */
     int add_bos, add_eos, add_sep; /* 0, 1; -1 = the file does not say. add_sep: WPM, a SEP ends the text */
     int add_space_prefix, remove_extra_whitespaces, escape_whitespaces; /* 0, 1 */
     int space_suffix;           /* UGM: the space goes behind words, and behind the text */
@@ -118,6 +122,8 @@ typedef struct infer__vocab {
 static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const infer__report *report,
                                       const infer__gguf *g, infer_error *err);
 static void infer__vocab_close(infer__vocab *v);
+/* How the tokens of a BPE vocabulary are spelled, when not in GPT-2's alphabet: known with the pre-tokenizer. */
+static void infer__vocab_spelled(infer__vocab *v, int form);
 /* The token of a text, -1 = none. The last one when several have it. */
 static int32_t infer__vocab_find(const infer__vocab *v, const char *s, size_t n);
 /* The longest marked token that s[0..n) begins with, n >= 1; -1 = none. kinds: INFER_TOKEN_* to consider. */
@@ -129,17 +135,44 @@ static size_t infer__vocab_unescape(const infer__str *t, char *out, size_t cap);
 /* The bytes a token (in range) stands for, without the first `skip`: their number; at most cap are written. */
 static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t skip, char *out, size_t cap);
 
-/* ---- token_pre.c --------------------------------------------------------------------------------- */
+/* ---- token_pre.c, token_pre_words.c ----------------------------------------------------------------- */
 
-typedef size_t (*infer__split_fn)(const char *s, size_t n); /* length of the first word of s[0..n), n >= 1 */
-enum { INFER__PRE_IGNORE_MERGES = 1, INFER__PRE_ADD_BOS = 2, INFER__PRE_MASK_LSTRIP = 4 };
+/* The length of the first piece of s[0..n), n >= 1: what a step's regular expression matches there, or the text up to
+ * its first match. */
+typedef size_t (*infer__split_fn)(const void *rule, const char *s, size_t n);
+typedef struct infer__pre_step {
+    infer__split_fn first; /* NULL = no more steps */
+    const void *rule;
+} infer__pre_step;
+enum {
+    INFER__PRE_IGNORE_MERGES = 1, /* a word that is a token is that token, whatever the merges make of it */
+    INFER__PRE_ADD_BOS = 2,       /* unless the file says otherwise */
+    INFER__PRE_MASK_LSTRIP = 4,   /* <mask> takes the white space before it */
+    INFER__PRE_MARKED = 8,        /* tokens are UTF-8 with spaces as U+2581 */
+    INFER__PRE_UTF8 = 16,         /* tokens are UTF-8 */
+    INFER__PRE_DROP_SPACE = 32,   /* words that begin with white space give no tokens */
+    INFER__PRE_LINES = 64,        /* IGNORE_MERGES for runs of newlines */
+    INFER__PRE_ALWAYS_BOS = 128,  /* whatever the file says */
+    INFER__PRE_STEPS = 6
+};
 typedef struct infer__pretokenizer {
-    const char *names;     /* values of tokenizer.ggml.pre, separated by a space */
-    infer__split_fn split; /* NULL: known, not written yet */
-    uint32_t flags;        /* INFER__PRE_* */
+    const char *names;  /* values of tokenizer.ggml.pre, separated by a space */
+    uint32_t flags;     /* INFER__PRE_* */
+    infer__pre_step steps[INFER__PRE_STEPS]; /* each cuts inside the pieces of the one before */
 } infer__pretokenizer;
 /* NULL when the name is unknown. */
 static const infer__pretokenizer *infer__pretokenizer_find(const char *name, size_t n);
+
+/* The words of a text, one after the other. */
+typedef struct infer__splitter {
+    const infer__pretokenizer *pre;
+    const char *at;                        /* the next word */
+    const char *end[INFER__PRE_STEPS + 1]; /* of the text, of the piece of the first step it is in, .. */
+    int steps;
+} infer__splitter;
+static void infer__split_begin(infer__splitter *x, const infer__pretokenizer *pre, const char *s, size_t n);
+static size_t
+infer__split_next(infer__splitter *x); /* the length of the word at x->at, which moves behind it; 0 = end */
 
 /* ---- token_bpe.c, token_spm.c -------------------------------------------------------------------- */
 
@@ -150,13 +183,16 @@ typedef struct infer__token_sink {
     struct infer__word *keep; /* the word that they are the ids of, to be remembered; or NULL */
 } infer__token_sink;
 
-typedef struct infer__merge { int32_t left, right, token; uint32_t rank; } infer__merge; /* left < 0 = empty slot */
+typedef struct infer__merge { int32_t left, right, token; } infer__merge; /* left < 0: names no tokens */
 typedef struct infer__merges {
-    infer__merge *slots; /* open addressing by (left, right) */
-    uint32_t mask;
+    infer__merge *list; /* by rank */
+    uint32_t *slots;    /* open addressing by (left, right): rank | bits of the hash above it; UINT32_MAX = empty */
+    uint32_t mask, ranks; /* ranks: the bits of a slot that are the rank */
 } infer__merges;
 static infer_result infer__merges_open(infer__merges *m, const infer__vocab *v, const infer__report *report,
                                        const infer__gguf *g, infer_error *err);
+
+static void infer__merges_close(infer__merges *m, infer__mem *mem);
 
 /* A piece of text while it is being merged: it ends where the next one begins. */
 typedef struct infer__symbol {
@@ -180,6 +216,7 @@ typedef struct infer__token_work {
     char *text;
     struct infer__word *words; /* seen in this call; NULL in short texts */
     infer__cell *cells;
+    uint32_t words_mask;
     size_t n, symbols_cap, heap_n, heap_cap, text_n, text_cap, cells_cap; /* n symbols; text_n bytes of text */
 } infer__token_work;
 static void infer__token_work_free(infer__token_work *w);

@@ -6,6 +6,7 @@
 #include "json.c"             /* JSON values */
 #include "trie.c"             /* all texts of a set that another one begins with */
 #include "vocab.c"            /* tokens, flags, special ids, from metadata */
+#include "token_pre_words.c"  /* matchers of words */
 #include "token_pre.c"        /* PRETOKENIZERS: one row per tokenizer.ggml.pre */
 #include "token_bpe.c"        /* byte-level BPE */
 #include "token_spm.c"        /* SentencePiece */

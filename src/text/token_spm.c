@@ -92,24 +92,13 @@ static int infer__spm_word(const infer__vocab *v, infer__token_work *w, const ch
     return 1;
 }
 
-/* Bytes up to the first space before which no token joins what stands there to the space: merges never cross it. */
-static size_t infer__spm_split(const infer__vocab *v, const char *s, size_t n) {
-    const uint8_t space_end = 0x81; /* last byte of U+2581, which a space will be */
-    size_t at;
-    if (v->remove_extra_whitespaces) return n; /* this looks across words */
-    for (at = 1; at < n; at++) {
-        if (s[at] == ' ' && !v->joins[s[at - 1] == ' ' ? space_end : (uint8_t)s[at - 1]]) return at;
-    }
-    return n;
-}
-
 static int infer__spm_tokenize(const infer__vocab *v, infer__token_work *w, const char *s, size_t n, int prefix,
                                infer__token_sink *sink) {
     size_t len;
     if (!infer__words_open(w, n)) return 0;
     for (; n > 0; s += len, n -= len, prefix = 0) {
-        len = infer__spm_split(v, s, n);
-        if (!prefix && infer__word_known(w, s, len, sink)) continue;
+        len = v->remove_extra_whitespaces ? n : infer__space_split(v, s, n); /* removing looks across words */
+        if (!prefix && infer__word_known(w, s, len, n, sink)) continue;
         if (!infer__spm_word(v, w, s, len, prefix, sink)) return 0;
         infer__word_made(sink);
     }

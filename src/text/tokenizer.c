@@ -22,11 +22,13 @@ struct infer__tokenizer {
 /* The pre-tokenizer of a BPE vocabulary, or why there is none. */
 static infer_result infer__tokenizer_choose(infer__tokenizer *t, const infer__report *report, const infer__gguf *g,
                                             const infer__tokenizer_options *options, infer_error *err) {
-    infer__str name = {"", 0};
+    infer__str name = {"", 0}, model = {"", 0};
     const infer__pretokenizer *pre;
-    int found = infer__gguf_str(g, "tokenizer.ggml.pre", &name, err);
+    int found = infer__gguf_str(g, "tokenizer.ggml.pre", &name, err), lowercase = 0;
 
     if (found < 0) return (infer_result)found;
+    infer__gguf_str(g, "tokenizer.ggml.model", &model, NULL);
+    if (model.n == 6 && memcmp(model.s, "gemma4", 6) == 0) name = model; /* the model's only one, named or not */
     if (options && options->pre) {
         name.s = options->pre;
         name.n = strlen(options->pre);
@@ -43,15 +45,20 @@ static infer_result infer__tokenizer_choose(infer__tokenizer *t, const infer__re
     } else if (!pre) {
         infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.pre '%.*s' is unknown",
                       (int)INFER__MIN(name.n, 40), name.s);
-    } else if (!pre->split) {
-        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.pre '%.*s' is not supported yet",
-                      (int)INFER__MIN(name.n, 40), name.s);
+    } else if ((pre->flags & INFER__PRE_DROP_SPACE) &&
+               infer__gguf_bool(g, "tokenizer.ggml.normalizer.lowercase", &lowercase, NULL) != 0 && lowercase) {
+        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.normalizer.lowercase is not supported with the "
+                      "pre-tokenizer '%.*s'", (int)INFER__MIN(name.n, 40), name.s);
     } else if (!infer__gguf_find(g, "tokenizer.ggml.merges")) {
         infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.merges is missing");
     } else {
         t->pre = pre;
     }
     if (t->vocab.add_bos < 0) t->vocab.add_bos = pre && (pre->flags & INFER__PRE_ADD_BOS);
+    if (pre && (pre->flags & INFER__PRE_ALWAYS_BOS)) t->vocab.add_bos = 1;
+    if (pre && (pre->flags & (INFER__PRE_MARKED | INFER__PRE_UTF8))) {
+        infer__vocab_spelled(&t->vocab, pre->flags & INFER__PRE_MARKED ? INFER__FORM_MARKED : INFER__FORM_UTF8);
+    }
     if (pre && (pre->flags & INFER__PRE_MASK_LSTRIP)) t->vocab.lstrip = infer__vocab_find(&t->vocab, "<mask>", 6);
     return t->pre ? infer__merges_open(&t->merges, &t->vocab, report, g, err) : INFER_OK;
 }
@@ -90,7 +97,7 @@ static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *me
 
 static void infer__tokenizer_close(infer__tokenizer *t) {
     if (!t) return;
-    infer__free(t->mem, t->merges.slots);
+    infer__merges_close(&t->merges, t->mem);
     infer__lexicon_close(&t->lexicon, t->mem);
     infer__vocab_close(&t->vocab);
     infer__free(t->mem, t);

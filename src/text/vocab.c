@@ -26,6 +26,8 @@ typedef struct infer__vocab_model {
 static const infer__vocab_model INFER__VOCAB_MODELS[] = {
     {"llama",    INFER__VOCAB_SPM,    1,   2,  0,   -1,  -1, -1,  1,  0, 0, 1, 1},
     {"gpt2",     INFER__VOCAB_BPE,    -1,  -1, -1,  -1,  -1, -1,  -1, 0, 0, 0, 0},
+    {"gemma4",   INFER__VOCAB_BPE,    -1,  -1, -1,  -1,  -1, -1,  -1, 0, 0, 0, 0},
+    {"whitespace", INFER__VOCAB_BPE,  -1,  -1, -1,  -1,  -1, -1,  -1, 0, 0, 0, 0},
     {"bert",     INFER__VOCAB_WPM,    101, -1, 100, 102, 0,  103, 1,  0, 1, 0, 1},
     {"t5",       INFER__VOCAB_UGM,    -1,  1,  2,   -1,  0,  -1,  0,  1, 0, 0, 1},
     {"rwkv",     INFER__VOCAB_RWKV,   -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0, 0},
@@ -128,21 +130,31 @@ static int infer__vocab_is(const infer__vocab *v, int32_t token, const char *s, 
 }
 
 /* Where a search begins. Of the hash the lowest bits, which count least for this, are kept in the slot. */
-static uint32_t infer__vocab_slot(const infer__vocab *v, uint32_t hash) {
+INFER__INLINE uint32_t infer__vocab_slot(const infer__vocab *v, uint32_t hash) {
     return (uint32_t)((uint64_t)hash * v->n_slots >> 32);
 }
 
-static int32_t infer__vocab_find(const infer__vocab *v, const char *s, size_t n) {
+/* The token that a search for this hash sees first, whatever its text, for asking for memory in advance; -1 = none. */
+INFER__INLINE int32_t infer__vocab_guess(const infer__vocab *v, uint32_t hash) {
+    uint32_t slot = v->slots[infer__vocab_slot(v, hash)];
+    return slot == UINT32_MAX ? -1 : (int32_t)(slot & (((uint32_t)1 << v->token_bits) - 1));
+}
+
+/* infer__vocab_find when the hash is known. */
+static int32_t infer__vocab_find_hashed(const infer__vocab *v, const char *s, size_t n, uint32_t hash) {
     const uint32_t token_mask = ((uint32_t)1 << v->token_bits) - 1;
-    uint32_t hash, i, slot;
+    uint32_t i, slot;
     if (n == 0 || n > v->longest) return -1;
-    hash = infer__vocab_hash(s, n);
     for (i = infer__vocab_slot(v, hash); (slot = v->slots[i]) != UINT32_MAX; i = i + 1 < v->n_slots ? i + 1 : 0) {
         if ((slot ^ hash << v->token_bits) <= token_mask && infer__vocab_is(v, (int32_t)(slot & token_mask), s, n)) {
             return (int32_t)(slot & token_mask);
         }
     }
     return -1;
+}
+
+static int32_t infer__vocab_find(const infer__vocab *v, const char *s, size_t n) {
+    return n == 0 || n > v->longest ? -1 : infer__vocab_find_hashed(v, s, n, infer__vocab_hash(s, n));
 }
 
 static infer_result infer__vocab_index(infer__vocab *v, infer_error *err) {
@@ -335,7 +347,8 @@ static size_t infer__vocab_unescape(const infer__str *t, char *out, size_t cap) 
 static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t skip, char *out, size_t cap) {
     const infer__str *t = &v->text[token];
     int flags = v->flags[token], plain = (flags & (INFER_TOKEN_NORMAL | INFER_TOKEN_UNUSED)) != 0;
-    int marks = v->kind == INFER__VOCAB_SPM || v->kind == INFER__VOCAB_WPM || v->kind == INFER__VOCAB_UGM;
+    int marks = v->kind == INFER__VOCAB_SPM || v->kind == INFER__VOCAB_WPM || v->kind == INFER__VOCAB_UGM ||
+                v->form == INFER__FORM_MARKED;
     size_t at = 0, len = 0, step;
 
     while (at < t->n) {
@@ -349,7 +362,7 @@ static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t sk
         } else if (plain && marks && t->n - at >= 3 && memcmp(t->s + at, INFER__SPACE_MARK, 3) == 0) {
             c = ' ';
             step = 3;
-        } else if (plain && v->kind == INFER__VOCAB_BPE && (uint8_t)c >= 0x80) {
+        } else if (plain && v->kind == INFER__VOCAB_BPE && v->form == INFER__FORM_BYTES && (uint8_t)c >= 0x80) {
             int byte = infer__char_to_byte(infer__utf8_next(t->s + at, (size_t)t->n - at, &step, NULL));
             if (byte < 0) step = 1; /* not in the alphabet: as it is */
             else c = (char)byte;
@@ -371,7 +384,7 @@ static void infer__vocab_bytes(infer__vocab *v) {
     for (b = 0; b < 256; b++) {
         char name[8] = "<0x00>", one[4];
         int32_t t;
-        if (v->kind == INFER__VOCAB_BPE) {
+        if (v->kind == INFER__VOCAB_BPE && v->form == INFER__FORM_BYTES) {
             t = infer__vocab_find(v, one, infer__utf8_put(infer__byte_to_char((uint8_t)b), one));
         } else {
             name[3] = HEX[b >> 4];
@@ -398,6 +411,12 @@ static void infer__vocab_joins(infer__vocab *v) {
             if (memcmp(v->text[t].s + i, INFER__SPACE_MARK, 3) == 0) v->joins[(uint8_t)v->text[t].s[i - 1]] = 1;
         }
     }
+}
+
+static void infer__vocab_spelled(infer__vocab *v, int form) {
+    v->form = form;
+    infer__vocab_bytes(v);
+    if (form == INFER__FORM_MARKED) infer__vocab_joins(v);
 }
 
 /* tokenizer.ggml.token_type: 1 normal .. 6 byte become the bits 1 << (type - 1). */
