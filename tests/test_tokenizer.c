@@ -616,7 +616,7 @@ static void tok_check_why_not(gguf_writer *w, const char *part) {
 
 static void test_why_not(void) {
     static const char *const tokens[] = { "a", "b", NULL };
-    static const char *const other[] = { "no-such", "hybriddna" };
+    static const char *const other[] = { "hybriddna", "no-such" };
     gguf_writer w;
     tok_open_file f;
     infer_error err;
@@ -858,7 +858,7 @@ static int tok_check_vectors(tok_open_file *f, const char *name) {
         if (!end) break;
         in = end + sizeof mark - 1;
     }
-    CHECK(!out || *line == 0);
+    CHECK(line && *line == 0);
     free(inp);
     free(out);
     return lines;

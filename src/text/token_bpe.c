@@ -279,7 +279,7 @@ static void infer__merge_read(const infer__vocab *v, const infer__str *text, uin
     }
     for (i = 0; i < 4 * n; i++) { /* first the views of all texts, then the texts */
         const infer__merge_text *x = &out[i / 2 % n];
-        token = infer__vocab_slot_token(v, infer__vocab_slot(v, i & 1 ? x->hash_right : x->hash_left));
+        token = infer__vocab_guess(v, i & 1 ? x->hash_right : x->hash_left);
         if (token < 0) continue;
         if (i < 2 * n) INFER__PREFETCH(&v->text[token]);
         else INFER__PREFETCH(v->text[token].s);

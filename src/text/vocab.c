@@ -130,16 +130,17 @@ static int infer__vocab_is(const infer__vocab *v, int32_t token, const char *s, 
 }
 
 /* Where a search begins. Of the hash the lowest bits, which count least for this, are kept in the slot. */
-static uint32_t infer__vocab_slot(const infer__vocab *v, uint32_t hash) {
+INFER__INLINE uint32_t infer__vocab_slot(const infer__vocab *v, uint32_t hash) {
     return (uint32_t)((uint64_t)hash * v->n_slots >> 32);
 }
 
-/* The token in a slot, -1 = none. */
-INFER__INLINE int32_t infer__vocab_slot_token(const infer__vocab *v, uint32_t i) {
-    return v->slots[i] == UINT32_MAX ? -1 : (int32_t)(v->slots[i] & (((uint32_t)1 << v->token_bits) - 1));
+/* The token that a search for this hash sees first, whatever its text, for asking for memory in advance; -1 = none. */
+INFER__INLINE int32_t infer__vocab_guess(const infer__vocab *v, uint32_t hash) {
+    uint32_t slot = v->slots[infer__vocab_slot(v, hash)];
+    return slot == UINT32_MAX ? -1 : (int32_t)(slot & (((uint32_t)1 << v->token_bits) - 1));
 }
 
-/* The same as infer__vocab_find when the hash is known. */
+/* infer__vocab_find when the hash is known. */
 static int32_t infer__vocab_find_hashed(const infer__vocab *v, const char *s, size_t n, uint32_t hash) {
     const uint32_t token_mask = ((uint32_t)1 << v->token_bits) - 1;
     uint32_t i, slot;
@@ -346,7 +347,8 @@ static size_t infer__vocab_unescape(const infer__str *t, char *out, size_t cap) 
 static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t skip, char *out, size_t cap) {
     const infer__str *t = &v->text[token];
     int flags = v->flags[token], plain = (flags & (INFER_TOKEN_NORMAL | INFER_TOKEN_UNUSED)) != 0;
-    int marks = v->kind == INFER__VOCAB_SPM || v->kind == INFER__VOCAB_WPM || v->kind == INFER__VOCAB_UGM;
+    int marks = v->kind == INFER__VOCAB_SPM || v->kind == INFER__VOCAB_WPM || v->kind == INFER__VOCAB_UGM ||
+                v->form == INFER__FORM_MARKED;
     size_t at = 0, len = 0, step;
 
     while (at < t->n) {
@@ -357,8 +359,7 @@ static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t sk
             step = (size_t)t->n;
         } else if (v->kind == INFER__VOCAB_RWKV) {
             step = infer__unescape_one(t->s + at, (size_t)t->n - at, &c);
-        } else if (plain && (marks || v->form == INFER__FORM_MARKED) && t->n - at >= 3 &&
-                   memcmp(t->s + at, INFER__SPACE_MARK, 3) == 0) {
+        } else if (plain && marks && t->n - at >= 3 && memcmp(t->s + at, INFER__SPACE_MARK, 3) == 0) {
             c = ' ';
             step = 3;
         } else if (plain && v->kind == INFER__VOCAB_BPE && v->form == INFER__FORM_BYTES && (uint8_t)c >= 0x80) {
