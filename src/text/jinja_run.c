@@ -391,18 +391,23 @@ static infer__jdict *infer__jj_variables(infer__jj *j, const infer_json *v, int 
 static infer_result infer__template_render(const infer__template *t, const infer_json *context,
                                            const infer__render_options *options, infer__rendered *out,
                                            infer_error *err) {
+    return infer__template_render_with(t, t->mem, context, options, out, err);
+}
+static infer_result infer__template_render_with(const infer__template *t, infer__mem *mem, const infer_json *context,
+                                                const infer__render_options *options, infer__rendered *out,
+                                                infer_error *err) {
     static const infer__render_options none = {NULL, NULL, 0, 0, 0};
     const infer__render_options *o = options ? options : &none;
     infer__jj j;
     infer__jbuf b;
     infer_result r;
     memset(out, 0, sizeof *out);
-    out->mem = t->mem;
+    out->mem = mem;
     if ((context && context->kind != INFER_JSON_OBJECT) || (o->trusted && o->trusted->kind != INFER_JSON_OBJECT))
         return infer__error(err, INFER_ERR_ARGUMENT, "template: the variables must be a JSON object");
     memset(&j, 0, sizeof j);
     j.t = t;
-    j.arena.mem = t->mem;
+    j.arena.mem = mem;
     j.err = err;
     j.now = o->now;
     j.max_work = o->max_steps ? o->max_steps : INFER__TEMPLATE_STEPS;
