@@ -243,7 +243,8 @@ static infer__jv infer__jj_slice(infer__jj *j, infer__jscope *scope, infer__jv o
     for (k = 0; k < 3; k++) part[k] = e->kids[k] ? infer__jj_eval(j, scope, e->kids[k]) : infer__jv_none();
     if (j->r != INFER_OK) return out;
     if (object.kind == INFER__JV_UNDEFINED) return infer__jj_is_undefined(j, object);
-    if (object.kind != INFER__JV_STRING && !infer__jv_is_sequence(object)) return infer__jv_undefined(j, "slice", 5);
+    if (object.kind != INFER__JV_STRING && !infer__jv_is_sequence(object))
+        return infer__jj_fail(j, INFER_ERR_FORMAT, "'%s' object is not subscriptable", infer__jv_type(object));
     step = part[2].kind == INFER__JV_NONE ? 1 : part[2].u.i;
     if (part[2].kind != INFER__JV_NONE && part[2].kind != INFER__JV_INT)
         return infer__jj_fail(j, INFER_ERR_FORMAT, "slice indices must be integers or None");

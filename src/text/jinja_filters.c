@@ -49,11 +49,11 @@ static infer__jv infer__jfilter_center(infer__jj *j, const infer__jcall *c) {
 
 /* indent(width=4, first=False, blank=False): width may be the text to indent with. */
 static infer__jv infer__jfilter_indent(infer__jj *j, const infer__jcall *c) {
-    infer__jv v = infer__jv_str(j, c->self), with;
+    infer__jv v = c->self, with;
     infer__jbuf b = infer__jbuf_new(j);
     int first = infer__jv_true(c->a[1]), blank = infer__jv_true(c->a[2]), line = 0;
     size_t i, from = 0;
-    if (j->r != INFER_OK) return v;
+    if (!infer__jarg_str(j, v)) return v;
     with = c->a[0];
     if (with.kind != INFER__JV_STRING) {
         with = infer__jv_view(j, " ", 1, 0);
@@ -72,6 +72,7 @@ static infer__jv infer__jfilter_indent(infer__jj *j, const infer__jcall *c) {
     return infer__jbuf_done(&b);
 }
 
+/* For HTML. Text that is safe already stays as it is. */
 static infer__jv infer__jv_escape(infer__jj *j, infer__jv v) {
     static const struct { char c; const char *text; } ESCAPES[] = {
         {'&', "&amp;"}, {'>', "&gt;"}, {'<', "&lt;"}, {'\'', "&#39;"}, {'"', "&#34;"}};
@@ -89,6 +90,12 @@ static infer__jv infer__jv_escape(infer__jj *j, infer__jv v) {
     return v;
 }
 static infer__jv infer__jfilter_escape(infer__jj *j, const infer__jcall *c) { return infer__jv_escape(j, c->self); }
+static infer__jv infer__jfilter_forceescape(infer__jj *j, const infer__jcall *c) {
+    infer__jv v = infer__jv_str(j, c->self);
+    if (j->r == INFER_OK) v = infer__jv_part(j, v.u.s, 0, v.u.s->n);
+    if (j->r == INFER_OK) v.u.s->safe = 0;
+    return infer__jv_escape(j, v);
+}
 static infer__jv infer__jfilter_safe(infer__jj *j, const infer__jcall *c) {
     infer__jv v = infer__jv_str(j, c->self);
     if (j->r == INFER_OK) v = infer__jv_part(j, v.u.s, 0, v.u.s->n);
@@ -115,12 +122,14 @@ static infer__jv infer__jfilter_wordcount(infer__jj *j, const infer__jcall *c) {
 
 /* truncate(length=255, killwords=False, end='...', leeway=5) */
 static infer__jv infer__jfilter_truncate(infer__jj *j, const infer__jcall *c) {
-    infer__jv v = infer__jv_str(j, c->self), head, dots = infer__jv_view(j, "...", 3, 0);
+    infer__jv v = c->self, head, dots = infer__jv_view(j, "...", 3, 0);
     const infer__jstr *s, *end;
     int64_t length = infer__jarg_int(j, c->a[0], 255), leeway = infer__jarg_int(j, c->a[3], 5), n, e;
     size_t cut, i;
-    if (j->r != INFER_OK) return v;
-    s = v.u.s;
+    if (j->r != INFER_OK || v.kind == INFER__JV_UNDEFINED) return v;
+    if (infer__jv_is_sequence(v) && (int64_t)v.u.l->n <= length + leeway) return v; /* whatever has a length may be short */
+    s = infer__jarg_str(j, v);
+    if (!s) return v;
     end = infer__jv_given(c->a[2]) ? infer__jarg_str(j, c->a[2]) : dots.u.s;
     if (!end) return v;
     n = (int64_t)infer__jinja_count(s->s, s->n);
@@ -141,7 +150,9 @@ static infer__jv infer__jfilter_urlencode_text(infer__jj *j, infer__jbuf *b, inf
     for (i = 0; j->r == INFER_OK && i < v.u.s->n && infer__jj_work(j, i % 8 == 0); i++) {
         unsigned char ch = (unsigned char)v.u.s->s[i];
         char text[4];
-        if ((ch >= '0' && ch <= '9') || ((ch | 32) >= 'a' && (ch | 32) <= 'z') || (ch && strchr("_.-~", ch)) || (ch == '/' && slash)) {
+        if (ch == ' ' && !slash) {
+            infer__jbuf_put(b, "+", 1, v.u.s->marks ? v.u.s->marks[i] : v.u.s->mark);
+        } else if ((ch >= '0' && ch <= '9') || ((ch | 32) >= 'a' && (ch | 32) <= 'z') || (ch && strchr("_.-~", ch)) || (ch == '/' && slash)) {
             infer__jbuf_part(b, v.u.s, i, i + 1);
         } else {
             infer__format(text, sizeof text, "%%%02X", (unsigned)ch);
@@ -354,7 +365,7 @@ static infer__jv infer__jfilter_attr(infer__jj *j, const infer__jcall *c) {
 }
 static infer__jv infer__jfilter_refused(infer__jj *j, const infer__jcall *c) {
     (void)c;
-    return infer__jj_fail(j, INFER_ERR_UNSUPPORTED, "a filter or function that is not supported (random, lipsum)");
+    return infer__jj_fail(j, INFER_ERR_UNSUPPORTED, "a filter or function that is not supported (random, pprint, lipsum)");
 }
 /* format(*args, **kwargs): printf style. */
 static infer__jv infer__jfilter_format(infer__jj *j, const infer__jcall *c) {
@@ -382,6 +393,7 @@ static const infer__jfunction INFER__JFILTERS[] = {
     {"escape", infer__jfilter_escape, "", 0},
     {"first", infer__jfilter_first, "", 0},
     {"float", infer__jfilter_float, "default", 0},
+    {"forceescape", infer__jfilter_forceescape, "", 0},
     {"format", infer__jfilter_format, "*", 0},
     {"groupby", infer__jfilter_groupby, "attribute default case_sensitive", 1},
     {"indent", infer__jfilter_indent, "width first blank", 0},
@@ -395,6 +407,7 @@ static const infer__jfunction INFER__JFILTERS[] = {
     {"map", infer__jfilter_map, "*", 0},
     {"max", infer__jfilter_max, "case_sensitive attribute", 0},
     {"min", infer__jfilter_min, "case_sensitive attribute", 0},
+    {"pprint", infer__jfilter_refused, "verbose", 0},
     {"random", infer__jfilter_refused, "", 0},
     {"reject", infer__jfilter_reject, "*", 0},
     {"rejectattr", infer__jfilter_rejectattr, "*", 0},

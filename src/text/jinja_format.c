@@ -276,6 +276,7 @@ static infer__jv infer__jv_percent(infer__jj *j, infer__jv format, infer__jv arg
     }
     infer__jbuf_part(&b, s, INFER__MIN(from, s->n), s->n);
     if (j->r == INFER_OK && args.kind != INFER__JV_DICT && args.kind != INFER__JV_LIST &&
+        args.kind != INFER__JV_RANGE && args.kind != INFER__JV_UNDEFINED && /* what has items may go unused */
         p.used < (args.kind == INFER__JV_TUPLE ? args.u.l->n : 1))
         infer__jj_fail(j, INFER_ERR_FORMAT, "not all arguments converted during string formatting");
     return infer__jbuf_done(&b);

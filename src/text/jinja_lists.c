@@ -152,32 +152,33 @@ static infer__jv infer__jfilter_rejectattr(infer__jj *j, const infer__jcall *c) 
 
 /* ---- order ------------------------------------------------------------------------------------------------------------------ */
 
-/* Sorted by attributes (several are separated by commas), as a new list. */
-static infer__jv infer__jv_sorted(infer__jj *j, infer__jv v, infer__jv attribute, infer__jv none, int case_sensitive, int reverse) {
+/* Sorted by an attribute, as a new list. several = 1: by attributes that are separated by commas, whose values are
+ * compared as a list: what is equal in all of them needs no order. */
+static infer__jv infer__jv_sorted(infer__jj *j, infer__jv v, infer__jv attribute, infer__jv none, int case_sensitive,
+                                  int reverse, int several) {
     infer__jlist *l = infer__jv_items(j, v);
-    infer__jv out = infer__jv_list(j, INFER__JV_LIST), keys = infer__jv_list(j, INFER__JV_LIST);
+    infer__jv out = infer__jv_list(j, INFER__JV_LIST), keys = infer__jv_list(j, INFER__JV_LIST), part = attribute, key, x;
     size_t i;
     for (i = 0; l && i < l->n && infer__jj_work(j, 1); i++) {
-        infer__jv key;
+        const infer__jstr *s = several && attribute.kind == INFER__JV_STRING ? attribute.u.s : NULL;
+        size_t from = 0, to;
+        key = infer__jv_list(j, INFER__JV_LIST);
+        do {
+            for (to = from; s && to < s->n && s->s[to] != ','; to++) {}
+            if (s) part = infer__jv_part(j, s, from, to);
+            x = infer__jattr_key(j, infer__jattr_get(j, l->items[i], part, none), case_sensitive);
+            infer__jlist_add(j, key.u.l, x);
+            from = to + 1;
+        } while (s && from <= s->n && j->r == INFER_OK);
         infer__jlist_add(j, out.u.l, l->items[i]);
-        if (attribute.kind == INFER__JV_STRING && memchr(attribute.u.s->s, ',', attribute.u.s->n)) {
-            const infer__jstr *s = attribute.u.s;
-            size_t from = 0, to;
-            key = infer__jv_list(j, INFER__JV_LIST);
-            for (; from <= s->n && j->r == INFER_OK; from = to + 1) {
-                for (to = from; to < s->n && s->s[to] != ','; to++) {}
-                infer__jlist_add(j, key.u.l, infer__jattr_key(j, infer__jattr_get(j, l->items[i], infer__jv_part(j, s, from, to), none), case_sensitive));
-            }
-        } else {
-            key = infer__jattr_key(j, infer__jattr_get(j, l->items[i], attribute, none), case_sensitive);
-        }
-        infer__jlist_add(j, keys.u.l, key);
+        infer__jlist_add(j, keys.u.l, several ? key : x);
     }
     if (j->r == INFER_OK) infer__jlist_sort_by(j, keys.u.l->items, out.u.l->items, out.u.l->n, reverse);
     return out;
 }
 static infer__jv infer__jfilter_sort(infer__jj *j, const infer__jcall *c) {
-    return infer__jv_sorted(j, c->self, c->a[2], infer__jv_missing(), infer__jv_true(c->a[1]), infer__jv_true(c->a[0]));
+    return infer__jv_sorted(j, c->self, c->a[2], infer__jv_missing(), infer__jv_true(c->a[1]),
+                           infer__jv_true(c->a[0]), 1);
 }
 static infer__jv infer__jfilter_dictsort(infer__jj *j, const infer__jcall *c) {
     infer__jv pairs;
@@ -187,7 +188,8 @@ static infer__jv infer__jfilter_dictsort(infer__jj *j, const infer__jcall *c) {
     if (c->self.kind != INFER__JV_DICT) return infer__jj_want(j, "a dict", c->self);
     pairs = infer__jdict_list(j, c->self.u.d, 3, INFER__JV_LIST, "");
     if (j->r != INFER_OK) return pairs;
-    return infer__jv_sorted(j, pairs, infer__jv_int(by_value), infer__jv_missing(), infer__jv_true(c->a[0]), infer__jv_true(c->a[2]));
+    return infer__jv_sorted(j, pairs, infer__jv_int(by_value), infer__jv_missing(), infer__jv_true(c->a[0]),
+                           infer__jv_true(c->a[2]), 0);
 }
 static infer__jv infer__jfilter_extreme(infer__jj *j, const infer__jcall *c, int largest) {
     infer__jlist *l = infer__jv_items(j, c->self);
@@ -221,7 +223,7 @@ static infer__jv infer__jfilter_unique(infer__jj *j, const infer__jcall *c) {
 static infer__jv infer__jfilter_groupby(infer__jj *j, const infer__jcall *c) {
     int case_sensitive = infer__jv_true(c->a[2]);
     infer__jv none = infer__jv_given(c->a[1]) ? c->a[1] : infer__jv_missing();
-    infer__jv sorted = infer__jv_sorted(j, c->self, c->a[0], none, case_sensitive, 0), out = infer__jv_list(j, INFER__JV_LIST);
+    infer__jv sorted = infer__jv_sorted(j, c->self, c->a[0], none, case_sensitive, 0, 0), out = infer__jv_list(j, INFER__JV_LIST);
     infer__jv group = infer__jv_none(), last = group;
     size_t i;
     for (i = 0; j->r == INFER_OK && i < sorted.u.l->n && infer__jj_work(j, 1); i++) {

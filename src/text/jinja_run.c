@@ -344,7 +344,9 @@ static void infer__jj_exec_node(infer__jj *j, infer__jscope *scope, const infer_
     case INFER__JN_FILTER_BLOCK:
         v = infer__jj_capture(j, infer__jscope_new(j, scope), s->kids[1]);
         v = infer__jj_filters(j, scope, s->kids[0], v);
-        if (j->r == INFER_OK) infer__jbuf_value(j->out, v);
+        if (j->r == INFER_OK && v.kind != INFER__JV_STRING)
+            infer__jj_fail(j, INFER_ERR_FORMAT, "a filter block must give a string, not %s", infer__jv_type(v));
+        if (j->r == INFER_OK) infer__jbuf_str(j->out, v.u.s);
         break;
     case INFER__JN_SCOPE: infer__jj_exec(j, infer__jscope_new(j, scope), s->kids[0]); break;
     case INFER__JN_BREAK: j->flow = INFER__JFLOW_BREAK; break;
