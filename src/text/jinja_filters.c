@@ -127,7 +127,8 @@ static infer__jv infer__jfilter_truncate(infer__jj *j, const infer__jcall *c) {
     int64_t length = infer__jarg_int(j, c->a[0], 255), leeway = infer__jarg_int(j, c->a[3], 5), n, e;
     size_t cut, i;
     if (j->r != INFER_OK || v.kind == INFER__JV_UNDEFINED) return v;
-    if (infer__jv_is_sequence(v) && (int64_t)v.u.l->n <= length + leeway) return v; /* whatever has a length may be short */
+    if (v.kind == INFER__JV_DICT && (int64_t)v.u.d->n <= length + leeway) return v; /* whatever is short */
+    if (infer__jv_is_sequence(v) && (int64_t)v.u.l->n <= length + leeway) return v;
     s = infer__jarg_str(j, v);
     if (!s) return v;
     end = infer__jv_given(c->a[2]) ? infer__jarg_str(j, c->a[2]) : dots.u.s;

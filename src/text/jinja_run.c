@@ -175,6 +175,7 @@ static void infer__jj_loop(infer__jj *j, infer__jscope *scope, const infer__jnod
     infer__jscope *inner = infer__jscope_new(j, scope);
     infer__jlist *items = infer__jv_items(j, source);
     infer__jv self = infer__jv_none();
+    int whole = 0; /* an iteration came to its end: as in Jinja, one that was left by break or continue does not count */
     if (!l || !inner || !items) return;
     l->node = node;
     l->scope = scope;
@@ -196,10 +197,11 @@ static void infer__jj_loop(infer__jj *j, infer__jscope *scope, const infer__jnod
         infer__jj_assign(j, inner, node->kids[0], l->current);
         infer__jj_exec(j, inner, node->kids[3]);
         if (j->r != INFER_OK || j->flow == INFER__JFLOW_BREAK) break;
+        if (j->flow == INFER__JFLOW_GO) whole = 1;
         j->flow = INFER__JFLOW_GO;
     }
     j->flow = INFER__JFLOW_GO;
-    if (l->index < 0 && node->kids[4] && j->r == INFER_OK) infer__jj_exec(j, infer__jscope_new(j, scope), node->kids[4]);
+    if (!whole && node->kids[4] && j->r == INFER_OK) infer__jj_exec(j, infer__jscope_new(j, scope), node->kids[4]);
 }
 static infer__jv infer__jj_call_loop(infer__jj *j, infer__jloop *l, infer__jv source) {
     infer__jbuf b = infer__jbuf_new(j), *out = j->out;

@@ -373,7 +373,7 @@ static infer__jlist *infer__jv_items(infer__jj *j, infer__jv v) {
     switch (v.kind) {
     case INFER__JV_LIST: case INFER__JV_TUPLE: case INFER__JV_RANGE: case INFER__JV_VIEW: return v.u.l;
     case INFER__JV_ITER:
-        l->items = v.u.l->items + v.u.l->at;
+        l->items = v.u.l->n ? v.u.l->items + v.u.l->at : NULL;
         l->n = l->cap = v.u.l->n - v.u.l->at;
         v.u.l->at = v.u.l->n;
         return l;
