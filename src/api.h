@@ -609,6 +609,52 @@ INFER_API double infer_json_number(const infer_json *v);
  * length in *len; writes at most cap bytes with a terminating zero. out may be NULL when cap is 0. */
 INFER_API infer_result infer_json_write(const infer_json *v, int32_t indent, char *out, size_t cap, size_t *len);
 
+/* ---- chat templates --------------------------------------------------------------------------- */
+
+/* A stretch of a rendered text. from_message 1 = it came from the variables given (what a user typed is there): special
+ * tokens are never parsed in it. 0 = it is the template's own text. */
+typedef struct infer_segment {
+    const char *text; /* n bytes, not zero-terminated */
+    size_t n;
+    int32_t from_message;
+} infer_segment;
+
+/* A Jinja template, parsed; never changes, threads may share it. */
+typedef struct infer_template infer_template;
+/* Zero in any field means the default. */
+typedef struct infer_template_params {
+    const infer_json *trusted;   /* object of more variables, whose text counts as the template's own (bos_token, ...) */
+    const char *now;             /* "YYYY-MM-DD HH:MM:SS" for strftime_now; NULL = the local clock */
+    uint64_t max_steps;          /* of work, about one for each operation and item (20,000,000) */
+    uint64_t max_output;         /* bytes (64 MiB) */
+    uint64_t max_memory;         /* bytes while rendering (256 MiB) */
+} infer_template_params;
+/* What infer_template_render made: the text (zero-terminated), and the segments that it consists of, in order. */
+typedef struct infer_rendering {
+    const char *text;
+    size_t n;
+    const infer_segment *segments;
+    size_t n_segments;
+} infer_rendering;
+
+/* Parse a template: Jinja2 as Hugging Face's transformers sets it up (trim_blocks, lstrip_blocks, loop controls,
+ * tojson without escaping, raise_exception, strftime_now, generation blocks). Whole numbers have 64 bits; more is an
+ * error. text need not live on. Errors: FORMAT (syntax; the message has line and column), UNSUPPORTED (a construct that
+ * is known and not offered, such as include), MEMORY. allocator may be NULL. */
+INFER_API infer_result infer_template_create(infer_template **out, const char *text, size_t n,
+                                             const infer_allocator *allocator, infer_error *err);
+/* NULL is accepted. Renderings of it stay. */
+INFER_API void infer_template_destroy(infer_template *t);
+/* Render with the members of context as variables (an object; NULL = none). params may be NULL. Nothing outside context
+ * and params is read, but for the clock. Errors: STATE when the template called raise_exception (the message is its
+ * text); FORMAT when an operation of the template failed (the message has line and column); ARGUMENT when context is no
+ * object; UNSUPPORTED; MEMORY when a limit was passed. */
+INFER_API infer_result infer_template_render(const infer_template *t, const infer_json *context,
+                                             const infer_template_params *params, infer_rendering **out,
+                                             infer_error *err);
+/* NULL is accepted. */
+INFER_API void infer_rendering_free(infer_rendering *r);
+
 /* ---- contexts and sessions ------------------------------------------------------------------ */
 
 /* What several sessions share: threads, scratch, cache pages. One eval runs in a context at a time. */

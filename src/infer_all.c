@@ -94,6 +94,7 @@
 #include "api/token_api.c"
 #include "api/json_api.c"
 #include "api/grammar_api.c"
+#include "api/template_api.c"
 #include "api/context_api.c"
 #include "api/session_api.c"       /* sessions, eval, results */
 #include "api/session_state.c"     /* rewind, fork, save, load */

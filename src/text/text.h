@@ -86,6 +86,46 @@ typedef struct infer__trie_walk {
 static int32_t infer__trie_next(const infer__trie *t, infer__trie_walk *w); /* its number, -1 = no more */
 /* The longest of them: its number and length; -1 and 0 = none. */
 static int32_t infer__trie_longest(const infer__trie *t, const char *s, size_t n, size_t *len);
+/* ---- jinja_*.c: chat templates (left out by INFER_NO_CHAT) ------------------------------------------ */
+
+#if !defined(INFER_NO_CHAT)
+typedef struct infer__template infer__template; /* parsed; immutable, threads may share it */
+
+typedef struct infer__render_options {
+    const infer_json *trusted; /* object of variables whose text counts as the template's (bos_token, ...); or NULL */
+    const char *now;           /* "YYYY-MM-DD HH:MM:SS" for strftime_now; NULL = the local clock */
+    uint64_t max_steps, max_output, max_memory; /* 0 = INFER__TEMPLATE_STEPS and so on; the last two in bytes */
+} infer__render_options;
+#define INFER__TEMPLATE_STEPS UINT64_C(20000000)
+#define INFER__TEMPLATE_OUTPUT (UINT64_C(64) << 20)
+#define INFER__TEMPLATE_MEMORY (UINT64_C(256) << 20)
+
+/* A rendered text; the segments follow one another, cover it and are never empty. */
+typedef struct infer__rendered {
+    infer__mem *mem;
+    char *text; /* zero-terminated */
+    size_t n;
+    infer_segment *segments;
+    size_t n_segments;
+} infer__rendered;
+
+/* Parse a template; text need not live on. Errors: FORMAT (the message has line and column), UNSUPPORTED, MEMORY. */
+static infer_result infer__template_open(infer__template **out, infer__mem *mem, const char *text, size_t n,
+                                         infer_error *err);
+static void infer__template_close(infer__template *t); /* NULL is accepted */
+/* 1 when the template reads a variable of this name. */
+static int infer__template_uses(const infer__template *t, const char *name);
+/* Render with the members of context (an object; NULL = none). options may be NULL. What the template raises by
+ * raise_exception is INFER_ERR_STATE with the raised text as the message; other errors have line and column. */
+static infer_result infer__template_render(const infer__template *t, const infer_json *context,
+                                           const infer__render_options *options, infer__rendered *out,
+                                           infer_error *err);
+/* The same with other memory than the template's: for threads that share one. */
+static infer_result infer__template_render_with(const infer__template *t, infer__mem *mem, const infer_json *context,
+                                                const infer__render_options *options, infer__rendered *out,
+                                                infer_error *err);
+static void infer__rendered_free(infer__rendered *r);
+#endif
 
 /* ---- vocab.c ------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,326 @@
+/* test_jinja.c: templates. The language against what Jinja2 made of recorded cases (tests/data/jinja-cases.jsonl, with
+ * INFER_TEST_DATA the chat templates too); marks, errors, limits, memory by hand. Live: tests/cli/test_template.py. */
+
+#if !defined(INFER_NO_CHAT)
+#define JJ_NOW "2024-07-26 00:00:00"
+
+/* Render a template with a context. Returns the result; the rendering is to be freed when that is INFER_OK. */
+static infer_result jj_render(const char *text, size_t n, const char *context, const infer__render_options *options,
+                              infer__rendered *out, infer_error *err) {
+    infer__template *t = NULL;
+    const infer_json *v = NULL;
+    infer__arena arena;
+    static infer__mem mem;
+    infer__render_options o;
+    infer_result r;
+    infer__mem_init(&mem, NULL, 0);
+    memset(&arena, 0, sizeof arena);
+    arena.mem = &mem;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (!o.now) o.now = JJ_NOW;
+    CHECK(infer__json_parse(&v, &arena, context, strlen(context), err) == INFER_OK);
+    r = infer__template_open(&t, &mem, text, n, err);
+    if (r == INFER_OK) r = infer__template_render(t, v, &o, out, err);
+    infer__template_close(t);
+    infer__arena_free(&arena);
+    return r;
+}
+static void jj_gives(const char *text, const char *context, const char *want) {
+    infer__rendered r;
+    infer_error err;
+    check_detail = text;
+    if (jj_render(text, strlen(text), context, NULL, &r, &err) != INFER_OK) { check_note(__FILE__, __LINE__, err.message); return; }
+    CHECK_STR(r.text, want);
+    infer__rendered_free(&r);
+}
+static void jj_fails(const char *text, infer_result code, const char *what) {
+    infer__rendered r;
+    infer_error err;
+    infer_result got = jj_render(text, strlen(text), "{\"s\":\"abc\",\"n\":1,\"xs\":[1,2,3]}", NULL, &r, &err);
+    check_detail = text;
+    CHECK(got == code);
+    if (got == INFER_OK) infer__rendered_free(&r);
+    else CHECK_HAS(err.message, what);
+}
+
+static void test_jinja_language(void) {
+    static const char c[] = "{\"s\":\"Hello\",\"n\":3,\"xs\":[1,2,3],\"d\":{\"a\":1}}";
+    jj_gives("", c, "");
+    jj_gives("a\r\nb\rc\n", c, "a\nb\nc");
+    jj_gives("{% if n == 3 -%}\n  x\n{%- endif %}|{{ s[::-1] }}|{{ '%s' % n }}", c, "x|olleH|3");
+    jj_gives("{% macro m(a, b=a) %}{{ a }}{{ b }}{{ varargs }}{% endmacro %}{{ m(1) }}{{ m(1, 2, 3) }}", c, "11()12(3,)");
+    jj_gives("{% for x in xs if x != 2 %}{{ loop.index }}/{{ loop.length }}:{{ x }}{{ ',' if not loop.last }}{% endfor %}", c, "1/2:1,2/2:3");
+    jj_gives("{% for x in [[1,[2,[3]]]] recursive %}{{ loop.depth }}{{ loop(x) if x is iterable else x }}{% endfor %}", c, "121232343");
+    jj_gives("{% set ns = namespace(t=0) %}{% for x in xs %}{% set ns.t = ns.t + x %}{% set n = 9 %}{% endfor %}{{ ns.t }}{{ n }}", c, "63");
+    jj_gives("{{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 3 ** 2 }} {{ -2 ** 2 }} {{ 5.5 // -2 }} {{ 1e16 }} {{ 0.1 + 0.2 }}", c,
+             "-4 2 3.5 64 4 -3.0 1e+16 0.30000000000000004");
+    jj_gives("{{ 9007199254740993 == 9007199254740992.0 }} {{ 1 == 1.0 == true }} {{ {1: 'a', true: 'b', 1.0: 'c'} }}", c, "False True {1: 'c'}");
+    jj_gives("{{ [1, 'a\\'b', none, 2.0, (1,), {}] }} {{ undefined_name }}|{{ undefined_name is defined }}", c, "[1, \"a'b\", None, 2.0, (1,), {}] |False");
+    jj_gives("{{ 2.675|round(2) }} {{ 2.5|round }} {{ '%.2f' % 2.675 }} {{ '%.0f' % 0.5 }} {{ '%e' % 12345.678 }} {{ '%g' % 1e20 }}", c,
+             "2.67 2.0 2.67 0 1.234568e+04 1e+20");
+    jj_gives("{{ strftime_now('%d %b %Y, %A %H:%M %-d %j %%') }}", c, "26 Jul 2024, Friday 00:00 26 208 %");
+    jj_gives("{{ d|tojson(indent=2) }}{{ '<\xc3\xa9>'|tojson }}", c, "{\n  \"a\": 1\n}\"<\xc3\xa9>\"");
+    jj_gives("{% generation %}x{% set y = 1 %}{% endgeneration %}{{ y is defined }}", c, "xFalse");
+    jj_gives("{% macro m() %}<{{ caller(2) }}>{% endmacro %}{% call(a) m() %}{{ a + n }}{% endcall %}", c, "<5>");
+}
+
+static void test_jinja_errors(void) {
+    jj_fails("a\n {{ x.y }}", INFER_ERR_FORMAT, "template, line 2 column 6: 'x' is undefined");
+    jj_fails("{{ raise_exception('Only \"user\"') }}", INFER_ERR_STATE, "Only \"user\"");
+    jj_fails("{% if x %}", INFER_ERR_FORMAT, "ends inside of a block");
+    jj_fails("{% endif %}", INFER_ERR_FORMAT, "unknown tag 'endif'");
+    jj_fails("{% include 'x' %}", INFER_ERR_UNSUPPORTED, "'include'");
+    jj_fails("{% extends 'x' %}", INFER_ERR_UNSUPPORTED, "'extends'");
+    jj_fails("{{ x|nosuch }}", INFER_ERR_FORMAT, "no filter named 'nosuch'");
+    jj_fails("{{ xs|random }}", INFER_ERR_UNSUPPORTED, "random");
+    jj_fails("{{ 'a }}", INFER_ERR_FORMAT, "a string that has no end");
+    jj_fails("{{ (1 }}", INFER_ERR_FORMAT, "closing bracket");
+    jj_fails("{# a", INFER_ERR_FORMAT, "comment");
+    jj_fails("{% raw %}", INFER_ERR_FORMAT, "raw");
+    jj_fails("\xff", INFER_ERR_FORMAT, "UTF-8");
+    jj_fails("{{ 1 + 'a' }}", INFER_ERR_FORMAT, "unsupported operand");
+    jj_fails("{{ 9223372036854775807 + 1 }}", INFER_ERR_FORMAT, "64 bits");
+    jj_fails("{{ 3 ** 99 }}", INFER_ERR_FORMAT, "64 bits");
+    jj_fails("{{ 99999999999999999999 }}", INFER_ERR_FORMAT, "64 bits");
+    jj_fails("{{ 1 // 0 }}", INFER_ERR_FORMAT, "division by zero");
+    jj_fails("{% break %}", INFER_ERR_FORMAT, "loop");
+    jj_fails("{% set s.x = 1 %}", INFER_ERR_FORMAT, "namespace");
+    jj_fails("{% for a, b in [[1]] %}{% endfor %}", INFER_ERR_FORMAT, "unpack");
+}
+
+/* What a hostile template can try. */
+static void test_jinja_limits(void) {
+    infer__render_options o;
+    infer__rendered r;
+    infer_error err;
+    char *deep = (char *)malloc(200001);
+    jj_fails("{{ range(10**9) }}", INFER_ERR_FORMAT, "range too big");
+    jj_fails("{{ 'x' * 10**9 }}", INFER_ERR_MEMORY, "memory");
+    jj_fails("{{ 'x' * 10**18 }}", INFER_ERR_MEMORY, "memory");
+    jj_fails("{{ [0] * 10**12 }}", INFER_ERR_MEMORY, "");
+    jj_fails("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", INFER_ERR_MEMORY, "levels");
+    jj_fails("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", INFER_ERR_MEMORY, "levels");
+    jj_fails("{% set l = [] %}{% set _ = l.append(l) %}{{ l }}", INFER_ERR_MEMORY, "levels");
+    jj_fails("{% set l = [1] %}{% for x in l %}{% set _ = l.append(x) %}{% endfor %}", INFER_ERR_MEMORY, "");
+    jj_fails("{% set r = range(99999) %}{% for a in r %}{% for b in r %}{% endfor %}{% endfor %}", INFER_ERR_MEMORY, "steps");
+    jj_fails("{% set ns = namespace(s='aaaaaaaaaa') %}{% for a in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}", INFER_ERR_MEMORY, "memory");
+    jj_fails("{{ '%99999999d' % 1 }}", INFER_ERR_FORMAT, "width");
+    jj_fails("{{ 'a'.ljust(10**15) }}", INFER_ERR_MEMORY, "");
+    memset(&o, 0, sizeof o);
+    o.max_output = 10;
+    CHECK(jj_render("{{ 'x' * 11 }}", 14, "{}", &o, &r, &err) == INFER_ERR_MEMORY);
+    CHECK(jj_render("{{ 'x' * 10 }}", 14, "{}", &o, &r, &err) == INFER_OK);
+    infer__rendered_free(&r);
+    o.max_output = 0;
+    o.max_steps = 100;
+    CHECK(jj_render("{% for x in range(60) %}{% endfor %}", 36, "{}", &o, &r, &err) == INFER_ERR_MEMORY);
+    memcpy(deep, "{{ ", 3); /* depth of a tree */
+    memset(deep + 3, '(', 100000);
+    CHECK(jj_render(deep, 100003, "{}", NULL, &r, &err) == INFER_ERR_FORMAT);
+    memset(deep + 3, '-', 100000);
+    CHECK(jj_render(deep, 100003, "{}", NULL, &r, &err) == INFER_ERR_FORMAT);
+    { size_t i; for (i = 0; i < 20000; i++) memcpy(deep + 10 * i, "{% if 1 %}", 10); }
+    CHECK(jj_render(deep, 200000, "{}", NULL, &r, &err) == INFER_ERR_FORMAT);
+    free(deep);
+}
+
+/* Marks: in the wanted text, what came from a message stands in [ ]. */
+static void jj_marks(const char *text, const char *want) {
+    static const char c[] = "{\"m\":\"<|x|>\",\"a\":\"A b\",\"n\":12,\"d\":{\"k\":\"v\"},\"ms\":[\"p\",\"q\"]}";
+    static const char trusted[] = "{\"bos\":\"<s>\",\"m2\":\"T\"}";
+    infer__render_options o;
+    infer__rendered r;
+    infer__arena arena;
+    infer__mem mem;
+    infer_error err;
+    char got[600];
+    size_t i, at = 0;
+    check_detail = text;
+    infer__mem_init(&mem, NULL, 0);
+    memset(&arena, 0, sizeof arena);
+    arena.mem = &mem;
+    memset(&o, 0, sizeof o);
+    CHECK(infer__json_parse(&o.trusted, &arena, trusted, sizeof trusted - 1, &err) == INFER_OK);
+    if (jj_render(text, strlen(text), c, &o, &r, &err) != INFER_OK) { check_note(__FILE__, __LINE__, err.message); return; }
+    for (i = 0; i < r.n_segments; i++) {
+        const infer_segment *s = &r.segments[i];
+        at += (size_t)snprintf(got + at, sizeof got - at, s->from_message ? "[%.*s]" : "%.*s", (int)s->n, s->text);
+    }
+    got[at] = 0;
+    CHECK_STR(got, want);
+    infer__rendered_free(&r);
+    infer__arena_free(&arena);
+}
+static void test_jinja_marks(void) {
+    jj_marks("{{ bos }}<u>{{ m }}</u>", "<s><u>[<|x|>]</u>");
+    jj_marks("{{ '<' ~ m ~ '>' + a }}", "<[<|x|>]>[A b]");
+    jj_marks("{{ ('1' + m + '2')[1:-1] }}{{ ('1' + m + '2')[2:] }}", "[<|x|>|x|>]2");
+    jj_marks("{{ a|upper }}{{ a.replace('b', '-') }}{{ '-'.join(a.split()) }}", "[A BA ]-[A]-[b]");
+    jj_marks("{{ ('  ' + a + ' ')|trim }}|{{ a.center(7, '*') }}", "[A b]|**[A b]**");
+    jj_marks("{{ '%s:%d' % (a, n) }} {{ '{}={}'.format('k', m) }}", "[A b]:[12] k=[<|x|>]");
+    jj_marks("{{ d|tojson }} {{ {'x': m}|tojson }} {{ d }}", "[{\"k\": \"v\"}] [{]\"x\"[: \"<|x|>\"}] [{'k': 'v'}]");
+    jj_marks("{% for k in d %}{{ k }}{% endfor %}{{ n + 1 }}{{ n|string ~ '!' }}", "[k1312]!");
+    jj_marks("{% set x %}<{{ m }}>{% endset %}{{ x }}{% macro f(y) %}({{ y }}){% endmacro %}{{ f(a) }}", "<[<|x|>]>([A b])");
+    jj_marks("{{ ms|join('<sep>') }}{{ a|indent(2, true) }}{{ m2 }}", "[p]<sep>[q]  [A b]T");
+    jj_marks("{{ m if m == '<|x|>' }}{{ '<|x|>' if m }}", "[<|x|>]<|x|>");
+    jj_marks("{% set ns = namespace(s='') %}{% for i in range(3) %}{% set ns.s = ns.s ~ '<' ~ a %}{% endfor %}{{ ns.s }}", "<[A b]<[A b]<[A b]");
+}
+
+/* Long texts that are put together piece by piece take linear time and memory, and pieces do not disturb each other. */
+static void test_jinja_append(void) {
+    infer__rendered r;
+    infer_error err;
+    static const char t[] = "{% set ns = namespace(s='') %}{% for i in range(20000) %}{% set ns.s = ns.s ~ 'line ' ~ i ~ '\\n' %}{% endfor %}{{ ns.s|length }}";
+    CHECK(jj_render(t, sizeof t - 1, "{}", NULL, &r, &err) == INFER_OK);
+    CHECK_STR(r.text, "208890");
+    infer__rendered_free(&r);
+    jj_gives("{% set a = 'x' * 300 %}{% set b = a ~ 'b' %}{% set c = a ~ 'c' %}{% set d = b ~ 'd' %}{% set e = b ~ 'e' %}"
+             "{{ b[-2:] }} {{ c[-2:] }} {{ d[-3:] }} {{ e[-3:] }}", "{}", "xb xc xbd xbe");
+}
+
+/* One line of recorded cases: template, context, and expected or error (raised: the message of raise_exception). */
+static void jj_case(const infer_json *v, infer__mem *mem, const char *template_text, size_t template_n, const infer_json *context) {
+    const infer_json *expected = infer__json_get(v, "expected", 8), *error = infer__json_get(v, "error", 5);
+    infer__template *t = NULL;
+    infer__render_options o;
+    infer__rendered r;
+    infer_error err;
+    infer_result got = infer__template_open(&t, mem, template_text, template_n, &err);
+    memset(&o, 0, sizeof o);
+    o.now = JJ_NOW;
+    if (got == INFER_OK) got = infer__template_render(t, context, &o, &r, &err);
+    infer__template_close(t);
+    if (expected) {
+        CHECK(got == INFER_OK);
+        if (got != INFER_OK) { check_note(__FILE__, __LINE__, err.message); return; }
+        CHECK(r.n == expected->n && memcmp(r.text, expected->s, r.n) == 0);
+    } else {
+        CHECK(got != INFER_OK);
+        if (error && error->kind == INFER_JSON_STRING) CHECK(got == INFER_ERR_STATE && strncmp(err.message, error->s, 480) == 0);
+    }
+    if (got == INFER_OK) infer__rendered_free(&r);
+}
+
+/* Each line of a file. templates, contexts: where named ones are; NULL = they are in the line. Returns the number of lines. */
+static int jj_cases(const char *path, const char *templates, const char *contexts) {
+    size_t n, from, to;
+    char *text = check_read(path, &n), name[400];
+    int count = 0;
+    infer__mem mem;
+    infer__arena shared;
+    const infer_json *usual = NULL; /* the context of lines that have none: that of the first line */
+    if (!text) return 0;
+    infer__mem_init(&mem, NULL, 0);
+    memset(&shared, 0, sizeof shared);
+    shared.mem = &mem;
+    for (from = 0; from < n; from = to + 1) {
+        infer__arena arena;
+        const infer_json *v, *t, *c;
+        infer_error err;
+        char *own = NULL, *context = NULL;
+        size_t own_n = 0, context_n = 0;
+        memset(&arena, 0, sizeof arena);
+        arena.mem = &mem;
+        for (to = from; to < n && text[to] != '\n'; to++) {}
+        if (to == from) continue;
+        if (infer__json_parse(&v, count ? &arena : &shared, text + from, to - from, &err) != INFER_OK) { check_note(__FILE__, __LINE__, err.message); break; }
+        t = infer__json_get(v, "template", 8);
+        c = infer__json_get(v, "context", 7);
+        if (count == 0) usual = c;
+        if (!c) c = usual;
+        snprintf(name, sizeof name, "%.300s", t->s);
+        check_detail = name;
+        if (templates) {
+            own = check_read(check_path(templates, t->s), &own_n);
+            snprintf(name, sizeof name, "%.200s.json", c->s);
+            context = check_read(check_path(contexts, name), &context_n);
+            snprintf(name, sizeof name, "%.200s %.100s", t->s, c->s);
+            CHECK(own && context && infer__json_parse(&c, &arena, context, context_n, &err) == INFER_OK);
+        }
+        if (!templates) jj_case(v, &mem, t->s, (size_t)t->n, c);
+        else if (own && context) jj_case(v, &mem, own, own_n, c);
+        free(own);
+        free(context);
+        infer__arena_free(&arena);
+        count++;
+    }
+    infer__arena_free(&shared);
+    CHECK(infer__atomic_get(&mem.used) == 0);
+    free(text);
+    return count;
+}
+static void test_jinja_recorded(void) { CHECK(jj_cases(check_data("jinja-cases.jsonl"), NULL, NULL) > 500); }
+static void test_jinja_references(void) {
+    const char *dir = check_reference("chat-templates");
+    char folder[1024], templates[1100], contexts[1100];
+    if (!dir) SKIP("needs INFER_TEST_DATA: chat-templates");
+    snprintf(folder, sizeof folder, "%s", dir);
+    snprintf(templates, sizeof templates, "%s/templates", folder);
+    snprintf(contexts, sizeof contexts, "%s/contexts", folder);
+    CHECK(jj_cases(check_path(folder, "cases.jsonl"), templates, contexts) > 300);
+    CHECK(jj_cases(check_path(folder, "jinja-syntax.jsonl"), NULL, NULL) > 100);
+}
+
+static void test_jinja_uses(void) {
+    static const char t[] = "{% for m in messages %}{{ m.x }}{% endfor %}{% if tools is defined %}{% endif %}{% set y = 1 %}{% macro f(z) %}{% endmacro %}{{ 'enable_thinking' }}";
+    infer__template *p;
+    infer__mem mem;
+    infer__mem_init(&mem, NULL, 0);
+    CHECK(infer__template_open(&p, &mem, t, sizeof t - 1, NULL) == INFER_OK);
+    CHECK(infer__template_uses(p, "messages") && infer__template_uses(p, "tools"));
+    CHECK(!infer__template_uses(p, "y") && !infer__template_uses(p, "enable_thinking") && !infer__template_uses(p, "x"));
+    infer__template_close(p);
+}
+
+/* Every allocation fails once: an error, nothing is lost. */
+static void test_jinja_memory(void) {
+    static const char t[] = "{% macro m(a, b=1) %}{{ a }}{{ b }}{% endmacro %}{% for x in xs if x %}{{ m(x, b=loop.index) }}{% endfor %}{{ d|tojson(indent=1) }}"
+                            "{{ xs|map('string')|join(',') }}{{ '%s-%5.1f' % (s, 2.25) }}{{ s.split(' ')|sort|list }}{% set q = s ~ 1 ~ s %}{{ q[::2] }}";
+    static const char c[] = "{\"xs\":[1,2,0,3],\"s\":\"one two\",\"d\":{\"k\":[1,{\"z\":null}]}}";
+    infer_allocator a = { NULL, check_alloc, check_free };
+    infer__mem mem, json_mem;
+    infer__arena arena;
+    const infer_json *v;
+    infer_error err;
+    long at;
+    infer__mem_init(&json_mem, NULL, 0);
+    memset(&arena, 0, sizeof arena);
+    arena.mem = &json_mem;
+    CHECK(infer__json_parse(&v, &arena, c, sizeof c - 1, &err) == INFER_OK);
+    check_live = 0;
+    for (at = 1; at < 1000; at++) {
+        infer__template *p = NULL;
+        infer__rendered out;
+        infer_result r;
+        infer__mem_init(&mem, &a, 0);
+        check_allocs = 0; check_fail_at = at;
+        r = infer__template_open(&p, &mem, t, sizeof t - 1, &err);
+        if (r == INFER_OK) r = infer__template_render(p, v, NULL, &out, &err);
+        check_fail_at = 0;
+        if (r == INFER_OK) infer__rendered_free(&out);
+        infer__template_close(p);
+        CHECK(check_live == 0 && infer__atomic_get(&mem.used) == 0);
+        if (r == INFER_OK) break;
+        CHECK(r == INFER_ERR_MEMORY);
+        CHECK_HAS(err.message, "memory");
+    }
+    CHECK(at > 5 && at < 1000);
+    infer__arena_free(&arena);
+}
+
+#endif
+
+static void suite_jinja(void) {
+#if !defined(INFER_NO_CHAT)
+    RUN(test_jinja_language);
+    RUN(test_jinja_errors);
+    RUN(test_jinja_limits);
+    RUN(test_jinja_marks);
+    RUN(test_jinja_append);
+    RUN(test_jinja_recorded);
+    RUN(test_jinja_references);
+    RUN(test_jinja_uses);
+    RUN(test_jinja_memory);
+#endif
+}
