@@ -126,10 +126,10 @@ logits give the same tokens on every platform. NULL instead of a sampler is gree
         if (chain[i].kind == INFER_STAGE_TOP_K) chain[i].p[0] = 20;
     infer_sampler_create(&sampler, model, chain, n, seed, &err);
 
-Parameters mean what they mean in llama.cpp, so settings can be moved; stages that cut (top-k, top-p, min-p, top-n-sigma)
-are cheap when they come first, since only those see the whole vocabulary. Stages that look back (penalties, DRY) or learn
-(mirostat, adaptive-p) know the tokens that were accepted: infer_session_sample and infer_generate accept what they
-choose; with infer_sampler_sample call infer_sampler_accept.
+Parameters mean what they mean in llama.cpp, so settings can be moved; stages that cut (top-k, top-p, min-p,
+top-n-sigma) are cheap when they come first, since only those see the whole vocabulary. Stages that look back
+(penalties, DRY) or learn (mirostat, adaptive-p) know the tokens that were accepted: infer_session_sample and
+infer_generate accept what they choose; with infer_sampler_sample call infer_sampler_accept.
 
 10. Memory
 ----------
@@ -703,31 +703,33 @@ typedef enum infer_stage_kind {
     INFER_STAGE_PENALTY = 6, /* p[0] = last n tokens looked at (-1 = all that were accepted), p[1] = repeat (1 = off;
                                   * positive logits are divided, others multiplied), p[2] = frequency, p[3] = presence
                                   * (both are subtracted and may be negative) */
-    INFER_STAGE_CUSTOM = 7,      /* fn(user, ...) */
+    INFER_STAGE_CUSTOM = 7,  /* fn(user, ...) */
     INFER_STAGE_DYNAMIC_TEMPERATURE = 8, /* p[0] = temperature, p[1] = range, p[2] = exponent (0..100): the temperature
                                   * is p[0] - p[1] (not below 0) when the candidates' entropy is 0, p[0] + p[1] when it
                                   * is the largest possible, between them as (entropy / largest)^p[2]. Range 0: as
                                   * TEMPERATURE */
-    INFER_STAGE_TYPICAL = 9,     /* p[0] = p in 0..1: those whose surprise is nearest to the entropy, until their
+    INFER_STAGE_TYPICAL = 9,      /* p[0] = p in 0..1: those whose surprise is nearest to the entropy, until their
                                   * probability is above p; 1 = off */
     INFER_STAGE_TOP_N_SIGMA = 10, /* p[0] = n: logits at most n standard deviations below the best; below 0 = off */
-    INFER_STAGE_XTC = 11,        /* p[0] = probability that it does anything, p[1] = threshold: of candidates of at least
+    INFER_STAGE_XTC = 11, /* p[0] = probability that it does anything, p[1] = threshold: of candidates of at least
                                   * that probability only the least likely stays; above 0.5 = off */
     /* The next two and ADAPTIVE_P must be the last stage. They learn from the token that was drawn when it is accepted,
      * and from no other. */
-    INFER_STAGE_MIROSTAT = 12,   /* p[0] = tau, the surprise aimed at in bits, p[1] = eta, the rate of learning, p[2] = m,
+    INFER_STAGE_MIROSTAT = 12, /* p[0] = tau, the surprise aimed at in bits, p[1] = eta, the rate of learning, p[2] = m,
                                   * candidates that the distribution is estimated from (0 = 100) */
     INFER_STAGE_MIROSTAT_2 = 13, /* p[0] = tau, p[1] = eta: drops what has more surprise than it has learnt to allow */
     INFER_STAGE_DRY = 14,        /* p[0] = multiplier, p[1] = base (below 1 = off), p[2] = allowed length, p[3] = last n
                                   * tokens looked at (-1 = all that were accepted): a token that would extend a
-                                  * repetition of n >= p[2] tokens loses p[0] * p[1]^(n - p[2]). Repetitions do not reach
-                                  * across sequence breakers: text = a JSON array of at most 64 texts of 1 to 40 bytes,
+                                  * repetition of n >= p[2] tokens loses p[0] * p[1]^(n - p[2]). Repetitions do not
+                                  * reach across sequence breakers: text = a JSON array of at most 64 texts of 1 to 40
+                                  * bytes,
                                   * NULL = ["\n", ":", "\"", "*"]; they need a model. Finding them takes time once */
-    INFER_STAGE_ADAPTIVE_P = 15, /* p[0] = target, a probability; below 0 = off. p[1] = decay, 0..0.99: prefers tokens of
+    INFER_STAGE_ADAPTIVE_P =
+        15,                     /* p[0] = target, a probability; below 0 = off. p[1] = decay, 0..0.99: prefers tokens of
                                   * about this probability, so that the mean over about 1 / (1 - decay) tokens is it */
-    INFER_STAGE_INFILL = 16,     /* for filling a gap in a text (after TOP_K and TOP_P): tokens that begin alike count as
+    INFER_STAGE_INFILL = 16,    /* for filling a gap in a text (after TOP_K and TOP_P): tokens that begin alike count as
                                   * one, unlikely ones go, and an end token is preferred when in doubt; needs a model */
-    INFER_STAGE_LOGIT_BIAS = 17  /* bias = n of them; tokens that do not exist are an error when there is a model */
+    INFER_STAGE_LOGIT_BIAS = 17 /* bias = n of them; tokens that do not exist are an error when there is a model */
     /* 18.. : stages to come */
 } infer_stage_kind;
 typedef struct infer_stage {
@@ -746,9 +748,10 @@ typedef struct infer_stage {
  * refused. stages are copied (texts and biases too). INFER_ERR_ARGUMENT names the stage. */
 INFER_API infer_result infer_sampler_create(infer_sampler **out, infer_model *model, const infer_stage *stages,
                                             int32_t n_stages, uint64_t seed, infer_error *err);
-/* The usual chain, to be looked at, changed and given to infer_sampler_create: penalty (64, 1, 0, 0), DRY (0, 1.75, 2, 64),
- * top-n-sigma 0, top-k 40, typical 1, top-p 0.95, min-p 0.05, XTC (0, 0.1), dynamic temperature (0.8, 0, 1), where the
- * file's general.sampling.* keys replace figures and order; with general.sampling.mirostat it is temperature and mirostat.
+/* The usual chain, to be looked at, changed and given to infer_sampler_create: penalty (64, 1, 0, 0), DRY (0, 1.75, 2,
+ * 64), top-n-sigma 0, top-k 40, typical 1, top-p 0.95, min-p 0.05, XTC (0, 0.1), dynamic temperature (0.8, 0, 1), where
+ * the file's general.sampling.* keys replace figures and order; with general.sampling.mirostat it is temperature and
+ * mirostat.
  * *n is how many there are, never more than INFER_STAGES_USUAL; at most cap are written. model may be NULL. */
 enum { INFER_STAGES_USUAL = 24 };
 INFER_API infer_result infer_sampler_usual(const infer_model *model, infer_stage *out, int32_t cap, int32_t *n,

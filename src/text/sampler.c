@@ -21,7 +21,7 @@ typedef struct infer__stage_state {
     int64_t mu;                                          /* mirostat: the most surprise allowed, in bits, Q32 */
     int64_t sum, weight;                                 /* adaptive-p: moving sum of probabilities and of 1, Q32 */
     infer_token pending;                                 /* what was chosen and is not accepted yet, -1 = none */
-    int64_t observed;                                    /* its surprise (mirostat), its probability (adaptive-p), Q32 */
+    int64_t observed; /* its surprise (mirostat), its probability (adaptive-p), Q32 */
 } infer__stage_state;
 
 /* The best candidates of `n`, or the whole vocabulary while dense is 1. */
@@ -157,10 +157,9 @@ static void infer__keep_first(infer_sampler *s, int32_t k) {
 
 /* ---- buffers and checks ------------------------------------------------------------------------------- */
 
-/* 1 = a candidate, 0 = not allowed (-inf), < 0: an error. By bits, so that -ffast-math cannot remove it. */
-static int infer__check_logit(float x, int32_t token, infer_error *err) {
-    uint32_t bits = infer__f32_bits(x);
-    if ((bits & 0x7f800000u) != 0x7f800000u) return 1;
+/* The bits of a logit: 1 = a candidate, 0 = not allowed (-inf), < 0: an error. */
+static int infer__check_logit(uint32_t bits, int32_t token, infer_error *err) {
+    if (infer__bits_finite(bits)) return 1;
     if (bits == 0xff800000u) return 0;
     return infer__error(err, INFER_ERR_STATE, "sampler: logit %d is %s", (int)token,
                         bits == 0x7f800000u ? "infinite" : "not a number");
@@ -170,9 +169,9 @@ static infer_result infer__none_left(infer_error *err) {
     return infer__error(err, INFER_ERR_STATE, "sampler: no logit is finite");
 }
 
-/* A logit that overflowed counts as 3e38: it stays a candidate. */
-INFER__INLINE float infer__clamp_logit(float x) {
-    return infer__finite(x) ? x : infer__f32_bits(x) >> 31 ? -3e38f : 3e38f;
+/* The bits of a logit that was computed: one that overflowed counts as 3e38 and stays a candidate. */
+INFER__INLINE float infer__clamp_logit(uint32_t bits) {
+    return infer__bits_finite(bits) ? infer__bits_f32(bits) : bits >> 31 ? -3e38f : 3e38f;
 }
 
 /* At least n of what *p holds, of `size` bytes each; what was there is kept, what is new is zero. */
@@ -242,7 +241,7 @@ static int32_t infer__best_logits(const float *x, int32_t n, infer_candidate *c,
         int32_t end = INFER__MIN(n, i + 16);
         if (m == k && end - i == 16 && !infer__scan_block(x + i, c[0].logit)) { i = end; continue; }
         for (; i < end; i++) {
-            int ok = infer__check_logit(x[i], i, err);
+            int ok = infer__check_logit(infer__f32_bits(x[i]), i, err);
             if (ok < 0) return INFER_ERR_STATE;
             if (!ok || (m == k && !(x[i] > c[0].logit))) continue;
             if (m < k) {
@@ -276,7 +275,7 @@ static infer_result infer__take_all(infer_sampler *s, infer_error *err) {
     if ((r = infer__reserve_candidates(s, s->n_vocab, err)) != INFER_OK) return r;
     s->n = s->sorted = s->dense = 0;
     for (i = 0; i < s->n_vocab; i++) {
-        int ok = infer__check_logit(s->logits[i], i, err);
+        int ok = infer__check_logit(infer__f32_bits(s->logits[i]), i, err);
         if (ok < 0) return INFER_ERR_STATE;
         s->c[s->n].token = i;
         s->c[s->n].logit = s->logits[i];

@@ -186,7 +186,7 @@ static uint64_t infer__sigma(const infer_sampler *s, float best, int32_t *shift)
             const float *x = infer__chunk(s, at, &n, buf);
             for (i = 0; i < n; i++) {
                 uint64_t gap = infer__gap(best, x[i]), away;
-                if (!infer__finite(x[i])) continue; /* not allowed */
+                if (!infer__bits_finite(infer__f32_bits(x[i]))) continue; /* not allowed */
                 if (pass == 0) { most = INFER__MAX(most, gap); continue; }
                 gap >>= *shift;
                 away = gap > mean ? gap - mean : mean - gap;
@@ -222,7 +222,7 @@ static infer_result infer__run_top_n_sigma(infer_sampler *s, const infer_stage *
     return infer__keep_gap(s, best, INFER__MIN(gap, most), err);
 }
 
-/* ---- XTC ---------------------------------------------------------------------------------------------------------- */
+/* ---- XTC --------------------------------------------------------------------------------------------------------- */
 
 /* With some probability drop all candidates of at least the threshold's probability but the least likely of them. */
 static infer_result infer__run_xtc(infer_sampler *s, const infer_stage *st, infer_error *err) {
@@ -252,7 +252,7 @@ static infer_result infer__run_xtc(infer_sampler *s, const infer_stage *st, infe
     return INFER_OK;
 }
 
-/* ---- mirostat ------------------------------------------------------------------------------------------------------ */
+/* ---- mirostat ---------------------------------------------------------------------------------------------------- */
 
 /* How many candidates have about mu bits of surprise at most, if probabilities fall as Zipf's law says, with the
  * exponent estimated from the m best: k = (e 2^mu / (1 - N^-e))^(1/s), e = s - 1 (Basu et al., algorithm 1). */
@@ -307,7 +307,7 @@ static infer_result infer__run_mirostat_2(infer_sampler *s, const infer_stage *s
     return infer__keep_gap(s, best, infer__q32_mul((uint64_t)left, INFER__Q32_LN2), err);
 }
 
-/* ---- infill ---------------------------------------------------------------------------------------------------------- */
+/* ---- infill ------------------------------------------------------------------------------------------------------ */
 
 /* Filling a gap in a text: the model should say when to stop. Tokens that begin alike count as one, unlikely ones are
  * dropped, and with enough probability on end tokens only those are left. Combining looks at the best ones only, and at

@@ -168,8 +168,8 @@ static int infer__tokenizer_adds_bos(const infer__tokenizer *t);
 
 /* ---- sampler.c, sampler_*.c (public type infer_sampler is defined there) ----------------------------- */
 
-/* See infer_sampler_create in api.h. g (may be NULL) gives general.sampling.*; the tokenizer (may be NULL; it outlives the
- * sampler) gives texts and flags of tokens to the stages that need them. */
+/* See infer_sampler_create in api.h. g (may be NULL) gives general.sampling.*; the tokenizer (may be NULL; it outlives
+ * the sampler) gives texts and flags of tokens to the stages that need them. */
 static infer_result infer__sampler_open(infer_sampler **out, infer__mem *mem, const infer__gguf *g,
                                         const infer__tokenizer *tokenizer, const infer_stage *stages, int32_t n_stages,
                                         uint64_t seed, infer_error *err);
