@@ -332,6 +332,32 @@ static void test_sampler_slow(void) {
     free(have);
 }
 
+/* Large k: the ranges and the quick select against a sort; also far apart, and with tokens that are not allowed. */
+static void test_sampler_large_k(void) {
+    enum { N = 5000 };
+    static float x[N];
+    static slow d[N];
+    uint32_t state = 31;
+    int round;
+    for (round = 0; round < 60; round++) {
+        infer_stage st = sampler_stage(INFER_STAGE_TOP_K, (float)(1 + (sampler_case_next(&state) >> 8) % N));
+        infer_sampler *s = sampler_make(&st, 1, 1);
+        infer_token t;
+        int32_t i, k = (int32_t)st.p[0];
+        slow_logits(x, N, &state);
+        for (i = 0; i < N && round % 4 == 1; i++) x[i] *= 1e5f;
+        for (i = 0; i < N && round % 4 == 2; i++) x[i] = (float)(i % 3); /* a partition's bad cases: equals, sorted */
+        for (i = 0; i < N && round % 4 == 3; i++) x[i] = (float)(round % 8 == 3 ? i : -i) * 0.001f;
+        slow_softmax(x, N, d);
+        CHECK(infer__sampler_choose(s, x, N, &t, NULL) == INFER_OK && infer__take_all(s, NULL) == INFER_OK && s->n == k);
+        for (i = 0; i < k && k < N; i++) CHECK(s->c[i].token == d[i].token && s->c[i].logit == (float)d[i].logit);
+        for (i = 0; i < N; i += 2) x[i] = infer__bits_f32(0xff800000u);
+        CHECK(infer__sampler_choose(s, x, N, &t, NULL) == INFER_OK && infer__take_all(s, NULL) == INFER_OK);
+        CHECK(t % 2 == 1 && s->n == (k < N / 2 ? k : N / 2));
+        infer__sampler_close(s);
+    }
+}
+
 /* Dynamic temperature, mirostat's k and adaptive-p: the numbers themselves. */
 static void test_sampler_slow_numbers(void) {
     enum { N = 500 };
@@ -854,6 +880,7 @@ static void suite_sampler_stages(void) {
     RUN(test_sampler_llama);
     RUN(test_sampler_math);
     RUN(test_sampler_slow);
+    RUN(test_sampler_large_k);
     RUN(test_sampler_slow_numbers);
     RUN(test_sampler_by_hand);
     RUN(test_sampler_refusals);

@@ -361,19 +361,39 @@ static infer_result infer__keep_gap(infer_sampler *s, float best, uint64_t most,
     return INFER_OK;
 }
 
+/* A gap that at least k of the dense logits are within, and not many more: by counting in steps of 1/16. */
+static infer_result infer__gap_of_best(const infer_sampler *s, int32_t k, float *best, uint64_t *gap, infer_error *err) {
+    enum { STEPS = 1024, WIDTH = 28 };
+    int32_t count[STEPS], i, n = 0;
+    infer_result r = infer__best_logit(s, best, err);
+    if (r != INFER_OK) return r;
+    memset(count, 0, sizeof count);
+    for (i = 0; i < s->n_vocab; i++) {
+        uint64_t at = infer__gap(*best, s->logits[i]) >> WIDTH;
+        count[INFER__MIN(at, STEPS - 1)]++;
+    }
+    for (i = 0; i < STEPS - 1 && (n += count[i]) < k; i++) {
+    }
+    *gap = i == STEPS - 1 ? INFER__GAP_MAX : ((uint64_t)(i + 1) << WIDTH) - 1; /* the last step has no end */
+    return INFER_OK;
+}
+
 /* Keep the k best, best first. */
 static infer_result infer__keep_best(infer_sampler *s, int32_t k, infer_error *err) {
     infer_result r;
+    if (s->dense && k > 256) { /* a large heap is slow */
+        uint64_t gap;
+        float best;
+        if ((r = infer__gap_of_best(s, k, &best, &gap, err)) != INFER_OK) return r;
+        r = gap < INFER__GAP_MAX ? infer__keep_gap(s, best, gap, err) : infer__take_all(s, err);
+        if (r != INFER_OK) return r;
+    }
     if (!s->dense) {
         infer__sort_best(s, k);
         infer__keep_first(s, INFER__MIN(k, s->n));
         return INFER_OK;
     }
     if ((r = infer__reserve_candidates(s, k, err)) != INFER_OK) return r;
-    if (k > 4096) { /* a large heap is slow: take all, then select */
-        if ((r = infer__take_all(s, err)) != INFER_OK) return r;
-        return infer__keep_best(s, k, err);
-    }
     s->n = infer__best_logits(s->logits, s->n_vocab, s->c, k, err);
     if (s->n < 0) return (infer_result)s->n;
     s->sorted = s->n;
