@@ -291,7 +291,7 @@ static void test_sampler_slow(void) {
     for (round = 0; round < 2000; round++) {
         infer_stage st[2];
         infer_sampler *s;
-        infer_token t;
+        infer_token t = -1;
         int32_t n = 1 + (int32_t)(sampler_case_next(&state) >> 8) % (round % 10 == 0 ? N : 60), i;
         int dense = round & 1;
         st[0] = stage_of(INFER_STAGE_PENALTY, 1, 1, 0, 0);
@@ -342,7 +342,7 @@ static void test_sampler_large_k(void) {
     for (round = 0; round < 60; round++) {
         infer_stage st = sampler_stage(INFER_STAGE_TOP_K, (float)(1 + (sampler_case_next(&state) >> 8) % N));
         infer_sampler *s = sampler_make(&st, 1, 1);
-        infer_token t;
+        infer_token t = -1;
         int32_t i, k = (int32_t)st.p[0];
         slow_logits(x, N, &state);
         for (i = 0; i < N && round % 4 == 1; i++) x[i] *= 1e5f;
@@ -807,7 +807,7 @@ static void test_sampler_stage_draws(void) {
         if (k == 0) for (i = 0; i < 8; i++) want[i] = 0.7 * p[i] + (i ? 0.3 * p[i] / 0.7 : 0);
         s = sampler_make(&st, 1, 5);
         for (j = 0; j < 40000; j++) { /* not accepted: adaptive-p stays as it is */
-            infer_token t;
+            infer_token t = -1;
             CHECK(infer__sampler_choose(s, x, 8, &t, NULL) == INFER_OK);
             count[t]++;
         }
@@ -847,7 +847,7 @@ static void test_sampler_stages_memory(void) {
         infer__mem mem;
         infer_sampler *s = NULL;
         infer_error err;
-        infer_token t;
+        infer_token t = -1;
         infer_result r;
         int used;
         infer__mem_init(&mem, &a, 0);

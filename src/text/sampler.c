@@ -383,7 +383,7 @@ static infer_result infer__keep_best(infer_sampler *s, int32_t k, infer_error *e
     infer_result r;
     if (s->dense && k > 256) { /* a large heap is slow */
         uint64_t gap;
-        float best;
+        float best = 0;
         if ((r = infer__gap_of_best(s, k, &best, &gap, err)) != INFER_OK) return r;
         r = gap < INFER__GAP_MAX ? infer__keep_gap(s, best, gap, err) : infer__take_all(s, err);
         if (r != INFER_OK) return r;
@@ -412,7 +412,7 @@ typedef struct infer__drawn {
 
 /* Draw from the softmax of what is left. Every choice takes one number of the generator, also when one is left. */
 static infer_result infer__sampler_draw(infer_sampler *s, infer__drawn *d, infer_error *err) {
-    float buf[INFER__LOGITS_CHUNK], best;
+    float buf[INFER__LOGITS_CHUNK], best = 0;
     uint64_t sums = 0, at, w = 0;
     int32_t from, i, n, bits = infer__weigh_bits(infer__count(s)), last = -1;
     infer_result r = infer__best_logit(s, &best, err);

@@ -143,7 +143,7 @@ static infer_result infer__run_dynamic_temperature(infer_sampler *s, const infer
     int64_t low, high, entropy, most, share;
     uint64_t total;
     int32_t bits;
-    float best, t;
+    float best = 0, t;
     infer_result r;
     if (!(st->p[1] > 0)) return infer__run_temperature(s, st, err);
     if ((r = infer__take_all(s, err)) != INFER_OK || (r = infer__best_logit(s, &best, err)) != INFER_OK) return r;
@@ -175,7 +175,7 @@ static infer_result infer__run_adaptive_p(infer_sampler *s, const infer_stage *s
     int64_t aim, target = infer__q32(st->p[0]);
     uint64_t total, d, square;
     int32_t bits, i, shift = 0;
-    float best;
+    float best = 0;
     infer_result r;
     if (st->p[0] < 0) return INFER_OK;
     if ((r = infer__take_all(s, err)) != INFER_OK || (r = infer__best_logit(s, &best, err)) != INFER_OK) return r;
