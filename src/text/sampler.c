@@ -362,7 +362,8 @@ static infer_result infer__keep_gap(infer_sampler *s, float best, uint64_t most,
 }
 
 /* A gap that at least k of the dense logits are within, and not many more: by counting in steps of 1/16. */
-static infer_result infer__gap_of_best(const infer_sampler *s, int32_t k, float *best, uint64_t *gap, infer_error *err) {
+static infer_result infer__gap_of_best(const infer_sampler *s, int32_t k, float *best, uint64_t *gap,
+                                       infer_error *err) {
     enum { STEPS = 1024, WIDTH = 28 };
     int32_t count[STEPS], i, n = 0;
     infer_result r = infer__best_logit(s, best, err);
