@@ -4,8 +4,14 @@
  *
  * Logits are normal with a standard deviation of 3 and a few large ones, as models give them: the best 20 lie 6 to 14
  * above the rest's best. "flat" is the worst case: a standard deviation of 0.1. Every figure is the median of `runs`
- * choices after two to warm up, each with other logits (of 8 sets), and each token is accepted. */
+ * choices after two to warm up, each with other logits (of 8 sets), and each token is accepted.
+ *
+ * With -DBENCH_LLAMA and linked with a built llama.cpp (as tests/record_sampler.c says) the same table of its samplers:
+ * from logits to the chosen token, the array of candidates included, as llama_sampler_sample does it. */
 #include "text_parts.c"
+#ifdef BENCH_LLAMA
+#  include "llama.h"
+#endif
 
 #include <math.h>
 #include <stdio.h>
@@ -41,6 +47,74 @@ static int bench_compare(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+static double bench_median(double *t, int n) {
+    qsort(t, (size_t)n, sizeof *t, bench_compare);
+    return t[n / 2];
+}
+
+/* The n tokens that were accepted before. */
+static infer_token bench_history(int i) { return (i * 7919) % 1000; }
+
+#ifdef BENCH_LLAMA
+
+static void bench_add(struct llama_sampler *chain, const infer_stage *st, int32_t n_vocab) {
+    const float *p = st->p;
+    struct llama_sampler *s = NULL;
+    switch (st->kind) {
+    case INFER_STAGE_GREEDY: s = llama_sampler_init_greedy(); break;
+    case INFER_STAGE_TEMPERATURE: s = llama_sampler_init_temp(p[0]); break;
+    case INFER_STAGE_DYNAMIC_TEMPERATURE: s = llama_sampler_init_temp_ext(p[0], p[1], p[2]); break;
+    case INFER_STAGE_TOP_K: s = llama_sampler_init_top_k((int32_t)p[0]); break;
+    case INFER_STAGE_TOP_P: s = llama_sampler_init_top_p(p[0], 0); break;
+    case INFER_STAGE_MIN_P: s = llama_sampler_init_min_p(p[0], 0); break;
+    case INFER_STAGE_TYPICAL: s = llama_sampler_init_typical(p[0], 0); break;
+    case INFER_STAGE_TOP_N_SIGMA: s = llama_sampler_init_top_n_sigma(p[0]); break;
+    case INFER_STAGE_XTC: s = llama_sampler_init_xtc(p[0], p[1], 0, 1); break;
+    case INFER_STAGE_MIROSTAT: s = llama_sampler_init_mirostat(n_vocab, 1, p[0], p[1], (int32_t)p[2]); break;
+    case INFER_STAGE_MIROSTAT_2: s = llama_sampler_init_mirostat_v2(1, p[0], p[1]); break;
+    case INFER_STAGE_ADAPTIVE_P: s = llama_sampler_init_adaptive_p(p[0], p[1], 1); break;
+    case INFER_STAGE_PENALTY: s = llama_sampler_init_penalties(n_vocab, (int32_t)p[0], p[1], p[2], p[3]); break;
+    case INFER_STAGE_DRY: s = llama_sampler_init_dry(NULL, p[0], p[1], (int32_t)p[2], p[3] < 0 ? 64 : (int32_t)p[3], NULL, 0); break;
+    }
+    llama_sampler_chain_add(chain, s);
+}
+
+static double bench_chain(const infer_stage *st, int32_t n_stages, const float *x, int32_t n, int runs, int32_t *kept) {
+    double *t = (double *)malloc((size_t)runs * sizeof *t), median;
+    struct llama_sampler *chain = llama_sampler_chain_init(llama_sampler_chain_default_params());
+    llama_token_data *data = (llama_token_data *)malloc((size_t)n * sizeof *data);
+    infer_stage usual[INFER_STAGES_USUAL];
+    int i, last;
+    if (!st) {
+        infer__sampler_usual(NULL, usual, INFER_STAGES_USUAL, &n_stages, NULL);
+        st = usual;
+    }
+    for (i = 0; i < n_stages; i++) bench_add(chain, &st[i], n);
+    last = st[n_stages - 1].kind;
+    if (last != INFER_STAGE_GREEDY && last != INFER_STAGE_MIROSTAT && last != INFER_STAGE_MIROSTAT_2 && last != INFER_STAGE_ADAPTIVE_P)
+        llama_sampler_chain_add(chain, llama_sampler_init_dist(1));
+    for (i = 0; i < 64; i++) llama_sampler_accept(chain, bench_history(i));
+    for (i = -2; i < runs; i++) {
+        const float *logits = x + (size_t)((unsigned)i % SETS) * (size_t)n;
+        double t0 = infer__seconds();
+        llama_token_data_array a;
+        int32_t k;
+        for (k = 0; k < n; k++) { data[k].id = k; data[k].logit = logits[k]; data[k].p = 0; }
+        a.data = data; a.size = (size_t)n; a.selected = -1; a.sorted = 0;
+        llama_sampler_apply(chain, &a);
+        llama_sampler_accept(chain, a.data[a.selected].id);
+        if (i >= 0) t[i] = (infer__seconds() - t0) * 1e3;
+        *kept = (int32_t)a.size;
+    }
+    median = bench_median(t, runs);
+    llama_sampler_free(chain);
+    free(data);
+    free(t);
+    return median;
+}
+
+#else
+
 /* The median time of a choice, in ms; `kept` = candidates at the end, of the last one. */
 static double bench_chain(const infer_stage *st, int32_t n_stages, const float *x, int32_t n, int runs, int32_t *kept) {
     double *t = (double *)malloc((size_t)runs * sizeof *t), median;
@@ -52,7 +126,7 @@ static double bench_chain(const infer_stage *st, int32_t n_stages, const float *
         fprintf(stderr, "%s\n", err.message);
         exit(1);
     }
-    for (i = 0; i < 64; i++) infer__sampler_remember(s, (i * 7919) % 1000, NULL);
+    for (i = 0; i < 64; i++) infer__sampler_remember(s, bench_history(i), NULL);
     for (i = -2; i < runs; i++) {
         double t0 = infer__seconds();
         if (infer__sampler_choose(s, x + (size_t)((unsigned)i % SETS) * (size_t)n, n, &token, &err) != INFER_OK) {
@@ -62,13 +136,14 @@ static double bench_chain(const infer_stage *st, int32_t n_stages, const float *
         infer__sampler_remember(s, token, NULL);
         if (i >= 0) t[i] = (infer__seconds() - t0) * 1e3;
     }
-    qsort(t, (size_t)runs, sizeof *t, bench_compare);
-    median = t[runs / 2];
+    median = bench_median(t, runs);
     *kept = infer__count(s);
     infer__sampler_close(s);
     free(t);
     return median;
 }
+
+#endif
 
 int main(int argc, char **argv) {
     static const int32_t SIZES[] = { 32000, 128256, 262144 };

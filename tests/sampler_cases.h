@@ -48,7 +48,8 @@ static void sampler_case_logits(float *x, int32_t n, int what, int variant, int 
     int32_t i;
     for (i = 0; i < n; i++) x[i] = ((float)(int32_t)(sampler_case_next(&state) >> 8) / 1048576.0f - 8.0f) * scale;
     for (i = 0; i < 2 + variant / 3 && what == CASE_INFILL; i++) {
-        x[259 + sampler_case_next(&state) % 40] = 24.0f + (float)(int32_t)(sampler_case_next(&state) >> 8) / 8388608.0f;
+        uint32_t token = 259 + sampler_case_next(&state) % 40;
+        x[token] = 24.0f + (float)(int32_t)(sampler_case_next(&state) >> 8) / 8388608.0f;
         x[2] = 12.0f + 4.0f * (float)(variant % 4);
     }
 }

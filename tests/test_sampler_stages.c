@@ -291,7 +291,7 @@ static void test_sampler_slow(void) {
     for (round = 0; round < 2000; round++) {
         infer_stage st[2];
         infer_sampler *s;
-        infer_token t;
+        infer_token t = -1;
         int32_t n = 1 + (int32_t)(sampler_case_next(&state) >> 8) % (round % 10 == 0 ? N : 60), i;
         int dense = round & 1;
         st[0] = stage_of(INFER_STAGE_PENALTY, 1, 1, 0, 0);
@@ -330,6 +330,32 @@ static void test_sampler_slow(void) {
     free(x);
     free(keep);
     free(have);
+}
+
+/* Large k: the ranges and the quick select against a sort; also far apart, and with tokens that are not allowed. */
+static void test_sampler_large_k(void) {
+    enum { N = 5000 };
+    static float x[N];
+    static slow d[N];
+    uint32_t state = 31;
+    int round;
+    for (round = 0; round < 60; round++) {
+        infer_stage st = sampler_stage(INFER_STAGE_TOP_K, (float)(1 + (sampler_case_next(&state) >> 8) % N));
+        infer_sampler *s = sampler_make(&st, 1, 1);
+        infer_token t = -1;
+        int32_t i, k = (int32_t)st.p[0];
+        slow_logits(x, N, &state);
+        for (i = 0; i < N && round % 4 == 1; i++) x[i] *= 1e5f;
+        for (i = 0; i < N && round % 4 == 2; i++) x[i] = (float)(i % 3); /* a partition's bad cases: equals, sorted */
+        for (i = 0; i < N && round % 4 == 3; i++) x[i] = (float)(round % 8 == 3 ? i : -i) * 0.001f;
+        slow_softmax(x, N, d);
+        CHECK(infer__sampler_choose(s, x, N, &t, NULL) == INFER_OK && infer__take_all(s, NULL) == INFER_OK && s->n == k);
+        for (i = 0; i < k && k < N; i++) CHECK(s->c[i].token == d[i].token && s->c[i].logit == (float)d[i].logit);
+        for (i = 0; i < N; i += 2) x[i] = infer__bits_f32(0xff800000u);
+        CHECK(infer__sampler_choose(s, x, N, &t, NULL) == INFER_OK && infer__take_all(s, NULL) == INFER_OK);
+        CHECK(t % 2 == 1 && s->n == (k < N / 2 ? k : N / 2));
+        infer__sampler_close(s);
+    }
 }
 
 /* Dynamic temperature, mirostat's k and adaptive-p: the numbers themselves. */
@@ -781,7 +807,7 @@ static void test_sampler_stage_draws(void) {
         if (k == 0) for (i = 0; i < 8; i++) want[i] = 0.7 * p[i] + (i ? 0.3 * p[i] / 0.7 : 0);
         s = sampler_make(&st, 1, 5);
         for (j = 0; j < 40000; j++) { /* not accepted: adaptive-p stays as it is */
-            infer_token t;
+            infer_token t = -1;
             CHECK(infer__sampler_choose(s, x, 8, &t, NULL) == INFER_OK);
             count[t]++;
         }
@@ -821,7 +847,7 @@ static void test_sampler_stages_memory(void) {
         infer__mem mem;
         infer_sampler *s = NULL;
         infer_error err;
-        infer_token t;
+        infer_token t = -1;
         infer_result r;
         int used;
         infer__mem_init(&mem, &a, 0);
@@ -854,6 +880,7 @@ static void suite_sampler_stages(void) {
     RUN(test_sampler_llama);
     RUN(test_sampler_math);
     RUN(test_sampler_slow);
+    RUN(test_sampler_large_k);
     RUN(test_sampler_slow_numbers);
     RUN(test_sampler_by_hand);
     RUN(test_sampler_refusals);

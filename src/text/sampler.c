@@ -158,10 +158,9 @@ static void infer__keep_first(infer_sampler *s, int32_t k) {
 
 /* ---- buffers and checks ------------------------------------------------------------------------------- */
 
-/* 1 = a candidate, 0 = not allowed (-inf), < 0: an error. By bits, so that -ffast-math cannot remove it. */
-static int infer__check_logit(float x, int32_t token, infer_error *err) {
-    uint32_t bits = infer__f32_bits(x);
-    if ((bits & 0x7f800000u) != 0x7f800000u) return 1;
+/* The bits of a logit: 1 = a candidate, 0 = not allowed (-inf), < 0: an error. */
+static int infer__check_logit(uint32_t bits, int32_t token, infer_error *err) {
+    if (infer__bits_finite(bits)) return 1;
     if (bits == 0xff800000u) return 0;
     return infer__error(err, INFER_ERR_STATE, "sampler: logit %d is %s", (int)token,
                         bits == 0x7f800000u ? "infinite" : "not a number");
@@ -171,9 +170,9 @@ static infer_result infer__none_left(infer_error *err) {
     return infer__error(err, INFER_ERR_STATE, "sampler: no logit is finite");
 }
 
-/* A logit that overflowed counts as 3e38: it stays a candidate. */
-INFER__INLINE float infer__clamp_logit(float x) {
-    return infer__finite(x) ? x : infer__f32_bits(x) >> 31 ? -3e38f : 3e38f;
+/* The bits of a logit that was computed: one that overflowed counts as 3e38 and stays a candidate. */
+INFER__INLINE float infer__clamp_logit(uint32_t bits) {
+    return infer__bits_finite(bits) ? infer__bits_f32(bits) : bits >> 31 ? -3e38f : 3e38f;
 }
 
 /* At least n of what *p holds, of `size` bytes each; what was there is kept, what is new is zero. */
@@ -243,7 +242,7 @@ static int32_t infer__best_logits(const float *x, int32_t n, infer_candidate *c,
         int32_t end = INFER__MIN(n, i + 16);
         if (m == k && end - i == 16 && !infer__scan_block(x + i, c[0].logit)) { i = end; continue; }
         for (; i < end; i++) {
-            int ok = infer__check_logit(x[i], i, err);
+            int ok = infer__check_logit(infer__f32_bits(x[i]), i, err);
             if (ok < 0) return INFER_ERR_STATE;
             if (!ok || (m == k && !(x[i] > c[0].logit))) continue;
             if (m < k) {
@@ -277,7 +276,7 @@ static infer_result infer__take_all(infer_sampler *s, infer_error *err) {
     if ((r = infer__reserve_candidates(s, s->n_vocab, err)) != INFER_OK) return r;
     s->n = s->sorted = s->dense = 0;
     for (i = 0; i < s->n_vocab; i++) {
-        int ok = infer__check_logit(s->logits[i], i, err);
+        int ok = infer__check_logit(infer__f32_bits(s->logits[i]), i, err);
         if (ok < 0) return INFER_ERR_STATE;
         s->c[s->n].token = i;
         s->c[s->n].logit = s->logits[i];
@@ -363,19 +362,40 @@ static infer_result infer__keep_gap(infer_sampler *s, float best, uint64_t most,
     return INFER_OK;
 }
 
+/* A gap that at least k of the dense logits are within, and not many more: by counting in steps of 1/16. */
+static infer_result infer__gap_of_best(const infer_sampler *s, int32_t k, float *best, uint64_t *gap,
+                                       infer_error *err) {
+    enum { STEPS = 1024, WIDTH = 28 };
+    int32_t count[STEPS], i, n = 0;
+    infer_result r = infer__best_logit(s, best, err);
+    if (r != INFER_OK) return r;
+    memset(count, 0, sizeof count);
+    for (i = 0; i < s->n_vocab; i++) {
+        uint64_t at = infer__gap(*best, s->logits[i]) >> WIDTH;
+        count[INFER__MIN(at, STEPS - 1)]++;
+    }
+    for (i = 0; i < STEPS - 1 && (n += count[i]) < k; i++) {
+    }
+    *gap = i == STEPS - 1 ? INFER__GAP_MAX : ((uint64_t)(i + 1) << WIDTH) - 1; /* the last step has no end */
+    return INFER_OK;
+}
+
 /* Keep the k best, best first. */
 static infer_result infer__keep_best(infer_sampler *s, int32_t k, infer_error *err) {
     infer_result r;
+    if (s->dense && k > 256) { /* a large heap is slow */
+        uint64_t gap;
+        float best = 0;
+        if ((r = infer__gap_of_best(s, k, &best, &gap, err)) != INFER_OK) return r;
+        r = gap < INFER__GAP_MAX ? infer__keep_gap(s, best, gap, err) : infer__take_all(s, err);
+        if (r != INFER_OK) return r;
+    }
     if (!s->dense) {
         infer__sort_best(s, k);
         infer__keep_first(s, INFER__MIN(k, s->n));
         return INFER_OK;
     }
     if ((r = infer__reserve_candidates(s, k, err)) != INFER_OK) return r;
-    if (k > 4096) { /* a large heap is slow: take all, then select */
-        if ((r = infer__take_all(s, err)) != INFER_OK) return r;
-        return infer__keep_best(s, k, err);
-    }
     s->n = infer__best_logits(s->logits, s->n_vocab, s->c, k, err);
     if (s->n < 0) return (infer_result)s->n;
     s->sorted = s->n;
@@ -394,7 +414,7 @@ typedef struct infer__drawn {
 
 /* Draw from the softmax of what is left. Every choice takes one number of the generator, also when one is left. */
 static infer_result infer__sampler_draw(infer_sampler *s, infer__drawn *d, infer_error *err) {
-    float buf[INFER__LOGITS_CHUNK], best;
+    float buf[INFER__LOGITS_CHUNK], best = 0;
     uint64_t sums = 0, at, w = 0;
     int32_t from, i, n, bits = infer__weigh_bits(infer__count(s)), last = -1;
     infer_result r = infer__best_logit(s, &best, err);

@@ -24,7 +24,7 @@ static infer_result infer__run_custom(infer_sampler *s, const infer_stage *st, i
         if (s->c[i].token < 0 || s->c[i].token >= s->n_vocab)
             return infer__error(err, INFER_ERR_STATE, "sampler: custom stage %d left token %d of a vocabulary of %d",
                                 (int)(st - s->stages), (int)s->c[i].token, (int)s->n_vocab);
-        ok = infer__check_logit(s->c[i].logit, s->c[i].token, err);
+        ok = infer__check_logit(infer__f32_bits(s->c[i].logit), s->c[i].token, err);
         if (ok < 0) return INFER_ERR_STATE;
         if (ok) s->c[n++] = s->c[i];
     }
@@ -149,10 +149,11 @@ static infer_result infer__stage_check_rest(const infer__stage_kind *kind, const
         return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d] (logit bias): bias is %s, n is %d", (int)index,
                             st->bias ? "given" : "NULL", (int)st->n);
     for (i = 0; i < st->n; i++) {
+        uint32_t bits = infer__f32_bits(st->bias[i].bias);
         if (st->bias[i].token < 0 || (n > 0 && st->bias[i].token >= n))
             return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d] (logit bias): there is no token %d", (int)index,
                                 (int)st->bias[i].token);
-        if (!infer__finite(st->bias[i].bias) && infer__f32_bits(st->bias[i].bias) != 0xff800000u)
+        if (!infer__bits_finite(bits) && bits != 0xff800000u)
             return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d] (logit bias): the bias of token %d is neither "
                                 "finite nor -infinity", (int)index, (int)st->bias[i].token);
     }
@@ -170,7 +171,7 @@ static infer_result infer__stage_check(const infer_stage *st, int32_t index, int
     infer__format(name, sizeof name, "%.*s", (int)strcspn(kind->names, " "), kind->names);
     for (i = 0; i < kind->n_p; i++) {
         float p = st->p[i];
-        if (!infer__finite(p))
+        if (!infer__bits_finite(infer__f32_bits(st->p[i])))
             return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d] (%s): p[%d] is not a finite number", (int)index,
                                 name, (int)i);
         if (p < kind->lo[i] || p > kind->hi[i])
@@ -203,7 +204,7 @@ static infer_result infer__copy_biases(infer_sampler *s, infer_stage *st, const 
         b[root] = x;
     }
     for (i = 0; i < from->n; i++) {
-        if (m > 0 && b[m - 1].token == b[i].token) b[m - 1].bias = infer__biased(b[m - 1].bias, b[i].bias);
+        if (m > 0 && b[m - 1].token == b[i].token) infer__bias_add(&b[m - 1].bias, &b[i].bias);
         else b[m++] = b[i];
     }
     st->n = m;
@@ -317,7 +318,8 @@ static infer_result infer__usual_stage(const infer__gguf *g, int32_t kind, infer
         if (INFER__SAMPLING_KEYS[i].kind != kind) continue;
         r = infer__gguf_f32(g, key, p, err);
         if (r < 0) return (infer_result)r;
-        if (!infer__finite(*p)) return infer__error(err, INFER_ERR_FORMAT, "%s is not a finite number", key);
+        if (!infer__bits_finite(infer__f32_bits(*p)))
+            return infer__error(err, INFER_ERR_FORMAT, "%s is not a finite number", key);
         *p = INFER__MIN(INFER__MAX(*p, INFER__SAMPLING_KEYS[i].lo), INFER__SAMPLING_KEYS[i].hi);
     }
     return INFER_OK;

@@ -52,7 +52,7 @@ static uint64_t infer__range_gaps(const infer_sampler *s, float best, int32_t bi
 static infer_result infer__run_top_p(infer_sampler *s, const infer_stage *st, infer_error *err) {
     uint64_t total, need, sum;
     int32_t i, bits, m;
-    float best;
+    float best = 0;
     infer_result r;
     if (!(st->p[0] > 0 && st->p[0] < 1.0f)) return INFER_OK;
     if ((r = infer__best_logit(s, &best, err)) != INFER_OK) return r;
@@ -84,7 +84,7 @@ static infer_result infer__run_top_p(infer_sampler *s, const infer_stage *st, in
 }
 
 static infer_result infer__run_min_p(infer_sampler *s, const infer_stage *st, infer_error *err) {
-    float best;
+    float best = 0;
     infer_result r;
     if (!(st->p[0] > 0)) return INFER_OK;
     if ((r = infer__best_logit(s, &best, err)) != INFER_OK) return r;
@@ -144,7 +144,7 @@ static uint64_t infer__score_limit(const infer_sampler *s, float best, int32_t b
 static infer_result infer__run_typical(infer_sampler *s, const infer_stage *st, infer_error *err) {
     uint64_t total, need, mean, limit, sum, w;
     int32_t bits, i, m = 0, ties = 0, kept;
-    float best;
+    float best = 0;
     infer_result r;
     if (!(st->p[0] > 0 && st->p[0] < 1.0f)) return INFER_OK;
     if ((r = infer__take_all(s, err)) != INFER_OK || (r = infer__best_logit(s, &best, err)) != INFER_OK) return r;
@@ -186,7 +186,7 @@ static uint64_t infer__sigma(const infer_sampler *s, float best, int32_t *shift)
             const float *x = infer__chunk(s, at, &n, buf);
             for (i = 0; i < n; i++) {
                 uint64_t gap = infer__gap(best, x[i]), away;
-                if (!infer__finite(x[i])) continue; /* not allowed */
+                if (!infer__bits_finite(infer__f32_bits(x[i]))) continue; /* not allowed */
                 if (pass == 0) { most = INFER__MAX(most, gap); continue; }
                 gap >>= *shift;
                 away = gap > mean ? gap - mean : mean - gap;
@@ -206,7 +206,7 @@ static uint64_t infer__sigma(const infer_sampler *s, float best, int32_t *shift)
 static infer_result infer__run_top_n_sigma(infer_sampler *s, const infer_stage *st, infer_error *err) {
     uint64_t sigma, gap, most;
     int32_t shift;
-    float best;
+    float best = 0;
     infer_result r;
     if (!(st->p[0] > 0)) return INFER_OK;
     if ((r = infer__best_logit(s, &best, err)) != INFER_OK) return r;
@@ -229,7 +229,7 @@ static infer_result infer__run_xtc(infer_sampler *s, const infer_stage *st, infe
     uint64_t total, need;
     int32_t bits, i, m = 0, sorted = 0, n_above = 0;
     infer_candidate keep = { 0, 0, 0 };
-    float best;
+    float best = 0;
     infer_result r;
     if (!(st->p[0] > 0) || st->p[1] > 0.5f || infer__count(s) < 2) return INFER_OK;
     if ((infer__sampler_next(s) >> 1) >= infer__weigh_share(st->p[0], (uint64_t)1 << 63)) return INFER_OK;
@@ -299,7 +299,7 @@ static infer_result infer__run_mirostat(infer_sampler *s, const infer_stage *st,
 static infer_result infer__run_mirostat_2(infer_sampler *s, const infer_stage *st, infer_error *err) {
     int64_t left = s->states[st - s->stages].mu;
     int32_t bits = infer__weigh_bits(infer__count(s));
-    float best;
+    float best = 0;
     infer_result r = infer__best_logit(s, &best, err);
     if (r != INFER_OK) return r;
     left -= infer__log2(infer__weigh_all(s, best, bits)) - bits * INFER__Q32_ONE;
@@ -371,7 +371,7 @@ static infer_result infer__infill_end(infer_sampler *s, infer_error *err) {
 static infer_result infer__run_infill(infer_sampler *s, const infer_stage *st, infer_error *err) {
     uint64_t w[INFER__INFILL_BEST], text = 0, end = 0;
     int32_t bits, i, m = 0, others;
-    float best;
+    float best = 0;
     infer_result r = infer__take_all(s, err);
     (void)st;
     if (r != INFER_OK || (r = infer__best_logit(s, &best, err)) != INFER_OK) return r;

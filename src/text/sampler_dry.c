@@ -47,15 +47,18 @@ static infer_result infer__dry_memory(infer_error *err) {
     return infer__error(err, INFER_ERR_MEMORY, "sampler: no memory for sequence breakers");
 }
 
+static int infer__dry_same(const infer_token *a, const infer_token *b, int32_t n) {
+    return n == 0 || memcmp(a, b, (size_t)n * sizeof *a) == 0; /* without tails they are NULL */
+}
+
 /* Entries of the token that was added last: is this one among them? */
 static int infer__dry_has(const infer__dry *dry, const infer__dry_entry *e) {
     int32_t i;
     for (i = dry->n - 1; i >= 0 && dry->entries[i].head == e->head; i--) {
         const infer__dry_entry *old = &dry->entries[i];
-        if (old->n_tail == 0 || (old->n_tail == e->n_tail && memcmp(dry->tails + old->tail, dry->tails + e->tail,
-                                                                   (size_t)e->n_tail * sizeof(infer_token)) == 0)) {
-            return 1; /* a whole breaker makes all others needless */
-        }
+        if (old->n_tail == 0) return 1; /* a whole breaker makes all others needless */
+        if (old->n_tail == e->n_tail && infer__dry_same(dry->tails + old->tail, dry->tails + e->tail, e->n_tail))
+            return 1;
     }
     return 0;
 }
@@ -217,7 +220,7 @@ static int32_t infer__dry_reach(const infer__dry *dry, const infer_token *t, int
         int32_t longest = -1;
         for (; e && e < end && e->head == t[n - 1 - i]; e++) {
             if (e->n_tail > longest && e->n_tail <= i &&
-                memcmp(t + n - i, dry->tails + e->tail, (size_t)e->n_tail * sizeof *t) == 0) longest = e->n_tail;
+                infer__dry_same(t + n - i, dry->tails + e->tail, e->n_tail)) longest = e->n_tail;
         }
         if (longest >= 0) return i - longest;
     }
@@ -240,14 +243,15 @@ static void infer__dry_repeats(const infer_token *t, int32_t n, int32_t *z) {
     }
 }
 
-static float infer__dry_penalise(const infer_stage *st, float x, int32_t repeat) {
-    volatile float penalty, y = x;
-    if (!infer__finite(x)) return x;
+static void infer__dry_penalise(const infer_stage *st, float *x, int32_t repeat) {
+    volatile float penalty, y;
+    if (!infer__bits_finite(infer__f32_bits(*x))) return;
     penalty = infer__power(st->p[1], repeat - (int32_t)st->p[2]);
     penalty = penalty * st->p[0];
-    penalty = infer__clamp_logit(penalty);
+    penalty = infer__clamp_logit(infer__f32_bits(penalty));
+    y = *x;
     y = y - penalty;
-    return infer__clamp_logit(y);
+    *x = infer__clamp_logit(infer__f32_bits(y));
 }
 
 static infer_result infer__run_dry(infer_sampler *s, const infer_stage *st, infer_error *err) {
@@ -274,13 +278,13 @@ static infer_result infer__run_dry(infer_sampler *s, const infer_stage *st, infe
     if (any && s->dense && (r = infer__own_logits(s, &x, err)) == INFER_OK) {
         for (i = 0; i < n; i++) {
             if (t[i] >= s->n_vocab || s->counts[t[i]] == 0) continue;
-            x[t[i]] = infer__dry_penalise(st, x[t[i]], s->counts[t[i]] - 1);
+            infer__dry_penalise(st, &x[t[i]], s->counts[t[i]] - 1);
             s->counts[t[i]] = 0;
         }
     }
     for (i = 0; any && !s->dense && i < s->n; i++) {
         int32_t count = s->counts[s->c[i].token];
-        if (count) { s->c[i].logit = infer__dry_penalise(st, s->c[i].logit, count - 1); s->sorted = 0; }
+        if (count) { infer__dry_penalise(st, &s->c[i].logit, count - 1); s->sorted = 0; }
     }
     for (i = 0; i < n; i++) if (t[i] < s->n_vocab) s->counts[t[i]] = 0;
     return r;

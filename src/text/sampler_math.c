@@ -15,6 +15,10 @@
 #define INFER__GAP_MAX ((uint64_t)1 << 62)  /* of a gap: what is too large for its 64 bits */
 #define INFER__GAP_NONE ((uint64_t)64 << 32) /* from here on a weight is 0: exp(-64) < 2^-92 */
 
+/* Is a float with these bits finite? clang -ffast-math takes every float parameter for finite: what may not be is read
+ * as bits where it lies, and handed on as bits. */
+INFER__INLINE int infer__bits_finite(uint32_t bits) { return (bits & 0x7f800000u) != 0x7f800000u; }
+
 /* High 64 bits of a * b. */
 static uint64_t infer__mul_high(uint64_t a, uint64_t b) {
     uint64_t al = a & 0xffffffffu, ah = a >> 32, bl = b & 0xffffffffu, bh = b >> 32;
@@ -193,5 +197,5 @@ static float infer__power(float base, int32_t n) {
     d = (double)(int64_t)(m >> 11); /* 53 bits: exact */
     out = (float)(d * (1.0 / 4503599627370496.0));
     out = out * infer__bits_f32((uint32_t)(e + 127) << 23);
-    return infer__finite(out) && out < 3e38f ? out : 3e38f;
+    return infer__bits_finite(infer__f32_bits(out)) && out < 3e38f ? out : 3e38f;
 }

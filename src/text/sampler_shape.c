@@ -10,15 +10,16 @@
 
 /* ---- penalties ----------------------------------------------------------------------------------------- */
 
-/* x after a penalty for a token that was seen `count` times. */
-static float infer__penalise(const infer_stage *st, float x, int32_t count) {
-    volatile float f, y = x;
-    if (!infer__finite(x)) return x;
-    if (st->p[1] > 0) y = x > 0 ? x / st->p[1] : x * st->p[1];
+/* Penalise the logit of a token that was seen `count` times. */
+static void infer__penalise(const infer_stage *st, float *x, int32_t count) {
+    volatile float f, y;
+    if (!infer__bits_finite(infer__f32_bits(*x))) return;
+    y = *x;
+    if (st->p[1] > 0) y = *x > 0 ? *x / st->p[1] : *x * st->p[1];
     f = (float)count * st->p[2];
     y = y - f;
     y = y - st->p[3];
-    return infer__clamp_logit(y);
+    *x = infer__clamp_logit(infer__f32_bits(y));
 }
 
 /* The newest accepted tokens that a parameter "last n" means (-1 = all); *n is how many. */
@@ -40,12 +41,12 @@ static infer_result infer__run_penalty(infer_sampler *s, const infer_stage *st, 
     for (i = 0; i < n; i++) if (t[i] < s->n_vocab) s->counts[t[i]]++;
     for (i = 0; i < n && s->dense; i++) {
         if (t[i] >= s->n_vocab || s->counts[t[i]] == 0) continue;
-        x[t[i]] = infer__penalise(st, x[t[i]], s->counts[t[i]]);
+        infer__penalise(st, &x[t[i]], s->counts[t[i]]);
         s->counts[t[i]] = 0;
     }
     for (i = 0; i < s->n && !s->dense; i++) {
         int32_t count = s->counts[s->c[i].token];
-        if (count) { s->c[i].logit = infer__penalise(st, s->c[i].logit, count); s->sorted = 0; }
+        if (count) { infer__penalise(st, &s->c[i].logit, count); s->sorted = 0; }
     }
     for (i = 0; i < n; i++) if (t[i] < s->n_vocab) s->counts[t[i]] = 0;
     return INFER_OK;
@@ -64,13 +65,17 @@ static const infer_bias *infer__bias_find(const infer_stage *st, infer_token tok
     return lo < st->n && st->bias[lo].token == token ? &st->bias[lo] : NULL;
 }
 
-/* -inf takes a token away; NaN and +inf stay what they are, to be found later. */
-INFER__INLINE float infer__biased(float x, float bias) {
-    volatile float y = x;
-    if (!infer__finite(x)) return x;
-    if (!infer__finite(bias)) return bias;
-    y = y + bias;
-    return infer__clamp_logit(y);
+/* A bias of -inf takes a token away; NaN and infinities of x stay what they are, to be found later. */
+static void infer__bias_add(float *x, const float *bias) {
+    volatile float y;
+    if (!infer__bits_finite(infer__f32_bits(*x))) return;
+    if (!infer__bits_finite(infer__f32_bits(*bias))) {
+        memcpy(x, bias, sizeof *x);
+        return;
+    }
+    y = *x;
+    y = y + *bias;
+    *x = infer__clamp_logit(infer__f32_bits(y));
 }
 
 static infer_result infer__run_bias(infer_sampler *s, const infer_stage *st, infer_error *err) {
@@ -82,15 +87,15 @@ static infer_result infer__run_bias(infer_sampler *s, const infer_stage *st, inf
         if ((r = infer__own_logits(s, &x, err)) != INFER_OK) return r;
         for (i = 0; i < st->n; i++) {
             infer_token t = st->bias[i].token;
-            if (t < s->n_vocab) x[t] = infer__biased(x[t], st->bias[i].bias);
+            if (t < s->n_vocab) infer__bias_add(&x[t], &st->bias[i].bias);
         }
         return INFER_OK;
     }
     for (i = 0; i < s->n; i++) {
         const infer_bias *b = infer__bias_find(st, s->c[i].token);
         s->c[m] = s->c[i];
-        if (b) s->c[m].logit = infer__biased(s->c[i].logit, b->bias);
-        if (!infer__finite(s->c[m].logit)) continue;
+        if (b) infer__bias_add(&s->c[m].logit, &b->bias);
+        if (!infer__bits_finite(infer__f32_bits(s->c[m].logit))) continue;
         sorted += !b && sorted == m && i < s->sorted; /* in order up to the first that changed */
         m++;
     }
@@ -114,14 +119,15 @@ static infer_result infer__scale_logits(infer_sampler *s, float t, infer_error *
     if (!s->dense) {
         for (i = 0; i < s->n; i++) {
             product = s->c[i].logit * by;
-            s->c[i].logit = infer__clamp_logit(product);
+            s->c[i].logit = infer__clamp_logit(infer__f32_bits(product));
         }
         return INFER_OK;
     }
     if ((r = infer__own_logits(s, &x, err)) != INFER_OK) return r;
     for (i = 0; i < s->n_vocab; i++) {
-        float y = x[i] * by; /* one operation and a store: the same with and without a volatile */
-        x[i] = infer__finite(y) || !infer__finite(x[i]) ? y : x[i] > 0 ? 3e38f : -3e38f;
+        if (!infer__bits_finite(infer__f32_bits(x[i]))) continue;
+        product = x[i] * by;
+        x[i] = infer__clamp_logit(infer__f32_bits(product));
     }
     return INFER_OK;
 }
@@ -137,7 +143,7 @@ static infer_result infer__run_dynamic_temperature(infer_sampler *s, const infer
     int64_t low, high, entropy, most, share;
     uint64_t total;
     int32_t bits;
-    float best, t;
+    float best = 0, t;
     infer_result r;
     if (!(st->p[1] > 0)) return infer__run_temperature(s, st, err);
     if ((r = infer__take_all(s, err)) != INFER_OK || (r = infer__best_logit(s, &best, err)) != INFER_OK) return r;
@@ -169,7 +175,7 @@ static infer_result infer__run_adaptive_p(infer_sampler *s, const infer_stage *s
     int64_t aim, target = infer__q32(st->p[0]);
     uint64_t total, d, square;
     int32_t bits, i, shift = 0;
-    float best;
+    float best = 0;
     infer_result r;
     if (st->p[0] < 0) return INFER_OK;
     if ((r = infer__take_all(s, err)) != INFER_OK || (r = infer__best_logit(s, &best, err)) != INFER_OK) return r;

@@ -166,7 +166,9 @@ def test_wrong_usage():
                   ['tensor', model, 'x'], ['tensor', model], ['info'], ['info', model, '--archs'], ['bench'],
                   ['bench', model, '-p', '0', '-n', '0'], ['synth', 'x'], ['synth', 'nonsense', 'f32', 'x'],
                   ['synth', 'llama3.2-1b', 'f31', 'x'], ['synth', 'width=0', 'f32', 'x'], ['devices', 'x'],
-                  ['devices', '--json=1'], ['embed', model], ['run', model, '-p', 'x', '-t', '999']):
+                  ['devices', '--json=1'], ['embed', model], ['run', model, '-p', 'x', '-t', '999'],
+                  ['run', model, '-p', 'x', '--samplers', 'top_k;nope'], ['run', model, '-p', 'x', '--logit-bias', '5'],
+                  ['run', model, '-p', 'x', '--mirostat', '3'], ['run', model, '-p', 'x', '--logit-bias', '5+x']):
         done = infer(*words, status=2)
         check(done.out == b'', '%r writes to stdout' % words)
         check(done.err.strip() != '', '%r says nothing' % words)
@@ -434,6 +436,18 @@ def test_run_samplers():
     check(tokens('--temp', '100', '--top-k', '0', '--top-p', '1', '--min-p', '0', '--seed', '1') != greedy, 'hot')
     punished = tokens('--temp', '0', '--repeat-penalty', '1e9', '--repeat-last-n', '-1', '-n', '20')
     check(len(set(punished)) == len(punished), 'a huge penalty still repeats: %r' % punished)
+    hot = ['--temp', '5', '--top-k', '0', '--top-p', '1', '--min-p', '0', '--seed', '9']
+    check(tokens(*hot, '--top-n-sigma', '0.000001') == greedy, 'a tiny top-n-sigma is greedy')
+    check(tokens('--mirostat', '2', '--mirostat-tau', '0', '--seed', '9') == greedy, 'mirostat without surprise is greedy')
+    check(tokens('--samplers', 'temperature;top-k', '--top-k', '1', '--temp', '9') == greedy, 'an order of stages')
+    check(tokens(*hot, '--typical', '0.2') != tokens(*hot), 'typical')
+    check(tokens('--temp', '0', '--xtc-probability', '1', '--xtc-threshold', '0')[0] != greedy[0], 'XTC drops the best')
+    other = tokens('--temp', '0', '--logit-bias', '%d-inf' % greedy[0], '--logit-bias', '7+1000')
+    check(other == [7] * len(other), 'biases: %r' % other)
+    calm = tokens('--temp', '0', '--logit-bias', '7+1000', '--dry-multiplier', '1e6', '--dry-allowed-length', '0')
+    check(calm[0] == 7 and calm != [7] * len(calm), 'DRY: %r' % calm)
+    ignored = infer('run', model, '-p', 'abc', '-n', '2', '--mirostat', '1', '--top-k', '3').err
+    check('--top-k is not used' in ignored, 'what is not used is not said: ' + ignored)
 
 
 def test_run_stop():

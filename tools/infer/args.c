@@ -223,6 +223,7 @@ int cli_parse(const cli_spec *spec, int argc, char **argv, cli_common *common, c
         cli_usage_error(spec->command, "usage: infer %s %s", spec->command, spec->usage);
         return 0;
     }
+    if ((spec->takes & TAKES_SAMPLING) && !cli_sampling_check(spec->command, &common->sampling)) return 0;
     common->seed_given = common->seed >= 0;
     if (!common->seed_given) common->seed = 0;
     *status = CLI_DONE;

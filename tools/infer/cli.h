@@ -112,6 +112,8 @@ int cli_usage_error(const char *command, const char *format, ...) CLI_PRINTF(2, 
 
 /* Nothing is given yet; the options, to out (CLI_SAMPLING_OPTIONS). Returns how many. */
 int cli_sampling_options(cli_sampling *s, cli_option *out);
+/* Names and biases: says what is wrong with them and returns 0. */
+int cli_sampling_check(const char *command, const cli_sampling *s);
 void cli_sampling_free(cli_sampling *s);
 /* The sampler that the options ask for, the library's own when they ask for nothing. Says why and returns NULL. */
 infer_sampler *cli_sampler(const char *command, infer_model *model, const cli_sampling *s, uint64_t seed);

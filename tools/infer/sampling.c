@@ -106,6 +106,56 @@ static int is_of(int32_t kind, const figure *f) {
            (kind == INFER_STAGE_TEMPERATURE && f->kind == INFER_STAGE_DYNAMIC_TEMPERATURE && f->index == 0);
 }
 
+/* ---- texts of options ---------------------------------------------------------------------------------------- */
+
+/* "ID+NUMBER", "ID-NUMBER", "ID-inf". */
+static int parse_bias(const char *text, infer_bias *out) {
+    char *sign, *end;
+    long token = strtol(text, &sign, 10);
+    double bias;
+    if (sign == text || (*sign != '+' && *sign != '-') || token < 0 || token > INT32_MAX) return 0;
+    out->token = (infer_token)token;
+    out->bias = -(float)HUGE_VAL;
+    if (strcmp(sign, "-inf") == 0) return 1;
+    bias = strtod(sign, &end);
+    out->bias = (float)bias;
+    return end != sign && *end == 0 && fabs(bias) < 1e30;
+}
+
+/* The kind that the first name of "a;b;c" means, 0 = none that may be named; returns where the next one begins. */
+static const char *next_name(const char *order, int32_t *kind) {
+    size_t n = strcspn(order, ";");
+    char name[32];
+    *kind = 0;
+    if (n < sizeof name) {
+        memcpy(name, order, n);
+        name[n] = 0;
+        *kind = infer_stage_named(name);
+        if (*kind == INFER_STAGE_CUSTOM || *kind == INFER_STAGE_LOGIT_BIAS) *kind = 0;
+    }
+    return order + n + (order[n] == ';');
+}
+
+int cli_sampling_check(const char *command, const cli_sampling *s) {
+    const char *name = s->order ? s->order : "", *next;
+    int32_t kind;
+    infer_bias unused;
+    int i;
+    for (; *name; name = next) {
+        next = next_name(name, &kind);
+        if (kind == 0) {
+            cli_usage_error(command, "--samplers: there is no sampler '%.*s'", (int)strcspn(name, ";"), name);
+            return 0;
+        }
+    }
+    for (i = 0; i < s->biases.n; i++) {
+        if (parse_bias(s->biases.items[i], &unused)) continue;
+        cli_usage_error(command, "--logit-bias needs ID+NUMBER or ID-NUMBER, not '%s'", s->biases.items[i]);
+        return 0;
+    }
+    return 1;
+}
+
 /* ---- the chain ------------------------------------------------------------------------------------------------ */
 
 typedef struct chain {
@@ -144,29 +194,13 @@ static int add_bias(chain *c, infer_token token, float bias) {
 /* --logit-bias and --ignore-eos: one stage, the first. */
 static int add_biases(chain *c, const cli_sampling *s) {
     infer_model_info info;
+    infer_bias b;
+    infer_token t;
     int i;
     for (i = 0; i < s->biases.n; i++) {
-        const char *text = s->biases.items[i];
-        char *end;
-        long token = strtol(text, &end, 10);
-        double bias = 0;
-        int minus_inf = strcmp(end, "-inf") == 0;
-        if (end != text && !minus_inf && (*end == '+' || *end == '-')) {
-            const char *number = end;
-            bias = strtod(number, &end);
-            if (end == number) end = (char *)text;
-        } else if (!minus_inf) {
-            end = (char *)text;
-        }
-        if (end == text || (!minus_inf && *end != 0) || token < 0 || token > INT32_MAX || !(fabs(bias) < 1e30)) {
-            cli_usage_error(c->command, "--logit-bias needs ID+NUMBER or ID-NUMBER, not '%s'", text);
-            return 0;
-        }
-        if (!add_bias(c, (infer_token)token, minus_inf ? -(float)HUGE_VAL : (float)bias)) return 0;
+        if (!parse_bias(s->biases.items[i], &b) || !add_bias(c, b.token, b.bias)) return 0;
     }
-    if (s->ignore_eos) {
-        infer_token t;
-        if (infer_model_get_info(c->model, &info) != INFER_OK) return 0;
+    if (s->ignore_eos && infer_model_get_info(c->model, &info) == INFER_OK) {
         for (t = 0; t < info.vocab; t++) {
             if ((infer_token_flags(c->model, t) & INFER_TOKEN_END) && !add_bias(c, t, -(float)HUGE_VAL)) return 0;
         }
@@ -180,21 +214,10 @@ static int add_biases(chain *c, const cli_sampling *s) {
 
 /* The stages that --samplers names. */
 static int add_named(chain *c, const char *order) {
+    int32_t kind;
     while (*order) {
-        size_t n = strcspn(order, ";");
-        char name[32];
-        int32_t kind = 0;
-        if (n < sizeof name) {
-            memcpy(name, order, n);
-            name[n] = 0;
-            kind = infer_stage_named(name);
-        }
-        if (kind == 0 || kind == INFER_STAGE_CUSTOM || kind == INFER_STAGE_LOGIT_BIAS) {
-            cli_usage_error(c->command, "--samplers: there is no sampler '%.*s'", (int)(n < 40 ? n : 40), order);
-            return 0;
-        }
+        order = next_name(order, &kind);
         if (!add_stage(c, kind)) return 0;
-        order += n + (order[n] == ';');
     }
     return 1;
 }
