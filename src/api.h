@@ -730,7 +730,7 @@ typedef struct infer_grammar_params {
     const char *gbnf;   /* a grammar in llama.cpp's notation (grammars/README.md there), UTF-8 */
     const char *schema; /* a JSON Schema */
     int32_t json;       /* 1 = any JSON value */
-    const char *root;   /* of gbnf: the rule to begin with; NULL = "root" */
+    const char *root;   /* the rule to begin with; NULL = "root". For json: "object", "array" or "string" */
     const char *const *trigger_words;  /* texts */
     int32_t n_trigger_words;
     const infer_token *trigger_tokens; /* a trigger token is matched by its text, or by a <token> terminal */
@@ -816,7 +816,7 @@ typedef struct infer_stage {
     infer_stage_fn fn;
     void *user;
     const infer_bias *bias;
-    infer_grammar *grammar; /* the caller's; outlives the sampler. Every sampler has its own place in it */
+    infer_grammar *grammar; /* GRAMMAR: the caller's; outlives the sampler. Every sampler has its own place in it */
 } infer_stage;
 
 /* After the stages a token is drawn from the softmax of the remaining logits with the sampler's own generator: the
@@ -841,8 +841,8 @@ INFER_API int32_t infer_stage_named(const char *name);
 INFER_API void infer_sampler_destroy(infer_sampler *sampler);
 /* Back to the seed, and no accepted tokens. */
 INFER_API void infer_sampler_reset(infer_sampler *sampler);
-/* Tell it a token that was used (for stages that look back or learn, and for grammars). infer_session_sample does this
- * itself. INFER_ERR_MEMORY; INFER_ERR_STATE: a grammar does not allow it, and nothing has changed. */
+/* Tell it a token that was used (for stages that look back, learn or follow). infer_session_sample does this itself.
+ * INFER_ERR_MEMORY; INFER_ERR_STATE: a grammar does not allow it, and nothing has changed. */
 INFER_API infer_result infer_sampler_accept(infer_sampler *sampler, infer_token token);
 /* Choose among n logits (not changed). NaN or no finite logit is INFER_ERR_STATE. */
 INFER_API infer_result infer_sampler_sample(infer_sampler *sampler, const float *logits, int32_t n, infer_token *token,
@@ -860,7 +860,8 @@ enum {
     INFER_STOP_STRING = 3, /* a stop string: stop_string is its index */
     INFER_STOP_FULL = 4,   /* the context is full */
     INFER_STOP_CALLBACK = 5,
-    INFER_STOP_CANCELLED = 6
+    INFER_STOP_CANCELLED = 6,
+    INFER_STOP_GRAMMAR = 7 /* the sampler's grammar is complete and nothing can follow */
 };
 typedef struct infer_generate_params {
     int32_t max_tokens;      /* 0 = until something else stops it */

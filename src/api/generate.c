@@ -368,6 +368,8 @@ static infer_result infer__generate_loop(infer__generation *g) {
         if ((r = infer__generate_top(g, token)) != INFER_OK) break;
         if (!g->last && (r = infer__generate_eval(g, token)) != INFER_OK) break;
         if ((r = infer__generate_report(g, token)) != INFER_OK) break;
+        if (g->info.stop_reason == 0 && g->sampler && infer__sampler_ended(g->sampler))
+            g->info.stop_reason = INFER_STOP_GRAMMAR;
         if (g->last && g->info.stop_reason == 0) g->info.stop_reason = INFER_STOP_FULL;
     }
     if (r == INFER_CANCELLED) g->info.stop_reason = INFER_STOP_CANCELLED;

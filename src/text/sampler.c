@@ -46,8 +46,8 @@ struct infer_sampler {
     int32_t *counts;        /* per token, zero between calls */
     int32_t *repeats;       /* DRY: per accepted token it looks at */
     char *pieces;           /* infill: beginnings of texts */
+    infer__matcher *matcher; /* grammar: its place; NULL = there is no such stage */
     int32_t cap_work, cap_counts, cap_repeats;
-    infer__matcher *matcher; /* of the grammar stage; NULL = there is none */
 };
 
 /* The next number of the generator: splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators,

@@ -35,20 +35,23 @@ static infer_result infer__run_custom(infer_sampler *s, const infer_stage *st, i
 /* The tokens that the grammar allows at the matcher's place. */
 static infer_result infer__run_grammar(infer_sampler *s, const infer_stage *st, infer_error *err) {
     const uint32_t *bits;
+    float *x;
     infer_result r;
-    int32_t i, m = 0;
+    int32_t i, m = 0, sorted = 0;
     if (infer__matcher_waiting(s->matcher)) return INFER_OK;
     if (s->dense) {
-        float *x;
         if ((r = infer__own_logits(s, &x, err)) != INFER_OK) return r;
-        return infer__matcher_apply(s->matcher, x, x, s->n_vocab, err);
+        return infer__matcher_apply(s->matcher, x, s->n_vocab, err);
     }
     if ((r = infer__matcher_mask(s->matcher, &bits, err)) != INFER_OK) return r;
     for (i = 0; i < s->n; i++) {
         infer_token t = s->c[i].token;
-        if (t < infer__grammar_tokens(st->grammar) && (bits[t >> 5] >> (t & 31) & 1)) s->c[m++] = s->c[i];
+        if (t >= infer__grammar_tokens(st->grammar) || !(bits[t >> 5] >> (t & 31) & 1)) continue;
+        sorted += i < s->sorted;
+        s->c[m++] = s->c[i];
     }
-    infer__keep_first(s, m); /* order is kept, so the sorted ones are still in front */
+    s->n = m;
+    s->sorted = sorted;
     if (m) return INFER_OK;
     return infer__error(err, INFER_ERR_STATE, "sampler: the grammar allows none of the candidates; it should be the "
                         "first stage");
@@ -144,6 +147,9 @@ static infer_result infer__stage_check_rest(const infer__stage_kind *kind, const
     if ((kind->flags & INFER__STAGE_VOCABULARY) && n == 0)
         return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d] (%s) needs a model with a vocabulary", (int)index,
                             kind->names);
+    if (st->kind == INFER_STAGE_GRAMMAR && (!st->grammar || (t && !infer__grammar_fits(st->grammar, t))))
+        return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d] (grammar): grammar is %s", (int)index,
+                            st->grammar ? "of another model" : "NULL");
     if (st->kind != INFER_STAGE_LOGIT_BIAS) return INFER_OK;
     if (st->n < 0 || (st->n > 0 && !st->bias))
         return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d] (logit bias): bias is %s, n is %d", (int)index,
@@ -238,13 +244,12 @@ static infer_result infer__sampler_copy_stage(infer_sampler *s, int32_t i, const
     }
     if (from->text) r = infer__copy_text(s, st, from->text, err);
     if (r == INFER_OK && st->kind == INFER_STAGE_LOGIT_BIAS) r = infer__copy_biases(s, st, from, err);
-    if (r == INFER_OK && st->kind == INFER_STAGE_GRAMMAR) {
-        if (s->matcher)
-            return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d]: there is another grammar stage", (int)i);
-        r = infer__matcher_open(&s->matcher, st->grammar, err);
-    }
     if (r == INFER_OK && st->kind == INFER_STAGE_DRY && st->p[0] != 0 && st->p[1] >= 1.0f && st->p[3] != 0)
         r = infer__dry_open(&s->states[i].dry, s->mem, s->tokenizer, from->text, err);
+    if (r == INFER_OK && st->kind == INFER_STAGE_GRAMMAR) {
+        if (s->matcher) return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d]: a second grammar", (int)i);
+        r = infer__matcher_open(&s->matcher, st->grammar, err);
+    }
     if (r == INFER_OK && st->kind == INFER_STAGE_INFILL && !s->pieces) {
         s->pieces = (char *)infer__alloc(s->mem, INFER__INFILL_BEST * INFER__INFILL_TEXT);
         if (!s->pieces) r = infer__error(err, INFER_ERR_MEMORY, "sampler: no memory for texts");
@@ -456,6 +461,10 @@ static void infer__sampler_restart(infer_sampler *s) {
     s->n_history = 0;
     if (s->matcher) infer__matcher_reset(s->matcher);
     for (i = 0; i < s->n_stages; i++) infer__stage_forget(&s->stages[i], &s->states[i]);
+}
+
+static int infer__sampler_ended(const infer_sampler *s) {
+    return s->matcher && infer__matcher_complete(s->matcher) && !infer__matcher_can_continue(s->matcher);
 }
 
 static infer_result infer__sampler_remember(infer_sampler *s, infer_token token, infer_error *err) {

@@ -43,6 +43,7 @@ int cmd_devices(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_synth(int argc, char **argv);
 int cmd_template(int argc, char **argv);
+int cmd_grammar(int argc, char **argv);
 
 /* ---- args.c --------------------------------------------------------------------------------- */
 
@@ -75,8 +76,9 @@ typedef struct cli_sampling {
     int64_t whole[CLI_SAMPLING_FIGURES]; /* the whole numbers among them */
     int64_t mirostat;                    /* -1 = not given */
     cli_list breakers, biases;
-    const char *order;
-    int ignore_eos;
+    const char *order, *grammar_path, *schema_path;
+    int ignore_eos, json_object;
+    infer_grammar *grammar; /* made by cli_grammar */
 } cli_sampling;
 
 /* Options that several commands share; zero in every field means "not given". */
@@ -115,6 +117,11 @@ int cli_sampling_options(cli_sampling *s, cli_option *out);
 /* Names and biases: says what is wrong with them and returns 0. */
 int cli_sampling_check(const char *command, const cli_sampling *s);
 void cli_sampling_free(cli_sampling *s);
+/* The grammar that --grammar, --schema or --json-object ask for, to s->grammar (NULL: none), which the caller destroys
+ * after its sampler. Says why and returns 0 on failure. */
+int cli_grammar(const char *command, infer_model *model, cli_sampling *s);
+/* The same from a file; schema: it holds a JSON Schema. model may be NULL. Says why and returns NULL. */
+infer_grammar *cli_grammar_file(const char *command, infer_model *model, const char *path, int schema);
 /* The sampler that the options ask for, the library's own when they ask for nothing. Says why and returns NULL. */
 infer_sampler *cli_sampler(const char *command, infer_model *model, const cli_sampling *s, uint64_t seed);
 

@@ -69,14 +69,15 @@ static void print_json(const reply *r, const infer_token *prompt, size_t n_promp
 }
 
 static void print_statistics(const infer_generate_info *info, const infer_stats *stats, uint64_t seed, double load_s) {
-    static const char *const WHY[] = {"", "limit", "end token", "stop text", "context full", "callback", "cancelled"};
+    static const char *const WHY[] = {"", "limit", "end token", "stop text", "context full", "callback", "cancelled",
+                                      "end of the grammar"};
     fprintf(stderr,
             "load %.2f s | prompt %ld tokens, %.1f tokens/s | new %ld tokens, %.1f tokens/s | stopped by: %s | "
             "seed %llu\n",
             load_s, (long)info->prompt_tokens,
             stats->prompt_seconds > 0 ? (double)stats->prompt_tokens / stats->prompt_seconds : 0.0,
             (long)info->new_tokens, stats->new_seconds > 0 ? (double)stats->new_tokens / stats->new_seconds : 0.0,
-            info->stop_reason >= 0 && info->stop_reason <= INFER_STOP_CANCELLED ? WHY[info->stop_reason] : "",
+            info->stop_reason >= 0 && info->stop_reason <= INFER_STOP_GRAMMAR ? WHY[info->stop_reason] : "",
             (unsigned long long)seed);
 }
 
@@ -121,11 +122,11 @@ static int reply_to(const request *q, infer_session *session, infer_sampler *sam
 }
 
 /* Everything after the model is open. */
-static int generate(infer_model *model, const request *q, const cli_common *common, double started) {
+static int generate(infer_model *model, const request *q, cli_common *common, double started) {
     infer_context_params params;
     infer_context *context = NULL;
     infer_session *session = NULL;
-    infer_sampler *sampler;
+    infer_sampler *sampler = NULL;
     infer_generate_info info;
     infer_stats stats;
     infer_token *prompt = NULL;
@@ -143,7 +144,7 @@ static int generate(infer_model *model, const request *q, const cli_common *comm
                       INFER_TEXT_ADD_SPECIAL | (q->special ? INFER_TEXT_PARSE_SPECIAL : 0), &prompt, &n_prompt)) {
         return 0;
     }
-    sampler = cli_sampler("run", model, &common->sampling, seed);
+    if (cli_grammar("run", model, &common->sampling)) sampler = cli_sampler("run", model, &common->sampling, seed);
     cli_context_params(common, &params);
     cells = cells_needed(model, common, n_prompt + (size_t)q->limit);
     if (sampler && cli_session("run", model, &params, cells, &context, &session)) {
@@ -156,6 +157,7 @@ static int generate(infer_model *model, const request *q, const cli_common *comm
     infer_session_destroy(session);
     infer_context_destroy(context);
     infer_sampler_destroy(sampler);
+    infer_grammar_destroy(common->sampling.grammar);
     free(prompt);
     free(r.text);
     free(r.tokens);

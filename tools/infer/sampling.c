@@ -69,6 +69,9 @@ int cli_sampling_options(cli_sampling *s, cli_option *out) {
              "repetitions end here; may come several times; none = nowhere (default: \\n : \" *)", 0, 0},
             {"--logit-bias", OPT_LIST, &s->biases, "ID+X", "add X to a token's logit, or ID-X; ID-inf forbids it", 0, 0},
             {"--ignore-eos", OPT_FLAG, &s->ignore_eos, NULL, "forbid all tokens that end a reply", 0, 0},
+            {"--grammar", OPT_STRING, &s->grammar_path, "FILE", "the reply is what this GBNF grammar says", 0, 0},
+            {"--schema", OPT_STRING, &s->schema_path, "FILE", "the reply is JSON of this schema", 0, 0},
+            {"--json-object", OPT_FLAG, &s->json_object, NULL, "the reply is a JSON object", 0, 0},
             {"--samplers", OPT_STRING, &s->order, "A;B;C",
              "these stages in this order: penalties dry top_n_sigma top_k typ_p top_p min_p xtc temperature infill", 0, 0},
         };
@@ -97,7 +100,7 @@ static int anything_given(const cli_sampling *s) {
     for (i = 0; i < N_FIGURES; i++) {
         if (given(s, i, &unused)) return 1;
     }
-    return s->mirostat >= 0 || s->breakers.n || s->biases.n || s->ignore_eos || s->order;
+    return s->mirostat >= 0 || s->breakers.n || s->biases.n || s->ignore_eos || s->order || s->grammar;
 }
 
 /* Mirostat's two kinds share their options. */
@@ -131,7 +134,7 @@ static const char *next_name(const char *order, int32_t *kind) {
         memcpy(name, order, n);
         name[n] = 0;
         *kind = infer_stage_named(name);
-        if (*kind == INFER_STAGE_CUSTOM || *kind == INFER_STAGE_LOGIT_BIAS) *kind = 0;
+        if (*kind == INFER_STAGE_CUSTOM || *kind == INFER_STAGE_LOGIT_BIAS || *kind == INFER_STAGE_GRAMMAR) *kind = 0;
     }
     return order + n + (order[n] == ';');
 }
@@ -304,6 +307,45 @@ static int add_adaptive(chain *c, const cli_sampling *s) {
     return !given(s, i, &target) || add_stage(c, INFER_STAGE_ADAPTIVE_P);
 }
 
+infer_grammar *cli_grammar_file(const char *command, infer_model *model, const char *path, int schema) {
+    infer_grammar_params p;
+    infer_grammar *grammar = NULL;
+    infer_error err;
+    size_t n;
+    char *text = cli_read_file(command, path, &n);
+    if (text == NULL) return NULL;
+    memset(&p, 0, sizeof p);
+    if (schema) p.schema = text;
+    else p.gbnf = text;
+    if (strlen(text) != n) cli_fail(command, "%s holds a zero byte", path);
+    else if (infer_grammar_create(&grammar, model, &p, &err) != INFER_OK) cli_fail(command, "%s: %s", path, err.message);
+    free(text);
+    return grammar;
+}
+
+int cli_grammar(const char *command, infer_model *model, cli_sampling *s) {
+    infer_grammar_params p;
+    infer_error err;
+    int n = (s->grammar_path != NULL) + (s->schema_path != NULL) + s->json_object;
+    s->grammar = NULL;
+    if (n == 0) return 1;
+    if (n > 1) {
+        cli_usage_error(command, "give one of --grammar, --schema and --json-object");
+        return 0;
+    }
+    if (!s->json_object) {
+        s->grammar = cli_grammar_file(command, model, s->schema_path ? s->schema_path : s->grammar_path,
+                                      s->schema_path != NULL);
+        return s->grammar != NULL;
+    }
+    memset(&p, 0, sizeof p);
+    p.json = 1;
+    p.root = "object";
+    if (infer_grammar_create(&s->grammar, model, &p, &err) == INFER_OK) return 1;
+    cli_fail(command, "%s", err.message);
+    return 0;
+}
+
 infer_sampler *cli_sampler(const char *command, infer_model *model, const cli_sampling *s, uint64_t seed) {
     infer_sampler *sampler = NULL;
     infer_error err;
@@ -315,7 +357,10 @@ infer_sampler *cli_sampler(const char *command, infer_model *model, const cli_sa
     ok = !anything_given(s);
     if (!ok) {
         ok = add_biases(&c, s);
-        /* A constraint (--grammar FILE, --schema FILE, --json-object) goes here: behind biases, before what cuts. */
+        if (ok && s->grammar) { /* behind biases, before what cuts */
+            ok = add_stage(&c, INFER_STAGE_GRAMMAR);
+            c.stages[c.n - 1].grammar = s->grammar;
+        }
         ok = ok && (s->order ? add_named(&c, s->order) : add_usual(&c, s));
         ok = ok && add_adaptive(&c, s) && set_figures(&c, s);
     }
