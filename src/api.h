@@ -609,7 +609,7 @@ typedef struct infer_segment {
 typedef struct infer_template infer_template;
 /* Zero in any field means the default. */
 typedef struct infer_template_params {
-    const infer_json *trusted;   /* object of more variables, whose text counts as the template's own (bos_token, ...) */
+    const infer_json *trusted; /* object of more variables, whose text counts as the template's own (bos_token, ...) */
     const char *now;             /* "YYYY-MM-DD HH:MM:SS" for strftime_now; NULL = the local clock */
     uint64_t max_steps;          /* of work, about one for each operation and item (20,000,000) */
     uint64_t max_output;         /* bytes (64 MiB) */
@@ -640,6 +640,69 @@ INFER_API infer_result infer_template_render(const infer_template *t, const infe
                                              infer_error *err);
 /* NULL is accepted. */
 INFER_API void infer_rendering_free(infer_rendering *r);
+
+/* ---- replies ---------------------------------------------------------------------------------- */
+
+/* A tool call of a reply. Texts are zero-terminated. */
+typedef struct infer_chat_call {
+    const char *id;        /* the model's, or "callNNNNN" where its format has none */
+    const char *name;
+    const char *arguments; /* a JSON object on one line, n_arguments bytes */
+    size_t n_arguments;
+} infer_chat_call;
+/* A reply so far. Belongs to its parser (infer_chat: to the session's next chat) and changes with it. */
+typedef struct infer_chat_reply {
+    const char *content;   /* n_content bytes, zero-terminated; "" = none */
+    size_t n_content;
+    const char *reasoning; /* likewise */
+    size_t n_reasoning;
+    const infer_chat_call *calls;
+    size_t n_calls;
+} infer_chat_reply;
+
+enum {
+    INFER_CHAT_CONTENT = 1,   /* text, n: more of the answer */
+    INFER_CHAT_REASONING = 2, /* text, n: more of the reasoning */
+    INFER_CHAT_CALL = 3,      /* id, name: a tool call; its arguments follow */
+    INFER_CHAT_ARGUMENTS = 4  /* text, n: more of the last call's arguments (at present all at once) */
+};
+typedef struct infer_chat_delta {
+    int32_t kind;     /* INFER_CHAT_* */
+    int32_t call;     /* CALL, ARGUMENTS: index of the call; else -1 */
+    const char *text; /* whole characters, not zero-terminated; valid during the call */
+    size_t n;
+    const char *id, *name; /* CALL, ARGUMENTS */
+} infer_chat_delta;
+typedef int (*infer_chat_fn)(void *user, const infer_chat_delta *delta); /* non-zero = stop */
+
+/* Reads a reply as it streams. Belongs to one thread at a time. */
+typedef struct infer_chat_parser infer_chat_parser;
+typedef struct infer_chat_parser_params {
+    const char *format;    /* a name as infer_chat_parser_format gives it; NULL = recognised in the template */
+    const char *template_text; /* zero-terminated; NULL = the model's own */
+    const char *tools;     /* the tools the model was told of (JSON, as for infer_chat_format); they give the types of
+                            * arguments in formats that write values without quotes. NULL = none are known */
+    const char *prompt;    /* the prompt, or its end: it may have opened the reasoning already. NULL = it has not */
+    int64_t first_call;    /* number in the first made-up id */
+    infer_chat_fn fn;      /* may be NULL */
+    void *user;
+    infer_allocator allocator;
+} infer_chat_parser_params;
+/* A parser for one reply. How a model writes calls and reasoning is recognised by words in its template, from a table;
+ * a template that teaches no way gets "plain": all is content. model may be NULL when format or template_text is given;
+ * params may be NULL when there is a model. Errors: ARGUMENT (no such format, no template), FORMAT (tools), MEMORY. */
+INFER_API infer_result infer_chat_parser_create(infer_chat_parser **out, const infer_model *model,
+                                                const infer_chat_parser_params *params, infer_error *err);
+INFER_API void infer_chat_parser_destroy(infer_chat_parser *parser);
+/* More of the reply, with the text of control tokens, cut anywhere. What may be the beginning of a mark is held back. A
+ * call is told when it is complete; text that only began like one is content. INFER_CANCELLED: fn asked to stop. */
+INFER_API infer_result infer_chat_parser_feed(infer_chat_parser *parser, const char *text, size_t n);
+/* The reply has ended: what was held back is given out. */
+INFER_API infer_result infer_chat_parser_finish(infer_chat_parser *parser);
+/* What there is so far; never NULL. Texts are valid until the next call. */
+INFER_API const infer_chat_reply *infer_chat_parser_reply(infer_chat_parser *parser);
+/* "hermes/think": how calls are written, and behind '/' how reasoning is (nothing = not at all). */
+INFER_API const char *infer_chat_parser_format(const infer_chat_parser *parser);
 
 /* ---- contexts and sessions ------------------------------------------------------------------ */
 

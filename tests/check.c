@@ -24,6 +24,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_json.c"
 #  include "test_tokenizer.c"
 #  include "test_sampler.c"
+#  include "test_chat.c"
 #  include "test_ops.c"
 #  include "test_int8.c"
 #  include "test_math.c"
@@ -60,6 +61,7 @@ int main(int argc, char **argv) {
     suite_json();
     suite_tokenizer();
     suite_sampler();
+    suite_chat();
     suite_ops();
     suite_int8();
     suite_math();

@@ -81,6 +81,28 @@ static infer_result infer__template_render(const infer__template *t, const infer
                                            const infer__render_options *options, infer__rendered *out,
                                            infer_error *err);
 static void infer__rendered_free(infer__rendered *r);
+
+/* ---- chat_*.c: replies (left out by INFER_NO_CHAT) ---------------------------------------------------- */
+
+typedef struct infer__chat_reader infer__chat_reader;
+typedef struct infer__chat_options {
+    const char *format;     /* NULL = recognised in text[0..n), a template */
+    const char *text;
+    size_t n;
+    const char *prompt;     /* what the template wrote before the reply, n_prompt bytes */
+    size_t n_prompt;
+    const char *tools;      /* JSON, zero-terminated; or NULL */
+    int64_t call_number;    /* of the first made-up id */
+    infer_chat_fn fn;
+    void *user;
+} infer__chat_options;
+/* See infer_chat_parser_create and its siblings in api.h. */
+static infer_result infer__chat_reader_open(infer__chat_reader **out, infer__mem *mem, const infer__chat_options *o,
+                                            infer_error *err);
+static void infer__chat_reader_close(infer__chat_reader *p);
+static infer_result infer__chat_reader_feed(infer__chat_reader *p, const char *text, size_t n);
+static infer_result infer__chat_reader_finish(infer__chat_reader *p);
+static const infer_chat_reply *infer__chat_reader_reply(infer__chat_reader *p);
 #endif
 
 /* ---- vocab.c ------------------------------------------------------------------------------------- */

@@ -9,3 +9,10 @@
 #include "token_spm.c"        /* SentencePiece */
 #include "tokenizer.c"        /* the facade */
 #include "sampler.c"          /* STAGES */
+#if !defined(INFER_NO_CHAT)
+#include "chat.h"             /* formats of replies: what the parts share */
+#include "chat_format.c"      /* CHAT_CALLS, CHAT_FORMATS */
+#include "chat_value.c"       /* arguments as JSON */
+#include "chat_call.c"        /* bodies of calls */
+#include "chat_parse.c"       /* a reply as it streams */
+#endif
