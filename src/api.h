@@ -556,7 +556,8 @@ enum {
 /* INFER_TOKEN_* of a token, 0 when it is out of range. */
 INFER_API int32_t infer_token_flags(const infer_model *model, infer_token token);
 enum { INFER_SPECIAL_BOS, INFER_SPECIAL_EOS, INFER_SPECIAL_EOT, INFER_SPECIAL_UNK, INFER_SPECIAL_SEP, INFER_SPECIAL_PAD,
-       INFER_SPECIAL_MASK, INFER_SPECIAL_FIM_PRE, INFER_SPECIAL_FIM_SUF, INFER_SPECIAL_FIM_MID, INFER_SPECIAL_COUNT };
+       INFER_SPECIAL_MASK, INFER_SPECIAL_FIM_PRE, INFER_SPECIAL_FIM_SUF, INFER_SPECIAL_FIM_MID, INFER_SPECIAL_EOM,
+       INFER_SPECIAL_CLS, INFER_SPECIAL_FIM_PAD, INFER_SPECIAL_FIM_REP, INFER_SPECIAL_FIM_SEP, INFER_SPECIAL_COUNT };
 /* The id of a special token, -1 when the vocabulary has none. */
 INFER_API infer_token infer_token_special(const infer_model *model, int32_t which);
 /* Length of the longest prefix of s that does not end inside a UTF-8 character: what may be shown of a stream.

@@ -23,6 +23,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_unicode.c"
 #  include "test_json.c"
 #  include "test_tokenizer.c"
+#  include "test_tokenizer_kinds.c"
 #  include "test_sampler.c"
 #  include "test_chat.c"
 #  include "test_ops.c"
@@ -60,6 +61,7 @@ int main(int argc, char **argv) {
     suite_unicode();
     suite_json();
     suite_tokenizer();
+    suite_tokenizer_kinds();
     suite_sampler();
     suite_chat();
     suite_ops();

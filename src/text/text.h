@@ -19,6 +19,14 @@ static size_t infer__utf8_put(uint32_t cp, char out[4]); /* returns the length 1
 enum { INFER__UC_LETTER = 1, INFER__UC_MARK = 2, INFER__UC_NUMBER = 4, INFER__UC_SPACE = 8, INFER__UC_PUNCT = 16,
        INFER__UC_SYMBOL = 32, INFER__UC_UPPER = 64, INFER__UC_LOWER = 128, INFER__UC_OTHER = 256 };
 static uint32_t infer__uc_class(uint32_t cp);
+/* The simple mappings (one character to one); the character itself when it has none. */
+static uint32_t infer__uc_lower(uint32_t cp);
+static uint32_t infer__uc_upper(uint32_t cp);
+/* The first character of the canonical decomposition (NFD): the letter without its accents; of a Hangul syllable the
+ * leading consonant. The character itself when it does not decompose. */
+static uint32_t infer__uc_base(uint32_t cp);
+/* 1 for control, format, private-use and surrogate code points; unassigned ones are none of these. */
+static int infer__uc_control(uint32_t cp);
 /* The public infer_utf8_whole. */
 static size_t infer__utf8_whole(const char *s, size_t n);
 
@@ -104,14 +112,44 @@ static infer_result infer__chat_reader_feed(infer__chat_reader *p, const char *t
 static infer_result infer__chat_reader_finish(infer__chat_reader *p);
 static const infer_chat_reply *infer__chat_reader_reply(infer__chat_reader *p);
 #endif
+/* ---- trie.c -------------------------------------------------------------------------------------- */
+
+enum { INFER__TRIE_LONGEST = 1024 }; /* bytes of a text; bounds every walk, and how deep sorting recurses */
+
+/* Node i has the children children[i] .. children[i + 1] - 1, told apart by the first byte of their labels; the other
+ * bytes of its label are labels[label .. label of node i + 1). Nodes are numbered level by level, 0 is the root. */
+typedef struct infer__trie_node {
+    int32_t value; /* number of the text that ends here, -1 = none */
+    uint32_t children, label;
+} infer__trie_node;
+typedef struct infer__trie {
+    infer__trie_node *nodes; /* n + 1: the last one only ends the one before */
+    uint8_t *first;          /* n */
+    char *labels;
+    uint32_t n;
+} infer__trie;
+/* Of texts[0..n): those that are empty or longer than INFER__TRIE_LONGEST are left out; of equal ones the last
+ * counts. */
+static infer_result infer__trie_open(infer__trie *t, infer__mem *mem, const infer__str *texts, int32_t n,
+                                     infer_error *err);
+static void infer__trie_close(infer__trie *t, infer__mem *mem);
+/* All texts that s[0..n) begins with, the shortest first. Start with at = node = 0. */
+typedef struct infer__trie_walk {
+    const char *s;
+    size_t n, at; /* at = length of the text found last */
+    uint32_t node;
+} infer__trie_walk;
+static int32_t infer__trie_next(const infer__trie *t, infer__trie_walk *w); /* its number, -1 = no more */
+/* The longest of them: its number and length; -1 and 0 = none. */
+static int32_t infer__trie_longest(const infer__trie *t, const char *s, size_t n, size_t *len);
 
 /* ---- vocab.c ------------------------------------------------------------------------------------- */
 
-enum { INFER__VOCAB_NONE, INFER__VOCAB_SPM, INFER__VOCAB_BPE, INFER__VOCAB_OTHER }; /* kinds: tokenizer.ggml.model */
+/* Kinds: tokenizer.ggml.model. Those from WPM on are looked up in a trie (infer__lexicon). */
+enum { INFER__VOCAB_NONE, INFER__VOCAB_OTHER, INFER__VOCAB_SPM, INFER__VOCAB_BPE, INFER__VOCAB_WPM, INFER__VOCAB_UGM,
+       INFER__VOCAB_RWKV, INFER__VOCAB_PLAMO2 };
 #define INFER__SPACE_MARK "\xe2\x96\x81" /* U+2581: a space in SentencePiece vocabularies */
 enum { INFER__TOKEN_RSTRIP = 128 }; /* with INFER_TOKEN_*: matched in a text, it takes the white space after it too */
-
-typedef struct infer__slot { uint32_t hash; int32_t token; } infer__slot; /* of the table text -> token; -1 = empty */
 
 /* The tokens of a file. Texts are views of the file's bytes; those of a BPE vocabulary are in GPT-2's byte alphabet. */
 typedef struct infer__vocab {
@@ -121,16 +159,19 @@ typedef struct infer__vocab {
     uint64_t longest;           /* bytes of the longest text */
     uint8_t *flags;             /* INFER_TOKEN_*, INFER__TOKEN_RSTRIP */
     uint32_t *order;            /* SPM: by score, the lower the better */
-    infer__slot *slots;         /* text -> token, open addressing */
-    uint32_t mask;
+    const infer__kv *scores;    /* UGM, PLaMo-2: n numbers, or NULL */
+    uint32_t *slots; /* text -> token, open addressing: the token, above it bits of the hash; all ones = empty */
+    uint32_t n_slots, token_bits;
     int32_t byte_token[256];    /* token of a single byte, -1 = none */
     uint8_t joins[256];         /* SPM: 1 = this byte stands before a space inside some token */
     int32_t *marked, n_marked;  /* control, unknown and user-defined tokens, sorted by text */
     int32_t marked_from[257];   /* those whose text begins with byte b: marked[marked_from[b] .. marked_from[b + 1]) */
     uint8_t marked_kinds[256];  /* INFER_TOKEN_* of them together */
-    infer_token special[INFER_SPECIAL_COUNT], eom, lstrip; /* -1 = none; lstrip takes the white space before it too */
-    int add_bos, add_eos;       /* 0, 1; -1 = the file does not say */
-    int add_space_prefix, remove_extra_whitespaces; /* 0, 1 */
+    infer_token special[INFER_SPECIAL_COUNT], lstrip; /* -1 = none; lstrip takes the white space before it too */
+    int add_bos, add_eos, add_sep; /* 0, 1; -1 = the file does not say. add_sep: WPM, a SEP ends the text */
+    int add_space_prefix, remove_extra_whitespaces, escape_whitespaces; /* 0, 1 */
+    int space_suffix;           /* UGM: the space goes behind words, and behind the text */
+    int lowercase, strip_accents; /* WPM */
 } infer__vocab;
 static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const infer__report *report,
                                       const infer__gguf *g, infer_error *err);
@@ -139,6 +180,10 @@ static void infer__vocab_close(infer__vocab *v);
 static int32_t infer__vocab_find(const infer__vocab *v, const char *s, size_t n);
 /* The longest marked token that s[0..n) begins with, n >= 1; -1 = none. kinds: INFER_TOKEN_* to consider. */
 static int32_t infer__vocab_marked(const infer__vocab *v, const char *s, size_t n, int kinds);
+/* The score of a token: 0 without scores; never infinite, never NaN. */
+static float infer__vocab_score(const infer__vocab *v, int32_t token);
+/* RWKV: the bytes that an escaped text (as Python writes bytes) stands for: their number; at most cap are written. */
+static size_t infer__vocab_unescape(const infer__str *t, char *out, size_t cap);
 /* The bytes a token (in range) stands for, without the first `skip`: their number; at most cap are written. */
 static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t skip, char *out, size_t cap);
 
@@ -179,6 +224,12 @@ typedef struct infer__symbol {
     int32_t pair;       /* the token that it and the next one make, -1 = none */
     uint32_t order;     /* of that merge: the lowest is made first */
 } infer__symbol;
+/* UGM, PLaMo-2: the best way to or from a place in a text. */
+typedef struct infer__cell {
+    union { double score; int64_t cost; } best;
+    int32_t token; /* -1 = none: unknown */
+    uint32_t span; /* bytes of it */
+} infer__cell;
 /* Scratch of one call. Zero-initialise with mem set. */
 typedef struct infer__token_work {
     infer__mem *mem;
@@ -186,7 +237,8 @@ typedef struct infer__token_work {
     uint64_t *heap; /* order << 32 | symbol */
     char *text;
     struct infer__word *words; /* seen in this call; NULL in short texts */
-    size_t n, symbols_cap, heap_n, heap_cap, text_n, text_cap; /* n symbols; text_n bytes of text */
+    infer__cell *cells;
+    size_t n, symbols_cap, heap_n, heap_cap, text_n, text_cap, cells_cap; /* n symbols; text_n bytes of text */
 } infer__token_work;
 static void infer__token_work_free(infer__token_work *w);
 /* Split and merge one stretch of text without marked tokens. 0 = out of memory. */
@@ -195,6 +247,33 @@ static int infer__bpe_tokenize(const infer__vocab *v, const infer__merges *m, co
 /* The same for SPM; prefix = 1: a space is put before it. */
 static int infer__spm_tokenize(const infer__vocab *v, infer__token_work *w, const char *s, size_t n, int prefix,
                                infer__token_sink *sink);
+
+/* ---- token_wpm.c, token_ugm.c, token_rwkv.c, token_plamo2.c ------------------------------------------ */
+
+/* What these look texts up in. */
+typedef struct infer__lexicon {
+    infer__trie trie;         /* of the tokens that plain text can become */
+    double unknown;           /* UGM: the score of a character that is no token */
+    const uint8_t *units;     /* UGM: the character map, n_units little-endian words; NULL = none */
+    const char *replacements; /* UGM: zero-terminated texts, n_replacements bytes */
+    uint32_t n_units, n_replacements;
+} infer__lexicon;
+static infer_result infer__lexicon_open(infer__lexicon *x, const infer__vocab *v, const infer__report *report,
+                                        const infer__gguf *g, infer_error *err);
+static void infer__lexicon_close(infer__lexicon *x, infer__mem *mem);
+/* The ids of one stretch of text without marked tokens. 0 = out of memory. */
+static int infer__wpm_tokenize(const infer__vocab *v, const infer__lexicon *x, infer__token_work *w, const char *s,
+                               size_t n, infer__token_sink *sink);
+/* Spaces before punctuation and in contractions taken out of s[0..n), in place: the new length. */
+static size_t infer__wpm_clean(char *s, size_t n);
+static int infer__ugm_tokenize(const infer__vocab *v, const infer__lexicon *x, infer__token_work *w, const char *s,
+                               size_t n, infer__token_sink *sink);
+static int infer__rwkv_tokenize(const infer__vocab *v, const infer__lexicon *x, infer__token_work *w, const char *s,
+                                size_t n, infer__token_sink *sink);
+static int infer__plamo2_tokenize(const infer__vocab *v, const infer__lexicon *x, infer__token_work *w, const char *s,
+                                  size_t n, infer__token_sink *sink);
+/* UGM: the character map, into x. */
+static infer_result infer__ugm_open(infer__lexicon *x, const infer__vocab *v, const infer__gguf *g, infer_error *err);
 
 /* ---- tokenizer.c --------------------------------------------------------------------------------- */
 
@@ -217,6 +296,11 @@ static int32_t infer__tokenizer_size(const infer__tokenizer *t); /* number of to
 /* See infer_tokenize, infer_detokenize, infer_token_text in api.h. mem is used for the work. */
 static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, const char *text, size_t n,
                                     int32_t flags, infer_token *out, size_t cap, size_t *count, infer_error *err);
+/* The same for segments that follow one another in memory: control tokens are parsed in those of the template alone
+ * (whatever flags say), and words may go over their borders. */
+static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__mem *mem, const infer_segment *segments,
+                                             size_t n_segments, int32_t flags, infer_token *out, size_t cap,
+                                             size_t *count, infer_error *err);
 static infer_result infer__detokenize(const infer__tokenizer *t, const infer_token *tokens, size_t n, int32_t flags,
                                       char *out, size_t cap, size_t *len, infer_error *err);
 static infer_result infer__token_text(const infer__tokenizer *t, infer_token token, char *out, size_t cap, size_t *len);

@@ -38,6 +38,19 @@ static void infer__token_work_free(infer__token_work *w) {
     infer__free(w->mem, w->heap);
     infer__free(w->mem, w->text);
     infer__free(w->mem, w->words);
+    infer__free(w->mem, w->cells);
+}
+
+/* Room for n cells, which keep their content. 0 = out of memory. */
+static int infer__token_work_cells(infer__token_work *w, size_t n) {
+    uint64_t cap = (uint64_t)n + n / 2;
+    infer__cell *cells;
+    if (n <= w->cells_cap) return 1;
+    cells = (infer__cell *)infer__realloc(w->mem, w->cells, cap, sizeof *cells);
+    if (!cells) return 0;
+    w->cells = cells;
+    w->cells_cap = (size_t)cap;
+    return 1;
 }
 
 /* Room for n bytes in w->text, whose content is lost. 0 = out of memory. */

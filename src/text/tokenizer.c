@@ -12,6 +12,7 @@ struct infer__tokenizer {
     infer__mem *mem;
     infer__vocab vocab;
     infer__merges merges;
+    infer__lexicon lexicon;
     const infer__pretokenizer *pre; /* BPE: NULL when it cannot tokenize */
     char why_not[160];
 };
@@ -68,6 +69,8 @@ static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *me
     t->mem = mem;
     r = infer__vocab_open(&t->vocab, mem, report, g, err);
     if (r == INFER_OK && t->vocab.kind == INFER__VOCAB_BPE) r = infer__tokenizer_choose(t, report, g, options, err);
+    if (r == INFER_OK && t->vocab.kind >= INFER__VOCAB_WPM)
+        r = infer__lexicon_open(&t->lexicon, &t->vocab, report, g, err);
     if (r != INFER_OK) {
         infer__tokenizer_close(t);
         return r;
@@ -80,8 +83,7 @@ static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *me
         infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.model '%.*s' is not supported yet",
                       (int)INFER__MIN(model.n, 40), model.s);
     }
-    if (t->vocab.add_bos < 0) t->vocab.add_bos = t->vocab.kind == INFER__VOCAB_SPM;
-    if (t->vocab.add_eos < 0) t->vocab.add_eos = 0;
+    if (t->vocab.add_bos < 0) t->vocab.add_bos = 0;
     *out = t;
     return INFER_OK;
 }
@@ -89,6 +91,7 @@ static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *me
 static void infer__tokenizer_close(infer__tokenizer *t) {
     if (!t) return;
     infer__free(t->mem, t->merges.slots);
+    infer__lexicon_close(&t->lexicon, t->mem);
     infer__vocab_close(&t->vocab);
     infer__free(t->mem, t);
 }
@@ -107,21 +110,48 @@ static int infer__is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r')
 /* One stretch without marked tokens; it begins the text or follows a marked token, so SPM puts a space before it. */
 static int infer__tokenize_plain(const infer__tokenizer *t, infer__token_work *w, const char *s, size_t n,
                                  infer__token_sink *sink) {
+    const infer__vocab *v = &t->vocab;
     if (n == 0) return 1;
-    if (t->vocab.kind == INFER__VOCAB_BPE) return infer__bpe_tokenize(&t->vocab, &t->merges, t->pre, w, s, n, sink);
-    return infer__spm_tokenize(&t->vocab, w, s, n, t->vocab.add_space_prefix, sink);
+    switch (v->kind) {
+    case INFER__VOCAB_SPM: return infer__spm_tokenize(v, w, s, n, v->add_space_prefix, sink);
+    case INFER__VOCAB_WPM: return infer__wpm_tokenize(v, &t->lexicon, w, s, n, sink);
+    case INFER__VOCAB_UGM: return infer__ugm_tokenize(v, &t->lexicon, w, s, n, sink);
+    case INFER__VOCAB_RWKV: return infer__rwkv_tokenize(v, &t->lexicon, w, s, n, sink);
+    case INFER__VOCAB_PLAMO2: return infer__plamo2_tokenize(v, &t->lexicon, w, s, n, sink);
+    default: return infer__bpe_tokenize(v, &t->merges, t->pre, w, s, n, sink);
+    }
+}
+
+/* The token that ends a text by INFER_TEXT_ADD_SPECIAL, -1 = none: BERT's is the separator. */
+static infer_token infer__tokenizer_end(const infer__vocab *v) {
+    if (v->kind == INFER__VOCAB_WPM && v->add_sep) return v->special[INFER_SPECIAL_SEP];
+    return v->add_eos ? v->special[INFER_SPECIAL_EOS] : -1;
 }
 
 static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, const char *text, size_t n,
                                     int32_t flags, infer_token *out, size_t cap, size_t *count, infer_error *err) {
+    infer_segment all;
+    all.text = text;
+    all.n = n;
+    all.from_message = !(flags & INFER_TEXT_PARSE_SPECIAL);
+    return infer__tokenize_segments(t, mem, &all, 1, flags, out, cap, count, err);
+}
+
+static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__mem *mem, const infer_segment *segments,
+                                             size_t n_segments, int32_t flags, infer_token *out, size_t cap,
+                                             size_t *count, infer_error *err) {
+    const char *text = n_segments ? segments[0].text : "";
+    const infer_segment *here = segments;
     const infer__vocab *v = &t->vocab;
     infer__token_sink sink = {NULL, 0, 0, NULL};
     infer__token_work w;
-    size_t at, begin = 0, end;
-    int ok = 1, kinds = INFER_TOKEN_USER;
+    size_t at, begin = 0, end, n = 0, limit = n_segments ? segments[0].n : 0, i;
+    const int special = INFER_TOKEN_USER | INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN;
+    int ok = 1;
     int32_t token;
 
     *count = 0;
+    for (i = 0; i < n_segments; i++) n += segments[i].n;
     if (t->why_not[0]) return infer__error(err, INFER_ERR_UNSUPPORTED, "cannot tokenize: %s", t->why_not);
     if (n > 0x20000000u)
         return infer__error(err, INFER_ERR_ARGUMENT, "a text of more than 512 MiB cannot be tokenized");
@@ -129,11 +159,12 @@ static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, 
     w.mem = mem;
     sink.out = out;
     sink.cap = cap;
-    if (flags & INFER_TEXT_PARSE_SPECIAL) kinds |= INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN;
     if ((flags & INFER_TEXT_ADD_SPECIAL) && infer__tokenizer_adds_bos(t))
         infer__token_put(&sink, v->special[INFER_SPECIAL_BOS]);
     for (at = 0; ok && at < n; ) {
-        token = infer__vocab_marked(v, text + at, n - at, kinds);
+        while (at >= limit) limit += (++here)->n; /* a token's end may lie in a later segment */
+        token = here->from_message ? infer__vocab_marked(v, text + at, n - at, INFER_TOKEN_USER)
+                                   : infer__vocab_marked(v, text + at, limit - at, special);
         if (token < 0) {
             at++;
             continue;
@@ -150,32 +181,20 @@ static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, 
     infer__token_work_free(&w);
     if (!ok)
         return infer__error(err, INFER_ERR_MEMORY, "out of memory for a text of %llu bytes", (unsigned long long)n);
-    if ((flags & INFER_TEXT_ADD_SPECIAL) && v->add_eos && v->special[INFER_SPECIAL_EOS] >= 0) {
-        infer__token_put(&sink, v->special[INFER_SPECIAL_EOS]);
-    }
+    if ((flags & INFER_TEXT_ADD_SPECIAL) && infer__tokenizer_end(v) >= 0)
+        infer__token_put(&sink, infer__tokenizer_end(v));
     *count = sink.count;
     return INFER_OK;
 }
 
 /* ---- ids -> text ------------------------------------------------------------------------------------- */
 
-static infer_result infer__detokenize(const infer__tokenizer *t, const infer_token *tokens, size_t n, int32_t flags,
-                                      char *out, size_t cap, size_t *len, infer_error *err) {
-    const infer__vocab *v = &t->vocab;
+/* The pieces one after the other: their length; at most cap bytes are written. */
+static size_t infer__pieces(const infer__vocab *v, const infer_token *tokens, size_t n, int32_t flags, char *out,
+                            size_t cap) {
     const int hidden = INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN | INFER_TOKEN_UNUSED;
     int first = v->add_space_prefix; /* nothing is written yet, and a space was put before the text */
     size_t i, done = 0;
-
-    *len = 0;
-    if (v->kind != INFER__VOCAB_SPM && v->kind != INFER__VOCAB_BPE) {
-        return infer__error(err, INFER_ERR_UNSUPPORTED, "cannot detokenize: %s", t->why_not);
-    }
-    for (i = 0; i < n; i++) {
-        if (tokens[i] < 0 || tokens[i] >= v->n) {
-            return infer__error(err, INFER_ERR_ARGUMENT, "token %d at %llu is not in the vocabulary of %d",
-                                (int)tokens[i], (unsigned long long)i, (int)v->n);
-        }
-    }
     for (i = 0; i < n; i++) {
         size_t left = done < cap ? cap - done : 0, skip;
         char head = 0;
@@ -185,7 +204,37 @@ static infer_result infer__detokenize(const infer__tokenizer *t, const infer_tok
         done += infer__vocab_piece(v, tokens[i], skip, left ? out + done : NULL, left);
         first = 0;
     }
-    *len = done;
+    return done;
+}
+
+static infer_result infer__detokenize(const infer__tokenizer *t, const infer_token *tokens, size_t n, int32_t flags,
+                                      char *out, size_t cap, size_t *len, infer_error *err) {
+    const infer__vocab *v = &t->vocab;
+    char *text;
+    size_t i;
+
+    *len = 0;
+    if (v->kind == INFER__VOCAB_NONE || v->kind == INFER__VOCAB_OTHER) {
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "cannot detokenize: %s", t->why_not);
+    }
+    for (i = 0; i < n; i++) {
+        if (tokens[i] < 0 || tokens[i] >= v->n) {
+            return infer__error(err, INFER_ERR_ARGUMENT, "token %d at %llu is not in the vocabulary of %d",
+                                (int)tokens[i], (unsigned long long)i, (int)v->n);
+        }
+    }
+    *len = infer__pieces(v, tokens, n, flags, out, cap);
+    if (v->kind != INFER__VOCAB_WPM || *len == 0) return INFER_OK;
+    text = (char *)infer__alloc(t->mem, *len); /* WordPiece puts a space before every word: some are taken out again */
+    if (!text) {
+        i = *len;
+        *len = 0;
+        return infer__error(err, INFER_ERR_MEMORY, "out of memory for a text of %llu bytes", (unsigned long long)i);
+    }
+    infer__pieces(v, tokens, n, flags, text, *len);
+    *len = infer__wpm_clean(text, *len);
+    if (cap > 0) memcpy(out, text, INFER__MIN(*len, cap));
+    infer__free(t->mem, text);
     return INFER_OK;
 }
 

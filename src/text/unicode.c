@@ -1,13 +1,14 @@
-/* unicode.c: UTF-8 and the character classes that pre-tokenizers ask for.
+/* unicode.c: UTF-8, the character classes that pre-tokenizers ask for, case and base characters.
  *
  * Owns:  the rules of well-formed UTF-8 (Unicode standard, table 3-7: no overlong forms, no surrogates, nothing
- *        above U+10FFFF) and the lookup in unicode_tables.h.
+ *        above U+10FFFF) and the lookups in unicode_tables.h and unicode_maps.h.
  * Rules: knows no vocabulary. An invalid byte is one character, U+FFFD, of length 1, so that every text splits into
  *        characters and no byte is lost.
  * Start: infer__utf8_next.
  */
 #include "text.h"
 #include "unicode_tables.h"
+#include "unicode_maps.h"
 
 /* Length 1..4 that the lead byte b announces, 0 when no character starts with it; *low and *high bound the second
  * byte (the later ones are 80..BF). */
@@ -108,4 +109,47 @@ static uint32_t infer__uc_class(uint32_t cp) {
         }
     }
     return INFER__UC_OTHER;
+}
+
+/* ---- maps ------------------------------------------------------------------------------------------ */
+
+static uint32_t infer__uc_case_of(const infer__uc_case *runs, size_t n, uint32_t cp) {
+    size_t lo = 0, hi = n;
+    while (lo < hi) { /* the first run that ends at cp or later */
+        size_t mid = lo + (hi - lo) / 2;
+        if (runs[mid].last < cp) lo = mid + 1;
+        else hi = mid;
+    }
+    if (lo == n || cp < runs[lo].first || (cp - runs[lo].first) % (uint32_t)runs[lo].step != 0) return cp;
+    return (uint32_t)((int32_t)cp + runs[lo].distance);
+}
+static uint32_t infer__uc_lower(uint32_t cp) {
+    if (cp < 0x80) return cp >= 'A' && cp <= 'Z' ? cp + 32 : cp;
+    return infer__uc_case_of(INFER__UC_TO_LOWER, INFER__COUNT(INFER__UC_TO_LOWER), cp);
+}
+static uint32_t infer__uc_upper(uint32_t cp) {
+    if (cp < 0x80) return cp >= 'a' && cp <= 'z' ? cp - 32 : cp;
+    return infer__uc_case_of(INFER__UC_TO_UPPER, INFER__COUNT(INFER__UC_TO_UPPER), cp);
+}
+
+/* Hangul: Unicode standard, 3.12: 588 syllables for each leading consonant. */
+static uint32_t infer__uc_base(uint32_t cp) {
+    size_t lo = 0, hi = INFER__COUNT(INFER__UC_BASE_RUNS);
+    if (cp < 0xc0) return cp;
+    if (cp >= 0xac00 && cp < 0xd7a4) return 0x1100 + (cp - 0xac00) / 588;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (INFER__UC_BASE_RUNS[mid].last < cp) lo = mid + 1;
+        else hi = mid;
+    }
+    if (lo == INFER__COUNT(INFER__UC_BASE_RUNS) || cp < INFER__UC_BASE_RUNS[lo].first) return cp;
+    return INFER__UC_BASES[INFER__UC_BASE_RUNS[lo].at + (cp - INFER__UC_BASE_RUNS[lo].first)];
+}
+
+static int infer__uc_control(uint32_t cp) {
+    size_t i;
+    for (i = 0; i < INFER__COUNT(INFER__UC_CONTROL) && INFER__UC_CONTROL[i].first <= cp; i++) {
+        if (cp <= INFER__UC_CONTROL[i].last) return 1;
+    }
+    return 0;
 }

@@ -13,8 +13,26 @@
 enum {
     INFER__TOKEN_TYPES = INFER_TOKEN_NORMAL | INFER_TOKEN_UNKNOWN | INFER_TOKEN_CONTROL | INFER_TOKEN_USER |
                          INFER_TOKEN_UNUSED | INFER_TOKEN_BYTE,
-    INFER__PROBES_MAX = 1024,  /* at load 1/2 a run of 100 is already unlikely: longer ones are made on purpose */
+    INFER__PROBES_MAX = 2048,  /* at load 3/4 a run of 300 is already unlikely: longer ones are made on purpose */
     INFER__MARKED_LONGEST = 256 /* bounds the search for marked tokens to this many steps a byte */
+};
+
+/* What a kind has when no key says otherwise: ids (-1 = none) and switches (-1 = another part decides). The ids are the
+ * places where the first vocabulary of the kind has them; llama.cpp assumes the same. */
+typedef struct infer__vocab_model {
+    const char *name; /* tokenizer.ggml.model */
+    int8_t kind, bos, eos, unk, sep, pad, mask, add_bos, add_eos, add_sep, add_space_prefix, escape_whitespaces;
+} infer__vocab_model;
+static const infer__vocab_model INFER__VOCAB_MODELS[] = {
+    {"llama",    INFER__VOCAB_SPM,    1,   2,  0,   -1,  -1, -1,  1,  0, 0, 1, 1},
+    {"gpt2",     INFER__VOCAB_BPE,    -1,  -1, -1,  -1,  -1, -1,  -1, 0, 0, 0, 0},
+    {"bert",     INFER__VOCAB_WPM,    101, -1, 100, 102, 0,  103, 1,  0, 1, 0, 1},
+    {"t5",       INFER__VOCAB_UGM,    -1,  1,  2,   -1,  0,  -1,  0,  1, 0, 0, 1},
+    {"rwkv",     INFER__VOCAB_RWKV,   -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0, 0},
+    {"plamo2",   INFER__VOCAB_PLAMO2, 1,   2,  0,   -1,  3,  -1,  0,  0, 0, 0, 0},
+    {"none",     INFER__VOCAB_NONE,   -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0, 0},
+    {"no_vocab", INFER__VOCAB_NONE,   -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0, 0},
+    {"",         INFER__VOCAB_OTHER,  -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0, 0} /* any other: cannot tokenize */
 };
 
 /* Ids given by keys. The second row of a kind is an older name of the key. */
@@ -22,16 +40,21 @@ static const struct { const char *key; int which; } INFER__SPECIAL_KEYS[] = {
     {"tokenizer.ggml.bos_token_id", INFER_SPECIAL_BOS},
     {"tokenizer.ggml.eos_token_id", INFER_SPECIAL_EOS},
     {"tokenizer.ggml.eot_token_id", INFER_SPECIAL_EOT},
+    {"tokenizer.ggml.eom_token_id", INFER_SPECIAL_EOM},
     {"tokenizer.ggml.unknown_token_id", INFER_SPECIAL_UNK},
     {"tokenizer.ggml.seperator_token_id", INFER_SPECIAL_SEP},
     {"tokenizer.ggml.padding_token_id", INFER_SPECIAL_PAD},
+    {"tokenizer.ggml.cls_token_id", INFER_SPECIAL_CLS},
     {"tokenizer.ggml.mask_token_id", INFER_SPECIAL_MASK},
     {"tokenizer.ggml.prefix_token_id", INFER_SPECIAL_FIM_PRE},
     {"tokenizer.ggml.suffix_token_id", INFER_SPECIAL_FIM_SUF},
     {"tokenizer.ggml.middle_token_id", INFER_SPECIAL_FIM_MID},
     {"tokenizer.ggml.fim_pre_token_id", INFER_SPECIAL_FIM_PRE},
     {"tokenizer.ggml.fim_suf_token_id", INFER_SPECIAL_FIM_SUF},
-    {"tokenizer.ggml.fim_mid_token_id", INFER_SPECIAL_FIM_MID}
+    {"tokenizer.ggml.fim_mid_token_id", INFER_SPECIAL_FIM_MID},
+    {"tokenizer.ggml.fim_pad_token_id", INFER_SPECIAL_FIM_PAD},
+    {"tokenizer.ggml.fim_rep_token_id", INFER_SPECIAL_FIM_REP},
+    {"tokenizer.ggml.fim_sep_token_id", INFER_SPECIAL_FIM_SEP}
 };
 
 /* Texts that say what a token is for, best first: used where no key gives the id. DeepSeek writes its markers with
@@ -42,30 +65,44 @@ static const struct { const char *text; int which; } INFER__SPECIAL_TEXTS[] = {
     {"<end_of_turn>", INFER_SPECIAL_EOT}, {"<|endoftext|>", INFER_SPECIAL_EOT}, {"<|end_of_text|>", INFER_SPECIAL_EOT},
     {"<EOT>", INFER_SPECIAL_EOT}, {"_<EOT>", INFER_SPECIAL_EOT}, {INFER__SPACE_MARK "<EOT>", INFER_SPECIAL_EOT},
     {"<" INFER__BAR "end" INFER__SPACE_MARK "of" INFER__SPACE_MARK "sentence" INFER__BAR ">", INFER_SPECIAL_EOT},
-    {"<end_of_utterance>", INFER_SPECIAL_EOT},
+    {"<end_of_utterance>", INFER_SPECIAL_EOT}, {"[EOT]", INFER_SPECIAL_EOT},
+    {"<|eom_id|>", INFER_SPECIAL_EOM},
     {"<|fim_prefix|>", INFER_SPECIAL_FIM_PRE}, {"<fim-prefix>", INFER_SPECIAL_FIM_PRE},
     {"<fim_prefix>", INFER_SPECIAL_FIM_PRE}, {"<PRE>", INFER_SPECIAL_FIM_PRE},
     {"<" INFER__BAR "fim" INFER__SPACE_MARK "begin" INFER__BAR ">", INFER_SPECIAL_FIM_PRE},
     {INFER__SPACE_MARK "<PRE>", INFER_SPECIAL_FIM_PRE}, {"<|code_prefix|>", INFER_SPECIAL_FIM_PRE},
+    {"<|prefix|>", INFER_SPECIAL_FIM_PRE},
     {"<|fim_suffix|>", INFER_SPECIAL_FIM_SUF}, {"<fim-suffix>", INFER_SPECIAL_FIM_SUF},
     {"<fim_suffix>", INFER_SPECIAL_FIM_SUF}, {"<SUF>", INFER_SPECIAL_FIM_SUF},
     {"<" INFER__BAR "fim" INFER__SPACE_MARK "hole" INFER__BAR ">", INFER_SPECIAL_FIM_SUF},
     {INFER__SPACE_MARK "<SUF>", INFER_SPECIAL_FIM_SUF}, {"<|code_suffix|>", INFER_SPECIAL_FIM_SUF},
+    {"<|suffix|>", INFER_SPECIAL_FIM_SUF},
     {"<|fim_middle|>", INFER_SPECIAL_FIM_MID}, {"<fim-middle>", INFER_SPECIAL_FIM_MID},
     {"<fim_middle>", INFER_SPECIAL_FIM_MID}, {"<MID>", INFER_SPECIAL_FIM_MID},
     {"<" INFER__BAR "fim" INFER__SPACE_MARK "end" INFER__BAR ">", INFER_SPECIAL_FIM_MID},
-    {INFER__SPACE_MARK "<MID>", INFER_SPECIAL_FIM_MID}, {"<|code_middle|>", INFER_SPECIAL_FIM_MID}
+    {INFER__SPACE_MARK "<MID>", INFER_SPECIAL_FIM_MID}, {"<|code_middle|>", INFER_SPECIAL_FIM_MID},
+    {"<|middle|>", INFER_SPECIAL_FIM_MID},
+    {"<|fim_pad|>", INFER_SPECIAL_FIM_PAD}, {"<fim-pad>", INFER_SPECIAL_FIM_PAD}, {"<fim_pad>", INFER_SPECIAL_FIM_PAD},
+    {"<PAD>", INFER_SPECIAL_FIM_PAD}, {"[PAD]", INFER_SPECIAL_FIM_PAD},
+    {"<|fim_repo|>", INFER_SPECIAL_FIM_REP}, {"<|repo_name|>", INFER_SPECIAL_FIM_REP},
+    {"<fim-repo>", INFER_SPECIAL_FIM_REP}, {"<REPO>", INFER_SPECIAL_FIM_REP}, {"<reponame>", INFER_SPECIAL_FIM_REP},
+    {"<|file_sep|>", INFER_SPECIAL_FIM_SEP}
 };
 
 /* Tokens with these texts end a reply, whatever the keys say, and are control tokens, whatever their type says. */
 static const char *const INFER__END_TEXTS[] = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
     "<end_of_turn>", "<turn|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>",
-    INFER__SPACE_MARK "<EOT>", "[EOT]", "[EOS]", "<end_of_utterance>", "<eos>",
-    "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>",
+    INFER__SPACE_MARK "<EOT>", "[EOT]", "[EOS]", "<end_of_utterance>", "<eos>", "<|tool_response>", "[e~[",
     "<" INFER__BAR "end" INFER__SPACE_MARK "of" INFER__SPACE_MARK "sentence" INFER__BAR ">"
 };
 #undef INFER__BAR
+
+/* So do tokens for these purposes: after them a model goes on with another file. */
+static const int INFER__END_SPECIALS[] = {
+    INFER_SPECIAL_EOS, INFER_SPECIAL_EOT, INFER_SPECIAL_EOM, INFER_SPECIAL_FIM_PAD, INFER_SPECIAL_FIM_REP,
+    INFER_SPECIAL_FIM_SEP
+};
 
 /* ---- text -> token ------------------------------------------------------------------------------- */
 
@@ -90,38 +127,50 @@ static int infer__vocab_is(const infer__vocab *v, int32_t token, const char *s, 
     return v->text[token].n == n && memcmp(v->text[token].s, s, n) == 0;
 }
 
+/* Where a search begins. Of the hash the lowest bits, which count least for this, are kept in the slot. */
+static uint32_t infer__vocab_slot(const infer__vocab *v, uint32_t hash) {
+    return (uint32_t)((uint64_t)hash * v->n_slots >> 32);
+}
+
 static int32_t infer__vocab_find(const infer__vocab *v, const char *s, size_t n) {
-    uint32_t hash, i;
+    const uint32_t token_mask = ((uint32_t)1 << v->token_bits) - 1;
+    uint32_t hash, i, slot;
     if (n == 0 || n > v->longest) return -1;
     hash = infer__vocab_hash(s, n);
-    for (i = hash & v->mask; v->slots[i].token >= 0; i = (i + 1) & v->mask) {
-        if (v->slots[i].hash == hash && infer__vocab_is(v, v->slots[i].token, s, n)) return v->slots[i].token;
+    for (i = infer__vocab_slot(v, hash); (slot = v->slots[i]) != UINT32_MAX; i = i + 1 < v->n_slots ? i + 1 : 0) {
+        if ((slot ^ hash << v->token_bits) <= token_mask && infer__vocab_is(v, (int32_t)(slot & token_mask), s, n)) {
+            return (int32_t)(slot & token_mask);
+        }
     }
     return -1;
 }
 
 static infer_result infer__vocab_index(infer__vocab *v, infer_error *err) {
-    uint32_t size = 16;
+    uint32_t token_mask;
     int32_t t;
-    while (size / 2 < (uint32_t)v->n) size *= 2; /* n < 2^30 */
-    v->slots = (infer__slot *)infer__alloc(v->mem, (uint64_t)size * sizeof *v->slots);
+    v->token_bits = 1;
+    while (v->n >= (int32_t)(((uint32_t)1 << v->token_bits) - 1)) v->token_bits++; /* n < 2^30; all ones is no token */
+    token_mask = ((uint32_t)1 << v->token_bits) - 1;
+    v->n_slots = (uint32_t)v->n + (uint32_t)v->n / 3 + 16;
+    v->slots = (uint32_t *)infer__alloc(v->mem, (uint64_t)v->n_slots * sizeof *v->slots);
     if (!v->slots) return infer__error(err, INFER_ERR_MEMORY, "out of memory for %d tokens", (int)v->n);
-    memset(v->slots, 0xff, size * sizeof *v->slots); /* token = -1 */
-    v->mask = size - 1;
+    memset(v->slots, 0xff, v->n_slots * sizeof *v->slots);
     for (t = 0; t < v->n; t++) {
-        uint32_t hash, i, probes = 0;
-        if (v->text[t].n == 0) continue;
-        if (v->text[t].n > v->longest) v->longest = v->text[t].n;
-        hash = infer__vocab_hash(v->text[t].s, (size_t)v->text[t].n);
-        for (i = hash & v->mask; v->slots[i].token >= 0; i = (i + 1) & v->mask) {
-            if (v->slots[i].hash == hash && infer__vocab_is(v, v->slots[i].token, v->text[t].s, (size_t)v->text[t].n))
+        const infer__str *s = &v->text[t];
+        uint32_t hash, i, slot, probes = 0;
+        if (s->n == 0) continue;
+        if (s->n > v->longest) v->longest = s->n;
+        hash = infer__vocab_hash(s->s, (size_t)s->n);
+        for (i = infer__vocab_slot(v, hash); (slot = v->slots[i]) != UINT32_MAX; i = i + 1 < v->n_slots ? i + 1 : 0) {
+            if ((slot ^ hash << v->token_bits) <= token_mask &&
+                infer__vocab_is(v, (int32_t)(slot & token_mask), s->s, (size_t)s->n)) {
                 break;
+            }
             if (++probes > INFER__PROBES_MAX) {
                 return infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.tokens: too many texts with one hash");
             }
         }
-        v->slots[i].hash = hash;
-        v->slots[i].token = t;
+        v->slots[i] = hash << v->token_bits | (uint32_t)t;
     }
     return INFER_OK;
 }
@@ -167,6 +216,7 @@ static infer_result infer__vocab_mark(infer__vocab *v, const infer__report *repo
     }
     for (t = 0; t < v->n; t++) {
         if (!(v->flags[t] & kinds) || v->text[t].n == 0) continue;
+        if (v->kind == INFER__VOCAB_RWKV && memchr(v->text[t].s, '\\', (size_t)v->text[t].n)) continue; /* escaped */
         if (v->text[t].n > INFER__MARKED_LONGEST) {
             too_long++;
             continue;
@@ -257,9 +307,35 @@ static int infer__byte_token_value(const infer__str *t) {
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
+/* \t, \n, \r, \xAB; what else stands behind a backslash is itself. */
+static size_t infer__unescape_one(const char *s, size_t n, char *out) {
+    const char *known = "tnr", *as = "\t\n\r", *hit;
+    *out = s[0];
+    if (s[0] != '\\' || n < 2) return 1;
+    *out = s[1];
+    if (s[1] == 'x' && n >= 4 && infer__hex_digit(s[2]) >= 0 && infer__hex_digit(s[3]) >= 0) {
+        *out = (char)(infer__hex_digit(s[2]) * 16 + infer__hex_digit(s[3]));
+        return 4;
+    }
+    hit = s[1] ? strchr(known, s[1]) : NULL;
+    if (hit) *out = as[hit - known];
+    return 2;
+}
+static size_t infer__vocab_unescape(const infer__str *t, char *out, size_t cap) {
+    size_t at = 0, len = 0;
+    char c;
+    while (at < t->n) {
+        at += infer__unescape_one(t->s + at, (size_t)t->n - at, &c);
+        if (len < cap) out[len] = c;
+        len++;
+    }
+    return len;
+}
+
 static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t skip, char *out, size_t cap) {
     const infer__str *t = &v->text[token];
     int flags = v->flags[token], plain = (flags & (INFER_TOKEN_NORMAL | INFER_TOKEN_UNUSED)) != 0;
+    int marks = v->kind == INFER__VOCAB_SPM || v->kind == INFER__VOCAB_WPM || v->kind == INFER__VOCAB_UGM;
     size_t at = 0, len = 0, step;
 
     while (at < t->n) {
@@ -268,8 +344,9 @@ static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t sk
         if (flags & INFER_TOKEN_BYTE) {
             c = (char)infer__byte_token_value(t);
             step = (size_t)t->n;
-        } else if (plain && v->kind == INFER__VOCAB_SPM && t->n - at >= 3 &&
-                   memcmp(t->s + at, INFER__SPACE_MARK, 3) == 0) {
+        } else if (v->kind == INFER__VOCAB_RWKV) {
+            step = infer__unescape_one(t->s + at, (size_t)t->n - at, &c);
+        } else if (plain && marks && t->n - at >= 3 && memcmp(t->s + at, INFER__SPACE_MARK, 3) == 0) {
             c = ' ';
             step = 3;
         } else if (plain && v->kind == INFER__VOCAB_BPE && (uint8_t)c >= 0x80) {
@@ -338,27 +415,33 @@ static infer_result infer__vocab_types(infer__vocab *v, const infer__gguf *g, in
         int is_byte = infer__byte_token_value(&v->text[t]) >= 0;
         v->flags[t] = (uint8_t)(type >= 1 && type <= 6 ? 1 << ((int)type - 1) : INFER_TOKEN_NORMAL);
         if ((v->flags[t] & INFER_TOKEN_BYTE) && !is_byte) v->flags[t] = INFER_TOKEN_NORMAL;
-        if (!types && is_byte && v->kind == INFER__VOCAB_SPM) v->flags[t] = INFER_TOKEN_BYTE;
+        if (!types && is_byte && (v->kind == INFER__VOCAB_SPM || v->kind == INFER__VOCAB_PLAMO2))
+            v->flags[t] = INFER_TOKEN_BYTE;
     }
     return INFER_OK;
 }
 
 static infer_result infer__vocab_scores(infer__vocab *v, const infer__gguf *g, infer_error *err) {
-    const infer__kv *scores = infer__gguf_find(g, "tokenizer.ggml.scores");
     int32_t t;
-    if (scores && (!infer__kv_is_numbers(scores) || scores->n < (uint64_t)v->n)) {
+    v->scores = infer__gguf_find(g, "tokenizer.ggml.scores");
+    if (v->scores && (!infer__kv_is_numbers(v->scores) || v->scores->n < (uint64_t)v->n)) {
         return infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.scores is not an array of %d numbers", (int)v->n);
     }
+    if (v->kind != INFER__VOCAB_SPM) return INFER_OK;
     v->order = (uint32_t *)infer__calloc(v->mem, (uint64_t)v->n, sizeof *v->order);
     if (!v->order) return infer__error(err, INFER_ERR_MEMORY, "out of memory for %d scores", (int)v->n);
-    for (t = 0; scores && t < v->n; t++) {
+    for (t = 0; v->scores && t < v->n; t++) {
         /* The bits of a float, with the sign bit flipped or all of them, order like the float. */
-        double score = infer__kv_number(scores, (uint64_t)t);
-        uint32_t u = infer__f32_bits((float)(score < -1e30 ? -1e30 : score > 1e30 ? 1e30 : score));
+        uint32_t u = infer__f32_bits(infer__vocab_score(v, t));
         if (u == 0x80000000u) u = 0;
         v->order[t] = u & 0x80000000u ? u : ~(u | 0x80000000u);
     }
     return INFER_OK;
+}
+
+static float infer__vocab_score(const infer__vocab *v, int32_t token) {
+    double score = v->scores ? infer__kv_number(v->scores, (uint64_t)token) : 0;
+    return (float)(score > -1e30 ? (score < 1e30 ? score : 1e30) : -1e30);
 }
 
 /* Files do not always say that a token which marks structure is a control token. */
@@ -366,24 +449,37 @@ static void infer__vocab_control(infer__vocab *v, int32_t token) {
     v->flags[token] = (uint8_t)((v->flags[token] & ~INFER__TOKEN_TYPES) | INFER_TOKEN_CONTROL);
 }
 
-static void infer__vocab_specials(infer__vocab *v, const infer__report *report, const infer__gguf *g) {
+static void infer__vocab_specials(infer__vocab *v, const infer__vocab_model *model, const infer__report *report,
+                                  const infer__gguf *g) {
+    int has_bos = 0;
     size_t i;
     uint32_t id = 0;
-    v->eom = v->lstrip = -1;
+    v->lstrip = -1;
     for (i = 0; i < INFER_SPECIAL_COUNT; i++) v->special[i] = -1;
-    if (v->kind == INFER__VOCAB_SPM) { /* SentencePiece's places, when no key says otherwise */
-        if (v->n > 1) v->special[INFER_SPECIAL_BOS] = 1;
-        if (v->n > 2) v->special[INFER_SPECIAL_EOS] = 2;
-        if (v->n > 0) v->special[INFER_SPECIAL_UNK] = 0;
+    v->special[INFER_SPECIAL_BOS] = model->bos;
+    v->special[INFER_SPECIAL_EOS] = model->eos;
+    v->special[INFER_SPECIAL_UNK] = model->unk;
+    v->special[INFER_SPECIAL_SEP] = model->sep;
+    v->special[INFER_SPECIAL_PAD] = model->pad;
+    v->special[INFER_SPECIAL_MASK] = model->mask;
+    for (i = 0; i < INFER_SPECIAL_COUNT; i++) {
+        if (v->special[i] >= v->n) v->special[i] = -1;
     }
-    for (i = 0; i <= INFER__COUNT(INFER__SPECIAL_KEYS); i++) {
-        int last = i == INFER__COUNT(INFER__SPECIAL_KEYS);
-        const char *key = last ? "tokenizer.ggml.eom_token_id" : INFER__SPECIAL_KEYS[i].key;
-        int found = infer__gguf_u32(g, key, &id, NULL);
+    for (i = 0; i < INFER__COUNT(INFER__SPECIAL_KEYS); i++) {
+        const char *key = INFER__SPECIAL_KEYS[i].key;
+        int which = INFER__SPECIAL_KEYS[i].which, found = infer__gguf_u32(g, key, &id, NULL);
         if (found == 0) continue;
-        if (found < 0 || id >= (uint32_t)v->n) infer__log(report, 3, "%s is not a token: ignored", key);
-        else if (last) v->eom = (int32_t)id;
-        else v->special[INFER__SPECIAL_KEYS[i].which] = (int32_t)id;
+        if (found < 0 || id >= (uint32_t)v->n) {
+            infer__log(report, 3, "%s is not a token: ignored", key);
+            continue;
+        }
+        v->special[which] = (int32_t)id;
+        has_bos |= which == INFER_SPECIAL_BOS;
+    }
+    if (v->kind == INFER__VOCAB_WPM) { /* CLS begins a text: two names of one token */
+        if (!has_bos && v->special[INFER_SPECIAL_CLS] >= 0)
+            v->special[INFER_SPECIAL_BOS] = v->special[INFER_SPECIAL_CLS];
+        if (v->special[INFER_SPECIAL_CLS] < 0) v->special[INFER_SPECIAL_CLS] = v->special[INFER_SPECIAL_BOS];
     }
     for (i = 0; i < INFER__COUNT(INFER__SPECIAL_TEXTS); i++) {
         int which = INFER__SPECIAL_TEXTS[i].which;
@@ -394,24 +490,36 @@ static void infer__vocab_specials(infer__vocab *v, const infer__report *report, 
     }
 }
 
+/* 1 when a token with this text ends a reply. */
+static int infer__vocab_is_end(const infer__vocab *v, const char *text) {
+    int32_t t = infer__vocab_find_text(v, text);
+    return t >= 0 && (v->flags[t] & INFER_TOKEN_END);
+}
+
 static void infer__vocab_ends(infer__vocab *v) {
-    int32_t end = infer__vocab_find_text(v, "<|end|>");
+    int32_t t;
     size_t i;
     for (i = 0; i < INFER__COUNT(INFER__END_TEXTS); i++) {
-        int32_t t = infer__vocab_find_text(v, INFER__END_TEXTS[i]);
+        t = infer__vocab_find_text(v, INFER__END_TEXTS[i]);
         if (t < 0) continue;
         infer__vocab_control(v, t);
         v->flags[t] |= INFER_TOKEN_END;
     }
-    /* In the formats of gpt-oss and solar-open <|end|> ends a message of a reply, not the reply. */
-    if (end >= 0 && ((infer__vocab_find_text(v, "<|return|>") >= 0 && infer__vocab_find_text(v, "<|call|>") >= 0) ||
-                     (infer__vocab_find_text(v, "<|flush|>") >= 0 && infer__vocab_find_text(v, "<|calls|>") >= 0))) {
-        v->flags[end] = INFER_TOKEN_USER;
-        if (v->special[INFER_SPECIAL_EOT] == end) v->special[INFER_SPECIAL_EOT] = -1;
+    for (i = 0; i < INFER__COUNT(INFER__END_SPECIALS); i++) {
+        t = v->special[INFER__END_SPECIALS[i]];
+        if (t >= 0) v->flags[t] |= INFER_TOKEN_END;
     }
-    if (v->special[INFER_SPECIAL_EOS] >= 0) v->flags[v->special[INFER_SPECIAL_EOS]] |= INFER_TOKEN_END;
-    if (v->special[INFER_SPECIAL_EOT] >= 0) v->flags[v->special[INFER_SPECIAL_EOT]] |= INFER_TOKEN_END;
-    if (v->eom >= 0) v->flags[v->eom] |= INFER_TOKEN_END;
+    /* In the formats of gpt-oss and solar-open <|end|> ends a message of a reply, not the reply. */
+    t = infer__vocab_find_text(v, "<|end|>");
+    if (t >= 0 && ((infer__vocab_is_end(v, "<|return|>") && infer__vocab_is_end(v, "<|call|>")) ||
+                   (infer__vocab_is_end(v, "<|flush|>") && infer__vocab_is_end(v, "<|calls|>")))) {
+        v->flags[t] = INFER_TOKEN_USER;
+        if (v->special[INFER_SPECIAL_EOT] == t) v->special[INFER_SPECIAL_EOT] = -1;
+    }
+    /* Gemma 4 and PLaMo-2 have </s> as a tag like any other. */
+    t = infer__vocab_find_text(v, "</s>");
+    if (t >= 0 && (infer__vocab_is_end(v, "<|tool_response>") || infer__vocab_is_end(v, "<|plamo:eos|>")))
+        v->flags[t] = INFER_TOKEN_NORMAL;
 }
 
 /* 1 when the value of a text key contains `part`, whatever the case of ASCII letters; part is lower case. */
@@ -430,12 +538,15 @@ static int infer__meta_contains(const infer__gguf *g, const char *key, const cha
     return 0;
 }
 
-/* GGUF does not store whether a special token takes the white space beside it. Phi-3's do, but for three. */
+/* GGUF does not store whether a special token takes the white space beside it. Phi-3's do, but for three; the mask of
+ * Unigram vocabularies (XLM-RoBERTa has one) and ModernBERT's take what stands before them. */
 static void infer__vocab_strips(infer__vocab *v, const infer__gguf *g) {
     static const char *const KEEP[] = {"<unk>", "<s>", "<|endoftext|>"};
     const int kinds = INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN | INFER_TOKEN_USER;
     int32_t t;
     size_t i;
+    if (v->kind == INFER__VOCAB_UGM) v->lstrip = infer__vocab_find_text(v, "<mask>");
+    if (infer__meta_contains(g, "general.name", "modern-bert")) v->lstrip = infer__vocab_find_text(v, "[MASK]");
     if (!infer__meta_contains(g, "general.name", "phi-3") && !infer__meta_contains(g, "general.name", "phi3")) return;
     for (t = 0; t < v->n; t++) {
         if (v->flags[t] & kinds) v->flags[t] |= INFER__TOKEN_RSTRIP;
@@ -454,23 +565,54 @@ static infer_result infer__vocab_switch(const infer__gguf *g, const char *key, i
     return INFER_OK;
 }
 
+static infer_result infer__vocab_switches(infer__vocab *v, const infer__gguf *g, infer_error *err) {
+    const struct { const char *key; int *out; } switches[] = {
+        {"tokenizer.ggml.add_bos_token", &v->add_bos},
+        {"tokenizer.ggml.add_eos_token", &v->add_eos},
+        {"tokenizer.ggml.add_sep_token", &v->add_sep},
+        {"tokenizer.ggml.add_space_prefix", &v->add_space_prefix},
+        {"tokenizer.ggml.remove_extra_whitespaces", &v->remove_extra_whitespaces},
+        {"tokenizer.ggml.escape_whitespaces", &v->escape_whitespaces},
+        {"tokenizer.ggml.treat_whitespace_as_suffix", &v->space_suffix},
+        {"tokenizer.ggml.normalizer.lowercase", &v->lowercase},
+        {"tokenizer.ggml.normalizer.strip_accents", &v->strip_accents}
+    };
+    infer_result r = INFER_OK;
+    size_t i;
+    v->lowercase = 1;
+    v->strip_accents = -1;
+    for (i = 0; i < INFER__COUNT(switches) && r == INFER_OK; i++)
+        r = infer__vocab_switch(g, switches[i].key, switches[i].out, err);
+    if (v->strip_accents < 0) v->strip_accents = v->lowercase; /* as BERT's own tokenizer */
+    return r;
+}
+
+/* The row of tokenizer.ggml.model: NONE when the key is missing, OTHER when it is unknown. */
+static infer_result infer__vocab_model_find(const infer__vocab_model **out, const infer__gguf *g, infer_error *err) {
+    infer__str model = {"", 0};
+    const infer__vocab_model *row = INFER__VOCAB_MODELS;
+    int found = infer__gguf_str(g, "tokenizer.ggml.model", &model, err);
+    if (found < 0) return (infer_result)found;
+    if (!found) {
+        model.s = "none";
+        model.n = 4;
+    }
+    while (row->name[0] && (strlen(row->name) != model.n || memcmp(row->name, model.s, (size_t)model.n) != 0)) row++;
+    *out = row;
+    return INFER_OK;
+}
+
 static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const infer__report *report,
                                       const infer__gguf *g, infer_error *err) {
     const infer__kv *tokens = infer__gguf_find(g, "tokenizer.ggml.tokens");
-    infer__str model = {"", 0};
+    const infer__vocab_model *model = NULL;
     infer_result r;
-    int found = infer__gguf_str(g, "tokenizer.ggml.model", &model, err);
 
     memset(v, 0, sizeof *v);
     v->mem = mem;
-    if (found < 0) return (infer_result)found;
-    v->kind = INFER__VOCAB_OTHER;
-    if (model.n == 5 && memcmp(model.s, "llama", 5) == 0) v->kind = INFER__VOCAB_SPM;
-    if (model.n == 4 && memcmp(model.s, "gpt2", 4) == 0) v->kind = INFER__VOCAB_BPE;
-    if (!found || (model.n == 4 && memcmp(model.s, "none", 4) == 0) ||
-        (model.n == 8 && memcmp(model.s, "no_vocab", 8) == 0)) {
-        v->kind = INFER__VOCAB_NONE;
-    }
+    r = infer__vocab_model_find(&model, g, err);
+    if (r != INFER_OK) return r;
+    v->kind = model->kind;
     if (tokens && (!infer__kv_is_strings(tokens) || tokens->n >= 1u << 30)) {
         return infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.tokens is not an array of texts");
     }
@@ -479,21 +621,21 @@ static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const in
     }
     v->n = tokens ? (int32_t)tokens->n : 0;
     v->text = tokens ? (const infer__str *)tokens->data : NULL;
-    v->add_bos = v->add_eos = -1;
-    v->add_space_prefix = v->kind == INFER__VOCAB_SPM;
+    v->add_bos = model->add_bos;
+    v->add_eos = model->add_eos;
+    v->add_sep = model->add_sep;
+    v->add_space_prefix = model->add_space_prefix;
+    v->escape_whitespaces = model->escape_whitespaces;
 
     r = infer__vocab_index(v, err);
     if (r == INFER_OK && v->n > 0) r = infer__vocab_types(v, g, err);
-    if (r == INFER_OK && v->kind == INFER__VOCAB_SPM) r = infer__vocab_scores(v, g, err);
-    if (r == INFER_OK) r = infer__vocab_switch(g, "tokenizer.ggml.add_bos_token", &v->add_bos, err);
-    if (r == INFER_OK) r = infer__vocab_switch(g, "tokenizer.ggml.add_eos_token", &v->add_eos, err);
-    if (r == INFER_OK) r = infer__vocab_switch(g, "tokenizer.ggml.add_space_prefix", &v->add_space_prefix, err);
-    if (r == INFER_OK)
-        r = infer__vocab_switch(g, "tokenizer.ggml.remove_extra_whitespaces", &v->remove_extra_whitespaces, err);
+    if (r == INFER_OK && (v->kind == INFER__VOCAB_SPM || v->kind == INFER__VOCAB_UGM || v->kind == INFER__VOCAB_PLAMO2))
+        r = infer__vocab_scores(v, g, err);
+    if (r == INFER_OK) r = infer__vocab_switches(v, g, err);
     if (r == INFER_OK) {
         infer__vocab_bytes(v);
         if (v->kind == INFER__VOCAB_SPM) infer__vocab_joins(v);
-        infer__vocab_specials(v, report, g);
+        infer__vocab_specials(v, model, report, g);
         infer__vocab_ends(v);
         infer__vocab_strips(v, g);
         r = infer__vocab_mark(v, report, err);
