@@ -651,7 +651,7 @@ typedef struct infer_chat_call {
     const char *arguments; /* a JSON object on one line, n_arguments bytes */
     size_t n_arguments;
 } infer_chat_call;
-/* A reply so far. Belongs to its parser (infer_chat: to the session's next chat) and changes with it. */
+/* A reply so far. Belongs to its parser and changes with it. */
 typedef struct infer_chat_reply {
     const char *content;   /* n_content bytes, zero-terminated; "" = none */
     size_t n_content;
@@ -843,7 +843,8 @@ typedef struct infer_generate_params {
     int32_t on_full;    /* INFER_FULL_*; SLIDE keeps the first keep_first tokens and drops half of the rest */
     int32_t keep_first;
     int32_t ignore_end; /* 1 = end-of-generation tokens do not stop it */
-    int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted */
+    int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted; INFER_TEXT_WRITE_SPECIAL: the text of
+                         * control tokens is shown too */
     infer_text_fn text; /* gets the text as it comes, whole characters only */
     void *user;
     /* Called for every token with the `logprobs` most likely ones (else n_top and logprob are 0); non-zero = stop, and
@@ -861,12 +862,58 @@ typedef struct infer_generate_info {
  * where the vocabulary asks, unless the prompt has it) and generate. sampler NULL = greedy; params NULL = defaults;
  * info may be NULL. A token is evaluated before it is reported: however it ends, the session holds the prompt and the
  * tokens that were reported, and the next call goes on from there. An end-of-generation token is neither evaluated nor
- * reported; the text of control tokens is not shown; nor is a character that the end leaves unfinished. Reaching a
- * limit is INFER_OK. When the context is full, the last position's logits still give one token: it is reported, but has
- * no place in the session (INFER_STOP_FULL). INFER_CONTEXT_FULL: the prompt does not fit. INFER_ERR_ARGUMENT: nothing
- * to continue from (empty prompt, no BOS, position 0). */
+ * reported; the text of control tokens is not shown (see text_flags); nor is a character that the end leaves
+ * unfinished. Reaching a limit is INFER_OK. When the context is full, the last position's logits still give one token:
+ * it is reported, but has no place in the session (INFER_STOP_FULL). INFER_CONTEXT_FULL: the prompt does not fit.
+ * INFER_ERR_ARGUMENT: nothing to continue from (empty prompt, no BOS, position 0). */
 INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,
                                       const infer_generate_params *params, infer_generate_info *info);
+
+/* ---- conversations ---------------------------------------------------------------------------- */
+
+/* A conversation. Zero in any field but messages means the default. Texts are zero-terminated JSON, in the form that
+ * OpenAI's interface made common; what is changed before the template sees them is said here, and nothing else is:
+ *   content: a list of {"type": "text", "text"} parts alone becomes one string; other lists stay. null, or none at all,
+ *     in an assistant's message becomes "".
+ *   tool_calls: arguments that are JSON in a string become the object that they spell. Should the template then fail
+ *     (not: raise_exception), it is tried once with arguments as text, which some templates need.
+ *   reasoning of an assistant may be called reasoning_content, reasoning or thinking: the template gets its own name.
+ * tools NULL or [] is None in the template, as with Hugging Face's transformers. */
+typedef struct infer_chat_params {
+    const char *messages;  /* [{"role": "user", "content": "..."}, ...] */
+    const char *tools;     /* [{"type": "function", "function": {"name", "description", "parameters"}}, ...] */
+    const char *variables; /* {"name": value, ...}: more variables for the template */
+    int32_t thinking;      /* 1 = on, -1 = off: the template's enable_thinking or thinking. UNSUPPORTED without such */
+    int32_t no_generation_prompt; /* 1 = do not begin the assistant's reply */
+    int32_t allow_chatml; /* 1 = a model whose file has no template gets ChatML, without tools; else that is an error */
+    const char *now;       /* "YYYY-MM-DD HH:MM:SS" for the template's strftime_now; NULL = the local clock */
+    const char
+        *template_name; /* of several in the file; NULL = "tool_use" when there are tools and the file has it, else
+                                * the main one */
+    const char *template_text; /* a template instead of the file's */
+    infer_chat_fn fn;      /* infer_chat: gets the reply as it comes; non-zero = stop */
+    void *user;
+} infer_chat_params;
+
+/* The text of a conversation, as the model's own template writes it, in segments. model may be NULL when template_text
+ * is given (then bos_token and eos_token are empty). Free it with infer_rendering_free. Errors: ARGUMENT (params; no
+ * such template), FORMAT (JSON, or a template that cannot be used: line and column), STATE (the template refuses: its
+ * own message), UNSUPPORTED (the file has no template, and allow_chatml is 0; a construct that is not offered),
+ * MEMORY. */
+INFER_API infer_result infer_chat_render(const infer_model *model, const infer_chat_params *params,
+                                         infer_rendering **out, infer_error *err);
+/* Its tokens. Control tokens are parsed in the template's text alone, never in messages; BOS is added where the
+ * vocabulary asks for it and the template has not written it. *count is the full number; at most cap are written. */
+INFER_API infer_result infer_chat_format(const infer_model *model, const infer_chat_params *params, infer_token *out,
+                                         size_t cap, size_t *count, infer_error *err);
+/* Reply to a conversation: make the session hold it (what agrees with the present tokens is not evaluated again),
+ * generate, read the reply. generate (may be NULL) has the limits, stop strings and so on of infer_generate; its `text`
+ * must be NULL: params->fn is told instead. *reply is the parser that has read it, also after a failure when something
+ * came: infer_chat_parser_reply, then infer_chat_parser_destroy. info->prompt_tokens is the length of the conversation.
+ * Results as of infer_generate; INFER_CONTEXT_FULL: the conversation does not fit. */
+INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler, const infer_chat_params *params,
+                                  const infer_generate_params *generate, infer_chat_parser **reply,
+                                  infer_generate_info *info);
 
 #ifdef __cplusplus
 }

@@ -407,3 +407,5 @@ static const infer_chat_reply *infer__chat_reader_reply(infer__chat_reader *p) {
     r->n_calls = p->n_calls;
     return r;
 }
+
+static const char *infer__chat_reader_format(const infer__chat_reader *p) { return p->name; }

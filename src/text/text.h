@@ -111,6 +111,22 @@ static void infer__chat_reader_close(infer__chat_reader *p);
 static infer_result infer__chat_reader_feed(infer__chat_reader *p, const char *text, size_t n);
 static infer_result infer__chat_reader_finish(infer__chat_reader *p);
 static const infer_chat_reply *infer__chat_reader_reply(infer__chat_reader *p);
+static const char *infer__chat_reader_format(const infer__chat_reader *p);
+
+/* A conversation for a template: see infer_chat_params. */
+typedef struct infer__chat_request {
+    const infer__template *t;
+    const char *text;          /* of the template, n bytes */
+    size_t n;
+    const char *messages, *tools, *variables; /* JSON, zero-terminated; tools and variables may be NULL */
+    int32_t thinking, no_generation_prompt;
+    const infer_json *trusted; /* variables whose text counts as the template's; or NULL */
+    const char *now;
+} infer__chat_request;
+/* Render it. *n_calls: tool calls that the messages hold. Errors: ARGUMENT and FORMAT (the caller's JSON, with its name
+ * in front), UNSUPPORTED (thinking), and those of infer__template_render. */
+static infer_result infer__chat_prompt(infer__mem *mem, const infer__chat_request *rq, infer__rendered *out,
+                                       int64_t *n_calls, infer_error *err);
 #endif
 /* ---- trie.c -------------------------------------------------------------------------------------- */
 

@@ -22,4 +22,5 @@
 #include "chat_value.c"       /* arguments as JSON */
 #include "chat_call.c"        /* bodies of calls */
 #include "chat_parse.c"       /* a reply as it streams */
+#include "chat_prompt.c"      /* a conversation as a template wants it */
 #endif
