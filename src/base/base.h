@@ -294,10 +294,16 @@ static double infer__double_parse(const char *s, size_t n, size_t *len);
 /* The shortest text that reads back as x, as Python's repr writes it: "0.1", "1e-07", "100000.0", "inf", "nan". Returns
  * its length (below 32); out is zero-terminated. */
 static size_t infer__double_text(double x, char out[32]);
+/* x (finite, >= 0) with `precision` (0 to 300) digits behind the point, rounded exactly, ties to even: 12.50, 1.25e+01.
+ * Returns the length; out is zero-terminated. */
+static size_t infer__double_fixed(double x, int precision, char out[700]);
+static size_t infer__double_scientific(double x, int precision, char out[700]);
 
 /* ---- os.c: the only OS calls ------------------------------------------------------------------- */
 
 static double infer__seconds(void); /* monotonic */
+/* The local time now: year, month 1..12, day, hour, minute, second. 0 = not known. */
+static int infer__local_time(int out[6]);
 static int infer__cores(void);      /* processors this process may run on, >= 1 */
 static void infer__yield(void);     /* let another thread run */
 

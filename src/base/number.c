@@ -256,3 +256,65 @@ static size_t infer__double_text(double x, char out[32]) {
     out[len] = 0;
     return len;
 }
+
+/* The exact decimal digits of x (finite, >= 0), with a zero in front: x = 0.d0d1d2... * 10^*point. Returns their number;
+ * x = 0 gives "0", 1. */
+static int infer__double_decimal(double x, char digits[INFER__DECIMAL_DIGITS + 1], int *point) {
+    uint64_t m;
+    int e, e10, n = 0;
+    digits[0] = '0';
+    *point = 1;
+    memcpy(&m, &x, 8);
+    if (m == 0) return 1;
+    e = (int)(m >> 52 & 0x7ff);
+    m &= ((uint64_t)1 << 52) - 1;
+    if (e) m |= (uint64_t)1 << 52; else e = 1;
+    e10 = infer__double_digits(m, e - 1075, digits + 1, &n);
+    *point = n + 1 + e10;
+    return n + 1;
+}
+/* Round to `keep` digits (>= 1), ties to even; the zero in front takes a carry. */
+static void infer__digits_cut(char *digits, int n, int keep) {
+    int i, up;
+    if (keep >= n) return;
+    up = digits[keep] > '5';
+    if (digits[keep] == '5') {
+        for (i = keep + 1; i < n && digits[i] == '0'; i++) {}
+        up = i < n || ((digits[keep - 1] - '0') & 1);
+    }
+    for (i = keep - 1; up && i >= 0; i--) {
+        up = digits[i] == '9';
+        digits[i] = (char)(up ? '0' : digits[i] + 1);
+    }
+}
+
+static size_t infer__double_fixed(double x, int precision, char out[700]) {
+    char digits[INFER__DECIMAL_DIGITS + 1];
+    int point, n = infer__double_decimal(x, digits, &point), keep = point + precision, i, from;
+    size_t len = 0;
+    if (keep >= 1) infer__digits_cut(digits, n, keep);
+    n = keep < n ? (keep < 0 ? 0 : keep) : n;
+    from = point > 1 && digits[0] == '0' ? 1 : 0;
+    if (point < 1) out[len++] = '0';
+    for (i = from; i < point; i++) out[len++] = i < n ? digits[i] : '0';
+    if (precision > 0) out[len++] = '.';
+    for (i = point; i < point + precision; i++) out[len++] = i >= 0 && i < n ? digits[i] : '0';
+    out[len] = 0;
+    return len;
+}
+
+static size_t infer__double_scientific(double x, int precision, char out[700]) {
+    char digits[INFER__DECIMAL_DIGITS + 1];
+    int point, n = infer__double_decimal(x, digits, &point), i, e;
+    size_t len = 0;
+    infer__digits_cut(digits, n, precision + 2);
+    i = digits[0] == '0' && n > 1; /* the first digit that counts */
+    e = n > 1 ? point - 1 - i : 0;
+    n = INFER__MIN(n, precision + 2);
+    for (; precision >= 0; precision--, i++) {
+        out[len++] = i < n ? digits[i] : '0';
+        if (len == 1 && precision > 0) out[len++] = '.';
+    }
+    len += infer__format(out + len, 8, "e%c%02d", e < 0 ? '-' : '+', e < 0 ? -e : e);
+    return len;
+}

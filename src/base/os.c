@@ -62,6 +62,9 @@ extern int clock_gettime(int clock, struct timespec *t);
 #elif defined(CLOCK_MONOTONIC)
 #  define INFER__CLOCK CLOCK_MONOTONIC
 #endif
+#if defined(INFER__POSIX) && defined(__GLIBC__)
+extern struct tm *localtime_r(const time_t *t, struct tm *out);
+#endif
 #if defined(__linux__) && !defined(CPU_SETSIZE)
 extern int sched_getaffinity(int pid, size_t size, void *set);
 #endif
@@ -128,6 +131,37 @@ static double infer__seconds(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 #else
     return (double)clock() / CLOCKS_PER_SEC;
+#endif
+}
+
+static int infer__local_time(int out[6]) {
+#if defined(INFER__WINDOWS)
+    SYSTEMTIME t;
+    GetLocalTime(&t);
+    out[0] = t.wYear;
+    out[1] = t.wMonth;
+    out[2] = t.wDay;
+    out[3] = t.wHour;
+    out[4] = t.wMinute;
+    out[5] = t.wSecond;
+    return 1;
+#else
+    time_t now = time(NULL);
+    struct tm t, *p;
+#  if defined(INFER__POSIX)
+    p = now == (time_t)-1 ? NULL : localtime_r(&now, &t);
+#  else
+    p = now == (time_t)-1 ? NULL : localtime(&now);
+    if (p) t = *p;
+#  endif
+    if (!p) return 0;
+    out[0] = t.tm_year + 1900;
+    out[1] = t.tm_mon + 1;
+    out[2] = t.tm_mday;
+    out[3] = t.tm_hour;
+    out[4] = t.tm_min;
+    out[5] = t.tm_sec;
+    return 1;
 #endif
 }
 

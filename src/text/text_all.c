@@ -17,6 +17,20 @@
 #include "tokenizer.c"        /* the facade */
 #include "sampler.c"          /* STAGES */
 #if !defined(INFER_NO_CHAT)
+#include "jinja.h"            /* the template interpreter: what its parts share */
+#include "jinja_lex.c"        /* text -> tokens */
+#include "jinja_parse.c"      /* tokens -> tree: expressions */
+#include "jinja_tags.c"       /* TAGS: statements */
+#include "jinja_value.c"      /* values, lists, dicts, strings with marks */
+#include "jinja_write.c"      /* str, repr, tojson */
+#include "jinja_eval.c"       /* expressions -> values */
+#include "jinja_text.c"       /* methods of strings */
+#include "jinja_format.c"     /* % and format */
+#include "jinja_methods.c"    /* METHODS of strings, lists, dicts */
+#include "jinja_run.c"        /* statements -> text; a rendering */
+#include "jinja_lists.c"      /* filters of lists */
+#include "jinja_filters.c"    /* FILTERS */
+#include "jinja_tests.c"      /* TESTS, GLOBALS */
 #include "chat.h"             /* formats of replies: what the parts share */
 #include "chat_format.c"      /* CHAT_CALLS, CHAT_FORMATS */
 #include "chat_value.c"       /* arguments as JSON */
