@@ -878,7 +878,8 @@ INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sam
  *   tool_calls: arguments that are JSON in a string become the object that they spell. Should the template then fail
  *     (not: raise_exception), it is tried once with arguments as text, which some templates need.
  *   reasoning of an assistant may be called reasoning_content, reasoning or thinking: the template gets its own name.
- * tools NULL or [] is None in the template, as with Hugging Face's transformers. */
+ * tools NULL or [] is None in the template, as with Hugging Face's transformers; should the template then fail, it is
+ * tried once with no such variable. */
 typedef struct infer_chat_params {
     const char *messages;  /* [{"role": "user", "content": "..."}, ...] */
     const char *tools;     /* [{"type": "function", "function": {"name", "description", "parameters"}}, ...] */

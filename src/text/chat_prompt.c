@@ -12,6 +12,8 @@ typedef struct infer__chat_making {
     const infer__chat_request *rq;
     int as_text;          /* arguments of calls: 1 = JSON in strings, 0 = objects */
     int calls_seen;       /* a call with arguments */
+    int has_tools;        /* some are given; else: */
+    int without_tools;    /* 1 = the template does not get the variable at all, 0 = it is None */
     int64_t n_calls;
     const char *reasoning; /* the name under which the template reads it; NULL = it does not say */
     infer_error *err;
@@ -219,7 +221,8 @@ static void infer__chat_context(infer__chat_making *c, infer_json *context) {
     list.v.items = messages;
     memset(&none, 0, sizeof none);
     infer__chat_set(context, items, "messages", list);
-    infer__chat_set(context, items, "tools", tools && tools->n ? *tools : none);
+    c->has_tools = tools && tools->n > 0;
+    if (!c->without_tools) infer__chat_set(context, items, "tools", c->has_tools ? *tools : none);
     infer__chat_set(context, items, "add_generation_prompt", infer__chat_bool(!rq->no_generation_prompt));
     for (i = 0; i < INFER__COUNT(SWITCHES) && rq->thinking; i++) {
         if (!infer__template_uses(rq->t, SWITCHES[i])) continue;
@@ -247,23 +250,26 @@ static infer_result infer__chat_once(infer__chat_making *c, infer__rendered *out
 static infer_result infer__chat_prompt(infer__mem *mem, const infer__chat_request *rq, infer__rendered *out,
                                        int64_t *n_calls, infer_error *err) {
     infer__chat_making c;
-    infer_error first;
-    infer_result r;
+    infer_error first, later;
+    infer_result r, again;
+    int way;
     memset(&c, 0, sizeof c);
     c.arena.mem = mem;
     c.rq = rq;
     c.err = &first;
     c.reasoning = infer__chat_reasoning_name(rq->text, rq->n);
     infer__error_clear(&first);
-    r = infer__chat_once(&c, out);
-    if (r == INFER_ERR_FORMAT && c.r == INFER_OK && c.calls_seen) { /* templates that join arguments to text */
-        infer_error second;
-        c.as_text = 1;
-        c.err = &second;
-        if (infer__chat_once(&c, out) == INFER_OK) r = INFER_OK;
+    again = r = infer__chat_once(&c, out);
+    c.err = &later;
+    for (way = 1; way < 4 && again == INFER_ERR_FORMAT && c.r == INFER_OK; way++) { /* see infer_chat_params */
+        if (((way & 1) && c.has_tools) || ((way & 2) && !c.calls_seen)) continue;
+        c.without_tools = way & 1;
+        c.as_text = way >> 1;
+        again = infer__chat_once(&c, out);
     }
     *n_calls = c.n_calls;
     infer__arena_free(&c.arena);
-    if (r != INFER_OK) return infer__error(err, r, "%s", first.message);
-    return INFER_OK;
+    if (again == INFER_OK) return INFER_OK;
+    if (again == INFER_ERR_MEMORY && r != again) return infer__error(err, again, "%s", later.message);
+    return infer__error(err, r, "%s", first.message);
 }
