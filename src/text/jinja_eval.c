@@ -221,8 +221,8 @@ static infer__jv infer__jj_item(infer__jj *j, infer__jv object, infer__jv index)
     return infer__jv_undefined(j, "item", 4);
 }
 
-/* Part v of a slice (NULL = not given) as a place in a sequence of n; behind the last for step > 0, in front of the
- * first for step < 0. */
+/* Part v of a slice (NULL = not given) as a place in a sequence of n; behind the last for step > 0, in front of the first
+ * for step < 0. */
 static int64_t infer__jj_slice_end(infer__jj *j, infer__jv v, int64_t n, int64_t step, int64_t none) {
     int64_t i = v.u.i;
     if (v.kind == INFER__JV_NONE) return none;
@@ -243,7 +243,8 @@ static infer__jv infer__jj_slice(infer__jj *j, infer__jscope *scope, infer__jv o
     for (k = 0; k < 3; k++) part[k] = e->kids[k] ? infer__jj_eval(j, scope, e->kids[k]) : infer__jv_none();
     if (j->r != INFER_OK) return out;
     if (object.kind == INFER__JV_UNDEFINED) return infer__jj_is_undefined(j, object);
-    if (object.kind != INFER__JV_STRING && !infer__jv_is_sequence(object)) return infer__jv_undefined(j, "slice", 5);
+    if (object.kind != INFER__JV_STRING && !infer__jv_is_sequence(object))
+        return infer__jj_fail(j, INFER_ERR_FORMAT, "'%s' object is not subscriptable", infer__jv_type(object));
     step = part[2].kind == INFER__JV_NONE ? 1 : part[2].u.i;
     if (part[2].kind != INFER__JV_NONE && part[2].kind != INFER__JV_INT)
         return infer__jj_fail(j, INFER_ERR_FORMAT, "slice indices must be integers or None");
@@ -255,8 +256,7 @@ static infer__jv infer__jj_slice(infer__jj *j, infer__jscope *scope, infer__jv o
     if (j->r != INFER_OK) return out;
     if (object.kind == INFER__JV_STRING && step == 1) {
         const infer__jstr *s = object.u.s;
-        size_t from = infer__jinja_offset(s->s, s->n, (size_t)start),
-               to = infer__jinja_offset(s->s, s->n, (size_t)stop);
+        size_t from = infer__jinja_offset(s->s, s->n, (size_t)start), to = infer__jinja_offset(s->s, s->n, (size_t)stop);
         return infer__jv_part(j, s, from, to);
     }
     if (object.kind == INFER__JV_STRING) {
@@ -283,7 +283,7 @@ static infer__jv infer__jj_slice(infer__jj *j, infer__jscope *scope, infer__jv o
     return out;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------------------------------- */
 
 static void infer__jargs_add(infer__jj *j, infer__jargs *args, infer__jv v) {
     infer__jlist l;
@@ -312,8 +312,7 @@ static infer__jargs infer__jj_arguments(infer__jj *j, infer__jscope *scope, cons
     memset(&args, 0, sizeof args);
     for (i = from; i < e->n_kids && j->r == INFER_OK; i++) {
         const infer__jnode *a = e->kids[i];
-        infer__jv v =
-            infer__jj_eval(j, scope, a->kind >= INFER__JN_KEYWORD && a->kind <= INFER__JN_SPREAD2 ? a->kids[0] : a);
+        infer__jv v = infer__jj_eval(j, scope, a->kind >= INFER__JN_KEYWORD && a->kind <= INFER__JN_SPREAD2 ? a->kids[0] : a);
         if (j->r != INFER_OK) break;
         if (a->kind == INFER__JN_KEYWORD) {
             infer__jargs_name(j, &args, infer__jv_view(j, a->s, a->n, 0), v);
@@ -402,7 +401,7 @@ static infer__jv infer__jj_call(infer__jj *j, infer__jscope *scope, infer__jv ca
     }
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------------- */
+/* ---- nodes -------------------------------------------------------------------------------------------------------------- */
 
 static infer__jv infer__jj_lookup(infer__jj *j, const infer__jscope *scope, const char *s, size_t n) {
     infer__jv *found, v = infer__jv_none();
@@ -447,9 +446,8 @@ static infer__jv infer__jj_compare(infer__jj *j, infer__jscope *scope, const inf
 }
 
 static infer__jv infer__jj_literal(infer__jj *j, infer__jscope *scope, const infer__jnode *e) {
-    infer__jv v = e->kind == INFER__JN_DICT
-                      ? infer__jv_dict(j)
-                      : infer__jv_list(j, e->kind == INFER__JN_LIST ? INFER__JV_LIST : INFER__JV_TUPLE);
+    infer__jv v = e->kind == INFER__JN_DICT ? infer__jv_dict(j)
+                                            : infer__jv_list(j, e->kind == INFER__JN_LIST ? INFER__JV_LIST : INFER__JV_TUPLE);
     uint32_t i;
     for (i = 0; i < e->n_kids && j->r == INFER_OK; i++) {
         infer__jv item = infer__jj_eval(j, scope, e->kids[i]);
@@ -462,8 +460,8 @@ static infer__jv infer__jj_literal(infer__jj *j, infer__jscope *scope, const inf
 static infer__jv infer__jj_sign(infer__jj *j, infer__jv v, int op) {
     if (v.kind == INFER__JV_UNDEFINED) return infer__jj_is_undefined(j, v);
     if (!infer__jv_is_number(v))
-        return infer__jj_fail(j, INFER_ERR_FORMAT, "bad operand type for unary %s: '%s'",
-                              op == INFER__JN_NEG ? "-" : "+", infer__jv_type(v));
+        return infer__jj_fail(j, INFER_ERR_FORMAT, "bad operand type for unary %s: '%s'", op == INFER__JN_NEG ? "-" : "+",
+                              infer__jv_type(v));
     if (v.kind == INFER__JV_BOOL) v.kind = INFER__JV_INT;
     if (op == INFER__JN_POS) return v;
     if (v.kind == INFER__JV_FLOAT) v.u.f = -v.u.f;

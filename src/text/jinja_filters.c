@@ -49,11 +49,11 @@ static infer__jv infer__jfilter_center(infer__jj *j, const infer__jcall *c) {
 
 /* indent(width=4, first=False, blank=False): width may be the text to indent with. */
 static infer__jv infer__jfilter_indent(infer__jj *j, const infer__jcall *c) {
-    infer__jv v = infer__jv_str(j, c->self), with;
+    infer__jv v = c->self, with;
     infer__jbuf b = infer__jbuf_new(j);
     int first = infer__jv_true(c->a[1]), blank = infer__jv_true(c->a[2]), line = 0;
     size_t i, from = 0;
-    if (j->r != INFER_OK) return v;
+    if (!infer__jarg_str(j, v)) return v;
     with = c->a[0];
     if (with.kind != INFER__JV_STRING) {
         with = infer__jv_view(j, " ", 1, 0);
@@ -72,6 +72,7 @@ static infer__jv infer__jfilter_indent(infer__jj *j, const infer__jcall *c) {
     return infer__jbuf_done(&b);
 }
 
+/* For HTML. Text that is safe already stays as it is. */
 static infer__jv infer__jv_escape(infer__jj *j, infer__jv v) {
     static const struct { char c; const char *text; } ESCAPES[] = {
         {'&', "&amp;"}, {'>', "&gt;"}, {'<', "&lt;"}, {'\'', "&#39;"}, {'"', "&#34;"}};
@@ -81,8 +82,7 @@ static infer__jv infer__jv_escape(infer__jj *j, infer__jv v) {
     if (j->r != INFER_OK || v.u.s->safe) return v;
     for (i = 0; i < v.u.s->n && infer__jj_work(j, i % 8 == 0); i++) {
         for (k = 0; k < INFER__COUNT(ESCAPES) && ESCAPES[k].c != v.u.s->s[i]; k++) {}
-        if (k < INFER__COUNT(ESCAPES))
-            infer__jbuf_text(&b, ESCAPES[k].text, v.u.s->marks ? v.u.s->marks[i] : v.u.s->mark);
+        if (k < INFER__COUNT(ESCAPES)) infer__jbuf_text(&b, ESCAPES[k].text, v.u.s->marks ? v.u.s->marks[i] : v.u.s->mark);
         else infer__jbuf_part(&b, v.u.s, i, i + 1);
     }
     v = infer__jbuf_done(&b);
@@ -90,6 +90,12 @@ static infer__jv infer__jv_escape(infer__jj *j, infer__jv v) {
     return v;
 }
 static infer__jv infer__jfilter_escape(infer__jj *j, const infer__jcall *c) { return infer__jv_escape(j, c->self); }
+static infer__jv infer__jfilter_forceescape(infer__jj *j, const infer__jcall *c) {
+    infer__jv v = infer__jv_str(j, c->self);
+    if (j->r == INFER_OK) v = infer__jv_part(j, v.u.s, 0, v.u.s->n);
+    if (j->r == INFER_OK) v.u.s->safe = 0;
+    return infer__jv_escape(j, v);
+}
 static infer__jv infer__jfilter_safe(infer__jj *j, const infer__jcall *c) {
     infer__jv v = infer__jv_str(j, c->self);
     if (j->r == INFER_OK) v = infer__jv_part(j, v.u.s, 0, v.u.s->n);
@@ -116,18 +122,19 @@ static infer__jv infer__jfilter_wordcount(infer__jj *j, const infer__jcall *c) {
 
 /* truncate(length=255, killwords=False, end='...', leeway=5) */
 static infer__jv infer__jfilter_truncate(infer__jj *j, const infer__jcall *c) {
-    infer__jv v = infer__jv_str(j, c->self), head, dots = infer__jv_view(j, "...", 3, 0);
+    infer__jv v = c->self, head, dots = infer__jv_view(j, "...", 3, 0);
     const infer__jstr *s, *end;
     int64_t length = infer__jarg_int(j, c->a[0], 255), leeway = infer__jarg_int(j, c->a[3], 5), n, e;
     size_t cut, i;
-    if (j->r != INFER_OK) return v;
-    s = v.u.s;
+    if (j->r != INFER_OK || v.kind == INFER__JV_UNDEFINED) return v;
+    if (infer__jv_is_sequence(v) && (int64_t)v.u.l->n <= length + leeway) return v; /* whatever has a length may be short */
+    s = infer__jarg_str(j, v);
+    if (!s) return v;
     end = infer__jv_given(c->a[2]) ? infer__jarg_str(j, c->a[2]) : dots.u.s;
     if (!end) return v;
     n = (int64_t)infer__jinja_count(s->s, s->n);
     e = (int64_t)infer__jinja_count(end->s, end->n);
-    if (length < e || leeway < 0)
-        return infer__jj_fail(j, INFER_ERR_FORMAT, "truncate: length must be at least that of end");
+    if (length < e || leeway < 0) return infer__jj_fail(j, INFER_ERR_FORMAT, "truncate: length must be at least that of end");
     if (n - leeway <= length) return v;
     cut = infer__jinja_offset(s->s, s->n, (size_t)(length - e));
     if (!infer__jv_true(c->a[1])) /* back to the last space */
@@ -143,8 +150,9 @@ static infer__jv infer__jfilter_urlencode_text(infer__jj *j, infer__jbuf *b, inf
     for (i = 0; j->r == INFER_OK && i < v.u.s->n && infer__jj_work(j, i % 8 == 0); i++) {
         unsigned char ch = (unsigned char)v.u.s->s[i];
         char text[4];
-        if ((ch >= '0' && ch <= '9') || ((ch | 32) >= 'a' && (ch | 32) <= 'z') || (ch && strchr("_.-~", ch)) ||
-            (ch == '/' && slash)) {
+        if (ch == ' ' && !slash) {
+            infer__jbuf_put(b, "+", 1, v.u.s->marks ? v.u.s->marks[i] : v.u.s->mark);
+        } else if ((ch >= '0' && ch <= '9') || ((ch | 32) >= 'a' && (ch | 32) <= 'z') || (ch && strchr("_.-~", ch)) || (ch == '/' && slash)) {
             infer__jbuf_part(b, v.u.s, i, i + 1);
         } else {
             infer__format(text, sizeof text, "%%%02X", (unsigned)ch);
@@ -176,7 +184,7 @@ static infer__jv infer__jfilter_urlencode(infer__jj *j, const infer__jcall *c) {
     return infer__jbuf_done(&b);
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------------------------------------- */
 
 /* The number that a text is, as Python's int() or float() read it. 0 = it is none. */
 static int infer__jinja_read_int(const infer__jstr *s, int base, int64_t *out) {
@@ -186,8 +194,7 @@ static int infer__jinja_read_int(const infer__jstr *s, int base, int64_t *out) {
     if (from < to && (s->s[from] == '-' || s->s[from] == '+')) negative = s->s[from++] == '-';
     if (to > from + 2 && s->s[from] == '0' && base != 10) {
         char c = (char)(s->s[from + 1] | 32);
-        if ((c == 'x' && (base == 16 || base == 0)) || (c == 'o' && (base == 8 || base == 0)) ||
-            (c == 'b' && (base == 2 || base == 0))) {
+        if ((c == 'x' && (base == 16 || base == 0)) || (c == 'o' && (base == 8 || base == 0)) || (c == 'b' && (base == 2 || base == 0))) {
             base = c == 'x' ? 16 : c == 'o' ? 8 : 2;
             from += 2 + (s->s[from + 2] == '_');
         }
@@ -197,8 +204,7 @@ static int infer__jinja_read_int(const infer__jstr *s, int base, int64_t *out) {
         int d;
         if (s->s[i] == '_' && digits && i + 1 < to && s->s[i - 1] != '_') continue;
         d = infer__jlex_digit(s->s[i], base);
-        if (d < 0 || u > ((uint64_t)INT64_MAX + (unsigned)negative - (uint64_t)d) / (uint64_t)base)
-            return d < 0 ? 0 : -1;
+        if (d < 0 || u > ((uint64_t)INT64_MAX + (unsigned)negative - (uint64_t)d) / (uint64_t)base) return d < 0 ? 0 : -1;
         u = u * (uint64_t)base + (uint64_t)d;
         digits++;
     }
@@ -246,8 +252,7 @@ static infer__jv infer__jfilter_int(infer__jj *j, const infer__jcall *c) {
         v.u.f = f;
     }
     if (v.kind == INFER__JV_FLOAT) {
-        if (v.u.f != v.u.f || v.u.f - v.u.f != 0)
-            return v.u.f != v.u.f || c->self.kind == INFER__JV_STRING ? none : infer__jj_overflow(j);
+        if (v.u.f != v.u.f || v.u.f - v.u.f != 0) return v.u.f != v.u.f || c->self.kind == INFER__JV_STRING ? none : infer__jj_overflow(j);
         if (!(v.u.f > -9223372036854775809.0 && v.u.f < 9223372036854775808.0)) return infer__jj_overflow(j);
         i = (int64_t)v.u.f;
         v.kind = INFER__JV_INT;
@@ -281,8 +286,7 @@ static infer__jv infer__jfilter_abs(infer__jj *j, const infer__jcall *c) {
     else if (v.u.i < 0) return infer__jj_sign(j, v, INFER__JN_NEG);
     return v;
 }
-/* round(precision=0, method='common'|'ceil'|'floor'): a float, but of a whole number a whole number in the common
- * way. */
+/* round(precision=0, method='common'|'ceil'|'floor'): a float, but of a whole number a whole number in the common way. */
 static infer__jv infer__jfilter_round(infer__jj *j, const infer__jcall *c) {
     int64_t places = infer__jarg_int(j, c->a[0], 0);
     infer__jv v = c->self;
@@ -306,8 +310,7 @@ static infer__jv infer__jfilter_round(infer__jj *j, const infer__jcall *c) {
             if (r < 0) r += unit;
             half = unit / 2;
             v = infer__jj_arithmetic(j, '-', v, infer__jv_int(r));
-            if (r > half || (r == half && (v.u.i / unit) % 2 != 0))
-                v = infer__jj_arithmetic(j, '+', v, infer__jv_int(unit));
+            if (r > half || (r == half && (v.u.i / unit) % 2 != 0)) v = infer__jj_arithmetic(j, '+', v, infer__jv_int(unit));
             return v;
         }
         if (places > 300 || x - x != 0) return v;
@@ -333,7 +336,7 @@ static infer__jv infer__jfilter_round(infer__jj *j, const infer__jcall *c) {
     return v;
 }
 
-/* ---- any value --------------------------------------------------------------------------------------------------- */
+/* ---- any value ------------------------------------------------------------------------------------------------------------------- */
 
 /* default(default_value='', boolean=False) */
 static infer__jv infer__jfilter_default(infer__jj *j, const infer__jcall *c) {
@@ -356,21 +359,19 @@ static infer__jv infer__jfilter_attr(infer__jj *j, const infer__jcall *c) {
     infer__jv v;
     if (!name) return infer__jv_none();
     if (c->self.kind == INFER__JV_UNDEFINED) return infer__jj_is_undefined(j, c->self);
-    if (c->self.kind == INFER__JV_LOOP || c->self.kind == INFER__JV_SPACE)
-        return infer__jj_attr(j, c->self, name->s, name->n);
+    if (c->self.kind == INFER__JV_LOOP || c->self.kind == INFER__JV_SPACE) return infer__jj_attr(j, c->self, name->s, name->n);
     v = infer__jj_method(j, c->self, name->s, name->n); /* never an item */
     return v.kind == INFER__JV_METHOD ? v : infer__jv_undefined(j, name->s, name->n);
 }
 static infer__jv infer__jfilter_refused(infer__jj *j, const infer__jcall *c) {
     (void)c;
-    return infer__jj_fail(j, INFER_ERR_UNSUPPORTED, "a filter or function that is not supported (random, lipsum)");
+    return infer__jj_fail(j, INFER_ERR_UNSUPPORTED, "a filter or function that is not supported (random, pprint, lipsum)");
 }
 /* format(*args, **kwargs): printf style. */
 static infer__jv infer__jfilter_format(infer__jj *j, const infer__jcall *c) {
     infer__jv format = infer__jv_str(j, c->self), args;
     size_t i;
-    if (c->args->n && c->args->named)
-        return infer__jj_fail(j, INFER_ERR_FORMAT, "format: either arguments by place or by name");
+    if (c->args->n && c->args->named) return infer__jj_fail(j, INFER_ERR_FORMAT, "format: either arguments by place or by name");
     args = c->args->named ? infer__jv_dict(j) : infer__jv_list(j, INFER__JV_TUPLE);
     if (j->r != INFER_OK) return args;
     if (c->args->named) args.u.d = c->args->named;
@@ -392,6 +393,7 @@ static const infer__jfunction INFER__JFILTERS[] = {
     {"escape", infer__jfilter_escape, "", 0},
     {"first", infer__jfilter_first, "", 0},
     {"float", infer__jfilter_float, "default", 0},
+    {"forceescape", infer__jfilter_forceescape, "", 0},
     {"format", infer__jfilter_format, "*", 0},
     {"groupby", infer__jfilter_groupby, "attribute default case_sensitive", 1},
     {"indent", infer__jfilter_indent, "width first blank", 0},
@@ -405,6 +407,7 @@ static const infer__jfunction INFER__JFILTERS[] = {
     {"map", infer__jfilter_map, "*", 0},
     {"max", infer__jfilter_max, "case_sensitive attribute", 0},
     {"min", infer__jfilter_min, "case_sensitive attribute", 0},
+    {"pprint", infer__jfilter_refused, "verbose", 0},
     {"random", infer__jfilter_refused, "", 0},
     {"reject", infer__jfilter_reject, "*", 0},
     {"rejectattr", infer__jfilter_rejectattr, "*", 0},

@@ -18,8 +18,7 @@ static infer__jv infer__jattr_get(infer__jj *j, infer__jv v, infer__jv attribute
         size_t i;
         int64_t index = 0;
         for (to = from; to < s->n && s->s[to] != '.'; to++) {}
-        for (i = from; i < to && s->s[i] >= '0' && s->s[i] <= '9' && index < 1000000; i++)
-            index = index * 10 + s->s[i] - '0';
+        for (i = from; i < to && s->s[i] >= '0' && s->s[i] <= '9' && index < 1000000; i++) index = index * 10 + s->s[i] - '0';
         v = infer__jj_item(j, v, i == to && to > from ? infer__jv_int(index) : infer__jv_part(j, s, from, to));
         if (v.kind == INFER__JV_UNDEFINED && infer__jv_given(none)) v = none;
     }
@@ -74,8 +73,7 @@ static infer__jv infer__jfilter_reverse(infer__jj *j, const infer__jcall *c) {
 }
 static infer__jv infer__jfilter_items(infer__jj *j, const infer__jcall *c) {
     if (c->self.kind == INFER__JV_UNDEFINED) return infer__jv_list(j, INFER__JV_ITER);
-    if (c->self.kind != INFER__JV_DICT)
-        return infer__jj_fail(j, INFER_ERR_FORMAT, "can only get item pairs from a mapping");
+    if (c->self.kind != INFER__JV_DICT) return infer__jj_fail(j, INFER_ERR_FORMAT, "can only get item pairs from a mapping");
     return infer__jdict_list(j, c->self.u.d, 3, INFER__JV_ITER, "generator");
 }
 static infer__jv infer__jfilter_join(infer__jj *j, const infer__jcall *c) {
@@ -89,7 +87,7 @@ static infer__jv infer__jfilter_join(infer__jj *j, const infer__jcall *c) {
     return j->r == INFER_OK ? infer__jstr_join_with(j, sep.u.s, parts.u.l, 1) : sep;
 }
 
-/* ---- map, select, reject ----------------------------------------------------------------------------------------- */
+/* ---- map, select, reject ------------------------------------------------------------------------------------------------ */
 
 /* The arguments of args from number `from` on. */
 static infer__jargs infer__jargs_rest(const infer__jargs *args, size_t from) {
@@ -110,15 +108,12 @@ static infer__jv infer__jfilter_map(infer__jj *j, const infer__jcall *c) {
     if (j->r != INFER_OK) return out;
     attribute = c->args->n == 0 && c->args->named ? infer__jdict_name(j, c->args->named, "attribute", 9) : NULL;
     none = attribute ? infer__jdict_name(j, c->args->named, "default", 7) : NULL;
-    if (attribute && c->args->named->n > 1u + (none != NULL))
-        return infer__jj_fail(j, INFER_ERR_FORMAT, "map: an unexpected argument");
+    if (attribute && c->args->named->n > 1u + (none != NULL)) return infer__jj_fail(j, INFER_ERR_FORMAT, "map: an unexpected argument");
     if (!attribute) {
         if (c->args->n == 0) return infer__jj_fail(j, INFER_ERR_FORMAT, "map needs a filter");
         name = infer__jarg_str(j, c->args->v[0]);
         fn = name ? infer__jinja_filter(name->s, name->n) : NULL;
-        if (!fn)
-            return infer__jj_fail(j, INFER_ERR_FORMAT, "no filter named '%.*s'",
-                                  name ? (int)INFER__MIN(name->n, 100) : 0, name ? name->s : "");
+        if (!fn) return infer__jj_fail(j, INFER_ERR_FORMAT, "no filter named '%.*s'", name ? (int)INFER__MIN(name->n, 100) : 0, name ? name->s : "");
     }
     if (!infer__jv_true(c->self)) return out;
     l = infer__jv_items(j, c->self);
@@ -135,14 +130,11 @@ static infer__jv infer__jfilter_choose(infer__jj *j, const infer__jcall *c, int 
     infer__jlist *l;
     size_t i;
     if (!infer__jv_true(c->self) || j->r != INFER_OK) return out;
-    if (of_attribute && c->args->n == 0)
-        return infer__jj_fail(j, INFER_ERR_FORMAT, "the name of an attribute is missing");
+    if (of_attribute && c->args->n == 0) return infer__jj_fail(j, INFER_ERR_FORMAT, "the name of an attribute is missing");
     if (c->args->n > (size_t)of_attribute) {
         const infer__jstr *name = infer__jarg_str(j, c->args->v[of_attribute]);
         fn = name ? infer__jinja_test(name->s, name->n) : NULL;
-        if (!fn)
-            return infer__jj_fail(j, INFER_ERR_FORMAT, "no test named '%.*s'", name ? (int)INFER__MIN(name->n, 100) : 0,
-                                  name ? name->s : "");
+        if (!fn) return infer__jj_fail(j, INFER_ERR_FORMAT, "no test named '%.*s'", name ? (int)INFER__MIN(name->n, 100) : 0, name ? name->s : "");
     }
     l = infer__jv_items(j, c->self);
     for (i = 0; l && i < l->n && infer__jj_work(j, 1); i++) {
@@ -153,51 +145,40 @@ static infer__jv infer__jfilter_choose(infer__jj *j, const infer__jcall *c, int 
     }
     return out;
 }
-static infer__jv infer__jfilter_select(infer__jj *j, const infer__jcall *c) {
-    return infer__jfilter_choose(j, c, 0, 1);
-}
-static infer__jv infer__jfilter_reject(infer__jj *j, const infer__jcall *c) {
-    return infer__jfilter_choose(j, c, 0, 0);
-}
-static infer__jv infer__jfilter_selectattr(infer__jj *j, const infer__jcall *c) {
-    return infer__jfilter_choose(j, c, 1, 1);
-}
-static infer__jv infer__jfilter_rejectattr(infer__jj *j, const infer__jcall *c) {
-    return infer__jfilter_choose(j, c, 1, 0);
-}
+static infer__jv infer__jfilter_select(infer__jj *j, const infer__jcall *c) { return infer__jfilter_choose(j, c, 0, 1); }
+static infer__jv infer__jfilter_reject(infer__jj *j, const infer__jcall *c) { return infer__jfilter_choose(j, c, 0, 0); }
+static infer__jv infer__jfilter_selectattr(infer__jj *j, const infer__jcall *c) { return infer__jfilter_choose(j, c, 1, 1); }
+static infer__jv infer__jfilter_rejectattr(infer__jj *j, const infer__jcall *c) { return infer__jfilter_choose(j, c, 1, 0); }
 
-/* ---- order ------------------------------------------------------------------------------------------------------- */
+/* ---- order ------------------------------------------------------------------------------------------------------------------ */
 
-/* Sorted by attributes (several are separated by commas), as a new list. */
+/* Sorted by an attribute, as a new list. several = 1: by attributes that are separated by commas, whose values are
+ * compared as a list: what is equal in all of them needs no order. */
 static infer__jv infer__jv_sorted(infer__jj *j, infer__jv v, infer__jv attribute, infer__jv none, int case_sensitive,
-                                  int reverse) {
+                                  int reverse, int several) {
     infer__jlist *l = infer__jv_items(j, v);
-    infer__jv out = infer__jv_list(j, INFER__JV_LIST), keys = infer__jv_list(j, INFER__JV_LIST);
+    infer__jv out = infer__jv_list(j, INFER__JV_LIST), keys = infer__jv_list(j, INFER__JV_LIST), part = attribute, key, x;
     size_t i;
     for (i = 0; l && i < l->n && infer__jj_work(j, 1); i++) {
-        infer__jv key;
+        const infer__jstr *s = several && attribute.kind == INFER__JV_STRING ? attribute.u.s : NULL;
+        size_t from = 0, to;
+        key = infer__jv_list(j, INFER__JV_LIST);
+        do {
+            for (to = from; s && to < s->n && s->s[to] != ','; to++) {}
+            if (s) part = infer__jv_part(j, s, from, to);
+            x = infer__jattr_key(j, infer__jattr_get(j, l->items[i], part, none), case_sensitive);
+            infer__jlist_add(j, key.u.l, x);
+            from = to + 1;
+        } while (s && from <= s->n && j->r == INFER_OK);
         infer__jlist_add(j, out.u.l, l->items[i]);
-        if (attribute.kind == INFER__JV_STRING && memchr(attribute.u.s->s, ',', attribute.u.s->n)) {
-            const infer__jstr *s = attribute.u.s;
-            size_t from = 0, to;
-            key = infer__jv_list(j, INFER__JV_LIST);
-            for (; from <= s->n && j->r == INFER_OK; from = to + 1) {
-                for (to = from; to < s->n && s->s[to] != ','; to++) {}
-                infer__jlist_add(
-                    j, key.u.l,
-                    infer__jattr_key(j, infer__jattr_get(j, l->items[i], infer__jv_part(j, s, from, to), none),
-                                     case_sensitive));
-            }
-        } else {
-            key = infer__jattr_key(j, infer__jattr_get(j, l->items[i], attribute, none), case_sensitive);
-        }
-        infer__jlist_add(j, keys.u.l, key);
+        infer__jlist_add(j, keys.u.l, several ? key : x);
     }
     if (j->r == INFER_OK) infer__jlist_sort_by(j, keys.u.l->items, out.u.l->items, out.u.l->n, reverse);
     return out;
 }
 static infer__jv infer__jfilter_sort(infer__jj *j, const infer__jcall *c) {
-    return infer__jv_sorted(j, c->self, c->a[2], infer__jv_missing(), infer__jv_true(c->a[1]), infer__jv_true(c->a[0]));
+    return infer__jv_sorted(j, c->self, c->a[2], infer__jv_missing(), infer__jv_true(c->a[1]),
+                           infer__jv_true(c->a[0]), 1);
 }
 static infer__jv infer__jfilter_dictsort(infer__jj *j, const infer__jcall *c) {
     infer__jv pairs;
@@ -208,7 +189,7 @@ static infer__jv infer__jfilter_dictsort(infer__jj *j, const infer__jcall *c) {
     pairs = infer__jdict_list(j, c->self.u.d, 3, INFER__JV_LIST, "");
     if (j->r != INFER_OK) return pairs;
     return infer__jv_sorted(j, pairs, infer__jv_int(by_value), infer__jv_missing(), infer__jv_true(c->a[0]),
-                            infer__jv_true(c->a[2]));
+                           infer__jv_true(c->a[2]), 0);
 }
 static infer__jv infer__jfilter_extreme(infer__jj *j, const infer__jcall *c, int largest) {
     infer__jlist *l = infer__jv_items(j, c->self);
@@ -216,8 +197,7 @@ static infer__jv infer__jfilter_extreme(infer__jj *j, const infer__jcall *c, int
     size_t i;
     if (l && l->n == 0) return infer__jv_undefined(j, "no item in an empty sequence", 28);
     for (i = 0; l && i < l->n && infer__jj_work(j, 1); i++) {
-        infer__jv key = infer__jattr_key(j, infer__jattr_get(j, l->items[i], c->a[1], infer__jv_missing()),
-                                         infer__jv_true(c->a[0]));
+        infer__jv key = infer__jattr_key(j, infer__jattr_get(j, l->items[i], c->a[1], infer__jv_missing()), infer__jv_true(c->a[0]));
         if (i > 0 && !(largest ? infer__jv_less(j, best_key, key) : infer__jv_less(j, key, best_key))) continue;
         best = l->items[i];
         best_key = key;
@@ -232,8 +212,7 @@ static infer__jv infer__jfilter_unique(infer__jj *j, const infer__jcall *c) {
     infer__jv out = infer__jv_list(j, INFER__JV_ITER), seen = infer__jv_dict(j);
     size_t i;
     for (i = 0; l && i < l->n && infer__jj_work(j, 1); i++) {
-        infer__jv key = infer__jattr_key(j, infer__jattr_get(j, l->items[i], c->a[1], infer__jv_missing()),
-                                         infer__jv_true(c->a[0]));
+        infer__jv key = infer__jattr_key(j, infer__jattr_get(j, l->items[i], c->a[1], infer__jv_missing()), infer__jv_true(c->a[0]));
         if (infer__jdict_find(j, seen.u.d, key)) continue;
         infer__jdict_set(j, seen.u.d, key, key);
         infer__jlist_add(j, out.u.l, l->items[i]);
@@ -244,13 +223,11 @@ static infer__jv infer__jfilter_unique(infer__jj *j, const infer__jcall *c) {
 static infer__jv infer__jfilter_groupby(infer__jj *j, const infer__jcall *c) {
     int case_sensitive = infer__jv_true(c->a[2]);
     infer__jv none = infer__jv_given(c->a[1]) ? c->a[1] : infer__jv_missing();
-    infer__jv sorted = infer__jv_sorted(j, c->self, c->a[0], none, case_sensitive, 0),
-              out = infer__jv_list(j, INFER__JV_LIST);
+    infer__jv sorted = infer__jv_sorted(j, c->self, c->a[0], none, case_sensitive, 0, 0), out = infer__jv_list(j, INFER__JV_LIST);
     infer__jv group = infer__jv_none(), last = group;
     size_t i;
     for (i = 0; j->r == INFER_OK && i < sorted.u.l->n && infer__jj_work(j, 1); i++) {
-        infer__jv value = infer__jattr_get(j, sorted.u.l->items[i], c->a[0], none),
-                  key = infer__jattr_key(j, value, case_sensitive);
+        infer__jv value = infer__jattr_get(j, sorted.u.l->items[i], c->a[0], none), key = infer__jattr_key(j, value, case_sensitive);
         if (i == 0 || !infer__jv_equal(j, key, last)) {
             infer__jv pair = infer__jv_list(j, INFER__JV_TUPLE);
             group = infer__jv_list(j, INFER__JV_LIST);
@@ -266,7 +243,7 @@ static infer__jv infer__jfilter_groupby(infer__jj *j, const infer__jcall *c) {
     return out;
 }
 
-/* ---- numbers, pieces --------------------------------------------------------------------------------------------- */
+/* ---- numbers, pieces ------------------------------------------------------------------------------------------------------------ */
 
 static infer__jv infer__jfilter_sum(infer__jj *j, const infer__jcall *c) {
     infer__jlist *l = infer__jv_items(j, c->self);

@@ -70,7 +70,7 @@ static infer__jv infer__jj_capture(infer__jj *j, infer__jscope *scope, const inf
     return infer__jbuf_done(&b);
 }
 
-/* ---- loops ------------------------------------------------------------------------------------------------------- */
+/* ---- loops ---------------------------------------------------------------------------------------------------------- */
 
 /* Read the next item that passes the filter into l->next. */
 static void infer__jloop_peek(infer__jj *j, infer__jloop *l) {
@@ -155,8 +155,7 @@ static infer__jv infer__jloop_attr(infer__jj *j, infer__jloop *l, const char *s,
     case INFER__JL_LAST:
         infer__jloop_peek(j, l);
         return infer__jv_bool(!l->has_next);
-    case INFER__JL_PREVIOUS:
-        return l->index > 0 ? l->previous : infer__jv_undefined(j, "there is no previous item", 25);
+    case INFER__JL_PREVIOUS: return l->index > 0 ? l->previous : infer__jv_undefined(j, "there is no previous item", 25);
     case INFER__JL_NEXT:
         infer__jloop_peek(j, l);
         return l->has_next ? l->next : infer__jv_undefined(j, "there is no next item", 21);
@@ -200,13 +199,11 @@ static void infer__jj_loop(infer__jj *j, infer__jscope *scope, const infer__jnod
         j->flow = INFER__JFLOW_GO;
     }
     j->flow = INFER__JFLOW_GO;
-    if (l->index < 0 && node->kids[4] && j->r == INFER_OK)
-        infer__jj_exec(j, infer__jscope_new(j, scope), node->kids[4]);
+    if (l->index < 0 && node->kids[4] && j->r == INFER_OK) infer__jj_exec(j, infer__jscope_new(j, scope), node->kids[4]);
 }
 static infer__jv infer__jj_call_loop(infer__jj *j, infer__jloop *l, infer__jv source) {
     infer__jbuf b = infer__jbuf_new(j), *out = j->out;
-    if (!l->node->op)
-        return infer__jj_fail(j, INFER_ERR_FORMAT, "the loop must have the 'recursive' marker to be called");
+    if (!l->node->op) return infer__jj_fail(j, INFER_ERR_FORMAT, "the loop must have the 'recursive' marker to be called");
     j->out = &b;
     if (infer__jj_enter(j)) infer__jj_loop(j, l->scope, l->node, source, l->depth + 1);
     infer__jj_leave(j);
@@ -214,7 +211,7 @@ static infer__jv infer__jj_call_loop(infer__jj *j, infer__jloop *l, infer__jv so
     return infer__jbuf_done(&b);
 }
 
-/* ---- macros ------------------------------------------------------------------------------------------------------ */
+/* ---- macros ------------------------------------------------------------------------------------------------------------ */
 
 static infer__jv infer__jj_call_macro(infer__jj *j, const infer__jmacro *m, const infer__jargs *args) {
     const infer__jnode *node = m->node;
@@ -285,7 +282,7 @@ static infer__jv infer__jj_macro(infer__jj *j, infer__jscope *scope, const infer
     return v;
 }
 
-/* ---- statements -------------------------------------------------------------------------------------------------- */
+/* ---- statements ---------------------------------------------------------------------------------------------------------- */
 
 /* The filters of a block, innermost first, applied to v. */
 static infer__jv infer__jj_filters(infer__jj *j, infer__jscope *scope, const infer__jnode *e, infer__jv v) {
@@ -347,7 +344,9 @@ static void infer__jj_exec_node(infer__jj *j, infer__jscope *scope, const infer_
     case INFER__JN_FILTER_BLOCK:
         v = infer__jj_capture(j, infer__jscope_new(j, scope), s->kids[1]);
         v = infer__jj_filters(j, scope, s->kids[0], v);
-        if (j->r == INFER_OK) infer__jbuf_value(j->out, v);
+        if (j->r == INFER_OK && v.kind != INFER__JV_STRING)
+            infer__jj_fail(j, INFER_ERR_FORMAT, "a filter block must give a string, not %s", infer__jv_type(v));
+        if (j->r == INFER_OK) infer__jbuf_str(j->out, v.u.s);
         break;
     case INFER__JN_SCOPE: infer__jj_exec(j, infer__jscope_new(j, scope), s->kids[0]); break;
     case INFER__JN_BREAK: j->flow = INFER__JFLOW_BREAK; break;
@@ -362,7 +361,7 @@ static void infer__jj_exec(infer__jj *j, infer__jscope *scope, const infer__jnod
     infer__jj_leave(j);
 }
 
-/* ---- a rendering ------------------------------------------------------------------------------------------------- */
+/* ---- a rendering ------------------------------------------------------------------------------------------------------------ */
 
 /* Copy the text and cut it where its marks change. */
 static infer_result infer__rendered_make(infer__rendered *out, const infer__jbuf *b, infer_error *err) {
@@ -394,18 +393,23 @@ static infer__jdict *infer__jj_variables(infer__jj *j, const infer_json *v, int 
 static infer_result infer__template_render(const infer__template *t, const infer_json *context,
                                            const infer__render_options *options, infer__rendered *out,
                                            infer_error *err) {
+    return infer__template_render_with(t, t->mem, context, options, out, err);
+}
+static infer_result infer__template_render_with(const infer__template *t, infer__mem *mem, const infer_json *context,
+                                                const infer__render_options *options, infer__rendered *out,
+                                                infer_error *err) {
     static const infer__render_options none = {NULL, NULL, 0, 0, 0};
     const infer__render_options *o = options ? options : &none;
     infer__jj j;
     infer__jbuf b;
     infer_result r;
     memset(out, 0, sizeof *out);
-    out->mem = t->mem;
+    out->mem = mem;
     if ((context && context->kind != INFER_JSON_OBJECT) || (o->trusted && o->trusted->kind != INFER_JSON_OBJECT))
         return infer__error(err, INFER_ERR_ARGUMENT, "template: the variables must be a JSON object");
     memset(&j, 0, sizeof j);
     j.t = t;
-    j.arena.mem = t->mem;
+    j.arena.mem = mem;
     j.err = err;
     j.now = o->now;
     j.max_work = o->max_steps ? o->max_steps : INFER__TEMPLATE_STEPS;

@@ -392,7 +392,7 @@ static infer__jlist *infer__jv_items(infer__jj *j, infer__jv v) {
     }
 }
 
-/* ---- questions --------------------------------------------------------------------------------------------------- */
+/* ---- questions ----------------------------------------------------------------------------------------------------- */
 
 static const char *infer__jv_type(infer__jv v) {
     static const char *const NAMES[] = {"Undefined", "NoneType", "bool",  "int",       "float",     "int",  "str",
@@ -423,8 +423,7 @@ static int infer__jv_compare_numbers(infer__jv a, infer__jv b) {
     if (a.kind != b.kind && x == y && x > -9.3e18 && x < 9.3e18) { /* the conversion may have rounded */
         if (x >= 9223372036854775808.0) return a.kind == INFER__JV_FLOAT ? 1 : -1;
         {
-            int64_t i = a.kind == INFER__JV_FLOAT ? (int64_t)x : a.u.i,
-                    k = b.kind == INFER__JV_FLOAT ? (int64_t)y : b.u.i;
+            int64_t i = a.kind == INFER__JV_FLOAT ? (int64_t)x : a.u.i, k = b.kind == INFER__JV_FLOAT ? (int64_t)y : b.u.i;
             return i < k ? -1 : i > k;
         }
     }

@@ -45,11 +45,7 @@ static void infer__jbuf_repr_string(infer__jbuf *b, const infer__jstr *s) {
         } else if (infer__jinja_printable(cp)) {
             infer__jbuf_part(b, s, i, i + len);
         } else {
-            infer__format(text, sizeof text,
-                          cp < 0x100     ? "\\x%02x"
-                          : cp < 0x10000 ? "\\u%04x"
-                                         : "\\U%08x",
-                          (unsigned)cp);
+            infer__format(text, sizeof text, cp < 0x100 ? "\\x%02x" : cp < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)cp);
             infer__jbuf_text(b, text, mark);
         }
     }
@@ -139,7 +135,7 @@ static infer__jv infer__jv_str(infer__jj *j, infer__jv v) {
     return infer__jbuf_done(&b);
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct infer__jjson {
     infer__jbuf *b;

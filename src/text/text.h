@@ -88,6 +88,10 @@ static int infer__template_uses(const infer__template *t, const char *name);
 static infer_result infer__template_render(const infer__template *t, const infer_json *context,
                                            const infer__render_options *options, infer__rendered *out,
                                            infer_error *err);
+/* The same with other memory than the template's: for threads that share one. */
+static infer_result infer__template_render_with(const infer__template *t, infer__mem *mem, const infer_json *context,
+                                                const infer__render_options *options, infer__rendered *out,
+                                                infer_error *err);
 static void infer__rendered_free(infer__rendered *r);
 
 /* ---- chat_*.c: replies (left out by INFER_NO_CHAT) ---------------------------------------------------- */

@@ -42,6 +42,7 @@ int cmd_info(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_synth(int argc, char **argv);
+int cmd_template(int argc, char **argv);
 
 /* ---- args.c --------------------------------------------------------------------------------- */
 
