@@ -27,6 +27,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_sampler.c"
 #  include "test_chat.c"
 #  include "test_chat_prompt.c"
+#  include "test_sampler_stages.c"
 #  include "test_ops.c"
 #  include "test_int8.c"
 #  include "test_math.c"
@@ -66,6 +67,7 @@ int main(int argc, char **argv) {
     suite_sampler();
     suite_chat();
     suite_chat_prompt();
+    suite_sampler_stages();
     suite_ops();
     suite_int8();
     suite_math();

@@ -1,7 +1,7 @@
 /* text.h: the interface of the text layer: vocabulary, text <-> ids, logits -> id.
  *
  * Rules: no tensors here; a tokenizer is made from metadata alone. Vocabulary bytes are untrusted.
- * Start: infer__tokenizer_open, the PRETOKENIZERS table in token_pre.c, the STAGES table in sampler.c.
+ * Start: infer__tokenizer_open, the PRETOKENIZERS table in token_pre.c, the STAGES table in sampler_chain.c.
  */
 #ifndef INFER__TEXT_H
 #define INFER__TEXT_H
@@ -329,10 +329,16 @@ static infer_token infer__token_special(const infer__tokenizer *t, int32_t which
 /* 1 when text at position 0 gets a BOS by INFER_TEXT_ADD_SPECIAL. */
 static int infer__tokenizer_adds_bos(const infer__tokenizer *t);
 
-/* ---- sampler.c (public type infer_sampler is defined there) ---------------------------------------- */
+/* ---- sampler.c, sampler_*.c (public type infer_sampler is defined there) ----------------------------- */
 
-/* See infer_sampler_create in api.h. g (may be NULL) gives general.sampling.* */
+/* See infer_sampler_create in api.h. g (may be NULL) gives general.sampling.*; the tokenizer (may be NULL; it outlives
+ * the sampler) gives texts and flags of tokens to the stages that need them. */
 static infer_result infer__sampler_open(infer_sampler **out, infer__mem *mem, const infer__gguf *g,
-                                        const infer_stage *stages, int32_t n_stages, uint64_t seed, infer_error *err);
+                                        const infer__tokenizer *tokenizer, const infer_stage *stages, int32_t n_stages,
+                                        uint64_t seed, infer_error *err);
 static void infer__sampler_close(infer_sampler *s);
+/* See infer_sampler_usual and infer_stage_named. */
+static infer_result infer__sampler_usual(const infer__gguf *g, infer_stage *out, int32_t cap, int32_t *n,
+                                         infer_error *err);
+static int32_t infer__stage_named(const char *name, size_t n);
 #endif

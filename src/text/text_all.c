@@ -15,7 +15,12 @@
 #include "token_rwkv.c"       /* greedy longest match */
 #include "token_plamo2.c"     /* PLaMo-2 */
 #include "tokenizer.c"        /* the facade */
-#include "sampler.c"          /* STAGES */
+#include "sampler_math.c"     /* weights and logarithms in integers */
+#include "sampler.c"          /* candidates, the draw */
+#include "sampler_cut.c"      /* stages that drop candidates */
+#include "sampler_shape.c"    /* stages that change logits */
+#include "sampler_dry.c"      /* DRY */
+#include "sampler_chain.c"    /* STAGES, the usual chain, open and choose */
 #if !defined(INFER_NO_CHAT)
 #include "jinja.h"            /* the template interpreter: what its parts share */
 #include "jinja_lex.c"        /* text -> tokens */
