@@ -98,9 +98,7 @@
 #include "api/session_api.c"       /* sessions, eval, results */
 #include "api/session_state.c"     /* rewind, fork, save, load */
 #include "api/generate.c"
-#if !defined(INFER_NO_CHAT)
 #include "api/chat_api.c"          /* conversations and replies */
-#endif
 #include "api/describe.c"          /* a model's layers as text */
 
 #include "base/epilogue.h"

@@ -1,10 +1,12 @@
 /* chat_api.c: replies and conversations for callers.
  *
  * Owns:  infer_chat_parser (argument checks around text/chat_parse.c), the choice of a file's template, infer_chat_*.
- * Rules: generation is infer_generate: stop strings, limits and cancelling are its. Left out by INFER_NO_CHAT.
+ * Rules: generation is infer_generate: stop strings, limits and cancelling are its. With INFER_NO_CHAT they say that they are left out.
  * Start: infer_chat.
  */
 #include "../model/model.h"
+
+#if !defined(INFER_NO_CHAT)
 
 /* ---- replies ------------------------------------------------------------------------------------------------- */
 
@@ -229,6 +231,33 @@ static infer_result infer__chat_ids(infer__mem *mem, const infer_model *model, c
     return INFER_OK;
 }
 
+INFER_API infer_result infer_chat_render(const infer_model *model, const infer_chat_params *params,
+                                         infer_rendering **out, infer_error *err) {
+    infer__rendering *rendering;
+    infer__chat_made made;
+    infer__mem mem;
+    infer_result r;
+    if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL");
+    *out = NULL;
+    infer__error_clear(err);
+    infer__mem_init(&mem, model ? &model->mem.a : NULL, 0);
+    rendering = (infer__rendering *)infer__calloc(&mem, 1, sizeof *rendering);
+    if (!rendering) return infer__error(err, INFER_ERR_MEMORY, "a conversation: out of memory");
+    rendering->mem = mem;
+    r = infer__chat_make(&rendering->mem, model, params, &made, err);
+    if (r != INFER_OK) {
+        infer_rendering_free(&rendering->shown);
+        return r;
+    }
+    rendering->rendered = made.text;
+    rendering->shown.text = made.text.text;
+    rendering->shown.n = made.text.n;
+    rendering->shown.segments = made.text.segments;
+    rendering->shown.n_segments = made.text.n_segments;
+    *out = &rendering->shown;
+    return INFER_OK;
+}
+
 INFER_API infer_result infer_chat_format(const infer_model *model, const infer_chat_params *params, infer_token *out,
                                          size_t cap, size_t *count, infer_error *err) {
     infer__chat_made made;
@@ -252,8 +281,14 @@ INFER_API infer_result infer_chat_format(const infer_model *model, const infer_c
 
 typedef struct infer__chat_turn {
     infer_chat_parser *parser;
+    const infer_generate_params *generate; /* the caller's; or NULL */
     infer_result r; /* of reading */
 } infer__chat_turn;
+
+static int infer__chat_take_token(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top) {
+    const infer_generate_params *g = ((infer__chat_turn *)user)->generate;
+    return g->token(g->user, token, logprob, top, n_top);
+}
 
 static int infer__chat_take_text(void *user, const char *text, size_t n) {
     infer__chat_turn *turn = (infer__chat_turn *)user;
@@ -315,6 +350,7 @@ static infer_result infer__chat_run_turn(infer_session *s, infer_sampler *sample
     if (r == INFER_OK) r = infer__chat_stops(mem, made, g, &stops, &s->error);
     if (r != INFER_OK) return r;
     g->text = infer__chat_take_text;
+    if (g->token) g->token = infer__chat_take_token;
     g->user = turn;
     g->text_flags |= INFER_TEXT_WRITE_SPECIAL;
     r = infer_generate(s, sampler, NULL, g, info);
@@ -348,6 +384,7 @@ INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler
     infer__error_clear(&session->error);
     if (!reply) return infer__error(&session->error, INFER_ERR_ARGUMENT, "reply is NULL");
     if (generate) g = *generate;
+    turn.generate = generate;
     if (g.text) return infer__error(&session->error, INFER_ERR_ARGUMENT, "generate: text must be NULL");
     if (params && params->no_generation_prompt)
         return infer__error(&session->error, INFER_ERR_ARGUMENT, "no_generation_prompt: there would be no reply");
@@ -361,3 +398,63 @@ INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler
     else *reply = turn.parser;
     return r;
 }
+
+#else /* INFER_NO_CHAT */
+
+static infer_result infer__chat_left_out(infer_error *err) {
+    return infer__error(err, INFER_ERR_UNSUPPORTED, "conversations are left out of this build (INFER_NO_CHAT)");
+}
+INFER_API infer_result infer_chat_parser_create(infer_chat_parser **out, const infer_model *model,
+                                                const infer_chat_parser_params *params, infer_error *err) {
+    (void)model;
+    (void)params;
+    if (out) *out = NULL;
+    return infer__chat_left_out(err);
+}
+INFER_API void infer_chat_parser_destroy(infer_chat_parser *parser) { (void)parser; }
+INFER_API infer_result infer_chat_parser_feed(infer_chat_parser *parser, const char *text, size_t n) {
+    (void)parser;
+    (void)text;
+    (void)n;
+    return INFER_ERR_UNSUPPORTED;
+}
+INFER_API infer_result infer_chat_parser_finish(infer_chat_parser *parser) {
+    (void)parser;
+    return INFER_ERR_UNSUPPORTED;
+}
+INFER_API const infer_chat_reply *infer_chat_parser_reply(infer_chat_parser *parser) {
+    static const infer_chat_reply none = {"", 0, "", 0, NULL, 0};
+    (void)parser;
+    return &none;
+}
+INFER_API const char *infer_chat_parser_format(const infer_chat_parser *parser) {
+    (void)parser;
+    return "";
+}
+INFER_API infer_result infer_chat_render(const infer_model *model, const infer_chat_params *params,
+                                         infer_rendering **out, infer_error *err) {
+    (void)model;
+    (void)params;
+    if (out) *out = NULL;
+    return infer__chat_left_out(err);
+}
+INFER_API infer_result infer_chat_format(const infer_model *model, const infer_chat_params *params, infer_token *out,
+                                         size_t cap, size_t *count, infer_error *err) {
+    (void)model;
+    (void)params;
+    (void)out;
+    (void)cap;
+    if (count) *count = 0;
+    return infer__chat_left_out(err);
+}
+INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler, const infer_chat_params *params,
+                                  const infer_generate_params *generate, infer_chat_parser **reply,
+                                  infer_generate_info *info) {
+    (void)sampler;
+    (void)params;
+    (void)generate;
+    (void)info;
+    if (reply) *reply = NULL;
+    return session ? infer__chat_left_out(&session->error) : INFER_ERR_ARGUMENT;
+}
+#endif
