@@ -259,7 +259,8 @@ static int infer__chat_read_args(infer__chat_reader *p, size_t *end) {
     if (b->step == HEADER) {
         *end = b->from;
         if (!infer__chat_seek(b, s, n, b->kind->name_end, &found))
-            return n - b->from > 3 * INFER__CHAT_NAME_MAX ? INFER__BODY_FAIL : INFER__BODY_MORE;
+            return n - b->from > 3 * INFER__CHAT_NAME_MAX + strlen(b->kind->name_end) ? INFER__BODY_FAIL
+                                                                                      : INFER__BODY_MORE;
         if (found - b->from > 3 * INFER__CHAT_NAME_MAX || !infer__chat_header(p, b->from, found))
             return INFER__BODY_FAIL;
         b->value = b->at;
@@ -355,10 +356,15 @@ static int infer__chat_xml_key(infer__chat_reader *p) {
     size_t found;
     int begins;
     if (b->step == INFER__XML_KEY) {
-        if (!infer__chat_seek(b, p->in.s, p->in.n, b->kind->key_end, &found))
-            return p->in.n - b->key > INFER__CHAT_NAME_MAX ? INFER__BODY_FAIL : INFER__BODY_MORE;
+        if (!infer__chat_seek(b, p->in.s, p->in.n, b->kind->key_end, &found)) {
+            if (p->in.n - b->key <= INFER__CHAT_NAME_MAX + strlen(b->kind->key_end)) return INFER__BODY_MORE;
+            found = b->key; /* too long */
+        }
         b->n_key = found - b->key;
-        if (b->n_key == 0 || b->n_key > INFER__CHAT_NAME_MAX) return INFER__BODY_FAIL;
+        if (b->n_key == 0 || b->n_key > INFER__CHAT_NAME_MAX) {
+            b->at = b->key; /* where this is known does not depend on how much has arrived */
+            return INFER__BODY_FAIL;
+        }
         b->step = INFER__XML_OPEN;
     }
     if (b->step == INFER__XML_OPEN && b->kind->value) {

@@ -338,7 +338,7 @@ static int infer__chat_harmony(infer__chat_reader *p, int final) {
     const char *s = p->in.s;
     size_t found, at, end, from = p->body.key;
     if (!infer__chat_seek(&p->body, s, p->in.n, MESSAGE, &found)) {
-        if (p->in.n - from <= INFER__CHAT_HEADER_MAX && !final) return 0;
+        if (p->in.n - from <= INFER__CHAT_HEADER_MAX + sizeof MESSAGE && !final) return 0;
         return infer__chat_none(p, from + 1);
     }
     if (found - from > INFER__CHAT_HEADER_MAX) return infer__chat_none(p, from + 1);
