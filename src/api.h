@@ -623,7 +623,7 @@ typedef struct infer_segment {
 typedef struct infer_template infer_template;
 /* Zero in any field means the default. */
 typedef struct infer_template_params {
-    const infer_json *trusted;   /* object of more variables, whose text counts as the template's own (bos_token, ...) */
+    const infer_json *trusted; /* object of more variables, whose text counts as the template's own (bos_token, ...) */
     const char *now;             /* "YYYY-MM-DD HH:MM:SS" for strftime_now; NULL = the local clock */
     uint64_t max_steps;          /* of work, about one for each operation and item (20,000,000) */
     uint64_t max_output;         /* bytes (64 MiB) */
@@ -654,6 +654,69 @@ INFER_API infer_result infer_template_render(const infer_template *t, const infe
                                              infer_error *err);
 /* NULL is accepted. */
 INFER_API void infer_rendering_free(infer_rendering *r);
+
+/* ---- replies ---------------------------------------------------------------------------------- */
+
+/* A tool call of a reply. Texts are zero-terminated. */
+typedef struct infer_chat_call {
+    const char *id;        /* the model's, or "callNNNNN" where its format has none */
+    const char *name;
+    const char *arguments; /* a JSON object on one line, n_arguments bytes */
+    size_t n_arguments;
+} infer_chat_call;
+/* A reply so far. Belongs to its parser and changes with it. */
+typedef struct infer_chat_reply {
+    const char *content;   /* n_content bytes, zero-terminated; "" = none */
+    size_t n_content;
+    const char *reasoning; /* likewise */
+    size_t n_reasoning;
+    const infer_chat_call *calls;
+    size_t n_calls;
+} infer_chat_reply;
+
+enum {
+    INFER_CHAT_CONTENT = 1,   /* text, n: more of the answer */
+    INFER_CHAT_REASONING = 2, /* text, n: more of the reasoning */
+    INFER_CHAT_CALL = 3,      /* id, name: a tool call; its arguments follow */
+    INFER_CHAT_ARGUMENTS = 4  /* text, n: more of the last call's arguments (at present all at once) */
+};
+typedef struct infer_chat_delta {
+    int32_t kind;     /* INFER_CHAT_* */
+    int32_t call;     /* CALL, ARGUMENTS: index of the call; else -1 */
+    const char *text; /* whole characters, not zero-terminated; valid during the call */
+    size_t n;
+    const char *id, *name; /* CALL, ARGUMENTS */
+} infer_chat_delta;
+typedef int (*infer_chat_fn)(void *user, const infer_chat_delta *delta); /* non-zero = stop */
+
+/* Reads a reply as it streams. Belongs to one thread at a time. */
+typedef struct infer_chat_parser infer_chat_parser;
+typedef struct infer_chat_parser_params {
+    const char *format;    /* a name as infer_chat_parser_format gives it; NULL = recognised in the template */
+    const char *template_text; /* zero-terminated; NULL = the model's own */
+    const char *tools;     /* the tools the model was told of (JSON, as for infer_chat_format); they give the types of
+                            * arguments in formats that write values without quotes. NULL = none are known */
+    const char *prompt;    /* the prompt, or its end: it may have opened the reasoning already. NULL = it has not */
+    int64_t first_call;    /* number in the first made-up id */
+    infer_chat_fn fn;      /* may be NULL */
+    void *user;
+    infer_allocator allocator;
+} infer_chat_parser_params;
+/* A parser for one reply. How a model writes calls and reasoning is recognised by words in its template, from a table;
+ * a template that teaches no way gets "plain": all is content. model may be NULL when format or template_text is given;
+ * params may be NULL when there is a model. Errors: ARGUMENT (no such format, no template), FORMAT (tools), MEMORY. */
+INFER_API infer_result infer_chat_parser_create(infer_chat_parser **out, const infer_model *model,
+                                                const infer_chat_parser_params *params, infer_error *err);
+INFER_API void infer_chat_parser_destroy(infer_chat_parser *parser);
+/* More of the reply, with the text of control tokens, cut anywhere. What may be the beginning of a mark is held back. A
+ * call is told when it is complete; text that only began like one is content. INFER_CANCELLED: fn asked to stop. */
+INFER_API infer_result infer_chat_parser_feed(infer_chat_parser *parser, const char *text, size_t n);
+/* The reply has ended: what was held back is given out. */
+INFER_API infer_result infer_chat_parser_finish(infer_chat_parser *parser);
+/* What there is so far; never NULL. Texts are valid until the next call. */
+INFER_API const infer_chat_reply *infer_chat_parser_reply(infer_chat_parser *parser);
+/* "hermes/think": how calls are written, and behind '/' how reasoning is (nothing = not at all). */
+INFER_API const char *infer_chat_parser_format(const infer_chat_parser *parser);
 
 /* ---- contexts and sessions ------------------------------------------------------------------ */
 
@@ -871,7 +934,8 @@ typedef struct infer_generate_params {
     int32_t on_full;    /* INFER_FULL_*; SLIDE keeps the first keep_first tokens and drops half of the rest */
     int32_t keep_first;
     int32_t ignore_end; /* 1 = end-of-generation tokens do not stop it */
-    int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted */
+    int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted; INFER_TEXT_WRITE_SPECIAL: the text of
+                         * control tokens is shown too */
     infer_text_fn text; /* gets the text as it comes, whole characters only */
     void *user;
     /* Called for every token with the `logprobs` most likely ones (else n_top and logprob are 0); non-zero = stop, and
@@ -889,12 +953,59 @@ typedef struct infer_generate_info {
  * where the vocabulary asks, unless the prompt has it) and generate. sampler NULL = greedy; params NULL = defaults;
  * info may be NULL. A token is evaluated before it is reported: however it ends, the session holds the prompt and the
  * tokens that were reported, and the next call goes on from there. An end-of-generation token is neither evaluated nor
- * reported; the text of control tokens is not shown; nor is a character that the end leaves unfinished. Reaching a
- * limit is INFER_OK. When the context is full, the last position's logits still give one token: it is reported, but has
- * no place in the session (INFER_STOP_FULL). INFER_CONTEXT_FULL: the prompt does not fit. INFER_ERR_ARGUMENT: nothing
- * to continue from (empty prompt, no BOS, position 0). */
+ * reported; the text of control tokens is not shown (see text_flags); nor is a character that the end leaves
+ * unfinished. Reaching a limit is INFER_OK. When the context is full, the last position's logits still give one token:
+ * it is reported, but has no place in the session (INFER_STOP_FULL). INFER_CONTEXT_FULL: the prompt does not fit.
+ * INFER_ERR_ARGUMENT: nothing to continue from (empty prompt, no BOS, position 0). */
 INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,
                                       const infer_generate_params *params, infer_generate_info *info);
+
+/* ---- conversations ---------------------------------------------------------------------------- */
+
+/* A conversation. Zero in any field but messages means the default. Texts are zero-terminated JSON, in the form that
+ * OpenAI's interface made common; what is changed before the template sees them is said here, and nothing else is:
+ *   content: a list of {"type": "text", "text"} parts alone becomes one string; other lists stay. null, or none at all,
+ *     in an assistant's message becomes "".
+ *   tool_calls: arguments that are JSON in a string become the object that they spell. Should the template then fail
+ *     (not: raise_exception), it is tried once with arguments as text, which some templates need.
+ *   reasoning of an assistant may be called reasoning_content, reasoning or thinking: the template gets its own name.
+ * tools NULL or [] is None in the template, as with Hugging Face's transformers; should the template then fail, it is
+ * tried once with no such variable. */
+typedef struct infer_chat_params {
+    const char *messages;  /* [{"role": "user", "content": "..."}, ...] */
+    const char *tools;     /* [{"type": "function", "function": {"name", "description", "parameters"}}, ...] */
+    const char *variables; /* {"name": value, ...}: more variables for the template */
+    int32_t thinking;      /* 1 = on, -1 = off: the template's enable_thinking or thinking. UNSUPPORTED without such */
+    int32_t no_generation_prompt; /* 1 = do not begin the assistant's reply */
+    int32_t allow_chatml; /* 1 = a model whose file has no template gets ChatML, without tools; else that is an error */
+    const char *now;       /* "YYYY-MM-DD HH:MM:SS" for the template's strftime_now; NULL = the local clock */
+    const char
+        *template_name; /* of several in the file; NULL = "tool_use" when there are tools and the file has it, else
+                                * the main one */
+    const char *template_text; /* a template instead of the file's */
+    infer_chat_fn fn;      /* infer_chat: gets the reply as it comes; non-zero = stop */
+    void *user;
+} infer_chat_params;
+
+/* The text of a conversation, as the model's own template writes it, in segments. model may be NULL when template_text
+ * is given (then bos_token and eos_token are empty). Free it with infer_rendering_free. Errors: ARGUMENT (params; no
+ * such template), FORMAT (JSON, or a template that cannot be used: line and column), STATE (the template refuses: its
+ * own message), UNSUPPORTED (the file has no template, and allow_chatml is 0; a construct that is not offered),
+ * MEMORY. */
+INFER_API infer_result infer_chat_render(const infer_model *model, const infer_chat_params *params,
+                                         infer_rendering **out, infer_error *err);
+/* Its tokens. Control tokens are parsed in the template's text alone, never in messages; BOS is added where the
+ * vocabulary asks for it and the template has not written it. *count is the full number; at most cap are written. */
+INFER_API infer_result infer_chat_format(const infer_model *model, const infer_chat_params *params, infer_token *out,
+                                         size_t cap, size_t *count, infer_error *err);
+/* Reply to a conversation: make the session hold it (what agrees with the present tokens is not evaluated again),
+ * generate, read the reply. generate (may be NULL) has the limits, stop strings and so on of infer_generate; its `text`
+ * must be NULL: params->fn is told instead. *reply is the parser that has read it, also after a failure when something
+ * came: infer_chat_parser_reply, then infer_chat_parser_destroy. info->prompt_tokens is the length of the conversation.
+ * Results as of infer_generate; INFER_CONTEXT_FULL: the conversation does not fit. */
+INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler, const infer_chat_params *params,
+                                  const infer_generate_params *generate, infer_chat_parser **reply,
+                                  infer_generate_info *info);
 
 #ifdef __cplusplus
 }

@@ -99,6 +99,7 @@
 #include "api/session_api.c"       /* sessions, eval, results */
 #include "api/session_state.c"     /* rewind, fork, save, load */
 #include "api/generate.c"
+#include "api/chat_api.c"          /* conversations and replies */
 #include "api/describe.c"          /* a model's layers as text */
 
 #include "base/epilogue.h"

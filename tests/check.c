@@ -27,6 +27,8 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_tokenizer_kinds.c"
 #  include "test_grammar.c"
 #  include "test_sampler.c"
+#  include "test_chat.c"
+#  include "test_chat_prompt.c"
 #  include "test_sampler_stages.c"
 #  include "test_ops.c"
 #  include "test_int8.c"
@@ -67,6 +69,8 @@ int main(int argc, char **argv) {
     suite_tokenizer_kinds();
     suite_grammar();
     suite_sampler();
+    suite_chat();
+    suite_chat_prompt();
     suite_sampler_stages();
     suite_ops();
     suite_int8();

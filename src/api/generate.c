@@ -120,9 +120,9 @@ static infer_result infer__generate_check(infer_session *s, const infer_sampler 
     if (p->keep_first < 0) return infer__error(err, INFER_ERR_ARGUMENT, "keep_first is %d", (int)p->keep_first);
     if (p->on_full != INFER_FULL_STOP && p->on_full != INFER_FULL_SLIDE)
         return infer__error(err, INFER_ERR_ARGUMENT, "on_full %d is no INFER_FULL_*", (int)p->on_full);
-    if (p->text_flags & ~INFER_TEXT_SPECIAL)
+    if (p->text_flags & ~(INFER_TEXT_SPECIAL | INFER_TEXT_WRITE_SPECIAL))
         return infer__error(err, INFER_ERR_ARGUMENT, "text_flags: %d is not known",
-                            (int)(p->text_flags & ~INFER_TEXT_SPECIAL));
+                            (int)(p->text_flags & ~(INFER_TEXT_SPECIAL | INFER_TEXT_WRITE_SPECIAL)));
     if (p->n_stop < 0 || (p->n_stop > 0 && !p->stop))
         return infer__error(err, INFER_ERR_ARGUMENT, "n_stop is %d, stop is %s", (int)p->n_stop,
                             p->stop ? "given" : "NULL");
@@ -227,7 +227,9 @@ static infer_result infer__generate_append(infer__generation *g, infer_token tok
     const infer__tokenizer *t = g->model->tokenizer;
     size_t len = 0;
     infer_result r;
-    if (infer__token_flags(t, token) & (INFER_TOKEN_CONTROL | INFER_TOKEN_END)) return INFER_OK;
+    if ((infer__token_flags(t, token) & (INFER_TOKEN_CONTROL | INFER_TOKEN_END)) &&
+        !(g->p->text_flags & INFER_TEXT_WRITE_SPECIAL))
+        return INFER_OK;
     r = infer__token_text(t, token, g->text ? g->text + g->n_text : NULL, g->cap_text - g->n_text, &len);
     if (r != INFER_OK) return infer__error(&g->s->error, r, "token %d has no text", (int)token);
     if (len > g->cap_text - g->n_text) {

@@ -125,6 +125,44 @@ static infer_result infer__template_render_with(const infer__template *t, infer_
                                                 const infer__render_options *options, infer__rendered *out,
                                                 infer_error *err);
 static void infer__rendered_free(infer__rendered *r);
+
+/* ---- chat_*.c: replies (left out by INFER_NO_CHAT) ---------------------------------------------------- */
+
+typedef struct infer__chat_reader infer__chat_reader;
+typedef struct infer__chat_options {
+    const char *format;     /* NULL = recognised in text[0..n), a template */
+    const char *text;
+    size_t n;
+    const char *prompt;     /* what the template wrote before the reply, n_prompt bytes */
+    size_t n_prompt;
+    const char *tools;      /* JSON, zero-terminated; or NULL */
+    int64_t call_number;    /* of the first made-up id */
+    infer_chat_fn fn;
+    void *user;
+} infer__chat_options;
+/* See infer_chat_parser_create and its siblings in api.h. */
+static infer_result infer__chat_reader_open(infer__chat_reader **out, infer__mem *mem, const infer__chat_options *o,
+                                            infer_error *err);
+static void infer__chat_reader_close(infer__chat_reader *p);
+static infer_result infer__chat_reader_feed(infer__chat_reader *p, const char *text, size_t n);
+static infer_result infer__chat_reader_finish(infer__chat_reader *p);
+static const infer_chat_reply *infer__chat_reader_reply(infer__chat_reader *p);
+static const char *infer__chat_reader_format(const infer__chat_reader *p);
+
+/* A conversation for a template: see infer_chat_params. */
+typedef struct infer__chat_request {
+    const infer__template *t;
+    const char *text;          /* of the template, n bytes */
+    size_t n;
+    const char *messages, *tools, *variables; /* JSON, zero-terminated; tools and variables may be NULL */
+    int32_t thinking, no_generation_prompt;
+    const infer_json *trusted; /* variables whose text counts as the template's; or NULL */
+    const char *now;
+} infer__chat_request;
+/* Render it. *n_calls: tool calls that the messages hold. Errors: ARGUMENT and FORMAT (the caller's JSON, with its name
+ * in front), UNSUPPORTED (thinking), and those of infer__template_render. */
+static infer_result infer__chat_prompt(infer__mem *mem, const infer__chat_request *rq, infer__rendered *out,
+                                       int64_t *n_calls, infer_error *err);
 #endif
 
 /* ---- vocab.c ------------------------------------------------------------------------------------- */
@@ -315,6 +353,11 @@ static int32_t infer__tokenizer_size(const infer__tokenizer *t); /* number of to
 /* See infer_tokenize, infer_detokenize, infer_token_text in api.h. mem is used for the work. */
 static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, const char *text, size_t n,
                                     int32_t flags, infer_token *out, size_t cap, size_t *count, infer_error *err);
+/* The same for segments that follow one another in memory: control tokens are parsed in those of the template alone
+ * (whatever flags say), and words may go over their borders. */
+static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__mem *mem, const infer_segment *segments,
+                                             size_t n_segments, int32_t flags, infer_token *out, size_t cap,
+                                             size_t *count, infer_error *err);
 static infer_result infer__detokenize(const infer__tokenizer *t, const infer_token *tokens, size_t n, int32_t flags,
                                       char *out, size_t cap, size_t *len, infer_error *err);
 static infer_result infer__token_text(const infer__tokenizer *t, infer_token token, char *out, size_t cap, size_t *len);

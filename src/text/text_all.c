@@ -43,4 +43,10 @@
 #include "jinja_lists.c"      /* filters of lists */
 #include "jinja_filters.c"    /* FILTERS */
 #include "jinja_tests.c"      /* TESTS, GLOBALS */
+#include "chat.h"             /* formats of replies: what the parts share */
+#include "chat_format.c"      /* CHAT_CALLS, CHAT_FORMATS */
+#include "chat_value.c"       /* arguments as JSON */
+#include "chat_call.c"        /* bodies of calls */
+#include "chat_parse.c"       /* a reply as it streams */
+#include "chat_prompt.c"      /* a conversation as a template wants it */
 #endif

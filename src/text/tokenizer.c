@@ -137,14 +137,28 @@ static infer_token infer__tokenizer_end(const infer__vocab *v) {
 
 static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, const char *text, size_t n,
                                     int32_t flags, infer_token *out, size_t cap, size_t *count, infer_error *err) {
+    infer_segment all;
+    all.text = text;
+    all.n = n;
+    all.from_message = !(flags & INFER_TEXT_PARSE_SPECIAL);
+    return infer__tokenize_segments(t, mem, &all, 1, flags, out, cap, count, err);
+}
+
+static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__mem *mem, const infer_segment *segments,
+                                             size_t n_segments, int32_t flags, infer_token *out, size_t cap,
+                                             size_t *count, infer_error *err) {
+    const char *text = n_segments ? segments[0].text : "";
+    const infer_segment *here = segments;
     const infer__vocab *v = &t->vocab;
     infer__token_sink sink = {NULL, 0, 0, NULL};
     infer__token_work w;
-    size_t at, begin = 0, end;
-    int ok = 1, kinds = INFER_TOKEN_USER;
+    size_t at, begin = 0, end, n = 0, limit = n_segments ? segments[0].n : 0, i;
+    const int special = INFER_TOKEN_USER | INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN;
+    int ok = 1;
     int32_t token;
 
     *count = 0;
+    for (i = 0; i < n_segments; i++) n += segments[i].n;
     if (t->why_not[0]) return infer__error(err, INFER_ERR_UNSUPPORTED, "cannot tokenize: %s", t->why_not);
     if (n > 0x20000000u)
         return infer__error(err, INFER_ERR_ARGUMENT, "a text of more than 512 MiB cannot be tokenized");
@@ -152,11 +166,12 @@ static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, 
     w.mem = mem;
     sink.out = out;
     sink.cap = cap;
-    if (flags & INFER_TEXT_PARSE_SPECIAL) kinds |= INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN;
     if ((flags & INFER_TEXT_ADD_SPECIAL) && infer__tokenizer_adds_bos(t))
         infer__token_put(&sink, v->special[INFER_SPECIAL_BOS]);
     for (at = 0; ok && at < n; ) {
-        token = infer__vocab_marked(v, text + at, n - at, kinds);
+        while (at >= limit) limit += (++here)->n; /* a token's end may lie in a later segment */
+        token = here->from_message ? infer__vocab_marked(v, text + at, n - at, INFER_TOKEN_USER)
+                                   : infer__vocab_marked(v, text + at, limit - at, special);
         if (token < 0) {
             at++;
             continue;

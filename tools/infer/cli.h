@@ -33,6 +33,7 @@ typedef struct cli_command {
 } cli_command;
 
 int cmd_run(int argc, char **argv);
+int cmd_chat(int argc, char **argv);
 int cmd_tokens(int argc, char **argv);
 int cmd_detok(int argc, char **argv);
 int cmd_logits(int argc, char **argv);
@@ -196,6 +197,9 @@ void platform_remove(const char *path);
 /* Do the two paths name one file? 0 also when one does not exist. */
 int platform_same_file(const char *a, const char *b);
 int platform_is_terminal(FILE *file);
+int platform_styles(FILE *file); /* 1 = escape sequences for bold and dimmed text work there */
+/* Ctrl-C calls f, in a signal handler or on a thread of its own, and ends nothing. */
+void platform_on_interrupt(void (*f)(void));
 int platform_cores(void);
 double platform_clock(void);       /* seconds, monotonic */
 double platform_cpu_seconds(void); /* CPU time of the whole process */

@@ -6,7 +6,7 @@
 /* A command that is not there yet has no function: it says so and fails. */
 static const cli_command COMMANDS[] = {
     {"run", "MODEL -p TEXT", "continue a text", cmd_run},
-    {"chat", "MODEL", "interactive chat with the model's own template", NULL},
+    {"chat", "MODEL", "interactive chat with the model's own template", cmd_chat},
     {"tokens", "MODEL --texts FILE", "text to ids", cmd_tokens},
     {"detok", "MODEL --ids FILE", "ids to text", cmd_detok},
     {"logits", "MODEL --ids FILE --out OUT", "logits after every position", cmd_logits},

@@ -96,6 +96,24 @@ int platform_same_file(const char *a, const char *b) {
 
 int platform_is_terminal(FILE *file) { return _isatty(_fileno(file)); }
 
+int platform_styles(FILE *file) {
+    HANDLE h = (HANDLE)_get_osfhandle(_fileno(file));
+    DWORD mode;
+    return _isatty(_fileno(file)) && GetConsoleMode(h, &mode) &&
+           SetConsoleMode(h, mode | 4 /* ENABLE_VIRTUAL_TERMINAL_PROCESSING */);
+}
+
+static void (*on_interrupt)(void);
+static BOOL WINAPI console_event(DWORD event) {
+    if (event != CTRL_C_EVENT) return FALSE;
+    on_interrupt();
+    return TRUE;
+}
+void platform_on_interrupt(void (*f)(void)) {
+    on_interrupt = f;
+    SetConsoleCtrlHandler(console_event, TRUE);
+}
+
 int platform_cores(void) {
     SYSTEM_INFO info;
     GetSystemInfo(&info);
@@ -132,6 +150,7 @@ typedef HANDLE os_thread;
 #else
 
 #  include <pthread.h>
+#  include <signal.h>
 #  include <sys/resource.h>
 #  include <sys/stat.h>
 #  include <sys/time.h>
@@ -153,6 +172,25 @@ int platform_same_file(const char *a, const char *b) {
 }
 
 int platform_is_terminal(FILE *file) { return isatty(fileno(file)); }
+
+int platform_styles(FILE *file) {
+    const char *term = getenv("TERM");
+    return isatty(fileno(file)) && term && strcmp(term, "dumb") != 0;
+}
+
+static void (*on_interrupt)(void);
+static void interrupt_signal(int number) {
+    (void)number;
+    on_interrupt();
+}
+void platform_on_interrupt(void (*f)(void)) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    on_interrupt = f;
+    action.sa_handler = interrupt_signal;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGINT, &action, NULL);
+}
 
 int platform_cores(void) {
     long n = sysconf(_SC_NPROCESSORS_ONLN);

@@ -1,0 +1,461 @@
+/* chat_api.c: replies and conversations for callers.
+ *
+ * Owns:  infer_chat_parser (argument checks around text/chat_parse.c), the choice of a file's template, infer_chat_*.
+ * Rules: generation is infer_generate: stop strings, limits and cancelling are its. With INFER_NO_CHAT all say that they
+ *        are left out.
+ * Start: infer_chat.
+ */
+#include "../model/model.h"
+
+#if !defined(INFER_NO_CHAT)
+
+/* ---- replies ------------------------------------------------------------------------------------------------- */
+
+struct infer_chat_parser {
+    infer__mem mem;
+    infer__chat_reader *reader;
+};
+
+/* The main template of a file, or the one with this name: 1 when it is there. */
+static int infer__chat_file_template(const infer_model *m, const char *name, infer__str *out) {
+    char key[128];
+    const infer__kv *kv;
+    infer__format(key, sizeof key, name ? "tokenizer.chat_template.%s" : "tokenizer.chat_template", name);
+    kv = infer__gguf_find(&m->gguf, key);
+    return kv && infer__gguf_str(&m->gguf, key, out, NULL) && out->n > 0;
+}
+
+INFER_API infer_result infer_chat_parser_create(infer_chat_parser **out, const infer_model *model,
+                                                const infer_chat_parser_params *params, infer_error *err) {
+    infer_chat_parser_params none;
+    infer_chat_parser *parser;
+    infer__chat_options o;
+    infer__str text;
+    infer__mem mem;
+    infer_result r;
+    memset(&none, 0, sizeof none);
+    memset(&o, 0, sizeof o);
+    if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL");
+    *out = NULL;
+    if (!params) params = &none;
+    if (!params->allocator.alloc != !params->allocator.free)
+        return infer__error(err, INFER_ERR_ARGUMENT, "allocator: alloc and free must both be given, or neither");
+    infer__error_clear(err);
+    o.format = params->format;
+    if (params->template_text) {
+        o.text = params->template_text;
+        o.n = strlen(o.text);
+    } else if (model && infer__chat_file_template(model, NULL, &text)) {
+        o.text = text.s;
+        o.n = (size_t)text.n;
+    } else if (!o.format) {
+        return infer__error(err, INFER_ERR_ARGUMENT, "no format, and no chat template to recognise one in");
+    }
+    o.prompt = params->prompt;
+    o.n_prompt = params->prompt ? strlen(params->prompt) : 0;
+    o.tools = params->tools;
+    o.call_number = params->first_call;
+    o.fn = params->fn;
+    o.user = params->user;
+    infer__mem_init(&mem, params->allocator.alloc ? &params->allocator : model ? &model->mem.a : NULL, 0);
+    parser = (infer_chat_parser *)infer__calloc(&mem, 1, sizeof *parser);
+    if (!parser) return infer__error(err, INFER_ERR_MEMORY, "a reply: out of memory");
+    parser->mem = mem;
+    r = infer__chat_reader_open(&parser->reader, &parser->mem, &o, err);
+    if (r != INFER_OK) infer_chat_parser_destroy(parser);
+    else *out = parser;
+    return r;
+}
+
+INFER_API void infer_chat_parser_destroy(infer_chat_parser *parser) {
+    infer__mem mem;
+    if (!parser) return;
+    infer__chat_reader_close(parser->reader);
+    mem = parser->mem; /* the struct is freed through it */
+    infer__free(&mem, parser);
+}
+
+INFER_API infer_result infer_chat_parser_feed(infer_chat_parser *parser, const char *text, size_t n) {
+    if (!parser || (!text && n > 0)) return INFER_ERR_ARGUMENT;
+    return infer__chat_reader_feed(parser->reader, text, n);
+}
+INFER_API infer_result infer_chat_parser_finish(infer_chat_parser *parser) {
+    return parser ? infer__chat_reader_finish(parser->reader) : INFER_ERR_ARGUMENT;
+}
+INFER_API const infer_chat_reply *infer_chat_parser_reply(infer_chat_parser *parser) {
+    static const infer_chat_reply none = {"", 0, "", 0, NULL, 0};
+    return parser ? infer__chat_reader_reply(parser->reader) : &none;
+}
+INFER_API const char *infer_chat_parser_format(const infer_chat_parser *parser) {
+    return parser ? infer__chat_reader_format(parser->reader) : "";
+}
+
+/* ---- prompts --------------------------------------------------------------------------------------------------- */
+
+/* The template of last resort: ChatML, as OpenAI published it, without tools. */
+static const char INFER__CHATML[] = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
+                                    "message['content'] + '<|im_end|>\\n' }}{% endfor %}"
+                                    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+
+/* A conversation that has been rendered. */
+typedef struct infer__chat_made {
+    infer__rendered text;
+    infer__str source; /* the template */
+    int64_t n_calls;   /* in the messages */
+    int chatml;
+} infer__chat_made;
+
+static infer_result infer__chat_source(const infer_model *model, const infer_chat_params *p, infer__chat_made *made,
+                                       infer_error *err) {
+    int tools = p->tools && strspn(p->tools, " \t\r\n[]") < strlen(p->tools);
+    if (p->template_text) {
+        made->source.s = p->template_text;
+        made->source.n = strlen(p->template_text);
+        return INFER_OK;
+    }
+    if (!model) return infer__error(err, INFER_ERR_ARGUMENT, "model and template_text are NULL");
+    if (p->template_name) {
+        if (infer__chat_file_template(model, p->template_name, &made->source)) return INFER_OK;
+        return infer__error(err, INFER_ERR_ARGUMENT, "template_name: the file has no tokenizer.chat_template.%.60s",
+                            p->template_name);
+    }
+    if (tools && infer__chat_file_template(model, "tool_use", &made->source)) return INFER_OK;
+    if (infer__chat_file_template(model, NULL, &made->source)) return INFER_OK;
+    if (!p->allow_chatml)
+        return infer__error(err, INFER_ERR_UNSUPPORTED,
+                            "the file has no chat template (tokenizer.chat_template), and allow_chatml is 0");
+    if (tools)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "tools: the file has no chat template, and ChatML has none");
+    made->source.s = INFER__CHATML;
+    made->source.n = sizeof INFER__CHATML - 1;
+    made->chatml = 1;
+    return INFER_OK;
+}
+
+/* {"bos_token": "<s>", ...} of the model's special tokens, in an arena. */
+static infer_result infer__chat_specials(const infer_model *model, infer__arena *arena, infer_json *out,
+                                         infer_error *err) {
+    static const struct { const char *name; int which, always; } NAMES[] = {
+        {"bos_token", INFER_SPECIAL_BOS, 1}, {"eos_token", INFER_SPECIAL_EOS, 1}, {"unk_token", INFER_SPECIAL_UNK, 0},
+        {"sep_token", INFER_SPECIAL_SEP, 0}, {"pad_token", INFER_SPECIAL_PAD, 0}, {"mask_token", INFER_SPECIAL_MASK, 0}};
+    infer_json *items = (infer_json *)infer__arena_alloc(arena, 2 * INFER__COUNT(NAMES) * sizeof *items);
+    size_t i, len;
+    memset(out, 0, sizeof *out);
+    if (!items) return infer__error(err, INFER_ERR_MEMORY, "a conversation: out of memory");
+    out->kind = INFER_JSON_OBJECT;
+    out->v.items = items;
+    for (i = 0; i < INFER__COUNT(NAMES); i++) {
+        infer_token id = model ? infer__token_special(model->tokenizer, NAMES[i].which) : -1;
+        infer_json *pair = &items[2 * out->n];
+        char *s;
+        if (id < 0 && !NAMES[i].always) continue;
+        len = 0;
+        if (id >= 0) infer__token_text(model->tokenizer, id, NULL, 0, &len);
+        s = (char *)infer__arena_alloc(arena, (uint64_t)len + 1);
+        if (!s) return infer__error(err, INFER_ERR_MEMORY, "a conversation: out of memory");
+        if (id >= 0) infer__token_text(model->tokenizer, id, s, len, &len);
+        pair[0].kind = pair[1].kind = INFER_JSON_STRING;
+        pair[0].s = NAMES[i].name;
+        pair[0].n = strlen(NAMES[i].name);
+        pair[1].s = s;
+        pair[1].n = len;
+        out->n++;
+    }
+    return INFER_OK;
+}
+
+static infer_result infer__chat_make(infer__mem *mem, const infer_model *model, const infer_chat_params *p,
+                                     infer__chat_made *made, infer_error *err) {
+    infer__chat_request rq;
+    infer__template *t;
+    infer__arena arena;
+    infer_json specials;
+    infer_result r;
+    memset(made, 0, sizeof *made);
+    memset(&rq, 0, sizeof rq);
+    memset(&arena, 0, sizeof arena);
+    arena.mem = mem;
+    if (!p || !p->messages) return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", p ? "messages" : "params");
+    if (p->thinking < -1 || p->thinking > 1)
+        return infer__error(err, INFER_ERR_ARGUMENT, "thinking is %d", (int)p->thinking);
+    if ((r = infer__chat_source(model, p, made, err)) != INFER_OK) return r;
+    if ((r = infer__template_open(&t, mem, made->source.s, (size_t)made->source.n, err)) != INFER_OK) return r;
+    rq.t = t;
+    rq.text = made->source.s;
+    rq.n = (size_t)made->source.n;
+    rq.messages = p->messages;
+    rq.tools = p->tools;
+    rq.variables = p->variables;
+    rq.thinking = p->thinking;
+    rq.no_generation_prompt = p->no_generation_prompt;
+    rq.now = p->now;
+    rq.trusted = &specials;
+    r = infer__chat_specials(model, &arena, &specials, err);
+    if (r == INFER_OK) r = infer__chat_prompt(mem, &rq, &made->text, &made->n_calls, err);
+    infer__arena_free(&arena);
+    infer__template_close(t);
+    return r;
+}
+
+/* The ids of a rendered conversation, to be freed; at least one. */
+static infer_result infer__chat_ids(infer__mem *mem, const infer_model *model, const infer__chat_made *made,
+                                    infer_token **out, size_t *count, infer_error *err) {
+    const infer__rendered *text = &made->text;
+    infer_token *ids = NULL, bos = infer__token_special(model->tokenizer, INFER_SPECIAL_BOS);
+    size_t cap = text->n / 3 + 16, n = 0;
+    infer_result r;
+    *out = NULL;
+    *count = 0;
+    for (;;) { /* ids[0] is kept for BOS */
+        infer_token *p = (infer_token *)infer__realloc(mem, ids, (uint64_t)cap + 1, sizeof *ids);
+        if (!p) r = infer__error(err, INFER_ERR_MEMORY, "no memory for %llu tokens", (unsigned long long)cap);
+        else
+            r = infer__tokenize_segments(model->tokenizer, mem, text->segments, text->n_segments, 0, p + 1, cap, &n,
+                                         err);
+        ids = p ? p : ids;
+        if (r != INFER_OK || n <= cap) break;
+        cap = n;
+    }
+    if (r == INFER_OK && infer__tokenizer_adds_bos(model->tokenizer) && bos >= 0 && !(n > 0 && ids[1] == bos)) {
+        ids[0] = bos;
+        n++;
+    } else if (r == INFER_OK) {
+        memmove(ids, ids + 1, n * sizeof *ids);
+    }
+    if (r == INFER_OK && n == 0) r = infer__error(err, INFER_ERR_FORMAT, "the chat template wrote nothing");
+    if (r != INFER_OK) {
+        infer__free(mem, ids);
+        return r;
+    }
+    *out = ids;
+    *count = n;
+    return INFER_OK;
+}
+
+INFER_API infer_result infer_chat_render(const infer_model *model, const infer_chat_params *params,
+                                         infer_rendering **out, infer_error *err) {
+    infer__rendering *rendering;
+    infer__chat_made made;
+    infer__mem mem;
+    infer_result r;
+    if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL");
+    *out = NULL;
+    infer__error_clear(err);
+    infer__mem_init(&mem, model ? &model->mem.a : NULL, 0);
+    rendering = (infer__rendering *)infer__calloc(&mem, 1, sizeof *rendering);
+    if (!rendering) return infer__error(err, INFER_ERR_MEMORY, "a conversation: out of memory");
+    rendering->mem = mem;
+    r = infer__chat_make(&rendering->mem, model, params, &made, err);
+    if (r != INFER_OK) {
+        infer_rendering_free(&rendering->shown);
+        return r;
+    }
+    rendering->rendered = made.text;
+    rendering->shown.text = made.text.text;
+    rendering->shown.n = made.text.n;
+    rendering->shown.segments = made.text.segments;
+    rendering->shown.n_segments = made.text.n_segments;
+    *out = &rendering->shown;
+    return INFER_OK;
+}
+
+INFER_API infer_result infer_chat_format(const infer_model *model, const infer_chat_params *params, infer_token *out,
+                                         size_t cap, size_t *count, infer_error *err) {
+    infer__chat_made made;
+    infer_token *ids;
+    infer__mem *mem;
+    infer_result r;
+    if (count) *count = 0;
+    if (!model || !count) return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", model ? "count" : "model");
+    if (!out && cap > 0) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL but cap is not 0");
+    infer__error_clear(err);
+    mem = infer__model_mem(model);
+    if ((r = infer__chat_make(mem, model, params, &made, err)) != INFER_OK) return r;
+    r = infer__chat_ids(mem, model, &made, &ids, count, err);
+    if (r == INFER_OK && cap > 0) memcpy(out, ids, INFER__MIN(cap, *count) * sizeof *ids);
+    if (r == INFER_OK) infer__free(mem, ids);
+    infer__rendered_free(&made.text);
+    return r;
+}
+
+/* ---- the whole turn ---------------------------------------------------------------------------------------------- */
+
+typedef struct infer__chat_turn {
+    infer_chat_parser *parser;
+    const infer_generate_params *generate; /* the caller's; or NULL */
+    infer_result r; /* of reading */
+} infer__chat_turn;
+
+static int infer__chat_take_token(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top) {
+    const infer_generate_params *g = ((infer__chat_turn *)user)->generate;
+    return g->token(g->user, token, logprob, top, n_top);
+}
+
+static int infer__chat_take_text(void *user, const char *text, size_t n) {
+    infer__chat_turn *turn = (infer__chat_turn *)user;
+    turn->r = infer_chat_parser_feed(turn->parser, text, n);
+    return turn->r != INFER_OK;
+}
+
+/* A parser for what comes behind the conversation. */
+static infer_result infer__chat_turn_parser(const infer_model *model, const infer_chat_params *p,
+                                            const infer__chat_made *made, infer_chat_parser **out, infer_error *err) {
+    const infer__rendered *text = &made->text;
+    const infer_segment *last = text->n_segments ? &text->segments[text->n_segments - 1] : NULL;
+    infer__arena arena; /* zero-terminated copies */
+    infer_chat_parser_params q;
+    infer_result r = INFER_ERR_MEMORY;
+    memset(&q, 0, sizeof q);
+    memset(&arena, 0, sizeof arena);
+    arena.mem = infer__model_mem(model);
+    q.template_text = infer__arena_text(&arena, made->source.s, (size_t)made->source.n);
+    q.prompt = last && !last->from_message ? infer__arena_text(&arena, last->text, last->n) : "";
+    q.tools = p->tools;
+    q.first_call = made->n_calls;
+    q.fn = p->fn;
+    q.user = p->user;
+    if (q.template_text && q.prompt) r = infer_chat_parser_create(out, model, &q, err);
+    else infer__error(err, r, "a conversation: out of memory");
+    infer__arena_free(&arena);
+    return r;
+}
+
+/* The caller's stop strings, and with ChatML its end. */
+static infer_result infer__chat_stops(infer__mem *mem, const infer__chat_made *made, infer_generate_params *g,
+                                      const char ***out, infer_error *err) {
+    const char **stops;
+    *out = NULL;
+    if (!made->chatml || g->n_stop < 0 || g->n_stop == INT32_MAX || (g->n_stop > 0 && !g->stop)) return INFER_OK;
+    stops = (const char **)infer__calloc(mem, (uint64_t)g->n_stop + 1, sizeof *stops);
+    if (!stops) return infer__error(err, INFER_ERR_MEMORY, "a conversation: out of memory");
+    if (g->n_stop) memcpy((void *)stops, (const void *)g->stop, (size_t)g->n_stop * sizeof *stops);
+    stops[g->n_stop++] = "<|im_end|>";
+    g->stop = *out = stops;
+    return INFER_OK;
+}
+
+/* The session holds the conversation, and the reply is generated and read. */
+static infer_result infer__chat_run_turn(infer_session *s, infer_sampler *sampler, const infer__chat_made *made,
+                                         infer_generate_params *g, infer__chat_turn *turn, infer_generate_info *info) {
+    infer__mem *mem = &s->context->model->mem;
+    const char **stops = NULL;
+    infer_token *ids;
+    size_t n;
+    infer_result r = infer__chat_ids(mem, s->context->model, made, &ids, &n, &s->error), read;
+    if (r != INFER_OK) return r;
+    info->prompt_tokens = (int32_t)INFER__MIN(n, (size_t)INT32_MAX);
+    r = n > (size_t)INT32_MAX ? INFER_CONTEXT_FULL : infer_session_sync(s, ids, (int32_t)n, NULL);
+    infer__free(mem, ids);
+    if (r == INFER_CONTEXT_FULL) info->stop_reason = INFER_STOP_FULL;
+    if (r == INFER_CANCELLED) info->stop_reason = INFER_STOP_CANCELLED;
+    if (r == INFER_OK) r = infer__chat_stops(mem, made, g, &stops, &s->error);
+    if (r != INFER_OK) return r;
+    g->text = infer__chat_take_text;
+    if (g->token) g->token = infer__chat_take_token;
+    g->user = turn;
+    g->text_flags |= INFER_TEXT_WRITE_SPECIAL;
+    r = infer_generate(s, sampler, NULL, g, info);
+    info->prompt_tokens = (int32_t)n;
+    infer__free(mem, (void *)stops);
+    read = infer_chat_parser_finish(turn->parser);
+    if (turn->r == INFER_ERR_MEMORY || read == INFER_ERR_MEMORY) {
+        infer_result worse = infer__error(&s->error, INFER_ERR_MEMORY, "a reply: out of memory");
+        return r < 0 ? r : worse;
+    }
+    if (read == INFER_CANCELLED && info->stop_reason != INFER_STOP_CANCELLED) info->stop_reason = INFER_STOP_CALLBACK;
+    return r;
+}
+
+INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler, const infer_chat_params *params,
+                                  const infer_generate_params *generate, infer_chat_parser **reply,
+                                  infer_generate_info *info) {
+    infer_generate_params g;
+    infer_generate_info own;
+    infer__chat_turn turn;
+    infer__chat_made made;
+    infer_model *model;
+    infer_result r;
+    memset(&g, 0, sizeof g);
+    memset(&turn, 0, sizeof turn);
+    if (!info) info = &own;
+    memset(info, 0, sizeof *info);
+    info->stop_token = info->stop_string = -1;
+    if (reply) *reply = NULL;
+    if (!session) return INFER_ERR_ARGUMENT;
+    infer__error_clear(&session->error);
+    if (!reply) return infer__error(&session->error, INFER_ERR_ARGUMENT, "reply is NULL");
+    if (generate) g = *generate;
+    turn.generate = generate;
+    if (g.text) return infer__error(&session->error, INFER_ERR_ARGUMENT, "generate: text must be NULL");
+    if (params && params->no_generation_prompt)
+        return infer__error(&session->error, INFER_ERR_ARGUMENT, "no_generation_prompt: there would be no reply");
+    model = session->context->model;
+    r = infer__chat_make(&model->mem, model, params, &made, &session->error);
+    if (r != INFER_OK) return r;
+    r = infer__chat_turn_parser(model, params, &made, &turn.parser, &session->error);
+    if (r == INFER_OK) r = infer__chat_run_turn(session, sampler, &made, &g, &turn, info);
+    infer__rendered_free(&made.text);
+    if (r < 0 && info->new_tokens == 0) infer_chat_parser_destroy(turn.parser);
+    else *reply = turn.parser;
+    return r;
+}
+
+#else /* INFER_NO_CHAT */
+
+static infer_result infer__chat_left_out(infer_error *err) {
+    return infer__error(err, INFER_ERR_UNSUPPORTED, "conversations are left out of this build (INFER_NO_CHAT)");
+}
+INFER_API infer_result infer_chat_parser_create(infer_chat_parser **out, const infer_model *model,
+                                                const infer_chat_parser_params *params, infer_error *err) {
+    (void)model;
+    (void)params;
+    if (out) *out = NULL;
+    return infer__chat_left_out(err);
+}
+INFER_API void infer_chat_parser_destroy(infer_chat_parser *parser) { (void)parser; }
+INFER_API infer_result infer_chat_parser_feed(infer_chat_parser *parser, const char *text, size_t n) {
+    (void)parser;
+    (void)text;
+    (void)n;
+    return INFER_ERR_UNSUPPORTED;
+}
+INFER_API infer_result infer_chat_parser_finish(infer_chat_parser *parser) {
+    (void)parser;
+    return INFER_ERR_UNSUPPORTED;
+}
+INFER_API const infer_chat_reply *infer_chat_parser_reply(infer_chat_parser *parser) {
+    static const infer_chat_reply none = {"", 0, "", 0, NULL, 0};
+    (void)parser;
+    return &none;
+}
+INFER_API const char *infer_chat_parser_format(const infer_chat_parser *parser) {
+    (void)parser;
+    return "";
+}
+INFER_API infer_result infer_chat_render(const infer_model *model, const infer_chat_params *params,
+                                         infer_rendering **out, infer_error *err) {
+    (void)model;
+    (void)params;
+    if (out) *out = NULL;
+    return infer__chat_left_out(err);
+}
+INFER_API infer_result infer_chat_format(const infer_model *model, const infer_chat_params *params, infer_token *out,
+                                         size_t cap, size_t *count, infer_error *err) {
+    (void)model;
+    (void)params;
+    (void)out;
+    (void)cap;
+    if (count) *count = 0;
+    return infer__chat_left_out(err);
+}
+INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler, const infer_chat_params *params,
+                                  const infer_generate_params *generate, infer_chat_parser **reply,
+                                  infer_generate_info *info) {
+    (void)sampler;
+    (void)params;
+    (void)generate;
+    (void)info;
+    if (reply) *reply = NULL;
+    return session ? infer__chat_left_out(&session->error) : INFER_ERR_ARGUMENT;
+}
+#endif
