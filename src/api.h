@@ -213,6 +213,7 @@ typedef struct infer_model infer_model;     /* an open file: immutable, may be s
 typedef struct infer_context infer_context; /* threads, scratch and cache that sessions share */
 typedef struct infer_session infer_session; /* one timeline of tokens; belongs to one thread at a time */
 typedef struct infer_sampler infer_sampler; /* logits -> token; belongs to one thread at a time */
+typedef struct infer_grammar infer_grammar; /* what a reply may be; belongs to one thread at a time */
 typedef int32_t infer_token;                /* index into the vocabulary, 0 .. vocab-1 */
 
 /* What a call answers. Above 0: it stopped for a reason that is no error. Below 0: an error. */
@@ -662,6 +663,33 @@ INFER_API infer_result infer_session_stats(const infer_session *session, infer_s
 INFER_API infer_result infer_session_profile(const infer_session *session, infer_profile_row *out, int32_t cap,
                                              int32_t *count);
 
+/* ---- grammars ------------------------------------------------------------------------------- */
+
+/* What a reply may be: one of gbnf, schema, json. With triggers the grammar is lazy: everything is allowed until one of
+ * them appears; the text from the trigger's first byte on is then what the grammar must match. */
+typedef struct infer_grammar_params {
+    const char *gbnf;   /* a grammar in llama.cpp's notation (grammars/README.md there), UTF-8 */
+    const char *schema; /* a JSON Schema */
+    int32_t json;       /* 1 = any JSON value */
+    const char *root;   /* of gbnf: the rule to begin with; NULL = "root" */
+    const char *const *trigger_words;  /* texts */
+    int32_t n_trigger_words;
+    const infer_token *trigger_tokens; /* a trigger token is matched by its text, or by a <token> terminal */
+    int32_t n_trigger_tokens;
+} infer_grammar_params;
+/* Compile a grammar; params are copied. model may be NULL: then it can check texts and not sample, and <text> terminals
+ * are unknown. It keeps caches (at most some 100 MB, usually a few), so it and its samplers belong to one thread at a
+ * time. Errors: FORMAT (line and column; also for what can never end: a rule without a finite text, left recursion),
+ * MEMORY, ARGUMENT, UNSUPPORTED (schema). */
+INFER_API infer_result infer_grammar_create(infer_grammar **out, infer_model *model, const infer_grammar_params *params,
+                                            infer_error *err);
+/* NULL is accepted. INFER_ERR_STATE while a sampler uses it. */
+INFER_API infer_result infer_grammar_destroy(infer_grammar *grammar);
+/* Match a text from the beginning: *accepted (may be NULL) = bytes until the first that is not allowed, *complete (may
+ * be NULL) = 1 when all are accepted and the text may end there. INFER_OK also for a text that does not match. */
+INFER_API infer_result infer_grammar_check(infer_grammar *grammar, const char *text, size_t n, size_t *accepted,
+                                           int32_t *complete, infer_error *err);
+
 /* ---- sampling ------------------------------------------------------------------------------- */
 
 /* A candidate during sampling. */
@@ -684,7 +712,9 @@ typedef enum infer_stage_kind {
     INFER_STAGE_PENALTY = 6, /* p[0] = last n tokens looked at (-1 = all that were accepted), p[1] = repeat (1 = off;
                                   * positive logits are divided, others multiplied), p[2] = frequency, p[3] = presence
                                   * (both are subtracted and may be negative) */
-    INFER_STAGE_CUSTOM = 7   /* fn(user, ...) */
+    INFER_STAGE_CUSTOM = 7,  /* fn(user, ...) */
+    INFER_STAGE_GRAMMAR = 20 /* drop the tokens that `grammar` does not allow; the first stage as a rule. A token that
+                              * ends the reply is allowed when the grammar is complete */
     /* 8.. : stages to come */
 } infer_stage_kind;
 typedef struct infer_stage {
@@ -694,6 +724,7 @@ typedef struct infer_stage {
     const char *text; /* reserved for stages to come */
     infer_stage_fn fn;
     void *user;
+    infer_grammar *grammar; /* the caller's; outlives the sampler. Every sampler has its own place in it */
 } infer_stage;
 
 /* After the stages a token is drawn from the softmax of the remaining logits with the sampler's own generator: the
@@ -705,7 +736,8 @@ INFER_API infer_result infer_sampler_create(infer_sampler **out, infer_model *mo
 INFER_API void infer_sampler_destroy(infer_sampler *sampler);
 /* Back to the seed, and no accepted tokens. */
 INFER_API void infer_sampler_reset(infer_sampler *sampler);
-/* Tell it a token that was used (for penalties). infer_session_sample does this itself. INFER_ERR_MEMORY. */
+/* Tell it a token that was used (for penalties and grammars). infer_session_sample does this itself. INFER_ERR_MEMORY;
+ * INFER_ERR_STATE: a grammar does not allow it, and nothing has changed. */
 INFER_API infer_result infer_sampler_accept(infer_sampler *sampler, infer_token token);
 /* Choose among n logits (not changed). NaN or no finite logit is INFER_ERR_STATE. */
 INFER_API infer_result infer_sampler_sample(infer_sampler *sampler, const float *logits, int32_t n, infer_token *token,

@@ -93,6 +93,7 @@
 #include "api/model_api.c"
 #include "api/token_api.c"
 #include "api/json_api.c"
+#include "api/grammar_api.c"
 #include "api/context_api.c"
 #include "api/session_api.c"       /* sessions, eval, results */
 #include "api/session_state.c"     /* rewind, fork, save, load */

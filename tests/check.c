@@ -23,6 +23,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_unicode.c"
 #  include "test_json.c"
 #  include "test_tokenizer.c"
+#  include "test_grammar.c"
 #  include "test_sampler.c"
 #  include "test_ops.c"
 #  include "test_int8.c"
@@ -59,6 +60,7 @@ int main(int argc, char **argv) {
     suite_unicode();
     suite_json();
     suite_tokenizer();
+    suite_grammar();
     suite_sampler();
     suite_ops();
     suite_int8();

@@ -33,6 +33,7 @@ struct infer_sampler {
     float *work;            /* a changed copy of the logits */
     int32_t *counts;        /* per token, zero between calls */
     int32_t cap_work, cap_counts;
+    infer__matcher *matcher; /* of the grammar stage; NULL = there is none */
 };
 
 /* ---- probabilities in integers ------------------------------------------------------------------- */
@@ -415,6 +416,34 @@ static infer_result infer__run_custom(infer_sampler *s, const infer_stage *st, i
     return n ? INFER_OK : infer__none_left(err);
 }
 
+/* The tokens that the grammar allows at the matcher's place. */
+static infer_result infer__run_grammar(infer_sampler *s, const infer_stage *st, infer_error *err) {
+    const uint32_t *bits;
+    infer_result r;
+    int32_t i, m = 0;
+    if (infer__matcher_waiting(s->matcher)) return INFER_OK;
+    if (s->dense) {
+        if (s->cap_work < s->n_vocab) {
+            void *p = infer__realloc(s->mem, s->work, (uint64_t)s->n_vocab, sizeof *s->work);
+            if (!p) return infer__error(err, INFER_ERR_MEMORY, "sampler: no memory for %d logits", (int)s->n_vocab);
+            s->work = (float *)p;
+            s->cap_work = s->n_vocab;
+        }
+        r = infer__matcher_apply(s->matcher, s->logits, s->work, s->n_vocab, err);
+        s->logits = s->work;
+        return r;
+    }
+    if ((r = infer__matcher_mask(s->matcher, &bits, err)) != INFER_OK) return r;
+    for (i = 0; i < s->n; i++) {
+        infer_token t = s->c[i].token;
+        if (t < infer__grammar_tokens(st->grammar) && (bits[t >> 5] >> (t & 31) & 1)) s->c[m++] = s->c[i];
+    }
+    infer__keep_first(s, m); /* order is kept, so the sorted ones are still in front */
+    if (m) return INFER_OK;
+    return infer__error(err, INFER_ERR_STATE, "sampler: the grammar allows none of the candidates; it should be the "
+                        "first stage");
+}
+
 /* ---- the table --------------------------------------------------------------------------------------------- */
 
 typedef struct infer__stage_kind {
@@ -435,6 +464,7 @@ static const infer__stage_kind INFER__STAGES[] = {
     { INFER_STAGE_MIN_P,       "min-p",       1, { 0, 0, 0, 0 },           { 1, 0, 0, 0 },                             infer__run_min_p },
     { INFER_STAGE_PENALTY,     "penalty",     4, { -1, 0, -INFER__BIG, -INFER__BIG }, { INFER__BIG, INFER__BIG, INFER__BIG, INFER__BIG }, infer__run_penalty },
     { INFER_STAGE_CUSTOM,      "custom",      0, { 0, 0, 0, 0 },           { 0, 0, 0, 0 },                             infer__run_custom },
+    { INFER_STAGE_GRAMMAR,     "grammar",     0, { 0, 0, 0, 0 },           { 0, 0, 0, 0 },                             infer__run_grammar },
 };
 
 static const infer__stage_kind *infer__stage_find(int32_t kind) {
@@ -460,6 +490,8 @@ static infer_result infer__stage_check(const infer_stage *st, int32_t index, inf
     }
     if (st->kind == INFER_STAGE_CUSTOM && !st->fn)
         return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d] (custom): fn is NULL", (int)index);
+    if (st->kind == INFER_STAGE_GRAMMAR && !st->grammar)
+        return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d] (grammar): grammar is NULL", (int)index);
     return INFER_OK;
 }
 
@@ -556,6 +588,11 @@ static infer_result infer__sampler_copy_stages(infer_sampler *s, const infer_sta
             memcpy(copy, text, len);
             s->stages[i].text = copy;
         }
+        if (stages[i].kind == INFER_STAGE_GRAMMAR) {
+            if (s->matcher)
+                return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d]: there is another grammar stage", (int)i);
+            if ((r = infer__matcher_open(&s->matcher, stages[i].grammar, err)) != INFER_OK) return r;
+        }
         if (stages[i].kind == INFER_STAGE_PENALTY) {
             float keep = stages[i].p[0];
             int32_t k = keep < 0 || keep > 1e9f ? INT32_MAX : (int32_t)keep;
@@ -603,6 +640,7 @@ static void infer__sampler_close(infer_sampler *s) {
     if (!s) return;
     own = s->own;
     mem = s->mem == &s->own ? &own : s->mem; /* the struct is freed through it */
+    infer__matcher_close(s->matcher);
     for (i = 0; i < s->n_stages; i++) infer__free(mem, (void *)(uintptr_t)s->stages[i].text);
     infer__free(mem, s->stages);
     infer__free(mem, s->history);
@@ -615,10 +653,13 @@ static void infer__sampler_close(infer_sampler *s) {
 static void infer__sampler_restart(infer_sampler *s) {
     s->state = s->seed;
     s->n_history = 0;
+    if (s->matcher) infer__matcher_reset(s->matcher);
 }
 
 static infer_result infer__sampler_remember(infer_sampler *s, infer_token token, infer_error *err) {
+    infer_result r;
     if (token < 0) return infer__error(err, INFER_ERR_ARGUMENT, "sampler: token %d is negative", (int)token);
+    if (s->matcher && (r = infer__matcher_accept(s->matcher, token, err)) != INFER_OK) return r;
     if (s->max_history == 0) return INFER_OK;
     if (s->n_history == s->cap_history) {
         if (s->n_history / 2 >= s->max_history) { /* more than enough: forget the older part */

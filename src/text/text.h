@@ -174,6 +174,34 @@ static infer_token infer__token_special(const infer__tokenizer *t, int32_t which
 /* 1 when text at position 0 gets a BOS by INFER_TEXT_ADD_SPECIAL. */
 static int infer__tokenizer_adds_bos(const infer__tokenizer *t);
 
+/* ---- grammar.c (its parts share grammar.h; public functions: infer_grammar_* in api.h) ----------------- */
+
+typedef struct infer__matcher infer__matcher; /* where one text stands in a grammar */
+/* mem and tokenizer (both may be NULL) outlive the grammar; p is copied. */
+static infer_result infer__grammar_open(infer_grammar **out, infer__mem *mem, const infer__tokenizer *tokenizer,
+                                        const infer_grammar_params *p, infer_error *err);
+static void infer__grammar_close(infer_grammar *g); /* it has no matchers any more */
+static int32_t infer__grammar_tokens(const infer_grammar *g);  /* of its vocabulary */
+static int infer__grammar_used(const infer_grammar *g);        /* 1 = it has matchers */
+static uint64_t infer__grammar_cached(const infer_grammar *g); /* bytes of states and masks */
+static infer_result infer__matcher_open(infer__matcher **out, infer_grammar *g, infer_error *err);
+static void infer__matcher_close(infer__matcher *m);
+static void infer__matcher_reset(infer__matcher *m);
+static infer_result infer__matcher_copy(infer__matcher *to, const infer__matcher *from,
+                                        infer_error *err); /* one grammar */
+/* Go on by a token. STATE: it is not allowed; after any error the matcher is where it was. */
+static infer_result infer__matcher_accept(infer__matcher *m, infer_token token, infer_error *err);
+/* Go on by bytes; *accepted < n: that byte is not allowed, and the matcher stands somewhere before it. */
+static infer_result infer__matcher_check(infer__matcher *m, const char *s, size_t n, size_t *accepted,
+                                         infer_error *err);
+static int infer__matcher_waiting(const infer__matcher *m);      /* for a trigger: everything is allowed */
+static int infer__matcher_complete(const infer__matcher *m);     /* the text may end here */
+static int infer__matcher_can_continue(const infer__matcher *m); /* it may go on, not by its end alone */
+/* One bit a token, valid until the grammar is used again; NULL = all are allowed. */
+static infer_result infer__matcher_mask(infer__matcher *m, const uint32_t **bits, infer_error *err);
+/* n logits with those of tokens that are not allowed at -inf; to may be from. STATE when none is allowed. */
+static infer_result infer__matcher_apply(infer__matcher *m, const float *from, float *to, int32_t n, infer_error *err);
+
 /* ---- sampler.c (public type infer_sampler is defined there) ---------------------------------------- */
 
 /* See infer_sampler_create in api.h. g (may be NULL) gives general.sampling.* */

@@ -20,4 +20,10 @@
 #include "token_bpe.c"        /* byte-level BPE */
 #include "token_spm.c"        /* SentencePiece */
 #include "tokenizer.c"        /* the facade */
+#include "grammar.h"          /* the grammar engine, in the order of its flow: */
+#include "gbnf.c"             /* text -> tree */
+#include "grammar_build.c"    /* tree -> automaton */
+#include "grammar_state.c"    /* states */
+#include "grammar_mask.c"     /* the tokens that a state allows */
+#include "grammar.c"          /* grammars, matchers */
 #include "sampler.c"          /* STAGES */
