@@ -157,7 +157,7 @@ static uint32_t infer__schema_count(infer__schema *c, const infer_json *v) {
         infer__schema_fail(c, v, INFER_ERR_FORMAT, "a whole number that is not negative is expected");
         return 0;
     }
-    if (d.point > 9) return INFER__GX_MANY - 1;
+    if (d.point > 9) return INFER__SX_MANY - 1;
     for (i = 0; i < d.point; i++) n = n * 10 + (uint64_t)infer__exact_digit(&d, d.point, i);
     return (uint32_t)n;
 }
@@ -166,7 +166,7 @@ static void infer__schema_counts(infer__schema *c, const infer__alt *a, const ch
                                  uint32_t *min, uint32_t *max) {
     uint32_t i, n;
     *min = 0;
-    *max = INFER__GX_MANY;
+    *max = INFER__SX_MANY;
     for (i = 0; i < a->n; i++) {
         const infer_json *v = infer__schema_key(a->nodes[i], min_name);
         if (v && (n = infer__schema_count(c, v)) > *min) *min = n;
@@ -234,17 +234,17 @@ static uint32_t infer__schema_values(infer__schema *c, const infer_json *const *
     return list.n;
 }
 
-static const infer__gx *infer__schema_enumerated(infer__schema *c, const infer__nodes *list) {
-    const infer__gx **items = (const infer__gx **)infer__schema_get_mem(c, (uint64_t)list->n + 1, sizeof *items);
+static const infer__sx *infer__schema_enumerated(infer__schema *c, const infer__nodes *list) {
+    const infer__sx **items = (const infer__sx **)infer__schema_get_mem(c, (uint64_t)list->n + 1, sizeof *items);
     uint32_t i;
-    if (!items) return &INFER__GX_NONE;
+    if (!items) return &INFER__SX_NONE;
     for (i = 0; i < list->n; i++) items[i] = infer__schema_literal(c, list->v[i]);
-    return infer__gx_alt(c, items, list->n);
+    return infer__sx_alt(c, items, list->n);
 }
 
 /* What satisfies one alternative, type by type. */
-static const infer__gx *infer__schema_alternative(infer__schema *c, const infer__alt *a) {
-    const infer__gx *items[8];
+static const infer__sx *infer__schema_alternative(infer__schema *c, const infer__alt *a) {
+    const infer__sx *items[8];
     infer__nodes list;
     uint32_t i, n = 0, plain = 0;
     if (infer__schema_literals(c, a->nodes, a->n, &list)) return infer__schema_enumerated(c, &list);
@@ -253,17 +253,17 @@ static const infer__gx *infer__schema_alternative(infer__schema *c, const infer_
     if (a->types & INFER__T_ARRAY) items[n++] = infer__schema_array(c, a);
     if (a->types & INFER__T_STRING) items[n++] = infer__schema_string(c, a);
     if (a->types & INFER__T_NUMBER) items[n++] = infer__schema_numbers(c, a);
-    for (i = 0; i < n; i++) plain += items[i]->kind == INFER__GX_SHARED;
-    if (a->types == INFER__T_ALL && plain == 4) return infer__gx_shared(c, INFER__GX_VALUE);
-    if ((a->types & INFER__T_TRUE) && (a->types & INFER__T_FALSE)) items[n++] = infer__gx_shared(c, INFER__GX_BOOLEAN);
-    else if (a->types & INFER__T_TRUE) items[n++] = infer__gx_word(c, "true");
-    else if (a->types & INFER__T_FALSE) items[n++] = infer__gx_word(c, "false");
-    if (a->types & INFER__T_NULL) items[n++] = infer__gx_word(c, "null");
-    return c->r == INFER_OK ? infer__gx_alt(c, items, n) : &INFER__GX_NONE;
+    for (i = 0; i < n; i++) plain += items[i]->kind == INFER__SX_SHARED;
+    if (a->types == INFER__T_ALL && plain == 4) return infer__sx_shared(c, INFER__SX_VALUE);
+    if ((a->types & INFER__T_TRUE) && (a->types & INFER__T_FALSE)) items[n++] = infer__sx_shared(c, INFER__SX_BOOLEAN);
+    else if (a->types & INFER__T_TRUE) items[n++] = infer__sx_word(c, "true");
+    else if (a->types & INFER__T_FALSE) items[n++] = infer__sx_word(c, "false");
+    if (a->types & INFER__T_NULL) items[n++] = infer__sx_word(c, "null");
+    return c->r == INFER_OK ? infer__sx_alt(c, items, n) : &INFER__SX_NONE;
 }
 
-static const infer__gx *infer__schema_body(infer__schema *c, const infer__schema_set *set) {
-    const infer__gx **items, *x;
+static const infer__sx *infer__schema_body(infer__schema *c, const infer__schema_set *set) {
+    const infer__sx **items, *x;
     infer__nodes list;
     infer__alts alts;
     infer__alt *a;
@@ -271,14 +271,14 @@ static const infer__gx *infer__schema_body(infer__schema *c, const infer__schema
     if (infer__schema_literals(c, set->nodes, set->n, &list)) return infer__schema_enumerated(c, &list);
     memset(&alts, 0, sizeof alts);
     infer__schema_expand(c, set->nodes, set->n, &alts);
-    items = (const infer__gx **)infer__schema_get_mem(c, (uint64_t)alts.n + 1, sizeof *items);
-    if (!items) return &INFER__GX_NONE;
+    items = (const infer__sx **)infer__schema_get_mem(c, (uint64_t)alts.n + 1, sizeof *items);
+    if (!items) return &INFER__SX_NONE;
     for (a = alts.first; a && c->r == INFER_OK; a = a->next) {
         x = infer__schema_alternative(c, a);
-        if (x->kind == INFER__GX_SHARED && x->n == INFER__GX_VALUE) return x;
+        if (x->kind == INFER__SX_SHARED && x->n == INFER__SX_VALUE) return x;
         items[n++] = x;
     }
-    return c->r == INFER_OK ? infer__gx_alt(c, items, n) : &INFER__GX_NONE;
+    return c->r == INFER_OK ? infer__sx_alt(c, items, n) : &INFER__SX_NONE;
 }
 
 static int infer__schema_sets_grow(infer__schema *c) {
@@ -314,21 +314,21 @@ static const infer_json *infer__schema_real(infer__schema *c, const infer_json *
     return node; /* if it was a circle, expanding finds it */
 }
 
-static const infer__gx *infer__schema_rule(infer__schema *c, const infer_json *const *nodes, uint32_t n) {
+static const infer__sx *infer__schema_rule(infer__schema *c, const infer_json *const *nodes, uint32_t n) {
     infer__schema_set set, *known;
     uint32_t i, k;
     memset(&set, 0, sizeof set);
     set.nodes = (const infer_json **)infer__schema_get_mem(c, (uint64_t)n + 1, sizeof *set.nodes);
     set.key = (uintptr_t *)infer__schema_get_mem(c, (uint64_t)n + 1, sizeof *set.key);
-    if (!set.nodes || !set.key || !infer__schema_step(c, (uint64_t)n * n / 16 + 1)) return &INFER__GX_NONE;
+    if (!set.nodes || !set.key || !infer__schema_step(c, (uint64_t)n * n / 16 + 1)) return &INFER__SX_NONE;
     for (i = 0; i < n; i++) {
         const infer_json *node = infer__schema_real(c, nodes[i]);
         uintptr_t key = (uintptr_t)node->v.items;
-        if (node->kind == INFER_JSON_FALSE) return &INFER__GX_NONE;
+        if (node->kind == INFER_JSON_FALSE) return &INFER__SX_NONE;
         if (node->kind == INFER_JSON_TRUE || (node->kind == INFER_JSON_OBJECT && node->n == 0)) continue;
         if (node->kind != INFER_JSON_OBJECT) {
             infer__schema_fail(c, node, INFER_ERR_FORMAT, "a schema is an object, true or false");
-            return &INFER__GX_NONE;
+            return &INFER__SX_NONE;
         }
         for (k = set.n; k > 0 && set.key[k - 1] > key; k--) continue;
         if (k > 0 && set.key[k - 1] == key) continue;
@@ -336,25 +336,25 @@ static const infer__gx *infer__schema_rule(infer__schema *c, const infer_json *c
         set.key[k] = key;
         set.nodes[set.n++] = node;
     }
-    if (set.n == 0) return infer__gx_shared(c, INFER__GX_VALUE);
+    if (set.n == 0) return infer__sx_shared(c, INFER__SX_VALUE);
     set.hash = (uint32_t)infer__fnv(INFER__FNV, set.key, (uint64_t)set.n * sizeof *set.key);
-    if (c->n_sets == c->cap_sets && !infer__schema_sets_grow(c)) return &INFER__GX_NONE;
+    if (c->n_sets == c->cap_sets && !infer__schema_sets_grow(c)) return &INFER__SX_NONE;
     for (i = set.hash % c->n_slots; c->slots[i]; i = (i + 1) % c->n_slots) {
         known = &c->sets[c->slots[i] - 1];
-        if (known->n == set.n && memcmp(known->key, set.key, set.n * sizeof *set.key) == 0) return infer__gx_ref(c, known->rule);
+        if (known->n == set.n && memcmp(known->key, set.key, set.n * sizeof *set.key) == 0) return infer__sx_ref(c, known->rule);
     }
-    set.rule = infer__gx_rule_new(c);
-    if (c->r != INFER_OK) return &INFER__GX_NONE;
+    set.rule = infer__sx_rule_new(c);
+    if (c->r != INFER_OK) return &INFER__SX_NONE;
     c->sets[c->n_sets++] = set;
     c->slots[i] = c->n_sets;
-    return infer__gx_ref(c, set.rule);
+    return infer__sx_ref(c, set.rule);
 }
 
 /* ---- the way in ---------------------------------------------------------------------------------------------------- */
 
 static infer_result infer__schema_gbnf(infer__bytes *out, infer__mem *mem, const char *schema, size_t n, infer_error *err) {
     infer__schema c;
-    const infer__gx *root;
+    const infer__sx *root;
     infer__bytes text;
     memset(&c, 0, sizeof c);
     memset(&text, 0, sizeof text);
@@ -368,10 +368,10 @@ static infer_result infer__schema_gbnf(infer__bytes *out, infer__mem *mem, const
         root = infer__schema_rule(&c, &c.root, 1);
         while (c.next < c.n_sets && c.r == INFER_OK) {
             infer__schema_set set = c.sets[c.next++];
-            const infer__gx *body = infer__schema_body(&c, &set);
+            const infer__sx *body = infer__schema_body(&c, &set);
             if (c.r == INFER_OK) c.rules[set.rule].body = body;
         }
-        if (c.r == INFER_OK) infer__gx_write(&c, &text, root);
+        if (c.r == INFER_OK) infer__sx_write(&c, &text, root);
         if (c.r == INFER_OK && text.failed && text.n >= INFER__SCHEMA_OUT / 2)
             infer__schema_fail(&c, NULL, INFER_ERR_UNSUPPORTED, "the grammar is larger than 4 MiB");
         if (c.r == INFER_OK && text.failed) infer__schema_no_memory(&c);

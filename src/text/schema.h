@@ -20,7 +20,7 @@ enum {
     INFER__SCHEMA_STEPS = 20000000,   /* of work */
     INFER__SCHEMA_NODES = 1000000,    /* of expressions */
     INFER__SCHEMA_RULES = 20000,
-    INFER__SCHEMA_COUNT = 2000,       /* the most that a repetition {m,n} counts to */
+    INFER__SCHEMA_COUNT = 100000,       /* the most that a repetition {m,n} counts to */
     INFER__SCHEMA_ALTERNATIVES = 500, /* of one set of schemas */
     INFER__SCHEMA_DEPTH = 64          /* of what refers to each other without content, of groups in a pattern */
 };
@@ -29,31 +29,31 @@ enum {
 
 typedef struct infer__range { uint32_t lo, hi; } infer__range; /* of code points, both included */
 
-enum { INFER__GX_NEVER, INFER__GX_EMPTY, INFER__GX_LIT, INFER__GX_CLASS, INFER__GX_SEQ, INFER__GX_ALT, INFER__GX_REP,
-       INFER__GX_REF, INFER__GX_SHARED, INFER__GX_START, INFER__GX_END }; /* the last two in patterns only */
-#define INFER__GX_MANY UINT32_MAX /* max of a repetition without end */
+enum { INFER__SX_NEVER, INFER__SX_EMPTY, INFER__SX_LIT, INFER__SX_CLASS, INFER__SX_SEQ, INFER__SX_ALT, INFER__SX_REP,
+       INFER__SX_REF, INFER__SX_SHARED, INFER__SX_START, INFER__SX_END }; /* the last two in patterns only */
+#define INFER__SX_MANY UINT32_MAX /* max of a repetition without end */
 
-typedef struct infer__gx infer__gx;
-struct infer__gx {
+typedef struct infer__sx infer__sx;
+struct infer__sx {
     int32_t kind;
     uint32_t n;        /* bytes, ranges, items; of REF and SHARED the rule's number */
     uint32_t min, max; /* REP */
     union {
         const char *s;
         const infer__range *ranges; /* sorted, apart from each other */
-        const infer__gx *const *items; /* REP: one */
+        const infer__sx *const *items; /* REP: one */
     } v;
 };
 
 /* Rules that every grammar may use, written as GBNF in schema_grammar.c. */
-enum { INFER__GX_WS, INFER__GX_COLON, INFER__GX_CHAR, INFER__GX_STRING, INFER__GX_INTEGER, INFER__GX_NUMBER,
-       INFER__GX_BOOLEAN, INFER__GX_ARRAY, INFER__GX_OBJECT, INFER__GX_VALUE, INFER__GX_SHARED_COUNT };
+enum { INFER__SX_WS, INFER__SX_COLON, INFER__SX_CHAR, INFER__SX_STRING, INFER__SX_INTEGER, INFER__SX_NUMBER,
+       INFER__SX_BOOLEAN, INFER__SX_ARRAY, INFER__SX_OBJECT, INFER__SX_VALUE, INFER__SX_SHARED_COUNT };
 
-typedef struct infer__gx_rule {
-    const infer__gx *body; /* NULL while it is not known */
+typedef struct infer__sx_rule {
+    const infer__sx *body; /* NULL while it is not known */
     uint32_t refs;
     uint8_t live, wanted, done; /* derives a finite text; is referred to; is written */
-} infer__gx_rule;
+} infer__sx_rule;
 
 /* ---- the converter ------------------------------------------------------------------------------------------ */
 
@@ -79,7 +79,7 @@ typedef struct infer__schema {
     infer_error *err;
     infer_result r; /* the first failure */
     uint64_t steps, nodes;
-    infer__gx_rule *rules;
+    infer__sx_rule *rules;
     uint32_t n_rules, cap_rules;
     infer__schema_set *sets; /* also a queue: those from `next` on have no body yet */
     uint32_t n_sets, cap_sets, next;
@@ -116,51 +116,51 @@ static void infer__schema_counts(infer__schema *c, const infer__alt *a, const ch
                                  uint32_t *min, uint32_t *max);
 
 /* The rule for what satisfies all of n schemas. */
-static const infer__gx *infer__schema_rule(infer__schema *c, const infer_json *const *nodes, uint32_t n);
+static const infer__sx *infer__schema_rule(infer__schema *c, const infer_json *const *nodes, uint32_t n);
 
-static const infer__gx *infer__gx_text(infer__schema *c, const char *s, size_t n);
-static const infer__gx *infer__gx_word(infer__schema *c, const char *s);
-static const infer__gx *infer__gx_class(infer__schema *c, const infer__range *ranges, uint32_t n);
-static const infer__gx *infer__gx_seq(infer__schema *c, const infer__gx *const *items, uint32_t n);
-static const infer__gx *infer__gx_pair(infer__schema *c, const infer__gx *a, const infer__gx *b);
-static const infer__gx *infer__gx_alt(infer__schema *c, const infer__gx *const *items, uint32_t n);
-static const infer__gx *infer__gx_or(infer__schema *c, const infer__gx *a, const infer__gx *b);
-static const infer__gx *infer__gx_rep(infer__schema *c, const infer__gx *x, uint32_t min, uint32_t max);
-static const infer__gx *infer__gx_shared(infer__schema *c, int which);
-static uint32_t infer__gx_rule_new(infer__schema *c);
-static const infer__gx *infer__gx_ref(infer__schema *c, uint32_t rule);
-static void infer__gx_write(infer__schema *c, infer__bytes *out, const infer__gx *root);
+static const infer__sx *infer__sx_text(infer__schema *c, const char *s, size_t n);
+static const infer__sx *infer__sx_word(infer__schema *c, const char *s);
+static const infer__sx *infer__sx_class(infer__schema *c, const infer__range *ranges, uint32_t n);
+static const infer__sx *infer__sx_seq(infer__schema *c, const infer__sx *const *items, uint32_t n);
+static const infer__sx *infer__sx_pair(infer__schema *c, const infer__sx *a, const infer__sx *b);
+static const infer__sx *infer__sx_alt(infer__schema *c, const infer__sx *const *items, uint32_t n);
+static const infer__sx *infer__sx_or(infer__schema *c, const infer__sx *a, const infer__sx *b);
+static const infer__sx *infer__sx_rep(infer__schema *c, const infer__sx *x, uint32_t min, uint32_t max);
+static const infer__sx *infer__sx_shared(infer__schema *c, int which);
+static uint32_t infer__sx_rule_new(infer__schema *c);
+static const infer__sx *infer__sx_ref(infer__schema *c, uint32_t rule);
+static void infer__sx_write(infer__schema *c, infer__bytes *out, const infer__sx *root);
 
 /* ---- schema_pattern.c, schema_dfa.c ------------------------------------------------------------------------- */
 
 /* A regular expression (ECMA-262) over the characters of a string's value. NULL after an error. */
-static const infer__gx *infer__pattern_parse(infer__schema *c, const infer_json *where, const char *s, size_t n);
+static const infer__sx *infer__pattern_parse(infer__schema *c, const infer_json *where, const char *s, size_t n);
 /* The same as an expression for the text between the quotes; NULL when anchors stand where only an automaton helps. */
-static const infer__gx *infer__pattern_text(infer__schema *c, const infer__gx *pattern);
-static const infer__gx *infer__pattern_class(infer__schema *c, const infer__range *ranges, uint32_t n);
-static const infer__gx *infer__pattern_exact(infer__schema *c, const char *s, size_t n); /* ^these characters$ */
+static const infer__sx *infer__pattern_text(infer__schema *c, const infer__sx *pattern);
+static const infer__sx *infer__pattern_class(infer__schema *c, const infer__range *ranges, uint32_t n);
+static const infer__sx *infer__pattern_exact(infer__schema *c, const char *s, size_t n); /* ^these characters$ */
 /* Shortest and longest match in characters. */
-static void infer__pattern_length(const infer__gx *p, uint32_t *min, uint32_t *max);
+static void infer__pattern_length(const infer__sx *p, uint32_t *min, uint32_t *max);
 
-static int infer__pattern_anchored(const infer__gx *p); /* 1 = nothing stands before or behind a match */
+static int infer__pattern_anchored(const infer__sx *p); /* 1 = nothing stands before or behind a match */
 
 /* Regular languages that a text must be in (want 1) or outside of (0). */
-typedef struct infer__lang { const infer__gx *x; int want, whole; } infer__lang; /* whole: not "contains" */
+typedef struct infer__lang { const infer__sx *x; int want, whole; } infer__lang; /* whole: not "contains" */
 /* Expression for their intersection; raw = 1: not inside a JSON string. NEVER when there is no such text. */
-static const infer__gx *infer__dfa_text(infer__schema *c, const infer_json *where, const infer__lang *l, uint32_t n,
+static const infer__sx *infer__dfa_text(infer__schema *c, const infer_json *where, const infer__lang *l, uint32_t n,
                                         int raw);
-static int infer__dfa_matches(infer__schema *c, const infer_json *where, const infer__gx *pattern, const char *s,
+static int infer__dfa_matches(infer__schema *c, const infer_json *where, const infer__sx *pattern, const char *s,
                               size_t n);
 
 /* ---- the types ------------------------------------------------------------------------------------------------- */
 
 /* The text between the quotes of strings that satisfy n schemas; extra languages are added. */
-static const infer__gx *infer__schema_chars(infer__schema *c, const infer__alt *a, const infer__lang *extra, uint32_t n);
-static const infer__gx *infer__schema_string(infer__schema *c, const infer__alt *a);
-static const infer__gx *infer__schema_numbers(infer__schema *c, const infer__alt *a);
-static const infer__gx *infer__schema_array(infer__schema *c, const infer__alt *a);
-static const infer__gx *infer__schema_object(infer__schema *c, const infer__alt *a);
-static const infer__gx *infer__schema_literal(infer__schema *c, const infer_json *v); /* a JSON value */
+static const infer__sx *infer__schema_chars(infer__schema *c, const infer__alt *a, const infer__lang *extra, uint32_t n);
+static const infer__sx *infer__schema_string(infer__schema *c, const infer__alt *a);
+static const infer__sx *infer__schema_numbers(infer__schema *c, const infer__alt *a);
+static const infer__sx *infer__schema_array(infer__schema *c, const infer__alt *a);
+static const infer__sx *infer__schema_object(infer__schema *c, const infer__alt *a);
+static const infer__sx *infer__schema_literal(infer__schema *c, const infer_json *v); /* a JSON value */
 static const char *infer__schema_format(const infer_json *name); /* its pattern; NULL when not known */
 
 /* What schemas say about member `name` of objects: appended to list (n so far); -1 = it must not be there. */

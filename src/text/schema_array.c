@@ -22,7 +22,7 @@ static uint32_t infer__schema_prefixes(infer__schema *c, const infer__alt *a) {
     uint32_t i, most = 0;
     for (i = 0; i < a->n; i++) {
         const infer_json *v = infer__schema_tuple(c, a->nodes[i]);
-        if (v && v->n > INFER__SCHEMA_COUNT) infer__schema_no(c, v, "more than 2000 prefixItems");
+        if (v && v->n > INFER__SCHEMA_COUNT) infer__schema_no(c, v, "more than 100000 prefixItems");
         else if (v) most = INFER__MAX(most, (uint32_t)v->n);
     }
     return most;
@@ -40,18 +40,18 @@ static int infer__schema_item(infer__schema *c, const infer__alt *a, uint64_t i,
     return 0;
 }
 
-static const infer__gx *infer__array_item(infer__schema *c, const infer__alt *a, uint64_t i) {
+static const infer__sx *infer__array_item(infer__schema *c, const infer__alt *a, uint64_t i) {
     infer__nodes list;
-    const infer__gx *x;
+    const infer__sx *x;
     memset(&list, 0, sizeof list);
-    x = infer__schema_item(c, a, i, &list) < 0 ? &INFER__GX_NONE : infer__schema_rule(c, list.v, list.n);
+    x = infer__schema_item(c, a, i, &list) < 0 ? &INFER__SX_NONE : infer__schema_rule(c, list.v, list.n);
     return x;
 }
 
 /* Different items, each of a few literals: a rule for each set of literals that were not used yet. */
-static const infer__gx *infer__array_unique(infer__schema *c, const infer__alt *a, const infer_json *where, uint32_t min,
+static const infer__sx *infer__array_unique(infer__schema *c, const infer__alt *a, const infer_json *where, uint32_t min,
                                             uint32_t max) {
-    const infer__gx *items[INFER__UNIQUE_MOST + 1], *value[INFER__UNIQUE_MOST], *comma = infer__gx_pair(c, infer__gx_word(c, ","), infer__gx_shared(c, INFER__GX_WS));
+    const infer__sx *items[INFER__UNIQUE_MOST + 1], *value[INFER__UNIQUE_MOST], *comma = infer__sx_pair(c, infer__sx_word(c, ","), infer__sx_shared(c, INFER__SX_WS));
     const infer_json *v[INFER__UNIQUE_MOST];
     infer__nodes list;
     uint32_t i, k, n = 0, used, first, count;
@@ -60,25 +60,25 @@ static const infer__gx *infer__array_unique(infer__schema *c, const infer__alt *
         n = infer__schema_values(c, list.v, list.n, v, INFER__UNIQUE_MOST);
     if (n == UINT32_MAX || infer__schema_prefixes(c, a) > 0 || c->r != INFER_OK) {
         infer__schema_no(c, where, "uniqueItems, but for at most 1 item or items that are one of at most 7 literals");
-        return &INFER__GX_NONE;
+        return &INFER__SX_NONE;
     }
     for (i = 0; i < n; i++)
         for (k = i + 1; k < n; k++)
             if (infer__json_equal(c, v[i], v[k], 0)) v[k--] = v[--n];
     for (i = 0; i < n; i++) value[i] = infer__schema_literal(c, v[i]);
     first = c->n_rules;
-    for (used = 0; used < (uint32_t)1 << n; used++) infer__gx_rule_new(c);
+    for (used = 0; used < (uint32_t)1 << n; used++) infer__sx_rule_new(c);
     for (used = 0; used < (uint32_t)1 << n && c->r == INFER_OK; used++) { /* used: bits */
         for (count = 0, i = 0; i < n; i++) count += used >> i & 1;
         k = 0;
-        if (count >= min) items[k++] = count ? infer__gx_shared(c, INFER__GX_WS) : &INFER__GX_NOTHING;
+        if (count >= min) items[k++] = count ? infer__sx_shared(c, INFER__SX_WS) : &INFER__SX_NOTHING;
         for (i = 0; i < n && count < max; i++) {
-            const infer__gx *x = infer__gx_pair(c, value[i], infer__gx_ref(c, first + (used | (uint32_t)1 << i)));
-            if (!(used >> i & 1)) items[k++] = count ? infer__gx_pair(c, comma, x) : x;
+            const infer__sx *x = infer__sx_pair(c, value[i], infer__sx_ref(c, first + (used | (uint32_t)1 << i)));
+            if (!(used >> i & 1)) items[k++] = count ? infer__sx_pair(c, comma, x) : x;
         }
-        if (c->r == INFER_OK) c->rules[first + used].body = infer__gx_alt(c, items, k);
+        if (c->r == INFER_OK) c->rules[first + used].body = infer__sx_alt(c, items, k);
     }
-    return infer__gx_ref(c, first);
+    return infer__sx_ref(c, first);
 }
 
 static int infer__array_wants_unique(infer__schema *c, const infer__alt *a, const infer_json **where) {
@@ -96,51 +96,51 @@ static int infer__array_wants_unique(infer__schema *c, const infer__alt *a, cons
 }
 
 /* The items and the white space behind them; nothing when there are none. */
-static const infer__gx *infer__array_items(infer__schema *c, const infer__alt *a, uint32_t prefix, uint32_t min,
+static const infer__sx *infer__array_items(infer__schema *c, const infer__alt *a, uint32_t prefix, uint32_t min,
                                            uint32_t max) {
-    const infer__gx *ws = infer__gx_shared(c, INFER__GX_WS), *comma, *x, *item, *tail;
+    const infer__sx *ws = infer__sx_shared(c, INFER__SX_WS), *comma, *x, *item, *tail;
     uint32_t i, low, high;
-    comma = infer__gx_pair(c, infer__gx_word(c, ","), ws);
+    comma = infer__sx_pair(c, infer__sx_word(c, ","), ws);
     if (prefix > max) prefix = max;
-    item = prefix < max ? infer__array_item(c, a, prefix) : &INFER__GX_NONE;
+    item = prefix < max ? infer__array_item(c, a, prefix) : &INFER__SX_NONE;
     low = min > prefix ? min - prefix : 0;
-    high = max == INFER__GX_MANY ? max : max - prefix;
+    high = max == INFER__SX_MANY ? max : max - prefix;
     if (prefix == 0) { /* item (, item)* */
-        if (high == 0) return &INFER__GX_NOTHING;
-        x = infer__gx_rep(c, infer__gx_pair(c, comma, item), low ? low - 1 : 0, high == INFER__GX_MANY ? high : high - 1);
-        x = infer__gx_pair(c, infer__gx_pair(c, item, x), ws);
-        return infer__gx_rep(c, x, low > 0, 1);
+        if (high == 0) return &INFER__SX_NOTHING;
+        x = infer__sx_rep(c, infer__sx_pair(c, comma, item), low ? low - 1 : 0, high == INFER__SX_MANY ? high : high - 1);
+        x = infer__sx_pair(c, infer__sx_pair(c, item, x), ws);
+        return infer__sx_rep(c, x, low > 0, 1);
     }
-    tail = infer__gx_pair(c, infer__gx_rep(c, infer__gx_pair(c, comma, item), low, high), ws);
+    tail = infer__sx_pair(c, infer__sx_rep(c, infer__sx_pair(c, comma, item), low, high), ws);
     for (i = prefix; i-- > 0;) { /* what follows item i - 1 */
-        uint32_t rule = infer__gx_rule_new(c);
-        x = infer__gx_pair(c, infer__array_item(c, a, i), tail);
-        if (i > 0) x = infer__gx_pair(c, comma, x);
-        if (i >= min) x = infer__gx_or(c, x, i > 0 ? ws : &INFER__GX_NOTHING);
+        uint32_t rule = infer__sx_rule_new(c);
+        x = infer__sx_pair(c, infer__array_item(c, a, i), tail);
+        if (i > 0) x = infer__sx_pair(c, comma, x);
+        if (i >= min) x = infer__sx_or(c, x, i > 0 ? ws : &INFER__SX_NOTHING);
         if (c->r != INFER_OK) return x;
         c->rules[rule].body = x;
-        tail = infer__gx_ref(c, rule);
+        tail = infer__sx_ref(c, rule);
     }
     return tail;
 }
 
-static const infer__gx *infer__schema_array(infer__schema *c, const infer__alt *a) {
+static const infer__sx *infer__schema_array(infer__schema *c, const infer__alt *a) {
     static const char *const KEYS[] = {"items", "prefixItems", "minItems", "maxItems", "uniqueItems"};
     const infer_json *where = NULL;
-    const infer__gx *x;
+    const infer__sx *x;
     uint32_t i, k, plain = 1, min, max, prefix;
     for (i = 0; i < a->n; i++) for (k = 0; k < INFER__COUNT(KEYS); k++) if (infer__schema_key(a->nodes[i], KEYS[k])) plain = 0;
-    if (plain) return infer__gx_shared(c, INFER__GX_ARRAY);
+    if (plain) return infer__sx_shared(c, INFER__SX_ARRAY);
     infer__schema_counts(c, a, "minItems", "maxItems", &min, &max);
     prefix = infer__schema_prefixes(c, a);
-    if (min > max || c->r != INFER_OK) return &INFER__GX_NONE;
+    if (min > max || c->r != INFER_OK) return &INFER__SX_NONE;
     if (min > INFER__SCHEMA_COUNT) {
-        infer__schema_no(c, a->nodes[0], "minItems above 2000");
-        return &INFER__GX_NONE;
+        infer__schema_no(c, a->nodes[0], "minItems above 100000");
+        return &INFER__SX_NONE;
     }
-    if (max != INFER__GX_MANY) max = INFER__MIN(max, INFER__SCHEMA_COUNT); /* fewer than allowed is still valid */
+    if (max != INFER__SX_MANY) max = INFER__MIN(max, INFER__SCHEMA_COUNT); /* fewer than allowed is still valid */
     if (infer__array_wants_unique(c, a, &where) && max > 1) x = infer__array_unique(c, a, where, min, max);
     else x = infer__array_items(c, a, prefix, min, max);
-    x = infer__gx_pair(c, infer__gx_pair(c, infer__gx_word(c, "["), infer__gx_shared(c, INFER__GX_WS)), x);
-    return infer__gx_pair(c, x, infer__gx_word(c, "]"));
+    x = infer__sx_pair(c, infer__sx_pair(c, infer__sx_word(c, "["), infer__sx_shared(c, INFER__SX_WS)), x);
+    return infer__sx_pair(c, x, infer__sx_word(c, "]"));
 }

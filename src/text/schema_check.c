@@ -72,10 +72,10 @@ static int infer__check_string(infer__check *k) {
     a.n = 1;
     for (i = 0; i < k->v->n; i++) length += (k->v->s[i] & 0xc0) != 0x80;
     infer__schema_counts(k->c, &a, "minLength", "maxLength", &min, &max);
-    if (length < min || (max != INFER__GX_MANY && length > max)) return 0;
+    if (length < min || (max != INFER__SX_MANY && length > max)) return 0;
     for (which = 0; which < INFER__COUNT(KEYS); which++) {
         const char *text;
-        const infer__gx *x;
+        const infer__sx *x;
         p = infer__schema_key(k->node, KEYS[which]);
         if (!p || p->kind != INFER_JSON_STRING) continue;
         text = which == 1 ? infer__schema_format(p) : p->s;
@@ -98,7 +98,7 @@ static int infer__check_array(infer__check *k) {
     a.nodes = &k->node;
     a.n = 1;
     infer__schema_counts(k->c, &a, "minItems", "maxItems", &min, &max);
-    if (v->n < min || (max != INFER__GX_MANY && v->n > max)) return 0;
+    if (v->n < min || (max != INFER__SX_MANY && v->n > max)) return 0;
     for (i = 0; i < v->n && k->c->r == INFER_OK; i++) {
         memset(&list, 0, sizeof list);
         if (infer__schema_item(k->c, &a, i, &list) < 0) return 0;
@@ -124,7 +124,7 @@ static int infer__check_object(infer__check *k) {
     a.nodes = &k->node;
     a.n = 1;
     infer__schema_counts(k->c, &a, "minProperties", "maxProperties", &min, &max);
-    if (v->n < min || (max != INFER__GX_MANY && v->n > max)) return 0;
+    if (v->n < min || (max != INFER__SX_MANY && v->n > max)) return 0;
     for (i = 0; r && r->kind == INFER_JSON_ARRAY && i < r->n; i++)
         if (r->v.items[i].kind != INFER_JSON_STRING || !infer__json_get(v, r->v.items[i].s, (size_t)r->v.items[i].n)) return 0;
     for (i = 0; i < v->n && k->c->r == INFER_OK; i++) {

@@ -17,7 +17,7 @@ typedef struct infer__nfa_state {
     int32_t kind;
     uint32_t a, b;           /* where to; b of SPLIT only */
     uint32_t lang;           /* of MATCH and of the loop behind a match */
-    const infer__gx *ranges; /* of CLASS */
+    const infer__sx *ranges; /* of CLASS */
 } infer__nfa_state;
 
 typedef struct infer__nfa {
@@ -82,7 +82,7 @@ static uint32_t infer__nfa_add(infer__nfa *f, int kind, uint32_t a, uint32_t b) 
     return f->n++;
 }
 
-static uint32_t infer__nfa_build(infer__nfa *f, const infer__gx *x, uint32_t next);
+static uint32_t infer__nfa_build(infer__nfa *f, const infer__sx *x, uint32_t next);
 static uint32_t infer__nfa_rule(infer__nfa *f, uint32_t rule, uint32_t next) {
     infer__nfa_use *u;
     uint32_t body;
@@ -101,37 +101,37 @@ static uint32_t infer__nfa_rule(infer__nfa *f, uint32_t rule, uint32_t next) {
 }
 
 /* The states for x followed by `next`; returns the first. Rules may refer to themselves at their end only. */
-static uint32_t infer__nfa_build(infer__nfa *f, const infer__gx *x, uint32_t next) {
+static uint32_t infer__nfa_build(infer__nfa *f, const infer__sx *x, uint32_t next) {
     uint32_t i, s, at;
     if (f->failed || !infer__schema_step(f->c, 1)) return 0;
     switch (x->kind) {
-    case INFER__GX_EMPTY: return next;
-    case INFER__GX_CLASS:
+    case INFER__SX_EMPTY: return next;
+    case INFER__SX_CLASS:
         s = infer__nfa_add(f, INFER__NFA_CLASS, next, 0);
         if (!f->failed) f->s[s].ranges = x;
         return s;
-    case INFER__GX_LIT: /* ASCII: signs and points of numbers */
+    case INFER__SX_LIT: /* ASCII: signs and points of numbers */
         for (i = x->n; i-- > 0;) {
             infer__range r;
             r.lo = r.hi = (uint8_t)x->v.s[i];
-            next = infer__nfa_build(f, infer__gx_class(f->c, &r, 1), next);
+            next = infer__nfa_build(f, infer__sx_class(f->c, &r, 1), next);
         }
         return next;
-    case INFER__GX_REF: return infer__nfa_rule(f, x->n, next);
-    case INFER__GX_START: return infer__nfa_add(f, INFER__NFA_START, next, 0);
-    case INFER__GX_END: return infer__nfa_add(f, INFER__NFA_END, next, 0);
-    case INFER__GX_SEQ:
+    case INFER__SX_REF: return infer__nfa_rule(f, x->n, next);
+    case INFER__SX_START: return infer__nfa_add(f, INFER__NFA_START, next, 0);
+    case INFER__SX_END: return infer__nfa_add(f, INFER__NFA_END, next, 0);
+    case INFER__SX_SEQ:
         for (i = x->n; i-- > 0;) next = infer__nfa_build(f, x->v.items[i], next);
         return next;
-    case INFER__GX_ALT:
+    case INFER__SX_ALT:
         s = infer__nfa_build(f, x->v.items[x->n - 1], next);
         for (i = x->n - 1; i-- > 0;) {
             at = infer__nfa_build(f, x->v.items[i], next);
             s = infer__nfa_add(f, INFER__NFA_SPLIT, at, s);
         }
         return s;
-    case INFER__GX_REP:
-        if (x->max == INFER__GX_MANY) {
+    case INFER__SX_REP:
+        if (x->max == INFER__SX_MANY) {
             s = infer__nfa_add(f, INFER__NFA_SPLIT, 0, next);
             at = infer__nfa_build(f, x->v.items[0], s);
             if (f->failed) return 0;
@@ -150,7 +150,7 @@ static uint32_t infer__nfa_build(infer__nfa *f, const infer__gx *x, uint32_t nex
 }
 
 /* A language: at `start` before the first character. */
-static void infer__nfa_lang(infer__nfa *f, uint32_t lang, const infer__lang *l, const infer__gx *any) {
+static void infer__nfa_lang(infer__nfa *f, uint32_t lang, const infer__lang *l, const infer__sx *any) {
     uint32_t match = infer__nfa_add(f, INFER__NFA_MATCH, 0, 0), tail, loop, body;
     if (f->failed) return;
     f->s[match].lang = lang;
@@ -176,12 +176,12 @@ static void infer__nfa_lang(infer__nfa *f, uint32_t lang, const infer__lang *l, 
 }
 
 static int infer__nfa_open(infer__nfa *f, infer__schema *c, const infer_json *where, const infer__lang *l, uint32_t n) {
-    const infer__gx *any;
+    const infer__sx *any;
     uint32_t i;
     memset(f, 0, sizeof *f);
     f->c = c;
     f->where = where;
-    any = infer__gx_class(c, INFER__ALL_CHARS, 2);
+    any = infer__sx_class(c, INFER__ALL_CHARS, 2);
     if (n > INFER__COUNT(f->start)) infer__nfa_big(f);
     for (i = 0; i < n && !f->failed; i++) infer__nfa_lang(f, i, &l[i], any);
     if (f->failed || c->r != INFER_OK) return 0;
@@ -320,7 +320,7 @@ static uint32_t infer__dfa_cuts(infer__nfa *f, const infer__dfa_state *s, uint32
     cuts[n++] = 0xe000;
     cuts[n++] = 0x110000;
     for (i = 0; i < s->n_set; i++) {
-        const infer__gx *x = f->s[s->set[i] / 2].ranges;
+        const infer__sx *x = f->s[s->set[i] / 2].ranges;
         for (j = 0; x && j < x->n; j++) {
             if (n + 2 > cap && (n = infer__sort_unique(cuts, n)) + 2 > cap / 2) {
                 infer__nfa_big(f);
@@ -333,7 +333,7 @@ static uint32_t infer__dfa_cuts(infer__nfa *f, const infer__dfa_state *s, uint32
     return infer__sort_unique(cuts, n);
 }
 
-static int infer__range_has(const infer__gx *x, uint32_t cp) {
+static int infer__range_has(const infer__sx *x, uint32_t cp) {
     uint32_t lo = 0, hi = x ? x->n : 0;
     while (lo < hi) {
         uint32_t mid = (lo + hi) / 2;
@@ -389,19 +389,19 @@ static void infer__dfa_live(infer__nfa *f, infer__dfa *d) {
 /* ---- the expression ------------------------------------------------------------------------------------------------ */
 
 /* All characters that lead from state `at` to `to`. */
-static const infer__gx *infer__dfa_class(infer__schema *c, const infer__dfa *d, uint32_t at, uint32_t to, int raw) {
+static const infer__sx *infer__dfa_class(infer__schema *c, const infer__dfa *d, uint32_t at, uint32_t to, int raw) {
     const infer__dfa_state *s = &d->s[at];
     infer__range *r = (infer__range *)infer__schema_get_mem(c, (uint64_t)s->n_edges + 1, sizeof *r);
     uint32_t k, n = 0;
-    if (!r) return &INFER__GX_NONE;
+    if (!r) return &INFER__SX_NONE;
     for (k = 0; k < s->n_edges; k++) {
         const infer__edge *e = &d->e[s->edge + k];
         if (e->to != to) continue;
         r[n].lo = e->lo;
         r[n++].hi = e->hi;
     }
-    if (n == 1 && r[0].lo == 0 && r[0].hi == 0x10ffff && !raw) return infer__gx_shared(c, INFER__GX_CHAR);
-    return n == 0 ? &INFER__GX_NONE : raw ? infer__gx_class(c, r, n) : infer__pattern_class(c, r, n);
+    if (n == 1 && r[0].lo == 0 && r[0].hi == 0x10ffff && !raw) return infer__sx_shared(c, INFER__SX_CHAR);
+    return n == 0 ? &INFER__SX_NONE : raw ? infer__sx_class(c, r, n) : infer__pattern_class(c, r, n);
 }
 
 /* The only live state that `at` leads to, or UINT32_MAX; *all = 1: nothing else is possible, not even ending. */
@@ -428,17 +428,17 @@ static int infer__dfa_same(const infer__dfa *d, uint32_t a, uint32_t b) {
     }
 }
 
-static const infer__gx *infer__dfa_rest(infer__schema *c, infer__dfa *d, uint32_t at) {
-    if (d->s[at].rule == 0) d->s[at].rule = infer__gx_rule_new(c) + 1;
-    return infer__gx_ref(c, d->s[at].rule - 1);
+static const infer__sx *infer__dfa_rest(infer__schema *c, infer__dfa *d, uint32_t at) {
+    if (d->s[at].rule == 0) d->s[at].rule = infer__sx_rule_new(c) + 1;
+    return infer__sx_ref(c, d->s[at].rule - 1);
 }
 
 /* What may follow in a state: its loop to itself as a repetition, runs of one class as a count. */
-static const infer__gx *infer__dfa_body(infer__schema *c, infer__dfa *d, uint32_t at, int raw) {
+static const infer__sx *infer__dfa_body(infer__schema *c, infer__dfa *d, uint32_t at, int raw) {
     const infer__dfa_state *s = &d->s[at];
     uint32_t k, j, n = 0, run = 0, to = at;
-    const infer__gx **items = (const infer__gx **)infer__schema_get_mem(c, (uint64_t)s->n_edges + 1, sizeof *items), *x;
-    if (!items) return &INFER__GX_NONE;
+    const infer__sx **items = (const infer__sx **)infer__schema_get_mem(c, (uint64_t)s->n_edges + 1, sizeof *items), *x;
+    if (!items) return &INFER__SX_NONE;
     for (;;) { /* at -> to by `run` characters of one class */
         uint32_t only = infer__dfa_only(d, to);
         if (only == UINT32_MAX || only == to || only == at || run >= INFER__SCHEMA_COUNT ||
@@ -448,27 +448,27 @@ static const infer__gx *infer__dfa_body(infer__schema *c, infer__dfa *d, uint32_
         run++;
     }
     if (run > 1 && !s->accepts)
-        return infer__gx_pair(c, infer__gx_rep(c, infer__dfa_class(c, d, at, infer__dfa_only(d, at), raw), run, run),
+        return infer__sx_pair(c, infer__sx_rep(c, infer__dfa_class(c, d, at, infer__dfa_only(d, at), raw), run, run),
                               infer__dfa_rest(c, d, to));
     if (run > 1 && d->s[to].accepts && infer__dfa_only(d, to) == UINT32_MAX) {
         for (k = 0, j = 0; k < d->s[to].n_edges; k++) j |= d->s[d->e[d->s[to].edge + k].to].live;
-        if (!j) return infer__gx_rep(c, infer__dfa_class(c, d, at, infer__dfa_only(d, at), raw), 0, run);
+        if (!j) return infer__sx_rep(c, infer__dfa_class(c, d, at, infer__dfa_only(d, at), raw), 0, run);
     }
     for (k = 0; k < s->n_edges; k++) {
         to = d->e[s->edge + k].to;
         for (j = 0; j < k && d->e[s->edge + j].to != to; j++) continue;
         if (j < k || to == at || !d->s[to].live) continue;
-        items[n++] = infer__gx_pair(c, infer__dfa_class(c, d, at, to, raw), infer__dfa_rest(c, d, to));
-        if (!infer__schema_step(c, s->n_edges)) return &INFER__GX_NONE;
+        items[n++] = infer__sx_pair(c, infer__dfa_class(c, d, at, to, raw), infer__dfa_rest(c, d, to));
+        if (!infer__schema_step(c, s->n_edges)) return &INFER__SX_NONE;
     }
-    if (s->accepts) items[n++] = &INFER__GX_NOTHING;
-    x = infer__gx_alt(c, items, n);
-    return infer__gx_pair(c, infer__gx_rep(c, infer__dfa_class(c, d, at, at, raw), 0, INFER__GX_MANY), x);
+    if (s->accepts) items[n++] = &INFER__SX_NOTHING;
+    x = infer__sx_alt(c, items, n);
+    return infer__sx_pair(c, infer__sx_rep(c, infer__dfa_class(c, d, at, at, raw), 0, INFER__SX_MANY), x);
 }
 
-static const infer__gx *infer__dfa_rules(infer__schema *c, infer__dfa *d, int raw) {
+static const infer__sx *infer__dfa_rules(infer__schema *c, infer__dfa *d, int raw) {
     uint32_t i, more;
-    const infer__gx *x = &INFER__GX_NONE;
+    const infer__sx *x = &INFER__SX_NONE;
     if (!d->s[0].live) return x;
     x = infer__dfa_rest(c, d, 0);
     for (more = 1; more && c->r == INFER_OK;) /* states get rules when something leads to them */
@@ -480,14 +480,14 @@ static const infer__gx *infer__dfa_rules(infer__schema *c, infer__dfa *d, int ra
     return x;
 }
 
-static const infer__gx *infer__dfa_make(infer__nfa *f, infer__dfa *d, const infer__lang *l, uint32_t n, int raw) {
+static const infer__sx *infer__dfa_make(infer__nfa *f, infer__dfa *d, const infer__lang *l, uint32_t n, int raw) {
     enum { CUTS = 4096 };
     infer__schema *c = f->c;
     uint8_t *lang_of = (uint8_t *)infer__schema_get_mem(c, (uint64_t)f->n + 1, 1);
     uint32_t *cuts = (uint32_t *)infer__schema_get_mem(c, CUTS, sizeof *cuts), i, k;
     d->n_slots = 2 * 8192;
     d->slots = (uint32_t *)infer__schema_get_mem(c, d->n_slots, sizeof *d->slots);
-    if (!lang_of || !cuts || !d->slots) return &INFER__GX_NONE;
+    if (!lang_of || !cuts || !d->slots) return &INFER__SX_NONE;
     /* languages were built one after the other: a state belongs to the last one whose match state is not behind it */
     for (i = 0, k = 0; i < f->n; i++) {
         if (f->s[i].kind == INFER__NFA_MATCH) k = f->s[i].lang;
@@ -499,14 +499,14 @@ static const infer__gx *infer__dfa_make(infer__nfa *f, infer__dfa *d, const infe
     infer__nfa_tidy(f, lang_of, n);
     infer__dfa_state_of(f, d, l, n);
     for (i = 0; i < d->n && !f->failed && c->r == INFER_OK; i++) infer__dfa_edges(f, d, i, l, n, lang_of, cuts, CUTS);
-    if (f->failed || c->r != INFER_OK) return &INFER__GX_NONE;
+    if (f->failed || c->r != INFER_OK) return &INFER__SX_NONE;
     infer__dfa_live(f, d);
     return infer__dfa_rules(c, d, raw);
 }
 
-static const infer__gx *infer__dfa_text(infer__schema *c, const infer_json *where, const infer__lang *l, uint32_t n,
+static const infer__sx *infer__dfa_text(infer__schema *c, const infer_json *where, const infer__lang *l, uint32_t n,
                                         int raw) {
-    const infer__gx *x = &INFER__GX_NONE;
+    const infer__sx *x = &INFER__SX_NONE;
     infer__nfa f;
     infer__dfa d;
     memset(&d, 0, sizeof d);
@@ -518,7 +518,7 @@ static const infer__gx *infer__dfa_text(infer__schema *c, const infer_json *wher
 }
 
 /* 1 when the value s contains a match of the pattern. */
-static int infer__dfa_matches(infer__schema *c, const infer_json *where, const infer__gx *pattern, const char *s,
+static int infer__dfa_matches(infer__schema *c, const infer_json *where, const infer__sx *pattern, const char *s,
                               size_t n) {
     infer__lang l;
     infer__nfa f;

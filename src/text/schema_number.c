@@ -175,89 +175,89 @@ typedef struct infer__digits_in {
     uint32_t *rules; /* made, by place and which bounds are still touched: number + 1 */
 } infer__digits_in;
 
-static const infer__gx *infer__digit(infer__schema *c, int from, int to) {
+static const infer__sx *infer__digit(infer__schema *c, int from, int to) {
     infer__range r;
-    if (from > to) return &INFER__GX_NONE;
+    if (from > to) return &INFER__SX_NONE;
     r.lo = (uint32_t)('0' + from);
     r.hi = (uint32_t)('0' + to);
-    return infer__gx_class(c, &r, 1);
+    return infer__sx_class(c, &r, 1);
 }
-static const infer__gx *infer__digits_any(infer__schema *c, int64_t min, int64_t max) {
-    return max < min || max < 0 ? &INFER__GX_NONE : infer__gx_rep(c, infer__digit(c, 0, 9), (uint32_t)INFER__MAX(min, 0), (uint32_t)max);
+static const infer__sx *infer__digits_any(infer__schema *c, int64_t min, int64_t max) {
+    return max < min || max < 0 ? &INFER__SX_NONE : infer__sx_rep(c, infer__digit(c, 0, 9), (uint32_t)INFER__MAX(min, 0), (uint32_t)max);
 }
 
 /* What may follow when i digits stand there; tl, th: they are those of lo, of hi. */
-static const infer__gx *infer__digits_from(infer__digits_in *in, int64_t i, int tl, int th) {
+static const infer__sx *infer__digits_from(infer__digits_in *in, int64_t i, int tl, int th) {
     infer__schema *c = in->c;
-    const infer__gx *items[4];
+    const infer__sx *items[4];
     uint32_t n = 0, *rule = NULL;
     int64_t left = in->whole + in->most - i;
     int lo_ends = tl && infer__exact_ends(in->lo, in->whole, i), hi_ends = th && infer__exact_ends(in->hi, in->whole, i);
     int stop, from, to;
     if (lo_ends && !in->open_lo) tl = 0; /* whatever follows is not below */
-    if (!infer__schema_step(c, 1)) return &INFER__GX_NONE;
+    if (!infer__schema_step(c, 1)) return &INFER__SX_NONE;
     stop = i >= in->whole && (!tl || (lo_ends && !in->open_lo)) && (!th || !hi_ends || !in->open_hi);
     if (!tl && !th) {
         if (i < in->whole) {
             items[0] = infer__digits_any(c, in->whole - i, in->whole - i);
-            return infer__gx_pair(c, items[0], infer__digits_from(in, in->whole, 0, 0));
+            return infer__sx_pair(c, items[0], infer__digits_from(in, in->whole, 0, 0));
         }
         if (i > in->whole) return infer__digits_any(c, 0, left);
-        items[0] = infer__gx_pair(c, infer__gx_word(c, "."), infer__digits_any(c, 1, in->most));
-        return in->most > 0 ? infer__gx_rep(c, items[0], 0, 1) : &INFER__GX_NOTHING;
+        items[0] = infer__sx_pair(c, infer__sx_word(c, "."), infer__digits_any(c, 1, in->most));
+        return in->most > 0 ? infer__sx_rep(c, items[0], 0, 1) : &INFER__SX_NOTHING;
     }
-    if (stop) items[n++] = &INFER__GX_NOTHING;
+    if (stop) items[n++] = &INFER__SX_NOTHING;
     if (left > 0 && !(hi_ends && i >= in->whole)) { /* at hi only zeros could follow: nothing does */
-        const infer__gx *digits[3];
+        const infer__sx *digits[3];
         from = tl ? infer__exact_digit(in->lo, in->whole, i) : 0;
         to = th ? infer__exact_digit(in->hi, in->whole, i) : 9;
         rule = &in->rules[(i * 4 + tl * 2 + th)];
-        if (*rule) return infer__gx_ref(c, *rule - 1);
-        *rule = infer__gx_rule_new(c) + 1;
+        if (*rule) return infer__sx_ref(c, *rule - 1);
+        *rule = infer__sx_rule_new(c) + 1;
         if (tl && th && from == to) {
-            digits[0] = infer__gx_pair(c, infer__digit(c, from, from), infer__digits_from(in, i + 1, 1, 1));
-            digits[1] = digits[2] = &INFER__GX_NONE;
+            digits[0] = infer__sx_pair(c, infer__digit(c, from, from), infer__digits_from(in, i + 1, 1, 1));
+            digits[1] = digits[2] = &INFER__SX_NONE;
         } else {
-            digits[0] = tl ? infer__gx_pair(c, infer__digit(c, from, from), infer__digits_from(in, i + 1, 1, 0)) : &INFER__GX_NONE;
-            digits[1] = infer__gx_pair(c, infer__digit(c, from + tl, to - th), infer__digits_from(in, i + 1, 0, 0));
-            digits[2] = th ? infer__gx_pair(c, infer__digit(c, to, to), infer__digits_from(in, i + 1, 0, 1)) : &INFER__GX_NONE;
+            digits[0] = tl ? infer__sx_pair(c, infer__digit(c, from, from), infer__digits_from(in, i + 1, 1, 0)) : &INFER__SX_NONE;
+            digits[1] = infer__sx_pair(c, infer__digit(c, from + tl, to - th), infer__digits_from(in, i + 1, 0, 0));
+            digits[2] = th ? infer__sx_pair(c, infer__digit(c, to, to), infer__digits_from(in, i + 1, 0, 1)) : &INFER__SX_NONE;
         }
-        items[n] = infer__gx_alt(c, digits, 3);
-        if (i == in->whole) items[n] = infer__gx_pair(c, infer__gx_word(c, "."), items[n]);
+        items[n] = infer__sx_alt(c, digits, 3);
+        if (i == in->whole) items[n] = infer__sx_pair(c, infer__sx_word(c, "."), items[n]);
         n++;
     }
-    if (!rule) return infer__gx_alt(c, items, n);
-    if (c->r == INFER_OK) c->rules[*rule - 1].body = infer__gx_alt(c, items, n);
-    return infer__gx_ref(c, *rule - 1);
+    if (!rule) return infer__sx_alt(c, items, n);
+    if (c->r == INFER_OK) c->rules[*rule - 1].body = infer__sx_alt(c, items, n);
+    return infer__sx_ref(c, *rule - 1);
 }
 
 /* Magnitudes with from..to digits before the point; bounds are touched when there is one length only. */
-static const infer__gx *infer__digits_length(infer__digits_in *in, int64_t from, int64_t to, int tl, int th) {
+static const infer__sx *infer__digits_length(infer__digits_in *in, int64_t from, int64_t to, int tl, int th) {
     infer__schema *c = in->c;
-    const infer__gx *x;
+    const infer__sx *x;
     int last;
     in->whole = to;
     in->rules = (uint32_t *)infer__schema_get_mem(c, (uint64_t)(to + in->most + 2) * 4, sizeof *in->rules);
-    if (!in->rules || from > to) return &INFER__GX_NONE;
+    if (!in->rules || from > to) return &INFER__SX_NONE;
     if (tl) return infer__digits_from(in, 0, 1, th); /* lo has no zero in front */
     if (th) {
         last = infer__exact_digit(in->hi, to, 0);
-        x = infer__gx_pair(c, infer__digit(c, 1, last - 1), infer__digits_from(in, 1, 0, 0));
-        return infer__gx_or(c, x, infer__gx_pair(c, infer__digit(c, last, last), infer__digits_from(in, 1, 0, 1)));
+        x = infer__sx_pair(c, infer__digit(c, 1, last - 1), infer__digits_from(in, 1, 0, 0));
+        return infer__sx_or(c, x, infer__sx_pair(c, infer__digit(c, last, last), infer__digits_from(in, 1, 0, 1)));
     }
-    x = infer__gx_pair(c, infer__digit(c, 1, 9), infer__digits_any(c, from - 1, to - 1));
-    return infer__gx_pair(c, x, infer__digits_from(in, to, 0, 0));
+    x = infer__sx_pair(c, infer__digit(c, 1, 9), infer__digits_any(c, from - 1, to - 1));
+    return infer__sx_pair(c, x, infer__digits_from(in, to, 0, 0));
 }
 
 /* Magnitudes from lo to hi (NULL = no end). Readers round what they read to doubles: near an excluded bound numbers
  * have 15 digits at most, which no rounding makes equal to another number of 15 digits. */
-static const infer__gx *infer__digits_range(infer__schema *c, const infer__exact *lo, int open_lo,
+static const infer__sx *infer__digits_range(infer__schema *c, const infer__exact *lo, int open_lo,
                                             const infer__exact *hi, int open_hi, int fraction) {
-    const infer__gx *items[4];
+    const infer__sx *items[4];
     infer__digits_in in;
     int64_t low = INFER__MAX(lo->point, 1), high = hi ? INFER__MAX(hi->point, 1) : 0, behind, most;
     if (!hi) high = low >= INFER__NUMBER_DIGITS ? low + 1 : INFER__NUMBER_DIGITS;
-    if (high < low) return &INFER__GX_NONE;
+    if (high < low) return &INFER__SX_NONE;
     behind = (int64_t)lo->n - lo->point;
     if (hi) behind = INFER__MAX(behind, (int64_t)hi->n - hi->point);
     most = fraction ? INFER__MAX(behind, 0) + INFER__NUMBER_DIGITS : 0;
@@ -267,7 +267,7 @@ static const infer__gx *infer__digits_range(infer__schema *c, const infer__exact
     in.hi = hi;
     in.open_lo = open_lo;
     in.open_hi = open_hi;
-    items[0] = items[1] = items[2] = items[3] = &INFER__GX_NONE;
+    items[0] = items[1] = items[2] = items[3] = &INFER__SX_NONE;
     in.most = fraction && (open_lo || (open_hi && low + 1 >= high)) ? INFER__MAX(INFER__DOUBLE_DIGITS - low, 0) : most;
     items[0] = infer__digits_length(&in, low, low, 1, hi && low == high);
     if (low == high) return items[0];
@@ -281,47 +281,47 @@ static const infer__gx *infer__digits_range(infer__schema *c, const infer__exact
         if (high - 1 > low) items[2] = infer__digits_length(&in, high - 1, high - 1, 0, 0);
         items[3] = infer__digits_length(&in, high, high, 0, 1);
     }
-    return infer__gx_alt(c, items, 4);
+    return infer__sx_alt(c, items, 4);
 }
 
-static const infer__gx *infer__range_text(infer__schema *c, const infer__bounds *b, int fraction) {
+static const infer__sx *infer__range_text(infer__schema *c, const infer__bounds *b, int fraction) {
     static const infer__exact zero = {"", 0, 0, 0};
     infer__exact lo = b->lo, hi = b->hi;
-    const infer__gx *minus = &INFER__GX_NONE, *plus = &INFER__GX_NONE;
-    if (infer__bounds_none(b)) return &INFER__GX_NONE;
+    const infer__sx *minus = &INFER__SX_NONE, *plus = &INFER__SX_NONE;
+    if (infer__bounds_none(b)) return &INFER__SX_NONE;
     lo.negative = hi.negative = 0;
     if (!b->has_lo || b->lo.negative) { /* magnitudes from -hi (or 0, which is not written -0) to -lo */
         int below = b->has_hi && b->hi.negative;
         minus = infer__digits_range(c, below ? &hi : &zero, below ? b->open_hi : 1, b->has_lo ? &lo : NULL, b->open_lo,
                                     fraction);
-        minus = infer__gx_pair(c, infer__gx_word(c, "-"), minus);
+        minus = infer__sx_pair(c, infer__sx_word(c, "-"), minus);
     }
     if (!b->has_hi || !b->hi.negative) {
         int above = b->has_lo && !b->lo.negative;
         plus = infer__digits_range(c, above ? &lo : &zero, above ? b->open_lo : 0, b->has_hi ? &hi : NULL, b->open_hi,
                                    fraction);
     }
-    return infer__gx_or(c, minus, plus);
+    return infer__sx_or(c, minus, plus);
 }
 
 /* Whole numbers that m divides: a rule for each remainder. */
-static const infer__gx *infer__multiple_text(infer__schema *c, uint32_t m) {
-    const infer__gx *items[12];
+static const infer__sx *infer__multiple_text(infer__schema *c, uint32_t m) {
+    const infer__sx *items[12];
     uint32_t first = c->n_rules, r, d, n;
-    for (r = 0; r < m; r++) infer__gx_rule_new(c);
+    for (r = 0; r < m; r++) infer__sx_rule_new(c);
     for (r = 0; r < m && c->r == INFER_OK; r++) {
         for (n = 0, d = 0; d < 10; d++) {
             infer__range digit;
             digit.lo = digit.hi = '0' + d;
-            items[n++] = infer__gx_pair(c, infer__gx_class(c, &digit, 1), infer__gx_ref(c, first + (r * 10 + d) % m));
+            items[n++] = infer__sx_pair(c, infer__sx_class(c, &digit, 1), infer__sx_ref(c, first + (r * 10 + d) % m));
         }
-        if (r == 0) items[n++] = &INFER__GX_NOTHING;
-        if (c->r == INFER_OK) c->rules[first + r].body = infer__gx_alt(c, items, n);
+        if (r == 0) items[n++] = &INFER__SX_NOTHING;
+        if (c->r == INFER_OK) c->rules[first + r].body = infer__sx_alt(c, items, n);
     }
-    return infer__gx_pair(c, infer__gx_rep(c, infer__gx_word(c, "-"), 0, 1), infer__gx_ref(c, first));
+    return infer__sx_pair(c, infer__sx_rep(c, infer__sx_word(c, "-"), 0, 1), infer__sx_ref(c, first));
 }
 
-static const infer__gx *infer__multiples(infer__schema *c, const infer__bounds *b, const infer__gx *range) {
+static const infer__sx *infer__multiples(infer__schema *c, const infer__bounds *b, const infer__sx *range) {
     infer__exact m = infer__exact_of(c, b->multiple);
     infer__lang l[2];
     uint32_t v = 0;
@@ -344,26 +344,26 @@ static const infer__gx *infer__multiples(infer__schema *c, const infer__bounds *
     return infer__dfa_text(c, b->multiple, l, 2, 1);
 }
 
-static const infer__gx *infer__schema_numbers(infer__schema *c, const infer__alt *a) {
+static const infer__sx *infer__schema_numbers(infer__schema *c, const infer__alt *a) {
     infer__bounds b;
-    const infer__gx *x;
+    const infer__sx *x;
     int whole = !(a->types & INFER__T_FRAC);
     infer__bounds_of(c, a, &b);
-    if (c->r != INFER_OK) return &INFER__GX_NONE;
+    if (c->r != INFER_OK) return &INFER__SX_NONE;
     if (b.multiple) { /* of a whole number: these are whole numbers too */
         if (!(a->types & INFER__T_INT)) {
             infer__schema_no(c, b.multiple, "multipleOf together with numbers that are not whole");
-            return &INFER__GX_NONE;
+            return &INFER__SX_NONE;
         }
         return infer__multiples(c, &b, infer__range_text(c, &b, 0));
     }
     if (!(a->types & INFER__T_INT)) { /* a last digit other than 0 behind the point */
         if (b.has_lo || b.has_hi) infer__schema_no(c, b.where, "bounds of numbers that are not whole");
-        x = infer__gx_pair(c, infer__gx_word(c, "."), infer__digits_any(c, 0, INFER__NUMBER_DIGITS - 1));
-        x = infer__gx_pair(c, infer__gx_shared(c, INFER__GX_INTEGER), x);
-        return infer__gx_pair(c, x, infer__digit(c, 1, 9));
+        x = infer__sx_pair(c, infer__sx_word(c, "."), infer__digits_any(c, 0, INFER__NUMBER_DIGITS - 1));
+        x = infer__sx_pair(c, infer__sx_shared(c, INFER__SX_INTEGER), x);
+        return infer__sx_pair(c, x, infer__digit(c, 1, 9));
     }
-    if (!b.has_lo && !b.has_hi) return infer__gx_shared(c, whole ? INFER__GX_INTEGER : INFER__GX_NUMBER);
+    if (!b.has_lo && !b.has_hi) return infer__sx_shared(c, whole ? INFER__SX_INTEGER : INFER__SX_NUMBER);
     if (!whole && ((b.has_lo && b.open_lo && b.lo.n > INFER__DOUBLE_DIGITS) ||
                    (b.has_hi && b.open_hi && b.hi.n > INFER__DOUBLE_DIGITS)))
         infer__schema_no(c, b.where, "an excluded bound of more than 15 digits");

@@ -38,7 +38,7 @@ static int infer__schema_member(infer__schema *c, const infer__alt *a, const cha
         if (v) infer__nodes_add(c, list, v);
         for (k = 0; patterns && k < patterns->n && c->r == INFER_OK; k++) {
             const infer_json *key = &patterns->v.items[2 * k];
-            const infer__gx *x = infer__pattern_parse(c, key + 1, key->s, (size_t)key->n);
+            const infer__sx *x = infer__pattern_parse(c, key + 1, key->s, (size_t)key->n);
             if (!x || !infer__dfa_matches(c, key + 1, x, name, n)) continue;
             found = 1;
             if (key[1].kind == INFER_JSON_FALSE) return -1;
@@ -124,12 +124,12 @@ static void infer__names_of(infer__schema *c, const infer__alt *a, infer__names 
 /* ---- members without a name in the schema ----------------------------------------------------------------------- */
 
 /* "name": value for names that match exactly the patterns in `hit` (bits) and are none of `names`. */
-static const infer__gx *infer__object_extra(infer__schema *c, const infer__alt *a, const infer__names *names,
+static const infer__sx *infer__object_extra(infer__schema *c, const infer__alt *a, const infer__names *names,
                                             const infer_json *const *patterns, uint32_t n, uint32_t hit,
                                             const infer__alt *name_alt) {
     infer__lang l[INFER__OBJECT_PATTERNS + 1];
     infer__nodes list;
-    const infer__gx **items, *quote = infer__gx_word(c, "\""), *x;
+    const infer__sx **items, *quote = infer__sx_word(c, "\""), *x;
     uint32_t i, k;
     uint64_t j;
     memset(&list, 0, sizeof list);
@@ -142,10 +142,10 @@ static const infer__gx *infer__object_extra(infer__schema *c, const infer__alt *
             for (k = 0; k < n && (patterns[k]->n != key->n || memcmp(patterns[k]->s, key->s, (size_t)key->n) != 0); k++) continue;
             if (k == n || !(hit >> k & 1)) continue;
             found = 1;
-            if (key[1].kind == INFER_JSON_FALSE) return &INFER__GX_NONE;
+            if (key[1].kind == INFER_JSON_FALSE) return &INFER__SX_NONE;
             infer__nodes_add(c, &list, key + 1);
         }
-        if (!found && v && v->kind == INFER_JSON_FALSE) return &INFER__GX_NONE;
+        if (!found && v && v->kind == INFER_JSON_FALSE) return &INFER__SX_NONE;
         if (!found && v) infer__nodes_add(c, &list, v);
     }
     for (k = 0; k < n && c->r == INFER_OK; k++) {
@@ -153,23 +153,23 @@ static const infer__gx *infer__object_extra(infer__schema *c, const infer__alt *
         l[k].want = (int)(hit >> k & 1);
     }
     if (names->n > 0) { /* none of these */
-        items = (const infer__gx **)infer__schema_get_mem(c, names->n, sizeof *items);
-        if (!items) return &INFER__GX_NONE;
+        items = (const infer__sx **)infer__schema_get_mem(c, names->n, sizeof *items);
+        if (!items) return &INFER__SX_NONE;
         for (i = 0; i < names->n; i++) items[i] = infer__pattern_exact(c, names->v[i]->s, (size_t)names->v[i]->n);
-        l[k].x = infer__gx_alt(c, items, names->n);
+        l[k].x = infer__sx_alt(c, items, names->n);
         l[k++].whole = 1;
     }
-    if (c->r != INFER_OK) return &INFER__GX_NONE;
+    if (c->r != INFER_OK) return &INFER__SX_NONE;
     x = infer__schema_chars(c, name_alt, l, k);
-    x = infer__gx_pair(c, infer__gx_pair(c, quote, x), quote);
-    x = infer__gx_pair(c, x, infer__gx_shared(c, INFER__GX_COLON));
-    return infer__gx_pair(c, x, infer__schema_rule(c, list.v, list.n));
+    x = infer__sx_pair(c, infer__sx_pair(c, quote, x), quote);
+    x = infer__sx_pair(c, x, infer__sx_shared(c, INFER__SX_COLON));
+    return infer__sx_pair(c, x, infer__schema_rule(c, list.v, list.n));
 }
 
 /* Any member that is not named; NEVER when none may be there. */
-static const infer__gx *infer__object_extras(infer__schema *c, const infer__alt *a, const infer__names *names) {
+static const infer__sx *infer__object_extras(infer__schema *c, const infer__alt *a, const infer__names *names) {
     const infer_json *patterns[INFER__OBJECT_PATTERNS];
-    const infer__gx *items[1 << INFER__OBJECT_PATTERNS];
+    const infer__sx *items[1 << INFER__OBJECT_PATTERNS];
     infer__nodes name_nodes;
     infer__alts alts;
     infer__alt any;
@@ -179,7 +179,7 @@ static const infer__gx *infer__object_extras(infer__schema *c, const infer__alt 
     memset(&any, 0, sizeof any);
     for (i = 0; i < a->n && c->r == INFER_OK; i++) {
         const infer_json *map = infer__schema_map(c, a->nodes[i], "patternProperties"), *v = infer__schema_key(a->nodes[i], "propertyNames");
-        if (v && v->kind == INFER_JSON_FALSE) return &INFER__GX_NONE;
+        if (v && v->kind == INFER_JSON_FALSE) return &INFER__SX_NONE;
         if (v) infer__nodes_add(c, &name_nodes, v);
         for (j = 0; map && j < map->n; j++) {
             const infer_json *key = &map->v.items[2 * j];
@@ -187,7 +187,7 @@ static const infer__gx *infer__object_extras(infer__schema *c, const infer__alt 
             if (k < n) continue;
             if (n == INFER__OBJECT_PATTERNS) {
                 infer__schema_no(c, map, "more than 4 patterns in patternProperties");
-                return &INFER__GX_NONE;
+                return &INFER__SX_NONE;
             }
             patterns[n++] = key;
         }
@@ -196,108 +196,108 @@ static const infer__gx *infer__object_extras(infer__schema *c, const infer__alt 
         memset(&alts, 0, sizeof alts);
         infer__schema_expand(c, name_nodes.v, name_nodes.n, &alts);
         if (alts.n > 1) infer__schema_no(c, name_nodes.v[0], "propertyNames with alternatives");
-        if (alts.n == 0 || !(alts.first->types & INFER__T_STRING)) return &INFER__GX_NONE;
+        if (alts.n == 0 || !(alts.first->types & INFER__T_STRING)) return &INFER__SX_NONE;
         any = *alts.first;
     }
     for (hit = 0; hit < (uint32_t)1 << n; hit++) items[hit] = infer__object_extra(c, a, names, patterns, n, hit, &any);
-    return infer__gx_alt(c, items, (uint32_t)1 << n);
+    return infer__sx_alt(c, items, (uint32_t)1 << n);
 }
 
 /* ---- the grammar -------------------------------------------------------------------------------------------------- */
 
 typedef struct infer__members {
     infer__schema *c;
-    const infer__gx *ws, *comma, *extra;
+    const infer__sx *ws, *comma, *extra;
     uint32_t min, max, full; /* full: counts from there on are one */
 } infer__members;
 
 /* Behind all named properties, `count` members there. */
-static const infer__gx *infer__members_end(infer__members *m, uint32_t count, const infer_json *where) {
+static const infer__sx *infer__members_end(infer__members *m, uint32_t count, const infer_json *where) {
     infer__schema *c = m->c;
-    uint32_t low = m->min > count ? m->min - count : 0, high = m->max == INFER__GX_MANY ? m->max : m->max - INFER__MIN(count, m->max);
-    const infer__gx *x;
-    if (high != INFER__GX_MANY) high = INFER__MIN(high, INFER__SCHEMA_COUNT);
-    if (m->extra->kind == INFER__GX_NEVER || high == 0) return low ? &INFER__GX_NONE : count ? m->ws : &INFER__GX_NOTHING;
+    uint32_t low = m->min > count ? m->min - count : 0, high = m->max == INFER__SX_MANY ? m->max : m->max - INFER__MIN(count, m->max);
+    const infer__sx *x;
+    if (high != INFER__SX_MANY) high = INFER__MIN(high, INFER__SCHEMA_COUNT);
+    if (m->extra->kind == INFER__SX_NEVER || high == 0) return low ? &INFER__SX_NONE : count ? m->ws : &INFER__SX_NOTHING;
     if (low > 1) {
         infer__schema_no(c, where, "minProperties that needs two or more members without a name in the schema");
-        return &INFER__GX_NONE;
+        return &INFER__SX_NONE;
     }
-    if (count) return infer__gx_pair(c, infer__gx_rep(c, infer__gx_pair(c, m->comma, m->extra), low, high), m->ws);
-    x = infer__gx_rep(c, infer__gx_pair(c, m->comma, m->extra), 0, high == INFER__GX_MANY ? high : high - 1);
-    x = infer__gx_pair(c, infer__gx_pair(c, m->extra, x), m->ws);
-    return infer__gx_rep(c, x, low, 1);
+    if (count) return infer__sx_pair(c, infer__sx_rep(c, infer__sx_pair(c, m->comma, m->extra), low, high), m->ws);
+    x = infer__sx_rep(c, infer__sx_pair(c, m->comma, m->extra), 0, high == INFER__SX_MANY ? high : high - 1);
+    x = infer__sx_pair(c, infer__sx_pair(c, m->extra, x), m->ws);
+    return infer__sx_rep(c, x, low, 1);
 }
 
-static const infer__gx *infer__object_named(infer__schema *c, const infer__alt *a, const infer_json *name) {
+static const infer__sx *infer__object_named(infer__schema *c, const infer__alt *a, const infer_json *name) {
     infer__nodes list;
     infer__bytes key;
-    const infer__gx *x = &INFER__GX_NONE;
+    const infer__sx *x = &INFER__SX_NONE;
     memset(&list, 0, sizeof list);
     memset(&key, 0, sizeof key);
     key.mem = c->mem;
     if (infer__schema_member(c, a, name->s, (size_t)name->n, &list) < 0 || c->r != INFER_OK) return x;
     infer__json_quote(&key, name->s, (size_t)name->n);
     if (key.failed) infer__schema_no_memory(c);
-    else x = infer__gx_pair(c, infer__gx_text(c, key.s, key.n), infer__gx_shared(c, INFER__GX_COLON));
+    else x = infer__sx_pair(c, infer__sx_text(c, key.s, key.n), infer__sx_shared(c, INFER__SX_COLON));
     infer__bytes_free(&key);
-    return infer__gx_pair(c, x, infer__schema_rule(c, list.v, list.n));
+    return infer__sx_pair(c, x, infer__schema_rule(c, list.v, list.n));
 }
 
-static const infer__gx *infer__object_members(infer__schema *c, const infer__alt *a, infer__members *m, const infer__names *names) {
-    const infer__gx **row = (const infer__gx **)infer__schema_get_mem(c, (uint64_t)m->full + 1, sizeof *row), *x, *member;
+static const infer__sx *infer__object_members(infer__schema *c, const infer__alt *a, infer__members *m, const infer__names *names) {
+    const infer__sx **row = (const infer__sx **)infer__schema_get_mem(c, (uint64_t)m->full + 1, sizeof *row), *x, *member;
     uint32_t i, k;
-    if (!row) return &INFER__GX_NONE;
+    if (!row) return &INFER__SX_NONE;
     for (k = 0; k <= INFER__MIN(m->full, names->n); k++) row[k] = infer__members_end(m, k, a->nodes[0]);
     for (i = names->n; i-- > 0 && c->r == INFER_OK;) { /* row[k]: what follows property i when k members are there */
         member = infer__object_named(c, a, names->v[i]);
         for (k = 0; k <= INFER__MIN(m->full, i) && c->r == INFER_OK; k++) { /* k + 1 is still that of i + 1 */
             uint32_t rule;
-            x = &INFER__GX_NONE;
-            if (k < m->max) x = infer__gx_pair(c, member, row[INFER__MIN(k + 1, m->full)]);
-            if (k > 0) x = infer__gx_pair(c, m->comma, x);
-            if (!names->required[i]) x = infer__gx_or(c, x, row[k]);
-            if (x->kind <= INFER__GX_EMPTY || x->kind == INFER__GX_REF) {
+            x = &INFER__SX_NONE;
+            if (k < m->max) x = infer__sx_pair(c, member, row[INFER__MIN(k + 1, m->full)]);
+            if (k > 0) x = infer__sx_pair(c, m->comma, x);
+            if (!names->required[i]) x = infer__sx_or(c, x, row[k]);
+            if (x->kind <= INFER__SX_EMPTY || x->kind == INFER__SX_REF) {
                 row[k] = x;
                 continue;
             }
-            rule = infer__gx_rule_new(c);
+            rule = infer__sx_rule_new(c);
             if (c->r != INFER_OK) break;
             c->rules[rule].body = x;
-            row[k] = infer__gx_ref(c, rule);
+            row[k] = infer__sx_ref(c, rule);
         }
     }
     return row[0];
 }
 
-static const infer__gx *infer__schema_object(infer__schema *c, const infer__alt *a) {
+static const infer__sx *infer__schema_object(infer__schema *c, const infer__alt *a) {
     static const char *const KEYS[] = {"properties", "patternProperties", "additionalProperties", "propertyNames", "required",
                                        "minProperties", "maxProperties"};
     infer__members m;
     infer__names names;
-    const infer__gx *x;
+    const infer__sx *x;
     uint32_t i, k, plain = 1;
     int only;
     for (i = 0; i < a->n; i++) for (k = 0; k < INFER__COUNT(KEYS); k++) if (infer__schema_key(a->nodes[i], KEYS[k])) plain = 0;
-    if (plain) return infer__gx_shared(c, INFER__GX_OBJECT);
+    if (plain) return infer__sx_shared(c, INFER__SX_OBJECT);
     memset(&names, 0, sizeof names);
     memset(&m, 0, sizeof m);
     m.c = c;
     infer__names_of(c, a, &names, &only);
     infer__schema_counts(c, a, "minProperties", "maxProperties", &m.min, &m.max);
-    if (c->r != INFER_OK || m.min > m.max || m.max < names.n_required) return &INFER__GX_NONE;
-    m.extra = only ? &INFER__GX_NONE : infer__object_extras(c, a, &names);
-    if (m.extra->kind == INFER__GX_NEVER && m.max >= names.n) m.max = INFER__GX_MANY;
-    if (m.extra->kind == INFER__GX_NEVER && m.min > names.n) return &INFER__GX_NONE;
+    if (c->r != INFER_OK || m.min > m.max || m.max < names.n_required) return &INFER__SX_NONE;
+    m.extra = only ? &INFER__SX_NONE : infer__object_extras(c, a, &names);
+    if (m.extra->kind == INFER__SX_NEVER && m.max >= names.n) m.max = INFER__SX_MANY;
+    if (m.extra->kind == INFER__SX_NEVER && m.min > names.n) return &INFER__SX_NONE;
     if (m.min <= names.n_required) m.min = 0;
-    m.full = INFER__MAX(m.min, INFER__MAX(m.max == INFER__GX_MANY ? 1 : INFER__MIN(m.max, INFER__SCHEMA_COUNT), 1));
-    if (m.max != INFER__GX_MANY) m.max = INFER__MIN(m.max, INFER__SCHEMA_COUNT);
+    m.full = INFER__MAX(m.min, INFER__MAX(m.max == INFER__SX_MANY ? 1 : INFER__MIN(m.max, INFER__SCHEMA_COUNT), 1));
+    if (m.max != INFER__SX_MANY) m.max = INFER__MIN(m.max, INFER__SCHEMA_COUNT);
     if ((uint64_t)(names.n + 1) * (INFER__MIN(m.full, names.n) + 1) > INFER__OBJECT_RULES * 3) {
         infer__schema_no(c, a->nodes[0], "so many properties together with minProperties or maxProperties");
-        return &INFER__GX_NONE;
+        return &INFER__SX_NONE;
     }
-    m.ws = infer__gx_shared(c, INFER__GX_WS);
-    m.comma = infer__gx_pair(c, infer__gx_word(c, ","), m.ws);
+    m.ws = infer__sx_shared(c, INFER__SX_WS);
+    m.comma = infer__sx_pair(c, infer__sx_word(c, ","), m.ws);
     x = infer__object_members(c, a, &m, &names);
-    x = infer__gx_pair(c, infer__gx_pair(c, infer__gx_word(c, "{"), m.ws), x);
-    return infer__gx_pair(c, x, infer__gx_word(c, "}"));
+    x = infer__sx_pair(c, infer__sx_pair(c, infer__sx_word(c, "{"), m.ws), x);
+    return infer__sx_pair(c, x, infer__sx_word(c, "}"));
 }

@@ -10,7 +10,7 @@
 
 typedef struct infer__pattern { /* parsed ones, so that each is parsed once */
     const char *s;
-    const infer__gx *x;
+    const infer__sx *x;
     struct infer__pattern *next;
 } infer__pattern;
 
@@ -74,7 +74,7 @@ static void infer__chars_invert(infer__schema *c, const infer_json *where, infer
     if (from <= 0x10ffff) infer__chars_add(c, where, set, from, 0x10ffff);
 }
 
-static const infer__gx *infer__chars_class(infer__schema *c, const infer_json *where, infer__chars *set) {
+static const infer__sx *infer__chars_class(infer__schema *c, const infer_json *where, infer__chars *set) {
     infer__chars out;
     uint32_t i;
     infer__chars_tidy(set);
@@ -84,7 +84,7 @@ static const infer__gx *infer__chars_class(infer__schema *c, const infer_json *w
         if (lo < 0xd800) infer__chars_add(c, where, &out, lo, INFER__MIN(hi, 0xd7ff));
         if (hi > 0xdfff) infer__chars_add(c, where, &out, INFER__MAX(lo, 0xe000), hi);
     }
-    return infer__gx_class(c, out.r, out.n);
+    return infer__sx_class(c, out.r, out.n);
 }
 
 static void infer__chars_table(infer__schema *c, const infer_json *where, infer__chars *set, const infer__range *r,
@@ -99,11 +99,11 @@ static void infer__chars_table(infer__schema *c, const infer_json *where, infer_
 
 /* ---- parsing ------------------------------------------------------------------------------------------------- */
 
-static const infer__gx *infer__pattern_bad(infer__pattern_in *in, infer_result r, const char *what) {
+static const infer__sx *infer__pattern_bad(infer__pattern_in *in, infer_result r, const char *what) {
     char m[200];
     infer__format(m, sizeof m, "pattern, at byte %u: %s", (unsigned)in->at, what);
     infer__schema_fail(in->c, in->where, r, m);
-    return &INFER__GX_NONE;
+    return &INFER__SX_NONE;
 }
 static int infer__pattern_peek(const infer__pattern_in *in) { return in->at < in->n ? (uint8_t)in->s[in->at] : -1; }
 
@@ -198,7 +198,7 @@ static int infer__pattern_member(infer__pattern_in *in, infer__chars *set, uint3
     return 1;
 }
 
-static const infer__gx *infer__pattern_set(infer__pattern_in *in) { /* behind the [ */
+static const infer__sx *infer__pattern_set(infer__pattern_in *in) { /* behind the [ */
     int not_in = infer__pattern_peek(in) == '^';
     in->set.n = 0;
     in->at += (size_t)not_in;
@@ -223,10 +223,10 @@ static const infer__gx *infer__pattern_set(infer__pattern_in *in) { /* behind th
     return infer__chars_class(in->c, in->where, &in->set);
 }
 
-static const infer__gx *infer__pattern_or(infer__pattern_in *in);
+static const infer__sx *infer__pattern_or(infer__pattern_in *in);
 
-static const infer__gx *infer__pattern_group(infer__pattern_in *in) { /* behind the ( */
-    const infer__gx *x;
+static const infer__sx *infer__pattern_group(infer__pattern_in *in) { /* behind the ( */
+    const infer__sx *x;
     if (infer__pattern_peek(in) == '?') {
         const char *s = in->s + in->at;
         size_t left = in->n - in->at;
@@ -264,14 +264,14 @@ static int infer__pattern_counts(infer__pattern_in *in, uint32_t *min, uint32_t 
     if (at >= in->n || in->s[at] != '}') return 0;
     in->at = at + 1;
     *min = v[0];
-    *max = !comma ? v[0] : open ? INFER__GX_MANY : v[1];
+    *max = !comma ? v[0] : open ? INFER__SX_MANY : v[1];
     return 1;
 }
 
-static const infer__gx *infer__pattern_atom(infer__pattern_in *in) {
+static const infer__sx *infer__pattern_atom(infer__pattern_in *in) {
     uint32_t cp = 0;
     size_t len;
-    infer__gx *x;
+    infer__sx *x;
     int c = infer__pattern_peek(in);
     in->set.n = 0;
     in->at++;
@@ -283,8 +283,8 @@ static const infer__gx *infer__pattern_atom(infer__pattern_in *in) {
         return infer__chars_class(in->c, in->where, &in->set);
     case '^':
     case '$':
-        x = infer__gx_new(in->c, c == '^' ? INFER__GX_START : INFER__GX_END);
-        return x ? x : &INFER__GX_NONE;
+        x = infer__sx_new(in->c, c == '^' ? INFER__SX_START : INFER__SX_END);
+        return x ? x : &INFER__SX_NONE;
     case '*':
     case '+':
     case '?': return infer__pattern_bad(in, INFER_ERR_FORMAT, "nothing to repeat");
@@ -300,13 +300,13 @@ static const infer__gx *infer__pattern_atom(infer__pattern_in *in) {
     }
 }
 
-static const infer__gx *infer__pattern_term(infer__pattern_in *in) {
-    const infer__gx *x = infer__pattern_atom(in);
+static const infer__sx *infer__pattern_term(infer__pattern_in *in) {
+    const infer__sx *x = infer__pattern_atom(in);
     uint32_t min = 1, max = 1;
     int c = infer__pattern_peek(in), repeated = 1;
     if (c == '*' || c == '+' || c == '?') {
         min = c == '+';
-        max = c == '?' ? 1 : INFER__GX_MANY;
+        max = c == '?' ? 1 : INFER__SX_MANY;
         in->at++;
     } else if (c != '{' || !infer__pattern_counts(in, &min, &max)) {
         repeated = 0;
@@ -316,24 +316,24 @@ static const infer__gx *infer__pattern_term(infer__pattern_in *in) {
     c = infer__pattern_peek(in);
     if (c == '*' || c == '+' || c == '?') return infer__pattern_bad(in, INFER_ERR_FORMAT, "nothing to repeat");
     if (min > max) return infer__pattern_bad(in, INFER_ERR_FORMAT, "a repetition whose bounds are in the wrong order");
-    if (x->kind == INFER__GX_START || x->kind == INFER__GX_END)
+    if (x->kind == INFER__SX_START || x->kind == INFER__SX_END)
         return infer__pattern_bad(in, INFER_ERR_UNSUPPORTED, "repeated anchors are not supported");
     if (min > INFER__SCHEMA_COUNT)
-        return infer__pattern_bad(in, INFER_ERR_UNSUPPORTED, "more than 2000 repetitions are not supported");
-    return infer__gx_rep(in->c, x, min, max);
+        return infer__pattern_bad(in, INFER_ERR_UNSUPPORTED, "more than 100000 repetitions are not supported");
+    return infer__sx_rep(in->c, x, min, max);
 }
 
 /* Items of a sequence or alternatives, collected in pairs: a chain that grows to the right. */
-static const infer__gx *infer__pattern_list(infer__pattern_in *in, int alternatives) {
-    const infer__gx *small[16], **items = small;
+static const infer__sx *infer__pattern_list(infer__pattern_in *in, int alternatives) {
+    const infer__sx *small[16], **items = small;
     uint32_t n = 0, cap = 16;
     for (;;) {
         int c = infer__pattern_peek(in);
-        if (in->c->r != INFER_OK) return &INFER__GX_NONE;
+        if (in->c->r != INFER_OK) return &INFER__SX_NONE;
         if (!alternatives && (c < 0 || c == '|' || c == ')')) break;
         if (n == cap) {
-            const infer__gx **more = (const infer__gx **)infer__schema_get_mem(in->c, (uint64_t)cap * 2, sizeof *more);
-            if (!more) return &INFER__GX_NONE;
+            const infer__sx **more = (const infer__sx **)infer__schema_get_mem(in->c, (uint64_t)cap * 2, sizeof *more);
+            if (!more) return &INFER__SX_NONE;
             memcpy(more, items, n * sizeof *more);
             items = more;
             cap *= 2;
@@ -343,11 +343,11 @@ static const infer__gx *infer__pattern_list(infer__pattern_in *in, int alternati
         if (infer__pattern_peek(in) != '|') break;
         in->at++;
     }
-    return alternatives ? infer__gx_alt(in->c, items, n) : infer__gx_seq(in->c, items, n);
+    return alternatives ? infer__sx_alt(in->c, items, n) : infer__sx_seq(in->c, items, n);
 }
 
-static const infer__gx *infer__pattern_or(infer__pattern_in *in) {
-    const infer__gx *x;
+static const infer__sx *infer__pattern_or(infer__pattern_in *in) {
+    const infer__sx *x;
     if (++in->depth > INFER__SCHEMA_DEPTH)
         return infer__pattern_bad(in, INFER_ERR_UNSUPPORTED, "more than 64 groups within each other are not supported");
     x = infer__pattern_list(in, 1);
@@ -355,7 +355,7 @@ static const infer__gx *infer__pattern_or(infer__pattern_in *in) {
     return x;
 }
 
-static const infer__gx *infer__pattern_parse(infer__schema *c, const infer_json *where, const char *s, size_t n) {
+static const infer__sx *infer__pattern_parse(infer__schema *c, const infer_json *where, const char *s, size_t n) {
     infer__pattern_in in;
     infer__pattern *p;
     for (p = c->patterns; p; p = p->next) {
@@ -379,38 +379,38 @@ static const infer__gx *infer__pattern_parse(infer__schema *c, const infer_json 
     return p->x;
 }
 
-static const infer__gx *infer__pattern_exact(infer__schema *c, const char *s, size_t n) {
-    const infer__gx **items = (const infer__gx **)infer__schema_get_mem(c, (uint64_t)n + 1, sizeof *items);
+static const infer__sx *infer__pattern_exact(infer__schema *c, const char *s, size_t n) {
+    const infer__sx **items = (const infer__sx **)infer__schema_get_mem(c, (uint64_t)n + 1, sizeof *items);
     uint32_t k = 0;
     size_t at = 0, len;
-    if (!items) return &INFER__GX_NONE;
+    if (!items) return &INFER__SX_NONE;
     for (; at < n; at += len) {
         infer__range r;
         r.lo = r.hi = infer__utf8_next(s + at, n - at, &len, NULL);
-        items[k++] = infer__gx_class(c, &r, 1);
+        items[k++] = infer__sx_class(c, &r, 1);
     }
-    return infer__gx_seq(c, items, k);
+    return infer__sx_seq(c, items, k);
 }
 
 /* Saturating: a bound too large for 32 bits is as good as none. */
 static uint32_t infer__pattern_times(uint32_t a, uint32_t b) {
     uint64_t p = (uint64_t)a * b;
     if (a == 0 || b == 0) return 0;
-    return a == INFER__GX_MANY || b == INFER__GX_MANY || p >= INFER__GX_MANY ? INFER__GX_MANY : (uint32_t)p;
+    return a == INFER__SX_MANY || b == INFER__SX_MANY || p >= INFER__SX_MANY ? INFER__SX_MANY : (uint32_t)p;
 }
-static void infer__pattern_length(const infer__gx *p, uint32_t *min, uint32_t *max) {
+static void infer__pattern_length(const infer__sx *p, uint32_t *min, uint32_t *max) {
     uint32_t i, a, b;
-    *min = *max = p->kind == INFER__GX_CLASS;
-    if (p->kind == INFER__GX_REP) {
+    *min = *max = p->kind == INFER__SX_CLASS;
+    if (p->kind == INFER__SX_REP) {
         infer__pattern_length(p->v.items[0], &a, &b);
         *min = infer__pattern_times(a, p->min);
         *max = infer__pattern_times(b, p->max);
-    } else if (p->kind == INFER__GX_SEQ || p->kind == INFER__GX_ALT) {
+    } else if (p->kind == INFER__SX_SEQ || p->kind == INFER__SX_ALT) {
         for (i = 0; i < p->n; i++) {
             infer__pattern_length(p->v.items[i], &a, &b);
-            if (p->kind == INFER__GX_SEQ) {
-                *min = *min > INFER__GX_MANY - a ? INFER__GX_MANY : *min + a;
-                *max = *max > INFER__GX_MANY - b ? INFER__GX_MANY : *max + b;
+            if (p->kind == INFER__SX_SEQ) {
+                *min = *min > INFER__SX_MANY - a ? INFER__SX_MANY : *min + a;
+                *max = *max > INFER__SX_MANY - b ? INFER__SX_MANY : *max + b;
             } else {
                 *min = i ? INFER__MIN(*min, a) : a;
                 *max = i ? INFER__MAX(*max, b) : b;
@@ -422,8 +422,8 @@ static void infer__pattern_length(const infer__gx *p, uint32_t *min, uint32_t *m
 /* ---- inside a JSON string ------------------------------------------------------------------------------------ */
 
 /* \u00XX for control characters, bit c of `set` = character c: the last digit of either case. */
-static const infer__gx *infer__pattern_controls(infer__schema *c, uint32_t set) {
-    const infer__gx *half[2], *digit;
+static const infer__sx *infer__pattern_controls(infer__schema *c, uint32_t set) {
+    const infer__sx *half[2], *digit;
     infer__range r[32];
     uint32_t h, i, n;
     for (h = 0; h < 2; h++) {
@@ -440,24 +440,24 @@ static const infer__gx *infer__pattern_controls(infer__schema *c, uint32_t set) 
             memmove(r + i, r + i + 1, (--n - i) * sizeof *r);
             i--;
         }
-        half[h] = infer__gx_class(c, r, n);
+        half[h] = infer__sx_class(c, r, n);
     }
     if ((set & 0xffff) != set >> 16) {
-        half[0] = infer__gx_pair(c, infer__gx_word(c, "\\u000"), half[0]);
-        return infer__gx_or(c, half[0], infer__gx_pair(c, infer__gx_word(c, "\\u001"), half[1]));
+        half[0] = infer__sx_pair(c, infer__sx_word(c, "\\u000"), half[0]);
+        return infer__sx_or(c, half[0], infer__sx_pair(c, infer__sx_word(c, "\\u001"), half[1]));
     }
     r[0].lo = '0';
     r[0].hi = '1';
-    digit = infer__gx_class(c, r, 1);
-    return infer__gx_pair(c, infer__gx_pair(c, infer__gx_word(c, "\\u00"), digit), half[0]);
+    digit = infer__sx_class(c, r, 1);
+    return infer__sx_pair(c, infer__sx_pair(c, infer__sx_word(c, "\\u00"), digit), half[0]);
 }
 
 /* Characters as they are spelled in a JSON string. Escapes only where JSON demands or has a short one. */
-static const infer__gx *infer__pattern_class(infer__schema *c, const infer__range *ranges, uint32_t n) {
+static const infer__sx *infer__pattern_class(infer__schema *c, const infer__range *ranges, uint32_t n) {
     static const infer__range RAW[] = {{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0xd7ff}, {0xe000, 0x10ffff}};
     static const struct { uint32_t cp, letter; } SHORT[] = { /* by letter */
         {'"', '"'}, {'/', '/'}, {'\\', '\\'}, {8, 'b'}, {12, 'f'}, {10, 'n'}, {13, 'r'}, {9, 't'}};
-    const infer__gx *items[3];
+    const infer__sx *items[3];
     infer__range letters[8];
     infer__chars raw;
     uint32_t i, j, k = 0, controls = 0;
@@ -475,70 +475,70 @@ static const infer__gx *infer__pattern_class(infer__schema *c, const infer__rang
             if (ranges[i].lo <= SHORT[j].cp && SHORT[j].cp <= ranges[i].hi) letters[k].lo = letters[k].hi = SHORT[j].letter, k++;
     if (controls == UINT32_MAX && k == 8 && raw.n == 4 && raw.r[0].lo == 0x20 && raw.r[1].hi == 0x5b && raw.r[2].hi == 0xd7ff &&
         raw.r[0].hi == 0x21 && raw.r[1].lo == 0x23 && raw.r[2].lo == 0x5d && raw.r[3].lo == 0xe000 && raw.r[3].hi == 0x10ffff)
-        return infer__gx_shared(c, INFER__GX_CHAR);
-    items[0] = k ? infer__gx_pair(c, infer__gx_word(c, "\\"), infer__gx_class(c, letters, k)) : &INFER__GX_NONE;
-    items[1] = controls ? infer__pattern_controls(c, controls) : &INFER__GX_NONE;
-    if (raw.n == 1 && raw.r[0].lo == raw.r[0].hi) items[2] = infer__gx_text(c, text, infer__utf8_put(raw.r[0].lo, text));
-    else items[2] = infer__gx_class(c, raw.r, raw.n);
-    return infer__gx_alt(c, items, 3);
+        return infer__sx_shared(c, INFER__SX_CHAR);
+    items[0] = k ? infer__sx_pair(c, infer__sx_word(c, "\\"), infer__sx_class(c, letters, k)) : &INFER__SX_NONE;
+    items[1] = controls ? infer__pattern_controls(c, controls) : &INFER__SX_NONE;
+    if (raw.n == 1 && raw.r[0].lo == raw.r[0].hi) items[2] = infer__sx_text(c, text, infer__utf8_put(raw.r[0].lo, text));
+    else items[2] = infer__sx_class(c, raw.r, raw.n);
+    return infer__sx_alt(c, items, 3);
 }
 
 /* A pattern without anchors inside, as text between quotes. NULL: it has some. */
-static const infer__gx *infer__pattern_inner(infer__schema *c, const infer__gx *p) {
-    const infer__gx **items, *x;
+static const infer__sx *infer__pattern_inner(infer__schema *c, const infer__sx *p) {
+    const infer__sx **items, *x;
     uint32_t i;
     switch (p->kind) {
-    case INFER__GX_CLASS: return infer__pattern_class(c, p->v.ranges, p->n);
-    case INFER__GX_START:
-    case INFER__GX_END: return NULL;
-    case INFER__GX_SEQ:
-    case INFER__GX_ALT:
-        items = (const infer__gx **)infer__schema_get_mem(c, p->n, sizeof *items);
+    case INFER__SX_CLASS: return infer__pattern_class(c, p->v.ranges, p->n);
+    case INFER__SX_START:
+    case INFER__SX_END: return NULL;
+    case INFER__SX_SEQ:
+    case INFER__SX_ALT:
+        items = (const infer__sx **)infer__schema_get_mem(c, p->n, sizeof *items);
         for (i = 0; items && i < p->n; i++)
             if ((items[i] = infer__pattern_inner(c, p->v.items[i])) == NULL) return NULL;
-        if (!items) return &INFER__GX_NONE;
-        return p->kind == INFER__GX_SEQ ? infer__gx_seq(c, items, p->n) : infer__gx_alt(c, items, p->n);
-    case INFER__GX_REP:
+        if (!items) return &INFER__SX_NONE;
+        return p->kind == INFER__SX_SEQ ? infer__sx_seq(c, items, p->n) : infer__sx_alt(c, items, p->n);
+    case INFER__SX_REP:
         x = infer__pattern_inner(c, p->v.items[0]);
         if (!x) return NULL;
-        return infer__gx_rep(c, x, p->min, p->max == INFER__GX_MANY ? p->max : INFER__MIN(p->max, INFER__SCHEMA_COUNT));
+        return infer__sx_rep(c, x, p->min, p->max == INFER__SX_MANY ? p->max : INFER__MIN(p->max, INFER__SCHEMA_COUNT));
     default: return p;
     }
 }
 
-static const infer__gx *infer__pattern_text(infer__schema *c, const infer__gx *p) {
-    const infer__gx *parts[3], *x;
+static const infer__sx *infer__pattern_text(infer__schema *c, const infer__sx *p) {
+    const infer__sx *parts[3], *x;
     uint32_t from = 0, to = 1, i;
-    if (p->kind == INFER__GX_ALT) {
-        const infer__gx **items = (const infer__gx **)infer__schema_get_mem(c, p->n, sizeof *items);
+    if (p->kind == INFER__SX_ALT) {
+        const infer__sx **items = (const infer__sx **)infer__schema_get_mem(c, p->n, sizeof *items);
         for (i = 0; items && i < p->n; i++)
             if ((items[i] = infer__pattern_text(c, p->v.items[i])) == NULL) return NULL;
-        return items ? infer__gx_alt(c, items, p->n) : &INFER__GX_NONE;
+        return items ? infer__sx_alt(c, items, p->n) : &INFER__SX_NONE;
     }
-    if (p->kind == INFER__GX_NEVER) return p;
-    parts[0] = parts[2] = infer__gx_rep(c, infer__gx_shared(c, INFER__GX_CHAR), 0, INFER__GX_MANY);
+    if (p->kind == INFER__SX_NEVER) return p;
+    parts[0] = parts[2] = infer__sx_rep(c, infer__sx_shared(c, INFER__SX_CHAR), 0, INFER__SX_MANY);
     x = p;
-    if (p->kind == INFER__GX_SEQ) {
+    if (p->kind == INFER__SX_SEQ) {
         to = p->n;
-        while (from < to && p->v.items[from]->kind == INFER__GX_START) from++;
-        while (to > from && p->v.items[to - 1]->kind == INFER__GX_END) to--;
-        if (from > 0) parts[0] = &INFER__GX_NOTHING;
-        if (to < p->n) parts[2] = &INFER__GX_NOTHING;
-        x = infer__gx_seq(c, p->v.items + from, to - from);
-    } else if (p->kind == INFER__GX_START || p->kind == INFER__GX_END) {
+        while (from < to && p->v.items[from]->kind == INFER__SX_START) from++;
+        while (to > from && p->v.items[to - 1]->kind == INFER__SX_END) to--;
+        if (from > 0) parts[0] = &INFER__SX_NOTHING;
+        if (to < p->n) parts[2] = &INFER__SX_NOTHING;
+        x = infer__sx_seq(c, p->v.items + from, to - from);
+    } else if (p->kind == INFER__SX_START || p->kind == INFER__SX_END) {
         return parts[0]; /* every text has a beginning and an end */
     }
     parts[1] = infer__pattern_inner(c, x);
-    return parts[1] ? infer__gx_seq(c, parts, 3) : NULL;
+    return parts[1] ? infer__sx_seq(c, parts, 3) : NULL;
 }
 
 /* 1 when nothing may stand before or behind a match. */
-static int infer__pattern_anchored(const infer__gx *p) {
+static int infer__pattern_anchored(const infer__sx *p) {
     uint32_t i;
-    if (p->kind == INFER__GX_ALT) {
+    if (p->kind == INFER__SX_ALT) {
         for (i = 0; i < p->n; i++) if (!infer__pattern_anchored(p->v.items[i])) return 0;
         return 1;
     }
-    return p->kind == INFER__GX_NEVER || (p->kind == INFER__GX_SEQ && p->v.items[0]->kind == INFER__GX_START &&
-                                          p->v.items[p->n - 1]->kind == INFER__GX_END);
+    return p->kind == INFER__SX_NEVER || (p->kind == INFER__SX_SEQ && p->v.items[0]->kind == INFER__SX_START &&
+                                          p->v.items[p->n - 1]->kind == INFER__SX_END);
 }

@@ -49,13 +49,13 @@ static const char *infer__schema_format(const infer_json *name) {
 }
 
 /* A pattern that matches exactly `s`, one of several: for what a string must not be. */
-static const infer__gx *infer__schema_words(infer__schema *c, const infer_json *list) {
-    const infer__gx **items = (const infer__gx **)infer__schema_get_mem(c, list->n + 1, sizeof *items);
+static const infer__sx *infer__schema_words(infer__schema *c, const infer_json *list) {
+    const infer__sx **items = (const infer__sx **)infer__schema_get_mem(c, list->n + 1, sizeof *items);
     uint32_t i;
-    if (!items) return &INFER__GX_NONE;
+    if (!items) return &INFER__SX_NONE;
     for (i = 0; i < list->n; i++)
         items[i] = infer__pattern_exact(c, list->v.items[i].s, (size_t)list->v.items[i].n);
-    return infer__gx_alt(c, items, (uint32_t)list->n);
+    return infer__sx_alt(c, items, (uint32_t)list->n);
 }
 
 /* A language of strings that node demands by a keyword; 0 = none. */
@@ -82,12 +82,12 @@ static int infer__schema_lang(infer__schema *c, const infer_json *node, int whic
     return l->x != NULL && c->r == INFER_OK;
 }
 
-static const infer__gx *infer__schema_chars(infer__schema *c, const infer__alt *a, const infer__lang *extra, uint32_t n) {
+static const infer__sx *infer__schema_chars(infer__schema *c, const infer__alt *a, const infer__lang *extra, uint32_t n) {
     enum { MOST = 24 };
     infer__lang l[MOST];
     const infer_json *where = a->n ? a->nodes[0] : c->root;
     infer__range all = {0, 0x10ffff};
-    const infer__gx *x;
+    const infer__sx *x;
     uint32_t i, k, min, max, low, high;
     memset(l, 0, sizeof l);
     if (n > MOST / 2) infer__schema_no(c, where, "so many patterns for names");
@@ -99,50 +99,50 @@ static const infer__gx *infer__schema_chars(infer__schema *c, const infer__alt *
         if (n > 0 && k + 1 < n) n--; /* the same one twice */
     }
     infer__schema_counts(c, a, "minLength", "maxLength", &min, &max);
-    if (min > max || c->r != INFER_OK) return &INFER__GX_NONE;
-    x = infer__gx_shared(c, INFER__GX_CHAR);
+    if (min > max || c->r != INFER_OK) return &INFER__SX_NONE;
+    x = infer__sx_shared(c, INFER__SX_CHAR);
     if (n == 0) {
-        if (min > INFER__SCHEMA_COUNT) infer__schema_no(c, where, "minLength above 2000");
-        return infer__gx_rep(c, x, min, max == INFER__GX_MANY ? max : INFER__MIN(max, INFER__SCHEMA_COUNT));
+        if (min > INFER__SCHEMA_COUNT) infer__schema_no(c, where, "minLength above 100000");
+        return infer__sx_rep(c, x, min, max == INFER__SX_MANY ? max : INFER__MIN(max, INFER__SCHEMA_COUNT));
     }
     if (n == 1 && l[0].want && !l[0].whole) {
         x = infer__pattern_text(c, l[0].x);
         infer__pattern_length(l[0].x, &low, &high);
-        if (x && low >= min && (max == INFER__GX_MANY || (high <= max && infer__pattern_anchored(l[0].x)))) return x;
+        if (x && low >= min && (max == INFER__SX_MANY || (high <= max && infer__pattern_anchored(l[0].x)))) return x;
     }
-    if (min > 0 || max != INFER__GX_MANY) {
-        if (min > INFER__SCHEMA_COUNT) infer__schema_no(c, where, "minLength above 2000");
-        l[n].x = infer__gx_rep(c, infer__gx_class(c, &all, 1), min, max == INFER__GX_MANY ? max : INFER__MIN(max, INFER__SCHEMA_COUNT));
+    if (min > 0 || max != INFER__SX_MANY) {
+        if (min > INFER__SCHEMA_COUNT) infer__schema_no(c, where, "minLength above 100000");
+        l[n].x = infer__sx_rep(c, infer__sx_class(c, &all, 1), min, max == INFER__SX_MANY ? max : INFER__MIN(max, INFER__SCHEMA_COUNT));
         l[n].want = l[n].whole = 1;
         n++;
     }
-    return c->r == INFER_OK ? infer__dfa_text(c, where, l, n, 0) : &INFER__GX_NONE;
+    return c->r == INFER_OK ? infer__dfa_text(c, where, l, n, 0) : &INFER__SX_NONE;
 }
 
-static const infer__gx *infer__schema_string(infer__schema *c, const infer__alt *a) {
-    const infer__gx *x, *quote;
+static const infer__sx *infer__schema_string(infer__schema *c, const infer__alt *a) {
+    const infer__sx *x, *quote;
     uint32_t i, k, plain = 1;
     static const char *const KEYS[] = {"pattern", "format", "minLength", "maxLength", INFER__KEY_NOT_PATTERN, INFER__KEY_NOT_EQUAL};
     for (i = 0; i < a->n; i++) for (k = 0; k < INFER__COUNT(KEYS); k++) if (infer__schema_key(a->nodes[i], KEYS[k])) plain = 0;
-    if (plain) return infer__gx_shared(c, INFER__GX_STRING);
+    if (plain) return infer__sx_shared(c, INFER__SX_STRING);
     x = infer__schema_chars(c, a, NULL, 0);
-    quote = infer__gx_word(c, "\"");
-    return infer__gx_pair(c, infer__gx_pair(c, quote, x), quote);
+    quote = infer__sx_word(c, "\"");
+    return infer__sx_pair(c, infer__sx_pair(c, quote, x), quote);
 }
 
 /* ---- literals ------------------------------------------------------------------------------------------------- */
 
 typedef struct infer__literal {
     infer__schema *c;
-    const infer__gx **items;
+    const infer__sx **items;
     uint32_t n, cap;
     infer__bytes text; /* not in items yet */
 } infer__literal;
 
-static void infer__literal_add(infer__literal *l, const infer__gx *x) {
+static void infer__literal_add(infer__literal *l, const infer__sx *x) {
     if (l->n == l->cap) {
         uint32_t cap = l->cap * 2 + 16;
-        const infer__gx **p = (const infer__gx **)infer__schema_get_mem(l->c, cap, sizeof *p);
+        const infer__sx **p = (const infer__sx **)infer__schema_get_mem(l->c, cap, sizeof *p);
         if (!p) return;
         if (l->n) memcpy(p, l->items, l->n * sizeof *p);
         l->items = p;
@@ -152,9 +152,9 @@ static void infer__literal_add(infer__literal *l, const infer__gx *x) {
 }
 static void infer__literal_space(infer__literal *l, int which) { /* what stands so far, then a shared rule */
     if (l->text.failed) infer__schema_no_memory(l->c);
-    if (l->text.n && !l->text.failed) infer__literal_add(l, infer__gx_text(l->c, l->text.s, l->text.n));
+    if (l->text.n && !l->text.failed) infer__literal_add(l, infer__sx_text(l->c, l->text.s, l->text.n));
     l->text.n = 0;
-    if (which >= 0) infer__literal_add(l, infer__gx_shared(l->c, which));
+    if (which >= 0) infer__literal_add(l, infer__sx_shared(l->c, which));
 }
 
 static void infer__literal_put(infer__literal *l, const infer_json *v) { /* JSON's depth is bounded */
@@ -164,34 +164,34 @@ static void infer__literal_put(infer__literal *l, const infer_json *v) { /* JSON
     else if (!object && v->kind != INFER_JSON_ARRAY) infer__json_write(&l->text, v, -1);
     else {
         infer__bytes_char(&l->text, object ? '{' : '[');
-        infer__literal_space(l, INFER__GX_WS);
+        infer__literal_space(l, INFER__SX_WS);
         for (i = 0; i < v->n && infer__schema_step(l->c, 1); i++) {
             const infer_json *item = &v->v.items[object ? 2 * i : i];
             if (i > 0) {
                 infer__bytes_char(&l->text, ',');
-                infer__literal_space(l, INFER__GX_WS);
+                infer__literal_space(l, INFER__SX_WS);
             }
             if (object) {
                 infer__json_quote(&l->text, item->s, (size_t)item->n);
-                infer__literal_space(l, INFER__GX_COLON);
+                infer__literal_space(l, INFER__SX_COLON);
                 item++;
             }
             infer__literal_put(l, item);
         }
-        if (v->n > 0) infer__literal_space(l, INFER__GX_WS);
+        if (v->n > 0) infer__literal_space(l, INFER__SX_WS);
         infer__bytes_char(&l->text, object ? '}' : ']');
     }
 }
 
-static const infer__gx *infer__schema_literal(infer__schema *c, const infer_json *v) {
-    const infer__gx *x;
+static const infer__sx *infer__schema_literal(infer__schema *c, const infer_json *v) {
+    const infer__sx *x;
     infer__literal l;
     memset(&l, 0, sizeof l);
     l.c = c;
     l.text.mem = c->mem;
     infer__literal_put(&l, v);
     infer__literal_space(&l, -1);
-    x = infer__gx_seq(c, l.items, l.n);
+    x = infer__sx_seq(c, l.items, l.n);
     infer__bytes_free(&l.text);
-    return c->r == INFER_OK ? x : &INFER__GX_NONE;
+    return c->r == INFER_OK ? x : &INFER__SX_NONE;
 }
