@@ -128,6 +128,8 @@ static const infer__sx *infer__sx_or(infer__schema *c, const infer__sx *a, const
 static const infer__sx *infer__sx_rep(infer__schema *c, const infer__sx *x, uint32_t min, uint32_t max);
 static const infer__sx *infer__sx_shared(infer__schema *c, int which);
 static uint32_t infer__sx_rule_new(infer__schema *c);
+/* A call, so that what makes the body is done first: it may move the rules. */
+static void infer__sx_define(infer__schema *c, uint32_t rule, const infer__sx *body);
 static const infer__sx *infer__sx_ref(infer__schema *c, uint32_t rule);
 static void infer__sx_write(infer__schema *c, infer__bytes *out, const infer__sx *root);
 

@@ -76,7 +76,7 @@ static const infer__sx *infer__array_unique(infer__schema *c, const infer__alt *
             const infer__sx *x = infer__sx_pair(c, value[i], infer__sx_ref(c, first + (used | (uint32_t)1 << i)));
             if (!(used >> i & 1)) items[k++] = count ? infer__sx_pair(c, comma, x) : x;
         }
-        if (c->r == INFER_OK) c->rules[first + used].body = infer__sx_alt(c, items, k);
+        infer__sx_define(c, first + used, infer__sx_alt(c, items, k));
     }
     return infer__sx_ref(c, first);
 }
@@ -118,7 +118,7 @@ static const infer__sx *infer__array_items(infer__schema *c, const infer__alt *a
         if (i > 0) x = infer__sx_pair(c, comma, x);
         if (i >= min) x = infer__sx_or(c, x, i > 0 ? ws : &INFER__SX_NOTHING);
         if (c->r != INFER_OK) return x;
-        c->rules[rule].body = x;
+        infer__sx_define(c, rule, x);
         tail = infer__sx_ref(c, rule);
     }
     return tail;

@@ -474,7 +474,7 @@ static const infer__sx *infer__dfa_rules(infer__schema *c, infer__dfa *d, int ra
     for (more = 1; more && c->r == INFER_OK;) /* states get rules when something leads to them */
         for (more = 0, i = 0; i < d->n && c->r == INFER_OK; i++) {
             if (d->s[i].rule == 0 || c->rules[d->s[i].rule - 1].body) continue;
-            c->rules[d->s[i].rule - 1].body = infer__dfa_body(c, d, i, raw);
+            infer__sx_define(c, d->s[i].rule - 1, infer__dfa_body(c, d, i, raw));
             more = 1;
         }
     return x;

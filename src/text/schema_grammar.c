@@ -168,6 +168,9 @@ static uint32_t infer__sx_rule_new(infer__schema *c) {
     memset(&c->rules[c->n_rules], 0, sizeof *c->rules);
     return c->n_rules++;
 }
+static void infer__sx_define(infer__schema *c, uint32_t rule, const infer__sx *body) {
+    if (c->r == INFER_OK) c->rules[rule].body = body;
+}
 static const infer__sx *infer__sx_ref(infer__schema *c, uint32_t rule) {
     infer__sx *x = infer__sx_new(c, INFER__SX_REF);
     if (!x) return &INFER__SX_NONE;

@@ -207,6 +207,7 @@ static const infer__sx *infer__digits_from(infer__digits_in *in, int64_t i, int 
         return in->most > 0 ? infer__sx_rep(c, items[0], 0, 1) : &INFER__SX_NOTHING;
     }
     if (stop) items[n++] = &INFER__SX_NOTHING;
+    if (stop && hi_ends && i == in->whole && in->most > 0) items[n++] = infer__sx_word(c, ".0"); /* as floats are printed */
     if (left > 0 && !(hi_ends && i >= in->whole)) { /* at hi only zeros could follow: nothing does */
         const infer__sx *digits[3];
         from = tl ? infer__exact_digit(in->lo, in->whole, i) : 0;
@@ -227,7 +228,7 @@ static const infer__sx *infer__digits_from(infer__digits_in *in, int64_t i, int 
         n++;
     }
     if (!rule) return infer__sx_alt(c, items, n);
-    if (c->r == INFER_OK) c->rules[*rule - 1].body = infer__sx_alt(c, items, n);
+    infer__sx_define(c, *rule - 1, infer__sx_alt(c, items, n));
     return infer__sx_ref(c, *rule - 1);
 }
 
@@ -316,7 +317,7 @@ static const infer__sx *infer__multiple_text(infer__schema *c, uint32_t m) {
             items[n++] = infer__sx_pair(c, infer__sx_class(c, &digit, 1), infer__sx_ref(c, first + (r * 10 + d) % m));
         }
         if (r == 0) items[n++] = &INFER__SX_NOTHING;
-        if (c->r == INFER_OK) c->rules[first + r].body = infer__sx_alt(c, items, n);
+        infer__sx_define(c, first + r, infer__sx_alt(c, items, n));
     }
     return infer__sx_pair(c, infer__sx_rep(c, infer__sx_word(c, "-"), 0, 1), infer__sx_ref(c, first));
 }

@@ -262,7 +262,7 @@ static const infer__sx *infer__object_members(infer__schema *c, const infer__alt
             }
             rule = infer__sx_rule_new(c);
             if (c->r != INFER_OK) break;
-            c->rules[rule].body = x;
+            infer__sx_define(c, rule, x);
             row[k] = infer__sx_ref(c, rule);
         }
     }
