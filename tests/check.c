@@ -22,6 +22,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_quant.c"
 #  include "test_unicode.c"
 #  include "test_json.c"
+#  include "test_schema.c"
 #  include "test_tokenizer.c"
 #  include "test_grammar.c"
 #  include "test_sampler.c"
@@ -59,6 +60,7 @@ int main(int argc, char **argv) {
     suite_quant();
     suite_unicode();
     suite_json();
+    suite_schema();
     suite_tokenizer();
     suite_grammar();
     suite_sampler();

@@ -195,6 +195,35 @@ def reads(text):
         return 0, None
 
 
+WALKS = ["properties", "all optional", "additional schema", "patternProperties", "prefixItems", "uniqueItems enum", "minLength",
+         "pattern groups", "pattern and length", "range", "number range", "multipleOf range", "oneOf discriminator", "allOf",
+         "$ref recursive", "$ref tree", "date", "date-time", "uuid", "tool call", "any", "if then else"]
+MODELS = ["tests/data/models/stories260K.F32.gguf"] # its vocabulary has all bytes
+
+
+def walks(folder, cases):
+    """Random walks of a model's mask: every text is JSON and valid."""
+    by_name = {c["name"]: c["schema"] for c in cases}
+    exe = os.path.join(folder, "walks")
+    subprocess.run(CC + ["-O1", "-w", "-DINFER_QUIET", "-DINFER_NO_GPU", "tests/walks.c", "-o", exe] + LIBS, check=True)
+    count, total = 50, 0
+    for seed, model in enumerate(MODELS):
+        text = "".join(json.dumps(by_name[n]) + "\n" for n in WALKS)
+        out = subprocess.run([exe, model, str(1000 * seed + 1), str(count)], input=text, capture_output=True, text=True, check=True)
+        lines = out.stdout.split("\n")[:-1]
+        check(len(lines) == count * len(WALKS), "walks: %d lines of %d" % (len(lines), count * len(WALKS)))
+        for i, line in enumerate(lines):
+            name = WALKS[min(i // count, len(WALKS) - 1)]
+            if line.startswith("error"):
+                check(False, "walks, %s: %s" % (name, line))
+                continue
+            said = bytes.fromhex(line).decode("utf-8", "replace")
+            ok, value = reads(said)
+            check(ok and valid(validator(by_name[name]), value), "walks, %s: not valid: %s" % (name, said))
+            total += 1
+    print("%d random walks under %d schemas" % (total, len(WALKS)))
+
+
 def main():
     rng = random.Random(5)
     with open("tests/data/schema-cases.jsonl", encoding="utf-8") as f:
@@ -241,6 +270,7 @@ def main():
             if "-v" in sys.argv:
                 print("%-32s valid mutations %4d, not accepted %4d" % (name, tried, missed))
         print("%d texts were checked against %d schemas" % (tool.count, len(cases)))
+        walks(folder, cases)
     finish()
 
 
