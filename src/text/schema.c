@@ -52,7 +52,8 @@ static void infer__schema_no_memory(infer__schema *c) {
 }
 static int infer__schema_step(infer__schema *c, uint64_t n) {
     c->steps += n;
-    if (c->steps > INFER__SCHEMA_STEPS) infer__schema_fail(c, NULL, INFER_ERR_UNSUPPORTED, "the schema is too much work: too many combinations");
+    if (c->steps > INFER__SCHEMA_STEPS)
+        infer__schema_fail(c, NULL, INFER_ERR_UNSUPPORTED, "the schema is too much work: too many combinations");
     return c->r == INFER_OK;
 }
 static void *infer__schema_get_mem(infer__schema *c, uint64_t n, uint64_t size) {
@@ -125,7 +126,8 @@ static int infer__schema_is(const infer_json *text, const char *s) {
 }
 static int infer__schema_constrains(const infer_json *keyword) {
     size_t i;
-    for (i = 0; i < INFER__COUNT(INFER__KEYWORDS); i++) if (infer__schema_is(keyword, INFER__KEYWORDS[i].name)) return 1;
+    for (i = 0; i < INFER__COUNT(INFER__KEYWORDS); i++)
+        if (infer__schema_is(keyword, INFER__KEYWORDS[i].name)) return 1;
     return 0;
 }
 
@@ -175,7 +177,7 @@ static void infer__schema_counts(infer__schema *c, const infer__alt *a, const ch
     }
 }
 
-/* ---- sets of schemas and their rules ------------------------------------------------------------------------------ */
+/* ---- sets of schemas and their rules ----------------------------------------------------------------------------- */
 
 static void infer__nodes_add(infer__schema *c, infer__nodes *list, const infer_json *node) {
     if (list->n == list->cap) {
@@ -201,7 +203,8 @@ static const infer_json *infer__schema_enum(infer__schema *c, const infer_json *
     if (v && v->kind != INFER_JSON_ARRAY) infer__schema_fail(c, v, INFER_ERR_FORMAT, "an array of values is expected");
     if (v) return c->r == INFER_OK ? v : NULL;
     v = infer__schema_key(node, "$ref");
-    if (v && (v = infer__schema_target(c, v)) != NULL && (v = infer__schema_enum(c, v, depth + 1, one)) != NULL) return v;
+    if (v && (v = infer__schema_target(c, v)) != NULL && (v = infer__schema_enum(c, v, depth + 1, one)) != NULL)
+        return v;
     all = infer__schema_key(node, "allOf");
     for (i = 0, v = NULL; all && all->kind == INFER_JSON_ARRAY && i < all->n && !v; i++)
         v = infer__schema_enum(c, &all->v.items[i], depth + 1, one);
@@ -341,7 +344,8 @@ static const infer__sx *infer__schema_rule(infer__schema *c, const infer_json *c
     if (c->n_sets == c->cap_sets && !infer__schema_sets_grow(c)) return &INFER__SX_NONE;
     for (i = set.hash % c->n_slots; c->slots[i]; i = (i + 1) % c->n_slots) {
         known = &c->sets[c->slots[i] - 1];
-        if (known->n == set.n && memcmp(known->key, set.key, set.n * sizeof *set.key) == 0) return infer__sx_ref(c, known->rule);
+        if (known->n == set.n && memcmp(known->key, set.key, set.n * sizeof *set.key) == 0)
+            return infer__sx_ref(c, known->rule);
     }
     set.rule = infer__sx_rule_new(c);
     if (c->r != INFER_OK) return &INFER__SX_NONE;
@@ -350,9 +354,10 @@ static const infer__sx *infer__schema_rule(infer__schema *c, const infer_json *c
     return infer__sx_ref(c, set.rule);
 }
 
-/* ---- the way in ---------------------------------------------------------------------------------------------------- */
+/* ---- the way in -------------------------------------------------------------------------------------------------- */
 
-static infer_result infer__schema_gbnf(infer__bytes *out, infer__mem *mem, const char *schema, size_t n, infer_error *err) {
+static infer_result infer__schema_gbnf(infer__bytes *out, infer__mem *mem, const char *schema, size_t n,
+                                       infer_error *err) {
     infer__schema c;
     const infer__sx *root;
     infer__bytes text;

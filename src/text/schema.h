@@ -1,9 +1,10 @@
 /* schema.h: what the parts of the converter from JSON Schema to GBNF share.
  *
- * Flow:  a place in the output is described by a set of schemas that must all hold. infer__schema_rule gives the rule of
- *        a set (made once per set, so recursion in the schema becomes recursion in the grammar). The set is expanded
- *        (schema_expand.c: $ref, allOf, anyOf, oneOf, not, if) into alternatives, lists of schemas without choices; each
- *        alternative becomes an expression per type (schema_string.c, schema_number.c, schema_array.c, schema_object.c).
+ * Flow:  a place in the output is described by a set of schemas that must all hold. infer__schema_rule gives the rule
+ *        of a set (made once per set, so recursion in the schema becomes recursion in the grammar). The set is expanded
+ *        (schema_expand.c: $ref, allOf, anyOf, oneOf, not, if) into alternatives, lists of schemas without choices;
+ *        each alternative becomes an expression per type (schema_string.c, schema_number.c, schema_array.c,
+ *        schema_object.c).
  * Rules: never weaker than the schema: what cannot be expressed is an error that names the place. Every loop over
  *        something that a schema can multiply calls infer__schema_step. After the first failure c->r is set, functions
  *        return something harmless, and the end looks once.
@@ -157,7 +158,8 @@ static int infer__dfa_matches(infer__schema *c, const infer_json *where, const i
 /* ---- the types ------------------------------------------------------------------------------------------------- */
 
 /* The text between the quotes of strings that satisfy n schemas; extra languages are added. */
-static const infer__sx *infer__schema_chars(infer__schema *c, const infer__alt *a, const infer__lang *extra, uint32_t n);
+static const infer__sx *infer__schema_chars(infer__schema *c, const infer__alt *a, const infer__lang *extra,
+                                            uint32_t n);
 static const infer__sx *infer__schema_string(infer__schema *c, const infer__alt *a);
 static const infer__sx *infer__schema_numbers(infer__schema *c, const infer__alt *a);
 static const infer__sx *infer__schema_array(infer__schema *c, const infer__alt *a);
@@ -175,7 +177,7 @@ static uint32_t infer__schema_values(infer__schema *c, const infer_json *const *
 static int infer__schema_item(infer__schema *c, const infer__alt *a, uint64_t i, infer__nodes *list);
 static uint32_t infer__schema_prefixes(infer__schema *c, const infer__alt *a);
 
-/* ---- schema_expand.c, schema_not.c, schema_check.c, schema_number.c ----------------------------------------------- */
+/* ---- schema_expand.c, schema_not.c, schema_check.c, schema_number.c ---------------------------------------------- */
 
 static void infer__schema_expand(infer__schema *c, const infer_json *const *nodes, uint32_t n, infer__alts *out);
 static uint32_t infer__schema_types(infer__schema *c, const infer_json *node);
@@ -186,7 +188,8 @@ static int infer__schema_empty(infer__schema *c, const infer_json *const *nodes,
 static const infer_json *infer__schema_target(infer__schema *c, const infer_json *ref);
 /* The schema that holds exactly where `node` does not. */
 static const infer_json *infer__schema_not(infer__schema *c, const infer_json *node);
-static const infer_json *infer__schema_pair(infer__schema *c, const infer_json *at, const char *name, const infer_json *v);
+static const infer_json *infer__schema_pair(infer__schema *c, const infer_json *at, const char *name,
+                                            const infer_json *v);
 /* Schemas: no member `name`; a member `name`. */
 static const infer_json *infer__schema_absent(infer__schema *c, const infer_json *at, const infer_json *name);
 static const infer_json *infer__schema_needs(infer__schema *c, const infer_json *at, const infer_json *name);

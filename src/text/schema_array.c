@@ -31,7 +31,8 @@ static uint32_t infer__schema_prefixes(infer__schema *c, const infer__alt *a) {
 static int infer__schema_item(infer__schema *c, const infer__alt *a, uint64_t i, infer__nodes *list) {
     uint32_t k;
     for (k = 0; k < a->n; k++) {
-        const infer_json *node = a->nodes[k], *tuple = infer__schema_tuple(c, node), *items = infer__schema_key(node, "items"), *v;
+        const infer_json *node = a->nodes[k], *tuple = infer__schema_tuple(c, node),
+                         *items = infer__schema_key(node, "items"), *v;
         if (items && items->kind == INFER_JSON_ARRAY) items = infer__schema_key(node, "additionalItems");
         v = tuple && i < tuple->n ? &tuple->v.items[i] : items;
         if (v && v->kind == INFER_JSON_FALSE) return -1;
@@ -49,9 +50,10 @@ static const infer__sx *infer__array_item(infer__schema *c, const infer__alt *a,
 }
 
 /* Different items, each of a few literals: a rule for each set of literals that were not used yet. */
-static const infer__sx *infer__array_unique(infer__schema *c, const infer__alt *a, const infer_json *where, uint32_t min,
-                                            uint32_t max) {
-    const infer__sx *items[INFER__UNIQUE_MOST + 1], *value[INFER__UNIQUE_MOST], *comma = infer__sx_pair(c, infer__sx_word(c, ","), infer__sx_shared(c, INFER__SX_WS));
+static const infer__sx *infer__array_unique(infer__schema *c, const infer__alt *a, const infer_json *where,
+                                            uint32_t min, uint32_t max) {
+    const infer__sx *items[INFER__UNIQUE_MOST + 1], *value[INFER__UNIQUE_MOST],
+        *comma = infer__sx_pair(c, infer__sx_word(c, ","), infer__sx_shared(c, INFER__SX_WS));
     const infer_json *v[INFER__UNIQUE_MOST];
     infer__nodes list;
     uint32_t i, k, n = 0, used, first, count;
@@ -107,7 +109,8 @@ static const infer__sx *infer__array_items(infer__schema *c, const infer__alt *a
     high = max == INFER__SX_MANY ? max : max - prefix;
     if (prefix == 0) { /* item (, item)* */
         if (high == 0) return &INFER__SX_NOTHING;
-        x = infer__sx_rep(c, infer__sx_pair(c, comma, item), low ? low - 1 : 0, high == INFER__SX_MANY ? high : high - 1);
+        x = infer__sx_rep(c, infer__sx_pair(c, comma, item), low ? low - 1 : 0,
+                          high == INFER__SX_MANY ? high : high - 1);
         x = infer__sx_pair(c, infer__sx_pair(c, item, x), ws);
         return infer__sx_rep(c, x, low > 0, 1);
     }
@@ -129,7 +132,9 @@ static const infer__sx *infer__schema_array(infer__schema *c, const infer__alt *
     const infer_json *where = NULL;
     const infer__sx *x;
     uint32_t i, k, plain = 1, min, max, prefix;
-    for (i = 0; i < a->n; i++) for (k = 0; k < INFER__COUNT(KEYS); k++) if (infer__schema_key(a->nodes[i], KEYS[k])) plain = 0;
+    for (i = 0; i < a->n; i++)
+        for (k = 0; k < INFER__COUNT(KEYS); k++)
+            if (infer__schema_key(a->nodes[i], KEYS[k])) plain = 0;
     if (plain) return infer__sx_shared(c, INFER__SX_ARRAY);
     infer__schema_counts(c, a, "minItems", "maxItems", &min, &max);
     prefix = infer__schema_prefixes(c, a);

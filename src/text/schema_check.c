@@ -45,7 +45,8 @@ static int infer__check_sub(infer__check *k, const infer_json *node, const infer
 static int infer__check_many(infer__check *k, const infer_json *list, uint32_t min, uint32_t max) {
     uint64_t i;
     uint32_t n = 0;
-    if (list->kind != INFER_JSON_ARRAY) infer__schema_fail(k->c, list, INFER_ERR_FORMAT, "an array of schemas is expected");
+    if (list->kind != INFER_JSON_ARRAY)
+        infer__schema_fail(k->c, list, INFER_ERR_FORMAT, "an array of schemas is expected");
     for (i = 0; k->c->r == INFER_OK && i < list->n; i++) n += (uint32_t)infer__check_sub(k, &list->v.items[i], k->v);
     return n >= INFER__MIN(min, (uint32_t)list->n) && n <= max;
 }
@@ -89,7 +90,8 @@ static int infer__check_string(infer__check *k) {
 }
 
 static int infer__check_array(infer__check *k) {
-    const infer_json *v = k->v, *contains = infer__schema_key(k->node, "contains"), *unique = infer__schema_key(k->node, "uniqueItems");
+    const infer_json *v = k->v, *contains = infer__schema_key(k->node, "contains"),
+                     *unique = infer__schema_key(k->node, "uniqueItems");
     infer__nodes list;
     infer__alt a;
     uint32_t min, max, n = 0, j;
@@ -126,7 +128,8 @@ static int infer__check_object(infer__check *k) {
     infer__schema_counts(k->c, &a, "minProperties", "maxProperties", &min, &max);
     if (v->n < min || (max != INFER__SX_MANY && v->n > max)) return 0;
     for (i = 0; r && r->kind == INFER_JSON_ARRAY && i < r->n; i++)
-        if (r->v.items[i].kind != INFER_JSON_STRING || !infer__json_get(v, r->v.items[i].s, (size_t)r->v.items[i].n)) return 0;
+        if (r->v.items[i].kind != INFER_JSON_STRING || !infer__json_get(v, r->v.items[i].s, (size_t)r->v.items[i].n))
+            return 0;
     for (i = 0; i < v->n && k->c->r == INFER_OK; i++) {
         const infer_json *name = &v->v.items[2 * i];
         memset(&list, 0, sizeof list);
@@ -161,7 +164,9 @@ static int infer__check_general(infer__check *k) {
         for (i = 0; i < x->n && !infer__json_equal(k->c, &x->v.items[i], v, 0); i++) continue;
         if (i == x->n) return 0;
     }
-    if ((x = infer__schema_key(k->node, "$ref")) != NULL && (x = infer__schema_target(k->c, x)) != NULL && !infer__check_sub(k, x, v)) return 0;
+    if ((x = infer__schema_key(k->node, "$ref")) != NULL && (x = infer__schema_target(k->c, x)) != NULL &&
+        !infer__check_sub(k, x, v))
+        return 0;
     if ((x = infer__schema_key(k->node, "allOf")) != NULL && !infer__check_many(k, x, UINT32_MAX, UINT32_MAX)) return 0;
     if ((x = infer__schema_key(k->node, "anyOf")) != NULL && !infer__check_many(k, x, 1, UINT32_MAX)) return 0;
     if ((x = infer__schema_key(k->node, "oneOf")) != NULL && !infer__check_many(k, x, 1, 1)) return 0;
@@ -181,7 +186,8 @@ static int infer__schema_holds(infer__schema *c, const infer_json *node, const i
     k.depth = depth;
     if (!infer__schema_step(c, 10) || node->kind == INFER_JSON_FALSE) return 0;
     if (node->kind == INFER_JSON_TRUE) return 1;
-    if (node->kind != INFER_JSON_OBJECT) infer__schema_fail(c, node, INFER_ERR_FORMAT, "a schema is an object, true or false");
+    if (node->kind != INFER_JSON_OBJECT)
+        infer__schema_fail(c, node, INFER_ERR_FORMAT, "a schema is an object, true or false");
     else if (depth > INFER__CHECK_DEPTH)
         infer__schema_fail(c, node, INFER_ERR_FORMAT, "the schema refers to itself without a step into the value");
     else infer__schema_refuse(c, node, infer__schema_type_of(value), 1);

@@ -55,7 +55,8 @@ static const infer__range INFER__ALL_CHARS[] = {{0, 0xd7ff}, {0xe000, 0x10ffff}}
 /* ---- the nondeterministic automaton -------------------------------------------------------------------------- */
 
 static void infer__nfa_big(infer__nfa *f) {
-    if (!f->failed) infer__schema_no(f->c, f->where, "a combination of patterns and lengths that needs a large automaton");
+    if (!f->failed)
+        infer__schema_no(f->c, f->where, "a combination of patterns and lengths that needs a large automaton");
     f->failed = 1;
 }
 
@@ -386,7 +387,7 @@ static void infer__dfa_live(infer__nfa *f, infer__dfa *d) {
     }
 }
 
-/* ---- the expression ------------------------------------------------------------------------------------------------ */
+/* ---- the expression ---------------------------------------------------------------------------------------------- */
 
 /* All characters that lead from state `at` to `to`. */
 static const infer__sx *infer__dfa_class(infer__schema *c, const infer__dfa *d, uint32_t at, uint32_t to, int raw) {

@@ -38,7 +38,8 @@ static const infer_json *infer__schema_find(infer__schema *c, const infer_json *
     uint64_t i;
     const infer_json *found = NULL, *id;
     if (!infer__schema_step(c, 1)) return NULL;
-    if (v->kind == INFER_JSON_OBJECT && !top && (id = infer__schema_key(v, key)) != NULL && id->kind == INFER_JSON_STRING) {
+    if (v->kind == INFER_JSON_OBJECT && !top && (id = infer__schema_key(v, key)) != NULL &&
+        id->kind == INFER_JSON_STRING) {
         if (want ? id->n == n && memcmp(id->s, want, n) == 0 : id->n > 0 && id->s[0] != '#') return v;
     }
     if (v->kind != INFER_JSON_OBJECT && v->kind != INFER_JSON_ARRAY) return NULL;
@@ -155,7 +156,8 @@ static uint32_t infer__schema_types(infer__schema *c, const infer_json *node) {
         types &= some;
     } else if (t) types &= infer__schema_type_name(c, t);
     if (value) types &= infer__schema_type_of(value);
-    if (list && list->kind != INFER_JSON_ARRAY) infer__schema_fail(c, list, INFER_ERR_FORMAT, "an array of values is expected");
+    if (list && list->kind != INFER_JSON_ARRAY)
+        infer__schema_fail(c, list, INFER_ERR_FORMAT, "an array of values is expected");
     else if (list) {
         for (some = 0, i = 0; i < list->n; i++) some |= infer__schema_type_of(&list->v.items[i]);
         types &= some;
@@ -165,7 +167,8 @@ static uint32_t infer__schema_types(infer__schema *c, const infer_json *node) {
 
 /* ---- expanding ------------------------------------------------------------------------------------------------- */
 
-static infer__todo *infer__todo_push(infer__expand *e, const infer_json *node, const infer__todo *from, infer__todo *next) {
+static infer__todo *infer__todo_push(infer__expand *e, const infer_json *node, const infer__todo *from,
+                                     infer__todo *next) {
     infer__todo *t = (infer__todo *)infer__schema_get_mem(e->c, 1, sizeof *t);
     const infer__todo *p;
     uint32_t depth = 0;
@@ -175,7 +178,8 @@ static infer__todo *infer__todo_push(infer__expand *e, const infer_json *node, c
     t->next = next;
     for (p = from; p; p = p->from)
         if (INFER__SCHEMA_SAME(p->node, node) || ++depth > INFER__SCHEMA_DEPTH) {
-            infer__schema_fail(e->c, node, INFER_ERR_FORMAT, "the schema refers to itself without a step into the value");
+            infer__schema_fail(e->c, node, INFER_ERR_FORMAT,
+                               "the schema refers to itself without a step into the value");
             break;
         }
     return t;
@@ -205,7 +209,8 @@ static const infer_json *infer__schema_list(infer__schema *c, const infer_json *
 }
 
 /* anyOf and oneOf. */
-static infer__choice *infer__expand_any(infer__expand *e, const infer__todo *t, const char *key, int one, infer__choice *next) {
+static infer__choice *infer__expand_any(infer__expand *e, const infer__todo *t, const char *key, int one,
+                                        infer__choice *next) {
     infer__schema *c = e->c;
     const infer_json *v = infer__schema_list(c, t->node, key);
     const infer_json *const **branches;
@@ -229,8 +234,9 @@ static infer__choice *infer__expand_any(infer__expand *e, const infer__todo *t, 
 }
 
 /* One of two lists of at most two schemas (NULL = none). */
-static infer__choice *infer__expand_two(infer__expand *e, const infer__todo *t, const infer_json *a1, const infer_json *a2,
-                                        const infer_json *b1, const infer_json *b2, infer__choice *next) {
+static infer__choice *infer__expand_two(infer__expand *e, const infer__todo *t, const infer_json *a1,
+                                        const infer_json *a2, const infer_json *b1, const infer_json *b2,
+                                        infer__choice *next) {
     const infer_json *const **branches = (const infer_json *const **)infer__schema_get_mem(e->c, 2, sizeof *branches);
     const infer_json **a = infer__branch(e, 2), **b = infer__branch(e, 2);
     if (!branches || !a || !b) return next;
@@ -244,7 +250,8 @@ static infer__choice *infer__expand_two(infer__expand *e, const infer__todo *t, 
 }
 
 /* dependentRequired, dependentSchemas, dependencies: a member that is absent, or there with what it asks for. */
-static infer__choice *infer__expand_dependent(infer__expand *e, const infer__todo *t, const char *key, infer__choice *next) {
+static infer__choice *infer__expand_dependent(infer__expand *e, const infer__todo *t, const char *key,
+                                              infer__choice *next) {
     const infer_json *map = infer__schema_key(t->node, key);
     uint64_t i;
     if (!map) return next;
@@ -252,7 +259,8 @@ static infer__choice *infer__expand_dependent(infer__expand *e, const infer__tod
     for (i = 0; e->c->r == INFER_OK && i < map->n; i++) {
         const infer_json *name = &map->v.items[2 * i], *v = name + 1;
         if (v->kind == INFER_JSON_ARRAY) v = infer__schema_pair(e->c, v, "required", v);
-        next = infer__expand_two(e, t, infer__schema_absent(e->c, map, name), NULL, infer__schema_needs(e->c, map, name), v, next);
+        next = infer__expand_two(e, t, infer__schema_absent(e->c, map, name), NULL,
+                                 infer__schema_needs(e->c, map, name), v, next);
     }
     return next;
 }
@@ -290,7 +298,8 @@ static void infer__expand_found(infer__expand *e) {
     infer__alt *a;
     const infer_json **nodes;
     if (e->out->n == INFER__SCHEMA_ALTERNATIVES) {
-        infer__schema_no(e->c, e->n ? e->nodes[0] : e->c->root, "more than 500 alternatives of anyOf, oneOf and the like at one place");
+        infer__schema_no(e->c, e->n ? e->nodes[0] : e->c->root,
+                         "more than 500 alternatives of anyOf, oneOf and the like at one place");
         return;
     }
     a = (infer__alt *)infer__schema_get_mem(e->c, 1, sizeof *a);

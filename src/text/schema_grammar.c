@@ -31,7 +31,8 @@ static const struct { const char *name, *text; uint32_t uses; } INFER__SX_RULES[
 
 static infer__sx *infer__sx_new(infer__schema *c, int kind) {
     infer__sx *x;
-    if (++c->nodes > INFER__SCHEMA_NODES) infer__schema_fail(c, NULL, INFER_ERR_UNSUPPORTED, "the grammar is too large");
+    if (++c->nodes > INFER__SCHEMA_NODES)
+        infer__schema_fail(c, NULL, INFER_ERR_UNSUPPORTED, "the grammar is too large");
     x = (infer__sx *)infer__schema_get_mem(c, 1, sizeof *x);
     if (x) x->kind = kind;
     return x;
@@ -232,7 +233,7 @@ static void infer__sx_settle(infer__schema *c) {
         }
     }
     for (i = 0; i < 2 * c->n_rules && c->r == INFER_OK; i++) /* twice: some turn out to be empty */
-        c->rules[i % c->n_rules].body = 
+        c->rules[i % c->n_rules].body =
             c->rules[i % c->n_rules].live ? infer__sx_prune(c, c->rules[i % c->n_rules].body) : &INFER__SX_NONE;
 }
 

@@ -36,14 +36,15 @@ static const infer_json *infer__schema_made(infer__schema *c, const infer_json *
     v->v.items = items;
     return v;
 }
-static const infer_json *infer__schema_pair(infer__schema *c, const infer_json *at, const char *name, const infer_json *v) {
+static const infer_json *infer__schema_pair(infer__schema *c, const infer_json *at, const char *name,
+                                            const infer_json *v) {
     const char *names[2];
     names[0] = name;
     names[1] = NULL;
     return infer__schema_made(c, at, names, &v);
 }
-static const infer_json *infer__schema_two(infer__schema *c, const infer_json *at, const char *name1, const infer_json *v1,
-                                           const char *name2, const infer_json *v2) {
+static const infer_json *infer__schema_two(infer__schema *c, const infer_json *at, const char *name1,
+                                           const infer_json *v1, const char *name2, const infer_json *v2) {
     const char *names[3];
     const infer_json *values[2];
     names[0] = name1;
@@ -53,7 +54,8 @@ static const infer_json *infer__schema_two(infer__schema *c, const infer_json *a
     values[1] = v2;
     return infer__schema_made(c, at, names, values);
 }
-static const infer_json *infer__schema_list_of(infer__schema *c, const infer_json *at, const infer_json *const *items, uint64_t n) {
+static const infer_json *infer__schema_list_of(infer__schema *c, const infer_json *at, const infer_json *const *items,
+                                               uint64_t n) {
     infer_json *v = (infer_json *)infer__schema_get_mem(c, 1, sizeof *v);
     infer_json *copy = (infer_json *)infer__schema_get_mem(c, n + 1, sizeof *copy);
     uint64_t i;
@@ -78,7 +80,8 @@ static const infer_json *infer__schema_word(infer__schema *c, const infer_json *
     return v->s ? v : c->root;
 }
 /* {"properties": {name: v}} */
-static const infer_json *infer__schema_member_is(infer__schema *c, const infer_json *at, const infer_json *name, const infer_json *v) {
+static const infer_json *infer__schema_member_is(infer__schema *c, const infer_json *at, const infer_json *name,
+                                                 const infer_json *v) {
     infer_json *map = (infer_json *)infer__schema_get_mem(c, 1, sizeof *map);
     infer_json *items = (infer_json *)infer__schema_get_mem(c, 2, sizeof *items);
     if (!map || !items) return c->root;
@@ -97,7 +100,7 @@ static const infer_json *infer__schema_needs(infer__schema *c, const infer_json 
     return infer__schema_pair(c, at, "required", infer__schema_list_of(c, at, &name, 1));
 }
 
-/* ---- negation ----------------------------------------------------------------------------------------------------- */
+/* ---- negation ---------------------------------------------------------------------------------------------------- */
 
 typedef struct infer__neg { /* the anyOf that is being made */
     infer__schema *c;
@@ -106,12 +109,16 @@ typedef struct infer__neg { /* the anyOf that is being made */
 
 static void infer__neg_add(infer__neg *g, const infer_json *node) { infer__nodes_add(g->c, &g->any, node); }
 /* Values of these types, and node (NULL = any of them). */
-static void infer__neg_typed(infer__neg *g, const infer_json *at, uint32_t types, const char *name, const infer_json *v) {
+static void infer__neg_typed(infer__neg *g, const infer_json *at, uint32_t types, const char *name,
+                             const infer_json *v) {
     const infer_json *t = infer__schema_word(g->c, at, INFER_JSON_INT, types);
     if (types == 0) return;
-    infer__neg_add(g, name ? infer__schema_two(g->c, at, INFER__KEY_TYPES, t, name, v) : infer__schema_pair(g->c, at, INFER__KEY_TYPES, t));
+    infer__neg_add(g, name ? infer__schema_two(g->c, at, INFER__KEY_TYPES, t, name, v)
+                           : infer__schema_pair(g->c, at, INFER__KEY_TYPES, t));
 }
-static const infer_json *infer__neg_of(infer__schema *c, const infer_json *node) { return infer__schema_pair(c, node, "not", node); }
+static const infer_json *infer__neg_of(infer__schema *c, const infer_json *node) {
+    return infer__schema_pair(c, node, "not", node);
+}
 
 /* None of these values. */
 static void infer__neg_values(infer__neg *g, const infer_json *at, const infer_json *v, uint64_t n) {
@@ -124,7 +131,8 @@ static void infer__neg_values(infer__neg *g, const infer_json *at, const infer_j
     for (i = 0; i < n && infer__schema_step(c, 1); i++) {
         types &= ~infer__schema_type_of(&v[i]);
         if (v[i].kind == INFER_JSON_STRING) infer__nodes_add(c, &words, &v[i]);
-        if (v[i].kind == INFER_JSON_ARRAY || v[i].kind == INFER_JSON_OBJECT) infer__schema_no(c, at, "\"not\" an array or object");
+        if (v[i].kind == INFER_JSON_ARRAY || v[i].kind == INFER_JSON_OBJECT)
+            infer__schema_no(c, at, "\"not\" an array or object");
         if (v[i].kind == INFER_JSON_INT || v[i].kind == INFER_JSON_FLOAT) { /* below or above it */
             const infer_json *two[2], *list;
             two[0] = infer__schema_pair(c, at, "exclusiveMaximum", &v[i]);
@@ -134,20 +142,24 @@ static void infer__neg_values(infer__neg *g, const infer_json *at, const infer_j
         }
     }
     infer__neg_typed(g, at, types, NULL, NULL);
-    if (words.n) infer__neg_typed(g, at, INFER__T_STRING, INFER__KEY_NOT_EQUAL, infer__schema_list_of(c, at, words.v, words.n));
-    if (numbers.n) infer__neg_typed(g, at, INFER__T_NUMBER, "allOf", infer__schema_list_of(c, at, numbers.v, numbers.n));
+    if (words.n)
+        infer__neg_typed(g, at, INFER__T_STRING, INFER__KEY_NOT_EQUAL, infer__schema_list_of(c, at, words.v, words.n));
+    if (numbers.n)
+        infer__neg_typed(g, at, INFER__T_NUMBER, "allOf", infer__schema_list_of(c, at, numbers.v, numbers.n));
 }
 
 static void infer__neg_each(infer__neg *g, const infer_json *list, int all) { /* not all of them; none of them */
     infer__nodes none;
     uint64_t i;
     memset(&none, 0, sizeof none);
-    if (list->kind != INFER_JSON_ARRAY) infer__schema_fail(g->c, list, INFER_ERR_FORMAT, "an array of schemas is expected");
+    if (list->kind != INFER_JSON_ARRAY)
+        infer__schema_fail(g->c, list, INFER_ERR_FORMAT, "an array of schemas is expected");
     for (i = 0; g->c->r == INFER_OK && i < list->n; i++) {
         if (all) infer__neg_add(g, infer__neg_of(g->c, &list->v.items[i]));
         else infer__nodes_add(g->c, &none, infer__neg_of(g->c, &list->v.items[i]));
     }
-    if (!all && none.n) infer__neg_add(g, infer__schema_pair(g->c, list, "allOf", infer__schema_list_of(g->c, list, none.v, none.n)));
+    if (!all && none.n)
+        infer__neg_add(g, infer__schema_pair(g->c, list, "allOf", infer__schema_list_of(g->c, list, none.v, none.n)));
 }
 
 static void infer__neg_members(infer__neg *g, const infer_json *v, int required) {
@@ -181,7 +193,8 @@ static int infer__neg_bound(infer__neg *g, const infer_json *key, const infer_js
     for (i = 0; i < INFER__COUNT(INFER__NEG_BOUNDS); i++) {
         int32_t step = INFER__NEG_BOUNDS[i].step;
         if (!infer__schema_is(key, INFER__NEG_BOUNDS[i].name)) continue;
-        if (v->kind != INFER_JSON_INT && (step || v->kind != INFER_JSON_FLOAT)) infer__schema_no(g->c, v, "\"not\" of this keyword");
+        if (v->kind != INFER_JSON_INT && (step || v->kind != INFER_JSON_FLOAT))
+            infer__schema_no(g->c, v, "\"not\" of this keyword");
         else if (step < 0 && v->v.i <= 0) return 1; /* never fails */
         else if (step && v->v.i > 1000000000) infer__schema_no(g->c, v, "\"not\" of so large a count");
         else infer__neg_typed(g, v, INFER__NEG_BOUNDS[i].types, INFER__NEG_BOUNDS[i].opposite,
@@ -195,8 +208,10 @@ static int infer__neg_bound(infer__neg *g, const infer_json *key, const infer_js
 static void infer__neg_keyword(infer__neg *g, const infer_json *key) {
     infer__schema *c = g->c;
     const infer_json *v = key + 1, *target;
-    if (infer__schema_is(key, "type")) infer__neg_typed(g, v, INFER__T_ALL & ~infer__schema_types(c, infer__schema_pair(c, v, "type", v)), NULL, NULL);
-    else if (infer__schema_is(key, INFER__KEY_TYPES)) infer__neg_typed(g, v, INFER__T_ALL & ~(uint32_t)v->v.i, NULL, NULL);
+    if (infer__schema_is(key, "type"))
+        infer__neg_typed(g, v, INFER__T_ALL & ~infer__schema_types(c, infer__schema_pair(c, v, "type", v)), NULL, NULL);
+    else if (infer__schema_is(key, INFER__KEY_TYPES))
+        infer__neg_typed(g, v, INFER__T_ALL & ~(uint32_t)v->v.i, NULL, NULL);
     else if (infer__schema_is(key, "const")) infer__neg_values(g, v, v, 1);
     else if (infer__schema_is(key, "enum") && v->kind == INFER_JSON_ARRAY) infer__neg_values(g, v, v->v.items, v->n);
     else if (infer__schema_is(key, "required")) infer__neg_members(g, v, 1);

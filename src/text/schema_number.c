@@ -164,7 +164,7 @@ static int infer__schema_within(infer__schema *c, const infer_json *node, const 
     return order < 0 || (order == 0 && !b.open_hi);
 }
 
-/* ---- digits between bounds ------------------------------------------------------------------------------------------ */
+/* ---- digits between bounds --------------------------------------------------------------------------------------- */
 
 typedef struct infer__digits_in {
     infer__schema *c;
@@ -183,7 +183,8 @@ static const infer__sx *infer__digit(infer__schema *c, int from, int to) {
     return infer__sx_class(c, &r, 1);
 }
 static const infer__sx *infer__digits_any(infer__schema *c, int64_t min, int64_t max) {
-    return max < min || max < 0 ? &INFER__SX_NONE : infer__sx_rep(c, infer__digit(c, 0, 9), (uint32_t)INFER__MAX(min, 0), (uint32_t)max);
+    return max < min || max < 0 ? &INFER__SX_NONE
+                                : infer__sx_rep(c, infer__digit(c, 0, 9), (uint32_t)INFER__MAX(min, 0), (uint32_t)max);
 }
 
 /* What may follow when i digits stand there; tl, th: they are those of lo, of hi. */
@@ -192,7 +193,8 @@ static const infer__sx *infer__digits_from(infer__digits_in *in, int64_t i, int 
     const infer__sx *items[4];
     uint32_t n = 0, *rule = NULL;
     int64_t left = in->whole + in->most - i;
-    int lo_ends = tl && infer__exact_ends(in->lo, in->whole, i), hi_ends = th && infer__exact_ends(in->hi, in->whole, i);
+    int lo_ends = tl && infer__exact_ends(in->lo, in->whole, i),
+        hi_ends = th && infer__exact_ends(in->hi, in->whole, i);
     int stop, from, to;
     if (lo_ends && !in->open_lo) tl = 0; /* whatever follows is not below */
     if (!infer__schema_step(c, 1)) return &INFER__SX_NONE;
@@ -207,7 +209,8 @@ static const infer__sx *infer__digits_from(infer__digits_in *in, int64_t i, int 
         return in->most > 0 ? infer__sx_rep(c, items[0], 0, 1) : &INFER__SX_NOTHING;
     }
     if (stop) items[n++] = &INFER__SX_NOTHING;
-    if (stop && hi_ends && i == in->whole && in->most > 0) items[n++] = infer__sx_word(c, ".0"); /* as floats are printed */
+    if (stop && hi_ends && i == in->whole && in->most > 0)
+        items[n++] = infer__sx_word(c, ".0");       /* as floats are printed */
     if (left > 0 && !(hi_ends && i >= in->whole)) { /* at hi only zeros could follow: nothing does */
         const infer__sx *digits[3];
         from = tl ? infer__exact_digit(in->lo, in->whole, i) : 0;
@@ -219,9 +222,11 @@ static const infer__sx *infer__digits_from(infer__digits_in *in, int64_t i, int 
             digits[0] = infer__sx_pair(c, infer__digit(c, from, from), infer__digits_from(in, i + 1, 1, 1));
             digits[1] = digits[2] = &INFER__SX_NONE;
         } else {
-            digits[0] = tl ? infer__sx_pair(c, infer__digit(c, from, from), infer__digits_from(in, i + 1, 1, 0)) : &INFER__SX_NONE;
+            digits[0] = tl ? infer__sx_pair(c, infer__digit(c, from, from), infer__digits_from(in, i + 1, 1, 0))
+                           : &INFER__SX_NONE;
             digits[1] = infer__sx_pair(c, infer__digit(c, from + tl, to - th), infer__digits_from(in, i + 1, 0, 0));
-            digits[2] = th ? infer__sx_pair(c, infer__digit(c, to, to), infer__digits_from(in, i + 1, 0, 1)) : &INFER__SX_NONE;
+            digits[2] =
+                th ? infer__sx_pair(c, infer__digit(c, to, to), infer__digits_from(in, i + 1, 0, 1)) : &INFER__SX_NONE;
         }
         items[n] = infer__sx_alt(c, digits, 3);
         if (i == in->whole) items[n] = infer__sx_pair(c, infer__sx_word(c, "."), items[n]);

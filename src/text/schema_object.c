@@ -104,7 +104,8 @@ static void infer__names_of(infer__schema *c, const infer__alt *a, infer__names 
             infer__schema_no(c, r, "\"required\" as draft 3 has it");
             return;
         }
-        if (r && r->kind != INFER_JSON_ARRAY) infer__schema_fail(c, r, INFER_ERR_FORMAT, "an array of names is expected");
+        if (r && r->kind != INFER_JSON_ARRAY)
+            infer__schema_fail(c, r, INFER_ERR_FORMAT, "an array of names is expected");
         for (k = 0; r && k < r->n && c->r == INFER_OK; k++) {
             if (r->v.items[k].kind != INFER_JSON_STRING)
                 infer__schema_fail(c, &r->v.items[k], INFER_ERR_FORMAT, "a name is expected");
@@ -135,11 +136,13 @@ static const infer__sx *infer__object_extra(infer__schema *c, const infer__alt *
     memset(&list, 0, sizeof list);
     memset(l, 0, sizeof l);
     for (i = 0; i < a->n; i++) {
-        const infer_json *map = infer__schema_map(c, a->nodes[i], "patternProperties"), *v = infer__schema_key(a->nodes[i], "additionalProperties");
+        const infer_json *map = infer__schema_map(c, a->nodes[i], "patternProperties"),
+                         *v = infer__schema_key(a->nodes[i], "additionalProperties");
         int found = 0;
         for (j = 0; map && j < map->n; j++) {
             const infer_json *key = &map->v.items[2 * j];
-            for (k = 0; k < n && (patterns[k]->n != key->n || memcmp(patterns[k]->s, key->s, (size_t)key->n) != 0); k++) continue;
+            for (k = 0; k < n && (patterns[k]->n != key->n || memcmp(patterns[k]->s, key->s, (size_t)key->n) != 0); k++)
+                continue;
             if (k == n || !(hit >> k & 1)) continue;
             found = 1;
             if (key[1].kind == INFER_JSON_FALSE) return &INFER__SX_NONE;
@@ -178,12 +181,14 @@ static const infer__sx *infer__object_extras(infer__schema *c, const infer__alt 
     memset(&name_nodes, 0, sizeof name_nodes);
     memset(&any, 0, sizeof any);
     for (i = 0; i < a->n && c->r == INFER_OK; i++) {
-        const infer_json *map = infer__schema_map(c, a->nodes[i], "patternProperties"), *v = infer__schema_key(a->nodes[i], "propertyNames");
+        const infer_json *map = infer__schema_map(c, a->nodes[i], "patternProperties"),
+                         *v = infer__schema_key(a->nodes[i], "propertyNames");
         if (v && v->kind == INFER_JSON_FALSE) return &INFER__SX_NONE;
         if (v) infer__nodes_add(c, &name_nodes, v);
         for (j = 0; map && j < map->n; j++) {
             const infer_json *key = &map->v.items[2 * j];
-            for (k = 0; k < n && (patterns[k]->n != key->n || memcmp(patterns[k]->s, key->s, (size_t)key->n) != 0); k++) continue;
+            for (k = 0; k < n && (patterns[k]->n != key->n || memcmp(patterns[k]->s, key->s, (size_t)key->n) != 0); k++)
+                continue;
             if (k < n) continue;
             if (n == INFER__OBJECT_PATTERNS) {
                 infer__schema_no(c, map, "more than 4 patterns in patternProperties");
@@ -203,7 +208,7 @@ static const infer__sx *infer__object_extras(infer__schema *c, const infer__alt 
     return infer__sx_alt(c, items, (uint32_t)1 << n);
 }
 
-/* ---- the grammar -------------------------------------------------------------------------------------------------- */
+/* ---- the grammar ------------------------------------------------------------------------------------------------- */
 
 typedef struct infer__members {
     infer__schema *c;
@@ -214,10 +219,12 @@ typedef struct infer__members {
 /* Behind all named properties, `count` members there. */
 static const infer__sx *infer__members_end(infer__members *m, uint32_t count, const infer_json *where) {
     infer__schema *c = m->c;
-    uint32_t low = m->min > count ? m->min - count : 0, high = m->max == INFER__SX_MANY ? m->max : m->max - INFER__MIN(count, m->max);
+    uint32_t low = m->min > count ? m->min - count : 0,
+             high = m->max == INFER__SX_MANY ? m->max : m->max - INFER__MIN(count, m->max);
     const infer__sx *x;
     if (high != INFER__SX_MANY) high = INFER__MIN(high, INFER__SCHEMA_COUNT);
-    if (m->extra->kind == INFER__SX_NEVER || high == 0) return low ? &INFER__SX_NONE : count ? m->ws : &INFER__SX_NOTHING;
+    if (m->extra->kind == INFER__SX_NEVER || high == 0)
+        return low ? &INFER__SX_NONE : count ? m->ws : &INFER__SX_NOTHING;
     if (low > 1) {
         infer__schema_no(c, where, "minProperties that needs two or more members without a name in the schema");
         return &INFER__SX_NONE;
@@ -243,8 +250,10 @@ static const infer__sx *infer__object_named(infer__schema *c, const infer__alt *
     return infer__sx_pair(c, x, infer__schema_rule(c, list.v, list.n));
 }
 
-static const infer__sx *infer__object_members(infer__schema *c, const infer__alt *a, infer__members *m, const infer__names *names) {
-    const infer__sx **row = (const infer__sx **)infer__schema_get_mem(c, (uint64_t)m->full + 1, sizeof *row), *x, *member;
+static const infer__sx *infer__object_members(infer__schema *c, const infer__alt *a, infer__members *m,
+                                              const infer__names *names) {
+    const infer__sx **row = (const infer__sx **)infer__schema_get_mem(c, (uint64_t)m->full + 1, sizeof *row), *x,
+                    *member;
     uint32_t i, k;
     if (!row) return &INFER__SX_NONE;
     for (k = 0; k <= INFER__MIN(m->full, names->n); k++) row[k] = infer__members_end(m, k, a->nodes[0]);
@@ -270,14 +279,16 @@ static const infer__sx *infer__object_members(infer__schema *c, const infer__alt
 }
 
 static const infer__sx *infer__schema_object(infer__schema *c, const infer__alt *a) {
-    static const char *const KEYS[] = {"properties", "patternProperties", "additionalProperties", "propertyNames", "required",
-                                       "minProperties", "maxProperties"};
+    static const char *const KEYS[] = {"properties", "patternProperties", "additionalProperties", "propertyNames",
+                                       "required",   "minProperties",     "maxProperties"};
     infer__members m;
     infer__names names;
     const infer__sx *x;
     uint32_t i, k, plain = 1;
     int only;
-    for (i = 0; i < a->n; i++) for (k = 0; k < INFER__COUNT(KEYS); k++) if (infer__schema_key(a->nodes[i], KEYS[k])) plain = 0;
+    for (i = 0; i < a->n; i++)
+        for (k = 0; k < INFER__COUNT(KEYS); k++)
+            if (infer__schema_key(a->nodes[i], KEYS[k])) plain = 0;
     if (plain) return infer__sx_shared(c, INFER__SX_OBJECT);
     memset(&names, 0, sizeof names);
     memset(&m, 0, sizeof m);

@@ -112,7 +112,10 @@ static int infer__pattern_hex(infer__pattern_in *in, int digits, uint32_t *out) 
     *out = 0;
     for (i = 0; i < digits; i++) {
         int c = in->at + (size_t)i < in->n ? in->s[in->at + (size_t)i] : 0;
-        int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        int d = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                       : -1;
         if (d < 0) return 0;
         *out = *out << 4 | (uint32_t)d;
     }
@@ -164,15 +167,18 @@ static int infer__pattern_escape(infer__pattern_in *in, infer__chars *set, uint3
     } else if (e == 'u') *cp = infer__pattern_u(in);
     else if (e == 'c') {
         int l = infer__pattern_peek(in);
-        if (!((l >= 'a' && l <= 'z') || (l >= 'A' && l <= 'Z'))) infer__pattern_bad(in, INFER_ERR_FORMAT, "bad \\c escape");
+        if (!((l >= 'a' && l <= 'z') || (l >= 'A' && l <= 'Z')))
+            infer__pattern_bad(in, INFER_ERR_FORMAT, "bad \\c escape");
         in->at++;
         *cp = (uint32_t)l & 31;
     } else if (e == '0' && !(infer__pattern_peek(in) >= '0' && infer__pattern_peek(in) <= '9')) *cp = 0;
     else if (e >= '0' && e <= '9') infer__pattern_bad(in, INFER_ERR_UNSUPPORTED, "back-references are not supported");
     else if (e == 'k') infer__pattern_bad(in, INFER_ERR_UNSUPPORTED, "back-references are not supported");
     else if (e == 'b' || e == 'B') infer__pattern_bad(in, INFER_ERR_UNSUPPORTED, "word boundaries are not supported");
-    else if (e == 'p' || e == 'P') infer__pattern_bad(in, INFER_ERR_UNSUPPORTED, "Unicode properties are not supported");
-    else if (e < 0 || (e >= 'a' && e <= 'z') || (e >= 'A' && e <= 'Z')) infer__pattern_bad(in, INFER_ERR_FORMAT, "unknown escape");
+    else if (e == 'p' || e == 'P')
+        infer__pattern_bad(in, INFER_ERR_UNSUPPORTED, "Unicode properties are not supported");
+    else if (e < 0 || (e >= 'a' && e <= 'z') || (e >= 'A' && e <= 'Z'))
+        infer__pattern_bad(in, INFER_ERR_FORMAT, "unknown escape");
     else {
         in->at--;
         *cp = infer__utf8_next(in->s + in->at, in->n - in->at, &len, NULL);
@@ -472,13 +478,16 @@ static const infer__sx *infer__pattern_class(infer__schema *c, const infer__rang
     }
     for (j = 0; j < INFER__COUNT(SHORT); j++)
         for (i = 0; i < n; i++)
-            if (ranges[i].lo <= SHORT[j].cp && SHORT[j].cp <= ranges[i].hi) letters[k].lo = letters[k].hi = SHORT[j].letter, k++;
-    if (controls == UINT32_MAX && k == 8 && raw.n == 4 && raw.r[0].lo == 0x20 && raw.r[1].hi == 0x5b && raw.r[2].hi == 0xd7ff &&
-        raw.r[0].hi == 0x21 && raw.r[1].lo == 0x23 && raw.r[2].lo == 0x5d && raw.r[3].lo == 0xe000 && raw.r[3].hi == 0x10ffff)
+            if (ranges[i].lo <= SHORT[j].cp && SHORT[j].cp <= ranges[i].hi)
+                letters[k].lo = letters[k].hi = SHORT[j].letter, k++;
+    if (controls == UINT32_MAX && k == 8 && raw.n == 4 && raw.r[0].lo == 0x20 && raw.r[1].hi == 0x5b &&
+        raw.r[2].hi == 0xd7ff && raw.r[0].hi == 0x21 && raw.r[1].lo == 0x23 && raw.r[2].lo == 0x5d &&
+        raw.r[3].lo == 0xe000 && raw.r[3].hi == 0x10ffff)
         return infer__sx_shared(c, INFER__SX_CHAR);
     items[0] = k ? infer__sx_pair(c, infer__sx_word(c, "\\"), infer__sx_class(c, letters, k)) : &INFER__SX_NONE;
     items[1] = controls ? infer__pattern_controls(c, controls) : &INFER__SX_NONE;
-    if (raw.n == 1 && raw.r[0].lo == raw.r[0].hi) items[2] = infer__sx_text(c, text, infer__utf8_put(raw.r[0].lo, text));
+    if (raw.n == 1 && raw.r[0].lo == raw.r[0].hi)
+        items[2] = infer__sx_text(c, text, infer__utf8_put(raw.r[0].lo, text));
     else items[2] = infer__sx_class(c, raw.r, raw.n);
     return infer__sx_alt(c, items, 3);
 }

@@ -1,16 +1,17 @@
 /* schema_string.c: strings: patterns, formats, lengths, and characters of literals.
  *
  * Owns:  INFER__FORMATS. A format is a pattern that only lets through what the format's standard allows; it may leave
- *        out unusual spellings (said in docs/json-schema.md). A format that has no row is an annotation, as the standard
- *        has it.
+ *        out unusual spellings (said in docs/json-schema.md). A format that has no row is an annotation, as the
+ *        standard has it.
  * Start: infer__schema_string.
  */
 #include "schema.h"
 
-#define INFER__DATE \
-    "(?:(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)-" \
-    "(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))" \
-    "|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)-02-29)"
+#define INFER__DATE                                                                                                    \
+  "(?:(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)-"                                                         \
+  "(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])" \
+  ")"                                                                                                                  \
+  "|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)-02-29)"
 #define INFER__TIME \
     "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 #define INFER__OCTET "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
@@ -82,7 +83,8 @@ static int infer__schema_lang(infer__schema *c, const infer_json *node, int whic
     return l->x != NULL && c->r == INFER_OK;
 }
 
-static const infer__sx *infer__schema_chars(infer__schema *c, const infer__alt *a, const infer__lang *extra, uint32_t n) {
+static const infer__sx *infer__schema_chars(infer__schema *c, const infer__alt *a, const infer__lang *extra,
+                                            uint32_t n) {
     enum { MOST = 24 };
     infer__lang l[MOST];
     const infer_json *where = a->n ? a->nodes[0] : c->root;
@@ -95,7 +97,8 @@ static const infer__sx *infer__schema_chars(infer__schema *c, const infer__alt *
     for (i = 0; i < a->n * 4 && c->r == INFER_OK; i++) {
         if (n == MOST - 1) infer__schema_no(c, where, "so many patterns at one place");
         else n += (uint32_t)infer__schema_lang(c, a->nodes[i / 4], (int)(i % 4), &l[n], &where);
-        for (k = 0; n > 0 && k + 1 < n; k++) if (l[k].x == l[n - 1].x && l[k].want == l[n - 1].want && !l[n - 1].whole) break;
+        for (k = 0; n > 0 && k + 1 < n; k++)
+            if (l[k].x == l[n - 1].x && l[k].want == l[n - 1].want && !l[n - 1].whole) break;
         if (n > 0 && k + 1 < n) n--; /* the same one twice */
     }
     infer__schema_counts(c, a, "minLength", "maxLength", &min, &max);
@@ -112,7 +115,8 @@ static const infer__sx *infer__schema_chars(infer__schema *c, const infer__alt *
     }
     if (min > 0 || max != INFER__SX_MANY) {
         if (min > INFER__SCHEMA_COUNT) infer__schema_no(c, where, "minLength above 100000");
-        l[n].x = infer__sx_rep(c, infer__sx_class(c, &all, 1), min, max == INFER__SX_MANY ? max : INFER__MIN(max, INFER__SCHEMA_COUNT));
+        l[n].x = infer__sx_rep(c, infer__sx_class(c, &all, 1), min,
+                               max == INFER__SX_MANY ? max : INFER__MIN(max, INFER__SCHEMA_COUNT));
         l[n].want = l[n].whole = 1;
         n++;
     }
@@ -122,8 +126,11 @@ static const infer__sx *infer__schema_chars(infer__schema *c, const infer__alt *
 static const infer__sx *infer__schema_string(infer__schema *c, const infer__alt *a) {
     const infer__sx *x, *quote;
     uint32_t i, k, plain = 1;
-    static const char *const KEYS[] = {"pattern", "format", "minLength", "maxLength", INFER__KEY_NOT_PATTERN, INFER__KEY_NOT_EQUAL};
-    for (i = 0; i < a->n; i++) for (k = 0; k < INFER__COUNT(KEYS); k++) if (infer__schema_key(a->nodes[i], KEYS[k])) plain = 0;
+    static const char *const KEYS[] = {"pattern",           "format", "minLength", "maxLength", INFER__KEY_NOT_PATTERN,
+                                       INFER__KEY_NOT_EQUAL};
+    for (i = 0; i < a->n; i++)
+        for (k = 0; k < INFER__COUNT(KEYS); k++)
+            if (infer__schema_key(a->nodes[i], KEYS[k])) plain = 0;
     if (plain) return infer__sx_shared(c, INFER__SX_STRING);
     x = infer__schema_chars(c, a, NULL, 0);
     quote = infer__sx_word(c, "\"");

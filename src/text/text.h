@@ -48,9 +48,10 @@ static void infer__text_place(const char *text, size_t n, size_t at, uint32_t *l
 
 /* ---- schema.c ------------------------------------------------------------------------------------ */
 
-/* A JSON Schema as a grammar in GBNF (rule "root"), appended to out: what the grammar accepts satisfies the schema. {} or
- * true: any JSON. INFER_ERR_FORMAT: no JSON, no schema, or nothing satisfies it; INFER_ERR_UNSUPPORTED: a keyword that
- * is not supported there, or a schema too large; messages have the place as a JSON pointer. On failure out is as it was. */
+/* A JSON Schema as a grammar in GBNF (rule "root"), appended to out: what the grammar accepts satisfies the schema. {}
+ * or true: any JSON. INFER_ERR_FORMAT: no JSON, no schema, or nothing satisfies it; INFER_ERR_UNSUPPORTED: a keyword
+ * that is not supported there, or a schema too large; messages have the place as a JSON pointer. On failure out is as
+ * it was. */
 static infer_result infer__schema_gbnf(infer__bytes *out, infer__mem *mem, const char *schema, size_t n,
                                        infer_error *err);
 
