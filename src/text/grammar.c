@@ -62,6 +62,17 @@ static infer_result infer__grammar_compile(infer_grammar *g, const char *text, s
     return r == INFER_OK ? infer__states_open(&g->states, g->mem, &g->automaton, err) : r;
 }
 
+static infer_result infer__grammar_schema(infer_grammar *g, const char *schema, infer_error *err) {
+    infer__bytes text;
+    infer_result r;
+    memset(&text, 0, sizeof text);
+    text.mem = g->mem;
+    r = infer__schema_gbnf(&text, g->mem, schema, strlen(schema), err);
+    if (r == INFER_OK) r = infer__grammar_compile(g, text.s, text.n, NULL, err);
+    infer__bytes_free(&text);
+    return r;
+}
+
 static infer_result infer__grammar_triggers(infer_grammar *g, const infer_grammar_params *p, infer_error *err) {
     int32_t i;
     if (p->n_trigger_words < 0 || p->n_trigger_tokens < 0 || (p->n_trigger_words > 0 && !p->trigger_words) ||
@@ -108,15 +119,15 @@ static infer_result infer__grammar_open(infer_grammar **out, infer__mem *mem, co
     if (n_texts != 1)
         return infer__error(err, INFER_ERR_ARGUMENT, "grammar: %s of gbnf, schema and json must be given",
                             n_texts ? "only one" : "one");
-    if (p->schema) return infer__error(err, INFER_ERR_UNSUPPORTED, "JSON Schema is not supported yet");
     infer__mem_init(&own, NULL, 0);
     g = (infer_grammar *)infer__calloc(mem ? mem : &own, 1, sizeof *g);
     if (!g) return infer__error(err, INFER_ERR_MEMORY, "out of memory for the grammar");
     g->own = own;
     g->mem = mem ? mem : &g->own;
     g->tokenizer = tokenizer && infer__tokenizer_size(tokenizer) > 0 ? tokenizer : NULL;
-    r = p->gbnf ? infer__grammar_compile(g, p->gbnf, strlen(p->gbnf), p->root, err)
-                : infer__grammar_compile(g, INFER__JSON_GBNF, sizeof INFER__JSON_GBNF - 1, p->root, err);
+    r = p->gbnf     ? infer__grammar_compile(g, p->gbnf, strlen(p->gbnf), p->root, err)
+        : p->schema ? infer__grammar_schema(g, p->schema, err)
+                    : infer__grammar_compile(g, INFER__JSON_GBNF, sizeof INFER__JSON_GBNF - 1, NULL, err);
     if (r == INFER_OK) r = infer__grammar_triggers(g, p, err);
     if (r != INFER_OK) {
         infer__grammar_close(g);

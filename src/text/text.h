@@ -164,6 +164,14 @@ typedef struct infer__chat_request {
 static infer_result infer__chat_prompt(infer__mem *mem, const infer__chat_request *rq, infer__rendered *out,
                                        int64_t *n_calls, infer_error *err);
 #endif
+/* ---- schema.c ------------------------------------------------------------------------------------ */
+
+/* A JSON Schema as a grammar in GBNF (rule "root"), appended to out: what the grammar accepts satisfies the schema. {}
+ * or true: any JSON. INFER_ERR_FORMAT: no JSON, no schema, or nothing satisfies it; INFER_ERR_UNSUPPORTED: a keyword
+ * that is not supported there, or a schema too large; messages have the place as a JSON pointer. On failure out is as
+ * it was. */
+static infer_result infer__schema_gbnf(infer__bytes *out, infer__mem *mem, const char *schema, size_t n,
+                                       infer_error *err);
 
 /* ---- vocab.c ------------------------------------------------------------------------------------- */
 

@@ -5,6 +5,18 @@
 #include "unicode.c"
 #include "json.c"             /* JSON values */
 #include "trie.c"             /* all texts of a set that another one begins with */
+#include "schema.h"           /* JSON Schema -> GBNF */
+#include "schema_grammar.c"   /* expressions, writing them */
+#include "schema_pattern.c"   /* regular expressions */
+#include "schema_dfa.c"       /* their intersections */
+#include "schema_number.c"
+#include "schema_string.c"    /* FORMATS */
+#include "schema_array.c"
+#include "schema_object.c"
+#include "schema_expand.c"    /* $ref, allOf, anyOf, oneOf, not, if */
+#include "schema_not.c"
+#include "schema_check.c"     /* literals against a schema */
+#include "schema.c"           /* KEYWORDS */
 #include "vocab.c"            /* tokens, flags, special ids, from metadata */
 #include "token_pre_words.c"  /* matchers of words */
 #include "token_pre.c"        /* PRETOKENIZERS: one row per tokenizer.ggml.pre */

@@ -1,0 +1,64 @@
+/* schema_tool.c: JSON Schemas by the hundred, for tests/cli/test_schema.py. Reads lines, answers each with one:
+ *
+ *     S SCHEMA    make a grammar of it                           ok | error CODE MESSAGE
+ *     T HEX       does the last one accept this text (in hex)?   1 | 0 | error CODE MESSAGE
+ *     G           the last grammar as GBNF, line breaks as \x1e  TEXT
+ */
+#include "text_parts.c"
+#include <stdio.h>
+#include <stdlib.h>
+
+static char tool_line[4 << 20];
+
+static int tool_hex(char c) { return c >= 'a' ? c - 'a' + 10 : c - '0'; }
+
+static void tool_test(infer_grammar *g, const char *hex) {
+    size_t n = strlen(hex) / 2, i, accepted;
+    char *text = (char *)malloc(n + 1);
+    infer__matcher *m = NULL;
+    infer_error err;
+    infer_result r;
+    for (i = 0; text && i < n; i++) text[i] = (char)(tool_hex(hex[2 * i]) << 4 | tool_hex(hex[2 * i + 1]));
+    r = g ? infer__matcher_open(&m, g, &err) : infer__error(&err, INFER_ERR_STATE, "no grammar");
+    if (r == INFER_OK) r = infer__matcher_check(m, text, n, &accepted, &err);
+    if (r == INFER_OK) printf("%d\n", accepted == n && infer__matcher_complete(m));
+    else printf("error %d %s\n", (int)r, err.message);
+    if (m) infer__matcher_close(m);
+    free(text);
+}
+
+int main(void) {
+    infer_grammar *g = NULL;
+    infer__mem mem;
+    infer__bytes gbnf;
+    infer__mem_init(&mem, NULL, 0);
+    memset(&gbnf, 0, sizeof gbnf);
+    gbnf.mem = &mem;
+    while (fgets(tool_line, sizeof tool_line, stdin)) {
+        char *arg = tool_line + 2;
+        infer_grammar_params p;
+        infer_error err;
+        infer_result r;
+        size_t i, n = strlen(tool_line);
+        if (n && tool_line[n - 1] == '\n') tool_line[n - 1] = 0;
+        if (tool_line[0] == 'S') {
+            if (g) infer__grammar_close(g);
+            g = NULL;
+            infer__bytes_free(&gbnf);
+            memset(&p, 0, sizeof p);
+            r = infer__schema_gbnf(&gbnf, &mem, arg, strlen(arg), &err);
+            p.schema = arg;
+            if (r == INFER_OK) r = infer__grammar_open(&g, &mem, NULL, &p, &err);
+            if (r == INFER_OK) printf("ok\n");
+            else printf("error %d %s\n", (int)r, err.message);
+        } else if (tool_line[0] == 'T') tool_test(g, n > 2 ? arg : "");
+        else if (tool_line[0] == 'G') {
+            for (i = 0; i < gbnf.n; i++) putchar(gbnf.s[i] == '\n' ? 0x1e : gbnf.s[i]);
+            putchar('\n');
+        }
+        fflush(stdout);
+    }
+    if (g) infer__grammar_close(g);
+    infer__bytes_free(&gbnf);
+    return 0;
+}
