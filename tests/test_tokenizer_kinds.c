@@ -409,19 +409,13 @@ static void test_ugm_switches(void) {
     tok_check_line(&f, "AB b", 4, 0, "11 3 12 3 5");
     tok_close(&f);
     free(file);
-    kind_ugm_begin(&w, NULL);
-    gw_int(&w, "tokenizer.ggml.treat_whitespace_as_suffix", GW_BOOL, 1);
+    kind_ugm_begin(&w, "no prefix");
+    gw_int(&w, "tokenizer.ggml.remove_extra_whitespaces", GW_BOOL, 1);
     gw_int(&w, "tokenizer.ggml.add_bos_token", GW_BOOL, 1);
     gw_int(&w, "tokenizer.ggml.bos_token_id", GW_U32, 0);
     gw_int(&w, "tokenizer.ggml.add_eos_token", GW_BOOL, 0);
     CHECK(tok_end(&w, &f, &file, &err));
-    tok_check_line(&f, "b b", 3, INFER_TEXT_ADD_SPECIAL, "0 5 3 5 3");
-    tok_close(&f);
-    free(file);
-    kind_ugm_begin(&w, NULL);
-    gw_int(&w, "tokenizer.ggml.escape_whitespaces", GW_BOOL, 0);
-    CHECK(tok_end(&w, &f, &file, &err));
-    tok_check_line(&f, "b b", 3, 0, "2 5 2 5"); /* a space is no token of this vocabulary */
+    tok_check_line(&f, "b b", 3, INFER_TEXT_ADD_SPECIAL, "0 3 5 3 5");
     tok_close(&f);
     free(file);
     for (i = 0; i < 7; i++) { /* maps that cannot be */

@@ -36,15 +36,15 @@ static const uint8_t *fuzz_take(fuzz_in *in, size_t *n) {
 
 enum { FUZZ_SPM, FUZZ_BPE, FUZZ_GGUF, FUZZ_GOOD, FUZZ_WPM, FUZZ_UGM };
 static const char *const FUZZ_MODELS[] = { "llama", "gpt2", NULL, NULL, "bert", "t5", "rwkv", "plamo2" };
-static const char *const FUZZ_SWITCHES[] = { "add_space_prefix", "remove_extra_whitespaces", "escape_whitespaces", "treat_whitespace_as_suffix",
-                                             "normalizer.lowercase", "normalizer.strip_accents", "add_bos_token", "add_sep_token" };
+static const char *const FUZZ_SWITCHES[] = { "add_space_prefix", "remove_extra_whitespaces", "normalizer.lowercase", "normalizer.strip_accents",
+                                             "add_bos_token", "add_sep_token" };
 
 static void fuzz_switches(fuzz_in *in, gguf_writer *w, int mode) {
     uint8_t b = fuzz_byte(in);
     const uint8_t *map;
     char key[80];
     size_t i, n;
-    for (i = 0; i < 8; i++) {
+    for (i = 0; i < 6; i++) {
         snprintf(key, sizeof key, "tokenizer.ggml.%s", FUZZ_SWITCHES[i]);
         gw_int(w, key, GW_BOOL, b >> i & 1);
     }
