@@ -110,9 +110,10 @@ the next eval computes again what is needed (stats.reevaluated).
 -------
 
 infer_tokenize and infer_detokenize are byte exact, but for vocabularies that change the text first: WordPiece (case,
-accents, white space) and Unigram (its character map, white space). INFER_TEXT_PARSE_SPECIAL turns text such as "<|im_end|>" into
-control tokens: never give it text that a user typed. A vocabulary that names no pre-tokenizer, or one that is not known
-here, is not guessed at: tokenizing is refused until model_params.pre or allow_default_pre says what to do.
+accents, white space) and Unigram (its character map, white space). INFER_TEXT_PARSE_SPECIAL turns text such as
+"<|im_end|>" into control tokens: never give it text that a user typed. A vocabulary that names no pre-tokenizer, or one
+that is not known here, is not guessed at: tokenizing is refused until model_params.pre or allow_default_pre says what
+to do.
 
 9. Sampling
 -----------

@@ -16,6 +16,7 @@
 
 enum {
     INFER__UGM_REPLACEMENT = 256, /* bytes: bounds what a text can grow to; NFKC's longest has 33 */
+    INFER__UGM_MAPPED = 256,      /* bytes that are replaced at once: a damaged map can go in circles */
     INFER__UGM_CELLS = 1 << 14,   /* kept before looking for a place to begin anew */
     INFER__UGM_TEXT = 0x7fffff00  /* bytes of a normalised text */
 };
@@ -76,7 +77,7 @@ static const char *infer__ugm_mapped(const infer__lexicon *x, const char *s, siz
     size_t at;
     if (!x->units) return NULL;
     i = infer__ugm_offset(infer__ugm_unit(x, 0));
-    for (at = 0; at < n && s[at] != 0; at++) {
+    for (at = 0; at < n && at < INFER__UGM_MAPPED && s[at] != 0; at++) {
         i ^= (uint8_t)s[at];
         unit = infer__ugm_unit(x, i);
         if ((unit & 0x800000ffu) != (uint8_t)s[at]) break;
