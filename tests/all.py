@@ -68,6 +68,10 @@ def sources(t):
     t.step("style self-test", [PY, "tools/check_style.py", "--self-test"])
     t.step("symbols", ["sh", "tools/symbols.sh"])
     t.step("bench_peers", [PY, "tests/test_bench_peers.py"])
+    if subprocess.run([PY, "-c", "import regex"], capture_output=True).returncode:
+        t.skip("pre-tokenizers against their expressions", "the Python package regex is not installed")
+    else:
+        t.step("pre-tokenizers against their expressions", [PY, "tests/pre_splits.py", "--check", "500"])
     t.step("bench_count self-test", [PY, "tests/bench_count.py", "--self-test"])
 
 
