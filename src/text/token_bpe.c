@@ -14,7 +14,7 @@ enum {
     INFER__WORD_TOKENS = 7,    /* of a remembered word */
     INFER__WORD_BYTES = 31,
     INFER__WORDS_MIN = 256,    /* remembered at a time: a power of two, */
-    INFER__WORDS_MAX = 1 << 14, /* one for every 8 bytes of text */
+    INFER__WORDS_MAX = 1 << 15, /* one for every 8 bytes of text */
     INFER__WORDS_FROM = 1024,  /* bytes of text from which remembering pays for clearing the table */
     INFER__SMALL = 32,         /* symbols of a word that is merged without a heap */
     INFER__MERGES_READ = 32,   /* at once */
