@@ -342,6 +342,18 @@ static void test_pretokenizers(void) {
     tok_check_words("default", "it's 1234567, a  (b)", "it/'/s/ /123/456/7/,/ a/  /(/b/)");
     tok_check_words("default", "12\xd9\xa3" "4567", "12\xd9\xa3/456/7");
     tok_check_words("default", "a+b \xe2\x82\xac\xc2\xa3 $x", "a/+/b/ \xe2\x82\xac\xc2\xa3/ /$/x");
+    tok_check_words("gpt-4o", "HTTPServer's McDONALD'Ll a/b//\n", "HTTPServer's/ Mc/DONALD'Ll/ a//b///\n");
+    tok_check_words("gpt-4o", "\xe6\x97\xa5" "ABc", "\xe6\x97\xa5" "ABc");
+    tok_check_words("tekken", "HE'S 12", "HE/'S/ /1/2");
+    tok_check_words("tiny_aya", "1234567 1234x", "1/234/567/ /123/4/x");
+    tok_check_words("superbpe", "in 1234567 or 12", "in /1/234/567/ or /12");
+    tok_check_words("afmoe", "a1234", "a/1/234");
+    tok_check_words("kimi-k2", "a\xe4\xb8\xad\xe6\x96\x87 b", "a/\xe4\xb8\xad\xe6\x96\x87/ b");
+    tok_check_words("exaone-moe", "it's a b  c", "it/'s/ a b/ / c");
+    tok_check_words("bloom", "Hi there, (you).", "Hi/ there/, (/you/).");
+    tok_check_words("chameleon", "IMGIMGABZx <sentinel:1>  \ty", "IMGIMGABZ/x/ /</sentinel/:/1/>/  /\t/y");
+    tok_check_words("deepseek-llm", "a b  ", "a/ b/  ");
+    tok_check_words("jais-2", "a       b", "a/    /  / b");
     tok_check_words("qwen2", "\xff\xfe\x80", "\xff\xfe\x80"); /* invalid bytes are symbols */
     CHECK(infer__pretokenizer_find("gpt-", 4) == NULL);
     CHECK(infer__pretokenizer_find("gpt-22", 6) == NULL);
@@ -596,6 +608,77 @@ static void test_bpe_merges(void) {
     tok_check_line(&f, "b<|im_end|>", 11, INFER_TEXT_PARSE_SPECIAL, "1 6");
     tok_close(&f);
     free(file);
+}
+
+/* Vocabularies in UTF-8: a space is U+2581, what is no token becomes byte tokens, lines are merged apart. */
+static void test_bpe_marked(void) {
+    static const char *const tokens[] = { "<pad>", "<eos>", "<bos>", "<unk>", "a", "b", "\xe2\x96\x81", "\xe2\x96\x81" "a", "ab",
+                                          "\xe2\x96\x81\xe2\x96\x81", "\n", "\n\n", "\n\n\n", "<0xC3>", "<0xA9>", "<0x0A>", "b\xe2\x96\x81",
+                                          "<c>", "c", "\xe4\xb8\xad", NULL };
+    static const int types[] = { TOK_CONTROL, TOK_CONTROL, TOK_CONTROL, TOK_UNKNOWN, TOK_NORMAL, TOK_NORMAL, TOK_NORMAL, TOK_NORMAL,
+                                 TOK_NORMAL, TOK_NORMAL, TOK_NORMAL, TOK_NORMAL, TOK_NORMAL, TOK_BYTE, TOK_BYTE, TOK_BYTE, TOK_NORMAL,
+                                 TOK_CONTROL, TOK_NORMAL, TOK_NORMAL };
+    static const char *const merges[] = { "\xe2\x96\x81 \xe2\x96\x81", "b \xe2\x96\x81", "\xe2\x96\x81 a", "a b", "\n \n" };
+    int kind; /* 0 gemma4 as a model, 1 sarvam-moe, 2 granite-embed-multi-311m */
+    for (kind = 0; kind < 3; kind++) {
+        gguf_writer w;
+        tok_open_file f;
+        infer_error err;
+        unsigned char *file;
+        check_detail = kind == 0 ? "gemma4" : kind == 1 ? "sarvam-moe" : "granite-embed-multi-311m";
+        tok_begin(&w, kind == 0 ? "gemma4" : "gpt2", tokens, types);
+        if (kind) gw_str(&w, "tokenizer.ggml.pre", check_detail);
+        gw_strs(&w, "tokenizer.ggml.merges", merges, 5);
+        gw_int(&w, "tokenizer.ggml.bos_token_id", GW_U32, 2);
+        gw_int(&w, "tokenizer.ggml.unknown_token_id", GW_U32, 3);
+        gw_int(&w, "tokenizer.ggml.add_bos_token", GW_BOOL, 0);
+        CHECK(tok_end(&w, &f, &file, &err));
+        if (!f.t) { check_note(__FILE__, __LINE__, err.message); free(file); continue; }
+        CHECK_STR(infer__tokenizer_why_not(f.t), "");
+        CHECK(infer__tokenizer_adds_bos(f.t) == (kind != 1)); /* files say it wrong */
+        tok_check_line(&f, "ab a", 4, 0, "4 16 4"); /* "b " before " a" before "ab" */
+        tok_check_line(&f, " a  a", 5, 0, "7 9 4");
+        tok_check_line(&f, "a\xe2\x96\x81" "a", 5, 0, "4 7"); /* the mark itself */
+        tok_check_line(&f, "\xc3\xa9", 2, 0, "13 14"); /* a character that is no token */
+        tok_check_line(&f, "\xc3\xa8" "a", 3, 0, "3 4"); /* and lacks a byte token */
+        tok_check_line(&f, "\xc3", 1, 0, "13");
+        tok_check_line(&f, "\xe4\xb8\xad", 3, 0, "19");
+        tok_check_line(&f, "\n\n\n", 3, 0, kind == 1 ? "11 10" : "12"); /* the run is a token, no merge makes it */
+        tok_check_line(&f, "b\n\n\n\n a", 7, 0, "5 11 11 7");
+        tok_check_line(&f, "<c>c", 4, INFER_TEXT_PARSE_SPECIAL, "17 18");
+        tok_check_line(&f, "<c>", 3, 0, "3 18 3");
+        tok_check_line(&f, "<0xC3>", 6, 0, "3 3 3 3 3 3");
+        tok_check_round_trip(&f, "ab  a\xc3\xa9\n\n\n b ", 13);
+        tok_close(&f);
+        free(file);
+    }
+}
+
+/* Words between white space, which gives no tokens. */
+static void test_bpe_whitespace(void) {
+    static const char *const tokens[] = { "a", "b", "ab", "<unk>", "\xc3\xa9", NULL };
+    static const int types[] = { TOK_NORMAL, TOK_NORMAL, TOK_NORMAL, TOK_UNKNOWN, TOK_NORMAL };
+    static const char *const merges[] = { "a b" };
+    int lower;
+    for (lower = 0; lower < 2; lower++) {
+        gguf_writer w;
+        tok_open_file f;
+        infer_error err;
+        unsigned char *file;
+        tok_begin(&w, "whitespace", tokens, types);
+        gw_str(&w, "tokenizer.ggml.pre", "whitespace");
+        gw_strs(&w, "tokenizer.ggml.merges", merges, 1);
+        gw_int(&w, "tokenizer.ggml.unknown_token_id", GW_U32, 3);
+        gw_int(&w, "tokenizer.ggml.normalizer.lowercase", GW_BOOL, lower);
+        CHECK(tok_end(&w, &f, &file, &err));
+        if (lower) {
+            CHECK_HAS(infer__tokenizer_why_not(f.t), "normalizer.lowercase");
+        } else {
+            tok_check_line(&f, " ab\n a\xe3\x80\x80" "b \xc3\xa9\xe2\x96\x81 ", 17, 0, "2 0 1 4 3");
+        }
+        tok_close(&f);
+        free(file);
+    }
 }
 
 static void tok_check_why_not(gguf_writer *w, const char *part) {
@@ -980,6 +1063,8 @@ static void suite_tokenizer(void) {
     RUN(test_phi3_strips);
     RUN(test_known_texts);
     RUN(test_bpe_merges);
+    RUN(test_bpe_marked);
+    RUN(test_bpe_whitespace);
     RUN(test_why_not);
     RUN(test_vocab_malformed);
     RUN(test_tokenizer_memory);

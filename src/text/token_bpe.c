@@ -14,7 +14,7 @@ enum {
     INFER__WORD_TOKENS = 7,    /* of a remembered word */
     INFER__WORD_BYTES = 31,
     INFER__WORDS_MIN = 256,    /* remembered at a time: a power of two, */
-    INFER__WORDS_MAX = 1 << 14, /* one for every 8 bytes of text */
+    INFER__WORDS_MAX = 1 << 15, /* one for every 8 bytes of text */
     INFER__WORDS_FROM = 1024,  /* bytes of text from which remembering pays for clearing the table */
     INFER__SMALL = 32,         /* symbols of a word that is merged without a heap */
     INFER__MERGES_READ = 32,   /* at once */
@@ -33,6 +33,18 @@ INFER__INLINE void infer__token_put(infer__token_sink *sink, int32_t token) {
     if (sink->keep) {
         if (sink->keep->count < INFER__WORD_TOKENS) sink->keep->tokens[sink->keep->count] = token;
         sink->keep->count++;
+    }
+}
+
+/* A symbol that is no token: its bytes, or one unknown token when one of them has none. */
+static void infer__token_put_bytes(const infer__vocab *v, const char *s, size_t n, infer__token_sink *sink) {
+    size_t i;
+    for (i = 0; i < n && v->byte_token[(uint8_t)s[i]] >= 0; i++) {
+    }
+    if (i == n) {
+        for (i = 0; i < n; i++) infer__token_put(sink, v->byte_token[(uint8_t)s[i]]);
+    } else if (v->special[INFER_SPECIAL_UNK] >= 0) {
+        infer__token_put(sink, v->special[INFER_SPECIAL_UNK]);
     }
 }
 
@@ -482,20 +494,12 @@ static int infer__bpe_word(const infer__vocab *v, const infer__merges *m, const 
 /* The ids of the word whose symbols w holds. */
 static void infer__bpe_put(const infer__vocab *v, const infer__token_work *w, const char *s, size_t n,
                            infer__token_sink *sink) {
-    int32_t i, token;
+    int32_t i;
     for (i = 0; i >= 0; i = w->symbols[i].next) {
         const infer__symbol *x = &w->symbols[i];
-        size_t at = x->at, end = x->next < 0 ? n : w->symbols[x->next].at;
-        if (x->token >= 0) {
-            infer__token_put(sink, x->token);
-            continue;
-        }
-        for (; at < end;
-             at++) { /* a character that the vocabulary lacks: its bytes; lacking those, the unknown token */
-            token = v->form == INFER__FORM_BYTES ? -1 : v->byte_token[(uint8_t)s[at]];
-            if (token < 0) token = v->special[INFER_SPECIAL_UNK];
-            if (token >= 0) infer__token_put(sink, token);
-        }
+        size_t end = x->next < 0 ? n : w->symbols[x->next].at;
+        if (x->token >= 0) infer__token_put(sink, x->token);
+        else infer__token_put_bytes(v, s + x->at, end - x->at, sink);
     }
 }
 

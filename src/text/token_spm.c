@@ -53,18 +53,6 @@ static int infer__spm_escape(const infer__vocab *v, infer__token_work *w, const 
     return 1;
 }
 
-/* A symbol that is no token: its bytes, or one unknown token when one of them has none. */
-static void infer__spm_bytes(const infer__vocab *v, const char *s, size_t n, infer__token_sink *sink) {
-    size_t i;
-    for (i = 0; i < n && v->byte_token[(uint8_t)s[i]] >= 0; i++) {
-    }
-    if (i == n) {
-        for (i = 0; i < n; i++) infer__token_put(sink, v->byte_token[(uint8_t)s[i]]);
-    } else if (v->special[INFER_SPECIAL_UNK] >= 0) {
-        infer__token_put(sink, v->special[INFER_SPECIAL_UNK]);
-    }
-}
-
 /* The ids of one word. 0 = out of memory. */
 static int infer__spm_word(const infer__vocab *v, infer__token_work *w, const char *s, size_t n, int prefix,
                            infer__token_sink *sink) {
@@ -87,7 +75,7 @@ static int infer__spm_word(const infer__vocab *v, infer__token_work *w, const ch
         size_t size = infer__spm_end(w, i) - x->at;
         int32_t token = x->token >= 0 ? x->token : infer__spm_find(v, w->text + x->at, size);
         if (token >= 0) infer__token_put(sink, token);
-        else infer__spm_bytes(v, w->text + x->at, size, sink);
+        else infer__token_put_bytes(v, w->text + x->at, size, sink);
     }
     return 1;
 }
