@@ -36,7 +36,7 @@ build/bench_count: tests/bench_count.c tests/gguf_write.h $(SRC) | build/tool
 build/tool:
 	mkdir -p $@
 
-.PHONY: run test check san cross fuzz bench bench-count amalgamate format help clean
+.PHONY: run test check san cross fuzz bench bench-count bench-text amalgamate format help clean
 run: build/infer
 	@printf '%s' "$(PROMPT)"; build/infer run $(MODEL) -p "$(PROMPT)" -n 64 --temp 0
 test: build/infer build/impl.o build/check build/check-h
@@ -53,6 +53,8 @@ bench: build/infer
 	build/infer bench $(MODEL)
 bench-count: build/bench_count
 	$(PYTHON) tests/bench_count.py $(if $(UPDATE),--update) --types=$(TYPES)
+bench-text:
+	$(PYTHON) tools/bench_text.py
 amalgamate:
 	$(PYTHON) tools/embed_kernels.py
 	$(PYTHON) amalgamate.py
@@ -70,6 +72,7 @@ help:
 	@echo "make fuzz         every fuzzer for MINUTES=1"
 	@echo "make bench        tokens per second of MODEL"
 	@echo "make bench-count  instructions of matrix products per storage type, against a table (UPDATE=1 TYPES=Q4_0,...)"
+	@echo "make bench-text   tokenizing, beside other tokenizers that are installed (INFER_TEST_DATA has the vocabularies)"
 	@echo "make amalgamate   kernels/ -> kernels_embed.h, src/ -> infer.h"
 	@echo "make format       break lines of src/ that are too long"
 	@echo "make clean        remove build/"

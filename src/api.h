@@ -109,9 +109,11 @@ the next eval computes again what is needed (stats.reevaluated).
 8. Text
 -------
 
-infer_tokenize and infer_detokenize are byte exact. INFER_TEXT_PARSE_SPECIAL turns text such as "<|im_end|>" into
-control tokens: never give it text that a user typed. A vocabulary that names no pre-tokenizer, or one that is not known
-here, is not guessed at: tokenizing is refused until model_params.pre or allow_default_pre says what to do.
+infer_tokenize and infer_detokenize are byte exact, but for vocabularies that change the text first: WordPiece (case,
+accents, white space) and Unigram (its character map, white space). INFER_TEXT_PARSE_SPECIAL turns text such as
+"<|im_end|>" into control tokens: never give it text that a user typed. A vocabulary that names no pre-tokenizer, or one
+that is not known here, is not guessed at: tokenizing is refused until model_params.pre or allow_default_pre says what
+to do.
 
 9. Sampling
 -----------
@@ -556,7 +558,8 @@ enum {
  * full number; at most cap are written. out may be NULL when cap is 0. It is no error when count > cap. */
 INFER_API infer_result infer_tokenize(const infer_model *model, const char *text, size_t n, int32_t flags,
                                       infer_token *out, size_t cap, size_t *count, infer_error *err);
-/* Ids to text, byte exact. *len is the full length in bytes, at most cap are written, no zero is added. */
+/* Ids to text, byte exact; of WordPiece, spaces before punctuation are taken out again. *len is the full length in
+ * bytes, at most cap are written, no zero is added. Errors: ARGUMENT (no such token), UNSUPPORTED, MEMORY. */
 INFER_API infer_result infer_detokenize(const infer_model *model, const infer_token *tokens, size_t n, int32_t flags,
                                         char *out, size_t cap, size_t *len, infer_error *err);
 /* The bytes that one token stands for inside a text (may be part of a character). Control tokens give their text. */
@@ -571,7 +574,7 @@ INFER_API int32_t infer_token_flags(const infer_model *model, infer_token token)
 enum { INFER_SPECIAL_BOS, INFER_SPECIAL_EOS, INFER_SPECIAL_EOT, INFER_SPECIAL_UNK, INFER_SPECIAL_SEP, INFER_SPECIAL_PAD,
        INFER_SPECIAL_MASK, INFER_SPECIAL_FIM_PRE, INFER_SPECIAL_FIM_SUF, INFER_SPECIAL_FIM_MID, INFER_SPECIAL_EOM,
        INFER_SPECIAL_CLS, INFER_SPECIAL_FIM_PAD, INFER_SPECIAL_FIM_REP, INFER_SPECIAL_FIM_SEP, INFER_SPECIAL_COUNT };
-/* The id of a special token, -1 when the vocabulary has none. */
+/* The id of a special token, -1 when the vocabulary has none: from the file's keys, or known by its text. */
 INFER_API infer_token infer_token_special(const infer_model *model, int32_t which);
 /* Length of the longest prefix of s that does not end inside a UTF-8 character: what may be shown of a stream.
  * Invalid bytes count as whole characters. */

@@ -92,6 +92,14 @@ def together(t, *groups):
         raise errors[0]
 
 
+def python_with(package):
+    """This Python, or the system's, whichever has the package; None = neither."""
+    for python in (PY, "/usr/bin/python3"):
+        if os.path.exists(python) and subprocess.run([python, "-c", "import " + package], capture_output=True).returncode == 0:
+            return python
+    return None
+
+
 def sources(t):
     t.step("kernels_embed.h", [PY, "tools/embed_kernels.py", "--check"])
     t.step("infer.h", [PY, "amalgamate.py", "--check"])
@@ -99,6 +107,11 @@ def sources(t):
     t.step("style self-test", [PY, "tools/check_style.py", "--self-test"])
     t.step("symbols", ["sh", "tools/symbols.sh"])
     t.step("bench_peers", [PY, "tests/test_bench_peers.py"])
+    regex = python_with("regex")
+    if regex:
+        t.step("pre-tokenizers against their expressions", [regex, "tests/pre_splits.py", "--check", "500"])
+    else:
+        t.skip("pre-tokenizers against their expressions", "the Python package regex is not installed")
     t.step("bench_count self-test", [PY, "tests/bench_count.py", "--self-test"])
 
 

@@ -8,7 +8,9 @@
  *   open     VOCABULARY  seconds from the parsed file  bytes kept  bytes of the file's tokens and merges, lengths counted
  *   views    VOCABULARY  bytes of the views of those texts that the parsed file keeps besides
  * tools/bench_text.py builds and runs it beside other tokenizers. */
+#ifndef INFER_QUIET
 #define INFER_QUIET
+#endif
 #include "text_parts.c"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,9 @@
 /* pre_split.c: splits texts as a pre-tokenizer does, for tests/pre_splits.py.
  *
  * Reads lines "NAME HEX", writes for each the lengths of the words in bytes, or "?" for a name that is unknown. */
+#ifndef INFER_QUIET
 #define INFER_QUIET
+#endif
 #include "text_parts.c"
 #include <stdio.h>
 

@@ -201,8 +201,7 @@ typedef struct infer__vocab {
     infer_token special[INFER_SPECIAL_COUNT], lstrip; /* -1 = none; lstrip takes the white space before it too */
     int form;                   /* BPE: how tokens are spelled, INFER__FORM_* */
     int add_bos, add_eos, add_sep; /* 0, 1; -1 = the file does not say. add_sep: WPM, a SEP ends the text */
-    int add_space_prefix, remove_extra_whitespaces, escape_whitespaces; /* 0, 1 */
-    int space_suffix;           /* UGM: the space goes behind words, and behind the text */
+    int add_space_prefix, remove_extra_whitespaces; /* 0, 1 */
     int lowercase, strip_accents; /* WPM */
 } infer__vocab;
 static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const infer__report *report,

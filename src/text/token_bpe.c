@@ -14,7 +14,7 @@ enum {
     INFER__WORD_TOKENS = 7,    /* of a remembered word */
     INFER__WORD_BYTES = 31,
     INFER__WORDS_MIN = 256,    /* remembered at a time: a power of two, */
-    INFER__WORDS_MAX = 1 << 14, /* one for every 8 bytes of text */
+    INFER__WORDS_MAX = 1 << 15, /* one for every 8 bytes of text */
     INFER__WORDS_FROM = 1024,  /* bytes of text from which remembering pays for clearing the table */
     INFER__SMALL = 32,         /* symbols of a word that is merged without a heap */
     INFER__MERGES_READ = 32,   /* at once */
@@ -134,7 +134,7 @@ INFER__INLINE int infer__word_known(infer__token_work *w, const char *s, size_t 
     h = (key[0] ^ (key[1] + key[2] * 3 + key[3] * 5) * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
     word = &w->words[(h ^ h >> 29) >> 20 & w->words_mask];
     if (((word->key[0] ^ key[0]) | (word->key[1] ^ key[1]) | (word->key[2] ^ key[2]) | (word->key[3] ^ key[3])) == 0) {
-        if (sink->count + word->count <= sink->cap) {
+        if (sink->out && sink->count + word->count <= sink->cap) {
             infer_token *out = sink->out + sink->count;
             for (i = 0; i < word->count; i++) out[i] = word->tokens[i];
             sink->count += word->count;

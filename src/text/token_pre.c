@@ -32,7 +32,7 @@ static size_t infer__run_char(const infer__run_rule *r, const char *s, size_t n)
     int in;
     if (n == 0) return 0;
     cp = infer__utf8_next(s, n, &len, NULL);
-    in = (infer__uc_class(cp) & r->classes) != 0;
+    in = r->classes && ((cp < 0x80 ? INFER__UC_ASCII[cp] : infer__uc_class(cp)) & r->classes);
     if (!in && cp < 0x80) in = r->chars && cp && strchr(r->chars, (int)cp);
     if (!in && r->ranges) in = infer__in_ranges(r->ranges, r->n_ranges, cp);
     return in != r->except ? len : 0;

@@ -16,6 +16,7 @@
 
 enum {
     INFER__UGM_REPLACEMENT = 256, /* bytes: bounds what a text can grow to; NFKC's longest has 33 */
+    INFER__UGM_MAPPED = 256,      /* bytes that are replaced at once: a damaged map can go in circles */
     INFER__UGM_CELLS = 1 << 14,   /* kept before looking for a place to begin anew */
     INFER__UGM_TEXT = 0x7fffff00  /* bytes of a normalised text */
 };
@@ -76,7 +77,7 @@ static const char *infer__ugm_mapped(const infer__lexicon *x, const char *s, siz
     size_t at;
     if (!x->units) return NULL;
     i = infer__ugm_offset(infer__ugm_unit(x, 0));
-    for (at = 0; at < n && s[at] != 0; at++) {
+    for (at = 0; at < n && at < INFER__UGM_MAPPED && s[at] != 0; at++) {
         i ^= (uint8_t)s[at];
         unit = infer__ugm_unit(x, i);
         if ((unit & 0x800000ffu) != (uint8_t)s[at]) break;
@@ -104,16 +105,17 @@ static int infer__ugm_grow(infer__token_work *w, size_t more) {
     return 1;
 }
 
-static void infer__ugm_space(const infer__vocab *v, infer__token_work *w) {
-    size_t n = v->escape_whitespaces ? 3 : 1;
-    memcpy(w->text + w->text_n, v->escape_whitespaces ? INFER__SPACE_MARK : " ", n);
-    w->text_n += n;
+static void infer__ugm_space(infer__token_work *w) {
+    memcpy(w->text + w->text_n, INFER__SPACE_MARK, 3);
+    w->text_n += 3;
 }
 
-/* w->text = the text in the vocabulary's form. 0 = out of memory. */
+/* w->text = the text in the vocabulary's form. Where extra white space is removed, every word gets its space, also the
+ * first one, whatever add_space_prefix says: so llama.cpp has it, and converters write both or neither. 0 = out of
+ * memory. */
 static int infer__ugm_normalise(const infer__vocab *v, const infer__lexicon *x, infer__token_work *w, const char *s,
                                 size_t n) {
-    int begun = 0, in_word = 0, prefix = v->add_space_prefix && !v->space_suffix;
+    int begun = 0, in_word = 0;
     size_t used, len, i;
     w->text_n = 0;
     for (; n > 0; s += used, n -= used) {
@@ -131,20 +133,16 @@ static int infer__ugm_normalise(const infer__vocab *v, const infer__lexicon *x, 
         for (i = 0; i < len; i++) {
             if (to[i] == ' ') {
                 in_word = 0;
-                if (!v->remove_extra_whitespaces) infer__ugm_space(v, w);
+                if (!v->remove_extra_whitespaces) infer__ugm_space(w);
                 continue;
             }
-            if (!in_word && ((prefix && !begun) || v->remove_extra_whitespaces)) {
-                infer__ugm_space(v, w);
+            if (!in_word && ((v->add_space_prefix && !begun) || v->remove_extra_whitespaces)) {
+                infer__ugm_space(w);
                 begun = 1;
             }
             in_word = 1;
             w->text[w->text_n++] = to[i];
         }
-    }
-    if (v->add_space_prefix && v->space_suffix) {
-        if (!infer__ugm_grow(w, 3)) return 0;
-        infer__ugm_space(v, w);
     }
     return 1;
 }

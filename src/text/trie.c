@@ -22,8 +22,9 @@ static uint64_t infer__trie_key_at(const infer__str *s, size_t depth) {
     return key << 8 | INFER__MIN(left, 8);
 }
 
-/* Stable, by key: few by insertion, many by their bytes, lowest first, leaving out those that are equal in all. */
-static void infer__trie_sort_keys(infer__trie_key *a, infer__trie_key *spare, size_t n) {
+/* Stable, by key: few by insertion, many by their bytes, lowest first, leaving out those that are equal in all. count
+ * is scratch, and not here: infer__trie_sort recurses. */
+static void infer__trie_sort_keys(infer__trie_key *a, infer__trie_key *spare, size_t n, uint32_t count[257]) {
     infer__trie_key *from = a, *to = spare, *swap;
     size_t i, k;
     int shift;
@@ -36,8 +37,7 @@ static void infer__trie_sort_keys(infer__trie_key *a, infer__trie_key *spare, si
         return;
     }
     for (shift = 0; shift < 64; shift += 8) {
-        size_t count[257];
-        memset(count, 0, sizeof count);
+        memset(count, 0, 257 * sizeof *count);
         for (i = 0; i < n; i++) count[(from[i].key >> shift & 255) + 1]++;
         if (count[(from[0].key >> shift & 255) + 1] == n) continue;
         for (i = 0; i < 256; i++) count[i + 1] += count[i];
@@ -51,14 +51,14 @@ static void infer__trie_sort_keys(infer__trie_key *a, infer__trie_key *spare, si
 
 /* a[0..n) by their texts from `depth` on; a level takes seven bytes, so there are at most INFER__TRIE_LONGEST / 7. */
 static void infer__trie_sort(const infer__str *texts, infer__trie_key *a, infer__trie_key *spare, size_t n,
-                             size_t depth) {
+                             size_t depth, uint32_t count[257]) {
     size_t i, end;
     for (i = 0; i < n; i++) a[i].key = infer__trie_key_at(&texts[a[i].id], depth);
-    infer__trie_sort_keys(a, spare, n);
+    infer__trie_sort_keys(a, spare, n, count);
     for (i = 0; i < n; i = end) {
         for (end = i + 1; end < n && a[end].key == a[i].key; end++) {
         }
-        if (end - i > 1 && (a[i].key & 255) == 8) infer__trie_sort(texts, a + i, spare + i, end - i, depth + 7);
+        if (end - i > 1 && (a[i].key & 255) == 8) infer__trie_sort(texts, a + i, spare + i, end - i, depth + 7, count);
     }
 }
 
@@ -150,7 +150,7 @@ static infer_result infer__trie_open(infer__trie *t, infer__mem *mem, const infe
     infer__trie_range *ranges = NULL;
     char *pool = NULL;
     uint64_t bytes = 0;
-    uint32_t m = 0, i;
+    uint32_t m = 0, i, count[257];
     infer_result r = INFER_OK;
 
     memset(t, 0, sizeof *t);
@@ -165,7 +165,7 @@ static infer_result infer__trie_open(infer__trie *t, infer__mem *mem, const infe
     }
     pool = (char *)infer__alloc(mem, bytes + 1);
     if (!a || !sorted || !pool) goto no_memory;
-    infer__trie_sort(texts, a, a + m, m, 0);
+    infer__trie_sort(texts, a, a + m, m, 0, count);
     m = infer__trie_distinct(texts, a, m, sorted, pool);
     infer__free(mem, a);
     a = NULL;

@@ -21,20 +21,20 @@ enum {
  * places where the first vocabulary of the kind has them; llama.cpp assumes the same. */
 typedef struct infer__vocab_model {
     const char *name; /* tokenizer.ggml.model */
-    int8_t kind, bos, eos, unk, sep, pad, mask, add_bos, add_eos, add_sep, add_space_prefix, escape_whitespaces;
+    int8_t kind, bos, eos, unk, sep, pad, mask, add_bos, add_eos, add_sep, add_space_prefix;
 } infer__vocab_model;
 static const infer__vocab_model INFER__VOCAB_MODELS[] = {
-    {"llama",    INFER__VOCAB_SPM,    1,   2,  0,   -1,  -1, -1,  1,  0, 0, 1, 1},
-    {"gpt2",     INFER__VOCAB_BPE,    -1,  -1, -1,  -1,  -1, -1,  -1, 0, 0, 0, 0},
-    {"gemma4",   INFER__VOCAB_BPE,    -1,  -1, -1,  -1,  -1, -1,  -1, 0, 0, 0, 0},
-    {"whitespace", INFER__VOCAB_BPE,  -1,  -1, -1,  -1,  -1, -1,  -1, 0, 0, 0, 0},
-    {"bert",     INFER__VOCAB_WPM,    101, -1, 100, 102, 0,  103, 1,  0, 1, 0, 1},
-    {"t5",       INFER__VOCAB_UGM,    -1,  1,  2,   -1,  0,  -1,  0,  1, 0, 0, 1},
-    {"rwkv",     INFER__VOCAB_RWKV,   -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0, 0},
-    {"plamo2",   INFER__VOCAB_PLAMO2, 1,   2,  0,   -1,  3,  -1,  0,  0, 0, 0, 0},
-    {"none",     INFER__VOCAB_NONE,   -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0, 0},
-    {"no_vocab", INFER__VOCAB_NONE,   -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0, 0},
-    {"",         INFER__VOCAB_OTHER,  -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0, 0} /* any other: cannot tokenize */
+    {"llama",    INFER__VOCAB_SPM,    1,   2,  0,   -1,  -1, -1,  1,  0, 0, 1},
+    {"gpt2",     INFER__VOCAB_BPE,    -1,  -1, -1,  -1,  -1, -1,  -1, 0, 0, 0},
+    {"gemma4",   INFER__VOCAB_BPE,    -1,  -1, -1,  -1,  -1, -1,  -1, 0, 0, 0},
+    {"whitespace", INFER__VOCAB_BPE,  -1,  -1, -1,  -1,  -1, -1,  -1, 0, 0, 0},
+    {"bert",     INFER__VOCAB_WPM,    101, -1, 100, 102, 0,  103, 1,  0, 1, 0},
+    {"t5",       INFER__VOCAB_UGM,    -1,  1,  2,   -1,  0,  -1,  0,  1, 0, 0},
+    {"rwkv",     INFER__VOCAB_RWKV,   -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0},
+    {"plamo2",   INFER__VOCAB_PLAMO2, 1,   2,  0,   -1,  3,  -1,  0,  0, 0, 0},
+    {"none",     INFER__VOCAB_NONE,   -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0},
+    {"no_vocab", INFER__VOCAB_NONE,   -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0},
+    {"",         INFER__VOCAB_OTHER,  -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0} /* any other: cannot tokenize */
 };
 
 /* Ids given by keys. The second row of a kind is an older name of the key. */
@@ -591,8 +591,6 @@ static infer_result infer__vocab_switches(infer__vocab *v, const infer__gguf *g,
         {"tokenizer.ggml.add_sep_token", &v->add_sep},
         {"tokenizer.ggml.add_space_prefix", &v->add_space_prefix},
         {"tokenizer.ggml.remove_extra_whitespaces", &v->remove_extra_whitespaces},
-        {"tokenizer.ggml.escape_whitespaces", &v->escape_whitespaces},
-        {"tokenizer.ggml.treat_whitespace_as_suffix", &v->space_suffix},
         {"tokenizer.ggml.normalizer.lowercase", &v->lowercase},
         {"tokenizer.ggml.normalizer.strip_accents", &v->strip_accents}
     };
@@ -644,7 +642,6 @@ static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const in
     v->add_eos = model->add_eos;
     v->add_sep = model->add_sep;
     v->add_space_prefix = model->add_space_prefix;
-    v->escape_whitespaces = model->escape_whitespaces;
 
     r = infer__vocab_index(v, err);
     if (r == INFER_OK && v->n > 0) r = infer__vocab_types(v, g, err);

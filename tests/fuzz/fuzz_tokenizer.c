@@ -5,10 +5,10 @@
  *
  * The first byte chooses: 0 a SentencePiece vocabulary, 1 a byte-pair one, 4 WordPiece, 5 Unigram, 6 RWKV, 7 PLaMo-2, all
  * spelled by the bytes that follow; 2 a GGUF file; 3 a good byte-pair vocabulary with a hostile text, which must come
- * back byte for byte. The second byte gives the pre-tokenizer (one of FUZZ_PRES,
- * or the row that a third byte names) and flags. A spelled token is: length, type, score,
- * bytes; length 255 ends the list. Merges: length, bytes; 255 ends. From 4 on: a byte of switches; Unigram's character
- * map: the number of its units, units, the length of its replacements, these. The rest is the text.
+ * back byte for byte. The second byte gives the pre-tokenizer (one of FUZZ_PRES, or the row that a third byte names) and
+ * flags. A spelled token is: length, type, score, bytes; length 255 ends the list. Merges: length, bytes; 255 ends. From
+ * 4 on: a byte of switches; Unigram's character map: the number of its units, units, the length of its replacements,
+ * these. The rest is the text.
  *
  * -DFUZZ_FILES gives a main of its own that runs the files named, for compilers without libFuzzer. */
 #define INFER_IMPLEMENTATION
@@ -38,15 +38,15 @@ static const uint8_t *fuzz_take(fuzz_in *in, size_t *n) {
 
 enum { FUZZ_SPM, FUZZ_BPE, FUZZ_GGUF, FUZZ_GOOD, FUZZ_WPM, FUZZ_UGM };
 static const char *const FUZZ_MODELS[] = { "llama", "gpt2", NULL, NULL, "bert", "t5", "rwkv", "plamo2" };
-static const char *const FUZZ_SWITCHES[] = { "add_space_prefix", "remove_extra_whitespaces", "escape_whitespaces", "treat_whitespace_as_suffix",
-                                             "normalizer.lowercase", "normalizer.strip_accents", "add_bos_token", "add_sep_token" };
+static const char *const FUZZ_SWITCHES[] = { "add_space_prefix", "remove_extra_whitespaces", "normalizer.lowercase", "normalizer.strip_accents",
+                                             "add_bos_token", "add_sep_token" };
 
 static void fuzz_switches(fuzz_in *in, gguf_writer *w, int mode) {
     uint8_t b = fuzz_byte(in);
     const uint8_t *map;
     char key[80];
     size_t i, n;
-    for (i = 0; i < 8; i++) {
+    for (i = 0; i < 6; i++) {
         snprintf(key, sizeof key, "tokenizer.ggml.%s", FUZZ_SWITCHES[i]);
         gw_int(w, key, GW_BOOL, b >> i & 1);
     }
@@ -186,7 +186,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             char piece[8];
             int32_t i;
             /* Only a vocabulary in GPT-2's alphabet is good for every text. */
-            fuzz_text(t, &mem, (const char *)copy, in.n, how >> 4 & 3, mode == FUZZ_GOOD && !(row && (row->flags & (INFER__PRE_MARKED | INFER__PRE_UTF8))));
+            fuzz_text(t, &mem, (const char *)copy, in.n, how >> 4 & 3,
+                      mode == FUZZ_GOOD && !(row && (row->flags & (INFER__PRE_MARKED | INFER__PRE_UTF8))));
             for (i = -1; i <= infer__tokenizer_size(t) && i < 300; i++) infer__token_text(t, i, piece, sizeof piece, &n);
             infer__tokenizer_close(t);
         } else if (mode == FUZZ_GOOD) {
