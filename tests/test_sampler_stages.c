@@ -822,6 +822,69 @@ static void test_sampler_stage_draws(void) {
     }
 }
 
+/* Chains of random stages with random and extreme parameters, logits and histories: a token that is allowed, or an error
+ * that says why; the caller's logits are as they were, and the second sampler with the seed does the same. */
+static void test_sampler_random(void) {
+    static const uint32_t specials[] = { 0xff800000u, 0x7f7fffffu, 0xff7fffffu, 0, 0x80000000u, 1, 0x4e800000u, 0xce800000u };
+    static const float values[] = { 0, 1, -1, 0.5f, 0.05f, 0.999f, 1e-7f, 2, 5, 40, 1000, 3e38f, -3e38f, 1e-38f };
+    static const infer_bias bias[] = { {0, -3e38f}, {1, 3e38f}, {2, 0.1f}, {50, 1} };
+    enum { N = 1200 };
+    static float x[N], before[N];
+    uint32_t state = 2025;
+    int round, opened = 0, chosen = 0;
+    stage_vocab v;
+    if (!stage_vocab_open(&v)) return;
+    for (round = 0; round < 4000; round++) {
+        infer_stage st[6];
+        infer_sampler *a = NULL, *b = NULL;
+        infer_error err;
+        int32_t n_stages = (int32_t)(sampler_case_next(&state) >> 8) % 6, i, k, n;
+        uint32_t extreme = sampler_case_next(&state) >> 30;
+        memset(st, 0, sizeof st);
+        for (i = 0; i < n_stages; i++) {
+            const infer__stage_kind *kind;
+            do st[i].kind = 1 + (int32_t)(sampler_case_next(&state) >> 8) % 17;
+            while (st[i].kind == INFER_STAGE_CUSTOM ||
+                   (i < n_stages - 1 && (infer__stage_find(st[i].kind)->flags & INFER__STAGE_LAST)));
+            kind = infer__stage_find(st[i].kind);
+            for (k = 0; k < 4; k++) st[i].p[k] = values[(sampler_case_next(&state) >> 8) % INFER__COUNT(values)];
+            for (k = 0; k < kind->n_p && round % 8; k++) /* mostly within bounds */
+                st[i].p[k] = INFER__MIN(INFER__MAX(st[i].p[k], kind->lo[k]), kind->hi[k]);
+            if (st[i].kind == INFER_STAGE_DRY) st[i].text = "[]";
+            if (st[i].kind == INFER_STAGE_LOGIT_BIAS) { st[i].bias = bias; st[i].n = 4; }
+        }
+        if (infer__sampler_open(&a, NULL, NULL, v.t, st, n_stages, (uint64_t)round, &err) != INFER_OK) {
+            CHECK_HAS(err.message, "stages[");
+            continue;
+        }
+        CHECK(infer__sampler_open(&b, NULL, NULL, v.t, st, n_stages, (uint64_t)round, &err) == INFER_OK);
+        opened++;
+        for (i = 0; i < 6; i++) {
+            infer_token t = -1, u = -1;
+            infer_result r;
+            n = 1 + (int32_t)(sampler_case_next(&state) >> 8) % (i == 5 ? N : 90);
+            slow_logits(x, n, &state);
+            for (k = 0; k < n && extreme == 0; k++) {
+                uint32_t which = sampler_case_next(&state) >> 28;
+                if (which < INFER__COUNT(specials)) x[k] = infer__bits_f32(specials[which]);
+            }
+            memcpy(before, x, sizeof x);
+            r = infer__sampler_choose(a, x, n, &t, &err);
+            CHECK(memcmp(before, x, sizeof x) == 0);
+            CHECK(infer__sampler_choose(b, x, n, &u, NULL) == r && u == t);
+            if (r != INFER_OK) { CHECK(r == INFER_ERR_STATE); CHECK_HAS(err.message, "sampler: "); continue; }
+            chosen++;
+            CHECK(t >= 0 && t < n && infer__f32_bits(x[t]) != 0xff800000u);
+            if (t < 0) t = 0;
+            CHECK(infer__sampler_remember(a, t, NULL) == INFER_OK && infer__sampler_remember(b, t, NULL) == INFER_OK);
+        }
+        infer__sampler_close(a);
+        infer__sampler_close(b);
+    }
+    CHECK(opened > 3000 && chosen > 15000);
+    stage_vocab_close(&v);
+}
+
 /* ---- memory --------------------------------------------------------------------------------------------------------------- */
 
 /* Every allocation fails once, in opening and in choosing: an error, no leak, and it works afterwards. */
@@ -889,5 +952,6 @@ static void suite_sampler_stages(void) {
     RUN(test_sampler_usual);
     RUN(test_sampler_picks);
     RUN(test_sampler_stage_draws);
+    RUN(test_sampler_random);
     RUN(test_sampler_stages_memory);
 }

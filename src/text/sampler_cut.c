@@ -356,20 +356,19 @@ static int32_t infer__infill_keep(infer_sampler *s, uint64_t *w, uint64_t least,
     return others;
 }
 
-static infer_result infer__infill_end(infer_sampler *s, infer_error *err) {
+/* Nothing but the token that ends a text; where that is not allowed, nothing but the best candidate. */
+static void infer__infill_end(infer_sampler *s, const infer_candidate *best) {
     infer_token end = infer__token_special(s->tokenizer, INFER_SPECIAL_EOT);
     if (end < 0) end = infer__token_special(s->tokenizer, INFER_SPECIAL_EOS);
-    if (end < 0 || end >= s->n_vocab)
-        return infer__error(err, INFER_ERR_STATE, "sampler: infill: the vocabulary has no token that ends a text");
-    s->c[0].token = end;
-    s->c[0].logit = 0;
+    s->c[0] = *best;
+    if (end >= 0 && end < s->n_vocab && infer__bits_finite(infer__f32_bits(s->logits[end]))) s->c[0].token = end;
     s->n = 1;
     s->sorted = 0;
-    return INFER_OK;
 }
 
 static infer_result infer__run_infill(infer_sampler *s, const infer_stage *st, infer_error *err) {
     uint64_t w[INFER__INFILL_BEST], text = 0, end = 0;
+    infer_candidate first;
     int32_t bits, i, m = 0, others;
     float best = 0;
     infer_result r = infer__take_all(s, err);
@@ -391,8 +390,9 @@ static infer_result infer__run_infill(infer_sampler *s, const infer_stage *st, i
     infer__keep_first(s, INFER__MIN(s->n, INFER__INFILL_BEST));
     for (i = 0; i < s->n; i++) w[i] = infer__weigh(infer__gap(best, s->c[i].logit), bits);
     infer__infill_combine(s, w, s->n);
+    first = s->c[0];
     others = infer__infill_keep(s, w, (text + end) / 5, &text); /* a probability of 0.2 */
-    if (others == 0) return infer__infill_end(s, err);
-    infer__infill_keep(s, w, text / ((uint64_t)others + 1), &text);
+    if (others == 0) infer__infill_end(s, &first);
+    else infer__infill_keep(s, w, text / ((uint64_t)others + 1), &text);
     return INFER_OK;
 }
