@@ -609,7 +609,7 @@ typedef struct infer_segment {
 typedef struct infer_template infer_template;
 /* Zero in any field means the default. */
 typedef struct infer_template_params {
-    const infer_json *trusted;   /* object of more variables, whose text counts as the template's own (bos_token, ...) */
+    const infer_json *trusted; /* object of more variables, whose text counts as the template's own (bos_token, ...) */
     const char *now;             /* "YYYY-MM-DD HH:MM:SS" for strftime_now; NULL = the local clock */
     uint64_t max_steps;          /* of work, about one for each operation and item (20,000,000) */
     uint64_t max_output;         /* bytes (64 MiB) */
