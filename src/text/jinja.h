@@ -2,8 +2,8 @@
  *
  * Owns:  the types. Stages: jinja_lex.c (text -> tokens), jinja_parse.c (tokens -> tree), jinja_eval.c and jinja_run.c
  *        (tree -> text) over the values of jinja_value.c; tables of functions in jinja_filters.c and its neighbours.
- * Rules: a tree is immutable. Everything of one rendering is in one arena that goes when it ends. The first error sticks
- *        (infer__jj_fail): what follows does nothing, and callers look where a loop would go on for long.
+ * Rules: a tree is immutable. Everything of one rendering is in one arena that goes when it ends. The first error
+ *        sticks (infer__jj_fail): what follows does nothing, and callers look where a loop would go on for long.
  *        Every string knows which of its bytes came from a message (marks); functions keep that by infer__jbuf.
  *        Work is counted (infer__jj_work), memory too (infer__jj_alloc), depth is bounded.
  * Sources: the Jinja 3.1 template designer documentation; Python 3's documentation of str, list, dict, operators.
@@ -181,7 +181,8 @@ typedef struct infer__jargs {
 } infer__jargs;
 
 /* A function of a table. self: what it is a method of, or what a filter or test is applied to. a: its arguments, bound
- * to `params` (names separated by a space; the first `required` must be given, others are UNDEFINED with flag 1). params
+ * to `params` (names separated by a space; the first `required` must be given, others are UNDEFINED with flag 1).
+ * params
  * "*": not bound, to be taken from args. */
 typedef struct infer__jcall {
     infer__jv self;
@@ -262,6 +263,9 @@ static int infer__jv_has(infer__jj *j, infer__jv box, infer__jv x); /* x in box 
 static const char *infer__jv_type(infer__jv v);                     /* Python's name of the type */
 static int infer__jv_is_number(infer__jv v);                        /* BOOL, INT, FLOAT */
 static double infer__jv_number(infer__jv v);
+/* 0 = finite, 1 = infinite, 2 = NaN; by bits, so that -ffast-math cannot remove it. */
+static int infer__double_special(double x);
+static double infer__double_make(int special); /* +infinity (1) or NaN (2) */
 static int infer__jv_given(infer__jv v); /* an argument: was it given? */
 static int infer__jv_is(infer__jv v, const char *text); /* a string equal to text */
 

@@ -38,7 +38,7 @@ static infer__jv infer__jj_power(infer__jj *j, infer__jv a, infer__jv b) {
         if (f == 0 && g < 0) return infer__jj_fail(j, INFER_ERR_FORMAT, "0 to a negative power");
         if (f < 0 && g != floor(g)) return infer__jj_fail(j, INFER_ERR_FORMAT, "a complex number");
         f = pow(f, g);
-        if (f - f != 0 && infer__jv_number(a) - infer__jv_number(a) == 0 && g - g == 0)
+        if (infer__double_special(f) && !infer__double_special(infer__jv_number(a)) && !infer__double_special(g))
             return infer__jj_fail(j, INFER_ERR_FORMAT, "a float too large");
         return infer__jv_float(f);
     }
@@ -221,8 +221,8 @@ static infer__jv infer__jj_item(infer__jj *j, infer__jv object, infer__jv index)
     return infer__jv_undefined(j, "item", 4);
 }
 
-/* Part v of a slice (NULL = not given) as a place in a sequence of n; behind the last for step > 0, in front of the first
- * for step < 0. */
+/* Part v of a slice (NULL = not given) as a place in a sequence of n; behind the last for step > 0, in front of the
+ * first for step < 0. */
 static int64_t infer__jj_slice_end(infer__jj *j, infer__jv v, int64_t n, int64_t step, int64_t none) {
     int64_t i = v.u.i;
     if (v.kind == INFER__JV_NONE) return none;
@@ -256,7 +256,8 @@ static infer__jv infer__jj_slice(infer__jj *j, infer__jscope *scope, infer__jv o
     if (j->r != INFER_OK) return out;
     if (object.kind == INFER__JV_STRING && step == 1) {
         const infer__jstr *s = object.u.s;
-        size_t from = infer__jinja_offset(s->s, s->n, (size_t)start), to = infer__jinja_offset(s->s, s->n, (size_t)stop);
+        size_t from = infer__jinja_offset(s->s, s->n, (size_t)start),
+               to = infer__jinja_offset(s->s, s->n, (size_t)stop);
         return infer__jv_part(j, s, from, to);
     }
     if (object.kind == INFER__JV_STRING) {
@@ -283,7 +284,7 @@ static infer__jv infer__jj_slice(infer__jj *j, infer__jscope *scope, infer__jv o
     return out;
 }
 
-/* ---- calls ----------------------------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 static void infer__jargs_add(infer__jj *j, infer__jargs *args, infer__jv v) {
     infer__jlist l;
@@ -312,7 +313,8 @@ static infer__jargs infer__jj_arguments(infer__jj *j, infer__jscope *scope, cons
     memset(&args, 0, sizeof args);
     for (i = from; i < e->n_kids && j->r == INFER_OK; i++) {
         const infer__jnode *a = e->kids[i];
-        infer__jv v = infer__jj_eval(j, scope, a->kind >= INFER__JN_KEYWORD && a->kind <= INFER__JN_SPREAD2 ? a->kids[0] : a);
+        infer__jv v =
+            infer__jj_eval(j, scope, a->kind >= INFER__JN_KEYWORD && a->kind <= INFER__JN_SPREAD2 ? a->kids[0] : a);
         if (j->r != INFER_OK) break;
         if (a->kind == INFER__JN_KEYWORD) {
             infer__jargs_name(j, &args, infer__jv_view(j, a->s, a->n, 0), v);
@@ -401,7 +403,7 @@ static infer__jv infer__jj_call(infer__jj *j, infer__jscope *scope, infer__jv ca
     }
 }
 
-/* ---- nodes -------------------------------------------------------------------------------------------------------------- */
+/* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
 static infer__jv infer__jj_lookup(infer__jj *j, const infer__jscope *scope, const char *s, size_t n) {
     infer__jv *found, v = infer__jv_none();
@@ -446,8 +448,9 @@ static infer__jv infer__jj_compare(infer__jj *j, infer__jscope *scope, const inf
 }
 
 static infer__jv infer__jj_literal(infer__jj *j, infer__jscope *scope, const infer__jnode *e) {
-    infer__jv v = e->kind == INFER__JN_DICT ? infer__jv_dict(j)
-                                            : infer__jv_list(j, e->kind == INFER__JN_LIST ? INFER__JV_LIST : INFER__JV_TUPLE);
+    infer__jv v = e->kind == INFER__JN_DICT
+                      ? infer__jv_dict(j)
+                      : infer__jv_list(j, e->kind == INFER__JN_LIST ? INFER__JV_LIST : INFER__JV_TUPLE);
     uint32_t i;
     for (i = 0; i < e->n_kids && j->r == INFER_OK; i++) {
         infer__jv item = infer__jj_eval(j, scope, e->kids[i]);
@@ -460,8 +463,8 @@ static infer__jv infer__jj_literal(infer__jj *j, infer__jscope *scope, const inf
 static infer__jv infer__jj_sign(infer__jj *j, infer__jv v, int op) {
     if (v.kind == INFER__JV_UNDEFINED) return infer__jj_is_undefined(j, v);
     if (!infer__jv_is_number(v))
-        return infer__jj_fail(j, INFER_ERR_FORMAT, "bad operand type for unary %s: '%s'", op == INFER__JN_NEG ? "-" : "+",
-                              infer__jv_type(v));
+        return infer__jj_fail(j, INFER_ERR_FORMAT, "bad operand type for unary %s: '%s'",
+                              op == INFER__JN_NEG ? "-" : "+", infer__jv_type(v));
     if (v.kind == INFER__JV_BOOL) v.kind = INFER__JV_INT;
     if (op == INFER__JN_POS) return v;
     if (v.kind == INFER__JV_FLOAT) v.u.f = -v.u.f;

@@ -82,7 +82,8 @@ static infer__jv infer__jv_escape(infer__jj *j, infer__jv v) {
     if (j->r != INFER_OK || v.u.s->safe) return v;
     for (i = 0; i < v.u.s->n && infer__jj_work(j, i % 8 == 0); i++) {
         for (k = 0; k < INFER__COUNT(ESCAPES) && ESCAPES[k].c != v.u.s->s[i]; k++) {}
-        if (k < INFER__COUNT(ESCAPES)) infer__jbuf_text(&b, ESCAPES[k].text, v.u.s->marks ? v.u.s->marks[i] : v.u.s->mark);
+        if (k < INFER__COUNT(ESCAPES))
+            infer__jbuf_text(&b, ESCAPES[k].text, v.u.s->marks ? v.u.s->marks[i] : v.u.s->mark);
         else infer__jbuf_part(&b, v.u.s, i, i + 1);
     }
     v = infer__jbuf_done(&b);
@@ -135,7 +136,8 @@ static infer__jv infer__jfilter_truncate(infer__jj *j, const infer__jcall *c) {
     if (!end) return v;
     n = (int64_t)infer__jinja_count(s->s, s->n);
     e = (int64_t)infer__jinja_count(end->s, end->n);
-    if (length < e || leeway < 0) return infer__jj_fail(j, INFER_ERR_FORMAT, "truncate: length must be at least that of end");
+    if (length < e || leeway < 0)
+        return infer__jj_fail(j, INFER_ERR_FORMAT, "truncate: length must be at least that of end");
     if (n - leeway <= length) return v;
     cut = infer__jinja_offset(s->s, s->n, (size_t)(length - e));
     if (!infer__jv_true(c->a[1])) /* back to the last space */
@@ -153,7 +155,8 @@ static infer__jv infer__jfilter_urlencode_text(infer__jj *j, infer__jbuf *b, inf
         char text[4];
         if (ch == ' ' && !slash) {
             infer__jbuf_put(b, "+", 1, v.u.s->marks ? v.u.s->marks[i] : v.u.s->mark);
-        } else if ((ch >= '0' && ch <= '9') || ((ch | 32) >= 'a' && (ch | 32) <= 'z') || (ch && strchr("_.-~", ch)) || (ch == '/' && slash)) {
+        } else if ((ch >= '0' && ch <= '9') || ((ch | 32) >= 'a' && (ch | 32) <= 'z') || (ch && strchr("_.-~", ch)) ||
+                   (ch == '/' && slash)) {
             infer__jbuf_part(b, v.u.s, i, i + 1);
         } else {
             infer__format(text, sizeof text, "%%%02X", (unsigned)ch);
@@ -185,7 +188,7 @@ static infer__jv infer__jfilter_urlencode(infer__jj *j, const infer__jcall *c) {
     return infer__jbuf_done(&b);
 }
 
-/* ---- numbers --------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 /* The number that a text is, as Python's int() or float() read it. 0 = it is none. */
 static int infer__jinja_read_int(const infer__jstr *s, int base, int64_t *out) {
@@ -195,7 +198,8 @@ static int infer__jinja_read_int(const infer__jstr *s, int base, int64_t *out) {
     if (from < to && (s->s[from] == '-' || s->s[from] == '+')) negative = s->s[from++] == '-';
     if (to > from + 2 && s->s[from] == '0' && base != 10) {
         char c = (char)(s->s[from + 1] | 32);
-        if ((c == 'x' && (base == 16 || base == 0)) || (c == 'o' && (base == 8 || base == 0)) || (c == 'b' && (base == 2 || base == 0))) {
+        if ((c == 'x' && (base == 16 || base == 0)) || (c == 'o' && (base == 8 || base == 0)) ||
+            (c == 'b' && (base == 2 || base == 0))) {
             base = c == 'x' ? 16 : c == 'o' ? 8 : 2;
             from += 2 + (s->s[from + 2] == '_');
         }
@@ -205,7 +209,8 @@ static int infer__jinja_read_int(const infer__jstr *s, int base, int64_t *out) {
         int d;
         if (s->s[i] == '_' && digits && i + 1 < to && s->s[i - 1] != '_') continue;
         d = infer__jlex_digit(s->s[i], base);
-        if (d < 0 || u > ((uint64_t)INT64_MAX + (unsigned)negative - (uint64_t)d) / (uint64_t)base) return d < 0 ? 0 : -1;
+        if (d < 0 || u > ((uint64_t)INT64_MAX + (unsigned)negative - (uint64_t)d) / (uint64_t)base)
+            return d < 0 ? 0 : -1;
         u = u * (uint64_t)base + (uint64_t)d;
         digits++;
     }
@@ -225,7 +230,7 @@ static int infer__jinja_read_float(infer__jj *j, const infer__jstr *s, double *o
     sign = plain[0] == '-' || plain[0] == '+';
     for (i = 0; i < 3; i++) {
         if (strlen(WORDS[i]) != n - sign || memcmp(WORDS[i], plain + sign, n - sign) != 0) continue;
-        *out = i < 2 ? HUGE_VAL : HUGE_VAL - HUGE_VAL;
+        *out = infer__double_make(i < 2 ? 1 : 2);
         if (plain[0] == '-') *out = -*out;
         return 1;
     }
@@ -253,7 +258,8 @@ static infer__jv infer__jfilter_int(infer__jj *j, const infer__jcall *c) {
         v.u.f = f;
     }
     if (v.kind == INFER__JV_FLOAT) {
-        if (v.u.f != v.u.f || v.u.f - v.u.f != 0) return v.u.f != v.u.f || c->self.kind == INFER__JV_STRING ? none : infer__jj_overflow(j);
+        if (infer__double_special(v.u.f))
+            return infer__double_special(v.u.f) == 2 || c->self.kind == INFER__JV_STRING ? none : infer__jj_overflow(j);
         if (!(v.u.f > -9223372036854775809.0 && v.u.f < 9223372036854775808.0)) return infer__jj_overflow(j);
         i = (int64_t)v.u.f;
         v.kind = INFER__JV_INT;
@@ -287,7 +293,8 @@ static infer__jv infer__jfilter_abs(infer__jj *j, const infer__jcall *c) {
     else if (v.u.i < 0) return infer__jj_sign(j, v, INFER__JN_NEG);
     return v;
 }
-/* round(precision=0, method='common'|'ceil'|'floor'): a float, but of a whole number a whole number in the common way. */
+/* round(precision=0, method='common'|'ceil'|'floor'): a float, but of a whole number a whole number in the common
+ * way. */
 static infer__jv infer__jfilter_round(infer__jj *j, const infer__jcall *c) {
     int64_t places = infer__jarg_int(j, c->a[0], 0);
     infer__jv v = c->self;
@@ -311,10 +318,11 @@ static infer__jv infer__jfilter_round(infer__jj *j, const infer__jcall *c) {
             if (r < 0) r += unit;
             half = unit / 2;
             v = infer__jj_arithmetic(j, '-', v, infer__jv_int(r));
-            if (r > half || (r == half && (v.u.i / unit) % 2 != 0)) v = infer__jj_arithmetic(j, '+', v, infer__jv_int(unit));
+            if (r > half || (r == half && (v.u.i / unit) % 2 != 0))
+                v = infer__jj_arithmetic(j, '+', v, infer__jv_int(unit));
             return v;
         }
-        if (places > 300 || x - x != 0) return v;
+        if (places > 300 || infer__double_special(x)) return v;
         if (places < -310) return infer__jv_float(0);
         if (places < 0) { /* digits in front of the point */
             for (i = 0; (int64_t)i < -places; i++) scale *= 10;
@@ -337,7 +345,93 @@ static infer__jv infer__jfilter_round(infer__jj *j, const infer__jcall *c) {
     return v;
 }
 
-/* ---- any value ------------------------------------------------------------------------------------------------------------------- */
+/* striptags: without <...> and <!-- -->, white space made single. Entities are not resolved: an error. */
+static infer__jv infer__jfilter_striptags(infer__jj *j, const infer__jcall *c) {
+    infer__jv v = infer__jv_str(j, c->self), words, space = infer__jv_view(j, " ", 1, 0);
+    infer__jbuf b = infer__jbuf_new(j);
+    const infer__jstr *s;
+    size_t i, from = 0;
+    if (j->r != INFER_OK) return v;
+    s = v.u.s;
+    for (i = 0; i < s->n && infer__jj_work(j, 1); i++) {
+        int comment = s->n - i >= 4 && memcmp(s->s + i, "<!--", 4) == 0;
+        infer__jstr end = {"-->", NULL, 3, 0, 0, NULL};
+        size_t to;
+        if (s->s[i] != '<') continue;
+        if (!comment) end.s = ">", end.n = 1;
+        to = infer__jinja_search(j, s, comment ? i + 4 : i, &end);
+        if (to > s->n) break;
+        infer__jbuf_part(&b, s, from, i);
+        from = to + end.n;
+        i = from - 1;
+    }
+    infer__jbuf_part(&b, s, from, s->n);
+    v = infer__jbuf_done(&b);
+    if (j->r != INFER_OK) return v;
+    if (memchr(v.u.s->s, '&', v.u.s->n)) return infer__jj_fail(j, INFER_ERR_UNSUPPORTED, "striptags of HTML entities");
+    words = infer__jstr_split_space(j, v.u.s, -1, 0);
+    return j->r == INFER_OK ? infer__jstr_join_with(j, space.u.s, words.u.l, 0) : v;
+}
+
+/* xmlattr(autospace=True): ' name="value"' of each member that is neither none nor undefined. */
+static infer__jv infer__jfilter_xmlattr(infer__jj *j, const infer__jcall *c) {
+    int space = infer__jv_given(c->a[0]) ? infer__jv_true(c->a[0]) : 1;
+    infer__jbuf b = infer__jbuf_new(j);
+    infer__jv key, value;
+    size_t i, k;
+    if (c->self.kind != INFER__JV_DICT) return infer__jj_want(j, "a dict", c->self);
+    for (i = 0; i < c->self.u.d->n && infer__jj_work(j, 1); i++) {
+        value = c->self.u.d->items[2 * i + 1];
+        if (value.kind == INFER__JV_NONE || value.kind == INFER__JV_UNDEFINED) continue;
+        if (!infer__jarg_str(j, c->self.u.d->items[2 * i])) break;
+        key = infer__jv_escape(j, c->self.u.d->items[2 * i]);
+        value = infer__jv_escape(j, value);
+        if (j->r != INFER_OK) break;
+        for (k = 0; k < key.u.s->n; k++)
+            if (infer__jinja_space((unsigned char)key.u.s->s[k]) || (key.u.s->s[k] && strchr("/>=", key.u.s->s[k])))
+                return infer__jj_fail(j, INFER_ERR_FORMAT, "xmlattr: an invalid character in a name");
+        if (b.n > 0 || space) infer__jbuf_text(&b, " ", 0);
+        infer__jbuf_str(&b, key.u.s);
+        infer__jbuf_text(&b, "=\"", 0);
+        infer__jbuf_str(&b, value.u.s);
+        infer__jbuf_text(&b, "\"", 0);
+    }
+    return infer__jbuf_done(&b);
+}
+
+/* filesizeformat(binary=False) */
+static infer__jv infer__jfilter_filesize(infer__jj *j, const infer__jcall *c) {
+    static const char PREFIX[] = "kMGTPEZY";
+    infer__jcall number = *c;
+    infer__jv v, none[2];
+    int binary = infer__jv_true(c->a[0]), i = -1;
+    double base = binary ? 1024 : 1000, unit = base, x;
+    infer__jbuf b = infer__jbuf_new(j);
+    char text[700];
+    memset(none, 0, sizeof none);
+    none[0].kind = INFER__JV_NONE; /* what is no number becomes none */
+    number.a = none;
+    v = infer__jfilter_float(j, &number);
+    if (j->r != INFER_OK) return v;
+    x = infer__jv_number(v);
+    if (v.kind != INFER__JV_FLOAT || infer__double_special(x))
+        return infer__jj_fail(j, INFER_ERR_FORMAT, "filesizeformat: a number is expected");
+    if (x == 1) return infer__jv_view(j, "1 Byte", 6, v.mark);
+    if (x < base) {
+        infer__format(text, sizeof text, "%lld Bytes", (long long)(x < -9e18 ? 0 : x));
+    } else {
+        do {
+            unit *= base;
+            i++;
+        } while (x >= unit && PREFIX[i + 1]);
+        infer__double_fixed(base * x / unit, 1, text);
+        infer__format(text + strlen(text), 16, " %c%s", binary && i == 0 ? 'K' : PREFIX[i], binary ? "iB" : "B");
+    }
+    infer__jbuf_text(&b, text, v.mark);
+    return infer__jbuf_done(&b);
+}
+
+/* ---- any value --------------------------------------------------------------------------------------------------- */
 
 /* default(default_value='', boolean=False) */
 static infer__jv infer__jfilter_default(infer__jj *j, const infer__jcall *c) {
@@ -360,19 +454,22 @@ static infer__jv infer__jfilter_attr(infer__jj *j, const infer__jcall *c) {
     infer__jv v;
     if (!name) return infer__jv_none();
     if (c->self.kind == INFER__JV_UNDEFINED) return infer__jj_is_undefined(j, c->self);
-    if (c->self.kind == INFER__JV_LOOP || c->self.kind == INFER__JV_SPACE) return infer__jj_attr(j, c->self, name->s, name->n);
+    if (c->self.kind == INFER__JV_LOOP || c->self.kind == INFER__JV_SPACE)
+        return infer__jj_attr(j, c->self, name->s, name->n);
     v = infer__jj_method(j, c->self, name->s, name->n); /* never an item */
     return v.kind == INFER__JV_METHOD ? v : infer__jv_undefined(j, name->s, name->n);
 }
 static infer__jv infer__jfilter_refused(infer__jj *j, const infer__jcall *c) {
     (void)c;
-    return infer__jj_fail(j, INFER_ERR_UNSUPPORTED, "a filter or function that is not supported (random, pprint, lipsum)");
+    return infer__jj_fail(j, INFER_ERR_UNSUPPORTED,
+                          "a filter or function that is not supported (random, pprint, wordwrap, lipsum)");
 }
 /* format(*args, **kwargs): printf style. */
 static infer__jv infer__jfilter_format(infer__jj *j, const infer__jcall *c) {
     infer__jv format = infer__jv_str(j, c->self), args;
     size_t i;
-    if (c->args->n && c->args->named) return infer__jj_fail(j, INFER_ERR_FORMAT, "format: either arguments by place or by name");
+    if (c->args->n && c->args->named)
+        return infer__jj_fail(j, INFER_ERR_FORMAT, "format: either arguments by place or by name");
     args = c->args->named ? infer__jv_dict(j) : infer__jv_list(j, INFER__JV_TUPLE);
     if (j->r != INFER_OK) return args;
     if (c->args->named) args.u.d = c->args->named;
@@ -392,6 +489,7 @@ static const infer__jfunction INFER__JFILTERS[] = {
     {"dictsort", infer__jfilter_dictsort, "case_sensitive by reverse", 0},
     {"e", infer__jfilter_escape, "", 0},
     {"escape", infer__jfilter_escape, "", 0},
+    {"filesizeformat", infer__jfilter_filesize, "binary", 0},
     {"first", infer__jfilter_first, "", 0},
     {"float", infer__jfilter_float, "default", 0},
     {"forceescape", infer__jfilter_forceescape, "", 0},
@@ -421,6 +519,7 @@ static const infer__jfunction INFER__JFILTERS[] = {
     {"slice", infer__jfilter_slice, "slices fill_with", 1},
     {"sort", infer__jfilter_sort, "reverse case_sensitive attribute", 0},
     {"string", infer__jfilter_string, "", 0},
+    {"striptags", infer__jfilter_striptags, "", 0},
     {"sum", infer__jfilter_sum, "attribute start", 0},
     {"title", infer__jfilter_title, "", 0},
     {"tojson", infer__jfilter_tojson, "ensure_ascii indent separators sort_keys", 0},
@@ -430,6 +529,8 @@ static const infer__jfunction INFER__JFILTERS[] = {
     {"upper", infer__jfilter_upper, "", 0},
     {"urlencode", infer__jfilter_urlencode, "", 0},
     {"wordcount", infer__jfilter_wordcount, "", 0},
+    {"wordwrap", infer__jfilter_refused, "*", 0},
+    {"xmlattr", infer__jfilter_xmlattr, "autospace", 0},
 };
 static const infer__jfunction *infer__jinja_filter(const char *s, size_t n) {
     return infer__jfunction_find(INFER__JFILTERS, INFER__COUNT(INFER__JFILTERS), s, n);

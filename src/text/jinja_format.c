@@ -32,8 +32,8 @@ static size_t infer__jformat_digits(uint64_t x, int base, int upper, char *out) 
 static size_t infer__jformat_float(double x, char type, int precision, int alternate, char *out) {
     char lower = (char)(type | 32);
     size_t n, i;
-    if (x - x != 0) {
-        memcpy(out, x != x ? "nan" : "inf", 3);
+    if (infer__double_special(x)) {
+        memcpy(out, infer__double_special(x) == 2 ? "nan" : "inf", 3);
         n = 3;
     } else if (lower == 'f') {
         n = infer__double_fixed(x, precision, out);
@@ -86,7 +86,8 @@ static void infer__jformat_put(infer__jbuf *b, const infer__jspec *f, const char
     }
     len = text ? infer__jinja_count(text->s, text->n) : strlen(sign) + n;
     fill = f->width > (int64_t)len ? f->width - (int64_t)len : 0;
-    for (i = 0; align != '<' && align != '=' && (int64_t)i < (align == '^' ? fill / 2 : fill); i++) infer__jbuf_str(b, with);
+    for (i = 0; align != '<' && align != '=' && (int64_t)i < (align == '^' ? fill / 2 : fill); i++)
+        infer__jbuf_str(b, with);
     if (text) infer__jbuf_str(b, text); else infer__jbuf_text(b, sign, mark);
     for (i = 0; align == '=' && (int64_t)i < fill; i++) infer__jbuf_str(b, with);
     if (!text) infer__jbuf_put(b, digits, n, mark);
@@ -145,7 +146,7 @@ static void infer__jformat_value(infer__jbuf *b, const infer__jspec *f, infer__j
         double x = infer__jv_number(v) * (type == '%' ? 100 : 1);
         uint64_t bits;
         memcpy(&bits, &x, 8);
-        negative = bits >> 63 && x == x;
+        negative = bits >> 63 && infer__double_special(x) != 2;
         if (negative) x = -x;
         if (type == 'r' && f->precision < 0) {
             n = infer__double_text(x, digits);
@@ -165,7 +166,7 @@ static void infer__jformat_value(infer__jbuf *b, const infer__jspec *f, infer__j
     infer__jformat_put(b, f, sign, digits, n, v.mark, NULL);
 }
 
-/* ---- "..." % x --------------------------------------------------------------------------------------------------------- */
+/* ---- "..." % x --------------------------------------------------------------------------------------------------- */
 
 typedef struct infer__jpercent {
     infer__jv args;
@@ -282,7 +283,7 @@ static infer__jv infer__jv_percent(infer__jj *j, infer__jv format, infer__jv arg
     return infer__jbuf_done(&b);
 }
 
-/* ---- "...".format(...) --------------------------------------------------------------------------------------------------- */
+/* ---- "...".format(...) ------------------------------------------------------------------------------------------- */
 
 /* [[fill]align][sign][#][0][width][,][.precision][type] */
 static void infer__jformat_spec(infer__jj *j, const infer__jstr *s, infer__jspec *f) {
@@ -302,7 +303,8 @@ static void infer__jformat_spec(infer__jj *j, const infer__jstr *s, infer__jspec
     if (i < s->n && (s->s[i] == '+' || s->s[i] == ' ' || s->s[i] == '-')) f->sign = s->s[i] == '-' ? 0 : s->s[i], i++;
     if (i < s->n && s->s[i] == '#') f->alternate = 1, i++;
     if (i < s->n && s->s[i] == '0') f->zero = 1, i++;
-    for (; i < s->n && s->s[i] >= '0' && s->s[i] <= '9'; i++) f->width = f->width < 1000000 ? f->width * 10 + s->s[i] - '0' : f->width;
+    for (; i < s->n && s->s[i] >= '0' && s->s[i] <= '9'; i++)
+        f->width = f->width < 1000000 ? f->width * 10 + s->s[i] - '0' : f->width;
     if (i < s->n && (s->s[i] == ',' || s->s[i] == '_')) f->comma = s->s[i++];
     if (i < s->n && s->s[i] == '.') {
         f->precision = 0;
@@ -321,21 +323,26 @@ typedef struct infer__jfields {
 } infer__jfields;
 
 /* The value of a field's name: number or name, then .attribute and [item]. */
-static infer__jv infer__jformat_field(infer__jj *j, const infer__jstr *s, size_t from, size_t to, infer__jfields *fields) {
+static infer__jv infer__jformat_field(infer__jj *j, const infer__jstr *s, size_t from, size_t to,
+                                      infer__jfields *fields) {
     size_t i = from, k;
     infer__jv v = infer__jv_none(), *found;
     uint64_t index = 0;
     while (i < to && s->s[i] != '.' && s->s[i] != '[') i++;
-    for (k = from; k < i && s->s[k] >= '0' && s->s[k] <= '9' && index < 1000000; k++) index = index * 10 + (uint64_t)(s->s[k] - '0');
+    for (k = from; k < i && s->s[k] >= '0' && s->s[k] <= '9' && index < 1000000; k++)
+        index = index * 10 + (uint64_t)(s->s[k] - '0');
     if (k == i) {
         if (i > from ? fields->next > 0 : fields->next < 0)
             return infer__jj_fail(j, INFER_ERR_FORMAT, "cannot switch between numbered and unnumbered fields");
         if (i == from) index = (uint64_t)fields->next++; else fields->next = -1;
-        if (index >= fields->args->n) return infer__jj_fail(j, INFER_ERR_FORMAT, "format: no argument %llu", (unsigned long long)index);
+        if (index >= fields->args->n)
+            return infer__jj_fail(j, INFER_ERR_FORMAT, "format: no argument %llu", (unsigned long long)index);
         v = fields->args->v[index];
     } else {
         found = fields->args->named ? infer__jdict_name(j, fields->args->named, s->s + from, i - from) : NULL;
-        if (!found) return infer__jj_fail(j, INFER_ERR_FORMAT, "format: no argument '%.*s'", (int)INFER__MIN(i - from, 100), s->s + from);
+        if (!found)
+            return infer__jj_fail(j, INFER_ERR_FORMAT, "format: no argument '%.*s'", (int)INFER__MIN(i - from, 100),
+                                  s->s + from);
         v = *found;
     }
     while (i < to && j->r == INFER_OK) {
@@ -347,7 +354,8 @@ static infer__jv infer__jformat_field(infer__jj *j, const infer__jstr *s, size_t
         } else {
             int number = 1;
             while (end < to && s->s[end] != ']') end++;
-            if (s->s[i] != '[' || end >= to || end == begin) return infer__jj_fail(j, INFER_ERR_FORMAT, "format: a field that is malformed");
+            if (s->s[i] != '[' || end >= to || end == begin)
+                return infer__jj_fail(j, INFER_ERR_FORMAT, "format: a field that is malformed");
             for (index = 0, k = begin; k < end; k++) {
                 number = number && s->s[k] >= '0' && s->s[k] <= '9' && index < 1000000;
                 index = index * 10 + (uint64_t)(s->s[k] - '0');
@@ -362,7 +370,8 @@ static infer__jv infer__jformat_field(infer__jj *j, const infer__jstr *s, size_t
 static infer__jv infer__jformat_text(infer__jj *j, const infer__jstr *s, infer__jfields *fields, int depth);
 
 /* {name!conversion:spec}; s[from..to) is what is between the brackets. */
-static void infer__jformat_one(infer__jbuf *b, const infer__jstr *s, size_t from, size_t to, infer__jfields *fields, int depth) {
+static void infer__jformat_one(infer__jbuf *b, const infer__jstr *s, size_t from, size_t to, infer__jfields *fields,
+                               int depth) {
     infer__jj *j = b->j;
     size_t end = from, square = 0;
     char conversion = 0;
@@ -387,7 +396,8 @@ static void infer__jformat_one(infer__jbuf *b, const infer__jstr *s, size_t from
         v = infer__jbuf_done(&text);
     }
     spec = infer__jv_part(j, s, INFER__MIN(end + 1, to), to);
-    if (j->r == INFER_OK && memchr(spec.u.s->s, '{', spec.u.s->n)) spec = infer__jformat_text(j, spec.u.s, fields, depth + 1);
+    if (j->r == INFER_OK && memchr(spec.u.s->s, '{', spec.u.s->n))
+        spec = infer__jformat_text(j, spec.u.s, fields, depth + 1);
     if (j->r != INFER_OK) return;
     if (spec.u.s->n == 0) {
         infer__jbuf_value(b, v);

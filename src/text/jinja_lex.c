@@ -79,7 +79,8 @@ static size_t infer__jlex_digits(const infer__jlex *x, size_t at, int base, int 
     size_t i = at;
     while (i < x->n) {
         if (infer__jlex_digit(x->s[i], base) >= 0) i++;
-        else if (x->s[i] == '_' && (i > at || lead) && i + 1 < x->n && infer__jlex_digit(x->s[i + 1], base) >= 0) i += 2;
+        else if (x->s[i] == '_' && (i > at || lead) && i + 1 < x->n && infer__jlex_digit(x->s[i + 1], base) >= 0)
+            i += 2;
         else break;
     }
     return i - at;

@@ -18,7 +18,8 @@ static infer__jv infer__jattr_get(infer__jj *j, infer__jv v, infer__jv attribute
         size_t i;
         int64_t index = 0;
         for (to = from; to < s->n && s->s[to] != '.'; to++) {}
-        for (i = from; i < to && s->s[i] >= '0' && s->s[i] <= '9' && index < 1000000; i++) index = index * 10 + s->s[i] - '0';
+        for (i = from; i < to && s->s[i] >= '0' && s->s[i] <= '9' && index < 1000000; i++)
+            index = index * 10 + s->s[i] - '0';
         v = infer__jj_item(j, v, i == to && to > from ? infer__jv_int(index) : infer__jv_part(j, s, from, to));
         if (v.kind == INFER__JV_UNDEFINED && infer__jv_given(none)) v = none;
     }
@@ -73,7 +74,8 @@ static infer__jv infer__jfilter_reverse(infer__jj *j, const infer__jcall *c) {
 }
 static infer__jv infer__jfilter_items(infer__jj *j, const infer__jcall *c) {
     if (c->self.kind == INFER__JV_UNDEFINED) return infer__jv_list(j, INFER__JV_ITER);
-    if (c->self.kind != INFER__JV_DICT) return infer__jj_fail(j, INFER_ERR_FORMAT, "can only get item pairs from a mapping");
+    if (c->self.kind != INFER__JV_DICT)
+        return infer__jj_fail(j, INFER_ERR_FORMAT, "can only get item pairs from a mapping");
     return infer__jdict_list(j, c->self.u.d, 3, INFER__JV_ITER, "generator");
 }
 static infer__jv infer__jfilter_join(infer__jj *j, const infer__jcall *c) {
@@ -87,7 +89,7 @@ static infer__jv infer__jfilter_join(infer__jj *j, const infer__jcall *c) {
     return j->r == INFER_OK ? infer__jstr_join_with(j, sep.u.s, parts.u.l, 1) : sep;
 }
 
-/* ---- map, select, reject ------------------------------------------------------------------------------------------------ */
+/* ---- map, select, reject ----------------------------------------------------------------------------------------- */
 
 /* The arguments of args from number `from` on. */
 static infer__jargs infer__jargs_rest(const infer__jargs *args, size_t from) {
@@ -108,12 +110,15 @@ static infer__jv infer__jfilter_map(infer__jj *j, const infer__jcall *c) {
     if (j->r != INFER_OK) return out;
     attribute = c->args->n == 0 && c->args->named ? infer__jdict_name(j, c->args->named, "attribute", 9) : NULL;
     none = attribute ? infer__jdict_name(j, c->args->named, "default", 7) : NULL;
-    if (attribute && c->args->named->n > 1u + (none != NULL)) return infer__jj_fail(j, INFER_ERR_FORMAT, "map: an unexpected argument");
+    if (attribute && c->args->named->n > 1u + (none != NULL))
+        return infer__jj_fail(j, INFER_ERR_FORMAT, "map: an unexpected argument");
     if (!attribute) {
         if (c->args->n == 0) return infer__jj_fail(j, INFER_ERR_FORMAT, "map needs a filter");
         name = infer__jarg_str(j, c->args->v[0]);
         fn = name ? infer__jinja_filter(name->s, name->n) : NULL;
-        if (!fn) return infer__jj_fail(j, INFER_ERR_FORMAT, "no filter named '%.*s'", name ? (int)INFER__MIN(name->n, 100) : 0, name ? name->s : "");
+        if (!fn)
+            return infer__jj_fail(j, INFER_ERR_FORMAT, "no filter named '%.*s'",
+                                  name ? (int)INFER__MIN(name->n, 100) : 0, name ? name->s : "");
     }
     if (!infer__jv_true(c->self)) return out;
     l = infer__jv_items(j, c->self);
@@ -130,11 +135,14 @@ static infer__jv infer__jfilter_choose(infer__jj *j, const infer__jcall *c, int 
     infer__jlist *l;
     size_t i;
     if (!infer__jv_true(c->self) || j->r != INFER_OK) return out;
-    if (of_attribute && c->args->n == 0) return infer__jj_fail(j, INFER_ERR_FORMAT, "the name of an attribute is missing");
+    if (of_attribute && c->args->n == 0)
+        return infer__jj_fail(j, INFER_ERR_FORMAT, "the name of an attribute is missing");
     if (c->args->n > (size_t)of_attribute) {
         const infer__jstr *name = infer__jarg_str(j, c->args->v[of_attribute]);
         fn = name ? infer__jinja_test(name->s, name->n) : NULL;
-        if (!fn) return infer__jj_fail(j, INFER_ERR_FORMAT, "no test named '%.*s'", name ? (int)INFER__MIN(name->n, 100) : 0, name ? name->s : "");
+        if (!fn)
+            return infer__jj_fail(j, INFER_ERR_FORMAT, "no test named '%.*s'", name ? (int)INFER__MIN(name->n, 100) : 0,
+                                  name ? name->s : "");
     }
     l = infer__jv_items(j, c->self);
     for (i = 0; l && i < l->n && infer__jj_work(j, 1); i++) {
@@ -145,19 +153,28 @@ static infer__jv infer__jfilter_choose(infer__jj *j, const infer__jcall *c, int 
     }
     return out;
 }
-static infer__jv infer__jfilter_select(infer__jj *j, const infer__jcall *c) { return infer__jfilter_choose(j, c, 0, 1); }
-static infer__jv infer__jfilter_reject(infer__jj *j, const infer__jcall *c) { return infer__jfilter_choose(j, c, 0, 0); }
-static infer__jv infer__jfilter_selectattr(infer__jj *j, const infer__jcall *c) { return infer__jfilter_choose(j, c, 1, 1); }
-static infer__jv infer__jfilter_rejectattr(infer__jj *j, const infer__jcall *c) { return infer__jfilter_choose(j, c, 1, 0); }
+static infer__jv infer__jfilter_select(infer__jj *j, const infer__jcall *c) {
+    return infer__jfilter_choose(j, c, 0, 1);
+}
+static infer__jv infer__jfilter_reject(infer__jj *j, const infer__jcall *c) {
+    return infer__jfilter_choose(j, c, 0, 0);
+}
+static infer__jv infer__jfilter_selectattr(infer__jj *j, const infer__jcall *c) {
+    return infer__jfilter_choose(j, c, 1, 1);
+}
+static infer__jv infer__jfilter_rejectattr(infer__jj *j, const infer__jcall *c) {
+    return infer__jfilter_choose(j, c, 1, 0);
+}
 
-/* ---- order ------------------------------------------------------------------------------------------------------------------ */
+/* ---- order ------------------------------------------------------------------------------------------------------- */
 
 /* Sorted by an attribute, as a new list. several = 1: by attributes that are separated by commas, whose values are
  * compared as a list: what is equal in all of them needs no order. */
 static infer__jv infer__jv_sorted(infer__jj *j, infer__jv v, infer__jv attribute, infer__jv none, int case_sensitive,
                                   int reverse, int several) {
     infer__jlist *l = infer__jv_items(j, v);
-    infer__jv out = infer__jv_list(j, INFER__JV_LIST), keys = infer__jv_list(j, INFER__JV_LIST), part = attribute, key, x;
+    infer__jv out = infer__jv_list(j, INFER__JV_LIST), keys = infer__jv_list(j, INFER__JV_LIST), part = attribute, key,
+              x;
     size_t i;
     for (i = 0; l && i < l->n && infer__jj_work(j, 1); i++) {
         const infer__jstr *s = several && attribute.kind == INFER__JV_STRING ? attribute.u.s : NULL;
@@ -197,7 +214,8 @@ static infer__jv infer__jfilter_extreme(infer__jj *j, const infer__jcall *c, int
     size_t i;
     if (l && l->n == 0) return infer__jv_undefined(j, "no item in an empty sequence", 28);
     for (i = 0; l && i < l->n && infer__jj_work(j, 1); i++) {
-        infer__jv key = infer__jattr_key(j, infer__jattr_get(j, l->items[i], c->a[1], infer__jv_missing()), infer__jv_true(c->a[0]));
+        infer__jv key = infer__jattr_key(j, infer__jattr_get(j, l->items[i], c->a[1], infer__jv_missing()),
+                                         infer__jv_true(c->a[0]));
         if (i > 0 && !(largest ? infer__jv_less(j, best_key, key) : infer__jv_less(j, key, best_key))) continue;
         best = l->items[i];
         best_key = key;
@@ -212,7 +230,8 @@ static infer__jv infer__jfilter_unique(infer__jj *j, const infer__jcall *c) {
     infer__jv out = infer__jv_list(j, INFER__JV_ITER), seen = infer__jv_dict(j);
     size_t i;
     for (i = 0; l && i < l->n && infer__jj_work(j, 1); i++) {
-        infer__jv key = infer__jattr_key(j, infer__jattr_get(j, l->items[i], c->a[1], infer__jv_missing()), infer__jv_true(c->a[0]));
+        infer__jv key = infer__jattr_key(j, infer__jattr_get(j, l->items[i], c->a[1], infer__jv_missing()),
+                                         infer__jv_true(c->a[0]));
         if (infer__jdict_find(j, seen.u.d, key)) continue;
         infer__jdict_set(j, seen.u.d, key, key);
         infer__jlist_add(j, out.u.l, l->items[i]);
@@ -223,11 +242,13 @@ static infer__jv infer__jfilter_unique(infer__jj *j, const infer__jcall *c) {
 static infer__jv infer__jfilter_groupby(infer__jj *j, const infer__jcall *c) {
     int case_sensitive = infer__jv_true(c->a[2]);
     infer__jv none = infer__jv_given(c->a[1]) ? c->a[1] : infer__jv_missing();
-    infer__jv sorted = infer__jv_sorted(j, c->self, c->a[0], none, case_sensitive, 0, 0), out = infer__jv_list(j, INFER__JV_LIST);
+    infer__jv sorted = infer__jv_sorted(j, c->self, c->a[0], none, case_sensitive, 0, 0),
+              out = infer__jv_list(j, INFER__JV_LIST);
     infer__jv group = infer__jv_none(), last = group;
     size_t i;
     for (i = 0; j->r == INFER_OK && i < sorted.u.l->n && infer__jj_work(j, 1); i++) {
-        infer__jv value = infer__jattr_get(j, sorted.u.l->items[i], c->a[0], none), key = infer__jattr_key(j, value, case_sensitive);
+        infer__jv value = infer__jattr_get(j, sorted.u.l->items[i], c->a[0], none),
+                  key = infer__jattr_key(j, value, case_sensitive);
         if (i == 0 || !infer__jv_equal(j, key, last)) {
             infer__jv pair = infer__jv_list(j, INFER__JV_TUPLE);
             group = infer__jv_list(j, INFER__JV_LIST);
@@ -243,7 +264,7 @@ static infer__jv infer__jfilter_groupby(infer__jj *j, const infer__jcall *c) {
     return out;
 }
 
-/* ---- numbers, pieces ------------------------------------------------------------------------------------------------------------ */
+/* ---- numbers, pieces --------------------------------------------------------------------------------------------- */
 
 static infer__jv infer__jfilter_sum(infer__jj *j, const infer__jcall *c) {
     infer__jlist *l = infer__jv_items(j, c->self);

@@ -6,7 +6,8 @@
 
 /* ---- strings: padding -------------------------------------------------------------------------------------------- */
 
-static infer__jv infer__jstr_pad(infer__jj *j, const infer__jstr *s, size_t left, size_t right, const infer__jstr *fill) {
+static infer__jv infer__jstr_pad(infer__jj *j, const infer__jstr *s, size_t left, size_t right,
+                                 const infer__jstr *fill) {
     infer__jbuf b = infer__jbuf_new(j);
     for (; left > 0 && infer__jj_work(j, 1); left--) infer__jbuf_str(&b, fill);
     infer__jbuf_str(&b, s);
@@ -27,7 +28,8 @@ static infer__jv infer__jstr_justify(infer__jj *j, const infer__jstr *s, infer__
             infer__jj_fail(j, INFER_ERR_FORMAT, "the fill character must be exactly one character long");
         if (f) space = *f;
     }
-    if (w > (int64_t)INT32_MAX) return infer__jj_fail(j, INFER_ERR_MEMORY, "rendering needs more memory than its limit");
+    if (w > (int64_t)INT32_MAX)
+        return infer__jj_fail(j, INFER_ERR_MEMORY, "rendering needs more memory than its limit");
     if (j->r != INFER_OK || w <= n) return infer__jv_part(j, s, 0, s->n);
     left = how < 0 ? 0 : how > 0 ? (size_t)more : (size_t)(more / 2 + (more & w & 1)); /* as CPython rounds it */
     return infer__jstr_pad(j, s, left, (size_t)more - left, &space);
@@ -69,7 +71,7 @@ static infer__jv infer__jstr_expandtabs(infer__jj *j, const infer__jcall *c) {
     return infer__jbuf_done(&b);
 }
 
-/* ---- strings: what kind of characters ------------------------------------------------------------------------------- */
+/* ---- strings: what kind of characters ---------------------------------------------------------------------------- */
 
 /* 1 when s is not empty and all its characters are of a class; space: white space counts, and only it. */
 static infer__jv infer__jstr_all(infer__jj *j, const infer__jstr *s, uint32_t classes, int space) {
@@ -160,7 +162,7 @@ static const infer__jfunction INFER__JSTR_METHODS[] = {
     {"upper", infer__jstr_upper, "", 0},               {"zfill", infer__jstr_zfill, "width", 1},
 };
 
-/* ---- lists ----------------------------------------------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------------------------------- */
 
 static infer__jv infer__jlist_append(infer__jj *j, const infer__jcall *c) {
     infer__jlist_add(j, c->self.u.l, c->a[0]);
@@ -239,7 +241,8 @@ static infer__jv infer__jlist_clear(infer__jj *j, const infer__jcall *c) {
 
 /* Sort items[0..n) by keys[0..n), stable; reverse keeps the order of equals too. Merge sort, bottom up. */
 static void infer__jlist_sort_by(infer__jj *j, infer__jv *keys, infer__jv *items, size_t n, int reverse) {
-    infer__jv *k2 = (infer__jv *)infer__jj_alloc(j, n + 1, sizeof *k2), *i2 = (infer__jv *)infer__jj_alloc(j, n + 1, sizeof *i2);
+    infer__jv *k2 = (infer__jv *)infer__jj_alloc(j, n + 1, sizeof *k2),
+              *i2 = (infer__jv *)infer__jj_alloc(j, n + 1, sizeof *i2);
     size_t width, from;
     for (width = 1; width < n && j->r == INFER_OK; width *= 2) {
         for (from = 0; from < n && j->r == INFER_OK; from += 2 * width) {
@@ -288,7 +291,7 @@ static const infer__jfunction INFER__JLIST_METHODS[] = {
 static const infer__jfunction INFER__JTUPLE_METHODS[] = {
     {"count", infer__jlist_count, "value", 1}, {"index", infer__jlist_index, "value", 1}};
 
-/* ---- dicts --------------------------------------------------------------------------------------------------------------------- */
+/* ---- dicts ------------------------------------------------------------------------------------------------------- */
 
 enum { INFER__JDICT_KEYS = 1, INFER__JDICT_VALUES = 2 };
 /* Keys, values, or pairs of both, as a value of this kind. */
@@ -393,7 +396,7 @@ static const infer__jfunction INFER__JDICT_METHODS[] = {
     {"update", infer__jdict_update, "*", 0},        {"values", infer__jdict_values, "", 0},
 };
 
-/* ---- cyclers ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- cyclers ----------------------------------------------------------------------------------------------------- */
 
 static infer__jv infer__jcycler_next(infer__jj *j, const infer__jcall *c) {
     infer__jlist *l = c->self.u.l;

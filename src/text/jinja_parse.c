@@ -426,7 +426,8 @@ static infer__jnode *infer__jparse_unary(infer__jparse *p, int with_filter) {
 
 /* Binary operators that bind to the left, a level a row, tightest first. */
 static infer__jnode *infer__jparse_binary(infer__jparse *p, int level) {
-    static const int OPS[][5] = {{INFER__JOP('*', '*'), 0}, {'*', '/', INFER__JOP('/', '/'), '%', 0}, {0}, {'+', '-', 0}};
+    static const int OPS[][5] = {
+        {INFER__JOP('*', '*'), 0}, {'*', '/', INFER__JOP('/', '/'), '%', 0}, {0}, {'+', '-', 0}};
     infer__jnode *e = level < 0 ? infer__jparse_unary(p, 1) : infer__jparse_binary(p, level - 1);
     int depth = p->depth;
     if (level < 0) return e;

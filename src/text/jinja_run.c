@@ -70,7 +70,7 @@ static infer__jv infer__jj_capture(infer__jj *j, infer__jscope *scope, const inf
     return infer__jbuf_done(&b);
 }
 
-/* ---- loops ---------------------------------------------------------------------------------------------------------- */
+/* ---- loops ------------------------------------------------------------------------------------------------------- */
 
 /* Read the next item that passes the filter into l->next. */
 static void infer__jloop_peek(infer__jj *j, infer__jloop *l) {
@@ -155,7 +155,8 @@ static infer__jv infer__jloop_attr(infer__jj *j, infer__jloop *l, const char *s,
     case INFER__JL_LAST:
         infer__jloop_peek(j, l);
         return infer__jv_bool(!l->has_next);
-    case INFER__JL_PREVIOUS: return l->index > 0 ? l->previous : infer__jv_undefined(j, "there is no previous item", 25);
+    case INFER__JL_PREVIOUS:
+        return l->index > 0 ? l->previous : infer__jv_undefined(j, "there is no previous item", 25);
     case INFER__JL_NEXT:
         infer__jloop_peek(j, l);
         return l->has_next ? l->next : infer__jv_undefined(j, "there is no next item", 21);
@@ -175,7 +176,8 @@ static void infer__jj_loop(infer__jj *j, infer__jscope *scope, const infer__jnod
     infer__jscope *inner = infer__jscope_new(j, scope);
     infer__jlist *items = infer__jv_items(j, source);
     infer__jv self = infer__jv_none();
-    int whole = 0; /* an iteration came to its end: as in Jinja, one that was left by break or continue does not count */
+    int whole =
+        0; /* an iteration came to its end: as in Jinja, one that was left by break or continue does not count */
     if (!l || !inner || !items) return;
     l->node = node;
     l->scope = scope;
@@ -205,7 +207,8 @@ static void infer__jj_loop(infer__jj *j, infer__jscope *scope, const infer__jnod
 }
 static infer__jv infer__jj_call_loop(infer__jj *j, infer__jloop *l, infer__jv source) {
     infer__jbuf b = infer__jbuf_new(j), *out = j->out;
-    if (!l->node->op) return infer__jj_fail(j, INFER_ERR_FORMAT, "the loop must have the 'recursive' marker to be called");
+    if (!l->node->op)
+        return infer__jj_fail(j, INFER_ERR_FORMAT, "the loop must have the 'recursive' marker to be called");
     j->out = &b;
     if (infer__jj_enter(j)) infer__jj_loop(j, l->scope, l->node, source, l->depth + 1);
     infer__jj_leave(j);
@@ -213,7 +216,7 @@ static infer__jv infer__jj_call_loop(infer__jj *j, infer__jloop *l, infer__jv so
     return infer__jbuf_done(&b);
 }
 
-/* ---- macros ------------------------------------------------------------------------------------------------------------ */
+/* ---- macros ------------------------------------------------------------------------------------------------------ */
 
 static infer__jv infer__jj_call_macro(infer__jj *j, const infer__jmacro *m, const infer__jargs *args) {
     const infer__jnode *node = m->node;
@@ -284,7 +287,7 @@ static infer__jv infer__jj_macro(infer__jj *j, infer__jscope *scope, const infer
     return v;
 }
 
-/* ---- statements ---------------------------------------------------------------------------------------------------------- */
+/* ---- statements -------------------------------------------------------------------------------------------------- */
 
 /* The filters of a block, innermost first, applied to v. */
 static infer__jv infer__jj_filters(infer__jj *j, infer__jscope *scope, const infer__jnode *e, infer__jv v) {
@@ -363,7 +366,7 @@ static void infer__jj_exec(infer__jj *j, infer__jscope *scope, const infer__jnod
     infer__jj_leave(j);
 }
 
-/* ---- a rendering ------------------------------------------------------------------------------------------------------------ */
+/* ---- a rendering ------------------------------------------------------------------------------------------------- */
 
 /* Copy the text and cut it where its marks change. */
 static infer_result infer__rendered_make(infer__rendered *out, const infer__jbuf *b, infer_error *err) {

@@ -5,8 +5,8 @@
  */
 #include "jinja.h"
 
-/* Statements up to a tag with one of these names (a list that ends in NULL), which is left to be read; text stands for the
- * end of the template. */
+/* Statements up to a tag with one of these names (a list that ends in NULL), which is left to be read; text stands for
+ * the end of the template. */
 static infer__jnode *infer__jparse_body(infer__jparse *p, const char *const *ends);
 
 static int infer__jparse_any(const infer__jparse *p, const char *const *names) {
@@ -17,7 +17,8 @@ static void infer__jparse_tag_end(infer__jparse *p) {
     if (p->k->kind == INFER__JT_TAG_END) p->k++;
     else infer__jparse_fail(p, "'%}' is expected");
 }
-/* The body of a statement up to {% end %}, of which all is taken. Behind an end tag's name anything but %} is refused. */
+/* The body of a statement up to {% end %}, of which all is taken. Behind an end tag's name anything but %} is
+ * refused. */
 static infer__jnode *infer__jparse_block(infer__jparse *p, const char *end) {
     const char *ends[2];
     infer__jnode *body;
@@ -158,7 +159,8 @@ static int infer__jnode_reads(const infer__jnode *e, const char *name, size_t n)
     if (!e) return 0;
     if (e->kind == INFER__JN_NAME && e->n == n && memcmp(e->s, name, n) == 0) return 1;
     for (i = 0; i < e->n_kids; i++) {
-        int is_target = i == 0 && (e->kind == INFER__JN_SET || e->kind == INFER__JN_SET_BLOCK || e->kind == INFER__JN_FOR);
+        int is_target =
+            i == 0 && (e->kind == INFER__JN_SET || e->kind == INFER__JN_SET_BLOCK || e->kind == INFER__JN_FOR);
         if (e->kind == INFER__JN_WITH && i % 2 == 1) is_target = 1;
         if (is_target && e->kids[i] && e->kids[i]->kind != INFER__JN_ATTR) continue;
         if (infer__jnode_reads(e->kids[i], name, n)) return 1;

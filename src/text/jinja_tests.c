@@ -49,9 +49,15 @@ static infer__jv infer__jtest_rest(infer__jj *j, infer__jv v, infer__jv n, int64
     infer__jv r = infer__jj_binary(j, '%', v, n);
     return infer__jv_bool(j->r == INFER_OK && infer__jv_equal(j, r, infer__jv_int(rest)));
 }
-static infer__jv infer__jtest_odd(infer__jj *j, const infer__jcall *c) { return infer__jtest_rest(j, c->self, infer__jv_int(2), 1); }
-static infer__jv infer__jtest_even(infer__jj *j, const infer__jcall *c) { return infer__jtest_rest(j, c->self, infer__jv_int(2), 0); }
-static infer__jv infer__jtest_divisibleby(infer__jj *j, const infer__jcall *c) { return infer__jtest_rest(j, c->self, c->a[0], 0); }
+static infer__jv infer__jtest_odd(infer__jj *j, const infer__jcall *c) {
+    return infer__jtest_rest(j, c->self, infer__jv_int(2), 1);
+}
+static infer__jv infer__jtest_even(infer__jj *j, const infer__jcall *c) {
+    return infer__jtest_rest(j, c->self, infer__jv_int(2), 0);
+}
+static infer__jv infer__jtest_divisibleby(infer__jj *j, const infer__jcall *c) {
+    return infer__jtest_rest(j, c->self, c->a[0], 0);
+}
 static infer__jv infer__jtest_lower(infer__jj *j, const infer__jcall *c) {
     infer__jcall s = *c;
     s.self = infer__jv_str(j, c->self);
@@ -89,7 +95,7 @@ static const infer__jfunction *infer__jinja_test(const char *s, size_t n) {
     return infer__jfunction_find(INFER__JTESTS, INFER__COUNT(INFER__JTESTS), s, n);
 }
 
-/* ---- functions --------------------------------------------------------------------------------------------------------- */
+/* ---- functions --------------------------------------------------------------------------------------------------- */
 
 /* range(stop) or range(start, stop, step=1); at most 100,000 numbers, as Jinja's sandbox has it. */
 static infer__jv infer__jglobal_range(infer__jj *j, const infer__jcall *c) {
@@ -105,7 +111,8 @@ static infer__jv infer__jglobal_range(infer__jj *j, const infer__jcall *c) {
     n = step > 0 ? (stop > start ? ((uint64_t)stop - (uint64_t)start - 1) / (uint64_t)step + 1 : 0)
                  : (stop < start ? ((uint64_t)start - (uint64_t)stop - 1) / (0 - (uint64_t)step) + 1 : 0);
     if (n > 100000) return infer__jj_fail(j, INFER_ERR_FORMAT, "range too big: more than 100000 numbers");
-    for (i = 0; i < (int64_t)n && infer__jj_work(j, 1); i++) infer__jlist_add(j, v.u.l, infer__jv_int(start + i * step));
+    for (i = 0; i < (int64_t)n && infer__jj_work(j, 1); i++)
+        infer__jlist_add(j, v.u.l, infer__jv_int(start + i * step));
     if (j->r != INFER_OK) return v;
     v.u.l->start = start;
     v.u.l->stop = stop;
@@ -141,7 +148,7 @@ static infer__jv infer__jglobal_joiner(infer__jj *j, const infer__jcall *c) {
     return v;
 }
 
-/* ---- the clock ------------------------------------------------------------------------------------------------------------ */
+/* ---- the clock --------------------------------------------------------------------------------------------------- */
 
 /* Year, month, day, hour, minute, second from "YYYY-MM-DD HH:MM:SS". 0 = malformed. */
 static int infer__jinja_time(const char *s, int t[6]) {
@@ -220,7 +227,8 @@ static infer__jv infer__jglobal_strftime(infer__jj *j, const infer__jcall *c) {
     size_t i;
     if (!s) return infer__jv_none();
     if (j->now ? !infer__jinja_time(j->now, t) : !infer__local_time(t))
-        return infer__jj_fail(j, INFER_ERR_ARGUMENT, j->now ? "now must be YYYY-MM-DD HH:MM:SS" : "the clock cannot be read");
+        return infer__jj_fail(j, INFER_ERR_ARGUMENT,
+                              j->now ? "now must be YYYY-MM-DD HH:MM:SS" : "the clock cannot be read");
     for (i = 0; i < s->n && infer__jj_work(j, 1); i++) {
         int plain = 0;
         if (s->s[i] != '%' || i + 1 >= s->n) {

@@ -23,9 +23,11 @@ static size_t infer__jinja_offset(const char *s, size_t n, size_t index) {
 }
 
 
-static int infer__jinja_is_cased(uint32_t cp) { return (infer__uc_class(cp) & (INFER__UC_UPPER | INFER__UC_LOWER)) != 0; }
+static int infer__jinja_is_cased(uint32_t cp) {
+    return (infer__uc_class(cp) & (INFER__UC_UPPER | INFER__UC_LOWER)) != 0;
+}
 
-/* ---- case ---------------------------------------------------------------------------------------------------------------- */
+/* ---- case -------------------------------------------------------------------------------------------------------- */
 
 enum { INFER__JCASE_UPPER, INFER__JCASE_LOWER, INFER__JCASE_TITLE, INFER__JCASE_CAPITAL, INFER__JCASE_SWAP };
 static infer__jv infer__jstr_case(infer__jj *j, const infer__jstr *s, int how) {
@@ -58,7 +60,7 @@ INFER__JCASE(title, INFER__JCASE_TITLE)
 INFER__JCASE(capitalize, INFER__JCASE_CAPITAL)
 INFER__JCASE(swapcase, INFER__JCASE_SWAP)
 
-/* ---- arguments --------------------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 static infer__jv infer__jj_want(infer__jj *j, const char *what, infer__jv v) {
     if (v.kind == INFER__JV_UNDEFINED && infer__jv_given(v)) return infer__jj_is_undefined(j, v);
@@ -78,7 +80,7 @@ static int64_t infer__jarg_int(infer__jj *j, infer__jv v, int64_t none) {
     return none;
 }
 
-/* ---- strip, split, replace ------------------------------------------------------------------------------------------------------ */
+/* ---- strip, split, replace --------------------------------------------------------------------------------------- */
 
 static int infer__jinja_in_set(uint32_t cp, const infer__jstr *set) {
     size_t i, len;
@@ -145,7 +147,8 @@ static infer__jv infer__jstr_split_space(infer__jj *j, const infer__jstr *s, int
         if (from >= to || to == 0 || j->r != INFER_OK) break;
         if (most-- == 0) { /* the rest, without white space at its other side */
             rest = infer__jv_part(j, s, from, to);
-            if (j->r == INFER_OK) infer__jlist_add(j, out.u.l, infer__jstr_strip_sides(j, rest.u.s, infer__jv_none(), back ? 1 : 2));
+            if (j->r == INFER_OK)
+                infer__jlist_add(j, out.u.l, infer__jstr_strip_sides(j, rest.u.s, infer__jv_none(), back ? 1 : 2));
             break;
         }
         if (!back) {
@@ -227,7 +230,9 @@ static infer__jv infer__jstr_partition_any(infer__jj *j, const infer__jcall *c, 
     infer__jlist_add(j, out.u.l, infer__jv_part(j, s, at + sep->n, s->n));
     return out;
 }
-static infer__jv infer__jstr_partition(infer__jj *j, const infer__jcall *c) { return infer__jstr_partition_any(j, c, 0); }
+static infer__jv infer__jstr_partition(infer__jj *j, const infer__jcall *c) {
+    return infer__jstr_partition_any(j, c, 0);
+}
 static infer__jv infer__jstr_rpartition(infer__jj *j, const infer__jcall *c) {
     return infer__jstr_partition_any(j, c, 1);
 }
@@ -272,7 +277,7 @@ static infer__jv infer__jstr_join(infer__jj *j, const infer__jcall *c) {
     return l ? infer__jstr_join_with(j, c->self.u.s, l, 0) : infer__jv_none();
 }
 
-/* ---- find, count, begins with ------------------------------------------------------------------------------------------------------- */
+/* ---- find, count, begins with ------------------------------------------------------------------------------------ */
 
 /* The part [start, end) of s that a search is about, as bytes. 0 = there is none. */
 static int infer__jstr_window(infer__jj *j, const infer__jcall *c, size_t *from, size_t *to) {

@@ -260,6 +260,17 @@ static void infer__jlist_add(infer__jj *j, infer__jlist *l, infer__jv v) {
     l->items[l->n++] = v;
 }
 
+static int infer__double_special(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, 8);
+    return (bits >> 52 & 0x7ff) != 0x7ff ? 0 : bits << 12 ? 2 : 1;
+}
+static double infer__double_make(int special) {
+    uint64_t bits = special == 2 ? (uint64_t)0x7ff8 << 48 : (uint64_t)0x7ff << 52;
+    double x;
+    memcpy(&x, &bits, 8);
+    return x;
+}
 static int infer__jv_is_number(infer__jv v) { return v.kind >= INFER__JV_BOOL && v.kind <= INFER__JV_FLOAT; }
 static double infer__jv_number(infer__jv v) { return v.kind == INFER__JV_FLOAT ? v.u.f : (double)v.u.i; }
 static int infer__jv_given(infer__jv v) { return !(v.kind == INFER__JV_UNDEFINED && v.flag); }
@@ -392,7 +403,7 @@ static infer__jlist *infer__jv_items(infer__jj *j, infer__jv v) {
     }
 }
 
-/* ---- questions ----------------------------------------------------------------------------------------------------- */
+/* ---- questions --------------------------------------------------------------------------------------------------- */
 
 static const char *infer__jv_type(infer__jv v) {
     static const char *const NAMES[] = {"Undefined", "NoneType", "bool",  "int",       "float",     "int",  "str",
@@ -405,7 +416,7 @@ static int infer__jv_true(infer__jv v) {
     switch (v.kind) {
     case INFER__JV_UNDEFINED: case INFER__JV_NONE: return 0;
     case INFER__JV_BOOL: case INFER__JV_INT: return v.u.i != 0;
-    case INFER__JV_FLOAT: return v.u.f != 0; /* NaN is true */
+    case INFER__JV_FLOAT: return v.u.f != 0 || infer__double_special(v.u.f);
     case INFER__JV_STRING: return v.u.s->n > 0;
     case INFER__JV_LIST: case INFER__JV_TUPLE: case INFER__JV_RANGE: case INFER__JV_VIEW: return v.u.l->n > 0;
     case INFER__JV_DICT: return v.u.d->n > 0;
@@ -419,11 +430,12 @@ static int infer__jv_compare_numbers(infer__jv a, infer__jv b) {
     if (a.kind != INFER__JV_FLOAT && b.kind != INFER__JV_FLOAT) return a.u.i < b.u.i ? -1 : a.u.i > b.u.i;
     x = infer__jv_number(a);
     y = infer__jv_number(b);
-    if (x != x || y != y) return 2;
+    if (infer__double_special(x) == 2 || infer__double_special(y) == 2) return 2;
     if (a.kind != b.kind && x == y && x > -9.3e18 && x < 9.3e18) { /* the conversion may have rounded */
         if (x >= 9223372036854775808.0) return a.kind == INFER__JV_FLOAT ? 1 : -1;
         {
-            int64_t i = a.kind == INFER__JV_FLOAT ? (int64_t)x : a.u.i, k = b.kind == INFER__JV_FLOAT ? (int64_t)y : b.u.i;
+            int64_t i = a.kind == INFER__JV_FLOAT ? (int64_t)x : a.u.i,
+                    k = b.kind == INFER__JV_FLOAT ? (int64_t)y : b.u.i;
             return i < k ? -1 : i > k;
         }
     }

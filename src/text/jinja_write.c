@@ -45,7 +45,11 @@ static void infer__jbuf_repr_string(infer__jbuf *b, const infer__jstr *s) {
         } else if (infer__jinja_printable(cp)) {
             infer__jbuf_part(b, s, i, i + len);
         } else {
-            infer__format(text, sizeof text, cp < 0x100 ? "\\x%02x" : cp < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)cp);
+            infer__format(text, sizeof text,
+                          cp < 0x100     ? "\\x%02x"
+                          : cp < 0x10000 ? "\\u%04x"
+                                         : "\\U%08x",
+                          (unsigned)cp);
             infer__jbuf_text(b, text, mark);
         }
     }
@@ -135,7 +139,7 @@ static infer__jv infer__jv_str(infer__jj *j, infer__jv v) {
     return infer__jbuf_done(&b);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------------ */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 typedef struct infer__jjson {
     infer__jbuf *b;
@@ -224,8 +228,8 @@ static void infer__jjson_value(infer__jjson *w, infer__jv v, int depth) {
         case INFER__JV_NONE: infer__jbuf_text(w->b, "null", v.mark); break;
         case INFER__JV_BOOL: infer__jbuf_text(w->b, v.u.i ? "true" : "false", v.mark); break;
         case INFER__JV_FLOAT:
-            if (v.u.f != v.u.f) infer__jbuf_text(w->b, "NaN", v.mark);
-            else if (v.u.f - v.u.f != 0) infer__jbuf_text(w->b, v.u.f > 0 ? "Infinity" : "-Infinity", v.mark);
+            if (infer__double_special(v.u.f) == 2) infer__jbuf_text(w->b, "NaN", v.mark);
+            else if (infer__double_special(v.u.f)) infer__jbuf_text(w->b, v.u.f > 0 ? "Infinity" : "-Infinity", v.mark);
             else infer__jbuf_number(w->b, v);
             break;
         case INFER__JV_INT: infer__jbuf_number(w->b, v); break;
