@@ -58,10 +58,12 @@ The dog|was a big, red ball. He liked to play with his ball. He liked to play" \
 same embed " 1.000  0.995  0.491  a red ball
  0.995  1.000  0.456  a blue ball
  0.491  0.456  1.000  It was raining" embed $model "a red ball" "a blue ball" "It was raining"
-for e in hello custom_io custom_alloc cpp_host cancel two_sessions embed gpu; do
+same json_output '{"name": "It is a small boxpec", "age": 30, "likes": [" Jack said to hersel", " replied the boy to ", " said Jacky to the b"]}' \
+    json_output $model "Once upon a time"
+for e in hello custom_io custom_alloc cpp_host cancel two_sessions embed gpu json_output; do
     refuses "$e without arguments" usage $e
 done
-for e in hello custom_alloc cpp_host cancel gpu; do
+for e in hello custom_alloc cpp_host cancel gpu json_output; do
     refuses "$e without a model" no/such.gguf $e no/such.gguf "Once"
     refuses "$e with a text as model" GGUF $e README.md "Once"
 done

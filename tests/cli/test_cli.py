@@ -26,7 +26,7 @@ INFER = None
 FOLDERS = [f for f in (os.environ.get('INFER_TEST_DATA'), os.path.join(os.path.dirname(HERE), 'data')) if f]
 TEMP = None
 COMMANDS = 'run chat tokens detok logits embed template tensor info devices bench synth quantize perplexity grammar serve'
-NOT_THERE_YET = 'chat quantize perplexity grammar serve'.split()
+NOT_THERE_YET = 'quantize perplexity serve'.split()
 REQUIRED_VOCABULARIES = 'baichuan gpt-2 gpt-neox llama-bpe llama-spm phi-3 qwen2'.split()
 REQUIRED_ARCHS = ('arcee bloom cohere2 command-r exaone gemma gemma2 gemma3 gpt2 gptneox granite internlm2 llama minicpm '
                   'mistral3 mpt nemotron olmo olmo2 orion phi2 phi3 qwen2 qwen3 seed_oss smollm3 stablelm starcoder2')
@@ -354,6 +354,26 @@ def test_tokens_records():
     check(infer('tokens', model, '--texts', '-', stdin=b'').out == b'\n', 'an empty file is one empty record')
     check(infer('detok', model, '--ids', '-', stdin=b'').out == b'', 'no lines, no records')
     check(infer('detok', model, '--ids', '-', stdin=b'\n\n').out == b'\x1e', 'two empty lines')
+
+
+def test_grammar():
+    """Exit status and the first byte that is not allowed; broken grammars say where; run under a grammar."""
+    grammar = write('list.gbnf', b'root ::= "[" item ("," item)* "]" # items\nitem ::= [0-9]{1,3} | "\\u00e9"\n')
+    check(infer('grammar', grammar, '--text', '[1,22,333]').out == b'accepted\n', 'accepted')
+    check(infer('grammar', grammar, '-f', '-', stdin='[\u00e9]'.encode()).out == b'accepted\n', 'from stdin')
+    check('byte 3 is' in infer('grammar', grammar, '--text', '[1,x]', status=1).err, 'the byte that is not allowed')
+    check('too early, at byte 3' in infer('grammar', grammar, '--text', '[1,', status=1).err, 'an early end')
+    check(json.loads(infer('grammar', grammar, '--text', '[1,', '--json', status=1).out) == {'accepted': False, 'bytes': 3}, 'json')
+    broken = write('broken.gbnf', b'root ::= "a"\nx ::= y')
+    check('line 2 column 7' in infer('grammar', broken, '--text', 'a', status=1).err, 'where it is broken')
+    infer('grammar', grammar, status=2)
+    model = find('models', 'stories260K.F32.gguf')
+    for seed in '123':
+        out = infer('run', model, '-p', 'Once', '--grammar', grammar, '--seed', seed, '-n', '40').out
+        check(len(out) > 2 and out[:1] == b'[', 'run under a grammar: %r' % out)
+    out = infer('run', model, '-p', 'Once', '--json-object', '--seed', '1', '-n', '300', '--temp', '0').out
+    check(out[:1] == b'{', 'run with --json-object: %r' % out)
+    infer('run', model, '-p', 'Once', '--json-object', '--grammar', grammar, status=1)
 
 
 def test_tokens_special():

@@ -15,7 +15,7 @@ int cmd_grammar(int argc, char **argv) {
     const cli_spec spec = {"grammar",
                            "FILE --text TEXT",
                            "Test a GBNF grammar, or a JSON Schema with --schema. Exit status 0 when the text is\n"
-                           "accepted whole, 1 otherwise: stdout says which byte (from 0) was the first that is not\n"
+                           "accepted whole, 1 otherwise: stderr says which byte (from 0) was the first that is not\n"
                            "allowed, or that the text ends too early.\n",
                            options,
                            3,
@@ -46,10 +46,10 @@ int cmd_grammar(int argc, char **argv) {
         printf("{\"accepted\": %s, \"bytes\": %lu}\n", complete ? "true" : "false", (unsigned long)accepted);
     else if (ok && complete)
         printf("accepted\n");
-    else if (ok && accepted < n)
-        printf("rejected: byte %lu is not allowed\n", (unsigned long)accepted);
-    else if (ok)
-        printf("rejected: the text ends too early, at byte %lu\n", (unsigned long)n);
+    if (ok && !complete && accepted < n)
+        cli_fail("grammar", "rejected: byte %lu is not allowed", (unsigned long)accepted);
+    else if (ok && !complete)
+        cli_fail("grammar", "rejected: the text ends too early, at byte %lu", (unsigned long)n);
     infer_grammar_destroy(grammar);
     free(data);
     return ok && complete ? CLI_DONE : CLI_FAILED;
