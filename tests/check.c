@@ -39,6 +39,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_session.c"
 #  include "test_api.c"
 #  include "test_generate.c"
+#  include "test_chat_api.c"
 #  include "test_oom.c"
 #  include "test_memory.c"
 #  include "test_broken.c"
@@ -79,6 +80,7 @@ int main(int argc, char **argv) {
     suite_session();
     suite_api();
     suite_generate();
+    suite_chat_api();
     suite_oom();
     suite_memory();
     suite_broken();
