@@ -11,11 +11,12 @@ infer.h - run GGUF language models from one C header
  7. Going back: sync, rewind, fork, save
  8. Text
  9. Sampling
-10. Memory
-11. What is exact, what is reproducible
-12. GPUs
-13. Configuration macros
-14. When something is wrong
+10. Conversations
+11. Memory
+12. What is exact, what is reproducible
+13. GPUs
+14. Configuration macros
+15. When something is wrong
 
 1. In short
 -----------
@@ -133,7 +134,32 @@ top-n-sigma) are cheap when they come first, since only those see the whole voca
 (penalties, DRY) or learn (mirostat, adaptive-p) know the tokens that were accepted: infer_session_sample and
 infer_generate accept what they choose; with infer_sampler_sample call infer_sampler_accept.
 
-10. Memory
+10. Conversations
+-----------------
+
+    infer_chat_params chat = { 0 };
+    infer_chat_parser *reply;
+    chat.messages = "[{\"role\": \"user\", \"content\": \"Hello\"}]";
+    chat.fn = show;                          (your function: gets content, reasoning, tool calls as they come)
+
+    if (infer_chat(session, NULL, &chat, NULL, &reply, NULL))
+        fail(infer_session_error(session)->message);
+    puts(infer_chat_parser_reply(reply)->content);
+    infer_chat_parser_destroy(reply);
+
+The conversation is written by the model's own chat template (tokenizer.chat_template, Jinja). For the next turn append
+the reply and the next message, and call again: what the session holds already is not evaluated again. A file without a
+template is an error, unless allow_chatml says otherwise. Control tokens are parsed in the template's own text alone: a
+message that spells "<|im_end|>" is just text.
+
+The reply is read in the format that the template teaches: reasoning, content and tool calls are told apart while it
+streams, and no half of a mark is ever shown. A call is told when it is complete; its arguments are always a JSON
+object. What only began like a call is content, so nothing is lost. A call is answered by messages behind the reply:
+{"role": "assistant", "content": ..., "tool_calls": [{"id", "type": "function", "function": {"name", "arguments"}}]} and
+{"role": "tool", "tool_call_id", "name", "content"}; examples/tools.c shows it. infer_chat_format, infer_chat_render and
+infer_chat_parser_* are its parts, for callers that generate in a way of their own.
+
+11. Memory
 ----------
 
 infer_model_memory and infer_model_memory_path tell before anything is allocated what a session will take: weights
@@ -141,7 +167,7 @@ infer_model_memory and infer_model_memory_path tell before anything is allocated
 their sum; model_params.allocator makes every allocation yours. Nothing is allocated during an eval, but for results
 when a step keeps more rows than any before it.
 
-11. What is exact, what is reproducible
+12. What is exact, what is reproducible
 ---------------------------------------
 
 With model_params.exact weights of every storage type are decoded exactly and multiplied in float32: the definition of
@@ -152,7 +178,7 @@ or on what other sessions do: every sum has a fixed order. They may differ in th
 multiply-add), which model_params.cpu_level and the environment variable INFER_CPU_LEVEL choose.
 context_params.kv_type rounds the cache as it says.
 
-12. GPUs
+13. GPUs
 --------
 
     infer_model_params params = { 0 };
@@ -168,7 +194,7 @@ A device that was asked for and cannot be used, memory that it does not have, a 
 error that says so, never a silent detour. INFER_AUTO is the CPU for now. Arithmetic is float32; sums have another order
 than on the CPU, and one row another than many, so last bits differ between devices and with the batch.
 
-13. Configuration macros
+14. Configuration macros
 ------------------------
 
 Define them before including infer.h, where the implementation is.
@@ -184,11 +210,12 @@ Define them before including infer.h, where the implementation is.
     INFER_NO_RUNTIME_LINKING  no dlopen, and so no GPU
     INFER_NO_GPU              no GPU code and no kernels
     INFER_NO_OPENCL           no OpenCL
-    INFER_NO_CUDA, INFER_NO_HIP, INFER_NO_METAL, INFER_NO_CHAT
+    INFER_NO_CHAT             no templates and no conversations: their calls say so
+    INFER_NO_CUDA, INFER_NO_HIP, INFER_NO_METAL
                               accepted; what they will leave out is not there yet
     INFER_QUIET               no remark when compiled without optimisation
 
-14. When something is wrong
+15. When something is wrong
 ---------------------------
 
 model_params.log gets messages (level 1 errors to 4 debug). infer_model_describe writes out what a model's layers

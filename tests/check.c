@@ -43,6 +43,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_api.c"
 #  include "test_generate.c"
 #  include "test_constrained.c"
+#  include "test_chat_api.c"
 #  include "test_oom.c"
 #  include "test_memory.c"
 #  include "test_broken.c"
@@ -87,6 +88,7 @@ int main(int argc, char **argv) {
     suite_api();
     suite_generate();
     suite_constrained();
+    suite_chat_api();
     suite_oom();
     suite_memory();
     suite_broken();

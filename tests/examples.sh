@@ -52,6 +52,9 @@ same cancel ", there was a little girl named Lily. She loved to play outsid
 [cancelled after 20 tokens, position 25]
 e in the park. One day,
 [ok, position 35]" cancel $model "Once upon a time"
+same tools 'Let me see.
+add{"a": 1234, "b": 4321} = 5555' tools --canned
+refuses "tools without a template" "no chat template" tools $model
 same two_sessions "Once upon a time|, there was a little girl named Lily. She loved to play outside in the p
 The dog|was a big, red ball. He liked to play with his ball. He liked to play" \
     two_sessions $model "Once upon a time" "The dog"

@@ -155,6 +155,7 @@ static void test_chat_json_calls(void) {
     cl_case(H, "", "<tool_call>{\"name\":\"f\",\"arguments\":{\"s\":\"</tool_call>}\\\"{\"}}</tool_call>", "||f{\"s\": \"</tool_call>}\\\"{\"} ");
     cl_case(H, "", "<tool_call>[{\"name\":\"f\"},{\"function\":{\"name\":\"g\",\"arguments\":{}}}]</tool_call>", "||f{} g{} ");
     cl_case(H, "", "<tool_call>[{\"name\":\"f\"},1]</tool_call>", "<tool_call>[{\"name\":\"f\"},1]</tool_call>||");
+    cl_case(H, "", "<tool_call>{\"name\":\"a\\u0000\"}</tool_call>", "<tool_call>{\"name\":\"a\\u0000\"}</tool_call>||");
     cl_case(H, "", "<tool_call>[]</tool_call>", "<tool_call>[]</tool_call>||");
     cl_case("TOOLCALL/think", "<think>\n", "x</think>\na\n<TOOLCALL>[{\"name\":\"f\",\"arguments\":{}}]</TOOLCALL>", "a|x|f{} ");
     cl_case("functools", "", "a functools[{\"name\":\"f\",\"arguments\":{}}]", "a||f{} ");

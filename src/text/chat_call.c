@@ -24,6 +24,17 @@ static void infer__chat_deliver(infer__chat_reader *p, int32_t kind, const infer
     if (p->fn(p->user, &d) != 0) p->stopped = 1;
 }
 
+/* 1 when s[0..n) may be a name or an id: some characters, no control characters, UTF-8. */
+static int infer__chat_named(const char *s, size_t n) {
+    size_t i, len;
+    int ok = n > 0 && n <= INFER__CHAT_NAME_MAX;
+    for (i = 0; ok && i < n; i += len) {
+        uint32_t cp = infer__utf8_next(s + i, n - i, &len, &ok);
+        if (cp < 0x20 || cp == 0x7f) ok = 0;
+    }
+    return ok;
+}
+
 static int infer__chat_call_add(infer__chat_reader *p, const char *id, size_t n_id, const char *name, size_t n_name,
                                 const char *args, size_t n_args) {
     infer_chat_call *c;
@@ -35,7 +46,7 @@ static int infer__chat_call_add(infer__chat_reader *p, const char *id, size_t n_
         p->calls = (infer_chat_call *)q;
         p->cap_calls = cap;
     }
-    if (n_id == 0) { /* nine letters and digits: what the strictest templates take */
+    if (!infer__chat_named(id, n_id)) { /* nine letters and digits: what the strictest templates take */
         id = made;
         n_id = infer__format(made, sizeof made, "call%05lld", (long long)(p->call_number + (int64_t)p->n_calls));
     }
@@ -83,7 +94,7 @@ static int infer__chat_json_call(infer__chat_reader *p, const infer_json *v, int
     if (inner && inner->kind == INFER_JSON_OBJECT) v = inner;
     name = infer__chat_member(v, NAMES, INFER__COUNT(NAMES), STRING);
     args = infer__chat_member(v, ARGS, INFER__COUNT(ARGS), STRING | OBJECT);
-    if (!name || name->n == 0 || name->n > INFER__CHAT_NAME_MAX) return 0;
+    if (!name || !infer__chat_named(name->s, (size_t)name->n)) return 0;
     if (!args && (bare || infer__chat_member(v, ARGS, INFER__COUNT(ARGS), ~0))) return 0;
     if (bare && p->tools && !infer__chat_tool(p->tools, name->s, (size_t)name->n)) return 0;
     out->n = 0;
@@ -144,6 +155,7 @@ static int infer__chat_args_call(infer__chat_reader *p, const char *s, size_t n)
     p->scratch.n = 0;
     r = infer__json_parse(&v, &arena, s, n, NULL);
     ok = r == INFER_OK ? v->kind == INFER_JSON_OBJECT : r == INFER_ERR_MEMORY ? -1 : 0;
+    if (ok > 0 && !infer__chat_named(p->in.s + b->name, b->n_name)) ok = 0;
     if (ok > 0) {
         infer__json_write(&p->scratch, v, -1);
         if (p->scratch.failed ||

@@ -299,12 +299,16 @@ static int converse(talk *t) {
 
 /* ---- the command ------------------------------------------------------------------------------------------------------------- */
 
+typedef struct loading {
+    double started;
+    int shown; /* -1 = nothing */
+} loading;
 static int show_progress(void *user, float done) {
+    loading *l = (loading *)user;
     int i, n = (int)(done * 40);
     char bar[41];
-    int *shown = (int *)user;
-    if (n == *shown - 1) return 0;
-    *shown = n + 1;
+    if (n == l->shown || platform_clock() - l->started < 0.3) return 0; /* what is quick needs no bar */
+    l->shown = n;
     for (i = 0; i < 40; i++) bar[i] = i < n ? '#' : '.';
     bar[40] = 0;
     fprintf(stderr, "\rloading [%s] %3d %%", bar, (int)(done * 100));
@@ -316,15 +320,17 @@ static infer_model *open_model(const char *path, const cli_common *common) {
     infer_model_params params;
     infer_model *model = NULL;
     infer_error err;
-    int shown = 0, bar = platform_is_terminal(stderr);
+    loading l;
     infer_result r;
     if (!cli_model_params("chat", common, &params)) return NULL;
-    if (bar) {
+    l.started = platform_clock();
+    l.shown = -1;
+    if (platform_is_terminal(stderr)) {
         params.progress = show_progress;
-        params.progress_user = &shown;
+        params.progress_user = &l;
     }
     r = infer_model_open(&model, path, &params, &err);
-    if (shown) fprintf(stderr, "\r%60s\r", "");
+    if (l.shown >= 0) fprintf(stderr, "\r%60s\r", "");
     if (r != INFER_OK) cli_fail("chat", "%s: %s", path, err.message);
     return r == INFER_OK ? model : NULL;
 }

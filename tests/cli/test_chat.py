@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Tests of `infer chat`, from outside: python3 tests/cli/test_chat.py build/infer
+
+Small models with templates of our own; the terminal (prompt, commands, Ctrl-C) through a pseudo-terminal where the system
+has them. The last line is "N passed, N failed, N skipped".
+"""
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path.insert(0, HERE)
+import gguf_file
+
+INFER = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/infer")
+PLAIN = os.path.join(os.path.dirname(HERE), "data", "models", "stories260K.F32.gguf")
+TEXT = "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}"
+STORY = ", there was a little girl named Lily. She loved to play outsid"
+results = {"passed": 0, "failed": 0, "skipped": 0}
+
+
+def check(ok, what, said=""):
+    results["passed" if ok else "failed"] += 1
+    if not ok:
+        print("FAILED chat: %s%s" % (what, ": " + repr(said) if said else ""))
+
+
+def with_templates(path, templates):
+    """A copy of the model with these chat templates (name -> text; '' is the main one)."""
+    g = gguf_file.Gguf(PLAIN)
+    new = b""
+    for name, text in templates.items():
+        key = "tokenizer.chat_template" + ("." + name if name else "")
+        for part in (key.encode(), None, text.encode()):
+            new += struct.pack("<I", gguf_file.STRING) if part is None else struct.pack("<Q", len(part)) + part
+    version, n_tensors, n_kv = struct.unpack_from("<IQQ", g.data, 4)
+    head = g.data[:4] + struct.pack("<IQQ", version, n_tensors, n_kv + len(templates)) + new + g.data[24:g.at]
+    with open(path, "wb") as f:
+        f.write(head + b"\0" * (-len(head) % 32) + g.data[g.start:])
+    return path
+
+
+def chat(model, turns, *options):
+    p = subprocess.run([INFER, "chat", model, "--temp", "0", *options], input=turns.encode(), capture_output=True, timeout=120)
+    return p.returncode, p.stdout.decode("utf-8", "replace"), p.stderr.decode("utf-8", "replace")
+
+
+def pipes(folder):
+    code, out, err = chat(PLAIN, "Hello\n")
+    check(code == 1 and not out and "--chatml" in err, "a file without a template is refused", err)
+    code, out, err = chat(PLAIN, "Hello\nAnd then\n", "--chatml", "-n", "8")
+    check(code == 0 and out.count("\n") >= 2, "ChatML when it is asked for", out + err)
+    model = with_templates(os.path.join(folder, "text.gguf"), {"": TEXT})
+    code, out, err = chat(model, "Once upon a time\n", "-n", "20")
+    check(code == 0 and out.startswith(STORY), "the model's own template", out + err)
+    code, again, err = chat(model, "upon a time", "-n", "20", "--system", "Once ")
+    check(code == 0 and again == out, "the system message stands first", again + err)
+    code, out, err = chat(model, "Once upon a time\n", "-n", "20", "--stop", "girl")
+    check(code == 0 and out == ", there was a little \n", "stop strings", out + err)
+    code, out, err = chat(model, "\n\nOnce upon a time\n\n", "-n", "20")
+    check(code == 0 and out.startswith(STORY) and out.count("\n") == 1, "empty lines are no turns", out + err)
+    code, out, err = chat(model, "", "-n", "20")
+    check(code == 0 and out == "", "no turns, no replies", out + err)
+    code, out, err = chat(model, "x\n", "--thinking", "on")
+    check(code == 1 and "thinking" in err, "a switch that the template lacks", err)
+    code, out, err = chat(model, "x " * 3000, "--ctx", "100")
+    check(code == 1 and "does not fit" in err and "--ctx" in err, "a conversation that does not fit", err)
+    code, out, err = chat(model, "<s></s>\n", "-n", "1")
+    check(code == 0, "control tokens as text", err)
+    code, out, err = chat(model, "x\n", "--template", os.path.join(folder, "missing"))
+    check(code == 1 and "missing" in err, "a template that is not there", err)
+
+
+def tools(folder):
+    model = with_templates(os.path.join(folder, "tools.gguf"), {
+        "": TEXT, "tool_use": "{{ raise_exception('tool ' + tools[0].function.name) }}"})
+    path = os.path.join(folder, "tools.json")
+    with open(path, "w") as f:
+        json.dump([{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}], f)
+    code, out, err = chat(model, "x\n", "--tools", path)
+    check(code == 1 and "tool look_up" in err, "the template for tools, and its own message", err)
+    code, out, err = chat(model, "Once upon a time\n", "-n", "20")
+    check(code == 0 and out.startswith(STORY), "the main one without tools", out + err)
+    with open(path, "w") as f:
+        f.write("{")
+    code, out, err = chat(model, "x\n", "--tools", path)
+    check(code == 1 and "tools: JSON, line 1" in err, "tools that are no JSON", err)
+
+
+def terminal(folder):
+    try:
+        import pty
+        import select
+    except ImportError:
+        results["skipped"] += 1
+        print("skipped chat in a terminal: no pseudo-terminals here")
+        return
+    model = with_templates(os.path.join(folder, "terminal.gguf"), {"": TEXT})
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "xterm"
+        os.execv(INFER, [INFER, "chat", model, "--temp", "0", "--ctx", "60000", "--threads", "1", "--ignore-eos"])
+    seen = b""
+
+    def until(word, seconds=30):
+        nonlocal seen
+        end = time.time() + seconds
+        while word not in seen and time.time() < end:
+            if select.select([fd], [], [], 0.2)[0]:
+                try:
+                    more = os.read(fd, 4096)
+                except OSError:
+                    break
+                if not more:
+                    break
+                seen += more
+        found = word in seen
+        seen = seen.split(word, 1)[1] if found else seen
+        return found
+
+    check(until(b"> "), "a prompt", seen)
+    os.write(fd, b"/help\n")
+    check(until(b"/clear") and until(b"> "), "/help", seen)
+    os.write(fd, b"Once upon a time\n")
+    check(until(b"there was a little girl"), "a reply in a terminal", seen)
+    os.write(fd, b"\x03")
+    check(until(b"[stopped]"), "Ctrl-C stops the reply", seen[-300:])
+    check(until(b"> "), "and not the program", seen[-300:])
+    os.write(fd, b"/clear\n")
+    check(until(b"> "), "/clear", seen[-300:])
+    os.write(fd, b"/exit\n")
+    end = time.time() + 20
+    done, status = 0, 1
+    while done == 0 and time.time() < end:
+        until(b"\0nothing", 0.2)
+        done, status = os.waitpid(pid, os.WNOHANG)
+    if done == 0:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+    check(done == pid and status == 0, "/exit ends it", status)
+    os.close(fd)
+
+
+with tempfile.TemporaryDirectory() as where:
+    for test in (pipes, tools, terminal):
+        test(where)
+print("%(passed)d passed, %(failed)d failed, %(skipped)d skipped" % results)
+sys.exit(1 if results["failed"] else 0)

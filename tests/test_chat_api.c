@@ -1,0 +1,205 @@
+/* test_chat_api.c: conversations with a model: infer_chat, infer_chat_format, infer_chat_parser_* as callers use them. */
+
+static const char CA_TEMPLATE[] = "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}";
+static const char CA_ONCE[] = "[{\"role\":\"user\",\"content\":\"Once upon a time\"}]";
+static const char CA_STORY[] = ", there was a little girl named Lily. She loved to play outside in the park.";
+
+typedef struct ca_told { char text[1000]; size_t n; int stop_at, deltas; infer_session *cancel; } ca_told;
+static int ca_take(void *user, const infer_chat_delta *d) {
+    ca_told *t = (ca_told *)user;
+    if (d->kind == INFER_CHAT_CONTENT && t->n + d->n < sizeof t->text) {
+        memcpy(t->text + t->n, d->text, d->n);
+        t->n += d->n;
+    }
+    t->text[t->n] = 0;
+    if (++t->deltas == t->stop_at && t->cancel) infer_session_cancel(t->cancel);
+    return t->deltas == t->stop_at && !t->cancel;
+}
+static int ca_count(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top) {
+    (void)token; (void)logprob; (void)top; (void)n_top;
+    ++*(int *)user;
+    return 0;
+}
+
+static infer_model *ca_model(infer_session **s) {
+    infer_model *m = NULL;
+    infer_error err;
+    CHECK(infer_model_open(&m, check_data("models/stories260K.F32.gguf"), NULL, &err) == INFER_OK);
+    CHECK(infer_session_create(s, m, NULL, &err) == INFER_OK);
+    return m;
+}
+
+static void test_chat_turns(void) {
+    infer_session *s;
+    infer_model *m = ca_model(&s);
+    infer_chat_params chat;
+    infer_generate_params g;
+    infer_generate_info info;
+    infer_chat_parser *reply;
+    infer_stats before, after;
+    ca_told told;
+    char longer[1200];
+    int tokens = 0;
+    static const char *const STOP[] = { "girl" };
+    memset(&chat, 0, sizeof chat);
+    memset(&g, 0, sizeof g);
+    memset(&told, 0, sizeof told);
+    chat.messages = CA_ONCE;
+    chat.template_text = CA_TEMPLATE;
+    chat.fn = ca_take;
+    chat.user = &told;
+    g.max_tokens = 24;
+    g.token = ca_count;
+    g.user = &tokens;
+    CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_OK);
+    CHECK(strncmp(told.text, CA_STORY, 60) == 0);
+    CHECK_STR(infer_chat_parser_reply(reply)->content, told.text);
+    CHECK_STR(infer_chat_parser_format(reply), "plain");
+    CHECK(info.stop_reason == INFER_STOP_LIMIT && info.new_tokens == 24 && tokens == 24 && info.prompt_tokens == 5);
+    /* a longer conversation: what the session holds is not evaluated again */
+    snprintf(longer, sizeof longer, "[{\"role\":\"user\",\"content\":\"Once upon a time\"},{\"role\":\"assistant\",\"content\":\"%s\"},"
+             "{\"role\":\"user\",\"content\":\" One day\"}]", told.text);
+    infer_chat_parser_destroy(reply);
+    infer_session_stats(s, &before);
+    chat.messages = longer;
+    g.max_tokens = 1;
+    CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_OK);
+    infer_session_stats(s, &after);
+    CHECK(info.prompt_tokens > 25 && after.prompt_tokens + after.new_tokens - before.prompt_tokens - before.new_tokens < 12);
+    infer_chat_parser_destroy(reply);
+    /* stop strings, a callback, cancelling */
+    chat.messages = CA_ONCE;
+    memset(&told, 0, sizeof told);
+    g.max_tokens = 24;
+    g.stop = STOP;
+    g.n_stop = 1;
+    CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_OK && info.stop_reason == INFER_STOP_STRING);
+    CHECK_STR(infer_chat_parser_reply(reply)->content, ", there was a little "); /* the end is not white space beside a mark */
+    CHECK_STR(told.text, ", there was a little ");
+    infer_chat_parser_destroy(reply);
+    memset(&told, 0, sizeof told);
+    told.stop_at = 2;
+    g.n_stop = 0;
+    CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_OK && info.stop_reason == INFER_STOP_CALLBACK);
+    CHECK(told.deltas == 2);
+    infer_chat_parser_destroy(reply);
+    memset(&told, 0, sizeof told);
+    told.stop_at = 2;
+    told.cancel = s;
+    CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_CANCELLED && info.stop_reason == INFER_STOP_CANCELLED);
+    CHECK(reply != NULL && infer_chat_parser_reply(reply)->n_content > 0);
+    infer_chat_parser_destroy(reply);
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+static void test_chat_errors(void) {
+    infer_session *s;
+    infer_model *m = ca_model(&s);
+    infer_chat_params chat;
+    infer_chat_parser_params p;
+    infer_chat_parser *reply = (infer_chat_parser *)1;
+    infer_rendering *text;
+    infer_token ids[64];
+    infer_error err;
+    size_t n;
+    memset(&chat, 0, sizeof chat);
+    memset(&p, 0, sizeof p);
+    CHECK(infer_chat(NULL, NULL, &chat, NULL, &reply, NULL) == INFER_ERR_ARGUMENT);
+    CHECK(infer_chat(s, NULL, &chat, NULL, &reply, NULL) == INFER_ERR_ARGUMENT && reply == NULL);
+    CHECK_HAS(infer_session_error(s)->message, "messages is NULL");
+    CHECK(infer_chat(s, NULL, NULL, NULL, &reply, NULL) == INFER_ERR_ARGUMENT);
+    chat.messages = CA_ONCE;
+    CHECK(infer_chat(s, NULL, &chat, NULL, NULL, NULL) == INFER_ERR_ARGUMENT);
+    CHECK(infer_chat(s, NULL, &chat, NULL, &reply, NULL) == INFER_ERR_UNSUPPORTED);
+    CHECK_HAS(infer_session_error(s)->message, "no chat template");
+    chat.allow_chatml = 1;
+    chat.tools = "[{\"name\":\"f\"}]";
+    CHECK(infer_chat_render(m, &chat, &text, &err) == INFER_ERR_UNSUPPORTED && text == NULL);
+    CHECK_HAS(err.message, "tools");
+    chat.tools = " [ ] ";
+    CHECK(infer_chat_render(m, &chat, &text, &err) == INFER_OK);
+    CHECK_STR(text->text, "<|im_start|>user\nOnce upon a time<|im_end|>\n<|im_start|>assistant\n");
+    CHECK(text->n_segments == 5 && text->segments[3].from_message && !text->segments[4].from_message);
+    infer_rendering_free(text);
+    chat.no_generation_prompt = 1;
+    CHECK(infer_chat(s, NULL, &chat, NULL, &reply, NULL) == INFER_ERR_ARGUMENT);
+    chat.no_generation_prompt = 0;
+    chat.template_name = "rag";
+    CHECK(infer_chat_format(m, &chat, ids, 64, &n, &err) == INFER_ERR_ARGUMENT && n == 0);
+    CHECK_HAS(err.message, "tokenizer.chat_template.rag");
+    chat.template_name = NULL;
+    chat.template_text = "{{ raise_exception('not this way') }}";
+    CHECK(infer_chat_format(m, &chat, ids, 64, &n, &err) == INFER_ERR_STATE);
+    CHECK_STR(err.message, "not this way");
+    chat.template_text = "{% if %}";
+    CHECK(infer_chat_format(m, &chat, ids, 64, &n, &err) == INFER_ERR_FORMAT);
+    chat.template_text = "";
+    CHECK(infer_chat_render(NULL, &chat, &text, &err) == INFER_OK && text->n == 0);
+    infer_rendering_free(text);
+    chat.template_text = CA_TEMPLATE;
+    CHECK(infer_chat_format(m, &chat, ids, 2, &n, &err) == INFER_OK && n == 5 && ids[0] == 1); /* one BOS */
+    CHECK(infer_chat_format(m, &chat, ids, 64, &n, &err) == INFER_OK && n == 5 && ids[0] == 1 && ids[1] != 1);
+    chat.template_text = "{{ messages[0].content }}";
+    CHECK(infer_chat_format(m, &chat, ids, 64, &n, &err) == INFER_OK && n == 5 && ids[0] == 1); /* the vocabulary asks for it */
+    chat.messages = "[{\"role\":\"user\",\"content\":\"<s>a\"}]";
+    chat.template_text = CA_TEMPLATE;
+    CHECK(infer_chat_format(m, &chat, ids, 64, &n, &err) == INFER_OK && ids[0] == 1 && n > 3);
+    while (n-- > 1) CHECK(ids[n] != 1);
+    CHECK(infer_chat_parser_create(&reply, m, NULL, &err) == INFER_ERR_ARGUMENT && reply == NULL);
+    CHECK_HAS(err.message, "no format");
+    CHECK(infer_chat_parser_create(&reply, NULL, &p, &err) == INFER_ERR_ARGUMENT);
+    p.template_text = "<tool_call> <think>";
+    CHECK(infer_chat_parser_create(&reply, NULL, &p, &err) == INFER_OK);
+    CHECK_STR(infer_chat_parser_format(reply), "hermes/think");
+    infer_chat_parser_destroy(reply);
+    infer_chat_parser_destroy(NULL);
+    CHECK(infer_chat_parser_feed(NULL, "", 0) == INFER_ERR_ARGUMENT && infer_chat_parser_reply(NULL)->n_calls == 0);
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+/* Every allocation of a turn fails once: an error, nothing leaks, and the session can be used on. */
+static void test_chat_turn_memory(void) {
+    infer_allocator a = { NULL, check_alloc, check_free };
+    infer_model_params mp;
+    infer_model *m = NULL;
+    infer_session *s = NULL;
+    infer_chat_params chat;
+    infer_generate_params g;
+    infer_error err;
+    infer_result r = INFER_ERR_MEMORY;
+    long at, live;
+    memset(&mp, 0, sizeof mp);
+    memset(&chat, 0, sizeof chat);
+    memset(&g, 0, sizeof g);
+    mp.allocator = a;
+    check_live = 0;
+    check_fail_at = 0;
+    CHECK(infer_model_open(&m, check_data("models/stories260K.F32.gguf"), &mp, &err) == INFER_OK);
+    CHECK(infer_session_create(&s, m, NULL, &err) == INFER_OK);
+    chat.messages = CA_ONCE;
+    chat.template_text = CA_TEMPLATE;
+    g.max_tokens = 3;
+    live = check_live;
+    for (at = 1; r != INFER_OK && at < 3000; at++) {
+        infer_chat_parser *reply;
+        infer_session_rewind(s, 0);
+        check_allocs = 0; check_fail_at = at;
+        r = infer_chat(s, NULL, &chat, &g, &reply, NULL);
+        check_fail_at = 0;
+        CHECK(r == INFER_OK || r == INFER_ERR_MEMORY);
+        if (r == INFER_OK) CHECK_STR(infer_chat_parser_reply(reply)->content, ", there was");
+        infer_chat_parser_destroy(reply);
+        if (check_live > live + 4) { CHECK(check_live <= live + 4); break; } /* the session keeps a few buffers */
+    }
+    CHECK(at > 20 && at < 3000);
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK && check_live == 0);
+}
+
+static void suite_chat_api(void) {
+    RUN(test_chat_turns);
+    RUN(test_chat_errors);
+    RUN(test_chat_turn_memory);
+}
