@@ -119,6 +119,18 @@ here, is not guessed at: tokenizing is refused until model_params.pre or allow_d
 A sampler is a list of stages (infer_stage), run in order; then a token is drawn from what is left. The same seed and
 logits give the same tokens on every platform. NULL instead of a sampler is greedy: the most likely token.
 
+    infer_stage chain[INFER_STAGES_USUAL];
+    int32_t i, n;
+    infer_sampler_usual(model, chain, INFER_STAGES_USUAL, &n, &err);        (the file's own figures, if it has some)
+    for (i = 0; i < n; i++)
+        if (chain[i].kind == INFER_STAGE_TOP_K) chain[i].p[0] = 20;
+    infer_sampler_create(&sampler, model, chain, n, seed, &err);
+
+Parameters mean what they mean in llama.cpp, so settings can be moved; stages that cut (top-k, top-p, min-p,
+top-n-sigma) are cheap when they come first, since only those see the whole vocabulary. Stages that look back
+(penalties, DRY) or learn (mirostat, adaptive-p) know the tokens that were accepted: infer_session_sample and
+infer_generate accept what they choose; with infer_sampler_sample call infer_sampler_accept.
+
 10. Memory
 ----------
 
@@ -671,7 +683,7 @@ typedef struct infer_grammar_params {
     const char *gbnf;   /* a grammar in llama.cpp's notation (grammars/README.md there), UTF-8 */
     const char *schema; /* a JSON Schema */
     int32_t json;       /* 1 = any JSON value */
-    const char *root;   /* of gbnf: the rule to begin with; NULL = "root" */
+    const char *root;   /* the rule to begin with; NULL = "root". For json: "object", "array" or "string" */
     const char *const *trigger_words;  /* texts */
     int32_t n_trigger_words;
     const infer_token *trigger_tokens; /* a trigger token is matched by its text, or by a <token> terminal */
@@ -702,7 +714,14 @@ typedef struct infer_candidate {
  * return how many remain (1..n), 0 to fail. */
 typedef int32_t (*infer_stage_fn)(void *user, infer_candidate *candidates, int32_t n);
 
-/* Stages of a sampler, run in the order given. Unless noted, a parameter of 0 switches the stage off. */
+/* Added to the logit of a token; -INFINITY takes the token away. */
+typedef struct infer_bias {
+    infer_token token;
+    float bias;
+} infer_bias;
+
+/* Stages of a sampler, run in the order given. Unless noted, a parameter of 0 switches the stage off. Parameters mean
+ * what those of the same name mean in llama.cpp. */
 typedef enum infer_stage_kind {
     INFER_STAGE_GREEDY = 1,      /* keep the most likely candidate (lowest id among equals) */
     INFER_STAGE_TEMPERATURE = 2, /* p[0] = temperature: logits / p[0]; below 0.0001 = greedy */
@@ -713,31 +732,70 @@ typedef enum infer_stage_kind {
                                   * positive logits are divided, others multiplied), p[2] = frequency, p[3] = presence
                                   * (both are subtracted and may be negative) */
     INFER_STAGE_CUSTOM = 7,  /* fn(user, ...) */
+    INFER_STAGE_DYNAMIC_TEMPERATURE = 8, /* p[0] = temperature, p[1] = range, p[2] = exponent (0..100): the temperature
+                                  * is p[0] - p[1] (not below 0) when the candidates' entropy is 0, p[0] + p[1] when it
+                                  * is the largest possible, between them as (entropy / largest)^p[2]. Range 0: as
+                                  * TEMPERATURE */
+    INFER_STAGE_TYPICAL = 9,      /* p[0] = p in 0..1: those whose surprise is nearest to the entropy, until their
+                                  * probability is above p; 1 = off */
+    INFER_STAGE_TOP_N_SIGMA = 10, /* p[0] = n: logits at most n standard deviations below the best; below 0 = off */
+    INFER_STAGE_XTC = 11, /* p[0] = probability that it does anything, p[1] = threshold: of candidates of at least
+                                  * that probability only the least likely stays; above 0.5 = off */
+    /* The next two and ADAPTIVE_P must be the last stage. They learn from the token that was drawn when it is accepted,
+     * and from no other. */
+    INFER_STAGE_MIROSTAT = 12, /* p[0] = tau, the surprise aimed at in bits, p[1] = eta, the rate of learning, p[2] = m,
+                                  * candidates that the distribution is estimated from (0 = 100) */
+    INFER_STAGE_MIROSTAT_2 = 13, /* p[0] = tau, p[1] = eta: drops what has more surprise than it has learnt to allow */
+    INFER_STAGE_DRY = 14,        /* p[0] = multiplier, p[1] = base (below 1 = off), p[2] = allowed length, p[3] = last n
+                                  * tokens looked at (-1 = all that were accepted): a token that would extend a
+                                  * repetition of n >= p[2] tokens loses p[0] * p[1]^(n - p[2]). Repetitions do not
+                                  * reach across sequence breakers: text = a JSON array of at most 64 texts of 1 to 40
+                                  * bytes,
+                                  * NULL = ["\n", ":", "\"", "*"]; they need a model. Finding them takes time once */
+    INFER_STAGE_ADAPTIVE_P =
+        15,                  /* p[0] = target, a probability; below 0 = off. p[1] = decay, 0..0.99: prefers tokens of
+                                  * about this probability, so that the mean over about 1 / (1 - decay) tokens is it */
+    INFER_STAGE_INFILL = 16, /* for filling a gap in a text (after TOP_K and TOP_P): tokens that begin alike count as
+                                  * one, unlikely ones go, and an end token is preferred when in doubt; needs a model */
+    INFER_STAGE_LOGIT_BIAS = 17, /* bias = n of them; tokens that do not exist are an error when there is a model */
     INFER_STAGE_GRAMMAR = 20 /* drop the tokens that `grammar` does not allow; the first stage as a rule. A token that
-                              * ends the reply is allowed when the grammar is complete */
-    /* 8.. : stages to come */
+                                  * ends the reply is allowed when the grammar is complete */
 } infer_stage_kind;
 typedef struct infer_stage {
     int32_t kind; /* infer_stage_kind */
     float p[4];
-    int32_t n;        /* reserved for stages to come */
-    const char *text; /* reserved for stages to come */
+    int32_t n;        /* LOGIT_BIAS: of bias */
+    const char *text; /* DRY: zero-terminated UTF-8 */
     infer_stage_fn fn;
     void *user;
-    infer_grammar *grammar; /* the caller's; outlives the sampler. Every sampler has its own place in it */
+    const infer_bias *bias;
+    infer_grammar *grammar; /* GRAMMAR: the caller's; outlives the sampler. Every sampler has its own place in it */
 } infer_stage;
 
 /* After the stages a token is drawn from the softmax of the remaining logits with the sampler's own generator: the
- * same seed and logits give the same tokens on every platform. stages NULL (with n_stages 0) = the usual chain: penalty
- * (64, 1, 0, 0), top-k 40, top-p 0.95, min-p 0.05, temperature 0.8, where the file's general.sampling.* keys replace
- * these figures. model may be NULL: then the file's figures are not used. stages are copied (text too). */
+ * same seed and logits give the same tokens on every platform. stages NULL (with n_stages 0) = those of
+ * infer_sampler_usual. model may be NULL: then the file's figures are not used, and stages that need a vocabulary are
+ * refused. stages are copied (texts and biases too). INFER_ERR_ARGUMENT names the stage. */
 INFER_API infer_result infer_sampler_create(infer_sampler **out, infer_model *model, const infer_stage *stages,
                                             int32_t n_stages, uint64_t seed, infer_error *err);
+/* The usual chain, to be looked at, changed and given to infer_sampler_create: penalty (64, 1, 0, 0), DRY (0, 1.75, 2,
+ * 64), top-n-sigma 0, top-k 40, typical 1, top-p 0.95, min-p 0.05, XTC (0, 0.1), dynamic temperature (0.8, 0, 1), where
+ * the file's general.sampling.* keys replace figures and order; with general.sampling.mirostat it is temperature and
+ * mirostat.
+ * *n is how many there are, never more than INFER_STAGES_USUAL; at most cap are written. model may be NULL. */
+enum { INFER_STAGES_USUAL = 24 };
+INFER_API infer_result infer_sampler_usual(const infer_model *model, infer_stage *out, int32_t cap, int32_t *n,
+                                           infer_error *err);
+/* One stage with its usual figures, or the file's (model may be NULL); zeros for kinds that have none. */
+INFER_API infer_result infer_sampler_stage(const infer_model *model, int32_t kind, infer_stage *out, infer_error *err);
+/* The kind that a name means, as general.sampling.sequence and other programs write it: "top_k", "top-k" and "topk",
+ * "typ_p", "temperature", "penalties", ... 0 = unknown. */
+INFER_API int32_t infer_stage_named(const char *name);
 INFER_API void infer_sampler_destroy(infer_sampler *sampler);
 /* Back to the seed, and no accepted tokens. */
 INFER_API void infer_sampler_reset(infer_sampler *sampler);
-/* Tell it a token that was used (for penalties and grammars). infer_session_sample does this itself. INFER_ERR_MEMORY;
- * INFER_ERR_STATE: a grammar does not allow it, and nothing has changed. */
+/* Tell it a token that was used (for stages that look back, learn or follow). infer_session_sample does this itself.
+ * INFER_ERR_MEMORY; INFER_ERR_STATE: a grammar does not allow it, and nothing has changed. */
 INFER_API infer_result infer_sampler_accept(infer_sampler *sampler, infer_token token);
 /* Choose among n logits (not changed). NaN or no finite logit is INFER_ERR_STATE. */
 INFER_API infer_result infer_sampler_sample(infer_sampler *sampler, const float *logits, int32_t n, infer_token *token,
@@ -755,7 +813,8 @@ enum {
     INFER_STOP_STRING = 3, /* a stop string: stop_string is its index */
     INFER_STOP_FULL = 4,   /* the context is full */
     INFER_STOP_CALLBACK = 5,
-    INFER_STOP_CANCELLED = 6
+    INFER_STOP_CANCELLED = 6,
+    INFER_STOP_GRAMMAR = 7 /* the sampler's grammar is complete and nothing can follow */
 };
 typedef struct infer_generate_params {
     int32_t max_tokens;      /* 0 = until something else stops it */

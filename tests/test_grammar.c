@@ -1,5 +1,5 @@
 /* test_grammar.c: GBNF, the states of a grammar, masks over vocabularies, lazy grammars, the sampler's stage. */
-#include "gguf_write.h"
+#include "grammar_vocab.h"
 
 /* ---- texts ------------------------------------------------------------------------------------------------------ */
 
@@ -247,9 +247,499 @@ static void test_grammar_masks_large(void) {
     }
 }
 
+
+/* ---- random grammars against a matcher of sets of ends ----------------------------------------------------------------- */
+
+/* Small grammars over a, b and a character of two bytes, as trees; texts of up to 14 characters, so that a set of places in a
+ * text fits 16 bits. */
+enum { RG_CHAR, RG_SEQ, RG_ALT, RG_REPEAT, RG_RULE, RG_EMPTY };
+typedef struct rg_node { int kind, a, b, least, most; } rg_node;
+typedef struct rg_grammar {
+    rg_node x[200];
+    int n, rules[4];
+    uint16_t memo[4][16];
+    uint8_t known[4][16]; /* 1 = being computed, 2 = done */
+    const uint8_t *text;  /* characters 0, 1, 2 */
+    int len, open;        /* open: some character was expected at the end of the text */
+    int left_recursion;
+} rg_grammar;
+
+static int rg_make(rg_grammar *g, int depth, int rule) {
+    int me = g->n++;
+    rg_node x;
+    memset(&x, 0, sizeof x);
+    if (depth == 0 || g->n > 150) x.kind = gram_random(8) ? RG_CHAR : RG_EMPTY;
+    else x.kind = (int)gram_random(5);
+    if (x.kind == RG_RULE && depth > 3) x.kind = RG_SEQ;
+    switch (x.kind) {
+    case RG_CHAR: x.a = (int)gram_random(7) + 1; break; /* bits: which characters */
+    case RG_SEQ:
+    case RG_ALT:
+        x.a = rg_make(g, depth - 1, rule);
+        x.b = rg_make(g, depth - 1, rule);
+        break;
+    case RG_REPEAT: {
+        static const int bounds[][2] = { { 0, -1 }, { 1, -1 }, { 0, 1 }, { 2, 2 }, { 0, 3 }, { 2, -1 }, { 3, 5 }, { 1, 9 }, { 0, 40 }, { 4, 60 }, { 30, -1 } };
+        int k = (int)gram_random(11);
+        x.least = bounds[k][0];
+        x.most = bounds[k][1];
+        x.a = rg_make(g, depth - 1, rule);
+        break;
+    }
+    case RG_RULE: x.a = (int)gram_random(4); break;
+    default: break;
+    }
+    g->x[me] = x;
+    return me;
+}
+
+static void rg_print(const rg_grammar *g, int i, char *out) {
+    const rg_node *x = &g->x[i];
+    static const char *const sets[] = { "", "\"a\"", "[b]", "[a-b]", "\"\\u00e9\"", "[a\xc3\xa9]", "[b\\xE9]", "[ab\xc3\xa9]" };
+    char *end = out + strlen(out);
+    switch (x->kind) {
+    case RG_CHAR: sprintf(end, "%s ", sets[x->a]); break;
+    case RG_EMPTY: strcat(out, "\"\" "); break;
+    case RG_RULE: sprintf(end, "r%d ", x->a); break;
+    case RG_REPEAT:
+        strcat(out, "(");
+        rg_print(g, x->a, out);
+        end = out + strlen(out);
+        if (x->least == 0 && x->most == 1) strcat(out, ")? ");
+        else if (x->most < 0 && x->least < 2) strcat(out, x->least ? ")+ " : ")* ");
+        else if (x->most < 0) sprintf(end, "){%d,} ", x->least);
+        else if (x->most == x->least) sprintf(end, "){%d} ", x->least);
+        else sprintf(end, "){%d,%d} ", x->least, x->most);
+        break;
+    default:
+        strcat(out, "(");
+        rg_print(g, x->a, out);
+        if (x->kind == RG_ALT) strcat(out, "| ");
+        rg_print(g, x->b, out);
+        strcat(out, ") ");
+    }
+}
+
+/* Where a match of x that begins at `at` may end: a bit per place. */
+static uint16_t rg_match(rg_grammar *g, int i, int at) {
+    const rg_node *x = &g->x[i];
+    uint16_t out = 0, step, from;
+    int k, e;
+    switch (x->kind) {
+    case RG_EMPTY: return (uint16_t)(1u << at);
+    case RG_CHAR:
+        if (at == g->len) { g->open = 1; return 0; }
+        return x->a >> g->text[at] & 1 ? (uint16_t)(1u << (at + 1)) : 0;
+    case RG_ALT: return rg_match(g, x->a, at) | rg_match(g, x->b, at);
+    case RG_SEQ:
+        from = rg_match(g, x->a, at);
+        for (e = at; e <= g->len; e++) if (from >> e & 1) out |= rg_match(g, x->b, e);
+        return out;
+    case RG_REPEAT:
+        from = (uint16_t)(1u << at);
+        if (x->least == 0) out = from;
+        for (k = 1; from && (x->most < 0 ? k <= x->least + 17 : k <= x->most); k++) {
+            step = 0;
+            for (e = at; e <= g->len; e++) if (from >> e & 1) step |= rg_match(g, x->a, e);
+            if (k >= x->least) out |= step;
+            if (step == from && k > x->least) break;
+            from = step;
+        }
+        return out;
+    default:
+        if (g->known[x->a][at] == 2) return g->memo[x->a][at];
+        if (g->known[x->a][at] == 1) { g->left_recursion = 1; return 0; }
+        g->known[x->a][at] = 1;
+        out = rg_match(g, g->rules[x->a], at);
+        g->known[x->a][at] = 2;
+        g->memo[x->a][at] = out;
+        return out;
+    }
+}
+
+static void test_grammar_random(void) {
+    static char text[20000];
+    static rg_grammar g;
+    int round, t, i, refused = 0, checked = 0, accepted = 0;
+    for (round = 0; round < 1500; round++) {
+        infer_error err;
+        infer_grammar *gr;
+        memset(&g, 0, sizeof g);
+        strcpy(text, "root ::= r0\n");
+        gram_seed = (uint64_t)round * 7919 + 1;
+        for (i = 0; i < 4; i++) {
+            g.rules[i] = rg_make(&g, 1 + (int)gram_random(4), i);
+            sprintf(text + strlen(text), "r%d ::= ", i);
+            rg_print(&g, g.rules[i], text);
+            strcat(text, "\n");
+        }
+        check_detail = text;
+        gr = gram_open(text, NULL, &err);
+        if (!gr) {
+            refused++;
+            if (!strstr(err.message, "begins with itself") && !strstr(err.message, "never ends")) check_note(__FILE__, __LINE__, err.message);
+            continue;
+        }
+        for (t = 0; t < 40; t++) {
+            uint8_t chars[15];
+            char utf8[32];
+            int n = 0, full, viable = -1, len = (int)gram_random(15), got;
+            size_t bytes, place[16];
+            for (i = 0; i < len; i++) {
+                chars[i] = (uint8_t)gram_random(3);
+                place[i] = (size_t)n;
+                if (chars[i] == 2) { utf8[n++] = '\xc3'; utf8[n++] = '\xa9'; }
+                else utf8[n++] = (char)('a' + chars[i]);
+            }
+            place[len] = (size_t)n;
+            for (i = 0, full = 0; i <= len; i++) { /* prefixes: which can still become a text of the grammar? */
+                g.text = chars;
+                g.len = i;
+                g.open = 0;
+                memset(g.known, 0, sizeof g.known);
+                full = rg_match(&g, g.rules[0], 0) >> i & 1;
+                if (full || g.open) viable = i;
+                else break;
+            }
+            CHECK(!g.left_recursion);
+            full = viable == len && full;
+            got = gram_accepts(gr, utf8, (size_t)n, &bytes);
+            checked++;
+            accepted += full;
+            /* after the last character that may stand there the first byte of the next may still be right */
+            if (got == full && viable >= 0 && bytes >= place[viable] && (viable == len || bytes < place[viable + 1])) continue;
+            fprintf(stderr, "  text %.*s: %d of %d characters, %s; got %u bytes, %d\n", n, utf8, viable, len, full ? "whole" : "not whole", (unsigned)bytes, got);
+            check_note(__FILE__, __LINE__, "a text of a random grammar");
+            break;
+        }
+        infer__grammar_close(gr);
+        if (check_bad > 3) break;
+    }
+    check_detail = "";
+    CHECK(checked > 20000 && accepted > 1000 && refused < 1000);
+}
+
+/* Masks of random grammars over the small vocabulary, by definition. */
+static int gram_small(gram_file *f, infer__tokenizer **t) {
+    static uint8_t *bytes;
+    size_t n;
+    infer_error err;
+    memset(f, 0, sizeof *f);
+    infer__mem_init(&f->mem, NULL, 0);
+    free(bytes);
+    bytes = grammar_vocab(&n);
+    if (infer__gguf_open_memory(&f->g, &f->mem, NULL, bytes, n, &err) != INFER_OK) return 0;
+    if (infer__tokenizer_open(t, &f->mem, NULL, &f->g, NULL, &err) != INFER_OK) return 0;
+    f->t = *t;
+    return 1;
+}
+
+static void test_grammar_random_masks(void) {
+    static char text[20000];
+    static rg_grammar g;
+    gram_file f;
+    infer__tokenizer *t;
+    infer_error err;
+    int round, i, checked = 0;
+    if (!gram_small(&f, &t)) { CHECK(0); return; }
+    for (round = 0; round < 400 && check_bad < 3; round++) {
+        infer_grammar *gr;
+        infer__matcher *m;
+        memset(&g, 0, sizeof g);
+        strcpy(text, "root ::= r0\n");
+        gram_seed = (uint64_t)round * 104729 + 5;
+        for (i = 0; i < 4; i++) {
+            g.rules[i] = rg_make(&g, 1 + (int)gram_random(4), i);
+            sprintf(text + strlen(text), "r%d ::= ", i);
+            rg_print(&g, g.rules[i], text);
+            strcat(text, "\n");
+        }
+        check_detail = text;
+        gr = gram_open(text, t, &err);
+        if (!gr) continue;
+        infer__matcher_open(&m, gr, &err);
+        for (i = 0; i < 25; i++) {
+            const uint32_t *bits;
+            int32_t token;
+            if (!gram_mask_right(m, t, 1, 0)) break;
+            checked++;
+            if (gram_random(10) == 0) gr->states.trim_at = 0; /* states are forgotten with the next call */
+            CHECK(infer__matcher_mask(m, &bits, &err) == INFER_OK);
+            token = gram_pick(bits, infer__tokenizer_size(t));
+            if (token < 0 || token == GRAMMAR_END) infer__matcher_reset(m);
+            else CHECK(infer__matcher_accept(m, token, &err) == INFER_OK);
+        }
+        infer__matcher_close(m);
+        infer__grammar_close(gr);
+    }
+    check_detail = "";
+    CHECK(checked > 2000);
+    gram_vocab_close(&f);
+}
+
+/* ---- hostile grammars ------------------------------------------------------------------------------------------------------ */
+
+/* Texts that take lists of stacks exponential time: time here is bounded by the number of items, and states by the text. */
+static void test_grammar_hostile(void) {
+    static const char *const grammars[] = {
+        "root ::= s\ns ::= \"a\" s \"b\" | \"a\" s \"c\" | \"a\" s \"a\" | \"a\"",
+        "root ::= (\"a\"*)*", "root ::= ((\"a\"?){0,1000}){0,1000}", "root ::= (\"a\"? (\"a\"? (\"a\"?)*)*)*",
+        "root ::= s s s s s s s\ns ::= \"a\" s | \"a\" | \"\"", "root ::= x{0,1000000}\nx ::= \"a\" | \"aa\" | \"aaa\" y?\ny ::= \"a\" root | \"a\"" };
+    size_t i, bytes;
+    char *text = (char *)malloc(3000);
+    memset(text, 'a', 3000);
+    for (i = 0; i < sizeof grammars / sizeof grammars[0]; i++) {
+        infer_error err;
+        infer_grammar *g = gram_open(grammars[i], NULL, &err);
+        infer__matcher *m;
+        infer_result r;
+        check_detail = grammars[i];
+        if (!g) { check_note(__FILE__, __LINE__, err.message); continue; }
+        infer__matcher_open(&m, g, &err);
+        r = infer__matcher_check(m, text, i == 0 || i == 5 ? 300 : 3000, &bytes, &err);
+        CHECK(r == INFER_OK ? bytes == (i == 0 || i == 5 ? 300u : 3000u) : r == INFER_ERR_STATE);
+        if (i < 2 || i == 4) CHECK(r == INFER_OK);
+        infer__matcher_close(m);
+        infer__grammar_close(g);
+    }
+    {   /* "a"? 300 times, then a whole text: 300 items at most */
+        static char many[4000] = "root ::= ";
+        infer_error err;
+        infer_grammar *g;
+        for (i = 0; i < 300; i++) strcat(many, "\"a\"? ");
+        g = gram_open(many, NULL, &err);
+        CHECK(g && gram_accepts(g, text, 300, &bytes) == 1 && gram_accepts(g, text, 301, &bytes) == 0 && bytes == 300);
+        infer__grammar_close(g);
+    }
+    {   /* nesting as deep as the text is long; states that are not in use are forgotten, those in use are not */
+        infer_error err;
+        infer_grammar *g = gram_open("root ::= \"(\" root \")\" | \"x\"", NULL, &err);
+        infer__matcher *m;
+        int k;
+        CHECK(g && infer__matcher_open(&m, g, &err) == INFER_OK);
+        memset(text, '(', 1000);
+        for (k = 0; k < 100; k++) {
+            if (k % 9 == 0) g->states.trim_at = 0;
+            CHECK(infer__matcher_check(m, text, 1000, &bytes, &err) == INFER_OK && bytes == 1000);
+        }
+        CHECK(infer__matcher_check(m, "x", 1, &bytes, &err) == INFER_OK && bytes == 1);
+        memset(text, ')', 1000);
+        for (k = 0; k < 100; k++) {
+            if (k % 7 == 0) g->states.trim_at = 0;
+            CHECK(!infer__matcher_complete(m));
+            CHECK(infer__matcher_check(m, text, 1000, &bytes, &err) == INFER_OK && bytes == 1000);
+        }
+        CHECK(infer__matcher_complete(m) && !infer__matcher_can_continue(m));
+        infer__matcher_close(m);
+        infer__grammar_close(g);
+    }
+    free(text);
+}
+
+/* ---- tokens, ends, lazy grammars --------------------------------------------------------------------------------------------- */
+
+static int gram_allows(infer__matcher *m, int32_t token) {
+    const uint32_t *bits;
+    infer_error err;
+    if (infer__matcher_mask(m, &bits, &err) != INFER_OK) return -1;
+    return !bits || (bits[token >> 5] >> (token & 31) & 1);
+}
+static int gram_feed(infer__matcher *m, const char *text) { /* byte tokens: ids are bytes */
+    infer_error err;
+    for (; *text; text++) if (infer__matcher_accept(m, (uint8_t)*text, &err) != INFER_OK) return 0;
+    return 1;
+}
+static int32_t gram_piece(const char *text) {
+    int i;
+    for (i = 0; i < GRAMMAR_PIECES_N; i++) if (strcmp(GRAMMAR_PIECES[i], text) == 0) return 256 + i;
+    return -1;
+}
+
+static void test_grammar_tokens(void) {
+    gram_file f;
+    infer__tokenizer *t;
+    infer_error err;
+    infer_grammar *g;
+    infer__matcher *m;
+    if (!gram_small(&f, &t)) { CHECK(0); return; }
+    /* the end is allowed exactly when the grammar is complete; control and unused tokens never match text */
+    g = gram_open("root ::= \"<|tool|>\" | \"<call>\" | \"<unused0>\" | \"ab\"+ | \"<|im_end|>\"", t, &err);
+    CHECK(g && infer__matcher_open(&m, g, &err) == INFER_OK);
+    CHECK(!gram_allows(m, GRAMMAR_CONTROL) && gram_allows(m, GRAMMAR_USER) && !gram_allows(m, GRAMMAR_UNUSED) && !gram_allows(m, GRAMMAR_END));
+    CHECK(infer__matcher_accept(m, GRAMMAR_END, &err) == INFER_ERR_STATE);
+    CHECK(gram_feed(m, "ab") && gram_allows(m, GRAMMAR_END) && gram_allows(m, 'a') && !gram_allows(m, 'b'));
+    CHECK(infer__matcher_accept(m, 'b', &err) == INFER_ERR_STATE && gram_allows(m, 'a')); /* where it was */
+    CHECK(infer__matcher_accept(m, GRAMMAR_END, &err) == INFER_OK);
+    CHECK(infer__matcher_accept(m, -1, &err) == INFER_ERR_ARGUMENT && infer__matcher_accept(m, GRAMMAR_TOKENS, &err) == INFER_ERR_ARGUMENT);
+    infer__matcher_close(m);
+    infer__grammar_close(g);
+    /* terminals that name tokens */
+    g = gram_open("root ::= <|tool|> \"x\" !<|tool|> <[97]> | <call>+ <|im_end|>", t, &err);
+    CHECK(g != NULL);
+    if (!g) { check_note(__FILE__, __LINE__, err.message); return; }
+    CHECK(infer__matcher_open(&m, g, &err) == INFER_OK);
+    CHECK(gram_allows(m, GRAMMAR_CONTROL) && gram_allows(m, GRAMMAR_USER) && !gram_allows(m, '<') && !gram_allows(m, 'x'));
+    CHECK(infer__matcher_accept(m, GRAMMAR_CONTROL, &err) == INFER_OK && gram_feed(m, "x"));
+    CHECK(gram_allows(m, 'q') && gram_allows(m, GRAMMAR_UNUSED) && !gram_allows(m, GRAMMAR_CONTROL) && !gram_allows(m, GRAMMAR_END));
+    CHECK(gram_feed(m, "q") && gram_allows(m, 'a') && !gram_allows(m, 'b') && !gram_allows(m, gram_piece("ab")));
+    CHECK(gram_feed(m, "a") && infer__matcher_complete(m) && gram_allows(m, GRAMMAR_END) && !infer__matcher_can_continue(m));
+    infer__matcher_reset(m);
+    CHECK(infer__matcher_accept(m, GRAMMAR_USER, &err) == INFER_OK && gram_allows(m, GRAMMAR_END) && gram_allows(m, GRAMMAR_USER));
+    CHECK(infer__matcher_accept(m, GRAMMAR_END, &err) == INFER_OK && infer__matcher_complete(m));
+    infer__matcher_close(m);
+    infer__grammar_close(g);
+    CHECK(gram_open("root ::= <[400]>", t, &err) == NULL);
+    CHECK_HAS(err.message, "<[400]> is no token of this vocabulary");
+    CHECK(gram_open("root ::= <no such>", t, &err) == NULL);
+    CHECK_HAS(err.message, "<no such> is not one token");
+    gram_vocab_close(&f);
+}
+
+static void test_grammar_lazy(void) {
+    gram_file f;
+    infer__tokenizer *t;
+    infer_error err;
+    infer_grammar *g;
+    infer__matcher *m;
+    infer_grammar_params p;
+    static const char *const words[] = { "<call>", "abc!" };
+    static const infer_token tokens[] = { GRAMMAR_CONTROL };
+    size_t bytes;
+    if (!gram_small(&f, &t)) { CHECK(0); return; }
+    memset(&p, 0, sizeof p);
+    p.gbnf = "root ::= (\"<call>\" | \"<|tool|>\" | \"abc!\") [a-z]+ \";\"";
+    p.trigger_words = words;
+    p.n_trigger_words = 2;
+    p.trigger_tokens = tokens;
+    p.n_trigger_tokens = 1;
+    CHECK(infer__grammar_open(&g, NULL, t, &p, &err) == INFER_OK && infer__matcher_open(&m, g, &err) == INFER_OK);
+    CHECK(gram_allows(m, 'z') && gram_allows(m, GRAMMAR_UNUSED) && gram_allows(m, GRAMMAR_END) && infer__matcher_complete(m));
+    CHECK(gram_feed(m, "anything <cal <<call") && infer__matcher_waiting(m));
+    CHECK(infer__matcher_accept(m, GRAMMAR_END, &err) == INFER_OK && infer__matcher_waiting(m));
+    CHECK(gram_feed(m, ">") && !infer__matcher_waiting(m) && gram_allows(m, 'a') && !gram_allows(m, ';') && !gram_allows(m, GRAMMAR_END));
+    CHECK(gram_feed(m, "xy;") && infer__matcher_complete(m) && gram_allows(m, GRAMMAR_END) && !gram_allows(m, 'a'));
+    infer__matcher_reset(m);
+    CHECK(infer__matcher_waiting(m) && infer__matcher_accept(m, GRAMMAR_USER, &err) == INFER_OK && !infer__matcher_waiting(m) && gram_allows(m, 'q'));
+    infer__matcher_reset(m); /* a trigger token is matched by its text, though it is a control token */
+    CHECK(infer__matcher_accept(m, GRAMMAR_CONTROL, &err) == INFER_OK && !infer__matcher_waiting(m) && gram_allows(m, 'q') && !gram_allows(m, '<'));
+    infer__matcher_reset(m); /* a trigger that begins in one token and ends in another, and the rest of that */
+    CHECK(infer__matcher_accept(m, gram_piece("aa"), &err) == INFER_OK && infer__matcher_accept(m, gram_piece("bc"), &err) == INFER_OK);
+    CHECK(infer__matcher_waiting(m) && gram_feed(m, "!") && !infer__matcher_waiting(m) && gram_feed(m, "z;") && infer__matcher_complete(m));
+    infer__matcher_reset(m); /* what follows the trigger in its token must match */
+    CHECK(gram_feed(m, "qq<call") && infer__matcher_check(m, ">X", 2, &bytes, &err) == INFER_OK && bytes == 1 && infer__matcher_waiting(m));
+    CHECK(infer__matcher_check(m, ">z", 2, &bytes, &err) == INFER_OK && bytes == 2 && !infer__matcher_waiting(m));
+    infer__matcher_close(m);
+    infer__grammar_close(g);
+    p.n_trigger_words = -1;
+    CHECK(infer__grammar_open(&g, NULL, t, &p, &err) == INFER_ERR_ARGUMENT);
+    p.n_trigger_words = 2;
+    CHECK(infer__grammar_open(&g, NULL, NULL, &p, &err) == INFER_ERR_ARGUMENT);
+    gram_vocab_close(&f);
+}
+
+/* A grammar that the vocabulary cannot spell: an error that says so, not an endless loop. */
+static void test_grammar_stuck(void) {
+    gguf_writer w;
+    size_t n;
+    uint8_t *bytes;
+    gram_file f;
+    infer_error err;
+    infer_grammar *g;
+    infer_sampler *s;
+    infer_stage stage;
+    infer_token token;
+    float logits[4] = { 3, 2, 1, 9 };
+    gw_init(&w);
+    gw_str(&w, "tokenizer.ggml.model", "gpt2");
+    gw_strs(&w, "tokenizer.ggml.tokens", (const char *const[]){ "a", "b", "ab" }, 3);
+    gw_strs(&w, "tokenizer.ggml.merges", (const char *const[]){ "a b" }, 1);
+    gw_str(&w, "tokenizer.ggml.pre", "gpt-2");
+    bytes = gw_finish(&w, &n);
+    infer__mem_init(&f.mem, NULL, 0);
+    CHECK(infer__gguf_open_memory(&f.g, &f.mem, NULL, bytes, n, &err) == INFER_OK);
+    CHECK(infer__tokenizer_open(&f.t, &f.mem, NULL, &f.g, NULL, &err) == INFER_OK);
+    g = gram_open("root ::= \"ab\" \"c\"? \"d\"", f.t, &err);
+    memset(&stage, 0, sizeof stage);
+    stage.kind = INFER_STAGE_GRAMMAR;
+    CHECK(infer__sampler_open(&s, NULL, NULL, f.t, &stage, 1, 1, &err) == INFER_ERR_ARGUMENT);
+    CHECK_HAS(err.message, "grammar is NULL");
+    stage.grammar = g;
+    CHECK(infer__sampler_open(&s, NULL, NULL, f.t, &stage, 1, 1, &err) == INFER_OK && infer__grammar_used(g));
+    CHECK(infer__sampler_choose(s, logits, 4, &token, &err) == INFER_OK && (token == 0 || token == 2)); /* 3 is beyond the vocabulary */
+    CHECK(infer__sampler_remember(s, 2, &err) == INFER_OK);
+    CHECK(infer__sampler_choose(s, logits, 4, &token, &err) == INFER_ERR_STATE);
+    CHECK_HAS(err.message, "no token of the vocabulary spells");
+    infer__sampler_restart(s);
+    CHECK(infer__sampler_remember(s, 1, &err) == INFER_ERR_STATE && infer__sampler_remember(s, 0, &err) == INFER_OK);
+    CHECK(infer__sampler_choose(s, logits, 4, &token, &err) == INFER_OK && token == 1);
+    infer__sampler_close(s);
+    CHECK(!infer__grammar_used(g));
+    infer__grammar_close(g);
+    gram_vocab_close(&f);
+    free(bytes);
+}
+
+/* Memory fails at every place once: an error, nothing is lost, and what exists still works. */
+static void test_grammar_memory(void) {
+    infer_allocator a = { NULL, check_alloc, check_free };
+    static const char *const words[] = { "go" };
+    gram_file f;
+    infer__tokenizer *t;
+    long at;
+    if (!gram_small(&f, &t)) { CHECK(0); return; }
+    check_live = 0;
+    for (at = 1; at < 2000; at++) {
+        infer__mem mem;
+        infer_error err;
+        infer_grammar *g = NULL;
+        infer__matcher *m = NULL;
+        infer_grammar_params p;
+        infer_result r;
+        const uint32_t *bits;
+        int i, failed = 0;
+        memset(&p, 0, sizeof p);
+        p.gbnf = "root ::= \"go\" (\"[\" item (\",\" item){1,30} \"]\" | <call> v)\nitem ::= [a-z\xc3\xa9]{1,40} | \"\\\"\" [^\"]* \"\\\"\" | v\nv ::= \"(\" v \")\" | [0-9]+ \".\"?";
+        p.trigger_words = words;
+        p.n_trigger_words = 1;
+        check_allocs = 0; check_fail_at = at;
+        infer__mem_init(&mem, &a, 0);
+        r = infer__grammar_open(&g, &mem, t, &p, &err);
+        if (r == INFER_OK) r = infer__matcher_open(&m, g, &err);
+        for (i = 0; i < 14 && r == INFER_OK; i++) {
+            static const int32_t ids[] = { 'x', 'g', 'o', '[', 'a', 0xc3, 0xa9, ',', '(', '(', '1', ')', ')', ',' };
+            r = infer__matcher_mask(m, &bits, &err);
+            if (r == INFER_OK) r = infer__matcher_accept(m, ids[i], &err);
+            if (i == 9) g->states.trim_at = 0;
+            if (r != INFER_OK && check_allocs >= at && !failed) { /* again, with memory */
+                CHECK(r == INFER_ERR_MEMORY && err.code == r);
+                failed = 1;
+                r = INFER_OK;
+                i--;
+            }
+        }
+        check_fail_at = 0;
+        if (r != INFER_OK && r != INFER_ERR_MEMORY) fprintf(stderr, "  at %ld, step %d: %s\n", at, i, err.message);
+        CHECK(r == INFER_OK || r == INFER_ERR_MEMORY);
+        if (m && r == INFER_OK && at % 5 == 0) gram_mask_right(m, t, 1, 0);
+        infer__matcher_close(m);
+        infer__grammar_close(g);
+        CHECK(check_live == 0 && infer__atomic_get(&mem.used) == 0);
+        if (check_allocs < at || check_bad) break;
+    }
+    CHECK(at > 40 && at < 2000);
+    gram_vocab_close(&f);
+}
+
 static void suite_grammar(void) {
     RUN(test_grammar_texts);
     RUN(test_grammar_errors);
+    RUN(test_grammar_random);
+    RUN(test_grammar_random_masks);
+    RUN(test_grammar_hostile);
+    RUN(test_grammar_tokens);
+    RUN(test_grammar_lazy);
+    RUN(test_grammar_stuck);
+    RUN(test_grammar_memory);
     RUN(test_grammar_masks_small);
     RUN(test_grammar_masks_large);
 }

@@ -11,7 +11,7 @@ static infer_stage sampler_stage(int32_t kind, float a) {
 static infer_sampler *sampler_make(const infer_stage *stages, int32_t n, uint64_t seed) {
     infer_sampler *s = NULL;
     infer_error err;
-    CHECK(infer__sampler_open(&s, NULL, NULL, stages, n, seed, &err) == INFER_OK);
+    CHECK(infer__sampler_open(&s, NULL, NULL, NULL, stages, n, seed, &err) == INFER_OK);
     return s;
 }
 
@@ -30,6 +30,7 @@ static const char *sampler_left(const infer_stage *stages, int32_t n_stages, con
     err.message[0] = 0;
     CHECK(infer__sampler_choose(s, logits, n, &token, &err) == INFER_OK);
     CHECK_STR(err.message, "");
+    CHECK(infer__take_all(s, &err) == INFER_OK);
     for (i = 0; i < s->n && i < 40; i++) {
         if (out) out[i] = s->c[i];
         sprintf(p + strlen(p), i ? " %d" : "%d", (int)s->c[i].token);
@@ -46,13 +47,15 @@ static void test_sampler_weigh(void) {
     double worst = 0;
     int i, bits;
     for (i = 0; i < 20000; i++) {
-        double d = i * 0.001, w = (double)infer__weigh(d, 62) / 4611686018427387904.0, e = fabs(w / exp(-d) - 1);
+        uint64_t gap = (uint64_t)(i * 0.001 * 4294967296.0);
+        double d = (double)gap / 4294967296.0, w = (double)infer__weigh(gap, 62) / 4611686018427387904.0;
+        double e = fabs(w / exp(-d) - 1);
         if (e > worst) worst = e;
     }
     CHECK(worst < 1.0 / (1 << 28));
     CHECK(infer__weigh(0, 62) == (uint64_t)1 << 62 && infer__weigh(0, 31) == (uint64_t)1 << 31);
-    CHECK(infer__weigh(64, 62) == 0 && infer__weigh(1e300, 62) == 0);
-    for (i = 1; i < 4000; i++) CHECK(infer__weigh(i * 0.01, 62) <= infer__weigh((i - 1) * 0.01, 62));
+    CHECK(infer__weigh(INFER__GAP_NONE, 62) == 0 && infer__weigh(INFER__GAP_MAX, 62) == 0);
+    for (i = 1; i < 4000; i++) CHECK(infer__weigh((uint64_t)i << 26, 62) <= infer__weigh((uint64_t)(i - 1) << 26, 62));
     bits = infer__weigh_bits(1);
     CHECK(bits == 62 && infer__weigh_bits(2) == 61 && infer__weigh_bits(3) == 60 && infer__weigh_bits(INT32_MAX) == 31);
     CHECK(infer__mul_high(UINT64_MAX, UINT64_MAX) == UINT64_MAX - 1);
@@ -275,7 +278,8 @@ static void test_sampler_penalty(void) {
         st[1].p[2] = 0.5f;
         s = sampler_make(st, 2, 1);
         for (i = 0; i < 7; i++) infer__sampler_remember(s, history[i], NULL);
-        for (i = 0; i < 3; i++) CHECK(infer__sampler_choose(s, x, 5, &t, NULL) == INFER_OK && s->c[1].logit == -3.5f);
+        for (i = 0; i < 3; i++)
+            CHECK(infer__sampler_choose(s, x, 5, &t, NULL) == INFER_OK && s->dense && s->logits[1] == -3.5f);
         infer__sampler_close(s);
     }
     /* the greedy choice changes, and the caller's logits do not */
@@ -445,7 +449,7 @@ static void test_sampler_edges(void) {
         s = sampler_make(&none, 0, 5);
         CHECK(s->n_stages == 0);
         for (i = 0; i < 100; i++) CHECK(infer__sampler_choose(s, x, 3, &t, NULL) == INFER_OK && t != 1);
-        CHECK(s->n == 3);
+        CHECK(s->dense && s->n_vocab == 3);
         infer__sampler_close(s);
     }
 }
@@ -490,7 +494,7 @@ static void sampler_bad_stage(infer_stage st, const char *part, const char *part
     infer_error err;
     two[0] = sampler_stage(INFER_STAGE_GREEDY, 0);
     two[1] = st;
-    CHECK(infer__sampler_open(&s, NULL, NULL, two, 2, 0, &err) == INFER_ERR_ARGUMENT && s == NULL);
+    CHECK(infer__sampler_open(&s, NULL, NULL, NULL, two, 2, 0, &err) == INFER_ERR_ARGUMENT && s == NULL);
     CHECK_HAS(err.message, "stages[1]");
     CHECK_HAS(err.message, part);
     CHECK_HAS(err.message, part2);
@@ -502,7 +506,7 @@ static void test_sampler_bad_stages(void) {
     infer_error err;
     const float nan = infer__bits_f32(0x7fc00000u), inf = infer__bits_f32(0x7f800000u);
     sampler_bad_stage(sampler_stage(0, 0), "no stage kind 0", "");
-    sampler_bad_stage(sampler_stage(8, 0), "no stage kind 8", "");
+    sampler_bad_stage(sampler_stage(19, 0), "no stage kind 19", "");
     sampler_bad_stage(sampler_stage(INFER_STAGE_TOP_K, -1), "top-k", "p[0]");
     sampler_bad_stage(sampler_stage(INFER_STAGE_TOP_P, -0.1f), "top-p", "out of range");
     sampler_bad_stage(sampler_stage(INFER_STAGE_TOP_P, 1.5f), "top-p", "1.5");
@@ -516,9 +520,9 @@ static void test_sampler_bad_stages(void) {
     st.p[3] = nan;
     sampler_bad_stage(st, "penalty", "p[3]");
     sampler_bad_stage(sampler_stage(INFER_STAGE_CUSTOM, 0), "custom", "fn is NULL");
-    CHECK(infer__sampler_open(&s, NULL, NULL, NULL, 2, 0, &err) == INFER_ERR_ARGUMENT);
+    CHECK(infer__sampler_open(&s, NULL, NULL, NULL, NULL, 2, 0, &err) == INFER_ERR_ARGUMENT);
     CHECK_HAS(err.message, "stages is NULL");
-    CHECK(infer__sampler_open(&s, NULL, NULL, &st, -1, 0, &err) == INFER_ERR_ARGUMENT);
+    CHECK(infer__sampler_open(&s, NULL, NULL, NULL, &st, -1, 0, &err) == INFER_ERR_ARGUMENT);
     CHECK_HAS(err.message, "n_stages is -1");
 }
 
@@ -558,7 +562,7 @@ static float sampler_default_of(const char *key, uint32_t type, uint32_t bits, i
     memset(&g, 0, sizeof g);
     infer__mem_init(&mem, NULL, 0);
     if (infer__gguf_open_memory(&g, &mem, &report, bytes, n, &err) != INFER_OK) { CHECK_STR(err.message, ""); return v; }
-    CHECK(infer__sampler_open(&s, &mem, &g, NULL, 0, 0, &err) == want);
+    CHECK(infer__sampler_open(&s, &mem, &g, NULL, NULL, 0, 0, &err) == want);
     if (want != INFER_OK) CHECK_HAS(err.message, key);
     else v = s->stages[i].p[j];
     infer__sampler_close(s);
@@ -567,28 +571,42 @@ static float sampler_default_of(const char *key, uint32_t type, uint32_t bits, i
     return v;
 }
 
+/* A stage of the usual chain, in its place. */
+static const infer_stage *sampler_usual_at(infer_sampler *s, int i, int32_t kind) {
+    CHECK(i < s->n_stages && s->stages[i].kind == kind);
+    return &s->stages[i];
+}
+
 static void test_sampler_defaults(void) {
     infer_sampler *s = sampler_make(NULL, 0, 0);
-    CHECK(s->n_stages == 5);
-    CHECK(s->stages[0].kind == INFER_STAGE_PENALTY && s->stages[0].p[0] == 64 && s->stages[0].p[1] == 1);
-    CHECK(s->stages[1].kind == INFER_STAGE_TOP_K && s->stages[1].p[0] == 40);
-    CHECK(s->stages[2].kind == INFER_STAGE_TOP_P && s->stages[2].p[0] == 0.95f);
-    CHECK(s->stages[3].kind == INFER_STAGE_MIN_P && s->stages[3].p[0] == 0.05f);
-    CHECK(s->stages[4].kind == INFER_STAGE_TEMPERATURE && s->stages[4].p[0] == 0.8f);
+    const infer_stage *st;
+    CHECK(s->n_stages == 9);
+    st = sampler_usual_at(s, 0, INFER_STAGE_PENALTY);
+    CHECK(st->p[0] == 64 && st->p[1] == 1 && st->p[2] == 0 && st->p[3] == 0);
+    st = sampler_usual_at(s, 1, INFER_STAGE_DRY);
+    CHECK(st->p[0] == 0 && st->p[1] == 1.75f && st->p[2] == 2 && st->p[3] == 64);
+    CHECK(sampler_usual_at(s, 2, INFER_STAGE_TOP_N_SIGMA)->p[0] == 0);
+    CHECK(sampler_usual_at(s, 3, INFER_STAGE_TOP_K)->p[0] == 40);
+    CHECK(sampler_usual_at(s, 4, INFER_STAGE_TYPICAL)->p[0] == 1);
+    CHECK(sampler_usual_at(s, 5, INFER_STAGE_TOP_P)->p[0] == 0.95f);
+    CHECK(sampler_usual_at(s, 6, INFER_STAGE_MIN_P)->p[0] == 0.05f);
+    st = sampler_usual_at(s, 7, INFER_STAGE_XTC);
+    CHECK(st->p[0] == 0 && st->p[1] == 0.1f);
+    st = sampler_usual_at(s, 8, INFER_STAGE_DYNAMIC_TEMPERATURE);
+    CHECK(st->p[0] == 0.8f && st->p[1] == 0 && st->p[2] == 1);
     infer__sampler_close(s);
-    CHECK(sampler_default_of("general.sampling.top_k", 5, 20, 1, 0, INFER_OK) == 20);
-    CHECK(sampler_default_of("general.sampling.top_k", 5, (uint32_t)-1, 1, 0, INFER_OK) == 0);
-    CHECK(sampler_default_of("general.sampling.top_p", 6, 0x3f000000u, 2, 0, INFER_OK) == 0.5f);
-    CHECK(sampler_default_of("general.sampling.top_p", 6, 0x40000000u, 2, 0, INFER_OK) == 1);
-    CHECK(sampler_default_of("general.sampling.min_p", 6, 0x3e800000u, 3, 0, INFER_OK) == 0.25f);
-    CHECK(sampler_default_of("general.sampling.temp", 6, 0x3f800000u, 4, 0, INFER_OK) == 1);
+    CHECK(sampler_default_of("general.sampling.top_k", 5, 20, 3, 0, INFER_OK) == 20);
+    CHECK(sampler_default_of("general.sampling.top_k", 5, (uint32_t)-1, 3, 0, INFER_OK) == 0);
+    CHECK(sampler_default_of("general.sampling.top_p", 6, 0x3f000000u, 5, 0, INFER_OK) == 0.5f);
+    CHECK(sampler_default_of("general.sampling.top_p", 6, 0x40000000u, 5, 0, INFER_OK) == 1);
+    CHECK(sampler_default_of("general.sampling.min_p", 6, 0x3e800000u, 6, 0, INFER_OK) == 0.25f);
+    CHECK(sampler_default_of("general.sampling.xtc_probability", 6, 0x3f000000u, 7, 0, INFER_OK) == 0.5f);
+    CHECK(sampler_default_of("general.sampling.xtc_threshold", 6, 0x3e800000u, 7, 1, INFER_OK) == 0.25f);
+    CHECK(sampler_default_of("general.sampling.temp", 6, 0x3f800000u, 8, 0, INFER_OK) == 1);
     CHECK(sampler_default_of("general.sampling.penalty_last_n", 5, (uint32_t)-1, 0, 0, INFER_OK) == -1);
     CHECK(sampler_default_of("general.sampling.penalty_repeat", 6, 0x3fc00000u, 0, 1, INFER_OK) == 1.5f);
-    sampler_default_of("general.sampling.temp", 6, 0x7fc00000u, 4, 0, INFER_ERR_FORMAT);
-    sampler_default_of("general.sampling.temp", 8, 0, 4, 0, INFER_ERR_FORMAT); /* a string */
-    sampler_logged[0] = 0;
-    sampler_default_of("general.sampling.mirostat", 5, 1, 0, 0, INFER_OK);
-    CHECK_HAS(sampler_logged, "general.sampling.mirostat");
+    sampler_default_of("general.sampling.temp", 6, 0x7fc00000u, 8, 0, INFER_ERR_FORMAT);
+    sampler_default_of("general.sampling.temp", 8, 0, 8, 0, INFER_ERR_FORMAT); /* a text */
 }
 
 /* Every allocation fails once: an error, never a leak, and the sampler still works afterwards. */
@@ -614,7 +632,7 @@ static void test_sampler_memory(void) {
         infer__mem_init(&mem, &a, 0);
         check_allocs = 0;
         check_fail_at = fail;
-        r = infer__sampler_open(&s, &mem, NULL, st, 3, 1, &err);
+        r = infer__sampler_open(&s, &mem, NULL, NULL, st, 3, 1, &err);
         for (i = 0; i < 300 && r == INFER_OK; i++) {
             r = infer__sampler_choose(s, x, 64, &t, &err);
             if (r == INFER_OK) r = infer__sampler_remember(s, t, &err);
@@ -655,7 +673,7 @@ static void test_sampler_large(void) {
         double t0;
         long before;
         infer__mem_init(&mem, &a, 0);
-        CHECK(infer__sampler_open(&s, &mem, NULL, k ? &st : NULL, k ? 1 : 0, 7, NULL) == INFER_OK);
+        CHECK(infer__sampler_open(&s, &mem, NULL, NULL, k ? &st : NULL, k ? 1 : 0, 7, NULL) == INFER_OK);
         CHECK(infer__sampler_choose(s, x, N, &t, NULL) == INFER_OK);
         before = check_allocs;
         t0 = infer__seconds();

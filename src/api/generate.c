@@ -18,11 +18,32 @@ INFER_API infer_result infer_sampler_create(infer_sampler **out, infer_model *mo
     infer_result r;
     if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL");
     infer__error_clear(err);
-    r = infer__sampler_open(out, model ? &model->mem : NULL, model ? &model->gguf : NULL, stages, n_stages, seed, err);
+    r = infer__sampler_open(out, model ? &model->mem : NULL, model ? &model->gguf : NULL,
+                            model ? model->tokenizer : NULL, stages, n_stages, seed, err);
     if (r != INFER_OK) return r;
     (*out)->model = model;
     if (model) infer__atomic_add(&model->users, 1);
     return INFER_OK;
+}
+
+INFER_API infer_result infer_sampler_usual(const infer_model *model, infer_stage *out, int32_t cap, int32_t *n,
+                                           infer_error *err) {
+    if (!n || cap < 0 || (!out && cap > 0))
+        return infer__error(err, INFER_ERR_ARGUMENT, "%s", !n ? "n is NULL" : cap < 0 ? "cap is negative"
+                                                                                     : "out is NULL but cap is not 0");
+    infer__error_clear(err);
+    return infer__sampler_usual(model ? &model->gguf : NULL, out, cap, n, err);
+}
+
+INFER_API infer_result infer_sampler_stage(const infer_model *model, int32_t kind, infer_stage *out, infer_error *err) {
+    if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL");
+    if (!infer__stage_find(kind)) return infer__error(err, INFER_ERR_ARGUMENT, "there is no stage kind %d", (int)kind);
+    infer__error_clear(err);
+    return infer__usual_stage(model ? &model->gguf : NULL, kind, out, err);
+}
+
+INFER_API int32_t infer_stage_named(const char *name) {
+    return name ? infer__stage_named(name, strlen(name)) : 0;
 }
 
 INFER_API void infer_sampler_destroy(infer_sampler *sampler) {
@@ -347,6 +368,8 @@ static infer_result infer__generate_loop(infer__generation *g) {
         if ((r = infer__generate_top(g, token)) != INFER_OK) break;
         if (!g->last && (r = infer__generate_eval(g, token)) != INFER_OK) break;
         if ((r = infer__generate_report(g, token)) != INFER_OK) break;
+        if (g->info.stop_reason == 0 && g->sampler && infer__sampler_ended(g->sampler))
+            g->info.stop_reason = INFER_STOP_GRAMMAR;
         if (g->last && g->info.stop_reason == 0) g->info.stop_reason = INFER_STOP_FULL;
     }
     if (r == INFER_CANCELLED) g->info.stop_reason = INFER_STOP_CANCELLED;

@@ -127,7 +127,7 @@ static infer_result infer__grammar_open(infer_grammar **out, infer__mem *mem, co
     g->tokenizer = tokenizer && infer__tokenizer_size(tokenizer) > 0 ? tokenizer : NULL;
     r = p->gbnf     ? infer__grammar_compile(g, p->gbnf, strlen(p->gbnf), p->root, err)
         : p->schema ? infer__grammar_schema(g, p->schema, err)
-                    : infer__grammar_compile(g, INFER__JSON_GBNF, sizeof INFER__JSON_GBNF - 1, NULL, err);
+                    : infer__grammar_compile(g, INFER__JSON_GBNF, sizeof INFER__JSON_GBNF - 1, p->root, err);
     if (r == INFER_OK) r = infer__grammar_triggers(g, p, err);
     if (r != INFER_OK) {
         infer__grammar_close(g);
@@ -160,6 +160,7 @@ static uint64_t infer__grammar_cached(const infer_grammar *g) {
 }
 
 static int infer__grammar_used(const infer_grammar *g) { return g->matchers != NULL; }
+static int infer__grammar_fits(const infer_grammar *g, const infer__tokenizer *t) { return g->tokenizer == t; }
 static int32_t infer__grammar_tokens(const infer_grammar *g) {
     return g->tokenizer ? infer__tokenizer_size(g->tokenizer) : 0;
 }
@@ -395,24 +396,19 @@ static infer_result infer__matcher_mask(infer__matcher *m, const uint32_t **bits
     return *bits ? INFER_OK : infer__grammar_error(r, err);
 }
 
-/* Logits of tokens that are not allowed become -inf. n may differ from the vocabulary: what is beyond is not
- * allowed. */
-static infer_result infer__matcher_apply(infer__matcher *m, const float *from, float *to, int32_t n, infer_error *err) {
+/* Logits of tokens that are not allowed become -inf. What is beyond the vocabulary is not allowed. */
+static infer_result infer__matcher_apply(infer__matcher *m, float *x, int32_t n, infer_error *err) {
     const uint32_t *bits;
     const float none = infer__bits_f32(0xff800000u);
     infer_result r = infer__matcher_mask(m, &bits, err);
     int32_t i, j, size = m->grammar->lexicon.n;
     uint32_t any = 0;
-    if (r != INFER_OK) return r;
-    if (!bits) {
-        if (to != from) memcpy(to, from, (size_t)n * sizeof *to);
-        return INFER_OK;
-    }
+    if (r != INFER_OK || !bits) return r;
     for (i = 0; i < n; i += 32) {
-        uint32_t word = i < size ? bits[i >> 5] : 0;
         int32_t end = INFER__MIN(n - i, 32);
-        any |= end == 32 ? word : word & ((1u << end) - 1);
-        for (j = 0; j < end; j++) to[i + j] = word >> j & 1 ? from[i + j] : none;
+        uint32_t all = end == 32 ? UINT32_MAX : (1u << end) - 1, word = i < size ? bits[i >> 5] & all : 0;
+        any |= word;
+        for (j = 0; j < end && word != all; j++) if (!(word >> j & 1)) x[i + j] = none;
     }
     if (any) return INFER_OK;
     return infer__error(err, INFER_ERR_STATE, infer__matcher_can_continue(m)

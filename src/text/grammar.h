@@ -108,13 +108,17 @@ INFER__INLINE int infer__gset_has(const infer__gset *s, int byte) { return s->bi
 /* Where calls return to, all callers of a routine at one place of the text together: a node of a graph-structured stack
  * (Tomita: An efficient augmented-context-free parsing algorithm, 1987). Equal frames are one: an index names it. */
 typedef struct infer__gentry {
-    int32_t node;   /* where it goes on, a LOOP node for a repetition's body; INFER__AT_* */
-    uint32_t count; /* of a LOOP: repetitions done; INFER__COUNTS_FROM_HERE */
+    int32_t node;   /* where it goes on; of a repetition's body: the LOOP node; INFER__AT_* */
+    uint32_t count; /* of a repetition's body: INFER__COUNTS and the repetitions done; at the cut: those done before */
     int32_t parent; /* frame of the routine that this node is in; -1 */
 } infer__gentry;
 enum { INFER__AT_END = -1,    /* the text may end here */
-       INFER__AT_CUT = -2 };  /* what comes behind is not known: count repetitions were done before */
-#define INFER__COUNTS_FROM_HERE 0x80000000u /* bit of count: how many were done before is not known */
+       INFER__AT_CUT = -2 };  /* what comes behind is not known */
+#define INFER__COUNTS 0x40000000u    /* bit of count: it is the body of a repetition */
+#define INFER__FROM_HERE 0x80000000u /* with it: how many repetitions were done before is not known */
+INFER__INLINE uint32_t infer__gentry_count(const infer__gentry *e) {
+    return e->count & ~(INFER__COUNTS | INFER__FROM_HERE);
+}
 /* Repetitions counted "from here" that items or frames have seen. In one: begun, the running one too (least). Behind
  * it: done before the loop was left, least and most. INFER__UNLIMITED and 0 in `least` and `most` = no item is
  * there. */

@@ -419,12 +419,12 @@ static infer_result infer__mask_group(infer__masks *m, uint32_t first, uint32_t 
     const infer__glocal *l;
     infer_result r = INFER_OK;
     if (base < 0) return (infer_result)base;
-    if (s->frames[frame].n == 1 && e.node >= 0 && s->a->nodes[e.node].kind == INFER__GN_LOOP) {
+    if (s->frames[frame].n == 1 && e.node >= 0 && (e.count & INFER__COUNTS)) {
         const infer__gloop *loop = &s->a->loops[s->a->nodes[e.node].arg];
-        if (e.count < loop->least) least = loop->least - e.count;
-        if (loop->most != INFER__UNLIMITED) most = loop->most - e.count;
+        if (infer__gentry_count(&e) < loop->least) least = loop->least - infer__gentry_count(&e);
+        if (loop->most != INFER__UNLIMITED) most = loop->most - infer__gentry_count(&e);
         behind = e.parent;
-        e.count = INFER__COUNTS_FROM_HERE;
+        e.count = INFER__COUNTS | INFER__FROM_HERE;
         e.parent = base;
         if ((base = infer__states_frame(s, &e, 1)) < 0) return (infer_result)base;
     }

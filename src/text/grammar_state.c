@@ -85,9 +85,9 @@ static void infer__gneed_join(struct infer__gneed *n, const struct infer__gneed 
 /* What items in a routine with this entry have seen. */
 static struct infer__gneed infer__gentry_need(const infer__states *s, const infer__gentry *e) {
     struct infer__gneed n;
-    if (e->node >= 0 && !(e->count & INFER__COUNTS_FROM_HERE)) return s->frames[e->parent].need;
+    if (e->node >= 0 && !(e->count & INFER__FROM_HERE)) return s->frames[e->parent].need;
     infer__gneed_none(&n);
-    if (e->node >= 0) n.in = (e->count & ~INFER__COUNTS_FROM_HERE) + 1;
+    if (e->node >= 0) n.in = infer__gentry_count(e) + 1;
     else n.least = n.most = e->node == INFER__AT_CUT ? e->count : 0;
     return n;
 }
@@ -285,22 +285,22 @@ static void infer__close_call(infer__states *s, uint32_t routine, int32_t node, 
 static void infer__close_loop(infer__states *s, const infer__gentry *e) {
     const infer__gnode *x = &s->a->nodes[e->node];
     const infer__gloop *loop = &s->a->loops[x->arg];
-    uint32_t count = e->count + 1;
-    if (count & INFER__COUNTS_FROM_HERE) {
+    uint32_t count = infer__gentry_count(e) + 1;
+    if (e->count & INFER__FROM_HERE) {
         infer__gentry cut;
         int32_t frame;
         cut.node = INFER__AT_CUT;
-        cut.count = count & ~INFER__COUNTS_FROM_HERE;
+        cut.count = count;
         cut.parent = -1;
         frame = infer__states_frame(s, &cut, 1);
         if (frame < 0) return;
         infer__close_put(s, x->next, frame);
-        infer__close_call(s, loop->routine, e->node, count, e->parent);
+        infer__close_call(s, loop->routine, e->node, INFER__COUNTS | INFER__FROM_HERE | count, e->parent);
         return;
     }
     if (loop->most == INFER__UNLIMITED) count = INFER__MIN(count, loop->least);
     if (count >= loop->least) infer__close_put(s, x->next, e->parent);
-    if (count < loop->most) infer__close_call(s, loop->routine, e->node, count, e->parent);
+    if (count < loop->most) infer__close_call(s, loop->routine, e->node, INFER__COUNTS | count, e->parent);
 }
 
 static void infer__close_cut(infer__states *s, uint32_t least, uint32_t most) {
@@ -317,7 +317,7 @@ static void infer__close_return(infer__states *s, int32_t frame) {
         s->work++;
         if (e.node == INFER__AT_END) s->complete = 1;
         else if (e.node == INFER__AT_CUT) infer__close_cut(s, e.count, e.count);
-        else if (s->a->nodes[e.node].kind == INFER__GN_LOOP) infer__close_loop(s, &e);
+        else if (e.count & INFER__COUNTS) infer__close_loop(s, &e);
         else infer__close_put(s, e.node, e.parent);
     }
 }
@@ -338,7 +338,7 @@ static void infer__close_run(infer__states *s, int fresh) {
             break;
         case INFER__GN_LOOP:
             if (s->a->loops[x->arg].least == 0) infer__close_put(s, x->next, it.frame);
-            infer__close_call(s, s->a->loops[x->arg].routine, it.node, 0, it.frame);
+            infer__close_call(s, s->a->loops[x->arg].routine, it.node, INFER__COUNTS, it.frame);
             break;
         case INFER__GN_END:
             if (!fresh) infer__close_return(s, it.frame);
@@ -363,14 +363,15 @@ static void infer__close_enter(infer__states *s) {
         s->heap[i] = s->heap[j];
     }
     s->heap[i] = last;
-    for (p = s->pending_of[routine]; p >= 0; p = s->pending[p].next, n++) {
+    p = s->pending_of[routine];
+    s->pending_of[routine] = -1; /* before anything can fail: it is not in the heap any more */
+    for (; p >= 0; p = s->pending[p].next, n++) {
         if (!infer__room(s->mem, &s->merged, &s->cap_merged, (uint64_t)n + 1, sizeof *s->merged)) {
             infer__states_fail(s, INFER_ERR_MEMORY);
             return;
         }
         s->merged[n] = s->pending[p].e;
     }
-    s->pending_of[routine] = -1;
     if ((frame = infer__states_frame(s, s->merged, n)) < 0) return;
     infer__close_put(s, s->a->routines[routine].start, frame);
     infer__close_run(s, 1);

@@ -1,7 +1,7 @@
 /* text.h: the interface of the text layer: vocabulary, text <-> ids, logits -> id.
  *
  * Rules: no tensors here; a tokenizer is made from metadata alone. Vocabulary bytes are untrusted.
- * Start: infer__tokenizer_open, the PRETOKENIZERS table in token_pre.c, the STAGES table in sampler.c.
+ * Start: infer__tokenizer_open, the PRETOKENIZERS table in token_pre.c, the STAGES table in sampler_chain.c.
  */
 #ifndef INFER__TEXT_H
 #define INFER__TEXT_H
@@ -183,6 +183,7 @@ static infer_result infer__grammar_open(infer_grammar **out, infer__mem *mem, co
                                         const infer_grammar_params *p, infer_error *err);
 static void infer__grammar_close(infer_grammar *g); /* it has no matchers any more */
 static int32_t infer__grammar_tokens(const infer_grammar *g);  /* of its vocabulary */
+static int infer__grammar_fits(const infer_grammar *g, const infer__tokenizer *t); /* 1 = its vocabulary is t's */
 static int infer__grammar_used(const infer_grammar *g);        /* 1 = it has matchers */
 static uint64_t infer__grammar_cached(const infer_grammar *g); /* bytes of states and masks */
 static infer_result infer__matcher_open(infer__matcher **out, infer_grammar *g, infer_error *err);
@@ -200,13 +201,20 @@ static int infer__matcher_complete(const infer__matcher *m);     /* the text may
 static int infer__matcher_can_continue(const infer__matcher *m); /* it may go on, not by its end alone */
 /* One bit a token, valid until the grammar is used again; NULL = all are allowed. */
 static infer_result infer__matcher_mask(infer__matcher *m, const uint32_t **bits, infer_error *err);
-/* n logits with those of tokens that are not allowed at -inf; to may be from. STATE when none is allowed. */
-static infer_result infer__matcher_apply(infer__matcher *m, const float *from, float *to, int32_t n, infer_error *err);
+/* n logits: those of tokens that are not allowed become -inf. STATE when none is allowed. */
+static infer_result infer__matcher_apply(infer__matcher *m, float *x, int32_t n, infer_error *err);
 
-/* ---- sampler.c (public type infer_sampler is defined there) ---------------------------------------- */
+/* ---- sampler.c, sampler_*.c (public type infer_sampler is defined there) ----------------------------- */
 
-/* See infer_sampler_create in api.h. g (may be NULL) gives general.sampling.* */
+/* See infer_sampler_create in api.h. g (may be NULL) gives general.sampling.*; the tokenizer (may be NULL; it outlives
+ * the sampler) gives texts and flags of tokens to the stages that need them. */
 static infer_result infer__sampler_open(infer_sampler **out, infer__mem *mem, const infer__gguf *g,
-                                        const infer_stage *stages, int32_t n_stages, uint64_t seed, infer_error *err);
+                                        const infer__tokenizer *tokenizer, const infer_stage *stages, int32_t n_stages,
+                                        uint64_t seed, infer_error *err);
 static void infer__sampler_close(infer_sampler *s);
+static int infer__sampler_ended(const infer_sampler *s); /* 1 = its grammar is complete and nothing can follow */
+/* See infer_sampler_usual and infer_stage_named. */
+static infer_result infer__sampler_usual(const infer__gguf *g, infer_stage *out, int32_t cap, int32_t *n,
+                                         infer_error *err);
+static int32_t infer__stage_named(const char *name, size_t n);
 #endif

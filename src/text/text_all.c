@@ -26,4 +26,9 @@
 #include "grammar_state.c"    /* states */
 #include "grammar_mask.c"     /* the tokens that a state allows */
 #include "grammar.c"          /* grammars, matchers */
-#include "sampler.c"          /* STAGES */
+#include "sampler_math.c"     /* weights and logarithms in integers */
+#include "sampler.c"          /* candidates, the draw */
+#include "sampler_cut.c"      /* stages that drop candidates */
+#include "sampler_shape.c"    /* stages that change logits */
+#include "sampler_dry.c"      /* DRY */
+#include "sampler_chain.c"    /* STAGES, the usual chain, open and choose */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SHARED = 20 };
+enum { MAX_SHARED = 20 + CLI_SAMPLING_OPTIONS };
 
 static const char SHARED_BACKENDS[] = "auto|cpu|cuda|hip|opencl|metal"; /* in the order of infer_backend */
 static const char SHARED_KV[] = "default|f32|f16|bf16|q8_0|q4_0";       /* in the order of infer_kv_type */
@@ -47,6 +47,7 @@ static int shared_options(int takes, cli_common *c, cli_option *out) {
         out[n++] = option("--ctx", OPT_INT, &c->ctx, "N", "positions in the context", 1, INT32_MAX);
         out[n++] = option("--kv", OPT_CHOICE, &c->kv, SHARED_KV, "how keys and values are stored (default: f16)", 0, 0);
     }
+    if (takes & TAKES_SAMPLING) n += cli_sampling_options(&c->sampling, out + n);
     if (takes & TAKES_SEED) {
         out[n++] = option("--seed", OPT_INT, &c->seed, "N", "seed of the random numbers", 0, INT64_MAX);
     }

@@ -42,6 +42,7 @@ int cmd_info(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_synth(int argc, char **argv);
+int cmd_grammar(int argc, char **argv);
 
 /* ---- args.c --------------------------------------------------------------------------------- */
 
@@ -67,16 +68,30 @@ typedef struct cli_option {
     int64_t lo, hi; /* OPT_INT; both 0 = any that is not negative */
 } cli_option;
 
+/* What the sampler options say (sampling.c); made by cli_sampling_options. */
+enum { CLI_SAMPLING_FIGURES = 32, CLI_SAMPLING_OPTIONS = CLI_SAMPLING_FIGURES + 8 };
+typedef struct cli_sampling {
+    double value[CLI_SAMPLING_FIGURES];  /* by place in sampling.c's table */
+    int64_t whole[CLI_SAMPLING_FIGURES]; /* the whole numbers among them */
+    int64_t mirostat;                    /* -1 = not given */
+    cli_list breakers, biases;
+    const char *order, *grammar_path, *schema_path;
+    int ignore_eos, json_object;
+    infer_grammar *grammar; /* made by cli_grammar */
+} cli_sampling;
+
 /* Options that several commands share; zero in every field means "not given". */
 typedef struct cli_common {
     int64_t threads, backend, device, gpu_layers, ctx, kv, max_memory, seed;
     int seed_given;
     int exact, verbose, json;
     const char *cpu_level, *pre;
+    cli_sampling sampling; /* TAKES_SAMPLING: to be given to cli_sampling_free at the end, also when parsing failed */
 } cli_common;
 
 /* Which of the shared options a command takes. */
-enum { TAKES_JSON = 1, TAKES_MODEL = 2, TAKES_COMPUTE = 4, TAKES_CONTEXT = 8, TAKES_SEED = 16, TAKES_DEVICE = 32 };
+enum { TAKES_JSON = 1, TAKES_MODEL = 2, TAKES_COMPUTE = 4, TAKES_CONTEXT = 8, TAKES_SEED = 16, TAKES_DEVICE = 32,
+       TAKES_SAMPLING = 64 };
 
 typedef struct cli_spec {
     const char *command;
@@ -93,6 +108,19 @@ typedef struct cli_spec {
 int cli_parse(const cli_spec *spec, int argc, char **argv, cli_common *common, const char **args, int *status);
 /* One line on stderr, and the exit status for wrong usage. */
 int cli_usage_error(const char *command, const char *format, ...) CLI_PRINTF(2, 3);
+
+/* ---- sampling.c ----------------------------------------------------------------------------- */
+
+/* Nothing is given yet; the options, to out (CLI_SAMPLING_OPTIONS). Returns how many. */
+int cli_sampling_options(cli_sampling *s, cli_option *out);
+void cli_sampling_free(cli_sampling *s);
+/* The grammar that --grammar, --schema or --json-object ask for, to s->grammar (NULL: none), which the caller destroys
+ * after its sampler. Says why and returns 0 on failure. */
+int cli_grammar(const char *command, infer_model *model, cli_sampling *s);
+/* The same from a file; schema: it holds a JSON Schema. model may be NULL. Says why and returns NULL. */
+infer_grammar *cli_grammar_file(const char *command, infer_model *model, const char *path, int schema);
+/* The sampler that the options ask for, the library's own when they ask for nothing. Says why and returns NULL. */
+infer_sampler *cli_sampler(const char *command, infer_model *model, const cli_sampling *s, uint64_t seed);
 
 /* ---- common.c ------------------------------------------------------------------------------- */
 

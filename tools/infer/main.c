@@ -19,7 +19,7 @@ static const cli_command COMMANDS[] = {
     {"synth", "SHAPE TYPE OUT", "write a random-weight model", cmd_synth},
     {"quantize", "IN OUT TYPE", "change the storage type", NULL},
     {"perplexity", "MODEL -f FILE", "perplexity of a text", NULL},
-    {"grammar", "FILE --text TEXT", "test a grammar or a JSON schema", NULL},
+    {"grammar", "FILE --text TEXT", "test a grammar or a JSON schema", cmd_grammar},
     {"serve", "MODEL", "HTTP server", NULL},
 };
 enum { N_COMMANDS = (int)(sizeof COMMANDS / sizeof COMMANDS[0]) };

@@ -5,14 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-/* A sampler figure: the option if it was given, else the file's own, else the usual value. */
-typedef struct figure {
-    double value;
-    const char *key; /* general.sampling.* */
-} figure;
-enum { TOP_K, TOP_P, MIN_P, TEMP, REPEAT, LAST_N, N_FIGURES };
-static const double NOT_GIVEN = -1e9;
-
 /* What the callbacks collect. */
 typedef struct reply {
     int to_stdout;
@@ -62,51 +54,6 @@ static int take_token(void *user, infer_token token, float logprob, const infer_
     return 0;
 }
 
-static infer_stage stage(int32_t kind, double p0, double p1) {
-    infer_stage s;
-    memset(&s, 0, sizeof s);
-    s.kind = kind;
-    s.p[0] = (float)p0;
-    s.p[1] = (float)p1;
-    return s;
-}
-
-/* The chain that the options ask for; the library's own when they ask for nothing. */
-static infer_sampler *make_sampler(infer_model *model, const double *options, uint64_t seed) {
-    figure f[N_FIGURES] = {{40, "general.sampling.top_k"},         {0.95, "general.sampling.top_p"},
-                           {0.05, "general.sampling.min_p"},       {0.8, "general.sampling.temp"},
-                           {1, "general.sampling.penalty_repeat"}, {64, "general.sampling.penalty_last_n"}};
-    infer_stage stages[5];
-    infer_sampler *sampler = NULL;
-    infer_error err;
-    int i, given = 0, n = 0;
-    for (i = 0; i < N_FIGURES; i++) {
-        infer_meta meta;
-        if (options[i] > NOT_GIVEN) {
-            f[i].value = options[i];
-            given = 1;
-        } else if (infer_meta_value(model, f[i].key, &meta) == INFER_OK && meta.kind <= INFER_META_FLOAT) {
-            f[i].value = meta.f;
-        }
-    }
-    if (given) {
-        stages[n++] = stage(INFER_STAGE_PENALTY, f[LAST_N].value, f[REPEAT].value);
-        if (f[TEMP].value <= 0) {
-            stages[n++] = stage(INFER_STAGE_GREEDY, 0, 0);
-        } else {
-            stages[n++] = stage(INFER_STAGE_TOP_K, f[TOP_K].value, 0);
-            stages[n++] = stage(INFER_STAGE_TOP_P, f[TOP_P].value, 0);
-            stages[n++] = stage(INFER_STAGE_MIN_P, f[MIN_P].value, 0);
-            stages[n++] = stage(INFER_STAGE_TEMPERATURE, f[TEMP].value, 0);
-        }
-    }
-    if (infer_sampler_create(&sampler, model, n ? stages : NULL, n, seed, &err) != INFER_OK) {
-        cli_fail("run", "%s", err.message);
-        return NULL;
-    }
-    return sampler;
-}
-
 static void print_json(const reply *r, const infer_token *prompt, size_t n_prompt, const infer_stats *stats) {
     printf("{\"text\": ");
     json_string(stdout, r->text ? r->text : "", r->n);
@@ -122,14 +69,15 @@ static void print_json(const reply *r, const infer_token *prompt, size_t n_promp
 }
 
 static void print_statistics(const infer_generate_info *info, const infer_stats *stats, uint64_t seed, double load_s) {
-    static const char *const WHY[] = {"", "limit", "end token", "stop text", "context full", "callback", "cancelled"};
+    static const char *const WHY[] = {"", "limit", "end token", "stop text", "context full", "callback", "cancelled",
+                                      "end of the grammar"};
     fprintf(stderr,
             "load %.2f s | prompt %ld tokens, %.1f tokens/s | new %ld tokens, %.1f tokens/s | stopped by: %s | "
             "seed %llu\n",
             load_s, (long)info->prompt_tokens,
             stats->prompt_seconds > 0 ? (double)stats->prompt_tokens / stats->prompt_seconds : 0.0,
             (long)info->new_tokens, stats->new_seconds > 0 ? (double)stats->new_tokens / stats->new_seconds : 0.0,
-            info->stop_reason >= 0 && info->stop_reason <= INFER_STOP_CANCELLED ? WHY[info->stop_reason] : "",
+            info->stop_reason >= 0 && info->stop_reason <= INFER_STOP_GRAMMAR ? WHY[info->stop_reason] : "",
             (unsigned long long)seed);
 }
 
@@ -139,7 +87,6 @@ typedef struct request {
     int64_t limit;
     int special, ignore_end;
     cli_list stop;
-    double figures[N_FIGURES];
 } request;
 
 /* Room for the whole reply, but no more than the model was made for unless --ctx says so. */
@@ -175,11 +122,11 @@ static int reply_to(const request *q, infer_session *session, infer_sampler *sam
 }
 
 /* Everything after the model is open. */
-static int generate(infer_model *model, const request *q, const cli_common *common, double started) {
+static int generate(infer_model *model, const request *q, cli_common *common, double started) {
     infer_context_params params;
     infer_context *context = NULL;
     infer_session *session = NULL;
-    infer_sampler *sampler;
+    infer_sampler *sampler = NULL;
     infer_generate_info info;
     infer_stats stats;
     infer_token *prompt = NULL;
@@ -197,7 +144,7 @@ static int generate(infer_model *model, const request *q, const cli_common *comm
                       INFER_TEXT_ADD_SPECIAL | (q->special ? INFER_TEXT_PARSE_SPECIAL : 0), &prompt, &n_prompt)) {
         return 0;
     }
-    sampler = make_sampler(model, q->figures, seed);
+    if (cli_grammar("run", model, &common->sampling)) sampler = cli_sampler("run", model, &common->sampling, seed);
     cli_context_params(common, &params);
     cells = cells_needed(model, common, n_prompt + (size_t)q->limit);
     if (sampler && cli_session("run", model, &params, cells, &context, &session)) {
@@ -210,6 +157,7 @@ static int generate(infer_model *model, const request *q, const cli_common *comm
     infer_session_destroy(session);
     infer_context_destroy(context);
     infer_sampler_destroy(sampler);
+    infer_grammar_destroy(common->sampling.grammar);
     free(prompt);
     free(r.text);
     free(r.tokens);
@@ -233,21 +181,20 @@ static int read_prompt(const char *text, const char *path, request *q, char **da
     return 1;
 }
 
+static void release(request *q, cli_common *common) {
+    free((void *)q->stop.items);
+    cli_sampling_free(&common->sampling);
+}
+
 int cmd_run(int argc, char **argv) {
     const char *prompt = NULL, *prompt_path = NULL, *args[1];
-    int64_t top_k = -1, last_n = -2, limit = 128;
-    int i, status, ok;
+    int64_t limit = 128;
+    int status, ok;
     request q;
     const cli_option options[] = {
         {"-p,--prompt", OPT_STRING, &prompt, "TEXT", "the text to continue", 0, 0},
         {"-f,--file", OPT_STRING, &prompt_path, "FILE", "read it from a file; - is stdin", 0, 0},
         {"-n", OPT_INT, &limit, "N", "tokens at most (default 128)", 1, INT32_MAX / 2},
-        {"--temp", OPT_FLOAT, &q.figures[TEMP], "T", "temperature (default 0.8); 0 = the most likely token", 0, 0},
-        {"--top-k", OPT_INT, &top_k, "K", "only the K most likely (default 40); 0 = all", 0, INT32_MAX},
-        {"--top-p", OPT_FLOAT, &q.figures[TOP_P], "P", "the smallest set of this probability (default 0.95)", 0, 0},
-        {"--min-p", OPT_FLOAT, &q.figures[MIN_P], "P", "those with this share of the best one's (default 0.05)", 0, 0},
-        {"--repeat-penalty", OPT_FLOAT, &q.figures[REPEAT], "X", "weaken tokens that occurred (default 1 = off)", 0, 0},
-        {"--repeat-last-n", OPT_INT, &last_n, "N", "tokens that it looks at (default 64); -1 = all", -1, INT32_MAX},
         {"--stop", OPT_LIST, &q.stop, "TEXT", "end before this text; may come several times", 0, 0},
         {"--special", OPT_FLAG, &q.special, NULL, "text of special tokens in the prompt becomes those tokens", 0, 0},
         {"--ignore-end", OPT_FLAG, &q.ignore_end, NULL, "go on behind an end token", 0, 0},
@@ -260,7 +207,8 @@ int cmd_run(int argc, char **argv) {
                            "{\"text\", \"tokens\", \"prompt_tokens\", \"prompt_tps\", \"tps\"}.\n",
                            options,
                            (int)(sizeof options / sizeof options[0]),
-                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_SEED | TAKES_JSON,
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_SEED |
+                               TAKES_JSON | TAKES_SAMPLING,
                            1,
                            1};
     cli_common common;
@@ -268,23 +216,20 @@ int cmd_run(int argc, char **argv) {
     char *data = NULL;
     double started = platform_clock();
     memset(&q, 0, sizeof q);
-    for (i = 0; i < N_FIGURES; i++) q.figures[i] = NOT_GIVEN;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) {
-        free((void *)q.stop.items);
+        release(&q, &common);
         return status;
     }
     if ((prompt == NULL) == (prompt_path == NULL)) {
-        free((void *)q.stop.items);
+        release(&q, &common);
         return cli_usage_error("run", "give -p TEXT or -f FILE");
     }
-    if (top_k >= 0) q.figures[TOP_K] = (double)top_k;
-    if (last_n >= -1) q.figures[LAST_N] = (double)last_n;
     q.limit = limit;
     ok = read_prompt(prompt, prompt_path, &q, &data);
     model = ok ? cli_open("run", args[0], &common, 0) : NULL;
     ok = model != NULL && generate(model, &q, &common, started);
     infer_model_close(model);
     free(data);
-    free((void *)q.stop.items);
+    release(&q, &common);
     return ok ? CLI_DONE : CLI_FAILED;
 }

@@ -1,0 +1,350 @@
+/* sampling.c: the sampler options of `run` and `chat`, and the sampler that they ask for.
+ *
+ * The chain is the model's usual one (infer_sampler_usual) with the figures that were given, or the stages that
+ * --samplers names in that order. What is given and not used is said on stderr. */
+#include "cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Options that are a parameter of a stage: p[index]. */
+typedef struct figure {
+    const char *name;
+    int32_t kind, index;
+    int whole; /* a whole number, lo or more */
+    int lo;
+    const char *arg, *help;
+} figure;
+static const figure FIGURES[] = {
+    {"--temp", INFER_STAGE_DYNAMIC_TEMPERATURE, 0, 0, 0, "T", "temperature (default 0.8); 0 = the most likely token"},
+    {"--top-k", INFER_STAGE_TOP_K, 0, 1, 0, "K", "only the K most likely (default 40); 0 = all"},
+    {"--top-p", INFER_STAGE_TOP_P, 0, 0, 0, "P", "the smallest set of this probability (default 0.95); 1 = all"},
+    {"--min-p", INFER_STAGE_MIN_P, 0, 0, 0, "P", "those with this share of the best one's (default 0.05)"},
+    {"--typical", INFER_STAGE_TYPICAL, 0, 0, 0, "P", "those nearest to the entropy, of this probability (1 = off)"},
+    {"--top-n-sigma", INFER_STAGE_TOP_N_SIGMA, 0, 0, 0, "N", "those N standard deviations below the best (0 = off)"},
+    {"--xtc-probability", INFER_STAGE_XTC, 0, 0, 0, "P", "how often the likeliest are left out (default 0)"},
+    {"--xtc-threshold", INFER_STAGE_XTC, 1, 0, 0, "P", "... those above this probability but one (default 0.1)"},
+    {"--dynatemp-range", INFER_STAGE_DYNAMIC_TEMPERATURE, 1, 0, 0, "R", "temperature by entropy: from T - R to T + R"},
+    {"--dynatemp-exponent", INFER_STAGE_DYNAMIC_TEMPERATURE, 2, 0, 0, "X", "... how it follows entropy (default 1)"},
+    {"--mirostat-tau", INFER_STAGE_MIROSTAT, 0, 0, 0, "X", "surprise that mirostat aims at, in bits (default 5)"},
+    {"--mirostat-eta", INFER_STAGE_MIROSTAT, 1, 0, 0, "X", "how fast mirostat learns (default 0.1)"},
+    {"--repeat-penalty", INFER_STAGE_PENALTY, 1, 0, 0, "X", "weaken tokens that occurred (default 1 = off)"},
+    {"--repeat-last-n", INFER_STAGE_PENALTY, 0, 1, -1, "N", "tokens that penalties look at (default 64); -1 = all"},
+    {"--frequency-penalty", INFER_STAGE_PENALTY, 2, 0, 0, "X", "... for each time a token occurred (default 0)"},
+    {"--presence-penalty", INFER_STAGE_PENALTY, 3, 0, 0, "X", "... once for tokens that occurred (default 0)"},
+    {"--dry-multiplier", INFER_STAGE_DRY, 0, 0, 0, "X", "weaken what goes on with a repetition (default 0 = off)"},
+    {"--dry-base", INFER_STAGE_DRY, 1, 0, 0, "X", "... times X for each token of it (default 1.75)"},
+    {"--dry-allowed-length", INFER_STAGE_DRY, 2, 1, 0, "N", "... longer than this (default 2)"},
+    {"--dry-penalty-last-n", INFER_STAGE_DRY, 3, 1, -1, "N", "tokens that it looks at (default 64); -1 = all"},
+    {"--adaptive-target", INFER_STAGE_ADAPTIVE_P, 0, 0, 0, "P", "prefer tokens of about this probability (-1 = off)"},
+    {"--adaptive-decay", INFER_STAGE_ADAPTIVE_P, 1, 0, 0, "X", "... on the mean over 1 / (1 - X) tokens (default 0.9)"},
+};
+enum { N_FIGURES = (int)(sizeof FIGURES / sizeof FIGURES[0]), MAX_STAGES = INFER_STAGES_USUAL + 4 };
+typedef char figures_fit[(int)N_FIGURES <= (int)CLI_SAMPLING_FIGURES ? 1 : -1];
+
+static const double NOT_GIVEN = -2e30; /* no option can be that */
+
+int cli_sampling_options(cli_sampling *s, cli_option *out) {
+    int i, n = 0;
+    cli_option o;
+    memset(s, 0, sizeof *s);
+    s->mirostat = -1;
+    for (i = 0; i < N_FIGURES; i++) {
+        s->value[i] = NOT_GIVEN;
+        s->whole[i] = INT64_MIN;
+        o.name = FIGURES[i].name;
+        o.kind = FIGURES[i].whole ? OPT_INT : OPT_FLOAT;
+        o.value = FIGURES[i].whole ? (void *)&s->whole[i] : (void *)&s->value[i];
+        o.arg = FIGURES[i].arg;
+        o.help = FIGURES[i].help;
+        o.lo = FIGURES[i].lo;
+        o.hi = INT32_MAX;
+        out[n++] = o;
+    }
+    {
+        const cli_option more[] = {
+            {"--mirostat", OPT_INT, &s->mirostat, "N", "1 or 2: temperature and mirostat alone; 0 = not so", 0, 2},
+            {"--dry-sequence-breaker", OPT_LIST, &s->breakers, "TEXT",
+             "repetitions end here; may come several times; none = nowhere (default: \\n : \" *)", 0, 0},
+            {"--logit-bias", OPT_LIST, &s->biases, "ID+X", "add X to a token's logit, or ID-X; ID-inf forbids it", 0, 0},
+            {"--ignore-eos", OPT_FLAG, &s->ignore_eos, NULL, "forbid all tokens that end a reply", 0, 0},
+            {"--grammar", OPT_STRING, &s->grammar_path, "FILE", "the reply is what this GBNF grammar says", 0, 0},
+            {"--schema", OPT_STRING, &s->schema_path, "FILE", "the reply is JSON of this schema", 0, 0},
+            {"--json-object", OPT_FLAG, &s->json_object, NULL, "the reply is a JSON object", 0, 0},
+            {"--samplers", OPT_STRING, &s->order, "A;B;C",
+             "these stages in this order: penalties dry top_n_sigma top_k typ_p top_p min_p xtc temperature infill", 0, 0},
+        };
+        for (i = 0; i < (int)(sizeof more / sizeof more[0]); i++) out[n++] = more[i];
+    }
+    return n;
+}
+
+void cli_sampling_free(cli_sampling *s) {
+    free((void *)s->breakers.items);
+    free((void *)s->biases.items);
+    s->breakers.items = s->biases.items = NULL;
+}
+
+/* What option i says; 0 when it was not given. */
+static int given(const cli_sampling *s, int i, double *value) {
+    if (FIGURES[i].whole && s->whole[i] == INT64_MIN) return 0;
+    if (!FIGURES[i].whole && s->value[i] == NOT_GIVEN) return 0;
+    *value = FIGURES[i].whole ? (double)s->whole[i] : s->value[i];
+    return 1;
+}
+
+static int anything_given(const cli_sampling *s) {
+    double unused;
+    int i;
+    for (i = 0; i < N_FIGURES; i++) {
+        if (given(s, i, &unused)) return 1;
+    }
+    return s->mirostat >= 0 || s->breakers.n || s->biases.n || s->ignore_eos || s->order || s->grammar;
+}
+
+/* Mirostat's two kinds share their options. */
+static int is_of(int32_t kind, const figure *f) {
+    return kind == f->kind || (kind == INFER_STAGE_MIROSTAT_2 && f->kind == INFER_STAGE_MIROSTAT) ||
+           (kind == INFER_STAGE_TEMPERATURE && f->kind == INFER_STAGE_DYNAMIC_TEMPERATURE && f->index == 0);
+}
+
+/* ---- the chain ------------------------------------------------------------------------------------------------ */
+
+typedef struct chain {
+    const char *command;
+    infer_model *model;
+    infer_stage stages[MAX_STAGES];
+    int n;
+    infer_bias *biases;
+    size_t n_biases;
+    char *breakers; /* JSON */
+} chain;
+
+static int add_stage(chain *c, int32_t kind) {
+    infer_error err;
+    if (c->n == MAX_STAGES) {
+        cli_fail(c->command, "there are more than %d sampler stages", (int)MAX_STAGES);
+        return 0;
+    }
+    if (infer_sampler_stage(c->model, kind, &c->stages[c->n], &err) != INFER_OK) {
+        cli_fail(c->command, "%s", err.message);
+        return 0;
+    }
+    c->n++;
+    return 1;
+}
+
+static int add_bias(chain *c, infer_token token, float bias) {
+    infer_bias *grown = cli_grow(c->command, c->biases, c->n_biases + 1, sizeof *grown);
+    if (grown == NULL) return 0;
+    grown[c->n_biases].token = token;
+    grown[c->n_biases++].bias = bias;
+    c->biases = grown;
+    return 1;
+}
+
+/* --logit-bias and --ignore-eos: one stage, the first. */
+static int add_biases(chain *c, const cli_sampling *s) {
+    infer_model_info info;
+    int i;
+    for (i = 0; i < s->biases.n; i++) {
+        const char *text = s->biases.items[i];
+        char *end;
+        long token = strtol(text, &end, 10);
+        double bias = 0;
+        int minus_inf = strcmp(end, "-inf") == 0;
+        if (end != text && !minus_inf && (*end == '+' || *end == '-')) {
+            const char *number = end;
+            bias = strtod(number, &end);
+            if (end == number) end = (char *)text;
+        } else if (!minus_inf) {
+            end = (char *)text;
+        }
+        if (end == text || (!minus_inf && *end != 0) || token < 0 || token > INT32_MAX || !(fabs(bias) < 1e30)) {
+            cli_usage_error(c->command, "--logit-bias needs ID+NUMBER or ID-NUMBER, not '%s'", text);
+            return 0;
+        }
+        if (!add_bias(c, (infer_token)token, minus_inf ? -(float)HUGE_VAL : (float)bias)) return 0;
+    }
+    if (s->ignore_eos) {
+        infer_token t;
+        if (infer_model_get_info(c->model, &info) != INFER_OK) return 0;
+        for (t = 0; t < info.vocab; t++) {
+            if ((infer_token_flags(c->model, t) & INFER_TOKEN_END) && !add_bias(c, t, -(float)HUGE_VAL)) return 0;
+        }
+    }
+    if (c->n_biases == 0) return 1;
+    if (!add_stage(c, INFER_STAGE_LOGIT_BIAS)) return 0;
+    c->stages[c->n - 1].bias = c->biases;
+    c->stages[c->n - 1].n = (int32_t)c->n_biases;
+    return 1;
+}
+
+/* The stages that --samplers names. */
+static int add_named(chain *c, const char *order) {
+    while (*order) {
+        size_t n = strcspn(order, ";");
+        char name[32];
+        int32_t kind = 0;
+        if (n < sizeof name) {
+            memcpy(name, order, n);
+            name[n] = 0;
+            kind = infer_stage_named(name);
+        }
+        if (kind == 0 || kind == INFER_STAGE_CUSTOM || kind == INFER_STAGE_LOGIT_BIAS ||
+            kind == INFER_STAGE_GRAMMAR) {
+            cli_usage_error(c->command, "--samplers: there is no sampler '%.*s'", (int)(n < 40 ? n : 40), order);
+            return 0;
+        }
+        if (!add_stage(c, kind)) return 0;
+        order += n + (order[n] == ';');
+    }
+    return 1;
+}
+
+static int add_usual(chain *c, const cli_sampling *s) {
+    infer_stage usual[INFER_STAGES_USUAL];
+    infer_error err;
+    int32_t i, n = 0;
+    if (s->mirostat > 0) {
+        return add_stage(c, INFER_STAGE_DYNAMIC_TEMPERATURE) &&
+               add_stage(c, s->mirostat == 1 ? INFER_STAGE_MIROSTAT : INFER_STAGE_MIROSTAT_2);
+    }
+    /* --mirostat 0: the usual order also when the file asks for mirostat */
+    if (infer_sampler_usual(s->mirostat == 0 ? NULL : c->model, usual, INFER_STAGES_USUAL, &n, &err) != INFER_OK) {
+        cli_fail(c->command, "%s", err.message);
+        return 0;
+    }
+    for (i = 0; i < n; i++) {
+        if (!add_stage(c, usual[i].kind)) return 0;
+    }
+    return 1;
+}
+
+/* Breakers as a JSON array. */
+static int make_breakers(chain *c, const cli_list *list) {
+    static const char HEX[] = "0123456789abcdef";
+    size_t n = 3, at = 0;
+    int i;
+    const char *p;
+    for (i = 0; i < list->n; i++) n += 6 * strlen(list->items[i]) + 3;
+    c->breakers = cli_alloc(c->command, n, 1);
+    if (c->breakers == NULL) return 0;
+    c->breakers[at++] = '[';
+    for (i = 0; i < list->n && !(list->n == 1 && strcmp(list->items[0], "none") == 0); i++) {
+        if (i) c->breakers[at++] = ',';
+        c->breakers[at++] = '"';
+        for (p = list->items[i]; *p; p++) {
+            if ((unsigned char)*p >= 0x20 && *p != '"') { /* backslashes stay: \n is an escape here as in JSON */
+                c->breakers[at++] = *p;
+                continue;
+            }
+            memcpy(c->breakers + at, "\\u00", 4);
+            c->breakers[at + 4] = HEX[(unsigned char)*p >> 4];
+            c->breakers[at + 5] = HEX[*p & 15];
+            at += 6;
+        }
+        c->breakers[at++] = '"';
+    }
+    memcpy(c->breakers + at, "]", 2);
+    return 1;
+}
+
+/* The figures that were given into their stages. */
+static int set_figures(chain *c, const cli_sampling *s) {
+    double value;
+    int i, k, used;
+    for (i = 0; i < N_FIGURES; i++) {
+        if (!given(s, i, &value)) continue;
+        for (k = used = 0; k < c->n; k++) {
+            if (!is_of(c->stages[k].kind, &FIGURES[i])) continue;
+            c->stages[k].p[FIGURES[i].index] = (float)value;
+            used = 1;
+        }
+        if (!used)
+            fprintf(stderr, "infer %s: %s is not used: its stage is not among the samplers\n", c->command,
+                    FIGURES[i].name);
+    }
+    if (s->breakers.n == 0) return 1;
+    if (!make_breakers(c, &s->breakers)) return 0;
+    for (k = 0; k < c->n; k++) {
+        if (c->stages[k].kind == INFER_STAGE_DRY) c->stages[k].text = c->breakers;
+    }
+    return 1;
+}
+
+/* --adaptive-target adds its stage at the end, where it must be, unless --samplers says where. */
+static int add_adaptive(chain *c, const cli_sampling *s) {
+    double target;
+    int i;
+    if (s->order || s->mirostat > 0) return 1;
+    for (i = 0; i < N_FIGURES; i++) {
+        if (FIGURES[i].kind == INFER_STAGE_ADAPTIVE_P && FIGURES[i].index == 0) break;
+    }
+    return !given(s, i, &target) || add_stage(c, INFER_STAGE_ADAPTIVE_P);
+}
+
+infer_grammar *cli_grammar_file(const char *command, infer_model *model, const char *path, int schema) {
+    infer_grammar_params p;
+    infer_grammar *grammar = NULL;
+    infer_error err;
+    size_t n;
+    char *text = cli_read_file(command, path, &n);
+    if (text == NULL) return NULL;
+    memset(&p, 0, sizeof p);
+    if (schema) p.schema = text;
+    else p.gbnf = text;
+    if (strlen(text) != n) cli_fail(command, "%s holds a zero byte", path);
+    else if (infer_grammar_create(&grammar, model, &p, &err) != INFER_OK) cli_fail(command, "%s: %s", path, err.message);
+    free(text);
+    return grammar;
+}
+
+int cli_grammar(const char *command, infer_model *model, cli_sampling *s) {
+    infer_grammar_params p;
+    infer_error err;
+    int n = (s->grammar_path != NULL) + (s->schema_path != NULL) + s->json_object;
+    s->grammar = NULL;
+    if (n == 0) return 1;
+    if (n > 1) {
+        cli_usage_error(command, "give one of --grammar, --schema and --json-object");
+        return 0;
+    }
+    if (!s->json_object) {
+        s->grammar = cli_grammar_file(command, model, s->schema_path ? s->schema_path : s->grammar_path,
+                                      s->schema_path != NULL);
+        return s->grammar != NULL;
+    }
+    memset(&p, 0, sizeof p);
+    p.json = 1;
+    p.root = "object";
+    if (infer_grammar_create(&s->grammar, model, &p, &err) == INFER_OK) return 1;
+    cli_fail(command, "%s", err.message);
+    return 0;
+}
+
+infer_sampler *cli_sampler(const char *command, infer_model *model, const cli_sampling *s, uint64_t seed) {
+    infer_sampler *sampler = NULL;
+    infer_error err;
+    chain c;
+    int ok;
+    memset(&c, 0, sizeof c);
+    c.command = command;
+    c.model = model;
+    ok = !anything_given(s);
+    if (!ok) {
+        ok = add_biases(&c, s);
+        if (ok && s->grammar) { /* behind biases, before what cuts */
+            ok = add_stage(&c, INFER_STAGE_GRAMMAR);
+            c.stages[c.n - 1].grammar = s->grammar;
+        }
+        ok = ok && (s->order ? add_named(&c, s->order) : add_usual(&c, s));
+        ok = ok && add_adaptive(&c, s) && set_figures(&c, s);
+    }
+    if (ok && infer_sampler_create(&sampler, model, anything_given(s) ? c.stages : NULL, c.n, seed, &err) != INFER_OK)
+        cli_fail(command, "%s", err.message);
+    free(c.biases);
+    free(c.breakers);
+    return sampler;
+}
