@@ -127,7 +127,7 @@ static infer_result infer__grammar_open(infer_grammar **out, infer__mem *mem, co
     g->tokenizer = tokenizer && infer__tokenizer_size(tokenizer) > 0 ? tokenizer : NULL;
     r = p->gbnf     ? infer__grammar_compile(g, p->gbnf, strlen(p->gbnf), p->root, err)
         : p->schema ? infer__grammar_schema(g, p->schema, err)
-                    : infer__grammar_compile(g, INFER__JSON_GBNF, sizeof INFER__JSON_GBNF - 1, NULL, err);
+                    : infer__grammar_compile(g, INFER__JSON_GBNF, sizeof INFER__JSON_GBNF - 1, p->root, err);
     if (r == INFER_OK) r = infer__grammar_triggers(g, p, err);
     if (r != INFER_OK) {
         infer__grammar_close(g);
