@@ -36,7 +36,7 @@ build/bench_count: tests/bench_count.c tests/gguf_write.h $(SRC) | build/tool
 build/tool:
 	mkdir -p $@
 
-.PHONY: run test check san cross fuzz bench bench-count bench-text amalgamate format help clean
+.PHONY: run test check san cross fuzz bench bench-count bench-sample bench-text amalgamate format help clean
 run: build/infer
 	@printf '%s' "$(PROMPT)"; build/infer run $(MODEL) -p "$(PROMPT)" -n 64 --temp 0
 test: build/infer build/impl.o build/check build/check-h
@@ -51,6 +51,10 @@ fuzz: infer.h
 	$(PYTHON) tests/all.py fuzz
 bench: build/infer
 	build/infer bench $(MODEL)
+build/bench_sample: tests/bench_sample.c $(SRC) | build/tool
+	$(CC) -O2 $(WARN) -Wno-unused-function -DINFER_QUIET -Itests $< -o $@ $(LIBS)
+bench-sample: build/bench_sample
+	build/bench_sample 101
 bench-count: build/bench_count
 	$(PYTHON) tests/bench_count.py $(if $(UPDATE),--update) --types=$(TYPES)
 bench-text:
@@ -71,6 +75,7 @@ help:
 	@echo "make cross        the tests on other CPUs, as far as cross compilers and qemu-user are installed"
 	@echo "make fuzz         every fuzzer for MINUTES=1"
 	@echo "make bench        tokens per second of MODEL"
+	@echo "make bench-sample milliseconds to choose a token, by stage and vocabulary"
 	@echo "make bench-count  instructions of matrix products per storage type, against a table (UPDATE=1 TYPES=Q4_0,...)"
 	@echo "make bench-text   tokenizing, beside other tokenizers that are installed (INFER_TEST_DATA has the vocabularies)"
 	@echo "make amalgamate   kernels/ -> kernels_embed.h, src/ -> infer.h"

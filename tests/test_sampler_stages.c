@@ -493,9 +493,9 @@ static void test_sampler_by_hand(void) {
         CHECK_STR(sampler_left(st, 1, NULL, 0, &one, 1, NULL), "0");
         CHECK_STR(sampler_left(st, 1, NULL, 0, x, 5, NULL), sampler_left(st, 1, NULL, 0, x, 5, NULL));
         { /* all but one not allowed; extremes */
-            float most[4] = { minus_inf, minus_inf, -3e38f, minus_inf }, far[3] = { 3e38f, -3e38f, 2.9e38f };
+            float most[4] = { minus_inf, minus_inf, -3e38f, minus_inf }, apart[3] = { 3e38f, -3e38f, 2.9e38f };
             CHECK_STR(sampler_left(st, 1, NULL, 0, most, 4, NULL), "2");
-            sampler_left(st, 1, NULL, 0, far, 3, NULL);
+            sampler_left(st, 1, NULL, 0, apart, 3, NULL);
         }
     }
 }

@@ -126,10 +126,10 @@ static infer_result infer__dry_search(infer__dry *dry, const infer__tokenizer *t
     infer_result r = INFER_OK;
     int32_t i, k, n = infer__tokenizer_size(t);
     for (i = 0; i < n && r == INFER_OK; i++) {
-        char small[64], *s = small, *large = NULL;
+        char room[64], *s = room, *large = NULL;
         size_t len = 0;
-        r = infer__detokenize(t, &i, 1, INFER_TEXT_WRITE_SPECIAL, small, sizeof small, &len, err);
-        if (r == INFER_OK && len > sizeof small) {
+        r = infer__detokenize(t, &i, 1, INFER_TEXT_WRITE_SPECIAL, room, sizeof room, &len, err);
+        if (r == INFER_OK && len > sizeof room) {
             s = large = (char *)infer__alloc(dry->mem, len);
             r = s ? infer__detokenize(t, &i, 1, INFER_TEXT_WRITE_SPECIAL, s, len, &len, err) : infer__dry_memory(err);
         }
