@@ -121,7 +121,7 @@ INFER__INLINE int infer__word_known(infer__token_work *w, const char *s, size_t 
     h = (key[0] ^ (key[1] + key[2] * 3 + key[3] * 5) * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
     word = &w->words[(h ^ h >> 29) >> 20 & w->words_mask];
     if (((word->key[0] ^ key[0]) | (word->key[1] ^ key[1]) | (word->key[2] ^ key[2]) | (word->key[3] ^ key[3])) == 0) {
-        if (sink->count + word->count <= sink->cap) {
+        if (sink->count + word->count < sink->cap) { /* so there is an out */
             infer_token *out = sink->out + sink->count;
             for (i = 0; i < word->count; i++) out[i] = word->tokens[i];
             sink->count += word->count;
