@@ -848,6 +848,36 @@ static void test_tokenizer_hostile_texts(void) {
     free(s);
 }
 
+/* Every pre-tokenizer takes linear time, on texts made against each of their steps. */
+static void test_pretokenizer_hostile_texts(void) {
+    static const char *const units[] = { "a", "A", " ", "\n", " \n", "\n ", "7", "\xd9\xa3", "12\xc2\xb2", "1a", "1 ", "\xcc\x81", "A\xcc\x81",
+                                         "\xe6\x97\xa5" "A", "\xe4\xb8\xad", "\xe3\x80\x80", "\xea\xb0\x80\xe3\x84\x85", "'", "'s", "!", "! ", "!a", "|.,",
+                                         " (", "<sentinel:1", "IMGIMGA", "a b ", "\x01", "\xff", "\xf0\x9f\x98\x80" };
+    const size_t n = 1 << 17;
+    char *s = (char *)malloc(n);
+    size_t i, u, k;
+    CHECK(s != NULL);
+    for (i = 0; s && i < INFER__COUNT(INFER__PRETOKENIZERS); i++) {
+        for (u = 0; u < sizeof units / sizeof units[0]; u++) {
+            size_t len = strlen(units[u]), words = 0, word, sum = 0;
+            infer__splitter x;
+            clock_t start = clock();
+            double seconds;
+            for (k = 0; k < n; k++) s[k] = units[u][k % len];
+            s[n / 3] = 'x'; /* runs end somewhere */
+            infer__split_begin(&x, &INFER__PRETOKENIZERS[i], s, n);
+            for (; (word = infer__split_next(&x)) != 0; sum += word) words++;
+            seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+            check_detail = INFER__PRETOKENIZERS[i].names;
+            CHECK(words > 0 && sum == n);
+            CHECK(seconds < 5); /* hundredths of a second; n^2 is minutes */
+            if (seconds > 0.1 && getenv("INFER_TEST_VERBOSE"))
+                fprintf(stderr, "%.20s '%s': %.3f s, %d words\n", check_detail, units[u], seconds, (int)words);
+        }
+    }
+    free(s);
+}
+
 /* ---- against recorded ids ---- */
 
 /* name, whether the default pre-tokenizer has to be allowed, and whether there is no tokenizers/NAME.ids */
@@ -1069,6 +1099,7 @@ static void suite_tokenizer(void) {
     RUN(test_vocab_malformed);
     RUN(test_tokenizer_memory);
     RUN(test_tokenizer_hostile_texts);
+    RUN(test_pretokenizer_hostile_texts);
     RUN(test_tokenizer_texts);
     RUN(test_tokenizer_vectors);
     RUN(test_tokenizer_extra);

@@ -57,7 +57,8 @@ static void test_utf8_whole(void) {
 
 static void test_unicode_classes(void) {
     static const struct { uint32_t cp, want; } cases[] = {
-        { 'a', INFER__UC_LETTER | INFER__UC_LOWER }, { 'Z', INFER__UC_LETTER | INFER__UC_UPPER }, { '0', INFER__UC_NUMBER | INFER__UC_DIGIT },
+        { 'a', INFER__UC_LETTER | INFER__UC_LOWER }, { 'Z', INFER__UC_LETTER | INFER__UC_UPPER },
+        { '0', INFER__UC_NUMBER | INFER__UC_DIGIT },
         { ' ', INFER__UC_SPACE }, { '\n', INFER__UC_SPACE }, { 0x85, INFER__UC_SPACE }, { 0xa0, INFER__UC_SPACE },
         { 0x1f, INFER__UC_OTHER }, { 0x200b, INFER__UC_OTHER }, { '_', INFER__UC_PUNCT | INFER__UC_CONNECTOR }, { '$', INFER__UC_SYMBOL },
         { '|', INFER__UC_SYMBOL }, { '\'', INFER__UC_PUNCT }, { 0x1c5, INFER__UC_LETTER | INFER__UC_UPPER },
@@ -70,7 +71,8 @@ static void test_unicode_classes(void) {
     /* Code points per class in Unicode 15.1.0, counted with Python's unicodedata: other, letters, marks, numbers, white
      * space, punctuation, symbols, upper case, lower case, decimal digits, connectors. */
     static const uint32_t bits[] = { INFER__UC_OTHER, INFER__UC_LETTER, INFER__UC_MARK, INFER__UC_NUMBER, INFER__UC_SPACE,
-                                     INFER__UC_PUNCT, INFER__UC_SYMBOL, INFER__UC_UPPER, INFER__UC_LOWER, INFER__UC_DIGIT, INFER__UC_CONNECTOR };
+                                     INFER__UC_PUNCT, INFER__UC_SYMBOL, INFER__UC_UPPER, INFER__UC_LOWER,
+                                     INFER__UC_DIGIT, INFER__UC_CONNECTOR };
     static const uint32_t want[] = { 964463, 136726, 2450, 1831, 25, 842, 7775, 1862, 2233, 680, 10 };
     uint32_t count[11] = { 0 }, cp;
     size_t i;

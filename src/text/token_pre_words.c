@@ -167,7 +167,7 @@ static size_t infer__word_phrase(const char *s, size_t n) {
 }
 
 /* [^\r\n\p{L}\p{N}]? and a word; 0 = none here. c and len are those of the first character. */
-static size_t infer__word(const infer__words_rule *r, const char *s, size_t n, uint32_t c, size_t len) {
+static size_t infer__word_at(const infer__words_rule *r, const char *s, size_t n, uint32_t c, size_t len) {
     const uint32_t letters = r->shape == INFER__WORD_MARKS ? INFER__UC_LETTER | INFER__UC_MARK : INFER__UC_LETTER;
     size_t at = c & letters ? 0 : len, word;
     int no_han = r->shape == INFER__WORD_NO_HAN, upper;
@@ -201,7 +201,7 @@ static size_t infer__split_words(const void *rule, const char *s, size_t n) {
     }
     c = infer__class_at(s, n, &len);
     if (c & INFER__UC_NUMBER) return infer__span_most(s, n, INFER__UC_NUMBER, r->digits ? r->digits : n);
-    at = infer__word(r, s, n, c, len);
+    at = infer__word_at(r, s, n, c, len);
     if (at) return at;
     at = s[0] == ' ';
     if (at < n && !(infer__class_at(s + at, n - at, &next) & not_other)) {
