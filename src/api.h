@@ -113,6 +113,11 @@ infer_tokenize and infer_detokenize are byte exact. INFER_TEXT_PARSE_SPECIAL tur
 control tokens: never give it text that a user typed. A vocabulary that names no pre-tokenizer, or one that is not known
 here, is not guessed at: tokenizing is refused until model_params.pre or allow_default_pre says what to do.
 
+infer_template_render writes a conversation the way the model was trained, from its chat template (metadata key
+tokenizer.chat_template) and variables as JSON. The result is segments: what came from the variables is marked, so that
+special tokens are parsed in the template's own text only. A template is untrusted like the file: it reads nothing but
+its variables, and steps, memory and output are limited.
+
 9. Sampling
 -----------
 
@@ -170,7 +175,8 @@ Define them before including infer.h, where the implementation is.
     INFER_NO_RUNTIME_LINKING  no dlopen, and so no GPU
     INFER_NO_GPU              no GPU code and no kernels
     INFER_NO_OPENCL           no OpenCL
-    INFER_NO_CUDA, INFER_NO_HIP, INFER_NO_METAL, INFER_NO_CHAT
+    INFER_NO_CHAT             no templates (their calls return INFER_ERR_UNSUPPORTED)
+    INFER_NO_CUDA, INFER_NO_HIP, INFER_NO_METAL
                               accepted; what they will leave out is not there yet
     INFER_QUIET               no remark when compiled without optimisation
 

@@ -253,9 +253,9 @@ static int jj_cases(const char *path, const char *templates, const char *context
 static void test_jinja_recorded(void) { CHECK(jj_cases(check_data("jinja-cases.jsonl"), NULL, NULL) > 500); }
 static void test_jinja_references(void) {
     const char *dir = check_reference("chat-templates");
-    char folder[1024], templates[1100], contexts[1100];
+    char folder[700], templates[720], contexts[720];
     if (!dir) SKIP("needs INFER_TEST_DATA: chat-templates");
-    snprintf(folder, sizeof folder, "%s", dir);
+    snprintf(folder, sizeof folder, "%.600s", dir);
     snprintf(templates, sizeof templates, "%s/templates", folder);
     snprintf(contexts, sizeof contexts, "%s/contexts", folder);
     CHECK(jj_cases(check_path(folder, "cases.jsonl"), templates, contexts) > 300);
