@@ -309,6 +309,57 @@ static void test_jinja_memory(void) {
     infer__arena_free(&arena);
 }
 
+
+#if !defined(CHECK_PARTS) /* the text layer alone has no public calls */
+static void test_jinja_api(void) {
+    static const char text[] = "<s>{{ m }}{{ bos }}";
+    infer_allocator a = { NULL, check_alloc, check_free };
+    infer_template_params params;
+    infer_template *t = (infer_template *)1;
+    infer_rendering *r = (infer_rendering *)1;
+    infer_json *context, *trusted, *list;
+    infer_error err;
+    long at;
+    CHECK(infer_json_parse(&context, "{\"m\":\"hi\"}", 10, NULL, &err) == INFER_OK);
+    CHECK(infer_json_parse(&trusted, "{\"bos\":\"B\"}", 11, NULL, &err) == INFER_OK);
+    CHECK(infer_json_parse(&list, "[]", 2, NULL, &err) == INFER_OK);
+    memset(&params, 0, sizeof params);
+    params.trusted = trusted;
+    CHECK(infer_template_create(NULL, text, 1, NULL, &err) == INFER_ERR_ARGUMENT);
+    CHECK(infer_template_create(&t, NULL, 1, NULL, &err) == INFER_ERR_ARGUMENT && t == NULL);
+    CHECK(infer_template_create(&t, "{{", 2, NULL, &err) == INFER_ERR_FORMAT && t == NULL);
+    CHECK_HAS(err.message, "line 1 column 1");
+    check_live = 0;
+    for (at = 1; at < 100; at++) {
+        infer_result result;
+        check_allocs = 0; check_fail_at = at;
+        result = infer_template_create(&t, text, sizeof text - 1, &a, &err);
+        if (result == INFER_OK) result = infer_template_render(t, context, &params, &r, &err);
+        check_fail_at = 0;
+        if (result == INFER_OK) break;
+        CHECK(result == INFER_ERR_MEMORY);
+        infer_template_destroy(t);
+        CHECK(check_live == 0);
+    }
+    CHECK(at > 3 && at < 100);
+    CHECK(infer_template_render(t, list, NULL, &r, &err) == INFER_ERR_ARGUMENT && r == NULL);
+    CHECK(infer_template_render(NULL, context, NULL, &r, &err) == INFER_ERR_ARGUMENT);
+    CHECK(infer_template_render(t, context, NULL, NULL, &err) == INFER_ERR_ARGUMENT);
+    params.max_output = 4;
+    CHECK(infer_template_render(t, context, &params, &r, &err) == INFER_ERR_MEMORY && r == NULL);
+    params.max_output = 0;
+    CHECK(infer_template_render(t, context, &params, &r, &err) == INFER_OK && err.code == INFER_OK);
+    infer_template_destroy(t); /* the rendering stays */
+    CHECK_STR(r->text, "<s>hiB");
+    CHECK(r->n == 6 && r->n_segments == 3 && r->segments[1].from_message && !r->segments[2].from_message && r->segments[1].n == 2);
+    infer_rendering_free(r);
+    infer_template_destroy(NULL);
+    infer_rendering_free(NULL);
+    infer_json_free(context);
+    infer_json_free(trusted);
+    infer_json_free(list);
+}
+#endif
 #endif
 
 static void suite_jinja(void) {
@@ -322,5 +373,8 @@ static void suite_jinja(void) {
     RUN(test_jinja_references);
     RUN(test_jinja_uses);
     RUN(test_jinja_memory);
+#  if !defined(CHECK_PARTS)
+    RUN(test_jinja_api);
+#  endif
 #endif
 }
