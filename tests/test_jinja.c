@@ -59,6 +59,8 @@ static void test_jinja_language(void) {
     jj_gives("{{ [1, 'a\\'b', none, 2.0, (1,), {}] }} {{ undefined_name }}|{{ undefined_name is defined }}", c, "[1, \"a'b\", None, 2.0, (1,), {}] |False");
     jj_gives("{{ 2.675|round(2) }} {{ 2.5|round }} {{ '%.2f' % 2.675 }} {{ '%.0f' % 0.5 }} {{ '%e' % 12345.678 }} {{ '%g' % 1e20 }}", c,
              "2.67 2.0 2.67 0 1.234568e+04 1e+20");
+    jj_gives("{{ 1250.0|round(-2) }} {{ 49.0|round(-2) }} {{ 51.5|round(-2) }} {{ -0.001|round(1, 'ceil') }} {{ '{:.3}'.format(352.0) }} {{ '{:.3}'.format(12.0) }}", c,
+             "1200.0 0.0 100.0 0.0 3.52e+02 12.0");
     jj_gives("{{ strftime_now('%d %b %Y, %A %H:%M %-d %j %%') }}", c, "26 Jul 2024, Friday 00:00 26 208 %");
     jj_gives("{{ d|tojson(indent=2) }}{{ '<\xc3\xa9>'|tojson }}", c, "{\n  \"a\": 1\n}\"<\xc3\xa9>\"");
     jj_gives("{% generation %}x{% set y = 1 %}{% endgeneration %}{{ y is defined }}", c, "xFalse");
@@ -87,6 +89,7 @@ static void test_jinja_errors(void) {
     jj_fails("{% break %}", INFER_ERR_FORMAT, "loop");
     jj_fails("{% set s.x = 1 %}", INFER_ERR_FORMAT, "namespace");
     jj_fails("{% for a, b in [[1]] %}{% endfor %}", INFER_ERR_FORMAT, "unpack");
+    jj_fails("{% set a, b, c, d, e, f = [] %}", INFER_ERR_FORMAT, "not enough values to unpack");
 }
 
 /* What a hostile template can try. */

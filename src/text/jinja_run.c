@@ -56,7 +56,8 @@ static void infer__jj_assign(infer__jj *j, infer__jscope *scope, const infer__jn
         if (l && l->n != target->n_kids)
             infer__jj_fail(j, INFER_ERR_FORMAT, "%s values to unpack (expected %u)",
                            l->n > target->n_kids ? "too many" : "not enough", (unsigned)target->n_kids);
-        for (i = 0; l && i < target->n_kids; i++) infer__jj_assign(j, scope, target->kids[i], l->items[i]);
+        for (i = 0; j->r == INFER_OK && i < target->n_kids; i++)
+            infer__jj_assign(j, scope, target->kids[i], l->items[i]);
         break;
     }
 }
