@@ -116,6 +116,11 @@ accents, white space) and Unigram (its character map, white space). INFER_TEXT_P
 that is not known here, is not guessed at: tokenizing is refused until model_params.pre or allow_default_pre says what
 to do.
 
+infer_template_render writes a conversation the way the model was trained, from its chat template (metadata key
+tokenizer.chat_template) and variables as JSON. The result is segments: what came from the variables is marked, so that
+special tokens are parsed in the template's own text only. A template is untrusted like the file: it reads nothing but
+its variables, and steps, memory and output are limited.
+
 9. Sampling
 -----------
 

@@ -59,6 +59,8 @@ static void test_jinja_language(void) {
     jj_gives("{{ [1, 'a\\'b', none, 2.0, (1,), {}] }} {{ undefined_name }}|{{ undefined_name is defined }}", c, "[1, \"a'b\", None, 2.0, (1,), {}] |False");
     jj_gives("{{ 2.675|round(2) }} {{ 2.5|round }} {{ '%.2f' % 2.675 }} {{ '%.0f' % 0.5 }} {{ '%e' % 12345.678 }} {{ '%g' % 1e20 }}", c,
              "2.67 2.0 2.67 0 1.234568e+04 1e+20");
+    jj_gives("{{ 1250.0|round(-2) }} {{ 49.0|round(-2) }} {{ 51.5|round(-2) }} {{ -0.001|round(1, 'ceil') }} {{ '{:.3}'.format(352.0) }} {{ '{:.3}'.format(12.0) }}", c,
+             "1200.0 0.0 100.0 0.0 3.52e+02 12.0");
     jj_gives("{{ strftime_now('%d %b %Y, %A %H:%M %-d %j %%') }}", c, "26 Jul 2024, Friday 00:00 26 208 %");
     jj_gives("{{ d|tojson(indent=2) }}{{ '<\xc3\xa9>'|tojson }}", c, "{\n  \"a\": 1\n}\"<\xc3\xa9>\"");
     jj_gives("{% generation %}x{% set y = 1 %}{% endgeneration %}{{ y is defined }}", c, "xFalse");
@@ -87,6 +89,7 @@ static void test_jinja_errors(void) {
     jj_fails("{% break %}", INFER_ERR_FORMAT, "loop");
     jj_fails("{% set s.x = 1 %}", INFER_ERR_FORMAT, "namespace");
     jj_fails("{% for a, b in [[1]] %}{% endfor %}", INFER_ERR_FORMAT, "unpack");
+    jj_fails("{% set a, b, c, d, e, f = [] %}", INFER_ERR_FORMAT, "not enough values to unpack");
 }
 
 /* What a hostile template can try. */
@@ -253,9 +256,9 @@ static int jj_cases(const char *path, const char *templates, const char *context
 static void test_jinja_recorded(void) { CHECK(jj_cases(check_data("jinja-cases.jsonl"), NULL, NULL) > 500); }
 static void test_jinja_references(void) {
     const char *dir = check_reference("chat-templates");
-    char folder[1024], templates[1100], contexts[1100];
+    char folder[700], templates[720], contexts[720];
     if (!dir) SKIP("needs INFER_TEST_DATA: chat-templates");
-    snprintf(folder, sizeof folder, "%s", dir);
+    snprintf(folder, sizeof folder, "%.600s", dir);
     snprintf(templates, sizeof templates, "%s/templates", folder);
     snprintf(contexts, sizeof contexts, "%s/contexts", folder);
     CHECK(jj_cases(check_path(folder, "cases.jsonl"), templates, contexts) > 300);
@@ -309,6 +312,57 @@ static void test_jinja_memory(void) {
     infer__arena_free(&arena);
 }
 
+
+#if !defined(CHECK_PARTS) /* the text layer alone has no public calls */
+static void test_jinja_api(void) {
+    static const char text[] = "<s>{{ m }}{{ bos }}";
+    infer_allocator a = { NULL, check_alloc, check_free };
+    infer_template_params params;
+    infer_template *t = (infer_template *)1;
+    infer_rendering *r = (infer_rendering *)1;
+    infer_json *context, *trusted, *list;
+    infer_error err;
+    long at;
+    CHECK(infer_json_parse(&context, "{\"m\":\"hi\"}", 10, NULL, &err) == INFER_OK);
+    CHECK(infer_json_parse(&trusted, "{\"bos\":\"B\"}", 11, NULL, &err) == INFER_OK);
+    CHECK(infer_json_parse(&list, "[]", 2, NULL, &err) == INFER_OK);
+    memset(&params, 0, sizeof params);
+    params.trusted = trusted;
+    CHECK(infer_template_create(NULL, text, 1, NULL, &err) == INFER_ERR_ARGUMENT);
+    CHECK(infer_template_create(&t, NULL, 1, NULL, &err) == INFER_ERR_ARGUMENT && t == NULL);
+    CHECK(infer_template_create(&t, "{{", 2, NULL, &err) == INFER_ERR_FORMAT && t == NULL);
+    CHECK_HAS(err.message, "line 1 column 1");
+    check_live = 0;
+    for (at = 1; at < 100; at++) {
+        infer_result result;
+        check_allocs = 0; check_fail_at = at;
+        result = infer_template_create(&t, text, sizeof text - 1, &a, &err);
+        if (result == INFER_OK) result = infer_template_render(t, context, &params, &r, &err);
+        check_fail_at = 0;
+        if (result == INFER_OK) break;
+        CHECK(result == INFER_ERR_MEMORY);
+        infer_template_destroy(t);
+        CHECK(check_live == 0);
+    }
+    CHECK(at > 3 && at < 100);
+    CHECK(infer_template_render(t, list, NULL, &r, &err) == INFER_ERR_ARGUMENT && r == NULL);
+    CHECK(infer_template_render(NULL, context, NULL, &r, &err) == INFER_ERR_ARGUMENT);
+    CHECK(infer_template_render(t, context, NULL, NULL, &err) == INFER_ERR_ARGUMENT);
+    params.max_output = 4;
+    CHECK(infer_template_render(t, context, &params, &r, &err) == INFER_ERR_MEMORY && r == NULL);
+    params.max_output = 0;
+    CHECK(infer_template_render(t, context, &params, &r, &err) == INFER_OK && err.code == INFER_OK);
+    infer_template_destroy(t); /* the rendering stays */
+    CHECK_STR(r->text, "<s>hiB");
+    CHECK(r->n == 6 && r->n_segments == 3 && r->segments[1].from_message && !r->segments[2].from_message && r->segments[1].n == 2);
+    infer_rendering_free(r);
+    infer_template_destroy(NULL);
+    infer_rendering_free(NULL);
+    infer_json_free(context);
+    infer_json_free(trusted);
+    infer_json_free(list);
+}
+#endif
 #endif
 
 static void suite_jinja(void) {
@@ -322,5 +376,8 @@ static void suite_jinja(void) {
     RUN(test_jinja_references);
     RUN(test_jinja_uses);
     RUN(test_jinja_memory);
+#  if !defined(CHECK_PARTS)
+    RUN(test_jinja_api);
+#  endif
 #endif
 }

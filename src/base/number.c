@@ -273,19 +273,12 @@ static int infer__double_decimal(double x, char digits[INFER__DECIMAL_DIGITS + 1
     *point = n + 1 + e10;
     return n + 1;
 }
-/* Round to `keep` digits (>= 1), ties to even; the zero in front takes a carry. */
+/* The same in place, keep >= 1; the zero in front takes a carry. */
 static void infer__digits_cut(char *digits, int n, int keep) {
-    int i, up;
+    char out[INFER__DECIMAL_DIGITS + 1];
     if (keep >= n) return;
-    up = digits[keep] > '5';
-    if (digits[keep] == '5') {
-        for (i = keep + 1; i < n && digits[i] == '0'; i++) {}
-        up = i < n || ((digits[keep - 1] - '0') & 1);
-    }
-    for (i = keep - 1; up && i >= 0; i--) {
-        up = digits[i] == '9';
-        digits[i] = (char)(up ? '0' : digits[i] + 1);
-    }
+    infer__digits_round(digits, n, keep, out);
+    memcpy(digits, out, (size_t)keep);
 }
 
 static size_t infer__double_fixed(double x, int precision, char out[700]) {

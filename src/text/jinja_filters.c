@@ -324,22 +324,32 @@ static infer__jv infer__jfilter_round(infer__jj *j, const infer__jcall *c) {
         }
         if (places > 300 || infer__double_special(x)) return v;
         if (places < -310) return infer__jv_float(0);
-        if (places < 0) { /* digits in front of the point */
-            for (i = 0; (int64_t)i < -places; i++) scale *= 10;
-            x = fabs(x) / scale;
-            infer__double_fixed(x, 0, text);
-            x = infer__double_parse(text, strlen(text), &len) * scale;
+        if (places < 0) { /* digits in front of the point: e + 1 + places of them stay */
+            int e = 0;
+            x = fabs(x);
+            len = infer__double_scientific(x, 17, text);
+            for (i = 21; i < len; i++) e = e * 10 + (text[i] - '0'); /* d.17 digits, e, sign: 21 characters */
+            if (text[20] == '-') e = -e;
+            if (e + places < 0) { /* 0, or up to 10^-places */
+                infer__format(text, sizeof text, "5e%d", (int)(-places - 1));
+                scale = infer__double_parse(text, strlen(text), &len);
+                infer__format(text, sizeof text, "%de%d", e + places == -1 && x > scale ? 1 : 0, (int)-places);
+            } else {
+                infer__double_scientific(x, (int)(e + places), text);
+            }
+            x = infer__double_parse(text, strlen(text), &len);
         } else {
             len = infer__double_fixed(fabs(x), (int)places, text);
             x = infer__double_parse(text, len, &len);
         }
-        v.u.f = infer__jv_number(c->self) < 0 ? -x : x;
+        v.u.f = copysign(x, v.u.f);
         return v;
     }
     if (places > 300 || places < -300) return infer__jj_fail(j, INFER_ERR_FORMAT, "round: too many places");
     for (i = 0; (int64_t)i < (places < 0 ? -places : places); i++) scale *= 10;
     if (places < 0) scale = 1 / scale;
     x = ceiling ? ceil(x * scale) : floor(x * scale);
+    if (x == 0) x = 0; /* no -0.0: it is a whole number in between */
     v.kind = INFER__JV_FLOAT;
     v.u.f = x / scale;
     return v;

@@ -28,7 +28,8 @@ static size_t infer__jformat_digits(uint64_t x, int base, int upper, char *out) 
     return n;
 }
 
-/* |x| as a float's text of this type (f F e E g G %) to out (800 bytes): its length. */
+/* |x| as a float's text of this type (f F e E g G; r: like g, and never without a fraction) to out (800 bytes): its
+ * length. */
 static size_t infer__jformat_float(double x, char type, int precision, int alternate, char *out) {
     char lower = (char)(type | 32);
     size_t n, i;
@@ -40,25 +41,25 @@ static size_t infer__jformat_float(double x, char type, int precision, int alter
     } else if (lower == 'e') {
         n = infer__double_scientific(x, precision, out);
     } else { /* g: by the exponent that e gives */
-        int p = precision == 0 ? 1 : precision, e;
+        int p = precision == 0 ? 1 : precision, e, plain;
+        size_t end;
         n = infer__double_scientific(x, p - 1, out);
         for (i = n; out[i - 1] != 'e'; i--) {}
         for (e = 0, n = i + 1; out[n]; n++) e = e * 10 + (out[n] - '0');
         if (out[i] == '-') e = -e;
-        n = i - 1;
-        if (e >= -4 && e < p) n = infer__double_fixed(x, p - 1 - e, out);
-        if (!alternate && memchr(out, '.', n)) {
-            size_t end = n;
+        plain = e >= -4 && e < p - (lower == 'r');
+        end = plain ? infer__double_fixed(x, p - 1 - e, out) : i - 1; /* of the digits */
+        n = plain ? end : n;
+        if (!alternate && memchr(out, '.', end)) { /* without zeros at the end */
+            size_t from = end;
             while (out[end - 1] == '0') end--;
             if (out[end - 1] == '.') end--;
-            if (e >= -4 && e < p) n = end;
-            else {
-                size_t tail = strlen(out + n);
-                memmove(out + end, out + n, tail + 1);
-                n = end + tail;
-            }
-        } else if (!(e >= -4 && e < p)) {
-            n = strlen(out);
+            memmove(out + end, out + from, n - from);
+            n -= from - end;
+        }
+        if (plain && lower == 'r' && !memchr(out, '.', n)) {
+            memcpy(out + n, ".0", 2);
+            n += 2;
         }
     }
     for (i = 0; i < n && type < 'a'; i++) if (out[i] >= 'a' && out[i] <= 'z') out[i] = (char)(out[i] - 32);
@@ -151,7 +152,7 @@ static void infer__jformat_value(infer__jbuf *b, const infer__jspec *f, infer__j
         if (type == 'r' && f->precision < 0) {
             n = infer__double_text(x, digits);
         } else {
-            n = infer__jformat_float(x, type == 'r' ? 'g' : type == '%' ? 'f' : type,
+            n = infer__jformat_float(x, type == '%' ? 'f' : type,
                                      f->precision < 0 ? 6 : (int)f->precision, f->alternate, digits);
             if (type == '%') digits[n++] = '%';
         }

@@ -56,7 +56,8 @@ static void infer__jj_assign(infer__jj *j, infer__jscope *scope, const infer__jn
         if (l && l->n != target->n_kids)
             infer__jj_fail(j, INFER_ERR_FORMAT, "%s values to unpack (expected %u)",
                            l->n > target->n_kids ? "too many" : "not enough", (unsigned)target->n_kids);
-        for (i = 0; l && i < target->n_kids; i++) infer__jj_assign(j, scope, target->kids[i], l->items[i]);
+        for (i = 0; j->r == INFER_OK && i < target->n_kids; i++)
+            infer__jj_assign(j, scope, target->kids[i], l->items[i]);
         break;
     }
 }
@@ -222,7 +223,7 @@ static infer__jv infer__jj_call_macro(infer__jj *j, const infer__jmacro *m, cons
     const infer__jnode *node = m->node;
     infer__jscope *scope = infer__jscope_new(j, m->scope);
     infer__jv rest = infer__jv_list(j, INFER__JV_TUPLE), named = infer__jv_dict(j), caller = infer__jv_none(), v;
-    size_t i, n_params = node->n_kids - 1, used = 0;
+    size_t i, n_params = node->n_kids - 1;
     int has_caller = 0;
     uint8_t *given = (uint8_t *)infer__jj_alloc(j, n_params + 1, 1);
     if (j->r != INFER_OK) return rest;
@@ -243,7 +244,6 @@ static infer__jv infer__jj_call_macro(infer__jj *j, const infer__jmacro *m, cons
         if (k < n_params && !given[k]) {
             infer__jscope_set(j, scope, node->kids[k + 1]->s, node->kids[k + 1]->n, args->named->items[2 * i + 1]);
             given[k] = 1;
-            used++;
         } else if (k == n_params && infer__jv_is(key, "caller") && (node->op & INFER__JM_CALLER)) {
             caller = args->named->items[2 * i + 1];
             has_caller = 1;
