@@ -134,8 +134,9 @@ infer_generate accept what they choose; with infer_sampler_sample call infer_sam
 
 A stage of kind INFER_STAGE_GRAMMAR, normally the first one, drops every token that would leave a grammar
 (infer_grammar_create: GBNF, or any JSON). What is drawn is then right at every step, and infer_generate stops when the
-grammar is complete and nothing can follow (INFER_STOP_GRAMMAR). Where a vocabulary cannot spell what the grammar allows,
-sampling is an error that says so. With trigger words or tokens a grammar is lazy: it begins where a trigger appears.
+grammar is complete and nothing can follow (INFER_STOP_GRAMMAR). Where a vocabulary cannot spell what the grammar
+allows, sampling is an error that says so. With trigger words or tokens a grammar is lazy: it begins where a trigger
+appears.
 
 10. Memory
 ----------
@@ -517,7 +518,7 @@ INFER_API infer_result infer_model_open_memory_v(infer_model **out, const void *
 INFER_API infer_result infer_model_open_io_v(infer_model **out, const infer_io *io, int32_t n_io,
                                              const infer_model_params *params, infer_error *err, uint32_t version);
 /* Close a model. NULL is accepted. INFER_ERR_STATE, and the model stays open, while it has contexts, sessions or
- * samplers. */
+ * samplers or grammars. */
 INFER_API infer_result infer_model_close(infer_model *model);
 INFER_API infer_result infer_model_get_info(const infer_model *model, infer_model_info *out);
 /* Why sessions cannot be created, "" when they can. Lives as long as the model. */
