@@ -517,7 +517,7 @@ INFER_API infer_result infer_model_open_memory_v(infer_model **out, const void *
                                                  const infer_model_params *params, infer_error *err, uint32_t version);
 INFER_API infer_result infer_model_open_io_v(infer_model **out, const infer_io *io, int32_t n_io,
                                              const infer_model_params *params, infer_error *err, uint32_t version);
-/* Close a model. NULL is accepted. INFER_ERR_STATE, and the model stays open, while it has contexts, sessions or
+/* Close a model. NULL is accepted. INFER_ERR_STATE, and the model stays open, while it has contexts, sessions,
  * samplers or grammars. */
 INFER_API infer_result infer_model_close(infer_model *model);
 INFER_API infer_result infer_model_get_info(const infer_model *model, infer_model_info *out);
