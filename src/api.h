@@ -62,11 +62,12 @@ without, it is many times slower. -lpthread and -ldl may be left out where the C
     infer_context   threads, work buffers and cache for one or more sessions. One eval at a time.
     infer_session   one timeline of tokens with its results. Belongs to one thread at a time.
     infer_sampler   turns logits into a token. Belongs to one thread at a time.
+    infer_grammar   what a reply may be. Belongs, with the samplers that use it, to one thread at a time.
 
 Whoever creates an object destroys it; destroying NULL does nothing. A model cannot be closed while it has contexts,
-sessions or samplers (INFER_ERR_STATE); a context not while it has sessions. infer_session_create makes a context that
-belongs to its sessions: it goes with the last of them. Pointers that a call returns (names, logits, keys) belong to the
-object they came from.
+sessions, samplers or grammars (INFER_ERR_STATE); a context not while it has sessions, a grammar not while samplers use
+it. infer_session_create makes a context that belongs to its sessions: it goes with the last of them. Pointers that a
+call returns (names, logits, keys) belong to the object they came from.
 
 4. Errors
 ---------
@@ -138,6 +139,12 @@ Parameters mean what they mean in llama.cpp, so settings can be moved; stages th
 top-n-sigma) are cheap when they come first, since only those see the whole vocabulary. Stages that look back
 (penalties, DRY) or learn (mirostat, adaptive-p) know the tokens that were accepted: infer_session_sample and
 infer_generate accept what they choose; with infer_sampler_sample call infer_sampler_accept.
+
+A stage of kind INFER_STAGE_GRAMMAR, normally the first one, drops every token that would leave a grammar
+(infer_grammar_create: GBNF, a JSON Schema, or any JSON). What is drawn is then right at every step, and infer_generate stops when the
+grammar is complete and nothing can follow (INFER_STOP_GRAMMAR). Where a vocabulary cannot spell what the grammar
+allows, sampling is an error that says so. With trigger words or tokens a grammar is lazy: it begins where a trigger
+appears.
 
 10. Conversations
 -----------------
@@ -544,8 +551,8 @@ INFER_API infer_result infer_model_open_memory_v(infer_model **out, const void *
                                                  const infer_model_params *params, infer_error *err, uint32_t version);
 INFER_API infer_result infer_model_open_io_v(infer_model **out, const infer_io *io, int32_t n_io,
                                              const infer_model_params *params, infer_error *err, uint32_t version);
-/* Close a model. NULL is accepted. INFER_ERR_STATE, and the model stays open, while it has contexts, sessions or
- * samplers. */
+/* Close a model. NULL is accepted. INFER_ERR_STATE, and the model stays open, while it has contexts, sessions,
+ * samplers or grammars. */
 INFER_API infer_result infer_model_close(infer_model *model);
 INFER_API infer_result infer_model_get_info(const infer_model *model, infer_model_info *out);
 /* Why sessions cannot be created, "" when they can. Lives as long as the model. */

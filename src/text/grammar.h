@@ -18,9 +18,12 @@ enum {
     INFER__STATES_MOST = 256 << 20,   /* bytes of states: more is an error */
     INFER__STATES_USUAL = 32 << 20,   /* those not in use are forgotten when there are more */
     INFER__LOCALS_MOST = 64 << 20,    /* bytes of local masks: all are forgotten when there are more */
-    INFER__MASKS_MOST = 16 << 20,     /* bytes of whole masks that are kept */
-    INFER__GRAMMAR_WORK = 20000000    /* items looked at in one call: a second at most */
+    INFER__MASKS_MOST = 16 << 20      /* bytes of whole masks that are kept */
 };
+/* Items looked at in one call: more is an error. Half a second. */
+#ifndef INFER__GRAMMAR_WORK
+#  define INFER__GRAMMAR_WORK 20000000
+#endif
 #define INFER__UNLIMITED UINT32_MAX
 /* Tokens that stand for their text; control tokens do not. */
 #define INFER__GRAMMAR_TEXTS (INFER_TOKEN_NORMAL | INFER_TOKEN_USER | INFER_TOKEN_BYTE)
