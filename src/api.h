@@ -833,7 +833,7 @@ INFER_API infer_result infer_session_profile(const infer_session *session, infer
  * them appears; the text from the trigger's first byte on is then what the grammar must match. */
 typedef struct infer_grammar_params {
     const char *gbnf;   /* a grammar in llama.cpp's notation (grammars/README.md there), UTF-8 */
-    const char *schema; /* a JSON Schema */
+    const char *schema; /* a JSON Schema: docs/json-schema.md says what is supported */
     int32_t json;       /* 1 = any JSON value */
     const char *root;   /* the rule to begin with; NULL = "root". For json: "object", "array" or "string" */
     const char *const *trigger_words;  /* texts */

@@ -190,6 +190,7 @@ static const infer_json *infer__schema_target(infer__schema *c, const infer_json
 static const infer_json *infer__schema_not(infer__schema *c, const infer_json *node);
 static const infer_json *infer__schema_pair(infer__schema *c, const infer_json *at, const char *name,
                                             const infer_json *v);
+static const infer_json *infer__schema_of_types(infer__schema *c, const infer_json *at, uint32_t types);
 /* Schemas: no member `name`; a member `name`. */
 static const infer_json *infer__schema_absent(infer__schema *c, const infer_json *at, const infer_json *name);
 static const infer_json *infer__schema_needs(infer__schema *c, const infer_json *at, const infer_json *name);

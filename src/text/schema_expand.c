@@ -213,21 +213,21 @@ static infer__choice *infer__expand_any(infer__expand *e, const infer__todo *t, 
                                         infer__choice *next) {
     infer__schema *c = e->c;
     const infer_json *v = infer__schema_list(c, t->node, key);
-    const infer_json *const **branches;
+    const infer_json *const **branches, *pair[3];
     uint32_t i, k, n;
     if (!v) return next;
     branches = (const infer_json *const **)infer__schema_get_mem(c, v->n, sizeof *branches);
+    pair[2] = infer__schema_of_types(c, v, e->types); /* "type" beside oneOf helps to tell branches apart */
     for (i = 0; branches && i < v->n && infer__schema_step(c, v->n); i++) {
-        const infer_json **b = infer__branch(e, one && !e->out->loose ? (uint32_t)v->n : 1), *pair[3];
+        const infer_json **b = infer__branch(e, one && !e->out->loose ? (uint32_t)v->n : 1);
         if (!b) return next;
         branches[i] = b;
         b[0] = &v->v.items[i];
         for (k = 0, n = 1; one && !e->out->loose && k < v->n && c->r == INFER_OK; k++) {
             if (k == i) continue;
-            pair[0] = t->node; /* what stands beside oneOf may tell them apart; oneOf itself is loose there */
-            pair[1] = &v->v.items[INFER__MIN(i, k)];
-            pair[2] = &v->v.items[INFER__MAX(i, k)];
-            if (!infer__schema_empty(c, pair + 1, 2)) b[n++] = infer__schema_not(c, &v->v.items[k]);
+            pair[0] = &v->v.items[i];
+            pair[1] = &v->v.items[k];
+            if (!infer__schema_empty(c, pair, 3)) b[n++] = infer__schema_not(c, pair[1]);
         }
     }
     return branches && c->r == INFER_OK ? infer__choice_push(e, branches, (uint32_t)v->n, t, next) : next;

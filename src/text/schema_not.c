@@ -79,6 +79,9 @@ static const infer_json *infer__schema_word(infer__schema *c, const infer_json *
     if (!v->s) infer__schema_no_memory(c);
     return v->s ? v : c->root;
 }
+static const infer_json *infer__schema_of_types(infer__schema *c, const infer_json *at, uint32_t types) {
+    return infer__schema_pair(c, at, INFER__KEY_TYPES, infer__schema_word(c, at, INFER_JSON_INT, types));
+}
 /* {"properties": {name: v}} */
 static const infer_json *infer__schema_member_is(infer__schema *c, const infer_json *at, const infer_json *name,
                                                  const infer_json *v) {
@@ -173,7 +176,7 @@ static void infer__neg_members(infer__neg *g, const infer_json *v, int required)
         const infer_json *name = &v->v.items[required ? i : 2 * i], *all[3];
         if (name->kind != INFER_JSON_STRING) infer__schema_fail(c, name, INFER_ERR_FORMAT, "a name is expected");
         if (c->r != INFER_OK) return;
-        all[0] = infer__schema_pair(c, v, INFER__KEY_TYPES, infer__schema_word(c, v, INFER_JSON_INT, INFER__T_OBJECT));
+        all[0] = infer__schema_of_types(c, v, INFER__T_OBJECT);
         all[1] = required ? infer__schema_absent(c, v, name) : infer__schema_needs(c, v, name);
         all[2] = required ? all[0] : infer__schema_member_is(c, v, name, infer__neg_of(c, name + 1));
         infer__neg_add(g, infer__schema_pair(c, v, "allOf", infer__schema_list_of(c, v, all, required ? 2 : 3)));

@@ -350,9 +350,23 @@ static const infer__sx *infer__multiples(infer__schema *c, const infer__bounds *
     return infer__dfa_text(c, b->multiple, l, 2, 1);
 }
 
+/* Numbers that are not whole: a last digit other than 0 behind the point, and 15 digits at most: a double has them. */
+static const infer__sx *infer__number_broken(infer__schema *c) {
+    static const uint8_t DIGITS[][2] = {{10, 5}, {5, 10}};
+    const infer__sx *items[2], *x;
+    uint32_t i;
+    for (i = 0; i < 2; i++) {
+        x = infer__sx_pair(c, infer__digit(c, 1, 9), infer__digits_any(c, 0, DIGITS[i][0] - 1));
+        x = infer__sx_or(c, infer__sx_word(c, "0"), x);
+        x = infer__sx_pair(c, infer__sx_rep(c, infer__sx_word(c, "-"), 0, 1), x);
+        x = infer__sx_pair(c, infer__sx_pair(c, x, infer__sx_word(c, ".")), infer__digits_any(c, 0, DIGITS[i][1] - 1));
+        items[i] = infer__sx_pair(c, x, infer__digit(c, 1, 9));
+    }
+    return infer__sx_alt(c, items, 2);
+}
+
 static const infer__sx *infer__schema_numbers(infer__schema *c, const infer__alt *a) {
     infer__bounds b;
-    const infer__sx *x;
     int whole = !(a->types & INFER__T_FRAC);
     infer__bounds_of(c, a, &b);
     if (c->r != INFER_OK) return &INFER__SX_NONE;
@@ -363,11 +377,9 @@ static const infer__sx *infer__schema_numbers(infer__schema *c, const infer__alt
         }
         return infer__multiples(c, &b, infer__range_text(c, &b, 0));
     }
-    if (!(a->types & INFER__T_INT)) { /* a last digit other than 0 behind the point */
+    if (!(a->types & INFER__T_INT)) {
         if (b.has_lo || b.has_hi) infer__schema_no(c, b.where, "bounds of numbers that are not whole");
-        x = infer__sx_pair(c, infer__sx_word(c, "."), infer__digits_any(c, 0, INFER__NUMBER_DIGITS - 1));
-        x = infer__sx_pair(c, infer__sx_shared(c, INFER__SX_INTEGER), x);
-        return infer__sx_pair(c, x, infer__digit(c, 1, 9));
+        return infer__number_broken(c);
     }
     if (!b.has_lo && !b.has_hi) return infer__sx_shared(c, whole ? INFER__SX_INTEGER : INFER__SX_NUMBER);
     if (!whole && ((b.has_lo && b.open_lo && b.lo.n > INFER__DOUBLE_DIGITS) ||

@@ -32,7 +32,6 @@ static const infer__range INFER__RX_WORD[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}
 static const infer__range INFER__RX_SPACE[] = {{9, 13}, {32, 32}, {0xa0, 0xa0}, {0x1680, 0x1680}, {0x2000, 0x200a},
     {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
 static const infer__range INFER__RX_LINE[] = {{10, 10}, {13, 13}, {0x2028, 0x2029}}; /* what '.' is not */
-static const infer__range INFER__RX_ANY[] = {{0, 0xd7ff}, {0xe000, 0x10ffff}};
 
 /* ---- sets of characters ------------------------------------------------------------------------------------ */
 
@@ -434,11 +433,11 @@ static const infer__sx *infer__pattern_controls(infer__schema *c, uint32_t set) 
     uint32_t h, i, n;
     for (h = 0; h < 2; h++) {
         uint32_t bits = set >> 16 * h & 0xffff;
-        for (n = 0, i = 0; i < 16; i++, n += bits >> (i - 1) & 1)
-            if (bits >> i & 1) r[n].lo = r[n].hi = i < 10 ? '0' + i : 'A' + i - 10;
-        for (i = 10; i < 16; i++) {
-            if (bits >> i & 1) r[n].lo = r[n].hi = 'a' + i - 10;
-            n += bits >> i & 1;
+        for (n = 0, i = 0; i < 22; i++) { /* 0-9, A-F, a-f: sorted */
+            uint32_t digit = i < 16 ? i : i - 6;
+            if (!(bits >> digit & 1)) continue;
+            r[n].lo = r[n].hi = i < 10 ? '0' + i : i < 16 ? 'A' + i - 10 : 'a' + i - 16;
+            n++;
         }
         for (i = 1; i < n; i++) { /* neighbours */
             if (r[i].lo != r[i - 1].hi + 1) continue;

@@ -6,7 +6,8 @@
 1. The table tests/data/schema-cases.jsonl is right: what it accepts is valid by jsonschema, what it rejects is not.
 2. The grammar agrees with it, in several spellings (json.dumps compact, default, indented).
 3. Search for what the grammar accepts and jsonschema refuses: mutations of the instances, under their schema and others'.
-4. 1,000 random walks of a real model's mask under 20 schemas (tests/walks.c): each text parses and validates.
+4. Random texts of grammars of combined schemas (allOf, anyOf, oneOf, not, if of those in the table): each is valid.
+5. 1,000 random walks of a real model's mask under 20 schemas (tests/walks.c): each text parses and validates.
 """
 import json, os, random, re, shutil, subprocess, sys, tempfile
 
@@ -114,7 +115,24 @@ def formats():
 FORMATS = formats()
 
 
+def python_patterns(v):
+    """In Python $ also matches before a last line break; in ECMA-262 it does not. The table has no other use of $ in patterns."""
+    if isinstance(v, list):
+        return [python_patterns(x) for x in v]
+    if not isinstance(v, dict):
+        return v
+    out = {}
+    for k, x in v.items():
+        if k == "pattern" and isinstance(x, str):
+            x = x.replace("$", r"\Z")
+        elif k == "patternProperties" and isinstance(x, dict):
+            x = {name.replace("$", r"\Z"): y for name, y in x.items()}
+        out[k] = python_patterns(x) if k not in ("enum", "const") else x
+    return out
+
+
 def validator(schema):
+    schema = python_patterns(schema)
     cls = jsonschema.validators.validator_for(schema, default=Draft202012Validator) if isinstance(schema, dict) else Draft202012Validator
     return cls(schema, format_checker=FORMATS)
 
@@ -195,6 +213,68 @@ def reads(text):
         return 0, None
 
 
+PIECES = [{"minLength": 1}, {"maxLength": 3}, {"minimum": 2}, {"maximum": 50}, {"exclusiveMinimum": -3.5}, {"multipleOf": 3},
+          {"type": ["string", "integer"]}, {"type": ["object", "array", "number"]}, {"required": ["a"]}, {"required": ["b", "c"]},
+          {"maxProperties": 2}, {"minItems": 1, "maxItems": 3}, {"pattern": "[a-f]"}, {"pattern": "^[^b]*$"}, {"enum": [1, "ab", None, {"a": 1}, [1]]},
+          {"properties": {"a": {"type": "integer", "maximum": 9}}}, {"properties": {"b": False}}, {"properties": {"a": {"const": "x"}}, "required": ["a"]},
+          {"additionalProperties": {"type": "integer"}}, {"patternProperties": {"^a": {"type": "string"}}}, {"propertyNames": {"maxLength": 2}},
+          {"items": {"type": "integer"}}, {"prefixItems": [{"type": "string"}]}, {"const": 5}, {"format": "date"}]
+
+
+def combine(rng, bases, depth):
+    """A random schema made of smaller ones. Those with $ref, $defs or $id keep their place at the root, so they are left out."""
+    if depth == 0 or rng.random() < 0.25:
+        return rng.choice(PIECES if rng.random() < 0.7 else bases)
+    def sub():
+        return combine(rng, bases, depth - 1)
+    way = rng.randrange(7)
+    if way == 0:
+        return {"allOf": [sub(), sub()]}
+    if way == 1:
+        return {"anyOf": [sub(), sub()]}
+    if way == 2:
+        return {"oneOf": [sub(), sub()]}
+    if way == 3:
+        return {"not": sub()}
+    if way == 4:
+        return {"if": sub(), "then": sub(), "else": sub()}
+    if way == 5:
+        return {"type": "object", "properties": {"a": sub(), "b": sub()}, "required": rng.choice([[], ["a"], ["c"]])}
+    return dict(sub(), **sub())
+
+
+def random_schemas(tool, rng, cases, count):
+    bases = [c["schema"] for c in cases if "error" not in c and isinstance(c["schema"], dict) and
+             not re.search(r"\$ref|\$id|\$anchor|\$schema|draft", json.dumps(c["schema"]))]
+    made = texts = refused = nothing = 0
+    for _ in range(count):
+        schema = combine(rng, bases, 3)
+        said = tool.schema(schema)
+        if said != "ok":
+            check(said.startswith("error -5") or "nothing satisfies" in said, "%s: %s" % (json.dumps(schema), said))
+            refused, nothing = refused + said.startswith("error -5"), nothing + ("nothing satisfies" in said)
+            if "nothing satisfies" in said: # then none of these values may satisfy it
+                v = validator(schema)
+                for x in LEAVES:
+                    check(not valid(v, x), "%s: %s, but %r does" % (json.dumps(schema), said, x))
+            continue
+        made += 1
+        v = validator(schema)
+        for seed in range(6):
+            got = tool.ask("R %d" % rng.randrange(1 << 31))
+            check(got == "long" or re.fullmatch("[0-9a-f]+", got), "%s: random text: %s" % (json.dumps(schema), got))
+            if not re.fullmatch("[0-9a-f]+", got):
+                continue
+            text = bytes.fromhex(got).decode("utf-8", "replace")
+            ok, value = reads(text)
+            texts += 1
+            check(ok and valid(v, value), "%s: accepted, but not valid: %s" % (json.dumps(schema), text))
+        for x in LEAVES:
+            text = json.dumps(x, ensure_ascii=False)
+            check(not tool.accepts(text) or valid(v, x), "%s: accepted, but not valid: %s" % (json.dumps(schema), text))
+    print("%d random schemas: %d made %d texts, %d not supported, %d that nothing satisfies" % (count, made, texts, refused, nothing))
+
+
 WALKS = ["properties", "all optional", "additional schema", "patternProperties", "prefixItems", "uniqueItems enum", "minLength",
          "pattern groups", "pattern and length", "range", "number range", "multipleOf range", "oneOf discriminator", "allOf",
          "$ref recursive", "$ref tree", "date", "date-time", "uuid", "tool call", "any", "if then else"]
@@ -270,6 +350,7 @@ def main():
             if "-v" in sys.argv:
                 print("%-32s valid mutations %4d, not accepted %4d" % (name, tried, missed))
         print("%d texts were checked against %d schemas" % (tool.count, len(cases)))
+        random_schemas(tool, rng, cases, 400)
         walks(folder, cases)
     finish()
 
