@@ -573,14 +573,15 @@ static void test_known_texts(void) {
     gw_int(&w, "tokenizer.ggml.fim_mid_token_id", GW_U32, 10); /* out of range: the text counts */
     CHECK(tok_end(&w, &f, &file, &err));
     CHECK(infer__token_flags(f.t, 1) == (INFER_TOKEN_CONTROL | INFER_TOKEN_END));
-    CHECK(infer__token_flags(f.t, 3) == INFER_TOKEN_USER); /* ends a message, not the reply */
+    CHECK(infer__token_flags(f.t, 3) == INFER_TOKEN_CONTROL); /* ends a message, not the reply */
     CHECK(infer__token_flags(f.t, 9) == (INFER_TOKEN_CONTROL | INFER_TOKEN_END));
     CHECK(infer__token_special(f.t, INFER_SPECIAL_EOT) == 9);
     CHECK(infer__token_special(f.t, INFER_SPECIAL_FIM_PRE) == 4 && infer__token_flags(f.t, 4) == INFER_TOKEN_CONTROL);
     CHECK(infer__token_special(f.t, INFER_SPECIAL_FIM_SUF) == 0);
     CHECK(infer__token_special(f.t, INFER_SPECIAL_FIM_MID) == 6);
     tok_check_line(&f, "a \n<mask> a", 11, INFER_TEXT_PARSE_SPECIAL, "0 7 8 0");
-    tok_check_line(&f, "a<|end|>", 8, 0, "0 3");
+    tok_check_line(&f, "a<|end|>", 8, INFER_TEXT_PARSE_SPECIAL, "0 3");
+    tok_check_line(&f, "a<|end|>", 8, 0, "0");
     tok_close(&f);
     free(file);
 }

@@ -528,11 +528,12 @@ static void infer__vocab_ends(infer__vocab *v) {
         t = v->special[INFER__END_SPECIALS[i]];
         if (t >= 0) v->flags[t] |= INFER_TOKEN_END;
     }
-    /* In the formats of gpt-oss and solar-open <|end|> ends a message of a reply, not the reply. */
+    /* In the formats of gpt-oss and solar-open <|end|> ends a message of a reply, not the reply. It stays a control
+     * token: what a user typed must not end a message. */
     t = infer__vocab_find_text(v, "<|end|>");
     if (t >= 0 && ((infer__vocab_is_end(v, "<|return|>") && infer__vocab_is_end(v, "<|call|>")) ||
                    (infer__vocab_is_end(v, "<|flush|>") && infer__vocab_is_end(v, "<|calls|>")))) {
-        v->flags[t] = INFER_TOKEN_USER;
+        v->flags[t] = INFER_TOKEN_CONTROL;
         if (v->special[INFER_SPECIAL_EOT] == t) v->special[INFER_SPECIAL_EOT] = -1;
     }
     /* Gemma 4 and PLaMo-2 have </s> as a tag like any other. */
