@@ -61,7 +61,7 @@ static void *infer__schema_get_mem(infer__schema *c, uint64_t n, uint64_t size) 
     void *p = NULL;
     if (c->r != INFER_OK) return NULL;
     if (infer__mul_ok(n, size, &bytes)) {
-        c->steps += bytes / 64;
+        c->steps += bytes / 16; /* memory is bounded with the work: at most 320 MB */
         p = infer__arena_alloc(&c->arena, bytes);
     }
     if (!p) infer__schema_no_memory(c);

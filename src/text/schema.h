@@ -20,7 +20,7 @@ enum {
     INFER__SCHEMA_OUT = 4 << 20,      /* of a grammar */
     INFER__SCHEMA_STEPS = 20000000,   /* of work */
     INFER__SCHEMA_NODES = 1000000,    /* of expressions */
-    INFER__SCHEMA_RULES = 20000,
+    INFER__SCHEMA_RULES = 50000,
     INFER__SCHEMA_COUNT = 100000,       /* the most that a repetition {m,n} counts to */
     INFER__SCHEMA_ALTERNATIVES = 500, /* of one set of schemas */
     INFER__SCHEMA_DEPTH = 64          /* of what refers to each other without content, of groups in a pattern */

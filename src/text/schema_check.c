@@ -158,9 +158,10 @@ static int infer__check_general(infer__check *k) {
         d = infer__exact_of(k->c, v);
         mine = infer__exact_whole(&d) ? INFER__T_INT : INFER__T_FRAC;
     }
-    if (!(types & mine)) return 0;
+    if (!(types & mine) || k->c->r != INFER_OK) return 0;
     if ((x = infer__schema_key(k->node, "const")) != NULL && !infer__json_equal(k->c, x, v, 0)) return 0;
-    if ((x = infer__schema_key(k->node, "enum")) != NULL) {
+    x = infer__schema_key(k->node, "enum");
+    if (x && (uintptr_t)v - (uintptr_t)x->v.items >= x->n * sizeof *v) { /* none of its own literals */
         for (i = 0; i < x->n && !infer__json_equal(k->c, &x->v.items[i], v, 0); i++) continue;
         if (i == x->n) return 0;
     }

@@ -10,7 +10,8 @@
  */
 #include "schema.h"
 
-enum { INFER__NFA_STATES = 20000, INFER__DFA_STATES = 6000, INFER__DFA_EDGES = 60000, INFER__DFA_MEMBERS = 2000000 };
+enum { INFER__NFA_STATES = 20000, INFER__DFA_STATES = 24000, INFER__DFA_EDGES = 250000, INFER__DFA_MEMBERS = 4000000,
+       INFER__DFA_SLOTS = 65536, INFER__DFA_CUTS = 4096 };
 enum { INFER__NFA_CLASS, INFER__NFA_SPLIT, INFER__NFA_START, INFER__NFA_END, INFER__NFA_MATCH };
 
 typedef struct infer__nfa_state {
@@ -46,8 +47,8 @@ typedef struct infer__dfa {
     infer__dfa_state *s;
     infer__edge *e;
     uint32_t n, cap, n_e, cap_e;
-    uint32_t *slots, n_slots;
-    uint64_t members; /* of all sets */
+    uint32_t *slots, *cuts; /* of the table set -> state; borders of classes */
+    uint64_t members;       /* of all sets */
 } infer__dfa;
 
 static const infer__range INFER__ALL_CHARS[] = {{0, 0xd7ff}, {0xe000, 0x10ffff}};
@@ -283,11 +284,11 @@ static int infer__dfa_room(infer__nfa *f, void **p, uint32_t n, uint32_t *cap, s
 /* The state of f->set, made when it is new. */
 static uint32_t infer__dfa_state_of(infer__nfa *f, infer__dfa *d, const infer__lang *l, uint32_t n_lang) {
     uint64_t h = infer__fnv(INFER__FNV, f->set, (uint64_t)f->n_set * sizeof *f->set);
-    uint32_t i = (uint32_t)h & (d->n_slots - 1), k, in = 0, want = 0;
+    uint32_t i = (uint32_t)h & (INFER__DFA_SLOTS - 1), k, in = 0, want = 0;
     infer__dfa_state *s;
     uint32_t *copy;
     void *states = d->s;
-    for (; d->slots[i]; i = (i + 1) & (d->n_slots - 1)) {
+    for (; d->slots[i]; i = (i + 1) & (INFER__DFA_SLOTS - 1)) {
         s = &d->s[d->slots[i] - 1];
         if (s->n_set == f->n_set && memcmp(s->set, f->set, f->n_set * sizeof *f->set) == 0) return d->slots[i] - 1;
     }
@@ -344,8 +345,9 @@ static int infer__range_has(const infer__sx *x, uint32_t cp) {
 }
 
 static void infer__dfa_edges(infer__nfa *f, infer__dfa *d, uint32_t at, const infer__lang *l, uint32_t n_lang,
-                             const uint8_t *lang_of, uint32_t *cuts, uint32_t cap) {
-    uint32_t n = infer__dfa_cuts(f, &d->s[at], cuts, cap), i, k, to;
+                             const uint8_t *lang_of) {
+    uint32_t *cuts = d->cuts;
+    uint32_t n = infer__dfa_cuts(f, &d->s[at], cuts, INFER__DFA_CUTS), i, k, to;
     d->s[at].edge = d->n_e;
     for (i = 0; i + 1 < n && !f->failed; i++) {
         infer__edge *last = d->n_e > d->s[at].edge ? &d->e[d->n_e - 1] : NULL;
@@ -482,13 +484,13 @@ static const infer__sx *infer__dfa_rules(infer__schema *c, infer__dfa *d, int ra
 }
 
 static const infer__sx *infer__dfa_make(infer__nfa *f, infer__dfa *d, const infer__lang *l, uint32_t n, int raw) {
-    enum { CUTS = 4096 };
     infer__schema *c = f->c;
     uint8_t *lang_of = (uint8_t *)infer__schema_get_mem(c, (uint64_t)f->n + 1, 1);
-    uint32_t *cuts = (uint32_t *)infer__schema_get_mem(c, CUTS, sizeof *cuts), i, k;
-    d->n_slots = 2 * 8192;
-    d->slots = (uint32_t *)infer__schema_get_mem(c, d->n_slots, sizeof *d->slots);
-    if (!lang_of || !cuts || !d->slots) return &INFER__SX_NONE;
+    uint32_t i, k;
+    d->slots = (uint32_t *)infer__calloc(c->mem, INFER__DFA_SLOTS, sizeof *d->slots);
+    d->cuts = (uint32_t *)infer__calloc(c->mem, INFER__DFA_CUTS, sizeof *d->cuts);
+    if (!d->cuts || !d->slots) infer__schema_no_memory(c);
+    if (!lang_of || c->r != INFER_OK) return &INFER__SX_NONE;
     /* languages were built one after the other: a state belongs to the last one whose match state is not behind it */
     for (i = 0, k = 0; i < f->n; i++) {
         if (f->s[i].kind == INFER__NFA_MATCH) k = f->s[i].lang;
@@ -499,7 +501,7 @@ static const infer__sx *infer__dfa_make(infer__nfa *f, infer__dfa *d, const infe
     for (i = 0; i < n; i++) infer__nfa_reach(f, f->start[i] * 2, 1);
     infer__nfa_tidy(f, lang_of, n);
     infer__dfa_state_of(f, d, l, n);
-    for (i = 0; i < d->n && !f->failed && c->r == INFER_OK; i++) infer__dfa_edges(f, d, i, l, n, lang_of, cuts, CUTS);
+    for (i = 0; i < d->n && !f->failed && c->r == INFER_OK; i++) infer__dfa_edges(f, d, i, l, n, lang_of);
     if (f->failed || c->r != INFER_OK) return &INFER__SX_NONE;
     infer__dfa_live(f, d);
     return infer__dfa_rules(c, d, raw);
@@ -515,6 +517,8 @@ static const infer__sx *infer__dfa_text(infer__schema *c, const infer_json *wher
     infer__nfa_close(&f);
     infer__free(c->mem, d.s);
     infer__free(c->mem, d.e);
+    infer__free(c->mem, d.slots);
+    infer__free(c->mem, d.cuts);
     return x;
 }
 
