@@ -5,9 +5,7 @@
  *
  * The first byte chooses the format, the second its reasoning and how the text is cut, the rest is the reply. Always: the
  * result is the same at once and in pieces; arguments are JSON objects, of calls with names; without calls, reasoning and
- * words that are dropped, nothing but white space is lost.
- *
- * -DFUZZ_FILES gives a main of its own that runs the files named, for compilers without libFuzzer. */
+ * words that are dropped, nothing but white space is lost. */
 #include "../text_parts.c"
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,17 +106,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (infer__atomic_get(&mem.used) != 0) fuzz_stop("memory is left");
     return 0;
 }
-
-#if defined(FUZZ_FILES)
-int main(int argc, char **argv) {
-    int i;
-    for (i = 1; i < argc; i++) {
-        static uint8_t data[1 << 20];
-        FILE *f = fopen(argv[i], "rb");
-        size_t n = f ? fread(data, 1, sizeof data, f) : 0;
-        if (f) fclose(f);
-        LLVMFuzzerTestOneInput(data, n);
-    }
-    return 0;
-}
-#endif
