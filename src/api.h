@@ -141,10 +141,10 @@ top-n-sigma) are cheap when they come first, since only those see the whole voca
 infer_generate accept what they choose; with infer_sampler_sample call infer_sampler_accept.
 
 A stage of kind INFER_STAGE_GRAMMAR, normally the first one, drops every token that would leave a grammar
-(infer_grammar_create: GBNF, a JSON Schema, or any JSON). What is drawn is then right at every step, and infer_generate stops when the
-grammar is complete and nothing can follow (INFER_STOP_GRAMMAR). Where a vocabulary cannot spell what the grammar
-allows, sampling is an error that says so. With trigger words or tokens a grammar is lazy: it begins where a trigger
-appears.
+(infer_grammar_create: GBNF, a JSON Schema, or any JSON). What is drawn is then right at every step, and infer_generate
+stops when the grammar is complete and nothing can follow (INFER_STOP_GRAMMAR). Where a vocabulary cannot spell what the
+grammar allows, sampling is an error that says so. With trigger words or tokens a grammar is lazy: it begins where a
+trigger appears.
 
 10. Conversations
 -----------------

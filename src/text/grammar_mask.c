@@ -118,7 +118,8 @@ fail:
 
 /* Words of the vocabulary to w, their texts to x->text, when not NULL; the number and bytes in any case. Control tokens
  * have no text that a grammar could mean. */
-static uint32_t infer__spellings_words(infer__spellings *x, const infer__tokenizer *t, infer__gword *w, uint64_t *bytes) {
+static uint32_t infer__spellings_words(infer__spellings *x, const infer__tokenizer *t, infer__gword *w,
+                                       uint64_t *bytes) {
     uint32_t n = 0;
     int32_t i;
     *bytes = 0;
