@@ -414,13 +414,13 @@ static void test_chat_memory(void) {
     }
 }
 
-/* A megabyte in pieces of one byte, of what is hard to tell: linear, or this takes hours. */
+/* Much in pieces of one byte, of what is hard to tell: linear, or this takes minutes. */
 static void test_chat_long(void) {
-    static const char *const CASES[][2] = { { "hermes/think", "<tool_call>" }, { "hermes", "<tool_call>{\"" }, { "hermes", " " },
+    static const char *const CASES[][2] = { { "hermes/think", "<tool_call>" }, { "hermes", "<tool_call>{\"" }, { "hermes", " " }, { "bare", " " },
         { "function", "<function=f><parameter=a>" }, { "python", "<|tool_call_start|>[" }, { "python", "<|tool_call_start|>[f(a='" },
         { "harmony", "<|channel|>" }, { "braces", "<|tool_call>call:f{a:<|\"|>" }, { "bare", "{\"name\":[" }, { "bare", "<|python_tag|>{" },
         { "elements", "]<]minimax[>[<invoke name=\"f\">]<]minimax[>[<a>" }, { "brackets", "[TOOL_CALLS]f" }, { "arg_key", "<tool_call>" } };
-    enum { SIZE = 300000 };
+    enum { SIZE = 100000 };
     char *text = (char *)malloc(SIZE);
     size_t i, k;
     for (i = 0; text && i < sizeof CASES / sizeof CASES[0]; i++) {

@@ -256,18 +256,18 @@ static int infer__chat_header(infer__chat_reader *p, size_t from, size_t end) {
 }
 
 static int infer__chat_read_args(infer__chat_reader *p, size_t *end) {
-    enum { BEGIN, HEADER, OBJECT };
+    enum { BEGIN, HEADER, OBJECT, JSON };
     infer__chat_body *b = &p->body;
     const char *s = p->in.s;
     size_t n = p->in.n, found;
     int r;
     if (b->step == BEGIN) {
-        size_t at = infer__chat_skip(s, n, b->from);
+        size_t at = b->at = infer__chat_skip(s, n, b->at);
         if (at == n) return INFER__BODY_MORE;
-        if ((b->kind->flags & INFER__CALL_JSON_TOO) && (s[at] == '[' || s[at] == '{'))
-            return infer__chat_read_json(p, end);
         b->step = b->kind->name_end ? HEADER : OBJECT;
+        if ((b->kind->flags & INFER__CALL_JSON_TOO) && (s[at] == '[' || s[at] == '{')) b->step = JSON;
     }
+    if (b->step == JSON) return infer__chat_read_json(p, end);
     if (b->step == HEADER) {
         *end = b->from;
         if (!infer__chat_seek(b, s, n, b->kind->name_end, &found))
@@ -518,11 +518,16 @@ static int infer__chat_read_whole(infer__chat_reader *p, int final, size_t *end)
 static int infer__chat_read_rest(infer__chat_reader *p, int final, size_t *end) {
     infer__chat_body *b = &p->body;
     const char *s = p->in.s;
-    size_t n = p->in.n, at = infer__chat_skip(s, n, b->from), stop = n;
+    size_t n = p->in.n, at, stop = n;
     int r;
-    if (at == n) return final ? INFER__BODY_FAIL : INFER__BODY_MORE;
     *end = n;
-    if (s[at] == '{' || s[at] == '[') return infer__chat_read_json(p, end);
+    if (!b->step) { /* what it is, its first character tells */
+        b->at = b->value = infer__chat_skip(s, n, b->at);
+        if (b->at == n) return final ? INFER__BODY_FAIL : INFER__BODY_MORE;
+        b->step = s[b->at] == '{' || s[b->at] == '[' ? 1 : 2;
+    }
+    at = b->value;
+    if (b->step == 1) return infer__chat_read_json(p, end);
     if (!final) return INFER__BODY_MORE;
     r = infer__chat_python_calls(p, b->from, n, 1);
     if (r == 0) {

@@ -9,7 +9,7 @@
  */
 #include "chat.h"
 
-enum { INFER__CHAT_HEADER_MAX = 512 };
+enum { INFER__CHAT_HEADER_MAX = 512, INFER__CHAT_SNIFF = 64 }; /* SNIFF: most white space before a first name */
 
 /* ---- opening -------------------------------------------------------------------------------------------------- */
 
@@ -237,13 +237,17 @@ static int infer__chat_sniff(const infer__chat_reader *p, size_t at) {
     static const char *const NAMES[] = {"name\"", "type\"", "function\"", "id\"", "parameters\"", "arguments\"",
                                         "tool_name\"", "tool_call_id\""};
     const char *s = p->in.s;
-    size_t n = p->in.n, i;
+    size_t n = p->in.n, i, from;
     if (s[at] == '[') {
-        at = infer__chat_skip(s, n, at + 1);
+        from = at + 1;
+        at = infer__chat_skip(s, n, from);
+        if (at - from > INFER__CHAT_SNIFF) return 0;
         if (at == n) return -1;
     }
     if (s[at] != '{') return 0;
-    at = infer__chat_skip(s, n, at + 1);
+    from = at + 1;
+    at = infer__chat_skip(s, n, from);
+    if (at - from > INFER__CHAT_SNIFF) return 0;
     if (at == n) return -1;
     if (s[at] != '"') return 0;
     for (i = 0; i < INFER__COUNT(NAMES); i++) {
@@ -255,10 +259,11 @@ static int infer__chat_sniff(const infer__chat_reader *p, size_t at) {
 
 /* A reply that is itself a call: 1 when its body begins, 0 when it is none, -1 too early to say. */
 static int infer__chat_bare(infer__chat_reader *p, int final) {
-    size_t at = infer__chat_skip(p->in.s, p->in.n, p->at);
+    size_t at;
     int i, r;
     if (p->mode != INFER_CHAT_CONTENT || !p->fresh || p->solid > p->at) return 0;
     for (i = 0; i < p->n_kinds && !(p->kinds[i]->flags & INFER__CALL_BARE); i++) {}
+    at = infer__chat_skip(p->in.s, p->in.n, INFER__MAX(p->at, p->scan)); /* what was looked at is white space */
     if (i == p->n_kinds || at == p->in.n || (p->in.s[at] != '{' && p->in.s[at] != '[')) return 0;
     r = infer__chat_sniff(p, at);
     if (r > 0) infer__chat_body_begin(p, p->kinds[i], at);
@@ -309,7 +314,7 @@ static int infer__chat_none(infer__chat_reader *p, size_t end) {
 
 static int infer__chat_section(infer__chat_reader *p, int final) {
     const infer__chat_call_kind *k = p->body.kind;
-    size_t at = infer__chat_skip(p->in.s, p->in.n, p->body.from);
+    size_t at = infer__chat_skip(p->in.s, p->in.n, p->body.at);
     int r = at == p->in.n ? -1 : infer__chat_begins(p->in.s, p->in.n, at, k->open);
     p->body.at = at;
     if (r > 0) infer__chat_body_begin(p, k, at + strlen(k->open));
