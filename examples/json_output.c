@@ -2,16 +2,18 @@
  *
  *   cc -O2 examples/json_output.c -o json_output -lm -lpthread -ldl && ./json_output model.gguf "A person, as JSON:"
  *
- * The grammar is the first stage of a sampler: it drops the tokens that would leave it. Generation stops by itself when the
- * grammar is complete and nothing can follow. */
+ * The schema becomes a grammar, the first stage of a sampler: it drops the tokens that would leave it. Generation stops by
+ * itself when the text is complete and nothing can follow. */
 #define INFER_IMPLEMENTATION
 #include "../infer.h"
 #include <stdio.h>
 
-static const char GRAMMAR[] =
-    "root   ::= \"{\\\"name\\\": \" string \", \\\"age\\\": \" number \", \\\"likes\\\": [\" string (\", \" string){0,2} \"]}\"\n"
-    "string ::= \"\\\"\" [A-Za-z ]{1,20} \"\\\"\"\n"
-    "number ::= [1-9] [0-9]?\n";
+static const char SCHEMA[] =
+    "{\"type\": \"object\", \"properties\": {"
+    "  \"name\": {\"type\": \"string\", \"pattern\": \"^[A-Z][a-z ]{1,19}$\"},"
+    "  \"age\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 99},"
+    "  \"likes\": {\"type\": \"array\", \"items\": {\"enum\": [\"cats\", \"books\", \"rain\"]}, \"minItems\": 1, \"maxItems\": 3}"
+    "}, \"required\": [\"name\", \"age\", \"likes\"], \"additionalProperties\": false}";
 
 static int show(void *user, const char *text, size_t n) {
     (void)user;
@@ -20,7 +22,7 @@ static int show(void *user, const char *text, size_t n) {
 }
 
 int main(int argc, char **argv) {
-    infer_grammar_params rules = { .gbnf = GRAMMAR };
+    infer_grammar_params rules = { .schema = SCHEMA };
     infer_stage stages[2] = { { .kind = INFER_STAGE_GRAMMAR }, { .kind = INFER_STAGE_GREEDY } };
     infer_generate_params params = { .max_tokens = 200, .text = show };
     infer_generate_info info = { 0 };

@@ -875,43 +875,54 @@ typedef struct infer_bias {
 /* Stages of a sampler, run in the order given. Unless noted, a parameter of 0 switches the stage off. Parameters mean
  * what those of the same name mean in llama.cpp. */
 typedef enum infer_stage_kind {
-    INFER_STAGE_GREEDY = 1,      /* keep the most likely candidate (lowest id among equals) */
-    INFER_STAGE_TEMPERATURE = 2, /* p[0] = temperature: logits / p[0]; below 0.0001 = greedy */
-    INFER_STAGE_TOP_K = 3,       /* p[0] = k: the k most likely */
-    INFER_STAGE_TOP_P = 4,       /* p[0] = p in 0..1: the smallest set of probability >= p; 1 = off */
-    INFER_STAGE_MIN_P = 5,       /* p[0] = share of the best one's probability */
-    INFER_STAGE_PENALTY = 6, /* p[0] = last n tokens looked at (-1 = all that were accepted), p[1] = repeat (1 = off;
-                                  * positive logits are divided, others multiplied), p[2] = frequency, p[3] = presence
-                                  * (both are subtracted and may be negative) */
-    INFER_STAGE_CUSTOM = 7,  /* fn(user, ...) */
-    INFER_STAGE_DYNAMIC_TEMPERATURE = 8, /* p[0] = temperature, p[1] = range, p[2] = exponent (0..100): the temperature
-                                  * is p[0] - p[1] (not below 0) when the candidates' entropy is 0, p[0] + p[1] when it
-                                  * is the largest possible, between them as (entropy / largest)^p[2]. Range 0: as
-                                  * TEMPERATURE */
-    INFER_STAGE_TYPICAL = 9,      /* p[0] = p in 0..1: those whose surprise is nearest to the entropy, until their
-                                  * probability is above p; 1 = off */
-    INFER_STAGE_TOP_N_SIGMA = 10, /* p[0] = n: logits at most n standard deviations below the best; below 0 = off */
-    INFER_STAGE_XTC = 11, /* p[0] = probability that it does anything, p[1] = threshold: of candidates of at least
-                                  * that probability only the least likely stays; above 0.5 = off */
-    /* The next two and ADAPTIVE_P must be the last stage. They learn from the token that was drawn when it is accepted,
-     * and from no other. */
-    INFER_STAGE_MIROSTAT = 12, /* p[0] = tau, the surprise aimed at in bits, p[1] = eta, the rate of learning, p[2] = m,
-                                  * candidates that the distribution is estimated from (0 = 100) */
-    INFER_STAGE_MIROSTAT_2 = 13, /* p[0] = tau, p[1] = eta: drops what has more surprise than it has learnt to allow */
-    INFER_STAGE_DRY = 14,        /* p[0] = multiplier, p[1] = base (below 1 = off), p[2] = allowed length, p[3] = last n
-                                  * tokens looked at (-1 = all that were accepted): a token that would extend a
-                                  * repetition of n >= p[2] tokens loses p[0] * p[1]^(n - p[2]). Repetitions do not
-                                  * reach across sequence breakers: text = a JSON array of at most 64 texts of 1 to 40
-                                  * bytes,
-                                  * NULL = ["\n", ":", "\"", "*"]; they need a model. Finding them takes time once */
-    INFER_STAGE_ADAPTIVE_P =
-        15,                  /* p[0] = target, a probability; below 0 = off. p[1] = decay, 0..0.99: prefers tokens of
-                                  * about this probability, so that the mean over about 1 / (1 - decay) tokens is it */
-    INFER_STAGE_INFILL = 16, /* for filling a gap in a text (after TOP_K and TOP_P): tokens that begin alike count as
-                                  * one, unlikely ones go, and an end token is preferred when in doubt; needs a model */
-    INFER_STAGE_LOGIT_BIAS = 17, /* bias = n of them; tokens that do not exist are an error when there is a model */
-    INFER_STAGE_GRAMMAR = 20 /* drop the tokens that `grammar` does not allow; the first stage as a rule. A token that
-                                  * ends the reply is allowed when the grammar is complete */
+    /* Keep the most likely candidate (lowest id among equals). */
+    INFER_STAGE_GREEDY = 1,
+    /* p[0] = temperature: logits / p[0]; below 0.0001 = greedy. */
+    INFER_STAGE_TEMPERATURE = 2,
+    /* p[0] = k: the k most likely. */
+    INFER_STAGE_TOP_K = 3,
+    /* p[0] = p in 0..1: the smallest set of probability >= p; 1 = off. */
+    INFER_STAGE_TOP_P = 4,
+    /* p[0] = share of the best one's probability that a candidate must have. */
+    INFER_STAGE_MIN_P = 5,
+    /* p[0] = last n tokens looked at (-1 = all that were accepted), p[1] = repeat (1 = off; positive logits are
+     * divided, others multiplied), p[2] = frequency, p[3] = presence (both are subtracted and may be negative). */
+    INFER_STAGE_PENALTY = 6,
+    /* fn(user, ...). */
+    INFER_STAGE_CUSTOM = 7,
+    /* p[0] = temperature, p[1] = range, p[2] = exponent (0..100): the temperature is p[0] - p[1] (not below 0) when the
+     * candidates' entropy is 0, p[0] + p[1] when it is the largest possible, between them as
+     * (entropy / largest)^p[2]. Range 0: as TEMPERATURE. */
+    INFER_STAGE_DYNAMIC_TEMPERATURE = 8,
+    /* p[0] = p in 0..1: those whose surprise is nearest to the entropy, until their probability is above p; 1 = off. */
+    INFER_STAGE_TYPICAL = 9,
+    /* p[0] = n: logits at most n standard deviations below the best; below 0 = off. */
+    INFER_STAGE_TOP_N_SIGMA = 10,
+    /* p[0] = probability that it does anything, p[1] = threshold: of candidates of at least that probability only the
+     * least likely stays; above 0.5 = off. */
+    INFER_STAGE_XTC = 11,
+    /* p[0] = tau, the surprise aimed at in bits, p[1] = eta, the rate of learning, p[2] = m, candidates that the
+     * distribution is estimated from (0 = 100). MIROSTAT, MIROSTAT_2 and ADAPTIVE_P must be the last stage: they learn
+     * from the token that was drawn when it is accepted, and from no other. */
+    INFER_STAGE_MIROSTAT = 12,
+    /* p[0] = tau, p[1] = eta: drops what has more surprise than it has learnt to allow. */
+    INFER_STAGE_MIROSTAT_2 = 13,
+    /* p[0] = multiplier, p[1] = base (below 1 = off), p[2] = allowed length, p[3] = last n tokens looked at (-1 = all
+     * that were accepted): a token that would extend a repetition of n >= p[2] tokens loses p[0] * p[1]^(n - p[2]).
+     * Repetitions do not reach across sequence breakers: text = a JSON array of at most 64 texts of 1 to 40 bytes,
+     * NULL = ["\n", ":", "\"", "*"]; they need a model. Finding them takes time once. */
+    INFER_STAGE_DRY = 14,
+    /* p[0] = target, a probability; below 0 = off. p[1] = decay, 0..0.99: prefers tokens of about this probability, so
+     * that the mean over about 1 / (1 - decay) tokens is it. */
+    INFER_STAGE_ADAPTIVE_P = 15,
+    /* For filling a gap in a text (after TOP_K and TOP_P): tokens that begin alike count as one, unlikely ones go, and
+     * an end token is preferred when in doubt; needs a model. */
+    INFER_STAGE_INFILL = 16,
+    /* bias = n of them; tokens that do not exist are an error when there is a model. */
+    INFER_STAGE_LOGIT_BIAS = 17,
+    /* Drop the tokens that `grammar` does not allow; the first stage as a rule. A token that ends the reply is allowed
+     * when the grammar is complete. */
+    INFER_STAGE_GRAMMAR = 20
 } infer_stage_kind;
 typedef struct infer_stage {
     int32_t kind; /* infer_stage_kind */

@@ -3,7 +3,7 @@
  *     cc -O2 -Itests -DINFER_QUIET tests/bench_mask.c -o bench_mask -lm -lpthread -ldl
  *     ./bench_mask VOCAB.gguf [ROUNDS]
  *
- * Each case is a grammar and a text of it. The text is cut into the vocabulary's tokens; for each of them the mask is
+ * Each case is a JSON Schema and a text that satisfies it. The text is cut into the vocabulary's tokens; for each of them the mask is
  * asked for and the token accepted, as generation does. "cold" is the first round with a new grammar, "warm" the median
  * of later rounds with other places of the matcher's masks still known; "places" the rounds after the first, with whole
  * masks forgotten: what a text costs that stands at places not seen before, in rules that were. */
@@ -11,59 +11,61 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define JSON_RULES \
-    "char ::= [^\"\\\\\\x7F\\x00-\\x1F] | [\\\\] ([\"\\\\bfnrt] | \"u\" [0-9a-fA-F]{4})\n" \
-    "space ::= | \" \" | \"\\n\" [ \\t]{0,20}\n" \
-    "string ::= \"\\\"\" char* \"\\\"\" space\n" \
-    "integer ::= (\"-\"? ([0] | [1-9] [0-9]{0,15})) space\n" \
-    "number ::= (\"-\"? ([0] | [1-9] [0-9]{0,15})) (\".\" [0-9]+)? ([eE] [-+]? [0-9]+)? space\n" \
-    "boolean ::= (\"true\" | \"false\") space\n" \
-    "null ::= \"null\" space\n" \
-    "value ::= object | array | string | number | boolean | null\n" \
-    "object ::= \"{\" space ( string \":\" space value (\",\" space string \":\" space value)* )? \"}\" space\n" \
-    "array ::= \"[\" space ( value (\",\" space value)* )? \"]\" space\n"
-
-static const struct { const char *name, *gbnf, *text; } CASES[] = {
-    { "person", JSON_RULES
-      "root ::= \"{\" space \"\\\"name\\\"\" space \":\" space string \",\" space \"\\\"age\\\"\" space \":\" space integer \",\" space "
-      "\"\\\"email\\\"\" space \":\" space string \",\" space \"\\\"active\\\"\" space \":\" space boolean \"}\" space\n",
+/* schema NULL = any JSON */
+static const struct { const char *name, *schema, *text; } CASES[] = {
+    { "person",
+      "{\"type\": \"object\", \"properties\": {\"name\": {\"type\": \"string\"}, \"age\": {\"type\": \"integer\"}, "
+      "\"email\": {\"type\": \"string\"}, \"active\": {\"type\": \"boolean\"}}, \"required\": [\"name\", \"age\", "
+      "\"email\", \"active\"], \"additionalProperties\": false}",
       "{\"name\": \"Ada Lovelace, Countess\", \"age\": 36, \"email\": \"ada.lovelace@example.org\", \"active\": true}" },
-    { "people {0,20}, lengths", JSON_RULES
-      "root ::= \"[\" space (person (\",\" space person){0,19})? \"]\" space\n"
-      "person ::= \"{\" space \"\\\"name\\\"\" space \":\" space name \",\" space \"\\\"bio\\\"\" space \":\" space bio \"}\" space\n"
-      "name ::= \"\\\"\" char{1,40} \"\\\"\" space\n"
-      "bio ::= \"\\\"\" char{0,300} \"\\\"\" space\n",
-      "[{\"name\": \"Grace Hopper\", \"bio\": \"Wrote the first compiler, and said that it is easier to ask forgiveness than "
-      "to get permission; she was a rear admiral of the United States Navy.\"}, {\"name\": \"Edsger Dijkstra\", \"bio\": "
-      "\"Shortest paths, semaphores, structured programming, and more than 1300 notes by hand \\u2014 numbered EWD.\"}, "
-      "{\"name\": \"Barbara Liskov\", \"bio\": \"\"}]" },
-    { "enum, nested", JSON_RULES
-      "root ::= \"{\" space \"\\\"order\\\"\" space \":\" space order \",\" space \"\\\"items\\\"\" space \":\" space items \"}\" space\n"
-      "order ::= \"{\" space \"\\\"id\\\"\" space \":\" space integer \",\" space \"\\\"status\\\"\" space \":\" space status \"}\" space\n"
-      "status ::= (\"\\\"pending\\\"\" | \"\\\"shipped\\\"\" | \"\\\"delivered\\\"\" | \"\\\"cancelled\\\"\") space\n"
-      "items ::= \"[\" space (item (\",\" space item)*)? \"]\" space\n"
-      "item ::= \"{\" space \"\\\"sku\\\"\" space \":\" space sku \",\" space \"\\\"quantity\\\"\" space \":\" space integer \",\" space "
-      "\"\\\"price\\\"\" space \":\" space number (\",\" space \"\\\"tags\\\"\" space \":\" space tags)? \"}\" space\n"
-      "sku ::= \"\\\"\" [A-Z]{3} \"-\" [0-9]{4,8} \"\\\"\" space\n"
-      "tags ::= \"[\" space (string (\",\" space string)*)? \"]\" space\n",
-      "{\"order\": {\"id\": 129381, \"status\": \"shipped\"}, \"items\": [{\"sku\": \"ABC-12345\", \"quantity\": 3, \"price\": "
-      "19.99, \"tags\": [\"fragile\", \"gift\"]}, {\"sku\": \"XYZ-0001\", \"quantity\": 1, \"price\": 1.5e3}, {\"sku\": "
-      "\"QRS-87654321\", \"quantity\": 12, \"price\": 0.07, \"tags\": []}]}" },
-    { "any JSON", JSON_RULES "root ::= object\n",
-      "{\"title\": \"A \\\"quoted\\\" title\", \"count\": 12.5e-3, \"list\": [1, 2, [3, [4, [5]]], {\"deep\": {\"er\": {\"est\": "
-      "[true, false, null, \"caf\xc3\xa9 \xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\"]}}}], \"empty\": {}, \"text\": \"A longer run of words, as "
-      "models write them when they are asked to explain something at length, with commas and full stops.\"}" },
-    { "long string", JSON_RULES "root ::= \"{\" space \"\\\"answer\\\"\" space \":\" space string \"}\" space\n",
-      "{\"answer\": \"The mitochondrion is an organelle found in the cells of most eukaryotes, such as animals, plants and "
-      "fungi. Mitochondria have a double membrane structure and use aerobic respiration to generate adenosine triphosphate, "
-      "which is used throughout the cell as a source of chemical energy.\\nThey were discovered by Albert von K\xc3\xb6lliker "
-      "in 1857 in the voluntary muscles of insects.\"}" },
-    { "dates, uuid", JSON_RULES
-      "root ::= \"{\" space \"\\\"id\\\"\" space \":\" space uuid \",\" space \"\\\"when\\\"\" space \":\" space date \",\" space \"\\\"where\\\"\" space "
-      "\":\" space (\"null\" space | string) \"}\" space\n"
-      "uuid ::= \"\\\"\" [0-9a-fA-F]{8} \"-\" [0-9a-fA-F]{4} \"-\" [0-9a-fA-F]{4} \"-\" [0-9a-fA-F]{4} \"-\" [0-9a-fA-F]{12} \"\\\"\" space\n"
-      "date ::= \"\\\"\" [0-9]{4} \"-\" ( \"0\" [1-9] | \"1\" [0-2] ) \"-\" ( \"0\" [1-9] | [1-2] [0-9] | \"3\" [0-1] ) \"\\\"\" space\n",
-      "{\"id\": \"123e4567-e89b-12d3-a456-426614174000\", \"when\": \"2026-11-21\", \"where\": \"Z\xc3\xbcrich, near the lake\"}" },
+    { "people, lengths",
+      "{\"type\": \"array\", \"maxItems\": 20, \"items\": {\"type\": \"object\", \"properties\": {\"name\": "
+      "{\"type\": \"string\", \"minLength\": 1, \"maxLength\": 40}, \"bio\": {\"type\": \"string\", \"maxLength\": "
+      "300}}, \"required\": [\"name\", \"bio\"], \"additionalProperties\": false}}",
+      "[{\"name\": \"Grace Hopper\", \"bio\": \"Wrote the first compiler, and said that it is easier to ask "
+      "forgiveness than to get permission; she was a rear admiral of the United States Navy.\"}, {\"name\": \"Edsger "
+      "Dijkstra\", \"bio\": \"Shortest paths, semaphores, structured programming, and more than 1300 notes by hand "
+      "\xe2\x80\x94 numbered EWD.\"}, {\"name\": \"Barbara Liskov\", \"bio\": \"\"}]" },
+    { "order: enum, pattern, $ref, ranges",
+      "{\"type\": \"object\", \"properties\": {\"order\": {\"type\": \"object\", \"properties\": {\"id\": {\"type\": "
+      "\"integer\", \"minimum\": 1, \"maximum\": 999999999}, \"status\": {\"enum\": [\"pending\", \"shipped\", "
+      "\"delivered\", \"cancelled\"]}}, \"required\": [\"id\", \"status\"], \"additionalProperties\": false}, "
+      "\"items\": {\"type\": \"array\", \"items\": {\"$ref\": \"#/$defs/item\"}}}, \"required\": [\"order\", "
+      "\"items\"], \"additionalProperties\": false, \"$defs\": {\"item\": {\"type\": \"object\", \"properties\": "
+      "{\"sku\": {\"type\": \"string\", \"pattern\": \"^[A-Z]{3}-[0-9]{4,8}$\"}, \"quantity\": {\"type\": "
+      "\"integer\", \"minimum\": 1, \"maximum\": 1000}, \"price\": {\"type\": \"number\"}, \"tags\": {\"type\": "
+      "\"array\", \"items\": {\"type\": \"string\"}}}, \"required\": [\"sku\", \"quantity\", \"price\"], "
+      "\"additionalProperties\": false}}}",
+      "{\"order\": {\"id\": 129381, \"status\": \"shipped\"}, \"items\": [{\"sku\": \"ABC-12345\", \"quantity\": 3, "
+      "\"price\": 19.99, \"tags\": [\"fragile\", \"gift\"]}, {\"sku\": \"XYZ-0001\", \"quantity\": 1, \"price\": "
+      "1.5e3}, {\"sku\": \"QRS-87654321\", \"quantity\": 12, \"price\": 0.07, \"tags\": []}]}" },
+    { "any JSON",
+      NULL,
+      "{\"title\": \"A \\\"quoted\\\" title\", \"count\": 12.5e-3, \"list\": [1, 2, [3, [4, [5]]], {\"deep\": "
+      "{\"er\": {\"est\": [true, false, null, \"caf\xc3\xa9"" \xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\"]}}}], \"empty\": {}, \"text\": \"A longer run of "
+      "words, as models write them when they are asked to explain something at length, with commas and full stops.\"}" },
+    { "long string",
+      "{\"type\": \"object\", \"properties\": {\"answer\": {\"type\": \"string\"}}, \"required\": [\"answer\"], "
+      "\"additionalProperties\": false}",
+      "{\"answer\": \"The mitochondrion is an organelle found in the cells of most eukaryotes, such as animals, "
+      "plants and fungi. Mitochondria have a double membrane structure and use aerobic respiration to generate "
+      "adenosine triphosphate, which is used throughout the cell as a source of chemical energy.\\nThey were "
+      "discovered by Albert von K\xc3\xb6""lliker in 1857 in the voluntary muscles of insects.\"}" },
+    { "uuid, date",
+      "{\"type\": \"object\", \"properties\": {\"id\": {\"type\": \"string\", \"format\": \"uuid\"}, \"when\": "
+      "{\"type\": \"string\", \"format\": \"date\"}, \"where\": {\"type\": [\"string\", \"null\"]}}, \"required\": "
+      "[\"id\", \"when\", \"where\"], \"additionalProperties\": false}",
+      "{\"id\": \"123e4567-e89b-12d3-a456-426614174000\", \"when\": \"2026-11-21\", \"where\": \"Z\xc3\xbc""rich, near the "
+      "lake\"}" },
+    { "tool call: anyOf",
+      "{\"anyOf\": [{\"type\": \"object\", \"properties\": {\"name\": {\"const\": \"search\"}, \"arguments\": "
+      "{\"type\": \"object\", \"properties\": {\"query\": {\"type\": \"string\"}, \"limit\": {\"type\": \"integer\", "
+      "\"minimum\": 1, \"maximum\": 50}}, \"required\": [\"query\"], \"additionalProperties\": false}}, "
+      "\"required\": [\"name\", \"arguments\"], \"additionalProperties\": false}, {\"type\": \"object\", "
+      "\"properties\": {\"name\": {\"const\": \"open_page\"}, \"arguments\": {\"type\": \"object\", \"properties\": "
+      "{\"url\": {\"type\": \"string\", \"maxLength\": 200}}, \"required\": [\"url\"], \"additionalProperties\": "
+      "false}}, \"required\": [\"name\", \"arguments\"], \"additionalProperties\": false}]}",
+      "{\"name\": \"search\", \"arguments\": {\"query\": \"weather in Lisbon tomorrow\", \"limit\": 5}}" },
 };
 
 enum { MAX_TOKENS = 4096, MAX_ROUNDS = 200 };
@@ -126,7 +128,8 @@ int main(int argc, char **argv) {
         size_t n = 0;
         double begin = infer__seconds(), opened, prepared;
         memset(&p, 0, sizeof p);
-        p.gbnf = CASES[k].gbnf;
+        p.schema = CASES[k].schema;
+        p.json = CASES[k].schema == NULL;
         if (infer__tokenize(t, &mem, CASES[k].text, strlen(CASES[k].text), 0, ids, MAX_TOKENS, &n, &err) != INFER_OK ||
             infer__grammar_open(&gr, &mem, t, &p, &err) != INFER_OK) { fprintf(stderr, "%s: %s\n", CASES[k].name, err.message); return 1; }
         opened = infer__seconds();

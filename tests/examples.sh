@@ -61,7 +61,7 @@ The dog|was a big, red ball. He liked to play with his ball. He liked to play" \
 same embed " 1.000  0.995  0.491  a red ball
  0.995  1.000  0.456  a blue ball
  0.491  0.456  1.000  It was raining" embed $model "a red ball" "a blue ball" "It was raining"
-same json_output '{"name": "It is a small boxpec", "age": 30, "likes": [" Jack said to hersel", " replied the boy to ", " said Jacky to the b"]}' \
+same json_output '{ "name": "It is a small boxpec", "age": 30, "likes": [ "cats" ] }' \
     json_output $model "Once upon a time"
 for e in hello custom_io custom_alloc cpp_host cancel two_sessions embed gpu json_output; do
     refuses "$e without arguments" usage $e

@@ -36,7 +36,7 @@ static void test_chat_turns(void) {
     infer_generate_params g;
     infer_generate_info info;
     infer_chat_parser *reply;
-    infer_stats before, after;
+    infer_stats before = { 0 }, after = { 0 };
     ca_told told;
     char longer[1200];
     int tokens = 0;

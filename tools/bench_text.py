@@ -3,7 +3,7 @@
 
   python3 tools/bench_text.py [VOCABULARY.gguf ...] [--text FILE] [--peer NAME ...] [--python PYTHON] [--cpus 2] [--rounds 3]
 
-Builds tests/bench_tokenize.c (and tests/bench_sample.c and tests/bench_mask.c, where they are) and runs it in turn with the
+Builds tests/bench_tokenize.c (then tests/bench_sample.c and tests/bench_mask.c) and runs it in turn with the
 peers that are installed: llama_cpp (pip install llama-cpp-python; it opens the same file), tokenizers and tiktoken (made
 from the file's tokens and merges and the model's regular expression, PATTERNS). Nothing is downloaded. PYTHON is the one
 whose packages count, this one unless said otherwise; --peer limits them. Without files: those of $INFER_TEST_DATA/vocabs
@@ -275,9 +275,9 @@ def main():
         versions = sorted({"%s %s" % (p, r["version"]) for (p, _), r in results.items()})
         print("\nText: %s repeated to 10 MB; one core%s; best of %d rounds. %s" % (
             os.path.basename(text), " (CPU %s)" % args.cpus if args.cpus else "", args.rounds, ", ".join(versions)))
-        for other in ("bench_sample", "bench_mask"):
-            if os.path.exists(os.path.join(ROOT, "tests", other + ".c")):
-                print("\n" + output([build(folder, other)], cpus))
+        large = next((f for f in files if "llama-bpe" in f), files[0])
+        print("\n" + output([build(folder, "bench_sample")], cpus))
+        print("\n" + output([build(folder, "bench_mask"), large], cpus))
     return 0
 
 

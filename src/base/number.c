@@ -257,8 +257,8 @@ static size_t infer__double_text(double x, char out[32]) {
     return len;
 }
 
-/* The exact decimal digits of x (finite, >= 0), with a zero in front: x = 0.d0d1d2... * 10^*point. Returns their number;
- * x = 0 gives "0", 1. */
+/* The exact decimal digits of x (finite, >= 0), with a zero in front: x = 0.d0d1d2... * 10^*point. Returns their
+ * number; x = 0 gives "0", 1. */
 static int infer__double_decimal(double x, char digits[INFER__DECIMAL_DIGITS + 1], int *point) {
     uint64_t m;
     int e, e10, n = 0;
