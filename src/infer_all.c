@@ -1,37 +1,11 @@
-/* infer_all.c: the table of contents. Parts in the order in which they appear in infer.h, lowest layer first.
+/* infer_all.c: the table of contents. Parts in the order in which they appear in infer.h, lowest layer first;
+ * those up to texts are in infer_text.c.
  * Also a valid build by itself: cc -O2 -c src/infer_all.c. To read: this page, model/forward.c, model/arch.c,
  * compute/backend.h, then any part. */
 #ifndef INFER_IMPLEMENTATION
 #define INFER_IMPLEMENTATION
 #endif
-#include "base/prologue.h"         /* the compiler's and the C library's switches, before any system header */
-#include "api.h"                   /* manual, public types and functions */
-
-/* base: compiler, memory, errors, operating system, threads */
-#include "base/base.h"
-#include "base/report.c"           /* errors and log */
-#include "base/os.c"               /* the only OS calls */
-#include "base/mem.c"              /* counted memory, arenas, growing texts */
-#include "base/number.c"           /* decimal <-> double */
-#include "base/pool.c"             /* parallel_for */
-
-/* quant: storage types */
-#include "quant/quant_types.h"
-#include "quant/quant_basic.c"     /* plain types, Q4_0 .. Q8_1, Q1_0, Q2_0 */
-#include "quant/quant_k.c"         /* Q2_K .. Q8_K, TQ1_0, TQ2_0 */
-#include "quant/quant_iq_tables.h" /* code books */
-#include "quant/quant_iq.c"        /* IQ1 .. IQ4 */
-#include "quant/quant_mx.c"        /* MXFP4, NVFP4 */
-#include "quant/quant_table.c"     /* QUANTS: one row per type */
-
-/* format: files */
-#include "format/format.h"
-#include "format/io.c"             /* path, memory or callbacks */
-#include "format/gguf.c"           /* metadata and tensor directory */
-#include "format/gguf_read.c"      /* lookups, typed values, tensor bytes */
-
-/* text: everything between text and ids */
-#include "text/text_all.c"         /* vocabularies, JSON, templates, samplers, grammars: listed there */
+#include "infer_text.c"            /* base, quant, format, text: listed there */
 
 /* compute: ops */
 #include "compute/backend.h"
