@@ -12,6 +12,16 @@ typedef struct infer__json_document {
     infer__arena arena;
 } infer__json_document;
 
+/* What calls check that make something of a text. */
+static infer_result infer__source_check(const char *text, size_t n, const infer_allocator *allocator,
+                                        infer_error *err) {
+    if (!text && n > 0) return infer__error(err, INFER_ERR_ARGUMENT, "text is NULL but n is not 0");
+    if (allocator && (!allocator->alloc != !allocator->free))
+        return infer__error(err, INFER_ERR_ARGUMENT, "allocator: alloc and free must both be given, or neither");
+    infer__error_clear(err);
+    return INFER_OK;
+}
+
 INFER_API infer_result infer_json_parse(infer_json **out, const char *text, size_t n, const infer_allocator *allocator,
                                         infer_error *err) {
     infer__json_document *d;
@@ -20,10 +30,7 @@ INFER_API infer_result infer_json_parse(infer_json **out, const char *text, size
     infer_result r;
     if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL");
     *out = NULL;
-    if (!text && n > 0) return infer__error(err, INFER_ERR_ARGUMENT, "text is NULL but n is not 0");
-    if (allocator && (!allocator->alloc != !allocator->free))
-        return infer__error(err, INFER_ERR_ARGUMENT, "allocator: alloc and free must both be given, or neither");
-    infer__error_clear(err);
+    if ((r = infer__source_check(text, n, allocator, err)) != INFER_OK) return r;
     infer__mem_init(&mem, allocator, 0);
     d = (infer__json_document *)infer__calloc(&mem, 1, sizeof *d);
     if (!d) return infer__error(err, INFER_ERR_MEMORY, "JSON: out of memory");

@@ -22,10 +22,7 @@ INFER_API infer_result infer_template_create(infer_template **out, const char *t
     infer_result r;
     if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL");
     *out = NULL;
-    if (!text && n > 0) return infer__error(err, INFER_ERR_ARGUMENT, "text is NULL but n is not 0");
-    if (allocator && (!allocator->alloc != !allocator->free))
-        return infer__error(err, INFER_ERR_ARGUMENT, "allocator: alloc and free must both be given, or neither");
-    infer__error_clear(err);
+    if ((r = infer__source_check(text, n, allocator, err)) != INFER_OK) return r;
     infer__mem_init(&mem, allocator, 0);
     t = (infer_template *)infer__calloc(&mem, 1, sizeof *t);
     if (!t) return infer__error(err, INFER_ERR_MEMORY, "template: out of memory");
