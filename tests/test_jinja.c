@@ -345,6 +345,7 @@ static void test_jinja_api(void) {
         CHECK(check_live == 0);
     }
     CHECK(at > 3 && at < 100);
+    infer_rendering_free(r);
     CHECK(infer_template_render(t, list, NULL, &r, &err) == INFER_ERR_ARGUMENT && r == NULL);
     CHECK(infer_template_render(NULL, context, NULL, &r, &err) == INFER_ERR_ARGUMENT);
     CHECK(infer_template_render(t, context, NULL, NULL, &err) == INFER_ERR_ARGUMENT);

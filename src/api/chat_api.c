@@ -30,7 +30,7 @@ INFER_API infer_result infer_chat_parser_create(infer_chat_parser **out, const i
     infer_chat_parser_params none;
     infer_chat_parser *parser;
     infer__chat_options o;
-    infer__str text;
+    infer__str text = {NULL, 0};
     infer__mem mem;
     infer_result r;
     memset(&none, 0, sizeof none);

@@ -330,7 +330,7 @@ static const infer__sx *infer__pattern_term(infer__pattern_in *in) {
 
 /* Items of a sequence or alternatives, collected in pairs: a chain that grows to the right. */
 static const infer__sx *infer__pattern_list(infer__pattern_in *in, int alternatives) {
-    const infer__sx *small[16], **items = small;
+    const infer__sx *few[16], **items = few;
     uint32_t n = 0, cap = 16;
     for (;;) {
         int c = infer__pattern_peek(in);
@@ -434,8 +434,8 @@ static const infer__sx *infer__pattern_controls(infer__schema *c, uint32_t set) 
     for (h = 0; h < 2; h++) {
         uint32_t bits = set >> 16 * h & 0xffff;
         for (n = 0, i = 0; i < 22; i++) { /* 0-9, A-F, a-f: sorted */
-            uint32_t digit = i < 16 ? i : i - 6;
-            if (!(bits >> digit & 1)) continue;
+            uint32_t value = i < 16 ? i : i - 6;
+            if (!(bits >> value & 1)) continue;
             r[n].lo = r[n].hi = i < 10 ? '0' + i : i < 16 ? 'A' + i - 10 : 'a' + i - 16;
             n++;
         }

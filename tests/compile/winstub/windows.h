@@ -37,6 +37,7 @@ typedef unsigned int UINT;
 typedef long LONG;
 typedef union { struct { DWORD LowPart; LONG HighPart; } u; long long QuadPart; } LARGE_INTEGER;
 typedef struct { size_t Internal, InternalHigh; DWORD Offset, OffsetHigh; HANDLE hEvent; } OVERLAPPED;
+typedef struct { unsigned short wYear, wMonth, wDayOfWeek, wDay, wHour, wMinute, wSecond, wMilliseconds; } SYSTEMTIME;
 typedef struct { DWORD dwOemId, dwPageSize; void *lo, *hi; DWORD_PTR dwActiveProcessorMask; DWORD dwNumberOfProcessors; } SYSTEM_INFO;
 typedef struct {
     DWORD dwLength, dwMemoryLoad;
@@ -65,6 +66,7 @@ typedef DWORD (WINAPI *LPTHREAD_START_ROUTINE)(LPVOID);
 #define ERROR_TOO_MANY_OPEN_FILES 4L
 #define ERROR_ACCESS_DENIED 5L
 #define ERROR_SHARING_VIOLATION 32L
+STUB void WINAPI GetLocalTime(SYSTEMTIME *);
 STUB BOOL WINAPI QueryPerformanceCounter(LARGE_INTEGER *);
 STUB BOOL WINAPI QueryPerformanceFrequency(LARGE_INTEGER *);
 STUB BOOL WINAPI GetProcessAffinityMask(HANDLE, DWORD_PTR *, DWORD_PTR *);
