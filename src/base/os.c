@@ -62,7 +62,7 @@ extern int clock_gettime(int clock, struct timespec *t);
 #elif defined(CLOCK_MONOTONIC)
 #  define INFER__CLOCK CLOCK_MONOTONIC
 #endif
-#if defined(INFER__POSIX) && defined(__GLIBC__)
+#if defined(INFER__POSIX) && defined(__linux__)
 extern struct tm *localtime_r(const time_t *t, struct tm *out);
 #endif
 #if defined(__linux__) && !defined(CPU_SETSIZE)
