@@ -383,16 +383,19 @@ static void infer__json_newline(infer__bytes *out, int32_t indent, int depth) {
 
 static void infer__json_write_at(infer__bytes *out, const infer_json *v, int32_t indent, int depth) {
     char number[32];
+    size_t len;
     uint64_t i;
     int object = v->kind == INFER_JSON_OBJECT;
     switch (v->kind) {
     case INFER_JSON_FALSE: infer__bytes_text(out, "false"); break;
     case INFER_JSON_TRUE: infer__bytes_text(out, "true"); break;
     case INFER_JSON_INT: infer__bytes_format(out, "%lld", (long long)v->v.i); break;
-    case INFER_JSON_FLOAT:
-        if (memchr(v->s, '.', (size_t)v->n) || memchr(v->s, 'e', (size_t)v->n) || memchr(v->s, 'E', (size_t)v->n))
-            infer__bytes_put(out, number, infer__double_text(v->v.f, number));
-        else infer__bytes_put(out, v->s, (size_t)v->n); /* a whole number beyond 64 bits */
+    case INFER_JSON_FLOAT: /* as it was written: a whole number beyond 64 bits, and what is infinite as a double */
+        len = infer__double_text(v->v.f, number);
+        if (number[len - 1] != 'f' &&
+            (memchr(v->s, '.', (size_t)v->n) || memchr(v->s, 'e', (size_t)v->n) || memchr(v->s, 'E', (size_t)v->n)))
+            infer__bytes_put(out, number, len);
+        else infer__bytes_put(out, v->s, (size_t)v->n);
         break;
     case INFER_JSON_STRING: infer__json_quote(out, v->s, (size_t)v->n); break;
     case INFER_JSON_ARRAY:
