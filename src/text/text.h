@@ -1,10 +1,11 @@
 /* text.h: the interface of the text layer: vocabulary, text <-> ids, JSON, chat templates and replies, grammars,
  * logits -> id.
  *
- * Rules: no tensors here; a tokenizer is made from metadata alone. Vocabularies, templates, schemas, grammars and replies
- *        are untrusted: time, memory and depth are bounded.
- * Start: infer__tokenize, infer__template_render, infer__chat_reader_feed, infer__matcher_mask; the tables: PRETOKENIZERS
- *        in token_pre.c, STAGES in sampler_chain.c, CHAT_FORMATS in chat_format.c, FILTERS in jinja_filters.c.
+ * Rules: no tensors here; a tokenizer is made from metadata alone. Vocabularies, templates, schemas, grammars and
+ *        replies are untrusted: time, memory and depth are bounded.
+ * Start: infer__tokenize, infer__template_render, infer__chat_reader_feed, infer__matcher_mask; the tables:
+ *        PRETOKENIZERS in token_pre.c, STAGES in sampler_chain.c, CHAT_FORMATS in chat_format.c, FILTERS in
+ *        jinja_filters.c.
  */
 #ifndef INFER__TEXT_H
 #define INFER__TEXT_H
