@@ -1,5 +1,5 @@
 # make          build/infer, the command-line program         make test     everything, the way CI runs it
-# make run      let it write a story with a small model       make check    the fast part of it, under a minute
+# make run      let it write a story with a small model       make check    the fast part of it
 # make help     the rest
 CC ?= cc
 CXX ?= c++

@@ -116,7 +116,7 @@ def sources(t):
 
 
 def group_check(t):
-    """The fast part: under a minute."""
+    """The fast part."""
     sources(t)
     t.step("compile", [PY, "tests/compile/run.py", "--quick"])
     t.step("tests on src/", ["build/check"])
