@@ -51,7 +51,8 @@ class Totals:
         elif not counts:
             passed = 1
         if failed:
-            self.bad.append(name)
+            said = [line for line in text.splitlines() if line.startswith(("FAIL", "  FAIL")) or "Error" in line or "error:" in line]
+            self.bad.append("%s (exit status %d)" % (name, code) + "".join("\n    " + line for line in said[:20]))
         self.passed, self.failed, self.skipped = self.passed + passed, self.failed + failed, self.skipped + skipped
         print("   %s: %s (%.0f s)" % (name, "FAILED" if failed else "ok", seconds), flush=True)
         return code == 0
@@ -283,6 +284,8 @@ def main():
         print("make %s: %d passed, %d failed, %d skipped (%.0f s)" % (name, t.passed, t.failed, t.skipped, time.time() - start))
         with open("build/totals/" + name, "w") as f:
             f.write("%d %d %d\n" % (t.passed, t.failed, t.skipped))
+        with open("build/totals/%s.failed" % name, "w") as f:
+            f.writelines("%s: %s\n" % (name, bad) for bad in t.bad)
         all_failed += t.failed
     return 1 if all_failed else 0
 
