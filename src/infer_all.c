@@ -44,6 +44,10 @@
 #include "compute/cpu_moe.c"
 #include "compute/cpu_backend.c"   /* the op vtable of the CPU */
 #include "compute/gpu.h"           /* what a GPU's driver offers */
+#include "compute/gpu_driver.c"    /* what drivers share */
+#include "compute/driver_cuda.c"
+#include "compute/driver_hip.c"
+#include "compute/driver_metal.c"
 #include "compute/driver_opencl.c"
 #include "compute/gpu_kernels.c"   /* devices, programs; the kernels themselves: kernels_embed.h */
 #include "compute/gpu_backend.c"   /* the op vtable, once for all GPUs */

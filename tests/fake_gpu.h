@@ -306,13 +306,17 @@ static infer_result fake_sync(void *queue, infer_error *err) {
 
 /* ---- the tables ------------------------------------------------------------------------------------------------- */
 
-#define FAKE_CALLS fake_open, fake_close, fake_alloc, fake_release, fake_load, fake_unload, fake_queue_open, \
-                   fake_queue_close, fake_kernel_open, fake_kernel_close, fake_upload, fake_download, fake_copy, \
-                   fake_launch, fake_sync
-static const infer__driver fake_hip = {"hip", INFER_HIP, fake_hip_devices, fake_hip_info, FAKE_CALLS};
-static const infer__driver fake_opencl = {"opencl", INFER_OPENCL, fake_opencl_devices, fake_opencl_info, FAKE_CALLS};
-static const infer__driver fake_metal = {"metal", INFER_METAL, fake_metal_devices, fake_metal_info, FAKE_CALLS};
+#define FAKE_DRIVER(api, upper) static const infer__driver fake_##api = { \
+    .name = #api, .backend = INFER_##upper, .devices = fake_##api##_devices, .info = fake_##api##_info, \
+    .open = fake_open, .close = fake_close, .alloc = fake_alloc, .release = fake_release, .load = fake_load, \
+    .unload = fake_unload, .queue_open = fake_queue_open, .queue_close = fake_queue_close, \
+    .kernel_open = fake_kernel_open, .kernel_close = fake_kernel_close, .upload = fake_upload, \
+    .download = fake_download, .copy = fake_copy, .launch = fake_launch, .sync = fake_sync, \
+}
+FAKE_DRIVER(hip, HIP);
+FAKE_DRIVER(opencl, OPENCL);
+FAKE_DRIVER(metal, METAL);
 static const infer__driver *const fake_drivers[] = {&fake_hip, &fake_opencl, &fake_metal, NULL};
-#undef FAKE_CALLS
+#undef FAKE_DRIVER
 
 #endif

@@ -209,37 +209,17 @@ static const char *infer__cl_code_name(infer__cl_int code) {
 }
 
 /* NULL, or the first function that the library lacks. */
-static const char *infer__cl_find(infer__cl *cl, void *lib) {
+static const char *infer__cl_find(void *table, void *lib) {
+    infer__cl *cl = (infer__cl *)table;
     const char *missing = NULL;
-    void *p;
-/* memcpy: ISO C has no cast from an object's pointer to a function's */
-#define INFER__CL_LOOK_UP(result, name, args) \
-    p = infer__lib_symbol(lib, #name); \
-    if (!p && !missing) missing = #name; \
-    memcpy(&cl->name, &p, sizeof p);
+    #define INFER__CL_LOOK_UP(result, name, args) INFER__GPU_LOOK_UP(cl->name, lib, #name, missing)
     INFER__CL_FUNCTIONS(INFER__CL_LOOK_UP)
 #undef INFER__CL_LOOK_UP
     return missing;
 }
 
-/* The first library of the list that has everything stays loaded for ever. 0: o->why_not. */
 static int infer__opencl_load(struct infer__opencl *o, const char *const *names, size_t n) {
-    size_t i;
-    for (i = 0; i < n; i++) {
-        void *lib = infer__lib_open(names[i]);
-        const char *missing = lib ? infer__cl_find(&o->cl, lib) : NULL;
-        if (lib && !missing) {
-            o->why_not[0] = 0;
-            return 1;
-        }
-        if (missing) infer__format(o->why_not, sizeof o->why_not, "%s has no %s", names[i], missing);
-        else if (!o->why_not[0]) infer__format(o->why_not, sizeof o->why_not, "%s was not found", names[i]);
-        infer__lib_close(lib);
-    }
-#if defined(INFER_NO_RUNTIME_LINKING)
-    infer__format(o->why_not, sizeof o->why_not, "built with INFER_NO_RUNTIME_LINKING");
-#endif
-    return 0;
+    return infer__gpu_library(names, n, infer__cl_find, &o->cl, o->why_not, sizeof o->why_not);
 }
 
 /* `size` bytes that describe a device; 0 and zeros when the driver has no such answer of this size. */
@@ -280,10 +260,6 @@ static void infer__cl_text(const infer__cl *cl, infer__cl_platform p, infer__cl_
     while (at > 0 && to[at - 1] == ' ') at--;
     to[at] = 0;
     infer__clean(to, 1);
-}
-
-static uint64_t infer__cl_hash_text(uint64_t h, const char *s) {
-    return infer__fnv(h, s, strlen(s) + 1); /* with its zero, so that "ab" "c" is not "a" "bc" */
 }
 
 /* Work-items that a group may have along x. */
@@ -359,10 +335,10 @@ static void infer__cl_describe(const infer__cl *cl, infer__cl_row *r) {
     r->rusticl = strcmp(platform, "rusticl") == 0;
     infer__format(r->info.name, sizeof r->info.name, "%s (%s)", name[0] ? name : "?", platform[0] ? platform : "?");
     infer__cl_text(cl, r->platform, NULL, INFER__CL_PLATFORM_VERSION, text, sizeof text);
-    r->hash = infer__cl_hash_text(INFER__FNV, text);
+    r->hash = infer__hash_text(INFER__FNV, text);
     for (i = 0; i < INFER__COUNT(texts); i++) {
         infer__cl_text(cl, NULL, d, (infer__cl_uint)texts[i], text, sizeof text);
-        r->hash = infer__cl_hash_text(r->hash, text);
+        r->hash = infer__hash_text(r->hash, text);
     }
     infer__cl_judge(cl, r);
 }
@@ -567,42 +543,20 @@ static void infer__opencl_release(void *device, uint64_t handle) {
 
 #define INFER__CL_OPTIONS "-cl-std=CL1.2"
 enum {
-    INFER__CL_MAX_LOG = 16 << 20,     /* bytes of a build log that are looked at */
-    INFER__CL_MAX_BINARY = 256 << 20, /* bytes of a compiled program */
-    INFER__CL_HEAD = 16               /* bytes before it in the cache: "infercl1", hash of key and program */
+    INFER__CL_MAX_LOG = 16 << 20 /* bytes of a build log that are looked at */
 };
-
-/* Where the first line begins that has "error" in it, in lower or upper case; else the text. */
-static const char *infer__cl_error_line(const char *text) {
-    static const char lower[] = "error", upper[] = "ERROR";
-    const char *line = text, *s;
-    for (s = text; *s; s++) {
-        int i = 0;
-        while (i < 5 && (s[i] == lower[i] || s[i] == upper[i])) i++;
-        if (i == 5) return line;
-        if (*s == '\n') line = s + 1;
-    }
-    return text;
-}
 
 /* What the compiler said, from the first error on, as one line. */
 static void infer__cl_build_log(infer__opencl_device *d, infer__cl_program program, char *to, size_t cap) {
-    size_t n = 0, at = 0;
+    size_t n = 0;
     char *text = NULL;
-    const char *s = "";
     const infer__cl *cl = &infer__opencl.cl;
     infer__cl_device id = d->row->device;
     if (cl->clGetProgramBuildInfo(program, id, INFER__CL_PROGRAM_BUILD_LOG, 0, NULL, &n) == 0 && n > 0 &&
         n <= INFER__CL_MAX_LOG)
         text = (char *)infer__calloc(d->mem, n + 1, 1);
-    if (text && cl->clGetProgramBuildInfo(program, id, INFER__CL_PROGRAM_BUILD_LOG, n, text, NULL) == 0)
-        s = infer__cl_error_line(text);
-    for (; *s && at + 1 < cap; s++) {
-        char c = *s == '\n' || *s == '\r' || *s == '\t' ? ' ' : *s;
-        if (c != ' ' || (at > 0 && to[at - 1] != ' ')) to[at++] = c;
-    }
-    to[at] = 0;
-    if (at == 0) infer__format(to, cap, "no log");
+    if (text && cl->clGetProgramBuildInfo(program, id, INFER__CL_PROGRAM_BUILD_LOG, n, text, NULL) != 0) text[0] = 0;
+    infer__gpu_log_line(text ? text : "", to, cap);
     infer__free(d->mem, text);
 }
 
@@ -627,57 +581,38 @@ static infer_result infer__cl_compile(infer__opencl_device *d, const infer__gpu_
     return INFER_OK;
 }
 
-static void infer__cl_head(uint8_t head[INFER__CL_HEAD], uint64_t key_hash, const uint8_t *program, size_t n) {
-    uint64_t h = infer__fnv(key_hash, program, n);
-    int i;
-    memcpy(head, "infercl1", 8);
-    for (i = 0; i < 8; i++) head[8 + i] = (uint8_t)(h >> (8 * i));
-}
-
-/* The program from the caller's cache, NULL when it is not there or does not work. Drivers crash on binaries that were
- * changed: they get only what has the right hash. */
-static infer__cl_program infer__cl_cached(infer__opencl_device *d, const infer_cache *cache, const char *key,
-                                          uint64_t key_hash) {
-    size_t n = cache->get(cache->user, key, NULL, 0), size;
-    uint8_t *data, head[INFER__CL_HEAD];
-    const uint8_t *binary;
+/* The program from the caller's cache, NULL when it is not there or does not work. */
+static infer__cl_program infer__cl_cached(infer__opencl_device *d, const infer__gpu_source *source, uint64_t hash) {
+    size_t size;
+    uint8_t *data = infer__gpu_cached(d->mem, source, "opencl", hash, &size);
+    const uint8_t *binary = data ? data + INFER__GPU_CACHE_HEAD : NULL;
     infer__cl_program p = NULL;
     infer__cl_int status = 0;
     infer__cl_try t;
-    if (n <= INFER__CL_HEAD || n > INFER__CL_MAX_BINARY) return NULL;
-    data = (uint8_t *)infer__alloc(d->mem, n);
     if (!data) return NULL;
-    binary = data + INFER__CL_HEAD;
-    size = n - INFER__CL_HEAD;
-    if (cache->get(cache->user, key, data, n) == n) {
-        infer__cl_head(head, key_hash, binary, size);
-        if (memcmp(head, data, sizeof head) == 0)
-            p = INFER__CL_MAKE(t, clCreateProgramWithBinary,
-                               (d->context, 1, &d->row->device, &size, &binary, &status, &t.code));
-        if (p && (status != 0 || !infer__cl_build(d, p, &t))) {
-            infer__opencl.cl.clReleaseProgram(p);
-            p = NULL;
-        }
+    p = INFER__CL_MAKE(t, clCreateProgramWithBinary,
+                       (d->context, 1, &d->row->device, &size, &binary, &status, &t.code));
+    if (p && (status != 0 || !infer__cl_build(d, p, &t))) {
+        infer__opencl.cl.clReleaseProgram(p);
+        p = NULL;
     }
     infer__free(d->mem, data);
     return p;
 }
 
 /* Offer a program to the caller's cache. That it cannot be had is no error. */
-static void infer__cl_keep(infer__opencl_device *d, const infer_cache *cache, const char *key, uint64_t key_hash,
+static void infer__cl_keep(infer__opencl_device *d, const infer__gpu_source *source, uint64_t hash,
                            infer__cl_program program) {
     size_t n = 0, got = 0;
     uint8_t *data, *binary;
     if (infer__opencl.cl.clGetProgramInfo(program, INFER__CL_PROGRAM_BINARY_SIZES, sizeof n, &n, &got) != 0 ||
-        got != sizeof n || n == 0 || n > INFER__CL_MAX_BINARY - INFER__CL_HEAD)
+        got != sizeof n || n == 0 || n > INFER__GPU_CACHE_MAX - INFER__GPU_CACHE_HEAD)
         return;
-    data = (uint8_t *)infer__calloc(d->mem, n + INFER__CL_HEAD, 1);
+    data = (uint8_t *)infer__calloc(d->mem, n + INFER__GPU_CACHE_HEAD, 1);
     if (!data) return;
-    binary = data + INFER__CL_HEAD;
-    if (infer__opencl.cl.clGetProgramInfo(program, INFER__CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == 0) {
-        infer__cl_head(data, key_hash, binary, n);
-        cache->put(cache->user, key, data, n + INFER__CL_HEAD);
-    }
+    binary = data + INFER__GPU_CACHE_HEAD;
+    if (infer__opencl.cl.clGetProgramInfo(program, INFER__CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == 0)
+        infer__gpu_keep(source, "opencl", hash, data, n);
     infer__free(d->mem, data);
 }
 
@@ -687,21 +622,13 @@ static infer_result infer__opencl_program(void *device, const infer__gpu_source 
     const infer_cache *cache = source->cache;
     infer__cl_program p = NULL;
     infer_result r;
-    char key[96];
-    uint64_t hash = infer__cl_hash_text(d->row->hash, INFER__CL_OPTIONS);
-    int i;
+    uint64_t hash = infer__hash_text(d->row->hash, INFER__CL_OPTIONS);
     *program = NULL;
-    for (i = 0; i < 8; i++) {
-        uint8_t byte = (uint8_t)(source->hash >> (8 * i));
-        hash = infer__fnv(hash, &byte, 1);
-    }
-    infer__format(key, sizeof key, "infer-opencl-%016llx-%s", (unsigned long long)hash, source->name);
-    hash = infer__cl_hash_text(hash, source->name);
-    if (cache && cache->get) p = infer__cl_cached(d, cache, key, hash);
+    if (cache && cache->get) p = infer__cl_cached(d, source, hash);
     if (!p) {
         r = infer__cl_compile(d, source, &p, err);
         if (r != INFER_OK) return r;
-        if (cache && cache->put) infer__cl_keep(d, cache, key, hash, p);
+        if (cache && cache->put) infer__cl_keep(d, source, hash, p);
     }
     *program = p;
     return INFER_OK;
@@ -839,11 +766,25 @@ static infer_result infer__opencl_sync(void *queue, infer_error *err) {
 }
 
 static const infer__driver infer__opencl_driver = {
-    "opencl", INFER_OPENCL, infer__opencl_devices, infer__opencl_info,
-    infer__opencl_open, infer__opencl_close, infer__opencl_alloc, infer__opencl_release,
-    infer__opencl_program, infer__opencl_unload, infer__opencl_queue_open, infer__opencl_queue_close,
-    infer__opencl_kernel_open, infer__opencl_kernel_close, infer__opencl_upload, infer__opencl_download,
-    infer__opencl_copy, infer__opencl_launch, infer__opencl_sync,
+    .name = "opencl",
+    .backend = INFER_OPENCL,
+    .devices = infer__opencl_devices,
+    .info = infer__opencl_info,
+    .open = infer__opencl_open,
+    .close = infer__opencl_close,
+    .alloc = infer__opencl_alloc,
+    .release = infer__opencl_release,
+    .load = infer__opencl_program,
+    .unload = infer__opencl_unload,
+    .queue_open = infer__opencl_queue_open,
+    .queue_close = infer__opencl_queue_close,
+    .kernel_open = infer__opencl_kernel_open,
+    .kernel_close = infer__opencl_kernel_close,
+    .upload = infer__opencl_upload,
+    .download = infer__opencl_download,
+    .copy = infer__opencl_copy,
+    .launch = infer__opencl_launch,
+    .sync = infer__opencl_sync,
 };
 
 #endif

@@ -5,7 +5,8 @@
  * Rules: only driver_*.c name a vendor. A library or device that is not there is information, not an error, until
  *        somebody asks for it. Work on a queue runs in order; memory given to upload and download must stay valid until
  *        the next sync. A device is shared by threads, a queue belongs to one context.
- * Start: infer__driver, then gpu_backend.c (ops), gpu_kernels.c (devices, programs), driver_opencl.c.
+ * Start: infer__driver, then gpu_backend.c (ops), gpu_kernels.c (devices, programs), driver_opencl.c for a
+ *        driver.
  */
 #ifndef INFER__GPU_H
 #define INFER__GPU_H
@@ -55,9 +56,69 @@ typedef struct infer__driver {
     infer_result (*launch)(void *queue, void *kernel, const uint32_t *groups, int32_t group, const uint64_t *bufs,
                            int32_t n_bufs, const void *args, uint32_t args_size, infer_error *err);
     infer_result (*sync)(void *queue, infer_error *err); /* wait for everything; late errors come out here */
+
+    /* What follows is NULL where an API has no such thing. */
+
+    int32_t form;                /* of its programs: INFER__FORM_SOURCE (0) or INFER__FORM_PTX */
+    int32_t (*tier)(
+        void *device); /* which kinds of special kernels it takes: see KIND in kernels/kernels.def; 0 none */
+    uint64_t (*memory)(void *device); /* bytes that are free now */
+    /* Between record and record_end launches and copies of the queue are noted, not done; replay does them all, as
+     * often as wanted, after what was queued before. Uploads, downloads and sync end a recording with an error. */
+    infer_result (*record)(void *queue, infer_error *err);
+    infer_result (*record_end)(void *queue, void **recording, infer_error *err);
+    infer_result (*replay)(void *queue, void *recording, infer_error *err);
+    void (*recording_close)(void *queue, void *recording);
+    /* With `timing` on, `times` gives the seconds that the device took for each launch since the last call, in their
+     * order: at most cap of them, *n is how many there were. After a sync only; not while recording. */
+    infer_result (*timing)(void *queue, int32_t on, infer_error *err);
+    infer_result (*times)(void *queue, double *seconds, int32_t cap, int32_t *n, infer_error *err);
 } infer__driver;
-#if !defined(INFER_NO_GPU) && !defined(INFER_NO_OPENCL)
+enum { INFER__FORM_SOURCE, INFER__FORM_PTX };
+
+#if !defined(INFER_NO_GPU)
+#  if !defined(INFER_NO_CUDA)
+static const infer__driver infer__cuda_driver; /* driver_cuda.c */
+#  endif
+#  if !defined(INFER_NO_HIP)
+static const infer__driver infer__hip_driver; /* driver_hip.c */
+#  endif
+#  if !defined(INFER_NO_METAL)
+static const infer__driver infer__metal_driver; /* driver_metal.c */
+#  endif
+#  if !defined(INFER_NO_OPENCL)
 static const infer__driver infer__opencl_driver; /* driver_opencl.c */
+#  endif
+
+/* ---- what drivers share (gpu_driver.c) -------------------------------------------------------------------- */
+
+/* The first library of the list that `find` is content with stays loaded for ever: 1. find fills its table of functions
+ * and returns the name of one that is missing, or NULL. 0: why_not says what is wrong with the first one that is there,
+ * or that none is. */
+static int infer__gpu_library(const char *const *names, size_t n, const char *(*find)(void *table, void *lib),
+                              void *table, char *why_not, size_t cap);
+/* In `find`: put a function of the library into a pointer; `missing` is set when it is not there. memcpy: ISO C has no
+ * cast from an object's pointer to a function's. */
+#  define INFER__GPU_LOOK_UP(pointer, lib, name, missing) \
+    do { \
+        void *found_ = infer__lib_symbol(lib, name); \
+        if (!found_ && !(missing)) (missing) = name; \
+        memcpy(&(pointer), &found_, sizeof found_); \
+    } while (0);
+
+/* What a compiler said, from the line with the first "error" on, as one line without double spaces. */
+static void infer__gpu_log_line(const char *text, char *to, size_t cap);
+static uint64_t infer__hash_text(uint64_t hash, const char *text);
+
+enum { INFER__GPU_CACHE_HEAD = 16, INFER__GPU_CACHE_MAX = 256 << 20 }; /* bytes: before a binary; of both */
+/* A compiled program that was kept for this API, device and text: *size bytes that begin INFER__GPU_CACHE_HEAD bytes
+ * into the block returned, which the caller frees. NULL when there is none or it was changed. device_hash: of all that
+ * a binary depends on: names, versions, options. */
+static uint8_t *infer__gpu_cached(infer__mem *mem, const infer__gpu_source *source, const char *api,
+                                  uint64_t device_hash, size_t *size);
+/* Offer a program to the caller's cache: n bytes at data + INFER__GPU_CACHE_HEAD; the bytes before are overwritten. */
+static void infer__gpu_keep(const infer__gpu_source *source, const char *api, uint64_t device_hash, uint8_t *data,
+                            size_t n);
 #endif
 
 /* ---- kernels (kernels_embed.h holds the tables) ----------------------------------------------------------- */

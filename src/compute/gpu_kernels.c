@@ -147,6 +147,15 @@ static void *infer__module_text(const infer__module_row *row, const char *pieces
 
 /* The APIs, in the order in which their devices are listed; ends with NULL. */
 static const infer__driver *const infer__drivers[] = {
+#ifndef INFER_NO_CUDA
+    &infer__cuda_driver,
+#endif
+#ifndef INFER_NO_HIP
+    &infer__hip_driver,
+#endif
+#ifndef INFER_NO_METAL
+    &infer__metal_driver,
+#endif
 #ifndef INFER_NO_OPENCL
     &infer__opencl_driver,
 #endif
