@@ -121,6 +121,11 @@ typedef struct infer__matmul_args {
     int32_t n_w;
     const infer__weight *w[3], *b[3]; /* b[j] may be NULL */
     infer__tensor y[3];
+    /* Neighbours: ops before or after this one that a backend may do along with it; then what is only passed between
+     * them (x, y[j]) need not be written. NULL = none. See infer__matmul. */
+    const struct infer__norm_args *norm; /* gives x: norm->y is x */
+    const struct infer__act_args *act;   /* of y[1] with up = y[0] into y[0], or of y[0] alone when n_w is 1 */
+    const struct infer__add_args *add;   /* of y[0]: add->x is y[0]; n_w is 1 */
 } infer__matmul_args;
 
 enum { INFER__ROPE_NONE, INFER__ROPE_PAIRS, INFER__ROPE_HALVES };
@@ -139,6 +144,8 @@ typedef struct infer__kv_store_args {
     infer__tensor k, v;
     infer__kv_buf *k_cache, *v_cache;
     int32_t group, n_head, dim_k, dim_v;
+    const infer__rope_args *rope_q,
+        *rope_k; /* neighbours: q, which is written, and k, which need not be. NULL = none */
 } infer__kv_store_args;
 
 /* For every row and head: softmax(softcap(scale * temp(pos) * q.k) + slope * (kpos - pos)) v over positions
@@ -160,7 +167,7 @@ typedef struct infer__act_args {
     int32_t kind;
 } infer__act_args;
 
-typedef struct infer__add_args { infer__tensor x, y; float scale; } infer__add_args;    /* y += x * scale */
+typedef struct infer__add_args { infer__tensor x, y; float scale; } infer__add_args; /* y += x * scale */
 /* y = cap * tanh(x * scale / cap) (cap 0 = none), then clamped to [-clamp, clamp] (0 = none), in place */
 typedef struct infer__map_args { infer__tensor x; float scale, cap, clamp; } infer__map_args;
 
@@ -183,8 +190,17 @@ typedef struct infer__moe_matmul_args {
 
 /* ---- the vtable --------------------------------------------------------------------------------- */
 
+enum {
+    INFER__FUSE_NORM = 1,
+    INFER__FUSE_ACT = 2,
+    INFER__FUSE_ADD = 4 /* of matmul */,
+    INFER__FUSE_ROPE = 8 /* of kv_store */
+};
+
 struct infer__ops {
     const char *name;
+    uint32_t
+        fuses; /* INFER__FUSE_*: neighbours that its ops take along. One that cannot do so for some shape runs them */
     void (*embed)(infer__ctx *c, const infer__embed_args *a);
     void (*get_rows)(infer__ctx *c, const infer__get_rows_args *a);
     void (*norm)(infer__ctx *c, const infer__norm_args *a);
@@ -213,6 +229,10 @@ struct infer__ops {
     int (*prepare)(infer__ctx *c, int32_t max_cols);
     void (*finish)(infer__ctx *c);
 };
+
+/* The op with its neighbours: those that the backend does not take along are run before and after it. */
+static void infer__matmul(infer__ctx *c, const infer__matmul_args *a);
+static void infer__kv_store(infer__ctx *c, const infer__kv_store_args *a);
 
 /* ---- isa.c: CPU features are a mask, not a ladder ------------------------------------------------- */
 
@@ -267,6 +287,7 @@ typedef struct infer__profile { const char *op; uint64_t calls, bytes; double se
 
 struct infer__ctx {
     const infer__ops *ops;        /* of the place where the pass is */
+    int32_t apart;                /* 1: every result is looked at (trace, checks): neighbours are run by themselves */
     const infer__kernels *kernels;
     infer__mem *mem;
     infer__pool *pool;

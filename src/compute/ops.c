@@ -72,3 +72,27 @@ static uint64_t infer__attention_bytes(const infer__attention_args *a, uint64_t 
     return seen * (uint64_t)a->n_head_kv *
            (infer__kv_bytes(a->k_cache->type, a->dim_k) + infer__kv_bytes(a->v_cache->type, a->dim_v));
 }
+
+/* ---- ops with neighbours ---------------------------------------------------------------------------------- */
+
+static uint32_t infer__fuses(const infer__ctx *c) { return c->apart ? 0 : c->ops->fuses; }
+
+static void infer__matmul(infer__ctx *c, const infer__matmul_args *a) {
+    uint32_t fuses = infer__fuses(c);
+    infer__matmul_args own = *a;
+    if (!(fuses & INFER__FUSE_NORM)) own.norm = NULL;
+    if (!(fuses & INFER__FUSE_ACT)) own.act = NULL;
+    if (!(fuses & INFER__FUSE_ADD)) own.add = NULL;
+    if (a->norm && !own.norm) c->ops->norm(c, a->norm);
+    c->ops->matmul(c, &own);
+    if (a->act && !own.act) c->ops->act(c, a->act);
+    if (a->add && !own.add) c->ops->add(c, a->add);
+}
+
+static void infer__kv_store(infer__ctx *c, const infer__kv_store_args *a) {
+    infer__kv_store_args own = *a;
+    if (!(infer__fuses(c) & INFER__FUSE_ROPE)) own.rope_q = own.rope_k = NULL;
+    if (a->rope_q && !own.rope_q) c->ops->rope(c, a->rope_q);
+    if (a->rope_k && !own.rope_k) c->ops->rope(c, a->rope_k);
+    c->ops->kv_store(c, &own);
+}

@@ -46,7 +46,7 @@ static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer
         if (with_bias) mm.b[i] = infer__opt(&l->w[slots[i] + 1]);
         mm.y[i] = i ? gate : up;
     }
-    c->ctx.ops->matmul(&c->ctx, &mm);
+    infer__matmul(&c->ctx, &mm);
     infer__activate(c, l, has_gate ? &gate : NULL, &up);
     infer__trace(c, l->index, "ffn_act", &up);
     memset(&mm, 0, sizeof mm);
@@ -55,7 +55,7 @@ static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer
     mm.w[0] = &l->w[down_slot];
     if (with_bias) mm.b[0] = infer__opt(&l->w[down_slot + 1]);
     mm.y[0] = *out;
-    c->ctx.ops->matmul(&c->ctx, &mm);
+    infer__matmul(&c->ctx, &mm);
 }
 
 static void infer__ffn_dense(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out) {
@@ -98,7 +98,7 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, const infer_
     mm.n_w = 1;
     mm.w[0] = &l->w[INFER__W_MOE_ROUTER];
     mm.y[0] = logits;
-    c->ctx.ops->matmul(&c->ctx, &mm);
+    infer__matmul(&c->ctx, &mm);
     memset(&route, 0, sizeof route);
     route.x = logits;
     route.ids = ids;

@@ -146,7 +146,7 @@ static void infer__head(infer_context *c, const infer__tensor *x) {
         memset(&direct, 0, sizeof direct);
         direct.host = infer__head_direct(c, i, n);
         mm.y[0] = infer__view(direct.host ? &direct : &c->at->work, 0, n, m->hp.n_vocab);
-        c->ctx.ops->matmul(&c->ctx, &mm);
+        infer__matmul(&c->ctx, &mm);
         memset(&map, 0, sizeof map);
         map.x = mm.y[0];
         map.scale = m->hp.logit_scale;

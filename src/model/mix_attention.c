@@ -63,7 +63,7 @@ static void infer__qkv(infer_context *c, const infer__layer *l, const infer__ten
         mm.b[i] = infer__opt(&l->w[INFER__W_ATTN_Q_B + 2 * i]);
         mm.y[i] = *t[i];
     }
-    c->ctx.ops->matmul(&c->ctx, &mm);
+    infer__matmul(&c->ctx, &mm);
     for (i = 0; i < 3 && c->model->hp.clamp_kqv > 0; i++) {
         memset(&clamp, 0, sizeof clamp);
         clamp.x = *t[i];
@@ -102,7 +102,7 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, const 
     store.n_head = l->n_head_kv;
     store.dim_k = l->dim_k;
     store.dim_v = l->dim_v;
-    c->ctx.ops->kv_store(&c->ctx, &store);
+    infer__kv_store(&c->ctx, &store);
 
     memset(&at, 0, sizeof at);
     at.q = q;
@@ -130,5 +130,5 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, const 
     mm.w[0] = &l->w[INFER__W_ATTN_OUT];
     mm.b[0] = infer__opt(&l->w[INFER__W_ATTN_OUT_B]);
     mm.y[0] = *out;
-    c->ctx.ops->matmul(&c->ctx, &mm);
+    infer__matmul(&c->ctx, &mm);
 }

@@ -1,0 +1,338 @@
+/* gpu_run.c: what every op on a GPU is made of: a context's queue and opened kernels, the values per token on their way
+ * to the device, launches.
+ *
+ * Owns:  struct infer__gpu_run; how a pass is packed (infer__gpu_pack; kernels/dialect.h reads it).
+ * Rules: names no vendor. Nothing is created or freed between prepare and finish. Whatever cannot be done is found
+ *        before the launch, since a kernel cannot complain: the helpers below call infer__fail, and infer__gpu_launch
+ *        does nothing after a failure.
+ * Start: infer__gpu_launch, infer__gpu_pack.
+ */
+#include "gpu.h"
+
+#ifndef INFER_NO_GPU
+#include "../../kernels_embed.h"
+
+enum {
+    INFER__GPU_FEW = 8,            /* rows of x up to which matvec reads the weights once a row and still wins */
+    INFER__GPU_BUFS = 5,           /* of a kernel, at most */
+    INFER__GPU_MAX_EXPERTS = 1024, /* that moe.k holds in local memory */
+    INFER__GPU_PASS_HEAD = 8       /* ints before the arrays of a packed pass: PASS_* in dialect.h */
+};
+
+/* The kernels of one program: base, keys and values, or a storage type. Those of other kinds stay NULL. */
+typedef struct infer__gpu_set {
+    int32_t kind, id;
+    void *kernels[INFER__KERNEL_COUNT];
+} infer__gpu_set;
+
+struct infer__gpu_run {
+    const infer__driver *driver;
+    void *queue;
+    infer__gpu_set *sets;
+    int32_t n_sets;
+    int32_t *staging; /* a packed pass, and its copy on the device: `cap` ints each */
+    infer__buf pass;
+    uint64_t cap;
+    int32_t in_flight; /* staging may still be read by the upload: a sync ends that */
+};
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* What the driver said; `what` was being done. */
+static void infer__gpu_fail(infer__ctx *c, const char *what, const infer_error *err) {
+    infer__fail(c, err->code, "%s: %s: %s", infer__gpu_name(c->gpu), what, err->message);
+}
+
+static int infer__gpu_buf_alloc(infer__ctx *c, infer__buf *b, uint64_t bytes) {
+    infer_error err;
+    memset(b, 0, sizeof *b);
+    if (bytes == 0) return 0; /* as on the CPU */
+    if (infer__gpu_alloc(c->gpu, b, bytes, &err) == INFER_OK) return 1;
+    infer__fail(c, err.code, "%s", err.message);
+    return 0;
+}
+
+static void infer__gpu_buf_release(infer__ctx *c, infer__buf *b) { infer__gpu_free(c->gpu, b); }
+
+static void infer__gpu_upload(infer__ctx *c, infer__buf *b, uint64_t offset, const void *src, uint64_t bytes) {
+    infer_error err;
+    INFER__ASSERT(offset <= b->bytes && bytes <= b->bytes - offset);
+    if (!infer__ok(c) || bytes == 0) return;
+    infer__error_clear(&err);
+    if (c->run->driver->upload(c->run->queue, b->handle, offset, src, bytes, &err))
+        infer__gpu_fail(c, "upload", &err);
+    else c->bytes_up += bytes;
+}
+
+static void infer__gpu_download(infer__ctx *c, const infer__buf *b, uint64_t offset, void *dst, uint64_t bytes) {
+    infer_error err;
+    INFER__ASSERT(offset <= b->bytes && bytes <= b->bytes - offset);
+    if (!infer__ok(c) || bytes == 0) return;
+    infer__error_clear(&err);
+    if (c->run->driver->download(c->run->queue, b->handle, offset, dst, bytes, &err))
+        infer__gpu_fail(c, "download", &err);
+    else c->bytes_down += bytes;
+}
+
+/* The two places do not overlap: an API need not allow it. */
+static void infer__gpu_copy_bytes(infer__ctx *c, infer__buf *dst, uint64_t dst_offset, const infer__buf *src,
+                                  uint64_t src_offset, uint64_t bytes) {
+    infer_error err;
+    INFER__ASSERT(dst_offset <= dst->bytes && bytes <= dst->bytes - dst_offset);
+    INFER__ASSERT(src_offset <= src->bytes && bytes <= src->bytes - src_offset);
+    INFER__ASSERT(dst->handle != src->handle || dst_offset + bytes <= src_offset || src_offset + bytes <= dst_offset);
+    if (!infer__ok(c) || bytes == 0) return;
+    infer__error_clear(&err);
+    if (c->run->driver->copy(c->run->queue, dst->handle, dst_offset, src->handle, src_offset, bytes, &err))
+        infer__gpu_fail(c, "copy", &err);
+}
+
+/* After a failure too: what was handed over before it may still be on its way. */
+static void infer__gpu_sync(infer__ctx *c) {
+    infer_error err;
+    if (!c->run || !c->run->queue) return;
+    infer__error_clear(&err);
+    c->syncs++;
+    c->run->in_flight = 0;
+    if (c->run->driver->sync(c->run->queue, &err)) infer__gpu_fail(c, "wait", &err);
+}
+
+/* ---- the values per token ---------------------------------------------------------------------------------------- */
+
+/* Pages per sequence that the pass reaches: all sequences have as many as the longest. */
+static int32_t infer__gpu_pages(const infer__pass *p) {
+    int32_t i, last = 0;
+    for (i = 0; i < p->n_rows; i++) last = INFER__MAX(last, p->pos[i]);
+    return last / INFER__PAGE + 1;
+}
+
+/* Ints of a packed pass. */
+static uint64_t infer__gpu_pass_len(const infer__pass *p) {
+    return INFER__GPU_PASS_HEAD + 3 * (uint64_t)p->n_rows + (uint64_t)p->n_out +
+           (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)infer__gpu_pages(p));
+}
+
+/* n ints to to[*at], which becomes the place `slot` of the head. */
+static void infer__gpu_put(int32_t *to, int slot, int32_t *at, const int32_t *from, int32_t n) {
+    if (slot >= 0) to[slot] = *at;
+    if (n > 0) memcpy(to + *at, from, (size_t)n * sizeof *to);
+    *at += n;
+}
+
+/* The head says where each array begins, in the order of infer__pass; then the arrays, as long as they are used. */
+static void infer__gpu_pack(const infer__pass *p, int32_t *to) {
+    int32_t at = INFER__GPU_PASS_HEAD, stride = infer__gpu_pages(p), g, s;
+    infer__gpu_put(to, 0, &at, p->ids, p->n_rows);
+    infer__gpu_put(to, 1, &at, p->pos, p->n_rows);
+    infer__gpu_put(to, 2, &at, p->seq, p->n_rows);
+    infer__gpu_put(to, 3, &at, p->out, p->n_out);
+    infer__gpu_put(to, 4, &at, p->extended, p->n_seq);
+    INFER__ASSERT(stride <= p->max_pages);
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) {
+        infer__gpu_put(to, 5 + g, &at, NULL, 0);
+        for (s = 0; s < p->n_seq; s++)
+            infer__gpu_put(to, -1, &at, p->pages[g] + (int64_t)s * p->max_pages, stride);
+    }
+    to[7] = stride;
+}
+
+static void infer__gpu_begin(infer__ctx *c) {
+    struct infer__gpu_run *run = c->run;
+    uint64_t n = infer__gpu_pass_len(&c->pass);
+    if (!infer__ok(c)) return;
+    if (n > run->cap || n > INT32_MAX) {
+        infer__fail(c, INFER_ERR_STATE, "a pass of %d rows and %d sequences does not fit its buffer of %llu values",
+                    (int)c->pass.n_rows, (int)c->pass.n_seq, (unsigned long long)run->cap);
+        return;
+    }
+    if (run->in_flight) infer__gpu_sync(c); /* the caller went on to another pass without waiting */
+    infer__gpu_pack(&c->pass, run->staging);
+    run->in_flight = 1;
+    infer__gpu_upload(c, &run->pass, 0, run->staging, n * sizeof *run->staging);
+}
+
+/* ---- queue and kernels ------------------------------------------------------------------------------------------- */
+
+static infer__gpu_set *infer__gpu_find(const struct infer__gpu_run *run, int32_t kind, int32_t id) {
+    int32_t i;
+    for (i = 0; i < run->n_sets; i++)
+        if (run->sets[i].kind == kind && run->sets[i].id == id) return &run->sets[i];
+    return NULL;
+}
+
+/* All kernels of a program that the device has. */
+static infer_result infer__gpu_set_open(infer__ctx *c, int32_t kind, int32_t id, infer_error *err) {
+    infer__gpu_set *set = &c->run->sets[c->run->n_sets++];
+    infer_result r = INFER_OK;
+    int32_t i;
+    set->kind = kind;
+    set->id = id;
+    for (i = 0; i < INFER__KERNEL_COUNT && !r; i++)
+        if (INFER__KERNELS[i].kind == kind)
+            r = infer__gpu_kernel(c->gpu, c->run->queue, i, id, &set->kernels[i], err);
+    return r;
+}
+
+static uint64_t infer__gpu_run_bytes(uint64_t block_len) {
+    return (INFER__GPU_PASS_HEAD + block_len) * sizeof(int32_t);
+}
+
+static infer_result infer__gpu_run_open(infer__ctx *c, infer_error *err) {
+    struct infer__gpu_run *run = c->run;
+    const infer__quant *q;
+    infer_error why;
+    infer_result r;
+    int32_t i, n = 2;
+    infer__error_clear(&why);
+    r = run->driver->queue_open(&run->queue, infer__gpu_device(c->gpu), &why);
+    if (r) {
+        run->queue = NULL;
+        return infer__error(err, r, "%s: queue: %s", infer__gpu_name(c->gpu), why.message);
+    }
+    r = infer__gpu_use_kv(c->gpu, c->kv_type, err);
+    if (r) return r;
+    for (i = 0; (q = infer__quant_row(i)) != NULL; i++) n += infer__gpu_has_program(c->gpu, INFER__MODULE_TYPE, q->id);
+    run->cap = infer__gpu_run_bytes((uint64_t)c->pass.block_len) / sizeof *run->staging;
+    run->sets = (infer__gpu_set *)infer__calloc(c->mem, (uint64_t)n, sizeof *run->sets);
+    run->staging = (int32_t *)infer__calloc(c->mem, run->cap, sizeof *run->staging);
+    if (!run->sets || !run->staging)
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for a pass of %llu values",
+                            (unsigned long long)run->cap);
+    r = infer__gpu_set_open(c, INFER__MODULE_BASE, 0, err);
+    if (!r) r = infer__gpu_set_open(c, INFER__MODULE_KV, c->kv_type, err);
+    for (i = 0; !r && run->n_sets < n && (q = infer__quant_row(i)) != NULL; i++)
+        if (infer__gpu_has_program(c->gpu, INFER__MODULE_TYPE, q->id))
+            r = infer__gpu_set_open(c, INFER__MODULE_TYPE, q->id, err);
+    return r;
+}
+
+static int infer__gpu_prepare(infer__ctx *c, int32_t max_cols) {
+    infer_error err;
+    (void)max_cols; /* scratch is the kernels' own */
+    infer__error_clear(&err);
+    c->run = (struct infer__gpu_run *)infer__calloc(c->mem, 1, sizeof *c->run);
+    if (!c->run) {
+        infer__fail(c, INFER_ERR_MEMORY, "no memory for a queue");
+        return 0;
+    }
+    c->run->driver = infer__gpu_driver(c->gpu);
+    if (infer__gpu_run_open(c, &err)) {
+        infer__fail(c, err.code, "%s", err.message);
+        return 0;
+    }
+    return infer__gpu_buf_alloc(c, &c->run->pass, c->run->cap * sizeof *c->run->staging);
+}
+
+static void infer__gpu_finish(infer__ctx *c) {
+    struct infer__gpu_run *run = c->run;
+    int32_t i;
+    size_t k;
+    if (!run) return;
+    for (i = 0; i < run->n_sets; i++)
+        for (k = 0; k < INFER__KERNEL_COUNT; k++)
+            if (run->sets[i].kernels[k]) run->driver->kernel_close(run->queue, run->sets[i].kernels[k]);
+    if (run->queue) run->driver->queue_close(run->queue);
+    infer__gpu_buf_release(c, &run->pass);
+    infer__free(c->mem, run->staging); /* after the queue, which may read it */
+    infer__free(c->mem, run->sets);
+    infer__free(c->mem, run);
+    c->run = NULL;
+}
+
+/* ---- launching --------------------------------------------------------------------------------------------------- */
+
+/* What a launch gets. Kernels of other kinds than TYPE need no type. */
+typedef struct infer__gpu_call {
+    const infer__quant *type;
+    uint64_t bufs[INFER__GPU_BUFS];
+} infer__gpu_call;
+
+/* x * y groups. Empty grids are no launch: APIs refuse them. */
+static void infer__gpu_launch(infer__ctx *c, int32_t kernel, const infer__gpu_call *call, uint64_t x, uint64_t y,
+                              const void *args, size_t args_size) {
+    const infer__kernel_row *row = &INFER__KERNELS[kernel];
+    int32_t id = row->kind == INFER__MODULE_TYPE ? call->type->id : row->kind == INFER__MODULE_KV ? c->kv_type : 0;
+    const infer__gpu_set *set;
+    uint32_t groups[3];
+    infer_error err;
+    if (!infer__ok(c) || x == 0 || y == 0) return;
+    INFER__ASSERT(args_size == (size_t)row->args_size && row->buffers <= INFER__GPU_BUFS);
+    set = infer__gpu_find(c->run, row->kind, id);
+    INFER__ASSERT(set && set->kernels[kernel]);
+    if (x > INT32_MAX || y > UINT16_MAX) { /* what every API takes */
+        infer__fail(c, INFER_ERR_UNSUPPORTED, "%s: a grid of %llu x %llu groups is too large", row->name,
+                    (unsigned long long)x, (unsigned long long)y);
+        return;
+    }
+    groups[0] = (uint32_t)x;
+    groups[1] = (uint32_t)y;
+    groups[2] = 1;
+    infer__error_clear(&err);
+    if (c->run->driver->launch(c->run->queue, set->kernels[kernel], groups, row->group, call->bufs, row->buffers, args,
+                               (uint32_t)args_size, &err))
+        infer__gpu_fail(c, row->name, &err);
+    else c->launches++;
+}
+#define INFER__GPU_LAUNCH(c, kernel, call, x, y, k) infer__gpu_launch(c, kernel, call, x, y, &(k), sizeof(k))
+
+static uint64_t infer__gpu_parts(uint64_t n, uint64_t each) { return (n + each - 1) / each; }
+
+/* Bytes as a number of floats that kernels take: 32 bits. */
+static uint32_t infer__gpu_floats(infer__ctx *c, uint64_t bytes) {
+    if (bytes / sizeof(float) <= UINT32_MAX && bytes % sizeof(float) == 0) return (uint32_t)(bytes / sizeof(float));
+    infer__fail(c, INFER_ERR_UNSUPPORTED, "an offset of %llu bytes is too large for the GPU kernels, or odd",
+                (unsigned long long)bytes);
+    return 0;
+}
+
+/* First float of a tensor, in the buffer *buf. */
+static uint32_t infer__gpu_tensor(infer__ctx *c, const infer__tensor *t, uint64_t *buf) {
+    INFER__ASSERT(t->rows == 0 ||
+                  t->offset + ((uint64_t)(t->rows - 1) * (uint64_t)t->stride + (uint64_t)t->cols) * sizeof(float) <=
+                      t->buf->bytes);
+    *buf = t->buf->handle;
+    return infer__gpu_floats(c, t->offset);
+}
+
+static int infer__gpu_there(infer__ctx *c, const infer__weight *w) {
+    if (w->buf && w->buf->bytes) return 1;
+    infer__fail(c, INFER_ERR_UNSUPPORTED, "%s is not on the GPU", w->name ? w->name : "a weight");
+    return 0;
+}
+
+/* First float of a vector (norm, bias, scales), which lies on the device as float32; *buf stays when there is none. */
+static uint32_t infer__gpu_vector(infer__ctx *c, const infer__weight *w, uint64_t *buf) {
+    uint64_t bytes;
+    if (!w) return 0;
+    bytes = (uint64_t)w->rows * (uint64_t)w->cols * sizeof(float);
+    if (!infer__gpu_there(c, w)) return 0;
+    INFER__ASSERT(w->offset + bytes <= w->buf->bytes);
+    *buf = w->buf->handle;
+    return infer__gpu_floats(c, w->offset + bytes) - (uint32_t)(bytes / sizeof(float)); /* all of it in 32 bits */
+}
+
+/* The place of a matrix in bytes; 0 when kernels cannot take it. */
+static int infer__gpu_matrix(infer__ctx *c, const infer__weight *w, infer__gpu_call *call, uint32_t *lo, uint32_t *hi,
+                             uint32_t *row_bytes) {
+    if (!infer__gpu_there(c, w)) return 0;
+    INFER__ASSERT(w->offset + (uint64_t)w->rows * w->row_bytes <= w->buf->bytes);
+    if (!infer__gpu_find(c->run, INFER__MODULE_TYPE, w->type->id) || w->row_bytes > UINT32_MAX) {
+        infer__fail(c, INFER_ERR_UNSUPPORTED, "%s: there are no GPU kernels for a matrix of type %s",
+                    w->name ? w->name : "a weight", w->type->name);
+        return 0;
+    }
+    call->type = w->type;
+    call->bufs[0] = w->buf->handle;
+    *lo = (uint32_t)w->offset;
+    *hi = (uint32_t)(w->offset >> 32);
+    *row_bytes = (uint32_t)w->row_bytes;
+    return 1;
+}
+
+/* As infer__op_end; a context that is profiling waits, so that the time is the op's. */
+static void infer__gpu_end(infer__ctx *c, const char *op, uint64_t bytes, double began) {
+    if (c->profiling) infer__gpu_sync(c);
+    if (infer__ok(c)) infer__op_end(c, op, bytes, began);
+}
+
+#endif
