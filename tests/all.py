@@ -51,8 +51,9 @@ class Totals:
         elif not counts:
             passed = 1
         if failed:
-            said = [line for line in text.splitlines() if line.startswith(("FAIL", "  FAIL")) or "Error" in line or "error:" in line]
-            self.bad.append("%s (exit status %d)" % (name, code) + "".join("\n    " + line for line in said[:20]))
+            lines = text.splitlines()
+            said = [line for line in lines[:-8] if line.startswith(("FAIL", "  FAIL")) or re.search("ERROR: |rror: ", line)]
+            self.bad.append("%s (exit status %d)" % (name, code) + "".join("\n    " + line for line in said[:20] + lines[-8:]))
         self.passed, self.failed, self.skipped = self.passed + passed, self.failed + failed, self.skipped + skipped
         print("   %s: %s (%.0f s)" % (name, "FAILED" if failed else "ok", seconds), flush=True)
         return code == 0
