@@ -17,8 +17,7 @@ static int32_t infer__ffn_cols(const infer_model *m, const infer__layer *l) {
 }
 
 /* up = act(gate) * up, or act(up) when there is no gate. */
-static void infer__activate(infer_context *c, const infer__layer *l, const infer__tensor *gate,
-                            const infer__tensor *up) {
+static infer__act_args infer__act_of(const infer__layer *l, const infer__tensor *gate, const infer__tensor *up) {
     infer__act_args a;
     memset(&a, 0, sizeof a);
     a.x = gate ? *gate : *up;
@@ -26,20 +25,23 @@ static void infer__activate(infer_context *c, const infer__layer *l, const infer
     a.y = *up;
     a.divide = infer__opt(&l->w[INFER__W_FFN_ACT_SCALES]);
     a.kind = l->act;
-    c->ctx.ops->act(&c->ctx, &a);
+    return a;
 }
 
 /* The dense form with any three slots; their biases are the next slots when with_bias. gate may be absent. */
-static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out,
-                            int gate_slot, int up_slot, int down_slot, int with_bias, int32_t n_ff) {
-    infer__tensor gate = infer__view(&c->at->work, 0, x->rows, n_ff);
-    infer__tensor up = infer__view(&c->at->work, (uint64_t)x->rows * (uint64_t)n_ff, x->rows, n_ff);
+static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer__sublayer *s, int gate_slot,
+                            int up_slot, int down_slot, int with_bias, int32_t n_ff) {
+    infer__tensor gate = infer__view(&c->at->work, 0, s->x.rows, n_ff);
+    infer__tensor up = infer__view(&c->at->work, (uint64_t)s->x.rows * (uint64_t)n_ff, s->x.rows, n_ff);
+    infer__act_args act = infer__act_of(l, l->w[gate_slot].type ? &gate : NULL, &up);
     int slots[3], has_gate = l->w[gate_slot].type != NULL, i;
     infer__matmul_args mm;
     memset(&mm, 0, sizeof mm);
     slots[0] = up_slot;
     slots[1] = gate_slot;
-    mm.x = *x;
+    mm.x = s->x;
+    mm.norm = s->norm;
+    mm.act = &act;
     mm.n_w = has_gate ? 2 : 1;
     for (i = 0; i < mm.n_w; i++) {
         mm.w[i] = &l->w[slots[i]];
@@ -47,19 +49,19 @@ static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer
         mm.y[i] = i ? gate : up;
     }
     infer__matmul(&c->ctx, &mm);
-    infer__activate(c, l, has_gate ? &gate : NULL, &up);
     infer__trace(c, l->index, "ffn_act", &up);
     memset(&mm, 0, sizeof mm);
     mm.x = up;
     mm.n_w = 1;
     mm.w[0] = &l->w[down_slot];
     if (with_bias) mm.b[0] = infer__opt(&l->w[down_slot + 1]);
-    mm.y[0] = *out;
+    mm.y[0] = s->out;
+    mm.add = s->add;
     infer__matmul(&c->ctx, &mm);
 }
 
-static void infer__ffn_dense(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out) {
-    infer__ffn_with(c, l, x, out, INFER__W_FFN_GATE, INFER__W_FFN_UP, INFER__W_FFN_DOWN, 1, l->n_ff);
+static void infer__ffn_dense(infer_context *c, const infer__layer *l, infer__sublayer *s) {
+    infer__ffn_with(c, l, s, INFER__W_FFN_GATE, INFER__W_FFN_UP, INFER__W_FFN_DOWN, 1, l->n_ff);
 }
 
 /* One matrix per expert: y rows are (token, expert used) pairs, or tokens when `weights` sums them up. */
@@ -79,14 +81,18 @@ static void infer__experts(infer_context *c, const infer__layer *l, int slot, co
     c->ctx.ops->moe_matmul(&c->ctx, &a);
 }
 
-static void infer__ffn_moe(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out) {
+static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     const infer__hparams *hp = &c->model->hp;
+    const infer__tensor *x = &s->x, *out = &s->out;
     int32_t n = x->rows, used = hp->n_used, ff = hp->n_ff_expert, has_gate = l->w[INFER__W_MOE_GATE].type != NULL;
     uint64_t rows = (uint64_t)n, at = 0;
-    infer__tensor logits, ids, weights, gate, up, shared;
+    infer__tensor logits, ids, weights, gate, up;
+    infer__sublayer shared;
     infer__matmul_args mm;
     infer__moe_route_args route;
+    infer__act_args act;
     infer__add_args add;
+    infer__sublayer_norm(c, s); /* router and experts read it */
     logits = infer__view(&c->at->work, at, n, hp->n_expert);
     ids = infer__view(&c->at->work, at += rows * (uint64_t)hp->n_expert, n, used);
     weights = infer__view(&c->at->work, at += rows * (uint64_t)used, n, used);
@@ -111,15 +117,19 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, const infer_
 
     infer__experts(c, l, INFER__W_MOE_UP, x, &up, &ids, NULL, ff);
     if (has_gate) infer__experts(c, l, INFER__W_MOE_GATE, x, &gate, &ids, NULL, ff);
-    infer__activate(c, l, has_gate ? &gate : NULL, &up);
+    act = infer__act_of(l, has_gate ? &gate : NULL, &up);
+    c->ctx.ops->act(&c->ctx, &act);
     infer__experts(c, l, INFER__W_MOE_DOWN, &up, out, &ids, &weights, hp->n_embd);
-    if (!l->w[INFER__W_SHARED_UP].type) return;
-    shared = infer__view(&c->at->work, 2 * rows * (uint64_t)hp->n_ff_shared, n, hp->n_embd);
-    infer__ffn_with(c, l, x, &shared, INFER__W_SHARED_GATE, INFER__W_SHARED_UP, INFER__W_SHARED_DOWN, 0,
-                    hp->n_ff_shared);
-    memset(&add, 0, sizeof add);
-    add.x = shared;
-    add.y = *out;
-    add.scale = 1;
-    c->ctx.ops->add(&c->ctx, &add);
+    if (l->w[INFER__W_SHARED_UP].type) {
+        shared.x = *x;
+        shared.out = infer__view(&c->at->work, 2 * rows * (uint64_t)hp->n_ff_shared, n, hp->n_embd);
+        add.x = shared.out;
+        add.y = *out;
+        add.scale = 1;
+        shared.norm = NULL;
+        shared.add = &add;
+        infer__ffn_with(c, l, &shared, INFER__W_SHARED_GATE, INFER__W_SHARED_UP, INFER__W_SHARED_DOWN, 0,
+                        hp->n_ff_shared);
+    }
+    infer__sublayer_add(c, s);
 }

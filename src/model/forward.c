@@ -8,7 +8,7 @@
 #include "model.h"
 
 /* Mixers and FFNs: algorithms, chosen by a layer. */
-typedef void (*infer__sublayer_fn)(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out);
+typedef void (*infer__sublayer_fn)(infer_context *c, const infer__layer *l, infer__sublayer *s);
 static const infer__sublayer_fn INFER__MIXERS[] = { infer__mix_attention };
 static const infer__sublayer_fn INFER__FFNS[] = { infer__ffn_dense, infer__ffn_moe };
 
@@ -39,8 +39,8 @@ static void infer__trace(infer_context *c, int32_t layer, const char *step, cons
 }
 
 /* y = norm(x) with the weights in `slots` (weight, bias); without a weight a bare norm. */
-static void infer__norm_to(infer_context *c, const infer__weight *slots, const infer__tensor *x,
-                           const infer__tensor *y) {
+static infer__norm_args infer__norm_of(const infer_context *c, const infer__weight *slots, const infer__tensor *x,
+                                       const infer__tensor *y) {
     infer__norm_args a;
     memset(&a, 0, sizeof a);
     a.x = *x;
@@ -50,41 +50,71 @@ static void infer__norm_to(infer_context *c, const infer__weight *slots, const i
     a.kind = c->model->hp.norm;
     a.n_groups = 1;
     a.eps = c->model->hp.eps;
+    return a;
+}
+
+static void infer__norm_to(infer_context *c, const infer__weight *slots, const infer__tensor *x,
+                           const infer__tensor *y) {
+    infer__norm_args a = infer__norm_of(c, slots, x, y);
     c->ctx.ops->norm(&c->ctx, &a);
 }
 
-/* x += (post-norm of) out * residual_scale */
-static void infer__residual(infer_context *c, const infer__layer *l, int post_slot, const infer__tensor *out,
-                            const infer__tensor *x) {
-    infer__add_args a;
-    infer__weight post[2];
-    if (l->w[post_slot].type) {
-        memset(post, 0, sizeof post);
-        post[0] = l->w[post_slot];
-        infer__norm_to(c, post, out, out);
-    }
-    a.x = *out;
-    a.y = *x;
-    a.scale = c->model->hp.residual_scale;
-    c->ctx.ops->add(&c->ctx, &a);
+static void infer__sublayer_norm(infer_context *c, infer__sublayer *s) {
+    if (s->norm) c->ctx.ops->norm(&c->ctx, s->norm);
+    s->norm = NULL;
 }
 
+static void infer__sublayer_add(infer_context *c, const infer__sublayer *s) {
+    if (s->add) c->ctx.ops->add(&c->ctx, s->add);
+}
+
+/* The post-norm of a sublayer's output, where the layer has one. */
+static void infer__post_norm(infer_context *c, const infer__layer *l, int slot, const infer__tensor *out) {
+    infer__weight post[2];
+    if (!l->w[slot].type) return;
+    memset(post, 0, sizeof post);
+    post[0] = l->w[slot];
+    infer__norm_to(c, post, out, out);
+}
+
+/* x += (post-norm of) sublayer(norm of x) * residual_scale, for attention and FFN. The sublayer's first and last
+ * products take the norm and the addition along when nothing comes between them, and nobody looks at what does. */
 static void infer__layer_run(infer_context *c, const infer__layer *l, infer__tensor *x, infer__tensor *xn,
                              infer__tensor *out) {
-    infer__tensor *in = l->pre_norm ? xn : x;
+    infer__norm_args attn_norm = infer__norm_of(c, &l->w[INFER__W_ATTN_NORM], x, xn);
+    infer__norm_args ffn_norm = infer__norm_of(c, &l->w[INFER__W_FFN_NORM], x, xn);
+    infer__add_args add;
+    infer__sublayer s;
     int own_norm = l->w[INFER__W_FFN_NORM].type != NULL || !l->parallel;
-    if (l->pre_norm) infer__norm_to(c, &l->w[INFER__W_ATTN_NORM], x, xn);
-    infer__trace(c, l->index, "attn_in", in);
-    INFER__MIXERS[l->mixer](c, l, in, out);
+    add.x = *out;
+    add.y = *x;
+    add.scale = c->model->hp.residual_scale;
+
+    s.x = l->pre_norm ? *xn : *x;
+    s.out = *out;
+    s.norm = l->pre_norm ? &attn_norm : NULL;
+    s.add = l->w[INFER__W_ATTN_POST_NORM].type || l->parallel || c->ctx.apart ? NULL : &add;
+    if (l->parallel || c->ctx.apart) infer__sublayer_norm(c, &s); /* a parallel block's FFN reads it, too */
+    infer__trace(c, l->index, "attn_in", &s.x);
+    INFER__MIXERS[l->mixer](c, l, &s);
     infer__trace(c, l->index, "attn_out", out);
     /* a parallel block's FFN reads what attention read, or its own norm of the same x: before x changes */
-    if (l->parallel && own_norm && l->pre_norm) infer__norm_to(c, &l->w[INFER__W_FFN_NORM], x, xn);
-    infer__residual(c, l, INFER__W_ATTN_POST_NORM, out, x);
-    if (!l->parallel && l->pre_norm) infer__norm_to(c, &l->w[INFER__W_FFN_NORM], x, xn);
-    infer__trace(c, l->index, "ffn_in", in);
-    INFER__FFNS[l->ffn](c, l, in, out);
+    s.norm = l->pre_norm && own_norm ? &ffn_norm : NULL;
+    if (l->parallel) infer__sublayer_norm(c, &s);
+    if (!s.add) {
+        infer__post_norm(c, l, INFER__W_ATTN_POST_NORM, out);
+        c->ctx.ops->add(&c->ctx, &add);
+    }
+
+    s.add = l->w[INFER__W_FFN_POST_NORM].type || c->ctx.apart ? NULL : &add;
+    if (c->ctx.apart) infer__sublayer_norm(c, &s);
+    infer__trace(c, l->index, "ffn_in", &s.x);
+    INFER__FFNS[l->ffn](c, l, &s);
     infer__trace(c, l->index, "ffn_out", out);
-    infer__residual(c, l, INFER__W_FFN_POST_NORM, out, x);
+    if (!s.add) {
+        infer__post_norm(c, l, INFER__W_FFN_POST_NORM, out);
+        c->ctx.ops->add(&c->ctx, &add);
+    }
     infer__trace(c, l->index, "out", x);
 }
 
@@ -192,6 +222,7 @@ static void infer__forward(infer_context *c) {
     const infer_model *m = c->model;
     int32_t n = c->ctx.pass.n_rows, l, i;
     infer__tensor x, xn, out;
+    c->ctx.apart = c->trace != NULL || c->checking;
     for (i = 0; i < INFER__PLACES; i++)
         if (c->places[i].ops) c->places[i].ops->begin(&c->ctx);
     for (l = 0; l < m->hp.n_layer && infer__ok(&c->ctx); l++) {

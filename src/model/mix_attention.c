@@ -32,21 +32,22 @@ static void infer__head_norm(infer_context *c, const infer__layer *l, infer__ten
     c->ctx.ops->norm(&c->ctx, &a);
 }
 
-static void infer__rotate(infer_context *c, const infer__layer *l, infer__tensor *t, int32_t n_head) {
-    infer__rope_args a;
-    if (l->rope_kind == INFER__ROPE_NONE || !l->rope) return;
-    memset(&a, 0, sizeof a);
-    a.x = *t;
-    a.n_head = n_head;
-    a.dim = l->dim_k;
-    a.n_rot = l->n_rot;
-    a.kind = l->rope_kind;
-    a.freq = l->place == INFER__ON_DEVICE ? &l->rope->device : &l->rope->freq;
-    a.scale = l->rope->scale;
-    c->ctx.ops->rope(&c->ctx, &a);
+/* Fills *a, and gives it; NULL when the layer does not rotate. */
+static const infer__rope_args *infer__rope_of(const infer__layer *l, const infer__tensor *t, int32_t n_head,
+                                              infer__rope_args *a) {
+    if (l->rope_kind == INFER__ROPE_NONE || !l->rope) return NULL;
+    memset(a, 0, sizeof *a);
+    a->x = *t;
+    a->n_head = n_head;
+    a->dim = l->dim_k;
+    a->n_rot = l->n_rot;
+    a->kind = l->rope_kind;
+    a->freq = l->place == INFER__ON_DEVICE ? &l->rope->device : &l->rope->freq;
+    a->scale = l->rope->scale;
+    return a;
 }
 
-static void infer__qkv(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *q,
+static void infer__qkv(infer_context *c, const infer__layer *l, const infer__sublayer *s, infer__tensor *q,
                        infer__tensor *k, infer__tensor *v) {
     infer__matmul_args mm;
     infer__map_args clamp;
@@ -56,7 +57,8 @@ static void infer__qkv(infer_context *c, const infer__layer *l, const infer__ten
     t[1] = k;
     t[2] = v;
     memset(&mm, 0, sizeof mm);
-    mm.x = *x;
+    mm.x = s->x;
+    mm.norm = s->norm;
     mm.n_w = 3;
     for (i = 0; i < 3; i++) {
         mm.w[i] = &l->w[INFER__W_ATTN_Q + 2 * i];
@@ -73,27 +75,25 @@ static void infer__qkv(infer_context *c, const infer__layer *l, const infer__ten
     }
 }
 
-static void infer__mix_attention(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out) {
+static void infer__mix_attention(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     const infer__hparams *hp = &c->model->hp;
-    int32_t n = x->rows, nq = l->n_head * l->dim_k, nk = l->n_head_kv * l->dim_k, nv = l->n_head_kv * l->dim_v;
+    int32_t n = s->x.rows, nq = l->n_head * l->dim_k, nk = l->n_head_kv * l->dim_k, nv = l->n_head_kv * l->dim_v;
     uint64_t rows = (uint64_t)n;
     infer__tensor q = infer__view(&c->at->work, 0, n, nq);
     infer__tensor k = infer__view(&c->at->work, rows * (uint64_t)nq, n, nk);
     infer__tensor v = infer__view(&c->at->work, rows * (uint64_t)(nq + nk), n, nv);
     infer__tensor y = infer__view(&c->at->work, rows * (uint64_t)(nq + nk + nv), n, l->n_head * l->dim_v);
+    infer__rope_args rope_q, rope_k;
     infer__kv_store_args store;
     infer__attention_args at;
     infer__matmul_args mm;
-    infer__qkv(c, l, x, &q, &k, &v);
+    infer__qkv(c, l, s, &q, &k, &v);
     infer__head_norm(c, l, &q, INFER__W_ATTN_Q_NORM, l->q_groups);
     infer__head_norm(c, l, &k, INFER__W_ATTN_K_NORM, l->k_groups);
-    infer__rotate(c, l, &q, l->n_head);
-    infer__rotate(c, l, &k, l->n_head_kv);
-    infer__trace(c, l->index, "q", &q);
-    infer__trace(c, l->index, "k", &k);
-    infer__trace(c, l->index, "v", &v);
 
     memset(&store, 0, sizeof store);
+    store.rope_q = infer__rope_of(l, &q, l->n_head, &rope_q);
+    store.rope_k = infer__rope_of(l, &k, l->n_head_kv, &rope_k);
     store.k = k;
     store.v = v;
     store.k_cache = &c->cache.k[l->index];
@@ -103,6 +103,9 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, const 
     store.dim_k = l->dim_k;
     store.dim_v = l->dim_v;
     infer__kv_store(&c->ctx, &store);
+    infer__trace(c, l->index, "q", &q);
+    infer__trace(c, l->index, "k", &k);
+    infer__trace(c, l->index, "v", &v);
 
     memset(&at, 0, sizeof at);
     at.q = q;
@@ -129,6 +132,7 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, const 
     mm.n_w = 1;
     mm.w[0] = &l->w[INFER__W_ATTN_OUT];
     mm.b[0] = infer__opt(&l->w[INFER__W_ATTN_OUT_B]);
-    mm.y[0] = *out;
+    mm.y[0] = s->out;
+    mm.add = s->add;
     infer__matmul(&c->ctx, &mm);
 }

@@ -348,10 +348,20 @@ static void infer__forward(infer_context *c);
 /* A step's values to the trace callback; nothing without one. layer -1 = outside layers. */
 static void infer__trace(infer_context *c, int32_t layer, const char *step, const infer__tensor *t);
 
-/* mix_attention.c, ffn.c: x -> out. */
-static void infer__mix_attention(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out);
-static void infer__ffn_dense(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out);
-static void infer__ffn_moe(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *out);
+/* What a mixer or FFN does: x -> out, with what comes before and after it. Its first product takes the norm along and
+ * its last one the addition (neighbours in infer__matmul_args), or it runs them by the two functions. */
+typedef struct infer__sublayer {
+    infer__tensor x, out;
+    const infer__norm_args *norm; /* that gives x; NULL = x is there */
+    const infer__add_args *add;   /* of out; NULL = somebody else adds it */
+} infer__sublayer;
+static void infer__sublayer_norm(infer_context *c, infer__sublayer *s);
+static void infer__sublayer_add(infer_context *c, const infer__sublayer *s);
+
+/* mix_attention.c, ffn.c. They leave s->add as it was given, NULL or not. */
+static void infer__mix_attention(infer_context *c, const infer__layer *l, infer__sublayer *s);
+static void infer__ffn_dense(infer_context *c, const infer__layer *l, infer__sublayer *s);
+static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__sublayer *s);
 /* Columns of work area that they need a row. */
 static int32_t infer__mix_attention_cols(const infer__layer *l);
 static int32_t infer__ffn_cols(const infer_model *m, const infer__layer *l);
