@@ -51,6 +51,7 @@
 #include "compute/driver_opencl.c"
 #include "compute/gpu_kernels.c"   /* devices, programs; the kernels themselves: kernels_embed.h */
 #include "compute/gpu_run.c"       /* queue, values per token, launches */
+#include "compute/gpu_record.c"    /* passes kept by the driver; times of launches */
 #include "compute/gpu_matmul.c"    /* the ops, once for all GPUs */
 #include "compute/gpu_attention.c"
 #include "compute/gpu_backend.c"

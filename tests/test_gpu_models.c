@@ -675,6 +675,8 @@ static void test_gpu_model_oom(void) {
     check_fail_at = 0;
 }
 
+#include "test_gpu_record.c"
+
 static void suite_gpu_models(void) {
     static const char *const rows[] = { "llama-", "qwen3-", "gemma3-", "gpt2-" };
     static const char *const models[] = {
@@ -709,4 +711,8 @@ static void suite_gpu_models(void) {
     RUN_DEVICE(test_gpu_model_cache);
     RUN_DEVICE(test_gpu_model_faults);
     RUN_DEVICE(test_gpu_model_oom);
+    RUN_DEVICE(test_gpu_record);
+    RUN_DEVICE(test_gpu_record_faults);
+    RUN_DEVICE(test_gpu_record_apart);
+    RUN_DEVICE(test_gpu_profile);
 }

@@ -16,7 +16,7 @@ static int32_t ocl_find(void) {
     return -1;
 }
 
-enum { OCL_CONTEXT, OCL_QUEUE, OCL_BUFFER, OCL_PROGRAM, OCL_KERNEL, OCL_KINDS };
+enum { OCL_CONTEXT, OCL_QUEUE, OCL_BUFFER, OCL_PROGRAM, OCL_KERNEL, OCL_EVENT, OCL_KINDS };
 static infer__cl ocl_real;
 static int ocl_live[OCL_KINDS], ocl_sources, ocl_binaries, ocl_finishes;
 static long ocl_calls, ocl_fail_at;         /* the call in a row that fails, 0 = none */
@@ -83,10 +83,18 @@ OCL_CALL(clEnqueueReadBuffer, (infer__cl_queue q, infer__cl_mem m, infer__cl_uin
 OCL_CALL(clEnqueueCopyBuffer, (infer__cl_queue q, infer__cl_mem f, infer__cl_mem t, size_t a, size_t b, size_t n,
                                infer__cl_uint w, const infer__cl_event *l, infer__cl_event *e),
          (q, f, t, a, b, n, w, l, e))
-OCL_CALL(clEnqueueNDRangeKernel, (infer__cl_queue q, infer__cl_kernel k, infer__cl_uint d, const size_t *o,
-                                  const size_t *g, const size_t *s, infer__cl_uint w, const infer__cl_event *l,
-                                  infer__cl_event *e),
-         (q, k, d, o, g, s, w, l, e))
+OCL_CALL(clGetEventProfilingInfo, (infer__cl_event e, infer__cl_uint w, size_t c, void *t, size_t *n), (e, w, c, t, n))
+OCL_DROP(infer__cl_event, clReleaseEvent, OCL_EVENT)
+static infer__cl_int INFER__CL_CALL ocl_clEnqueueNDRangeKernel(infer__cl_queue q, infer__cl_kernel k, infer__cl_uint d,
+                                                               const size_t *o, const size_t *g, const size_t *s,
+                                                               infer__cl_uint w, const infer__cl_event *l,
+                                                               infer__cl_event *e) {
+    infer__cl_int code;
+    if (ocl_fails("clEnqueueNDRangeKernel", &code)) return code;
+    code = ocl_real.clEnqueueNDRangeKernel(q, k, d, o, g, s, w, l, e);
+    if (!code && e) ocl_live[OCL_EVENT]++;
+    return code;
+}
 
 static infer__cl_program INFER__CL_CALL ocl_clCreateProgramWithSource(infer__cl_context c, infer__cl_uint n,
                                                                       const char *const *text, const size_t *lengths,
@@ -637,6 +645,56 @@ static void test_gpu_opencl_group(void) {
     ocl_unwrap();
 }
 
+/* Launches are timed when that is asked for, and every call of it may fail. */
+static infer_result ocl_times(ocl_open *o, double *seconds, int32_t *n) {
+    ocl_place_args args = {1, 1, 0, 0};
+    uint32_t groups[3] = {1, 1, 1};
+    uint64_t mem = 0, bufs[2];
+    void *kernel = NULL;
+    infer_result r;
+    int i;
+    infer__error_clear(&o->err);
+    *n = -1;
+    r = ocl->timing(o->queue, 1, &o->err);
+    if (!r) r = ocl->alloc(o->device, 256, &mem, &o->err);
+    if (!r) r = ocl->kernel_open(&kernel, o->queue, o->program, "k_place", 64, &o->err);
+    bufs[0] = bufs[1] = mem;
+    for (i = 0; i < 3 && !r; i++) r = ocl->launch(o->queue, kernel, groups, 64, bufs, 2, &args, sizeof args, &o->err);
+    if (!r) r = ocl->sync(o->queue, &o->err);
+    if (!r) r = ocl->times(o->queue, seconds, 2, n, &o->err);
+    if (!r) CHECK(*n == 3);
+    if (!r) r = ocl->times(o->queue, seconds, 2, n, &o->err);
+    if (!r) CHECK(*n == 0);
+    if (kernel) ocl->kernel_close(o->queue, kernel);
+    if (mem) ocl->release(o->device, mem);
+    return r;
+}
+static void test_gpu_opencl_times(void) {
+    ocl_open o;
+    int32_t index = ocl_find(), n, k;
+    long calls;
+    double seconds[2] = {-1, -1};
+    if (index < 0) SKIP("no OpenCL device");
+    ocl_wrap();
+    if (!ocl_begin(&o, index)) return;
+    ocl_count();
+    CHECK(ocl_times(&o, seconds, &n) == INFER_OK);
+    CHECK(seconds[0] >= 0 && seconds[0] < 60 && seconds[1] >= 0);
+    calls = ocl_calls;
+    CHECK(calls > 10);
+    for (k = 1; k <= calls; k++) {
+        ocl_calls = 0;
+        ocl_fail_at = k;
+        ocl_fail_code = -5;
+        if (ocl_times(&o, seconds, &n)) CHECK(o.err.code == INFER_ERR_DEVICE || o.err.code == INFER_ERR_MEMORY);
+        ocl_fail_at = 0;
+    }
+    CHECK(ocl_times(&o, seconds, &n) == INFER_OK); /* and still works */
+    CHECK(ocl->timing(o.queue, 0, &o.err) == INFER_OK);
+    ocl_end(&o);
+    ocl_unwrap();
+}
+
 /* ---- the caller's cache ------------------------------------------------------------------------------------------ */
 
 /* Run the story with a cache that is as the caller made it: what was used, and it must work in any case. */
@@ -825,6 +883,7 @@ static void suite_gpu_opencl(void) {
     RUN_DEVICE(test_gpu_opencl_oom);
     RUN_DEVICE(test_gpu_opencl_log);
     RUN_DEVICE(test_gpu_opencl_group);
+    RUN_DEVICE(test_gpu_opencl_times);
     RUN_DEVICE(test_gpu_opencl_cache);
     RUN_DEVICE(test_gpu_opencl_key);
     RUN_DEVICE(test_gpu_opencl_threads);

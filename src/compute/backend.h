@@ -197,6 +197,8 @@ enum {
     INFER__FUSE_ROPE = 8 /* of kv_store */
 };
 
+enum { INFER__RECORD_NOT, INFER__RECORD_NOW, INFER__RECORD_DONE };
+
 struct infer__ops {
     const char *name;
     uint32_t
@@ -215,6 +217,11 @@ struct infer__ops {
     void (*moe_matmul)(infer__ctx *c, const infer__moe_matmul_args *a);
     /* The pass is filled: take what the ops need of it. */
     void (*begin)(infer__ctx *c);
+    /* Passes of one shape, again and again (NULL: nothing is kept). record, after begin: what the ops would do from
+     * here on depends on `shape` and the pass's values alone. NOT: go on as usual; DONE: it has been done; NOW: call
+     * the ops, then record_end, which gives 0 when they have to be called once more, since nothing was kept. */
+    int (*record)(infer__ctx *c, uint64_t shape);
+    int (*record_end)(infer__ctx *c);
     /* Wait until downloads have arrived and uploads have been read: their memory must stay valid until then. Waits
      * after a failure too. */
     void (*sync)(infer__ctx *c);
@@ -331,6 +338,8 @@ INFER__INLINE float *infer__row(const infer__tensor *t, int32_t r) {
 /* Around every op: begin gives the time, or -1 when the op must not run (an earlier failure, or cancelled); end counts
  * one call, the bytes of weights and cache it read, and the time when the context is profiling. */
 static double infer__op_begin(infer__ctx *c);
+/* The profile's row of an op, made when it is new; NULL when there are too many. */
+static infer__profile *infer__op_row(infer__ctx *c, const char *op);
 static void infer__op_end(infer__ctx *c, const char *op, uint64_t bytes, double began);
 /* 1, or a failure: ids and positions lie inside their tables; a vector has a type without blocks (`what` it is for). */
 static int infer__embed_ok(infer__ctx *c, const infer__embed_args *a);

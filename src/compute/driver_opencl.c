@@ -71,7 +71,10 @@ enum {
     INFER__CL_TYPE_CPU = 2, /* bits of CL_DEVICE_TYPE */
     INFER__CL_TYPE_GPU = 4,
     INFER__CL_TYPE_ACCELERATOR = 8,
-    INFER__CL_MEM_READ_WRITE = 1
+    INFER__CL_MEM_READ_WRITE = 1,
+    INFER__CL_QUEUE_PROFILING = 2, /* bit of a queue's properties */
+    INFER__CL_PROFILING_START = 0x1282, /* nanoseconds */
+    INFER__CL_PROFILING_END = 0x1283
 };
 #define INFER__CL_TYPE_ALL 0xffffffffu
 
@@ -123,6 +126,9 @@ enum {
                                                const size_t *offset, const size_t *global, const size_t *local, \
                                                infer__cl_uint n_wait, const infer__cl_event *wait, \
                                                infer__cl_event *event)) \
+    CL(infer__cl_int, clGetEventProfilingInfo, (infer__cl_event event, infer__cl_uint what, size_t cap, void *to, \
+                                                size_t *n)) \
+    CL(infer__cl_int, clReleaseEvent, (infer__cl_event event)) \
     CL(infer__cl_int, clFinish, (infer__cl_queue queue))
 
 typedef struct infer__cl {
@@ -644,6 +650,8 @@ static void infer__opencl_unload(void *device, void *program) {
 typedef struct infer__opencl_queue {
     infer__opencl_device *device;
     infer__cl_queue queue;
+    infer__cl_event *events; /* of the launches since `times` was called last, when they are timed */
+    int32_t timed, n_events, cap_events;
 } infer__opencl_queue;
 
 static infer_result infer__opencl_queue_open(void **queue, void *device, infer_error *err) {
@@ -662,10 +670,16 @@ static infer_result infer__opencl_queue_open(void **queue, void *device, infer_e
     return INFER_OK;
 }
 
+static void infer__cl_drop_events(infer__opencl_queue *q) {
+    while (q->n_events > 0) infer__opencl.cl.clReleaseEvent(q->events[--q->n_events]);
+}
+
 static void infer__opencl_queue_close(void *queue) {
     infer__opencl_queue *q = (infer__opencl_queue *)queue;
     if (!q) return;
     infer__opencl.cl.clFinish(q->queue); /* the caller is about to free what uploads and downloads point to */
+    infer__cl_drop_events(q);
+    infer__free(q->device->mem, q->events);
     infer__opencl.cl.clReleaseCommandQueue(q->queue);
     infer__free(q->device->mem, q);
 }
@@ -730,6 +744,18 @@ static infer_result infer__opencl_copy(void *queue, uint64_t to, uint64_t to_off
     return infer__cl_failed(err, &t);
 }
 
+/* Room for the event of one more launch. */
+static int infer__cl_event_room(infer__opencl_queue *q) {
+    int32_t cap = q->cap_events ? 2 * q->cap_events : 1024;
+    infer__cl_event *more;
+    if (q->n_events < q->cap_events) return 1;
+    more = (infer__cl_event *)infer__realloc(q->device->mem, q->events, (uint64_t)cap, sizeof *more);
+    if (!more) return 0;
+    q->events = more;
+    q->cap_events = cap;
+    return 1;
+}
+
 static infer_result infer__opencl_launch(void *queue, void *kernel, const uint32_t *groups, int32_t group,
                                          const uint64_t *bufs, int32_t n_bufs, const void *args, uint32_t args_size,
                                          infer_error *err) {
@@ -754,7 +780,11 @@ static infer_result infer__opencl_launch(void *queue, void *kernel, const uint32
     global[2] = groups[2];
     local[0] = (size_t)group;
     local[1] = local[2] = 1;
-    if (ok) ok = INFER__CL_DO(t, clEnqueueNDRangeKernel, (q->queue, k, 3, NULL, global, local, 0, NULL, NULL));
+    if (ok && q->timed && !infer__cl_event_room(q)) return infer__error(err, INFER_ERR_MEMORY, "no memory for times");
+    if (ok)
+        ok = INFER__CL_DO(t, clEnqueueNDRangeKernel, (q->queue, k, 3, NULL, global, local, 0, NULL,
+                                                      q->timed ? &q->events[q->n_events] : NULL));
+    if (ok && q->timed) q->n_events++;
     return ok ? INFER_OK : infer__cl_failed(err, &t);
 }
 
@@ -763,6 +793,40 @@ static infer_result infer__opencl_sync(void *queue, infer_error *err) {
     infer__cl_try t;
     if (INFER__CL_DO(t, clFinish, (q->queue))) return INFER_OK;
     return infer__cl_failed(err, &t);
+}
+
+/* A queue cannot be told to take times later: another one takes its place. */
+static infer_result infer__opencl_timing(void *queue, int32_t on, infer_error *err) {
+    infer__opencl_queue *q = (infer__opencl_queue *)queue;
+    infer__opencl_device *d = q->device;
+    infer__cl_queue other;
+    infer__cl_try t;
+    if (!INFER__CL_DO(t, clFinish, (q->queue))) return infer__cl_failed(err, &t);
+    other = INFER__CL_MAKE(t, clCreateCommandQueue,
+                           (d->context, d->row->device, on ? INFER__CL_QUEUE_PROFILING : 0, &t.code));
+    if (!other) return infer__cl_failed(err, &t);
+    infer__cl_drop_events(q);
+    infer__opencl.cl.clReleaseCommandQueue(q->queue);
+    q->queue = other;
+    q->timed = on;
+    return INFER_OK;
+}
+
+static infer_result infer__opencl_times(void *queue, double *seconds, int32_t cap, int32_t *n, infer_error *err) {
+    infer__opencl_queue *q = (infer__opencl_queue *)queue;
+    infer__cl_try t;
+    int32_t i;
+    int ok = 1;
+    *n = q->n_events;
+    for (i = 0; i < q->n_events && i < cap && ok; i++) {
+        uint64_t start = 0, end = 0;
+        ok = INFER__CL_DO(t, clGetEventProfilingInfo,
+                          (q->events[i], INFER__CL_PROFILING_START, sizeof start, &start, NULL)) &&
+             INFER__CL_DO(t, clGetEventProfilingInfo, (q->events[i], INFER__CL_PROFILING_END, sizeof end, &end, NULL));
+        seconds[i] = end > start ? (double)(end - start) * 1e-9 : 0;
+    }
+    infer__cl_drop_events(q);
+    return ok ? INFER_OK : infer__cl_failed(err, &t);
 }
 
 static const infer__driver infer__opencl_driver = {
@@ -785,6 +849,8 @@ static const infer__driver infer__opencl_driver = {
     .copy = infer__opencl_copy,
     .launch = infer__opencl_launch,
     .sync = infer__opencl_sync,
+    .timing = infer__opencl_timing,
+    .times = infer__opencl_times,
 };
 
 #endif

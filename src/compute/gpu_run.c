@@ -16,7 +16,9 @@ enum {
     INFER__GPU_FEW = 8,            /* rows of x up to which matvec reads the weights once a row and still wins */
     INFER__GPU_BUFS = 5,           /* of a kernel, at most */
     INFER__GPU_MAX_EXPERTS = 1024, /* that moe.k holds in local memory */
-    INFER__GPU_PASS_HEAD = 8       /* ints before the arrays of a packed pass: PASS_* in dialect.h */
+    INFER__GPU_PASS_HEAD = 8,      /* ints before the arrays of a packed pass: PASS_* in dialect.h */
+    INFER__GPU_RECORDINGS = 8,     /* shapes of passes that are remembered */
+    INFER__GPU_TIMED = 8192        /* launches between two syncs whose times are kept */
 };
 
 /* The kernels of one program: base, keys and values, or a storage type. Those of other kinds stay NULL. */
@@ -24,6 +26,14 @@ typedef struct infer__gpu_set {
     int32_t kind, id;
     void *kernels[INFER__KERNEL_COUNT];
 } infer__gpu_set;
+
+/* A shape of passes that has been met; handle: the driver's recording, NULL = none yet. */
+typedef struct infer__gpu_recording {
+    void *handle;
+    uint64_t shape, launches;
+    uint64_t used; /* the number of the pass that it was last met in; 0 = free */
+    int32_t refused;
+} infer__gpu_recording;
 
 struct infer__gpu_run {
     const infer__driver *driver;
@@ -34,7 +44,16 @@ struct infer__gpu_run {
     infer__buf pass;
     uint64_t cap;
     int32_t in_flight; /* staging may still be read by the upload: a sync ends that */
+    infer__gpu_recording recordings[INFER__GPU_RECORDINGS], *recording; /* the one that is being made, NULL = none */
+    uint64_t passes;
+    double *times; /* of launches since the last sync, and what they belong to: see gpu_record.c; NULL = not timed */
+    int32_t n_launched, n_timed;
 };
+
+static void infer__gpu_times(infer__ctx *c); /* gpu_record.c */
+static void infer__gpu_timing(infer__ctx *c);
+static void infer__gpu_timed(infer__ctx *c, const char *op, uint64_t bytes);
+static void infer__gpu_recordings_close(struct infer__gpu_run *run);
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -95,6 +114,7 @@ static void infer__gpu_sync(infer__ctx *c) {
     c->syncs++;
     c->run->in_flight = 0;
     if (c->run->driver->sync(c->run->queue, &err)) infer__gpu_fail(c, "wait", &err);
+    else infer__gpu_times(c);
 }
 
 /* ---- the values per token ---------------------------------------------------------------------------------------- */
@@ -145,6 +165,7 @@ static void infer__gpu_begin(infer__ctx *c) {
                     (int)c->pass.n_rows, (int)c->pass.n_seq, (unsigned long long)run->cap);
         return;
     }
+    infer__gpu_timing(c);
     if (run->in_flight) infer__gpu_sync(c); /* the caller went on to another pass without waiting */
     infer__gpu_pack(&c->pass, run->staging);
     run->in_flight = 1;
@@ -231,8 +252,10 @@ static void infer__gpu_finish(infer__ctx *c) {
     for (i = 0; i < run->n_sets; i++)
         for (k = 0; k < INFER__KERNEL_COUNT; k++)
             if (run->sets[i].kernels[k]) run->driver->kernel_close(run->queue, run->sets[i].kernels[k]);
+    infer__gpu_recordings_close(run);
     if (run->queue) run->driver->queue_close(run->queue);
     infer__gpu_buf_release(c, &run->pass);
+    infer__free(c->mem, run->times);
     infer__free(c->mem, run->staging); /* after the queue, which may read it */
     infer__free(c->mem, run->sets);
     infer__free(c->mem, run);
@@ -271,7 +294,10 @@ static void infer__gpu_launch(infer__ctx *c, int32_t kernel, const infer__gpu_ca
     if (c->run->driver->launch(c->run->queue, set->kernels[kernel], groups, row->group, call->bufs, row->buffers, args,
                                (uint32_t)args_size, &err))
         infer__gpu_fail(c, row->name, &err);
-    else c->launches++;
+    else {
+        c->launches++;
+        c->run->n_launched++;
+    }
 }
 #define INFER__GPU_LAUNCH(c, kernel, call, x, y, k) infer__gpu_launch(c, kernel, call, x, y, &(k), sizeof(k))
 
@@ -329,8 +355,12 @@ static int infer__gpu_matrix(infer__ctx *c, const infer__weight *w, infer__gpu_c
     return 1;
 }
 
-/* As infer__op_end; a context that is profiling waits, so that the time is the op's. */
+/* As infer__op_end; a context that is profiling waits, so that the time is the op's, unless the device tells it. */
 static void infer__gpu_end(infer__ctx *c, const char *op, uint64_t bytes, double began) {
+    if (c->profiling && c->run->times) {
+        infer__gpu_timed(c, op, bytes);
+        return;
+    }
     if (c->profiling) infer__gpu_sync(c);
     if (infer__ok(c)) infer__op_end(c, op, bytes, began);
 }

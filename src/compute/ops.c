@@ -27,12 +27,17 @@ static double infer__op_begin(infer__ctx *c) {
     return c->profiling ? infer__seconds() : 0;
 }
 
-static void infer__op_end(infer__ctx *c, const char *op, uint64_t bytes, double began) {
+static infer__profile *infer__op_row(infer__ctx *c, const char *op) {
     infer__profile *p = c->profile, *end = p + INFER__PROFILE_OPS;
-    if (!c->profiling) return;
     while (p < end && p->op && strcmp(p->op, op) != 0) p++;
-    if (p == end) return;
+    if (p == end) return NULL;
     p->op = op;
+    return p;
+}
+
+static void infer__op_end(infer__ctx *c, const char *op, uint64_t bytes, double began) {
+    infer__profile *p = c->profiling ? infer__op_row(c, op) : NULL;
+    if (!p) return;
     p->calls++;
     p->bytes += bytes;
     p->seconds += infer__seconds() - began;

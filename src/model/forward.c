@@ -3,7 +3,8 @@
  * A batch is always n rows: a prompt, one token, several sessions are the same code with different n. Rows differ by
  * what ctx.pass says of them (id, position, sequence, page table). Layers run on the CPU or on a device; the residual
  * stream is copied where that changes. Ops report failure in ctx.error; it is looked at once, after.
- * Nothing is allocated here, but for looking at values on a device (trace, checking).
+ * Nothing is allocated here, but for looking at values on a device (trace, checking). A device may keep a whole pass
+ * and do it again: then no op is called.
  */
 #include "model.h"
 
@@ -145,47 +146,58 @@ static float *infer__head_direct(const infer_context *c, int32_t i, int32_t n) {
     return c->out_logits[i];
 }
 
-/* Final norm and logits of the rows in pass->out. Logits go head_rows rows at a time, through the work area or straight
- * to where they are wanted. */
-static void infer__head(infer_context *c, const infer__tensor *x) {
+/* Logits of at most head_rows results from i on, whose normed rows lie in xn: into the work area, or straight to where
+ * they are wanted. Nothing when none of them is. Gives how many results that are. */
+static int32_t infer__logits(infer_context *c, int32_t i) {
     const infer_model *m = c->model;
-    const infer__pass *p = &c->ctx.pass;
-    infer__get_rows_args rows;
+    int32_t n = INFER__MIN(c->ctx.pass.n_out - i, c->plan.head_rows), j;
     infer__matmul_args mm;
     infer__map_args map;
-    uint64_t hidden = (uint64_t)m->hp.n_embd * sizeof(float), vocab = (uint64_t)m->hp.n_vocab * sizeof(float);
-    infer__buf direct;
-    int32_t i, j, n;
-    if (p->n_out == 0) return;
+    for (j = 0; j < n && !c->out_logits[i + j]; j++) {}
+    if (j == n) return n;
+    memset(&mm, 0, sizeof mm);
+    mm.x = infer__view(&c->at->xn, (uint64_t)i * (uint64_t)m->hp.n_embd, n, m->hp.n_embd);
+    mm.n_w = 1;
+    mm.w[0] = &m->w[INFER__W_OUTPUT];
+    mm.b[0] = infer__opt(&m->w[INFER__W_OUTPUT_B]);
+    memset(&c->direct, 0, sizeof c->direct);
+    c->direct.host = infer__head_direct(c, i, n);
+    mm.y[0] = infer__view(c->direct.host ? &c->direct : &c->at->work, 0, n, m->hp.n_vocab);
+    infer__matmul(&c->ctx, &mm);
+    memset(&map, 0, sizeof map);
+    map.x = mm.y[0];
+    map.scale = m->hp.logit_scale;
+    map.cap = m->hp.final_softcap;
+    if (map.scale != 1.0f || map.cap > 0) c->ctx.ops->map(&c->ctx, &map);
+    infer__trace(c, -1, "logits", &mm.y[0]);
+    return n;
+}
+
+/* Final norm of the rows in pass->out, and the first of their logits. */
+static void infer__head(infer_context *c, const infer__tensor *x) {
+    infer__get_rows_args rows;
+    if (c->ctx.pass.n_out == 0) return;
     rows.x = *x;
-    rows.y = infer__view(&c->at->xn, 0, p->n_out, m->hp.n_embd);
+    rows.y = infer__view(&c->at->xn, 0, c->ctx.pass.n_out, c->model->hp.n_embd);
     c->ctx.ops->get_rows(&c->ctx, &rows);
-    infer__norm_to(c, &m->w[INFER__W_OUT_NORM], &rows.y, &rows.y);
+    infer__norm_to(c, &c->model->w[INFER__W_OUT_NORM], &rows.y, &rows.y);
     infer__trace(c, -1, "hidden", &rows.y);
-    for (i = 0; i < p->n_out; i++)
-        if (c->out_hidden[i]) c->ctx.ops->download(&c->ctx, rows.y.buf, (uint64_t)i * hidden, c->out_hidden[i], hidden);
-    for (i = 0; i < p->n_out; i += n) {
-        n = INFER__MIN(p->n_out - i, c->plan.head_rows);
-        for (j = 0; j < n && !c->out_logits[i + j]; j++) {}
-        if (j == n) continue;
-        memset(&mm, 0, sizeof mm);
-        mm.x = infer__view(&c->at->xn, (uint64_t)i * (uint64_t)m->hp.n_embd, n, m->hp.n_embd);
-        mm.n_w = 1;
-        mm.w[0] = &m->w[INFER__W_OUTPUT];
-        mm.b[0] = infer__opt(&m->w[INFER__W_OUTPUT_B]);
-        memset(&direct, 0, sizeof direct);
-        direct.host = infer__head_direct(c, i, n);
-        mm.y[0] = infer__view(direct.host ? &direct : &c->at->work, 0, n, m->hp.n_vocab);
-        infer__matmul(&c->ctx, &mm);
-        memset(&map, 0, sizeof map);
-        map.x = mm.y[0];
-        map.scale = m->hp.logit_scale;
-        map.cap = m->hp.final_softcap;
-        if (map.scale != 1.0f || map.cap > 0) c->ctx.ops->map(&c->ctx, &map);
-        infer__trace(c, -1, "logits", &mm.y[0]);
-        for (j = 0; j < n && !direct.host; j++)
+    infer__logits(c, 0);
+}
+
+/* What infer__head computed goes to where it is wanted; the other logits follow, head_rows rows at a time. */
+static void infer__fetch(infer_context *c) {
+    const infer__ops *ops = c->ctx.ops;
+    uint64_t hidden = (uint64_t)c->model->hp.n_embd * sizeof(float);
+    uint64_t vocab = (uint64_t)c->model->hp.n_vocab * sizeof(float);
+    int32_t n_out = c->ctx.pass.n_out, i, j, n;
+    for (i = 0; i < n_out; i++)
+        if (c->out_hidden[i]) ops->download(&c->ctx, &c->at->xn, (uint64_t)i * hidden, c->out_hidden[i], hidden);
+    for (i = 0; i < n_out; i += n) {
+        n = i ? infer__logits(c, i) : INFER__MIN(n_out, c->plan.head_rows);
+        for (j = 0; j < n && !c->direct.host; j++)
             if (c->out_logits[i + j])
-                c->ctx.ops->download(&c->ctx, &c->at->work, (uint64_t)j * vocab, c->out_logits[i + j], vocab);
+                ops->download(&c->ctx, &c->at->work, (uint64_t)j * vocab, c->out_logits[i + j], vocab);
     }
 }
 
@@ -218,13 +230,12 @@ static void infer__go(infer_context *c, int32_t layer, int32_t n) {
     c->ctx.ops = to->ops;
 }
 
-static void infer__forward(infer_context *c) {
+/* From token ids to the first results. */
+static void infer__layers(infer_context *c) {
     const infer_model *m = c->model;
-    int32_t n = c->ctx.pass.n_rows, l, i;
+    int32_t n = c->ctx.pass.n_rows, l;
     infer__tensor x, xn, out;
-    c->ctx.apart = c->trace != NULL || c->checking;
-    for (i = 0; i < INFER__PLACES; i++)
-        if (c->places[i].ops) c->places[i].ops->begin(&c->ctx);
+    memset(&x, 0, sizeof x);
     for (l = 0; l < m->hp.n_layer && infer__ok(&c->ctx); l++) {
         infer__go(c, l, n);
         x = infer__view(&c->at->x, 0, n, m->hp.n_embd);
@@ -238,5 +249,40 @@ static void infer__forward(infer_context *c) {
         infer__check_finite(c, l, &x);
     }
     if (infer__ok(&c->ctx)) infer__head(c, &x);
+}
+
+/* A pass that stays on one device may be a recording of an earlier one: everything that its ops get but the values per
+ * token follows from what is hashed here. */
+static int infer__record(infer_context *c) {
+    const infer_model *m = c->model;
+    const infer__pass *p = &c->ctx.pass;
+    int32_t shape[4], i;
+    uint64_t hash;
+    for (i = 0; i < m->hp.n_layer; i++)
+        if (m->layers[i].place != m->layers[0].place) return INFER__RECORD_NOT;
+    for (i = 0; i < p->n_rows; i++)
+        if (c->row_embd[i]) return INFER__RECORD_NOT;
+    infer__go(c, 0, p->n_rows);
+    if (!c->ctx.ops->record || c->ctx.apart) return INFER__RECORD_NOT;
+    shape[0] = p->n_rows;
+    shape[1] = p->n_out;
+    shape[2] = p->n_seq;
+    for (i = 0; i < p->n_out && i < c->plan.head_rows && !c->out_logits[i]; i++) {}
+    shape[3] = i < p->n_out && i < c->plan.head_rows; /* logits are wanted */
+    hash = infer__fnv(INFER__FNV, shape, sizeof shape);
+    return c->ctx.ops->record(&c->ctx, hash);
+}
+
+static void infer__forward(infer_context *c) {
+    int32_t i;
+    int record;
+    c->ctx.apart = c->trace != NULL || c->checking;
+    c->direct.host = NULL;
+    for (i = 0; i < INFER__PLACES; i++)
+        if (c->places[i].ops) c->places[i].ops->begin(&c->ctx);
+    record = infer__record(c);
+    if (record != INFER__RECORD_DONE) infer__layers(c);
+    if (record == INFER__RECORD_NOW && !c->ctx.ops->record_end(&c->ctx)) infer__layers(c);
+    if (infer__ok(&c->ctx)) infer__fetch(c);
     if (c->at) c->at->ops->sync(&c->ctx); /* a place that was left has been waited for */
 }

@@ -296,6 +296,7 @@ struct infer_context {
     /* of the running eval */
     float **out_logits, **out_hidden; /* batch: where results of pass->out go, NULL = not wanted */
     const float **row_embd;           /* batch: embeddings given for rows, NULL = none */
+    infer__buf direct;                /* host: the logits of this pass were computed where they are wanted */
     infer_trace_fn trace;
     void *trace_user;
     int32_t checking;            /* name the first layer with a value that is not finite */
