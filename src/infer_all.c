@@ -44,6 +44,7 @@
 #include "compute/cpu_moe.c"
 #include "compute/cpu_backend.c"   /* the op vtable of the CPU */
 #include "compute/gpu.h"           /* what a GPU's driver offers */
+INFER__COLD_BEGIN
 #include "compute/gpu_driver.c"    /* what drivers share */
 #include "compute/driver_cuda.c"
 #include "compute/driver_hip.c"
@@ -84,4 +85,5 @@
 #include "api/chat_api.c"          /* conversations and replies */
 #include "api/describe.c"          /* a model's layers as text */
 
+INFER__COLD_END
 #include "base/epilogue.h"

@@ -1,5 +1,6 @@
 /* infer_text.c: the lower half of the table of contents, everything from files to ids: parts in the order in which they
- * appear in infer.h. A build of its own, of a few seconds, for tests, fuzzers and benchmarks of texts. */
+ * appear in infer.h. A build of its own, of a few seconds, for tests, fuzzers and benchmarks of texts. INFER__COLD_BEGIN
+ * .. END: see base.h. */
 #ifndef INFER_IMPLEMENTATION
 #define INFER_IMPLEMENTATION
 #endif
@@ -25,9 +26,11 @@
 
 /* format: files */
 #include "format/format.h"
+INFER__COLD_BEGIN
 #include "format/io.c"             /* path, memory or callbacks */
 #include "format/gguf.c"           /* metadata and tensor directory */
 #include "format/gguf_read.c"      /* lookups, typed values, tensor bytes */
+INFER__COLD_END
 
 /* text: vocabularies, JSON, grammars, samplers, templates, conversations */
 #include "text/text.h"
@@ -37,6 +40,7 @@
 #include "text/json.c"             /* JSON values */
 #include "text/trie.c"             /* all texts of a set that another one begins with */
 #include "text/schema.h"           /* JSON Schema -> GBNF */
+INFER__COLD_BEGIN
 #include "text/schema_grammar.c"   /* expressions, writing them */
 #include "text/schema_pattern.c"   /* regular expressions */
 #include "text/schema_dfa.c"       /* their intersections */
@@ -48,6 +52,7 @@
 #include "text/schema_not.c"
 #include "text/schema_check.c"     /* literals against a schema */
 #include "text/schema.c"           /* KEYWORDS */
+INFER__COLD_END
 #include "text/vocab.c"            /* tokens, flags, special ids, from metadata */
 #include "text/token_pre_words.c"  /* matchers of words */
 #include "text/token_pre.c"        /* PRETOKENIZERS: one row per tokenizer.ggml.pre */
@@ -73,6 +78,7 @@
 #include "text/sampler_chain.c"    /* STAGES, the usual chain, open and choose */
 #if !defined(INFER_NO_CHAT)
 #include "text/jinja.h"            /* the template interpreter: what its parts share */
+INFER__COLD_BEGIN
 #include "text/jinja_lex.c"        /* text -> tokens */
 #include "text/jinja_parse.c"      /* tokens -> tree: expressions */
 #include "text/jinja_tags.c"       /* TAGS: statements */
@@ -92,4 +98,5 @@
 #include "text/chat_call.c"        /* bodies of calls */
 #include "text/chat_parse.c"       /* a reply as it streams */
 #include "text/chat_prompt.c"      /* a conversation as a template wants it */
+INFER__COLD_END
 #endif
