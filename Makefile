@@ -36,7 +36,7 @@ build/bench_count: tests/bench_count.c tests/gguf_write.h $(SRC) | build/tool
 build/tool:
 	mkdir -p $@
 
-.PHONY: run test check san cross fuzz bench bench-count bench-sample bench-text amalgamate format help clean
+.PHONY: run test check san cross fuzz bench bench-count bench-sample bench-gpu bench-text amalgamate format help clean
 run: build/infer
 	@printf '%s' "$(PROMPT)"; build/infer run $(MODEL) -p "$(PROMPT)" -n 64 --temp 0
 test: build/infer build/impl.o build/check build/check-h
@@ -53,6 +53,10 @@ bench: build/infer
 	build/infer bench $(MODEL)
 build/bench_sample: tests/bench_sample.c $(SRC) | build/tool
 	$(CC) -O2 $(WARN) -Wno-unused-function -DINFER_QUIET -Itests $< -o $@ $(LIBS)
+build/bench_gpu: tests/bench_gpu.c $(SRC) | build/tool
+	$(CC) -std=c11 -O2 -DINFER_QUIET -Itests tests/bench_gpu.c -o $@ $(LIBS)
+bench-gpu: build/bench_gpu
+	build/bench_gpu $(or $(BACKEND),cuda)
 bench-sample: build/bench_sample
 	build/bench_sample 101
 bench-count: build/bench_count
@@ -76,6 +80,7 @@ help:
 	@echo "make fuzz         every fuzzer for MINUTES=1"
 	@echo "make bench        tokens per second of MODEL"
 	@echo "make bench-sample milliseconds to choose a token, by stage and vocabulary"
+	@echo "make bench-gpu    a GPU's bandwidth and its share in products of each storage type (BACKEND=cuda, hip, metal, opencl)"
 	@echo "make bench-count  instructions of matrix products per storage type, against a table (UPDATE=1 TYPES=Q4_0,...)"
 	@echo "make bench-text   tokenizing, beside other tokenizers that are installed (INFER_TEST_DATA has the vocabularies)"
 	@echo "make amalgamate   kernels/ -> kernels_embed.h, src/ -> infer.h"

@@ -1,0 +1,294 @@
+/* bench_gpu.c: what a GPU does: bandwidth, products of each storage type, attention; by the device's own clock.
+ *
+ *   cc -O2 -Itests -DINFER_QUIET tests/bench_gpu.c -o build/bench_gpu -lm -lpthread -ldl && build/bench_gpu cuda
+ *
+ *   bench_gpu BACKEND [all | TYPE,TYPE...] [rounds]      BACKEND: cuda hip metal opencl; TYPE: as in files, Q4_K
+ *
+ * First the limits that are measured in the same run: bytes per second of a copy within the device (read and written
+ * bytes both count), and on CUDA devices with tensor cores the rate of mma.sync m16n8k16 (F16 in, F32 out) from
+ * registers. Then, per type and shape of an 8B model, the median of `rounds` runs of one product: microseconds, GB/s of
+ * weights, share of the copy's bandwidth; for prompts Tflop/s and share of the mma rate. Weights are random bytes, a
+ * different matrix in every run, so that no cache holds them: 64 MB at least lie between two uses. */
+#define INFER_IMPLEMENTATION
+#include "../src/infer_all.c"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct shape { const char *name; int32_t rows, cols; } shape;
+static const shape SHAPES[] = { { "q, o", 4096, 4096 }, { "k, v", 1024, 4096 }, { "gate, up", 14336, 4096 },
+                                { "down", 4096, 14336 }, { "head", 128256, 4096 } };
+static const int32_t BATCHES[] = { 1, 2, 4, 8, 16, 128, 512 };
+enum { SPREAD = 256 << 20, ROUNDS_MAX = 101 };
+
+static infer__mem mem;
+static infer__gpu *gpu;
+static infer__ctx ctx;
+static double copy_rate, mma_rate;
+
+static int die(const char *what, const char *why) {
+    fprintf(stderr, "bench_gpu: %s: %s\n", what, why);
+    return 1;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+static double median(double *x, int n) {
+    qsort(x, (size_t)n, sizeof *x, by_value);
+    return x[n / 2];
+}
+
+/* Seconds of the ops since the last call, by the device's clock where it has one. */
+static double seconds_since(void) {
+    double sum = 0;
+    int i;
+    ctx.ops->sync(&ctx);
+    for (i = 0; i < INFER__PROFILE_OPS; i++) sum += ctx.profile[i].seconds;
+    memset(ctx.profile, 0, sizeof ctx.profile);
+    return sum;
+}
+
+/* ---- limits ---------------------------------------------------------------------------------------------------- */
+
+static int measure_copy(void) {
+    const infer__driver *d = infer__gpu_driver(gpu);
+    infer_error err;
+    infer__buf a, b;
+    double best = 0, start, t;
+    int i, k;
+    infer__error_clear(&err);
+    if (infer__gpu_alloc(gpu, &a, SPREAD, &err) || infer__gpu_alloc(gpu, &b, SPREAD, &err)) return die("copy", err.message);
+    for (i = 0; i < 12; i++) {
+        if (d->sync(ctx.run->queue, &err)) return die("copy", err.message);
+        start = infer__seconds();
+        for (k = 0; k < 8; k++)
+            if (d->copy(ctx.run->queue, b.handle, 0, a.handle, 0, SPREAD, &err)) return die("copy", err.message);
+        if (d->sync(ctx.run->queue, &err)) return die("copy", err.message);
+        t = infer__seconds() - start;
+        if (8.0 * 2 * SPREAD / t > best) best = 8.0 * 2 * SPREAD / t;
+    }
+    copy_rate = best;
+    infer__gpu_free(gpu, &a);
+    infer__gpu_free(gpu, &b);
+    printf("copy within the device     %10.1f GB/s\n", copy_rate * 1e-9);
+    return 0;
+}
+
+/* 16 independent chains of mma.sync per warp, `n` times. */
+static void mma_text(char *to, size_t cap) {
+    size_t at = 0;
+    int i;
+#define PUT(...) at += (size_t)snprintf(to + at, cap - at, __VA_ARGS__)
+    PUT(".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k_peak(.param .u64 y, .param .align 4 .b8 a[16])\n{\n"
+        ".reg .pred %%p;\n.reg .b32 %%r<8>;\n.reg .f32 %%f<64>;\n.reg .b64 %%q;\nld.param.u32 %%r0, [a];\n"
+        "mov.u32 %%r1, 0;\nmov.u32 %%r2, 1006648320;\n");
+    for (i = 0; i < 64; i++) PUT("mov.f32 %%f%d, 0f00000000;\n", i);
+    PUT("again:\n");
+    for (i = 0; i < 16; i++)
+        PUT("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%%f%d,%%f%d,%%f%d,%%f%d}, {%%r2,%%r2,%%r2,%%r2}, "
+            "{%%r2,%%r2}, {%%f%d,%%f%d,%%f%d,%%f%d};\n", 4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3, 4 * i, 4 * i + 1, 4 * i + 2,
+            4 * i + 3);
+    PUT("add.u32 %%r1, %%r1, 1;\nsetp.lt.u32 %%p, %%r1, %%r0;\n@%%p bra again;\n");
+    for (i = 1; i < 64; i++) PUT("add.f32 %%f0, %%f0, %%f%d;\n", i);
+    PUT("ld.param.u64 %%q, [y];\nst.global.f32 [%%q], %%f0;\nret;\n}\n");
+#undef PUT
+}
+
+static int measure_mma(void) {
+    enum { GROUPS = 132 * 16, LOOPS = 4096, GROUP = 128 };
+    const infer__driver *d = infer__gpu_driver(gpu);
+    uint32_t groups[3] = { GROUPS, 1, 1 }, args[4] = { LOOPS, 0, 0, 0 };
+    static char text[16384];
+    const char *pieces[1];
+    infer__gpu_source source;
+    infer_error err;
+    infer__buf y;
+    void *program, *kernel;
+    double best = 0, start, t;
+    int i;
+    infer__error_clear(&err);
+    if (d->form != INFER__FORM_PTX || !d->tier || d->tier(infer__gpu_device(gpu)) < 80) return 0;
+    mma_text(text, sizeof text);
+    pieces[0] = text;
+    memset(&source, 0, sizeof source);
+    source.text = pieces;
+    source.n_text = 1;
+    source.name = "peak";
+    if (d->load(infer__gpu_device(gpu), &source, &program, &err)) return die("mma", err.message);
+    if (d->kernel_open(&kernel, ctx.run->queue, program, "k_peak", GROUP, &err)) return die("mma", err.message);
+    if (infer__gpu_alloc(gpu, &y, 256, &err)) return die("mma", err.message);
+    for (i = 0; i < 6; i++) {
+        if (d->sync(ctx.run->queue, &err)) return die("mma", err.message);
+        start = infer__seconds();
+        if (d->launch(ctx.run->queue, kernel, groups, GROUP, &y.handle, 1, args, sizeof args, &err) ||
+            d->sync(ctx.run->queue, &err))
+            return die("mma", err.message);
+        t = infer__seconds() - start;
+        if (2.0 * 16 * 8 * 16 * 16 * LOOPS * GROUPS * (GROUP / 32) / t > best)
+            best = 2.0 * 16 * 8 * 16 * 16 * LOOPS * GROUPS * (GROUP / 32) / t;
+    }
+    mma_rate = best;
+    infer__gpu_free(gpu, &y);
+    d->kernel_close(ctx.run->queue, kernel);
+    d->unload(infer__gpu_device(gpu), program);
+    printf("mma.sync F16, F32 sums     %10.1f Tflop/s\n", mma_rate * 1e-12);
+    return 0;
+}
+
+/* ---- products --------------------------------------------------------------------------------------------------- */
+
+static infer__tensor rows_of(infer__buf *b, int32_t rows, int32_t cols) {
+    infer__tensor t;
+    t.buf = b;
+    t.offset = 0;
+    t.rows = rows;
+    t.cols = t.stride = cols;
+    return t;
+}
+
+/* Every value of a block is small: random bytes would be infinite scales, which some units take longer for. */
+static void fill(uint8_t *p, size_t n) {
+    uint64_t s = 88172645463325252u;
+    size_t i;
+    for (i = 0; i < n; i++) {
+        s ^= s << 13;
+        s ^= s >> 7;
+        s ^= s << 17;
+        p[i] = (uint8_t)(s & 0x2f);
+    }
+}
+
+static int one_product(const infer__quant *q, const shape *s, int32_t n, const infer__buf *weights, infer__buf *x,
+                       infer__buf *y, int rounds) {
+    uint64_t row_bytes = (uint64_t)(s->cols / q->values) * q->bytes, bytes = row_bytes * (uint64_t)s->rows, at = 0;
+    infer__matmul_args a;
+    infer__weight w;
+    double seconds[ROUNDS_MAX], t;
+    int i;
+    memset(&a, 0, sizeof a);
+    memset(&w, 0, sizeof w);
+    w.type = q;
+    w.buf = weights;
+    w.rows = s->rows;
+    w.cols = s->cols;
+    w.row_bytes = row_bytes;
+    w.name = "bench";
+    a.x = rows_of(x, n, s->cols);
+    a.y[0] = rows_of(y, n, s->rows);
+    a.w[0] = &w;
+    a.n_w = 1;
+    for (i = -2; i < rounds; i++) {
+        if (at + bytes > weights->bytes) at = 0;
+        w.offset = at;
+        at += (bytes + 255) / 256 * 256;
+        ctx.pass.n_rows = n;
+        ctx.ops->matmul(&ctx, &a);
+        t = seconds_since();
+        if (!infer__ok(&ctx)) return die(q->name, ctx.error.message);
+        if (i >= 0) seconds[i] = t;
+    }
+    t = median(seconds, rounds);
+    printf("%-8s %-9s %7d x %-6d %4d %10.1f us %8.1f GB/s %5.1f %%", q->name, s->name, (int)s->rows, (int)s->cols, (int)n,
+           t * 1e6, (double)bytes / t * 1e-9, 100 * (double)bytes / t / copy_rate);
+    printf(" %8.1f Tflop/s", 2.0 * s->rows * s->cols * n / t * 1e-12);
+    if (mma_rate > 0) printf(" %5.1f %%", 100 * 2.0 * s->rows * s->cols * n / t / mma_rate);
+    printf("\n");
+    fflush(stdout);
+    return 0;
+}
+
+static int products(const infer__quant *q, int rounds) {
+    infer_error err;
+    infer__buf weights, x, y;
+    uint8_t *host = (uint8_t *)malloc(SPREAD);
+    uint64_t at, most = 4ull * SPREAD;
+    size_t i, k;
+    int bad = host == NULL;
+    if (bad) return die("memory", "none");
+    infer__error_clear(&err);
+    fill(host, SPREAD);
+    if (infer__gpu_use_type(gpu, q, &err) || infer__gpu_alloc(gpu, &weights, most, &err) ||
+        infer__gpu_alloc(gpu, &x, 512ull * 14336 * 4, &err) || infer__gpu_alloc(gpu, &y, 512ull * 128256 * 4, &err))
+        bad = die(q->name, err.message);
+    for (at = 0; !bad && at < most; at += SPREAD) ctx.ops->upload(&ctx, &weights, at, host, SPREAD);
+    if (!bad) ctx.ops->upload(&ctx, &x, 0, host, INFER__MIN(x.bytes, SPREAD));
+    ctx.ops->sync(&ctx);
+    memset(ctx.profile, 0, sizeof ctx.profile);
+    for (i = 0; i < INFER__COUNT(SHAPES) && !bad; i++)
+        for (k = 0; k < INFER__COUNT(BATCHES) && !bad; k++) {
+            if (BATCHES[k] > 8 && SHAPES[i].rows > 100000) continue; /* prompts need one row of logits */
+            if (infer__gpu_has_type(q)) bad = one_product(q, &SHAPES[i], BATCHES[k], &weights, &x, &y, rounds);
+        }
+    infer__gpu_free(gpu, &weights);
+    infer__gpu_free(gpu, &x);
+    infer__gpu_free(gpu, &y);
+    free(host);
+    return bad;
+}
+
+/* ---- the run ---------------------------------------------------------------------------------------------------- */
+
+static int wanted(const char *list, const char *name) {
+    size_t n = strlen(name);
+    const char *s;
+    if (strcmp(list, "all") == 0) return 1;
+    for (s = list; (s = strstr(s, name)) != NULL; s += n)
+        if ((s == list || s[-1] == ',') && (s[n] == 0 || s[n] == ',')) return 1;
+    return 0;
+}
+
+/* A context whose ops run on the device; all types must have been compiled before. */
+static int begin(const char *types) {
+    static int32_t block[4096];
+    const infer__quant *q;
+    infer_error err;
+    int32_t i;
+    for (i = 0; (q = infer__quant_row(i)) != NULL; i++)
+        if (wanted(types, q->name) && infer__gpu_has_type(q) && infer__gpu_use_type(gpu, q, &err))
+            return die(q->name, err.message);
+    memset(&ctx, 0, sizeof ctx);
+    ctx.ops = &infer__gpu_ops;
+    ctx.mem = &mem;
+    ctx.gpu = gpu;
+    ctx.kv_type = INFER_KV_F16;
+    ctx.profiling = 1;
+    ctx.pass.n_rows = 1;
+    ctx.pass.n_seq = 1;
+    ctx.pass.n_out = 1;
+    ctx.pass.max_pages = 1;
+    ctx.pass.block = block;
+    ctx.pass.block_len = 4096;
+    ctx.pass.ids = block;
+    ctx.pass.pos = block + 512;
+    ctx.pass.seq = block + 1024;
+    ctx.pass.out = block + 1536;
+    ctx.pass.extended = block + 2048;
+    ctx.pass.pages[0] = block + 2050;
+    ctx.pass.pages[1] = block + 2052;
+    if (!ctx.ops->prepare(&ctx, 16384)) return die("context", ctx.error.message);
+    ctx.ops->begin(&ctx);
+    return infer__ok(&ctx) ? 0 : die("context", ctx.error.message);
+}
+
+int main(int argc, char **argv) {
+    static const infer__report report;
+    const char *types = argc > 2 ? argv[2] : "F16,Q8_0,Q4_K,Q6_K,Q4_0";
+    int rounds = argc > 3 ? atoi(argv[3]) : 21, bad;
+    const infer__quant *q;
+    infer_error err;
+    int32_t backend = INFER_CUDA, i;
+    if (argc < 2 || rounds < 1 || rounds > ROUNDS_MAX) return die("usage", "bench_gpu BACKEND [TYPES] [rounds, at most 101]");
+    while (backend <= INFER_METAL && strcmp(infer__backend_name(backend), argv[1]) != 0) backend++;
+    infer__mem_init(&mem, NULL, 0);
+    infer__error_clear(&err);
+    if (infer__gpu_open(&gpu, &mem, &report, backend, -1, NULL, &err)) return die(argv[1], err.message);
+    printf("%s, %s\n", infer__gpu_name(gpu), infer__gpu_driver(gpu)->timing ? "the device's clock" : "the host's clock");
+    bad = begin(types) || measure_copy() || measure_mma();
+    for (i = 0; !bad && (q = infer__quant_row(i)) != NULL; i++)
+        if (wanted(types, q->name) && infer__gpu_has_type(q)) bad = products(q, rounds);
+    if (ctx.ops) ctx.ops->finish(&ctx);
+    infer__gpu_close(gpu);
+    return bad;
+}
