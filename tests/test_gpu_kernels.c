@@ -242,7 +242,7 @@ static void test_gpu_kernel_table(void) {
     for (k = 0; k < INFER__KERNEL_COUNT; k++) {
         const infer__kernel_row *row = &INFER__KERNELS[k];
         check_detail = row->name;
-        CHECK(strncmp(row->name, "k_", 2) == 0 && row->kind >= INFER__MODULE_BASE && row->kind <= INFER__MODULE_TYPE);
+        CHECK(strncmp(row->name, "k_", 2) == 0 && row->kind >= INFER__MODULE_BASE && row->kind < INFER__KIND_COUNT);
         CHECK(row->group >= 32 && row->group <= 256 && (row->group & (row->group - 1)) == 0);
         CHECK(row->buffers >= 1 && row->buffers <= 8);
         CHECK(row->args_size >= 16 && row->args_size % 16 == 0 && row->args_size <= 256);
@@ -585,6 +585,61 @@ static void test_gpu_threads(void) {
     kernels_end();
 }
 
+/* The programs of special kinds: loaded along with the generic one where form and tier allow; that one of them cannot be
+ * compiled is told, and the generic kernels are there all the same. */
+static void kernels_special(int32_t module, int32_t tier, long fail_at, int want) {
+    const infer__module_row *row = &INFER__MODULES[module];
+    int32_t of = INFER__KINDS[row->kind].of;
+    infer__gpu *g = NULL;
+    infer_error err;
+    kernels_begin(0);
+    fake.tier = tier;
+    infer__error_clear(&err);
+    CHECK(infer__gpu_open_in(fake_ptx_drivers, &g, &kernels_mem, NULL, INFER_CUDA, -1, NULL, &err) == INFER_OK);
+    if (fail_at) fake.fail_at = fake.calls + fail_at;
+    if (of == INFER__MODULE_KV) CHECK(infer__gpu_use_kv(g, row->id, &err) == INFER_OK);
+    else CHECK(infer__gpu_use_type(g, infer__quant_find(row->id, NULL), &err) == INFER_OK);
+    CHECK(infer__gpu_has_program(g, of, row->id));
+    CHECK(infer__gpu_has_program(g, row->kind, row->id) == want);
+    infer__gpu_close(g);
+    kernels_end();
+}
+static void test_gpu_special(void) {
+    infer__gpu *g = NULL;
+    infer_error err;
+    int32_t i, k, before;
+    for (i = 0; i < INFER__MODULE_COUNT; i++) {
+        const infer__module_row *row = &INFER__MODULES[i];
+        const infer__kind_row *kind = &INFER__KINDS[row->kind];
+        check_detail = row->name;
+        if (row->kind < INFER__MODULE_SPECIAL) continue;
+        CHECK(kind->tier > 0 && kind->of < INFER__MODULE_SPECIAL && infer__gpu_module(kind->of, row->id) >= 0);
+        if (kind->form != INFER__FORM_PTX) continue;
+        for (before = 1, k = 0; k < i; k++) /* special programs that come before it: their compilation is a call each */
+            before += INFER__MODULES[k].kind >= INFER__MODULE_SPECIAL && INFER__MODULES[k].id == row->id &&
+                      INFER__KINDS[INFER__MODULES[k].kind].of == kind->of &&
+                      INFER__KINDS[INFER__MODULES[k].kind].tier <= kind->tier;
+        kernels_special(i, kind->tier, 0, 1);
+        kernels_special(i, kind->tier + 10, 0, !kind->exact);
+        kernels_special(i, kind->tier - 1, 0, 0);
+        kernels_special(i, kind->tier, 1 + before, 0);
+    }
+    kernels_begin(0); /* an API of sources has none of them */
+    fake.tier = 90;
+    CHECK(kernels_gpu(&g, INFER_OPENCL, -1, &err) == INFER_OK);
+    for (i = 0; i < INFER__MODULE_COUNT; i++) {
+        const infer__module_row *row = &INFER__MODULES[i];
+        if (row->kind == INFER__MODULE_KV) CHECK(infer__gpu_use_kv(g, row->id, &err) == INFER_OK);
+        if (row->kind == INFER__MODULE_TYPE)
+            CHECK(infer__gpu_use_type(g, infer__quant_find(row->id, NULL), &err) == INFER_OK);
+    }
+    for (i = 0; i < INFER__MODULE_COUNT; i++)
+        CHECK(infer__gpu_has_program(g, INFER__MODULES[i].kind, INFER__MODULES[i].id) ==
+              (INFER__MODULES[i].kind < INFER__MODULE_SPECIAL));
+    infer__gpu_close(g);
+    kernels_end();
+}
+
 static void suite_gpu_kernels(void) {
     RUN(test_gpu_text_format);
     RUN(test_gpu_text_refused);
@@ -599,6 +654,7 @@ static void suite_gpu_kernels(void) {
     RUN(test_gpu_every_call_fails);
     RUN(test_gpu_every_alloc_fails);
     RUN(test_gpu_threads);
+    RUN(test_gpu_special);
 }
 
 #endif

@@ -21,7 +21,8 @@ import argparse, hashlib, os, re, sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OUT = "kernels_embed.h"
 PRELUDE = ["dialect.h", "math.k"]  # begin every program
-KINDS = ["BASE", "KV", "TYPE"]
+KINDS = ["BASE", "KV", "TYPE"]  # generic: programs for every API
+FORMS = ["PTX", "METAL"]  # of special kinds: programs for one API only
 C_TYPES = {"uint": "uint32_t", "int": "int32_t", "float": "float"}
 # Printable characters that mean nothing to C, printf or a reader of comments: no space ! " % ' * / ? \ `
 DIGITS = "".join(chr(c) for c in range(ord("#"), ord("~") + 1) if chr(c) not in "%'*/?\\`")
@@ -36,6 +37,14 @@ def fail(message, remedy):
 
 
 # ---- kernels/ ---------------------------------------------------------------------------------------------------------
+
+class Kind:
+    """A KIND row: programs of one API only, for devices of a tier and above, or for that one alone (exact: "90a"). They are
+    loaded along with the generic program of kind `of` that has the same id. A generic kind has no form."""
+    def __init__(self, name, form, tier, of):
+        self.name, self.form, self.of = name, form, of
+        self.tier, self.exact = int(tier.rstrip("a")), tier.endswith("a")
+
 
 class Module:
     """A program. files are relative to kernels/, in the order in which their texts follow each other."""
@@ -79,17 +88,29 @@ def stripped(name):
 
 
 def definition():
-    """kernels.def: (modules, [(kernel, kind)])."""
+    """kernels.def: (modules, [(kernel, kind)], {name: Kind} with the generic ones first)."""
     found, kernels = [], []
-    code = re.sub(r"/\*.*?\*/", " ", read("kernels.def"), flags=re.S)
-    for line in filter(str.strip, code.split("\n")):
+    kinds = {name: Kind(name, None, "0", name) for name in KINDS}
+    lines = list(filter(str.strip, re.sub(r"/\*.*?\*/", " ", read("kernels.def"), flags=re.S).split("\n")))
+    for line in lines:
+        t = re.fullmatch(r"\s*KIND\(\s*([A-Z]\w*)\s*,\s*(\w+)\s*,\s*(\d+a?)\s*(?:,\s*(KV|TYPE)\s*)?\)\s*", line)
+        if t and t.group(2) not in FORMS:
+            fail("kernels/kernels.def: kind %s has form %s" % t.group(1, 2), "The forms are " + " ".join(FORMS))
+        if t and t.group(1) in kinds:
+            fail("kernels/kernels.def has the kind %s twice" % t.group(1), "Remove one")
+        if t:
+            kinds[t.group(1)] = Kind(t.group(1), t.group(2), t.group(3), t.group(4) or "TYPE")
+    for line in lines:
         m = re.fullmatch(r"\s*MODULE\(\s*(\w+)\s*,\s*(\w+)\s*,\s*(\d+)\s*,([^,()]*)\)\s*", line)
         k = re.fullmatch(r"\s*K\(\s*(\w+)\s*,\s*(\w+)\s*\)\s*", line)
+        t = re.match(r"\s*KIND\(\s*(\w+)", line)
+        if t and t.group(1) in kinds:
+            continue
         if not m and not k:
-            fail("kernels/kernels.def: %r is neither a MODULE(name, kind, id, files) nor a K(name, kind)" % line.strip(), "Correct it")
+            fail("kernels/kernels.def: %r is no MODULE(name, kind, id, files), K(name, kind) or KIND(NAME, form, tier)" % line.strip(), "Correct it")
         kind = (m or k).group(2)
-        if kind not in KINDS:
-            fail("kernels/kernels.def: %s has kind %s" % ((m or k).group(1), kind), "The kinds are " + " ".join(KINDS))
+        if kind not in kinds:
+            fail("kernels/kernels.def: %s has kind %s" % ((m or k).group(1), kind), "The kinds are " + " ".join(kinds))
         if m:
             found.append(Module(m.group(1), kind, int(m.group(3)), PRELUDE + m.group(4).split()))
         else:
@@ -99,14 +120,24 @@ def definition():
         twice = [n for n in names if names.count(n) > 1]
         if twice:
             fail("kernels/kernels.def has the %s %s twice" % (what, twice[0]), "Remove one")
-    for kind in KINDS:
+    for kind in kinds:
         if not any(m.kind == kind for m in found):
             fail("kernels/kernels.def has no module of kind " + kind, "Add one")
-    return found, kernels
+    for m in found:
+        special = [f for f in m.files if f.startswith("special/")]
+        if special and not kinds[m.kind].form:
+            fail("module %s of kind %s has %s" % (m.name, m.kind, special[0]), "Files of special/ are for special kinds: see KIND")
+        if not any((n.kind, n.id) == (kinds[m.kind].of, m.id) for n in found):
+            fail("module %s goes with no module of kind %s and id %d" % (m.name, kinds[m.kind].of, m.id), "Correct the id")
+    return found, kernels, kinds
 
 
 def modules():
     return definition()[0]
+
+
+def kinds():
+    return definition()[2]
 
 
 def module_text(module):
@@ -152,9 +183,9 @@ def kernels_of(name, text):
 
 
 def interface():
-    """(modules, kernels in the order of kernels.def as (Kernel, kind), {name: (fields, file)} of all args), checked."""
-    found, rows = definition()
-    args, of_kind = {}, {kind: {} for kind in KINDS}
+    """(modules, kernels in the order of kernels.def as (Kernel, kind), {name: (fields, file)} of all args, kinds), checked."""
+    found, rows, kinds = definition()
+    args, of_kind = {}, {kind: {} for kind in kinds}
     for module in found:
         here, args_here = {}, set()
         for name in module.files:
@@ -180,7 +211,7 @@ def interface():
              for folder, _, names in os.walk(os.path.join(ROOT, "kernels")) for f in names if f.endswith(".k")]
     for f in sorted(set(files) - {f for m in found for f in m.files}):
         fail("kernels/%s is in no module" % f, "Name it in kernels/kernels.def, or delete it")
-    return found, [(of_kind[kind][n], kind) for n, kind in rows], args
+    return found, [(of_kind[kind][n], kind) for n, kind in rows], args, kinds
 
 
 # ---- packing ---------------------------------------------------------------------------------------------------------------
@@ -336,15 +367,27 @@ def text_lines(names):
         + table + ["};"], sizes
 
 
+def kind_lines(kinds):
+    special = [k for k in kinds.values() if k.form]
+    numbers = ["INFER__MODULE_%s = %d" % (k.name, len(KINDS) + i) for i, k in enumerate(special)]
+    yield "\nenum {"
+    yield from wrapped(numbers + ["INFER__KIND_COUNT = %d" % len(kinds)], "    ", "    ", "")
+    yield "};\nstatic const infer__kind_row INFER__KINDS[] = { /* form, tier, exact, of */"
+    for k in kinds.values():
+        yield "    {INFER__FORM_%s, %d, %d, INFER__MODULE_%s}, /* %s */" % (k.form or "SOURCE", k.tier, k.exact, k.of, k.name)
+    yield "};"
+
+
 def build():
     """(kernels_embed.h, bytes packed, bytes plain)."""
-    found, kernels, args = interface()
+    found, kernels, args, kinds = interface()
     names = list(dict.fromkeys(f for m in found for f in m.files))
     inputs = hashlib.sha256()
     for name in sorted(names) + ["kernels.def"]:
         inputs.update(("%s\0%s\0" % (name, read(name))).encode("utf-8"))
     out = [HEAD % inputs.hexdigest()[:16]]
     out += args_lines(args)
+    out += kind_lines(kinds)
     out.append("\nenum {")
     out += wrapped(["INFER__K_" + k.name.upper() for k, _ in kernels] + ["INFER__KERNEL_COUNT"], "    ", "    ", "")
     out.append("};\nstatic const infer__kernel_row INFER__KERNELS[] = { /* name, kind, group, buffers, args_size */")
@@ -369,7 +412,16 @@ def build():
 
 PLANTED = [  # file, what is replaced (first occurrence), by what, the message that must come
     ("norm.k", "norm", "n\u00f6rm", "kernels/norm.k is not ASCII"),
-    ("kernels.def", "MODULE(base", "MODUL(base", "is neither a MODULE"),
+    ("kernels.def", "MODULE(base", "MODUL(base", "is no MODULE"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, x80)\nMODULE(base", "is no MODULE"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, SPIRV, 80)\nMODULE(base", "kind MMA has form SPIRV"),
+    ("kernels.def", "MODULE(base", "KIND(KV, PTX, 80)\nMODULE(base", "has the kind KV twice"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 80)\nMODULE(base", "has no module of kind MMA"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 90a)\nMODULE(x, MMA, 99, special.k)\nMODULE(base", "goes with no module of kind TYPE and id 99"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 80, KV)\nMODULE(x, MMA, 0, special.k)\nMODULE(base", "goes with no module of kind KV and id 0"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 80)\nMODULE(x, MMA, 0, special.k)\nMODULE(base", "module x has the kernel special, kernels.def does not"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 80)\nMODULE(x, MMA, 0, special.k)\nK(special, MMA)\nMODULE(base", "nothing"),
+    ("kernels.def", "norm.k", "norm.k special/x.k", "module base of kind BASE has special/x.k"),
     ("kernels.def", "K(norm, BASE)", "K(norm, BAS)", "norm has kind BAS"),
     ("kernels.def", "K(act, BASE)", "K(norm, BASE)", "has the kernel norm twice"),
     ("kernels.def", "MODULE(f16, TYPE, 1", "MODULE(f32, TYPE, 1", "has the module f32 twice"),
@@ -401,6 +453,7 @@ def self_test():
         texts.clear()
         texts["other_embed.k"] = read("embed.k").replace("KERNEL(embed, 64)", "KERNEL(embed, 32)")
         texts["other_args.k"] = "ARGS(matvec) { uint a, b, c, d; };\n"
+        texts["special.k"] = "ARGS(special) { uint a, b, c, d; };\nKERNEL(special, 32)(GARGS(special, a, 0) GTID) {\n}\n"
         before = read(file)
         try:
             texts[file] = before.replace(old, new, 1)

@@ -266,11 +266,34 @@ static infer_result infer__gpu_compile(infer__gpu *g, int32_t module, infer_erro
     return INFER_OK;
 }
 
+/* Whether the device takes programs of a special kind. */
+static int infer__gpu_takes(const infer__gpu *g, const infer__kind_row *kind) {
+    int32_t tier = kind->form == g->driver->form && g->driver->tier ? g->driver->tier(g->device) : 0;
+    return kind->form != INFER__FORM_SOURCE && (kind->exact ? tier == kind->tier : tier >= kind->tier);
+}
+
+/* The special programs that go with a generic one. The model runs without them, so that a failure is only told. */
+static void infer__gpu_load_special(infer__gpu *g, int32_t module) {
+    const infer__module_row *row = &INFER__MODULES[module], *s;
+    infer_error why;
+    int32_t i;
+    for (i = 0; i < INFER__MODULE_COUNT; i++) {
+        s = &INFER__MODULES[i];
+        if (s->kind < INFER__MODULE_SPECIAL || INFER__KINDS[s->kind].of != row->kind || s->id != row->id) continue;
+        if (g->programs[i] || !infer__gpu_takes(g, &INFER__KINDS[s->kind])) continue;
+        infer__error_clear(&why);
+        if (infer__gpu_compile(g, i, &why)) infer__log(g->report, 2, "%s; going on without them", why.message);
+    }
+}
+
 /* Compile a module unless that was done. Two threads may ask at once. */
 static infer_result infer__gpu_load(infer__gpu *g, int32_t module, infer_error *err) {
     infer_result r = INFER_OK;
     infer__mutex_lock(&g->lock);
-    if (!g->programs[module]) r = infer__gpu_compile(g, module, err);
+    if (!g->programs[module]) {
+        r = infer__gpu_compile(g, module, err);
+        if (!r) infer__gpu_load_special(g, module);
+    }
     infer__mutex_unlock(&g->lock);
     return r;
 }
@@ -365,6 +388,7 @@ static uint64_t infer__gpu_memory(const infer__gpu *g) {
 
 static const infer__driver *infer__gpu_driver(const infer__gpu *g) { return g->driver; }
 static void *infer__gpu_device(const infer__gpu *g) { return g->device; }
+static const infer__report *infer__gpu_report(const infer__gpu *g) { return g->report; }
 
 /* ---- programs --------------------------------------------------------------------------------------------------- */
 
