@@ -179,8 +179,9 @@ static infer_result fake_load(void *device, const infer__gpu_source *s, void **p
     infer_result r;
     int32_t i;
     for (i = 0; i < s->n_text; i++) hash = infer__fnv(hash, s->text[i], strlen(s->text[i]));
-    CHECK(hash == s->hash && s->n_text >= 3 && s->cache);
-    CHECK(strstr(s->text[0], "#define KERNEL") != NULL && strstr(s->text[s->n_text - 1], "KERNEL(") != NULL);
+    CHECK(hash == s->hash && s->cache);
+    if (strncmp(s->text[0], ".version", 8) == 0) CHECK(s->n_text == 1 && strstr(s->text[0], ".visible .entry k_") != NULL);
+    else CHECK(s->n_text >= 3 && strstr(s->text[0], "#define KERNEL") && strstr(s->text[s->n_text - 1], "KERNEL("));
     fake.cache = *s->cache;
     fake.loads++;
     snprintf(fake.module, sizeof fake.module, "%s", s->name);

@@ -122,13 +122,14 @@ static void test_gpu_text_refused(void) {
     free(p);
 }
 
-/* All text of a module; free() it. The last character is a zero. */
+/* All text of a module, of its PTX when it has nothing else; free() it. The last character is a zero. */
 static char *kernels_module(const infer__module_row *row) {
     char *all = NULL, *one;
     size_t n = 0;
     int32_t i;
-    for (i = 0; row->files[i] >= 0; i++) {
-        const infer__kernel_text *text = &INFER__KERNEL_TEXTS[row->files[i]];
+    const infer__kernel_text *text;
+    const int32_t form = row->files[0] < 0 ? INFER__FORM_PTX : INFER__FORM_SOURCE;
+    for (i = 0; (text = infer__module_part((int32_t)(row - INFER__MODULES), form, i)) != NULL; i++) {
         one = kernels_unpack(text);
         CHECK(one != NULL);
         all = (char *)realloc(all, n + text->bytes + 1);
@@ -140,30 +141,72 @@ static char *kernels_module(const infer__module_row *row) {
     return all;
 }
 
-static void test_gpu_texts(void) {
-    size_t i, j, digits;
+/* Its hash; 0 when it is damaged. */
+static uint64_t kernels_text(const infer__kernel_text *text) {
+    char *p = kernels_unpack(text);
+    uint64_t hash = p ? infer__fnv(INFER__FNV, p, text->bytes) : 0;
+    size_t j, digits = 0;
     int32_t k;
-    for (i = 0; i < INFER__COUNT(INFER__KERNEL_TEXTS); i++) {
-        const infer__kernel_text *text = &INFER__KERNEL_TEXTS[i];
-        char *p = kernels_unpack(text);
-        check_detail = text->name;
-        for (digits = 0, k = 0; k < text->n_pieces; k++) {
-            digits += strlen(text->pieces[k]);
-            CHECK(strlen(text->pieces[k]) <= 4000);
-        }
-        CHECK(digits == (text->packed + 3) / 4 * 5);
-        CHECK(p != NULL && text->packed < text->bytes);
-        for (j = 0; p && j < text->bytes; j++) CHECK(p[j] == '\n' || (p[j] >= ' ' && p[j] < 127));
-        CHECK(p && p[text->bytes - 1] == '\n');
-        free(p);
+    check_detail = text->name;
+    for (k = 0; k < text->n_pieces; k++) {
+        digits += strlen(text->pieces[k]);
+        CHECK(strlen(text->pieces[k]) <= 4000);
     }
+    CHECK(digits == (text->packed + 3) / 4 * 5);
+    CHECK(p != NULL && text->packed < text->bytes);
+    for (j = 0; p && j < text->bytes; j++) CHECK(p[j] == '\n' || (p[j] >= ' ' && p[j] < 127));
+    CHECK(p && p[text->bytes - 1] == '\n');
+    free(p);
+    return hash;
+}
+static void test_gpu_texts(void) {
+    size_t i;
+    for (i = 0; i < INFER__COUNT(INFER__KERNEL_TEXTS); i++) kernels_text(&INFER__KERNEL_TEXTS[i]);
     for (i = 0; i < INFER__MODULE_COUNT; i++) {
-        char *all = kernels_module(&INFER__MODULES[i]);
-        check_detail = INFER__MODULES[i].name;
-        CHECK(infer__fnv(INFER__FNV, all, strlen(all)) == INFER__MODULES[i].hash);
+        const infer__module_row *row = &INFER__MODULES[i];
+        char *all = kernels_module(row);
+        check_detail = row->name;
+        CHECK(infer__fnv(INFER__FNV, all, strlen(all)) == (row->files[0] < 0 ? row->ptx_hash : row->hash));
         CHECK(!strstr(all, "/*"));
         free(all);
     }
+}
+
+static int kernels_occur(const char *text, const char *what) {
+    int n = 0;
+    for (; (text = strstr(text, what)) != NULL; text += strlen(what)) n++;
+    return n;
+}
+
+/* What the CUDA driver gets: every kernel of the kind is an entry, for the tier of the kind. */
+static void test_gpu_ptx(void) {
+#ifndef INFER_NO_CUDA
+    int32_t i, k, n;
+    CHECK(INFER__COUNT(INFER__PTX) == INFER__MODULE_COUNT && INFER__PTX_CUDA >= 8000);
+    for (i = 0; i < INFER__MODULE_COUNT; i++) {
+        const infer__module_row *row = &INFER__MODULES[i];
+        const infer__kind_row *kind = &INFER__KINDS[row->kind];
+        char want[80], *all;
+        if (kind->form == INFER__FORM_METAL) {
+            CHECK(INFER__PTX[i].bytes == 0 && row->ptx_hash == 0);
+            continue;
+        }
+        CHECK(kernels_text(&INFER__PTX[i]) == row->ptx_hash && row->ptx_hash != 0);
+        all = (char *)calloc(INFER__PTX[i].bytes + 1, 1);
+        if (!infer__text_unpack(&INFER__PTX[i], all)) all[0] = 0;
+        snprintf(want, sizeof want, ".target sm_%d%s\n", (int)(kind->form ? kind->tier : 61), kind->exact ? "a" : "");
+        CHECK_HAS(all, want);
+        CHECK(strncmp(all, ".version ", 9) == 0 && !strstr(all, "//"));
+        for (k = n = 0; k < INFER__KERNEL_COUNT; k++) {
+            if (INFER__KERNELS[k].kind != row->kind) continue;
+            snprintf(want, sizeof want, ".visible .entry %s(\n", INFER__KERNELS[k].name);
+            CHECK(kernels_occur(all, want) == 1);
+            n++;
+        }
+        CHECK(n > 0 && kernels_occur(all, ".entry") == n);
+        free(all);
+    }
+#endif
 }
 
 /* A copy of a text in blocks of their own; damaged by the caller. */
@@ -223,12 +266,6 @@ static void test_gpu_text_damaged(void) {
 
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
 
-static int kernels_occur(const char *text, const char *what) {
-    int n = 0;
-    for (; (text = strstr(text, what)) != NULL; text += strlen(what)) n++;
-    return n;
-}
-
 static void test_gpu_kernel_table(void) {
     int32_t i, k, n;
     CHECK(INFER__COUNT(INFER__KERNELS) == INFER__KERNEL_COUNT && INFER__KERNEL_COUNT >= 13);
@@ -250,6 +287,10 @@ static void test_gpu_kernel_table(void) {
     for (i = 0; i < INFER__MODULE_COUNT; i++) { /* the text has these kernels, with these groups, and no others */
         char *all = kernels_module(&INFER__MODULES[i]), *body = strstr(all, "#define PAGE"), line[80];
         check_detail = INFER__MODULES[i].name;
+        if (INFER__MODULES[i].files[0] < 0) { /* PTX: see test_gpu_ptx */
+            free(all);
+            continue;
+        }
         CHECK(body != NULL);
         for (k = n = 0; body && k < INFER__KERNEL_COUNT; k++) {
             if (INFER__KERNELS[k].kind != INFER__MODULES[i].kind) continue;
@@ -271,9 +312,10 @@ static void test_gpu_module_table(void) {
         check_detail = row->name;
         CHECK(infer__gpu_module(row->kind, row->id) == i); /* so no two have the same */
         for (n = 0; row->files[n] >= 0; n++) CHECK(row->files[n] < (int32_t)INFER__COUNT(INFER__KERNEL_TEXTS));
-        CHECK(n >= 3 && n <= INFER__MODULE_FILES);
-        CHECK_STR(INFER__KERNEL_TEXTS[row->files[0]].name, "dialect.h");
-        CHECK_STR(INFER__KERNEL_TEXTS[row->files[1]].name, "math.k");
+        CHECK((n == 0) == (INFER__KINDS[row->kind].form == INFER__FORM_PTX));
+        CHECK((n == 0 || n >= 3) && n <= INFER__MODULE_FILES);
+        if (n > 0) CHECK_STR(INFER__KERNEL_TEXTS[row->files[0]].name, "dialect.h");
+        if (n > 0) CHECK_STR(INFER__KERNEL_TEXTS[row->files[1]].name, "math.k");
         if (row->kind == INFER__MODULE_BASE) base += row->id == 0 ? 1 : 100;
         if (row->kind == INFER__MODULE_KV) {
             CHECK(row->id >= INFER_KV_F32 && row->id <= INFER_KV_Q4_0);
@@ -644,6 +686,7 @@ static void suite_gpu_kernels(void) {
     RUN(test_gpu_text_format);
     RUN(test_gpu_text_refused);
     RUN(test_gpu_texts);
+    RUN(test_gpu_ptx);
     RUN(test_gpu_text_damaged);
     RUN(test_gpu_kernel_table);
     RUN(test_gpu_module_table);
