@@ -448,7 +448,8 @@ def args_lines(args):
 def piece_lines(coded):
     pieces = [coded[i:i + PIECE] for i in range(0, len(coded), PIECE)]
     for piece in pieces:
-        parts = [piece[i:i + LINE] for i in range(0, len(piece), LINE)]
+        line = LINE if len(piece) // LINE != 1 else LINE // 2  # clang takes two strings in a row for a lost comma
+        parts = [piece[i:i + line] for i in range(0, len(piece), line)]
         yield from ('    "%s"%s' % (part, "," if i == len(parts) - 1 else "") for i, part in enumerate(parts))
 
 

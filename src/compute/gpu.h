@@ -139,7 +139,8 @@ typedef struct infer__module_row {
     const int16_t *files;     /* indices of texts, ended by -1; none when the program is there as PTX only */
     uint64_t hash, ptx_hash;  /* of the program's text, of its PTX: 64-bit FNV-1a; 0 where there is none */
 } infer__module_row;
-/* A file of kernels/, without comments, or a program as PTX; compressed (tools/embed_kernels.py says how) in printable pieces. */
+/* A file of kernels/, without comments, or a program as PTX; compressed (tools/embed_kernels.py says how), in printable
+ * pieces. */
 typedef struct infer__kernel_text {
     const char *name; /* "quant/q4_0.k" */
     const char *const *pieces;
