@@ -166,10 +166,23 @@ static int infer__cuda_library(struct infer__cuda *c, const char *const *names, 
     return infer__gpu_library(names, n, infer__cu_find, &c->cu, c->why_not, sizeof c->why_not);
 }
 
+/* Codes that a library may not be able to name, since it is none, or not the one that fits. */
+static const struct { int16_t code; const char *name; } INFER__CU_CODES[] = {
+    {2, "CUDA_ERROR_OUT_OF_MEMORY"}, {3, "CUDA_ERROR_NOT_INITIALIZED"}, {4, "CUDA_ERROR_DEINITIALIZED"},
+    {34, "CUDA_ERROR_STUB_LIBRARY"}, {100, "CUDA_ERROR_NO_DEVICE"}, {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
+    {700, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {719, "CUDA_ERROR_LAUNCH_FAILED"},
+    {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"}, {804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"},
+    {999, "CUDA_ERROR_UNKNOWN"},
+};
+
 /* "CUDA_ERROR_NO_DEVICE", as the library calls it. */
 static const char *infer__cu_name(const infer__cu *cu, infer__cu_code code) {
     const char *name = NULL;
-    return cu->cuGetErrorName(code, &name) == 0 && name ? name : "a code of its own";
+    size_t i;
+    if (cu->cuGetErrorName(code, &name) == 0 && name) return name;
+    for (i = 0; i < INFER__COUNT(INFER__CU_CODES); i++)
+        if (INFER__CU_CODES[i].code == code) return INFER__CU_CODES[i].name;
+    return "a code without a name";
 }
 
 static int32_t infer__cu_attribute(const infer__cu *cu, infer__cu_device d, int what) {
