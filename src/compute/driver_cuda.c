@@ -1,11 +1,12 @@
-/* driver_cuda.c: the driver of NVIDIA's CUDA driver API (libcuda, part of the display driver), without toolkit or headers.
+/* driver_cuda.c: the driver of NVIDIA's CUDA driver API (libcuda, part of the display driver), without toolkit and
+ * headers.
  *
  * Owns:  finding the library, the list of devices, and infer__cuda_driver.
  * Rules: types and numbers are our own (source: NVIDIA's documentation of the driver API); a function that is called is
  *        a row of INFER__CU_FUNCTIONS. All state of the process is in `infer__cuda`, written behind its infer__once.
  *        Everything happens in a device's primary context, which the host's own use of CUDA shares: it is current only
- *        while a function of this file runs, in whatever thread, and what was current before is again after it. After a
- *        fault of a kernel a context is of no use to anybody: such a device is marked lost, and every later call says so.
+ *        while a function of this file runs, in whatever thread, and what was current before is so again. After a
+ *        fault of a kernel a context is of no use to anybody: the device is marked lost, and every later call says so.
  * Start: INFER__CU_FUNCTIONS, infer__cuda_list (which devices there are), infer__cu_enter, infer__cuda_load,
  *        infer__cuda_launch.
  */
@@ -340,7 +341,7 @@ typedef struct infer__cu_try {
 /* 1 when a function went well. */
 #define INFER__CU_DO(t, name, args) ((t).call = #name, ((t).code = infer__cuda.cu.name args) == 0)
 
-/* Codes after which nothing in the context works: ECC, lost or destroyed contexts, faults of kernels, and the unknown. */
+/* Codes after which nothing in the context works: ECC, destroyed contexts, faults of kernels, and the unknown. */
 static int infer__cu_fatal(infer__cu_code code) {
     return code == 4 || code == 214 || code == 700 || code == 702 || code == 709 || code == 710 ||
            (code >= 714 && code <= 719) || code == 999;
@@ -765,7 +766,7 @@ static infer_result infer__cuda_sync(void *queue, infer_error *err) {
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-enum { INFER__CU_PARAMS = 512, INFER__CU_MAX_EVENTS = 1 << 20 }; /* bytes of pointers and args of a launch; of a queue */
+enum { INFER__CU_PARAMS = 512 /* bytes of a launch's pointers and args */, INFER__CU_MAX_EVENTS = 1 << 20 };
 
 static int infer__cu_more_events(infer__cuda_queue *q) {
     int32_t cap = q->cap_events ? q->cap_events * 2 : 256;

@@ -7,6 +7,7 @@
 Faces:  words    what compilers do not see: every pointer says its address space, no words of one language only
         opencl   OpenCL C 1.2 without any extension
         ptx      CUDA by clang, for three tiers; ptxas, where it is installed, then assembles that for newer devices
+        embedded the PTX in kernels_embed.h, which is what CUDA drivers get, by ptxas for all devices that it is for
         gcn      HIP by clang
         metal    Metal as C++14, with the stand-in metal/metal_stdlib; "metal spaces" once more with real address spaces
 Programs lie in build/kernels/NAME.cl, as drivers get them: line numbers in messages count there.
@@ -111,6 +112,27 @@ def compile_all(clang, ptxas, programs, jobs):
         return list(pool.map(lambda job: attempt(clang, ptxas, *job), jobs))
 
 
+EMBEDDED = ("75", "80", "86", "89", "90", "100", "120")  # devices that ptxas of CUDA 13 knows, of those that are checked
+
+
+def embedded_jobs(modules, kinds, only):
+    """[(name of the module, its PTX, device)]. PTX of tier 90a is for that device alone."""
+    texts, out = embed_kernels.embedded_ptx(), []
+    for m in modules:
+        tier = kinds[m.kind].ptx_tier()
+        for device in (("90a",) if tier == "90a" else [d for d in EMBEDDED if int(d) >= int(tier)]) if tier else ():
+            if only in "%s, embedded, ptxas sm_%s" % (m.name, device):
+                out.append((m.name, texts[m.name].text() if m.name in texts else "", device))
+    return out
+
+
+def assemble(ptxas, name, text, device):
+    made = os.path.join(OUT, "%s-embedded-%s" % (name, device))
+    with open(made + ".ptx", "w", encoding="ascii") as f:
+        f.write(text)
+    return ("%s, embedded, ptxas sm_%s" % (name, device),) + call([ptxas, "-arch=sm_" + device, made + ".ptx", "-o", made + ".cubin"])
+
+
 class Count:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
@@ -140,6 +162,13 @@ def check(only):
                 bad = words(f.read())
             count.result(file + ", words", not bad, bad)
     clang, ptxas = find_clang(), find_ptxas()
+    embedded = embedded_jobs(modules, kinds, only)
+    if embedded and not ptxas:
+        count.skip("ptxas", "not installed", allowed=True)
+    os.makedirs(OUT, exist_ok=True)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for r in pool.map(lambda job: assemble(ptxas, *job), embedded if ptxas else ()):
+            count.result(*r)
     if not clang:
         count.skip("kernel faces", "no clang")
         return count.end()
@@ -150,7 +179,7 @@ def check(only):
             count.skip(face.name, "%s is not made for %s" % (clang, face.needs), len(mine))
         else:
             jobs += mine
-    if not ptxas and any(face.then for _, face in jobs):
+    if not ptxas and not embedded and any(face.then for _, face in jobs):
         count.skip("ptxas", "not installed", allowed=True)
     for results in compile_all(clang, ptxas, {m.name: embed_kernels.module_text(m) for m in modules}, jobs):
         for r in results:
