@@ -355,9 +355,11 @@ def build():
     for m in found:
         out.append("static const int16_t infer__module_%s[] = {%s, -1};" % (m.name, ", ".join(str(names.index(f)) for f in m.files)))
     out.append("enum { INFER__MODULE_COUNT = %d, INFER__MODULE_FILES = %d /* of a module, at most */ };" % (len(found), max(len(m.files) for m in found)))
-    out.append("static const infer__module_row INFER__MODULES[] = { /* name, kind, id, files, hash of the program's text */")
+    out.append("static const infer__module_row INFER__MODULES[] = { /* name, kind, id, dots, files, hash of the program's text */")
     for m in found:
-        out.append('    {"%s", INFER__MODULE_%s, %d, infer__module_%s, 0x%016xu},' % (m.name, m.kind, m.id, m.name, fnv(module_text(m).encode("ascii"))))
+        text = module_text(m)
+        dots = len(re.findall(r"^#define Q_DOT$", text, re.M))
+        out.append('    {"%s", INFER__MODULE_%s, %d, %d, infer__module_%s, 0x%016xu},' % (m.name, m.kind, m.id, dots, m.name, fnv(text.encode("ascii"))))
     text = "\n".join(out + ["};\n", "#endif\n"])
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > 120:
