@@ -244,7 +244,7 @@ static void test_gpu_kernel_table(void) {
         check_detail = row->name;
         CHECK(strncmp(row->name, "k_", 2) == 0 && row->kind >= INFER__MODULE_BASE && row->kind <= INFER__MODULE_TYPE);
         CHECK(row->group >= 32 && row->group <= 256 && (row->group & (row->group - 1)) == 0);
-        CHECK(row->buffers >= 1 && row->buffers <= 8);
+        CHECK(row->buffers >= 1 && row->buffers <= INFER__GPU_BUFS);
         CHECK(row->args_size >= 16 && row->args_size % 16 == 0 && row->args_size <= 256);
     }
     for (i = 0; i < INFER__MODULE_COUNT; i++) { /* the text has these kernels, with these groups, and no others */
