@@ -122,13 +122,14 @@ static void test_gpu_text_refused(void) {
     free(p);
 }
 
-/* All text of a module; free() it. The last character is a zero. */
+/* All text of a module, of its PTX when it has nothing else; free() it. The last character is a zero. */
 static char *kernels_module(const infer__module_row *row) {
     char *all = NULL, *one;
     size_t n = 0;
     int32_t i;
-    for (i = 0; row->files[i] >= 0; i++) {
-        const infer__kernel_text *text = &INFER__KERNEL_TEXTS[row->files[i]];
+    const infer__kernel_text *text;
+    const int32_t form = row->files[0] < 0 ? INFER__FORM_PTX : INFER__FORM_SOURCE;
+    for (i = 0; (text = infer__module_part((int32_t)(row - INFER__MODULES), form, i)) != NULL; i++) {
         one = kernels_unpack(text);
         CHECK(one != NULL);
         all = (char *)realloc(all, n + text->bytes + 1);
@@ -140,30 +141,72 @@ static char *kernels_module(const infer__module_row *row) {
     return all;
 }
 
-static void test_gpu_texts(void) {
-    size_t i, j, digits;
+/* Its hash; 0 when it is damaged. */
+static uint64_t kernels_text(const infer__kernel_text *text) {
+    char *p = kernels_unpack(text);
+    uint64_t hash = p ? infer__fnv(INFER__FNV, p, text->bytes) : 0;
+    size_t j, digits = 0;
     int32_t k;
-    for (i = 0; i < INFER__COUNT(INFER__KERNEL_TEXTS); i++) {
-        const infer__kernel_text *text = &INFER__KERNEL_TEXTS[i];
-        char *p = kernels_unpack(text);
-        check_detail = text->name;
-        for (digits = 0, k = 0; k < text->n_pieces; k++) {
-            digits += strlen(text->pieces[k]);
-            CHECK(strlen(text->pieces[k]) <= 4000);
-        }
-        CHECK(digits == (text->packed + 3) / 4 * 5);
-        CHECK(p != NULL && text->packed < text->bytes);
-        for (j = 0; p && j < text->bytes; j++) CHECK(p[j] == '\n' || (p[j] >= ' ' && p[j] < 127));
-        CHECK(p && p[text->bytes - 1] == '\n');
-        free(p);
+    check_detail = text->name;
+    for (k = 0; k < text->n_pieces; k++) {
+        digits += strlen(text->pieces[k]);
+        CHECK(strlen(text->pieces[k]) <= 4000);
     }
+    CHECK(digits == (text->packed + 3) / 4 * 5);
+    CHECK(p != NULL && text->packed < text->bytes);
+    for (j = 0; p && j < text->bytes; j++) CHECK(p[j] == '\n' || (p[j] >= ' ' && p[j] < 127));
+    CHECK(p && p[text->bytes - 1] == '\n');
+    free(p);
+    return hash;
+}
+static void test_gpu_texts(void) {
+    size_t i;
+    for (i = 0; i < INFER__COUNT(INFER__KERNEL_TEXTS); i++) kernels_text(&INFER__KERNEL_TEXTS[i]);
     for (i = 0; i < INFER__MODULE_COUNT; i++) {
-        char *all = kernels_module(&INFER__MODULES[i]);
-        check_detail = INFER__MODULES[i].name;
-        CHECK(infer__fnv(INFER__FNV, all, strlen(all)) == INFER__MODULES[i].hash);
+        const infer__module_row *row = &INFER__MODULES[i];
+        char *all = kernels_module(row);
+        check_detail = row->name;
+        CHECK(infer__fnv(INFER__FNV, all, strlen(all)) == (row->files[0] < 0 ? row->ptx_hash : row->hash));
         CHECK(!strstr(all, "/*"));
         free(all);
     }
+}
+
+static int kernels_occur(const char *text, const char *what) {
+    int n = 0;
+    for (; (text = strstr(text, what)) != NULL; text += strlen(what)) n++;
+    return n;
+}
+
+/* What the CUDA driver gets: every kernel of the kind is an entry, for the tier of the kind. */
+static void test_gpu_ptx(void) {
+#ifndef INFER_NO_CUDA
+    int32_t i, k, n;
+    CHECK(INFER__COUNT(INFER__PTX) == INFER__MODULE_COUNT && INFER__PTX_CUDA >= 8000);
+    for (i = 0; i < INFER__MODULE_COUNT; i++) {
+        const infer__module_row *row = &INFER__MODULES[i];
+        const infer__kind_row *kind = &INFER__KINDS[row->kind];
+        char want[80], *all;
+        if (kind->form == INFER__FORM_METAL) {
+            CHECK(INFER__PTX[i].bytes == 0 && row->ptx_hash == 0);
+            continue;
+        }
+        CHECK(kernels_text(&INFER__PTX[i]) == row->ptx_hash && row->ptx_hash != 0);
+        all = (char *)calloc(INFER__PTX[i].bytes + 1, 1);
+        if (!infer__text_unpack(&INFER__PTX[i], all)) all[0] = 0;
+        snprintf(want, sizeof want, ".target sm_%d%s\n", (int)(kind->form ? kind->tier : 61), kind->exact ? "a" : "");
+        CHECK_HAS(all, want);
+        CHECK(strncmp(all, ".version ", 9) == 0 && !strstr(all, "//"));
+        for (k = n = 0; k < INFER__KERNEL_COUNT; k++) {
+            if (INFER__KERNELS[k].kind != row->kind) continue;
+            snprintf(want, sizeof want, ".visible .entry %s(\n", INFER__KERNELS[k].name);
+            CHECK(kernels_occur(all, want) == 1);
+            n++;
+        }
+        CHECK(n > 0 && kernels_occur(all, ".entry") == n);
+        free(all);
+    }
+#endif
 }
 
 /* A copy of a text in blocks of their own; damaged by the caller. */
@@ -223,12 +266,6 @@ static void test_gpu_text_damaged(void) {
 
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
 
-static int kernels_occur(const char *text, const char *what) {
-    int n = 0;
-    for (; (text = strstr(text, what)) != NULL; text += strlen(what)) n++;
-    return n;
-}
-
 static void test_gpu_kernel_table(void) {
     int32_t i, k, n;
     CHECK(INFER__COUNT(INFER__KERNELS) == INFER__KERNEL_COUNT && INFER__KERNEL_COUNT >= 13);
@@ -242,7 +279,7 @@ static void test_gpu_kernel_table(void) {
     for (k = 0; k < INFER__KERNEL_COUNT; k++) {
         const infer__kernel_row *row = &INFER__KERNELS[k];
         check_detail = row->name;
-        CHECK(strncmp(row->name, "k_", 2) == 0 && row->kind >= INFER__MODULE_BASE && row->kind <= INFER__MODULE_TYPE);
+        CHECK(strncmp(row->name, "k_", 2) == 0 && row->kind >= INFER__MODULE_BASE && row->kind < INFER__KIND_COUNT);
         CHECK(row->group >= 32 && row->group <= 256 && (row->group & (row->group - 1)) == 0);
         CHECK(row->buffers >= 1 && row->buffers <= INFER__GPU_BUFS);
         CHECK(row->args_size >= 16 && row->args_size % 16 == 0 && row->args_size <= 256);
@@ -250,6 +287,10 @@ static void test_gpu_kernel_table(void) {
     for (i = 0; i < INFER__MODULE_COUNT; i++) { /* the text has these kernels, with these groups, and no others */
         char *all = kernels_module(&INFER__MODULES[i]), *body = strstr(all, "#define PAGE"), line[80];
         check_detail = INFER__MODULES[i].name;
+        if (INFER__MODULES[i].files[0] < 0) { /* PTX: see test_gpu_ptx */
+            free(all);
+            continue;
+        }
         CHECK(body != NULL);
         for (k = n = 0; body && k < INFER__KERNEL_COUNT; k++) {
             if (INFER__KERNELS[k].kind != INFER__MODULES[i].kind) continue;
@@ -271,9 +312,10 @@ static void test_gpu_module_table(void) {
         check_detail = row->name;
         CHECK(infer__gpu_module(row->kind, row->id) == i); /* so no two have the same */
         for (n = 0; row->files[n] >= 0; n++) CHECK(row->files[n] < (int32_t)INFER__COUNT(INFER__KERNEL_TEXTS));
-        CHECK(n >= 3 && n <= INFER__MODULE_FILES);
-        CHECK_STR(INFER__KERNEL_TEXTS[row->files[0]].name, "dialect.h");
-        CHECK_STR(INFER__KERNEL_TEXTS[row->files[1]].name, "math.k");
+        CHECK((n == 0) == (INFER__KINDS[row->kind].form == INFER__FORM_PTX));
+        CHECK((n == 0 || n >= 3) && n <= INFER__MODULE_FILES);
+        if (n > 0) CHECK_STR(INFER__KERNEL_TEXTS[row->files[0]].name, "dialect.h");
+        if (n > 0) CHECK_STR(INFER__KERNEL_TEXTS[row->files[1]].name, "math.k");
         if (row->kind == INFER__MODULE_BASE) base += row->id == 0 ? 1 : 100;
         if (row->kind == INFER__MODULE_KV) {
             CHECK(row->id >= INFER_KV_F32 && row->id <= INFER_KV_Q4_0);
@@ -585,10 +627,66 @@ static void test_gpu_threads(void) {
     kernels_end();
 }
 
+/* The programs of special kinds: loaded along with the generic one where form and tier allow; that one of them cannot be
+ * compiled is told, and the generic kernels are there all the same. */
+static void kernels_special(int32_t module, int32_t tier, long fail_at, int want) {
+    const infer__module_row *row = &INFER__MODULES[module];
+    int32_t of = INFER__KINDS[row->kind].of;
+    infer__gpu *g = NULL;
+    infer_error err;
+    kernels_begin(0);
+    fake.tier = tier;
+    infer__error_clear(&err);
+    CHECK(infer__gpu_open_in(fake_ptx_drivers, &g, &kernels_mem, NULL, INFER_CUDA, -1, NULL, &err) == INFER_OK);
+    if (fail_at) fake.fail_at = fake.calls + fail_at;
+    if (of == INFER__MODULE_KV) CHECK(infer__gpu_use_kv(g, row->id, &err) == INFER_OK);
+    else CHECK(infer__gpu_use_type(g, infer__quant_find(row->id, NULL), &err) == INFER_OK);
+    CHECK(infer__gpu_has_program(g, of, row->id));
+    CHECK(infer__gpu_has_program(g, row->kind, row->id) == want);
+    infer__gpu_close(g);
+    kernels_end();
+}
+static void test_gpu_special(void) {
+    infer__gpu *g = NULL;
+    infer_error err;
+    int32_t i, k, before;
+    for (i = 0; i < INFER__MODULE_COUNT; i++) {
+        const infer__module_row *row = &INFER__MODULES[i];
+        const infer__kind_row *kind = &INFER__KINDS[row->kind];
+        check_detail = row->name;
+        if (row->kind < INFER__MODULE_SPECIAL) continue;
+        CHECK(kind->tier > 0 && kind->of < INFER__MODULE_SPECIAL && infer__gpu_module(kind->of, row->id) >= 0);
+        if (kind->form != INFER__FORM_PTX) continue;
+        for (before = 1, k = 0; k < i; k++) /* special programs that come before it: their compilation is a call each */
+            before += INFER__MODULES[k].kind >= INFER__MODULE_SPECIAL && INFER__MODULES[k].id == row->id &&
+                      INFER__KINDS[INFER__MODULES[k].kind].of == kind->of &&
+                      INFER__KINDS[INFER__MODULES[k].kind].tier <= kind->tier;
+        kernels_special(i, kind->tier, 0, 1);
+        kernels_special(i, kind->tier + 10, 0, !kind->exact);
+        kernels_special(i, kind->tier - 1, 0, 0);
+        kernels_special(i, kind->tier, 1 + before, 0);
+    }
+    kernels_begin(0); /* an API of sources has none of them */
+    fake.tier = 90;
+    CHECK(kernels_gpu(&g, INFER_OPENCL, -1, &err) == INFER_OK);
+    for (i = 0; i < INFER__MODULE_COUNT; i++) {
+        const infer__module_row *row = &INFER__MODULES[i];
+        if (row->kind == INFER__MODULE_KV) CHECK(infer__gpu_use_kv(g, row->id, &err) == INFER_OK);
+        if (row->kind == INFER__MODULE_TYPE)
+            CHECK(infer__gpu_use_type(g, infer__quant_find(row->id, NULL), &err) == INFER_OK);
+    }
+    for (i = 0; i < INFER__MODULE_COUNT; i++)
+        CHECK(infer__gpu_has_program(g, INFER__MODULES[i].kind, INFER__MODULES[i].id) ==
+              (INFER__MODULES[i].kind < INFER__MODULE_SPECIAL));
+    infer__gpu_close(g);
+    kernels_end();
+}
+
 static void suite_gpu_kernels(void) {
     RUN(test_gpu_text_format);
     RUN(test_gpu_text_refused);
     RUN(test_gpu_texts);
+    RUN(test_gpu_ptx);
     RUN(test_gpu_text_damaged);
     RUN(test_gpu_kernel_table);
     RUN(test_gpu_module_table);
@@ -599,6 +697,7 @@ static void suite_gpu_kernels(void) {
     RUN(test_gpu_every_call_fails);
     RUN(test_gpu_every_alloc_fails);
     RUN(test_gpu_threads);
+    RUN(test_gpu_special);
 }
 
 #endif

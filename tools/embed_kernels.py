@@ -4,6 +4,7 @@
   python3 tools/embed_kernels.py                write kernels_embed.h
   python3 tools/embed_kernels.py --check        exit 1 when kernels_embed.h is not what kernels/ gives
   python3 tools/embed_kernels.py --module NAME  print a program as a driver gets it: build logs count its lines
+  python3 tools/embed_kernels.py --ptx NAME     print the embedded PTX of a program: what the CUDA driver gets
   python3 tools/embed_kernels.py --self-test    prove that every check fires on a planted mistake
 
 kernels.def says which files make which program. What must hold is checked here: a kernel and its args look the same in every
@@ -15,13 +16,21 @@ Text goes in without comments, blank lines and indentation, each file once, pack
   11110ddd dddddddd mmmmmmmm          17 + m characters from d + 1 back
   11111ddd dddddddd mmmmmmmm hhhhhhhh  4 + m characters from h * 2048 + d + 1 back
 A copy may overlap what it makes. Then every 4 bytes (the first is the highest) become 5 digits to the base 85.
+
+CUDA devices get PTX, which clang 19 makes of the same programs, for the oldest devices and drivers that can run them, without any
+toolkit. A block of PTX says which inputs it was made of, and is kept as it is until they change: only then clang is needed.
 """
-import argparse, hashlib, os, re, sys
+import argparse, concurrent.futures, hashlib, os, re, shutil, subprocess, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OUT = "kernels_embed.h"
 PRELUDE = ["dialect.h", "math.k"]  # begin every program
-KINDS = ["BASE", "KV", "TYPE"]
+KINDS = ["BASE", "KV", "TYPE"]  # generic: programs for every API
+FORMS = ["PTX", "METAL"]  # of special kinds: programs for one API only
+# tier of devices -> version of PTX, and of CUDA whose drivers take it first. 61: the generic programs.
+PTX = {"61": (60, 9000), "70": (60, 9000), "75": (63, 10000), "80": (70, 11000), "86": (71, 11010), "89": (78, 11080), "90": (78, 11080),
+       "90a": (80, 12000)}
+PTX_FLAGS = ["-x", "cuda", "--cuda-path=/nonexistent", "--cuda-device-only", "-nocudainc", "-nocudalib", "-O2", "-S", "-o", "-", "-"]
 C_TYPES = {"uint": "uint32_t", "int": "int32_t", "float": "float"}
 # Printable characters that mean nothing to C, printf or a reader of comments: no space ! " % ' * / ? \ `
 DIGITS = "".join(chr(c) for c in range(ord("#"), ord("~") + 1) if chr(c) not in "%'*/?\\`")
@@ -36,6 +45,18 @@ def fail(message, remedy):
 
 
 # ---- kernels/ ---------------------------------------------------------------------------------------------------------
+
+class Kind:
+    """A KIND row: programs of one API only, for devices of a tier and above, or for that one alone (exact: "90a"). They are
+    loaded along with the generic program of kind `of` that has the same id. A generic kind has no form."""
+    def __init__(self, name, form, tier, of):
+        self.name, self.form, self.of = name, form, of
+        self.tier, self.exact = int(tier.rstrip("a")), tier.endswith("a")
+
+    def ptx_tier(self):
+        """Tier of its PTX, None when it has none."""
+        return {None: "61", "PTX": "%d%s" % (self.tier, "a" * self.exact)}.get(self.form)
+
 
 class Module:
     """A program. files are relative to kernels/, in the order in which their texts follow each other."""
@@ -79,17 +100,31 @@ def stripped(name):
 
 
 def definition():
-    """kernels.def: (modules, [(kernel, kind)])."""
+    """kernels.def: (modules, [(kernel, kind)], {name: Kind} with the generic ones first)."""
     found, kernels = [], []
-    code = re.sub(r"/\*.*?\*/", " ", read("kernels.def"), flags=re.S)
-    for line in filter(str.strip, code.split("\n")):
+    kinds = {name: Kind(name, None, "0", name) for name in KINDS}
+    lines = list(filter(str.strip, re.sub(r"/\*.*?\*/", " ", read("kernels.def"), flags=re.S).split("\n")))
+    for line in lines:
+        t = re.fullmatch(r"\s*KIND\(\s*([A-Z]\w*)\s*,\s*(\w+)\s*,\s*(\d+a?)\s*(?:,\s*(KV|TYPE)\s*)?\)\s*", line)
+        if t and t.group(2) not in FORMS:
+            fail("kernels/kernels.def: kind %s has form %s" % t.group(1, 2), "The forms are " + " ".join(FORMS))
+        if t and t.group(1) in kinds:
+            fail("kernels/kernels.def has the kind %s twice" % t.group(1), "Remove one")
+        if t and t.group(2) == "PTX" and t.group(3) not in PTX:
+            fail("kernels/kernels.def: kind %s has tier %s" % t.group(1, 3), "The tiers of PTX are " + " ".join(PTX))
+        if t:
+            kinds[t.group(1)] = Kind(t.group(1), t.group(2), t.group(3), t.group(4) or "TYPE")
+    for line in lines:
         m = re.fullmatch(r"\s*MODULE\(\s*(\w+)\s*,\s*(\w+)\s*,\s*(\d+)\s*,([^,()]*)\)\s*", line)
         k = re.fullmatch(r"\s*K\(\s*(\w+)\s*,\s*(\w+)\s*\)\s*", line)
+        t = re.match(r"\s*KIND\(\s*(\w+)", line)
+        if t and t.group(1) in kinds:
+            continue
         if not m and not k:
-            fail("kernels/kernels.def: %r is neither a MODULE(name, kind, id, files) nor a K(name, kind)" % line.strip(), "Correct it")
+            fail("kernels/kernels.def: %r is no MODULE(name, kind, id, files), K(name, kind) or KIND(NAME, form, tier)" % line.strip(), "Correct it")
         kind = (m or k).group(2)
-        if kind not in KINDS:
-            fail("kernels/kernels.def: %s has kind %s" % ((m or k).group(1), kind), "The kinds are " + " ".join(KINDS))
+        if kind not in kinds:
+            fail("kernels/kernels.def: %s has kind %s" % ((m or k).group(1), kind), "The kinds are " + " ".join(kinds))
         if m:
             found.append(Module(m.group(1), kind, int(m.group(3)), PRELUDE + m.group(4).split()))
         else:
@@ -99,14 +134,24 @@ def definition():
         twice = [n for n in names if names.count(n) > 1]
         if twice:
             fail("kernels/kernels.def has the %s %s twice" % (what, twice[0]), "Remove one")
-    for kind in KINDS:
+    for kind in kinds:
         if not any(m.kind == kind for m in found):
             fail("kernels/kernels.def has no module of kind " + kind, "Add one")
-    return found, kernels
+    for m in found:
+        special = [f for f in m.files if f.startswith("special/")]
+        if special and not kinds[m.kind].form:
+            fail("module %s of kind %s has %s" % (m.name, m.kind, special[0]), "Files of special/ are for special kinds: see KIND")
+        if not any((n.kind, n.id) == (kinds[m.kind].of, m.id) for n in found):
+            fail("module %s goes with no module of kind %s and id %d" % (m.name, kinds[m.kind].of, m.id), "Correct the id")
+    return found, kernels, kinds
 
 
 def modules():
     return definition()[0]
+
+
+def kinds():
+    return definition()[2]
 
 
 def module_text(module):
@@ -152,9 +197,9 @@ def kernels_of(name, text):
 
 
 def interface():
-    """(modules, kernels in the order of kernels.def as (Kernel, kind), {name: (fields, file)} of all args), checked."""
-    found, rows = definition()
-    args, of_kind = {}, {kind: {} for kind in KINDS}
+    """(modules, kernels in the order of kernels.def as (Kernel, kind), {name: (fields, file)} of all args, kinds), checked."""
+    found, rows, kinds = definition()
+    args, of_kind = {}, {kind: {} for kind in kinds}
     for module in found:
         here, args_here = {}, set()
         for name in module.files:
@@ -180,7 +225,7 @@ def interface():
              for folder, _, names in os.walk(os.path.join(ROOT, "kernels")) for f in names if f.endswith(".k")]
     for f in sorted(set(files) - {f for m in found for f in m.files}):
         fail("kernels/%s is in no module" % f, "Name it in kernels/kernels.def, or delete it")
-    return found, [(of_kind[kind][n], kind) for n, kind in rows], args
+    return found, [(of_kind[kind][n], kind) for n, kind in rows], args, kinds
 
 
 # ---- packing ---------------------------------------------------------------------------------------------------------------
@@ -277,6 +322,91 @@ def fnv(data):
     return h
 
 
+def undigits(coded, n):
+    out, value = bytearray(), {c: i for i, c in enumerate(DIGITS)}
+    for i in range(0, len(coded), 5):
+        u = 0
+        for c in coded[i:i + 5]:
+            u = u * 85 + value[c]
+        out += u.to_bytes(4, "big")
+    return bytes(out[:n])
+
+
+# ---- PTX -------------------------------------------------------------------------------------------------------------------
+
+class Ptx:
+    """The PTX of a module as kernels_embed.h has it. inputs: hash of what it was made of; hash: of the text."""
+    def __init__(self, name, inputs, hash, packed, plain, coded):
+        self.name, self.inputs, self.hash, self.packed, self.plain, self.coded = name, inputs, hash, packed, plain, coded
+
+    def text(self):
+        return unpack(undigits(self.coded, self.packed)).decode("ascii")
+
+
+PTX_BLOCK = re.compile(r"/\* ptx (\w+): of (\w{16}), gives (\w{16}), packed (\d+), plain (\d+) \*/\n[^\n]*\n((?: *\"[^\"]*\",?\n)+)")
+
+
+def embedded_ptx():
+    """module -> Ptx of the kernels_embed.h that is there."""
+    try:
+        with open(os.path.join(ROOT, OUT), encoding="utf-8") as f:
+            text = f.read()
+    except FileNotFoundError:
+        return {}
+    return {m.group(1): Ptx(*m.group(1, 2, 3), int(m.group(4)), int(m.group(5)), "".join(re.findall(r'"([^"]*)"', m.group(6))))
+            for m in PTX_BLOCK.finditer(text)}
+
+
+def ptx_flags(tier):
+    return ["--cuda-gpu-arch=sm_" + tier, "--cuda-feature=+ptx%d" % PTX[tier][0]] + PTX_FLAGS
+
+
+def ptx_inputs(module, tier):
+    return hashlib.sha256(("clang 19\0%s\0%s" % (" ".join(ptx_flags(tier)), module_text(module))).encode("ascii")).hexdigest()[:16]
+
+
+def find_clang():
+    """clang 19, or None. Another one writes other PTX."""
+    for name in filter(shutil.which, ("clang-19", "clang")):
+        if re.search(r"(?<!Apple )clang version 19\.", subprocess.run([name, "--version"], capture_output=True, text=True).stdout):
+            return name
+
+
+def ptx_of(clang, module, tier, inputs):
+    """Compile a module. Comments, indentation and blank lines of what comes out mean nothing."""
+    p = subprocess.run([clang] + ptx_flags(tier), input=module_text(module), capture_output=True, text=True)
+    if p.returncode or not p.stdout.isascii():
+        fail("module %s gives no PTX:\n%s" % (module.name, p.stderr), "Correct the kernel: tests/kernels/faces.py %s" % module.name)
+    lines = [" ".join(re.sub(r"//.*", "", line).split()) for line in p.stdout.split("\n")]
+    plain = "".join(line + "\n" for line in lines if line).encode("ascii")
+    packed = pack(plain)
+    if unpack(packed) != plain:
+        fail("the PTX of %s does not survive packing" % module.name, "Correct pack() or unpack()")
+    return Ptx(module.name, inputs, "%016x" % fnv(plain), len(packed), len(plain), digits(packed))
+
+
+def ptx_texts(found, kinds):
+    """module -> Ptx for all that have one: those that are embedded, unless what they were made of has changed."""
+    known, out, jobs = embedded_ptx(), {}, []
+    for m in found:
+        tier = kinds[m.kind].ptx_tier()
+        if not tier:
+            continue
+        inputs = ptx_inputs(m, tier)
+        if m.name in known and known[m.name].inputs == inputs:
+            out[m.name] = known[m.name]
+        else:
+            jobs.append((m, tier, inputs))
+    clang = find_clang() if jobs else None
+    if jobs and not clang:
+        fail("%s has no PTX of %s as the kernels are now, and there is no clang 19 to make it" % (OUT, " ".join(m.name for m, _, _ in jobs)),
+             "Install clang-19, then run `make amalgamate`")
+    with concurrent.futures.ProcessPoolExecutor(min(4, os.cpu_count() or 1)) if len(jobs) > 1 else concurrent.futures.ThreadPoolExecutor(1) as pool:
+        made = pool.map(ptx_of, *zip(*[(clang,) + job for job in jobs])) if jobs else ()
+        out.update((p.name, p) for p in made)
+    return out
+
+
 # ---- kernels_embed.h ---------------------------------------------------------------------------------------------------------
 
 HEAD = """\
@@ -315,6 +445,31 @@ def args_lines(args):
         yield "};"
 
 
+def piece_lines(coded):
+    pieces = [coded[i:i + PIECE] for i in range(0, len(coded), PIECE)]
+    for piece in pieces:
+        line = LINE if len(piece) // LINE != 1 else LINE // 2  # clang takes two strings in a row for a lost comma
+        parts = [piece[i:i + line] for i in range(0, len(piece), line)]
+        yield from ('    "%s"%s' % (part, "," if i == len(parts) - 1 else "") for i, part in enumerate(parts))
+
+
+def ptx_lines(found, texts):
+    """The PTX of all modules, in their order."""
+    yield "#ifndef INFER_NO_CUDA /* PTX that clang 19 made of inputs with this hash */"
+    for p in (texts[m.name] for m in found if m.name in texts):
+        yield "/* ptx %s: of %s, gives %s, packed %d, plain %d */" % (p.name, p.inputs, p.hash, p.packed, p.plain)
+        yield "static const char *const infer__ptx_%s[] = {" % p.name
+        yield from piece_lines(p.coded)
+        yield "};"
+    yield "static const infer__kernel_text INFER__PTX[] = { /* of each module: name, pieces, n_pieces, packed, bytes */"
+    for m in found:
+        p = texts.get(m.name)
+        yield '    {"%s.ptx", infer__ptx_%s, %d, %d, %d},' % (p.name, p.name, -(-len(p.coded) // PIECE), p.packed, p.plain) if p else '    {"", NULL, 0, 0, 0},'
+    yield "};"
+    yield "#endif"
+    yield "enum { INFER__PTX_CUDA = %d }; /* version of CUDA whose drivers take the PTX of generic programs first */" % PTX["61"][1]
+
+
 def text_lines(names):
     """The texts, and how many bytes they are packed and plain."""
     lines, table, sizes = [], [], [0, 0]
@@ -324,54 +479,74 @@ def text_lines(names):
         if unpack(packed) != plain:
             fail("kernels/%s does not survive packing" % name, "Correct pack() or unpack()")
         coded = digits(packed)
-        pieces = [coded[i:i + PIECE] for i in range(0, len(coded), PIECE)]
         lines.append("static const char *const infer__text_%s[] = {" % ident(name))
-        for piece in pieces:
-            parts = [piece[i:i + LINE] for i in range(0, len(piece), LINE)]
-            lines += ['    "%s"%s' % (part, "," if i == len(parts) - 1 else "") for i, part in enumerate(parts)]
-        lines.append("};")
-        table.append('    {"%s", infer__text_%s, %d, %d, %d},' % (name, ident(name), len(pieces), len(packed), len(plain)))
+        lines += list(piece_lines(coded)) + ["};"]
+        table.append('    {"%s", infer__text_%s, %d, %d, %d},' % (name, ident(name), -(-len(coded) // PIECE), len(packed), len(plain)))
         sizes = [sizes[0] + len(packed), sizes[1] + len(plain)]
     return lines + ["static const infer__kernel_text INFER__KERNEL_TEXTS[] = { /* name, pieces, n_pieces, packed, bytes */"] \
         + table + ["};"], sizes
 
 
+def kind_lines(kinds):
+    special = [k for k in kinds.values() if k.form]
+    numbers = ["INFER__MODULE_%s = %d" % (k.name, len(KINDS) + i) for i, k in enumerate(special)]
+    yield "\nenum {"
+    yield from wrapped(numbers + ["INFER__KIND_COUNT = %d" % len(kinds)], "    ", "    ", "")
+    yield "};\nstatic const infer__kind_row INFER__KINDS[] = { /* form, tier, exact, of */"
+    for k in kinds.values():
+        yield "    {INFER__FORM_%s, %d, %d, INFER__MODULE_%s}, /* %s */" % (k.form or "SOURCE", k.tier, k.exact, k.of, k.name)
+    yield "};"
+
+
 def build():
-    """(kernels_embed.h, bytes packed, bytes plain)."""
-    found, kernels, args = interface()
-    names = list(dict.fromkeys(f for m in found for f in m.files))
+    """(kernels_embed.h, bytes packed and plain of sources, of PTX)."""
+    found, kernels, args, kinds = interface()
+    of_source = [m for m in found if kinds[m.kind].form != "PTX"]  # the others are there as PTX only
+    names = list(dict.fromkeys(f for m in of_source for f in m.files))
+    ptx = ptx_texts(found, kinds)
     inputs = hashlib.sha256()
-    for name in sorted(names) + ["kernels.def"]:
+    for name in sorted({f for m in found for f in m.files}) + ["kernels.def"]:
         inputs.update(("%s\0%s\0" % (name, read(name))).encode("utf-8"))
     out = [HEAD % inputs.hexdigest()[:16]]
     out += args_lines(args)
+    out += kind_lines(kinds)
     out.append("\nenum {")
     out += wrapped(["INFER__K_" + k.name.upper() for k, _ in kernels] + ["INFER__KERNEL_COUNT"], "    ", "    ", "")
     out.append("};\nstatic const infer__kernel_row INFER__KERNELS[] = { /* name, kind, group, buffers, args_size */")
     for k, kind in kernels:
         out.append('    {"k_%s", INFER__MODULE_%s, %d, %d, (int32_t)sizeof(struct infer__k_%s)},' % (k.name, kind, k.group, len(k.buffers), k.args))
     lines, sizes = text_lines(names)
-    out += ["};\n"] + lines + [""]
+    out += ["};\n"] + lines + list(ptx_lines(found, ptx)) + [""]
     for m in found:
-        out.append("static const int16_t infer__module_%s[] = {%s, -1};" % (m.name, ", ".join(str(names.index(f)) for f in m.files)))
+        files = "".join("%d, " % names.index(f) for f in m.files) if m in of_source else ""
+        out.append("static const int16_t infer__module_%s[] = {%s-1};" % (m.name, files))
     out.append("enum { INFER__MODULE_COUNT = %d, INFER__MODULE_FILES = %d /* of a module, at most */ };" % (len(found), max(len(m.files) for m in found)))
-    out.append("static const infer__module_row INFER__MODULES[] = { /* name, kind, id, dots, files, hash of the program's text */")
+    out.append("static const infer__module_row INFER__MODULES[] = { /* name, kind, id, dots, files, hash of the source, of the PTX */")
     for m in found:
-        text = module_text(m)
-        dots = len(re.findall(r"^#define Q_DOT$", text, re.M))
-        out.append('    {"%s", INFER__MODULE_%s, %d, %d, infer__module_%s, 0x%016xu},' % (m.name, m.kind, m.id, dots, m.name, fnv(text.encode("ascii"))))
+        hashes = (fnv(module_text(m).encode("ascii")) if m in of_source else 0, int(ptx[m.name].hash, 16) if m.name in ptx else 0)
+        dots = len(re.findall(r"^#define Q_DOT$", module_text(m), re.M))
+        out.append('    {"%s", INFER__MODULE_%s, %d, %d, infer__module_%s, 0x%016xu, 0x%016xu},' % ((m.name, m.kind, m.id, dots, m.name) + hashes))
     text = "\n".join(out + ["};\n", "#endif\n"])
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > 120:
             fail("%s:%d has %d columns" % (OUT, number, len(line)), "Shorten the name in it")
-    return text, sizes
+    return text, sizes + [sum(p.packed for p in ptx.values()), sum(p.plain for p in ptx.values())]
 
 
 # ---- self-test -------------------------------------------------------------------------------------------------------------
 
 PLANTED = [  # file, what is replaced (first occurrence), by what, the message that must come
     ("norm.k", "norm", "n\u00f6rm", "kernels/norm.k is not ASCII"),
-    ("kernels.def", "MODULE(base", "MODUL(base", "is neither a MODULE"),
+    ("kernels.def", "MODULE(base", "MODUL(base", "is no MODULE"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, x80)\nMODULE(base", "is no MODULE"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, SPIRV, 80)\nMODULE(base", "kind MMA has form SPIRV"),
+    ("kernels.def", "MODULE(base", "KIND(KV, PTX, 80)\nMODULE(base", "has the kind KV twice"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 80)\nMODULE(base", "has no module of kind MMA"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 90a)\nMODULE(x, MMA, 99, special.k)\nMODULE(base", "goes with no module of kind TYPE and id 99"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 80, KV)\nMODULE(x, MMA, 0, special.k)\nMODULE(base", "goes with no module of kind KV and id 0"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 80)\nMODULE(x, MMA, 0, special.k)\nMODULE(base", "module x has the kernel special, kernels.def does not"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 80)\nMODULE(x, MMA, 0, special.k)\nK(special, MMA)\nMODULE(base", "nothing"),
+    ("kernels.def", "norm.k", "norm.k special/x.k", "module base of kind BASE has special/x.k"),
     ("kernels.def", "K(norm, BASE)", "K(norm, BAS)", "norm has kind BAS"),
     ("kernels.def", "K(act, BASE)", "K(norm, BASE)", "has the kernel norm twice"),
     ("kernels.def", "MODULE(f16, TYPE, 1", "MODULE(f32, TYPE, 1", "has the module f32 twice"),
@@ -403,6 +578,7 @@ def self_test():
         texts.clear()
         texts["other_embed.k"] = read("embed.k").replace("KERNEL(embed, 64)", "KERNEL(embed, 32)")
         texts["other_args.k"] = "ARGS(matvec) { uint a, b, c, d; };\n"
+        texts["special.k"] = "ARGS(special) { uint a, b, c, d; };\nKERNEL(special, 32)(GARGS(special, a, 0) GTID) {\n}\n"
         before = read(file)
         try:
             texts[file] = before.replace(old, new, 1)
@@ -426,6 +602,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--check", action="store_true")
     p.add_argument("--module", metavar="NAME")
+    p.add_argument("--ptx", metavar="NAME")
     p.add_argument("--self-test", action="store_true")
     args = p.parse_args()
     if args.self_test:
@@ -437,7 +614,13 @@ def main():
             fail("there is no module %s in kernels/kernels.def" % args.module, "There are: " + " ".join(m.name for m in modules()))
         sys.stdout.write(module_text(found[0]))
         return
-    text, (packed, plain) = build()
+    if args.ptx:
+        ptx = embedded_ptx()
+        if args.ptx not in ptx:
+            fail("%s has no PTX of %s" % (OUT, args.ptx), "It has: " + " ".join(ptx))
+        sys.stdout.write(ptx[args.ptx].text())
+        return
+    text, sizes = build()
     if args.check:
         before = None
         if os.path.exists(path):
@@ -448,7 +631,7 @@ def main():
     else:
         with open(path, "w", encoding="utf-8", newline="\n") as f:
             f.write(text)
-        print("%s: %d bytes; text %d bytes, packed %d" % (OUT, len(text), plain, packed))
+        print("%s: %d bytes; sources packed %d of %d bytes, PTX %d of %d" % ((OUT, len(text)) + tuple(sizes)))
 
 
 if __name__ == "__main__":

@@ -118,19 +118,33 @@ static int infer__text_unpack(const infer__kernel_text *text, char *dst) {
     return u.left == 0 && infer__unpacker_digit(&u) < 0;
 }
 
+/* Text i of a module as this form has it, NULL behind the last one. */
+static const infer__kernel_text *infer__module_part(int32_t module, int32_t form, int32_t i) {
+    const infer__module_row *row = &INFER__MODULES[module];
+    int32_t k;
+#ifndef INFER_NO_CUDA
+    if (form == INFER__FORM_PTX) return i == 0 && INFER__PTX[module].bytes ? &INFER__PTX[module] : NULL;
+#endif
+    if (form == INFER__FORM_PTX) return NULL;
+    for (k = 0; k < i; k++)
+        if (row->files[k] < 0) return NULL;
+    return row->files[i] < 0 ? NULL : &INFER__KERNEL_TEXTS[row->files[i]];
+}
+
 /* The program of a module: zero-terminated texts in `pieces`, in one block of memory to free, NULL when there is none
  * left (*damaged NULL) or a text is damaged (*damaged is its name). */
-static void *infer__module_text(const infer__module_row *row, const char *pieces[INFER__MODULE_FILES],
+static void *infer__module_text(int32_t module, int32_t form, const char *pieces[INFER__MODULE_FILES],
                                 int32_t *n_pieces, infer__mem *mem, const char **damaged) {
+    const infer__kernel_text *text;
     uint64_t size = 0;
     char *block, *at;
     int32_t i;
     *damaged = NULL;
-    for (i = 0; row->files[i] >= 0; i++) size += (uint64_t)INFER__KERNEL_TEXTS[row->files[i]].bytes + 1;
+    for (i = 0; (text = infer__module_part(module, form, i)) != NULL; i++) size += (uint64_t)text->bytes + 1;
     *n_pieces = i;
     at = block = (char *)infer__alloc(mem, size);
     for (i = 0; block && i < *n_pieces; i++) {
-        const infer__kernel_text *text = &INFER__KERNEL_TEXTS[row->files[i]];
+        text = infer__module_part(module, form, i);
         if (!infer__text_unpack(text, at)) {
             *damaged = text->name;
             infer__free(mem, block);
@@ -247,12 +261,12 @@ static infer_result infer__gpu_compile(infer__gpu *g, int32_t module, infer_erro
     infer_error why;
     infer_result r;
     double start = infer__seconds();
-    void *block = infer__module_text(row, pieces, &source.n_text, g->mem, &damaged);
+    void *block = infer__module_text(module, g->driver->form, pieces, &source.n_text, g->mem, &damaged);
     if (damaged) return infer__error(err, INFER_ERR_DEVICE, "kernel text %s of this build is damaged", damaged);
     if (!block) return infer__error(err, INFER_ERR_MEMORY, "no memory for the text of GPU kernels (%s)", row->name);
     source.text = pieces;
     source.name = row->name;
-    source.hash = row->hash;
+    source.hash = g->driver->form == INFER__FORM_PTX ? row->ptx_hash : row->hash;
     source.cache = &g->cache;
     infer__error_clear(&why);
     r = g->driver->load(g->device, &source, &g->programs[module], &why);
@@ -266,11 +280,34 @@ static infer_result infer__gpu_compile(infer__gpu *g, int32_t module, infer_erro
     return INFER_OK;
 }
 
+/* Whether the device takes programs of a special kind. */
+static int infer__gpu_takes(const infer__gpu *g, const infer__kind_row *kind) {
+    int32_t tier = kind->form == g->driver->form && g->driver->tier ? g->driver->tier(g->device) : 0;
+    return kind->form != INFER__FORM_SOURCE && (kind->exact ? tier == kind->tier : tier >= kind->tier);
+}
+
+/* The special programs that go with a generic one. The model runs without them, so that a failure is only told. */
+static void infer__gpu_load_special(infer__gpu *g, int32_t module) {
+    const infer__module_row *row = &INFER__MODULES[module], *s;
+    infer_error why;
+    int32_t i;
+    for (i = 0; i < INFER__MODULE_COUNT; i++) {
+        s = &INFER__MODULES[i];
+        if (s->kind < INFER__MODULE_SPECIAL || INFER__KINDS[s->kind].of != row->kind || s->id != row->id) continue;
+        if (g->programs[i] || !infer__gpu_takes(g, &INFER__KINDS[s->kind])) continue;
+        infer__error_clear(&why);
+        if (infer__gpu_compile(g, i, &why)) infer__log(g->report, 2, "%s; going on without them", why.message);
+    }
+}
+
 /* Compile a module unless that was done. Two threads may ask at once. */
 static infer_result infer__gpu_load(infer__gpu *g, int32_t module, infer_error *err) {
     infer_result r = INFER_OK;
     infer__mutex_lock(&g->lock);
-    if (!g->programs[module]) r = infer__gpu_compile(g, module, err);
+    if (!g->programs[module]) {
+        r = infer__gpu_compile(g, module, err);
+        if (!r) infer__gpu_load_special(g, module);
+    }
     infer__mutex_unlock(&g->lock);
     return r;
 }
@@ -365,6 +402,7 @@ static uint64_t infer__gpu_memory(const infer__gpu *g) {
 
 static const infer__driver *infer__gpu_driver(const infer__gpu *g) { return g->driver; }
 static void *infer__gpu_device(const infer__gpu *g) { return g->device; }
+static const infer__report *infer__gpu_report(const infer__gpu *g) { return g->report; }
 
 /* ---- programs --------------------------------------------------------------------------------------------------- */
 

@@ -47,9 +47,12 @@ def words(text):
 
 class Face:
     """A way to compile. args: between the compiler and the file. needs: what clang must have been built for. then: devices
-    for which ptxas assembles the result."""
-    def __init__(self, name, args, needs="", then=()):
-        self.name, self.args, self.needs, self.then = name, args, needs, then
+    for which ptxas assembles the result. form, tier: which special kernels it is for, see KIND in kernels.def."""
+    def __init__(self, name, args, needs="", then=(), form="", tier=0):
+        self.name, self.args, self.needs, self.then, self.form, self.tier = name, args, needs, then, form, tier
+
+    def takes(self, kind):
+        return not kind.form or (self.form == kind.form and self.tier >= kind.tier)
 
 
 def faces():
@@ -58,13 +61,13 @@ def faces():
                                 ("sm_90", "+ptx78", ("90", "120"))):
         # a toolkit that is there would change what clang writes
         out.append(Face("ptx " + arch, ["-x", "cuda", "--cuda-path=/nonexistent", "--cuda-device-only", "--cuda-gpu-arch=" + arch,
-                                        "--cuda-feature=" + feature, "-nocudainc", "-nocudalib", "-O2", "-S"], "nvptx64", then))
+                                        "--cuda-feature=" + feature, "-nocudainc", "-nocudalib", "-O2", "-S"], "nvptx64", then, "PTX", int(arch[3:])))
     for arch in ("gfx906", "gfx90a", "gfx1030", "gfx1100"):
         out.append(Face("gcn " + arch, ["-x", "hip", "--cuda-device-only", "-nogpulib", "-nogpuinc", "--offload-arch=" + arch, "-O2", "-S"],
                         "amdgcn"))
     metal = ["-fsyntax-only", "-D__METAL_VERSION__=240", "-isystem", os.path.join(HERE, "metal"), "-Wno-unknown-attributes"]
     out.append(Face("metal", ["-x", "c++", "-std=c++14", "--target=x86_64-unknown-linux-gnu", "-nostdinc", "-nostdinc++",
-                              "-Wc++20-designator", "-Wc99-extensions"] + metal, "x86-64"))
+                              "-Wc++20-designator", "-Wc99-extensions"] + metal, "x86-64", (), "METAL", 99))
     out.append(Face("metal spaces", ["-x", "cl", "-cl-std=clc++1.0", "-Xclang", "-cl-ext=-all,+cl_khr_fp16", "-DMETAL_SPACES"] + metal))
     return out
 
@@ -130,8 +133,8 @@ class Count:
 
 
 def check(only):
-    count, modules = Count(), embed_kernels.modules()
-    for file in sorted({f for m in modules for f in m.files if f.endswith(".k")}):
+    count, modules, kinds = Count(), embed_kernels.modules(), embed_kernels.kinds()
+    for file in sorted({f for m in modules for f in m.files if f.endswith(".k") and not f.startswith("special/")}):
         if only in file + ", words":
             with open(os.path.join(ROOT, "kernels", file), encoding="utf-8") as f:
                 bad = words(f.read())
@@ -142,7 +145,7 @@ def check(only):
         return count.end()
     targets, jobs = call([clang, "--print-targets"])[1], []
     for face in faces():
-        mine = [(m.name, face) for m in modules if only in "%s, %s" % (m.name, face.name)]
+        mine = [(m.name, face) for m in modules if face.takes(kinds[m.kind]) and only in "%s, %s" % (m.name, face.name)]
         if mine and face.needs and not re.search(r"\b%s\b" % face.needs, targets):
             count.skip(face.name, "%s is not made for %s" % (clang, face.needs), len(mine))
         else:
