@@ -184,12 +184,12 @@ static const infer__weight *gpu_weight_make(gpu_pair *p, gpu_weight *g, const in
                                             int32_t cols, int vector) {
     infer_error err;
     uint64_t n = (uint64_t)rows * (uint64_t)cols, bytes;
-    float *v = (float *)calloc((size_t)n + 3, sizeof *v);
+    float *v = (float *)calloc(2 * (size_t)n + 3, sizeof *v); /* no type takes more than 8 bytes a value */
     char *image = (char *)v;
     memset(g, 0, sizeof *g);
     g->data = ops_blocks(q, (int64_t)n, 0);
     g->w = ops_weight(q, g->data, rows, cols);
-    bytes = vector ? n * sizeof *v : (uint64_t)rows * g->w.row_bytes; /* no type takes more than 4 bytes a value */
+    bytes = vector ? n * sizeof *v : (uint64_t)rows * g->w.row_bytes;
     if (vector) q->decode(g->data, v + 3, (int64_t)n);
     else memcpy(image + 12, g->data, (size_t)bytes);
     CHECK(infer__gpu_alloc(p->gpu.gpu, &g->on_gpu, 12 + bytes, &err) == INFER_OK);
