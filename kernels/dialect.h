@@ -13,6 +13,7 @@
 #define PRIVATE __private
 #define FN static
 #define TABLE(T, name, n) __constant T name[n]
+#define BOOK(T, name, n) __constant T name[n]
 #define ARGS(name) struct name##_args
 #define KERNEL(name, size) __kernel __attribute__((reqd_work_group_size(size, 1, 1))) void k_##name
 #define GBUF(T, p, i) __global T *p
@@ -41,6 +42,7 @@ using namespace metal;
 #define PRIVATE thread
 #define FN static inline
 #define TABLE(T, name, n) constant T name[n]
+#define BOOK(T, name, n) constant T name[n]
 #define ARGS(name) struct name##_args
 #define KERNEL(name, size) [[max_total_threads_per_threadgroup(size)]] kernel void k_##name
 #define GBUF(T, p, i) device T *p [[buffer(i)]]
@@ -69,8 +71,9 @@ FN ushort f2h(float x) { return as_type<ushort>(half(x)); }
 #define GLOBAL
 #define LOCAL
 #define PRIVATE
-#define FN static __attribute__((device))
+#define FN static __attribute__((device, always_inline)) /* a call would put arrays of its caller into memory */
 #define TABLE(T, name, n) static __attribute__((constant)) T name[n]
+#define BOOK(T, name, n) static __attribute__((device)) const T name[n]
 #define ARGS(name) struct name##_args
 #define KERNEL(name, size) extern "C" __attribute__((global, launch_bounds(size))) void k_##name
 #define GBUF(T, p, i) T *p
