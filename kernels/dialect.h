@@ -13,6 +13,7 @@
 #define PRIVATE __private
 #define FN static
 #define TABLE(T, name, n) __constant T name[n]
+#define BOOK(T, name, n) __constant T name[n]
 #define ARGS(name) struct name##_args
 #define KERNEL(name, size) __kernel __attribute__((reqd_work_group_size(size, 1, 1))) void k_##name
 #define GBUF(T, p, i) __global T *p
@@ -41,6 +42,7 @@ using namespace metal;
 #define PRIVATE thread
 #define FN static inline
 #define TABLE(T, name, n) constant T name[n]
+#define BOOK(T, name, n) constant T name[n]
 #define ARGS(name) struct name##_args
 #define KERNEL(name, size) [[max_total_threads_per_threadgroup(size)]] kernel void k_##name
 #define GBUF(T, p, i) device T *p [[buffer(i)]]
@@ -69,8 +71,9 @@ FN ushort f2h(float x) { return as_type<ushort>(half(x)); }
 #define GLOBAL
 #define LOCAL
 #define PRIVATE
-#define FN static __attribute__((device))
+#define FN static __attribute__((device, always_inline)) /* a call would put arrays of its caller into memory */
 #define TABLE(T, name, n) static __attribute__((constant)) T name[n]
+#define BOOK(T, name, n) static __attribute__((device)) const T name[n]
 #define ARGS(name) struct name##_args
 #define KERNEL(name, size) extern "C" __attribute__((global, launch_bounds(size))) void k_##name
 #define GBUF(T, p, i) T *p
@@ -82,6 +85,15 @@ FN ushort f2h(float x) { return as_type<ushort>(half(x)); }
 #define FMA(a, b, c) __builtin_fmaf(a, b, c)
 #define RINT(x) __builtin_rintf(x)
 #if defined(__HIP__)
+#if defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) || \
+    defined(__gfx941__) || defined(__gfx942__) || defined(__gfx1011__) || defined(__gfx1012__) || \
+    defined(__gfx1030__) || defined(__gfx1031__) || defined(__gfx1032__) || defined(__gfx1033__) || \
+    defined(__gfx1034__) || defined(__gfx1035__) || defined(__gfx1036__)
+#define DOT4(a, b, c) __builtin_amdgcn_sdot4((int)(a), (int)(b), c, false)
+#elif defined(__gfx1100__) || defined(__gfx1101__) || defined(__gfx1102__) || defined(__gfx1103__) || \
+    defined(__gfx1150__) || defined(__gfx1151__) || defined(__gfx1152__) || defined(__gfx1200__) || defined(__gfx1201__)
+#define DOT4(a, b, c) __builtin_amdgcn_sudot4(true, (int)(a), true, (int)(b), c, false)
+#endif
 #define LID __builtin_amdgcn_workitem_id_x()
 #define GROUP_X __builtin_amdgcn_workgroup_id_x()
 #define GROUP_Y __builtin_amdgcn_workgroup_id_y()
@@ -98,11 +110,65 @@ FN ushort f2h(float x) { return __builtin_bit_cast(ushort, (_Float16)x); }
 #define GROUP_Y ((uint)__nvvm_read_ptx_sreg_ctaid_y())
 #define GROUP_Z ((uint)__nvvm_read_ptx_sreg_ctaid_z())
 #define BARRIER() __syncthreads()
+FN int dot4(uint a, uint b, int c) { /* PTX: sm_61 */
+    int d;
+    __asm__("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+#define DOT4(a, b, c) dot4(a, b, c)
+#define SHUFFLE_XOR(x, mask) __nvvm_shfl_sync_bfly_f32(0xffffffffu, x, mask, 31)
 #define SQRT(x) __nvvm_sqrt_rn_f(x)
-FN float h2f(ushort h) { float x; __asm__("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h)); return x; }
+FN float h2f(ushort h) { return (float)__builtin_bit_cast(_Float16, h); }
 FN ushort f2h(float x) { ushort h; __asm__("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x)); return h; }
 #endif
 #endif
+
+/* What one instruction reads where addresses are multiples of its size. */
+struct words4 { uint v[4]; } __attribute__((aligned(16)));
+struct halves4 { ushort v[4]; } __attribute__((aligned(8)));
+struct four { float v[4]; } __attribute__((aligned(16)));
+
+/* c + the products of the four signed bytes of a and of b. Faces without an instruction for it multiply. */
+#ifndef DOT4
+FN int dot4(uint a, uint b, int c) {
+    return c + ((int)a >> 24) * ((int)b >> 24) + ((int)(a << 8) >> 24) * ((int)(b << 8) >> 24) +
+           ((int)(a << 16) >> 24) * ((int)(b << 16) >> 24) + ((int)(a << 24) >> 24) * ((int)(b << 24) >> 24);
+}
+#define DOT4(a, b, c) dot4(a, b, c)
+#endif
+
+/* Sum over 32 lanes, work-items 32 k .. 32 k + 31 of a group. `part` holds a float per work-item of the group for each
+ * of `n` sums, n <= 32; lane c < n gets the sum of x[c], the others anything. A butterfly and the tree in local memory
+ * add in one order: halves, quarters, ... of the lanes. SHUFFLE_XOR(x, m): x of lane ^ m. */
+FN float lanes_sums(LOCAL float *part, uint lid, uint size, uint n, PRIVATE const float *x) {
+    uint lane = lid % 32, c;
+#ifdef SHUFFLE_XOR
+    float r = 0.0f, s;
+    (void)part;
+    (void)size;
+#pragma unroll
+    for (c = 0; c < n; c++) {
+        s = x[c];
+        s += SHUFFLE_XOR(s, 16);
+        s += SHUFFLE_XOR(s, 8);
+        s += SHUFFLE_XOR(s, 4);
+        s += SHUFFLE_XOR(s, 2);
+        s += SHUFFLE_XOR(s, 1);
+        if (lane == c) r = s;
+    }
+    return r;
+#else
+    LOCAL float *p = part + (lane < n ? lane : 0) * size + (lid - lane);
+    uint i, step;
+#pragma unroll
+    for (c = 0; c < n; c++) part[c * size + lid] = x[c];
+    BARRIER();
+    if (lane < n)
+        for (step = 16; step > 0; step /= 2)
+            for (i = 0; i < step; i++) p[i] += p[i + step];
+    return lane < n ? p[0] : 0.0f;
+#endif
+}
 
 /* A byte offset that passes 4 GiB, from the two 4-byte fields NAME_lo and NAME_hi of the args. */
 #define OFFSET(a, name) ((ulong)(a).name##_hi << 32 | (ulong)(a).name##_lo)

@@ -50,6 +50,7 @@ INFER__COLD_BEGIN
 #include "compute/driver_hip.c"
 #include "compute/driver_metal.c"
 #include "compute/driver_opencl.c"
+#include "compute/gpu_unpack.c"    /* kernel texts out of kernels_embed.h */
 #include "compute/gpu_kernels.c"   /* devices, programs; the kernels themselves: kernels_embed.h */
 #include "compute/gpu_run.c"       /* queue, values per token, launches */
 #include "compute/gpu_record.c"    /* passes kept by the driver; times of launches */

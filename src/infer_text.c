@@ -1,5 +1,6 @@
 /* infer_text.c: the lower half of the table of contents, everything from files to ids: parts in the order in which they
- * appear in infer.h. A build of its own, of a few seconds, for tests, fuzzers and benchmarks of texts. INFER__COLD_BEGIN
+ * appear in infer.h. A build of its own, of a few seconds, for tests, fuzzers and benchmarks of texts.
+ * INFER__COLD_BEGIN
  * .. END: see base.h. */
 #ifndef INFER_IMPLEMENTATION
 #define INFER_IMPLEMENTATION

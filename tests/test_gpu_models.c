@@ -268,7 +268,7 @@ static void test_gpu_model_refused(void) {
 }
 
 static void test_gpu_model_choice(void) {
-    const char *path = check_data("models/stories260K.F32.gguf"), *types;
+    const char *path = check_data("models/stories260K.F32.gguf");
     int32_t device = gpu_device();
     infer_session_params p;
     infer_session *s = NULL;
@@ -286,10 +286,55 @@ static void test_gpu_model_choice(void) {
         CHECK_HAS(e.message, "kv_type");
     }
     CHECK(infer_model_close(m) == INFER_OK);
-    types = check_reference("quants/llama256-iq2_xxs.gguf");
-    if (!types) return;
-    CHECK(gpu_try(types, check_backend(), 0, 1, &e) == INFER_ERR_UNSUPPORTED);
-    CHECK_HAS(e.message, "there are no GPU kernels for type IQ2_XXS");
+}
+
+/* A type that only the CPU reads: every row of the table has kernels, so a model's tensor is given a made-up row after
+ * it was opened for the CPU, and is placed again. */
+static void test_gpu_model_type(void) {
+    infer__quant odd;
+    const infer__quant *was;
+    infer_model *m;
+    infer__weight *w;
+    infer_error e;
+    int32_t i;
+    GPU_NEEDED();
+    check_live = check_fail_at = 0;
+    m = gpu_open(check_data("models/stories260K.F32.gguf"), INFER_CPU, 0);
+    if (!m) return;
+    w = &m->layers[3].w[INFER__W_FFN_UP];
+    was = w->type;
+    odd = *was;
+    odd.id = 1000;
+    odd.name = "ODD";
+    w->type = &odd;
+    m->params.backend = check_backend();
+    for (i = 1; i <= 5; i++) { /* layers asked for: the first three can go */
+        m->params.gpu_layers = i;
+        CHECK(infer__place_choose(m, &e) == (i > 3 ? INFER_ERR_UNSUPPORTED : INFER_OK));
+        if (i > 3) {
+            CHECK_HAS(e.message, w->name);
+            CHECK_HAS(e.message, "there are no GPU kernels for type ODD yet; ask for fewer gpu_layers");
+        } else CHECK(m->device_layers == i);
+        infer__gpu_close(m->gpu);
+        m->gpu = NULL;
+        m->device_layers = 0;
+    }
+    m->params.gpu_layers = 0; /* as many as go */
+    CHECK(infer__place_choose(m, &e) == INFER_OK && m->device_layers == 3);
+    infer__gpu_close(m->gpu);
+    m->gpu = NULL;
+    m->device_layers = 0;
+    w->type = was;
+    w = &m->w[INFER__W_TOKEN_EMBD]; /* nothing can go without the embedding */
+    was = w->type;
+    w->type = &odd;
+    CHECK(infer__place_choose(m, &e) == INFER_ERR_UNSUPPORTED);
+    CHECK_HAS(e.message, "there are no GPU kernels for type ODD yet; this model runs on the CPU only");
+    infer__gpu_close(m->gpu);
+    m->gpu = NULL;
+    w->type = was;
+    CHECK(infer_model_close(m) == INFER_OK);
+    CHECK(check_live == 0);
 }
 
 /* Predicted before, the same after; on the device as much as is allocated there. */
@@ -682,12 +727,10 @@ static void suite_gpu_models(void) {
     static const char *const models[] = {
         "models/stories260K.F32.gguf", "models/stories260K.Q8_0.gguf", "models/gpt-nano-sort.F32.gguf",
         "models/TinyStories-656K.F32.gguf", "models/TinyStories-656K.F16.gguf", "models/TinyStories-656K.Q8_0.gguf",
-        "models/TinyStories-656K.Q4_0.gguf", "quants/llama256-f16.gguf", "quants/llama256-bf16.gguf", "quants/llama256-q8_0.gguf",
-        "quants/llama256-q4_0.gguf", "quants/llama256-q4_K.gguf", "quants/llama256-q6_K.gguf",
-        "models/TinyStories-656K.Q4_K_M.gguf" /* Q5_0, Q8_0 */, "quants/llama256-q5_0.gguf",
-        "models/TinyStories-656K.Q5_1.gguf", "quants/llama256-q5_1.gguf", "models/TinyStories-656K.IQ4_NL.gguf",
-        "quants/llama256-iq4_nl.gguf" };
-    static char name[96];
+        "models/TinyStories-656K.Q4_0.gguf", "models/TinyStories-656K.Q4_K_M.gguf" /* Q5_0, Q8_0 */,
+        "models/TinyStories-656K.Q5_1.gguf", "models/TinyStories-656K.IQ4_NL.gguf" };
+    static char name[112], file[96];
+    const infer__quant *q;
     size_t i, j;
     for (i = 0; i < sizeof ARCH_FILES / sizeof *ARCH_FILES; i += GPU_EVERY)
         for (j = 0; j < sizeof rows / sizeof *rows; j++) {
@@ -701,9 +744,19 @@ static void suite_gpu_models(void) {
         snprintf(name, sizeof name, "gpu_model_%s", gpu_model_file);
         if (CHECK_DEVICES) check_run(name, gpu_model_run);
     }
+    for (i = 0; (q = infer__quant_row((int32_t)i)) != NULL; i += GPU_EVERY) { /* a model of each type of weights */
+        if (!q->storable || (q->values == 1 && !q->encode)) continue; /* no models of whole numbers or doubles */
+        snprintf(file, sizeof file, "quants/llama256-%s.gguf", q->name);
+        for (j = strlen("quants/llama256-"); file[j]; j++)
+            if (file[j] >= 'A' && file[j] <= 'Z' && file[j] != 'K') file[j] = (char)(file[j] - 'A' + 'a');
+        gpu_model_file = file;
+        snprintf(name, sizeof name, "gpu_model_%s", file);
+        if (CHECK_DEVICES) check_run(name, gpu_model_run);
+    }
     RUN_DEVICE(test_gpu_model_traffic);
     RUN(test_gpu_model_refused);
     RUN_DEVICE(test_gpu_model_choice);
+    RUN_DEVICE(test_gpu_model_type);
     RUN_DEVICE(test_gpu_model_memory);
     RUN_DEVICE(test_gpu_model_state);
     RUN_DEVICE(test_gpu_model_threads);

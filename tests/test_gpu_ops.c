@@ -77,9 +77,10 @@ static void gpu_pass(infer__ctx *c, int32_t *block, int32_t rows, int32_t n_seq,
     for (i = 0; i < rows; i++) p->out[i] = i;
 }
 
+static int gpu_rounded; /* 1: products round their input to 8 bits, on both, where they can */
 static void gpu_pair_open(gpu_pair *p, int device, int32_t kv_type, int32_t rows, int32_t n_seq, int32_t pages) {
-    ops_open(&p->cpu, 2, infer__cpu_found(), 4096);
-    p->cpu.exact = 1; /* a device rounds no activations */
+    ops_open(&p->cpu, 2, gpu_rounded ? 0 : infer__cpu_found(), 4096);
+    p->cpu.exact = !gpu_rounded;
     p->block = (int32_t *)calloc((size_t)(4 * rows + n_seq * (1 + 2 * pages)), sizeof *p->block);
     gpu_pass(&p->cpu, p->block, rows, n_seq, pages);
     memset(&p->gpu, 0, sizeof p->gpu);
@@ -89,6 +90,8 @@ static void gpu_pair_open(gpu_pair *p, int device, int32_t kv_type, int32_t rows
     p->gpu.gpu = gpu_opened[device];
     p->gpu.kv_type = kv_type;
     p->gpu.pass = p->cpu.pass;
+    p->gpu.exact = !gpu_rounded;
+    p->gpu.x8_len = gpu_rounded ? infer__cpu_x8_len(64, 4096) : 0;
     CHECK(p->gpu.ops->prepare(&p->gpu, 4096));
     CHECK_STR(p->gpu.error.message, "");
 }
@@ -178,26 +181,27 @@ typedef struct gpu_weight {
     uint8_t *data;
 } gpu_weight;
 
-/* Random blocks; on the device 12 bytes into a buffer, a vector as float32. One write for all of it: oclgrind takes
+/* Random blocks; on the device 12 bytes into a buffer (16 where products round: as far as models have them even), a
+ * vector as float32. One write for all of it: oclgrind takes
  * only the last one for written. */
 static const infer__weight *gpu_weight_make(gpu_pair *p, gpu_weight *g, const infer__quant *q, int32_t rows,
                                             int32_t cols, int vector) {
     infer_error err;
-    uint64_t n = (uint64_t)rows * (uint64_t)cols, bytes;
-    float *v = (float *)calloc((size_t)n + 3, sizeof *v);
+    uint64_t n = (uint64_t)rows * (uint64_t)cols, bytes, first = gpu_rounded ? 16 : 12;
+    float *v = (float *)calloc(2 * (size_t)n + 4, sizeof *v); /* no type takes more than 8 bytes a value */
     char *image = (char *)v;
     memset(g, 0, sizeof *g);
     g->data = ops_blocks(q, (int64_t)n, 0);
     g->w = ops_weight(q, g->data, rows, cols);
-    bytes = vector ? n * sizeof *v : (uint64_t)rows * g->w.row_bytes; /* no type takes more than 4 bytes a value */
-    if (vector) q->decode(g->data, v + 3, (int64_t)n);
-    else memcpy(image + 12, g->data, (size_t)bytes);
-    CHECK(infer__gpu_alloc(p->gpu.gpu, &g->on_gpu, 12 + bytes, &err) == INFER_OK);
-    CHECK(infer__gpu_write(p->gpu.gpu, &g->on_gpu, 0, image, 12 + bytes, &err) == INFER_OK);
+    bytes = vector ? n * sizeof *v : (uint64_t)rows * g->w.row_bytes;
+    if (vector) q->decode(g->data, v + first / sizeof *v, (int64_t)n);
+    else memcpy(image + first, g->data, (size_t)bytes);
+    CHECK(infer__gpu_alloc(p->gpu.gpu, &g->on_gpu, first + bytes, &err) == INFER_OK);
+    CHECK(infer__gpu_write(p->gpu.gpu, &g->on_gpu, 0, image, first + bytes, &err) == INFER_OK);
     CHECK(infer__gpu_flush(p->gpu.gpu, &err) == INFER_OK);
     free(v);
     g->w.buf = &g->on_gpu;
-    g->w.offset = 12;
+    g->w.offset = first;
     return &g->w;
 }
 static const infer__weight *gpu_vector_make(gpu_pair *p, gpu_weight *g, int type, int32_t n) {
@@ -697,6 +701,152 @@ static void test_gpu_ops_matmul_three(void) {
     }
 }
 
+/* ---- products with rounded input, and their neighbours ----------------------------------------------------------- */
+
+/* A product with its neighbours, made by infer__matmul on both. */
+typedef struct gpu_mix {
+    int32_t n_w, types[3], rows[3], cols, n;
+    int bias, norm, act, add, three_in_row; /* norm: 1 + INFER__NORM_*; act: 1 + INFER__ACT_*; */
+} gpu_mix;
+
+/* Where both round, sums of integers are the same, and float sums differ by their order. A norm before the rounding may
+ * make it choose the other neighbour here and there: NMSE then. */
+static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
+    gpu_tensor before, x, y[3], to;
+    gpu_weight w[3], b[3], nw;
+    infer__norm_args norm;
+    infer__act_args act;
+    infer__add_args add;
+    infer__matmul_args a;
+    int32_t j, g, i, r;
+    double *sizes = (double *)calloc((size_t)t->n * 2048, sizeof *sizes);
+    float *v = ops_floats((size_t)t->cols);
+    gpu_tensor *result;
+    char name[120];
+    snprintf(name, sizeof name, "%d matrices %d x %d, type %d, %d rows, bias %d norm %d act %d add %d", (int)t->n_w,
+             (int)t->rows[0], (int)t->cols, (int)t->types[0], (int)t->n, t->bias, t->norm, t->act, t->add);
+    check_detail = name;
+    memset(&a, 0, sizeof a);
+    memset(&norm, 0, sizeof norm);
+    memset(&act, 0, sizeof act);
+    memset(&add, 0, sizeof add);
+    gpu_make(p, &before, t->n, t->cols, t->n % 3 * 4, 4);
+    gpu_make(p, &x, t->n, t->cols, t->n % 2 * 8, 4);
+    gpu_make(p, &to, t->n, t->rows[0], 3, 2);
+    norm.weight = gpu_vector_make(p, &nw, 0, t->cols);
+    for (j = 0; j < t->n_w; j++) {
+        gpu_make(p, &y[j], t->n, t->rows[j], 1 + j, j);
+        a.w[j] = gpu_weight_make(p, &w[j], infer__quant_find(t->types[j], NULL), t->rows[j], t->cols, 0);
+        memset(&b[j], 0, sizeof b[j]);
+        if (t->bias >> j & 1) a.b[j] = gpu_vector_make(p, &b[j], 0, t->rows[j]);
+    }
+    result = t->add ? &to : &y[0];
+    a.n_w = t->n_w;
+    a.norm = t->norm ? &norm : NULL;
+    a.act = t->act ? &act : NULL;
+    a.add = t->add ? &add : NULL;
+    norm.kind = t->norm - 1;
+    norm.n_groups = 1;
+    norm.eps = 1e-5f;
+    act.kind = t->act - 1;
+    add.scale = 0.75f;
+    for (g = 0; g < 2; g++) {
+        infer__ctx *c = g ? &p->gpu : &p->cpu;
+        uint64_t launched = c->launches;
+        norm.x = g ? before.gpu : before.cpu;
+        norm.y = a.x = g ? x.gpu : x.cpu;
+        for (j = 0; j < t->n_w; j++) a.y[j] = g ? y[j].gpu : y[j].cpu;
+        act.x = a.y[t->n_w - 1];
+        memset(&act.up, 0, sizeof act.up);
+        if (t->n_w == 2) act.up = a.y[0];
+        act.y = add.x = a.y[0];
+        add.y = g ? to.gpu : to.cpu;
+        infer__matmul(c, &a);
+        if (g && launches) CHECK(c->launches == launched + launches);
+    }
+    for (j = 0; j < (t->act || t->add ? 1 : t->n_w); j++) {
+        gpu_tensor *o = t->act || t->add ? result : &y[j];
+        for (i = 0; i < t->n; i++)
+            for (r = 0; r < t->rows[j]; r++) { /* of act(gate) * up: of both factors; of ReLU^2: of one twice */
+                double size = 2 + gpu_dot_size(&w[j].w, r, infer__row(&x.cpu, i), v);
+                if (t->act) size *= 4 + gpu_dot_size(&w[t->n_w - 1].w, r, infer__row(&x.cpu, i), v);
+                sizes[i * t->rows[j] + r] = size;
+            }
+        if (!t->norm && t->n <= 8) gpu_near(p, o, 0, sizes);
+        else {
+            float *z = (float *)gpu_fetch(p, &o->on_gpu);
+            CHECK(check_nmse(z, (const float *)o->on_cpu.host, (size_t)(o->on_cpu.bytes / sizeof *z)) < (t->n <= 8 ? 3e-6 : 1e-4));
+            free(z);
+        }
+    }
+    for (j = 0; j < t->n_w; j++) {
+        gpu_weight_drop(p, &w[j]);
+        gpu_weight_drop(p, &b[j]);
+        gpu_drop(p, &y[j]);
+    }
+    gpu_weight_drop(p, &nw);
+    gpu_drop(p, &before);
+    gpu_drop(p, &x);
+    gpu_drop(p, &to);
+    free(sizes);
+    free(v);
+    check_detail = "";
+}
+
+/* 1 when products of a type take rounded input here. */
+static int gpu_has_dots(const infer__quant *q) {
+    int32_t i;
+    for (i = 0; i < INFER__MODULE_COUNT; i++)
+        if (INFER__MODULES[i].kind == INFER__MODULE_TYPE && INFER__MODULES[i].id == q->id) return INFER__MODULES[i].dots;
+    return 0;
+}
+
+static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
+    static const int32_t units[] = {1, 2, 3, 5, 9, 16}, rows[] = {1, 3, 4, 5, 33, 130};
+    int32_t i, unit = q->values == 1 ? 4 : q->values, dots = gpu_has_dots(q);
+    gpu_mix t;
+    for (i = 0; i < (gpu_small() ? 3 : 16); i++) {
+        memset(&t, 0, sizeof t);
+        t.n_w = 1 + i % 3;
+        t.types[0] = t.types[1] = t.types[2] = q->id;
+        t.rows[0] = rows[(i + q->id) % 6];
+        t.rows[1] = t.n_w == 2 ? t.rows[0] : rows[(i + 1) % 6];
+        t.rows[2] = rows[(i + 2) % 6];
+        t.cols = unit * units[(i + q->id) % 6] * (unit == 32 && i % 4 == 3 ? 7 : 1);
+        t.n = 1 + i % 8;
+        t.bias = i % 8;
+        if (t.n_w < 3 && i > 3) t.act = 1 + i % 5;
+        t.add = t.n_w == 1 && i % 2;
+        t.norm = i % 5 == 4 && t.cols >= 32 ? 1 + i / 5 % 2 : 0;
+        gpu_mix_case(p, &t, dots ? 2 : q->values == 1 ? 1 + (t.norm != 0) : 0);
+    }
+}
+
+static void test_gpu_ops_rounded(void) {
+    static const gpu_mix odd[] = {
+        {3, {12, 12, 14}, {64, 16, 16}, 768, 1, 0, 1, 0, 0, 0}, /* two types that round: Q and K, then V */
+        {3, {12, 1, 12}, {64, 16, 16}, 768, 3, 5, 1, 0, 0, 0},  /* one that does not */
+        {2, {12, 14}, {33, 33}, 512, 2, 3, 0, 1, 0, 0},         /* gate and up of two types */
+        {2, {8, 8}, {33, 33}, 512, 20, 3, 2, 2, 0, 0},          /* a prompt */
+        {1, {8}, {65}, 96, 12, 1, 0, 3, 1, 0},
+    };
+    const infer__quant *q;
+    gpu_pair p;
+    int d;
+    int32_t i;
+    size_t k;
+    GPU_NEED();
+    gpu_rounded = 1;
+    for (d = 0; d < gpu_devices(); d++) {
+        gpu_pair_open(&p, d, INFER_KV_F32, 1, 1, 1);
+        for (i = 0; (q = infer__quant_row(i)) != NULL; i++)
+            if (infer__gpu_has_type(q) && (gpu_has_dots(q) || q->id < 2)) gpu_mix_type(&p, q);
+        for (k = 0; k < INFER__COUNT(odd); k++) gpu_mix_case(&p, &odd[k], 0);
+        gpu_pair_close(&p);
+    }
+    gpu_rounded = 0;
+}
+
 /* ---- cache and attention ----------------------------------------------------------------------------------------- */
 
 typedef struct gpu_cache { infer__kv_buf k, v; } gpu_cache;
@@ -967,6 +1117,7 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_elementwise);
     RUN_DEVICE(test_gpu_ops_matmul_types);
     RUN_DEVICE(test_gpu_ops_matmul_three);
+    RUN_DEVICE(test_gpu_ops_rounded);
     RUN_DEVICE(test_gpu_ops_attention);
     RUN_DEVICE(test_gpu_ops_moe_route);
     RUN_DEVICE(test_gpu_ops_moe_matmul);

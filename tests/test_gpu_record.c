@@ -2,12 +2,12 @@
  * can record, whatever its API can: launches and copies are noted, and done at each replay. Every call of it can be made
  * to fail. Then: the time that the device takes. Part of test_gpu_models.c, whose helpers it uses. */
 
-enum { REC_OPS = 4096, REC_ARGS = 256 };
+enum { REC_OPS = 4096, REC_ARGS = 512, REC_BUFS = 16 };
 typedef struct rec_op {
     void *kernel; /* NULL: a copy */
     uint32_t groups[3], args_size;
     int32_t group, n_bufs;
-    uint64_t bufs[8];
+    uint64_t bufs[REC_BUFS];
     char args[REC_ARGS];
 } rec_op;
 typedef struct rec_list { int32_t n; rec_op ops[REC_OPS]; } rec_list;
@@ -31,7 +31,7 @@ static infer_result rec_launch(void *queue, void *kernel, const uint32_t *groups
     infer_result r = rec_fails(&rec.fail_launch, err, "launch");
     if (r) return r;
     if (!rec.now) return rec.base->launch(queue, kernel, groups, group, bufs, n_bufs, args, args_size, err);
-    CHECK(rec.now->n < REC_OPS && n_bufs <= 8 && args_size <= REC_ARGS);
+    CHECK(rec.now->n < REC_OPS && n_bufs <= REC_BUFS && args_size <= REC_ARGS);
     op = &rec.now->ops[rec.now->n++];
     op->kernel = kernel;
     memcpy(op->groups, groups, sizeof op->groups);

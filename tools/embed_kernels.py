@@ -10,17 +10,11 @@
 kernels.def says which files make which program. What must hold is checked here: a kernel and its args look the same in every
 program of a kind, args are 4-byte fields and 16 bytes or a multiple, buffers are numbered in order.
 
-Text goes in without comments, blank lines and indentation, each file once, packed in these bytes (unpacked by gpu_kernels.c):
-  0ccccccc                            the character c
-  1nnnnddd dddddddd                   n < 14: n + 3 characters, the same as those that begin d + 1 back
-  11110ddd dddddddd mmmmmmmm          17 + m characters from d + 1 back
-  11111ddd dddddddd mmmmmmmm hhhhhhhh  4 + m characters from h * 2048 + d + 1 back
-A copy may overlap what it makes. Then every 4 bytes (the first is the highest) become 5 digits to the base 85.
-
-CUDA devices get PTX, which clang 19 makes of the same programs, for the oldest devices and drivers that can run them, without any
-toolkit. A block of PTX says which inputs it was made of, and is kept as it is until they change: only then clang is needed.
+Text goes in without comments, blank lines and indentation, each file once, packed by LZMA; then every 4 bytes (the first is the
+highest) become 5 digits to the base 85. src/compute/gpu_unpack.c is the other way. What is embedded already stays as it is when it
+gives the same text: versions of the packer differ.
 """
-import argparse, concurrent.futures, hashlib, os, re, shutil, subprocess, sys
+import argparse, concurrent.futures, hashlib, lzma, os, re, shutil, subprocess, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OUT = "kernels_embed.h"
@@ -35,7 +29,6 @@ C_TYPES = {"uint": "uint32_t", "int": "int32_t", "float": "float"}
 # Printable characters that mean nothing to C, printf or a reader of comments: no space ! " % ' * / ? \ `
 DIGITS = "".join(chr(c) for c in range(ord("#"), ord("~") + 1) if chr(c) not in "%'*/?\\`")
 PIECE, LINE = 3960, 110  # characters of a string (C99 promises 4095) and of a line: multiples of 5
-NEAR, FAR = 2048, 1 << 16  # how far back a short and a long copy reach
 
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.S)
 
@@ -230,79 +223,15 @@ def interface():
 
 # ---- packing ---------------------------------------------------------------------------------------------------------------
 
-def copies(data):
-    """For every position the copies that could begin there: (length, distance), longer ones farther back."""
-    heads, out = {}, []
-    for i in range(len(data)):
-        here, best = [], 2
-        before = heads.setdefault(data[i:i + 3], [])
-        for j in reversed(before[-256:]):
-            if i - j > FAR or i + best >= len(data):
-                break
-            if data[j + best] == data[i + best]:
-                n = 3
-                while i + n < len(data) and n < 258 and data[j + n] == data[i + n]:
-                    n += 1
-                if n > best:
-                    best = n
-                    here.append((n, i - j))
-        before.append(i)
-        out.append(here)
-    return out
-
-
-def cost(length, distance):
-    """Packed bytes of a copy."""
-    return 4 if distance > NEAR else 2 if length <= 16 else 3
+LZMA = [{"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "lc": 3, "lp": 0, "pb": 0}]
 
 
 def pack(data):
-    """Fewest bytes for these ASCII characters: the best choice at each position, found from the end."""
-    found, best, choice = copies(data), [0] * (len(data) + 1), [None] * len(data)
-    for i in range(len(data) - 1, -1, -1):
-        best[i], shortest = 1 + best[i + 1], 3
-        for longest, distance in found[i]:
-            for n in range(shortest, longest + 1):
-                price = cost(n, distance) + best[i + n] if n >= 4 or distance <= NEAR else best[i]
-                if price < best[i]:
-                    best[i], choice[i] = price, (n, distance)
-            shortest = longest + 1
-    out, i = bytearray(), 0
-    while i < len(data):
-        n, d = choice[i] or (1, 0)
-        high, low = d - 1 >> 8 & 7, d - 1 & 255
-        if d == 0:
-            out.append(data[i])
-        elif d > NEAR:
-            out += bytes([0xf8 | high, low, n - 4, (d - 1) // NEAR])
-        elif n <= 16:
-            out += bytes([0x80 | n - 3 << 3 | high, low])
-        else:
-            out += bytes([0xf0 | high, low, n - 17])
-        i += n
-    return bytes(out)
+    return lzma.compress(data, lzma.FORMAT_RAW, filters=LZMA)
 
 
 def unpack(packed):
-    """The inverse, as gpu_kernels.c does it."""
-    out, i = bytearray(), 0
-    while i < len(packed):
-        c = packed[i]
-        if c < 128:
-            out.append(c)
-            i += 1
-            continue
-        n, d = c >> 3 & 15, (c & 7) << 8 | packed[i + 1]
-        i += 2
-        if n >= 14:
-            far, n = n == 15, packed[i] + (17 if n == 14 else 4)
-            d += packed[i + 1] * NEAR if far else 0
-            i += 2 if far else 1
-        else:
-            n += 3
-        for _ in range(n):
-            out.append(out[-d - 1])
-    return bytes(out)
+    return lzma.decompress(packed, lzma.FORMAT_RAW, filters=LZMA)
 
 
 def digits(packed):
@@ -343,16 +272,39 @@ class Ptx:
         return unpack(undigits(self.coded, self.packed)).decode("ascii")
 
 
+TEXT_BLOCK = re.compile(r"const infer__text_(\w+)\[\] = \{\n((?: *\"[^\"]*\",?\n)+)")
+TEXT_ROW = re.compile(r'    \{"([^"]+)", infer__text_(\w+), \d+, (\d+), \d+\},')
 PTX_BLOCK = re.compile(r"/\* ptx (\w+): of (\w{16}), gives (\w{16}), packed (\d+), plain (\d+) \*/\n[^\n]*\n((?: *\"[^\"]*\",?\n)+)")
+
+
+def embedded():
+    """The kernels_embed.h that is there."""
+    try:
+        with open(os.path.join(ROOT, OUT), encoding="utf-8") as f:
+            return f.read()
+    except FileNotFoundError:
+        return ""
+
+
+def unpacked(packed):
+    """unpack, None when it is not packed in this way."""
+    try:
+        return unpack(packed)
+    except lzma.LZMAError:
+        return None
+
+
+def embedded_texts():
+    """file -> (packed, coded) of the kernels_embed.h that is there."""
+    text = embedded()
+    coded = {m.group(1): "".join(re.findall(r'"([^"]*)"', m.group(2))) for m in TEXT_BLOCK.finditer(text)}
+    return {m.group(1): (undigits(coded[m.group(2)], int(m.group(3))), coded[m.group(2)]) for m in TEXT_ROW.finditer(text)
+            if m.group(2) in coded}
 
 
 def embedded_ptx():
     """module -> Ptx of the kernels_embed.h that is there."""
-    try:
-        with open(os.path.join(ROOT, OUT), encoding="utf-8") as f:
-            text = f.read()
-    except FileNotFoundError:
-        return {}
+    text = embedded()
     return {m.group(1): Ptx(*m.group(1, 2, 3), int(m.group(4)), int(m.group(5)), "".join(re.findall(r'"([^"]*)"', m.group(6))))
             for m in PTX_BLOCK.finditer(text)}
 
@@ -380,8 +332,6 @@ def ptx_of(clang, module, tier, inputs):
     lines = [" ".join(re.sub(r"//.*", "", line).split()) for line in p.stdout.split("\n")]
     plain = "".join(line + "\n" for line in lines if line).encode("ascii")
     packed = pack(plain)
-    if unpack(packed) != plain:
-        fail("the PTX of %s does not survive packing" % module.name, "Correct pack() or unpack()")
     return Ptx(module.name, inputs, "%016x" % fnv(plain), len(packed), len(plain), digits(packed))
 
 
@@ -393,7 +343,7 @@ def ptx_texts(found, kinds):
         if not tier:
             continue
         inputs = ptx_inputs(m, tier)
-        if m.name in known and known[m.name].inputs == inputs:
+        if m.name in known and known[m.name].inputs == inputs and unpacked(undigits(known[m.name].coded, known[m.name].packed)):
             out[m.name] = known[m.name]
         else:
             jobs.append((m, tier, inputs))
@@ -472,13 +422,13 @@ def ptx_lines(found, texts):
 
 def text_lines(names):
     """The texts, and how many bytes they are packed and plain."""
-    lines, table, sizes = [], [], [0, 0]
+    lines, table, sizes, known = [], [], [0, 0], embedded_texts()
     for name in names:
         plain = stripped(name).encode("ascii")
-        packed = pack(plain)
-        if unpack(packed) != plain:
-            fail("kernels/%s does not survive packing" % name, "Correct pack() or unpack()")
-        coded = digits(packed)
+        packed, coded = known.get(name, (b"", ""))
+        if not coded or unpacked(packed) != plain:
+            packed = pack(plain)
+            coded = digits(packed)
         lines.append("static const char *const infer__text_%s[] = {" % ident(name))
         lines += list(piece_lines(coded)) + ["};"]
         table.append('    {"%s", infer__text_%s, %d, %d, %d},' % (name, ident(name), -(-len(coded) // PIECE), len(packed), len(plain)))
@@ -521,10 +471,11 @@ def build():
         files = "".join("%d, " % names.index(f) for f in m.files) if m in of_source else ""
         out.append("static const int16_t infer__module_%s[] = {%s-1};" % (m.name, files))
     out.append("enum { INFER__MODULE_COUNT = %d, INFER__MODULE_FILES = %d /* of a module, at most */ };" % (len(found), max(len(m.files) for m in found)))
-    out.append("static const infer__module_row INFER__MODULES[] = { /* name, kind, id, files, hash of the source, of the PTX */")
+    out.append("static const infer__module_row INFER__MODULES[] = { /* name, kind, id, dots, files, hash of the source, of the PTX */")
     for m in found:
         hashes = (fnv(module_text(m).encode("ascii")) if m in of_source else 0, int(ptx[m.name].hash, 16) if m.name in ptx else 0)
-        out.append('    {"%s", INFER__MODULE_%s, %d, infer__module_%s, 0x%016xu, 0x%016xu},' % ((m.name, m.kind, m.id, m.name) + hashes))
+        dots = len(re.findall(r"^#define Q_DOT$", module_text(m), re.M))
+        out.append('    {"%s", INFER__MODULE_%s, %d, %d, infer__module_%s, 0x%016xu, 0x%016xu},' % ((m.name, m.kind, m.id, dots, m.name) + hashes))
     text = "\n".join(out + ["};\n", "#endif\n"])
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > 120:

@@ -136,6 +136,7 @@ typedef struct infer__kernel_row {
 typedef struct infer__module_row {
     const char *name;
     int32_t kind, id;       /* id: infer_kv_type, or the storage type's id */
+    int32_t dots;             /* 1: of a TYPE: its fast products take x rounded to 8 bits (Q_DOT in quant/NAME.k) */
     const int16_t *files;     /* indices of texts, ended by -1; none when the program is there as PTX only */
     uint64_t hash, ptx_hash;  /* of the program's text, of its PTX: 64-bit FNV-1a; 0 where there is none */
 } infer__module_row;
@@ -198,7 +199,10 @@ static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel
 
 /* Device bytes that prepare takes for passes of at most block_len values. */
 static uint64_t infer__gpu_run_bytes(uint64_t block_len);
-/* prepare needs ctx.gpu, ctx.kv_type and ctx.pass.block_len; it makes ctx.run. */
+/* And for inputs of products, rounded to 8 bits: at most as many as x8_len chunks of INFER__CHUNK values. */
+static uint64_t infer__gpu_x8_bytes(uint64_t x8_len);
+/* prepare needs ctx.gpu, ctx.kv_type, ctx.exact, ctx.x8_len (0: products with float x only) and ctx.pass.block_len; it
+ * makes ctx.run. */
 static const infer__ops infer__gpu_ops;
 
 #endif

@@ -159,6 +159,7 @@ static void infer__gpu_map(infer__ctx *c, const infer__map_args *a) {
 
 static const infer__ops infer__gpu_ops = {
     .name = "gpu",
+    .fuses = INFER__FUSE_NORM | INFER__FUSE_ACT | INFER__FUSE_ADD,
     .embed = infer__gpu_embed,
     .get_rows = infer__gpu_get_rows,
     .norm = infer__gpu_norm,
@@ -187,4 +188,5 @@ static const infer__ops infer__gpu_ops = {
 #else
 static const infer__ops infer__gpu_ops = { .name = NULL }; /* no model gets a device: nobody calls these */
 static uint64_t infer__gpu_run_bytes(uint64_t block_len) { (void)block_len; return 0; }
+static uint64_t infer__gpu_x8_bytes(uint64_t x8_len) { (void)x8_len; return 0; }
 #endif

@@ -1,12 +1,11 @@
 /* gpu_kernels.c: the devices of all GPU APIs, and a model's programs on one of them.
  *
- * Owns:  the list of APIs in this build; struct infer__gpu: an open device, its programs, its upload queue; unpacking
- *        of kernel text (tools/embed_kernels.py describes the bytes).
+ * Owns:  the list of APIs in this build; struct infer__gpu: an open device, its programs, its upload queue.
  * May not know: what a kernel computes, how an API works.
  * Rules: a program is compiled when somebody needs it first, once; a failure leaves no trace, so the next call tries
  *        again. A message about a device begins with its name. write and flush are for the thread that opens or
  *        closes the model.
- * Start: infer__gpu_open_in, infer__gpu_load, infer__text_unpack.
+ * Start: infer__gpu_open_in, infer__gpu_load.
  */
 #include "gpu.h"
 
@@ -24,99 +23,6 @@ static infer_result infer__gpu_absent(int32_t backend, infer_error *err) {
 #include "../../kernels_embed.h"
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
-
-/* Reads the packed bytes of a text out of its printable pieces. */
-typedef struct infer__unpacker {
-    const infer__kernel_text *text;
-    const char *at;    /* in the piece before `piece` */
-    int32_t piece;     /* the next one */
-    int32_t in_group;  /* bytes of `group` that were not yet taken */
-    uint32_t group;    /* four bytes, from five digits */
-    uint32_t left;     /* packed bytes that were not yet taken */
-    int8_t value[128]; /* of a digit; -1 = none */
-} infer__unpacker;
-
-static void infer__unpacker_open(infer__unpacker *u, const infer__kernel_text *text) {
-    static const char digits[] =
-        "#$&()+,-.0123456789:;<=>@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_abcdefghijklmnopqrstuvwxyz{|}~";
-    int i;
-    memset(u, 0, sizeof *u);
-    memset(u->value, -1, sizeof u->value);
-    for (i = 0; digits[i]; i++) u->value[(unsigned char)digits[i] & 127] = (int8_t)i;
-    u->text = text;
-    u->at = "";
-    u->left = text->packed;
-}
-
-/* The value of the next digit, -1 when there is none. */
-static int infer__unpacker_digit(infer__unpacker *u) {
-    unsigned char c;
-    while (!*u->at) {
-        if (u->piece >= u->text->n_pieces) return -1;
-        u->at = u->text->pieces[u->piece++];
-    }
-    c = (unsigned char)*u->at++;
-    return c < 128 ? u->value[c] : -1;
-}
-
-/* The next packed byte, -1 at the end or when the pieces are damaged. */
-static int infer__unpacker_byte(infer__unpacker *u) {
-    int i, digit;
-    if (u->left == 0) return -1;
-    if (u->in_group == 0) {
-        uint64_t value = 0;
-        for (i = 0; i < 5; i++) {
-            if ((digit = infer__unpacker_digit(u)) < 0) return -1;
-            value = value * 85 + (uint64_t)digit;
-        }
-        if (value > UINT32_MAX) return -1;
-        u->group = (uint32_t)value;
-        u->in_group = 4;
-    }
-    u->in_group--;
-    u->left--;
-    return (int)(u->group >> 8 * u->in_group & 255);
-}
-
-/* The rest of a copy that begins with byte c: its length and how far back it is taken from; 0 at the end. */
-static int infer__unpacker_copy(infer__unpacker *u, int c, uint32_t *length, uint32_t *distance) {
-    uint32_t n = (uint32_t)c >> 3 & 15, back = ((uint32_t)c & 7) << 8;
-    if ((c = infer__unpacker_byte(u)) < 0) return 0;
-    back += (uint32_t)c + 1;
-    if (n < 14) {
-        n += 3;
-    } else {
-        int far_copy = n == 15;
-        if ((c = infer__unpacker_byte(u)) < 0) return 0;
-        n = (uint32_t)c + (far_copy ? 4 : 17);
-        if (far_copy) {
-            if ((c = infer__unpacker_byte(u)) < 0) return 0;
-            back += (uint32_t)c << 11;
-        }
-    }
-    *length = n;
-    *distance = back;
-    return 1;
-}
-
-/* The text into dst[0 .. bytes-1]; 0 when what is packed is not exactly that long. */
-static int infer__text_unpack(const infer__kernel_text *text, char *dst) {
-    infer__unpacker u;
-    uint32_t n = 0, length, distance;
-    int c;
-    infer__unpacker_open(&u, text);
-    while (n < text->bytes) {
-        if ((c = infer__unpacker_byte(&u)) < 0) return 0;
-        if (c < 128) {
-            dst[n++] = (char)c;
-            continue;
-        }
-        if (!infer__unpacker_copy(&u, c, &length, &distance)) return 0;
-        if (distance > n || length > text->bytes - n) return 0;
-        for (; length > 0; length--, n++) dst[n] = dst[n - distance]; /* one by one: the copy may overlap itself */
-    }
-    return u.left == 0 && infer__unpacker_digit(&u) < 0;
-}
 
 /* Text i of a module as this form has it, NULL behind the last one. */
 static const infer__kernel_text *infer__module_part(int32_t module, int32_t form, int32_t i) {
@@ -145,7 +51,7 @@ static void *infer__module_text(int32_t module, int32_t form, const char *pieces
     at = block = (char *)infer__alloc(mem, size);
     for (i = 0; block && i < *n_pieces; i++) {
         text = infer__module_part(module, form, i);
-        if (!infer__text_unpack(text, at)) {
+        if (!infer__text_unpack(mem, text, at)) {
             *damaged = text->name;
             infer__free(mem, block);
             return NULL;

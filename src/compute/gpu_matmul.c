@@ -1,9 +1,83 @@
-/* gpu_matmul.c: ops on GPUs: products with matrices of the file, and mixtures of experts. */
+/* gpu_matmul.c: ops on GPUs: products with matrices of the file, and mixtures of experts.
+ *
+ * Owns:  which kernel a product takes, and which of its neighbours go along with it.
+ * Rules: a product has one of three forms: x rounded to 8 bits (types with Q_DOT, not when exact), x as float for types
+ *        of single values, or as float unpacking blocks: the definition, for whatever the others cannot take.
+ *        Neighbours that do not fit the form are run by themselves, so every combination has a result.
+ * Start: infer__gpu_matmul.
+ */
 #include "gpu.h"
 
 #ifndef INFER_NO_GPU
 
-/* y = x * w^T + b. matvec takes the args of matmul, and has no use for the last one. */
+static void infer__gpu_norm(infer__ctx *c, const infer__norm_args *a);
+static void infer__gpu_act(infer__ctx *c, const infer__act_args *a);
+static void infer__gpu_add(infer__ctx *c, const infer__add_args *a);
+
+enum { /* how a matrix is multiplied */
+    INFER__GPU_BLOCKS, /* x float, matvec and matmul */
+    INFER__GPU_FLOATS, /* x float, mv: single values */
+    INFER__GPU_DOTS    /* x rounded, mv */
+};
+enum { /* flags of the kernels mv: kernels/matvec.k */
+    INFER__GPU_MV_BIAS = 1, /* and 2, 4 */
+    INFER__GPU_MV_PAIR = 8,
+    INFER__GPU_MV_ALONE = 16,
+    INFER__GPU_MV_ADD = 32,
+    INFER__GPU_MV_WIDE = 64
+};
+
+/* ---- x rounded to 8 bits ---------------------------------------------------------------------------------------- */
+
+/* 1 when rows of x can be rounded for this matrix. */
+static int infer__gpu_dots(const infer__ctx *c, const infer__weight *w, int32_t rows) {
+    int32_t i;
+    if (c->exact || w->cols % 32 != 0 || w->offset % 16 != 0) return 0; /* q_piece reads up to 16 bytes at once */
+    if ((uint64_t)rows * (uint64_t)(w->cols / 32) * 40 > c->run->x8.bytes) return 0;
+    for (i = 0; i < INFER__MODULE_COUNT; i++)
+        if (INFER__MODULES[i].kind == INFER__MODULE_TYPE && INFER__MODULES[i].id == w->type->id)
+            return INFER__MODULES[i].dots;
+    return 0;
+}
+
+static void infer__gpu_round(infer__ctx *c, const infer__tensor *x) {
+    infer__gpu_call call;
+    struct infer__k_round8 k;
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    k.x = infer__gpu_tensor(c, x, &call.bufs[0]);
+    call.bufs[1] = c->run->x8.handle;
+    k.x_stride = (uint32_t)x->stride;
+    k.cols = (uint32_t)x->cols;
+    k.rows = (uint32_t)x->rows;
+    k.parts = (uint32_t)infer__gpu_parts(k.cols, 512);
+    INFER__GPU_LAUNCH(c, INFER__K_ROUND8, &call, (uint64_t)x->rows * k.parts, 1, k);
+}
+
+/* The norm, rounded; what it is of is not written. */
+static void infer__gpu_norm_round(infer__ctx *c, const infer__norm_args *a) {
+    infer__gpu_call call;
+    struct infer__k_norm8 k;
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    k.x = infer__gpu_tensor(c, &a->x, &call.bufs[0]);
+    call.bufs[1] = c->run->x8.handle;
+    call.bufs[2] = call.bufs[3] = call.bufs[0]; /* any buffer will do where there are no weights */
+    k.weight = infer__gpu_vector(c, a->weight, &call.bufs[2]);
+    k.bias = infer__gpu_vector(c, a->bias, &call.bufs[3]);
+    k.x_stride = (uint32_t)a->x.stride;
+    k.n = (uint32_t)a->x.cols;
+    k.rows = (uint32_t)a->x.rows;
+    k.layer = a->kind == INFER__NORM_LAYER;
+    k.has_weight = a->weight != NULL;
+    k.has_bias = a->bias != NULL;
+    k.eps = a->eps;
+    INFER__GPU_LAUNCH(c, INFER__K_NORM8, &call, (uint64_t)a->x.rows, 1, k);
+}
+
+/* ---- one product ------------------------------------------------------------------------------------------------- */
+
+/* y = x * w^T + b, the definition. matvec takes the args of matmul, and has no use for the last one. */
 static void infer__gpu_product(infer__ctx *c, const infer__tensor *x, const infer__weight *w, const infer__weight *b,
                                const infer__tensor *y) {
     infer__gpu_call call;
@@ -27,10 +101,139 @@ static void infer__gpu_product(infer__ctx *c, const infer__tensor *x, const infe
         INFER__GPU_LAUNCH(c, INFER__K_MATMUL, &call, infer__gpu_parts(rows, 32), infer__gpu_parts(n, 32), k);
 }
 
+/* ---- few rows of x ----------------------------------------------------------------------------------------------- */
+
+/* Up to three matrices of one type in one launch, x of at most INFER__GPU_FEW rows. */
+typedef struct infer__gpu_few {
+    int32_t n, form;
+    const infer__weight *w[3], *b[3];
+    const infer__tensor *y[3];
+    uint32_t flags, kind;
+    float scale;
+} infer__gpu_few;
+
+/* 1 when matrix and x can be read four values at once. */
+static int infer__gpu_wide(const infer__tensor *x, const infer__weight *w) {
+    return w->cols % 4 == 0 && w->offset % 16 == 0 && w->row_bytes % 16 == 0 && x->offset % 16 == 0 &&
+           x->stride % 4 == 0;
+}
+
+static void infer__gpu_few_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_few *f) {
+    infer__gpu_call call;
+    struct infer__k_mv k;
+    uint32_t *const lo[3] = {&k.w0_lo, &k.w1_lo, &k.w2_lo}, *const hi[3] = {&k.w0_hi, &k.w1_hi, &k.w2_hi};
+    uint32_t *const rows[3] = {&k.rows0, &k.rows1, &k.rows2}, *const bias[3] = {&k.b0, &k.b1, &k.b2};
+    uint32_t *const y[3] = {&k.y0, &k.y1, &k.y2}, *const stride[3] = {&k.y0_stride, &k.y1_stride, &k.y2_stride};
+    uint64_t w_buf[3] = {0, 0, 0}, groups = 0, each;
+    int32_t j, kernel = x->rows == 1 ? INFER__K_MV1 : x->rows <= 4 ? INFER__K_MV4 : INFER__K_MV8;
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    k.flags = f->flags;
+    k.kind = f->kind;
+    k.scale = f->scale;
+    k.n = (uint32_t)x->rows;
+    k.cols = (uint32_t)x->cols;
+    k.start1 = k.start2 = UINT32_MAX;
+    if (f->form == INFER__GPU_DOTS) {
+        call.bufs[3] = c->run->x8.handle;
+        k.x_step = k.cols / 4;
+        k.meta = k.n * k.x_step;
+    } else {
+        k.x = infer__gpu_tensor(c, x, &call.bufs[3]);
+        k.x_step = (uint32_t)x->stride;
+        k.flags |= INFER__GPU_MV_WIDE;
+    }
+    for (j = 0; j < f->n; j++) {
+        if (!infer__gpu_matrix(c, f->w[j], &call, lo[j], hi[j], &k.row_bytes)) return;
+        w_buf[j] = call.bufs[0];
+        if (!infer__gpu_wide(x, f->w[j])) k.flags &= ~(uint32_t)INFER__GPU_MV_WIDE;
+        *rows[j] = (uint32_t)f->w[j]->rows;
+        each = infer__gpu_parts(*rows[j], 4);
+        if (j == 1) k.start1 = (uint32_t)groups;
+        if (j == 2) k.start2 = (uint32_t)groups;
+        if (j == 0 || !(f->flags & INFER__GPU_MV_PAIR)) groups += each;
+        call.bufs[4 + j] = call.bufs[3]; /* any buffer will do where there is no bias */
+        *bias[j] = infer__gpu_vector(c, f->b[j], &call.bufs[4 + j]);
+        if (f->b[j]) k.flags |= (uint32_t)INFER__GPU_MV_BIAS << j;
+        *y[j] = infer__gpu_tensor(c, f->y[j], &call.bufs[7 + j]);
+        *stride[j] = (uint32_t)f->y[j]->stride;
+    }
+    for (j = 0; j < 3; j++) {
+        int32_t i = j < f->n ? j : 0;
+        call.bufs[j] = w_buf[i];
+        call.bufs[4 + j] = call.bufs[4 + i];
+        call.bufs[7 + j] = call.bufs[7 + i];
+    }
+    INFER__GPU_LAUNCH(c, kernel, &call, groups, 1, k);
+}
+
+static int infer__gpu_same_tensor(const infer__tensor *a, const infer__tensor *b) {
+    return a->buf == b->buf && a->offset == b->offset && a->cols == b->cols && a->stride == b->stride;
+}
+
+/* Take along what follows the product, when it is of the form that mv knows: sets *act, *add to NULL. */
+static void infer__gpu_follow(infer__gpu_few *f, const infer__matmul_args *a, const infer__act_args **act,
+                              const infer__add_args **add) {
+    const infer__act_args *t = *act;
+    int pair = t && a->n_w == 2;
+    if (t && (t->divide || !infer__gpu_same_tensor(&t->x, &a->y[pair]))) return;
+    if (pair && (f->n != 2 || a->w[0]->rows != a->w[1]->rows || !t->up.buf ||
+                 !infer__gpu_same_tensor(&t->up, &a->y[0])))
+        return;
+    if (t && !pair && (f->n != 1 || a->n_w != 1 || t->up.buf)) return;
+    if (t) {
+        f->flags |= (uint32_t)(pair ? INFER__GPU_MV_PAIR : INFER__GPU_MV_ALONE);
+        f->kind = (uint32_t)t->kind;
+        f->y[0] = &t->y;
+        *act = NULL;
+    }
+    if (*add && a->n_w == 1 && infer__gpu_same_tensor(&(*add)->x, f->y[0])) {
+        f->flags |= INFER__GPU_MV_ADD;
+        f->scale = (*add)->scale;
+        f->y[0] = &(*add)->y;
+        *add = NULL;
+    }
+}
+
+/* Matrices from j on that go along with it: of its type and form, not taken yet. */
+static void infer__gpu_gather(infer__gpu_few *f, const infer__matmul_args *a, const int32_t *forms, int32_t j,
+                              uint32_t *taken) {
+    int32_t i;
+    memset(f, 0, sizeof *f);
+    f->form = forms[j];
+    for (i = j; i < a->n_w; i++) {
+        if (*taken >> i & 1 || forms[i] != f->form || a->w[i]->type != a->w[j]->type) continue;
+        f->w[f->n] = a->w[i];
+        f->b[f->n] = a->b[i];
+        f->y[f->n++] = &a->y[i];
+        *taken |= 1u << i;
+    }
+}
+
+/* ---- the op ------------------------------------------------------------------------------------------------------ */
+
+/* The form of each matrix; returns how many take x rounded. */
+static int32_t infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a, int32_t *forms) {
+    int32_t j, rounded = 0, few = a->x.rows <= INFER__GPU_FEW;
+    for (j = 0; j < a->n_w; j++) {
+        forms[j] = INFER__GPU_BLOCKS;
+        if (few && a->w[j]->type->values == 1) forms[j] = INFER__GPU_FLOATS;
+        else if (few && infer__gpu_dots(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_DOTS;
+        rounded += forms[j] == INFER__GPU_DOTS;
+    }
+    return rounded;
+}
+
 static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
+    const infer__act_args *act = a->act;
+    const infer__add_args *add = a->add;
     uint64_t bytes = 0;
-    int32_t j;
-    double began = infer__op_begin(c);
+    uint32_t taken = 0;
+    int32_t forms[3], j, rounded = infer__gpu_forms(c, a, forms);
+    int norm_round = a->norm && rounded == a->n_w && a->norm->n_groups == 1;
+    double began;
+    if (a->norm && !norm_round) infer__gpu_norm(c, a->norm);
+    began = infer__op_begin(c);
     if (began < 0) return;
     for (j = 0; j < a->n_w; j++) {
         const infer__weight *b = a->b[j];
@@ -39,8 +242,22 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         if (!infer__vector_ok(c, b, "a bias")) return;
         bytes += (uint64_t)a->w[j]->rows * a->w[j]->row_bytes;
     }
-    for (j = 0; j < a->n_w && infer__ok(c); j++) infer__gpu_product(c, &a->x, a->w[j], a->b[j], &a->y[j]);
+    if (norm_round) infer__gpu_norm_round(c, a->norm);
+    else if (rounded) infer__gpu_round(c, &a->x);
+    for (j = 0; j < a->n_w && infer__ok(c); j++) {
+        infer__gpu_few f;
+        if (taken >> j & 1) continue;
+        if (forms[j] == INFER__GPU_BLOCKS) {
+            infer__gpu_product(c, &a->x, a->w[j], a->b[j], &a->y[j]);
+            continue;
+        }
+        infer__gpu_gather(&f, a, forms, j, &taken);
+        infer__gpu_follow(&f, a, &act, &add);
+        infer__gpu_few_launch(c, &a->x, &f);
+    }
     infer__gpu_end(c, "matmul", bytes, began);
+    if (act) infer__gpu_act(c, act);
+    if (add) infer__gpu_add(c, add);
 }
 
 static void infer__gpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) {

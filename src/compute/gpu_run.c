@@ -14,7 +14,7 @@
 
 enum {
     INFER__GPU_FEW = 8,            /* rows of x up to which matvec reads the weights once a row and still wins */
-    INFER__GPU_BUFS = 5,           /* of a kernel, at most */
+    INFER__GPU_BUFS = 10,          /* of a kernel, at most */
     INFER__GPU_MAX_EXPERTS = 1024, /* that moe.k holds in local memory */
     INFER__GPU_PASS_HEAD = 8,      /* ints before the arrays of a packed pass: PASS_* in dialect.h */
     INFER__GPU_RECORDINGS = 8,     /* shapes of passes that are remembered */
@@ -43,6 +43,7 @@ struct infer__gpu_run {
     int32_t n_sets;
     int32_t *staging; /* a packed pass, and its copy on the device: `cap` ints each */
     infer__buf pass;
+    infer__buf x8; /* input of a product, rounded to 8 bits: kernels/round.k; empty when x stays float */
     uint64_t cap;
     int32_t in_flight; /* staging may still be read by the upload: a sync ends that */
     infer__gpu_recording recordings[INFER__GPU_RECORDINGS], *recording; /* the one that is being made, NULL = none */
@@ -220,6 +221,9 @@ static uint64_t infer__gpu_run_bytes(uint64_t block_len) {
     return (INFER__GPU_PASS_HEAD + block_len) * sizeof(int32_t);
 }
 
+/* 40 bytes for 32 values: see kernels/round.k. */
+static uint64_t infer__gpu_x8_bytes(uint64_t x8_len) { return x8_len * (INFER__CHUNK / 32 * 40); }
+
 static infer_result infer__gpu_run_open(infer__ctx *c, infer_error *err) {
     struct infer__gpu_run *run = c->run;
     infer_error why;
@@ -262,6 +266,7 @@ static int infer__gpu_prepare(infer__ctx *c, int32_t max_cols) {
         infer__fail(c, err.code, "%s", err.message);
         return 0;
     }
+    if (!c->exact && c->x8_len && !infer__gpu_buf_alloc(c, &c->run->x8, infer__gpu_x8_bytes(c->x8_len))) return 0;
     return infer__gpu_buf_alloc(c, &c->run->pass, c->run->cap * sizeof *c->run->staging);
 }
 
@@ -277,6 +282,7 @@ static void infer__gpu_finish(infer__ctx *c) {
     if (run->queue) run->driver->queue_close(run->queue);
     infer__gpu_buf_release(c, &run->pass);
     infer__free(c->mem, run->times);
+    infer__gpu_buf_release(c, &run->x8);
     infer__free(c->mem, run->staging); /* after the queue, which may read it */
     infer__free(c->mem, run->sets);
     infer__free(c->mem, run);

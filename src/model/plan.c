@@ -121,7 +121,8 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
             (uint64_t)p->n_turns * (uint64_t)p->turns_len * sizeof(float);
     if (infer__place_used(m, INFER__ON_DEVICE)) { /* the pass block goes there, packed on the way */
         p->scratch_bytes[INFER__ON_CPU] += infer__gpu_run_bytes(p->block_len);
-        p->scratch_bytes[INFER__ON_DEVICE] += infer__gpu_run_bytes(p->block_len);
+        p->scratch_bytes[INFER__ON_DEVICE] +=
+            infer__gpu_run_bytes(p->block_len) + (m->params.exact ? 0 : infer__gpu_x8_bytes(p->x8_len));
     }
     return INFER_OK;
 }
