@@ -42,6 +42,7 @@
 #include "compute/cpu_kv_store.c"
 #include "compute/cpu_attention.c"
 #include "compute/cpu_moe.c"
+#include "compute/cpu_top.c"
 #include "compute/cpu_backend.c"   /* the op vtable of the CPU */
 #include "compute/gpu.h"           /* what a GPU's driver offers */
 #include "compute/gpu_driver.c"    /* what drivers share */
@@ -53,6 +54,7 @@
 #include "compute/gpu_run.c"       /* queue, values per token, launches */
 #include "compute/gpu_matmul.c"    /* the ops, once for all GPUs */
 #include "compute/gpu_attention.c"
+#include "compute/gpu_sample.c"
 #include "compute/gpu_backend.c"
 
 /* model: layers */

@@ -171,6 +171,7 @@ static const infer__ops infer__gpu_ops = {
     .map = infer__gpu_map,
     .moe_route = infer__gpu_moe_route,
     .moe_matmul = infer__gpu_moe_matmul,
+    .top = infer__gpu_top,
     .begin = infer__gpu_begin,
     .sync = infer__gpu_sync,
     .alloc = infer__gpu_buf_alloc,
