@@ -69,6 +69,7 @@
 #include "model/cache.c"           /* pages of keys and values */
 #include "model/mix_attention.c"
 #include "model/ffn.c"             /* dense and experts */
+#include "model/results.c"         /* logits that stay on the device */
 #include "model/forward.c"         /* THE LOOP */
 
 /* api: argument checks and thin calls */

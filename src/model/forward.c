@@ -153,8 +153,9 @@ static void infer__head(infer_context *c, const infer__tensor *x) {
         map.cap = m->hp.final_softcap;
         if (map.scale != 1.0f || map.cap > 0) c->ctx.ops->map(&c->ctx, &map);
         infer__trace(c, -1, "logits", &mm.y[0]);
+        infer__results_top(c, &mm.y[0]); /* where they stay on the device */
         for (j = 0; j < n && !direct.host; j++)
-            if (c->out_logits[i + j])
+            if (c->out_logits[i + j] && !c->out_top[i + j])
                 c->ctx.ops->download(&c->ctx, &c->at->work, (uint64_t)j * vocab, c->out_logits[i + j], vocab);
     }
 }
