@@ -650,8 +650,8 @@ INFER_API infer_result infer_session_eval(infer_session *session, const infer_to
 INFER_API infer_result infer_eval(infer_context *context, const infer_step *steps, int32_t n_steps, infer_error *err);
 /* Results of the last eval: row counts the tokens of the session's step from 0, or from the end with -1, -2, ...
  * NULL when that row was not asked for. vocab floats; the caller may change them until the next eval. With all layers
- * on a device they may still be there and come down now; NULL too when that fails (infer_session_error). A session whose
- * logits were asked for gets those of its next eval at once. */
+ * on a device they may still be there and come down now; NULL too when that fails (infer_session_error). A session
+ * whose logits were asked for gets those of its next eval at once. */
 INFER_API float *infer_session_logits(infer_session *session, int32_t row);
 /* Final hidden state, width floats; NULL when that row was not asked for. */
 INFER_API const float *infer_session_hidden(infer_session *session, int32_t row);
