@@ -371,6 +371,16 @@ static void test_gpu_model_sample_equal(void) {
                     three[i]->all_wanted = 0;
                     three[i]->top_wanted = 1 + 2 * i;
                 }
+                { /* more rows than may stay: all come down, as do those of sessions that asked for all */
+                    int32_t most = c->plan.top_rows;
+                    c->plan.top_rows = 2;
+                    CHECK(infer_eval(c, steps, 3, &e) == INFER_OK && c->n_kept == 0);
+                    CHECK(c->ctx.bytes_down == 3 * n * sizeof(float) && c->ctx.syncs == 1);
+                    c->plan.top_rows = most;
+                    s->all_wanted = 1;
+                    CHECK(infer_eval(c, steps, 3, &e) == INFER_OK && c->n_kept == 2 && s->kept_row == 0);
+                    CHECK(c->ctx.bytes_down == n * sizeof(float) + 8 * (1 + 5) && c->ctx.syncs == 1);
+                }
                 CHECK(infer_eval(c, steps, 3, &e) == INFER_OK);
                 CHECK(c->n_kept == 3 && u->kept_row == 1 && s->kept_row == 2 && t->kept_row == 3);
                 CHECK(c->ctx.bytes_down == 8 * (1 + 3 + 5) && c->ctx.syncs == 1);
