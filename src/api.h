@@ -200,7 +200,9 @@ The driver's library is loaded at run time, when a device is asked for or listed
 and a machine without one is no error until you ask for one. Kernels are compiled when a model opens; most drivers keep
 the result, and model_params.cache lets you keep it too. The first gpu_layers layers run on the device, the others on
 the CPU; between them the residual stream is copied, and nothing else. With all layers on the device only token ids,
-positions and page tables go up and what you asked for comes down: infer_stats counts the bytes.
+positions and page tables go up and what you asked for comes down: infer_stats counts the bytes. infer_session_sample
+takes the few largest logits from there when its sampler begins by keeping those (greedy, top-k, the usual stages): 8
+bytes each; the token is the same.
 
 A device that was asked for and cannot be used, memory that it does not have, a storage type without kernels: each is an
 error that says so, never a silent detour. INFER_AUTO is the CPU for now. Arithmetic is float32; sums have another order
@@ -647,7 +649,9 @@ INFER_API infer_result infer_session_eval(infer_session *session, const infer_to
  * occur once. err may be NULL; every session of the call remembers the error too (infer_session_error). */
 INFER_API infer_result infer_eval(infer_context *context, const infer_step *steps, int32_t n_steps, infer_error *err);
 /* Results of the last eval: row counts the tokens of the session's step from 0, or from the end with -1, -2, ...
- * NULL when that row was not asked for. vocab floats; the caller may change them until the next eval. */
+ * NULL when that row was not asked for. vocab floats; the caller may change them until the next eval. With all layers
+ * on a device they may still be there and come down now; NULL too when that fails (infer_session_error). A session
+ * whose logits were asked for gets those of its next eval at once. */
 INFER_API float *infer_session_logits(infer_session *session, int32_t row);
 /* Final hidden state, width floats; NULL when that row was not asked for. */
 INFER_API const float *infer_session_hidden(infer_session *session, int32_t row);

@@ -42,6 +42,7 @@
 #include "compute/cpu_kv_store.c"
 #include "compute/cpu_attention.c"
 #include "compute/cpu_moe.c"
+#include "compute/cpu_top.c"
 #include "compute/cpu_backend.c"   /* the op vtable of the CPU */
 #include "compute/gpu.h"           /* what a GPU's driver offers */
 INFER__COLD_BEGIN
@@ -56,6 +57,7 @@ INFER__COLD_BEGIN
 #include "compute/gpu_record.c"    /* passes kept by the driver; times of launches */
 #include "compute/gpu_matmul.c"    /* the ops, once for all GPUs */
 #include "compute/gpu_attention.c"
+#include "compute/gpu_sample.c"
 #include "compute/gpu_backend.c"
 
 /* model: layers */
@@ -70,6 +72,7 @@ INFER__COLD_BEGIN
 #include "model/cache.c"           /* pages of keys and values */
 #include "model/mix_attention.c"
 #include "model/ffn.c"             /* dense and experts */
+#include "model/results.c"         /* logits that stay on the device */
 #include "model/forward.c"         /* THE LOOP */
 
 /* api: argument checks and thin calls */

@@ -77,6 +77,7 @@ INFER__COLD_END
 #include "text/sampler_shape.c"    /* stages that change logits */
 #include "text/sampler_dry.c"      /* DRY */
 #include "text/sampler_chain.c"    /* STAGES, the usual chain, open and choose */
+#include "text/sampler_top.c"      /* a choice from the largest logits alone */
 #if !defined(INFER_NO_CHAT)
 #include "text/jinja.h"            /* the template interpreter: what its parts share */
 INFER__COLD_BEGIN

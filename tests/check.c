@@ -28,6 +28,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_tokenizer_kinds.c"
 #  include "test_grammar.c"
 #  include "test_sampler.c"
+#  include "test_sampler_top.c"
 #  include "test_chat.c"
 #  include "test_chat_prompt.c"
 #  include "test_sampler_stages.c"
@@ -77,6 +78,7 @@ int main(int argc, char **argv) {
     suite_tokenizer_kinds();
     suite_grammar();
     suite_sampler();
+    suite_sampler_top();
     suite_chat();
     suite_chat_prompt();
     suite_sampler_stages();

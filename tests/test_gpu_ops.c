@@ -1105,6 +1105,7 @@ static void test_gpu_ops_moe_matmul(void) {
     }
 }
 
+#include "test_gpu_top.c"
 #include "test_gpu_faults.c"
 
 static void suite_gpu_ops(void) {
@@ -1121,6 +1122,7 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_attention);
     RUN_DEVICE(test_gpu_ops_moe_route);
     RUN_DEVICE(test_gpu_ops_moe_matmul);
+    RUN_DEVICE(test_gpu_ops_top);
     RUN_DEVICE(test_gpu_ops_errors);
     RUN_DEVICE(test_gpu_ops_profile);
     gpu_close_all();

@@ -14,12 +14,15 @@ static void infer__context_free(infer_context *c) {
         p->ops->release(&c->ctx, &p->xn);
         p->ops->release(&c->ctx, &p->out);
         p->ops->release(&c->ctx, &p->work);
+        p->ops->release(&c->ctx, &p->top);
         p->ops->finish(&c->ctx);
     }
     infer__pool_destroy(c->pool);
     infer__free(mem, c->peek);
     infer__free(mem, c->ctx.pass.block);
     infer__free(mem, c->active);
+    infer__free(mem, c->kept);
+    infer__free(mem, c->out_top);
     infer__free(mem, c->out_logits);
     infer__free(mem, c->out_hidden);
     infer__free(mem, (void *)c->row_embd);
@@ -35,7 +38,8 @@ static infer_result infer__context_place(infer_context *c, int32_t place, const 
     p->ops = ops;
     if (ops->prepare(x, c->plan.max_cols) && ops->alloc(x, &p->x, c->plan.x_bytes) &&
         ops->alloc(x, &p->xn, c->plan.x_bytes) && ops->alloc(x, &p->out, c->plan.x_bytes) &&
-        ops->alloc(x, &p->work, c->plan.work_bytes))
+        ops->alloc(x, &p->work, c->plan.work_bytes) &&
+        (place != INFER__ON_DEVICE || c->plan.top_bytes == 0 || ops->alloc(x, &p->top, c->plan.top_bytes)))
         return INFER_OK;
     if (!infer__ok(x)) /* a device says more */
         return infer__error(err, x->error.code, "batch of %d rows: %s", (int)c->plan.batch, x->error.message);
@@ -65,10 +69,12 @@ static infer_result infer__context_build(infer_context *c, infer_error *err) {
     c->ctx.pass.block_len = (int64_t)c->plan.block_len;
     c->ctx.pass.block = (int32_t *)infer__calloc(mem, c->plan.block_len, sizeof(int32_t));
     c->active = (infer_session **)infer__calloc(mem, (uint64_t)c->plan.n_seq, sizeof *c->active);
+    c->kept = (infer_session **)infer__calloc(mem, (uint64_t)c->plan.n_seq, sizeof *c->kept);
+    c->out_top = (int32_t *)infer__calloc(mem, batch, sizeof *c->out_top);
     c->out_logits = (float **)infer__calloc(mem, batch, sizeof *c->out_logits);
     c->out_hidden = (float **)infer__calloc(mem, batch, sizeof *c->out_hidden);
     c->row_embd = (const float **)infer__calloc(mem, batch, sizeof *c->row_embd);
-    if (!c->ctx.pass.block || !c->active || !c->out_logits || !c->out_hidden || !c->row_embd)
+    if (!c->ctx.pass.block || !c->active || !c->kept || !c->out_top || !c->out_logits || !c->out_hidden || !c->row_embd)
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);
     if ((r = infer__context_place(c, INFER__ON_CPU, &infer__cpu_ops, err)) != INFER_OK) return r;
     if ((r = infer__context_place(c, INFER__ON_DEVICE, &infer__gpu_ops, err)) != INFER_OK) return r;

@@ -71,23 +71,43 @@ INFER_API infer_result infer_sampler_sample(infer_sampler *sampler, const float 
     return infer__sampler_choose(sampler, logits, n, token, err);
 }
 
+/* From the largest logits of the last row, while all are on the device. *done 0: they are not, or all are needed. */
+static infer_result infer__sample_top(infer_session *s, infer_sampler *sampler, int32_t *done, infer_token *token) {
+    int32_t n = s->context->model->hp.n_vocab, want = sampler ? infer__sampler_wants(sampler, n) : 1;
+    infer_result r;
+    *done = 0;
+    if (want > INFER__TOP_MOST) want = 0;
+    s->top_wanted = want;
+    if (want == 0 || !s->kept_row) return INFER_OK;
+    if ((r = infer__results_best(s, want, &s->error)) != INFER_OK) return r;
+    *token = s->top[0].token;
+    *done = 1;
+    return sampler ? infer__sampler_choose_of(sampler, s->top, want, n, done, token, &s->error) : INFER_OK;
+}
+
 INFER_API infer_result infer_session_sample(infer_session *session, infer_sampler *sampler, int32_t row,
                                             infer_token *token) {
     const float *logits;
     infer_model *model;
     infer_result r;
+    int32_t at, done;
     if (!session) return INFER_ERR_ARGUMENT;
     model = session->context->model;
     if (!token) return infer__error(&session->error, INFER_ERR_ARGUMENT, "token is NULL");
     if (sampler && sampler->model && sampler->model != model)
         return infer__error(&session->error, INFER_ERR_ARGUMENT, "the sampler belongs to another model");
-    logits = infer_session_logits(session, row);
-    if (!logits)
+    at = infer__results_row(session, row);
+    if (at < 0)
         return infer__error(&session->error, INFER_ERR_STATE, "row %d of the last eval has no logits", (int)row);
     infer__error_clear(&session->error);
-    if (!sampler) return infer__sample_greedy(logits, model->hp.n_vocab, token, &session->error);
-    r = infer__sampler_choose(sampler, logits, model->hp.n_vocab, token, &session->error);
-    return r == INFER_OK ? infer__sampler_remember(sampler, *token, &session->error) : r;
+    if ((r = infer__sample_top(session, sampler, &done, token)) != INFER_OK) return r;
+    if (!done) {
+        if ((r = infer__results_bring(session, &session->error)) != INFER_OK) return r;
+        logits = session->logits + (int64_t)at * model->hp.n_vocab;
+        r = sampler ? infer__sampler_choose(sampler, logits, model->hp.n_vocab, token, &session->error)
+                    : infer__sample_greedy(logits, model->hp.n_vocab, token, &session->error);
+    }
+    return r == INFER_OK && sampler ? infer__sampler_remember(sampler, *token, &session->error) : r;
 }
 
 /* ---- one generation --------------------------------------------------------------------------------------- */
@@ -209,7 +229,7 @@ static infer_result infer__generate_prompt(infer__generation *g, const char *pro
         return infer__error(&s->error, INFER_ERR_ARGUMENT,
                             "nothing to continue from: the prompt is empty, the session is at "
                             "position 0, and the vocabulary asks for no BOS");
-    if (infer_session_logits(s, -1)) return INFER_OK;
+    if (infer__results_row(s, -1) >= 0) return INFER_OK;
     {
         infer_token last = infer_session_tokens(s)[n - 1];
         if (last < 0)
@@ -348,11 +368,11 @@ static int infer__generate_limit(infer__generation *g, infer_result *r) {
     }
     if (infer_session_position(s) < infer_session_context(s)) return 0;
     *r = infer_session_context(s) < 2 ? INFER_CONTEXT_FULL : infer__generate_slide(g, 1);
-    if (*r == INFER_CONTEXT_FULL && infer_session_logits(s, -1) && g->info.prompt_tokens + g->info.new_tokens > 0) {
+    if (*r == INFER_CONTEXT_FULL && infer__results_row(s, -1) >= 0 && g->info.prompt_tokens + g->info.new_tokens > 0) {
         *r = INFER_OK; /* what was just evaluated gives a last token, which needs no place */
         g->last = 1;
     }
-    if (*r == INFER_OK && !infer_session_logits(s, -1)) *r = INFER_CONTEXT_FULL;
+    if (*r == INFER_OK && infer__results_row(s, -1) < 0) *r = INFER_CONTEXT_FULL;
     return *r != INFER_OK;
 }
 

@@ -12,11 +12,13 @@ static void infer__session_free(infer_session *s) {
     infer_context *c = s->context;
     infer__mem *mem = &c->model->mem;
     int32_t g;
+    infer__results_drop(s);
     if (s->pages[0] && s->pages[1]) infer__cache_cut(c, s, 0);
     for (g = 0; g < INFER__CACHE_GROUPS; g++) infer__free(mem, s->pages[g]);
     infer__free(mem, s->tokens);
     infer__free(mem, s->logits);
     infer__free(mem, s->hidden);
+    infer__free(mem, s->top);
     infer__free(mem, s);
     if (--c->n_sessions == 0 && c->owned) infer__context_free(c);
 }
@@ -56,6 +58,7 @@ static infer_result infer__session_make(infer_session **out, infer_context *c, c
     s->trace = p->trace;
     s->trace_user = p->trace_user;
     s->stats.weight_bytes = m->token_bytes;
+    s->top_wanted = 1;
     s->tokens = (infer_token *)infer__calloc(mem, (uint64_t)cap, sizeof *s->tokens);
     for (g = 0; g < INFER__CACHE_GROUPS; g++) {
         s->pages[g] = (int32_t *)infer__calloc(mem, (uint64_t)c->plan.max_pages, sizeof(int32_t));
@@ -168,8 +171,10 @@ static infer_result infer__steps_reserve(infer_context *c, const infer_step *ste
         uint64_t nl = (uint64_t)(steps[i].n - infer__logits_first(&steps[i]));
         uint64_t nh = (uint64_t)(steps[i].n - infer__hidden_first(&steps[i]));
         s->out_n = 0; /* what was there is gone from now on */
+        infer__results_drop(s);
         if (!infer__rows_reserve(mem, &s->logits, &s->logits_cap, nl, hp->n_vocab) ||
-            !infer__rows_reserve(mem, &s->hidden, &s->hidden_cap, nh, hp->n_embd))
+            !infer__rows_reserve(mem, &s->hidden, &s->hidden_cap, nh, hp->n_embd) ||
+            !infer__results_reserve(s, s->top_wanted))
             return infer__error(err, INFER_ERR_MEMORY, "no memory for the results of %d tokens", (int)steps[i].n);
     }
     return INFER_OK;
@@ -221,23 +226,16 @@ static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int3
         c->row_embd[r] = st->tokens ? NULL : st->embeddings + (int64_t)i * c->model->hp.n_embd;
         if (!wants_l && !wants_h) continue;
         c->out_logits[p->n_out] = wants_l ? s->logits + (int64_t)(i - first_l) * c->model->hp.n_vocab : NULL;
+        c->out_top[p->n_out] = wants_l && first_l == st->n - 1 && !s->all_wanted ? s->top_wanted : 0;
         c->out_hidden[p->n_out] = wants_h ? s->hidden + (int64_t)(i - first_h) * c->model->hp.n_embd : NULL;
         p->out[p->n_out++] = r;
     }
     return 1;
 }
 
-/* 1 when all logits of the pass are finite. */
-static int infer__pass_finite(const infer_context *c) {
-    int32_t i, n = c->model->hp.n_vocab;
-    for (i = 0; i < c->ctx.pass.n_out; i++)
-        if (c->out_logits[i] && !c->ctx.kernels->finite(c->out_logits[i], n)) return 0;
-    return 1;
-}
-
 static infer_result infer__pass_run(infer_context *c, infer_error *err) {
     infer__forward(c);
-    if (infer__ok(&c->ctx) && !infer__pass_finite(c)) { /* find out where it began */
+    if (infer__ok(&c->ctx) && !infer__results_finite(c)) { /* find out where it began */
         c->checking = 1;
         infer__forward(c);
         c->checking = 0;
@@ -273,8 +271,10 @@ static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, inf
                 cur->at = 0;
             }
         }
+        infer__results_choose(c, cur->step == cur->n);
         r = infer__pass_run(c, err);
         if (r) return r;
+        infer__results_keep(c);
         for (i = 0; i < c->ctx.pass.n_seq; i++) {
             infer_session *s = c->active[i];
             if (s->progress && s->progress(s->progress_user, (float)((double)cur->done / (double)cur->total)))
@@ -309,6 +309,7 @@ static infer_result infer__catch_up(infer_context *c, infer_session *s, infer_er
 /* After a failure: the session stands at s->n again. */
 static void infer__session_settle(infer_context *c, infer_session *s) {
     s->out_n = 0;
+    infer__results_drop(s);
     if (s->n_valid == s->n && infer__cache_has(c, s, s->n)) {
         infer__cache_cut(c, s, s->n);
     } else {
@@ -323,6 +324,7 @@ static void infer__session_commit(infer_session *s, const infer_step *st, double
     s->n += st->n;
     s->n_valid = s->n;
     s->out_n = st->n;
+    s->all_wanted = 0;
     s->out_first_logits = infer__logits_first(st);
     s->out_first_hidden = infer__hidden_first(st);
     if (st->n > 1) {
@@ -362,6 +364,7 @@ static infer_result infer__eval_steps(infer_context *c, const infer_step *steps,
     for (i = 0; i < n && !r; i++) r = infer__step_check(c, steps, i, err);
     if (!r) r = infer__steps_reserve(c, steps, n, err);
     c->ctx.bytes_up = c->ctx.bytes_down = c->ctx.launches = c->ctx.syncs = 0;
+    while (!r && c->n_kept > 0) r = infer__results_bring(c->kept[0], err); /* of others: they are overwritten */
     if (!r) {
         /* a canceller sets its session's flag, then the context's if the session is running: one of us sees the other
          * */
@@ -410,10 +413,11 @@ INFER_API infer_result infer_session_eval(infer_session *session, const infer_to
 /* ---- results -------------------------------------------------------------------------------------------------- */
 
 INFER_API float *infer_session_logits(infer_session *session, int32_t row) {
-    if (!session) return NULL;
-    if (row < 0) row += session->out_n;
-    if (row < 0 || row >= session->out_n || row < session->out_first_logits) return NULL;
-    return session->logits + (int64_t)(row - session->out_first_logits) * session->context->model->hp.n_vocab;
+    int32_t at = session ? infer__results_row(session, row) : -1;
+    if (at < 0) return NULL;
+    session->all_wanted = 1;
+    if (infer__results_bring(session, &session->error)) return NULL;
+    return session->logits + (int64_t)at * session->context->model->hp.n_vocab;
 }
 
 INFER_API const float *infer_session_hidden(infer_session *session, int32_t row) {
@@ -432,6 +436,7 @@ INFER_API infer_result infer_session_top(infer_session *session, int32_t row, in
     if (k < 1 || k > n || !out)
         return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_top: k is %d, outside 1..%d", (int)k,
                             (int)n);
+    if (!x && session->out_n > 0 && infer__results_row(session, row) >= 0) return session->error.code;
     if (!x)
         return infer__error(&session->error, INFER_ERR_STATE,
                             "infer_session_top: the last eval kept no logits of row %d", (int)row);

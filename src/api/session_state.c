@@ -17,6 +17,7 @@ INFER_API infer_result infer_session_rewind(infer_session *session, int32_t n) {
         return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_rewind: %d is outside 0..%d", (int)n,
                             (int)session->n);
     session->out_n = 0;
+    infer__results_drop(session);
     if (n <= session->n_valid && infer__cache_has(c, session, n)) {
         session->n = session->n_valid = n;
         infer__cache_cut(c, session, n);
@@ -268,6 +269,7 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, cons
     s->n = (int32_t)w[7];
     s->n_valid = (int32_t)w[8];
     s->out_n = 0;
+    infer__results_drop(s);
     memcpy(s->tokens, data, (size_t)s->n * sizeof *s->tokens);
     data += (size_t)s->n * sizeof *s->tokens;
     for (l = 0; l < c->model->hp.n_layer; l++) {

@@ -188,6 +188,16 @@ typedef struct infer__moe_matmul_args {
     int32_t rows, n_used, per_expert_x;
 } infer__moe_matmul_args;
 
+/* The k largest of each row of x, largest first, lower columns first among equals; -0 is 0. y: rows x 2k: the column
+ * (as the bits of an int32) and the value in turns. A value that is not finite makes the row's first column -1; then
+ * the rest is of no account. scratch has room for infer__top_scratch floats for each row that is done at once, and at
+ * least for one; k is at most INFER__TOP_MOST and x.cols. */
+enum { INFER__TOP_MOST = 1024 };
+typedef struct infer__top_args {
+    infer__tensor x, y, scratch; /* scratch: one row */
+    int32_t k;
+} infer__top_args;
+
 /* ---- the vtable --------------------------------------------------------------------------------- */
 
 enum {
@@ -215,6 +225,7 @@ struct infer__ops {
     void (*map)(infer__ctx *c, const infer__map_args *a);
     void (*moe_route)(infer__ctx *c, const infer__moe_route_args *a);
     void (*moe_matmul)(infer__ctx *c, const infer__moe_matmul_args *a);
+    void (*top)(infer__ctx *c, const infer__top_args *a);
     /* The pass is filled: take what the ops need of it. */
     void (*begin)(infer__ctx *c);
     /* Passes of one shape, again and again (NULL: nothing is kept). record, after begin: what the ops would do from
@@ -356,6 +367,9 @@ static uint64_t infer__cpu_x8_bytes(uint64_t len);
 static uint64_t infer__float_x_bytes(uint32_t cpu, uint64_t rows, int32_t cols);
 /* And for experts w (0 when they are of another type) that `pairs` of a row and a choice use. */
 static uint64_t infer__float_experts_bytes(const infer__weight *w, uint64_t pairs, int32_t n_expert);
+
+/* Floats of scratch that `top` of k of n columns takes for a row. */
+static uint64_t infer__top_scratch(int32_t n, int32_t k);
 
 static const infer__ops infer__cpu_ops; /* cpu_backend.c; tentative so that tests can name it */
 #endif

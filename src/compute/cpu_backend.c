@@ -318,6 +318,7 @@ static const infer__ops infer__cpu_ops = {
     .map = infer__cpu_map,
     .moe_route = infer__cpu_moe_route,
     .moe_matmul = infer__cpu_moe_matmul,
+    .top = infer__cpu_top,
     .begin = infer__cpu_begin,
     .sync = infer__cpu_sync,
     .alloc = infer__cpu_alloc,

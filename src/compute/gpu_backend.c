@@ -172,6 +172,7 @@ static const infer__ops infer__gpu_ops = {
     .map = infer__gpu_map,
     .moe_route = infer__gpu_moe_route,
     .moe_matmul = infer__gpu_moe_matmul,
+    .top = infer__gpu_top,
     .begin = infer__gpu_begin,
     .record = infer__gpu_record,
     .record_end = infer__gpu_record_end,

@@ -37,21 +37,23 @@ static const infer__kernel_text *infer__module_part(int32_t module, int32_t form
     return row->files[i] < 0 ? NULL : &INFER__KERNEL_TEXTS[row->files[i]];
 }
 
-/* The program of a module: zero-terminated texts in `pieces`, in one block of memory to free, NULL when there is none
+/* The program of a module: zero-terminated texts in `pieces`, in one block of memory to free (what unpacks them
+ * comes first), NULL when there is none
  * left (*damaged NULL) or a text is damaged (*damaged is its name). */
 static void *infer__module_text(int32_t module, int32_t form, const char *pieces[INFER__MODULE_FILES],
                                 int32_t *n_pieces, infer__mem *mem, const char **damaged) {
     const infer__kernel_text *text;
-    uint64_t size = 0;
+    uint64_t size = sizeof(infer__lzma);
     char *block, *at;
     int32_t i;
     *damaged = NULL;
     for (i = 0; (text = infer__module_part(module, form, i)) != NULL; i++) size += (uint64_t)text->bytes + 1;
     *n_pieces = i;
-    at = block = (char *)infer__alloc(mem, size);
+    block = (char *)infer__alloc(mem, size);
+    at = block + sizeof(infer__lzma);
     for (i = 0; block && i < *n_pieces; i++) {
         text = infer__module_part(module, form, i);
-        if (!infer__text_unpack(mem, text, at)) {
+        if (!infer__text_unpack((infer__lzma *)block, text, at)) {
             *damaged = text->name;
             infer__free(mem, block);
             return NULL;

@@ -233,14 +233,10 @@ static int infer__lzma_run(infer__lzma *z, uint8_t *dst, uint32_t bytes) {
     return !z->bad && infer__lzma_ends(z, state);
 }
 
-/* The text into dst[0 .. bytes-1]; 0 when what is packed does not give it, or without memory. */
-static int infer__text_unpack(infer__mem *mem, const infer__kernel_text *text, char *dst) {
-    infer__lzma *z = (infer__lzma *)infer__alloc(mem, sizeof *z);
-    uint16_t *p;
+/* The text into dst[0 .. bytes-1]; 0 when what is packed does not give it. z: memory to work in. */
+static int infer__text_unpack(infer__lzma *z, const infer__kernel_text *text, char *dst) {
+    uint16_t *p = (uint16_t *)&z->p;
     size_t i;
-    int ok = 0;
-    if (!z) return 0;
-    p = (uint16_t *)&z->p;
     for (i = 0; i < sizeof z->p / sizeof *p; i++) p[i] = INFER__LZMA_HALF;
     infer__unpacker_open(&z->in, text);
     z->range = UINT32_MAX;
@@ -251,9 +247,7 @@ static int infer__text_unpack(infer__mem *mem, const infer__kernel_text *text, c
         if (byte < 0) z->bad = 1;
         z->code = z->code << 8 | (uint32_t)(byte & 255);
     }
-    if (!z->bad) ok = infer__lzma_run(z, (uint8_t *)dst, text->bytes);
-    infer__free(mem, z);
-    return ok;
+    return !z->bad && infer__lzma_run(z, (uint8_t *)dst, text->bytes);
 }
 
 #endif

@@ -182,7 +182,7 @@ static void infer__head(infer_context *c, const infer__tensor *x) {
     c->ctx.ops->get_rows(&c->ctx, &rows);
     infer__norm_to(c, &c->model->w[INFER__W_OUT_NORM], &rows.y, &rows.y);
     infer__trace(c, -1, "hidden", &rows.y);
-    infer__logits(c, 0);
+    infer__results_top(c, infer__logits(c, 0)); /* where they stay on the device */
 }
 
 /* What infer__head computed goes to where it is wanted; the other logits follow, head_rows rows at a time. */
@@ -196,9 +196,10 @@ static void infer__fetch(infer_context *c) {
     for (i = 0; i < n_out; i += n) {
         n = i ? infer__logits(c, i) : INFER__MIN(n_out, c->plan.head_rows);
         for (j = 0; j < n && !c->direct.host; j++)
-            if (c->out_logits[i + j])
+            if (c->out_logits[i + j] && !c->out_top[i + j])
                 ops->download(&c->ctx, &c->at->work, (uint64_t)j * vocab, c->out_logits[i + j], vocab);
     }
+    infer__results_fetch(c);
 }
 
 /* After a bad result the pass is run again with `checking`: fail at the first layer whose output is not finite. */
@@ -256,7 +257,7 @@ static void infer__layers(infer_context *c) {
 static int infer__record(infer_context *c) {
     const infer_model *m = c->model;
     const infer__pass *p = &c->ctx.pass;
-    int32_t shape[4], i;
+    int32_t shape[5], i;
     uint64_t hash;
     for (i = 0; i < m->hp.n_layer; i++)
         if (m->layers[i].place != m->layers[0].place) return INFER__RECORD_NOT;
@@ -269,6 +270,7 @@ static int infer__record(infer_context *c) {
     shape[2] = p->n_seq;
     for (i = 0; i < p->n_out && i < c->plan.head_rows && !c->out_logits[i]; i++) {}
     shape[3] = i < p->n_out && i < c->plan.head_rows; /* logits are wanted */
+    shape[4] = infer__results_most(c);
     hash = infer__fnv(INFER__FNV, shape, sizeof shape);
     return c->ctx.ops->record(&c->ctx, hash);
 }

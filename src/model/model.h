@@ -264,6 +264,9 @@ typedef struct infer__plan {
     int32_t max_head;                      /* largest head dimension of keys or values */
     uint64_t float_x_bytes;                /* activations rounded to BF16 (infer__float_x_bytes) */
     int32_t head_rows;                     /* rows of logits computed at a time */
+    int32_t top_rows;                      /* and of logits that may stay on the device; 0 = the head is not there */
+    uint64_t top_bytes;                    /* of infer__place.top there */
+    uint64_t top_scratch;                  /* floats at its end */
     int32_t n_turns;                       /* sets of angles kept for a pass on the CPU */
     int64_t turns_len;                     /* and floats of each */
     uint64_t work_bytes, x_bytes, block_len;
@@ -279,6 +282,7 @@ static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer
 typedef struct infer__place {
     const infer__ops *ops;       /* NULL = no layer runs there */
     infer__buf x, xn, out, work; /* residual stream, normed, sublayer output; work: Q K V att / gate up / logits */
+    infer__buf top;              /* of a device with the head: the largest logits of top_rows rows, and scratch */
 } infer__place;
 
 struct infer_context {
@@ -291,10 +295,13 @@ struct infer_context {
     float *peek;                 /* copy of values on a device, for looking at (trace, checking) */
     uint64_t peek_len;
     infer_session **active;      /* n_seq: the sessions of the running pass */
+    infer_session **kept;        /* n_seq: those whose logits lie in the device's work area (results.c) */
+    int32_t n_kept;
     infer__atomic cancel, busy;
     int32_t n_sessions, owned;   /* owned: dies with its last session */
     /* of the running eval */
     float **out_logits, **out_hidden; /* batch: where results of pass->out go, NULL = not wanted */
+    int32_t *out_top;                 /* batch: logits stay on the device but for so many of the largest; 0 = not */
     const float **row_embd;           /* batch: embeddings given for rows, NULL = none */
     infer__buf direct;                /* host: the logits of this pass were computed where they are wanted */
     infer_trace_fn trace;
@@ -317,6 +324,12 @@ struct infer_session {
     int32_t out_n, out_first_logits, out_first_hidden; /* tokens in the step; first row kept, out_n = none */
     float *logits, *hidden;
     uint64_t logits_cap, hidden_cap; /* rows */
+    /* results.c: logits on the device: their row in the work area + 1, 0 = they are in `logits`; the largest of them */
+    int32_t kept_row, n_top;
+    infer__top_logit *top;
+    uint64_t top_cap;
+    int32_t top_wanted;  /* of the next eval's: what the last choice took, 0 = all */
+    int32_t all_wanted;  /* somebody asked for all of this eval's */
     infer__atomic cancel, running;
     infer_error error;
     infer_stats stats;
@@ -343,6 +356,31 @@ static void infer__cache_cut(infer_context *c, infer_session *s, int32_t n);
 static void infer__cache_share(infer_context *c, infer_session *dst, const infer_session *src);
 /* 1 when evaluating from position n on finds every key that windows reach. */
 static int infer__cache_has(const infer_context *c, const infer_session *s, int32_t n);
+
+/* results.c: logits that stay on the device until somebody asks for them. */
+/* Floats and bytes for it in the plan. */
+static void infer__plan_top(infer__plan *p, const infer_model *m);
+/* Before a pass: say for each of its results whether its logits may stay; none may when it is not the last pass. */
+static void infer__results_choose(infer_context *c, int last);
+/* After the pass's first `rows` logits: the largest of each, as many as wanted. Nothing when none is. */
+static void infer__results_top(infer_context *c, int32_t rows);
+/* How many of the largest the pass computes for each row; 0 = none. */
+static int32_t infer__results_most(const infer_context *c);
+/* At the pass's end: what infer__results_top computed comes down. */
+static void infer__results_fetch(infer_context *c);
+/* After it: 1 when what was downloaded is finite; remember what stayed. */
+static int infer__results_finite(const infer_context *c);
+static void infer__results_keep(infer_context *c);
+/* Room for the largest that the next eval brings. */
+static int infer__results_reserve(infer_session *s, int32_t n);
+/* The session's logits on the device are of no account any more. */
+static void infer__results_drop(infer_session *s);
+/* Its logits to s->logits, if they are still on the device. */
+static infer_result infer__results_bring(infer_session *s, infer_error *err);
+/* The n largest to s->top. */
+static infer_result infer__results_best(infer_session *s, int32_t n, infer_error *err);
+/* Row of s->logits for a row of the last eval's step, -1 when its logits were not kept. */
+static int32_t infer__results_row(const infer_session *s, int32_t row);
 
 /* forward.c: run ctx.pass; results go to out_logits / out_hidden. Errors are in ctx.error. */
 static void infer__forward(infer_context *c);

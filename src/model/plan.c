@@ -107,12 +107,14 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     head = (uint64_t)INFER__MIN(p->batch, 8) * (uint64_t)m->hp.n_vocab;
     p->work_bytes = INFER__MAX(work, head) * sizeof(float);
     p->head_rows = (int32_t)INFER__MIN((uint64_t)p->batch, p->work_bytes / sizeof(float) / (uint64_t)m->hp.n_vocab);
+    infer__plan_top(p, m);
     p->x_bytes = (uint64_t)p->batch * (uint64_t)m->hp.n_embd * sizeof(float);
     p->block_len = 4 * (uint64_t)p->batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
     for (i = 0; i < INFER__PLACES; i++)
         if (infer__place_used(m, i)) p->scratch_bytes[i] = 3 * p->x_bytes + p->work_bytes;
     p->scratch_bytes[INFER__ON_CPU] += p->block_len * sizeof(int32_t) + (uint64_t)p->batch * 3 * sizeof(void *) +
-                                       (uint64_t)p->n_seq * sizeof(void *) +
+                                       (uint64_t)p->batch * sizeof(int32_t) +
+                                       (uint64_t)p->n_seq * 2 * sizeof(void *) +
                                        (uint64_t)(p->n_pages[0] + p->n_pages[1]) * 2 * sizeof(int32_t);
     if (infer__place_used(m, INFER__ON_CPU))
         p->scratch_bytes[INFER__ON_CPU] +=
@@ -121,8 +123,8 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
             (uint64_t)p->n_turns * (uint64_t)p->turns_len * sizeof(float);
     if (infer__place_used(m, INFER__ON_DEVICE)) { /* the pass block goes there, packed on the way */
         p->scratch_bytes[INFER__ON_CPU] += infer__gpu_run_bytes(p->block_len);
-        p->scratch_bytes[INFER__ON_DEVICE] +=
-            infer__gpu_run_bytes(p->block_len) + (m->params.exact ? 0 : infer__gpu_x8_bytes(p->x8_len));
+        p->scratch_bytes[INFER__ON_DEVICE] += infer__gpu_run_bytes(p->block_len) + p->top_bytes +
+                                              (m->params.exact ? 0 : infer__gpu_x8_bytes(p->x8_len));
     }
     return INFER_OK;
 }

@@ -380,16 +380,12 @@ static infer_result infer__sampler_usual(const infer__gguf *g, infer_stage *out,
 
 /* ---- one choice -------------------------------------------------------------------------------------------------- */
 
-static infer_result infer__sampler_choose(infer_sampler *s, const float *logits, int32_t n, infer_token *token,
-                                          infer_error *err) {
+/* The stages from `from` on, then the draw. */
+static infer_result infer__sampler_go_on(infer_sampler *s, int32_t from, infer_token *token, infer_error *err) {
     infer__drawn drawn;
     infer_result r;
     int32_t i;
-    s->logits = logits;
-    s->n_vocab = n;
-    s->dense = 1;
-    s->n = s->sorted = 0;
-    for (i = 0; i < s->n_stages; i++) {
+    for (i = from; i < s->n_stages; i++) {
         r = infer__stage_find(s->stages[i].kind)->run(s, &s->stages[i], err);
         if (r != INFER_OK) return r;
     }
@@ -397,6 +393,15 @@ static infer_result infer__sampler_choose(infer_sampler *s, const float *logits,
     if (s->n_stages > 0) infer__stage_observe(s, &drawn);
     *token = drawn.token;
     return INFER_OK;
+}
+
+static infer_result infer__sampler_choose(infer_sampler *s, const float *logits, int32_t n, infer_token *token,
+                                          infer_error *err) {
+    s->logits = logits;
+    s->n_vocab = n;
+    s->dense = 1;
+    s->n = s->sorted = 0;
+    return infer__sampler_go_on(s, 0, token, err);
 }
 
 /* ---- opening, closing, history ----------------------------------------------------------------------------------- */

@@ -242,4 +242,3 @@ static void infer__stage_learn(const infer_stage *st, infer__stage_state *state,
         state->mu = INFER__MAX(INFER__MIN(state->mu, most), -most);
     }
 }
-#undef INFER__MIN_TEMPERATURE

@@ -414,6 +414,12 @@ static infer_result infer__sampler_open(infer_sampler **out, infer__mem *mem, co
                                         const infer__tokenizer *tokenizer, const infer_stage *stages, int32_t n_stages,
                                         uint64_t seed, infer_error *err);
 static void infer__sampler_close(infer_sampler *s);
+/* sampler_top.c: how many of the largest of n logits the next choice depends on, 0 = on all. Then the choice from
+ * those, largest first, lowest id first among equals: *enough 0 = it did depend on others, and nothing was done. */
+typedef struct infer__top_logit { infer_token token; float logit; } infer__top_logit;
+static int32_t infer__sampler_wants(infer_sampler *s, int32_t n);
+static infer_result infer__sampler_choose_of(infer_sampler *s, const infer__top_logit *best, int32_t n_best, int32_t n,
+                                             int32_t *enough, infer_token *token, infer_error *err);
 static int infer__sampler_ended(const infer_sampler *s); /* 1 = its grammar is complete and nothing can follow */
 /* See infer_sampler_usual and infer_stage_named. */
 static infer_result infer__sampler_usual(const infer__gguf *g, infer_stage *out, int32_t cap, int32_t *n,
