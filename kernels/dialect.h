@@ -98,6 +98,12 @@ FN ushort f2h(float x) { return __builtin_bit_cast(ushort, (_Float16)x); }
 #define GROUP_Y ((uint)__nvvm_read_ptx_sreg_ctaid_y())
 #define GROUP_Z ((uint)__nvvm_read_ptx_sreg_ctaid_z())
 #define BARRIER() __syncthreads()
+FN float shuffle_xor(float x, uint mask) {
+    float y;
+    __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(y) : "f"(x), "r"(mask));
+    return y;
+}
+#define SHUFFLE_XOR(x, mask) shuffle_xor(x, mask)
 #define SQRT(x) __nvvm_sqrt_rn_f(x)
 FN float h2f(ushort h) { float x; __asm__("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h)); return x; }
 FN ushort f2h(float x) { ushort h; __asm__("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x)); return h; }

@@ -273,6 +273,7 @@ static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, inf
                 cur->at = 0;
             }
         }
+        c->ctx.apart = c->trace != NULL;
         r = infer__pass_run(c, err);
         if (r) return r;
         for (i = 0; i < c->ctx.pass.n_seq; i++) {

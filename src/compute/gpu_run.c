@@ -14,7 +14,7 @@
 
 enum {
     INFER__GPU_FEW = 8,            /* rows of x up to which matvec reads the weights once a row and still wins */
-    INFER__GPU_BUFS = 5,           /* of a kernel, at most */
+    INFER__GPU_BUFS = 7,           /* of a kernel, at most */
     INFER__GPU_MAX_EXPERTS = 1024, /* that moe.k holds in local memory */
     INFER__GPU_PASS_HEAD = 8       /* ints before the arrays of a packed pass: PASS_* in dialect.h */
 };
@@ -31,7 +31,7 @@ struct infer__gpu_run {
     infer__gpu_set *sets;
     int32_t n_sets;
     int32_t *staging; /* a packed pass, and its copy on the device: `cap` ints each */
-    infer__buf pass;
+    infer__buf pass, parts; /* parts: what attention leaves of the parts of a row, ctx.parts_len floats */
     uint64_t cap;
     int32_t in_flight; /* staging may still be read by the upload: a sync ends that */
 };
@@ -220,7 +220,8 @@ static int infer__gpu_prepare(infer__ctx *c, int32_t max_cols) {
         infer__fail(c, err.code, "%s", err.message);
         return 0;
     }
-    return infer__gpu_buf_alloc(c, &c->run->pass, c->run->cap * sizeof *c->run->staging);
+    return infer__gpu_buf_alloc(c, &c->run->pass, c->run->cap * sizeof *c->run->staging) &&
+           (c->parts_len == 0 || infer__gpu_buf_alloc(c, &c->run->parts, c->parts_len * sizeof(float)));
 }
 
 static void infer__gpu_finish(infer__ctx *c) {
@@ -232,6 +233,7 @@ static void infer__gpu_finish(infer__ctx *c) {
         for (k = 0; k < INFER__KERNEL_COUNT; k++)
             if (run->sets[i].kernels[k]) run->driver->kernel_close(run->queue, run->sets[i].kernels[k]);
     if (run->queue) run->driver->queue_close(run->queue);
+    infer__gpu_buf_release(c, &run->parts);
     infer__gpu_buf_release(c, &run->pass);
     infer__free(c->mem, run->staging); /* after the queue, which may read it */
     infer__free(c->mem, run->sets);

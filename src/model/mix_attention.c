@@ -32,18 +32,19 @@ static void infer__head_norm(infer_context *c, const infer__layer *l, infer__ten
     c->ctx.ops->norm(&c->ctx, &a);
 }
 
-static void infer__rotate(infer_context *c, const infer__layer *l, infer__tensor *t, int32_t n_head) {
-    infer__rope_args a;
-    if (l->rope_kind == INFER__ROPE_NONE || !l->rope) return;
-    memset(&a, 0, sizeof a);
-    a.x = *t;
-    a.n_head = n_head;
-    a.dim = l->dim_k;
-    a.n_rot = l->n_rot;
-    a.kind = l->rope_kind;
-    a.freq = l->place == INFER__ON_DEVICE ? &l->rope->device : &l->rope->freq;
-    a.scale = l->rope->scale;
-    c->ctx.ops->rope(&c->ctx, &a);
+/* The rotation of q or k in *a, NULL when there is none. */
+static const infer__rope_args *infer__rotation(const infer__layer *l, const infer__tensor *t, int32_t n_head,
+                                               infer__rope_args *a) {
+    if (l->rope_kind == INFER__ROPE_NONE || !l->rope) return NULL;
+    memset(a, 0, sizeof *a);
+    a->x = *t;
+    a->n_head = n_head;
+    a->dim = l->dim_k;
+    a->n_rot = l->n_rot;
+    a->kind = l->rope_kind;
+    a->freq = l->place == INFER__ON_DEVICE ? &l->rope->device : &l->rope->freq;
+    a->scale = l->rope->scale;
+    return a;
 }
 
 static void infer__qkv(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *q,
@@ -81,18 +82,13 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, const 
     infer__tensor k = infer__view(&c->at->work, rows * (uint64_t)nq, n, nk);
     infer__tensor v = infer__view(&c->at->work, rows * (uint64_t)(nq + nk), n, nv);
     infer__tensor y = infer__view(&c->at->work, rows * (uint64_t)(nq + nk + nv), n, l->n_head * l->dim_v);
+    infer__rope_args rope_q, rope_k;
     infer__kv_store_args store;
     infer__attention_args at;
     infer__matmul_args mm;
     infer__qkv(c, l, x, &q, &k, &v);
     infer__head_norm(c, l, &q, INFER__W_ATTN_Q_NORM, l->q_groups);
     infer__head_norm(c, l, &k, INFER__W_ATTN_K_NORM, l->k_groups);
-    infer__rotate(c, l, &q, l->n_head);
-    infer__rotate(c, l, &k, l->n_head_kv);
-    infer__trace(c, l->index, "q", &q);
-    infer__trace(c, l->index, "k", &k);
-    infer__trace(c, l->index, "v", &v);
-
     memset(&store, 0, sizeof store);
     store.k = k;
     store.v = v;
@@ -102,7 +98,12 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, const 
     store.n_head = l->n_head_kv;
     store.dim_k = l->dim_k;
     store.dim_v = l->dim_v;
+    store.rope_q = infer__rotation(l, &q, l->n_head, &rope_q);
+    store.rope_k = infer__rotation(l, &k, l->n_head_kv, &rope_k);
     infer__kv_store(&c->ctx, &store);
+    infer__trace(c, l->index, "q", &q);
+    infer__trace(c, l->index, "k", &k);
+    infer__trace(c, l->index, "v", &v);
 
     memset(&at, 0, sizeof at);
     at.q = q;
