@@ -240,6 +240,7 @@ static void test_gpu_ops_profile(void) {
     for (d = 0; d < gpu_devices(); d++) {
         gpu_tensor x, y;
         gpu_weight w;
+        const ops_att shape = {1, 1, COLS, COLS, 0, INFER_KV_F16, 0, 0, 0};
         gpu_cache cache[2];
         infer__embed_args embed;
         infer__matmul_args mm;
@@ -249,8 +250,8 @@ static void test_gpu_ops_profile(void) {
         gpu_pair_open(&p, d, INFER_KV_F16, N, 1, 1);
         gpu_make(&p, &x, N, COLS, 0, 0);
         gpu_make(&p, &y, N, COLS, 0, 0);
-        gpu_cache_make(&p.cpu, &cache[0], INFER_KV_F16, 1, COLS, COLS);
-        gpu_cache_make(&p.gpu, &cache[1], INFER_KV_F16, 1, COLS, COLS);
+        gpu_cache_make(&p.cpu, &cache[0], INFER_KV_F16, 1, &shape);
+        gpu_cache_make(&p.gpu, &cache[1], INFER_KV_F16, 1, &shape);
         memset(&embed, 0, sizeof embed);
         memset(&mm, 0, sizeof mm);
         memset(&store, 0, sizeof store);
@@ -338,6 +339,7 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     memset(&norm, 0, sizeof norm);
     memset(&mm, 0, sizeof mm);
     memset(&at, 0, sizeof at);
+    memset(&store, 0, sizeof store);
     memset(&act, 0, sizeof act);
     memset(&moe, 0, sizeof moe);
     w.buf = e.buf = b;
@@ -384,7 +386,7 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     FAULTY_OP(matmul, mm, "f32 k_mv8", 75, 1);
     FAULTY_OP(rope, rope, "base k_rope", 27, 1); /* 147 pairs a row */
     FAULTY_OP(kv_store, store, "kv_f16 k_kv_store", 27, 1);
-    FAULTY_OP(attention, at, "kv_f16 k_attention", 27, 1);
+    FAULTY_OP(attention, at, "kv_f16 k_attention_tile", 3, 1);
     FAULTY_OP(act, act, "base k_act", 18, 1);
     FAULTY_OP(add, add, "base k_add", 18, 1);
     FAULTY_OP(map, map, "base k_map", 18, 1);

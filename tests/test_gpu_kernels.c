@@ -468,7 +468,7 @@ static void test_gpu_life(void) {
     CHECK_STR(fake.module, "kv_f16");
     CHECK(infer__gpu_use_type(g, q8_k, &err) == INFER_ERR_UNSUPPORTED);
     CHECK_HAS(err.message, "Q8_K");
-    CHECK(infer__gpu_use_kv(g, INFER_KV_Q4_0, &err) == INFER_ERR_UNSUPPORTED && fake.loads == 3);
+    CHECK(infer__gpu_use_kv(g, INFER_KV_Q4_0 + 1, &err) == INFER_ERR_UNSUPPORTED && fake.loads == 3);
 
     CHECK(infer__gpu_kernel(g, g->queue, INFER__K_MATVEC, 2, &kernel, &err) == INFER_OK && kernel);
     CHECK_STR(fake.kernel, "q4_0 k_matvec");

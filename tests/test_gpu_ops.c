@@ -49,6 +49,8 @@ static void gpu_close_all(void) {
     }
 }
 
+static uint64_t gpu_parts_len; /* of the contexts that are opened */
+
 /* A context on the CPU and one on a device, with the same pass. */
 typedef struct gpu_pair {
     infer__ctx cpu, gpu;
@@ -92,6 +94,7 @@ static void gpu_pair_open(gpu_pair *p, int device, int32_t kv_type, int32_t rows
     p->gpu.pass = p->cpu.pass;
     p->gpu.exact = !gpu_rounded;
     p->gpu.x8_len = gpu_rounded ? infer__cpu_x8_len(64, 4096) : 0;
+    p->gpu.parts_len = gpu_parts_len;
     CHECK(p->gpu.ops->prepare(&p->gpu, 4096));
     CHECK_STR(p->gpu.error.message, "");
 }
@@ -847,136 +850,6 @@ static void test_gpu_ops_rounded(void) {
     gpu_rounded = 0;
 }
 
-/* ---- cache and attention ----------------------------------------------------------------------------------------- */
-
-typedef struct gpu_cache { infer__kv_buf k, v; } gpu_cache;
-
-/* A cache whose every byte is 0xff: NaN. */
-static void gpu_cache_make(infer__ctx *c, gpu_cache *o, int32_t type, int32_t pages, int32_t nk, int32_t nv) {
-    uint64_t slots = (uint64_t)pages * INFER__PAGE;
-    void *nan;
-    o->k.type = o->v.type = type;
-    CHECK(c->ops->alloc(c, &o->k.buf, slots * infer__kv_bytes(type, nk)));
-    CHECK(c->ops->alloc(c, &o->v.buf, slots * infer__kv_bytes(type, nv)));
-    nan = malloc((size_t)(o->k.buf.bytes + o->v.buf.bytes));
-    memset(nan, 0xff, (size_t)(o->k.buf.bytes + o->v.buf.bytes));
-    c->ops->upload(c, &o->k.buf, 0, nan, o->k.buf.bytes);
-    c->ops->upload(c, &o->v.buf, 0, nan, o->v.buf.bytes);
-    c->ops->sync(c);
-    free(nan);
-}
-
-/* The same keys: the CPU has them turned, page by page. */
-static void gpu_same_keys(gpu_pair *p, const infer__kv_buf *cpu, const infer__kv_buf *gpu, int32_t pages,
-                          const ops_att *t) {
-    uint64_t page = cpu->buf.bytes / (uint64_t)pages;
-    infer__buf rows = cpu->buf;
-    int32_t i;
-    rows.host = malloc((size_t)cpu->buf.bytes);
-    for (i = 0; i < pages; i++)
-        infer__kv_turn(cpu->type, t->n_head_kv, t->dim_k, (char *)cpu->buf.host + (uint64_t)i * page,
-                       (char *)rows.host + (uint64_t)i * page, 1);
-    gpu_same(p, &rows, &gpu->buf);
-    free(rows.host);
-}
-
-/* Positions 0..len-1 of two sequences into shuffled pages (the last page stays free), then rows that look at them. */
-static void gpu_attention_case(int device, const ops_att *t, int32_t len, int32_t n) {
-    int32_t each = (len + INFER__PAGE - 1) / INFER__PAGE, pages = 2 * each, group = t->window > 0, i, g;
-    int32_t nk = t->n_head_kv * t->dim_k, nv = t->n_head_kv * t->dim_v, *table;
-    gpu_cache cache[2];
-    gpu_tensor k, v, q, y;
-    gpu_pair p;
-    infer__kv_store_args store;
-    infer__attention_args a;
-    gpu_pair_open(&p, device, t->type, 2 * len, 2, each);
-    gpu_make(&p, &k, 2 * len, nk, 3, 1);
-    gpu_make(&p, &v, 2 * len, nv, 0, 2);
-    gpu_make(&p, &q, n, t->n_head * t->dim_k, 1, 0);
-    gpu_make(&p, &y, n, t->n_head * t->dim_v, 2, 5);
-    gpu_cache_make(&p.cpu, &cache[0], t->type, pages + 1, nk, nv);
-    gpu_cache_make(&p.gpu, &cache[1], t->type, pages + 1, nk, nv);
-    table = p.cpu.pass.pages[group];
-    for (i = 0; i < pages; i++) table[i] = i;
-    for (i = pages - 1; i > 0; i--) {
-        int32_t other = (int32_t)(ops_bits() % (uint32_t)(i + 1)), swap = table[i];
-        table[i] = table[other];
-        table[other] = swap;
-    }
-    for (i = 0; i < 2 * len; i++) {
-        p.cpu.pass.pos[i] = i / 2;
-        p.cpu.pass.seq[i] = i % 2;
-    }
-    gpu_begin(&p);
-    memset(&store, 0, sizeof store);
-    memset(&a, 0, sizeof a);
-    store.group = a.group = group;
-    store.n_head = a.n_head_kv = t->n_head_kv;
-    store.dim_k = a.dim_k = t->dim_k;
-    store.dim_v = a.dim_v = t->dim_v;
-    a.n_head = t->n_head;
-    a.window = t->window;
-    a.scale = 1.5f / sqrtf((float)t->dim_k);
-    a.softcap = t->softcap;
-    a.max_bias = t->max_bias;
-    a.temp_scale = t->temp_scale;
-    a.temp_floor = 32;
-    a.temp_offset = 20;
-    for (g = 0; g < 2; g++) {
-        infer__ctx *c = g ? &p.gpu : &p.cpu;
-        store.k = g ? k.gpu : k.cpu;
-        store.v = g ? v.gpu : v.cpu;
-        store.k_cache = &cache[g].k;
-        store.v_cache = &cache[g].v;
-        c->ops->kv_store(c, &store);
-    }
-    gpu_same_keys(&p, &cache[0].k, &cache[1].k, pages + 1, t);
-    gpu_same(&p, &cache[0].v.buf, &cache[1].v.buf);
-    p.cpu.pass.n_rows = n;
-    for (i = 0; i < n; i++) { /* from the last position backwards; those behind a window have no pages any more */
-        int32_t back = t->window ? i * 3 % (len / 2) : i < 4 ? i * 31 % len : len - 1 - (i - 4) * 17 % len;
-        p.cpu.pass.pos[i] = len - 1 - back;
-        p.cpu.pass.seq[i] = i / 3 % 2;
-    }
-    for (i = 0; t->window && i < pages; i++)
-        if ((i % each + 1) * INFER__PAGE <= len - len / 2 - t->window) table[i] = -1;
-    gpu_begin(&p);
-    for (g = 0; g < 2; g++) {
-        infer__ctx *c = g ? &p.gpu : &p.cpu;
-        a.q = g ? q.gpu : q.cpu;
-        a.y = g ? y.gpu : y.cpu;
-        a.k_cache = &cache[g].k;
-        a.v_cache = &cache[g].v;
-        c->ops->attention(c, &a);
-    }
-    gpu_near(&p, &y, 1, NULL);
-    for (g = 0; g < 2; g++) {
-        infer__ctx *c = g ? &p.gpu : &p.cpu;
-        c->ops->release(c, &cache[g].k.buf);
-        c->ops->release(c, &cache[g].v.buf);
-    }
-    gpu_drop(&p, &k);
-    gpu_drop(&p, &v);
-    gpu_drop(&p, &q);
-    gpu_drop(&p, &y);
-    gpu_pair_close(&p);
-}
-
-static void test_gpu_ops_attention(void) {
-    char name[80];
-    size_t i, n = gpu_small() ? 9 : INFER__COUNT(ops_att_cases);
-    int d;
-    GPU_NEED();
-    for (d = 0; d < gpu_devices(); d++)
-        for (i = 0; i < n; i++) {
-            snprintf(name, sizeof name, "case %d", (int)i);
-            check_detail = name;
-            if (gpu_small()) gpu_attention_case(d, &ops_att_cases[i], i % 2 ? 70 : 145, 4);
-            else gpu_attention_case(d, &ops_att_cases[i], i % 2 ? 300 : 191, 22);
-        }
-    check_detail = "";
-}
-
 /* ---- experts ----------------------------------------------------------------------------------------------------- */
 
 static void gpu_moe_route_case(gpu_pair *p, int32_t rows, int32_t n_expert, int32_t n_used, int normalise) {
@@ -1106,6 +979,7 @@ static void test_gpu_ops_moe_matmul(void) {
 }
 
 #include "test_gpu_top.c"
+#include "test_gpu_attention.c"
 #include "test_gpu_faults.c"
 
 static void suite_gpu_ops(void) {
@@ -1120,6 +994,11 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_matmul_three);
     RUN_DEVICE(test_gpu_ops_rounded);
     RUN_DEVICE(test_gpu_ops_attention);
+    RUN_DEVICE(test_gpu_ops_attention_types);
+    RUN_DEVICE(test_gpu_ops_attention_contexts);
+    RUN_DEVICE(test_gpu_ops_attention_nan);
+    RUN_DEVICE(test_gpu_ops_rope_store);
+    RUN(test_gpu_ops_attention_bucket);
     RUN_DEVICE(test_gpu_ops_moe_route);
     RUN_DEVICE(test_gpu_ops_moe_matmul);
     RUN_DEVICE(test_gpu_ops_top);

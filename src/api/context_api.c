@@ -60,6 +60,7 @@ static infer_result infer__context_build(infer_context *c, infer_error *err) {
     c->ctx.x8_len = c->plan.x8_len;
     c->ctx.float_x_bytes = c->plan.float_x_bytes;
     c->ctx.max_head = c->plan.max_head;
+    c->ctx.parts_len = c->plan.parts_len;
     c->ctx.mem = mem;
     c->ctx.pool = c->pool;
     c->ctx.cancel = &c->cancel;

@@ -193,6 +193,9 @@ static const infer__report *infer__gpu_report(const infer__gpu *g);
 static int infer__gpu_has_program(infer__gpu *g, int32_t kind, int32_t id);
 static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel, int32_t id, void **out,
                                       infer_error *err);
+/* What, besides the number of rows, the launches of attention depend on: equal numbers, equal launches. It changes when
+ * the longest position passes a power of two. The pass is filled. */
+static uint32_t infer__gpu_attention_bucket(const infer__ctx *c);
 #endif
 
 /* ---- ops (gpu_backend.c) -------------------------------------------------------------------------------------- */
@@ -201,8 +204,10 @@ static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel
 static uint64_t infer__gpu_run_bytes(uint64_t block_len);
 /* And for inputs of products, rounded to 8 bits: at most as many as x8_len chunks of INFER__CHUNK values. */
 static uint64_t infer__gpu_x8_bytes(uint64_t x8_len);
-/* prepare needs ctx.gpu, ctx.kv_type, ctx.exact, ctx.x8_len (0: products with float x only) and ctx.pass.block_len; it
- * makes ctx.run. */
+/* Floats of device memory for parts of attention, with heads of dim_v values and a context of `cells` positions. */
+static uint64_t infer__gpu_parts_len(int32_t cells, int32_t n_head, int32_t dim_v);
+/* prepare needs ctx.gpu, ctx.kv_type, ctx.exact, ctx.x8_len (0: products with float x only), ctx.parts_len and
+ * ctx.pass.block_len; it makes ctx.run. */
 static const infer__ops infer__gpu_ops;
 
 #endif

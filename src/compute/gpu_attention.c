@@ -1,7 +1,25 @@
-/* gpu_attention.c: ops on GPUs: rotation, cache and attention. */
+/* gpu_attention.c: ops on GPUs: rotation, cache and attention. What the kernels compute stands in kernels/.
+ *
+ * How attention is cut into groups: rows that are few, or that belong to many sequences, are a group each (for each K/V
+ * head), and their positions are cut into parts whose results wait in run->parts until a second launch puts them
+ * together; many rows of a sequence are tiles of 32. The grid has room for the next power of two of positions: groups
+ * beyond a row's own position do nothing.
+ */
 #include "gpu.h"
 
 #ifndef INFER_NO_GPU
+
+enum { /* of kernels/attention.k, attention_tile.k */
+    INFER__ATT_HEADS = 8,      /* query heads of a group */
+    INFER__ATT_ROOM = 1280,    /* their values */
+    INFER__ATT_PART = 64,      /* positions of a part, at least */
+    INFER__ATT_MAX_PARTS = 64, /* of a row */
+    INFER__ATT_FEW = 8,        /* rows that are not made tiles; that may have all their parts at once */
+    INFER__ATT_TILE = 32,      /* pairs of a row and a head */
+    INFER__ATT_TILE_COLS = 128 /* of v */
+};
+
+/* ---- rotation and cache ------------------------------------------------------------------------------------------ */
 
 static void infer__gpu_rope(infer__ctx *c, const infer__rope_args *a) {
     infer__gpu_call call;
@@ -33,6 +51,15 @@ static int infer__gpu_kv_ok(infer__ctx *c, const infer__kv_buf *k, const infer__
     return 0;
 }
 
+/* 1 when q and k are rotated alike, so that one launch can do both and store; rotations that do nothing are none. */
+static int infer__gpu_rope_fits(const infer__kv_store_args *a) {
+    const infer__rope_args *q = a->rope_q, *k = a->rope_k;
+    return q && k && q->kind == k->kind && q->kind != INFER__ROPE_NONE && q->freq == k->freq && q->n_rot == k->n_rot &&
+           q->scale >= k->scale && q->scale <= k->scale && q->dim == k->dim && k->dim == a->dim_k &&
+           k->n_head == a->n_head && k->x.buf == a->k.buf && k->x.offset == a->k.offset &&
+           k->x.stride == a->k.stride && q->x.rows == a->k.rows && k->x.rows == a->k.rows;
+}
+
 static void infer__gpu_kv_store(infer__ctx *c, const infer__kv_store_args *a) {
     infer__gpu_call call;
     struct infer__k_kv_store k;
@@ -42,20 +69,112 @@ static void infer__gpu_kv_store(infer__ctx *c, const infer__kv_store_args *a) {
     INFER__ASSERT(a->k.cols == a->n_head * a->dim_k && a->v.cols == a->n_head * a->dim_v);
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
-    k.k = infer__gpu_tensor(c, &a->k, &call.bufs[0]);
-    k.v = infer__gpu_tensor(c, &a->v, &call.bufs[1]);
-    call.bufs[2] = a->k_cache->buf.handle;
-    call.bufs[3] = a->v_cache->buf.handle;
-    call.bufs[4] = c->run->pass.handle;
+    k.k = infer__gpu_tensor(c, &a->k, &call.bufs[1]);
+    k.v = infer__gpu_tensor(c, &a->v, &call.bufs[2]);
+    call.bufs[0] = call.bufs[3] = call.bufs[1]; /* any buffer will do where nothing is rotated */
+    if (infer__gpu_rope_fits(a)) {
+        const infer__rope_args *q = a->rope_q;
+        INFER__ASSERT(q->n_rot <= q->dim && q->n_rot % 2 == 0 && q->x.cols == q->n_head * q->dim);
+        INFER__ASSERT(q->freq->bytes >= (uint64_t)q->n_rot * 2 * sizeof(float));
+        k.q = infer__gpu_tensor(c, &q->x, &call.bufs[0]);
+        call.bufs[3] = q->freq->handle;
+        k.q_stride = (uint32_t)q->x.stride;
+        k.n_head_q = (uint32_t)q->n_head;
+        k.kind = (uint32_t)q->kind;
+        k.half_rot = (uint32_t)q->n_rot / 2;
+        k.scale = q->scale;
+        k.q_parts = (uint32_t)infer__gpu_parts((uint64_t)k.n_head_q * k.half_rot, 64);
+    } else {
+        if (a->rope_q) infer__gpu_rope(c, a->rope_q);
+        if (a->rope_k) infer__gpu_rope(c, a->rope_k);
+    }
+    call.bufs[4] = a->k_cache->buf.handle;
+    call.bufs[5] = a->v_cache->buf.handle;
+    call.bufs[6] = c->run->pass.handle;
     k.k_stride = (uint32_t)a->k.stride;
     k.v_stride = (uint32_t)a->v.stride;
     k.group = (uint32_t)a->group;
     k.n_head = (uint32_t)a->n_head;
     k.dim_k = (uint32_t)a->dim_k;
     k.dim_v = (uint32_t)a->dim_v;
-    k.parts = (uint32_t)infer__gpu_parts((uint64_t)k.n_head * (k.dim_k + k.dim_v), 256);
+    k.parts = k.q_parts + (uint32_t)infer__gpu_parts((uint64_t)k.n_head * (infer__gpu_parts(k.dim_k, INFER__KV_BLOCK) +
+                                                                           infer__gpu_parts(k.dim_v, INFER__KV_BLOCK)),
+                                                     8);
     INFER__GPU_LAUNCH(c, INFER__K_KV_STORE, &call, (uint64_t)a->k.rows * k.parts, 1, k);
     infer__gpu_end(c, "kv_store", 0, began);
+}
+
+/* ---- attention --------------------------------------------------------------------------------------------------- */
+
+/* The smallest power of two from `least`, itself one, that is not below n. */
+static uint64_t infer__gpu_power(uint64_t n, uint64_t least) {
+    while (least < n) least *= 2;
+    return least;
+}
+
+static uint64_t infer__gpu_parts_len(int32_t cells, int32_t n_head, int32_t dim_v) {
+    uint64_t parts = infer__gpu_power((uint64_t)cells, INFER__ATT_PART) / INFER__ATT_PART;
+    parts = INFER__MIN(parts, INFER__ATT_MAX_PARTS);
+    return parts < 2 ? 0 : INFER__ATT_FEW * parts * (uint64_t)n_head * ((uint64_t)dim_v + 2);
+}
+
+/* Positions that the grid has room for. */
+static uint64_t infer__gpu_attention_reach(const infer__ctx *c) {
+    int32_t i, last = 0;
+    for (i = 0; i < c->pass.n_rows; i++) last = INFER__MAX(last, c->pass.pos[i]);
+    return infer__gpu_power((uint64_t)last + 1, INFER__ATT_PART);
+}
+
+/* 1 when the rows are tiles: many, and mostly neighbours in a sequence. */
+static int infer__gpu_attention_tiled(const infer__ctx *c) {
+    int32_t i, n = 1;
+    if (c->pass.n_rows <= INFER__ATT_FEW) return 0;
+    for (i = 1; i < c->pass.n_rows; i++) n += c->pass.seq[i] != c->pass.seq[i - 1];
+    return n <= c->pass.n_rows / 4;
+}
+
+static uint32_t infer__gpu_attention_bucket(const infer__ctx *c) {
+    return (uint32_t)infer__gpu_attention_reach(c) | (uint32_t)infer__gpu_attention_tiled(c); /* 64 and up: bit 0 is free */
+}
+
+/* Parts of a row, at most: so that all of them fit run->parts, and not more than there are positions to see. */
+static uint64_t infer__gpu_attention_parts(const infer__ctx *c, const infer__attention_args *a) {
+    uint64_t span = infer__gpu_attention_reach(c), parts = INFER__ATT_MAX_PARTS, each;
+    if (a->window > 0) span = INFER__MIN(span, (uint64_t)a->window + INFER__ATT_PART - 1);
+    parts = INFER__MIN(parts, infer__gpu_power(infer__gpu_parts(span, INFER__ATT_PART), 1));
+    each = (uint64_t)a->q.rows * (uint64_t)a->n_head * ((uint64_t)a->dim_v + 2);
+    while (parts > 1 && parts * each > c->parts_len) parts /= 2;
+    return parts;
+}
+
+static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args *a, infer__gpu_call *call,
+                                      struct infer__k_attention *k) {
+    const uint32_t share = k->n_head / k->n_head_kv, dim = INFER__MAX(k->dim_k, k->dim_v);
+    const uint32_t fit = INFER__ATT_ROOM / ((dim + INFER__KV_BLOCK - 1) / INFER__KV_BLOCK * INFER__KV_BLOCK);
+    const uint64_t parts = infer__gpu_attention_parts(c, a);
+    infer__gpu_call sum;
+    k->heads = INFER__MIN(share, INFER__MIN(fit, (uint32_t)INFER__ATT_HEADS));
+    k->blocks = (share + k->heads - 1) / k->heads;
+    k->parts = (uint32_t)parts;
+    call->bufs[5] = call->bufs[4];
+    call->bufs[4] = parts > 1 ? c->run->parts.handle : call->bufs[3];
+    INFER__GPU_LAUNCH(c, INFER__K_ATTENTION, call, (uint64_t)a->q.rows * k->n_head_kv * k->blocks, parts, *k);
+    if (parts < 2) return;
+    memset(&sum, 0, sizeof sum);
+    sum.bufs[0] = c->run->parts.handle;
+    sum.bufs[1] = call->bufs[3];
+    sum.bufs[2] = call->bufs[5];
+    INFER__GPU_LAUNCH(c, INFER__K_ATTENTION_SUM, &sum, (uint64_t)a->q.rows * k->n_head, 1, *k);
+}
+
+static void infer__gpu_attention_tiles(infer__ctx *c, const infer__gpu_call *call, struct infer__k_attention *k) {
+    const uint32_t share = k->n_head / k->n_head_kv;
+    k->heads = INFER__MIN(share, INFER__MAX(1u, INFER__ATT_TILE / k->rows));
+    k->blocks = (share + k->heads - 1) / k->heads;
+    k->parts = (uint32_t)infer__gpu_parts(k->dim_v, INFER__ATT_TILE_COLS);
+    INFER__GPU_LAUNCH(c, INFER__K_ATTENTION_TILE, call,
+                      infer__gpu_parts(k->rows, INFER__ATT_TILE / k->heads) * k->n_head_kv * k->blocks * k->parts, 1,
+                      *k);
 }
 
 static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) {
@@ -91,7 +210,10 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     k.temp_scale = a->temp_scale;
     k.temp_floor = a->temp_floor;
     k.temp_offset = a->temp_offset;
-    INFER__GPU_LAUNCH(c, INFER__K_ATTENTION, &call, (uint64_t)a->q.rows * k.n_head, 1, k);
+    k.rows = (uint32_t)a->q.rows;
+    if (k.rows == 0) return;
+    if (infer__gpu_attention_tiled(c)) infer__gpu_attention_tiles(c, &call, &k);
+    else infer__gpu_attention_rows(c, a, &call, &k);
     infer__gpu_end(c, "attention", c->profiling ? infer__attention_bytes(a, infer__attention_seen(c, a)) : 0, began);
 }
 

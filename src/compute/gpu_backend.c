@@ -159,7 +159,7 @@ static void infer__gpu_map(infer__ctx *c, const infer__map_args *a) {
 
 static const infer__ops infer__gpu_ops = {
     .name = "gpu",
-    .fuses = INFER__FUSE_NORM | INFER__FUSE_ACT | INFER__FUSE_ADD,
+    .fuses = INFER__FUSE_NORM | INFER__FUSE_ACT | INFER__FUSE_ADD | INFER__FUSE_ROPE,
     .embed = infer__gpu_embed,
     .get_rows = infer__gpu_get_rows,
     .norm = infer__gpu_norm,
@@ -190,4 +190,8 @@ static const infer__ops infer__gpu_ops = {
 static const infer__ops infer__gpu_ops = { .name = NULL }; /* no model gets a device: nobody calls these */
 static uint64_t infer__gpu_run_bytes(uint64_t block_len) { (void)block_len; return 0; }
 static uint64_t infer__gpu_x8_bytes(uint64_t x8_len) { (void)x8_len; return 0; }
+static uint64_t infer__gpu_parts_len(int32_t cells, int32_t n_head, int32_t dim_v) {
+    (void)cells; (void)n_head; (void)dim_v;
+    return 0;
+}
 #endif

@@ -30,8 +30,10 @@ static infer__gpu_recording *infer__gpu_recording_of(struct infer__gpu_run *run,
 static int infer__gpu_record(infer__ctx *c, uint64_t shape) {
     struct infer__gpu_run *run = c->run;
     infer__gpu_recording *r;
+    uint32_t bucket = infer__gpu_attention_bucket(c); /* what the grid of attention follows from */
     infer_error err;
     int again;
+    shape = infer__fnv(shape, &bucket, sizeof bucket);
     if (!infer__ok(c) || !run->driver->record || run->times) return INFER__RECORD_NOT;
     r = infer__gpu_recording_of(run, shape);
     again = r->used != 0;

@@ -44,6 +44,7 @@ struct infer__gpu_run {
     int32_t *staging; /* a packed pass, and its copy on the device: `cap` ints each */
     infer__buf pass;
     infer__buf x8; /* input of a product, rounded to 8 bits: kernels/round.k; empty when x stays float */
+    infer__buf parts; /* what attention leaves of the parts of a row: ctx.parts_len floats */
     uint64_t cap;
     int32_t in_flight; /* staging may still be read by the upload: a sync ends that */
     infer__gpu_recording recordings[INFER__GPU_RECORDINGS], *recording; /* the one that is being made, NULL = none */
@@ -267,7 +268,8 @@ static int infer__gpu_prepare(infer__ctx *c, int32_t max_cols) {
         return 0;
     }
     if (!c->exact && c->x8_len && !infer__gpu_buf_alloc(c, &c->run->x8, infer__gpu_x8_bytes(c->x8_len))) return 0;
-    return infer__gpu_buf_alloc(c, &c->run->pass, c->run->cap * sizeof *c->run->staging);
+    return infer__gpu_buf_alloc(c, &c->run->pass, c->run->cap * sizeof *c->run->staging) &&
+           (c->parts_len == 0 || infer__gpu_buf_alloc(c, &c->run->parts, c->parts_len * sizeof(float)));
 }
 
 static void infer__gpu_finish(infer__ctx *c) {
@@ -280,6 +282,7 @@ static void infer__gpu_finish(infer__ctx *c) {
             if (run->sets[i].kernels[k]) run->driver->kernel_close(run->queue, run->sets[i].kernels[k]);
     infer__gpu_recordings_close(run);
     if (run->queue) run->driver->queue_close(run->queue);
+    infer__gpu_buf_release(c, &run->parts);
     infer__gpu_buf_release(c, &run->pass);
     infer__free(c->mem, run->times);
     infer__gpu_buf_release(c, &run->x8);

@@ -20,9 +20,6 @@ static infer_result infer__plan_params(infer__plan *p, const infer_model *m, con
                                 (int)given[i].value, (int)given[i].max);
     if (in->kv_type < INFER_KV_DEFAULT || in->kv_type > INFER_KV_Q4_0)
         return infer__error(err, INFER_ERR_ARGUMENT, "context_params.kv_type %d is unknown", (int)in->kv_type);
-    if (in->kv_type > INFER_KV_F16 && infer__place_used(m, INFER__ON_DEVICE))
-        return infer__error(err, INFER_ERR_UNSUPPORTED,
-                            "context_params.kv_type: layers on a GPU have caches of f32 and f16 only");
     p->kv_type = in->kv_type == INFER_KV_DEFAULT ? INFER_KV_F16 : in->kv_type;
     p->threads = in->threads ? in->threads : infer__place_used(m, INFER__ON_CPU) ? INFER__MIN(infer__cores(), 64) : 1;
     /* a few threads a core cost nothing and win time from other programs; 64 on 2 cores took twice as long as 8 */
@@ -123,7 +120,12 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
             (uint64_t)p->n_turns * (uint64_t)p->turns_len * sizeof(float);
     if (infer__place_used(m, INFER__ON_DEVICE)) { /* the pass block goes there, packed on the way */
         p->scratch_bytes[INFER__ON_CPU] += infer__gpu_run_bytes(p->block_len);
+        for (i = 0; i < m->hp.n_layer; i++)
+            if (m->layers[i].place == INFER__ON_DEVICE)
+                p->parts_len = INFER__MAX(p->parts_len,
+                                          infer__gpu_parts_len(p->cells, m->layers[i].n_head, m->layers[i].dim_v));
         p->scratch_bytes[INFER__ON_DEVICE] += infer__gpu_run_bytes(p->block_len) + p->top_bytes +
+                                              p->parts_len * sizeof(float) +
                                               (m->params.exact ? 0 : infer__gpu_x8_bytes(p->x8_len));
     }
     return INFER_OK;
