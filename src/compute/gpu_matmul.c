@@ -2,8 +2,8 @@
  *
  * Owns:  which kernel a product takes, and which of its neighbours go along with it.
  * Rules: a product has one of four forms: few rows of x rounded to 8 bits (types with Q_DOT), few as float for types of
- *        single values, many as halves on tensor cores, or as float unpacking blocks: the definition, when exact and for
- *        whatever the others cannot take. Neighbours that
+ *        single values, many as halves on tensor cores, or as float unpacking blocks: the definition, when exact
+ *        and for whatever the others cannot take. Neighbours that
  *        do not fit the form are run by themselves, so every combination has a result.
  * Start: infer__gpu_matmul.
  */
@@ -131,7 +131,7 @@ static void infer__gpu_product(infer__ctx *c, const infer__tensor *x, const infe
         INFER__GPU_LAUNCH(c, INFER__K_MATMUL, &call, infer__gpu_parts(rows, 32), infer__gpu_parts(n, 32), k);
 }
 
-/* ---- up to three matrices in a launch ------------------------------------------------------------------------------- */
+/* ---- up to three matrices in a launch ------------------------------------------------------------------------ */
 
 /* Up to three matrices of one type and form. */
 typedef struct infer__gpu_group {
@@ -230,21 +230,23 @@ static void infer__gpu_mma_launch(infer__ctx *c, const infer__tensor *x, const i
     m.kind = k.kind;
     m.scale = k.scale;
     large = groups * infer__gpu_parts(m.n, 128) >= INFER__GPU_MMA_GROUPS;
-    INFER__GPU_LAUNCH(c, large ? INFER__K_MMA128 : INFER__K_MMA64, &call, groups, infer__gpu_parts(m.n, large ? 128 : 64),
-                      m);
+    INFER__GPU_LAUNCH(c, large ? INFER__K_MMA128 : INFER__K_MMA64, &call, groups,
+                      infer__gpu_parts(m.n, large ? 128 : 64), m);
 }
 
 static int infer__gpu_same_tensor(const infer__tensor *a, const infer__tensor *b) {
     return a->buf == b->buf && a->offset == b->offset && a->cols == b->cols && a->stride == b->stride;
 }
 
-/* Take along what follows the product, when it is of the form that the kernels know (mma knows no pairs): sets *act, *add to NULL. */
+/* Take along what follows the product, when it is of the form that the kernels know (mma knows no
+ * activations): sets *act, *add to NULL. */
 static void infer__gpu_follow(infer__gpu_group *f, const infer__matmul_args *a, const infer__act_args **act,
                               const infer__add_args **add) {
     const infer__act_args *t = *act;
     int pair = t && a->n_w == 2;
     if (t && (t->divide || !infer__gpu_same_tensor(&t->x, &a->y[pair]))) return;
-    if (pair && (f->n != 2 || f->form == INFER__GPU_MMA || a->w[0]->rows != a->w[1]->rows || !t->up.buf ||
+    if (t && f->form == INFER__GPU_MMA) return;
+    if (pair && (f->n != 2 || a->w[0]->rows != a->w[1]->rows || !t->up.buf ||
                  !infer__gpu_same_tensor(&t->up, &a->y[0])))
         return;
     if (t && !pair && (f->n != 1 || a->n_w != 1 || t->up.buf)) return;
@@ -277,7 +279,7 @@ static void infer__gpu_gather(infer__gpu_group *f, const infer__matmul_args *a, 
     }
 }
 
-/* ---- the op ------------------------------------------------------------------------------------------------------- */
+/* ---- the op -------------------------------------------------------------------------------------------------- */
 
 /* The form of each matrix; returns how many take x rounded. */
 static int32_t infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a, int32_t *forms) {
