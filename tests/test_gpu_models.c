@@ -29,6 +29,7 @@ static int32_t gpu_device(void) {
 }
 #define GPU_NEEDED() do { if (!gpu_device()) SKIP("no OpenCL device"); } while (0)
 
+static int32_t gpu_exact = 1;
 static infer_model *gpu_open(const char *path, int32_t backend, int32_t layers) {
     infer_model_params p;
     infer_model *m = NULL;
@@ -36,7 +37,7 @@ static infer_model *gpu_open(const char *path, int32_t backend, int32_t layers) 
     memset(&p, 0, sizeof p);
     p.backend = backend;
     p.gpu_layers = layers;
-    p.exact = 1;
+    p.exact = gpu_exact;
     p.allocator.alloc = check_alloc;
     p.allocator.free = check_free;
     if (infer_model_open(&m, path, &p, &e)) check_note(__FILE__, __LINE__, e.message);
@@ -175,6 +176,70 @@ static void gpu_model_run(void) {
     gpu_placements(path, &r);
     free(r.ids);
     free(r.x);
+}
+
+/* Products that round their input: against exact a device is no worse than the CPU's own rounding by much. */
+static void test_gpu_model_rounded(void) {
+    static const char *const files[] = {"models/TinyStories-656K.Q8_0.gguf", "models/TinyStories-656K.Q4_K_M.gguf",
+                                        "quants/llama256-q4_K.gguf", "quants/llama256-q6_K.gguf"};
+    enum { N = 24 };
+    size_t k;
+    int seen = 0;
+    GPU_NEEDED();
+    for (k = 0; k < sizeof files / sizeof *files; k++) {
+        const char *path = check_data(files[k]);
+        FILE *f = fopen(path, "rb");
+        infer_model *m;
+        arch_ref r;
+        float *out = NULL;
+        double rounded = 0;
+        int32_t i, g;
+        if (f) fclose(f);
+        else path = check_reference(files[k]);
+        if (!path) continue;
+        seen++;
+        check_detail = files[k];
+        check_live = check_fail_at = 0;
+        memset(&r, 0, sizeof r);
+        for (g = 0; g < 3; g++) { /* exact on the CPU, rounded there, rounded on the device */
+            infer_session *s;
+            size_t n;
+            gpu_exact = g == 0;
+            m = gpu_open(path, g == 2 ? check_backend() : INFER_CPU, 0);
+            gpu_exact = 1;
+            if (!m) break;
+            r.width = m->hp.n_vocab;
+            r.n = N;
+            n = (size_t)r.n * (size_t)r.width;
+            if (g == 0) {
+                r.ids = (int32_t *)calloc(N, sizeof *r.ids);
+                r.x = (float *)calloc(n, sizeof *r.x);
+                out = (float *)calloc(n, sizeof *out);
+                for (i = 0; i < N; i++) r.ids[i] = (i * 131 + 7) % r.width;
+            }
+            s = arch_session(m, 1, 0);
+            if (s && g < 2) arch_eval(s, &r, 0, N, N, g ? out : r.x);
+            if (s && g == 1) rounded = check_nmse(out, r.x, n);
+            for (i = 0; s && g == 2 && i < 3; i++) { /* with 1, 3 and 8 rows a pass */
+                static const int32_t each[] = {1, 3, 8};
+                double nmse;
+                CHECK(infer_session_rewind(s, 0) == INFER_OK);
+                memset(out, 0, n * sizeof *out);
+                arch_eval(s, &r, 0, N, each[i], out);
+                nmse = check_nmse(out, r.x, n);
+                CHECK(nmse > 1e-8); /* rounded at all */
+                CHECK(nmse <= 1.2 * rounded + 1e-6);
+            }
+            infer_session_destroy(s);
+            CHECK(infer_model_close(m) == INFER_OK);
+        }
+        free(r.ids);
+        free(r.x);
+        free(out);
+        CHECK(check_live == 0);
+    }
+    check_detail = "";
+    if (!seen) SKIP("needs INFER_TEST_DATA");
 }
 
 /* ---- what crosses the bus --------------------------------------------------------------------------------------------- */
@@ -941,6 +1006,7 @@ static void suite_gpu_models(void) {
         snprintf(name, sizeof name, "gpu_model_%s", file);
         if (CHECK_DEVICES) check_run(name, gpu_model_run);
     }
+    RUN_DEVICE(test_gpu_model_rounded);
     RUN_DEVICE(test_gpu_model_traffic);
     RUN_DEVICE(test_gpu_model_sample_traffic);
     RUN_DEVICE(test_gpu_model_sample_equal);

@@ -709,7 +709,7 @@ static void test_gpu_ops_matmul_three(void) {
 /* A product with its neighbours, made by infer__matmul on both. */
 typedef struct gpu_mix {
     int32_t n_w, types[3], rows[3], cols, n;
-    int bias, norm, act, add, three_in_row; /* norm: 1 + INFER__NORM_*; act: 1 + INFER__ACT_*; */
+    int bias, norm, act, add; /* norm: 1 + INFER__NORM_*; act: 1 + INFER__ACT_*; */
 } gpu_mix;
 
 /* Where both round, sums of integers are the same, and float sums differ by their order. A norm before the rounding may
@@ -778,7 +778,8 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
         if (!t->norm && t->n <= 8) gpu_near(p, o, 0, sizes);
         else {
             float *z = (float *)gpu_fetch(p, &o->on_gpu);
-            CHECK(check_nmse(z, (const float *)o->on_cpu.host, (size_t)(o->on_cpu.bytes / sizeof *z)) < (t->n <= 8 ? 3e-6 : 1e-4));
+            size_t floats = (size_t)(o->on_cpu.bytes / sizeof *z);
+            CHECK(check_nmse(z, (const float *)o->on_cpu.host, floats) < (t->n <= 8 ? 3e-6 : 1e-4));
             free(z);
         }
     }
@@ -800,7 +801,8 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
 static int gpu_has_dots(const infer__quant *q) {
     int32_t i;
     for (i = 0; i < INFER__MODULE_COUNT; i++)
-        if (INFER__MODULES[i].kind == INFER__MODULE_TYPE && INFER__MODULES[i].id == q->id) return INFER__MODULES[i].dots;
+        if (INFER__MODULES[i].kind == INFER__MODULE_TYPE && INFER__MODULES[i].id == q->id)
+            return INFER__MODULES[i].dots;
     return 0;
 }
 
@@ -827,11 +829,11 @@ static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
 
 static void test_gpu_ops_rounded(void) {
     static const gpu_mix odd[] = {
-        {3, {12, 12, 14}, {64, 16, 16}, 768, 1, 0, 1, 0, 0, 0}, /* two types that round: Q and K, then V */
-        {3, {12, 1, 12}, {64, 16, 16}, 768, 3, 5, 1, 0, 0, 0},  /* one that does not */
-        {2, {12, 14}, {33, 33}, 512, 2, 3, 0, 1, 0, 0},         /* gate and up of two types */
-        {2, {8, 8}, {33, 33}, 512, 20, 3, 2, 2, 0, 0},          /* a prompt */
-        {1, {8}, {65}, 96, 12, 1, 0, 3, 1, 0},
+        {3, {12, 12, 14}, {64, 16, 16}, 768, 1, 0, 1, 0, 0}, /* two types that round: Q and K, then V */
+        {3, {12, 1, 12}, {64, 16, 16}, 768, 3, 5, 1, 0, 0},  /* one that does not */
+        {2, {12, 14}, {33, 33}, 512, 2, 3, 0, 1, 0},         /* gate and up of two types */
+        {2, {8, 8}, {33, 33}, 512, 20, 3, 2, 2, 0},          /* a prompt */
+        {1, {8}, {65}, 96, 12, 1, 0, 3, 1},
     };
     const infer__quant *q;
     gpu_pair p;

@@ -488,14 +488,14 @@ def build():
 PLANTED = [  # file, what is replaced (first occurrence), by what, the message that must come
     ("norm.k", "norm", "n\u00f6rm", "kernels/norm.k is not ASCII"),
     ("kernels.def", "MODULE(base", "MODUL(base", "is no MODULE"),
-    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, x80)\nMODULE(base", "is no MODULE"),
-    ("kernels.def", "MODULE(base", "KIND(MMA, SPIRV, 80)\nMODULE(base", "kind MMA has form SPIRV"),
+    ("kernels.def", "MODULE(base", "KIND(UNIT, PTX, x80)\nMODULE(base", "is no MODULE"),
+    ("kernels.def", "MODULE(base", "KIND(UNIT, SPIRV, 80)\nMODULE(base", "kind UNIT has form SPIRV"),
     ("kernels.def", "MODULE(base", "KIND(KV, PTX, 80)\nMODULE(base", "has the kind KV twice"),
-    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 80)\nMODULE(base", "has no module of kind MMA"),
-    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 90a)\nMODULE(x, MMA, 99, special.k)\nMODULE(base", "goes with no module of kind TYPE and id 99"),
-    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 80, KV)\nMODULE(x, MMA, 0, special.k)\nMODULE(base", "goes with no module of kind KV and id 0"),
-    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 80)\nMODULE(x, MMA, 0, special.k)\nMODULE(base", "module x has the kernel special, kernels.def does not"),
-    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 80)\nMODULE(x, MMA, 0, special.k)\nK(special, MMA)\nMODULE(base", "nothing"),
+    ("kernels.def", "MODULE(base", "KIND(UNIT, PTX, 80)\nMODULE(base", "has no module of kind UNIT"),
+    ("kernels.def", "MODULE(base", "KIND(UNIT, PTX, 90a)\nMODULE(x, UNIT, 99, special.k)\nMODULE(base", "goes with no module of kind TYPE and id 99"),
+    ("kernels.def", "MODULE(base", "KIND(UNIT, PTX, 80, KV)\nMODULE(x, UNIT, 0, special.k)\nMODULE(base", "goes with no module of kind KV and id 0"),
+    ("kernels.def", "MODULE(base", "KIND(UNIT, PTX, 80)\nMODULE(x, UNIT, 0, special.k)\nMODULE(base", "module x has the kernel special, kernels.def does not"),
+    ("kernels.def", "MODULE(base", "KIND(UNIT, PTX, 80)\nMODULE(x, UNIT, 0, special.k)\nK(special, UNIT)\nMODULE(base", "nothing"),
     ("kernels.def", "norm.k", "norm.k special/x.k", "module base of kind BASE has special/x.k"),
     ("kernels.def", "K(norm, BASE)", "K(norm, BAS)", "norm has kind BAS"),
     ("kernels.def", "K(act, BASE)", "K(norm, BASE)", "has the kernel norm twice"),
@@ -518,7 +518,7 @@ PLANTED = [  # file, what is replaced (first occurrence), by what, the message t
     ("norm.k", " GTID) {", ") {", "is not what a kernel looks like"),
     ("norm.k", "weight, 2)", "weight, 3)", "buffers of norm are numbered 0 1 3 3 4"),
     ("norm.k", "GARGS(norm, a, 4)", "GARGS(norm, a, 5)", "buffers of norm are numbered 0 1 2 3 5"),
-    ("kernels.def", "quant/bf16.k", "quant/f16.k", "kernels/quant/bf16.k is in no module"),
+    ("kernels.def", "quant/q1_0.k", "quant/f16.k", "kernels/quant/q1_0.k is in no module"),
 ]
 
 

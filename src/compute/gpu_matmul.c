@@ -1,9 +1,10 @@
 /* gpu_matmul.c: ops on GPUs: products with matrices of the file, and mixtures of experts.
  *
  * Owns:  which kernel a product takes, and which of its neighbours go along with it.
- * Rules: a product has one of three forms: x rounded to 8 bits (types with Q_DOT, not when exact), x as float for types
- *        of single values, or as float unpacking blocks: the definition, for whatever the others cannot take.
- *        Neighbours that do not fit the form are run by themselves, so every combination has a result.
+ * Rules: a product has one of four forms: few rows of x rounded to 8 bits (types with Q_DOT), few as float for types of
+ *        single values, many as halves on tensor cores, or as float unpacking blocks: the definition, when exact
+ *        and for whatever the others cannot take. Neighbours that
+ *        do not fit the form are run by themselves, so every combination has a result.
  * Start: infer__gpu_matmul.
  */
 #include "gpu.h"
@@ -17,8 +18,10 @@ static void infer__gpu_add(infer__ctx *c, const infer__add_args *a);
 enum { /* how a matrix is multiplied */
     INFER__GPU_BLOCKS, /* x float, matvec and matmul */
     INFER__GPU_FLOATS, /* x float, mv: single values */
-    INFER__GPU_DOTS    /* x rounded, mv */
+    INFER__GPU_DOTS,   /* x rounded, mv */
+    INFER__GPU_MMA     /* x as halves, mma: tensor cores */
 };
+enum { INFER__GPU_BF16 = 30 }; /* id of the storage type */
 enum { /* flags of the kernels mv: kernels/matvec.k */
     INFER__GPU_MV_BIAS = 1, /* and 2, 4 */
     INFER__GPU_MV_PAIR = 8,
@@ -75,6 +78,33 @@ static void infer__gpu_norm_round(infer__ctx *c, const infer__norm_args *a) {
     INFER__GPU_LAUNCH(c, INFER__K_NORM8, &call, (uint64_t)a->x.rows, 1, k);
 }
 
+/* ---- tensor cores ------------------------------------------------------------------------------------------------ */
+
+/* Values from row to row of x as halves: whole tiles. */
+static uint64_t infer__gpu_half_step(int32_t cols) { return infer__gpu_parts((uint64_t)cols, 64) * 64; }
+
+/* 1 when there is a program for this matrix, and room for x. */
+static int infer__gpu_has_mma(const infer__ctx *c, const infer__weight *w, int32_t rows) {
+    uint64_t bytes = (uint64_t)rows * (infer__gpu_half_step(w->cols) * 2 + sizeof(float));
+    return !c->exact && bytes <= c->run->x8.bytes && infer__gpu_find(c->run, INFER__MODULE_MMA, w->type->id);
+}
+
+/* bf16: matrices of BF16 are multiplied as such. */
+static void infer__gpu_halve(infer__ctx *c, const infer__tensor *x, int bf16) {
+    infer__gpu_call call;
+    struct infer__k_halve k;
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    k.x = infer__gpu_tensor(c, x, &call.bufs[0]);
+    call.bufs[1] = c->run->x8.handle;
+    k.x_stride = (uint32_t)x->stride;
+    k.cols = (uint32_t)x->cols;
+    k.step = (uint32_t)infer__gpu_half_step(x->cols);
+    k.rows = (uint32_t)x->rows;
+    k.bf16 = (uint32_t)bf16;
+    INFER__GPU_LAUNCH(c, INFER__K_HALVE, &call, (uint64_t)x->rows, 1, k);
+}
+
 /* ---- one product ------------------------------------------------------------------------------------------------- */
 
 /* y = x * w^T + b, the definition. matvec takes the args of matmul, and has no use for the last one. */
@@ -101,16 +131,16 @@ static void infer__gpu_product(infer__ctx *c, const infer__tensor *x, const infe
         INFER__GPU_LAUNCH(c, INFER__K_MATMUL, &call, infer__gpu_parts(rows, 32), infer__gpu_parts(n, 32), k);
 }
 
-/* ---- few rows of x ----------------------------------------------------------------------------------------------- */
+/* ---- up to three matrices in a launch ------------------------------------------------------------------------ */
 
-/* Up to three matrices of one type in one launch, x of at most INFER__GPU_FEW rows. */
-typedef struct infer__gpu_few {
+/* Up to three matrices of one type and form. */
+typedef struct infer__gpu_group {
     int32_t n, form;
     const infer__weight *w[3], *b[3];
     const infer__tensor *y[3];
     uint32_t flags, kind;
     float scale;
-} infer__gpu_few;
+} infer__gpu_group;
 
 /* 1 when matrix and x can be read four values at once. */
 static int infer__gpu_wide(const infer__tensor *x, const infer__weight *w) {
@@ -118,22 +148,53 @@ static int infer__gpu_wide(const infer__tensor *x, const infer__weight *w) {
            x->stride % 4 == 0;
 }
 
-static void infer__gpu_few_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_few *f) {
+/* The fields that the kernels mv and mma share, one matrix after the other: `tile` rows a group. Returns the groups, 0
+ * when the kernels cannot take them. */
+static uint64_t infer__gpu_group_args(infer__ctx *c, const infer__gpu_group *f, uint32_t tile, infer__gpu_call *call,
+                                      struct infer__k_mv *k) {
+    uint32_t *const lo[3] = {&k->w0_lo, &k->w1_lo, &k->w2_lo}, *const hi[3] = {&k->w0_hi, &k->w1_hi, &k->w2_hi};
+    uint32_t *const rows[3] = {&k->rows0, &k->rows1, &k->rows2}, *const bias[3] = {&k->b0, &k->b1, &k->b2};
+    uint32_t *const y[3] = {&k->y0, &k->y1, &k->y2};
+    uint32_t *const stride[3] = {&k->y0_stride, &k->y1_stride, &k->y2_stride};
+    uint64_t w_buf[3] = {0, 0, 0}, groups = 0;
+    int32_t j;
+    k->flags = f->flags;
+    k->kind = f->kind;
+    k->scale = f->scale;
+    k->cols = (uint32_t)f->w[0]->cols;
+    k->start1 = k->start2 = UINT32_MAX;
+    for (j = 0; j < f->n; j++) {
+        if (!infer__gpu_matrix(c, f->w[j], call, lo[j], hi[j], &k->row_bytes)) return 0;
+        w_buf[j] = call->bufs[0];
+        *rows[j] = (uint32_t)f->w[j]->rows;
+        if (j == 1) k->start1 = (uint32_t)groups;
+        if (j == 2) k->start2 = (uint32_t)groups;
+        if (j == 0 || !(f->flags & INFER__GPU_MV_PAIR)) groups += infer__gpu_parts(*rows[j], tile);
+        call->bufs[4 + j] = c->run->pass.handle; /* any buffer will do where there is no bias */
+        *bias[j] = infer__gpu_vector(c, f->b[j], &call->bufs[4 + j]);
+        if (f->b[j]) k->flags |= (uint32_t)INFER__GPU_MV_BIAS << j;
+        *y[j] = infer__gpu_tensor(c, f->y[j], &call->bufs[7 + j]);
+        *stride[j] = (uint32_t)f->y[j]->stride;
+    }
+    for (j = 0; j < 3; j++) {
+        int32_t i = j < f->n ? j : 0;
+        call->bufs[j] = w_buf[i];
+        call->bufs[4 + j] = call->bufs[4 + i];
+        call->bufs[7 + j] = call->bufs[7 + i];
+    }
+    return groups;
+}
+
+static void infer__gpu_few_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
     infer__gpu_call call;
     struct infer__k_mv k;
-    uint32_t *const lo[3] = {&k.w0_lo, &k.w1_lo, &k.w2_lo}, *const hi[3] = {&k.w0_hi, &k.w1_hi, &k.w2_hi};
-    uint32_t *const rows[3] = {&k.rows0, &k.rows1, &k.rows2}, *const bias[3] = {&k.b0, &k.b1, &k.b2};
-    uint32_t *const y[3] = {&k.y0, &k.y1, &k.y2}, *const stride[3] = {&k.y0_stride, &k.y1_stride, &k.y2_stride};
-    uint64_t w_buf[3] = {0, 0, 0}, groups = 0, each;
+    uint64_t groups;
     int32_t j, kernel = x->rows == 1 ? INFER__K_MV1 : x->rows <= 4 ? INFER__K_MV4 : INFER__K_MV8;
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
-    k.flags = f->flags;
-    k.kind = f->kind;
-    k.scale = f->scale;
+    groups = infer__gpu_group_args(c, f, 4, &call, &k);
+    if (!infer__ok(c)) return;
     k.n = (uint32_t)x->rows;
-    k.cols = (uint32_t)x->cols;
-    k.start1 = k.start2 = UINT32_MAX;
     if (f->form == INFER__GPU_DOTS) {
         call.bufs[3] = c->run->x8.handle;
         k.x_step = k.cols / 4;
@@ -142,41 +203,49 @@ static void infer__gpu_few_launch(infer__ctx *c, const infer__tensor *x, const i
         k.x = infer__gpu_tensor(c, x, &call.bufs[3]);
         k.x_step = (uint32_t)x->stride;
         k.flags |= INFER__GPU_MV_WIDE;
-    }
-    for (j = 0; j < f->n; j++) {
-        if (!infer__gpu_matrix(c, f->w[j], &call, lo[j], hi[j], &k.row_bytes)) return;
-        w_buf[j] = call.bufs[0];
-        if (!infer__gpu_wide(x, f->w[j])) k.flags &= ~(uint32_t)INFER__GPU_MV_WIDE;
-        *rows[j] = (uint32_t)f->w[j]->rows;
-        each = infer__gpu_parts(*rows[j], 4);
-        if (j == 1) k.start1 = (uint32_t)groups;
-        if (j == 2) k.start2 = (uint32_t)groups;
-        if (j == 0 || !(f->flags & INFER__GPU_MV_PAIR)) groups += each;
-        call.bufs[4 + j] = call.bufs[3]; /* any buffer will do where there is no bias */
-        *bias[j] = infer__gpu_vector(c, f->b[j], &call.bufs[4 + j]);
-        if (f->b[j]) k.flags |= (uint32_t)INFER__GPU_MV_BIAS << j;
-        *y[j] = infer__gpu_tensor(c, f->y[j], &call.bufs[7 + j]);
-        *stride[j] = (uint32_t)f->y[j]->stride;
-    }
-    for (j = 0; j < 3; j++) {
-        int32_t i = j < f->n ? j : 0;
-        call.bufs[j] = w_buf[i];
-        call.bufs[4 + j] = call.bufs[4 + i];
-        call.bufs[7 + j] = call.bufs[7 + i];
+        for (j = 0; j < f->n; j++)
+            if (!infer__gpu_wide(x, f->w[j])) k.flags &= ~(uint32_t)INFER__GPU_MV_WIDE;
     }
     INFER__GPU_LAUNCH(c, kernel, &call, groups, 1, k);
+}
+
+enum { INFER__GPU_MMA_GROUPS = 200 }; /* tiles of 128 x 128 that fill a large device; fewer are halved */
+static void infer__gpu_mma_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
+    infer__gpu_call call;
+    struct infer__k_mv k;
+    struct infer__k_mma m;
+    uint64_t groups, step = infer__gpu_half_step(x->cols);
+    int large;
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    memset(&m, 0, sizeof m);
+    groups = infer__gpu_group_args(c, f, 128, &call, &k);
+    if (!infer__ok(c)) return;
+    call.bufs[3] = c->run->x8.handle;
+    memcpy(&m, &k, offsetof(struct infer__k_mma, x_step)); /* they begin alike */
+    m.x_step = (uint32_t)step;
+    m.factors = (uint32_t)((uint64_t)x->rows * step / 2);
+    m.n = (uint32_t)x->rows;
+    m.flags = k.flags;
+    m.kind = k.kind;
+    m.scale = k.scale;
+    large = groups * infer__gpu_parts(m.n, 128) >= INFER__GPU_MMA_GROUPS;
+    INFER__GPU_LAUNCH(c, large ? INFER__K_MMA128 : INFER__K_MMA64, &call, groups,
+                      infer__gpu_parts(m.n, large ? 128 : 64), m);
 }
 
 static int infer__gpu_same_tensor(const infer__tensor *a, const infer__tensor *b) {
     return a->buf == b->buf && a->offset == b->offset && a->cols == b->cols && a->stride == b->stride;
 }
 
-/* Take along what follows the product, when it is of the form that mv knows: sets *act, *add to NULL. */
-static void infer__gpu_follow(infer__gpu_few *f, const infer__matmul_args *a, const infer__act_args **act,
+/* Take along what follows the product, when it is of the form that the kernels know (mma knows no
+ * activations): sets *act, *add to NULL. */
+static void infer__gpu_follow(infer__gpu_group *f, const infer__matmul_args *a, const infer__act_args **act,
                               const infer__add_args **add) {
     const infer__act_args *t = *act;
     int pair = t && a->n_w == 2;
     if (t && (t->divide || !infer__gpu_same_tensor(&t->x, &a->y[pair]))) return;
+    if (t && f->form == INFER__GPU_MMA) return;
     if (pair && (f->n != 2 || a->w[0]->rows != a->w[1]->rows || !t->up.buf ||
                  !infer__gpu_same_tensor(&t->up, &a->y[0])))
         return;
@@ -196,7 +265,7 @@ static void infer__gpu_follow(infer__gpu_few *f, const infer__matmul_args *a, co
 }
 
 /* Matrices from j on that go along with it: of its type and form, not taken yet. */
-static void infer__gpu_gather(infer__gpu_few *f, const infer__matmul_args *a, const int32_t *forms, int32_t j,
+static void infer__gpu_gather(infer__gpu_group *f, const infer__matmul_args *a, const int32_t *forms, int32_t j,
                               uint32_t *taken) {
     int32_t i;
     memset(f, 0, sizeof *f);
@@ -210,7 +279,7 @@ static void infer__gpu_gather(infer__gpu_few *f, const infer__matmul_args *a, co
     }
 }
 
-/* ---- the op ------------------------------------------------------------------------------------------------------ */
+/* ---- the op -------------------------------------------------------------------------------------------------- */
 
 /* The form of each matrix; returns how many take x rounded. */
 static int32_t infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a, int32_t *forms) {
@@ -219,9 +288,22 @@ static int32_t infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a
         forms[j] = INFER__GPU_BLOCKS;
         if (few && a->w[j]->type->values == 1) forms[j] = INFER__GPU_FLOATS;
         else if (few && infer__gpu_dots(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_DOTS;
+        else if (!few && infer__gpu_has_mma(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_MMA;
         rounded += forms[j] == INFER__GPU_DOTS;
     }
     return rounded;
+}
+
+/* A launch for matrices that go together. *halves: how x lies in the run's scratch, 0 not, 1 as halves, 2 as BF16. */
+static void infer__gpu_group_run(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, int *halves) {
+    int wanted = f->w[0]->type->id == INFER__GPU_BF16 ? 2 : 1;
+    if (f->form != INFER__GPU_MMA) {
+        infer__gpu_few_launch(c, x, f);
+        return;
+    }
+    if (*halves != wanted) infer__gpu_halve(c, x, wanted == 2);
+    *halves = wanted;
+    infer__gpu_mma_launch(c, x, f);
 }
 
 static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
@@ -229,6 +311,7 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     const infer__add_args *add = a->add;
     uint64_t bytes = 0;
     uint32_t taken = 0;
+    int halves = 0;
     int32_t forms[3], j, rounded = infer__gpu_forms(c, a, forms);
     int norm_round = a->norm && rounded == a->n_w && a->norm->n_groups == 1;
     double began;
@@ -245,7 +328,7 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     if (norm_round) infer__gpu_norm_round(c, a->norm);
     else if (rounded) infer__gpu_round(c, &a->x);
     for (j = 0; j < a->n_w && infer__ok(c); j++) {
-        infer__gpu_few f;
+        infer__gpu_group f;
         if (taken >> j & 1) continue;
         if (forms[j] == INFER__GPU_BLOCKS) {
             infer__gpu_product(c, &a->x, a->w[j], a->b[j], &a->y[j]);
@@ -253,7 +336,7 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         }
         infer__gpu_gather(&f, a, forms, j, &taken);
         infer__gpu_follow(&f, a, &act, &add);
-        infer__gpu_few_launch(c, &a->x, &f);
+        infer__gpu_group_run(c, &a->x, &f, &halves);
     }
     infer__gpu_end(c, "matmul", bytes, began);
     if (act) infer__gpu_act(c, act);

@@ -43,7 +43,7 @@ struct infer__gpu_run {
     int32_t n_sets;
     int32_t *staging; /* a packed pass, and its copy on the device: `cap` ints each */
     infer__buf pass;
-    infer__buf x8; /* input of a product, rounded to 8 bits: kernels/round.k; empty when x stays float */
+    infer__buf x8; /* input of a product, rounded to 8 bits or halves: kernels/round.k; empty when x stays float */
     infer__buf parts; /* what attention leaves of the parts of a row: ctx.parts_len floats */
     uint64_t cap;
     int32_t in_flight; /* staging may still be read by the upload: a sync ends that */
@@ -222,8 +222,8 @@ static uint64_t infer__gpu_run_bytes(uint64_t block_len) {
     return (INFER__GPU_PASS_HEAD + block_len) * sizeof(int32_t);
 }
 
-/* 40 bytes for 32 values: see kernels/round.k. */
-static uint64_t infer__gpu_x8_bytes(uint64_t x8_len) { return x8_len * (INFER__CHUNK / 32 * 40); }
+/* 40 bytes for 32 values, or 2 bytes a value and 4 a row: see kernels/round.k. */
+static uint64_t infer__gpu_x8_bytes(uint64_t x8_len) { return x8_len * (INFER__CHUNK * 2 + 16); }
 
 static infer_result infer__gpu_run_open(infer__ctx *c, infer_error *err) {
     struct infer__gpu_run *run = c->run;
