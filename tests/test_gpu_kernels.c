@@ -25,100 +25,65 @@ static void suite_gpu_kernels(void) { RUN(test_gpu_not_built); }
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
-/* Packed bytes as one zero-terminated piece; free() it. */
-static char *kernels_digits(const uint8_t *packed, uint32_t n) {
-    static const char digits[] = "#$&()+,-.0123456789:;<=>@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_abcdefghijklmnopqrstuvwxyz{|}~";
-    char *out = (char *)malloc((n + 3) / 4 * 5 + 1), *p = out;
-    uint32_t i, k, group;
-    for (i = 0; i < n; i += 4, p += 5) {
-        for (group = 0, k = 0; k < 4; k++) group = group << 8 | (i + k < n ? packed[i + k] : 0u);
-        for (k = 5; k-- > 0; group /= 85) p[k] = digits[group % 85];
-    }
-    *p = 0;
-    return out;
-}
-
-/* Unpack into a block of exactly text->bytes, so that a sanitizer sees every step beside it. NULL = refused. */
+/* Unpack into a block of exactly as many bytes as it takes, so that a sanitizer sees every step beside it; NULL = refused.
+ * free() it. */
 static char *kernels_unpack(const infer__kernel_text *text) {
-    char *out = (char *)malloc(text->bytes ? text->bytes : 1);
-    if (infer__text_unpack(text, out)) return out;
-    free(out);
+    size_t room = (size_t)infer__text_room(text);
+    char *all = (char *)malloc(room ? room : 1), *out = infer__text_unpack(text, all);
+    CHECK(!out || out + text->bytes == all + room);
+    if (out) memmove(all, out, text->bytes);
+    if (out) return all;
+    free(all);
     return NULL;
 }
 
-static char *kernels_unpack_bytes(const uint8_t *packed, uint32_t n, uint32_t bytes) {
-    infer__kernel_text text;
-    const char *piece = kernels_digits(packed, n);
-    char *out;
-    memset(&text, 0, sizeof text);
-    text.pieces = &piece;
-    text.n_pieces = 1;
-    text.packed = n;
-    text.bytes = bytes;
-    out = kernels_unpack(&text);
-    free((void *)(uintptr_t)piece);
-    return out;
+static infer__kernel_text kernels_piece(const char *const *piece, uint32_t packed, uint32_t bytes) {
+    infer__kernel_text t;
+    memset(&t, 0, sizeof t);
+    t.name = "piece";
+    t.pieces = piece;
+    t.n_pieces = 1;
+    t.packed = packed;
+    t.bytes = bytes;
+    return t;
 }
 
-/* The format by example: tools/embed_kernels.py describes it. */
+/* The format by example: tools/embed_kernels.py describes it and wrote these. A copy that overlaps itself, copies from
+ * near and far, again from as far back, out of the history. */
 static void test_gpu_text_format(void) {
-    static const uint8_t plain[] = {'a', 'b', 'c'}, near_copy[] = {'a', 'b', 'c', 0x80, 2, '!'},
-                         longest_near[] = {'a', 'b', 0x80 | 13 << 3, 1}, run[] = {'x', 0xf0, 0, 5};
-    uint8_t far_copy[64];
-    char *p, want[24];
-    uint32_t n = 0, i;
-    CHECK((p = kernels_unpack_bytes(plain, 3, 3)) != NULL && memcmp(p, "abc", 3) == 0);
+    static const char *const first[] = {"#3sZ^0kIDI1aIv[vJ]lxP0ORzSNo~1sUZ+c0aXS_$|@DJ&XVr."}, *const second[] = {"#5b=j8qP+jK9Rk]#####"}, *const none[] = {""};
+    infer__kernel_text a = kernels_piece(first, 39, 79), b = kernels_piece(second, 13, 42), t;
+    char *p;
+    CHECK((p = kernels_unpack(&a)) != NULL);
+    if (p) CHECK(memcmp(p, "xxxxxxxxxxxxxxxxxxxxxxxx one, two, three; one, two, four; one, six, three; one\n", 79) == 0);
     free(p);
-    CHECK((p = kernels_unpack_bytes(near_copy, 6, 7)) != NULL && memcmp(p, "abcabc!", 7) == 0);
+    CHECK(kernels_unpack(&b) == NULL); /* without its history */
+    b.history = &a;
+    CHECK((p = kernels_unpack(&b)) != NULL);
+    if (p) CHECK(memcmp(p, "two, four; one, six, three; xxxx one, ten\n", 42) == 0);
     free(p);
-    CHECK((p = kernels_unpack_bytes(longest_near, 4, 18)) != NULL && memcmp(p, "abababababababababab", 18) == 0);
-    free(p);
-    memset(want, 'x', sizeof want);
-    CHECK((p = kernels_unpack_bytes(run, 4, 23)) != NULL && memcmp(p, want, 23) == 0);
-    free(p);
-    for (; n < 10; n++) far_copy[n] = (uint8_t)('0' + n);
-    far_copy[n++] = '.';
-    for (i = 0; i < 8; i++, n += 3) { far_copy[n] = 0xf0; far_copy[n + 1] = 9; far_copy[n + 2] = 255; }
-    memcpy(far_copy + n, "\xf8\x05\x10\x01", 4); /* 20 characters from 2048 + 5 + 1 back */
-    n += 4;
-    CHECK((p = kernels_unpack_bytes(far_copy, n, 11 + 8 * 272 + 20)) != NULL);
-    for (i = 11 + 8 * 272; p && i < 11 + 8 * 272 + 20; i++) CHECK(p[i] == p[i - 2054]);
-    CHECK(p && p[10] == '.' && p[11] == '1' && p[12] == '2' && p[2187] != p[2186]);
-    free(p);
+    t = b;
+    t.history = &b; /* a history has none itself */
+    CHECK(kernels_unpack(&t) == NULL);
+    t = kernels_piece(none, 5, 0); /* five bytes at least */
+    CHECK(kernels_unpack(&t) == NULL);
 }
 
 static void test_gpu_text_refused(void) {
-    static const uint8_t before_start[] = {'a', 0x80, 1}, past_end[] = {'a', 0x80, 0}, no_distance[] = {'a', 'b', 'c', 0x80},
-                         no_length[] = {'a', 0xf0, 0}, no_height[] = {'a', 0xf8, 0, 0}, far_before[] = {'a', 0xf8, 0, 0, 1},
-                         rest[] = {'a', 'b', 'c'};
-    static const char *const big[] = {"~s(qI"}, *const many[] = {"#####", "#####"}, *const quote[] = {"##\"##"},
-                      *const high[] = {"##\xa3##"}, *const shorter[] = {"##", "##"}, *const apart[] = {"##", "", "###"};
-    static const struct { const char *const *pieces; int32_t n; } rows[] = {{big, 1}, {many, 2}, {quote, 1}, {high, 1},
-                                                                            {shorter, 2}};
+    static const char *const big[] = {"~s(qI#####"}, *const many[] = {"#3sZ^0kIDI1aIv[vJ]lxP0ORzSNo~1sUZ+c0aXS_$|@DJ&XVr.#####"}, *const quote[] = {"##\"##"},
+                      *const high[] = {"##\xa3##"}, *const apart[] = {"#3sZ^0k", "", "IDI1aIv[vJ]lxP0ORzSNo~1sUZ+c0aXS_$|@DJ&XVr."};
+    static const struct { const char *const *pieces; uint32_t packed, bytes; } rows[] = {
+        {big, 5, 1}, {many, 39, 79}, {quote, 5, 1}, {high, 5, 1}, {apart, 39, 79}};
     infer__kernel_text text;
     char *p;
     size_t i;
-    CHECK(kernels_unpack_bytes(before_start, 3, 4) == NULL);
-    CHECK(kernels_unpack_bytes(past_end, 3, 3) == NULL);
-    CHECK((p = kernels_unpack_bytes(past_end, 3, 4)) != NULL);
-    free(p);
-    CHECK(kernels_unpack_bytes(no_distance, 4, 6) == NULL);
-    CHECK(kernels_unpack_bytes(no_length, 3, 18) == NULL);
-    CHECK(kernels_unpack_bytes(no_height, 4, 5) == NULL);
-    CHECK(kernels_unpack_bytes(far_before, 5, 5) == NULL);
-    CHECK(kernels_unpack_bytes(rest, 3, 2) == NULL);
-    CHECK(kernels_unpack_bytes(rest, 3, 4) == NULL);
-    memset(&text, 0, sizeof text);
-    text.packed = text.bytes = 4;
-    for (i = 0; i < INFER__COUNT(rows); i++) { /* four small bytes, but for what is wrong: big is 2^32 + 0x08080808 */
+    for (i = 0; i < INFER__COUNT(rows); i++) {
+        text = kernels_piece(rows[i].pieces, rows[i].packed, rows[i].bytes);
         check_detail = rows[i].pieces[0];
-        text.pieces = rows[i].pieces;
-        text.n_pieces = rows[i].n;
         CHECK(kernels_unpack(&text) == NULL);
     }
-    text.pieces = apart;
-    text.n_pieces = 3;
-    CHECK((p = kernels_unpack(&text)) != NULL && memcmp(p, "\0\0\0\0", 4) == 0);
+    text.n_pieces = 3; /* the last row, with all its pieces */
+    CHECK((p = kernels_unpack(&text)) != NULL && memcmp(p, "xxxxxxxxx", 9) == 0);
     free(p);
 }
 
@@ -192,8 +157,9 @@ static void test_gpu_ptx(void) {
             continue;
         }
         CHECK(kernels_text(&INFER__PTX[i]) == row->ptx_hash && row->ptx_hash != 0);
-        all = (char *)calloc(INFER__PTX[i].bytes + 1, 1);
-        if (!infer__text_unpack(&INFER__PTX[i], all)) all[0] = 0;
+        all = kernels_unpack(&INFER__PTX[i]);
+        all = (char *)realloc(all, INFER__PTX[i].bytes + 1);
+        all[INFER__PTX[i].bytes] = 0;
         snprintf(want, sizeof want, ".target sm_%d%s\n", (int)(kind->form ? kind->tier : 61), kind->exact ? "a" : "");
         CHECK_HAS(all, want);
         CHECK(strncmp(all, ".version ", 9) == 0 && !strstr(all, "//"));
@@ -246,7 +212,7 @@ static void test_gpu_text_damaged(void) {
             switch (round % 6) {
             case 0: piece[at] = 0; break;
             case 1: piece[at] = "\\\"?%/'\n\x80\xff"[seed >> 28 & 7]; break;
-            case 2: t.bytes += round & 1 ? 1 : 0u - 1u; break;
+            case 2: t.bytes += round & 1 ? 1 : 0u - 1u; must = 0; break; /* the hash tells */
             case 3: t.packed += round & 1 ? 1 : 0u - 1u; break;
             case 4: t.n_pieces -= 1 + (int32_t)((seed >> 28) % (uint32_t)t.n_pieces); break;
             default: /* another digit: may give another text, and must not reach beside anything */

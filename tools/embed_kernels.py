@@ -10,17 +10,22 @@
 kernels.def says which files make which program. What must hold is checked here: a kernel and its args look the same in every
 program of a kind, args are 4-byte fields and 16 bytes or a multiple, buffers are numbered in order.
 
-Text goes in without comments, blank lines and indentation, each file once, packed in these bytes (unpacked by gpu_kernels.c):
-  0ccccccc                            the character c
-  1nnnnddd dddddddd                   n < 14: n + 3 characters, the same as those that begin d + 1 back
-  11110ddd dddddddd mmmmmmmm          17 + m characters from d + 1 back
-  11111ddd dddddddd mmmmmmmm hhhhhhhh  4 + m characters from h * 2048 + d + 1 back
+Text goes in without comments, blank lines and indentation, each file once, packed (unpacked by gpu_kernels.c): as copies of what
+came before and single characters, and these as bits, each with the odds it had so far in its place (an adaptive range coder: 32 bits,
+odds of 12 bits that move by a sixteenth). A text may have a history: another one that is taken to stand before it. What is coded, step
+by step, with `kinds` as the last two steps (1 = a copy):
+  bit[KIND + kinds]       1: a copy, then bit[REPEAT + kinds] 1: from as far back as the one before, and how many characters less 1
+                          as a number in LENGTHS; 0: the same in LENGTHS + NUMBER, then how far back as a number in DISTANCES
+                          (of four, by length)
+                          0: a character: 7 bits, highest first. Odds by the character before (modulo 32) or, after a copy, by
+                          the one that would have gone on with it
+  a number                how many bits it has less 1 (5 bits), then all but its highest. Odds by this and by the bits so far
 A copy may overlap what it makes. Then every 4 bytes (the first is the highest) become 5 digits to the base 85.
 
 CUDA devices get PTX, which clang 19 makes of the same programs, for the oldest devices and drivers that can run them, without any
 toolkit. A block of PTX says which inputs it was made of, and is kept as it is until they change: only then clang is needed.
 """
-import argparse, concurrent.futures, hashlib, os, re, shutil, subprocess, sys
+import argparse, concurrent.futures, hashlib, math, os, re, shutil, subprocess, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OUT = "kernels_embed.h"
@@ -35,7 +40,13 @@ C_TYPES = {"uint": "uint32_t", "int": "int32_t", "float": "float"}
 # Printable characters that mean nothing to C, printf or a reader of comments: no space ! " % ' * / ? \ `
 DIGITS = "".join(chr(c) for c in range(ord("#"), ord("~") + 1) if chr(c) not in "%'*/?\\`")
 PIECE, LINE = 3960, 110  # characters of a string (C99 promises 4095) and of a line: multiples of 5
-NEAR, FAR = 2048, 1 << 16  # how far back a short and a long copy reach
+# Places of the odds
+KIND, REPEAT, LENGTHS, NUMBER = 0, 4, 8, 320
+DISTANCES = LENGTHS + 2 * NUMBER
+CHARACTERS = DISTANCES + 4 * NUMBER
+ODDS = CHARACTERS + 64 * 128
+LONGEST = 1 << 12  # characters of a copy
+HISTORY = {"TYPE": "q4_0"}  # which program of a kind has the PTX most like that of the others; else the first one
 
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.S)
 
@@ -230,79 +241,160 @@ def interface():
 
 # ---- packing ---------------------------------------------------------------------------------------------------------------
 
-def copies(data):
-    """For every position the copies that could begin there: (length, distance), longer ones farther back."""
+def copies(data, start):
+    """For every position from start on the copies that could begin there: (length, distance), longer ones farther back."""
     heads, out = {}, []
     for i in range(len(data)):
         here, best = [], 2
         before = heads.setdefault(data[i:i + 3], [])
-        for j in reversed(before[-256:]):
-            if i - j > FAR or i + best >= len(data):
+        for j in reversed(before[-64:]) if i >= start else ():
+            if i + best >= len(data):
                 break
             if data[j + best] == data[i + best]:
                 n = 3
-                while i + n < len(data) and n < 258 and data[j + n] == data[i + n]:
+                while i + n < len(data) and n < LONGEST and data[j + n] == data[i + n]:
                     n += 1
                 if n > best:
                     best = n
                     here.append((n, i - j))
         before.append(i)
         out.append(here)
+    return out[start:]
+
+
+def choices(data, start):
+    """For every position from start on the copy that is best there, or None: the cheapest way to the end, about."""
+    found = copies(data, start)
+    price, out = [0.0] * (len(found) + 1), [None] * len(found)
+    for i in range(len(found) - 1, -1, -1):
+        price[i], shortest = 3 + price[i + 1], 3
+        for longest, distance in found[i]:
+            for n in {shortest, max(shortest, longest - 2), max(shortest, longest - 1), longest}:
+                here = 8 + 0.75 * math.log2(distance) + 1.2 * math.log2(n - 1) + price[i + n]
+                if here < price[i]:
+                    price[i], out[i] = here, (n, distance)
+            shortest = min(longest + 1, LONGEST)
     return out
 
 
-def cost(length, distance):
-    """Packed bytes of a copy."""
-    return 4 if distance > NEAR else 2 if length <= 16 else 3
+class Coder:
+    """Bits to bytes."""
+    def __init__(self):
+        self.odds, self.low, self.range, self.last, self.waiting, self.out = [2048] * ODDS, 0, (1 << 32) - 1, 0, 0, bytearray()
 
-
-def pack(data):
-    """Fewest bytes for these ASCII characters: the best choice at each position, found from the end."""
-    found, best, choice = copies(data), [0] * (len(data) + 1), [None] * len(data)
-    for i in range(len(data) - 1, -1, -1):
-        best[i], shortest = 1 + best[i + 1], 3
-        for longest, distance in found[i]:
-            for n in range(shortest, longest + 1):
-                price = cost(n, distance) + best[i + n] if n >= 4 or distance <= NEAR else best[i]
-                if price < best[i]:
-                    best[i], choice[i] = price, (n, distance)
-            shortest = longest + 1
-    out, i = bytearray(), 0
-    while i < len(data):
-        n, d = choice[i] or (1, 0)
-        high, low = d - 1 >> 8 & 7, d - 1 & 255
-        if d == 0:
-            out.append(data[i])
-        elif d > NEAR:
-            out += bytes([0xf8 | high, low, n - 4, (d - 1) // NEAR])
-        elif n <= 16:
-            out += bytes([0x80 | n - 3 << 3 | high, low])
+    def shift(self):
+        if self.low < 0xff000000 or self.low >> 32:  # what waits is settled
+            self.out.append(self.last + (self.low >> 32) & 255)
+            self.out += bytes([255 + (self.low >> 32) & 255]) * self.waiting
+            self.waiting, self.last = 0, self.low >> 24 & 255
         else:
-            out += bytes([0xf0 | high, low, n - 17])
-        i += n
-    return bytes(out)
+            self.waiting += 1
+        self.low = (self.low & 0xffffff) << 8
+
+    def bit(self, place, bit):
+        part = (self.range >> 12) * self.odds[place]
+        if bit:
+            self.low, self.range = self.low + part, self.range - part
+            self.odds[place] -= self.odds[place] >> 4
+        else:
+            self.range = part
+            self.odds[place] += 4096 - self.odds[place] >> 4
+        while self.range < 1 << 24:
+            self.range = self.range << 8
+            self.shift()
+
+    def bits(self, place, n, value):
+        node = 1
+        for k in range(n - 1, -1, -1):
+            self.bit(place + node, value >> k & 1)
+            node = node << 1 | value >> k & 1
+
+    def number(self, place, value):
+        n, node = value.bit_length() - 1, 1
+        self.bits(place, 5, n)
+        for k in range(n - 1, -1, -1):
+            self.bit(place + (32 + n * 8 + node if node < 8 else 288 + k), value >> k & 1)
+            node = node << 1 | value >> k & 1
+
+    def end(self):
+        for _ in range(5):
+            self.shift()
+        return bytes(self.out)
 
 
-def unpack(packed):
-    """The inverse, as gpu_kernels.c does it."""
-    out, i = bytearray(), 0
-    while i < len(packed):
-        c = packed[i]
-        if c < 128:
-            out.append(c)
+def pack(data, history=b""):
+    """These ASCII characters in few bytes."""
+    whole, coder, i, kinds, distance = history + data, Coder(), len(history), 0, 0
+    best = choices(whole, i)
+    while i < len(whole):
+        copy, again = best[i - len(history)], 0
+        while distance and again < LONGEST and i + again < len(whole) and whole[i + again] == whole[i + again - distance]:
+            again += 1
+        if again >= 2 and (not copy or again >= copy[0] - 2):
+            copy = again, distance
+        coder.bit(KIND + kinds, copy is not None)
+        if copy:
+            coder.bit(REPEAT + kinds, copy[1] == distance)
+            coder.number(LENGTHS + NUMBER * (copy[1] != distance), copy[0] - 1)
+            if copy[1] != distance:
+                coder.number(DISTANCES + NUMBER * min(3, (copy[0] - 2) // 3), copy[1])
+            i, distance = i + copy[0], copy[1]
+        else:
+            like = 32 + whole[i - distance] % 32 if kinds & 1 else whole[i - 1] % 32 if i else 0
+            coder.bits(CHARACTERS + like * 128, 7, whole[i])
             i += 1
-            continue
-        n, d = c >> 3 & 15, (c & 7) << 8 | packed[i + 1]
-        i += 2
-        if n >= 14:
-            far, n = n == 15, packed[i] + (17 if n == 14 else 4)
-            d += packed[i + 1] * NEAR if far else 0
-            i += 2 if far else 1
+        kinds = kinds << 1 & 2 | (copy is not None)
+    return coder.end()
+
+
+class Decoder:
+    """The inverse of Coder."""
+    def __init__(self, data):
+        self.odds, self.data, self.at, self.range, self.code = [2048] * ODDS, data, 5, (1 << 32) - 1, int.from_bytes(data[:5], "big")
+
+    def bit(self, place):
+        part = (self.range >> 12) * self.odds[place]
+        bit = self.code >= part
+        if bit:
+            self.code, self.range = self.code - part, self.range - part
+            self.odds[place] -= self.odds[place] >> 4
         else:
-            n += 3
+            self.range = part
+            self.odds[place] += 4096 - self.odds[place] >> 4
+        while self.range < 1 << 24:
+            self.range, self.code, self.at = self.range << 8, self.code << 8 | self.data[self.at], self.at + 1
+        return int(bit)
+
+    def bits(self, place, n):
+        node = 1
         for _ in range(n):
-            out.append(out[-d - 1])
-    return bytes(out)
+            node = node << 1 | self.bit(place + node)
+        return node - (1 << n)
+
+    def number(self, place):
+        n, node = self.bits(place, 5), 1
+        for k in range(n - 1, -1, -1):
+            node = node << 1 | self.bit(place + (32 + n * 8 + node if node < 8 else 288 + k))
+        return node
+
+
+def unpack(packed, n, history=b""):
+    """n characters, as gpu_kernels.c does it."""
+    coder, out, kinds, distance = Decoder(packed), bytearray(history), 0, 0
+    while len(out) < len(history) + n:
+        copy = coder.bit(KIND + kinds)
+        if copy:
+            again = coder.bit(REPEAT + kinds)
+            length = coder.number(LENGTHS + NUMBER * (1 - again)) + 1
+            if not again:
+                distance = coder.number(DISTANCES + NUMBER * min(3, (length - 2) // 3))
+            for _ in range(length):
+                out.append(out[-distance])
+        else:
+            like = 32 + out[-distance] % 32 if kinds & 1 else out[-1] % 32 if out else 0
+            out.append(coder.bits(CHARACTERS + like * 128, 7))
+        kinds = kinds << 1 & 2 | copy
+    return bytes(out[len(history):]) if coder.at == len(packed) else b""
 
 
 def digits(packed):
@@ -335,34 +427,49 @@ def undigits(coded, n):
 # ---- PTX -------------------------------------------------------------------------------------------------------------------
 
 class Ptx:
-    """The PTX of a module as kernels_embed.h has it. inputs: hash of what it was made of; hash: of the text."""
-    def __init__(self, name, inputs, hash, packed, plain, coded):
+    """The PTX of a module as kernels_embed.h has it. inputs: hash of what it was made of; hash: of the text; history: Ptx that
+    it was packed behind, or None."""
+    def __init__(self, name, inputs, hash, packed, plain, coded, history=None):
         self.name, self.inputs, self.hash, self.packed, self.plain, self.coded = name, inputs, hash, packed, plain, coded
+        self.history = history
 
     def text(self):
-        return unpack(undigits(self.coded, self.packed)).decode("ascii")
+        before = self.history.text().encode("ascii") if self.history else b""
+        return unpack(undigits(self.coded, self.packed), self.plain, before).decode("ascii")
 
 
-PTX_BLOCK = re.compile(r"/\* ptx (\w+): of (\w{16}), gives (\w{16}), packed (\d+), plain (\d+) \*/\n[^\n]*\n((?: *\"[^\"]*\",?\n)+)")
+PTX_BLOCK = re.compile(r"/\* ptx (\w+): of (\w{16}), gives (\w{16}), packed (\d+), plain (\d+)(?:, behind (\w+))? \*/\n"
+                       r"[^\n]*\n((?: *\"[^\"]*\",?\n)+)")
 
 
 def embedded_ptx():
     """module -> Ptx of the kernels_embed.h that is there."""
     try:
         with open(os.path.join(ROOT, OUT), encoding="utf-8") as f:
-            text = f.read()
+            blocks = list(PTX_BLOCK.finditer(f.read()))
     except FileNotFoundError:
         return {}
-    return {m.group(1): Ptx(*m.group(1, 2, 3), int(m.group(4)), int(m.group(5)), "".join(re.findall(r'"([^"]*)"', m.group(6))))
-            for m in PTX_BLOCK.finditer(text)}
+    found = {m.group(1): Ptx(*m.group(1, 2, 3), int(m.group(4)), int(m.group(5)), "".join(re.findall(r'"([^"]*)"', m.group(7))))
+             for m in blocks}
+    for m in blocks:
+        found[m.group(1)].history = found.get(m.group(6))
+    return found
+
+
+def history_of(module, found):
+    """The module of its kind whose PTX it is packed behind; None for that one itself."""
+    same = [m for m in found if m.kind == module.kind]
+    best = next((m for m in same if m.name == HISTORY.get(m.kind)), same[0])
+    return None if best is module else best
 
 
 def ptx_flags(tier):
     return ["--cuda-gpu-arch=sm_" + tier, "--cuda-feature=+ptx%d" % PTX[tier][0]] + PTX_FLAGS
 
 
-def ptx_inputs(module, tier):
-    return hashlib.sha256(("clang 19\0%s\0%s" % (" ".join(ptx_flags(tier)), module_text(module))).encode("ascii")).hexdigest()[:16]
+def ptx_inputs(module, history, tier):
+    texts = "\0".join(module_text(m) for m in (module, history) if m)
+    return hashlib.sha256(("clang 19, packing 2\0%s\0%s" % (" ".join(ptx_flags(tier)), texts)).encode("ascii")).hexdigest()[:16]
 
 
 def find_clang():
@@ -372,15 +479,19 @@ def find_clang():
             return name
 
 
-def ptx_of(clang, module, tier, inputs):
-    """Compile a module. Comments, indentation and blank lines of what comes out mean nothing."""
+def compiled(clang, module, tier):
+    """The PTX of a module. Comments, indentation and blank lines of what the compiler writes mean nothing."""
     p = subprocess.run([clang] + ptx_flags(tier), input=module_text(module), capture_output=True, text=True)
     if p.returncode or not p.stdout.isascii():
         fail("module %s gives no PTX:\n%s" % (module.name, p.stderr), "Correct the kernel: tests/kernels/faces.py %s" % module.name)
     lines = [" ".join(re.sub(r"//.*", "", line).split()) for line in p.stdout.split("\n")]
-    plain = "".join(line + "\n" for line in lines if line).encode("ascii")
-    packed = pack(plain)
-    if unpack(packed) != plain:
+    return "".join(line + "\n" for line in lines if line).encode("ascii")
+
+
+def ptx_of(clang, module, history, tier, inputs):
+    plain, before = compiled(clang, module, tier), compiled(clang, history, tier) if history else b""
+    packed = pack(plain, before)
+    if unpack(packed, len(plain), before) != plain:
         fail("the PTX of %s does not survive packing" % module.name, "Correct pack() or unpack()")
     return Ptx(module.name, inputs, "%016x" % fnv(plain), len(packed), len(plain), digits(packed))
 
@@ -392,18 +503,23 @@ def ptx_texts(found, kinds):
         tier = kinds[m.kind].ptx_tier()
         if not tier:
             continue
-        inputs = ptx_inputs(m, tier)
+        inputs = ptx_inputs(m, history_of(m, found), tier)
         if m.name in known and known[m.name].inputs == inputs:
             out[m.name] = known[m.name]
         else:
-            jobs.append((m, tier, inputs))
+            jobs.append((m, history_of(m, found), tier, inputs))
     clang = find_clang() if jobs else None
     if jobs and not clang:
-        fail("%s has no PTX of %s as the kernels are now, and there is no clang 19 to make it" % (OUT, " ".join(m.name for m, _, _ in jobs)),
+        fail("%s has no PTX of %s as the kernels are now, and there is no clang 19 to make it" % (OUT, " ".join(j[0].name for j in jobs)),
              "Install clang-19, then run `make amalgamate`")
-    with concurrent.futures.ProcessPoolExecutor(min(4, os.cpu_count() or 1)) if len(jobs) > 1 else concurrent.futures.ThreadPoolExecutor(1) as pool:
-        made = pool.map(ptx_of, *zip(*[(clang,) + job for job in jobs])) if jobs else ()
-        out.update((p.name, p) for p in made)
+    if jobs:
+        pool = concurrent.futures.ProcessPoolExecutor if len(jobs) > 1 else concurrent.futures.ThreadPoolExecutor
+        with pool(min(4, os.cpu_count() or 1)) as workers:
+            out.update((p.name, p) for p in workers.map(ptx_of, *zip(*[(clang,) + job for job in jobs])))
+    for m in found:
+        if m.name in out:
+            before = history_of(m, found)
+            out[m.name].history = out[before.name] if before else None
     return out
 
 
@@ -457,14 +573,19 @@ def ptx_lines(found, texts):
     """The PTX of all modules, in their order."""
     yield "#ifndef INFER_NO_CUDA /* PTX that clang 19 made of inputs with this hash */"
     for p in (texts[m.name] for m in found if m.name in texts):
-        yield "/* ptx %s: of %s, gives %s, packed %d, plain %d */" % (p.name, p.inputs, p.hash, p.packed, p.plain)
+        behind = ", behind " + p.history.name if p.history else ""
+        yield "/* ptx %s: of %s, gives %s, packed %d, plain %d%s */" % (p.name, p.inputs, p.hash, p.packed, p.plain, behind)
         yield "static const char *const infer__ptx_%s[] = {" % p.name
         yield from piece_lines(p.coded)
         yield "};"
-    yield "static const infer__kernel_text INFER__PTX[] = { /* of each module: name, pieces, n_pieces, packed, bytes */"
-    for m in found:
-        p = texts.get(m.name)
-        yield '    {"%s.ptx", infer__ptx_%s, %d, %d, %d},' % (p.name, p.name, -(-len(p.coded) // PIECE), p.packed, p.plain) if p else '    {"", NULL, 0, 0, 0},'
+    yield "static const infer__kernel_text INFER__PTX[] = { /* of each module: name, pieces, n_pieces, packed, bytes, history */"
+    places = {m.name: i for i, m in enumerate(found)}
+    for p in (texts.get(m.name) for m in found):
+        if p:
+            behind = "&INFER__PTX[%d]" % places[p.history.name] if p.history else "NULL"
+            yield '    {"%s.ptx", infer__ptx_%s, %d, %d, %d, %s},' % (p.name, p.name, -(-len(p.coded) // PIECE), p.packed, p.plain, behind)
+        else:
+            yield '    {"", NULL, 0, 0, 0, NULL},'
     yield "};"
     yield "#endif"
     yield "enum { INFER__PTX_CUDA = %d }; /* version of CUDA whose drivers take the PTX of generic programs first */" % PTX["61"][1]
@@ -476,14 +597,14 @@ def text_lines(names):
     for name in names:
         plain = stripped(name).encode("ascii")
         packed = pack(plain)
-        if unpack(packed) != plain:
+        if unpack(packed, len(plain)) != plain:
             fail("kernels/%s does not survive packing" % name, "Correct pack() or unpack()")
         coded = digits(packed)
         lines.append("static const char *const infer__text_%s[] = {" % ident(name))
         lines += list(piece_lines(coded)) + ["};"]
-        table.append('    {"%s", infer__text_%s, %d, %d, %d},' % (name, ident(name), -(-len(coded) // PIECE), len(packed), len(plain)))
+        table.append('    {"%s", infer__text_%s, %d, %d, %d, NULL},' % (name, ident(name), -(-len(coded) // PIECE), len(packed), len(plain)))
         sizes = [sizes[0] + len(packed), sizes[1] + len(plain)]
-    return lines + ["static const infer__kernel_text INFER__KERNEL_TEXTS[] = { /* name, pieces, n_pieces, packed, bytes */"] \
+    return lines + ["static const infer__kernel_text INFER__KERNEL_TEXTS[] = { /* name, pieces, n_pieces, packed, bytes, history */"] \
         + table + ["};"], sizes
 
 
@@ -590,7 +711,7 @@ def self_test():
             print("self-test: %s, %r -> %r: want %r, got %r" % (file, old, new, want, got))
     texts.clear()
     for data in (b"", b"a", b"abcabcabc", b"x" * 1000, bytes(range(32, 127)) * 40 + b"#" * 3000 + bytes(range(32, 127)) * 40):
-        if unpack(pack(data)) != data:
+        if unpack(pack(data), len(data)) != data or unpack(pack(data, data[1:]), len(data), data[1:]) != data:
             bad += 1
             print("self-test: %r... does not survive packing" % data[:20])
     print("embed_kernels --self-test: %d passed, %d failed" % (len(PLANTED) + 5 - bad, bad))

@@ -146,6 +146,7 @@ typedef struct infer__kernel_text {
     const char *const *pieces;
     int32_t n_pieces;
     uint32_t packed, bytes; /* compressed, and as it was */
+    const struct infer__kernel_text *history; /* one without a history, which is taken to stand before it; or NULL */
 } infer__kernel_text;
 
 /* ---- devices and programs (gpu_kernels.c) ------------------------------------------------------------------ */
