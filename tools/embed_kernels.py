@@ -242,12 +242,13 @@ def interface():
 # ---- packing ---------------------------------------------------------------------------------------------------------------
 
 def copies(data, start):
-    """For every position from start on the copies that could begin there: (length, distance), longer ones farther back."""
-    heads, out = {}, []
+    """For every position from start on copies that could begin there: (length, distance), each longer than the one before.
+    Looked for among the last places that have the same 3 characters, and the same 20: what is alike in the history is far."""
+    heads, far, out = {}, {}, []
     for i in range(len(data)):
         here, best = [], 2
-        before = heads.setdefault(data[i:i + 3], [])
-        for j in reversed(before[-64:]) if i >= start else ():
+        before, long_before = heads.setdefault(data[i:i + 3], []), far.setdefault(data[i:i + 20], [])
+        for j in before[:-17:-1] + long_before[:-17:-1] + long_before[:4] if i >= start else ():
             if i + best >= len(data):
                 break
             if data[j + best] == data[i + best]:
@@ -258,6 +259,7 @@ def copies(data, start):
                     best = n
                     here.append((n, i - j))
         before.append(i)
+        long_before.append(i)
         out.append(here)
     return out[start:]
 
@@ -469,7 +471,7 @@ def ptx_flags(tier):
 
 def ptx_inputs(module, history, tier):
     texts = "\0".join(module_text(m) for m in (module, history) if m)
-    return hashlib.sha256(("clang 19, packing 2\0%s\0%s" % (" ".join(ptx_flags(tier)), texts)).encode("ascii")).hexdigest()[:16]
+    return hashlib.sha256(("clang 19, packing 3\0%s\0%s" % (" ".join(ptx_flags(tier)), texts)).encode("ascii")).hexdigest()[:16]
 
 
 def find_clang():
