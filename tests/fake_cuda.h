@@ -178,6 +178,7 @@ FAKECU(cuDevicePrimaryCtxRelease, (infer__cu_device d)) {
 FAKECU(cuCtxPushCurrent_v2, (infer__cu_context c)) {
     FAKECU_ENTER(cuCtxPushCurrent_v2, FAKECU_ANYWHERE);
     CHECK(fakecu.depth < FAKECU_DEPTH && fakecu.live[FAKECU_CONTEXT] > 0);
+    if (fakecu.depth == FAKECU_DEPTH) fakecu.depth--;
     fakecu.stack[fakecu.depth++] = fakecu.current = c;
     return 0;
 }

@@ -551,8 +551,10 @@ static void test_gpu_cuda_times(void) {
     fakecu.fail_code = 1;
     CHECK(cud->launch(o.queue, o.kernel, groups, 64, b, 2, &a, sizeof a, &o.err) == INFER_ERR_DEVICE);
     CHECK_STR(o.err.message, "cuLaunchKernel failed: FAKE_1 (1)");
-    fakecu.fail_name = NULL;
-    CHECK(cud->times(o.queue, seconds, 400, &n, &o.err) == INFER_OK && n == 0);
+    fakecu.fail_name = NULL; /* it has no time, and the next one has its own */
+    CHECK(!cud->launch(o.queue, o.kernel, groups, 64, b, 2, &a, sizeof a, &o.err));
+    CHECK(cud->sync(o.queue, &o.err) == INFER_OK);
+    CHECK(cud->times(o.queue, seconds, 400, &n, &o.err) == INFER_OK && n == 1);
     CHECK(cud->timing(o.queue, 0, &o.err) == INFER_OK);
     CHECK(!cud->launch(o.queue, o.kernel, groups, 64, b, 2, &a, sizeof a, &o.err));
     CHECK(cud->times(o.queue, seconds, 400, &n, &o.err) == INFER_OK && n == 0);

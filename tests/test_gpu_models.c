@@ -1018,7 +1018,7 @@ static void suite_gpu_models(void) {
     RUN_DEVICE(test_gpu_model_threads);
     RUN_DEVICE(test_gpu_model_embeddings);
     RUN_DEVICE(test_gpu_model_cache);
-    RUN_DEVICE(test_gpu_model_faults);
+    if (check_backend() == INFER_OPENCL) RUN_DEVICE(test_gpu_model_faults); /* it wraps that API */
     RUN_DEVICE(test_gpu_model_oom);
     RUN_DEVICE(test_gpu_record);
     RUN_DEVICE(test_gpu_record_faults);

@@ -42,7 +42,9 @@ static const infer__kernel_text *infer__module_part(int32_t module, int32_t form
  * left (*damaged NULL) or a text is damaged (*damaged is its name). */
 static void *infer__module_text(int32_t module, int32_t form, const char *pieces[INFER__MODULE_FILES],
                                 int32_t *n_pieces, infer__mem *mem, const char **damaged) {
+    const infer__module_row *row = &INFER__MODULES[module];
     const infer__kernel_text *text;
+    uint64_t hash = INFER__FNV;
     uint64_t size = sizeof(infer__lzma);
     char *block, *at;
     int32_t i;
@@ -59,8 +61,14 @@ static void *infer__module_text(int32_t module, int32_t form, const char *pieces
             return NULL;
         }
         pieces[i] = at;
+        hash = infer__fnv(hash, at, text->bytes);
         at += text->bytes;
         *at++ = 0;
+    }
+    if (block && hash != (form == INFER__FORM_PTX ? row->ptx_hash : row->hash)) {
+        *damaged = row->name;
+        infer__free(mem, block);
+        return NULL;
     }
     return block;
 }
