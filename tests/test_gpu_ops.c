@@ -78,11 +78,13 @@ static void gpu_pass(infer__ctx *c, int32_t *block, int32_t rows, int32_t n_seq,
 }
 
 static void gpu_pair_open(gpu_pair *p, int device, int32_t kv_type, int32_t rows, int32_t n_seq, int32_t pages) {
+    infer_error err;
     ops_open(&p->cpu, 2, infer__cpu_found(), 4096);
     p->cpu.exact = 1; /* a device rounds no activations */
     p->block = (int32_t *)calloc((size_t)(4 * rows + n_seq * (1 + 2 * pages)), sizeof *p->block);
     gpu_pass(&p->cpu, p->block, rows, n_seq, pages);
     memset(&p->gpu, 0, sizeof p->gpu);
+    CHECK(infer__gpu_use_kv(gpu_opened[device], kv_type, &err) == INFER_OK); /* a program stays: a driver may keep it */
     p->used = infer__atomic_get(&gpu_mem.used);
     p->gpu.ops = &infer__gpu_ops;
     p->gpu.mem = &gpu_mem;
