@@ -52,6 +52,9 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #    define CHECK_GPU
 #    include "test_gpu_list.c"
 #    include "test_gpu_opencl.c"
+#    ifndef INFER_NO_HIP
+#      include "test_gpu_hip.c"
+#    endif
 #    include "test_gpu_ops.c"
 #    include "test_gpu_models.c"
 #  endif
@@ -96,6 +99,9 @@ int main(int argc, char **argv) {
 #  ifdef CHECK_GPU
     suite_gpu_list();
     suite_gpu_opencl();
+#    ifndef INFER_NO_HIP
+    suite_gpu_hip();
+#    endif
     suite_gpu_ops();
     suite_gpu_models();
 #  endif
