@@ -140,6 +140,7 @@ def group_kernels(t):
     t.step("embed_kernels self-test", [PY, "tools/embed_kernels.py", "--self-test"])
     t.step("kernel faces, self-test", [PY, "tests/kernels/faces.py", "--self-test"])
     t.step("kernel faces", [PY, "tests/kernels/faces.py"])
+    hip_double(t)
     icd = next(iter(glob.glob("/usr/lib/oclgrind/liboclgrind-rt-icd.so") + glob.glob("/usr/lib/*/oclgrind/liboclgrind-rt-icd.so")), None)
     if not icd:
         t.skip("kernels under oclgrind", "oclgrind is not installed")
@@ -151,6 +152,26 @@ def group_kernels(t):
         "OCL_ICD_VENDORS": icd, "OCLGRIND_DATA_RACES": "1", "OCLGRIND_UNINITIALIZED": "1", "OCLGRIND_CHECK_API": "1",
         "OCLGRIND_LOG": log, "CHECK_EMULATED": "1"})
     t.step("oclgrind's log is empty", ["sh", "-c", 'test -f "$1" || { echo "there is no log"; exit 1; }; head -40 "$1"; test ! -s "$1"', "sh", log])
+
+
+def hip_double(t):
+    """HIP on a double of AMD's runtime and compiler: tests/drivers/hip/README.md."""
+    clang = next((c for c in ("clang++-19", "clang++-18", "clang++-17", "clang++-16") if shutil.which(c)), None)
+    here, library = os.path.abspath("tests/drivers/hip"), os.path.abspath("build/drivers/hip")
+    if not sys.platform.startswith("linux") or not clang:
+        t.skip("HIP on its double", "Linux and a clang++ of 16 to 19 are needed")
+        return
+    os.makedirs(library, exist_ok=True)
+    if not t.step("compile the HIP double", [CC, "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
+                                             '-DFAKE_HIP_HERE="%s"' % here, here + "/fake_hip.c", here + "/fake_hiprtc.c",
+                                             "tests/drivers/fibers.c", "-o", library + "/libamdhip64.so.7", "-ldl", "-lpthread"]):
+        return
+    env = {"LD_LIBRARY_PATH": library, "OCL_ICD_VENDORS": "none", "CHECK_BACKEND": "hip", "FAKE_HIP_CXX": clang}
+    t.step("HIP double: ops, waves of 32", ["build/check", "gpu_ops"], env=env)
+    t.step("HIP double: ops, waves of 64, two devices", ["build/check", "gpu_ops"],
+           env=dict(env, FAKE_HIP_DEVICES="2", FAKE_HIP_ARCH="gfx90a:sramecc+:xnack-", CHECK_EMULATED="1"))
+    t.step("HIP double: models", ["build/check", "gpu_model"], env=env)
+    t.step("HIP double: calls that fail", [PY, "tests/drivers/hip/faults.py", "build/infer", library], env=env)
 
 
 def group_examples(t):

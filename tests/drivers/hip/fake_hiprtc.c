@@ -160,7 +160,7 @@ static void cache_folder(char *to, size_t cap) {
 
 /* The library of a program into `code`, or what is wrong into log. */
 static int compile(const char *name, const char *source, const char *contract, text *code, text *log) {
-    char folder[] = "/tmp/fake-hip-XXXXXX", in[128], ii[64], cpp[64], so[64], said[64], wave[64], cache[700], kept[800];
+    char wave[64], cache[700], kept[800], folder[800], in[900], ii[900], cpp[900], so[900], said[900];
     const char *first[] = {compiler(), "-E", "-x", "c++", "-std=c++14", "-D__HIP__=1", "-D__HIPCC_RTC__=1",
                            "-D__HIP_DEVICE_COMPILE__=1", "-D__AMDGCN__=1", wave, in, "-o", ii, NULL};
     const char *second[] = {compiler(), "-x", "c++", "-std=c++14", "-O2", "-march=native", "-fno-math-errno", contract, "-w",
@@ -178,7 +178,11 @@ static int compile(const char *name, const char *source, const char *contract, t
     cache_folder(cache, sizeof cache);
     snprintf(kept, sizeof kept, "%s/%016llx.so", cache, (unsigned long long)h);
     if (log->n > 0 || get(code, kept)) return log->n == 0;
-    if (!mkdtemp(folder)) return 0;
+    snprintf(folder, sizeof folder, "%s/work-XXXXXX", cache);
+    if (!mkdtemp(folder)) {
+        say(log, "fake hip: error: no folder to work in");
+        return 0;
+    }
     snprintf(in, sizeof in, "%s/%.60s.hip", folder, name && *name ? name : "program");
     snprintf(ii, sizeof ii, "%s/1.ii", folder);
     snprintf(cpp, sizeof cpp, "%s/2.cpp", folder);
@@ -345,13 +349,16 @@ int hip_code_check(const void *image) {
 }
 
 int hip_code_open(hip_code_object **out, const void *image) {
-    char path[] = "/tmp/fake-hip-XXXXXX";
     hip_code_object *c = (hip_code_object *)calloc(1, sizeof *c);
     void (*begin)(const fibers_calls *);
+    char folder[700], path[800];
     void *found;
     head h;
-    int file = mkstemp(path);
+    int file;
     *out = NULL;
+    cache_folder(folder, sizeof folder);
+    snprintf(path, sizeof path, "%s/load-XXXXXX", folder);
+    file = mkstemp(path);
     memcpy(&h, image, sizeof h);
     if (c && file >= 0 && hip_code_check(image) == 0 && put(path, (const char *)image + sizeof h, h.size))
         c->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
