@@ -54,6 +54,9 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #    include "test_gpu_opencl.c"
 #    include "test_gpu_ops.c"
 #    include "test_gpu_models.c"
+#    ifdef INFER__METAL_LIBRARY
+#      include "test_gpu_metal.c"
+#    endif
 #  endif
 #endif
 
@@ -98,6 +101,9 @@ int main(int argc, char **argv) {
     suite_gpu_opencl();
     suite_gpu_ops();
     suite_gpu_models();
+#    ifdef INFER__METAL_LIBRARY
+    suite_gpu_metal();
+#    endif
 #  endif
 #endif
     return check_finish();

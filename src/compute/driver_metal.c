@@ -2,9 +2,9 @@
  *
  * Owns:  the table of all messages that are sent (INFER__MTL_MESSAGES), the list of devices, and infer__metal_driver.
  * Rules: a message is sent through a function of its exact type, as compilers of Objective-C do. Names and types are
- *        those of Apple's documentation of the class or protocol that stands before each group. A method whose name begins
- *        with "new" or "Copy" gives an object to release; what other methods give is kept by retain where it is to
- *        outlive the pool: every entry of the driver has one. An object that ends before its encoder has ended, or a
+ *        those of Apple's documentation of the class or protocol that stands before each group. A method whose name
+ *        begins with "new" or "Copy" gives an object to release; what other methods give is kept by retain where it is
+ *        to outlive the pool: every entry of the driver has one. An object that ends before its encoder has ended, or a
  *        buffer that ends in use, would end the process: the functions below keep the order.
  *        With INFER__METAL_LIBRARY (tests) that library stands for the runtime and the frameworks.
  * Start: INFER__MTL_MESSAGES, infer__metal_list (which devices there are), infer__metal_finish (waiting, what arrived),
@@ -37,66 +37,68 @@ enum {
     INFER__MTL_MIN_LOCAL = 16 * 1024   /* bytes of threadgroup memory that kernels need */
 };
 
-/* M(result, our name, selector, more arguments): every message that is sent. All get the object and the selector first. */
-#define INFER__MTL_MESSAGES(M) \
-    /* NSObject */ \
-    M(infer__mtl_id, retain, "retain", ) \
-    M(void, release, "release", ) \
-    M(infer__mtl_id, make, "new", ) \
-    M(infer__mtl_bool, responds, "respondsToSelector:", INFER__MTL_ALSO infer__mtl_sel asked) \
-    /* NSString: the first is of the class */ \
-    M(infer__mtl_id, string, "stringWithUTF8String:", INFER__MTL_ALSO const char *utf8) \
-    M(const char *, utf8, "UTF8String", ) \
-    /* NSError, NSArray */ \
-    M(infer__mtl_id, description, "localizedDescription", ) \
-    M(infer__mtl_int, code, "code", ) \
-    M(infer__mtl_uint, count, "count", ) \
-    M(infer__mtl_id, at, "objectAtIndex:", INFER__MTL_ALSO infer__mtl_uint index) \
-    /* MTLDevice */ \
-    M(infer__mtl_id, name, "name", ) \
-    M(infer__mtl_bool, unified, "hasUnifiedMemory", ) \
-    M(infer__mtl_bool, low_power, "isLowPower", ) \
-    M(infer__mtl_bool, family, "supportsFamily:", INFER__MTL_ALSO infer__mtl_int family) \
-    M(uint64_t, working_set, "recommendedMaxWorkingSetSize", ) \
-    M(infer__mtl_uint, allocated, "currentAllocatedSize", ) \
-    M(infer__mtl_uint, max_buffer, "maxBufferLength", ) \
-    M(infer__mtl_uint, max_local, "maxThreadgroupMemoryLength", ) \
-    M(infer__mtl_id, new_queue, "newCommandQueue", ) \
-    M(infer__mtl_id, new_buffer, "newBufferWithLength:options:", \
-      INFER__MTL_ALSO infer__mtl_uint bytes INFER__MTL_ALSO infer__mtl_uint options) \
-    M(infer__mtl_id, new_library, "newLibraryWithSource:options:error:", \
-      INFER__MTL_ALSO infer__mtl_id source INFER__MTL_ALSO infer__mtl_id options INFER__MTL_ALSO infer__mtl_id *err) \
-    M(infer__mtl_id, new_pipeline, "newComputePipelineStateWithFunction:error:", \
-      INFER__MTL_ALSO infer__mtl_id function INFER__MTL_ALSO infer__mtl_id *err) \
-    /* MTLCompileOptions */ \
-    M(void, set_fast_math, "setFastMathEnabled:", INFER__MTL_ALSO infer__mtl_bool on) \
-    /* MTLLibrary, MTLComputePipelineState, MTLBuffer, MTLCommandQueue */ \
-    M(infer__mtl_id, new_function, "newFunctionWithName:", INFER__MTL_ALSO infer__mtl_id name) \
-    M(infer__mtl_uint, max_threads, "maxTotalThreadsPerThreadgroup", ) \
-    M(void *, contents, "contents", ) \
-    M(infer__mtl_id, command_buffer, "commandBuffer", ) \
-    /* MTLCommandBuffer */ \
-    M(infer__mtl_id, compute, "computeCommandEncoder", ) /* of the serial kind: a dispatch sees what those before wrote */ \
-    M(infer__mtl_id, blit, "blitCommandEncoder", ) \
-    M(void, commit, "commit", ) \
-    M(void, wait, "waitUntilCompleted", ) \
-    M(infer__mtl_uint, status, "status", ) \
-    M(infer__mtl_id, error, "error", ) \
-    M(double, started, "GPUStartTime", ) \
-    M(double, ended, "GPUEndTime", ) \
-    /* MTLCommandEncoder, MTLComputeCommandEncoder, MTLBlitCommandEncoder */ \
-    M(void, end_encoding, "endEncoding", ) \
-    M(void, set_pipeline, "setComputePipelineState:", INFER__MTL_ALSO infer__mtl_id pipeline) \
-    M(void, set_buffer, "setBuffer:offset:atIndex:", \
-      INFER__MTL_ALSO infer__mtl_id buffer INFER__MTL_ALSO infer__mtl_uint offset INFER__MTL_ALSO infer__mtl_uint index) \
-    M(void, set_bytes, "setBytes:length:atIndex:", \
-      INFER__MTL_ALSO const void *bytes INFER__MTL_ALSO infer__mtl_uint length INFER__MTL_ALSO infer__mtl_uint index) \
-    M(void, dispatch, "dispatchThreadgroups:threadsPerThreadgroup:", \
-      INFER__MTL_ALSO infer__mtl_size groups INFER__MTL_ALSO infer__mtl_size threads) \
-    M(void, copy, "copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:", \
-      INFER__MTL_ALSO infer__mtl_id from INFER__MTL_ALSO infer__mtl_uint from_offset INFER__MTL_ALSO infer__mtl_id to \
-          INFER__MTL_ALSO infer__mtl_uint to_offset INFER__MTL_ALSO infer__mtl_uint bytes)
-#define INFER__MTL_ALSO ,
+/* M(result, our name, selector, more arguments): every message that is sent. The object and the selector come first. */
+#    define INFER__MTL_MESSAGES(M)                                                                                     \
+      /* NSObject */                                                                                                   \
+      M(infer__mtl_id, retain, "retain", )                                                                             \
+      M(void, release, "release", )                                                                                    \
+      M(infer__mtl_id, make, "new", )                                                                                  \
+      M(infer__mtl_bool, responds, "respondsToSelector:", INFER__MTL_ALSO infer__mtl_sel asked)                        \
+      /* NSString: the first is of the class */                                                                        \
+      M(infer__mtl_id, string, "stringWithUTF8String:", INFER__MTL_ALSO const char *utf8)                              \
+      M(const char *, utf8, "UTF8String", )                                                                            \
+      /* NSError, NSArray */                                                                                           \
+      M(infer__mtl_id, description, "localizedDescription", )                                                          \
+      M(infer__mtl_int, code, "code", )                                                                                \
+      M(infer__mtl_uint, count, "count", )                                                                             \
+      M(infer__mtl_id, at, "objectAtIndex:", INFER__MTL_ALSO infer__mtl_uint index)                                    \
+      /* MTLDevice */                                                                                                  \
+      M(infer__mtl_id, name, "name", )                                                                                 \
+      M(infer__mtl_bool, unified, "hasUnifiedMemory", )                                                                \
+      M(infer__mtl_bool, low_power, "isLowPower", )                                                                    \
+      M(infer__mtl_bool, family, "supportsFamily:", INFER__MTL_ALSO infer__mtl_int family)                             \
+      M(uint64_t, working_set, "recommendedMaxWorkingSetSize", )                                                       \
+      M(infer__mtl_uint, allocated, "currentAllocatedSize", )                                                          \
+      M(infer__mtl_uint, max_buffer, "maxBufferLength", )                                                              \
+      M(infer__mtl_uint, max_local, "maxThreadgroupMemoryLength", )                                                    \
+      M(infer__mtl_id, new_queue, "newCommandQueue", )                                                                 \
+      M(infer__mtl_id, new_buffer,                                                                                     \
+        "newBufferWithLength:options:", INFER__MTL_ALSO infer__mtl_uint bytes INFER__MTL_ALSO infer__mtl_uint options) \
+      M(infer__mtl_id, new_library, "newLibraryWithSource:options:error:",                                             \
+        INFER__MTL_ALSO infer__mtl_id source INFER__MTL_ALSO infer__mtl_id options INFER__MTL_ALSO infer__mtl_id *err) \
+      M(infer__mtl_id, new_pipeline, "newComputePipelineStateWithFunction:error:",                                     \
+        INFER__MTL_ALSO infer__mtl_id function INFER__MTL_ALSO infer__mtl_id *err)                                     \
+      /* MTLCompileOptions */                                                                                          \
+      M(void, set_fast_math, "setFastMathEnabled:", INFER__MTL_ALSO infer__mtl_bool on)                                \
+      /* MTLLibrary, MTLComputePipelineState, MTLBuffer, MTLCommandQueue */                                            \
+      M(infer__mtl_id, new_function, "newFunctionWithName:", INFER__MTL_ALSO infer__mtl_id name)                       \
+      M(infer__mtl_uint, max_threads, "maxTotalThreadsPerThreadgroup", )                                               \
+      M(void *, contents, "contents", )                                                                                \
+      M(infer__mtl_id, command_buffer, "commandBuffer", )                                                              \
+      /* MTLCommandBuffer */                                                                                           \
+      M(infer__mtl_id, compute, "computeCommandEncoder", ) /* serial: a dispatch sees what those before wrote */       \
+      M(infer__mtl_id, blit, "blitCommandEncoder", )                                                                   \
+      M(void, commit, "commit", )                                                                                      \
+      M(void, wait, "waitUntilCompleted", )                                                                            \
+      M(infer__mtl_uint, status, "status", )                                                                           \
+      M(infer__mtl_id, error, "error", )                                                                               \
+      M(double, started, "GPUStartTime", )                                                                             \
+      M(double, ended, "GPUEndTime", )                                                                                 \
+      /* MTLCommandEncoder, MTLComputeCommandEncoder, MTLBlitCommandEncoder */                                         \
+      M(void, end_encoding, "endEncoding", )                                                                           \
+      M(void, set_pipeline, "setComputePipelineState:", INFER__MTL_ALSO infer__mtl_id pipeline)                        \
+      M(void, set_buffer, "setBuffer:offset:atIndex:",                                                                 \
+        INFER__MTL_ALSO infer__mtl_id buffer INFER__MTL_ALSO infer__mtl_uint offset INFER__MTL_ALSO infer__mtl_uint    \
+            index)                                                                                                     \
+      M(void, set_bytes, "setBytes:length:atIndex:",                                                                   \
+        INFER__MTL_ALSO const void *bytes INFER__MTL_ALSO infer__mtl_uint length INFER__MTL_ALSO infer__mtl_uint       \
+            index)                                                                                                     \
+      M(void, dispatch, "dispatchThreadgroups:threadsPerThreadgroup:",                                                 \
+        INFER__MTL_ALSO infer__mtl_size groups INFER__MTL_ALSO infer__mtl_size threads)                                \
+      M(void, copy, "copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:",                                    \
+        INFER__MTL_ALSO infer__mtl_id from INFER__MTL_ALSO infer__mtl_uint from_offset INFER__MTL_ALSO infer__mtl_id   \
+            to INFER__MTL_ALSO infer__mtl_uint to_offset INFER__MTL_ALSO infer__mtl_uint bytes)
+#    define INFER__MTL_ALSO ,
 
 /* objc_msgSend by the type of each message, and the selectors by their names. */
 typedef struct infer__mtl {
@@ -445,7 +447,7 @@ static void infer__metal_unload(void *device, void *program) {
     infer__metal_release(device, (uint64_t)(uintptr_t)program);
 }
 
-/* ---- queues: encoding and waiting ---------------------------------------------------------------------------------- */
+/* ---- queues: encoding and waiting -------------------------------------------------------------------------------- */
 
 enum {
     INFER__METAL_SENT = 16,         /* command buffers on their way */
@@ -636,7 +638,7 @@ static void infer__metal_before_write(infer__metal_queue *q, infer__mtl_id buffe
     if (i < q->n_reads) infer__metal_finish(q);
 }
 
-/* ---- memory that it does not see: through staging, by copies of whole words ---------------------------------------- */
+/* ---- memory that it does not see: through staging, by copies of whole words -------------------------------------- */
 
 static infer_result infer__metal_blit(infer__metal_queue *q, infer__mtl_id to, uint64_t to_offset, infer__mtl_id from,
                                       uint64_t from_offset, uint64_t bytes, infer_error *err) {
@@ -668,8 +670,8 @@ static infer_result infer__metal_word(infer__metal_queue *q, infer__mtl_id from,
 }
 
 /* Words of which only a part is to change are read first. */
-static infer_result infer__metal_upload_staged(infer__metal_queue *q, infer__mtl_id to, uint64_t offset, const char *src,
-                                               uint64_t bytes, infer_error *err) {
+static infer_result infer__metal_upload_staged(infer__metal_queue *q, infer__mtl_id to, uint64_t offset,
+                                               const char *src, uint64_t bytes, infer_error *err) {
     while (bytes > 0) {
         uint64_t first = offset / 4 * 4, n = INFER__MIN(bytes, (uint64_t)INFER__METAL_STAGING / 2), at;
         uint64_t words = (offset + n + 3) / 4 * 4 - first;

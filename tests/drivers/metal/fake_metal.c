@@ -12,11 +12,13 @@
  *        pipeline     so does the pipeline state       function     newFunctionWithName returns nil
  *        command:N    the N-th command buffer ends with status 5 and an NSError; command:N+ from then on
  *        memory:N     the same with the error for memory that ran out
- *        encoder:N    the N-th encoder is nil          commandbuffer:N  the N-th command buffer is nil
+ *        threads      pipelines take 32 threads        encoder:N    the N-th encoder is nil
+ *        commandbuffer:N  the N-th command buffer is nil
  *        FAKE_METAL_DEVICES: a number of devices, or their kinds: u unified (Apple 7), o unified and old (Apple 5),
  *        d discrete (no Apple family), n no family at all; "u" without it. FAKE_METAL_MEMORY, FAKE_METAL_BUFFER: bytes of
  *        recommendedMaxWorkingSetSize and maxBufferLength. FAKE_METAL_PYTHON: the interpreter, python3.
- * For tests: fake_metal_mistakes, fake_metal_live, fake_metal_fail (a list as above), fake_metal_forgive.
+ * For tests: fake_metal_mistakes, fake_metal_live, fake_metal_forgive; fake_metal_fail and fake_metal_devices, with words
+ *        as above; fake_metal_fired: how many calls were made to fail.
  * Start: methods (the table at the end), then m_commit and run_commands.
  */
 #define _GNU_SOURCE
@@ -88,7 +90,7 @@ struct object {
     object *queue_next; /* committed, not yet run: in the order of the queue */
     int status, ended;
     double started, finished;
-    bound args[ARGS];
+    bound *args; /* ARGS of them */
     object *pipeline;
 };
 
@@ -113,7 +115,7 @@ static void mistake(const char *format, ...) {
 
 enum { F_BUFFER, F_COMMAND, F_MEMORY, F_ENCODER, F_COMMAND_BUFFER, F_COUNTED };
 static const char *const fault_names[F_COUNTED] = {"buffer:", "command:", "memory:", "encoder:", "commandbuffer:"};
-static long fault_counts[F_COUNTED];
+static long fault_counts[F_COUNTED], fired;
 static char faults[400];
 static int faults_read;
 
@@ -121,6 +123,7 @@ void fake_metal_fail(const char *list);
 void fake_metal_fail(const char *list) {
     snprintf(faults, sizeof faults, ",%s,", list ? list : "");
     memset(fault_counts, 0, sizeof fault_counts);
+    fired = 0;
     faults_read = 1;
 }
 
@@ -128,8 +131,13 @@ static int fault(const char *word) {
     char with[64];
     if (!faults_read) fake_metal_fail(getenv("FAKE_METAL_FAIL"));
     snprintf(with, sizeof with, ",%s,", word);
-    return strstr(faults, with) != NULL;
+    if (!strstr(faults, with)) return 0;
+    __atomic_add_fetch(&fired, 1, __ATOMIC_RELAXED);
+    return 1;
 }
+
+long fake_metal_fired(void);
+long fake_metal_fired(void) { return fired; }
 
 /* Counts; 1 when this is the call that fails. */
 static int fault_now(int which) {
@@ -143,7 +151,9 @@ static int fault_now(int which) {
     at = strstr(faults, with);
     if (!at) return 0;
     wanted = strtol(at + strlen(with), &end, 10);
-    return n == wanted || (*end == '+' && n > wanted);
+    if (n != wanted && (*end != '+' || n < wanted)) return 0;
+    __atomic_add_fetch(&fired, 1, __ATOMIC_RELAXED);
+    return 1;
 }
 
 /* ---- objects ------------------------------------------------------------------------------------------------------- */
@@ -208,7 +218,9 @@ static void die(object *o) {
     }
     if (o->kind == QUEUE) run_queue(o, NULL);
     drop_commands(o);
-    for (i = 0; i < ARGS; i++) drop_bound(&o->args[i]);
+    for (i = 0; i < ARGS && o->args; i++) drop_bound(&o->args[i]);
+    free(o->args);
+    o->args = NULL;
     if (o->pipeline) release(o->pipeline);
     if (o->error) release(o->error);
     for (i = 0; i < o->n && o->items; i++) release(o->items[i]);
@@ -331,10 +343,10 @@ static BOOL m_family(object *d, const char *sel, NSInteger family) {
     return d->code != 'n' && (family == 2002 || (family >= 3001 && family <= 3003));
 }
 
-static void find_devices(void) {
-    const char *s = getenv("FAKE_METAL_DEVICES");
+void fake_metal_devices(const char *s);
+void fake_metal_devices(const char *s) {
     int i, n;
-    if (!s || !*s) s = "u";
+    if (!s) s = "u";
     n = *s >= '0' && *s <= '9' ? atoi(s) : (int)strlen(s);
     if (n > 16) n = 16;
     for (i = 0; i < n; i++) {
@@ -344,8 +356,7 @@ static void find_devices(void) {
     n_devices = n;
 }
 static void start_devices(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, find_devices);
+    if (n_devices < 0) fake_metal_devices(getenv("FAKE_METAL_DEVICES"));
 }
 
 object *MTLCreateSystemDefaultDevice(void);
@@ -421,18 +432,18 @@ static void find_folder(void) {
 /* msl_host.py with the text on its stdin: what it prints, 0 when it says that the text is wrong. */
 static int compile(const char *text, int fast, char *out, size_t cap) {
     const char *python = getenv("FAKE_METAL_PYTHON");
-    char name[] = "/tmp/fake-metal-XXXXXX", script[] = FAKE_METAL_SOURCE "/msl_host.py", folder[] = "--folder", quick[] = "--fast";
+    char script[] = FAKE_METAL_SOURCE "/msl_host.py", folder[] = "--folder", quick[] = "--fast";
     char interpreter[200], *argv[6];
+    FILE *program = tmpfile();
     posix_spawn_file_actions_t actions;
     size_t n = 0;
     ssize_t got;
-    int to[2], status = -1, file = mkstemp(name), k = 0, r;
+    int to[2], status = -1, k = 0, r;
     pid_t child;
     out[0] = 0;
-    if (file < 0 || pipe2(to, O_CLOEXEC)) return 0;
-    unlink(name);
-    if (write(file, text, strlen(text)) != (ssize_t)strlen(text)) return 0;
-    lseek(file, 0, SEEK_SET);
+    if (!program || pipe2(to, O_CLOEXEC)) return 0;
+    fputs(text, program);
+    rewind(program);
     snprintf(interpreter, sizeof interpreter, "%s", python ? python : "python3");
     argv[k++] = interpreter;
     argv[k++] = script;
@@ -441,12 +452,12 @@ static int compile(const char *text, int fast, char *out, size_t cap) {
     if (fast) argv[k++] = quick;
     argv[k] = NULL;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, file, 0);
+    posix_spawn_file_actions_adddup2(&actions, fileno(program), 0);
     posix_spawn_file_actions_adddup2(&actions, to[1], 1);
     posix_spawn_file_actions_adddup2(&actions, to[1], 2);
     r = posix_spawnp(&child, interpreter, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
-    close(file);
+    fclose(program);
     close(to[1]);
     while (!r && n + 1 < cap && (got = read(to[0], out + n, cap - 1 - n)) > 0) n += (size_t)got;
     out[n] = 0;
@@ -456,28 +467,54 @@ static int compile(const char *text, int fast, char *out, size_t cap) {
     return !r && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* Programs of this process that were compiled: they stay loaded. */
+typedef struct program { struct program *next; char *text; int fast; void *entries; } program;
+static program *programs;
+static pthread_mutex_t programs_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The entries of a program; NULL and what is wrong in `out`. */
+static void *load(const char *text, int fast, char *out, size_t cap) {
+    program *p;
+    void *lib = NULL;
+    pthread_mutex_lock(&programs_lock);
+    for (p = programs; p && (p->fast != fast || strcmp(p->text, text) != 0); p = p->next) {}
+    if (!p && compile(text, fast, out, cap)) {
+        out[strcspn(out, "\n")] = 0;
+        lib = dlopen(out, RTLD_NOW | RTLD_LOCAL);
+        if (!lib) snprintf(out, cap, "error: %s", dlerror());
+    }
+    if (lib) {
+        *(const fibers_calls **)dlsym(lib, "msl_calls") = fibers_table();
+        p = (program *)calloc(1, sizeof *p);
+        if (!p) abort();
+        p->text = strdup(text);
+        p->fast = fast;
+        p->entries = dlsym(lib, "msl_entries");
+        p->next = programs;
+        programs = p;
+    }
+    pthread_mutex_unlock(&programs_lock);
+    return p ? p->entries : NULL;
+}
+
 static object *m_library(object *d, const char *sel, object *source, object *options, object **err) {
+    enum { CAP = 1 << 16 };
     char *out;
     object *o = NULL;
-    void *lib = NULL;
-    const fibers_calls **calls;
+    void *entries;
     (void)sel;
     if (fault("library")) {
         set_error(err, "program_source:7:1: warning: odd\nprogram_source:12:3: error: planted by the test\n1 error generated.", 3);
         return NULL;
     }
-    out = (char *)malloc(1 << 16);
-    if (out && compile(source->text, options ? options->fast : 1, out, 1 << 16)) {
-        out[strcspn(out, "\n")] = 0;
-        lib = dlopen(out, RTLD_NOW | RTLD_LOCAL);
-    }
-    if (lib) {
-        calls = (const fibers_calls **)dlsym(lib, "msl_calls");
-        *calls = fibers_table();
+    out = (char *)malloc(CAP);
+    if (!out) abort();
+    entries = load(source->text, options ? options->fast : 1, out, CAP);
+    if (entries) {
         o = make(LIBRARY, d);
-        o->memory = dlsym(lib, "msl_entries");
+        o->memory = entries;
     } else {
-        set_error(err, out ? out : "no memory", 3);
+        set_error(err, out, 3);
     }
     free(out);
     return o;
@@ -526,6 +563,8 @@ static object *encoder(object *cb, kind k) {
     if (cb->open) mistake("a second encoder of a command buffer while one is open");
     if (fault_now(F_ENCODER)) return NULL;
     cb->open = make(k, cb);
+    cb->open->args = (bound *)calloc(ARGS, sizeof(bound));
+    if (!cb->open->args) abort();
     return autorelease(cb->open);
 }
 static object *m_compute(object *cb, const char *sel) { (void)sel; return encoder(cb, COMPUTE); }
@@ -652,7 +691,7 @@ static void run_dispatch(const command *c, char *why, size_t cap) {
     unsigned i;
     why[0] = 0;
     memset(args, 0, sizeof args);
-    for (i = 0; i < e->n_params; i++) {
+    for (i = 0; i < e->n_params && !why[0]; i++) {
         const param *p = &e->params[i];
         const bound *b = &c->args[p->index];
         if (!b->set) snprintf(why, cap, "%s: nothing is bound at index %d", e->name, p->index);
