@@ -164,10 +164,8 @@ static inline void msl_matrix_multiply(int line, simdgroup_matrix<D, 8, 8> &d, c
         d.v[k] = (D)sum;
     }
 }
-template <class T> static inline simdgroup_matrix<T, 8, 8> make_filled_simdgroup_matrix(T x) {
-    return simdgroup_matrix<T, 8, 8>(x);
-}
-template <class T, int Columns, int Rows> static inline simdgroup_matrix<T, Columns, Rows> make_filled_simdgroup_matrix(T x) {
+template <class T, int Columns, int Rows = Columns>
+static inline simdgroup_matrix<T, Columns, Rows> make_filled_simdgroup_matrix(T x) {
     return simdgroup_matrix<T, Columns, Rows>(x);
 }
 
