@@ -7,6 +7,7 @@
 Faces:  words    what compilers do not see: every pointer says its address space, no words of one language only
         opencl   OpenCL C 1.2 without any extension
         ptx      CUDA by clang, for three tiers; ptxas, where it is installed, then assembles that for newer devices
+        embedded the PTX in kernels_embed.h, which is what CUDA drivers get, by ptxas for all devices that it is for
         gcn      HIP by clang
         metal    Metal as C++14, with the stand-in metal/metal_stdlib; "metal spaces" once more with real address spaces
 Programs lie in build/kernels/NAME.cl, as drivers get them: line numbers in messages count there.
@@ -47,9 +48,12 @@ def words(text):
 
 class Face:
     """A way to compile. args: between the compiler and the file. needs: what clang must have been built for. then: devices
-    for which ptxas assembles the result."""
-    def __init__(self, name, args, needs="", then=()):
-        self.name, self.args, self.needs, self.then = name, args, needs, then
+    for which ptxas assembles the result. form, tier: which special kernels it is for, see KIND in kernels.def."""
+    def __init__(self, name, args, needs="", then=(), form="", tier=0):
+        self.name, self.args, self.needs, self.then, self.form, self.tier = name, args, needs, then, form, tier
+
+    def takes(self, kind):
+        return not kind.form or (self.form == kind.form and self.tier >= kind.tier)
 
 
 def faces():
@@ -58,13 +62,13 @@ def faces():
                                 ("sm_90", "+ptx78", ("90", "120"))):
         # a toolkit that is there would change what clang writes
         out.append(Face("ptx " + arch, ["-x", "cuda", "--cuda-path=/nonexistent", "--cuda-device-only", "--cuda-gpu-arch=" + arch,
-                                        "--cuda-feature=" + feature, "-nocudainc", "-nocudalib", "-O2", "-S"], "nvptx64", then))
+                                        "--cuda-feature=" + feature, "-nocudainc", "-nocudalib", "-O2", "-S"], "nvptx64", then, "PTX", int(arch[3:])))
     for arch in ("gfx906", "gfx90a", "gfx1030", "gfx1100"):
         out.append(Face("gcn " + arch, ["-x", "hip", "--cuda-device-only", "-nogpulib", "-nogpuinc", "--offload-arch=" + arch, "-O2", "-S"],
                         "amdgcn"))
     metal = ["-fsyntax-only", "-D__METAL_VERSION__=240", "-isystem", os.path.join(HERE, "metal"), "-Wno-unknown-attributes"]
     out.append(Face("metal", ["-x", "c++", "-std=c++14", "--target=x86_64-unknown-linux-gnu", "-nostdinc", "-nostdinc++",
-                              "-Wc++20-designator", "-Wc99-extensions"] + metal, "x86-64"))
+                              "-Wc++20-designator", "-Wc99-extensions"] + metal, "x86-64", (), "METAL", 99))
     out.append(Face("metal spaces", ["-x", "cl", "-cl-std=clc++1.0", "-Xclang", "-cl-ext=-all,+cl_khr_fp16", "-DMETAL_SPACES"] + metal))
     return out
 
@@ -108,6 +112,27 @@ def compile_all(clang, ptxas, programs, jobs):
         return list(pool.map(lambda job: attempt(clang, ptxas, *job), jobs))
 
 
+EMBEDDED = ("75", "80", "86", "89", "90", "100", "120")  # devices that ptxas of CUDA 13 knows, of those that are checked
+
+
+def embedded_jobs(modules, kinds, only):
+    """[(name of the module, its PTX, device)]. PTX of tier 90a is for that device alone."""
+    texts, out = embed_kernels.embedded_ptx(), []
+    for m in modules:
+        tier = kinds[m.kind].ptx_tier()
+        for device in (("90a",) if tier == "90a" else [d for d in EMBEDDED if int(d) >= int(tier)]) if tier else ():
+            if only in "%s, embedded, ptxas sm_%s" % (m.name, device):
+                out.append((m.name, texts[m.name].text() if m.name in texts else "", device))
+    return out
+
+
+def assemble(ptxas, name, text, device):
+    made = os.path.join(OUT, "%s-embedded-%s" % (name, device))
+    with open(made + ".ptx", "w", encoding="ascii") as f:
+        f.write(text)
+    return ("%s, embedded, ptxas sm_%s" % (name, device),) + call([ptxas, "-arch=sm_" + device, made + ".ptx", "-o", made + ".cubin"])
+
+
 class Count:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
@@ -130,24 +155,31 @@ class Count:
 
 
 def check(only):
-    count, modules = Count(), embed_kernels.modules()
-    for file in sorted({f for m in modules for f in m.files if f.endswith(".k")}):
+    count, modules, kinds = Count(), embed_kernels.modules(), embed_kernels.kinds()
+    for file in sorted({f for m in modules for f in m.files if f.endswith(".k") and not f.startswith("special/")}):
         if only in file + ", words":
             with open(os.path.join(ROOT, "kernels", file), encoding="utf-8") as f:
                 bad = words(f.read())
             count.result(file + ", words", not bad, bad)
     clang, ptxas = find_clang(), find_ptxas()
+    embedded = embedded_jobs(modules, kinds, only)
+    if embedded and not ptxas:
+        count.skip("ptxas", "not installed", allowed=True)
+    os.makedirs(OUT, exist_ok=True)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for r in pool.map(lambda job: assemble(ptxas, *job), embedded if ptxas else ()):
+            count.result(*r)
     if not clang:
         count.skip("kernel faces", "no clang")
         return count.end()
     targets, jobs = call([clang, "--print-targets"])[1], []
     for face in faces():
-        mine = [(m.name, face) for m in modules if only in "%s, %s" % (m.name, face.name)]
+        mine = [(m.name, face) for m in modules if face.takes(kinds[m.kind]) and only in "%s, %s" % (m.name, face.name)]
         if mine and face.needs and not re.search(r"\b%s\b" % face.needs, targets):
             count.skip(face.name, "%s is not made for %s" % (clang, face.needs), len(mine))
         else:
             jobs += mine
-    if not ptxas and any(face.then for _, face in jobs):
+    if not ptxas and not embedded and any(face.then for _, face in jobs):
         count.skip("ptxas", "not installed", allowed=True)
     for results in compile_all(clang, ptxas, {m.name: embed_kernels.module_text(m) for m in modules}, jobs):
         for r in results:
