@@ -176,8 +176,9 @@ def metal(t):
     on = {"CHECK_BACKEND": "metal"}
     t.step("Metal's driver", [exe, "test_metal"], env=on)
     t.step("kernels as Metal programs", [exe, "gpu_ops"], env=on)
-    t.step("kernels as Metal programs, memory of its own", [exe, "gpu_ops"], env=dict(on, FAKE_METAL_DEVICES="d", CHECK_EMULATED="1"))
-    for name in ("gpu_arch_llama-", "gpu_arch_gemma3-", "gpu_arch_gpt2-", "gpu_model"):
+    t.step("kernels as Metal programs, memory of its own, no matrix units", [exe, "gpu_ops"],
+           env=dict(on, FAKE_METAL_DEVICES="d", CHECK_EMULATED="1"))
+    for name in ("gpu_arch_llama-", "gpu_arch_gemma3-", "gpu_arch_gpt2-", "test_gpu_model", "gpu_model_models/stories260K"):
         t.step("models on Metal's double, " + name, [exe, name], env=on)
 
 

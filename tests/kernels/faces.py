@@ -69,7 +69,8 @@ def faces():
     metal = ["-fsyntax-only", "-D__METAL_VERSION__=240", "-isystem", os.path.join(HERE, "metal"), "-Wno-unknown-attributes"]
     out.append(Face("metal", ["-x", "c++", "-std=c++14", "--target=x86_64-unknown-linux-gnu", "-nostdinc", "-nostdinc++",
                               "-Wc++20-designator", "-Wc99-extensions"] + metal, "x86-64", (), "METAL", 99))
-    out.append(Face("metal spaces", ["-x", "cl", "-cl-std=clc++1.0", "-Xclang", "-cl-ext=-all,+cl_khr_fp16", "-DMETAL_SPACES"] + metal))
+    out.append(Face("metal spaces", ["-x", "cl", "-cl-std=clc++1.0", "-Xclang", "-cl-ext=-all,+cl_khr_fp16", "-DMETAL_SPACES"] + metal,
+                    "", (), "METAL", 99))
     return out
 
 
