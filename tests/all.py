@@ -141,6 +141,7 @@ def group_kernels(t):
     t.step("kernel faces, self-test", [PY, "tests/kernels/faces.py", "--self-test"])
     t.step("kernel faces", [PY, "tests/kernels/faces.py"])
     hip_double(t)
+    metal(t)
     icd = next(iter(glob.glob("/usr/lib/oclgrind/liboclgrind-rt-icd.so") + glob.glob("/usr/lib/*/oclgrind/liboclgrind-rt-icd.so")), None)
     if not icd:
         t.skip("kernels under oclgrind", "oclgrind is not installed")
@@ -170,8 +171,37 @@ def hip_double(t):
     t.step("HIP double: ops, waves of 32", ["build/check", "gpu_ops"], env=env)
     t.step("HIP double: ops, waves of 64, two devices", ["build/check", "gpu_ops"],
            env=dict(env, FAKE_HIP_DEVICES="2", FAKE_HIP_ARCH="gfx90a:sramecc+:xnack-", CHECK_EMULATED="1"))
-    t.step("HIP double: models", ["build/check", "gpu_model"], env=env)
+    for name in ("gpu_arch_llama-", "gpu_arch_gemma3-", "gpu_arch_gpt2-", "test_gpu_model", "gpu_model_models/stories260K"):
+        t.step("HIP double: models, " + name, ["build/check", name], env=env)
     t.step("HIP double: calls that fail", [PY, "tests/drivers/hip/faults.py", "build/infer", library], env=env)
+
+
+def metal(t):
+    """The driver of Metal, and the kernels as Metal programs, on a double of Metal: see tests/drivers/metal/fake_metal.c."""
+    if not any(shutil.which(c) for c in ("clang++-19", "clang++-18", "clang++-17", "clang++-16", "g++")):
+        t.skip("Metal's double", "there is no clang++ of 16 or later and no g++")
+        return
+    os.makedirs("build/metal", exist_ok=True)
+    lib, mistakes, exe, fibers = ["build/metal/" + name for name in ("libMetal.so", "fake_metal_test", "check-metal", "fibers_test")]
+    strict = [CC, "-std=gnu99", "-O2", "-g", "-Wall", "-Wextra", "-Wshadow", "-Werror"]
+    double = "tests/drivers/metal/fake_metal"
+    if t.step("compile fibers", strict + ["tests/drivers/fibers_test.c", "tests/drivers/fibers.c", "-o", fibers, "-lpthread"]):
+        t.step("fibers", [fibers])
+    t.step("Metal programs for this computer, self-test", [PY, "tests/drivers/metal/msl_host.py", "--self-test"])
+    if not t.step("compile Metal's double", strict + ["-shared", "-fPIC", double + ".c", "tests/drivers/fibers.c", "-o", lib, "-ldl", "-lpthread"]):
+        return
+    if t.step("compile planted mistakes", strict + [double + "_test.c", "-o", mistakes, "-ldl"]):
+        t.step("mistakes that Metal's double sees", [mistakes, lib])
+    if not t.step("compile tests on Metal's double", [CC, "-std=c11", "-O1", "-DINFER_QUIET", "-DINFER_NO_SIMD", "-Itests", "tests/check.c",
+                                                      '-DINFER__METAL_LIBRARY="./%s"' % lib, "-o", exe] + LIBS):
+        return
+    on = {"CHECK_BACKEND": "metal"}
+    t.step("Metal's driver", [exe, "test_metal"], env=on)
+    t.step("kernels as Metal programs", [exe, "gpu_ops"], env=on)
+    t.step("kernels as Metal programs, memory of its own, no matrix units", [exe, "gpu_ops"],
+           env=dict(on, FAKE_METAL_DEVICES="d", CHECK_EMULATED="1"))
+    for name in ("gpu_arch_llama-", "gpu_arch_gemma3-", "gpu_arch_gpt2-", "test_gpu_model", "gpu_model_models/stories260K"):
+        t.step("models on Metal's double, " + name, [exe, name], env=on)
 
 
 def group_examples(t):

@@ -48,6 +48,10 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_memory.c"
 #  include "test_broken.c"
 #  include "test_gpu_kernels.c"
+#  if !defined(INFER_NO_GPU) && !defined(INFER_NO_CUDA)
+#    define CHECK_CUDA
+#    include "test_gpu_cuda.c"
+#  endif
 #  if !defined(INFER_NO_GPU) && !defined(INFER_NO_OPENCL)
 #    define CHECK_GPU
 #    include "test_gpu_list.c"
@@ -57,6 +61,9 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #    endif
 #    include "test_gpu_ops.c"
 #    include "test_gpu_models.c"
+#    ifdef INFER__METAL_LIBRARY
+#      include "test_gpu_metal.c"
+#    endif
 #  endif
 #endif
 
@@ -96,6 +103,9 @@ int main(int argc, char **argv) {
     suite_memory();
     suite_broken();
     suite_gpu_kernels();
+#  ifdef CHECK_CUDA
+    suite_gpu_cuda();
+#  endif
 #  ifdef CHECK_GPU
     suite_gpu_list();
     suite_gpu_opencl();
@@ -104,6 +114,9 @@ int main(int argc, char **argv) {
 #    endif
     suite_gpu_ops();
     suite_gpu_models();
+#    ifdef INFER__METAL_LIBRARY
+    suite_gpu_metal();
+#    endif
 #  endif
 #endif
     return check_finish();

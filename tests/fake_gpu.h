@@ -40,6 +40,7 @@ static struct {
         int32_t n;
         infer_device_info info[FAKE_DEVICES];
     } apis[FAKE_APIS];
+    int32_t tier;           /* of fake_ptx_drivers */
     long calls, fail_at;    /* of those that can fail; the number of the one that does, from 1, 0 = none */
     long work, work_failed; /* uploads, downloads, copies and launches; how many when a call failed */
     int live[FAKE_KINDS];   /* open ones */
@@ -178,8 +179,9 @@ static infer_result fake_load(void *device, const infer__gpu_source *s, void **p
     infer_result r;
     int32_t i;
     for (i = 0; i < s->n_text; i++) hash = infer__fnv(hash, s->text[i], strlen(s->text[i]));
-    CHECK(hash == s->hash && s->n_text >= 3 && s->cache);
-    CHECK(strstr(s->text[0], "#define KERNEL") != NULL && strstr(s->text[s->n_text - 1], "KERNEL(") != NULL);
+    CHECK(hash == s->hash && s->cache);
+    if (strncmp(s->text[0], ".version", 8) == 0) CHECK(s->n_text == 1 && strstr(s->text[0], ".visible .entry k_") != NULL);
+    else CHECK(s->n_text >= 3 && strstr(s->text[0], "#define KERNEL") && strstr(s->text[s->n_text - 1], "KERNEL("));
     fake.cache = *s->cache;
     fake.loads++;
     snprintf(fake.module, sizeof fake.module, "%s", s->name);
@@ -306,8 +308,14 @@ static infer_result fake_sync(void *queue, infer_error *err) {
 
 /* ---- the tables ------------------------------------------------------------------------------------------------- */
 
-#define FAKE_DRIVER(api, upper) static const infer__driver fake_##api = { \
-    .name = #api, .backend = INFER_##upper, .devices = fake_##api##_devices, .info = fake_##api##_info, \
+static int32_t fake_tier(void *device) {
+    fake_is(device, FAKE_DEVICE);
+    return fake.tier;
+}
+#define FAKE_DRIVER(api, upper) FAKE_DRIVER_OF(api, api, upper, INFER__FORM_SOURCE)
+#define FAKE_DRIVER_OF(name_, api, upper, form_) static const infer__driver fake_##name_ = { \
+    .name = #name_, .backend = INFER_##upper, .devices = fake_##api##_devices, .info = fake_##api##_info, \
+    .form = form_, .tier = fake_tier, \
     .open = fake_open, .close = fake_close, .alloc = fake_alloc, .release = fake_release, .load = fake_load, \
     .unload = fake_unload, .queue_open = fake_queue_open, .queue_close = fake_queue_close, \
     .kernel_open = fake_kernel_open, .kernel_close = fake_kernel_close, .upload = fake_upload, \
@@ -317,6 +325,10 @@ FAKE_DRIVER(hip, HIP);
 FAKE_DRIVER(opencl, OPENCL);
 FAKE_DRIVER(metal, METAL);
 static const infer__driver *const fake_drivers[] = {&fake_hip, &fake_opencl, &fake_metal, NULL};
+/* An API of form PTX: the devices of the made-up OpenCL. */
+FAKE_DRIVER_OF(ptx, opencl, CUDA, INFER__FORM_PTX);
+static const infer__driver *const fake_ptx_drivers[] = {&fake_ptx, NULL};
 #undef FAKE_DRIVER
+#undef FAKE_DRIVER_OF
 
 #endif

@@ -25,110 +25,76 @@ static void suite_gpu_kernels(void) { RUN(test_gpu_not_built); }
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
-/* Packed bytes as one zero-terminated piece; free() it. */
-static char *kernels_digits(const uint8_t *packed, uint32_t n) {
-    static const char digits[] = "#$&()+,-.0123456789:;<=>@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_abcdefghijklmnopqrstuvwxyz{|}~";
-    char *out = (char *)malloc((n + 3) / 4 * 5 + 1), *p = out;
-    uint32_t i, k, group;
-    for (i = 0; i < n; i += 4, p += 5) {
-        for (group = 0, k = 0; k < 4; k++) group = group << 8 | (i + k < n ? packed[i + k] : 0u);
-        for (k = 5; k-- > 0; group /= 85) p[k] = digits[group % 85];
-    }
-    *p = 0;
-    return out;
-}
-
-/* Unpack into a block of exactly text->bytes, so that a sanitizer sees every step beside it. NULL = refused. */
+/* Unpack into a block of exactly as many bytes as it takes, so that a sanitizer sees every step beside it; NULL = refused.
+ * free() it. */
 static char *kernels_unpack(const infer__kernel_text *text) {
-    char *out = (char *)malloc(text->bytes ? text->bytes : 1);
-    if (infer__text_unpack(text, out)) return out;
-    free(out);
+    size_t room = (size_t)infer__text_room(text);
+    char *all = (char *)malloc(room ? room : 1), *out = infer__text_unpack(text, all);
+    CHECK(!out || out + text->bytes == all + room);
+    if (out) memmove(all, out, text->bytes);
+    if (out) return all;
+    free(all);
     return NULL;
 }
 
-static char *kernels_unpack_bytes(const uint8_t *packed, uint32_t n, uint32_t bytes) {
-    infer__kernel_text text;
-    const char *piece = kernels_digits(packed, n);
-    char *out;
-    memset(&text, 0, sizeof text);
-    text.pieces = &piece;
-    text.n_pieces = 1;
-    text.packed = n;
-    text.bytes = bytes;
-    out = kernels_unpack(&text);
-    free((void *)(uintptr_t)piece);
-    return out;
+static infer__kernel_text kernels_piece(const char *const *piece, uint32_t packed, uint32_t bytes) {
+    infer__kernel_text t;
+    memset(&t, 0, sizeof t);
+    t.name = "piece";
+    t.pieces = piece;
+    t.n_pieces = 1;
+    t.packed = packed;
+    t.bytes = bytes;
+    return t;
 }
 
-/* The format by example: tools/embed_kernels.py describes it. */
+/* The format by example: tools/embed_kernels.py describes it and wrote these. A copy that overlaps itself, copies from
+ * near and far, again from as far back, out of the history. */
 static void test_gpu_text_format(void) {
-    static const uint8_t plain[] = {'a', 'b', 'c'}, near_copy[] = {'a', 'b', 'c', 0x80, 2, '!'},
-                         longest_near[] = {'a', 'b', 0x80 | 13 << 3, 1}, run[] = {'x', 0xf0, 0, 5};
-    uint8_t far_copy[64];
-    char *p, want[24];
-    uint32_t n = 0, i;
-    CHECK((p = kernels_unpack_bytes(plain, 3, 3)) != NULL && memcmp(p, "abc", 3) == 0);
+    static const char *const first[] = {"#3sZ^0kIDI1aIv[vJ]lxP0ORzSNo~1sUZ+c0aXS_$|@DJ&XVr."}, *const second[] = {"#5b=j8qP+jK9Rk]#####"}, *const none[] = {""};
+    infer__kernel_text a = kernels_piece(first, 39, 79), b = kernels_piece(second, 13, 42), t;
+    char *p;
+    CHECK((p = kernels_unpack(&a)) != NULL);
+    if (p) CHECK(memcmp(p, "xxxxxxxxxxxxxxxxxxxxxxxx one, two, three; one, two, four; one, six, three; one\n", 79) == 0);
     free(p);
-    CHECK((p = kernels_unpack_bytes(near_copy, 6, 7)) != NULL && memcmp(p, "abcabc!", 7) == 0);
+    CHECK(kernels_unpack(&b) == NULL); /* without its history */
+    b.history = &a;
+    CHECK((p = kernels_unpack(&b)) != NULL);
+    if (p) CHECK(memcmp(p, "two, four; one, six, three; xxxx one, ten\n", 42) == 0);
     free(p);
-    CHECK((p = kernels_unpack_bytes(longest_near, 4, 18)) != NULL && memcmp(p, "abababababababababab", 18) == 0);
-    free(p);
-    memset(want, 'x', sizeof want);
-    CHECK((p = kernels_unpack_bytes(run, 4, 23)) != NULL && memcmp(p, want, 23) == 0);
-    free(p);
-    for (; n < 10; n++) far_copy[n] = (uint8_t)('0' + n);
-    far_copy[n++] = '.';
-    for (i = 0; i < 8; i++, n += 3) { far_copy[n] = 0xf0; far_copy[n + 1] = 9; far_copy[n + 2] = 255; }
-    memcpy(far_copy + n, "\xf8\x05\x10\x01", 4); /* 20 characters from 2048 + 5 + 1 back */
-    n += 4;
-    CHECK((p = kernels_unpack_bytes(far_copy, n, 11 + 8 * 272 + 20)) != NULL);
-    for (i = 11 + 8 * 272; p && i < 11 + 8 * 272 + 20; i++) CHECK(p[i] == p[i - 2054]);
-    CHECK(p && p[10] == '.' && p[11] == '1' && p[12] == '2' && p[2187] != p[2186]);
-    free(p);
+    t = b;
+    t.history = &b; /* a history has none itself */
+    CHECK(kernels_unpack(&t) == NULL);
+    t = kernels_piece(none, 5, 0); /* five bytes at least */
+    CHECK(kernels_unpack(&t) == NULL);
 }
 
 static void test_gpu_text_refused(void) {
-    static const uint8_t before_start[] = {'a', 0x80, 1}, past_end[] = {'a', 0x80, 0}, no_distance[] = {'a', 'b', 'c', 0x80},
-                         no_length[] = {'a', 0xf0, 0}, no_height[] = {'a', 0xf8, 0, 0}, far_before[] = {'a', 0xf8, 0, 0, 1},
-                         rest[] = {'a', 'b', 'c'};
-    static const char *const big[] = {"~s(qI"}, *const many[] = {"#####", "#####"}, *const quote[] = {"##\"##"},
-                      *const high[] = {"##\xa3##"}, *const shorter[] = {"##", "##"}, *const apart[] = {"##", "", "###"};
-    static const struct { const char *const *pieces; int32_t n; } rows[] = {{big, 1}, {many, 2}, {quote, 1}, {high, 1},
-                                                                            {shorter, 2}};
+    static const char *const big[] = {"~s(qI#####"}, *const many[] = {"#3sZ^0kIDI1aIv[vJ]lxP0ORzSNo~1sUZ+c0aXS_$|@DJ&XVr.#####"}, *const quote[] = {"##\"##"},
+                      *const high[] = {"##\xa3##"}, *const apart[] = {"#3sZ^0k", "", "IDI1aIv[vJ]lxP0ORzSNo~1sUZ+c0aXS_$|@DJ&XVr."};
+    static const struct { const char *const *pieces; uint32_t packed, bytes; } rows[] = {
+        {big, 5, 1}, {many, 39, 79}, {quote, 5, 1}, {high, 5, 1}, {apart, 39, 79}};
     infer__kernel_text text;
     char *p;
     size_t i;
-    CHECK(kernels_unpack_bytes(before_start, 3, 4) == NULL);
-    CHECK(kernels_unpack_bytes(past_end, 3, 3) == NULL);
-    CHECK((p = kernels_unpack_bytes(past_end, 3, 4)) != NULL);
-    free(p);
-    CHECK(kernels_unpack_bytes(no_distance, 4, 6) == NULL);
-    CHECK(kernels_unpack_bytes(no_length, 3, 18) == NULL);
-    CHECK(kernels_unpack_bytes(no_height, 4, 5) == NULL);
-    CHECK(kernels_unpack_bytes(far_before, 5, 5) == NULL);
-    CHECK(kernels_unpack_bytes(rest, 3, 2) == NULL);
-    CHECK(kernels_unpack_bytes(rest, 3, 4) == NULL);
-    memset(&text, 0, sizeof text);
-    text.packed = text.bytes = 4;
-    for (i = 0; i < INFER__COUNT(rows); i++) { /* four small bytes, but for what is wrong: big is 2^32 + 0x08080808 */
+    for (i = 0; i < INFER__COUNT(rows); i++) {
+        text = kernels_piece(rows[i].pieces, rows[i].packed, rows[i].bytes);
         check_detail = rows[i].pieces[0];
-        text.pieces = rows[i].pieces;
-        text.n_pieces = rows[i].n;
         CHECK(kernels_unpack(&text) == NULL);
     }
-    text.pieces = apart;
-    text.n_pieces = 3;
-    CHECK((p = kernels_unpack(&text)) != NULL && memcmp(p, "\0\0\0\0", 4) == 0);
+    text.n_pieces = 3; /* the last row, with all its pieces */
+    CHECK((p = kernels_unpack(&text)) != NULL && memcmp(p, "xxxxxxxxx", 9) == 0);
     free(p);
 }
 
-/* All text of a module; free() it. The last character is a zero. */
+/* All text of a module, of its PTX when it has nothing else; free() it. The last character is a zero. */
 static char *kernels_module(const infer__module_row *row) {
     char *all = NULL, *one;
     size_t n = 0;
     int32_t i;
-    for (i = 0; row->files[i] >= 0; i++) {
-        const infer__kernel_text *text = &INFER__KERNEL_TEXTS[row->files[i]];
+    const infer__kernel_text *text;
+    const int32_t form = row->files[0] < 0 ? INFER__FORM_PTX : INFER__FORM_SOURCE;
+    for (i = 0; (text = infer__module_part((int32_t)(row - INFER__MODULES), form, i)) != NULL; i++) {
         one = kernels_unpack(text);
         CHECK(one != NULL);
         all = (char *)realloc(all, n + text->bytes + 1);
@@ -140,30 +106,73 @@ static char *kernels_module(const infer__module_row *row) {
     return all;
 }
 
-static void test_gpu_texts(void) {
-    size_t i, j, digits;
+/* Its hash; 0 when it is damaged. */
+static uint64_t kernels_text(const infer__kernel_text *text) {
+    char *p = kernels_unpack(text);
+    uint64_t hash = p ? infer__fnv(INFER__FNV, p, text->bytes) : 0;
+    size_t j, digits = 0;
     int32_t k;
-    for (i = 0; i < INFER__COUNT(INFER__KERNEL_TEXTS); i++) {
-        const infer__kernel_text *text = &INFER__KERNEL_TEXTS[i];
-        char *p = kernels_unpack(text);
-        check_detail = text->name;
-        for (digits = 0, k = 0; k < text->n_pieces; k++) {
-            digits += strlen(text->pieces[k]);
-            CHECK(strlen(text->pieces[k]) <= 4000);
-        }
-        CHECK(digits == (text->packed + 3) / 4 * 5);
-        CHECK(p != NULL && text->packed < text->bytes);
-        for (j = 0; p && j < text->bytes; j++) CHECK(p[j] == '\n' || (p[j] >= ' ' && p[j] < 127));
-        CHECK(p && p[text->bytes - 1] == '\n');
-        free(p);
+    check_detail = text->name;
+    for (k = 0; k < text->n_pieces; k++) {
+        digits += strlen(text->pieces[k]);
+        CHECK(strlen(text->pieces[k]) <= 4000);
     }
+    CHECK(digits == (text->packed + 3) / 4 * 5);
+    CHECK(p != NULL && text->packed < text->bytes);
+    for (j = 0; p && j < text->bytes; j++) CHECK(p[j] == '\n' || (p[j] >= ' ' && p[j] < 127));
+    CHECK(p && p[text->bytes - 1] == '\n');
+    free(p);
+    return hash;
+}
+static void test_gpu_texts(void) {
+    size_t i;
+    for (i = 0; i < INFER__COUNT(INFER__KERNEL_TEXTS); i++) kernels_text(&INFER__KERNEL_TEXTS[i]);
     for (i = 0; i < INFER__MODULE_COUNT; i++) {
-        char *all = kernels_module(&INFER__MODULES[i]);
-        check_detail = INFER__MODULES[i].name;
-        CHECK(infer__fnv(INFER__FNV, all, strlen(all)) == INFER__MODULES[i].hash);
+        const infer__module_row *row = &INFER__MODULES[i];
+        char *all = kernels_module(row);
+        check_detail = row->name;
+        CHECK(infer__fnv(INFER__FNV, all, strlen(all)) == (row->files[0] < 0 ? row->ptx_hash : row->hash));
         CHECK(!strstr(all, "/*"));
         free(all);
     }
+}
+
+static int kernels_occur(const char *text, const char *what) {
+    int n = 0;
+    for (; (text = strstr(text, what)) != NULL; text += strlen(what)) n++;
+    return n;
+}
+
+/* What the CUDA driver gets: every kernel of the kind is an entry, for the tier of the kind. */
+static void test_gpu_ptx(void) {
+#ifndef INFER_NO_CUDA
+    int32_t i, k, n;
+    CHECK(INFER__COUNT(INFER__PTX) == INFER__MODULE_COUNT && INFER__PTX_CUDA >= 8000);
+    for (i = 0; i < INFER__MODULE_COUNT; i++) {
+        const infer__module_row *row = &INFER__MODULES[i];
+        const infer__kind_row *kind = &INFER__KINDS[row->kind];
+        char want[80], *all;
+        if (kind->form == INFER__FORM_METAL) {
+            CHECK(INFER__PTX[i].bytes == 0 && row->ptx_hash == 0);
+            continue;
+        }
+        CHECK(kernels_text(&INFER__PTX[i]) == row->ptx_hash && row->ptx_hash != 0);
+        all = kernels_unpack(&INFER__PTX[i]);
+        all = (char *)realloc(all, INFER__PTX[i].bytes + 1);
+        all[INFER__PTX[i].bytes] = 0;
+        snprintf(want, sizeof want, ".target sm_%d%s\n", (int)(kind->form ? kind->tier : 61), kind->exact ? "a" : "");
+        CHECK_HAS(all, want);
+        CHECK(strncmp(all, ".version ", 9) == 0 && !strstr(all, "//"));
+        for (k = n = 0; k < INFER__KERNEL_COUNT; k++) {
+            if (INFER__KERNELS[k].kind != row->kind) continue;
+            snprintf(want, sizeof want, ".visible .entry %s(\n", INFER__KERNELS[k].name);
+            CHECK(kernels_occur(all, want) == 1);
+            n++;
+        }
+        CHECK(n > 0 && kernels_occur(all, ".entry") == n);
+        free(all);
+    }
+#endif
 }
 
 /* A copy of a text in blocks of their own; damaged by the caller. */
@@ -203,7 +212,7 @@ static void test_gpu_text_damaged(void) {
             switch (round % 6) {
             case 0: piece[at] = 0; break;
             case 1: piece[at] = "\\\"?%/'\n\x80\xff"[seed >> 28 & 7]; break;
-            case 2: t.bytes += round & 1 ? 1 : 0u - 1u; break;
+            case 2: t.bytes += round & 1 ? 1 : 0u - 1u; must = 0; break; /* the hash tells */
             case 3: t.packed += round & 1 ? 1 : 0u - 1u; break;
             case 4: t.n_pieces -= 1 + (int32_t)((seed >> 28) % (uint32_t)t.n_pieces); break;
             default: /* another digit: may give another text, and must not reach beside anything */
@@ -223,12 +232,6 @@ static void test_gpu_text_damaged(void) {
 
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
 
-static int kernels_occur(const char *text, const char *what) {
-    int n = 0;
-    for (; (text = strstr(text, what)) != NULL; text += strlen(what)) n++;
-    return n;
-}
-
 static void test_gpu_kernel_table(void) {
     int32_t i, k, n;
     CHECK(INFER__COUNT(INFER__KERNELS) == INFER__KERNEL_COUNT && INFER__KERNEL_COUNT >= 13);
@@ -242,7 +245,7 @@ static void test_gpu_kernel_table(void) {
     for (k = 0; k < INFER__KERNEL_COUNT; k++) {
         const infer__kernel_row *row = &INFER__KERNELS[k];
         check_detail = row->name;
-        CHECK(strncmp(row->name, "k_", 2) == 0 && row->kind >= INFER__MODULE_BASE && row->kind <= INFER__MODULE_TYPE);
+        CHECK(strncmp(row->name, "k_", 2) == 0 && row->kind >= INFER__MODULE_BASE && row->kind < INFER__KIND_COUNT);
         CHECK(row->group >= 32 && row->group <= 256 && (row->group & (row->group - 1)) == 0);
         CHECK(row->buffers >= 1 && row->buffers <= 8);
         CHECK(row->args_size >= 16 && row->args_size % 16 == 0 && row->args_size <= 256);
@@ -250,6 +253,10 @@ static void test_gpu_kernel_table(void) {
     for (i = 0; i < INFER__MODULE_COUNT; i++) { /* the text has these kernels, with these groups, and no others */
         char *all = kernels_module(&INFER__MODULES[i]), *body = strstr(all, "#define PAGE"), line[80];
         check_detail = INFER__MODULES[i].name;
+        if (INFER__MODULES[i].files[0] < 0) { /* PTX: see test_gpu_ptx */
+            free(all);
+            continue;
+        }
         CHECK(body != NULL);
         for (k = n = 0; body && k < INFER__KERNEL_COUNT; k++) {
             if (INFER__KERNELS[k].kind != INFER__MODULES[i].kind) continue;
@@ -271,9 +278,10 @@ static void test_gpu_module_table(void) {
         check_detail = row->name;
         CHECK(infer__gpu_module(row->kind, row->id) == i); /* so no two have the same */
         for (n = 0; row->files[n] >= 0; n++) CHECK(row->files[n] < (int32_t)INFER__COUNT(INFER__KERNEL_TEXTS));
-        CHECK(n >= 3 && n <= INFER__MODULE_FILES);
-        CHECK_STR(INFER__KERNEL_TEXTS[row->files[0]].name, "dialect.h");
-        CHECK_STR(INFER__KERNEL_TEXTS[row->files[1]].name, "math.k");
+        CHECK((n == 0) == (INFER__KINDS[row->kind].form == INFER__FORM_PTX));
+        CHECK((n == 0 || n >= 3) && n <= INFER__MODULE_FILES);
+        if (n > 0) CHECK_STR(INFER__KERNEL_TEXTS[row->files[0]].name, "dialect.h");
+        if (n > 0) CHECK_STR(INFER__KERNEL_TEXTS[row->files[1]].name, "math.k");
         if (row->kind == INFER__MODULE_BASE) base += row->id == 0 ? 1 : 100;
         if (row->kind == INFER__MODULE_KV) {
             CHECK(row->id >= INFER_KV_F32 && row->id <= INFER_KV_Q4_0);
@@ -585,10 +593,66 @@ static void test_gpu_threads(void) {
     kernels_end();
 }
 
+/* The programs of special kinds: loaded along with the generic one where form and tier allow; that one of them cannot be
+ * compiled is told, and the generic kernels are there all the same. */
+static void kernels_special(int32_t module, int32_t tier, long fail_at, int want) {
+    const infer__module_row *row = &INFER__MODULES[module];
+    int32_t of = INFER__KINDS[row->kind].of;
+    infer__gpu *g = NULL;
+    infer_error err;
+    kernels_begin(0);
+    fake.tier = tier;
+    infer__error_clear(&err);
+    CHECK(infer__gpu_open_in(fake_ptx_drivers, &g, &kernels_mem, NULL, INFER_CUDA, -1, NULL, &err) == INFER_OK);
+    if (fail_at) fake.fail_at = fake.calls + fail_at;
+    if (of == INFER__MODULE_KV) CHECK(infer__gpu_use_kv(g, row->id, &err) == INFER_OK);
+    else CHECK(infer__gpu_use_type(g, infer__quant_find(row->id, NULL), &err) == INFER_OK);
+    CHECK(infer__gpu_has_program(g, of, row->id));
+    CHECK(infer__gpu_has_program(g, row->kind, row->id) == want);
+    infer__gpu_close(g);
+    kernels_end();
+}
+static void test_gpu_special(void) {
+    infer__gpu *g = NULL;
+    infer_error err;
+    int32_t i, k, before;
+    for (i = 0; i < INFER__MODULE_COUNT; i++) {
+        const infer__module_row *row = &INFER__MODULES[i];
+        const infer__kind_row *kind = &INFER__KINDS[row->kind];
+        check_detail = row->name;
+        if (row->kind < INFER__MODULE_SPECIAL) continue;
+        CHECK(kind->tier > 0 && kind->of < INFER__MODULE_SPECIAL && infer__gpu_module(kind->of, row->id) >= 0);
+        if (kind->form != INFER__FORM_PTX) continue;
+        for (before = 1, k = 0; k < i; k++) /* special programs that come before it: their compilation is a call each */
+            before += INFER__MODULES[k].kind >= INFER__MODULE_SPECIAL && INFER__MODULES[k].id == row->id &&
+                      INFER__KINDS[INFER__MODULES[k].kind].of == kind->of &&
+                      INFER__KINDS[INFER__MODULES[k].kind].tier <= kind->tier;
+        kernels_special(i, kind->tier, 0, 1);
+        kernels_special(i, kind->tier + 10, 0, !kind->exact);
+        kernels_special(i, kind->tier - 1, 0, 0);
+        kernels_special(i, kind->tier, 1 + before, 0);
+    }
+    kernels_begin(0); /* an API of sources has none of them */
+    fake.tier = 90;
+    CHECK(kernels_gpu(&g, INFER_OPENCL, -1, &err) == INFER_OK);
+    for (i = 0; i < INFER__MODULE_COUNT; i++) {
+        const infer__module_row *row = &INFER__MODULES[i];
+        if (row->kind == INFER__MODULE_KV) CHECK(infer__gpu_use_kv(g, row->id, &err) == INFER_OK);
+        if (row->kind == INFER__MODULE_TYPE)
+            CHECK(infer__gpu_use_type(g, infer__quant_find(row->id, NULL), &err) == INFER_OK);
+    }
+    for (i = 0; i < INFER__MODULE_COUNT; i++)
+        CHECK(infer__gpu_has_program(g, INFER__MODULES[i].kind, INFER__MODULES[i].id) ==
+              (INFER__MODULES[i].kind < INFER__MODULE_SPECIAL));
+    infer__gpu_close(g);
+    kernels_end();
+}
+
 static void suite_gpu_kernels(void) {
     RUN(test_gpu_text_format);
     RUN(test_gpu_text_refused);
     RUN(test_gpu_texts);
+    RUN(test_gpu_ptx);
     RUN(test_gpu_text_damaged);
     RUN(test_gpu_kernel_table);
     RUN(test_gpu_module_table);
@@ -599,6 +663,7 @@ static void suite_gpu_kernels(void) {
     RUN(test_gpu_every_call_fails);
     RUN(test_gpu_every_alloc_fails);
     RUN(test_gpu_threads);
+    RUN(test_gpu_special);
 }
 
 #endif

@@ -18,6 +18,7 @@ static infer__mem gpu_mem;
 static const infer__report gpu_report;
 
 static int gpu_devices(void) {
+    const char *only = getenv("CHECK_BACKEND"); /* NULL: the devices of every API */
     const infer__quant *q;
     infer_device_info info;
     infer_error err;
@@ -28,7 +29,7 @@ static int gpu_devices(void) {
     for (i = 0; i < infer__gpu_count() && gpu_n_opened < GPU_DEVICES; i++) {
         infer__gpu **g = &gpu_opened[gpu_n_opened];
         infer__gpu_info(i, &info);
-        if (!info.usable) continue;
+        if (!info.usable || (only && strcmp(infer__backend_name(info.backend), only) != 0)) continue;
         if (infer__gpu_open(g, &gpu_mem, &gpu_report, info.backend, i, NULL, &err)) {
             CHECK_STR(err.message, "");
             continue;

@@ -4,29 +4,49 @@
   python3 tools/embed_kernels.py                write kernels_embed.h
   python3 tools/embed_kernels.py --check        exit 1 when kernels_embed.h is not what kernels/ gives
   python3 tools/embed_kernels.py --module NAME  print a program as a driver gets it: build logs count its lines
+  python3 tools/embed_kernels.py --ptx NAME     print the embedded PTX of a program: what the CUDA driver gets
   python3 tools/embed_kernels.py --self-test    prove that every check fires on a planted mistake
 
 kernels.def says which files make which program. What must hold is checked here: a kernel and its args look the same in every
 program of a kind, args are 4-byte fields and 16 bytes or a multiple, buffers are numbered in order.
 
-Text goes in without comments, blank lines and indentation, each file once, packed in these bytes (unpacked by gpu_kernels.c):
-  0ccccccc                            the character c
-  1nnnnddd dddddddd                   n < 14: n + 3 characters, the same as those that begin d + 1 back
-  11110ddd dddddddd mmmmmmmm          17 + m characters from d + 1 back
-  11111ddd dddddddd mmmmmmmm hhhhhhhh  4 + m characters from h * 2048 + d + 1 back
+Text goes in without comments, blank lines and indentation, each file once, packed (unpacked by gpu_kernels.c): as copies of what
+came before and single characters, and these as bits, each with the odds it had so far in its place (an adaptive range coder: 32 bits,
+odds of 12 bits that move by a sixteenth). A text may have a history: another one that is taken to stand before it. What is coded, step
+by step, with `kinds` as the last two steps (1 = a copy):
+  bit[KIND + kinds]       1: a copy, then bit[REPEAT + kinds] 1: from as far back as the one before, and how many characters less 1
+                          as a number in LENGTHS; 0: the same in LENGTHS + NUMBER, then how far back as a number in DISTANCES
+                          (of four, by length)
+                          0: a character: 7 bits, highest first. Odds by the character before (modulo 32) or, after a copy, by
+                          the one that would have gone on with it
+  a number                how many bits it has less 1 (5 bits), then all but its highest. Odds by this and by the bits so far
 A copy may overlap what it makes. Then every 4 bytes (the first is the highest) become 5 digits to the base 85.
+
+CUDA devices get PTX, which clang 19 makes of the same programs, for the oldest devices and drivers that can run them, without any
+toolkit. A block of PTX says which inputs it was made of, and is kept as it is until they change: only then clang is needed.
 """
-import argparse, hashlib, os, re, sys
+import argparse, concurrent.futures, hashlib, math, os, re, shutil, subprocess, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OUT = "kernels_embed.h"
 PRELUDE = ["dialect.h", "math.k"]  # begin every program
-KINDS = ["BASE", "KV", "TYPE"]
+KINDS = ["BASE", "KV", "TYPE"]  # generic: programs for every API
+FORMS = ["PTX", "METAL"]  # of special kinds: programs for one API only
+# tier of devices -> version of PTX, and of CUDA whose drivers take it first. 61: the generic programs.
+PTX = {"61": (60, 9000), "70": (60, 9000), "75": (63, 10000), "80": (70, 11000), "86": (71, 11010), "89": (78, 11080), "90": (78, 11080),
+       "90a": (80, 12000)}
+PTX_FLAGS = ["-x", "cuda", "--cuda-path=/nonexistent", "--cuda-device-only", "-nocudainc", "-nocudalib", "-O2", "-S", "-o", "-", "-"]
 C_TYPES = {"uint": "uint32_t", "int": "int32_t", "float": "float"}
 # Printable characters that mean nothing to C, printf or a reader of comments: no space ! " % ' * / ? \ `
 DIGITS = "".join(chr(c) for c in range(ord("#"), ord("~") + 1) if chr(c) not in "%'*/?\\`")
 PIECE, LINE = 3960, 110  # characters of a string (C99 promises 4095) and of a line: multiples of 5
-NEAR, FAR = 2048, 1 << 16  # how far back a short and a long copy reach
+# Places of the odds
+KIND, REPEAT, LENGTHS, NUMBER = 0, 4, 8, 320
+DISTANCES = LENGTHS + 2 * NUMBER
+CHARACTERS = DISTANCES + 4 * NUMBER
+ODDS = CHARACTERS + 64 * 128
+LONGEST = 1 << 12  # characters of a copy
+HISTORY = {"TYPE": "q4_0"}  # which program of a kind has the PTX most like that of the others; else the first one
 
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.S)
 
@@ -36,6 +56,18 @@ def fail(message, remedy):
 
 
 # ---- kernels/ ---------------------------------------------------------------------------------------------------------
+
+class Kind:
+    """A KIND row: programs of one API only, for devices of a tier and above, or for that one alone (exact: "90a"). They are
+    loaded along with the generic program of kind `of` that has the same id. A generic kind has no form."""
+    def __init__(self, name, form, tier, of):
+        self.name, self.form, self.of = name, form, of
+        self.tier, self.exact = int(tier.rstrip("a")), tier.endswith("a")
+
+    def ptx_tier(self):
+        """Tier of its PTX, None when it has none."""
+        return {None: "61", "PTX": "%d%s" % (self.tier, "a" * self.exact)}.get(self.form)
+
 
 class Module:
     """A program. files are relative to kernels/, in the order in which their texts follow each other."""
@@ -79,17 +111,31 @@ def stripped(name):
 
 
 def definition():
-    """kernels.def: (modules, [(kernel, kind)])."""
+    """kernels.def: (modules, [(kernel, kind)], {name: Kind} with the generic ones first)."""
     found, kernels = [], []
-    code = re.sub(r"/\*.*?\*/", " ", read("kernels.def"), flags=re.S)
-    for line in filter(str.strip, code.split("\n")):
+    kinds = {name: Kind(name, None, "0", name) for name in KINDS}
+    lines = list(filter(str.strip, re.sub(r"/\*.*?\*/", " ", read("kernels.def"), flags=re.S).split("\n")))
+    for line in lines:
+        t = re.fullmatch(r"\s*KIND\(\s*([A-Z]\w*)\s*,\s*(\w+)\s*,\s*(\d+a?)\s*(?:,\s*(KV|TYPE)\s*)?\)\s*", line)
+        if t and t.group(2) not in FORMS:
+            fail("kernels/kernels.def: kind %s has form %s" % t.group(1, 2), "The forms are " + " ".join(FORMS))
+        if t and t.group(1) in kinds:
+            fail("kernels/kernels.def has the kind %s twice" % t.group(1), "Remove one")
+        if t and t.group(2) == "PTX" and t.group(3) not in PTX:
+            fail("kernels/kernels.def: kind %s has tier %s" % t.group(1, 3), "The tiers of PTX are " + " ".join(PTX))
+        if t:
+            kinds[t.group(1)] = Kind(t.group(1), t.group(2), t.group(3), t.group(4) or "TYPE")
+    for line in lines:
         m = re.fullmatch(r"\s*MODULE\(\s*(\w+)\s*,\s*(\w+)\s*,\s*(\d+)\s*,([^,()]*)\)\s*", line)
         k = re.fullmatch(r"\s*K\(\s*(\w+)\s*,\s*(\w+)\s*\)\s*", line)
+        t = re.match(r"\s*KIND\(\s*(\w+)", line)
+        if t and t.group(1) in kinds:
+            continue
         if not m and not k:
-            fail("kernels/kernels.def: %r is neither a MODULE(name, kind, id, files) nor a K(name, kind)" % line.strip(), "Correct it")
+            fail("kernels/kernels.def: %r is no MODULE(name, kind, id, files), K(name, kind) or KIND(NAME, form, tier)" % line.strip(), "Correct it")
         kind = (m or k).group(2)
-        if kind not in KINDS:
-            fail("kernels/kernels.def: %s has kind %s" % ((m or k).group(1), kind), "The kinds are " + " ".join(KINDS))
+        if kind not in kinds:
+            fail("kernels/kernels.def: %s has kind %s" % ((m or k).group(1), kind), "The kinds are " + " ".join(kinds))
         if m:
             found.append(Module(m.group(1), kind, int(m.group(3)), PRELUDE + m.group(4).split()))
         else:
@@ -99,14 +145,24 @@ def definition():
         twice = [n for n in names if names.count(n) > 1]
         if twice:
             fail("kernels/kernels.def has the %s %s twice" % (what, twice[0]), "Remove one")
-    for kind in KINDS:
+    for kind in kinds:
         if not any(m.kind == kind for m in found):
             fail("kernels/kernels.def has no module of kind " + kind, "Add one")
-    return found, kernels
+    for m in found:
+        special = [f for f in m.files if f.startswith("special/")]
+        if special and not kinds[m.kind].form:
+            fail("module %s of kind %s has %s" % (m.name, m.kind, special[0]), "Files of special/ are for special kinds: see KIND")
+        if not any((n.kind, n.id) == (kinds[m.kind].of, m.id) for n in found):
+            fail("module %s goes with no module of kind %s and id %d" % (m.name, kinds[m.kind].of, m.id), "Correct the id")
+    return found, kernels, kinds
 
 
 def modules():
     return definition()[0]
+
+
+def kinds():
+    return definition()[2]
 
 
 def module_text(module):
@@ -152,9 +208,9 @@ def kernels_of(name, text):
 
 
 def interface():
-    """(modules, kernels in the order of kernels.def as (Kernel, kind), {name: (fields, file)} of all args), checked."""
-    found, rows = definition()
-    args, of_kind = {}, {kind: {} for kind in KINDS}
+    """(modules, kernels in the order of kernels.def as (Kernel, kind), {name: (fields, file)} of all args, kinds), checked."""
+    found, rows, kinds = definition()
+    args, of_kind = {}, {kind: {} for kind in kinds}
     for module in found:
         here, args_here = {}, set()
         for name in module.files:
@@ -180,84 +236,165 @@ def interface():
              for folder, _, names in os.walk(os.path.join(ROOT, "kernels")) for f in names if f.endswith(".k")]
     for f in sorted(set(files) - {f for m in found for f in m.files}):
         fail("kernels/%s is in no module" % f, "Name it in kernels/kernels.def, or delete it")
-    return found, [(of_kind[kind][n], kind) for n, kind in rows], args
+    return found, [(of_kind[kind][n], kind) for n, kind in rows], args, kinds
 
 
 # ---- packing ---------------------------------------------------------------------------------------------------------------
 
-def copies(data):
-    """For every position the copies that could begin there: (length, distance), longer ones farther back."""
+def copies(data, start):
+    """For every position from start on the copies that could begin there: (length, distance), longer ones farther back."""
     heads, out = {}, []
     for i in range(len(data)):
         here, best = [], 2
         before = heads.setdefault(data[i:i + 3], [])
-        for j in reversed(before[-256:]):
-            if i - j > FAR or i + best >= len(data):
+        for j in reversed(before[-64:]) if i >= start else ():
+            if i + best >= len(data):
                 break
             if data[j + best] == data[i + best]:
                 n = 3
-                while i + n < len(data) and n < 258 and data[j + n] == data[i + n]:
+                while i + n < len(data) and n < LONGEST and data[j + n] == data[i + n]:
                     n += 1
                 if n > best:
                     best = n
                     here.append((n, i - j))
         before.append(i)
         out.append(here)
+    return out[start:]
+
+
+def choices(data, start):
+    """For every position from start on the copy that is best there, or None: the cheapest way to the end, about."""
+    found = copies(data, start)
+    price, out = [0.0] * (len(found) + 1), [None] * len(found)
+    for i in range(len(found) - 1, -1, -1):
+        price[i], shortest = 3 + price[i + 1], 3
+        for longest, distance in found[i]:
+            for n in {shortest, max(shortest, longest - 2), max(shortest, longest - 1), longest}:
+                here = 8 + 0.75 * math.log2(distance) + 1.2 * math.log2(n - 1) + price[i + n]
+                if here < price[i]:
+                    price[i], out[i] = here, (n, distance)
+            shortest = min(longest + 1, LONGEST)
     return out
 
 
-def cost(length, distance):
-    """Packed bytes of a copy."""
-    return 4 if distance > NEAR else 2 if length <= 16 else 3
+class Coder:
+    """Bits to bytes."""
+    def __init__(self):
+        self.odds, self.low, self.range, self.last, self.waiting, self.out = [2048] * ODDS, 0, (1 << 32) - 1, 0, 0, bytearray()
 
-
-def pack(data):
-    """Fewest bytes for these ASCII characters: the best choice at each position, found from the end."""
-    found, best, choice = copies(data), [0] * (len(data) + 1), [None] * len(data)
-    for i in range(len(data) - 1, -1, -1):
-        best[i], shortest = 1 + best[i + 1], 3
-        for longest, distance in found[i]:
-            for n in range(shortest, longest + 1):
-                price = cost(n, distance) + best[i + n] if n >= 4 or distance <= NEAR else best[i]
-                if price < best[i]:
-                    best[i], choice[i] = price, (n, distance)
-            shortest = longest + 1
-    out, i = bytearray(), 0
-    while i < len(data):
-        n, d = choice[i] or (1, 0)
-        high, low = d - 1 >> 8 & 7, d - 1 & 255
-        if d == 0:
-            out.append(data[i])
-        elif d > NEAR:
-            out += bytes([0xf8 | high, low, n - 4, (d - 1) // NEAR])
-        elif n <= 16:
-            out += bytes([0x80 | n - 3 << 3 | high, low])
+    def shift(self):
+        if self.low < 0xff000000 or self.low >> 32:  # what waits is settled
+            self.out.append(self.last + (self.low >> 32) & 255)
+            self.out += bytes([255 + (self.low >> 32) & 255]) * self.waiting
+            self.waiting, self.last = 0, self.low >> 24 & 255
         else:
-            out += bytes([0xf0 | high, low, n - 17])
-        i += n
-    return bytes(out)
+            self.waiting += 1
+        self.low = (self.low & 0xffffff) << 8
+
+    def bit(self, place, bit):
+        part = (self.range >> 12) * self.odds[place]
+        if bit:
+            self.low, self.range = self.low + part, self.range - part
+            self.odds[place] -= self.odds[place] >> 4
+        else:
+            self.range = part
+            self.odds[place] += 4096 - self.odds[place] >> 4
+        while self.range < 1 << 24:
+            self.range = self.range << 8
+            self.shift()
+
+    def bits(self, place, n, value):
+        node = 1
+        for k in range(n - 1, -1, -1):
+            self.bit(place + node, value >> k & 1)
+            node = node << 1 | value >> k & 1
+
+    def number(self, place, value):
+        n, node = value.bit_length() - 1, 1
+        self.bits(place, 5, n)
+        for k in range(n - 1, -1, -1):
+            self.bit(place + (32 + n * 8 + node if node < 8 else 288 + k), value >> k & 1)
+            node = node << 1 | value >> k & 1
+
+    def end(self):
+        for _ in range(5):
+            self.shift()
+        return bytes(self.out)
 
 
-def unpack(packed):
-    """The inverse, as gpu_kernels.c does it."""
-    out, i = bytearray(), 0
-    while i < len(packed):
-        c = packed[i]
-        if c < 128:
-            out.append(c)
+def pack(data, history=b""):
+    """These ASCII characters in few bytes."""
+    whole, coder, i, kinds, distance = history + data, Coder(), len(history), 0, 0
+    best = choices(whole, i)
+    while i < len(whole):
+        copy, again = best[i - len(history)], 0
+        while distance and again < LONGEST and i + again < len(whole) and whole[i + again] == whole[i + again - distance]:
+            again += 1
+        if again >= 2 and (not copy or again >= copy[0] - 2):
+            copy = again, distance
+        coder.bit(KIND + kinds, copy is not None)
+        if copy:
+            coder.bit(REPEAT + kinds, copy[1] == distance)
+            coder.number(LENGTHS + NUMBER * (copy[1] != distance), copy[0] - 1)
+            if copy[1] != distance:
+                coder.number(DISTANCES + NUMBER * min(3, (copy[0] - 2) // 3), copy[1])
+            i, distance = i + copy[0], copy[1]
+        else:
+            like = 32 + whole[i - distance] % 32 if kinds & 1 else whole[i - 1] % 32 if i else 0
+            coder.bits(CHARACTERS + like * 128, 7, whole[i])
             i += 1
-            continue
-        n, d = c >> 3 & 15, (c & 7) << 8 | packed[i + 1]
-        i += 2
-        if n >= 14:
-            far, n = n == 15, packed[i] + (17 if n == 14 else 4)
-            d += packed[i + 1] * NEAR if far else 0
-            i += 2 if far else 1
+        kinds = kinds << 1 & 2 | (copy is not None)
+    return coder.end()
+
+
+class Decoder:
+    """The inverse of Coder."""
+    def __init__(self, data):
+        self.odds, self.data, self.at, self.range, self.code = [2048] * ODDS, data, 5, (1 << 32) - 1, int.from_bytes(data[:5], "big")
+
+    def bit(self, place):
+        part = (self.range >> 12) * self.odds[place]
+        bit = self.code >= part
+        if bit:
+            self.code, self.range = self.code - part, self.range - part
+            self.odds[place] -= self.odds[place] >> 4
         else:
-            n += 3
+            self.range = part
+            self.odds[place] += 4096 - self.odds[place] >> 4
+        while self.range < 1 << 24:
+            self.range, self.code, self.at = self.range << 8, self.code << 8 | self.data[self.at], self.at + 1
+        return int(bit)
+
+    def bits(self, place, n):
+        node = 1
         for _ in range(n):
-            out.append(out[-d - 1])
-    return bytes(out)
+            node = node << 1 | self.bit(place + node)
+        return node - (1 << n)
+
+    def number(self, place):
+        n, node = self.bits(place, 5), 1
+        for k in range(n - 1, -1, -1):
+            node = node << 1 | self.bit(place + (32 + n * 8 + node if node < 8 else 288 + k))
+        return node
+
+
+def unpack(packed, n, history=b""):
+    """n characters, as gpu_kernels.c does it."""
+    coder, out, kinds, distance = Decoder(packed), bytearray(history), 0, 0
+    while len(out) < len(history) + n:
+        copy = coder.bit(KIND + kinds)
+        if copy:
+            again = coder.bit(REPEAT + kinds)
+            length = coder.number(LENGTHS + NUMBER * (1 - again)) + 1
+            if not again:
+                distance = coder.number(DISTANCES + NUMBER * min(3, (length - 2) // 3))
+            for _ in range(length):
+                out.append(out[-distance])
+        else:
+            like = 32 + out[-distance] % 32 if kinds & 1 else out[-1] % 32 if out else 0
+            out.append(coder.bits(CHARACTERS + like * 128, 7))
+        kinds = kinds << 1 & 2 | copy
+    return bytes(out[len(history):]) if coder.at == len(packed) else b""
 
 
 def digits(packed):
@@ -275,6 +412,115 @@ def fnv(data):
     for b in data:
         h = (h ^ b) * 0x100000001b3 & (1 << 64) - 1
     return h
+
+
+def undigits(coded, n):
+    out, value = bytearray(), {c: i for i, c in enumerate(DIGITS)}
+    for i in range(0, len(coded), 5):
+        u = 0
+        for c in coded[i:i + 5]:
+            u = u * 85 + value[c]
+        out += u.to_bytes(4, "big")
+    return bytes(out[:n])
+
+
+# ---- PTX -------------------------------------------------------------------------------------------------------------------
+
+class Ptx:
+    """The PTX of a module as kernels_embed.h has it. inputs: hash of what it was made of; hash: of the text; history: Ptx that
+    it was packed behind, or None."""
+    def __init__(self, name, inputs, hash, packed, plain, coded, history=None):
+        self.name, self.inputs, self.hash, self.packed, self.plain, self.coded = name, inputs, hash, packed, plain, coded
+        self.history = history
+
+    def text(self):
+        before = self.history.text().encode("ascii") if self.history else b""
+        return unpack(undigits(self.coded, self.packed), self.plain, before).decode("ascii")
+
+
+PTX_BLOCK = re.compile(r"/\* ptx (\w+): of (\w{16}), gives (\w{16}), packed (\d+), plain (\d+)(?:, behind (\w+))? \*/\n"
+                       r"[^\n]*\n((?: *\"[^\"]*\",?\n)+)")
+
+
+def embedded_ptx():
+    """module -> Ptx of the kernels_embed.h that is there."""
+    try:
+        with open(os.path.join(ROOT, OUT), encoding="utf-8") as f:
+            blocks = list(PTX_BLOCK.finditer(f.read()))
+    except FileNotFoundError:
+        return {}
+    found = {m.group(1): Ptx(*m.group(1, 2, 3), int(m.group(4)), int(m.group(5)), "".join(re.findall(r'"([^"]*)"', m.group(7))))
+             for m in blocks}
+    for m in blocks:
+        found[m.group(1)].history = found.get(m.group(6))
+    return found
+
+
+def history_of(module, found):
+    """The module of its kind whose PTX it is packed behind; None for that one itself."""
+    same = [m for m in found if m.kind == module.kind]
+    best = next((m for m in same if m.name == HISTORY.get(m.kind)), same[0])
+    return None if best is module else best
+
+
+def ptx_flags(tier):
+    return ["--cuda-gpu-arch=sm_" + tier, "--cuda-feature=+ptx%d" % PTX[tier][0]] + PTX_FLAGS
+
+
+def ptx_inputs(module, history, tier):
+    texts = "\0".join(module_text(m) for m in (module, history) if m)
+    return hashlib.sha256(("clang 19, packing 2\0%s\0%s" % (" ".join(ptx_flags(tier)), texts)).encode("ascii")).hexdigest()[:16]
+
+
+def find_clang():
+    """clang 19, or None. Another one writes other PTX."""
+    for name in filter(shutil.which, ("clang-19", "clang")):
+        if re.search(r"(?<!Apple )clang version 19\.", subprocess.run([name, "--version"], capture_output=True, text=True).stdout):
+            return name
+
+
+def compiled(clang, module, tier):
+    """The PTX of a module. Comments, indentation and blank lines of what the compiler writes mean nothing."""
+    p = subprocess.run([clang] + ptx_flags(tier), input=module_text(module), capture_output=True, text=True)
+    if p.returncode or not p.stdout.isascii():
+        fail("module %s gives no PTX:\n%s" % (module.name, p.stderr), "Correct the kernel: tests/kernels/faces.py %s" % module.name)
+    lines = [" ".join(re.sub(r"//.*", "", line).split()) for line in p.stdout.split("\n")]
+    return "".join(line + "\n" for line in lines if line).encode("ascii")
+
+
+def ptx_of(clang, module, history, tier, inputs):
+    plain, before = compiled(clang, module, tier), compiled(clang, history, tier) if history else b""
+    packed = pack(plain, before)
+    if unpack(packed, len(plain), before) != plain:
+        fail("the PTX of %s does not survive packing" % module.name, "Correct pack() or unpack()")
+    return Ptx(module.name, inputs, "%016x" % fnv(plain), len(packed), len(plain), digits(packed))
+
+
+def ptx_texts(found, kinds):
+    """module -> Ptx for all that have one: those that are embedded, unless what they were made of has changed."""
+    known, out, jobs = embedded_ptx(), {}, []
+    for m in found:
+        tier = kinds[m.kind].ptx_tier()
+        if not tier:
+            continue
+        inputs = ptx_inputs(m, history_of(m, found), tier)
+        if m.name in known and known[m.name].inputs == inputs:
+            out[m.name] = known[m.name]
+        else:
+            jobs.append((m, history_of(m, found), tier, inputs))
+    clang = find_clang() if jobs else None
+    if jobs and not clang:
+        fail("%s has no PTX of %s as the kernels are now, and there is no clang 19 to make it" % (OUT, " ".join(j[0].name for j in jobs)),
+             "Install clang-19, then run `make amalgamate`")
+    if jobs:
+        pool = concurrent.futures.ProcessPoolExecutor if len(jobs) > 1 else concurrent.futures.ThreadPoolExecutor
+        with pool(min(4, os.cpu_count() or 1)) as workers:
+            out.update((p.name, p) for p in workers.map(ptx_of, *zip(*[(clang,) + job for job in jobs])))
+    for m in found:
+        if m.name in out:
+            before = history_of(m, found)
+            out[m.name].history = out[before.name] if before else None
+    return out
 
 
 # ---- kernels_embed.h ---------------------------------------------------------------------------------------------------------
@@ -315,61 +561,112 @@ def args_lines(args):
         yield "};"
 
 
+def piece_lines(coded):
+    pieces = [coded[i:i + PIECE] for i in range(0, len(coded), PIECE)]
+    for piece in pieces:
+        line = LINE if len(piece) // LINE != 1 else LINE // 2  # clang takes two strings in a row for a lost comma
+        parts = [piece[i:i + line] for i in range(0, len(piece), line)]
+        yield from ('    "%s"%s' % (part, "," if i == len(parts) - 1 else "") for i, part in enumerate(parts))
+
+
+def ptx_lines(found, texts):
+    """The PTX of all modules, in their order."""
+    yield "#ifndef INFER_NO_CUDA /* PTX that clang 19 made of inputs with this hash */"
+    for p in (texts[m.name] for m in found if m.name in texts):
+        behind = ", behind " + p.history.name if p.history else ""
+        yield "/* ptx %s: of %s, gives %s, packed %d, plain %d%s */" % (p.name, p.inputs, p.hash, p.packed, p.plain, behind)
+        yield "static const char *const infer__ptx_%s[] = {" % p.name
+        yield from piece_lines(p.coded)
+        yield "};"
+    yield "static const infer__kernel_text INFER__PTX[] = { /* of each module: name, pieces, n_pieces, packed, bytes, history */"
+    places = {m.name: i for i, m in enumerate(found)}
+    for p in (texts.get(m.name) for m in found):
+        if p:
+            behind = "&INFER__PTX[%d]" % places[p.history.name] if p.history else "NULL"
+            yield '    {"%s.ptx", infer__ptx_%s, %d, %d, %d, %s},' % (p.name, p.name, -(-len(p.coded) // PIECE), p.packed, p.plain, behind)
+        else:
+            yield '    {"", NULL, 0, 0, 0, NULL},'
+    yield "};"
+    yield "#endif"
+    yield "enum { INFER__PTX_CUDA = %d }; /* version of CUDA whose drivers take the PTX of generic programs first */" % PTX["61"][1]
+
+
 def text_lines(names):
     """The texts, and how many bytes they are packed and plain."""
     lines, table, sizes = [], [], [0, 0]
     for name in names:
         plain = stripped(name).encode("ascii")
         packed = pack(plain)
-        if unpack(packed) != plain:
+        if unpack(packed, len(plain)) != plain:
             fail("kernels/%s does not survive packing" % name, "Correct pack() or unpack()")
         coded = digits(packed)
-        pieces = [coded[i:i + PIECE] for i in range(0, len(coded), PIECE)]
         lines.append("static const char *const infer__text_%s[] = {" % ident(name))
-        for piece in pieces:
-            parts = [piece[i:i + LINE] for i in range(0, len(piece), LINE)]
-            lines += ['    "%s"%s' % (part, "," if i == len(parts) - 1 else "") for i, part in enumerate(parts)]
-        lines.append("};")
-        table.append('    {"%s", infer__text_%s, %d, %d, %d},' % (name, ident(name), len(pieces), len(packed), len(plain)))
+        lines += list(piece_lines(coded)) + ["};"]
+        table.append('    {"%s", infer__text_%s, %d, %d, %d, NULL},' % (name, ident(name), -(-len(coded) // PIECE), len(packed), len(plain)))
         sizes = [sizes[0] + len(packed), sizes[1] + len(plain)]
-    return lines + ["static const infer__kernel_text INFER__KERNEL_TEXTS[] = { /* name, pieces, n_pieces, packed, bytes */"] \
+    return lines + ["static const infer__kernel_text INFER__KERNEL_TEXTS[] = { /* name, pieces, n_pieces, packed, bytes, history */"] \
         + table + ["};"], sizes
 
 
+def kind_lines(kinds):
+    special = [k for k in kinds.values() if k.form]
+    numbers = ["INFER__MODULE_%s = %d" % (k.name, len(KINDS) + i) for i, k in enumerate(special)]
+    yield "\nenum {"
+    yield from wrapped(numbers + ["INFER__KIND_COUNT = %d" % len(kinds)], "    ", "    ", "")
+    yield "};\nstatic const infer__kind_row INFER__KINDS[] = { /* form, tier, exact, of */"
+    for k in kinds.values():
+        yield "    {INFER__FORM_%s, %d, %d, INFER__MODULE_%s}, /* %s */" % (k.form or "SOURCE", k.tier, k.exact, k.of, k.name)
+    yield "};"
+
+
 def build():
-    """(kernels_embed.h, bytes packed, bytes plain)."""
-    found, kernels, args = interface()
-    names = list(dict.fromkeys(f for m in found for f in m.files))
+    """(kernels_embed.h, bytes packed and plain of sources, of PTX)."""
+    found, kernels, args, kinds = interface()
+    of_source = [m for m in found if kinds[m.kind].form != "PTX"]  # the others are there as PTX only
+    names = list(dict.fromkeys(f for m in of_source for f in m.files))
+    ptx = ptx_texts(found, kinds)
     inputs = hashlib.sha256()
-    for name in sorted(names) + ["kernels.def"]:
+    for name in sorted({f for m in found for f in m.files}) + ["kernels.def"]:
         inputs.update(("%s\0%s\0" % (name, read(name))).encode("utf-8"))
     out = [HEAD % inputs.hexdigest()[:16]]
     out += args_lines(args)
+    out += kind_lines(kinds)
     out.append("\nenum {")
     out += wrapped(["INFER__K_" + k.name.upper() for k, _ in kernels] + ["INFER__KERNEL_COUNT"], "    ", "    ", "")
     out.append("};\nstatic const infer__kernel_row INFER__KERNELS[] = { /* name, kind, group, buffers, args_size */")
     for k, kind in kernels:
         out.append('    {"k_%s", INFER__MODULE_%s, %d, %d, (int32_t)sizeof(struct infer__k_%s)},' % (k.name, kind, k.group, len(k.buffers), k.args))
     lines, sizes = text_lines(names)
-    out += ["};\n"] + lines + [""]
+    out += ["};\n"] + lines + list(ptx_lines(found, ptx)) + [""]
     for m in found:
-        out.append("static const int16_t infer__module_%s[] = {%s, -1};" % (m.name, ", ".join(str(names.index(f)) for f in m.files)))
+        files = "".join("%d, " % names.index(f) for f in m.files) if m in of_source else ""
+        out.append("static const int16_t infer__module_%s[] = {%s-1};" % (m.name, files))
     out.append("enum { INFER__MODULE_COUNT = %d, INFER__MODULE_FILES = %d /* of a module, at most */ };" % (len(found), max(len(m.files) for m in found)))
-    out.append("static const infer__module_row INFER__MODULES[] = { /* name, kind, id, files, hash of the program's text */")
+    out.append("static const infer__module_row INFER__MODULES[] = { /* name, kind, id, files, hash of the source, of the PTX */")
     for m in found:
-        out.append('    {"%s", INFER__MODULE_%s, %d, infer__module_%s, 0x%016xu},' % (m.name, m.kind, m.id, m.name, fnv(module_text(m).encode("ascii"))))
+        hashes = (fnv(module_text(m).encode("ascii")) if m in of_source else 0, int(ptx[m.name].hash, 16) if m.name in ptx else 0)
+        out.append('    {"%s", INFER__MODULE_%s, %d, infer__module_%s, 0x%016xu, 0x%016xu},' % ((m.name, m.kind, m.id, m.name) + hashes))
     text = "\n".join(out + ["};\n", "#endif\n"])
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > 120:
             fail("%s:%d has %d columns" % (OUT, number, len(line)), "Shorten the name in it")
-    return text, sizes
+    return text, sizes + [sum(p.packed for p in ptx.values()), sum(p.plain for p in ptx.values())]
 
 
 # ---- self-test -------------------------------------------------------------------------------------------------------------
 
 PLANTED = [  # file, what is replaced (first occurrence), by what, the message that must come
     ("norm.k", "norm", "n\u00f6rm", "kernels/norm.k is not ASCII"),
-    ("kernels.def", "MODULE(base", "MODUL(base", "is neither a MODULE"),
+    ("kernels.def", "MODULE(base", "MODUL(base", "is no MODULE"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, x80)\nMODULE(base", "is no MODULE"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, SPIRV, 80)\nMODULE(base", "kind MMA has form SPIRV"),
+    ("kernels.def", "MODULE(base", "KIND(KV, PTX, 80)\nMODULE(base", "has the kind KV twice"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 80)\nMODULE(base", "has no module of kind MMA"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 90a)\nMODULE(x, MMA, 99, special.k)\nMODULE(base", "goes with no module of kind TYPE and id 99"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 80, KV)\nMODULE(x, MMA, 0, special.k)\nMODULE(base", "goes with no module of kind KV and id 0"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 80)\nMODULE(x, MMA, 0, special.k)\nMODULE(base", "module x has the kernel special, kernels.def does not"),
+    ("kernels.def", "MODULE(base", "KIND(MMA, PTX, 80)\nMODULE(x, MMA, 0, special.k)\nK(special, MMA)\nMODULE(base", "nothing"),
+    ("kernels.def", "norm.k", "norm.k special/x.k", "module base of kind BASE has special/x.k"),
     ("kernels.def", "K(norm, BASE)", "K(norm, BAS)", "norm has kind BAS"),
     ("kernels.def", "K(act, BASE)", "K(norm, BASE)", "has the kernel norm twice"),
     ("kernels.def", "MODULE(f16, TYPE, 1", "MODULE(f32, TYPE, 1", "has the module f32 twice"),
@@ -401,9 +698,10 @@ def self_test():
         texts.clear()
         texts["other_embed.k"] = read("embed.k").replace("KERNEL(embed, 64)", "KERNEL(embed, 32)")
         texts["other_args.k"] = "ARGS(matvec) { uint a, b, c, d; };\n"
+        texts["special.k"] = "ARGS(special) { uint a, b, c, d; };\nKERNEL(special, 32)(GARGS(special, a, 0) GTID) {\n}\n"
         before = read(file)
         try:
-            texts[file] = before.replace(old, new, 1)
+            texts[file] = before.replace(old, new, -1 if want.endswith("is in no module") else 1)
             interface()
             got = "nothing" if texts[file] != before else "no %r in %s" % (old, file)
         except SystemExit as e:
@@ -413,7 +711,7 @@ def self_test():
             print("self-test: %s, %r -> %r: want %r, got %r" % (file, old, new, want, got))
     texts.clear()
     for data in (b"", b"a", b"abcabcabc", b"x" * 1000, bytes(range(32, 127)) * 40 + b"#" * 3000 + bytes(range(32, 127)) * 40):
-        if unpack(pack(data)) != data:
+        if unpack(pack(data), len(data)) != data or unpack(pack(data, data[1:]), len(data), data[1:]) != data:
             bad += 1
             print("self-test: %r... does not survive packing" % data[:20])
     print("embed_kernels --self-test: %d passed, %d failed" % (len(PLANTED) + 5 - bad, bad))
@@ -424,6 +722,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--check", action="store_true")
     p.add_argument("--module", metavar="NAME")
+    p.add_argument("--ptx", metavar="NAME")
     p.add_argument("--self-test", action="store_true")
     args = p.parse_args()
     if args.self_test:
@@ -435,7 +734,13 @@ def main():
             fail("there is no module %s in kernels/kernels.def" % args.module, "There are: " + " ".join(m.name for m in modules()))
         sys.stdout.write(module_text(found[0]))
         return
-    text, (packed, plain) = build()
+    if args.ptx:
+        ptx = embedded_ptx()
+        if args.ptx not in ptx:
+            fail("%s has no PTX of %s" % (OUT, args.ptx), "It has: " + " ".join(ptx))
+        sys.stdout.write(ptx[args.ptx].text())
+        return
+    text, sizes = build()
     if args.check:
         before = None
         if os.path.exists(path):
@@ -446,7 +751,7 @@ def main():
     else:
         with open(path, "w", encoding="utf-8", newline="\n") as f:
             f.write(text)
-        print("%s: %d bytes; text %d bytes, packed %d" % (OUT, len(text), plain, packed))
+        print("%s: %d bytes; sources packed %d of %d bytes, PTX %d of %d" % ((OUT, len(text)) + tuple(sizes)))
 
 
 if __name__ == "__main__":

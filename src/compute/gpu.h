@@ -59,9 +59,8 @@ typedef struct infer__driver {
 
     /* What follows is NULL where an API has no such thing. */
 
-    int32_t form;                /* of its programs: INFER__FORM_SOURCE (0) or INFER__FORM_PTX */
-    int32_t (*tier)(
-        void *device); /* which kinds of special kernels it takes: see KIND in kernels/kernels.def; 0 none */
+    int32_t form;                    /* of its programs: INFER__FORM_*, 0 = source and no special ones */
+    int32_t (*tier)(void *device);   /* which kinds of special kernels it takes: see KIND in kernels/kernels.def */
     uint64_t (*memory)(void *device); /* bytes that are free now */
     /* Between record and record_end launches and copies of the queue are noted, not done; replay does them all, as
      * often as wanted, after what was queued before. Uploads, downloads and sync end a recording with an error. */
@@ -74,7 +73,7 @@ typedef struct infer__driver {
     infer_result (*timing)(void *queue, int32_t on, infer_error *err);
     infer_result (*times)(void *queue, double *seconds, int32_t cap, int32_t *n, infer_error *err);
 } infer__driver;
-enum { INFER__FORM_SOURCE, INFER__FORM_PTX };
+enum { INFER__FORM_SOURCE, INFER__FORM_PTX, INFER__FORM_METAL /* source, also of special kinds */ };
 
 #if !defined(INFER_NO_GPU)
 #  if !defined(INFER_NO_CUDA)
@@ -123,7 +122,13 @@ static void infer__gpu_keep(const infer__gpu_source *source, const char *api, ui
 
 /* ---- kernels (kernels_embed.h holds the tables) ----------------------------------------------------------- */
 
-enum { INFER__MODULE_BASE, INFER__MODULE_KV, INFER__MODULE_TYPE }; /* kinds: see kernels/kernels.def */
+/* Kinds of programs, generic ones here, special ones in kernels_embed.h: see kernels/kernels.def. */
+enum { INFER__MODULE_BASE, INFER__MODULE_KV, INFER__MODULE_TYPE, INFER__MODULE_SPECIAL };
+typedef struct infer__kind_row {
+    int32_t form;        /* special: only for drivers of this form and devices of */
+    int32_t tier, exact; /* this tier and above, or of this one */
+    int32_t of;          /* loaded along with this kind's program of the same id; a generic kind is its own */
+} infer__kind_row;
 typedef struct infer__kernel_row {
     const char *name; /* entry point: "k_norm" */
     int32_t kind, group, buffers, args_size;
@@ -131,15 +136,17 @@ typedef struct infer__kernel_row {
 typedef struct infer__module_row {
     const char *name;
     int32_t kind, id;       /* id: infer_kv_type, or the storage type's id */
-    const int16_t *files;   /* indices of texts, ended by -1 */
-    uint64_t hash;          /* of the program's text: 64-bit FNV-1a */
+    const int16_t *files;     /* indices of texts, ended by -1; none when the program is there as PTX only */
+    uint64_t hash, ptx_hash;  /* of the program's text, of its PTX: 64-bit FNV-1a; 0 where there is none */
 } infer__module_row;
-/* A file of kernels/, without comments, compressed (tools/embed_kernels.py says how) in printable pieces. */
+/* A file of kernels/, without comments, or a program as PTX; compressed (tools/embed_kernels.py says how), in printable
+ * pieces. */
 typedef struct infer__kernel_text {
     const char *name; /* "quant/q4_0.k" */
     const char *const *pieces;
     int32_t n_pieces;
     uint32_t packed, bytes; /* compressed, and as it was */
+    const struct infer__kernel_text *history; /* one without a history, which is taken to stand before it; or NULL */
 } infer__kernel_text;
 
 /* ---- devices and programs (gpu_kernels.c) ------------------------------------------------------------------ */
@@ -182,6 +189,7 @@ static uint64_t infer__gpu_used(const infer__gpu *g); /* bytes allocated and not
  * (INFER__K_*) of such a program, for launches on a queue of the driver. */
 static const infer__driver *infer__gpu_driver(const infer__gpu *g);
 static void *infer__gpu_device(const infer__gpu *g);
+static const infer__report *infer__gpu_report(const infer__gpu *g);
 static int infer__gpu_has_program(infer__gpu *g, int32_t kind, int32_t id);
 static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel, int32_t id, void **out,
                                       infer_error *err);

@@ -25,7 +25,16 @@ static infer_result infer__gpu_absent(int32_t backend, infer_error *err) {
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
-/* Reads the packed bytes of a text out of its printable pieces. */
+enum {
+    INFER__PACKED_REPEAT = 4, /* places of odds: tools/embed_kernels.py says what they are for */
+    INFER__PACKED_LENGTHS = 8,
+    INFER__PACKED_NUMBER = 320,
+    INFER__PACKED_DISTANCES = INFER__PACKED_LENGTHS + 2 * INFER__PACKED_NUMBER,
+    INFER__PACKED_CHARACTERS = INFER__PACKED_DISTANCES + 4 * INFER__PACKED_NUMBER,
+    INFER__PACKED_ODDS = INFER__PACKED_CHARACTERS + 64 * 128
+};
+
+/* Reads a text out of its printable pieces: digits to bytes to bits. */
 typedef struct infer__unpacker {
     const infer__kernel_text *text;
     const char *at;    /* in the piece before `piece` */
@@ -33,20 +42,11 @@ typedef struct infer__unpacker {
     int32_t in_group;  /* bytes of `group` that were not yet taken */
     uint32_t group;    /* four bytes, from five digits */
     uint32_t left;     /* packed bytes that were not yet taken */
+    int damaged;       /* there was less than it takes, or no digit */
+    uint32_t range, code;
     int8_t value[128]; /* of a digit; -1 = none */
+    uint16_t odds[INFER__PACKED_ODDS];
 } infer__unpacker;
-
-static void infer__unpacker_open(infer__unpacker *u, const infer__kernel_text *text) {
-    static const char digits[] =
-        "#$&()+,-.0123456789:;<=>@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_abcdefghijklmnopqrstuvwxyz{|}~";
-    int i;
-    memset(u, 0, sizeof *u);
-    memset(u->value, -1, sizeof u->value);
-    for (i = 0; digits[i]; i++) u->value[(unsigned char)digits[i] & 127] = (int8_t)i;
-    u->text = text;
-    u->at = "";
-    u->left = text->packed;
-}
 
 /* The value of the next digit, -1 when there is none. */
 static int infer__unpacker_digit(infer__unpacker *u) {
@@ -59,86 +59,154 @@ static int infer__unpacker_digit(infer__unpacker *u) {
     return c < 128 ? u->value[c] : -1;
 }
 
-/* The next packed byte, -1 at the end or when the pieces are damaged. */
-static int infer__unpacker_byte(infer__unpacker *u) {
+/* The next packed byte; 0 at the end or when the pieces are damaged. */
+static uint32_t infer__unpacker_byte(infer__unpacker *u) {
     int i, digit;
-    if (u->left == 0) return -1;
+    if (u->left == 0) u->damaged = 1;
+    if (u->damaged) return 0;
     if (u->in_group == 0) {
         uint64_t value = 0;
         for (i = 0; i < 5; i++) {
-            if ((digit = infer__unpacker_digit(u)) < 0) return -1;
-            value = value * 85 + (uint64_t)digit;
+            digit = infer__unpacker_digit(u);
+            if (digit < 0) u->damaged = 1;
+            value = value * 85 + (uint64_t)INFER__MAX(digit, 0);
         }
-        if (value > UINT32_MAX) return -1;
+        if (value > UINT32_MAX) u->damaged = 1;
         u->group = (uint32_t)value;
         u->in_group = 4;
     }
     u->in_group--;
     u->left--;
-    return (int)(u->group >> 8 * u->in_group & 255);
+    return u->group >> 8 * u->in_group & 255;
 }
 
-/* The rest of a copy that begins with byte c: its length and how far back it is taken from; 0 at the end. */
-static int infer__unpacker_copy(infer__unpacker *u, int c, uint32_t *length, uint32_t *distance) {
-    uint32_t n = (uint32_t)c >> 3 & 15, back = ((uint32_t)c & 7) << 8;
-    if ((c = infer__unpacker_byte(u)) < 0) return 0;
-    back += (uint32_t)c + 1;
-    if (n < 14) {
-        n += 3;
+static void infer__unpacker_open(infer__unpacker *u, const infer__kernel_text *text) {
+    static const char digits[] =
+        "#$&()+,-.0123456789:;<=>@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_abcdefghijklmnopqrstuvwxyz{|}~";
+    int i;
+    memset(u, 0, sizeof *u);
+    memset(u->value, -1, sizeof u->value);
+    for (i = 0; digits[i]; i++) u->value[(unsigned char)digits[i] & 127] = (int8_t)i;
+    for (i = 0; i < INFER__PACKED_ODDS; i++) u->odds[i] = 2048;
+    u->text = text;
+    u->at = "";
+    u->left = text->packed;
+    u->range = UINT32_MAX;
+    for (i = 0; i < 5; i++) u->code = u->code << 8 | infer__unpacker_byte(u);
+}
+
+static uint32_t infer__unpacker_bit(infer__unpacker *u, uint32_t place) {
+    uint16_t *odds = &u->odds[place];
+    uint32_t part = (u->range >> 12) * *odds, bit = u->code >= part;
+    if (bit) {
+        u->code -= part;
+        u->range -= part;
+        *odds = (uint16_t)(*odds - (*odds >> 4));
     } else {
-        int far_copy = n == 15;
-        if ((c = infer__unpacker_byte(u)) < 0) return 0;
-        n = (uint32_t)c + (far_copy ? 4 : 17);
-        if (far_copy) {
-            if ((c = infer__unpacker_byte(u)) < 0) return 0;
-            back += (uint32_t)c << 11;
-        }
+        u->range = part;
+        *odds = (uint16_t)(*odds + ((4096 - *odds) >> 4));
     }
-    *length = n;
-    *distance = back;
-    return 1;
+    for (; u->range < 1u << 24 && !u->damaged; u->range <<= 8) u->code = u->code << 8 | infer__unpacker_byte(u);
+    return bit;
 }
 
-/* The text into dst[0 .. bytes-1]; 0 when what is packed is not exactly that long. */
-static int infer__text_unpack(const infer__kernel_text *text, char *dst) {
+static uint32_t infer__unpacker_bits(infer__unpacker *u, uint32_t place, int n) {
+    uint32_t node = 1;
+    int i;
+    for (i = 0; i < n; i++) node = node << 1 | infer__unpacker_bit(u, place + node);
+    return node - (1u << n);
+}
+
+/* 1 and more. */
+static uint32_t infer__unpacker_number(infer__unpacker *u, uint32_t place) {
+    uint32_t n = infer__unpacker_bits(u, place, 5), node = 1, k;
+    for (k = n; k-- > 0;)
+        node = node << 1 | infer__unpacker_bit(u, place + (node < 8 ? 32 + n * 8 + node : 288 + k));
+    return node;
+}
+
+/* The text into dst[from .. from + bytes - 1]; what stands before is its history. 0 when it is damaged. */
+static int infer__text_unpack_behind(const infer__kernel_text *text, char *dst, uint32_t from) {
     infer__unpacker u;
-    uint32_t n = 0, length, distance;
-    int c;
+    uint32_t n = from, end = from + text->bytes, length, distance = 0, kinds = 0, like;
     infer__unpacker_open(&u, text);
-    while (n < text->bytes) {
-        if ((c = infer__unpacker_byte(&u)) < 0) return 0;
-        if (c < 128) {
-            dst[n++] = (char)c;
-            continue;
+    while (n < end && !u.damaged) {
+        uint32_t copy = infer__unpacker_bit(&u, kinds);
+        if (copy) {
+            uint32_t again = infer__unpacker_bit(&u, INFER__PACKED_REPEAT + kinds);
+            length = infer__unpacker_number(&u, INFER__PACKED_LENGTHS + (again ? 0 : INFER__PACKED_NUMBER));
+            if (length > end - n - 1) return 0;
+            length++;
+            if (!again)
+                distance = infer__unpacker_number(&u, INFER__PACKED_DISTANCES +
+                                                          INFER__PACKED_NUMBER * INFER__MIN(3, (length - 2) / 3));
+            if (distance == 0 || distance > n) return 0;
+            for (; length > 0; length--, n++) dst[n] = dst[n - distance]; /* one by one: it may overlap itself */
+        } else {
+            like = kinds & 1 ? 32 + ((uint32_t)dst[n - distance] & 31) : n > 0 ? (uint32_t)dst[n - 1] & 31 : 0;
+            dst[n++] = (char)infer__unpacker_bits(&u, INFER__PACKED_CHARACTERS + like * 128, 7);
         }
-        if (!infer__unpacker_copy(&u, c, &length, &distance)) return 0;
-        if (distance > n || length > text->bytes - n) return 0;
-        for (; length > 0; length--, n++) dst[n] = dst[n - distance]; /* one by one: the copy may overlap itself */
+        kinds = (kinds << 1 & 2) | copy;
     }
-    return u.left == 0 && infer__unpacker_digit(&u) < 0;
+    return !u.damaged && u.left == 0 && infer__unpacker_digit(&u) < 0;
+}
+
+/* Characters that unpacking needs room for: those of its history too. */
+static uint64_t infer__text_room(const infer__kernel_text *text) {
+    return (uint64_t)text->bytes + (text->history ? text->history->bytes : 0);
+}
+
+/* Unpack into infer__text_room characters: where it begins there, NULL when it is damaged. */
+static char *infer__text_unpack(const infer__kernel_text *text, char *dst) {
+    const infer__kernel_text *history = text->history;
+    uint32_t from = history ? history->bytes : 0;
+    if (history && (history->history || !infer__text_unpack_behind(history, dst, 0))) return NULL;
+    if (text->bytes > UINT32_MAX - from) return NULL;
+    return infer__text_unpack_behind(text, dst, from) ? dst + from : NULL;
+}
+
+/* Text i of a module as this form has it, NULL behind the last one. */
+static const infer__kernel_text *infer__module_part(int32_t module, int32_t form, int32_t i) {
+    const infer__module_row *row = &INFER__MODULES[module];
+    int32_t k;
+#ifndef INFER_NO_CUDA
+    if (form == INFER__FORM_PTX) return i == 0 && INFER__PTX[module].bytes ? &INFER__PTX[module] : NULL;
+#endif
+    if (form == INFER__FORM_PTX) return NULL;
+    for (k = 0; k < i; k++)
+        if (row->files[k] < 0) return NULL;
+    return row->files[i] < 0 ? NULL : &INFER__KERNEL_TEXTS[row->files[i]];
 }
 
 /* The program of a module: zero-terminated texts in `pieces`, in one block of memory to free, NULL when there is none
  * left (*damaged NULL) or a text is damaged (*damaged is its name). */
-static void *infer__module_text(const infer__module_row *row, const char *pieces[INFER__MODULE_FILES],
+static void *infer__module_text(int32_t module, int32_t form, const char *pieces[INFER__MODULE_FILES],
                                 int32_t *n_pieces, infer__mem *mem, const char **damaged) {
-    uint64_t size = 0;
+    const infer__kernel_text *text;
+    const infer__module_row *row = &INFER__MODULES[module];
+    uint64_t size = 0, hash = INFER__FNV;
     char *block, *at;
     int32_t i;
     *damaged = NULL;
-    for (i = 0; row->files[i] >= 0; i++) size += (uint64_t)INFER__KERNEL_TEXTS[row->files[i]].bytes + 1;
+    for (i = 0; (text = infer__module_part(module, form, i)) != NULL; i++) size += infer__text_room(text) + 1;
     *n_pieces = i;
     at = block = (char *)infer__alloc(mem, size);
     for (i = 0; block && i < *n_pieces; i++) {
-        const infer__kernel_text *text = &INFER__KERNEL_TEXTS[row->files[i]];
-        if (!infer__text_unpack(text, at)) {
+        text = infer__module_part(module, form, i);
+        pieces[i] = infer__text_unpack(text, at);
+        if (!pieces[i]) {
             *damaged = text->name;
             infer__free(mem, block);
             return NULL;
         }
-        pieces[i] = at;
-        at += text->bytes;
+        hash = infer__fnv(hash, pieces[i], text->bytes);
+        at += infer__text_room(text);
         *at++ = 0;
+    }
+    if (block && hash != (form == INFER__FORM_PTX ? row->ptx_hash : row->hash)) {
+        *damaged = row->name;
+        infer__free(mem, block);
+        return NULL;
     }
     return block;
 }
@@ -247,12 +315,12 @@ static infer_result infer__gpu_compile(infer__gpu *g, int32_t module, infer_erro
     infer_error why;
     infer_result r;
     double start = infer__seconds();
-    void *block = infer__module_text(row, pieces, &source.n_text, g->mem, &damaged);
+    void *block = infer__module_text(module, g->driver->form, pieces, &source.n_text, g->mem, &damaged);
     if (damaged) return infer__error(err, INFER_ERR_DEVICE, "kernel text %s of this build is damaged", damaged);
     if (!block) return infer__error(err, INFER_ERR_MEMORY, "no memory for the text of GPU kernels (%s)", row->name);
     source.text = pieces;
     source.name = row->name;
-    source.hash = row->hash;
+    source.hash = g->driver->form == INFER__FORM_PTX ? row->ptx_hash : row->hash;
     source.cache = &g->cache;
     infer__error_clear(&why);
     r = g->driver->load(g->device, &source, &g->programs[module], &why);
@@ -266,11 +334,34 @@ static infer_result infer__gpu_compile(infer__gpu *g, int32_t module, infer_erro
     return INFER_OK;
 }
 
+/* Whether the device takes programs of a special kind. */
+static int infer__gpu_takes(const infer__gpu *g, const infer__kind_row *kind) {
+    int32_t tier = kind->form == g->driver->form && g->driver->tier ? g->driver->tier(g->device) : 0;
+    return kind->form != INFER__FORM_SOURCE && (kind->exact ? tier == kind->tier : tier >= kind->tier);
+}
+
+/* The special programs that go with a generic one. The model runs without them, so that a failure is only told. */
+static void infer__gpu_load_special(infer__gpu *g, int32_t module) {
+    const infer__module_row *row = &INFER__MODULES[module], *s;
+    infer_error why;
+    int32_t i;
+    for (i = 0; i < INFER__MODULE_COUNT; i++) {
+        s = &INFER__MODULES[i];
+        if (s->kind < INFER__MODULE_SPECIAL || INFER__KINDS[s->kind].of != row->kind || s->id != row->id) continue;
+        if (g->programs[i] || !infer__gpu_takes(g, &INFER__KINDS[s->kind])) continue;
+        infer__error_clear(&why);
+        if (infer__gpu_compile(g, i, &why)) infer__log(g->report, 2, "%s; going on without them", why.message);
+    }
+}
+
 /* Compile a module unless that was done. Two threads may ask at once. */
 static infer_result infer__gpu_load(infer__gpu *g, int32_t module, infer_error *err) {
     infer_result r = INFER_OK;
     infer__mutex_lock(&g->lock);
-    if (!g->programs[module]) r = infer__gpu_compile(g, module, err);
+    if (!g->programs[module]) {
+        r = infer__gpu_compile(g, module, err);
+        if (!r) infer__gpu_load_special(g, module);
+    }
     infer__mutex_unlock(&g->lock);
     return r;
 }
@@ -365,6 +456,7 @@ static uint64_t infer__gpu_memory(const infer__gpu *g) {
 
 static const infer__driver *infer__gpu_driver(const infer__gpu *g) { return g->driver; }
 static void *infer__gpu_device(const infer__gpu *g) { return g->device; }
+static const infer__report *infer__gpu_report(const infer__gpu *g) { return g->report; }
 
 /* ---- programs --------------------------------------------------------------------------------------------------- */
 

@@ -14,12 +14,14 @@
 
 enum {
     INFER__GPU_FEW = 8,            /* rows of x up to which matvec reads the weights once a row and still wins */
+    INFER__GPU_SIMD = 16,          /* rows of x from which Apple's matrix units win */
     INFER__GPU_BUFS = 5,           /* of a kernel, at most */
     INFER__GPU_MAX_EXPERTS = 1024, /* that moe.k holds in local memory */
     INFER__GPU_PASS_HEAD = 8       /* ints before the arrays of a packed pass: PASS_* in dialect.h */
 };
 
-/* The kernels of one program: base, keys and values, or a storage type. Those of other kinds stay NULL. */
+/* The kernels of one program: base, keys and values, or a storage type; or a special one for either, which is there
+ * only if the device takes it. Those of other kinds stay NULL. */
 typedef struct infer__gpu_set {
     int32_t kind, id;
     void *kernels[INFER__KERNEL_COUNT];
@@ -173,16 +175,36 @@ static infer_result infer__gpu_set_open(infer__ctx *c, int32_t kind, int32_t id,
     return r;
 }
 
+/* Those of a special program, which nobody has to have: a failure is only told. */
+static void infer__gpu_special_open(infer__ctx *c, int32_t kind, int32_t id) {
+    infer__gpu_set *set = &c->run->sets[c->run->n_sets];
+    infer_error err;
+    int32_t i;
+    infer__error_clear(&err);
+    if (infer__gpu_set_open(c, kind, id, &err) == INFER_OK) return;
+    infer__log(infer__gpu_report(c->gpu), 2, "%s; going on without them", err.message);
+    for (i = 0; i < INFER__KERNEL_COUNT; i++)
+        if (set->kernels[i]) c->run->driver->kernel_close(c->run->queue, set->kernels[i]);
+    memset(set, 0, sizeof *set);
+    c->run->n_sets--;
+}
+
+/* Whether this context may launch kernels of a module: it was compiled, and is for every cache or for this one. */
+static int infer__gpu_wants(infer__ctx *c, int32_t module) {
+    const infer__module_row *row = &INFER__MODULES[module];
+    if (INFER__KINDS[row->kind].of == INFER__MODULE_KV && row->id != c->kv_type) return 0;
+    return infer__gpu_has_program(c->gpu, row->kind, row->id);
+}
+
 static uint64_t infer__gpu_run_bytes(uint64_t block_len) {
     return (INFER__GPU_PASS_HEAD + block_len) * sizeof(int32_t);
 }
 
 static infer_result infer__gpu_run_open(infer__ctx *c, infer_error *err) {
     struct infer__gpu_run *run = c->run;
-    const infer__quant *q;
     infer_error why;
     infer_result r;
-    int32_t i, n = 2;
+    int32_t i;
     infer__error_clear(&why);
     r = run->driver->queue_open(&run->queue, infer__gpu_device(c->gpu), &why);
     if (r) {
@@ -191,18 +213,18 @@ static infer_result infer__gpu_run_open(infer__ctx *c, infer_error *err) {
     }
     r = infer__gpu_use_kv(c->gpu, c->kv_type, err);
     if (r) return r;
-    for (i = 0; (q = infer__quant_row(i)) != NULL; i++) n += infer__gpu_has_program(c->gpu, INFER__MODULE_TYPE, q->id);
     run->cap = infer__gpu_run_bytes((uint64_t)c->pass.block_len) / sizeof *run->staging;
-    run->sets = (infer__gpu_set *)infer__calloc(c->mem, (uint64_t)n, sizeof *run->sets);
+    run->sets = (infer__gpu_set *)infer__calloc(c->mem, INFER__MODULE_COUNT, sizeof *run->sets);
     run->staging = (int32_t *)infer__calloc(c->mem, run->cap, sizeof *run->staging);
     if (!run->sets || !run->staging)
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a pass of %llu values",
                             (unsigned long long)run->cap);
-    r = infer__gpu_set_open(c, INFER__MODULE_BASE, 0, err);
-    if (!r) r = infer__gpu_set_open(c, INFER__MODULE_KV, c->kv_type, err);
-    for (i = 0; !r && run->n_sets < n && (q = infer__quant_row(i)) != NULL; i++)
-        if (infer__gpu_has_program(c->gpu, INFER__MODULE_TYPE, q->id))
-            r = infer__gpu_set_open(c, INFER__MODULE_TYPE, q->id, err);
+    for (i = 0; i < INFER__MODULE_COUNT && !r; i++) {
+        const infer__module_row *row = &INFER__MODULES[i];
+        if (!infer__gpu_wants(c, i)) continue;
+        if (row->kind >= INFER__MODULE_SPECIAL) infer__gpu_special_open(c, row->kind, row->id);
+        else r = infer__gpu_set_open(c, row->kind, row->id, err);
+    }
     return r;
 }
 
@@ -251,7 +273,8 @@ typedef struct infer__gpu_call {
 static void infer__gpu_launch(infer__ctx *c, int32_t kernel, const infer__gpu_call *call, uint64_t x, uint64_t y,
                               const void *args, size_t args_size) {
     const infer__kernel_row *row = &INFER__KERNELS[kernel];
-    int32_t id = row->kind == INFER__MODULE_TYPE ? call->type->id : row->kind == INFER__MODULE_KV ? c->kv_type : 0;
+    int32_t of = INFER__KINDS[row->kind].of;
+    int32_t id = of == INFER__MODULE_TYPE ? call->type->id : of == INFER__MODULE_KV ? c->kv_type : 0;
     const infer__gpu_set *set;
     uint32_t groups[3];
     infer_error err;

@@ -7,6 +7,7 @@
 Faces:  words    what compilers do not see: every pointer says its address space, no words of one language only
         opencl   OpenCL C 1.2 without any extension
         ptx      CUDA by clang, for three tiers; ptxas, where it is installed, then assembles that for newer devices
+        embedded the PTX in kernels_embed.h, which is what CUDA drivers get, by ptxas for all devices that it is for
         gcn      HIP by clang, for one chip of each generation and size of wave; all of them for the programs of SPREAD
         hiprtc   HIP by AMD's own compiler, a program and chip each in a child process (hiprtc.c); where its library is
         metal    Metal as C++14, with the stand-in metal/metal_stdlib; "metal spaces" once more with real address spaces
@@ -54,9 +55,13 @@ RTC_CHIPS = ("gfx803", "gfx906", "gfx90a", "gfx1030")  # that ROCm 5.2 knows: fo
 
 class Face:
     """A way to compile. args: between the compiler and the file. needs: what clang must have been built for. then: devices
-    for which ptxas assembles the result. only: programs; () means all."""
-    def __init__(self, name, args, needs="", then=(), only=()):
-        self.name, self.args, self.needs, self.then, self.only = name, args, needs, then, only
+    for which ptxas assembles the result. form, tier: which special kernels it is for, see KIND in kernels.def. only:
+    programs; () means all."""
+    def __init__(self, name, args, needs="", then=(), form="", tier=0, only=()):
+        self.name, self.args, self.needs, self.then, self.form, self.tier, self.only = name, args, needs, then, form, tier, only
+
+    def takes(self, module, kind):
+        return module.name in (self.only or [module.name]) and (not kind.form or (self.form == kind.form and self.tier >= kind.tier))
 
 
 def faces():
@@ -65,14 +70,15 @@ def faces():
                                 ("sm_90", "+ptx78", ("90", "120"))):
         # a toolkit that is there would change what clang writes
         out.append(Face("ptx " + arch, ["-x", "cuda", "--cuda-path=/nonexistent", "--cuda-device-only", "--cuda-gpu-arch=" + arch,
-                                        "--cuda-feature=" + feature, "-nocudainc", "-nocudalib", "-O2", "-S"], "nvptx64", then))
+                                        "--cuda-feature=" + feature, "-nocudainc", "-nocudalib", "-O2", "-S"], "nvptx64", then, "PTX", int(arch[3:])))
     for arch in CHIPS + MORE_CHIPS:
         out.append(Face("gcn " + arch, ["-x", "hip", "--cuda-device-only", "-nogpulib", "-nogpuinc", "--offload-arch=" + arch, "-O2",
                                         "-ffp-contract=off", "-S"], "amdgcn", only=SPREAD if arch in MORE_CHIPS else ()))
     metal = ["-fsyntax-only", "-D__METAL_VERSION__=240", "-isystem", os.path.join(HERE, "metal"), "-Wno-unknown-attributes"]
     out.append(Face("metal", ["-x", "c++", "-std=c++14", "--target=x86_64-unknown-linux-gnu", "-nostdinc", "-nostdinc++",
-                              "-Wc++20-designator", "-Wc99-extensions"] + metal, "x86-64"))
-    out.append(Face("metal spaces", ["-x", "cl", "-cl-std=clc++1.0", "-Xclang", "-cl-ext=-all,+cl_khr_fp16", "-DMETAL_SPACES"] + metal))
+                              "-Wc++20-designator", "-Wc99-extensions"] + metal, "x86-64", (), "METAL", 99))
+    out.append(Face("metal spaces", ["-x", "cl", "-cl-std=clc++1.0", "-Xclang", "-cl-ext=-all,+cl_khr_fp16", "-DMETAL_SPACES"] + metal,
+                    "", (), "METAL", 99))
     return out
 
 
@@ -115,6 +121,27 @@ def compile_all(clang, ptxas, programs, jobs):
         return list(pool.map(lambda job: attempt(clang, ptxas, *job), jobs))
 
 
+EMBEDDED = ("75", "80", "86", "89", "90", "100", "120")  # devices that ptxas of CUDA 13 knows, of those that are checked
+
+
+def embedded_jobs(modules, kinds, only):
+    """[(name of the module, its PTX, device)]. PTX of tier 90a is for that device alone."""
+    texts, out = embed_kernels.embedded_ptx(), []
+    for m in modules:
+        tier = kinds[m.kind].ptx_tier()
+        for device in (("90a",) if tier == "90a" else [d for d in EMBEDDED if int(d) >= int(tier)]) if tier else ():
+            if only in "%s, embedded, ptxas sm_%s" % (m.name, device):
+                out.append((m.name, texts[m.name].text() if m.name in texts else "", device))
+    return out
+
+
+def assemble(ptxas, name, text, device):
+    made = os.path.join(OUT, "%s-embedded-%s" % (name, device))
+    with open(made + ".ptx", "w", encoding="ascii") as f:
+        f.write(text)
+    return ("%s, embedded, ptxas sm_%s" % (name, device),) + call([ptxas, "-arch=sm_" + device, made + ".ptx", "-o", made + ".cubin"])
+
+
 class Count:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
@@ -137,29 +164,36 @@ class Count:
 
 
 def check(only):
-    count, modules = Count(), embed_kernels.modules()
-    for file in sorted({f for m in modules for f in m.files if f.endswith(".k")}):
+    count, modules, kinds = Count(), embed_kernels.modules(), embed_kernels.kinds()
+    for file in sorted({f for m in modules for f in m.files if f.endswith(".k") and not f.startswith("special/")}):
         if only in file + ", words":
             with open(os.path.join(ROOT, "kernels", file), encoding="utf-8") as f:
                 bad = words(f.read())
             count.result(file + ", words", not bad, bad)
     clang, ptxas = find_clang(), find_ptxas()
+    embedded = embedded_jobs(modules, kinds, only)
+    if embedded and not ptxas:
+        count.skip("ptxas", "not installed", allowed=True)
+    os.makedirs(OUT, exist_ok=True)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for r in pool.map(lambda job: assemble(ptxas, *job), embedded if ptxas else ()):
+            count.result(*r)
     if not clang:
         count.skip("kernel faces", "no clang")
         return count.end()
     targets, jobs = call([clang, "--print-targets"])[1], []
     for face in faces():
-        mine = [(m.name, face) for m in modules if only in "%s, %s" % (m.name, face.name) and m.name in (face.only or [m.name])]
+        mine = [(m.name, face) for m in modules if face.takes(m, kinds[m.kind]) and only in "%s, %s" % (m.name, face.name)]
         if mine and face.needs and not re.search(r"\b%s\b" % face.needs, targets):
             count.skip(face.name, "%s is not made for %s" % (clang, face.needs), len(mine))
         else:
             jobs += mine
-    if not ptxas and any(face.then for _, face in jobs):
+    if not ptxas and not embedded and any(face.then for _, face in jobs):
         count.skip("ptxas", "not installed", allowed=True)
     for results in compile_all(clang, ptxas, {m.name: embed_kernels.module_text(m) for m in modules}, jobs):
         for r in results:
             count.result(*r)
-    hiprtc(count, [(m.name, arch) for m in modules for arch in RTC_CHIPS if only in "%s, hiprtc %s" % (m.name, arch)])
+    hiprtc(count, [(m.name, arch) for m in modules for arch in RTC_CHIPS if not kinds[m.kind].form and only in "%s, hiprtc %s" % (m.name, arch)])
     return count.end()
 
 
