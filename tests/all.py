@@ -141,6 +141,8 @@ def group_kernels(t):
     t.step("embed_kernels self-test", [PY, "tools/embed_kernels.py", "--self-test"])
     t.step("kernel faces, self-test", [PY, "tests/kernels/faces.py", "--self-test"])
     t.step("kernel faces", [PY, "tests/kernels/faces.py"])
+    hip_double(t)
+    metal(t)
     icd = next(iter(glob.glob("/usr/lib/oclgrind/liboclgrind-rt-icd.so") + glob.glob("/usr/lib/*/oclgrind/liboclgrind-rt-icd.so")), None)
     if not icd:
         t.skip("kernels under oclgrind", "oclgrind is not installed")
@@ -152,6 +154,55 @@ def group_kernels(t):
         "OCL_ICD_VENDORS": icd, "OCLGRIND_DATA_RACES": "1", "OCLGRIND_UNINITIALIZED": "1", "OCLGRIND_CHECK_API": "1",
         "OCLGRIND_LOG": log, "CHECK_EMULATED": "1"})
     t.step("oclgrind's log is empty", ["sh", "-c", 'test -f "$1" || { echo "there is no log"; exit 1; }; head -40 "$1"; test ! -s "$1"', "sh", log])
+
+
+def hip_double(t):
+    """HIP on a double of AMD's runtime and compiler: tests/drivers/hip/README.md."""
+    clang = next((c for c in ("clang++-19", "clang++-18", "clang++-17", "clang++-16") if shutil.which(c)), None)
+    here, library = os.path.abspath("tests/drivers/hip"), os.path.abspath("build/drivers/hip")
+    if not sys.platform.startswith("linux") or not clang:
+        t.skip("HIP on its double", "Linux and a clang++ of 16 to 19 are needed")
+        return
+    os.makedirs(library, exist_ok=True)
+    if not t.step("compile the HIP double", [CC, "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
+                                             '-DFAKE_HIP_HERE="%s"' % here, here + "/fake_hip.c", here + "/fake_hiprtc.c",
+                                             "tests/drivers/fibers.c", "-o", library + "/libamdhip64.so.7", "-ldl", "-lpthread"]):
+        return
+    env = {"LD_LIBRARY_PATH": library, "OCL_ICD_VENDORS": "none", "CHECK_BACKEND": "hip", "FAKE_HIP_CXX": clang}
+    t.step("HIP double: ops, waves of 32", ["build/check", "gpu_ops"], env=env)
+    t.step("HIP double: ops, waves of 64, two devices", ["build/check", "gpu_ops"],
+           env=dict(env, FAKE_HIP_DEVICES="2", FAKE_HIP_ARCH="gfx90a:sramecc+:xnack-", CHECK_EMULATED="1"))
+    for name in ("gpu_arch_llama-", "gpu_arch_gemma3-", "gpu_arch_gpt2-", "test_gpu_model", "gpu_model_models/stories260K"):
+        t.step("HIP double: models, " + name, ["build/check", name], env=env)
+    t.step("HIP double: calls that fail", [PY, "tests/drivers/hip/faults.py", "build/infer", library], env=env)
+
+
+def metal(t):
+    """The driver of Metal, and the kernels as Metal programs, on a double of Metal: see tests/drivers/metal/fake_metal.c."""
+    if not any(shutil.which(c) for c in ("clang++-19", "clang++-18", "clang++-17", "clang++-16", "g++")):
+        t.skip("Metal's double", "there is no clang++ of 16 or later and no g++")
+        return
+    os.makedirs("build/metal", exist_ok=True)
+    lib, mistakes, exe, fibers = ["build/metal/" + name for name in ("libMetal.so", "fake_metal_test", "check-metal", "fibers_test")]
+    strict = [CC, "-std=gnu99", "-O2", "-g", "-Wall", "-Wextra", "-Wshadow", "-Werror"]
+    double = "tests/drivers/metal/fake_metal"
+    if t.step("compile fibers", strict + ["tests/drivers/fibers_test.c", "tests/drivers/fibers.c", "-o", fibers, "-lpthread"]):
+        t.step("fibers", [fibers])
+    t.step("Metal programs for this computer, self-test", [PY, "tests/drivers/metal/msl_host.py", "--self-test"])
+    if not t.step("compile Metal's double", strict + ["-shared", "-fPIC", double + ".c", "tests/drivers/fibers.c", "-o", lib, "-ldl", "-lpthread"]):
+        return
+    if t.step("compile planted mistakes", strict + [double + "_test.c", "-o", mistakes, "-ldl"]):
+        t.step("mistakes that Metal's double sees", [mistakes, lib])
+    if not t.step("compile tests on Metal's double", [CC, "-std=c11", "-O1", "-DINFER_QUIET", "-DINFER_NO_SIMD", "-Itests", "tests/check.c",
+                                                      '-DINFER__METAL_LIBRARY="./%s"' % lib, "-o", exe] + LIBS):
+        return
+    on = {"CHECK_BACKEND": "metal"}
+    t.step("Metal's driver", [exe, "test_metal"], env=on)
+    t.step("kernels as Metal programs", [exe, "gpu_ops"], env=on)
+    t.step("kernels as Metal programs, memory of its own, no matrix units", [exe, "gpu_ops"],
+           env=dict(on, FAKE_METAL_DEVICES="d", CHECK_EMULATED="1"))
+    for name in ("gpu_arch_llama-", "gpu_arch_gemma3-", "gpu_arch_gpt2-", "test_gpu_model", "gpu_model_models/stories260K"):
+        t.step("models on Metal's double, " + name, [exe, name], env=on)
 
 
 def group_examples(t):

@@ -57,8 +57,14 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #    define CHECK_GPU
 #    include "test_gpu_list.c"
 #    include "test_gpu_opencl.c"
+#    ifndef INFER_NO_HIP
+#      include "test_gpu_hip.c"
+#    endif
 #    include "test_gpu_ops.c"
 #    include "test_gpu_models.c"
+#    ifdef INFER__METAL_LIBRARY
+#      include "test_gpu_metal.c"
+#    endif
 #  endif
 #endif
 
@@ -105,8 +111,14 @@ int main(int argc, char **argv) {
 #  ifdef CHECK_GPU
     suite_gpu_list();
     suite_gpu_opencl();
+#    ifndef INFER_NO_HIP
+    suite_gpu_hip();
+#    endif
     suite_gpu_ops();
     suite_gpu_models();
+#    ifdef INFER__METAL_LIBRARY
+    suite_gpu_metal();
+#    endif
 #  endif
 #endif
     return check_finish();

@@ -18,6 +18,7 @@ static infer__mem gpu_mem;
 static const infer__report gpu_report;
 
 static int gpu_devices(void) {
+    const char *only = getenv("CHECK_BACKEND"); /* NULL: the devices of every API */
     const infer__quant *q;
     infer_device_info info;
     infer_error err;
@@ -28,7 +29,7 @@ static int gpu_devices(void) {
     for (i = 0; i < infer__gpu_count() && gpu_n_opened < GPU_DEVICES; i++) {
         infer__gpu **g = &gpu_opened[gpu_n_opened];
         infer__gpu_info(i, &info);
-        if (!info.usable) continue;
+        if (!info.usable || (only && strcmp(infer__backend_name(info.backend), only) != 0)) continue;
         if (infer__gpu_open(g, &gpu_mem, &gpu_report, info.backend, i, NULL, &err)) {
             CHECK_STR(err.message, "");
             continue;
@@ -81,11 +82,13 @@ static void gpu_pass(infer__ctx *c, int32_t *block, int32_t rows, int32_t n_seq,
 
 static int gpu_rounded; /* 1: products round their input to 8 bits, on both, where they can */
 static void gpu_pair_open(gpu_pair *p, int device, int32_t kv_type, int32_t rows, int32_t n_seq, int32_t pages) {
+    infer_error err;
     ops_open(&p->cpu, 2, gpu_rounded ? 0 : infer__cpu_found(), 4096);
     p->cpu.exact = !gpu_rounded;
     p->block = (int32_t *)calloc((size_t)(4 * rows + n_seq * (1 + 2 * pages)), sizeof *p->block);
     gpu_pass(&p->cpu, p->block, rows, n_seq, pages);
     memset(&p->gpu, 0, sizeof p->gpu);
+    CHECK(infer__gpu_use_kv(gpu_opened[device], kv_type, &err) == INFER_OK); /* a program stays: a driver may keep it */
     p->used = infer__atomic_get(&gpu_mem.used);
     p->gpu.ops = &infer__gpu_ops;
     p->gpu.mem = &gpu_mem;

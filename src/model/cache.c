@@ -106,19 +106,23 @@ static int32_t infer__cache_need(const infer_context *c, const infer_session *s,
     return most > 0 ? most : 0;
 }
 
-/* A copy of a shared page, in all layers of its group. */
+/* A copy of a shared page, in all layers of its group. It is waited for: a device that fails later, in the pass, would
+ * take the copy with it, and the session has given up the page that it was made from. */
 static void infer__page_copy(infer_context *c, int32_t g, int32_t to, int32_t from) {
     const infer_model *m = c->model;
-    const infer__ops *ops;
+    const infer__ops *ops, *last = NULL;
     uint64_t k, v;
     int32_t i;
     for (i = 0; i < m->hp.n_layer; i++) {
         if (m->layers[i].group != g) continue;
         infer__page_bytes(c, &m->layers[i], &k, &v);
         ops = infer__layer_ops(c, i);
+        if (last && last != ops) last->sync(&c->ctx);
+        last = ops;
         ops->copy_bytes(&c->ctx, &c->cache.k[i].buf, (uint64_t)to * k, &c->cache.k[i].buf, (uint64_t)from * k, k);
         ops->copy_bytes(&c->ctx, &c->cache.v[i].buf, (uint64_t)to * v, &c->cache.v[i].buf, (uint64_t)from * v, v);
     }
+    if (last) last->sync(&c->ctx);
 }
 
 static int infer__cache_write(infer_context *c, infer_session *s, int32_t pos, int32_t n) {

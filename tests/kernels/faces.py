@@ -8,7 +8,8 @@ Faces:  words    what compilers do not see: every pointer says its address space
         opencl   OpenCL C 1.2 without any extension
         ptx      CUDA by clang, for three tiers; ptxas, where it is installed, then assembles that for newer devices
         embedded the PTX in kernels_embed.h, which is what CUDA drivers get, by ptxas for all devices that it is for
-        gcn      HIP by clang
+        gcn      HIP by clang, for one chip of each generation and size of wave; all of them for the programs of SPREAD
+        hiprtc   HIP by AMD's own compiler, a program and chip each in a child process (hiprtc.c); where its library is
         metal    Metal as C++14, with the stand-in metal/metal_stdlib; "metal spaces" once more with real address spaces
 Programs lie in build/kernels/NAME.cl, as drivers get them: line numbers in messages count there.
 """
@@ -46,14 +47,21 @@ def words(text):
 
 # ---- compilers ----------------------------------------------------------------------------------------------------------
 
+CHIPS = ("gfx906", "gfx90a", "gfx1030", "gfx1100")  # for every program
+MORE_CHIPS = ("gfx803", "gfx900", "gfx942", "gfx1151", "gfx1201")
+SPREAD = ("base", "kv_f16", "q4_k")
+RTC_CHIPS = ("gfx803", "gfx906", "gfx90a", "gfx1030")  # that ROCm 5.2 knows: for others its compiler ends the process
+
+
 class Face:
     """A way to compile. args: between the compiler and the file. needs: what clang must have been built for. then: devices
-    for which ptxas assembles the result. form, tier: which special kernels it is for, see KIND in kernels.def."""
-    def __init__(self, name, args, needs="", then=(), form="", tier=0):
-        self.name, self.args, self.needs, self.then, self.form, self.tier = name, args, needs, then, form, tier
+    for which ptxas assembles the result. form, tier: which special kernels it is for, see KIND in kernels.def. only:
+    programs; () means all."""
+    def __init__(self, name, args, needs="", then=(), form="", tier=0, only=()):
+        self.name, self.args, self.needs, self.then, self.form, self.tier, self.only = name, args, needs, then, form, tier, only
 
-    def takes(self, kind):
-        return not kind.form or (self.form == kind.form and self.tier >= kind.tier)
+    def takes(self, module, kind):
+        return module.name in (self.only or [module.name]) and (not kind.form or (self.form == kind.form and self.tier >= kind.tier))
 
 
 def faces():
@@ -63,13 +71,14 @@ def faces():
         # a toolkit that is there would change what clang writes
         out.append(Face("ptx " + arch, ["-x", "cuda", "--cuda-path=/nonexistent", "--cuda-device-only", "--cuda-gpu-arch=" + arch,
                                         "--cuda-feature=" + feature, "-nocudainc", "-nocudalib", "-O2", "-S"], "nvptx64", then, "PTX", int(arch[3:])))
-    for arch in ("gfx906", "gfx90a", "gfx1030", "gfx1100"):
-        out.append(Face("gcn " + arch, ["-x", "hip", "--cuda-device-only", "-nogpulib", "-nogpuinc", "--offload-arch=" + arch, "-O2", "-S"],
-                        "amdgcn"))
+    for arch in CHIPS + MORE_CHIPS:
+        out.append(Face("gcn " + arch, ["-x", "hip", "--cuda-device-only", "-nogpulib", "-nogpuinc", "--offload-arch=" + arch, "-O2",
+                                        "-ffp-contract=off", "-S"], "amdgcn", only=SPREAD if arch in MORE_CHIPS else ()))
     metal = ["-fsyntax-only", "-D__METAL_VERSION__=240", "-isystem", os.path.join(HERE, "metal"), "-Wno-unknown-attributes"]
     out.append(Face("metal", ["-x", "c++", "-std=c++14", "--target=x86_64-unknown-linux-gnu", "-nostdinc", "-nostdinc++",
                               "-Wc++20-designator", "-Wc99-extensions"] + metal, "x86-64", (), "METAL", 99))
-    out.append(Face("metal spaces", ["-x", "cl", "-cl-std=clc++1.0", "-Xclang", "-cl-ext=-all,+cl_khr_fp16", "-DMETAL_SPACES"] + metal))
+    out.append(Face("metal spaces", ["-x", "cl", "-cl-std=clc++1.0", "-Xclang", "-cl-ext=-all,+cl_khr_fp16", "-DMETAL_SPACES"] + metal,
+                    "", (), "METAL", 99))
     return out
 
 
@@ -174,7 +183,7 @@ def check(only):
         return count.end()
     targets, jobs = call([clang, "--print-targets"])[1], []
     for face in faces():
-        mine = [(m.name, face) for m in modules if face.takes(kinds[m.kind]) and only in "%s, %s" % (m.name, face.name)]
+        mine = [(m.name, face) for m in modules if face.takes(m, kinds[m.kind]) and only in "%s, %s" % (m.name, face.name)]
         if mine and face.needs and not re.search(r"\b%s\b" % face.needs, targets):
             count.skip(face.name, "%s is not made for %s" % (clang, face.needs), len(mine))
         else:
@@ -184,7 +193,29 @@ def check(only):
     for results in compile_all(clang, ptxas, {m.name: embed_kernels.module_text(m) for m in modules}, jobs):
         for r in results:
             count.result(*r)
+    hiprtc(count, [(m.name, arch) for m in modules for arch in RTC_CHIPS if not kinds[m.kind].form and only in "%s, hiprtc %s" % (m.name, arch)])
     return count.end()
+
+
+def hiprtc(count, jobs):
+    """build/kernels/NAME.cl by AMD's compiler, as the driver calls it."""
+    exe = os.path.join(OUT, "hiprtc")
+    if not jobs:
+        return
+    built = call(["cc", "-O1", "-Wall", "-Wextra", "-Werror", os.path.join(HERE, "hiprtc.c"), "-o", exe, "-ldl"])
+    if not built[0]:
+        return count.result("hiprtc.c", *built)
+    if subprocess.run([exe]).returncode == 77:
+        return count.skip("hiprtc", "no libhiprtc or libamdhip64 (Debian: libamdhip64-5 libhiprtc-builtins5 rocm-device-libs)", len(jobs))
+    broken = os.path.join(OUT, "broken.cl")
+    with open(broken, "w", encoding="ascii") as f:
+        f.write("int broken = no_such_name;\n")
+    ok, text = call([exe, broken, RTC_CHIPS[0]])
+    count.result("a mistake is refused, hiprtc", not ok and "no_such_name" in text, text)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        made = pool.map(lambda job: call([exe, os.path.join(OUT, job[0] + ".cl"), job[1]]), jobs)
+    for (name, arch), r in zip(jobs, made):
+        count.result("%s, hiprtc %s" % (name, arch), *r)
 
 
 # ---- self-test: a kernel that every face accepts, and mistakes in it -------------------------------------------------------

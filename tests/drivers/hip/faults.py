@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""faults.py: the program on the HIP double while calls fail: the right message and exit status, nothing left open.
+
+  python3 tests/drivers/hip/faults.py build/infer build/drivers/hip
+
+A row is what the environment says, and what must be in the output; "" means that the run goes well. The double ends a
+process with status 99 when it was misused or something was not given back.
+"""
+import os, subprocess, sys
+
+MODEL = "tests/data/models/stories260K.F32.gguf"
+ROWS = [
+    ({}, ""),
+    ({"FAKE_HIP_DEVICES": "2"}, ""),
+    ({"FAKE_HIP_DEVICES": "0"}, "backend hip has no usable device: HIP is there, but no device"),
+    ({"FAKE_HIP_VERSION": "4.5"}, "ROCm 5.0 is needed, the HIP runtime is of 4.5"),
+    ({"FAKE_HIP_VERSION": "5.2"}, "the compiler of ROCm 5.2 does not know gfx1100, 5.3 does; try OpenCL"),
+    ({"FAKE_HIP_VERSION": "5.2", "FAKE_HIP_ARCH": "gfx90a:sramecc+:xnack-"}, ""),
+    ({"FAKE_HIP_ARCH": "gfx9999"}, "it is a gfx9999, for which nothing is known of the compiler; try OpenCL"),
+    ({"FAKE_HIP_MEMORY": "1"}, "no layer fits into the 1048576 bytes of Fake Radeon 0 (gfx1100)"),
+    ({"FAKE_HIP_CXX": "no-such-compiler"}, "hiprtcCompileProgram failed: HIPRTC_ERROR_COMPILATION (6): "),
+]
+FAILS = [  # which call, the code, what the message says of it
+    ("hipRuntimeGetVersion:1", 3, "hipErrorUnknown (3)"),
+    ("hipGetDeviceCount:1", 999, "hipErrorUnknown (999)"),
+    ("hipGetDevicePropertiesR0600:1", 1, "the runtime does not tell its chip"),
+    ("hipSetDevice:2", 101, "hipErrorInvalidDevice (101)"),
+    ("hipStreamCreateWithFlags:1", 2, "hipErrorOutOfMemory (2)"),
+    ("hipStreamCreateWithFlags:2", 719, "hipErrorLaunchFailure (719)"),
+    ("hipMalloc:1", 2, "hipErrorOutOfMemory (2)"),
+    ("hipMalloc:5", 2, "hipErrorOutOfMemory (2)"),
+    ("hipMemcpyHtoDAsync:1", 719, "hipErrorLaunchFailure (719)"),
+    ("hiprtcCreateProgram:1", 3, "HIPRTC_ERROR_INVALID_INPUT (3)"),
+    ("hiprtcCompileProgram:2", 6, "HIPRTC_ERROR_COMPILATION (6)"),
+    ("hiprtcGetCodeSize:1", 4, "HIPRTC_ERROR_INVALID_PROGRAM (4)"),
+    ("hiprtcGetCode:1", 4, "HIPRTC_ERROR_INVALID_PROGRAM (4)"),
+    ("hipModuleLoadData:1", 200, "hipErrorInvalidImage (200)"),
+    ("hipModuleGetFunction:3", 500, "hipErrorNotFound (500)"),
+    ("hipModuleLaunchKernel:1", 719, "hipErrorLaunchFailure (719)"),
+    ("hipModuleLaunchKernel:50", 719, "hipErrorLaunchFailure (719)"),
+    ("hipStreamSynchronize:1", 719, "hipErrorLaunchFailure (719)"),
+    ("hipMemcpyDtoHAsync:1", 719, "hipErrorLaunchFailure (719)"),
+    ("hipStreamSynchronize:8+", 719, "hipErrorLaunchFailure (719)"),  # a lost device: no wait ends well any more
+]
+
+
+def main():
+    infer, library = sys.argv[1:]
+    passed = failed = 0
+    rows = ROWS + [({"FAKE_HIP_FAIL": "%s=%d" % (call, code)}, text) for call, code, text in FAILS]
+    for env, want in rows:
+        p = subprocess.run([infer, "run", MODEL, "-p", "Once", "-n", "4", "--backend", "hip"], text=True, errors="replace",
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
+                           env=dict({k: v for k, v in os.environ.items() if not k.startswith("FAKE_HIP")}, OCL_ICD_VENDORS="none",
+                                    LD_LIBRARY_PATH=library, **env))
+        ok = p.returncode == (1 if want else 0) and want in p.stdout
+        if want and "FAKE_HIP_FAIL" in env and not want.startswith("the "):
+            ok = ok and env["FAKE_HIP_FAIL"].split(":")[0] + " failed: " in p.stdout
+        passed, failed = passed + ok, failed + (not ok)
+        if not ok:
+            print("FAILED %s: status %d, want '%s'\n%s" % (env, p.returncode, want, p.stdout))
+    print("%d passed, %d failed, 0 skipped" % (passed, failed))
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
