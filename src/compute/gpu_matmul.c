@@ -3,6 +3,8 @@
 
 #ifndef INFER_NO_GPU
 
+enum { INFER__GPU_SIMD = 16 }; /* rows of x from which kernels of kind SIMD win */
+
 /* y = x * w^T + b. matvec takes the args of matmul, and has no use for the last one. */
 static void infer__gpu_product(infer__ctx *c, const infer__tensor *x, const infer__weight *w, const infer__weight *b,
                                const infer__tensor *y) {
