@@ -127,7 +127,7 @@ static void infer__gpu_product(infer__ctx *c, const infer__tensor *x, const infe
     k.y_stride = (uint32_t)y->stride;
     k.n = (uint32_t)n;
     if (n <= INFER__GPU_FEW) INFER__GPU_LAUNCH(c, INFER__K_MATVEC, &call, infer__gpu_parts(rows, 4), n, k);
-    else if (n >= INFER__GPU_SIMD && infer__gpu_find(c->run, INFER__MODULE_SIMD, w->type->id))
+    else if (n >= 16 && infer__gpu_find(c->run, INFER__MODULE_SIMD, w->type->id)) /* fewer: half of its tile is idle */
         INFER__GPU_LAUNCH(c, INFER__K_MATMUL_SIMD, &call, infer__gpu_parts(rows, 64), infer__gpu_parts(n, 32), k);
     else
         INFER__GPU_LAUNCH(c, INFER__K_MATMUL, &call, infer__gpu_parts(rows, 32), infer__gpu_parts(n, 32), k);

@@ -9,8 +9,7 @@
 #ifndef MSL_HOST_H
 #define MSL_HOST_H
 #include "../fibers.h"
-#include <cmath>
-#include <cstring>
+#include <string.h>
 
 #define kernel
 #define device
