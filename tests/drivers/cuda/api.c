@@ -331,6 +331,13 @@ API int cuDevicePrimaryCtxRelease_v2(int d) {
     if (--primary[d]->refs == 0) destroy_context(primary[d]);
     LEAVE(0);
 }
+API int cuDevicePrimaryCtxRelease(int d); /* the older name, which drivers also have */
+API int cuDevicePrimaryCtxRelease(int d) {
+    DEVICE(d);
+    REQUIRE(primary[d], E_INVALID_CONTEXT);
+    if (--primary[d]->refs == 0) destroy_context(primary[d]);
+    LEAVE(0);
+}
 API int cuCtxPushCurrent_v2(void *c);
 API int cuCtxPushCurrent_v2(void *c) {
     ENTER(NEED_INIT);
