@@ -3,6 +3,7 @@
  *   FAKE_CUDA_DEVICES=2  FAKE_CUDA_MEMORY=512M  FAKE_CUDA_CAPABILITY=80  FAKE_CUDA_DRIVER=12020  FAKE_CUDA_THREADS=4
  *   FAKE_CUDA_STUB=1     every function answers 34
  *   FAKE_CUDA_FAIL=cuMemAlloc_v2:3=2,cuLaunchKernel:10=719    the n-th call of a function answers that; a change counts anew
+ *   FAKE_CUDA_STATS=1    at the end: how much was run, and how fast
  *   FAKE_CUDA_LOG=file   messages go there instead of stderr: what kernels did wrong, what was not freed
  */
 #define _GNU_SOURCE
@@ -170,7 +171,10 @@ API int fake_cuda_live(void) {
     pthread_mutex_unlock(&lock);
     return n;
 }
-__attribute__((destructor)) static void at_exit(void) { live(1); }
+__attribute__((destructor)) static void at_exit(void) {
+    live(1);
+    if (fake_number("FAKE_CUDA_STATS", 0)) fake_say_work();
+}
 
 /* ---- devices --------------------------------------------------------------------------------------------------------------- */
 

@@ -218,13 +218,19 @@ API int cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsi
     LEAVE(fake_enqueue(s, o));
 }
 
-static uint64_t instructions;
+static uint64_t instructions, launches;
+static double milliseconds;
 API unsigned long long fake_cuda_instructions(void);
 API unsigned long long fake_cuda_instructions(void) { return instructions; }
+void fake_say_work(void) {
+    fake_log("%llu launches, %.3f G instructions of threads in %.3f s: %.0f M/s", (unsigned long long)launches, (double)instructions * 1e-9,
+             milliseconds * 1e-3, milliseconds > 0 ? (double)instructions / milliseconds * 1e-3 : 0.0);
+}
 
 int fake_run_kernel(context *c, op *o) {
     ptx_launch x;
     ptx_range *ranges;
+    double start;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int rc;
     memset(&x, 0, sizeof x);
@@ -239,8 +245,11 @@ int fake_run_kernel(context *c, op *o) {
     x.nranges = fake_ranges(c->device, &ranges);
     if (x.nranges < 0) return E_OUT_OF_MEMORY;
     x.ranges = ranges;
+    start = fake_now();
     rc = ptx_run(&x);
+    milliseconds += fake_now() - start;
     instructions += x.instructions;
+    launches++;
     if (rc) {
         snprintf(fake_text, sizeof fake_text, "%s", x.error);
         fake_log("error %d: %s", rc, x.error);

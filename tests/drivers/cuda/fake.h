@@ -139,4 +139,5 @@ int fake_legacy(context *c);                         /* the same for what the le
 void fake_free_op(op *o);
 int fake_run_kernel(context *c, op *o);
 double fake_now(void);
+void fake_say_work(void);
 #endif
