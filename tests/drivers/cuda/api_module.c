@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 typedef struct { char magic[16]; int32_t capability; uint32_t bytes; } image_head;
-static const char magic[16] = "\x7f" "FAKE CUDA IMAGE";
+static const char magic[16] = "\x7f" "ELF, fake, PTX:"; /* as machine code begins: drivers' callers may look */
 typedef struct link { object o; char *text; image_head *image; size_t bytes; char *error; unsigned error_size; unsigned *unused; } link_state;
 
 enum { JIT_INFO_LOG = 3, JIT_INFO_SIZE = 4, JIT_ERROR_LOG = 5, JIT_ERROR_SIZE = 6 };

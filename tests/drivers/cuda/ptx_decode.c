@@ -206,7 +206,7 @@ int ptx_decode(ptx_parser *p, ptx_func *f, ptx_ins *i, char *name, ptx_operand *
     }
     why[0] = 0;
     if (!strcmp(part[0], "ld") || !strcmp(part[0], "ldu") || !strcmp(part[0], "st") || !strcmp(part[0], "atom") || !strcmp(part[0], "red") ||
-        !strcmp(part[0], "cp"))
+        !strcmp(part[0], "cp") || !strcmp(part[0], "prefetch") || !strcmp(part[0], "prefetchu"))
         return ptx_decode_memory(p, i, part[0], part, parts, o, n, why, size);
     if (!strcmp(part[0], "cvt")) return ptx_decode_cvt(p, i, part, parts, o, n, why, size);
     if (!strcmp(part[0], "cvta")) return decode_cvta(p, i, part, parts, o, n);

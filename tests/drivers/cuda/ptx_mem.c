@@ -412,6 +412,8 @@ static int set_address(ptx_ins *i, const ptx_operand *o, char *why, size_t size)
     return 1;
 }
 
+static void prefetch(ptx_warp *w, const ptx_ins *i) { (void)w, (void)i; }
+
 static int decode_cp(ptx_parser *p, ptx_ins *i, char **part, int parts, ptx_operand *o, int n, char *why, size_t size) {
     const char *what = parts > 2 ? part[2] : "";
     if (parts < 3 || strcmp(part[1], "async")) return 0;
@@ -466,6 +468,10 @@ int ptx_decode_memory(ptx_parser *p, ptx_ins *i, const char *op, char **part, in
     ptx_operand *value, *address;
     char kind = 0;
     if (!strcmp(op, "cp")) return decode_cp(p, i, part, parts, o, n, why, size);
+    if (!strncmp(op, "prefetch", 8)) { /* asks for memory that need not be there */
+        i->run = prefetch;
+        return n == 1 && o[0].kind == OPD_ADDR;
+    }
     if (!strcmp(op, "atom") || !strcmp(op, "red")) return decode_atom(p, i, op, part, parts, o, n, why, size);
     for (k = 1; k < parts; k++) {
         if (space_of(part[k]) >= 0) i->space = (uint8_t)space_of(part[k]);
