@@ -140,6 +140,7 @@ def group_kernels(t):
     t.step("embed_kernels self-test", [PY, "tools/embed_kernels.py", "--self-test"])
     t.step("kernel faces, self-test", [PY, "tests/kernels/faces.py", "--self-test"])
     t.step("kernel faces", [PY, "tests/kernels/faces.py"])
+    cuda_double(t)
     icd = next(iter(glob.glob("/usr/lib/oclgrind/liboclgrind-rt-icd.so") + glob.glob("/usr/lib/*/oclgrind/liboclgrind-rt-icd.so")), None)
     if not icd:
         t.skip("kernels under oclgrind", "oclgrind is not installed")
@@ -151,6 +152,17 @@ def group_kernels(t):
         "OCL_ICD_VENDORS": icd, "OCLGRIND_DATA_RACES": "1", "OCLGRIND_UNINITIALIZED": "1", "OCLGRIND_CHECK_API": "1",
         "OCLGRIND_LOG": log, "CHECK_EMULATED": "1"})
     t.step("oclgrind's log is empty", ["sh", "-c", 'test -f "$1" || { echo "there is no log"; exit 1; }; head -40 "$1"; test ! -s "$1"', "sh", log])
+
+
+def cuda_double(t):
+    """The stand-in for libcuda, by itself and with the PTX that clang made of the kernels (tests/kernels/faces.py leaves it)."""
+    if not sys.platform.startswith("linux"):
+        t.skip("the CUDA double", "it is a library of Linux")
+        return
+    exe = "build/drivers/cuda/test_double"
+    if t.step("build the CUDA double", ["make", "doubles"]) and \
+            t.step("compile its tests", [CC, "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "tests/drivers/cuda/test_double.c", "-o", exe] + LIBS):
+        t.step("the CUDA double", [exe, "build/drivers/cuda/libcuda.so.1"] + sorted(glob.glob("build/kernels/*-ptx-sm_*.s")))
 
 
 def group_examples(t):
