@@ -168,7 +168,7 @@ static void variable(ptx_parser *p, int space, int is_extern, int in_module) {
     uint64_t count = 1;
     ptx_sym sym;
     ptx_func *f = p->f;
-    size_t *total = space == SPACE_SHARED ? &f->shared_bytes : &f->local_bytes;
+    size_t *total = !f ? NULL : space == SPACE_SHARED ? &f->shared_bytes : &f->local_bytes;
     if (directive(p, ".align")) {
         skip(p);
         align = (int)strtol(p->at, &p->at, 10);

@@ -187,9 +187,7 @@ out:
 static void start_warp(ptx_block *b, ptx_warp *w) {
     const uint32_t *s = b->f->special;
     int first = w->index * 32, n = b->nthreads - first < 32 ? b->nthreads - first : 32;
-    if (b->launch->check) {
-        memset(w->local_known, 0, 32 * b->f->local_bytes);
-    }
+    if (w->local_known) memset(w->local_known, 0, 32 * b->f->local_bytes);
     w->live = n == 32 ? ~0u : (1u << n) - 1;
     w->nrun = w->nwait = 0;
     w->at_bar = 0;
