@@ -97,7 +97,9 @@ static int planned_error(const char *name) {
     return 0;
 }
 
-int fake_is_sticky(int code) { return code == 700 || code == 702 || code == 710 || (code >= 714 && code <= 719) || code == 214 || code == 999; }
+int fake_is_sticky(int code) {
+    return code == 700 || code == 702 || code == 710 || (code >= 714 && code <= 719) || code == 214 || code == 999;
+}
 void fake_stick(context *c, int code) {
     if (c && fake_is_sticky(code) && !c->sticky) c->sticky = code;
 }
@@ -151,11 +153,13 @@ object *fake_find(int kind, const void *handle) {
 API const char *fake_cuda_message(void);
 API const char *fake_cuda_message(void) { return fake_text; }
 static int live(int say) {
-    static const char *const names[] = {"contexts", "streams", "events", "modules", "", "graphs", "executable graphs", "link states"};
+    static const char *const names[] = {"contexts", "streams",           "events",     "modules", "",
+                                        "graphs",   "executable graphs", "link states"};
     int k, n, all = 0;
     for (k = 0; k < K_KINDS; k++) {
         n = 0;
-        for (object *o = fake_objects[k]; o; o = o->next) n += k != K_FUNCTION && !(k == K_STREAM && o->ctx->null == (stream *)o);
+        for (object *o = fake_objects[k]; o; o = o->next)
+            n += k != K_FUNCTION && !(k == K_STREAM && o->ctx->null == (stream *)o);
         if (n && say) fake_log("%d %s were not freed", n, names[k]);
         all += n;
     }
@@ -451,7 +455,9 @@ API int cuGetProcAddress_v2(const char *name, void **out, int version, unsigned 
     if (!name || !out) return E_INVALID_VALUE;
     *out = NULL;
     if (status) *status = 1;
-    if (!strncmp(name, "fake_", 5) || !dladdr((void *)cuInit, &self) || !(handle = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD))) return E_NOT_FOUND;
+    if (!strncmp(name, "fake_", 5) || !dladdr((void *)cuInit, &self) ||
+        !(handle = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD)))
+        return E_NOT_FOUND;
     snprintf(longer, sizeof longer, "%s_v2", name);
     if (strcmp(name, "cuGetProcAddress") || version >= 12000) *out = dlsym(handle, longer);
     if (!*out) *out = dlsym(handle, name);

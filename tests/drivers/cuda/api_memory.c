@@ -178,7 +178,8 @@ API int cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags);
 API int cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags) {
     ENTER(NEED_CTX);
     REQUIRE(p && bytes && !(flags & ~15u), E_INVALID_VALUE);
-    for (int k = 0; k < npins; k++) REQUIRE((uint8_t *)p + bytes <= pins[k].p || (uint8_t *)p >= pins[k].p + pins[k].bytes, E_ALREADY_REGISTERED);
+    for (int k = 0; k < npins; k++)
+        REQUIRE((uint8_t *)p + bytes <= pins[k].p || (uint8_t *)p >= pins[k].p + pins[k].bytes, E_ALREADY_REGISTERED);
     LEAVE(pin(p, bytes, 1));
 }
 API int cuMemHostUnregister(void *p);

@@ -6,7 +6,14 @@
 
 typedef struct { char magic[16]; int32_t capability; uint32_t bytes; } image_head;
 static const char magic[16] = "\x7f" "ELF, fake, PTX:"; /* as machine code begins: drivers' callers may look */
-typedef struct link { object o; char *text; image_head *image; size_t bytes; char *error; unsigned error_size; unsigned *unused; } link_state;
+typedef struct link {
+    object o;
+    char *text;
+    image_head *image;
+    size_t bytes;
+    char *error;
+    unsigned error_size;
+} link_state;
 
 enum { JIT_INFO_LOG = 3, JIT_INFO_SIZE = 4, JIT_ERROR_LOG = 5, JIT_ERROR_SIZE = 6 };
 
@@ -41,7 +48,8 @@ static int load(void **out, const void *image, unsigned n, const int *options, v
     if (!memcmp(text, magic, 4)) { /* 4 bytes are there: a text of PTX is longer */
         memcpy(&head, image, sizeof head);
         if (memcmp(head.magic, magic, sizeof magic)) rc = E_INVALID_IMAGE;
-        else if (head.capability / 10 != fake_capability() / 10 || head.capability > fake_capability()) rc = E_NO_BINARY;
+        else if (head.capability / 10 != fake_capability() / 10 || head.capability > fake_capability())
+            rc = E_NO_BINARY;
         else text += sizeof head;
     } else if (!strstr(text, ".version")) {
         rc = *text && strchr("./ \t\n", *text) ? E_INVALID_PTX : E_INVALID_IMAGE;
@@ -112,7 +120,12 @@ API int cuModuleGetFunction(void **out, void *handle, const char *name) {
     LEAVE(0);
 }
 
-static int optin(void) { return fake_capability() >= 90 ? 232448 : fake_capability() >= 80 ? 166912 : fake_capability() >= 70 ? 98304 : 49152; }
+static int optin(void) {
+    return fake_capability() >= 90   ? 232448
+           : fake_capability() >= 80 ? 166912
+           : fake_capability() >= 70 ? 98304
+                                     : 49152;
+}
 
 API int cuFuncGetAttribute(int *value, int what, void *handle);
 API int cuFuncGetAttribute(int *value, int what, void *handle) {
@@ -126,7 +139,9 @@ API int cuFuncGetAttribute(int *value, int what, void *handle) {
     case 1: *value = (int)f->f->shared_bytes; break;
     case 2: *value = (int)f->module->m->const_bytes; break;
     case 3: *value = (int)f->f->local_bytes; break;
-    case 4: *value = f->f->regs32 > 128 ? 128 : f->f->regs32; break; /* a guess: registers are given by machine code, not by PTX */
+    case 4:
+        *value = f->f->regs32 > 128 ? 128 : f->f->regs32;
+        break; /* a guess: registers are given by machine code, not by PTX */
     case 5: *value = f->module->m->version; break;
     case 6: *value = fake_capability(); break;
     case 7: *value = 0; break;
@@ -171,10 +186,10 @@ API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *handle, i
 
 enum { EXTRA_END = 0, EXTRA_POINTER = 1, EXTRA_SIZE = 2 };
 
-API int cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned dynamic, void *s_handle,
-                       void **params, void **extra);
-API int cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned dynamic, void *s_handle,
-                       void **params, void **extra) {
+API int cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                       unsigned dynamic, void *s_handle, void **params, void **extra);
+API int cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                       unsigned dynamic, void *s_handle, void **params, void **extra) {
     function *f;
     stream *s;
     op *o;
@@ -187,7 +202,8 @@ API int cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsi
     REQUIRE(gx && gy && gz && bx && by && bz && gx <= 0x7fffffff && gy <= 65535 && gz <= 65535, E_INVALID_VALUE);
     REQUIRE(bx <= 1024 && by <= 1024 && bz <= 64 && (uint64_t)bx * by * bz <= 1024, E_INVALID_VALUE);
     REQUIRE((int)(bx * by * bz) <= f->f->max_threads, E_INVALID_VALUE);
-    REQUIRE(!f->f->req[0] || ((int)bx == f->f->req[0] && (int)by == f->f->req[1] && (int)bz == f->f->req[2]), E_INVALID_VALUE);
+    REQUIRE(!f->f->req[0] || ((int)bx == f->f->req[0] && (int)by == f->f->req[1] && (int)bz == f->f->req[2]),
+            E_INVALID_VALUE);
     REQUIRE(f->f->shared_bytes <= 49152 && (f->dynamic >= 0 && dynamic <= (unsigned)f->dynamic), E_INVALID_VALUE);
     REQUIRE(!(params && extra) && (params || extra || !f->f->nparams), E_INVALID_VALUE);
     o = calloc(1, sizeof *o);
@@ -223,8 +239,9 @@ static double milliseconds;
 API unsigned long long fake_cuda_instructions(void);
 API unsigned long long fake_cuda_instructions(void) { return instructions; }
 void fake_say_work(void) {
-    fake_log("%llu launches, %.3f G instructions of threads in %.3f s: %.0f M/s", (unsigned long long)launches, (double)instructions * 1e-9,
-             milliseconds * 1e-3, milliseconds > 0 ? (double)instructions / milliseconds * 1e-3 : 0.0);
+    fake_log("%llu launches, %.3f G instructions of threads in %.3f s: %.0f M/s", (unsigned long long)launches,
+             (double)instructions * 1e-9, milliseconds * 1e-3,
+             milliseconds > 0 ? (double)instructions / milliseconds * 1e-3 : 0.0);
 }
 
 int fake_run_kernel(context *c, op *o) {
@@ -275,8 +292,10 @@ API int cuLinkCreate_v2(unsigned n, int *options, void **values, void **out) {
     *out = l;
     LEAVE(0);
 }
-API int cuLinkAddData_v2(void *state, int type, void *data, size_t size, const char *name, unsigned n, int *options, void **values);
-API int cuLinkAddData_v2(void *state, int type, void *data, size_t size, const char *name, unsigned n, int *options, void **values) {
+API int cuLinkAddData_v2(void *state, int type, void *data, size_t size, const char *name, unsigned n, int *options,
+                         void **values);
+API int cuLinkAddData_v2(void *state, int type, void *data, size_t size, const char *name, unsigned n, int *options,
+                         void **values) {
     link_state *l;
     ptx_module *m;
     char log[600];

@@ -169,7 +169,8 @@ API int cuCtxSynchronize(void) {
     int rc = 0;
     ENTER(NEED_CTX);
     for (object *o = fake_objects[K_STREAM]; o; o = o->next)
-        if (o->ctx == fake_current() && ((stream *)o)->capture) ((stream *)o)->capture->invalid = 1, rc = E_CAPTURE_UNSUPPORTED;
+        if (o->ctx == fake_current() && ((stream *)o)->capture)
+            ((stream *)o)->capture->invalid = 1, rc = E_CAPTURE_UNSUPPORTED;
     LEAVE(rc ? rc : fake_drain_context(fake_current(), 0));
 }
 API int cuStreamCreate(void **out, unsigned flags);
@@ -417,7 +418,8 @@ static int instantiate(void **out, void *handle) {
     for (op *o = g->ops.first; o; o = o->next) {
         op *c = malloc(sizeof *c);
         if (c) *c = *o, c->params = NULL;
-        if (c && o->params && (c->params = malloc(o->f->f->param_bytes + 16))) memcpy(c->params, o->params, o->f->f->param_bytes);
+        if (c && o->params && (c->params = malloc(o->f->f->param_bytes + 16)))
+            memcpy(c->params, o->params, o->f->f->param_bytes);
         if (!c || (o->params && !c->params)) {
             free(c);
             drop_exec(x);

@@ -62,7 +62,7 @@ typedef struct {
     ptx_module *module;
     char *name;
     ptx_ins *code;
-    int ncode, cap;
+    int ncode;
     ptx_sym *syms; /* parameters, shared and local variables */
     int nsyms;
     int nparams;
@@ -83,8 +83,6 @@ struct ptx_module {
     int nsyms;
     uint8_t *constants;
     size_t const_bytes;
-    struct ptx_init { int sym; uint8_t *data; size_t bytes; } *inits; /* of global variables */
-    int ninits;
     char *text;
 };
 
@@ -119,7 +117,11 @@ int ptx_run(ptx_launch *launch);
 typedef struct { uint32_t epoch, warp_epoch; uint16_t thread; uint8_t many, known; } ptx_access;
 typedef struct { ptx_access write, read; uint8_t known, flying; } ptx_shadow; /* of a byte of shared memory */
 
-typedef struct { uint32_t at, bytes, thread; int group; uint8_t data[16]; } ptx_copy; /* cp.async that has not arrived */
+typedef struct {
+    uint32_t at, bytes, thread;
+    int group;
+    uint8_t data[16];
+} ptx_copy; /* cp.async that has not arrived */
 
 typedef struct ptx_block {
     ptx_launch *launch;
@@ -158,7 +160,8 @@ struct ptx_warp {
     int index;
 };
 
-void ptx_fail(ptx_warp *w, const ptx_ins *i, int lane, int code, const char *format, ...) __attribute__((format(printf, 5, 6)));
+void ptx_fail(ptx_warp *w, const ptx_ins *i, int lane, int code, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 
 /* Slots that every warp has. 0 is no register. */
 enum { SLOT_NONE = 0, SLOT_SCRATCH = 256, SLOT_FIRST = 256 * 6 };
@@ -209,9 +212,11 @@ enum { OPD_NONE, OPD_REG, OPD_INT, OPD_F32, OPD_F64, OPD_SYM, OPD_ADDR, OPD_LIST
 typedef struct ptx_parser ptx_parser;
 uint32_t ptx_constant(ptx_parser *p, int width, uint64_t value); /* the slot of an immediate */
 int ptx_decode(ptx_parser *p, ptx_func *f, ptx_ins *i, char *name, ptx_operand *o, int n, char *why, size_t why_size);
-int ptx_decode_memory(ptx_parser *p, ptx_ins *i, const char *op, char **part, int parts, ptx_operand *o, int n, char *why, size_t size);
+int ptx_decode_memory(ptx_parser *p, ptx_ins *i, const char *op, char **part, int parts, ptx_operand *o, int n,
+                      char *why, size_t size);
 int ptx_decode_cvt(ptx_parser *p, ptx_ins *i, char **part, int parts, ptx_operand *o, int n, char *why, size_t size);
-int ptx_decode_warp(ptx_parser *p, ptx_ins *i, const char *op, char **part, int parts, ptx_operand *o, int n, char *why, size_t size);
+int ptx_decode_warp(ptx_parser *p, ptx_ins *i, const char *op, char **part, int parts, ptx_operand *o, int n, char *why,
+                    size_t size);
 int ptx_type(const char *s, char *kind, int *bits);
 int ptx_source(ptx_parser *p, ptx_operand *o, int width, uint32_t *slot);
 

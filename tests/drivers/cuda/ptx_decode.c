@@ -31,7 +31,8 @@ static const ptx_row *find_row(const char *name) {
 
 /* "s32" -> 's', 32. f16x2 and the like are no types of memory. */
 int ptx_type(const char *s, char *kind, int *bits) {
-    static const char *const names[] = {"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "b8", "b16", "b32", "b64", "f16", "f32", "f64"};
+    static const char *const names[] = {"u8", "u16", "u32", "u64", "s8",  "s16", "s32", "s64",
+                                        "b8", "b16", "b32", "b64", "f16", "f32", "f64"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         if (!strcmp(s, names[k])) {
             *kind = s[0], *bits = atoi(s + 1);
@@ -168,7 +169,8 @@ static int decode_row(ptx_parser *p, ptx_ins *i, const ptx_row *row, ptx_operand
             dst = 0, i->ndst = (uint8_t)at;
             continue;
         }
-        if (dst ? o[k].kind != OPD_REG || (o[k].slot && o[k].width != width_of(*s)) : !ptx_source(p, &o[k], width_of(*s), &i->o[at])) {
+        if (dst ? o[k].kind != OPD_REG || (o[k].slot && o[k].width != width_of(*s))
+                : !ptx_source(p, &o[k], width_of(*s), &i->o[at])) {
             snprintf(why, size, "operand %d is not of %d bits", k + 1, width_of(*s));
             return 0;
         }
@@ -205,8 +207,9 @@ int ptx_decode(ptx_parser *p, ptx_func *f, ptx_ins *i, char *name, ptx_operand *
         if (*c) *c++ = 0;
     }
     why[0] = 0;
-    if (!strcmp(part[0], "ld") || !strcmp(part[0], "ldu") || !strcmp(part[0], "st") || !strcmp(part[0], "atom") || !strcmp(part[0], "red") ||
-        !strcmp(part[0], "cp") || !strcmp(part[0], "prefetch") || !strcmp(part[0], "prefetchu"))
+    if (!strcmp(part[0], "ld") || !strcmp(part[0], "ldu") || !strcmp(part[0], "st") || !strcmp(part[0], "atom") ||
+        !strcmp(part[0], "red") || !strcmp(part[0], "cp") || !strcmp(part[0], "prefetch") ||
+        !strcmp(part[0], "prefetchu"))
         return ptx_decode_memory(p, i, part[0], part, parts, o, n, why, size);
     if (!strcmp(part[0], "cvt")) return ptx_decode_cvt(p, i, part, parts, o, n, why, size);
     if (!strcmp(part[0], "cvta")) return decode_cvta(p, i, part, parts, o, n);
@@ -218,7 +221,8 @@ int ptx_decode(ptx_parser *p, ptx_func *f, ptx_ins *i, char *name, ptx_operand *
     for (k = 0; k < parts; k++) {
         if (!strcmp(part[k], "ftz")) i->ftz |= 1;
         else if (!strcmp(part[k], "sat")) i->ftz |= 2;
-        else if (k && !strcmp(part[0], "setp") && (!strcmp(part[k], "and") || !strcmp(part[k], "or") || !strcmp(part[k], "xor")))
+        else if (k && !strcmp(part[0], "setp") &&
+                 (!strcmp(part[k], "and") || !strcmp(part[k], "or") || !strcmp(part[k], "xor")))
             i->mode = part[k][0] == 'a' ? 1 : part[k][0] == 'o' ? 2 : 3;
         else snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "%s%s", k ? "." : "", part[k]);
     }

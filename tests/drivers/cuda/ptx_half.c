@@ -55,7 +55,8 @@ uint16_t ptx_float_to_bf16(float x, int round) { return to_bf16(x, round); }
 enum { TO_NAN32 = 0x7fffffff };
 
 static int64_t to_integer(long double v, int round, int bits, int is_signed) {
-    long double lo = is_signed ? -ldexpl(1.0L, bits - 1) : 0.0L, hi = (is_signed ? ldexpl(1.0L, bits - 1) : ldexpl(1.0L, bits)) - 1.0L;
+    long double lo = is_signed ? -ldexpl(1.0L, bits - 1) : 0.0L,
+                hi = (is_signed ? ldexpl(1.0L, bits - 1) : ldexpl(1.0L, bits)) - 1.0L;
     if (v != v) return 0;
     v = round == 'z' ? truncl(v) : round == 'm' ? floorl(v) : round == 'p' ? ceill(v) : rintl(v);
     v = v < lo ? lo : v > hi ? hi : v;
@@ -94,13 +95,19 @@ static void convert(ptx_warp *w, const ptx_ins *i) {
             memcpy(&d, &x, 8);
             v = d;
         }
-        if (integral) v = v != v ? v : round == 'z' ? truncl(v) : round == 'm' ? floorl(v) : round == 'p' ? ceill(v) : rintl(v);
+        if (integral)
+            v = v != v ? v : round == 'z' ? truncl(v) : round == 'm' ? floorl(v) : round == 'p' ? ceill(v) : rintl(v);
         if (i->ftz & 2 && (k == 'f' || k == 'B')) v = !(v > 0.0L) ? 0.0L : v > 1.0L ? 1.0L : v;
         if (k == 'u' || k == 's') {
             int is_float = i->mode == 'f' || i->mode == 'B';
             if (is_float || i->ftz & 2) r = (uint64_t)to_integer(v, is_float ? round : 'z', i->size * 8, k == 's');
-            else r = i->mode == 's' ? (uint64_t)((int64_t)(x << (64 - i->vec * 8)) >> (64 - i->vec * 8)) : i->vec == 8 ? x : x & ((1ull << i->vec * 8) - 1);
-            if (i->size < 8) r = k == 's' ? (uint64_t)((int64_t)(r << (64 - i->size * 8)) >> (64 - i->size * 8)) : r & ((1ull << i->size * 8) - 1);
+            else
+                r = i->mode == 's' ? (uint64_t)((int64_t)(x << (64 - i->vec * 8)) >> (64 - i->vec * 8))
+                    : i->vec == 8  ? x
+                                   : x & ((1ull << i->vec * 8) - 1);
+            if (i->size < 8)
+                r = k == 's' ? (uint64_t)((int64_t)(r << (64 - i->size * 8)) >> (64 - i->size * 8))
+                             : r & ((1ull << i->size * 8) - 1);
             if (!i->wide && i->flag) r &= 0xffff;
         } else if (k == 'B') {
             r = to_bf16((double)v, round);
@@ -155,7 +162,9 @@ static void cvt_tf32(ptx_warp *w, const ptx_ins *i) {
     uint32_t t[32];
     LANES {
         uint32_t x = R32(i->o[1])[l];
-        t[l] = (x & 0x7fffffff) > 0x7f800000 ? TO_NAN32 : (x & 0x7f800000) == 0x7f800000 ? x : (x + 0x1000) & 0xffffe000;
+        t[l] = (x & 0x7fffffff) > 0x7f800000    ? TO_NAN32
+               : (x & 0x7f800000) == 0x7f800000 ? x
+                                                : (x + 0x1000) & 0xffffe000;
     }
     ptx_put32(w, R32(i->o[0]), t);
 }
@@ -174,9 +183,13 @@ int ptx_decode_cvt(ptx_parser *p, ptx_ins *i, char **part, int parts, ptx_operan
             if (!strcmp(part[k], "ftz")) i->ftz |= 1;
             else if (!strcmp(part[k], "sat")) i->ftz |= 2;
             else if (!strcmp(part[k], "relu")) relu = 1;
-            else if (!strcmp(part[k], "rn") || !strcmp(part[k], "rz") || !strcmp(part[k], "rm") || !strcmp(part[k], "rp")) round = part[k][1];
+            else if (!strcmp(part[k], "rn") || !strcmp(part[k], "rz") || !strcmp(part[k], "rm") ||
+                     !strcmp(part[k], "rp"))
+                round = part[k][1];
             else if (!strcmp(part[k], "rna")) round = 'a';
-            else if (!strcmp(part[k], "rni") || !strcmp(part[k], "rzi") || !strcmp(part[k], "rmi") || !strcmp(part[k], "rpi")) round = part[k][1] | 256;
+            else if (!strcmp(part[k], "rni") || !strcmp(part[k], "rzi") || !strcmp(part[k], "rmi") ||
+                     !strcmp(part[k], "rpi"))
+                round = part[k][1] | 256;
             else return 0;
         }
         snprintf(words + strlen(words), sizeof words - strlen(words), "%s%s", k > 1 ? " " : "", part[k]);
@@ -189,8 +202,8 @@ int ptx_decode_cvt(ptx_parser *p, ptx_ins *i, char **part, int parts, ptx_operan
     }
     if (!strcmp(d, "f16x2") || !strcmp(d, "bf16x2")) {
         i->run = cvt_pair, i->imm = round, i->mode = d[0] == 'b' ? 'B' : 'f', i->flag = (uint8_t)relu;
-        return n == 3 && !strcmp(s, "f32") && (round == 'n' || round == 'z') && o[0].width == 32 && ptx_source(p, &o[1], 32, &i->o[1]) &&
-               ptx_source(p, &o[2], 32, &i->o[2]);
+        return n == 3 && !strcmp(s, "f32") && (round == 'n' || round == 'z') && o[0].width == 32 &&
+               ptx_source(p, &o[1], 32, &i->o[1]) && ptx_source(p, &o[2], 32, &i->o[2]);
     }
     if (n != 2 || relu || !ptx_type(d, &to, &to_bits) || !ptx_type(s, &from, &from_bits)) return 0;
     /* PTX demands a rounding where the result may not be exact */
@@ -214,7 +227,8 @@ int ptx_decode_cvt(ptx_parser *p, ptx_ins *i, char **part, int parts, ptx_operan
     }
     if (!ptx_source(p, &o[1], width, &source)) return 0;
     i->o[1] = source, i->base_wide = width == 64, i->wide = o[0].width == 64, i->flag = o[0].width == 16;
-    i->space = (uint8_t)(to == 'b' ? 'u' : to), i->mode = (uint8_t)(from == 'b' ? 'u' : from), i->size = (uint8_t)(to_bits / 8), i->vec = (uint8_t)(from_bits / 8);
+    i->space = (uint8_t)(to == 'b' ? 'u' : to), i->mode = (uint8_t)(from == 'b' ? 'u' : from),
+    i->size = (uint8_t)(to_bits / 8), i->vec = (uint8_t)(from_bits / 8);
     i->imm = to_float_kind && from_float ? (round ? round : 'n') : round & 255;
     i->run = convert;
     if (!i->ftz && (o[0].width == (to_bits == 8 ? 16 : to_bits)) && (width == (from_bits == 8 ? 16 : from_bits)))
@@ -279,10 +293,21 @@ static void halves(ptx_warp *w, const ptx_ins *i) {
 #define HALF(op, n1, n2, what) \
     {op ".f16", n1, halves, what}, {op ".f16x2", n2, halves, what | TWO}, {op ".bf16", n1, halves, what | BF}, {op ".bf16x2", n2, halves, what | BF | TWO}
 const ptx_row ptx_rows_half[] = {
-    HALF("add", "h,hh", "w,ww", ADD), HALF("add.rn", "h,hh", "w,ww", ADD), HALF("sub", "h,hh", "w,ww", SUB), HALF("sub.rn", "h,hh", "w,ww", SUB),
-    HALF("mul", "h,hh", "w,ww", MUL), HALF("mul.rn", "h,hh", "w,ww", MUL), HALF("fma.rn", "h,hhh", "w,www", FMA),
-    HALF("fma.rn.relu", "h,hhh", "w,www", FMA | RELU), HALF("min", "h,hh", "w,ww", MIN), HALF("max", "h,hh", "w,ww", MAX),
-    HALF("min.NaN", "h,hh", "w,ww", MINNAN), HALF("max.NaN", "h,hh", "w,ww", MAXNAN), HALF("neg", "h,h", "w,w", NEG), HALF("abs", "h,h", "w,w", ABS),
-    HALF("ex2.approx", "h,h", "w,w", EX2), HALF("tanh.approx", "h,h", "w,w", TANH),
+    HALF("add", "h,hh", "w,ww", ADD),
+    HALF("add.rn", "h,hh", "w,ww", ADD),
+    HALF("sub", "h,hh", "w,ww", SUB),
+    HALF("sub.rn", "h,hh", "w,ww", SUB),
+    HALF("mul", "h,hh", "w,ww", MUL),
+    HALF("mul.rn", "h,hh", "w,ww", MUL),
+    HALF("fma.rn", "h,hhh", "w,www", FMA),
+    HALF("fma.rn.relu", "h,hhh", "w,www", FMA | RELU),
+    HALF("min", "h,hh", "w,ww", MIN),
+    HALF("max", "h,hh", "w,ww", MAX),
+    HALF("min.NaN", "h,hh", "w,ww", MINNAN),
+    HALF("max.NaN", "h,hh", "w,ww", MAXNAN),
+    HALF("neg", "h,h", "w,w", NEG),
+    HALF("abs", "h,h", "w,w", ABS),
+    HALF("ex2.approx", "h,h", "w,w", EX2),
+    HALF("tanh.approx", "h,h", "w,w", TANH),
     {0, 0, 0, 0},
 };

@@ -53,25 +53,29 @@ static int check_shared(ptx_warp *w, const ptx_ins *i, int lane, uint64_t a, int
         ptx_shadow *s = &b->shadow[a + (uint64_t)k];
         ptx_access me = {b->epoch, w->warp_epoch, (uint16_t)(kind == KIND_ATOMIC ? ATOMIC_THREAD : t), 0, 0};
         if (s->flying) {
-            ptx_fail(w, i, lane, PTX_FAILED, "shared byte %llu is touched before its cp.async was waited for", (unsigned long long)a + (unsigned)k);
+            ptx_fail(w, i, lane, PTX_FAILED, "shared byte %llu is touched before its cp.async was waited for",
+                     (unsigned long long)a + (unsigned)k);
             return 0;
         }
         if (kind != KIND_WRITE && !s->known) {
-            ptx_fail(w, i, lane, PTX_FAILED, "shared byte %llu is read before it is written", (unsigned long long)a + (unsigned)k);
+            ptx_fail(w, i, lane, PTX_FAILED, "shared byte %llu is read before it is written",
+                     (unsigned long long)a + (unsigned)k);
             return 0;
         }
-        if (unordered(w, &s->write, t, kind) && !(kind == KIND_WRITE && data && data[k] == b->shared[a + (uint64_t)k])) {
-            ptx_fail(w, i, lane, PTX_FAILED, "race on shared byte %llu: thread %u wrote it, no barrier since", (unsigned long long)a + (unsigned)k,
-                     s->write.thread);
+        if (unordered(w, &s->write, t, kind) &&
+            !(kind == KIND_WRITE && data && data[k] == b->shared[a + (uint64_t)k])) {
+            ptx_fail(w, i, lane, PTX_FAILED, "race on shared byte %llu: thread %u wrote it, no barrier since",
+                     (unsigned long long)a + (unsigned)k, s->write.thread);
             return 0;
         }
         if (kind != KIND_READ && unordered(w, &s->read, t, kind)) {
-            ptx_fail(w, i, lane, PTX_FAILED, "race on shared byte %llu: thread %u read it, no barrier since", (unsigned long long)a + (unsigned)k,
-                     s->read.thread);
+            ptx_fail(w, i, lane, PTX_FAILED, "race on shared byte %llu: thread %u read it, no barrier since",
+                     (unsigned long long)a + (unsigned)k, s->read.thread);
             return 0;
         }
         if (kind == KIND_READ) {
-            if (s->read.epoch == me.epoch && s->read.thread != t) me.many = s->read.many > 1 || s->read.thread / 32 != t / 32 ? 2 : 1;
+            if (s->read.epoch == me.epoch && s->read.thread != t)
+                me.many = s->read.many > 1 || s->read.thread / 32 != t / 32 ? 2 : 1;
             s->read = me;
         } else {
             s->write = me;
@@ -82,8 +86,8 @@ static int check_shared(ptx_warp *w, const ptx_ins *i, int lane, uint64_t a, int
 }
 
 /* What checking knows about one access that is inside. */
-static int checked(ptx_warp *w, const ptx_ins *i, int lane, int space, uint64_t a, int bytes, int kind, const uint8_t *data,
-                   const ptx_range *r) {
+static int checked(ptx_warp *w, const ptx_ins *i, int lane, int space, uint64_t a, int bytes, int kind,
+                   const uint8_t *data, const ptx_range *r) {
     uint8_t *known = NULL;
     int k;
     if (space == SPACE_SHARED) return check_shared(w, i, lane, a, bytes, kind, data);
@@ -93,7 +97,8 @@ static int checked(ptx_warp *w, const ptx_ins *i, int lane, int space, uint64_t 
         if (kind == KIND_WRITE) {
             known[k] = 1;
         } else if (!known[k]) {
-            ptx_fail(w, i, lane, PTX_FAILED, "%s byte at %llx is read before it is written", space_name(space), (unsigned long long)a + (unsigned)k);
+            ptx_fail(w, i, lane, PTX_FAILED, "%s byte at %llx is read before it is written", space_name(space),
+                     (unsigned long long)a + (unsigned)k);
             return 0;
         }
     }
@@ -101,7 +106,8 @@ static int checked(ptx_warp *w, const ptx_ins *i, int lane, int space, uint64_t 
 }
 
 /* Where one lane's access is in the host's memory; NULL: it failed. */
-static uint8_t *where(ptx_warp *w, const ptx_ins *i, int lane, int space, uint64_t a, int bytes, int kind, const uint8_t *data) {
+static uint8_t *where(ptx_warp *w, const ptx_ins *i, int lane, int space, uint64_t a, int bytes, int kind,
+                      const uint8_t *data) {
     ptx_block *b = w->b;
     const ptx_range *r = NULL;
     uint64_t size = 0, base = 0;
@@ -122,13 +128,16 @@ static uint8_t *where(ptx_warp *w, const ptx_ins *i, int lane, int space, uint64
     case SPACE_CONST: host = b->f->module->constants, size = b->f->module->const_bytes; break;
     default: host = (uint8_t *)(uintptr_t)b->launch->params, size = b->f->param_bytes; break;
     }
-    if (!host || a < base || a - base >= size || size - (a - base) < (uint64_t)bytes || (kind != KIND_READ && space >= SPACE_CONST)) {
+    if (!host || a < base || a - base >= size || size - (a - base) < (uint64_t)bytes ||
+        (kind != KIND_READ && space >= SPACE_CONST)) {
         ptx_fail(w, i, lane, PTX_ILLEGAL_ADDRESS, "%s %s of %d bytes at %llx is out of bounds%s", space_name(space),
-                 kind == KIND_READ ? "read" : "write", bytes, (unsigned long long)a, space == SPACE_GLOBAL ? " of every allocation" : "");
+                 kind == KIND_READ ? "read" : "write", bytes, (unsigned long long)a,
+                 space == SPACE_GLOBAL ? " of every allocation" : "");
         return NULL;
     }
     if (a & (uint64_t)(bytes - 1)) {
-        ptx_fail(w, i, lane, PTX_MISALIGNED, "%s access of %d bytes at %llx is misaligned", space_name(space), bytes, (unsigned long long)a);
+        ptx_fail(w, i, lane, PTX_MISALIGNED, "%s access of %d bytes at %llx is misaligned", space_name(space), bytes,
+                 (unsigned long long)a);
         return NULL;
     }
     if (b->launch->check && !checked(w, i, lane, space, a, bytes, kind, data, r)) return NULL;
@@ -167,7 +176,8 @@ static inline int resolve(ptx_warp *w, const ptx_ins *i, int bytes, int kind, ui
         } else if (kind == KIND_READ && space == SPACE_PARAM) {
             host = (uint8_t *)(uintptr_t)b->launch->params, size = b->f->param_bytes;
         }
-        if (host && !(any & (uint64_t)(bytes - 1)) && lo >= base && hi - base < size && size - (hi - base) >= (uint64_t)bytes) {
+        if (host && !(any & (uint64_t)(bytes - 1)) && lo >= base && hi - base < size &&
+            size - (hi - base) >= (uint64_t)bytes) {
             LANES p[l] = host + (a[l] - base);
             return 1;
         }
@@ -222,7 +232,8 @@ static void store(ptx_warp *w, const ptx_ins *i) {
         ptx_addresses(w, i, a);
         EACH(w->mask) {
             uint8_t data[64];
-            for (k = 0; k < n; k++) memcpy(data + k * size, i->wide ? (void *)&R64(i->o[k])[l] : (void *)&R32(i->o[k])[l], (size_t)size);
+            for (k = 0; k < n; k++)
+                memcpy(data + k * size, i->wide ? (void *)&R64(i->o[k])[l] : (void *)&R32(i->o[k])[l], (size_t)size);
             p[l] = where(w, i, (int)l, i->space, a[l], size * n, KIND_WRITE, data);
             if (!p[l]) return;
             memcpy(p[l], data, (size_t)(size * n));
@@ -254,7 +265,9 @@ static uint64_t combine(const ptx_ins *i, uint64_t old, uint64_t x, uint64_t y) 
     if (i->flag == 1) return ptx_bits(ptx_float((uint32_t)old) + ptx_float((uint32_t)x));
     if (i->flag == 2)
         return ptx_float_to_half(ptx_half_to_float((uint16_t)old) + ptx_half_to_float((uint16_t)x), 'n') |
-               (uint32_t)ptx_float_to_half(ptx_half_to_float((uint16_t)(old >> 16)) + ptx_half_to_float((uint16_t)(x >> 16)), 'n') << 16;
+               (uint32_t)ptx_float_to_half(
+                   ptx_half_to_float((uint16_t)(old >> 16)) + ptx_half_to_float((uint16_t)(x >> 16)), 'n')
+                   << 16;
     if (i->flag == 3) {
         double a, b;
         uint64_t u;
@@ -321,7 +334,8 @@ static void cp_async(ptx_warp *w, const ptx_ins *i) {
             return;
         }
         if (from[l] & (uint64_t)(i->size - 1)) {
-            ptx_fail(w, i, (int)l, PTX_MISALIGNED, "cp.async reads %d bytes at %llx", i->size, (unsigned long long)from[l]);
+            ptx_fail(w, i, (int)l, PTX_MISALIGNED, "cp.async reads %d bytes at %llx", i->size,
+                     (unsigned long long)from[l]);
             return;
         }
         if (n == i->size && !(s = where(w, i, (int)l, SPACE_GLOBAL, from[l], n, KIND_READ, NULL))) return;
@@ -385,8 +399,9 @@ static int is_one_of(const char *s, const char *const *list) {
 
 /* Words that say how memory is cached or ordered: a warp's accesses are in order here, so they change nothing. */
 static int changes_nothing(const char *s) {
-    static const char *const words[] = {"nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "volatile", "relaxed", "acquire", "release", "acq_rel", "weak",
-                                        "gpu", "cta", "sys", "noftz", "unified", "entry", NULL};
+    static const char *const words[] = {"nc",  "ca",       "cg",      "cs",      "lu",      "cv",      "wb",
+                                        "wt",  "volatile", "relaxed", "acquire", "release", "acq_rel", "weak",
+                                        "gpu", "cta",      "sys",     "noftz",   "unified", "entry",   NULL};
     return is_one_of(s, words) || !strncmp(s, "L1::", 4) || !strncmp(s, "L2::", 4);
 }
 static int space_of(const char *s) {
@@ -404,7 +419,8 @@ static int set_address(ptx_ins *i, const ptx_operand *o, char *why, size_t size)
         return 0;
     }
     i->base = o->slot, i->base_wide = o->width == 64, i->imm = (int64_t)o->value + o->offset;
-    if (o->space >= 0 && i->space == SPACE_GENERIC) i->imm += (int64_t)(o->space == SPACE_GLOBAL ? 0 : WINDOW(o->space));
+    if (o->space >= 0 && i->space == SPACE_GENERIC)
+        i->imm += (int64_t)(o->space == SPACE_GLOBAL ? 0 : WINDOW(o->space));
     if (o->space >= 0 && i->space != SPACE_GENERIC && o->space != i->space) {
         snprintf(why, size, "%s is %s memory", o->name, space_name(o->space));
         return 0;
@@ -438,7 +454,8 @@ static int decode_cp(ptx_parser *p, ptx_ins *i, char **part, int parts, ptx_oper
     return n < 4 || ptx_source(p, &o[3], 32, &i->o[1]);
 }
 
-static int decode_atom(ptx_parser *p, ptx_ins *i, const char *op, char **part, int parts, ptx_operand *o, int n, char *why, size_t size) {
+static int decode_atom(ptx_parser *p, ptx_ins *i, const char *op, char **part, int parts, ptx_operand *o, int n,
+                       char *why, size_t size) {
     static const char *const names[] = {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"};
     int k, m, mode = -1, bits = 0, red = !strcmp(op, "red"), width;
     char kind = 0;
@@ -460,10 +477,12 @@ static int decode_atom(ptx_parser *p, ptx_ins *i, const char *op, char **part, i
         i->o[0] = o[0].slot;
         o++;
     }
-    return set_address(i, &o[0], why, size) && ptx_source(p, &o[1], width, &i->o[1]) && (mode != ATOM_CAS || ptx_source(p, &o[2], width, &i->o[2]));
+    return set_address(i, &o[0], why, size) && ptx_source(p, &o[1], width, &i->o[1]) &&
+           (mode != ATOM_CAS || ptx_source(p, &o[2], width, &i->o[2]));
 }
 
-int ptx_decode_memory(ptx_parser *p, ptx_ins *i, const char *op, char **part, int parts, ptx_operand *o, int n, char *why, size_t size) {
+int ptx_decode_memory(ptx_parser *p, ptx_ins *i, const char *op, char **part, int parts, ptx_operand *o, int n,
+                      char *why, size_t size) {
     int k, bits = 0, is_store = !strcmp(op, "st"), width = 0, vec = 1;
     ptx_operand *value, *address;
     char kind = 0;
@@ -502,7 +521,8 @@ int ptx_decode_memory(ptx_parser *p, ptx_ins *i, const char *op, char **part, in
         snprintf(why, size, "a register of %d bits for %d", width, bits);
         return 0;
     }
-    i->size = (uint8_t)(bits / 8), i->vec = (uint8_t)vec, i->sign = kind == 's' && !is_store, i->wide = width == 64, i->flag = width == 16;
+    i->size = (uint8_t)(bits / 8), i->vec = (uint8_t)vec, i->sign = kind == 's' && !is_store, i->wide = width == 64,
+    i->flag = width == 16;
     i->run = is_store ? store : load;
     if (i->size * vec > 16) {
         snprintf(why, size, "more than 16 bytes");

@@ -26,7 +26,8 @@ static void mma(ptx_warp *w, const ptx_ins *i) {
         int group = l / 4, in = l % 4;
         /* rows group and group + 8 in turns; every second register pair lies half of k further on */
         for (r = 0; r < i->size; r++)
-            for (e = 0; e < per; e++) a[group + (r & 1) * 8][in * per + e + (r >> 1) * per * 4] = element(R32(sa[r])[l], e, i->mode);
+            for (e = 0; e < per; e++)
+                a[group + (r & 1) * 8][in * per + e + (r >> 1) * per * 4] = element(R32(sa[r])[l], e, i->mode);
         for (r = 0; r < i->vec; r++)
             for (e = 0; e < per; e++) b[in * per + e + r * per * 4][group] = element(R32(sb[r])[l], e, i->flag);
     }
@@ -37,7 +38,9 @@ static void mma(ptx_warp *w, const ptx_ins *i) {
         for (z = 0; z < k; z++) sum += a[x][z] * b[z][y];
         if (i->mode >= S8) d[r][l] = (uint32_t)((int64_t)sum + (int32_t)R32(sc[r])[l]);
         else if (!i->sign) d[r][l] = ptx_bits((float)(sum + ptx_float(R32(sc[r])[l])));
-        else d[r][l] = ptx_float_to_half((float)(sum + ptx_half_to_float((uint16_t)(R32(sc[r >> 1])[l] >> 16 * (r & 1)))), 'n');
+        else
+            d[r][l] = ptx_float_to_half(
+                (float)(sum + ptx_half_to_float((uint16_t)(R32(sc[r >> 1])[l] >> 16 * (r & 1)))), 'n');
     }
     if (i->sign) {
         LANES d[0][l] |= d[1][l] << 16, d[1][l] = d[2][l] | d[3][l] << 16;
@@ -58,7 +61,9 @@ int ptx_decode_mma(ptx_ins *i, char **part, int parts, ptx_operand *o, int n, ch
         if (!strcmp(part[k], "satfinite")) saturate = 1;
         else p[np++] = part[k];
     }
-    if (np != 9 || strcmp(p[0], "sync") || strcmp(p[1], "aligned") || strcmp(p[3], "row") || strcmp(p[4], "col") || n != 4 || saturate) return 0;
+    if (np != 9 || strcmp(p[0], "sync") || strcmp(p[1], "aligned") || strcmp(p[3], "row") || strcmp(p[4], "col") ||
+        n != 4 || saturate)
+        return 0;
     for (k = 0; k < 5 && strcmp(p[6], types[k]); k++) {}
     for (m = 0; m < 5 && strcmp(p[7], types[m]); m++) {}
     if (k == 5 || m == 5 || (k != m && (k < S8 || m < S8)) || strcmp(p[5], p[8])) return 0;

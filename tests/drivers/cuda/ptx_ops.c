@@ -341,8 +341,6 @@ ALL(DEFC, le, x <= y)
 ALL(DEFC, gt, x > y)
 ALL(DEFC, ge, x >= y)
 
-#define ROW_U(op, sig, fn) {op ".u" #sig, 0, 0, 0},
-#define R16(op, t, s, fn) {op "." #t "16", s, fn, 0}
 /* the same function for every type of a width */
 #define SAME(op, s16, s32, s64, f16, f32, f64) \
     {op ".u16", s16, f16, 0}, {op ".s16", s16, f16, 0}, {op ".b16", s16, f16, 0}, {op ".u32", s32, f32, 0}, {op ".s32", s32, f32, 0}, \

@@ -5,7 +5,11 @@
 #include "ptx.h"
 #include <ctype.h>
 
-typedef struct { char name[96]; uint32_t slot; int width, count, depth; } reg_decl; /* count -1: one register of that name */
+typedef struct {
+    char name[96];
+    uint32_t slot;
+    int width, count, depth;
+} reg_decl; /* count -1: one register of that name */
 typedef struct { char *name; int at; } label;
 
 struct ptx_parser {
@@ -75,7 +79,10 @@ static int directive(ptx_parser *p, const char *name) { /* ".name" */
 /* ---- places -------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t place(ptx_func *f, int width, int count) {
-    size_t each = width == 1 ? 4 : width == 64 ? 256 : 128, at = (f->reg_bytes + (width == 1 ? 3 : 63)) & ~(size_t)(width == 1 ? 3 : 63);
+    size_t each = width == 1    ? 4
+                  : width == 64 ? 256
+                                : 128,
+           at = (f->reg_bytes + (width == 1 ? 3 : 63)) & ~(size_t)(width == 1 ? 3 : 63);
     f->reg_bytes = at + each * (size_t)count;
     f->regs32 += count * (width == 1 ? 0 : width == 64 ? 2 : 1);
     return (uint32_t)at;
@@ -94,7 +101,9 @@ uint32_t ptx_constant(ptx_parser *p, int width, uint64_t value) {
     return f->fills[f->nfills++].at = place(f, wide ? 64 : 32, 1);
 }
 
-static int reg_type(const char *s) { return !strcmp(s, "pred") ? 1 : strlen(s) < 2 ? 0 : atoi(s + 1 + (s[0] == 'b' && s[1] == 'f')); }
+static int reg_type(const char *s) {
+    return !strcmp(s, "pred") ? 1 : strlen(s) < 2 ? 0 : atoi(s + 1 + (s[0] == 'b' && s[1] == 'f'));
+}
 
 static void declare_regs(ptx_parser *p) { /* after .reg */
     char type[16], name[96];
@@ -139,7 +148,9 @@ static int find_reg(ptx_parser *p, const char *name, uint32_t *slot, int *width)
     number = name[digits] ? atoi(name + digits) : -1;
     for (k = p->nregs - 1; k >= 0; k--) {
         reg_decl *r = &p->regs[k];
-        int hit = r->count < 0 ? !strcmp(r->name, name) : number >= 0 && number < r->count && strlen(r->name) == digits && !memcmp(r->name, name, digits);
+        int hit = r->count < 0
+                      ? !strcmp(r->name, name)
+                      : number >= 0 && number < r->count && strlen(r->name) == digits && !memcmp(r->name, name, digits);
         if (hit) {
             *width = r->width;
             *slot = r->slot + (r->count < 0 ? 0 : (uint32_t)number * (r->width == 1 ? 4 : r->width == 64 ? 256 : 128));
@@ -149,9 +160,31 @@ static int find_reg(ptx_parser *p, const char *name, uint32_t *slot, int *width)
     return 0;
 }
 
-static const char *const specials[] = {"tid.x", "tid.y", "tid.z", "ntid.x", "ntid.y", "ntid.z", "ctaid.x", "ctaid.y", "ctaid.z", "nctaid.x",
-                                       "nctaid.y", "nctaid.z", "laneid", "warpid", "nwarpid", "smid", "nsmid", "lanemask_eq", "lanemask_le",
-                                       "lanemask_lt", "lanemask_ge", "lanemask_gt", "dynamic_smem_size", "total_smem_size", NULL};
+static const char *const specials[] = {"tid.x",
+                                       "tid.y",
+                                       "tid.z",
+                                       "ntid.x",
+                                       "ntid.y",
+                                       "ntid.z",
+                                       "ctaid.x",
+                                       "ctaid.y",
+                                       "ctaid.z",
+                                       "nctaid.x",
+                                       "nctaid.y",
+                                       "nctaid.z",
+                                       "laneid",
+                                       "warpid",
+                                       "nwarpid",
+                                       "smid",
+                                       "nsmid",
+                                       "lanemask_eq",
+                                       "lanemask_le",
+                                       "lanemask_lt",
+                                       "lanemask_ge",
+                                       "lanemask_gt",
+                                       "dynamic_smem_size",
+                                       "total_smem_size",
+                                       NULL};
 
 static ptx_sym *find_sym(ptx_sym *syms, int n, const char *name) {
     for (int k = 0; k < n; k++)
@@ -224,7 +257,8 @@ static void variable(ptx_parser *p, int space, int is_extern, int in_module) {
         do {
             uint64_t v;
             skip(p);
-            if (!strncmp(p->at, "0f", 2) || !strncmp(p->at, "0F", 2) || !strncmp(p->at, "0d", 2)) v = strtoull(p->at + 2, &p->at, 16);
+            if (!strncmp(p->at, "0f", 2) || !strncmp(p->at, "0F", 2) || !strncmp(p->at, "0d", 2))
+                v = strtoull(p->at + 2, &p->at, 16);
             else v = *p->at == '-' ? (uint64_t)strtoll(p->at, &p->at, 0) : strtoull(p->at, &p->at, 0);
             if (*p->at == 'U') p->at++;
             if ((uint64_t)n >= count) {
@@ -276,8 +310,10 @@ static int atom_operand(ptx_parser *p, ptx_operand *o) {
     if (isdigit((unsigned char)*p->at) || *p->at == '-') {
         char *end;
         o->kind = OPD_INT;
-        if (!strncmp(p->at, "0f", 2) || !strncmp(p->at, "0F", 2)) o->kind = OPD_F32, o->value = strtoull(p->at + 2, &end, 16);
-        else if (!strncmp(p->at, "0d", 2) || !strncmp(p->at, "0D", 2)) o->kind = OPD_F64, o->value = strtoull(p->at + 2, &end, 16);
+        if (!strncmp(p->at, "0f", 2) || !strncmp(p->at, "0F", 2))
+            o->kind = OPD_F32, o->value = strtoull(p->at + 2, &end, 16);
+        else if (!strncmp(p->at, "0d", 2) || !strncmp(p->at, "0D", 2))
+            o->kind = OPD_F64, o->value = strtoull(p->at + 2, &end, 16);
         else if (!strncmp(p->at, "0b", 2)) o->value = strtoull(p->at + 2, &end, 2);
         else {
             o->value = *p->at == '-' ? (uint64_t)strtoll(p->at, &end, 0) : strtoull(p->at, &end, 0);
@@ -322,7 +358,8 @@ static int atom_operand(ptx_parser *p, ptx_operand *o) {
     if (!s && (s = find_sym(p->m->syms, p->m->nsyms, name)) && s->space == SPACE_SHARED) s = place_shared(p, s);
     if (s) {
         o->kind = OPD_SYM, o->space = s->space, o->value = s->at;
-        if (s->at == ~(uint64_t)0) p->f->dynamic = 1, o->value = (uint64_t)1 << 48; /* resolved when the kernel's variables are known */
+        if (s->at == ~(uint64_t)0)
+            p->f->dynamic = 1, o->value = (uint64_t)1 << 48; /* resolved when the kernel's variables are known */
         return 1;
     }
     o->kind = OPD_LABEL;
@@ -448,8 +485,9 @@ static void instruction(ptx_parser *p) {
             }
         if (!ptx_decode(p, p->f, &local, name, o, n, why, sizeof why)) {
             free(local.more);
-            fail(p, "%s '%s'%s%s", why[0] ? "Operands do not fit" : "Not a name of any known instruction, or not one of this double:", name,
-                 why[0] ? ": " : "", why);
+            fail(p, "%s '%s'%s%s",
+                 why[0] ? "Operands do not fit" : "Not a name of any known instruction, or not one of this double:",
+                 name, why[0] ? ": " : "", why);
             return;
         }
     }
@@ -521,7 +559,8 @@ static void params(ptx_parser *p) {
         }
         while (!p->failed) { /* .align n, .ptr, .global .. come before and behind the type */
             if (directive(p, ".align")) align = (skip(p), (int)strtol(p->at, &p->at, 10));
-            else if (!directive(p, ".ptr") && !directive(p, ".global") && !directive(p, ".shared") && !directive(p, ".const")) {
+            else if (!directive(p, ".ptr") && !directive(p, ".global") && !directive(p, ".shared") &&
+                     !directive(p, ".const")) {
                 skip(p);
                 if (*p->at != '.') break;
                 p->at++;
@@ -643,10 +682,12 @@ static int module_level(ptx_parser *p, int capability, int max_version) {
         if (p->failed) return 218;
         if (!*p->at) break;
         if (directive(p, ".version")) {
-            int major = (skip(p), (int)strtol(p->at, &p->at, 10)), minor = *p->at == '.' ? (int)strtol(p->at + 1, &p->at, 10) : 0;
+            int major = (skip(p), (int)strtol(p->at, &p->at, 10)),
+                minor = *p->at == '.' ? (int)strtol(p->at + 1, &p->at, 10) : 0;
             p->m->version = major * 10 + minor;
             if (p->m->version > max_version) {
-                fail(p, "Unsupported .version %d.%d; current version is '%d.%d'", major, minor, max_version / 10, max_version % 10);
+                fail(p, "Unsupported .version %d.%d; current version is '%d.%d'", major, minor, max_version / 10,
+                     max_version % 10);
                 return 222;
             }
         } else if (directive(p, ".target")) {

@@ -26,9 +26,10 @@ void ptx_fail(ptx_warp *w, const ptx_ins *i, int lane, int code, const char *for
         char *e = b->launch->error;
         size_t size = sizeof b->launch->error;
         b->pool->code = code;
-        n = snprintf(e, size, "kernel %s, block (%u, %u, %u), thread (%u, %u, %u), ", b->f->name, b->id[0], b->id[1], b->id[2], t % nx, t / nx % ny,
-                     t / nx / ny);
-        if (i && n >= 0 && (size_t)n < size) n += snprintf(e + n, size - (size_t)n, "line %d `%.100s`: ", i->line, i->text);
+        n = snprintf(e, size, "kernel %s, block (%u, %u, %u), thread (%u, %u, %u), ", b->f->name, b->id[0], b->id[1],
+                     b->id[2], t % nx, t / nx % ny, t / nx / ny);
+        if (i && n >= 0 && (size_t)n < size)
+            n += snprintf(e + n, size - (size_t)n, "line %d `%.100s`: ", i->line, i->text);
         if (n >= 0 && (size_t)n < size) {
             va_start(v, format);
             vsnprintf(e + n, size - (size_t)n, format, v);
@@ -72,7 +73,8 @@ static uint32_t gather(ptx_warp *w, const ptx_ins *i, uint32_t pc, uint32_t mask
         need = members[__builtin_ctz(mask)];
         EACH(mask) {
             if (members[l] != need || !(need >> l & 1)) {
-                ptx_fail(w, i, (int)l, PTX_FAILED, "mask %08x %s", members[l], members[l] != need ? "is not that of the other lanes" : "lacks the lane itself");
+                ptx_fail(w, i, (int)l, PTX_FAILED, "mask %08x %s", members[l],
+                         members[l] != need ? "is not that of the other lanes" : "lacks the lane itself");
                 return 0;
             }
         }
@@ -86,7 +88,8 @@ static uint32_t gather(ptx_warp *w, const ptx_ins *i, uint32_t pc, uint32_t mask
     }
     if (at < 0) at = w->nwait++;
     w->wait[at].pc = pc, w->wait[at].mask = all;
-    if (all & ~need) { /* lanes outside the mask are there too, with a mask of their own: let those that are complete go */
+    if (all &
+        ~need) { /* lanes outside the mask are there too, with a mask of their own: let those that are complete go */
         if ((all & need) == need) {
             w->wait[at].mask = all & ~need;
             return need;
@@ -129,7 +132,8 @@ static void run_warp(ptx_warp *w) {
                     }
                 }
                 if (steps > b->launch->budget) {
-                    ptx_fail(w, i, __builtin_ctz(active), PTX_TIMEOUT, "the warp has run %llu instructions", (unsigned long long)steps);
+                    ptx_fail(w, i, __builtin_ctz(active), PTX_TIMEOUT, "the warp has run %llu instructions",
+                             (unsigned long long)steps);
                     goto out;
                 }
                 pc++;
@@ -150,7 +154,8 @@ static void run_warp(ptx_warp *w) {
                 if (!active) break;
             } else if (i->ctl == CTL_BAR) {
                 if (mask && w->at_bar && w->bar_pc != pc) {
-                    ptx_fail(w, i, __builtin_ctz(mask), PTX_FAILED, "lanes of one warp wait at different barriers (the other: line %d)", code[w->bar_pc].line);
+                    ptx_fail(w, i, __builtin_ctz(mask), PTX_FAILED,
+                             "lanes of one warp wait at different barriers (the other: line %d)", code[w->bar_pc].line);
                     goto out;
                 }
                 if (mask) w->at_bar |= mask, w->bar_pc = pc;
@@ -174,8 +179,11 @@ static void run_warp(ptx_warp *w) {
     }
     if (!b->failed && w->nwait) {
         i = &code[w->wait[0].pc];
-        ptx_fail(w, i, __builtin_ctz(w->wait[0].mask), PTX_FAILED, "only lanes %08x reached it; the others have %s", w->wait[0].mask,
-                 w->at_bar ? "stopped at a barrier" : w->nwait > 1 ? "stopped at another such instruction" : "ended");
+        ptx_fail(w, i, __builtin_ctz(w->wait[0].mask), PTX_FAILED, "only lanes %08x reached it; the others have %s",
+                 w->wait[0].mask,
+                 w->at_bar      ? "stopped at a barrier"
+                 : w->nwait > 1 ? "stopped at another such instruction"
+                                : "ended");
     }
 out:
     w->count += count;
@@ -223,12 +231,13 @@ static void run_block(ptx_block *b) {
             ptx_warp *w = &b->warps[k];
             if (!w->at_bar) continue;
             if (ended) {
-                ptx_fail(w, &b->f->code[w->bar_pc], __builtin_ctz(w->at_bar), PTX_FAILED, "the barrier is reached by %d of %d threads, the others have ended",
-                         waiting, b->nthreads);
+                ptx_fail(w, &b->f->code[w->bar_pc], __builtin_ctz(w->at_bar), PTX_FAILED,
+                         "the barrier is reached by %d of %d threads, the others have ended", waiting, b->nthreads);
                 return;
             }
             if (b->f->code[w->bar_pc].imm != b->f->code[b->warps[0].bar_pc].imm) {
-                ptx_fail(w, &b->f->code[w->bar_pc], __builtin_ctz(w->at_bar), PTX_FAILED, "warps wait at barriers of different numbers");
+                ptx_fail(w, &b->f->code[w->bar_pc], __builtin_ctz(w->at_bar), PTX_FAILED,
+                         "warps wait at barriers of different numbers");
                 return;
             }
         }
@@ -338,11 +347,13 @@ static void work(struct ptx_pool *pool) {
         }
         pthread_mutex_unlock(&error_lock);
     }
-    while (!__atomic_load_n(&pool->failed, __ATOMIC_ACQUIRE) && (n = __atomic_fetch_add(&pool->next, 1, __ATOMIC_RELAXED)) < pool->total) {
+    while (!__atomic_load_n(&pool->failed, __ATOMIC_ACQUIRE) &&
+           (n = __atomic_fetch_add(&pool->next, 1, __ATOMIC_RELAXED)) < pool->total) {
         b.id[0] = (uint32_t)(n % g[0]), b.id[1] = (uint32_t)(n / g[0] % g[1]), b.id[2] = (uint32_t)(n / g[0] / g[1]);
         run_block(&b);
     }
-    for (int k = 0; b.warps && k < b.nwarps; k++) __atomic_fetch_add(&pool->instructions, b.warps[k].count, __ATOMIC_RELAXED);
+    for (int k = 0; b.warps && k < b.nwarps; k++)
+        __atomic_fetch_add(&pool->instructions, b.warps[k].count, __ATOMIC_RELAXED);
     free_block(&b);
 }
 
@@ -387,7 +398,8 @@ int ptx_run(ptx_launch *x) {
     helpers = pool.total < (uint64_t)x->threads ? (int)pool.total - 1 : x->threads - 1;
     pthread_mutex_lock(&run_lock);
     pthread_mutex_lock(&pool_state.lock);
-    if (pool_state.owner != getpid()) pool_state.owner = getpid(), pool_state.helpers = 0; /* threads do not survive fork */
+    if (pool_state.owner != getpid())
+        pool_state.owner = getpid(), pool_state.helpers = 0; /* threads do not survive fork */
     while (pool_state.helpers < helpers) {
         pthread_t t;
         if (pthread_create(&t, NULL, helper, NULL)) break;

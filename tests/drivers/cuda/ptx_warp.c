@@ -9,8 +9,12 @@ static void shfl(ptx_warp *w, const ptx_ins *i) { /* o: d, p, a, b, c, members *
     const uint32_t *a = R32(i->o[2]), *b = R32(i->o[3]), *c = R32(i->o[4]);
     uint32_t t[32], ok = 0;
     EACH(w->mask) {
-        uint32_t segment = c[l] >> 8 & 31, clamp = c[l] & 31, n = b[l] & 31, max = (l & segment) | (clamp & ~segment), min = l & segment;
-        int j = i->mode == SHFL_UP ? (int)(l - n) : i->mode == SHFL_DOWN ? (int)(l + n) : i->mode == SHFL_BFLY ? (int)(l ^ n) : (int)(min | (n & ~segment));
+        uint32_t segment = c[l] >> 8 & 31, clamp = c[l] & 31, n = b[l] & 31, max = (l & segment) | (clamp & ~segment),
+                 min = l & segment;
+        int j = i->mode == SHFL_UP     ? (int)(l - n)
+                : i->mode == SHFL_DOWN ? (int)(l + n)
+                : i->mode == SHFL_BFLY ? (int)(l ^ n)
+                                       : (int)(min | (n & ~segment));
         int in = i->mode == SHFL_UP ? j >= (int)max : j <= (int)max;
         if (!in) j = (int)l;
         ok |= (uint32_t)in << l;
@@ -90,7 +94,8 @@ static void ldmatrix(ptx_warp *w, const ptx_ins *i) {
         }
         LANES {
             int row = l / 4, col = l % 4 * 2;
-            t[l] = i->flag ? x[col][row] | (uint32_t)x[col + 1][row] << 16 : x[row][col] | (uint32_t)x[row][col + 1] << 16;
+            t[l] =
+                i->flag ? x[col][row] | (uint32_t)x[col + 1][row] << 16 : x[row][col] | (uint32_t)x[row][col + 1] << 16;
         }
         ptx_put32(w, R32(i->o[m]), t);
     }
@@ -106,7 +111,8 @@ const ptx_row ptx_rows_warp[] = {
 int ptx_decode_mma(ptx_ins *i, char **part, int parts, ptx_operand *o, int n, char *why, size_t size);
 
 /* -1: not an instruction of this part. Collective ones have ctl CTL_COLLECT, and the slot of their members in base, 0 = all lanes. */
-int ptx_decode_warp(ptx_parser *p, ptx_ins *i, const char *op, char **part, int parts, ptx_operand *o, int n, char *why, size_t size) {
+int ptx_decode_warp(ptx_parser *p, ptx_ins *i, const char *op, char **part, int parts, ptx_operand *o, int n, char *why,
+                    size_t size) {
     int k;
     if (!strcmp(op, "ret") || !strcmp(op, "exit")) {
         i->ctl = CTL_EXIT;
@@ -129,12 +135,14 @@ int ptx_decode_warp(ptx_parser *p, ptx_ins *i, const char *op, char **part, int 
     }
     if (!strcmp(op, "shfl")) {
         static const char *const modes[] = {"up", "down", "bfly", "idx"};
-        if (parts != 4 || strcmp(part[1], "sync") || strcmp(part[3], "b32") || n != 5 || o[0].kind != OPD_REG || o[0].width != 32) return 0;
+        if (parts != 4 || strcmp(part[1], "sync") || strcmp(part[3], "b32") || n != 5 || o[0].kind != OPD_REG ||
+            o[0].width != 32)
+            return 0;
         for (k = 0; k < 4; k++)
             if (!strcmp(part[2], modes[k])) break;
         i->ctl = CTL_COLLECT, i->run = shfl, i->mode = (uint8_t)k, i->o[0] = o[0].slot, i->o[1] = o[0].second;
-        return k < 4 && ptx_source(p, &o[1], 32, &i->o[2]) && ptx_source(p, &o[2], 32, &i->o[3]) && ptx_source(p, &o[3], 32, &i->o[4]) &&
-               ptx_source(p, &o[4], 32, &i->base);
+        return k < 4 && ptx_source(p, &o[1], 32, &i->o[2]) && ptx_source(p, &o[2], 32, &i->o[3]) &&
+               ptx_source(p, &o[3], 32, &i->o[4]) && ptx_source(p, &o[4], 32, &i->base);
     }
     if (!strcmp(op, "vote")) {
         static const char *const modes[] = {"all", "any", "uni", "ballot"};
@@ -142,7 +150,8 @@ int ptx_decode_warp(ptx_parser *p, ptx_ins *i, const char *op, char **part, int 
         for (k = 0; k < 4; k++)
             if (!strcmp(part[2], modes[k])) break;
         i->ctl = CTL_COLLECT, i->run = vote, i->mode = (uint8_t)k, i->o[0] = o[0].slot, i->flag = (uint8_t)o[1].not;
-        return k < 4 && o[0].width == (k == VOTE_BALLOT ? 32 : 1) && ptx_source(p, &o[1], 1, &i->o[1]) && ptx_source(p, &o[2], 32, &i->base);
+        return k < 4 && o[0].width == (k == VOTE_BALLOT ? 32 : 1) && ptx_source(p, &o[1], 1, &i->o[1]) &&
+               ptx_source(p, &o[2], 32, &i->base);
     }
     if (!strcmp(op, "redux")) {
         static const char *const modes[] = {"add", "min", "max", "and", "or", "xor"};
@@ -150,22 +159,28 @@ int ptx_decode_warp(ptx_parser *p, ptx_ins *i, const char *op, char **part, int 
         for (k = 0; k < 6; k++)
             if (!strcmp(part[2], modes[k])) break;
         i->ctl = CTL_COLLECT, i->run = redux, i->mode = (uint8_t)k, i->sign = part[3][0] == 's', i->o[0] = o[0].slot;
-        return k < 6 && !strcmp(part[3] + 1, "32") && ptx_source(p, &o[1], 32, &i->o[1]) && ptx_source(p, &o[2], 32, &i->base);
+        return k < 6 && !strcmp(part[3] + 1, "32") && ptx_source(p, &o[1], 32, &i->o[1]) &&
+               ptx_source(p, &o[2], 32, &i->base);
     }
     if (!strcmp(op, "match")) {
-        if (parts != 4 || strcmp(part[1], "any") || strcmp(part[2], "sync") || strcmp(part[3], "b32") || n != 3) return 0;
+        if (parts != 4 || strcmp(part[1], "any") || strcmp(part[2], "sync") || strcmp(part[3], "b32") || n != 3)
+            return 0;
         i->ctl = CTL_COLLECT, i->run = match_any, i->o[0] = o[0].slot;
         return o[0].width == 32 && ptx_source(p, &o[1], 32, &i->o[1]) && ptx_source(p, &o[2], 32, &i->base);
     }
     if (!strcmp(op, "ldmatrix")) {
         i->ctl = CTL_COLLECT, i->run = ldmatrix, i->vec = 0;
         for (k = 1; k < parts; k++) {
-            if (!strcmp(part[k], "x1") || !strcmp(part[k], "x2") || !strcmp(part[k], "x4")) i->vec = (uint8_t)(part[k][1] - '0');
+            if (!strcmp(part[k], "x1") || !strcmp(part[k], "x2") || !strcmp(part[k], "x4"))
+                i->vec = (uint8_t)(part[k][1] - '0');
             else if (!strcmp(part[k], "trans")) i->flag = 1;
             else if (!strcmp(part[k], "shared") || !strcmp(part[k], "shared::cta")) i->space = SPACE_SHARED;
-            else if (strcmp(part[k], "sync") && strcmp(part[k], "aligned") && strcmp(part[k], "m8n8") && strcmp(part[k], "b16")) return 0;
+            else if (strcmp(part[k], "sync") && strcmp(part[k], "aligned") && strcmp(part[k], "m8n8") &&
+                     strcmp(part[k], "b16"))
+                return 0;
         }
-        if (!i->vec || n != 2 || o[1].kind != OPD_ADDR || (o[0].kind == OPD_LIST ? o[0].count != i->vec : o[0].kind != OPD_REG || i->vec != 1)) {
+        if (!i->vec || n != 2 || o[1].kind != OPD_ADDR ||
+            (o[0].kind == OPD_LIST ? o[0].count != i->vec : o[0].kind != OPD_REG || i->vec != 1)) {
             snprintf(why, size, "destinations or address");
             return 0;
         }
