@@ -33,10 +33,14 @@ build/check-tsan: $(SRC) $(TESTS) | build/tool
 	$(CHECK) -O1 -fsanitize=thread $(LIBS)
 build/bench_count: tests/bench_count.c tests/gguf_write.h $(SRC) | build/tool
 	$(CC) -O2 $(WARN) -Wno-unused-function -DINFER_QUIET -Itests $< -o $@ $(LIBS)
+build/drivers/cuda/libcuda.so.1: $(wildcard tests/drivers/cuda/ptx*.[ch] tests/drivers/cuda/api*.c tests/drivers/cuda/fake.h)
+	mkdir -p build/drivers/cuda
+	$(CC) -std=gnu11 -O2 -ftree-vectorize -march=native -ffp-contract=off -fno-math-errno -fno-strict-aliasing $(WARN) -fvisibility=hidden -shared -fPIC \
+		-pthread -Wl,-z,nodelete -o $@ $(filter %.c,$^) -lm
 build/tool:
 	mkdir -p $@
 
-.PHONY: run test check san cross fuzz bench bench-count bench-sample bench-gpu bench-text amalgamate format help clean
+.PHONY: doubles run test check san cross fuzz bench bench-count bench-sample bench-gpu bench-text amalgamate format help clean
 run: build/infer
 	@printf '%s' "$(PROMPT)"; build/infer run $(MODEL) -p "$(PROMPT)" -n 64 --temp 0
 test: build/infer build/impl.o build/check build/check-h
@@ -49,6 +53,7 @@ cross: $(SRC)
 	$(PYTHON) tests/all.py cross
 fuzz: infer.h
 	$(PYTHON) tests/all.py fuzz
+doubles: build/drivers/cuda/libcuda.so.1
 bench: build/infer
 	build/infer bench $(MODEL)
 build/bench_sample: tests/bench_sample.c $(SRC) | build/tool
@@ -78,6 +83,7 @@ help:
 	@echo "make san          the tests under ASan + UBSan, then TSan"
 	@echo "make cross        the tests on other CPUs, as far as cross compilers and qemu-user are installed"
 	@echo "make fuzz         every fuzzer for MINUTES=1"
+	@echo "make doubles      stand-ins for drivers of GPUs that are not there: tests/drivers"
 	@echo "make bench        tokens per second of MODEL"
 	@echo "make bench-sample milliseconds to choose a token, by stage and vocabulary"
 	@echo "make bench-gpu    a GPU's bandwidth and its share in products of each storage type (BACKEND=cuda, hip, metal, opencl)"

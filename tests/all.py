@@ -143,6 +143,7 @@ def group_kernels(t):
     t.step("kernel faces", [PY, "tests/kernels/faces.py"])
     hip_double(t)
     metal(t)
+    cuda_double(t)
     icd = next(iter(glob.glob("/usr/lib/oclgrind/liboclgrind-rt-icd.so") + glob.glob("/usr/lib/*/oclgrind/liboclgrind-rt-icd.so")), None)
     if not icd:
         t.skip("kernels under oclgrind", "oclgrind is not installed")
@@ -203,6 +204,15 @@ def metal(t):
            env=dict(on, FAKE_METAL_DEVICES="d", CHECK_EMULATED="1"))
     for name in ("gpu_arch_llama-", "gpu_arch_gemma3-", "gpu_arch_gpt2-", "test_gpu_model", "gpu_model_models/stories260K"):
         t.step("models on Metal's double, " + name, [exe, name], env=on)
+def cuda_double(t):
+    """The stand-in for libcuda, by itself and with the PTX that clang made of the kernels (tests/kernels/faces.py leaves it)."""
+    if not sys.platform.startswith("linux"):
+        t.skip("the CUDA double", "it is a library of Linux")
+        return
+    exe = "build/drivers/cuda/test_double"
+    if t.step("build the CUDA double", ["make", "doubles"]) and \
+            t.step("compile its tests", [CC, "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "tests/drivers/cuda/test_double.c", "-o", exe] + LIBS):
+        t.step("the CUDA double", [exe, "build/drivers/cuda/libcuda.so.1"] + sorted(glob.glob("build/kernels/*-ptx-sm_*.s")))
 
 
 def group_examples(t):

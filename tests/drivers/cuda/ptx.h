@@ -1,0 +1,252 @@
+/* ptx.h: what the parts of the PTX interpreter share. ptx_parse.c makes a module of text, ptx_decode.c makes instructions of lines,
+ * ptx_run.c runs a grid, ptx_ops.c, ptx_float.c, ptx_mem.c and ptx_warp.c hold the instructions.
+ *
+ * A warp's registers are one block of memory: 32 lanes of 4 bytes (or 8), a predicate is one word with a bit per lane. Immediates
+ * and special registers lie there too, so an operand is always an offset. An instruction is a function that works on all lanes
+ * at once and stores those of the mask.
+ *
+ * Addresses have the space in their top byte, when they are generic: what is read in the wrong space is out of bounds.
+ */
+#ifndef PTX_H
+#define PTX_H
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES for (int l = 0; l < 32; l++)
+#define EACH(m) for (uint32_t m_ = (m), l = 0; m_ && (l = (uint32_t)__builtin_ctz(m_), 1); m_ &= m_ - 1)
+
+enum { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM };
+#define WINDOW(space) ((uint64_t)(space) << 56)
+
+/* Error codes of the driver API that running a kernel ends in. */
+enum { PTX_OK = 0, PTX_ILLEGAL_ADDRESS = 700, PTX_TIMEOUT = 702, PTX_MISALIGNED = 716, PTX_FAILED = 719 };
+
+typedef struct ptx_warp ptx_warp;
+typedef struct ptx_ins ptx_ins;
+typedef void (*ptx_fn)(ptx_warp *w, const ptx_ins *i);
+
+/* What ends the straight run of instructions. */
+enum { CTL_NONE, CTL_LABEL, CTL_BRA, CTL_EXIT, CTL_BAR, CTL_COLLECT };
+
+struct ptx_ins {
+    ptx_fn run;
+    uint8_t ctl, space, vec, size;  /* size: bytes of an element in memory */
+    uint8_t sign, wide, flag, ftz;  /* sign: loads extend it; wide: the register has 8 bytes */
+    uint8_t mode, ndst, nsrc, guard_not;
+    uint32_t guard;                 /* predicate, 0 = always */
+    uint32_t base;                  /* address: register, 0 = none */
+    uint8_t base_wide;
+    int64_t imm;                    /* offset of an address, target of a branch, what an instruction needs */
+    uint32_t o[6];                  /* operands: destinations first */
+    uint32_t *more;                 /* all operands, when there are more than 6 */
+    ptx_fn inner;                   /* what a wrapper wraps */
+    const char *text;
+    int line;
+};
+
+typedef struct {
+    char *name;
+    int space;
+    uint64_t at, size;
+    int align;
+} ptx_sym;
+
+typedef struct ptx_module ptx_module;
+
+typedef struct {
+    ptx_module *module;
+    char *name;
+    ptx_ins *code;
+    int ncode;
+    ptx_sym *syms; /* parameters, shared and local variables */
+    int nsyms;
+    int nparams;
+    size_t param_bytes, shared_bytes, local_bytes, reg_bytes;
+    int dynamic;   /* names an .extern .shared array */
+    int max_threads, req[3];
+    int regs32;    /* declared registers in units of 4 bytes */
+    struct ptx_fill { uint32_t at; uint8_t wide; uint64_t value; } *fills; /* immediates */
+    int nfills;
+    uint32_t special[40]; /* slot of a special register, 0 = not used */
+} ptx_func;
+
+struct ptx_module {
+    int version, target; /* 63, 61 */
+    ptx_func **funcs;
+    int nfuncs;
+    ptx_sym *syms;
+    int nsyms;
+    uint8_t *constants;
+    size_t const_bytes;
+    char *text;
+};
+
+/* 0, or an error of the driver API with a message in log. */
+int ptx_parse(const char *text, int capability, int max_version, ptx_module **out, char *log, size_t log_size);
+void ptx_free(ptx_module *m);
+ptx_func *ptx_find(ptx_module *m, const char *name);
+
+/* Memory that kernels may touch: sorted by address, no two overlap. */
+typedef struct {
+    uint64_t base, size;
+    uint8_t *host;
+    uint8_t *known; /* checking: a byte for each byte, 1 = written */
+} ptx_range;
+
+typedef struct {
+    ptx_func *f;
+    uint32_t grid[3], block[3];
+    size_t dynamic;
+    const uint8_t *params;
+    const ptx_range *ranges;
+    int nranges, threads, check;
+    uint64_t budget;            /* instructions of a warp before it counts as hanging */
+    char error[600];            /* out */
+    uint64_t instructions;      /* out: of threads */
+} ptx_launch;
+
+int ptx_run(ptx_launch *launch);
+
+/* ---- while running ------------------------------------------------------------------------------------------------ */
+
+typedef struct { uint32_t epoch, warp_epoch; uint16_t thread; uint8_t many, known; } ptx_access;
+typedef struct { ptx_access write, read; uint8_t known, flying; } ptx_shadow; /* of a byte of shared memory */
+
+typedef struct {
+    uint32_t at, bytes, thread;
+    int group;
+    uint8_t data[16];
+} ptx_copy; /* cp.async that has not arrived */
+
+typedef struct ptx_block {
+    ptx_launch *launch;
+    ptx_func *f;
+    uint8_t *shared;
+    size_t shared_bytes;
+    ptx_shadow *shadow;      /* checking only */
+    uint32_t epoch, id[3];
+    ptx_warp *warps;
+    int nwarps, nthreads;
+    ptx_copy *copies;
+    int ncopies, cap_copies;
+    int *groups;             /* committed groups per thread */
+    struct ptx_pool *pool;
+    const ptx_range *last;
+    int failed;
+} ptx_block;
+
+typedef struct { uint32_t pc, mask; } ptx_group;
+enum { WAIT_NONE, WAIT_BAR, WAIT_COLLECT };
+
+struct ptx_warp {
+    uint8_t *r;              /* registers */
+    uint32_t mask;           /* lanes that the instruction works on */
+    uint32_t live;           /* lanes that have not exited */
+    ptx_block *b;
+    ptx_group run[32];       /* lanes that can run, by place */
+    int nrun;
+    ptx_group wait[32];      /* lanes that wait at a collective instruction for others */
+    int nwait;
+    uint32_t at_bar, bar_pc; /* lanes at a barrier */
+    uint32_t arrived;        /* lanes of a collective instruction */
+    uint8_t *local, *local_known;
+    uint32_t warp_epoch;
+    uint64_t count, steps;
+    int index;
+};
+
+void ptx_fail(ptx_warp *w, const ptx_ins *i, int lane, int code, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* Slots that every warp has. 0 is no register. */
+enum { SLOT_NONE = 0, SLOT_SCRATCH = 256, SLOT_FIRST = 256 * 6 };
+
+#define R32(o) ((uint32_t *)(void *)(w->r + (o)))
+#define R64(o) ((uint64_t *)(void *)(w->r + (o)))
+#define RF(o) ((float *)(void *)(w->r + (o)))
+#define RD(o) ((double *)(void *)(w->r + (o)))
+#define RP(o) (*(uint32_t *)(void *)(w->r + (o)))
+
+static inline void ptx_put32(ptx_warp *w, uint32_t *d, const uint32_t *t) {
+    uint32_t m = w->mask;
+    if (m == ~0u) LANES d[l] = t[l];
+    else LANES d[l] = m >> l & 1 ? t[l] : d[l];
+}
+static inline void ptx_put64(ptx_warp *w, uint64_t *d, const uint64_t *t) {
+    uint32_t m = w->mask;
+    if (m == ~0u) LANES d[l] = t[l];
+    else LANES d[l] = m >> l & 1 ? t[l] : d[l];
+}
+static inline void ptx_putp(ptx_warp *w, uint32_t slot, uint32_t t) {
+    if (slot) RP(slot) = (RP(slot) & ~w->mask) | (t & w->mask);
+}
+static inline const uint32_t *ptx_operands(const ptx_ins *i) { return i->more ? i->more : i->o; }
+
+/* ---- decoding ------------------------------------------------------------------------------------------------------- */
+
+/* Operands: a letter each. p predicate, h 16, w 32, q 64 bits; x any register of 16..64 bits (a load's or store's), destinations
+ * before the comma. [ an address. * the rest, as the row's prepare reads them. */
+typedef struct { const char *name, *sig; ptx_fn run; int mode; } ptx_row;
+extern const ptx_row ptx_rows_int[], ptx_rows_float[], ptx_rows_warp[], ptx_rows_half[];
+
+typedef struct {
+    int kind;                /* OPD_* */
+    int width;               /* of a register: 1, 16, 32, 64 */
+    uint32_t slot;
+    int not;                 /* !%p */
+    uint64_t value;
+    int64_t offset;
+    int space;               /* of a symbol; -1 none */
+    uint32_t list[8];        /* {a, b, ..} */
+    int widths[8], count;
+    uint32_t second;         /* p|q */
+    char name[200];
+} ptx_operand;
+enum { OPD_NONE, OPD_REG, OPD_INT, OPD_F32, OPD_F64, OPD_SYM, OPD_ADDR, OPD_LIST, OPD_LABEL };
+
+typedef struct ptx_parser ptx_parser;
+uint32_t ptx_constant(ptx_parser *p, int width, uint64_t value); /* the slot of an immediate */
+int ptx_decode(ptx_parser *p, ptx_func *f, ptx_ins *i, char *name, ptx_operand *o, int n, char *why, size_t why_size);
+int ptx_decode_memory(ptx_parser *p, ptx_ins *i, const char *op, char **part, int parts, ptx_operand *o, int n,
+                      char *why, size_t size);
+int ptx_decode_cvt(ptx_parser *p, ptx_ins *i, char **part, int parts, ptx_operand *o, int n, char *why, size_t size);
+int ptx_decode_warp(ptx_parser *p, ptx_ins *i, const char *op, char **part, int parts, ptx_operand *o, int n, char *why,
+                    size_t size);
+int ptx_type(const char *s, char *kind, int *bits);
+int ptx_source(ptx_parser *p, ptx_operand *o, int width, uint32_t *slot);
+
+/* ---- memory, of ptx_mem.c ------------------------------------------------------------------------------------------- */
+
+void ptx_addresses(ptx_warp *w, const ptx_ins *i, uint64_t *a);
+uint8_t *ptx_where(ptx_warp *w, const ptx_ins *i, int lane, int space, uint64_t a, int bytes, int write);
+void ptx_copies_arrive(ptx_block *b, uint32_t thread, int keep);
+void ptx_cp_commit(ptx_warp *w, const ptx_ins *i);
+void ptx_cp_wait(ptx_warp *w, const ptx_ins *i);
+
+/* ---- numbers ---------------------------------------------------------------------------------------------------------- */
+
+float ptx_half_to_float(uint16_t h);
+uint16_t ptx_float_to_half(float x, int round); /* 'n' even, 'z' zero, 'm' down, 'p' up */
+static inline float ptx_bf16_to_float(uint16_t h) {
+    uint32_t u = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &u, 4);
+    return f;
+}
+uint16_t ptx_float_to_bf16(float x, int round);
+static inline uint32_t ptx_bits(float f) {
+    uint32_t u;
+    memcpy(&u, &f, 4);
+    return u;
+}
+static inline float ptx_float(uint32_t u) {
+    float f;
+    memcpy(&f, &u, 4);
+    return f;
+}
+#endif
