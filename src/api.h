@@ -289,6 +289,7 @@ typedef struct infer_error {
     char message[508]; /* UTF-8, one line, zero-terminated; names the key, tensor or argument */
 } infer_error;
 
+enum { INFER_MAX_DEVICES = 8 }; /* that one model uses at once */
 typedef enum infer_backend {
     INFER_AUTO = 0,
     INFER_CPU = 1,
@@ -373,8 +374,13 @@ typedef void (*infer_trace_fn)(void *user, int layer, const char *step, const fl
 /* ---- parameters: all zero means all defaults ------------------------------------------------ */
 
 typedef struct infer_model_params {
-    int32_t backend;           /* infer_backend; AUTO = that of `device`, or the CPU. One that is asked for must work */
-    int32_t device;            /* number that `infer devices` prints + 1; 0 = best of the backend */
+    int32_t backend;           /* infer_backend; AUTO = that of `device`, or see section 13. One that is asked for must
+                                * work */
+    int32_t device;            /* number that `infer devices` prints + 1; 0 = best of the backend, or as many of its
+                                * devices as the layers need */
+    int32_t devices[INFER_MAX_DEVICES]; /* several devices of one backend, numbers as `device`, ended by 0: the layers
+                                * are split over them in this order. The same one may come twice */
+    float shares[INFER_MAX_DEVICES]; /* how many layers each of `devices` gets, in proportion; all 0 = by free memory */
     int32_t gpu_layers;        /* with a GPU backend: 0 = as many as fit, -1 = none, n = the first n; the embedding goes
                                 * with the first, the output head with the last; the rest runs on the CPU */
     int32_t cpu_level;         /* infer_cpu_level: use no instructions beyond it */
@@ -445,12 +451,24 @@ typedef struct infer_model_info {
     int32_t embedding_only; /* 1 = the model has no logits */
 } infer_model_info;
 
+/* A device's part of infer_memory. */
+typedef struct infer_device_memory {
+    int32_t device;                  /* as infer_device_get numbers it */
+    int32_t layers;                  /* that run on it */
+    uint64_t weights, cache, scratch;
+    uint64_t free;                   /* of its memory when the model was opened, less a reserve when the API does not
+                                      * tell what is free */
+} infer_device_memory;
+
 /* Bytes that a model and a context need. */
 typedef struct infer_memory {
     uint64_t weights; /* the mapped file, or the tensors when they were read into memory */
     uint64_t cache;   /* keys and values of layers on the CPU */
     uint64_t scratch; /* activations, tables, vocabulary: everything else in the host's memory */
-    uint64_t device;  /* weights, cache and activations on a GPU */
+    uint64_t device;  /* weights, cache and activations on all GPUs together */
+    int32_t layers;   /* of the model, on the CPU and on GPUs */
+    int32_t n_devices;
+    infer_device_memory devices[INFER_MAX_DEVICES]; /* n_devices of them, in the order of their layers */
 } infer_memory;
 
 typedef struct infer_stats {
@@ -471,7 +489,8 @@ typedef struct infer_device_info {
     int32_t backend, device; /* infer_backend; number of the device, the CPU is 0 */
     int32_t unified;         /* shares its memory with the CPU */
     int32_t usable;          /* 0: why_not tells; name is empty for an API without devices */
-    int32_t automatic;       /* what INFER_AUTO takes: the CPU, until GPUs have proved themselves */
+    int32_t automatic;       /* what INFER_AUTO takes */
+    int32_t processor;       /* a CPU: device 0, and devices of OpenCL that run on it. INFER_AUTO takes none of those */
     char name[120];
     uint64_t total, free;    /* bytes of memory; free is total where the API does not say */
     char why_not[120];

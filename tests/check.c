@@ -54,6 +54,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #    include "test_gpu_opencl.c"
 #    include "test_gpu_ops.c"
 #    include "test_gpu_models.c"
+#    include "test_gpu_places.c"
 #  endif
 #endif
 
@@ -98,6 +99,7 @@ int main(int argc, char **argv) {
     suite_gpu_opencl();
     suite_gpu_ops();
     suite_gpu_models();
+    suite_gpu_places();
 #  endif
 #endif
     return check_finish();

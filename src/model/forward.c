@@ -177,15 +177,15 @@ static void infer__check_finite(infer_context *c, int32_t layer, const infer__te
 static void infer__go(infer_context *c, int32_t layer, int32_t n) {
     infer__place *from = c->at, *to = &c->places[c->model->layers[layer].place];
     uint64_t bytes = (uint64_t)n * (uint64_t)c->model->hp.n_embd * sizeof(float);
+    void *host;
     if (layer > 0 && from == to) return;
-    if (layer > 0 && to->x.host) {
-        from->ops->download(&c->ctx, &from->x, 0, to->x.host, bytes);
+    host = layer == 0 ? NULL : to->x.host ? to->x.host : from->x.host ? from->x.host : c->hop;
+    if (host && !from->x.host) {
+        from->ops->download(&c->ctx, &from->x, 0, host, bytes);
         from->ops->sync(&c->ctx);
-    } else if (layer > 0) {
-        to->ops->upload(&c->ctx, &to->x, 0, from->x.host, bytes);
     }
-    c->at = to;
-    c->ctx.ops = to->ops;
+    infer__enter(c, c->model->layers[layer].place);
+    if (host && !to->x.host) to->ops->upload(&c->ctx, &to->x, 0, host, bytes);
 }
 
 static void infer__forward(infer_context *c) {
@@ -193,7 +193,8 @@ static void infer__forward(infer_context *c) {
     int32_t n = c->ctx.pass.n_rows, l, i;
     infer__tensor x, xn, out;
     for (i = 0; i < INFER__PLACES; i++)
-        if (c->places[i].ops) c->places[i].ops->begin(&c->ctx);
+        if (infer__enter(c, i)) c->at->ops->begin(&c->ctx);
+    infer__enter(c, m->layers[0].place); /* whatever happens, the wait at the end is for a place that is used */
     for (l = 0; l < m->hp.n_layer && infer__ok(&c->ctx); l++) {
         infer__go(c, l, n);
         x = infer__view(&c->at->x, 0, n, m->hp.n_embd);
@@ -207,5 +208,5 @@ static void infer__forward(infer_context *c) {
         infer__check_finite(c, l, &x);
     }
     if (infer__ok(&c->ctx)) infer__head(c, &x);
-    if (c->at) c->at->ops->sync(&c->ctx); /* a place that was left has been waited for */
+    c->at->ops->sync(&c->ctx); /* a place that was left has been waited for */
 }

@@ -41,7 +41,7 @@ static void infer__rotate(infer_context *c, const infer__layer *l, infer__tensor
     a.dim = l->dim_k;
     a.n_rot = l->n_rot;
     a.kind = l->rope_kind;
-    a.freq = l->place == INFER__ON_DEVICE ? &l->rope->device : &l->rope->freq;
+    a.freq = l->place == INFER__ON_CPU ? &l->rope->freq : &l->rope->device[l->place - INFER__ON_DEVICE];
     a.scale = l->rope->scale;
     c->ctx.ops->rope(&c->ctx, &a);
 }

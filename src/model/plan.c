@@ -20,7 +20,7 @@ static infer_result infer__plan_params(infer__plan *p, const infer_model *m, con
                                 (int)given[i].value, (int)given[i].max);
     if (in->kv_type < INFER_KV_DEFAULT || in->kv_type > INFER_KV_Q4_0)
         return infer__error(err, INFER_ERR_ARGUMENT, "context_params.kv_type %d is unknown", (int)in->kv_type);
-    if (in->kv_type > INFER_KV_F16 && infer__place_used(m, INFER__ON_DEVICE))
+    if (in->kv_type > INFER_KV_F16 && m->device_layers > 0)
         return infer__error(err, INFER_ERR_UNSUPPORTED,
                             "context_params.kv_type: layers on a GPU have caches of f32 and f16 only");
     p->kv_type = in->kv_type == INFER_KV_DEFAULT ? INFER_KV_F16 : in->kv_type;
@@ -73,7 +73,7 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     infer_context_params zero;
     infer_result r;
     uint64_t work, head;
-    int32_t i, slot;
+    int32_t i, slot, n_devices = 0;
     memset(p, 0, sizeof *p);
     memset(&zero, 0, sizeof zero);
     if (m->why_code) return infer__error(err, m->why_code, "%s", m->why_not);
@@ -111,6 +111,10 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     p->block_len = 4 * (uint64_t)p->batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
     for (i = 0; i < INFER__PLACES; i++)
         if (infer__place_used(m, i)) p->scratch_bytes[i] = 3 * p->x_bytes + p->work_bytes;
+    for (i = INFER__ON_DEVICE; i < INFER__PLACES; i++)
+        if (infer__place_used(m, i)) n_devices++;
+    p->hop_bytes = n_devices > 1 ? p->x_bytes : 0;
+    p->scratch_bytes[INFER__ON_CPU] += p->hop_bytes;
     p->scratch_bytes[INFER__ON_CPU] += p->block_len * sizeof(int32_t) + (uint64_t)p->batch * 3 * sizeof(void *) +
                                        (uint64_t)p->n_seq * sizeof(void *) +
                                        (uint64_t)(p->n_pages[0] + p->n_pages[1]) * 2 * sizeof(int32_t);
@@ -119,9 +123,10 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
             (uint64_t)p->threads * (uint64_t)infer__cpu_scratch_len(p->max_cols, p->max_head) * sizeof(float) +
             infer__cpu_x8_bytes(p->x8_len) + p->float_x_bytes +
             (uint64_t)p->n_turns * (uint64_t)p->turns_len * sizeof(float);
-    if (infer__place_used(m, INFER__ON_DEVICE)) { /* the pass block goes there, packed on the way */
+    for (i = INFER__ON_DEVICE; i < INFER__PLACES; i++) { /* the pass block goes there, packed on the way */
+        if (!infer__place_used(m, i)) continue;
         p->scratch_bytes[INFER__ON_CPU] += infer__gpu_run_bytes(p->block_len);
-        p->scratch_bytes[INFER__ON_DEVICE] += infer__gpu_run_bytes(p->block_len);
+        p->scratch_bytes[i] += infer__gpu_run_bytes(p->block_len);
     }
     return INFER_OK;
 }
@@ -130,12 +135,26 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
 enum { INFER__PLAN_SLACK = 48 * 1024 };
 
 static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer_memory *out) {
+    int32_t i;
     uint64_t session = (uint64_t)p->cells * sizeof(infer_token) + (uint64_t)m->hp.n_vocab * sizeof(float) +
                        INFER__CACHE_GROUPS * (uint64_t)p->max_pages * sizeof(int32_t);
     memset(out, 0, sizeof *out);
     /* of a mapped file every page counts, its metadata too */
-    out->weights = m->gguf.sources[0].io.mapped ? m->gguf.file_bytes : m->gguf.tensor_bytes;
+    out->weights = m->gguf.sources[0].io.mapped ? m->gguf.file_bytes : m->gguf.tensor_bytes - m->dropped_bytes;
     out->cache = p->cache_bytes[INFER__ON_CPU];
     out->scratch = p->scratch_bytes[INFER__ON_CPU] + m->own_bytes + session + INFER__PLAN_SLACK;
-    out->device = m->device_bytes + p->cache_bytes[INFER__ON_DEVICE] + p->scratch_bytes[INFER__ON_DEVICE];
+    out->layers = m->hp.n_layer;
+    for (i = 0; i < m->n_devices; i++) {
+        const infer__device *from = &m->devices[i];
+        infer_device_memory *to = &out->devices[out->n_devices];
+        if (!from->n_layers) continue;
+        out->n_devices++;
+        to->device = from->row + 1;
+        to->layers = from->n_layers;
+        to->weights = from->bytes;
+        to->cache = p->cache_bytes[INFER__ON_DEVICE + i];
+        to->scratch = p->scratch_bytes[INFER__ON_DEVICE + i];
+        to->free = from->memory;
+        out->device += to->weights + to->cache + to->scratch;
+    }
 }
