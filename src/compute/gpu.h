@@ -4,7 +4,8 @@
  *        infer__gpu_run (one context's queue on it). The op vtable over them is written once: infer__gpu_ops.
  * Rules: only driver_*.c name a vendor. A library or device that is not there is information, not an error, until
  *        somebody asks for it. Work on a queue runs in order; memory given to upload and download must stay valid until
- *        the next sync. A device is shared by threads, a queue belongs to one context.
+ *        the next sync. A device is shared by threads, a queue belongs to one context; upload and sync of a model's own
+ *        queue come from a thread of the library's, so they ask mem for nothing.
  * Start: infer__driver, then gpu_backend.c (ops), gpu_kernels.c (devices, programs), driver_opencl.c for a
  *        driver.
  */

@@ -4,8 +4,7 @@
  * Rules: all memory is asked for before a byte is sent, so that too little of it is found at once. Matrices go up as
  *        they are in the file, vectors as float32. Bytes go in pieces: while the device takes one, the pages of the
  *        next are read from the disk; a large model's do so on a thread of their own, and kernels are compiled
- *        meanwhile.
- *        That thread allocates nothing and calls nobody back. Without threads it is one after the other.
+ *        meanwhile. That thread allocates nothing and calls nobody back. Without threads it is one after the other.
  * Start: infer__place_upload, infer__upload_run.
  */
 #include "model.h"
@@ -262,8 +261,9 @@ static void infer__upload_thread(void *arg) {
     infer__mutex_unlock(&u->lock);
 }
 
-/* The kernels that the weights need, on the devices where they are. */
-static infer_result infer__upload_kernels(infer_model *m, infer_error *err) {
+/* The kernels that the weights need, on the devices where they are; `cache`: those of the usual cache too, while there
+ * is time (a failure comes up again when a context wants them). */
+static infer_result infer__upload_kernels(infer_model *m, int cache, infer_error *err) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
     infer_result r = INFER_OK;
     int32_t i, k, n, end;
@@ -278,6 +278,7 @@ static infer_result infer__upload_kernels(infer_model *m, infer_error *err) {
             for (k = 0; k < n && !r; k++)
                 if (!items[k].vector) r = infer__gpu_use_type(gpu, items[k].w->type, err);
         }
+        if (!r && cache) infer__gpu_use_kv(gpu, INFER_KV_F16, NULL);
     }
     return r;
 }
@@ -311,7 +312,7 @@ static infer_result infer__upload_run(infer__upload *u, int at_once, infer_error
         started = infer__thread_start(&thread, infer__upload_thread, u);
         u->with_thread = started;
     }
-    r = kernels = infer__upload_kernels(u->m, err);
+    r = kernels = infer__upload_kernels(u->m, started, err);
     if (started) {
         if (kernels) infer__atomic_set(&u->stop, 1);
         else r = infer__upload_watch(u, err);
