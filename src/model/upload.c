@@ -310,7 +310,7 @@ static infer_result infer__upload_run(infer__upload *u, int at_once, infer_error
     if (at_once && (has_lock = infer__mutex_init(&u->lock)) != 0 && (has_cond = infer__cond_init(&u->moved)) != 0) {
         u->with_thread = 1;
         started = infer__thread_start(&thread, infer__upload_thread, u);
-        u->with_thread = started;
+        if (!started) u->with_thread = 0; /* which a thread that runs reads */
     }
     r = kernels = infer__upload_kernels(u->m, started, err);
     if (started) {
