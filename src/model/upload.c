@@ -426,6 +426,7 @@ static void infer__upload_forget(infer_model *m, infer__place_item *items, int32
 static void infer__upload_drop(infer_model *m) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
     int32_t i, all = m->device_layers == m->hp.n_layer;
+    if (m->device_layers == 0) return;
     for (i = 0; i < m->device_layers; i++) infer__upload_forget(m, items, infer__place_layer(&m->layers[i], items));
     if (all) infer__upload_forget(m, items, infer__place_end(m, 1, items));
     if (all || !infer__place_tied(m)) infer__upload_forget(m, items, infer__place_end(m, 0, items));
