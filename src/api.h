@@ -202,8 +202,21 @@ the result, and model_params.cache lets you keep it too. The first gpu_layers la
 the CPU; between them the residual stream is copied, and nothing else. With all layers on the device only token ids,
 positions and page tables go up and what you asked for comes down: infer_stats counts the bytes.
 
+INFER_AUTO takes the first API that has a GPU and can run the model: CUDA, HIP, Metal, OpenCL; else the CPU. A device of
+OpenCL that is the CPU itself it never takes. The log says what was taken, and why not the others, a line each.
+
+One device is fastest where the model fits there. Otherwise its layers are split over all devices of the API that have
+memory of their own, in proportion to what is free (those that share the CPU's memory only when there are no others),
+and what does not fit stays on the CPU. model_params.devices names several devices yourself, in the order of their
+layers, and shares says how many layers each gets. The residual stream passes through the host's memory from one to the
+next.
+
+What all this takes is known before anything is loaded: infer_model_memory_path. "As many as fit" leaves room for a
+context of 4096 positions; where memory turns out to be less while loading, fewer layers go to the devices, and the log
+says so. A context that does not fit is an error that says how much it wanted. model_params.progress follows the upload.
+
 A device that was asked for and cannot be used, memory that it does not have, a storage type without kernels: each is an
-error that says so, never a silent detour. INFER_AUTO is the CPU for now. Arithmetic is float32; sums have another order
+error that says so, never a silent detour. Arithmetic is float32; sums have another order
 than on the CPU, and one row another than many, so last bits differ between devices and with the batch.
 
 14. Configuration macros

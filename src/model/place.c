@@ -252,7 +252,6 @@ static infer_result infer__place_layers(infer_model *m, const int32_t *rows, int
     for (i = 0; i < n_rows && fit < n; i++) {
         infer__error_clear(&why);
         if (infer__place_open(m, rows[i], &why)) infer__log(&m->report, 2, "a device is left out: %s", why.message);
-        else if (i == n_rows - 1 || m->n_devices == INFER_MAX_DEVICES) fit = infer__place_fit(m, n);
     }
     if (n_rows > 0 && m->n_devices > 1) fit = infer__place_fit(m, n);
     if (asked > 0 && fit < n) { /* the estimate leaves room for a large context: see what happens */
