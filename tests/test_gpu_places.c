@@ -37,6 +37,22 @@ static infer_model *places_open(const char *path, int32_t n, const float *shares
 
 /* ---- whole models ------------------------------------------------------------------------------------------------ */
 
+/* What was estimated for the weights of each device is what lies there, with the frequencies. */
+static void places_estimate(infer_model *m) {
+    uint64_t cells = (uint64_t)INFER__MIN(m->hp.n_ctx, INFER__FIT_CELLS), sum;
+    int32_t d, i, first = 0;
+    for (d = 0; d < m->n_devices; first += m->devices[d++].n_layers) {
+        for (sum = 0, i = 0; i < INFER__ROPE_SETS; i++) sum += m->ropes[i].device[d].bytes;
+        for (i = first; i < first + m->devices[d].n_layers; i++) {
+            const infer__layer *l = &m->layers[i];
+            sum += infer__place_cost(m, i, first, UINT64_MAX);
+            sum -= cells * (uint64_t)l->n_head_kv *
+                   (infer__kv_bytes(INFER_KV_F16, l->dim_k) + infer__kv_bytes(INFER_KV_F16, l->dim_v));
+        }
+        CHECK(sum == m->devices[d].bytes || m->devices[d].n_layers == 0);
+    }
+}
+
 /* The first n_rows of the ways to split. */
 static void places_each(const char *path, arch_ref *r, size_t n_rows) {
     static const struct { const char *name; int32_t n; float shares[3]; int32_t part, kv; } rows[] = {
@@ -60,6 +76,7 @@ static void places_each(const char *path, arch_ref *r, size_t n_rows) {
         if (m) {
             for (d = 0; d < m->n_devices; d++) used += m->devices[d].n_layers > 0;
             CHECK(m->device_layers == want && used == (want < rows[i].n ? want : rows[i].n));
+            places_estimate(m);
             gpu_ways(m, r, out, n);
         }
         CHECK(infer_model_close(m) == INFER_OK);
@@ -575,6 +592,10 @@ static void test_gpu_places_fit(void) {
     p.devices[1] = 4;
     m = places_fake(&p, INFER_OK, &e);
     CHECK(m && m->device_layers == 5 && m->devices[1].n_layers > 0);
+    places_fake_close(m);
+    p.devices[0] = p.devices[1] = 4; /* twice the same: its memory once */
+    m = places_fake(&p, INFER_OK, &e);
+    CHECK(m && m->n_devices == 2 && m->devices[0].memory == all / 2 && m->devices[1].memory == all / 2);
     places_fake_close(m);
     p.devices[0] = p.devices[1] = 0;
     /* the second device does not open: fewer layers; where it was demanded an error */

@@ -118,13 +118,17 @@ static uint64_t infer__place_cost(infer_model *m, int32_t layer, int32_t first, 
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
     const infer__layer *l = &m->layers[layer];
     uint64_t cells = (uint64_t)INFER__MIN(m->hp.n_ctx, INFER__FIT_CELLS), sum;
+    int32_t n, tied, own;
     sum = infer__place_try(items, infer__place_layer(&m->layers[layer], items), largest);
     sum += cells * (uint64_t)l->n_head_kv *
            (infer__kv_bytes(INFER_KV_F16, l->dim_k) + infer__kv_bytes(INFER_KV_F16, l->dim_v));
     if (layer == 0) sum += infer__place_try(items, infer__place_end(m, 0, items), largest);
     if (layer < m->hp.n_layer - 1) return sum;
-    sum += infer__place_try(items, infer__place_end(m, 1, items), largest);
-    if (infer__place_tied(m) && first > 0) { /* on a device of its own it is there once more */
+    n = infer__place_end(m, 1, items);
+    tied = infer__place_tied(m);
+    own = n > 0 && tied && items[0].w == &m->w[INFER__W_OUTPUT]; /* listed once it has been loaded; counted below */
+    sum += infer__place_try(items + own, n - own, largest);
+    if (tied && first > 0) { /* on a device without the embedding it is there once more */
         items[0].w = &m->w[INFER__W_TOKEN_EMBD];
         items[0].vector = 0;
         sum += infer__place_try(items, 1, largest);
