@@ -204,8 +204,21 @@ positions and page tables go up and what you asked for comes down: infer_stats c
 takes the few largest logits from there when its sampler begins by keeping those (greedy, top-k, the usual stages): 8
 bytes each; the token is the same.
 
+INFER_AUTO takes the first API that has a GPU and can run the model: CUDA, HIP, Metal, OpenCL; else the CPU. A device of
+OpenCL that is the CPU itself it never takes. The log says what was taken, and why not the others, a line each.
+
+One device is fastest where the model fits there. Otherwise its layers are split over all devices of the API that have
+memory of their own, in proportion to what is free (those that share the CPU's memory only when there are no others),
+and what does not fit stays on the CPU. model_params.devices names several devices yourself, in the order of their
+layers, and shares says how many layers each gets. The residual stream passes through the host's memory from one to the
+next.
+
+What all this takes is known before anything is loaded: infer_model_memory_path. "As many as fit" leaves room for a
+context of 4096 positions; where memory turns out to be less while loading, fewer layers go to the devices, and the log
+says so. A context that does not fit is an error that says how much it wanted. model_params.progress follows the upload.
+
 A device that was asked for and cannot be used, memory that it does not have, a storage type without kernels: each is an
-error that says so, never a silent detour. INFER_AUTO is the CPU for now. Arithmetic is float32; sums have another order
+error that says so, never a silent detour. Arithmetic is float32; sums have another order
 than on the CPU, and one row another than many, so last bits differ between devices and with the batch.
 
 14. Configuration macros
@@ -291,6 +304,7 @@ typedef struct infer_error {
     char message[508]; /* UTF-8, one line, zero-terminated; names the key, tensor or argument */
 } infer_error;
 
+enum { INFER_MAX_DEVICES = 8 }; /* that one model uses at once */
 typedef enum infer_backend {
     INFER_AUTO = 0,
     INFER_CPU = 1,
@@ -375,8 +389,13 @@ typedef void (*infer_trace_fn)(void *user, int layer, const char *step, const fl
 /* ---- parameters: all zero means all defaults ------------------------------------------------ */
 
 typedef struct infer_model_params {
-    int32_t backend;           /* infer_backend; AUTO = that of `device`, or the CPU. One that is asked for must work */
-    int32_t device;            /* number that `infer devices` prints + 1; 0 = best of the backend */
+    int32_t backend;           /* infer_backend; AUTO = that of `device`, or see section 13. One that is asked for must
+                                * work */
+    int32_t device;            /* number that `infer devices` prints + 1; 0 = best of the backend, or as many of its
+                                * devices as the layers need */
+    int32_t devices[INFER_MAX_DEVICES]; /* several devices of one backend, numbers as `device`, ended by 0: the layers
+                                * are split over them in this order. The same one may come twice */
+    float shares[INFER_MAX_DEVICES]; /* how many layers each of `devices` gets, in proportion; all 0 = by free memory */
     int32_t gpu_layers;        /* with a GPU backend: 0 = as many as fit, -1 = none, n = the first n; the embedding goes
                                 * with the first, the output head with the last; the rest runs on the CPU */
     int32_t cpu_level;         /* infer_cpu_level: use no instructions beyond it */
@@ -447,12 +466,24 @@ typedef struct infer_model_info {
     int32_t embedding_only; /* 1 = the model has no logits */
 } infer_model_info;
 
+/* A device's part of infer_memory. */
+typedef struct infer_device_memory {
+    int32_t device;                  /* as infer_device_get numbers it */
+    int32_t layers;                  /* that run on it */
+    uint64_t weights, cache, scratch;
+    uint64_t free;                   /* of its memory when the model was opened, less a reserve when the API does not
+                                      * tell what is free */
+} infer_device_memory;
+
 /* Bytes that a model and a context need. */
 typedef struct infer_memory {
     uint64_t weights; /* the mapped file, or the tensors when they were read into memory */
     uint64_t cache;   /* keys and values of layers on the CPU */
     uint64_t scratch; /* activations, tables, vocabulary: everything else in the host's memory */
-    uint64_t device;  /* weights, cache and activations on a GPU */
+    uint64_t device;  /* weights, cache and activations on all GPUs together */
+    int32_t layers;   /* of the model, on the CPU and on GPUs */
+    int32_t n_devices;
+    infer_device_memory devices[INFER_MAX_DEVICES]; /* n_devices of them, in the order of their layers */
 } infer_memory;
 
 typedef struct infer_stats {
@@ -473,7 +504,8 @@ typedef struct infer_device_info {
     int32_t backend, device; /* infer_backend; number of the device, the CPU is 0 */
     int32_t unified;         /* shares its memory with the CPU */
     int32_t usable;          /* 0: why_not tells; name is empty for an API without devices */
-    int32_t automatic;       /* what INFER_AUTO takes: the CPU, until GPUs have proved themselves */
+    int32_t automatic;       /* what INFER_AUTO takes */
+    int32_t processor;       /* a CPU: device 0, and devices of OpenCL that run on it. INFER_AUTO takes none of those */
     char name[120];
     uint64_t total, free;    /* bytes of memory; free is total where the API does not say */
     char why_not[120];

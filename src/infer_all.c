@@ -66,7 +66,8 @@ INFER__COLD_BEGIN
 #include "model/hparams.c"         /* metadata keys -> hparams and layers */
 #include "model/rope.c"            /* RoPE frequencies and their scalings */
 #include "model/weights.c"         /* WEIGHT_SLOTS: tensors -> layers */
-#include "model/place.c"           /* which layers run on the device */
+#include "model/place.c"           /* which layers run on which device */
+#include "model/upload.c"          /* and their weights there */
 #include "model/model.c"           /* opening: the steps above in order */
 #include "model/plan.c"            /* sizes of a context */
 #include "model/cache.c"           /* pages of keys and values */

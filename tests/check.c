@@ -65,6 +65,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #    ifdef INFER__METAL_LIBRARY
 #      include "test_gpu_metal.c"
 #    endif
+#    include "test_gpu_places.c"
 #  endif
 #endif
 
@@ -119,6 +120,7 @@ int main(int argc, char **argv) {
 #    ifdef INFER__METAL_LIBRARY
     suite_gpu_metal();
 #    endif
+    suite_gpu_places();
 #  endif
 #endif
     return check_finish();

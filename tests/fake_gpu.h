@@ -11,7 +11,7 @@
 #ifndef FAKE_GPU_H
 #define FAKE_GPU_H
 
-enum { FAKE_HIP, FAKE_OPENCL, FAKE_METAL, FAKE_APIS, FAKE_DEVICES = 3, FAKE_PENDING = 16 };
+enum { FAKE_HIP, FAKE_OPENCL, FAKE_METAL, FAKE_APIS, FAKE_DEVICES = 3, FAKE_PENDING = 256 };
 typedef enum fake_kind { FAKE_DEVICE = 1, FAKE_QUEUE, FAKE_PROGRAM, FAKE_KERNEL, FAKE_MEMORY, FAKE_KINDS } fake_kind;
 
 /* A device, queue, program, kernel or block of device memory. */
@@ -23,6 +23,7 @@ typedef struct fake_object {
     int32_t group;                       /* of a kernel */
     uint64_t bytes;
     char *data;
+    int32_t index, children; /* of a device: its number, and what was made on it and is there */
     int uses, released; /* memory: work on its way that needs it; the block lives until that is done */
 } fake_object;
 
@@ -44,6 +45,8 @@ static struct {
     long calls, fail_at;    /* of those that can fail; the number of the one that does, from 1, 0 = none */
     long work, work_failed; /* uploads, downloads, copies and launches; how many when a call failed */
     int live[FAKE_KINDS];   /* open ones */
+    uint64_t room[FAKE_DEVICES], used[FAKE_DEVICES]; /* bytes that allocations on a device may take, 0 = any; took */
+    int32_t no_open;        /* index + 1 of a device that cannot be opened */
     int loads, syncs, n_pending;
     fake_work pending[FAKE_PENDING];
     int32_t opened;              /* index of the device that was opened last */
@@ -111,12 +114,14 @@ static infer_result fake_make(void **out, void *device, fake_kind kind, const ch
     o->kind = kind;
     o->device = (fake_object *)device;
     fake.live[kind]++;
+    if (o->device) o->device->children++;
     return INFER_OK;
 }
 static void fake_drop(void *p, const void *device, fake_kind kind) {
     fake_object *o = fake_is(p, kind);
     CHECK(o->device == device);
     fake.live[kind]--;
+    if (o->device) o->device->children--;
     free(o);
 }
 
@@ -138,22 +143,32 @@ static void fake_opencl_info(int32_t index, infer_device_info *out) { fake_info(
 static void fake_metal_info(int32_t index, infer_device_info *out) { fake_info(FAKE_METAL, index, out); }
 
 static infer_result fake_open(void **device, infer__mem *mem, int32_t index, infer_error *err) {
+    infer_result r;
     CHECK(mem != NULL);
     fake.opened = index;
-    return fake_make(device, NULL, FAKE_DEVICE, "fakeOpen", INFER_ERR_DEVICE, err);
+    if (fake.no_open == index + 1) return infer__error(err, INFER_ERR_DEVICE, "fakeOpen: error -1");
+    r = fake_make(device, NULL, FAKE_DEVICE, "fakeOpen", INFER_ERR_DEVICE, err);
+    if (!r) ((fake_object *)*device)->index = index;
+    return r;
 }
 static void fake_close(void *device) {
-    CHECK(fake.live[FAKE_QUEUE] == 0 && fake.live[FAKE_PROGRAM] == 0 && fake.live[FAKE_MEMORY] == 0);
+    CHECK(fake_is(device, FAKE_DEVICE)->children == 0);
     fake_drop(device, NULL, FAKE_DEVICE);
 }
 
 static infer_result fake_alloc(void *device, uint64_t bytes, uint64_t *handle, infer_error *err) {
     void *p;
-    infer_result r = fake_make(&p, device, FAKE_MEMORY, "fakeAlloc", INFER_ERR_MEMORY, err);
-    fake_object *m = (fake_object *)p;
+    int32_t d = fake_is(device, FAKE_DEVICE)->index;
+    infer_result r;
+    fake_object *m;
+    if (fake.room[d] && fake.used[d] + bytes > fake.room[d])
+        return infer__error(err, INFER_ERR_MEMORY, "fakeAlloc: no room");
+    r = fake_make(&p, device, FAKE_MEMORY, "fakeAlloc", INFER_ERR_MEMORY, err);
+    m = (fake_object *)p;
     *handle = (uint64_t)(uintptr_t)p;
     CHECK(bytes > 0);
     if (r) return r;
+    fake.used[d] += bytes;
     m->bytes = bytes;
     m->data = (char *)malloc((size_t)bytes);
     memset(m->data, 0xa5, (size_t)bytes);
@@ -168,6 +183,8 @@ static void fake_release(void *device, uint64_t handle) {
     fake_object *m = fake_memory(handle);
     CHECK(m->device == fake_is(device, FAKE_DEVICE));
     fake.live[FAKE_MEMORY]--;
+    m->device->children--;
+    fake.used[m->device->index] -= m->bytes;
     m->released = 1;
     fake_memory_free(m);
 }

@@ -427,7 +427,7 @@ static void test_gpu_choice(void) {
         if (!g) CHECK(fake.calls == 0); /* found without touching a device */
         if (g) CHECK_STR(infer__gpu_name(g), rows[i].text);
         if (g) CHECK(fake.opened == (rows[i].device == 3 ? 2 : 0));
-        if (g) CHECK(infer__gpu_memory(g) == (rows[i].device == 3 ? 700u : 1000u)); /* free, else all */
+        if (g) CHECK(infer__gpu_memory(g) == (rows[i].device == 3 ? 700u : 900u)); /* free, else nearly all */
         infer__gpu_close(g);
         kernels_end();
     }

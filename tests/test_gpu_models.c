@@ -557,23 +557,18 @@ static void test_gpu_model_type(void) {
             CHECK_HAS(e.message, w->name);
             CHECK_HAS(e.message, "there are no GPU kernels for type ODD yet; ask for fewer gpu_layers");
         } else CHECK(m->device_layers == i);
-        infer__gpu_close(m->gpu);
-        m->gpu = NULL;
-        m->device_layers = 0;
+        infer__place_free(m);
     }
     m->params.gpu_layers = 0; /* as many as go */
     CHECK(infer__place_choose(m, &e) == INFER_OK && m->device_layers == 3);
-    infer__gpu_close(m->gpu);
-    m->gpu = NULL;
-    m->device_layers = 0;
+    infer__place_free(m);
     w->type = was;
     w = &m->w[INFER__W_TOKEN_EMBD]; /* nothing can go without the embedding */
     was = w->type;
     w->type = &odd;
     CHECK(infer__place_choose(m, &e) == INFER_ERR_UNSUPPORTED);
     CHECK_HAS(e.message, "there are no GPU kernels for type ODD yet; this model runs on the CPU only");
-    infer__gpu_close(m->gpu);
-    m->gpu = NULL;
+    infer__place_free(m);
     w->type = was;
     CHECK(infer_model_close(m) == INFER_OK);
     CHECK(check_live == 0);
@@ -605,7 +600,8 @@ static void test_gpu_model_memory(void) {
         CHECK(infer_context_create(&c, m, &cp, &e) == INFER_OK);
         CHECK(infer_context_memory(c, &after) == INFER_OK);
         CHECK(before.device == after.device && before.cache == after.cache);
-        CHECK(infer__gpu_used(m->gpu) == after.device); /* what is predicted is what is allocated */
+        CHECK((m->devices[0].gpu == NULL) == (layers < 0)); /* it was there, but not needed */
+        if (layers > 0) CHECK(infer__gpu_used(m->devices[0].gpu) == after.device); /* what is predicted is what is allocated */
         CHECK((before.device == 0) == (layers < 0));
         if (layers == 2) CHECK(before.cache == cpu.cache / 5 * 3);
         if (layers == 5) CHECK(before.cache == 0 && before.device > cpu.cache + (1u << 20));

@@ -9,7 +9,7 @@ static void infer__context_free(infer_context *c) {
     infer__cache_destroy(c);
     for (i = 0; i < INFER__PLACES; i++) {
         infer__place *p = &c->places[i];
-        if (!p->ops) continue;
+        if (!infer__enter(c, i)) continue;
         p->ops->release(&c->ctx, &p->x);
         p->ops->release(&c->ctx, &p->xn);
         p->ops->release(&c->ctx, &p->out);
@@ -18,6 +18,7 @@ static void infer__context_free(infer_context *c) {
         p->ops->finish(&c->ctx);
     }
     infer__pool_destroy(c->pool);
+    infer__free(mem, c->hop);
     infer__free(mem, c->peek);
     infer__free(mem, c->ctx.pass.block);
     infer__free(mem, c->active);
@@ -34,15 +35,20 @@ static void infer__context_free(infer_context *c) {
 static infer_result infer__context_place(infer_context *c, int32_t place, const infer__ops *ops, infer_error *err) {
     infer__place *p = &c->places[place];
     infer__ctx *x = &c->ctx;
+    int ok;
     if (!infer__place_used(c->model, place)) return INFER_OK;
     p->ops = ops;
-    if (ops->prepare(x, c->plan.max_cols) && ops->alloc(x, &p->x, c->plan.x_bytes) &&
-        ops->alloc(x, &p->xn, c->plan.x_bytes) && ops->alloc(x, &p->out, c->plan.x_bytes) &&
-        ops->alloc(x, &p->work, c->plan.work_bytes) &&
-        (place != INFER__ON_DEVICE || c->plan.top_bytes == 0 || ops->alloc(x, &p->top, c->plan.top_bytes)))
+    p->gpu = place == INFER__ON_CPU ? NULL : c->model->devices[place - INFER__ON_DEVICE].gpu;
+    infer__enter(c, place);
+    ok = ops->prepare(x, c->plan.max_cols);
+    p->run = x->run; /* made by prepare; there after a failure too, for finish */
+    if (ok && ops->alloc(x, &p->x, c->plan.x_bytes) && ops->alloc(x, &p->xn, c->plan.x_bytes) &&
+        ops->alloc(x, &p->out, c->plan.x_bytes) && ops->alloc(x, &p->work, c->plan.work_bytes) &&
+        (place != infer__head_place(c->model) || c->plan.top_bytes == 0 || ops->alloc(x, &p->top, c->plan.top_bytes)))
         return INFER_OK;
     if (!infer__ok(x)) /* a device says more */
-        return infer__error(err, x->error.code, "batch of %d rows: %s", (int)c->plan.batch, x->error.message);
+        return infer__error(err, x->error.code, "batch of %d rows (%llu bytes): %s", (int)c->plan.batch,
+                            (unsigned long long)c->plan.scratch_bytes[place], x->error.message);
     return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows (%llu bytes)", (int)c->plan.batch,
                         (unsigned long long)c->plan.scratch_bytes[place]);
 }
@@ -51,10 +57,10 @@ static infer_result infer__context_place(infer_context *c, int32_t place, const 
 static infer_result infer__context_build(infer_context *c, infer_error *err) {
     infer__mem *mem = &c->model->mem;
     uint64_t batch = (uint64_t)c->plan.batch;
+    int32_t i;
     infer_result r = infer__pool_create(&c->pool, mem, c->plan.threads, c->model->params.parallel,
                                         c->model->params.parallel_user, err);
     if (r) return r;
-    c->ctx.gpu = c->model->gpu;
     c->ctx.kv_type = c->plan.kv_type;
     infer__cpu_select(&c->ctx, c->model->cpu);
     c->ctx.x8_len = c->plan.x8_len;
@@ -77,9 +83,11 @@ static infer_result infer__context_build(infer_context *c, infer_error *err) {
     c->row_embd = (const float **)infer__calloc(mem, batch, sizeof *c->row_embd);
     if (!c->ctx.pass.block || !c->active || !c->kept || !c->out_top || !c->out_logits || !c->out_hidden || !c->row_embd)
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);
-    if ((r = infer__context_place(c, INFER__ON_CPU, &infer__cpu_ops, err)) != INFER_OK) return r;
-    if ((r = infer__context_place(c, INFER__ON_DEVICE, &infer__gpu_ops, err)) != INFER_OK) return r;
-    return infer__cache_create(c, err);
+    if (c->plan.hop_bytes && !(c->hop = (float *)infer__alloc(mem, c->plan.hop_bytes)))
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);
+    for (i = 0; i < INFER__PLACES && !r; i++)
+        r = infer__context_place(c, i, i == INFER__ON_CPU ? &infer__cpu_ops : &infer__gpu_ops, err);
+    return r ? r : infer__cache_create(c, err);
 }
 
 static infer_result infer__context_make(infer_context **out, infer_model *m, const infer_context_params *params,

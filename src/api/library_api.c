@@ -116,10 +116,12 @@ INFER_API infer_result infer_device_get(int32_t index, infer_device_info *out) {
     if (index > 0) {
         infer__gpu_info(index - 1, out);
         out->device = index;
+        out->automatic = infer__gpu_automatic(NULL, INFER__AUTO_TAKES_GPUS) == index - 1;
         return INFER_OK;
     }
     out->backend = INFER_CPU;
-    out->automatic = 1;
+    out->processor = 1;
+    out->automatic = infer__gpu_automatic(NULL, INFER__AUTO_TAKES_GPUS) < 0;
     out->unified = out->usable = 1;
     infer__machine_memory(&out->total, &out->free);
     infer__level_list(levels, sizeof levels);

@@ -10,6 +10,7 @@
 /* ---- opening and closing ----------------------------------------------------------------------------- */
 
 static infer_result infer__model_check_params(const infer_model_params *p, infer_error *err) {
+    int32_t i;
     if (!infer__backend_name(p->backend))
         return infer__error(err, INFER_ERR_ARGUMENT, "backend %d is no infer_backend", (int)p->backend);
     if (p->backend > INFER_CPU && !infer__gpu_has_backend(p->backend))
@@ -19,6 +20,15 @@ static infer_result infer__model_check_params(const infer_model_params *p, infer
     if (p->device < 0 || (p->device > 1 && p->device > infer_device_count()))
         return infer__error(err, INFER_ERR_ARGUMENT, "device %d: there are %d", (int)p->device,
                             (int)infer_device_count());
+    for (i = 0; i < INFER_MAX_DEVICES; i++) {
+        if (p->devices[i] < 0 || p->devices[i] == 1 || (p->devices[i] > 1 && p->devices[i] > infer_device_count()))
+            return infer__error(err, INFER_ERR_ARGUMENT, "devices[%d] is %d: %s", (int)i, (int)p->devices[i],
+                                p->devices[i] == 1 ? "that is the CPU" : "there is no such device");
+        if (!infer__finite(p->shares[i]) || p->shares[i] < 0)
+            return infer__error(err, INFER_ERR_ARGUMENT, "shares[%d] is no share", (int)i);
+    }
+    if (p->device && p->devices[0])
+        return infer__error(err, INFER_ERR_ARGUMENT, "device and devices are both given");
     if (p->cpu_level != INFER_CPU_BEST && !infer__cpu_level_name(p->cpu_level, NULL))
         return infer__error(err, INFER_ERR_ARGUMENT, "cpu_level %d is no infer_cpu_level", (int)p->cpu_level);
     if (p->gpu_layers < -1)

@@ -283,7 +283,7 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, cons
         }
     }
     for (i = 0; i < INFER__PLACES; i++)
-        if (c->places[i].ops) c->places[i].ops->sync(&c->ctx);
+        if (infer__enter(c, i)) c->at->ops->sync(&c->ctx);
     if (infer__ok(&c->ctx)) return INFER_OK;
     infer__cache_cut(c, s, 0); /* a device failed: what was there is gone */
     s->n = s->n_valid = 0;

@@ -309,7 +309,7 @@ struct infer__ctx {
     const infer__kernels *kernels;
     infer__mem *mem;
     infer__pool *pool;
-    struct infer__gpu *gpu;       /* the model's device, NULL without one */
+    struct infer__gpu *gpu;       /* the device where the pass is, NULL on the CPU */
     struct infer__gpu_run *run;   /* this context's queue on it */
     int32_t kv_type;              /* of the cache */
     uint64_t parts_len;           /* GPU: floats for parts of attention, set before prepare; 0: rows are not cut */

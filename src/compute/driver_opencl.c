@@ -331,6 +331,7 @@ static void infer__cl_describe(const infer__cl *cl, infer__cl_row *r) {
     size_t i;
     r->info.backend = INFER_OPENCL;
     r->info.unified = infer__cl_get_u32(cl, d, INFER__CL_DEVICE_HOST_UNIFIED_MEMORY) == 1;
+    r->info.processor = (type & (INFER__CL_TYPE_CPU | INFER__CL_TYPE_GPU)) == INFER__CL_TYPE_CPU;
     r->info.total = r->info.free = infer__cl_get_u64(cl, d, INFER__CL_DEVICE_GLOBAL_MEM_SIZE);
     r->max_alloc = infer__cl_get_u64(cl, d, INFER__CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     r->max_group = infer__cl_max_group(cl, d);
@@ -654,6 +655,8 @@ typedef struct infer__opencl_queue {
     int32_t timed, n_events, cap_events;
 } infer__opencl_queue;
 
+static uint64_t infer__opencl_largest(void *device) { return ((infer__opencl_device *)device)->row->max_alloc; }
+
 static infer_result infer__opencl_queue_open(void **queue, void *device, infer_error *err) {
     infer__opencl_device *d = (infer__opencl_device *)device;
     infer__opencl_queue *q = (infer__opencl_queue *)infer__calloc(d->mem, 1, sizeof *q);
@@ -851,6 +854,7 @@ static const infer__driver infer__opencl_driver = {
     .sync = infer__opencl_sync,
     .timing = infer__opencl_timing,
     .times = infer__opencl_times,
+    .largest = infer__opencl_largest,
 };
 
 #endif

@@ -4,7 +4,8 @@
  *        infer__gpu_run (one context's queue on it). The op vtable over them is written once: infer__gpu_ops.
  * Rules: only driver_*.c name a vendor. A library or device that is not there is information, not an error, until
  *        somebody asks for it. Work on a queue runs in order; memory given to upload and download must stay valid until
- *        the next sync. A device is shared by threads, a queue belongs to one context.
+ *        the next sync. A device is shared by threads, a queue belongs to one context; upload and sync of a model's own
+ *        queue come from a thread of the library's, so they ask mem for nothing.
  * Start: infer__driver, then gpu_backend.c (ops), gpu_kernels.c (devices, programs), driver_opencl.c for a
  *        driver.
  */
@@ -72,6 +73,7 @@ typedef struct infer__driver {
      * order: at most cap of them, *n is how many there were. After a sync only; not while recording. */
     infer_result (*timing)(void *queue, int32_t on, infer_error *err);
     infer_result (*times)(void *queue, double *seconds, int32_t cap, int32_t *n, infer_error *err);
+    uint64_t (*largest)(void *device); /* bytes that one buffer may have; NULL: as many as there are */
 } infer__driver;
 enum { INFER__FORM_SOURCE, INFER__FORM_PTX, INFER__FORM_METAL /* source, also of special kinds */ };
 
@@ -152,6 +154,13 @@ typedef struct infer__kernel_text {
 /* ---- devices and programs (gpu_kernels.c) ------------------------------------------------------------------ */
 
 typedef struct infer__gpu infer__gpu;
+/* APIs to choose from, in the order in which `auto` tries them and devices are listed; ended by NULL. Where functions
+ * take such a list, NULL instead of it means those of this build. */
+typedef const infer__driver *const *infer__apis;
+
+/* Does INFER_AUTO take a GPU where there is one? 0 = it is always the CPU. It decides before any GPU code of an API has
+ * run on real devices, so it is to be set by whoever has seen that (docs/benchmarks.md lists what has not run). */
+enum { INFER__AUTO_TAKES_GPUS = 1 };
 
 /* "opencl" for INFER_OPENCL, ...; NULL when it is no infer_backend. */
 static const char *infer__backend_name(int32_t backend);
@@ -161,6 +170,25 @@ static int infer__gpu_has_backend(int32_t backend);
 static int32_t infer__gpu_count(void);
 static void infer__gpu_info(int32_t index, infer_device_info *out);
 
+/* The same, of other APIs: 1, or 0 when there is no such row. */
+static int infer__gpu_info_in(infer__apis apis, int32_t row, infer_device_info *out);
+/* The index-th API, an infer_backend; -1 past the end. */
+static int32_t infer__gpu_api(infer__apis apis, int32_t index);
+/* Rows of an API's usable devices, best first: GPUs with memory of their own, then those that share the CPU's, then
+ * processors. Unless `all`, only those of the first kind that there is. Returns how many, at most cap; with 0 why_not
+ * tells. */
+static int32_t infer__gpu_rows(infer__apis apis, int32_t backend, int all, int32_t *rows, int32_t cap, char *why_not,
+                               size_t why_cap);
+/* The row of the device that INFER_AUTO takes, -1 = the CPU: a GPU of the first API that has one. takes_gpus:
+ * INFER__AUTO_TAKES_GPUS, but in tests. */
+static int32_t infer__gpu_automatic(infer__apis apis, int takes_gpus);
+/* Open the device of a row, with no kernels yet; use_base compiles those that every model needs. Errors as of
+ * infer__gpu_open. */
+static infer_result infer__gpu_open_row(infer__apis apis, infer__gpu **out, infer__mem *mem,
+                                        const infer__report *report, int32_t row, const infer_cache *cache,
+                                        infer_error *err);
+static infer_result infer__gpu_use_base(infer__gpu *g, infer_error *err);
+
 /* Open a device of an API and compile the kernels that every model needs. device: index as in infer__gpu_info, -1 =
  * the best of the API. Errors: DEVICE (no library, no device, build log), MEMORY, UNSUPPORTED (API not in this build).
  * report and mem must outlive it. */
@@ -168,7 +196,9 @@ static infer_result infer__gpu_open(infer__gpu **out, infer__mem *mem, const inf
                                     int32_t device, const infer_cache *cache, infer_error *err);
 static void infer__gpu_close(infer__gpu *g); /* NULL is accepted */
 static const char *infer__gpu_name(const infer__gpu *g);
-static uint64_t infer__gpu_memory(const infer__gpu *g); /* bytes of the device, free when it was opened */
+/* Bytes that are free now, where the driver knows; else what was free when it was opened, at most 90 % of all. */
+static uint64_t infer__gpu_memory(const infer__gpu *g);
+static uint64_t infer__gpu_largest(const infer__gpu *g); /* bytes that a buffer may have */
 
 /* 1 when there are kernels for matrices of this storage type. */
 static int infer__gpu_has_type(const infer__quant *type);

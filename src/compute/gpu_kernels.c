@@ -5,7 +5,7 @@
  * Rules: a program is compiled when somebody needs it first, once; a failure leaves no trace, so the next call tries
  *        again. A message about a device begins with its name. write and flush are for the thread that opens or
  *        closes the model.
- * Start: infer__gpu_open_in, infer__gpu_load.
+ * Start: infer__gpu_rows, infer__gpu_open_in, infer__gpu_load.
  */
 #include "gpu.h"
 
@@ -137,9 +137,52 @@ static int32_t infer__gpu_count(void) {
     return infer__gpu_count_in(infer__drivers);
 }
 
-static void infer__gpu_info(int32_t index, infer_device_info *out) {
+static int infer__gpu_info_in(infer__apis apis, int32_t row, infer_device_info *out) {
     int32_t at;
-    infer__gpu_row(infer__drivers, index, out, &at);
+    return infer__gpu_row(apis ? apis : infer__drivers, row, out, &at) != NULL;
+}
+
+static void infer__gpu_info(int32_t index, infer_device_info *out) {
+    infer__gpu_info_in(infer__drivers, index, out);
+}
+
+/* ---- choosing --------------------------------------------------------------------------------------------------- */
+
+static int32_t infer__gpu_api(infer__apis apis, int32_t index) {
+    apis = apis ? apis : infer__drivers;
+    for (; *apis && index > 0; apis++) index--;
+    return *apis ? (*apis)->backend : -1;
+}
+
+/* 0: a GPU with memory of its own, 1: one that shares the CPU's, 2: a processor. */
+static int infer__gpu_class(const infer_device_info *info) {
+    return info->processor ? 2 : info->unified ? 1 : 0;
+}
+
+static int32_t infer__gpu_rows(infer__apis apis, int32_t backend, int all, int32_t *rows, int32_t cap, char *why_not,
+                               size_t why_cap) {
+    infer_device_info info;
+    int32_t row, kind, at, n = 0;
+    apis = apis ? apis : infer__drivers;
+    infer__format(why_not, why_cap, "it is not in this build");
+    for (kind = 0; kind < 3 && (all || n == 0); kind++)
+        for (row = 0; infer__gpu_row(apis, row, &info, &at) != NULL && n < cap; row++) {
+            if (info.backend != backend) continue;
+            if (at >= 0 && info.usable && infer__gpu_class(&info) == kind) rows[n++] = row;
+            else if (kind == 0 && !info.usable) infer__format(why_not, why_cap, "%s", info.why_not);
+        }
+    return n;
+}
+
+static int32_t infer__gpu_automatic(infer__apis apis, int takes_gpus) {
+    infer_device_info info;
+    char why_not[sizeof info.why_not];
+    int32_t i, row, backend;
+    for (i = 0; takes_gpus && (backend = infer__gpu_api(apis, i)) >= 0; i++)
+        if (infer__gpu_rows(apis, backend, 0, &row, 1, why_not, sizeof why_not) > 0 &&
+            infer__gpu_info_in(apis, row, &info) && !info.processor)
+            return row;
+    return -1;
 }
 
 /* ---- an open device --------------------------------------------------------------------------------------------- */
@@ -263,24 +306,53 @@ static infer_result infer__gpu_start(infer__gpu *g, int32_t at, infer_error *err
     r = g->driver->open(&g->device, g->mem, at, &why);
     if (r) g->device = NULL;
     if (!r && (r = g->driver->queue_open(&g->queue, g->device, &why)) != INFER_OK) g->queue = NULL;
-    if (r) return infer__gpu_named(g, r, "", &why, err);
+    return r ? infer__gpu_named(g, r, "", &why, err) : INFER_OK;
+}
+
+static infer_result infer__gpu_use_base(infer__gpu *g, infer_error *err) {
     return infer__gpu_load(g, infer__gpu_module(INFER__MODULE_BASE, 0), err);
 }
 
+/* A device that is not open yet; NULL when there is no memory. */
+static infer__gpu *infer__gpu_new(infer__mem *mem, const infer__report *report, const infer_cache *cache) {
+    infer__gpu *g = (infer__gpu *)infer__calloc(mem, 1, sizeof *g);
+    if (!g) return NULL;
+    g->mem = mem;
+    g->report = report;
+    if (cache) g->cache = *cache;
+    return g;
+}
+
+static infer_result infer__gpu_open_row(infer__apis apis, infer__gpu **out, infer__mem *mem,
+                                        const infer__report *report, int32_t row, const infer_cache *cache,
+                                        infer_error *err) {
+    infer_device_info info;
+    int32_t at = -1;
+    infer_result r;
+    infer__gpu *g = infer__gpu_new(mem, report, cache);
+    *out = NULL;
+    if (!g) return infer__error(err, INFER_ERR_MEMORY, "no memory for a GPU");
+    apis = apis ? apis : infer__drivers;
+    infer__gpu_info_in(apis, row, &info);
+    r = infer__gpu_choose(g, apis, info.backend, row, &at, err);
+    if (!r) r = infer__gpu_start(g, at, err);
+    if (r) infer__gpu_close(g);
+    else *out = g;
+    return r;
+}
+
 /* infer__gpu_open, with the APIs to choose from. */
-static infer_result infer__gpu_open_in(const infer__driver *const *drivers, infer__gpu **out, infer__mem *mem,
+static infer_result infer__gpu_open_in(infer__apis drivers, infer__gpu **out, infer__mem *mem,
                                        const infer__report *report, int32_t backend, int32_t device,
                                        const infer_cache *cache, infer_error *err) {
     int32_t at = -1;
     infer_result r;
-    infer__gpu *g = (infer__gpu *)infer__calloc(mem, 1, sizeof *g);
+    infer__gpu *g = infer__gpu_new(mem, report, cache);
     *out = NULL;
     if (!g) return infer__error(err, INFER_ERR_MEMORY, "no memory for a GPU");
-    g->mem = mem;
-    g->report = report;
-    if (cache) g->cache = *cache;
     r = infer__gpu_choose(g, drivers, backend, device, &at, err);
     if (!r) r = infer__gpu_start(g, at, err);
+    if (!r) r = infer__gpu_use_base(g, err);
     if (r) infer__gpu_close(g);
     else *out = g;
     return r;
@@ -313,7 +385,14 @@ static const char *infer__gpu_name(const infer__gpu *g) {
 }
 
 static uint64_t infer__gpu_memory(const infer__gpu *g) {
-    return g->info.free ? g->info.free : g->info.total; /* OpenCL does not tell what is free */
+    uint64_t most = g->info.total / 10 * 9, known = g->driver->memory ? g->driver->memory(g->device) : 0;
+    if (known) return known;
+    return g->info.free && g->info.free < most ? g->info.free : most; /* free is all where the API does not tell */
+}
+
+static uint64_t infer__gpu_largest(const infer__gpu *g) {
+    uint64_t n = g->driver->largest ? g->driver->largest(g->device) : 0;
+    return n ? n : UINT64_MAX;
 }
 
 static const infer__driver *infer__gpu_driver(const infer__gpu *g) { return g->driver; }
@@ -423,6 +502,30 @@ static infer_result infer__gpu_flush(infer__gpu *g, infer_error *err) {
 
 static int infer__gpu_has_backend(int32_t backend) { (void)backend; return 0; }
 static int32_t infer__gpu_count(void) { return 0; }
+static int infer__gpu_info_in(infer__apis apis, int32_t row, infer_device_info *out) {
+    (void)apis; (void)row;
+    memset(out, 0, sizeof *out);
+    return 0;
+}
+static int32_t infer__gpu_api(infer__apis apis, int32_t index) { (void)apis; (void)index; return -1; }
+static int32_t infer__gpu_rows(infer__apis apis, int32_t backend, int all, int32_t *rows, int32_t cap, char *why_not,
+                               size_t why_cap) {
+    (void)apis; (void)backend; (void)all; (void)rows; (void)cap;
+    infer__format(why_not, why_cap, "it is not in this build");
+    return 0;
+}
+static int32_t infer__gpu_automatic(infer__apis apis, int takes_gpus) { (void)apis; (void)takes_gpus; return -1; }
+static infer_result infer__gpu_open_row(infer__apis apis, infer__gpu **out, infer__mem *mem,
+                                        const infer__report *report, int32_t row, const infer_cache *cache,
+                                        infer_error *err) {
+    (void)apis; (void)mem; (void)report; (void)row; (void)cache;
+    *out = NULL;
+    return infer__gpu_absent(INFER_AUTO, err);
+}
+static infer_result infer__gpu_use_base(infer__gpu *g, infer_error *err) {
+    (void)g;
+    return infer__gpu_absent(INFER_AUTO, err);
+}
 static void infer__gpu_info(int32_t index, infer_device_info *out) { (void)index; memset(out, 0, sizeof *out); }
 static infer_result infer__gpu_open(infer__gpu **out, infer__mem *mem, const infer__report *report, int32_t backend,
                                     int32_t device, const infer_cache *cache, infer_error *err) {
@@ -433,6 +536,7 @@ static infer_result infer__gpu_open(infer__gpu **out, infer__mem *mem, const inf
 static void infer__gpu_close(infer__gpu *g) { (void)g; }
 static const char *infer__gpu_name(const infer__gpu *g) { (void)g; return ""; }
 static uint64_t infer__gpu_memory(const infer__gpu *g) { (void)g; return 0; }
+static uint64_t infer__gpu_largest(const infer__gpu *g) { (void)g; return UINT64_MAX; }
 static int infer__gpu_has_type(const infer__quant *type) { (void)type; return 0; }
 static infer_result infer__gpu_use_type(infer__gpu *g, const infer__quant *type, infer_error *err) {
     (void)g; (void)type;

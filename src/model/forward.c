@@ -220,15 +220,15 @@ static void infer__check_finite(infer_context *c, int32_t layer, const infer__te
 static void infer__go(infer_context *c, int32_t layer, int32_t n) {
     infer__place *from = c->at, *to = &c->places[c->model->layers[layer].place];
     uint64_t bytes = (uint64_t)n * (uint64_t)c->model->hp.n_embd * sizeof(float);
+    void *host;
     if (layer > 0 && from == to) return;
-    if (layer > 0 && to->x.host) {
-        from->ops->download(&c->ctx, &from->x, 0, to->x.host, bytes);
+    host = layer == 0 ? NULL : to->x.host ? to->x.host : from->x.host ? from->x.host : c->hop;
+    if (host && !from->x.host) {
+        from->ops->download(&c->ctx, &from->x, 0, host, bytes);
         from->ops->sync(&c->ctx);
-    } else if (layer > 0) {
-        to->ops->upload(&c->ctx, &to->x, 0, from->x.host, bytes);
     }
-    c->at = to;
-    c->ctx.ops = to->ops;
+    infer__enter(c, c->model->layers[layer].place);
+    if (host && !to->x.host) to->ops->upload(&c->ctx, &to->x, 0, host, bytes);
 }
 
 /* From token ids to the first results. */
@@ -263,7 +263,6 @@ static int infer__record(infer_context *c) {
         if (m->layers[i].place != m->layers[0].place) return INFER__RECORD_NOT;
     for (i = 0; i < p->n_rows; i++)
         if (c->row_embd[i]) return INFER__RECORD_NOT;
-    infer__go(c, 0, p->n_rows);
     if (!c->ctx.ops->record || c->ctx.apart) return INFER__RECORD_NOT;
     shape[0] = p->n_rows;
     shape[1] = p->n_out;
@@ -281,10 +280,11 @@ static void infer__forward(infer_context *c) {
     c->ctx.apart = c->trace != NULL || c->checking;
     c->direct.host = NULL;
     for (i = 0; i < INFER__PLACES; i++)
-        if (c->places[i].ops) c->places[i].ops->begin(&c->ctx);
+        if (infer__enter(c, i)) c->at->ops->begin(&c->ctx);
+    infer__enter(c, c->model->layers[0].place); /* whatever happens, the wait at the end is for a place that is used */
     record = infer__record(c);
     if (record != INFER__RECORD_DONE) infer__layers(c);
     if (record == INFER__RECORD_NOW && !c->ctx.ops->record_end(&c->ctx)) infer__layers(c);
     if (infer__ok(&c->ctx)) infer__fetch(c);
-    if (c->at) c->at->ops->sync(&c->ctx); /* a place that was left has been waited for */
+    c->at->ops->sync(&c->ctx); /* a place that was left has been waited for */
 }

@@ -42,7 +42,7 @@ static const infer__rope_args *infer__rope_of(const infer__layer *l, const infer
     a->dim = l->dim_k;
     a->n_rot = l->n_rot;
     a->kind = l->rope_kind;
-    a->freq = l->place == INFER__ON_DEVICE ? &l->rope->device : &l->rope->freq;
+    a->freq = l->place == INFER__ON_CPU ? &l->rope->freq : &l->rope->device[l->place - INFER__ON_DEVICE];
     a->scale = l->rope->scale;
     return a;
 }

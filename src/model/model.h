@@ -159,17 +159,21 @@ enum { INFER__FFN_DENSE, INFER__FFN_MOE };
 /* One resolved rotation, shared by layers of one kind. */
 typedef struct infer__rope {
     infer__buf freq;   /* 2 x n_rot/2 float32: normal and extended */
-    infer__buf device; /* the same for the device: see infer__rope_args */
+    infer__buf device[INFER_MAX_DEVICES]; /* the same on each device: see infer__rope_args */
     float scale;     /* of cos and sin */
 } infer__rope;
 
-/* Where layers run: the CPU, and the model's device. */
-enum { INFER__ON_CPU, INFER__ON_DEVICE, INFER__PLACES };
+/* Where layers run: the CPU (0), and each of the model's devices: place INFER__ON_DEVICE + d is devices[d]. */
+enum { INFER__ON_CPU, INFER__ON_DEVICE, INFER__PLACES = INFER__ON_DEVICE + INFER_MAX_DEVICES };
+
+/* Device memory of a group of weights: a layer's, the embedding's, the head's. Several buffers where the device's
+ * largest one is smaller than the group. */
+typedef struct infer__bufs { infer__buf *b; int32_t n; } infer__bufs;
 
 struct infer__layer {
     int32_t index;
-    int32_t place;       /* INFER__ON_* */
-    infer__buf weights;  /* on the device: all of its weights */
+    int32_t place;       /* INFER__ON_CPU, or INFER__ON_DEVICE + the device's index */
+    infer__bufs weights; /* on a device: all of its weights */
     int32_t mixer, ffn;
     int32_t parallel;    /* attention and FFN read the same input */
     int32_t pre_norm;    /* sublayers are preceded by a norm */
@@ -185,6 +189,15 @@ struct infer__layer {
 
 /* ---- model --------------------------------------------------------------------------------------------- */
 
+/* A device that the model's layers may run on. */
+typedef struct infer__device {
+    infer__gpu *gpu;
+    int32_t row;      /* as infer__gpu_info counts */
+    int32_t n_layers; /* that run on it; 0 = it is not used */
+    int32_t most;     /* layers that it may get: fewer after an allocation failed */
+    uint64_t memory;  /* bytes that were free */
+    uint64_t bytes;   /* of weights there */
+} infer__device;
 
 struct infer_model {
     infer__mem mem;
@@ -206,10 +219,15 @@ struct infer_model {
     infer__layer *layers;
     infer__weight w[INFER__MODEL_SLOT_COUNT];
     infer__rope ropes[INFER__ROPE_SETS];
-    infer__gpu *gpu;           /* NULL: everything runs on the CPU */
-    infer__buf device_front, device_head; /* embedding, and head unless it is the same tensor, on the device */
+    infer__apis apis;          /* GPU APIs to choose from; NULL = those of this build */
+    infer__device devices[INFER_MAX_DEVICES]; /* n_devices, in the order of their layers; 0: everything is on the CPU */
+    int32_t n_devices;
+    int32_t automatic;         /* INFER_AUTO took them: the CPU may do their work when they fail while it opens */
+    int32_t place_limit;       /* layers that there are kernels for */
+    infer__bufs device_front, device_head; /* embedding, and head unless it is the same tensor, on a device */
     int32_t device_layers;     /* the first so many layers, with the embedding; all: with the head */
-    uint64_t device_bytes;     /* of weights there */
+    uint64_t device_bytes;     /* of weights on all devices */
+    uint64_t dropped_bytes;    /* of tensors that were read into memory, sent to a device and freed here */
     uint64_t token_bytes;      /* of weights that evaluating one token reads */
     uint32_t cpu;              /* INFER__CPU_* mask */
     infer__atomic users;       /* contexts, sessions and samplers alive */
@@ -224,15 +242,20 @@ static infer_result infer__model_build(infer_model *m, infer_error *err);
 static infer_result infer__hparams_read(infer_model *m, infer_error *err);  /* hparams.c */
 static infer_result infer__weights_bind(infer_model *m, infer_error *err);  /* weights.c: names and shapes */
 static infer_result infer__weights_load(infer_model *m, infer_error *err);  /* weights.c: bytes */
-/* Tell the progress callback that `done` layers are loaded (and then, from n_layer on, uploaded). CANCELLED. */
-static infer_result infer__load_progress(infer_model *m, int32_t done, infer_error *err);
+/* Tell the progress callback that `done` layers are loaded (and then, from n_layer on, uploaded), the last one in
+ * part. CANCELLED. */
+static infer_result infer__load_progress(infer_model *m, double done, infer_error *err);
 static infer_result infer__rope_build(infer_model *m, infer_error *err);    /* rope.c */
 
-/* place.c: which layers run on the device, and their weights there. Where all layers run on the device the head does
- * too, and the embedding is always with layer 0. */
-static infer_result infer__place_choose(infer_model *m, infer_error *err); /* opens the device that params ask for */
+/* place.c: which layers run on which device; upload.c: their weights there. Where all layers run on devices the head
+ * is with the last, and the embedding is always with layer 0. */
+static infer_result infer__place_choose(infer_model *m, infer_error *err); /* opens the devices that params ask for */
 static infer_result infer__place_upload(infer_model *m, infer_error *err);
 static void infer__place_free(infer_model *m);
+/* What `auto` does; takes_gpus: INFER__AUTO_TAKES_GPUS, but in tests. */
+static infer_result infer__place_auto(infer_model *m, int takes_gpus);
+/* Where the head runs. */
+INFER__INLINE int32_t infer__head_place(const infer_model *m) { return m->layers[m->hp.n_layer - 1].place; }
 /* 1 when a place has layers. */
 static int infer__place_used(const infer_model *m, int32_t place);
 
@@ -271,6 +294,7 @@ typedef struct infer__plan {
     int32_t n_turns;                       /* sets of angles kept for a pass on the CPU */
     int64_t turns_len;                     /* and floats of each */
     uint64_t work_bytes, x_bytes, block_len;
+    uint64_t hop_bytes;                    /* of the residual stream between two devices; 0 with fewer */
     uint64_t cache_bytes[INFER__PLACES], scratch_bytes[INFER__PLACES];
 } infer__plan;
 static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const infer_context_params *params,
@@ -279,9 +303,11 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
 /* What the plan's context and one session take, with the model itself. */
 static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer_memory *out);
 
-/* Work buffers of one place. */
+/* Work buffers of one place, and what ctx needs while it is there. */
 typedef struct infer__place {
     const infer__ops *ops;       /* NULL = no layer runs there */
+    struct infer__gpu *gpu;      /* NULL on the CPU */
+    struct infer__gpu_run *run;
     infer__buf x, xn, out, work; /* residual stream, normed, sublayer output; work: Q K V att / gate up / logits */
     infer__buf top;              /* of a device with the head: the largest logits of top_rows rows, and scratch */
 } infer__place;
@@ -293,6 +319,7 @@ struct infer_context {
     infer__plan plan;
     infer__kv_cache cache;
     infer__place places[INFER__PLACES], *at; /* at: where the running pass is */
+    float *hop;                  /* the residual stream on its way from a device to another, NULL with fewer than two */
     float *peek;                 /* copy of values on a device, for looking at (trace, checking) */
     uint64_t peek_len;
     infer_session **active;      /* n_seq: the sessions of the running pass */
@@ -337,9 +364,18 @@ struct infer_session {
 };
 
 /* cache.c */
-/* The ops of the place where a layer runs: its cache is there. */
-INFER__INLINE const infer__ops *infer__layer_ops(const infer_context *c, int32_t layer) {
-    return c->places[c->model->layers[layer].place].ops;
+/* What follows happens at a place: ctx has its ops, device and queue. Returns the ops, NULL when it is not used. */
+INFER__INLINE const infer__ops *infer__enter(infer_context *c, int32_t place) {
+    infer__place *p = &c->places[place];
+    c->at = p;
+    c->ctx.ops = p->ops;
+    c->ctx.gpu = p->gpu;
+    c->ctx.run = p->run;
+    return p->ops;
+}
+/* Enter the place where a layer runs: its cache is there. */
+INFER__INLINE const infer__ops *infer__layer_ops(infer_context *c, int32_t layer) {
+    return infer__enter(c, c->model->layers[layer].place);
 }
 static infer_result infer__cache_create(infer_context *c, infer_error *err);
 static void infer__cache_destroy(infer_context *c);

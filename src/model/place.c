@@ -1,10 +1,11 @@
-/* place.c: which layers run on the device, and their weights there.
+/* place.c: which layers run on which device.
  *
- * Owns:  the use of model_params.backend, device and gpu_layers; device memory of weights and RoPE frequencies.
- * Rules: the first layers go to the device, in order, as many as asked for or as fit; the embedding with layer 0, the
- *        head with the last. What was asked for and cannot be done is an error that names the tensor; "as many as fit"
- *        stops there and says so in the log. Matrices are uploaded as they are in the file, vectors as float32.
- * Start: infer__place_choose, infer__place_upload.
+ * Owns:  the use of model_params.backend, device, devices, shares and gpu_layers; what a layer needs on a device.
+ * Rules: the first layers go to devices, in order, as many as asked for or as fit; the embedding with layer 0, the head
+ *        with the last. One device where that is enough: every further one costs a trip of the residual stream through
+ *        the host's memory. What was asked for and cannot be done is an error that names the tensor; "as many as fit"
+ *        stops there and says so in the log. INFER_AUTO never fails for a device's sake: it goes on to the next API.
+ * Start: infer__place_choose, infer__place_fit, infer__place_cut.
  */
 #include "model.h"
 
@@ -15,10 +16,11 @@ enum {
 };
 
 static int infer__place_used(const infer_model *m, int32_t place) {
-    return place == INFER__ON_DEVICE ? m->device_layers > 0 : m->device_layers < m->hp.n_layer;
+    if (place == INFER__ON_CPU) return m->device_layers < m->hp.n_layer;
+    return m->devices[place - INFER__ON_DEVICE].n_layers > 0;
 }
 
-/* ---- what goes together ---------------------------------------------------------------------------------- */
+/* ---- what goes together ------------------------------------------------------------------------------------------ */
 
 typedef struct infer__place_item { infer__weight *w; int32_t vector; } infer__place_item;
 
@@ -63,9 +65,9 @@ static uint64_t infer__place_sum(const infer__place_item *items, int32_t n, int 
     return sum;
 }
 
-/* ---- choosing -------------------------------------------------------------------------------------------- */
+/* ---- what fits ------------------------------------------------------------------------------------------------ */
 
-/* The first weight that the device cannot use, NULL when there is none. */
+/* The first weight that devices cannot use, NULL when there is none. */
 static const infer__weight *infer__place_obstacle(const infer__place_item *items, int32_t n) {
     int32_t i;
     for (i = 0; i < n; i++)
@@ -86,196 +88,321 @@ static void infer__place_limit(infer_model *m, int32_t want, int32_t *n, const i
     }
 }
 
-/* How many of the first n layers fit into the device's memory, with caches and work buffers of default sizes. */
-static int32_t infer__place_fit(infer_model *m, int32_t n) {
-    infer__place_item items[INFER__LAYER_SLOT_COUNT];
-    uint64_t most = infer__gpu_memory(m->gpu) / 10 * 9, used,
-             cells = (uint64_t)INFER__MIN(m->hp.n_ctx, INFER__FIT_CELLS);
-    uint64_t work = 0, next;
+/* 1 when the head's matrix is the embedding. */
+static int infer__place_tied(const infer_model *m) {
+    return !m->w[INFER__W_OUTPUT].type || m->w[INFER__W_OUTPUT].name == m->w[INFER__W_TOKEN_EMBD].name;
+}
+
+/* Bytes of the items; more than there are when one of them is larger than any buffer of the device. */
+static uint64_t infer__place_try(const infer__place_item *items, int32_t n, uint64_t largest) {
+    int32_t i;
+    for (i = 0; i < n; i++)
+        if (infer__place_bytes(&items[i]) > largest) return UINT64_MAX / 4;
+    return infer__place_sum(items, n, 0);
+}
+
+/* Work buffers of a default context where the first n layers run. */
+static uint64_t infer__place_work(const infer_model *m, int32_t n) {
+    uint64_t work = 0;
     int32_t i;
     for (i = 0; i < n; i++) {
         int32_t a = infer__mix_attention_cols(&m->layers[i]), f = infer__ffn_cols(m, &m->layers[i]);
         work = INFER__MAX(work, (uint64_t)INFER__MAX(a, f));
     }
-    used = (work + 3 * (uint64_t)m->hp.n_embd) * INFER__FIT_BATCH * sizeof(float);
-    used += infer__place_sum(items, infer__place_end(m, 0, items), 0);
-    for (i = 0; i < n; i++) {
-        const infer__layer *l = &m->layers[i];
-        next = infer__place_sum(items, infer__place_layer(&m->layers[i], items), 0);
-        next += cells * (uint64_t)l->n_head_kv *
-                (infer__kv_bytes(INFER_KV_F16, l->dim_k) + infer__kv_bytes(INFER_KV_F16, l->dim_v));
-        if (i == m->hp.n_layer - 1) next += infer__place_sum(items, infer__place_end(m, 1, items), 0);
-        if (used + next > most) return i;
-        used += next;
-    }
-    return n;
+    return (work + 3 * (uint64_t)m->hp.n_embd) * INFER__FIT_BATCH * sizeof(float);
 }
 
-/* Open the device that the params ask for; none leaves m->gpu NULL. */
-static infer_result infer__place_device(infer_model *m, infer_error *err) {
-    infer_device_info info;
-    int32_t backend = m->params.backend, device = m->params.device - 1; /* as numbered by infer_device_get */
-    if (device >= 0) {
-        infer_device_get(device, &info);
-        if (backend == INFER_AUTO) backend = info.backend;
-        if (backend != info.backend)
-            return infer__error(err, INFER_ERR_ARGUMENT, "device %d is not of the backend that was asked for: %s",
-                                (int)device, info.name[0] ? info.name : info.why_not);
+/* A layer's weights and its cache in a default context, with what goes along when a device's layers begin with `first`.
+ */
+static uint64_t infer__place_cost(infer_model *m, int32_t layer, int32_t first, uint64_t largest) {
+    infer__place_item items[INFER__LAYER_SLOT_COUNT];
+    const infer__layer *l = &m->layers[layer];
+    uint64_t cells = (uint64_t)INFER__MIN(m->hp.n_ctx, INFER__FIT_CELLS), sum;
+    int32_t n, tied, own;
+    sum = infer__place_try(items, infer__place_layer(&m->layers[layer], items), largest);
+    sum += cells * (uint64_t)l->n_head_kv *
+           (infer__kv_bytes(INFER_KV_F16, l->dim_k) + infer__kv_bytes(INFER_KV_F16, l->dim_v));
+    if (layer == 0) sum += infer__place_try(items, infer__place_end(m, 0, items), largest);
+    if (layer < m->hp.n_layer - 1) return sum;
+    n = infer__place_end(m, 1, items);
+    tied = infer__place_tied(m);
+    own = n > 0 && tied && items[0].w == &m->w[INFER__W_OUTPUT]; /* listed once it has been loaded; counted below */
+    sum += infer__place_try(items + own, n - own, largest);
+    if (tied && first > 0) { /* on a device without the embedding it is there once more */
+        items[0].w = &m->w[INFER__W_TOKEN_EMBD];
+        items[0].vector = 0;
+        sum += infer__place_try(items, 1, largest);
     }
-    if (backend > INFER_CPU)
-        return infer__gpu_open(&m->gpu, &m->mem, &m->report, backend, device < 0 ? -1 : device - 1, &m->params.cache,
-                               err);
-    if (m->params.gpu_layers > 0)
-        infer__log(&m->report, 2, "gpu_layers is %d, but no GPU backend was asked for: auto takes the CPU",
-                   (int)m->params.gpu_layers);
+    return sum;
+}
+
+/* How many of the layers [first, n) fit into the memory of device d. */
+static int32_t infer__place_room(infer_model *m, int32_t d, int32_t first, int32_t n) {
+    const infer__device *to = &m->devices[d];
+    uint64_t used = infer__place_work(m, n), next, largest = infer__gpu_largest(to->gpu);
+    int32_t i;
+    for (i = first; i < n && i - first < to->most; i++) {
+        next = infer__place_cost(m, i, first, largest);
+        if (used > to->memory || next > to->memory - used) break;
+        used += next;
+    }
+    return i - first;
+}
+
+/* ---- splitting ------------------------------------------------------------------------------------------------ */
+
+/* 1 when the caller says how to split. */
+static int infer__place_shared(const infer_model *m) {
+    int32_t d;
+    for (d = 0; d < m->n_devices && m->params.devices[0]; d++)
+        if (m->params.shares[d] > 0) return 1;
+    return 0;
+}
+
+/* What device d is to get, in proportion: of layers, or of their bytes. */
+static double infer__place_share(const infer_model *m, int32_t d, int shared) {
+    return shared ? (double)m->params.shares[d] : (double)m->devices[d].memory + 1;
+}
+
+/* The first n layers onto all devices, as the shares say, or the free memory. */
+static void infer__place_cut(infer_model *m, int32_t n) {
+    double total = 0, all = 0, target = 0, done = 0, cost;
+    int shared = infer__place_shared(m);
+    int32_t d, i, last = 0, first = 0;
+    for (d = 0; d < m->n_devices; d++) {
+        all += infer__place_share(m, d, shared);
+        if (infer__place_share(m, d, shared) > 0) last = d; /* which takes what rounding has left */
+    }
+    for (i = 0; i < n; i++) total += shared ? 1 : (double)infer__place_cost(m, i, 0, UINT64_MAX);
+    for (d = 0, i = 0; d < m->n_devices; first = i, d++) {
+        target += total * infer__place_share(m, d, shared) / all;
+        for (; i < n && d <= last; i++) {
+            cost = shared ? 1 : (double)infer__place_cost(m, i, 0, UINT64_MAX);
+            if (d < last && done + cost / 2 > target) break; /* more than half of it would be too much */
+            done += cost;
+        }
+        m->devices[d].n_layers = i - first;
+    }
+}
+
+/* 1 when every device has room for the layers that it was given. */
+static int infer__place_holds(infer_model *m) {
+    int32_t d, first = 0;
+    for (d = 0; d < m->n_devices; first += m->devices[d++].n_layers)
+        if (m->devices[d].n_layers > infer__place_room(m, d, first, first + m->devices[d].n_layers)) return 0;
+    return 1;
+}
+
+/* Give the devices as many of the first n layers as fit; returns how many. */
+static int32_t infer__place_fit(infer_model *m, int32_t n) {
+    int32_t d, k, first = 0;
+    for (k = n; k > 0; k--) {
+        infer__place_cut(m, k);
+        if (infer__place_holds(m)) return k;
+        if (!infer__place_shared(m)) break;
+    }
+    for (d = 0; d < m->n_devices; first += m->devices[d++].n_layers) /* one after the other, each until it is full */
+        m->devices[d].n_layers = infer__place_shared(m) ? 0 : infer__place_room(m, d, first, n);
+    return first;
+}
+
+/* The layers run where the devices' counts say. */
+static void infer__place_assign(infer_model *m) {
+    int32_t d, k, i = 0;
+    for (d = 0; d < m->n_devices; d++)
+        for (k = 0; k < m->devices[d].n_layers; k++) m->layers[i++].place = INFER__ON_DEVICE + d;
+    m->device_layers = i;
+    for (; i < m->hp.n_layer; i++) m->layers[i].place = INFER__ON_CPU;
+}
+
+/* ---- choosing ---------------------------------------------------------------------------------------------------- */
+
+static const char *infer__place_name(const infer_model *m, int32_t d) {
+    return infer__gpu_name(m->devices[d].gpu);
+}
+
+/* One more device. */
+static infer_result infer__place_open(infer_model *m, int32_t row, infer_error *err) {
+    infer__device *d = &m->devices[m->n_devices];
+    infer_result r = infer__gpu_open_row(m->apis, &d->gpu, &m->mem, &m->report, row, &m->params.cache, err);
+    if (!r && !m->sizes_only && (r = infer__gpu_use_base(d->gpu, err)) != INFER_OK) infer__gpu_close(d->gpu);
+    if (r) {
+        d->gpu = NULL;
+        return r;
+    }
+    d->row = row;
+    d->memory = infer__gpu_memory(d->gpu);
+    d->most = INT32_MAX;
+    m->n_devices++;
     return INFER_OK;
 }
 
-static infer_result infer__place_choose(infer_model *m, infer_error *err) {
+/* Layers for the devices that are open; further ones (rows) are opened when the layers do not fit on those. */
+static infer_result infer__place_layers(infer_model *m, const int32_t *rows, int32_t n_rows, infer_error *err) {
+    int32_t asked = m->params.gpu_layers, want = asked > 0 ? INFER__MIN(asked, m->hp.n_layer) : m->hp.n_layer;
+    int32_t n, fit, i;
     const infer__weight *bad;
-    int32_t i, asked = m->params.gpu_layers, want = asked > 0 ? INFER__MIN(asked, m->hp.n_layer) : m->hp.n_layer, n,
-               fit;
-    infer_result r = infer__place_device(m, err);
-    if (r || !m->gpu || asked < 0) return r;
+    infer_error why;
     infer__place_limit(m, want, &n, &bad);
     if (bad && (asked > 0 || n == 0))
         return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: there are no GPU kernels for type %s yet; %s",
                             bad->name, bad->type->name,
                             n ? "ask for fewer gpu_layers" : "this model runs on the CPU only");
     if (bad)
-        infer__log(&m->report, 2, "tensor %s: no GPU kernels for type %s yet: %d of %d layers run on the device",
+        infer__log(&m->report, 2, "tensor %s: no GPU kernels for type %s yet: %d of %d layers run on a device",
                    bad->name, bad->type->name, (int)n, (int)m->hp.n_layer);
-    if (asked == 0) {
-        fit = infer__place_fit(m, n);
-        if (fit == 0)
-            return infer__error(err, INFER_ERR_MEMORY, "no layer fits into the %llu bytes of %s",
-                                (unsigned long long)infer__gpu_memory(m->gpu), infer__gpu_name(m->gpu));
-        if (fit < n)
-            infer__log(&m->report, 2, "%d of %d layers fit into %s", (int)fit, (int)m->hp.n_layer,
-                       infer__gpu_name(m->gpu));
-        n = fit;
+    m->place_limit = n;
+    fit = infer__place_fit(m, n);
+    for (i = 0; i < n_rows && fit < n; i++) {
+        infer__error_clear(&why);
+        if (infer__place_open(m, rows[i], &why)) infer__log(&m->report, 2, "a device is left out: %s", why.message);
     }
-    m->device_layers = n;
-    for (i = 0; i < n; i++) m->layers[i].place = INFER__ON_DEVICE;
+    if (n_rows > 0 && m->n_devices > 1) fit = infer__place_fit(m, n);
+    if (asked > 0 && fit < n) { /* the estimate leaves room for a large context: see what happens */
+        infer__place_cut(m, n);
+        fit = n;
+    }
+    if (fit == 0)
+        return infer__error(err, INFER_ERR_MEMORY, "no layer fits into the %llu bytes of %s",
+                            (unsigned long long)m->devices[0].memory, infer__place_name(m, 0));
+    if (fit < n)
+        infer__log(&m->report, 2, "%d of %d layers fit into %s%s", (int)fit, (int)m->hp.n_layer,
+                   infer__place_name(m, 0), m->n_devices > 1 ? " and the devices beside it" : "");
+    infer__place_assign(m);
     return INFER_OK;
 }
 
-/* ---- uploading -------------------------------------------------------------------------------------------- */
-
-/* Items into one buffer, one after the other. */
-static infer_result infer__place_put(infer_model *m, const infer__place_item *items, int32_t n, infer__buf *b,
-                                     infer_error *err) {
-    uint64_t vectors = infer__place_sum(items, n, 1), at = 0;
-    float *stage = NULL, *next; /* vectors as float32: must stay until they have been sent */
-    infer_result r = infer__gpu_alloc(m->gpu, b, infer__place_sum(items, n, 0), err);
-    int32_t i;
-    if (r) return r;
-    next = stage = vectors ? (float *)infer__alloc(&m->mem, vectors) : NULL;
-    if (vectors && !stage)
-        return infer__error(err, INFER_ERR_MEMORY, "no memory for %llu bytes", (unsigned long long)vectors);
+/* Devices of a list, all of them. */
+static infer_result infer__place_list(infer_model *m, const int32_t *numbers, int32_t n, infer_error *err) {
+    int32_t i, j, same, backend = m->params.backend;
+    infer_device_info info;
+    infer_result r = INFER_OK;
     for (i = 0; i < n && !r; i++) {
-        infer__weight *w = items[i].w;
-        w->buf = b;
-        w->offset = at;
-        at += infer__place_bytes(&items[i]);
-        if (items[i].vector) {
-            w->type->decode(w->data, next, w->cols);
-            r = infer__gpu_write(m->gpu, b, w->offset, next, (uint64_t)w->cols * sizeof(float), err);
-            next += infer__place_bytes(&items[i]) / sizeof(float);
-        } else {
-            r = infer__gpu_use_type(m->gpu, w->type, err);
-            if (!r) r = infer__gpu_write(m->gpu, b, w->offset, w->data, w->row_bytes * (uint64_t)w->rows, err);
-        }
+        if (!infer__gpu_info_in(m->apis, numbers[i] - 2, &info)) /* 1 is the CPU */
+            return infer__error(err, INFER_ERR_ARGUMENT, "there is no device %d", (int)numbers[i] - 1);
+        if (backend == INFER_AUTO) backend = info.backend;
+        if (backend != info.backend)
+            return infer__error(err, INFER_ERR_ARGUMENT, "device %d is not of the backend that was asked for: %s",
+                                (int)numbers[i] - 1, info.name[0] ? info.name : info.why_not);
+        r = infer__place_open(m, numbers[i] - 2, err);
     }
-    if (r) infer__gpu_flush(m->gpu, NULL); /* what was sent still reads the stage */
-    else r = infer__gpu_flush(m->gpu, err);
-    infer__free(&m->mem, stage);
+    for (i = 0; i < n && !r; i++) { /* one that comes twice has its memory once */
+        for (j = same = 0; j < n; j++) same += numbers[j] == numbers[i];
+        m->devices[i].memory /= (uint64_t)same;
+    }
     return r;
 }
 
-/* Count a group of weights, and upload it unless only sizes are asked for. */
-static infer_result infer__place_group(infer_model *m, const infer__place_item *items, int32_t n, infer__buf *b,
-                                       const char *what, int32_t layer, infer_error *err) {
+/* A backend that was asked for. */
+static infer_result infer__place_backend(infer_model *m, infer_error *err) {
+    int32_t rows[INFER_MAX_DEVICES], n;
+    char why_not[120];
+    infer_result r;
+    n = infer__gpu_rows(m->apis, m->params.backend, 0, rows, INFER_MAX_DEVICES, why_not, sizeof why_not);
+    if (n == 0)
+        return infer__error(err, INFER_ERR_DEVICE, "backend %s has no usable device: %s",
+                            infer__backend_name(m->params.backend), why_not);
+    r = infer__place_open(m, rows[0], err);
+    return r || m->params.gpu_layers < 0 ? r : infer__place_layers(m, rows + 1, n - 1, err);
+}
+
+/* The first API with a GPU that works for this model; else the CPU. A line of the log for each. */
+static infer_result infer__place_auto(infer_model *m, int takes_gpus) {
+    int32_t rows[INFER_MAX_DEVICES], i, n, backend;
+    infer_device_info info;
     infer_error why;
-    infer_result r;
-    m->device_bytes += infer__place_sum(items, n, 0);
-    if (m->sizes_only) return INFER_OK;
-    infer__error_clear(&why);
-    r = infer__place_put(m, items, n, b, &why);
-    if (!r) return INFER_OK;
-    return layer < 0 ? infer__error(err, r, "%s: %s", what, why.message)
-                     : infer__error(err, r, "%s %d: %s", what, (int)layer, why.message);
-}
-
-/* Frequencies in turns per position, each as two floats whose sum it is: position * frequency may be thousands of
- * turns, and a float has 24 bits. */
-static infer_result infer__place_freq(infer_model *m, infer__rope *rope, infer_error *err) {
-    const float *freq = (const float *)rope->freq.host;
-    uint64_t n = rope->freq.bytes / sizeof(float), i;
-    float *pairs = (float *)infer__alloc(&m->mem, 2 * n * sizeof(float));
-    infer_result r;
-    if (!pairs) return infer__error(err, INFER_ERR_MEMORY, "no memory for RoPE frequencies");
-    for (i = 0; i < n; i++) {
-        double turns = (double)freq[i] / (2 * 3.14159265358979323846);
-        pairs[2 * i] = (float)turns;
-        pairs[2 * i + 1] = (float)(turns - (double)pairs[2 * i]);
-    }
-    r = infer__gpu_alloc(m->gpu, &rope->device, 2 * n * sizeof(float), err);
-    if (!r) r = infer__gpu_write(m->gpu, &rope->device, 0, pairs, 2 * n * sizeof(float), err);
-    if (!r) r = infer__gpu_flush(m->gpu, err);
-    infer__free(&m->mem, pairs);
-    return r;
-}
-
-/* The sets that layers on the device use. */
-static infer_result infer__place_ropes(infer_model *m, infer_error *err) {
-    infer_result r = INFER_OK;
-    int32_t set, i;
-    for (set = 0; set < INFER__ROPE_SETS && !r; set++) {
-        for (i = 0; i < m->device_layers; i++)
-            if (m->layers[i].group == set && m->layers[i].rope_kind != INFER__ROPE_NONE) break;
-        if (i == m->device_layers) continue;
-        m->device_bytes += 4 * sizeof(float) * (uint64_t)(m->layers[i].n_rot / 2); /* 2 sets of pairs */
-        if (!m->sizes_only) r = infer__place_freq(m, &m->ropes[set], err);
-    }
-    return r;
-}
-
-static infer_result infer__place_upload(infer_model *m, infer_error *err) {
-    infer__place_item items[INFER__LAYER_SLOT_COUNT];
-    infer_result r = INFER_OK;
-    int32_t i, n, head = m->device_layers == m->hp.n_layer;
-    if (m->device_layers == 0) return INFER_OK;
-    for (i = 0; i < m->device_layers && !r; i++) {
-        n = infer__place_layer(&m->layers[i], items);
-        r = infer__place_group(m, items, n, &m->layers[i].weights, "layer", i, err);
-        if (!r) r = infer__load_progress(m, m->hp.n_layer + i, err);
-    }
-    n = infer__place_end(m, 0, items);
-    if (!r) r = infer__place_group(m, items, n, &m->device_front, "embedding", -1, err);
-    if (!r && head) {
-        int tied = m->w[INFER__W_OUTPUT].name == m->w[INFER__W_TOKEN_EMBD].name; /* one tensor for both */
-        n = infer__place_end(m, 1, items);
-        r = infer__place_group(m, items + tied, n - tied, &m->device_head, "head", -1, err);
-        if (tied) {
-            m->w[INFER__W_OUTPUT].buf = m->w[INFER__W_TOKEN_EMBD].buf;
-            m->w[INFER__W_OUTPUT].offset = m->w[INFER__W_TOKEN_EMBD].offset;
+    char why_not[120];
+    for (i = 0; takes_gpus && m->params.gpu_layers >= 0 && (backend = infer__gpu_api(m->apis, i)) >= 0; i++) {
+        const char *name = infer__backend_name(backend);
+        n = infer__gpu_rows(m->apis, backend, 0, rows, INFER_MAX_DEVICES, why_not, sizeof why_not);
+        if (n == 0) {
+            infer__log(&m->report, 3, "auto: not %s: %s", name, why_not);
+            continue;
         }
+        infer__gpu_info_in(m->apis, rows[0], &info);
+        if (info.processor) {
+            infer__log(&m->report, 3, "auto: not %s: %s is no GPU", name, info.name);
+            continue;
+        }
+        infer__error_clear(&why);
+        if (!infer__place_open(m, rows[0], &why) && !infer__place_layers(m, rows + 1, n - 1, &why)) {
+            infer__log(&m->report, 3, "auto: %s, %s: %d of %d layers", name, infer__place_name(m, 0),
+                       (int)m->device_layers, (int)m->hp.n_layer);
+            m->automatic = 1;
+            return INFER_OK;
+        }
+        infer__log(&m->report, 2, "auto: not %s: %s", name, why.message);
+        infer__place_free(m);
     }
-    if (!r) r = infer__place_ropes(m, err);
-    if (!r)
-        infer__log(&m->report, 3, "%d of %d layers%s on %s: %llu bytes", (int)m->device_layers, (int)m->hp.n_layer,
-                   head ? " and the head" : "", infer__gpu_name(m->gpu), (unsigned long long)m->device_bytes);
-    return r;
+    infer__log(&m->report, 3, "auto: the CPU");
+    if (m->params.gpu_layers > 0)
+        infer__log(&m->report, 2, "gpu_layers is %d, but auto found no GPU: all layers run on the CPU",
+                   (int)m->params.gpu_layers);
+    return INFER_OK;
+}
+
+static infer_result infer__place_choose(infer_model *m, infer_error *err) {
+    const infer_model_params *p = &m->params;
+    const int32_t *numbers = p->devices[0] ? p->devices : &p->device;
+    int32_t n = 0;
+    infer_result r;
+    if (p->device == 1 && (p->backend == INFER_AUTO || p->backend == INFER_CPU)) return INFER_OK;
+    while (n < (p->devices[0] ? INFER_MAX_DEVICES : 1) && numbers[n]) n++;
+    if (n > 0) {
+        r = infer__place_list(m, numbers, n, err);
+        return r || p->gpu_layers < 0 ? r : infer__place_layers(m, NULL, 0, err);
+    }
+    if (p->backend == INFER_AUTO) return infer__place_auto(m, INFER__AUTO_TAKES_GPUS);
+    return p->backend == INFER_CPU ? INFER_OK : infer__place_backend(m, err);
+}
+
+/* An allocation failed on device d after `held` of its layers: choose anew, with room for the caches. 0 when that is
+ * not wanted or nothing is left. */
+static int infer__place_fewer(infer_model *m, int32_t d, int32_t held) {
+    if (m->params.gpu_layers > 0) return 0;
+    held = held > 1 ? held - 1 : held;
+    m->devices[d].most = INFER__MIN(held, m->devices[d].n_layers - 1);
+    if (infer__place_fit(m, m->place_limit) == 0) return 0;
+    infer__place_assign(m);
+    return 1;
+}
+
+/* ---- freeing ----------------------------------------------------------------------------------------------------- */
+
+static void infer__bufs_free(infer_model *m, infer__gpu *g, infer__bufs *bufs) {
+    int32_t i;
+    for (i = 0; i < bufs->n; i++) infer__gpu_free(g, &bufs->b[i]);
+    infer__free(&m->mem, bufs->b);
+    memset(bufs, 0, sizeof *bufs);
+}
+
+/* The device where a layer runs, NULL on the CPU. */
+static infer__device *infer__place_of(infer_model *m, int32_t layer) {
+    int32_t place = m->layers[layer].place;
+    return place == INFER__ON_CPU ? NULL : &m->devices[place - INFER__ON_DEVICE];
+}
+
+/* The weights leave the devices; those stay open. */
+static void infer__place_drop(infer_model *m) {
+    int32_t i, d;
+    for (i = 0; i < m->device_layers; i++) infer__bufs_free(m, infer__place_of(m, i)->gpu, &m->layers[i].weights);
+    if (m->device_layers > 0) {
+        infer__bufs_free(m, infer__place_of(m, 0)->gpu, &m->device_front);
+        infer__bufs_free(m, infer__place_of(m, m->device_layers - 1)->gpu, &m->device_head);
+    }
+    for (d = 0; d < m->n_devices; d++) {
+        if (!m->devices[d].gpu) continue;
+        for (i = 0; i < INFER__ROPE_SETS; i++) infer__gpu_free(m->devices[d].gpu, &m->ropes[i].device[d]);
+        m->devices[d].bytes = 0;
+    }
+    m->device_bytes = 0;
 }
 
 static void infer__place_free(infer_model *m) {
     int32_t i;
-    if (!m->gpu) return;
-    for (i = 0; i < m->device_layers; i++) infer__gpu_free(m->gpu, &m->layers[i].weights);
-    infer__gpu_free(m->gpu, &m->device_front);
-    infer__gpu_free(m->gpu, &m->device_head);
-    for (i = 0; i < INFER__ROPE_SETS; i++) infer__gpu_free(m->gpu, &m->ropes[i].device);
-    infer__gpu_close(m->gpu);
-    m->gpu = NULL;
+    infer__place_drop(m);
+    for (i = 0; i < m->n_devices; i++) infer__gpu_close(m->devices[i].gpu);
+    memset(m->devices, 0, sizeof m->devices);
+    for (i = 0; i < m->device_layers; i++) m->layers[i].place = INFER__ON_CPU;
+    m->n_devices = m->device_layers = m->automatic = 0;
 }

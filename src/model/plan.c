@@ -70,7 +70,7 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     infer_context_params zero;
     infer_result r;
     uint64_t work, head;
-    int32_t i, slot;
+    int32_t i, l, slot, n_devices = 0;
     memset(p, 0, sizeof *p);
     memset(&zero, 0, sizeof zero);
     if (m->why_code) return infer__error(err, m->why_code, "%s", m->why_not);
@@ -109,6 +109,10 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     p->block_len = 4 * (uint64_t)p->batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
     for (i = 0; i < INFER__PLACES; i++)
         if (infer__place_used(m, i)) p->scratch_bytes[i] = 3 * p->x_bytes + p->work_bytes;
+    for (i = INFER__ON_DEVICE; i < INFER__PLACES; i++)
+        if (infer__place_used(m, i)) n_devices++;
+    p->hop_bytes = n_devices > 1 ? p->x_bytes : 0;
+    p->scratch_bytes[INFER__ON_CPU] += p->hop_bytes;
     p->scratch_bytes[INFER__ON_CPU] += p->block_len * sizeof(int32_t) + (uint64_t)p->batch * 3 * sizeof(void *) +
                                        (uint64_t)p->batch * sizeof(int32_t) +
                                        (uint64_t)p->n_seq * 2 * sizeof(void *) +
@@ -118,16 +122,19 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
             (uint64_t)p->threads * (uint64_t)infer__cpu_scratch_len(p->max_cols, p->max_head) * sizeof(float) +
             infer__cpu_x8_bytes(p->x8_len) + p->float_x_bytes +
             (uint64_t)p->n_turns * (uint64_t)p->turns_len * sizeof(float);
-    if (infer__place_used(m, INFER__ON_DEVICE)) { /* the pass block goes there, packed on the way */
+    for (i = INFER__ON_DEVICE; i < INFER__PLACES; i++) { /* the pass block goes there, packed on the way */
+        if (!infer__place_used(m, i)) continue;
         p->scratch_bytes[INFER__ON_CPU] += infer__gpu_run_bytes(p->block_len);
-        for (i = 0; i < m->hp.n_layer; i++)
-            if (m->layers[i].place == INFER__ON_DEVICE)
+        for (l = 0; l < m->hp.n_layer; l++)
+            if (m->layers[l].place == i)
                 p->parts_len = INFER__MAX(p->parts_len,
-                                          infer__gpu_parts_len(p->cells, m->layers[i].n_head, m->layers[i].dim_v));
-        p->scratch_bytes[INFER__ON_DEVICE] += infer__gpu_run_bytes(p->block_len) + p->top_bytes +
-                                              p->parts_len * sizeof(float) +
-                                              (m->params.exact ? 0 : infer__gpu_x8_bytes(p->x8_len));
+                                          infer__gpu_parts_len(p->cells, m->layers[l].n_head, m->layers[l].dim_v));
     }
+    for (i = INFER__ON_DEVICE; i < INFER__PLACES; i++)
+        if (infer__place_used(m, i))
+            p->scratch_bytes[i] += infer__gpu_run_bytes(p->block_len) + p->parts_len * sizeof(float) +
+                                   (i == infer__head_place(m) ? p->top_bytes : 0) +
+                                   (m->params.exact ? 0 : infer__gpu_x8_bytes(p->x8_len));
     return INFER_OK;
 }
 
@@ -135,12 +142,26 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
 enum { INFER__PLAN_SLACK = 48 * 1024 };
 
 static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer_memory *out) {
+    int32_t i;
     uint64_t session = (uint64_t)p->cells * sizeof(infer_token) + (uint64_t)m->hp.n_vocab * sizeof(float) +
                        INFER__CACHE_GROUPS * (uint64_t)p->max_pages * sizeof(int32_t);
     memset(out, 0, sizeof *out);
     /* of a mapped file every page counts, its metadata too */
-    out->weights = m->gguf.sources[0].io.mapped ? m->gguf.file_bytes : m->gguf.tensor_bytes;
+    out->weights = m->gguf.sources[0].io.mapped ? m->gguf.file_bytes : m->gguf.tensor_bytes - m->dropped_bytes;
     out->cache = p->cache_bytes[INFER__ON_CPU];
     out->scratch = p->scratch_bytes[INFER__ON_CPU] + m->own_bytes + session + INFER__PLAN_SLACK;
-    out->device = m->device_bytes + p->cache_bytes[INFER__ON_DEVICE] + p->scratch_bytes[INFER__ON_DEVICE];
+    out->layers = m->hp.n_layer;
+    for (i = 0; i < m->n_devices; i++) {
+        const infer__device *from = &m->devices[i];
+        infer_device_memory *to = &out->devices[out->n_devices];
+        if (!from->n_layers) continue;
+        out->n_devices++;
+        to->device = from->row + 1;
+        to->layers = from->n_layers;
+        to->weights = from->bytes;
+        to->cache = p->cache_bytes[INFER__ON_DEVICE + i];
+        to->scratch = p->scratch_bytes[INFER__ON_DEVICE + i];
+        to->free = from->memory;
+        out->device += to->weights + to->cache + to->scratch;
+    }
 }

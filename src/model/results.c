@@ -16,7 +16,7 @@ static int32_t infer__top_most(const infer_model *m) { return INFER__MIN(INFER__
 
 static void infer__plan_top(infer__plan *p, const infer_model *m) {
     uint64_t rows, one = infer__top_scratch(m->hp.n_vocab, infer__top_most(m));
-    if (!infer__place_used(m, INFER__ON_DEVICE) || m->device_layers < m->hp.n_layer) return;
+    if (infer__head_place(m) == INFER__ON_CPU) return;
     p->top_rows = INFER__MIN(p->head_rows, INFER__TOP_ROWS);
     rows = (uint64_t)p->top_rows;
     p->top_scratch = INFER__MAX(one, rows * infer__top_scratch(m->hp.n_vocab, 1));
@@ -38,19 +38,19 @@ static infer_session *infer__results_session(const infer_context *c, int32_t out
 
 /* The n largest of rows of logits to the front of the top buffer, 2 n words a row. */
 static void infer__results_largest(infer_context *c, const infer__tensor *logits, int32_t n) {
-    infer__buf *b = &c->places[INFER__ON_DEVICE].top;
+    infer__buf *b = &c->at->top;
     infer__top_args a;
     memset(&a, 0, sizeof a);
     a.x = *logits;
     a.y = infer__view(b, 0, logits->rows, 2 * n);
     a.scratch = infer__view(b, b->bytes / sizeof(float) - c->plan.top_scratch, 1, (int32_t)c->plan.top_scratch);
     a.k = n;
-    c->places[INFER__ON_DEVICE].ops->top(&c->ctx, &a);
+    c->at->ops->top(&c->ctx, &a);
 }
 
 static void infer__results_one(infer_context *c, infer_session *s, int32_t row, int32_t stride, int32_t n) {
     uint64_t each = sizeof *s->top;
-    c->places[INFER__ON_DEVICE].ops->download(&c->ctx, &c->places[INFER__ON_DEVICE].top,
+    c->at->ops->download(&c->ctx, &c->at->top,
                                               (uint64_t)row * (uint64_t)stride * each, s->top, (uint64_t)n * each);
 }
 
@@ -123,10 +123,11 @@ static void infer__results_drop(infer_session *s) {
 static void infer__results_begin(infer_context *c) {
     infer__error_clear(&c->ctx.error);
     infer__atomic_set(&c->cancel, 0);
+    infer__enter(c, infer__head_place(c->model));
 }
 
 static infer_result infer__results_end(infer_context *c, infer_error *err) {
-    c->places[INFER__ON_DEVICE].ops->sync(&c->ctx);
+    c->at->ops->sync(&c->ctx);
     if (infer__ok(&c->ctx)) return INFER_OK;
     return infer__error(err, c->ctx.error.code, "%s", c->ctx.error.message);
 }
@@ -137,7 +138,7 @@ static infer_result infer__results_bring(infer_session *s, infer_error *err) {
     infer_result r;
     if (!s->kept_row) return INFER_OK;
     infer__results_begin(c);
-    c->places[INFER__ON_DEVICE].ops->download(&c->ctx, &c->places[INFER__ON_DEVICE].work,
+    c->at->ops->download(&c->ctx, &c->at->work,
                                               (uint64_t)(s->kept_row - 1) * bytes, s->logits, bytes);
     r = infer__results_end(c, err);
     if (r == INFER_OK) infer__results_drop(s);
@@ -153,7 +154,7 @@ static infer_result infer__results_best(infer_session *s, int32_t n, infer_error
     if (!infer__results_reserve(s, n)) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d logits", (int)n);
     s->n_top = 0; /* what is there is overwritten */
     infer__results_begin(c);
-    row = infer__view(&c->places[INFER__ON_DEVICE].work, (uint64_t)(s->kept_row - 1) * (uint64_t)vocab, 1, vocab);
+    row = infer__view(&c->at->work, (uint64_t)(s->kept_row - 1) * (uint64_t)vocab, 1, vocab);
     infer__results_largest(c, &row, n);
     infer__results_one(c, s, 0, n, n);
     r = infer__results_end(c, err);

@@ -274,12 +274,12 @@ static infer_result infer__load_slot(infer_model *m, const infer__layer *l, cons
     return r;
 }
 
-static infer_result infer__load_progress(infer_model *m, int32_t done, infer_error *err) {
+static infer_result infer__load_progress(infer_model *m, double done, infer_error *err) {
     int32_t all = m->hp.n_layer + m->device_layers;
     if (m->sizes_only || !m->params.progress) return INFER_OK;
-    if (!m->params.progress(m->params.progress_user, (float)done / (float)all)) return INFER_OK;
+    if (!m->params.progress(m->params.progress_user, (float)(done / (double)all))) return INFER_OK;
     return infer__error(err, INFER_CANCELLED, "cancelled while %s layer %d of %d",
-                        done < m->hp.n_layer ? "loading" : "uploading", (int)(done % m->hp.n_layer),
+                        done < m->hp.n_layer ? "loading" : "uploading", (int)done % m->hp.n_layer,
                         (int)m->hp.n_layer);
 }
 

@@ -51,9 +51,15 @@ def test_no_devices():
     check(story(**env).out == story('--backend', 'cpu').out, 'auto')
 
 
-def test_not_in_this_build():
+def test_demanded():
+    """A backend that was asked for and cannot run is an error that names it."""
+    rows = infer('devices', '--json').json()['devices']
     for backend in ('cuda', 'hip', 'metal'):
-        check('backend %s is not in this build' % backend in story('--backend', backend, status=1).err, backend)
+        if any(d['api'] == backend and d['usable'] for d in rows):
+            continue
+        err = story('--backend', backend, status=1).err
+        why = [d['why_not'] for d in rows if d['api'] == backend]
+        check('backend %s ' % backend in err and all(w in err for w in why), err)
 
 
 def test_run():
@@ -81,6 +87,38 @@ def test_info():
               for n in ('0', '2', '5')]
     check(memory[0]['device'] == 0 < memory[1]['device'] < memory[2]['device'], 'device memory: %s' % memory)
     check(memory[0]['cache'] > memory[1]['cache'] > memory[2]['cache'] == 0, 'cache: %s' % memory)
+
+
+def test_two_devices():
+    """pocl offers its device twice when asked: the layers are split, the story stays the same."""
+    env = {'POCL_DEVICES': 'basic basic'}
+    devices = [d for d in infer('devices', '--json', **env).json()['devices'] if d['api'] == 'opencl' and d['usable']]
+    if len(devices) < 2:
+        raise cli.Skipped('no two OpenCL devices')
+    two = ('--devices', ','.join(str(d['device']) for d in devices[:2]))
+    want = story('--backend', 'cpu').out
+    for options in ([], ['--shares', '1,1'], ['--shares', '1,3', '--gpu-layers', '4'], ['--backend', 'opencl']):
+        check(story(*two, *options, **env).out == want, 'two devices %s give another story' % options)
+    memory = infer('info', cli.data(STORY), '--json', *two, '--shares', '1,3', '--gpu-layers', '4', **env).json()['memory']
+    check([d['layers'] for d in memory['devices']] == [1, 3], 'layers: %s' % memory)
+    check(memory['device'] == sum(d[k] for d in memory['devices'] for k in ('weights', 'cache', 'scratch')), 'sum: %s' % memory)
+    check(0 < memory['cache'] < memory['cpu']['cache'], 'one layer is on the CPU: %s' % memory)
+    text = infer('info', cli.data(STORY), *two, '--shares', '1,3', '--gpu-layers', '4', **env).out.decode()
+    check('on the CPU: ' in text and devices[1]['name'] + ': 3 layers' in text, text)
+    small = infer('info', cli.data(STORY), '--json', *two, '--batch', '16', '--ctx', '64', **env).json()['memory']
+    check(small['device'] < memory['device'], '--batch and --ctx: %s' % small)
+    for wrong in ('1,,2', 'x', '', '1,2,3,4,5,6,7,8,9', '1.5'):
+        infer('info', cli.data(STORY), '--devices', wrong, status=1)
+    infer('run', cli.data(STORY), '-p', 'x', *two, '--shares', '1', status=1, **env)
+    infer('run', cli.data(STORY), '-p', 'x', '--devices', '0', status=1)
+
+
+def test_auto():
+    """A device that runs on the processor is not taken by itself; the log has a line for each API."""
+    if any(d['auto'] for d in infer('devices', '--json').json()['devices'][1:]):
+        raise cli.Skipped('this machine has a GPU')
+    log = story('-v').err
+    check('auto: the CPU' in log and log.count('auto: not ') == 4, log)
 
 
 def make_test(name):

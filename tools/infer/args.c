@@ -40,6 +40,9 @@ static int shared_options(int takes, cli_common *c, cli_option *out) {
     if (takes & TAKES_DEVICE) {
         out[n++] = option("--backend", OPT_CHOICE, &c->backend, SHARED_BACKENDS, "where to compute", 0, 0);
         out[n++] = option("--device", OPT_INT, &c->device, "N", "device, as `infer devices` numbers them", 0, 1000);
+        out[n++] = option("--devices", OPT_STRING, &c->devices, "N,N,..", "several of one backend, in this order", 0, 0);
+        out[n++] = option("--shares", OPT_STRING, &c->shares, "X,X,..",
+                          "how --devices share the layers (default: by free memory)", 0, 0);
         out[n++] = option("--gpu-layers", OPT_INT, &c->gpu_layers, "N",
                           "layers on the GPU; 0 = none (default: as many as fit)", 0, 1000000);
     }

@@ -449,7 +449,7 @@ int cmd_bench(int argc, char **argv) {
         cli_model_params("bench", &common, &params);
         cli_measure_peaks(b.threads, params.cpu_level, &b.peaks);
         choose_peak(&b, common.exact, memory.device == 0);
-        print_results(&b, args[0], cli_backend_name(&common, memory.device), common.json, profile);
+        print_results(&b, args[0], cli_backend_name(&memory), common.json, profile);
     }
     infer_session_destroy(b.session);
     infer_context_destroy(b.context);

@@ -87,7 +87,7 @@ typedef struct cli_common {
     int64_t threads, backend, device, gpu_layers, ctx, kv, max_memory, seed;
     int seed_given;
     int exact, verbose, json;
-    const char *cpu_level, *pre;
+    const char *cpu_level, *pre, *devices, *shares;
     cli_sampling sampling; /* TAKES_SAMPLING: to be given to cli_sampling_free at the end, also when parsing failed */
 } cli_common;
 
@@ -166,8 +166,8 @@ const char *cli_base_name(const char *path);
 
 /* ---- devices.c ------------------------------------------------------------------------------ */
 
-/* What a context computes on, which holds device_bytes on a GPU. */
-const char *cli_backend_name(const cli_common *common, uint64_t device_bytes);
+/* What a context with this memory computes on. */
+const char *cli_backend_name(const infer_memory *memory);
 
 /* ---- json.c --------------------------------------------------------------------------------- */
 

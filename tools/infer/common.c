@@ -40,6 +40,35 @@ static int32_t cpu_level(const char *name) {
     return strcmp(name, "best") == 0 ? INFER_CPU_BEST : -1;
 }
 
+/* At most cap numbers that commas separate, to out; how many, or -1. */
+static int number_list(const char *s, double *out, int cap) {
+    int n = 0;
+    char *end;
+    for (; *s && n < cap; n++) {
+        if (*s != '.' && (*s < '0' || *s > '9')) return -1;
+        out[n] = strtod(s, &end);
+        if (*end == ',' && end[1]) end++;
+        else if (*end) return -1;
+        s = end;
+    }
+    return *s ? -1 : n;
+}
+
+/* --devices and --shares. */
+static int device_list(const char *command, const cli_common *common, infer_model_params *out) {
+    double numbers[INFER_MAX_DEVICES], shares[INFER_MAX_DEVICES];
+    int n = common->devices ? number_list(common->devices, numbers, INFER_MAX_DEVICES) : 0;
+    int n_shares = common->shares ? number_list(common->shares, shares, INFER_MAX_DEVICES) : n, i;
+    for (i = 0; i < n && n_shares == n; i++) {
+        out->devices[i] = (int32_t)numbers[i] + 1;
+        if (numbers[i] > 1000 || numbers[i] != (int32_t)numbers[i]) n = -1;
+        if (common->shares) out->shares[i] = (float)shares[i];
+    }
+    if (n >= 0 && n_shares == n && (n > 0 || !common->devices)) return 1;
+    cli_fail(command, "--devices takes up to %d numbers of `infer devices`, --shares as many", INFER_MAX_DEVICES);
+    return 0;
+}
+
 int cli_model_params(const char *command, const cli_common *common, infer_model_params *out) {
     int32_t level = INFER_CPU_BEST;
     memset(out, 0, sizeof *out);
@@ -49,6 +78,7 @@ int cli_model_params(const char *command, const cli_common *common, infer_model_
     }
     out->backend = (int32_t)common->backend;
     out->device = (int32_t)(common->device + 1);
+    if (!device_list(command, common, out)) return 0;
     out->gpu_layers = (int32_t)(common->gpu_layers == 0 ? -1 : common->gpu_layers < 0 ? 0 : common->gpu_layers);
     out->cpu_level = level;
     out->exact = common->exact;

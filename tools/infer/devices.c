@@ -11,11 +11,10 @@ static const char *backend_name(int32_t backend) {
     return backend >= 0 && backend <= INFER_METAL ? BACKENDS[backend] : "other";
 }
 
-const char *cli_backend_name(const cli_common *common, uint64_t device_bytes) {
+const char *cli_backend_name(const infer_memory *memory) {
     infer_device_info d;
-    if (device_bytes == 0) return "cpu";
-    if (common->backend != INFER_AUTO) return backend_name((int32_t)common->backend);
-    return infer_device_get((int32_t)common->device, &d) == INFER_OK ? backend_name(d.backend) : "other";
+    if (memory->n_devices == 0) return "cpu";
+    return infer_device_get(memory->devices[0].device, &d) == INFER_OK ? backend_name(d.backend) : "other";
 }
 
 static int32_t best_level(void) {

@@ -157,38 +157,74 @@ static void print_layers(const infer_model *model, int json) {
     free(text);
 }
 
-/* The model was opened without a device, which would have taken its weights: what it needs on one is predicted anew. */
-static void print_memory(const infer_model *model, const char *path, const cli_common *common, int json) {
+/* One device's part: on a line, or as an object. */
+static void print_device_memory(const infer_device_memory *m, int json, int first) {
+    infer_device_info d;
+    char a[32], b[32], c[32], e[32];
+    if (infer_device_get(m->device, &d) != INFER_OK) return;
+    if (json) {
+        printf("%s{\"device\": %ld, \"name\": ", first ? "" : ", ", (long)m->device);
+        json_text(stdout, d.name);
+        printf(", \"layers\": %ld, \"weights\": %.0f, \"cache\": %.0f, \"scratch\": %.0f, \"free\": %.0f}",
+               (long)m->layers, (double)m->weights, (double)m->cache, (double)m->scratch, (double)m->free);
+    } else {
+        printf("    device %ld, %s: %ld layers; weights %s, cache %s, scratch %s; %s free\n", (long)m->device, d.name,
+               (long)m->layers, cli_bytes_text((double)m->weights, a), cli_bytes_text((double)m->cache, b),
+               cli_bytes_text((double)m->scratch, c), cli_bytes_text((double)m->free, e));
+    }
+}
+
+static void print_host_memory(const infer_memory *m) {
+    char a[32], b[32], c[32];
+    printf("weights %s, cache %s, scratch %s\n", cli_bytes_text((double)m->weights, a),
+           cli_bytes_text((double)m->cache, b), cli_bytes_text((double)m->scratch, c));
+}
+
+static void print_memory_json(const infer_memory *cpu, const infer_memory *m, int32_t cells) {
+    int32_t i;
+    printf(", \"memory\": {\"context\": %ld, \"weights\": %.0f, \"cache\": %.0f, \"scratch\": %.0f, "
+           "\"device\": %.0f, \"devices\": [",
+           (long)cells, (double)m->weights, (double)m->cache, (double)m->scratch, (double)m->device);
+    for (i = 0; i < m->n_devices; i++) print_device_memory(&m->devices[i], 1, i == 0);
+    printf("], \"cpu\": {\"weights\": %.0f, \"cache\": %.0f, \"scratch\": %.0f}}", (double)cpu->weights,
+           (double)cpu->cache, (double)cpu->scratch);
+}
+
+/* On the CPU, and where the options (or auto) would put it. Predicted from the file's header: nothing is loaded. */
+static void print_memory(const infer_model *model, const char *path, const cli_common *common, int32_t batch,
+                         int json) {
     infer_context_params params;
     infer_model_params model_params;
-    infer_memory m;
-    infer_error err;
-    infer_result r;
-    int on_device = common->backend > INFER_CPU || common->device > 0;
-    char a[32], b[32], c[32], d[32];
+    infer_memory cpu, there;
+    infer_error err, there_err;
+    infer_result r, there_r;
+    char text[32];
+    int32_t i;
     cli_context_params(common, &params);
     params.cells = cli_cells(common, model, 0);
+    params.batch = batch;
     params.sessions = 1;
     if (!cli_model_params("info", common, &model_params)) return;
-    r = on_device ? infer_model_memory_path(path, &model_params, &params, &m, &err)
-                  : infer_model_memory(model, &params, &m, &err);
-    if (r != INFER_OK) {
+    r = infer_model_memory(model, &params, &cpu, &err);
+    there_r = infer_model_memory_path(path, &model_params, &params, &there, &there_err);
+    if (r != INFER_OK || there_r != INFER_OK) {
         if (json)
             printf(", \"memory\": null");
         else
-            printf("\nmemory: %s\n", err.message);
+            printf("\nmemory: %s\n", r != INFER_OK ? err.message : there_err.message);
         return;
     }
     if (json) {
-        printf(", \"memory\": {\"context\": %ld, \"weights\": %.0f, \"cache\": %.0f, \"scratch\": %.0f, "
-               "\"device\": %.0f}",
-               (long)params.cells, (double)m.weights, (double)m.cache, (double)m.scratch, (double)m.device);
-    } else {
-        printf("\nmemory for a context of %ld (--ctx, --kv)\n"
-               "  weights %s, cache %s, scratch %s; on the GPU %s\n",
-               (long)params.cells, cli_bytes_text((double)m.weights, a), cli_bytes_text((double)m.cache, b),
-               cli_bytes_text((double)m.scratch, c), cli_bytes_text((double)m.device, d));
+        print_memory_json(&cpu, &there, params.cells);
+        return;
     }
+    printf("\nmemory for a context of %ld (--ctx, --kv, --batch)\n  on the CPU: ", (long)params.cells);
+    print_host_memory(&cpu);
+    if (there.n_devices == 0) return;
+    printf("  on %s: %s together; on the CPU beside it ", there.n_devices == 1 ? "a GPU" : "GPUs",
+           cli_bytes_text((double)there.device, text));
+    print_host_memory(&there);
+    for (i = 0; i < there.n_devices; i++) print_device_memory(&there.devices[i], 0, 0);
 }
 
 static void print_summary(const infer_model *model, const char *path, const infer_model_info *info, int json) {
@@ -220,7 +256,7 @@ static void print_summary(const infer_model *model, const char *path, const infe
            info->embedding_only ? " (hidden states only)" : "");
 }
 
-static int print_model(const infer_model *model, const char *path, const cli_common *common, int full) {
+static int print_model(const infer_model *model, const char *path, const cli_common *common, int32_t batch, int full) {
     infer_model_info info;
     if (infer_model_get_info(model, &info) != INFER_OK) return 0;
     print_summary(model, path, &info, common->json);
@@ -228,7 +264,7 @@ static int print_model(const infer_model *model, const char *path, const cli_com
     print_tensors(model, common->json);
     if (info.computes) {
         print_layers(model, common->json);
-        print_memory(model, path, common, common->json);
+        print_memory(model, path, common, batch, common->json);
     }
     if (common->json) printf("}\n");
     return 1;
@@ -373,11 +409,13 @@ static void print_types(int json) {
 int cmd_info(int argc, char **argv) {
     const char *args[1];
     int archs = 0, types = 0, check = 0, full = 0, status, ok;
+    int64_t batch = 0;
     const cli_option options[] = {
         {"--archs", OPT_FLAG, &archs, NULL, "list the architectures of this build, and what proves each", 0, 0},
         {"--types", OPT_FLAG, &types, NULL, "list the storage types", 0, 0},
         {"--check", OPT_FLAG, &check, NULL, "read every byte and verify the file", 0, 0},
         {"--full", OPT_FLAG, &full, NULL, "do not shorten long arrays and strings", 0, 0},
+        {"--batch", OPT_INT, &batch, "N", "rows in a pass, for the memory needed (default: 512)", 1, 1 << 20},
     };
     const cli_spec spec = {"info",
                            "MODEL | --archs | --types",
@@ -385,11 +423,12 @@ int cmd_info(int argc, char **argv) {
                            "Any well-formed GGUF file will do. --check fails on data that cannot be read, on tensors\n"
                            "that overlap and on values that are not finite.\n",
                            options,
-                           4,
+                           5,
                            TAKES_MODEL | TAKES_DEVICE | TAKES_CONTEXT | TAKES_JSON,
                            0,
                            1};
     cli_common common, here; /* here: on the CPU */
+    infer_model_params params;
     infer_model *model;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
     if (archs + types + (args[0] != NULL) != 1) {
@@ -398,12 +437,14 @@ int cmd_info(int argc, char **argv) {
     if (archs) print_archs(common.json);
     if (types) print_types(common.json);
     if (args[0] == NULL) return CLI_DONE;
+    if (!cli_model_params("info", &common, &params)) return CLI_FAILED; /* before anything is printed */
     here = common;
     here.backend = INFER_CPU;
     here.device = -1;
+    here.devices = here.shares = NULL;
     model = cli_open("info", args[0], &here, 0);
     if (model == NULL) return CLI_FAILED;
-    ok = check ? check_model(model, args[0], common.json) : print_model(model, args[0], &common, full);
+    ok = check ? check_model(model, args[0], common.json) : print_model(model, args[0], &common, (int32_t)batch, full);
     infer_model_close(model);
     return ok ? CLI_DONE : CLI_FAILED;
 }

@@ -1,0 +1,861 @@
+/* test_gpu_places.c: layers on several devices, on the CPU and devices, and which ones are chosen.
+ *
+ * Whole models run on the API under test (see test_gpu_models.c, which comes first): on its second device too where it
+ * has one, else on the first one twice, which is the same to everything above drivers. What needs devices of chosen
+ * sizes runs on the made-up API of fake_gpu.h, whose kernels do nothing.
+ */
+
+/* Numbers of two usable devices, as infer_model_params.devices takes them. 0 when there is none. */
+static int places_two(int32_t out[2]) {
+    infer_device_info d;
+    int32_t i, n = 0;
+    for (i = 1; n < 2 && infer_device_get(i, &d) == INFER_OK; i++)
+        if (d.usable && d.backend == check_backend()) out[n++] = i + 1;
+    if (n == 1) out[1] = out[0];
+    return n > 0;
+}
+
+/* A model on n devices with these shares; layers as infer_model_params.gpu_layers. */
+static infer_model *places_open(const char *path, int32_t n, const float *shares, int32_t layers) {
+    infer_model_params p;
+    infer_model *m = NULL;
+    infer_error e;
+    int32_t two[2], i;
+    memset(&p, 0, sizeof p);
+    if (!places_two(two)) return NULL;
+    for (i = 0; i < n; i++) {
+        p.devices[i] = two[i & 1];
+        p.shares[i] = shares ? shares[i] : 0;
+    }
+    p.gpu_layers = layers;
+    p.exact = 1;
+    p.allocator.alloc = check_alloc;
+    p.allocator.free = check_free;
+    if (infer_model_open(&m, path, &p, &e)) check_note(__FILE__, __LINE__, e.message);
+    return m;
+}
+
+/* ---- whole models ------------------------------------------------------------------------------------------------ */
+
+/* What was estimated for the weights of each device is what lies there, with the frequencies. */
+static void places_estimate(infer_model *m) {
+    uint64_t cells = (uint64_t)INFER__MIN(m->hp.n_ctx, INFER__FIT_CELLS), sum;
+    int32_t d, i, first = 0;
+    for (d = 0; d < m->n_devices; first += m->devices[d++].n_layers) {
+        for (sum = 0, i = 0; i < INFER__ROPE_SETS; i++) sum += m->ropes[i].device[d].bytes;
+        for (i = first; i < first + m->devices[d].n_layers; i++) {
+            const infer__layer *l = &m->layers[i];
+            sum += infer__place_cost(m, i, first, UINT64_MAX);
+            sum -= cells * (uint64_t)l->n_head_kv *
+                   (infer__kv_bytes(INFER_KV_F16, l->dim_k) + infer__kv_bytes(INFER_KV_F16, l->dim_v));
+        }
+        CHECK(sum == m->devices[d].bytes || m->devices[d].n_layers == 0);
+    }
+}
+
+/* The first n_rows of the ways to split. */
+static void places_each(const char *path, arch_ref *r, size_t n_rows) {
+    static const struct { const char *name; int32_t n; float shares[3]; int32_t part, kv; } rows[] = {
+        {"two devices", 2, {1, 1, 0}, 3, INFER_KV_F32},
+        {"the CPU and two devices", 2, {1, 1, 0}, 2, INFER_KV_F16},
+        {"three devices, two being one", 3, {1, 1, 1}, 3, INFER_KV_F32},
+        {"two devices, by memory", 2, {0, 0, 0}, 3, INFER_KV_F16}};
+    size_t n = (size_t)r->n * (size_t)r->width, i;
+    float *out = (float *)calloc(2 * n, sizeof *out);
+    char detail[200];
+    for (i = 0; i < n_rows && i < sizeof rows / sizeof *rows && out && !check_bad; i++) {
+        int32_t layers, want, d, used = 0;
+        infer_model *m;
+        arch_kv = rows[i].kv;
+        layers = gpu_want(path, r);
+        want = rows[i].part == 3 ? layers : layers * 2 / 3;
+        if (want < 1) want = 1;
+        m = places_open(path, rows[i].n, rows[i].shares[0] > 0 ? rows[i].shares : NULL, want);
+        snprintf(detail, sizeof detail, "%s, %d of %d layers on %s", path, (int)want, (int)layers, rows[i].name);
+        check_detail = detail;
+        if (m) {
+            for (d = 0; d < m->n_devices; d++) used += m->devices[d].n_layers > 0;
+            CHECK(m->device_layers == want && used == (want < rows[i].n ? want : rows[i].n));
+            places_estimate(m);
+            gpu_ways(m, r, out, n);
+        }
+        CHECK(infer_model_close(m) == INFER_OK);
+    }
+    arch_kv = INFER_KV_F32;
+    CHECK(check_live == 0);
+    free(out);
+}
+
+static void places_arch_run(void) {
+    const char *path = arch_path("gguf");
+    arch_ref r;
+    GPU_NEEDED();
+    if (!path) SKIP("needs INFER_TEST_DATA");
+    check_live = check_fail_at = 0;
+    if (!arch_ref_open(&r)) { check_note(__FILE__, __LINE__, "no reference"); return; }
+    places_each(path, &r, strncmp(arch_file, "llama-", 6) == 0 ? 4 : 2);
+    free(r.data);
+}
+
+/* Exact numbers: what every place gets per pass, and the residual stream down and up where the place changes. */
+static void test_gpu_places_traffic(void) {
+    static const float halves[2] = {1, 1};
+    const uint64_t block = sizeof(int32_t) * (8 + 3 * 40 + 1 + 1 + 2 * 3);
+    int32_t i, layers;
+    GPU_NEEDED();
+    check_live = check_fail_at = 0;
+    for (layers = 4; layers <= 5; layers++) { /* of 5: the last one on the CPU, and none */
+        infer_model *m = places_open(check_data("models/stories260K.F32.gguf"), 2, halves, layers);
+        infer_session *s = NULL;
+        infer_session_params p;
+        infer_stats st;
+        infer_token ids[40];
+        infer_error e;
+        uint64_t row, vocab;
+        long allocs;
+        if (!m) return;
+        memset(&p, 0, sizeof p);
+        p.context = 128;
+        for (i = 0; i < 40; i++) ids[i] = 3 + i * 7;
+        row = (uint64_t)m->hp.n_embd * sizeof(float);
+        vocab = (uint64_t)m->hp.n_vocab * sizeof(float);
+        CHECK(m->devices[0].n_layers == (layers == 5 ? 3 : 2) && m->devices[1].n_layers == 2);
+        CHECK(infer_session_create(&s, m, &p, &e) == INFER_OK);
+        CHECK(infer_session_eval(s, ids, 40) == INFER_OK);
+        CHECK(infer_session_stats(s, &st) == INFER_OK);
+        CHECK(st.bytes_up == 2 * block + 40 * row);
+        CHECK(st.bytes_down == 40 * row + (layers == 5 ? vocab : 40 * row));
+        CHECK(st.syncs == 2);
+        allocs = check_allocs;
+        CHECK(infer_session_eval(s, ids, 1) == INFER_OK);
+        CHECK(infer_session_stats(s, &st) == INFER_OK);
+        CHECK(st.bytes_up == 2 * sizeof(int32_t) * (8 + 3 + 1 + 1 + 2 * 3) + row);
+        CHECK(st.bytes_down == row + (layers == 5 ? vocab : row) && st.syncs == 2);
+        CHECK(check_allocs == allocs);
+        infer_session_destroy(s);
+        CHECK(infer_model_close(m) == INFER_OK);
+    }
+    CHECK(check_live == 0);
+}
+
+/* Predicted before, the same after; what is allocated on each device is what was said. */
+static void test_gpu_places_memory(void) {
+    const char *path = check_data("models/stories260K.F32.gguf");
+    infer_model_params mp;
+    infer_context_params cp;
+    infer_memory before, after;
+    infer_error e;
+    infer_model *m = NULL;
+    infer_context *c = NULL;
+    int32_t i;
+    GPU_NEEDED();
+    memset(&mp, 0, sizeof mp);
+    memset(&cp, 0, sizeof cp);
+    cp.sessions = 2;
+    places_two(mp.devices);
+    mp.gpu_layers = 4;
+    mp.shares[0] = 1;
+    mp.shares[1] = 3;
+    CHECK(infer_model_memory_path(path, &mp, &cp, &before, &e) == INFER_OK);
+    CHECK(infer_model_open(&m, path, &mp, &e) == INFER_OK);
+    if (!m) return;
+    CHECK(infer_context_create(&c, m, &cp, &e) == INFER_OK);
+    CHECK(infer_context_memory(c, &after) == INFER_OK);
+    CHECK(before.n_devices == 2 && after.n_devices == 2 && after.layers == 5);
+    CHECK(before.device == after.device && before.cache == after.cache);
+    for (i = 0; i < 2; i++) {
+        const infer_device_memory *d = &after.devices[i];
+        CHECK(memcmp(&before.devices[i].weights, &d->weights, 3 * sizeof d->weights) == 0);
+        CHECK(d->layers == (i ? 3 : 1) && d->device == mp.devices[i] - 1 && d->free > 0);
+        CHECK(d->weights > 0 && d->cache == after.cache * (uint64_t)d->layers); /* one layer is on the CPU */
+        CHECK(infer__gpu_used(m->devices[i].gpu) == d->weights + d->cache + d->scratch);
+    }
+    CHECK(after.device == after.devices[0].weights + after.devices[0].cache + after.devices[0].scratch +
+                              after.devices[1].weights + after.devices[1].cache + after.devices[1].scratch);
+    CHECK(infer_context_destroy(c) == INFER_OK);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+/* Saved with the layers on two devices, loaded with all on the CPU. */
+static void test_gpu_places_state(void) {
+    const char *path = check_data("models/stories260K.F32.gguf");
+    static const float halves[2] = {1, 1};
+    infer_model *m[2];
+    infer_session *s[2] = {NULL, NULL};
+    infer_session_params p;
+    infer_error e;
+    infer_token ids[30];
+    state_bytes b;
+    int i;
+    GPU_NEEDED();
+    check_live = check_fail_at = 0;
+    memset(&p, 0, sizeof p);
+    p.context = 64;
+    for (i = 0; i < 30; i++) ids[i] = 5 + i * 11;
+    m[0] = places_open(path, 2, halves, 4);
+    m[1] = gpu_open(path, INFER_CPU, 0);
+    for (i = 0; i < 2 && m[0] && m[1]; i++) CHECK(infer_session_create(&s[i], m[i], &p, &e) == INFER_OK);
+    for (i = 0; i < 2 && s[0] && s[1]; i++) { /* from the devices to the CPU, then back */
+        CHECK(infer_session_rewind(s[i], 0) == INFER_OK);
+        CHECK(infer_session_eval(s[i], ids, 20) == INFER_OK);
+        memset(&b, 0, sizeof b);
+        CHECK(infer_session_save(s[i], state_write, &b) == INFER_OK);
+        CHECK(infer_session_rewind(s[1 - i], 0) == INFER_OK);
+        CHECK(infer_session_load(s[1 - i], state_read, &b) == INFER_OK);
+        CHECK(infer_session_position(s[1 - i]) == 20);
+        CHECK(infer_session_eval(s[0], ids + 20, 10) == INFER_OK);
+        CHECK(infer_session_eval(s[1], ids + 20, 10) == INFER_OK);
+        gpu_close_to("after load", infer_session_logits(s[0], -1), infer_session_logits(s[1], -1),
+                     (size_t)m[0]->hp.n_vocab);
+        free(b.p);
+    }
+    for (i = 0; i < 2; i++) {
+        infer_session_destroy(s[i]);
+        CHECK(infer_model_close(m[i]) == INFER_OK);
+    }
+    CHECK(check_live == 0);
+}
+
+static infer_result places_try(const infer_model_params *given, const char *says) {
+    infer_model_params p = *given;
+    infer_model *m = NULL;
+    infer_error e;
+    infer_result r;
+    p.allocator.alloc = check_alloc;
+    p.allocator.free = check_free;
+    check_live = check_fail_at = 0;
+    r = infer_model_open(&m, check_data("models/stories260K.F32.gguf"), &p, &e);
+    if (r) CHECK_HAS(e.message, says);
+    CHECK(infer_model_close(m) == INFER_OK);
+    CHECK(check_live == 0);
+    return r;
+}
+
+static void test_gpu_places_refused(void) {
+    infer_model_params p;
+    int32_t two[2];
+    memset(&p, 0, sizeof p);
+    p.devices[0] = 1;
+    CHECK(places_try(&p, "devices[0] is 1: that is the CPU") == INFER_ERR_ARGUMENT);
+    p.devices[0] = 1 + infer_device_count();
+    CHECK(places_try(&p, "there is no such device") == INFER_ERR_ARGUMENT);
+    p.devices[0] = 0;
+    p.shares[1] = -1;
+    CHECK(places_try(&p, "shares[1]") == INFER_ERR_ARGUMENT);
+    p.shares[1] = 0;
+    if (!places_two(two)) return;
+    p.devices[0] = p.device = two[0];
+    CHECK(places_try(&p, "both given") == INFER_ERR_ARGUMENT);
+    p.device = 0;
+    p.backend = INFER_CPU;
+    CHECK(places_try(&p, "is not of the backend") == INFER_ERR_ARGUMENT);
+    p.backend = INFER_AUTO;
+    CHECK(places_try(&p, "") == INFER_OK);
+}
+
+/* ---- failures on either device ----------------------------------------------------------------------------------- */
+
+static infer_result places_scenario(float *logits, infer_error *e) {
+    infer_model_params mp;
+    infer_session_params p;
+    infer_model *m = NULL;
+    infer_session *s = NULL, *t = NULL;
+    infer_token ids[3] = {1, 9, 20};
+    infer_result r;
+    memset(&mp, 0, sizeof mp);
+    memset(&p, 0, sizeof p);
+    places_two(mp.devices);
+    mp.shares[0] = mp.shares[1] = 1;
+    mp.gpu_layers = 4;
+    mp.allocator.alloc = check_alloc;
+    mp.allocator.free = check_free;
+    p.context = 32;
+    p.own.threads = 1;
+    r = infer_model_open(&m, check_data("models/stories260K.F32.gguf"), &mp, e);
+    if (r) return r;
+    r = infer_session_create(&s, m, &p, e);
+    if (s && (r = infer_session_eval(s, ids, 3)) != INFER_OK) { /* it stands where it stood, and goes on */
+        *e = *infer_session_error(s);
+        CHECK(infer_session_position(s) == 0);
+        CHECK(infer_session_eval(s, ids, 3) == INFER_OK || check_fail_at);
+    }
+    if (s && !r) r = infer_session_fork(&t, s, e);
+    if (t && (r = infer_session_eval(t, ids, 1)) != INFER_OK) {
+        *e = *infer_session_error(t);
+        CHECK(infer_session_position(t) == 3);
+        CHECK(infer_session_eval(t, ids, 1) == INFER_OK);
+    }
+    if (t) memcpy(logits, infer_session_logits(t, -1), (size_t)m->hp.n_vocab * sizeof *logits);
+    infer_session_destroy(t);
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK);
+    return r;
+}
+
+/* Every call of OpenCL fails once. */
+static void test_gpu_places_faults(void) {
+    static float want[512], got[512];
+    infer_error e;
+    int kind, failures = 0;
+    GPU_NEEDED();
+    if (check_backend() != INFER_OPENCL) SKIP("calls of OpenCL are counted");
+    check_fail_at = check_live = 0;
+    ocl_wrap();
+    ocl_count();
+    CHECK(places_scenario(want, &e) == INFER_OK);
+    for (ocl_fail_at = 1; check_bad < 5; ocl_fail_at += (ocl_fail_at < 250 ? 3 : 23) * GPU_EVERY) {
+        infer_result r;
+        memset(&e, 0, sizeof e);
+        memset(got, 0, sizeof got);
+        ocl_count();
+        ocl_fail_code = ocl_fail_at & 1 ? -5 : -4;
+        r = places_scenario(got, &e);
+        check_detail = ocl_failed ? ocl_failed : "no call";
+        for (kind = 0; kind < OCL_KINDS; kind++) CHECK(ocl_live[kind] == 0);
+        CHECK(check_live == 0);
+        if (ocl_calls < ocl_fail_at) break;
+        if (r) {
+            failures++;
+            CHECK(r == INFER_ERR_DEVICE || r == INFER_ERR_MEMORY);
+            CHECK_HAS(e.message, ocl_failed);
+        }
+        if (got[0] != 0) CHECK(check_nmse(got, want, 512) <= GPU_LIMIT);
+    }
+    CHECK(failures > 60 / GPU_EVERY);
+    ocl_fail_at = 0;
+    ocl_unwrap();
+}
+
+/* Every allocation of the host fails once. */
+static void test_gpu_places_oom(void) {
+    static float logits[512];
+    infer_error e;
+    long total, i;
+    GPU_NEEDED();
+    check_fail_at = check_allocs = check_live = 0;
+    CHECK(places_scenario(logits, &e) == INFER_OK);
+    CHECK(check_live == 0);
+    total = check_allocs;
+    for (i = 1; i <= total && check_bad < 5; i += GPU_EVERY) {
+        infer_result r;
+        check_allocs = check_live = 0;
+        check_fail_at = i;
+        r = places_scenario(logits, &e);
+        CHECK(r == INFER_ERR_MEMORY || r == INFER_OK);
+        if (r) CHECK(e.message[0]);
+        CHECK(check_live == 0);
+    }
+    check_fail_at = 0;
+}
+
+/* ---- choosing, on a made-up API ---------------------------------------------------------------------------------- */
+
+static char places_said[4000];
+static void places_log(void *user, int level, const char *message) {
+    size_t n = strlen(places_said);
+    (void)user;
+    if (level <= 3) snprintf(places_said + n, sizeof places_said - n, "%s\n", message);
+}
+
+/* A model on the made-up devices. */
+static infer_model *places_fake(const infer_model_params *given, infer_result want, infer_error *e) {
+    infer_model_params p = *given;
+    infer_model *m = NULL;
+    infer_result r;
+    p.allocator.alloc = check_alloc;
+    p.allocator.free = check_free;
+    p.log = places_log;
+    places_said[0] = 0;
+    check_live = check_fail_at = 0;
+    r = infer__model_start(&m, &p, INFER_VERSION, e);
+    if (!r) {
+        m->apis = fake_drivers;
+        r = infer__gguf_open_path(&m->gguf, &m->mem, &m->report, check_data("models/stories260K.F32.gguf"), !p.no_mmap,
+                                  e);
+        r = infer__model_finish(&m, r, e);
+    }
+    CHECK(r == want && (r == INFER_OK) == (m != NULL));
+    if (r != want) check_note(__FILE__, __LINE__, e->message);
+    return m;
+}
+static void places_fake_close(infer_model *m) {
+    CHECK(infer_model_close(m) == INFER_OK);
+    CHECK(check_live == 0);
+    fake_closed();
+}
+
+/* A device of the made-up OpenCL with so many bytes. */
+static infer_device_info *places_device(const char *name, uint64_t memory) {
+    infer_device_info *d = fake_device(FAKE_OPENCL, name, NULL);
+    d->total = memory / 9 * 10 + 10;
+    d->free = memory;
+    return d;
+}
+
+static void test_gpu_places_automatic(void) {
+    infer_device_info *d;
+    int32_t rows[3];
+    char why[120];
+    fake_reset(0);
+    fake.apis[FAKE_HIP].why_not = "libnone.so.1 was not found";
+    CHECK(infer__gpu_automatic(fake_drivers, 1) == -1);
+    d = fake_device(FAKE_OPENCL, "Processor", NULL); /* rows: hip, opencl, metal */
+    d->processor = d->unified = 1;
+    CHECK(infer__gpu_automatic(fake_drivers, 1) == -1);
+    fake_device(FAKE_METAL, "Broken", "it is broken");
+    CHECK(infer__gpu_automatic(fake_drivers, 1) == -1);
+    fake_device(FAKE_METAL, "Whole", NULL);
+    CHECK(infer__gpu_automatic(fake_drivers, 1) == 3 && infer__gpu_automatic(fake_drivers, 0) == -1);
+    d = fake_device(FAKE_OPENCL, "Shared", NULL);
+    d->unified = 1;
+    CHECK(infer__gpu_automatic(fake_drivers, 1) == 2);
+    fake_device(FAKE_OPENCL, "Own", NULL);
+    CHECK(infer__gpu_automatic(fake_drivers, 1) == 3); /* before the one that shares the CPU's memory */
+    CHECK(infer__gpu_rows(fake_drivers, INFER_OPENCL, 0, rows, 3, why, sizeof why) == 1 && rows[0] == 3);
+    CHECK(infer__gpu_rows(fake_drivers, INFER_OPENCL, 1, rows, 3, why, sizeof why) == 3);
+    CHECK(rows[0] == 3 && rows[1] == 2 && rows[2] == 1);
+    CHECK(infer__gpu_rows(fake_drivers, INFER_HIP, 0, rows, 3, why, sizeof why) == 0);
+    CHECK_STR(why, "libnone.so.1 was not found");
+    CHECK(infer__gpu_rows(fake_drivers, INFER_CUDA, 0, rows, 3, why, sizeof why) == 0);
+    CHECK_STR(why, "it is not in this build");
+    fake.apis[FAKE_HIP].n = 0;
+    fake_device(FAKE_HIP, "First", NULL);
+    CHECK(infer__gpu_automatic(fake_drivers, 1) == 0);
+    CHECK(infer__gpu_automatic(NULL, 0) == -1);
+}
+
+/* `auto` as a model sees it: what it takes, and in the log why not the others. */
+static void test_gpu_places_auto(void) {
+    infer_model_params p;
+    infer_device_info *d;
+    infer_model *m;
+    infer_error e;
+    memset(&p, 0, sizeof p);
+    fake_reset(0); /* a processor only: the CPU */
+    fake.apis[FAKE_HIP].why_not = "libnone.so.1 was not found";
+    d = places_device("Processor", 1 << 30);
+    d->processor = d->unified = 1;
+    m = places_fake(&p, INFER_OK, &e);
+    CHECK(m && m->n_devices == 0 && m->device_layers == 0);
+    CHECK_HAS(places_said, "auto: not hip: libnone.so.1 was not found\n");
+    CHECK_HAS(places_said, "auto: not opencl: Processor is no GPU\n");
+    CHECK_HAS(places_said, "auto: not metal: ");
+    CHECK_HAS(places_said, "auto: the CPU\n");
+    places_fake_close(m);
+    p.backend = INFER_OPENCL; /* demanded, it is taken */
+    m = places_fake(&p, INFER_OK, &e);
+    CHECK(m && m->device_layers == 5);
+    places_fake_close(m);
+
+    p.backend = INFER_AUTO; /* a GPU beside it */
+    fake_reset(0);
+    d = places_device("Processor", 1 << 30);
+    d->processor = 1;
+    places_device("Card", 1 << 30);
+    m = places_fake(&p, INFER_OK, &e);
+    CHECK(m && m->device_layers == (INFER__AUTO_TAKES_GPUS ? 5 : 0));
+    if (m && INFER__AUTO_TAKES_GPUS) {
+        CHECK_STR(infer__gpu_name(m->devices[0].gpu), "Card");
+        CHECK_HAS(places_said, "auto: opencl, Card: 5 of 5 layers\n");
+    }
+    if (m) { /* both settings, whatever the constant is */
+        infer__place_free(m);
+        CHECK(infer__place_auto(m, 0) == INFER_OK && m->n_devices == 0 && m->device_layers == 0);
+        CHECK(infer__place_auto(m, 1) == INFER_OK && m->n_devices == 1 && m->device_layers == 5);
+        infer__place_free(m);
+        CHECK(m->layers[0].place == INFER__ON_CPU && m->n_devices == 0);
+    }
+    places_fake_close(m);
+    p.gpu_layers = -1; /* none wanted: nothing is opened */
+    m = places_fake(&p, INFER_OK, &e);
+    CHECK(m && m->n_devices == 0 && fake.calls > 0);
+    places_fake_close(m);
+
+    p.gpu_layers = 0; /* it cannot be opened, or not used while loading: the CPU, and the log says so */
+    fake_reset(0);
+    places_device("Card", 1 << 30);
+    fake.no_open = 1;
+    m = places_fake(&p, INFER_OK, &e);
+    CHECK(m && m->device_layers == 0);
+    if (INFER__AUTO_TAKES_GPUS) CHECK_HAS(places_said, "auto: not opencl: Card: fakeOpen");
+    places_fake_close(m);
+    p.backend = INFER_OPENCL;
+    m = places_fake(&p, INFER_ERR_DEVICE, &e);
+    CHECK_HAS(e.message, "Card: fakeOpen");
+    places_fake_close(m);
+    p.backend = INFER_METAL;
+    m = places_fake(&p, INFER_ERR_DEVICE, &e);
+    CHECK_HAS(e.message, "backend metal has no usable device");
+    places_fake_close(m);
+}
+
+/* Every call of the API fails once under `auto`: the model opens all the same, on the device or the CPU. */
+static void test_gpu_places_auto_faults(void) {
+    infer_model_params p;
+    long i, n = 1;
+    memset(&p, 0, sizeof p);
+    for (i = 0; INFER__AUTO_TAKES_GPUS && i <= n && check_bad < 5; i++) {
+        infer_model *m;
+        infer_error e;
+        fake_reset(i);
+        places_device("Card", 1 << 30);
+        m = places_fake(&p, INFER_OK, &e);
+        if (i == 0) n = fake.calls;
+        CHECK(m && (m->device_layers == 0 || m->device_layers == 5 || fake.fail_at));
+        if (i > 0 && m && m->device_layers == 0) CHECK_HAS(places_said, ": error -");
+        places_fake_close(m);
+    }
+    CHECK(n > 20 || !INFER__AUTO_TAKES_GPUS);
+}
+
+/* Bytes that the first n layers need on one device by the estimate. */
+static uint64_t places_need(int32_t n) {
+    infer_model_params p;
+    infer_model *m;
+    infer_error e;
+    uint64_t sum = 0;
+    int32_t i;
+    memset(&p, 0, sizeof p);
+    p.backend = INFER_CPU;
+    m = places_fake(&p, INFER_OK, &e);
+    for (i = 0; m && i < n; i++) sum += infer__place_cost(m, i, 0, UINT64_MAX);
+    if (m) sum += infer__place_work(m, n);
+    CHECK(infer_model_close(m) == INFER_OK);
+    return sum;
+}
+
+static void places_counts(const infer_model *m, int32_t first, int32_t second) {
+    CHECK(m && m->devices[0].n_layers == first && m->devices[1].n_layers == second);
+    CHECK(m && m->device_layers == first + second);
+}
+
+/* How many layers, and where, by free memory. */
+static void test_gpu_places_fit(void) {
+    uint64_t all, three;
+    infer_model_params p;
+    infer_model *m;
+    infer_error e;
+    fake_reset(0);
+    all = places_need(5);
+    three = places_need(3);
+    memset(&p, 0, sizeof p);
+    p.backend = INFER_OPENCL;
+    /* one device is enough: the second one is not even opened */
+    fake_reset(0);
+    places_device("One", all);
+    places_device("Two", all);
+    m = places_fake(&p, INFER_OK, &e);
+    places_counts(m, 5, 0);
+    CHECK(m && m->n_devices == 1 && fake.live[FAKE_DEVICE] == 1);
+    places_fake_close(m);
+    /* a byte too few: both, in proportion */
+    fake_reset(0);
+    places_device("One", all - 1);
+    places_device("Two", all - 1);
+    m = places_fake(&p, INFER_OK, &e);
+    CHECK(m && m->n_devices == 2 && m->device_layers == 5 && m->devices[0].n_layers >= 2 && m->devices[1].n_layers >= 2);
+    places_fake_close(m);
+    /* one of them is small */
+    fake_reset(0);
+    places_device("One", three);
+    places_device("Two", all);
+    m = places_fake(&p, INFER_OK, &e);
+    CHECK(m && m->device_layers == 5 && m->devices[0].n_layers > 0 && m->devices[0].n_layers <= 3);
+    places_fake_close(m);
+    /* not all fit: the rest stays on the CPU, as the log says */
+    fake_reset(0);
+    places_device("One", three);
+    m = places_fake(&p, INFER_OK, &e);
+    places_counts(m, 3, 0);
+    CHECK(m && m->layers[2].place == INFER__ON_DEVICE && m->layers[3].place == INFER__ON_CPU);
+    CHECK_HAS(places_said, "3 of 5 layers fit into One");
+    places_fake_close(m);
+    fake_reset(0);
+    places_device("One", three - 1);
+    m = places_fake(&p, INFER_OK, &e);
+    places_counts(m, 2, 0);
+    places_fake_close(m);
+    fake_reset(0);
+    places_device("One", 1000);
+    m = places_fake(&p, INFER_ERR_MEMORY, &e);
+    CHECK_HAS(e.message, "no layer fits into the 1000 bytes of One");
+    places_fake_close(m);
+    /* one that shares the CPU's memory, or is a processor, helps no card; alone it may be all there is */
+    fake_reset(0);
+    places_device("One", three);
+    places_device("Shared", all)->unified = 1;
+    places_device("Processor", all)->processor = 1;
+    m = places_fake(&p, INFER_OK, &e);
+    places_counts(m, 3, 0);
+    places_fake_close(m);
+    p.devices[0] = 3; /* rows: hip, One, Shared, ... */
+    p.devices[1] = 4;
+    m = places_fake(&p, INFER_OK, &e);
+    CHECK(m && m->device_layers == 5 && m->devices[1].n_layers > 0);
+    places_fake_close(m);
+    p.devices[0] = p.devices[1] = 4; /* twice the same: its memory once */
+    m = places_fake(&p, INFER_OK, &e);
+    CHECK(m && m->n_devices == 2 && m->devices[0].memory == all / 2 && m->devices[1].memory == all / 2);
+    places_fake_close(m);
+    p.devices[0] = p.devices[1] = 0;
+    /* the second device does not open: fewer layers; where it was demanded an error */
+    fake_reset(0);
+    places_device("One", three);
+    places_device("Two", all);
+    fake.no_open = 2;
+    m = places_fake(&p, INFER_OK, &e);
+    places_counts(m, 3, 0);
+    CHECK_HAS(places_said, "a device is left out: Two: fakeOpen");
+    places_fake_close(m);
+    p.devices[0] = 3;
+    p.devices[1] = 4;
+    m = places_fake(&p, INFER_ERR_DEVICE, &e);
+    CHECK_HAS(e.message, "Two: fakeOpen");
+    places_fake_close(m);
+}
+
+/* Other programs took memory since it was looked at: fewer layers, or an error where they were demanded. */
+static void test_gpu_places_fewer(void) {
+    infer_model_params p;
+    infer_model *m;
+    infer_error e;
+    uint64_t room;
+    int32_t last = -1;
+    memset(&p, 0, sizeof p);
+    p.backend = INFER_OPENCL;
+    for (room = 1000; room < (2u << 20) && last < 5; room += 40000) {
+        fake_reset(0);
+        places_device("One", 1 << 30);
+        fake.room[0] = room;
+        p.gpu_layers = 0;
+        m = places_fake(&p, last <= 0 && room < 300000 ? INFER_ERR_MEMORY : INFER_OK, &e);
+        if (!m) CHECK_HAS(e.message, "fakeAlloc: no room");
+        if (m) {
+            CHECK(m->device_layers >= last && m->device_layers > 0);
+            if (m->device_layers < 5) CHECK_HAS(places_said, "trying again with ");
+            last = m->device_layers;
+            CHECK(fake.used[0] == m->device_bytes && fake.used[0] <= room);
+        }
+        places_fake_close(m);
+        if (!m || last == 5) continue;
+        p.gpu_layers = 5;
+        m = places_fake(&p, INFER_ERR_MEMORY, &e);
+        CHECK_HAS(e.message, "fakeAlloc: no room");
+        places_fake_close(m);
+    }
+    CHECK(last == 5);
+    /* a context that does not fit says how much it wanted */
+    fake_reset(0);
+    places_device("One", 1 << 30);
+    p.gpu_layers = 5;
+    m = places_fake(&p, INFER_OK, &e);
+    if (m) {
+        infer_session *s = NULL;
+        fake.room[0] = fake.used[0] + 100000;
+        CHECK(infer_session_create(&s, m, NULL, &e) == INFER_ERR_MEMORY && s == NULL);
+        CHECK_HAS(e.message, "bytes");
+    }
+    places_fake_close(m);
+}
+
+/* A device whose largest buffer is small: a layer takes several; where a tensor is larger than that, it says so. */
+static uint64_t places_most;
+static uint64_t places_largest(void *device) { (void)device; return places_most; }
+static void test_gpu_places_buffers(void) {
+    infer__driver small_buffers = fake_opencl;
+    const infer__driver *apis[2];
+    infer_model_params p;
+    infer_model *m;
+    infer_error e;
+    memset(&p, 0, sizeof p);
+    p.backend = INFER_OPENCL;
+    small_buffers.largest = places_largest;
+    apis[0] = &small_buffers;
+    apis[1] = NULL;
+    for (places_most = 200000; places_most >= 20000; places_most /= 3) {
+        uint64_t used;
+        fake_reset(0);
+        places_device("One", 1 << 30);
+        m = places_fake(&p, INFER_OK, &e);
+        if (!m) return;
+        used = fake.used[0];
+        infer__place_free(m);
+        m->apis = apis;
+        memset(&e, 0, sizeof e);
+        CHECK(infer__place_choose(m, &e) == INFER_OK || places_most < 131072); /* the embedding's bytes */
+        if (m->device_layers == 5) {
+            CHECK(infer__place_upload(m, &e) == INFER_OK && fake.used[0] == used);
+            CHECK(m->layers[0].weights.n >= (places_most < 100000 ? 3 : 1));
+        } else {
+            CHECK_HAS(e.message, "no layer fits");
+            infer__place_free(m);
+            m->params.gpu_layers = 5;
+            infer__error_clear(&e);
+            CHECK(infer__place_choose(m, &e) == INFER_OK);
+            CHECK(infer__place_upload(m, &e) == INFER_ERR_MEMORY);
+            CHECK_HAS(e.message, "the largest buffer of One");
+        }
+        places_fake_close(m);
+    }
+}
+
+/* ---- sending ----------------------------------------------------------------------------------------------------- */
+
+/* The weights once more, in pieces of so many bytes, with or without a thread. */
+static infer_result places_send(infer_model *m, uint64_t piece, int with_thread, infer_error *e) {
+    infer__upload u;
+    infer_result r;
+    uint64_t floats;
+    infer__place_drop(m);
+    memset(&u, 0, sizeof u);
+    infer__error_clear(e);
+    u.m = m;
+    u.piece = piece;
+    u.failed = u.layer = -1;
+    floats = infer__upload_count(m, &u.max_jobs);
+    u.jobs = (infer__upload_job *)calloc((size_t)u.max_jobs, sizeof *u.jobs);
+    u.stage = u.next = (float *)calloc((size_t)floats + 1, sizeof *u.stage);
+    r = infer__upload_plan(&u, e);
+    CHECK((uint64_t)(u.next - u.stage) <= floats);
+    if (!r) r = infer__upload_run(&u, with_thread, e);
+    free(u.jobs);
+    free(u.stage);
+    return r;
+}
+
+static struct { float last; int calls, cancel_at, backwards; } places_seen;
+static int places_progress(void *user, float done) {
+    (void)user;
+    if (done < places_seen.last) places_seen.backwards++;
+    places_seen.last = done;
+    return ++places_seen.calls == places_seen.cancel_at;
+}
+
+/* In pieces, on a thread and without: the same weights, and the progress that was made; cancelled between pieces. */
+static void test_gpu_places_pieces(void) {
+    static const float halves[2] = {1, 1};
+    static const uint64_t pieces[] = {1000, 70000, 1 << 30};
+    const char *path = check_data("models/stories260K.F32.gguf");
+    infer_model *m, *cpu;
+    infer_token ids[20];
+    infer_error e;
+    size_t i;
+    int with_thread, j;
+    GPU_NEEDED();
+    check_live = check_fail_at = 0;
+    for (j = 0; j < 20; j++) ids[j] = 5 + j * 11;
+    m = places_open(path, 2, halves, 5);
+    cpu = gpu_open(path, INFER_CPU, 0);
+    for (i = 0; i < sizeof pieces / sizeof *pieces && m && cpu; i++)
+        for (with_thread = 0; with_thread < 2; with_thread++) {
+            infer_session *s = NULL, *want = NULL;
+            infer_session_params p;
+            memset(&p, 0, sizeof p);
+            p.context = 64;
+            memset(&places_seen, 0, sizeof places_seen);
+            m->params.progress = places_progress;
+            CHECK(places_send(m, pieces[i], with_thread, &e) == INFER_OK);
+            CHECK(places_seen.backwards == 0 && places_seen.last <= 1 && places_seen.calls > (with_thread ? -1 : 0));
+            if (pieces[i] == 1000 && !with_thread) CHECK(places_seen.calls > 200 && places_seen.last > 0.99f);
+            CHECK(infer_session_create(&s, m, &p, &e) == INFER_OK);
+            CHECK(infer_session_create(&want, cpu, &p, &e) == INFER_OK);
+            CHECK(infer_session_eval(s, ids, 20) == INFER_OK && infer_session_eval(want, ids, 20) == INFER_OK);
+            gpu_close_to("sent again", infer_session_logits(s, -1), infer_session_logits(want, -1),
+                         (size_t)m->hp.n_vocab);
+            infer_session_destroy(s);
+            infer_session_destroy(want);
+            memset(&places_seen, 0, sizeof places_seen);
+            places_seen.cancel_at = 1;
+            CHECK(places_send(m, pieces[i], with_thread, &e) == INFER_CANCELLED || (with_thread && i > 0));
+            if (!with_thread) CHECK_HAS(e.message, "cancelled while uploading layer");
+            CHECK(places_seen.calls <= 1);
+            m->params.progress = NULL;
+        }
+    CHECK(infer_model_close(m) == INFER_OK);
+    CHECK(infer_model_close(cpu) == INFER_OK);
+    CHECK(check_live == 0);
+}
+
+/* Every call of the API fails once while pieces are sent. */
+static void test_gpu_places_pieces_faults(void) {
+    infer_model_params p;
+    long i, n = 1;
+    memset(&p, 0, sizeof p);
+    p.backend = INFER_OPENCL;
+    for (i = 0; i <= n && check_bad < 5; i++) {
+        infer_model *m;
+        infer_error e;
+        infer_result r;
+        fake_reset(0);
+        places_device("One", 1 << 30);
+        m = places_fake(&p, INFER_OK, &e);
+        if (!m) return;
+        infer__place_drop(m);
+        fake.calls = 0;
+        fake.fail_at = i;
+        r = places_send(m, 5000, 0, &e);
+        if (i == 0) n = fake.calls;
+        CHECK((r != INFER_OK) == (i > 0) && fake.n_pending == 0);
+        if (i > 0) CHECK_HAS(e.message, ": error -");
+        fake.fail_at = 0;
+        places_fake_close(m);
+    }
+    CHECK(n > 300);
+}
+
+/* A file that was read, not mapped: what devices hold is not held here as well; text and tensors are still there. */
+static void test_gpu_places_forget(void) {
+    infer_model_params p;
+    int32_t layers;
+    memset(&p, 0, sizeof p);
+    p.backend = INFER_OPENCL;
+    p.no_mmap = 1;
+    for (layers = -1; layers <= 5; layers += 3) { /* none, two, all */
+        infer_model *m;
+        infer_error e;
+        infer_memory memory;
+        float row[64];
+        int32_t i;
+        uint64_t owned = 0;
+        fake_reset(0);
+        places_device("One", 1 << 30);
+        p.gpu_layers = layers;
+        m = places_fake(&p, INFER_OK, &e);
+        if (!m) return;
+        for (i = 0; i < m->gguf.n_tensors; i++)
+            if (m->gguf.tensors[i].owned) owned += m->gguf.tensors[i].bytes;
+        CHECK(infer_model_memory(m, NULL, &memory, &e) == INFER_OK);
+        CHECK(memory.weights == owned && (owned < m->gguf.tensor_bytes) == (layers > 0));
+        CHECK((owned == 0) == (layers == 5));
+        CHECK(layers != 2 || owned > m->gguf.tensor_bytes / 2); /* three layers and the head */
+        CHECK((m->layers[1].w[INFER__W_ATTN_Q].data == NULL) == (layers > 0));
+        CHECK((m->layers[4].w[INFER__W_ATTN_Q].data == NULL) == (layers == 5));
+        CHECK(infer_tensor_read(m, "blk.0.attn_q.weight", 1, 1, row, &e) == INFER_OK && row[0] != 0);
+        places_fake_close(m);
+    }
+}
+
+static void suite_gpu_places(void) {
+    static char name[96];
+    size_t i;
+    for (i = 0; i < sizeof ARCH_FILES / sizeof *ARCH_FILES; i += GPU_EVERY) {
+        arch_file = ARCH_FILES[i];
+        snprintf(name, sizeof name, "gpu_places_%s", arch_file);
+        if (CHECK_DEVICES) check_run(name, places_arch_run);
+    }
+    RUN_DEVICE(test_gpu_places_traffic);
+    RUN_DEVICE(test_gpu_places_memory);
+    RUN_DEVICE(test_gpu_places_state);
+    RUN(test_gpu_places_refused);
+    RUN_DEVICE(test_gpu_places_faults);
+    RUN_DEVICE(test_gpu_places_oom);
+    RUN(test_gpu_places_automatic);
+    RUN(test_gpu_places_auto);
+    RUN(test_gpu_places_auto_faults);
+    RUN(test_gpu_places_fit);
+    RUN(test_gpu_places_fewer);
+    RUN(test_gpu_places_buffers);
+    RUN_DEVICE(test_gpu_places_pieces);
+    RUN(test_gpu_places_pieces_faults);
+    RUN(test_gpu_places_forget);
+}
