@@ -153,7 +153,9 @@ static uint64_t rec_eval(rec_pair *p, const infer_token *ids, int32_t n, const c
     CHECK(infer_session_eval(p->a, ids, n) == INFER_OK);
     CHECK(infer_session_eval(p->b, ids, n) == INFER_OK);
     gpu_close_to(how, infer_session_logits(p->b, -1), infer_session_logits(p->a, -1), (size_t)p->n_vocab);
-    CHECK(infer_session_stats(p->b, &st) == INFER_OK && st.syncs == 1 + (uint64_t)p->copied);
+    CHECK(infer_session_stats(p->b, &st) == INFER_OK);
+    check_detail = how;
+    CHECK(st.syncs == 1 + (uint64_t)p->copied);
     return st.launches;
 }
 

@@ -134,7 +134,8 @@ static int infer__gpu_attention_tiled(const infer__ctx *c) {
 }
 
 static uint32_t infer__gpu_attention_bucket(const infer__ctx *c) {
-    return (uint32_t)infer__gpu_attention_reach(c) | (uint32_t)infer__gpu_attention_tiled(c); /* 64 and up: bit 0 is free */
+    /* the reach is 64 and more: its lowest bit is free */
+    return (uint32_t)infer__gpu_attention_reach(c) | (uint32_t)infer__gpu_attention_tiled(c);
 }
 
 /* Parts of a row, at most: so that all of them fit run->parts, and not more than there are positions to see. */
