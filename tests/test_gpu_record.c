@@ -118,7 +118,7 @@ typedef struct rec_pair {
     infer_model *cpu, *gpu;
     infer_session *a, *b; /* on the CPU, on the device */
     int32_t n_vocab;
-    int copied; /* 1: the eval first copies a page that it shared, and waits for that */
+    int waits; /* 1: the eval copies a page that it shares, or its logits are fetched after it: one more wait */
 } rec_pair;
 
 static int rec_open(rec_pair *p, int32_t layers) {
@@ -155,7 +155,7 @@ static uint64_t rec_eval(rec_pair *p, const infer_token *ids, int32_t n, const c
     gpu_close_to(how, infer_session_logits(p->b, -1), infer_session_logits(p->a, -1), (size_t)p->n_vocab);
     CHECK(infer_session_stats(p->b, &st) == INFER_OK);
     check_detail = how;
-    CHECK(st.syncs == 1 + (uint64_t)p->copied);
+    CHECK(st.syncs == 1 + (uint64_t)p->waits);
     return st.launches;
 }
 
@@ -185,14 +185,14 @@ static void test_gpu_record(void) {
     rec_eval(&p, ids + 5, 1, "after rewind");
     CHECK(rec.records == 2 && rec.replays == 31);
     CHECK(infer_session_fork(&t, p.a, &e) == INFER_OK && infer_session_fork(&u, p.b, &e) == INFER_OK);
-    p.copied = 1;
+    p.waits = 1;
     rec_eval(&p, ids + 6, 1, "after fork");
-    p.copied = 0;
     if (t && u) {
         infer_session *x = p.a, *y = p.b;
         p.a = t;
         p.b = u;
         rec_eval(&p, ids + 9, 1, "the fork");
+        p.waits = 0;
         p.a = x;
         p.b = y;
     }
