@@ -126,7 +126,7 @@ def group_check(t):
 
 def group_test(t):
     together(t, lambda t: t.step("compile", [PY, "tests/compile/run.py"]), lambda t: t.step("tests on src/", ["build/check"]),
-             lambda t: t.step("tests on infer.h", ["build/check-h"]), group_examples, group_cli, without_gpus, group_kernels, sources)
+             lambda t: t.step("tests on infer.h", ["build/check-h"]), group_examples, group_cli, without_gpus, group_kernels, hip_double, metal, cuda_double, sources)
 
 
 def without_gpus(t):
@@ -141,9 +141,6 @@ def group_kernels(t):
     t.step("embed_kernels self-test", [PY, "tools/embed_kernels.py", "--self-test"])
     t.step("kernel faces, self-test", [PY, "tests/kernels/faces.py", "--self-test"])
     t.step("kernel faces", [PY, "tests/kernels/faces.py"])
-    hip_double(t)
-    metal(t)
-    cuda_double(t)
     icd = next(iter(glob.glob("/usr/lib/oclgrind/liboclgrind-rt-icd.so") + glob.glob("/usr/lib/*/oclgrind/liboclgrind-rt-icd.so")), None)
     if not icd:
         t.skip("kernels under oclgrind", "oclgrind is not installed")
@@ -155,6 +152,11 @@ def group_kernels(t):
         "OCL_ICD_VENDORS": icd, "OCLGRIND_DATA_RACES": "1", "OCLGRIND_UNINITIALIZED": "1", "OCLGRIND_CHECK_API": "1",
         "OCLGRIND_LOG": log, "CHECK_EMULATED": "1"})
     t.step("oclgrind's log is empty", ["sh", "-c", 'test -f "$1" || { echo "there is no log"; exit 1; }; head -40 "$1"; test ! -s "$1"', "sh", log])
+
+
+# Whole models on the doubles: one row per kind of machinery, and what a model's life is made of.
+DOUBLE_MODELS = ("gpu_arch_llama-", "gpu_arch_gemma3-", "gpu_arch_gpt2-", "gpu_arch_qwen3moe-", "test_gpu_model", "test_gpu_record",
+                 "gpu_model_models/stories260K")
 
 
 def hip_double(t):
@@ -173,7 +175,7 @@ def hip_double(t):
     t.step("HIP double: ops, waves of 32", ["build/check", "gpu_ops"], env=env)
     t.step("HIP double: ops, waves of 64, two devices", ["build/check", "gpu_ops"],
            env=dict(env, FAKE_HIP_DEVICES="2", FAKE_HIP_ARCH="gfx90a:sramecc+:xnack-", CHECK_EMULATED="1"))
-    for name in ("gpu_arch_llama-", "gpu_arch_gemma3-", "gpu_arch_gpt2-", "test_gpu_model", "gpu_model_models/stories260K"):
+    for name in DOUBLE_MODELS:
         t.step("HIP double: models, " + name, ["build/check", name], env=env)
     t.step("HIP double: calls that fail", [PY, "tests/drivers/hip/faults.py", "build/infer", library], env=env)
 
@@ -202,7 +204,7 @@ def metal(t):
     t.step("kernels as Metal programs", [exe, "gpu_ops"], env=on)
     t.step("kernels as Metal programs, memory of its own, no matrix units", [exe, "gpu_ops"],
            env=dict(on, FAKE_METAL_DEVICES="d", CHECK_EMULATED="1"))
-    for name in ("gpu_arch_llama-", "gpu_arch_gemma3-", "gpu_arch_gpt2-", "test_gpu_model", "gpu_model_models/stories260K"):
+    for name in DOUBLE_MODELS:
         t.step("models on Metal's double, " + name, [exe, name], env=on)
 def cuda_double(t):
     """The stand-in for libcuda, by itself and with the PTX that clang made of the kernels (tests/kernels/faces.py leaves it)."""
@@ -210,9 +212,17 @@ def cuda_double(t):
         t.skip("the CUDA double", "it is a library of Linux")
         return
     exe = "build/drivers/cuda/test_double"
-    if t.step("build the CUDA double", ["make", "doubles"]) and \
-            t.step("compile its tests", [CC, "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "tests/drivers/cuda/test_double.c", "-o", exe] + LIBS):
-        t.step("the CUDA double", [exe, "build/drivers/cuda/libcuda.so.1"] + sorted(glob.glob("build/kernels/*-ptx-sm_*.s")))
+    if not (t.step("build the CUDA double", ["make", "doubles"]) and
+            t.step("compile its tests", [CC, "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "tests/drivers/cuda/test_double.c", "-o", exe] + LIBS)):
+        return
+    t.step("the CUDA double", [exe, "build/drivers/cuda/libcuda.so.1"] + sorted(glob.glob("build/kernels/*-ptx-sm_*.s")))
+    env = {"LD_LIBRARY_PATH": os.path.abspath("build/drivers/cuda"), "OCL_ICD_VENDORS": "none", "CHECK_BACKEND": "cuda"}
+    for capability in ("61", "80"):
+        t.step("CUDA double: ops on capability " + capability, ["build/check", "gpu_ops"], env=dict(env, FAKE_CUDA_CAPABILITY=capability))
+        for name in DOUBLE_MODELS:
+            t.step("CUDA double: models on capability %s, %s" % (capability, name), ["build/check", name],
+                   env=dict(env, FAKE_CUDA_CAPABILITY=capability))
+    t.step("CUDA double: ops, every access checked", ["build/check", "gpu_ops"], env=dict(env, FAKE_CUDA_CHECK="1", CHECK_EMULATED="1"))
 
 
 def group_examples(t):

@@ -7,6 +7,7 @@
 #include "gpu.h"
 
 #ifndef INFER_NO_GPU
+#include "../../kernels_embed.h" /* here, since drivers may be left out */
 
 static int infer__gpu_library(const char *const *names, size_t n, const char *(*find)(void *table, void *lib),
                               void *table, char *why_not, size_t cap) {

@@ -70,7 +70,7 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     infer_context_params zero;
     infer_result r;
     uint64_t work, head;
-    int32_t i, l, slot, n_devices = 0;
+    int32_t i, at, slot, n_devices = 0;
     memset(p, 0, sizeof *p);
     memset(&zero, 0, sizeof zero);
     if (m->why_code) return infer__error(err, m->why_code, "%s", m->why_not);
@@ -125,10 +125,10 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     for (i = INFER__ON_DEVICE; i < INFER__PLACES; i++) { /* the pass block goes there, packed on the way */
         if (!infer__place_used(m, i)) continue;
         p->scratch_bytes[INFER__ON_CPU] += infer__gpu_run_bytes(p->block_len);
-        for (l = 0; l < m->hp.n_layer; l++)
-            if (m->layers[l].place == i)
+        for (at = 0; at < m->hp.n_layer; at++)
+            if (m->layers[at].place == i)
                 p->parts_len = INFER__MAX(p->parts_len,
-                                          infer__gpu_parts_len(p->cells, m->layers[l].n_head, m->layers[l].dim_v));
+                                          infer__gpu_parts_len(p->cells, m->layers[at].n_head, m->layers[at].dim_v));
     }
     for (i = INFER__ON_DEVICE; i < INFER__PLACES; i++)
         if (infer__place_used(m, i))
