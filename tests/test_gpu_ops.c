@@ -782,7 +782,8 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
         else {
             float *z = (float *)gpu_fetch(p, &o->on_gpu);
             size_t floats = (size_t)(o->on_cpu.bytes / sizeof *z);
-            CHECK(check_nmse(z, (const float *)o->on_cpu.host, floats) < (t->n <= 8 ? 3e-6 : 1e-4));
+            /* a value that is rounded to the other side in a few rows counts much; so does x rounded here only */
+            CHECK(check_nmse(z, (const float *)o->on_cpu.host, floats) < (t->n <= 8 ? 3e-5 : 1e-4)); /* that of rounding to 8 bits is about 3e-5 */
             free(z);
         }
     }
@@ -828,6 +829,20 @@ static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
         t.norm = i % 5 == 4 && t.cols >= 32 ? 1 + i / 5 % 2 : 0;
         gpu_mix_case(p, &t, dots ? 2 : q->values == 1 ? 1 + (t.norm != 0) : 0);
     }
+    ops_most = 100; /* tensor cores take weights as halves: up to 65,504 */
+    for (i = 0; i < (gpu_small() ? 0 : 2); i++) { /* prompts: by tensor cores where they are */
+        memset(&t, 0, sizeof t);
+        t.n_w = 1 + i;
+        t.types[0] = t.types[1] = q->id;
+        t.rows[0] = 130;
+        t.rows[1] = 65;
+        t.cols = unit < 256 ? 7 * unit : 2 * unit;
+        t.n = i ? 75 : 17;
+        t.bias = 1;
+        t.add = !i;
+        gpu_mix_case(p, &t, 0);
+    }
+    ops_most = 1e19f;
 }
 
 static void test_gpu_ops_rounded(void) {

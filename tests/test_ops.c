@@ -65,7 +65,8 @@ static infer__weight ops_weight(const infer__quant *q, const void *data, int32_t
 }
 static const infer__quant *ops_f32(void) { return infer__quant_find(0, NULL); }
 
-/* Blocks of a type: encoded random values, or random bytes that decode to numbers below 1e19. offset: bytes before the
+static float ops_most = 1e19f; /* no number of a block is larger */
+/* Blocks of a type: encoded random values, or random bytes that decode to numbers of at most ops_most. offset: bytes before the
  * first block, which makes it unaligned. Free the result minus offset. */
 static uint8_t *ops_blocks(const infer__quant *q, int64_t n, int offset) {
     uint8_t *base = (uint8_t *)malloc((size_t)(n / q->values * q->bytes) + (size_t)offset), *p = base + offset;
@@ -82,7 +83,7 @@ static uint8_t *ops_blocks(const infer__quant *q, int64_t n, int offset) {
                 for (i = 0; i < q->bytes; i++) p[i] = (uint8_t)(ops_bits() >> 11);
             }
             q->decode(p, v, q->values);
-            for (i = 0; i < q->values; i++) bad |= !infer__finite(v[i]) || fabsf(v[i]) > 1e19f;
+            for (i = 0; i < q->values; i++) bad |= !infer__finite(v[i]) || fabsf(v[i]) > ops_most;
         } while (bad);
     }
     free(v);
