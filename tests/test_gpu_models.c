@@ -605,6 +605,7 @@ static void test_gpu_model_memory(void) {
         memset(&mp, 0, sizeof mp);
         memset(&cp, 0, sizeof cp);
         cp.sessions = 2;
+        mp.backend = INFER_CPU;
         CHECK(infer_model_memory_path(path, &mp, &cp, &cpu, &e) == INFER_OK);
         CHECK(cpu.device == 0);
         mp.backend = check_backend();
@@ -885,6 +886,7 @@ static infer_result gpu_fault_scenario(float *logits, infer_error *e) {
         *e = *infer_session_error(t);
         CHECK(infer_session_position(t) == 3);
         CHECK(infer_session_eval(t, ids, 1) == INFER_OK);
+        CHECK_STR(infer_session_error(t)->message, "");
     }
     for (again = 0; t && !got && again < 2; again++) { /* they come down here: a failure says so, and then they do */
         infer_token token;

@@ -829,7 +829,6 @@ static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
         t.norm = i % 5 == 4 && t.cols >= 32 ? 1 + i / 5 % 2 : 0;
         gpu_mix_case(p, &t, dots ? 2 : q->values == 1 ? 1 + (t.norm != 0) : 0);
     }
-    ops_most = 100; /* tensor cores take weights as halves: up to 65,504 */
     for (i = 0; i < (gpu_small() ? 0 : 2); i++) { /* prompts: by tensor cores where they are */
         memset(&t, 0, sizeof t);
         t.n_w = 1 + i;
@@ -842,7 +841,6 @@ static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
         t.add = !i;
         gpu_mix_case(p, &t, 0);
     }
-    ops_most = 1e19f;
 }
 
 static void test_gpu_ops_rounded(void) {
@@ -860,6 +858,7 @@ static void test_gpu_ops_rounded(void) {
     size_t k;
     GPU_NEED();
     gpu_rounded = 1;
+    ops_most = 100; /* tensor cores take weights as halves, up to 65,504; and no few values should be all that counts */
     for (d = 0; d < gpu_devices(); d++) {
         gpu_pair_open(&p, d, INFER_KV_F32, 1, 1, 1);
         for (i = 0; (q = infer__quant_row(i)) != NULL; i++)
@@ -868,6 +867,7 @@ static void test_gpu_ops_rounded(void) {
         gpu_pair_close(&p);
     }
     gpu_rounded = 0;
+    ops_most = 1e19f;
 }
 
 /* ---- experts ----------------------------------------------------------------------------------------------------- */

@@ -110,19 +110,19 @@ static int32_t infer__cache_need(const infer_context *c, const infer_session *s,
  * take the copy with it, and the session has given up the page that it was made from. */
 static void infer__page_copy(infer_context *c, int32_t g, int32_t to, int32_t from) {
     const infer_model *m = c->model;
-    const infer__ops *ops, *last = NULL;
+    const infer__ops *ops;
     uint64_t k, v;
-    int32_t i;
+    int32_t i, at = -1; /* the place of the copies so far */
     for (i = 0; i < m->hp.n_layer; i++) {
         if (m->layers[i].group != g) continue;
+        if (at >= 0 && at != m->layers[i].place) infer__enter(c, at)->sync(&c->ctx);
+        at = m->layers[i].place;
         infer__page_bytes(c, &m->layers[i], &k, &v);
         ops = infer__layer_ops(c, i);
-        if (last && last != ops) last->sync(&c->ctx);
-        last = ops;
         ops->copy_bytes(&c->ctx, &c->cache.k[i].buf, (uint64_t)to * k, &c->cache.k[i].buf, (uint64_t)from * k, k);
         ops->copy_bytes(&c->ctx, &c->cache.v[i].buf, (uint64_t)to * v, &c->cache.v[i].buf, (uint64_t)from * v, v);
     }
-    if (last) last->sync(&c->ctx);
+    if (at >= 0) infer__enter(c, at)->sync(&c->ctx);
 }
 
 static int infer__cache_write(infer_context *c, infer_session *s, int32_t pos, int32_t n) {
