@@ -218,8 +218,10 @@ context of 4096 positions; where memory turns out to be less while loading, fewe
 says so. A context that does not fit is an error that says how much it wanted. model_params.progress follows the upload.
 
 A device that was asked for and cannot be used, memory that it does not have, a storage type without kernels: each is an
-error that says so, never a silent detour. Arithmetic is float32; sums have another order
-than on the CPU, and one row another than many, so last bits differ between devices and with the batch.
+error that says so, never a silent detour. As on the CPU, products with quantised weights round their input to 8 bits
+(on tensor cores to halves, which weights beyond 65,504 do not fit into) unless model_params.exact asks for float32
+everywhere. Sums have another order than on the CPU, and one row another than many, so last bits differ between devices
+and with the batch.
 
 14. Configuration macros
 ------------------------
@@ -236,10 +238,9 @@ Define them before including infer.h, where the implementation is.
     INFER_NO_AVX512           no AVX-512 kernels
     INFER_NO_RUNTIME_LINKING  no dlopen, and so no GPU
     INFER_NO_GPU              no GPU code and no kernels
-    INFER_NO_OPENCL           no OpenCL
+    INFER_NO_CUDA, INFER_NO_HIP, INFER_NO_METAL, INFER_NO_OPENCL
+                              without that API
     INFER_NO_CHAT             no templates and no conversations: their calls say so
-    INFER_NO_CUDA, INFER_NO_HIP, INFER_NO_METAL
-                              accepted; what they will leave out is not there yet
     INFER_QUIET               no remark when compiled without optimisation
 
 15. When something is wrong
