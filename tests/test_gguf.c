@@ -48,8 +48,10 @@ typedef struct gguf_opened {
 
 static const char *gguf_temp(char *out, size_t cap, const char *name) {
     const char *dir = getenv("TMPDIR");
+    static unsigned long process;
     if (!dir) dir = getenv("TEMP");
-    snprintf(out, cap, "%s/%s", dir && *dir ? dir : ".", name);
+    if (!process) process = (unsigned long)(infer__seconds() * 1e6) ^ (unsigned long)(uintptr_t)&cap;
+    snprintf(out, cap, "%s/check%lx-%s", dir && *dir ? dir : ".", process, name);
     return out;
 }
 
@@ -76,7 +78,7 @@ static void gguf_open(gguf_opened *o, int way, const unsigned char *p, size_t n,
         o->code = infer__gguf_open_io(&o->g, &o->mem, NULL, &io, 1, &o->err);
         break;
     default:
-        CHECK(gw_save(gguf_temp(o->path, sizeof o->path, "check-gguf.gguf"), p, n));
+        CHECK(gw_save(gguf_temp(o->path, sizeof o->path, "gguf.gguf"), p, n));
         o->code = infer__gguf_open_path(&o->g, &o->mem, NULL, o->path, way == GGUF_PATH, &o->err);
     }
 }

@@ -5,8 +5,11 @@
 /* With a cache of 4 bits a last digit may move a value to the next of its 16 steps. */
 static double gpu_limit = GPU_LIMIT;
 
-/* Of many models that differ in numbers only, ThreadSanitizer, which is slow, sees every fourth. */
+/* Of many models that differ in numbers only, sanitizers, which are slow, see every fourth or eighth; tests on infer.h, which
+ * are the same as those on src/, every fourth. */
 #if defined(__SANITIZE_THREAD__)
+enum { GPU_EVERY = 8 };
+#elif defined(__SANITIZE_ADDRESS__) || defined(CHECK_INFER_H)
 enum { GPU_EVERY = 4 };
 #else
 enum { GPU_EVERY = 1 };
@@ -120,8 +123,10 @@ static void gpu_placements(const char *path, arch_ref *r) {
     size_t n = (size_t)r->n * (size_t)r->width, i;
     float *out = (float *)calloc(2 * n, sizeof *out);
     char detail[200];
-    int32_t kv, layers, want;
+    static int32_t turn;
+    int32_t kv, layers, want, extra = INFER_KV_BF16 + turn++ % 3; /* of the types after F16 each model takes one */
     for (kv = INFER_KV_Q4_0; kv >= INFER_KV_F32 && out; kv--) { /* F32 is what the caller compares with recorded logits */
+        if (kv > INFER_KV_F16 && kv != extra) continue;
         arch_kv = kv;
         gpu_limit = kv == INFER_KV_Q4_0 ? 10 * GPU_LIMIT : GPU_LIMIT;
         layers = gpu_want(path, r);
