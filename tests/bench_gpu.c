@@ -254,6 +254,7 @@ static int begin(const char *types) {
     ctx.gpu = gpu;
     ctx.kv_type = INFER_KV_F16;
     ctx.profiling = 1;
+    ctx.x8_len = infer__cpu_x8_len(512, 14336); /* so that products round x, as those of models do */
     ctx.pass.n_rows = 1;
     ctx.pass.n_seq = 1;
     ctx.pass.n_out = 1;

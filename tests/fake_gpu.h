@@ -59,6 +59,17 @@ static struct {
 
 /* ---- what suites call ------------------------------------------------------------------------------------------- */
 
+/* A library that every system has, and that is no GPU's. */
+static INFER__UNUSED const char *fake_other_library(void) {
+#if defined(_WIN32)
+    return "kernel32.dll";
+#elif defined(__APPLE__)
+    return "/usr/lib/libSystem.B.dylib";
+#else
+    return "libm.so.6";
+#endif
+}
+
 /* No devices, nothing counted. */
 static void fake_reset(long fail_at) {
     memset(&fake, 0, sizeof fake);

@@ -140,6 +140,23 @@ static void ops_cache_fill(infer__ctx *c, ops_cache *o, const ops_att *t, int32_
     ops_round(t->type, o->vs, n * t->n_head_kv, t->dim_v);
 }
 
+/* What a case says of attention; temp_floor and temp_offset are the test's. */
+static infer__attention_args ops_att_args(const ops_att *t) {
+    infer__attention_args a;
+    memset(&a, 0, sizeof a);
+    a.n_head = t->n_head;
+    a.n_head_kv = t->n_head_kv;
+    a.dim_k = t->dim_k;
+    a.dim_v = t->dim_v;
+    a.window = t->window;
+    a.scale = 1.5f / sqrtf((float)t->dim_k);
+    a.softcap = t->softcap;
+    a.max_bias = t->max_bias;
+    a.temp_scale = t->temp_scale;
+    a.temp_floor = 32;
+    return a;
+}
+
 static void ops_cache_drop(infer__ctx *c, ops_cache *o) {
     c->ops->release(c, &o->k.buf);
     c->ops->release(c, &o->v.buf);
@@ -153,22 +170,12 @@ static void ops_cache_drop(infer__ctx *c, ops_cache *o) {
 static void ops_attend(infer__ctx *c, ops_cache *o, const ops_att *t, float *q, float *y, int32_t n) {
     infer__attention_args a;
     infer__buf bq, by;
-    memset(&a, 0, sizeof a);
+    a = ops_att_args(t);
     a.q = ops_tensor(&bq, q, n, t->n_head * t->dim_k, t->n_head * t->dim_k);
     a.y = ops_tensor(&by, y, n, t->n_head * t->dim_v, t->n_head * t->dim_v);
     a.k_cache = &o->k;
     a.v_cache = &o->v;
     a.group = 1;
-    a.n_head = t->n_head;
-    a.n_head_kv = t->n_head_kv;
-    a.dim_k = t->dim_k;
-    a.dim_v = t->dim_v;
-    a.window = t->window;
-    a.scale = 1.5f / sqrtf((float)t->dim_k);
-    a.softcap = t->softcap;
-    a.max_bias = t->max_bias;
-    a.temp_scale = t->temp_scale;
-    a.temp_floor = 32;
     a.temp_offset = 1;
     c->ops->attention(c, &a);
 }

@@ -123,23 +123,13 @@ static void gpu_attend(gpu_att *o, int g) {
     const ops_att *t = o->t;
     infer__ctx *c = g ? &o->p.gpu : &o->p.cpu;
     infer__attention_args a;
-    memset(&a, 0, sizeof a);
+    a = ops_att_args(t);
     a.q = g ? o->q.gpu : o->q.cpu;
     a.y = g ? o->y.gpu : o->y.cpu;
     a.q.rows = a.y.rows = c->pass.n_rows;
     a.k_cache = &o->cache[g].k;
     a.v_cache = &o->cache[g].v;
     a.group = o->group;
-    a.n_head = t->n_head;
-    a.n_head_kv = t->n_head_kv;
-    a.dim_k = t->dim_k;
-    a.dim_v = t->dim_v;
-    a.window = t->window;
-    a.scale = 1.5f / sqrtf((float)t->dim_k);
-    a.softcap = t->softcap;
-    a.max_bias = t->max_bias;
-    a.temp_scale = t->temp_scale;
-    a.temp_floor = 32;
     a.temp_offset = 20;
     c->ops->attention(c, &a);
 }

@@ -20,13 +20,7 @@ static void test_gpu_cuda_library(void) {
     CHECK_STR(cud_list.why_not, "built with INFER_NO_RUNTIME_LINKING");
 #else
     CHECK_STR(cud_list.why_not, "libinfer-no-such-library.so.9 was not found");
-#  if defined(_WIN32)
-    names[1] = "kernel32.dll";
-#  elif defined(__APPLE__)
-    names[1] = "/usr/lib/libSystem.B.dylib";
-#  else
-    names[1] = "libm.so.6";
-#  endif
+    names[1] = fake_other_library();
     check_detail = names[1];
     if (infer__lib_open(names[1])) {
         CHECK(!infer__cuda_library(&cud_list, names, 2));

@@ -325,177 +325,6 @@ static void test_gpu_model_traffic(void) {
     CHECK(check_live == 0);
 }
 
-/* ---- sampling where the logits are --------------------------------------------------------------------------------- */
-
-/* Greedy: 8 bytes a token; a usual chain: as many pairs as it keeps; what needs all logits gets all, in the same wait. */
-static void test_gpu_model_sample_traffic(void) {
-    static const struct { const char *name; float top_k, temp, penalty; uint64_t pairs; } cases[] = {
-        {"greedy", 0, 0, 1, 1}, {"top-k 40", 40, 1, 1, 40}, {"top-k 7, scaled", 7, 0.7f, 1, 23}, {"penalty", 40, 1, 1.2f, 0},
-        {"all", 0, 1, 1, 0}};
-    infer_model *m;
-    infer_error e;
-    size_t k;
-    int32_t i;
-    GPU_NEEDED();
-    check_live = check_fail_at = 0;
-    m = gpu_open(check_data("models/stories260K.F32.gguf"), check_backend(), 0);
-    if (!m) return;
-    for (k = 0; k < sizeof cases / sizeof *cases; k++) {
-        infer_stage st[4];
-        infer_sampler *sampler = NULL;
-        infer_session *s = NULL;
-        infer_session_params p;
-        infer_stats stats;
-        infer_token token = 1;
-        uint64_t vocab = (uint64_t)m->hp.n_vocab * sizeof(float);
-        long allocs = 0;
-        memset(st, 0, sizeof st);
-        memset(&p, 0, sizeof p);
-        p.context = 64;
-        check_detail = cases[k].name;
-        st[0].kind = INFER_STAGE_PENALTY;
-        st[0].p[0] = 64;
-        st[0].p[1] = cases[k].penalty;
-        st[1].kind = INFER_STAGE_TEMPERATURE;
-        st[1].p[0] = cases[k].temp;
-        st[2].kind = INFER_STAGE_TOP_K;
-        st[2].p[0] = cases[k].top_k;
-        if (k > 0) CHECK(infer_sampler_create(&sampler, m, st, 3, 5, &e) == INFER_OK);
-        CHECK(infer_session_create(&s, m, &p, &e) == INFER_OK);
-        for (i = 0; i < 20; i++) {
-            uint64_t want = cases[k].pairs ? 8 * cases[k].pairs : vocab;
-            if (i == 4) allocs = check_allocs;
-            CHECK(infer_session_eval(s, &token, 1) == INFER_OK);
-            CHECK(infer_session_sample(s, sampler, -1, &token) == INFER_OK);
-            CHECK(infer_session_stats(s, &stats) == INFER_OK);
-            /* the first eval does not know what will be asked for; a penalty needs all from the second token on */
-            if (i > 1) CHECK(stats.bytes_down == want && stats.syncs == 1);
-            if (i == 0) CHECK(stats.bytes_down == (k == 0 ? 8 : k == 3 ? 8 + 8 * 40 : 8 + want));
-        }
-        if (k != 0) CHECK(check_allocs <= allocs + 4); /* the sampler's history grows */
-        else CHECK(check_allocs == allocs);
-        infer_session_destroy(s);
-        infer_sampler_destroy(sampler);
-    }
-    check_detail = "";
-    CHECK(infer_model_close(m) == INFER_OK);
-    CHECK(check_live == 0);
-}
-
-/* Two sessions of a context that evaluate the same ids in turns: one samples on the device, the other from all logits.
- * The first's logits stay valid while the second evaluates; destroyed and rewound sessions are let go. */
-static void test_gpu_model_sample_equal(void) {
-    static const char *const files[] = {"models/stories260K.F32.gguf", "models/TinyStories-656K.Q8_0.gguf"};
-    size_t f;
-    GPU_NEEDED();
-    for (f = 0; f < 2; f++) {
-        infer_model *m;
-        infer_context *c = NULL;
-        infer_context_params cp;
-        infer_error e;
-        uint64_t seed;
-        check_live = check_fail_at = 0;
-        m = gpu_open(check_data(files[f]), check_backend(), 0);
-        if (!m) return;
-        memset(&cp, 0, sizeof cp);
-        cp.cells = 512;
-        cp.sessions = 4;
-        CHECK(infer_context_create(&c, m, &cp, &e) == INFER_OK);
-        for (seed = 0; c && seed < 6 && !check_bad; seed++) {
-            infer_stage st[12];
-            infer_sampler *one = NULL, *two = NULL;
-            infer_session *s = NULL, *t = NULL, *u = NULL;
-            infer_session_params p;
-            infer_token a = 1, b = 1, greedy;
-            size_t n = (size_t)m->hp.n_vocab;
-            int32_t n_st = 0, i;
-            float *kept = (float *)calloc(n, sizeof *kept);
-            memset(&p, 0, sizeof p);
-            p.context = 128;
-            CHECK(infer_sampler_usual(m, st, 12, &n_st, &e) == INFER_OK);
-            if (seed % 2) st[0] = sampler_stage(INFER_STAGE_TEMPERATURE, 0.6f); /* before the cut */
-            CHECK(infer_sampler_create(&one, m, st, n_st, seed, &e) == INFER_OK);
-            CHECK(infer_sampler_create(&two, m, st, n_st, seed, &e) == INFER_OK);
-            CHECK(infer_session_create_in(&s, c, &p, &e) == INFER_OK);
-            CHECK(infer_session_create_in(&t, c, &p, &e) == INFER_OK);
-            CHECK(infer_session_create_in(&u, c, &p, &e) == INFER_OK);
-            for (i = 0; i < 60 && !check_bad; i++) {
-                CHECK(infer_session_eval(s, &a, 1) == INFER_OK);
-                CHECK(s->kept_row == 1);
-                CHECK(infer_session_sample(s, NULL, -1, &greedy) == INFER_OK);
-                CHECK(infer_session_sample(s, one, -1, &a) == INFER_OK);
-                CHECK(s->kept_row == 1);
-                CHECK(infer_session_eval(t, &b, 1) == INFER_OK); /* brings the other's down */
-                CHECK(s->kept_row == 0);
-                CHECK(infer_sampler_sample(two, infer_session_logits(t, -1), (int32_t)n, &b, &e) == INFER_OK);
-                CHECK(infer_sampler_accept(two, b) == INFER_OK);
-                CHECK(a == b);
-                CHECK(memcmp(infer_session_logits(s, -1), infer_session_logits(t, -1), n * sizeof(float)) == 0);
-                s->all_wanted = 0; /* the next ones stay again */
-                CHECK(infer__sample_greedy(infer_session_logits(t, -1), (int32_t)n, &b, &e) == INFER_OK && b == greedy);
-                b = a;
-                if (i == 30) { /* logits that are not there any more are not brought */
-                    CHECK(infer_session_eval(u, &a, 1) == INFER_OK && u->kept_row == 1 && c->n_kept == 1);
-                    CHECK(infer_session_rewind(u, 0) == INFER_OK && c->n_kept == 0);
-                    CHECK(infer_session_logits(u, -1) == NULL);
-                    CHECK(infer_session_eval(u, &a, 1) == INFER_OK && c->n_kept == 1);
-                    memcpy(kept, infer_session_logits(u, -1), n * sizeof *kept);
-                    u->all_wanted = 0;
-                }
-            }
-            { /* three in a pass: each has a row; a changed logit counts */
-                infer_step steps[3];
-                infer_session *three[3];
-                three[0] = u;
-                three[1] = s;
-                three[2] = t;
-                CHECK(infer_session_rewind(u, 0) == INFER_OK);
-                memset(steps, 0, sizeof steps);
-                for (i = 0; i < 3; i++) {
-                    steps[i].session = three[i];
-                    steps[i].tokens = &a;
-                    steps[i].n = 1;
-                    steps[i].outputs = INFER_OUT_LAST;
-                    three[i]->all_wanted = 0;
-                    three[i]->top_wanted = 1 + 2 * i;
-                }
-                { /* more rows than may stay: all come down, as do those of sessions that asked for all */
-                    int32_t most = c->plan.top_rows;
-                    c->plan.top_rows = 2;
-                    CHECK(infer_eval(c, steps, 3, &e) == INFER_OK && c->n_kept == 0);
-                    CHECK(c->ctx.bytes_down == 3 * n * sizeof(float) && c->ctx.syncs == 1);
-                    c->plan.top_rows = most;
-                    s->all_wanted = 1;
-                    CHECK(infer_eval(c, steps, 3, &e) == INFER_OK && c->n_kept == 2 && s->kept_row == 0);
-                    CHECK(c->ctx.bytes_down == n * sizeof(float) + 8 * (1 + 5) && c->ctx.syncs == 1);
-                }
-                CHECK(infer_eval(c, steps, 3, &e) == INFER_OK);
-                CHECK(c->n_kept == 3 && u->kept_row == 1 && s->kept_row == 2 && t->kept_row == 3);
-                CHECK(c->ctx.bytes_down == 8 * (1 + 3 + 5) && c->ctx.syncs == 1);
-                infer_session_destroy(u);
-                CHECK(c->n_kept == 2);
-                for (i = 1; i < 3; i++) {
-                    infer_token best, again;
-                    float *x;
-                    CHECK(infer_session_sample(three[i], NULL, -1, &best) == INFER_OK && three[i]->kept_row == i + 1);
-                    x = infer_session_logits(three[i], -1);
-                    CHECK(x && three[i]->kept_row == 0 && infer__sample_greedy(x, (int32_t)n, &again, &e) == INFER_OK && again == best);
-                    x[7] = x[best] + 1;
-                    CHECK(infer_session_sample(three[i], NULL, -1, &best) == INFER_OK && best == 7);
-                }
-            }
-            infer_session_destroy(s);
-            infer_session_destroy(t);
-            infer_sampler_destroy(one);
-            infer_sampler_destroy(two);
-            free(kept);
-        }
-        CHECK(infer_context_destroy(c) == INFER_OK);
-        CHECK(infer_model_close(m) == INFER_OK);
-        CHECK(check_live == 0);
-    }
-}
-
 /* ---- choosing ----------------------------------------------------------------------------------------------------------- */
 
 static infer_result gpu_try(const char *path, int32_t backend, int32_t device, int32_t layers, infer_error *e) {
@@ -911,24 +740,27 @@ static infer_result gpu_fault_scenario(float *logits, infer_error *e) {
     return r;
 }
 
-static void test_gpu_model_faults(void) {
+/* A model's life in which calls may fail: the result, and the last logits when it came to them. */
+typedef infer_result (*gpu_scenario)(float *logits, infer_error *e);
+
+/* Calls of OpenCL fail one at a time: the first `close` in steps of `near_step`, later ones in steps of `far_step`.
+ * Returns how often the scenario failed. */
+static int gpu_fault_rounds(gpu_scenario run, int close_calls, int near_step, int far_step) {
     static float want[512], got[512];
     infer_error e;
-    int kind, failures = 0;
-    if (check_backend() != INFER_OPENCL) return; /* the calls that fail here are this driver's */
-    GPU_NEEDED();
+    int kind, failures = 0, round = 0;
     check_fail_at = check_live = 0;
     ocl_wrap();
     ocl_count();
-    CHECK(gpu_fault_scenario(want, &e) == INFER_OK);
-    CHECK(ocl_calls > 300);
-    for (ocl_fail_at = 1; check_bad < 5; ocl_fail_at += (ocl_fail_at < 150 ? 1 : 11) * GPU_EVERY) { /* launches are much alike */
+    CHECK(run(want, &e) == INFER_OK);
+    CHECK(ocl_calls > close_calls);
+    for (ocl_fail_at = 1; check_bad < 5; ocl_fail_at += (ocl_fail_at < close_calls ? near_step : far_step) * GPU_EVERY) {
         infer_result r;
         memset(&e, 0, sizeof e);
         memset(got, 0, sizeof got);
         ocl_count();
-        ocl_fail_code = ocl_fail_at & 1 ? -5 : -4;
-        r = gpu_fault_scenario(got, &e);
+        ocl_fail_code = round++ & 1 ? -4 : -5;
+        r = run(got, &e);
         check_detail = ocl_failed ? ocl_failed : "no call";
         for (kind = 0; kind < OCL_KINDS; kind++) CHECK(ocl_live[kind] == 0);
         CHECK(check_live == 0);
@@ -940,18 +772,22 @@ static void test_gpu_model_faults(void) {
         }
         if (got[0] != 0) CHECK(check_nmse(got, want, 512) <= GPU_LIMIT);
     }
-    CHECK(failures > 100 / GPU_EVERY); /* while it opens; an eval that fails is followed by one that does not */
     ocl_fail_at = 0;
     ocl_unwrap();
+    return failures;
 }
 
-/* Every allocation of the host fails once. */
-static infer_result gpu_oom_scenario(void) {
+static void test_gpu_model_faults(void) {
+    GPU_NEEDED();
+    /* while it opens; an eval that fails is followed by one that does not; launches are much alike */
+    CHECK(gpu_fault_rounds(gpu_fault_scenario, 150, 1, 11) > 100 / GPU_EVERY);
+}
+
+static infer_result gpu_oom_scenario(float *logits, infer_error *e) {
     infer_model_params mp;
     infer_session_params p;
     infer_model *m = NULL;
     infer_session *s = NULL, *t = NULL;
-    infer_error e;
     infer_token ids[3] = { 1, 9, 20 };
     infer_result r;
     memset(&mp, 0, sizeof mp);
@@ -962,38 +798,50 @@ static infer_result gpu_oom_scenario(void) {
     mp.allocator.free = check_free;
     p.context = 32;
     p.own.threads = 1;
-    r = infer_model_open(&m, check_data("models/stories260K.F32.gguf"), &mp, &e);
-    if (r) CHECK(m == NULL && e.code == r && e.message[0]);
-    if (!r) r = infer_session_create(&s, m, &p, &e);
-    if (!r) r = infer_session_eval(s, ids, 3);
-    if (!r) r = infer_session_fork(&t, s, &e);
-    if (!r) r = infer_session_eval(t, ids, 1);
+    r = infer_model_open(&m, check_data("models/stories260K.F32.gguf"), &mp, e);
+    if (r) CHECK(m == NULL && e->code == r);
+    if (!r) r = infer_session_create(&s, m, &p, e);
+    if (!r && (r = infer_session_eval(s, ids, 3)) != INFER_OK) *e = *infer_session_error(s);
+    if (!r) r = infer_session_fork(&t, s, e);
+    if (!r && (r = infer_session_eval(t, ids, 1)) != INFER_OK) *e = *infer_session_error(t);
+    (void)logits;
     infer_session_destroy(t);
     infer_session_destroy(s);
     CHECK(infer_model_close(m) == INFER_OK);
     return r;
 }
 
-static void test_gpu_model_oom(void) {
+/* Every `step`-th allocation of the host fails once. */
+static void gpu_oom_rounds(gpu_scenario run, int step) {
+    static float logits[512];
+    infer_error e;
     long total, i;
-    GPU_NEEDED();
+    memset(&e, 0, sizeof e);
     check_fail_at = check_allocs = check_live = 0;
-    CHECK(gpu_oom_scenario() == INFER_OK);
+    CHECK(run(logits, &e) == INFER_OK);
     CHECK(check_live == 0);
     total = check_allocs;
     CHECK(total > 20);
-    for (i = 1; i <= total && check_bad < 5; i++) {
+    for (i = 1; i <= total && check_bad < 5; i += step) {
         infer_result r;
         check_allocs = check_live = 0;
         check_fail_at = i;
-        r = gpu_oom_scenario();
+        memset(&e, 0, sizeof e);
+        r = run(logits, &e);
         CHECK(r == INFER_ERR_MEMORY || r == INFER_OK);
+        if (r) CHECK(e.message[0]);
         CHECK(check_live == 0);
         if (check_bad) fprintf(stderr, "allocation %ld of %ld\n", i, total);
     }
     check_fail_at = 0;
 }
 
+static void test_gpu_model_oom(void) {
+    GPU_NEEDED();
+    gpu_oom_rounds(gpu_oom_scenario, 1);
+}
+
+#include "test_gpu_sample.c"
 #include "test_gpu_record.c"
 
 /* 1 for the first file of each architecture: what its other files vary is the CPU's to test. */

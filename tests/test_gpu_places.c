@@ -291,60 +291,14 @@ static infer_result places_scenario(float *logits, infer_error *e) {
     return r;
 }
 
-/* Every call of OpenCL fails once. */
 static void test_gpu_places_faults(void) {
-    static float want[512], got[512];
-    infer_error e;
-    int kind, failures = 0;
     GPU_NEEDED();
-    if (check_backend() != INFER_OPENCL) SKIP("calls of OpenCL are counted");
-    check_fail_at = check_live = 0;
-    ocl_wrap();
-    ocl_count();
-    CHECK(places_scenario(want, &e) == INFER_OK);
-    for (ocl_fail_at = 1; check_bad < 5; ocl_fail_at += (ocl_fail_at < 250 ? 3 : 23) * GPU_EVERY) {
-        infer_result r;
-        memset(&e, 0, sizeof e);
-        memset(got, 0, sizeof got);
-        ocl_count();
-        ocl_fail_code = ocl_fail_at & 1 ? -5 : -4;
-        r = places_scenario(got, &e);
-        check_detail = ocl_failed ? ocl_failed : "no call";
-        for (kind = 0; kind < OCL_KINDS; kind++) CHECK(ocl_live[kind] == 0);
-        CHECK(check_live == 0);
-        if (ocl_calls < ocl_fail_at) break;
-        if (r) {
-            failures++;
-            CHECK(r == INFER_ERR_DEVICE || r == INFER_ERR_MEMORY);
-            CHECK_HAS(e.message, ocl_failed);
-        }
-        if (got[0] != 0) CHECK(check_nmse(got, want, 512) <= GPU_LIMIT);
-    }
-    CHECK(failures > 60 / GPU_EVERY);
-    ocl_fail_at = 0;
-    ocl_unwrap();
+    CHECK(gpu_fault_rounds(places_scenario, 250, 3, 23) > 60 / GPU_EVERY);
 }
 
-/* Every allocation of the host fails once. */
 static void test_gpu_places_oom(void) {
-    static float logits[512];
-    infer_error e;
-    long total, i;
     GPU_NEEDED();
-    check_fail_at = check_allocs = check_live = 0;
-    CHECK(places_scenario(logits, &e) == INFER_OK);
-    CHECK(check_live == 0);
-    total = check_allocs;
-    for (i = 1; i <= total && check_bad < 5; i += GPU_EVERY) {
-        infer_result r;
-        check_allocs = check_live = 0;
-        check_fail_at = i;
-        r = places_scenario(logits, &e);
-        CHECK(r == INFER_ERR_MEMORY || r == INFER_OK);
-        if (r) CHECK(e.message[0]);
-        CHECK(check_live == 0);
-    }
-    check_fail_at = 0;
+    gpu_oom_rounds(places_scenario, GPU_EVERY);
 }
 
 /* ---- choosing, on a made-up API ---------------------------------------------------------------------------------- */
@@ -853,7 +807,7 @@ static void suite_gpu_places(void) {
     RUN_DEVICE(test_gpu_places_memory);
     RUN_DEVICE(test_gpu_places_state);
     RUN(test_gpu_places_refused);
-    RUN_DEVICE(test_gpu_places_faults);
+    if (check_backend() == INFER_OPENCL) RUN_DEVICE(test_gpu_places_faults);
     RUN_DEVICE(test_gpu_places_oom);
     RUN(test_gpu_places_automatic);
     RUN(test_gpu_places_auto);

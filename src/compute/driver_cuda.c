@@ -653,10 +653,12 @@ static void infer__cuda_kernel_close(void *queue, void *kernel) {
     (void)kernel;
 }
 
-/* What cannot be recorded ends the recording. The context is current. */
-static infer_result infer__cu_no_recording(infer__cuda_queue *q, const char *what, infer_error *err) {
-    if (!q->recording) return INFER_OK;
+/* infer__cu_enter for `what`, which cannot be recorded: it ends the recording. */
+static infer_result infer__cu_enter_apart(infer__cuda_queue *q, const char *what, infer_error *err) {
+    infer_result r = infer__cu_enter(q->device, err);
+    if (r || !q->recording) return r;
     infer__cu_recording_drop(q);
+    infer__cu_leave();
     return infer__error(err, INFER_ERR_STATE, "%s while recording", what);
 }
 
@@ -698,13 +700,8 @@ static infer_result infer__cuda_upload(void *queue, uint64_t to, uint64_t offset
     int ok = 1;
     infer_result r;
     if (bytes == 0) return INFER_OK;
-    r = infer__cu_enter(q->device, err);
+    r = infer__cu_enter_apart(q, "upload", err);
     if (r) return r;
-    r = infer__cu_no_recording(q, "upload", err);
-    if (r) {
-        infer__cu_leave();
-        return r;
-    }
     if (bytes >= INFER__CU_STAGE_FROM) infer__cu_stages_open(q);
     if (bytes < INFER__CU_STAGE_FROM || q->no_stages)
         return infer__cu_end(q->device, INFER__CU_DO(t, cuMemcpyHtoDAsync_v2, (at, src, (size_t)bytes, q->stream)),
@@ -725,13 +722,8 @@ static infer_result infer__cuda_download(void *queue, uint64_t from, uint64_t of
     infer__cu_try t;
     infer_result r;
     if (bytes == 0) return INFER_OK;
-    r = infer__cu_enter(q->device, err);
+    r = infer__cu_enter_apart(q, "download", err);
     if (r) return r;
-    r = infer__cu_no_recording(q, "download", err);
-    if (r) {
-        infer__cu_leave();
-        return r;
-    }
     return infer__cu_end(q->device, INFER__CU_DO(t, cuMemcpyDtoHAsync_v2, (dst, (infer__cu_memory)(from + offset),
                                                                           (size_t)bytes, q->stream)), err, &t);
 }
@@ -754,13 +746,8 @@ static infer_result infer__cuda_copy(void *queue, uint64_t to, uint64_t to_offse
 static infer_result infer__cuda_sync(void *queue, infer_error *err) {
     infer__cuda_queue *q = (infer__cuda_queue *)queue;
     infer__cu_try t;
-    infer_result r = infer__cu_enter(q->device, err);
+    infer_result r = infer__cu_enter_apart(q, "sync", err);
     if (r) return r;
-    r = infer__cu_no_recording(q, "sync", err);
-    if (r) {
-        infer__cu_leave();
-        return r;
-    }
     return infer__cu_end(q->device, INFER__CU_DO(t, cuStreamSynchronize, (q->stream)), err, &t);
 }
 
@@ -861,13 +848,8 @@ static infer_result infer__cuda_record(void *queue, infer_error *err) {
     infer_result r;
     if (!infer__cuda.graphs)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "the driver has no graphs: CUDA 11.4 brought them");
-    r = infer__cu_enter(q->device, err);
+    r = infer__cu_enter_apart(q, "record", err);
     if (r) return r;
-    r = infer__cu_no_recording(q, "record", err);
-    if (r) {
-        infer__cu_leave();
-        return r;
-    }
     r = infer__cu_end(q->device, INFER__CU_DO(t, cuStreamBeginCapture_v2, (q->stream, INFER__CU_CAPTURE_THREAD)), err,
                       &t);
     q->recording = r == INFER_OK;
@@ -897,13 +879,8 @@ static infer_result infer__cuda_record_end(void *queue, void **recording, infer_
 static infer_result infer__cuda_replay(void *queue, void *recording, infer_error *err) {
     infer__cuda_queue *q = (infer__cuda_queue *)queue;
     infer__cu_try t;
-    infer_result r = infer__cu_enter(q->device, err);
+    infer_result r = infer__cu_enter_apart(q, "replay", err);
     if (r) return r;
-    r = infer__cu_no_recording(q, "replay", err);
-    if (r) {
-        infer__cu_leave();
-        return r;
-    }
     return infer__cu_end(q->device, INFER__CU_DO(t, cuGraphLaunch, ((infer__cu_exec)recording, q->stream)), err, &t);
 }
 

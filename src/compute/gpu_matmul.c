@@ -2,9 +2,9 @@
  *
  * Owns:  which kernel a product takes, and which of its neighbours go along with it.
  * Rules: a product has one of four forms: few rows of x rounded to 8 bits (types with Q_DOT), few as float for types of
- *        single values, many as halves on tensor cores, or as float unpacking blocks: the definition, when exact
- *        and for whatever the others cannot take. Neighbours that
- *        do not fit the form are run by themselves, so every combination has a result.
+ *        single values, many as halves on tensor cores, or as float unpacking blocks: the definition, when exact and
+ *        for whatever the others cannot take. Neighbours that do not fit the form are run by themselves, so every
+ *        combination has a result.
  * Start: infer__gpu_matmul.
  */
 #include "gpu.h"
@@ -240,8 +240,8 @@ static int infer__gpu_same_tensor(const infer__tensor *a, const infer__tensor *b
     return a->buf == b->buf && a->offset == b->offset && a->cols == b->cols && a->stride == b->stride;
 }
 
-/* Take along what follows the product, when it is of the form that the kernels know (mma knows no
- * activations): sets *act, *add to NULL. */
+/* Take along what follows the product, when it is of the form that the kernels know (mma knows no activations): sets
+ * *act, *add to NULL. */
 static void infer__gpu_follow(infer__gpu_group *f, const infer__matmul_args *a, const infer__act_args **act,
                               const infer__add_args **add) {
     const infer__act_args *t = *act;

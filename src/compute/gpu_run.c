@@ -328,7 +328,7 @@ static void infer__gpu_launch(infer__ctx *c, int32_t kernel, const infer__gpu_ca
         infer__gpu_fail(c, row->name, &err);
     else {
         c->launches++;
-        c->run->n_launched++;
+        if (c->run->times) c->run->n_launched++;
     }
 }
 #define INFER__GPU_LAUNCH(c, kernel, call, x, y, k) infer__gpu_launch(c, kernel, call, x, y, &(k), sizeof(k))

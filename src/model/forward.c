@@ -259,11 +259,11 @@ static int infer__record(infer_context *c) {
     const infer__pass *p = &c->ctx.pass;
     int32_t shape[5], i;
     uint64_t hash;
+    if (!c->ctx.ops->record || c->ctx.apart) return INFER__RECORD_NOT;
     for (i = 0; i < m->hp.n_layer; i++)
         if (m->layers[i].place != m->layers[0].place) return INFER__RECORD_NOT;
     for (i = 0; i < p->n_rows; i++)
         if (c->row_embd[i]) return INFER__RECORD_NOT;
-    if (!c->ctx.ops->record || c->ctx.apart) return INFER__RECORD_NOT;
     shape[0] = p->n_rows;
     shape[1] = p->n_out;
     shape[2] = p->n_seq;

@@ -450,7 +450,8 @@ static infer_result infer__place_upload(infer_model *m, infer_error *err) {
         if (r != INFER_ERR_MEMORY || failed < 0) break;
         infer__place_drop(m);
         if (!infer__place_fewer(m, failed, held)) break;
-        infer__log(&m->report, 2, "%s; trying again with %d layers on devices", err->message, (int)m->device_layers);
+        infer__log(&m->report, 2, "%s; trying again with %d layer%s on devices", err->message, (int)m->device_layers,
+                   m->device_layers == 1 ? "" : "s");
         infer__error_clear(err);
         r = INFER_OK;
     }

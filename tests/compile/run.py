@@ -93,10 +93,10 @@ def cases():
             ("musl after system headers", tool("musl-gcc"), ["-std=c99", "-O0", "-DINFER_QUIET", "-DBEFORE_SYSTEM"])):
         impl(name, compiler, args, alias=name.split()[0])
     # clang 19 is needed: its Windows intrinsics headers parse with the stand-ins
-    msvc = ["--target=x86_64-pc-windows-msvc", "-nostdlibinc", "-isystem", "winstub", "-O1", "-std=c11"]
+    msvc = ["--target=x86_64-pc-windows-msvc", "-nostdlibinc", "-isystem", "winstub", "-isystem", "stub", "-O1", "-std=c11"]
     impl("clang for MSVC", tool("clang-19"), msvc, alias="clang-19")
     impl("clang for MSVC after windows.h", tool("clang-19"), msvc + ["-DBEFORE_WINDOWS"], alias="clang-19")
-    impl("clang for macOS arm64, no system", tool("clang-19"), ["--target=arm64-apple-macos11", "-nostdlibinc", "-isystem", "macstub",
+    impl("clang for macOS arm64, no system", tool("clang-19"), ["--target=arm64-apple-macos11", "-nostdlibinc", "-isystem", "macstub", "-isystem", "stub",
          "-O1", "-std=c11"], alias="clang-19") if os.path.isdir(os.path.join(HERE, "macstub")) else None
     exe = os.path.join(OUT, "two_tcc")
     add("tcc", tool("tcc"), ["-Wall", "two_a.c", "two_b.c", "-o", exe] + LIBS, run=[exe], alias="tcc")

@@ -3,8 +3,8 @@
 
   python3 tests/drivers/hip/faults.py build/infer build/drivers/hip
 
-A row is what the environment says, and what must be in the output; "" means that the run goes well. The double ends a
-process with status 99 when it was misused or something was not given back.
+A row is what the environment says, and what must be in the output; "" means that the run goes well, and so does what
+begins with "warning: ". The double ends a process with status 99 when it was misused or something was not given back.
 """
 import os, subprocess, sys
 
@@ -24,11 +24,11 @@ FAILS = [  # which call, the code, what the message says of it
     ("hipRuntimeGetVersion:1", 3, "hipErrorUnknown (3)"),
     ("hipGetDeviceCount:1", 999, "hipErrorUnknown (999)"),
     ("hipGetDevicePropertiesR0600:1", 1, "the runtime does not tell its chip"),
-    ("hipSetDevice:2", 101, "hipErrorInvalidDevice (101)"),
+    ("hipSetDevice:2+", 101, "hipErrorInvalidDevice (101)"),
     ("hipStreamCreateWithFlags:1", 2, "hipErrorOutOfMemory (2)"),
     ("hipStreamCreateWithFlags:2", 719, "hipErrorLaunchFailure (719)"),
     ("hipMalloc:1", 2, "hipErrorOutOfMemory (2)"),
-    ("hipMalloc:5", 2, "hipErrorOutOfMemory (2)"),
+    ("hipMalloc:5", 2, "warning: layer 3: "),  # fewer layers on the device
     ("hipMemcpyHtoDAsync:1", 719, "hipErrorLaunchFailure (719)"),
     ("hiprtcCreateProgram:1", 3, "HIPRTC_ERROR_INVALID_INPUT (3)"),
     ("hiprtcCompileProgram:2", 6, "HIPRTC_ERROR_COMPILATION (6)"),
@@ -40,7 +40,7 @@ FAILS = [  # which call, the code, what the message says of it
     ("hipModuleLaunchKernel:50", 719, "hipErrorLaunchFailure (719)"),
     ("hipStreamSynchronize:1", 719, "hipErrorLaunchFailure (719)"),
     ("hipMemcpyDtoHAsync:1", 719, "hipErrorLaunchFailure (719)"),
-    ("hipStreamSynchronize:8+", 719, "hipErrorLaunchFailure (719)"),  # a lost device: no wait ends well any more
+    ("hipStreamSynchronize:5+", 719, "hipErrorLaunchFailure (719)"),  # a lost device: no wait ends well any more
 ]
 
 
@@ -53,7 +53,7 @@ def main():
                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
                            env=dict({k: v for k, v in os.environ.items() if not k.startswith("FAKE_HIP")}, OCL_ICD_VENDORS="none",
                                     LD_LIBRARY_PATH=library, **env))
-        ok = p.returncode == (1 if want else 0) and want in p.stdout
+        ok = p.returncode == (1 if want and not want.startswith("warning: ") else 0) and want in p.stdout
         if want and "FAKE_HIP_FAIL" in env and not want.startswith("the "):
             ok = ok and env["FAKE_HIP_FAIL"].split(":")[0] + " failed: " in p.stdout
         passed, failed = passed + ok, failed + (not ok)

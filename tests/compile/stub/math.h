@@ -1,4 +1,4 @@
-/* A stand-in: see unistd.h beside it. */
+/* A stand-in for systems that are not here: see winstub/windows.h and macstub/unistd.h. */
 #ifndef STUB_MATH_H
 #define STUB_MATH_H
 double sqrt(double), exp(double), log(double), sin(double), cos(double), tanh(double), pow(double, double), floor(double);

@@ -1,4 +1,4 @@
-/* A stand-in: see windows.h beside it. */
+/* A stand-in for systems that are not here: see winstub/windows.h and macstub/unistd.h. */
 #ifndef STUB_STRING_H
 #define STUB_STRING_H
 #include <stddef.h>

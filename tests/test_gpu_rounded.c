@@ -1,0 +1,163 @@
+/* test_gpu_rounded.c: products whose input is rounded to 8 bits or halves, and their neighbours, on devices against the
+ * CPU's scalar level, which rounds alike. Part of test_gpu_ops.c, whose helpers it uses. */
+
+/* A product with its neighbours, made by infer__matmul on both. */
+typedef struct gpu_mix {
+    int32_t n_w, types[3], rows[3], cols, n;
+    int bias, norm, act, add; /* norm: 1 + INFER__NORM_*; act: 1 + INFER__ACT_*; */
+} gpu_mix;
+
+/* Where both round, sums of integers are the same, and float sums differ by their order. A norm before the rounding may
+ * make it choose the other neighbour here and there: NMSE then. */
+static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
+    gpu_tensor before, x, y[3], to;
+    gpu_weight w[3], b[3], nw;
+    infer__norm_args norm;
+    infer__act_args act;
+    infer__add_args add;
+    infer__matmul_args a;
+    int32_t j, g, i, r;
+    double *sizes = (double *)calloc((size_t)t->n * 2048, sizeof *sizes);
+    float *v = ops_floats((size_t)t->cols);
+    gpu_tensor *result;
+    char name[120];
+    snprintf(name, sizeof name, "%d matrices %d x %d, type %d, %d rows, bias %d norm %d act %d add %d", (int)t->n_w,
+             (int)t->rows[0], (int)t->cols, (int)t->types[0], (int)t->n, t->bias, t->norm, t->act, t->add);
+    check_detail = name;
+    memset(&a, 0, sizeof a);
+    memset(&norm, 0, sizeof norm);
+    memset(&act, 0, sizeof act);
+    memset(&add, 0, sizeof add);
+    gpu_make(p, &before, t->n, t->cols, t->n % 3 * 4, 4);
+    gpu_make(p, &x, t->n, t->cols, t->n % 2 * 8, 4);
+    gpu_make(p, &to, t->n, t->rows[0], 3, 2);
+    norm.weight = gpu_vector_make(p, &nw, 0, t->cols);
+    for (j = 0; j < t->n_w; j++) {
+        gpu_make(p, &y[j], t->n, t->rows[j], 1 + j, j);
+        a.w[j] = gpu_weight_make(p, &w[j], infer__quant_find(t->types[j], NULL), t->rows[j], t->cols, 0);
+        memset(&b[j], 0, sizeof b[j]);
+        if (t->bias >> j & 1) a.b[j] = gpu_vector_make(p, &b[j], 0, t->rows[j]);
+    }
+    result = t->add ? &to : &y[0];
+    a.n_w = t->n_w;
+    a.norm = t->norm ? &norm : NULL;
+    a.act = t->act ? &act : NULL;
+    a.add = t->add ? &add : NULL;
+    norm.kind = t->norm - 1;
+    norm.n_groups = 1;
+    norm.eps = 1e-5f;
+    act.kind = t->act - 1;
+    add.scale = 0.75f;
+    for (g = 0; g < 2; g++) {
+        infer__ctx *c = g ? &p->gpu : &p->cpu;
+        uint64_t launched = c->launches;
+        norm.x = g ? before.gpu : before.cpu;
+        norm.y = a.x = g ? x.gpu : x.cpu;
+        for (j = 0; j < t->n_w; j++) a.y[j] = g ? y[j].gpu : y[j].cpu;
+        act.x = a.y[t->n_w - 1];
+        memset(&act.up, 0, sizeof act.up);
+        if (t->n_w == 2) act.up = a.y[0];
+        act.y = add.x = a.y[0];
+        add.y = g ? to.gpu : to.cpu;
+        infer__matmul(c, &a);
+        if (g && launches) CHECK(c->launches == launched + launches);
+    }
+    for (j = 0; j < (t->act || t->add ? 1 : t->n_w); j++) {
+        gpu_tensor *o = t->act || t->add ? result : &y[j];
+        for (i = 0; i < t->n; i++)
+            for (r = 0; r < t->rows[j]; r++) { /* of act(gate) * up: of both factors; of ReLU^2: of one twice */
+                double size = 2 + gpu_dot_size(&w[j].w, r, infer__row(&x.cpu, i), v);
+                if (t->act) size *= 4 + gpu_dot_size(&w[t->n_w - 1].w, r, infer__row(&x.cpu, i), v);
+                sizes[i * t->rows[j] + r] = size;
+            }
+        if (!t->norm && t->n <= 8) gpu_near(p, o, 0, sizes);
+        else {
+            float *z = (float *)gpu_fetch(p, &o->on_gpu);
+            size_t floats = (size_t)(o->on_cpu.bytes / sizeof *z);
+            /* a value that is rounded to the other side in a few rows counts much; so does x rounded here only */
+            CHECK(check_nmse(z, (const float *)o->on_cpu.host, floats) < (t->n <= 8 ? 3e-5 : 1e-4)); /* that of rounding to 8 bits is about 3e-5 */
+            free(z);
+        }
+    }
+    for (j = 0; j < t->n_w; j++) {
+        gpu_weight_drop(p, &w[j]);
+        gpu_weight_drop(p, &b[j]);
+        gpu_drop(p, &y[j]);
+    }
+    gpu_weight_drop(p, &nw);
+    gpu_drop(p, &before);
+    gpu_drop(p, &x);
+    gpu_drop(p, &to);
+    free(sizes);
+    free(v);
+    check_detail = "";
+}
+
+/* 1 when products of a type take rounded input here. */
+static int gpu_has_dots(const infer__quant *q) {
+    int32_t i;
+    for (i = 0; i < INFER__MODULE_COUNT; i++)
+        if (INFER__MODULES[i].kind == INFER__MODULE_TYPE && INFER__MODULES[i].id == q->id)
+            return INFER__MODULES[i].dots;
+    return 0;
+}
+
+static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
+    static const int32_t units[] = {1, 2, 3, 5, 9, 16}, rows[] = {1, 3, 4, 5, 33, 130};
+    int32_t i, unit = q->values == 1 ? 4 : q->values, dots = gpu_has_dots(q);
+    gpu_mix t;
+    for (i = 0; i < (gpu_small() ? 3 : 16); i++) {
+        memset(&t, 0, sizeof t);
+        t.n_w = 1 + i % 3;
+        t.types[0] = t.types[1] = t.types[2] = q->id;
+        t.rows[0] = rows[(i + q->id) % 6];
+        t.rows[1] = t.n_w == 2 ? t.rows[0] : rows[(i + 1) % 6];
+        t.rows[2] = rows[(i + 2) % 6];
+        t.cols = unit * units[(i + q->id) % 6] * (unit == 32 && i % 4 == 3 ? 7 : 1);
+        t.n = 1 + i % 8;
+        t.bias = i % 8;
+        if (t.n_w < 3 && i > 3) t.act = 1 + i % 5;
+        t.add = t.n_w == 1 && i % 2;
+        t.norm = i % 5 == 4 && t.cols >= 32 ? 1 + i / 5 % 2 : 0;
+        gpu_mix_case(p, &t, dots ? 2 : q->values == 1 ? 1 + (t.norm != 0) : 0);
+    }
+    for (i = 0; i < (gpu_small() ? 0 : 2); i++) { /* prompts: by tensor cores where they are */
+        memset(&t, 0, sizeof t);
+        t.n_w = 1 + i;
+        t.types[0] = t.types[1] = q->id;
+        t.rows[0] = 130;
+        t.rows[1] = 65;
+        t.cols = unit < 256 ? 7 * unit : 2 * unit;
+        t.n = i ? 75 : 17;
+        t.bias = 1;
+        t.add = !i;
+        gpu_mix_case(p, &t, 0);
+    }
+}
+
+static void test_gpu_ops_rounded(void) {
+    static const gpu_mix odd[] = {
+        {3, {12, 12, 14}, {64, 16, 16}, 768, 1, 0, 1, 0, 0}, /* two types that round: Q and K, then V */
+        {3, {12, 1, 12}, {64, 16, 16}, 768, 3, 5, 1, 0, 0},  /* one that does not */
+        {2, {12, 14}, {33, 33}, 512, 2, 3, 0, 1, 0},         /* gate and up of two types */
+        {2, {8, 8}, {33, 33}, 512, 20, 3, 2, 2, 0},          /* a prompt */
+        {1, {8}, {65}, 96, 12, 1, 0, 3, 1},
+    };
+    const infer__quant *q;
+    gpu_pair p;
+    int d;
+    int32_t i;
+    size_t k;
+    GPU_NEED();
+    gpu_rounded = 1;
+    ops_most = 100; /* tensor cores take weights as halves, up to 65,504; and no few values should be all that counts */
+    for (d = 0; d < gpu_devices(); d++) {
+        gpu_pair_open(&p, d, INFER_KV_F32, 1, 1, 1);
+        for (i = 0; (q = infer__quant_row(i)) != NULL; i++)
+            if (infer__gpu_has_type(q) && (gpu_has_dots(q) || q->id < 2)) gpu_mix_type(&p, q);
+        for (k = 0; k < INFER__COUNT(odd); k++) gpu_mix_case(&p, &odd[k], 0);
+        gpu_pair_close(&p);
+    }
+    gpu_rounded = 0;
+    ops_most = 1e19f;
+}
