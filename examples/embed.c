@@ -7,6 +7,7 @@
 #include "../infer.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The vector of one text: width floats, of length 1. */
 static infer_result embed(infer_context *context, infer_session *session, const infer_model *model, const char *text,

@@ -7,6 +7,7 @@
 #define INFER_IMPLEMENTATION
 #include "../infer.h"
 #include <stdio.h>
+#include <string.h>
 
 enum { TEXTS = 2, TOKENS = 24 };
 
