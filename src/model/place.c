@@ -12,7 +12,8 @@
 enum {
     INFER__DEVICE_ALIGN = 256, /* of a tensor in its buffer: more than any block or API asks for */
     INFER__FIT_CELLS = 4096,   /* cache and batch that "as many as fit" leaves room for: the defaults of a context */
-    INFER__FIT_BATCH = 512
+    INFER__FIT_BATCH = 512,
+    INFER__FIT_SPARE = 512 << 20 /* bytes left alone, see infer__place_usable */
 };
 
 static int infer__place_used(const infer_model *m, int32_t place) {
@@ -101,15 +102,21 @@ static uint64_t infer__place_try(const infer__place_item *items, int32_t n, uint
     return infer__place_sum(items, n, 0);
 }
 
-/* Work buffers of a default context where the first n layers run. */
+/* Work buffers of a default context where the first n layers run: what infer__plan_make counts. */
 static uint64_t infer__place_work(const infer_model *m, int32_t n) {
-    uint64_t work = 0;
-    int32_t i;
+    uint64_t work = 0, parts = 0, used = (uint64_t)m->hp.n_used * (uint64_t)m->hp.n_ff_expert;
+    uint64_t inputs = INFER__MAX((uint64_t)m->hp.n_embd, used);
+    int32_t i, cells = INFER__MIN(m->hp.n_ctx, INFER__FIT_CELLS);
     for (i = 0; i < n; i++) {
-        int32_t a = infer__mix_attention_cols(&m->layers[i]), f = infer__ffn_cols(m, &m->layers[i]);
+        const infer__layer *l = &m->layers[i];
+        int32_t a = infer__mix_attention_cols(l), f = infer__ffn_cols(m, l);
         work = INFER__MAX(work, (uint64_t)INFER__MAX(a, f));
+        inputs = INFER__MAX(inputs, INFER__MAX((uint64_t)l->n_head * (uint64_t)l->dim_v, (uint64_t)l->n_ff));
+        parts = INFER__MAX(parts, infer__gpu_parts_len(cells, l->n_head, l->dim_v));
     }
-    return (work + 3 * (uint64_t)m->hp.n_embd) * INFER__FIT_BATCH * sizeof(float);
+    work = INFER__MAX(work * INFER__FIT_BATCH, 8 * (uint64_t)m->hp.n_vocab);
+    return (work + parts + 3 * (uint64_t)m->hp.n_embd * INFER__FIT_BATCH) * sizeof(float) +
+           (m->params.exact ? 0 : infer__gpu_x8_bytes(infer__cpu_x8_len(INFER__FIT_BATCH, (int32_t)inputs)));
 }
 
 /* A layer's weights and its cache in a default context, with what goes along when a device's layers begin with `first`.
@@ -136,14 +143,18 @@ static uint64_t infer__place_cost(infer_model *m, int32_t layer, int32_t first, 
     return sum;
 }
 
+/* Of the bytes that are free: a 16th at most is for programs, recordings and what others take meanwhile. */
+static uint64_t infer__place_usable(uint64_t memory) { return memory - INFER__MIN(memory / 16, INFER__FIT_SPARE); }
+
 /* How many of the layers [first, n) fit into the memory of device d. */
 static int32_t infer__place_room(infer_model *m, int32_t d, int32_t first, int32_t n) {
     const infer__device *to = &m->devices[d];
-    uint64_t used = infer__place_work(m, n), next, largest = infer__gpu_largest(to->gpu);
+    uint64_t memory = infer__place_usable(to->memory), largest = infer__gpu_largest(to->gpu);
+    uint64_t used = infer__place_work(m, n), next;
     int32_t i;
     for (i = first; i < n && i - first < to->most; i++) {
         next = infer__place_cost(m, i, first, largest);
-        if (used > to->memory || next > to->memory - used) break;
+        if (used > memory || next > memory - used) break;
         used += next;
     }
     return i - first;
