@@ -159,7 +159,16 @@ typedef struct infer__attention_args {
     float scale, softcap, max_bias, temp_scale, temp_floor, temp_offset;
 } infer__attention_args;
 
-enum { INFER__ACT_SILU, INFER__ACT_GELU_TANH, INFER__ACT_GELU_ERF, INFER__ACT_RELU, INFER__ACT_RELU2 };
+enum {
+    INFER__ACT_SILU,
+    INFER__ACT_GELU_TANH,
+    INFER__ACT_GELU_ERF,
+    INFER__ACT_RELU,
+    INFER__ACT_RELU2,
+    INFER__ACT_SIGMOID,
+    INFER__ACT_TANH,
+    INFER__ACTS /* how many */
+};
 /* y = act(x) (* up when up.buf is set) (/ divide[col] when divide is set). y may be x. */
 typedef struct infer__act_args {
     infer__tensor x, up, y;
