@@ -312,10 +312,42 @@ static void gpu_nan_case(int device, int32_t n) {
     gpu_att_close(&o);
 }
 
+/* A sink that is not a number makes its head so, on the CPU as well, and no other; with and without parts, and in tiles. */
+static void gpu_nan_sink_case(int device, int32_t len, int32_t n) {
+    static const ops_att t = {4, 2, 24, 20, 0, INFER_KV_F32, 0, 0, 0};
+    const float sinks[4] = {1, -1e30f, infer__bits_f32(0x7fc00000u), 1e4f};
+    infer_error err;
+    gpu_weight w;
+    gpu_att o;
+    float *z;
+    int32_t i, col;
+    gpu_att_open(&o, device, &t, len, n);
+    gpu_att_rows(&o, 0);
+    gpu_vector_make(&o.p, &w, 0, t.n_head);
+    memcpy(w.data, sinks, sizeof sinks);
+    CHECK(infer__gpu_write(o.p.gpu.gpu, &w.on_gpu, w.w.offset, sinks, sizeof sinks, &err) == INFER_OK);
+    CHECK(infer__gpu_flush(o.p.gpu.gpu, &err) == INFER_OK);
+    o.sinks = &w.w;
+    gpu_attend(&o, 0);
+    gpu_attend(&o, 1);
+    z = (float *)gpu_fetch(&o.p, &o.y.on_gpu);
+    for (i = 0; i < n; i++)
+        for (col = 0; col < t.n_head * t.dim_v; col++) {
+            CHECK(infer__finite(z[5 + i * o.y.cpu.stride + col]) == (col / t.dim_v != 2));
+            CHECK(infer__finite(infer__row(&o.y.cpu, i)[col]) == (col / t.dim_v != 2));
+        }
+    free(z);
+    gpu_weight_drop(&o.p, &w);
+    gpu_att_close(&o);
+}
+
 static void test_gpu_ops_attention_nan(void) {
     int d;
     GPU_NEED();
     for (d = 0; d < gpu_devices(); d++) {
+        gpu_nan_sink_case(d, 40, 3);
+        gpu_nan_sink_case(d, 200, 3);
+        gpu_nan_sink_case(d, 50, 34);
         gpu_nan_case(d, 6);
         gpu_nan_case(d, 34);
     }

@@ -544,6 +544,25 @@ static void gpu_act_case(gpu_pair *p, int kind, int32_t rows, int32_t cols, int 
     free(v);
 }
 
+/* NaN stays NaN, and alone. */
+static void gpu_act_nan_case(gpu_pair *p, int kind) {
+    gpu_tensor x;
+    infer__act_args a;
+    float *z;
+    int32_t i;
+    gpu_make(p, &x, 1, 70, 0, 0);
+    infer__row(&x.cpu, 0)[65] = infer__bits_f32(0x7fc00000u);
+    gpu_send(p, &x);
+    memset(&a, 0, sizeof a);
+    a.kind = kind;
+    a.x = a.y = x.gpu;
+    p->gpu.ops->act(&p->gpu, &a);
+    z = (float *)gpu_fetch(p, &x.on_gpu);
+    for (i = 0; i < 70; i++) CHECK(infer__finite(z[i]) == (i != 65));
+    free(z);
+    gpu_drop(p, &x);
+}
+
 static void gpu_plain_case(gpu_pair *p, int32_t rows, int32_t cols, int which) {
     gpu_tensor x, y;
     infer__add_args add;
@@ -581,6 +600,7 @@ static void test_gpu_ops_elementwise(void) {
             int where = i / INFER__ACTS;
             gpu_act_case(&p, i % INFER__ACTS, 1 + i % 4, cols, i % 4, i % 4 & 1 ? where % 3 : where % 2);
         }
+        for (i = 0; i < INFER__ACTS; i++) gpu_act_nan_case(&p, i);
         for (i = 0; i < (gpu_small() ? 10 : 11); i++)
             gpu_plain_case(&p, 1 + i % 3, i < 10 ? gpu_sizes[9 - i] : 5001, i);
         gpu_pair_close(&p);
