@@ -75,6 +75,7 @@ enum { OPS_SEQ = 2 };
 typedef struct ops_cache {
     infer__kv_buf k, v;
     float *ks, *vs; /* OPS_SEQ x len rows, as stored */
+    float *sinks;   /* one for each head, NULL = none */
     int32_t len, n_pages, *pages, *pos, *seq;
 } ops_cache;
 
@@ -100,6 +101,7 @@ static void ops_cache_fill(infer__ctx *c, ops_cache *o, const ops_att *t, int32_
     infer__kv_store_args a;
     infer__buf bk, bv;
     o->len = len;
+    o->sinks = NULL;
     o->n_pages = (len + INFER__PAGE - 1) / INFER__PAGE;
     o->pages = (int32_t *)malloc((size_t)(OPS_SEQ * o->n_pages) * sizeof *o->pages);
     o->pos = (int32_t *)malloc((size_t)n * sizeof *o->pos);
@@ -157,11 +159,27 @@ static infer__attention_args ops_att_args(const ops_att *t) {
     return a;
 }
 
+enum { OPS_LOW_SINK = -2, OPS_NO_SINKS = -1 }; /* from 0: another kind of sink for every head, beginning with this one */
+
+/* Sinks for n heads: among the scores, far above (nothing is left), far below (as if there were none), a little above. */
+static float *ops_sinks(int first, int32_t n) {
+    float *s = ops_floats((size_t)n);
+    int32_t h;
+    for (h = 0; h < n; h++) {
+        const int kind = first == OPS_LOW_SINK ? 2 : (first + h) % 5;
+        if (kind == 1) s[h] = 1e4f;
+        else if (kind == 2) s[h] = -1e30f;
+        else s[h] = kind == 0 ? 4 * s[h] : kind == 3 ? 9 + s[h] : -40.0f;
+    }
+    return s;
+}
+
 static void ops_cache_drop(infer__ctx *c, ops_cache *o) {
     c->ops->release(c, &o->k.buf);
     c->ops->release(c, &o->v.buf);
     free(o->ks);
     free(o->vs);
+    free(o->sinks);
     free(o->pages);
     free(o->pos);
     free(o->seq);
@@ -170,7 +188,10 @@ static void ops_cache_drop(infer__ctx *c, ops_cache *o) {
 static void ops_attend(infer__ctx *c, ops_cache *o, const ops_att *t, float *q, float *y, int32_t n) {
     infer__attention_args a;
     infer__buf bq, by;
+    infer__weight sinks;
     a = ops_att_args(t);
+    if (o->sinks) sinks = ops_weight(ops_f32(), o->sinks, 1, t->n_head);
+    a.sinks = o->sinks ? &sinks : NULL;
     a.q = ops_tensor(&bq, q, n, t->n_head * t->dim_k, t->n_head * t->dim_k);
     a.y = ops_tensor(&by, y, n, t->n_head * t->dim_v, t->n_head * t->dim_v);
     a.k_cache = &o->k;
@@ -187,6 +208,7 @@ static void ops_attend_naive(const ops_cache *o, const ops_att *t, const float *
     int32_t lo = t->window && pos >= t->window ? pos - t->window + 1 : 0, hk = h / (t->n_head / t->n_head_kv), i, d,
             n = 1;
     while (n * 2 <= t->n_head) n *= 2;
+    if (o->sinks) max = o->sinks[h];
     if (t->max_bias > 0)
         slope = pow(2, h < n ? -t->max_bias * (h + 1.0) / n : -t->max_bias * (2.0 * (h - n) + 1) / (2.0 * n));
     if (t->temp_scale != 0) scale *= log(floor((pos + 1.0) / 32) + 1) * t->temp_scale + 1;
@@ -200,6 +222,7 @@ static void ops_attend_naive(const ops_cache *o, const ops_att *t, const float *
         if (s[i] > max) max = s[i];
     }
     for (d = 0; d < t->dim_v; d++) y[d] = 0;
+    if (o->sinks) sum = exp(o->sinks[h] - max);
     for (i = lo; i <= pos; i++) {
         double p = exp(s[i] - max);
         sum += p;
@@ -210,9 +233,9 @@ static void ops_attend_naive(const ops_cache *o, const ops_att *t, const float *
 }
 
 /* Rows 0..n-1 look from `rows` (position * 2 + sequence), every fifth at the other sequence. Against double, and each
- * row alone on one thread. */
-static void ops_attention_rows(const ops_att *t, int32_t len, const int32_t *rows, int32_t n, int threads,
-                               uint32_t cpu) {
+ * row alone on one thread. sinks: see ops_sinks; one far below all scores is as if there were none, bit by bit. */
+static void ops_attention_rows(const ops_att *t, int32_t len, const int32_t *rows, int32_t n, int threads, uint32_t cpu,
+                               int sinks) {
     int32_t nq = t->n_head * t->dim_k, ny = t->n_head * t->dim_v, pos[64], seq[64], i, h, d;
     float *q = ops_floats((size_t)(n * nq)), *y = ops_floats((size_t)(n * ny)), *z = ops_floats((size_t)(n * ny));
     double want[INFER__MAX_HEAD_DIM];
@@ -227,7 +250,10 @@ static void ops_attention_rows(const ops_att *t, int32_t len, const int32_t *row
     }
     c.pass.pos = pos;
     c.pass.seq = seq;
+    if (sinks == OPS_LOW_SINK) ops_attend(&c, &o, t, q, z, n);
+    if (sinks != OPS_NO_SINKS) o.sinks = ops_sinks(sinks, t->n_head);
     ops_attend(&c, &o, t, q, y, n);
+    if (sinks == OPS_LOW_SINK) CHECK(memcmp(y, z, (size_t)(n * ny) * sizeof *y) == 0);
     for (i = 0; i < n; i++) {
         for (h = 0; h < t->n_head; h++) {
             ops_attend_naive(&o, t, q + i * nq, seq[i], pos[i], h, want);
@@ -283,11 +309,13 @@ static void test_attention_cases(void) {
     const size_t plain = INFER__COUNT(ops_att_cases);
     char name[80];
     size_t i;
+    int sinks;
     for (i = 0; i < plain + INFER__COUNT(att_type_cases); i++) {
         snprintf(name, sizeof name, "case %d", (int)i);
         check_detail = name;
-        ops_attention_rows(i < plain ? &ops_att_cases[i] : &att_type_cases[i - plain], 300, rows,
-                           (int32_t)INFER__COUNT(rows), 3, infer__cpu_found());
+        for (sinks = OPS_LOW_SINK; sinks < 1; sinks++)
+            ops_attention_rows(i < plain ? &ops_att_cases[i] : &att_type_cases[i - plain], 300, rows,
+                               (int32_t)INFER__COUNT(rows), 3, infer__cpu_found(), sinks < 0 ? sinks : (int)i);
     }
     check_detail = "";
 }
@@ -306,8 +334,12 @@ static void test_attention_splits(void) {
     int threads;
     for (i = 0; i < INFER__COUNT(cases); i++)
         for (threads = 1; threads <= 9; threads += 4) {
-            ops_attention_rows(&cases[i], 1301, rows, (int32_t)INFER__COUNT(rows), threads, infer__cpu_found());
-            ops_attention_rows(&cases[i], 1301, last, 1, threads, infer__cpu_found());
+            int sinks; /* alone, and with sinks whose kinds begin with this one */
+            for (sinks = OPS_NO_SINKS; sinks <= (int)i; sinks += (int)i + 1) {
+                ops_attention_rows(&cases[i], 1301, rows, (int32_t)INFER__COUNT(rows), threads, infer__cpu_found(),
+                                   sinks);
+                ops_attention_rows(&cases[i], 1301, last, 1, threads, infer__cpu_found(), sinks);
+            }
         }
 }
 
@@ -321,11 +353,13 @@ static void test_attention_levels(void) {
     const uint32_t found = infer__cpu_found();
     int32_t rows[64], i;
     size_t l, k;
+    int sinks;
     for (i = 0; i < 64; i++) rows[i] = 2 * (i + 70) + (i > 40);
     for (l = 0; l < INFER__COUNT(infer__flash_rows); l++) {
         if (infer__flash_rows[l].need & ~found) continue;
         for (k = 0; k < INFER__COUNT(cases); k++)
-            ops_attention_rows(&cases[k], 140, rows, 64, 2, infer__flash_rows[l].need);
+            for (sinks = OPS_LOW_SINK; sinks < 1; sinks++)
+                ops_attention_rows(&cases[k], 140, rows, 64, 2, infer__flash_rows[l].need, sinks);
     }
 }
 

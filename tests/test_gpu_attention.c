@@ -53,6 +53,7 @@ typedef struct gpu_att {
     int32_t len, each, group, n;
     gpu_cache cache[2];
     gpu_tensor k, v, q, y;
+    const infer__weight *sinks; /* NULL = none */
 } gpu_att;
 
 static void gpu_att_open(gpu_att *o, int device, const ops_att *t, int32_t len, int32_t n) {
@@ -62,6 +63,7 @@ static void gpu_att_open(gpu_att *o, int device, const ops_att *t, int32_t len, 
     o->t = t;
     o->len = len;
     o->n = n;
+    o->sinks = NULL;
     o->each = (len + INFER__PAGE - 1) / INFER__PAGE;
     o->group = t->window > 0;
     pages = 2 * o->each;
@@ -131,6 +133,7 @@ static void gpu_attend(gpu_att *o, int g) {
     a.v_cache = &o->cache[g].v;
     a.group = o->group;
     a.temp_offset = 20;
+    a.sinks = o->sinks;
     c->ops->attention(c, &a);
 }
 
@@ -154,6 +157,37 @@ static void gpu_att_rows(gpu_att *o, int mixed) {
     gpu_begin(&o->p);
 }
 
+/* Sinks, also among the vector of a buffer. With one far below all scores the device gives what it gave without, bit by
+ * bit: y has that. */
+static void gpu_att_sinks(gpu_att *o, int first) {
+    infer_error err;
+    gpu_weight w;
+    infer__buf without;
+    int32_t n = o->t->n_head;
+    float *s = ops_sinks(first, n);
+    gpu_vector_make(&o->p, &w, 0, n);
+    memcpy(w.data, s, (size_t)n * sizeof *s);
+    CHECK(infer__gpu_write(o->p.gpu.gpu, &w.on_gpu, w.w.offset, s, (uint64_t)n * sizeof *s, &err) == INFER_OK);
+    CHECK(infer__gpu_flush(o->p.gpu.gpu, &err) == INFER_OK);
+    o->sinks = &w.w;
+    if (first == OPS_LOW_SINK) {
+        without = o->y.on_gpu;
+        without.host = gpu_fetch(&o->p, &o->y.on_gpu);
+        gpu_send(&o->p, &o->y); /* the op has to write it anew */
+        gpu_attend(o, 1);
+        gpu_same(&o->p, &without, &o->y.on_gpu);
+        free(without.host);
+    } else {
+        gpu_attend(o, 0);
+        gpu_attend(o, 1);
+        gpu_near(&o->p, &o->y, 1, NULL);
+    }
+    CHECK(infer__ok(&o->p.cpu) && infer__ok(&o->p.gpu));
+    o->sinks = NULL;
+    gpu_weight_drop(&o->p, &w);
+    free(s);
+}
+
 static void gpu_attention_case(int device, const ops_att *t, int32_t len, int32_t n, int mixed) {
     gpu_att o;
     gpu_att_open(&o, device, t, len, n);
@@ -162,6 +196,8 @@ static void gpu_attention_case(int device, const ops_att *t, int32_t len, int32_
     gpu_attend(&o, 0);
     gpu_attend(&o, 1);
     gpu_near(&o.p, &o.y, 1, NULL);
+    gpu_att_sinks(&o, OPS_LOW_SINK);
+    gpu_att_sinks(&o, (int)(len + n + mixed) % 5);
     gpu_att_close(&o);
 }
 
@@ -276,10 +312,42 @@ static void gpu_nan_case(int device, int32_t n) {
     gpu_att_close(&o);
 }
 
+/* A sink that is not a number makes its head so, on the CPU as well, and no other; with and without parts, and in tiles. */
+static void gpu_nan_sink_case(int device, int32_t len, int32_t n) {
+    static const ops_att t = {4, 2, 24, 20, 0, INFER_KV_F32, 0, 0, 0};
+    const float sinks[4] = {1, -1e30f, infer__bits_f32(0x7fc00000u), 1e4f};
+    infer_error err;
+    gpu_weight w;
+    gpu_att o;
+    float *z;
+    int32_t i, col;
+    gpu_att_open(&o, device, &t, len, n);
+    gpu_att_rows(&o, 0);
+    gpu_vector_make(&o.p, &w, 0, t.n_head);
+    memcpy(w.data, sinks, sizeof sinks);
+    CHECK(infer__gpu_write(o.p.gpu.gpu, &w.on_gpu, w.w.offset, sinks, sizeof sinks, &err) == INFER_OK);
+    CHECK(infer__gpu_flush(o.p.gpu.gpu, &err) == INFER_OK);
+    o.sinks = &w.w;
+    gpu_attend(&o, 0);
+    gpu_attend(&o, 1);
+    z = (float *)gpu_fetch(&o.p, &o.y.on_gpu);
+    for (i = 0; i < n; i++)
+        for (col = 0; col < t.n_head * t.dim_v; col++) {
+            CHECK(infer__finite(z[5 + i * o.y.cpu.stride + col]) == (col / t.dim_v != 2));
+            CHECK(infer__finite(infer__row(&o.y.cpu, i)[col]) == (col / t.dim_v != 2));
+        }
+    free(z);
+    gpu_weight_drop(&o.p, &w);
+    gpu_att_close(&o);
+}
+
 static void test_gpu_ops_attention_nan(void) {
     int d;
     GPU_NEED();
     for (d = 0; d < gpu_devices(); d++) {
+        gpu_nan_sink_case(d, 40, 3);
+        gpu_nan_sink_case(d, 200, 3);
+        gpu_nan_sink_case(d, 50, 34);
         gpu_nan_case(d, 6);
         gpu_nan_case(d, 34);
     }

@@ -522,6 +522,7 @@ static void gpu_act_case(gpu_pair *p, int kind, int32_t rows, int32_t cols, int 
         for (j = 0; j < cols; j++) {
             double size = 1 + fabs(infer__row(&x.cpu, i)[j]);
             if (kind == INFER__ACT_RELU2) size *= size;
+            if (kind >= INFER__ACT_SIGMOID) size = fabs(ops_act_naive(infer__row(&x.cpu, i)[j], kind)) + 1e-30;
             if (with & 1) size *= fabs(infer__row(&up.cpu, i)[j]);
             sizes[i * cols + j] = with & 2 ? size / fabs(v[j]) : size;
         }
@@ -541,6 +542,25 @@ static void gpu_act_case(gpu_pair *p, int kind, int32_t rows, int32_t cols, int 
     gpu_drop(p, &y);
     free(sizes);
     free(v);
+}
+
+/* NaN stays NaN, and alone. */
+static void gpu_act_nan_case(gpu_pair *p, int kind) {
+    gpu_tensor x;
+    infer__act_args a;
+    float *z;
+    int32_t i;
+    gpu_make(p, &x, 1, 70, 0, 0);
+    infer__row(&x.cpu, 0)[65] = infer__bits_f32(0x7fc00000u);
+    gpu_send(p, &x);
+    memset(&a, 0, sizeof a);
+    a.kind = kind;
+    a.x = a.y = x.gpu;
+    p->gpu.ops->act(&p->gpu, &a);
+    z = (float *)gpu_fetch(p, &x.on_gpu);
+    for (i = 0; i < 70; i++) CHECK(infer__finite(z[i]) == (i != 65));
+    free(z);
+    gpu_drop(p, &x);
 }
 
 static void gpu_plain_case(gpu_pair *p, int32_t rows, int32_t cols, int which) {
@@ -577,8 +597,10 @@ static void test_gpu_ops_elementwise(void) {
         gpu_pair_open(&p, d, INFER_KV_F32, 1, 1, 1);
         for (i = 0; i < (gpu_small() ? 30 : 90); i++) {
             int32_t cols = i % 11 < 10 ? gpu_sizes[i % 11] : gpu_small() ? 511 : 5001;
-            gpu_act_case(&p, i % 5, 1 + i % 4, cols, i % 4, i % 4 & 1 ? i / 5 % 3 : i / 5 % 2);
+            int where = i / INFER__ACTS;
+            gpu_act_case(&p, i % INFER__ACTS, 1 + i % 4, cols, i % 4, i % 4 & 1 ? where % 3 : where % 2);
         }
+        for (i = 0; i < INFER__ACTS; i++) gpu_act_nan_case(&p, i);
         for (i = 0; i < (gpu_small() ? 10 : 11); i++)
             gpu_plain_case(&p, 1 + i % 3, i < 10 ? gpu_sizes[9 - i] : 5001, i);
         gpu_pair_close(&p);

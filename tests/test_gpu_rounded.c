@@ -65,9 +65,11 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
     for (j = 0; j < (t->act || t->add ? 1 : t->n_w); j++) {
         gpu_tensor *o = t->act || t->add ? result : &y[j];
         for (i = 0; i < t->n; i++)
-            for (r = 0; r < t->rows[j]; r++) { /* of act(gate) * up: of both factors; of ReLU^2: of one twice */
+            for (r = 0; r < t->rows[j]; r++) { /* of act(gate) * up: of both factors; of ReLU^2: of gate twice */
                 double size = 2 + gpu_dot_size(&w[j].w, r, infer__row(&x.cpu, i), v);
-                if (t->act) size *= 4 + gpu_dot_size(&w[t->n_w - 1].w, r, infer__row(&x.cpu, i), v);
+                double gate = 4 + gpu_dot_size(&w[t->n_w - 1].w, r, infer__row(&x.cpu, i), v);
+                if (t->act) size *= gate;
+                if (t->act == 1 + INFER__ACT_RELU2 && t->n_w == 2) size *= gate;
                 sizes[i * t->rows[j] + r] = size;
             }
         if (!t->norm && t->n <= 8) gpu_near(p, o, 0, sizes);
@@ -116,7 +118,7 @@ static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
         t.cols = unit * units[(i + q->id) % 6] * (unit == 32 && i % 4 == 3 ? 7 : 1);
         t.n = 1 + i % 8;
         t.bias = i % 8;
-        if (t.n_w < 3 && i > 3) t.act = 1 + i % 5;
+        if (t.n_w < 3 && i > 3) t.act = 1 + (i + q->id) % INFER__ACTS;
         t.add = t.n_w == 1 && i % 2;
         t.norm = i % 5 == 4 && t.cols >= 32 ? 1 + i / 5 % 2 : 0;
         gpu_mix_case(p, &t, dots ? 2 : q->values == 1 ? 1 + (t.norm != 0) : 0);

@@ -92,6 +92,7 @@ static const model_change MODEL_CHANGES[] = {
     { .tensor = "blk.0.ffn_gate_inp.weight", .dims = { 32, 4 }, .message = "ffn_up_exps" },
     { .tensor = "blk.0.ffn_up_exps.weight", .dims = { 32, 96 }, .message = "ffn_up_exps" },
     { .tensor = "blk.0.attn_q_norm.bias", .dims = { 8, 1 }, .message = "attn_q_norm.bias" },
+    { .tensor = "blk.0.attn_sinks.weight", .dims = { 3, 1 }, .message = "blk.0.attn_sinks.weight" },
     { .tensor = "rope_freqs.weight", .dims = { 3, 1 }, .message = "rope_freqs.weight" },
 };
 

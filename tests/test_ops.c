@@ -476,6 +476,8 @@ static double ops_act_naive(double x, int kind) {
         return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
     case INFER__ACT_GELU_ERF: return 0.5 * x * (1 + erf(x / sqrt(2.0)));
     case INFER__ACT_RELU: return x > 0 ? x : 0;
+    case INFER__ACT_SIGMOID: return 1 / (1 + exp(-x));
+    case INFER__ACT_TANH: return tanh(x);
     default: return x > 0 ? x * x : 0;
     }
 }
@@ -497,7 +499,7 @@ static void test_ops_elementwise(void) {
     x[1] = 200;
     ops_open(&c, 2, infer__cpu_found(), COLS);
     memset(&a, 0, sizeof a);
-    for (kind = INFER__ACT_SILU; kind <= INFER__ACT_RELU2; kind++) {
+    for (kind = INFER__ACT_SILU; kind < INFER__ACTS; kind++) {
         for (with = 0; with < 3; with++) { /* alone; times up into up; divided, in place */
             memcpy(was, up, N * COLS * sizeof *up);
             memcpy(y, with == 2 ? x : up, N * COLS * sizeof *y);

@@ -151,15 +151,27 @@ typedef struct infer__kv_store_args {
 /* For every row and head: softmax(softcap(scale * temp(pos) * q.k) + slope * (kpos - pos)) v over positions
  * max(0, pos - window + 1) .. pos of the row's sequence. Head h reads K/V head h / (n_head / n_head_kv).
  * softcap(x) = cap * tanh(x / cap), 0 = none. slopes from max_bias (ALiBi, arXiv 2108.12409), 0 = none.
- * temp(pos) = log(floor((pos + temp_offset) / temp_floor) + 1) * temp_scale + 1, temp_scale 0 = none. */
+ * temp(pos) = log(floor((pos + temp_offset) / temp_floor) + 1) * temp_scale + 1, temp_scale 0 = none.
+ * sinks: n_head values, NULL = none: a head's is one more score of its softmax, as it is (no scale, cap or slope),
+ * without a value: it takes a share of the weights, and gives nothing (gpt-oss; arXiv 2309.17453 has the idea). */
 typedef struct infer__attention_args {
     infer__tensor q, y; /* rows x n_head*dim_k, rows x n_head*dim_v */
     const infer__kv_buf *k_cache, *v_cache;
     int32_t group, n_head, n_head_kv, dim_k, dim_v, window; /* window 0 = none */
     float scale, softcap, max_bias, temp_scale, temp_floor, temp_offset;
+    const infer__weight *sinks;
 } infer__attention_args;
 
-enum { INFER__ACT_SILU, INFER__ACT_GELU_TANH, INFER__ACT_GELU_ERF, INFER__ACT_RELU, INFER__ACT_RELU2 };
+enum {
+    INFER__ACT_SILU,
+    INFER__ACT_GELU_TANH,
+    INFER__ACT_GELU_ERF,
+    INFER__ACT_RELU,
+    INFER__ACT_RELU2,
+    INFER__ACT_SIGMOID,
+    INFER__ACT_TANH,
+    INFER__ACTS /* how many */
+};
 /* y = act(x) (* up when up.buf is set) (/ divide[col] when divide is set). y may be x. */
 typedef struct infer__act_args {
     infer__tensor x, up, y;

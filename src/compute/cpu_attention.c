@@ -8,6 +8,7 @@
  *        Every INFER__KV_SPLIT positions the softmax starts anew, and what the part before gave is merged into the
  *        total, always in order of position. So when there are fewer tiles than threads (generation with a long
  *        context), parts can be tasks of their own: they leave what they have on scratch, and it is merged after.
+ *        A head's sink, a score without a value, comes in last, when the total is complete.
  * Invariant: what a row gets depends on its own position and cache only: chunks and splits are counted from position 0.
  * Start: infer__attention_chunk, then infer__attention_task.
  */
@@ -221,12 +222,22 @@ static float *infer__attention_part(const infer__attention_job *job, int32_t row
            i % job->plan.n_parts * job->plan.part;
 }
 
-/* y = sum / l */
+/* The factor that makes a softmax's sum of exp(score - m) * value its result: 1 / l, with the sink's share in l. A sink
+ * above all scores is the largest one itself: the sums, which go by m, shrink. NaN stays NaN. */
+static float infer__attention_factor(const infer__attention_args *a, int32_t head, const infer__softmax *x) {
+    float sink, gap, e;
+    if (!a->sinks) return 1.0f / x->l;
+    gap = infer__weight_values(a->sinks, head, 1, &sink)[0] - x->m;
+    e = infer__choose(infer__not_number(gap), gap, infer__exp_minus_f32(gap));
+    return gap > 0 ? e / (x->l * e + 1.0f) : 1.0f / (x->l + e);
+}
+
+/* y = sum * factor: the last step of a row and head, after which nothing is merged any more. */
 static void infer__attention_finish(const infer__attention_job *job, int32_t row, int32_t head, const float *sum,
-                                    float l) {
+                                    const infer__softmax *total) {
     float *y = infer__row(&job->a->y, row) + (int64_t)head * job->a->dim_v;
     memcpy(y, sum, (size_t)job->a->dim_v * sizeof *y);
-    job->c->kernels->scale(y, 1.0f / l, job->a->dim_v);
+    job->c->kernels->scale(y, infer__attention_factor(job->a, head, total), job->a->dim_v);
 }
 
 /* The rows and heads of `b`, over all positions, or over those of one split (split >= 0). */
@@ -271,7 +282,7 @@ static void infer__attention_rows(const infer__attention_job *job, infer__attent
     }
     for (i = 0; i < n; i++)
         infer__attention_finish(job, b->row + i / b->n_heads, b->head + i % b->n_heads,
-                                b->sum + (int64_t)i * plan->dim_v, b->total[i].l);
+                                b->sum + (int64_t)i * plan->dim_v, &b->total[i]);
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------ */
@@ -320,7 +331,7 @@ static void infer__attention_merge_task(void *arg, int task, int worker) {
         x.l = part[1];
         job->f->merge(sum, &total, part + INFER__LANES, x, job->plan.dim_v);
     }
-    infer__attention_finish(job, row, head, sum, total.l);
+    infer__attention_finish(job, row, head, sum, &total);
 }
 
 /* How the work is cut. It changes no bit of the result. */
@@ -354,7 +365,8 @@ static void infer__cpu_attention(infer__ctx *c, const infer__attention_args *a) 
     int64_t seen; /* positions, of all rows */
     double began = infer__op_begin(c);
     if (began < 0 || !infer__kv_type_ok(c, a->k_cache) || !infer__kv_type_ok(c, a->v_cache)) return;
-    INFER__ASSERT(a->n_head % a->n_head_kv == 0);
+    if (!infer__vector_ok(c, a->sinks, "attention sinks")) return;
+    INFER__ASSERT(a->n_head % a->n_head_kv == 0 && (!a->sinks || a->sinks->cols == a->n_head));
     INFER__ASSERT(a->q.cols == a->n_head * a->dim_k && a->y.cols == a->n_head * a->dim_v);
     job.c = c;
     job.a = a;

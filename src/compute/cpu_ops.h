@@ -231,6 +231,12 @@ INFER__INLINE void infer__act_block(float *INFER__RESTRICT t, const float *x, in
     case INFER__ACT_RELU:
         for (l = 0; l < INFER__LANES; l++) t[l] = infer__relu(x[l]);
         break;
+    case INFER__ACT_SIGMOID: /* which by itself makes a number of a NaN */
+        for (l = 0; l < INFER__LANES; l++) t[l] = infer__choose(infer__not_number(x[l]), x[l], infer__sigmoid(x[l]));
+        break;
+    case INFER__ACT_TANH:
+        for (l = 0; l < INFER__LANES; l++) t[l] = infer__tanh_f32(x[l]);
+        break;
     default:
         for (l = 0; l < INFER__LANES; l++) t[l] = infer__relu(x[l]) * infer__relu(x[l]);
     }

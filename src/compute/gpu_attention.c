@@ -157,6 +157,7 @@ static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args
     k->heads = INFER__MIN(share, INFER__MIN(fit, (uint32_t)INFER__ATT_HEADS));
     k->blocks = (share + k->heads - 1) / k->heads;
     k->parts = (uint32_t)parts;
+    call->bufs[6] = call->bufs[5];
     call->bufs[5] = call->bufs[4];
     call->bufs[4] = parts > 1 ? c->run->parts.handle : call->bufs[3];
     INFER__GPU_LAUNCH(c, INFER__K_ATTENTION, call, (uint64_t)a->q.rows * k->n_head_kv * k->blocks, parts, *k);
@@ -165,6 +166,7 @@ static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args
     sum.bufs[0] = c->run->parts.handle;
     sum.bufs[1] = call->bufs[3];
     sum.bufs[2] = call->bufs[5];
+    sum.bufs[3] = call->bufs[6];
     INFER__GPU_LAUNCH(c, INFER__K_ATTENTION_SUM, &sum, (uint64_t)a->q.rows * k->n_head, 1, *k);
 }
 
@@ -183,7 +185,9 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     struct infer__k_attention k;
     double began = infer__op_begin(c);
     if (began < 0 || !infer__gpu_kv_ok(c, a->k_cache, a->v_cache)) return;
+    if (!infer__vector_ok(c, a->sinks, "attention sinks")) return;
     INFER__ASSERT(a->n_head % a->n_head_kv == 0 && a->q.rows <= c->pass.n_rows);
+    INFER__ASSERT(!a->sinks || a->sinks->cols == a->n_head);
     INFER__ASSERT(a->q.cols == a->n_head * a->dim_k && a->y.cols == a->n_head * a->dim_v);
     if (a->dim_k > INFER__MAX_HEAD_DIM || a->dim_v > INFER__MAX_HEAD_DIM) {
         infer__fail(c, INFER_ERR_UNSUPPORTED, "heads of %d and %d values are too long for the GPU kernels: at most %d",
@@ -197,6 +201,9 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     call.bufs[2] = a->v_cache->buf.handle;
     k.y = infer__gpu_tensor(c, &a->y, &call.bufs[3]);
     call.bufs[4] = c->run->pass.handle;
+    call.bufs[5] = call.bufs[0]; /* any buffer will do where there are none */
+    k.sinks = infer__gpu_vector(c, a->sinks, &call.bufs[5]);
+    k.has_sinks = a->sinks != NULL;
     k.q_stride = (uint32_t)a->q.stride;
     k.y_stride = (uint32_t)a->y.stride;
     k.group = (uint32_t)a->group;

@@ -1,7 +1,7 @@
 /* mix_attention.c: the attention mixer: Q, K, V, norms, rotation, cache, softmax, output projection.
  *
  * Grouped-query attention (arXiv 2305.13245) over the session's cache. What a model does not have (biases, norms of
- * heads, rotation, clamp) is absent from its layer and skipped.
+ * heads, rotation, sinks, clamp) is absent from its layer and skipped.
  */
 #include "model.h"
 
@@ -124,6 +124,7 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     at.temp_scale = hp->temp_scale;
     at.temp_floor = hp->temp_floor;
     at.temp_offset = hp->temp_offset;
+    at.sinks = infer__opt(&l->w[INFER__W_ATTN_SINKS]);
     c->ctx.ops->attention(&c->ctx, &at);
     infer__trace(c, l->index, "attn", &y);
 

@@ -85,6 +85,7 @@ enum {
     INFER__D_ATT,
     INFER__D_QKV,
     INFER__D_FF,
+    INFER__D_HEADS,
     INFER__D_HEADS_Q,
     INFER__D_HEADS_K, /* one set per head or shared: see infer__bind_head_norm */
     INFER__D_VOCAB,
@@ -113,6 +114,7 @@ enum {
     W(ATTN_Q_NORM_B,  "blk.%d.attn_q_norm.bias",           ONE,           HEADS_Q,   0) \
     W(ATTN_K_NORM,    "blk.%d.attn_k_norm.weight",         ONE,           HEADS_K,   0) \
     W(ATTN_K_NORM_B,  "blk.%d.attn_k_norm.bias",           ONE,           HEADS_K,   0) \
+    W(ATTN_SINKS,     "blk.%d.attn_sinks.weight",          ONE,           HEADS,     0) /* a score without a value */ \
     W(ATTN_OUT,       "blk.%d.attn_output.weight",         MODEL,         ATT,       1) \
     W(ATTN_OUT_B,     "blk.%d.attn_output.bias",           ONE,           MODEL,     0) \
     W(ATTN_POST_NORM, "blk.%d.post_attention_norm.weight", ONE,           MODEL,     0) \

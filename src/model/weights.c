@@ -33,6 +33,7 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_QKV: return q + k + v;
     case INFER__D_ATT: return l ? (uint64_t)l->n_head * (uint64_t)l->dim_v : 0;
     case INFER__D_FF: return l ? (uint64_t)l->n_ff : 0;
+    case INFER__D_HEADS: return l ? (uint64_t)l->n_head : 0;
     case INFER__D_HEADS_Q: return q;
     case INFER__D_HEADS_K: return k;
     case INFER__D_VOCAB: return (uint64_t)hp->n_vocab;

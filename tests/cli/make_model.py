@@ -23,6 +23,7 @@ PLAIN = dict(arch='llama', layers=2, width=40, heads=6, kv_heads=3, head_dim=24,
              qk_norm=None,       # 'head', 'row', 'per_head'
              post_norms=(),      # 'attention', 'ffn'
              positions=False, embed_norm=False, experts=None,
+             sinks=False,        # attn_sinks: one score more for each head
              freqs=None,         # 'freqs': rope_freqs; 'long': rope_factors_long and _short
              half=False,         # matrices in F16
              meta={})            # keys without the architecture's prefix
@@ -48,6 +49,7 @@ MODELS = {
     'llama-yarn-freqs': llama(freqs='freqs', rotated=20, context=512,
                               meta={'rope.scaling.type': 'yarn', 'rope.scaling.factor': 2.5,
                                     'rope.scaling.original_context_length': 200}),
+    'llama-sinks': llama(sinks=True),
     'llama-experts': llama(experts=(5, 2, 22), ffn=50),
     'llama-experts-all': llama(experts=(3, 3, 17)),
     'llama-experts-one': llama(experts=(7, 1, 33), half=True),
@@ -73,6 +75,9 @@ MODELS = {
     'gemma': llama(arch='gemma', tied=True),
     'gemma2': llama(arch='gemma2', layers=3, tied=True, post_norms=('attention', 'ffn'),
                     meta={'attention.sliding_window': 5, 'attn_logit_softcapping': 1.5, 'final_logit_softcapping': 2.0}),
+    'gemma2-sinks': llama(arch='gemma2', layers=3, tied=True, post_norms=('attention', 'ffn'), sinks=True, kv_heads=1,
+                          meta={'attention.sliding_window': 5, 'attn_logit_softcapping': 1.5,
+                                'final_logit_softcapping': 2.0}),
     'gemma3': llama(arch='gemma3', layers=7, tied=True, qk_norm='head', post_norms=('attention', 'ffn'),
                     meta={'attention.sliding_window': 7, 'rope.freq_base': 1000000.0, 'rope.scaling.type': 'linear',
                           'rope.scaling.factor': 8.0}),
@@ -148,6 +153,8 @@ class Maker:
             if s['qk_norm'] == 'per_head':
                 raw = struct.pack('<%df' % rows, *self.floats(rows, 1.0, 0.15))
                 self.tensors.append((p + 'attn_%s_norm.weight' % letter, [s['head_dim'], heads], gguf_file.TENSOR_F32, raw))
+        if s['sinks']:
+            self.vector(p + 'attn_sinks.weight', s['heads'], 1.0, 2.0)
         self.linear(p + 'attn_output', q, w, 'o')
         if 'attention' in s['post_norms']:
             self.vector(p + 'post_attention_norm.weight', w, 1.0)

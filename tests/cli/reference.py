@@ -297,7 +297,10 @@ class Layer:
                 scores = [m.softcap * math.tanh(s / m.softcap) for s in scores]
             if self.slopes:
                 scores = [s - self.slopes[h] * (position - first - j) for j, s in enumerate(scores)]
-            p = softmax(scores)
+            if self.get('attn_sinks.weight'):  # a score without a value: neither scaled nor capped
+                p = softmax(scores + [self.get('attn_sinks.weight')[h]])[:-1]
+            else:
+                p = softmax(scores)
             out += [sum(p[j] * self.values[first + j][kv][i] for j in range(len(p))) for i in range(m.dim_v)]
         return matvec(self.w['attn_output.weight'], out, self.get('attn_output.bias'))
 
