@@ -869,6 +869,7 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_attention_types);
     RUN_DEVICE(test_gpu_ops_attention_contexts);
     RUN_DEVICE(test_gpu_ops_attention_nan);
+    RUN_DEVICE(test_gpu_ops_store);
     RUN_DEVICE(test_gpu_ops_rope_store);
     RUN(test_gpu_ops_attention_bucket);
     RUN_DEVICE(test_gpu_ops_moe_route);
