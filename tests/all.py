@@ -148,14 +148,11 @@ def group_kernels(t):
     log = os.path.abspath("build/oclgrind.log")
     if os.path.exists(log):
         os.remove(log)
-    env = {"OCL_ICD_VENDORS": icd, "OCLGRIND_DATA_RACES": "1", "OCLGRIND_CHECK_API": "1", "OCLGRIND_LOG": log, "CHECK_EMULATED": "1"}
-    t.step("kernels under oclgrind", ["build/check", "gpu_ops"], env=dict(env, OCLGRIND_UNINITIALIZED="1", CHECK_WITHOUT="attention"))
-    empty = ["sh", "-c", 'test -f "$1" || { echo "there is no log"; exit 1; }; head -40 "$1"; test ! -s "$1"', "sh", log]
-    t.step("oclgrind's log is empty", empty)
-    # Of attention, 21.10 takes the parts that one kernel leaves for the next for uninitialised; the double of CUDA, which looks
-    # for such reads too (FAKE_CUDA_CHECK), does not.
-    t.step("attention under oclgrind", ["build/check", "test_gpu_ops_attention_types"], env=env)
-    t.step("oclgrind's log is still empty", empty)
+    env = {"OCL_ICD_VENDORS": icd, "OCLGRIND_DATA_RACES": "1", "OCLGRIND_CHECK_API": "1", "OCLGRIND_LOG": log, "CHECK_EMULATED": "1",
+           "OCLGRIND_UNINITIALIZED": "1"}
+    # Of two writes into a buffer 21.10 takes only the last one's bytes for written: not the test that plants a NaN in a cache.
+    t.step("kernels under oclgrind", ["build/check", "gpu_ops"], env=dict(env, CHECK_WITHOUT="attention_nan"))
+    t.step("oclgrind's log is empty", ["sh", "-c", 'test -f "$1" || { echo "there is no log"; exit 1; }; head -40 "$1"; test ! -s "$1"', "sh", log])
 
 
 # Whole models on the doubles: one row per kind of machinery, and what a model's life is made of.

@@ -19,18 +19,6 @@ static void gpu_cache_make(infer__ctx *c, gpu_cache *o, int32_t type, int32_t pa
     free(nan);
 }
 
-/* The device has the same rows as the CPU. Blocks are rounded after a division, which devices may do a little
- * differently: of those one byte in a thousand may be another. */
-static void gpu_same_rows(gpu_pair *p, int32_t type, const infer__buf *on_cpu, const infer__buf *on_gpu) {
-    uint8_t *z = (uint8_t *)gpu_fetch(p, on_gpu);
-    const uint8_t *y = (const uint8_t *)on_cpu->host;
-    uint64_t i, other = 0;
-    CHECK(on_cpu->bytes == on_gpu->bytes);
-    for (i = 0; i < on_cpu->bytes; i++) other += y[i] != z[i];
-    CHECK(other <= (type < INFER_KV_Q8_0 ? 0 : on_cpu->bytes / 1000));
-    free(z);
-}
-
 /* The same keys: the CPU has them turned, page by page. */
 static void gpu_same_keys(gpu_pair *p, const infer__kv_buf *cpu, const infer__kv_buf *gpu, int32_t pages,
                           const ops_att *t) {
@@ -41,7 +29,7 @@ static void gpu_same_keys(gpu_pair *p, const infer__kv_buf *cpu, const infer__kv
     for (i = 0; i < pages; i++)
         infer__kv_turn(cpu->type, t->n_head_kv, t->dim_k, (char *)cpu->buf.host + (uint64_t)i * page,
                        (char *)rows.host + (uint64_t)i * page, 1);
-    gpu_same_rows(p, cpu->type, &rows, &gpu->buf);
+    gpu_same(p, &rows, &gpu->buf);
     free(rows.host);
 }
 
@@ -103,7 +91,7 @@ static void gpu_att_open(gpu_att *o, int device, const ops_att *t, int32_t len, 
         c->ops->kv_store(c, &store);
     }
     gpu_same_keys(p, &o->cache[0].k, &o->cache[1].k, pages + 1, t);
-    gpu_same_rows(p, t->type, &o->cache[0].v.buf, &o->cache[1].v.buf);
+    gpu_same(p, &o->cache[0].v.buf, &o->cache[1].v.buf);
 }
 
 static void gpu_att_close(gpu_att *o) {
@@ -351,6 +339,86 @@ static void test_gpu_ops_attention_nan(void) {
         gpu_nan_case(d, 6);
         gpu_nan_case(d, 34);
     }
+}
+
+/* Floats that are hard to store, in blocks of 32: codes of d exactly, halfway between two, and next to halfway; what is
+ * not finite; zeros; sizes from 1e-30 to 1e30. */
+static void gpu_hard_floats(float *x, int32_t n, int32_t levels) {
+    int32_t i, at;
+    for (at = 0; at < n; at += 32) {
+        float d = (1.0f + 0.5f * ops_rand()) * powf(10.0f, 30.0f * ops_rand());
+        uint32_t kind = ops_bits() % 8;
+        if (kind > 5) d = 1.0f + 0.5f * ops_rand();
+        for (i = at; i < at + 32 && i < n; i++) {
+            float half = (float)(int32_t)(ops_bits() % (uint32_t)levels) - (float)(levels / 2) + 0.5f;
+            x[i] = kind < 3 ? (float)(levels / 2) * d * ops_rand() : half * d;
+            if (kind == 4) x[i] = nextafterf(x[i], ops_bits() & 1 ? 0.0f : 2.0f * x[i]);
+            if (kind == 5 && ops_bits() % 4 == 0) x[i] = ops_bits() & 1 ? 0.0f : x[i] * (ops_bits() & 1 ? 3e38f : -3e38f) * 3e38f;
+        }
+        i = at + (int32_t)(ops_bits() % 32);
+        if (kind > 2 && i < n) x[i] = (float)(levels / 2 - (levels > 16)) * (ops_bits() & 1 ? d : -d);
+    }
+}
+
+/* Devices store the same bytes as the CPU. */
+static void gpu_store_case(int device, int32_t type) {
+    enum { ROWS = 64, HEADS = 3, PAGES = ROWS / INFER__PAGE };
+    ops_att t = {3, HEADS, 96, 83, 0, 0, 0, 0, 0};
+    gpu_tensor x[2];
+    gpu_cache cache[2];
+    gpu_pair p;
+    infer__kv_store_args store;
+    int32_t i, g;
+    t.type = type;
+    gpu_pair_open(&p, device, type, ROWS, 1, PAGES);
+    gpu_make(&p, &x[0], ROWS, HEADS * t.dim_k, 1, 2);
+    gpu_make(&p, &x[1], ROWS, HEADS * t.dim_v, 0, 1);
+    for (g = 0; g < 2; g++) {
+        for (i = 0; i < ROWS * HEADS; i++) {
+            int32_t dim = g ? t.dim_v : t.dim_k;
+            gpu_hard_floats(infer__row(&x[g].cpu, i / HEADS) + i % HEADS * dim, dim, type == INFER_KV_Q4_0 ? 16 : 256);
+        }
+        gpu_send(&p, &x[g]);
+        gpu_cache_make(g ? &p.gpu : &p.cpu, &cache[g], type, PAGES, &t);
+    }
+    for (i = 0; i < PAGES; i++) p.cpu.pass.pages[0][i] = PAGES - 1 - i;
+    for (i = 0; i < ROWS; i++) p.cpu.pass.pos[i] = i;
+    gpu_begin(&p);
+    memset(&store, 0, sizeof store);
+    store.n_head = HEADS;
+    store.dim_k = t.dim_k;
+    store.dim_v = t.dim_v;
+    for (g = 0; g < 2; g++) {
+        infer__ctx *c = g ? &p.gpu : &p.cpu;
+        store.k = g ? x[0].gpu : x[0].cpu;
+        store.v = g ? x[1].gpu : x[1].cpu;
+        store.k_cache = &cache[g].k;
+        store.v_cache = &cache[g].v;
+        c->ops->kv_store(c, &store);
+    }
+    gpu_same_keys(&p, &cache[0].k, &cache[1].k, PAGES, &t);
+    gpu_same(&p, &cache[0].v.buf, &cache[1].v.buf);
+    for (g = 0; g < 2; g++) {
+        infer__ctx *c = g ? &p.gpu : &p.cpu;
+        c->ops->release(c, &cache[g].k.buf);
+        c->ops->release(c, &cache[g].v.buf);
+        gpu_drop(&p, &x[g]);
+    }
+    gpu_pair_close(&p);
+}
+
+static void test_gpu_ops_store(void) {
+    char name[80];
+    int32_t type;
+    int d;
+    GPU_NEED();
+    for (d = 0; d < gpu_devices(); d++)
+        for (type = INFER_KV_Q8_0; type <= INFER_KV_Q4_0; type++) {
+            snprintf(name, sizeof name, "cache type %d", (int)type);
+            check_detail = name;
+            gpu_store_case(d, type);
+        }
+    check_detail = "";
 }
 
 /* One launch against rope, rope and kv_store: the same bits. */

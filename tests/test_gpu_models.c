@@ -553,6 +553,97 @@ static void test_gpu_model_state(void) {
     CHECK(check_live == 0);
 }
 
+/* The last logits after these tokens. */
+static void gpu_goes_on(infer_session *s, const infer_token *ids, int32_t n, float *out, size_t width) {
+    const float *got = NULL;
+    CHECK(infer_session_eval(s, ids, n) == INFER_OK && (got = infer_session_logits(s, -1)) != NULL);
+    if (got) memcpy(out, got, width * sizeof *out);
+    else memset(out, 0, width * sizeof *out);
+}
+
+static void gpu_state_back(infer_session *s, state_bytes *b) {
+    state_bytes again;
+    memset(&again, 0, sizeof again);
+    b->at = 0;
+    CHECK(infer_session_load(s, state_read, b) == INFER_OK);
+    CHECK(infer_session_save(s, state_write, &again) == INFER_OK);
+    CHECK(again.n == b->n && memcmp(again.p, b->p, b->n) == 0);
+    free(again.p);
+}
+
+/* From s to a session t of the same model and o of one elsewhere: what is saved comes back as the same bytes, s and t go
+ * on with the same bits, o near them. So do forks, and what was before a rewind; a page that two share is not changed. */
+static void gpu_state_kv(infer_session *s, infer_session *t, infer_session *o, size_t n) {
+    enum { SAVED = 21, ALL = 40 };
+    static float x[512], y[512];
+    infer_session *f = NULL;
+    infer_token ids[2 * ALL];
+    infer_error e;
+    state_bytes b;
+    int i;
+    memset(&b, 0, sizeof b);
+    for (i = 0; i < 2 * ALL; i++) ids[i] = 5 + i * 11 % 400;
+    CHECK(n <= 512 && infer_session_eval(s, ids, SAVED) == INFER_OK);
+    CHECK(infer_session_save(s, state_write, &b) == INFER_OK);
+    CHECK(infer_session_eval(t, ids + 7, 33) == INFER_OK && infer_session_eval(o, ids + 9, 2) == INFER_OK);
+    gpu_state_back(t, &b); /* instead of other tokens */
+    gpu_state_back(o, &b);
+    gpu_goes_on(s, ids + SAVED, ALL - SAVED, x, n);
+    gpu_goes_on(t, ids + SAVED, ALL - SAVED, y, n);
+    CHECK(memcmp(x, y, n * sizeof *x) == 0);
+    gpu_goes_on(o, ids + SAVED, ALL - SAVED, y, n);
+    gpu_close_to("loaded elsewhere", y, x, n);
+    CHECK(infer_session_fork(&f, s, &e) == INFER_OK);
+    CHECK(infer_session_rewind(s, SAVED - 2) == INFER_OK);
+    if (!f) return;
+    CHECK(infer_session_eval(s, ids + ALL, ALL - SAVED) == INFER_OK); /* other tokens: not where the fork reads */
+    gpu_goes_on(f, ids + 3, 1, x, n);
+    gpu_goes_on(t, ids + 3, 1, y, n);
+    CHECK(memcmp(x, y, n * sizeof *x) == 0);
+    CHECK(infer_session_rewind(f, SAVED) == INFER_OK && infer_session_rewind(t, SAVED) == INFER_OK);
+    gpu_goes_on(f, ids + ALL, 5, x, n);
+    gpu_goes_on(t, ids + ALL, 5, y, n);
+    CHECK(memcmp(x, y, n * sizeof *x) == 0);
+    gpu_state_back(s, &b); /* after all this */
+    gpu_goes_on(s, ids + ALL, 5, y, n);
+    CHECK(memcmp(x, y, n * sizeof *x) == 0);
+    infer_session_destroy(f);
+    free(b.p);
+}
+
+/* Every type of cache: on a device, from it to the CPU and back. */
+static void test_gpu_model_state_kv(void) {
+    static const char *const names[] = { "F32", "F16", "BF16", "Q8_0", "Q4_0" };
+    const char *path = check_data("models/stories260K.F32.gguf");
+    infer_model *m[2];
+    infer_session *s[3];
+    infer_session_params p;
+    infer_error e;
+    int32_t type;
+    int i, from;
+    GPU_NEEDED();
+    check_live = check_fail_at = 0;
+    m[0] = gpu_open(path, check_backend(), 99);
+    m[1] = gpu_open(path, INFER_CPU, 0);
+    memset(&p, 0, sizeof p);
+    p.context = 128;
+    p.own.cells = 256; /* a fork's too */
+    for (type = INFER_KV_F32; m[0] && m[1] && type <= INFER_KV_Q4_0; type++)
+        for (from = 0; from < 2; from++) {
+            check_detail = names[type - INFER_KV_F32];
+            gpu_limit = type == INFER_KV_Q4_0 ? 10 * GPU_LIMIT : GPU_LIMIT;
+            p.own.kv_type = type;
+            for (i = 0; i < 3; i++) s[i] = NULL;
+            for (i = 0; i < 3; i++) CHECK(infer_session_create(&s[i], m[i < 2 ? from : 1 - from], &p, &e) == INFER_OK);
+            if (s[0] && s[1] && s[2]) gpu_state_kv(s[0], s[1], s[2], (size_t)m[0]->hp.n_vocab);
+            for (i = 0; i < 3; i++) infer_session_destroy(s[i]);
+        }
+    for (i = 0; i < 2; i++) CHECK(infer_model_close(m[i]) == INFER_OK);
+    gpu_limit = GPU_LIMIT;
+    check_detail = "";
+    CHECK(check_live == 0);
+}
+
 /* Two contexts of one model on two threads, each with its own queue. */
 typedef struct gpu_thread { infer_model *m; float *out; infer_result r; } gpu_thread;
 static void gpu_thread_run(void *arg) {
@@ -888,6 +979,7 @@ static void suite_gpu_models(void) {
     RUN_DEVICE(test_gpu_model_type);
     RUN_DEVICE(test_gpu_model_memory);
     RUN_DEVICE(test_gpu_model_state);
+    RUN_DEVICE(test_gpu_model_state_kv);
     RUN_DEVICE(test_gpu_model_threads);
     RUN_DEVICE(test_gpu_model_embeddings);
     RUN_DEVICE(test_gpu_model_cache);

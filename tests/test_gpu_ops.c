@@ -17,6 +17,15 @@ static int gpu_n_opened, gpu_started;
 static infer__mem gpu_mem;
 static const infer__report gpu_report;
 
+/* Under oclgrind 21.10 buffers stay until the end: it gives the number of one that was released to the next, but what it
+ * notes about written bytes keeps the length of the old one, and kernels' writes beyond that do not count. */
+static infer__driver gpu_keeping;
+
+static void gpu_keep(void *device, uint64_t handle) {
+    (void)device;
+    (void)handle;
+}
+
 static int gpu_devices(void) {
     const char *only = getenv("CHECK_BACKEND"); /* NULL: the devices of every API */
     const infer__quant *q;
@@ -35,6 +44,11 @@ static int gpu_devices(void) {
             continue;
         }
         gpu_n_opened++;
+        if (strstr(infer__gpu_name(*g), "Oclgrind")) {
+            gpu_keeping = *(*g)->driver;
+            gpu_keeping.release = gpu_keep;
+            (*g)->driver = &gpu_keeping;
+        }
         for (j = 0; (q = infer__quant_row(j)) != NULL; j++)
             if (infer__gpu_has_type(q) && infer__gpu_use_type(*g, q, &err)) CHECK_STR(err.message, "");
     }
@@ -877,6 +891,7 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_attention_types);
     RUN_DEVICE(test_gpu_ops_attention_contexts);
     RUN_DEVICE(test_gpu_ops_attention_nan);
+    RUN_DEVICE(test_gpu_ops_store);
     RUN_DEVICE(test_gpu_ops_rope_store);
     RUN(test_gpu_ops_attention_bucket);
     RUN_DEVICE(test_gpu_ops_moe_route);

@@ -309,7 +309,9 @@ static float infer__encode_centred(const float *x, int levels, uint8_t *q) {
     d = extreme / -half;
     inverse = top > 0.0f ? 1.0f / d : 0.0f;
     for (j = 0; j < 32; j++) {
-        q[j] = (uint8_t)infer__clamp_int(infer__finite_or_0(x[j]) * inverse + (half + 0.5f), 0, levels - 1);
+        /* No compiler fuses this sum with the product: devices' caches are the same bytes. */
+        float y = infer__finite_or_0(x[j]) * inverse, a = fabsf(y);
+        q[j] = (uint8_t)infer__clamp_int(y < 0.0f ? half + 0.5f - a : half + 0.5f + a, 0, levels - 1);
     }
     return d;
 }
