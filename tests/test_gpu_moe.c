@@ -203,6 +203,32 @@ static void test_gpu_ops_moe_rows(void) {
     }
 }
 
+/* 1 to 8 rows, not exact: x is rounded once for both calls of a case where the type takes it so. The CPU's scalar level
+ * sums the same integers. */
+static void test_gpu_ops_moe_rounded(void) {
+    const infer__quant *q;
+    gpu_pair p;
+    int d;
+    int32_t i, k;
+    GPU_NEED();
+    gpu_rounded = 1;
+    ops_most = 100; /* as for plain products: no few values should be all that counts */
+    for (d = 0; d < gpu_devices(); d++) {
+        gpu_moe_open(&p, d);
+        for (i = 0; (q = infer__quant_row(i)) != NULL; i++) {
+            if (!infer__gpu_has_type(q) || !(gpu_has_dots(q) || q->id < 2)) continue;
+            for (k = 0; k < (gpu_small() ? 2 : 16); k++) {
+                int32_t unit = q->values == 1 ? 4 : q->values;
+                gpu_moe m = {1 + k / 2, 4 + k % 5, 1 + k % 4, 1 + 7 * k % 40, unit * (1 + k % 7), k % 2, k % 4};
+                gpu_moe_case(&p, q, &m, gpu_has_dots(q) ? 3 : 2);
+            }
+        }
+        gpu_pair_close(&p);
+    }
+    gpu_rounded = 0;
+    ops_most = 1e19f;
+}
+
 /* What a row gets does not depend on the others: rows 7 .. 25 of 40 by themselves, the same bits. */
 static void test_gpu_ops_moe_alone(void) {
     enum { N = 40, FROM = 7, PART = 19, USED = 2, EXPERTS = 5, ROWS = 37, COLS = 64 };

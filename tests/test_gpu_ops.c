@@ -709,8 +709,8 @@ static void test_gpu_ops_matmul_three(void) {
     }
 }
 
-#include "test_gpu_moe.c"
 #include "test_gpu_rounded.c"
+#include "test_gpu_moe.c"
 #include "test_gpu_top.c"
 #include "test_gpu_attention.c"
 #include "test_gpu_faults.c"
@@ -735,6 +735,7 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_moe_route);
     RUN_DEVICE(test_gpu_ops_moe_matmul);
     RUN_DEVICE(test_gpu_ops_moe_rows);
+    RUN_DEVICE(test_gpu_ops_moe_rounded);
     RUN_DEVICE(test_gpu_ops_moe_alone);
     RUN_DEVICE(test_gpu_ops_top);
     RUN_DEVICE(test_gpu_ops_errors);

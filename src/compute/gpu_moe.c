@@ -4,7 +4,8 @@
  * Rules: more than INFER__GPU_FEW rows are sorted by expert on the device, once for all products with the same choices,
  *        and multiplied by tiles: an expert's rows are read once for 32 pairs of (row, choice), not once a pair. Where
  *        results of a row's experts are summed up, those of all pairs lie in memory of the run before: the order of the
- *        sum is that of the choices. Few rows, and what has no room there, go pair by pair.
+ *        sum is that of the choices. Few rows go pair by pair, as plain products of few rows: x rounded to 8 bits
+ *        (types with Q_DOT, unless exact), or as float; so does what has no room in that memory, x as float.
  * Start: infer__gpu_moe_matmul.
  */
 #include "gpu.h"
@@ -131,7 +132,49 @@ static void infer__gpu_moe_many(infer__ctx *c, const infer__moe_matmul_args *a) 
     if (a->weights.buf) infer__gpu_moe_sum(c, a);
 }
 
-/* ---- pair by pair ------------------------------------------------------------------------------------------------ */
+/* ---- few rows: pair by pair -------------------------------------------------------------------------------------- */
+
+/* x rounded, or as float for single values: what the kernels mv read. Products of the same x that follow each other,
+ * gate and up, have it rounded once. */
+static void infer__gpu_moe_few(infer__ctx *c, const infer__moe_matmul_args *a) {
+    infer__gpu_rounded *have = &c->run->rounded;
+    infer__gpu_call call;
+    struct infer__k_moe_mv k;
+    int floats = a->w->type->values == 1;
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    if (!infer__gpu_matrix(c, a->w, &call, &k.w_lo, &k.w_hi, &k.row_bytes)) return;
+    k.cols = (uint32_t)a->w->cols;
+    k.flags = (a->per_expert_x ? 1u : 0u) | (a->weights.buf ? 2u : 0u);
+    if (floats) {
+        k.x = infer__gpu_tensor(c, &a->x, &call.bufs[1]);
+        k.x_step = (uint32_t)a->x.stride;
+        if (infer__gpu_wide(&a->x, a->w)) k.flags |= INFER__GPU_MV_WIDE;
+    } else {
+        if (!have->x.buf || !infer__gpu_same_tensor(&have->x, &a->x) || have->x.rows != a->x.rows ||
+            have->launches != c->launches)
+            infer__gpu_round(c, &a->x);
+        call.bufs[1] = c->run->x8.handle;
+        k.x_step = k.cols / 4;
+        k.meta = (uint32_t)a->x.rows * k.x_step;
+    }
+    k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[2]);
+    call.bufs[3] = c->run->pass.handle; /* any buffer will do where there are no weights */
+    if (a->weights.buf) k.weights = infer__gpu_tensor(c, &a->weights, &call.bufs[3]);
+    k.y = infer__gpu_tensor(c, &a->y, &call.bufs[4]);
+    k.rows = (uint32_t)a->rows;
+    k.y_stride = (uint32_t)a->y.stride;
+    k.ids_stride = (uint32_t)a->ids.stride;
+    k.weights_stride = a->weights.buf ? (uint32_t)a->weights.stride : 0;
+    k.n_used = (uint32_t)a->n_used;
+    k.blocks = (uint32_t)infer__gpu_parts(k.rows, 4);
+    INFER__GPU_LAUNCH(c, INFER__K_MOE_MV, &call, (uint64_t)a->y.rows * k.blocks, 1, k);
+    if (floats) return;
+    have->x = a->x;
+    have->launches = c->launches;
+}
+
+/* x as float, blocks unpacked to float: the definition. */
 
 static void infer__gpu_moe_product(infer__ctx *c, const infer__moe_matmul_args *a) {
     infer__gpu_call call;
@@ -161,11 +204,14 @@ static void infer__gpu_moe_product(infer__ctx *c, const infer__moe_matmul_args *
 static void infer__gpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a) {
     int64_t pairs = (int64_t)a->ids.rows * a->n_used;
     uint64_t used;
+    int few;
     double began = infer__op_begin(c);
     if (began < 0) return;
     INFER__ASSERT(a->x.cols == a->w->cols && a->x.rows == (a->per_expert_x ? pairs : a->ids.rows));
     INFER__ASSERT(a->w->rows % a->rows == 0 && a->y.rows == (a->weights.buf ? a->ids.rows : pairs));
+    few = a->ids.rows <= INFER__GPU_FEW;
     if (infer__gpu_moe_fits(c, a)) infer__gpu_moe_many(c, a);
+    else if (few && (a->w->type->values == 1 || infer__gpu_dots(c, a->w, a->x.rows))) infer__gpu_moe_few(c, a);
     else infer__gpu_moe_product(c, a);
     used = (uint64_t)INFER__MIN(pairs, a->w->rows / a->rows); /* at most: tokens may share experts */
     infer__gpu_end(c, "moe_matmul", used * (uint64_t)a->rows * a->w->row_bytes, began);

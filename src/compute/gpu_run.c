@@ -43,6 +43,12 @@ typedef struct infer__gpu_listed {
     int32_t n_used, n_expert;
 } infer__gpu_listed;
 
+/* The tensor that lies rounded to 8 bits in x8, as long as no launch came after number `launches`; buf NULL: none. */
+typedef struct infer__gpu_rounded {
+    infer__tensor x;
+    uint64_t launches;
+} infer__gpu_rounded;
+
 struct infer__gpu_run {
     const infer__driver *driver;
     void *queue;
@@ -54,6 +60,7 @@ struct infer__gpu_run {
     infer__buf parts; /* what attention leaves of the parts of a row: ctx.parts_len floats */
     infer__buf lists, pairs; /* of experts: ctx.lists_len ints, ctx.pairs_len floats: see gpu_moe.c */
     infer__gpu_listed listed;
+    infer__gpu_rounded rounded;
     uint64_t cap;
     int32_t in_flight; /* staging may still be read by the upload: a sync ends that */
     infer__gpu_recording recordings[INFER__GPU_RECORDINGS], *recording; /* the one that is being made, NULL = none */
@@ -86,7 +93,7 @@ static int infer__gpu_buf_alloc(infer__ctx *c, infer__buf *b, uint64_t bytes) {
 static void infer__gpu_buf_release(infer__ctx *c, infer__buf *b) { infer__gpu_free(c->gpu, b); }
 
 /* What was made of tensors may be of older values: something else than an op of this pass wrote. */
-static void infer__gpu_forget(struct infer__gpu_run *run) { run->listed.ids.buf = NULL; }
+static void infer__gpu_forget(struct infer__gpu_run *run) { run->listed.ids.buf = run->rounded.x.buf = NULL; }
 
 static void infer__gpu_upload(infer__ctx *c, infer__buf *b, uint64_t offset, const void *src, uint64_t bytes) {
     infer_error err;
