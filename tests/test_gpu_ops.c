@@ -64,7 +64,7 @@ static void gpu_close_all(void) {
     }
 }
 
-static uint64_t gpu_parts_len; /* of the contexts that are opened */
+static uint64_t gpu_parts_len, gpu_lists_len, gpu_pairs_len; /* of the contexts that are opened */
 
 /* A context on the CPU and one on a device, with the same pass. */
 typedef struct gpu_pair {
@@ -112,6 +112,8 @@ static void gpu_pair_open(gpu_pair *p, int device, int32_t kv_type, int32_t rows
     p->gpu.exact = !gpu_rounded;
     p->gpu.x8_len = gpu_rounded ? infer__cpu_x8_len(64, 4096) : 0;
     p->gpu.parts_len = gpu_parts_len;
+    p->gpu.lists_len = gpu_lists_len;
+    p->gpu.pairs_len = gpu_pairs_len;
     CHECK(p->gpu.ops->prepare(&p->gpu, 4096));
     CHECK_STR(p->gpu.error.message, "");
 }
@@ -743,135 +745,8 @@ static void test_gpu_ops_matmul_three(void) {
     }
 }
 
-/* ---- experts ----------------------------------------------------------------------------------------------------- */
-
-static void gpu_moe_route_case(gpu_pair *p, int32_t rows, int32_t n_expert, int32_t n_used, int normalise) {
-    gpu_tensor x, ids, weights;
-    infer__moe_route_args a;
-    int32_t i;
-    gpu_make(p, &x, rows, n_expert, 2, 1);
-    gpu_make(p, &ids, rows, n_used, 1, 3);
-    gpu_make(p, &weights, rows, n_used, 0, 2);
-    for (i = 0; i < rows; i++) { /* the last row is all equal, others have equal ones */
-        float *v = infer__row(&x.cpu, i);
-        int32_t j;
-        for (j = 0; j < n_expert; j++) v[j] = i + 1 == rows ? 3 : j % 7 == 3 ? 0.9f : 6 * v[j];
-    }
-    gpu_send(p, &x);
-    a.n_expert = n_expert;
-    a.n_used = n_used;
-    a.normalise = normalise;
-    a.scale = 2.5f;
-    a.x = x.cpu;
-    a.ids = ids.cpu;
-    a.weights = weights.cpu;
-    p->cpu.ops->moe_route(&p->cpu, &a);
-    a.x = x.gpu;
-    a.ids = ids.gpu;
-    a.weights = weights.gpu;
-    p->gpu.ops->moe_route(&p->gpu, &a);
-    gpu_same(p, &ids.on_cpu, &ids.on_gpu);
-    gpu_near(p, &weights, 0.5, NULL);
-    gpu_drop(p, &x);
-    gpu_drop(p, &ids);
-    gpu_drop(p, &weights);
-}
-
-static void test_gpu_ops_moe_route(void) {
-    gpu_pair p;
-    int d;
-    GPU_NEED();
-    for (d = 0; d < gpu_devices(); d++) {
-        gpu_pair_open(&p, d, INFER_KV_F32, 1, 1, 1);
-        gpu_moe_route_case(&p, 2, 1, 1, 1);
-        gpu_moe_route_case(&p, 3, 65, 4, 0);
-        gpu_moe_route_case(&p, 2, 1024, 3, 1);
-        if (!gpu_small()) {
-            gpu_moe_route_case(&p, 5, 3, 3, 1);
-            gpu_moe_route_case(&p, 7, 8, 2, 1);
-            gpu_moe_route_case(&p, 4, 64, 6, 0);
-            gpu_moe_route_case(&p, 70, 257, 8, 1);
-            gpu_moe_route_case(&p, 3, 1000, 70, 0);
-        }
-        gpu_pair_close(&p);
-    }
-}
-
-/* down: x has a row per token and choice, and the results of a token are summed by weight. */
-static void gpu_moe_case(gpu_pair *p, const infer__quant *q, int32_t n, int32_t experts, int32_t used, int32_t rows,
-                         int32_t cols, int down) {
-    int32_t outs = down ? n : n * used, t, j, r;
-    gpu_tensor x, y, ids, weights;
-    gpu_weight w;
-    infer__moe_matmul_args a;
-    double *sizes = (double *)calloc((size_t)(outs * rows), sizeof *sizes);
-    float *v = ops_floats((size_t)cols);
-    memset(&a, 0, sizeof a);
-    gpu_make(p, &x, down ? n * used : n, cols, 1, 2);
-    gpu_make(p, &y, outs, rows, 3, 1);
-    gpu_make(p, &ids, n, used, 2, 0);
-    gpu_make(p, &weights, n, used, 1, 3);
-    a.w = gpu_weight_make(p, &w, q, experts * rows, cols, 0);
-    for (t = 0; t < n; t++)
-        for (j = 0; j < used; j++) {
-            int32_t id = (int32_t)((uint32_t)(t * 7 + j * 3) % (uint32_t)experts);
-            memcpy(infer__row(&ids.cpu, t) + j, &id, sizeof id);
-            for (r = 0; r < rows; r++) {
-                double size = gpu_dot_size(&w.w, id * rows + r, infer__row(&x.cpu, down ? t * used + j : t), v);
-                if (down) sizes[t * rows + r] += size * fabs(infer__row(&weights.cpu, t)[j]);
-                else sizes[(t * used + j) * rows + r] = size;
-            }
-        }
-    gpu_send(p, &ids);
-    a.rows = rows;
-    a.n_used = used;
-    a.per_expert_x = down;
-    a.x = x.cpu;
-    a.y = y.cpu;
-    a.ids = ids.cpu;
-    if (down) a.weights = weights.cpu;
-    p->cpu.ops->moe_matmul(&p->cpu, &a);
-    a.x = x.gpu;
-    a.y = y.gpu;
-    a.ids = ids.gpu;
-    if (down) a.weights = weights.gpu;
-    p->gpu.ops->moe_matmul(&p->gpu, &a);
-    gpu_near(p, &y, 0, sizes);
-    gpu_weight_drop(p, &w);
-    gpu_drop(p, &x);
-    gpu_drop(p, &y);
-    gpu_drop(p, &ids);
-    gpu_drop(p, &weights);
-    free(sizes);
-    free(v);
-}
-
-static void test_gpu_ops_moe_matmul(void) {
-    const infer__quant *q;
-    gpu_pair p;
-    int d, down;
-    int32_t i;
-    GPU_NEED();
-    for (d = 0; d < gpu_devices(); d++) {
-        gpu_pair_open(&p, d, INFER_KV_F32, 1, 1, 1);
-        for (i = 0; (q = infer__quant_row(i)) != NULL; i++) {
-            int32_t cols = q->values == 1 ? 33 : q->values;
-            if (!infer__gpu_has_type(q)) continue;
-            check_detail = q->name;
-            for (down = 0; down < 2; down++) {
-                gpu_moe_case(&p, q, 2, 3, 2, 5, cols, down);
-                if (gpu_small()) continue;
-                gpu_moe_case(&p, q, 9, 7, 3, 21, 3 * cols, down);
-                gpu_moe_case(&p, q, 1, 5, 2, 130, cols, down);
-                gpu_moe_case(&p, q, 40, 8, 1, 1, 2 * cols, down);
-            }
-        }
-        check_detail = "";
-        gpu_pair_close(&p);
-    }
-}
-
 #include "test_gpu_rounded.c"
+#include "test_gpu_moe.c"
 #include "test_gpu_top.c"
 #include "test_gpu_attention.c"
 #include "test_gpu_faults.c"
@@ -896,6 +771,9 @@ static void suite_gpu_ops(void) {
     RUN(test_gpu_ops_attention_bucket);
     RUN_DEVICE(test_gpu_ops_moe_route);
     RUN_DEVICE(test_gpu_ops_moe_matmul);
+    RUN_DEVICE(test_gpu_ops_moe_rows);
+    RUN_DEVICE(test_gpu_ops_moe_rounded);
+    RUN_DEVICE(test_gpu_ops_moe_alone);
     RUN_DEVICE(test_gpu_ops_top);
     RUN_DEVICE(test_gpu_ops_errors);
     RUN_DEVICE(test_gpu_ops_profile);

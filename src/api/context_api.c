@@ -67,6 +67,8 @@ static infer_result infer__context_build(infer_context *c, infer_error *err) {
     c->ctx.float_x_bytes = c->plan.float_x_bytes;
     c->ctx.max_head = c->plan.max_head;
     c->ctx.parts_len = c->plan.parts_len;
+    c->ctx.lists_len = c->plan.lists_len;
+    c->ctx.pairs_len = c->plan.pairs_len;
     c->ctx.mem = mem;
     c->ctx.pool = c->pool;
     c->ctx.cancel = &c->cancel;

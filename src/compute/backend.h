@@ -325,6 +325,8 @@ struct infer__ctx {
     struct infer__gpu_run *run;   /* this context's queue on it */
     int32_t kv_type;              /* of the cache */
     uint64_t parts_len;           /* GPU: floats for parts of attention, set before prepare; 0: rows are not cut */
+    uint64_t lists_len;           /* GPU: ints and floats for many rows' experts, set before prepare; 0: row by row */
+    uint64_t pairs_len;
     int32_t max_head;             /* largest head dimension, 0 = not known: prepare expects any that fits max_cols */
     infer__pass pass;
     infer_error error;            /* sticky: the first failure of this pass */

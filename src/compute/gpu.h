@@ -236,8 +236,12 @@ static uint64_t infer__gpu_run_bytes(uint64_t block_len);
 static uint64_t infer__gpu_x8_bytes(uint64_t x8_len);
 /* Floats of device memory for parts of attention, with heads of dim_v values and a context of `cells` positions. */
 static uint64_t infer__gpu_parts_len(int32_t cells, int32_t n_head, int32_t dim_v);
-/* prepare needs ctx.gpu, ctx.kv_type, ctx.exact, ctx.x8_len (0: products with float x only), ctx.parts_len and
- * ctx.pass.block_len; it makes ctx.run. */
+/* Of experts, for passes of `rows` rows, each with n_used of n_expert experts: ints of device memory for lists of rows
+ * by expert, floats for results of `cols` values before they are summed up. */
+static uint64_t infer__gpu_lists_len(uint64_t rows, int32_t n_used, int32_t n_expert);
+static uint64_t infer__gpu_pairs_len(uint64_t rows, int32_t n_used, int32_t cols);
+/* prepare needs ctx.gpu, ctx.kv_type, ctx.exact, ctx.x8_len (0: products with float x only), ctx.parts_len, lists_len
+ * and pairs_len, and ctx.pass.block_len; it makes ctx.run. */
 static const infer__ops infer__gpu_ops;
 
 #endif

@@ -1,5 +1,5 @@
 /* gpu_backend.c: the op vtable of GPUs, written once: every op is a launch or a few over a driver. Products are in
- * gpu_matmul.c, attention in gpu_attention.c; here is the rest, and the table.
+ * gpu_matmul.c and gpu_moe.c, attention in gpu_attention.c; here is the rest, and the table.
  *
  * Rules: names no vendor and no kernel's insides: what a launch means stands in kernels/, at its args struct. Checks of
  *        arguments and profile rows are those of the CPU.
@@ -192,6 +192,14 @@ static uint64_t infer__gpu_run_bytes(uint64_t block_len) { (void)block_len; retu
 static uint64_t infer__gpu_x8_bytes(uint64_t x8_len) { (void)x8_len; return 0; }
 static uint64_t infer__gpu_parts_len(int32_t cells, int32_t n_head, int32_t dim_v) {
     (void)cells; (void)n_head; (void)dim_v;
+    return 0;
+}
+static uint64_t infer__gpu_lists_len(uint64_t rows, int32_t n_used, int32_t n_expert) {
+    (void)rows; (void)n_used; (void)n_expert;
+    return 0;
+}
+static uint64_t infer__gpu_pairs_len(uint64_t rows, int32_t n_used, int32_t cols) {
+    (void)rows; (void)n_used; (void)cols;
     return 0;
 }
 #endif

@@ -1,4 +1,4 @@
-/* gpu_matmul.c: ops on GPUs: products with matrices of the file, and mixtures of experts.
+/* gpu_matmul.c: ops on GPUs: products with matrices of the file. Those of experts are in gpu_moe.c.
  *
  * Owns:  which kernel a product takes, and which of its neighbours go along with it.
  * Rules: a product has one of four forms: few rows of x rounded to 8 bits (types with Q_DOT), few as float for types of
@@ -343,64 +343,6 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     infer__gpu_end(c, "matmul", bytes, began);
     if (act) infer__gpu_act(c, act);
     if (add) infer__gpu_add(c, add);
-}
-
-static void infer__gpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) {
-    infer__gpu_call call;
-    struct infer__k_moe_route k;
-    double began = infer__op_begin(c);
-    if (began < 0) return;
-    INFER__ASSERT(a->n_used <= a->n_expert && a->x.cols >= a->n_expert);
-    if (a->n_expert > INFER__GPU_MAX_EXPERTS) {
-        infer__fail(c, INFER_ERR_UNSUPPORTED, "%d experts are too many", (int)a->n_expert);
-        return;
-    }
-    memset(&call, 0, sizeof call);
-    memset(&k, 0, sizeof k);
-    k.x = infer__gpu_tensor(c, &a->x, &call.bufs[0]);
-    k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[1]);
-    k.weights = infer__gpu_tensor(c, &a->weights, &call.bufs[2]);
-    k.x_stride = (uint32_t)a->x.stride;
-    k.ids_stride = (uint32_t)a->ids.stride;
-    k.weights_stride = (uint32_t)a->weights.stride;
-    k.n_expert = (uint32_t)a->n_expert;
-    k.n_used = (uint32_t)a->n_used;
-    k.normalise = (uint32_t)a->normalise;
-    k.scale = a->scale;
-    INFER__GPU_LAUNCH(c, INFER__K_MOE_ROUTE, &call, (uint64_t)a->x.rows, 1, k);
-    infer__gpu_end(c, "moe_route", 0, began);
-}
-
-static void infer__gpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a) {
-    infer__gpu_call call;
-    struct infer__k_moe_matvec k;
-    int64_t pairs = (int64_t)a->ids.rows * a->n_used;
-    uint64_t used, rows;
-    double began = infer__op_begin(c);
-    if (began < 0) return;
-    INFER__ASSERT(a->x.cols == a->w->cols && a->x.rows == (a->per_expert_x ? pairs : a->ids.rows));
-    INFER__ASSERT(a->w->rows % a->rows == 0 && a->y.rows == (a->weights.buf ? a->ids.rows : pairs));
-    memset(&call, 0, sizeof call);
-    memset(&k, 0, sizeof k);
-    if (!infer__gpu_matrix(c, a->w, &call, &k.w_lo, &k.w_hi, &k.row_bytes)) return;
-    k.x = infer__gpu_tensor(c, &a->x, &call.bufs[1]);
-    k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[2]);
-    call.bufs[3] = call.bufs[1];
-    if (a->weights.buf) k.weights = infer__gpu_tensor(c, &a->weights, &call.bufs[3]);
-    k.y = infer__gpu_tensor(c, &a->y, &call.bufs[4]);
-    k.rows = (uint32_t)a->rows;
-    k.cols = (uint32_t)a->w->cols;
-    k.x_stride = (uint32_t)a->x.stride;
-    k.y_stride = (uint32_t)a->y.stride;
-    k.ids_stride = (uint32_t)a->ids.stride;
-    k.weights_stride = a->weights.buf ? (uint32_t)a->weights.stride : 0;
-    k.n_used = (uint32_t)a->n_used;
-    k.blocks = (uint32_t)infer__gpu_parts(k.rows, 4);
-    k.flags = (a->per_expert_x ? 1u : 0u) | (a->weights.buf ? 2u : 0u);
-    rows = (uint64_t)(a->weights.buf ? a->ids.rows : pairs);
-    INFER__GPU_LAUNCH(c, INFER__K_MOE_MATVEC, &call, rows * k.blocks, 1, k);
-    used = (uint64_t)INFER__MIN(pairs, a->w->rows / a->rows); /* at most: tokens may share experts */
-    infer__gpu_end(c, "moe_matmul", used * (uint64_t)a->rows * a->w->row_bytes, began);
 }
 
 #endif

@@ -75,6 +75,7 @@ static int infer__gpu_record_end(infer__ctx *c) {
         if (run->driver->replay(run->queue, r->handle, &err)) infer__gpu_fail(c, "replay", &err);
         return 1;
     }
+    infer__gpu_forget(run); /* nothing that was noted has been done */
     r->refused = 1; /* the driver cannot keep this one */
     c->launches = before;
     return 0;

@@ -37,6 +37,18 @@ typedef struct infer__gpu_recording {
     int32_t refused;
 } infer__gpu_recording;
 
+/* The choices whose pairs by expert lie in the run's lists; ids.buf NULL: none. */
+typedef struct infer__gpu_listed {
+    infer__tensor ids;
+    int32_t n_used, n_expert;
+} infer__gpu_listed;
+
+/* The tensor that lies rounded to 8 bits in x8, as long as no launch came after number `launches`; buf NULL: none. */
+typedef struct infer__gpu_rounded {
+    infer__tensor x;
+    uint64_t launches;
+} infer__gpu_rounded;
+
 struct infer__gpu_run {
     const infer__driver *driver;
     void *queue;
@@ -46,6 +58,9 @@ struct infer__gpu_run {
     infer__buf pass;
     infer__buf x8; /* input of a product, rounded to 8 bits or halves: kernels/round.k; empty when x stays float */
     infer__buf parts; /* what attention leaves of the parts of a row: ctx.parts_len floats */
+    infer__buf lists, pairs; /* of experts: ctx.lists_len ints, ctx.pairs_len floats: see gpu_moe.c */
+    infer__gpu_listed listed;
+    infer__gpu_rounded rounded;
     uint64_t cap;
     int32_t in_flight; /* staging may still be read by the upload: a sync ends that */
     infer__gpu_recording recordings[INFER__GPU_RECORDINGS], *recording; /* the one that is being made, NULL = none */
@@ -77,10 +92,14 @@ static int infer__gpu_buf_alloc(infer__ctx *c, infer__buf *b, uint64_t bytes) {
 
 static void infer__gpu_buf_release(infer__ctx *c, infer__buf *b) { infer__gpu_free(c->gpu, b); }
 
+/* What was made of tensors may be of older values: something else than an op of this pass wrote. */
+static void infer__gpu_forget(struct infer__gpu_run *run) { run->listed.ids.buf = run->rounded.x.buf = NULL; }
+
 static void infer__gpu_upload(infer__ctx *c, infer__buf *b, uint64_t offset, const void *src, uint64_t bytes) {
     infer_error err;
     INFER__ASSERT(offset <= b->bytes && bytes <= b->bytes - offset);
     if (!infer__ok(c) || bytes == 0) return;
+    infer__gpu_forget(c->run);
     infer__error_clear(&err);
     if (c->run->driver->upload(c->run->queue, b->handle, offset, src, bytes, &err))
         infer__gpu_fail(c, "upload", &err);
@@ -105,6 +124,7 @@ static void infer__gpu_copy_bytes(infer__ctx *c, infer__buf *dst, uint64_t dst_o
     INFER__ASSERT(src_offset <= src->bytes && bytes <= src->bytes - src_offset);
     INFER__ASSERT(dst->handle != src->handle || dst_offset + bytes <= src_offset || src_offset + bytes <= dst_offset);
     if (!infer__ok(c) || bytes == 0) return;
+    infer__gpu_forget(c->run);
     infer__error_clear(&err);
     if (c->run->driver->copy(c->run->queue, dst->handle, dst_offset, src->handle, src_offset, bytes, &err))
         infer__gpu_fail(c, "copy", &err);
@@ -269,6 +289,8 @@ static int infer__gpu_prepare(infer__ctx *c, int32_t max_cols) {
         return 0;
     }
     if (!c->exact && c->x8_len && !infer__gpu_buf_alloc(c, &c->run->x8, infer__gpu_x8_bytes(c->x8_len))) return 0;
+    if (c->lists_len && !infer__gpu_buf_alloc(c, &c->run->lists, c->lists_len * sizeof(uint32_t))) return 0;
+    if (c->pairs_len && !infer__gpu_buf_alloc(c, &c->run->pairs, c->pairs_len * sizeof(float))) return 0;
     return infer__gpu_buf_alloc(c, &c->run->pass, c->run->cap * sizeof *c->run->staging) &&
            (c->parts_len == 0 || infer__gpu_buf_alloc(c, &c->run->parts, c->parts_len * sizeof(float)));
 }
@@ -283,6 +305,8 @@ static void infer__gpu_finish(infer__ctx *c) {
             if (run->sets[i].kernels[k]) run->driver->kernel_close(run->queue, run->sets[i].kernels[k]);
     infer__gpu_recordings_close(run);
     if (run->queue) run->driver->queue_close(run->queue);
+    infer__gpu_buf_release(c, &run->pairs);
+    infer__gpu_buf_release(c, &run->lists);
     infer__gpu_buf_release(c, &run->parts);
     infer__gpu_buf_release(c, &run->pass);
     infer__free(c->mem, run->times);

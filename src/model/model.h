@@ -289,6 +289,7 @@ typedef struct infer__plan {
     int32_t max_head;                      /* largest head dimension of keys or values */
     uint64_t float_x_bytes;                /* activations rounded to BF16 (infer__float_x_bytes) */
     uint64_t parts_len;                    /* floats for parts of attention on a device (infer__gpu_parts_len) */
+    uint64_t lists_len, pairs_len;         /* ints and floats for experts on a device (infer__gpu_lists_len) */
     int32_t head_rows;                     /* rows of logits computed at a time */
     int32_t top_rows;                      /* and of logits that may stay on the device; 0 = the head is not there */
     uint64_t top_bytes;                    /* of infer__place.top there */

@@ -115,6 +115,9 @@ static uint64_t infer__place_work(const infer_model *m, int32_t n) {
         parts = INFER__MAX(parts, infer__gpu_parts_len(cells, l->n_head, l->dim_v));
     }
     work = INFER__MAX(work * INFER__FIT_BATCH, 8 * (uint64_t)m->hp.n_vocab);
+    if (m->hp.n_expert)
+        work += infer__gpu_lists_len(INFER__FIT_BATCH, m->hp.n_used, m->hp.n_expert) +
+                infer__gpu_pairs_len(INFER__FIT_BATCH, m->hp.n_used, m->hp.n_embd);
     return (work + parts + 3 * (uint64_t)m->hp.n_embd * INFER__FIT_BATCH) * sizeof(float) +
            (m->params.exact ? 0 : infer__gpu_x8_bytes(infer__cpu_x8_len(INFER__FIT_BATCH, (int32_t)inputs)));
 }

@@ -130,9 +130,14 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
                 p->parts_len = INFER__MAX(p->parts_len,
                                           infer__gpu_parts_len(p->cells, m->layers[at].n_head, m->layers[at].dim_v));
     }
+    if (m->hp.n_expert) {
+        p->lists_len = infer__gpu_lists_len((uint64_t)p->batch, m->hp.n_used, m->hp.n_expert);
+        p->pairs_len = infer__gpu_pairs_len((uint64_t)p->batch, m->hp.n_used, m->hp.n_embd);
+    }
     for (i = INFER__ON_DEVICE; i < INFER__PLACES; i++)
         if (infer__place_used(m, i))
             p->scratch_bytes[i] += infer__gpu_run_bytes(p->block_len) + p->parts_len * sizeof(float) +
+                                   p->lists_len * sizeof(uint32_t) + p->pairs_len * sizeof(float) +
                                    (i == infer__head_place(m) ? p->top_bytes : 0) +
                                    (m->params.exact ? 0 : infer__gpu_x8_bytes(p->x8_len));
     return INFER_OK;

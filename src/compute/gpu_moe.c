@@ -1,0 +1,219 @@
+/* gpu_moe.c: ops on GPUs: mixtures of experts.
+ *
+ * Owns:  the router's choice, and which kernel multiplies experts.
+ * Rules: more than INFER__GPU_FEW rows are sorted by expert on the device, once for all products with the same choices,
+ *        and multiplied by tiles: an expert's rows are read once for 32 pairs of (row, choice), not once a pair. Where
+ *        results of a row's experts are summed up, those of all pairs lie in memory of the run before: the order of the
+ *        sum is that of the choices. Few rows go pair by pair, as plain products of few rows: x rounded to 8 bits
+ *        (types with Q_DOT, unless exact), or as float; so does what has no room in that memory, x as float.
+ * Start: infer__gpu_moe_matmul.
+ */
+#include "gpu.h"
+
+#ifndef INFER_NO_GPU
+
+enum { INFER__GPU_MOE_TILE = 32 }; /* pairs: MOE_TILE in kernels/moe.k */
+
+/* ---- memory of the run ------------------------------------------------------------------------------------------- */
+
+/* Tiles of pairs that moe_group makes, at 4 words. */
+static uint64_t infer__gpu_moe_tiles(uint64_t pairs, int32_t n_expert) {
+    return pairs / INFER__GPU_MOE_TILE + (uint64_t)n_expert;
+}
+
+static uint64_t infer__gpu_lists_len(uint64_t rows, int32_t n_used, int32_t n_expert) {
+    uint64_t pairs = rows * (uint64_t)n_used;
+    return rows <= INFER__GPU_FEW || n_expert == 0 ? 0 : 4 * infer__gpu_moe_tiles(pairs, n_expert) + pairs;
+}
+
+static uint64_t infer__gpu_pairs_len(uint64_t rows, int32_t n_used, int32_t cols) {
+    return rows <= INFER__GPU_FEW ? 0 : rows * (uint64_t)n_used * (uint64_t)cols;
+}
+
+/* ---- the router's choice ----------------------------------------------------------------------------------------- */
+
+static void infer__gpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) {
+    infer__gpu_call call;
+    struct infer__k_moe_route k;
+    double began = infer__op_begin(c);
+    if (began < 0) return;
+    c->run->listed.ids.buf = NULL;
+    INFER__ASSERT(a->n_used <= a->n_expert && a->x.cols >= a->n_expert);
+    if (a->n_expert > INFER__GPU_MAX_EXPERTS) {
+        infer__fail(c, INFER_ERR_UNSUPPORTED, "%d experts are too many", (int)a->n_expert);
+        return;
+    }
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    k.x = infer__gpu_tensor(c, &a->x, &call.bufs[0]);
+    k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[1]);
+    k.weights = infer__gpu_tensor(c, &a->weights, &call.bufs[2]);
+    k.x_stride = (uint32_t)a->x.stride;
+    k.ids_stride = (uint32_t)a->ids.stride;
+    k.weights_stride = (uint32_t)a->weights.stride;
+    k.n_expert = (uint32_t)a->n_expert;
+    k.n_used = (uint32_t)a->n_used;
+    k.normalise = (uint32_t)a->normalise;
+    k.scale = a->scale;
+    INFER__GPU_LAUNCH(c, INFER__K_MOE_ROUTE, &call, (uint64_t)a->x.rows, 1, k);
+    infer__gpu_end(c, "moe_route", 0, began);
+}
+
+/* ---- many rows: tiles -------------------------------------------------------------------------------------------- */
+
+/* 1 when the pairs of this product, by expert, and what it leaves before it sums up, have room. */
+static int infer__gpu_moe_fits(const infer__ctx *c, const infer__moe_matmul_args *a) {
+    uint64_t rows = (uint64_t)a->ids.rows;
+    int32_t n_expert = a->w->rows / a->rows;
+    return rows > INFER__GPU_FEW && rows * (uint64_t)a->n_used <= INT32_MAX &&
+           infer__gpu_moe_tiles(rows * (uint64_t)a->n_used, n_expert) <= UINT16_MAX &&
+           infer__gpu_lists_len(rows, a->n_used, n_expert) * sizeof(uint32_t) <= c->run->lists.bytes &&
+           (!a->weights.buf || infer__gpu_pairs_len(rows, a->n_used, a->rows) * sizeof(float) <= c->run->pairs.bytes);
+}
+
+/* The run's lists are those of these choices: made now, unless they are already. */
+static void infer__gpu_moe_lists(infer__ctx *c, const infer__moe_matmul_args *a, int32_t n_expert) {
+    infer__gpu_listed *l = &c->run->listed;
+    infer__gpu_call call;
+    struct infer__k_moe_group k;
+    if (l->ids.buf && infer__gpu_same_tensor(&l->ids, &a->ids) && l->ids.rows == a->ids.rows &&
+        l->n_used == a->n_used && l->n_expert == n_expert)
+        return;
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[0]);
+    call.bufs[1] = c->run->lists.handle;
+    k.ids_stride = (uint32_t)a->ids.stride;
+    k.n_used = (uint32_t)a->n_used;
+    k.pairs = (uint32_t)(a->ids.rows * a->n_used);
+    k.order = (uint32_t)(4 * infer__gpu_moe_tiles(k.pairs, n_expert));
+    INFER__GPU_LAUNCH(c, INFER__K_MOE_GROUP, &call, (uint64_t)n_expert, 1, k);
+    l->ids = a->ids;
+    l->n_used = a->n_used;
+    l->n_expert = n_expert;
+}
+
+static void infer__gpu_moe_sum(infer__ctx *c, const infer__moe_matmul_args *a) {
+    infer__gpu_call call;
+    struct infer__k_moe_sum k;
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    call.bufs[0] = c->run->pairs.handle;
+    k.weights = infer__gpu_tensor(c, &a->weights, &call.bufs[1]);
+    k.y = infer__gpu_tensor(c, &a->y, &call.bufs[2]);
+    k.y_stride = (uint32_t)a->y.stride;
+    k.weights_stride = (uint32_t)a->weights.stride;
+    k.cols = (uint32_t)a->rows;
+    k.n_used = (uint32_t)a->n_used;
+    k.parts = (uint32_t)infer__gpu_parts(k.cols, 256);
+    INFER__GPU_LAUNCH(c, INFER__K_MOE_SUM, &call, (uint64_t)a->ids.rows * k.parts, 1, k);
+}
+
+static void infer__gpu_moe_many(infer__ctx *c, const infer__moe_matmul_args *a) {
+    infer__gpu_call call;
+    struct infer__k_moe_matmul k;
+    int32_t n_expert = a->w->rows / a->rows;
+    uint64_t tiles = infer__gpu_moe_tiles((uint64_t)a->ids.rows * (uint64_t)a->n_used, n_expert);
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    if (!infer__gpu_matrix(c, a->w, &call, &k.w_lo, &k.w_hi, &k.row_bytes)) return;
+    infer__gpu_moe_lists(c, a, n_expert);
+    k.x = infer__gpu_tensor(c, &a->x, &call.bufs[1]);
+    call.bufs[2] = c->run->lists.handle;
+    if (a->weights.buf) call.bufs[3] = c->run->pairs.handle;
+    else k.y = infer__gpu_tensor(c, &a->y, &call.bufs[3]);
+    k.rows = (uint32_t)a->rows;
+    k.cols = (uint32_t)a->w->cols;
+    k.x_stride = (uint32_t)a->x.stride;
+    k.y_stride = a->weights.buf ? k.rows : (uint32_t)a->y.stride;
+    k.pairs_of_x = a->per_expert_x ? 1 : (uint32_t)a->n_used;
+    k.order = (uint32_t)(4 * tiles);
+    INFER__GPU_LAUNCH(c, INFER__K_MOE_MATMUL, &call, infer__gpu_parts(k.rows, 32), tiles, k);
+    if (a->weights.buf) infer__gpu_moe_sum(c, a);
+}
+
+/* ---- few rows: pair by pair -------------------------------------------------------------------------------------- */
+
+/* x rounded, or as float for single values: what the kernels mv read. Products of the same x that follow each other,
+ * gate and up, have it rounded once. */
+static void infer__gpu_moe_few(infer__ctx *c, const infer__moe_matmul_args *a) {
+    infer__gpu_rounded *have = &c->run->rounded;
+    infer__gpu_call call;
+    struct infer__k_moe_mv k;
+    int floats = a->w->type->values == 1;
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    if (!infer__gpu_matrix(c, a->w, &call, &k.w_lo, &k.w_hi, &k.row_bytes)) return;
+    k.cols = (uint32_t)a->w->cols;
+    k.flags = (a->per_expert_x ? 1u : 0u) | (a->weights.buf ? 2u : 0u);
+    if (floats) {
+        k.x = infer__gpu_tensor(c, &a->x, &call.bufs[1]);
+        k.x_step = (uint32_t)a->x.stride;
+        if (infer__gpu_wide(&a->x, a->w)) k.flags |= INFER__GPU_MV_WIDE;
+    } else {
+        if (!have->x.buf || !infer__gpu_same_tensor(&have->x, &a->x) || have->x.rows != a->x.rows ||
+            have->launches != c->launches)
+            infer__gpu_round(c, &a->x);
+        call.bufs[1] = c->run->x8.handle;
+        k.x_step = k.cols / 4;
+        k.meta = (uint32_t)a->x.rows * k.x_step;
+    }
+    k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[2]);
+    call.bufs[3] = c->run->pass.handle; /* any buffer will do where there are no weights */
+    if (a->weights.buf) k.weights = infer__gpu_tensor(c, &a->weights, &call.bufs[3]);
+    k.y = infer__gpu_tensor(c, &a->y, &call.bufs[4]);
+    k.rows = (uint32_t)a->rows;
+    k.y_stride = (uint32_t)a->y.stride;
+    k.ids_stride = (uint32_t)a->ids.stride;
+    k.weights_stride = a->weights.buf ? (uint32_t)a->weights.stride : 0;
+    k.n_used = (uint32_t)a->n_used;
+    k.blocks = (uint32_t)infer__gpu_parts(k.rows, 4);
+    INFER__GPU_LAUNCH(c, INFER__K_MOE_MV, &call, (uint64_t)a->y.rows * k.blocks, 1, k);
+    if (floats) return;
+    have->x = a->x;
+    have->launches = c->launches;
+}
+
+/* x as float, blocks unpacked to float: the definition. */
+static void infer__gpu_moe_product(infer__ctx *c, const infer__moe_matmul_args *a) {
+    infer__gpu_call call;
+    struct infer__k_moe_matvec k;
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    if (!infer__gpu_matrix(c, a->w, &call, &k.w_lo, &k.w_hi, &k.row_bytes)) return;
+    k.x = infer__gpu_tensor(c, &a->x, &call.bufs[1]);
+    k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[2]);
+    call.bufs[3] = call.bufs[1];
+    if (a->weights.buf) k.weights = infer__gpu_tensor(c, &a->weights, &call.bufs[3]);
+    k.y = infer__gpu_tensor(c, &a->y, &call.bufs[4]);
+    k.rows = (uint32_t)a->rows;
+    k.cols = (uint32_t)a->w->cols;
+    k.x_stride = (uint32_t)a->x.stride;
+    k.y_stride = (uint32_t)a->y.stride;
+    k.ids_stride = (uint32_t)a->ids.stride;
+    k.weights_stride = a->weights.buf ? (uint32_t)a->weights.stride : 0;
+    k.n_used = (uint32_t)a->n_used;
+    k.blocks = (uint32_t)infer__gpu_parts(k.rows, 4);
+    k.flags = (a->per_expert_x ? 1u : 0u) | (a->weights.buf ? 2u : 0u);
+    INFER__GPU_LAUNCH(c, INFER__K_MOE_MATVEC, &call, (uint64_t)a->y.rows * k.blocks, 1, k);
+}
+
+/* ---- the op ------------------------------------------------------------------------------------------------------ */
+
+static void infer__gpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a) {
+    int64_t pairs = (int64_t)a->ids.rows * a->n_used;
+    uint64_t used;
+    int few;
+    double began = infer__op_begin(c);
+    if (began < 0) return;
+    INFER__ASSERT(a->x.cols == a->w->cols && a->x.rows == (a->per_expert_x ? pairs : a->ids.rows));
+    INFER__ASSERT(a->w->rows % a->rows == 0 && a->y.rows == (a->weights.buf ? a->ids.rows : pairs));
+    few = a->ids.rows <= INFER__GPU_FEW;
+    if (infer__gpu_moe_fits(c, a)) infer__gpu_moe_many(c, a);
+    else if (few && (a->w->type->values == 1 || infer__gpu_dots(c, a->w, a->x.rows))) infer__gpu_moe_few(c, a);
+    else infer__gpu_moe_product(c, a);
+    used = (uint64_t)INFER__MIN(pairs, a->w->rows / a->rows); /* at most: tokens may share experts */
+    infer__gpu_end(c, "moe_matmul", used * (uint64_t)a->rows * a->w->row_bytes, began);
+}
+
+#endif

@@ -1,0 +1,287 @@
+/* test_gpu_moe.c: mixtures of experts on devices against the CPU: the router's choice, and products with the matrices of
+ * experts, pair by pair and by tiles. Part of test_gpu_ops.c, whose helpers it uses. */
+
+/* ---- the router's choice ----------------------------------------------------------------------------------------- */
+
+static void gpu_moe_route_case(gpu_pair *p, int32_t rows, int32_t n_expert, int32_t n_used, int normalise) {
+    gpu_tensor x, ids, weights;
+    infer__moe_route_args a;
+    int32_t i;
+    gpu_make(p, &x, rows, n_expert, 2, 1);
+    gpu_make(p, &ids, rows, n_used, 1, 3);
+    gpu_make(p, &weights, rows, n_used, 0, 2);
+    for (i = 0; i < rows; i++) { /* the last row is all equal, others have equal ones */
+        float *v = infer__row(&x.cpu, i);
+        int32_t j;
+        for (j = 0; j < n_expert; j++) v[j] = i + 1 == rows ? 3 : j % 7 == 3 ? 0.9f : 6 * v[j];
+    }
+    gpu_send(p, &x);
+    a.n_expert = n_expert;
+    a.n_used = n_used;
+    a.normalise = normalise;
+    a.scale = 2.5f;
+    a.x = x.cpu;
+    a.ids = ids.cpu;
+    a.weights = weights.cpu;
+    p->cpu.ops->moe_route(&p->cpu, &a);
+    a.x = x.gpu;
+    a.ids = ids.gpu;
+    a.weights = weights.gpu;
+    p->gpu.ops->moe_route(&p->gpu, &a);
+    gpu_same(p, &ids.on_cpu, &ids.on_gpu);
+    gpu_near(p, &weights, 0.5, NULL);
+    gpu_drop(p, &x);
+    gpu_drop(p, &ids);
+    gpu_drop(p, &weights);
+}
+
+static void test_gpu_ops_moe_route(void) {
+    gpu_pair p;
+    int d;
+    GPU_NEED();
+    for (d = 0; d < gpu_devices(); d++) {
+        gpu_pair_open(&p, d, INFER_KV_F32, 1, 1, 1);
+        gpu_moe_route_case(&p, 2, 1, 1, 1);
+        gpu_moe_route_case(&p, 3, 65, 4, 0);
+        gpu_moe_route_case(&p, 2, 1024, 3, 1);
+        if (!gpu_small()) {
+            gpu_moe_route_case(&p, 5, 3, 3, 1);
+            gpu_moe_route_case(&p, 7, 8, 2, 1);
+            gpu_moe_route_case(&p, 4, 64, 6, 0);
+            gpu_moe_route_case(&p, 70, 257, 8, 1);
+            gpu_moe_route_case(&p, 3, 1000, 70, 0);
+        }
+        gpu_pair_close(&p);
+    }
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+enum { GPU_MOE_SPREAD, GPU_MOE_ONE, GPU_MOE_LAST, GPU_MOE_SOME }; /* who chooses what */
+
+/* The expert that row t has as its choice j. ONE: the middle one for all (and those after it); LAST: the last for all;
+ * SOME: every third is chosen by nobody. */
+static int32_t gpu_moe_choice(int how, int32_t t, int32_t j, int32_t experts) {
+    uint32_t n = (uint32_t)experts, at = (uint32_t)(t * 7 + j * 3) % n;
+    if (how == GPU_MOE_ONE) return (int32_t)((n / 2 + (uint32_t)j) % n);
+    if (how == GPU_MOE_LAST) return (int32_t)(n - 1 - (uint32_t)j % n);
+    if (how == GPU_MOE_SOME) return (int32_t)(at % 3 == 1 ? at - 1 : at);
+    return (int32_t)at;
+}
+
+typedef struct gpu_moe {
+    int32_t n, experts, used, rows, cols;
+    int down; /* x has a row per token and choice, and the results of a token are summed by weight */
+    int how;
+} gpu_moe;
+
+/* The op twice with one choice; launches: of both together, 0 = not looked at. */
+static void gpu_moe_case(gpu_pair *p, const infer__quant *q, const gpu_moe *m, uint64_t launches) {
+    int32_t outs = m->down ? m->n : m->n * m->used, t, j, r;
+    gpu_tensor x, y, ids, weights;
+    gpu_weight w;
+    infer__moe_matmul_args a;
+    double *sizes = (double *)calloc((size_t)(outs * m->rows), sizeof *sizes);
+    float *v = ops_floats((size_t)m->cols);
+    char name[120];
+    snprintf(name, sizeof name, "%s, %d rows, %d of %d experts, %d x %d, down %d, how %d", q->name, (int)m->n,
+             (int)m->used, (int)m->experts, (int)m->rows, (int)m->cols, m->down, m->how);
+    check_detail = name;
+    memset(&a, 0, sizeof a);
+    gpu_make(p, &x, m->down ? m->n * m->used : m->n, m->cols, gpu_rounded ? m->n % 2 * 4 : 1, gpu_rounded ? 4 : 2);
+    gpu_make(p, &y, outs, m->rows, 3, 1);
+    gpu_make(p, &ids, m->n, m->used, 2, 0);
+    gpu_make(p, &weights, m->n, m->used, 1, 3);
+    a.w = gpu_weight_make(p, &w, q, m->experts * m->rows, m->cols, 0);
+    for (t = 0; t < m->n; t++)
+        for (j = 0; j < m->used; j++) {
+            int32_t id = gpu_moe_choice(m->how, t, j, m->experts);
+            memcpy(infer__row(&ids.cpu, t) + j, &id, sizeof id);
+            for (r = 0; r < m->rows; r++) {
+                double size = gpu_dot_size(&w.w, id * m->rows + r,
+                                           infer__row(&x.cpu, m->down ? t * m->used + j : t), v);
+                if (m->down) sizes[t * m->rows + r] += size * fabs(infer__row(&weights.cpu, t)[j]);
+                else sizes[(t * m->used + j) * m->rows + r] = size;
+            }
+        }
+    gpu_send(p, &ids);
+    a.rows = m->rows;
+    a.n_used = m->used;
+    a.per_expert_x = m->down;
+    a.x = x.cpu;
+    a.y = y.cpu;
+    a.ids = ids.cpu;
+    if (m->down) a.weights = weights.cpu;
+    p->cpu.ops->moe_matmul(&p->cpu, &a);
+    a.x = x.gpu;
+    a.y = y.gpu;
+    a.ids = ids.gpu;
+    if (m->down) a.weights = weights.gpu;
+    launches += p->gpu.launches;
+    p->gpu.ops->moe_matmul(&p->gpu, &a);
+    p->gpu.ops->moe_matmul(&p->gpu, &a);
+    CHECK(p->gpu.launches == launches);
+    gpu_near(p, &y, 0, sizes);
+    gpu_weight_drop(p, &w);
+    gpu_drop(p, &x);
+    gpu_drop(p, &y);
+    gpu_drop(p, &ids);
+    gpu_drop(p, &weights);
+    free(sizes);
+    free(v);
+    check_detail = "";
+}
+
+/* By tiles: the pairs by expert once, then a product each, and a sum each where there are weights. */
+static uint64_t gpu_moe_launches(const gpu_moe *m) { return m->n <= INFER__GPU_FEW ? 2 : m->down ? 5 : 3; }
+
+static void gpu_moe_open(gpu_pair *p, int device) {
+    gpu_lists_len = infer__gpu_lists_len(160, 4, 64);
+    gpu_pairs_len = infer__gpu_pairs_len(160, 4, 64);
+    gpu_pair_open(p, device, INFER_KV_F32, 1, 1, 1);
+    gpu_lists_len = gpu_pairs_len = 0;
+}
+
+/* All types. */
+static void test_gpu_ops_moe_matmul(void) {
+    const infer__quant *q;
+    gpu_pair p;
+    int d;
+    int32_t i, k;
+    GPU_NEED();
+    for (d = 0; d < gpu_devices(); d++) {
+        gpu_moe_open(&p, d);
+        for (i = 0; (q = infer__quant_row(i)) != NULL; i++) {
+            int32_t cols = q->values == 1 ? 33 : q->values;
+            const gpu_moe cases[] = {
+                {2, 3, 2, 5, cols, 0, GPU_MOE_SPREAD},    {10, 3, 2, 5, cols, 1, GPU_MOE_SPREAD},
+                {2, 3, 2, 5, cols, 1, GPU_MOE_SPREAD},    {9, 7, 3, 21, 3 * cols, 0, GPU_MOE_SPREAD},
+                {1, 5, 2, 130, cols, 0, GPU_MOE_SPREAD},  {40, 8, 1, 1, 2 * cols, 0, GPU_MOE_SPREAD},
+                {1, 5, 2, 130, cols, 1, GPU_MOE_SPREAD},  {40, 8, 1, 1, 2 * cols, 1, GPU_MOE_SPREAD},
+                {23, 4, 3, 35, 2 * cols, 1, GPU_MOE_SOME}};
+            if (!infer__gpu_has_type(q)) continue;
+            for (k = 0; k < (gpu_small() ? 2 : (int32_t)INFER__COUNT(cases)); k++)
+                gpu_moe_case(&p, q, &cases[k], gpu_moe_launches(&cases[k]));
+        }
+        gpu_pair_close(&p);
+    }
+}
+
+/* All numbers of rows around those where forms change, and all who choose the same. */
+static void test_gpu_ops_moe_rows(void) {
+    static const int types[] = {0, 8};
+    gpu_pair p;
+    gpu_moe m;
+    int d;
+    int32_t n, i;
+    GPU_NEED();
+    for (d = 0; d < gpu_devices(); d++) {
+        gpu_moe_open(&p, d);
+        for (n = 1; n <= 40; n += gpu_small() ? 13 : 1)
+            for (i = 0; i < 8; i++) {
+                const infer__quant *q = infer__quant_find(types[i / 4], NULL);
+                gpu_moe few = {n, 1 + n % 9, 1 + n % 3, 1 + n % 5, 32, i % 2, i % 4}; /* more choices than experts, too */
+                if (!gpu_small() || i < 4) gpu_moe_case(&p, q, &few, gpu_moe_launches(&few));
+            }
+        memset(&m, 0, sizeof m);
+        m.rows = 33;
+        m.cols = 64;
+        for (i = 0; i < (gpu_small() ? 1 : 8); i++) { /* whole tiles, and more than the 64 work-items that sort */
+            m.n = i % 2 ? 160 : 96;
+            m.experts = 3 + 61 * (i / 4);
+            m.used = 1 + 3 * (i / 2 % 2);
+            m.how = i % 4;
+            m.down = i % 2;
+            gpu_moe_case(&p, infer__quant_find(8, NULL), &m, gpu_moe_launches(&m));
+        }
+        gpu_pair_close(&p);
+        gpu_pair_open(&p, d, INFER_KV_F32, 1, 1, 1); /* no room for lists: pair by pair */
+        m.n = 9;
+        m.experts = 4;
+        for (m.down = 0; m.down < 2; m.down++) gpu_moe_case(&p, infer__quant_find(8, NULL), &m, 2);
+        gpu_pair_close(&p);
+    }
+}
+
+/* 1 to 8 rows, not exact: x is rounded once for both calls of a case where the type takes it so. The CPU's scalar level
+ * sums the same integers. */
+static void test_gpu_ops_moe_rounded(void) {
+    const infer__quant *q;
+    gpu_pair p;
+    int d;
+    int32_t i, k;
+    GPU_NEED();
+    gpu_rounded = 1;
+    ops_most = 100; /* as for plain products: no few values should be all that counts */
+    for (d = 0; d < gpu_devices(); d++) {
+        gpu_moe_open(&p, d);
+        for (i = 0; (q = infer__quant_row(i)) != NULL; i++) {
+            if (!infer__gpu_has_type(q) || !(gpu_has_dots(q) || q->id < 2)) continue;
+            for (k = 0; k < (gpu_small() ? 2 : 16); k++) {
+                int32_t unit = q->values == 1 ? 4 : q->values;
+                gpu_moe m = {1 + k / 2, 4 + k % 5, 1 + k % 4, 1 + 7 * k % 40, unit * (1 + k % 7), k % 2, k % 4};
+                gpu_moe_case(&p, q, &m, gpu_has_dots(q) ? 3 : 2);
+            }
+        }
+        gpu_pair_close(&p);
+    }
+    gpu_rounded = 0;
+    ops_most = 1e19f;
+}
+
+/* What a row gets does not depend on the others: rows 7 .. 25 of 40 by themselves, the same bits. */
+static void test_gpu_ops_moe_alone(void) {
+    enum { N = 40, FROM = 7, PART = 19, USED = 2, EXPERTS = 5, ROWS = 37, COLS = 64 };
+    gpu_tensor x, y, ids, weights;
+    gpu_weight w;
+    gpu_pair p;
+    infer__moe_matmul_args a;
+    float *whole, *part;
+    int d, down;
+    int32_t t, j;
+    GPU_NEED();
+    for (d = 0; d < gpu_devices(); d++) {
+        gpu_moe_open(&p, d);
+        for (down = 0; down < 2; down++) {
+            int32_t of = down ? USED : 1, outs = down ? 1 : USED;
+            memset(&a, 0, sizeof a);
+            gpu_make(&p, &x, N * of, COLS, 0, 0);
+            gpu_make(&p, &y, N * outs, ROWS, 0, 0);
+            gpu_make(&p, &ids, N, USED, 0, 0);
+            gpu_make(&p, &weights, N, USED, 0, 0);
+            a.w = gpu_weight_make(&p, &w, infer__quant_find(2, NULL), EXPERTS * ROWS, COLS, 0);
+            for (t = 0; t < N; t++)
+                for (j = 0; j < USED; j++) {
+                    int32_t id = gpu_moe_choice(GPU_MOE_SPREAD, t, j, EXPERTS);
+                    memcpy(infer__row(&ids.cpu, t) + j, &id, sizeof id);
+                }
+            gpu_send(&p, &ids);
+            a.rows = ROWS;
+            a.n_used = USED;
+            a.per_expert_x = down;
+            a.x = x.gpu;
+            a.y = y.gpu;
+            a.ids = ids.gpu;
+            if (down) a.weights = weights.gpu;
+            p.gpu.ops->moe_matmul(&p.gpu, &a);
+            whole = (float *)gpu_fetch(&p, &y.on_gpu);
+            a.x.offset = FROM * (uint64_t)of * COLS * sizeof(float);
+            a.ids.offset = a.weights.offset = FROM * USED * sizeof(float);
+            a.x.rows = PART * of;
+            a.y.rows = PART * outs;
+            a.ids.rows = a.weights.rows = PART;
+            p.gpu.ops->moe_matmul(&p.gpu, &a);
+            part = (float *)gpu_fetch(&p, &y.on_gpu);
+            CHECK(memcmp(part, whole + FROM * outs * ROWS, (size_t)(PART * outs * ROWS) * sizeof *part) == 0);
+            free(whole);
+            free(part);
+            gpu_weight_drop(&p, &w);
+            gpu_drop(&p, &x);
+            gpu_drop(&p, &y);
+            gpu_drop(&p, &ids);
+            gpu_drop(&p, &weights);
+        }
+        gpu_pair_close(&p);
+    }
+}
+
