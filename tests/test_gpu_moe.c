@@ -75,7 +75,7 @@ typedef struct gpu_moe {
     int how;
 } gpu_moe;
 
-/* The op twice with one choice; launches: of both together, 0 = not looked at. */
+/* The op twice with one choice, which takes so many launches. */
 static void gpu_moe_case(gpu_pair *p, const infer__quant *q, const gpu_moe *m, uint64_t launches) {
     int32_t outs = m->down ? m->n : m->n * m->used, t, j, r;
     gpu_tensor x, y, ids, weights;

@@ -1,7 +1,7 @@
 /* prologue.h: the diagnostics of the implementation, and the two switches of <windows.h>.
  *
  * Owns:  refusing C++, the hint about unoptimised builds, silencing warnings about unused static functions (a user
- *        may leave out half of the library). epilogue.h ends what begins here.
+ *        may leave out half of the library), and -ffast-math of clang. epilogue.h ends what begins here.
  * Note:  no feature-test macro (_GNU_SOURCE and such) is set here on purpose: a user may have included a system
  *        header before, and then it would come too late. os.c declares the few things that strict modes hide.
  */
@@ -22,6 +22,9 @@
 #if defined(__clang__)
 #  pragma clang diagnostic push
 #  pragma clang diagnostic ignored "-Wunused-function"
+#  if defined(__FAST_MATH__) /* its NaNs would become numbers; gcc has no such switch that leaves inlining alone */
+#    pragma float_control(precise, on, push)
+#  endif
 #elif defined(__GNUC__)
 #  pragma GCC diagnostic push
 #  pragma GCC diagnostic ignored "-Wunused-function"
