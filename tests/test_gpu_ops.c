@@ -203,17 +203,16 @@ typedef struct gpu_weight {
     uint8_t *data;
 } gpu_weight;
 
-/* Random blocks; on the device 12 bytes into a buffer (16 where products round: as far as models have them even), a
- * vector as float32. One write for all of it: oclgrind takes
- * only the last one for written. */
-static const infer__weight *gpu_weight_make(gpu_pair *p, gpu_weight *g, const infer__quant *q, int32_t rows,
-                                            int32_t cols, int vector) {
+/* A weight of these blocks, which it owns; on the device 12 bytes into a buffer (16 where products round: as far as
+ * models have them even), a vector as float32. One write for all of it: oclgrind takes only the last one for written. */
+static const infer__weight *gpu_weight_of(gpu_pair *p, gpu_weight *g, const infer__quant *q, void *data, int32_t rows,
+                                          int32_t cols, int vector) {
     infer_error err;
     uint64_t n = (uint64_t)rows * (uint64_t)cols, bytes, first = gpu_rounded ? 16 : 12;
     float *v = (float *)calloc(2 * (size_t)n + 4, sizeof *v); /* no type takes more than 8 bytes a value */
     char *image = (char *)v;
     memset(g, 0, sizeof *g);
-    g->data = ops_blocks(q, (int64_t)n, 0);
+    g->data = (uint8_t *)data;
     g->w = ops_weight(q, g->data, rows, cols);
     bytes = vector ? n * sizeof *v : (uint64_t)rows * g->w.row_bytes;
     if (vector) q->decode(g->data, v + first / sizeof *v, (int64_t)n);
@@ -225,6 +224,11 @@ static const infer__weight *gpu_weight_make(gpu_pair *p, gpu_weight *g, const in
     g->w.buf = &g->on_gpu;
     g->w.offset = first;
     return &g->w;
+}
+/* Random blocks. */
+static const infer__weight *gpu_weight_make(gpu_pair *p, gpu_weight *g, const infer__quant *q, int32_t rows,
+                                            int32_t cols, int vector) {
+    return gpu_weight_of(p, g, q, ops_blocks(q, (int64_t)rows * cols, 0), rows, cols, vector);
 }
 static const infer__weight *gpu_vector_make(gpu_pair *p, gpu_weight *g, int type, int32_t n) {
     return gpu_weight_make(p, g, infer__quant_find(type, NULL), 1, n, 1);

@@ -67,8 +67,8 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
         for (i = 0; i < t->n; i++)
             for (r = 0; r < t->rows[j]; r++) { /* of act(gate) * up: of both factors; of ReLU^2: of gate twice */
                 double size = 2 + gpu_dot_size(&w[j].w, r, infer__row(&x.cpu, i), v);
-                double gate = 4 + gpu_dot_size(&w[t->n_w - 1].w, r, infer__row(&x.cpu, i), v);
-                if (t->act) size *= gate;
+                double gate = t->act ? 4 + gpu_dot_size(&w[t->n_w - 1].w, r, infer__row(&x.cpu, i), v) : 1;
+                size *= gate;
                 if (t->act == 1 + INFER__ACT_RELU2 && t->n_w == 2) size *= gate;
                 sizes[i * t->rows[j] + r] = size;
             }
