@@ -291,8 +291,10 @@ static void infer__q8_0_encode(const float *src, void *dst, int64_t n) {
         inverse = d > 0.0f ? 1.0f / d : 0.0f;
         infer__store_u16(b, infer__f32_f16(d));
         for (j = 0; j < 32; j++) {
-            float x = roundf(infer__finite_or_0(src[j]) * inverse);
-            b[2 + j] = (uint8_t)infer__clamp_int(x, -127, 127);
+            float x = infer__finite_or_0(src[j]) * inverse, a = fabsf(x); /* which no sum can be fused with */
+            int q = infer__clamp_int(a, 0, 127);
+            if (q < 127 && a - (float)q >= 0.5f) q++; /* not every roundf leaves what is just below a half */
+            b[2 + j] = (uint8_t)(x < 0.0f ? -q : q);
         }
     }
 }
