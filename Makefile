@@ -24,7 +24,7 @@ build/tool/%.o: tools/infer/%.c infer.h $(wildcard tools/infer/*.h) | build/tool
 build/impl.o: infer.h | build/tool
 	$(CC) $(CFLAGS) -DINFER_IMPLEMENTATION -x c -c infer.h -o $@
 build/check: $(SRC) $(TESTS) | build/tool
-	$(CHECK) -O1 $(LIBS)
+	$(CHECK) -O1 -DINFER_CUDA_WGMMA $(LIBS)
 build/check-h: infer.h $(TESTS) | build/tool
 	$(CHECK) -O2 -DCHECK_INFER_H $(LIBS)
 build/check-asan: $(SRC) $(TESTS) | build/tool
@@ -47,7 +47,7 @@ test: build/infer build/impl.o build/check build/check-h
 	$(PYTHON) tests/all.py test
 check: build/check
 	$(PYTHON) tests/all.py check
-san: build/check-asan build/check-tsan
+san: build/check build/check-asan build/check-tsan
 	$(PYTHON) tests/all.py san
 cross: $(SRC)
 	$(PYTHON) tests/all.py cross
@@ -80,7 +80,7 @@ help:
 	@echo "make run          tell a story (MODEL=file.gguf PROMPT=text for another)"
 	@echo "make test         all tests; INFER_TEST_DATA=folder adds the large references"
 	@echo "make check        the fast ones"
-	@echo "make san          the tests under ASan + UBSan, then TSan"
+	@echo "make san          the tests under ASan + UBSan, TSan, and the GPU kernels under oclgrind"
 	@echo "make cross        the tests on other CPUs, as far as cross compilers and qemu-user are installed"
 	@echo "make fuzz         every fuzzer for MINUTES=1"
 	@echo "make doubles      stand-ins for drivers of GPUs that are not there: tests/drivers"

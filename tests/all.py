@@ -125,7 +125,7 @@ def group_check(t):
 
 
 def group_test(t):
-    together(t, oclgrind, lambda t: t.step("compile", [PY, "tests/compile/run.py"]), lambda t: t.step("tests on src/", ["build/check"]), faces,
+    together(t, lambda t: t.step("compile", [PY, "tests/compile/run.py"]), lambda t: t.step("tests on src/", ["build/check"]), faces,
              group_cli, lambda t: t.step("tests on infer.h", ["build/check-h"]), hip_double, metal, cuda_double, without_gpus, group_examples, sources)
 
 
@@ -138,7 +138,8 @@ def without_gpus(t):
 
 def group_kernels(t):
     faces(t)
-    oclgrind(t)
+    for part in OCLGRIND:
+        oclgrind(t, *part)
 
 
 def faces(t):
@@ -148,20 +149,24 @@ def faces(t):
     t.step("kernel faces", [PY, "tests/kernels/faces.py"])
 
 
-def oclgrind(t):
-    """GPU kernels under a machine that sees races, and reads and writes where there is nothing."""
+def oclgrind(t, name, suites, but=None):
+    """Tests of GPU kernels on a machine that sees races, and reads and writes where there is nothing."""
     icd = next(iter(glob.glob("/usr/lib/oclgrind/liboclgrind-rt-icd.so") + glob.glob("/usr/lib/*/oclgrind/liboclgrind-rt-icd.so")), None)
     if not icd:
-        t.skip("kernels under oclgrind", "oclgrind is not installed")
+        t.skip(name + " under oclgrind", "oclgrind is not installed")
         return
-    log = os.path.abspath("build/oclgrind.log")
+    log = os.path.abspath("build/oclgrind-%s.log" % name.replace(" ", "-"))
     if os.path.exists(log):
         os.remove(log)
-    env = {"OCL_ICD_VENDORS": icd, "OCLGRIND_DATA_RACES": "1", "OCLGRIND_CHECK_API": "1", "OCLGRIND_LOG": log, "CHECK_EMULATED": "1",
-           "OCLGRIND_UNINITIALIZED": "1"}
-    t.step("kernels under oclgrind", ["build/check", "gpu_ops"], env=dict(env, CHECK_WITHOUT="attention"))
-    t.step("attention under oclgrind", ["build/check", "test_gpu_ops_attention_types"], env=env) # all of it takes minutes
-    t.step("oclgrind's log is empty", ["sh", "-c", 'test -f "$1" || { echo "there is no log"; exit 1; }; head -40 "$1"; test ! -s "$1"', "sh", log])
+    t.step(name + " under oclgrind", ["build/check", suites],
+           env=dict({"CHECK_WITHOUT": but} if but else {}, OCL_ICD_VENDORS=icd, OCLGRIND_DATA_RACES="1", OCLGRIND_CHECK_API="1",
+                    OCLGRIND_LOG=log, OCLGRIND_UNINITIALIZED="1", CHECK_EMULATED="1"))
+    t.step("oclgrind's log of %s is empty" % name,
+           ["sh", "-c", 'test -f "$1" || { echo "there is no log"; exit 1; }; head -40 "$1"; test ! -s "$1"', "sh", log])
+
+
+# Tests of kernels that oclgrind runs, in parts that take some minutes each: name, tests, and those of them that another part has.
+OCLGRIND = (("kernels", "gpu_ops", "attention"), ("attention", "gpu_ops_attention"))
 
 
 # Whole models on the doubles: one row per kind of machinery, and what a model's life is made of.
@@ -274,8 +279,9 @@ def group_cli(t):
 
 
 def group_san(t):
-    """The tests under AddressSanitizer + UndefinedBehaviorSanitizer, then ThreadSanitizer."""
-    together(t, lambda t: t.step("TSan", ["build/check-tsan"], env={"TSAN_OPTIONS": "halt_on_error=1"}),
+    """The tests under AddressSanitizer + UndefinedBehaviorSanitizer and under ThreadSanitizer, the GPU kernels under oclgrind."""
+    together(t, *[lambda t, part=part: oclgrind(t, *part) for part in OCLGRIND],
+             lambda t: t.step("TSan", ["build/check-tsan"], env={"TSAN_OPTIONS": "halt_on_error=1"}),
              lambda t: t.step("ASan and UBSan", ["build/check-asan"],
                               env={"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1",
                                    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}))

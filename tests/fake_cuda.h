@@ -44,6 +44,7 @@ static struct {
     const char *failed;      /* what failed last */
     int nameless;            /* codes have no names */
     int refuse_binary, compiled, links;
+    unsigned shared; /* bytes of shared memory that launches ask for */
     fakecu_list *stream, *capture; /* the one that is there; what is being captured */
     long clock;
 } fakecu;
@@ -352,6 +353,12 @@ FAKECU(cuFuncGetAttribute, (int *value, int what, infer__cu_function f)) {
     *value = 128;
     return 0;
 }
+FAKECU(cuFuncSetAttribute, (infer__cu_function f, int what, int value)) {
+    FAKECU_ENTER(cuFuncSetAttribute, FAKECU_INSIDE);
+    CHECK(f && what == 8 && value > 0);
+    fakecu.shared = (unsigned)value;
+    return 0;
+}
 FAKECU(cuLinkCreate_v2, (unsigned n, int *options, void **values, infer__cu_link *l)) {
     FAKECU_ENTER(cuLinkCreate_v2, FAKECU_INSIDE);
     (void)n; (void)options; (void)values;
@@ -389,7 +396,7 @@ FAKECU(cuLaunchKernel, (infer__cu_function f, unsigned gx, unsigned gy, unsigned
                         unsigned bz, unsigned shared, infer__cu_stream s, void **params, void **extra)) {
     fakecu_op op;
     FAKECU_ENTER(cuLaunchKernel, FAKECU_INSIDE);
-    CHECK(f && gx && gy && gz && bx == 64 && by == 1 && bz == 1 && shared == 0 && !params);
+    CHECK(f && gx && gy && gz && bx == 64 && by == 1 && bz == 1 && shared == fakecu.shared && !params);
     CHECK((uintptr_t)extra[0] == 1 && (uintptr_t)extra[2] == 2 && !extra[4]);
     CHECK(*(const size_t *)extra[3] == 2 * 8 + 16);
     memset(&op, 0, sizeof op);

@@ -51,7 +51,7 @@ static struct {
     fake_work pending[FAKE_PENDING];
     int32_t opened;              /* index of the device that was opened last */
     char module[80], kernel[80]; /* loaded last, opened last */
-    int32_t group;               /* of that kernel */
+    int32_t group, shared;       /* of that kernel; bytes of shared memory that one asked for last */
     infer_cache cache;           /* of the last load */
     char launched[80];           /* the last launch */
     uint32_t groups[3], args[64];
@@ -233,6 +233,11 @@ static infer_result fake_kernel_open(void **kernel, void *queue, void *program, 
     memcpy(k->name, fake.kernel, sizeof fake.kernel);
     return INFER_OK;
 }
+static infer_result fake_shared(void *queue, void *kernel, int32_t bytes, infer_error *err) {
+    CHECK(fake_is(kernel, FAKE_KERNEL)->queue == fake_is(queue, FAKE_QUEUE));
+    fake.shared = bytes;
+    return fake_call("fakeShared", INFER_ERR_DEVICE, err);
+}
 static void fake_kernel_close(void *queue, void *kernel) {
     fake_object *q = fake_is(queue, FAKE_QUEUE);
     CHECK(fake_is(kernel, FAKE_KERNEL)->queue == q);
@@ -348,6 +353,7 @@ static int32_t fake_tier(void *device) {
     .unload = fake_unload, .queue_open = fake_queue_open, .queue_close = fake_queue_close, \
     .kernel_open = fake_kernel_open, .kernel_close = fake_kernel_close, .upload = fake_upload, \
     .download = fake_download, .copy = fake_copy, .launch = fake_launch, .sync = fake_sync, \
+    .shared = fake_shared, \
 }
 FAKE_DRIVER(hip, HIP);
 FAKE_DRIVER(opencl, OPENCL);

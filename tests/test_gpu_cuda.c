@@ -261,7 +261,7 @@ static void test_gpu_cuda_oom(void) {
     cud_begin(1);
     CHECK(cud_story(&mem, NULL, &err) == INFER_OK);
     total = check_allocs;
-    CHECK(total == 3); /* device, queue, events */
+    CHECK(total == 4); /* device, queue, kernel, events */
     for (i = 1; i <= total; i++) {
         check_allocs = 0;
         check_fail_at = i;
@@ -370,6 +370,7 @@ static void test_gpu_cuda_lost(void) {
     LOST(cud->load(o.device, &s, &p, &o.err));
     LOST(cud->queue_open(&p, o.device, &o.err));
     LOST(cud->kernel_open(&p, o.queue, o.program, "k_scale", 64, &o.err));
+    LOST(cud->shared(o.queue, o.kernel, 1 << 16, &o.err));
     LOST(cud->record(o.queue, &o.err));
     LOST(cud->replay(o.queue, &x, &o.err));
     LOST(cud->times(o.queue, &second, 1, &n, &o.err));
@@ -403,6 +404,27 @@ static void test_gpu_cuda_programs(void) {
     CHECK_STR(o.err.message, "cuModuleGetFunction failed: FAKE_500 (500)");
     CHECK(cud->kernel_open(&p, o.queue, o.program, "k_scale", 256, &o.err) == INFER_ERR_DEVICE && p == NULL);
     CHECK_STR(o.err.message, "k_scale needs groups of 256 threads, the device runs 128");
+    cud_close_all(&o);
+    cud_end();
+}
+
+/* Shared memory that launches ask for; a device that has less refuses. */
+static void test_gpu_cuda_shared(void) {
+    const uint32_t groups[3] = {1, 1, 1};
+    cud_scale_args a = {1, 2.0f, {0, 0}};
+    uint64_t b[2] = {0, 0};
+    cud_open o;
+    cud_begin(1);
+    if (!cud_open_all(&o)) { CHECK(0); cud_end(); return; }
+    CHECK(cud->alloc(o.device, 4, &b[0], &o.err) == INFER_OK && cud->alloc(o.device, 4, &b[1], &o.err) == INFER_OK);
+    CHECK(cud->launch(o.queue, o.kernel, groups, 64, b, 2, &a, sizeof a, &o.err) == INFER_OK);
+    CHECK(cud->shared(o.queue, o.kernel, 99328, &o.err) == INFER_OK && fakecu.shared == 99328);
+    CHECK(cud->launch(o.queue, o.kernel, groups, 64, b, 2, &a, sizeof a, &o.err) == INFER_OK); /* fakecu compares */
+    fakecu.fail_name = "cuFuncSetAttribute";
+    CHECK(cud->shared(o.queue, o.kernel, 1 << 20, &o.err) == INFER_ERR_DEVICE);
+    CHECK_STR(o.err.message, "cuFuncSetAttribute failed: FAKE_1 (1)");
+    cud->release(o.device, b[0]);
+    cud->release(o.device, b[1]);
     cud_close_all(&o);
     cud_end();
 }
@@ -587,7 +609,7 @@ static void test_gpu_cuda_modules(void) {
             kind = &INFER__KINDS[row->kind];
             CHECK(infer__gpu_has_program(g, row->kind, row->id) ==
                   (row->kind < INFER__MODULE_SPECIAL ||
-                   (kind->form == INFER__FORM_PTX && (kind->exact ? tier == kind->tier : tier >= kind->tier))));
+                   (kind->form == INFER__FORM_PTX && kernels_built(i) && (kind->exact ? tier == kind->tier : tier >= kind->tier))));
         }
         check_detail = "";
         fakecu.fail_name = "cuMemAlloc_v2";
@@ -611,6 +633,7 @@ static void suite_gpu_cuda(void) {
     RUN(test_gpu_cuda_large);
     RUN(test_gpu_cuda_lost);
     RUN(test_gpu_cuda_programs);
+    RUN(test_gpu_cuda_shared);
     RUN(test_gpu_cuda_cache);
     RUN(test_gpu_cuda_recordings);
     RUN(test_gpu_cuda_times);

@@ -168,6 +168,14 @@ static int kernels_occur(const char *text, const char *what) {
     return n;
 }
 
+/* 0: a program that only builds with a macro of its own have. */
+static int kernels_built(int32_t module) {
+#ifndef INFER_CUDA_WGMMA
+    if (INFER__MODULES[module].kind == INFER__MODULE_WGMMA) return 0;
+#endif
+    return module >= 0;
+}
+
 /* What the CUDA driver gets: every kernel of the kind is an entry, for the tier of the kind. */
 static void test_gpu_ptx(void) {
 #ifndef INFER_NO_CUDA
@@ -179,6 +187,10 @@ static void test_gpu_ptx(void) {
         char want[80], *all, *one;
         if (kind->form == INFER__FORM_METAL) {
             CHECK(INFER__PTX[i].bytes == 0 && row->ptx_hash == 0);
+            continue;
+        }
+        if (!kernels_built(i)) {
+            CHECK(INFER__PTX[i].bytes == 0);
             continue;
         }
         CHECK(kernels_text(&INFER__PTX[i]) == row->ptx_hash && row->ptx_hash != 0);
@@ -619,11 +631,27 @@ static void test_gpu_threads(void) {
     kernels_end();
 }
 
+/* A kernel that asks for shared memory gets it, or is not opened; others do not ask. */
+static void kernels_shared(infer__gpu *g, int32_t kernel, int32_t id) {
+    int32_t bytes = INFER__KERNELS[kernel].shared;
+    void *made = NULL;
+    infer_error err;
+    fake.shared = 0;
+    infer__error_clear(&err);
+    CHECK(infer__gpu_kernel(g, g->queue, kernel, id, &made, &err) == INFER_OK && fake.shared == bytes);
+    if (made) fake_kernel_close(g->queue, made);
+    if (bytes == 0) return;
+    fake.fail_at = fake.calls + 2;
+    CHECK(infer__gpu_kernel(g, g->queue, kernel, id, &made, &err) == INFER_ERR_DEVICE && !made);
+    CHECK_HAS(err.message, "fakeShared");
+    CHECK(fake.live[FAKE_KERNEL] == 0);
+}
+
 /* The programs of special kinds: loaded along with the generic one where form and tier allow; that one of them cannot be
  * compiled is told, and the generic kernels are there all the same. */
 static void kernels_special(int32_t module, int32_t tier, long fail_at, int want) {
     const infer__module_row *row = &INFER__MODULES[module];
-    int32_t of = INFER__KINDS[row->kind].of;
+    int32_t of = INFER__KINDS[row->kind].of, k;
     infer__gpu *g = NULL;
     infer_error err;
     kernels_begin(0);
@@ -635,6 +663,8 @@ static void kernels_special(int32_t module, int32_t tier, long fail_at, int want
     else CHECK(infer__gpu_use_type(g, infer__quant_find(row->id, NULL), &err) == INFER_OK);
     CHECK(infer__gpu_has_program(g, of, row->id));
     CHECK(infer__gpu_has_program(g, row->kind, row->id) == want);
+    for (k = 0; k < INFER__KERNEL_COUNT && want; k++)
+        if (INFER__KERNELS[k].kind == row->kind) kernels_shared(g, k, row->id);
     infer__gpu_close(g);
     kernels_end();
 }
@@ -649,8 +679,12 @@ static void test_gpu_special(void) {
         if (row->kind < INFER__MODULE_SPECIAL) continue;
         CHECK(kind->tier > 0 && kind->of < INFER__MODULE_SPECIAL && infer__gpu_module(kind->of, row->id) >= 0);
         if (kind->form != INFER__FORM_PTX) continue;
+        if (!kernels_built(i)) {
+            kernels_special(i, kind->tier, 0, 0);
+            continue;
+        }
         for (before = 1, k = 0; k < i; k++) /* special programs that come before it: their compilation is a call each */
-            before += INFER__MODULES[k].kind >= INFER__MODULE_SPECIAL && INFER__MODULES[k].id == row->id &&
+            before += kernels_built(k) && INFER__MODULES[k].kind >= INFER__MODULE_SPECIAL && INFER__MODULES[k].id == row->id &&
                       INFER__KINDS[INFER__MODULES[k].kind].of == kind->of &&
                       INFER__KINDS[INFER__MODULES[k].kind].tier <= kind->tier;
         kernels_special(i, kind->tier, 0, 1);

@@ -123,18 +123,20 @@ static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
         t.norm = i % 5 == 4 && t.cols >= 32 ? 1 + i / 5 % 2 : 0;
         gpu_mix_case(p, &t, dots ? 2 : q->values == 1 ? 1 + (t.norm != 0) : 0);
     }
-    for (i = 0; i < (gpu_small() ? 0 : 2); i++) { /* prompts: by tensor cores where they are */
+    for (i = 0; i < (gpu_small() ? 0 : 4); i++) { /* prompts: by tensor cores where they are, tiles narrow, then wide */
         memset(&t, 0, sizeof t);
-        t.n_w = 1 + i;
+        t.n_w = 1 + i % 2;
         t.types[0] = t.types[1] = q->id;
         t.rows[0] = 130;
         t.rows[1] = 65;
         t.cols = unit < 256 ? 7 * unit : 2 * unit;
-        t.n = i ? 75 : 17;
+        t.n = i == 3 ? 150 : i ? 75 : 17;
         t.bias = 1;
-        t.add = !i;
+        t.add = i % 2 == 0;
+        p->gpu.run->mma_wide = i < 2 ? INFER__GPU_MMA_WIDE : 0;
         gpu_mix_case(p, &t, 0);
     }
+    p->gpu.run->mma_wide = INFER__GPU_MMA_WIDE;
 }
 
 static void test_gpu_ops_rounded(void) {

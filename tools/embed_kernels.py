@@ -41,9 +41,10 @@ def fail(message, remedy):
 
 class Kind:
     """A KIND row: programs of one API only, for devices of a tier and above, or for that one alone (exact: "90a"). They are
-    loaded along with the generic program of kind `of` that has the same id. A generic kind has no form."""
-    def __init__(self, name, form, tier, of):
-        self.name, self.form, self.of = name, form, of
+    loaded along with the generic program of kind `of` that has the same id. A generic kind has no form. macro: their text
+    is in builds only that define it; None = in all."""
+    def __init__(self, name, form, tier, of, macro=None):
+        self.name, self.form, self.of, self.macro = name, form, of, macro
         self.tier, self.exact = int(tier.rstrip("a")), tier.endswith("a")
 
     def ptx_tier(self):
@@ -93,12 +94,12 @@ def stripped(name):
 
 
 def definition():
-    """kernels.def: (modules, [(kernel, kind)], {name: Kind} with the generic ones first)."""
+    """kernels.def: (modules, [(kernel, kind, shared bytes)], {name: Kind} with the generic ones first)."""
     found, kernels = [], []
     kinds = {name: Kind(name, None, "0", name) for name in KINDS}
     lines = list(filter(str.strip, re.sub(r"/\*.*?\*/", " ", read("kernels.def"), flags=re.S).split("\n")))
     for line in lines:
-        t = re.fullmatch(r"\s*KIND\(\s*([A-Z]\w*)\s*,\s*(\w+)\s*,\s*(\d+a?)\s*(?:,\s*(KV|TYPE)\s*)?\)\s*", line)
+        t = re.fullmatch(r"\s*KIND\(\s*([A-Z]\w*)\s*,\s*(\w+)\s*,\s*(\d+a?)\s*(?:,\s*(KV|TYPE)\s*)?(?:,\s*(INFER_\w+)\s*)?\)\s*", line)
         if t and t.group(2) not in FORMS:
             fail("kernels/kernels.def: kind %s has form %s" % t.group(1, 2), "The forms are " + " ".join(FORMS))
         if t and t.group(1) in kinds:
@@ -106,10 +107,10 @@ def definition():
         if t and t.group(2) == "PTX" and t.group(3) not in PTX:
             fail("kernels/kernels.def: kind %s has tier %s" % t.group(1, 3), "The tiers of PTX are " + " ".join(PTX))
         if t:
-            kinds[t.group(1)] = Kind(t.group(1), t.group(2), t.group(3), t.group(4) or "TYPE")
+            kinds[t.group(1)] = Kind(t.group(1), t.group(2), t.group(3), t.group(4) or "TYPE", t.group(5))
     for line in lines:
         m = re.fullmatch(r"\s*MODULE\(\s*(\w+)\s*,\s*(\w+)\s*,\s*(\d+)\s*,([^,()]*)\)\s*", line)
-        k = re.fullmatch(r"\s*K\(\s*(\w+)\s*,\s*(\w+)\s*\)\s*", line)
+        k = re.fullmatch(r"\s*K\(\s*(\w+)\s*,\s*(\w+)\s*(?:,\s*(\d+)\s*)?\)\s*", line)
         t = re.match(r"\s*KIND\(\s*(\w+)", line)
         if t and t.group(1) in kinds:
             continue
@@ -121,9 +122,9 @@ def definition():
         if m:
             found.append(Module(m.group(1), kind, int(m.group(3)), PRELUDE + m.group(4).split()))
         else:
-            kernels.append((k.group(1), kind))
+            kernels.append((k.group(1), kind, int(k.group(3) or 0)))
     for what, names in (("module", [m.name for m in found]), ("module of kind and id", [(m.kind, m.id) for m in found]),
-                        ("kernel", [k for k, _ in kernels])):
+                        ("kernel", [k for k, _, _ in kernels])):
         twice = [n for n in names if names.count(n) > 1]
         if twice:
             fail("kernels/kernels.def has the %s %s twice" % (what, twice[0]), "Remove one")
@@ -190,7 +191,7 @@ def kernels_of(name, text):
 
 
 def interface():
-    """(modules, kernels in the order of kernels.def as (Kernel, kind), {name: (fields, file)} of all args, kinds), checked."""
+    """(modules, kernels in the order of kernels.def as (Kernel, kind, shared bytes), {name: (fields, file)} of all args, kinds), checked."""
     found, rows, kinds = definition()
     args, of_kind = {}, {kind: {} for kind in kinds}
     for module in found:
@@ -207,7 +208,7 @@ def interface():
         for k in here.values():
             if k.args not in args_here:
                 fail("kernel %s of module %s takes ARGS(%s), which is not there" % (k.name, module.name, k.args), "Add it")
-        names = [n for n, kind in rows if kind == module.kind]
+        names = [n for n, kind, _ in rows if kind == module.kind]
         for n in sorted(set(names) ^ set(here)):
             fail("module %s %s the kernel %s, kernels.def %s" % ((module.name,) + (("has", n, "does not") if n in here else
                  ("lacks", n, "has it"))), "A K(name, %s) means: every module of kind %s has it" % (module.kind, module.kind))
@@ -218,7 +219,7 @@ def interface():
              for folder, _, names in os.walk(os.path.join(ROOT, "kernels")) for f in names if f.endswith(".k")]
     for f in sorted(set(files) - {f for m in found for f in m.files}):
         fail("kernels/%s is in no module" % f, "Name it in kernels/kernels.def, or delete it")
-    return found, [(of_kind[kind][n], kind) for n, kind in rows], args, kinds
+    return found, [(of_kind[kind][n], kind, shared) for n, kind, shared in rows], args, kinds
 
 
 # ---- packing ---------------------------------------------------------------------------------------------------------------
@@ -403,18 +404,29 @@ def piece_lines(coded):
         yield from ('    "%s"%s' % (part, "," if i == len(parts) - 1 else "") for i, part in enumerate(parts))
 
 
-def ptx_lines(found, texts):
+def ptx_array(p):
+    yield "/* ptx %s: of %s, gives %s, packed %d, plain %d */" % (p.name, p.inputs, p.hash, p.packed, p.plain)
+    yield "static const char *const infer__ptx_%s[] = {" % p.name
+    yield from piece_lines(p.coded)
+    yield "};"
+
+
+def ptx_lines(found, kinds, texts):
     """The PTX of all modules, in their order."""
+    def guarded(m, lines, otherwise):
+        macro = kinds[m.kind].macro
+        return ["#ifdef " + macro] + lines + (["#else"] + otherwise if otherwise else []) + ["#endif"] if macro else lines
+
     yield "#ifndef INFER_NO_CUDA /* PTX that clang 19 made of inputs with this hash */"
-    for p in (texts[m.name] for m in found if m.name in texts):
-        yield "/* ptx %s: of %s, gives %s, packed %d, plain %d */" % (p.name, p.inputs, p.hash, p.packed, p.plain)
-        yield "static const char *const infer__ptx_%s[] = {" % p.name
-        yield from piece_lines(p.coded)
-        yield "};"
+    for m in found:
+        if m.name in texts:
+            yield from guarded(m, list(ptx_array(texts[m.name])), [])
+    absent = ['    {"", NULL, 0, 0, 0},']
     yield "static const infer__kernel_text INFER__PTX[] = { /* of each module: name, pieces, n_pieces, packed, bytes */"
     for m in found:
         p = texts.get(m.name)
-        yield '    {"%s.ptx", infer__ptx_%s, %d, %d, %d},' % (p.name, p.name, -(-len(p.coded) // PIECE), p.packed, p.plain) if p else '    {"", NULL, 0, 0, 0},'
+        yield from guarded(m, ['    {"%s.ptx", infer__ptx_%s, %d, %d, %d},' % (p.name, p.name, -(-len(p.coded) // PIECE), p.packed, p.plain)]
+                           if p else absent, absent)
     yield "};"
     yield "#endif"
     yield "enum { INFER__PTX_CUDA = %d }; /* version of CUDA whose drivers take the PTX of generic programs first */" % PTX["61"][1]
@@ -461,12 +473,13 @@ def build():
     out += args_lines(args)
     out += kind_lines(kinds)
     out.append("\nenum {")
-    out += wrapped(["INFER__K_" + k.name.upper() for k, _ in kernels] + ["INFER__KERNEL_COUNT"], "    ", "    ", "")
-    out.append("};\nstatic const infer__kernel_row INFER__KERNELS[] = { /* name, kind, group, buffers, args_size */")
-    for k, kind in kernels:
-        out.append('    {"k_%s", INFER__MODULE_%s, %d, %d, (int32_t)sizeof(struct infer__k_%s)},' % (k.name, kind, k.group, len(k.buffers), k.args))
+    out += wrapped(["INFER__K_" + k.name.upper() for k, _, _ in kernels] + ["INFER__KERNEL_COUNT"], "    ", "    ", "")
+    out.append("};\nstatic const infer__kernel_row INFER__KERNELS[] = { /* name, kind, group, buffers, args_size, shared */")
+    for k, kind, shared in kernels:
+        out.append('    {"k_%s", INFER__MODULE_%s, %d, %d, (int32_t)sizeof(struct infer__k_%s), %d},'
+                   % (k.name, kind, k.group, len(k.buffers), k.args, shared))
     lines, sizes = text_lines(names)
-    out += ["};\n"] + lines + list(ptx_lines(found, ptx)) + [""]
+    out += ["};\n"] + lines + list(ptx_lines(found, kinds, ptx)) + [""]
     for m in found:
         files = "".join("%d, " % names.index(f) for f in m.files) if m in of_source else ""
         out.append("static const int16_t infer__module_%s[] = {%s-1};" % (m.name, files))

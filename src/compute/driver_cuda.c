@@ -48,7 +48,8 @@ enum {
     INFER__CU_MINOR = 76,
     INFER__CU_MODE_PROHIBITED = 2,
 
-    INFER__CU_MAX_THREADS = 0,         /* attribute of a function */
+    INFER__CU_MAX_THREADS = 0,         /* attributes of a function */
+    INFER__CU_MAX_SHARED = 8,
     INFER__CU_STREAM_NON_BLOCKING = 1, /* does not wait for the default stream, which is the host's */
     INFER__CU_EVENT_NO_TIMING = 2,
     INFER__CU_CAPTURE_THREAD = 1, /* what other threads do meanwhile is not looked at */
@@ -85,6 +86,7 @@ enum {
     CU(cuModuleUnload, (infer__cu_module m)) \
     CU(cuModuleGetFunction, (infer__cu_function * f, infer__cu_module m, const char *name)) \
     CU(cuFuncGetAttribute, (int *value, int what, infer__cu_function f)) \
+    CU(cuFuncSetAttribute, (infer__cu_function f, int what, int value)) \
     CU(cuLinkCreate_v2, (unsigned n, int *options, void **values, infer__cu_link *l)) \
     CU(cuLinkAddData_v2, (infer__cu_link l, int kind, void *data, size_t size, const char *name, unsigned n, \
                           int *options, void **values)) \
@@ -628,9 +630,15 @@ static void infer__cuda_queue_close(void *queue) {
 }
 
 /* A function belongs to its program and keeps nothing: all queues share it. */
+typedef struct infer__cuda_kernel {
+    infer__cu_function function;
+    int32_t shared; /* bytes that a launch asks for */
+} infer__cuda_kernel;
+
 static infer_result infer__cuda_kernel_open(void **kernel, void *queue, void *program, const char *name, int32_t group,
                                             infer_error *err) {
     infer__cuda_device *d = ((infer__cuda_queue *)queue)->device;
+    infer__cuda_kernel *k;
     infer__cu_function f = NULL;
     infer__cu_try t;
     int most = 0, ok;
@@ -644,13 +652,25 @@ static infer_result infer__cuda_kernel_open(void **kernel, void *queue, void *pr
     if (most < group)
         return infer__error(err, INFER_ERR_DEVICE, "%s needs groups of %d threads, the device runs %d", name,
                             (int)group, most);
-    *kernel = f;
+    k = (infer__cuda_kernel *)infer__calloc(d->mem, 1, sizeof *k);
+    if (!k) return infer__error(err, INFER_ERR_MEMORY, "no memory for a CUDA kernel");
+    k->function = f;
+    *kernel = k;
     return INFER_OK;
 }
 
 static void infer__cuda_kernel_close(void *queue, void *kernel) {
-    (void)queue;
-    (void)kernel;
+    infer__free(((infer__cuda_queue *)queue)->device->mem, kernel);
+}
+
+static infer_result infer__cuda_shared(void *queue, void *kernel, int32_t bytes, infer_error *err) {
+    infer__cuda_device *d = ((infer__cuda_queue *)queue)->device;
+    infer__cuda_kernel *k = (infer__cuda_kernel *)kernel;
+    infer__cu_try t;
+    infer_result r = infer__cu_enter(d, err);
+    if (r) return r;
+    k->shared = bytes;
+    return infer__cu_end(d, INFER__CU_DO(t, cuFuncSetAttribute, (k->function, INFER__CU_MAX_SHARED, bytes)), err, &t);
 }
 
 /* infer__cu_enter for `what`, which cannot be recorded: it ends the recording. */
@@ -787,6 +807,7 @@ static infer_result infer__cuda_launch(void *queue, void *kernel, const uint32_t
                                        const uint64_t *bufs, int32_t n_bufs, const void *args, uint32_t args_size,
                                        infer_error *err) {
     infer__cuda_queue *q = (infer__cuda_queue *)queue;
+    const infer__cuda_kernel *k = (const infer__cuda_kernel *)kernel;
     uint64_t params[INFER__CU_PARAMS / 8];
     size_t size = (size_t)n_bufs * sizeof *params + args_size;
     void *extra[5];
@@ -806,8 +827,8 @@ static infer_result infer__cuda_launch(void *queue, void *kernel, const uint32_t
     r = infer__cu_enter(q->device, err);
     if (r) return r;
     ok = infer__cu_mark(q, &t) &&
-         INFER__CU_DO(t, cuLaunchKernel, ((infer__cu_function)kernel, groups[0], groups[1], groups[2], (unsigned)group,
-                                          1, 1, 0, q->stream, NULL, extra)) &&
+         INFER__CU_DO(t, cuLaunchKernel, (k->function, groups[0], groups[1], groups[2], (unsigned)group, 1, 1,
+                                          (unsigned)k->shared, q->stream, NULL, extra)) &&
          infer__cu_mark(q, &t);
     if (!ok) q->n_events -= q->n_events % 2; /* half a pair */
     return infer__cu_end(q->device, ok, err, &t);
@@ -915,6 +936,7 @@ static const infer__driver infer__cuda_driver = {
     .form = INFER__FORM_PTX,
     .tier = infer__cuda_tier,
     .memory = infer__cuda_memory,
+    .shared = infer__cuda_shared,
     .record = infer__cuda_record,
     .record_end = infer__cuda_record_end,
     .replay = infer__cuda_replay,

@@ -63,6 +63,8 @@ typedef struct infer__driver {
     int32_t form;                    /* of its programs: INFER__FORM_*, 0 = source and no special ones */
     int32_t (*tier)(void *device);   /* which kinds of special kernels it takes: see KIND in kernels/kernels.def */
     uint64_t (*memory)(void *device); /* bytes that are free now */
+    /* From here on launches of this kernel ask for so many bytes of shared memory. */
+    infer_result (*shared)(void *queue, void *kernel, int32_t bytes, infer_error *err);
     /* Between record and record_end launches and copies of the queue are noted, not done; replay does them all, as
      * often as wanted, after what was queued before. Uploads, downloads and sync end a recording with an error. */
     infer_result (*record)(void *queue, infer_error *err);
@@ -134,6 +136,7 @@ typedef struct infer__kind_row {
 typedef struct infer__kernel_row {
     const char *name; /* entry point: "k_norm" */
     int32_t kind, group, buffers, args_size;
+    int32_t shared; /* bytes of shared memory that a launch asks for, besides what the program declares */
 } infer__kernel_row;
 typedef struct infer__module_row {
     const char *name;

@@ -254,6 +254,7 @@ static void infer__gpu_load_special(infer__gpu *g, int32_t module) {
         s = &INFER__MODULES[i];
         if (s->kind < INFER__MODULE_SPECIAL || INFER__KINDS[s->kind].of != row->kind || s->id != row->id) continue;
         if (g->programs[i] || !infer__gpu_takes(g, &INFER__KINDS[s->kind])) continue;
+        if (!infer__module_part(i, g->driver->form, 0)) continue; /* not in this build */
         infer__error_clear(&why);
         if (infer__gpu_compile(g, i, &why)) infer__log(g->report, 2, "%s; going on without them", why.message);
     }
@@ -446,6 +447,10 @@ static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel
                             infer__gpu_name(g), row->name, (int)id);
     infer__error_clear(&why);
     r = g->driver->kernel_open(out, queue, program, row->name, row->group, &why);
+    if (!r && row->shared > 0) {
+        r = g->driver->shared(queue, *out, row->shared, &why);
+        if (r) g->driver->kernel_close(queue, *out);
+    }
     if (!r) return INFER_OK;
     *out = NULL;
     return infer__gpu_named(g, r, INFER__MODULES[infer__gpu_module(row->kind, id)].name, &why, err);

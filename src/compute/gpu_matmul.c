@@ -211,13 +211,22 @@ static void infer__gpu_few_launch(infer__ctx *c, const infer__tensor *x, const i
     INFER__GPU_LAUNCH(c, kernel, &call, groups, 1, k);
 }
 
-enum { INFER__GPU_MMA_GROUPS = 200 }; /* tiles of 128 x 128 that fill a large device; fewer are halved */
+/* The kernel for so many tiles of 128 x 128, and how many rows of x its own tiles have: narrow ones where wide ones
+ * would leave processors idle. */
+static int32_t infer__gpu_mma_kernel(const infer__ctx *c, int32_t type, uint64_t tiles, uint64_t *rows) {
+    *rows = 128;
+    if (2 * tiles >= c->run->mma_wide && infer__gpu_find(c->run, INFER__MODULE_WGMMA, type)) return INFER__K_WGMMA128;
+    if (tiles >= c->run->mma_wide) return INFER__K_MMA128;
+    *rows = 64;
+    return INFER__K_MMA64;
+}
+
 static void infer__gpu_mma_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
     infer__gpu_call call;
     struct infer__k_mv k;
     struct infer__k_mma m;
-    uint64_t groups, step = infer__gpu_half_step(x->cols);
-    int large;
+    uint64_t groups, rows, step = infer__gpu_half_step(x->cols);
+    int32_t kernel;
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
     memset(&m, 0, sizeof m);
@@ -231,9 +240,8 @@ static void infer__gpu_mma_launch(infer__ctx *c, const infer__tensor *x, const i
     m.flags = k.flags;
     m.kind = k.kind;
     m.scale = k.scale;
-    large = groups * infer__gpu_parts(m.n, 128) >= INFER__GPU_MMA_GROUPS;
-    INFER__GPU_LAUNCH(c, large ? INFER__K_MMA128 : INFER__K_MMA64, &call, groups,
-                      infer__gpu_parts(m.n, large ? 128 : 64), m);
+    kernel = infer__gpu_mma_kernel(c, f->w[0]->type->id, groups * infer__gpu_parts(m.n, 128), &rows);
+    INFER__GPU_LAUNCH(c, kernel, &call, groups, infer__gpu_parts(m.n, rows), m);
 }
 
 static int infer__gpu_same_tensor(const infer__tensor *a, const infer__tensor *b) {

@@ -49,6 +49,7 @@ typedef struct infer__gpu_rounded {
     uint64_t launches;
 } infer__gpu_rounded;
 
+enum { INFER__GPU_MMA_WIDE = 200 }; /* tiles of 128 x 128 that fill a large device */
 struct infer__gpu_run {
     const infer__driver *driver;
     void *queue;
@@ -61,6 +62,7 @@ struct infer__gpu_run {
     infer__buf lists, pairs; /* of experts: ctx.lists_len ints, ctx.pairs_len floats: see gpu_moe.c */
     infer__gpu_listed listed;
     infer__gpu_rounded rounded;
+    uint64_t mma_wide; /* products on tensor cores take wide tiles from so many on */
     uint64_t cap;
     int32_t in_flight; /* staging may still be read by the upload: a sync ends that */
     infer__gpu_recording recordings[INFER__GPU_RECORDINGS], *recording; /* the one that is being made, NULL = none */
@@ -284,6 +286,7 @@ static int infer__gpu_prepare(infer__ctx *c, int32_t max_cols) {
         return 0;
     }
     c->run->driver = infer__gpu_driver(c->gpu);
+    c->run->mma_wide = INFER__GPU_MMA_WIDE;
     if (infer__gpu_run_open(c, &err)) {
         infer__fail(c, err.code, "%s", err.message);
         return 0;
