@@ -123,7 +123,14 @@ static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
         t.norm = i % 5 == 4 && t.cols >= 32 ? 1 + i / 5 % 2 : 0;
         gpu_mix_case(p, &t, dots ? 2 : q->values == 1 ? 1 + (t.norm != 0) : 0);
     }
-    for (i = 0; i < (gpu_small() ? 0 : 4); i++) { /* prompts: by tensor cores where they are, tiles narrow, then wide */
+}
+
+/* Prompts: by tensor cores where they are, tiles narrow, then wide. */
+static void gpu_mix_prompts(gpu_pair *p, const infer__quant *q) {
+    int32_t i, unit = q->values == 1 ? 4 : q->values;
+    int cores = infer__gpu_find(p->gpu.run, INFER__MODULE_MMA, q->id) != NULL;
+    gpu_mix t;
+    for (i = 0; i < (gpu_small() ? 0 : cores ? 4 : 2); i++) {
         memset(&t, 0, sizeof t);
         t.n_w = 1 + i % 2;
         t.types[0] = t.types[1] = q->id;
@@ -159,6 +166,8 @@ static void test_gpu_ops_rounded(void) {
         gpu_pair_open(&p, d, INFER_KV_F32, 1, 1, 1);
         for (i = 0; (q = infer__quant_row(i)) != NULL; i++)
             if (infer__gpu_has_type(q) && (gpu_has_dots(q) || q->id < 2)) gpu_mix_type(&p, q);
+        for (i = 0; (q = infer__quant_row(i)) != NULL; i++)
+            if (infer__gpu_module(INFER__MODULE_MMA, q->id) >= 0) gpu_mix_prompts(&p, q);
         for (k = 0; k < INFER__COUNT(odd); k++) gpu_mix_case(&p, &odd[k], 0);
         gpu_pair_close(&p);
     }
