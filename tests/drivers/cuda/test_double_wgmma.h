@@ -178,13 +178,14 @@ static void wg_found(int checking) {
     WG_FAILS(PROXY BAR OPEN MMA8 WAIT(0) STORE4, 128, 719, "a register of a wgmma under way");              /* not committed */
     WG_FAILS(PROXY BAR OPEN MMA8 SHUT, 128, 719, "the kernel ends before");
     WG_FAILS(PROXY BAR OPEN MMA8 WAIT(0), 128, 719, "the kernel ends before");
-#define FEED "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f4, %f5, %f6, %f7}, {%f0, %f1, %f2, %f3}, %rd12, 1, 1, 1, 0; "
-    EQ(wg_run(PROXY BAR OPEN MMA8 SHUT WAIT(0) OPEN FEED SHUT WAIT(0), 128), 0);
-    WG_FAILS(PROXY BAR OPEN MMA8 SHUT WAIT(0) FEED SHUT WAIT(0), 128, 719, "register 0 of A belongs to a wgmma of another shape");
-    WG_FAILS(PROXY BAR OPEN MMA8 SHUT OPEN FEED SHUT WAIT(0), 128, 719, "register 0 of A is an accumulator of a wgmma under way");
-    WG_FAILS(PROXY BAR OPEN FEED SHUT OPEN MMA8 SHUT WAIT(0), 128, 719, "register 0 of D is a part of A of a wgmma under way");
-    WG_FAILS(PROXY BAR OPEN FEED SHUT "mov.f32 %f3, 0f00000000; " WAIT(0), 128, 719, "a part of A, is touched");
-    WG_FAILS(PROXY BAR OPEN "mov.f32 %f3, 0f00000000; " FEED SHUT WAIT(0), 128, 719, "touched register 3 of A");
+#define SUMS "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%r20, %r21, %r22, %r23}, %rd11, %rd12, 1, 1, 1, 0, 0; "
+#define FEED "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f4, %f5, %f6, %f7}, {%r20, %r21, %r22, %r23}, %rd12, 1, 1, 1, 0; "
+    EQ(wg_run(PROXY BAR OPEN SUMS SHUT WAIT(0) OPEN FEED SHUT WAIT(0), 128), 0);
+    WG_FAILS(PROXY BAR OPEN SUMS SHUT WAIT(0) FEED SHUT WAIT(0), 128, 719, "register 0 of A belongs to a wgmma of another shape");
+    WG_FAILS(PROXY BAR OPEN SUMS SHUT OPEN FEED SHUT WAIT(0), 128, 719, "register 0 of A is an accumulator of a wgmma under way");
+    WG_FAILS(PROXY BAR OPEN FEED SHUT OPEN SUMS SHUT WAIT(0), 128, 719, "register 0 of D is a part of A of a wgmma under way");
+    WG_FAILS(PROXY BAR OPEN FEED SHUT "mov.u32 %r23, 0; " WAIT(0), 128, 719, "a part of A, is touched");
+    WG_FAILS(PROXY BAR OPEN "mov.u32 %r23, 0; " FEED SHUT WAIT(0), 128, 719, "touched register 3 of A");
     /* all four warps, all lanes */
     WG_FAILS(PROXY BAR OPEN "@%p2 bra S; " MMA8 SHUT WAIT(0) "S:", 128, 719, "warp 3 of the warpgroup has not executed it and has ended");
     WG_FAILS(PROXY BAR OPEN "@%p2 bra S; " MMA8 SHUT WAIT(0) "S: bar.sync 0;", 128, 719, "warp 3 of the warpgroup has not executed it and is at a barrier");
