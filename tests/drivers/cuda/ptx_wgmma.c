@@ -365,7 +365,7 @@ static void wait_group(ptx_warp *w, const ptx_ins *i) {
     for (k = 0; k < me->count && !w->b->failed; k++) {
         product *p = &me->list[k];
         if (p->group >= 0 && p->group < me->groups - (int)i->imm) complete(w, p);
-        else me->list[left++] = *p;
+        else if (left++ != k) me->list[left - 1] = *p;
     }
     me->count = left;
 }

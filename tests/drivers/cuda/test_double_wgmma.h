@@ -181,6 +181,7 @@ static void wg_found(int checking) {
 #define SUMS "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%r20, %r21, %r22, %r23}, %rd11, %rd12, 1, 1, 1, 0, 0; "
 #define FEED "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f4, %f5, %f6, %f7}, {%r20, %r21, %r22, %r23}, %rd12, 1, 1, 1, 0; "
     EQ(wg_run(PROXY BAR OPEN SUMS SHUT WAIT(0) OPEN FEED SHUT WAIT(0), 128), 0);
+    EQ(wg_run(PROXY BAR OPEN MMA8 SHUT SUMS SHUT WAIT(1) STORE4 WAIT(0), 128), 0); /* the last but one has come */
     WG_FAILS(PROXY BAR OPEN SUMS SHUT WAIT(0) FEED SHUT WAIT(0), 128, 719, "register 0 of A belongs to a wgmma of another shape");
     WG_FAILS(PROXY BAR OPEN SUMS SHUT OPEN FEED SHUT WAIT(0), 128, 719, "register 0 of A is an accumulator of a wgmma under way");
     WG_FAILS(PROXY BAR OPEN FEED SHUT OPEN SUMS SHUT WAIT(0), 128, 719, "register 0 of D is a part of A of a wgmma under way");
@@ -219,6 +220,7 @@ static void wg_found(int checking) {
     WG_FAILS(PROXY BAR "@!%p2 bra S; " CHANGE(0) "S: bar.sync 0; " OPEN MMA8 SHUT WAIT(0), 128, 719, "no fence.proxy.async between");
     EQ(wg_run(PROXY BAR "@!%p2 bra S; " CHANGE(0) PROXY "S: bar.sync 0; " OPEN MMA8 SHUT WAIT(0), 128), 0);
     EQ(wg_run("fence.proxy.async; " BAR OPEN MMA8 SHUT WAIT(0), 128), 0);
+    WG_FAILS(PROXY BAR "setp.ne.u32 %p3, %r1, 0; @%p3 bra S; " CHANGE(0) "S: bar.sync 0; " PROXY OPEN MMA8 SHUT WAIT(0), 128, 719, "thread 0 wrote shared byte 0 and had no fence.proxy.async between");
     WG_FAILS(PROXY BAR OPEN MMA8 SHUT WAIT(0) CHANGE(0), 128, 719, "race on shared byte 0"); /* others may still multiply */
     EQ(wg_run(PROXY BAR OPEN MMA8 SHUT WAIT(0) "add.u32 %r20, %r2, %r1; st.shared.u8 [%r20+10240], %r1;", 128), 0);
 #define FLY "cp.async.cg.shared.global [%r2], [%rd1], 16; cp.async.commit_group; "
