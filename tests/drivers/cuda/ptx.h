@@ -1,5 +1,5 @@
 /* ptx.h: what the parts of the PTX interpreter share. ptx_parse.c makes a module of text, ptx_decode.c makes instructions of lines,
- * ptx_run.c runs a grid, ptx_ops.c, ptx_float.c, ptx_mem.c and ptx_warp.c hold the instructions.
+ * ptx_run.c runs a grid, ptx_ops.c, ptx_float.c, ptx_mem.c, ptx_warp.c and ptx_wgmma.c hold the instructions.
  *
  * A warp's registers are one block of memory: 32 lanes of 4 bytes (or 8), a predicate is one word with a bit per lane. Immediates
  * and special registers lie there too, so an operand is always an offset. An instruction is a function that works on all lanes
@@ -73,10 +73,12 @@ typedef struct {
     struct ptx_fill { uint32_t at; uint8_t wide; uint64_t value; } *fills; /* immediates */
     int nfills;
     uint32_t special[40]; /* slot of a special register, 0 = not used */
+    struct ptx_plan *plan; /* of a kernel with wgmma, else NULL */
 } ptx_func;
 
 struct ptx_module {
     int version, target; /* 63, 61 */
+    char suffix;         /* 'a' of sm_90a, or 0 */
     ptx_func **funcs;
     int nfuncs;
     ptx_sym *syms;
@@ -135,6 +137,7 @@ typedef struct ptx_block {
     ptx_copy *copies;
     int ncopies, cap_copies;
     int *groups;             /* committed groups per thread */
+    struct ptx_wgmma *wgmma; /* NULL: the kernel has none */
     struct ptx_pool *pool;
     const ptx_range *last;
     int failed;
@@ -202,8 +205,8 @@ typedef struct {
     uint64_t value;
     int64_t offset;
     int space;               /* of a symbol; -1 none */
-    uint32_t list[8];        /* {a, b, ..} */
-    int widths[8], count;
+    uint32_t *list;          /* {a, b, ..}, in the parser's memory */
+    int *widths, count;
     uint32_t second;         /* p|q */
     char name[200];
 } ptx_operand;
@@ -219,6 +222,21 @@ int ptx_decode_warp(ptx_parser *p, ptx_ins *i, const char *op, char **part, int 
                     size_t size);
 int ptx_type(const char *s, char *kind, int *bits);
 int ptx_source(ptx_parser *p, ptx_operand *o, int width, uint32_t *slot);
+
+/* ---- products of four warps, of ptx_wgmma.c ----------------------------------------------------------------------- */
+
+typedef struct { uint32_t code, slot; } ptx_ref; /* instruction number code names the register in slot */
+int ptx_decode_wgmma(ptx_parser *p, const ptx_module *m, ptx_ins *i, char **part, int parts, ptx_operand *o, int n,
+                     char *why, size_t size);
+int ptx_wgmma_plan(ptx_func *f, const ptx_ref *refs, int nrefs); /* 0: out of memory */
+void ptx_wgmma_forget(ptx_func *f);
+int ptx_wgmma_make(ptx_block *b);               /* 0: out of memory */
+void ptx_wgmma_free(ptx_block *b);
+void ptx_wgmma_start(ptx_block *b);             /* the block begins */
+int ptx_wgmma_meet(ptx_block *b, int end);      /* all warps are at a barrier, or have ended; 0: it failed */
+/* Checking: thread writes a byte of shared memory. Nonzero: a product under way reads it, and this is its line. */
+int ptx_wgmma_busy(const ptx_block *b, uint64_t at);
+void ptx_wgmma_written(ptx_block *b, uint64_t at, uint32_t thread);
 
 /* ---- memory, of ptx_mem.c ------------------------------------------------------------------------------------------- */
 

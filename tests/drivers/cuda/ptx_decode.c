@@ -199,7 +199,6 @@ int ptx_decode(ptx_parser *p, ptx_func *f, ptx_ins *i, char *name, ptx_operand *
     char copy[160], whole[160], *part[16], *c;
     int parts = 0, k, ok;
     const ptx_row *row;
-    (void)f;
     snprintf(copy, sizeof copy, "%s", name);
     for (c = copy; *c && parts < 16; parts++) {
         part[parts] = c;
@@ -215,6 +214,8 @@ int ptx_decode(ptx_parser *p, ptx_func *f, ptx_ins *i, char *name, ptx_operand *
     if (!strcmp(part[0], "cvta")) return decode_cvta(p, i, part, parts, o, n);
     if (!strcmp(part[0], "mov") && n == 2 && (o[0].kind == OPD_LIST || o[1].kind == OPD_LIST))
         return decode_pack(i, parts == 2 && !strcmp(part[1], "b64") ? 64 : 32, o);
+    if (!strcmp(part[0], "wgmma") || (!strcmp(part[0], "fence") && parts > 1 && !strcmp(part[1], "proxy")))
+        return ptx_decode_wgmma(p, f->module, i, part, parts, o, n, why, size);
     ok = ptx_decode_warp(p, i, part[0], part, parts, o, n, why, size);
     if (ok >= 0) return ok;
     whole[0] = 0;

@@ -62,6 +62,12 @@ static int check_shared(ptx_warp *w, const ptx_ins *i, int lane, uint64_t a, int
                      (unsigned long long)a + (unsigned)k);
             return 0;
         }
+        if (b->wgmma && kind != KIND_READ && ptx_wgmma_busy(b, a + (uint64_t)k)) {
+            ptx_fail(w, i, lane, PTX_FAILED,
+                     "shared byte %llu is written while the wgmma of line %d reads it: no wgmma.wait_group covers that",
+                     (unsigned long long)a + (unsigned)k, ptx_wgmma_busy(b, a + (uint64_t)k));
+            return 0;
+        }
         if (unordered(w, &s->write, t, kind) &&
             !(kind == KIND_WRITE && data && data[k] == b->shared[a + (uint64_t)k])) {
             ptx_fail(w, i, lane, PTX_FAILED, "race on shared byte %llu: thread %u wrote it, no barrier since",
@@ -80,6 +86,7 @@ static int check_shared(ptx_warp *w, const ptx_ins *i, int lane, uint64_t a, int
         } else {
             s->write = me;
             s->known = 1;
+            if (b->wgmma) ptx_wgmma_written(b, a + (uint64_t)k, t);
         }
     }
     return 1;
@@ -379,6 +386,7 @@ static void arrive(ptx_warp *w, int keep) {
             ptx_shadow *s = &b->shadow[c->at + k];
             ptx_access me = {b->epoch, w->warp_epoch, (uint16_t)c->thread, 0, 0};
             s->flying = 0, s->known = 1, s->write = me;
+            if (b->wgmma) ptx_wgmma_written(b, c->at + k, c->thread);
         }
     }
     b->ncopies = left;

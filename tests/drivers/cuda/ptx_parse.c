@@ -24,7 +24,10 @@ struct ptx_parser {
     int failed;
     char *log;
     size_t log_size;
-    int *by_value, cap_values; /* hash: immediates */
+    uint32_t list[160];        /* what stands in {} of one instruction: 128 accumulators are the most */
+    int widths[160], nlist;
+    ptx_ref *refs;             /* of sm_90a: registers that instructions name */
+    int nrefs;
 };
 
 static int fail(ptx_parser *p, const char *format, ...) {
@@ -91,7 +94,7 @@ static uint32_t place(ptx_func *f, int width, int count) {
 uint32_t ptx_constant(ptx_parser *p, int width, uint64_t value) {
     ptx_func *f = p->f;
     int k, wide = width == 64;
-    if (!wide) value = (uint32_t)value;
+    if (!wide && value >> 47 != 2) value = (uint32_t)value; /* but for an address that finish() will know */
     for (k = 0; k < f->nfills; k++)
         if (f->fills[k].value == value && f->fills[k].wide == wide) return f->fills[k].at;
     f->fills = grow(p, f->fills, f->nfills, sizeof *f->fills);
@@ -385,12 +388,15 @@ static int operand(ptx_parser *p, ptx_operand *o) {
     if (take(p, '{')) {
         memset(o, 0, sizeof *o);
         o->kind = OPD_LIST, o->space = -1;
+        o->list = p->list + p->nlist, o->widths = p->widths + p->nlist;
         do {
             ptx_operand x;
-            if (o->count == 8 || !atom_operand(p, &x)) return fail(p, "more than 8 values in {}");
+            if (p->nlist == (int)(sizeof p->list / sizeof *p->list)) return fail(p, "more than 160 values in {}");
+            if (!atom_operand(p, &x)) return 0;
             if (x.kind == OPD_INT || x.kind == OPD_F32) x.slot = ptx_constant(p, 32, x.value), x.width = 32;
             else if (x.kind != OPD_REG) return fail(p, "unknown register %s", x.name);
-            o->list[o->count] = x.slot, o->widths[o->count++] = x.width;
+            p->list[p->nlist] = x.slot, p->widths[p->nlist++] = x.width;
+            o->count++;
         } while (take(p, ','));
         return take(p, '}') || fail(p, "{ without }");
     }
@@ -426,6 +432,13 @@ static void add_label(ptx_parser *p, label **list, int *n, const char *name, int
     if (!(*list)[(*n)++].name) fail(p, "out of memory");
 }
 
+/* The instruction that was appended last names a register. */
+static void refer(ptx_parser *p, uint32_t slot) {
+    p->refs = grow(p, p->refs, p->nrefs, sizeof *p->refs);
+    if (p->failed || !slot) return;
+    p->refs[p->nrefs].code = (uint32_t)p->f->ncode - 1, p->refs[p->nrefs++].slot = slot;
+}
+
 static void instruction(ptx_parser *p) {
     ptx_operand o[16], guard;
     ptx_ins local, *i;
@@ -441,6 +454,7 @@ static void instruction(ptx_parser *p) {
     p->shown[end - p->text] = 0;
     memset(&local, 0, sizeof local);
     local.line = p->line, local.text = shown;
+    p->nlist = 0;
     if (take(p, '@')) {
         if (!atom_operand(p, &guard)) return;
         if (guard.kind != OPD_REG || guard.width != 1) {
@@ -492,8 +506,15 @@ static void instruction(ptx_parser *p) {
         }
     }
     i = append(p);
-    if (i) {
-        *i = local;
+    if (!i) {
+        free(local.more);
+        return;
+    }
+    *i = local;
+    for (int k = 0; p->m->suffix && k < n; k++) {
+        if (o[k].kind == OPD_LIST)
+            for (int e = 0; e < o[k].count; e++) refer(p, o[k].list[e]);
+        else if (o[k].kind == OPD_REG || o[k].kind == OPD_ADDR) refer(p, o[k].slot);
     }
 }
 
@@ -598,7 +619,7 @@ static void finish(ptx_parser *p) {
     ptx_func *f = p->f;
     ptx_ins *i;
     int k, n;
-    uint64_t behind;
+    uint64_t behind, align = 16;
     for (k = 0; k < p->njumps && !p->failed; k++) {
         for (n = 0; n < p->nlabels; n++)
             if (!strcmp(p->labels[n].name, p->jumps[k].name)) break;
@@ -607,8 +628,10 @@ static void finish(ptx_parser *p) {
     }
     i = append(p); /* the end of the text is the end of the kernel */
     if (i) i->ctl = CTL_EXIT;
-    f->shared_bytes = (f->shared_bytes + 15) & ~(size_t)15;
-    behind = f->shared_bytes;
+    if (!p->failed && !ptx_wgmma_plan(f, p->refs, p->nrefs)) fail(p, "out of memory");
+    for (k = 0; k < f->nsyms; k++)
+        if (f->syms[k].at == ~(uint64_t)0 && (uint64_t)f->syms[k].align > align) align = (uint64_t)f->syms[k].align;
+    behind = f->shared_bytes = (f->shared_bytes + align - 1) & ~(align - 1);
     for (k = 0; k < f->nfills; k++)
         if (f->fills[k].value >> 47 == 2 && f->dynamic) f->fills[k].value += behind - ((uint64_t)1 << 48);
     for (k = 0; k < f->ncode && f->dynamic; k++)
@@ -618,7 +641,7 @@ static void finish(ptx_parser *p) {
     free(p->labels);
     free(p->jumps);
     p->labels = p->jumps = NULL;
-    p->nlabels = p->njumps = p->nregs = 0;
+    p->nlabels = p->njumps = p->nregs = p->nrefs = 0;
     p->f = NULL;
 }
 
@@ -694,9 +717,12 @@ static int module_level(ptx_parser *p, int capability, int max_version) {
             skip(p);
             if (strncmp(p->at, "sm_", 3)) fail(p, ".target without sm_");
             p->m->target = (int)strtol(p->at + 3, &p->at, 10);
+            if (*p->at == 'a' || *p->at == 'f') p->m->suffix = *p->at;
             p->at += strcspn(p->at, "\n"); /* sm_90a, debug */
             seen_target = 1;
-            if (p->m->target > capability) {
+            /* sm_90a runs on 9.0 and nowhere else, sm_100f on what is 10 */
+            if (p->m->target > capability || (p->m->suffix == 'a' && p->m->target != capability) ||
+                (p->m->suffix == 'f' && p->m->target / 10 != capability / 10)) {
                 fail(p, "SM version specified by .target is higher than default SM version assumed");
                 return 209;
             }
@@ -753,6 +779,7 @@ int ptx_parse(const char *text, int capability, int max_version, ptx_module **ou
     if (p.f) finish(&p);
     free(p.text);
     free(p.regs);
+    free(p.refs);
     free(p.labels);
     free(p.jumps);
     if (rc) ptx_free(p.m);
@@ -767,6 +794,7 @@ void ptx_free(ptx_module *m) {
         ptx_func *f = m->funcs[k];
         for (n = 0; n < f->nsyms; n++) free(f->syms[n].name);
         for (n = 0; n < f->ncode; n++) free(f->code[n].more);
+        ptx_wgmma_forget(f);
         free(f->name);
         free(f->code);
         free(f->syms);

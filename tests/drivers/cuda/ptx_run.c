@@ -213,6 +213,7 @@ static void run_block(ptx_block *b) {
     memset(b->groups, 0, sizeof *b->groups * (size_t)b->nwarps * 32);
     b->epoch = 1;
     b->ncopies = 0;
+    if (b->wgmma) ptx_wgmma_start(b);
     for (k = 0; k < b->nwarps; k++) start_warp(b, &b->warps[k]);
     for (;;) {
         waiting = ended = 0;
@@ -225,7 +226,10 @@ static void run_block(ptx_block *b) {
             }
             waiting += __builtin_popcount(w->at_bar);
         }
-        if (!waiting) return;
+        if (!waiting) {
+            if (b->wgmma) ptx_wgmma_meet(b, 1);
+            return;
+        }
         ended = b->nthreads - waiting;
         for (k = 0; k < b->nwarps; k++) {
             ptx_warp *w = &b->warps[k];
@@ -241,6 +245,7 @@ static void run_block(ptx_block *b) {
                 return;
             }
         }
+        if (b->wgmma && !ptx_wgmma_meet(b, 0)) return;
         b->epoch++;
         for (k = 0; k < b->nwarps; k++) {
             ptx_warp *w = &b->warps[k];
@@ -295,7 +300,7 @@ static int make_block(ptx_block *b, struct ptx_pool *pool) {
     r = aligned_alloc(256, regs * (size_t)b->nwarps);
     b->shared = aligned_alloc(256, (b->shared_bytes + 511) & ~(size_t)255);
     if (x->check) b->shadow = calloc(b->shared_bytes + 1, sizeof *b->shadow);
-    if (!b->warps || !b->groups || !r || !b->shared || (x->check && !b->shadow)) {
+    if (!b->warps || !b->groups || !r || !b->shared || (x->check && !b->shadow) || (f->plan && !ptx_wgmma_make(b))) {
         free(r);
         return 0;
     }
@@ -328,6 +333,7 @@ static void free_block(ptx_block *b) {
     }
     free(b->warps);
     free(b->groups);
+    ptx_wgmma_free(b);
     free(b->shared);
     free(b->shadow);
     free(b->copies);

@@ -452,6 +452,7 @@ static void test_tensor(void) {
 }
 
 #include "test_double_api.h"
+#include "test_double_wgmma.h"
 
 int main(int argc, char **argv) {
     if (argc < 2 || !load_library(argv[1])) {
@@ -466,6 +467,7 @@ int main(int argc, char **argv) {
     test_memory();
     test_found();
     test_tensor();
+    test_wgmma();
     test_api();
     test_async();
     test_capture();
