@@ -6,10 +6,13 @@
  *
  * First the limits that are measured in the same run: bytes per second of a copy within the device (read and written
  * bytes both count), and on CUDA devices with tensor cores the rate of mma.sync m16n8k16 (F16 in, F32 out) from
- * registers. Then, per type and shape of an 8B model, the median of `rounds` runs of one product: microseconds, GB/s of
- * weights, share of the copy's bandwidth; for prompts Tflop/s and share of the mma rate. Weights are random bytes, a
- * different matrix in every run, so that no cache holds them: 64 MB at least lie between two uses. */
+ * registers, with capability 9.0 also of wgmma m64n256k16 from shared memory. Then, per type and shape of an 8B model,
+ * the median of `rounds` runs of one product: microseconds, GB/s of weights, share of the copy's bandwidth; Tflop/s and
+ * share of the largest matrix rate. Where there are products by wgmma a prompt's comes a second time, by mma.sync.
+ * Weights are random bytes, a different matrix in every run, so that no cache holds them: 64 MB at least lie between
+ * two uses. */
 #define INFER_IMPLEMENTATION
+#define INFER_CUDA_WGMMA
 #include "../src/infer_all.c"
 
 #include <stdio.h>
@@ -24,7 +27,7 @@ enum { SPREAD = 256 << 20, ROUNDS_MAX = 101 };
 static infer__mem mem;
 static infer__gpu *gpu;
 static infer__ctx ctx;
-static double copy_rate, mma_rate;
+static double copy_rate, matrix_rate;
 
 static int die(const char *what, const char *why) {
     fprintf(stderr, "bench_gpu: %s: %s\n", what, why);
@@ -76,64 +79,116 @@ static int measure_copy(void) {
     return 0;
 }
 
-/* 16 independent chains of mma.sync per warp, `n` times. */
-static void mma_text(char *to, size_t cap) {
-    size_t at = 0;
+/* A kernel k_peak(float *y, uint n) in PTX, that goes n times through what a rate is measured of. */
+typedef struct peak {
+    char text[16384];
+    size_t at;
+    double flops; /* of a warp each time */
+} peak;
+#define PUT(...) p->at += (size_t)snprintf(p->text + p->at, sizeof p->text - p->at, __VA_ARGS__)
+
+static void peak_begin(peak *p, const char *target, int sums) {
     int i;
-#define PUT(...) at += (size_t)snprintf(to + at, cap - at, __VA_ARGS__)
-    PUT(".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k_peak(.param .u64 y, .param .align 4 .b8 a[16])\n{\n"
-        ".reg .pred %%p;\n.reg .b32 %%r<8>;\n.reg .f32 %%f<64>;\n.reg .b64 %%q;\nld.param.u32 %%r0, [a];\n"
-        "mov.u32 %%r1, 0;\nmov.u32 %%r2, 1006648320;\n");
-    for (i = 0; i < 64; i++) PUT("mov.f32 %%f%d, 0f00000000;\n", i);
+    p->at = 0;
+    PUT("%s\n.address_size 64\n.visible .entry k_peak(.param .u64 y, .param .align 4 .b8 a[16])\n{\n", target);
+    PUT(".reg .pred %%p;\n.reg .b32 %%r<8>;\n.reg .f32 %%f<%d>;\n.reg .b64 %%q<4>;\nld.param.u32 %%r0, [a];\n"
+        "mov.u32 %%r1, 0;\nmov.u32 %%r2, 1006648320;\n", sums);
+    for (i = 0; i < sums; i++) PUT("mov.f32 %%f%d, 0f00000000;\n", i);
+}
+static void peak_end(peak *p, int sums) {
+    int i;
+    for (i = 1; i < sums; i++) PUT("add.f32 %%f0, %%f0, %%f%d;\n", i);
+    PUT("ld.param.u64 %%q0, [y];\nst.global.f32 [%%q0], %%f0;\nret;\n}\n");
+}
+static void peak_loop(peak *p) { PUT("add.u32 %%r1, %%r1, 1;\nsetp.lt.u32 %%p, %%r1, %%r0;\n@%%p bra again;\n"); }
+
+/* 16 independent chains of mma.sync per warp. */
+static void peak_mma(peak *p) {
+    int i;
+    peak_begin(p, ".version 7.0\n.target sm_80", 64);
     PUT("again:\n");
     for (i = 0; i < 16; i++)
         PUT("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%%f%d,%%f%d,%%f%d,%%f%d}, {%%r2,%%r2,%%r2,%%r2}, "
             "{%%r2,%%r2}, {%%f%d,%%f%d,%%f%d,%%f%d};\n", 4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3, 4 * i, 4 * i + 1, 4 * i + 2,
             4 * i + 3);
-    PUT("add.u32 %%r1, %%r1, 1;\nsetp.lt.u32 %%p, %%r1, %%r0;\n@%%p bra again;\n");
-    for (i = 1; i < 64; i++) PUT("add.f32 %%f0, %%f0, %%f%d;\n", i);
-    PUT("ld.param.u64 %%q, [y];\nst.global.f32 [%%q], %%f0;\nret;\n}\n");
-#undef PUT
+    peak_loop(p);
+    peak_end(p, 64);
+    p->flops = 16 * 2.0 * 16 * 8 * 16;
 }
 
-static int measure_mma(void) {
+/* wgmma, 64 columns of 64 x 256 from 40 KB of zeros, over and over. */
+static void peak_wgmma(peak *p) {
+    int i, k;
+    peak_begin(p, ".version 8.0\n.target sm_90a", 128);
+    PUT(".shared .align 1024 .b8 s[40960];\nmov.u32 %%r3, s;\nmov.u32 %%r4, %%tid.x;\nshl.b32 %%r4, %%r4, 2;\n"
+        "add.u32 %%r5, %%r3, %%r4;\nadd.u32 %%r6, %%r3, 40960;\nmov.u32 %%r7, 0;\nzero:\nst.shared.u32 [%%r5], %%r7;\n"
+        "add.u32 %%r5, %%r5, 512;\nsetp.lt.u32 %%p, %%r5, %%r6;\n@%%p bra zero;\nfence.proxy.async.shared::cta;\n"
+        "bar.sync 0;\nshr.u32 %%r3, %%r3, 4;\ncvt.u64.u32 %%q1, %%r3;\nor.b64 %%q1, %%q1, 0x4000004000010000;\n"
+        "add.s64 %%q2, %%q1, 512;\n" /* 8 KB on: the 256 rows */
+        "again:\nwgmma.fence.sync.aligned;\n");
+    for (k = 0; k < 4; k++) {
+        PUT("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {");
+        for (i = 0; i < 128; i++) PUT("%s%%f%d", i ? "," : "", i);
+        PUT("}, %%q1, %%q2, 1, 1, 1, 0, 0;\n");
+    }
+    PUT("wgmma.commit_group.sync.aligned;\n");
+    peak_loop(p);
+    PUT("wgmma.wait_group.sync.aligned 0;\n");
+    peak_end(p, 128);
+    p->flops = 2.0 * 16 * 256 * 64;
+}
+#undef PUT
+
+/* The best of some runs into *rate. */
+static int measure_peak(const peak *p, const char *name, double *rate) {
     enum { GROUPS = 132 * 16, LOOPS = 4096, GROUP = 128 };
     const infer__driver *d = infer__gpu_driver(gpu);
     uint32_t groups[3] = { GROUPS, 1, 1 }, args[4] = { LOOPS, 0, 0, 0 };
-    static char text[16384];
     const char *pieces[1];
     infer__gpu_source source;
     infer_error err;
     infer__buf y;
     void *program, *kernel;
-    double best = 0, start, t;
+    double start, done;
     int i;
     infer__error_clear(&err);
-    if (d->form != INFER__FORM_PTX || !d->tier || d->tier(infer__gpu_device(gpu)) < 80) return 0;
-    mma_text(text, sizeof text);
-    pieces[0] = text;
     memset(&source, 0, sizeof source);
+    pieces[0] = p->text;
     source.text = pieces;
     source.n_text = 1;
     source.name = "peak";
-    if (d->load(infer__gpu_device(gpu), &source, &program, &err)) return die("mma", err.message);
-    if (d->kernel_open(&kernel, ctx.run->queue, program, "k_peak", GROUP, &err)) return die("mma", err.message);
-    if (infer__gpu_alloc(gpu, &y, 256, &err)) return die("mma", err.message);
+    *rate = 0;
+    if (d->load(infer__gpu_device(gpu), &source, &program, &err)) return die(name, err.message);
+    if (d->kernel_open(&kernel, ctx.run->queue, program, "k_peak", GROUP, &err)) return die(name, err.message);
+    if (infer__gpu_alloc(gpu, &y, 256, &err)) return die(name, err.message);
     for (i = 0; i < 6; i++) {
-        if (d->sync(ctx.run->queue, &err)) return die("mma", err.message);
+        if (d->sync(ctx.run->queue, &err)) return die(name, err.message);
         start = infer__seconds();
         if (d->launch(ctx.run->queue, kernel, groups, GROUP, &y.handle, 1, args, sizeof args, &err) ||
             d->sync(ctx.run->queue, &err))
-            return die("mma", err.message);
-        t = infer__seconds() - start;
-        if (2.0 * 16 * 8 * 16 * 16 * LOOPS * GROUPS * (GROUP / 32) / t > best)
-            best = 2.0 * 16 * 8 * 16 * 16 * LOOPS * GROUPS * (GROUP / 32) / t;
+            return die(name, err.message);
+        done = p->flops * LOOPS * GROUPS * (GROUP / 32) / (infer__seconds() - start);
+        *rate = INFER__MAX(*rate, done);
     }
-    mma_rate = best;
     infer__gpu_free(gpu, &y);
     d->kernel_close(ctx.run->queue, kernel);
     d->unload(infer__gpu_device(gpu), program);
-    printf("mma.sync F16, F32 sums     %10.1f Tflop/s\n", mma_rate * 1e-12);
+    printf("%-26s %10.1f Tflop/s\n", name, *rate * 1e-12);
+    return 0;
+}
+
+static int measure_matrices(void) {
+    static peak p;
+    const infer__driver *d = infer__gpu_driver(gpu);
+    int32_t tier = d->form == INFER__FORM_PTX && d->tier ? d->tier(infer__gpu_device(gpu)) : 0;
+    double other = 0;
+    if (tier < 80) return 0;
+    peak_mma(&p);
+    if (measure_peak(&p, "mma.sync F16, F32 sums", &matrix_rate)) return 1;
+    if (tier != 90) return 0;
+    peak_wgmma(&p);
+    if (measure_peak(&p, "wgmma F16, F32 sums", &other)) return 1;
+    matrix_rate = INFER__MAX(matrix_rate, other);
     return 0;
 }
 
@@ -161,7 +216,7 @@ static void fill(uint8_t *p, size_t n) {
 }
 
 static int one_product(const infer__quant *q, const shape *s, int32_t n, const infer__buf *weights, infer__buf *x,
-                       infer__buf *y, int rounds) {
+                       infer__buf *y, int rounds, const char *note) {
     uint64_t row_bytes = (uint64_t)(s->cols / q->values) * q->bytes, bytes = row_bytes * (uint64_t)s->rows, at = 0;
     infer__matmul_args a;
     infer__weight w;
@@ -193,8 +248,8 @@ static int one_product(const infer__quant *q, const shape *s, int32_t n, const i
     printf("%-8s %-9s %7d x %-6d %4d %10.1f us %8.1f GB/s %5.1f %%", q->name, s->name, (int)s->rows, (int)s->cols, (int)n,
            t * 1e6, (double)bytes / t * 1e-9, 100 * (double)bytes / t / copy_rate);
     printf(" %8.1f Tflop/s", 2.0 * s->rows * s->cols * n / t * 1e-12);
-    if (mma_rate > 0) printf(" %5.1f %%", 100 * 2.0 * s->rows * s->cols * n / t / mma_rate);
-    printf("\n");
+    if (matrix_rate > 0) printf(" %5.1f %%", 100 * 2.0 * s->rows * s->cols * n / t / matrix_rate);
+    printf("%s\n", note);
     fflush(stdout);
     return 0;
 }
@@ -204,6 +259,7 @@ static int products(const infer__quant *q, int rounds) {
     infer__buf weights, x, y;
     uint8_t *host = (uint8_t *)malloc(SPREAD);
     uint64_t at, most = 4ull * SPREAD;
+    infer__gpu_set *wgmma = infer__gpu_find(ctx.run, INFER__MODULE_WGMMA, q->id);
     size_t i, k;
     int bad = host == NULL;
     if (bad) return die("memory", "none");
@@ -219,7 +275,11 @@ static int products(const infer__quant *q, int rounds) {
     for (i = 0; i < INFER__COUNT(SHAPES) && !bad; i++)
         for (k = 0; k < INFER__COUNT(BATCHES) && !bad; k++) {
             if (BATCHES[k] > 8 && SHAPES[i].rows > 100000) continue; /* prompts need one row of logits */
-            if (infer__gpu_has_type(q)) bad = one_product(q, &SHAPES[i], BATCHES[k], &weights, &x, &y, rounds);
+            if (infer__gpu_has_type(q)) bad = one_product(q, &SHAPES[i], BATCHES[k], &weights, &x, &y, rounds, "");
+            if (bad || !wgmma || BATCHES[k] <= 8) continue;
+            wgmma->id = -1; /* it is not there */
+            bad = one_product(q, &SHAPES[i], BATCHES[k], &weights, &x, &y, rounds, " (mma.sync)");
+            wgmma->id = q->id;
         }
     infer__gpu_free(gpu, &weights);
     infer__gpu_free(gpu, &x);
@@ -286,7 +346,7 @@ int main(int argc, char **argv) {
     infer__error_clear(&err);
     if (infer__gpu_open(&gpu, &mem, &report, backend, -1, NULL, &err)) return die(argv[1], err.message);
     printf("%s, %s\n", infer__gpu_name(gpu), infer__gpu_driver(gpu)->timing ? "the device's clock" : "the host's clock");
-    bad = begin(types) || measure_copy() || measure_mma();
+    bad = begin(types) || measure_copy() || measure_matrices();
     for (i = 0; !bad && (q = infer__quant_row(i)) != NULL; i++)
         if (wanted(types, q->name) && infer__gpu_has_type(q)) bad = products(q, rounds);
     if (ctx.ops) ctx.ops->finish(&ctx);
