@@ -90,7 +90,7 @@ static void gpu_moe_near(gpu_pair *p, gpu_tensor *y, double *sizes, int halves, 
     int64_t i, n = (int64_t)y->cpu.rows * y->cpu.cols, row, col;
     double error = 0, norm = 0;
     float *z = (float *)gpu_fetch(p, &y->on_gpu);
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n && halves; i++) {
         double v, d;
         row = i / y->cpu.cols;
         col = i % y->cpu.cols;
@@ -98,8 +98,7 @@ static void gpu_moe_near(gpu_pair *p, gpu_tensor *y, double *sizes, int halves, 
         d = z[y->cpu.offset / sizeof *z + (uint64_t)(row * y->cpu.stride + col)] - v;
         error += d * d;
         norm += v * v;
-        if (halves) sizes[i] *= halves == 2 ? 1000 : 500;
-        if (halves) sizes[i] += 3e-8 / GPU_TOLERANCE * terms;
+        sizes[i] = sizes[i] * (halves == 2 ? 1000 : 500) + 256 * 3e-8 / GPU_TOLERANCE * terms; /* x is up to 256 */
     }
     if (halves) CHECK(error <= (halves == 2 ? 2e-5 : 1e-6) * norm);
     free(z);
@@ -124,6 +123,11 @@ static void gpu_moe_case(gpu_pair *p, const infer__quant *q, const gpu_moe *m, u
     gpu_make(p, &ids, m->n, m->used, 2, 0);
     gpu_make(p, &weights, m->n, m->used, 1, 3);
     a.w = gpu_weight_make(p, &w, q, m->experts * m->rows, m->cols, 0);
+    if (gpu_moe_halves(p, q, m)) { /* rows have different factors */
+        for (t = 0; t < x.cpu.rows; t++)
+            for (j = 0; j < m->cols; j++) infer__row(&x.cpu, t)[j] *= (float)(1 << t % 9);
+        gpu_send(p, &x);
+    }
     for (t = 0; t < m->n; t++)
         for (j = 0; j < m->used; j++) {
             int32_t id = gpu_moe_choice(m->how, t, j, m->experts);
