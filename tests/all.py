@@ -238,6 +238,8 @@ def cuda_double(t):
             t.step("CUDA double: models on capability %s, %s" % (capability, name), ["build/check", name],
                    env=dict(env, FAKE_CUDA_CAPABILITY=capability))
     t.step("CUDA double: ops, every access checked", ["build/check", "gpu_ops"], env=dict(env, FAKE_CUDA_CHECK="1", CHECK_EMULATED="1"))
+    t.step("CUDA double: experts on tensor cores, every access checked", ["build/check", "gpu_ops_moe_halves"],
+           env=dict(env, FAKE_CUDA_CHECK="1", FAKE_CUDA_CAPABILITY="80"))
 
 
 def group_examples(t):
