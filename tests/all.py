@@ -239,7 +239,7 @@ def cuda_double(t):
                    env=dict(env, FAKE_CUDA_CAPABILITY=capability))
     t.step("CUDA double: ops, every access checked", ["build/check", "gpu_ops"], env=dict(env, FAKE_CUDA_CHECK="1", CHECK_EMULATED="1"))
     for capability in ("80", "90"): # by mma.sync; by wgmma, which build/check has
-        for name in ("gpu_ops_rounded", "gpu_ops_moe"):
+        for name in ("gpu_ops_rounded", "gpu_ops_moe_halves"):
             t.step("CUDA double: tensor cores of capability %s, every access checked, %s" % (capability, name), ["build/check", name],
                    env=dict(env, FAKE_CUDA_CAPABILITY=capability, FAKE_CUDA_CHECK="1"))
 

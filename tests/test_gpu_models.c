@@ -934,6 +934,7 @@ static void test_gpu_model_oom(void) {
 
 #include "test_gpu_sample.c"
 #include "test_gpu_record.c"
+#include "test_gpu_experts.c"
 
 /* 1 for the first file of each architecture: what its other files vary is the CPU's to test. */
 static int gpu_first_of_row(size_t i) {
@@ -971,6 +972,7 @@ static void suite_gpu_models(void) {
         if (CHECK_DEVICES) check_run(name, gpu_model_run);
     }
     RUN_DEVICE(test_gpu_model_rounded);
+    RUN_DEVICE(test_gpu_model_experts);
     RUN_DEVICE(test_gpu_model_traffic);
     RUN_DEVICE(test_gpu_model_sample_traffic);
     RUN_DEVICE(test_gpu_model_sample_equal);

@@ -75,6 +75,36 @@ typedef struct gpu_moe {
     int how;
 } gpu_moe;
 
+/* How x of many rows is multiplied here: 0 as it is, 1 as halves, 2 as BF16. */
+static int gpu_moe_halves(const gpu_pair *p, const infer__quant *q, const gpu_moe *m) {
+    uint64_t rows = (uint64_t)(m->down ? m->n * m->used : m->n), line = infer__gpu_parts((uint64_t)m->cols, 64) * 128 + 4;
+    if (m->n <= INFER__GPU_FEW || p->gpu.exact || rows * line > p->gpu.run->x8.bytes ||
+        !infer__gpu_find(p->gpu.run, INFER__MODULE_MMA, q->id))
+        return 0;
+    return q->id == INFER__GPU_BF16 ? 2 : 1;
+}
+
+/* gpu_near by the sizes of the results' terms, of so many, with room for x and weights as halves: 2^-11 of the value at
+ * most, 2^-25 for small weights; x as BF16: 2^-9. Signs vary, so that all results together are much nearer. */
+static void gpu_moe_near(gpu_pair *p, gpu_tensor *y, double *sizes, int halves, int32_t terms) {
+    int64_t i, n = (int64_t)y->cpu.rows * y->cpu.cols, row, col;
+    double error = 0, norm = 0;
+    float *z = (float *)gpu_fetch(p, &y->on_gpu);
+    for (i = 0; i < n && halves; i++) {
+        double v, d;
+        row = i / y->cpu.cols;
+        col = i % y->cpu.cols;
+        v = infer__row(&y->cpu, (int32_t)row)[col];
+        d = z[y->cpu.offset / sizeof *z + (uint64_t)(row * y->cpu.stride + col)] - v;
+        error += d * d;
+        norm += v * v;
+        sizes[i] = sizes[i] * (halves == 2 ? 1000 : 500) + 256 * 3e-8 / GPU_TOLERANCE * terms; /* x is up to 256 */
+    }
+    if (halves) CHECK(error <= (halves == 2 ? 2e-5 : 1e-6) * norm);
+    free(z);
+    gpu_near(p, y, 0, sizes);
+}
+
 /* The op twice with one choice, which takes so many launches. */
 static void gpu_moe_case(gpu_pair *p, const infer__quant *q, const gpu_moe *m, uint64_t launches) {
     int32_t outs = m->down ? m->n : m->n * m->used, t, j, r;
@@ -93,6 +123,11 @@ static void gpu_moe_case(gpu_pair *p, const infer__quant *q, const gpu_moe *m, u
     gpu_make(p, &ids, m->n, m->used, 2, 0);
     gpu_make(p, &weights, m->n, m->used, 1, 3);
     a.w = gpu_weight_make(p, &w, q, m->experts * m->rows, m->cols, 0);
+    if (gpu_moe_halves(p, q, m)) { /* rows have different factors */
+        for (t = 0; t < x.cpu.rows; t++)
+            for (j = 0; j < m->cols; j++) infer__row(&x.cpu, t)[j] *= (float)(1 << t % 9);
+        gpu_send(p, &x);
+    }
     for (t = 0; t < m->n; t++)
         for (j = 0; j < m->used; j++) {
             int32_t id = gpu_moe_choice(m->how, t, j, m->experts);
@@ -121,7 +156,7 @@ static void gpu_moe_case(gpu_pair *p, const infer__quant *q, const gpu_moe *m, u
     p->gpu.ops->moe_matmul(&p->gpu, &a);
     p->gpu.ops->moe_matmul(&p->gpu, &a);
     CHECK(p->gpu.launches == launches);
-    gpu_near(p, &y, 0, sizes);
+    gpu_moe_near(p, &y, sizes, gpu_moe_halves(p, q, m), m->cols * m->used);
     gpu_weight_drop(p, &w);
     gpu_drop(p, &x);
     gpu_drop(p, &y);
@@ -229,7 +264,134 @@ static void test_gpu_ops_moe_rounded(void) {
     ops_most = 1e19f;
 }
 
-/* What a row gets does not depend on the others: rows 7 .. 25 of 40 by themselves, the same bits. */
+/* As gpu_moe_open, not exact; the CPU is. */
+static void gpu_moe_open_halves(gpu_pair *p, int device) {
+    gpu_rounded = 1;
+    ops_most = 100; /* halves have no more than 65,504 */
+    gpu_moe_open(p, device);
+    p->cpu.exact = 1;
+}
+
+static void gpu_moe_close_halves(gpu_pair *p) {
+    gpu_pair_close(p);
+    gpu_rounded = 0;
+    ops_most = 1e19f;
+}
+
+/* More than 8 rows, not exact: all types that tensor cores take, as halves where there are any; elsewhere Q8_0 alone. x is
+ * halved once for both calls of a case. */
+static void test_gpu_ops_moe_halves(void) {
+    const infer__quant *q;
+    gpu_pair p;
+    int d;
+    int32_t i, k;
+    GPU_NEED();
+    for (d = 0; d < gpu_devices(); d++) {
+        gpu_moe_open_halves(&p, d);
+        for (i = 0; (q = infer__quant_row(i)) != NULL; i++) {
+            int32_t cols = q->values == 1 ? 33 : q->values;
+            int halves = infer__gpu_find(p.gpu.run, INFER__MODULE_MMA, q->id) != NULL;
+            const gpu_moe cases[] = {
+                {9, 7, 3, 5, cols, 0, GPU_MOE_SPREAD},        /* tiles of few pairs, fewer rows than a tile */
+                {9, 64, 1, 130, 3 * cols, 1, GPU_MOE_SPREAD}, /* experts with one pair, experts with none */
+                {75, 3, 2, 257, cols, 0, GPU_MOE_SOME},       /* a tile of 64 pairs and one of 11, no pairs, tiles of rows */
+                {160, 3, 1, 128, 2 * cols, 1, GPU_MOE_LAST},  /* all pairs with one expert: tiles of 64, 64, 32 */
+                {65, 1, 1, 129, 5 * cols, 0, GPU_MOE_ONE},    /* one expert: as a plain product */
+                {33, 5, 4, 40, 2 * cols, 1, GPU_MOE_ONE},     /* 33 pairs: both halves of the warps */
+                {31, 5, 2, 70, 4 * cols, 0, GPU_MOE_ONE}};    /* and one */
+            if (!infer__gpu_has_type(q) || !(halves || (q->id == 8 && !gpu_small()))) continue;
+            for (k = 0; k < (gpu_small() ? 4 : (int32_t)INFER__COUNT(cases)); k++)
+                gpu_moe_case(&p, q, &cases[k], gpu_moe_launches(&cases[k]) + (uint64_t)halves);
+        }
+        if (!gpu_small()) { /* no room for x as halves: x stays float */
+            const gpu_moe large = {160, 4, 4, 3, 512, 1, GPU_MOE_SPREAD};
+            CHECK(!gpu_moe_halves(&p, infer__quant_find(8, NULL), &large));
+            gpu_moe_case(&p, infer__quant_find(8, NULL), &large, 5);
+        }
+        gpu_moe_close_halves(&p);
+    }
+}
+
+/* Products of several types with one x and one choice, which then change: what is made of them is kept as long as it
+ * fits, and no longer. */
+static void test_gpu_ops_moe_turns(void) {
+    enum { N = 70, USED = 2, EXPERTS = 3, ROWS = 33, COLS = 64 };
+    static const struct { int type, change; uint64_t launches, otherwise; } turns[] = { /* with tensor cores, without */
+        {8, 0, 3, 2},  /* halves, lists, product */
+        {30, 0, 2, 1}, /* BF16 */
+        {30, 0, 1, 1},
+        {0, 0, 2, 1},  /* F32: lists of 32 */
+        {8, 0, 3, 1},  /* and of 64 again */
+        {2, 0, 1, 1},
+        {8, 1, 2, 1},  /* another x */
+        {8, 2, 3, 2}}; /* another choice */
+    gpu_tensor x, more, y, ids;
+    gpu_weight w;
+    gpu_pair p;
+    infer__moe_matmul_args a;
+    infer__add_args add;
+    double *sizes = (double *)calloc((size_t)N * USED * ROWS, sizeof *sizes);
+    float *v = ops_floats(COLS);
+    int d, tensor_cores;
+    int32_t t, j, r;
+    size_t i;
+    for (d = 0; d < gpu_devices(); d++) {
+        gpu_moe_open_halves(&p, d);
+        tensor_cores = infer__gpu_find(p.gpu.run, INFER__MODULE_MMA, 8) != NULL;
+        memset(&a, 0, sizeof a);
+        gpu_make(&p, &x, N, COLS, 0, 4);
+        gpu_make(&p, &more, N, COLS, 0, 0);
+        gpu_make(&p, &y, N * USED, ROWS, 1, 0);
+        gpu_make(&p, &ids, N, USED, 0, 0);
+        a.rows = ROWS;
+        a.n_used = USED;
+        for (i = 0; i < INFER__COUNT(turns); i++) {
+            const infer__quant *q = infer__quant_find(turns[i].type, NULL);
+            const gpu_moe m = {N, EXPERTS, USED, ROWS, COLS, 0, 0};
+            uint64_t launches;
+            a.w = gpu_weight_make(&p, &w, q, EXPERTS * ROWS, COLS, 0);
+            if (turns[i].change == 1) {
+                add.scale = 2;
+                add.x = more.cpu;
+                add.y = x.cpu;
+                p.cpu.ops->add(&p.cpu, &add);
+                add.x = more.gpu;
+                add.y = x.gpu;
+                p.gpu.ops->add(&p.gpu, &add);
+            }
+            for (t = 0; t < N; t++)
+                for (j = 0; j < USED; j++) {
+                    int32_t id = gpu_moe_choice(GPU_MOE_SPREAD, turns[i].change == 2 ? 3 * t + 1 : t, j, EXPERTS);
+                    memcpy(infer__row(&ids.cpu, t) + j, &id, sizeof id);
+                    for (r = 0; r < ROWS; r++)
+                        sizes[(t * USED + j) * ROWS + r] =
+                            gpu_dot_size(&w.w, id * ROWS + r, infer__row(&x.cpu, t), v);
+                }
+            if (i == 0 || turns[i].change == 2) gpu_send(&p, &ids);
+            a.x = x.cpu;
+            a.y = y.cpu;
+            a.ids = ids.cpu;
+            p.cpu.ops->moe_matmul(&p.cpu, &a);
+            a.x = x.gpu;
+            a.y = y.gpu;
+            a.ids = ids.gpu;
+            launches = p.gpu.launches + (tensor_cores ? turns[i].launches : turns[i].otherwise);
+            p.gpu.ops->moe_matmul(&p.gpu, &a);
+            CHECK(p.gpu.launches == launches);
+            gpu_moe_near(&p, &y, sizes, gpu_moe_halves(&p, q, &m), COLS);
+            gpu_weight_drop(&p, &w);
+        }
+        gpu_drop(&p, &x);
+        gpu_drop(&p, &more);
+        gpu_drop(&p, &y);
+        gpu_drop(&p, &ids);
+        gpu_moe_close_halves(&p);
+    }
+    free(sizes);
+    free(v);
+}
+
+/* What a row gets does not depend on the others: rows 7 .. 25 of 40 by themselves, the same bits; exact, and as halves. */
 static void test_gpu_ops_moe_alone(void) {
     enum { N = 40, FROM = 7, PART = 19, USED = 2, EXPERTS = 5, ROWS = 37, COLS = 64 };
     gpu_tensor x, y, ids, weights;
@@ -240,8 +402,9 @@ static void test_gpu_ops_moe_alone(void) {
     int d, down;
     int32_t t, j;
     GPU_NEED();
-    for (d = 0; d < gpu_devices(); d++) {
-        gpu_moe_open(&p, d);
+    for (d = 0; d < 2 * gpu_devices(); d++) {
+        if (d % 2) gpu_moe_open_halves(&p, d / 2);
+        else gpu_moe_open(&p, d / 2);
         for (down = 0; down < 2; down++) {
             int32_t of = down ? USED : 1, outs = down ? 1 : USED;
             memset(&a, 0, sizeof a);
@@ -281,7 +444,8 @@ static void test_gpu_ops_moe_alone(void) {
             gpu_drop(&p, &ids);
             gpu_drop(&p, &weights);
         }
-        gpu_pair_close(&p);
+        if (d % 2) gpu_moe_close_halves(&p);
+        else gpu_pair_close(&p);
     }
 }
 

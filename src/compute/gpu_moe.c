@@ -2,28 +2,33 @@
  *
  * Owns:  the router's choice, and which kernel multiplies experts.
  * Rules: more than INFER__GPU_FEW rows are sorted by expert on the device, once for all products with the same choices,
- *        and multiplied by tiles: an expert's rows are read once for 32 pairs of (row, choice), not once a pair. Where
- *        results of a row's experts are summed up, those of all pairs lie in memory of the run before: the order of the
- *        sum is that of the choices. Few rows go pair by pair, as plain products of few rows: x rounded to 8 bits
- *        (types with Q_DOT, unless exact), or as float; so does what has no room in that memory, x as float.
+ *        and multiplied by tiles: an expert's rows are read once for 32 pairs of (row, choice), or 64 as halves on
+ *        tensor cores, not once a pair. Where results of a row's experts are summed up, those of all pairs lie in
+ *        memory of the run before: the order of the sum is that of the choices. Few rows go pair by pair, as plain
+ *        products of few rows: x rounded to 8 bits (types with Q_DOT, unless exact), or as float; so does what has no
+ *        room in that memory, x as float.
  * Start: infer__gpu_moe_matmul.
  */
 #include "gpu.h"
 
 #ifndef INFER_NO_GPU
 
-enum { INFER__GPU_MOE_TILE = 32 }; /* pairs: MOE_TILE in kernels/moe.k */
+enum { /* pairs in a tile */
+    INFER__GPU_MOE_TILE = 32, /* of moe_matmul: kernels/matmul.k */
+    INFER__GPU_MOE_MMA = 64   /* of mma_moe: MMA_PAIRS in kernels/special/cuda_mma.k. Not less: memory is for 32 */
+};
 
 /* ---- memory of the run ------------------------------------------------------------------------------------------- */
 
-/* Tiles of pairs that moe_group makes, at 4 words. */
-static uint64_t infer__gpu_moe_tiles(uint64_t pairs, int32_t n_expert) {
-    return pairs / INFER__GPU_MOE_TILE + (uint64_t)n_expert;
+/* Tiles of `of` pairs that moe_group makes, at 4 words. */
+static uint64_t infer__gpu_moe_tiles(uint64_t pairs, int32_t n_expert, int32_t of) {
+    return pairs / (uint64_t)of + (uint64_t)n_expert;
 }
 
 static uint64_t infer__gpu_lists_len(uint64_t rows, int32_t n_used, int32_t n_expert) {
     uint64_t pairs = rows * (uint64_t)n_used;
-    return rows <= INFER__GPU_FEW || n_expert == 0 ? 0 : 4 * infer__gpu_moe_tiles(pairs, n_expert) + pairs;
+    if (rows <= INFER__GPU_FEW || n_expert == 0) return 0;
+    return 4 * infer__gpu_moe_tiles(pairs, n_expert, INFER__GPU_MOE_TILE) + pairs;
 }
 
 static uint64_t infer__gpu_pairs_len(uint64_t rows, int32_t n_used, int32_t cols) {
@@ -66,19 +71,22 @@ static int infer__gpu_moe_fits(const infer__ctx *c, const infer__moe_matmul_args
     uint64_t rows = (uint64_t)a->ids.rows;
     int32_t n_expert = a->w->rows / a->rows;
     return rows > INFER__GPU_FEW && rows * (uint64_t)a->n_used <= INT32_MAX &&
-           infer__gpu_moe_tiles(rows * (uint64_t)a->n_used, n_expert) <= UINT16_MAX &&
+           infer__gpu_moe_tiles(rows * (uint64_t)a->n_used, n_expert, INFER__GPU_MOE_TILE) <= UINT16_MAX &&
            infer__gpu_lists_len(rows, a->n_used, n_expert) * sizeof(uint32_t) <= c->run->lists.bytes &&
            (!a->weights.buf || infer__gpu_pairs_len(rows, a->n_used, a->rows) * sizeof(float) <= c->run->pairs.bytes);
 }
 
-/* The run's lists are those of these choices: made now, unless they are already. */
-static void infer__gpu_moe_lists(infer__ctx *c, const infer__moe_matmul_args *a, int32_t n_expert) {
+/* The run's lists are those of these choices: made now, unless they are already. Returns how many tiles they have; the
+ * pairs follow at 4 words a tile. */
+static uint64_t infer__gpu_moe_lists(infer__ctx *c, const infer__moe_matmul_args *a, int32_t of) {
     infer__gpu_listed *l = &c->run->listed;
     infer__gpu_call call;
     struct infer__k_moe_group k;
+    int32_t n_expert = a->w->rows / a->rows;
+    uint64_t tiles = infer__gpu_moe_tiles((uint64_t)a->ids.rows * (uint64_t)a->n_used, n_expert, of);
     if (l->ids.buf && infer__gpu_same_tensor(&l->ids, &a->ids) && l->ids.rows == a->ids.rows &&
-        l->n_used == a->n_used && l->n_expert == n_expert)
-        return;
+        l->n_used == a->n_used && l->n_expert == n_expert && l->of == of)
+        return tiles;
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
     k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[0]);
@@ -86,11 +94,14 @@ static void infer__gpu_moe_lists(infer__ctx *c, const infer__moe_matmul_args *a,
     k.ids_stride = (uint32_t)a->ids.stride;
     k.n_used = (uint32_t)a->n_used;
     k.pairs = (uint32_t)(a->ids.rows * a->n_used);
-    k.order = (uint32_t)(4 * infer__gpu_moe_tiles(k.pairs, n_expert));
+    k.order = (uint32_t)(4 * tiles);
+    k.of = (uint32_t)of;
     INFER__GPU_LAUNCH(c, INFER__K_MOE_GROUP, &call, (uint64_t)n_expert, 1, k);
     l->ids = a->ids;
     l->n_used = a->n_used;
     l->n_expert = n_expert;
+    l->of = of;
+    return tiles;
 }
 
 static void infer__gpu_moe_sum(infer__ctx *c, const infer__moe_matmul_args *a) {
@@ -112,12 +123,11 @@ static void infer__gpu_moe_sum(infer__ctx *c, const infer__moe_matmul_args *a) {
 static void infer__gpu_moe_many(infer__ctx *c, const infer__moe_matmul_args *a) {
     infer__gpu_call call;
     struct infer__k_moe_matmul k;
-    int32_t n_expert = a->w->rows / a->rows;
-    uint64_t tiles = infer__gpu_moe_tiles((uint64_t)a->ids.rows * (uint64_t)a->n_used, n_expert);
+    uint64_t tiles;
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
     if (!infer__gpu_matrix(c, a->w, &call, &k.w_lo, &k.w_hi, &k.row_bytes)) return;
-    infer__gpu_moe_lists(c, a, n_expert);
+    tiles = infer__gpu_moe_lists(c, a, INFER__GPU_MOE_TILE);
     k.x = infer__gpu_tensor(c, &a->x, &call.bufs[1]);
     call.bufs[2] = c->run->lists.handle;
     if (a->weights.buf) call.bufs[3] = c->run->pairs.handle;
@@ -130,6 +140,38 @@ static void infer__gpu_moe_many(infer__ctx *c, const infer__moe_matmul_args *a) 
     k.order = (uint32_t)(4 * tiles);
     INFER__GPU_LAUNCH(c, INFER__K_MOE_MATMUL, &call, infer__gpu_parts(k.rows, 32), tiles, k);
     if (a->weights.buf) infer__gpu_moe_sum(c, a);
+}
+
+/* The same on tensor cores. Products of the same x that follow each other, gate and up, have it halved once. */
+static void infer__gpu_moe_mma(infer__ctx *c, const infer__moe_matmul_args *a) {
+    infer__gpu_rounded *have = &c->run->halved;
+    infer__gpu_call call;
+    struct infer__k_mma_moe k;
+    int bf16 = a->w->type->id == INFER__GPU_BF16;
+    uint64_t tiles;
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    if (!infer__gpu_matrix(c, a->w, &call, &k.w_lo, &k.w_hi, &k.row_bytes)) return;
+    if (!have->x.buf || !infer__gpu_same_tensor(&have->x, &a->x) || have->x.rows != a->x.rows || have->bf16 != bf16 ||
+        have->launches != c->launches)
+        infer__gpu_halve(c, &a->x, bf16);
+    tiles = infer__gpu_moe_lists(c, a, INFER__GPU_MOE_MMA);
+    call.bufs[1] = c->run->x8.handle;
+    call.bufs[2] = c->run->lists.handle;
+    if (a->weights.buf) call.bufs[3] = c->run->pairs.handle;
+    else k.y = infer__gpu_tensor(c, &a->y, &call.bufs[3]);
+    k.rows = (uint32_t)a->rows;
+    k.cols = (uint32_t)a->w->cols;
+    k.x_step = (uint32_t)infer__gpu_half_step(a->x.cols);
+    k.factors = (uint32_t)((uint64_t)a->x.rows * k.x_step / 2);
+    k.y_stride = a->weights.buf ? k.rows : (uint32_t)a->y.stride;
+    k.pairs_of_x = a->per_expert_x ? 1 : (uint32_t)a->n_used;
+    k.order = (uint32_t)(4 * tiles);
+    INFER__GPU_LAUNCH(c, INFER__K_MMA_MOE, &call, infer__gpu_parts(k.rows, 128), tiles, k);
+    if (a->weights.buf) infer__gpu_moe_sum(c, a);
+    have->x = a->x;
+    have->bf16 = bf16;
+    have->launches = c->launches;
 }
 
 /* ---- few rows: pair by pair -------------------------------------------------------------------------------------- */
@@ -203,13 +245,15 @@ static void infer__gpu_moe_product(infer__ctx *c, const infer__moe_matmul_args *
 static void infer__gpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a) {
     int64_t pairs = (int64_t)a->ids.rows * a->n_used;
     uint64_t used;
-    int few;
+    int few, fits;
     double began = infer__op_begin(c);
     if (began < 0) return;
     INFER__ASSERT(a->x.cols == a->w->cols && a->x.rows == (a->per_expert_x ? pairs : a->ids.rows));
     INFER__ASSERT(a->w->rows % a->rows == 0 && a->y.rows == (a->weights.buf ? a->ids.rows : pairs));
     few = a->ids.rows <= INFER__GPU_FEW;
-    if (infer__gpu_moe_fits(c, a)) infer__gpu_moe_many(c, a);
+    fits = infer__gpu_moe_fits(c, a);
+    if (fits && infer__gpu_has_mma(c, a->w, a->x.rows)) infer__gpu_moe_mma(c, a);
+    else if (fits) infer__gpu_moe_many(c, a);
     else if (few && (a->w->type->values == 1 || infer__gpu_dots(c, a->w, a->x.rows))) infer__gpu_moe_few(c, a);
     else infer__gpu_moe_product(c, a);
     used = (uint64_t)INFER__MIN(pairs, a->w->rows / a->rows); /* at most: tokens may share experts */
