@@ -213,9 +213,14 @@ and what does not fit stays on the CPU. model_params.devices names several devic
 layers, and shares says how many layers each gets. The residual stream passes through the host's memory from one to the
 next.
 
-What all this takes is known before anything is loaded: infer_model_memory_path. "As many as fit" leaves room for a
-context of 4096 positions; where memory turns out to be less while loading, fewer layers go to the devices, and the log
-says so. A context that does not fit is an error that says how much it wanted. model_params.progress follows the upload.
+What all this takes is known before anything is loaded: infer_model_memory_path. "As many as fit" leaves room for the
+context that model_params.fit describes (zeros: the defaults, at most 4096 positions); a larger one may then not fit,
+which is an error that says how much it wanted:
+
+    params.fit.cells = 32768;               (a cache for so many positions, and the work buffers, fit beside the layers)
+
+Where memory turns out to be less while loading, fewer layers go to the devices, and the log says so.
+model_params.progress follows the upload.
 
 A device that was asked for and cannot be used, memory that it does not have, a storage type without kernels: each is an
 error that says so, never a silent detour. As on the CPU, products with quantised weights round their input to 8 bits
@@ -335,8 +340,7 @@ typedef enum infer_cpu_level {
 } infer_cpu_level;
 
 /* How keys and values are stored in the cache. Q8_0 and Q4_0: as in files, blocks of 32 values of a head with a scale
- * (a head's last block is filled up with zeros). Layers on a GPU take F32 and F16; the rest is refused there with
- * INFER_ERR_UNSUPPORTED when a context is created. */
+ * (a head's last block is filled up with zeros). */
 typedef enum infer_kv_type {
     INFER_KV_DEFAULT = 0, /* F16 */
     INFER_KV_F32 = 1,
@@ -390,6 +394,17 @@ typedef void (*infer_trace_fn)(void *user, int layer, const char *step, const fl
 
 /* ---- parameters: all zero means all defaults ------------------------------------------------ */
 
+typedef struct infer_context_params {
+    int32_t threads; /* 0 = number of cores, at most 64; 1 when all layers are on a GPU. At most 4 a core are started */
+    int32_t batch;   /* most rows in one pass over the weights; 0 = 512 */
+    int32_t cells;   /* cache positions in all, handed out in pages of 16; 0 = the model's context, at most 4096 */
+    int32_t kv_type; /* infer_kv_type */
+    int32_t keep;    /* positions kept behind a sliding window so that rewinding is free; 0 = 64 */
+    int32_t sessions; /* sessions that cache is reserved for in sliding-window layers; 0 = 2 in a session's own context
+                       * (itself and a fork), 16 in a shared one. More may exist while pages are left */
+    int32_t profile; /* 1 = time every operation for infer_session_profile; costs a few percent */
+} infer_context_params;
+
 typedef struct infer_model_params {
     int32_t backend;           /* infer_backend; AUTO = that of `device`, or see section 13. One that is asked for must
                                 * work */
@@ -400,6 +415,8 @@ typedef struct infer_model_params {
     float shares[INFER_MAX_DEVICES]; /* how many layers each of `devices` gets, in proportion; all 0 = by free memory */
     int32_t gpu_layers;        /* with a GPU backend: 0 = as many as fit, -1 = none, n = the first n; the embedding goes
                                 * with the first, the output head with the last; the rest runs on the CPU */
+    infer_context_params fit;  /* the context that as many as fit leave room for: what infer_context_create will get,
+                                * or session_params.own, its cells being session_params.context */
     int32_t cpu_level;         /* infer_cpu_level: use no instructions beyond it */
     int32_t exact;             /* 1 = decode weights exactly, activations in F32 everywhere: the definition; slower */
     int32_t no_mmap;           /* 1 = read the file into memory instead of mapping it */
@@ -416,17 +433,6 @@ typedef struct infer_model_params {
     infer_parallel_fn parallel; /* NULL = the library's own threads */
     void *parallel_user;
 } infer_model_params;
-
-typedef struct infer_context_params {
-    int32_t threads; /* 0 = number of cores, at most 64; 1 when all layers are on a GPU. At most 4 a core are started */
-    int32_t batch;   /* most rows in one pass over the weights; 0 = 512 */
-    int32_t cells;   /* cache positions in all, handed out in pages of 16; 0 = the model's context, at most 4096 */
-    int32_t kv_type; /* infer_kv_type */
-    int32_t keep;    /* positions kept behind a sliding window so that rewinding is free; 0 = 64 */
-    int32_t sessions; /* sessions that cache is reserved for in sliding-window layers; 0 = 2 in a session's own context
-                       * (itself and a fork), 16 in a shared one. More may exist while pages are left */
-    int32_t profile; /* 1 = time every operation for infer_session_profile; costs a few percent */
-} infer_context_params;
 
 typedef struct infer_session_params {
     int32_t context;          /* most positions; 0 = the model's, at most 4096 (and the shared context's cells) */

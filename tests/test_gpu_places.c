@@ -39,16 +39,12 @@ static infer_model *places_open(const char *path, int32_t n, const float *shares
 
 /* What was estimated for the weights of each device is what lies there, with the frequencies. */
 static void places_estimate(infer_model *m) {
-    uint64_t cells = (uint64_t)INFER__MIN(m->hp.n_ctx, INFER__FIT_CELLS), sum;
+    uint64_t sum;
     int32_t d, i, first = 0;
     for (d = 0; d < m->n_devices; first += m->devices[d++].n_layers) {
         for (sum = 0, i = 0; i < INFER__ROPE_SETS; i++) sum += m->ropes[i].device[d].bytes;
-        for (i = first; i < first + m->devices[d].n_layers; i++) {
-            const infer__layer *l = &m->layers[i];
-            sum += infer__place_cost(m, i, first, UINT64_MAX);
-            sum -= cells * (uint64_t)l->n_head_kv *
-                   (infer__kv_bytes(INFER_KV_F16, l->dim_k) + infer__kv_bytes(INFER_KV_F16, l->dim_v));
-        }
+        for (i = first; i < first + m->devices[d].n_layers; i++)
+            sum += infer__place_weights(m, i, first, UINT64_MAX);
         CHECK(sum == m->devices[d].bytes || m->devices[d].n_layers == 0);
     }
 }
@@ -175,6 +171,76 @@ static void test_gpu_places_memory(void) {
     CHECK(infer_model_close(m) == INFER_OK);
 }
 
+/* Bytes that must be free so that the estimate may be as large as this. */
+static uint64_t places_free_for(uint64_t sum) {
+    uint64_t free = sum;
+    while (infer__place_usable(free) < sum) free++;
+    return free;
+}
+
+/* A whole model on one device, opened for this context: what was estimated is what the context takes there. */
+static void places_exact(const infer_context_params *context, int exact) {
+    infer_model_params p;
+    infer_context *c = NULL;
+    infer_memory memory;
+    infer_error e;
+    infer_model *m = NULL;
+    const infer_device_memory *d = &memory.devices[0];
+    uint64_t weights = 0, cache = 0, all = 0, layer;
+    int32_t i, windows = 0;
+    memset(&p, 0, sizeof p);
+    p.backend = check_backend();
+    p.exact = exact;
+    p.fit = *context;
+    if (infer_model_open(&m, arch_path("gguf"), &p, &e)) check_note(__FILE__, __LINE__, e.message);
+    if (!m) return;
+    CHECK(infer_context_create(&c, m, context, &e) == INFER_OK);
+    CHECK(infer_context_memory(c, &memory) == INFER_OK);
+    for (i = 0; i < m->hp.n_layer; i++) {
+        weights += infer__place_weights(m, i, 0, UINT64_MAX);
+        all += infer__place_cost(m, i, 0, UINT64_MAX);
+        CHECK(infer__plan_layer_cache(&m->fit, &m->layers[i], &layer));
+        cache += layer;
+        windows += m->layers[i].window > 0;
+    }
+    CHECK(memory.n_devices == 1 && d->layers == m->hp.n_layer);
+    CHECK(d->scratch == m->fit.device_bytes + m->fit.top_bytes && m->fit.top_bytes > 0 && m->fit.parts_len > 0);
+    CHECK(d->cache == cache && d->scratch == all + m->fit.device_bytes - weights - cache);
+    for (i = 0; i < INFER__ROPE_SETS; i++) weights += m->ropes[i].device[0].bytes;
+    CHECK(d->weights == weights);
+    CHECK(infer__gpu_used(m->devices[0].gpu) == weights + cache + d->scratch);
+    CHECK((m->fit.lists_len > 0) == (strstr(arch_file, "-moe") != NULL)); /* the files are what they are here for */
+    CHECK((windows > 0) == (strncmp(arch_file, "gemma3", 6) == 0));
+    CHECK(!windows || context->sessions != 1 || m->fit.n_pages[1] < m->fit.n_pages[0]);
+    /* a byte less, and it is a layer less */
+    m->devices[0].memory = places_free_for(all + m->fit.device_bytes);
+    CHECK(infer__place_room(m, 0, 0, m->hp.n_layer) == m->hp.n_layer);
+    m->devices[0].memory--;
+    CHECK(infer__place_room(m, 0, 0, m->hp.n_layer) == m->hp.n_layer - 1);
+    CHECK(infer_context_destroy(c) == INFER_OK);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+static void test_gpu_places_exact(void) {
+    static const char *const files[] = {"llama-dense", "qwen3moe-moe", "gemma3-dense"};
+    static const infer_context_params contexts[] = {
+        {0, 0, 0, 0, 0, 0, 0}, {0, 40, 2000, INFER_KV_F32, 8, 1, 0}, {0, 1000, 5000, INFER_KV_Q8_0, 0, 3, 0}};
+    char detail[100];
+    size_t i, j;
+    int exact;
+    GPU_NEEDED();
+    for (i = 0; i < sizeof files / sizeof *files; i++) {
+        arch_file = files[i];
+        if (!arch_path("gguf")) SKIP("needs INFER_TEST_DATA");
+        for (j = 0; j < sizeof contexts / sizeof *contexts; j++)
+            for (exact = 0; exact < 2; exact++) {
+                snprintf(detail, sizeof detail, "%s, context %d, exact %d", files[i], (int)j, exact);
+                check_detail = detail;
+                places_exact(&contexts[j], exact);
+            }
+    }
+}
+
 /* Saved with the layers on two devices, loaded with all on the CPU. */
 static void test_gpu_places_state(void) {
     const char *path = check_data("models/stories260K.F32.gguf");
@@ -242,6 +308,12 @@ static void test_gpu_places_refused(void) {
     p.shares[1] = -1;
     CHECK(places_try(&p, "shares[1]") == INFER_ERR_ARGUMENT);
     p.shares[1] = 0;
+    p.fit.batch = -1;
+    CHECK(places_try(&p, "fit.batch is -1, outside 0..1048576") == INFER_ERR_ARGUMENT);
+    p.fit.batch = 0;
+    p.fit.kv_type = 99;
+    CHECK(places_try(&p, "fit.kv_type 99 is unknown") == INFER_ERR_ARGUMENT);
+    p.fit.kv_type = 0;
     if (!places_two(two)) return;
     p.devices[0] = p.device = two[0];
     CHECK(places_try(&p, "both given") == INFER_ERR_ARGUMENT);
@@ -466,16 +538,15 @@ static uint64_t places_need(int32_t n) {
     infer_model_params p;
     infer_model *m;
     infer_error e;
-    uint64_t sum = 0, free;
+    uint64_t sum = 0;
     int32_t i;
     memset(&p, 0, sizeof p);
     p.backend = INFER_CPU;
     m = places_fake(&p, INFER_OK, &e);
     for (i = 0; m && i < n; i++) sum += infer__place_cost(m, i, 0, UINT64_MAX);
-    if (m) sum += infer__place_work(m, n);
+    if (m) sum += m->fit.device_bytes;
     CHECK(infer_model_close(m) == INFER_OK);
-    for (free = sum; infer__place_usable(free) < sum; free++) {}
-    return free;
+    return places_free_for(sum);
 }
 
 static void places_counts(const infer_model *m, int32_t first, int32_t second) {
@@ -565,6 +636,46 @@ static void test_gpu_places_fit(void) {
     p.devices[1] = 4;
     m = places_fake(&p, INFER_ERR_DEVICE, &e);
     CHECK_HAS(e.message, "Two: fakeOpen");
+    places_fake_close(m);
+}
+
+/* A long context does not fit beside as many layers as a default one leaves room for; it does when the model was opened
+ * for it, beside fewer. */
+static void test_gpu_places_fit_context(void) {
+    infer_context_params cp;
+    infer_model_params p;
+    infer_model *m;
+    infer_context *c;
+    infer_error e;
+    uint64_t free;
+    int told;
+    fake_reset(0);
+    free = places_need(5) + (10 << 20); /* less than half of the five layers' cache for 32768 positions */
+    memset(&p, 0, sizeof p);
+    memset(&cp, 0, sizeof cp);
+    p.backend = INFER_OPENCL;
+    cp.cells = 32768;
+    for (told = 0; told < 2; told++) {
+        fake_reset(0);
+        places_device("One", free);
+        fake.room[0] = infer__place_usable(free) + 256; /* frequencies of rotations */
+        if (told) p.fit = cp;
+        m = places_fake(&p, INFER_OK, &e);
+        if (!m) return;
+        CHECK(told ? m->device_layers > 0 && m->device_layers < 5 : m->device_layers == 5);
+        if (told) CHECK_HAS(places_said, "of 5 layers fit into One with a context of 32768 cells");
+        c = NULL;
+        CHECK(infer_context_create(&c, m, &cp, &e) == (told ? INFER_OK : INFER_ERR_MEMORY));
+        if (!told) CHECK_HAS(e.message, "cache of 32768 cells: One: ");
+        CHECK(infer_context_destroy(c) == INFER_OK);
+        places_fake_close(m);
+    }
+    p.fit.cells = 1 << 30; /* nothing fits beside that */
+    fake_reset(0);
+    places_device("One", free);
+    m = places_fake(&p, INFER_ERR_MEMORY, &e);
+    CHECK_HAS(e.message, "no layer fits into ");
+    CHECK_HAS(e.message, " bytes of One with a context of 1073741824 cells");
     places_fake_close(m);
 }
 
@@ -806,6 +917,7 @@ static void suite_gpu_places(void) {
     }
     RUN_DEVICE(test_gpu_places_traffic);
     RUN_DEVICE(test_gpu_places_memory);
+    RUN_DEVICE(test_gpu_places_exact);
     RUN_DEVICE(test_gpu_places_state);
     RUN(test_gpu_places_refused);
     if (check_backend() == INFER_OPENCL) RUN_DEVICE(test_gpu_places_faults);
@@ -814,6 +926,7 @@ static void suite_gpu_places(void) {
     RUN(test_gpu_places_auto);
     RUN(test_gpu_places_auto_faults);
     RUN(test_gpu_places_fit);
+    RUN(test_gpu_places_fit_context);
     RUN(test_gpu_places_fewer);
     RUN(test_gpu_places_buffers);
     RUN_DEVICE(test_gpu_places_pieces);

@@ -119,7 +119,7 @@ INFER_API infer_result infer_context_create(infer_context **out, infer_model *mo
     if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_create: out is NULL");
     *out = NULL;
     if (!model) return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_create: model is NULL");
-    return infer__context_make(out, model, params, 16, err);
+    return infer__context_make(out, model, params, INFER__SESSIONS_SHARED, err);
 }
 
 INFER_API infer_result infer_context_destroy(infer_context *context) {

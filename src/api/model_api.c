@@ -36,7 +36,7 @@ static infer_result infer__model_check_params(const infer_model_params *p, infer
     if (!p->allocator.alloc != !p->allocator.free)
         return infer__error(err, INFER_ERR_ARGUMENT, "allocator: %s is NULL, give both or neither",
                             p->allocator.alloc ? "free" : "alloc");
-    return INFER_OK;
+    return infer__plan_check(&p->fit, "fit", err);
 }
 
 /* A model with nothing in it: checks that do not depend on where the file comes from. */
@@ -174,7 +174,7 @@ INFER_API infer_result infer_model_memory(const infer_model *model, const infer_
     if (!model || !out) return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", model ? "out" : "model");
     if (model->why_code != INFER_OK) return infer__error(err, model->why_code, "%s", model->why_not);
     infer__error_clear(err);
-    if ((r = infer__plan_make(&plan, model, params, 2, err)) != INFER_OK) return r; /* 2: as infer_session_create */
+    if ((r = infer__plan_make(&plan, model, params, INFER__SESSIONS_OWN, err)) != INFER_OK) return r;
     infer__plan_memory(&plan, model, out);
     return INFER_OK;
 }

@@ -99,7 +99,7 @@ INFER_API infer_result infer_session_create(infer_session **out, infer_model *mo
         return infer__error(err, INFER_ERR_ARGUMENT, "session_params.context is %d", (int)p.context);
     if (p.own.cells == 0) p.own.cells = p.context;
     /* room for one fork, whose window layers hold pages of their own */
-    r = infer__context_make(&c, model, &p.own, 2, err);
+    r = infer__context_make(&c, model, &p.own, INFER__SESSIONS_OWN, err);
     if (r) return r;
     c->owned = 1;
     c->n_sessions++; /* so that a failing session does not take the context with it before we look */

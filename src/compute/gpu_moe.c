@@ -176,18 +176,39 @@ static void infer__gpu_moe_mma(infer__ctx *c, const infer__moe_matmul_args *a) {
 
 /* ---- few rows: pair by pair -------------------------------------------------------------------------------------- */
 
+/* All but x. Returns how many groups there are, 0 when kernels cannot take the matrix. */
+static uint64_t infer__gpu_moe_pairs(infer__ctx *c, const infer__moe_matmul_args *a, infer__gpu_call *call,
+                                     struct infer__k_moe_pairs *k) {
+    memset(call, 0, sizeof *call);
+    memset(k, 0, sizeof *k);
+    if (!infer__gpu_matrix(c, a->w, call, &k->w_lo, &k->w_hi, &k->row_bytes)) return 0;
+    k->rows = (uint32_t)a->rows;
+    k->cols = (uint32_t)a->w->cols;
+    k->ids = infer__gpu_tensor(c, &a->ids, &call->bufs[2]);
+    k->ids_stride = (uint32_t)a->ids.stride;
+    k->n_used = (uint32_t)a->n_used;
+    k->flags = a->per_expert_x ? 1u : 0u;
+    call->bufs[3] = c->run->pass.handle; /* any buffer will do where there are no weights */
+    if (a->weights.buf) {
+        k->weights = infer__gpu_tensor(c, &a->weights, &call->bufs[3]);
+        k->weights_stride = (uint32_t)a->weights.stride;
+        k->flags |= 2u;
+    }
+    k->y = infer__gpu_tensor(c, &a->y, &call->bufs[4]);
+    k->y_stride = (uint32_t)a->y.stride;
+    k->blocks = (uint32_t)infer__gpu_parts(k->rows, 4);
+    return (uint64_t)a->y.rows * k->blocks;
+}
+
 /* x rounded, or as float for single values: what the kernels mv read. Products of the same x that follow each other,
  * gate and up, have it rounded once. */
 static void infer__gpu_moe_few(infer__ctx *c, const infer__moe_matmul_args *a) {
     infer__gpu_rounded *have = &c->run->rounded;
     infer__gpu_call call;
-    struct infer__k_moe_mv k;
+    struct infer__k_moe_pairs k;
+    uint64_t groups = infer__gpu_moe_pairs(c, a, &call, &k);
     int floats = a->w->type->values == 1;
-    memset(&call, 0, sizeof call);
-    memset(&k, 0, sizeof k);
-    if (!infer__gpu_matrix(c, a->w, &call, &k.w_lo, &k.w_hi, &k.row_bytes)) return;
-    k.cols = (uint32_t)a->w->cols;
-    k.flags = (a->per_expert_x ? 1u : 0u) | (a->weights.buf ? 2u : 0u);
+    if (!infer__ok(c)) return;
     if (floats) {
         k.x = infer__gpu_tensor(c, &a->x, &call.bufs[1]);
         k.x_step = (uint32_t)a->x.stride;
@@ -200,17 +221,7 @@ static void infer__gpu_moe_few(infer__ctx *c, const infer__moe_matmul_args *a) {
         k.x_step = k.cols / 4;
         k.meta = (uint32_t)a->x.rows * k.x_step;
     }
-    k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[2]);
-    call.bufs[3] = c->run->pass.handle; /* any buffer will do where there are no weights */
-    if (a->weights.buf) k.weights = infer__gpu_tensor(c, &a->weights, &call.bufs[3]);
-    k.y = infer__gpu_tensor(c, &a->y, &call.bufs[4]);
-    k.rows = (uint32_t)a->rows;
-    k.y_stride = (uint32_t)a->y.stride;
-    k.ids_stride = (uint32_t)a->ids.stride;
-    k.weights_stride = a->weights.buf ? (uint32_t)a->weights.stride : 0;
-    k.n_used = (uint32_t)a->n_used;
-    k.blocks = (uint32_t)infer__gpu_parts(k.rows, 4);
-    INFER__GPU_LAUNCH(c, INFER__K_MOE_MV, &call, (uint64_t)a->y.rows * k.blocks, 1, k);
+    INFER__GPU_LAUNCH(c, INFER__K_MOE_MV, &call, groups, 1, k);
     if (floats) return;
     have->x = a->x;
     have->launches = c->launches;
@@ -219,25 +230,12 @@ static void infer__gpu_moe_few(infer__ctx *c, const infer__moe_matmul_args *a) {
 /* x as float, blocks unpacked to float: the definition. */
 static void infer__gpu_moe_product(infer__ctx *c, const infer__moe_matmul_args *a) {
     infer__gpu_call call;
-    struct infer__k_moe_matvec k;
-    memset(&call, 0, sizeof call);
-    memset(&k, 0, sizeof k);
-    if (!infer__gpu_matrix(c, a->w, &call, &k.w_lo, &k.w_hi, &k.row_bytes)) return;
+    struct infer__k_moe_pairs k;
+    uint64_t groups = infer__gpu_moe_pairs(c, a, &call, &k);
+    if (!infer__ok(c)) return;
     k.x = infer__gpu_tensor(c, &a->x, &call.bufs[1]);
-    k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[2]);
-    call.bufs[3] = call.bufs[1];
-    if (a->weights.buf) k.weights = infer__gpu_tensor(c, &a->weights, &call.bufs[3]);
-    k.y = infer__gpu_tensor(c, &a->y, &call.bufs[4]);
-    k.rows = (uint32_t)a->rows;
-    k.cols = (uint32_t)a->w->cols;
-    k.x_stride = (uint32_t)a->x.stride;
-    k.y_stride = (uint32_t)a->y.stride;
-    k.ids_stride = (uint32_t)a->ids.stride;
-    k.weights_stride = a->weights.buf ? (uint32_t)a->weights.stride : 0;
-    k.n_used = (uint32_t)a->n_used;
-    k.blocks = (uint32_t)infer__gpu_parts(k.rows, 4);
-    k.flags = (a->per_expert_x ? 1u : 0u) | (a->weights.buf ? 2u : 0u);
-    INFER__GPU_LAUNCH(c, INFER__K_MOE_MATVEC, &call, (uint64_t)a->y.rows * k.blocks, 1, k);
+    k.x_step = (uint32_t)a->x.stride;
+    INFER__GPU_LAUNCH(c, INFER__K_MOE_MATVEC, &call, groups, 1, k);
 }
 
 /* ---- the op ------------------------------------------------------------------------------------------------------ */

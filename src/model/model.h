@@ -191,6 +191,30 @@ struct infer__layer {
 
 /* ---- model --------------------------------------------------------------------------------------------- */
 
+/* Sizes that follow from a model and context_params: used to make a context and to predict its memory. */
+typedef struct infer__plan {
+    int32_t threads, batch, cells, kv_type, keep, sessions, n_seq;
+    int32_t max_pages;                     /* of one session's table */
+    int32_t n_pages[INFER__CACHE_GROUPS];
+    int32_t work_cols;                     /* floats a row in the shared work area */
+    int32_t max_cols;                      /* longest row any matmul reads */
+    uint64_t x8_len; /* chunks of activations rounded to 8 bits (infer__cpu_x8_len) */
+    int32_t max_head;                      /* largest head dimension of keys or values */
+    uint64_t float_x_bytes;                /* activations rounded to BF16 (infer__float_x_bytes) */
+    uint64_t parts_len;                    /* floats for parts of attention on a device (infer__gpu_parts_len) */
+    uint64_t lists_len, pairs_len;         /* ints and floats for experts on a device (infer__gpu_lists_len) */
+    int32_t head_rows;                     /* rows of logits computed at a time */
+    int32_t top_rows;                      /* and of logits that may stay on the device; 0 = the head is not there */
+    uint64_t top_bytes;                    /* of infer__place.top there; before that is known, as if it were */
+    uint64_t top_scratch;                  /* floats at its end */
+    int32_t n_turns;                       /* sets of angles kept for a pass on the CPU */
+    int64_t turns_len;                     /* and floats of each */
+    uint64_t work_bytes, x_bytes, block_len;
+    uint64_t device_bytes;                 /* of a device beside weights and cache; and top_bytes with the head */
+    uint64_t hop_bytes;                    /* of the residual stream between two devices; 0 with fewer */
+    uint64_t cache_bytes[INFER__PLACES], scratch_bytes[INFER__PLACES];
+} infer__plan;
+
 /* A device that the model's layers may run on. */
 typedef struct infer__device {
     infer__gpu *gpu;
@@ -226,6 +250,7 @@ struct infer_model {
     int32_t n_devices;
     int32_t automatic;         /* INFER_AUTO took them: the CPU may do their work when they fail while it opens */
     int32_t place_limit;       /* layers that there are kernels for */
+    infer__plan fit;           /* sizes of the context that "as many as fit" leaves room for: params.fit */
     infer__bufs device_front, device_head; /* embedding, and head unless it is the same tensor, on a device */
     int32_t device_layers;     /* the first so many layers, with the embedding; all: with the head */
     uint64_t device_bytes;     /* of weights on all devices */
@@ -278,30 +303,17 @@ typedef struct infer__kv_cache {
 
 /* ---- contexts and sessions ----------------------------------------------------------------------------------- */
 
-/* Sizes that follow from a model and context_params: used to make a context and to predict its memory. */
-typedef struct infer__plan {
-    int32_t threads, batch, cells, kv_type, keep, sessions, n_seq;
-    int32_t max_pages;                     /* of one session's table */
-    int32_t n_pages[INFER__CACHE_GROUPS];
-    int32_t work_cols;                     /* floats a row in the shared work area */
-    int32_t max_cols;                      /* longest row any matmul reads */
-    uint64_t x8_len; /* chunks of activations rounded to 8 bits (infer__cpu_x8_len) */
-    int32_t max_head;                      /* largest head dimension of keys or values */
-    uint64_t float_x_bytes;                /* activations rounded to BF16 (infer__float_x_bytes) */
-    uint64_t parts_len;                    /* floats for parts of attention on a device (infer__gpu_parts_len) */
-    uint64_t lists_len, pairs_len;         /* ints and floats for experts on a device (infer__gpu_lists_len) */
-    int32_t head_rows;                     /* rows of logits computed at a time */
-    int32_t top_rows;                      /* and of logits that may stay on the device; 0 = the head is not there */
-    uint64_t top_bytes;                    /* of infer__place.top there */
-    uint64_t top_scratch;                  /* floats at its end */
-    int32_t n_turns;                       /* sets of angles kept for a pass on the CPU */
-    int64_t turns_len;                     /* and floats of each */
-    uint64_t work_bytes, x_bytes, block_len;
-    uint64_t hop_bytes;                    /* of the residual stream between two devices; 0 with fewer */
-    uint64_t cache_bytes[INFER__PLACES], scratch_bytes[INFER__PLACES];
-} infer__plan;
+/* The plan of a context, for a model that computes. default_sessions: one of these. */
+enum { INFER__SESSIONS_OWN = 2, INFER__SESSIONS_SHARED = 16 }; /* of a session's own context, of a shared one */
 static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const infer_context_params *params,
                                      int32_t default_sessions, infer_error *err);
+/* Ranges of the integers of `in`, which the caller calls `name`. */
+static infer_result infer__plan_check(const infer_context_params *in, const char *name, infer_error *err);
+/* The part of the plan that does not depend on where layers run; `in` has been checked. */
+static void infer__plan_sizes(infer__plan *p, const infer_model *m, const infer_context_params *in,
+                              int32_t default_sessions);
+/* Bytes of a layer's keys and values; 0 when they are too many to count. */
+static int infer__plan_layer_cache(const infer__plan *p, const infer__layer *l, uint64_t *bytes);
 
 /* What the plan's context and one session take, with the model itself. */
 static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer_memory *out);

@@ -1,6 +1,6 @@
 /* place.c: which layers run on which device.
  *
- * Owns:  the use of model_params.backend, device, devices, shares and gpu_layers; what a layer needs on a device.
+ * Owns:  the use of model_params.backend, device, devices, shares, gpu_layers and fit; what a layer needs on a device.
  * Rules: the first layers go to devices, in order, as many as asked for or as fit; the embedding with layer 0, the head
  *        with the last. One device where that is enough: every further one costs a trip of the residual stream through
  *        the host's memory. What was asked for and cannot be done is an error that names the tensor; "as many as fit"
@@ -11,8 +11,6 @@
 
 enum {
     INFER__DEVICE_ALIGN = 256, /* of a tensor in its buffer: more than any block or API asks for */
-    INFER__FIT_CELLS = 4096,   /* cache and batch that "as many as fit" leaves room for: the defaults of a context */
-    INFER__FIT_BATCH = 512,
     INFER__FIT_SPARE = 512 << 20 /* bytes left alone, see infer__place_usable */
 };
 
@@ -94,44 +92,22 @@ static int infer__place_tied(const infer_model *m) {
     return !m->w[INFER__W_OUTPUT].type || m->w[INFER__W_OUTPUT].name == m->w[INFER__W_TOKEN_EMBD].name;
 }
 
+#define INFER__PLACE_NEVER (UINT64_MAX / 8) /* bytes: more than there are, even a few times */
+
 /* Bytes of the items; more than there are when one of them is larger than any buffer of the device. */
 static uint64_t infer__place_try(const infer__place_item *items, int32_t n, uint64_t largest) {
     int32_t i;
     for (i = 0; i < n; i++)
-        if (infer__place_bytes(&items[i]) > largest) return UINT64_MAX / 4;
+        if (infer__place_bytes(&items[i]) > largest) return INFER__PLACE_NEVER;
     return infer__place_sum(items, n, 0);
 }
 
-/* Work buffers of a default context where the first n layers run: what infer__plan_make counts. */
-static uint64_t infer__place_work(const infer_model *m, int32_t n) {
-    uint64_t work = 0, parts = 0, used = (uint64_t)m->hp.n_used * (uint64_t)m->hp.n_ff_expert;
-    uint64_t inputs = INFER__MAX((uint64_t)m->hp.n_embd, used);
-    int32_t i, cells = INFER__MIN(m->hp.n_ctx, INFER__FIT_CELLS);
-    for (i = 0; i < n; i++) {
-        const infer__layer *l = &m->layers[i];
-        int32_t a = infer__mix_attention_cols(l), f = infer__ffn_cols(m, l);
-        work = INFER__MAX(work, (uint64_t)INFER__MAX(a, f));
-        inputs = INFER__MAX(inputs, INFER__MAX((uint64_t)l->n_head * (uint64_t)l->dim_v, (uint64_t)l->n_ff));
-        parts = INFER__MAX(parts, infer__gpu_parts_len(cells, l->n_head, l->dim_v));
-    }
-    work = INFER__MAX(work * INFER__FIT_BATCH, 8 * (uint64_t)m->hp.n_vocab);
-    if (m->hp.n_expert)
-        work += infer__gpu_lists_len(INFER__FIT_BATCH, m->hp.n_used, m->hp.n_expert) +
-                infer__gpu_pairs_len(INFER__FIT_BATCH, m->hp.n_used, m->hp.n_embd);
-    return (work + parts + 3 * (uint64_t)m->hp.n_embd * INFER__FIT_BATCH) * sizeof(float) +
-           (m->params.exact ? 0 : infer__gpu_x8_bytes(infer__cpu_x8_len(INFER__FIT_BATCH, (int32_t)inputs)));
-}
-
-/* A layer's weights and its cache in a default context, with what goes along when a device's layers begin with `first`.
- */
-static uint64_t infer__place_cost(infer_model *m, int32_t layer, int32_t first, uint64_t largest) {
+/* A layer's weights, with what goes along when a device's layers begin with `first`. */
+static uint64_t infer__place_weights(infer_model *m, int32_t layer, int32_t first, uint64_t largest) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
-    const infer__layer *l = &m->layers[layer];
-    uint64_t cells = (uint64_t)INFER__MIN(m->hp.n_ctx, INFER__FIT_CELLS), sum;
+    uint64_t sum;
     int32_t n, tied, own;
     sum = infer__place_try(items, infer__place_layer(&m->layers[layer], items), largest);
-    sum += cells * (uint64_t)l->n_head_kv *
-           (infer__kv_bytes(INFER_KV_F16, l->dim_k) + infer__kv_bytes(INFER_KV_F16, l->dim_v));
     if (layer == 0) sum += infer__place_try(items, infer__place_end(m, 0, items), largest);
     if (layer < m->hp.n_layer - 1) return sum;
     n = infer__place_end(m, 1, items);
@@ -146,6 +122,14 @@ static uint64_t infer__place_cost(infer_model *m, int32_t layer, int32_t first, 
     return sum;
 }
 
+/* The same with what the context that room is left for has there for this layer: its cache, and results of the head. */
+static uint64_t infer__place_cost(infer_model *m, int32_t layer, int32_t first, uint64_t largest) {
+    uint64_t cache, top = layer == m->hp.n_layer - 1 ? m->fit.top_bytes : 0;
+    if (!infer__plan_layer_cache(&m->fit, &m->layers[layer], &cache) || cache > INFER__PLACE_NEVER)
+        cache = INFER__PLACE_NEVER;
+    return infer__place_weights(m, layer, first, largest) + cache + top;
+}
+
 /* Of the bytes that are free: a 16th at most is for programs, recordings and what others take meanwhile. */
 static uint64_t infer__place_usable(uint64_t memory) { return memory - INFER__MIN(memory / 16, INFER__FIT_SPARE); }
 
@@ -153,7 +137,7 @@ static uint64_t infer__place_usable(uint64_t memory) { return memory - INFER__MI
 static int32_t infer__place_room(infer_model *m, int32_t d, int32_t first, int32_t n) {
     const infer__device *to = &m->devices[d];
     uint64_t memory = infer__place_usable(to->memory), largest = infer__gpu_largest(to->gpu);
-    uint64_t used = infer__place_work(m, n), next;
+    uint64_t used = m->fit.device_bytes, next;
     int32_t i;
     for (i = first; i < n && i - first < to->most; i++) {
         next = infer__place_cost(m, i, first, largest);
@@ -277,11 +261,12 @@ static infer_result infer__place_layers(infer_model *m, const int32_t *rows, int
         fit = n;
     }
     if (fit == 0)
-        return infer__error(err, INFER_ERR_MEMORY, "no layer fits into the %llu bytes of %s",
-                            (unsigned long long)m->devices[0].memory, infer__place_name(m, 0));
+        return infer__error(err, INFER_ERR_MEMORY, "no layer fits into the %llu bytes of %s with a context of %d cells",
+                            (unsigned long long)m->devices[0].memory, infer__place_name(m, 0), (int)m->fit.cells);
     if (fit < n)
-        infer__log(&m->report, 2, "%d of %d layers fit into %s%s", (int)fit, (int)m->hp.n_layer,
-                   infer__place_name(m, 0), m->n_devices > 1 ? " and the devices beside it" : "");
+        infer__log(&m->report, 2, "%d of %d layers fit into %s%s with a context of %d cells", (int)fit,
+                   (int)m->hp.n_layer, infer__place_name(m, 0), m->n_devices > 1 ? " and the devices beside it" : "",
+                   (int)m->fit.cells);
     infer__place_assign(m);
     return INFER_OK;
 }
@@ -360,6 +345,7 @@ static infer_result infer__place_choose(infer_model *m, infer_error *err) {
     const int32_t *numbers = p->devices[0] ? p->devices : &p->device;
     int32_t n = 0;
     infer_result r;
+    infer__plan_sizes(&m->fit, m, &p->fit, INFER__SESSIONS_SHARED);
     if (p->device == 1 && (p->backend == INFER_AUTO || p->backend == INFER_CPU)) return INFER_OK;
     while (n < (p->devices[0] ? INFER_MAX_DEVICES : 1) && numbers[n]) n++;
     if (n > 0) {

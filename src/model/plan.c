@@ -1,55 +1,129 @@
 /* plan.c: the sizes of a context, from a model and context_params.
  *
- * Owns:  defaults and ranges of context_params, the widths of work buffers, the number of cache pages. The same numbers
- *        make a context and predict its memory, so the prediction cannot drift from the truth.
+ * Owns:  defaults and ranges of context_params, the widths of work buffers, the number of cache pages.
+ * Rules: the same numbers make a context, predict its memory and say how many layers fit on a device (place.c), so
+ *        that none can drift from the truth. What infer__plan_sizes fills does not depend on where layers run: every
+ *        place has work buffers for the widest layer of the model.
+ * Start: infer__plan_make: sizes, then infer__plan_places.
  */
 #include "model.h"
 
 enum { INFER__THREADS_PER_CORE = 4 }; /* that are started, whatever is asked for */
 
-/* Integers of the params: ranges and defaults. */
-static infer_result infer__plan_params(infer__plan *p, const infer_model *m, const infer_context_params *in,
-                                       int32_t default_sessions, infer_error *err) {
+static infer_result infer__plan_check(const infer_context_params *in, const char *name, infer_error *err) {
     const struct { const char *name; int32_t value, max; } given[] = {
         { "threads", in->threads, 1024 }, { "batch", in->batch, 1 << 20 }, { "cells", in->cells, 1 << 30 },
         { "keep", in->keep, 1 << 30 },    { "sessions", in->sessions, 1 << 20 } };
     size_t i;
     for (i = 0; i < INFER__COUNT(given); i++)
         if (given[i].value < 0 || given[i].value > given[i].max)
-            return infer__error(err, INFER_ERR_ARGUMENT, "context_params.%s is %d, outside 0..%d", given[i].name,
+            return infer__error(err, INFER_ERR_ARGUMENT, "%s.%s is %d, outside 0..%d", name, given[i].name,
                                 (int)given[i].value, (int)given[i].max);
     if (in->kv_type < INFER_KV_DEFAULT || in->kv_type > INFER_KV_Q4_0)
-        return infer__error(err, INFER_ERR_ARGUMENT, "context_params.kv_type %d is unknown", (int)in->kv_type);
+        return infer__error(err, INFER_ERR_ARGUMENT, "%s.kv_type %d is unknown", name, (int)in->kv_type);
+    return INFER_OK;
+}
+
+/* ---- wherever layers run ----------------------------------------------------------------------------------------- */
+
+static void infer__plan_defaults(infer__plan *p, const infer_model *m, const infer_context_params *in,
+                                 int32_t default_sessions) {
     p->kv_type = in->kv_type == INFER_KV_DEFAULT ? INFER_KV_F16 : in->kv_type;
-    p->threads = in->threads ? in->threads : infer__place_used(m, INFER__ON_CPU) ? INFER__MIN(infer__cores(), 64) : 1;
-    /* a few threads a core cost nothing and win time from other programs; 64 on 2 cores took twice as long as 8 */
-    if (!m->params.parallel) p->threads = INFER__MIN(p->threads, INFER__THREADS_PER_CORE * infer__cores());
     p->cells = in->cells ? in->cells : INFER__MIN(m->hp.n_ctx, 4096);
     p->batch = INFER__MIN(in->batch ? in->batch : 512, p->cells);
     p->keep = in->keep ? in->keep : 64;
     p->sessions = in->sessions ? in->sessions : default_sessions;
     p->n_seq = INFER__MIN(p->batch, 64);
-    return INFER_OK;
 }
 
-/* Pages of each cache group, and bytes of all keys and values at each place. */
-static int infer__plan_cache(infer__plan *p, const infer_model *m) {
-    uint64_t n, window_pages;
-    int32_t i, g;
+/* Pages of each cache group. */
+static void infer__plan_pages(infer__plan *p, const infer_model *m) {
+    uint64_t window_pages;
+    int32_t i;
     p->max_pages = (p->cells + INFER__PAGE - 1) / INFER__PAGE;
-    for (g = 0; g < INFER__CACHE_GROUPS; g++) p->n_pages[g] = 0;
     for (i = 0; i < m->hp.n_layer; i++) {
         const infer__layer *l = &m->layers[i];
         window_pages = ((uint64_t)l->window + (uint64_t)p->keep + (uint64_t)p->batch) / INFER__PAGE + 3;
         window_pages = INFER__MIN(window_pages * (uint64_t)p->sessions, (uint64_t)p->max_pages);
         p->n_pages[l->group] = l->window ? (int32_t)window_pages : p->max_pages;
     }
+}
+
+static int infer__plan_layer_cache(const infer__plan *p, const infer__layer *l, uint64_t *bytes) {
+    uint64_t row = (uint64_t)l->n_head_kv *
+                   (infer__kv_bytes(p->kv_type, l->dim_k) + infer__kv_bytes(p->kv_type, l->dim_v));
+    return infer__mul_ok(row, (uint64_t)p->n_pages[l->group] * INFER__PAGE, bytes);
+}
+
+/* The widest rows of all layers. */
+static void infer__plan_widths(infer__plan *p, const infer_model *m) {
+    int32_t i;
+    p->max_cols = INFER__MAX(m->hp.n_embd, INFER__MAX(m->hp.n_ff_expert, m->hp.n_ff_shared));
     for (i = 0; i < m->hp.n_layer; i++) {
         const infer__layer *l = &m->layers[i];
-        uint64_t row = (uint64_t)l->n_head_kv *
-                       (infer__kv_bytes(p->kv_type, l->dim_k) + infer__kv_bytes(p->kv_type, l->dim_v));
-        if (!infer__mul_ok(row, (uint64_t)p->n_pages[l->group] * INFER__PAGE, &n)) return 0;
-        if (!infer__add_ok(p->cache_bytes[l->place], n, &p->cache_bytes[l->place])) return 0;
+        int32_t a = infer__mix_attention_cols(l), f = infer__ffn_cols(m, l), head = INFER__MAX(l->dim_v, l->dim_k);
+        p->work_cols = INFER__MAX(p->work_cols, INFER__MAX(a, f));
+        p->max_cols = INFER__MAX(p->max_cols, INFER__MAX(l->n_head * head, l->n_ff));
+        p->max_head = INFER__MAX(p->max_head, head);
+    }
+}
+
+/* Buffers that every place has. */
+static void infer__plan_work(infer__plan *p, const infer_model *m) {
+    uint64_t batch = (uint64_t)p->batch, work, head;
+    p->x8_len = infer__cpu_x8_len(batch, p->max_cols);
+    if (m->hp.n_expert) /* experts' results are rows of their own */
+        p->x8_len = INFER__MAX(p->x8_len, infer__cpu_x8_len(batch * (uint64_t)m->hp.n_used, m->hp.n_ff_expert));
+    /* logits pass through the work area a few rows at a time: a prompt's would not fit */
+    work = batch * (uint64_t)p->work_cols;
+    head = (uint64_t)INFER__MIN(p->batch, 8) * (uint64_t)m->hp.n_vocab;
+    p->work_bytes = INFER__MAX(work, head) * sizeof(float);
+    p->head_rows = (int32_t)INFER__MIN(batch, p->work_bytes / sizeof(float) / (uint64_t)m->hp.n_vocab);
+    p->x_bytes = batch * (uint64_t)m->hp.n_embd * sizeof(float);
+    p->block_len = 4 * batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
+}
+
+/* What a device has beside weights and cache, whichever layers run there. */
+static void infer__plan_device(infer__plan *p, const infer_model *m) {
+    int32_t i;
+    for (i = 0; i < m->hp.n_layer; i++)
+        p->parts_len = INFER__MAX(p->parts_len,
+                                  infer__gpu_parts_len(p->cells, m->layers[i].n_head, m->layers[i].dim_v));
+    if (m->hp.n_expert) {
+        p->lists_len = infer__gpu_lists_len((uint64_t)p->batch, m->hp.n_used, m->hp.n_expert);
+        p->pairs_len = infer__gpu_pairs_len((uint64_t)p->batch, m->hp.n_used, m->hp.n_embd);
+    }
+    p->device_bytes = 3 * p->x_bytes + p->work_bytes + infer__gpu_run_bytes(p->block_len) +
+                      p->parts_len * sizeof(float) + p->lists_len * sizeof(uint32_t) + p->pairs_len * sizeof(float) +
+                      (m->params.exact ? 0 : infer__gpu_x8_bytes(p->x8_len));
+    infer__plan_top(p, m);
+}
+
+static void infer__plan_sizes(infer__plan *p, const infer_model *m, const infer_context_params *in,
+                              int32_t default_sessions) {
+    memset(p, 0, sizeof *p);
+    infer__plan_defaults(p, m, in, default_sessions);
+    infer__plan_pages(p, m);
+    infer__plan_widths(p, m);
+    infer__plan_work(p, m);
+    infer__plan_device(p, m);
+}
+
+/* ---- where they run ---------------------------------------------------------------------------------------------- */
+
+static void infer__plan_threads(infer__plan *p, const infer_model *m, int32_t asked) {
+    p->threads = asked ? asked : infer__place_used(m, INFER__ON_CPU) ? INFER__MIN(infer__cores(), 64) : 1;
+    /* a few threads a core cost nothing and win time from other programs; 64 on 2 cores took twice as long as 8 */
+    if (!m->params.parallel) p->threads = INFER__MIN(p->threads, INFER__THREADS_PER_CORE * infer__cores());
+}
+
+/* Bytes of all keys and values at each place. */
+static int infer__plan_cache(infer__plan *p, const infer_model *m) {
+    uint64_t n;
+    int32_t i;
+    for (i = 0; i < m->hp.n_layer; i++) {
+        uint64_t *at = &p->cache_bytes[m->layers[i].place];
+        if (!infer__plan_layer_cache(p, &m->layers[i], &n) || !infer__add_ok(*at, n, at)) return 0;
     }
     return 1;
 }
@@ -65,81 +139,55 @@ static void infer__plan_turns(infer__plan *p, const infer_model *m) {
     }
 }
 
-static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const infer_context_params *params,
-                                     int32_t default_sessions, infer_error *err) {
-    infer_context_params zero;
-    infer_result r;
-    uint64_t work, head;
-    int32_t i, at, slot, n_devices = 0;
-    memset(p, 0, sizeof *p);
-    memset(&zero, 0, sizeof zero);
-    if (m->why_code) return infer__error(err, m->why_code, "%s", m->why_not);
-    r = infer__plan_params(p, m, params ? params : &zero, default_sessions, err);
-    if (r) return r;
-    if (!infer__plan_cache(p, m))
-        return infer__error(err, INFER_ERR_MEMORY, "a cache of %d cells is too large", (int)p->cells);
-    p->max_cols = m->hp.n_embd;
-    for (i = 0; i < m->hp.n_layer; i++) {
-        const infer__layer *l = &m->layers[i];
-        int32_t a = infer__mix_attention_cols(l), f = infer__ffn_cols(m, l);
-        p->work_cols = INFER__MAX(p->work_cols, INFER__MAX(a, f));
-        p->max_cols = INFER__MAX(p->max_cols, INFER__MAX(l->n_head * INFER__MAX(l->dim_v, l->dim_k), l->n_ff));
-        p->max_head = INFER__MAX(p->max_head, INFER__MAX(l->dim_v, l->dim_k));
-    }
+/* What layers on the CPU need besides the work buffers; returns its bytes. */
+static uint64_t infer__plan_cpu(infer__plan *p, const infer_model *m) {
+    uint64_t batch = (uint64_t)p->batch, pairs = batch * (uint64_t)m->hp.n_used;
+    int32_t i, slot;
     infer__plan_turns(p, m);
-    p->max_cols = INFER__MAX(p->max_cols, INFER__MAX(m->hp.n_ff_expert, m->hp.n_ff_shared));
-    p->x8_len = infer__cpu_x8_len((uint64_t)p->batch, p->max_cols);
-    if (m->hp.n_expert) /* experts' results are rows of their own */
-        p->x8_len =
-            INFER__MAX(p->x8_len, infer__cpu_x8_len((uint64_t)p->batch * (uint64_t)m->hp.n_used, m->hp.n_ff_expert));
-    p->float_x_bytes = infer__float_x_bytes(m->cpu, (uint64_t)p->batch, p->max_cols);
+    p->float_x_bytes = infer__float_x_bytes(m->cpu, batch, p->max_cols);
     for (i = 0; m->hp.n_expert && i < m->hp.n_layer; i++)
         for (slot = INFER__W_MOE_GATE; slot <= INFER__W_MOE_DOWN; slot++)
-            p->float_x_bytes = INFER__MAX(p->float_x_bytes,
-                                          infer__float_experts_bytes(&m->layers[i].w[slot],
-                                                                     (uint64_t)p->batch * (uint64_t)m->hp.n_used,
-                                                                     m->hp.n_expert));
-    /* logits pass through the work area a few rows at a time: a prompt's would not fit */
-    work = (uint64_t)p->batch * (uint64_t)p->work_cols;
-    head = (uint64_t)INFER__MIN(p->batch, 8) * (uint64_t)m->hp.n_vocab;
-    p->work_bytes = INFER__MAX(work, head) * sizeof(float);
-    p->head_rows = (int32_t)INFER__MIN((uint64_t)p->batch, p->work_bytes / sizeof(float) / (uint64_t)m->hp.n_vocab);
-    infer__plan_top(p, m);
-    p->x_bytes = (uint64_t)p->batch * (uint64_t)m->hp.n_embd * sizeof(float);
-    p->block_len = 4 * (uint64_t)p->batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
-    for (i = 0; i < INFER__PLACES; i++)
-        if (infer__place_used(m, i)) p->scratch_bytes[i] = 3 * p->x_bytes + p->work_bytes;
-    for (i = INFER__ON_DEVICE; i < INFER__PLACES; i++)
-        if (infer__place_used(m, i)) n_devices++;
-    p->hop_bytes = n_devices > 1 ? p->x_bytes : 0;
-    p->scratch_bytes[INFER__ON_CPU] += p->hop_bytes;
-    p->scratch_bytes[INFER__ON_CPU] += p->block_len * sizeof(int32_t) + (uint64_t)p->batch * 3 * sizeof(void *) +
-                                       (uint64_t)p->batch * sizeof(int32_t) +
-                                       (uint64_t)p->n_seq * 2 * sizeof(void *) +
-                                       (uint64_t)(p->n_pages[0] + p->n_pages[1]) * 2 * sizeof(int32_t);
-    if (infer__place_used(m, INFER__ON_CPU))
-        p->scratch_bytes[INFER__ON_CPU] +=
-            (uint64_t)p->threads * (uint64_t)infer__cpu_scratch_len(p->max_cols, p->max_head) * sizeof(float) +
-            infer__cpu_x8_bytes(p->x8_len) + p->float_x_bytes +
-            (uint64_t)p->n_turns * (uint64_t)p->turns_len * sizeof(float);
-    for (i = INFER__ON_DEVICE; i < INFER__PLACES; i++) { /* the pass block goes there, packed on the way */
+            p->float_x_bytes = INFER__MAX(p->float_x_bytes, infer__float_experts_bytes(&m->layers[i].w[slot], pairs,
+                                                                                       m->hp.n_expert));
+    return (uint64_t)p->threads * (uint64_t)infer__cpu_scratch_len(p->max_cols, p->max_head) * sizeof(float) +
+           infer__cpu_x8_bytes(p->x8_len) + p->float_x_bytes +
+           (uint64_t)p->n_turns * (uint64_t)p->turns_len * sizeof(float);
+}
+
+/* Bytes beside weights and cache at each place. The host has what the caller and the passes need in any case. */
+static void infer__plan_places(infer__plan *p, const infer_model *m) {
+    uint64_t host, batch = (uint64_t)p->batch;
+    int32_t i, n_devices = 0;
+    host = p->block_len * sizeof(int32_t) + batch * 3 * sizeof(void *) + batch * sizeof(int32_t) +
+           (uint64_t)p->n_seq * 2 * sizeof(void *) + (uint64_t)(p->n_pages[0] + p->n_pages[1]) * 2 * sizeof(int32_t);
+    if (infer__head_place(m) == INFER__ON_CPU) {
+        p->top_rows = 0;
+        p->top_bytes = 0;
+    }
+    for (i = INFER__ON_DEVICE; i < INFER__PLACES; i++) {
         if (!infer__place_used(m, i)) continue;
-        p->scratch_bytes[INFER__ON_CPU] += infer__gpu_run_bytes(p->block_len);
-        for (at = 0; at < m->hp.n_layer; at++)
-            if (m->layers[at].place == i)
-                p->parts_len = INFER__MAX(p->parts_len,
-                                          infer__gpu_parts_len(p->cells, m->layers[at].n_head, m->layers[at].dim_v));
+        p->scratch_bytes[i] = p->device_bytes + (i == infer__head_place(m) ? p->top_bytes : 0);
+        host += infer__gpu_run_bytes(p->block_len); /* the pass block goes there, packed on the way */
+        n_devices++;
     }
-    if (m->hp.n_expert) {
-        p->lists_len = infer__gpu_lists_len((uint64_t)p->batch, m->hp.n_used, m->hp.n_expert);
-        p->pairs_len = infer__gpu_pairs_len((uint64_t)p->batch, m->hp.n_used, m->hp.n_embd);
-    }
-    for (i = INFER__ON_DEVICE; i < INFER__PLACES; i++)
-        if (infer__place_used(m, i))
-            p->scratch_bytes[i] += infer__gpu_run_bytes(p->block_len) + p->parts_len * sizeof(float) +
-                                   p->lists_len * sizeof(uint32_t) + p->pairs_len * sizeof(float) +
-                                   (i == infer__head_place(m) ? p->top_bytes : 0) +
-                                   (m->params.exact ? 0 : infer__gpu_x8_bytes(p->x8_len));
+    p->hop_bytes = n_devices > 1 ? p->x_bytes : 0;
+    if (infer__place_used(m, INFER__ON_CPU)) host += 3 * p->x_bytes + p->work_bytes + infer__plan_cpu(p, m);
+    p->scratch_bytes[INFER__ON_CPU] = host + p->hop_bytes;
+}
+
+static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const infer_context_params *params,
+                                     int32_t default_sessions, infer_error *err) {
+    infer_context_params in;
+    infer_result r;
+    memset(&in, 0, sizeof in);
+    if (params) in = *params;
+    if (m->why_code) return infer__error(err, m->why_code, "%s", m->why_not);
+    if ((r = infer__plan_check(&in, "context_params", err)) != INFER_OK) return r;
+    infer__plan_sizes(p, m, &in, default_sessions);
+    infer__plan_threads(p, m, in.threads);
+    if (!infer__plan_cache(p, m))
+        return infer__error(err, INFER_ERR_MEMORY, "a cache of %d cells is too large", (int)p->cells);
+    infer__plan_places(p, m);
     return INFER_OK;
 }
 

@@ -89,6 +89,21 @@ def test_info():
     check(memory[0]['cache'] > memory[1]['cache'] > memory[2]['cache'] == 0, 'cache: %s' % memory)
 
 
+def test_fit():
+    """As many layers as fit leave room for the cache that --ctx and --kv ask for."""
+    opencl()
+    def predicted(*options):
+        return infer('info', cli.data(STORY), '--json', '--backend', 'opencl', *options).json()['memory']
+    usual = predicted('--ctx', '1024')['devices'][0]
+    check(usual['layers'] == 5, 'all layers fit: %s' % usual)
+    ctx = int(usual['free'] / (usual['cache'] / 5 / 1024) / 3.5) # a layer's cache takes 2 / 7 of the memory
+    if ctx > 1 << 30:
+        raise cli.Skipped('the device has too much memory')
+    large = predicted('--ctx', str(ctx))
+    wide = predicted('--ctx', str(ctx), '--kv', 'f32')
+    check(1 <= wide['devices'][0]['layers'] < large['devices'][0]['layers'] <= 3, 'layers: %s, %s' % (large, wide))
+
+
 def test_two_devices():
     """pocl offers its device twice when asked: the layers are split, the story stays the same."""
     env = {'POCL_DEVICES': 'basic basic'}

@@ -334,9 +334,17 @@ static void print_results(bench *b, const char *path, const char *backend, int j
     if (json) printf("}\n");
 }
 
+/* Positions of the longest measurement. */
+static int32_t longest(const bench *b) {
+    int32_t i, n = b->fresh;
+    for (i = 0; i < b->n_prompts; i++)
+        if (b->prompts[i].tokens > n) n = b->prompts[i].tokens;
+    return n + b->depth;
+}
+
 static int prepare(bench *b, const cli_common *common, int profile, double started) {
     infer_context_params params;
-    int32_t i, n = b->fresh;
+    int32_t i, n = longest(b);
     uint32_t x = 12345;
     if (infer_model_get_info(b->model, &b->info) != INFER_OK) return 0;
     if (!b->info.computes) {
@@ -351,11 +359,9 @@ static int prepare(bench *b, const cli_common *common, int profile, double start
     params.threads = b->threads;
     params.profile = profile;
     for (i = 0; i < b->n_prompts; i++) {
-        if (b->prompts[i].tokens > n) n = b->prompts[i].tokens;
         b->prompts[i].seconds = cli_alloc("bench", (size_t)b->rounds, sizeof *b->fresh_s);
         if (!b->prompts[i].seconds) return 0;
     }
-    n += b->depth;
     b->ids = cli_alloc("bench", (size_t)n + 1, sizeof *b->ids);
     b->fresh_s = cli_alloc("bench", (size_t)b->rounds, sizeof *b->fresh_s);
     if (!b->ids || !b->fresh_s) return 0;
@@ -363,7 +369,7 @@ static int prepare(bench *b, const cli_common *common, int profile, double start
         x = x * 1664525u + 1013904223u;
         b->ids[i] = (infer_token)((x >> 8) % (uint32_t)(b->info.vocab > 0 ? b->info.vocab : 1));
     }
-    b->cells = common->ctx ? (int32_t)common->ctx : n + 16;
+    b->cells = (int32_t)(common->ctx ? common->ctx : common->needs);
     if (!cli_session("bench", b->model, &params, b->cells, &b->context, &b->session)) return 0;
     b->load_s = platform_clock() - started;
     return 1;
@@ -437,6 +443,7 @@ int cmd_bench(int argc, char **argv) {
     b.depth = (int32_t)depth;
     b.fresh = (int32_t)fresh;
     b.rounds = (int32_t)rounds;
+    common.needs = (int64_t)longest(&b) + 16;
     started = platform_clock();
     b.model = cli_open("bench", args[0], &common, 0);
     ok = b.model != NULL && prepare(&b, &common, profile, started) && run_rounds(&b);

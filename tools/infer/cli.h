@@ -85,6 +85,7 @@ typedef struct cli_sampling {
 /* Options that several commands share; zero in every field means "not given". */
 typedef struct cli_common {
     int64_t threads, backend, device, gpu_layers, ctx, kv, max_memory, seed;
+    int64_t needs; /* no option: positions that the command will ask for without --ctx, if it knows; 0 = it does not */
     int seed_given;
     int exact, verbose, json;
     const char *cpu_level, *pre, *devices, *shares;

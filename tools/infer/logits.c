@@ -123,6 +123,7 @@ int cmd_logits(int argc, char **argv) {
     if (ok && j.n > INT32_MAX) ok = cli_fail("logits", "%s holds too many ids", ids_path) == CLI_DONE;
     if (ok) {
         j.ids = ids;
+        if (j.n > 4096) common.needs = (int64_t)j.n; /* see cli_cells */
         model = cli_open("logits", args[0], &common, 0);
         ok = model != NULL && evaluate(&j, model, &common, batch, out);
         infer_model_close(model);
