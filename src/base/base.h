@@ -96,10 +96,10 @@
 #  define INFER__RESTRICT
 #endif
 
-/* Around parts that run once or seldom: compilers take a quarter less time for the whole when they do not strive for
- * speed there, and nothing that is measured changes. clang would make one giant function of a part that is called once,
- * again and again on the way up, so there a function stays one; gcc's -Og is the cheapest level, but leaves objects
- * larger unless it inlines what is called once. Without optimisation all stay without. */
+/* Around parts that run once or seldom: compilers take less time for the whole when they do not strive for speed there,
+ * and nothing that is measured changes. Left alone, clang makes one giant function of parts that are called once, hence
+ * noinline; gcc's -Og is its cheapest level, but objects grow unless it inlines what is called once. Without
+ * optimisation all stay without. */
 #if defined(__clang__) && defined(__OPTIMIZE__)
 #  define INFER__COLD_BEGIN _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)") \
                             _Pragma("clang attribute push(__attribute__((noinline)), apply_to = function)")

@@ -126,6 +126,7 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
                                           has_min, fit, offset, a->y + j * a->stride + g * INFER__GROUP, a->stride);   \
             }                                                                                                          \
         }                                                                                                              \
+        /* here has_min is a constant: asking for every block would cost single columns 2 % */                         \
         for (; j < a->n_x; j++)                                                                                        \
             for (g = 0; g < a->n_groups; g++) {                                                                        \
                 const infer__x8 *x = infer__x8_col(a, j);                                                              \
