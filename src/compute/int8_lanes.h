@@ -90,21 +90,17 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
                                 s[g][j] = infer__i_add_##L(s[g][j], infer__i_widen_##L(p[g][j]));                      \
                     }                                                                                                  \
                 }                                                                                                      \
-                if (has_min) { /* asked once for all, where it is no constant */                                       \
-                    INFER__UNROLL for (j = 0; j < M; j++)                                                              \
-                        INFER__UNROLL for (g = 0; g < N; g++)                                                          \
-                            t[g][j] = infer__f_grain_##L(                                                              \
-                                s[g][j], w->scale[at] + LANES * g, w->min[at] + LANES * g,                             \
-                                grain == 16 ? x[j]->fsum16[at] : x[j]->fsum32[at], 1,                                  \
-                                half ? t[g][j] : infer__f_splat_##L(0.0f), half == 0);                                 \
-                } else {                                                                                               \
-                    INFER__UNROLL for (j = 0; j < M; j++)                                                              \
-                        INFER__UNROLL for (g = 0; g < N; g++)                                                          \
-                            t[g][j] = infer__f_grain_##L(                                                              \
-                                s[g][j], w->scale[at] + LANES * g, w->min[at] + LANES * g,                             \
-                                grain == 16 ? x[j]->fsum16[at] : x[j]->fsum32[at], 0,                                  \
-                                half ? t[g][j] : infer__f_splat_##L(0.0f), half == 0);                                 \
-                }                                                                                                      \
+                INFER__UNROLL for (j = 0; j < M; j++)                                                                  \
+                    INFER__UNROLL for (g = 0; g < N; g++)                                                              \
+                        t[g][j] = infer__f_grain_##L(s[g][j], w->scale[at] + LANES * g, w->min[at] + LANES * g,        \
+                                                     grain == 16 ? x[j]->fsum16[at] : x[j]->fsum32[at],                \
+                                                     grain == 16 && has_min,                                           \
+                                                     half ? t[g][j] : infer__f_splat_##L(0.0f), half == 0);            \
+                if (grain == 16 || !has_min) continue; /* with 32 it may be no constant: asked once for all */         \
+                INFER__UNROLL for (j = 0; j < M; j++)                                                                  \
+                    INFER__UNROLL for (g = 0; g < N; g++)                                                              \
+                        t[g][j] = infer__f_fma_##L(infer__f_load_##L(w->min[at] + LANES * g),                          \
+                                                   infer__f_splat_##L(x[j]->fsum32[at]), t[g][j]);                     \
             }                                                                                                          \
             INFER__UNROLL for (j = 0; j < M; j++)                                                                      \
                 INFER__UNROLL for (g = 0; g < N; g++) {                                                                \
