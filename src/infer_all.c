@@ -9,8 +9,10 @@
 
 /* compute: ops */
 #include "compute/backend.h"
+INFER__COLD_BEGIN
 #include "compute/ops.c"           /* errors, checks and counts of all backends */
 #include "compute/isa.c"           /* what this CPU can do */
+INFER__COLD_END
 #include "compute/cpu_math.h"      /* exp and tanh, once for all widths; activations of one float */
 #include "compute/cpu_ops.h"       /* float kernels: one body, one wrapper per level */
 #include "compute/cpu_exp.h"       /* exp and tanh of 16 floats */

@@ -1,7 +1,6 @@
 /* infer_text.c: the lower half of the table of contents, everything from files to ids: parts in the order in which they
  * appear in infer.h. A build of its own, of a few seconds, for tests, fuzzers and benchmarks of texts.
- * INFER__COLD_BEGIN
- * .. END: see base.h. */
+ * INFER__COLD_BEGIN .. END, here and around parts' ways to open: see base.h. */
 #ifndef INFER_IMPLEMENTATION
 #define INFER_IMPLEMENTATION
 #endif
@@ -10,10 +9,14 @@
 
 /* base: compiler, memory, errors, operating system, threads */
 #include "base/base.h"
+INFER__COLD_BEGIN
 #include "base/report.c"           /* errors and log */
+INFER__COLD_END
 #include "base/os.c"               /* the only OS calls */
 #include "base/mem.c"              /* counted memory, arenas, growing texts */
+INFER__COLD_BEGIN
 #include "base/number.c"           /* decimal <-> double */
+INFER__COLD_END
 #include "base/pool.c"             /* parallel_for */
 
 /* quant: storage types */

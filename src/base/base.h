@@ -96,13 +96,17 @@
 #  define INFER__RESTRICT
 #endif
 
-/* Around parts that run once or seldom: compilers take a tenth (clang) to a quarter (gcc) less time for the whole when
- * they do not strive for speed there, and nothing that is measured changes. Without optimisation they stay without. */
+/* Around parts that run once or seldom: compilers take less time for the whole when they do not strive for speed there,
+ * and nothing that is measured changes. Left alone, clang makes one giant function of parts that are called once, hence
+ * noinline; gcc's -Og is its cheapest level, but objects grow unless it inlines what is called once. Without
+ * optimisation all stay without. */
 #if defined(__clang__) && defined(__OPTIMIZE__)
-#  define INFER__COLD_BEGIN _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
-#  define INFER__COLD_END _Pragma("clang attribute pop")
+#  define INFER__COLD_BEGIN _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)") \
+                            _Pragma("clang attribute push(__attribute__((noinline)), apply_to = function)")
+#  define INFER__COLD_END _Pragma("clang attribute pop") _Pragma("clang attribute pop")
 #elif defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
-#  define INFER__COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1\")")
+#  define INFER__COLD_BEGIN _Pragma("GCC push_options") \
+                            _Pragma("GCC optimize (\"Og\", \"inline-functions-called-once\")")
 #  define INFER__COLD_END _Pragma("GCC pop_options")
 #else
 #  define INFER__COLD_BEGIN

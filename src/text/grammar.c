@@ -51,6 +51,7 @@ static const char INFER__JSON_GBNF[] =
     "ws ::= | \" \" | \"\\n\" [ \\t]{0,20}\n";
 
 /* ---- opening --------------------------------------------------------------------------------------------------- */
+INFER__COLD_BEGIN
 
 static infer_result infer__grammar_compile(infer_grammar *g, const char *text, size_t n, const char *root,
                                            infer_error *err) {
@@ -204,6 +205,7 @@ static infer_result infer__grammar_begin(infer_grammar *g, infer_error *err) {
     return INFER_OK;
 }
 
+INFER__COLD_END
 /* ---- matchers ---------------------------------------------------------------------------------------------------- */
 
 static infer_result infer__matcher_open(infer__matcher **out, infer_grammar *g, infer_error *err) {

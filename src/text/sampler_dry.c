@@ -26,6 +26,7 @@ typedef struct infer__dry {
 } infer__dry;
 
 /* ---- breakers ------------------------------------------------------------------------------------------------ */
+INFER__COLD_BEGIN
 
 /* One breaker while it is looked for: its text, and the tokens of the text from each of its bytes on. */
 typedef struct infer__breaker {
@@ -192,6 +193,7 @@ static infer_result infer__dry_open(const infer__dry **out, infer__mem *mem, con
     return r;
 }
 
+INFER__COLD_END
 /* The first entry of a token, or NULL. */
 static const infer__dry_entry *infer__dry_find(const infer__dry *dry, infer_token head) {
     int32_t lo = 0, hi = dry ? dry->n : 0;

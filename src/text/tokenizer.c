@@ -18,6 +18,7 @@ struct infer__tokenizer {
 };
 
 /* ---- opening ----------------------------------------------------------------------------------------- */
+INFER__COLD_BEGIN
 
 /* The pre-tokenizer of a BPE vocabulary, or why there is none. */
 static infer_result infer__tokenizer_choose(infer__tokenizer *t, const infer__report *report, const infer__gguf *g,
@@ -110,6 +111,7 @@ static int infer__tokenizer_adds_bos(const infer__tokenizer *t) {
     return t->vocab.add_bos && t->vocab.special[INFER_SPECIAL_BOS] >= 0;
 }
 
+INFER__COLD_END
 /* ---- text -> ids ------------------------------------------------------------------------------------- */
 
 static int infer__is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }

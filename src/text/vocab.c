@@ -463,6 +463,7 @@ static float infer__vocab_score(const infer__vocab *v, int32_t token) {
     return (float)(score > -1e30 ? (score < 1e30 ? score : 1e30) : -1e30);
 }
 
+INFER__COLD_BEGIN
 /* Files do not always say that a token which marks structure is a control token. */
 static void infer__vocab_control(infer__vocab *v, int32_t token) {
     v->flags[token] = (uint8_t)((v->flags[token] & ~INFER__TOKEN_TYPES) | INFER_TOKEN_CONTROL);
@@ -672,3 +673,4 @@ static void infer__vocab_close(infer__vocab *v) {
     v->order = NULL;
     v->marked = NULL;
 }
+INFER__COLD_END
