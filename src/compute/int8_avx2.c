@@ -251,12 +251,13 @@ INFER__ON_avxvnni INFER__INLINE __m256i infer__i_dot_avxvnni(__m256i sum, __m256
 INFER__LANES_TILE(avxvnni, 6)
 INFER__DIRECT_8(avxvnni)
 INFER__LANES_DOTS(avxvnni, 6)
-INFER__LANES_KIND(avxvnni, 32, 32, a->type->has_min, 1)
-INFER__LANES_KIND(avxvnni, 16, 16, 0, 1)
-INFER__LANES_KIND(avxvnni, 16m, 16, 1, 1)
+INFER__LANES_KIND(avxvnni, 32, 0, 1)
+INFER__LANES_KIND(avxvnni, 32, 1, 1)
+INFER__LANES_KIND(avxvnni, 16, 0, 1)
+INFER__LANES_KIND(avxvnni, 16, 1, 1)
 static void infer__dots_avxvnni(const infer__dots_args *a) {
-    if (a->type->grain == 32) infer__dots_32_avxvnni(a);
-    else (a->type->has_min ? infer__dots_16m_avxvnni : infer__dots_16_avxvnni)(a);
+    if (a->type->grain == 32) (a->type->has_min ? infer__dots_32_1_1_avxvnni : infer__dots_32_0_1_avxvnni)(a);
+    else (a->type->has_min ? infer__dots_16_1_1_avxvnni : infer__dots_16_0_1_avxvnni)(a);
 }
 #  endif
 #endif

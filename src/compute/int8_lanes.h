@@ -93,14 +93,8 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
                 INFER__UNROLL for (j = 0; j < M; j++)                                                                  \
                     INFER__UNROLL for (g = 0; g < N; g++)                                                              \
                         t[g][j] = infer__f_grain_##L(s[g][j], w->scale[at] + LANES * g, w->min[at] + LANES * g,        \
-                                                     grain == 16 ? x[j]->fsum16[at] : x[j]->fsum32[at],                \
-                                                     grain == 16 && has_min,                                           \
+                                                     grain == 16 ? x[j]->fsum16[at] : x[j]->fsum32[at], has_min,       \
                                                      half ? t[g][j] : infer__f_splat_##L(0.0f), half == 0);            \
-                if (grain == 16 || !has_min) continue; /* with 32 it may be no constant: asked once for all */         \
-                INFER__UNROLL for (j = 0; j < M; j++)                                                                  \
-                    INFER__UNROLL for (g = 0; g < N; g++)                                                              \
-                        t[g][j] = infer__f_fma_##L(infer__f_load_##L(w->min[at] + LANES * g),                          \
-                                                   infer__f_splat_##L(x[j]->fsum32[at]), t[g][j]);                     \
             }                                                                                                          \
             INFER__UNROLL for (j = 0; j < M; j++)                                                                      \
                 INFER__UNROLL for (g = 0; g < N; g++) {                                                                \
@@ -127,61 +121,62 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
                                           has_min, fit, offset, a->y + j * a->stride + g * INFER__GROUP, a->stride);   \
             }                                                                                                          \
         }                                                                                                              \
-        /* here has_min is a constant: asking for every block would cost single columns 2 % */                         \
         for (; j < a->n_x; j++)                                                                                        \
-            for (g = 0; g < a->n_groups; g++) {                                                                        \
-                const infer__x8 *x = infer__x8_col(a, j);                                                              \
-                float *y = a->y + j * a->stride + g * INFER__GROUP;                                                    \
-                if (has_min) infer__direct_##L(a->w + g, x, a->n_blocks, grain, 1, fit, offset, a->ahead, y);          \
-                else infer__direct_##L(a->w + g, x, a->n_blocks, grain, 0, fit, offset, a->ahead, y);                  \
-            }                                                                                                          \
+            for (g = 0; g < a->n_groups; g++)                                                                          \
+                infer__direct_##L(a->w + g, infer__x8_col(a, j), a->n_blocks, grain, has_min, fit,                     \
+                                  offset, a->ahead, a->y + j * a->stride + g * INFER__GROUP);                          \
     }
-/* An instance for a kind of types, by name; grain and fit are constants, has_min may be asked for when it runs. */
-#define INFER__LANES_KIND(L, kind, grain, has_min, fit)                                                                \
-    INFER__ON_##L static void infer__dots_##kind##_##L(const infer__dots_args *a) {                                    \
+#define INFER__LANES_KIND(L, grain, has_min, fit)                                                                      \
+    INFER__ON_##L static void infer__dots_##grain##_##has_min##_##fit##_##L(const infer__dots_args *a) {               \
         infer__dots_body_##L(a, grain, has_min, fit);                                                                  \
     }
 
 /* A level with pmaddubsw: instances for the kinds of types there are; one that is none of them is left to plain C. */
 #define INFER__LANES_LEVEL(L)                                                                                          \
-    INFER__LANES_KIND(L, 32_0, 32, 0, 0)                                                                               \
-    INFER__LANES_KIND(L, 32_1, 32, 0, 1)                                                                               \
-    INFER__LANES_KIND(L, 32_4, 32, a->type->has_min, 4)                                                                \
-    INFER__LANES_KIND(L, 32_8, 32, a->type->has_min, 8)                                                                \
-    INFER__LANES_KIND(L, 16_1, 16, 0, 1)                                                                               \
-    INFER__LANES_KIND(L, 16_2, 16, 0, 2)                                                                               \
-    INFER__LANES_KIND(L, 16_4, 16, 1, 4)                                                                               \
+    INFER__LANES_KIND(L, 32, 0, 0)                                                                                     \
+    INFER__LANES_KIND(L, 32, 0, 1)                                                                                     \
+    INFER__LANES_KIND(L, 32, 0, 4)                                                                                     \
+    INFER__LANES_KIND(L, 32, 0, 8)                                                                                     \
+    INFER__LANES_KIND(L, 32, 1, 4)                                                                                     \
+    INFER__LANES_KIND(L, 32, 1, 8)                                                                                     \
+    INFER__LANES_KIND(L, 16, 0, 1)                                                                                     \
+    INFER__LANES_KIND(L, 16, 0, 2)                                                                                     \
+    INFER__LANES_KIND(L, 16, 1, 4)                                                                                     \
     static void infer__dots_##L(const infer__dots_args *a) {                                                           \
         void (*dots)(const infer__dots_args *) = infer__dots_scalar;                                                   \
         int fit = infer__int8_fit(a->type);                                                                            \
-        if (a->type->grain == 32) {                                                                                    \
-            if (fit >= 4) dots = fit == 8 ? infer__dots_32_8_##L : infer__dots_32_4_##L;                               \
-            else if (!a->type->has_min) dots = fit ? infer__dots_32_1_##L : infer__dots_32_0_##L;                      \
+        if (a->type->grain == 32 && a->type->has_min) {                                                                \
+            if (fit >= 4) dots = fit == 8 ? infer__dots_32_1_8_##L : infer__dots_32_1_4_##L;                           \
+        } else if (a->type->grain == 32) {                                                                             \
+            dots = fit == 8   ? infer__dots_32_0_8_##L                                                                 \
+                   : fit == 4 ? infer__dots_32_0_4_##L                                                                 \
+                   : fit      ? infer__dots_32_0_1_##L                                                                 \
+                              : infer__dots_32_0_0_##L;                                                                \
         } else if (a->type->has_min) {                                                                                 \
-            if (fit >= 4) dots = infer__dots_16_4_##L;                                                                 \
+            if (fit >= 4) dots = infer__dots_16_1_4_##L;                                                               \
         } else if (fit) {                                                                                              \
-            dots = fit >= 2 ? infer__dots_16_2_##L : infer__dots_16_1_##L;                                             \
+            dots = fit >= 2 ? infer__dots_16_0_2_##L : infer__dots_16_0_1_##L;                                         \
         }                                                                                                              \
         dots(a);                                                                                                       \
     }
 
 /* The same with fewer instances, for levels that few machines end at: every instance is code and compile time. */
 #define INFER__LANES_LEVEL_FEW(L)                                                                                      \
-    INFER__LANES_KIND(L, 32_0, 32, 0, 0)                                                                               \
-    INFER__LANES_KIND(L, 32_1, 32, 0, 1)                                                                               \
-    INFER__LANES_KIND(L, 32_4, 32, a->type->has_min, 4)                                                                \
-    INFER__LANES_KIND(L, 16_1, 16, 0, 1)                                                                               \
-    INFER__LANES_KIND(L, 16_4, 16, 1, 4)                                                                               \
+    INFER__LANES_KIND(L, 32, 0, 0)                                                                                     \
+    INFER__LANES_KIND(L, 32, 0, 1)                                                                                     \
+    INFER__LANES_KIND(L, 32, 0, 4)                                                                                     \
+    INFER__LANES_KIND(L, 32, 1, 4)                                                                                     \
+    INFER__LANES_KIND(L, 16, 0, 1)                                                                                     \
+    INFER__LANES_KIND(L, 16, 1, 4)                                                                                     \
     static void infer__dots_##L(const infer__dots_args *a) {                                                           \
         void (*dots)(const infer__dots_args *) = infer__dots_scalar;                                                   \
         int fit = infer__int8_fit(a->type);                                                                            \
-        if (a->type->grain == 32) {                                                                                    \
-            if (fit >= 4) dots = infer__dots_32_4_##L;                                                                 \
-            else if (!a->type->has_min) dots = fit ? infer__dots_32_1_##L : infer__dots_32_0_##L;                      \
-        } else if (a->type->has_min) {                                                                                 \
-            if (fit >= 4) dots = infer__dots_16_4_##L;                                                                 \
+        if (a->type->has_min) {                                                                                        \
+            if (fit >= 4) dots = a->type->grain == 32 ? infer__dots_32_1_4_##L : infer__dots_16_1_4_##L;               \
+        } else if (a->type->grain == 32) {                                                                             \
+            dots = fit >= 4 ? infer__dots_32_0_4_##L : fit ? infer__dots_32_0_1_##L : infer__dots_32_0_0_##L;          \
         } else if (fit) {                                                                                              \
-            dots = infer__dots_16_1_##L;                                                                               \
+            dots = infer__dots_16_0_1_##L;                                                                             \
         }                                                                                                              \
         dots(a);                                                                                                       \
     }
