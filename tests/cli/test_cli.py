@@ -714,19 +714,33 @@ def test_bench_peaks():
 def test_synth():
     """Deterministic for a seed, sound, and of every type."""
     a, b = temp('a.gguf'), temp('b.gguf')
-    for kind in ('f32', 'f16', 'bf16', 'q8_0', 'Q4_0'):
-        infer('synth', 'vocab=400', kind, a)
-        infer('synth', 'vocab=400', kind, b, '--seed', '0')
+    for kind in ('f32', 'f16', 'bf16', 'q8_0', 'Q4_0', 'q4_k', 'q6_k'):
+        shape = 'vocab=400,width=%d,ffn=256' % (256 if kind.endswith('k') else 64)
+        infer('synth', shape, kind, a)
+        infer('synth', shape, kind, b, '--seed', '0')
         check(read(a) == read(b), kind + ': the same seed, another file')
-        infer('synth', 'vocab=400', kind, b, '--seed', '1')
+        infer('synth', shape, kind, b, '--seed', '1')
         check(len(read(a)) == len(read(b)) and read(a) != read(b), kind + ': another seed')
         infer('info', a, '--check')
         check(infer('info', a, '--json').json()['type'] == kind.upper(), kind)
         infer('tensor', a, 'blk.0.ffn_up.weight', '--out', temp('values'))
         x = f32(temp('values'))
         deviation = (sum(v * v for v in x) / len(x)) ** 0.5
-        check(0.11 < deviation < 0.14 and abs(sum(x) / len(x)) < 0.01, '%s: deviation %.3f of 0.125' % (kind, deviation))
+        wanted = 0.0625 if kind.endswith('k') else 0.125
+        check(0.88 < deviation / wanted < 1.12 and abs(sum(x) / len(x)) < wanted / 12, '%s: deviation %.4f of %g' % (kind, deviation, wanted))
         within(logits(a, [1, 2, 3, 4], '--exact', '--kv', 'f32'), logits(a, [1, 2, 3, 4], '--kv', 'f32'), 1e-2, kind)
+
+
+def test_synth_mixture():
+    """Q4_K_M: Q6_K where it is wanted."""
+    path = temp('mixture.gguf')
+    infer('synth', 'vocab=400,width=256,ffn=512,layers=16', 'q4_k_m', path)
+    found = {t['name']: t['type'] for t in infer('info', path, '--json').json()['tensors']}
+    for l in range(16):
+        more = 'Q6_K' if l < 2 or l >= 14 or l % 3 == 1 else 'Q4_K'
+        for name, want in (('attn_v', more), ('ffn_down', more), ('attn_q', 'Q4_K'), ('ffn_up', 'Q4_K')):
+            check(found['blk.%d.%s.weight' % (l, name)] == want, 'layer %d, %s: %s' % (l, name, found['blk.%d.%s.weight' % (l, name)]))
+    check(found['output.weight'] == 'Q6_K' and found['token_embd.weight'] == 'Q4_K', 'head and embedding')
 
 
 def test_synth_shapes():

@@ -64,10 +64,18 @@ typedef struct storage {
     const char *name;
     uint32_t id, file_type;
     uint32_t values, bytes; /* per block */
+    int more;               /* type of the matrices that a mixture gives more bits */
 } storage;
-enum { T_F32, T_F16, T_BF16, T_Q8_0, T_Q4_0, N_STORAGE };
+enum { T_F32, T_F16, T_BF16, T_Q8_0, T_Q4_0, T_Q4_K, T_Q6_K, T_Q4_K_M, N_STORAGE };
 static const storage STORAGE[N_STORAGE] = {
-    {"f32", 0, 0, 1, 4}, {"f16", 1, 1, 1, 2}, {"bf16", 30, 32, 1, 2}, {"q8_0", 8, 7, 32, 34}, {"q4_0", 2, 2, 32, 18},
+    {"f32", 0, 0, 1, 4, T_F32},
+    {"f16", 1, 1, 1, 2, T_F16},
+    {"bf16", 30, 32, 1, 2, T_BF16},
+    {"q8_0", 8, 7, 32, 34, T_Q8_0},
+    {"q4_0", 2, 2, 32, 18, T_Q4_0},
+    {"q4_k", 12, 14, 256, 144, T_Q4_K},
+    {"q6_k", 14, 18, 256, 210, T_Q6_K},
+    {"q4_k_m", 12, 15, 256, 144, T_Q6_K},
 };
 
 static int64_t *shape_field(shape *s, const char *key, size_t n) {
@@ -238,15 +246,40 @@ static void block_q8_0(unsigned char *p, double deviation, uint64_t *state) {
     }
 }
 
+/* 256 values d s (q - 7.5), q of 0 .. 15 with a deviation of 4.610: s of 32 .. 63 for each 32 values, its root mean square
+ * is 48.39; the minimum is the same s times 7.5 d. Layout: two halves d and 7.5 d; 8 s and 8 minima of 6 bits, the upper two
+ * bits of the last four of each in the bytes of the first four; nibbles. */
+static void block_q4_k(unsigned char *p, double deviation, uint64_t *state) {
+    double d = deviation / (4.610 * 48.39);
+    uint64_t w = next(state);
+    int i;
+    store16(p, to_half(d));
+    store16(p + 2, to_half(7.5 * d));
+    for (i = 0; i < 4; i++) {
+        unsigned low = 32 | (unsigned)(w >> (5 * i) & 31), high = 32 | (unsigned)(w >> (20 + 5 * i) & 31);
+        p[4 + i] = p[8 + i] = (unsigned char)(low | high >> 4 << 6);
+        p[12 + i] = (unsigned char)((high & 15) * 17);
+    }
+    for (i = 0; i < 16; i++) store_words(p + 16 + 8 * i, next(state));
+}
+
+/* 256 values d s (q - 32), q of 0 .. 63 with a deviation of 18.47: s of 64 .. 127 for each 16 values, its root mean square is
+ * 97.27, negative half of the time since the mean of q is 31.5. Layout: lower 4 bits, upper 2, s, the half d. */
+static void block_q6_k(unsigned char *p, double deviation, uint64_t *state) {
+    int i;
+    for (i = 0; i < 26; i++) store_words(p + 8 * i, next(state)); /* s as well */
+    for (i = 192; i < 208; i++) p[i] = (unsigned char)(p[i] & 0x80 ? 0x80 + (p[i] & 63) + 1 : 64 + (p[i] & 63));
+    store16(p + 208, to_half(deviation / (18.47 * 97.27)));
+}
+
 /* One block (for the plain types: one value) of the given mean and deviation. */
 static void make_block(unsigned char *p, int type, double mean, double deviation, uint64_t *state) {
+    static void (*const blocks[N_STORAGE])(unsigned char *, double, uint64_t *) = {
+        NULL, NULL, NULL, block_q8_0, block_q4_0, block_q4_k, block_q6_k, block_q4_k,
+    };
     double x;
-    if (type == T_Q4_0) {
-        block_q4_0(p, deviation, state);
-        return;
-    }
-    if (type == T_Q8_0) {
-        block_q8_0(p, deviation, state);
+    if (blocks[type]) {
+        blocks[type](p, deviation, state);
         return;
     }
     x = mean + deviation * 1.7320508 * uniform(state);
@@ -263,7 +296,7 @@ static void make_block(unsigned char *p, int type, double mean, double deviation
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-enum { KIND_MATRIX, KIND_NORM, KIND_BIAS, KIND_ROUTER, KIND_ROPE_FREQS };
+enum { KIND_MATRIX, KIND_MORE, KIND_NORM, KIND_BIAS, KIND_ROUTER, KIND_ROPE_FREQS }; /* MORE: see storage */
 typedef struct writer {
     gguf_out out;
     const shape *s;
@@ -307,7 +340,7 @@ static void write_values(writer *w, int kind, int type, const uint64_t *dims, ui
 static void tensor(writer *w, const char *name, int64_t layer, int kind, int64_t d0, int64_t d1, int64_t d2) {
     char full[64];
     uint64_t dims[3], blocks;
-    int type = kind == KIND_MATRIX ? w->type : T_F32, n_dims = d2 ? 3 : d1 ? 2 : 1;
+    int type = kind == KIND_MATRIX ? w->type : kind == KIND_MORE ? STORAGE[w->type].more : T_F32, n_dims = d2 ? 3 : d1 ? 2 : 1;
     if (layer >= 0)
         snprintf(full, sizeof full, "blk.%ld.%s", (long)layer, name);
     else
@@ -324,6 +357,13 @@ static void tensor(writer *w, const char *name, int64_t layer, int kind, int64_t
     w->index++;
 }
 
+/* Of attention's values and of what leaves the feed-forward part: mixtures give more bits to those of the first and last eighth
+ * of the layers, and every third between (as llama.cpp's do). */
+static int more_bits(const writer *w, int64_t l) {
+    int64_t n = w->s->layers, eighth = n / 8;
+    return l < eighth || l >= 7 * n / 8 || (l - eighth) % 3 == 2 ? KIND_MORE : KIND_MATRIX;
+}
+
 static void gpt2_layer(writer *w, int64_t l) {
     const shape *s = w->s;
     int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
@@ -337,7 +377,7 @@ static void gpt2_layer(writer *w, int64_t l) {
     tensor(w, "ffn_norm.bias", l, KIND_BIAS, s->width, 0, 0);
     tensor(w, "ffn_up.weight", l, KIND_MATRIX, s->width, s->ffn, 0);
     tensor(w, "ffn_up.bias", l, KIND_BIAS, s->ffn, 0, 0);
-    tensor(w, "ffn_down.weight", l, KIND_MATRIX, s->ffn, s->width, 0);
+    tensor(w, "ffn_down.weight", l, more_bits(w, l), s->ffn, s->width, 0);
     tensor(w, "ffn_down.bias", l, KIND_BIAS, s->width, 0, 0);
 }
 
@@ -347,7 +387,7 @@ static void usual_layer(writer *w, int64_t l, int features) {
     tensor(w, "attn_norm.weight", l, KIND_NORM, s->width, 0, 0);
     tensor(w, "attn_q.weight", l, KIND_MATRIX, s->width, q, 0);
     tensor(w, "attn_k.weight", l, KIND_MATRIX, s->width, kv, 0);
-    tensor(w, "attn_v.weight", l, KIND_MATRIX, s->width, kv, 0);
+    tensor(w, "attn_v.weight", l, more_bits(w, l), s->width, kv, 0);
     if (features & QKV_BIAS) {
         tensor(w, "attn_q.bias", l, KIND_BIAS, q, 0, 0);
         tensor(w, "attn_k.bias", l, KIND_BIAS, kv, 0, 0);
@@ -364,11 +404,11 @@ static void usual_layer(writer *w, int64_t l, int features) {
         tensor(w, "ffn_gate_inp.weight", l, KIND_ROUTER, s->width, s->experts, 0);
         tensor(w, "ffn_gate_exps.weight", l, KIND_MATRIX, s->width, s->expert_ffn, s->experts);
         tensor(w, "ffn_up_exps.weight", l, KIND_MATRIX, s->width, s->expert_ffn, s->experts);
-        tensor(w, "ffn_down_exps.weight", l, KIND_MATRIX, s->expert_ffn, s->width, s->experts);
+        tensor(w, "ffn_down_exps.weight", l, more_bits(w, l), s->expert_ffn, s->width, s->experts);
     } else {
         tensor(w, "ffn_gate.weight", l, KIND_MATRIX, s->width, s->ffn, 0);
         tensor(w, "ffn_up.weight", l, KIND_MATRIX, s->width, s->ffn, 0);
-        tensor(w, "ffn_down.weight", l, KIND_MATRIX, s->ffn, s->width, 0);
+        tensor(w, "ffn_down.weight", l, more_bits(w, l), s->ffn, s->width, 0);
     }
     if (features & POST_NORMS) tensor(w, "post_ffw_norm.weight", l, KIND_NORM, s->width, 0, 0);
 }
@@ -378,7 +418,7 @@ static void all_tensors(writer *w) {
     int features = find_family(s->arch, strlen(s->arch))->features;
     int64_t l;
     w->index = 0;
-    tensor(w, "token_embd.weight", -1, KIND_MATRIX, s->width, s->vocab, 0);
+    tensor(w, "token_embd.weight", -1, s->tied ? KIND_MORE : KIND_MATRIX, s->width, s->vocab, 0);
     if (features & GPT2_LAYER) tensor(w, "position_embd.weight", -1, KIND_BIAS, s->width, s->context, 0);
     if (s->rope_factor > 0) tensor(w, "rope_freqs.weight", -1, KIND_ROPE_FREQS, s->head_dim / 2, 0, 0);
     for (l = 0; l < s->layers; l++) {
@@ -389,7 +429,7 @@ static void all_tensors(writer *w) {
     }
     tensor(w, "output_norm.weight", -1, KIND_NORM, s->width, 0, 0);
     if (features & GPT2_LAYER) tensor(w, "output_norm.bias", -1, KIND_BIAS, s->width, 0, 0);
-    if (!s->tied) tensor(w, "output.weight", -1, KIND_MATRIX, s->width, s->vocab, 0);
+    if (!s->tied) tensor(w, "output.weight", -1, KIND_MORE, s->width, s->vocab, 0);
 }
 
 /* ---- metadata -------------------------------------------------------------------------------- */
