@@ -168,7 +168,7 @@ def oclgrind(t, name, suites, but=None, written=True):
 # Tests of kernels that oclgrind runs, in parts that take some minutes each: name, tests, those of them that another part has, and whether
 # memory that is read has to be written before: oclgrind 21.10 is wrong about that for what attention leaves between two launches.
 OCLGRIND = (("kernels", "gpu_ops", "attention"), ("attention of each cache type", "gpu_ops_attention_types"),
-            ("attention", "gpu_ops_attention", None, False))
+            ("attention", "gpu_ops_attention", "attention_types", False))
 
 
 # Whole models on the doubles: one row per kind of machinery, and what a model's life is made of.

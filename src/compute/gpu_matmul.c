@@ -212,7 +212,7 @@ static void infer__gpu_few_launch(infer__ctx *c, const infer__tensor *x, const i
 }
 
 /* The kernel for so many tiles of 128 x 128, and how many rows of x its own tiles have: narrow ones where wide ones
- * would leave processors idle. */
+ * would leave processors idle. Those of wgmma, which end sooner, are wide from half as many on. */
 static int32_t infer__gpu_mma_kernel(const infer__ctx *c, int32_t type, uint64_t tiles, uint64_t *rows) {
     *rows = 128;
     if (2 * tiles >= c->run->mma_wide && infer__gpu_find(c->run, INFER__MODULE_WGMMA, type)) return INFER__K_WGMMA128;

@@ -35,6 +35,28 @@ static uint64_t infer__gpu_pairs_len(uint64_t rows, int32_t n_used, int32_t cols
     return rows <= INFER__GPU_FEW ? 0 : rows * (uint64_t)n_used * (uint64_t)cols;
 }
 
+/* ---- x, rounded -------------------------------------------------------------------------------------------------- */
+
+enum { INFER__GPU_MOE_X8, INFER__GPU_MOE_HALVES, INFER__GPU_MOE_BF16 }; /* as what x lies in the run's x8 */
+
+/* Products of the same x that follow each other, gate and up, have it made once. */
+static void infer__gpu_moe_round(infer__ctx *c, const infer__tensor *x, int as) {
+    const infer__gpu_rounded *have = &c->run->rounded;
+    if (have->x.buf && infer__gpu_same_tensor(&have->x, x) && have->x.rows == x->rows && have->as == as &&
+        have->launches == c->launches)
+        return;
+    if (as == INFER__GPU_MOE_X8) infer__gpu_round(c, x);
+    else infer__gpu_halve(c, x, as == INFER__GPU_MOE_BF16);
+}
+
+/* The launches since then left it there. */
+static void infer__gpu_moe_rounded(infer__ctx *c, const infer__tensor *x, int as) {
+    infer__gpu_rounded *have = &c->run->rounded;
+    have->x = *x;
+    have->as = as;
+    have->launches = c->launches;
+}
+
 /* ---- the router's choice ----------------------------------------------------------------------------------------- */
 
 static void infer__gpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) {
@@ -142,19 +164,16 @@ static void infer__gpu_moe_many(infer__ctx *c, const infer__moe_matmul_args *a) 
     if (a->weights.buf) infer__gpu_moe_sum(c, a);
 }
 
-/* The same on tensor cores. Products of the same x that follow each other, gate and up, have it halved once. */
+/* The same on tensor cores. */
 static void infer__gpu_moe_mma(infer__ctx *c, const infer__moe_matmul_args *a) {
-    infer__gpu_rounded *have = &c->run->halved;
     infer__gpu_call call;
     struct infer__k_mma_moe k;
-    int bf16 = a->w->type->id == INFER__GPU_BF16;
+    int as = a->w->type->id == INFER__GPU_BF16 ? INFER__GPU_MOE_BF16 : INFER__GPU_MOE_HALVES;
     uint64_t tiles;
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
     if (!infer__gpu_matrix(c, a->w, &call, &k.w_lo, &k.w_hi, &k.row_bytes)) return;
-    if (!have->x.buf || !infer__gpu_same_tensor(&have->x, &a->x) || have->x.rows != a->x.rows || have->bf16 != bf16 ||
-        have->launches != c->launches)
-        infer__gpu_halve(c, &a->x, bf16);
+    infer__gpu_moe_round(c, &a->x, as);
     tiles = infer__gpu_moe_lists(c, a, INFER__GPU_MOE_MMA);
     call.bufs[1] = c->run->x8.handle;
     call.bufs[2] = c->run->lists.handle;
@@ -169,9 +188,7 @@ static void infer__gpu_moe_mma(infer__ctx *c, const infer__moe_matmul_args *a) {
     k.order = (uint32_t)(4 * tiles);
     INFER__GPU_LAUNCH(c, INFER__K_MMA_MOE, &call, infer__gpu_parts(k.rows, 128), tiles, k);
     if (a->weights.buf) infer__gpu_moe_sum(c, a);
-    have->x = a->x;
-    have->bf16 = bf16;
-    have->launches = c->launches;
+    infer__gpu_moe_rounded(c, &a->x, as);
 }
 
 /* ---- few rows: pair by pair -------------------------------------------------------------------------------------- */
@@ -200,10 +217,8 @@ static uint64_t infer__gpu_moe_pairs(infer__ctx *c, const infer__moe_matmul_args
     return (uint64_t)a->y.rows * k->blocks;
 }
 
-/* x rounded, or as float for single values: what the kernels mv read. Products of the same x that follow each other,
- * gate and up, have it rounded once. */
+/* x rounded, or as float for single values: what the kernels mv read. */
 static void infer__gpu_moe_few(infer__ctx *c, const infer__moe_matmul_args *a) {
-    infer__gpu_rounded *have = &c->run->rounded;
     infer__gpu_call call;
     struct infer__k_moe_pairs k;
     uint64_t groups = infer__gpu_moe_pairs(c, a, &call, &k);
@@ -214,17 +229,13 @@ static void infer__gpu_moe_few(infer__ctx *c, const infer__moe_matmul_args *a) {
         k.x_step = (uint32_t)a->x.stride;
         if (infer__gpu_wide(&a->x, a->w)) k.flags |= INFER__GPU_MV_WIDE;
     } else {
-        if (!have->x.buf || !infer__gpu_same_tensor(&have->x, &a->x) || have->x.rows != a->x.rows ||
-            have->launches != c->launches)
-            infer__gpu_round(c, &a->x);
+        infer__gpu_moe_round(c, &a->x, INFER__GPU_MOE_X8);
         call.bufs[1] = c->run->x8.handle;
         k.x_step = k.cols / 4;
         k.meta = (uint32_t)a->x.rows * k.x_step;
     }
     INFER__GPU_LAUNCH(c, INFER__K_MOE_MV, &call, groups, 1, k);
-    if (floats) return;
-    have->x = a->x;
-    have->launches = c->launches;
+    if (!floats) infer__gpu_moe_rounded(c, &a->x, INFER__GPU_MOE_X8);
 }
 
 /* x as float, blocks unpacked to float: the definition. */

@@ -43,12 +43,11 @@ typedef struct infer__gpu_listed {
     int32_t n_used, n_expert, of;
 } infer__gpu_listed;
 
-/* The tensor that lies rounded to 8 bits (halved: to halves, or BF16) in x8, as long as no launch came after number
- * `launches`; buf NULL: none. */
+/* The tensor that lies in x8, as long as no launch came after number `launches`; buf NULL: none. */
 typedef struct infer__gpu_rounded {
     infer__tensor x;
     uint64_t launches;
-    int bf16;
+    int as; /* rounded to 8 bits, halves or BF16: gpu_moe.c */
 } infer__gpu_rounded;
 
 enum { INFER__GPU_MMA_WIDE = 200 }; /* tiles of 128 x 128 that fill a large device */
@@ -63,7 +62,7 @@ struct infer__gpu_run {
     infer__buf parts; /* what attention leaves of the parts of a row: ctx.parts_len floats */
     infer__buf lists, pairs; /* of experts: ctx.lists_len ints, ctx.pairs_len floats: see gpu_moe.c */
     infer__gpu_listed listed;
-    infer__gpu_rounded rounded, halved;
+    infer__gpu_rounded rounded;
     uint64_t mma_wide; /* products on tensor cores take wide tiles from so many on */
     uint64_t cap;
     int32_t in_flight; /* staging may still be read by the upload: a sync ends that */
@@ -98,7 +97,7 @@ static void infer__gpu_buf_release(infer__ctx *c, infer__buf *b) { infer__gpu_fr
 
 /* What was made of tensors may be of older values: something else than an op of this pass wrote. */
 static void infer__gpu_forget(struct infer__gpu_run *run) {
-    run->listed.ids.buf = run->rounded.x.buf = run->halved.x.buf = NULL;
+    run->listed.ids.buf = run->rounded.x.buf = NULL;
 }
 
 static void infer__gpu_upload(infer__ctx *c, infer__buf *b, uint64_t offset, const void *src, uint64_t bytes) {
