@@ -81,9 +81,31 @@ is used.
 ----------
 
 A context has worker threads of its own (context_params.threads, by default one for each core), which sleep when nothing
-runs; or it uses yours: set model_params.parallel. The sessions of one context are used by one thread at a time;
-different contexts of one model by different threads at once. Only infer_session_cancel may be called while another
-thread uses the session. Callbacks run on the thread that called, and may not call back into the object that calls them.
+runs; or it uses yours: set model_params.parallel. They block every signal that is sent to the process, so those reach
+your threads; signals of a fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS) stay open, for your crash handler.
+The sessions of one context are used by one thread at a time; different contexts of one model by different threads at
+once. Only infer_session_cancel may be called while another thread uses the session.
+
+Callbacks run on the thread that called. From a callback, and from a second thread, a call on an object in use is
+refused: INFER_ERR_STATE, nothing has changed, and the call that runs goes on to its result. What is in use:
+
+    infer_generate, infer_chat      the session and the sampler; with every eval and rewind in it the context too
+    infer_eval, infer_session_eval, _sync, _rewind, _fork, _save, _load
+                                    the session and its context, and so every other session of it while it runs
+    a sampler, a grammar, a reply   in its own calls
+
+Refused are also infer_session_destroy, infer_sampler_destroy, infer_sampler_reset and infer_chat_parser_destroy: they
+return INFER_ERR_STATE, the object stays, and is destroyed by calling again when the call has ended. infer_context_destroy
+and infer_model_close refuse as always. infer_session_error tells of a refusal until the next call that is accepted.
+Callbacks may ask at any time for position, tokens, context, error, stats, profile and memory, use the model (text,
+metadata, tensors), use other contexts and their sessions, and cancel. Callbacks of infer_generate and infer_chat may also
+read the session's logits and use other sessions of the context; during an eval (progress, trace, parallel) results are
+NULL or INFER_ERR_STATE. An allocator should call nothing of the library. Second threads are found out so that nothing
+breaks, not so that programs rely on it: what only reads (position, tokens, logits) is not checked.
+
+After fork() the child may use a model that is on the CPU, and make contexts of its own. A context of the parent that has
+worker threads can only be destroyed there, its other calls are INFER_ERR_STATE. A model on a GPU, with all that belongs
+to it, cannot even be closed in the child: INFER_ERR_STATE. Fork while no call of another thread runs.
 
 6. Evaluating: steps, passes, results
 -------------------------------------
@@ -178,6 +200,21 @@ infer_model_memory and infer_model_memory_path tell before anything is allocated
 (mapped pages of the file, which the system may drop and read again), cache and scratch. model_params.max_memory caps
 their sum; model_params.allocator makes every allocation yours. Nothing is allocated during an eval, but for results
 when a step keeps more rows than any before it.
+
+A context whose cache and scratch are more than all memory of the machine (RAM and swap, or what the container's control
+group allows) is INFER_ERR_MEMORY at once, unless the allocator is yours: systems that promise more than they have would
+end the process later. More than is free now, and a session longer than the model was trained for (after the scaling of
+its positions), is a warning in the log. infer_device_get(0) tells what there is.
+
+A mapped file that somebody shortens would end the process with SIGBUS when its lost pages are read. Therefore: what is
+not weights (metadata, vocabulary, templates) is always read into memory; before every pass that reads weights on the
+CPU, and before tensors are read or uploaded, the file's size is looked at, and a shorter one is INFER_ERR_IO ("shortened")
+with the session where it stood; when the file is restored, in place, everything goes on. A file that every user may
+write to (mode o+w) is not mapped but read into memory, with a warning in the log; model_params.no_mmap = -1 maps it all
+the same. What is left is a file shortened during a pass by its owner, by its group or by root, and wrong results when one
+of them changes it in place. no_mmap = 1 protects from that too: use it where others administer the file. To replace a
+model write a new file and rename it: the old one lives on as long as it is mapped. Windows does not let mapped files be
+shortened. The library installs no signal handlers.
 
 12. What is exact, what is reproducible
 ---------------------------------------
@@ -419,7 +456,8 @@ typedef struct infer_model_params {
                                 * or session_params.own, its cells being session_params.context */
     int32_t cpu_level;         /* infer_cpu_level: use no instructions beyond it */
     int32_t exact;             /* 1 = decode weights exactly, activations in F32 everywhere: the definition; slower */
-    int32_t no_mmap;           /* 1 = read the file into memory instead of mapping it */
+    int32_t no_mmap;           /* 1 = read the file into memory instead of mapping it; -1 = map it even when every
+                                * user may write to it: see section 11 */
     int32_t vocab_only;        /* 1 = metadata, tensors by name and text only; sessions are refused */
     int32_t allow_default_pre; /* 1 = a vocabulary without a known pre-tokenizer uses "default", with a warning */
     const char *pre;           /* overrides tokenizer.ggml.pre; NULL = as the file says */
@@ -515,7 +553,9 @@ typedef struct infer_device_info {
     int32_t automatic;       /* what INFER_AUTO takes */
     int32_t processor;       /* a CPU: device 0, and devices of OpenCL that run on it. INFER_AUTO takes none of those */
     char name[120];
-    uint64_t total, free;    /* bytes of memory; free is total where the API does not say */
+    uint64_t total, free;    /* bytes of memory; free is total where the API does not say. Of device 0: the machine's, or
+                              * what the process's container may have; 0 = not known. Its free counts caches that the
+                              * system would give back, mapped files among them */
     char why_not[120];
 } infer_device_info;
 
@@ -679,7 +719,9 @@ INFER_API infer_result infer_session_create(infer_session **out, infer_model *mo
 /* A session in a shared context (params->own is ignored). */
 INFER_API infer_result infer_session_create_in(infer_session **out, infer_context *context,
                                                const infer_session_params *params, infer_error *err);
-INFER_API void infer_session_destroy(infer_session *session);
+/* NULL is accepted. INFER_ERR_STATE, and the session stays as it is, while a call uses it or its context: destroy it
+ * after that call. */
+INFER_API infer_result infer_session_destroy(infer_session *session);
 
 /* Append n tokens; logits of the last one are kept. The same as one step with INFER_OUT_LAST.
  * INFER_CONTEXT_FULL: they do not fit and nothing was evaluated. INFER_CANCELLED or an error: the session
@@ -723,7 +765,11 @@ INFER_API int32_t infer_session_position(const infer_session *session);
 INFER_API int32_t infer_session_context(const infer_session *session);
 /* The tokens so far (position of them; -1 where embeddings were given). Valid until the session changes. */
 INFER_API const infer_token *infer_session_tokens(const infer_session *session);
-/* Stop a running eval or generate of this session soon; from any thread. If none runs, the next one stops. */
+/* Stop the eval, sync, generate or chat of this session that runs now, soon: INFER_CANCELLED. From any thread, a callback
+ * or a signal handler. It means the call that is running while it is made, from its entry to its return, and no other:
+ * when nothing runs, or the call just ends, it is without effect, also on the next call. A call that had all but ended
+ * may still return INFER_OK. A program whose user may press Stop before its thread has entered the call keeps a flag of
+ * its own, and has a callback (progress, text) look at it. */
 INFER_API void infer_session_cancel(infer_session *session);
 /* The last error of this session; never NULL. */
 INFER_API const infer_error *infer_session_error(const infer_session *session);
@@ -859,9 +905,10 @@ INFER_API infer_result infer_sampler_stage(const infer_model *model, int32_t kin
 /* The kind that a name means, as general.sampling.sequence and other programs write it: "top_k", "top-k" and "topk",
  * "typ_p", "temperature", "penalties", ... 0 = unknown. */
 INFER_API int32_t infer_stage_named(const char *name);
-INFER_API void infer_sampler_destroy(infer_sampler *sampler);
-/* Back to the seed, and no accepted tokens. */
-INFER_API void infer_sampler_reset(infer_sampler *sampler);
+/* NULL is accepted. INFER_ERR_STATE, and nothing has happened, while a call uses the sampler. */
+INFER_API infer_result infer_sampler_destroy(infer_sampler *sampler);
+/* Back to the seed, and no accepted tokens. INFER_ERR_STATE while a call uses the sampler. */
+INFER_API infer_result infer_sampler_reset(infer_sampler *sampler);
 /* Tell it a token that was used (for stages that look back, learn or follow). infer_session_sample does this itself.
  * INFER_ERR_MEMORY; INFER_ERR_STATE: a grammar does not allow it, and nothing has changed. */
 INFER_API infer_result infer_sampler_accept(infer_sampler *sampler, infer_token token);

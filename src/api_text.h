@@ -133,7 +133,8 @@ typedef struct infer_chat_parser_params {
  * params may be NULL when there is a model. Errors: ARGUMENT (no such format, no template), FORMAT (tools), MEMORY. */
 INFER_API infer_result infer_chat_parser_create(infer_chat_parser **out, const infer_model *model,
                                                 const infer_chat_parser_params *params, infer_error *err);
-INFER_API void infer_chat_parser_destroy(infer_chat_parser *parser);
+/* NULL is accepted. INFER_ERR_STATE, and nothing has happened, in a callback of it. */
+INFER_API infer_result infer_chat_parser_destroy(infer_chat_parser *parser);
 /* More of the reply, with the text of control tokens, cut anywhere. What may be the beginning of a mark is held back. A
  * call is told when it is complete; text that only began like one is content. INFER_CANCELLED: fn asked to stop. */
 INFER_API infer_result infer_chat_parser_feed(infer_chat_parser *parser, const char *text, size_t n);

@@ -80,6 +80,7 @@ INFER__COLD_BEGIN
 #include "model/forward.c"         /* THE LOOP */
 
 /* api: argument checks and thin calls */
+#include "api/calls.c"             /* which calls may begin; cancel */
 #include "api/library_api.c"       /* version, devices, lists */
 #include "api/model_api.c"
 #include "api/token_api.c"

@@ -1,6 +1,9 @@
 /* check.c: runs the test suites. `check [FILTER]` runs tests whose name contains FILTER.
  * The library is included, so that tests reach its internals: the parts in src/ or, with CHECK_INFER_H, infer.h.
  * One suite alone: -DCHECK_FILE='"test_gguf.c"' -DCHECK_SUITE=suite_gguf (and -DCHECK_PARTS='"parts.c"'). */
+#if !defined(_DEFAULT_SOURCE)
+#  define _DEFAULT_SOURCE 1 /* signals and processes, for test_host.c; tests/compile has what strict modes hide */
+#endif
 #define INFER_ASSERT(x) ((x) ? (void)0 : check_assert(__FILE__, __LINE__, #x))
 static void check_assert(const char *file, int line, const char *what);
 #if defined(CHECK_PARTS)
@@ -48,6 +51,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_oom.c"
 #  include "test_memory.c"
 #  include "test_broken.c"
+#  include "test_host.c"
 #  include "test_gpu_kernels.c"
 #  if !defined(INFER_NO_GPU) && !defined(INFER_NO_CUDA)
 #    define CHECK_CUDA
@@ -105,6 +109,7 @@ int main(int argc, char **argv) {
     suite_oom();
     suite_memory();
     suite_broken();
+    suite_host();
     suite_gpu_kernels();
 #  ifdef CHECK_CUDA
     suite_gpu_cuda();

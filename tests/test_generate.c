@@ -512,9 +512,7 @@ static void test_generate_cancel(void) {
     infer_generate_info info;
     infer_generate_params p = generate_params(&k, 40);
     char shown[4096];
-    infer_session_cancel(s); /* nothing runs: the next one stops */
-    CHECK(infer_generate(s, NULL, "Once upon a time", &p, &info) == INFER_CANCELLED);
-    CHECK(info.stop_reason == INFER_STOP_CANCELLED && info.new_tokens == 0 && infer_session_position(s) == 0 && k.n == 0);
+    infer_session_cancel(s); /* nothing runs: it is without effect */
     k.cancel = s;
     k.stop_piece = 10;
     CHECK(infer_generate(s, NULL, "Once upon a time", &p, &info) == INFER_CANCELLED);

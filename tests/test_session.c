@@ -252,10 +252,9 @@ static void test_session_trace_progress(void) {
         CHECK(infer_session_rewind(s, 0) == INFER_OK);
         CHECK(infer_session_eval(s, ids, 5) == INFER_OK);
         CHECK(memcmp(x, infer_session_logits(s, -1), sizeof x) == 0);
-        infer_session_cancel(s); /* nothing runs: the next one stops */
-        CHECK(infer_session_eval(s, ids, 1) == INFER_CANCELLED);
-        CHECK(infer_session_position(s) == 5);
+        infer_session_cancel(s); /* nothing runs, and nothing is left for the next one */
         CHECK(infer_session_eval(s, ids, 1) == INFER_OK);
+        CHECK(infer_session_position(s) == 6);
     }
     infer_session_destroy(s);
     CHECK(infer_model_close(m) == INFER_OK);

@@ -14,6 +14,7 @@
 struct infer_chat_parser {
     infer__mem mem;
     infer__chat_reader *reader;
+    infer__atomic calls; /* infer__claim: `fn` may not call back */
 };
 
 /* The main template of a file, or the one with this name: 1 when it is there. */
@@ -58,29 +59,41 @@ INFER_API infer_result infer_chat_parser_create(infer_chat_parser **out, const i
     o.fn = params->fn;
     o.user = params->user;
     infer__mem_init(&mem, params->allocator.alloc ? &params->allocator : model ? &model->mem.a : NULL, 0);
+    infer__model_hold(model);
     parser = (infer_chat_parser *)infer__calloc(&mem, 1, sizeof *parser);
-    if (!parser) return infer__error(err, INFER_ERR_MEMORY, "a reply: out of memory");
+    if (!parser) return infer__model_let(model, infer__error(err, INFER_ERR_MEMORY, "a reply: out of memory"));
     parser->mem = mem;
     r = infer__chat_reader_open(&parser->reader, &parser->mem, &o, err);
     if (r != INFER_OK) infer_chat_parser_destroy(parser);
     else *out = parser;
-    return r;
+    return infer__model_let(model, r);
 }
 
-INFER_API void infer_chat_parser_destroy(infer_chat_parser *parser) {
+INFER_API infer_result infer_chat_parser_destroy(infer_chat_parser *parser) {
     infer__mem mem;
-    if (!parser) return;
+    if (!parser) return INFER_OK;
+    if (!infer__claim(&parser->calls)) return INFER_ERR_STATE;
     infer__chat_reader_close(parser->reader);
     mem = parser->mem; /* the struct is freed through it */
     infer__free(&mem, parser);
+    return INFER_OK;
 }
 
 INFER_API infer_result infer_chat_parser_feed(infer_chat_parser *parser, const char *text, size_t n) {
+    infer_result r;
     if (!parser || (!text && n > 0)) return INFER_ERR_ARGUMENT;
-    return infer__chat_reader_feed(parser->reader, text, n);
+    if (!infer__claim(&parser->calls)) return INFER_ERR_STATE;
+    r = infer__chat_reader_feed(parser->reader, text, n);
+    infer__unclaim(&parser->calls);
+    return r;
 }
 INFER_API infer_result infer_chat_parser_finish(infer_chat_parser *parser) {
-    return parser ? infer__chat_reader_finish(parser->reader) : INFER_ERR_ARGUMENT;
+    infer_result r;
+    if (!parser) return INFER_ERR_ARGUMENT;
+    if (!infer__claim(&parser->calls)) return INFER_ERR_STATE;
+    r = infer__chat_reader_finish(parser->reader);
+    infer__unclaim(&parser->calls);
+    return r;
 }
 INFER_API const infer_chat_reply *infer_chat_parser_reply(infer_chat_parser *parser) {
     static const infer_chat_reply none = {"", 0, "", 0, NULL, 0};
@@ -242,10 +255,12 @@ INFER_API infer_result infer_chat_render(const infer_model *model, const infer_c
     *out = NULL;
     infer__error_clear(err);
     infer__mem_init(&mem, model ? &model->mem.a : NULL, 0);
+    infer__model_hold(model);
     rendering = (infer__rendering *)infer__calloc(&mem, 1, sizeof *rendering);
-    if (!rendering) return infer__error(err, INFER_ERR_MEMORY, "a conversation: out of memory");
+    if (!rendering)
+        return infer__model_let(model, infer__error(err, INFER_ERR_MEMORY, "a conversation: out of memory"));
     rendering->mem = mem;
-    r = infer__chat_make(&rendering->mem, model, params, &made, err);
+    r = infer__model_let(model, infer__chat_make(&rendering->mem, model, params, &made, err));
     if (r != INFER_OK) {
         infer_rendering_free(&rendering->shown);
         return r;
@@ -270,12 +285,13 @@ INFER_API infer_result infer_chat_format(const infer_model *model, const infer_c
     if (!out && cap > 0) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL but cap is not 0");
     infer__error_clear(err);
     mem = infer__model_mem(model);
-    if ((r = infer__chat_make(mem, model, params, &made, err)) != INFER_OK) return r;
+    infer__model_hold(model);
+    if ((r = infer__chat_make(mem, model, params, &made, err)) != INFER_OK) return infer__model_let(model, r);
     r = infer__chat_ids(mem, model, &made, &ids, count, err);
     if (r == INFER_OK && cap > 0) memcpy(out, ids, INFER__MIN(cap, *count) * sizeof *ids);
     if (r == INFER_OK) infer__free(mem, ids);
     infer__rendered_free(&made.text);
-    return r;
+    return infer__model_let(model, r);
 }
 
 /* ---- the whole turn ---------------------------------------------------------------------------------------------- */
@@ -344,7 +360,7 @@ static infer_result infer__chat_run_turn(infer_session *s, infer_sampler *sample
     infer_result r = infer__chat_ids(mem, s->context->model, made, &ids, &n, &s->error), read;
     if (r != INFER_OK) return r;
     info->prompt_tokens = (int32_t)INFER__MIN(n, (size_t)INT32_MAX);
-    r = n > (size_t)INT32_MAX ? INFER_CONTEXT_FULL : infer_session_sync(s, ids, (int32_t)n, NULL);
+    r = n > (size_t)INT32_MAX ? INFER_CONTEXT_FULL : infer__session_sync(s, ids, (int32_t)n, NULL);
     infer__free(mem, ids);
     if (r == INFER_CONTEXT_FULL) info->stop_reason = INFER_STOP_FULL;
     if (r == INFER_CANCELLED) info->stop_reason = INFER_STOP_CANCELLED;
@@ -354,7 +370,7 @@ static infer_result infer__chat_run_turn(infer_session *s, infer_sampler *sample
     if (g->token) g->token = infer__chat_take_token;
     g->user = turn;
     g->text_flags |= INFER_TEXT_WRITE_SPECIAL;
-    r = infer_generate(s, sampler, NULL, g, info);
+    r = infer__generate(s, sampler, NULL, g, info);
     info->prompt_tokens = (int32_t)n;
     infer__free(mem, (void *)stops);
     read = infer_chat_parser_finish(turn->parser);
@@ -366,22 +382,17 @@ static infer_result infer__chat_run_turn(infer_session *s, infer_sampler *sample
     return r;
 }
 
-INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler, const infer_chat_params *params,
-                                  const infer_generate_params *generate, infer_chat_parser **reply,
-                                  infer_generate_info *info) {
+/* As infer_chat; the session and the sampler are claimed. */
+static infer_result infer__chat(infer_session *session, infer_sampler *sampler, const infer_chat_params *params,
+                                const infer_generate_params *generate, infer_chat_parser **reply,
+                                infer_generate_info *info) {
     infer_generate_params g;
-    infer_generate_info own;
     infer__chat_turn turn;
     infer__chat_made made;
     infer_model *model;
     infer_result r;
     memset(&g, 0, sizeof g);
     memset(&turn, 0, sizeof turn);
-    if (!info) info = &own;
-    memset(info, 0, sizeof *info);
-    info->stop_token = info->stop_string = -1;
-    if (reply) *reply = NULL;
-    if (!session) return INFER_ERR_ARGUMENT;
     infer__error_clear(&session->error);
     if (!reply) return infer__error(&session->error, INFER_ERR_ARGUMENT, "reply is NULL");
     if (generate) g = *generate;
@@ -400,6 +411,25 @@ INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler
     return r;
 }
 
+INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler, const infer_chat_params *params,
+                                  const infer_generate_params *generate, infer_chat_parser **reply,
+                                  infer_generate_info *info) {
+    infer_generate_info own;
+    infer_result r;
+    if (!info) info = &own;
+    memset(info, 0, sizeof *info);
+    info->stop_token = info->stop_string = -1;
+    if (reply) *reply = NULL;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if (!infer__session_claim(session)) return INFER_ERR_STATE;
+    if ((r = infer__sampler_claim(sampler, &session->error)) == INFER_OK) {
+        r = infer__chat(session, sampler, params, generate, reply, info);
+        infer__sampler_leave(sampler);
+    }
+    infer__session_leave(session);
+    return r;
+}
+
 #else /* INFER_NO_CHAT */
 
 static infer_result infer__chat_left_out(infer_error *err) {
@@ -412,7 +442,10 @@ INFER_API infer_result infer_chat_parser_create(infer_chat_parser **out, const i
     if (out) *out = NULL;
     return infer__chat_left_out(err);
 }
-INFER_API void infer_chat_parser_destroy(infer_chat_parser *parser) { (void)parser; }
+INFER_API infer_result infer_chat_parser_destroy(infer_chat_parser *parser) {
+    (void)parser;
+    return INFER_OK;
+}
 INFER_API infer_result infer_chat_parser_feed(infer_chat_parser *parser, const char *text, size_t n) {
     (void)parser;
     (void)text;

@@ -3,6 +3,7 @@
 
 static void infer__context_free(infer_context *c) {
     infer__mem *mem;
+    infer_model *m;
     int32_t i;
     if (!c) return;
     mem = &c->model->mem;
@@ -27,8 +28,9 @@ static void infer__context_free(infer_context *c) {
     infer__free(mem, c->out_logits);
     infer__free(mem, c->out_hidden);
     infer__free(mem, (void *)c->row_embd);
-    infer__atomic_add(&c->model->users, -1);
+    m = c->model;
     infer__free(mem, c);
+    infer__model_let(m, INFER_OK);
 }
 
 /* Scratch and work buffers of one place. */
@@ -98,11 +100,14 @@ static infer_result infer__context_make(infer_context **out, infer_model *m, con
     infer_context *c;
     infer_result r = infer__plan_make(&plan, m, params, default_sessions, err);
     if (r) return r;
+    if (infer__model_lost(m))
+        return infer__error(err, INFER_ERR_STATE, "the model uses a device and was opened before fork()");
+    infer__model_hold(m); /* before its callbacks can close it */
+    if ((r = infer__plan_fits(&plan, m, err)) != INFER_OK) return infer__model_let(m, r);
     c = (infer_context *)infer__calloc(&m->mem, 1, sizeof *c);
-    if (!c) return infer__error(err, INFER_ERR_MEMORY, "no memory for a context");
+    if (!c) return infer__model_let(m, infer__error(err, INFER_ERR_MEMORY, "no memory for a context"));
     c->model = m;
     c->plan = plan;
-    infer__atomic_add(&m->users, 1);
     r = infer__context_build(c, err);
     if (r) {
         infer__context_free(c);
@@ -124,7 +129,11 @@ INFER_API infer_result infer_context_create(infer_context **out, infer_model *mo
 
 INFER_API infer_result infer_context_destroy(infer_context *context) {
     if (!context) return INFER_OK;
-    if (context->n_sessions || context->owned) return INFER_ERR_STATE;
+    if (infer__model_lost(context->model) || !infer__claim(&context->calls)) return INFER_ERR_STATE;
+    if (context->n_sessions || context->owned) {
+        infer__context_leave(context);
+        return INFER_ERR_STATE;
+    }
     infer__context_free(context);
     return INFER_OK;
 }

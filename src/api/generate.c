@@ -1,7 +1,8 @@
 /* generate.c: samplers as public objects, sampling from a session, and the loop around them.
  *
  * Owns:  infer_sampler_* (argument checks; the work is in text/sampler.c), infer_session_sample, infer_generate.
- * Rules: generation uses sessions through their public functions, so whatever holds for those holds here.
+ * Rules: generation claims its session and its sampler for its whole length and then uses what is behind the public
+ *        functions, so whatever holds for those holds here.
  *        A token is evaluated before it is shown, so whatever ends a generation (a limit, a callback, cancelling, an
  *        error), the session holds exactly the tokens that were reported: text goes on where it stopped. It costs one
  *        token of delay.
@@ -18,11 +19,11 @@ INFER_API infer_result infer_sampler_create(infer_sampler **out, infer_model *mo
     infer_result r;
     if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL");
     infer__error_clear(err);
+    infer__model_hold(model);
     r = infer__sampler_open(out, model ? &model->mem : NULL, model ? &model->gguf : NULL,
                             model ? model->tokenizer : NULL, stages, n_stages, seed, err);
-    if (r != INFER_OK) return r;
+    if (r != INFER_OK) return infer__model_let(model, r);
     (*out)->model = model;
-    if (model) infer__atomic_add(&model->users, 1);
     return INFER_OK;
 }
 
@@ -46,29 +47,77 @@ INFER_API int32_t infer_stage_named(const char *name) {
     return name ? infer__stage_named(name, strlen(name)) : 0;
 }
 
-INFER_API void infer_sampler_destroy(infer_sampler *sampler) {
-    infer_model *model;
-    if (!sampler) return;
-    model = sampler->model;
-    infer__sampler_close(sampler);
-    if (model) infer__atomic_add(&model->users, -1);
+static infer_result infer__sampler_claim(infer_sampler *sampler, infer_error *err) {
+    if (!sampler || infer__claim(&sampler->calls)) return INFER_OK;
+    return infer__error(err, INFER_ERR_STATE,
+                        "another call uses the sampler: this one comes from a callback of it, or is another thread's");
 }
 
-INFER_API void infer_sampler_reset(infer_sampler *sampler) {
-    if (sampler) infer__sampler_restart(sampler);
+static void infer__sampler_leave(infer_sampler *sampler) {
+    if (sampler) infer__unclaim(&sampler->calls);
+}
+
+/* The sampler's grammar, which others may share, for one step. */
+static infer_result infer__sampler_claim_grammar(infer_sampler *sampler, infer_error *err) {
+    infer__atomic *calls = sampler ? infer__matcher_calls(sampler->matcher) : NULL;
+    if (!calls || infer__claim(calls)) return INFER_OK;
+    return infer__error(err, INFER_ERR_STATE, "another call uses the sampler's grammar");
+}
+
+static void infer__sampler_leave_grammar(infer_sampler *sampler) {
+    infer__atomic *calls = sampler ? infer__matcher_calls(sampler->matcher) : NULL;
+    if (calls) infer__unclaim(calls);
+}
+
+INFER_API infer_result infer_sampler_destroy(infer_sampler *sampler) {
+    infer_model *model;
+    if (!sampler) return INFER_OK;
+    if (infer__sampler_claim(sampler, NULL) != INFER_OK) return INFER_ERR_STATE;
+    model = sampler->model;
+    infer__sampler_close(sampler);
+    return infer__model_let(model, INFER_OK);
+}
+
+INFER_API infer_result infer_sampler_reset(infer_sampler *sampler) {
+    if (!sampler) return INFER_OK;
+    if (infer__sampler_claim(sampler, NULL) != INFER_OK) return INFER_ERR_STATE;
+    infer__sampler_restart(sampler);
+    infer__sampler_leave(sampler);
+    return INFER_OK;
+}
+
+/* The sampler is claimed. */
+static infer_result infer__sampler_accept(infer_sampler *sampler, infer_token token, infer_error *err) {
+    infer_result r = infer__sampler_claim_grammar(sampler, err);
+    if (r != INFER_OK) return r;
+    r = infer__sampler_remember(sampler, token, err);
+    infer__sampler_leave_grammar(sampler);
+    return r;
 }
 
 INFER_API infer_result infer_sampler_accept(infer_sampler *sampler, infer_token token) {
-    return sampler ? infer__sampler_remember(sampler, token, NULL) : INFER_ERR_ARGUMENT;
+    infer_result r;
+    if (!sampler) return INFER_ERR_ARGUMENT;
+    if (infer__sampler_claim(sampler, NULL) != INFER_OK) return INFER_ERR_STATE;
+    r = infer__sampler_accept(sampler, token, NULL);
+    infer__sampler_leave(sampler);
+    return r;
 }
 
 INFER_API infer_result infer_sampler_sample(infer_sampler *sampler, const float *logits, int32_t n, infer_token *token,
                                             infer_error *err) {
+    infer_result r;
     if (!sampler || !logits || !token)
         return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", !sampler ? "sampler" : !logits ? "logits" : "token");
     if (n < 1) return infer__error(err, INFER_ERR_ARGUMENT, "n is %d", (int)n);
     infer__error_clear(err);
-    return infer__sampler_choose(sampler, logits, n, token, err);
+    if ((r = infer__sampler_claim(sampler, err)) != INFER_OK) return r;
+    if ((r = infer__sampler_claim_grammar(sampler, err)) == INFER_OK) {
+        r = infer__sampler_choose(sampler, logits, n, token, err);
+        infer__sampler_leave_grammar(sampler);
+    }
+    infer__sampler_leave(sampler);
+    return r;
 }
 
 /* From the largest logits of the last row, while all are on the device. *done 0: they are not, or all are needed. */
@@ -79,20 +128,22 @@ static infer_result infer__sample_top(infer_session *s, infer_sampler *sampler, 
     if (want > INFER__TOP_MOST) want = 0;
     s->top_wanted = want;
     if (want == 0 || !s->kept_row) return INFER_OK;
-    if ((r = infer__results_best(s, want, &s->error)) != INFER_OK) return r;
+    if ((r = infer__context_claim(s->context, "infer_session_sample", &s->error)) != INFER_OK) return r;
+    r = infer__results_best(s, want, &s->error);
+    infer__context_leave(s->context);
+    if (r != INFER_OK) return r;
     *token = s->top[0].token;
     *done = 1;
     return sampler ? infer__sampler_choose_of(sampler, s->top, want, n, done, token, &s->error) : INFER_OK;
 }
 
-INFER_API infer_result infer_session_sample(infer_session *session, infer_sampler *sampler, int32_t row,
-                                            infer_token *token) {
+/* As infer_session_sample; the session and the sampler are claimed. */
+static infer_result infer__session_sample(infer_session *session, infer_sampler *sampler, int32_t row,
+                                          infer_token *token) {
     const float *logits;
-    infer_model *model;
+    infer_model *model = session->context->model;
     infer_result r;
     int32_t at, done;
-    if (!session) return INFER_ERR_ARGUMENT;
-    model = session->context->model;
     if (!token) return infer__error(&session->error, INFER_ERR_ARGUMENT, "token is NULL");
     if (sampler && sampler->model && sampler->model != model)
         return infer__error(&session->error, INFER_ERR_ARGUMENT, "the sampler belongs to another model");
@@ -100,14 +151,29 @@ INFER_API infer_result infer_session_sample(infer_session *session, infer_sample
     if (at < 0)
         return infer__error(&session->error, INFER_ERR_STATE, "row %d of the last eval has no logits", (int)row);
     infer__error_clear(&session->error);
-    if ((r = infer__sample_top(session, sampler, &done, token)) != INFER_OK) return r;
-    if (!done) {
-        if ((r = infer__results_bring(session, &session->error)) != INFER_OK) return r;
+    if ((r = infer__sampler_claim_grammar(sampler, &session->error)) != INFER_OK) return r;
+    r = infer__sample_top(session, sampler, &done, token);
+    if (r == INFER_OK && !done && (r = infer__session_bring(session)) == INFER_OK) {
         logits = session->logits + (int64_t)at * model->hp.n_vocab;
         r = sampler ? infer__sampler_choose(sampler, logits, model->hp.n_vocab, token, &session->error)
                     : infer__sample_greedy(logits, model->hp.n_vocab, token, &session->error);
     }
-    return r == INFER_OK && sampler ? infer__sampler_remember(sampler, *token, &session->error) : r;
+    if (r == INFER_OK && sampler) r = infer__sampler_remember(sampler, *token, &session->error);
+    infer__sampler_leave_grammar(sampler);
+    return r;
+}
+
+INFER_API infer_result infer_session_sample(infer_session *session, infer_sampler *sampler, int32_t row,
+                                            infer_token *token) {
+    infer_result r;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if (!infer__session_claim(session)) return INFER_ERR_STATE;
+    if ((r = infer__sampler_claim(sampler, &session->error)) == INFER_OK) {
+        r = infer__session_sample(session, sampler, row, token);
+        infer__sampler_leave(sampler);
+    }
+    infer__session_leave(session);
+    return r;
 }
 
 /* ---- one generation --------------------------------------------------------------------------------------- */
@@ -202,11 +268,11 @@ static infer_result infer__generate_slide(infer__generation *g, int64_t room) {
     if (g->p->on_full != INFER_FULL_SLIDE || drop < 1 || drop > n - keep) return INFER_CONTEXT_FULL;
     for (i = 0; i < n; i++) if (old[i] < 0) return INFER_CONTEXT_FULL; /* an embedding: it cannot be evaluated again */
     n -= (int32_t)drop;
-    if (n == 0) return infer_session_rewind(s, 0);
+    if (n == 0) return infer__session_rewind(s, 0);
     ids = (infer_token *)infer__realloc(g->mem, NULL, (uint64_t)n, sizeof *ids); /* g->ids may hold a prompt */
     if (!ids) return infer__error(&s->error, INFER_ERR_MEMORY, "no memory for %d tokens", (int)n);
     for (i = 0; i < n; i++) ids[i] = old[i < keep ? i : i + (int32_t)drop];
-    r = infer_session_sync(s, ids, n, NULL);
+    r = infer__session_sync(s, ids, n, NULL);
     infer__free(g->mem, ids);
     return r;
 }
@@ -221,7 +287,7 @@ static infer_result infer__generate_prompt(infer__generation *g, const char *pro
     if (g->n_ids > 0) {
         int64_t room = (int64_t)g->n_ids;
         if (room > infer_session_context(s) - n && (r = infer__generate_slide(g, room)) != INFER_OK) return r;
-        r = infer_session_eval(s, g->ids, (int32_t)g->n_ids);
+        r = infer__session_eval(s, g->ids, (int32_t)g->n_ids);
         if (r == INFER_OK) g->info.prompt_tokens = (int32_t)g->n_ids;
         return r;
     }
@@ -235,8 +301,8 @@ static infer_result infer__generate_prompt(infer__generation *g, const char *pro
         if (last < 0)
             return infer__error(&s->error, INFER_ERR_STATE,
                                 "the last position was given as an embedding and has no logits");
-        if ((r = infer_session_rewind(s, n - 1)) != INFER_OK) return r;
-        return infer_session_eval(s, &last, 1);
+        if ((r = infer__session_rewind(s, n - 1)) != INFER_OK) return r;
+        return infer__session_eval(s, &last, 1);
     }
 }
 
@@ -338,10 +404,10 @@ static infer_result infer__generate_top(infer__generation *g, infer_token token)
 }
 
 static infer_result infer__generate_eval(infer__generation *g, infer_token token) {
-    infer_result r = infer_session_eval(g->s, &token, 1);
+    infer_result r = infer__session_eval(g->s, &token, 1);
     if (r != INFER_CONTEXT_FULL) return r;
     r = infer__generate_slide(g, 1); /* there is room, so a shared context had no page left */
-    return r == INFER_OK ? infer_session_eval(g->s, &token, 1) : r;
+    return r == INFER_OK ? infer__session_eval(g->s, &token, 1) : r;
 }
 
 /* Report a token that was evaluated. */
@@ -357,8 +423,7 @@ static infer_result infer__generate_report(infer__generation *g, infer_token tok
 /* 1 when the next token must not be generated: the reason is set. */
 static int infer__generate_limit(infer__generation *g, infer_result *r) {
     infer_session *s = g->s;
-    if (infer__atomic_get(&s->cancel)) {
-        infer__atomic_set(&s->cancel, 0);
+    if (infer__session_cancelled(s)) {
         *r = INFER_CANCELLED;
         return 1;
     }
@@ -381,7 +446,7 @@ static infer_result infer__generate_loop(infer__generation *g) {
     infer_token token;
     infer_result r = INFER_OK;
     while (g->info.stop_reason == 0 && !infer__generate_limit(g, &r)) {
-        if ((r = infer_session_sample(s, g->sampler, -1, &token)) != INFER_OK) break;
+        if ((r = infer__session_sample(s, g->sampler, -1, &token)) != INFER_OK) break;
         if (!g->p->ignore_end && (infer__token_flags(g->model->tokenizer, token) & INFER_TOKEN_END)) {
             g->info.stop_reason = INFER_STOP_TOKEN;
             g->info.stop_token = token;
@@ -401,8 +466,8 @@ static infer_result infer__generate_loop(infer__generation *g) {
     return INFER_OK;
 }
 
-INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,
-                                      const infer_generate_params *params, infer_generate_info *info) {
+static infer_result infer__generate(infer_session *session, infer_sampler *sampler, const char *prompt,
+                                    const infer_generate_params *params, infer_generate_info *info) {
     infer_generate_params none;
     infer__generation g;
     infer_result r;
@@ -410,7 +475,6 @@ INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sam
     memset(&g, 0, sizeof g);
     g.info.stop_token = g.info.stop_string = -1;
     if (info) *info = g.info;
-    if (!session) return INFER_ERR_ARGUMENT;
     g.s = session;
     g.sampler = sampler;
     g.p = params ? params : &none;
@@ -434,5 +498,22 @@ INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sam
     infer__free(g.mem, g.ids);
     infer__free(g.mem, g.top);
     if (info) *info = g.info;
+    return r;
+}
+
+INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,
+                                      const infer_generate_params *params, infer_generate_info *info) {
+    infer_result r;
+    if (info) {
+        memset(info, 0, sizeof *info);
+        info->stop_token = info->stop_string = -1;
+    }
+    if (!session) return INFER_ERR_ARGUMENT;
+    if (!infer__session_claim(session)) return INFER_ERR_STATE;
+    if ((r = infer__sampler_claim(sampler, &session->error)) == INFER_OK) {
+        r = infer__generate(session, sampler, prompt, params, info);
+        infer__sampler_leave(sampler);
+    }
+    infer__session_leave(session);
     return r;
 }

@@ -11,37 +11,53 @@ INFER_API infer_result infer_grammar_create(infer_grammar **out, infer_model *mo
     *out = NULL;
     if (!params) return infer__error(err, INFER_ERR_ARGUMENT, "params is NULL");
     infer__error_clear(err);
+    infer__model_hold(model);
     r = infer__grammar_open(out, model ? &model->mem : NULL, model ? model->tokenizer : NULL, params, err);
-    if (r != INFER_OK) return r;
+    if (r != INFER_OK) return infer__model_let(model, r);
     (*out)->model = model;
-    if (model) infer__atomic_add(&model->users, 1);
     return INFER_OK;
 }
 
 INFER_API infer_result infer_grammar_destroy(infer_grammar *grammar) {
     infer_model *model;
     if (!grammar) return INFER_OK;
-    if (infer__grammar_used(grammar)) return INFER_ERR_STATE;
+    if (!infer__claim(&grammar->calls)) return INFER_ERR_STATE;
+    if (infer__grammar_used(grammar)) {
+        infer__unclaim(&grammar->calls);
+        return INFER_ERR_STATE;
+    }
     model = grammar->model;
     infer__grammar_close(grammar);
-    if (model) infer__atomic_add(&model->users, -1);
-    return INFER_OK;
+    return infer__model_let(model, INFER_OK);
+}
+
+/* The grammar is claimed. */
+static infer_result infer__grammar_check(infer_grammar *grammar, const char *text, size_t n, size_t *accepted,
+                                         int32_t *complete, infer_error *err) {
+    infer__matcher *m;
+    size_t done = 0;
+    infer_result r = infer__matcher_open(&m, grammar, err);
+    if (r != INFER_OK) return r;
+    r = infer__matcher_check(m, text ? text : "", n, &done, err);
+    if (accepted) *accepted = done;
+    if (complete) *complete = r == INFER_OK && done == n && infer__matcher_complete(m);
+    infer__matcher_close(m);
+    return r;
 }
 
 INFER_API infer_result infer_grammar_check(infer_grammar *grammar, const char *text, size_t n, size_t *accepted,
                                            int32_t *complete, infer_error *err) {
-    infer__matcher *m;
     infer_result r;
-    size_t done = 0;
     if (accepted) *accepted = 0;
     if (complete) *complete = 0;
     if (!grammar) return infer__error(err, INFER_ERR_ARGUMENT, "grammar is NULL");
     if (!text && n > 0) return infer__error(err, INFER_ERR_ARGUMENT, "text is NULL but n is not 0");
     infer__error_clear(err);
-    if ((r = infer__matcher_open(&m, grammar, err)) != INFER_OK) return r;
-    r = infer__matcher_check(m, text ? text : "", n, &done, err);
-    if (accepted) *accepted = done;
-    if (complete) *complete = r == INFER_OK && done == n && infer__matcher_complete(m);
-    infer__matcher_close(m);
+    if (!infer__claim(&grammar->calls))
+        return infer__error(err, INFER_ERR_STATE,
+                            "another call uses the grammar: this one comes from a callback of it, or is another "
+                            "thread's");
+    r = infer__grammar_check(grammar, text, n, accepted, complete, err);
+    infer__unclaim(&grammar->calls);
     return r;
 }

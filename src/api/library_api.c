@@ -113,6 +113,7 @@ INFER_API int32_t infer_device_count(void) {
 
 INFER_API infer_result infer_device_get(int32_t index, infer_device_info *out) {
     char levels[100];
+    uint64_t swap;
     if (!out) return INFER_ERR_ARGUMENT;
     memset(out, 0, sizeof *out);
     if (index < 0 || index >= infer_device_count()) return INFER_ERR_ARGUMENT;
@@ -126,7 +127,7 @@ INFER_API infer_result infer_device_get(int32_t index, infer_device_info *out) {
     out->processor = 1;
     out->automatic = infer__gpu_automatic(NULL, INFER__AUTO_TAKES_GPUS) < 0;
     out->unified = out->usable = 1;
-    infer__machine_memory(&out->total, &out->free);
+    infer__machine_memory(&out->total, &out->free, &swap);
     infer__level_list(levels, sizeof levels);
     infer__format(out->name, sizeof out->name, "CPU, %d cores, %s", infer__cores(), levels);
     return INFER_OK;

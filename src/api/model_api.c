@@ -64,8 +64,14 @@ static infer_result infer__model_start(infer_model **out, const infer_model_para
     m->params = p;
     m->report.log = p.log;
     m->report.user = p.log_user;
+    m->process = infer__process();
     *out = m;
     return INFER_OK;
+}
+
+/* How the file is to be mapped: no_mmap 1 = not, -1 = whoever may write to it. */
+static int infer__model_map(const infer_model *m) {
+    return m->params.no_mmap > 0 ? INFER__MAP_NEVER : m->params.no_mmap < 0 ? INFER__MAP_ALWAYS : INFER__MAP_SAFE;
 }
 
 static void infer__model_free(infer_model *m) {
@@ -99,35 +105,50 @@ fail:
 
 INFER_API infer_result infer_model_open_v(infer_model **out, const char *path, const infer_model_params *params,
                                           infer_error *err, uint32_t version) {
-    infer_result r = infer__model_start(out, params, version, err);
+    infer_model *m;
+    infer_result r;
+    if (out) *out = NULL;
+    r = infer__model_start(out ? &m : NULL, params, version, err);
     if (r != INFER_OK) return r;
-    r = path ? infer__gguf_open_path(&(*out)->gguf, &(*out)->mem, &(*out)->report, path, !(*out)->params.no_mmap, err)
+    r = path ? infer__gguf_open_path(&m->gguf, &m->mem, &m->report, path, infer__model_map(m), err)
              : infer__error(err, INFER_ERR_ARGUMENT, "path is NULL");
-    return infer__model_finish(out, r, err);
+    r = infer__model_finish(&m, r, err);
+    *out = m; /* not before: a callback could use or close what is not whole */
+    return r;
 }
 
 INFER_API infer_result infer_model_open_memory_v(infer_model **out, const void *data, size_t size,
                                                  const infer_model_params *params, infer_error *err, uint32_t version) {
-    infer_result r = infer__model_start(out, params, version, err);
+    infer_model *m;
+    infer_result r;
+    if (out) *out = NULL;
+    r = infer__model_start(out ? &m : NULL, params, version, err);
     if (r != INFER_OK) return r;
-    r = data ? infer__gguf_open_memory(&(*out)->gguf, &(*out)->mem, &(*out)->report, data, size, err)
+    r = data ? infer__gguf_open_memory(&m->gguf, &m->mem, &m->report, data, size, err)
              : infer__error(err, INFER_ERR_ARGUMENT, "data is NULL");
-    return infer__model_finish(out, r, err);
+    r = infer__model_finish(&m, r, err);
+    *out = m; /* not before: a callback could use or close what is not whole */
+    return r;
 }
 
 INFER_API infer_result infer_model_open_io_v(infer_model **out, const infer_io *io, int32_t n_io,
                                              const infer_model_params *params, infer_error *err, uint32_t version) {
-    infer_result r = infer__model_start(out, params, version, err);
+    infer_model *m;
+    infer_result r;
+    if (out) *out = NULL;
+    r = infer__model_start(out ? &m : NULL, params, version, err);
     if (r != INFER_OK) return r;
     if (!io) r = infer__error(err, INFER_ERR_ARGUMENT, "io is NULL");
     else if (n_io < 1) r = infer__error(err, INFER_ERR_ARGUMENT, "n_io is %d", (int)n_io);
-    else r = infer__gguf_open_io(&(*out)->gguf, &(*out)->mem, &(*out)->report, io, n_io, err);
-    return infer__model_finish(out, r, err);
+    else r = infer__gguf_open_io(&m->gguf, &m->mem, &m->report, io, n_io, err);
+    r = infer__model_finish(&m, r, err);
+    *out = m; /* not before: a callback could use or close what is not whole */
+    return r;
 }
 
 INFER_API infer_result infer_model_close(infer_model *model) {
     if (!model) return INFER_OK;
-    if (infer__atomic_get(&model->users) != 0) return INFER_ERR_STATE;
+    if (infer__model_lost(model) || !infer__atomic_swap(&model->users, 0, 1)) return INFER_ERR_STATE;
     infer__model_free(model);
     return INFER_OK;
 }
@@ -191,7 +212,8 @@ INFER_API infer_result infer_model_memory_path(const char *path, const infer_mod
     if (out) memset(out, 0, sizeof *out);
     if ((r = infer__model_start(&m, &p, INFER_VERSION, err)) != INFER_OK) return r;
     m->sizes_only = 1;
-    r = path ? infer__gguf_open_path(&m->gguf, &m->mem, &m->report, path, 1, err)
+    if (p.no_mmap > 0) m->params.no_mmap = 0; /* nothing is read that would have to be */
+    r = path ? infer__gguf_open_path(&m->gguf, &m->mem, &m->report, path, infer__model_map(m), err)
              : infer__error(err, INFER_ERR_ARGUMENT, "path is NULL");
     if ((r = infer__model_finish(&m, r, err)) != INFER_OK) return r;
     r = infer_model_memory(m, params, out, err);
@@ -324,5 +346,7 @@ INFER_API infer_result infer_tensor_read(const infer_model *model, const char *n
     if (n_rows == 0) { infer__error_clear(err); return INFER_OK; }
     if (!dst) return infer__error(err, INFER_ERR_ARGUMENT, "dst is NULL");
     infer__error_clear(err);
-    return infer__gguf_read_rows((infer__gguf *)(uintptr_t)&model->gguf, t, row, n_rows, dst, err);
+    infer__model_hold(model);
+    return infer__model_let(model, infer__gguf_read_rows((infer__gguf *)(uintptr_t)&model->gguf, t, row, n_rows, dst,
+                                                         err));
 }

@@ -20,7 +20,7 @@ static void infer__session_free(infer_session *s) {
     infer__free(mem, s->hidden);
     infer__free(mem, s->top);
     infer__free(mem, s);
-    if (--c->n_sessions == 0 && c->owned) infer__context_free(c);
+    c->n_sessions--;
 }
 
 /* Make room for n rows of results of `cols` floats. */
@@ -73,21 +73,43 @@ static infer_result infer__session_make(infer_session **out, infer_context *c, c
     return INFER_OK;
 }
 
+/* Say in the log what is allowed and seldom meant. */
+static void infer__session_warn(const infer_session *s) {
+    const infer_model *m = s->context->model;
+    const infer__hparams *hp = &m->hp;
+    int64_t trained = hp->n_ctx;
+    if (hp->rope_scaling == INFER__SCALING_YARN || hp->rope_scaling == INFER__SCALING_LONGROPE)
+        trained = INFER__MAX(trained, (int64_t)((double)hp->rope_ctx * INFER__MAX(hp->rope_factor, 1.0f)));
+    if (s->cap > trained)
+        infer__log(&m->report, 2, "a session of %d positions: the model was trained for %lld, what lies behind them is "
+                                  "likely to be nonsense",
+                   (int)s->cap, (long long)trained);
+}
+
 INFER_API infer_result infer_session_create_in(infer_session **out, infer_context *context,
                                                const infer_session_params *params, infer_error *err) {
     infer_session_params zero;
+    infer_session *s = NULL;
+    infer_result r;
     memset(&zero, 0, sizeof zero);
     infer__error_clear(err);
     if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_create_in: out is NULL");
     *out = NULL;
     if (!context) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_create_in: context is NULL");
-    return infer__session_make(out, context, params ? params : &zero, err);
+    r = infer__context_claim(context, "infer_session_create_in", err);
+    if (r != INFER_OK) return r;
+    r = infer__session_make(&s, context, params ? params : &zero, err);
+    if (r == INFER_OK) infer__session_warn(s);
+    infer__context_leave(context);
+    *out = s;
+    return r;
 }
 
 INFER_API infer_result infer_session_create(infer_session **out, infer_model *model, const infer_session_params *params,
                                             infer_error *err) {
     infer_session_params p;
     infer_context *c = NULL;
+    infer_session *s = NULL;
     infer_result r;
     memset(&p, 0, sizeof p);
     if (params) p = *params;
@@ -102,14 +124,26 @@ INFER_API infer_result infer_session_create(infer_session **out, infer_model *mo
     r = infer__context_make(&c, model, &p.own, INFER__SESSIONS_OWN, err);
     if (r) return r;
     c->owned = 1;
-    c->n_sessions++; /* so that a failing session does not take the context with it before we look */
-    r = infer__session_make(out, c, &p, err);
-    if (--c->n_sessions == 0) infer__context_free(c);
+    r = infer__session_make(&s, c, &p, err);
+    if (r == INFER_OK) infer__session_warn(s);
+    else infer__context_free(c);
+    *out = s;
     return r;
 }
 
-INFER_API void infer_session_destroy(infer_session *session) {
-    if (session) infer__session_free(session);
+INFER_API infer_result infer_session_destroy(infer_session *session) {
+    infer_context *c;
+    if (!session) return INFER_OK;
+    c = session->context;
+    if (infer__model_lost(c->model) || !infer__session_claim(session)) return INFER_ERR_STATE;
+    if (!infer__claim(&c->calls)) { /* not infer__context_claim: a child of fork() may give memory back */
+        infer__session_leave(session);
+        return INFER_ERR_STATE;
+    }
+    infer__session_free(session);
+    if (c->n_sessions == 0 && c->owned) infer__context_free(c);
+    else infer__context_leave(c);
+    return INFER_OK;
 }
 
 /* ---- checks: a step is evaluated whole or not at all ---------------------------------------------------- */
@@ -123,9 +157,9 @@ static int32_t infer__hidden_first(const infer_step *st) {
     return (st->outputs & 3) == INFER_OUT_LAST ? st->n - 1 : 0;
 }
 
-static infer_result infer__step_check(const infer_context *c, const infer_step *steps, int32_t i, infer_error *err) {
-    const infer_step *st = &steps[i];
-    const infer_session *s = st->session;
+/* Whose session it is; nothing that another thread may change is looked at. */
+static infer_result infer__step_owner(const infer_context *c, const infer_step *steps, int32_t i, infer_error *err) {
+    const infer_session *s = steps[i].session;
     int32_t j;
     if (!s || s->context != c)
         return infer__error(err, INFER_ERR_ARGUMENT, "step %d: the session is %s", (int)i,
@@ -133,6 +167,15 @@ static infer_result infer__step_check(const infer_context *c, const infer_step *
     for (j = 0; j < i; j++)
         if (steps[j].session == s)
             return infer__error(err, INFER_ERR_ARGUMENT, "steps %d and %d are of one session", (int)j, (int)i);
+    return INFER_OK;
+}
+
+static infer_result infer__step_check(const infer_context *c, const infer_step *steps, int32_t i, infer_error *err) {
+    const infer_step *st = &steps[i];
+    const infer_session *s = st->session;
+    int32_t j;
+    infer_result r = infer__step_owner(c, steps, i, err);
+    if (r != INFER_OK) return r;
     if (st->n < 1) return infer__error(err, INFER_ERR_ARGUMENT, "step %d has %d tokens", (int)i, (int)st->n);
     if (!st->tokens == !st->embeddings)
         return infer__error(err, INFER_ERR_ARGUMENT, "step %d needs tokens or embeddings, one of the two", (int)i);
@@ -234,6 +277,10 @@ static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int3
 }
 
 static infer_result infer__pass_run(infer_context *c, infer_error *err) {
+    if (c->places[INFER__ON_CPU].ops) { /* weights are read where the file is mapped */
+        infer_result r = infer__gguf_whole(&c->model->gguf, err);
+        if (r != INFER_OK) return r;
+    }
     infer__forward(c);
     if (infer__ok(&c->ctx) && !infer__results_finite(c)) { /* find out where it began */
         c->checking = 1;
@@ -354,84 +401,144 @@ static infer_result infer__steps_run(infer_context *c, const infer_step *steps, 
     return r;
 }
 
+/* The context and the sessions are claimed. */
 static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
+    const int64_t number = infer__atomic_get(&c->calls);
     infer_result r = INFER_OK;
     int32_t i;
-    if (infer__atomic_add(&c->busy, 1) != 0) {
-        infer__atomic_add(&c->busy, -1);
-        return infer__error(err, INFER_ERR_STATE, "the context is running another eval");
-    }
     for (i = 0; i < n && !r; i++) r = infer__step_check(c, steps, i, err);
     if (!r) r = infer__steps_reserve(c, steps, n, err);
     c->ctx.bytes_up = c->ctx.bytes_down = c->ctx.launches = c->ctx.syncs = 0;
     while (!r && c->n_kept > 0) r = infer__results_bring(c->kept[0], err); /* of others: they are overwritten */
     if (!r) {
-        /* a canceller sets its session's flag, then the context's if the session is running: one of us sees the other
-         * */
-        infer__atomic_set(&c->cancel, 0);
-        for (i = 0; i < n; i++) infer__atomic_set(&steps[i].session->running, 1);
+        c->ctx.cancel_seen = number - 1;
+        for (i = 0; i < n; i++) infer__atomic_set(&steps[i].session->eval, number);
         for (i = 0; i < n && !r; i++)
-            if (infer__atomic_get(&steps[i].session->cancel)) r = infer__error(err, INFER_CANCELLED, "cancelled");
+            if (infer__session_cancelled(steps[i].session)) r = infer__error(err, INFER_CANCELLED, "cancelled");
         if (!r) r = infer__steps_run(c, steps, n, err);
-        for (i = 0; i < n; i++) {
-            infer__atomic_set(&steps[i].session->running, 0);
-            if (r == INFER_CANCELLED) infer__atomic_set(&steps[i].session->cancel, 0);
-        }
+        for (i = 0; i < n; i++) infer__atomic_set(&steps[i].session->eval, 0);
+        c->ctx.cancel_seen = number; /* ops outside an eval are not cancelled */
     }
-    infer__atomic_add(&c->busy, -1);
     return r;
+}
+
+/* Claim every session of the steps; those that infer__step_check will refuse are left out. Returns how many steps were
+ * looked at: fewer than n when one is in use. */
+static int32_t infer__steps_claim(infer_context *c, const infer_step *steps, int32_t n) {
+    int32_t i;
+    for (i = 0; i < n; i++)
+        if (infer__step_owner(c, steps, i, NULL) == INFER_OK && !infer__session_claim(steps[i].session)) break;
+    return i;
+}
+
+/* The first n steps' sessions remember the error and are free again. */
+static void infer__steps_leave(infer_context *c, const infer_step *steps, int32_t n, const infer_error *e) {
+    int32_t i;
+    for (i = 0; i < n; i++) {
+        if (infer__step_owner(c, steps, i, NULL) != INFER_OK) continue;
+        steps[i].session->error = *e;
+        infer__session_leave(steps[i].session);
+    }
 }
 
 INFER_API infer_result infer_eval(infer_context *context, const infer_step *steps, int32_t n_steps, infer_error *err) {
     infer_error e;
     infer_result r;
-    int32_t i;
+    int32_t claimed, i;
     infer__error_clear(&e);
     if (!context || !steps || n_steps < 1)
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_eval: %s",
                             !context ? "context is NULL"
                             : !steps ? "steps is NULL"
                                      : "no steps");
-    r = infer__eval_steps(context, steps, n_steps, &e);
-    for (i = 0; i < n_steps; i++)
-        if (steps[i].session && steps[i].session->context == context) steps[i].session->error = e;
+    r = infer__context_claim(context, "infer_eval", &e);
+    if (r == INFER_OK) {
+        claimed = infer__steps_claim(context, steps, n_steps);
+        r = claimed < n_steps ? infer__error(&e, INFER_ERR_STATE, "step %d: another call uses the session",
+                                             (int)claimed)
+                              : infer__eval_steps(context, steps, n_steps, &e);
+        infer__steps_leave(context, steps, claimed, &e);
+        infer__context_leave(context);
+    } else {
+        for (i = 0; i < n_steps; i++)
+            if (steps[i].session && steps[i].session->context == context)
+                infer__atomic_set(&steps[i].session->refused, 1);
+    }
     if (err) *err = e;
     return r;
 }
 
-INFER_API infer_result infer_session_eval(infer_session *session, const infer_token *tokens, int32_t n) {
+static infer_result infer__session_eval(infer_session *s, const infer_token *tokens, int32_t n) {
     infer_step st;
-    if (!session) return INFER_ERR_ARGUMENT;
+    infer_error e; /* the session's own changes at the end, as every result does */
+    infer_result r;
+    infer__error_clear(&e);
     memset(&st, 0, sizeof st);
-    st.session = session;
+    st.session = s;
     st.tokens = tokens;
     st.n = n;
     st.outputs = INFER_OUT_LAST;
-    return infer_eval(session->context, &st, 1, NULL);
+    r = infer__context_claim(s->context, "infer_session_eval", &e);
+    if (r == INFER_OK) {
+        r = infer__eval_steps(s->context, &st, 1, &e);
+        infer__context_leave(s->context);
+    }
+    s->error = e;
+    return r;
+}
+
+INFER_API infer_result infer_session_eval(infer_session *session, const infer_token *tokens, int32_t n) {
+    infer_result r;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if (!infer__session_claim(session)) return INFER_ERR_STATE;
+    r = infer__session_eval(session, tokens, n);
+    infer__session_leave(session);
+    return r;
 }
 
 /* ---- results -------------------------------------------------------------------------------------------------- */
 
+/* Between the evals of infer_generate its callbacks may read results, during an eval they may not. */
+static int infer__results_busy(infer_session *s) {
+    if (!(infer__atomic_get(&s->context->calls) & 1)) return 0;
+    infer__atomic_set(&s->refused, 1);
+    return 1;
+}
+
+/* The session's logits to the host, when they are still on a device. */
+static infer_result infer__session_bring(infer_session *s) {
+    infer_result r;
+    if (!s->kept_row) return INFER_OK;
+    if ((r = infer__context_claim(s->context, "infer_session_logits", &s->error)) != INFER_OK) return r;
+    r = infer__results_bring(s, &s->error);
+    infer__context_leave(s->context);
+    return r;
+}
+
 INFER_API float *infer_session_logits(infer_session *session, int32_t row) {
-    int32_t at = session ? infer__results_row(session, row) : -1;
+    int32_t at;
+    if (!session || infer__results_busy(session)) return NULL;
+    at = infer__results_row(session, row);
     if (at < 0) return NULL;
     session->all_wanted = 1;
-    if (infer__results_bring(session, &session->error)) return NULL;
+    if (infer__session_bring(session)) return NULL;
     return session->logits + (int64_t)at * session->context->model->hp.n_vocab;
 }
 
 INFER_API const float *infer_session_hidden(infer_session *session, int32_t row) {
-    if (!session) return NULL;
+    if (!session || infer__results_busy(session)) return NULL;
     if (row < 0) row += session->out_n;
     if (row < 0 || row >= session->out_n || row < session->out_first_hidden) return NULL;
     return session->hidden + (int64_t)(row - session->out_first_hidden) * session->context->model->hp.n_embd;
 }
 
 INFER_API infer_result infer_session_top(infer_session *session, int32_t row, int32_t k, infer_top *out) {
-    const float *x = infer_session_logits(session, row);
+    const float *x;
     int32_t n, i, j, have = 0;
     double sum = 0;
     if (!session) return INFER_ERR_ARGUMENT;
+    if (infer__results_busy(session)) return INFER_ERR_STATE;
+    x = infer_session_logits(session, row);
     n = session->context->model->hp.n_vocab;
     if (k < 1 || k > n || !out)
         return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_top: k is %d, outside 1..%d", (int)k,
@@ -457,6 +564,8 @@ INFER_API infer_result infer_session_embedding(infer_session *session, float *ou
     double sum = 0;
     infer__error_clear(err);
     if (!session || !out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_embedding: a NULL argument");
+    if (infer__results_busy(session))
+        return infer__error(err, INFER_ERR_STATE, "infer_session_embedding: the context is running another call");
     hp = &session->context->model->hp;
     n = session->out_n;
     if (n < 1 || session->out_first_hidden != 0)
@@ -483,15 +592,10 @@ INFER_API const infer_token *infer_session_tokens(const infer_session *session) 
     return session ? session->tokens : NULL;
 }
 
-INFER_API void infer_session_cancel(infer_session *session) {
-    if (!session) return;
-    infer__atomic_set(&session->cancel, 1);
-    if (infer__atomic_get(&session->running)) infer__atomic_set(&session->context->cancel, 1);
-}
-
 INFER_API const infer_error *infer_session_error(const infer_session *session) {
     static const infer_error none = { INFER_ERR_ARGUMENT, "the session is NULL" };
-    return session ? &session->error : &none;
+    if (!session) return &none;
+    return infer__atomic_get(&session->refused) ? &infer__refused : &session->error;
 }
 
 INFER_API infer_result infer_session_stats(const infer_session *session, infer_stats *out) {

@@ -7,11 +7,10 @@
  */
 #include "../model/model.h"
 
-INFER_API infer_result infer_session_rewind(infer_session *session, int32_t n) {
-    infer_context *c;
+/* The context is claimed too. */
+static infer_result infer__session_cut(infer_session *session, int32_t n) {
+    infer_context *c = session->context;
     int32_t i;
-    if (!session) return INFER_ERR_ARGUMENT;
-    c = session->context;
     infer__error_clear(&session->error);
     if (n < 0 || n > session->n)
         return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_rewind: %d is outside 0..%d", (int)n,
@@ -35,11 +34,26 @@ INFER_API infer_result infer_session_rewind(infer_session *session, int32_t n) {
     return INFER_OK;
 }
 
-INFER_API infer_result infer_session_sync(infer_session *session, const infer_token *tokens, int32_t n, int32_t *kept) {
+static infer_result infer__session_rewind(infer_session *s, int32_t n) {
+    infer_result r = infer__context_claim(s->context, "infer_session_rewind", &s->error);
+    if (r != INFER_OK) return r;
+    r = infer__session_cut(s, n);
+    infer__context_leave(s->context);
+    return r;
+}
+
+INFER_API infer_result infer_session_rewind(infer_session *session, int32_t n) {
+    infer_result r;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if (!infer__session_claim(session)) return INFER_ERR_STATE;
+    r = infer__session_rewind(session, n);
+    infer__session_leave(session);
+    return r;
+}
+
+static infer_result infer__session_sync(infer_session *session, const infer_token *tokens, int32_t n, int32_t *kept) {
     int32_t same = 0;
     infer_result r;
-    if (kept) *kept = 0;
-    if (!session) return INFER_ERR_ARGUMENT;
     if (n < 1 || !tokens)
         return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_sync: %s",
                             n < 1 ? "no tokens" : "tokens is NULL");
@@ -48,27 +62,34 @@ INFER_API infer_result infer_session_sync(infer_session *session, const infer_to
                             (int)session->cap);
     while (same < n - 1 && same < session->n && session->tokens[same] == tokens[same])
         same++; /* the last is evaluated for logits */
-    r = infer_session_rewind(session, same);
+    r = infer__session_rewind(session, same);
     if (r) return r;
     if (kept) *kept = session->n_valid;
-    return infer_session_eval(session, tokens + same, n - same);
+    return infer__session_eval(session, tokens + same, n - same);
 }
 
-INFER_API infer_result infer_session_fork(infer_session **out, infer_session *session, infer_error *err) {
+INFER_API infer_result infer_session_sync(infer_session *session, const infer_token *tokens, int32_t n, int32_t *kept) {
+    infer_result r;
+    if (kept) *kept = 0;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if (!infer__session_claim(session)) return INFER_ERR_STATE;
+    r = infer__session_sync(session, tokens, n, kept);
+    infer__session_leave(session);
+    return r;
+}
+
+/* The session and its context are claimed. */
+static infer_result infer__session_fork(infer_session **out, const infer_session *session, infer_error *err) {
     infer_session_params p;
     infer_session *s = NULL;
     infer_result r;
-    infer__error_clear(err);
-    if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_fork: out is NULL");
-    *out = NULL;
-    if (!session) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_fork: session is NULL");
     memset(&p, 0, sizeof p);
     p.context = session->cap;
     p.progress = session->progress;
     p.progress_user = session->progress_user;
     p.trace = session->trace;
     p.trace_user = session->trace_user;
-    r = infer_session_create_in(&s, session->context, &p, err);
+    r = infer__session_make(&s, session->context, &p, err);
     if (r) return r;
     s->n = session->n;
     s->n_valid = session->n_valid;
@@ -76,6 +97,25 @@ INFER_API infer_result infer_session_fork(infer_session **out, infer_session *se
     infer__cache_share(session->context, s, session);
     *out = s;
     return INFER_OK;
+}
+
+INFER_API infer_result infer_session_fork(infer_session **out, infer_session *session, infer_error *err) {
+    infer_session *s = NULL;
+    infer_result r;
+    infer__error_clear(err);
+    if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_fork: out is NULL");
+    *out = NULL;
+    if (!session) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_fork: session is NULL");
+    if (!infer__session_claim(session))
+        return infer__error(err, INFER_ERR_STATE, "infer_session_fork: %s", infer__refused.message);
+    r = infer__context_claim(session->context, "infer_session_fork", err);
+    if (r == INFER_OK) {
+        r = infer__session_fork(&s, session, err);
+        infer__context_leave(session->context);
+    }
+    infer__session_leave(session);
+    *out = s;
+    return r;
 }
 
 /* ---- save and load ----------------------------------------------------------------------------------------------- */
@@ -163,14 +203,14 @@ static void infer__page_give(infer_context *c, int32_t layer, int keys, uint64_t
     infer__layer_ops(c, layer)->upload(&c->ctx, &b->buf, offset, turned ? spare : page, bytes);
 }
 
-INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn write, void *user) {
+/* As infer_session_save; the session and its context are claimed. */
+static infer_result infer__session_save(infer_session *session, infer_write_fn write, void *user) {
     infer__state_out o;
     infer_context *c;
     uint32_t header[INFER__STATE_WORDS];
     uint64_t kb, vb, most;
     char *page, *spare;
     int32_t l, i, pages;
-    if (!session) return INFER_ERR_ARGUMENT;
     infer__error_clear(&session->error);
     if (!write) return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_save: write is NULL");
     c = session->context;
@@ -290,14 +330,14 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, cons
     return infer__error(&s->error, c->ctx.error.code, "infer_session_load: %s", c->ctx.error.message);
 }
 
-INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn read, void *user) {
+/* As infer_session_load; the session and its context are claimed. */
+static infer_result infer__session_load(infer_session *session, infer_read_fn read, void *user) {
     uint32_t w[INFER__STATE_WORDS];
     uint64_t size, sum, want;
     infer_context *c;
     infer_result r;
     char *data;
     uint32_t i;
-    if (!session) return INFER_ERR_ARGUMENT;
     infer__error_clear(&session->error);
     if (!read) return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_load: read is NULL");
     c = session->context;
@@ -326,4 +366,18 @@ INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn 
     if (!r) r = infer__state_apply(session, w, data, data + size);
     infer__free(c->ctx.mem, data);
     return r;
+}
+
+INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn write, void *user) {
+    infer_result r;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if ((r = infer__session_enter(session, "infer_session_save")) != INFER_OK) return r;
+    return infer__session_exit(session, infer__session_save(session, write, user));
+}
+
+INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn read, void *user) {
+    infer_result r;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if ((r = infer__session_enter(session, "infer_session_load")) != INFER_OK) return r;
+    return infer__session_exit(session, infer__session_load(session, read, user));
 }

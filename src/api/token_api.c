@@ -29,7 +29,9 @@ INFER_API infer_result infer_tokenize(const infer_model *model, const char *text
     r = infer__text_check(model, "text", text, n, flags, INFER_TEXT_SPECIAL, out, cap, count, err);
     if (r != INFER_OK) return r;
     infer__error_clear(err);
-    return infer__tokenize(model->tokenizer, infer__model_mem(model), text ? text : "", n, flags, out, cap, count, err);
+    infer__model_hold(model);
+    r = infer__tokenize(model->tokenizer, infer__model_mem(model), text ? text : "", n, flags, out, cap, count, err);
+    return infer__model_let(model, r);
 }
 
 INFER_API infer_result infer_detokenize(const infer_model *model, const infer_token *tokens, size_t n, int32_t flags,

@@ -233,6 +233,12 @@ typedef struct infer__atomic { volatile int64_t v; } infer__atomic;
 static int64_t infer__atomic_add(infer__atomic *a, int64_t n); /* returns the value before */
 static int64_t infer__atomic_get(const infer__atomic *a);
 static void infer__atomic_set(infer__atomic *a, int64_t n);
+static int infer__atomic_swap(infer__atomic *a, int64_t from, int64_t to); /* 1: it was `from` and is `to` */
+static void infer__atomic_raise(infer__atomic *a, int64_t n);              /* to n, unless it is more */
+/* An object that runs one call at a time counts their beginnings and ends: odd while one runs, and then its number.
+ * 1: this call runs now, until infer__unclaim; 0: another one does. */
+static int infer__claim(infer__atomic *calls);
+static void infer__unclaim(infer__atomic *calls);
 
 /* ---- report.c: errors and log ------------------------------------------------------------------ */
 
@@ -324,14 +330,24 @@ static int infer__local_time(int out[6]);
 static int infer__cores(void);      /* processors this process may run on, >= 1 */
 static void infer__yield(void);     /* let another thread run */
 
+/* The machine's memory in bytes, or what control groups leave of it; 0 where the system does not say. `available`
+ * counts caches that would be given back. */
+static void infer__machine_memory(uint64_t *total, uint64_t *available, uint64_t *swap);
+static int64_t infer__process(void); /* number of this process; another one after fork(). 0 where that is unknown */
+
 /* A file for reading. Paths are UTF-8. Directories, pipes and devices are refused; an empty file has size 0 and no
- * map. A map that fails is no error: map stays NULL and infer__file_read works. INFER_NO_STDIO: UNSUPPORTED. */
+ * map. A map that fails is no error: map stays NULL and infer__file_read works. INFER_NO_STDIO: UNSUPPORTED.
+ * INFER__MAP_SAFE does not map a file that every user may write, and so shorten under us. */
+enum { INFER__MAP_NEVER, INFER__MAP_SAFE, INFER__MAP_ALWAYS };
 typedef struct infer__file {
     intptr_t handle; /* 0 = closed */
     uint64_t size;
     void *map; /* whole file, or NULL */
     intptr_t map_handle;
+    int shared; /* that is why it is not mapped */
 } infer__file;
+/* 0 when a mapped file has become shorter, to *size bytes: to touch what is gone would end the process. */
+static int infer__file_whole(const infer__file *f, uint64_t *size);
 static infer_result infer__file_open(infer__file *f, const char *path, int want_map, infer_error *err);
 static size_t infer__file_read(infer__file *f, uint64_t offset, void *dst, size_t n); /* bytes read; thread safe */
 static void infer__file_close(infer__file *f);
@@ -372,6 +388,8 @@ static infer_result infer__pool_create(infer__pool **out, infer__mem *mem, int t
                                        void *host_user, infer_error *err);
 static void infer__pool_destroy(infer__pool *p);
 static int infer__pool_threads(const infer__pool *p);
+/* 1 in a child of fork(), where the workers are not. */
+static int infer__pool_lost(const infer__pool *p);
 /* The task that a worker begins with; its next ones are those after it. */
 static int infer__pool_first(const infer__pool *p, int n_tasks, int worker);
 /* Run all tasks and return. Results must not depend on which worker runs a task: every sum has a fixed order. Runs

@@ -24,6 +24,7 @@
 #  endif
 #  if defined(INFER__THREADS)
 #    include <pthread.h>
+#    include <signal.h>
 #  endif
 #  if !defined(INFER_NO_RUNTIME_LINKING) && !defined(__wasi__) && !defined(__EMSCRIPTEN__)
 #    include <dlfcn.h>
@@ -75,6 +76,9 @@ extern int sched_getaffinity(int pid, size_t size, void *set);
 static int64_t infer__atomic_add(infer__atomic *a, int64_t n) { return __atomic_fetch_add(&a->v, n, __ATOMIC_SEQ_CST); }
 static int64_t infer__atomic_get(const infer__atomic *a) { return __atomic_load_n(&a->v, __ATOMIC_SEQ_CST); }
 static void infer__atomic_set(infer__atomic *a, int64_t n) { __atomic_store_n(&a->v, n, __ATOMIC_SEQ_CST); }
+static int infer__atomic_swap(infer__atomic *a, int64_t from, int64_t to) {
+    return __atomic_compare_exchange_n(&a->v, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
 #elif defined(INFER__ATOMICS_LOCKED)
 /* 32-bit CPUs without 64-bit atomics: a one-byte lock beside the value. */
 static int64_t infer__atomic_add(infer__atomic *a, int64_t n) {
@@ -93,6 +97,14 @@ static void infer__atomic_set(infer__atomic *a, int64_t n) {
     a->v = n;
     __atomic_clear(&a->lock, __ATOMIC_SEQ_CST);
 }
+static int infer__atomic_swap(infer__atomic *a, int64_t from, int64_t to) {
+    int same;
+    while (__atomic_test_and_set(&a->lock, __ATOMIC_SEQ_CST)) {}
+    same = a->v == from;
+    if (same) a->v = to;
+    __atomic_clear(&a->lock, __ATOMIC_SEQ_CST);
+    return same;
+}
 #elif defined(INFER__ATOMICS_MSVC)
 /* Compare-and-exchange is the one 64-bit operation that MSVC has on every CPU. */
 static int64_t infer__atomic_get(const infer__atomic *a) {
@@ -107,6 +119,9 @@ static void infer__atomic_set(infer__atomic *a, int64_t n) {
     int64_t seen = infer__atomic_get(a), before;
     while ((before = _InterlockedCompareExchange64(&a->v, n, seen)) != seen) seen = before;
 }
+static int infer__atomic_swap(infer__atomic *a, int64_t from, int64_t to) {
+    return _InterlockedCompareExchange64(&a->v, to, from) == from;
+}
 #else
 static int64_t infer__atomic_add(infer__atomic *a, int64_t n) {
     int64_t before = a->v;
@@ -115,7 +130,23 @@ static int64_t infer__atomic_add(infer__atomic *a, int64_t n) {
 }
 static int64_t infer__atomic_get(const infer__atomic *a) { return a->v; }
 static void infer__atomic_set(infer__atomic *a, int64_t n) { a->v = n; }
+static int infer__atomic_swap(infer__atomic *a, int64_t from, int64_t to) {
+    if (a->v != from) return 0;
+    a->v = to;
+    return 1;
+}
 #endif
+
+static int infer__claim(infer__atomic *calls) {
+    int64_t n = infer__atomic_get(calls);
+    return !(n & 1) && infer__atomic_swap(calls, n, n + 1);
+}
+static void infer__unclaim(infer__atomic *calls) { infer__atomic_add(calls, 1); }
+
+static void infer__atomic_raise(infer__atomic *a, int64_t n) {
+    int64_t seen = infer__atomic_get(a);
+    while (seen < n && !infer__atomic_swap(a, seen, n)) seen = infer__atomic_get(a);
+}
 
 /* ---- clock, CPUs, waiting ------------------------------------------------------------------------ */
 
@@ -237,37 +268,101 @@ static int infer__cores(void) {
 #endif
 }
 
-/* The machine's memory in bytes; 0 where the system does not say. `available` counts caches that would be given
- * back. */
-static void infer__machine_memory(uint64_t *total, uint64_t *available) {
+#if defined(__linux__)
+/* The number behind `name` at the beginning of a line of `text`, 0 when there is none. */
+static uint64_t infer__read_field(const char *text, const char *name) {
+    size_t n = strlen(name);
+    const char *p;
+    for (p = text; p && *p; p = strchr(p, '\n'), p = p ? p + 1 : NULL) {
+        if (strncmp(p, name, n) != 0) continue;
+        p += n;
+        return infer__read_number(&p);
+    }
+    return 0;
+}
+
+/* What one control group leaves, from its three files; its page cache would be given back. */
+static void infer__group_memory(const char *dir, const char *limit_name, const char *used_name, const char *cache,
+                                uint64_t *total, uint64_t *available) {
+    char path[400], text[4096];
+    const char *p = text;
+    uint64_t limit, used, idle;
+    if (infer__format(path, sizeof path, "%s/%s", dir, limit_name) >= sizeof path) return;
+    infer__read_text(path, text, sizeof text);
+    limit = infer__read_number(&p);
+    if (limit == 0 || limit >= (uint64_t)1 << 60) return; /* "max", or v1's number for it */
+    *total = *total ? INFER__MIN(*total, limit) : limit;
+    infer__format(path, sizeof path, "%s/%s", dir, used_name);
+    infer__read_text(path, text, sizeof text);
+    p = text;
+    used = infer__read_number(&p);
+    infer__format(path, sizeof path, "%s/memory.stat", dir);
+    infer__read_text(path, text, sizeof text);
+    idle = infer__read_field(text, cache[0] ? "total_inactive_file " : "inactive_file ") +
+           infer__read_field(text, cache[0] ? "total_active_file " : "active_file ");
+    used = used > idle ? used - idle : 0;
+    limit = limit > used ? limit - used : 1;
+    *available = *available ? INFER__MIN(*available, limit) : limit;
+}
+
+/* The limits of this process's control groups: v2, its own and those above it; v1, where a container sees its own. */
+static void infer__groups_memory(uint64_t *total, uint64_t *available) {
+    char text[1024], dir[320], *end, *own;
+    infer__read_text("/proc/self/cgroup", text, sizeof text);
+    own = strncmp(text, "0::/", 4) == 0 ? text : strstr(text, "\n0::/");
+    infer__group_memory("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_", total,
+                        available);
+    if (!own) return;
+    own = strchr(own, '/');
+    own[strcspn(own, "\n")] = 0;
+    if (infer__format(dir, sizeof dir, "/sys/fs/cgroup%s", own) >= sizeof dir) return;
+    for (;;) {
+        infer__group_memory(dir, "memory.max", "memory.current", "", total, available);
+        end = strrchr(dir, '/');
+        if (!end || (size_t)(end - dir) < sizeof "/sys/fs/cgroup" - 1) break;
+        *end = 0;
+    }
+}
+#endif
+
+static void infer__machine_memory(uint64_t *total, uint64_t *available, uint64_t *swap) {
 #if defined(INFER__WINDOWS)
     MEMORYSTATUSEX m;
-    *total = *available = 0;
+    *total = *available = *swap = 0;
     m.dwLength = sizeof m;
     if (!GlobalMemoryStatusEx(&m)) return;
     *total = m.ullTotalPhys;
     *available = m.ullAvailPhys;
+    *swap = m.ullTotalPageFile > m.ullTotalPhys ? m.ullTotalPageFile - m.ullTotalPhys : 0;
 #elif defined(INFER__POSIX) && defined(_SC_PHYS_PAGES)
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     *total = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
-    *available = 0;
+    *available = *swap = 0;
 #  if defined(_SC_AVPHYS_PAGES)
     pages = sysconf(_SC_AVPHYS_PAGES);
     *available = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
 #  endif
 #  if defined(__linux__)
     {
-        char text[512];
-        const char *p;
+        char text[2048];
+        uint64_t n;
         infer__read_text("/proc/meminfo", text, sizeof text);
-        p = strstr(text, "MemAvailable:");
-        if (!p) return;
-        p += 13;
-        *available = infer__read_number(&p) * 1024;
+        n = infer__read_field(text, "MemAvailable:");
+        if (n) *available = n * 1024;
+        *swap = infer__read_field(text, "SwapTotal:") * 1024;
+        infer__groups_memory(total, available);
     }
 #  endif
 #else
-    *total = *available = 0;
+    *total = *available = *swap = 0;
+#endif
+}
+
+static int64_t infer__process(void) {
+#if defined(INFER__POSIX) && !defined(__wasi__)
+    return (int64_t)getpid();
+#else
+    return 0;
 #endif
 }
 
@@ -307,6 +402,10 @@ static size_t infer__file_read(infer__file *f, uint64_t offset, void *dst, size_
 }
 static void infer__file_close(infer__file *f) {
     memset(f, 0, sizeof *f);
+}
+static int infer__file_whole(const infer__file *f, uint64_t *size) {
+    *size = f->size;
+    return 1;
 }
 
 #elif defined(INFER__WINDOWS)
@@ -380,6 +479,12 @@ static void infer__file_close(infer__file *f) {
     memset(f, 0, sizeof *f);
 }
 
+/* The system refuses to shorten a file that is mapped. */
+static int infer__file_whole(const infer__file *f, uint64_t *size) {
+    *size = f->size;
+    return 1;
+}
+
 #else /* POSIX */
 
 static const char *infer__file_why(int code) {
@@ -427,7 +532,8 @@ static infer_result infer__file_open(infer__file *f, const char *path, int want_
     f->handle = (intptr_t)fd + 1;
     f->size = (uint64_t)size;
 #  if defined(INFER__MMAP)
-    if (want_map && f->size > 0 && f->size <= SIZE_MAX / 2) { /* on failure: read instead */
+    f->shared = want_map == INFER__MAP_SAFE && fstat(fd, &st) == 0 && (st.st_mode & S_IWOTH);
+    if (want_map && !f->shared && f->size > 0 && f->size <= SIZE_MAX / 2) { /* on failure: read instead */
         void *p = mmap(NULL, (size_t)f->size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p != MAP_FAILED) f->map = p;
     }
@@ -456,6 +562,18 @@ static void infer__file_close(infer__file *f) {
 #  endif
     if (f->handle) close((int)(f->handle - 1));
     memset(f, 0, sizeof *f);
+}
+
+static int infer__file_whole(const infer__file *f, uint64_t *size) {
+    struct stat st;
+    int64_t now = -1;
+    *size = f->size;
+    if (!f->map) return 1;
+    if (fstat((int)(f->handle - 1), &st) == 0) now = (int64_t)st.st_size;
+    else if (errno == EOVERFLOW) now = (int64_t)INFER__LSEEK((int)(f->handle - 1), 0, SEEK_END);
+    if (now < 0 || (uint64_t)now >= f->size) return 1; /* where the system does not say, the file is taken as it was */
+    *size = (uint64_t)now;
+    return 0;
 }
 #endif
 
@@ -529,14 +647,63 @@ static void *infer__thread_main(void *p) {
     t->fn(t->arg);
     return NULL;
 }
+
+/* The signals that threads of the library block: all that are sent to a process, so that the host's threads get them.
+ * Faults of the thread itself stay: blocked, they would end the process past a crash handler of the host's. */
+#  if defined(__linux__) /* a strict mode hides sigset_t and its functions; bit n - 1 of it is signal n */
+typedef struct infer__sigset { unsigned long words[128 / sizeof(unsigned long)]; } infer__sigset;
+#    if defined(SIG_SETMASK)
+#      define INFER__SETMASK SIG_SETMASK
+typedef sigset_t infer__libc_sigset;
+#    else
+#      if defined(__mips__)
+#        define INFER__SETMASK 3
+#      else
+#        define INFER__SETMASK 2
+#      endif
+typedef infer__sigset infer__libc_sigset;
+#    endif
+extern int pthread_sigmask(int how, const infer__libc_sigset *set, infer__libc_sigset *old);
+static void infer__signals_all(infer__sigset *set) {
+#    if defined(__mips__)
+    static const unsigned char NOT[] = { 4, 5, 8, 10, 11, 12, 32, 33, 34 };
+#    else
+    static const unsigned char NOT[] = { 4, 5, 7, 8, 11, 31, 32, 33, 34 }; /* faults; 32 to 34 are the C library's */
+#    endif
+    const unsigned long one = 1;
+    const size_t width = 8 * sizeof one;
+    size_t i;
+    memset(set, 0, sizeof *set);
+    for (i = 0; i < 64; i++) set->words[i / width] |= one << i % width;
+    for (i = 0; i < sizeof NOT; i++) set->words[(NOT[i] - 1u) / width] &= ~(one << (NOT[i] - 1u) % width);
+}
+#  else
+#    define INFER__SETMASK SIG_SETMASK
+typedef sigset_t infer__sigset, infer__libc_sigset;
+static void infer__signals_all(infer__sigset *set) {
+    static const int NOT[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
+    size_t i;
+    sigfillset(set);
+    for (i = 0; i < INFER__COUNT(NOT); i++) sigdelset(set, NOT[i]);
+}
+#  endif
+static int infer__signals_set(const infer__sigset *set, infer__sigset *old) {
+    return pthread_sigmask(INFER__SETMASK, (const infer__libc_sigset *)(const void *)set,
+                           (infer__libc_sigset *)(void *)old) == 0;
+}
+
 static int infer__thread_start(infer__thread *t, infer__thread_fn fn, void *arg) {
     pthread_attr_t attr;
-    int ok;
+    infer__sigset all, old;
+    int ok, masked;
     t->fn = fn;
     t->arg = arg;
     if (pthread_attr_init(&attr) != 0) return 0;
     pthread_attr_setstacksize(&attr, (size_t)1 << 20); /* musl's default is 128 KiB, glibc's 8 MiB; refused = default */
-    ok = pthread_create(&t->handle, &attr, infer__thread_main, t) == 0;
+    infer__signals_all(&all);
+    masked = infer__signals_set(&all, &old); /* a new thread inherits the mask */
+    ok = masked && pthread_create(&t->handle, &attr, infer__thread_main, t) == 0;
+    if (masked) infer__signals_set(&old, NULL);
     pthread_attr_destroy(&attr);
     return ok;
 }
@@ -570,3 +737,4 @@ static void infer__lib_close(void *lib) { (void)lib; }
 #undef INFER__PREAD
 #undef INFER__OFF
 #undef INFER__CLOCK
+#undef INFER__SETMASK

@@ -52,6 +52,7 @@ struct infer__pool {
     infer__mutex lock;
     infer__cond wake, done;
     int has_lock, has_wake, has_done;
+    int64_t process; /* that started the workers: a child of fork() has none of them */
 };
 
 /* Tell the CPU that this is a spin loop. */
@@ -134,6 +135,7 @@ static infer_result infer__pool_create(infer__pool **out, infer__mem *mem, int t
     p->host = host;
     p->host_user = host_user;
     p->threads = threads < 1 ? 1 : threads;
+    p->process = infer__process();
     if (!host && p->threads > 1) {
         p->workers = (infer__worker *)infer__calloc(mem, (uint64_t)p->threads, sizeof *p->workers);
         if (!p->workers) {
@@ -155,19 +157,23 @@ static infer_result infer__pool_create(infer__pool **out, infer__mem *mem, int t
     return INFER_OK;
 }
 
+static int infer__pool_lost(const infer__pool *p) { return p->workers && p->process != infer__process(); }
+
 static void infer__pool_destroy(infer__pool *p) {
     int i;
+    int lost;
     if (!p) return;
-    if (p->has_lock && p->has_wake && p->has_done) {
+    lost = infer__pool_lost(p); /* then nobody can be joined, and conditions still have their waiters */
+    if (!lost && p->has_lock && p->has_wake && p->has_done) {
         infer__mutex_lock(&p->lock);
         infer__atomic_set(&p->stop, 1);
         infer__cond_broadcast(&p->wake);
         infer__mutex_unlock(&p->lock);
         for (i = 1; i < p->threads; i++) infer__thread_join(&p->workers[i].thread);
     }
-    if (p->has_done) infer__cond_destroy(&p->done);
-    if (p->has_wake) infer__cond_destroy(&p->wake);
-    if (p->has_lock) infer__mutex_destroy(&p->lock);
+    if (p->has_done && !lost) infer__cond_destroy(&p->done);
+    if (p->has_wake && !lost) infer__cond_destroy(&p->wake);
+    if (p->has_lock && !lost) infer__mutex_destroy(&p->lock);
     infer__free(p->mem, p->workers);
     infer__free(p->mem, p);
 }

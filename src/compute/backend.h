@@ -330,7 +330,8 @@ struct infer__ctx {
     int32_t max_head;             /* largest head dimension, 0 = not known: prepare expects any that fits max_cols */
     infer__pass pass;
     infer_error error;            /* sticky: the first failure of this pass */
-    const infer__atomic *cancel;  /* not NULL: non-zero ends the pass at the next op */
+    const infer__atomic *cancel;  /* not NULL: more than cancel_seen ends the pass at the next op */
+    int64_t cancel_seen;
     int32_t exact;
     int32_t profiling;
     infer__profile profile[INFER__PROFILE_OPS];

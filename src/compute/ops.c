@@ -20,7 +20,7 @@ static void infer__fail(infer__ctx *c, infer_result code, const char *format, ..
 
 static double infer__op_begin(infer__ctx *c) {
     if (!infer__ok(c)) return -1;
-    if (c->cancel && infer__atomic_get(c->cancel)) {
+    if (c->cancel && infer__atomic_get(c->cancel) > c->cancel_seen) {
         infer__fail(c, INFER_CANCELLED, "cancelled");
         return -1;
     }

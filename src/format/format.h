@@ -18,7 +18,8 @@ typedef struct infer__source {
     infer_io io;        /* io.mapped != NULL: the whole file is there, aligned to 32 bytes */
     infer__file file;   /* when opened from a path: io.user points here, so a source never moves after opening */
     void *copy;         /* when the caller's memory had to be copied (alignment) */
-    void *head;         /* not mapped: the first head_bytes of the file, which strings and arrays point into */
+    void *head;         /* of a file: its first head_bytes, which strings and arrays point into. Of a mapped one too:
+                         * those are read at any time, and somebody may shorten or change the file */
     uint64_t head_bytes;
 } infer__source;
 static infer_result infer__source_open_path(infer__source *s, const char *path, int want_map, infer_error *err);
@@ -27,6 +28,9 @@ static infer_result infer__source_open_memory(infer__source *s, infer__mem *mem,
 static infer_result infer__source_open_io(infer__source *s, const infer_io *io, infer_error *err);
 /* Read n bytes at offset, all or an error that names the offset. */
 static infer_result infer__source_read(infer__source *s, uint64_t offset, void *dst, uint64_t n, infer_error *err);
+/* IO when the file that is mapped has become shorter: what is behind its end must not be touched. What happens between
+ * this look and the use of the bytes cannot be seen. */
+static infer_result infer__source_whole(const infer__source *s, infer_error *err);
 static void infer__source_close(infer__source *s, infer__mem *mem);
 
 /* ---- gguf.c -------------------------------------------------------------------------------------- */
@@ -111,6 +115,8 @@ static int infer__kv_is_strings(const infer__kv *kv);
  * machine byte order (swapped if need be); blocks are as stored, little-endian on every machine, and those of a
  * big-endian file are INFER_ERR_UNSUPPORTED. Views count against the memory limit as if they were allocated. */
 static infer_result infer__gguf_load(infer__gguf *g, infer__gguf_tensor *t, infer_error *err);
+/* infer__source_whole of all files. */
+static infer_result infer__gguf_whole(const infer__gguf *g, infer_error *err);
 /* n_rows rows from `row` on, decoded to float32, without keeping anything. */
 static infer_result infer__gguf_read_rows(infer__gguf *g, const infer__gguf_tensor *t, uint64_t row, uint64_t n_rows,
                                           float *dst, infer_error *err);

@@ -15,7 +15,7 @@
 #define INFER__GGUF_MAX_COUNT (1 << 28)   /* keys or tensors: keeps indices and doubled sizes inside int32 */
 #define INFER__GGUF_MAX_ALIGNMENT (1 << 20)
 #define INFER__GGUF_MAX_PARTS 4096        /* of a split model */
-#define INFER__GGUF_HEAD 65536            /* first read of a file that is not mapped */
+#define INFER__GGUF_HEAD 65536            /* first read of a file */
 #define INFER__GGUF_MIN_KV 14             /* bytes of the smallest entry: length, one byte of key, type, one byte */
 #define INFER__GGUF_MIN_TENSOR 33         /* length, one byte of name, one dimension, type, offset */
 
@@ -27,7 +27,7 @@ typedef struct infer__cursor {
     infer__source *s;
     infer_error *err;
     infer_result code;   /* sticky */
-    const uint8_t *base; /* the file from its start; `have` bytes of it are in memory, all when mapped */
+    const uint8_t *base; /* the file from its start; `have` bytes of it are in memory, all when the caller has it */
     uint64_t have, size, at;
     int big;             /* the file is big-endian */
     int part;            /* of a split model, from 0 */
@@ -87,8 +87,8 @@ static infer_result infer__gguf_fail(infer__cursor *c, infer_result code, uint64
 
 /* ---- cursor ---------------------------------------------------------------------------------------- */
 
-/* A file that is not mapped: have at least `need` bytes of it (need <= size) in memory. Doubling keeps the copying
- * linear. The buffer moves, which is why views are only taken by infer__gguf_bind, at the end. */
+/* A file that is not in the caller's memory: have at least `need` bytes of it (need <= size) in memory. Doubling keeps
+ * the copying linear. The buffer moves, which is why views are only taken by infer__gguf_bind, at the end. */
 static void infer__cursor_fill(infer__cursor *c, uint64_t need) {
     infer__source *s = c->s;
     uint64_t want = INFER__MAX(need, s->head_bytes < INFER__GGUF_HEAD ? INFER__GGUF_HEAD : 2 * s->head_bytes);
@@ -281,7 +281,7 @@ static void infer__gguf_swap(void *data, uint64_t n, size_t size) {
 }
 
 /* Now that the header lies still: make strings and arrays point into it. Lengths are read through the cursor again: a
- * mapped file may have been changed by somebody in between. */
+ * file in the caller's memory may have been changed by somebody in between. */
 static void infer__gguf_bind(infer__cursor *c, infer__kv *kv) {
     uint64_t i, size, bytes;
     const uint8_t *p;
@@ -545,7 +545,7 @@ static infer_result infer__gguf_parse_part(infer__gguf *g, int32_t part, infer__
     c.g = g;
     c.s = s;
     c.err = err;
-    c.base = (const uint8_t *)s->io.mapped;
+    c.base = s->file.map ? NULL : (const uint8_t *)s->io.mapped;
     c.size = s->io.size;
     c.have = c.base ? c.size : 0;
     c.part = part;
@@ -681,6 +681,10 @@ static infer_result infer__gguf_open_source(infer__gguf *g, const infer__gguf_or
     else if (o->io) r = infer__source_open_io(s, &o->io[i], err);
     else r = infer__source_open_memory(s, g->mem, o->data, o->size, err);
     if (r == INFER_OK) g->n_sources = i + 1;
+    if (s->file.shared && o->want_map)
+        infer__log(g->report, 2, "file %d: every user may write to it, and so shorten it: it is read into memory, not "
+                                 "mapped (no_mmap -1 maps it)",
+                   (int)i + 1);
     return r;
 }
 

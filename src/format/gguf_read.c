@@ -165,7 +165,7 @@ static int infer__gguf_str(const infer__gguf *g, const char *key, infer__str *ou
 static infer_result infer__gguf_tensor_error(const infer__gguf_tensor *t, infer_result code, const char *problem,
                                              infer_error *err) {
     char name[84];
-    return infer__error(err, code, "tensor \"%s\", byte %llu: %.120s", infer__gguf_clip(name, t->name),
+    return infer__error(err, code, "tensor \"%s\", byte %llu: %.160s", infer__gguf_clip(name, t->name),
                         (unsigned long long)t->offset, problem);
 }
 
@@ -194,6 +194,13 @@ static const uint8_t *infer__gguf_view(const infer__gguf *g, const infer__gguf_t
     return base && !(g->swapped && t->type->swap > 1) ? base + t->offset : NULL;
 }
 
+static infer_result infer__gguf_whole(const infer__gguf *g, infer_error *err) {
+    infer_result r = INFER_OK;
+    int32_t i;
+    for (i = 0; i < g->n_sources && r == INFER_OK; i++) r = infer__source_whole(&g->sources[i], err);
+    return r;
+}
+
 static infer_result infer__gguf_load(infer__gguf *g, infer__gguf_tensor *t, infer_error *err) {
     infer_result r;
     char problem[64];
@@ -203,6 +210,11 @@ static infer_result infer__gguf_load(infer__gguf *g, infer__gguf_tensor *t, infe
     infer__format(problem, sizeof problem, "no memory for %llu bytes", (unsigned long long)t->bytes);
     t->data = infer__gguf_view(g, t);
     if (t->data) {
+        infer_error e;
+        if ((r = infer__source_whole(&g->sources[t->shard], &e)) != INFER_OK) {
+            t->data = NULL;
+            return infer__gguf_tensor_error(t, r, e.message, err);
+        }
         if (!infer__mem_reserve(g->mem, t->bytes)) {
             t->data = NULL;
             return infer__gguf_tensor_error(t, INFER_ERR_MEMORY, problem, err);
@@ -240,6 +252,7 @@ static infer_result infer__gguf_read_rows(infer__gguf *g, const infer__gguf_tens
     if (bytes == 0) return INFER_OK;
     if (!data) data = infer__gguf_view(g, t);
     if (data) {
+        if (!t->owned && (r = infer__source_whole(&g->sources[t->shard], err)) != INFER_OK) return r;
         t->type->decode(data + from, dst, (int64_t)(n_rows * t->dims[0]));
         return INFER_OK;
     }

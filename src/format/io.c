@@ -75,7 +75,7 @@ static infer_result infer__source_read(infer__source *s, uint64_t offset, void *
         return infer__error(err, INFER_ERR_IO, "%llu bytes at byte %llu are past the end of the file (%llu bytes)",
                             (unsigned long long)n, (unsigned long long)offset, (unsigned long long)s->io.size);
     if (n == 0) return INFER_OK;
-    if (s->io.mapped) {
+    if (s->io.mapped && !s->file.map) { /* a mapping of ours is read as a file: that cannot end the process */
         memcpy(to, (const uint8_t *)s->io.mapped + offset, (size_t)n);
         return INFER_OK;
     }
@@ -89,6 +89,15 @@ static infer_result infer__source_read(infer__source *s, uint64_t offset, void *
         n -= part;
     }
     return INFER_OK;
+}
+
+static infer_result infer__source_whole(const infer__source *s, infer_error *err) {
+    uint64_t size;
+    if (infer__file_whole(&s->file, &size)) return INFER_OK;
+    return infer__error(err, INFER_ERR_IO,
+                        "the model's file was shortened while it is mapped, from %llu bytes to %llu (no_mmap protects "
+                        "from that)",
+                        (unsigned long long)s->file.size, (unsigned long long)size);
 }
 
 static void infer__source_close(infer__source *s, infer__mem *mem) {

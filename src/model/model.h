@@ -257,7 +257,8 @@ struct infer_model {
     uint64_t dropped_bytes;    /* of tensors that were read into memory, sent to a device and freed here */
     uint64_t token_bytes;      /* of weights that evaluating one token reads */
     uint32_t cpu;              /* INFER__CPU_* mask */
-    infer__atomic users;       /* contexts, sessions and samplers alive */
+    infer__atomic users;       /* contexts, samplers and grammars alive, and calls that run */
+    int64_t process;           /* that opened it: devices cannot be used in a child of fork() */
 };
 
 /* Everything after the file is parsed: architecture, hyper-parameters, layers, weights. A model that cannot compute is
@@ -315,6 +316,9 @@ static void infer__plan_sizes(infer__plan *p, const infer_model *m, const infer_
 /* Bytes of a layer's keys and values; 0 when they are too many to count. */
 static int infer__plan_layer_cache(const infer__plan *p, const infer__layer *l, uint64_t *bytes);
 
+/* MEMORY when the host has less memory than the plan's context needs; a warning when less is free. */
+static infer_result infer__plan_fits(const infer__plan *p, const infer_model *m, infer_error *err);
+
 /* What the plan's context and one session take, with the model itself. */
 static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer_memory *out);
 
@@ -340,7 +344,8 @@ struct infer_context {
     infer_session **active;      /* n_seq: the sessions of the running pass */
     infer_session **kept;        /* n_seq: those whose logits lie in the device's work area (results.c) */
     int32_t n_kept;
-    infer__atomic cancel, busy;
+    infer__atomic calls;         /* infer__claim */
+    infer__atomic cancel;        /* number of the latest eval, a call of this context, that shall end */
     int32_t n_sessions, owned;   /* owned: dies with its last session */
     /* of the running eval */
     float **out_logits, **out_hidden; /* batch: where results of pass->out go, NULL = not wanted */
@@ -373,10 +378,40 @@ struct infer_session {
     uint64_t top_cap;
     int32_t top_wanted;  /* of the next eval's: what the last choice took, 0 = all */
     int32_t all_wanted;  /* somebody asked for all of this eval's */
-    infer__atomic cancel, running;
+    infer__atomic calls;   /* infer__claim */
+    infer__atomic cancel;  /* number of the latest call of this session that shall end */
+    infer__atomic eval;    /* number of the context's call that evaluates it now, 0 = none */
+    infer__atomic refused; /* the last call was refused because another one ran */
     infer_error error;
     infer_stats stats;
 };
+
+/* api/calls.c: one call at a time. */
+/* The session, and the context with it: 0 or STATE, with nothing claimed. */
+static int infer__session_claim(infer_session *s);
+static void infer__session_leave(infer_session *s);
+static infer_result infer__context_claim(infer_context *c, const char *call, infer_error *err);
+static void infer__context_leave(infer_context *c);
+static infer_result infer__session_enter(infer_session *s, const char *call); /* both; the error is the session's */
+static infer_result infer__session_exit(infer_session *s, infer_result r);    /* both; returns r */
+/* 1 in a child of fork(), where its threads or devices are not. */
+static int infer__context_lost(const infer_context *c);
+static int infer__model_lost(const infer_model *m);
+/* While a call of the model runs whose callbacks (memory, log) might close it. NULL is accepted; let returns r. */
+static void infer__model_hold(const infer_model *m);
+static infer_result infer__model_let(const infer_model *m, infer_result r);
+/* 1 when infer_session_cancel was called for the session's running call. */
+static int infer__session_cancelled(const infer_session *s);
+
+/* api/session_api.c, session_state.c, generate.c: as the public calls; the caller has claimed the session. */
+static infer_result infer__session_eval(infer_session *s, const infer_token *tokens, int32_t n);
+static infer_result infer__session_rewind(infer_session *s, int32_t n);
+static infer_result infer__session_sync(infer_session *s, const infer_token *tokens, int32_t n, int32_t *kept);
+static infer_result infer__generate(infer_session *s, infer_sampler *sampler, const char *prompt,
+                                    const infer_generate_params *params, infer_generate_info *info);
+/* The sampler is claimed for a call of the session; NULL is accepted. */
+static infer_result infer__sampler_claim(infer_sampler *sampler, infer_error *err);
+static void infer__sampler_leave(infer_sampler *sampler);
 
 /* cache.c */
 /* What follows happens at a place: ctx has its ops, device and queue. Returns the ops, NULL when it is not used. */

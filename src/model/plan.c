@@ -191,6 +191,24 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     return INFER_OK;
 }
 
+/* Systems that promise more memory than there is end the process when it is used: so ask before. Memory of an allocator
+ * of the caller's may come from anywhere. */
+static infer_result infer__plan_fits(const infer__plan *p, const infer_model *m, infer_error *err) {
+    uint64_t need = p->cache_bytes[INFER__ON_CPU] + p->scratch_bytes[INFER__ON_CPU], total, available, swap;
+    infer__machine_memory(&total, &available, &swap);
+    if (total && need > total + swap && !m->params.allocator.alloc)
+        return infer__error(err, INFER_ERR_MEMORY,
+                            "no memory for a context of %d cells and a batch of %d: it needs %llu bytes of the host's, "
+                            "which has %llu",
+                            (int)p->cells, (int)p->batch, (unsigned long long)need, (unsigned long long)(total + swap));
+    if (available && need > available)
+        infer__log(&m->report, 2,
+                   "a context of %d cells and a batch of %d need %llu bytes of the host's memory, of which %llu are "
+                   "free",
+                   (int)p->cells, (int)p->batch, (unsigned long long)need, (unsigned long long)available);
+    return INFER_OK;
+}
+
 /* Small blocks that a context and a session take besides their buffers: structs, threads, block headers. */
 enum { INFER__PLAN_SLACK = 48 * 1024 };
 

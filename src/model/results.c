@@ -118,10 +118,9 @@ static void infer__results_drop(infer_session *s) {
     c->kept[i] = c->kept[--c->n_kept];
 }
 
-/* Ops outside an eval: an earlier failure, or a cancel that came too late for its eval, is not theirs. */
+/* Ops outside an eval: an earlier failure is not theirs. */
 static void infer__results_begin(infer_context *c) {
     infer__error_clear(&c->ctx.error);
-    infer__atomic_set(&c->cancel, 0);
     infer__enter(c, infer__head_place(c->model));
 }
 

@@ -225,6 +225,7 @@ static infer_result infer__upload_send(infer__upload *u, infer_error *err) {
         }
         layer = job->layer;
         gpu = job->gpu;
+        if ((r = infer__gguf_whole(&u->m->gguf, &why)) != INFER_OK) break;
         r = infer__gpu_write(gpu, job->to, job->offset + at.done, (const char *)job->from + at.done, n, &why);
         if (r) break;
         at.done += n;

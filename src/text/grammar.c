@@ -27,6 +27,7 @@ struct infer_grammar {
     infer_token *tokens;
     int32_t n_words, n_tokens;
     size_t longest;             /* bytes of a trigger word */
+    infer__atomic calls;        /* infer__claim: of the layer above */
 };
 
 struct infer__matcher {
@@ -233,6 +234,8 @@ static void infer__matcher_close(infer__matcher *m) {
     infer__bytes_free(&m->piece);
     infer__free(m->grammar->mem, m);
 }
+
+static infer__atomic *infer__matcher_calls(infer__matcher *m) { return m ? &m->grammar->calls : NULL; }
 
 static void infer__matcher_reset(infer__matcher *m) {
     m->state = m->grammar->states.start;

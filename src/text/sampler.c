@@ -48,6 +48,7 @@ struct infer_sampler {
     char *pieces;           /* infill: beginnings of texts */
     infer__matcher *matcher; /* grammar: its place; NULL = there is no such stage */
     int32_t cap_work, cap_counts, cap_repeats;
+    infer__atomic calls;    /* infer__claim: of the layer above */
 };
 
 /* The next number of the generator: splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators,

@@ -390,6 +390,8 @@ static int infer__grammar_used(const infer_grammar *g);        /* 1 = it has mat
 static uint64_t infer__grammar_cached(const infer_grammar *g); /* bytes of states and masks */
 static infer_result infer__matcher_open(infer__matcher **out, infer_grammar *g, infer_error *err);
 static void infer__matcher_close(infer__matcher *m);
+/* infer__claim of its grammar; NULL when m is. */
+static infer__atomic *infer__matcher_calls(infer__matcher *m);
 static void infer__matcher_reset(infer__matcher *m);
 static infer_result infer__matcher_copy(infer__matcher *to, const infer__matcher *from,
                                         infer_error *err); /* one grammar */

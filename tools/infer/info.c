@@ -180,14 +180,26 @@ static void print_host_memory(const infer_memory *m) {
            cli_bytes_text((double)m->cache, b), cli_bytes_text((double)m->scratch, c));
 }
 
+/* What the machine has, or its container may have: where the system tells. */
+static void print_machine(void) {
+    infer_device_info d;
+    char a[32], b[32];
+    if (infer_device_get(0, &d) != INFER_OK || d.total == 0) return;
+    printf("  the machine has %s", cli_bytes_text((double)d.total, a));
+    if (d.free) printf(", %s of it free", cli_bytes_text((double)d.free, b));
+    printf("\n");
+}
+
 static void print_memory_json(const infer_memory *cpu, const infer_memory *m, int32_t cells) {
+    infer_device_info machine;
     int32_t i;
+    if (infer_device_get(0, &machine) != INFER_OK) machine.total = machine.free = 0;
     printf(", \"memory\": {\"context\": %ld, \"weights\": %.0f, \"cache\": %.0f, \"scratch\": %.0f, "
            "\"device\": %.0f, \"devices\": [",
            (long)cells, (double)m->weights, (double)m->cache, (double)m->scratch, (double)m->device);
     for (i = 0; i < m->n_devices; i++) print_device_memory(&m->devices[i], 1, i == 0);
-    printf("], \"cpu\": {\"weights\": %.0f, \"cache\": %.0f, \"scratch\": %.0f}}", (double)cpu->weights,
-           (double)cpu->cache, (double)cpu->scratch);
+    printf("], \"cpu\": {\"weights\": %.0f, \"cache\": %.0f, \"scratch\": %.0f, \"total\": %.0f, \"free\": %.0f}}",
+           (double)cpu->weights, (double)cpu->cache, (double)cpu->scratch, (double)machine.total, (double)machine.free);
 }
 
 /* On the CPU, and where the options (or auto) would put it. Predicted from the file's header: nothing is loaded. */
@@ -221,6 +233,7 @@ static void print_memory(const infer_model *model, const char *path, const cli_c
     }
     printf("\nmemory for a context of %ld (--ctx, --kv, --batch)\n  on the CPU: ", (long)params.cells);
     print_host_memory(&cpu);
+    print_machine();
     if (there.n_devices == 0) return;
     printf("  on %s: %s together; on the CPU beside it ", there.n_devices == 1 ? "a GPU" : "GPUs",
            cli_bytes_text((double)there.device, text));

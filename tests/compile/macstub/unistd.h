@@ -9,6 +9,7 @@
 #define _SC_PAGESIZE 29
 #define _SC_NPROCESSORS_ONLN 58
 int close(int fd);
+int getpid(void);
 ssize_t pread(int fd, void *to, size_t n, off_t offset);
 ssize_t read(int fd, void *to, size_t n);
 off_t lseek(int fd, off_t offset, int whence);

@@ -1,0 +1,1164 @@
+/* test_host.c: the library inside of somebody's program: signals and its threads, calls from callbacks, two threads that
+ * misuse one object, cancels that come too late, files that others shorten, memory that is not there, fork(). */
+
+#if !defined(_WIN32) && !defined(__wasi__)
+#  include <sys/stat.h>
+#  include <sys/time.h>
+#  include <sys/types.h>
+#  include <sys/wait.h>
+#  include <signal.h>
+#  include <unistd.h>
+#  define HOST_POSIX 1
+#  if !defined(INFER_NO_THREADS)
+#    include <pthread.h>
+#    define HOST_THREADS 1
+#  endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#  define HOST_TSAN 1
+#elif defined(__has_feature)
+#  if __has_feature(thread_sanitizer)
+#    define HOST_TSAN 1
+#  endif
+#endif
+
+#define HOST_STORY "models/stories260K.F32.gguf"
+enum { HOST_IDS = 40, HOST_VOCAB = 512 };
+
+/* ---- calls from callbacks ----------------------------------------------------------------------------------------- */
+
+/* What a running call has claimed, and what a call needs for itself. */
+enum { HOST_SESSION = 1, HOST_CONTEXT = 2, HOST_SAMPLER = 4, HOST_GRAMMAR = 8, HOST_MODEL = 16, HOST_ALWAYS = 32 };
+
+typedef struct host_world {
+    infer_model *m;
+    infer_context *c;
+    infer_session *s, *other; /* of c */
+    infer_sampler *sampler;   /* custom stage, grammar */
+    infer_grammar *g;
+    int held;                 /* by the call that runs; 0 = callbacks do nothing */
+    int inside;               /* a callback is calling back */
+    int callbacks;            /* that have called back */
+    int left;                 /* callbacks that still may */
+    const char *where;
+    char text[4000];
+    size_t n_text;
+    state_bytes state;
+} host_world;
+
+static host_world *host_now; /* for callbacks whose user pointer is taken */
+static infer_token host_ids[HOST_IDS];
+
+static int host_count_text(void *user, const char *text, size_t n) {
+    (void)user; (void)text; (void)n;
+    CHECK(0); /* a refused call shows nothing */
+    return 0;
+}
+
+static int host_eval(host_world *w) { return infer_session_eval(w->s, host_ids, 3); }
+static int host_steps(host_world *w) {
+    infer_step st[2];
+    memset(st, 0, sizeof st);
+    st[0].session = w->other;
+    st[1].session = w->s;
+    st[0].tokens = st[1].tokens = host_ids;
+    st[0].n = st[1].n = 2;
+    return infer_eval(w->c, st, 2, NULL);
+}
+static int host_eval_other(host_world *w) { return infer_session_eval(w->other, host_ids, 2); }
+static int host_generate(host_world *w) {
+    infer_generate_params p;
+    memset(&p, 0, sizeof p);
+    p.max_tokens = 3;
+    p.text = host_count_text;
+    return infer_generate(w->s, NULL, "One day", &p, NULL);
+}
+static int host_chat(host_world *w) {
+    infer_chat_params p;
+    infer_chat_parser *reply = NULL;
+    int r;
+    memset(&p, 0, sizeof p);
+    p.messages = CA_ONCE;
+    p.template_text = CA_TEMPLATE;
+    r = infer_chat(w->s, NULL, &p, NULL, &reply, NULL);
+    CHECK(reply == NULL);
+    return r;
+}
+static int host_sync(host_world *w) { return infer_session_sync(w->s, host_ids, 2, NULL); }
+static int host_rewind(host_world *w) { return infer_session_rewind(w->s, 0); }
+static int host_fork(host_world *w) {
+    infer_session *t = w->s;
+    infer_error err;
+    int r = infer_session_fork(&t, w->s, &err);
+    CHECK(r == INFER_OK || (t == NULL && err.code == INFER_ERR_STATE && err.message[0]));
+    return r;
+}
+static int host_save(host_world *w) {
+    state_bytes b;
+    int r;
+    memset(&b, 0, sizeof b);
+    r = infer_session_save(w->s, state_write, &b);
+    CHECK(b.n == 0);
+    return r;
+}
+static int host_load(host_world *w) { return infer_session_load(w->s, state_read, &w->state); }
+static int host_sample(host_world *w) {
+    infer_token t = -5;
+    int r = infer_session_sample(w->s, NULL, -1, &t);
+    CHECK(t == -5);
+    return r;
+}
+static int host_destroy(host_world *w) { return infer_session_destroy(w->s); }
+static int host_create(host_world *w) {
+    infer_session *t = w->s;
+    infer_error err;
+    int r = infer_session_create_in(&t, w->c, NULL, &err);
+    CHECK(t == NULL && err.code == r);
+    return r;
+}
+static int host_context_destroy(host_world *w) { return infer_context_destroy(w->c); }
+static int host_close(host_world *w) { return infer_model_close(w->m); }
+static int host_sampler_destroy(host_world *w) { return infer_sampler_destroy(w->sampler); }
+static int host_sampler_reset(host_world *w) { return infer_sampler_reset(w->sampler); }
+static int host_sampler_accept(host_world *w) { return infer_sampler_accept(w->sampler, 5); }
+static int host_sampler_sample(host_world *w) {
+    static const float x[HOST_VOCAB];
+    infer_token t;
+    return infer_sampler_sample(w->sampler, x, HOST_VOCAB, &t, NULL);
+}
+static int host_generate_other(host_world *w) { /* another session, the same sampler */
+    infer_generate_params p;
+    memset(&p, 0, sizeof p);
+    p.max_tokens = 1;
+    return infer_generate(w->other, w->sampler, "x", &p, NULL);
+}
+static int host_grammar_destroy(host_world *w) { return infer_grammar_destroy(w->g); }
+static int host_grammar_check(host_world *w) { return infer_grammar_check(w->g, "a", 1, NULL, NULL, NULL); }
+static int host_logits(host_world *w) {
+    return infer_session_logits(w->s, -1) || infer_session_hidden(w->s, -1) ? INFER_OK : INFER_ERR_STATE;
+}
+static int host_top(host_world *w) {
+    infer_top top[2];
+    return infer_session_top(w->s, -1, 2, top);
+}
+
+/* What may be asked at any time. */
+static int host_read(host_world *w) {
+    infer_stats stats;
+    infer_memory memory;
+    infer_token ids[20];
+    int32_t count;
+    size_t n = 0;
+    CHECK(infer_session_position(w->s) >= 0 && infer_session_context(w->s) == 256 && infer_session_tokens(w->s));
+    CHECK(infer_session_stats(w->s, &stats) == INFER_OK && infer_session_error(w->s) != NULL);
+    CHECK(infer_session_profile(w->s, NULL, 0, &count) == INFER_OK);
+    CHECK(infer_context_memory(w->c, &memory) == INFER_OK && memory.weights > 0);
+    CHECK(infer_tokenize(w->m, "Once upon", 9, 0, ids, 20, &n, NULL) == INFER_OK && n > 0);
+    CHECK(infer_detokenize(w->m, ids, n, 0, NULL, 0, &n, NULL) == INFER_OK);
+    CHECK(infer_token_flags(w->m, 5) != 0);
+    return INFER_OK;
+}
+
+static const struct { const char *name; int (*call)(host_world *w); int needs; } HOST_CALLS[] = {
+    { "infer_session_eval", host_eval, HOST_SESSION | HOST_CONTEXT },
+    { "infer_eval", host_steps, HOST_SESSION | HOST_CONTEXT },
+    { "infer_session_eval of another session", host_eval_other, HOST_CONTEXT },
+    { "infer_generate", host_generate, HOST_SESSION },
+    { "infer_chat", host_chat, HOST_SESSION },
+    { "infer_session_sync", host_sync, HOST_SESSION },
+    { "infer_session_rewind", host_rewind, HOST_SESSION },
+    { "infer_session_fork", host_fork, HOST_SESSION },
+    { "infer_session_save", host_save, HOST_SESSION },
+    { "infer_session_load", host_load, HOST_SESSION },
+    { "infer_session_sample", host_sample, HOST_SESSION },
+    { "infer_session_destroy", host_destroy, HOST_SESSION | HOST_CONTEXT },
+    { "infer_session_create_in", host_create, HOST_CONTEXT },
+    { "infer_context_destroy", host_context_destroy, HOST_ALWAYS },
+    { "infer_model_close", host_close, HOST_ALWAYS },
+    { "infer_sampler_destroy", host_sampler_destroy, HOST_SAMPLER },
+    { "infer_sampler_reset", host_sampler_reset, HOST_SAMPLER },
+    { "infer_sampler_accept", host_sampler_accept, HOST_SAMPLER },
+    { "infer_sampler_sample", host_sampler_sample, HOST_SAMPLER },
+    { "infer_generate with the sampler", host_generate_other, HOST_SAMPLER },
+    { "infer_grammar_destroy", host_grammar_destroy, HOST_ALWAYS },
+    { "infer_grammar_check", host_grammar_check, HOST_GRAMMAR },
+    { "infer_session_logits", host_logits, HOST_CONTEXT },
+    { "infer_session_top", host_top, HOST_CONTEXT } };
+
+/* In a callback: everything that the running call's claims refuse is refused, and says so; what may be asked is told. */
+static void host_call_back(host_world *w, const char *where) {
+    size_t i;
+    char detail[100];
+    if (!w || !w->held || w->inside || w->left <= 0) return;
+    w->inside = 1;
+    w->left--;
+    w->callbacks++;
+    w->where = where;
+    for (i = 0; i < sizeof HOST_CALLS / sizeof *HOST_CALLS; i++) {
+        int needs = HOST_CALLS[i].needs, r;
+        if (!(needs & (w->held | HOST_ALWAYS))) continue;
+        snprintf(detail, sizeof detail, "%s from %s", HOST_CALLS[i].name, where);
+        check_detail = detail;
+        r = HOST_CALLS[i].call(w);
+        CHECK(r == INFER_ERR_STATE);
+        if (needs & w->held & HOST_SESSION) {
+            CHECK(infer_session_error(w->s)->code == INFER_ERR_STATE);
+            CHECK_HAS(infer_session_error(w->s)->message, "another call");
+        }
+    }
+    check_detail = where;
+    CHECK(host_read(w) == INFER_OK);
+    w->inside = 0;
+    check_detail = "";
+}
+
+static int host_progress(void *user, float done) { (void)done; host_call_back((host_world *)user, "progress"); return 0; }
+static void host_trace(void *user, int layer, const char *step, const float *x, size_t rows, size_t cols) {
+    (void)layer; (void)step; (void)x; (void)rows; (void)cols;
+    host_call_back((host_world *)user, "trace");
+}
+static void host_parallel(void *user, int n, void (*task)(void *arg, int i), void *arg) {
+    int i;
+    (void)user;
+    for (i = 0; i < n; i++) task(arg, i);
+    host_call_back(host_now, "parallel");
+}
+static void *host_alloc(void *user, size_t size, size_t align) {
+    void *p = check_alloc(user, size, align);
+    host_call_back(host_now, "alloc");
+    return p;
+}
+static void host_free(void *user, void *p, size_t size) {
+    host_call_back(host_now, "free");
+    check_free(user, p, size);
+}
+static int host_text(void *user, const char *text, size_t n) {
+    host_world *w = (host_world *)user;
+    if (w->n_text + n < sizeof w->text) memcpy(w->text + w->n_text, text, n);
+    w->n_text += n;
+    host_call_back(w, "text");
+    return 0;
+}
+static int host_token(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top) {
+    (void)token; (void)logprob; (void)top; (void)n_top;
+    host_call_back((host_world *)user, "token");
+    return 0;
+}
+static int host_delta(void *user, const infer_chat_delta *d) {
+    host_world *w = (host_world *)user;
+    if (w->n_text + d->n < sizeof w->text) memcpy(w->text + w->n_text, d->text, d->n);
+    w->n_text += d->n;
+    host_call_back(w, "chat fn");
+    return 0;
+}
+static int32_t host_stage(void *user, infer_candidate *c, int32_t n) {
+    host_world *w = host_now;
+    int held = w ? w->held : 0;
+    (void)user; (void)c;
+    if (held) w->held |= HOST_GRAMMAR;
+    host_call_back(w, "custom stage");
+    if (w) w->held = held;
+    return n;
+}
+static size_t host_write(void *user, const void *data, size_t n) {
+    host_world *w = (host_world *)user;
+    host_call_back(w, "write");
+    return state_write(&w->state, data, n);
+}
+static size_t host_read_state(void *user, void *data, size_t n) {
+    host_world *w = (host_world *)user;
+    host_call_back(w, "read");
+    return state_read(&w->state, data, n);
+}
+
+static void host_open(host_world *w, int own_memory, int own_threads, int trace) {
+    infer_model_params p;
+    infer_context_params cp;
+    infer_session_params sp;
+    infer_grammar_params gp;
+    infer_stage st[3];
+    infer_error err;
+    memset(w, 0, sizeof *w);
+    memset(&p, 0, sizeof p);
+    memset(&cp, 0, sizeof cp);
+    memset(&sp, 0, sizeof sp);
+    memset(&gp, 0, sizeof gp);
+    memset(st, 0, sizeof st);
+    host_now = NULL;
+    cache_ids(host_ids, HOST_IDS, 77, HOST_VOCAB);
+    p.backend = INFER_CPU;
+    if (own_memory) {
+        p.allocator.alloc = host_alloc;
+        p.allocator.free = host_free;
+    }
+    if (own_threads) p.parallel = host_parallel;
+    CHECK(infer_model_open(&w->m, check_data(HOST_STORY), &p, &err) == INFER_OK);
+    cp.threads = 2;
+    cp.batch = 8;
+    cp.cells = 1024;
+    CHECK(infer_context_create(&w->c, w->m, &cp, &err) == INFER_OK);
+    sp.context = 256;
+    CHECK(infer_session_create_in(&w->other, w->c, &sp, &err) == INFER_OK);
+    sp.progress = host_progress;
+    sp.progress_user = w;
+    if (trace) {
+        sp.trace = host_trace;
+        sp.trace_user = w;
+    }
+    CHECK(infer_session_create_in(&w->s, w->c, &sp, &err) == INFER_OK);
+    gp.gbnf = "root ::= [a-zA-Z ,.\\n]*";
+    CHECK(infer_grammar_create(&w->g, w->m, &gp, &err) == INFER_OK);
+    st[0].kind = INFER_STAGE_GRAMMAR;
+    st[0].grammar = w->g;
+    st[1].kind = INFER_STAGE_CUSTOM;
+    st[1].fn = host_stage;
+    st[2].kind = INFER_STAGE_GREEDY;
+    CHECK(infer_sampler_create(&w->sampler, w->m, st, 3, 1, &err) == INFER_OK);
+    host_now = w;
+}
+
+static void host_shut(host_world *w) {
+    w->held = 0;
+    host_now = NULL;
+    free(w->state.p);
+    CHECK(infer_session_destroy(w->s) == INFER_OK && infer_session_destroy(w->other) == INFER_OK);
+    CHECK(infer_context_destroy(w->c) == INFER_OK);
+    CHECK(infer_sampler_destroy(w->sampler) == INFER_OK);
+    CHECK(infer_grammar_destroy(w->g) == INFER_OK);
+    CHECK(infer_model_close(w->m) == INFER_OK);
+}
+
+/* Run one kind of call with callbacks that call back (held) or do nothing (0); what it gives goes to out. */
+static void host_scene(host_world *w, int kind, int held, float *out) {
+    infer_generate_params p;
+    infer_chat_params chat;
+    infer_chat_parser *reply = NULL;
+    infer_session *t = NULL;
+    infer_error err;
+    infer_step st;
+    memset(&p, 0, sizeof p);
+    memset(&chat, 0, sizeof chat);
+    memset(&st, 0, sizeof st);
+    w->n_text = 0;
+    w->callbacks = 0;
+    w->left = 30;
+    p.max_tokens = 12;
+    p.text = host_text;
+    p.token = host_token;
+    p.user = w;
+    CHECK(infer_session_rewind(w->s, 0) == INFER_OK);
+    w->held = held;
+    switch (kind) {
+    case 0: /* an eval of some passes, with room to be made for results */
+        st.session = w->s;
+        st.tokens = host_ids;
+        st.n = HOST_IDS;
+        st.outputs = INFER_OUT_ALL | INFER_OUT_HIDDEN;
+        CHECK(infer_eval(w->c, &st, 1, &err) == INFER_OK && err.code == INFER_OK);
+        break;
+    case 1:
+        CHECK(infer_generate(w->s, w->sampler, "Once upon a time", &p, NULL) == INFER_OK);
+        break;
+    case 2:
+        p.text = NULL;
+        chat.messages = CA_ONCE;
+        chat.template_text = CA_TEMPLATE;
+        chat.fn = host_delta;
+        chat.user = w;
+        CHECK(infer_chat(w->s, w->sampler, &chat, &p, &reply, NULL) == INFER_OK);
+        break;
+    case 3:
+        w->held = 0;
+        CHECK(infer_session_eval(w->s, host_ids, 20) == INFER_OK);
+        w->state.n = w->state.at = 0;
+        w->held = held;
+        CHECK(infer_session_save(w->s, host_write, w) == INFER_OK);
+        break;
+    case 4:
+        CHECK(infer_session_load(w->s, host_read_state, w) == INFER_OK);
+        break;
+    case 5:
+        CHECK(infer_session_fork(&t, w->s, &err) == INFER_OK);
+        break;
+    case 6:
+        CHECK(infer_session_sync(w->s, host_ids, 20, NULL) == INFER_OK);
+        break;
+    }
+    w->held = 0;
+    CHECK(infer_chat_parser_destroy(reply) == INFER_OK);
+    CHECK(infer_session_destroy(t) == INFER_OK);
+    CHECK(infer_sampler_reset(w->sampler) == INFER_OK);
+    CHECK(infer_session_eval(w->s, host_ids, 1) == INFER_OK); /* the session stands where it should: its next logits say so */
+    memcpy(out, infer_session_logits(w->s, -1), HOST_VOCAB * sizeof *out);
+    out[HOST_VOCAB] = (float)infer_session_position(w->s);
+}
+
+/* Every callback calls everything that would use the same objects: refused, and the call goes on to the same result. */
+static void test_host_calls_from_callbacks(void) {
+    static const struct { const char *name; int held; } SCENES[] = {
+        { "eval", HOST_SESSION | HOST_CONTEXT | HOST_MODEL }, { "generate", HOST_SESSION | HOST_SAMPLER | HOST_MODEL },
+        { "chat", HOST_SESSION | HOST_SAMPLER | HOST_MODEL }, { "save", HOST_SESSION | HOST_CONTEXT | HOST_MODEL },
+        { "load", HOST_SESSION | HOST_CONTEXT | HOST_MODEL }, { "fork", HOST_SESSION | HOST_CONTEXT | HOST_MODEL },
+        { "sync", HOST_SESSION | HOST_MODEL } };
+    static float quiet[HOST_VOCAB + 1], loud[HOST_VOCAB + 1];
+    host_world w;
+    char text[4000];
+    size_t n;
+    int kind, way;
+    for (way = 0; way < 3; way++) { /* progress and callbacks of results; also memory and threads; also trace */
+        host_open(&w, way >= 1, way >= 1, way >= 2);
+        for (kind = 0; kind < (int)(sizeof SCENES / sizeof *SCENES); kind++) {
+            host_scene(&w, kind, 0, quiet);
+            n = w.n_text;
+            memcpy(text, w.text, n);
+            CHECK(w.callbacks == 0);
+            w.state.at = 0;
+            host_scene(&w, kind, SCENES[kind].held, loud);
+            w.state.at = 0;
+            check_detail = SCENES[kind].name;
+            CHECK(memcmp(quiet, loud, sizeof quiet) == 0);
+            CHECK(n == w.n_text && memcmp(text, w.text, n) == 0);
+            CHECK(w.callbacks > 0 || (way == 0 && kind == 5)); /* a fork has no callback but memory */
+            check_detail = "";
+        }
+        host_shut(&w);
+    }
+    CHECK(check_live == 0);
+}
+
+/* A refusal is remembered beside a call that succeeds, and gone with the next one. */
+static int host_refused_text(void *user, const char *text, size_t n) {
+    (void)text; (void)n;
+    CHECK(infer_session_destroy((infer_session *)user) == INFER_ERR_STATE);
+    return 0;
+}
+static void test_host_refusal_is_remembered(void) {
+    host_world w;
+    infer_generate_params p;
+    host_open(&w, 0, 0, 0);
+    memset(&p, 0, sizeof p);
+    p.max_tokens = 2;
+    p.text = host_refused_text;
+    p.user = w.s;
+    CHECK(infer_generate(w.s, NULL, "Once", &p, NULL) == INFER_OK);
+    CHECK(infer_session_error(w.s)->code == INFER_ERR_STATE);
+    CHECK_HAS(infer_session_error(w.s)->message, "another call");
+    CHECK(infer_session_eval(w.s, host_ids, 1) == INFER_OK && infer_session_error(w.s)->code == INFER_OK);
+    host_shut(&w);
+}
+
+/* Other sessions of the context may be used by callbacks of infer_generate: it does not hold the context. */
+static int host_aside_text(void *user, const char *text, size_t n) {
+    host_world *w = (host_world *)user;
+    infer_session *t = NULL;
+    (void)text; (void)n;
+    if (w->left-- <= 0) return 0;
+    CHECK(infer_session_rewind(w->other, 0) == INFER_OK && infer_session_eval(w->other, host_ids, 9) == INFER_OK);
+    CHECK(infer_session_fork(&t, w->other, NULL) == INFER_OK && infer_session_eval(t, host_ids, 2) == INFER_OK);
+    CHECK(infer_session_logits(w->s, -1) != NULL); /* and its own results be read */
+    CHECK(infer_session_destroy(t) == INFER_OK);
+    return 0;
+}
+static void test_host_callbacks_may_use_other_sessions(void) {
+    host_world w;
+    infer_generate_params p;
+    char quiet[4000];
+    int i;
+    host_open(&w, 0, 0, 0);
+    memset(&p, 0, sizeof p);
+    p.max_tokens = 12;
+    p.user = &w;
+    for (i = 0; i < 2; i++) {
+        p.text = i ? host_aside_text : host_text;
+        p.token = NULL;
+        w.left = 5;
+        CHECK(infer_session_rewind(w.s, 0) == INFER_OK);
+        CHECK(infer_generate(w.s, NULL, "Once upon a time", &p, NULL) == INFER_OK);
+        if (i == 0) memcpy(quiet, infer_session_tokens(w.s), 16 * sizeof(infer_token));
+        else CHECK(memcmp(quiet, infer_session_tokens(w.s), 16 * sizeof(infer_token)) == 0);
+    }
+    host_shut(&w);
+}
+
+/* A reply's parser: its fn may ask for the reply, and nothing else. */
+static int host_parser_fn(void *user, const infer_chat_delta *d) {
+    infer_chat_parser *p = *(infer_chat_parser **)user;
+    (void)d;
+    CHECK(infer_chat_parser_feed(p, "x", 1) == INFER_ERR_STATE && infer_chat_parser_finish(p) == INFER_ERR_STATE);
+    CHECK(infer_chat_parser_destroy(p) == INFER_ERR_STATE);
+    CHECK(infer_chat_parser_reply(p)->content != NULL);
+    return 0;
+}
+static void test_host_parser_calls_back(void) {
+    infer_chat_parser_params p;
+    infer_chat_parser *parser = NULL;
+    memset(&p, 0, sizeof p);
+    p.format = "plain";
+    p.fn = host_parser_fn;
+    p.user = &parser;
+    CHECK(infer_chat_parser_create(&parser, NULL, &p, NULL) == INFER_OK);
+    CHECK(infer_chat_parser_feed(parser, "Hello, world", 12) == INFER_OK && infer_chat_parser_finish(parser) == INFER_OK);
+    CHECK_STR(infer_chat_parser_reply(parser)->content, "Hello, world");
+    CHECK(infer_chat_parser_destroy(parser) == INFER_OK);
+}
+
+/* While a model opens its callbacks cannot get at it; while a call of it runs they cannot close it. */
+static infer_model *host_opening;
+static int host_seen, host_may_close;
+static void host_try_close(void) {
+    host_seen++;
+    if (host_may_close) CHECK(host_opening == NULL);
+    else if (host_opening) CHECK(infer_model_close(host_opening) == INFER_ERR_STATE);
+}
+static void *host_close_alloc(void *user, size_t size, size_t align) { host_try_close(); return check_alloc(user, size, align); }
+static void host_close_free(void *user, void *p, size_t size) { host_try_close(); check_free(user, p, size); }
+static void host_close_log(void *user, int level, const char *message) { (void)user; (void)level; (void)message; host_try_close(); }
+static int host_close_progress(void *user, float done) { (void)user; (void)done; host_try_close(); return 0; }
+static size_t host_close_read(void *user, uint64_t offset, void *dst, size_t n) {
+    host_try_close();
+    memcpy(dst, (const char *)user + offset, n);
+    return n;
+}
+static void test_host_closing_from_callbacks(void) {
+    infer_model_params p;
+    infer_chat_params chat;
+    infer_rendering *rendering = NULL;
+    infer_session *s = NULL;
+    infer_sampler *sampler = NULL;
+    infer_grammar *g = NULL;
+    infer_grammar_params gp;
+    infer_stage st[INFER_STAGES_USUAL];
+    infer_token ids[40];
+    infer_io io;
+    infer_model *m;
+    float row[64];
+    int32_t n_stages, i;
+    size_t n;
+    memset(&p, 0, sizeof p);
+    memset(&io, 0, sizeof io);
+    memset(&chat, 0, sizeof chat);
+    memset(&gp, 0, sizeof gp);
+    check_live = check_fail_at = 0;
+    p.backend = INFER_CPU;
+    p.allocator.alloc = host_close_alloc;
+    p.allocator.free = host_close_free;
+    p.log = host_close_log;
+    p.progress = host_close_progress;
+    io.user = check_read(check_data(HOST_STORY), &n);
+    io.size = n;
+    io.read = host_close_read;
+    host_opening = (infer_model *)&p; /* garbage must be gone before the first callback */
+    host_may_close = 1;
+    host_seen = 0;
+    CHECK(infer_model_open_io(&host_opening, &io, 1, &p, NULL) == INFER_OK && host_seen > 20);
+    m = host_opening;
+    host_may_close = 0;
+    host_seen = 0;
+    CHECK(infer_tensor_read(m, "token_embd.weight", 3, 1, row, NULL) == INFER_OK);
+    CHECK(infer_tokenize(m, "Once upon a time there was", 26, 0, ids, 40, &n, NULL) == INFER_OK);
+    CHECK(infer_session_create(&s, m, NULL, NULL) == INFER_OK && infer_session_destroy(s) == INFER_OK);
+    chat.messages = CA_ONCE;
+    chat.template_text = CA_TEMPLATE;
+    CHECK(infer_chat_format(m, &chat, ids, 40, &n, NULL) == INFER_OK);
+    CHECK(infer_chat_render(m, &chat, &rendering, NULL) == INFER_OK);
+    gp.json = 1;
+    CHECK(infer_grammar_create(&g, m, &gp, NULL) == INFER_OK);
+    CHECK(infer_sampler_usual(m, st, INFER_STAGES_USUAL, &n_stages, NULL) == INFER_OK);
+    for (i = 0; i < n_stages; i++)
+        if (st[i].kind == INFER_STAGE_DRY) st[i].p[0] = 1;
+    CHECK(infer_sampler_create(&sampler, m, st, n_stages, 1, NULL) == INFER_OK);
+    CHECK(infer_sampler_destroy(sampler) == INFER_OK && infer_grammar_destroy(g) == INFER_OK);
+    CHECK(host_seen > 20);
+    host_opening = NULL; /* a rendering outlives its model, and its memory is the caller's */
+    infer_rendering_free(rendering);
+    host_opening = m;
+    CHECK(infer_model_close(m) == INFER_OK); /* its callbacks close it once more: refused */
+    CHECK(check_live == 0);
+    free(io.user);
+}
+
+/* ---- cancelling ---------------------------------------------------------------------------------------------------- */
+
+static int host_cancel_text(void *user, const char *text, size_t n) {
+    (void)text; (void)n;
+    infer_session_cancel((infer_session *)user);
+    return 0;
+}
+static void test_host_cancel_that_comes_late(void) {
+    host_world w;
+    infer_generate_params p;
+    infer_generate_info info;
+    host_open(&w, 0, 0, 0);
+    memset(&p, 0, sizeof p);
+    p.max_tokens = 3;
+    infer_session_cancel(w.s); /* nothing runs */
+    CHECK(infer_session_eval(w.s, host_ids, 5) == INFER_OK && infer_session_position(w.s) == 5);
+    infer_session_cancel(w.s);
+    CHECK(infer_generate(w.s, NULL, NULL, &p, &info) == INFER_OK && info.new_tokens == 3);
+    infer_session_cancel(w.s);
+    CHECK(infer_session_sync(w.s, host_ids, 9, NULL) == INFER_OK);
+    /* in time: and only that call */
+    p.text = host_cancel_text;
+    p.user = w.s;
+    CHECK(infer_generate(w.s, NULL, NULL, &p, &info) == INFER_CANCELLED && info.new_tokens == 1);
+    p.text = NULL;
+    CHECK(infer_generate(w.s, NULL, NULL, &p, &info) == INFER_OK && info.new_tokens == 3);
+    /* the last callback of a call that ends by itself, and then another call */
+    p.text = host_cancel_text;
+    p.max_tokens = 1;
+    CHECK(infer_generate(w.s, NULL, NULL, &p, &info) == INFER_CANCELLED && info.new_tokens == 1);
+    CHECK(infer_session_eval(w.s, host_ids, 2) == INFER_OK);
+    host_shut(&w);
+}
+
+/* A canceller that saw a call, and comes to note it when the next one runs: that one goes on. */
+static int64_t host_stale_call, host_stale_eval;
+static void host_stale_trace(void *user, int layer, const char *step, const float *x, size_t rows, size_t cols) {
+    infer_session *s = *(infer_session **)user;
+    (void)layer; (void)step; (void)x; (void)rows; (void)cols;
+    if (host_stale_call) { /* what the late half of infer_session_cancel does */
+        infer__atomic_raise(&s->cancel, host_stale_call);
+        infer__atomic_raise(&s->context->cancel, host_stale_eval);
+    }
+}
+static void test_host_cancel_of_the_call_before(void) {
+    infer_model *m = cache_model("llama-dense");
+    infer_session_params p;
+    infer_session *s = NULL;
+    state_bytes b;
+    memset(&p, 0, sizeof p);
+    memset(&b, 0, sizeof b);
+    cache_ids(host_ids, HOST_IDS, 77, 128);
+    p.trace = host_stale_trace;
+    p.trace_user = &s;
+    p.context = 64;
+    host_stale_call = 0;
+    CHECK(infer_session_create(&s, m, &p, NULL) == INFER_OK);
+    CHECK(infer_session_eval(s, host_ids, 4) == INFER_OK);
+    host_stale_call = infer__atomic_get(&s->calls) - 1;
+    host_stale_eval = infer__atomic_get(&s->context->calls) - 1;
+    CHECK(host_stale_call == 1 && host_stale_eval == 1);
+    CHECK(infer_session_eval(s, host_ids, 4) == INFER_OK && infer_session_position(s) == 8);
+    infer__atomic_raise(&s->context->cancel, host_stale_eval + 2); /* late for the second eval: saving has ops too */
+    CHECK(infer_session_save(s, state_write, &b) == INFER_OK);
+    free(b.p);
+    CHECK(infer_session_destroy(s) == INFER_OK);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------------------- */
+
+typedef struct host_said { int warnings; char text[600]; } host_said;
+static void host_log(void *user, int level, const char *message) {
+    host_said *s = (host_said *)user;
+    if (level != 2) return;
+    s->warnings++;
+    snprintf(s->text, sizeof s->text, "%s", message);
+}
+
+static void test_host_context_beyond_training(void) {
+    infer_model_params p;
+    infer_session_params sp;
+    infer_model *m = NULL;
+    infer_context *c = NULL;
+    infer_context_params cp;
+    infer_session *s = NULL, *t = NULL;
+    host_said said;
+    memset(&p, 0, sizeof p);
+    memset(&sp, 0, sizeof sp);
+    memset(&cp, 0, sizeof cp);
+    memset(&said, 0, sizeof said);
+    p.backend = INFER_CPU;
+    p.log = host_log;
+    p.log_user = &said;
+    CHECK(infer_model_open(&m, check_data(HOST_STORY), &p, NULL) == INFER_OK);
+    sp.context = m->hp.n_ctx;
+    CHECK(infer_session_create(&s, m, &sp, NULL) == INFER_OK && said.warnings == 0);
+    CHECK(infer_session_destroy(s) == INFER_OK);
+    sp.context++;
+    CHECK(infer_session_create(&s, m, &sp, NULL) == INFER_OK && said.warnings == 1);
+    CHECK_HAS(said.text, "trained for 2048");
+    CHECK(infer_session_fork(&t, s, NULL) == INFER_OK && said.warnings == 1); /* said once */
+    CHECK(infer_session_destroy(s) == INFER_OK && infer_session_destroy(t) == INFER_OK);
+    cp.cells = 5000; /* of several sessions: no reason to worry */
+    CHECK(infer_context_create(&c, m, &cp, NULL) == INFER_OK && said.warnings == 1);
+    CHECK(infer_session_create_in(&s, c, &sp, NULL) == INFER_OK && said.warnings == 2);
+    CHECK(infer_session_destroy(s) == INFER_OK && infer_context_destroy(c) == INFER_OK);
+    m->hp.rope_scaling = INFER__SCALING_YARN; /* what scaling reaches is no surprise */
+    m->hp.rope_ctx = 2048;
+    m->hp.rope_factor = 4;
+    sp.context = 8192;
+    CHECK(infer_session_create(&s, m, &sp, NULL) == INFER_OK && said.warnings == 2);
+    CHECK(infer_session_destroy(s) == INFER_OK);
+    sp.context = 8193;
+    CHECK(infer_session_create(&s, m, &sp, NULL) == INFER_OK && said.warnings == 3);
+    CHECK_HAS(said.text, "trained for 8192");
+    CHECK(infer_session_destroy(s) == INFER_OK);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+static void test_host_context_beyond_memory(void) {
+    infer_model_params p;
+    infer_context_params cp;
+    infer_model *m = NULL;
+    infer_context *c = NULL;
+    infer_device_info device;
+    infer_error err;
+    infer__plan plan;
+    host_said said;
+    uint64_t total, available, swap;
+    infer__machine_memory(&total, &available, &swap);
+    memset(&p, 0, sizeof p);
+    memset(&cp, 0, sizeof cp);
+    memset(&said, 0, sizeof said);
+    memset(&plan, 0, sizeof plan);
+    p.backend = INFER_CPU;
+    p.log = host_log;
+    p.log_user = &said;
+    CHECK(infer_model_open(&m, check_data(HOST_STORY), &p, NULL) == INFER_OK);
+    CHECK(infer_device_get(0, &device) == INFER_OK && device.total == total && (device.free > 0) == (available > 0));
+    cp.cells = 1 << 30; /* 1.2 TB */
+    cp.kv_type = INFER_KV_F32;
+    CHECK(infer_context_create(&c, m, &cp, &err) == INFER_ERR_MEMORY && c == NULL);
+    CHECK_HAS(err.message, "1073741824 cells");
+    if (total > 0 && total + swap < (uint64_t)1 << 40) CHECK_HAS(err.message, "of the host's, which has");
+    if (available > 0) {
+        plan.cache_bytes[INFER__ON_CPU] = available / 2;
+        CHECK(infer__plan_fits(&plan, m, &err) == INFER_OK && said.warnings == 0);
+        plan.cache_bytes[INFER__ON_CPU] = total + swap;
+        CHECK(infer__plan_fits(&plan, m, &err) == INFER_OK && said.warnings == 1);
+        CHECK_HAS(said.text, "are free");
+        plan.cache_bytes[INFER__ON_CPU] = total + swap + ((uint64_t)1 << 34);
+        CHECK(infer__plan_fits(&plan, m, &err) == INFER_ERR_MEMORY && said.warnings == 1);
+        m->params.allocator.alloc = check_alloc; /* which may get it anywhere */
+        CHECK(infer__plan_fits(&plan, m, &err) == INFER_OK && said.warnings == 2);
+        m->params.allocator.alloc = NULL;
+    }
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+#if defined(HOST_POSIX)
+
+static const char *host_temp(const char *name) {
+    static char path[4][300];
+    static int at;
+    const char *dir = getenv("TMPDIR");
+    at = (at + 1) & 3;
+    snprintf(path[at], sizeof path[at], "%s/infer-host-%ld-%s", dir && *dir ? dir : "/tmp", (long)getpid(), name);
+    return path[at];
+}
+
+static int host_put(const char *path, const void *data, size_t n) { /* in place: the file stays the same one */
+    FILE *f = fopen(path, "r+b");
+    int ok;
+    if (!f) f = fopen(path, "wb");
+    if (!f) return 0;
+    ok = fwrite(data, 1, n, f) == n;
+    return fclose(f) == 0 && ok;
+}
+
+#if defined(__linux__)
+static void test_host_control_group(void) {
+    const char *dir = host_temp("group");
+    char path[400];
+    uint64_t total = 0, available = 0;
+    static const struct { const char *name, *text; } FILES[] = {
+        { "memory.max", "1000000\n" }, { "memory.current", "700000\n" },
+        { "memory.stat", "anon 5\ninactive_anon 7\nactive_file 50000\ninactive_file 150000\n" } };
+    size_t i;
+    CHECK(mkdir(dir, 0700) == 0);
+    infer__group_memory(dir, "memory.max", "memory.current", "", &total, &available);
+    CHECK(total == 0 && available == 0); /* no files, no limit */
+    for (i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, FILES[i].name);
+        CHECK(host_put(path, FILES[i].text, strlen(FILES[i].text)));
+    }
+    infer__group_memory(dir, "memory.max", "memory.current", "", &total, &available);
+    CHECK(total == 1000000 && available == 500000); /* its page cache can be taken back */
+    total = 2000;
+    available = 1000;
+    infer__group_memory(dir, "memory.max", "memory.current", "", &total, &available);
+    CHECK(total == 2000 && available == 1000);
+    snprintf(path, sizeof path, "%s/memory.max", dir);
+    CHECK(host_put(path, "max\n    ", 8));
+    total = available = 0;
+    infer__group_memory(dir, "memory.max", "memory.current", "", &total, &available);
+    CHECK(total == 0 && available == 0);
+    for (i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, FILES[i].name);
+        remove(path);
+    }
+    CHECK(rmdir(dir) == 0);
+}
+#endif
+
+/* ---- files that others change ---------------------------------------------------------------------------------------- */
+
+#if defined(INFER__MMAP)
+
+static const char *host_truncated;
+static int host_truncate(void *user, float done) {
+    if (done > 0) CHECK(truncate(host_truncated, *(const int *)user) == 0);
+    return 0;
+}
+
+static void test_host_file_is_shortened(void) {
+    static const int CUTS[] = { 0, 10, 100000, 1000000 };
+    const char *path = host_temp("model.gguf"), *next = host_temp("next.gguf");
+    float want[HOST_VOCAB], row[64];
+    char text[100];
+    infer_generate_params gp;
+    infer_model_params p;
+    infer_model *m = NULL;
+    infer_session *s = NULL;
+    infer_error err;
+    infer_meta meta;
+    infer_token ids[20];
+    size_t n = 0, n_ids = 0, len, i;
+    char *data = check_read(check_data(HOST_STORY), &n);
+    memset(&gp, 0, sizeof gp);
+    memset(&p, 0, sizeof p);
+    gp.max_tokens = 2;
+    cache_ids(host_ids, HOST_IDS, 77, HOST_VOCAB);
+    if (!data || !host_put(path, data, n) || chmod(path, 0644) != 0) { CHECK(0); free(data); return; }
+    p.backend = INFER_CPU; /* a device has copies */
+    CHECK(infer_model_open(&m, path, &p, &err) == INFER_OK);
+    CHECK(infer_session_create(&s, m, NULL, &err) == INFER_OK);
+    if (!s || INFER__BIG_ENDIAN) { /* there weights are copies */
+        infer_session_destroy(s);
+        CHECK(infer_model_close(m) == INFER_OK);
+        remove(path);
+        free(data);
+        if (INFER__BIG_ENDIAN) SKIP("cpu: big-endian: weights are copied");
+        return;
+    }
+    CHECK(m->gguf.sources[0].file.map != NULL);
+    CHECK(infer_session_eval(s, host_ids, 8) == INFER_OK);
+    memcpy(want, infer_session_logits(s, -1), sizeof want);
+    for (i = 0; i < sizeof CUTS / sizeof *CUTS; i++) {
+        CHECK(infer_session_rewind(s, 4) == INFER_OK);
+        CHECK(truncate(path, CUTS[i]) == 0);
+        CHECK(infer_session_eval(s, host_ids + 4, 4) == INFER_ERR_IO && infer_session_position(s) == 4);
+        CHECK_HAS(infer_session_error(s)->message, "shortened");
+        CHECK(infer_generate(s, NULL, "Once", &gp, NULL) == INFER_ERR_IO && infer_session_position(s) == 4);
+        CHECK(infer_tensor_read(m, "output_norm.weight", 0, 1, row, &err) == INFER_ERR_IO);
+        /* what is no weight is in memory */
+        CHECK(infer_tokenize(m, "Once upon a time", 16, 0, ids, 20, &n_ids, &err) == INFER_OK && n_ids > 0);
+        CHECK(infer_detokenize(m, ids, n_ids, 0, text, sizeof text, &len, &err) == INFER_OK && len > 0);
+        CHECK(infer_meta_value(m, "general.architecture", &meta) == INFER_OK && meta.n == 5 && memcmp(meta.s, "llama", 5) == 0);
+        CHECK(infer_meta_element(m, "tokenizer.ggml.tokens", 300, &meta) == INFER_OK && meta.n > 0);
+        CHECK(host_put(path, data, n)); /* restored: everything goes on */
+        CHECK(infer_session_eval(s, host_ids + 4, 4) == INFER_OK);
+        CHECK(memcmp(want, infer_session_logits(s, -1), sizeof want) == 0);
+    }
+    /* another file in its place: ours is still there */
+    CHECK(host_put(next, "x", 1) && rename(next, path) == 0);
+    CHECK(infer_session_rewind(s, 4) == INFER_OK && infer_session_eval(s, host_ids + 4, 4) == INFER_OK);
+    CHECK(memcmp(want, infer_session_logits(s, -1), sizeof want) == 0);
+    CHECK(infer_session_destroy(s) == INFER_OK);
+    CHECK(infer_model_close(m) == INFER_OK);
+    /* while it is being opened */
+    for (i = 0; i < sizeof CUTS / sizeof *CUTS; i++) {
+        int cut = CUTS[i];
+        CHECK(host_put(path, data, n));
+        host_truncated = path;
+        p.progress = host_truncate;
+        p.progress_user = &cut;
+        CHECK(infer_model_open(&m, path, &p, &err) == INFER_ERR_IO && m == NULL);
+        CHECK_HAS(err.message, "shortened");
+    }
+    remove(path);
+    free(data);
+}
+
+static void test_host_file_of_everybody(void) {
+    const char *path = host_temp("open.gguf");
+    infer_model_params p;
+    infer_model *m = NULL;
+    host_said said;
+    size_t n = 0;
+    char *data = check_read(check_data(HOST_STORY), &n);
+    static const struct { int mode, no_mmap, mapped, warnings; } CASES[] = {
+        { 0644, 0, 1, 0 }, { 0664, 0, 1, 0 }, { 0666, 0, 0, 1 }, { 0646, 0, 0, 1 },
+        { 0666, 1, 0, 0 }, { 0644, 1, 0, 0 }, { 0666, -1, 1, 0 }, { 0644, -1, 1, 0 } };
+    size_t i;
+    if (!data || !host_put(path, data, n)) { CHECK(0); free(data); return; }
+    for (i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        memset(&p, 0, sizeof p);
+        memset(&said, 0, sizeof said);
+        p.backend = INFER_CPU;
+        p.no_mmap = CASES[i].no_mmap;
+        p.log = host_log;
+        p.log_user = &said;
+        CHECK(chmod(path, (mode_t)CASES[i].mode) == 0);
+        CHECK(infer_model_open(&m, path, &p, NULL) == INFER_OK);
+        CHECK((m->gguf.sources[0].file.map != NULL) == CASES[i].mapped && said.warnings == CASES[i].warnings);
+        if (said.warnings) CHECK_HAS(said.text, "not mapped");
+        CHECK(infer_model_close(m) == INFER_OK);
+    }
+    remove(path);
+    free(data);
+}
+#endif
+#endif
+
+/* ---- signals and threads --------------------------------------------------------------------------------------------- */
+
+#if defined(HOST_THREADS)
+
+static pthread_t host_main_thread;
+static int host_got, host_stray; /* atomic */
+static void host_on_signal(int n) {
+    (void)n;
+    __atomic_add_fetch(pthread_equal(pthread_self(), host_main_thread) ? &host_got : &host_stray, 1, __ATOMIC_SEQ_CST);
+}
+static int host_count(const int *n) { return __atomic_load_n(n, __ATOMIC_SEQ_CST); }
+
+static int host_same_mask(const sigset_t *a, const sigset_t *b) {
+    int i;
+    for (i = 1; i < 32; i++)
+        if (sigismember(a, i) != sigismember(b, i)) return 0;
+    return 1;
+}
+
+/* With the signal blocked in all threads of the host it waits; a thread of the library would take it. */
+static void test_host_signals_are_the_hosts(void) {
+    static const int SIGNALS[] = { SIGUSR1, SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPROF, SIGCHLD, SIGPIPE, SIGWINCH };
+    infer_model *m;
+    infer_session *s;
+    struct sigaction on, before[sizeof SIGNALS / sizeof *SIGNALS];
+    sigset_t blocked, old, made, pending;
+    infer_token ids[HOST_IDS];
+    size_t i;
+    m = cache_model("llama-dense");
+    cache_ids(ids, HOST_IDS, 3, 128);
+    host_main_thread = pthread_self();
+    memset(&on, 0, sizeof on);
+    on.sa_handler = host_on_signal;
+    sigemptyset(&on.sa_mask);
+    sigemptyset(&blocked);
+    for (i = 0; i < sizeof SIGNALS / sizeof *SIGNALS; i++) {
+        sigaddset(&blocked, SIGNALS[i]);
+        CHECK(sigaction(SIGNALS[i], &on, &before[i]) == 0);
+    }
+    host_got = host_stray = 0;
+    CHECK(pthread_sigmask(SIG_SETMASK, NULL, &old) == 0);
+    s = cache_session(m, 4, 8, 64, 0, 0); /* workers start while nothing is blocked */
+    CHECK(pthread_sigmask(SIG_SETMASK, NULL, &made) == 0 && host_same_mask(&old, &made));
+    CHECK(infer_session_eval(s, ids, HOST_IDS) == INFER_OK);
+    CHECK(pthread_sigmask(SIG_BLOCK, &blocked, NULL) == 0);
+    for (i = 0; i < sizeof SIGNALS / sizeof *SIGNALS; i++) {
+        CHECK(kill(getpid(), SIGNALS[i]) == 0);
+        CHECK(infer_session_rewind(s, 0) == INFER_OK && infer_session_eval(s, ids, HOST_IDS) == INFER_OK);
+        CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGNALS[i]));
+    }
+    CHECK(host_count(&host_got) == 0);
+    CHECK(pthread_sigmask(SIG_SETMASK, &old, NULL) == 0);
+    for (i = 0; i < 1000 && host_count(&host_got) < (int)(sizeof SIGNALS / sizeof *SIGNALS); i++) usleep(1000);
+    CHECK(host_count(&host_got) == (int)(sizeof SIGNALS / sizeof *SIGNALS) && host_count(&host_stray) == 0);
+    for (i = 0; i < sizeof SIGNALS / sizeof *SIGNALS; i++) sigaction(SIGNALS[i], &before[i], NULL);
+    CHECK(infer_session_destroy(s) == INFER_OK);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+static int host_stop;
+static void *host_sender(void *arg) {
+    (void)arg;
+    while (!__atomic_load_n(&host_stop, __ATOMIC_SEQ_CST)) {
+        kill(getpid(), SIGINT);
+        usleep(300);
+    }
+    return NULL;
+}
+
+static void test_host_signal_storm(void) {
+    static const int SIGNALS[] = { SIGINT, SIGALRM, SIGPROF };
+    infer_model *m = cache_model("llama-mixtral-moe");
+    infer_session *s;
+    struct sigaction on, before[3];
+    struct itimerval fast, off;
+    sigset_t blocked, old;
+    infer_token ids[HOST_IDS];
+    float want[128];
+    pthread_t sender;
+    int i;
+    cache_ids(ids, HOST_IDS, 3, 128);
+    memset(&on, 0, sizeof on);
+    memset(&off, 0, sizeof off);
+    memset(&fast, 0, sizeof fast);
+    fast.it_interval.tv_usec = fast.it_value.tv_usec = 500;
+    on.sa_handler = host_on_signal; /* no SA_RESTART: calls are interrupted */
+    sigemptyset(&on.sa_mask);
+    s = cache_session(m, 4, 8, 64, 0, 0);
+    CHECK(infer_session_eval(s, ids, HOST_IDS) == INFER_OK);
+    memcpy(want, infer_session_logits(s, -1), sizeof want);
+    CHECK(infer_session_destroy(s) == INFER_OK);
+    host_main_thread = pthread_self();
+    host_got = host_stray = 0;
+    host_stop = 0;
+    for (i = 0; i < 3; i++) CHECK(sigaction(SIGNALS[i], &on, &before[i]) == 0);
+    sigemptyset(&blocked);
+    for (i = 0; i < 3; i++) sigaddset(&blocked, SIGNALS[i]);
+    CHECK(pthread_sigmask(SIG_BLOCK, &blocked, &old) == 0); /* for the sender, so that this thread gets them all */
+    CHECK(pthread_create(&sender, NULL, host_sender, NULL) == 0);
+    CHECK(pthread_sigmask(SIG_SETMASK, &old, NULL) == 0);
+    CHECK(setitimer(ITIMER_REAL, &fast, NULL) == 0 && setitimer(ITIMER_PROF, &fast, NULL) == 0);
+    for (i = 0; i < 40 && !check_bad; i++) { /* workers start and end under it too */
+        infer_model *again = i % 8 ? m : cache_model("llama-mixtral-moe");
+        s = cache_session(again, 4, 8, 64, 0, 0);
+        CHECK(infer_session_eval(s, ids, HOST_IDS) == INFER_OK);
+        CHECK(memcmp(want, infer_session_logits(s, -1), sizeof want) == 0);
+        CHECK(infer_session_destroy(s) == INFER_OK);
+        if (again != m) CHECK(infer_model_close(again) == INFER_OK);
+    }
+    setitimer(ITIMER_REAL, &off, NULL);
+    setitimer(ITIMER_PROF, &off, NULL);
+    __atomic_store_n(&host_stop, 1, __ATOMIC_SEQ_CST);
+    pthread_join(sender, NULL);
+    CHECK(host_count(&host_got) > 0 && host_count(&host_stray) == 0);
+    for (i = 0; i < 3; i++) sigaction(SIGNALS[i], &before[i], NULL);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+/* Two threads misuse one session, its context and its sampler: a call that comes second is refused, none is damaged. */
+typedef struct host_misuse { host_world *w; uint32_t seed; int ran, refused; } host_misuse;
+static void *host_misuse_thread(void *arg) {
+    host_misuse *u = (host_misuse *)arg;
+    host_world *w = u->w;
+    infer_generate_params p;
+    int i;
+    memset(&p, 0, sizeof p);
+    p.max_tokens = 4;
+    for (i = 0; i < 300; i++) {
+        infer_session *t = NULL;
+        infer_token token;
+        state_bytes b;
+        int r;
+        memset(&b, 0, sizeof b);
+        u->seed = u->seed * 1664525u + 1013904223u;
+        switch (u->seed >> 28) {
+        case 0: r = infer_generate(w->s, w->sampler, "Once", &p, NULL); break;
+        case 1: r = infer_session_rewind(w->s, 0); break;
+        case 2: r = infer_session_fork(&t, w->s, NULL); break;
+        case 3: r = infer_session_save(w->s, state_write, &b); break;
+        case 4: r = infer_session_sync(w->s, host_ids, 12, NULL); break;
+        case 5: r = infer_session_eval(w->other, host_ids, 3); break;
+        case 6: r = infer_session_rewind(w->other, 0); break;
+        case 7: r = infer_sampler_reset(w->sampler); break;
+        case 8: r = infer_session_sample(w->s, w->sampler, -1, &token); break;
+        case 9: r = infer_grammar_check(w->g, "abc abc", 7, NULL, NULL, NULL); break;
+        case 10: r = infer_session_create_in(&t, w->c, NULL, NULL); break;
+        case 11: r = host_steps(w); break;
+        case 12: infer_session_cancel(w->s); r = INFER_OK; break;
+        case 13: r = infer_context_destroy(w->c) == INFER_ERR_STATE ? INFER_OK : INFER_ERR_IO; break;
+        default: r = infer_session_eval(w->s, host_ids, 2); break;
+        }
+        if (r == INFER_OK) u->ran++;
+        else if (r == INFER_ERR_STATE) u->refused++;
+        else CHECK(r == INFER_CANCELLED || r == INFER_CONTEXT_FULL);
+        while (infer_session_destroy(t) != INFER_OK) sched_yield(); /* its context may be in use */
+        free(b.p);
+    }
+    return NULL;
+}
+static void test_host_two_threads_misuse_a_session(void) {
+    host_world w;
+    host_misuse u[2];
+    pthread_t thread[2];
+    float a[HOST_VOCAB + 1], b[HOST_VOCAB + 1];
+    int i, round;
+    host_open(&w, 0, 0, 0);
+    host_now = NULL;
+    host_scene(&w, 1, 0, a);
+    w.left = 0;
+    memset(u, 0, sizeof u);
+    for (i = 0; i < 2; i++) u[i].w = &w;
+    for (round = 0; round < 20 && u[0].refused + u[1].refused == 0; round++) { /* one core: they seldom meet */
+        for (i = 0; i < 2; i++) {
+            u[i].seed = (uint32_t)(i * 77 + round);
+            CHECK(pthread_create(&thread[i], NULL, host_misuse_thread, &u[i]) == 0);
+        }
+        for (i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+    }
+    CHECK(u[0].ran > 0 && u[1].ran > 0);
+    CHECK(u[0].refused + u[1].refused > 0);
+    CHECK(infer_sampler_reset(w.sampler) == INFER_OK);
+    host_scene(&w, 1, 0, b); /* nothing was damaged */
+    CHECK(memcmp(a, b, sizeof a) == 0);
+    host_shut(&w);
+}
+
+/* ---- fork() ------------------------------------------------------------------------------------------------------------ */
+
+#if !defined(HOST_TSAN)
+/* In the child: a context with workers says that it cannot be used, and can be given back; a new one works. */
+static int host_child(infer_model *m, infer_session *s, const infer_token *ids, const float *want) {
+    infer_session *t = NULL;
+    infer_session_params p;
+    memset(&p, 0, sizeof p);
+    p.context = 64;
+    p.own.threads = 3;
+    if (infer_session_eval(s, ids, 1) != INFER_ERR_STATE) return 1;
+    if (!strstr(infer_session_error(s)->message, "fork")) return 2;
+    if (infer_session_destroy(s) != INFER_OK) return 3;
+    if (infer_session_create(&t, m, &p, NULL) != INFER_OK) return 4;
+    if (infer_session_eval(t, ids, HOST_IDS) != INFER_OK) return 5;
+    if (memcmp(infer_session_logits(t, -1), want, 128 * sizeof *want) != 0) return 6;
+    if (infer_session_destroy(t) != INFER_OK || infer_model_close(m) != INFER_OK) return 7;
+    return 0;
+}
+static void test_host_fork(void) {
+    infer_model *m = cache_model("llama-dense");
+    infer_session *s = m ? cache_session(m, 3, 8, 64, 0, 0) : NULL;
+    infer_token ids[HOST_IDS];
+    float want[128];
+    int status = -1, i;
+    pid_t child;
+    cache_ids(ids, HOST_IDS, 9, 128);
+    CHECK(infer_session_eval(s, ids, HOST_IDS) == INFER_OK);
+    memcpy(want, infer_session_logits(s, -1), sizeof want);
+    for (i = 0; i < 3; i++) {
+        child = fork();
+        if (child == 0) {
+            alarm(60); /* a hang is a failure, not a wait for ever */
+            _exit(host_child(m, s, ids, want));
+        }
+        CHECK(child > 0 && waitpid(child, &status, 0) == child);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        CHECK(infer_session_rewind(s, 10) == INFER_OK && infer_session_eval(s, ids + 10, HOST_IDS - 10) == INFER_OK);
+        CHECK(memcmp(infer_session_logits(s, -1), want, sizeof want) == 0); /* the parent does not notice */
+    }
+    CHECK(infer_session_destroy(s) == INFER_OK);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+#endif
+#endif
+
+static void suite_host(void) {
+    RUN(test_host_calls_from_callbacks);
+    RUN(test_host_refusal_is_remembered);
+    RUN(test_host_callbacks_may_use_other_sessions);
+    RUN(test_host_parser_calls_back);
+    RUN(test_host_closing_from_callbacks);
+    RUN(test_host_cancel_that_comes_late);
+    RUN(test_host_cancel_of_the_call_before);
+    RUN(test_host_context_beyond_training);
+    RUN(test_host_context_beyond_memory);
+#if defined(HOST_POSIX)
+#  if defined(__linux__)
+    RUN(test_host_control_group);
+#  endif
+#  if defined(INFER__MMAP)
+    RUN(test_host_file_is_shortened);
+    RUN(test_host_file_of_everybody);
+#  endif
+#endif
+#if defined(HOST_THREADS)
+    RUN(test_host_signals_are_the_hosts);
+    RUN(test_host_signal_storm);
+    RUN(test_host_two_threads_misuse_a_session);
+#  if !defined(HOST_TSAN)
+    RUN(test_host_fork);
+#  endif
+#endif
+}
