@@ -95,17 +95,17 @@ refused: INFER_ERR_STATE, nothing has changed, and the call that runs goes on to
     a sampler, a grammar, a reply   in its own calls
 
 Refused are also infer_session_destroy, infer_sampler_destroy, infer_sampler_reset and infer_chat_parser_destroy: they
-return INFER_ERR_STATE, the object stays, and is destroyed by calling again when the call has ended. infer_context_destroy
-and infer_model_close refuse as always. infer_session_error tells of a refusal until the next call that is accepted.
-Callbacks may ask at any time for position, tokens, context, error, stats, profile and memory, use the model (text,
-metadata, tensors), use other contexts and their sessions, and cancel. Callbacks of infer_generate and infer_chat may also
-read the session's logits and use other sessions of the context; during an eval (progress, trace, parallel) results are
-NULL or INFER_ERR_STATE. An allocator should call nothing of the library. Second threads are found out so that nothing
-breaks, not so that programs rely on it: what only reads (position, tokens, logits) is not checked.
+return INFER_ERR_STATE, the object stays, and is destroyed by calling again when the call has ended.
+infer_context_destroy and infer_model_close refuse as always. infer_session_error tells of a refusal until the next call
+that is accepted. Callbacks may ask at any time for position, tokens, context, error, stats, profile and memory, use the
+model (text, metadata, tensors), use other contexts and their sessions, and cancel. Callbacks of infer_generate and
+infer_chat may also read the session's logits and use other sessions of the context; during an eval (progress, trace,
+parallel) results are NULL or INFER_ERR_STATE. An allocator should call nothing of the library. Second threads are found
+out so that nothing breaks, not so that programs rely on it: what only reads (position, tokens, logits) is not checked.
 
-After fork() the child may use a model that is on the CPU, and make contexts of its own. A context of the parent that has
-worker threads can only be destroyed there, its other calls are INFER_ERR_STATE. A model on a GPU, with all that belongs
-to it, cannot even be closed in the child: INFER_ERR_STATE. Fork while no call of another thread runs.
+After fork() the child may use a model that is on the CPU, and make contexts of its own. A context of the parent that
+has worker threads can only be destroyed there, its other calls are INFER_ERR_STATE. A model on a GPU, with all that
+belongs to it, cannot even be closed in the child: INFER_ERR_STATE. Fork while no call of another thread runs.
 
 6. Evaluating: steps, passes, results
 -------------------------------------
@@ -208,13 +208,13 @@ its positions), is a warning in the log. infer_device_get(0) tells what there is
 
 A mapped file that somebody shortens would end the process with SIGBUS when its lost pages are read. Therefore: what is
 not weights (metadata, vocabulary, templates) is always read into memory; before every pass that reads weights on the
-CPU, and before tensors are read or uploaded, the file's size is looked at, and a shorter one is INFER_ERR_IO ("shortened")
-with the session where it stood; when the file is restored, in place, everything goes on. A file that every user may
-write to (mode o+w) is not mapped but read into memory, with a warning in the log; model_params.no_mmap = -1 maps it all
-the same. What is left is a file shortened during a pass by its owner, by its group or by root, and wrong results when one
-of them changes it in place. no_mmap = 1 protects from that too: use it where others administer the file. To replace a
-model write a new file and rename it: the old one lives on as long as it is mapped. Windows does not let mapped files be
-shortened. The library installs no signal handlers.
+CPU, and before tensors are read or uploaded, the file's size is looked at, and a shorter one is INFER_ERR_IO
+("shortened") with the session where it stood; when the file is restored, in place, everything goes on. A file that
+every user may write to (mode o+w) is not mapped but read into memory, with a warning in the log; model_params.no_mmap
+= -1 maps it all the same. What is left is a file shortened during a pass by its owner, by its group or by root, and
+wrong results when one of them changes it in place. no_mmap = 1 protects from that too: use it where others administer
+the file. To replace a model write a new file and rename it: the old one lives on as long as it is mapped. Windows does
+not let mapped files be shortened. The library installs no signal handlers.
 
 12. What is exact, what is reproducible
 ---------------------------------------
@@ -553,9 +553,9 @@ typedef struct infer_device_info {
     int32_t automatic;       /* what INFER_AUTO takes */
     int32_t processor;       /* a CPU: device 0, and devices of OpenCL that run on it. INFER_AUTO takes none of those */
     char name[120];
-    uint64_t total, free;    /* bytes of memory; free is total where the API does not say. Of device 0: the machine's, or
-                              * what the process's container may have; 0 = not known. Its free counts caches that the
-                              * system would give back, mapped files among them */
+    uint64_t total, free;    /* bytes of memory; free is total where the API does not say. Of device 0: the machine's,
+                              * or what the process's container may have; 0 = not known. Its free counts caches that
+                              * the system would give back, mapped files among them */
     char why_not[120];
 } infer_device_info;
 
@@ -765,11 +765,11 @@ INFER_API int32_t infer_session_position(const infer_session *session);
 INFER_API int32_t infer_session_context(const infer_session *session);
 /* The tokens so far (position of them; -1 where embeddings were given). Valid until the session changes. */
 INFER_API const infer_token *infer_session_tokens(const infer_session *session);
-/* Stop the eval, sync, generate or chat of this session that runs now, soon: INFER_CANCELLED. From any thread, a callback
- * or a signal handler. It means the call that is running while it is made, from its entry to its return, and no other:
- * when nothing runs, or the call just ends, it is without effect, also on the next call. A call that had all but ended
- * may still return INFER_OK. A program whose user may press Stop before its thread has entered the call keeps a flag of
- * its own, and has a callback (progress, text) look at it. */
+/* Stop the eval, sync, generate or chat of this session that runs now, soon: INFER_CANCELLED. From any thread, a
+ * callback or a signal handler. It means the call that is running while it is made, from its entry to its return, and
+ * no other: when nothing runs, or the call just ends, it is without effect, also on the next call. A call that had all
+ * but ended may still return INFER_OK. A program whose user may press Stop before its thread has entered the call keeps
+ * a flag of its own, and has a callback (progress, text) look at it. */
 INFER_API void infer_session_cancel(infer_session *session);
 /* The last error of this session; never NULL. */
 INFER_API const infer_error *infer_session_error(const infer_session *session);

@@ -367,7 +367,12 @@ static void infer__cond_broadcast(infer__cond *c);
 static int infer__thread_start(infer__thread *t, infer__thread_fn fn, void *arg); /* 0 with INFER_NO_THREADS */
 static void infer__thread_join(infer__thread *t);
 
-/* Run fn once in the process, whatever the number of callers and threads. */
+/* Threads that are started between the two block every signal but those of their own faults, and so does the caller. */
+typedef struct infer__signals { uint64_t old[16]; int held; } infer__signals;
+static void infer__signals_block(infer__signals *s);
+static void infer__signals_restore(const infer__signals *s);
+
+/* Run fn once in the process, whatever the number of callers and threads; with signals blocked. */
 typedef struct infer__once { infer__atomic state; } infer__once;
 static void infer__call_once(infer__once *o, void (*fn)(void));
 

@@ -375,11 +375,82 @@ static void infer__yield(void) {
 #endif
 }
 
+/* ---- signals ------------------------------------------------------------------------------------- */
+
+#if defined(INFER__THREADS) && !defined(INFER__WINDOWS)
+
+/* The signals that threads of the library block: all that are sent to a process, so that the host's threads get them.
+ * Faults of the thread itself stay: blocked, they would end the process past a crash handler of the host's. */
+#  if defined(__linux__) /* a strict mode hides sigset_t and its functions; bit n - 1 of it is signal n */
+typedef struct infer__sigset { unsigned long words[128 / sizeof(unsigned long)]; } infer__sigset;
+#    if defined(SIG_SETMASK)
+#      define INFER__SETMASK SIG_SETMASK
+typedef sigset_t infer__libc_sigset;
+#    else
+#      if defined(__mips__)
+#        define INFER__SETMASK 3
+#      else
+#        define INFER__SETMASK 2
+#      endif
+typedef infer__sigset infer__libc_sigset;
+#    endif
+extern int pthread_sigmask(int how, const infer__libc_sigset *set, infer__libc_sigset *old);
+static void infer__signals_all(infer__sigset *set) {
+#    if defined(__mips__)
+    static const unsigned char NOT[] = { 4, 5, 8, 10, 11, 12, 32, 33, 34 };
+#    else
+    static const unsigned char NOT[] = { 4, 5, 7, 8, 11, 31, 32, 33, 34 }; /* faults; 32 to 34 are the C library's */
+#    endif
+    const unsigned long one = 1;
+    const size_t width = 8 * sizeof one;
+    size_t i;
+    memset(set, 0, sizeof *set);
+    for (i = 0; i < 64; i++) set->words[i / width] |= one << i % width;
+    for (i = 0; i < sizeof NOT; i++) set->words[(NOT[i] - 1u) / width] &= ~(one << (NOT[i] - 1u) % width);
+}
+#  else
+#    define INFER__SETMASK SIG_SETMASK
+typedef sigset_t infer__sigset, infer__libc_sigset;
+static void infer__signals_all(infer__sigset *set) {
+    static const int NOT[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
+    size_t i;
+    sigfillset(set);
+    for (i = 0; i < INFER__COUNT(NOT); i++) sigdelset(set, NOT[i]);
+}
+#  endif
+static int infer__signals_set(const infer__sigset *set, infer__sigset *old) {
+    return pthread_sigmask(INFER__SETMASK, (const infer__libc_sigset *)(const void *)set,
+                           (infer__libc_sigset *)(void *)old) == 0;
+}
+
+static void infer__signals_block(infer__signals *s) {
+    infer__sigset all, old;
+    infer__signals_all(&all);
+    s->held = infer__signals_set(&all, &old);
+    memcpy(s->old, &old, sizeof old);
+}
+
+static void infer__signals_restore(const infer__signals *s) {
+    infer__sigset old;
+    memcpy(&old, s->old, sizeof old);
+    if (s->held) infer__signals_set(&old, NULL);
+}
+
+#else
+
+static void infer__signals_block(infer__signals *s) { s->held = 0; }
+static void infer__signals_restore(const infer__signals *s) { (void)s; }
+
+#endif
+
 static void infer__call_once(infer__once *o, void (*fn)(void)) {
+    infer__signals signals;
     const int64_t done = (int64_t)1 << 40; /* below it: the number of callers that came while fn runs */
     if (infer__atomic_get(&o->state) >= done) return;
     if (infer__atomic_add(&o->state, 1) == 0) {
+        infer__signals_block(&signals); /* a driver that is loaded may start threads */
         fn();
+        infer__signals_restore(&signals);
         infer__atomic_add(&o->state, done);
     } else {
         while (infer__atomic_get(&o->state) < done) infer__yield();
@@ -648,62 +719,17 @@ static void *infer__thread_main(void *p) {
     return NULL;
 }
 
-/* The signals that threads of the library block: all that are sent to a process, so that the host's threads get them.
- * Faults of the thread itself stay: blocked, they would end the process past a crash handler of the host's. */
-#  if defined(__linux__) /* a strict mode hides sigset_t and its functions; bit n - 1 of it is signal n */
-typedef struct infer__sigset { unsigned long words[128 / sizeof(unsigned long)]; } infer__sigset;
-#    if defined(SIG_SETMASK)
-#      define INFER__SETMASK SIG_SETMASK
-typedef sigset_t infer__libc_sigset;
-#    else
-#      if defined(__mips__)
-#        define INFER__SETMASK 3
-#      else
-#        define INFER__SETMASK 2
-#      endif
-typedef infer__sigset infer__libc_sigset;
-#    endif
-extern int pthread_sigmask(int how, const infer__libc_sigset *set, infer__libc_sigset *old);
-static void infer__signals_all(infer__sigset *set) {
-#    if defined(__mips__)
-    static const unsigned char NOT[] = { 4, 5, 8, 10, 11, 12, 32, 33, 34 };
-#    else
-    static const unsigned char NOT[] = { 4, 5, 7, 8, 11, 31, 32, 33, 34 }; /* faults; 32 to 34 are the C library's */
-#    endif
-    const unsigned long one = 1;
-    const size_t width = 8 * sizeof one;
-    size_t i;
-    memset(set, 0, sizeof *set);
-    for (i = 0; i < 64; i++) set->words[i / width] |= one << i % width;
-    for (i = 0; i < sizeof NOT; i++) set->words[(NOT[i] - 1u) / width] &= ~(one << (NOT[i] - 1u) % width);
-}
-#  else
-#    define INFER__SETMASK SIG_SETMASK
-typedef sigset_t infer__sigset, infer__libc_sigset;
-static void infer__signals_all(infer__sigset *set) {
-    static const int NOT[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
-    size_t i;
-    sigfillset(set);
-    for (i = 0; i < INFER__COUNT(NOT); i++) sigdelset(set, NOT[i]);
-}
-#  endif
-static int infer__signals_set(const infer__sigset *set, infer__sigset *old) {
-    return pthread_sigmask(INFER__SETMASK, (const infer__libc_sigset *)(const void *)set,
-                           (infer__libc_sigset *)(void *)old) == 0;
-}
-
 static int infer__thread_start(infer__thread *t, infer__thread_fn fn, void *arg) {
     pthread_attr_t attr;
-    infer__sigset all, old;
-    int ok, masked;
+    infer__signals signals;
+    int ok;
     t->fn = fn;
     t->arg = arg;
     if (pthread_attr_init(&attr) != 0) return 0;
     pthread_attr_setstacksize(&attr, (size_t)1 << 20); /* musl's default is 128 KiB, glibc's 8 MiB; refused = default */
-    infer__signals_all(&all);
-    masked = infer__signals_set(&all, &old); /* a new thread inherits the mask */
-    ok = masked && pthread_create(&t->handle, &attr, infer__thread_main, t) == 0;
-    if (masked) infer__signals_set(&old, NULL);
+    infer__signals_block(&signals);
+    ok = signals.held && pthread_create(&t->handle, &attr, infer__thread_main, t) == 0;
+    infer__signals_restore(&signals);
     pthread_attr_destroy(&attr);
     return ok;
 }

@@ -299,14 +299,17 @@ static infer_result infer__gpu_choose(infer__gpu *g, const infer__driver *const 
 }
 
 static infer_result infer__gpu_start(infer__gpu *g, int32_t at, infer_error *err) {
+    infer__signals signals;
     infer_error why;
     infer_result r;
     infer__error_clear(&why);
     g->has_lock = infer__mutex_init(&g->lock);
     if (!g->has_lock) return infer__error(err, INFER_ERR_MEMORY, "no mutex for a GPU");
+    infer__signals_block(&signals); /* for threads that the driver starts */
     r = g->driver->open(&g->device, g->mem, at, &why);
     if (r) g->device = NULL;
     if (!r && (r = g->driver->queue_open(&g->queue, g->device, &why)) != INFER_OK) g->queue = NULL;
+    infer__signals_restore(&signals);
     return r ? infer__gpu_named(g, r, "", &why, err) : INFER_OK;
 }
 
