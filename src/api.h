@@ -339,7 +339,8 @@ typedef enum infer_result {
     INFER_ERR_FORMAT = -4,      /* the file or the text is malformed */
     INFER_ERR_UNSUPPORTED = -5, /* well formed, but this build cannot do it; the message names what is missing */
     INFER_ERR_DEVICE = -6,      /* a GPU or its driver failed */
-    INFER_ERR_STATE = -7        /* the object is not in a state that allows the call */
+    INFER_ERR_STATE = -7,       /* the object is not in a state that allows the call */
+    INFER_ERR_LIMIT = -8        /* the call took longer than its infer_limits allow */
 } infer_result;
 
 /* Filled by calls that take one (it may be NULL). On success code is INFER_OK and message is "". */
@@ -431,6 +432,15 @@ typedef void (*infer_trace_fn)(void *user, int layer, const char *step, const fl
 
 /* ---- parameters: all zero means all defaults ------------------------------------------------ */
 
+/* How long a call may go on that is no eval: rendering, compiling a grammar or a schema, tokenizing, opening. Work and
+ * memory of each are limited besides: docs/limits.md has the table. */
+typedef struct infer_limits {
+    double seconds; /* of the clock; 0 = the call's default, below 0 = no limit. Passing it is INFER_ERR_LIMIT */
+    int (*cancel)(
+        void *user); /* asked now and then, on the calling thread; non-zero = stop: INFER_CANCELLED. Or NULL */
+    void *user;
+} infer_limits;
+
 typedef struct infer_context_params {
     int32_t threads; /* 0 = number of cores, at most 64; 1 when all layers are on a GPU. At most 4 a core are started */
     int32_t batch;   /* most rows in one pass over the weights; 0 = 512 */
@@ -470,6 +480,9 @@ typedef struct infer_model_params {
     void *progress_user;
     infer_parallel_fn parallel; /* NULL = the library's own threads */
     void *parallel_user;
+    infer_limits limits; /* of reading metadata and vocabulary, and of every call that tokenizes a text: seconds (none),
+                          * cancel; it may be asked by several threads at once. Evals have
+                          * infer_session_params.progress */
 } infer_model_params;
 
 typedef struct infer_session_params {
@@ -791,6 +804,7 @@ typedef struct infer_grammar_params {
     int32_t n_trigger_words;
     const infer_token *trigger_tokens; /* a trigger token is matched by its text, or by a <token> terminal */
     int32_t n_trigger_tokens;
+    infer_limits limits; /* of compiling: seconds (2), cancel */
 } infer_grammar_params;
 /* Compile a grammar; params are copied. model may be NULL: then it can check texts and not sample, and <text> terminals
  * are unknown. It keeps caches (at most some 100 MB, usually a few), so it and its samplers belong to one thread at a
@@ -990,6 +1004,7 @@ typedef struct infer_chat_params {
     const char *template_text; /* a template instead of the file's */
     infer_chat_fn fn;      /* infer_chat: gets the reply as it comes; non-zero = stop */
     void *user;
+    infer_limits limits;   /* of rendering: seconds (2), cancel */
 } infer_chat_params;
 
 /* The text of a conversation, as the model's own template writes it, in segments. model may be NULL when template_text

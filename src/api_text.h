@@ -53,7 +53,9 @@ typedef struct infer_template_params {
     const char *now;             /* "YYYY-MM-DD HH:MM:SS" for strftime_now; NULL = the local clock */
     uint64_t max_steps;          /* of work, about one for each operation and item (20,000,000) */
     uint64_t max_output;         /* bytes (64 MiB) */
-    uint64_t max_memory;         /* bytes while rendering (256 MiB) */
+    uint64_t max_memory; /* bytes while rendering (64 MiB, 10 times the template and 32 times the variables; at most
+                                  * 1 GiB) */
+    infer_limits limits;         /* seconds (2), cancel */
 } infer_template_params;
 /* What infer_template_render made: the text (zero-terminated), and the segments that it consists of, in order. */
 typedef struct infer_rendering {
@@ -74,7 +76,7 @@ INFER_API void infer_template_destroy(infer_template *t);
 /* Render with the members of context as variables (an object; NULL = none). params may be NULL. Nothing outside context
  * and params is read, but for the clock. Errors: STATE when the template called raise_exception (the message is its
  * text); FORMAT when an operation of the template failed (the message has line and column); ARGUMENT when context is no
- * object; UNSUPPORTED; MEMORY when a limit was passed. */
+ * object; UNSUPPORTED; MEMORY when a limit of params was passed, LIMIT when it was that of the clock; CANCELLED. */
 INFER_API infer_result infer_template_render(const infer_template *t, const infer_json *context,
                                              const infer_template_params *params, infer_rendering **out,
                                              infer_error *err);

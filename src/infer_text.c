@@ -13,6 +13,7 @@ INFER__COLD_BEGIN
 #include "base/report.c"           /* errors and log */
 INFER__COLD_END
 #include "base/os.c"               /* the only OS calls */
+#include "base/watch.c"            /* deadlines and cancelling of calls */
 #include "base/mem.c"              /* counted memory, arenas, growing texts */
 INFER__COLD_BEGIN
 #include "base/number.c"           /* decimal <-> double */

@@ -26,6 +26,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_unicode.c"
 #  include "test_json.c"
 #  include "test_jinja.c"
+#  include "test_budget.c"
 #  include "test_schema.c"
 #  include "test_tokenizer.c"
 #  include "test_tokenizer_kinds.c"
@@ -84,6 +85,7 @@ int main(int argc, char **argv) {
     suite_unicode();
     suite_json();
     suite_jinja();
+    suite_budget();
     suite_schema();
     suite_tokenizer();
     suite_tokenizer_kinds();

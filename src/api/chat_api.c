@@ -180,6 +180,7 @@ static infer_result infer__chat_specials(const infer_model *model, infer__arena 
 static infer_result infer__chat_make(infer__mem *mem, const infer_model *model, const infer_chat_params *p,
                                      infer__chat_made *made, infer_error *err) {
     infer__chat_request rq;
+    infer__watch watch;
     infer__template *t;
     infer__arena arena;
     infer_json specials;
@@ -202,6 +203,8 @@ static infer_result infer__chat_make(infer__mem *mem, const infer_model *model, 
     rq.thinking = p->thinking;
     rq.no_generation_prompt = p->no_generation_prompt;
     rq.now = p->now;
+    infer__watch_begin(&watch, &p->limits, INFER__WATCH_SECONDS);
+    rq.watch = &watch;
     rq.trusted = &specials;
     r = infer__chat_specials(model, &arena, &specials, err);
     if (r == INFER_OK) r = infer__chat_prompt(mem, &rq, &made->text, &made->n_calls, err);

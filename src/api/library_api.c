@@ -21,6 +21,7 @@ INFER_API const char *infer_result_string(infer_result r) {
     case INFER_ERR_UNSUPPORTED: return "not supported";
     case INFER_ERR_DEVICE: return "device error";
     case INFER_ERR_STATE: return "wrong state";
+    case INFER_ERR_LIMIT: return "time limit";
     }
     return "unknown result";
 }

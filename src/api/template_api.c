@@ -45,6 +45,7 @@ INFER_API infer_result infer_template_render(const infer_template *t, const infe
                                              infer_error *err) {
     infer__render_options options;
     infer__rendering *made;
+    infer__watch watch;
     infer__mem mem;
     infer_result r;
     if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL");
@@ -59,6 +60,8 @@ INFER_API infer_result infer_template_render(const infer_template *t, const infe
         options.max_output = params->max_output;
         options.max_memory = params->max_memory;
     }
+    infer__watch_begin(&watch, params ? &params->limits : NULL, INFER__WATCH_SECONDS);
+    options.watch = &watch;
     infer__mem_init(&mem, &t->mem.a, 0);
     made = (infer__rendering *)infer__calloc(&mem, 1, sizeof *made);
     if (!made) return infer__error(err, INFER_ERR_MEMORY, "template: out of memory");

@@ -334,6 +334,29 @@ static void infer__yield(void);     /* let another thread run */
  * counts caches that would be given back. */
 static void infer__machine_memory(uint64_t *total, uint64_t *available, uint64_t *swap);
 static int64_t infer__process(void); /* number of this process; another one after fork(). 0 where that is unknown */
+/* ---- watch.c: how long a call may go on ----------------------------------------------------------- */
+
+enum { INFER__WATCH_EVERY = 4096 }; /* units of work between two looks: 0.2 ms */
+/* Seconds that a call gets which compiles or renders what is not trusted, when limits.seconds is 0. */
+#ifndef INFER__WATCH_SECONDS
+#  define INFER__WATCH_SECONDS 2.0
+#endif
+/* Belongs to one call. */
+typedef struct infer__watch {
+    infer_limits limits;
+    double end;          /* of infer__seconds */
+    uint64_t done, next; /* units of work, some 50 ns each; when to look again */
+    infer_result r;      /* why it has to stop */
+} infer__watch;
+/* limits may be NULL; usual: seconds where they say none, 0 = no deadline. */
+static void infer__watch_begin(infer__watch *w, const infer_limits *limits, double usual);
+static int infer__watch_look(infer__watch *w);
+/* Count n units: 1 = go on. w may be NULL. */
+INFER__INLINE int infer__watch_work(infer__watch *w, uint64_t n) {
+    return !w || (w->done += n) < w->next || infer__watch_look(w);
+}
+/* "cancelled while WHAT", or "WHAT took longer than ...". */
+static infer_result infer__watch_error(const infer__watch *w, const char *what, infer_error *err);
 
 /* A file for reading. Paths are UTF-8. Directories, pipes and devices are refused; an empty file has size 0 and no
  * map. A map that fails is no error: map stays NULL and infer__file_read works. INFER_NO_STDIO: UNSUPPORTED.

@@ -9,7 +9,7 @@
  */
 #include "base.h"
 
-enum { INFER__BIG_WORDS = 128, INFER__DECIMAL_DIGITS = 800 };
+enum { INFER__BIG_WORDS = 128, INFER__DECIMAL_DIGITS = 800, INFER__DECIMAL_ENOUGH = 40 };
 /* A whole number: sum of w[i] * 2^(32 i), n words, the highest not 0. 2^4096 is far above all that is made here:
  * 800 digits * 2^1075 has 3734 bits. */
 typedef struct infer__big {
@@ -68,9 +68,14 @@ static uint32_t infer__big_divide(infer__big *b, uint32_t d) {
 /* The sign of digits * 10^e10 - m * 2^e2. */
 static int infer__decimal_compare(const char *digits, int n_digits, int e10, uint64_t m, int e2) {
     infer__big a, b;
-    int i;
+    uint32_t nine, unit;
+    int i = 0;
     infer__big_set(&a, 0);
-    for (i = 0; i < n_digits; i++) infer__big_muladd(&a, 10, (uint32_t)(digits[i] - '0'));
+    while (i < n_digits) { /* nine digits at a time: 800 of them cost enough */
+        for (nine = 0, unit = 1; i < n_digits && unit < 1000000000u; i++, unit *= 10)
+            nine = nine * 10 + (uint32_t)(digits[i] - '0');
+        infer__big_muladd(&a, unit, nine);
+    }
     infer__big_set(&b, m);
     if (e10 > 0) infer__big_pow5(&a, e10); else infer__big_pow5(&b, -e10);
     e2 -= e10; /* 10^e = 5^e 2^e */
@@ -108,6 +113,20 @@ static double infer__decimal_round(const char *digits, int n_digits, int e10) {
     }
     if (n_digits + e10 > 310) { memcpy(&out, &top, 8); return out; }
     if (n_digits + e10 < -325) return 0;
+    if (n_digits > INFER__DECIMAL_ENOUGH) { /* the first digits decide, unless a double or a half way lies just behind them */
+        char above[INFER__DECIMAL_ENOUGH];
+        double under;
+        memcpy(above, digits, sizeof above);
+        for (i = INFER__DECIMAL_ENOUGH - 1; i > 0 && above[i] == '9'; i--) above[i] = '0';
+        e = e10 + n_digits - INFER__DECIMAL_ENOUGH;
+        if (above[i] != '9') {
+            above[i]++;
+            under = infer__decimal_round(digits, INFER__DECIMAL_ENOUGH, e);
+            out = infer__decimal_round(above, INFER__DECIMAL_ENOUGH, e);
+            if (memcmp(&under, &out, sizeof out) == 0) return out;
+        }
+        e = e10 + (n_digits > 18 ? n_digits - 18 : 0);
+    }
     for (; e > 0; e -= INFER__MIN(e, 22)) f = f * INFER__TENS[INFER__MIN(e, 22)];
     for (; e < 0; e += INFER__MIN(-e, 22)) f = f / INFER__TENS[INFER__MIN(-e, 22)];
     out = f;

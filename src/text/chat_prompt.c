@@ -244,6 +244,7 @@ static infer_result infer__chat_once(infer__chat_making *c, infer__rendered *out
     memset(&o, 0, sizeof o);
     o.trusted = c->rq->trusted;
     o.now = c->rq->now;
+    o.watch = c->rq->watch;
     return infer__template_render(c->rq->t, &context, &o, out, c->err);
 }
 
@@ -270,6 +271,7 @@ static infer_result infer__chat_prompt(infer__mem *mem, const infer__chat_reques
     *n_calls = c.n_calls;
     infer__arena_free(&c.arena);
     if (again == INFER_OK) return INFER_OK;
-    if (again == INFER_ERR_MEMORY && r != again) return infer__error(err, again, "%s", later.message);
+    if (again != INFER_ERR_FORMAT && again != INFER_ERR_STATE && r != again)
+        return infer__error(err, again, "%s", later.message);
     return infer__error(err, r, "%s", first.message);
 }

@@ -5,7 +5,9 @@
  * Rules: a tree is immutable. Everything of one rendering is in one arena that goes when it ends. The first error
  *        sticks (infer__jj_fail): what follows does nothing, and callers look where a loop would go on for long.
  *        Every string knows which of its bytes came from a message (marks); functions keep that by infer__jbuf.
- *        Work is counted (infer__jj_work), memory too (infer__jj_alloc), depth is bounded.
+ *        Work is counted (infer__jj_work), memory too (infer__jj_alloc), depth is bounded. A step is some 50 ns: one
+ *        for an operation and for an item, and the bytes that it looks at or copies: infer__jj_bytes and
+ *        infer__jj_chars.
  * Sources: the Jinja 3.1 template designer documentation; Python 3's documentation of str, list, dict, operators.
  */
 #ifndef INFER__JINJA_H
@@ -201,6 +203,8 @@ typedef struct infer__jbound {
     infer__jv self;
 } infer__jbound;
 enum { INFER__JINJA_PARAMS = 8 };
+#define INFER__JINJA_MEMORY "rendering needs more memory than its limit (max_memory)"
+enum { INFER__JINJA_FLOAT = 400 }; /* steps that a float costs to read or write */
 
 /* A string being made. Zero-initialise with j set; a failure sticks in j. */
 typedef struct infer__jbuf {
@@ -219,7 +223,9 @@ struct infer__jj {
     infer__arena arena;
     infer_error *err;
     infer_result r; /* the first error */
+    infer__watch *watch;
     uint64_t work, max_work, used, max_memory, max_output;
+    int grows;      /* max_memory grows with the variables */
     uint32_t at;    /* where in the text we are */
     int depth, flow;
     infer__jbuf *out;
@@ -231,6 +237,10 @@ struct infer__jj {
 static infer__jv infer__jj_fail(infer__jj *j, infer_result code, const char *format, ...) INFER__JJ_PRINTF;
 static void *infer__jj_alloc(infer__jj *j, uint64_t n, uint64_t size); /* zeroed; NULL = failed */
 static int infer__jj_work(infer__jj *j, uint64_t n); /* count n steps; 0 = there was an error, stop */
+static int infer__jj_bytes(infer__jj *j, uint64_t n); /* n bytes are copied, compared or searched: 64 a step */
+static int infer__jj_scan(infer__jj *j, uint64_t n);  /* n bytes are counted or hashed, one by one: 16 a step */
+/* Byte `at` of a text whose characters are looked at or written one by one: 4 a step. *paid is 0 at first. */
+static int infer__jj_chars(infer__jj *j, size_t at, size_t *paid);
 static int infer__jj_enter(infer__jj *j);            /* one level deeper; 0 = too deep; leave in any case */
 static void infer__jj_leave(infer__jj *j);
 

@@ -53,6 +53,8 @@ static infer__jv infer__jj_arithmetic(infer__jj *j, int op, infer__jv a, infer__
     int floats = a.kind == INFER__JV_FLOAT || b.kind == INFER__JV_FLOAT, ok = 1;
     double x = infer__jv_number(a), y = infer__jv_number(b), f = 0;
     int64_t i = a.u.i, k = b.u.i, out = 0;
+    if (floats && (op == '%' || op == INFER__JOP('/', '/')) && !infer__jj_work(j, INFER__JINJA_FLOAT))
+        return a; /* fmod */
     if ((op == '/' || op == '%' || op == INFER__JOP('/', '/')) && y == 0)
         return infer__jj_fail(j, INFER_ERR_FORMAT, "division by zero");
     if (floats || op == '/') {
@@ -103,7 +105,7 @@ static infer__jv infer__jj_repeat(infer__jj *j, infer__jv v, int64_t times) {
         if (v.u.s->n > 0 && times > 0) {
             uint64_t n;
             if (!infer__mul_ok(v.u.s->n, (uint64_t)times, &n) || n > j->max_memory)
-                return infer__jj_fail(j, INFER_ERR_MEMORY, "rendering needs more memory than its limit");
+                return infer__jj_fail(j, INFER_ERR_MEMORY, INFER__JINJA_MEMORY);
             infer__jbuf_room(&b, (size_t)n, v.u.s->marks != NULL);
             for (; times > 0 && infer__jj_work(j, 1); times--) infer__jbuf_str(&b, v.u.s);
         }
@@ -161,7 +163,7 @@ static infer__jv infer__jj_binary(infer__jj *j, int op, infer__jv a, infer__jv b
 static infer__jv infer__jj_method(infer__jj *j, infer__jv object, const char *s, size_t n) {
     const infer__jfunction *fn = infer__jinja_method(object.kind, s, n);
     infer__jv v = infer__jv_none();
-    if (!fn) return v;
+    if (!infer__jj_work(j, 2) || !fn) return v;
     v.kind = INFER__JV_METHOD;
     v.u.bound = (infer__jbound *)infer__jj_alloc(j, 1, sizeof *v.u.bound);
     if (!v.u.bound) return infer__jv_none();
@@ -205,7 +207,7 @@ static infer__jv infer__jj_item(infer__jj *j, infer__jv object, infer__jv index)
             n = (int64_t)object.u.l->n;
             if (i < 0) i += n;
             if (i >= 0 && i < n) return object.u.l->items[i];
-        } else if (object.kind == INFER__JV_STRING && infer__jj_work(j, object.u.s->n / 64)) {
+        } else if (object.kind == INFER__JV_STRING && infer__jj_scan(j, 2 * (uint64_t)object.u.s->n)) {
             const infer__jstr *s = object.u.s;
             size_t at, len;
             n = (int64_t)infer__jinja_count(s->s, s->n);
@@ -249,7 +251,7 @@ static infer__jv infer__jj_slice(infer__jj *j, infer__jscope *scope, infer__jv o
     if (part[2].kind != INFER__JV_NONE && part[2].kind != INFER__JV_INT)
         return infer__jj_fail(j, INFER_ERR_FORMAT, "slice indices must be integers or None");
     if (step == 0) return infer__jj_fail(j, INFER_ERR_FORMAT, "slice step cannot be zero");
-    if (!infer__jj_work(j, object.kind == INFER__JV_STRING ? object.u.s->n / 64 : 0)) return out;
+    if (!infer__jj_scan(j, object.kind == INFER__JV_STRING ? 3 * (uint64_t)object.u.s->n : 0)) return out;
     n = (int64_t)(object.kind == INFER__JV_STRING ? infer__jinja_count(object.u.s->s, object.u.s->n) : object.u.l->n);
     start = infer__jj_slice_end(j, part[0], n, step, step < 0 ? n - 1 : 0);
     stop = infer__jj_slice_end(j, part[1], n, step, step < 0 ? -1 : n);
@@ -276,10 +278,11 @@ static infer__jv infer__jj_slice(infer__jj *j, infer__jscope *scope, infer__jv o
         if (!infer__jj_work(j, 1) || !infer__i64_add_ok(i, step, &i)) break;
     }
     if (object.kind == INFER__JV_RANGE) {
-        infer__jlist *r = object.u.l;
-        out.u.l->start = r->start + start * r->step;
-        out.u.l->stop = r->start + stop * r->step;
-        out.u.l->step = r->step * step;
+        infer__jlist *r = object.u.l, *o = out.u.l;
+        if (!infer__i64_mul_ok(start, r->step, &i) || !infer__i64_add_ok(i, r->start, &o->start) ||
+            !infer__i64_mul_ok(stop, r->step, &i) || !infer__i64_add_ok(i, r->start, &o->stop) ||
+            !infer__i64_mul_ok(r->step, step, &o->step))
+            return infer__jj_overflow(j);
     }
     return out;
 }
@@ -410,10 +413,11 @@ static infer__jv infer__jj_lookup(infer__jj *j, const infer__jscope *scope, cons
     size_t i, seen = 0;
     for (; scope; scope = scope->parent) {
         for (i = 0; i < scope->n; i++)
-            if (scope->locals[i].n == n && memcmp(scope->locals[i].s, s, n) == 0) return scope->locals[i].v;
+            if (scope->locals[i].n == n && memcmp(scope->locals[i].s, s, n) == 0)
+                return infer__jj_work(j, (seen + i) / 4 * (1 + n / 64)) ? scope->locals[i].v : v;
         seen += scope->n + 4;
     }
-    if (!infer__jj_work(j, seen / 4)) return v;
+    if (!infer__jj_work(j, seen / 4 * (1 + n / 64))) return v;
     found = infer__jdict_name(j, j->trusted, s, n);
     if (!found) found = infer__jdict_name(j, j->context, s, n);
     if (found) return *found;
@@ -477,7 +481,7 @@ static infer__jv infer__jj_apply(infer__jj *j, infer__jscope *scope, const infer
     const infer__jfunction *fn =
         e->kind == INFER__JN_FILTER ? infer__jinja_filter(e->s, e->n) : infer__jinja_test(e->s, e->n);
     infer__jargs args;
-    if (j->r != INFER_OK) return value;
+    if (!infer__jj_work(j, 2)) return value;
     if (!fn)
         return infer__jj_fail(j, INFER_ERR_FORMAT, "no %s named '%.*s'",
                               e->kind == INFER__JN_FILTER ? "filter" : "test", (int)INFER__MIN(e->n, 100), e->s);

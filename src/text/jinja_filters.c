@@ -77,10 +77,10 @@ static infer__jv infer__jv_escape(infer__jj *j, infer__jv v) {
     static const struct { char c; const char *text; } ESCAPES[] = {
         {'&', "&amp;"}, {'>', "&gt;"}, {'<', "&lt;"}, {'\'', "&#39;"}, {'"', "&#34;"}};
     infer__jbuf b = infer__jbuf_new(j);
-    size_t i, k;
+    size_t i, k, paid = 0;
     v = infer__jv_str(j, v);
     if (j->r != INFER_OK || v.u.s->safe) return v;
-    for (i = 0; i < v.u.s->n && infer__jj_work(j, i % 8 == 0); i++) {
+    for (i = 0; i < v.u.s->n && infer__jj_chars(j, i, &paid); i++) {
         for (k = 0; k < INFER__COUNT(ESCAPES) && ESCAPES[k].c != v.u.s->s[i]; k++) {}
         if (k < INFER__COUNT(ESCAPES))
             infer__jbuf_text(&b, ESCAPES[k].text, v.u.s->marks ? v.u.s->marks[i] : v.u.s->mark);
@@ -125,15 +125,16 @@ static infer__jv infer__jfilter_wordcount(infer__jj *j, const infer__jcall *c) {
 static infer__jv infer__jfilter_truncate(infer__jj *j, const infer__jcall *c) {
     infer__jv v = c->self, head, dots = infer__jv_view(j, "...", 3, 0);
     const infer__jstr *s, *end;
-    int64_t length = infer__jarg_int(j, c->a[0], 255), leeway = infer__jarg_int(j, c->a[3], 5), n, e;
+    int64_t length = infer__jarg_int(j, c->a[0], 255), leeway = infer__jarg_int(j, c->a[3], 5), n, e, most;
     size_t cut, i;
     if (j->r != INFER_OK || v.kind == INFER__JV_UNDEFINED) return v;
-    if (v.kind == INFER__JV_DICT && (int64_t)v.u.d->n <= length + leeway) return v; /* whatever is short */
-    if (infer__jv_is_sequence(v) && (int64_t)v.u.l->n <= length + leeway) return v;
+    if (!infer__i64_add_ok(length, leeway, &most)) most = leeway < 0 ? INT64_MIN : INT64_MAX;
+    if (v.kind == INFER__JV_DICT && (int64_t)v.u.d->n <= most) return v; /* whatever is short */
+    if (infer__jv_is_sequence(v) && (int64_t)v.u.l->n <= most) return v;
     s = infer__jarg_str(j, v);
     if (!s) return v;
     end = infer__jv_given(c->a[2]) ? infer__jarg_str(j, c->a[2]) : dots.u.s;
-    if (!end) return v;
+    if (!end || !infer__jj_scan(j, 3 * (uint64_t)s->n + end->n)) return v;
     n = (int64_t)infer__jinja_count(s->s, s->n);
     e = (int64_t)infer__jinja_count(end->s, end->n);
     if (length < e || leeway < 0)
@@ -150,7 +151,7 @@ static infer__jv infer__jfilter_truncate(infer__jj *j, const infer__jcall *c) {
 static infer__jv infer__jfilter_urlencode_text(infer__jj *j, infer__jbuf *b, infer__jv v, int slash) {
     size_t i;
     v = infer__jv_str(j, v);
-    for (i = 0; j->r == INFER_OK && i < v.u.s->n && infer__jj_work(j, i % 8 == 0); i++) {
+    for (i = 0; j->r == INFER_OK && i < v.u.s->n && infer__jj_work(j, 1); i++) {
         unsigned char ch = (unsigned char)v.u.s->s[i];
         char text[4];
         if (ch == ' ' && !slash) {
@@ -221,7 +222,7 @@ static int infer__jinja_read_float(infer__jj *j, const infer__jstr *s, double *o
     size_t from = infer__jinja_spaces(s->s, s->n), to = infer__jinja_stripped(s->s, s->n), len, i, n = 0, sign;
     char *plain = (char *)infer__jj_alloc(j, (to > from ? to - from : 0) + 1, 1);
     static const char *const WORDS[] = {"inf", "infinity", "nan"};
-    if (!plain || from >= to) return 0;
+    if (!plain || from >= to || !infer__jj_work(j, INFER__JINJA_FLOAT + s->n / 4)) return 0;
     for (i = from; i < to; i++) {
         if (s->s[i] == '_' && i > from && i + 1 < to && infer__jlex_digit(s->s[i - 1], 10) >= 0 &&
             infer__jlex_digit(s->s[i + 1], 10) >= 0) continue;
@@ -247,7 +248,7 @@ static infer__jv infer__jfilter_int(infer__jj *j, const infer__jcall *c) {
     if (v.kind == INFER__JV_UNDEFINED) return infer__jj_is_undefined(j, v);
     if (v.kind == INFER__JV_BIG) return infer__jj_overflow(j);
     if (v.kind == INFER__JV_STRING) {
-        if (base != 0 && (base < 2 || base > 36)) return none;
+        if ((base != 0 && (base < 2 || base > 36)) || !infer__jj_work(j, v.u.s->n / 4)) return none;
         ok = infer__jinja_read_int(v.u.s, (int)base, &i);
         if (ok < 0) return infer__jj_overflow(j);
         v = infer__jv_int(i);
@@ -306,6 +307,7 @@ static infer__jv infer__jfilter_round(infer__jj *j, const infer__jcall *c) {
         return infer__jj_fail(j, INFER_ERR_FORMAT, "round: the method must be common, ceil or floor");
     if (!infer__jv_is_number(v)) return infer__jj_want(j, "a number", v);
     x = infer__jv_number(v);
+    if (!infer__jj_work(j, places > 20 || places < -20 ? 5 * INFER__JINJA_FLOAT : INFER__JINJA_FLOAT)) return v;
     if (!ceiling && !floored) {
         if (v.kind != INFER__JV_FLOAT && places >= 0) {
             v.kind = INFER__JV_INT;
@@ -424,6 +426,7 @@ static infer__jv infer__jfilter_filesize(infer__jj *j, const infer__jcall *c) {
     v = infer__jfilter_float(j, &number);
     if (j->r != INFER_OK) return v;
     x = infer__jv_number(v);
+    if (!infer__jj_work(j, 2 * INFER__JINJA_FLOAT)) return v;
     if (v.kind != INFER__JV_FLOAT || infer__double_special(x))
         return infer__jj_fail(j, INFER_ERR_FORMAT, "filesizeformat: a number is expected");
     if (x == 1) return infer__jv_view(j, "1 Byte", 6, v.mark);
@@ -452,7 +455,9 @@ static infer__jv infer__jfilter_default(infer__jj *j, const infer__jcall *c) {
 static infer__jv infer__jfilter_length(infer__jj *j, const infer__jcall *c) {
     switch (c->self.kind) {
     case INFER__JV_UNDEFINED: return infer__jv_int(0);
-    case INFER__JV_STRING: return infer__jv_int((int64_t)infer__jinja_count(c->self.u.s->s, c->self.u.s->n));
+    case INFER__JV_STRING:
+        if (!infer__jj_scan(j, c->self.u.s->n)) return c->self;
+        return infer__jv_int((int64_t)infer__jinja_count(c->self.u.s->s, c->self.u.s->n));
     case INFER__JV_LIST: case INFER__JV_TUPLE: case INFER__JV_RANGE: case INFER__JV_VIEW:
         return infer__jv_int((int64_t)c->self.u.l->n);
     case INFER__JV_DICT: return infer__jv_int((int64_t)c->self.u.d->n);

@@ -85,8 +85,10 @@ static void infer__jformat_put(infer__jbuf *b, const infer__jspec *f, const char
         digits = grouped;
         n = at;
     }
+    if (!infer__jj_scan(b->j, text ? text->n : 0)) return;
     len = text ? infer__jinja_count(text->s, text->n) : strlen(sign) + n;
     fill = f->width > (int64_t)len ? f->width - (int64_t)len : 0;
+    if (!infer__jj_work(b->j, (uint64_t)fill / 4)) return;
     for (i = 0; align != '<' && align != '=' && (int64_t)i < (align == '^' ? fill / 2 : fill); i++)
         infer__jbuf_str(b, with);
     if (text) infer__jbuf_str(b, text); else infer__jbuf_text(b, sign, mark);
@@ -110,7 +112,7 @@ static void infer__jformat_value(infer__jbuf *b, const infer__jspec *f, infer__j
     if (v.kind == INFER__JV_STRING) {
         infer__jv text = v;
         if (type && type != 's') infer__jj_fail(j, INFER_ERR_FORMAT, "the format '%c' needs a number", type);
-        if (f->precision >= 0)
+        if (f->precision >= 0 && infer__jj_scan(j, v.u.s->n))
             text = infer__jv_part(j, v.u.s, 0, infer__jinja_offset(v.u.s->s, v.u.s->n, (size_t)f->precision));
         if (j->r == INFER_OK) infer__jformat_put(b, f, "", "", 0, 0, text.u.s);
         return;
@@ -146,6 +148,7 @@ static void infer__jformat_value(infer__jbuf *b, const infer__jspec *f, infer__j
     } else {
         double x = infer__jv_number(v) * (type == '%' ? 100 : 1);
         uint64_t bits;
+        if (!infer__jj_work(j, INFER__JINJA_FLOAT)) return;
         memcpy(&bits, &x, 8);
         negative = bits >> 63 && infer__double_special(x) != 2;
         if (negative) x = -x;
@@ -220,7 +223,7 @@ static void infer__jpercent_one(infer__jbuf *b, const infer__jstr *s, size_t *i,
         if (c == '0') f.zero = 1;
     }
     f.width = infer__jpercent_number(j, s, i, p);
-    if (f.width < 0) left = 1, f.width = -f.width;
+    if (f.width < 0) left = 1, f.width = f.width < -INFER__JFORMAT_WIDTH ? INFER__JFORMAT_WIDTH + 1 : -f.width;
     if (*i < s->n && s->s[*i] == '.') {
         ++*i;
         f.precision = infer__jpercent_number(j, s, i, p);
@@ -432,6 +435,7 @@ static infer__jv infer__jformat_text(infer__jj *j, const infer__jstr *s, infer__
         }
         infer__jbuf_part(&b, s, from, i);
         for (; c == '{' && end < s->n && open > 0; end++) open += (s->s[end] == '{') - (size_t)(s->s[end] == '}');
+        if (!infer__jj_work(j, (end - i) / 4)) break;
         if (c == '}' || open > 0) return infer__jj_fail(j, INFER_ERR_FORMAT, "format: a single '%c'", c);
         infer__jformat_one(&b, s, i + 1, end - 1, fields, depth);
         from = i = end;

@@ -18,6 +18,7 @@ static infer__jv infer__jattr_get(infer__jj *j, infer__jv v, infer__jv attribute
         size_t i;
         int64_t index = 0;
         for (to = from; to < s->n && s->s[to] != '.'; to++) {}
+        if (!infer__jj_scan(j, to - from)) break;
         for (i = from; i < to && s->s[i] >= '0' && s->s[i] <= '9' && index < 1000000; i++)
             index = index * 10 + s->s[i] - '0';
         v = infer__jj_item(j, v, i == to && to > from ? infer__jv_int(index) : infer__jv_part(j, s, from, to));
@@ -182,6 +183,7 @@ static infer__jv infer__jv_sorted(infer__jj *j, infer__jv v, infer__jv attribute
         key = infer__jv_list(j, INFER__JV_LIST);
         do {
             for (to = from; s && to < s->n && s->s[to] != ','; to++) {}
+            if (!infer__jj_scan(j, to - from)) break;
             if (s) part = infer__jv_part(j, s, from, to);
             x = infer__jattr_key(j, infer__jattr_get(j, l->items[i], part, none), case_sensitive);
             infer__jlist_add(j, key.u.l, x);

@@ -16,9 +16,10 @@ static infer__jv infer__jstr_pad(infer__jj *j, const infer__jstr *s, size_t left
 }
 /* how: -1 text to the left, 0 in the middle, 1 to the right. */
 static infer__jv infer__jstr_justify(infer__jj *j, const infer__jstr *s, infer__jv width, infer__jv fill, int how) {
-    int64_t n = (int64_t)infer__jinja_count(s->s, s->n), w = infer__jarg_int(j, width, 0), more = w - n;
+    int64_t n = (int64_t)infer__jinja_count(s->s, s->n), w = infer__jarg_int(j, width, 0), more = w > n ? w - n : 0;
     infer__jstr space;
     size_t left;
+    if (!infer__jj_scan(j, s->n)) return infer__jv_none();
     memset(&space, 0, sizeof space);
     space.s = " ";
     space.n = 1;
@@ -29,7 +30,7 @@ static infer__jv infer__jstr_justify(infer__jj *j, const infer__jstr *s, infer__
         if (f) space = *f;
     }
     if (w > (int64_t)INT32_MAX)
-        return infer__jj_fail(j, INFER_ERR_MEMORY, "rendering needs more memory than its limit");
+        return infer__jj_fail(j, INFER_ERR_MEMORY, INFER__JINJA_MEMORY);
     if (j->r != INFER_OK || w <= n) return infer__jv_part(j, s, 0, s->n);
     left = how < 0 ? 0 : how > 0 ? (size_t)more : (size_t)(more / 2 + (more & w & 1)); /* as CPython rounds it */
     return infer__jstr_pad(j, s, left, (size_t)more - left, &space);
@@ -49,7 +50,8 @@ static infer__jv infer__jstr_zfill(infer__jj *j, const infer__jcall *c) {
     infer__jv rest = infer__jv_part(j, s, sign, s->n), zero = infer__jv_view(j, "0", 1, 0);
     int64_t width = infer__jarg_int(j, c->a[0], 0);
     if (j->r != INFER_OK) return rest;
-    rest = infer__jstr_justify(j, rest.u.s, infer__jv_int(width > INT32_MAX ? width : width - (int64_t)sign), zero, 1);
+    if (width > 0 && width <= INT32_MAX) width -= (int64_t)sign;
+    rest = infer__jstr_justify(j, rest.u.s, infer__jv_int(width), zero, 1);
     return sign && j->r == INFER_OK ? infer__jv_concat(j, infer__jv_part(j, s, 0, 1), rest) : rest;
 }
 static infer__jv infer__jstr_expandtabs(infer__jj *j, const infer__jcall *c) {
@@ -64,6 +66,8 @@ static infer__jv infer__jstr_expandtabs(infer__jj *j, const infer__jcall *c) {
             if (s->s[i] == '\n' || s->s[i] == '\r') column = 0;
         } else if (size > 0) {
             k = size - column % size;
+            if ((uint64_t)k > j->max_memory)
+                return infer__jj_fail(j, INFER_ERR_MEMORY, INFER__JINJA_MEMORY);
             column += k;
             for (; k > 0 && infer__jj_work(j, 1); k--) infer__jbuf_put(&b, " ", 1, s->marks ? s->marks[i] : s->mark);
         }
@@ -75,8 +79,8 @@ static infer__jv infer__jstr_expandtabs(infer__jj *j, const infer__jcall *c) {
 
 /* 1 when s is not empty and all its characters are of a class; space: white space counts, and only it. */
 static infer__jv infer__jstr_all(infer__jj *j, const infer__jstr *s, uint32_t classes, int space) {
-    size_t i, len;
-    for (i = 0; i < s->n && infer__jj_work(j, i % 8 == 0); i += len) {
+    size_t i, len, paid = 0;
+    for (i = 0; i < s->n && infer__jj_chars(j, i, &paid); i += len) {
         uint32_t cp = infer__utf8_next(s->s + i, s->n - i, &len, NULL);
         if (space ? !infer__jinja_space(cp) : !(infer__uc_class(cp) & classes)) return infer__jv_bool(0);
     }
@@ -96,15 +100,15 @@ static infer__jv infer__jstr_isspace(infer__jj *j, const infer__jcall *c) {
 }
 static infer__jv infer__jstr_isascii(infer__jj *j, const infer__jcall *c) {
     size_t i;
-    (void)j;
+    if (!infer__jj_scan(j, c->self.u.s->n)) return infer__jv_none();
     for (i = 0; i < c->self.u.s->n; i++) if (c->self.u.s->s[i] & 0x80) return infer__jv_bool(0);
     return infer__jv_bool(1);
 }
 /* There is a cased character, and none of the other case. */
 static infer__jv infer__jstr_is_case(infer__jj *j, const infer__jstr *s, uint32_t want, uint32_t other) {
-    size_t i, len;
+    size_t i, len, paid = 0;
     int found = 0;
-    for (i = 0; i < s->n && infer__jj_work(j, i % 8 == 0); i += len) {
+    for (i = 0; i < s->n && infer__jj_chars(j, i, &paid); i += len) {
         uint32_t is = infer__uc_class(infer__utf8_next(s->s + i, s->n - i, &len, NULL));
         if (is & other) return infer__jv_bool(0);
         if (is & want) found = 1;
@@ -119,9 +123,9 @@ static infer__jv infer__jstr_islower(infer__jj *j, const infer__jcall *c) {
 }
 static infer__jv infer__jstr_istitle(infer__jj *j, const infer__jcall *c) {
     const infer__jstr *s = c->self.u.s;
-    size_t i, len;
+    size_t i, len, paid = 0;
     int found = 0, inside = 0;
-    for (i = 0; i < s->n && infer__jj_work(j, i % 8 == 0); i += len) {
+    for (i = 0; i < s->n && infer__jj_chars(j, i, &paid); i += len) {
         uint32_t is = infer__uc_class(infer__utf8_next(s->s + i, s->n - i, &len, NULL));
         if (((is & INFER__UC_UPPER) && inside) || ((is & INFER__UC_LOWER) && !inside)) return infer__jv_bool(0);
         inside = (is & (INFER__UC_UPPER | INFER__UC_LOWER)) != 0;
@@ -131,7 +135,7 @@ static infer__jv infer__jstr_istitle(infer__jj *j, const infer__jcall *c) {
 }
 static infer__jv infer__jstr_isidentifier(infer__jj *j, const infer__jcall *c) {
     infer__jlex x;
-    (void)j;
+    if (!infer__jj_work(j, c->self.u.s->n / 4)) return infer__jv_none();
     memset(&x, 0, sizeof x);
     x.s = c->self.u.s->s;
     x.n = c->self.u.s->n;
@@ -254,7 +258,7 @@ static void infer__jlist_sort_by(infer__jj *j, infer__jv *keys, infer__jv *items
                 i2[at] = items[second ? b++ : a++];
             }
         }
-        if (j->r != INFER_OK) return;
+        if (!infer__jj_work(j, n / 4)) return;
         memcpy(keys, k2, n * sizeof *k2);
         memcpy(items, i2, n * sizeof *i2);
     }
@@ -417,7 +421,7 @@ static const infer__jfunction *infer__jfunction_find(const infer__jfunction *tab
                                                      size_t n) {
     size_t i;
     for (i = 0; i < n_table; i++)
-        if (strlen(table[i].name) == n && memcmp(table[i].name, s, n) == 0) return &table[i];
+        if (strncmp(table[i].name, s, n) == 0 && strlen(table[i].name) == n) return &table[i];
     return NULL;
 }
 static const infer__jfunction *infer__jinja_method(int kind, const char *s, size_t n) {

@@ -15,13 +15,12 @@ static infer__jscope *infer__jscope_new(infer__jj *j, infer__jscope *parent) {
 }
 static void infer__jscope_set(infer__jj *j, infer__jscope *scope, const char *s, size_t n, infer__jv v) {
     size_t i;
-    if (j->r != INFER_OK) return;
+    if (!infer__jj_work(j, scope ? scope->n / 4 * (1 + n / 64) : 0)) return;
     for (i = 0; i < scope->n; i++) {
         if (scope->locals[i].n != n || memcmp(scope->locals[i].s, s, n) != 0) continue;
         scope->locals[i].v = v;
         return;
     }
-    if (!infer__jj_work(j, scope->n / 4)) return;
     if (scope->n == scope->cap) {
         size_t cap = scope->cap * 2 + 4;
         struct infer__jlocal *p = (struct infer__jlocal *)infer__jj_alloc(j, cap, sizeof *p);
@@ -239,6 +238,7 @@ static infer__jv infer__jj_call_macro(infer__jj *j, const infer__jmacro *m, cons
         infer__jv key = args->named->items[2 * i];
         size_t k = 0;
         if (key.kind != INFER__JV_STRING) return infer__jj_fail(j, INFER_ERR_FORMAT, "keywords must be strings");
+        if (!infer__jj_work(j, n_params / 4 * (1 + key.u.s->n / 64))) return rest;
         while (k < n_params && (node->kids[k + 1]->n != key.u.s->n ||
                                 memcmp(node->kids[k + 1]->s, key.u.s->s, key.u.s->n) != 0)) k++;
         if (k < n_params && !given[k]) {
@@ -369,7 +369,8 @@ static void infer__jj_exec(infer__jj *j, infer__jscope *scope, const infer__jnod
 /* ---- a rendering ------------------------------------------------------------------------------------------------- */
 
 /* Copy the text and cut it where its marks change. */
-static infer_result infer__rendered_make(infer__rendered *out, const infer__jbuf *b, infer_error *err) {
+static infer_result infer__rendered_make(infer__rendered *out, infer__jj *j, const infer__jbuf *b) {
+    infer_error *err = j->err;
     size_t i, from, n = 0;
     out->text = (char *)infer__calloc(out->mem, (uint64_t)b->n + 1, 1);
     if (!out->text) return infer__error(err, INFER_ERR_MEMORY, "template: out of memory");
@@ -377,6 +378,10 @@ static infer_result infer__rendered_make(infer__rendered *out, const infer__jbuf
     out->n = b->n;
     if (b->n == 0) return INFER_OK;
     for (n = 1, i = 1; b->marks && i < b->n; i++) n += b->marks[i] != b->marks[i - 1];
+    if (n > (j->max_memory - INFER__MIN(j->used, j->max_memory)) / sizeof *out->segments) {
+        infer__jj_fail(j, INFER_ERR_MEMORY, INFER__JINJA_MEMORY);
+        return j->r;
+    }
     out->segments = (infer_segment *)infer__calloc(out->mem, n, sizeof *out->segments);
     if (!out->segments) return infer__error(err, INFER_ERR_MEMORY, "template: out of memory");
     for (from = 0; from < b->n; from = i) {
@@ -403,8 +408,9 @@ static infer_result infer__template_render(const infer__template *t, const infer
 static infer_result infer__template_render_with(const infer__template *t, infer__mem *mem, const infer_json *context,
                                                 const infer__render_options *options, infer__rendered *out,
                                                 infer_error *err) {
-    static const infer__render_options none = {NULL, NULL, 0, 0, 0};
+    static const infer__render_options none = {NULL, NULL, 0, 0, 0, NULL};
     const infer__render_options *o = options ? options : &none;
+    infer__watch watch;
     infer__jj j;
     infer__jbuf b;
     infer_result r;
@@ -417,20 +423,26 @@ static infer_result infer__template_render_with(const infer__template *t, infer_
     j.arena.mem = mem;
     j.err = err;
     j.now = o->now;
+    if (!o->watch) infer__watch_begin(&watch, NULL, INFER__WATCH_SECONDS);
+    j.watch = o->watch ? o->watch : &watch;
     j.max_work = o->max_steps ? o->max_steps : INFER__TEMPLATE_STEPS;
     j.max_output = o->max_output ? o->max_output : INFER__TEMPLATE_OUTPUT;
-    j.max_memory = o->max_memory ? o->max_memory : INFER__TEMPLATE_MEMORY;
+    j.max_memory = o->max_memory ? o->max_memory : INFER__TEMPLATE_MEMORY + 10 * (uint64_t)t->n;
+    j.grows = o->max_memory == 0;
     b = infer__jbuf_new(&j);
     b.is_output = 1;
     j.out = &b;
     j.trusted = infer__jj_variables(&j, o->trusted, 0);
     j.context = infer__jj_variables(&j, context, 1);
+    if (j.grows) j.max_memory = INFER__MIN(j.max_memory, INFER__TEMPLATE_MEMORY_MOST);
     if (j.r == INFER_OK) {
         infer__jscope *root = infer__jscope_new(&j, NULL);
         if (root) infer__jj_exec(&j, root, t->root);
     }
-    r = j.r == INFER_OK ? infer__rendered_make(out, &b, err) : j.r;
+    r = j.r == INFER_OK ? infer__rendered_make(out, &j, &b) : j.r;
     if (r != INFER_OK) infer__rendered_free(out);
+    out->steps = j.work;
+    out->used = j.used;
     infer__arena_free(&j.arena);
     return r;
 }

@@ -112,7 +112,7 @@ static infer__jv infer__jglobal_range(infer__jj *j, const infer__jcall *c) {
                  : (stop < start ? ((uint64_t)start - (uint64_t)stop - 1) / (0 - (uint64_t)step) + 1 : 0);
     if (n > 100000) return infer__jj_fail(j, INFER_ERR_FORMAT, "range too big: more than 100000 numbers");
     for (i = 0; i < (int64_t)n && infer__jj_work(j, 1); i++)
-        infer__jlist_add(j, v.u.l, infer__jv_int(start + i * step));
+        infer__jlist_add(j, v.u.l, infer__jv_int((int64_t)((uint64_t)start + (uint64_t)i * (uint64_t)step)));
     if (j->r != INFER_OK) return v;
     v.u.l->start = start;
     v.u.l->stop = stop;
@@ -237,6 +237,7 @@ static infer__jv infer__jglobal_strftime(infer__jj *j, const infer__jcall *c) {
         }
         i++;
         if (s->s[i] == '-' && i + 1 < s->n) plain = 1, i++;
+        if (!infer__jj_work(j, 40)) return infer__jv_none(); /* %c has six conversions in it */
         if (!infer__jbuf_time(&b, t, s->s[i], plain))
             return infer__jj_fail(j, INFER_ERR_UNSUPPORTED, "strftime_now: the conversion %%%c", s->s[i]);
     }

@@ -32,10 +32,10 @@ static int infer__jinja_is_cased(uint32_t cp) {
 enum { INFER__JCASE_UPPER, INFER__JCASE_LOWER, INFER__JCASE_TITLE, INFER__JCASE_CAPITAL, INFER__JCASE_SWAP };
 static infer__jv infer__jstr_case(infer__jj *j, const infer__jstr *s, int how) {
     infer__jbuf b = infer__jbuf_new(j);
-    size_t i, len;
+    size_t i, len, paid = 0;
     int inside = 0; /* a cased character stands before */
     infer__jv v;
-    for (i = 0; i < s->n && infer__jj_work(j, i % 16 == 0); i += len) {
+    for (i = 0; i < s->n && infer__jj_chars(j, i, &paid); i += len) {
         uint32_t cp = infer__utf8_next(s->s + i, s->n - i, &len, NULL), to;
         char text[4];
         int up = how == INFER__JCASE_UPPER || (how == INFER__JCASE_TITLE && !inside) ||
@@ -72,7 +72,7 @@ static const infer__jstr *infer__jarg_str(infer__jj *j, infer__jv v) {
     infer__jj_want(j, "a string", v);
     return NULL;
 }
-/* A whole number; none when it was not given. */
+/* A whole number; none when it was not given. Any: what computes with it takes care of INT64_MIN and INT64_MAX. */
 static int64_t infer__jarg_int(infer__jj *j, infer__jv v, int64_t none) {
     if (v.kind == INFER__JV_INT || v.kind == INFER__JV_BOOL) return v.u.i;
     if (!infer__jv_given(v)) return none;
@@ -136,21 +136,21 @@ static void infer__jlist_flip(infer__jlist *l, size_t from) {
 static infer__jv infer__jstr_split_space(infer__jj *j, const infer__jstr *s, int64_t most, int back) {
     infer__jv out = infer__jv_list(j, INFER__JV_LIST), rest;
     size_t from = 0, to = s->n, len;
-    if (j->r != INFER_OK) return out;
+    if (!infer__jj_work(j, s->n / 4)) return out;
     for (;;) {
         size_t end;
-        rest = infer__jstr_strip_sides(j, s, infer__jv_none(), 0);
         /* skip white space at the side where the next word is */
         while (!back && from < to && infer__jj_work(j, 1) &&
                infer__jinja_space(infer__utf8_next(s->s + from, to - from, &len, NULL))) from += len;
         if (back) to = infer__jinja_stripped(s->s, to);
         if (from >= to || to == 0 || j->r != INFER_OK) break;
-        if (most-- == 0) { /* the rest, without white space at its other side */
+        if (most == 0) { /* the rest, without white space at its other side */
             rest = infer__jv_part(j, s, from, to);
             if (j->r == INFER_OK)
                 infer__jlist_add(j, out.u.l, infer__jstr_strip_sides(j, rest.u.s, infer__jv_none(), back ? 1 : 2));
             break;
         }
+        most -= most > 0;
         if (!back) {
             for (end = from; end < to; end += len)
                 if (infer__jinja_space(infer__utf8_next(s->s + end, to - end, &len, NULL))) break;
@@ -180,7 +180,7 @@ static infer__jv infer__jstr_split_any(infer__jj *j, const infer__jcall *c, int 
     if (sep && sep->n == 0) infer__jj_fail(j, INFER_ERR_FORMAT, "empty separator");
     out = infer__jv_list(j, INFER__JV_LIST);
     if (j->r != INFER_OK) return out;
-    for (; most != 0 && infer__jj_work(j, 1); most--) {
+    for (; most != 0 && infer__jj_work(j, 1); most -= most > 0) {
         at = back ? infer__jinja_search_back(j, s, to, sep) : infer__jinja_search(j, s, from, sep);
         if (at > s->n) break;
         infer__jlist_add(j, out.u.l, infer__jv_part(j, s, back ? at + sep->n : from, back ? to : at));
@@ -242,7 +242,7 @@ static infer__jv infer__jstr_replace_in(infer__jj *j, const infer__jstr *s, cons
     infer__jbuf b = infer__jbuf_new(j);
     size_t from = 0, at, len = 0;
     if (!s || !old || !with) return infer__jv_none();
-    for (; most != 0 && infer__jj_work(j, 1); most--) {
+    for (; most != 0 && infer__jj_work(j, 1); most -= most > 0) {
         at = infer__jinja_search(j, s, from, old);
         if (at > s->n) break;
         infer__jbuf_part(&b, s, from, at);
@@ -286,6 +286,7 @@ static int infer__jstr_window(infer__jj *j, const infer__jcall *c, size_t *from,
     *from = 0;
     *to = s->n;
     if (!infer__jv_given(c->a[1]) && !infer__jv_given(c->a[2])) return 1;
+    if (!infer__jj_scan(j, 3 * (uint64_t)s->n)) return 0;
     n = (int64_t)infer__jinja_count(s->s, s->n);
     a = c->a[1].kind == INFER__JV_NONE ? 0 : infer__jarg_int(j, c->a[1], 0);
     b = c->a[2].kind == INFER__JV_NONE ? n : infer__jarg_int(j, c->a[2], n);
@@ -305,7 +306,8 @@ static infer__jv infer__jstr_find_any(infer__jj *j, const infer__jcall *c, int b
         window = *s;
         window.n = to;
         at = back ? infer__jinja_search_back(j, &window, to, part) : infer__jinja_search(j, &window, from, part);
-        if (at <= to && at >= from) return infer__jv_int((int64_t)infer__jinja_count(s->s, at));
+        if (at <= to && at >= from && infer__jj_scan(j, at))
+            return infer__jv_int((int64_t)infer__jinja_count(s->s, at));
     }
     if (must) infer__jj_fail(j, INFER_ERR_FORMAT, "substring not found");
     return infer__jv_int(-1);
@@ -321,7 +323,8 @@ static infer__jv infer__jstr_count(infer__jj *j, const infer__jcall *c) {
     size_t from, to, at;
     int64_t n = 0;
     if (!part || !infer__jstr_window(j, c, &from, &to)) return infer__jv_int(0);
-    if (part->n == 0) return infer__jv_int((int64_t)infer__jinja_count(s.s + from, to - from) + 1);
+    if (part->n == 0 && infer__jj_scan(j, to - from))
+        return infer__jv_int((int64_t)infer__jinja_count(s.s + from, to - from) + 1);
     s.n = to;
     for (; infer__jj_work(j, 1); n++, from = at + part->n) {
         at = infer__jinja_search(j, &s, from, part);
@@ -330,8 +333,9 @@ static infer__jv infer__jstr_count(infer__jj *j, const infer__jcall *c) {
     return infer__jv_int(n);
 }
 
-static int infer__jstr_has_at(const infer__jstr *s, size_t from, size_t to, const infer__jstr *part, int end) {
-    if (part->n > to - from) return 0;
+static int infer__jstr_has_at(infer__jj *j, const infer__jstr *s, size_t from, size_t to, const infer__jstr *part,
+                              int end) {
+    if (part->n > to - from || !infer__jj_bytes(j, part->n)) return 0;
     return part->n == 0 || memcmp(s->s + (end ? to - part->n : from), part->s, part->n) == 0;
 }
 static infer__jv infer__jstr_with(infer__jj *j, const infer__jcall *c, int end) {
@@ -341,22 +345,22 @@ static infer__jv infer__jstr_with(infer__jj *j, const infer__jcall *c, int end) 
     if (c->a[0].kind == INFER__JV_TUPLE) {
         for (i = 0; i < c->a[0].u.l->n && infer__jj_work(j, 1); i++) {
             part = infer__jarg_str(j, c->a[0].u.l->items[i]);
-            if (part && window && infer__jstr_has_at(s, from, to, part, end)) return infer__jv_bool(1);
+            if (part && window && infer__jstr_has_at(j, s, from, to, part, end)) return infer__jv_bool(1);
         }
         return infer__jv_bool(0);
     }
     part = infer__jarg_str(j, c->a[0]);
-    return infer__jv_bool(part && window && infer__jstr_has_at(s, from, to, part, end));
+    return infer__jv_bool(part && window && infer__jstr_has_at(j, s, from, to, part, end));
 }
 static infer__jv infer__jstr_startswith(infer__jj *j, const infer__jcall *c) { return infer__jstr_with(j, c, 0); }
 static infer__jv infer__jstr_endswith(infer__jj *j, const infer__jcall *c) { return infer__jstr_with(j, c, 1); }
 static infer__jv infer__jstr_removeprefix(infer__jj *j, const infer__jcall *c) {
     const infer__jstr *s = c->self.u.s, *part = infer__jarg_str(j, c->a[0]);
     if (!part) return infer__jv_none();
-    return infer__jv_part(j, s, infer__jstr_has_at(s, 0, s->n, part, 0) ? part->n : 0, s->n);
+    return infer__jv_part(j, s, infer__jstr_has_at(j, s, 0, s->n, part, 0) ? part->n : 0, s->n);
 }
 static infer__jv infer__jstr_removesuffix(infer__jj *j, const infer__jcall *c) {
     const infer__jstr *s = c->self.u.s, *part = infer__jarg_str(j, c->a[0]);
     if (!part) return infer__jv_none();
-    return infer__jv_part(j, s, 0, infer__jstr_has_at(s, 0, s->n, part, 1) ? s->n - part->n : s->n);
+    return infer__jv_part(j, s, 0, infer__jstr_has_at(j, s, 0, s->n, part, 1) ? s->n - part->n : s->n);
 }

@@ -26,10 +26,11 @@ static void *infer__jj_alloc(infer__jj *j, uint64_t n, uint64_t size) {
     void *p;
     if (j->r != INFER_OK) return NULL;
     if (!infer__mul_ok(n, size, &bytes) || bytes > j->max_memory || j->used > j->max_memory - bytes) {
-        infer__jj_fail(j, INFER_ERR_MEMORY, "rendering needs more memory than its limit");
+        infer__jj_fail(j, INFER_ERR_MEMORY, INFER__JINJA_MEMORY);
         return NULL;
     }
     j->used += bytes + 16;
+    if (bytes >= 4096 && !infer__jj_work(j, bytes / 64)) return NULL; /* it is zeroed */
     p = infer__arena_alloc(&j->arena, bytes);
     if (!p) j->r = infer__error(j->err, INFER_ERR_MEMORY, "template: out of memory");
     return p;
@@ -38,9 +39,20 @@ static void *infer__jj_alloc(infer__jj *j, uint64_t n, uint64_t size) {
 static int infer__jj_work(infer__jj *j, uint64_t n) {
     if (j->r != INFER_OK) return 0;
     j->work += n;
-    if (j->work <= j->max_work) return 1;
-    infer__jj_fail(j, INFER_ERR_MEMORY, "rendering takes more steps than its limit");
+    if (j->work > j->max_work) {
+        infer__jj_fail(j, INFER_ERR_MEMORY, "rendering takes more steps than its limit (max_steps)");
+        return 0;
+    }
+    if (infer__watch_work(j->watch, n)) return 1;
+    j->r = infer__watch_error(j->watch, "rendering a template", j->err);
     return 0;
+}
+static int infer__jj_bytes(infer__jj *j, uint64_t n) { return infer__jj_work(j, n / 64); }
+static int infer__jj_scan(infer__jj *j, uint64_t n) { return infer__jj_work(j, n / 16); }
+static int infer__jj_chars(infer__jj *j, size_t at, size_t *paid) {
+    if (at < *paid) return j->r == INFER_OK;
+    *paid = at + 64;
+    return infer__jj_work(j, 16);
 }
 
 static int infer__jj_enter(infer__jj *j) {
@@ -115,6 +127,8 @@ static infer__jv infer__jv_dict(infer__jj *j) {
 static infer__jv infer__jv_json(infer__jj *j, const infer_json *x, int mark) {
     infer__jv v = infer__jv_none();
     uint64_t i;
+    if (!infer__jj_work(j, 1)) return v;
+    if (j->grows) j->max_memory += 32 * (8 + (x->kind == INFER_JSON_STRING ? x->n : 0));
     switch (x->kind) {
     case INFER_JSON_FALSE:
     case INFER_JSON_TRUE: v = infer__jv_bool(x->kind == INFER_JSON_TRUE); break;
@@ -159,7 +173,7 @@ static int infer__jbuf_room(infer__jbuf *b, size_t n, int marks) {
     infer__jj *j = b->j;
     if (j->r != INFER_OK) return 0;
     if (b->is_output && (n > j->max_output || b->n > j->max_output - n)) {
-        infer__jj_fail(j, INFER_ERR_MEMORY, "the rendered text is longer than its limit");
+        infer__jj_fail(j, INFER_ERR_MEMORY, "the rendered text is longer than its limit (max_output)");
         return 0;
     }
     if (n > b->cap - b->n) {
@@ -178,7 +192,7 @@ static int infer__jbuf_room(infer__jbuf *b, size_t n, int marks) {
         if (!b->marks) return 0;
         memset(b->marks, b->mark, b->n);
     }
-    return infer__jj_work(j, n / 64);
+    return infer__jj_bytes(j, n);
 }
 static void infer__jbuf_put(infer__jbuf *b, const char *s, size_t n, int mark) {
     if (n == 0) return;
@@ -224,6 +238,7 @@ static infer__jv infer__jv_concat(infer__jj *j, infer__jv av, infer__jv bv) {
         if (g && mixed) g->marks = (uint8_t *)infer__jj_alloc(j, cap + 1, 1);
         if (j->r != INFER_OK) return infer__jv_none();
         g->cap = (size_t)cap;
+        if (!infer__jj_bytes(j, a->n)) return infer__jv_none();
         if (a->n) memcpy(g->s, a->s, a->n);
         if (g->marks && a->marks) memcpy(g->marks, a->marks, a->n);
         else if (g->marks) memset(g->marks, a->mark, a->n);
@@ -233,7 +248,7 @@ static infer__jv infer__jv_concat(infer__jj *j, infer__jv av, infer__jv bv) {
         if (!g->marks) return infer__jv_none();
         memset(g->marks, a->mark, g->n);
     }
-    if (!infer__jj_work(j, b->n / 64)) return infer__jv_none();
+    if (!infer__jj_bytes(j, b->n)) return infer__jv_none();
     memcpy(g->s + g->n, b->s, b->n);
     if (g->marks && b->marks) memcpy(g->marks + g->n, b->marks, b->n);
     else if (g->marks) memset(g->marks + g->n, b->mark, b->n);
@@ -281,6 +296,7 @@ static int infer__jv_is(infer__jv v, const char *text) {
 /* Equal values have equal hashes, also 1, 1.0 and true. 0 = the value cannot be a key (the error is set). */
 static int infer__jv_hash(infer__jj *j, infer__jv v, uint64_t *h) {
     size_t i;
+    if (!infer__jj_work(j, 1)) return 0;
     switch (v.kind) {
     case INFER__JV_FLOAT:
         if (v.u.f >= -9.2e18 && v.u.f <= 9.2e18 && (double)(int64_t)v.u.f == v.u.f) v.u.i = (int64_t)v.u.f;
@@ -288,13 +304,13 @@ static int infer__jv_hash(infer__jj *j, infer__jv v, uint64_t *h) {
     case INFER__JV_BOOL:
     case INFER__JV_INT: *h = infer__fnv(*h, &v.u.i, sizeof v.u.i); return 1;
     case INFER__JV_STRING:
-    case INFER__JV_BIG: *h = infer__fnv(*h, v.u.s->s, v.u.s->n); return infer__jj_work(j, v.u.s->n / 16);
+    case INFER__JV_BIG: *h = infer__fnv(*h, v.u.s->s, v.u.s->n); return infer__jj_scan(j, v.u.s->n);
     case INFER__JV_UNDEFINED:
     case INFER__JV_NONE: *h = infer__fnv(*h, &v.kind, 1); return 1;
     case INFER__JV_TUPLE:
         if (!infer__jj_enter(j)) { infer__jj_leave(j); return 0; }
         for (i = 0; i < v.u.l->n; i++)
-            if (!infer__jv_hash(j, v.u.l->items[i], h) || !infer__jj_work(j, 1)) break;
+            if (!infer__jv_hash(j, v.u.l->items[i], h)) break;
         infer__jj_leave(j);
         return j->r == INFER_OK;
     case INFER__JV_LIST:
@@ -315,8 +331,8 @@ static void infer__jdict_reindex(infer__jj *j, infer__jdict *d) {
     d->mask = mask;
     for (i = 0; i < d->n; i++) {
         uint64_t h = INFER__FNV, at;
-        infer__jv_hash(j, d->items[2 * i], &h);
-        for (at = h & mask; d->index[at]; at = (at + 1) & mask) {}
+        if (!infer__jv_hash(j, d->items[2 * i], &h)) return;
+        for (at = h & mask; d->index[at] && infer__jj_work(j, 1); at = (at + 1) & mask) {}
         d->index[at] = (uint32_t)i + 1;
     }
 }
@@ -364,8 +380,8 @@ static void infer__jdict_set(infer__jj *j, infer__jdict *d, infer__jv key, infer
     d->items[2 * d->n + 1] = v;
     d->n++;
     if (!d->index) return;
-    infer__jv_hash(j, key, &h);
-    for (at = h & d->mask; d->index[at]; at = (at + 1) & d->mask) {}
+    if (!infer__jv_hash(j, key, &h)) return;
+    for (at = h & d->mask; d->index[at] && infer__jj_work(j, 1); at = (at + 1) & d->mask) {}
     d->index[at] = (uint32_t)d->n;
 }
 
@@ -451,7 +467,7 @@ static int infer__jv_equal(infer__jj *j, infer__jv a, infer__jv b) {
     switch (a.kind) {
     case INFER__JV_UNDEFINED: case INFER__JV_NONE: return 1;
     case INFER__JV_STRING: case INFER__JV_BIG:
-        return a.u.s->n == b.u.s->n && infer__jj_work(j, a.u.s->n / 64) && memcmp(a.u.s->s, b.u.s->s, a.u.s->n) == 0;
+        return a.u.s->n == b.u.s->n && infer__jj_bytes(j, a.u.s->n) && memcmp(a.u.s->s, b.u.s->s, a.u.s->n) == 0;
     case INFER__JV_LIST: case INFER__JV_TUPLE: case INFER__JV_RANGE:
         if (a.u.l == b.u.l) return 1;
         if (a.u.l->n != b.u.l->n) return 0;
@@ -481,7 +497,7 @@ static int infer__jv_less(infer__jj *j, infer__jv a, infer__jv b) {
     if (infer__jv_is_number(a) && infer__jv_is_number(b)) return infer__jv_compare_numbers(a, b) == -1;
     if (a.kind == INFER__JV_STRING && b.kind == INFER__JV_STRING) {
         n = INFER__MIN(a.u.s->n, b.u.s->n);
-        if (!infer__jj_work(j, n / 64)) return 0;
+        if (!infer__jj_bytes(j, n)) return 0;
         c = memcmp(a.u.s->s, b.u.s->s, n); /* the order of UTF-8 is that of code points */
         return c ? c < 0 : a.u.s->n < b.u.s->n;
     }
@@ -512,12 +528,12 @@ static size_t infer__jinja_search(infer__jj *j, const infer__jstr *s, size_t fro
     if (part->n == 0) return from <= s->n ? from : s->n + 1;
     while (i < s->n && part->n <= s->n - i) {
         const char *p = (const char *)memchr(s->s + i, part->s[0], s->n - i - part->n + 1);
-        size_t same;
-        if (!p || !infer__jj_work(j, (uint64_t)(p - s->s - (ptrdiff_t)i) / 64)) break;
-        i = (size_t)(p - s->s);
+        size_t same, next = p ? (size_t)(p - s->s) : s->n;
+        if (!infer__jj_bytes(j, next - i) || !p) break;
+        i = next;
         for (same = 1; same < part->n && s->s[i + same] == part->s[same]; same++) {}
         if (same == part->n) return i;
-        if (!infer__jj_work(j, same / 16)) break;
+        if (!infer__jj_work(j, 1 + same / 16)) break;
         i++;
     }
     return s->n + 1;

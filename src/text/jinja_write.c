@@ -12,7 +12,8 @@ static int infer__jv_marked(infer__jj *j, infer__jv v) {
     int marked = 0;
     switch (v.kind) {
     case INFER__JV_STRING: case INFER__JV_BIG:
-        return v.u.s->marks ? memchr(v.u.s->marks, 1, v.u.s->n) != NULL : v.u.s->mark;
+        if (!v.u.s->marks) return v.u.s->mark;
+        return infer__jj_bytes(j, v.u.s->n) && memchr(v.u.s->marks, 1, v.u.s->n) != NULL;
     case INFER__JV_LIST: case INFER__JV_TUPLE: case INFER__JV_VIEW: items = v.u.l->items; n = v.u.l->n; break;
     case INFER__JV_DICT: case INFER__JV_SPACE: items = v.u.d->items; n = v.u.d->n * 2; break;
     default: return v.mark;
@@ -31,10 +32,10 @@ static int infer__jinja_printable(uint32_t cp) {
 
 static void infer__jbuf_repr_string(infer__jbuf *b, const infer__jstr *s) {
     char quote = memchr(s->s, '\'', s->n) && !memchr(s->s, '"', s->n) ? '"' : '\'', text[16];
-    size_t i, len;
+    size_t i, len, paid = 0;
     int mark = s->n && s->marks ? s->marks[0] : s->mark;
     infer__jbuf_put(b, &quote, 1, mark);
-    for (i = 0; i < s->n && b->j->r == INFER_OK; i += len) {
+    for (i = 0; i < s->n && infer__jj_chars(b->j, i, &paid); i += len) {
         uint32_t cp = infer__utf8_next(s->s + i, s->n - i, &len, NULL);
         const char *p = cp && cp < 128 ? strchr("\\\\\nn\rr\tt", (int)cp) : NULL;
         if (s->marks) mark = s->marks[i];
@@ -58,6 +59,7 @@ static void infer__jbuf_repr_string(infer__jbuf *b, const infer__jstr *s) {
 
 static void infer__jbuf_number(infer__jbuf *b, infer__jv v) {
     char text[40];
+    if (!infer__jj_work(b->j, v.kind == INFER__JV_FLOAT ? INFER__JINJA_FLOAT : 1)) return;
     if (v.kind == INFER__JV_FLOAT) infer__double_text(v.u.f, text);
     else infer__format(text, sizeof text, "%lld", (long long)v.u.i);
     infer__jbuf_text(b, text, v.mark);
@@ -149,11 +151,11 @@ typedef struct infer__jjson {
 } infer__jjson;
 
 static void infer__jjson_string(infer__jjson *w, const infer__jstr *s) {
-    size_t i, len;
+    size_t i, len, paid = 0;
     char text[16];
     int mark = s->n && s->marks ? s->marks[0] : s->mark;
     infer__jbuf_put(w->b, "\"", 1, mark);
-    for (i = 0; i < s->n && w->b->j->r == INFER_OK; i += len) {
+    for (i = 0; i < s->n && infer__jj_chars(w->b->j, i, &paid); i += len) {
         static const char FROM[] = "\"\\\b\f\n\r\t", TO[] = "\"\\bfnrt";
         uint32_t cp = infer__utf8_next(s->s + i, s->n - i, &len, NULL);
         const char *p = cp && cp < 128 ? strchr(FROM, (int)cp) : NULL;

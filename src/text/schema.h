@@ -90,6 +90,8 @@ typedef struct infer__schema {
     uint32_t shared;                 /* bits: which shared rules are used */
     int32_t nested_ids;              /* an $id inside the document: -1 = not looked for */
     int depth;                       /* of proofs that nothing satisfies two schemas */
+    const infer_json *typed;         /* items of the enum that was looked at last, */
+    uint32_t typed_as;               /* and the types among them */
 } infer__schema;
 
 /* One way to satisfy a set: all of these schemas hold, and the choices in them have been made. */

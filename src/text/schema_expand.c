@@ -159,8 +159,13 @@ static uint32_t infer__schema_types(infer__schema *c, const infer_json *node) {
     if (list && list->kind != INFER_JSON_ARRAY)
         infer__schema_fail(c, list, INFER_ERR_FORMAT, "an array of values is expected");
     else if (list) {
-        for (some = 0, i = 0; i < list->n; i++) some |= infer__schema_type_of(&list->v.items[i]);
-        types &= some;
+        if (c->typed != list->v.items) { /* asked for each literal of it */
+            for (some = 0, i = 0; i < list->n; i++) some |= infer__schema_type_of(&list->v.items[i]);
+            infer__schema_step(c, list->n / 4);
+            c->typed = list->v.items;
+            c->typed_as = some;
+        }
+        types &= list->n ? c->typed_as : 0;
     }
     return types;
 }

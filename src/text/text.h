@@ -99,10 +99,14 @@ typedef struct infer__render_options {
     const infer_json *trusted; /* object of variables whose text counts as the template's (bos_token, ...); or NULL */
     const char *now;           /* "YYYY-MM-DD HH:MM:SS" for strftime_now; NULL = the local clock */
     uint64_t max_steps, max_output, max_memory; /* 0 = INFER__TEMPLATE_STEPS and so on; the last two in bytes */
+    infer__watch *watch;       /* NULL = INFER__WATCH_SECONDS */
 } infer__render_options;
 #define INFER__TEMPLATE_STEPS UINT64_C(20000000)
 #define INFER__TEMPLATE_OUTPUT (UINT64_C(64) << 20)
-#define INFER__TEMPLATE_MEMORY (UINT64_C(256) << 20)
+/* max_memory without one: this, ten bytes for each of the template, and 32 for each of the variables (real templates
+ * take up to 25), but never more than 1 GiB. */
+#define INFER__TEMPLATE_MEMORY (UINT64_C(64) << 20)
+#define INFER__TEMPLATE_MEMORY_MOST (UINT64_C(1) << 30)
 
 /* A rendered text; the segments follow one another, cover it and are never empty. */
 typedef struct infer__rendered {
@@ -111,6 +115,7 @@ typedef struct infer__rendered {
     size_t n;
     infer_segment *segments;
     size_t n_segments;
+    uint64_t steps, used; /* what it took, also when it failed; used in bytes */
 } infer__rendered;
 
 /* Parse a template; text need not live on. Errors: FORMAT (the message has line and column), UNSUPPORTED, MEMORY. */
@@ -162,6 +167,7 @@ typedef struct infer__chat_request {
     int32_t thinking, no_generation_prompt;
     const infer_json *trusted; /* variables whose text counts as the template's; or NULL */
     const char *now;
+    infer__watch *watch;       /* may be NULL */
 } infer__chat_request;
 /* Render it. *n_calls: tool calls that the messages hold. Errors: ARGUMENT and FORMAT (the caller's JSON, with its name
  * in front), UNSUPPORTED (thinking), and those of infer__template_render. */
