@@ -61,6 +61,7 @@ INFER__COLD_END
 #include "text/vocab.c"            /* tokens, flags, special ids, from metadata */
 #include "text/token_pre_words.c"  /* matchers of words */
 #include "text/token_pre.c"        /* PRETOKENIZERS: one row per tokenizer.ggml.pre */
+#include "text/token_structure.c"  /* tokens that only a template writes */
 #include "text/token_bpe.c"        /* byte-level BPE */
 #include "text/token_spm.c"        /* SentencePiece */
 #include "text/lexicon.c"          /* tokens as a trie, for the four that follow */
@@ -108,5 +109,6 @@ INFER__COLD_BEGIN
 #include "text/chat_call.c"        /* bodies of calls */
 #include "text/chat_parse.c"       /* a reply as it streams */
 #include "text/chat_prompt.c"      /* a conversation as a template wants it */
+#include "text/chat_structure.c"   /* which tokens of it are marks */
 INFER__COLD_END
 #endif

@@ -35,6 +35,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_sampler_top.c"
 #  include "test_chat.c"
 #  include "test_chat_prompt.c"
+#  include "test_marks.c"
 #  include "test_sampler_stages.c"
 #  include "test_ops.c"
 #  include "test_int8.c"
@@ -94,6 +95,7 @@ int main(int argc, char **argv) {
     suite_sampler_top();
     suite_chat();
     suite_chat_prompt();
+    suite_marks();
     suite_sampler_stages();
     suite_ops();
     suite_int8();

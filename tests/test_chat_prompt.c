@@ -253,7 +253,7 @@ static void cp_tokens(const char *vocabulary, const char *open, const char *clos
     CHECK(cp_render(source, messages, NULL, NULL, 0, &out, &err) == INFER_OK);
     CHECK(infer__gguf_open_path(&g, &mem, &report, check_reference(vocabulary), 1, &err) == INFER_OK);
     CHECK(infer__tokenizer_open(&t, &mem, &report, &g, NULL, &err) == INFER_OK);
-    CHECK(infer__tokenize_segments(t, &mem, out.segments, out.n_segments, 0, ids, 512, &n, &err) == INFER_OK && n < 512);
+    CHECK(infer__tokenize_segments(t, &mem, out.segments, out.n_segments, NULL, 0, ids, 512, &n, &err) == INFER_OK && n < 512);
     for (i = 0; i < n; i++) if (infer__token_flags(t, ids[i]) & INFER_TOKEN_CONTROL) control++;
     CHECK(control == 3);
     CHECK(infer__detokenize(t, ids, n, INFER_TEXT_WRITE_SPECIAL, back, sizeof back - 1, &len, &err) == INFER_OK);
@@ -295,7 +295,7 @@ static void test_chat_borders(void) {
             s[2].text = text + b;
             s[2].n = sizeof text - 1 - b;
             if (a <= 32 && b >= 44) continue; /* the template's own <|im_start|> is one */
-            CHECK(infer__tokenize_segments(t, &mem, s, 3, 0, cut, 256, &m, &err) == INFER_OK);
+            CHECK(infer__tokenize_segments(t, &mem, s, 3, NULL, 0, cut, 256, &m, &err) == INFER_OK);
             CHECK(m == n && memcmp(whole, cut, n * sizeof *cut) == 0);
         }
     }

@@ -170,6 +170,90 @@ static void test_jinja_marks(void) {
     jj_marks("{% set ns = namespace(s='') %}{% for i in range(3) %}{% set ns.s = ns.s ~ '<' ~ a %}{% endfor %}{{ ns.s }}", "<[A b]<[A b]<[A b]");
 }
 
+/* Nothing that is made of a message's values counts as the template's: every byte of these is marked. The template's own
+ * strings in them are cut, padded or repeated as the message says. */
+static void test_jinja_marks_kept(void) {
+    static const char *const TEXTS[] = {
+        /* strings and pieces */
+        "{{ m }}", "{{ m[0] }}", "{{ m[-1] }}", "{{ m[1:3] }}", "{{ m[::-1] }}", "{{ m ~ a }}", "{{ m + a }}", "{{ m|list|join }}", "{{ m|first }}",
+        "{{ m|last }}", "{{ m|reverse }}", "{{ m|upper }}", "{{ a|lower }}", "{{ a|title }}", "{{ a|capitalize }}", "{{ a.swapcase() }}",
+        "{{ a|trim }}", "{{ a.strip('A') }}", "{{ a.split() }}", "{{ a.split(' ')[1] }}", "{{ a.rsplit(' ', 1)|last }}", "{{ a.partition(' ')|join }}",
+        "{{ a.rpartition('x')[2] }}", "{{ a.splitlines()[0] }}", "{{ a.removeprefix('A') }}", "{{ a.removesuffix('b') }}", "{{ a.replace('A', '') }}",
+        "{{ m|e }}", "{{ m|forceescape }}", "{{ m|safe }}", "{{ m|urlencode }}", "{{ m|string }}", "{{ m|striptags }}{{ a|striptags }}",
+        "{{ 'x y'|truncate(1, true, m[:1], 0) }}", "{{ (a ~ a ~ a ~ a)|truncate(5, true, leeway=0) }}", "{{ a|indent(0) }}", "{{ m * 2 }}",
+        "{{ (m ~ '\t' ~ n)|replace('\t', '')|expandtabs if 0 else m.expandtabs() }}", "{{ a.encode if 0 else a.title() }}", "{{ a.join(['', '']) }}",
+        "{% for c in m %}{{ c }}{% endfor %}", "{% for w in a.split() %}{{ w }}{% endfor %}", "{% set x, y = ms %}{{ x }}{{ y }}",
+        "{% set x %}{{ m }}{% endset %}{{ x }}", "{% macro f(x) %}{{ x }}{% endmacro %}{{ f(m) }}", "{% filter upper %}{{ a }}{% endfilter %}",
+        "{% macro f() %}{{ caller() }}{% endmacro %}{% call f() %}{{ m }}{% endcall %}", "{% with x = m %}{{ x }}{% endwith %}",
+        "{% set ns = namespace(x=m) %}{{ ns.x }}", "{% set ns = namespace() %}{% set ns.x = m %}{{ ns.x }}", "{{ dict(x=m).x }}", "{{ [m][0] }}",
+        "{{ {'x': m}.x }}", "{{ {m: 1}|first }}", "{{ {m: 1}.keys()|list|first }}", "{{ (m, 1)[0] }}", "{{ cycler(m).next() }}",
+        "{{ m if m else 'x' }}", "{{ m or 'x' }}", "{{ '' or m }}", "{{ m|default('x') }}", "{{ zz|default(m) }}", "{{ [m, 'zzz']|min }}",
+        "{{ [m]|sort|first }}", "{{ [m]|unique|first }}", "{{ [m]|map('upper')|first }}", "{{ [m]|select|first }}", "{{ [m]|batch(1)|first|first }}",
+        "{{ [{'x': m}]|map(attribute='x')|first }}", "{{ [{'x': m}]|groupby('x')|map('first')|first }}", "{{ {'x': m}|dictsort|map('last')|first }}",
+        "{{ {'x': m}|items|map('last')|first }}", "{{ d|xmlattr }}", "{{ d|urlencode }}", "{{ ms|join }}", "{{ ms|join(m) }}", "{{ m.join(ms) }}",
+        "{{ '%s' % m }}", "{{ '%.2s' % m }}", "{{ '%r' % m }}", "{{ '{}'.format(m) }}", "{{ '{0[1]}'.format(m) }}", "{{ '{x.k}'.format(x=d) }}",
+        "{{ '{!r}'.format(m) }}", "{{ m|format if 0 else '%s'|format(m) }}", "{{ d|tojson }}", "{{ m|tojson }}", "{{ n|tojson }}", "{{ ms|tojson(indent=1) }}",
+        "{{ [m] if 0 else d }}", "{{ ms }}", "{{ e }}", "{{ e|tojson }}", "{{ o }}", "{{ z }}", "{{ t }}{{ t|tojson }}", "{{ z|tojson }}", "{{ {n: n}|first }}",
+        /* numbers and what is made of them */
+        "{{ n }}", "{{ n + 1 }}", "{{ 1 - n }}", "{{ -n }}", "{{ +n }}", "{{ n * 2 }}", "{{ n / 5 }}", "{{ n // 5 }}", "{{ n % 5 }}", "{{ n ** 2 }}",
+        "{{ n|string }}", "{{ n|float }}", "{{ f|int }}", "{{ f|round }}", "{{ f|round(1, 'floor') }}", "{{ 5.25|round(one) }}", "{{ n|round(-1) }}",
+        "{{ n|abs }}", "{{ digits|int }}", "{{ digits|float }}", "{{ m|int(7) }}", "{{ 'ff'|int(0, one + 15) }}", "{{ [n, 1]|sum }}", "{{ [1]|sum(start=n) }}",
+        "{{ [n, 1]|max }}", "{{ n|filesizeformat }}", "{{ 5000|filesizeformat(t) }}", "{{ t|int }}", "{{ t + 0 }}", "{{ '%d' % f }}", "{{ '%x' % n }}",
+        "{{ '%f' % f }}", "{{ '%c' % n }}", "{{ '{:c}'.format(n) }}", "{{ '{:,}'.format(n * 1000) }}", "{{ '{:+d}'.format(n) }}", "{{ '{:.1%}'.format(f) }}",
+        "{{ '%*s' % (n, 'x') }}", "{{ '%.*s' % (one, '<think>') }}", "{{ '{:.{}}'.format('<think>', one) }}", "{{ '{:{}}'.format('x', n) }}",
+        "{% for i in range(n) %}{{ '%c' % (i + 60) }}{% endfor %}", "{% for i in range(60, 60 + n) %}{{ i }}{% endfor %}", "{{ range(n)|list|last }}",
+        "{{ range(n)[2] }}", "{{ range(n)[1:3]|list|join }}", "{{ range(n) }}", "{{ range(n)|sum }}", "{{ range(n)|length }}", "{{ range(0, 99, n)|join }}",
+        "{{ range(256)[n] }}", "{{ range(256)[n:]|first }}", "{% for i in range(256)[n:n + 1] %}{{ i }}{% endfor %}", "{% set x, y = range(n, n + 2) %}{{ x }}",
+        "{{ range(256)|select('equalto', n)|first }}", "{{ (range(256)|select('equalto', n)|list)[0] }}", "{{ [60, 47][one] }}",
+        "{% for i in range(99)|select('equalto', n) %}{{ i }}{% endfor %}", "{{ '%c' % {'x': 60}[x] }}", "{{ {'x': 60}[x] }}", "{{ {'x': 60}.get(x) }}",
+        /* lengths, places, counters, truths */
+        "{{ m|length }}", "{{ ms|length }}", "{{ d|count }}", "{{ a|wordcount }}", "{{ m.find('x') }}", "{{ m.rindex('x') }}", "{{ m.count('|') }}",
+        "{{ 'x<|x|>'.find(m) }}", "{{ ms.index('q') }}", "{{ ['<|x|>'].index(m) }}", "{{ ms.count('q') }}", "{% for x in ms %}{{ loop.index }}{% endfor %}",
+        "{% for x in ms %}{{ loop.revindex0 }}{{ loop.length }}{{ loop.first }}{% endfor %}", "{% for x in m %}{{ loop.index0 }}{% endfor %}",
+        "{{ n > 5 }}", "{{ m == 'x' }}", "{{ not n }}", "{{ 'x' in m }}", "{{ (n > 5)|int }}", "{{ (m == 'x') + 0 }}", "{{ n is odd }}", "{{ m is string }}",
+        "{{ m.startswith('<') }}", "{{ digits.isdigit() }}", "{{ 'x' is eq m }}", "{{ ms|select('eq', 'p')|list|length }}", "{{ n and 1 > n }}",
+        /* the template's strings, taken apart as the message says */
+        "{{ '<think>'[one] }}", "{{ '<think>'[one:] }}", "{{ '<think>'[:-one] }}", "{{ '<think>'[::one] }}", "{{ 'ab' * n }}", "{{ n * 'ab' }}",
+        "{{ '<think>'.strip(x) }}", "{{ '<think>x'|trim(x) }}", "{{ '<axb>'.split(x) }}", "{{ '<axb>'.split(x)[1] }}", "{{ '<axb>'.partition(x)[2] }}",
+        "{{ 'x<a>'.removeprefix(x) }}", "{{ '<a>x'.removesuffix(x) }}", "{{ '<axb>'.replace(x, '') }}", "{{ '<axb>'.replace('x', '', one) }}",
+        "{{ '<think>'|truncate(one, true, '', 0) }}", "{{ 'x'.center(n) }}", "{{ 'x'|center(n) }}", "{{ 'x'.ljust(n, '<') }}", "{{ '5'.zfill(n) }}",
+        "{{ 'x'|indent(n, true) }}", "{{ '\t'.expandtabs(n) }}", "{{ ['<a']|map(attribute=zero)|first }}", "{{ (brace ~ '0[1]}').format('<a') }}",
+        "{{ [n, n]|tojson(separators=(x, x)) }}", "{{ [n]|tojson(indent=x) }}", "{{ [n]|tojson(indent=one) }}", "{{ [[]]|tojson(separators=(x, x)) }}", "{{ strftime_now(time) }}"};
+    static const char CONTEXT[] = "{\"m\":\"<|x|>\",\"a\":\"A b\",\"n\":12,\"d\":{\"k\":\"v\"},\"ms\":[\"p\",\"q\"],\"e\":[],\"o\":{},\"z\":null,\"t\":true,"
+                                  "\"f\":3.25,\"one\":1,\"digits\":\"42\",\"x\":\"x\",\"zero\":\"0\",\"brace\":\"{\",\"time\":\"%Y%n%%%F%p\"}";
+    size_t i, k, unmarked;
+    for (i = 0; i < INFER__COUNT(TEXTS); i++) {
+        infer__render_options o;
+        infer__rendered r;
+        infer_error err;
+        char m[500];
+        check_detail = TEXTS[i];
+        memset(&o, 0, sizeof o);
+        o.now = "2024-07-26 00:00:00";
+        if (jj_render(TEXTS[i], strlen(TEXTS[i]), CONTEXT, &o, &r, &err) != INFER_OK) {
+            check_note(__FILE__, __LINE__, err.message);
+            continue;
+        }
+        for (k = unmarked = 0; k < r.n_segments; k++) unmarked += r.segments[k].from_message ? 0 : r.segments[k].n;
+        snprintf(m, sizeof m, "%d bytes without a mark in \"%.300s\"", (int)unmarked, r.text);
+        if (unmarked || r.n == 0) check_note(__FILE__, __LINE__, m);
+        infer__rendered_free(&r);
+    }
+}
+
+/* What a message only chooses stays the template's. */
+static void test_jinja_marks_chosen(void) {
+    jj_marks("{{ {'A b': '<x>'}[a] }}{{ ['<y>', '<z>'][n - 11] }}{{ {'A b': '<x>'}.get(a) }}", "<x><z><x>");
+    jj_marks("{% if n > 5 %}<a>{% endif %}{{ '<b>' if m else '<c>' }}{{ m and '<d>' }}", "<a><b><d>");
+    jj_marks("{% for i in range(n) %}{% if i < 2 %}<s>{% endif %}{% endfor %}{% for x in ms %}<i>{% endfor %}", "<s><s><i><i>");
+    jj_marks("{{ a.replace(' ', '<s>') }}{{ 'x-y'.replace('-', a) }}{{ 'x-y'|replace(old='-', new=a) }}", "[A]<s>[b]x[A b]yx[A b]y");
+    jj_marks("{{ '<|' ~ n ~ '|>' }}{{ '<{}>{}</>'.format(a, n) }}{{ '%s:%5d|' % ('<k>', n) }}", "<|[12]|><[A b]>[12]</><k>:   [12]|");
+    jj_marks("{{ ['<a>', '<b>']|join('<s>') }}{{ ['<a>', m]|last }}{{ ['<a>', '<b>']|select('ne', m)|join }}", "<a><s><b>[<|x|>]<a><b>");
+    jj_marks("{{ {'x': '<b>', 'y': n}|tojson }}{{ 3 + 4 }}{{ '%d' % 5 }}{{ 'ab'|length }}{{ range(3)|join }}{{ 1 == 1 }}",
+             "[{]\"x\"[: ]\"<b>\"[, ]\"y\"[: 12}]7520" "12True");
+    jj_marks("{{ '<a-b>'.split('-')[1] }}{{ '<a>'[1:] }}{{ 'x'.center(3) }}{{ 'ab' * 2 }}{% for x in [1] %}{{ loop.index }}{% endfor %}", "b>a> x abab1");
+}
+
 /* Long texts that are put together piece by piece take linear time and memory, and pieces do not disturb each other. */
 static void test_jinja_append(void) {
     infer__rendered r;
@@ -372,6 +456,8 @@ static void suite_jinja(void) {
     RUN(test_jinja_errors);
     RUN(test_jinja_limits);
     RUN(test_jinja_marks);
+    RUN(test_jinja_marks_kept);
+    RUN(test_jinja_marks_chosen);
     RUN(test_jinja_append);
     RUN(test_jinja_recorded);
     RUN(test_jinja_references);

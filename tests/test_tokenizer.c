@@ -279,12 +279,12 @@ static void test_words(void) {
         if (pres[i]) { /* one word at a time, too short to be remembered */
             size_t done = 0;
             for (at = 0; whole && at < n; ) {
-                int32_t marked = infer__vocab_marked(&f.t->vocab, s + at, n - at, INFER_TOKEN_USER);
+                int32_t marked = infer__vocab_marked(&f.t->vocab, s + at, n - at, INFER_TOKEN_USER, NULL);
                 size_t len = 1, end = at + 1;
                 if (marked >= 0) {
                     len = (size_t)f.t->vocab.text[marked].n;
                 } else {
-                    while (end < n && infer__vocab_marked(&f.t->vocab, s + end, n - end, INFER_TOKEN_USER) < 0) end++;
+                    while (end < n && infer__vocab_marked(&f.t->vocab, s + end, n - end, INFER_TOKEN_USER, NULL) < 0) end++;
                     infer__split_begin(&words, f.t->pre, s + at, end - at);
                     len = infer__split_next(&words);
                 }

@@ -113,10 +113,17 @@ static const char INFER__CHATML[] = "{% for message in messages %}{{ '<|im_start
 /* A conversation that has been rendered. */
 typedef struct infer__chat_made {
     infer__rendered text;
+    infer__template *t; /* closed by infer__chat_made_free */
     infer__str source; /* the template */
     int64_t n_calls;   /* in the messages */
     int chatml;
 } infer__chat_made;
+
+static void infer__chat_made_free(infer__chat_made *made) {
+    infer__rendered_free(&made->text);
+    infer__template_close(made->t);
+    made->t = NULL;
+}
 
 static infer_result infer__chat_source(const infer_model *model, const infer_chat_params *p, infer__chat_made *made,
                                        infer_error *err) {
@@ -181,7 +188,6 @@ static infer_result infer__chat_make(infer__mem *mem, const infer_model *model, 
                                      infer__chat_made *made, infer_error *err) {
     infer__chat_request rq;
     infer__watch watch;
-    infer__template *t;
     infer__arena arena;
     infer_json specials;
     infer_result r;
@@ -193,8 +199,8 @@ static infer_result infer__chat_make(infer__mem *mem, const infer_model *model, 
     if (p->thinking < -1 || p->thinking > 1)
         return infer__error(err, INFER_ERR_ARGUMENT, "thinking is %d", (int)p->thinking);
     if ((r = infer__chat_source(model, p, made, err)) != INFER_OK) return r;
-    if ((r = infer__template_open(&t, mem, made->source.s, (size_t)made->source.n, err)) != INFER_OK) return r;
-    rq.t = t;
+    if ((r = infer__template_open(&made->t, mem, made->source.s, (size_t)made->source.n, err)) != INFER_OK) return r;
+    rq.t = made->t;
     rq.text = made->source.s;
     rq.n = (size_t)made->source.n;
     rq.messages = p->messages;
@@ -209,7 +215,7 @@ static infer_result infer__chat_make(infer__mem *mem, const infer_model *model, 
     r = infer__chat_specials(model, &arena, &specials, err);
     if (r == INFER_OK) r = infer__chat_prompt(mem, &rq, &made->text, &made->n_calls, err);
     infer__arena_free(&arena);
-    infer__template_close(t);
+    if (r != INFER_OK) infer__chat_made_free(made);
     return r;
 }
 
@@ -219,19 +225,23 @@ static infer_result infer__chat_ids(infer__mem *mem, const infer_model *model, c
     const infer__rendered *text = &made->text;
     infer_token *ids = NULL, bos = infer__token_special(model->tokenizer, INFER_SPECIAL_BOS);
     size_t cap = text->n / 3 + 16, n = 0;
+    uint8_t *structure;
     infer_result r;
     *out = NULL;
     *count = 0;
+    r = infer__chat_structure(&structure, mem, model->tokenizer, made->t, text, err);
+    if (r != INFER_OK) return r;
     for (;;) { /* ids[0] is kept for BOS */
         infer_token *p = (infer_token *)infer__realloc(mem, ids, (uint64_t)cap + 1, sizeof *ids);
         if (!p) r = infer__error(err, INFER_ERR_MEMORY, "no memory for %llu tokens", (unsigned long long)cap);
         else
-            r = infer__tokenize_segments(model->tokenizer, mem, text->segments, text->n_segments, 0, p + 1, cap, &n,
-                                         err);
+            r = infer__tokenize_segments(model->tokenizer, mem, text->segments, text->n_segments, structure, 0, p + 1,
+                                         cap, &n, err);
         ids = p ? p : ids;
         if (r != INFER_OK || n <= cap) break;
         cap = n;
     }
+    infer__free(mem, structure);
     if (r == INFER_OK && infer__tokenizer_adds_bos(model->tokenizer) && bos >= 0 && !(n > 0 && ids[1] == bos)) {
         ids[0] = bos;
         n++;
@@ -268,6 +278,7 @@ INFER_API infer_result infer_chat_render(const infer_model *model, const infer_c
         infer_rendering_free(&rendering->shown);
         return r;
     }
+    infer__template_close(made.t);
     rendering->rendered = made.text;
     rendering->shown.text = made.text.text;
     rendering->shown.n = made.text.n;
@@ -293,7 +304,7 @@ INFER_API infer_result infer_chat_format(const infer_model *model, const infer_c
     r = infer__chat_ids(mem, model, &made, &ids, count, err);
     if (r == INFER_OK && cap > 0) memcpy(out, ids, INFER__MIN(cap, *count) * sizeof *ids);
     if (r == INFER_OK) infer__free(mem, ids);
-    infer__rendered_free(&made.text);
+    infer__chat_made_free(&made);
     return infer__model_let(model, r);
 }
 
@@ -408,7 +419,7 @@ static infer_result infer__chat(infer_session *session, infer_sampler *sampler, 
     if (r != INFER_OK) return r;
     r = infer__chat_turn_parser(model, params, &made, &turn.parser, &session->error);
     if (r == INFER_OK) r = infer__chat_run_turn(session, sampler, &made, &g, &turn, info);
-    infer__rendered_free(&made.text);
+    infer__chat_made_free(&made);
     if (r < 0 && info->new_tokens == 0) infer_chat_parser_destroy(turn.parser);
     else *reply = turn.parser;
     return r;

@@ -55,6 +55,7 @@ typedef struct infer__chat_format {
 static const infer__chat_format *infer__chat_format_at(size_t i); /* NULL past the end */
 static const infer__chat_think *infer__chat_think_at(size_t i);
 static const infer__chat_call_kind *infer__chat_kind_find(const char *name);
+static const char *infer__chat_known_at(size_t i); /* a mark of any format, "" = none here; NULL past the end */
 /* 1 when text[0..n) holds every one of the marks. */
 static int infer__chat_marked(const char *text, size_t n, const char *marks);
 /* The next of the words that '\n' separates: its length, 0 = there is none; *at moves on. */

@@ -124,6 +124,41 @@ static const infer__chat_format INFER__CHAT_FORMATS[] = {
     {"plain", "", {NULL}, NULL, 0},
 };
 
+/* What templates write around turns, tools and what tools return: marks besides those of the tables above. */
+static const char *const INFER__CHAT_MARKS_OTHER[] = {
+    "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
+    "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CONTENT]", "<start_of_turn>", "<end_of_turn>", "<turn|>", "<tools>",
+    "</tools>", "<tool>", "</tool>", "<tool_response>", "</tool_response>", "<tool_responses>", "</tool_responses>",
+    "<tool_result>", "</tool_result>", "<tool_results>", "</tool_results>", "<available_tools>", "</available_tools>",
+    "<start_function_response>", "<end_function_response>", "<start_function_declaration>",
+    "<end_function_declaration>"
+};
+
+static const char *infer__chat_known_at(size_t i) {
+    const size_t thinks = 2 * INFER__COUNT(INFER__CHAT_THINKS), each = 12;
+    if (i < thinks) return i % 2 ? INFER__CHAT_THINKS[i / 2].close : INFER__CHAT_THINKS[i / 2].open;
+    i -= thinks;
+    if (i < each * INFER__COUNT(INFER__CHAT_CALLS)) {
+        const infer__chat_call_kind *c = &INFER__CHAT_CALLS[i / each];
+        const char *marks[12];
+        marks[0] = c->section;
+        marks[1] = c->section_end;
+        marks[2] = c->open;
+        marks[3] = c->end;
+        marks[4] = c->prefix;
+        marks[5] = c->id_sep;
+        marks[6] = c->name_end;
+        marks[7] = c->tail;
+        marks[8] = c->key;
+        marks[9] = c->key_end;
+        marks[10] = c->value;
+        marks[11] = c->value_end;
+        return marks[i % each] ? marks[i % each] : "";
+    }
+    i -= each * INFER__COUNT(INFER__CHAT_CALLS);
+    return i < INFER__COUNT(INFER__CHAT_MARKS_OTHER) ? INFER__CHAT_MARKS_OTHER[i] : NULL;
+}
+
 static const infer__chat_format *infer__chat_format_at(size_t i) {
     return i < INFER__COUNT(INFER__CHAT_FORMATS) ? &INFER__CHAT_FORMATS[i] : NULL;
 }

@@ -8,6 +8,14 @@
  *        Work is counted (infer__jj_work), memory too (infer__jj_alloc), depth is bounded. A step is some 50 ns: one
  *        for an operation and for an item, and the bytes that it looks at or copies: infer__jj_bytes and
  *        infer__jj_chars.
+ * Marks: the template's own are the bytes of its text and strings, of trusted variables, and what is computed of those
+ *        alone. A message's are its strings and pieces of them, and what is computed of its values: numbers and
+ *        their digits, lengths, places, counters of loops over its lists, truths (so JV carry a mark too), text that
+ *        stands for a value (str, repr, tojson, with its brackets and quotes), a template's string that is cut, padded
+ *        or repeated as a message's value says, and any character made of a number. What a message merely chooses
+ *        stays the template's: a branch, how often a loop runs, one of several whole strings, the separator of a join,
+ *        the text around a value in a format, the replacement in a replace. Functions whose result is no string get
+ *        their mark in infer__jj_run_function, from all arguments; those that make strings keep marks themselves.
  * Sources: the Jinja 3.1 template designer documentation; Python 3's documentation of str, list, dict, operators.
  */
 #ifndef INFER__JINJA_H
@@ -108,7 +116,7 @@ enum { INFER__JV_UNDEFINED, INFER__JV_NONE, INFER__JV_BOOL, INFER__JV_INT, INFER
 
 typedef struct infer__jv {
     uint8_t kind;
-    uint8_t mark; /* of numbers: 1 = from a message */
+    uint8_t mark; /* of all but strings: 1 = from a message; of a list or dict: which items it has */
     uint8_t flag; /* of UNDEFINED: 1 = an argument that was not given */
     union {
         int64_t i; /* BOOL, INT */
@@ -169,7 +177,7 @@ typedef struct infer__jloop {
     infer__jv source;         /* LIST, or another with a list */
     size_t at;                /* in the source */
     int64_t index;            /* from 0, of those that passed */
-    int depth, has_next, ended, has_changed;
+    int depth, has_next, ended, has_changed, mark; /* mark: of the source */
     infer__jv previous, current, next, changed;
 } infer__jloop;
 
@@ -266,6 +274,10 @@ static infer__jv infer__jv_dict(infer__jj *j);
 static infer__jv infer__jv_json(infer__jj *j, const infer_json *v, int mark);
 static infer__jv infer__jv_str(infer__jj *j, infer__jv v);    /* str(v) */
 static infer__jv infer__jv_concat(infer__jj *j, infer__jv a, infer__jv b); /* of two strings */
+static int infer__jv_mark(infer__jv v); /* 1 = from a message, a part of it at least; does not look into lists */
+static infer__jv infer__jv_claim(infer__jj *j, infer__jv v, int mark); /* v; mark 1: as a whole from a message */
+/* A value that stood in a list or dict with this mark: strings keep their own marks, others get it. */
+static infer__jv infer__jv_member(infer__jv v, int mark);
 static int infer__jv_true(infer__jv v);
 static int infer__jv_equal(infer__jj *j, infer__jv a, infer__jv b);
 static int infer__jv_less(infer__jj *j, infer__jv a, infer__jv b);

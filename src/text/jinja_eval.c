@@ -137,7 +137,7 @@ static infer__jv infer__jj_binary(infer__jj *j, int op, infer__jv a, infer__jv b
         return v;
     }
     if (op == '+' && a.kind == b.kind && (a.kind == INFER__JV_LIST || a.kind == INFER__JV_TUPLE)) {
-        v = infer__jv_list(j, a.kind);
+        v = infer__jv_member(infer__jv_list(j, a.kind), a.mark | b.mark);
         for (i = 0; i < a.u.l->n && infer__jj_work(j, 1); i++) infer__jlist_add(j, v.u.l, a.u.l->items[i]);
         for (i = 0; i < b.u.l->n && infer__jj_work(j, 1); i++) infer__jlist_add(j, v.u.l, b.u.l->items[i]);
         return v;
@@ -146,7 +146,7 @@ static infer__jv infer__jj_binary(infer__jj *j, int op, infer__jv a, infer__jv b
         infer__jv box = a.kind == INFER__JV_BOOL || a.kind == INFER__JV_INT ? b : a, n = box.kind == a.kind ? b : a;
         if ((box.kind == INFER__JV_STRING || box.kind == INFER__JV_LIST || box.kind == INFER__JV_TUPLE) &&
             (n.kind == INFER__JV_BOOL || n.kind == INFER__JV_INT))
-            return infer__jj_repeat(j, box, n.u.i);
+            return infer__jv_claim(j, infer__jj_repeat(j, box, n.u.i), n.mark);
     }
     if (a.kind == INFER__JV_UNDEFINED || b.kind == INFER__JV_UNDEFINED)
         return infer__jj_is_undefined(j, a.kind == INFER__JV_UNDEFINED ? a : b);
@@ -195,18 +195,19 @@ static int infer__jv_is_sequence(infer__jv v) {
 
 static infer__jv infer__jj_item(infer__jj *j, infer__jv object, infer__jv index) {
     infer__jv *found;
+    int mark = infer__jv_mark(index);
     if (object.kind == INFER__JV_UNDEFINED) return infer__jj_is_undefined(j, object);
     if (object.kind == INFER__JV_DICT) {
         if (index.kind == INFER__JV_LIST || index.kind == INFER__JV_DICT) return infer__jv_undefined(j, "item", 4);
         found = infer__jdict_find(j, object.u.d, index);
-        if (found) return *found;
+        if (found) return infer__jv_member(*found, mark);
     }
     if (index.kind == INFER__JV_BOOL || index.kind == INFER__JV_INT) {
         int64_t i = index.u.i, n;
         if (infer__jv_is_sequence(object)) {
             n = (int64_t)object.u.l->n;
             if (i < 0) i += n;
-            if (i >= 0 && i < n) return object.u.l->items[i];
+            if (i >= 0 && i < n) return infer__jv_member(object.u.l->items[i], mark | object.mark);
         } else if (object.kind == INFER__JV_STRING && infer__jj_scan(j, 2 * (uint64_t)object.u.s->n)) {
             const infer__jstr *s = object.u.s;
             size_t at, len;
@@ -215,7 +216,7 @@ static infer__jv infer__jj_item(infer__jj *j, infer__jv object, infer__jv index)
             if (i >= 0 && i < n) {
                 at = infer__jinja_offset(s->s, s->n, (size_t)i);
                 infer__utf8_next(s->s + at, s->n - at, &len, NULL);
-                return infer__jv_part(j, s, at, at + len);
+                return infer__jv_claim(j, infer__jv_part(j, s, at, at + len), mark);
             }
         }
     }
@@ -241,8 +242,11 @@ static int64_t infer__jj_slice_end(infer__jj *j, infer__jv v, int64_t n, int64_t
 static infer__jv infer__jj_slice(infer__jj *j, infer__jscope *scope, infer__jv object, const infer__jnode *e) {
     infer__jv part[3], out = infer__jv_none();
     int64_t n, start, stop, step, i;
-    int k;
-    for (k = 0; k < 3; k++) part[k] = e->kids[k] ? infer__jj_eval(j, scope, e->kids[k]) : infer__jv_none();
+    int k, mark = 0;
+    for (k = 0; k < 3; k++) {
+        part[k] = e->kids[k] ? infer__jj_eval(j, scope, e->kids[k]) : infer__jv_none();
+        mark |= infer__jv_mark(part[k]);
+    }
     if (j->r != INFER_OK) return out;
     if (object.kind == INFER__JV_UNDEFINED) return infer__jj_is_undefined(j, object);
     if (object.kind != INFER__JV_STRING && !infer__jv_is_sequence(object))
@@ -260,7 +264,7 @@ static infer__jv infer__jj_slice(infer__jj *j, infer__jscope *scope, infer__jv o
         const infer__jstr *s = object.u.s;
         size_t from = infer__jinja_offset(s->s, s->n, (size_t)start),
                to = infer__jinja_offset(s->s, s->n, (size_t)stop);
-        return infer__jv_part(j, s, from, to);
+        return infer__jv_claim(j, infer__jv_part(j, s, from, to), mark);
     }
     if (object.kind == INFER__JV_STRING) {
         infer__jlist *chars = infer__jv_items(j, object);
@@ -269,12 +273,13 @@ static infer__jv infer__jj_slice(infer__jj *j, infer__jscope *scope, infer__jv o
             infer__jbuf_str(&b, chars->items[i].u.s);
             if (!infer__i64_add_ok(i, step, &i)) break;
         }
-        return infer__jbuf_done(&b);
+        return infer__jv_claim(j, infer__jbuf_done(&b), mark);
     }
-    out = infer__jv_list(j, object.kind);
+    mark |= object.mark;
+    out = infer__jv_member(infer__jv_list(j, object.kind), mark);
     if (j->r != INFER_OK) return out;
     for (i = start; step > 0 ? i < stop : i > stop;) {
-        infer__jlist_add(j, out.u.l, object.u.l->items[i]);
+        infer__jlist_add(j, out.u.l, infer__jv_member(object.u.l->items[i], mark));
         if (!infer__jj_work(j, 1) || !infer__i64_add_ok(i, step, &i)) break;
     }
     if (object.kind == INFER__JV_RANGE) {
@@ -347,6 +352,36 @@ static int infer__jfunction_param(const char *params, const char *name, size_t n
     return -1;
 }
 
+/* 1 when the function cuts or pads its value as its arguments say; replace: as its first and third do. */
+static int infer__jfunction_cuts(const char *name) {
+    return infer__jfunction_param("strip lstrip rstrip trim split rsplit partition rpartition removeprefix removesuffix "
+                                  "replace center ljust rjust zfill expandtabs indent truncate filesizeformat",
+                                  name, strlen(name)) >= 0;
+}
+
+/* What a function has made, with the mark that its value and its arguments give it. */
+static infer__jv infer__jj_result(infer__jj *j, const infer__jfunction *fn, const infer__jcall *c, infer__jv out) {
+    int mark = 0, cut = 0;
+    size_t i;
+    for (i = 0; i < c->args->n; i++) {
+        int here = infer__jv_mark(c->args->v[i]);
+        mark |= here;
+        if (i != 1 || strcmp(fn->name, "replace") != 0) cut |= here;
+    }
+    for (i = 0; c->args->named && i < c->args->named->n; i++) {
+        int here = infer__jv_mark(c->args->named->items[2 * i + 1]);
+        mark |= here;
+        if (!infer__jv_is(c->args->named->items[2 * i], "new")) cut |= here;
+    }
+    if (out.kind != INFER__JV_STRING) out = infer__jv_member(out, mark | infer__jv_mark(c->self));
+    if (!cut || j->r != INFER_OK || !infer__jfunction_cuts(fn->name)) return out;
+    if (out.kind == INFER__JV_STRING) return infer__jv_claim(j, out, 1);
+    if ((out.kind != INFER__JV_LIST && out.kind != INFER__JV_TUPLE) || out.u.l == c->self.u.l) return out;
+    for (i = 0; i < out.u.l->n; i++)
+        out.u.l->items[i] = infer__jv_claim(j, out.u.l->items[i], 1);
+    return out;
+}
+
 static infer__jv infer__jj_run_function(infer__jj *j, const infer__jfunction *fn, infer__jv self,
                                         const infer__jargs *args, infer__jscope *scope) {
     infer__jv bound[INFER__JINJA_PARAMS], out = infer__jv_none();
@@ -385,7 +420,7 @@ static infer__jv infer__jj_run_function(infer__jj *j, const infer__jfunction *fn
     c.scope = scope;
     if (infer__jj_enter(j)) out = fn->run(j, &c);
     infer__jj_leave(j);
-    return out;
+    return infer__jj_result(j, fn, &c, out);
 }
 
 static infer__jv infer__jj_call(infer__jj *j, infer__jscope *scope, infer__jv callee, infer__jargs *args) {
@@ -430,11 +465,12 @@ static infer__jv infer__jj_lookup(infer__jj *j, const infer__jscope *scope, cons
 static infer__jv infer__jj_compare(infer__jj *j, infer__jscope *scope, const infer__jnode *e) {
     infer__jv a = infer__jj_eval(j, scope, e->kids[0]);
     uint32_t i;
-    int yes = 1;
+    int yes = 1, mark = infer__jv_mark(a);
     for (i = 1; i < e->n_kids && yes && j->r == INFER_OK; i++) {
         infer__jv b = infer__jj_eval(j, scope, e->kids[i]->kids[0]);
         int c = infer__jv_is_number(a) && infer__jv_is_number(b) ? infer__jv_compare_numbers(a, b) : 3;
         j->at = e->kids[i]->at;
+        mark |= infer__jv_mark(b);
         if (j->r != INFER_OK) break;
         switch (e->kids[i]->op) {
         case INFER__JOP('=', '='): yes = infer__jv_equal(j, a, b); break;
@@ -448,7 +484,7 @@ static infer__jv infer__jj_compare(infer__jj *j, infer__jscope *scope, const inf
         }
         a = b;
     }
-    return infer__jv_bool(yes);
+    return infer__jv_member(infer__jv_bool(yes), mark);
 }
 
 static infer__jv infer__jj_literal(infer__jj *j, infer__jscope *scope, const infer__jnode *e) {
@@ -529,7 +565,7 @@ static infer__jv infer__jj_eval_node(infer__jj *j, infer__jscope *scope, const i
         args = infer__jj_arguments(j, scope, e, 1);
         return infer__jj_call(j, scope, a, &args);
     case INFER__JN_FILTER: case INFER__JN_TEST: return infer__jj_apply(j, scope, e, a);
-    case INFER__JN_NOT: return infer__jv_bool(!infer__jv_true(a));
+    case INFER__JN_NOT: return infer__jv_member(infer__jv_bool(!infer__jv_true(a)), infer__jv_mark(a));
     case INFER__JN_NEG: case INFER__JN_POS: return infer__jj_sign(j, a, e->kind);
     case INFER__JN_AND: return infer__jv_true(a) ? infer__jj_eval(j, scope, e->kids[1]) : a;
     case INFER__JN_OR: return infer__jv_true(a) ? a : infer__jj_eval(j, scope, e->kids[1]);

@@ -123,7 +123,7 @@ static infer__jv infer__jfilter_wordcount(infer__jj *j, const infer__jcall *c) {
 
 /* truncate(length=255, killwords=False, end='...', leeway=5) */
 static infer__jv infer__jfilter_truncate(infer__jj *j, const infer__jcall *c) {
-    infer__jv v = c->self, head, dots = infer__jv_view(j, "...", 3, 0);
+    infer__jv v = c->self, head, dots = infer__jv_view(j, "...", 3, infer__jv_mark(c->self));
     const infer__jstr *s, *end;
     int64_t length = infer__jarg_int(j, c->a[0], 255), leeway = infer__jarg_int(j, c->a[3], 5), n, e, most;
     size_t cut, i;
@@ -178,9 +178,9 @@ static infer__jv infer__jfilter_urlencode(infer__jj *j, const infer__jcall *c) {
             infer__jlist *pair = infer__jv_items(j, l->items[i]);
             if (pair && pair->n != 2) infer__jj_fail(j, INFER_ERR_FORMAT, "urlencode: pairs are expected");
             if (j->r != INFER_OK) break;
-            if (i) infer__jbuf_text(&b, "&", 0);
+            if (i) infer__jbuf_text(&b, "&", infer__jv_mark(pair->items[0]));
             infer__jfilter_urlencode_text(j, &b, pair->items[0], 0);
-            infer__jbuf_text(&b, "=", 0);
+            infer__jbuf_text(&b, "=", infer__jv_mark(pair->items[0]));
             infer__jfilter_urlencode_text(j, &b, pair->items[1], 0);
         }
     } else {
@@ -359,7 +359,7 @@ static infer__jv infer__jfilter_round(infer__jj *j, const infer__jcall *c) {
 
 /* striptags: without <...> and <!-- -->, white space made single. Entities are not resolved: an error. */
 static infer__jv infer__jfilter_striptags(infer__jj *j, const infer__jcall *c) {
-    infer__jv v = infer__jv_str(j, c->self), words, space = infer__jv_view(j, " ", 1, 0);
+    infer__jv v = infer__jv_str(j, c->self), words, space = infer__jv_view(j, " ", 1, infer__jv_mark(v));
     infer__jbuf b = infer__jbuf_new(j);
     const infer__jstr *s;
     size_t i, from = 0;
@@ -391,6 +391,7 @@ static infer__jv infer__jfilter_xmlattr(infer__jj *j, const infer__jcall *c) {
     infer__jbuf b = infer__jbuf_new(j);
     infer__jv key, value;
     size_t i, k;
+    int mark;
     if (c->self.kind != INFER__JV_DICT) return infer__jj_want(j, "a dict", c->self);
     for (i = 0; i < c->self.u.d->n && infer__jj_work(j, 1); i++) {
         value = c->self.u.d->items[2 * i + 1];
@@ -402,11 +403,12 @@ static infer__jv infer__jfilter_xmlattr(infer__jj *j, const infer__jcall *c) {
         for (k = 0; k < key.u.s->n; k++)
             if (infer__jinja_space((unsigned char)key.u.s->s[k]) || (key.u.s->s[k] && strchr("/>=", key.u.s->s[k])))
                 return infer__jj_fail(j, INFER_ERR_FORMAT, "xmlattr: an invalid character in a name");
-        if (b.n > 0 || space) infer__jbuf_text(&b, " ", 0);
+        mark = infer__jv_mark(key) | infer__jv_mark(value);
+        if (b.n > 0 || space) infer__jbuf_text(&b, " ", mark);
         infer__jbuf_str(&b, key.u.s);
-        infer__jbuf_text(&b, "=\"", 0);
+        infer__jbuf_text(&b, "=\"", mark);
         infer__jbuf_str(&b, value.u.s);
-        infer__jbuf_text(&b, "\"", 0);
+        infer__jbuf_text(&b, "\"", mark);
     }
     return infer__jbuf_done(&b);
 }

@@ -129,7 +129,7 @@ static void infer__jformat_value(infer__jbuf *b, const infer__jspec *f, infer__j
             infer__jj_fail(j, INFER_ERR_FORMAT, "the format 'c' needs a character's code");
             return;
         }
-        one = infer__jv_text(j, text, infer__utf8_put((uint32_t)v.u.i, text), v.mark);
+        one = infer__jv_text(j, text, infer__utf8_put((uint32_t)v.u.i, text), 1);
         if (j->r == INFER_OK) infer__jformat_put(b, f, "", "", 0, 0, one.u.s);
         return;
     }
@@ -170,11 +170,19 @@ static void infer__jformat_value(infer__jbuf *b, const infer__jspec *f, infer__j
     infer__jformat_put(b, f, sign, digits, n, v.mark, NULL);
 }
 
+/* The same; mark 1: what is made counts as a message's, since the format does. */
+static void infer__jformat_marked(infer__jbuf *b, const infer__jspec *f, infer__jv v, int mark) {
+    infer__jbuf text = infer__jbuf_new(b->j);
+    infer__jformat_value(mark ? &text : b, f, v);
+    if (mark && b->j->r == INFER_OK) infer__jbuf_put(b, text.s, text.n, 1);
+}
+
 /* ---- "..." % x --------------------------------------------------------------------------------------------------- */
 
 typedef struct infer__jpercent {
     infer__jv args;
     size_t used;
+    int mark; /* the width or precision of this conversion is a message's */
 } infer__jpercent;
 static infer__jv infer__jpercent_next(infer__jj *j, infer__jpercent *p) {
     size_t n = p->args.kind == INFER__JV_TUPLE ? p->args.u.l->n : 1;
@@ -186,8 +194,10 @@ static infer__jv infer__jpercent_next(infer__jj *j, infer__jpercent *p) {
 static int64_t infer__jpercent_number(infer__jj *j, const infer__jstr *s, size_t *i, infer__jpercent *p) {
     int64_t x = 0;
     if (*i < s->n && s->s[*i] == '*') {
+        infer__jv v = infer__jpercent_next(j, p);
         ++*i;
-        return infer__jarg_int(j, infer__jpercent_next(j, p), 0);
+        p->mark |= infer__jv_mark(v);
+        return infer__jarg_int(j, v, 0);
     }
     for (; *i < s->n && s->s[*i] >= '0' && s->s[*i] <= '9'; ++*i) x = x < 1000000 ? x * 10 + (s->s[*i] - '0') : x;
     return x;
@@ -256,11 +266,12 @@ static void infer__jpercent_one(infer__jbuf *b, const infer__jstr *s, size_t *i,
         infer__jj_fail(j, INFER_ERR_FORMAT, "the format '%%%c' cannot take a %s", type, infer__jv_type(v));
     } else if (f.type == 'd' && v.kind == INFER__JV_FLOAT) {
         if (!(v.u.f > -9.2e18 && v.u.f < 9.2e18)) infer__jj_overflow(j);
-        else v = infer__jv_int((int64_t)v.u.f);
+        else v = infer__jv_member(infer__jv_int((int64_t)v.u.f), v.mark);
     } else if (f.type == 'd' && f.precision >= 0) {
         f.precision = -1;
     }
-    infer__jformat_value(b, &f, v);
+    infer__jformat_marked(b, &f, v, p->mark);
+    p->mark = 0;
 }
 
 static infer__jv infer__jv_percent(infer__jj *j, infer__jv format, infer__jv args) {
@@ -270,6 +281,7 @@ static infer__jv infer__jv_percent(infer__jj *j, infer__jv format, infer__jv arg
     size_t i = 0, from = 0;
     p.args = args;
     p.used = 0;
+    p.mark = 0;
     while (i < s->n && infer__jj_work(j, 1)) {
         if (s->s[i] != '%') {
             i++;
@@ -364,7 +376,8 @@ static infer__jv infer__jformat_field(infer__jj *j, const infer__jstr *s, size_t
                 number = number && s->s[k] >= '0' && s->s[k] <= '9' && index < 1000000;
                 index = index * 10 + (uint64_t)(s->s[k] - '0');
             }
-            v = infer__jj_item(j, v, number ? infer__jv_int((int64_t)index) : infer__jv_part(j, s, begin, end));
+            v = infer__jj_item(j, v, number ? infer__jv_member(infer__jv_int((int64_t)index), s->marks || s->mark)
+                                            : infer__jv_part(j, s, begin, end));
             i = end + 1;
         }
     }
@@ -414,7 +427,7 @@ static void infer__jformat_one(infer__jbuf *b, const infer__jstr *s, size_t from
     infer__jformat_spec(j, spec.u.s, &f);
     if (v.kind == INFER__JV_BOOL && !f.type) v = infer__jv_str(j, v);
     if (v.kind == INFER__JV_STRING && f.zero) f.zero = 0, f.align = f.align ? f.align : '<';
-    infer__jformat_value(b, &f, v);
+    infer__jformat_marked(b, &f, v, infer__jv_mark(spec));
 }
 
 static infer__jv infer__jformat_text(infer__jj *j, const infer__jstr *s, infer__jfields *fields, int depth) {

@@ -21,7 +21,8 @@ static infer__jv infer__jattr_get(infer__jj *j, infer__jv v, infer__jv attribute
         if (!infer__jj_scan(j, to - from)) break;
         for (i = from; i < to && s->s[i] >= '0' && s->s[i] <= '9' && index < 1000000; i++)
             index = index * 10 + s->s[i] - '0';
-        v = infer__jj_item(j, v, i == to && to > from ? infer__jv_int(index) : infer__jv_part(j, s, from, to));
+        v = infer__jj_item(j, v, i == to && to > from ? infer__jv_member(infer__jv_int(index), s->marks || s->mark)
+                                                      : infer__jv_part(j, s, from, to));
         if (v.kind == INFER__JV_UNDEFINED && infer__jv_given(none)) v = none;
     }
     return v;

@@ -56,7 +56,7 @@ static void infer__jj_assign(infer__jj *j, infer__jscope *scope, const infer__jn
             infer__jj_fail(j, INFER_ERR_FORMAT, "%s values to unpack (expected %u)",
                            l->n > target->n_kids ? "too many" : "not enough", (unsigned)target->n_kids);
         for (i = 0; j->r == INFER_OK && i < target->n_kids; i++)
-            infer__jj_assign(j, scope, target->kids[i], l->items[i]);
+            infer__jj_assign(j, scope, target->kids[i], infer__jv_member(l->items[i], infer__jv_mark(v)));
         break;
     }
 }
@@ -81,7 +81,7 @@ static void infer__jloop_peek(infer__jj *j, infer__jloop *l) {
             l->ended = 1;
             return;
         }
-        l->next = items->items[l->at++];
+        l->next = infer__jv_member(items->items[l->at++], l->mark);
         l->has_next = 1;
         if (filter) {
             infer__jscope *scope = infer__jscope_new(j, l->scope);
@@ -137,7 +137,7 @@ static const infer__jfunction INFER__JLOOP_METHODS[] = {
 
 enum { INFER__JL_INDEX, INFER__JL_INDEX0, INFER__JL_REVINDEX, INFER__JL_REVINDEX0, INFER__JL_FIRST, INFER__JL_LAST,
        INFER__JL_LENGTH, INFER__JL_DEPTH, INFER__JL_DEPTH0, INFER__JL_PREVIOUS, INFER__JL_NEXT };
-static infer__jv infer__jloop_attr(infer__jj *j, infer__jloop *l, const char *s, size_t n) {
+static infer__jv infer__jloop_value(infer__jj *j, infer__jloop *l, const char *s, size_t n) {
     static const char *const NAMES[] = {"index", "index0", "revindex", "revindex0", "first",   "last",
                                         "length", "depth", "depth0",   "previtem",  "nextitem"};
     infer__jv v = infer__jv_none();
@@ -170,6 +170,9 @@ static infer__jv infer__jloop_attr(infer__jj *j, infer__jloop *l, const char *s,
     v.kind = INFER__JV_METHOD;
     return v.u.bound->fn ? v : infer__jv_undefined(j, s, n);
 }
+static infer__jv infer__jloop_attr(infer__jj *j, infer__jloop *l, const char *s, size_t n) {
+    return infer__jv_member(infer__jloop_value(j, l, s, n), l->mark);
+}
 
 static void infer__jj_loop(infer__jj *j, infer__jscope *scope, const infer__jnode *node, infer__jv source, int depth) {
     infer__jloop *l = (infer__jloop *)infer__jj_alloc(j, 1, sizeof *l);
@@ -183,6 +186,7 @@ static void infer__jj_loop(infer__jj *j, infer__jscope *scope, const infer__jnod
     l->scope = scope;
     l->source.kind = INFER__JV_LIST;
     l->source.u.l = items;
+    l->mark = infer__jv_mark(source);
     l->index = -1;
     l->depth = depth;
     self.kind = INFER__JV_LOOP;

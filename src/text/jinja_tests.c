@@ -114,6 +114,8 @@ static infer__jv infer__jglobal_range(infer__jj *j, const infer__jcall *c) {
     for (i = 0; i < (int64_t)n && infer__jj_work(j, 1); i++)
         infer__jlist_add(j, v.u.l, infer__jv_int((int64_t)((uint64_t)start + (uint64_t)i * (uint64_t)step)));
     if (j->r != INFER_OK) return v;
+    for (i = 0; i < (int64_t)n; i++)
+        v.u.l->items[i].mark = (uint8_t)(infer__jv_mark(c->a[0]) | infer__jv_mark(c->a[1]) | infer__jv_mark(c->a[2]));
     v.u.l->start = start;
     v.u.l->stop = stop;
     v.u.l->step = step;
@@ -169,8 +171,8 @@ static int infer__jinja_days(int year, int month) { /* before this month, in its
     return DAYS[month - 1] + (month > 2 && (year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)));
 }
 
-/* One conversion of strftime in the C locale. 0 = it is unknown. */
-static int infer__jbuf_time(infer__jbuf *b, const int t[6], char c, int plain) {
+/* One conversion of strftime in the C locale; mark: of its letter. 0 = it is unknown. */
+static int infer__jbuf_time(infer__jbuf *b, const int t[6], char c, int plain, int mark) {
     static const char *const DAYS[] = {"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
     static const char *const MONTHS[] = {"January", "February", "March", "April", "May", "June", "July", "August",
                                          "September", "October", "November", "December"};
@@ -185,21 +187,21 @@ static int infer__jbuf_time(infer__jbuf *b, const int t[6], char c, int plain) {
         const char *p = LONG[i].as;
         if (LONG[i].c != c) continue;
         for (; *p; p++) {
-            if (*p == '%') infer__jbuf_time(b, t, *++p, 0);
-            else infer__jbuf_put(b, p, 1, 0);
+            if (*p == '%') infer__jbuf_time(b, t, *++p, 0, mark);
+            else infer__jbuf_put(b, p, 1, mark);
         }
         return 1;
     }
     switch (c) {
-    case 'A': infer__jbuf_text(b, DAYS[week], 0); return 1;
-    case 'a': infer__jbuf_put(b, DAYS[week], 3, 0); return 1;
-    case 'B': infer__jbuf_text(b, MONTHS[t[1] - 1], 0); return 1;
-    case 'b': case 'h': infer__jbuf_put(b, MONTHS[t[1] - 1], 3, 0); return 1;
-    case 'p': infer__jbuf_text(b, t[3] < 12 ? "AM" : "PM", 0); return 1;
+    case 'A': infer__jbuf_text(b, DAYS[week], mark); return 1;
+    case 'a': infer__jbuf_put(b, DAYS[week], 3, mark); return 1;
+    case 'B': infer__jbuf_text(b, MONTHS[t[1] - 1], mark); return 1;
+    case 'b': case 'h': infer__jbuf_put(b, MONTHS[t[1] - 1], 3, mark); return 1;
+    case 'p': infer__jbuf_text(b, t[3] < 12 ? "AM" : "PM", mark); return 1;
     case 'Z': case 'z': return 1; /* a time without a zone */
-    case '%': infer__jbuf_text(b, "%", 0); return 1;
-    case 'n': infer__jbuf_text(b, "\n", 0); return 1;
-    case 't': infer__jbuf_text(b, "\t", 0); return 1;
+    case '%': infer__jbuf_text(b, "%", mark); return 1;
+    case 'n': infer__jbuf_text(b, "\n", mark); return 1;
+    case 't': infer__jbuf_text(b, "\t", mark); return 1;
     case 'Y': x = t[0]; wide = 1; break; /* glibc fills up no year */
     case 'y': x = t[0] % 100; break;
     case 'C': x = t[0] / 100; break;
@@ -217,7 +219,7 @@ static int infer__jbuf_time(infer__jbuf *b, const int t[6], char c, int plain) {
     default: return 0;
     }
     infer__format(text, sizeof text, fill == ' ' ? "%*d" : "%0*d", plain ? 1 : wide, x);
-    infer__jbuf_text(b, text, 0);
+    infer__jbuf_text(b, text, mark);
     return 1;
 }
 static infer__jv infer__jglobal_strftime(infer__jj *j, const infer__jcall *c) {
@@ -238,7 +240,7 @@ static infer__jv infer__jglobal_strftime(infer__jj *j, const infer__jcall *c) {
         i++;
         if (s->s[i] == '-' && i + 1 < s->n) plain = 1, i++;
         if (!infer__jj_work(j, 40)) return infer__jv_none(); /* %c has six conversions in it */
-        if (!infer__jbuf_time(&b, t, s->s[i], plain))
+        if (!infer__jbuf_time(&b, t, s->s[i], plain, s->marks ? s->marks[i] : s->mark))
             return infer__jj_fail(j, INFER_ERR_UNSUPPORTED, "strftime_now: the conversion %%%c", s->s[i]);
     }
     return infer__jbuf_done(&b);

@@ -124,6 +124,25 @@ static infer__jv infer__jv_dict(infer__jj *j) {
     return v.u.d ? v : infer__jv_none();
 }
 
+static int infer__jv_mark(infer__jv v) {
+    if (v.kind == INFER__JV_STRING || v.kind == INFER__JV_BIG) return v.u.s->marks != NULL || v.u.s->mark;
+    return v.kind != INFER__JV_UNDEFINED && v.mark;
+}
+static infer__jv infer__jv_member(infer__jv v, int mark) {
+    if (mark && v.kind != INFER__JV_STRING && v.kind != INFER__JV_BIG) v.mark = 1;
+    return v;
+}
+static infer__jv infer__jv_claim(infer__jj *j, infer__jv v, int mark) {
+    infer__jv out;
+    if (!mark || j->r != INFER_OK) return v;
+    if (v.kind != INFER__JV_STRING && v.kind != INFER__JV_BIG) return infer__jv_member(v, 1);
+    out = infer__jv_view(j, v.u.s->s, v.u.s->n, 1);
+    if (out.kind != INFER__JV_STRING) return out;
+    out.u.s->safe = v.u.s->safe;
+    out.kind = v.kind;
+    return out;
+}
+
 static infer__jv infer__jv_json(infer__jj *j, const infer_json *x, int mark) {
     infer__jv v = infer__jv_none();
     uint64_t i;
@@ -145,14 +164,14 @@ static infer__jv infer__jv_json(infer__jj *j, const infer_json *x, int mark) {
         v = infer__jv_list(j, INFER__JV_LIST);
         for (i = 0; i < x->n && j->r == INFER_OK; i++)
             infer__jlist_add(j, v.u.l, infer__jv_json(j, &x->v.items[i], mark));
-        return v;
+        break;
     case INFER_JSON_OBJECT:
         v = infer__jv_dict(j);
         for (i = 0; i < x->n && j->r == INFER_OK; i++) {
             infer__jv key = infer__jv_json(j, &x->v.items[2 * i], mark);
             infer__jdict_set(j, v.u.d, key, infer__jv_json(j, &x->v.items[2 * i + 1], mark));
         }
-        return v;
+        break;
     default: break;
     }
     v.mark = (uint8_t)(mark != 0);

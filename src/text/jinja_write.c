@@ -18,6 +18,7 @@ static int infer__jv_marked(infer__jj *j, infer__jv v) {
     case INFER__JV_DICT: case INFER__JV_SPACE: items = v.u.d->items; n = v.u.d->n * 2; break;
     default: return v.mark;
     }
+    if (v.mark) return 1;
     if (!infer__jj_enter(j)) n = 0;
     for (i = 0; i < n && !marked && infer__jj_work(j, 1); i++) marked = infer__jv_marked(j, items[i]);
     infer__jj_leave(j);
@@ -91,12 +92,12 @@ static void infer__jbuf_repr_dict(infer__jbuf *b, infer__jv v, int mark) {
     }
     infer__jbuf_text(b, v.kind == INFER__JV_SPACE ? "}>" : "}", mark);
 }
-static void infer__jbuf_repr_range(infer__jbuf *b, const infer__jlist *r) {
+static void infer__jbuf_repr_range(infer__jbuf *b, const infer__jlist *r, int mark) {
     char text[80];
     if (r->step == 1) infer__format(text, sizeof text, "range(%lld, %lld)", (long long)r->start, (long long)r->stop);
     else infer__format(text, sizeof text, "range(%lld, %lld, %lld)", (long long)r->start, (long long)r->stop,
                        (long long)r->step);
-    infer__jbuf_text(b, text, 0);
+    infer__jbuf_text(b, text, mark);
 }
 
 static void infer__jbuf_repr_at(infer__jbuf *b, infer__jv v, int mark) {
@@ -112,7 +113,7 @@ static void infer__jbuf_repr_at(infer__jbuf *b, infer__jv v, int mark) {
     case INFER__JV_BIG: infer__jbuf_str(b, v.u.s); break;
     case INFER__JV_STRING: infer__jbuf_repr_string(b, v.u.s); break;
     case INFER__JV_LIST: case INFER__JV_TUPLE: case INFER__JV_VIEW: infer__jbuf_repr_list(b, v, mark); break;
-    case INFER__JV_RANGE: infer__jbuf_repr_range(b, v.u.l); break;
+    case INFER__JV_RANGE: infer__jbuf_repr_range(b, v.u.l, v.mark); break;
     case INFER__JV_DICT: case INFER__JV_SPACE: infer__jbuf_repr_dict(b, v, mark); break;
     case INFER__JV_MACRO:
         infer__jbuf_text(b, "<Macro '", 0);
@@ -255,7 +256,7 @@ static infer__jv infer__jfilter_tojson(infer__jj *j, const infer__jcall *c) {
     w.b = &b;
     w.ascii = infer__jv_true(c->a[0]);
     w.sorted = infer__jv_true(c->a[3]);
-    w.mark = infer__jv_marked(j, c->self);
+    w.mark = infer__jv_marked(j, c->self) | infer__jv_mark(c->a[1]) | infer__jv_mark(c->a[2]);
     if (c->a[1].kind == INFER__JV_INT || c->a[1].kind == INFER__JV_BOOL) {
         infer__jv space = infer__jv_view(j, " ", 1, 0);
         if (j->r == INFER_OK) space = infer__jj_repeat(j, space, c->a[1].u.i);
@@ -271,6 +272,7 @@ static infer__jv infer__jfilter_tojson(infer__jj *j, const infer__jcall *c) {
         if (!l) return infer__jv_none();
         if (l->n != 2 || l->items[0].kind != INFER__JV_STRING || l->items[1].kind != INFER__JV_STRING)
             return infer__jj_fail(j, INFER_ERR_FORMAT, "tojson: separators must be two strings");
+        w.mark |= infer__jv_mark(l->items[0]) | infer__jv_mark(l->items[1]);
         w.between = l->items[0].u.s;
         w.colon = l->items[1].u.s;
     }

@@ -2,25 +2,31 @@
  * text begins with: WordPiece, Unigram, RWKV, PLaMo-2.
  *
  * Owns:  which tokens plain text can become.
- * Rules: text never becomes a control or unknown token by spelling it, nor a byte token by its name; but for RWKV,
- *        whose tokenizers have one trie for all. Tokens too long for the trie are left out with a line in the log,
- *        since what they cost would not be bounded.
+ * Rules: text never becomes a control or unknown token by spelling it, nor a byte token by its name, but for "<s>" of
+ *        RWKV vocabularies: their one control token stands in the trie with all others, and ids as recorded have it;
+ *        in conversations token_structure.c keeps it out. Tokens too long for the trie are left out with a line in the
+ *        log, since what they cost would not be bounded.
  * Start: infer__lexicon_open.
  */
 #include "text.h"
 
+/* 1 when no text becomes this token by spelling it. */
+static int infer__lexicon_never(const infer__vocab *v, int32_t t) {
+    if (v->kind == INFER__VOCAB_RWKV && infer__vocab_is(v, t, "<s>", 3)) return 0;
+    return (v->flags[t] & INFER__TOKEN_NEVER_TEXT) != 0;
+}
+
 /* texts[0..n) = what goes into the trie, 0 bytes for tokens that do not; RWKV's are unescaped into `room`. */
 static int32_t infer__lexicon_texts(const infer__vocab *v, infer__str *texts, char *room) {
-    const int never = v->kind == INFER__VOCAB_RWKV ? 0 : INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN | INFER_TOKEN_BYTE;
     int32_t t, too_long = 0;
     for (t = 0; t < v->n; t++) {
         texts[t] = v->text[t];
-        if (v->flags[t] & never) texts[t].n = 0;
         if (v->kind == INFER__VOCAB_RWKV) {
             texts[t].s = room;
             texts[t].n = infer__vocab_unescape(&v->text[t], room, (size_t)v->text[t].n);
             room += texts[t].n;
         }
+        if (infer__lexicon_never(v, t)) texts[t].n = 0;
         too_long += texts[t].n > INFER__TRIE_LONGEST;
     }
     return too_long;
@@ -55,4 +61,23 @@ static infer_result infer__lexicon_open(infer__lexicon *x, const infer__vocab *v
 
 static void infer__lexicon_close(infer__lexicon *x, infer__mem *mem) {
     infer__trie_close(&x->trie, mem);
+}
+
+/* infer__trie_longest without the tokens that are barred. of, n_of: the text of w's segments that s[0..n) was made of;
+ * NULL = it is itself such text. */
+static int32_t infer__lexicon_longest(const infer__lexicon *x, const infer__token_work *w, const char *s, size_t n,
+                                      const char *of, size_t n_of, size_t *len) {
+    infer__trie_walk walk;
+    int32_t token, best = -1;
+    if (!w->structure) return infer__trie_longest(&x->trie, s, n, len);
+    memset(&walk, 0, sizeof walk);
+    walk.s = s;
+    walk.n = n;
+    *len = 0;
+    while ((token = infer__trie_next(&x->trie, &walk)) >= 0) {
+        if (infer__token_barred(w, token, of ? of : s, of ? n_of : walk.at)) continue;
+        best = token;
+        *len = walk.at;
+    }
+    return best;
 }

@@ -92,6 +92,8 @@ static int32_t infer__trie_next(const infer__trie *t, infer__trie_walk *w); /* i
 static int32_t infer__trie_longest(const infer__trie *t, const char *s, size_t n, size_t *len);
 /* ---- jinja_*.c: chat templates (left out by INFER_NO_CHAT) ------------------------------------------ */
 
+typedef struct infer__tokenizer infer__tokenizer; /* tokenizer.c */
+
 #if !defined(INFER_NO_CHAT)
 typedef struct infer__template infer__template; /* parsed; immutable, threads may share it */
 
@@ -173,6 +175,9 @@ typedef struct infer__chat_request {
  * in front), UNSUPPORTED (thinking), and those of infer__template_render. */
 static infer_result infer__chat_prompt(infer__mem *mem, const infer__chat_request *rq, infer__rendered *out,
                                        int64_t *n_calls, infer_error *err);
+/* What of a rendering only the template may write, for infer__tokenize_segments: a bit a token, to be freed. */
+static infer_result infer__chat_structure(uint8_t **out, infer__mem *mem, const infer__tokenizer *tokenizer,
+                                          const infer__template *t, const infer__rendered *text, infer_error *err);
 #endif
 /* ---- schema.c ------------------------------------------------------------------------------------ */
 
@@ -190,7 +195,11 @@ enum { INFER__VOCAB_NONE, INFER__VOCAB_OTHER, INFER__VOCAB_SPM, INFER__VOCAB_BPE
        INFER__VOCAB_RWKV, INFER__VOCAB_PLAMO2 };
 enum { INFER__FORM_BYTES, INFER__FORM_MARKED, INFER__FORM_UTF8 }; /* GPT-2's alphabet; UTF-8, spaces as U+2581; UTF-8 */
 #define INFER__SPACE_MARK "\xe2\x96\x81" /* U+2581: a space in SentencePiece vocabularies */
-enum { INFER__TOKEN_RSTRIP = 128 }; /* with INFER_TOKEN_*: matched in a text, it takes the white space after it too */
+enum {
+    INFER__TOKEN_RSTRIP = 128, /* with INFER_TOKEN_*: matched in a text, it takes the white space after it too */
+    /* plain text never becomes these by spelling them */
+    INFER__TOKEN_NEVER_TEXT = INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN | INFER_TOKEN_BYTE
+};
 
 /* The tokens of a file. Texts are views of the file's bytes. */
 typedef struct infer__vocab {
@@ -205,10 +214,11 @@ typedef struct infer__vocab {
     uint32_t n_slots, token_bits;
     int32_t byte_token[256];    /* token of a single byte, -1 = none */
     uint8_t joins[256];         /* SPM, BPE with U+2581: 1 = this byte stands before a space inside some token */
-    int32_t *marked, n_marked;  /* control, unknown and user-defined tokens, sorted by text */
+    int32_t *marked, n_marked;  /* control, unknown and user-defined tokens, normal ones in brackets; sorted by text */
     int32_t marked_from[257];   /* those whose text begins with byte b: marked[marked_from[b] .. marked_from[b + 1]) */
     uint8_t marked_kinds[256];  /* INFER_TOKEN_* of them together */
     infer_token special[INFER_SPECIAL_COUNT], lstrip; /* -1 = none; lstrip takes the white space before it too */
+    infer_token unknown;        /* what text becomes where it has no token; -1 = nothing */
     int form;                   /* BPE: how tokens are spelled, INFER__FORM_* */
     int add_bos, add_eos, add_sep; /* 0, 1; -1 = the file does not say. add_sep: WPM, a SEP ends the text */
     int add_space_prefix, remove_extra_whitespaces; /* 0, 1 */
@@ -221,8 +231,10 @@ static void infer__vocab_close(infer__vocab *v);
 static void infer__vocab_spelled(infer__vocab *v, int form);
 /* The token of a text, -1 = none. The last one when several have it. */
 static int32_t infer__vocab_find(const infer__vocab *v, const char *s, size_t n);
-/* The longest marked token that s[0..n) begins with, n >= 1; -1 = none. kinds: INFER_TOKEN_* to consider. */
-static int32_t infer__vocab_marked(const infer__vocab *v, const char *s, size_t n, int kinds);
+enum { INFER__MARKED_LONGEST = 256 }; /* bounds the search for marked tokens to this many steps a byte */
+/* The longest marked token that s[0..n) begins with, n >= 1; -1 = none. kinds: INFER_TOKEN_* to consider; never: a bit
+ * a token for those that are not, or NULL. */
+static int32_t infer__vocab_marked(const infer__vocab *v, const char *s, size_t n, int kinds, const uint8_t *never);
 /* The score of a token: 0 without scores; never infinite, never NaN. */
 static float infer__vocab_score(const infer__vocab *v, int32_t token);
 /* RWKV: the bytes that an escaped text (as Python writes bytes) stands for: their number; at most cap are written. */
@@ -313,6 +325,10 @@ typedef struct infer__token_work {
     infer__cell *cells;
     uint32_t words_mask;
     size_t n, symbols_cap, heap_n, heap_cap, text_n, text_cap, cells_cap; /* n symbols; text_n bytes of text */
+    const uint8_t *structure;      /* conversations: the tokens that messages do not become, a bit a token; or NULL */
+    const infer_segment *segments; /* with structure: the whole text, one behind the other */
+    size_t n_segments, word_n;
+    const char *word;              /* BPE, SPM: the word that the symbols are of, word_n bytes */
 } infer__token_work;
 static void infer__token_work_free(infer__token_work *w);
 /* Split and merge one stretch of text without marked tokens. 0 = out of memory. */
@@ -349,9 +365,17 @@ static int infer__plamo2_tokenize(const infer__vocab *v, const infer__lexicon *x
 /* UGM: the character map, into x. */
 static infer_result infer__ugm_open(infer__lexicon *x, const infer__vocab *v, const infer__gguf *g, infer_error *err);
 
-/* ---- tokenizer.c --------------------------------------------------------------------------------- */
+/* ---- token_structure.c --------------------------------------------------------------------------- */
 
-typedef struct infer__tokenizer infer__tokenizer;
+/* 1 when this token may not stand for s[0..n), a part of w's text: it is structure, and a message is in there. */
+static int infer__token_barred(const infer__token_work *w, int32_t token, const char *s, size_t n);
+/* A bit a token for those that only a template writes, to be freed; at first what is written like a mark. */
+static infer_result infer__structure_open(uint8_t **out, infer__mem *mem, const infer__vocab *v, infer_error *err);
+/* Also those that s[0..n), text of a template, holds; whole = 1: that it is. */
+static infer_result infer__structure_note(uint8_t *bits, infer__mem *mem, const infer__vocab *v, const char *s,
+                                          size_t n, int whole, infer_error *err);
+
+/* ---- tokenizer.c --------------------------------------------------------------------------------- */
 
 typedef struct infer__tokenizer_options {
     int32_t allow_default_pre;
@@ -371,10 +395,12 @@ static int32_t infer__tokenizer_size(const infer__tokenizer *t); /* number of to
 static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, const char *text, size_t n,
                                     int32_t flags, infer_token *out, size_t cap, size_t *count, infer_error *err);
 /* The same for segments that follow one another in memory: control tokens are parsed in those of the template alone
- * (whatever flags say), and words may go over their borders. */
+ * (whatever flags say), and words may go over their borders. structure (may be NULL): a bit a token for those that only
+ * a template writes. */
 static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__mem *mem, const infer_segment *segments,
-                                             size_t n_segments, int32_t flags, infer_token *out, size_t cap,
-                                             size_t *count, infer_error *err);
+                                             size_t n_segments, const uint8_t *structure, int32_t flags,
+                                             infer_token *out, size_t cap, size_t *count, infer_error *err);
+static const infer__vocab *infer__tokenizer_vocab(const infer__tokenizer *t);
 static infer_result infer__detokenize(const infer__tokenizer *t, const infer_token *tokens, size_t n, int32_t flags,
                                       char *out, size_t cap, size_t *len, infer_error *err);
 static infer_result infer__token_text(const infer__tokenizer *t, infer_token token, char *out, size_t cap, size_t *len);

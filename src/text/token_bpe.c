@@ -3,7 +3,8 @@
  * Owns:  the merge loop that BPE and SPM share (a linked list of symbols and a heap of possible merges: n log n), the
  *        table of merges by pair of ids, and the words of one call.
  * Rules: ids, not texts, are merged; texts are looked at once per merge, when the table is made. A merge that names
- *        something that is no token, or that would make a control token out of plain text, is left out.
+ *        something that is no token, or that would make a control, unknown or byte token out of plain text, is left
+ *        out; nor is a single byte or character such a token.
  * Invariants: the result does not depend on the order in which equal entries leave the heap: an entry is made only if
  *        it still is what its symbol and the next one give.
  * Start: infer__bpe_tokenize.
@@ -43,8 +44,8 @@ static void infer__token_put_bytes(const infer__vocab *v, const char *s, size_t 
     }
     if (i == n) {
         for (i = 0; i < n; i++) infer__token_put(sink, v->byte_token[(uint8_t)s[i]]);
-    } else if (v->special[INFER_SPECIAL_UNK] >= 0) {
-        infer__token_put(sink, v->special[INFER_SPECIAL_UNK]);
+    } else if (v->unknown >= 0) {
+        infer__token_put(sink, v->unknown);
     }
 }
 
@@ -316,7 +317,7 @@ static int infer__merge_ids(const infer__vocab *v, const infer__merge_text *x, c
         t = infer__vocab_find(v, scratch, x->n_left + x->n_right);
     }
     m->token = t;
-    return m->left >= 0 && m->right >= 0 && t >= 0 && !(v->flags[t] & INFER_TOKEN_CONTROL);
+    return m->left >= 0 && m->right >= 0 && t >= 0 && !(v->flags[t] & INFER__TOKEN_NEVER_TEXT);
 }
 
 /* Merges first .. first + n - 1 into the list and the table. Returns how many name no tokens, -1 = refused. */
@@ -402,6 +403,15 @@ static void infer__bpe_pair(const void *model, infer__token_work *w, int32_t i) 
     if (s->order != UINT32_MAX) s->pair = m->list[s->order].token;
 }
 
+/* infer__bpe_pair without the tokens that are barred. */
+static void infer__bpe_pair_open(const void *model, infer__token_work *w, int32_t i) {
+    infer__symbol *s = &w->symbols[i];
+    int32_t next = w->symbols[s->next].next;
+    size_t end = next < 0 ? w->word_n : w->symbols[next].at;
+    infer__bpe_pair(model, w, i);
+    if (s->pair >= 0 && infer__token_barred(w, s->pair, w->word + s->at, end - s->at)) s->pair = -1;
+}
+
 /* infer__merge_all for few symbols: the best pair is looked for, and what stands behind it moves up. */
 static void infer__bpe_merge_few(const infer__merges *m, infer__token_work *w) {
     uint32_t rank[INFER__SMALL], best;
@@ -450,7 +460,7 @@ static int32_t infer__bpe_whole(const infer__vocab *v, infer__token_work *w, con
     } else {
         token = infer__vocab_find(v, s, n); /* a run of newlines */
     }
-    return token >= 0 && (v->flags[token] & (INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN)) ? -1 : token;
+    return token >= 0 && (v->flags[token] & INFER__TOKEN_NEVER_TEXT) ? -1 : token;
 }
 
 /* The token of a character of a vocabulary spelled in UTF-8, -1 = none. */
@@ -458,18 +468,19 @@ static int32_t infer__bpe_char(const infer__vocab *v, const char *s, size_t n) {
     int32_t token;
     if (s[0] == ' ' && v->form == INFER__FORM_MARKED) token = infer__vocab_find(v, INFER__SPACE_MARK, 3);
     else token = infer__vocab_find(v, s, n);
-    return token >= 0 && (v->flags[token] & (INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN)) ? -1 : token;
+    return token >= 0 && (v->flags[token] & INFER__TOKEN_NEVER_TEXT) ? -1 : token;
 }
 
-/* Make the symbols of one word, merged as far as it goes. 0 = out of memory. */
+/* Make the symbols of one word, merged as far as it goes; careful = 1: without the tokens that are barred. 0 = out of
+ * memory. */
 static int infer__bpe_word(const infer__vocab *v, const infer__merges *m, const infer__pretokenizer *pre,
-                           infer__token_work *w, const char *s, size_t n) {
+                           infer__token_work *w, const char *s, size_t n, int careful) {
     size_t at, len = 1;
     if (!infer__merge_reserve(w, n)) return 0;
     if ((pre->flags & INFER__PRE_IGNORE_MERGES) || ((pre->flags & INFER__PRE_LINES) && s[0] == '\n')) {
         int32_t whole = infer__bpe_whole(v, w, s, n);
         if (whole == -2) return 0;
-        if (whole >= 0) {
+        if (whole >= 0 && !(careful && infer__token_barred(w, whole, s, n))) {
             w->symbols[0].token = whole;
             w->symbols[0].next = -1;
             return 1;
@@ -486,9 +497,26 @@ static int infer__bpe_word(const infer__vocab *v, const infer__merges *m, const 
         x->prev = (int32_t)w->n - 1;
         x->next = at + len < n ? (int32_t)w->n + 1 : -1;
     }
-    if (w->n <= INFER__SMALL) infer__bpe_merge_few(m, w);
+    w->word = s;
+    w->word_n = n;
+    if (careful) infer__merge_all(w, infer__bpe_pair_open, m);
+    else if (w->n <= INFER__SMALL) infer__bpe_merge_few(m, w);
     else infer__merge_all(w, infer__bpe_pair, m);
     return 1;
+}
+
+/* 1 when one of the tokens that the symbols have become is structure. Such a word is not remembered: the next one of
+ * its bytes may be the template's, or not. */
+static int infer__word_structure(const infer__token_work *w, infer__token_sink *sink) {
+    int32_t i;
+    if (!w->structure) return 0;
+    for (i = 0; i >= 0; i = w->symbols[i].next) {
+        if (!infer__structure_has(w->structure, w->symbols[i].token)) continue;
+        if (sink->keep) sink->keep->key[3] = 0;
+        sink->keep = NULL;
+        return 1;
+    }
+    return 0;
 }
 
 /* The ids of the word whose symbols w holds. */
@@ -514,9 +542,11 @@ static int infer__bpe_tokenize(const infer__vocab *v, const infer__merges *m, co
         for (s = words.at - len; len > 0; s += part, len -= part) {
             part = v->form == INFER__FORM_MARKED ? infer__space_split(v, s, len) : len;
             if (infer__word_known(w, s, part, (size_t)(end - s), sink)) continue;
-            if ((pre->flags & INFER__PRE_DROP_SPACE) && infer__span_most(s, part, INFER__UC_SPACE, 1)) continue;
-            if (!infer__bpe_word(v, m, pre, w, s, part)) return 0;
-            infer__bpe_put(v, w, s, part, sink);
+            if (!((pre->flags & INFER__PRE_DROP_SPACE) && infer__span_most(s, part, INFER__UC_SPACE, 1))) {
+                if (!infer__bpe_word(v, m, pre, w, s, part, 0)) return 0;
+                if (infer__word_structure(w, sink) && !infer__bpe_word(v, m, pre, w, s, part, 1)) return 0;
+                infer__bpe_put(v, w, s, part, sink);
+            }
             infer__word_made(sink);
         }
     }

@@ -23,8 +23,9 @@ static int32_t infer__plamo2_score(const infer__vocab *v, int32_t token) {
 }
 
 /* The best step from s[at], from which the character of `size` bytes begins; the cells behind it are known. */
-static void infer__plamo2_step(const infer__vocab *v, const infer__lexicon *x, infer__cell *cells, const char *s,
-                               size_t n, size_t at, size_t size) {
+static void infer__plamo2_step(const infer__vocab *v, const infer__lexicon *x, const infer__token_work *w,
+                               const char *s, size_t n, size_t at, size_t size) {
+    infer__cell *cells = w->cells;
     int32_t tokens[INFER__TRIE_LONGEST];
     uint32_t spans[INFER__TRIE_LONGEST];
     infer__trie_walk walk;
@@ -36,6 +37,7 @@ static void infer__plamo2_step(const infer__vocab *v, const infer__lexicon *x, i
     walk.n = n - at;
     while ((token = infer__trie_next(&x->trie, &walk)) >= 0) {
         if (at + walk.at < n && cells[at + walk.at].span == 0) continue; /* ends inside a character */
+        if (infer__token_barred(w, token, walk.s, walk.at)) continue;
         tokens[found] = token;
         spans[found++] = (uint32_t)walk.at;
     }
@@ -75,7 +77,7 @@ static int infer__plamo2_tokenize(const infer__vocab *v, const infer__lexicon *x
     w->cells[n].best.cost = 0;
     w->cells[n].span = 0;
     for (at = n; at-- > 0; ) {
-        if (w->cells[at].span) infer__plamo2_step(v, x, w->cells, s, n, at, w->cells[at].span);
+        if (w->cells[at].span) infer__plamo2_step(v, x, w, s, n, at, w->cells[at].span);
     }
     for (at = 0; at < n; at += w->cells[at].span) {
         if (w->cells[at].token >= 0) {
@@ -84,7 +86,7 @@ static int infer__plamo2_tokenize(const infer__vocab *v, const infer__lexicon *x
         }
         for (i = 0; i < w->cells[at].span; i++) {
             int32_t token = v->byte_token[(uint8_t)s[at + i]];
-            if (token < 0) token = v->special[INFER_SPECIAL_UNK];
+            if (token < 0) token = v->unknown;
             if (token >= 0) infer__token_put(sink, token);
         }
     }

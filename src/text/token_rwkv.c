@@ -9,11 +9,10 @@
 static int infer__rwkv_tokenize(const infer__vocab *v, const infer__lexicon *x, infer__token_work *w, const char *s,
                                 size_t n, infer__token_sink *sink) {
     size_t len;
-    (void)w;
     for (; n > 0; s += len, n -= len) {
-        int32_t token = infer__trie_longest(&x->trie, s, n, &len);
+        int32_t token = infer__lexicon_longest(x, w, s, n, NULL, 0, &len);
         if (token < 0) {
-            token = v->special[INFER_SPECIAL_UNK];
+            token = v->unknown;
             len = 1;
         }
         if (token >= 0) infer__token_put(sink, token);

@@ -13,7 +13,7 @@
 /* The token of a piece of text, -1 = none. */
 static int32_t infer__spm_find(const infer__vocab *v, const char *s, size_t n) {
     int32_t t = infer__vocab_find(v, s, n);
-    return t >= 0 && (v->flags[t] & (INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN | INFER_TOKEN_BYTE)) ? -1 : t;
+    return t >= 0 && (v->flags[t] & INFER__TOKEN_NEVER_TEXT) ? -1 : t;
 }
 
 static size_t infer__spm_end(const infer__token_work *w, int32_t i) {
@@ -26,6 +26,13 @@ static void infer__spm_pair(const void *model, infer__token_work *w, int32_t i) 
     infer__symbol *s = &w->symbols[i];
     s->pair = infer__spm_find(v, w->text + s->at, infer__spm_end(w, s->next) - s->at);
     if (s->pair >= 0) s->order = v->order[s->pair];
+}
+
+/* infer__spm_pair without the tokens that are barred. The word counts whole: its text is not that of the segments. */
+static void infer__spm_pair_open(const void *model, infer__token_work *w, int32_t i) {
+    infer__symbol *s = &w->symbols[i];
+    infer__spm_pair(model, w, i);
+    if (s->pair >= 0 && infer__token_barred(w, s->pair, w->word, w->word_n)) s->pair = -1;
 }
 
 /* w->text = the text with its spaces as U+2581. 0 = out of memory. */
@@ -53,14 +60,10 @@ static int infer__spm_escape(const infer__vocab *v, infer__token_work *w, const 
     return 1;
 }
 
-/* The ids of one word. 0 = out of memory. */
-static int infer__spm_word(const infer__vocab *v, infer__token_work *w, const char *s, size_t n, int prefix,
-                           infer__token_sink *sink) {
+/* Make the symbols of w->text, merged as far as it goes; at most n. 0 = out of memory. */
+static int infer__spm_merge(const infer__vocab *v, infer__token_work *w, size_t n, infer__pair_fn pair) {
     size_t at, len;
-    int32_t i;
-    if (!infer__spm_escape(v, w, s, n, prefix)) return 0;
-    if (w->text_n == 0) return 1;
-    if (!infer__merge_reserve(w, n + 1)) return 0; /* at most a character a byte */
+    if (!infer__merge_reserve(w, n)) return 0;
     for (at = 0; at < w->text_n; at += len, w->n++) {
         infer__symbol *x = &w->symbols[w->n];
         infer__utf8_next(w->text + at, w->text_n - at, &len, NULL);
@@ -69,7 +72,20 @@ static int infer__spm_word(const infer__vocab *v, infer__token_work *w, const ch
         x->next = at + len < w->text_n ? (int32_t)w->n + 1 : -1;
         x->token = -1; /* looked up at the end, for those that were not merged */
     }
-    infer__merge_all(w, infer__spm_pair, v);
+    infer__merge_all(w, pair, v);
+    return 1;
+}
+
+/* The ids of one word. 0 = out of memory. */
+static int infer__spm_word(const infer__vocab *v, infer__token_work *w, const char *s, size_t n, int prefix,
+                           infer__token_sink *sink) {
+    int32_t i;
+    if (!infer__spm_escape(v, w, s, n, prefix)) return 0;
+    if (w->text_n == 0) return 1;
+    w->word = s;
+    w->word_n = n;
+    if (!infer__spm_merge(v, w, n + 1, infer__spm_pair)) return 0; /* at most a character a byte */
+    if (infer__word_structure(w, sink) && !infer__spm_merge(v, w, n + 1, infer__spm_pair_open)) return 0;
     for (i = 0; i >= 0; i = w->symbols[i].next) {
         const infer__symbol *x = &w->symbols[i];
         size_t size = infer__spm_end(w, i) - x->at;

@@ -159,7 +159,7 @@ static int infer__ugm_unknown(const infer__vocab *v, const char *s, size_t n, in
         for (i = 0; i < n; i++) infer__token_put(sink, v->byte_token[(uint8_t)s[i]]);
         return 0;
     }
-    if (!again && v->special[INFER_SPECIAL_UNK] >= 0) infer__token_put(sink, v->special[INFER_SPECIAL_UNK]);
+    if (!again && v->unknown >= 0) infer__token_put(sink, v->unknown);
     return 1;
 }
 
@@ -234,6 +234,7 @@ static int infer__ugm_tokenize(const infer__vocab *v, const infer__lexicon *x, i
         size = infer__ugm_char(walk.s, walk.n);
         while ((token = infer__trie_next(&x->trie, &walk)) >= 0) {
             double score = v->flags[token] & INFER_TOKEN_USER ? 0 : infer__vocab_score(v, token);
+            if (infer__token_barred(w, token, s, n)) continue; /* the text is another by now: all of it counts */
             whole |= walk.at == size;
             if (!infer__ugm_step(w, at, walk.at, token, score, &reach)) return 0;
         }

@@ -23,18 +23,19 @@ static int infer__wpm_is_cjk(uint32_t cp) {
     return 0;
 }
 
-/* The ids of the word w->text[0..n), which begins with U+2581. */
-static void infer__wpm_word(const infer__vocab *v, const infer__lexicon *x, const char *word, size_t n,
+/* The ids of the word w->text[0..n), which begins with U+2581; it was made of some of w->word. */
+static void infer__wpm_word(const infer__vocab *v, const infer__lexicon *x, const infer__token_work *w, size_t n,
                             infer__token_sink *sink) {
+    const char *word = w->text;
     size_t at, len, before = sink->count;
     for (at = 0; at < n; at += len) {
-        int32_t token = infer__trie_longest(&x->trie, word + at, n - at, &len);
+        int32_t token = infer__lexicon_longest(x, w, word + at, n - at, w->word, w->word_n, &len);
         if (token < 0) break;
         infer__token_put(sink, token);
     }
     if (at == n) return;
     sink->count = before;
-    if (v->special[INFER_SPECIAL_UNK] >= 0) infer__token_put(sink, v->special[INFER_SPECIAL_UNK]);
+    if (v->unknown >= 0) infer__token_put(sink, v->unknown);
 }
 
 static int infer__wpm_tokenize(const infer__vocab *v, const infer__lexicon *x, infer__token_work *w, const char *s,
@@ -43,6 +44,8 @@ static int infer__wpm_tokenize(const infer__vocab *v, const infer__lexicon *x, i
     size_t len, put, end = head;
     if (!infer__token_work_text(w, head + 2 * n + 4)) return 0; /* what is mapped grows to less than twice its bytes */
     memcpy(w->text, INFER__SPACE_MARK, head);
+    w->word = s;
+    w->word_n = n;
     for (; n > 0; s += len, n -= len) {
         uint32_t cp = infer__utf8_next(s, n, &len, NULL), c;
         int alone;
@@ -54,13 +57,13 @@ static int infer__wpm_tokenize(const infer__vocab *v, const infer__lexicon *x, i
             end += infer__utf8_put(v->lowercase ? infer__uc_lower(cp) : cp, w->text + end);
             continue;
         }
-        if (end > head) infer__wpm_word(v, x, w->text, end, sink);
+        if (end > head) infer__wpm_word(v, x, w, end, sink);
         end = head;
         if (!alone) continue;
         put = infer__utf8_put(v->lowercase ? infer__uc_lower(cp) : cp, w->text + head);
-        infer__wpm_word(v, x, w->text, head + put, sink);
+        infer__wpm_word(v, x, w, head + put, sink);
     }
-    if (end > head) infer__wpm_word(v, x, w->text, end, sink);
+    if (end > head) infer__wpm_word(v, x, w, end, sink);
     return 1;
 }
 

@@ -105,6 +105,7 @@ static void infer__tokenizer_close(infer__tokenizer *t) {
 }
 
 static const char *infer__tokenizer_why_not(const infer__tokenizer *t) { return t->why_not; }
+static const infer__vocab *infer__tokenizer_vocab(const infer__tokenizer *t) { return &t->vocab; }
 static int32_t infer__tokenizer_size(const infer__tokenizer *t) { return t->vocab.n; }
 
 static int infer__tokenizer_adds_bos(const infer__tokenizer *t) {
@@ -143,12 +144,12 @@ static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, 
     all.text = text;
     all.n = n;
     all.from_message = !(flags & INFER_TEXT_PARSE_SPECIAL);
-    return infer__tokenize_segments(t, mem, &all, 1, flags, out, cap, count, err);
+    return infer__tokenize_segments(t, mem, &all, 1, NULL, flags, out, cap, count, err);
 }
 
 static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__mem *mem, const infer_segment *segments,
-                                             size_t n_segments, int32_t flags, infer_token *out, size_t cap,
-                                             size_t *count, infer_error *err) {
+                                             size_t n_segments, const uint8_t *structure, int32_t flags,
+                                             infer_token *out, size_t cap, size_t *count, infer_error *err) {
     const char *text = n_segments ? segments[0].text : "";
     const infer_segment *here = segments;
     const infer__vocab *v = &t->vocab;
@@ -166,14 +167,17 @@ static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__m
         return infer__error(err, INFER_ERR_ARGUMENT, "a text of more than 512 MiB cannot be tokenized");
     memset(&w, 0, sizeof w);
     w.mem = mem;
+    w.structure = structure;
+    w.segments = segments;
+    w.n_segments = n_segments;
     sink.out = out;
     sink.cap = cap;
     if ((flags & INFER_TEXT_ADD_SPECIAL) && infer__tokenizer_adds_bos(t))
         infer__token_put(&sink, v->special[INFER_SPECIAL_BOS]);
     for (at = 0; ok && at < n; ) {
         while (at >= limit) limit += (++here)->n; /* a token's end may lie in a later segment */
-        token = here->from_message ? infer__vocab_marked(v, text + at, n - at, INFER_TOKEN_USER)
-                                   : infer__vocab_marked(v, text + at, limit - at, special);
+        token = here->from_message ? infer__vocab_marked(v, text + at, n - at, INFER_TOKEN_USER, structure)
+                                   : infer__vocab_marked(v, text + at, limit - at, special, NULL);
         if (token < 0) {
             at++;
             continue;

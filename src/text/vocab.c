@@ -13,8 +13,7 @@
 enum {
     INFER__TOKEN_TYPES = INFER_TOKEN_NORMAL | INFER_TOKEN_UNKNOWN | INFER_TOKEN_CONTROL | INFER_TOKEN_USER |
                          INFER_TOKEN_UNUSED | INFER_TOKEN_BYTE,
-    INFER__PROBES_MAX = 2048,  /* at load 3/4 a run of 300 is already unlikely: longer ones are made on purpose */
-    INFER__MARKED_LONGEST = 256 /* bounds the search for marked tokens to this many steps a byte */
+    INFER__PROBES_MAX = 2048   /* at load 3/4 a run of 300 is already unlikely: longer ones are made on purpose */
 };
 
 /* What a kind has when no key says otherwise: ids (-1 = none) and switches (-1 = another part decides). The ids are the
@@ -217,24 +216,34 @@ static void infer__marked_sort(const infer__vocab *v, int32_t *a, int32_t n) {
     }
 }
 
+/* Which kinds of marked tokens this one is, 0 = none. A normal token in brackets may turn out to be a template's mark
+ * (token_structure.c). */
+static int infer__vocab_mark_kinds(const infer__vocab *v, int32_t token) {
+    const infer__str *s = &v->text[token];
+    int kinds = v->flags[token] & (INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN | INFER_TOKEN_USER);
+    if (kinds || !(v->flags[token] & INFER_TOKEN_NORMAL) || s->n < 3) return kinds;
+    if (!((s->s[0] == '<' && s->s[s->n - 1] == '>') || (s->s[0] == '[' && s->s[s->n - 1] == ']'))) return 0;
+    return INFER_TOKEN_NORMAL;
+}
+
 static infer_result infer__vocab_mark(infer__vocab *v, const infer__report *report, infer_error *err) {
-    const int kinds = INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN | INFER_TOKEN_USER;
     int32_t t, n = 0, too_long = 0, b = 0;
 
-    for (t = 0; t < v->n; t++) n += (v->flags[t] & kinds) != 0;
+    for (t = 0; t < v->n; t++) n += infer__vocab_mark_kinds(v, t) != 0;
     if (n > 0) {
         v->marked = (int32_t *)infer__alloc(v->mem, (uint64_t)n * sizeof *v->marked);
         if (!v->marked) return infer__error(err, INFER_ERR_MEMORY, "out of memory for %d special tokens", (int)n);
     }
     for (t = 0; t < v->n; t++) {
-        if (!(v->flags[t] & kinds) || v->text[t].n == 0) continue;
+        int kinds = infer__vocab_mark_kinds(v, t);
+        if (!kinds || v->text[t].n == 0) continue;
         if (v->kind == INFER__VOCAB_RWKV && memchr(v->text[t].s, '\\', (size_t)v->text[t].n)) continue; /* escaped */
         if (v->text[t].n > INFER__MARKED_LONGEST) {
-            too_long++;
+            too_long += kinds != INFER_TOKEN_NORMAL;
             continue;
         }
         v->marked[v->n_marked++] = t;
-        v->marked_kinds[(uint8_t)v->text[t].s[0]] |= (uint8_t)(v->flags[t] & kinds);
+        v->marked_kinds[(uint8_t)v->text[t].s[0]] |= (uint8_t)kinds;
     }
     if (too_long) {
         infer__log(report, 2, "tokenizer: %d special tokens longer than %d bytes are not looked for in texts",
@@ -259,7 +268,12 @@ static int32_t infer__marked_bound(const infer__vocab *v, int32_t lo, int32_t hi
     return lo;
 }
 
-static int32_t infer__vocab_marked(const infer__vocab *v, const char *s, size_t n, int kinds) {
+/* 1 when a token is of these kinds, and `never` (may be NULL) has no bit for it. */
+INFER__INLINE int infer__marked_is(const infer__vocab *v, int32_t token, int kinds, const uint8_t *never) {
+    return (v->flags[token] & kinds) && !(never && (never[token >> 3] >> (token & 7) & 1));
+}
+
+static int32_t infer__vocab_marked(const infer__vocab *v, const char *s, size_t n, int kinds, const uint8_t *never) {
     uint8_t first = (uint8_t)s[0];
     int32_t lo = v->marked_from[first], hi = v->marked_from[first + 1], best = -1;
     size_t depth = 1;
@@ -267,12 +281,12 @@ static int32_t infer__vocab_marked(const infer__vocab *v, const char *s, size_t 
     if (!(v->marked_kinds[first] & kinds)) return -1;
     while (lo < hi) { /* the range of texts that begin with s[0..depth) */
         for (; lo < hi && v->text[v->marked[lo]].n == depth; lo++) {
-            if (v->flags[v->marked[lo]] & kinds) best = v->marked[lo];
+            if (infer__marked_is(v, v->marked[lo], kinds, never)) best = v->marked[lo];
         }
         if (depth >= n || lo >= hi) break;
         if (hi - lo == 1) {
             const infer__str *t = &v->text[v->marked[lo]];
-            if ((v->flags[v->marked[lo]] & kinds) && t->n <= n &&
+            if (infer__marked_is(v, v->marked[lo], kinds, never) && t->n <= n &&
                 memcmp(t->s + depth, s + depth, (size_t)t->n - depth) == 0) {
                 best = v->marked[lo];
             }
@@ -386,6 +400,7 @@ static void infer__vocab_bytes(infer__vocab *v) {
         int32_t t;
         if (v->kind == INFER__VOCAB_BPE && v->form == INFER__FORM_BYTES) {
             t = infer__vocab_find(v, one, infer__utf8_put(infer__byte_to_char((uint8_t)b), one));
+            if (t >= 0 && (v->flags[t] & INFER__TOKEN_NEVER_TEXT)) t = -1;
         } else {
             name[3] = HEX[b >> 4];
             name[4] = HEX[b & 15];
@@ -397,6 +412,17 @@ static void infer__vocab_bytes(infer__vocab *v) {
 }
 
 /* ---- flags and special ids -------------------------------------------------------------------------- */
+
+/* What text becomes where it has no token: the unknown token, unless that has another role too. GPT-2's is its end of
+ * text: a text must not end a reply by a byte that has no token. */
+static void infer__vocab_unknown(infer__vocab *v) {
+    infer_token unknown = v->special[INFER_SPECIAL_UNK];
+    int i;
+    v->unknown = unknown;
+    if (unknown >= 0 && (v->flags[unknown] & INFER_TOKEN_END)) v->unknown = -1;
+    for (i = 0; i < INFER_SPECIAL_COUNT && unknown >= 0; i++)
+        if (i != INFER_SPECIAL_UNK && i != INFER_SPECIAL_PAD && v->special[i] == unknown) v->unknown = -1;
+}
 
 static int32_t infer__vocab_find_text(const infer__vocab *v, const char *text) {
     return infer__vocab_find(v, text, strlen(text));
@@ -651,10 +677,11 @@ static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const in
         r = infer__vocab_scores(v, g, err);
     if (r == INFER_OK) r = infer__vocab_switches(v, g, err);
     if (r == INFER_OK) {
-        infer__vocab_bytes(v);
-        if (v->kind == INFER__VOCAB_SPM) infer__vocab_joins(v);
         infer__vocab_specials(v, model, report, g);
         infer__vocab_ends(v);
+        infer__vocab_unknown(v);
+        infer__vocab_bytes(v); /* flags are final */
+        if (v->kind == INFER__VOCAB_SPM) infer__vocab_joins(v);
         infer__vocab_strips(v, g);
         r = infer__vocab_mark(v, report, err);
     }
