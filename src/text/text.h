@@ -349,6 +349,7 @@ typedef struct infer__tokenizer infer__tokenizer;
 
 typedef struct infer__tokenizer_options {
     int32_t allow_default_pre;
+    int32_t allow_unknown;
     const char *pre; /* overrides tokenizer.ggml.pre; NULL = the file's */
 } infer__tokenizer_options;
 
