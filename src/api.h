@@ -470,6 +470,8 @@ typedef struct infer_model_params {
                                 * user may write to it: see section 11 */
     int32_t vocab_only;        /* 1 = metadata, tensors by name and text only; sessions are refused */
     int32_t allow_default_pre; /* 1 = a vocabulary without a known pre-tokenizer uses "default", with a warning */
+    int32_t allow_unknown;     /* 1 = go on without keys and tensors that nobody here knows the use of, a warning for
+                                * each: see section 4 */
     const char *pre;           /* overrides tokenizer.ggml.pre; NULL = as the file says */
     uint64_t max_memory;       /* bytes of the host's memory for weights, cache and scratch together; 0 = no limit */
     infer_allocator allocator;

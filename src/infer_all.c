@@ -67,6 +67,7 @@ INFER__COLD_BEGIN
 #include "model/model.h"
 #include "model/arch.c"            /* ARCHS: one row per architecture */
 #include "model/hparams.c"         /* metadata keys -> hparams and layers */
+#include "model/keys.c"            /* IDLE_KEYS: keys without effect; the others are refused */
 #include "model/rope.c"            /* RoPE frequencies and their scalings */
 #include "model/weights.c"         /* WEIGHT_SLOTS: tensors -> layers */
 #include "model/place.c"           /* which layers run on which device */

@@ -59,6 +59,9 @@ INFER__COLD_BEGIN
 #include "text/schema.c"           /* KEYWORDS */
 INFER__COLD_END
 #include "text/vocab.c"            /* tokens, flags, special ids, from metadata */
+INFER__COLD_BEGIN
+#include "text/vocab_keys.c"       /* IDLE_TOKEN_KEYS: keys without effect on ids */
+INFER__COLD_END
 #include "text/token_pre_words.c"  /* matchers of words */
 #include "text/token_pre.c"        /* PRETOKENIZERS: one row per tokenizer.ggml.pre */
 #include "text/token_structure.c"  /* tokens that only a template writes */

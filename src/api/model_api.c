@@ -90,6 +90,7 @@ static infer_result infer__model_finish(infer_model **out, infer_result r, infer
     infer__tokenizer_options options;
     if (r != INFER_OK) goto fail;
     options.allow_default_pre = m->params.allow_default_pre;
+    options.allow_unknown = m->params.allow_unknown;
     options.pre = m->params.pre;
     r = infer__tokenizer_open(&m->tokenizer, &m->mem, &m->report, &m->gguf, &options, err);
     if (r != INFER_OK) goto fail;

@@ -79,6 +79,7 @@ typedef struct infer__gguf {
     int32_t n_tensors;
     int32_t *kv_index, *tensor_index; /* hash tables for constant-time lookup */
     uint32_t kv_mask, tensor_mask;
+    uint8_t *asked;          /* n_kv: 1 = somebody looked this key up; NULL once nobody counts any more */
     uint64_t seed;           /* of the hashes: differs per run, so that no file can choose names that collide */
     uint64_t reserved;       /* bytes of views counted against the memory limit */
     uint64_t file_bytes, tensor_bytes; /* of all parts */
@@ -94,8 +95,13 @@ static infer_result infer__gguf_open_io(infer__gguf *g, infer__mem *mem, const i
                                         const infer_io *io, int32_t n_io, infer_error *err);
 static void infer__gguf_close(infer__gguf *g);
 
-/* Lookups in constant time; NULL when absent. */
+/* Lookups in constant time; NULL when absent. A key counts as asked for from then on: whoever looks one up uses its
+ * value. peek is for those who only want to know. */
 static const infer__kv *infer__gguf_find(const infer__gguf *g, const char *key);
+static const infer__kv *infer__gguf_peek(const infer__gguf *g, const char *key);
+static int infer__gguf_asked(const infer__gguf *g, int32_t kv); /* 1 = key number kv was looked up */
+static const char *infer__gguf_clip(char out[84], const char *name); /* for messages: ASCII, at most 80 bytes */
+static void infer__gguf_asked_end(infer__gguf *g); /* stop counting: from here on threads may share g */
 static infer__gguf_tensor *infer__gguf_tensor_find(const infer__gguf *g, const char *name);
 
 /* Typed metadata. Return 1 and set *out when present, 0 when absent, < 0 (infer_result) when of the wrong type or out

@@ -740,7 +740,9 @@ static infer_result infer__gguf_open_parts(infer__gguf *g, const infer__gguf_ori
                             (int)first.tensors, (int)n, (int)g->n_tensors);
     r = infer__gguf_index(g, 0, err);
     if (r == INFER_OK) r = infer__gguf_index(g, 1, err);
-    return r;
+    if (r != INFER_OK || g->n_kv == 0) return r;
+    g->asked = (uint8_t *)infer__calloc(g->mem, (uint64_t)g->n_kv, 1);
+    return g->asked ? INFER_OK : infer__error(err, INFER_ERR_MEMORY, "no memory for %d keys", (int)g->n_kv);
 }
 
 static infer_result infer__gguf_open(infer__gguf *g, infer__mem *mem, const infer__report *report,
@@ -801,6 +803,7 @@ static void infer__gguf_close(infer__gguf *g) {
     infer__free(g->mem, g->tensors);
     infer__free(g->mem, g->kv_index);
     infer__free(g->mem, g->tensor_index);
+    infer__free(g->mem, g->asked);
     infer__arena_free(&g->arena);
     memset(g, 0, sizeof *g);
 }

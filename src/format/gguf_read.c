@@ -12,9 +12,22 @@
 
 /* ---- lookups --------------------------------------------------------------------------------------- */
 
-static const infer__kv *infer__gguf_find(const infer__gguf *g, const char *key) {
+static const infer__kv *infer__gguf_peek(const infer__gguf *g, const char *key) {
     int32_t i = g->kv_index ? *infer__gguf_slot(g, 0, key) : 0;
     return i ? &g->kv[i - 1] : NULL;
+}
+
+static const infer__kv *infer__gguf_find(const infer__gguf *g, const char *key) {
+    const infer__kv *kv = infer__gguf_peek(g, key);
+    if (kv && g->asked) g->asked[kv - g->kv] = 1;
+    return kv;
+}
+
+static int infer__gguf_asked(const infer__gguf *g, int32_t kv) { return g->asked && g->asked[kv]; }
+
+static void infer__gguf_asked_end(infer__gguf *g) {
+    infer__free(g->mem, g->asked);
+    g->asked = NULL;
 }
 
 static infer__gguf_tensor *infer__gguf_tensor_find(const infer__gguf *g, const char *name) {

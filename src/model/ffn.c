@@ -1,7 +1,8 @@
 /* ffn.c: feed-forward sublayers: dense, and mixtures of experts with an optional shared expert.
  *
  * Dense: down(act(gate x) * up x), or down(act(up x)) without a gate (GLU variants: arXiv 2002.05202).
- * Experts: the router's softmax picks n_used experts, weights divided by their sum (Mixtral, arXiv 2401.04088).
+ * Experts: the router's softmax picks n_used experts, weights divided by their sum (Mixtral, arXiv 2401.04088), or not,
+ * and scaled, where keys say so.
  */
 #include "model.h"
 
@@ -111,8 +112,8 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__subla
     route.weights = weights;
     route.n_expert = hp->n_expert;
     route.n_used = used;
-    route.normalise = 1;
-    route.scale = 1;
+    route.normalise = hp->expert_norm;
+    route.scale = hp->expert_scale;
     c->ctx.ops->moe_route(&c->ctx, &route);
 
     infer__experts(c, l, INFER__W_MOE_UP, x, &up, &ids, NULL, ff);

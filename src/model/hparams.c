@@ -1,7 +1,8 @@
 /* hparams.c: metadata keys -> hparams and layers.
  *
  * Owns:  which keys are read, their ranges, their defaults; the per-layer shape (heads, widths, window, rotation).
- * Rules: keys are untrusted: every number is range checked here, once, so that later code may multiply them in 64 bits
+ * Rules: a key is looked up only where its value is used: keys.c refuses models with keys that nobody looked up.
+ *        Keys are untrusted: every number is range checked here, once, so that later code may multiply them in 64 bits
  *        without thinking. A key of the wrong type or range is an error that names it.
  *        Absent floats are 0 until the row's fixup has run; defaults come last.
  * Keys:  the GGUF specification (ggml, docs/gguf.md), "Standardized key-value pairs".
@@ -9,6 +10,7 @@
 #include "model.h"
 
 typedef struct infer__keys {
+    const infer_model *m;
     const infer__gguf *g;
     const char *prefix;
     infer_error *err;
@@ -49,6 +51,28 @@ static float infer__key_float(infer__keys *k, const char *name) {
     return 0;
 }
 
+/* A positive float, `absent` when there is none. */
+static float infer__key_positive(infer__keys *k, const char *name, float absent) {
+    float v = infer__key_float(k, name);
+    if (k->failed || v > 0) return v;
+    if (!infer__gguf_peek(k->g, k->key)) return absent;
+    k->failed = 1;
+    infer__error(k->err, INFER_ERR_FORMAT, "key %s is %g, not positive", k->key, (double)v);
+    return absent;
+}
+
+/* 1 or 0, `absent` when there is none. */
+static int infer__key_bool(infer__keys *k, const char *name, int absent) {
+    int v = absent;
+    if (!k->failed && infer__gguf_bool(k->g, infer__key_name(k, name), &v, k->err) < 0) k->failed = 1;
+    return v;
+}
+
+/* What this build cannot follow, by the name of its key. */
+static void infer__key_unsupported(infer__keys *k, const char *name, const char *why) {
+    if (!k->failed && infer__key_refuse(k->m, infer__key_name(k, name), why, k->err) != INFER_OK) k->failed = 1;
+}
+
 /* A number per layer: the key may be one number or an array of n_layer. */
 static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer, int32_t lo, int32_t hi,
                                 int32_t absent) {
@@ -58,9 +82,10 @@ static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer,
     kv = infer__gguf_find(k->g, infer__key_name(k, name));
     if (!kv) return absent;
     if (kv->type != INFER__GGUF_ARRAY) return infer__key_int(k, name, lo, hi, absent, 0);
-    if (!infer__kv_is_numbers(kv) || (uint64_t)layer >= kv->n) {
+    if (!infer__kv_is_numbers(kv) || kv->n != (uint64_t)k->m->hp.n_layer) {
         k->failed = 1;
-        infer__error(k->err, INFER_ERR_FORMAT, "key %s: no number for layer %d", k->key, (int)layer);
+        infer__error(k->err, INFER_ERR_FORMAT, "key %s: an array of %llu, not of %d numbers, one for each layer", k->key,
+                     (unsigned long long)kv->n, (int)k->m->hp.n_layer);
         return absent;
     }
     v = infer__kv_number(kv, (uint64_t)layer);
@@ -71,10 +96,40 @@ static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer,
     return absent;
 }
 
+/* A number that all layers share, also when it is written once for each. */
+static int32_t infer__key_same(infer__keys *k, const char *name, int32_t lo, int32_t hi, int32_t absent) {
+    int32_t first = infer__key_layer(k, name, 0, lo, hi, absent), i;
+    for (i = 1; i < k->m->hp.n_layer && !k->failed; i++)
+        if (infer__key_layer(k, name, i, lo, hi, absent) != first) {
+            k->failed = 1;
+            infer__error(k->err, INFER_ERR_UNSUPPORTED, "key %s: numbers that differ from layer to layer are not there yet",
+                         k->key);
+        }
+    return first;
+}
+
 /* Row length (dim 0) or rows (dim 1) of a tensor, 0 when it is absent. */
 static uint64_t infer__shape_of(const infer_model *m, const char *name, int dim) {
     const infer__gguf_tensor *t = infer__gguf_tensor_find(&m->gguf, name);
     return !t ? 0 : dim == 0 ? t->dims[0] : t->rows;
+}
+
+/* yarn_attn_factor is the whole scale of cos and sin, as Hugging Face's attention_factor, which converters write there.
+ * A negative yarn_ext_factor means that neither was given: llama.cpp writes -1 and 1 for every model that it saves. */
+static void infer__read_yarn(infer__keys *k, infer__hparams *hp) {
+    const infer__kv *ext = infer__gguf_find(k->g, infer__key_name(k, "rope.scaling.yarn_ext_factor"));
+    float given = infer__key_float(k, "rope.scaling.yarn_ext_factor");
+    hp->rope_log_mul = infer__key_float(k, "rope.scaling.yarn_log_multiplier");
+    hp->yarn_fast = infer__key_positive(k, "rope.scaling.yarn_beta_fast", 32);
+    hp->yarn_slow = infer__key_positive(k, "rope.scaling.yarn_beta_slow", 1);
+    hp->yarn_ext = ext && given >= 0 ? given : 1;
+    hp->yarn_attn = infer__key_positive(k, "rope.scaling.yarn_attn_factor", 0);
+    if (given < 0 && hp->yarn_attn == 1) hp->yarn_attn = 0;
+    if (!k->failed && (given > 1 || hp->rope_log_mul < 0)) {
+        k->failed = 1;
+        infer__error(k->err, INFER_ERR_FORMAT, "key %s.rope.scaling.%s is %g", k->prefix,
+                     given > 1 ? "yarn_ext_factor" : "yarn_log_multiplier", (double)(given > 1 ? given : hp->rope_log_mul));
+    }
 }
 
 static void infer__read_rope(infer__keys *k, infer__hparams *hp) {
@@ -82,10 +137,11 @@ static void infer__read_rope(infer__keys *k, infer__hparams *hp) {
     int r = infer__gguf_str(k->g, infer__key_name(k, "rope.scaling.type"), &s, k->err);
     if (r < 0) k->failed = 1;
     hp->rope_base = infer__key_float(k, "rope.freq_base");
-    hp->rope_base_window = infer__key_float(k, "rope.freq_base_swa");
+    if (k->m->arch->window_every) hp->rope_base_window = infer__key_float(k, "rope.freq_base_swa");
     hp->rope_factor = infer__key_float(k, "rope.scaling.factor");
+    if (hp->rope_factor == 0) hp->rope_factor = infer__key_float(k, "rope.scale_linear"); /* its older name */
     hp->rope_attn_factor = infer__key_float(k, "rope.scaling.attn_factor");
-    hp->rope_log_mul = infer__key_float(k, "rope.scaling.yarn_log_multiplier");
+    hp->rope_off = (k->m->arch->flags & INFER__ROPE_BY_KEY) && !infer__key_bool(k, "rope.scaling.finetuned", 1);
     hp->rope_ctx = infer__key_int(k, "rope.scaling.original_context_length", 1, 1 << 30, hp->n_ctx, 0);
     if (r > 0) {
         static const struct { const char *name; int32_t kind; } kinds[] = {
@@ -102,10 +158,12 @@ static void infer__read_rope(infer__keys *k, infer__hparams *hp) {
             return;
         }
         hp->rope_scaling = kinds[i].kind;
-    } else { /* files from before rope.scaling.type: a factor means linear */
-        if (hp->rope_factor == 0) hp->rope_factor = infer__key_float(k, "rope.scale_linear");
-        if (hp->rope_factor != 0) hp->rope_scaling = INFER__SCALING_LINEAR;
+    } else if (hp->rope_factor != 0) { /* files from before rope.scaling.type: a factor means linear */
+        hp->rope_scaling = INFER__SCALING_LINEAR;
     }
+    if (hp->rope_scaling == INFER__SCALING_YARN) infer__read_yarn(k, hp);
+    if (hp->rope_scaling == INFER__SCALING_LONGROPE && hp->rope_factor != 0 && hp->rope_factor != 1)
+        infer__key_unsupported(k, "rope.scaling.factor", "with longrope only 0 and 1");
     if (hp->rope_factor < 0 || hp->rope_base < 0 || hp->rope_base_window < 0 || hp->rope_attn_factor < 0) {
         if (!k->failed) infer__error(k->err, INFER_ERR_FORMAT, "a %s.rope.* key is negative", k->prefix);
         k->failed = 1;
@@ -113,30 +171,49 @@ static void infer__read_rope(infer__keys *k, infer__hparams *hp) {
 }
 
 static void infer__read_scales(infer__keys *k, infer__hparams *hp) {
+    const uint32_t flags = k->m->arch->flags;
     hp->embed_scale = infer__key_float(k, "embedding_scale");
     hp->residual_scale = infer__key_float(k, "residual_scale");
-    hp->logit_scale = infer__key_float(k, "logit_scale");
     hp->attn_scale = infer__key_float(k, "attention.scale");
-    hp->attn_softcap = infer__key_float(k, "attn_logit_softcapping");
-    hp->final_softcap = infer__key_float(k, "final_logit_softcapping");
     hp->clamp_kqv = infer__key_float(k, "attention.clamp_kqv");
-    hp->max_bias = infer__key_float(k, "attention.max_alibi_bias");
-    hp->temp_scale = infer__key_float(k, "attention.temperature_scale");
+    if (flags & (INFER__LOGITS_TIMES | INFER__LOGITS_OVER)) hp->logit_scale = infer__key_float(k, "logit_scale");
+    if (flags & INFER__ATTN_CAP) hp->attn_softcap = infer__key_float(k, "attn_logit_softcapping");
+    if (flags & INFER__FINAL_CAP) hp->final_softcap = infer__key_float(k, "final_logit_softcapping");
+    if (flags & INFER__ALIBI) hp->max_bias = infer__key_float(k, "attention.max_alibi_bias");
+    if (flags & INFER__ATTN_TEMPERATURE) hp->temp_scale = infer__key_float(k, "attention.temperature_scale");
+}
+
+/* Without keys weights are divided by their sum. llama.cpp writes false for every model that it saves, beside a function of
+ * 0, which means that neither was given. Softmax over the experts used is what the division makes of softmax over all. */
+static void infer__read_router(infer__keys *k, infer__hparams *hp) {
+    const infer__kv *gating = infer__gguf_peek(k->g, infer__key_name(k, "expert_gating_func"));
+    double function = gating ? infer__kv_number(gating, 0) : INFER__GATING_SOFTMAX;
+    int normalise = infer__key_bool(k, "expert_weights_norm", 1);
+    hp->expert_norm = normalise || function == INFER__GATING_NONE || function == INFER__GATING_SOFTMAX_USED;
+    hp->expert_scale = infer__key_float(k, "expert_weights_scale");
+    if (hp->expert_scale == 0) hp->expert_scale = 1;
+}
+
+/* How a text's hidden states become one vector; llama.cpp writes -1 where a model does not say. */
+static int32_t infer__read_pooling(infer__keys *k) {
+    const infer__kv *kv = infer__gguf_find(k->g, infer__key_name(k, "pooling_type"));
+    if (kv && (infer__kv_number(kv, 0) == -1 || infer__kv_number(kv, 0) == (double)UINT32_MAX)) return 0;
+    return infer__key_int(k, "pooling_type", 0, 4, 0, 0);
 }
 
 /* What holds for the whole model. */
 static void infer__read_globals(infer_model *m, infer__keys *k) {
     infer__hparams *hp = &m->hp;
     const infer__arch *a = m->arch;
-    int causal = 1, parallel = 0;
     hp->n_embd = infer__key_int(k, "embedding_length", 1, INFER__MAX_DIM, 0, 1);
     hp->n_layer = infer__key_int(k, "block_count", 1, INFER__MAX_LAYERS, 0, 1);
     hp->n_ctx = infer__key_int(k, "context_length", 1, 1 << 30, 4096, 0);
     hp->n_expert = infer__key_int(k, "expert_count", 0, 4096, 0, 0);
-    hp->n_used = infer__key_int(k, "expert_used_count", 0, INFER__MAX_EXPERTS_USED, 0, 0);
-    hp->n_ff_expert = infer__key_int(k, "expert_feed_forward_length", 0, INFER__MAX_DIM, 0, 0);
+    if (k->failed) return;
+    hp->n_used = infer__key_same(k, "expert_used_count", 0, INFER__MAX_EXPERTS_USED, 0);
+    hp->n_ff_expert = infer__key_same(k, "expert_feed_forward_length", 0, INFER__MAX_DIM, 0);
     hp->n_ff_shared = infer__key_int(k, "expert_shared_feed_forward_length", 0, INFER__MAX_DIM, 0, 0);
-    hp->pooling = infer__key_int(k, "pooling_type", 0, 4, 0, 0);
+    hp->pooling = infer__read_pooling(k);
     if (a->window_every) hp->window = infer__key_int(k, "attention.sliding_window", 0, 1 << 30, 0, 0);
     hp->eps = infer__key_float(k, a->norm == INFER__NORM_RMS ? "attention.layer_norm_rms_epsilon"
                                                               : "attention.layer_norm_epsilon");
@@ -146,20 +223,16 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     }
     infer__read_rope(k, hp);
     infer__read_scales(k, hp);
+    infer__read_router(k, hp);
     hp->norm = a->norm;
     hp->act = a->act;
     hp->block = a->block;
-    if (!k->failed && infer__gguf_bool(k->g, infer__key_name(k, "attention.causal"), &causal, k->err) < 0)
-        k->failed = 1;
-    if (!k->failed && !causal) {
+    if (!infer__key_bool(k, "attention.causal", 1) && !k->failed) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_UNSUPPORTED, "%s: attention that is not causal is not there yet", k->prefix);
     }
-    if (!k->failed && (a->flags & INFER__PARALLEL_BY_KEY)) {
-        int r = infer__gguf_bool(k->g, infer__key_name(k, "use_parallel_residual"), &parallel, k->err);
-        if (r < 0) k->failed = 1;
-        hp->block = r == 0 || parallel ? INFER__BLOCK_PARALLEL : INFER__BLOCK_SERIAL;
-    }
+    if (a->flags & INFER__PARALLEL_BY_KEY)
+        hp->block = infer__key_bool(k, "use_parallel_residual", 1) ? INFER__BLOCK_PARALLEL : INFER__BLOCK_SERIAL;
     if (hp->n_expert && !hp->n_used) hp->n_used = INFER__MIN(hp->n_expert, 2);
     if (!k->failed && hp->n_used > hp->n_expert) {
         k->failed = 1;
@@ -167,12 +240,26 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     }
 }
 
+/* The window of a layer, 0 = it sees everything. The file may say which layers have one: a flag for each, or N for all but
+ * every N-th (0: all). */
+static int32_t infer__read_window(infer__keys *k, int32_t layer) {
+    static const char NAME[] = "attention.sliding_window_pattern";
+    const infer__hparams *hp = &k->m->hp;
+    const infer__kv *pattern;
+    int32_t every = k->m->arch->window_every;
+    if (every == 0 || hp->window == 0) return 0;
+    pattern = infer__gguf_find(k->g, infer__key_name(k, NAME));
+    if (pattern && pattern->type == INFER__GGUF_ARRAY)
+        return infer__key_layer(k, NAME, layer, 0, 1, 0) ? hp->window : 0;
+    every = infer__key_int(k, NAME, 0, INFER__MAX_LAYERS, every, 0);
+    return every == 0 || layer % every < every - 1 ? hp->window : 0;
+}
+
 /* Heads, widths, window and rotation of one layer. */
 static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
     infer__hparams *hp = &m->hp;
     const infer__arch *a = m->arch;
     int32_t head_default = 0, i = l->index;
-    const infer__kv *pattern;
     l->n_head = infer__key_layer(k, "attention.head_count", i, 1, 1 << 16, 0);
     if (!k->failed && l->n_head == 0) {
         k->failed = 1;
@@ -188,11 +275,9 @@ static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
     if (k->failed) return;
     l->act = hp->act;
     l->rope_kind = a->rope;
-    l->window = hp->window > 0 && a->window_every && (i + 1) % a->window_every != 0 ? hp->window : 0;
-    pattern = infer__gguf_find(&m->gguf, infer__key_name(k, "attention.sliding_window_pattern"));
-    if (pattern && hp->window > 0 && a->window_every && pattern->type == INFER__GGUF_ARRAY &&
-        infer__kv_is_numbers(pattern) && (uint64_t)i < pattern->n)
-        l->window = infer__kv_number(pattern, (uint64_t)i) != 0 ? hp->window : 0;
+    l->window = infer__read_window(k, i);
+    if (!infer__key_layer(k, "attention.rope_pattern", i, 0, 1, 1) || hp->rope_off) l->rope_kind = INFER__ROPE_NONE;
+    if (k->failed) return;
     if (a->no_rope_every && (i + 1) % a->no_rope_every == 0) l->rope_kind = INFER__ROPE_NONE;
     if ((a->flags & INFER__WINDOW_ROPE_ONLY) && !l->window) l->rope_kind = INFER__ROPE_NONE;
     if (l->n_rot == 0) l->rope_kind = INFER__ROPE_NONE;
@@ -230,6 +315,7 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     int32_t i;
     uint64_t v = infer__shape_of(m, "token_embd.weight", 1);
     memset(&k, 0, sizeof k);
+    k.m = m;
     k.g = &m->gguf;
     k.prefix = m->arch->name;
     k.err = err;
@@ -247,14 +333,12 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     if (hp->embed_scale == 0)
         hp->embed_scale = m->arch->flags & INFER__EMBED_SQRT_WIDTH ? sqrtf((float)hp->n_embd) : 1.0f;
     if (hp->residual_scale == 0) hp->residual_scale = 1.0f;
-    if (hp->logit_scale == 0 || !(m->arch->flags & (INFER__LOGITS_TIMES | INFER__LOGITS_OVER))) hp->logit_scale = 1.0f;
+    if (hp->logit_scale == 0) hp->logit_scale = 1.0f;
     if (m->arch->flags & INFER__LOGITS_OVER) hp->logit_scale = 1.0f / hp->logit_scale;
     if (hp->rope_base == 0) hp->rope_base = 10000.0f;
     if (hp->rope_base_window == 0) hp->rope_base_window = hp->rope_base;
     if (hp->rope_attn_factor == 0) hp->rope_attn_factor = 1.0f;
     if (hp->rope_factor == 0) hp->rope_factor = 1.0f;
-    if (!(m->arch->flags & INFER__ALIBI)) hp->max_bias = 0;
-    if (!(m->arch->flags & INFER__ATTN_TEMPERATURE)) hp->temp_scale = 0;
     m->layers = (infer__layer *)infer__arena_alloc(&m->arena, (uint64_t)hp->n_layer * sizeof *m->layers);
     if (!m->layers) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d layers", (int)hp->n_layer);
     for (i = 0; i < hp->n_layer && !k.failed; i++) {

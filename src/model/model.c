@@ -69,7 +69,10 @@ static infer_result infer__model_build(infer_model *m, infer_error *err) {
     infer__error_clear(&why);
     r = infer__model_arch(m, &why);
     if (!r && m->params.vocab_only) r = infer__error(&why, INFER_ERR_STATE, "the model was opened with vocab_only");
+    if (!r) r = infer__check_type(m, &why);
     if (!r) r = infer__hparams_read(m, &why);
+    if (!r) r = infer__keys_check(m, &why);
+    infer__gguf_asked_end(&m->gguf);
     if (!r) r = infer__weights_bind(m, &why);
     if (!r) r = device = infer__place_choose(m, &why);
     if (!r) r = infer__weights_load(m, &why); /* sizes_only: what else it does, without bytes */

@@ -35,7 +35,10 @@ enum {
     INFER__PARALLEL_BY_KEY = 1 << 9,   /* block kind from use_parallel_residual */
     INFER__PARALLEL_BY_NORM = 1 << 10, /* parallel when there is no ffn_norm */
     INFER__ATTN_TEMPERATURE = 1 << 11, /* attention.temperature_scale applies */
-    INFER__QK_NORM_PAIR = 1 << 12      /* Q/K norms count only when both are there */
+    INFER__QK_NORM_PAIR = 1 << 12,     /* Q/K norms count only when both are there */
+    INFER__ATTN_CAP = 1 << 13,         /* attn_logit_softcapping applies */
+    INFER__FINAL_CAP = 1 << 14,        /* final_logit_softcapping applies */
+    INFER__ROPE_BY_KEY = 1 << 15       /* rope.scaling.finetuned = false: no layer is rotated */
 };
 
 typedef struct infer__arch {
@@ -47,6 +50,7 @@ typedef struct infer__arch {
     uint32_t flags;
     void (*fixup)(infer__hparams *hp); /* defaults that need arithmetic; may be NULL */
     const char *ignore;     /* tensors that the model's own code does not use: names or parts, separated by spaces */
+    const char *idle;       /* keys that it does not use either, separated by spaces: see keys.c */
     const char *reference;  /* what its results are tested against */
 } infer__arch;
 
@@ -68,10 +72,25 @@ struct infer__hparams {
     int32_t rope_scaling; /* INFER__SCALING_* */
     float rope_factor, rope_attn_factor, rope_log_mul;
     int32_t rope_ctx; /* context the frequencies were trained for: yarn, longrope */
+    int32_t rope_off; /* 1 = no layer is rotated */
+    float yarn_fast, yarn_slow; /* turns over rope_ctx from which a pair keeps its angle, below which it is stretched */
+    float yarn_ext;   /* share of the kept angle, 0..1: 1 = YaRN, 0 = linear */
+    float yarn_attn;  /* scale of cos and sin as the file gives it; 0 = by the formula */
     int32_t pooling;  /* 0 none, 1 mean, 2 first, 3 last, 4 rank */
     int32_t norm, act, block;
+    int32_t expert_norm; /* 1 = weights of the experts used are divided by their sum */
+    float expert_scale;  /* and multiplied by this */
 };
+enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__GATING_SOFTMAX_USED }; /* expert_gating_func */
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
+
+/* keys.c */
+/* UNSUPPORTED, by name: a key of the architecture that nobody looked up, and that is not known to be without effect. */
+static infer_result infer__keys_check(const infer_model *m, infer_error *err);
+/* UNSUPPORTED when the file says that it is an adapter, a projector, or whatever else is no model. */
+static infer_result infer__check_type(const infer_model *m, infer_error *err);
+/* The file's key cannot be followed: UNSUPPORTED, or OK and a line in the log with params.allow_unknown. */
+static infer_result infer__key_refuse(const infer_model *m, const char *key, const char *why, infer_error *err);
 
 /* ---- weights (weights.c) ---------------------------------------------------------------------------- */
 

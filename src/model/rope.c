@@ -3,7 +3,7 @@
  * Owns:  infer__rope of a model: set 0 for layers that see everything, set 1 for sliding-window layers. After this, to
  *        rotate is angle = pos * freq[i], whatever the scaling.
  * Sources: RoFormer (arXiv 2104.09864); linear position interpolation (arXiv 2306.15595); YaRN (arXiv 2309.00071, with
- *        beta 32 and 1); LongRoPE (arXiv 2402.13753: factors per pair, the long ones when the context is longer than
+ *        beta 32 and 1 unless the file says otherwise); LongRoPE (arXiv 2402.13753: factors per pair, the long ones when the context is longer than
  *        the one trained for); Llama 3.1's frequency factors arrive as the tensor rope_freqs, which divides.
  */
 #include "model.h"
@@ -25,14 +25,14 @@ static void infer__rope_fill(const infer__hparams *hp, int scaled, double base, 
     int32_t i, yarn = scaled && hp->rope_scaling == INFER__SCALING_YARN;
     if (scaled && (yarn || hp->rope_scaling == INFER__SCALING_LINEAR)) shrink = 1.0 / hp->rope_factor;
     if (yarn) {
-        low = floor(infer__yarn_pair(n_rot, hp->rope_ctx, 32, base));
-        high = ceil(infer__yarn_pair(n_rot, hp->rope_ctx, 1, base));
+        low = floor(infer__yarn_pair(n_rot, hp->rope_ctx, hp->yarn_fast, base));
+        high = ceil(infer__yarn_pair(n_rot, hp->rope_ctx, hp->yarn_slow, base));
         low = low < 0 ? 0 : low;
         high = high > n_rot - 1 ? n_rot - 1 : high;
     }
     for (i = 0; i < n_rot / 2; i++) {
         double f = pow(base, -2.0 * i / n_rot) / (factors ? factors[i] : 1.0);
-        double mix = yarn ? infer__yarn_ramp(low, high, i) : 0;
+        double mix = yarn ? infer__yarn_ramp(low, high, i) * hp->yarn_ext : 0;
         out[i] = (float)(f * shrink * (1 - mix) + f * mix);
     }
 }
@@ -72,7 +72,9 @@ static infer_result infer__rope_build(infer_model *m, infer_error *err) {
         if (scaled) {
             /* YaRN enlarges q and k by 0.1 ln(factor) + 1; a log multiplier says that the model already counts it in */
             r->scale = hp->rope_attn_factor;
-            if (hp->rope_scaling == INFER__SCALING_YARN && hp->rope_factor > 1) {
+            if (hp->yarn_attn != 0) {
+                r->scale *= hp->yarn_attn;
+            } else if (hp->rope_scaling == INFER__SCALING_YARN && hp->rope_factor > 1 && hp->yarn_ext != 0) {
                 double ln = log(hp->rope_factor);
                 r->scale *=
                     (float)(hp->rope_log_mul != 0 ? (0.1 * ln + 1) / (0.1 * hp->rope_log_mul * ln + 1) : 0.1 * ln + 1);

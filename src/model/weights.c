@@ -226,9 +226,14 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
     if (!r && !m->w[INFER__W_OUT_NORM].type && !(m->arch->flags & INFER__NORM_BARE))
         r = infer__error(err, INFER_ERR_FORMAT, "missing tensor output_norm.weight");
     for (i = 0; i < m->gguf.n_tensors && !r; i++)
-        if (!bound[i] && !infer__ignored(m->arch, m->gguf.tensors[i].name))
-            r = infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: architecture \"%s\" has no use for it here",
-                             m->gguf.tensors[i].name, m->arch->name);
+        if (!bound[i] && !infer__ignored(m->arch, m->gguf.tensors[i].name)) {
+            if (m->params.allow_unknown)
+                infer__log(&m->report, 2, "tensor %s: ignored, the model may compute something else",
+                           m->gguf.tensors[i].name);
+            else
+                r = infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: architecture \"%s\" has no use for it here",
+                                 m->gguf.tensors[i].name, m->arch->name);
+        }
     infer__free(&m->mem, bound);
     return r;
 }

@@ -379,6 +379,7 @@ static infer_result infer__structure_note(uint8_t *bits, infer__mem *mem, const 
 
 typedef struct infer__tokenizer_options {
     int32_t allow_default_pre;
+    int32_t allow_unknown;
     const char *pre; /* overrides tokenizer.ggml.pre; NULL = the file's */
 } infer__tokenizer_options;
 

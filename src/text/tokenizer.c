@@ -91,6 +91,7 @@ static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *me
         infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.model '%.*s' is not supported yet",
                       (int)INFER__MIN(model.n, 40), model.s);
     }
+    infer__vocab_keys_check(&t->vocab, g, report, options && options->allow_unknown, t->why_not, sizeof t->why_not);
     if (t->vocab.add_bos < 0) t->vocab.add_bos = 0;
     *out = t;
     return INFER_OK;

@@ -43,7 +43,8 @@ static const struct { const char *key; int which; } INFER__SPECIAL_KEYS[] = {
     {"tokenizer.ggml.eot_token_id", INFER_SPECIAL_EOT},
     {"tokenizer.ggml.eom_token_id", INFER_SPECIAL_EOM},
     {"tokenizer.ggml.unknown_token_id", INFER_SPECIAL_UNK},
-    {"tokenizer.ggml.seperator_token_id", INFER_SPECIAL_SEP},
+    {"tokenizer.ggml.seperator_token_id", INFER_SPECIAL_SEP}, /* as llama.cpp spells it; then the specification */
+    {"tokenizer.ggml.separator_token_id", INFER_SPECIAL_SEP},
     {"tokenizer.ggml.padding_token_id", INFER_SPECIAL_PAD},
     {"tokenizer.ggml.cls_token_id", INFER_SPECIAL_CLS},
     {"tokenizer.ggml.mask_token_id", INFER_SPECIAL_MASK},

@@ -33,6 +33,8 @@ def llama(**settings):
     return dict(PLAIN, **settings)
 
 
+YARN = {'rope.scaling.type': 'yarn', 'rope.scaling.factor': 4.0, 'rope.scaling.original_context_length': 100}
+
 MODELS = {
     # the llama layer in odd shapes
     'llama': llama(),
@@ -49,15 +51,29 @@ MODELS = {
     'llama-yarn-freqs': llama(freqs='freqs', rotated=20, context=512,
                               meta={'rope.scaling.type': 'yarn', 'rope.scaling.factor': 2.5,
                                     'rope.scaling.original_context_length': 200}),
+    # each key of YaRN that moves its result; an extrapolation below 0 is one that was not given, and the 1 beside it too
+    'llama-yarn-betas': llama(layers=1, context=512, meta=dict(YARN, **{'rope.scaling.yarn_beta_fast': 6.0,
+                                                                        'rope.scaling.yarn_beta_slow': 0.25})),
+    'llama-yarn-ext': llama(layers=1, context=512, meta=dict(YARN, **{'rope.scaling.yarn_ext_factor': 0.375})),
+    'llama-yarn-linear': llama(layers=1, meta=dict(YARN, **{'rope.scaling.yarn_ext_factor': 0.0})),
+    'llama-yarn-attention': llama(layers=1, meta=dict(YARN, **{'rope.scaling.yarn_attn_factor': 1.625,
+                                                               'rope.scaling.yarn_log_multiplier': 0.5})),
+    'llama-yarn-unset': llama(layers=1, meta=dict(YARN, **{'rope.scaling.yarn_ext_factor': -1.0,
+                                                           'rope.scaling.yarn_attn_factor': 1.0})),
     'llama-sinks': llama(sinks=True),
     'llama-experts': llama(experts=(5, 2, 22), ffn=50),
     'llama-experts-all': llama(experts=(3, 3, 17)),
+    'llama-experts-scaled': llama(experts=(5, 2, 22), meta={'expert_weights_scale': 2.5, 'expert_gating_func': 1}),
+    'llama-experts-saved': llama(experts=(4, 2, 22), meta={'expert_weights_scale': 0.0, 'expert_gating_func': 0,
+                                                           'expert_weights_norm': False}),
     'llama-experts-one': llama(experts=(7, 1, 33), half=True),
     # other layers
     'qwen2': llama(arch='qwen2', bias=('q', 'k', 'v')),
     'qwen3': llama(arch='qwen3', qk_norm='head'),
     'qwen3-tied-half': llama(arch='qwen3', qk_norm='head', tied=True, half=True, heads=4, kv_heads=4, head_dim=14),
     'qwen3moe': llama(arch='qwen3moe', qk_norm='head', experts=(6, 3, 18)),
+    'qwen3moe-undivided': llama(arch='qwen3moe', qk_norm='head', experts=(6, 3, 18),
+                                meta={'expert_weights_norm': False, 'expert_weights_scale': 1.75}),
     'gpt2': llama(arch='gpt2', positions=True, fused=('qkv',), gate=False, head_dim=9, width=54,
                   bias=('qkv', 'o', 'up', 'down', 'attn_norm', 'ffn_norm', 'output_norm')),
     'gptneox-parallel': llama(arch='gptneox', rotated=6, fused=('qkv',), gate=False, kv_heads=6, head_dim=10, width=60,
@@ -78,6 +94,8 @@ MODELS = {
     'gemma2-sinks': llama(arch='gemma2', layers=3, tied=True, post_norms=('attention', 'ffn'), sinks=True, kv_heads=1,
                           meta={'attention.sliding_window': 5, 'attn_logit_softcapping': 1.5,
                                 'final_logit_softcapping': 2.0}),
+    'gemma3-pattern': llama(arch='gemma3', layers=4, tied=True, qk_norm='head', post_norms=('attention', 'ffn'),
+                            meta={'attention.sliding_window': 7, 'attention.sliding_window_pattern': 3}),
     'gemma3': llama(arch='gemma3', layers=7, tied=True, qk_norm='head', post_norms=('attention', 'ffn'),
                     meta={'attention.sliding_window': 7, 'rope.freq_base': 1000000.0, 'rope.scaling.type': 'linear',
                           'rope.scaling.factor': 8.0}),
@@ -93,6 +111,7 @@ MODELS = {
                      meta={'logit_scale': 0.25, 'attention.sliding_window': 6}),
     'granite': llama(arch='granite', meta={'embedding_scale': 3.0, 'residual_scale': 0.4, 'attention.scale': 0.11,
                                            'logit_scale': 4.0}),
+    'granite-unrotated': llama(arch='granite', meta={'logit_scale': 2.0, 'rope.scaling.finetuned': False}),
     'minicpm': llama(arch='minicpm', meta={'embedding_scale': 2.0, 'residual_scale': 0.7, 'logit_scale': 0.3}),
     'stablelm': llama(arch='stablelm', rotated=6, bias=('attn_norm', 'ffn_norm', 'output_norm', 'q', 'k', 'v')),
     'stablelm-parallel': llama(arch='stablelm', rotated=6, ffn_norm=False, qk_norm='per_head',
@@ -102,6 +121,7 @@ MODELS = {
     'nemotron': llama(arch='nemotron', gate=False, rotated=12, bias=('attn_norm', 'ffn_norm', 'output_norm')),
     'arcee': llama(arch='arcee', gate=False),
     'smollm3': llama(arch='smollm3', layers=5),
+    'llama-rope-pattern': llama(layers=3, meta={'attention.rope_pattern': [1, 0, 1]}),
 }
 
 

@@ -170,11 +170,18 @@ class Model:
         # YaRN (arXiv 2309.00071): pairs that turn often keep their frequency, slow ones are stretched.
         def pair(turns):
             return n * math.log(self.original / (turns * 2 * math.pi)) / (2 * math.log(base))
-        low, high = max(0.0, math.floor(pair(32.0))), min(n - 1.0, math.ceil(pair(1.0)))
+        fast, slow = self.key('rope.scaling.yarn_beta_fast', 32.0), self.key('rope.scaling.yarn_beta_slow', 1.0)
+        low, high = max(0.0, math.floor(pair(fast))), min(n - 1.0, math.ceil(pair(slow)))
+        share = self.key('rope.scaling.yarn_ext_factor', 1.0)
+        whole = self.g.meta.get(self.arch + '.rope.scaling.yarn_attn_factor')
+        if share < 0:  # neither was given
+            share, whole = 1.0, None
         angles = []
         for i, a in enumerate(plain):
-            keep = 1.0 - min(1.0, max(0.0, (i - low) / max(0.001, high - low)))
+            keep = share * (1.0 - min(1.0, max(0.0, (i - low) / max(0.001, high - low))))
             angles.append(a / factor * (1 - keep) + a * keep)
+        if whole or share == 0.0:
+            return angles, magnitude * (whole or 1.0)
         all_dims = self.key('rope.scaling.yarn_log_multiplier', 0.0)
         return angles, magnitude * (1.0 + 0.1 * math.log(factor)) / (1.0 + 0.1 * all_dims * math.log(factor))
 
@@ -208,6 +215,11 @@ class Layer:
         self.in_window = bool(model.window) and model.sees_window(index)
         rotated = f['rope'] is not None
         if f.get('rope_in_window_only') and not self.in_window:
+            rotated = False
+        rotations = model.key('attention.rope_pattern', 1)
+        if not (rotations[index] if isinstance(rotations, list) else rotations):
+            rotated = False
+        if model.arch == 'granite' and not model.key('rope.scaling.finetuned', True):
             rotated = False
         if f.get('no_rope_every') and (index + 1) % f['no_rope_every'] == 0:
             rotated = False
@@ -324,7 +336,9 @@ class Layer:
         n, used = m.key('expert_count'), m.key('expert_used_count')
         p = softmax(matvec(self.w['ffn_gate_inp.weight'], x))
         chosen = sorted(range(n), key=lambda e: (-p[e], e))[:used]
-        total = 1.0 if m.f.get('expert_weights_as_they_are') else sum(p[e] for e in chosen)
+        divide = m.key('expert_weights_norm', not m.f.get('expert_weights_as_they_are')) or m.key('expert_gating_func', 1) == 0
+        total = sum(p[e] for e in chosen) if divide else 1.0
+        total /= m.key('expert_weights_scale', 0.0) or 1.0
         out = [0.0] * len(x)
         gates, ups, downs = [self.w['ffn_%s_exps.weight' % s] for s in ('gate', 'up', 'down')]
         width = len(gates) // n

@@ -56,6 +56,8 @@ static int shared_options(int takes, cli_common *c, cli_option *out) {
     }
     if (takes & TAKES_MODEL) {
         out[n++] = option("--pre", OPT_STRING, &c->pre, "NAME", "pre-tokenizer, in place of the file's", 0, 0);
+        out[n++] = option("--allow-unknown", OPT_FLAG, &c->allow_unknown, NULL,
+                          "go on without keys and tensors of unknown use", 0, 0);
         out[n++] = option("--max-memory", OPT_INT, &c->max_memory, "BYTES", "fail rather than use more", 1, INT64_MAX);
         out[n++] = option("-v,--verbose", OPT_FLAG, &c->verbose, NULL, "log to stderr", 0, 0);
     }

@@ -86,6 +86,7 @@ int cli_model_params(const char *command, const cli_common *common, infer_model_
     out->cpu_level = level;
     out->exact = common->exact;
     out->allow_default_pre = common->pre == NULL; /* a name that was asked for must be known */
+    out->allow_unknown = common->allow_unknown;
     out->pre = common->pre;
     out->max_memory = (uint64_t)common->max_memory;
     out->log = log_line;

@@ -1,0 +1,313 @@
+/* keys.c: keys of the file that nobody looked up: without effect, or the reason why the model is not computed.
+ *
+ * Owns:  INFER__IDLE_KEYS, the keys that may stay unread, each with the reason; the refusal of all others.
+ * Rules: a key under the architecture's prefix is looked up by those who use its value (hparams.c), or has a row here,
+ *        or the model is refused by its name: a key that nobody reads is a model that nobody meant. So a lookup whose
+ *        value may be dropped is a mistake: ask only where the row of ARCHS, or the rest of the file, makes use of it.
+ * Names: the GGUF specification (ggml, docs/gguf.md), and what llama.cpp and its converters write. llama.cpp's own writer
+ *        puts every key it knows into every file, with the values below where a model has no such thing.
+ */
+#include "model.h"
+
+/* One key. It is without effect when `idle` says so for its value. */
+typedef struct infer__idle_key {
+    const char *name; /* behind the architecture's prefix; whole for other keys, which begin with an INFER__STRICT part */
+    int (*idle)(const infer_model *m, const infer__kv *kv, double value);
+    double value;
+    const char *why;  /* why it may stay unread; of those with a condition: what it would have to be */
+} infer__idle_key;
+
+/* Keys outside the prefix of which all are checked: they belong to a computation as well. */
+static const char *const INFER__STRICT[] = { "general.quantization_version", "adapter.", "diffusion.", "xielu." };
+
+/* ---- conditions ------------------------------------------------------------------------------------- */
+
+/* 1 when a number, or all numbers of an array, are 0 or `value`. An empty array and an empty text are nothing at all. */
+static int infer__idle_is(const infer_model *m, const infer__kv *kv, double value) {
+    uint64_t i;
+    (void)m;
+    if (kv->type == INFER__GGUF_STRING || kv->type == INFER__GGUF_ARRAY) {
+        if (kv->n == 0) return 1;
+        if (!infer__kv_is_numbers(kv)) return 0;
+    }
+    for (i = 0; i < kv->n; i++) {
+        double v = infer__kv_number(kv, i);
+        if (v != 0 && v != value) return 0;
+    }
+    return 1;
+}
+
+static int infer__idle_any(const infer_model *m, const infer__kv *kv, double value) {
+    (void)m; (void)kv; (void)value;
+    return 1;
+}
+
+static int infer__idle_below(const infer_model *m, const infer__kv *kv, double value) {
+    uint64_t i;
+    (void)m;
+    if (kv->type == INFER__GGUF_STRING || (kv->type == INFER__GGUF_ARRAY && !infer__kv_is_numbers(kv))) return 0;
+    for (i = 0; i < kv->n; i++)
+        if (!(infer__kv_number(kv, i) < value)) return 0;
+    return 1;
+}
+
+static int infer__idle_width(const infer_model *m, const infer__kv *kv, double value) {
+    (void)value;
+    return infer__idle_is(m, kv, (double)m->hp.n_embd);
+}
+
+/* No layer has a window, or those that have one are like the others. value: 0 keys, 1 values, 2 rotated. */
+static int infer__idle_window_dim(const infer_model *m, const infer__kv *kv, double value) {
+    int32_t i;
+    for (i = 0; i < m->hp.n_layer; i++) {
+        const infer__layer *l = &m->layers[i];
+        int32_t dim = value == 0 ? l->dim_k : value == 1 ? l->dim_v : l->n_rot;
+        if (l->window && !infer__idle_is(m, kv, (double)dim)) return 0;
+    }
+    return 1;
+}
+
+/* A window that no text reaches. */
+static int infer__idle_window(const infer_model *m, const infer__kv *kv, double value) {
+    (void)value;
+    return infer__idle_is(m, kv, 0) || (kv->type != INFER__GGUF_ARRAY && infer__kv_number(kv, 0) >= (double)m->hp.n_ctx);
+}
+
+static int infer__idle_parallel(const infer_model *m, const infer__kv *kv, double value) {
+    return m->hp.block == INFER__BLOCK_PARALLEL || infer__idle_is(m, kv, value);
+}
+
+/* Keys of experts where there are none. */
+static int infer__idle_experts(const infer_model *m, const infer__kv *kv, double value) {
+    return m->hp.n_expert == 0 || infer__idle_is(m, kv, value);
+}
+
+static int infer__idle_gating(const infer_model *m, const infer__kv *kv, double value) {
+    return infer__idle_experts(m, kv, value) || infer__idle_is(m, kv, INFER__GATING_SOFTMAX_USED);
+}
+
+/* ---- the keys ----------------------------------------------------------------------------------------- */
+
+#define INFER__ANY infer__idle_any, 0
+#define INFER__OFF infer__idle_is, 0
+#define INFER__IS(value) infer__idle_is, value
+#define INFER__EXPERTS(value) infer__idle_experts, value
+
+static const infer__idle_key INFER__IDLE_KEYS[] = {
+    /* what a file says about itself */
+    { "vocab_size", INFER__ANY, "token_embd.weight has as many rows as there are tokens" },
+    { "tensor_data_layout", INFER__ANY, "where the weights came from; rows of Q and K are in the row's order" },
+    { "embedding_length_out", infer__idle_width, 0, "only results as wide as the model are there" },
+    { "leading_dense_block_count", INFER__ANY, "a layer has experts when it has a router" },
+    { "expert_shared_count", INFER__ANY, "shared experts are one tensor, whose shape says how wide they are" },
+    { "classifier.output_labels", INFER__ANY, "names of a classifier's results; classifiers are not computed" },
+    { "classifier.pooling_type", INFER__ANY, "of a classifier; classifiers are not computed" },
+    { "decoder_start_token_id", INFER__ANY, "no architecture here has an encoder" },
+    { "attention.layer_norm_epsilon", INFER__ANY, "the other kind of norm" },
+    { "attention.layer_norm_rms_epsilon", INFER__ANY, "the other kind of norm" },
+    { "use_parallel_residual", infer__idle_parallel, 0, "only serial blocks are there" },
+    { "rope.scaling.finetuned", INFER__ANY, "how the model was trained" },
+    { "rope.scaling.yarn_beta_fast", INFER__ANY, "rope.scaling.type is not yarn" },
+    { "rope.scaling.yarn_beta_slow", INFER__ANY, "rope.scaling.type is not yarn" },
+    { "rope.scaling.yarn_log_multiplier", INFER__ANY, "rope.scaling.type is not yarn" },
+    { "rope.scaling.yarn_ext_factor", infer__idle_below, 1e-30, "rope.scaling.type is not yarn: only 0, or below for none" },
+    { "rope.scaling.yarn_attn_factor", INFER__IS(1), "rope.scaling.type is not yarn: only 0 and 1" },
+    { "rope.scale_linear", INFER__ANY, "rope.scaling.factor counts" },
+    { "rope.freq_base_swa", INFER__ANY, "no layer has a window" },
+    { "attention.sliding_window_pattern", INFER__ANY, "no layer has a window" },
+    { "attention.sliding_window", infer__idle_window, 0, "layers with a window are not there: only 0, or the whole context" },
+    { "attention.key_length_swa", infer__idle_window_dim, 0, "layers with a window are as wide as the others" },
+    { "attention.value_length_swa", infer__idle_window_dim, 1, "layers with a window are as wide as the others" },
+    { "rope.dimension_count_swa", infer__idle_window_dim, 2, "layers with a window rotate as much as the others" },
+    { "expert_group_used_count", INFER__ANY, "expert_group_count is refused where there are groups" },
+    /* scales and caps that the row does not have */
+    { "logit_scale", INFER__IS(1), "only 0 and 1" },
+    { "attn_logit_softcapping", INFER__IS(50), "only 0, or 50, which llama.cpp writes for models without a cap" },
+    { "final_logit_softcapping", INFER__IS(30), "only 0, or 30, which llama.cpp writes for models without a cap" },
+    { "router_logit_softcapping", INFER__IS(30), "only 0, or 30, which llama.cpp writes for models without a cap" },
+    { "attention.max_alibi_bias", INFER__OFF, "slopes are not there: only 0" },
+    { "attention.output_scale", INFER__IS(1), "only 0 and 1" },
+    { "attention.value_scale", INFER__IS(1), "only 0 and 1" },
+    { "attention.temperature_scale", INFER__OFF, "only 0" },
+    { "attention.temperature_length", INFER__OFF, "only 0" },
+    { "rope.scaling.alpha", INFER__IS(1), "only 0 and 1" },
+    { "rope.dimension_sections", INFER__OFF, "only zeros: one position a token" },
+    /* experts: the router is a softmax over all of them; that over those used, divided by its sum, is the same */
+    { "expert_gating_func", infer__idle_gating, INFER__GATING_SOFTMAX, "only softmax is there: 0, 1 and 3" },
+    { "expert_group_count", INFER__EXPERTS(1), "groups of experts are not there: only 0 and 1" },
+    { "expert_group_scale", INFER__EXPERTS((double)0.05f), "only 0, or 0.05, which llama.cpp writes for all models" },
+    { "experts_per_group", INFER__EXPERTS(0), "only 0" },
+    { "expert_chunk_feed_forward_length", INFER__EXPERTS(0), "only 0" },
+    { "expert_latent_length", INFER__EXPERTS(0), "only 0" },
+    { "moe_latent_size", INFER__EXPERTS(0), "only 0" },
+    { "moe_every_n_layers", INFER__EXPERTS(1), "a layer has experts when it has a router: only 0 and 1" },
+    { "interleave_moe_layer_step", INFER__EXPERTS(1), "a layer has experts when it has a router: only 0 and 1" },
+    { "swiglu_clamp_exp", INFER__OFF, "only 0" },
+    { "swiglu_clamp_shexp", INFER__OFF, "only 0" },
+    /* other kinds of layers, as llama.cpp writes them for models that have none */
+    { "nextn_predict_layers", INFER__OFF, "layers that predict further tokens are not there" },
+    { "n_deepstack_layers", INFER__OFF, "pictures are not there" },
+    { "deepstack_mapping", infer__idle_below, 0, "pictures are not there: only -1" },
+    { "decoder_block_count", INFER__OFF, "decoders of an encoder are not there" },
+    { "embedding_length_per_layer_input", INFER__OFF, "only 0" },
+    { "hash_layer_count", INFER__OFF, "only 0" },
+    { "swin_norm", INFER__OFF, "only false" },
+    { "rescale_every_n_layers", INFER__OFF, "only 0" },
+    { "time_mix_extra_dim", INFER__OFF, "only 0" },
+    { "time_decay_extra_dim", INFER__OFF, "only 0" },
+    { "token_shift_count", INFER__IS(2), "only 0, or 2, which llama.cpp writes for all models" },
+    { "wkv.head_size", INFER__OFF, "only 0" },
+    { "attn_res.block_size", INFER__OFF, "only 0" },
+    { "activation.situ_beta", INFER__IS(1), "only 0 and 1" },
+    { "activation.situ_linear_beta", INFER__OFF, "only 0" },
+    { "hrm.layers_per_stack", INFER__OFF, "only 0" },
+    { "hrm.h_cycles", INFER__OFF, "only 0" },
+    { "hrm.l_cycles", INFER__OFF, "only 0" },
+    { "hrm.prefix_lm", INFER__OFF, "only false" },
+    { "attention.group_norm_epsilon", INFER__OFF, "only 0" },
+    { "attention.group_norm_groups", INFER__OFF, "only 0" },
+    { "attention.q_lora_rank", INFER__OFF, "only 0" },
+    { "attention.kv_lora_rank", INFER__OFF, "only 0" },
+    { "attention.kv_lora_rank_swa", INFER__OFF, "only 0" },
+    { "attention.decay_lora_rank", INFER__OFF, "only 0" },
+    { "attention.iclr_lora_rank", INFER__OFF, "only 0" },
+    { "attention.value_residual_mix_lora_rank", INFER__OFF, "only 0" },
+    { "attention.gate_lora_rank", INFER__OFF, "only 0" },
+    { "attention.relative_buckets_count", INFER__OFF, "only 0" },
+    { "attention.key_length_mla", INFER__OFF, "only 0" },
+    { "attention.value_length_mla", INFER__OFF, "only 0" },
+    { "attention.key_length_mla_swa", INFER__OFF, "only 0" },
+    { "attention.value_length_mla_swa", INFER__OFF, "only 0" },
+    { "attention.indexer.head_count", INFER__OFF, "only 0" },
+    { "attention.indexer.key_length", INFER__OFF, "only 0" },
+    { "attention.indexer.top_k", INFER__OFF, "only 0" },
+    { "attention.indexer.block_size", INFER__OFF, "only 0" },
+    { "attention.indexer.local_blocks", INFER__OFF, "only 0" },
+    { "attention.indexer.types", INFER__OFF, "only 0" },
+    { "attention.indexer.kpool", INFER__OFF, "only 0" },
+    { "attention.indexer.kpool_select_tail", INFER__ANY, "indexers are refused by their other keys" },
+    { "attention.recurrent_layers", INFER__OFF, "only 0" },
+    { "attention.output_group_count", INFER__OFF, "only 0" },
+    { "attention.output_lora_rank", INFER__OFF, "only 0" },
+    { "attention.compress_rope_freq_base", INFER__OFF, "only 0" },
+    { "attention.compress_ratios", INFER__OFF, "only 0" },
+    { "attention.shared_kv_layers", INFER__OFF, "only 0" },
+    { "hyper_connection.count", INFER__OFF, "only 0" },
+    { "hyper_connection.sinkhorn_iterations", INFER__OFF, "only 0" },
+    { "hyper_connection.epsilon", INFER__OFF, "only 0" },
+    { "hyper_connection.magnitude", INFER__OFF, "only 0" },
+    { "hyper_connection.low_rank", INFER__OFF, "only 0" },
+    { "ssm.conv_kernel", INFER__OFF, "only 0" },
+    { "ssm.inner_size", INFER__OFF, "only 0" },
+    { "ssm.state_size", INFER__OFF, "only 0" },
+    { "ssm.time_step_rank", INFER__OFF, "only 0" },
+    { "ssm.group_count", INFER__OFF, "only 0" },
+    { "ssm.dt_b_c_rms", INFER__OFF, "only false" },
+    { "kda.head_dim", INFER__OFF, "only 0" },
+    { "kda.safe_gate", INFER__OFF, "only false" },
+    { "kda.gate_lower_bound", infer__idle_below, -1e300, "only minus infinity" },
+    { "posnet.embedding_length", INFER__OFF, "only 0" },
+    { "posnet.block_count", INFER__OFF, "only 0" },
+    { "convnext.embedding_length", INFER__OFF, "only 0" },
+    { "convnext.block_count", INFER__OFF, "only 0" },
+    { "shortconv.l_cache", INFER__OFF, "only 0" },
+    { "dense_2_feat_in", INFER__OFF, "only 0" },
+    { "dense_2_feat_out", INFER__OFF, "only 0" },
+    { "dense_3_feat_in", INFER__OFF, "only 0" },
+    { "dense_3_feat_out", INFER__OFF, "only 0" },
+    /* whole names */
+    { "general.quantization_version", infer__idle_below, 3, "blocks are those of version 2" },
+    { "xielu.alpha_n", INFER__OFF, "only 0" },
+    { "xielu.alpha_p", INFER__OFF, "only 0" },
+    { "xielu.beta", INFER__OFF, "only 0" },
+    { "xielu.eps", INFER__OFF, "only 0" },
+};
+#undef INFER__ANY
+#undef INFER__OFF
+#undef INFER__IS
+#undef INFER__EXPERTS
+
+/* ---- the check ---------------------------------------------------------------------------------------- */
+
+/* What the tables call a key: its name behind "<architecture>.", or the whole of one that INFER__STRICT covers; NULL
+ * when it has nothing to do with what the model computes. */
+static const char *infer__key_of(const infer_model *m, const char *key) {
+    size_t n = strlen(m->arch->name), i;
+    if (strncmp(key, m->arch->name, n) == 0 && key[n] == '.') return key + n + 1;
+    for (i = 0; i < INFER__COUNT(INFER__STRICT); i++)
+        if (strncmp(key, INFER__STRICT[i], strlen(INFER__STRICT[i])) == 0) return key;
+    return NULL;
+}
+
+static const infer__idle_key *infer__idle_find(const char *name) {
+    size_t i;
+    for (i = 0; i < INFER__COUNT(INFER__IDLE_KEYS); i++)
+        if (strcmp(INFER__IDLE_KEYS[i].name, name) == 0) return &INFER__IDLE_KEYS[i];
+    return NULL;
+}
+
+/* 1 when `words`, separated by spaces (NULL: none), have this one. */
+static int infer__words_have(const char *words, const char *word) {
+    size_t n = strlen(word);
+    while (words && *words) {
+        size_t len = strcspn(words, " ");
+        if (len == n && memcmp(words, word, n) == 0) return 1;
+        words += len;
+        words += strspn(words, " ");
+    }
+    return 0;
+}
+
+/* For messages: " is 2", where the value is one number. */
+static const char *infer__key_value(char out[40], const infer__kv *kv) {
+    out[0] = 0;
+    if (infer__kv_kind(kv->type)) infer__format(out, 40, " is %g", infer__kv_number(kv, 0));
+    return out;
+}
+
+static infer_result infer__key_refuse(const infer_model *m, const char *key, const char *why, infer_error *err) {
+    char name[84], value[40] = "";
+    const infer__kv *kv = infer__gguf_peek(&m->gguf, key);
+    infer__gguf_clip(name, key);
+    if (kv) infer__key_value(value, kv);
+    if (m->params.allow_unknown) {
+        infer__log(&m->report, 2, "key %s%s: ignored, the model may compute something else (%.200s)", name, value, why);
+        return INFER_OK;
+    }
+    return infer__error(err, INFER_ERR_UNSUPPORTED, "key %s%s: %.200s", name, value, why);
+}
+
+static infer_result infer__check_type(const infer_model *m, infer_error *err) {
+    infer__str s = { "", 0 };
+    int r = infer__gguf_str(&m->gguf, "general.type", &s, err);
+    if (r < 0) return (infer_result)r;
+    if (r == 0 || (s.n == 5 && memcmp(s.s, "model", 5) == 0)) return INFER_OK;
+    return infer__error(err, INFER_ERR_UNSUPPORTED, "key general.type is \"%.*s\": the file is no model",
+                        (int)INFER__MIN(s.n, 40), s.s);
+}
+
+static infer_result infer__keys_check(const infer_model *m, infer_error *err) {
+    infer_error other;
+    infer_result r = INFER_OK;
+    int32_t i, more = 0;
+    for (i = 0; i < m->gguf.n_kv; i++) {
+        const infer__kv *kv = &m->gguf.kv[i];
+        const char *name = infer__key_of(m, kv->key), *why = "nothing here knows what it does to this architecture";
+        const infer__idle_key *row;
+        if (!name || infer__gguf_asked(&m->gguf, i)) continue;
+        row = infer__idle_find(name);
+        if (row && row->idle(m, kv, row->value)) continue;
+        if (infer__words_have(m->arch->idle, name)) continue;
+        if (row) why = row->why;
+        if (r == INFER_OK) r = infer__key_refuse(m, kv->key, why, err);
+        else if (infer__key_refuse(m, kv->key, why, &other) != INFER_OK) {
+            infer__log(&m->report, 3, "%s", other.message);
+            more++;
+        }
+    }
+    if (more && err) {
+        size_t n = strlen(err->message);
+        infer__format(err->message + n, sizeof err->message - n, " (and %d more keys)", (int)more);
+    }
+    return r;
+}
