@@ -244,6 +244,13 @@ bytes each; the token is the same.
 INFER_AUTO takes the first API that has a GPU and can run the model: CUDA, HIP, Metal, OpenCL; else the CPU. A device of
 OpenCL that is the CPU itself it never takes. The log says what was taken, and why not the others, a line each.
 
+Before a device is taken, the kernels that the model will use run on small inputs beside the CPU. When one computes
+something else, fails or gives no number, INFER_AUTO does not take the device and the log names the kernel; where the
+device was asked for it is an error. A device that hangs cannot be helped. This takes well under a second when
+model_params.cache keeps the answer once per device, driver, version of this library and kind of model, else each time
+a model opens; model_params.gpu_unchecked leaves it out. A context with another type of cache than fit.kv_type has
+kernels that were not checked. infer_device_check runs all kernels of a device (`infer devices --check`).
+
 One device is fastest where the model fits there. Otherwise its layers are split over all devices of the API that have
 memory of their own, in proportion to what is free (those that share the CPU's memory only when there are no others),
 and what does not fit stays on the CPU. model_params.devices names several devices yourself, in the order of their
@@ -473,6 +480,7 @@ typedef struct infer_model_params {
     int32_t allow_unknown;     /* 1 = go on without keys and tensors that nobody here knows the use of, a warning for
                                 * each: see section 4 */
     const char *pre;           /* overrides tokenizer.ggml.pre; NULL = as the file says */
+    int32_t gpu_unchecked;     /* 1 = take a GPU without checking its kernels beside the CPU first: see section 13 */
     uint64_t max_memory;       /* bytes of the host's memory for weights, cache and scratch together; 0 = no limit */
     infer_allocator allocator;
     infer_cache cache;
@@ -574,6 +582,22 @@ typedef struct infer_device_info {
     char why_not[120];
 } infer_device_info;
 
+/* One row of infer_device_check: the worst of some inputs of an operation, with the kernels of one program. Texts live
+ * as long as the call of infer_kernel_fn. */
+enum { INFER_KERNEL_OK = 0, INFER_KERNEL_DIFFERS = 1, INFER_KERNEL_FAILED = 2, INFER_KERNEL_NOT_BUILT = 3 };
+typedef struct infer_kernel_check {
+    int32_t verdict;     /* INFER_KERNEL_*; NOT_BUILT: the device's compiler refused the program */
+    const char *program; /* "base", "kv_f16" (a type of cache), "q4_k" (a storage type): what is compiled as one */
+    const char *check;   /* "norm", "many rows", ... */
+    const char *kernels; /* that ran, separated by spaces; when one differs those that may be the cause */
+    const char *input;   /* sizes and kinds */
+    const char *message; /* what is wrong, "" when nothing is */
+    double error, limit; /* largest difference from the CPU's result, as a share of the size of its terms; 1e30: other
+                          * bits where they should be the same, or no number */
+    double nmse, nmse_limit; /* sum (a-b)^2 / sum b^2, where last digits may round to the neighbour; else 0 */
+} infer_kernel_check;
+typedef int (*infer_kernel_fn)(void *user, const infer_kernel_check *row); /* non-zero = stop: CANCELLED */
+
 typedef struct infer_type_info {
     int32_t id;               /* the number in the file */
     const char *name;         /* "Q4_K" */
@@ -616,6 +640,12 @@ INFER_API const char *infer_result_string(infer_result r);
 INFER_API int32_t infer_device_count(void);
 /* Describes device `index` (0 .. count-1). INFER_ERR_ARGUMENT when out of range. */
 INFER_API infer_result infer_device_get(int32_t index, infer_device_info *out);
+/* Run all kernels of a GPU (every storage type, cache type, special kernel) on small inputs beside the CPU; fn (may be
+ * NULL) gets a row for each program and operation. INFER_OK when all computed what the CPU did, else INFER_ERR_DEVICE
+ * and the first that did not. Of params (NULL = defaults) allocator, max_memory, cache and log are used. A device that
+ * hangs keeps the call from returning. */
+INFER_API infer_result infer_device_check(int32_t device, const infer_model_params *params, infer_kernel_fn fn,
+                                          void *user, infer_error *err);
 /* Name of a CPU level ("avx2"), NULL when there is none; usable (may be NULL) tells whether this CPU has it. */
 INFER_API const char *infer_cpu_level_name(int32_t level, int32_t *usable);
 /* Name of the index-th architecture that sessions can be created for, NULL past the end. */

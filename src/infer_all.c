@@ -62,6 +62,9 @@ INFER__COLD_BEGIN
 #include "compute/gpu_attention.c"
 #include "compute/gpu_sample.c"
 #include "compute/gpu_backend.c"
+#include "compute/gpu_check.c"     /* kernels beside the CPU: inputs, comparing */
+#include "compute/gpu_check_ops.c" /* CHECKS: one row per op */
+#include "compute/gpu_verdict.c"   /* what they said, kept */
 
 /* model: layers */
 #include "model/model.h"

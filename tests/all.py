@@ -171,9 +171,9 @@ OCLGRIND = (("kernels", "gpu_ops", "attention"), ("attention of each cache type"
             ("attention", "gpu_ops_attention", "attention_types", False))
 
 
-# Whole models on the doubles: one row per kind of machinery, and what a model's life is made of.
+# Whole models on the doubles: one row per kind of machinery, what a model's life is made of, and wrong kernels, which are not taken.
 DOUBLE_MODELS = ("gpu_arch_llama-", "gpu_arch_gemma3-", "gpu_arch_gpt2-", "gpu_arch_qwen3moe-", "test_gpu_model", "test_gpu_record",
-                 "gpu_model_models/stories260K")
+                 "gpu_model_models/stories260K", "test_gpu_check", "test_gpu_verdict")
 
 
 def hip_double(t):

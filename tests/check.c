@@ -17,6 +17,22 @@ static void check_assert(const char *file, int line, const char *what);
 #include "check.h"
 static void check_assert(const char *file, int line, const char *what) { check_note(file, line, what); }
 
+#ifndef CHECK_PARTS
+/* Tests count calls, launches and allocations, and run on devices whose kernels do nothing: models take GPUs unchecked,
+ * unless a test sets this. */
+static int check_gpu_checked;
+static INFER__UNUSED infer_result check_model_open(infer_model **out, const char *path, const infer_model_params *params,
+                                                   infer_error *err) {
+    infer_model_params p;
+    if (!params) return infer_model_open(out, path, NULL, err);
+    p = *params;
+    p.gpu_unchecked = !check_gpu_checked;
+    return infer_model_open(out, path, &p, err);
+}
+#  undef infer_model_open
+#  define infer_model_open check_model_open
+#endif
+
 #ifdef CHECK_FILE
 #  include CHECK_FILE
 #else
@@ -72,6 +88,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #      include "test_gpu_metal.c"
 #    endif
 #    include "test_gpu_places.c"
+#    include "test_gpu_verdict.c"
 #  endif
 #endif
 
@@ -130,6 +147,7 @@ int main(int argc, char **argv) {
     suite_gpu_metal();
 #    endif
     suite_gpu_places();
+    suite_gpu_verdict();
 #  endif
 #endif
     return check_finish();

@@ -54,6 +54,7 @@ static struct {
     int32_t group, shared;       /* of that kernel; bytes of shared memory that one asked for last */
     infer_cache cache;           /* of the last load */
     char launched[80];           /* the last launch */
+    char entries[64][40];        /* the names of all kernels that were launched */
     uint32_t groups[3], args[64];
 } fake;
 
@@ -315,6 +316,8 @@ static infer_result fake_launch(void *queue, void *kernel, const uint32_t *group
     for (i = 0; i < 3; i++) CHECK((fake.groups[i] = groups[i]) > 0);
     for (i = 0; i < n_bufs; i++) CHECK(fake_memory(bufs[i])->device == k->device); /* optional ones too */
     memcpy(fake.launched, k->name, sizeof fake.launched);
+    for (i = 0; i < 64 && fake.entries[i][0] && strcmp(fake.entries[i], strchr(k->name, ' ') + 1) != 0; i++) {}
+    if (i < 64) snprintf(fake.entries[i], sizeof fake.entries[i], "%.39s", strchr(k->name, ' ') + 1);
     return fake_call("fakeLaunch", INFER_ERR_DEVICE, err);
 }
 
@@ -362,6 +365,9 @@ static const infer__driver *const fake_drivers[] = {&fake_hip, &fake_opencl, &fa
 /* An API of form PTX: the devices of the made-up OpenCL. */
 FAKE_DRIVER_OF(ptx, opencl, CUDA, INFER__FORM_PTX);
 static const infer__driver *const fake_ptx_drivers[] = {&fake_ptx, NULL};
+/* And one of form METAL. */
+FAKE_DRIVER_OF(simd, metal, METAL, INFER__FORM_METAL);
+static INFER__UNUSED const infer__driver *const fake_simd_drivers[] = {&fake_simd, NULL};
 #undef FAKE_DRIVER
 #undef FAKE_DRIVER_OF
 

@@ -754,6 +754,7 @@ static void test_gpu_ops_matmul_three(void) {
 #include "test_gpu_top.c"
 #include "test_gpu_attention.c"
 #include "test_gpu_faults.c"
+#include "test_gpu_check.c"
 
 static void suite_gpu_ops(void) {
     RUN(test_gpu_ops_pack);
@@ -783,5 +784,11 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_top);
     RUN_DEVICE(test_gpu_ops_errors);
     RUN_DEVICE(test_gpu_ops_profile);
+    RUN(test_gpu_check_covers);
+    RUN(test_gpu_check_calls);
+    RUN_DEVICE(test_gpu_ops_check);
+    RUN_DEVICE(test_gpu_check_wrong);
+    RUN_DEVICE(test_gpu_check_ways);
+    RUN_DEVICE(test_gpu_check_memory);
     gpu_close_all();
 }

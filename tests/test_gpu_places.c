@@ -390,6 +390,7 @@ static infer_model *places_fake(const infer_model_params *given, infer_result wa
     p.allocator.alloc = check_alloc;
     p.allocator.free = check_free;
     p.log = places_log;
+    p.gpu_unchecked = !check_gpu_checked;
     places_said[0] = 0;
     check_live = check_fail_at = 0;
     r = infer__model_start(&m, &p, INFER_VERSION, e);

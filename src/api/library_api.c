@@ -134,6 +134,44 @@ INFER_API infer_result infer_device_get(int32_t index, infer_device_info *out) {
     return INFER_OK;
 }
 
+/* Of nobody who listens: all rows all the same. */
+static int infer__kernel_told(void *user, const infer_kernel_check *row) {
+    (void)user; (void)row;
+    return 0;
+}
+
+INFER_API infer_result infer_device_check(int32_t device, const infer_model_params *params, infer_kernel_fn fn,
+                                          void *user, infer_error *err) {
+    infer_model_params p;
+    infer__report report;
+    infer__gpu_uses uses;
+    infer_error why;
+    infer_result r;
+    infer__mem mem;
+    infer__gpu *gpu;
+    int32_t verdict;
+    memset(&p, 0, sizeof p);
+    memset(&report, 0, sizeof report);
+    if (params) p = *params;
+    if (device < 1 || device >= infer_device_count())
+        return infer__error(err, INFER_ERR_ARGUMENT, "device %d is no GPU", (int)device);
+    if (!p.allocator.alloc != !p.allocator.free)
+        return infer__error(err, INFER_ERR_ARGUMENT, "allocator: one of alloc and free is NULL");
+    report.log = p.log;
+    report.user = p.log_user;
+    infer__mem_init(&mem, &p.allocator, p.max_memory);
+    infer__error_clear(&why);
+    r = infer__gpu_open_row(NULL, &gpu, &mem, &report, device - 1, &p.cache, &why);
+    if (!r) {
+        infer__gpu_uses_all(&uses);
+        r = infer__gpu_check(gpu, &uses, &mem, fn ? fn : infer__kernel_told, user, &verdict, &why);
+        infer__gpu_close(gpu);
+    }
+    if (r) return infer__error(err, r, "%s", why.message);
+    infer__error_clear(err);
+    return INFER_OK;
+}
+
 /* ---- lists ------------------------------------------------------------------------------------------------ */
 
 INFER_API const char *infer_arch_name(int32_t index) {

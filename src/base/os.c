@@ -16,6 +16,9 @@
 #  include <sched.h>
 #  include <sys/stat.h>
 #  include <sys/types.h>
+#  if !defined(__wasi__)
+#    include <sys/utsname.h>
+#  endif
 #  include <time.h>
 #  include <unistd.h>
 #  if !defined(INFER_NO_MMAP) && !defined(INFER_NO_STDIO) && !defined(__wasi__)
@@ -265,6 +268,19 @@ static int infer__cores(void) {
 #  else
     return 1;
 #  endif
+#endif
+}
+
+/* The system's name and version, "" where it does not say. */
+static void infer__system_version(char *dst, size_t cap) {
+    dst[0] = 0;
+#if defined(INFER__POSIX) && !defined(__wasi__)
+    {
+        struct utsname u;
+        if (uname(&u) >= 0) infer__format(dst, cap, "%s %s %s", u.sysname, u.release, u.version);
+    }
+#else
+    (void)cap;
 #endif
 }
 

@@ -458,6 +458,7 @@ static uint64_t infer__cuda_memory(void *device) {
 }
 
 static int32_t infer__cuda_tier(void *device) { return ((infer__cuda_device *)device)->row->tier; }
+static uint64_t infer__cuda_identity(void *device) { return ((infer__cuda_device *)device)->row->hash; }
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
@@ -935,6 +936,7 @@ static const infer__driver infer__cuda_driver = {
     .sync = infer__cuda_sync,
     .form = INFER__FORM_PTX,
     .tier = infer__cuda_tier,
+    .identity = infer__cuda_identity,
     .memory = infer__cuda_memory,
     .shared = infer__cuda_shared,
     .record = infer__cuda_record,

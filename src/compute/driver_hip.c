@@ -484,6 +484,8 @@ static void infer__hip_close(void *device) {
     if (d) infer__free(d->mem, d); /* the runtime's context of a device is the process's */
 }
 
+static uint64_t infer__hip_identity(void *device) { return ((infer__hip_device *)device)->row->hash; }
+
 static uint64_t infer__hip_memory(void *device) {
     return infer__hip_free_memory(&infer__hip, ((infer__hip_device *)device)->row);
 }
@@ -953,6 +955,7 @@ static const infer__driver infer__hip_driver = {
     .recording_close = infer__hip_recording_close,
     .timing = infer__hip_timing,
     .times = infer__hip_times,
+    .identity = infer__hip_identity,
 };
 
 #endif

@@ -656,6 +656,7 @@ typedef struct infer__opencl_queue {
 } infer__opencl_queue;
 
 static uint64_t infer__opencl_largest(void *device) { return ((infer__opencl_device *)device)->row->max_alloc; }
+static uint64_t infer__opencl_identity(void *device) { return ((infer__opencl_device *)device)->row->hash; }
 
 static infer_result infer__opencl_queue_open(void **queue, void *device, infer_error *err) {
     infer__opencl_device *d = (infer__opencl_device *)device;
@@ -855,6 +856,7 @@ static const infer__driver infer__opencl_driver = {
     .timing = infer__opencl_timing,
     .times = infer__opencl_times,
     .largest = infer__opencl_largest,
+    .identity = infer__opencl_identity,
 };
 
 #endif

@@ -76,6 +76,9 @@ typedef struct infer__driver {
     infer_result (*timing)(void *queue, int32_t on, infer_error *err);
     infer_result (*times)(void *queue, double *seconds, int32_t cap, int32_t *n, infer_error *err);
     uint64_t (*largest)(void *device); /* bytes that one buffer may have; NULL: as many as there are */
+    /* A hash of what the driver's compiler and the device's results depend on, the driver's version above all; NULL:
+     * it comes with the system. */
+    uint64_t (*identity)(void *device);
 } infer__driver;
 enum { INFER__FORM_SOURCE, INFER__FORM_PTX, INFER__FORM_METAL /* source, also of special kinds */ };
 
@@ -223,6 +226,7 @@ static uint64_t infer__gpu_used(const infer__gpu *g); /* bytes allocated and not
 static const infer__driver *infer__gpu_driver(const infer__gpu *g);
 static void *infer__gpu_device(const infer__gpu *g);
 static const infer__report *infer__gpu_report(const infer__gpu *g);
+static const infer_cache *infer__gpu_cache(const infer__gpu *g);
 static int infer__gpu_has_program(infer__gpu *g, int32_t kind, int32_t id);
 static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel, int32_t id, void **out,
                                       infer_error *err);
@@ -230,6 +234,42 @@ static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel
  * the longest position passes a power of two. The pass is filled. */
 static uint32_t infer__gpu_attention_bucket(const infer__ctx *c);
 #endif
+
+/* ---- checks (gpu_check.c, gpu_check_ops.c, gpu_verdict.c) ------------------------------------------------------ */
+
+enum { INFER__USE_MATRIX = 1, INFER__USE_TABLE = 2 /* of embeddings */, INFER__USE_EXPERTS = 4 };
+enum {
+    INFER__PROBE_F64 = 28,  /* id of the storage type */
+    INFER__PROBE_HALF = 64, /* pairs of a head that are rotated, at most */
+    INFER__PROBE_SHAPES = 8
+};
+/* A shape of heads, and what their attention has: window and sinks 1 or 0, rope INFER__ROPE_*. */
+typedef struct infer__gpu_heads {
+    int32_t n_head, n_head_kv, dim_k, dim_v, window, sinks, rope;
+    float scale, softcap, max_bias, temp_scale;
+} infer__gpu_heads;
+/* What of the kernels is used: all numbers, 0 where nothing is said (its bytes are hashed). Masks have a bit for each
+ * value of an enum. */
+typedef struct infer__gpu_uses {
+    uint8_t types[INFER__QUANTS_MAX]; /* by index of the storage type: INFER__USE_* */
+    uint32_t kv_types;                /* infer_kv_type */
+    uint32_t exact;                   /* bit 0: x is rounded where kernels can, bit 1: it is not */
+    uint32_t norms, acts, ropes;      /* INFER__NORM_*, INFER__ACT_*, INFER__ROPE_* */
+    int32_t n_expert, n_used;
+    int32_t n_heads;
+    infer__gpu_heads heads[INFER__PROBE_SHAPES];
+} infer__gpu_uses;
+
+static void infer__gpu_uses_all(infer__gpu_uses *u); /* everything that there is */
+/* Run what is used beside the CPU. With tell, a call for each row of INFER__PROBES and program, and on to the end;
+ * without, to the first that is not ok. INFER_OK when all are; DEVICE and *verdict (INFER_KERNEL_*) when one is not,
+ * the message names the kernel; *verdict INFER_KERNEL_OK and an error: it could not be found out. Memory of the host
+ * is taken from mem and given back. */
+static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, infer__mem *mem, infer_kernel_fn tell,
+                                     void *user, int32_t *verdict, infer_error *err);
+/* The same without tell, unless the device's cache has the answer; known_only: when it has none, INFER_OK. */
+static infer_result infer__gpu_judge(infer__gpu *g, const infer__gpu_uses *u, infer__mem *mem, int known_only,
+                                     infer_error *err);
 
 /* ---- ops (gpu_backend.c) -------------------------------------------------------------------------------------- */
 

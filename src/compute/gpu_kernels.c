@@ -245,6 +245,37 @@ static int infer__gpu_takes(const infer__gpu *g, const infer__kind_row *kind) {
     return kind->form != INFER__FORM_SOURCE && (kind->exact ? tier == kind->tier : tier >= kind->tier);
 }
 
+/* 1 for a special program that the device takes, that this build has and that could not be compiled with its generic
+ * one. */
+static int infer__gpu_lacks(const infer__gpu *g, int32_t module) {
+    const infer__module_row *row = &INFER__MODULES[module];
+    int32_t of = row->kind < INFER__MODULE_SPECIAL ? -1 : infer__gpu_module(INFER__KINDS[row->kind].of, row->id);
+    return of >= 0 && g->programs[of] && !g->programs[module] && infer__gpu_takes(g, &INFER__KINDS[row->kind]) &&
+           infer__module_part(module, g->driver->form, 0) != NULL;
+}
+
+static int infer__gpu_lacks_any(const infer__gpu *g) {
+    int32_t i;
+    for (i = 0; i < INFER__MODULE_COUNT; i++)
+        if (infer__gpu_lacks(g, i)) return 1;
+    return 0;
+}
+
+/* 1 when the check of these uses runs kernels of the module. */
+static int infer__gpu_uses_module(const infer__gpu *g, int32_t module, const infer__gpu_uses *u) {
+    const infer__module_row *row = &INFER__MODULES[module];
+    int32_t of = INFER__KINDS[row->kind].of;
+    if (row->kind >= INFER__MODULE_SPECIAL && !infer__gpu_takes(g, &INFER__KINDS[row->kind])) return 0;
+    if (of == INFER__MODULE_KV) return u->kv_types >> row->id & 1;
+    return of == INFER__MODULE_BASE || u->types[infer__quant_index(infer__quant_find(row->id, NULL))] != 0;
+}
+
+/* The hash of a module's text, 0 when this build has none for the device. */
+static uint64_t infer__gpu_module_hash(const infer__gpu *g, int32_t module) {
+    if (!infer__module_part(module, g->driver->form, 0)) return 0;
+    return g->driver->form == INFER__FORM_PTX ? INFER__MODULES[module].ptx_hash : INFER__MODULES[module].hash;
+}
+
 /* The special programs that go with a generic one. The model runs without them, so that a failure is only told. */
 static void infer__gpu_load_special(infer__gpu *g, int32_t module) {
     const infer__module_row *row = &INFER__MODULES[module], *s;
@@ -402,6 +433,7 @@ static uint64_t infer__gpu_largest(const infer__gpu *g) {
 static const infer__driver *infer__gpu_driver(const infer__gpu *g) { return g->driver; }
 static void *infer__gpu_device(const infer__gpu *g) { return g->device; }
 static const infer__report *infer__gpu_report(const infer__gpu *g) { return g->report; }
+static const infer_cache *infer__gpu_cache(const infer__gpu *g) { return &g->cache; }
 
 /* ---- programs --------------------------------------------------------------------------------------------------- */
 
@@ -566,6 +598,17 @@ static infer_result infer__gpu_write(infer__gpu *g, infer__buf *b, uint64_t offs
     return infer__gpu_absent(INFER_AUTO, err);
 }
 static uint64_t infer__gpu_used(const infer__gpu *g) { (void)g; return 0; }
+static infer_result infer__gpu_judge(infer__gpu *g, const infer__gpu_uses *u, infer__mem *mem, int known_only,
+                                     infer_error *err) {
+    (void)g; (void)u; (void)mem; (void)known_only;
+    return infer__gpu_absent(INFER_AUTO, err);
+}
+static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, infer__mem *mem, infer_kernel_fn tell,
+                                     void *user, int32_t *verdict, infer_error *err) {
+    (void)g; (void)u; (void)mem; (void)tell; (void)user; (void)verdict;
+    return infer__gpu_absent(INFER_AUTO, err);
+}
+static void infer__gpu_uses_all(infer__gpu_uses *u) { memset(u, 0, sizeof *u); }
 static infer_result infer__gpu_flush(infer__gpu *g, infer_error *err) {
     (void)g;
     return infer__gpu_absent(INFER_AUTO, err);

@@ -50,6 +50,7 @@ typedef struct infer__gpu_rounded {
     int as; /* rounded to 8 bits, halves or BF16: gpu_moe.c */
 } infer__gpu_rounded;
 
+typedef char infer__kernels_are_bits[INFER__KERNEL_COUNT <= 64 ? 1 : -1]; /* see infer__gpu_run.kernels */
 enum { INFER__GPU_MMA_WIDE = 200 }; /* tiles of 128 x 128 that fill a large device */
 struct infer__gpu_run {
     const infer__driver *driver;
@@ -70,6 +71,7 @@ struct infer__gpu_run {
     uint64_t passes;
     double *times; /* of launches since the last sync, and what they belong to: see gpu_record.c; NULL = not timed */
     int32_t n_launched, n_timed;
+    uint64_t kernels; /* that were launched, as bits: for checks */
 };
 
 static void infer__gpu_times(infer__ctx *c); /* gpu_record.c */
@@ -352,6 +354,7 @@ static void infer__gpu_launch(infer__ctx *c, int32_t kernel, const infer__gpu_ca
     groups[0] = (uint32_t)x;
     groups[1] = (uint32_t)y;
     groups[2] = 1;
+    c->run->kernels |= (uint64_t)1 << kernel; /* one that fails, too */
     infer__error_clear(&err);
     if (c->run->driver->launch(c->run->queue, set->kernels[kernel], groups, row->group, call->bufs, row->buffers, args,
                                (uint32_t)args_size, &err))

@@ -5,6 +5,7 @@
  *        with the last. One device where that is enough: every further one costs a trip of the residual stream through
  *        the host's memory. What was asked for and cannot be done is an error that names the tensor; "as many as fit"
  *        stops there and says so in the log. INFER_AUTO never fails for a device's sake: it goes on to the next API.
+ *        A device is taken only after its kernels were checked beside the CPU, unless the caller wants it unchecked.
  * Start: infer__place_choose, infer__place_fit, infer__place_cut.
  */
 #include "model.h"
@@ -219,12 +220,85 @@ static const char *infer__place_name(const infer_model *m, int32_t d) {
     return infer__gpu_name(m->devices[d].gpu);
 }
 
+/* Of the first n layers, what attention computes. */
+static void infer__place_uses_heads(const infer_model *m, const infer__layer *l, infer__gpu_uses *u) {
+    const infer__hparams *hp = &m->hp;
+    infer__gpu_heads h;
+    int32_t i;
+    memset(&h, 0, sizeof h);
+    h.n_head_kv = INFER__MIN(l->n_head_kv, INFER__MAX(l->dim_k, l->dim_v) > 128 ? 1 : 2);
+    h.n_head = h.n_head_kv * INFER__MIN(l->n_head / l->n_head_kv, 9); /* a group takes 8 at once */
+    h.dim_k = l->dim_k;
+    h.dim_v = l->dim_v;
+    h.window = l->window > 0;
+    h.sinks = l->w[INFER__W_ATTN_SINKS].type != NULL;
+    h.rope = l->rope_kind;
+    h.scale = l->attn_scale;
+    h.softcap = hp->attn_softcap;
+    h.max_bias = hp->max_bias;
+    h.temp_scale = hp->temp_scale;
+    for (i = 0; i < u->n_heads; i++)
+        if (memcmp(&u->heads[i], &h, sizeof h) == 0) return;
+    if (u->n_heads < INFER__PROBE_SHAPES) u->heads[u->n_heads++] = h;
+}
+
+static void infer__place_uses_types(infer__gpu_uses *u, const infer__place_item *items, int32_t n, uint8_t use) {
+    int32_t i;
+    for (i = 0; i < n; i++)
+        if (!items[i].vector) u->types[infer__quant_index(items[i].w->type)] |= use;
+}
+
+/* Which kernels the first n layers use, with the embedding and, when they are all, the head. */
+static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
+    infer__place_item items[INFER__LAYER_SLOT_COUNT];
+    int32_t i, k, count;
+    memset(u, 0, sizeof *u);
+    for (i = 0; i < n; i++) {
+        infer__layer *l = &m->layers[i];
+        count = infer__place_layer(l, items);
+        for (k = 0; k < count; k++) {
+            int experts = items[k].w >= &l->w[INFER__W_MOE_GATE] && items[k].w <= &l->w[INFER__W_MOE_DOWN];
+            infer__place_uses_types(u, &items[k], 1, experts ? INFER__USE_EXPERTS : INFER__USE_MATRIX);
+        }
+        u->acts |= 1u << l->act;
+        u->ropes |= 1u << l->rope_kind;
+        infer__place_uses_heads(m, l, u);
+    }
+    infer__place_uses_types(u, items, infer__place_end(m, 0, items), INFER__USE_TABLE);
+    if (n == m->hp.n_layer) {
+        infer__place_uses_types(u, items, infer__place_end(m, 1, items), INFER__USE_MATRIX);
+        if (infer__place_tied(m)) infer__place_uses_types(u, items, infer__place_end(m, 0, items), INFER__USE_MATRIX);
+    }
+    u->kv_types = 1u << m->fit.kv_type;
+    u->exact = m->params.exact ? 2 : 1;
+    u->norms = 1u << m->hp.norm;
+    u->n_expert = m->hp.n_expert;
+    u->n_used = m->hp.n_used;
+}
+
+/* A device is taken when its kernels, those that layers will use, compute what the CPU does. */
+static infer_result infer__place_check(infer_model *m, infer__gpu *gpu, int32_t row, infer_error *err) {
+    int32_t asked = m->params.gpu_layers, d, n;
+    const infer__weight *bad;
+    infer__gpu_uses uses;
+    for (d = 0; d < m->n_devices; d++)
+        if (m->devices[d].row == row) return INFER_OK; /* the same one again */
+    if (m->params.gpu_unchecked || asked < 0) return INFER_OK;
+    infer__place_limit(m, asked > 0 ? INFER__MIN(asked, m->hp.n_layer) : m->hp.n_layer, &n, &bad);
+    if (n == 0) return INFER_OK; /* which is an error of its own */
+    infer__place_uses(m, n, &uses);
+    return infer__gpu_judge(gpu, &uses, &m->mem, m->sizes_only, err);
+}
+
 /* One more device. */
 static infer_result infer__place_open(infer_model *m, int32_t row, infer_error *err) {
     infer__device *d = &m->devices[m->n_devices];
     infer_result r = infer__gpu_open_row(m->apis, &d->gpu, &m->mem, &m->report, row, &m->params.cache, err);
-    if (!r && !m->sizes_only && (r = infer__gpu_use_base(d->gpu, err)) != INFER_OK) infer__gpu_close(d->gpu);
+    if (r) d->gpu = NULL;
+    if (!r && !m->sizes_only) r = infer__gpu_use_base(d->gpu, err);
+    if (!r) r = infer__place_check(m, d->gpu, row, err);
     if (r) {
+        infer__gpu_close(d->gpu);
         d->gpu = NULL;
         return r;
     }

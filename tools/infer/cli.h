@@ -87,7 +87,8 @@ typedef struct cli_common {
     int64_t threads, backend, device, gpu_layers, ctx, kv, max_memory, seed;
     int64_t needs; /* no option: positions that the command will ask for without --ctx, if it knows; 0 = it does not */
     int seed_given;
-    int exact, verbose, json, allow_unknown;
+    int gpu_unchecked, allow_unknown;
+    int exact, verbose, json;
     const char *cpu_level, *pre, *devices, *shares;
     cli_sampling sampling; /* TAKES_SAMPLING: to be given to cli_sampling_free at the end, also when parsing failed */
 } cli_common;

@@ -72,19 +72,112 @@ static void print_text(void) {
     }
 }
 
+/* ---- --check ---------------------------------------------------------------------------------------------------- */
+
+static const char *const VERDICTS[] = {"ok", "DIFFERS", "FAILED", "not built"};
+
+typedef struct check {
+    int32_t device;
+    int json, rows; /* so far, of all devices */
+} check;
+
+static void check_json(const check *c, const infer_kernel_check *row) {
+    printf("%s{\"device\": %ld, \"program\": ", c->rows ? ",\n" : "", (long)c->device);
+    json_text(stdout, row->program);
+    printf(", \"check\": ");
+    json_text(stdout, row->check);
+    printf(", \"verdict\": \"%s\", \"error\": %.3g, \"limit\": %.3g, \"nmse\": %.3g, \"nmse_limit\": %.3g, \"kernels\": ",
+           VERDICTS[row->verdict], row->error, row->limit, row->nmse, row->nmse_limit);
+    json_text(stdout, row->kernels);
+    printf(", \"input\": ");
+    json_text(stdout, row->input);
+    printf(", \"message\": ");
+    json_text(stdout, row->message);
+    putchar('}');
+}
+
+/* A row as soon as it is there: a device that hangs shows behind which one. */
+static int check_row(void *user, const infer_kernel_check *row) {
+    check *c = user;
+    char error[32];
+    if (c->json) {
+        check_json(c, row);
+    } else {
+        if (row->verdict == INFER_KERNEL_NOT_BUILT || row->verdict == INFER_KERNEL_FAILED || row->error >= 1e30)
+            snprintf(error, sizeof error, "-");
+        else
+            snprintf(error, sizeof error, "%.1e of %.0e", row->error, row->limit);
+        printf("%-6ld  %-9s  %-18s  %-9s  %-16s  %s: %s\n", (long)c->device, row->program, row->check,
+               VERDICTS[row->verdict], error, row->kernels, row->input);
+        if (row->message[0]) printf("        %s\n", row->message);
+    }
+    c->rows++;
+    return fflush(stdout) != 0;
+}
+
+static int check_devices(const cli_common *common) {
+    int32_t i, n = infer_device_count(), devices = 0;
+    int status = CLI_DONE;
+    infer_device_info d;
+    infer_error err;
+    check c;
+    memset(&c, 0, sizeof c);
+    c.json = common->json;
+    if (c.json) printf("[");
+    for (i = 1; i < n; i++) {
+        if (infer_device_get(i, &d) != INFER_OK || !d.usable) continue;
+        if (common->device >= 0 && common->device != i) continue;
+        if (!c.json) printf("device %ld: %s, %s\n", (long)i, backend_name(d.backend), d.name);
+        if (!c.json)
+            printf("%-6s  %-9s  %-18s  %-9s  %-16s  %s\n", "device", "program", "check", "result", "error of allowed",
+                   "kernels: input of the worst case");
+        c.device = i;
+        devices++;
+        if (infer_device_check(i, NULL, check_row, &c, &err) == INFER_OK) continue;
+        fflush(stdout);
+        status = cli_fail("devices", "%s", err.message);
+    }
+    if (c.json) printf("]\n");
+    if (devices == 0) {
+        if (common->device >= 0) return cli_fail("devices", "device %ld is no GPU that can be used", (long)common->device);
+        if (!c.json) printf("there is no GPU to check\n");
+    }
+    return status;
+}
+
 int cmd_devices(int argc, char **argv) {
+    int checked = 0;
+    int64_t device = -1;
+    const cli_option options[] = {
+        {"--check", OPT_FLAG, &checked, NULL, "run every kernel of the GPUs beside the CPU", 0, 0},
+        {"--device", OPT_INT, &device, "N", "with --check: this one alone", 1, 1000},
+    };
     const cli_spec spec = {"devices",
-                           "",
+                           "[--check]",
                            "One line per CPU level and per GPU: name, API, memory in all and free, or why it cannot\n"
-                           "be used. The arrow marks what `auto` picks; --device takes the number.\n",
-                           NULL,
-                           0,
+                           "be used. The arrow marks what `auto` picks; --device takes the number.\n"
+                           "\n"
+                           "--check runs all kernels (every storage type, type of cache, activation; special ones for\n"
+                           "tensor cores) on small inputs on each GPU and on the CPU, and compares. A row per program\n"
+                           "and operation: the result, the largest error with what is allowed (a share of the size of\n"
+                           "a sum's terms), kernels and input of the worst case. ok; DIFFERS: the GPU computes something\n"
+                           "else; FAILED: the driver reports an error; not built: its compiler refuses the program. The\n"
+                           "exit status is 1 when a kernel that models need is not ok. A GPU that hangs stops the\n"
+                           "program: the row after the last one is the one to report. Opening a model runs the same\n"
+                           "checks for the kernels that it needs (--gpu-unchecked leaves them out).\n",
+                           options,
+                           sizeof options / sizeof *options,
                            TAKES_JSON,
                            0,
                            0};
     cli_common common;
     int status;
     if (!cli_parse(&spec, argc, argv, &common, NULL, &status)) return status;
+    if (checked) {
+        common.device = device;
+        return check_devices(&common);
+    }
+    if (device >= 0) return cli_usage_error("devices", "--device goes with --check");
     if (common.json)
         print_json();
     else

@@ -1,0 +1,949 @@
+/* gpu_check_ops.c: what is checked of a device: cases of every op, with sizes that are no multiple of a group or tile.
+ *
+ * Owns:  INFER__PROBES, a row per op and kind of program; infer__gpu_check, which runs them.
+ * Rules: a case is made, sent, run on both, fetched and compared (gpu_check.c). An op, or another way of doing one,
+ *        needs a case here: tests/test_gpu_check.c finds the kernels of kernels/kernels.def that no case launches.
+ * Start: INFER__PROBES.
+ */
+#include "gpu.h"
+
+#ifndef INFER_NO_GPU
+
+/* ---- the base program -------------------------------------------------------------------------------------------- */
+
+/* What case i of n cases of a mask of kinds looks at. */
+static int32_t infer__probe_kind(uint32_t mask, int32_t i) {
+    int32_t kind, n = 0;
+    for (kind = 0; kind < 32; kind++) n += (int32_t)(mask >> kind & 1);
+    for (kind = 0, i = n ? i % n : 0; kind < 32; kind++)
+        if (mask >> kind & 1 && i-- == 0) return kind;
+    return 0;
+}
+static int infer__probe_has(uint32_t mask, int32_t kind) { return mask >> kind & 1; }
+
+static void infer__probe_norm(infer__prober *k) {
+    static const struct { int16_t n, groups, weight, bias; } cases[] = {
+        {300, 1, 1, 1}, {65, 3, 1, 0}, {33, 2, 65, 65}, {1, 1, 0, 0}, {129, 1, 0, 1}};
+    infer__norm_args a;
+    infer__weight w, b;
+    infer__tensor x, y;
+    int32_t kind, g;
+    size_t i;
+    for (kind = 0; kind < 2; kind++)
+        for (i = 0; i < INFER__COUNT(cases); i++) {
+            const int32_t n = cases[i].n, cols = n * cases[i].groups;
+            if (!infer__probe_has(k->uses->norms, kind) || !infer__probe_new(k)) continue;
+            x = infer__probe_tensor(k, 3, cols, 1, 2);
+            y = infer__probe_tensor(k, 3, cols, 2, 1);
+            w = infer__probe_vector(k, cases[i].weight == 1 ? n : cols);
+            b = infer__probe_vector(k, cases[i].bias == 1 ? n : cols);
+            memset(&a, 0, sizeof a);
+            a.weight = cases[i].weight ? &w : NULL;
+            a.bias = cases[i].bias ? &b : NULL;
+            a.kind = kind;
+            a.n_groups = cases[i].groups;
+            a.eps = 1e-5f;
+            infer__probe_send(k);
+            for (g = 0; g < 2; g++) {
+                a.x = infer__probe_on(k, &x, g);
+                a.y = infer__probe_on(k, &y, g);
+                k->side[g].ops->norm(&k->side[g], &a);
+            }
+            infer__probe_fetch(k);
+            infer__probe_near(k, &y, 2, NULL, INFER__PROBE_ROUNDING, 0);
+            infer__probe_end(k, "%s, 3 rows of %d x %d values", kind == INFER__NORM_LAYER ? "layer norm" : "RMS",
+                             (int)cases[i].groups, (int)n);
+        }
+}
+
+/* y = act(x), times up, divided: 257 values a row are more than a group has. */
+static void infer__probe_act(infer__prober *k) {
+    static const char *const names[] = {"SiLU", "GELU (tanh)", "GELU (erf)", "ReLU", "ReLU^2", "sigmoid", "tanh"};
+    infer__act_args a;
+    infer__weight divide;
+    infer__tensor x, up, y;
+    int32_t kind, with, i, j, g;
+    float *v;
+    for (kind = 0; kind < INFER__ACTS; kind++)
+        for (with = 0; with < 4; with++) {
+            if (!infer__probe_has(k->uses->acts, kind) || !infer__probe_new(k)) continue;
+            x = infer__probe_tensor(k, 2, 257, 1, 2);
+            up = infer__probe_tensor(k, 2, 257, 0, 3);
+            y = infer__probe_tensor(k, 2, 257, 2, 0);
+            divide = infer__probe_vector(k, 257);
+            for (j = 0; j < 257; j++) {
+                v = (float *)((char *)k->at[0].host + divide.offset) + j;
+                *v += *v < 0 ? -0.5f : 0.5f;
+                for (i = 0; i < 2; i++) infer__row(&x, i)[j] *= 12;
+            }
+            infer__row(&x, 0)[0] = -200; /* exp overflows */
+            infer__row(&x, 1)[256] = 200;
+            for (i = 0; i < 2; i++) /* 0.5 x (1 + erf x) is a difference: measured by x */
+                for (j = 0; j < 257; j++) {
+                    float t = 1 + fabsf(infer__row(&x, i)[j]);
+                    k->sizes[i * 257 + j] = 2 * (kind == INFER__ACT_RELU2 ? t * t : t);
+                }
+            memset(&a, 0, sizeof a);
+            a.kind = kind;
+            a.divide = with & 2 ? &divide : NULL;
+            infer__probe_send(k);
+            for (g = 0; g < 2; g++) {
+                a.x = infer__probe_on(k, &x, g);
+                a.y = infer__probe_on(k, &y, g);
+                if (with & 1) a.up = infer__probe_on(k, &up, g);
+                k->side[g].ops->act(&k->side[g], &a);
+            }
+            infer__probe_fetch(k);
+            infer__probe_near(k, &y, 0, k->sizes, INFER__PROBE_ROUNDING, 0);
+            infer__probe_end(k, "%s%s%s, 2 rows of 257", names[kind], with & 1 ? ", times up" : "",
+                             with & 2 ? ", divided" : "");
+        }
+}
+
+static void infer__probe_add(infer__prober *k) {
+    infer__add_args a;
+    infer__tensor x, y;
+    int32_t g;
+    if (!infer__probe_new(k)) return;
+    x = infer__probe_tensor(k, 3, 300, 1, 2);
+    y = infer__probe_tensor(k, 3, 300, 3, 1);
+    a.scale = 0.3f;
+    infer__probe_send(k);
+    for (g = 0; g < 2; g++) {
+        a.x = infer__probe_on(k, &x, g);
+        a.y = infer__probe_on(k, &y, g);
+        k->side[g].ops->add(&k->side[g], &a);
+    }
+    infer__probe_fetch(k);
+    infer__probe_near(k, &y, 0.3, NULL, INFER__PROBE_ROUNDING, 0);
+    infer__probe_end(k, "3 rows of 300");
+}
+
+static void infer__probe_map(infer__prober *k) {
+    infer__map_args a;
+    infer__tensor x;
+    int32_t g, with;
+    for (with = 0; with < 4; with++) {
+        if (!infer__probe_new(k)) return;
+        x = infer__probe_tensor(k, 3, 300, 1, 2);
+        a.scale = 7;
+        a.cap = with & 1 ? 3.0f : 0;
+        a.clamp = with & 2 ? 2.0f : 0;
+        infer__probe_send(k);
+        for (g = 0; g < 2; g++) {
+            a.x = infer__probe_on(k, &x, g);
+            k->side[g].ops->map(&k->side[g], &a);
+        }
+        infer__probe_fetch(k);
+        infer__probe_near(k, &x, 1, NULL, INFER__PROBE_ROUNDING, 0);
+        infer__probe_end(k, "3 rows of 300, scaled%s%s", with & 1 ? ", soft-capped" : "", with & 2 ? ", clamped" : "");
+    }
+}
+
+static void infer__probe_get_rows(infer__prober *k) {
+    static const int32_t rows[] = {1, 2, 6};
+    infer__get_rows_args a;
+    infer__tensor x, y;
+    int32_t g;
+    if (!infer__probe_new(k)) return;
+    x = infer__probe_tensor(k, 7, 259, 2, 1);
+    y = infer__probe_tensor(k, 3, 259, 0, 3);
+    infer__probe_pass(k, 7);
+    k->side[0].pass.n_out = 3;
+    memcpy(k->side[0].pass.out, rows, sizeof rows);
+    infer__probe_send(k);
+    for (g = 0; g < 2; g++) {
+        a.x = infer__probe_on(k, &x, g);
+        a.y = infer__probe_on(k, &y, g);
+        k->side[g].ops->get_rows(&k->side[g], &a);
+    }
+    infer__probe_fetch(k); /* the same bits */
+    k->limit = INFER__PROBE_ROUNDING;
+    infer__probe_end(k, "3 of 7 rows of 259");
+}
+
+/* Frequencies, 2 sets of half pairs: on the CPU and, in turns as sums of two floats, on the device. 0: no memory. */
+static int infer__probe_freq(infer__prober *k, int32_t half, float *host, infer__buf *cpu, infer__buf *gpu) {
+    float turns[4 * INFER__PROBE_HALF];
+    double angle = 1;
+    int32_t i;
+    for (i = 0; i < 2 * half; i++, angle *= 0.7) {
+        double t;
+        if (i == half) angle = 0.25;
+        host[i] = (float)angle;
+        t = (double)host[i] / (2 * 3.14159265358979323846);
+        turns[2 * i] = (float)t;
+        turns[2 * i + 1] = (float)(t - (double)turns[2 * i]);
+    }
+    memset(cpu, 0, sizeof *cpu);
+    cpu->host = host;
+    cpu->bytes = 2 * (uint64_t)half * sizeof *host;
+    if (!k->side[1].ops->alloc(&k->side[1], gpu, 2 * cpu->bytes)) return 0;
+    k->side[1].ops->upload(&k->side[1], gpu, 0, turns, gpu->bytes);
+    k->side[1].ops->sync(&k->side[1]);
+    return 1;
+}
+
+static void infer__probe_rope(infer__prober *k) {
+    static const int32_t pos[] = {0, 1, 17, 1000};
+    float host[2 * INFER__PROBE_HALF];
+    infer__rope_args a;
+    infer__tensor x;
+    infer__buf freq[2];
+    int32_t kind, g, i;
+    for (kind = INFER__ROPE_PAIRS; kind <= INFER__ROPE_HALVES; kind++) {
+        if (!infer__probe_has(k->uses->ropes, kind) || !infer__probe_new(k)) continue;
+        x = infer__probe_tensor(k, 4, 5 * 35, 1, 3);
+        infer__probe_pass(k, 4);
+        for (i = 0; i < 4; i++) {
+            k->side[0].pass.pos[i] = pos[i];
+            k->side[0].pass.seq[i] = i % 2;
+        }
+        if (infer__probe_freq(k, 16, host, &freq[0], &freq[1])) {
+            memset(&a, 0, sizeof a);
+            a.n_head = 5;
+            a.dim = 35;
+            a.n_rot = 32;
+            a.kind = kind;
+            a.scale = 1.25f;
+            infer__probe_send(k);
+            for (g = 0; g < 2; g++) {
+                a.x = infer__probe_on(k, &x, g);
+                a.freq = &freq[g];
+                k->side[g].ops->rope(&k->side[g], &a);
+            }
+            infer__probe_fetch(k);
+            k->side[1].ops->release(&k->side[1], &freq[1]);
+        }
+        infer__probe_near(k, &x, 1, NULL, INFER__PROBE_ROUNDING, 0);
+        infer__probe_end(k, "%s, 5 heads of 35, 32 of them rotated", kind == INFER__ROPE_PAIRS ? "pairs" : "halves");
+    }
+}
+
+static void infer__probe_route(infer__prober *k) {
+    const int32_t n = INFER__MIN(INFER__MAX(k->uses->n_expert, 1), INFER__GPU_MAX_EXPERTS);
+    const int32_t used = INFER__MIN(INFER__MAX(k->uses->n_used, 1), n);
+    infer__moe_route_args a;
+    infer__tensor x, ids, weights;
+    int32_t i, j, g;
+    for (i = 0; i < 2; i++) {
+        if (!infer__probe_new(k)) return;
+        x = infer__probe_tensor(k, 3, n, 2, 1);
+        ids = infer__probe_tensor(k, 3, used, 1, 3);
+        weights = infer__probe_tensor(k, 3, used, 0, 2);
+        for (j = 0; j < n; j++) { /* the last row is all equal, others have equal ones */
+            infer__row(&x, 2)[j] = 3;
+            if (j % 7 == 3) infer__row(&x, 0)[j] = 0.9f;
+        }
+        a.n_expert = n;
+        a.n_used = used;
+        a.normalise = i;
+        a.scale = 2.5f;
+        infer__probe_send(k);
+        for (g = 0; g < 2; g++) {
+            a.x = infer__probe_on(k, &x, g);
+            a.ids = infer__probe_on(k, &ids, g);
+            a.weights = infer__probe_on(k, &weights, g);
+            k->side[g].ops->moe_route(&k->side[g], &a);
+        }
+        infer__probe_fetch(k);
+        infer__probe_near(k, &weights, 0.5, NULL, INFER__PROBE_ROUNDING, 0);
+        infer__probe_end(k, "3 rows, %d of %d experts", (int)used, (int)n);
+    }
+}
+
+/* The largest, one and several of them: the same bits. */
+static void infer__probe_top(infer__prober *k) {
+    static const struct { int16_t n, k; } cases[] = {{1030, 1}, {2100, 40}, {33, 7}};
+    infer__top_args a;
+    infer__tensor x, y, scratch;
+    int32_t g, j;
+    size_t i;
+    for (i = 0; i < INFER__COUNT(cases); i++) {
+        const int32_t n = cases[i].n;
+        if (!infer__probe_new(k)) return;
+        x = infer__probe_tensor(k, 2, n, 3, 1);
+        y = infer__probe_tensor(k, 2, 2 * cases[i].k, 1, 2);
+        scratch = infer__probe_tensor(k, 1, (int32_t)infer__top_scratch(n, cases[i].k), 0, 5);
+        for (j = 0; j < n; j += 3) infer__row(&x, 1)[j] = 0.75f; /* lower columns first among equals */
+        a.k = cases[i].k;
+        infer__probe_send(k);
+        for (g = 0; g < 2; g++) {
+            a.x = infer__probe_on(k, &x, g);
+            a.y = infer__probe_on(k, &y, g);
+            a.scratch = infer__probe_on(k, &scratch, g);
+            k->side[g].ops->top(&k->side[g], &a);
+        }
+        infer__probe_fetch(k);
+        infer__probe_ignore(k, &scratch);
+        k->limit = INFER__PROBE_ROUNDING;
+        infer__probe_end(k, "the %d largest of 2 rows of %d", (int)cases[i].k, (int)n);
+    }
+}
+
+/* ---- programs of storage types ----------------------------------------------------------------------------------- */
+
+/* Columns of so many units: a block, or 33 single values. */
+static int32_t infer__probe_cols(const infer__prober *k, int32_t units) {
+    return units * (k->type->values == 1 ? 33 : k->type->values);
+}
+
+/* What x loses in a product on the device: nothing, or as halves (1) or BF16 (2). */
+static int infer__probe_halves(const infer__prober *k, const infer__weight *w, int32_t n, int32_t rows_of_x) {
+    const infer__ctx *c = &k->side[1];
+    if (n <= INFER__GPU_FEW || !infer__gpu_has_mma(c, w, rows_of_x)) return 0;
+    return w->type->id == INFER__GPU_BF16 ? 2 : 1;
+}
+static const double INFER__PROBE_LIMITS[] = {INFER__PROBE_ROUNDING, 1e-3, 2e-3}; /* 2^-11, 2^-9 of the terms */
+static const double INFER__PROBE_NMSES[] = {0, 1e-5, 1e-4};
+
+/* The CPU rounds x to 8 bits where the device does, and nowhere else. */
+static void infer__probe_as(infer__prober *k, const infer__weight *w, int32_t n, int32_t rows_of_x) {
+    k->side[0].exact = n > INFER__GPU_FEW || w->type->values == 1 || !infer__gpu_dots(&k->side[1], w, rows_of_x);
+}
+
+static void infer__probe_embed(infer__prober *k) {
+    static const int32_t ids[] = {3, 12, -1, 0, 5};
+    const infer__quant *f32 = infer__quant_find(0, NULL);
+    infer__embed_args a;
+    infer__weight table, places;
+    infer__tensor y;
+    int32_t i, j, g, with, cols;
+    for (with = 0; with < 2; with++) {
+        if (!infer__probe_new(k)) return;
+        cols = infer__probe_cols(k, with + 1);
+        y = infer__probe_tensor(k, 5, cols, 1, 3);
+        table = infer__probe_weight(k, k->type, 13, cols);
+        places = infer__probe_weight(k, f32, 5, cols);
+        infer__probe_pass(k, 5);
+        memcpy(k->side[0].pass.ids, ids, sizeof ids);
+        for (i = 0; i < 5; i++) { /* a block's values are differences: measured by the largest of the row */
+            const uint8_t *row = (const uint8_t *)table.data + (uint64_t)INFER__MAX(ids[i], 0) * table.row_bytes;
+            double most = 1;
+            k->type->decode(row, k->line, cols);
+            for (j = 0; j < cols; j++) most = INFER__MAX(most, fabsf(k->line[j]));
+            for (j = 0; j < cols; j++) k->sizes[i * cols + j] = (float)(2 * most + 1);
+        }
+        memset(&a, 0, sizeof a);
+        a.table = &table;
+        a.positions = with ? &places : NULL;
+        a.scale = 1.5f;
+        infer__probe_send(k);
+        for (g = 0; g < 2; g++) {
+            a.y = infer__probe_on(k, &y, g);
+            k->side[g].ops->embed(&k->side[g], &a);
+        }
+        infer__probe_fetch(k);
+        infer__probe_near(k, &y, 0, k->sizes, INFER__PROBE_ROUNDING, 0);
+        infer__probe_end(k, "5 rows of %d%s", (int)cols, with ? ", with positions" : "");
+    }
+}
+
+/* n rows of x, up to three matrices of `rows` rows; bias: a bit each. wide: tiles of tensor cores. */
+typedef struct infer__probe_product {
+    int16_t n, n_w, rows, units;
+    int8_t bias, norm, act, add, wide;
+} infer__probe_product;
+
+static const infer__probe_product INFER__PROBE_FEW[] = { /* rows that matrices are read once for */
+    {1, 1, 5, 1, 1, 0, 0, 0, 0}, {1, 2, 33, 4, 0, 0, 1, 0, 0}, {2, 1, 33, 4, 0, 0, 0, 1, 0},
+    {3, 3, 7, 2, 5, 0, 0, 0, 0}, {3, 1, 33, 2, 1, 1, 0, 0, 0}, {8, 1, 33, 1, 0, 0, 1, 0, 0}};
+static const infer__probe_product INFER__PROBE_MANY[] = {
+    {9, 1, 33, 1, 1, 0, 0, 0, 0}, {37, 2, 70, 2, 3, 1, 1, 0, 0}, {70, 1, 130, 3, 0, 0, 0, 1, 1}};
+
+/* Sizes of the terms of y: of the products, of both factors where they are multiplied. */
+static void infer__probe_product_sizes(infer__prober *k, const infer__probe_product *p, const infer__weight *w,
+                                       const infer__tensor *x, int32_t j, int32_t kind) {
+    float gate[160];
+    int32_t i, r;
+    for (i = 0; i < p->n; i++) {
+        float *sizes = k->sizes + (int64_t)i * p->rows;
+        infer__probe_dots(k, &w[j], 0, p->rows, infer__row(x, i), sizes);
+        if (p->act) infer__probe_dots(k, &w[p->n_w - 1], 0, p->rows, infer__row(x, i), gate);
+        for (r = 0; r < p->rows; r++) {
+            sizes[r] += 1;
+            if (p->act) sizes[r] *= (4 + gate[r]) * (kind == INFER__ACT_RELU2 ? 4 + gate[r] : 1);
+        }
+    }
+}
+
+static void infer__probe_product_case(infer__prober *k, const infer__probe_product *p) {
+    const int32_t cols = infer__probe_cols(k, p->units), kind = infer__probe_kind(k->uses->acts, p->n);
+    infer__tensor before, x, to, y[3], *result;
+    infer__weight w[3], b[3], scale;
+    infer__matmul_args a;
+    infer__norm_args norm;
+    infer__act_args act;
+    infer__add_args add;
+    int32_t j, g;
+    int halves, fused;
+    if (!infer__probe_new(k)) return;
+    before = infer__probe_tensor(k, p->n, cols, 4, 4);
+    x = infer__probe_tensor(k, p->n, cols, 0, 4);
+    to = infer__probe_tensor(k, p->n, p->rows, 3, 2);
+    scale = infer__probe_vector(k, cols);
+    memset(&a, 0, sizeof a);
+    memset(&norm, 0, sizeof norm);
+    memset(&act, 0, sizeof act);
+    for (j = 0; j < p->n_w; j++) {
+        y[j] = infer__probe_tensor(k, p->n, p->rows, 1 + j, j);
+        w[j] = infer__probe_weight(k, k->type, p->rows, cols);
+        b[j] = infer__probe_vector(k, p->rows);
+        a.w[j] = &w[j];
+        if (p->bias >> j & 1) a.b[j] = &b[j];
+    }
+    a.n_w = p->n_w;
+    norm.weight = &scale;
+    norm.kind = infer__probe_kind(k->uses->norms, p->n);
+    norm.n_groups = 1;
+    norm.eps = 1e-5f;
+    act.kind = kind;
+    add.scale = 0.75f;
+    if (p->norm) a.norm = &norm;
+    if (p->act) a.act = &act;
+    if (p->add) a.add = &add;
+    infer__probe_pass(k, 1);
+    infer__probe_send(k);
+    halves = infer__probe_halves(k, &w[0], p->n, p->n);
+    infer__probe_as(k, &w[0], p->n, p->n);
+    for (g = 0; g < 2; g++) {
+        norm.x = infer__probe_on(k, &before, g);
+        norm.y = a.x = infer__probe_on(k, &x, g);
+        for (j = 0; j < p->n_w; j++) a.y[j] = infer__probe_on(k, &y[j], g);
+        act.x = a.y[p->n_w - 1];
+        memset(&act.up, 0, sizeof act.up);
+        if (p->n_w == 2) act.up = a.y[0];
+        act.y = add.x = a.y[0];
+        add.y = infer__probe_on(k, &to, g);
+        infer__matmul(&k->side[g], &a);
+    }
+    infer__probe_fetch(k);
+    fused = p->norm && !k->side[0].exact; /* a last digit of the norm may round to the neighbour */
+    result = p->add ? &to : y;
+    for (j = 0; j < (p->act || p->add ? 1 : p->n_w); j++) {
+        infer__probe_product_sizes(k, p, w, &x, j, kind);
+        infer__probe_near(k, &result[j], 0, k->sizes, fused ? 1e-2 : INFER__PROBE_LIMITS[halves],
+                          fused ? 3e-5 : INFER__PROBE_NMSES[halves]);
+    }
+    infer__probe_ignore(k, &x); /* what is only passed between fused ops need not be written */
+    for (j = 0; j < p->n_w; j++) infer__probe_ignore(k, &y[j]);
+    infer__probe_end(k, "%d row%s of %d, %d matri%s of %d rows%s%s%s%s", (int)p->n, p->n == 1 ? "" : "s", (int)cols,
+                     (int)p->n_w, p->n_w == 1 ? "x" : "ces", (int)p->rows, p->bias ? ", bias" : "",
+                     p->norm ? ", norm" : "", p->act ? ", activation" : "", p->add ? ", added" : "");
+}
+
+static void infer__probe_few(infer__prober *k) {
+    size_t i;
+    for (i = 0; i < INFER__COUNT(INFER__PROBE_FEW); i++) infer__probe_product_case(k, &INFER__PROBE_FEW[i]);
+}
+
+/* Tiles of tensor cores are chosen by the size of the product: here by the case. */
+static void infer__probe_many(infer__prober *k) {
+    uint64_t wide = k->side[1].run->mma_wide;
+    size_t i;
+    for (i = 0; i < INFER__COUNT(INFER__PROBE_MANY); i++) {
+        const infer__probe_product *p = &INFER__PROBE_MANY[i];
+        if (p->wide && (k->side[1].exact || !infer__gpu_find(k->side[1].run, INFER__MODULE_MMA, k->type->id))) continue;
+        k->side[1].run->mma_wide = p->wide ? 0 : UINT64_MAX;
+        infer__probe_product_case(k, p);
+    }
+    k->side[1].run->mma_wide = wide;
+}
+
+/* n rows, each with `used` of the experts; down: a row of x for each choice, summed by weight. */
+typedef struct infer__probe_moe { int16_t n, experts, used, rows, units, down; } infer__probe_moe;
+static const infer__probe_moe INFER__PROBE_EXPERTS[] = {
+    {1, 5, 2, 9, 1, 0}, {2, 3, 2, 33, 4, 1}, {11, 3, 2, 33, 2, 0}, {19, 4, 3, 70, 1, 1}};
+
+static void infer__probe_experts_case(infer__prober *k, const infer__probe_moe *m) {
+    const int32_t cols = infer__probe_cols(k, m->units), pairs = m->n * m->used, x_rows = m->down ? pairs : m->n;
+    infer__tensor x, y, ids, weights;
+    infer__weight w;
+    infer__moe_matmul_args a;
+    float terms[160];
+    int32_t t, j, r, g, id;
+    int halves;
+    if (!infer__probe_new(k)) return;
+    x = infer__probe_tensor(k, x_rows, cols, 4, 4);
+    y = infer__probe_tensor(k, m->down ? m->n : pairs, m->rows, 3, 1);
+    ids = infer__probe_tensor(k, m->n, m->used, 2, 0);
+    weights = infer__probe_tensor(k, m->n, m->used, 1, 3);
+    w = infer__probe_weight(k, k->type, m->experts * m->rows, cols);
+    memset(k->sizes, 0, (size_t)(y.rows * m->rows) * sizeof *k->sizes);
+    for (t = 0; t < m->n; t++)
+        for (j = 0; j < m->used; j++) {
+            id = (t * 7 + j) % m->experts;
+            memcpy(infer__row(&ids, t) + j, &id, sizeof id);
+            infer__probe_dots(k, &w, (int64_t)id * m->rows, m->rows,
+                              infer__row(&x, m->down ? t * m->used + j : t), terms);
+            for (r = 0; r < m->rows; r++) k->sizes[(m->down ? t : t * m->used + j) * m->rows + r] += terms[r];
+        }
+    memset(&a, 0, sizeof a);
+    a.w = &w;
+    a.rows = m->rows;
+    a.n_used = m->used;
+    a.per_expert_x = m->down;
+    infer__probe_pass(k, 1);
+    infer__probe_send(k);
+    halves = infer__probe_halves(k, &w, m->n, x_rows);
+    infer__probe_as(k, &w, m->n, x_rows);
+    for (g = 0; g < 2; g++) {
+        a.x = infer__probe_on(k, &x, g);
+        a.y = infer__probe_on(k, &y, g);
+        a.ids = infer__probe_on(k, &ids, g);
+        if (m->down) a.weights = infer__probe_on(k, &weights, g);
+        k->side[g].ops->moe_matmul(&k->side[g], &a);
+    }
+    infer__probe_fetch(k);
+    infer__probe_near(k, &y, 0, k->sizes, INFER__PROBE_LIMITS[halves], INFER__PROBE_NMSES[halves]);
+    infer__probe_end(k, "%d row%s of %d, %d of %d experts of %d rows%s", (int)m->n, m->n == 1 ? "" : "s", (int)cols,
+                     (int)m->used, (int)m->experts, (int)m->rows, m->down ? ", summed up" : "");
+}
+
+static void infer__probe_experts(infer__prober *k) {
+    size_t i;
+    for (i = 0; i < INFER__COUNT(INFER__PROBE_EXPERTS); i++) infer__probe_experts_case(k, &INFER__PROBE_EXPERTS[i]);
+}
+
+/* ---- programs of cache types ------------------------------------------------------------------------------------- */
+
+/* Two sequences of INFER__PROBE_LEN positions in pages of a cache on each side. */
+typedef struct infer__probe_cache {
+    infer__kv_buf k[2], v[2]; /* on the CPU, on the device */
+    infer__gpu_heads h;
+    int32_t pages;
+    uint8_t *bytes; /* what came back, and the CPU's keys as rows */
+} infer__probe_cache;
+
+static int infer__probe_cache_alloc(infer__prober *k, infer__probe_cache *o) {
+    uint64_t slots, kb, vb;
+    int32_t g;
+    o->pages = 2 * ((INFER__PROBE_LEN + INFER__PAGE - 1) / INFER__PAGE);
+    slots = (uint64_t)o->pages * INFER__PAGE * (uint64_t)o->h.n_head_kv;
+    kb = slots * infer__kv_bytes(k->side[1].kv_type, o->h.dim_k);
+    vb = slots * infer__kv_bytes(k->side[1].kv_type, o->h.dim_v);
+    for (g = 0; g < 2; g++) {
+        o->k[g].type = o->v[g].type = k->side[1].kv_type;
+        if (!k->side[g].ops->alloc(&k->side[g], &o->k[g].buf, kb)) return 0;
+        if (!k->side[g].ops->alloc(&k->side[g], &o->v[g].buf, vb)) return 0;
+    }
+    o->bytes = (uint8_t *)infer__alloc(k->mem, 2 * INFER__MAX(kb, vb));
+    if (!o->bytes) return 0;
+    memset(o->k[0].buf.host, 0xff, (size_t)kb); /* NaN: what was not stored must not be read */
+    memset(o->v[0].buf.host, 0xff, (size_t)vb);
+    k->side[1].ops->upload(&k->side[1], &o->k[1].buf, 0, o->k[0].buf.host, kb);
+    k->side[1].ops->upload(&k->side[1], &o->v[1].buf, 0, o->v[0].buf.host, vb);
+    k->side[1].ops->sync(&k->side[1]);
+    return 1;
+}
+
+static void infer__probe_cache_free(infer__prober *k, infer__probe_cache *o) {
+    int32_t g;
+    for (g = 0; g < 2; g++) {
+        k->side[g].ops->release(&k->side[g], &o->k[g].buf);
+        k->side[g].ops->release(&k->side[g], &o->v[g].buf);
+    }
+    infer__free(k->mem, o->bytes);
+}
+
+/* The device's cache against the CPU's, which has keys turned: the same bits. */
+static void infer__probe_cache_same(infer__prober *k, infer__probe_cache *o) {
+    infer__ctx *c = &k->side[1];
+    uint64_t kb = o->k[0].buf.bytes, vb = o->v[0].buf.bytes, page = kb / (uint64_t)o->pages;
+    uint8_t *rows = o->bytes + INFER__MAX(kb, vb);
+    int32_t i;
+    c->ops->download(c, &o->k[1].buf, 0, o->bytes, kb);
+    c->ops->sync(c);
+    for (i = 0; i < o->pages; i++)
+        infer__kv_turn(o->k[0].type, o->h.n_head_kv, o->h.dim_k, (uint8_t *)o->k[0].buf.host + (uint64_t)i * page,
+                       rows + (uint64_t)i * page, 1);
+    k->limit = INFER__PROBE_ROUNDING;
+    if (infer__ok(c) && memcmp(o->bytes, rows, (size_t)kb) != 0) k->other_bits = 1;
+    c->ops->download(c, &o->v[1].buf, 0, o->bytes, vb);
+    c->ops->sync(c);
+    if (infer__ok(c) && memcmp(o->bytes, o->v[0].buf.host, (size_t)vb) != 0) k->other_bits = 1;
+}
+
+/* n rows from position `first` on, of both sequences in turn (each 0), or of the first one. */
+static void infer__probe_places(infer__prober *k, int32_t n, int32_t first, int both) {
+    int32_t i;
+    infer__probe_pass(k, n);
+    for (i = 0; i < n; i++) {
+        k->side[0].pass.pos[i] = first + (both ? i / 2 : i);
+        k->side[0].pass.seq[i] = both ? i % 2 : 0;
+    }
+}
+
+/* Rows of keys and values into the cache; rope: rotated on the way, with queries, which come back. */
+static void infer__probe_store(infer__prober *k, infer__probe_cache *o, int32_t n, int32_t first, int both, int rope) {
+    const infer__gpu_heads *h = &o->h;
+    float host[2 * INFER__PROBE_HALF];
+    infer__kv_store_args a;
+    infer__rope_args rq, rk;
+    infer__tensor kt, vt, q;
+    infer__buf freq[2];
+    int32_t g, half = INFER__MIN(h->dim_k / 2, INFER__PROBE_HALF);
+    if (!infer__probe_new(k) || (rope && half == 0)) return;
+    kt = infer__probe_tensor(k, n, h->n_head_kv * h->dim_k, 3, 1);
+    vt = infer__probe_tensor(k, n, h->n_head_kv * h->dim_v, 0, 2);
+    q = infer__probe_tensor(k, rope ? n : 1, h->n_head * h->dim_k, 1, 0);
+    infer__probe_places(k, n, first, both);
+    memset(&a, 0, sizeof a);
+    memset(&rq, 0, sizeof rq);
+    if (rope && !infer__probe_freq(k, half, host, &freq[0], &freq[1])) rope = 0;
+    infer__probe_send(k);
+    a.n_head = h->n_head_kv;
+    a.dim_k = h->dim_k;
+    a.dim_v = h->dim_v;
+    rq.n_head = h->n_head;
+    rq.dim = h->dim_k;
+    rq.n_rot = 2 * half;
+    rq.kind = h->rope;
+    rq.scale = 1.25f;
+    rk = rq;
+    rk.n_head = h->n_head_kv;
+    for (g = 0; g < 2; g++) {
+        a.k = rk.x = infer__probe_on(k, &kt, g);
+        a.v = infer__probe_on(k, &vt, g);
+        rq.x = infer__probe_on(k, &q, g);
+        a.k_cache = &o->k[g];
+        a.v_cache = &o->v[g];
+        rq.freq = rk.freq = &freq[g];
+        a.rope_q = rope ? &rq : NULL;
+        a.rope_k = rope ? &rk : NULL;
+        infer__kv_store(&k->side[g], &a);
+    }
+    infer__probe_fetch(k);
+    if (rope) {
+        k->side[1].ops->release(&k->side[1], &freq[1]);
+        infer__probe_near(k, &q, 1, NULL, INFER__PROBE_ROUNDING, 0);
+        infer__probe_ignore(k, &kt);
+    } else {
+        infer__probe_cache_same(k, o);
+    }
+    infer__probe_end(k, "%d rows, %d heads of %d and %d%s", (int)n, (int)h->n_head_kv, (int)h->dim_k, (int)h->dim_v,
+                     rope ? ", rotated" : "");
+}
+
+static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t n, int32_t first, int both,
+                                double nmse) {
+    const infer__gpu_heads *h = &o->h;
+    infer__attention_args a;
+    infer__weight sinks;
+    infer__tensor q, y;
+    int32_t g;
+    if (!infer__probe_new(k)) return;
+    q = infer__probe_tensor(k, n, h->n_head * h->dim_k, 1, 0);
+    y = infer__probe_tensor(k, n, h->n_head * h->dim_v, 2, 5);
+    sinks = infer__probe_vector(k, h->n_head);
+    infer__probe_places(k, n, first, both);
+    memset(&a, 0, sizeof a);
+    a.n_head = h->n_head;
+    a.n_head_kv = h->n_head_kv;
+    a.dim_k = h->dim_k;
+    a.dim_v = h->dim_v;
+    a.window = h->window ? 33 : 0;
+    a.scale = h->scale;
+    a.softcap = h->softcap;
+    a.max_bias = h->max_bias;
+    a.temp_scale = h->temp_scale;
+    a.temp_floor = 32;
+    a.temp_offset = 20;
+    a.sinks = h->sinks ? &sinks : NULL;
+    infer__probe_send(k);
+    for (g = 0; g < 2; g++) {
+        a.q = infer__probe_on(k, &q, g);
+        a.y = infer__probe_on(k, &y, g);
+        a.k_cache = &o->k[g];
+        a.v_cache = &o->v[g];
+        k->side[g].ops->attention(&k->side[g], &a);
+    }
+    infer__probe_fetch(k);
+    infer__probe_near(k, &y, 1, NULL, nmse > 0 ? 0.1 : INFER__PROBE_ROUNDING, nmse);
+    infer__probe_end(k, "%d rows, %d of %d heads of %d and %d, %d positions%s%s%s%s", (int)n, (int)h->n_head,
+                     (int)h->n_head_kv, (int)h->dim_k, (int)h->dim_v, (int)(first + (both ? (n + 1) / 2 : n)),
+                     h->window ? ", window 33" : "", h->softcap > 0 ? ", soft-capped" : "",
+                     h->max_bias > 0 ? ", ALiBi" : "", h->sinks ? ", sinks" : "");
+}
+
+/* Store, then attention: few rows in one part, in several, a tile of neighbours; then with rotated keys. */
+static void infer__probe_heads(infer__prober *k, const infer__gpu_heads *h) {
+    const int32_t tile = INFER__MAX(h->dim_k, h->dim_v) > 128 ? 11 : 35;
+    infer__probe_cache o;
+    memset(&o, 0, sizeof o);
+    o.h = *h;
+    if (k->over) return;
+    if (infer__probe_new(k) && infer__probe_cache_alloc(k, &o)) {
+        infer__probe_store(k, &o, 2 * INFER__PROBE_LEN, 0, 1, 0);
+        infer__probe_attend(k, &o, 3, 20, 1, 0);
+        infer__probe_attend(k, &o, 3, INFER__PROBE_LEN - 2, 1, 0);
+        infer__probe_attend(k, &o, tile, INFER__PROBE_LEN - tile, 0, 0);
+        if (h->rope != INFER__ROPE_NONE) { /* a last digit of a key may round to the neighbour */
+            infer__probe_store(k, &o, 4, 30, 1, 1);
+            infer__probe_attend(k, &o, 3, INFER__PROBE_LEN - 2, 1, 1e-4);
+        }
+    } else if (!k->over) {
+        infer__probe_end(k, "a cache of %d positions", 2 * (int)INFER__PROBE_LEN);
+    }
+    infer__probe_cache_free(k, &o);
+}
+
+static void infer__probe_attention(infer__prober *k) {
+    int32_t i;
+    for (i = 0; i < k->uses->n_heads; i++) infer__probe_heads(k, &k->uses->heads[i]);
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+static const struct infer__probe_op {
+    const char *name;
+    int32_t kind;  /* of the program: INFER__MODULE_* */
+    uint32_t when; /* INFER__USE_*: only for types, or models, that are used so; 0 = always */
+    int32_t exact; /* 1: products as they are with infer_model_params.exact are another case */
+    void (*run)(infer__prober *k);
+} INFER__PROBES[] = {
+    {"norm", INFER__MODULE_BASE, 0, 0, infer__probe_norm},
+    {"activation", INFER__MODULE_BASE, 0, 0, infer__probe_act},
+    {"add", INFER__MODULE_BASE, 0, 0, infer__probe_add},
+    {"map", INFER__MODULE_BASE, 0, 0, infer__probe_map},
+    {"rows", INFER__MODULE_BASE, 0, 0, infer__probe_get_rows},
+    {"rope", INFER__MODULE_BASE, 0, 0, infer__probe_rope},
+    {"largest", INFER__MODULE_BASE, 0, 0, infer__probe_top},
+    {"router", INFER__MODULE_BASE, INFER__USE_EXPERTS, 0, infer__probe_route},
+    {"embedding", INFER__MODULE_TYPE, INFER__USE_TABLE, 0, infer__probe_embed},
+    {"1 to 8 rows", INFER__MODULE_TYPE, INFER__USE_MATRIX, 1, infer__probe_few},
+    {"many rows", INFER__MODULE_TYPE, INFER__USE_MATRIX, 1, infer__probe_many},
+    {"experts", INFER__MODULE_TYPE, INFER__USE_EXPERTS, 1, infer__probe_experts},
+    {"attention", INFER__MODULE_KV, 0, 0, infer__probe_attention},
+};
+
+/* A row is over: tell it. The first that is not ok is what the whole check says. */
+static void infer__probe_tell(infer__prober *k, const char *program, const char *check) {
+    k->row.program = program;
+    k->row.check = check;
+    k->row.kernels = k->kernels;
+    k->row.input = k->input;
+    k->row.message = k->message;
+    if (k->row.verdict != INFER_KERNEL_OK && k->verdict == INFER_KERNEL_OK && !k->optional) {
+        k->verdict = k->row.verdict;
+        infer__format(k->why, sizeof k->why, "kernel %s (program %s, check \"%s\": %s) %s", k->kernels, program, check,
+                      k->input, k->message);
+    }
+    if (k->tell && k->tell(k->user, &k->row)) k->over = k->stopped = 1;
+}
+
+static void infer__probe_clear(infer__prober *k) {
+    memset(&k->row, 0, sizeof k->row);
+    k->nearness = -1;
+    k->input[0] = k->kernels[0] = k->message[0] = 0;
+}
+
+/* The rows of a program: of the base, of a cache type, of a storage type that is used so. */
+static void infer__probe_program(infer__prober *k, int32_t module, uint32_t use) {
+    static const char *const exactly[] = {"", ", exact"};
+    const infer__module_row *m = &INFER__MODULES[module];
+    char name[40];
+    size_t i;
+    int exact;
+    k->passed = 0;
+    for (i = 0; i < INFER__COUNT(INFER__PROBES); i++)
+        for (exact = 0; exact < 2; exact++) {
+            const struct infer__probe_op *op = &INFER__PROBES[i];
+            if (k->over || op->kind != m->kind || (op->when && !(op->when & use))) continue;
+            if (op->exact ? !(k->uses->exact >> exact & 1) : exact) continue;
+            k->side[1].exact = exact;
+            infer__probe_clear(k);
+            op->run(k);
+            infer__format(name, sizeof name, "%s%s", op->name, op->exact ? exactly[exact] : "");
+            if (k->nearness >= 0) infer__probe_tell(k, m->name, name);
+        }
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+/* Bytes of a case. */
+static uint64_t infer__probe_room(const infer__gpu_uses *u) {
+    uint64_t room = INFER__PROBE_ROOM, n;
+    int32_t i;
+    for (i = 0; i < u->n_heads; i++) {
+        const infer__gpu_heads *h = &u->heads[i];
+        n = 2 * INFER__PROBE_LEN * (uint64_t)h->n_head_kv * (uint64_t)(h->dim_k + h->dim_v) +
+            40 * (uint64_t)h->n_head * (uint64_t)(h->dim_k + h->dim_v) + 4096;
+        room = INFER__MAX(room, n * sizeof(float));
+    }
+    return room;
+}
+
+static infer_result infer__probe_memory(infer__prober *k, infer_error *err) {
+    infer__pass *p = &k->side[0].pass;
+    const int32_t rows = INFER__PROBE_ROWS, tables = INFER__CACHE_GROUPS * 2 * INFER__PROBE_PAGES;
+    int32_t i;
+    k->room = infer__probe_room(k->uses);
+    p->max_pages = INFER__PROBE_PAGES;
+    p->n_seq = 2;
+    p->block_len = 4 * (int64_t)rows + 2 + tables;
+    p->block = (int32_t *)infer__calloc(k->mem, (uint64_t)p->block_len, sizeof *p->block);
+    k->at[0].host = infer__alloc(k->mem, k->room + INFER__OVERREAD);
+    k->at[0].bytes = k->room;
+    k->got = (uint8_t *)infer__alloc(k->mem, k->room);
+    k->sizes = (float *)infer__calloc(k->mem, 160 * 160 + INFER__PROBE_COLS, sizeof *k->sizes);
+    if (!p->block || !k->at[0].host || !k->got || !k->sizes)
+        return infer__error(err, INFER_ERR_MEMORY, "no memory to check a GPU");
+    k->line = k->sizes + 160 * 160;
+    p->ids = p->block;
+    p->pos = p->ids + rows;
+    p->seq = p->pos + rows;
+    p->out = p->seq + rows;
+    p->extended = p->out + rows;
+    p->extended[1] = 1;
+    for (i = 0; i < INFER__CACHE_GROUPS; i++) p->pages[i] = p->extended + 2 + i * 2 * INFER__PROBE_PAGES;
+    for (i = 0; i < tables; i++) p->pages[0][i] = -1;
+    for (i = 0; i < 2 * ((INFER__PROBE_LEN + INFER__PAGE - 1) / INFER__PAGE); i++) /* sequences have pages in turn */
+        p->pages[0][i % 2 * INFER__PROBE_PAGES + i / 2] = i;
+    return infer__gpu_alloc(k->gpu, &k->at[1], k->room, err);
+}
+
+/* Both contexts, with a cache of a type. */
+static infer_result infer__probe_open(infer__prober *k, int32_t kv_type, infer_error *err) {
+    infer__ctx *cpu = &k->side[0], *gpu = &k->side[1];
+    infer__pass pass = cpu->pass;
+    memset(k->side, 0, sizeof k->side);
+    cpu->mem = gpu->mem = k->mem;
+    cpu->ops = &infer__cpu_ops;
+    gpu->ops = &infer__gpu_ops;
+    cpu->pool = k->pool;
+    cpu->pass = gpu->pass = pass;
+    infer__cpu_select(cpu, 0);
+    cpu->x8_len = infer__cpu_x8_len(80, INFER__PROBE_COLS);
+    cpu->float_x_bytes = infer__float_x_bytes(0, 80, INFER__PROBE_COLS);
+    gpu->gpu = k->gpu;
+    gpu->kv_type = kv_type;
+    gpu->x8_len = cpu->x8_len;
+    gpu->parts_len = infer__gpu_parts_len(INFER__PROBE_LEN, INFER__PROBE_MOST_HEADS, INFER__MAX_HEAD_DIM);
+    gpu->lists_len = infer__gpu_lists_len(20, 3, 4);
+    gpu->pairs_len = infer__gpu_pairs_len(20, 3, 70);
+    if (!cpu->ops->prepare(cpu, INFER__PROBE_COLS))
+        return infer__error(err, INFER_ERR_MEMORY, "no memory to check a GPU");
+    return gpu->ops->prepare(gpu, INFER__PROBE_COLS) ? INFER_OK
+                                                         : infer__error(err, gpu->error.code, "%s", gpu->error.message);
+}
+
+static void infer__probe_close(infer__prober *k) {
+    int g;
+    for (g = 0; g < 2; g++)
+        if (k->side[g].ops) k->side[g].ops->finish(&k->side[g]);
+}
+
+/* A program that is not there; optional: a special one, without which the generic one runs. */
+static void infer__probe_not_built(infer__prober *k, int32_t module, int optional, const char *why) {
+    infer__probe_clear(k);
+    k->row.verdict = INFER_KERNEL_NOT_BUILT;
+    k->optional = optional;
+    infer__format(k->message, sizeof k->message, "%s", why);
+    infer__probe_tell(k, INFER__MODULES[module].name, "build");
+    k->optional = 0;
+}
+
+/* Compile what is to be checked. Without `tell` a program that cannot be is an error. */
+static infer_result infer__probe_build(infer__prober *k, infer_error *err) {
+    const infer__quant *q;
+    infer_error why;
+    infer_result r = infer__gpu_use_base(k->gpu, err);
+    int32_t i;
+    for (i = 0; !r && !k->over && (q = infer__quant_row(i)) != NULL; i++) {
+        if (!k->uses->types[i]) continue;
+        infer__error_clear(&why);
+        r = infer__gpu_use_type(k->gpu, q, &why);
+        if (!r) continue;
+        if (!k->tell || r == INFER_ERR_MEMORY) return infer__error(err, r, "%s", why.message);
+        infer__probe_not_built(k, infer__gpu_module(INFER__MODULE_TYPE, q->id), 0, why.message);
+        r = INFER_OK;
+    }
+    for (i = 0; k->tell && !r && !k->over && i < INFER__MODULE_COUNT; i++)
+        if (infer__gpu_lacks(k->gpu, i))
+            infer__probe_not_built(k, i, 1, "the device's compiler refused it; the generic program runs instead");
+    return r;
+}
+
+static void infer__probe_types(infer__prober *k) {
+    const infer__quant *q;
+    int32_t i, base = infer__gpu_module(INFER__MODULE_BASE, 0);
+    uint32_t all = 0;
+    for (i = 0; i < INFER__QUANTS_MAX; i++) all |= k->uses->types[i];
+    infer__probe_program(k, base, all);
+    for (i = 0; !k->over && (q = infer__quant_row(i)) != NULL; i++) {
+        k->type = q;
+        if (k->uses->types[i] && infer__gpu_has_program(k->gpu, INFER__MODULE_TYPE, q->id))
+            infer__probe_program(k, infer__gpu_module(INFER__MODULE_TYPE, q->id), k->uses->types[i]);
+    }
+}
+
+static infer_result infer__probe_run(infer__prober *k, infer_error *err) {
+    infer_result r = infer__probe_memory(k, err);
+    int32_t kv, first = 1;
+    if (!r) r = infer__pool_create(&k->pool, k->mem, 1, NULL, NULL, err);
+    if (!r) r = infer__probe_build(k, err);
+    for (kv = INFER_KV_F32; kv <= INFER_KV_Q4_0 && !r && !k->over; kv++) {
+        infer_error why;
+        if (!(k->uses->kv_types >> kv & 1)) continue;
+        infer__error_clear(&why);
+        r = infer__probe_open(k, kv, &why);
+        if (!r && first) infer__probe_types(k);
+        if (!r) first = 0;
+        if (!r) infer__probe_program(k, infer__gpu_module(INFER__MODULE_KV, kv), 0);
+        infer__probe_close(k);
+        if (!r) continue;
+        if (!k->tell || r == INFER_ERR_MEMORY || infer__gpu_has_program(k->gpu, INFER__MODULE_KV, kv))
+            return infer__error(err, r, "%s", why.message);
+        infer__probe_not_built(k, infer__gpu_module(INFER__MODULE_KV, kv), 0, why.message);
+        r = INFER_OK;
+    }
+    return r;
+}
+
+static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, infer__mem *mem, infer_kernel_fn tell,
+                                     void *user, int32_t *verdict, infer_error *err) {
+    infer__prober *k = (infer__prober *)infer__calloc(mem, 1, sizeof *k);
+    infer_result r;
+    *verdict = INFER_KERNEL_OK;
+    if (!k) return infer__error(err, INFER_ERR_MEMORY, "no memory to check a GPU");
+    k->gpu = g;
+    k->uses = u;
+    k->mem = mem;
+    k->tell = tell;
+    k->user = user;
+    r = infer__probe_run(k, err);
+    *verdict = k->verdict;
+    if (!r && k->stopped) r = infer__error(err, INFER_CANCELLED, "cancelled");
+    if (!r && k->verdict != INFER_KERNEL_OK) r = infer__error(err, INFER_ERR_DEVICE, "%s", k->why);
+    infer__gpu_free(g, &k->at[1]);
+    infer__pool_destroy(k->pool);
+    infer__free(mem, k->side[0].pass.block);
+    infer__free(mem, k->at[0].host);
+    infer__free(mem, k->got);
+    infer__free(mem, k->sizes);
+    infer__free(mem, k);
+    return r;
+}
+
+static void infer__gpu_uses_all(infer__gpu_uses *u) {
+    static const infer__gpu_heads heads[] = {
+        {8, 2, 64, 64, 0, 0, INFER__ROPE_HALVES, 0.15f, 0, 0, 0},   {3, 3, 33, 17, 1, 1, INFER__ROPE_PAIRS, 0.2f, 0, 0, 0},
+        {5, 1, 128, 96, 0, 0, INFER__ROPE_NONE, 0.1f, 8, 2, 0.5f}, {2, 1, 256, 256, 1, 0, INFER__ROPE_HALVES, 0.1f, 0, 0, 0}};
+    const infer__quant *q;
+    int32_t i;
+    memset(u, 0, sizeof *u);
+    for (i = 0; (q = infer__quant_row(i)) != NULL; i++)
+        if (infer__gpu_has_type(q)) u->types[i] = INFER__USE_MATRIX | INFER__USE_TABLE | INFER__USE_EXPERTS;
+    for (i = INFER_KV_F32; i <= INFER_KV_Q4_0; i++) u->kv_types |= 1u << i;
+    u->exact = 3;
+    u->norms = 3;
+    u->acts = (1u << INFER__ACTS) - 1;
+    u->ropes = 1u << INFER__ROPE_PAIRS | 1u << INFER__ROPE_HALVES;
+    u->n_expert = 65;
+    u->n_used = 4;
+    memcpy(u->heads, heads, sizeof heads);
+    u->n_heads = (int32_t)INFER__COUNT(heads);
+}
+
+#endif

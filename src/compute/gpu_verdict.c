@@ -1,0 +1,101 @@
+/* gpu_verdict.c: whether a device is taken: what the check of its kernels said, now or before.
+ *
+ * Owns:  the verdicts in the caller's cache of compiled programs: a key and a record of fixed size.
+ * Rules: a verdict is of a device, its driver, this version and these kernels on these inputs; whatever of that changes
+ *        makes another key. Kept are "ok" and results that differ, which come again; not a launch that failed, which
+ *        need not. A record whose mark, hash or text is not what was written counts as none. The hash finds damage,
+ *        not malice: who writes the cache is trusted, as with programs.
+ * Start: infer__gpu_judge.
+ */
+#include "gpu.h"
+
+#ifndef INFER_NO_GPU
+
+enum { INFER__VERDICT_TEXT = 304 };
+typedef struct infer__verdict {
+    uint8_t head[INFER__GPU_CACHE_HEAD]; /* mark, hash of key and the rest */
+    uint8_t verdict;                     /* INFER_KERNEL_OK or DIFFERS */
+    char text[INFER__VERDICT_TEXT];      /* what differs; zero-terminated, zeros to its end */
+} infer__verdict;
+
+/* The hash of everything that results depend on; *key is the key. */
+static uint64_t infer__verdict_key(infer__gpu *g, const infer__gpu_uses *u, char key[96]) {
+    const infer__driver *driver = infer__gpu_driver(g);
+    uint64_t identity = driver->identity ? driver->identity(infer__gpu_device(g)) : 0, kernels;
+    uint64_t hash = infer__hash_text(infer__hash_text(INFER__FNV, driver->name), infer__gpu_name(g));
+    uint32_t version = INFER_VERSION;
+    char system[256];
+    int32_t i;
+    infer__system_version(system, sizeof system); /* drivers come with some systems, and tell no version */
+    hash = infer__hash_text(hash, system);
+    hash = infer__fnv(hash, &identity, sizeof identity);
+    hash = infer__fnv(hash, &version, sizeof version);
+    for (i = 0; i < INFER__MODULE_COUNT; i++) {
+        if (!infer__gpu_uses_module(g, i, u)) continue;
+        kernels = infer__gpu_module_hash(g, i);
+        hash = infer__fnv(hash, &kernels, sizeof kernels);
+    }
+    hash = infer__fnv(hash, u, sizeof *u);
+    infer__format(key, 96, "infer-%s-%016llx-check", driver->name, (unsigned long long)hash);
+    return hash;
+}
+
+static void infer__verdict_head(const infer__verdict *v, uint64_t key_hash, uint8_t head[INFER__GPU_CACHE_HEAD]) {
+    uint64_t h = infer__fnv(infer__fnv(key_hash, &v->verdict, 1), v->text, sizeof v->text);
+    int i;
+    memcpy(head, "inferck1", 8);
+    for (i = 0; i < 8; i++) head[8 + i] = (uint8_t)(h >> (8 * i));
+}
+
+/* 1: *v is what was kept. */
+static int infer__verdict_get(const infer_cache *cache, const char *key, uint64_t key_hash, infer__verdict *v) {
+    uint8_t head[INFER__GPU_CACHE_HEAD];
+    memset(v, 0, sizeof *v);
+    if (!cache->get || cache->get(cache->user, key, NULL, 0) != sizeof *v) return 0;
+    if (cache->get(cache->user, key, v, sizeof *v) != sizeof *v) return 0;
+    infer__verdict_head(v, key_hash, head);
+    if (memcmp(head, v->head, sizeof head) != 0 || v->text[sizeof v->text - 1] != 0) return 0;
+    infer__clean(v->text, 0);
+    return v->verdict == INFER_KERNEL_OK || v->verdict == INFER_KERNEL_DIFFERS;
+}
+
+static void infer__verdict_put(const infer_cache *cache, const char *key, uint64_t key_hash, int32_t verdict,
+                               const char *text) {
+    infer__verdict v;
+    if (!cache->put || (verdict != INFER_KERNEL_OK && verdict != INFER_KERNEL_DIFFERS)) return;
+    memset(&v, 0, sizeof v);
+    v.verdict = (uint8_t)verdict;
+    infer__format(v.text, sizeof v.text, "%s", text);
+    infer__verdict_head(&v, key_hash, v.head);
+    cache->put(cache->user, key, &v, sizeof v);
+}
+
+static infer_result infer__gpu_judge(infer__gpu *g, const infer__gpu_uses *u, infer__mem *mem, int known_only,
+                                     infer_error *err) {
+    const infer_cache *cache = infer__gpu_cache(g);
+    char key[96];
+    uint64_t key_hash = infer__verdict_key(g, u, key);
+    int32_t verdict;
+    double start = infer__seconds();
+    infer__verdict v;
+    infer_error why;
+    infer_result r;
+    if (infer__verdict_get(cache, key, key_hash, &v)) {
+        infer__log(infer__gpu_report(g), 4, "%s: its kernels have been checked before", infer__gpu_name(g));
+        if (v.verdict == INFER_KERNEL_OK) return INFER_OK;
+        return infer__error(err, INFER_ERR_DEVICE, "%s: %s", infer__gpu_name(g), v.text);
+    }
+    if (known_only) return INFER_OK;
+    infer__error_clear(&why);
+    r = infer__gpu_check(g, u, mem, NULL, NULL, &verdict, &why);
+    if (r && verdict == INFER_KERNEL_OK) return infer__error(err, r, "%s", why.message); /* it could not be checked */
+    /* a special program that was not built is none that has been checked: it may be there next time */
+    if (verdict != INFER_KERNEL_OK || !infer__gpu_lacks_any(g))
+        infer__verdict_put(cache, key, key_hash, verdict, why.message);
+    if (r) return infer__error(err, r, "%s: %s", infer__gpu_name(g), why.message);
+    infer__log(infer__gpu_report(g), 3, "%s: its kernels compute what the CPU does (checked in %.2f s)",
+               infer__gpu_name(g), infer__seconds() - start);
+    return INFER_OK;
+}
+
+#endif
