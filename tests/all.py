@@ -13,7 +13,8 @@ os.chdir(ROOT)
 if os.path.exists("/etc/OpenCL/vendors/pocl.icd"): # the implementation that is always the same, where there are several
     os.environ.setdefault("OCL_ICD_VENDORS", "/etc/OpenCL/vendors/pocl.icd")
 PY = sys.executable
-CC, CXX = os.environ.get("CC", "cc"), os.environ.get("CXX", "c++")
+CC = os.environ.get("CC", "cc")
+CXX = next((c for c in (os.environ.get("CXX"), "c++", "g++", "clang++") if c and shutil.which(c)), None)
 LIBS = ["-lm", "-lpthread"] + (["-ldl"] if sys.platform.startswith("linux") else [])
 MODEL = "tests/data/models/stories260K.F32.gguf"
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -21,29 +22,40 @@ COUNTS = re.compile(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?")
 CLANG = next((c for c in ("clang-19", "clang-18", "clang-16", "clang", "clang-14") if shutil.which(c)), None)
 
 
+def run(command, env):
+    """Exit status, output, and the seconds of CPU that the program and those that it waited for took (0 where nothing tells)."""
+    p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                         errors="replace", env=env)
+    with p.stdout:
+        text = p.stdout.read()
+    if not hasattr(os, "wait4"):
+        return p.wait(), text, 0
+    _, status, used = os.wait4(p.pid, 0)
+    p.returncode = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    return p.returncode, text, used.ru_utime + used.ru_stime
+
+
 class Totals:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
-        self.bad = []
+        self.bad, self.times = [], []
         self.lock = threading.Lock()
 
     def step(self, name, command, env=None):
         """Run a command; then show its output behind a bar and count what it says. Steps may run side by side."""
         start = time.time()
         try:
-            p = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               errors="replace", env=dict(os.environ, **(env or {})))
-            code, text = p.returncode, p.stdout
+            code, text, cpu = run(command, dict(os.environ, **(env or {})))
         except OSError as e:
-            code, text = 127, str(e)
+            code, text, cpu = 127, str(e), 0
         with self.lock:
             print("== %s" % name)
             for line in text.splitlines():
                 if "# Uses: " not in line: # libFuzzer's dictionary
                     print("| " + line)
-            return self.count(name, code, text, time.time() - start)
+            return self.count(name, code, text, time.time() - start, cpu)
 
-    def count(self, name, code, text, seconds):
+    def count(self, name, code, text, seconds, cpu):
         counts = COUNTS.findall(text)
         passed, failed, skipped = (sum(int(c[i] or 0) for c in counts) for i in range(3))
         if code and not failed:
@@ -55,7 +67,8 @@ class Totals:
             said = [line for line in lines[:-8] if line.startswith(("FAIL", "  FAIL")) or re.search("ERROR: |rror: ", line)]
             self.bad.append("%s (exit status %d)" % (name, code) + "".join("\n    " + line for line in said[:20] + lines[-8:]))
         self.passed, self.failed, self.skipped = self.passed + passed, self.failed + failed, self.skipped + skipped
-        print("   %s: %s (%.0f s)" % (name, "FAILED" if failed else "ok", seconds), flush=True)
+        self.times.append((cpu, name))
+        print("   %s: %s (%.0f s, CPU %.0f s)" % (name, "FAILED" if failed else "ok", seconds, cpu), flush=True)
         return code == 0
 
     def skip(self, name, why):
@@ -95,8 +108,8 @@ def together(t, *groups):
 
 
 def python_with(package):
-    """This Python, or the system's, whichever has the package; None = neither."""
-    for python in (PY, "/usr/bin/python3"):
+    """This Python, or another that PATH has, whichever has the package; None = none."""
+    for python in [PY] + [os.path.join(folder, "python3") for folder in os.environ.get("PATH", "").split(os.pathsep)]:
         if os.path.exists(python) and subprocess.run([python, "-c", "import " + package], capture_output=True).returncode == 0:
             return python
     return None
@@ -266,8 +279,8 @@ def group_examples(t):
             ok = t.step("compile " + path, [CC, "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-Iexamples", exe + ".c", "build/impl.o",
                                             "-o", exe] + LIBS)
         else:
-            if not shutil.which(CXX):
-                t.skip(path, "no C++ compiler")
+            if not CXX:
+                t.skip(path, "there is no C++ compiler")
                 continue
             ok = t.step("compile " + path, [CXX, "-O1", "-Wall", "-Wextra", "-I.", path, "build/impl.o", "-o", exe] + LIBS)
         if not ok:
@@ -382,6 +395,8 @@ def main():
         globals()["group_" + name](t)
         for bad in t.bad:
             print("FAILED: %s" % bad)
+        if len(t.times) > 10:
+            print("longest: " + ", ".join("%s %.0f s" % (step, cpu) for cpu, step in sorted(t.times, reverse=True)[:10]) + " (CPU)")
         print("make %s: %d passed, %d failed, %d skipped (%.0f s)" % (name, t.passed, t.failed, t.skipped, time.time() - start))
         with open("build/totals/" + name, "w") as f:
             f.write("%d %d %d\n" % (t.passed, t.failed, t.skipped))

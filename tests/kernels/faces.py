@@ -96,6 +96,9 @@ def find_clang():
             return name
 
 
+NO_CLANG = "there is no clang of 16 or later"
+
+
 def find_ptxas():
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda"
     return shutil.which("ptxas") or shutil.which("ptxas", path=os.path.join(home, "bin"))
@@ -180,7 +183,7 @@ def check(only):
         for r in pool.map(lambda job: assemble(ptxas, *job), embedded if ptxas else ()):
             count.result(*r)
     if not clang:
-        count.skip("kernel faces", "no clang")
+        count.skip("kernel faces", NO_CLANG)
         return count.end()
     targets, jobs = call([clang, "--print-targets"])[1], []
     for face in faces():
@@ -204,7 +207,7 @@ def hiprtc(count, jobs):
     exe = os.path.join(OUT, "hiprtc")
     if not jobs:
         return
-    built = call(["cc", "-O1", "-Wall", "-Wextra", "-Werror", os.path.join(HERE, "hiprtc.c"), "-o", exe, "-ldl"])
+    built = call([os.environ.get("CC", "cc"), "-O1", "-Wall", "-Wextra", "-Werror", os.path.join(HERE, "hiprtc.c"), "-o", exe, "-ldl"])
     if not built[0]:
         return count.result("hiprtc.c", *built)
     if subprocess.run([exe]).returncode == 77:
@@ -278,7 +281,7 @@ PLANTED = [  # mistake, in SAMPLE this, becomes that; faces that refuse it
 def self_test():
     count, clang, ptxas = Count(), find_clang(), find_ptxas()
     if not clang:
-        count.skip("kernel faces", "no clang")
+        count.skip("kernel faces", NO_CLANG)
         return count.end()
     by_name, prelude = {f.name: f for f in faces()}, embed_kernels.module_text(embed_kernels.modules()[0])
     programs, wanted = {"sample": prelude + SAMPLE}, [("sample", f, None) for f in by_name]  # program, face, mistake

@@ -78,7 +78,7 @@ struct object {
     char *text;        /* of strings, errors, classes */
     long code;         /* of errors; of devices: their letter */
     void *memory;      /* of buffers; of libraries: their entries */
-    size_t bytes, n;
+    size_t bytes, n;   /* bytes of devices: of their buffers */
     int mode;          /* of buffers: storage */
     int fast;          /* of options */
     object **items;    /* of arrays */
@@ -211,6 +211,7 @@ static void run_queue(object *q, object *until);
 
 static void die(object *o) {
     size_t i;
+    if (o->kind == BUFFER) __atomic_sub_fetch(&o->owner->bytes, o->bytes, __ATOMIC_RELAXED);
     if (o->kind == BUFFER && !fibers_free(o->memory)) mistake("bytes behind a buffer of %zu were written", o->bytes);
     if ((o->kind == COMPUTE || o->kind == BLIT) && !o->ended) {
         mistake("an encoder was released before endEncoding");
@@ -327,16 +328,7 @@ static BOOL m_low_power(object *d, const char *sel) { (void)d; (void)sel; return
 static uint64_t m_working_set(object *d, const char *sel) { (void)d; (void)sel; return number("FAKE_METAL_MEMORY", 8ull << 30); }
 static NSUInteger m_max_buffer(object *d, const char *sel) { (void)d; (void)sel; return number("FAKE_METAL_BUFFER", 4ull << 30); }
 static NSUInteger m_group_memory(object *d, const char *sel) { (void)d; (void)sel; return 32768; }
-static NSUInteger m_allocated(object *d, const char *sel) {
-    object *o;
-    size_t sum = 0;
-    (void)sel;
-    pthread_mutex_lock(&lock);
-    for (o = all; o; o = o->next)
-        if (o->kind == BUFFER && o->refs > 0 && o->owner == d) sum += o->bytes;
-    pthread_mutex_unlock(&lock);
-    return sum;
-}
+static NSUInteger m_allocated(object *d, const char *sel) { (void)sel; return __atomic_load_n(&d->bytes, __ATOMIC_RELAXED); }
 static BOOL m_family(object *d, const char *sel, NSInteger family) {
     (void)sel;
     if (family > 1000 && family < 2000) return d->code == 'u' ? family <= 1007 : d->code == 'o' ? family <= 1005 : 0;
@@ -397,9 +389,10 @@ static object *m_buffer(object *d, const char *sel, NSUInteger bytes, NSUInteger
     if (mode != 0 && mode != 2) mistake("storage mode %d is not for buffers of this driver", mode);
     if (m_allocated(d, NULL) + bytes > m_working_set(d, NULL)) return NULL;
     o = make(BUFFER, d);
-    o->memory = fibers_alloc(bytes);
-    o->bytes = bytes;
     o->mode = mode;
+    o->bytes = bytes;
+    __atomic_add_fetch(&d->bytes, bytes, __ATOMIC_RELAXED);
+    o->memory = fibers_alloc(bytes);
     if (o->memory) return o;
     release(o);
     return NULL;
