@@ -273,12 +273,13 @@ INFER_API infer_result infer_chat_render(const infer_model *model, const infer_c
     if (!rendering)
         return infer__model_let(model, infer__error(err, INFER_ERR_MEMORY, "a conversation: out of memory"));
     rendering->mem = mem;
-    r = infer__model_let(model, infer__chat_make(&rendering->mem, model, params, &made, err));
+    r = infer__chat_make(&rendering->mem, model, params, &made, err);
+    infer__template_close(made.t);
+    infer__model_let(model, r);
     if (r != INFER_OK) {
         infer_rendering_free(&rendering->shown);
         return r;
     }
-    infer__template_close(made.t);
     rendering->rendered = made.text;
     rendering->shown.text = made.text.text;
     rendering->shown.n = made.text.n;
