@@ -39,6 +39,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_float.c"
 #  include "test_arch.c"
 #  include "test_model.c"
+#  include "test_hostile_keys.c"
 #  include "test_cache.c"
 #  include "test_session.c"
 #  include "test_api.c"
@@ -96,6 +97,7 @@ int main(int argc, char **argv) {
     suite_float();
     suite_arch();
     suite_model();
+    suite_hostile_keys();
     suite_cache();
     suite_session();
     suite_api();
