@@ -77,6 +77,12 @@ message says what and where, with the name of the key, tensor or argument. Above
 error. The library never calls abort or exit, prints nothing, and every size that comes from a file is checked before it
 is used.
 
+A file says what it computes by tensors and by keys. A key of the architecture, or a tensor, that nothing here knows the
+use of might mean another model than the one that would be computed: such a file opens, for its metadata and its text,
+but it has no sessions, and infer_model_why_not names the key. Keys that are known to be without effect, and values that
+say what is done anyway, are fine. model_params.allow_unknown goes on, with a warning in the log for each. In the same
+way a key of the vocabulary that nobody knows makes infer_tokenize an error.
+
 5. Threads
 ----------
 

@@ -60,6 +60,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_float.c"
 #  include "test_arch.c"
 #  include "test_model.c"
+#  include "test_hostile_keys.c"
 #  include "test_cache.c"
 #  include "test_session.c"
 #  include "test_api.c"
@@ -121,6 +122,7 @@ int main(int argc, char **argv) {
     suite_float();
     suite_arch();
     suite_model();
+    suite_hostile_keys();
     suite_cache();
     suite_session();
     suite_api();

@@ -84,8 +84,8 @@ static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer,
     if (kv->type != INFER__GGUF_ARRAY) return infer__key_int(k, name, lo, hi, absent, 0);
     if (!infer__kv_is_numbers(kv) || kv->n != (uint64_t)k->m->hp.n_layer) {
         k->failed = 1;
-        infer__error(k->err, INFER_ERR_FORMAT, "key %s: an array of %llu, not of %d numbers, one for each layer", k->key,
-                     (unsigned long long)kv->n, (int)k->m->hp.n_layer);
+        infer__error(k->err, INFER_ERR_FORMAT, "key %s: an array of %llu, not of %d numbers, one for each layer",
+                     k->key, (unsigned long long)kv->n, (int)k->m->hp.n_layer);
         return absent;
     }
     v = infer__kv_number(kv, (uint64_t)layer);
@@ -102,8 +102,8 @@ static int32_t infer__key_same(infer__keys *k, const char *name, int32_t lo, int
     for (i = 1; i < k->m->hp.n_layer && !k->failed; i++)
         if (infer__key_layer(k, name, i, lo, hi, absent) != first) {
             k->failed = 1;
-            infer__error(k->err, INFER_ERR_UNSUPPORTED, "key %s: numbers that differ from layer to layer are not there yet",
-                         k->key);
+            infer__error(k->err, INFER_ERR_UNSUPPORTED,
+                         "key %s: numbers that differ from layer to layer are not there yet", k->key);
         }
     return first;
 }
@@ -128,7 +128,8 @@ static void infer__read_yarn(infer__keys *k, infer__hparams *hp) {
     if (!k->failed && (given > 1 || hp->rope_log_mul < 0)) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_FORMAT, "key %s.rope.scaling.%s is %g", k->prefix,
-                     given > 1 ? "yarn_ext_factor" : "yarn_log_multiplier", (double)(given > 1 ? given : hp->rope_log_mul));
+                     given > 1 ? "yarn_ext_factor" : "yarn_log_multiplier",
+                     (double)(given > 1 ? given : hp->rope_log_mul));
     }
 }
 
@@ -183,8 +184,8 @@ static void infer__read_scales(infer__keys *k, infer__hparams *hp) {
     if (flags & INFER__ATTN_TEMPERATURE) hp->temp_scale = infer__key_float(k, "attention.temperature_scale");
 }
 
-/* Without keys weights are divided by their sum. llama.cpp writes false for every model that it saves, beside a function of
- * 0, which means that neither was given. Softmax over the experts used is what the division makes of softmax over all. */
+/* Without keys weights are divided by their sum. llama.cpp writes false for every model that it saves, beside a
+ * function of 0: neither was given. Softmax over the experts used is what the division makes of the usual one. */
 static void infer__read_router(infer__keys *k, infer__hparams *hp) {
     const infer__kv *gating = infer__gguf_peek(k->g, infer__key_name(k, "expert_gating_func"));
     double function = gating ? infer__kv_number(gating, 0) : INFER__GATING_SOFTMAX;
@@ -229,7 +230,7 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     hp->block = a->block;
     if (!infer__key_bool(k, "attention.causal", 1) && !k->failed) {
         k->failed = 1;
-        infer__error(k->err, INFER_ERR_UNSUPPORTED, "%s: attention that is not causal is not there yet", k->prefix);
+        infer__error(k->err, INFER_ERR_UNSUPPORTED, "key %s: attention that is not causal is not there yet", k->key);
     }
     if (a->flags & INFER__PARALLEL_BY_KEY)
         hp->block = infer__key_bool(k, "use_parallel_residual", 1) ? INFER__BLOCK_PARALLEL : INFER__BLOCK_SERIAL;
@@ -240,8 +241,8 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     }
 }
 
-/* The window of a layer, 0 = it sees everything. The file may say which layers have one: a flag for each, or N for all but
- * every N-th (0: all). */
+/* The window of a layer, 0 = it sees everything. The file may say which layers have one: a flag for each, or N for all
+ * but every N-th (0: all). */
 static int32_t infer__read_window(infer__keys *k, int32_t layer) {
     static const char NAME[] = "attention.sliding_window_pattern";
     const infer__hparams *hp = &k->m->hp;

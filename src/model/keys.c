@@ -4,14 +4,14 @@
  * Rules: a key under the architecture's prefix is looked up by those who use its value (hparams.c), or has a row here,
  *        or the model is refused by its name: a key that nobody reads is a model that nobody meant. So a lookup whose
  *        value may be dropped is a mistake: ask only where the row of ARCHS, or the rest of the file, makes use of it.
- * Names: the GGUF specification (ggml, docs/gguf.md), and what llama.cpp and its converters write. llama.cpp's own writer
- *        puts every key it knows into every file, with the values below where a model has no such thing.
+ * Names: the GGUF specification (ggml, docs/gguf.md), and what llama.cpp and its converters write. llama.cpp puts every
+ *        key that it knows into a file that it saves, with the values below where a model has no such thing.
  */
 #include "model.h"
 
 /* One key. It is without effect when `idle` says so for its value. */
 typedef struct infer__idle_key {
-    const char *name; /* behind the architecture's prefix; whole for other keys, which begin with an INFER__STRICT part */
+    const char *name; /* behind the architecture's prefix; whole for keys that begin with a text of INFER__STRICT */
     int (*idle)(const infer_model *m, const infer__kv *kv, double value);
     double value;
     const char *why;  /* why it may stay unread; of those with a condition: what it would have to be */
@@ -22,7 +22,7 @@ static const char *const INFER__STRICT[] = { "general.quantization_version", "ad
 
 /* ---- conditions ------------------------------------------------------------------------------------- */
 
-/* 1 when a number, or all numbers of an array, are 0 or `value`. An empty array and an empty text are nothing at all. */
+/* 1 when a number, or all numbers of an array, are 0 or `value`. An empty array or text is nothing at all. */
 static int infer__idle_is(const infer_model *m, const infer__kv *kv, double value) {
     uint64_t i;
     (void)m;
@@ -70,7 +70,8 @@ static int infer__idle_window_dim(const infer_model *m, const infer__kv *kv, dou
 /* A window that no text reaches. */
 static int infer__idle_window(const infer_model *m, const infer__kv *kv, double value) {
     (void)value;
-    return infer__idle_is(m, kv, 0) || (kv->type != INFER__GGUF_ARRAY && infer__kv_number(kv, 0) >= (double)m->hp.n_ctx);
+    if (infer__idle_is(m, kv, 0)) return 1;
+    return kv->type != INFER__GGUF_ARRAY && infer__kv_number(kv, 0) >= (double)m->hp.n_ctx;
 }
 
 static int infer__idle_parallel(const infer_model *m, const infer__kv *kv, double value) {

@@ -81,7 +81,8 @@ struct infer__hparams {
     int32_t expert_norm; /* 1 = weights of the experts used are divided by their sum */
     float expert_scale;  /* and multiplied by this */
 };
-enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__GATING_SOFTMAX_USED }; /* expert_gating_func */
+/* expert_gating_func: none was given; softmax over all experts; sigmoid; softmax over the experts used. */
+enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__GATING_SOFTMAX_USED };
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
 
 /* keys.c */

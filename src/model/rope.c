@@ -2,9 +2,10 @@
  *
  * Owns:  infer__rope of a model: set 0 for layers that see everything, set 1 for sliding-window layers. After this, to
  *        rotate is angle = pos * freq[i], whatever the scaling.
- * Sources: RoFormer (arXiv 2104.09864); linear position interpolation (arXiv 2306.15595); YaRN (arXiv 2309.00071, with
- *        beta 32 and 1 unless the file says otherwise); LongRoPE (arXiv 2402.13753: factors per pair, the long ones when the context is longer than
- *        the one trained for); Llama 3.1's frequency factors arrive as the tensor rope_freqs, which divides.
+ * Sources: RoFormer (arXiv 2104.09864); linear position interpolation (arXiv 2306.15595); YaRN (arXiv 2309.00071,
+ *        with beta 32 and 1 unless the file says otherwise); LongRoPE (arXiv 2402.13753: factors per pair, the long
+ *        ones when the context is longer than the one trained for); Llama 3.1's frequency factors arrive as the tensor
+ *        rope_freqs, which divides.
  */
 #include "model.h"
 

@@ -72,6 +72,7 @@ static void infer__vocab_keys_check(const infer__vocab *v, const infer__gguf *g,
         if (allow_unknown) infer__log(report, 2, "key %s: ignored, ids may be wrong", name);
         else if (!why_not[0])
             infer__format(why_not, cap, "key %s: %s", name,
-                          in_vain ? "not supported for this kind of vocabulary" : "nothing here knows what it does to ids");
+                          in_vain ? "not supported for this kind of vocabulary"
+                                  : "nothing here knows what it does to ids");
     }
 }

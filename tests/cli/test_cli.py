@@ -220,6 +220,23 @@ def test_max_memory():
     infer('logits', temp('limit.gguf'), '--ids', temp('limit.ids'), '--out', temp('limit.out'), '--max-memory', '1000000000')
 
 
+def test_allow_unknown():
+    """A key that nobody knows is refused by its name; --allow-unknown goes on and says so, and nothing else changes."""
+    plain, path, ids = temp('known.gguf'), temp('unknown_key.gguf'), write_ids('unknown.ids', [1, 2, 3])
+    make_model.make('llama', plain)
+    known = gguf_file.Gguf(plain)
+    settings = dict(make_model.MODELS['llama'], meta={'attention.of_tomorrow': 2})
+    make_model.Maker('llama', settings).make(path)
+    refused = infer('logits', path, '--ids', ids, '--out', temp('unknown.out'), status=1)
+    check('llama.attention.of_tomorrow is 2' in refused.err, refused.err)
+    check('llama.attention.of_tomorrow' in infer('info', path, '--json').json()['why_not'], 'why_not')
+    check('llama.attention.of_tomorrow' not in known.meta, 'the plain model has it')
+    done = infer('logits', path, '--ids', ids, '--out', temp('unknown.out'), '--allow-unknown')
+    check('llama.attention.of_tomorrow' in done.err and 'ignored' in done.err, done.err)
+    infer('logits', plain, '--ids', ids, '--out', temp('known.out'))
+    check(read(temp('known.out')) == read(temp('unknown.out')), 'it changes the result')
+
+
 def test_unknown_architecture():
     """info, tensor, tokens and detok open it; what computes refuses it by name."""
     path = temp('unknown.gguf')
