@@ -179,9 +179,9 @@ static infer_result infer__chat_prompt(infer__mem *mem, const infer__chat_reques
 /* A JSON Schema as a grammar in GBNF (rule "root"), appended to out: what the grammar accepts satisfies the schema. {}
  * or true: any JSON. INFER_ERR_FORMAT: no JSON, no schema, or nothing satisfies it; INFER_ERR_UNSUPPORTED: a keyword
  * that is not supported there, or a schema too large; messages have the place as a JSON pointer. On failure out is as
- * it was. */
-static infer_result infer__schema_gbnf(infer__bytes *out, infer__mem *mem, const char *schema, size_t n,
-                                       infer_error *err);
+ * it was. watch may be NULL. */
+static infer_result infer__schema_gbnf(infer__bytes *out, infer__mem *mem, infer__watch *watch, const char *schema,
+                                       size_t n, infer_error *err);
 
 /* ---- vocab.c ------------------------------------------------------------------------------------- */
 
@@ -313,6 +313,7 @@ typedef struct infer__token_work {
     infer__cell *cells;
     uint32_t words_mask;
     size_t n, symbols_cap, heap_n, heap_cap, text_n, text_cap, cells_cap; /* n symbols; text_n bytes of text */
+    infer__watch *watch; /* of the call */
 } infer__token_work;
 static void infer__token_work_free(infer__token_work *w);
 /* Split and merge one stretch of text without marked tokens. 0 = out of memory. */
@@ -356,6 +357,7 @@ typedef struct infer__tokenizer infer__tokenizer;
 typedef struct infer__tokenizer_options {
     int32_t allow_default_pre;
     const char *pre; /* overrides tokenizer.ggml.pre; NULL = the file's */
+    infer_limits limits; /* of opening it, and of every call that tokenizes */
 } infer__tokenizer_options;
 
 /* From the metadata of g, which outlives it. A file whose tokenizer.ggml.model is absent, "none" or not supported yet
