@@ -88,7 +88,7 @@ int main(void) {
             g = NULL;
             infer__bytes_free(&gbnf);
             memset(&p, 0, sizeof p);
-            r = infer__schema_gbnf(&gbnf, &mem, arg, strlen(arg), &err);
+            r = infer__schema_gbnf(&gbnf, &mem, NULL, arg, strlen(arg), &err);
             p.schema = arg;
             if (r == INFER_OK) r = infer__grammar_open(&g, &mem, NULL, &p, &err);
             if (r == INFER_OK) printf("ok\n");

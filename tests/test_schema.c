@@ -41,7 +41,7 @@ static void sch_refused(const char *schema, infer_result r, const char *message)
     memset(&out, 0, sizeof out);
     out.mem = &mem;
     check_detail = schema;
-    CHECK(infer__schema_gbnf(&out, &mem, schema, strlen(schema), &err) == r && out.n == 0);
+    CHECK(infer__schema_gbnf(&out, &mem, NULL, schema, strlen(schema), &err) == r && out.n == 0);
     CHECK_HAS(err.message, message);
     infer__bytes_free(&out);
     CHECK(infer__atomic_get(&mem.used) == 0);
@@ -197,7 +197,7 @@ static void test_schema_hostile(void) {
             break;
         default: infer__bytes_text(&b, "{\"type\":\"object\",\"oneOf\":["); for (k = 0; k < 150; k++) infer__bytes_format(&b, "%s{\"required\":[\"p%d\"]}", k ? "," : "", k); infer__bytes_text(&b, "]}"); break;
         }
-        r = infer__schema_gbnf(&out, &mem, b.s, b.n, &err);
+        r = infer__schema_gbnf(&out, &mem, NULL, b.s, b.n, &err);
         CHECK(!b.failed && (r == INFER_OK ? out.n > 0 : out.n == 0 && err.message[0]));
         CHECK(infer__seconds() - start < 20);
         infer__bytes_free(&b);
@@ -223,7 +223,7 @@ static void test_schema_memory(void) {
         memset(&out, 0, sizeof out);
         out.mem = &mem;
         check_allocs = 0; check_fail_at = at;
-        r = infer__schema_gbnf(&out, &mem, schema, sizeof schema - 1, &err);
+        r = infer__schema_gbnf(&out, &mem, NULL, schema, sizeof schema - 1, &err);
         check_fail_at = 0;
         if (r != INFER_OK) CHECK(r == INFER_ERR_MEMORY && out.n == 0 && strstr(err.message, "memory"));
         infer__bytes_free(&out);
@@ -245,7 +245,7 @@ static void test_schema_cut(void) { /* every prefix of a schema is an error, non
         memcpy(copy, schema, n);
         memset(&out, 0, sizeof out);
         out.mem = &mem;
-        CHECK(infer__schema_gbnf(&out, &mem, copy, n, &err) == INFER_ERR_FORMAT && out.n == 0);
+        CHECK(infer__schema_gbnf(&out, &mem, NULL, copy, n, &err) == INFER_ERR_FORMAT && out.n == 0);
         infer__bytes_free(&out);
         free(copy);
     }

@@ -92,6 +92,7 @@ static infer_result infer__model_finish(infer_model **out, infer_result r, infer
     options.allow_default_pre = m->params.allow_default_pre;
     options.allow_unknown = m->params.allow_unknown;
     options.pre = m->params.pre;
+    options.limits = m->params.limits;
     r = infer__tokenizer_open(&m->tokenizer, &m->mem, &m->report, &m->gguf, &options, err);
     if (r != INFER_OK) goto fail;
     m->params.pre = NULL; /* the caller's text need not live on */

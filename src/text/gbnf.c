@@ -106,10 +106,16 @@ static uint32_t infer__gbnf_char(infer__gbnf *g) {
 
 /* ---- the tree ------------------------------------------------------------------------------------------------ */
 
+static int infer__gbnf_work(infer__gbnf *g) {
+    if (infer__watch_work(g->watch, 4)) return 1;
+    if (g->r == INFER_OK) g->r = infer__watch_error(g->watch, "compiling a grammar", g->err);
+    return 0;
+}
+
 /* A new expression; -1 after an error. */
 static int32_t infer__gbnf_new(infer__gbnf *g, int32_t kind, size_t at, uint32_t a, uint32_t b) {
     infer__gexpr *x;
-    if (g->r != INFER_OK) return -1;
+    if (g->r != INFER_OK || !infer__gbnf_work(g)) return -1;
     if (g->n_x >= INFER__GRAMMAR_NODES) {
         infer__gbnf_error(g, at, "the grammar is too large");
         return -1;
@@ -549,14 +555,16 @@ static void infer__gbnf_check(infer__gbnf *g, const char *root) {
     infer__free(g->mem, finite);
 }
 
-static infer_result infer__gbnf_parse(infer__gbnf *g, infer__mem *mem, const infer__tokenizer *tokenizer,
-                                      const char *text, size_t n, const char *root, infer_error *err) {
+static infer_result infer__gbnf_parse(infer__gbnf *g, infer__mem *mem, infer__watch *watch,
+                                      const infer__tokenizer *tokenizer, const char *text, size_t n,
+                                      const char *root, infer_error *err) {
     memset(g, 0, sizeof *g);
     g->mem = mem;
     g->tokenizer = tokenizer;
     g->s = text;
     g->n = n;
     g->root = -1;
+    g->watch = watch;
     g->err = err;
     if (n > INFER__GRAMMAR_TEXT)
         return g->r = infer__error(err, INFER_ERR_FORMAT, "a grammar of more than 16 MiB");

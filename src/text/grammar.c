@@ -54,23 +54,24 @@ static const char INFER__JSON_GBNF[] =
 /* ---- opening --------------------------------------------------------------------------------------------------- */
 INFER__COLD_BEGIN
 
-static infer_result infer__grammar_compile(infer_grammar *g, const char *text, size_t n, const char *root,
-                                           infer_error *err) {
+static infer_result infer__grammar_compile(infer_grammar *g, infer__watch *watch, const char *text, size_t n,
+                                           const char *root, infer_error *err) {
     infer__gbnf tree;
-    infer_result r = infer__gbnf_parse(&tree, g->mem, g->tokenizer, text, n, root ? root : "root", err);
+    infer_result r = infer__gbnf_parse(&tree, g->mem, watch, g->tokenizer, text, n, root ? root : "root", err);
     if (r != INFER_OK) return r;
     r = infer__automaton_build(&g->automaton, &tree, err);
     infer__gbnf_free(&tree);
     return r == INFER_OK ? infer__states_open(&g->states, g->mem, &g->automaton, err) : r;
 }
 
-static infer_result infer__grammar_schema(infer_grammar *g, const char *schema, infer_error *err) {
+static infer_result infer__grammar_schema(infer_grammar *g, infer__watch *watch, const char *schema,
+                                          infer_error *err) {
     infer__bytes text;
     infer_result r;
     memset(&text, 0, sizeof text);
     text.mem = g->mem;
-    r = infer__schema_gbnf(&text, g->mem, schema, strlen(schema), err);
-    if (r == INFER_OK) r = infer__grammar_compile(g, text.s, text.n, NULL, err);
+    r = infer__schema_gbnf(&text, g->mem, watch, schema, strlen(schema), err);
+    if (r == INFER_OK) r = infer__grammar_compile(g, watch, text.s, text.n, NULL, err);
     infer__bytes_free(&text);
     return r;
 }
@@ -115,6 +116,7 @@ static infer_result infer__grammar_open(infer_grammar **out, infer__mem *mem, co
                                         const infer_grammar_params *p, infer_error *err) {
     int32_t n_texts = (p->gbnf != NULL) + (p->schema != NULL) + (p->json != 0);
     infer_grammar *g;
+    infer__watch watch;
     infer__mem own;
     infer_result r;
     *out = NULL;
@@ -127,9 +129,10 @@ static infer_result infer__grammar_open(infer_grammar **out, infer__mem *mem, co
     g->own = own;
     g->mem = mem ? mem : &g->own;
     g->tokenizer = tokenizer && infer__tokenizer_size(tokenizer) > 0 ? tokenizer : NULL;
-    r = p->gbnf     ? infer__grammar_compile(g, p->gbnf, strlen(p->gbnf), p->root, err)
-        : p->schema ? infer__grammar_schema(g, p->schema, err)
-                    : infer__grammar_compile(g, INFER__JSON_GBNF, sizeof INFER__JSON_GBNF - 1, p->root, err);
+    infer__watch_begin(&watch, &p->limits, INFER__WATCH_SECONDS);
+    r = p->gbnf     ? infer__grammar_compile(g, &watch, p->gbnf, strlen(p->gbnf), p->root, err)
+        : p->schema ? infer__grammar_schema(g, &watch, p->schema, err)
+                    : infer__grammar_compile(g, &watch, INFER__JSON_GBNF, sizeof INFER__JSON_GBNF - 1, p->root, err);
     if (r == INFER_OK) r = infer__grammar_triggers(g, p, err);
     if (r != INFER_OK) {
         infer__grammar_close(g);

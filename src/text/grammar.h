@@ -60,13 +60,16 @@ typedef struct infer__gbnf {
     int32_t *buckets; /* of names: power of two */
     uint32_t n_x, cap_x, n_ranges, cap_ranges, n_rules, cap_rules, n_buckets;
     int32_t root, depth;
+    infer__watch *watch; /* of the compiling; may be NULL */
     infer_error *err;
     infer_result r; /* the first error */
 } infer__gbnf;
 /* Parse and check: every rule is there and derives some finite text, none begins with itself. */
-static infer_result infer__gbnf_parse(infer__gbnf *g, infer__mem *mem, const infer__tokenizer *tokenizer,
-                                      const char *text, size_t n, const char *root, infer_error *err);
+static infer_result infer__gbnf_parse(infer__gbnf *g, infer__mem *mem, infer__watch *watch,
+                                      const infer__tokenizer *tokenizer, const char *text, size_t n,
+                                      const char *root, infer_error *err);
 static void infer__gbnf_free(infer__gbnf *g);
+static int infer__gbnf_work(infer__gbnf *g); /* one more expression or node: 0 = the call has to end */
 static infer_result infer__gbnf_error(infer__gbnf *g, size_t at, const char *format, ...) INFER__PRINTF(3, 4);
 /* For every expression: 1 = it derives the empty text (empty = 1), or some finite text (empty = 0). NULL = no
  * memory. */

@@ -34,6 +34,10 @@ typedef struct infer__gbuild {
 static int32_t infer__build_node(infer__gbuild *b, int32_t kind, int32_t next, uint32_t arg) {
     infer__automaton *a = b->a;
     if (b->failed) return 0;
+    if (!infer__gbnf_work(b->g)) {
+        b->failed = 1;
+        return 0;
+    }
     if (a->n_nodes >= INFER__GRAMMAR_NODES) {
         infer__gbnf_error(b->g, 0, "the grammar is too large: more than %d nodes", (int)INFER__GRAMMAR_NODES);
         b->failed = 1;

@@ -315,6 +315,8 @@ static infer__jv infer__jfilter_round(infer__jj *j, const infer__jcall *c) {
         }
         if (v.kind != INFER__JV_FLOAT) { /* tens, hundreds: ties to even */
             int64_t unit = 1, half, r;
+            if (places == -19 && (v.u.i > 5000000000000000000 || v.u.i < -5000000000000000000))
+                return infer__jj_overflow(j);
             for (; places < 0; places++) if (!infer__i64_mul_ok(unit, 10, &unit)) return infer__jv_int(0);
             r = v.u.i % unit;
             if (r < 0) r += unit;

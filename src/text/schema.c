@@ -54,6 +54,8 @@ static int infer__schema_step(infer__schema *c, uint64_t n) {
     c->steps += n;
     if (c->steps > INFER__SCHEMA_STEPS)
         infer__schema_fail(c, NULL, INFER_ERR_UNSUPPORTED, "the schema is too much work: too many combinations");
+    else if (!infer__watch_work(c->watch, n) && c->r == INFER_OK)
+        c->r = infer__watch_error(c->watch, "compiling a JSON Schema", c->err);
     return c->r == INFER_OK;
 }
 static void *infer__schema_get_mem(infer__schema *c, uint64_t n, uint64_t size) {
@@ -61,7 +63,10 @@ static void *infer__schema_get_mem(infer__schema *c, uint64_t n, uint64_t size) 
     void *p = NULL;
     if (c->r != INFER_OK) return NULL;
     if (infer__mul_ok(n, size, &bytes)) {
-        c->steps += bytes / 16; /* memory is bounded with the work: at most 320 MB */
+        c->bytes += INFER__MAX(bytes, 16); /* as the arena has it */
+        if (bytes > c->max_bytes || c->bytes > c->max_bytes)
+            infer__schema_fail(c, NULL, INFER_ERR_UNSUPPORTED, "the schema takes too much memory: too many combinations");
+        if (!infer__schema_step(c, bytes / 16)) return NULL;
         p = infer__arena_alloc(&c->arena, bytes);
     }
     if (!p) infer__schema_no_memory(c);
@@ -356,8 +361,8 @@ static const infer__sx *infer__schema_rule(infer__schema *c, const infer_json *c
 
 /* ---- the way in -------------------------------------------------------------------------------------------------- */
 
-static infer_result infer__schema_gbnf(infer__bytes *out, infer__mem *mem, const char *schema, size_t n,
-                                       infer_error *err) {
+static infer_result infer__schema_gbnf(infer__bytes *out, infer__mem *mem, infer__watch *watch, const char *schema,
+                                       size_t n, infer_error *err) {
     infer__schema c;
     const infer__sx *root;
     infer__bytes text;
@@ -365,6 +370,8 @@ static infer_result infer__schema_gbnf(infer__bytes *out, infer__mem *mem, const
     memset(&text, 0, sizeof text);
     c.mem = c.arena.mem = text.mem = mem;
     c.err = err;
+    c.watch = watch;
+    c.max_bytes = INFER__SCHEMA_MEMORY + 8 * (uint64_t)n;
     c.nested_ids = -1;
     text.limit = INFER__SCHEMA_OUT;
     if (n > INFER__SCHEMA_BYTES) infer__schema_fail(&c, NULL, INFER_ERR_UNSUPPORTED, "more than 8 MiB");

@@ -19,6 +19,7 @@ enum {
     INFER__SCHEMA_BYTES = 8 << 20,    /* of a schema */
     INFER__SCHEMA_OUT = 4 << 20,      /* of a grammar */
     INFER__SCHEMA_STEPS = 20000000,   /* of work */
+    INFER__SCHEMA_MEMORY = 64 << 20,  /* of expressions, besides 8 bytes for each of the schema */
     INFER__SCHEMA_NODES = 1000000,    /* of expressions */
     INFER__SCHEMA_RULES = 50000,
     INFER__SCHEMA_COUNT = 100000,       /* the most that a repetition {m,n} counts to */
@@ -79,7 +80,8 @@ typedef struct infer__schema {
     const infer_json *root;
     infer_error *err;
     infer_result r; /* the first failure */
-    uint64_t steps, nodes;
+    infer__watch *watch;             /* may be NULL */
+    uint64_t steps, nodes, bytes, max_bytes; /* bytes: of the arena */
     infer__sx_rule *rules;
     uint32_t n_rules, cap_rules;
     infer__schema_set *sets; /* also a queue: those from `next` on have no body yet */

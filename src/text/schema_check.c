@@ -12,6 +12,7 @@ static int infer__json_equal(infer__schema *c, const infer_json *a, const infer_
     uint64_t i;
     int number = a->kind == INFER_JSON_INT || a->kind == INFER_JSON_FLOAT;
     if (!infer__schema_step(c, 1) || depth > INFER__JSON_DEPTH) return 0;
+    if (a->kind == INFER_JSON_INT && b->kind == INFER_JSON_INT) return a->v.i == b->v.i;
     if (number && (b->kind == INFER_JSON_INT || b->kind == INFER_JSON_FLOAT)) {
         infer__exact x = infer__exact_of(c, a), y = infer__exact_of(c, b);
         return infer__exact_compare(&x, &y) == 0;

@@ -184,9 +184,9 @@ static infer_result infer__chat_structure(uint8_t **out, infer__mem *mem, const 
 /* A JSON Schema as a grammar in GBNF (rule "root"), appended to out: what the grammar accepts satisfies the schema. {}
  * or true: any JSON. INFER_ERR_FORMAT: no JSON, no schema, or nothing satisfies it; INFER_ERR_UNSUPPORTED: a keyword
  * that is not supported there, or a schema too large; messages have the place as a JSON pointer. On failure out is as
- * it was. */
-static infer_result infer__schema_gbnf(infer__bytes *out, infer__mem *mem, const char *schema, size_t n,
-                                       infer_error *err);
+ * it was. watch may be NULL. */
+static infer_result infer__schema_gbnf(infer__bytes *out, infer__mem *mem, infer__watch *watch, const char *schema,
+                                       size_t n, infer_error *err);
 
 /* ---- vocab.c ------------------------------------------------------------------------------------- */
 
@@ -329,6 +329,7 @@ typedef struct infer__token_work {
     const infer_segment *segments; /* with structure: the whole text, one behind the other */
     size_t n_segments, word_n;
     const char *word;              /* BPE, SPM: the word that the symbols are of, word_n bytes */
+    infer__watch *watch; /* of the call */
 } infer__token_work;
 static void infer__token_work_free(infer__token_work *w);
 /* Split and merge one stretch of text without marked tokens. 0 = out of memory. */
@@ -381,6 +382,7 @@ typedef struct infer__tokenizer_options {
     int32_t allow_default_pre;
     int32_t allow_unknown;
     const char *pre; /* overrides tokenizer.ggml.pre; NULL = the file's */
+    infer_limits limits; /* of opening it, and of every call that tokenizes */
 } infer__tokenizer_options;
 
 /* From the metadata of g, which outlives it. A file whose tokenizer.ggml.model is absent, "none" or not supported yet

@@ -210,7 +210,7 @@ static void infer__merge_consider(infer__token_work *w, infer__pair_fn pair, con
 static void infer__merge_all(infer__token_work *w, infer__pair_fn pair, const void *model) {
     int32_t i;
     for (i = 0; i < (int32_t)w->n; i++) infer__merge_consider(w, pair, model, i);
-    while (w->heap_n > 0) {
+    while (w->heap_n > 0 && infer__watch_work(w->watch, 2)) {
         uint64_t entry = infer__merge_pop(w);
         infer__symbol *s, *right;
         i = (int32_t)(uint32_t)entry;
@@ -543,7 +543,7 @@ static int infer__bpe_tokenize(const infer__vocab *v, const infer__merges *m, co
             part = v->form == INFER__FORM_MARKED ? infer__space_split(v, s, len) : len;
             if (infer__word_known(w, s, part, (size_t)(end - s), sink)) continue;
             if (!((pre->flags & INFER__PRE_DROP_SPACE) && infer__span_most(s, part, INFER__UC_SPACE, 1))) {
-                if (!infer__bpe_word(v, m, pre, w, s, part, 0)) return 0;
+                if (!infer__watch_work(w->watch, part) || !infer__bpe_word(v, m, pre, w, s, part, 0)) return 0;
                 if (infer__word_structure(w, sink) && !infer__bpe_word(v, m, pre, w, s, part, 1)) return 0;
                 infer__bpe_put(v, w, s, part, sink);
             }

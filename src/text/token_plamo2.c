@@ -77,6 +77,7 @@ static int infer__plamo2_tokenize(const infer__vocab *v, const infer__lexicon *x
     w->cells[n].best.cost = 0;
     w->cells[n].span = 0;
     for (at = n; at-- > 0; ) {
+        if (!infer__watch_work(w->watch, 4)) return 0;
         if (w->cells[at].span) infer__plamo2_step(v, x, w, s, n, at, w->cells[at].span);
     }
     for (at = 0; at < n; at += w->cells[at].span) {

@@ -9,7 +9,7 @@
 static int infer__rwkv_tokenize(const infer__vocab *v, const infer__lexicon *x, infer__token_work *w, const char *s,
                                 size_t n, infer__token_sink *sink) {
     size_t len;
-    for (; n > 0; s += len, n -= len) {
+    for (; n > 0 && infer__watch_work(w->watch, 1); s += len, n -= len) {
         int32_t token = infer__lexicon_longest(x, w, s, n, NULL, 0, &len);
         if (token < 0) {
             token = v->unknown;

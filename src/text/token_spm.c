@@ -103,7 +103,7 @@ static int infer__spm_tokenize(const infer__vocab *v, infer__token_work *w, cons
     for (; n > 0; s += len, n -= len, prefix = 0) {
         len = v->remove_extra_whitespaces ? n : infer__space_split(v, s, n); /* removing looks across words */
         if (!prefix && infer__word_known(w, s, len, n, sink)) continue;
-        if (!infer__spm_word(v, w, s, len, prefix, sink)) return 0;
+        if (!infer__watch_work(w->watch, len) || !infer__spm_word(v, w, s, len, prefix, sink)) return 0;
         infer__word_made(sink);
     }
     return 1;

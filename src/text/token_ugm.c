@@ -232,6 +232,7 @@ static int infer__ugm_tokenize(const infer__vocab *v, const infer__lexicon *x, i
         walk.s = w->text + base + at;
         walk.n = w->text_n - base - at;
         size = infer__ugm_char(walk.s, walk.n);
+        if (!infer__watch_work(w->watch, 4)) return 0;
         while ((token = infer__trie_next(&x->trie, &walk)) >= 0) {
             double score = v->flags[token] & INFER_TOKEN_USER ? 0 : infer__vocab_score(v, token);
             if (infer__token_barred(w, token, s, n)) continue; /* the text is another by now: all of it counts */

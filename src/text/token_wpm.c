@@ -46,7 +46,7 @@ static int infer__wpm_tokenize(const infer__vocab *v, const infer__lexicon *x, i
     memcpy(w->text, INFER__SPACE_MARK, head);
     w->word = s;
     w->word_n = n;
-    for (; n > 0; s += len, n -= len) {
+    for (; n > 0 && infer__watch_work(w->watch, 1); s += len, n -= len) {
         uint32_t cp = infer__utf8_next(s, n, &len, NULL), c;
         int alone;
         if (v->strip_accents) cp = infer__uc_base(cp);

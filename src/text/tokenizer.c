@@ -15,6 +15,7 @@ struct infer__tokenizer {
     infer__lexicon lexicon;
     const infer__pretokenizer *pre; /* BPE: NULL when it cannot tokenize */
     char why_not[160];
+    infer_limits limits;            /* of a call */
 };
 
 /* ---- opening ----------------------------------------------------------------------------------------- */
@@ -75,6 +76,7 @@ static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *me
     t = (infer__tokenizer *)infer__calloc(mem, 1, sizeof *t);
     if (!t) return infer__error(err, INFER_ERR_MEMORY, "out of memory for the tokenizer");
     t->mem = mem;
+    if (options) t->limits = options->limits;
     r = infer__vocab_open(&t->vocab, mem, report, g, err);
     if (r == INFER_OK && t->vocab.kind == INFER__VOCAB_BPE) r = infer__tokenizer_choose(t, report, g, options, err);
     if (r == INFER_OK && t->vocab.kind >= INFER__VOCAB_WPM)
@@ -156,6 +158,7 @@ static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__m
     const infer__vocab *v = &t->vocab;
     infer__token_sink sink = {NULL, 0, 0, NULL};
     infer__token_work w;
+    infer__watch watch;
     size_t at, begin = 0, end, n = 0, limit = n_segments ? segments[0].n : 0, i;
     const int special = INFER_TOKEN_USER | INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN;
     int ok = 1;
@@ -171,6 +174,8 @@ static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__m
     w.structure = structure;
     w.segments = segments;
     w.n_segments = n_segments;
+    infer__watch_begin(&watch, &t->limits, 0); /* it is linear: without limits a text takes what it takes */
+    w.watch = &watch;
     sink.out = out;
     sink.cap = cap;
     if ((flags & INFER_TEXT_ADD_SPECIAL) && infer__tokenizer_adds_bos(t))
@@ -181,6 +186,7 @@ static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__m
                                    : infer__vocab_marked(v, text + at, limit - at, special, NULL);
         if (token < 0) {
             at++;
+            if (at % 4096 == 0) ok = infer__watch_work(&watch, 4096 / 16);
             continue;
         }
         for (end = at; token == v->lstrip && end > begin && infer__is_space(text[end - 1]); end--) {
@@ -193,6 +199,7 @@ static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__m
     }
     ok = ok && infer__tokenize_plain(t, &w, text + begin, n - begin, &sink);
     infer__token_work_free(&w);
+    if (watch.r != INFER_OK) return infer__watch_error(&watch, "tokenizing", err);
     if (!ok)
         return infer__error(err, INFER_ERR_MEMORY, "out of memory for a text of %llu bytes", (unsigned long long)n);
     if ((flags & INFER_TEXT_ADD_SPECIAL) && infer__tokenizer_end(v) >= 0)

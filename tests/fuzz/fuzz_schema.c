@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memset(&out, 0, sizeof out);
     memset(&p, 0, sizeof p);
     out.mem = &mem;
-    if (infer__schema_gbnf(&out, &mem, (const char *)data, size, &err) == INFER_OK) {
+    if (infer__schema_gbnf(&out, &mem, NULL, (const char *)data, size, &err) == INFER_OK) {
         p.gbnf = out.s;
         if (infer__grammar_open(&g, &mem, NULL, &p, &err) != INFER_OK) {
             fprintf(stderr, "the engine refuses: %s\n%s\n", err.message, out.s);
