@@ -48,6 +48,8 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_oom.c"
 #  include "test_memory.c"
 #  include "test_broken.c"
+#  include "test_hostile_model.c"
+#  include "test_hostile_state.c"
 #  include "test_gpu_kernels.c"
 #  if !defined(INFER_NO_GPU) && !defined(INFER_NO_CUDA)
 #    define CHECK_CUDA
@@ -105,6 +107,8 @@ int main(int argc, char **argv) {
     suite_oom();
     suite_memory();
     suite_broken();
+    suite_hostile_model();
+    suite_hostile_state();
     suite_gpu_kernels();
 #  ifdef CHECK_CUDA
     suite_gpu_cuda();
