@@ -176,40 +176,40 @@ static void test_hostile_state_forged(void) {
         infer_model *m = cache_model(files[f]);
         hostile_pair p[2];
         state_bytes b, c;
-        infer_token ids[170], one = 1;
+        infer_token ids[64], one = 1;
         uint32_t seed = 9;
         int i, j, loaded = 0, refused = 0;
         memset(&b, 0, sizeof b);
         memset(&c, 0, sizeof c);
-        cache_ids(ids, 170, 5, 128);
+        cache_ids(ids, 64, 5, 128);
         if (!m || !hostile_pair_open(&p[0], m, 1) || !hostile_pair_open(&p[1], m, 77)) { CHECK(0); return; }
-        CHECK(infer_session_eval(p[0].s, ids, 160) == INFER_OK);
+        CHECK(infer_session_eval(p[0].s, ids, 64) == INFER_OK);
         CHECK(infer_session_save(p[0].s, state_write, &b) == INFER_OK);
         for (i = 0; i < 120 && check_bad < 5; i++) {
             infer_result r[2];
-            uint32_t n = 160, valid, first;
+            uint32_t n = 64, valid, first;
             c.n = 0;
             state_write(&c, b.p, b.n);
             seed = seed * 1664525u + 1013904223u;
-            valid = i % 3 ? (seed >> 8) % 161 : 160 - (seed >> 8) % 5;
-            n = i % 5 ? n : (seed >> 20) % 201; /* the bytes are of 160: tokens and pages are cut elsewhere */
+            valid = i % 3 ? (seed >> 8) % 65 : 64 - (seed >> 8) % 5;
+            n = i % 5 ? n : (seed >> 20) % 100; /* the bytes are of 64: tokens and pages are cut elsewhere */
             first = hostile_word(&b, STATE_FIRST + 1) + (uint32_t)(i % 4) - 1;
             if (i % 2) hostile_set(&c, STATE_VALID, valid);
             if (i % 7 == 0) hostile_set(&c, STATE_N, n);
             if (i % 3 == 0) hostile_set(&c, STATE_FIRST + 1, first);
             for (j = 0; j < i % 4; j++) { /* keys and values that are anything but infinite */
                 seed = seed * 1664525u + 1013904223u;
-                if (i % 11) c.p[STATE_TOKENS + 640 + (seed >> 4) % (c.n - 712) / 4 * 4] ^= (char)(seed >> 24);
-                else hostile_set(&c, STATE_TOKENS / 4 + (int)(seed >> 16) % 160, 0xffffffffu);
+                if (i % 11) c.p[STATE_TOKENS + 256 + (seed >> 4) % (c.n - 328) / 4 * 4] ^= (char)(seed >> 24);
+                else hostile_set(&c, STATE_TOKENS / 4 + (int)(seed >> 16) % 64, 0xffffffffu);
             }
             hostile_seal(&c); /* for the length as it is ... */
             for (j = 0; j < 2; j++) {
                 infer_session *s = p[j].s;
-                infer_token secret[8];
+                infer_token secret[32];
                 uint32_t w[16];
-                cache_ids(secret, 8, (uint32_t)j * 1000 + (uint32_t)i, 128); /* what lies in the work area */
-                CHECK(infer_session_rewind(p[j].other, 110) == INFER_OK);
-                CHECK(infer_session_eval(p[j].other, secret, 8) == INFER_OK);
+                cache_ids(secret, 32, (uint32_t)j * 1000 + (uint32_t)i, 128); /* what lies in the work area */
+                CHECK(infer_session_rewind(p[j].other, 88) == INFER_OK);
+                CHECK(infer_session_eval(p[j].other, secret, 32) == INFER_OK);
                 c.at = 0;
                 memcpy(w, c.p, sizeof w);
                 infer__error_clear(&s->error);
