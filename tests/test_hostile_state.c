@@ -278,6 +278,37 @@ static void test_hostile_state_context(void) {
     free(b.p);
 }
 
+/* A window of one position: after a rewind the pages begin no later than the session ends, and nothing is saved of pages that
+ * the session has not written. (It saved a state that could not be loaded.) */
+static void test_hostile_window_one(void) {
+    infer_model *m = cache_model("gemma3-real-dense");
+    infer_session *s, *t;
+    infer_token ids[100];
+    state_bytes b;
+    int32_t i;
+    memset(&b, 0, sizeof b);
+    cache_ids(ids, 100, 3, 128);
+    if (!m) return;
+    for (i = 0; i < m->hp.n_layer; i++)
+        if (m->layers[i].window) m->layers[i].window = 1;
+    s = cache_session(m, 1, 8, 200, 1, 0);
+    t = cache_session(m, 1, 8, 200, 1, 0);
+    for (i = 100; s && t && i > 0; i -= 7) {
+        CHECK(infer_session_rewind(s, 0) == INFER_OK && infer_session_eval(s, ids, 100) == INFER_OK);
+        CHECK(infer_session_rewind(s, i) == INFER_OK);
+        CHECK(s->first_page[1] * INFER__PAGE <= s->n_valid);
+        b.n = b.at = 0;
+        CHECK(infer_session_save(s, state_write, &b) == INFER_OK);
+        CHECK(infer_session_load(t, state_read, &b) == INFER_OK && infer_session_position(t) == i);
+        CHECK(infer_session_eval(s, ids, 1) == INFER_OK && infer_session_eval(t, ids, 1) == INFER_OK);
+        CHECK(memcmp(infer_session_logits(s, -1), infer_session_logits(t, -1), 128 * sizeof(float)) == 0);
+    }
+    infer_session_destroy(s);
+    infer_session_destroy(t);
+    CHECK(infer_model_close(m) == INFER_OK);
+    free(b.p);
+}
+
 /* ---- what a window has given up --------------------------------------------------------------------------------------- */
 
 static int hostile_stop_at, hostile_seen;
@@ -650,6 +681,7 @@ static void suite_hostile_state(void) {
     RUN(test_hostile_state_header);
     RUN(test_hostile_state_forged);
     RUN(test_hostile_state_context);
+    RUN(test_hostile_window_one);
     RUN(test_hostile_embeddings_cancelled);
     RUN(test_hostile_numbers);
     RUN(test_hostile_indices);

@@ -179,8 +179,8 @@ static int infer__cache_has(const infer_context *c, const infer_session *s, int3
     for (g = 0; g < INFER__CACHE_GROUPS; g++) {
         const infer__cache_group *grp = &c->cache.groups[g];
         if (!grp->n_pages || !grp->window || n == 0) continue;
-        low = INFER__MAX(0, n - grp->window + 1);
-        if (low < n && low / INFER__PAGE < s->first_page[g]) return 0;
+        low = INFER__MAX(0, n - INFER__MAX(grp->window - 1, 1)); /* a window of 1: so that the pages begin before n */
+        if (low / INFER__PAGE < s->first_page[g]) return 0;
     }
     return 1;
 }
