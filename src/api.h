@@ -134,7 +134,9 @@ cancel or an error the session stands where it stood.
     infer_session_save / infer_session_load    keep a session as bytes
 
 Models with sliding windows forget keys behind the window and context_params.keep; going back further is allowed, and
-the next eval computes again what is needed (stats.reevaluated).
+the next eval computes again what is needed (stats.reevaluated). Rows that were given as embeddings cannot be computed
+again: a rewind that would need it is INFER_ERR_STATE. So is the next eval after one that was cancelled or failed when
+more than `keep` tokens had passed: rewind to the position that the message names, and give the rows again.
 
 8. Text
 -------
@@ -802,13 +804,17 @@ INFER_API infer_result infer_session_embedding(infer_session *session, float *ou
 /* Make the session hold exactly these tokens: keeps the common prefix, evaluates the rest, leaves the logits of the
  * last. *kept (may be NULL) is the length of the prefix that was reused. */
 INFER_API infer_result infer_session_sync(infer_session *session, const infer_token *tokens, int32_t n, int32_t *kept);
-/* Go back to the first n tokens. Never fails for 0 <= n <= position; where a sliding window has dropped what is
- * needed, the next eval computes it again (stats.reevaluated). Logits are dropped. */
+/* Go back to the first n tokens. Where a sliding window has dropped what is needed, the next eval computes it again
+ * (stats.reevaluated); with embeddings among the n that is INFER_ERR_STATE. Otherwise it does not fail for 0 <= n <=
+ * position. Logits are dropped. */
 INFER_API infer_result infer_session_rewind(infer_session *session, int32_t n);
 /* A second session at the same position, sharing cache pages until one of them writes. */
 INFER_API infer_result infer_session_fork(infer_session **out, infer_session *session, infer_error *err);
 /* Write the session (tokens and cache) as bytes; load it into a session of the same model and kv_type. A session
- * that could not be loaded is unchanged (empty when a device failed meanwhile). Loaded bytes are not trusted. */
+ * that could not be loaded is unchanged (empty when a device failed meanwhile). Loaded bytes are not trusted: a forged
+ * state gives wrong tokens and results at worst, since its check sum is no authentication. Errors of load: FORMAT,
+ * UNSUPPORTED (version), ARGUMENT (another model or kv_type, or on the other side of the context that LongRoPE changes
+ * at), CONTEXT_FULL, IO, MEMORY. */
 INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn write, void *user);
 INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn read, void *user);
 /* Tokens so far / most tokens possible. */

@@ -71,6 +71,8 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_memory.c"
 #  include "test_broken.c"
 #  include "test_host.c"
+#  include "test_hostile_model.c"
+#  include "test_hostile_state.c"
 #  include "test_gpu_kernels.c"
 #  if !defined(INFER_NO_GPU) && !defined(INFER_NO_CUDA)
 #    define CHECK_CUDA
@@ -133,6 +135,8 @@ int main(int argc, char **argv) {
     suite_memory();
     suite_broken();
     suite_host();
+    suite_hostile_model();
+    suite_hostile_state();
     suite_gpu_kernels();
 #  ifdef CHECK_CUDA
     suite_gpu_cuda();

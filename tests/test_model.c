@@ -89,7 +89,7 @@ static const model_change MODEL_CHANGES[] = {
     { .tensor = "blk.0.mystery.weight", .dims = { 4, 4 }, .message = "blk.0.mystery.weight" },
     { .tensor = "blk.1.attn_q.weight", .dims = { 32, 32 }, .message = "blk.1.attn_q.weight" },
     { .tensor = "blk.0.attn_qkv.weight", .dims = { 32, 64 }, .message = "attn_qkv" },
-    { .tensor = "blk.0.ffn_gate_inp.weight", .dims = { 32, 4 }, .message = "ffn_up_exps" },
+    { .tensor = "blk.0.ffn_gate_inp.weight", .dims = { 32, 4 }, .message = "ffn_gate_inp.weight has 4 rows of 32, the model needs 0" },
     { .tensor = "blk.0.ffn_up_exps.weight", .dims = { 32, 96 }, .message = "ffn_up_exps" },
     { .tensor = "blk.0.attn_q_norm.bias", .dims = { 8, 1 }, .message = "attn_q_norm.bias" },
     { .tensor = "blk.0.attn_sinks.weight", .dims = { 3, 1 }, .message = "blk.0.attn_sinks.weight" },

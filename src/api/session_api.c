@@ -157,6 +157,14 @@ static int32_t infer__hidden_first(const infer_step *st) {
     return (st->outputs & 3) == INFER_OUT_LAST ? st->n - 1 : 0;
 }
 
+/* The first position that has to be computed again and cannot, since it was given as an embedding; -1 = none. */
+static int32_t infer__session_lost(const infer_session *s) {
+    int32_t i;
+    for (i = s->n_valid; i < s->n; i++)
+        if (s->tokens[i] < 0) return i;
+    return -1;
+}
+
 /* Whose session it is; nothing that another thread may change is looked at. */
 static infer_result infer__step_owner(const infer_context *c, const infer_step *steps, int32_t i, infer_error *err) {
     const infer_session *s = steps[i].session;
@@ -181,13 +189,19 @@ static infer_result infer__step_check(const infer_context *c, const infer_step *
         return infer__error(err, INFER_ERR_ARGUMENT, "step %d needs tokens or embeddings, one of the two", (int)i);
     if (st->outputs < 0 || st->outputs > 7 || (st->outputs & 3) == 3)
         return infer__error(err, INFER_ERR_ARGUMENT, "step %d: outputs %d is unknown", (int)i, (int)st->outputs);
+    if (st->n > s->cap - s->n) /* before its tokens are looked at: there may not be so many */
+        return infer__error(err, INFER_CONTEXT_FULL, "%d tokens at position %d do not fit a context of %d", (int)st->n,
+                            (int)s->n, (int)s->cap);
     for (j = 0; st->tokens && j < st->n; j++)
         if (st->tokens[j] < 0 || st->tokens[j] >= c->model->hp.n_vocab)
             return infer__error(err, INFER_ERR_ARGUMENT, "step %d: token %d is %d, outside 0..%d", (int)i, (int)j,
                                 (int)st->tokens[j], (int)c->model->hp.n_vocab - 1);
-    if (st->n > s->cap - s->n)
-        return infer__error(err, INFER_CONTEXT_FULL, "%d tokens at position %d do not fit a context of %d", (int)st->n,
-                            (int)s->n, (int)s->cap);
+    j = infer__session_lost(s);
+    if (j >= 0)
+        return infer__error(err, INFER_ERR_STATE,
+                            "step %d: position %d was given as an embedding, is not in the cache any "
+                            "more and cannot be computed again: rewind the session to %d or before",
+                            (int)i, (int)j, (int)j);
     return INFER_OK;
 }
 
@@ -353,7 +367,8 @@ static infer_result infer__catch_up(infer_context *c, infer_session *s, infer_er
     return INFER_OK;
 }
 
-/* After a failure: the session stands at s->n again. */
+/* After a failure: the session stands at s->n again. Where a window has given up what that takes, the next eval
+ * computes it from the tokens, or is refused when some were embeddings (infer__session_lost). */
 static void infer__session_settle(infer_context *c, infer_session *s) {
     s->out_n = 0;
     infer__results_drop(s);
@@ -452,7 +467,12 @@ INFER_API infer_result infer_eval(infer_context *context, const infer_step *step
                             : !steps ? "steps is NULL"
                                      : "no steps");
     r = infer__context_claim(context, "infer_eval", &e);
-    if (r == INFER_OK) {
+    if (r == INFER_OK && n_steps - 1 > context->n_sessions) {
+        /* one too many is told in detail; so many may not be there to look at */
+        r = infer__error(&e, INFER_ERR_ARGUMENT, "infer_eval: %d steps, but the context has %d sessions", (int)n_steps,
+                         (int)context->n_sessions);
+        infer__context_leave(context);
+    } else if (r == INFER_OK) {
         claimed = infer__steps_claim(context, steps, n_steps);
         r = claimed < n_steps ? infer__error(&e, INFER_ERR_STATE, "step %d: another call uses the session",
                                              (int)claimed)

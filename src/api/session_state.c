@@ -3,7 +3,9 @@
  * Saved form (machine byte order, checked by a marker): a header of 16 uint32, the tokens, then for every layer its
  * pages of keys and of values in order of position, and a 64-bit FNV-1a sum of all of it. Pages are saved as rows,
  * position by position, wherever the layer runs. Loaded bytes are not trusted: everything is checked before the session
- * changes.
+ * changes. The sum finds accidents, not forgers: what a forged state can do is give wrong keys and values, tokens and
+ * lengths; never read memory that the state did not fill. So every position is either in the cache, whole pages of
+ * which are loaded, or has a token from which it can be computed again.
  */
 #include "../model/model.h"
 
@@ -139,6 +141,19 @@ static uint64_t infer__model_print(const infer_model *m) {
     return h;
 }
 
+/* 1 when the session's keys are rotated by the frequencies of an extended context (LongRoPE), and those differ. */
+static uint32_t infer__state_extended(const infer_session *s) {
+    const infer_model *m = s->context->model;
+    uint32_t differ = 0;
+    int32_t i;
+    for (i = 0; i < INFER__ROPE_SETS; i++) {
+        const infer__buf *freq = &m->ropes[i].freq;
+        differ |=
+            freq->host && memcmp(freq->host, (const char *)freq->host + freq->bytes / 2, (size_t)(freq->bytes / 2));
+    }
+    return differ && s->cap > m->hp.rope_ctx;
+}
+
 static void infer__state_header(const infer_session *s, uint32_t w[INFER__STATE_WORDS]) {
     const infer_context *c = s->context;
     uint64_t print = infer__model_print(c->model);
@@ -153,6 +168,7 @@ static void infer__state_header(const infer_session *s, uint32_t w[INFER__STATE_
     w[8] = (uint32_t)s->n_valid;
     w[9] = (uint32_t)s->first_page[0];
     w[10] = (uint32_t)s->first_page[1];
+    w[11] = infer__state_extended(s); /* the other words are 0 */
 }
 
 /* Zero what lies behind the last position in a page [head][INFER__PAGE][dim], so that old memory is not written out. */
@@ -214,6 +230,12 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
     infer__error_clear(&session->error);
     if (!write) return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_save: write is NULL");
     c = session->context;
+    i = infer__session_lost(session);
+    if (i >= 0)
+        return infer__error(&session->error, INFER_ERR_STATE,
+                            "infer_session_save: position %d was given as an embedding "
+                            "and is not in the cache any more",
+                            (int)i);
     most = infer__page_most(c);
     page = (char *)infer__alloc(c->ctx.mem, 2 * most);
     if (!page) return infer__error(&session->error, INFER_ERR_MEMORY, "infer_session_save: no memory for a page");
@@ -250,6 +272,9 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
     return INFER_OK;
 }
 
+/* Pages up to the last position in the cache. */
+static int32_t infer__state_pages(const uint32_t *w) { return (int32_t)((w[8] + INFER__PAGE - 1) / INFER__PAGE); }
+
 /* Is this a header of a state that fits this session? */
 static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
     const infer_context *c = s->context;
@@ -267,10 +292,27 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
     if (w[7] > (uint32_t)s->cap)
         return infer__error(&s->error, INFER_CONTEXT_FULL, "infer_session_load: %u tokens do not fit a context of %d",
                             (unsigned)w[7], (int)s->cap);
-    for (g = 0; g < INFER__CACHE_GROUPS; g++) {
-        int32_t window = c->cache.groups[g].window, n = (int32_t)w[8], low = window ? n - window + 1 : 0;
-        if (w[8] > w[7] || w[9 + g] > (uint32_t)(INFER__MAX(low, 0) / INFER__PAGE))
-            return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: the header contradicts itself");
+    if (w[11] != want[11])
+        return infer__error(&s->error, INFER_ERR_ARGUMENT,
+                            "infer_session_load: saved with a context of %s %d positions, "
+                            "which this model rotates otherwise",
+                            w[11] ? "more than" : "at most", (int)c->model->hp.rope_ctx);
+    for (g = 12; g < INFER__STATE_WORDS; g++)
+        if (w[g] != 0) return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: word %d is not 0", (int)g);
+    if (w[8] > w[7]) /* w[7] is at most cap, 2^30 */
+        return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: %u of %u tokens are in the cache",
+                            (unsigned)w[8], (unsigned)w[7]);
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) { /* what the next position sees must be there */
+        const infer__cache_group *grp = &c->cache.groups[g];
+        int32_t low = grp->window ? (int32_t)w[8] - grp->window + 1 : 0, pages = infer__state_pages(w);
+        if (w[9 + g] > (uint32_t)(INFER__MAX(low, 0) / INFER__PAGE))
+            return infer__error(&s->error, INFER_ERR_FORMAT,
+                                "infer_session_load: the cache begins at page %u, too late "
+                                "for position %u",
+                                (unsigned)w[9 + g], (unsigned)w[8]);
+        if (grp->n_pages && pages - (int32_t)w[9 + g] > grp->n_pages)
+            return infer__error(&s->error, INFER_CONTEXT_FULL, "infer_session_load: %d pages do not fit a cache of %d",
+                                (int)(pages - (int32_t)w[9 + g]), (int)grp->n_pages);
     }
     return INFER_OK;
 }
@@ -278,7 +320,7 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
 /* Bytes of tokens and pages behind a checked header. */
 static uint64_t infer__state_size(const infer_session *s, const uint32_t *w) {
     const infer_context *c = s->context;
-    uint64_t n = (uint64_t)w[7] * sizeof(infer_token), kb, vb, pages = ((uint64_t)w[8] + INFER__PAGE - 1) / INFER__PAGE;
+    uint64_t n = (uint64_t)w[7] * sizeof(infer_token), kb, vb, pages = (uint64_t)infer__state_pages(w);
     int32_t l;
     for (l = 0; l < c->model->hp.n_layer; l++) {
         infer__page_bytes(c, &c->model->layers[l], &kb, &vb);
@@ -291,7 +333,7 @@ static uint64_t infer__state_size(const infer_session *s, const uint32_t *w) {
 static infer_result infer__state_apply(infer_session *s, const uint32_t *w, const char *data, char *spare) {
     infer_context *c = s->context;
     uint64_t kb, vb;
-    int32_t g, l, i, pages = (int32_t)((w[8] + INFER__PAGE - 1) / INFER__PAGE);
+    int32_t g, l, i, pages = infer__state_pages(w);
     for (g = 0; g < INFER__CACHE_GROUPS; g++) {
         int32_t own = 0;
         for (i = 0; c->cache.groups[g].n_pages && i < c->plan.max_pages; i++)
@@ -354,14 +396,18 @@ static infer_result infer__session_load(infer_session *session, infer_read_fn re
         r = infer__error(&session->error, INFER_ERR_IO, "infer_session_load: the data ends early");
     if (!r && infer__fnv(sum, data, size) != want)
         r = infer__error(&session->error, INFER_ERR_FORMAT,
-                         "infer_session_load: the "
-                         "check sum does not match");
+                         "infer_session_load: the check sum does not match");
     for (i = 0; !r && i < w[7]; i++) {
         infer_token t;
         memcpy(&t, data + (size_t)i * sizeof t, sizeof t);
         if (t < -1 || t >= c->model->hp.n_vocab)
             r = infer__error(&session->error, INFER_ERR_FORMAT, "infer_session_load: token %u is %d", (unsigned)i,
                              (int)t);
+        else if (t < 0 && i >= w[8])
+            r = infer__error(&session->error, INFER_ERR_FORMAT,
+                             "infer_session_load: position %u was given as an embedding "
+                             "and is not in the cache",
+                             (unsigned)i);
     }
     if (!r) r = infer__state_apply(session, w, data, data + size);
     infer__free(c->ctx.mem, data);

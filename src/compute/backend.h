@@ -114,6 +114,12 @@ typedef struct infer__norm_args {
     float eps;
 } infer__norm_args;
 
+/* 1 when weight or bias (NULL = none) has a value for each of a group, or for each of a row: for assertions. */
+INFER__INLINE int infer__norm_fits(const infer__norm_args *a, const infer__weight *w) {
+    int64_t n = w ? (int64_t)w->rows * w->cols : 0;
+    return !w || n == a->x.cols || n == a->x.cols / a->n_groups;
+}
+
 /* y[j] = x * w[j]^T (+ b[j]), j < n_w: up to three weights sharing an input, so that it is prepared once.
  * x is n x cols, w is rows x cols, y is n x rows. */
 typedef struct infer__matmul_args {

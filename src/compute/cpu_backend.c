@@ -188,6 +188,7 @@ static void infer__cpu_norm(infer__ctx *c, const infer__norm_args *a) {
     double began = infer__op_begin(c);
     if (began < 0) return;
     INFER__ASSERT(a->x.cols % a->n_groups == 0 && 2 * (int64_t)a->x.cols <= c->scratch_len);
+    INFER__ASSERT(infer__norm_fits(a, a->weight) && infer__norm_fits(a, a->bias));
     infer__cpu_rows(c, &a->x, 2, infer__norm_task, a);
     infer__op_end(c, "norm", 0, began);
 }

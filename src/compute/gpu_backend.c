@@ -70,6 +70,7 @@ static void infer__gpu_norm(infer__ctx *c, const infer__norm_args *a) {
     double began = infer__op_begin(c);
     if (began < 0) return;
     INFER__ASSERT(a->x.cols % a->n_groups == 0 && a->y.rows == a->x.rows && a->y.cols == a->x.cols);
+    INFER__ASSERT(infer__norm_fits(a, a->weight) && infer__norm_fits(a, a->bias));
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
     k.x = infer__gpu_tensor(c, &a->x, &call.bufs[0]);

@@ -86,6 +86,7 @@ static uint64_t infer__gpu_half_step(int32_t cols) { return infer__gpu_parts((ui
 /* 1 when there is a program for this matrix, and room for x. */
 static int infer__gpu_has_mma(const infer__ctx *c, const infer__weight *w, int32_t rows) {
     uint64_t bytes = (uint64_t)rows * (infer__gpu_half_step(w->cols) * 2 + sizeof(float));
+    if (bytes / sizeof(float) > UINT32_MAX) return 0; /* the kernels count words in 32 bits */
     return !c->exact && bytes <= c->run->x8.bytes && infer__gpu_find(c->run, INFER__MODULE_MMA, w->type->id);
 }
 

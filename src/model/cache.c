@@ -51,7 +51,7 @@ static infer_result infer__cache_create(infer_context *c, infer_error *err) {
         const infer__layer *l = &m->layers[i];
         infer__page_bytes(c, l, &k, &v);
         pages = (uint64_t)c->plan.n_pages[l->group];
-        kv->groups[l->group].window = l->window;
+        kv->groups[l->group].window = INFER__MAX(kv->groups[l->group].window, l->window);
         kv->k[i].type = kv->v[i].type = c->plan.kv_type;
         if (!infer__layer_ops(c, i)->alloc(&c->ctx, &kv->k[i].buf, pages * k)) goto no_memory;
         if (!infer__layer_ops(c, i)->alloc(&c->ctx, &kv->v[i].buf, pages * v)) goto no_memory;
@@ -90,7 +90,8 @@ static int32_t infer__cache_low(const infer_context *c, int32_t g, int32_t pos) 
 
 static int32_t infer__cache_need(const infer_context *c, const infer_session *s, int32_t g, int32_t pos, int32_t n) {
     const infer__cache_group *grp = &c->cache.groups[g];
-    int32_t i, missing = 0, held = 0, own = 0, most;
+    int32_t i, missing = 0, held = 0, own = 0;
+    int64_t most;
     if (!grp->n_pages) return 0;
     for (i = 0; i < c->plan.max_pages; i++)
         if (s->pages[g][i] >= 0) {
@@ -101,9 +102,9 @@ static int32_t infer__cache_need(const infer_context *c, const infer_session *s,
         if (s->pages[g][i] < 0 || grp->refs[s->pages[g][i]] > 1) missing++;
     if (!grp->window) return missing;
     /* a sliding window holds no more than this at once, and its own pages come back as it moves on */
-    most = (grp->window + c->plan.keep + INFER__MIN(n, c->plan.batch)) / INFER__PAGE + 3;
+    most = ((int64_t)grp->window + c->plan.keep + INFER__MIN(n, c->plan.batch)) / INFER__PAGE + 3;
     most = INFER__MIN(held + missing, most) - own;
-    return most > 0 ? most : 0;
+    return most > 0 ? (int32_t)most : 0;
 }
 
 /* A copy of a shared page, in all layers of its group. It is waited for: a device that fails later, in the pass, would
@@ -178,8 +179,8 @@ static int infer__cache_has(const infer_context *c, const infer_session *s, int3
     for (g = 0; g < INFER__CACHE_GROUPS; g++) {
         const infer__cache_group *grp = &c->cache.groups[g];
         if (!grp->n_pages || !grp->window || n == 0) continue;
-        low = INFER__MAX(0, n - grp->window + 1);
-        if (low < n && low / INFER__PAGE < s->first_page[g]) return 0;
+        low = INFER__MAX(0, n - INFER__MAX(grp->window - 1, 1)); /* a window of 1: so that the pages begin before n */
+        if (low / INFER__PAGE < s->first_page[g]) return 0;
     }
     return 1;
 }

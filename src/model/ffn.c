@@ -7,14 +7,14 @@
 #include "model.h"
 
 /* Floats a row of the work area. */
-static int32_t infer__ffn_cols(const infer_model *m, const infer__layer *l) {
+static int64_t infer__ffn_cols(const infer_model *m, const infer__layer *l) {
     const infer__hparams *hp = &m->hp;
     int64_t n = 2 * (int64_t)l->n_ff;
     if (l->ffn == INFER__FFN_MOE) {
         n = hp->n_expert + 2 * (int64_t)hp->n_used + 2 * (int64_t)hp->n_used * hp->n_ff_expert;
         n = INFER__MAX(n, 2 * (int64_t)hp->n_ff_shared + hp->n_embd);
     }
-    return (int32_t)INFER__MIN(n, INT32_MAX);
+    return n;
 }
 
 /* up = act(gate) * up, or act(up) when there is no gate. */

@@ -286,10 +286,16 @@ static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
     l->pre_norm = !(a->flags & INFER__NO_PRE_NORM);
     l->parallel = hp->block == INFER__BLOCK_PARALLEL;
     l->attn_scale = hp->attn_scale != 0 ? hp->attn_scale : 1.0f / sqrtf((float)l->dim_k);
+    if (l->dim_k > INFER__MAX_HEAD_DIM || l->dim_v > INFER__MAX_HEAD_DIM) { /* where no key says it: width / heads */
+        k->failed = 1;
+        infer__error(k->err, INFER_ERR_UNSUPPORTED, "%s: layer %d: heads of %d values: at most %d are supported",
+                     k->prefix, (int)i, (int)INFER__MAX(l->dim_k, l->dim_v), (int)INFER__MAX_HEAD_DIM);
+        return;
+    }
     if (l->n_head % l->n_head_kv != 0 ||
         (l->rope_kind != INFER__ROPE_NONE && (l->n_rot % 2 != 0 || l->n_rot > l->dim_k)) ||
         (int64_t)l->n_head * l->dim_k > INFER__MAX_DIM || (int64_t)l->n_head * l->dim_v > INFER__MAX_DIM ||
-        l->dim_k < 1) {
+        l->dim_k < 1 || l->dim_v < 1) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_FORMAT,
                      "%s: layer %d: %d heads of %d, %d K/V heads, %d rotated do not fit together", k->prefix, (int)i,
@@ -347,6 +353,5 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
         infer__read_layer(m, &k, &m->layers[i]);
     }
     if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;
-    hp->n_rot = m->layers[0].n_rot;
     return INFER_OK;
 }

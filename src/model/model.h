@@ -63,7 +63,7 @@ enum { INFER__MAX_LAYERS = 1024, INFER__MAX_EXPERTS_USED = 64 };
 
 struct infer__hparams {
     int32_t n_vocab, n_ctx, n_embd, n_layer;
-    int32_t n_head, n_rot; /* of the first layer: per-layer values are in infer__layer */
+    int32_t n_head; /* of the first layer: per-layer values are in infer__layer */
     int32_t window, n_expert, n_used, n_ff_expert, n_ff_shared;
     float eps, embed_scale, residual_scale, logit_scale; /* 1 = none; logit_scale multiplies */
     float attn_softcap, final_softcap, attn_scale, max_bias, clamp_kqv;
@@ -107,10 +107,9 @@ enum {
     INFER__D_FF,
     INFER__D_HEADS,
     INFER__D_HEADS_Q,
-    INFER__D_HEADS_K, /* one set per head or shared: see infer__bind_head_norm */
+    INFER__D_HEADS_K, /* one set per head or shared: see infer__head_groups */
     INFER__D_VOCAB,
     INFER__D_ANY,
-    INFER__D_ROT_HALF,
     INFER__D_EXPERTS,
     INFER__D_FF_EXPERT,
     INFER__D_FF_EXPERTS,
@@ -165,9 +164,9 @@ enum {
     W(OUT_NORM_B,   "output_norm.bias",         ONE,   MODEL,    0) \
     W(OUTPUT,       "output.weight",            VOCAB, MODEL,    0) /* absent: the embedding (tied) */ \
     W(OUTPUT_B,     "output.bias",              ONE,   VOCAB,    0) \
-    W(ROPE_FREQS,   "rope_freqs.weight",        ONE,   ROT_HALF, 0) \
-    W(ROPE_LONG,    "rope_factors_long.weight", ONE,   ROT_HALF, 0) \
-    W(ROPE_SHORT,   "rope_factors_short.weight", ONE,  ROT_HALF, 0)
+    W(ROPE_FREQS,   "rope_freqs.weight",        ONE,   ANY,      0) /* these three: infer__rope_check */ \
+    W(ROPE_LONG,    "rope_factors_long.weight", ONE,   ANY,      0) \
+    W(ROPE_SHORT,   "rope_factors_short.weight", ONE,  ANY,      0)
 
 #define INFER__SLOT_ENUM(slot, name, rows, cols, need) INFER__W_##slot,
 enum { INFER__LAYER_SLOTS(INFER__SLOT_ENUM) INFER__LAYER_SLOT_COUNT };
@@ -216,7 +215,7 @@ typedef struct infer__plan {
     int32_t threads, batch, cells, kv_type, keep, sessions, n_seq;
     int32_t max_pages;                     /* of one session's table */
     int32_t n_pages[INFER__CACHE_GROUPS];
-    int32_t work_cols;                     /* floats a row in the shared work area */
+    int64_t work_cols;                     /* floats a row in the shared work area: experts need more than 2^31 */
     int32_t max_cols;                      /* longest row any matmul reads */
     uint64_t x8_len; /* chunks of activations rounded to 8 bits (infer__cpu_x8_len) */
     int32_t max_head;                      /* largest head dimension of keys or values */
@@ -294,6 +293,8 @@ static infer_result infer__weights_load(infer_model *m, infer_error *err);  /* w
  * part. CANCELLED. */
 static infer_result infer__load_progress(infer_model *m, double done, infer_error *err);
 static infer_result infer__rope_build(infer_model *m, infer_error *err);    /* rope.c */
+/* Tensors of RoPE factors have the size that every layer using them needs. */
+static infer_result infer__rope_check(const infer_model *m, infer_error *err);
 
 /* place.c: which layers run on which device; upload.c: their weights there. Where all layers run on devices the head
  * is with the last, and the embedding is always with layer 0. */
@@ -313,7 +314,7 @@ typedef struct infer__cache_group {
     int32_t n_pages, n_free;
     int32_t *refs; /* sessions that hold a page */
     int32_t *free; /* stack of free pages */
-    int32_t window; /* largest window of its layers, 0 = everything is kept */
+    int32_t window; /* the largest of its layers, 0 = everything is kept */
 } infer__cache_group;
 
 typedef struct infer__kv_cache {
@@ -510,7 +511,7 @@ static void infer__ffn_dense(infer_context *c, const infer__layer *l, infer__sub
 static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__sublayer *s);
 /* Columns of work area that they need a row. */
 static int32_t infer__mix_attention_cols(const infer__layer *l);
-static int32_t infer__ffn_cols(const infer_model *m, const infer__layer *l);
+static int64_t infer__ffn_cols(const infer_model *m, const infer__layer *l);
 
 /* Used by several parts. */
 static infer__tensor infer__view(infer__buf *b, uint64_t first_float, int32_t rows, int32_t cols);

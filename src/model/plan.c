@@ -4,6 +4,8 @@
  * Rules: the same numbers make a context, predict its memory and say how many layers fit on a device (place.c), so
  *        that none can drift from the truth. What infer__plan_sizes fills does not depend on where layers run: every
  *        place has work buffers for the widest layer of the model.
+ *        Ranges: 2^20 rows of 64 experts of 2^24 floats are 2^52 bytes, so sizes of buffers fit 64 bits. Only the cache
+ *        (cells x layers x heads) needs checked sums, and is refused where sums with it could wrap.
  * Start: infer__plan_make: sizes, then infer__plan_places.
  */
 #include "model.h"
@@ -45,7 +47,7 @@ static void infer__plan_pages(infer__plan *p, const infer_model *m) {
         const infer__layer *l = &m->layers[i];
         window_pages = ((uint64_t)l->window + (uint64_t)p->keep + (uint64_t)p->batch) / INFER__PAGE + 3;
         window_pages = INFER__MIN(window_pages * (uint64_t)p->sessions, (uint64_t)p->max_pages);
-        p->n_pages[l->group] = l->window ? (int32_t)window_pages : p->max_pages;
+        p->n_pages[l->group] = INFER__MAX(p->n_pages[l->group], l->window ? (int32_t)window_pages : p->max_pages);
     }
 }
 
@@ -61,7 +63,8 @@ static void infer__plan_widths(infer__plan *p, const infer_model *m) {
     p->max_cols = INFER__MAX(m->hp.n_embd, INFER__MAX(m->hp.n_ff_expert, m->hp.n_ff_shared));
     for (i = 0; i < m->hp.n_layer; i++) {
         const infer__layer *l = &m->layers[i];
-        int32_t a = infer__mix_attention_cols(l), f = infer__ffn_cols(m, l), head = INFER__MAX(l->dim_v, l->dim_k);
+        int64_t a = infer__mix_attention_cols(l), f = infer__ffn_cols(m, l);
+        int32_t head = INFER__MAX(l->dim_v, l->dim_k);
         p->work_cols = INFER__MAX(p->work_cols, INFER__MAX(a, f));
         p->max_cols = INFER__MAX(p->max_cols, INFER__MAX(l->n_head * head, l->n_ff));
         p->max_head = INFER__MAX(p->max_head, head);
@@ -119,11 +122,12 @@ static void infer__plan_threads(infer__plan *p, const infer_model *m, int32_t as
 
 /* Bytes of all keys and values at each place. */
 static int infer__plan_cache(infer__plan *p, const infer_model *m) {
-    uint64_t n;
+    uint64_t n, all = 0;
     int32_t i;
     for (i = 0; i < m->hp.n_layer; i++) {
-        uint64_t *at = &p->cache_bytes[m->layers[i].place];
-        if (!infer__plan_layer_cache(p, &m->layers[i], &n) || !infer__add_ok(*at, n, at)) return 0;
+        if (!infer__plan_layer_cache(p, &m->layers[i], &n) || !infer__add_ok(all, n, &all)) return 0;
+        if (all > INFER__PLACE_NEVER) return 0;
+        p->cache_bytes[m->layers[i].place] += n;
     }
     return 1;
 }

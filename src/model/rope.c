@@ -38,10 +38,35 @@ static void infer__rope_fill(const infer__hparams *hp, int scaled, double base, 
     }
 }
 
+/* Whether position scalings and factors apply to a set: window layers of some models ignore them. */
+static int infer__rope_scaled(const infer_model *m, int32_t set) {
+    return set == 0 || !(m->arch->flags & INFER__WINDOW_ROPE_PLAIN);
+}
+
+static infer_result infer__rope_check(const infer_model *m, infer_error *err) {
+    int32_t slot, i, used;
+    for (slot = INFER__W_ROPE_FREQS; slot <= INFER__W_ROPE_SHORT; slot++) {
+        const infer__weight *w = &m->w[slot];
+        if (!w->type) continue;
+        for (i = 0, used = 0; i < m->hp.n_layer; i++) {
+            const infer__layer *l = &m->layers[i];
+            if (l->rope_kind == INFER__ROPE_NONE || !infer__rope_scaled(m, l->group)) continue;
+            used = 1;
+            if (w->cols != l->n_rot / 2)
+                return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d values, layer %d rotates %d pairs",
+                                    w->name, (int)w->cols, (int)i, (int)l->n_rot / 2);
+        }
+        if (!used)
+            return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: no layer uses RoPE factors", w->name);
+    }
+    return INFER_OK;
+}
+
 /* The n_rot/2 factors of a slot, NULL when the file has none. dst is where to decode them. */
 static const float *infer__rope_factors(const infer_model *m, int slot, float *dst) {
     const infer__weight *w = infer__opt(&m->w[slot]);
-    if (!w || w->cols > INFER__MAX_HEAD_DIM / 2 || w->cols % w->type->values != 0) return NULL;
+    if (!w) return NULL;
+    INFER__ASSERT(w->cols <= INFER__MAX_HEAD_DIM / 2);
     w->type->decode(w->data, dst, w->cols);
     return dst;
 }
@@ -56,8 +81,7 @@ static infer_result infer__rope_build(infer_model *m, infer_error *err) {
     for (set = 0; set < INFER__ROPE_SETS; set++) {
         const infer__layer *like = NULL;
         infer__rope *r = &m->ropes[set];
-        /* window layers of some models ignore the scaling; factors of a tensor hold for all layers */
-        int scaled = set == 0 || !(m->arch->flags & INFER__WINDOW_ROPE_PLAIN);
+        int scaled = infer__rope_scaled(m, set);
         double base = set == 0 ? hp->rope_base : hp->rope_base_window;
         for (i = 0; i < hp->n_layer && !like; i++)
             if (m->layers[i].group == set && m->layers[i].rope_kind != INFER__ROPE_NONE) like = &m->layers[i];

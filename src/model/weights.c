@@ -14,7 +14,8 @@ static const infer__tensor_slot INFER__MODEL_SLOT_TABLE[] = { INFER__MODEL_SLOTS
 
 static const infer__weight *infer__opt(const infer__weight *w) { return w->type ? w : NULL; }
 
-/* A symbolic dimension as a number; l is NULL for tensors outside layers; 0 = any. */
+/* A symbolic dimension as a number; l is NULL for tensors outside layers. 0 where a key is missing (no tensor has that
+ * size), and for INFER__D_ANY, which is not compared. */
 static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim) {
     const infer__hparams *hp = &m->hp;
     uint64_t ff_expert = (uint64_t)hp->n_ff_expert, n_expert = (uint64_t)hp->n_expert;
@@ -37,7 +38,6 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_HEADS_Q: return q;
     case INFER__D_HEADS_K: return k;
     case INFER__D_VOCAB: return (uint64_t)hp->n_vocab;
-    case INFER__D_ROT_HALF: return (uint64_t)hp->n_rot / 2;
     case INFER__D_EXPERTS: return n_expert;
     case INFER__D_FF_EXPERT: return ff_expert;
     case INFER__D_FF_EXPERTS: return ff_expert * n_expert;
@@ -72,6 +72,7 @@ static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__te
     infer__gguf_tensor *t = infer__slot_tensor(m, l, s);
     uint64_t rows = infer__dim(m, l, s->rows), cols = infer__dim(m, l, s->cols), n, head = l ? (uint64_t)l->dim_k : 0;
     int per_head = s->cols == INFER__D_HEADS_Q || s->cols == INFER__D_HEADS_K;
+    int any_rows = s->rows == INFER__D_ANY, any_cols = s->cols == INFER__D_ANY;
     if (!t) {
         char name[96];
         if (!s->need) return INFER_OK;
@@ -85,19 +86,16 @@ static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__te
     if (s->rows == INFER__D_ONE) { /* a vector, whatever its dims; norms of heads may be shared by all heads */
         w->rows = 1;
         w->cols = (int32_t)INFER__MIN(n, INT32_MAX);
-        if (per_head && n == head) cols = head;
-        if (per_head) {
-            int32_t groups = n == head || t->n_dims > 1 ? (int32_t)(infer__dim(m, l, s->cols) / head) : 1;
-            if (s->cols == INFER__D_HEADS_Q) l->q_groups = groups;
-            else l->k_groups = groups;
-        }
+        if (per_head && n == head) cols = head; /* see infer__check_head_norm */
         if (t->type->values != 1)
             return infer__error(err, INFER_ERR_FORMAT, "tensor %s: a vector stored as %s", t->name, t->type->name);
     }
-    if ((rows && (uint64_t)w->rows != rows) || (cols && (uint64_t)w->cols != cols) || w->cols > INFER__MAX_DIM)
-        return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %llu rows of %llu, the model needs %llu of %llu",
+    if ((!any_rows && (uint64_t)w->rows != rows) || (!any_cols && (uint64_t)w->cols != cols) ||
+        w->cols > INFER__MAX_DIM)
+        return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %llu rows of %llu, the model needs %llu of %llu%s",
                             t->name, (unsigned long long)t->rows, (unsigned long long)t->dims[0],
-                            (unsigned long long)rows, (unsigned long long)cols);
+                            (unsigned long long)rows, (unsigned long long)cols,
+                            (any_rows || rows) && (any_cols || cols) ? "" : " (0: the key of this size is missing)");
     if (!t->type->storable && t->type->values != 1)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: type %s is for activations", t->name,
                             t->type->name);
@@ -105,6 +103,29 @@ static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__te
     w->row_bytes = w->rows == 1 ? t->bytes : t->row_bytes;
     w->name = t->name;
     return INFER_OK;
+}
+
+/* The groups of a row that a norm's weight or bias is for: each head, with one set of values for all of them or a set
+ * of its own ([n_head][dim]), or 1: the whole row. 0 when it is shaped otherwise. */
+static int32_t infer__head_groups(const infer_model *m, const infer__layer *l, const infer__weight *w, int32_t n_head) {
+    const infer__gguf_tensor *t = infer__gguf_tensor_find(&m->gguf, w->name);
+    if (w->cols == l->dim_k || t->dims[0] == (uint64_t)l->dim_k) return n_head;
+    return t->rows == 1 ? 1 : 0;
+}
+
+/* Weight and bias of a norm of heads must cut the row alike: the op reads both by the groups of the weight. */
+static infer_result infer__check_head_norm(const infer_model *m, const infer__layer *l, int slot, int32_t n_head,
+                                           int32_t *groups, infer_error *err) {
+    const infer__weight *w = &l->w[slot], *b = &l->w[slot + 1];
+    if (!w->type) return INFER_OK; /* a bias alone is refused as unused */
+    *groups = infer__head_groups(m, l, w, n_head);
+    if (*groups == 0)
+        return infer__error(err, INFER_ERR_FORMAT,
+                            "tensor %s: its %d values are neither rows of %d (a head's) nor one row", w->name,
+                            (int)w->cols, (int)l->dim_k);
+    if (!b->type || (b->cols == w->cols && infer__head_groups(m, l, b, n_head) == *groups)) return INFER_OK;
+    return infer__error(err, INFER_ERR_FORMAT, "tensors %s (%d values) and %s (%d values) do not have the same shape",
+                        w->name, (int)w->cols, b->name, (int)b->cols);
 }
 
 static infer_result infer__need(const infer__layer *l, const infer__weight *w, const char *what, infer_error *err) {
@@ -129,6 +150,8 @@ static infer_result infer__check_layer(infer_model *m, infer__layer *l, infer_er
         r = infer__need(l, &w[INFER__W_ATTN_NORM], "attn_norm.weight", err);
         if (!r && !l->parallel) r = infer__need(l, &w[INFER__W_FFN_NORM], "ffn_norm.weight", err);
     }
+    if (!r) r = infer__check_head_norm(m, l, INFER__W_ATTN_Q_NORM, l->n_head, &l->q_groups, err);
+    if (!r) r = infer__check_head_norm(m, l, INFER__W_ATTN_K_NORM, l->n_head_kv, &l->k_groups, err);
     if (r) return r;
     l->mixer = INFER__MIX_ATTENTION;
     l->ffn = w[INFER__W_MOE_ROUTER].type ? INFER__FFN_MOE : INFER__FFN_DENSE;
@@ -137,12 +160,6 @@ static infer_result infer__check_layer(infer_model *m, infer__layer *l, infer_er
         if (!r) r = infer__need(l, &w[INFER__W_MOE_DOWN], "ffn_down_exps.weight", err);
         if (!r && w[INFER__W_SHARED_UP].type)
             r = infer__need(l, &w[INFER__W_SHARED_DOWN], "ffn_down_shexp.weight", err);
-        if (!r && (m->hp.n_used < 1 || m->hp.n_ff_expert < 1 || (w[INFER__W_SHARED_UP].type && m->hp.n_ff_shared < 1)))
-            r = infer__error(err, INFER_ERR_FORMAT,
-                             "layer %d has experts, but %s.expert_count (%d), expert_used_count (%d), "
-                             "expert_feed_forward_length (%d) or expert_shared_feed_forward_length (%d) is missing",
-                             (int)l->index, m->arch->name, (int)m->hp.n_expert, (int)m->hp.n_used,
-                             (int)m->hp.n_ff_expert, (int)m->hp.n_ff_shared);
         return r;
     }
     r = infer__need(l, &w[INFER__W_FFN_UP], "ffn_up.weight", err);
@@ -225,6 +242,9 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
     }
     if (!r && !m->w[INFER__W_OUT_NORM].type && !(m->arch->flags & INFER__NORM_BARE))
         r = infer__error(err, INFER_ERR_FORMAT, "missing tensor output_norm.weight");
+    if (!r && m->w[INFER__W_EMBD_NORM_B].type && !m->w[INFER__W_EMBD_NORM].type)
+        r = infer__error(err, INFER_ERR_FORMAT, "missing tensor token_embd_norm.weight: there is a bias for it");
+    if (!r) r = infer__rope_check(m, err);
     for (i = 0; i < m->gguf.n_tensors && !r; i++)
         if (!bound[i] && !infer__ignored(m->arch, m->gguf.tensors[i].name)) {
             if (m->params.allow_unknown)
