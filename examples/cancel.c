@@ -2,7 +2,8 @@
  *
  *   cc -O2 examples/cancel.c -o cancel -lm -lpthread && ./cancel model.gguf "Once upon a time"
  *
- * infer_session_cancel is the one call on a session that any thread may make at any time (also a signal handler). */
+ * infer_session_cancel is the one call on a session that any thread may make at any time (also a signal handler). It
+ * stops the call that runs, and no later one. */
 #define INFER_IMPLEMENTATION
 #include "../infer.h"
 #include <pthread.h>

@@ -109,6 +109,20 @@ static void infer__cursor_fill(infer__cursor *c, uint64_t need) {
     c->have = s->head_bytes = want;
 }
 
+/* The header ends here: what was read behind it is given back, when that is much. */
+static void infer__cursor_trim(infer__cursor *c) {
+    infer__source *s = c->s;
+    void *p;
+    if (c->code != INFER_OK || !s->head || s->head_bytes - c->at <= INFER__GGUF_HEAD) return;
+    p = infer__alloc(c->g->mem, c->at);
+    if (!p) return; /* it may as well stay */
+    memcpy(p, s->head, (size_t)c->at);
+    infer__free(c->g->mem, s->head);
+    s->head = p;
+    c->base = (const uint8_t *)p;
+    c->have = s->head_bytes = c->at;
+}
+
 static uint64_t infer__cursor_left(const infer__cursor *c) { return c->size - c->at; }
 
 /* The next n bytes, or NULL (and the cursor has failed). Valid until the next take. */
@@ -569,6 +583,7 @@ static infer_result infer__gguf_parse_part(infer__gguf *g, int32_t part, infer__
     if (c.code != INFER_OK) return c.code;
 
     infer__gguf_directory(&c, n_tensors, info->alignment);
+    infer__cursor_trim(&c);
     if (c.code == INFER_OK) infer__gguf_place(&c, first_tensor, info->alignment);
     if (part == 0) {
         for (i = 0; i < g->n_kv && c.code == INFER_OK; i++) infer__gguf_bind(&c, &g->kv[i]);

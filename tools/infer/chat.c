@@ -156,7 +156,7 @@ static int show(void *user, const infer_chat_delta *d) {
         change(t, d->kind);
         fwrite(d->text, 1, d->n, file);
     }
-    return fflush(file) != 0;
+    return fflush(file) != 0 || interrupted; /* a Ctrl-C that came before the call began cancels nothing */
 }
 
 /* ---- a turn ------------------------------------------------------------------------------------------------------------ */
@@ -166,20 +166,15 @@ static int reply(talk *t, size_t before) {
     infer_generate_info info;
     infer_chat_parser *parser = NULL;
     infer_result r;
-    int again = 1;
     size_t n = t->messages.n;
     puts_to(&t->messages, "]");
     t->chat.messages = t->messages.s;
     t->kind = 0;
     if (t->messages.failed) return 0;
-    do { /* a Ctrl-C that came just too late for the reply before waits in the session */
-        interrupted = 0;
-        running = t->session;
-        r = infer_chat(t->session, t->sampler, &t->chat, &t->generate, &parser, &info);
-        running = NULL;
-        if (r != INFER_CANCELLED || interrupted) again = 0;
-        if (again) infer_chat_parser_destroy(parser);
-    } while (again-- > 0);
+    interrupted = 0;
+    running = t->session;
+    r = infer_chat(t->session, t->sampler, &t->chat, &t->generate, &parser, &info);
+    running = NULL;
     change(t, 0);
     t->messages.n = n;
     t->messages.s[n] = 0;
@@ -194,7 +189,7 @@ static int reply(talk *t, size_t before) {
         return 0;
     }
     if (info.stop_reason == INFER_STOP_FULL) fprintf(stderr, "infer chat: the context is full (--ctx)\n");
-    if (r == INFER_CANCELLED) fprintf(stderr, "[stopped]\n");
+    if (r == INFER_CANCELLED || (interrupted && info.stop_reason == INFER_STOP_CALLBACK)) fprintf(stderr, "[stopped]\n");
     add_reply(t, infer_chat_parser_reply(parser));
     infer_chat_parser_destroy(t->last);
     t->last = parser;
