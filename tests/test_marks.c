@@ -353,7 +353,7 @@ static const char *const MK_MARKS[] = {
     "<|im_end|>", "<|user|>", "<|assistant|>", "<|observation|>", "<|system|>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>",
     "[gMASK]", "<sop>", "[INST]", "[/INST]", "[TOOL_CALLS]", "[ARGS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CONTENT]", "[THINK]",
     "[/THINK]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "<turn>", "</turn>",
-    "<\xef\xbd\x9c" "User\xef\xbd\x9c>"};
+    ("<\xef\xbd\x9c" "User\xef\xbd\x9c>")};
 static const char *mk_mark(size_t i) { /* "" = not a mark in brackets; NULL = no more */
     const char *s = i < INFER__COUNT(MK_MARKS) ? MK_MARKS[i] : infer__chat_known_at(i - INFER__COUNT(MK_MARKS));
     if (s && (strlen(s) < 3 || !strchr("<[", s[0]) || !strchr(">]", s[strlen(s) - 1]))) return "";
