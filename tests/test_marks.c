@@ -151,7 +151,7 @@ static void test_marks_control_kinds(void) {
 static void test_marks_remembered(void) {
     static const char *const TOKENS[] = {"a", "b", "<c>", "<d>", NULL};
     static const int TYPES[] = {TOK_NORMAL, TOK_NORMAL, TOK_CONTROL, TOK_USER};
-    static const int32_t WANT[] = {0, 2, 1, 3};
+    static const int32_t WANT[] = {1, 2, 1, 3};
     gguf_writer w;
     tok_open_file f;
     infer_error err;
@@ -164,10 +164,11 @@ static void test_marks_remembered(void) {
     gw_strs(&w, "tokenizer.ggml.merges", NULL, 0);
     CHECK(tok_end(&w, &f, &file, &err));
     if (f.t) {
-        for (n = 0; n + 10 <= sizeof text; n += 10) memcpy(text + n, "a <c>b <d>", 10);
-        ids = tok_ids(&f, text, n, INFER_TEXT_PARSE_SPECIAL, &n);
-        CHECK(n == 800);
-        for (i = 0; i < n; i++) CHECK(ids[i] == WANT[i % 4]);
+        for (n = 0; n < 1200; n += 2) memcpy(text + n, "b ", 2); /* words are remembered from 1024 bytes on */
+        for (; n < sizeof text; n += 10) memcpy(text + n, "b <c>b <d>", 10);
+        ids = tok_ids(&f, text, sizeof text, INFER_TEXT_PARSE_SPECIAL, &n);
+        CHECK(n == 600 + 4 * 80);
+        for (i = 600; i < n; i++) CHECK(ids[i] == WANT[i % 4]);
         free(ids);
         tok_close(&f);
     }
