@@ -143,14 +143,20 @@ more than `keep` tokens had passed: rewind to the position that the message name
 
 infer_tokenize and infer_detokenize are byte exact, but for vocabularies that change the text first: WordPiece (case,
 accents, white space) and Unigram (its character map, white space). INFER_TEXT_PARSE_SPECIAL turns text such as
-"<|im_end|>" into control tokens: never give it text that a user typed. A vocabulary that names no pre-tokenizer, or one
-that is not known here, is not guessed at: tokenizing is refused until model_params.pre or allow_default_pre says what
-to do.
+"<|im_end|>" into control tokens: never give it text that a user typed. Without it no text becomes a control token,
+whatever the vocabulary says, but for "<s>" in RWKV vocabularies, whose ids are kept as recorded elsewhere; the unknown
+token stands for what has no token, unless the file uses it as its end of text too. User-defined tokens (type 4 of
+GGUF) are matched in all text, as in llama.cpp and Hugging Face's tokenizers: many are white space or words, but some
+files mark reasoning and calls with them ("</think>"), so a conversation is best tokenized by infer_chat_format
+(section 10). A vocabulary that names no pre-tokenizer, or one that is not known here, is not guessed at: tokenizing is
+refused until model_params.pre or allow_default_pre says what to do.
 
 infer_template_render writes a conversation the way the model was trained, from its chat template (metadata key
 tokenizer.chat_template) and variables as JSON. The result is segments: what came from the variables is marked, so that
-special tokens are parsed in the template's own text only. A template is untrusted like the file: it reads nothing but
-its variables, and steps, memory and output are limited.
+special tokens are parsed in the template's own text only. Marked are strings of variables, pieces of them, what is
+computed of variables (numbers, lengths, JSON) and template text that is cut, padded or repeated as a variable says;
+text that a variable merely chooses is the template's. A template is untrusted like the file: it reads nothing but its
+variables, and steps, memory and output are limited.
 
 9. Sampling
 -----------
@@ -193,6 +199,14 @@ The conversation is written by the model's own chat template (tokenizer.chat_tem
 the reply and the next message, and call again: what the session holds already is not evaluated again. A file without a
 template is an error, unless allow_chatml says otherwise. Control tokens are parsed in the template's own text alone: a
 message that spells "<|im_end|>" is just text.
+
+The same holds for marks that a file has as user-defined tokens, or as normal ones in brackets: those that the template
+writes, those of the formats of replies that are known here, and those written like control tokens ("<|x|>"). They
+stand for bytes of the template alone; in messages, tools and results, and where template and message meet inside of a
+mark, the text becomes other tokens. So nothing in a message closes the reasoning, begins a call or opens a turn. What
+cannot be told apart: marks that a vocabulary has no token for, so that they are ordinary letters wherever they stand
+("[INST]" in many vocabularies, "Human:"); where templates use such, escape or refuse them in text that is not trusted.
+What a template does with a message is the template's: many cut an assistant's content at "</think>", which is meant.
 
 The reply is read in the format that the template teaches: reasoning, content and tool calls are told apart while it
 streams, and no half of a mark is ever shown. A call is told when it is complete; its arguments are always a JSON
@@ -1058,8 +1072,9 @@ typedef struct infer_chat_params {
  * MEMORY. */
 INFER_API infer_result infer_chat_render(const infer_model *model, const infer_chat_params *params,
                                          infer_rendering **out, infer_error *err);
-/* Its tokens. Control tokens are parsed in the template's text alone, never in messages; BOS is added where the
- * vocabulary asks for it and the template has not written it. *count is the full number; at most cap are written. */
+/* Its tokens. Control tokens and marks (section 10) come from the template's text alone, never from messages; BOS is
+ * added where the vocabulary asks for it and the template has not written it. *count is the full number; at most cap
+ * are written. */
 INFER_API infer_result infer_chat_format(const infer_model *model, const infer_chat_params *params, infer_token *out,
                                          size_t cap, size_t *count, infer_error *err);
 /* Reply to a conversation: make the session hold it (what agrees with the present tokens is not evaluated again),

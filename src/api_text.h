@@ -38,7 +38,7 @@ INFER_API infer_result infer_json_write(const infer_json *v, int32_t indent, cha
 /* ---- chat templates --------------------------------------------------------------------------- */
 
 /* A stretch of a rendered text. from_message 1 = it came from the variables given (what a user typed is there): special
- * tokens are never parsed in it. 0 = it is the template's own text. */
+ * tokens are never parsed in it, and infer_chat_format makes no marks of it. 0 = it is the template's own text. */
 typedef struct infer_segment {
     const char *text; /* n bytes, not zero-terminated */
     size_t n;

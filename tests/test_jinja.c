@@ -170,6 +170,13 @@ static void test_jinja_marks(void) {
     jj_marks("{% set ns = namespace(s='') %}{% for i in range(3) %}{% set ns.s = ns.s ~ '<' ~ a %}{% endfor %}{{ ns.s }}", "<[A b]<[A b]<[A b]");
 }
 
+/* 1 when one of these texts names a function. */
+static int jj_named(const char *const *texts, size_t n, const char *name) {
+    size_t i;
+    for (i = 0; i < n; i++) if (strstr(texts[i], name)) return 1;
+    return 0;
+}
+
 /* Nothing that is made of a message's values counts as the template's: every byte of these is marked. The template's own
  * strings in them are cut, padded or repeated as the message says. */
 static void test_jinja_marks_kept(void) {
@@ -218,7 +225,21 @@ static void test_jinja_marks_kept(void) {
         "{{ 'x<a>'.removeprefix(x) }}", "{{ '<a>x'.removesuffix(x) }}", "{{ '<axb>'.replace(x, '') }}", "{{ '<axb>'.replace('x', '', one) }}",
         "{{ '<think>'|truncate(one, true, '', 0) }}", "{{ 'x'.center(n) }}", "{{ 'x'|center(n) }}", "{{ 'x'.ljust(n, '<') }}", "{{ '5'.zfill(n) }}",
         "{{ 'x'|indent(n, true) }}", "{{ '\t'.expandtabs(n) }}", "{{ ['<a']|map(attribute=zero)|first }}", "{{ (brace ~ '0[1]}').format('<a') }}",
-        "{{ [n, n]|tojson(separators=(x, x)) }}", "{{ [n]|tojson(indent=x) }}", "{{ [n]|tojson(indent=one) }}", "{{ [[]]|tojson(separators=(x, x)) }}", "{{ strftime_now(time) }}"};
+        "{{ [n, n]|tojson(separators=(x, x)) }}", "{{ [n]|tojson(indent=x) }}", "{{ [n]|tojson(indent=one) }}", "{{ [[]]|tojson(separators=(x, x)) }}", "{{ strftime_now(time) }}",
+        /* the other rows of the tables */
+        "{{ m|escape }}", "{{ [m]|reject|join ~ m }}", "{{ [d]|selectattr('k')|map(attribute='k')|first }}", "{{ [d]|rejectattr('x')|first }}",
+        "{{ ms|slice(1)|first|first }}", "{{ ms|slice(n)|list|length }}", "{{ a.casefold() }}", "{{ m.endswith('>') }}", "{{ a.isalnum() }}",
+        "{{ a.isalpha() }}", "{{ a.isascii() }}", "{{ digits.isdecimal() }}", "{{ a.isidentifier() }}", "{{ a.islower() }}", "{{ a.isnumeric() }}",
+        "{{ a.isspace() }}", "{{ a.istitle() }}", "{{ a.isupper() }}", "{{ a.lstrip('A') }}", "{{ a.rstrip('b') }}", "{{ '<a>x'.rstrip(x) }}",
+        "{{ 'x<a>'.lstrip(x) }}", "{{ m.rfind('x') }}", "{{ m.index('x') }}", "{{ 'x'.rjust(n) }}", "{{ d|attr('get')('k') }}",
+        "{% set l = [] %}{% set q = l.append(m) %}{{ l[0] }}{{ l.pop() }}", "{% set l = [m].copy() %}{% set q = l.insert(0, a) %}{{ l[0] }}{{ l }}",
+        "{% set l = ['x'] %}{% set q = l.extend(ms) %}{% set q = l.remove('x') %}{% set q = l.reverse() %}{% set q = l.sort() %}{{ l[1] }}",
+        "{% set l = [m] %}{% set q = l.clear() %}{{ m }}", "{% set e = {'x': m}.copy() %}{{ e.pop('x') }}", "{{ {m: a}.popitem()|join }}",
+        "{% set e = {} %}{{ e.setdefault('x', m) }}{{ e.x }}", "{% set e = {} %}{% set q = e.update(x=m) %}{{ e.values()|first }}",
+        "{% set e = {'x': m} %}{% set q = e.clear() %}{{ m }}", "{{ n != 5 }}{{ n <= 5 }}{{ n >= 5 }}{{ n is divisibleby 5 }}{{ n is even }}", "{{ n is ge 5 }}",
+        "{{ m is defined }}{{ m is escaped }}{{ m is boolean }}{{ n is sameas 5 }}{{ m is sequence }}{{ n is in [1] }}", "{% set j = joiner(m) %}{{ j() }}{{ j() }}",
+        "{% for x in ms %}{{ loop.changed(x) }}{{ loop.cycle(m, a) }}{% endfor %}", "{% for x in ms %}{{ loop.nextitem }}{{ loop.previtem }}{% endfor %}",
+        "{% for x in [1, 2] if x < n %}{% for y in ms recursive %}{{ loop.depth }}{% endfor %}{% endfor %}"};
     static const char CONTEXT[] = "{\"m\":\"<|x|>\",\"a\":\"A b\",\"n\":12,\"d\":{\"k\":\"v\"},\"ms\":[\"p\",\"q\"],\"e\":[],\"o\":{},\"z\":null,\"t\":true,"
                                   "\"f\":3.25,\"one\":1,\"digits\":\"42\",\"x\":\"x\",\"zero\":\"0\",\"brace\":\"{\",\"time\":\"%Y%n%%%F%p\"}";
     size_t i, k, unmarked;
@@ -239,6 +260,16 @@ static void test_jinja_marks_kept(void) {
         if (unmarked || r.n == 0) check_note(__FILE__, __LINE__, m);
         infer__rendered_free(&r);
     }
+#define JJ_NAMED(table)                                                                                              \
+    for (i = 0; i < INFER__COUNT(table); i++) {                                                                      \
+        check_detail = table[i].name;                                                                                \
+        CHECK(table[i].run == infer__jfilter_refused || jj_named(TEXTS, INFER__COUNT(TEXTS), table[i].name));        \
+    }
+    JJ_NAMED(INFER__JFILTERS) /* a new function gets a text */
+    JJ_NAMED(INFER__JSTR_METHODS)
+    JJ_NAMED(INFER__JLIST_METHODS)
+    JJ_NAMED(INFER__JDICT_METHODS)
+    JJ_NAMED(INFER__JLOOP_METHODS)
 }
 
 /* What a message only chooses stays the template's. */

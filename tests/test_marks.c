@@ -147,33 +147,6 @@ static void test_marks_control_kinds(void) {
     }
 }
 
-/* White space that gives no tokens is remembered as such, not with the marked token that comes next. */
-static void test_marks_remembered(void) {
-    static const char *const TOKENS[] = {"a", "b", "<c>", "<d>", NULL};
-    static const int TYPES[] = {TOK_NORMAL, TOK_NORMAL, TOK_CONTROL, TOK_USER};
-    static const int32_t WANT[] = {0, 2, 1, 3};
-    gguf_writer w;
-    tok_open_file f;
-    infer_error err;
-    unsigned char *file;
-    infer_token *ids;
-    char text[2000];
-    size_t n, i;
-    tok_begin(&w, "whitespace", TOKENS, TYPES);
-    gw_str(&w, "tokenizer.ggml.pre", "whitespace");
-    gw_strs(&w, "tokenizer.ggml.merges", NULL, 0);
-    CHECK(tok_end(&w, &f, &file, &err));
-    if (f.t) {
-        for (n = 0; n + 10 <= sizeof text; n += 10) memcpy(text + n, "a <c>b <d>", 10);
-        ids = tok_ids(&f, text, n, INFER_TEXT_PARSE_SPECIAL, &n);
-        CHECK(n == 800);
-        for (i = 0; i < n; i++) CHECK(ids[i] == WANT[i % 4]);
-        free(ids);
-        tok_close(&f);
-    }
-    free(file);
-}
-
 static const char *const MK_REFERENCE[] = {"baichuan", "bert-bge", "deepseek-coder", "falcon", "gemma-4", "gpt-2", "gpt-4o", "gpt-neox",
                                            "llama-bpe", "llama-spm", "nomic-bert-moe", "phi-3", "qwen2", "rwkv-world"};
 static const char *const MK_LOCAL[] = {"vocab-bpe-small.gguf", "models/stories260K.F32.gguf", "models/TinyStories-656K.Q8_0.gguf",
@@ -353,7 +326,7 @@ static const char *const MK_MARKS[] = {
     "<|im_end|>", "<|user|>", "<|assistant|>", "<|observation|>", "<|system|>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>",
     "[gMASK]", "<sop>", "[INST]", "[/INST]", "[TOOL_CALLS]", "[ARGS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CONTENT]", "[THINK]",
     "[/THINK]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "<turn>", "</turn>",
-    "<\xef\xbd\x9c" "User\xef\xbd\x9c>"};
+    ("<\xef\xbd\x9c" "User\xef\xbd\x9c>")};
 static const char *mk_mark(size_t i) { /* "" = not a mark in brackets; NULL = no more */
     const char *s = i < INFER__COUNT(MK_MARKS) ? MK_MARKS[i] : infer__chat_known_at(i - INFER__COUNT(MK_MARKS));
     if (s && (strlen(s) < 3 || !strchr("<[", s[0]) || !strchr(">]", s[strlen(s) - 1]))) return "";
@@ -451,7 +424,8 @@ static int mk_marked(tok_open_file *f, const char *model, int type, unsigned cha
     return ok;
 }
 
-/* All marks in a row in every place; every mark alone, cut at its first byte, its last one, both, a place each. */
+/* Long texts too, in which words are remembered: white space without tokens must not be remembered with the mark behind
+ * it. All marks in a row in every place; every mark alone, cut at its first byte, its last one, both, a place each. */
 static void test_marks_templates(void) {
     static const char *const MODELS[] = {"gpt2", "llama", "gemma4", "whitespace", "bert", "t5", "rwkv", "plamo2"};
     size_t m, i, k;
@@ -612,7 +586,6 @@ static void suite_marks(void) {
     RUN(test_marks_control_byte);
     RUN(test_marks_control_kinds);
     RUN(test_marks_control_text);
-    RUN(test_marks_remembered);
     RUN(test_marks_user_defined);
     RUN(test_marks_others_stay);
     RUN(test_marks_templates);

@@ -354,9 +354,9 @@ static int infer__jfunction_param(const char *params, const char *name, size_t n
 
 /* 1 when the function cuts or pads its value as its arguments say; replace: as its first and third do. */
 static int infer__jfunction_cuts(const char *name) {
-    return infer__jfunction_param("strip lstrip rstrip trim split rsplit partition rpartition removeprefix removesuffix "
-                                  "replace center ljust rjust zfill expandtabs indent truncate filesizeformat",
-                                  name, strlen(name)) >= 0;
+    static const char NAMES[] = "strip lstrip rstrip trim split rsplit partition rpartition removeprefix removesuffix "
+                                "replace center ljust rjust zfill expandtabs indent truncate filesizeformat";
+    return infer__jfunction_param(NAMES, name, strlen(name)) >= 0;
 }
 
 /* What a function has made, with the mark that its value and its arguments give it. */

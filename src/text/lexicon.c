@@ -12,8 +12,8 @@
 
 /* 1 when no text becomes this token by spelling it. */
 static int infer__lexicon_never(const infer__vocab *v, int32_t t) {
-    if (v->kind == INFER__VOCAB_RWKV && infer__vocab_is(v, t, "<s>", 3)) return 0;
-    return (v->flags[t] & INFER__TOKEN_NEVER_TEXT) != 0;
+    if (!(v->flags[t] & INFER__TOKEN_NEVER_TEXT)) return 0;
+    return !(v->kind == INFER__VOCAB_RWKV && infer__vocab_is(v, t, "<s>", 3));
 }
 
 /* texts[0..n) = what goes into the trie, 0 bytes for tokens that do not; RWKV's are unescaped into `room`. */
@@ -69,7 +69,6 @@ static int32_t infer__lexicon_longest(const infer__lexicon *x, const infer__toke
                                       const char *of, size_t n_of, size_t *len) {
     infer__trie_walk walk;
     int32_t token, best = -1;
-    if (!w->structure) return infer__trie_longest(&x->trie, s, n, len);
     memset(&walk, 0, sizeof walk);
     walk.s = s;
     walk.n = n;

@@ -37,7 +37,7 @@ static void infer__plamo2_step(const infer__vocab *v, const infer__lexicon *x, c
     walk.n = n - at;
     while ((token = infer__trie_next(&x->trie, &walk)) >= 0) {
         if (at + walk.at < n && cells[at + walk.at].span == 0) continue; /* ends inside a character */
-        if (infer__token_barred(w, token, walk.s, walk.at)) continue;
+        if (w->structure && infer__token_barred(w, token, walk.s, walk.at)) continue;
         tokens[found] = token;
         spans[found++] = (uint32_t)walk.at;
     }

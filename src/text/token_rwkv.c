@@ -10,7 +10,8 @@ static int infer__rwkv_tokenize(const infer__vocab *v, const infer__lexicon *x, 
                                 size_t n, infer__token_sink *sink) {
     size_t len;
     for (; n > 0 && infer__watch_work(w->watch, 1); s += len, n -= len) {
-        int32_t token = infer__lexicon_longest(x, w, s, n, NULL, 0, &len);
+        int32_t token = w->structure ? infer__lexicon_longest(x, w, s, n, NULL, 0, &len)
+                                     : infer__trie_longest(&x->trie, s, n, &len);
         if (token < 0) {
             token = v->unknown;
             len = 1;

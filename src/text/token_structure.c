@@ -63,18 +63,22 @@ static int infer__structure_barred_form(const char *s, size_t n) {
 static void infer__structure_set(uint8_t *bits, int32_t token) {
     bits[token >> 3] |= (uint8_t)(1 << (token & 7));
 }
+/* Behind the bits of structure there are as many for marked tokens that cannot be: asked once, not at every place. */
+static uint8_t *infer__structure_others(uint8_t *bits, const infer__vocab *v) {
+    return bits + v->n / 8 + 1;
+}
 
 static infer_result infer__structure_open(uint8_t **out, infer__mem *mem, const infer__vocab *v, infer_error *err) {
     char piece[INFER__MARKED_LONGEST];
     int32_t i;
-    *out = (uint8_t *)infer__calloc(mem, (uint64_t)v->n / 8 + 1, 1);
+    *out = (uint8_t *)infer__calloc(mem, (uint64_t)v->n / 8 + 1, 2);
     if (!*out) return infer__error(err, INFER_ERR_MEMORY, "out of memory for the marks of %d tokens", (int)v->n);
     for (i = 0; i < v->n_marked; i++) {
         int32_t token = v->marked[i];
         size_t n = infer__vocab_piece(v, token, 0, piece, sizeof piece);
         if (v->kind == INFER__VOCAB_RWKV && (v->flags[token] & INFER_TOKEN_CONTROL)) infer__structure_set(*out, token);
-        if (n <= sizeof piece && infer__structure_barred_form(piece, n) && infer__structure_may(v, token))
-            infer__structure_set(*out, token);
+        if (!infer__structure_may(v, token)) infer__structure_set(infer__structure_others(*out, v), token);
+        else if (n <= sizeof piece && infer__structure_barred_form(piece, n)) infer__structure_set(*out, token);
     }
     return INFER_OK;
 }
@@ -82,13 +86,14 @@ static infer_result infer__structure_open(uint8_t **out, infer__mem *mem, const 
 /* Set the bits of what may be structure and s[0..n) begins with; whole: of what is all of it. */
 static void infer__structure_at(uint8_t *bits, const infer__vocab *v, const char *s, size_t n, int whole) {
     const int kinds = INFER_TOKEN_USER | INFER_TOKEN_NORMAL;
+    const uint8_t *others = infer__structure_others(bits, v);
     uint8_t first = (uint8_t)s[0];
     int32_t lo = v->marked_from[first], hi = v->marked_from[first + 1];
     size_t depth;
     if (!(v->marked_kinds[first] & kinds)) return;
     for (depth = 1; lo < hi; depth++) { /* the range of texts that begin with s[0..depth) */
         for (; lo < hi && v->text[v->marked[lo]].n == depth; lo++)
-            if ((!whole || depth == n) && infer__structure_may(v, v->marked[lo]))
+            if ((!whole || depth == n) && !infer__structure_has(others, v->marked[lo]))
                 infer__structure_set(bits, v->marked[lo]);
         if (depth >= n || lo >= hi) return;
         lo = infer__marked_bound(v, lo, hi, depth, (uint8_t)s[depth]);

@@ -214,6 +214,7 @@ static size_t infer__ugm_char(const char *s, size_t n) {
 static int infer__ugm_tokenize(const infer__vocab *v, const infer__lexicon *x, infer__token_work *w, const char *s,
                                size_t n, infer__token_sink *sink) {
     size_t base = 0, at = 0, reach = 0, size; /* cells[i] is byte base + i; reach: the last one that has a way */
+    const uint8_t *const structure = w->structure;
     int unknown = 0;
     if (!infer__ugm_normalise(v, x, w, s, n)) return 0;
     if (!infer__token_work_cells(w, INFER__UGM_CELLS)) return 0;
@@ -235,7 +236,7 @@ static int infer__ugm_tokenize(const infer__vocab *v, const infer__lexicon *x, i
         if (!infer__watch_work(w->watch, 4)) return 0;
         while ((token = infer__trie_next(&x->trie, &walk)) >= 0) {
             double score = v->flags[token] & INFER_TOKEN_USER ? 0 : infer__vocab_score(v, token);
-            if (infer__token_barred(w, token, s, n)) continue; /* the text is another by now: all of it counts */
+            if (structure && infer__token_barred(w, token, s, n)) continue; /* the text is another: all of it counts */
             whole |= walk.at == size;
             if (!infer__ugm_step(w, at, walk.at, token, score, &reach)) return 0;
         }

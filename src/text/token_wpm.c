@@ -29,7 +29,8 @@ static void infer__wpm_word(const infer__vocab *v, const infer__lexicon *x, cons
     const char *word = w->text;
     size_t at, len, before = sink->count;
     for (at = 0; at < n; at += len) {
-        int32_t token = infer__lexicon_longest(x, w, word + at, n - at, w->word, w->word_n, &len);
+        int32_t token = w->structure ? infer__lexicon_longest(x, w, word + at, n - at, w->word, w->word_n, &len)
+                                     : infer__trie_longest(&x->trie, word + at, n - at, &len);
         if (token < 0) break;
         infer__token_put(sink, token);
     }

@@ -221,10 +221,10 @@ static void infer__marked_sort(const infer__vocab *v, int32_t *a, int32_t n) {
  * (token_structure.c). */
 static int infer__vocab_mark_kinds(const infer__vocab *v, int32_t token) {
     const infer__str *s = &v->text[token];
-    int kinds = v->flags[token] & (INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN | INFER_TOKEN_USER);
-    if (kinds || !(v->flags[token] & INFER_TOKEN_NORMAL) || s->n < 3) return kinds;
-    if (!((s->s[0] == '<' && s->s[s->n - 1] == '>') || (s->s[0] == '[' && s->s[s->n - 1] == ']'))) return 0;
-    return INFER_TOKEN_NORMAL;
+    int flags = v->flags[token];
+    if (!(flags & INFER_TOKEN_NORMAL)) return flags & (INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN | INFER_TOKEN_USER);
+    if (s->n < 3 || (s->s[0] != '<' && s->s[0] != '[')) return 0;
+    return s->s[s->n - 1] == (s->s[0] == '<' ? '>' : ']') ? INFER_TOKEN_NORMAL : 0;
 }
 
 static infer_result infer__vocab_mark(infer__vocab *v, const infer__report *report, infer_error *err) {
