@@ -49,7 +49,11 @@ struct infer_json {
         const struct infer_json *items; /* ARRAY: n elements; OBJECT: name, value, name, value: 2 n of them */
     } v;
 };
-enum { INFER__JSON_DEPTH = 256 };
+enum {
+    INFER__JSON_DEPTH = 256,
+    INFER__JSON_INDENT = 64,
+    INFER__JSON_OUT = 256 << 20
+}; /* the last: bytes of infer_json_write */
 /* Parse text[0..n) into an arena; lives as long as that. On failure what was put there stays there. */
 static infer_result infer__json_parse(const infer_json **out, infer__arena *arena, const char *text, size_t n,
                                       infer_error *err);
