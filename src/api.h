@@ -122,6 +122,9 @@ tokenizer.chat_template) and variables as JSON. The result is segments: what cam
 special tokens are parsed in the template's own text only. A template is untrusted like the file: it reads nothing but
 its variables, and steps, memory and output are limited.
 
+Calls that work on what is not trusted and are no evals (rendering, compiling a grammar or a schema, tokenizing) take
+infer_limits: seconds, and a function that is asked whether to stop. docs/limits.md has the table of all limits.
+
 9. Sampling
 -----------
 

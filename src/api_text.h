@@ -69,7 +69,7 @@ typedef struct infer_rendering {
 /* Parse a template: Jinja2 as Hugging Face's transformers sets it up (trim_blocks, lstrip_blocks, loop controls,
  * tojson without escaping, raise_exception, strftime_now, generation blocks). Whole numbers have 64 bits; more is an
  * error. text need not live on. Errors: FORMAT (syntax; the message has line and column), UNSUPPORTED (a construct that
- * is known and not offered, such as include), MEMORY. allocator may be NULL. */
+ * is known and not offered, such as include; a text of more than 1 MiB), MEMORY. allocator may be NULL. */
 INFER_API infer_result infer_template_create(infer_template **out, const char *text, size_t n,
                                              const infer_allocator *allocator, infer_error *err);
 /* NULL is accepted. Renderings of it stay. */

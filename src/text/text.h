@@ -105,6 +105,7 @@ typedef struct infer__render_options {
     uint64_t max_steps, max_output, max_memory; /* 0 = INFER__TEMPLATE_STEPS and so on; the last two in bytes */
     infer__watch *watch;       /* NULL = INFER__WATCH_SECONDS */
 } infer__render_options;
+enum { INFER__TEMPLATE_TEXT = 1 << 20 }; /* bytes of a template: its tree takes up to 70 times as much */
 #define INFER__TEMPLATE_STEPS UINT64_C(20000000)
 #define INFER__TEMPLATE_OUTPUT (UINT64_C(64) << 20)
 /* max_memory without one: this, ten bytes for each of the template, and 32 for each of the variables (real templates
