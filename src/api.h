@@ -158,6 +158,9 @@ computed of variables (numbers, lengths, JSON) and template text that is cut, pa
 text that a variable merely chooses is the template's. A template is untrusted like the file: it reads nothing but its
 variables, and steps, memory and output are limited.
 
+Calls that work on what is not trusted and are no evals (rendering, compiling a grammar or a schema, tokenizing) take
+infer_limits: seconds, and a function that is asked whether to stop. docs/limits.md has the table of all limits.
+
 9. Sampling
 -----------
 
@@ -512,9 +515,8 @@ typedef struct infer_model_params {
     void *progress_user;
     infer_parallel_fn parallel; /* NULL = the library's own threads */
     void *parallel_user;
-    infer_limits limits; /* of reading metadata and vocabulary, and of every call that tokenizes a text: seconds (none),
-                          * cancel; it may be asked by several threads at once. Evals have
-                          * infer_session_params.progress */
+    infer_limits limits; /* of every call that tokenizes a text: seconds (none), cancel, which threads may ask at once.
+                          * Evals have infer_session_params.progress */
 } infer_model_params;
 
 typedef struct infer_session_params {
@@ -867,7 +869,7 @@ typedef struct infer_grammar_params {
 /* Compile a grammar; params are copied. model may be NULL: then it can check texts and not sample, and <text> terminals
  * are unknown. It keeps caches (at most some 100 MB, usually a few), so it and its samplers belong to one thread at a
  * time. Errors: FORMAT (line and column; also for what can never end: a rule without a finite text, left recursion),
- * MEMORY, ARGUMENT, UNSUPPORTED (schema). */
+ * MEMORY, ARGUMENT, UNSUPPORTED (schema), LIMIT, CANCELLED. */
 INFER_API infer_result infer_grammar_create(infer_grammar **out, infer_model *model, const infer_grammar_params *params,
                                             infer_error *err);
 /* NULL is accepted. INFER_ERR_STATE while a sampler uses it. */

@@ -31,8 +31,9 @@ INFER_API const char *infer_json_string(const infer_json *v, size_t *n);
 /* A number (TRUE is 1); 0 when v is none. INT is exact within 64 bits; larger whole numbers are FLOAT. */
 INFER_API int64_t infer_json_int(const infer_json *v);
 INFER_API double infer_json_number(const infer_json *v);
-/* Write a value as text: indent < 0 = one line, as Python's json.dumps does; else spaces per level. Returns the full
- * length in *len; writes at most cap bytes with a terminating zero. out may be NULL when cap is 0. */
+/* Write a value as text: indent < 0 = one line, as Python's json.dumps does; else spaces per level, at most 64. Returns
+ * the full length in *len; writes at most cap bytes with a terminating zero. out may be NULL when cap is 0.
+ * INFER_ERR_ARGUMENT: a larger indent; INFER_ERR_MEMORY: also a text of more than 256 MiB. */
 INFER_API infer_result infer_json_write(const infer_json *v, int32_t indent, char *out, size_t cap, size_t *len);
 
 /* ---- chat templates --------------------------------------------------------------------------- */
@@ -68,7 +69,7 @@ typedef struct infer_rendering {
 /* Parse a template: Jinja2 as Hugging Face's transformers sets it up (trim_blocks, lstrip_blocks, loop controls,
  * tojson without escaping, raise_exception, strftime_now, generation blocks). Whole numbers have 64 bits; more is an
  * error. text need not live on. Errors: FORMAT (syntax; the message has line and column), UNSUPPORTED (a construct that
- * is known and not offered, such as include), MEMORY. allocator may be NULL. */
+ * is known and not offered, such as include; a text of more than 1 MiB), MEMORY. allocator may be NULL. */
 INFER_API infer_result infer_template_create(infer_template **out, const char *text, size_t n,
                                              const infer_allocator *allocator, infer_error *err);
 /* NULL is accepted. Renderings of it stay. */

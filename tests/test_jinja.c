@@ -126,6 +126,13 @@ static void test_jinja_limits(void) {
     { size_t i; for (i = 0; i < 20000; i++) memcpy(deep + 10 * i, "{% if 1 %}", 10); }
     CHECK(jj_render(deep, 200000, "{}", NULL, &r, &err) == INFER_ERR_FORMAT);
     free(deep);
+    deep = (char *)calloc(1 << 20, 2);
+    memset(deep, 'x', 1 << 20);
+    CHECK(jj_render(deep, 1 << 20, "{}", NULL, &r, &err) == INFER_OK);
+    infer__rendered_free(&r);
+    CHECK(jj_render(deep, (1 << 20) + 1, "{}", NULL, &r, &err) == INFER_ERR_UNSUPPORTED);
+    CHECK_HAS(err.message, "1048576 bytes");
+    free(deep);
 }
 
 /* Marks: in the wanted text, what came from a message stands in [ ]. */

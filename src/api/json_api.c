@@ -97,10 +97,11 @@ INFER_API infer_result infer_json_write(const infer_json *v, int32_t indent, cha
     infer__bytes b;
     infer_result r;
     if (len) *len = 0;
-    if (!len || (!out && cap > 0) || indent > 64) return INFER_ERR_ARGUMENT;
+    if (!len || (!out && cap > 0) || indent > INFER__JSON_INDENT) return INFER_ERR_ARGUMENT;
     infer__mem_init(&mem, NULL, 0);
     memset(&b, 0, sizeof b);
     b.mem = &mem;
+    b.limit = INFER__JSON_OUT;
     infer__json_write(&b, v ? v : &none, indent);
     r = b.failed ? INFER_ERR_MEMORY : INFER_OK;
     if (r == INFER_OK) {

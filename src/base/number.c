@@ -113,7 +113,8 @@ static double infer__decimal_round(const char *digits, int n_digits, int e10) {
     }
     if (n_digits + e10 > 310) { memcpy(&out, &top, 8); return out; }
     if (n_digits + e10 < -325) return 0;
-    if (n_digits > INFER__DECIMAL_ENOUGH) { /* the first digits decide, unless a double or a half way lies just behind them */
+    if (n_digits >
+        INFER__DECIMAL_ENOUGH) { /* the first digits decide, unless a double or a half way lies just behind them */
         char above[INFER__DECIMAL_ENOUGH];
         double under;
         memcpy(above, digits, sizeof above);

@@ -382,7 +382,9 @@ static infer_result infer__template_read(infer__template *t, const char *text, s
     infer_result r;
     size_t at, len, i;
     int ok;
-    char *s = n < UINT32_MAX ? (char *)infer__arena_alloc(&t->arena, (uint64_t)n + 1) : NULL;
+    char *s = n <= INFER__TEMPLATE_TEXT ? (char *)infer__arena_alloc(&t->arena, (uint64_t)n + 1) : NULL;
+    if (n > INFER__TEMPLATE_TEXT)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "a template of more than %d bytes", (int)INFER__TEMPLATE_TEXT);
     if (!s) return infer__error(err, INFER_ERR_MEMORY, "template: out of memory");
     for (at = i = 0; i < n; i++) { /* one kind of line end */
         s[at++] = text[i] == '\r' ? '\n' : text[i];

@@ -375,10 +375,12 @@ static void infer__json_quote(infer__bytes *out, const char *s, size_t n) {
 }
 
 static void infer__json_newline(infer__bytes *out, int32_t indent, int depth) {
-    int64_t i;
+    static const char SPACES[] =
+        "                                                                "; /* INFER__JSON_INDENT of them */
     if (indent < 0) return;
     infer__bytes_char(out, '\n');
-    for (i = 0; i < (int64_t)indent * depth; i++) infer__bytes_char(out, ' ');
+    for (; depth > 0 && !out->failed; depth--)
+        infer__bytes_put(out, SPACES, (size_t)INFER__MIN(indent, INFER__JSON_INDENT));
 }
 
 static void infer__json_write_at(infer__bytes *out, const infer_json *v, int32_t indent, int depth) {

@@ -65,7 +65,8 @@ static void *infer__schema_get_mem(infer__schema *c, uint64_t n, uint64_t size) 
     if (infer__mul_ok(n, size, &bytes)) {
         c->bytes += INFER__MAX(bytes, 16); /* as the arena has it */
         if (bytes > c->max_bytes || c->bytes > c->max_bytes)
-            infer__schema_fail(c, NULL, INFER_ERR_UNSUPPORTED, "the schema takes too much memory: too many combinations");
+            infer__schema_fail(c, NULL, INFER_ERR_UNSUPPORTED,
+                               "the schema takes too much memory: too many combinations");
         if (!infer__schema_step(c, bytes / 16)) return NULL;
         p = infer__arena_alloc(&c->arena, bytes);
     }

@@ -49,7 +49,11 @@ struct infer_json {
         const struct infer_json *items; /* ARRAY: n elements; OBJECT: name, value, name, value: 2 n of them */
     } v;
 };
-enum { INFER__JSON_DEPTH = 256 };
+enum {
+    INFER__JSON_DEPTH = 256,
+    INFER__JSON_INDENT = 64,
+    INFER__JSON_OUT = 256 << 20
+}; /* the last: bytes of infer_json_write */
 /* Parse text[0..n) into an arena; lives as long as that. On failure what was put there stays there. */
 static infer_result infer__json_parse(const infer_json **out, infer__arena *arena, const char *text, size_t n,
                                       infer_error *err);
@@ -103,6 +107,7 @@ typedef struct infer__render_options {
     uint64_t max_steps, max_output, max_memory; /* 0 = INFER__TEMPLATE_STEPS and so on; the last two in bytes */
     infer__watch *watch;       /* NULL = INFER__WATCH_SECONDS */
 } infer__render_options;
+enum { INFER__TEMPLATE_TEXT = 1 << 20 }; /* bytes of a template: its tree takes up to 70 times as much */
 #define INFER__TEMPLATE_STEPS UINT64_C(20000000)
 #define INFER__TEMPLATE_OUTPUT (UINT64_C(64) << 20)
 /* max_memory without one: this, ten bytes for each of the template, and 32 for each of the variables (real templates
