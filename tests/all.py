@@ -253,6 +253,12 @@ def cuda_double(t):
             t.step("CUDA double: models on capability %s, %s" % (capability, name), ["build/check", name],
                    env=dict(env, FAKE_CUDA_CAPABILITY=capability))
     t.step("CUDA double: ops, every access checked", ["build/check", "gpu_ops"], env=dict(env, FAKE_CUDA_CHECK="1", CHECK_EMULATED="1"))
+    checks = [(None, 0, " ok "), ("cuLaunchKernel:3=719", 1, "FAILED"), ("cuModuleLoadDataEx:5=209", 1, "not built")]
+    for fail, status, want in checks: # every kernel beside the CPU: well; a launch that fails; a program that is refused
+        t.step("infer devices --check on the CUDA double%s" % (", " + fail if fail else ""),
+               ["sh", "-c", 'out=$(build/infer devices --check); status=$?; echo "$out" | grep -v " ok "; echo "status $status"; '
+                'test $status = %d && echo "$out" | grep -q "%s"' % (status, want)],
+               env=dict(env, FAKE_CUDA_CAPABILITY="80", **({"FAKE_CUDA_FAIL": fail} if fail else {})))
     for capability in ("80", "90"): # by mma.sync; by wgmma, which build/check has
         for name in ("gpu_ops_rounded", "gpu_ops_moe_halves"):
             t.step("CUDA double: tensor cores of capability %s, every access checked, %s" % (capability, name), ["build/check", name],

@@ -7,8 +7,8 @@
  *        offsets into it. It is filled, sent, both backends run the op, and the device's copy comes back. Results must
  *        be near the CPU's; every other byte must be what was sent, so that writes beside a result are seen.
  * Limits: sums differ by a few roundings of the size of their terms (INFER__PROBE_ROUNDING, the tolerance of the
- *        tests); x as halves or BF16, on tensor cores, by the bits that such numbers lack. Where a norm comes before x is
- *        rounded to 8 bits, a last digit may choose the neighbour: then the mean squared error decides.
+ *        tests); x as halves or BF16, on tensor cores, by the bits that such numbers lack. Where a norm comes before x
+ *        is rounded to 8 bits, a last digit may choose the neighbour: then the mean squared error decides.
  * Rules: knows ops, storage types and programs, no models and no files. A device that hangs is not seen.
  * Start: infer__gpu_check, then INFER__PROBES.
  */
@@ -254,7 +254,7 @@ static void infer__probe_ignore(infer__prober *k, const infer__tensor *t) {
 static void infer__probe_names(uint64_t kernels, char *to, size_t cap) {
     size_t n = 0;
     int32_t i;
-    to[0] = 0;
+    infer__format(to, cap, "(none was launched)");
     for (i = 0; i < INFER__KERNEL_COUNT && n < cap; i++)
         if (kernels >> i & 1) n += infer__format(to + n, cap - n, n ? " %s" : "%s", INFER__KERNELS[i].name);
 }

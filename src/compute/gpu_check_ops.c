@@ -726,8 +726,10 @@ static void infer__probe_tell(infer__prober *k, const char *program, const char 
     k->row.message = k->message;
     if (k->row.verdict != INFER_KERNEL_OK && k->verdict == INFER_KERNEL_OK && !k->optional) {
         k->verdict = k->row.verdict;
-        infer__format(k->why, sizeof k->why, "kernel %s (program %s, check \"%s\": %s) %s", k->kernels, program, check,
-                      k->input, k->message);
+        if (k->row.verdict == INFER_KERNEL_NOT_BUILT) infer__format(k->why, sizeof k->why, "%s", k->message);
+        else
+            infer__format(k->why, sizeof k->why, "kernel %s (program %s, check \"%s\": %s) %s", k->kernels, program,
+                          check, k->input, k->message);
     }
     if (k->tell && k->tell(k->user, &k->row)) k->over = k->stopped = 1;
 }

@@ -107,8 +107,8 @@ static int check_row(void *user, const infer_kernel_check *row) {
             snprintf(error, sizeof error, "-");
         else
             snprintf(error, sizeof error, "%.1e of %.0e", row->error, row->limit);
-        printf("%-6ld  %-9s  %-18s  %-9s  %-16s  %s: %s\n", (long)c->device, row->program, row->check,
-               VERDICTS[row->verdict], error, row->kernels, row->input);
+        printf("%-6ld  %-9s  %-18s  %-9s  %-16s  %s%s%s\n", (long)c->device, row->program, row->check,
+               VERDICTS[row->verdict], error, row->kernels, row->kernels[0] ? ": " : "", row->input);
         if (row->message[0]) printf("        %s\n", row->message);
     }
     c->rows++;
