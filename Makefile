@@ -43,7 +43,9 @@ build/tool:
 .PHONY: doubles run test check san cross fuzz bench bench-count bench-sample bench-gpu bench-text amalgamate format help clean
 run: build/infer
 	@printf '%s' "$(PROMPT)"; build/infer run $(MODEL) -p "$(PROMPT)" -n 64 --temp 0
-test: build/infer build/impl.o build/check build/check-h
+# two compilers side by side, unless this make was told how many; the tests take all cores by themselves
+test:
+	$(MAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j2) build/infer build/impl.o build/check build/check-h
 	$(PYTHON) tests/all.py test
 check: build/check
 	$(PYTHON) tests/all.py check

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """all.py: run groups of tests and add up what they report. The Makefile builds; this runs.
 
-  python3 tests/all.py GROUP...      groups: check test san cross fuzz examples cli kernels
+  python3 tests/all.py GROUP...      groups: check test san cross fuzz examples cli kernels; or a part: metal, faces, sources, ...
 
 A step passes when it exits with 0; steps that print "N passed, N failed" count as that many. The totals end the output and
 go to build/totals/GROUP. INFER_TEST_DATA names large reference data; without it the tests that need it are skipped by name.
@@ -122,12 +122,16 @@ def sources(t):
     t.step("style self-test", [PY, "tools/check_style.py", "--self-test"])
     t.step("symbols", ["sh", "tools/symbols.sh"])
     t.step("bench_peers", [PY, "tests/test_bench_peers.py"])
+    pre_tokenizers(t)
+    t.step("bench_count self-test", [PY, "tests/bench_count.py", "--self-test"])
+
+
+def pre_tokenizers(t):
     regex = python_with("regex")
     if regex:
         t.step("pre-tokenizers against their expressions", [regex, "tests/pre_splits.py", "--check", "500"])
     else:
         t.skip("pre-tokenizers against their expressions", "the Python package regex is not installed")
-    t.step("bench_count self-test", [PY, "tests/bench_count.py", "--self-test"])
 
 
 def group_check(t):
@@ -138,8 +142,14 @@ def group_check(t):
 
 
 def group_test(t):
-    together(t, lambda t: t.step("compile", [PY, "tests/compile/run.py"]), lambda t: t.step("tests on src/", ["build/check"]), faces,
-             group_cli, lambda t: t.step("tests on infer.h", ["build/check-h"]), hip_double, metal, cuda_double, without_gpus, group_examples, sources)
+    together(t, cuda_double, metal_and_fresh, hip_double, lambda t: t.step("compile", [PY, "tests/compile/run.py"]), group_cli, faces,
+             lambda t: t.step("tests on src/", ["build/check"]), lambda t: t.step("tests on infer.h", ["build/check-h"]), group_examples,
+             without_gpus, sources)
+
+
+def metal_and_fresh(t):
+    metal(t)
+    t.step("what differs on machines that have less", [PY, "tests/fresh.py"])
 
 
 def without_gpus(t):
@@ -266,10 +276,10 @@ def cuda_double(t):
 
 
 def group_examples(t):
-    """Every example compiles and runs, with the arguments that its own comment shows: ./NAME model.gguf ...
+    """Every example (ONLY=NAME: that one) compiles and runs, with the arguments that its own comment shows: ./NAME model.gguf ...
     The first is compiled as it stands, library and all; the others are linked with one build of the library."""
     os.makedirs("build/examples", exist_ok=True)
-    found = sorted(glob.glob("examples/*.c") + glob.glob("examples/*.cpp"))
+    found = [p for p in sorted(glob.glob("examples/*.c") + glob.glob("examples/*.cpp")) if os.environ.get("ONLY", "") in p]
     if not found:
         return
     for path in found:
@@ -398,7 +408,7 @@ def main():
     for name in names:
         t = Totals()
         start = time.time()
-        globals()["group_" + name](t)
+        (globals().get("group_" + name) or globals()[name])(t)
         for bad in t.bad:
             print("FAILED: %s" % bad)
         if len(t.times) > 10:

@@ -717,7 +717,8 @@ def test_bench_peaks():
         check((done['bf16_gflops'] > 0) == (done['bf16_by'] != ''), 'bf16: %s' % done)
         check(done['prompt_peak'] == (peak or ('bf16' if done['bf16_gflops'] > 0 else 'f32')), '%s: %s' % (kind, done))
         limit = done[{'int8': 'int8_gops', 'bf16': 'bf16_gflops', 'f32': 'f32_gflops'}[done['prompt_peak']]]
-        check(abs(done['prompt_peak_share'] - done['prompt_gops'] / limit) < 0.003 * max(1, done['prompt_peak_share']), 'share of the peak: %s' % done)
+        off = 0.003 + 0.005 / limit # the peak is printed with two decimals, and is small where others have the processor
+        check(abs(done['prompt_peak_share'] - done['prompt_gops'] / limit) < off * max(1, done['prompt_peak_share']), 'share of the peak: %s' % done)
         if extra[:1] == ['--cpu-level']:
             check(done['int8_by'] == done['f32_by'] == 'plain C' and done['bf16_gflops'] == 0, 'scalar: %s' % done)
     infer('synth', 'arch=qwen3moe,layers=1,width=64,heads=2,ffn=64,expert_ffn=32,experts=4,experts_used=2,vocab=300,tied=1', 'f32', model)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """run.py: compile infer.h in every way that users do. Compilers that are not installed are named as skipped.
 
-  python3 tests/compile/run.py [--quick] [FILTER]     --quick: one compiler, a few lines, for `make check`
+  python3 tests/compile/run.py [--quick | --list] [FILTER]     --quick: one compiler, a few lines, for `make check`
+                                                               --list: compile nothing, say what would be skipped
 """
 import concurrent.futures, os, shutil, subprocess, sys
 
@@ -18,7 +19,7 @@ def tool(*names):
 
 
 GCC, CLANG = tool("gcc"), tool("clang-19", "clang-18", "clang-17", "clang-16", "clang", "clang-14")
-GXX, CLANGXX = tool("g++"), tool("clang++-19", "clang++-18", "clang++-16", "clang++", "clang++-14")
+GXX, CLANGXX = tool("g++"), tool("clang++-19", "clang++-18", "clang++-17", "clang++-16", "clang++", "clang++-14")
 CC = GCC or CLANG or tool("cc")
 LIBS = [] if os.name == "nt" else ["-lm", "-lpthread"] + (["-ldl"] if sys.platform.startswith("linux") else [])
 
@@ -130,12 +131,14 @@ def attempt(c):
 
 
 def main():
-    args = [a for a in sys.argv[1:] if a != "--quick"]
+    args = [a for a in sys.argv[1:] if a not in ("--quick", "--list")]
     os.makedirs(OUT, exist_ok=True)
     todo = [c for c in cases() if not args or args[0] in c.name]
     if "--quick" in sys.argv:
         todo = [c for c in todo if c.name in ("gcc -std=c99 -O2", "gcc declarations -std=c89", "two translation units", "every INFER_NO_*",
                                               "g++ declarations -std=c++98")]
+    if "--list" in sys.argv:
+        todo = [c for c in todo if not c.compiler]
     count = {"pass": 0, "fail": 0, "skip": 0}
     skipped, slowest = {}, 0
     timed = {c.name: attempt(c) for c in todo if "-std=c99 -O2" in c.name}  # with nothing beside them
