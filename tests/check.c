@@ -48,6 +48,7 @@ static void check_assert(const char *file, int line, const char *what) { check_n
 #  include "test_oom.c"
 #  include "test_memory.c"
 #  include "test_broken.c"
+#  include "test_cve.c"
 #  include "test_gpu_kernels.c"
 #  if !defined(INFER_NO_GPU) && !defined(INFER_NO_CUDA)
 #    define CHECK_CUDA
@@ -105,6 +106,7 @@ int main(int argc, char **argv) {
     suite_oom();
     suite_memory();
     suite_broken();
+    suite_cve();
     suite_gpu_kernels();
 #  ifdef CHECK_CUDA
     suite_gpu_cuda();
