@@ -28,7 +28,8 @@ typedef struct fuzz_run {
     infer_token ids[FUZZ_TOKENS];
     int32_t n;
     float *rows; /* logits of all of ids, by the first way */
-    int finite, kv_type, threads;
+    fuzz_file files[MAKER_PARTS];
+    int finite, kv_type, threads, exact;
     int32_t level;
 } fuzz_run;
 
@@ -250,24 +251,28 @@ static void fuzz_texts(fuzz_run *f, infer_model *m) {
 
 /* ---- a model -------------------------------------------------------------------------------------------------------------- */
 
-static infer_model *fuzz_open(fuzz_heap *heap, fuzz_file *file, int32_t level, int exact, uint64_t max_memory, infer_result *r) {
+static infer_model *fuzz_open(fuzz_heap *heap, long fail_at, fuzz_run *f, int32_t level, uint64_t max_memory, infer_result *r) {
     infer_model_params p;
     infer_model *m = NULL;
     infer_error e;
-    infer_io io;
+    infer_io io[MAKER_PARTS];
+    int i;
     memset(&p, 0, sizeof p);
-    memset(&io, 0, sizeof io);
+    memset(io, 0, sizeof io);
     p.backend = INFER_CPU;
     p.cpu_level = level;
-    p.exact = exact;
+    p.exact = f->exact;
     p.no_mmap = 1;
     p.max_memory = max_memory;
     p.allow_default_pre = 1;
     p.allocator = fuzz_allocator(heap);
-    io.user = file;
-    io.read = fuzz_read;
-    io.size = file->n;
-    *r = infer_model_open_io(&m, &io, 1, &p, &e);
+    heap->fail_at = fail_at;
+    for (i = 0; i < f->m.parts; i++) {
+        io[i].user = &f->files[i];
+        io[i].read = fuzz_read;
+        io[i].size = f->files[i].n;
+    }
+    *r = infer_model_open_io(&m, io, f->m.parts, &p, &e);
     fuzz_failed(*r, &e);
     if ((*r == INFER_OK) != (m != NULL)) fuzz_stop("a model that is none");
     if (!m && heap->live) fuzz_stop("memory is left after an open that failed");
@@ -324,10 +329,10 @@ static int fuzz_first(fuzz_run *f, infer_session *s) {
 }
 
 /* The same on another level of the CPU. */
-static void fuzz_level(fuzz_run *f, fuzz_file *file, int32_t level, int exact) {
+static void fuzz_level(fuzz_run *f, int32_t level) {
     fuzz_heap heap;
     infer_result r;
-    infer_model *m = fuzz_open(&heap, file, level, exact, 0, &r);
+    infer_model *m = fuzz_open(&heap, 0, f, level, 0, &r);
     infer_session *s = m ? fuzz_session(f, m, 5, &r) : NULL;
     double e = 0, sum = 0, most = 0;
     int32_t i;
@@ -342,7 +347,7 @@ static void fuzz_level(fuzz_run *f, fuzz_file *file, int32_t level, int exact) {
         /* a last bit may tip over which experts are chosen, and a value of the cache to the next of 16; few values may cancel */
         if (x && f->finite && !f->m.odd && !f->m.moe && f->kv_type != INFER_KV_Q4_0 && f->width >= 6 && most > 0.05 && !(e <= 1e-3 * sum)) {
             fprintf(stderr, "level %d beside %d: NMSE %g of %d logits, cache %d, exact %d\n", (int)level, (int)f->level, e / sum,
-                    (int)f->vocab, f->kv_type, exact);
+                    (int)f->vocab, f->kv_type, f->exact);
             fuzz_stop("another level of the CPU gives another result");
         }
     } else if (f->finite) fuzz_stop("another level cannot evaluate");
@@ -350,7 +355,7 @@ static void fuzz_level(fuzz_run *f, fuzz_file *file, int32_t level, int exact) {
     fuzz_close(m, &heap);
 }
 
-static void fuzz_model(fuzz_run *f, fuzz_file *file, int exact) {
+static void fuzz_model(fuzz_run *f) {
     infer_result r;
     infer_session *s = fuzz_session(f, f->model, 4 + (int32_t)fuzz_below(&f->in, 30), &r);
     infer_model_info info;
@@ -369,7 +374,7 @@ static void fuzz_model(fuzz_run *f, fuzz_file *file, int exact) {
     f->rows = (float *)malloc((size_t)f->n * (size_t)f->vocab * sizeof *f->rows);
     if (f->rows && fuzz_first(f, s)) {
         fuzz_ways(f, s);
-        fuzz_level(f, file, f->level == INFER_CPU_SCALAR ? INFER_CPU_BEST : INFER_CPU_SCALAR, exact);
+        fuzz_level(f, f->level == INFER_CPU_SCALAR ? INFER_CPU_BEST : INFER_CPU_SCALAR);
         fuzz_sample(f, s);
         if (fuzz_below(&f->in, 4) == 3) fuzz_chat(f, s);
         if (fuzz_below(&f->in, 4) == 3) fuzz_embeddings(f, s);
@@ -379,40 +384,67 @@ static void fuzz_model(fuzz_run *f, fuzz_file *file, int exact) {
     infer_session_destroy(s);
 }
 
+/* One allocation fails, anywhere: every call may fail then, and nothing may be lost. */
+static void fuzz_short_of_memory(fuzz_run *f) {
+    fuzz_heap heap;
+    infer_result r;
+    infer_model *m = fuzz_open(&heap, 1 + (long)fuzz_word(&f->in) % 400, f, f->level, 0, &r);
+    infer_session *s = m ? fuzz_session(f, m, 5, &r) : NULL, *t = NULL;
+    infer_model_info info;
+    infer_error e;
+    int32_t i;
+    if (s) {
+        infer_model_get_info(m, &info);
+        for (i = 0; i < 8; i++) f->ids[i] = i % info.vocab;
+        f->model = m;
+        f->vocab = info.vocab;
+        f->width = info.width;
+        r = infer_session_eval(s, f->ids, info.context < 8 ? info.context : 8);
+        if (r != INFER_OK && infer_session_position(s) != 0) fuzz_stop("an eval that failed has left tokens");
+        r = infer_session_fork(&t, s, &e);
+        fuzz_failed(r, &e);
+        fuzz_saved.n = fuzz_saved.at = 0;
+        if (t && infer_session_save(s, fuzz_put, &fuzz_saved) == INFER_OK) infer_session_load(t, fuzz_get, &fuzz_saved);
+        infer_session_destroy(t);
+        if (infer_session_position(s) > 0 && infer_session_logits(s, -1)) fuzz_sample(f, s);
+        fuzz_chat(f, s);
+        fuzz_embeddings(f, s);
+    }
+    infer_session_destroy(s);
+    if (m) fuzz_close(m, &heap);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static fuzz_run f;
     fuzz_heap heap;
-    fuzz_file file;
     infer_result r;
-    unsigned char *bytes;
-    int exact;
+    size_t n;
+    int i;
     memset(&f, 0, sizeof f);
-    memset(&file, 0, sizeof file);
     maker_init(&f.m, data, size);
-    bytes = maker_file(&f.m, &file.n);
-    file.p = bytes;
+    maker_file(&f.m, &n);
+    for (i = 0; i < f.m.parts; i++) {
+        f.files[i].p = f.m.part[i];
+        f.files[i].n = f.m.part_n[i];
+    }
     f.in = f.m.in;
     f.kv_type = (int)fuzz_below(&f.in, 6);
     f.threads = fuzz_below(&f.in, 16) == 15 ? 2 : 1;
-    exact = fuzz_below(&f.in, 4) == 3;
-    if (fuzz_below(&f.in, 16) == 15) file.fail_at = 1 + (long)fuzz_below(&f.in, 40);
+    f.exact = fuzz_below(&f.in, 4) == 3;
+    if (fuzz_below(&f.in, 16) == 15) f.files[0].fail_at = 1 + (long)fuzz_below(&f.in, 40);
     f.level = INFER_CPU_SCALAR + (int32_t)fuzz_below(&f.in, 7); /* what a CPU lacks is not used */
-    f.model = fuzz_open(&heap, &file, f.level, exact, (uint64_t)64 << 20, &r);
-    file.fail_at = 0;
-#ifdef FUZZ_TELL
+    f.model = fuzz_open(&heap, 0, &f, f.level, (uint64_t)64 << 20, &r);
+    f.files[0].fail_at = 0;
+#ifdef FUZZ_TELL /* for work on the maker: half of the models should open */
     fprintf(stderr, "%s odd %d: %s\n", f.m.a->name, f.m.odd, r ? "not opened" : infer_model_why_not(f.model));
 #endif
     if (f.model) {
-        if (!f.m.odd && infer_model_why_not(f.model)[0]) {
-#ifdef FUZZ_STRICT /* for work on the maker: what it takes for right must be right */
-            fuzz_stop(infer_model_why_not(f.model));
-#endif
-        }
         fuzz_texts(&f, f.model);
-        fuzz_model(&f, &file, exact);
+        fuzz_model(&f);
         fuzz_close(f.model, &heap);
+        if (fuzz_below(&f.in, 8) == 7) fuzz_short_of_memory(&f);
     }
-    free(bytes);
+    maker_free(&f.m);
     return 0;
 }

@@ -3,7 +3,8 @@
  *
  *     maker m; size_t n; unsigned char *file;
  *     maker_init(&m, data, size);
- *     file = maker_file(&m, &n);      free() it; m.in goes on behind the bytes that were used
+ *     file = maker_file(&m, &n);      of a split model the first part, see m.part; maker_free(&m) frees all.
+ *                                     m.in goes on behind the bytes that were used
  *
  * Owns:  what a consistent model is (its shapes are computed here, not by the library), and slips: every key and tensor is a
  *        point where the model may go wrong; the bytes name at most two of them, so that the rest is looked at too.
@@ -16,11 +17,15 @@
 
 /* ---- the model ------------------------------------------------------------------------------------------------------ */
 
-enum { MAKER_LAYERS = 7, MAKER_SLIPS = 2, MAKER_BLOCKS = 8, MAKER_TYPES = 40 };
+enum { MAKER_LAYERS = 7, MAKER_SLIPS = 2, MAKER_BLOCKS = 8, MAKER_TYPES = 40, MAKER_PARTS = 3 };
 
 typedef struct maker {
     fuzz_in in;
-    gguf_writer w;
+    gguf_writer w;                    /* the file, or the first of its parts: metadata is there */
+    gguf_writer more[MAKER_PARTS - 1];
+    unsigned char *part[MAKER_PARTS]; /* of maker_file; [0] is what it returns */
+    size_t part_n[MAKER_PARTS];
+    int parts;
     const infer__arch *a;
     uint32_t seed;              /* of what tensors hold */
     int point, slips[MAKER_SLIPS];
@@ -181,7 +186,8 @@ static void maker_tensor(maker *m, const char *name, int kind, uint64_t cols, ui
     static const uint64_t bad[] = { 0, 1, 3, 31, 33, 257, 65536, (uint64_t)1 << 31, (uint64_t)1 << 32, (uint64_t)1 << 62, UINT64_MAX };
     const infer__quant *q;
     uint64_t dims[4], n;
-    uint32_t n_dims;
+    uint32_t n_dims, part = m->parts > 1 ? fuzz_below(&m->in, (uint32_t)m->parts) : 0;
+    gguf_writer *w = part ? &m->more[part - 1] : &m->w;
     unsigned char *p;
     dims[0] = cols; dims[1] = rows; dims[2] = deep; dims[3] = 1;
     n_dims = deep > 1 ? 3 : rows > 1 || kind == 'm' ? 2 : 1;
@@ -195,7 +201,7 @@ static void maker_tensor(maker *m, const char *name, int kind, uint64_t cols, ui
         case 5: { uint64_t x = dims[0]; dims[0] = dims[1]; dims[1] = x; n_dims = n_dims < 2 ? 2 : n_dims; break; }
         case 6: /* an entry that says anything */
             dims[fuzz_below(&m->in, 3)] = bad[fuzz_below(&m->in, 11)];
-            gw_raw_tensor(&m->w, name, strlen(name), fuzz_byte(&m->in), fuzz_below(&m->in, 5), dims, (uint64_t)fuzz_byte(&m->in) * 32);
+            gw_raw_tensor(w, name, strlen(name), fuzz_byte(&m->in), fuzz_below(&m->in, 5), dims, (uint64_t)fuzz_byte(&m->in) * 32);
             return;
         case 7: m->fill = 1 + (int)fuzz_below(&m->in, 3); break;
         default: if (strlen(name) < 60) { char other[80]; snprintf(other, sizeof other, "%s.x", name); maker_tensor(m, other, kind, cols, rows, deep); }
@@ -207,7 +213,7 @@ static void maker_tensor(maker *m, const char *name, int kind, uint64_t cols, ui
     p = (unsigned char *)malloc((size_t)(n / (uint64_t)q->values * (uint64_t)q->bytes));
     if (!p) return;
     maker_fill(m, q, kind, n, dims[0], p);
-    gw_tensor(&m->w, name, (uint32_t)q->id, n_dims, dims, p, (size_t)(n / (uint64_t)q->values * (uint64_t)q->bytes),
+    gw_tensor(w, name, (uint32_t)q->id, n_dims, dims, p, (size_t)(n / (uint64_t)q->values * (uint64_t)q->bytes),
               q->values > 1 ? 1 : (size_t)q->bytes);
     free(p);
 }
@@ -478,10 +484,37 @@ static void maker_init(maker *m, const uint8_t *data, size_t size) {
     maker_shape(m);
 }
 
+/* Parts in order; slips: another number, count or number of tensors, the same part twice, a part less. */
+static void maker_split(maker *m) {
+    uint64_t tensors = m->w.n_tensors;
+    int i, wrong = (int)fuzz_below(&m->in, 6);
+    for (i = 1; i < m->parts; i++) tensors += m->more[i - 1].n_tensors;
+    for (i = 0; i < m->parts; i++) {
+        gguf_writer *w = i ? &m->more[i - 1] : &m->w;
+        int slip = maker_slip(m);
+        gw_split(w, i + (slip && wrong == 0), m->parts + (slip && wrong == 1) - (slip && wrong == 2) * 2, (int)tensors + (slip && wrong == 3));
+        m->part[i] = gw_finish(w, &m->part_n[i]);
+        if (slip && wrong == 4 && i > 0) {
+            free(m->part[i]);
+            m->part[i] = (unsigned char *)malloc(m->part_n[0]);
+            if (m->part[i]) memcpy(m->part[i], m->part[0], m->part_n[i] = m->part_n[0]);
+        }
+    }
+    if (maker_slip(m)) free(m->part[--m->parts]);
+}
+
+static void maker_free(maker *m) {
+    int i;
+    for (i = 0; i < m->parts; i++) free(m->part[i]);
+    m->parts = 0;
+}
+
 /* The file; the writer is empty afterwards. */
 static unsigned char *maker_file(maker *m, size_t *n) {
     int l, learnt = m->a->rope == INFER__ROPE_NONE && !(m->a->flags & INFER__ALIBI);
+    m->parts = fuzz_below(&m->in, 8) == 7 ? 2 + (int)fuzz_below(&m->in, MAKER_PARTS - 1) : 1;
     gw_init(&m->w);
+    for (l = 1; l < m->parts; l++) gw_init(&m->more[l - 1]);
     maker_keys(m);
     maker_vocabulary(m);
     maker_tensor(m, "token_embd.weight", 'm', (uint64_t)m->width, (uint64_t)m->vocab, 1);
@@ -495,6 +528,9 @@ static unsigned char *maker_file(maker *m, size_t *n) {
     if (maker_slip(m)) m->w.n_tensors += fuzz_below(&m->in, 2) ? 1 : (uint64_t)1 << 40;
     if (maker_slip(m)) m->w.n_kv += fuzz_below(&m->in, 2) ? 1 : (uint64_t)1 << 60;
     if (maker_slip(m)) m->w.cut_padding = 1;
-    return gw_finish(&m->w, n);
+    if (m->parts > 1) maker_split(m);
+    else m->part[0] = gw_finish(&m->w, &m->part_n[0]);
+    *n = m->part_n[0];
+    return m->part[0];
 }
 #endif
