@@ -82,7 +82,7 @@ help:
 	@echo "make run          tell a story (MODEL=file.gguf PROMPT=text for another)"
 	@echo "make test         all tests; INFER_TEST_DATA=folder adds the large references"
 	@echo "make check        the fast ones"
-	@echo "make san          the tests under ASan + UBSan, TSan, and the GPU kernels under oclgrind"
+	@echo "make san          the tests under ASan + UBSan, TSan, MSan and valgrind, and the GPU kernels under oclgrind"
 	@echo "make cross        the tests on other CPUs, as far as cross compilers and qemu-user are installed"
 	@echo "make fuzz         every fuzzer for MINUTES=1"
 	@echo "make doubles      stand-ins for drivers of GPUs that are not there: tests/drivers"

@@ -314,12 +314,35 @@ def group_cli(t):
 
 
 def group_san(t):
-    """The tests under AddressSanitizer + UndefinedBehaviorSanitizer and under ThreadSanitizer, the GPU kernels under oclgrind."""
-    together(t, *[lambda t, part=part: oclgrind(t, *part) for part in OCLGRIND],
+    """The tests under AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer, MemorySanitizer and valgrind, the GPU kernels under oclgrind."""
+    together(t, *[lambda t, part=part: oclgrind(t, *part) for part in OCLGRIND], uninitialised,
              lambda t: t.step("TSan", ["build/check-tsan"], env={"TSAN_OPTIONS": "halt_on_error=1"}),
              lambda t: t.step("ASan and UBSan", ["build/check-asan"],
                               env={"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1",
                                    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}))
+
+
+def uninitialised(t):
+    """Reads of memory that was never written, which ASan does not see. MSan: files, texts, models and sessions, computed in plain C
+    (it does not know all vector instructions); with clang's UBSan, which sees more than gcc's. valgrind: the vector code, to AVX2."""
+    if CLANG and sys.platform.startswith("linux"):
+        exe = "build/check-msan"
+        if t.step("compile for MSan", [CLANG, "-std=c11", "-g", "-O1", "-fsanitize=memory,undefined", "-fsanitize-memory-track-origins=1",
+                                       "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-DINFER_QUIET", "-DINFER_NO_GPU",
+                                       "-DINFER_NO_SIMD", "-Itests", '-DCHECK_FILE="msan_suites.c"', "-DCHECK_SUITE=suite_msan",
+                                       "tests/check.c", "-o", exe] + LIBS):
+            t.step("MSan sees a planted mistake", ["sh", "-c", '"$1" planted 2>&1 | grep use-of-uninitialized-value', "sh", exe])
+            t.step("MSan", [exe], env={"CHECK_EMULATED": "1", "CHECK_WITHOUT": "grammar_hostile"}) # that one is about time
+    else:
+        t.skip("MSan", "clang is not installed")
+    if not shutil.which("valgrind"):
+        t.skip("vector code under valgrind", "valgrind is not installed")
+        return
+    exe = "build/check-vectors"
+    if t.step("compile vector code for valgrind", [CC, "-std=c11", "-g", "-O1", "-DINFER_QUIET", "-DINFER_NO_GPU", "-Itests",
+                                                   '-DCHECK_FILE="cpu_suites.c"', "-DCHECK_SUITE=suite_cpu", "tests/check.c", "-o", exe] + LIBS):
+        t.step("vector code under valgrind", ["valgrind", "-q", "--error-exitcode=9", "--undef-value-errors=yes", exe, "int8_unpack"],
+               env={"CHECK_EMULATED": "1"})
 
 
 def group_cross(t):

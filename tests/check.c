@@ -74,6 +74,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_host.c"
 #  include "test_hostile_model.c"
 #  include "test_hostile_state.c"
+#  include "test_cve.c"
 #  include "test_gpu_kernels.c"
 #  if !defined(INFER_NO_GPU) && !defined(INFER_NO_CUDA)
 #    define CHECK_CUDA
@@ -138,6 +139,7 @@ int main(int argc, char **argv) {
     suite_host();
     suite_hostile_model();
     suite_hostile_state();
+    suite_cve();
     suite_gpu_kernels();
 #  ifdef CHECK_CUDA
     suite_gpu_cuda();

@@ -939,7 +939,29 @@ static void test_sampler_stages_memory(void) {
     stage_vocab_close(&v);
 }
 
+/* Stages that look back, before anything was accepted: there is no list yet, not even one to point into. */
+static void test_sampler_nothing_accepted(void) {
+    static const float logits[4] = {0.5f, 2, -1, 1};
+    static const int32_t kinds[] = {INFER_STAGE_PENALTY, INFER_STAGE_DRY};
+    size_t i;
+    for (i = 0; i < 2; i++) {
+        infer_stage st[2];
+        infer_sampler *s = NULL;
+        infer_token token = -1;
+        infer_error err;
+        st[0] = i == 0 ? stage_of(kinds[i], 8, 1.5f, 0.5f, 0.5f) : stage_of(kinds[i], 1, 1.75f, 0, 8);
+        if (i == 1) st[0].text = "[]";
+        st[1] = sampler_stage(INFER_STAGE_GREEDY, 0);
+        CHECK(infer_sampler_create(&s, NULL, st, 2, 1, &err) == INFER_OK);
+        if (!s) return;
+        CHECK(s->history == NULL);
+        CHECK(infer_sampler_sample(s, logits, 4, &token, &err) == INFER_OK && token == 1);
+        infer_sampler_destroy(s);
+    }
+}
+
 static void suite_sampler_stages(void) {
+    RUN(test_sampler_nothing_accepted);
     RUN(test_sampler_llama);
     RUN(test_sampler_math);
     RUN(test_sampler_slow);

@@ -22,10 +22,10 @@ static void infer__penalise(const infer_stage *st, float *x, int32_t count) {
     *x = infer__clamp_logit(infer__f32_bits(y));
 }
 
-/* The newest accepted tokens that a parameter "last n" means (-1 = all); *n is how many. */
+/* The newest accepted tokens that a parameter "last n" means (-1 = all); *n is how many. NULL before the first one. */
 static const infer_token *infer__last_tokens(const infer_sampler *s, float last, int32_t *n) {
     *n = last >= 0 && last < (float)s->n_history ? (int32_t)last : s->n_history;
-    return s->history + (s->n_history - *n);
+    return s->history ? s->history + (s->n_history - *n) : NULL; /* NULL + 0 is undefined */
 }
 
 static infer_result infer__run_penalty(infer_sampler *s, const infer_stage *st, infer_error *err) {

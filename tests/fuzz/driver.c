@@ -1,5 +1,5 @@
 /* driver.c: a main for the fuzz targets where clang's libFuzzer is missing: random changes to the seed files, no coverage.
- * Understands -max_total_time=SECONDS and folders of seeds; other options are ignored, so that the call is the same. */
+ * Understands -max_total_time=SECONDS, -seed=N and folders of seeds; other options are ignored, so that the call is the same. */
 #include <dirent.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,6 +69,7 @@ int main(int argc, char **argv) {
     int i;
     for (i = 1; i < argc; i++) {
         if (strncmp(argv[i], "-max_total_time=", 16) == 0) seconds = atof(argv[i] + 16);
+        else if (strncmp(argv[i], "-seed=", 6) == 0) state ^= strtoull(argv[i] + 6, NULL, 10) * 0x9e3779b97f4a7c15u;
         else if (argv[i][0] != '-') load(argv[i]);
     }
     for (i = 0; i < n_seeds; i++, runs++) LLVMFuzzerTestOneInput(seeds[i], sizes[i]);

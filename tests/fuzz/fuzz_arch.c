@@ -1,0 +1,450 @@
+/* fuzz_arch.c: libFuzzer target for models that are right in most things (model_maker.h), and for all that is done with one:
+ *
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -DINFER_QUIET -Itests tests/fuzz/fuzz_arch.c -o fuzz_arch -lm
+ *     ./fuzz_arch -max_len=256 tests/fuzz/corpus_arch
+ *
+ * Weights are read into blocks of their own (callbacks, no mapping), so that a read behind a tensor is seen. Always: an error
+ * has a message; what a failed call leaves can be used on; a prompt at once, cut into passes, one token at a time, beside a
+ * neighbour, after rewind, in a fork and after save and load gives the same bits; the CPU's other levels give nearly the
+ * same; every block is freed. */
+#define INFER_IMPLEMENTATION
+#define INFER_NO_GPU
+#if defined(__clang__) /* counting every comparison of the kernels takes ten times as long as all the rest */
+#  pragma clang attribute push(__attribute__((no_sanitize("coverage"))), apply_to = function)
+#endif
+#include "../../src/infer_all.c"
+#if defined(__clang__)
+#  pragma clang attribute pop
+#endif
+#include "model_maker.h"
+
+enum { FUZZ_TOKENS = 20, FUZZ_CONTEXT = 48 };
+
+typedef struct fuzz_run {
+    maker m;
+    fuzz_in in;
+    infer_model *model;
+    int32_t vocab, width;
+    infer_token ids[FUZZ_TOKENS];
+    int32_t n;
+    float *rows; /* logits of all of ids, by the first way */
+    fuzz_file files[MAKER_PARTS];
+    int finite, kv_type, threads, exact;
+    int32_t level;
+} fuzz_run;
+
+static void fuzz_failed(infer_result r, const infer_error *e) {
+    if (r < 0 && (!e->message[0] || e->code != r)) fuzz_stop("an error without a message");
+    if (r < 0 && strlen(e->message) >= sizeof e->message - 1) fuzz_stop("a message that does not end");
+}
+
+/* NaN is NaN: its sign and payload are the processor's. */
+static int fuzz_same(const float *a, const float *b, int32_t n) {
+    int32_t i;
+    for (i = 0; i < n; i++)
+        if (memcmp(&a[i], &b[i], 4) != 0 && !(a[i] != a[i] && b[i] != b[i])) return 0;
+    return 1;
+}
+static int fuzz_all_finite(const float *a, int32_t n) {
+    int32_t i;
+    for (i = 0; i < n; i++)
+        if (!infer__finite(a[i])) return 0;
+    return 1;
+}
+
+/* ---- sessions ------------------------------------------------------------------------------------------------------- */
+
+static infer_session *fuzz_session(const fuzz_run *f, infer_model *m, int32_t batch, infer_result *r) {
+    infer_session_params p;
+    infer_session *s = NULL;
+    infer_error e;
+    memset(&p, 0, sizeof p);
+    p.context = FUZZ_CONTEXT;
+    p.own.threads = f->threads;
+    p.own.batch = batch;
+    p.own.keep = 1 + f->n % 5;
+    p.own.kv_type = f->kv_type;
+    p.own.sessions = 3;
+    p.own.cells = 3 * FUZZ_CONTEXT;
+    *r = infer_session_create(&s, m, &p, &e);
+    fuzz_failed(*r, &e);
+    if ((*r == INFER_OK) != (s != NULL)) fuzz_stop("a session that is none");
+    return s;
+}
+
+/* The row of the last token must be the first way's row `at`. */
+static void fuzz_check(const fuzz_run *f, infer_session *s, int32_t at, const char *how) {
+    const float *x = infer_session_logits(s, -1);
+    if (!x) fuzz_stop("no logits after an eval");
+    if (!fuzz_same(x, f->rows + (size_t)at * (size_t)f->vocab, f->vocab)) fuzz_stop(how);
+}
+
+static void fuzz_eval(infer_session *s, const infer_token *ids, int32_t n, const char *how) {
+    infer_result r = infer_session_eval(s, ids, n);
+    if (r == INFER_OK) return;
+    fprintf(stderr, "%s: %d %s\n", how, (int)r, infer_session_error(s)->message);
+    fuzz_stop("an eval that worked before fails now");
+}
+
+typedef struct fuzz_bytes { unsigned char p[1 << 20]; size_t n, at; } fuzz_bytes;
+static fuzz_bytes fuzz_saved;
+static size_t fuzz_put(void *user, const void *data, size_t n) {
+    fuzz_bytes *b = (fuzz_bytes *)user;
+    if (n > sizeof b->p - b->n) return 0;
+    memcpy(b->p + b->n, data, n);
+    b->n += n;
+    return n;
+}
+static size_t fuzz_get(void *user, void *data, size_t n) {
+    fuzz_bytes *b = (fuzz_bytes *)user;
+    if (n > b->n - b->at) n = b->n - b->at;
+    memcpy(data, b->p + b->at, n);
+    b->at += n;
+    return n;
+}
+
+/* One by one, then back, forks, a neighbour, save and load. */
+static void fuzz_ways(fuzz_run *f, infer_session *s) {
+    infer_result r;
+    infer_session *t = fuzz_session(f, f->model, 1 + (int32_t)fuzz_below(&f->in, 7), &r), *u = NULL;
+    int32_t i, k = (int32_t)fuzz_below(&f->in, (uint32_t)f->n), kept;
+    infer_error e;
+    if (!t) fuzz_stop("a second session cannot be made");
+    for (i = 0; i < f->n; i++) {
+        fuzz_eval(t, f->ids + i, 1, "one by one");
+        fuzz_check(f, t, i, "one by one is not as at once");
+    }
+    if (infer_session_rewind(t, k) != INFER_OK) fuzz_stop("rewind fails");
+    fuzz_eval(t, f->ids + k, f->n - k, "after rewind");
+    fuzz_check(f, t, f->n - 1, "after rewind it is another result");
+    if (infer_session_sync(t, f->ids, k + 1, &kept) != INFER_OK) fuzz_stop("sync fails");
+    fuzz_check(f, t, k, "after sync it is another result");
+    r = infer_session_fork(&u, t, &e);
+    fuzz_failed(r, &e);
+    if (r == INFER_OK && k + 1 < f->n) {
+        infer_step st[2];
+        memset(st, 0, sizeof st);
+        st[0].session = t;
+        st[1].session = u;
+        st[0].tokens = st[1].tokens = f->ids + k + 1;
+        st[0].n = f->n - k - 1;
+        st[1].n = 1;
+        st[0].outputs = st[1].outputs = INFER_OUT_LAST;
+        r = infer_eval(t->context, st, 2, &e);
+        fuzz_failed(r, &e);
+        if (r == INFER_OK) {
+            fuzz_check(f, t, f->n - 1, "beside a neighbour it is another result");
+            fuzz_check(f, u, k + 1, "in a fork it is another result");
+        } else if (r != INFER_CONTEXT_FULL) fuzz_stop("two steps fail");
+    }
+    infer_session_destroy(u);
+    fuzz_saved.n = fuzz_saved.at = 0;
+    if (infer_session_save(s, fuzz_put, &fuzz_saved) == INFER_OK) {
+        if (infer_session_load(t, fuzz_get, &fuzz_saved) != INFER_OK) fuzz_stop("what was saved cannot be loaded");
+        if (infer_session_rewind(t, f->n - 1) != INFER_OK) fuzz_stop("rewind after load fails");
+        fuzz_eval(t, f->ids + f->n - 1, 1, "after load");
+        fuzz_check(f, t, f->n - 1, "after load it is another result");
+    }
+    infer_session_destroy(t);
+}
+
+/* ---- choices and texts ------------------------------------------------------------------------------------------------ */
+
+static int fuzz_show(void *user, const char *text, size_t n) {
+    (void)user;
+    (void)text;
+    return n == 0;
+}
+
+static void fuzz_sample(fuzz_run *f, infer_session *s) {
+    static const char *const GRAMMARS[] = { "root ::= [a-z]*", "root ::= \"a\" root | \"b\"", "root ::= .*", "root ::= <think> [^<]* </think>" };
+    infer_stage st[8];
+    infer_sampler *q = NULL;
+    infer_grammar *g = NULL;
+    infer_grammar_params gp;
+    infer_generate_params p;
+    infer_error e;
+    infer_token token;
+    infer_result r;
+    int i, n = (int)fuzz_below(&f->in, 7);
+    memset(st, 0, sizeof st);
+    memset(&gp, 0, sizeof gp);
+    memset(&p, 0, sizeof p);
+    for (i = 0; i < n; i++) {
+        int32_t kind = 2 + (int32_t)fuzz_below(&f->in, 15);
+        if (kind == INFER_STAGE_CUSTOM || infer_sampler_stage(f->model, kind, &st[i], NULL) != INFER_OK) st[i].kind = INFER_STAGE_GREEDY;
+        else if (fuzz_below(&f->in, 2)) st[i].p[fuzz_below(&f->in, 4)] = (float)fuzz_byte(&f->in) / 16;
+    }
+    if (fuzz_below(&f->in, 3) == 2) {
+        gp.gbnf = GRAMMARS[fuzz_below(&f->in, 4)];
+        r = infer_grammar_create(&g, f->model, &gp, &e);
+        fuzz_failed(r, &e);
+        if (g) {
+            memmove(st + 1, st, sizeof st - sizeof *st);
+            memset(st, 0, sizeof *st);
+            st[0].kind = INFER_STAGE_GRAMMAR;
+            st[0].grammar = g;
+            n++;
+        }
+    }
+    r = infer_sampler_create(&q, f->model, st, n, 7, &e);
+    fuzz_failed(r, &e);
+    if (q) {
+        r = infer_session_sample(s, q, -1, &token);
+        fuzz_failed(r, infer_session_error(s));
+        if (r == INFER_OK && (token < 0 || token >= f->vocab)) fuzz_stop("a sampled token that does not exist");
+        p.max_tokens = 6;
+        p.text = fuzz_show;
+        p.on_full = (int32_t)fuzz_below(&f->in, 2);
+        p.keep_first = (int32_t)fuzz_below(&f->in, 20);
+        r = infer_generate(s, q, "ab a", &p, NULL);
+        fuzz_failed(r, infer_session_error(s));
+    }
+    infer_sampler_destroy(q);
+    if (infer_grammar_destroy(g) != INFER_OK) fuzz_stop("a grammar is in use");
+}
+
+static void fuzz_chat(fuzz_run *f, infer_session *s) {
+    infer_chat_params c;
+    infer_generate_params p;
+    infer_chat_parser *reply = NULL;
+    infer_result r;
+    memset(&c, 0, sizeof c);
+    memset(&p, 0, sizeof p);
+    c.messages = fuzz_below(&f->in, 2) ? "[{\"role\":\"user\",\"content\":\"ab <|im_end|></think>\"}]"
+                                       : "[{\"role\":\"system\",\"content\":\"a\"},{\"role\":\"user\",\"content\":\"\"}]";
+    if (fuzz_below(&f->in, 4) == 3) c.tools = "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{}}}]";
+    c.allow_chatml = 1;
+    c.now = "2024-01-02 03:04:05";
+    p.max_tokens = 4;
+    r = infer_chat(s, NULL, &c, &p, &reply, NULL);
+    fuzz_failed(r, infer_session_error(s));
+    infer_chat_parser_destroy(reply);
+}
+
+static void fuzz_texts(fuzz_run *f, infer_model *m) {
+    static const char *const TEXTS[] = { "", "ab abc", " a  <s>\n\t\xc3\xa9\xff\x80 <0x41>", "<|im_end|>\xe2\x96\x81the\xf0\x9f\x98\x80" };
+    infer_token ids[64], one;
+    char text[512], *long_text;
+    size_t i, n, len;
+    infer_error e;
+    infer_meta v;
+    infer_result r;
+    for (i = 0; i < 4; i++) {
+        r = infer_tokenize(m, TEXTS[i], strlen(TEXTS[i]), (int32_t)(i & 3), ids, 64, &n, &e);
+        fuzz_failed(r, &e);
+        if (r) continue;
+        r = infer_detokenize(m, ids, n < 64 ? n : 64, INFER_TEXT_WRITE_SPECIAL, text, sizeof text, &len, &e);
+        fuzz_failed(r, &e);
+    }
+    for (one = -1; one < 400; one++) infer_token_text(m, one, text, sizeof text, &len), infer_token_flags(m, one);
+    for (i = 0; (int32_t)i < infer_meta_count(m); i++) {
+        infer_meta_value(m, infer_meta_key(m, (int32_t)i), &v);
+        if (v.kind == INFER_META_ARRAY) infer_meta_element(m, infer_meta_key(m, (int32_t)i), v.n - 1, &v);
+    }
+    infer_model_describe(m, NULL, 0, &len);
+    long_text = (char *)malloc(len + 1);
+    if (long_text && (infer_model_describe(m, long_text, len + 1, &n) != INFER_OK || n != len || strlen(long_text) != len)) fuzz_stop("describe");
+    free(long_text);
+    (void)f;
+}
+
+/* ---- a model -------------------------------------------------------------------------------------------------------------- */
+
+static infer_model *fuzz_open(fuzz_heap *heap, long fail_at, fuzz_run *f, int32_t level, uint64_t max_memory, infer_result *r) {
+    infer_model_params p;
+    infer_model *m = NULL;
+    infer_error e;
+    infer_io io[MAKER_PARTS];
+    int i;
+    memset(&p, 0, sizeof p);
+    memset(io, 0, sizeof io);
+    p.backend = INFER_CPU;
+    p.cpu_level = level;
+    p.exact = f->exact;
+    p.no_mmap = 1;
+    p.max_memory = max_memory;
+    p.allow_default_pre = 1;
+    p.allocator = fuzz_allocator(heap);
+    heap->fail_at = fail_at;
+    for (i = 0; i < f->m.parts; i++) {
+        io[i].user = &f->files[i];
+        io[i].read = fuzz_read;
+        io[i].size = f->files[i].n;
+    }
+    *r = infer_model_open_io(&m, io, f->m.parts, &p, &e);
+    fuzz_failed(*r, &e);
+    if ((*r == INFER_OK) != (m != NULL)) fuzz_stop("a model that is none");
+    if (!m && heap->live) fuzz_stop("memory is left after an open that failed");
+    return m;
+}
+
+static void fuzz_close(infer_model *m, fuzz_heap *heap) {
+    if (infer_model_close(m) != INFER_OK) fuzz_stop("the model is in use");
+    if (heap->live) fuzz_stop("memory is left");
+}
+
+/* A row of embeddings instead of tokens, all results. */
+static void fuzz_embeddings(fuzz_run *f, infer_session *s) {
+    float x[2 * 256];
+    infer_step st;
+    infer_error e;
+    infer_result r;
+    int32_t i;
+    if (f->width > 256) return;
+    for (i = 0; i < 2 * f->width; i++) x[i] = (float)(i % 7) - 3;
+    memset(&st, 0, sizeof st);
+    st.session = s;
+    st.embeddings = x;
+    st.n = 2;
+    st.outputs = (int32_t)fuzz_below(&f->in, 8);
+    r = infer_eval(s->context, &st, 1, &e);
+    fuzz_failed(r, &e);
+    r = infer_session_embedding(s, x, &e);
+    fuzz_failed(r, &e);
+}
+
+/* The first way: all at once, all results. 1 when it worked. */
+static int fuzz_first(fuzz_run *f, infer_session *s) {
+    infer_step st;
+    infer_error e;
+    infer_result r;
+    int32_t i;
+    memset(&st, 0, sizeof st);
+    st.session = s;
+    st.tokens = f->ids;
+    st.n = f->n;
+    st.outputs = INFER_OUT_ALL | INFER_OUT_HIDDEN;
+    r = infer_eval(s->context, &st, 1, &e);
+    fuzz_failed(r, &e);
+    if (r) return 0;
+    f->finite = 1;
+    for (i = 0; i < f->n; i++) {
+        const float *x = infer_session_logits(s, i);
+        if (!x) return 0; /* a model without logits */
+        memcpy(f->rows + (size_t)i * (size_t)f->vocab, x, (size_t)f->vocab * sizeof *x);
+        f->finite &= fuzz_all_finite(x, f->vocab);
+    }
+    return 1;
+}
+
+/* The same on another level of the CPU. */
+static void fuzz_level(fuzz_run *f, int32_t level) {
+    fuzz_heap heap;
+    infer_result r;
+    infer_model *m = fuzz_open(&heap, 0, f, level, 0, &r);
+    infer_session *s = m ? fuzz_session(f, m, 5, &r) : NULL;
+    double e = 0, sum = 0, most = 0;
+    int32_t i;
+    if (!s) fuzz_stop("another level opens no session");
+    if (infer_session_eval(s, f->ids, f->n) == INFER_OK) {
+        const float *x = infer_session_logits(s, -1), *y = f->rows + (size_t)(f->n - 1) * (size_t)f->vocab;
+        for (i = 0; x && i < f->vocab; i++) {
+            e += ((double)x[i] - y[i]) * ((double)x[i] - y[i]);
+            sum += (double)y[i] * y[i];
+            if (fabs(y[i]) > most) most = fabs(y[i]);
+        }
+        /* a last bit may tip over which experts are chosen, and a value of the cache to the next of 16; few values may cancel */
+        if (x && f->finite && !f->m.odd && !f->m.moe && f->kv_type != INFER_KV_Q4_0 && f->width >= 6 && most > 0.05 && !(e <= 1e-3 * sum)) {
+            fprintf(stderr, "level %d beside %d: NMSE %g of %d logits, cache %d, exact %d\n", (int)level, (int)f->level, e / sum,
+                    (int)f->vocab, f->kv_type, f->exact);
+            fuzz_stop("another level of the CPU gives another result");
+        }
+    } else if (f->finite) fuzz_stop("another level cannot evaluate");
+    infer_session_destroy(s);
+    fuzz_close(m, &heap);
+}
+
+static void fuzz_model(fuzz_run *f) {
+    infer_result r;
+    infer_session *s = fuzz_session(f, f->model, 4 + (int32_t)fuzz_below(&f->in, 30), &r);
+    infer_model_info info;
+    infer_memory memory;
+    infer_error e;
+    int32_t i;
+    infer_model_get_info(f->model, &info);
+    f->vocab = info.vocab;
+    f->width = info.width;
+    r = infer_model_memory(f->model, NULL, &memory, &e);
+    fuzz_failed(r, &e);
+    if (!s) return;
+    f->n = 1 + (int32_t)fuzz_below(&f->in, FUZZ_TOKENS);
+    if (info.context < f->n) f->n = info.context;
+    for (i = 0; i < f->n; i++) f->ids[i] = (infer_token)(fuzz_byte(&f->in) % (uint32_t)f->vocab);
+    f->rows = (float *)malloc((size_t)f->n * (size_t)f->vocab * sizeof *f->rows);
+    if (f->rows && fuzz_first(f, s)) {
+        fuzz_ways(f, s);
+        fuzz_level(f, f->level == INFER_CPU_SCALAR ? INFER_CPU_BEST : INFER_CPU_SCALAR);
+        fuzz_sample(f, s);
+        if (fuzz_below(&f->in, 4) == 3) fuzz_chat(f, s);
+        if (fuzz_below(&f->in, 4) == 3) fuzz_embeddings(f, s);
+        infer_session_rewind(s, 0);
+    }
+    free(f->rows);
+    infer_session_destroy(s);
+}
+
+/* One allocation fails, anywhere: every call may fail then, and nothing may be lost. */
+static void fuzz_short_of_memory(fuzz_run *f) {
+    fuzz_heap heap;
+    infer_result r;
+    infer_model *m = fuzz_open(&heap, 1 + (long)fuzz_word(&f->in) % 400, f, f->level, 0, &r);
+    infer_session *s = m ? fuzz_session(f, m, 5, &r) : NULL, *t = NULL;
+    infer_model_info info;
+    infer_error e;
+    int32_t i;
+    if (s) {
+        infer_model_get_info(m, &info);
+        for (i = 0; i < 8; i++) f->ids[i] = i % info.vocab;
+        f->model = m;
+        f->vocab = info.vocab;
+        f->width = info.width;
+        r = infer_session_eval(s, f->ids, info.context < 8 ? info.context : 8);
+        if (r != INFER_OK && infer_session_position(s) != 0) fuzz_stop("an eval that failed has left tokens");
+        r = infer_session_fork(&t, s, &e);
+        fuzz_failed(r, &e);
+        fuzz_saved.n = fuzz_saved.at = 0;
+        if (t && infer_session_save(s, fuzz_put, &fuzz_saved) == INFER_OK) infer_session_load(t, fuzz_get, &fuzz_saved);
+        infer_session_destroy(t);
+        if (infer_session_position(s) > 0 && infer_session_logits(s, -1)) fuzz_sample(f, s);
+        fuzz_chat(f, s);
+        fuzz_embeddings(f, s);
+    }
+    infer_session_destroy(s);
+    if (m) fuzz_close(m, &heap);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static fuzz_run f;
+    fuzz_heap heap;
+    infer_result r;
+    size_t n;
+    int i;
+    memset(&f, 0, sizeof f);
+    maker_init(&f.m, data, size);
+    maker_file(&f.m, &n);
+    for (i = 0; i < f.m.parts; i++) {
+        f.files[i].p = f.m.part[i];
+        f.files[i].n = f.m.part_n[i];
+    }
+    f.in = f.m.in;
+    f.kv_type = (int)fuzz_below(&f.in, 6);
+    f.threads = fuzz_below(&f.in, 16) == 15 ? 2 : 1;
+    f.exact = fuzz_below(&f.in, 4) == 3;
+    if (fuzz_below(&f.in, 16) == 15) f.files[0].fail_at = 1 + (long)fuzz_below(&f.in, 40);
+    f.level = INFER_CPU_SCALAR + (int32_t)fuzz_below(&f.in, 7); /* what a CPU lacks is not used */
+    f.model = fuzz_open(&heap, 0, &f, f.level, (uint64_t)64 << 20, &r);
+    f.files[0].fail_at = 0;
+#ifdef FUZZ_TELL /* for work on the maker: half of the models should open */
+    fprintf(stderr, "%s odd %d: %s\n", f.m.a->name, f.m.odd, r ? "not opened" : infer_model_why_not(f.model));
+#endif
+    if (f.model) {
+        fuzz_texts(&f, f.model);
+        fuzz_model(&f);
+        fuzz_close(f.model, &heap);
+        if (fuzz_below(&f.in, 8) == 7) fuzz_short_of_memory(&f);
+    }
+    maker_free(&f.m);
+    return 0;
+}

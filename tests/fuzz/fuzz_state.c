@@ -1,0 +1,281 @@
+/* fuzz_state.c: libFuzzer target for saved sessions whose check sum is right, whatever else they say:
+ *
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -DINFER_QUIET -Itests tests/fuzz/fuzz_state.c -o fuzz_state -lm
+ *     ./fuzz_state -max_len=256 tests/fuzz/corpus_state
+ *
+ * A session is saved; the bytes choose what becomes of its header, tokens and pages; lengths and check sum are made to fit
+ * again; it is loaded into a session that shares its context with another one, and used. Always: an error has a message and
+ * changes nothing; tokens exist; what is saved again loads again; and nothing depends on the other session's tokens, which is
+ * tried with two of them. */
+#define INFER_IMPLEMENTATION
+#define INFER_NO_SIMD /* instructions make no difference here: a third of the time to compile */
+#define INFER_NO_GPU
+#include "../../src/infer_all.c"
+#include "model_maker.h"
+
+enum { FUZZ_HEAD = 16, FUZZ_KINDS = 6, FUZZ_N = 7, FUZZ_VALID = 8, FUZZ_FIRST = 9 /* words of the header */ };
+
+/* The models, as the maker's bytes: rows of INFER__ARCHS by name; windows where a row has them. */
+static const struct { const char *arch; uint8_t bytes[40]; } FUZZ_MODELS[FUZZ_KINDS] = {
+    {"llama", {0}},
+    {"gemma3", {0, 0, 0, 6, 0, 0, 0, 0, 1, 1, 5, 0, 60, 40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1}},
+    {"gemma2", {0, 0, 0, 3, 2, 2, 0, 0, 3, 0, 9, 0, 60, 40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
+    {"gpt2", {0, 0, 5, 2, 1, 3, 0, 0, 2, 0, 7, 0, 90, 33}},
+    {"cohere2", {0, 0, 0, 4, 0, 1, 0, 0, 2, 1, 5, 0, 99, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 1, 1, 1, 1, 1, 1}},
+    {"bloom", {0, 0, 0, 2, 4, 0, 0, 0, 2, 0, 7, 0, 90, 33}}};
+
+typedef struct fuzz_bytes { unsigned char *p; size_t n, cap, at; long calls, fail_at; } fuzz_bytes;
+static size_t fuzz_put(void *user, const void *data, size_t n) {
+    fuzz_bytes *b = (fuzz_bytes *)user;
+    if (++b->calls == b->fail_at) n /= 2;
+    if (b->n + n > b->cap) {
+        b->cap = (b->n + n) * 2;
+        b->p = (unsigned char *)realloc(b->p, b->cap);
+        if (!b->p) fuzz_stop("no memory");
+    }
+    if (n) memcpy(b->p + b->n, data, n);
+    b->n += n;
+    return n;
+}
+static size_t fuzz_get(void *user, void *data, size_t n) {
+    fuzz_bytes *b = (fuzz_bytes *)user;
+    if (n > b->n - b->at) n = b->n - b->at;
+    if (++b->calls == b->fail_at) n /= 2;
+    if (n) memcpy(data, b->p + b->at, n);
+    b->at += n;
+    return n;
+}
+
+/* ---- changing a state ------------------------------------------------------------------------------------------------ */
+
+/* Bytes behind the header that it asks for; 0 = a length that nobody has memory for. */
+static size_t fuzz_body(const infer_session *s, const uint32_t *w) {
+    const infer_context *c = s->context;
+    size_t n = (size_t)w[FUZZ_N] * sizeof(infer_token), pages = ((size_t)w[FUZZ_VALID] + INFER__PAGE - 1) / INFER__PAGE;
+    int32_t l;
+    if (w[FUZZ_N] > 4096 || w[FUZZ_VALID] > 4096) return 0;
+    for (l = 0; l < c->model->hp.n_layer; l++) {
+        uint64_t k, v;
+        uint32_t first = w[FUZZ_FIRST + c->model->layers[l].group];
+        infer__page_bytes(c, &c->model->layers[l], &k, &v);
+        if (first < pages) n += (size_t)(k + v) * (pages - first);
+    }
+    return n;
+}
+
+/* New sizes: the header's, with what was there as far as it goes. */
+static void fuzz_fit(const infer_session *s, fuzz_bytes *b, const uint32_t *w) {
+    size_t body = fuzz_body(s, w), n = FUZZ_HEAD * 4 + body + 8;
+    unsigned char *p;
+    if (body == 0 && w[FUZZ_N]) return;
+    p = (unsigned char *)calloc(1, n);
+    if (!p) fuzz_stop("no memory");
+    memcpy(p, b->p, b->n - 8 < n - 8 ? b->n - 8 : n - 8);
+    free(b->p);
+    b->p = p;
+    b->n = b->cap = n;
+}
+
+static void fuzz_change(fuzz_in *in, const infer_session *s, fuzz_bytes *b) {
+    static const uint32_t words[] = {0, 1, 15, 16, 17, 31, 32, 33, 48, 64, 100, 1 << 20, 0x7fffffff, 0x80000000u, 0xffffffffu};
+    uint32_t w[FUZZ_HEAD];
+    int times = 1 + (int)fuzz_below(in, 6);
+    memcpy(w, b->p, sizeof w);
+    while (times--) {
+        size_t tokens = w[FUZZ_N] < 4096 ? w[FUZZ_N] : 0, body = b->n - 8 - sizeof w, at, n;
+        int32_t t;
+        if (tokens * 4 > body) tokens = body / 4;
+        switch (fuzz_below(in, 8)) {
+        case 0: w[fuzz_below(in, FUZZ_HEAD)] = words[fuzz_below(in, 15)]; break;
+        case 1: w[FUZZ_N + fuzz_below(in, 4)] = fuzz_below(in, 70); break;
+        case 2: w[FUZZ_N + fuzz_below(in, 4)] += fuzz_below(in, 2) ? 1 : (uint32_t)-1; break;
+        case 3: /* all tokens, or one */
+            t = (int32_t)fuzz_below(in, 8) - 2;
+            if (t == 5) t = INT32_MAX;
+            if (t == 4) t = s->context->model->hp.n_vocab;
+            at = fuzz_byte(in);
+            for (n = 0; n < tokens; n++)
+                if (at > 200 || n == at % tokens) memcpy(b->p + sizeof w + 4 * n, &t, 4);
+            break;
+        case 4: /* a run of bytes of the pages */
+            if (body <= tokens * 4) break;
+            at = tokens * 4 + (size_t)fuzz_word(in) * 8 % (body - tokens * 4);
+            n = 1 + fuzz_byte(in);
+            t = (int32_t)fuzz_byte(in);
+            for (; n && at < body; n--, at++) b->p[sizeof w + at] = (unsigned char)t;
+            break;
+        case 5: w[FUZZ_VALID] = fuzz_below(in, 2) ? w[FUZZ_N] : 0; break;
+        case 6: w[FUZZ_N] = w[FUZZ_VALID] = fuzz_below(in, 50); break;
+        default: if (fuzz_below(in, 4) == 0) b->fail_at = 1 + (long)fuzz_below(in, 3); break;
+        }
+        memcpy(b->p, w, sizeof w);
+        fuzz_fit(s, b, w);
+    }
+    if (fuzz_below(in, 16) == 15) b->n -= fuzz_below(in, (uint32_t)(b->n < 200 ? b->n : 200));
+    else {
+        uint64_t sum = infer__fnv(INFER__FNV, b->p, b->n - 8);
+        memcpy(b->p + b->n - 8, &sum, 8);
+    }
+}
+
+/* ---- using it ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct fuzz_print { uint64_t h; } fuzz_print; /* of all that came out */
+static void fuzz_saw(fuzz_print *f, const void *p, size_t n) { f->h = infer__fnv(f->h, p, n); }
+static void fuzz_saw_logits(fuzz_print *f, infer_session *s) {
+    const float *x = infer_session_logits(s, -1);
+    int32_t i;
+    for (i = 0; x && i < s->context->model->hp.n_vocab; i++) {
+        float v = x[i] != x[i] ? 1e30f : x[i];
+        fuzz_saw(f, &v, sizeof v);
+    }
+}
+static void fuzz_saw_result(fuzz_print *f, infer_session *s, infer_result r) {
+    if (r < 0 && !infer_session_error(s)->message[0]) fuzz_stop("an error without a message");
+    fuzz_saw(f, &r, sizeof r);
+    if (r == INFER_OK) fuzz_saw_logits(f, s);
+}
+
+static void fuzz_again(fuzz_print *f, infer_session *s) {
+    fuzz_bytes b, c;
+    infer_session *t = NULL;
+    infer_error e;
+    int32_t n = infer_session_position(s);
+    memset(&b, 0, sizeof b);
+    memset(&c, 0, sizeof c);
+    if (infer_session_save(s, fuzz_put, &b) != INFER_OK) fuzz_stop("a loaded session cannot be saved");
+    if (infer_session_fork(&t, s, &e) == INFER_OK) {
+        infer_result r = infer_session_load(t, fuzz_get, &b);
+        if (r != INFER_OK && r != INFER_CONTEXT_FULL) fuzz_stop("what was saved again does not load");
+        if (r == INFER_OK) {
+            if (infer_session_position(t) != n) fuzz_stop("another position after load");
+            if (infer_session_save(t, fuzz_put, &c) != INFER_OK || c.n != b.n || memcmp(b.p, c.p, b.n)) fuzz_stop("saved bytes differ");
+        }
+    }
+    fuzz_saw(f, b.p, b.n);
+    infer_session_destroy(t);
+    free(b.p);
+    free(c.p);
+}
+
+static void fuzz_use(fuzz_in *in, fuzz_print *f, infer_session *s) {
+    infer_token ids[24];
+    infer_session *t = NULL;
+    infer_generate_params p;
+    infer_error e;
+    int steps, i, vocab = s->context->model->hp.n_vocab;
+    memset(&p, 0, sizeof p);
+    p.max_tokens = 4;
+    for (steps = 1 + (int)fuzz_below(in, 6); steps > 0; steps--) {
+        int32_t n = 1 + (int32_t)fuzz_below(in, 24), position = infer_session_position(s);
+        for (i = 0; i < 24; i++) ids[i] = (infer_token)((fuzz_byte(in) + (uint32_t)i) % (uint32_t)vocab);
+        switch (fuzz_below(in, 7)) {
+        case 0: fuzz_saw_result(f, s, infer_session_eval(s, ids, n)); break;
+        case 1: fuzz_saw_result(f, s, infer_session_rewind(s, (int32_t)fuzz_below(in, (uint32_t)position + 2))); break;
+        case 2: fuzz_saw_result(f, s, infer_session_sync(s, ids, n, NULL)); break;
+        case 3:
+            if (infer_session_fork(&t, s, &e) == INFER_OK) fuzz_saw_result(f, t, infer_session_eval(t, ids, 1));
+            infer_session_destroy(t);
+            t = NULL;
+            break;
+        case 4: fuzz_again(f, s); break;
+        case 5:
+            if (position > 0 && position < 20) { /* the same tokens and one more */
+                memcpy(ids, infer_session_tokens(s), (size_t)position * sizeof *ids);
+                fuzz_saw_result(f, s, infer_session_sync(s, ids, position + 1, NULL));
+            }
+            break;
+        default: fuzz_saw_result(f, s, infer_generate(s, NULL, NULL, &p, NULL)); break;
+        }
+    }
+}
+
+/* All of it with one of two texts in the other session; the print of what came out. */
+static uint64_t fuzz_once(infer_model *m, fuzz_in in, int other) {
+    infer_context_params cp;
+    infer_session_params p;
+    infer_context *c = NULL;
+    infer_session *a = NULL, *s = NULL, *t = NULL;
+    infer_token ids[40];
+    fuzz_bytes b;
+    fuzz_print f;
+    infer_error e;
+    infer_result r;
+    int32_t i, n;
+    memset(&cp, 0, sizeof cp);
+    memset(&p, 0, sizeof p);
+    memset(&b, 0, sizeof b);
+    f.h = INFER__FNV;
+    cp.threads = 1;
+    cp.batch = 8;
+    cp.cells = 256;
+    cp.keep = 1 + (int32_t)fuzz_below(&in, 4);
+    cp.sessions = 4;
+    cp.kv_type = (int32_t)fuzz_below(&in, 6);
+    if (infer_context_create(&c, m, &cp, &e) != INFER_OK) fuzz_stop(e.message);
+    p.context = 41; /* every model here has as many */
+    if (infer_session_create_in(&a, c, &p, &e) || infer_session_create_in(&s, c, &p, &e)) fuzz_stop(e.message);
+    if (fuzz_below(&in, 4) == 3) p.context = 20;
+    if (infer_session_create_in(&t, c, &p, &e)) fuzz_stop(e.message);
+    n = (int32_t)fuzz_below(&in, 41);
+    for (i = 0; i < 40; i++) ids[i] = (infer_token)(i * 7 % m->hp.n_vocab);
+    if (n && infer_session_eval(s, ids, n) != INFER_OK) fuzz_stop(infer_session_error(s)->message);
+    if (fuzz_below(&in, 4) == 3) infer_session_rewind(s, n / 2);
+    if (infer_session_save(s, fuzz_put, &b) != INFER_OK) fuzz_stop("save");
+    fuzz_change(&in, s, &b);
+    for (i = 0; i < 40; i++) ids[i] = (infer_token)((other ? 3 * i + 1 : i * i) % m->hp.n_vocab);
+    if (infer_session_eval(a, ids, 1 + (int32_t)fuzz_below(&in, 40)) != INFER_OK) fuzz_stop(infer_session_error(a)->message);
+    n = (int32_t)fuzz_below(&in, 10);
+    for (i = 0; i < n; i++) ids[i] = (infer_token)(5 * i % m->hp.n_vocab);
+    if (n) fuzz_saw_result(&f, t, infer_session_eval(t, ids, n)); /* what a load must not leave half */
+    if (infer_session_eval(a, ids, 1) != INFER_OK) fuzz_stop("the other session");
+    b.calls = 0;
+    r = infer_session_load(t, fuzz_get, &b);
+    if (r < 0 && !infer_session_error(t)->message[0]) fuzz_stop("an error without a message");
+    fuzz_saw(&f, &r, sizeof r);
+    if (r && infer_session_position(t) != n) fuzz_stop("a load that failed has changed the session");
+    for (i = 0; i < infer_session_position(t); i++)
+        if (infer_session_tokens(t)[i] < -1 || infer_session_tokens(t)[i] >= m->hp.n_vocab) fuzz_stop("a token that does not exist");
+    fuzz_use(&in, &f, t);
+    free(b.p);
+    infer_session_destroy(t);
+    infer_session_destroy(s);
+    infer_session_destroy(a);
+    for (i = 0; i < INFER__CACHE_GROUPS; i++)
+        if (c->cache.groups[i].n_free != c->cache.groups[i].n_pages) fuzz_stop("pages are lost");
+    if (infer_context_destroy(c) != INFER_OK) fuzz_stop("the context is in use");
+    return f.h;
+}
+
+static infer_model *fuzz_model(uint32_t kind) {
+    static infer_model *models[FUZZ_KINDS];
+    static unsigned char *files[FUZZ_KINDS];
+    infer_model_params p;
+    infer_error e;
+    uint8_t bytes[sizeof FUZZ_MODELS[0].bytes];
+    maker mk;
+    size_t n, i;
+    if (models[kind]) return models[kind];
+    memcpy(bytes, FUZZ_MODELS[kind].bytes, sizeof bytes);
+    for (i = 0; strcmp(INFER__ARCHS[i].name, FUZZ_MODELS[kind].arch); i++) continue;
+    bytes[0] = (uint8_t)i;
+    maker_init(&mk, bytes, sizeof bytes);
+    files[kind] = maker_file(&mk, &n);
+    memset(&p, 0, sizeof p);
+    p.backend = INFER_CPU;
+    p.allow_default_pre = 1;
+    if (infer_model_open_memory(&models[kind], files[kind], n, &p, &e) != INFER_OK) fuzz_stop(e.message);
+    if (infer_model_why_not(models[kind])[0]) fuzz_stop(infer_model_why_not(models[kind]));
+    return models[kind];
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_in in;
+    infer_model *m;
+    in.p = data;
+    in.n = size;
+    m = fuzz_model(fuzz_below(&in, FUZZ_KINDS));
+    if (fuzz_once(m, in, 0) != fuzz_once(m, in, 1)) fuzz_stop("results depend on another session's tokens");
+    return 0;
+}
