@@ -434,7 +434,8 @@ static void test_hostile_keys_all_rows(void) {
             if (matters && same) check_note(__FILE__, __LINE__, "silently ignored");
             if (!matters && !computed) check_note(__FILE__, __LINE__, why);
             if (!matters && computed && !same) check_note(__FILE__, __LINE__, "changes the result");
-            if (!computed && !key_is_size(c->name)) CHECK_HAS(why, key);
+            /* a key that stops every rotation leaves the file's factors without use: then those are named */
+            if (!computed && !key_is_size(c->name) && !strstr(why, "rope_freqs.weight: no layer uses")) CHECK_HAS(why, key);
             followed += computed && !same;
             refused += !computed;
             idle += same;

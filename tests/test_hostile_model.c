@@ -215,6 +215,8 @@ static void test_hostile_rope_factors(void) {
     }
     h = plain; /* without windows all layers share one set */
     h.arch = "llama";
+    h.keys[0] = h.keys[1];
+    memset(&h.keys[1], 0, sizeof h.keys[1]);
     CHECK(!hostile_run(&h, INFER_CPU_BEST, got, why));
     CHECK_HAS(why, "different rotated widths");
     h.arch = "smollm3"; /* whose fourth layer is not rotated: what it would need is of no account */

@@ -47,13 +47,14 @@ static int infer__token_key_idle(const infer__kv *kv) {
 
 /* Switches that are looked up for every kind of vocabulary, but followed by some: 1 when this one is set in vain. */
 static int infer__token_key_in_vain(const infer__vocab *v, const infer__kv *kv) {
-    static const struct { const char *key; int kind; } rows[] = {
-        { "tokenizer.ggml.normalizer.lowercase", INFER__VOCAB_WPM },
-        { "tokenizer.ggml.normalizer.strip_accents", INFER__VOCAB_WPM },
-        { "tokenizer.ggml.remove_extra_whitespaces", INFER__VOCAB_UGM } };
+    static const struct { const char *key; int kinds[2]; } rows[] = {
+        { "tokenizer.ggml.normalizer.lowercase", { INFER__VOCAB_WPM, INFER__VOCAB_WPM } },
+        { "tokenizer.ggml.normalizer.strip_accents", { INFER__VOCAB_WPM, INFER__VOCAB_WPM } },
+        { "tokenizer.ggml.remove_extra_whitespaces", { INFER__VOCAB_SPM, INFER__VOCAB_UGM } } };
     size_t i;
     for (i = 0; i < INFER__COUNT(rows); i++)
-        if (strcmp(kv->key, rows[i].key) == 0) return v->kind != rows[i].kind && infer__kv_number(kv, 0) != 0;
+        if (strcmp(kv->key, rows[i].key) == 0)
+            return v->kind != rows[i].kinds[0] && v->kind != rows[i].kinds[1] && infer__kv_number(kv, 0) != 0;
     return 0;
 }
 
