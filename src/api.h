@@ -159,7 +159,7 @@ text that a variable merely chooses is the template's. A template is untrusted l
 variables, and steps, memory and output are limited.
 
 Calls that work on what is not trusted and are no evals (rendering, compiling a grammar or a schema, tokenizing) take
-infer_limits: seconds, and a function that is asked whether to stop. docs/limits.md has the table of all limits.
+infer_limits: seconds, and a function that is asked whether to stop. SECURITY.md has the table of all limits.
 
 9. Sampling
 -----------
@@ -465,7 +465,7 @@ typedef void (*infer_trace_fn)(void *user, int layer, const char *step, const fl
 /* ---- parameters: all zero means all defaults ------------------------------------------------ */
 
 /* How long a call may go on that is no eval: rendering, compiling a grammar or a schema, tokenizing, opening. Work and
- * memory of each are limited besides: docs/limits.md has the table. */
+ * memory of each are limited besides: SECURITY.md has the table. */
 typedef struct infer_limits {
     double seconds; /* of the clock; 0 = the call's default, below 0 = no limit. Passing it is INFER_ERR_LIMIT */
     int (*cancel)(

@@ -112,12 +112,19 @@ static int infer__gbnf_work(infer__gbnf *g) {
     return 0;
 }
 
+/* 1 when an array of cap elements, of the tree or the automaton, may double without passing the limit of memory: the old
+ * one, the new one and the tree beside them. */
+static int infer__gbnf_doubles(const infer__gbnf *g, uint32_t cap, size_t size) {
+    uint64_t tree = size == sizeof *g->x ? 0 : (uint64_t)g->cap_x * sizeof *g->x;
+    return tree + 3 * (uint64_t)cap * size <= INFER__GRAMMAR_USUAL + INFER__GRAMMAR_TIMES * (uint64_t)g->n;
+}
+
 /* A new expression; -1 after an error. */
 static int32_t infer__gbnf_new(infer__gbnf *g, int32_t kind, size_t at, uint32_t a, uint32_t b) {
     infer__gexpr *x;
     if (g->r != INFER_OK || !infer__gbnf_work(g)) return -1;
-    if (g->n_x >= INFER__GRAMMAR_NODES) {
-        infer__gbnf_error(g, at, "the grammar is too large");
+    if (g->n_x >= INFER__GRAMMAR_NODES || (g->n_x == g->cap_x && !infer__gbnf_doubles(g, g->cap_x, sizeof *g->x))) {
+        infer__gbnf_error(g, at, "the grammar is too large: more than %u expressions", (unsigned)g->n_x);
         return -1;
     }
     if (!infer__room(g->mem, &g->x, &g->cap_x, (uint64_t)g->n_x + 1, sizeof *g->x)) {

@@ -15,6 +15,8 @@ enum {
     INFER__GRAMMAR_DEPTH = 250,       /* parentheses inside each other */
     INFER__GRAMMAR_REPEAT = 1000000,  /* the largest number in {m,n} */
     INFER__GRAMMAR_NODES = 4000000,   /* of tree and automaton */
+    INFER__GRAMMAR_USUAL = 64 << 20,  /* bytes of both for any text, beside INFER__GRAMMAR_TIMES those of the text */
+    INFER__GRAMMAR_TIMES = 10,
     INFER__STATES_MOST = 64 << 20,    /* bytes of states: more is an error */
     INFER__STATES_USUAL = 32 << 20,   /* those not in use are forgotten when there are more */
     INFER__LOCALS_MOST = 32 << 20,    /* bytes of local masks: all are forgotten when there are more */

@@ -38,8 +38,9 @@ static int32_t infer__build_node(infer__gbuild *b, int32_t kind, int32_t next, u
         b->failed = 1;
         return 0;
     }
-    if (a->n_nodes >= INFER__GRAMMAR_NODES) {
-        infer__gbnf_error(b->g, 0, "the grammar is too large: more than %d nodes", (int)INFER__GRAMMAR_NODES);
+    if (a->n_nodes >= INFER__GRAMMAR_NODES ||
+        (a->n_nodes == a->cap_nodes && !infer__gbnf_doubles(b->g, a->cap_nodes, sizeof *a->nodes))) {
+        infer__gbnf_error(b->g, 0, "the grammar is too large: more than %u nodes", (unsigned)a->n_nodes);
         b->failed = 1;
         return 0;
     }

@@ -18,6 +18,7 @@ typedef struct infer__json_in {
     infer_result r;     /* the first error */
     infer_json *stack;  /* elements of what is open */
     size_t n_stack, cap_stack;
+    uint64_t n_values, most; /* so far; that may be */
     int depth;
 } infer__json_in;
 
@@ -177,8 +178,16 @@ static void infer__json_number_in(infer__json_in *in, infer_json *v) {
 
 static void infer__json_push(infer__json_in *in, const infer_json *v) {
     if (in->r != INFER_OK) return;
+    if (in->n_values++ >= in->most) {
+        in->r = infer__error(in->err, INFER_ERR_MEMORY,
+                             "JSON: %llu bytes with more than %llu values would take more memory than %d times the "
+                             "text and %d MiB",
+                             (unsigned long long)in->n, (unsigned long long)in->most, (int)INFER__JSON_TIMES,
+                             (int)(INFER__JSON_USUAL >> 20));
+        return;
+    }
     if (in->n_stack == in->cap_stack) {
-        size_t cap = in->cap_stack * 2 + 32;
+        size_t cap = in->cap_stack + in->cap_stack / 2 + 32; /* INFER__JSON_VALUE counts on it */
         void *p = infer__realloc(in->arena->mem, in->stack, cap, sizeof *in->stack);
         if (!p) {
             infer__json_no_memory(in);
@@ -329,6 +338,7 @@ static infer_result infer__json_parse(const infer_json **out, infer__arena *aren
     in.s = text;
     in.n = n;
     in.err = err;
+    in.most = (INFER__JSON_USUAL + INFER__JSON_TIMES * (uint64_t)n) / INFER__JSON_VALUE;
     root = (infer_json *)infer__arena_alloc(arena, sizeof *root);
     if (root) infer__json_value_in(&in, root); else infer__json_no_memory(&in);
     infer__json_space(&in);

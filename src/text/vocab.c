@@ -217,6 +217,8 @@ static void infer__marked_sort(const infer__vocab *v, int32_t *a, int32_t n) {
     }
 }
 
+enum { INFER__MARKED_MOST = 1 << 18 }; /* sorting more would take seconds; vocabularies have some thousands */
+
 /* Which kinds of marked tokens this one is, 0 = none. A normal token in brackets may turn out to be a template's mark
  * (token_structure.c). */
 static int infer__vocab_mark_kinds(const infer__vocab *v, int32_t token) {
@@ -231,6 +233,9 @@ static infer_result infer__vocab_mark(infer__vocab *v, const infer__report *repo
     int32_t t, n = 0, too_long = 0, b = 0;
 
     for (t = 0; t < v->n; t++) n += infer__vocab_mark_kinds(v, t) != 0;
+    if (n > INFER__MARKED_MOST)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "key tokenizer.ggml.token_type: %d special tokens, more than %d",
+                            (int)n, (int)INFER__MARKED_MOST);
     if (n > 0) {
         v->marked = (int32_t *)infer__alloc(v->mem, (uint64_t)n * sizeof *v->marked);
         if (!v->marked) return infer__error(err, INFER_ERR_MEMORY, "out of memory for %d special tokens", (int)n);
