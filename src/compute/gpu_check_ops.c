@@ -304,7 +304,6 @@ static void infer__probe_as(infer__prober *k, const infer__weight *w, int32_t n,
 
 static void infer__probe_embed(infer__prober *k) {
     static const int32_t ids[] = {3, 12, -1, 0, 5};
-    const infer__quant *f32 = infer__quant_find(0, NULL);
     infer__embed_args a;
     infer__weight table, places;
     infer__tensor y;
@@ -314,14 +313,17 @@ static void infer__probe_embed(infer__prober *k) {
         cols = infer__probe_cols(k, with + 1);
         y = infer__probe_tensor(k, 5, cols, 1, 3);
         table = infer__probe_weight(k, k->type, 13, cols);
-        places = infer__probe_weight(k, f32, 5, cols);
+        places = infer__probe_weight(k, k->type, 5,
+                                     cols); /* not F32: a model without such weights has no program for them */
         infer__probe_pass(k, 5);
         memcpy(k->side[0].pass.ids, ids, sizeof ids);
         for (i = 0; i < 5; i++) { /* a block's values are differences: measured by the largest of the row */
-            const uint8_t *row = (const uint8_t *)table.data + (uint64_t)INFER__MAX(ids[i], 0) * table.row_bytes;
             double most = 1;
-            k->type->decode(row, k->line, cols);
+            k->type->decode((const uint8_t *)table.data + (uint64_t)INFER__MAX(ids[i], 0) * table.row_bytes, k->line,
+                            cols);
             for (j = 0; j < cols; j++) most = INFER__MAX(most, fabsf(k->line[j]));
+            k->type->decode((const uint8_t *)places.data + (uint64_t)i * places.row_bytes, k->line, cols);
+            for (j = 0; j < cols && with; j++) most = INFER__MAX(most, fabsf(k->line[j]));
             for (j = 0; j < cols; j++) k->sizes[i * cols + j] = (float)(2 * most + 1);
         }
         memset(&a, 0, sizeof a);

@@ -112,8 +112,8 @@ static int infer__gbnf_work(infer__gbnf *g) {
     return 0;
 }
 
-/* 1 when an array of cap elements, of the tree or the automaton, may double without passing the limit of memory: the old
- * one, the new one and the tree beside them. */
+/* 1 when an array of cap elements, of the tree or the automaton, may double without passing the limit of memory: the
+ * old one, the new one and the tree beside them. */
 static int infer__gbnf_doubles(const infer__gbnf *g, uint32_t cap, size_t size) {
     uint64_t tree = size == sizeof *g->x ? 0 : (uint64_t)g->cap_x * sizeof *g->x;
     return tree + 3 * (uint64_t)cap * size <= INFER__GRAMMAR_USUAL + INFER__GRAMMAR_TIMES * (uint64_t)g->n;

@@ -234,8 +234,9 @@ static infer_result infer__vocab_mark(infer__vocab *v, const infer__report *repo
 
     for (t = 0; t < v->n; t++) n += infer__vocab_mark_kinds(v, t) != 0;
     if (n > INFER__MARKED_MOST)
-        return infer__error(err, INFER_ERR_UNSUPPORTED, "key tokenizer.ggml.token_type: %d special tokens, more than %d",
-                            (int)n, (int)INFER__MARKED_MOST);
+        return infer__error(err, INFER_ERR_UNSUPPORTED,
+                            "key tokenizer.ggml.token_type: %d special tokens, more than %d", (int)n,
+                            (int)INFER__MARKED_MOST);
     if (n > 0) {
         v->marked = (int32_t *)infer__alloc(v->mem, (uint64_t)n * sizeof *v->marked);
         if (!v->marked) return infer__error(err, INFER_ERR_MEMORY, "out of memory for %d special tokens", (int)n);
