@@ -26,6 +26,9 @@
 #include "test_constrained.c"
 #include "test_chat_api.c"
 #include "test_broken.c"
+#include "test_hostile_model.c"
+#include "test_hostile_state.c"
+#include "test_marks.c"
 #include "test_cve.c"
 
 /* A read of what was never written, for the script that looks whether it is seen: run with the filter "planted". */
@@ -66,5 +69,8 @@ static void suite_msan(void) {
     suite_constrained();
     suite_chat_api();
     suite_broken();
+    suite_hostile_model();
+    suite_hostile_state();
+    suite_marks();
     suite_cve();
 }

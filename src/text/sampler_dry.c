@@ -221,8 +221,8 @@ static int32_t infer__dry_reach(const infer__dry *dry, const infer_token *t, int
         const infer__dry_entry *e = infer__dry_find(dry, t[n - 1 - i]);
         int32_t longest = -1;
         for (; e && e < end && e->head == t[n - 1 - i]; e++) {
-            if (e->n_tail > longest && e->n_tail <= i &&
-                infer__dry_same(t + n - i, dry->tails + e->tail, e->n_tail)) longest = e->n_tail;
+            if (e->n_tail > longest && e->n_tail <= i && /* without any tail tails is NULL */
+                (e->n_tail == 0 || infer__dry_same(t + n - i, dry->tails + e->tail, e->n_tail))) longest = e->n_tail;
         }
         if (longest >= 0) return i - longest;
     }
