@@ -48,6 +48,15 @@ static infer_result infer__dry_memory(infer_error *err) {
     return infer__error(err, INFER_ERR_MEMORY, "sampler: no memory for sequence breakers");
 }
 
+/* The tokens behind an entry's head, and the end of the entries; NULL where there are none (adding to NULL is
+ * undefined). */
+static const infer_token *infer__dry_tail(const infer__dry *dry, const infer__dry_entry *e) {
+    return e->n_tail ? dry->tails + e->tail : NULL;
+}
+static const infer__dry_entry *infer__dry_end(const infer__dry *dry) {
+    return dry && dry->n ? dry->entries + dry->n : NULL;
+}
+
 static int infer__dry_same(const infer_token *a, const infer_token *b, int32_t n) {
     return n == 0 || memcmp(a, b, (size_t)n * sizeof *a) == 0; /* without tails they are NULL */
 }
@@ -58,7 +67,7 @@ static int infer__dry_has(const infer__dry *dry, const infer__dry_entry *e) {
     for (i = dry->n - 1; i >= 0 && dry->entries[i].head == e->head; i--) {
         const infer__dry_entry *old = &dry->entries[i];
         if (old->n_tail == 0) return 1; /* a whole breaker makes all others needless */
-        if (old->n_tail == e->n_tail && infer__dry_same(dry->tails + old->tail, dry->tails + e->tail, e->n_tail))
+        if (old->n_tail == e->n_tail && infer__dry_same(infer__dry_tail(dry, old), infer__dry_tail(dry, e), e->n_tail))
             return 1;
     }
     return 0;
@@ -206,7 +215,7 @@ static const infer__dry_entry *infer__dry_find(const infer__dry *dry, infer_toke
 }
 
 static int infer__dry_is_breaker(const infer__dry *dry, infer_token token) {
-    const infer__dry_entry *e = infer__dry_find(dry, token), *end = dry ? dry->entries + dry->n : NULL;
+    const infer__dry_entry *e = infer__dry_find(dry, token), *end = infer__dry_end(dry);
     for (; e && e < end && e->head == token; e++) if (e->n_tail == 0) return 1;
     return 0;
 }
@@ -215,14 +224,14 @@ static int infer__dry_is_breaker(const infer__dry *dry, infer_token token) {
 
 /* How many of the last tokens t[0..n) come after the newest breaker: what a repetition may be made of. */
 static int32_t infer__dry_reach(const infer__dry *dry, const infer_token *t, int32_t n) {
-    const infer__dry_entry *end = dry ? dry->entries + dry->n : NULL;
+    const infer__dry_entry *end = infer__dry_end(dry);
     int32_t i;
-    for (i = 0; dry && i < n; i++) { /* the breaker begins i tokens before the last one */
+    for (i = 0; end && i < n; i++) { /* the breaker begins i tokens before the last one */
         const infer__dry_entry *e = infer__dry_find(dry, t[n - 1 - i]);
         int32_t longest = -1;
         for (; e && e < end && e->head == t[n - 1 - i]; e++) {
-            if (e->n_tail > longest && e->n_tail <= i && /* without any tail tails is NULL */
-                (e->n_tail == 0 || infer__dry_same(t + n - i, dry->tails + e->tail, e->n_tail))) longest = e->n_tail;
+            if (e->n_tail > longest && e->n_tail <= i &&
+                infer__dry_same(t + n - i, infer__dry_tail(dry, e), e->n_tail)) longest = e->n_tail;
         }
         if (longest >= 0) return i - longest;
     }
