@@ -50,7 +50,7 @@ static infer_result infer__dry_memory(infer_error *err) {
 
 /* The tokens behind an entry's head, and the end of the entries; NULL where there are none (adding to NULL is
  * undefined). */
-static const infer_token *infer__dry_tail(const infer__dry *dry, const infer__dry_entry *e) {
+static const infer_token *infer__dry_behind(const infer__dry *dry, const infer__dry_entry *e) {
     return e->n_tail ? dry->tails + e->tail : NULL;
 }
 static const infer__dry_entry *infer__dry_end(const infer__dry *dry) {
@@ -67,7 +67,8 @@ static int infer__dry_has(const infer__dry *dry, const infer__dry_entry *e) {
     for (i = dry->n - 1; i >= 0 && dry->entries[i].head == e->head; i--) {
         const infer__dry_entry *old = &dry->entries[i];
         if (old->n_tail == 0) return 1; /* a whole breaker makes all others needless */
-        if (old->n_tail == e->n_tail && infer__dry_same(infer__dry_tail(dry, old), infer__dry_tail(dry, e), e->n_tail))
+        if (old->n_tail == e->n_tail &&
+            infer__dry_same(infer__dry_behind(dry, old), infer__dry_behind(dry, e), e->n_tail))
             return 1;
     }
     return 0;
@@ -231,7 +232,7 @@ static int32_t infer__dry_reach(const infer__dry *dry, const infer_token *t, int
         int32_t longest = -1;
         for (; e && e < end && e->head == t[n - 1 - i]; e++) {
             if (e->n_tail > longest && e->n_tail <= i &&
-                infer__dry_same(t + n - i, infer__dry_tail(dry, e), e->n_tail)) longest = e->n_tail;
+                infer__dry_same(t + n - i, infer__dry_behind(dry, e), e->n_tail)) longest = e->n_tail;
         }
         if (longest >= 0) return i - longest;
     }
