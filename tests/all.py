@@ -315,8 +315,9 @@ def group_cli(t):
 
 def group_san(t):
     """The tests under AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer, MemorySanitizer and valgrind, the GPU kernels under oclgrind."""
-    together(t, *[lambda t, part=part: oclgrind(t, *part) for part in OCLGRIND], uninitialised,
-             lambda t: t.step("TSan", ["build/check-tsan"], env={"TSAN_OPTIONS": "halt_on_error=1"}),
+    alone = "test_marks,test_hostile_keys,test_budget_operations" # of one thread and many minutes: the other sanitizers have them
+    together(t, lambda t: t.step("TSan", ["build/check-tsan"], env={"TSAN_OPTIONS": "halt_on_error=1", "CHECK_WITHOUT": alone}),
+             *[lambda t, part=part: oclgrind(t, *part) for part in OCLGRIND], uninitialised,
              lambda t: t.step("ASan and UBSan", ["build/check-asan"],
                               env={"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1",
                                    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}))
