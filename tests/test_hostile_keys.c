@@ -403,7 +403,7 @@ static void test_hostile_keys_all_rows(void) {
         check_detail = infer_arch_name(row);
         CHECK(f < sizeof KEY_MODELS / sizeof *KEY_MODELS);
     }
-    for (f = 0; f < sizeof KEY_MODELS / sizeof *KEY_MODELS; f++) {
+    for (f = 0; f < sizeof KEY_MODELS / sizeof *KEY_MODELS; f += getenv("CHECK_EMULATED") ? 8 : 1) { /* emulated: a sample */
         char *data, *file;
         int32_t layers;
         infer_model *m = NULL;
