@@ -394,7 +394,7 @@ enum { KEYS_VOCAB = 128 };
 static void test_hostile_keys_all_rows(void) {
     static float plain[KEYS_VOCAB], with[KEYS_VOCAB];
     char path[128], why[512], key[160], detail[200];
-    int followed = 0, refused = 0, idle = 0;
+    int followed = 0, refused = 0, idle = 0, part = getenv("CHECK_EMULATED") ? 8 : 1; /* emulated: a sample */
     size_t f, i, n, size;
     int32_t row;
     for (row = 0; infer_arch_name(row); row++) { /* none is left out */
@@ -403,7 +403,7 @@ static void test_hostile_keys_all_rows(void) {
         check_detail = infer_arch_name(row);
         CHECK(f < sizeof KEY_MODELS / sizeof *KEY_MODELS);
     }
-    for (f = 0; f < sizeof KEY_MODELS / sizeof *KEY_MODELS; f += getenv("CHECK_EMULATED") ? 8 : 1) { /* emulated: a sample */
+    for (f = 0; f < sizeof KEY_MODELS / sizeof *KEY_MODELS; f += (size_t)part) {
         char *data, *file;
         int32_t layers;
         infer_model *m = NULL;
@@ -444,7 +444,7 @@ static void test_hostile_keys_all_rows(void) {
         free(data);
     }
     if (getenv("CHECK_VERBOSE")) printf("keys: %d followed, %d refused by name, %d without effect\n", followed, refused, idle);
-    CHECK(followed > 300 && refused > 2000 && idle > 500);
+    CHECK(followed > 300 / part && refused > 2000 / part && idle > 500 / part);
 }
 
 /* A model, keys that are added to it, what has to come of it. */
