@@ -72,6 +72,7 @@ enum {
     CU(cuDeviceTotalMem_v2, (size_t * bytes, infer__cu_device d)) \
     CU(cuDevicePrimaryCtxRetain, (infer__cu_context * c, infer__cu_device d)) \
     CU(cuDevicePrimaryCtxRelease, (infer__cu_device d)) \
+    CU(cuDevicePrimaryCtxGetState, (infer__cu_device d, unsigned *flags, int *active)) \
     CU(cuCtxPushCurrent_v2, (infer__cu_context c)) \
     CU(cuCtxPopCurrent_v2, (infer__cu_context * c)) \
     CU(cuMemGetInfo_v2, (size_t * free, size_t *total)) \
@@ -136,6 +137,7 @@ static struct infer__cuda {
     infer__cu cu;
     infer__cu_row rows[INFER__CU_MAX_DEVICES]; /* best first */
     int32_t n;
+    int64_t process; /* that CUDA was started in: it does not work in a child of fork() */
     int graphs; /* all optional functions are there */
     char why_not[120]; /* when n is 0 */
 } infer__cuda;
@@ -263,6 +265,7 @@ static void infer__cuda_list(struct infer__cuda *c) {
     infer__cu_row r;
     const char *call = "cuInit";
     infer__cu_code code = cu->cuInit(0);
+    c->process = infer__process();
     c->graphs = cu->cuStreamBeginCapture_v2 && cu->cuStreamEndCapture && cu->cuGraphInstantiateWithFlags &&
                 cu->cuGraphLaunch && cu->cuGraphDestroy && cu->cuGraphExecDestroy;
     if (code == 0) code = (call = "cuDriverGetVersion", cu->cuDriverGetVersion(&version));
@@ -307,17 +310,21 @@ static uint64_t infer__cu_free_memory(const infer__cu *cu) {
     return cu->cuMemGetInfo_v2(&free, &total) == 0 && free <= total ? free : 0;
 }
 
-/* What is free is known to a context only, so that one is made unless the process has it. */
+/* Only a context knows what is free, and making one takes a tenth of a second and half a gigabyte of the device: a
+ * device that this process does not use yet counts as free. */
 static void infer__cuda_info(int32_t index, infer_device_info *out) {
     const infer__cu *cu = &infer__cuda.cu;
     const infer__cu_row *r;
     infer__cu_context context = NULL, before;
+    unsigned flags = 0;
+    int active = 0;
     uint64_t free = 0;
     memset(out, 0, sizeof *out);
     if (index < 0 || index >= infer__cuda_devices(NULL)) return;
     r = &infer__cuda.rows[index];
     *out = r->info;
-    if (!r->info.usable || cu->cuDevicePrimaryCtxRetain(&context, r->device) != 0) return;
+    if (!r->info.usable || cu->cuDevicePrimaryCtxGetState(r->device, &flags, &active) != 0 || !active) return;
+    if (cu->cuDevicePrimaryCtxRetain(&context, r->device) != 0) return;
     if (cu->cuCtxPushCurrent_v2(context) == 0) {
         free = infer__cu_free_memory(cu);
         cu->cuCtxPopCurrent_v2(&before);
@@ -343,10 +350,14 @@ typedef struct infer__cu_try {
 /* 1 when a function went well. */
 #define INFER__CU_DO(t, name, args) ((t).call = #name, ((t).code = infer__cuda.cu.name args) == 0)
 
-/* Codes after which nothing in the context works: ECC, destroyed contexts, faults of kernels, and the unknown. */
+/* Codes after which nothing in the context works: ECC and NVLink, destroyed contexts, faults of kernels, a server that
+ * ended, and the unknown. */
 static int infer__cu_fatal(infer__cu_code code) {
-    return code == 4 || code == 214 || code == 700 || code == 702 || code == 709 || code == 710 ||
-           (code >= 714 && code <= 719) || code == 999;
+    static const int16_t codes[] = {4, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 999};
+    size_t i;
+    for (i = 0; i < INFER__COUNT(codes); i++)
+        if (codes[i] == code) return 1;
+    return 0;
 }
 
 /* "cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700)": what it was for and on which device, the caller
@@ -399,6 +410,9 @@ static infer_result infer__cuda_open(void **device, infer__mem *mem, int32_t ind
         return infer__error(err, INFER_ERR_DEVICE, "there is no CUDA device %d, there are %d", (int)index, (int)n);
     if (!r->info.usable)
         return infer__error(err, INFER_ERR_DEVICE, "it cannot be used: %s", r->info.why_not);
+    if (infer__cuda.process != infer__process())
+        return infer__error(err, INFER_ERR_DEVICE,
+                            "CUDA was started before fork() and does not work in the child: fork() first");
     d = (infer__cuda_device *)infer__calloc(mem, 1, sizeof *d);
     if (!d) return infer__error(err, INFER_ERR_MEMORY, "no memory for a CUDA device");
     d->mem = mem;
