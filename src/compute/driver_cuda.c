@@ -508,56 +508,90 @@ static infer_result infer__cu_compile(infer__cuda_device *d, const infer__gpu_so
                         (int)t.code, line);
 }
 
-/* PTX to a binary, which the caller's cache keeps; 0 when that does not work: then infer__cu_compile says why. */
-static int infer__cu_link_binary(infer__cuda_device *d, const infer__gpu_source *s, infer__cu_module *module) {
+/* PTX to a binary for the caller's cache, and its module; 0 when that does not work: then infer__cu_compile says
+ * why. */
+static int infer__cu_link_binary(const infer__gpu_source *s, infer__gpu_built *b) {
     const infer__cu *cu = &infer__cuda.cu;
+    infer__cu_module module = NULL;
     infer__cu_log log;
     infer__cu_link link = NULL;
     void *binary = NULL;
     size_t n = 0;
-    uint8_t *data = NULL;
-    int ok;
     infer__cu_log_open(&log);
     if (cu->cuLinkCreate_v2(2, log.options, log.values, &link) != 0) return 0;
-    ok = cu->cuLinkAddData_v2(link, INFER__CU_INPUT_PTX, (void *)(uintptr_t)s->text[0], strlen(s->text[0]) + 1, s->name,
-                              0, NULL, NULL) == 0 &&
-         cu->cuLinkComplete(link, &binary, &n) == 0 && binary && n > 0 &&
-         cu->cuModuleLoadDataEx(module, binary, 0, NULL, NULL) == 0;
-    if (ok && n <= INFER__GPU_CACHE_MAX - INFER__GPU_CACHE_HEAD)
-        data = (uint8_t *)infer__alloc(d->mem, (uint64_t)n + INFER__GPU_CACHE_HEAD);
-    if (data) {
-        memcpy(data + INFER__GPU_CACHE_HEAD, binary, n);
-        infer__gpu_keep(s, "cuda", d->row->hash, data, n);
-        infer__free(d->mem, data);
+    if (cu->cuLinkAddData_v2(link, INFER__CU_INPUT_PTX, (void *)(uintptr_t)s->text[0], strlen(s->text[0]) + 1, s->name,
+                             0, NULL, NULL) != 0 ||
+        cu->cuLinkComplete(link, &binary, &n) != 0 || !binary || n == 0 ||
+        cu->cuModuleLoadDataEx(&module, binary, 0, NULL, NULL) != 0) {
+        cu->cuLinkDestroy(link);
+        return 0;
     }
-    cu->cuLinkDestroy(link); /* the binary is its */
+    b->program = module;
+    b->binary = binary;
+    b->n = n;
+    b->made = link; /* the binary is its */
+    return 1;
+}
+
+static int infer__cuda_cached(void *device, const infer__gpu_source *s, void **program) {
+    static const uint8_t elf[4] = {0x7f, 'E', 'L', 'F'};
+    infer__cuda_device *d = (infer__cuda_device *)device;
+    infer__cu_module module = NULL;
+    infer_error ignored;
+    size_t n = 0;
+    uint8_t *data = s->cache && s->cache->get ? infer__gpu_cached(d->mem, s, "cuda", d->row->hash, &n) : NULL;
+    int ok = data && n > sizeof elf && memcmp(data + INFER__GPU_CACHE_HEAD, elf, sizeof elf) == 0;
+    infer__error_clear(&ignored);
+    if (ok && (ok = infer__cu_enter(d, &ignored) == INFER_OK) != 0) {
+        ok = infer__cuda.cu.cuModuleLoadDataEx(&module, data + INFER__GPU_CACHE_HEAD, 0, NULL, NULL) == 0;
+        infer__cu_leave();
+    }
+    infer__free(d->mem, data);
+    if (ok) *program = module;
     return ok;
 }
 
-/* The binary from the caller's cache; 0 when it is not there or does not load. */
-static int infer__cu_cached(infer__cuda_device *d, const infer__gpu_source *s, infer__cu_module *module) {
-    static const uint8_t elf[4] = {0x7f, 'E', 'L', 'F'};
-    size_t n = 0;
-    uint8_t *data = infer__gpu_cached(d->mem, s, "cuda", d->row->hash, &n);
-    int ok = data && n > sizeof elf && memcmp(data + INFER__GPU_CACHE_HEAD, elf, sizeof elf) == 0 &&
-             infer__cuda.cu.cuModuleLoadDataEx(module, data + INFER__GPU_CACHE_HEAD, 0, NULL, NULL) == 0;
-    infer__free(d->mem, data);
-    return ok;
+static void infer__cuda_build(void *device, const infer__gpu_source *s, infer__gpu_built *b) {
+    infer__cuda_device *d = (infer__cuda_device *)device;
+    infer__cu_module module = NULL;
+    memset(b, 0, sizeof *b);
+    infer__error_clear(&b->err);
+    b->r = infer__cu_enter(d, &b->err);
+    if (b->r) return;
+    if (!(s->cache && s->cache->put && infer__cu_link_binary(s, b))) {
+        b->r = infer__cu_compile(d, s, &module, &b->err);
+        if (!b->r) b->program = module;
+    }
+    infer__cu_leave();
+}
+
+static infer_result infer__cuda_take(void *device, const infer__gpu_source *s, infer__gpu_built *b, void **program,
+                                     infer_error *err) {
+    infer__cuda_device *d = (infer__cuda_device *)device;
+    uint8_t *data = NULL;
+    int entered;
+    *program = b->program;
+    if (b->r) return infer__error(err, b->r, "%s", b->err.message);
+    if (!b->made) return INFER_OK;
+    if (b->n <= INFER__GPU_CACHE_MAX - INFER__GPU_CACHE_HEAD)
+        data = (uint8_t *)infer__alloc(d->mem, (uint64_t)b->n + INFER__GPU_CACHE_HEAD);
+    if (data) {
+        memcpy(data + INFER__GPU_CACHE_HEAD, b->binary, b->n);
+        infer__gpu_keep(s, "cuda", d->row->hash, data, b->n);
+        infer__free(d->mem, data);
+    }
+    entered = infer__cu_enter_anyway(d);
+    infer__cuda.cu.cuLinkDestroy((infer__cu_link)b->made);
+    infer__cu_leave_if(entered);
+    return INFER_OK;
 }
 
 static infer_result infer__cuda_load(void *device, const infer__gpu_source *s, void **program, infer_error *err) {
-    infer__cuda_device *d = (infer__cuda_device *)device;
-    const infer_cache *cache = s->cache;
-    infer__cu_module module = NULL;
-    infer_result r = infer__cu_enter(d, err);
+    infer__gpu_built b;
     *program = NULL;
-    if (r) return r;
-    if (!(cache && cache->get && infer__cu_cached(d, s, &module)) &&
-        !(cache && cache->put && infer__cu_link_binary(d, s, &module)))
-        r = infer__cu_compile(d, s, &module, err);
-    infer__cu_leave();
-    if (!r) *program = module;
-    return r;
+    if (infer__cuda_cached(device, s, program)) return INFER_OK;
+    infer__cuda_build(device, s, &b);
+    return infer__cuda_take(device, s, &b, program, err);
 }
 
 static void infer__cuda_unload(void *device, void *program) {
@@ -938,6 +972,9 @@ static const infer__driver infer__cuda_driver = {
     .alloc = infer__cuda_alloc,
     .release = infer__cuda_release,
     .load = infer__cuda_load,
+    .cached = infer__cuda_cached,
+    .build = infer__cuda_build,
+    .take = infer__cuda_take,
     .unload = infer__cuda_unload,
     .queue_open = infer__cuda_queue_open,
     .queue_close = infer__cuda_queue_close,
