@@ -21,7 +21,6 @@ enum { /* of kernels/attention.k, attention_tile.k */
 };
 enum { /* of kernels/special/cuda_attention.k */
     INFER__FLASH_STEP = 64,    /* positions: parts are multiples */
-    INFER__FLASH_PART = 128,   /* of a part, at least */
     INFER__FLASH_GROUPS = 264, /* that are worth having: two for each processor of a large device */
     INFER__FLASH_DIM = 256     /* values of a head, at most */
 };
@@ -208,7 +207,7 @@ static void infer__gpu_flash_parts(const infer__ctx *c, const infer__attention_a
     k->part_keys = 0;
     if (wanted < 2) return;
     keys = infer__gpu_parts(infer__gpu_parts(span, wanted), INFER__FLASH_STEP) * INFER__FLASH_STEP;
-    keys = INFER__MAX(keys, (uint64_t)INFER__FLASH_PART);
+    keys = INFER__MAX(keys, c->run->flash_part);
     for (;; keys *= 2) {
         const uint64_t parts = infer__gpu_parts(span, keys) + (a->window > 0);
         if (keys >= span) return;
