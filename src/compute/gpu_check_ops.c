@@ -633,6 +633,7 @@ static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t
     infer__attention_args a;
     infer__weight sinks;
     infer__tensor q, y;
+    double limit = nmse > 0 ? 0.1 : INFER__PROBE_ROUNDING;
     int32_t g;
     if (!infer__probe_new(k)) return;
     q = infer__probe_tensor(k, n, h->n_head * h->dim_k, 1, 0);
@@ -653,6 +654,11 @@ static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t
     a.temp_offset = 20;
     a.sinks = h->sinks ? &sinks : NULL;
     infer__probe_send(k);
+    if (infer__gpu_attention_tiled(&k->side[1]) && infer__gpu_flash_kernel(&k->side[1], &a) >= 0) {
+        const int halves = o->k[1].type == INFER_KV_BF16 ? 2 : 1;
+        limit = INFER__PROBE_LIMITS[halves];
+        nmse = INFER__PROBE_NMSES[halves];
+    }
     for (g = 0; g < 2; g++) {
         a.q = infer__probe_on(k, &q, g);
         a.y = infer__probe_on(k, &y, g);
@@ -661,16 +667,32 @@ static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t
         k->side[g].ops->attention(&k->side[g], &a);
     }
     infer__probe_fetch(k);
-    infer__probe_near(k, &y, 1, NULL, nmse > 0 ? 0.1 : INFER__PROBE_ROUNDING, nmse);
+    infer__probe_near(k, &y, 1, NULL, limit, nmse);
     infer__probe_end(k, "%d rows, %d of %d heads of %d and %d, %d positions%s%s%s%s", (int)n, (int)h->n_head,
                      (int)h->n_head_kv, (int)h->dim_k, (int)h->dim_v, (int)(first + (both ? (n + 1) / 2 : n)),
                      h->window ? ", window 33" : "", h->softcap > 0 ? ", soft-capped" : "",
                      h->max_bias > 0 ? ", ALiBi" : "", h->sinks ? ", sinks" : "");
 }
 
+/* A tile of neighbours: on tensor cores, where the device has them, in one part and in two; and as float. */
+static void infer__probe_tile(infer__prober *k, infer__probe_cache *o) {
+    const int32_t n = INFER__MAX(o->h.dim_k, o->h.dim_v) > 128 ? 11 : 35, first = INFER__PROBE_LEN - n;
+    infer__ctx *c = &k->side[1];
+    const uint64_t part = c->run->flash_part;
+    if (k->uses->exact & 1 && infer__gpu_find(c->run, INFER__MODULE_FLASH, o->k[1].type)) {
+        infer__probe_attend(k, o, n, first, 0, 0);
+        c->run->flash_part = 64;
+        infer__probe_attend(k, o, n, first, 0, 0);
+        c->run->flash_part = part;
+        if (!(k->uses->exact & 2)) return;
+    }
+    c->exact = 1;
+    infer__probe_attend(k, o, n, first, 0, 0);
+    c->exact = 0;
+}
+
 /* Store, then attention: few rows in one part, in several, a tile of neighbours; then with rotated keys. */
 static void infer__probe_heads(infer__prober *k, const infer__gpu_heads *h) {
-    const int32_t tile = INFER__MAX(h->dim_k, h->dim_v) > 128 ? 11 : 35;
     infer__probe_cache o;
     memset(&o, 0, sizeof o);
     o.h = *h;
@@ -679,7 +701,7 @@ static void infer__probe_heads(infer__prober *k, const infer__gpu_heads *h) {
         infer__probe_store(k, &o, 2 * INFER__PROBE_LEN, 0, 1, 0);
         infer__probe_attend(k, &o, 3, 20, 1, 0);
         infer__probe_attend(k, &o, 3, INFER__PROBE_LEN - 2, 1, 0);
-        infer__probe_attend(k, &o, tile, INFER__PROBE_LEN - tile, 0, 0);
+        infer__probe_tile(k, &o);
         if (h->rope != INFER__ROPE_NONE) { /* a last digit of a key may round to the neighbour */
             infer__probe_store(k, &o, 4, 30, 1, 1);
             infer__probe_attend(k, &o, 3, INFER__PROBE_LEN - 2, 1, 1e-4);
