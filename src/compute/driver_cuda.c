@@ -42,6 +42,7 @@ enum {
     INFER__CU_COMPUTE_MODE = 20, /* attributes of a device */
     INFER__CU_INTEGRATED = 18,
     INFER__CU_PCI_BUS = 33,
+    INFER__CU_PROCESSORS = 16,
     INFER__CU_PCI_DEVICE = 34,
     INFER__CU_PCI_DOMAIN = 50,
     INFER__CU_MAJOR = 75,
@@ -127,6 +128,7 @@ typedef struct infer__cu_row {
     infer_device_info info;
     infer__cu_device device;
     int32_t tier; /* compute capability: 10 * major + minor */
+    int32_t processors;
     int32_t place[3]; /* on the PCI bus: domain, bus, device */
     uint64_t hash; /* of all that a binary for it depends on */
 } infer__cu_row;
@@ -206,6 +208,7 @@ static void infer__cu_describe(const infer__cu *cu, infer__cu_row *r, int versio
     infer__clean(name, 1);
     if (cu->cuDeviceTotalMem_v2(&total, r->device) != 0) total = 0;
     r->tier = major >= 0 && major < 1000 && minor >= 0 && minor < 10 ? major * 10 + minor : 0;
+    r->processors = infer__cu_attribute(cu, r->device, INFER__CU_PROCESSORS);
     r->place[0] = infer__cu_attribute(cu, r->device, INFER__CU_PCI_DOMAIN);
     r->place[1] = infer__cu_attribute(cu, r->device, INFER__CU_PCI_BUS);
     r->place[2] = infer__cu_attribute(cu, r->device, INFER__CU_PCI_DEVICE);
@@ -472,6 +475,7 @@ static uint64_t infer__cuda_memory(void *device) {
 }
 
 static int32_t infer__cuda_tier(void *device) { return ((infer__cuda_device *)device)->row->tier; }
+static int32_t infer__cuda_processors(void *device) { return ((infer__cuda_device *)device)->row->processors; }
 static uint64_t infer__cuda_identity(void *device) { return ((infer__cuda_device *)device)->row->hash; }
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
@@ -987,6 +991,7 @@ static const infer__driver infer__cuda_driver = {
     .sync = infer__cuda_sync,
     .form = INFER__FORM_PTX,
     .tier = infer__cuda_tier,
+    .processors = infer__cuda_processors,
     .identity = infer__cuda_identity,
     .memory = infer__cuda_memory,
     .shared = infer__cuda_shared,

@@ -92,6 +92,7 @@ typedef struct infer__driver {
      * order: at most cap of them, *n is how many there were. After a sync only; not while recording. */
     infer_result (*timing)(void *queue, int32_t on, infer_error *err);
     infer_result (*times)(void *queue, double *seconds, int32_t cap, int32_t *n, infer_error *err);
+    int32_t (*processors)(void *device); /* that run groups side by side */
     uint64_t (*largest)(void *device); /* bytes that one buffer may have; NULL: as many as there are */
     /* A hash of what the driver's compiler and the device's results depend on, the driver's version above all; NULL:
      * it comes with the system. */
@@ -299,6 +300,8 @@ static uint64_t infer__gpu_run_bytes(uint64_t block_len);
 static uint64_t infer__gpu_x8_bytes(uint64_t x8_len);
 /* Floats of device memory for parts of attention, with heads of dim_v values and a context of `cells` positions. */
 static uint64_t infer__gpu_parts_len(int32_t cells, int32_t n_head, int32_t dim_v);
+/* Bytes that they take, with the counters of which groups have come. */
+static uint64_t infer__gpu_parts_bytes(uint64_t parts_len);
 /* Of experts, for passes of `rows` rows, each with n_used of n_expert experts: ints of device memory for lists of rows
  * by expert, floats for results of `cols` values before they are summed up. */
 static uint64_t infer__gpu_lists_len(uint64_t rows, int32_t n_used, int32_t n_expert);

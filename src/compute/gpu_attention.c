@@ -24,6 +24,11 @@ enum { /* of kernels/special/cuda_attention.k */
     INFER__FLASH_GROUPS = 264, /* that are worth having: two for each processor of a large device */
     INFER__FLASH_DIM = 256     /* values of a head, at most */
 };
+enum { /* of kernels/special/cuda_few.k */
+    INFER__FEW_GROUPS = 2,      /* that a processor has side by side */
+    INFER__FEW_PROCESSORS = 32, /* where the driver does not say */
+    INFER__FEW_DIM = 64         /* values of a head, at least */
+};
 
 /* ---- rotation and cache ------------------------------------------------------------------------------------------ */
 
@@ -124,6 +129,11 @@ static uint64_t infer__gpu_parts_len(int32_t cells, int32_t n_head, int32_t dim_
     return parts < 2 ? 0 : INFER__ATT_FEW * parts * (uint64_t)n_head * ((uint64_t)dim_v + 2);
 }
 
+/* Rows that are cut have two parts or more: for each row and head there is a counter. */
+static uint64_t infer__gpu_parts_bytes(uint64_t parts_len) {
+    return (parts_len + parts_len / (2 * (INFER__FEW_DIM + 2))) * sizeof(float);
+}
+
 /* Positions that the grid has room for. */
 static uint64_t infer__gpu_attention_reach(const infer__ctx *c) {
     int32_t i, last = 0;
@@ -174,6 +184,35 @@ static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args
     sum.bufs[2] = call->bufs[5];
     sum.bufs[3] = call->bufs[6];
     INFER__GPU_LAUNCH(c, INFER__K_ATTENTION_SUM, &sum, (uint64_t)a->q.rows * k->n_head, 1, *k);
+}
+
+/* The kernel on tensor cores for heads of this size, -1 where the device or the op has none. It cuts floats in two
+ * halves and loses nothing, but it is not the definition. */
+static int32_t infer__gpu_few_kernel(const infer__ctx *c, const infer__attention_args *a) {
+    if (c->exact || a->dim_k != a->dim_v || (a->dim_k != INFER__FEW_DIM && a->dim_k != 2 * INFER__FEW_DIM)) return -1;
+    if (!infer__gpu_find(c->run, INFER__MODULE_FEW, c->kv_type)) return -1;
+    return a->dim_k == INFER__FEW_DIM ? INFER__K_FEW64 : INFER__K_FEW128;
+}
+
+/* A row has as many parts as fill the device, whatever other rows there are: what it gets depends on it alone. */
+static void infer__gpu_attention_few(infer__ctx *c, int32_t kernel, infer__gpu_call *call,
+                                     struct infer__k_attention *k) {
+    const uint32_t share = k->n_head / k->n_head_kv;
+    const int32_t processors = c->run->driver->processors ? c->run->driver->processors(infer__gpu_device(c->gpu)) : 0;
+    const uint64_t each = (uint64_t)k->rows * k->n_head * ((uint64_t)k->dim_v + 2);
+    uint64_t span = infer__gpu_attention_reach(c), parts = (uint64_t)INFER__MAX(processors, INFER__FEW_PROCESSORS);
+    k->heads = INFER__MIN(share, (uint32_t)INFER__ATT_HEADS);
+    k->blocks = (share + k->heads - 1) / k->heads;
+    if (k->window > 0) span = INFER__MIN(span, (uint64_t)k->window + INFER__ATT_PART - 1);
+    parts = INFER__MIN(parts * INFER__FEW_GROUPS / (k->n_head_kv * k->blocks), (uint64_t)INFER__ATT_MAX_PARTS);
+    parts = INFER__MIN(parts, infer__gpu_parts(span, INFER__ATT_PART));
+    parts = INFER__MIN(parts, c->parts_len / each); /* these have room */
+    k->parts = (uint32_t)INFER__MAX(parts, 1u);
+    call->bufs[6] = call->bufs[5];
+    call->bufs[5] = call->bufs[4];
+    call->bufs[4] = k->parts > 1 ? c->run->parts.handle : call->bufs[3];
+    k->counts = (uint32_t)c->parts_len;
+    INFER__GPU_LAUNCH(c, kernel, call, (uint64_t)k->rows * k->n_head_kv * k->blocks, k->parts, *k);
 }
 
 static void infer__gpu_attention_tiles(infer__ctx *c, const infer__gpu_call *call, struct infer__k_attention *k) {
@@ -243,7 +282,7 @@ static void infer__gpu_flash(infer__ctx *c, const infer__attention_args *a, int3
 static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) {
     infer__gpu_call call;
     struct infer__k_attention k;
-    int32_t flash;
+    int32_t flash, few;
     double began = infer__op_begin(c);
     if (began < 0 || !infer__gpu_kv_ok(c, a->k_cache, a->v_cache)) return;
     if (!infer__vector_ok(c, a->sinks, "attention sinks")) return;
@@ -282,8 +321,10 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     k.rows = (uint32_t)a->q.rows;
     if (k.rows == 0) return;
     flash = infer__gpu_attention_tiled(c) ? infer__gpu_flash_kernel(c, a) : -1;
+    few = infer__gpu_few_kernel(c, a);
     if (flash >= 0) infer__gpu_flash(c, a, flash, &call, &k);
     else if (infer__gpu_attention_tiled(c)) infer__gpu_attention_tiles(c, &call, &k);
+    else if (few >= 0) infer__gpu_attention_few(c, few, &call, &k);
     else infer__gpu_attention_rows(c, a, &call, &k);
     infer__gpu_end(c, "attention", c->profiling ? infer__attention_bytes(a, infer__attention_seen(c, a)) : 0, began);
 }

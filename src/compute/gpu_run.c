@@ -63,7 +63,7 @@ struct infer__gpu_run {
     int32_t *staging; /* a packed pass, and its copy on the device: `cap` ints each */
     infer__buf pass;
     infer__buf x8; /* input of a product, rounded to 8 bits or halves: kernels/round.k; empty when x stays float */
-    infer__buf parts; /* what attention leaves of the parts of a row: ctx.parts_len floats */
+    infer__buf parts; /* what attention leaves of the parts of a row: ctx.parts_len floats, then counters: 0 */
     infer__buf lists, pairs; /* of experts: ctx.lists_len ints, ctx.pairs_len floats: see gpu_moe.c */
     infer__gpu_listed listed;
     infer__gpu_rounded rounded;
@@ -285,6 +285,23 @@ static infer_result infer__gpu_run_open(infer__ctx *c, infer_error *err) {
     return r;
 }
 
+/* Room for parts of attention. The counters begin as zeros, and every launch leaves them so. */
+static int infer__gpu_parts_open(infer__ctx *c) {
+    uint64_t at = c->parts_len * sizeof(float), bytes = infer__gpu_parts_bytes(c->parts_len);
+    void *zeros;
+    if (bytes == 0) return 1;
+    if (!infer__gpu_buf_alloc(c, &c->run->parts, bytes)) return 0;
+    zeros = infer__calloc(c->mem, bytes - at + 1, 1);
+    if (!zeros) {
+        infer__fail(c, INFER_ERR_MEMORY, "no memory for counters of attention");
+        return 0;
+    }
+    infer__gpu_upload(c, &c->run->parts, at, zeros, bytes - at);
+    infer__gpu_sync(c);
+    infer__free(c->mem, zeros);
+    return infer__ok(c);
+}
+
 static int infer__gpu_prepare(infer__ctx *c, int32_t max_cols) {
     infer_error err;
     (void)max_cols; /* scratch is the kernels' own */
@@ -304,8 +321,7 @@ static int infer__gpu_prepare(infer__ctx *c, int32_t max_cols) {
     if (!c->exact && c->x8_len && !infer__gpu_buf_alloc(c, &c->run->x8, infer__gpu_x8_bytes(c->x8_len))) return 0;
     if (c->lists_len && !infer__gpu_buf_alloc(c, &c->run->lists, c->lists_len * sizeof(uint32_t))) return 0;
     if (c->pairs_len && !infer__gpu_buf_alloc(c, &c->run->pairs, c->pairs_len * sizeof(float))) return 0;
-    return infer__gpu_buf_alloc(c, &c->run->pass, c->run->cap * sizeof *c->run->staging) &&
-           (c->parts_len == 0 || infer__gpu_buf_alloc(c, &c->run->parts, c->parts_len * sizeof(float)));
+    return infer__gpu_buf_alloc(c, &c->run->pass, c->run->cap * sizeof *c->run->staging) && infer__gpu_parts_open(c);
 }
 
 static void infer__gpu_finish(infer__ctx *c) {
