@@ -351,7 +351,8 @@ static const infer__probe_product INFER__PROBE_FEW[] = { /* rows that matrices a
     {1, 1, 5, 1, 1, 0, 0, 0, 0}, {1, 2, 33, 4, 0, 0, 1, 0, 0}, {2, 1, 33, 4, 0, 0, 0, 1, 0},
     {3, 3, 7, 2, 5, 0, 0, 0, 0}, {3, 1, 33, 2, 1, 1, 0, 0, 0}, {8, 1, 33, 1, 0, 0, 1, 0, 0}};
 static const infer__probe_product INFER__PROBE_MANY[] = {
-    {9, 1, 33, 1, 1, 0, 0, 0, 0}, {37, 2, 70, 2, 3, 1, 1, 0, 0}, {70, 1, 130, 3, 0, 0, 0, 1, 1}};
+    {9, 1, 33, 1, 1, 0, 0, 0, 0},   {20, 3, 70, 3, 5, 0, 0, 0, 0}, {37, 2, 70, 2, 3, 1, 1, 0, 0},
+    {66, 2, 70, 2, 3, 0, 0, 0, 0}, {70, 1, 130, 3, 0, 0, 0, 1, 1}};
 
 /* Sizes of the terms of y: of the products, of both factors where they are multiplied. */
 static void infer__probe_product_sizes(infer__prober *k, const infer__probe_product *p, const infer__weight *w,
@@ -378,7 +379,7 @@ static void infer__probe_product_case(infer__prober *k, const infer__probe_produ
     infer__act_args act;
     infer__add_args add;
     int32_t j, g;
-    int halves, fused;
+    int halves, fused, tiles;
     if (!infer__probe_new(k)) return;
     before = infer__probe_tensor(k, p->n, cols, 4, 4);
     x = infer__probe_tensor(k, p->n, cols, 0, 4);
@@ -406,8 +407,10 @@ static void infer__probe_product_case(infer__prober *k, const infer__probe_produ
     if (p->add) a.add = &add;
     infer__probe_pass(k, 1);
     infer__probe_send(k);
-    halves = infer__probe_halves(k, &w[0], p->n, p->n);
+    tiles = infer__gpu_tiles(&k->side[1], &w[0], p->n) > 0;
+    halves = tiles ? 0 : infer__probe_halves(k, &w[0], p->n, p->n);
     infer__probe_as(k, &w[0], p->n, p->n);
+    if (tiles) k->side[0].exact = 0;
     for (g = 0; g < 2; g++) {
         norm.x = infer__probe_on(k, &before, g);
         norm.y = a.x = infer__probe_on(k, &x, g);
