@@ -1,13 +1,13 @@
-/* test_gpu_few.c: attention for few rows on tensor cores (kernels/special/cuda_few*.k) against the CPU's, with every way of
+/* test_gpu_few.c: attention for few rows on tensor cores (kernels/special/cuda_row.k) against the CPU's, with every way of
  * cutting positions into parts, and done again from a recording while the number of parts changes. Part of
  * test_gpu_ops.c, after test_gpu_attention.c, whose helpers it uses. */
 
 /* 1 when the device has the kernel for this type of caches; then it must have run. */
 static int gpu_few_has(gpu_att *o) {
-    return infer__gpu_find(o->p.gpu.run, INFER__MODULE_FEW, o->t->type) != NULL;
+    return infer__gpu_find(o->p.gpu.run, INFER__MODULE_FLASH_FEW, o->t->type) != NULL;
 }
 static int gpu_few_ran(gpu_att *o) {
-    int32_t kernel = o->t->dim_k == 64 ? INFER__K_FEW64 : INFER__K_FEW128;
+    int32_t kernel = o->t->dim_k == 64 ? INFER__K_FLASH_FEW64 : INFER__K_FLASH_FEW128;
     int ran = (int)(o->p.gpu.run->kernels >> kernel & 1);
     o->p.gpu.run->kernels = 0;
     return ran;
