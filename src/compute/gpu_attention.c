@@ -24,7 +24,7 @@ enum { /* of kernels/special/cuda_attention.k */
     INFER__FLASH_GROUPS = 264, /* that are worth having: two for each processor of a large device */
     INFER__FLASH_DIM = 256     /* values of a head, at most */
 };
-enum { /* of kernels/special/cuda_attention_few.k */
+enum { /* of kernels/special/cuda_row.k */
     INFER__FEW_GROUPS = 2,      /* that a processor has side by side */
     INFER__FEW_PROCESSORS = 32, /* where the driver does not say */
     INFER__FEW_DIM = 64         /* values of a head, at least */

@@ -741,7 +741,7 @@ static const struct infer__probe_op {
     {"1 to 8 rows", INFER__MODULE_TYPE, INFER__USE_MATRIX, 1, infer__probe_few},
     {"many rows", INFER__MODULE_TYPE, INFER__USE_MATRIX, 1, infer__probe_many},
     {"experts", INFER__MODULE_TYPE, INFER__USE_EXPERTS, 1, infer__probe_experts},
-    {"attention", INFER__MODULE_KV, 0, 0, infer__probe_attention},
+    {"attention", INFER__MODULE_KV, 0, 1, infer__probe_attention},
 };
 
 /* A row is over: tell it. The first that is not ok is what the whole check says. */
@@ -958,7 +958,8 @@ static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, in
 static void infer__gpu_uses_all(infer__gpu_uses *u) {
     static const infer__gpu_heads heads[] = {
         {8, 2, 64, 64, 0, 0, INFER__ROPE_HALVES, 0.15f, 0, 0, 0},   {3, 3, 33, 17, 1, 1, INFER__ROPE_PAIRS, 0.2f, 0, 0, 0},
-        {5, 1, 128, 96, 0, 0, INFER__ROPE_NONE, 0.1f, 8, 2, 0.5f}, {2, 1, 256, 256, 1, 0, INFER__ROPE_HALVES, 0.1f, 0, 0, 0}};
+        {5, 1, 128, 96, 0, 0, INFER__ROPE_NONE, 0.1f, 8, 2, 0.5f}, {2, 1, 256, 256, 1, 0, INFER__ROPE_HALVES, 0.1f, 0, 0, 0},
+        {10, 1, 128, 128, 0, 1, INFER__ROPE_NONE, 0.1f, 0, 0, 0}};
     const infer__quant *q;
     int32_t i;
     memset(u, 0, sizeof *u);
