@@ -681,12 +681,11 @@ static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t
 static void infer__probe_tile(infer__prober *k, infer__probe_cache *o) {
     const int32_t n = INFER__MAX(o->h.dim_k, o->h.dim_v) > 128 ? 11 : 35, first = INFER__PROBE_LEN - n;
     infer__ctx *c = &k->side[1];
-    const uint64_t part = c->run->flash_part;
     if (k->uses->exact & 1 && infer__gpu_find(c->run, INFER__MODULE_FLASH, o->k[1].type)) {
         infer__probe_attend(k, o, n, first, 0, 0);
-        c->run->flash_part = 64;
+        c->run->flash_parts = 2;
         infer__probe_attend(k, o, n, first, 0, 0);
-        c->run->flash_part = part;
+        c->run->flash_parts = 0;
         if (!(k->uses->exact & 2)) return;
     }
     c->exact = 1;
