@@ -305,6 +305,11 @@ static int32_t infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a
     return rounded;
 }
 
+static int infer__gpu_one_takes(const infer__ctx *c, const infer__matmul_args *a, const int32_t *forms,
+                                const infer__norm_args *norm); /* gpu_one.c */
+static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const infer__norm_args *norm,
+                                  const infer__gpu_group *f);
+
 /* A launch for matrices that go together. *halves: how x lies in the run's scratch, 0 not, 1 as halves, 2 as BF16. */
 static void infer__gpu_group_run(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, int *halves) {
     int wanted = f->w[0]->type->id == INFER__GPU_BF16 ? 2 : 1;
@@ -325,6 +330,7 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     int halves = 0;
     int32_t forms[3], j, rounded = infer__gpu_forms(c, a, forms);
     int norm_round = a->norm && rounded == a->n_w && a->norm->n_groups == 1;
+    int row = rounded == a->n_w && infer__gpu_one_takes(c, a, forms, norm_round ? a->norm : NULL);
     double began;
     if (a->norm && !norm_round) infer__gpu_norm(c, a->norm);
     began = infer__op_begin(c);
@@ -336,8 +342,8 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         if (!infer__vector_ok(c, b, "a bias")) return;
         bytes += (uint64_t)a->w[j]->rows * a->w[j]->row_bytes;
     }
-    if (norm_round) infer__gpu_norm_round(c, a->norm);
-    else if (rounded) infer__gpu_round(c, &a->x);
+    if (norm_round && !row) infer__gpu_norm_round(c, a->norm);
+    else if (rounded && !row) infer__gpu_round(c, &a->x);
     for (j = 0; j < a->n_w && infer__ok(c); j++) {
         infer__gpu_group f;
         if (taken >> j & 1) continue;
@@ -347,7 +353,8 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         }
         infer__gpu_gather(&f, a, forms, j, &taken);
         infer__gpu_follow(&f, a, &act, &add);
-        infer__gpu_group_run(c, &a->x, &f, &halves);
+        if (row) infer__gpu_one_launch(c, &a->x, norm_round ? a->norm : NULL, &f);
+        else infer__gpu_group_run(c, &a->x, &f, &halves);
     }
     infer__gpu_end(c, "matmul", bytes, began);
     if (act) infer__gpu_act(c, act);
