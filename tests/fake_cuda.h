@@ -36,6 +36,7 @@ static struct {
     fakecu_device devices[FAKECU_DEVICES];
     int n, version;
     int live[FAKECU_KINDS];
+    int refs[FAKECU_DEVICES], made; /* of primary contexts: who keeps each; how many were made */
     infer__cu_context stack[FAKECU_DEPTH], current;
     int depth;
     long calls, fail_at;     /* the call in a row that fails, 0 = none */
@@ -170,10 +171,17 @@ FAKECU(cuDevicePrimaryCtxRetain, (infer__cu_context *c, infer__cu_device d)) {
     FAKECU_ENTER(cuDevicePrimaryCtxRetain, FAKECU_ANYWHERE);
     *c = (infer__cu_context)(void *)&fakecu_contexts[d];
     fakecu.live[FAKECU_CONTEXT]++;
+    fakecu.made += fakecu.refs[d]++ == 0;
+    return 0;
+}
+FAKECU(cuDevicePrimaryCtxGetState, (infer__cu_device d, unsigned *flags, int *active)) {
+    FAKECU_ENTER(cuDevicePrimaryCtxGetState, FAKECU_ANYWHERE);
+    *flags = 0;
+    *active = fakecu.refs[d] > 0;
     return 0;
 }
 FAKECU(cuDevicePrimaryCtxRelease, (infer__cu_device d)) {
-    CHECK(d >= 0 && d < fakecu.n && fakecu.live[FAKECU_CONTEXT]-- > 0);
+    CHECK(d >= 0 && d < fakecu.n && fakecu.live[FAKECU_CONTEXT]-- > 0 && fakecu.refs[d]-- > 0);
     FAKECU_ENTER(cuDevicePrimaryCtxRelease, FAKECU_ANYWHERE);
     return 0;
 }

@@ -669,6 +669,85 @@ static void kernels_special(int32_t module, int32_t tier, long fail_at, int want
     infer__gpu_close(g);
     kernels_end();
 }
+/* Programs that threads compile: each once, those that are kept not at all, one that fails does no harm to the others. */
+static struct {
+    infer__atomic builds, running, most;
+    const char *kept, *refused;
+    int takes;
+} side;
+static int side_cached(void *device, const infer__gpu_source *s, void **program) {
+    infer_error err;
+    infer__error_clear(&err);
+    return side.kept && strcmp(s->name, side.kept) == 0 && fake_load(device, s, program, &err) == INFER_OK;
+}
+static void side_build(void *device, const infer__gpu_source *s, infer__gpu_built *b) {
+    int64_t now = infer__atomic_add(&side.running, 1) + 1;
+    double start = infer__seconds();
+    (void)device;
+    memset(b, 0, sizeof *b);
+    infer__error_clear(&b->err);
+    if (now > infer__atomic_get(&side.most)) infer__atomic_set(&side.most, now);
+    while (infer__seconds() - start < 0.01) {}
+    if (side.refused && strcmp(s->name, side.refused) == 0) b->r = infer__error(&b->err, INFER_ERR_DEVICE, "no registers left");
+    infer__atomic_add(&side.builds, 1);
+    infer__atomic_add(&side.running, -1);
+}
+static infer_result side_take(void *device, const infer__gpu_source *s, infer__gpu_built *b, void **program, infer_error *err) {
+    side.takes++;
+    *program = NULL;
+    return b->r ? infer__error(err, b->r, "%s", b->err.message) : fake_load(device, s, program, err);
+}
+static char side_log[400];
+static void side_logged(void *user, int level, const char *message) {
+    (void)user;
+    if (level <= 2) snprintf(side_log, sizeof side_log, "%s", message);
+}
+static void test_gpu_side_by_side(void) {
+    static const char *const refused[] = {NULL, "mma_q4_k", "q4_k"};
+    const infer__quant *q4 = infer__quant_find(12, NULL), *q6 = infer__quant_find(14, NULL);
+    infer__driver driver = fake_ptx;
+    const infer__driver *drivers[2];
+    infer__report report;
+    infer__gpu *g = NULL;
+    infer__gpu_uses uses;
+    infer_error err;
+    size_t i;
+    drivers[0] = &driver;
+    drivers[1] = NULL;
+    driver.cached = side_cached;
+    driver.build = side_build;
+    driver.take = side_take;
+    memset(&report, 0, sizeof report);
+    report.log = side_logged;
+    for (i = 0; i < INFER__COUNT(refused); i++) {
+        kernels_begin(0);
+        fake.tier = 80;
+        memset(&side, 0, sizeof side);
+        memset(&uses, 0, sizeof uses);
+        side_log[0] = 0;
+        side.kept = "q6_k";
+        side.refused = refused[i];
+        uses.types[infer__quant_index(q4)] = uses.types[infer__quant_index(q6)] = INFER__USE_MATRIX;
+        uses.kv_types = 1u << INFER_KV_F16;
+        CHECK(infer__gpu_open_row(drivers, &g, &kernels_mem, &report, 0, NULL, &err) == INFER_OK);
+        infer__gpu_use_all(g, &uses);
+        CHECK(side.takes == infer__atomic_get(&side.builds) && side.takes >= 4); /* base, cache, q4_k and the special ones */
+        CHECK(infer__cores() == 1 || infer__atomic_get(&side.most) > 1);
+        CHECK(infer__gpu_has_program(g, INFER__MODULE_BASE, 0) && infer__gpu_has_program(g, INFER__MODULE_KV, INFER_KV_F16));
+        CHECK(infer__gpu_has_program(g, INFER__MODULE_TYPE, q6->id));
+        CHECK(infer__gpu_has_program(g, INFER__MODULE_TYPE, q4->id) == (i != 2));
+        CHECK(infer__gpu_has_program(g, INFER__MODULE_MMA, q4->id) == (i != 1));
+        if (i == 1) CHECK_HAS(side_log, "mma_q4_k: no registers left; going on without them");
+        else CHECK_STR(side_log, ""); /* whoever needs a generic one asks again, and is told */
+        side.takes = 0;
+        side.refused = NULL;
+        infer__gpu_use_all(g, &uses);
+        CHECK(side.takes == (i > 0)); /* nothing is compiled twice */
+        infer__gpu_close(g);
+        kernels_end();
+    }
+}
+
 static void test_gpu_special(void) {
     infer__gpu *g = NULL;
     infer_error err;
@@ -725,6 +804,7 @@ static void suite_gpu_kernels(void) {
     RUN(test_gpu_every_alloc_fails);
     RUN(test_gpu_threads);
     RUN(test_gpu_special);
+    RUN(test_gpu_side_by_side);
 }
 
 #endif

@@ -493,7 +493,7 @@ def build():
     text = "\n".join(out + ["};\n", "#endif\n"])
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > 120 and not line.startswith('    "'):
-            fail("%s:%d has %d columns" % (OUT, number, len(line)), "Shorten the name in it")
+            fail("%s:%d has %d columns: %s" % (OUT, number, len(line), line[:90]), "Shorten the name in it")
     return text, sizes + [sum(p.packed for p in ptx.values()), sum(p.plain for p in ptx.values())]
 
 

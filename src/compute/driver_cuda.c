@@ -87,6 +87,7 @@ typedef struct infer__cu_config {
     CU(cuDeviceTotalMem_v2, (size_t * bytes, infer__cu_device d)) \
     CU(cuDevicePrimaryCtxRetain, (infer__cu_context * c, infer__cu_device d)) \
     CU(cuDevicePrimaryCtxRelease, (infer__cu_device d)) \
+    CU(cuDevicePrimaryCtxGetState, (infer__cu_device d, unsigned *flags, int *active)) \
     CU(cuCtxPushCurrent_v2, (infer__cu_context c)) \
     CU(cuCtxPopCurrent_v2, (infer__cu_context * c)) \
     CU(cuMemGetInfo_v2, (size_t * free, size_t *total)) \
@@ -153,6 +154,7 @@ static struct infer__cuda {
     infer__cu cu;
     infer__cu_row rows[INFER__CU_MAX_DEVICES]; /* best first */
     int32_t n;
+    int64_t process; /* that CUDA was started in: it does not work in a child of fork() */
     int graphs; /* all functions for them are there */
     char why_not[120]; /* when n is 0 */
 } infer__cuda;
@@ -281,6 +283,7 @@ static void infer__cuda_list(struct infer__cuda *c) {
     infer__cu_row r;
     const char *call = "cuInit";
     infer__cu_code code = cu->cuInit(0);
+    c->process = infer__process();
     c->graphs = cu->cuStreamBeginCapture_v2 && cu->cuStreamEndCapture && cu->cuGraphInstantiateWithFlags &&
                 cu->cuGraphLaunch && cu->cuGraphDestroy && cu->cuGraphExecDestroy;
     if (code == 0) code = (call = "cuDriverGetVersion", cu->cuDriverGetVersion(&version));
@@ -325,17 +328,21 @@ static uint64_t infer__cu_free_memory(const infer__cu *cu) {
     return cu->cuMemGetInfo_v2(&free, &total) == 0 && free <= total ? free : 0;
 }
 
-/* What is free is known to a context only, so that one is made unless the process has it. */
+/* Only a context knows what is free, and making one takes a tenth of a second and half a gigabyte of the device: a
+ * device that this process does not use yet counts as free. */
 static void infer__cuda_info(int32_t index, infer_device_info *out) {
     const infer__cu *cu = &infer__cuda.cu;
     const infer__cu_row *r;
     infer__cu_context context = NULL, before;
+    unsigned flags = 0;
+    int active = 0;
     uint64_t free = 0;
     memset(out, 0, sizeof *out);
     if (index < 0 || index >= infer__cuda_devices(NULL)) return;
     r = &infer__cuda.rows[index];
     *out = r->info;
-    if (!r->info.usable || cu->cuDevicePrimaryCtxRetain(&context, r->device) != 0) return;
+    if (!r->info.usable || cu->cuDevicePrimaryCtxGetState(r->device, &flags, &active) != 0 || !active) return;
+    if (cu->cuDevicePrimaryCtxRetain(&context, r->device) != 0) return;
     if (cu->cuCtxPushCurrent_v2(context) == 0) {
         free = infer__cu_free_memory(cu);
         cu->cuCtxPopCurrent_v2(&before);
@@ -361,10 +368,14 @@ typedef struct infer__cu_try {
 /* 1 when a function went well. */
 #define INFER__CU_DO(t, name, args) ((t).call = #name, ((t).code = infer__cuda.cu.name args) == 0)
 
-/* Codes after which nothing in the context works: ECC, destroyed contexts, faults of kernels, and the unknown. */
+/* Codes after which nothing in the context works: ECC and NVLink, destroyed contexts, faults of kernels, a server that
+ * ended, and the unknown. */
 static int infer__cu_fatal(infer__cu_code code) {
-    return code == 4 || code == 214 || code == 700 || code == 702 || code == 709 || code == 710 ||
-           (code >= 714 && code <= 719) || code == 999;
+    static const int16_t codes[] = {4, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 999};
+    size_t i;
+    for (i = 0; i < INFER__COUNT(codes); i++)
+        if (codes[i] == code) return 1;
+    return 0;
 }
 
 /* "cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700)": what it was for and on which device, the caller
@@ -417,6 +428,9 @@ static infer_result infer__cuda_open(void **device, infer__mem *mem, int32_t ind
         return infer__error(err, INFER_ERR_DEVICE, "there is no CUDA device %d, there are %d", (int)index, (int)n);
     if (!r->info.usable)
         return infer__error(err, INFER_ERR_DEVICE, "it cannot be used: %s", r->info.why_not);
+    if (infer__cuda.process != infer__process())
+        return infer__error(err, INFER_ERR_DEVICE,
+                            "CUDA was started before fork() and does not work in the child: fork() first");
     d = (infer__cuda_device *)infer__calloc(mem, 1, sizeof *d);
     if (!d) return infer__error(err, INFER_ERR_MEMORY, "no memory for a CUDA device");
     d->mem = mem;
@@ -513,56 +527,90 @@ static infer_result infer__cu_compile(infer__cuda_device *d, const infer__gpu_so
                         (int)t.code, line);
 }
 
-/* PTX to a binary, which the caller's cache keeps; 0 when that does not work: then infer__cu_compile says why. */
-static int infer__cu_link_binary(infer__cuda_device *d, const infer__gpu_source *s, infer__cu_module *module) {
+/* PTX to a binary for the caller's cache, and its module; 0 when that does not work: then infer__cu_compile says
+ * why. */
+static int infer__cu_link_binary(const infer__gpu_source *s, infer__gpu_built *b) {
     const infer__cu *cu = &infer__cuda.cu;
+    infer__cu_module module = NULL;
     infer__cu_log log;
     infer__cu_link link = NULL;
     void *binary = NULL;
     size_t n = 0;
-    uint8_t *data = NULL;
-    int ok;
     infer__cu_log_open(&log);
     if (cu->cuLinkCreate_v2(2, log.options, log.values, &link) != 0) return 0;
-    ok = cu->cuLinkAddData_v2(link, INFER__CU_INPUT_PTX, (void *)(uintptr_t)s->text[0], strlen(s->text[0]) + 1, s->name,
-                              0, NULL, NULL) == 0 &&
-         cu->cuLinkComplete(link, &binary, &n) == 0 && binary && n > 0 &&
-         cu->cuModuleLoadDataEx(module, binary, 0, NULL, NULL) == 0;
-    if (ok && n <= INFER__GPU_CACHE_MAX - INFER__GPU_CACHE_HEAD)
-        data = (uint8_t *)infer__alloc(d->mem, (uint64_t)n + INFER__GPU_CACHE_HEAD);
-    if (data) {
-        memcpy(data + INFER__GPU_CACHE_HEAD, binary, n);
-        infer__gpu_keep(s, "cuda", d->row->hash, data, n);
-        infer__free(d->mem, data);
+    if (cu->cuLinkAddData_v2(link, INFER__CU_INPUT_PTX, (void *)(uintptr_t)s->text[0], strlen(s->text[0]) + 1, s->name,
+                             0, NULL, NULL) != 0 ||
+        cu->cuLinkComplete(link, &binary, &n) != 0 || !binary || n == 0 ||
+        cu->cuModuleLoadDataEx(&module, binary, 0, NULL, NULL) != 0) {
+        cu->cuLinkDestroy(link);
+        return 0;
     }
-    cu->cuLinkDestroy(link); /* the binary is its */
+    b->program = module;
+    b->binary = binary;
+    b->n = n;
+    b->made = link; /* the binary is its */
+    return 1;
+}
+
+static int infer__cuda_cached(void *device, const infer__gpu_source *s, void **program) {
+    static const uint8_t elf[4] = {0x7f, 'E', 'L', 'F'};
+    infer__cuda_device *d = (infer__cuda_device *)device;
+    infer__cu_module module = NULL;
+    infer_error ignored;
+    size_t n = 0;
+    uint8_t *data = s->cache && s->cache->get ? infer__gpu_cached(d->mem, s, "cuda", d->row->hash, &n) : NULL;
+    int ok = data && n > sizeof elf && memcmp(data + INFER__GPU_CACHE_HEAD, elf, sizeof elf) == 0;
+    infer__error_clear(&ignored);
+    if (ok && (ok = infer__cu_enter(d, &ignored) == INFER_OK) != 0) {
+        ok = infer__cuda.cu.cuModuleLoadDataEx(&module, data + INFER__GPU_CACHE_HEAD, 0, NULL, NULL) == 0;
+        infer__cu_leave();
+    }
+    infer__free(d->mem, data);
+    if (ok) *program = module;
     return ok;
 }
 
-/* The binary from the caller's cache; 0 when it is not there or does not load. */
-static int infer__cu_cached(infer__cuda_device *d, const infer__gpu_source *s, infer__cu_module *module) {
-    static const uint8_t elf[4] = {0x7f, 'E', 'L', 'F'};
-    size_t n = 0;
-    uint8_t *data = infer__gpu_cached(d->mem, s, "cuda", d->row->hash, &n);
-    int ok = data && n > sizeof elf && memcmp(data + INFER__GPU_CACHE_HEAD, elf, sizeof elf) == 0 &&
-             infer__cuda.cu.cuModuleLoadDataEx(module, data + INFER__GPU_CACHE_HEAD, 0, NULL, NULL) == 0;
-    infer__free(d->mem, data);
-    return ok;
+static void infer__cuda_build(void *device, const infer__gpu_source *s, infer__gpu_built *b) {
+    infer__cuda_device *d = (infer__cuda_device *)device;
+    infer__cu_module module = NULL;
+    memset(b, 0, sizeof *b);
+    infer__error_clear(&b->err);
+    b->r = infer__cu_enter(d, &b->err);
+    if (b->r) return;
+    if (!(s->cache && s->cache->put && infer__cu_link_binary(s, b))) {
+        b->r = infer__cu_compile(d, s, &module, &b->err);
+        if (!b->r) b->program = module;
+    }
+    infer__cu_leave();
+}
+
+static infer_result infer__cuda_take(void *device, const infer__gpu_source *s, infer__gpu_built *b, void **program,
+                                     infer_error *err) {
+    infer__cuda_device *d = (infer__cuda_device *)device;
+    uint8_t *data = NULL;
+    int entered;
+    *program = b->program;
+    if (b->r) return infer__error(err, b->r, "%s", b->err.message);
+    if (!b->made) return INFER_OK;
+    if (b->n <= INFER__GPU_CACHE_MAX - INFER__GPU_CACHE_HEAD)
+        data = (uint8_t *)infer__alloc(d->mem, (uint64_t)b->n + INFER__GPU_CACHE_HEAD);
+    if (data) {
+        memcpy(data + INFER__GPU_CACHE_HEAD, b->binary, b->n);
+        infer__gpu_keep(s, "cuda", d->row->hash, data, b->n);
+        infer__free(d->mem, data);
+    }
+    entered = infer__cu_enter_anyway(d);
+    infer__cuda.cu.cuLinkDestroy((infer__cu_link)b->made);
+    infer__cu_leave_if(entered);
+    return INFER_OK;
 }
 
 static infer_result infer__cuda_load(void *device, const infer__gpu_source *s, void **program, infer_error *err) {
-    infer__cuda_device *d = (infer__cuda_device *)device;
-    const infer_cache *cache = s->cache;
-    infer__cu_module module = NULL;
-    infer_result r = infer__cu_enter(d, err);
+    infer__gpu_built b;
     *program = NULL;
-    if (r) return r;
-    if (!(cache && cache->get && infer__cu_cached(d, s, &module)) &&
-        !(cache && cache->put && infer__cu_link_binary(d, s, &module)))
-        r = infer__cu_compile(d, s, &module, err);
-    infer__cu_leave();
-    if (!r) *program = module;
-    return r;
+    if (infer__cuda_cached(device, s, program)) return INFER_OK;
+    infer__cuda_build(device, s, &b);
+    return infer__cuda_take(device, s, &b, program, err);
 }
 
 static void infer__cuda_unload(void *device, void *program) {
@@ -973,6 +1021,9 @@ static const infer__driver infer__cuda_driver = {
     .alloc = infer__cuda_alloc,
     .release = infer__cuda_release,
     .load = infer__cuda_load,
+    .cached = infer__cuda_cached,
+    .build = infer__cuda_build,
+    .take = infer__cuda_take,
     .unload = infer__cuda_unload,
     .queue_open = infer__cuda_queue_open,
     .queue_close = infer__cuda_queue_close,

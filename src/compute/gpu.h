@@ -25,6 +25,16 @@ typedef struct infer__gpu_source {
     const infer_cache *cache; /* functions may be NULL */
 } infer__gpu_source;
 
+/* A program that a thread compiled, until the caller's thread takes it. */
+typedef struct infer__gpu_built {
+    void *program;      /* NULL: err says why */
+    const void *binary; /* n bytes for the caller's cache, of `made`; NULL: none */
+    size_t n;
+    void *made;         /* the driver's, let go of when the program is taken */
+    infer_result r;
+    infer_error err;
+} infer__gpu_built;
+
 /* All functions but `devices`, `info` and the releases return INFER_OK or fill err (never NULL here) and return its
  * code: MEMORY for device memory that is not there, DEVICE for the rest. The message names the API's call and code. */
 typedef struct infer__driver {
@@ -40,6 +50,13 @@ typedef struct infer__driver {
     infer_result (*alloc)(void *device, uint64_t bytes, uint64_t *handle, infer_error *err);
     void (*release)(void *device, uint64_t handle);
     infer_result (*load)(void *device, const infer__gpu_source *source, void **program, infer_error *err);
+    /* load in three steps, for programs that are compiled side by side; NULL: there is load alone. `cached` takes it
+     * from the caller's cache, 0 = it is not there; `build` compiles it: any thread may, since it calls nobody back and
+     * takes no memory of ours; `take` ends that. */
+    int (*cached)(void *device, const infer__gpu_source *source, void **program);
+    void (*build)(void *device, const infer__gpu_source *source, infer__gpu_built *built);
+    infer_result (*take)(void *device, const infer__gpu_source *source, infer__gpu_built *built, void **program,
+                         infer_error *err);
     void (*unload)(void *device, void *program);
 
     infer_result (*queue_open)(void **queue, void *device, infer_error *err);
@@ -266,6 +283,9 @@ typedef struct infer__gpu_uses {
 } infer__gpu_uses;
 
 static void infer__gpu_uses_all(infer__gpu_uses *u); /* everything that there is */
+/* Compile the programs for these uses that are not there yet, on several threads where the driver can. What fails is
+ * left for infer__gpu_use_type and the like, which say why. */
+static void infer__gpu_use_all(infer__gpu *g, const infer__gpu_uses *u);
 /* Run what is used beside the CPU. With tell, a call for each row of INFER__PROBES and program, and on to the end;
  * without, to the first that is not ok. INFER_OK when all are; DEVICE and *verdict (INFER_KERNEL_*) when one is not,
  * the message names the kernel; *verdict INFER_KERNEL_OK and an error: it could not be found out. Memory of the host

@@ -213,30 +213,45 @@ static int32_t infer__gpu_module(int32_t kind, int32_t id) {
     return -1;
 }
 
-static infer_result infer__gpu_compile(infer__gpu *g, int32_t module, infer_error *err) {
+/* The text of a program and what drivers are told of it; *block is to be freed. */
+static infer_result infer__gpu_source_open(infer__gpu *g, int32_t module, infer__gpu_source *s,
+                                           const char *pieces[INFER__MODULE_FILES], void **block, infer_error *err) {
     const infer__module_row *row = &INFER__MODULES[module];
-    const char *pieces[INFER__MODULE_FILES], *damaged;
+    const char *damaged;
+    *block = infer__module_text(module, g->driver->form, pieces, &s->n_text, g->mem, &damaged);
+    if (damaged) return infer__error(err, INFER_ERR_DEVICE, "kernel text %s of this build is damaged", damaged);
+    if (!*block) return infer__error(err, INFER_ERR_MEMORY, "no memory for the text of GPU kernels (%s)", row->name);
+    s->text = pieces;
+    s->name = row->name;
+    s->hash = g->driver->form == INFER__FORM_PTX ? row->ptx_hash : row->hash;
+    s->cache = &g->cache;
+    return INFER_OK;
+}
+
+/* What a driver said of a program, and the log's line. */
+static infer_result infer__gpu_compiled(infer__gpu *g, int32_t module, infer_result r, double start,
+                                        const infer_error *why, infer_error *err) {
+    const char *name = INFER__MODULES[module].name;
+    if (r) {
+        g->programs[module] = NULL;
+        return infer__gpu_named(g, r, name, why, err);
+    }
+    infer__log(g->report, 4, "%s: kernels %s ready in %.2f s", infer__gpu_name(g), name, infer__seconds() - start);
+    return INFER_OK;
+}
+
+static infer_result infer__gpu_compile(infer__gpu *g, int32_t module, infer_error *err) {
+    const char *pieces[INFER__MODULE_FILES];
     infer__gpu_source source;
     infer_error why;
-    infer_result r;
     double start = infer__seconds();
-    void *block = infer__module_text(module, g->driver->form, pieces, &source.n_text, g->mem, &damaged);
-    if (damaged) return infer__error(err, INFER_ERR_DEVICE, "kernel text %s of this build is damaged", damaged);
-    if (!block) return infer__error(err, INFER_ERR_MEMORY, "no memory for the text of GPU kernels (%s)", row->name);
-    source.text = pieces;
-    source.name = row->name;
-    source.hash = g->driver->form == INFER__FORM_PTX ? row->ptx_hash : row->hash;
-    source.cache = &g->cache;
+    void *block;
+    infer_result r = infer__gpu_source_open(g, module, &source, pieces, &block, err);
+    if (r) return r;
     infer__error_clear(&why);
     r = g->driver->load(g->device, &source, &g->programs[module], &why);
     infer__free(g->mem, block);
-    if (r) {
-        g->programs[module] = NULL;
-        return infer__gpu_named(g, r, row->name, &why, err);
-    }
-    infer__log(g->report, 4, "%s: kernels %s ready in %.2f s", infer__gpu_name(g), row->name,
-               infer__seconds() - start);
-    return INFER_OK;
+    return infer__gpu_compiled(g, module, r, start, &why, err);
 }
 
 /* Whether the device takes programs of a special kind. */
@@ -301,6 +316,95 @@ static infer_result infer__gpu_load(infer__gpu *g, int32_t module, infer_error *
     }
     infer__mutex_unlock(&g->lock);
     return r;
+}
+
+/* ---- programs side by side --------------------------------------------------------------------------------------- */
+
+enum { INFER__GPU_COMPILERS = 8 /* threads, at most */ };
+
+typedef struct infer__gpu_job {
+    int32_t module;
+    void *block;
+    const char *pieces[INFER__MODULE_FILES];
+    infer__gpu_source source;
+    infer__gpu_built built;
+    double start;
+} infer__gpu_job;
+
+typedef struct infer__gpu_jobs {
+    infer__gpu *g;
+    infer__gpu_job *jobs;
+    int32_t n;
+    infer__atomic next;
+} infer__gpu_jobs;
+
+static void infer__gpu_compiler(void *arg) {
+    infer__gpu_jobs *all = (infer__gpu_jobs *)arg;
+    int64_t i;
+    while ((i = infer__atomic_add(&all->next, 1)) < all->n) {
+        all->jobs[i].start = infer__seconds();
+        all->g->driver->build(all->g->device, &all->jobs[i].source, &all->jobs[i].built);
+    }
+}
+
+/* A job for a program that the uses need and that is not in the caller's cache. 0: no memory. */
+static int infer__gpu_job_add(infer__gpu_jobs *all, int32_t module) {
+    infer__gpu *g = all->g;
+    infer__gpu_job *j = &all->jobs[all->n];
+    infer_error ignored;
+    j->module = module;
+    j->start = infer__seconds();
+    infer__error_clear(&ignored);
+    if (infer__gpu_source_open(g, module, &j->source, j->pieces, &j->block, &ignored)) return 0;
+    if (g->driver->cached(g->device, &j->source, &g->programs[module])) {
+        infer__gpu_compiled(g, module, INFER_OK, j->start, NULL, NULL);
+        infer__free(g->mem, j->block);
+    } else {
+        all->n++;
+    }
+    return 1;
+}
+
+/* Programs are taken in their order, whichever was ready first. A generic one that failed is left for infer__gpu_load,
+ * which says why; a special one is only told. */
+static void infer__gpu_jobs_take(infer__gpu_jobs *all) {
+    infer__gpu *g = all->g;
+    infer_error said, why;
+    infer_result r;
+    int32_t i;
+    for (i = 0; i < all->n; i++) {
+        infer__gpu_job *j = &all->jobs[i];
+        infer__error_clear(&said);
+        infer__error_clear(&why);
+        r = g->driver->take(g->device, &j->source, &j->built, &g->programs[j->module], &said);
+        r = infer__gpu_compiled(g, j->module, r, j->start, &said, &why);
+        if (r && INFER__MODULES[j->module].kind >= INFER__MODULE_SPECIAL)
+            infer__log(g->report, 2, "%s; going on without them", why.message);
+        infer__free(g->mem, j->block);
+    }
+}
+
+static void infer__gpu_use_all(infer__gpu *g, const infer__gpu_uses *u) {
+    infer__thread threads[INFER__GPU_COMPILERS];
+    infer__gpu_jobs all;
+    int32_t i, n = 0, most = INFER__MIN(infer__cores(), INFER__GPU_COMPILERS);
+    if (!g->driver->build) return;
+    all.g = g;
+    all.n = 0;
+    infer__atomic_set(&all.next, 0);
+    all.jobs = (infer__gpu_job *)infer__calloc(g->mem, INFER__MODULE_COUNT, sizeof *all.jobs);
+    if (!all.jobs) return;
+    infer__mutex_lock(&g->lock);
+    for (i = 0; i < INFER__MODULE_COUNT; i++)
+        if (!g->programs[i] && infer__gpu_uses_module(g, i, u) && infer__module_part(i, g->driver->form, 0) &&
+            !infer__gpu_job_add(&all, i))
+            break;
+    while (n < most - 1 && n < all.n - 1 && infer__thread_start(&threads[n], infer__gpu_compiler, &all)) n++;
+    infer__gpu_compiler(&all);
+    for (i = 0; i < n; i++) infer__thread_join(&threads[i]);
+    infer__gpu_jobs_take(&all);
+    infer__mutex_unlock(&g->lock);
+    infer__free(g->mem, all.jobs);
 }
 
 /* Fill driver and info of g, and *at, the driver's number for the device. */
@@ -610,6 +714,7 @@ static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, in
     return infer__gpu_absent(INFER_AUTO, err);
 }
 static void infer__gpu_uses_all(infer__gpu_uses *u) { memset(u, 0, sizeof *u); }
+static void infer__gpu_use_all(infer__gpu *g, const infer__gpu_uses *u) { (void)g; (void)u; }
 static infer_result infer__gpu_flush(infer__gpu *g, infer_error *err) {
     (void)g;
     return infer__gpu_absent(INFER_AUTO, err);

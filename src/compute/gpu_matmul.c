@@ -1,9 +1,9 @@
 /* gpu_matmul.c: ops on GPUs: products with matrices of the file. Those of experts are in gpu_moe.c.
  *
  * Owns:  which kernel a product takes, and which of its neighbours go along with it.
- * Rules: a product has one of four forms: few rows of x rounded to 8 bits (types with Q_DOT), few as float for types of
- *        single values, many as halves on tensor cores, or as float unpacking blocks: the definition, when exact and
- *        for whatever the others cannot take. Neighbours that do not fit the form are run by themselves, so every
+ * Rules: a product has one of five forms: few rows of x rounded to 8 bits (types with Q_DOT), the same for up to 64 rows on
+ *        tensor cores, few as float for types of single values, many as halves on tensor cores, or as float unpacking
+ *        blocks: the definition, when exact and for whatever the others cannot take. Neighbours that do not fit the form are run by themselves, so every
  *        combination has a result.
  * Start: infer__gpu_matmul.
  */
@@ -19,6 +19,7 @@ enum { /* how a matrix is multiplied */
     INFER__GPU_BLOCKS, /* x float, matvec and matmul */
     INFER__GPU_FLOATS, /* x float, mv: single values */
     INFER__GPU_DOTS,   /* x rounded, mv */
+    INFER__GPU_TILES,  /* x rounded, in tiles of 8 rows, few: tensor cores */
     INFER__GPU_MMA     /* x as halves, mma: tensor cores */
 };
 enum { INFER__GPU_BF16 = 30 }; /* id of the storage type */
@@ -43,7 +44,17 @@ static int infer__gpu_dots(const infer__ctx *c, const infer__weight *w, int32_t 
     return 0;
 }
 
-static void infer__gpu_round(infer__ctx *c, const infer__tensor *x) {
+/* Tiles of 8 rows of x that a kernel for so many rows takes, 0 when there is none for this matrix, or no room for x, which
+ * has 128 words of values and 48 of scales and sums for 64 columns of a tile. */
+static uint32_t infer__gpu_tiles(const infer__ctx *c, const infer__weight *w, int32_t rows) {
+    uint32_t tiles = rows <= 8 ? 1 : rows <= 16 ? 2 : rows <= 32 ? 4 : 8;
+    if (rows < 2 || rows > 64 || !infer__gpu_dots(c, w, rows)) return 0;
+    if (infer__gpu_parts((uint64_t)w->cols, 64) * tiles * 176 * sizeof(uint32_t) > c->run->x8.bytes) return 0;
+    return infer__gpu_find(c->run, INFER__MODULE_FEW, w->type->id) ? tiles : 0;
+}
+
+/* tiles: 0 = row after row. */
+static void infer__gpu_round(infer__ctx *c, const infer__tensor *x, uint32_t tiles) {
     infer__gpu_call call;
     struct infer__k_round8 k;
     memset(&call, 0, sizeof call);
@@ -54,11 +65,12 @@ static void infer__gpu_round(infer__ctx *c, const infer__tensor *x) {
     k.cols = (uint32_t)x->cols;
     k.rows = (uint32_t)x->rows;
     k.parts = (uint32_t)infer__gpu_parts(k.cols, 512);
-    INFER__GPU_LAUNCH(c, INFER__K_ROUND8, &call, (uint64_t)x->rows * k.parts, 1, k);
+    k.tiles = tiles;
+    INFER__GPU_LAUNCH(c, INFER__K_ROUND8, &call, (uint64_t)(tiles ? 8 * tiles : k.rows) * k.parts, 1, k);
 }
 
 /* The norm, rounded; what it is of is not written. */
-static void infer__gpu_norm_round(infer__ctx *c, const infer__norm_args *a) {
+static void infer__gpu_norm_round(infer__ctx *c, const infer__norm_args *a, uint32_t tiles) {
     infer__gpu_call call;
     struct infer__k_norm8 k;
     memset(&call, 0, sizeof call);
@@ -75,7 +87,8 @@ static void infer__gpu_norm_round(infer__ctx *c, const infer__norm_args *a) {
     k.has_weight = a->weight != NULL;
     k.has_bias = a->bias != NULL;
     k.eps = a->eps;
-    INFER__GPU_LAUNCH(c, INFER__K_NORM8, &call, (uint64_t)a->x.rows, 1, k);
+    k.tiles = tiles;
+    INFER__GPU_LAUNCH(c, INFER__K_NORM8, &call, tiles ? 8 * (uint64_t)tiles : k.rows, 1, k);
 }
 
 /* ---- tensor cores ------------------------------------------------------------------------------------------------ */
@@ -212,6 +225,32 @@ static void infer__gpu_few_launch(infer__ctx *c, const infer__tensor *x, const i
     INFER__GPU_LAUNCH(c, kernel, &call, groups, 1, k);
 }
 
+/* x lies in tiles: round.k. Kernels for up to two of them take 16 rows of W a group, the others 32. */
+static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
+    infer__gpu_call call;
+    struct infer__k_mv k;
+    struct infer__k_few few;
+    uint64_t groups, pairs = infer__gpu_parts((uint64_t)x->cols, 64);
+    uint32_t tiles = infer__gpu_tiles(c, f->w[0], x->rows);
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    memset(&few, 0, sizeof few);
+    groups = infer__gpu_group_args(c, f, tiles <= 2 ? 16 : 32, &call, &k);
+    if (!infer__ok(c)) return;
+    call.bufs[3] = c->run->x8.handle;
+    memcpy(&few, &k, offsetof(struct infer__k_few, scales)); /* they begin alike */
+    few.scales = (uint32_t)(pairs * tiles * 128);
+    few.sums = (uint32_t)(pairs * tiles * 16);
+    few.n = (uint32_t)x->rows;
+    few.flags = k.flags;
+    few.kind = k.kind;
+    few.scale = k.scale;
+    if (tiles == 1) INFER__GPU_LAUNCH(c, INFER__K_FEW8, &call, groups, 1, few);
+    else if (tiles == 2) INFER__GPU_LAUNCH(c, INFER__K_FEW16, &call, groups, 1, few);
+    else if (tiles == 4) INFER__GPU_LAUNCH(c, INFER__K_FEW32, &call, groups, 1, few);
+    else INFER__GPU_LAUNCH(c, INFER__K_FEW64, &call, groups, 1, few);
+}
+
 /* The kernel for so many tiles of 128 x 128, and how many rows of x its own tiles have: narrow ones where wide ones
  * would leave processors idle. Those of wgmma, which end sooner, are wide from half as many on. */
 static int32_t infer__gpu_mma_kernel(const infer__ctx *c, int32_t type, uint64_t tiles, uint64_t *rows) {
@@ -292,15 +331,26 @@ static void infer__gpu_gather(infer__gpu_group *f, const infer__matmul_args *a, 
 
 /* ---- the op -------------------------------------------------------------------------------------------------- */
 
-/* The form of each matrix; returns how many take x rounded. */
-static int32_t infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a, int32_t *forms) {
-    int32_t j, rounded = 0, few = a->x.rows <= INFER__GPU_FEW;
+/* How x lies in the run's scratch. */
+enum { INFER__GPU_X_NOT, INFER__GPU_X_HALVES, INFER__GPU_X_BF16, INFER__GPU_X_ROWS, INFER__GPU_X_TILES };
+
+static int infer__gpu_lies(const infer__weight *w, int32_t form) {
+    if (form == INFER__GPU_TILES) return INFER__GPU_X_TILES;
+    if (form == INFER__GPU_DOTS) return INFER__GPU_X_ROWS;
+    if (form == INFER__GPU_MMA) return w->type->id == INFER__GPU_BF16 ? INFER__GPU_X_BF16 : INFER__GPU_X_HALVES;
+    return INFER__GPU_X_NOT;
+}
+
+/* The form of each matrix; returns 1 when all want x rounded and lying in the same way. */
+static int infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a, int32_t *forms) {
+    int32_t j, rounded = 1, few = a->x.rows <= INFER__GPU_FEW;
     for (j = 0; j < a->n_w; j++) {
         forms[j] = INFER__GPU_BLOCKS;
         if (few && a->w[j]->type->values == 1) forms[j] = INFER__GPU_FLOATS;
+        else if (infer__gpu_tiles(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_TILES;
         else if (few && infer__gpu_dots(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_DOTS;
         else if (!few && infer__gpu_has_mma(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_MMA;
-        rounded += forms[j] == INFER__GPU_DOTS;
+        rounded = rounded && forms[j] == forms[0] && (forms[j] == INFER__GPU_DOTS || forms[j] == INFER__GPU_TILES);
     }
     return rounded;
 }
@@ -310,16 +360,17 @@ static int infer__gpu_one_takes(const infer__ctx *c, const infer__matmul_args *a
 static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const infer__norm_args *norm,
                                   const infer__gpu_group *f);
 
-/* A launch for matrices that go together. *halves: how x lies in the run's scratch, 0 not, 1 as halves, 2 as BF16. */
-static void infer__gpu_group_run(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, int *halves) {
-    int wanted = f->w[0]->type->id == INFER__GPU_BF16 ? 2 : 1;
-    if (f->form != INFER__GPU_MMA) {
-        infer__gpu_few_launch(c, x, f);
-        return;
+/* A launch for matrices that go together. *lies: how x lies in the run's scratch. */
+static void infer__gpu_group_run(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, int *lies) {
+    int wanted = infer__gpu_lies(f->w[0], f->form);
+    if (wanted != INFER__GPU_X_NOT && *lies != wanted) {
+        if (f->form == INFER__GPU_MMA) infer__gpu_halve(c, x, wanted == INFER__GPU_X_BF16);
+        else infer__gpu_round(c, x, f->form == INFER__GPU_TILES ? infer__gpu_tiles(c, f->w[0], x->rows) : 0);
+        *lies = wanted;
     }
-    if (*halves != wanted) infer__gpu_halve(c, x, wanted == 2);
-    *halves = wanted;
-    infer__gpu_mma_launch(c, x, f);
+    if (f->form == INFER__GPU_TILES) infer__gpu_tiles_launch(c, x, f);
+    else if (f->form == INFER__GPU_MMA) infer__gpu_mma_launch(c, x, f);
+    else infer__gpu_few_launch(c, x, f);
 }
 
 static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
@@ -327,12 +378,13 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     const infer__add_args *add = a->add;
     uint64_t bytes = 0;
     uint32_t taken = 0;
-    int halves = 0;
+    int lies = INFER__GPU_X_NOT;
     int32_t forms[3], j, rounded = infer__gpu_forms(c, a, forms);
-    int norm_round = a->norm && rounded == a->n_w && a->norm->n_groups == 1;
-    int row = rounded == a->n_w && infer__gpu_one_takes(c, a, forms, norm_round ? a->norm : NULL);
+    int norm_round = a->norm && rounded && a->norm->n_groups == 1;
+    const infer__norm_args *norm = a->norm && a->norm->n_groups == 1 ? a->norm : NULL; /* that can go along */
+    int one = infer__gpu_one_takes(c, a, forms, norm);
     double began;
-    if (a->norm && !norm_round) infer__gpu_norm(c, a->norm);
+    if (a->norm && !norm_round && !(norm && one)) infer__gpu_norm(c, a->norm);
     began = infer__op_begin(c);
     if (began < 0) return;
     for (j = 0; j < a->n_w; j++) {
@@ -342,8 +394,10 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         if (!infer__vector_ok(c, b, "a bias")) return;
         bytes += (uint64_t)a->w[j]->rows * a->w[j]->row_bytes;
     }
-    if (norm_round && !row) infer__gpu_norm_round(c, a->norm);
-    else if (rounded && !row) infer__gpu_round(c, &a->x);
+    if (norm_round && !one) {
+        lies = infer__gpu_lies(a->w[0], forms[0]);
+        infer__gpu_norm_round(c, a->norm, forms[0] == INFER__GPU_TILES ? infer__gpu_tiles(c, a->w[0], a->x.rows) : 0);
+    }
     for (j = 0; j < a->n_w && infer__ok(c); j++) {
         infer__gpu_group f;
         if (taken >> j & 1) continue;
@@ -353,8 +407,8 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         }
         infer__gpu_gather(&f, a, forms, j, &taken);
         infer__gpu_follow(&f, a, &act, &add);
-        if (row) infer__gpu_one_launch(c, &a->x, norm_round ? a->norm : NULL, &f);
-        else infer__gpu_group_run(c, &a->x, &f, &halves);
+        if (one) infer__gpu_one_launch(c, &a->x, norm, &f);
+        else infer__gpu_group_run(c, &a->x, &f, &lies);
     }
     infer__gpu_end(c, "matmul", bytes, began);
     if (act) infer__gpu_act(c, act);
