@@ -58,8 +58,22 @@ enum {
     INFER__CU_JIT_ERROR_LOG_SIZE = 6,
     INFER__CU_INPUT_PTX = 1,
     INFER__CU_PARAM_BUFFER = 1, /* what cuLaunchKernel finds in `extra` */
-    INFER__CU_PARAM_SIZE = 2
+    INFER__CU_PARAM_SIZE = 2,
+    INFER__CU_SHARED_SHARE = 9,  /* attribute of a function: how much of a processor's fast memory is shared memory, in percent */
+    INFER__CU_LAUNCH_EARLY = 6   /* attribute of a launch */
 };
+
+/* CUlaunchAttribute and CUlaunchConfig. */
+typedef struct infer__cu_attribute_value {
+    int32_t id, pad;
+    union { char bytes[64]; int32_t on; } value;
+} infer__cu_attribute_value;
+typedef struct infer__cu_config {
+    uint32_t grid[3], block[3], shared;
+    infer__cu_stream stream;
+    infer__cu_attribute_value *attributes;
+    uint32_t n;
+} infer__cu_config;
 
 /* CU(name, arguments): every function that is called here. They return a code. */
 #define INFER__CU_FUNCTIONS(CU) \
@@ -104,8 +118,9 @@ enum {
     CU(cuEventRecord, (infer__cu_event e, infer__cu_stream s)) \
     CU(cuEventSynchronize, (infer__cu_event e)) \
     CU(cuEventElapsedTime, (float *ms, infer__cu_event from, infer__cu_event to))
-/* Those that older drivers lack: recordings need them (CUDA 11.4). */
+/* Those that older drivers lack: recordings need them (CUDA 11.4), but for the first (CUDA 11.8). */
 #define INFER__CU_OPTIONAL(CU) \
+    CU(cuLaunchKernelEx, (const infer__cu_config * c, infer__cu_function f, void **params, void **extra)) \
     CU(cuStreamBeginCapture_v2, (infer__cu_stream s, int mode)) \
     CU(cuStreamEndCapture, (infer__cu_stream s, infer__cu_graph *g)) \
     CU(cuGraphInstantiateWithFlags, (infer__cu_exec * e, infer__cu_graph g, unsigned long long flags)) \
@@ -140,7 +155,7 @@ static struct infer__cuda {
     infer__cu_row rows[INFER__CU_MAX_DEVICES]; /* best first */
     int32_t n;
     int64_t process; /* that CUDA was started in: it does not work in a child of fork() */
-    int graphs; /* all optional functions are there */
+    int graphs; /* all functions for them are there */
     char why_not[120]; /* when n is 0 */
 } infer__cuda;
 
@@ -686,6 +701,7 @@ static void infer__cuda_queue_close(void *queue) {
 typedef struct infer__cuda_kernel {
     infer__cu_function function;
     int32_t shared; /* bytes that a launch asks for */
+    int32_t early;  /* 1: launches begin before what was launched before has ended */
 } infer__cuda_kernel;
 
 static infer_result infer__cuda_kernel_open(void **kernel, void *queue, void *program, const char *name, int32_t group,
@@ -724,6 +740,17 @@ static infer_result infer__cuda_shared(void *queue, void *kernel, int32_t bytes,
     if (r) return r;
     k->shared = bytes;
     return infer__cu_end(d, INFER__CU_DO(t, cuFuncSetAttribute, (k->function, INFER__CU_MAX_SHARED, bytes)), err, &t);
+}
+
+/* Without the function nothing changes. The next kernel's groups find room beside this one's only where the processors'
+ * memory is divided alike for both. */
+static void infer__cuda_early(void *queue, void *kernel) {
+    infer__cuda_device *d = ((infer__cuda_queue *)queue)->device;
+    infer__cuda_kernel *k = (infer__cuda_kernel *)kernel;
+    if (!infer__cuda.cu.cuLaunchKernelEx || !infer__cu_enter_anyway(d)) return;
+    k->early = 1;
+    infer__cuda.cu.cuFuncSetAttribute(k->function, INFER__CU_SHARED_SHARE, 100); /* a wish */
+    infer__cu_leave();
 }
 
 /* infer__cu_enter for `what`, which cannot be recorded: it ends the recording. */
@@ -854,6 +881,27 @@ static int infer__cu_mark(infer__cuda_queue *q, infer__cu_try *t) {
     return INFER__CU_DO(*t, cuEventRecord, (q->events[q->n_events++], q->stream));
 }
 
+/* A launch; while times are taken, events stand between launches, and each begins when the one before has ended. */
+static int infer__cu_go(infer__cuda_queue *q, const infer__cuda_kernel *k, const uint32_t *groups, int32_t group,
+                        void **extra, infer__cu_try *t) {
+    infer__cu_attribute_value early;
+    infer__cu_config c;
+    if (!k->early || q->timing)
+        return INFER__CU_DO(*t, cuLaunchKernel, (k->function, groups[0], groups[1], groups[2], (unsigned)group, 1, 1,
+                                                 (unsigned)k->shared, q->stream, NULL, extra));
+    memset(&early, 0, sizeof early);
+    early.id = INFER__CU_LAUNCH_EARLY;
+    early.value.on = 1;
+    memset(&c, 0, sizeof c);
+    memcpy(c.grid, groups, sizeof c.grid);
+    c.block[0] = (uint32_t)group;
+    c.block[1] = c.block[2] = 1;
+    c.shared = (uint32_t)k->shared;
+    c.stream = q->stream;
+    c.attributes = &early;
+    c.n = 1;
+    return INFER__CU_DO(*t, cuLaunchKernelEx, (&c, k->function, NULL, extra));
+}
 
 /* A kernel's parameters: pointers, then the struct, as PTX lays them out. */
 static infer_result infer__cuda_launch(void *queue, void *kernel, const uint32_t *groups, int32_t group,
@@ -879,10 +927,7 @@ static infer_result infer__cuda_launch(void *queue, void *kernel, const uint32_t
     extra[4] = NULL;
     r = infer__cu_enter(q->device, err);
     if (r) return r;
-    ok = infer__cu_mark(q, &t) &&
-         INFER__CU_DO(t, cuLaunchKernel, (k->function, groups[0], groups[1], groups[2], (unsigned)group, 1, 1,
-                                          (unsigned)k->shared, q->stream, NULL, extra)) &&
-         infer__cu_mark(q, &t);
+    ok = infer__cu_mark(q, &t) && infer__cu_go(q, k, groups, group, extra, &t) && infer__cu_mark(q, &t);
     if (!ok) q->n_events -= q->n_events % 2; /* half a pair */
     return infer__cu_end(q->device, ok, err, &t);
 }
@@ -995,6 +1040,7 @@ static const infer__driver infer__cuda_driver = {
     .identity = infer__cuda_identity,
     .memory = infer__cuda_memory,
     .shared = infer__cuda_shared,
+    .early = infer__cuda_early,
     .record = infer__cuda_record,
     .record_end = infer__cuda_record_end,
     .replay = infer__cuda_replay,

@@ -632,6 +632,7 @@ static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel
         r = g->driver->shared(queue, *out, row->shared, &why);
         if (r) g->driver->kernel_close(queue, *out);
     }
+    if (!r && row->early && g->driver->early) g->driver->early(queue, *out);
     if (!r) return INFER_OK;
     *out = NULL;
     return infer__gpu_named(g, r, INFER__MODULES[infer__gpu_module(row->kind, id)].name, &why, err);

@@ -355,6 +355,11 @@ static int infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a, in
     return rounded;
 }
 
+static int infer__gpu_one_takes(const infer__ctx *c, const infer__matmul_args *a, const int32_t *forms,
+                                const infer__norm_args *norm); /* gpu_one.c */
+static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const infer__norm_args *norm,
+                                  const infer__gpu_group *f);
+
 /* A launch for matrices that go together. *lies: how x lies in the run's scratch. */
 static void infer__gpu_group_run(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, int *lies) {
     int wanted = infer__gpu_lies(f->w[0], f->form);
@@ -376,8 +381,10 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     int lies = INFER__GPU_X_NOT;
     int32_t forms[3], j, rounded = infer__gpu_forms(c, a, forms);
     int norm_round = a->norm && rounded && a->norm->n_groups == 1;
+    const infer__norm_args *norm = a->norm && a->norm->n_groups == 1 ? a->norm : NULL; /* that can go along */
+    int one = infer__gpu_one_takes(c, a, forms, norm);
     double began;
-    if (a->norm && !norm_round) infer__gpu_norm(c, a->norm);
+    if (a->norm && !norm_round && !(norm && one)) infer__gpu_norm(c, a->norm);
     began = infer__op_begin(c);
     if (began < 0) return;
     for (j = 0; j < a->n_w; j++) {
@@ -387,7 +394,7 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         if (!infer__vector_ok(c, b, "a bias")) return;
         bytes += (uint64_t)a->w[j]->rows * a->w[j]->row_bytes;
     }
-    if (norm_round) {
+    if (norm_round && !one) {
         lies = infer__gpu_lies(a->w[0], forms[0]);
         infer__gpu_norm_round(c, a->norm, forms[0] == INFER__GPU_TILES ? infer__gpu_tiles(c, a->w[0], a->x.rows) : 0);
     }
@@ -400,7 +407,8 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         }
         infer__gpu_gather(&f, a, forms, j, &taken);
         infer__gpu_follow(&f, a, &act, &add);
-        infer__gpu_group_run(c, &a->x, &f, &lies);
+        if (one) infer__gpu_one_launch(c, &a->x, norm, &f);
+        else infer__gpu_group_run(c, &a->x, &f, &lies);
     }
     infer__gpu_end(c, "matmul", bytes, began);
     if (act) infer__gpu_act(c, act);
