@@ -407,7 +407,7 @@ static void infer__probe_product_case(infer__prober *k, const infer__probe_produ
     if (p->add) a.add = &add;
     infer__probe_pass(k, 1);
     infer__probe_send(k);
-    tiles = infer__gpu_tiles(&k->side[1], &w[0], p->n) > 0;
+    tiles = w[0].type->values != 1 && infer__gpu_tiles(&k->side[1], &w[0], p->n) > 0;
     halves = tiles ? 0 : infer__probe_halves(k, &w[0], p->n, p->n);
     infer__probe_as(k, &w[0], p->n, p->n);
     if (tiles) k->side[0].exact = 0;
