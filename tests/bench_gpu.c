@@ -12,7 +12,6 @@
  * Weights are random bytes, a different matrix in every run, so that no cache holds them: 64 MB at least lie between
  * two uses. */
 #define INFER_IMPLEMENTATION
-#define INFER_CUDA_WGMMA
 #include "../src/infer_all.c"
 
 #include <stdio.h>

@@ -19,7 +19,8 @@ enum { /* how a matrix is multiplied */
     INFER__GPU_BLOCKS, /* x float, matvec and matmul */
     INFER__GPU_FLOATS, /* x float, mv: single values */
     INFER__GPU_DOTS,   /* x rounded, mv */
-    INFER__GPU_MMA     /* x as halves, mma: tensor cores */
+    INFER__GPU_MMA,    /* x as halves, mma: tensor cores */
+    INFER__GPU_WGMMA   /* the same by wgmma */
 };
 enum { INFER__GPU_BF16 = 30 }; /* id of the storage type */
 enum { /* flags of the kernels mv: kernels/matvec.k */
@@ -82,6 +83,8 @@ static void infer__gpu_norm_round(infer__ctx *c, const infer__norm_args *a) {
 
 /* Values from row to row of x as halves: whole tiles. */
 static uint64_t infer__gpu_half_step(int32_t cols) { return infer__gpu_parts((uint64_t)cols, 64) * 64; }
+/* The same of lines: whole periods of kernels/special/cuda_weights.k. */
+static uint64_t infer__gpu_line_step(int32_t cols) { return infer__gpu_parts((uint64_t)cols, 256) * 256; }
 
 /* 1 when there is a program for this matrix, and room for x. */
 static int infer__gpu_has_mma(const infer__ctx *c, const infer__weight *w, int32_t rows) {
@@ -90,8 +93,25 @@ static int infer__gpu_has_mma(const infer__ctx *c, const infer__weight *w, int32
     return !c->exact && bytes <= c->run->x8.bytes && infer__gpu_find(c->run, INFER__MODULE_MMA, w->type->id);
 }
 
-/* bf16: matrices of BF16 are multiplied as such. */
-static void infer__gpu_halve(infer__ctx *c, const infer__tensor *x, int bf16) {
+/* 1 when wgmma takes this matrix: its bytes come 16 at once, and those of single values must not be shifted. */
+static int infer__gpu_has_wgmma(const infer__ctx *c, const infer__weight *w, int32_t rows) {
+    uint64_t bytes = (uint64_t)rows * (infer__gpu_line_step(w->cols) * 2 + sizeof(float));
+    if (!infer__gpu_has_mma(c, w, rows) || !infer__gpu_find(c->run, INFER__MODULE_WGMMA, w->type->id)) return 0;
+    if (w->offset % 16 != 0 || (w->type->values == 1 && w->row_bytes % 16 != 0)) return 0;
+    return bytes <= c->run->x8.bytes && bytes / sizeof(float) <= UINT32_MAX;
+}
+
+/* How x lies in the run's scratch as halves. Matrices of BF16 are multiplied as such. */
+enum { INFER__GPU_X_ROWS = 1, INFER__GPU_X_LINES = 2, INFER__GPU_X_BF16 = 4 };
+enum { INFER__GPU_COUNTS = 1024 }; /* zeros behind lines and their factors, where there is room: a word for a tile */
+
+/* Where they begin, in words; 0: there is no room. */
+static uint64_t infer__gpu_counts(const infer__ctx *c, int32_t rows, int32_t cols) {
+    uint64_t at = (uint64_t)rows * (infer__gpu_line_step(cols) / 2 + 1);
+    return (at + INFER__GPU_COUNTS) * sizeof(float) <= c->run->x8.bytes ? at : 0;
+}
+
+static void infer__gpu_halve(infer__ctx *c, const infer__tensor *x, int as) {
     infer__gpu_call call;
     struct infer__k_halve k;
     memset(&call, 0, sizeof call);
@@ -100,9 +120,12 @@ static void infer__gpu_halve(infer__ctx *c, const infer__tensor *x, int bf16) {
     call.bufs[1] = c->run->x8.handle;
     k.x_stride = (uint32_t)x->stride;
     k.cols = (uint32_t)x->cols;
-    k.step = (uint32_t)infer__gpu_half_step(x->cols);
+    k.lines = (as & INFER__GPU_X_LINES) != 0;
+    k.step = (uint32_t)(k.lines ? infer__gpu_line_step(x->cols) : infer__gpu_half_step(x->cols));
     k.rows = (uint32_t)x->rows;
-    k.bf16 = (uint32_t)bf16;
+    k.bf16 = (as & INFER__GPU_X_BF16) != 0;
+    if (k.lines) k.zero = (uint32_t)infer__gpu_counts(c, x->rows, x->cols);
+    if (k.zero) k.zeros = INFER__GPU_COUNTS;
     INFER__GPU_LAUNCH(c, INFER__K_HALVE, &call, (uint64_t)x->rows, 1, k);
 }
 
@@ -212,37 +235,63 @@ static void infer__gpu_few_launch(infer__ctx *c, const infer__tensor *x, const i
     INFER__GPU_LAUNCH(c, kernel, &call, groups, 1, k);
 }
 
-/* The kernel for so many tiles of 128 x 128, and how many rows of x its own tiles have: narrow ones where wide ones
- * would leave processors idle. Those of wgmma, which end sooner, are wide from half as many on. */
-static int32_t infer__gpu_mma_kernel(const infer__ctx *c, int32_t type, uint64_t tiles, uint64_t *rows) {
-    *rows = 128;
-    if (2 * tiles >= c->run->mma_wide && infer__gpu_find(c->run, INFER__MODULE_WGMMA, type)) return INFER__K_WGMMA128;
-    if (tiles >= c->run->mma_wide) return INFER__K_MMA128;
-    *rows = 64;
-    return INFER__K_MMA64;
+/* The args of mma and wgmma. Returns the tiles of 128 rows of all matrices. */
+static uint64_t infer__gpu_mma_args(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, uint64_t step,
+                                    infer__gpu_call *call, struct infer__k_mma *m) {
+    struct infer__k_mv k;
+    uint64_t tiles;
+    memset(call, 0, sizeof *call);
+    memset(&k, 0, sizeof k);
+    memset(m, 0, sizeof *m);
+    tiles = infer__gpu_group_args(c, f, 128, call, &k);
+    call->bufs[3] = c->run->x8.handle;
+    memcpy(m, &k, offsetof(struct infer__k_mma, x_step)); /* they begin alike */
+    m->x_step = (uint32_t)step;
+    m->factors = (uint32_t)((uint64_t)x->rows * step / 2);
+    m->n = (uint32_t)x->rows;
+    m->flags = k.flags;
+    m->kind = k.kind;
+    m->scale = k.scale;
+    m->parts = 1;
+    return tiles;
 }
 
+/* Narrow tiles where wide ones would leave processors idle. */
 static void infer__gpu_mma_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
     infer__gpu_call call;
-    struct infer__k_mv k;
     struct infer__k_mma m;
-    uint64_t groups, rows, step = infer__gpu_half_step(x->cols);
-    int32_t kernel;
-    memset(&call, 0, sizeof call);
-    memset(&k, 0, sizeof k);
-    memset(&m, 0, sizeof m);
-    groups = infer__gpu_group_args(c, f, 128, &call, &k);
+    uint64_t tiles = infer__gpu_mma_args(c, x, f, infer__gpu_half_step(x->cols), &call, &m);
+    int wide = tiles * infer__gpu_parts(m.n, 128) >= c->run->mma_wide;
     if (!infer__ok(c)) return;
-    call.bufs[3] = c->run->x8.handle;
-    memcpy(&m, &k, offsetof(struct infer__k_mma, x_step)); /* they begin alike */
-    m.x_step = (uint32_t)step;
-    m.factors = (uint32_t)((uint64_t)x->rows * step / 2);
-    m.n = (uint32_t)x->rows;
-    m.flags = k.flags;
-    m.kind = k.kind;
-    m.scale = k.scale;
-    kernel = infer__gpu_mma_kernel(c, f->w[0]->type->id, groups * infer__gpu_parts(m.n, 128), &rows);
-    INFER__GPU_LAUNCH(c, kernel, &call, groups, infer__gpu_parts(m.n, rows), m);
+    INFER__GPU_LAUNCH(c, wide ? INFER__K_MMA128 : INFER__K_MMA64, &call, tiles, infer__gpu_parts(m.n, wide ? 128 : 64), m);
+}
+
+/* Into how many parts the columns are shared out: groups for about all processors, each with columns enough. */
+static uint32_t infer__gpu_wgmma_parts(const infer__ctx *c, const infer__tensor *x, uint64_t tiles) {
+    uint64_t counts = infer__gpu_counts(c, x->rows, x->cols), periods = infer__gpu_line_step(x->cols) / 256;
+    uint64_t each = tiles * 128 * 128, room = c->run->x8.bytes / sizeof(float), parts = c->run->mma_groups / tiles;
+    if (!counts || tiles > INFER__GPU_COUNTS) return 1;
+    parts = INFER__MIN(parts, periods / 2);
+    parts = INFER__MIN(parts, (room - counts - INFER__GPU_COUNTS) / each);
+    return (uint32_t)INFER__MAX(1, parts);
+}
+
+static void infer__gpu_wgmma_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
+    infer__gpu_call call;
+    struct infer__k_mma m;
+    uint64_t step = infer__gpu_line_step(x->cols), tiles = infer__gpu_mma_args(c, x, f, step, &call, &m), wide, narrow;
+    if (!infer__ok(c)) return;
+    m.x_step = m.n; /* lines from 64 columns to the next */
+    wide = infer__gpu_parts(m.n, 256);
+    narrow = infer__gpu_parts(m.n, 128);
+    if (tiles * narrow >= c->run->mma_wide && (m.n > 128 || c->run->mma_wide == 0)) {
+        INFER__GPU_LAUNCH(c, INFER__K_WGMMA256, &call, wide, tiles, m);
+        return;
+    }
+    m.parts = infer__gpu_wgmma_parts(c, x, tiles * narrow);
+    m.counts = (uint32_t)infer__gpu_counts(c, x->rows, x->cols);
+    m.sums = m.counts + INFER__GPU_COUNTS;
+    INFER__GPU_LAUNCH(c, INFER__K_WGMMA128, &call, narrow * m.parts, tiles, m);
 }
 
 static int infer__gpu_same_tensor(const infer__tensor *a, const infer__tensor *b) {
@@ -256,7 +305,7 @@ static void infer__gpu_follow(infer__gpu_group *f, const infer__matmul_args *a, 
     const infer__act_args *t = *act;
     int pair = t && a->n_w == 2;
     if (t && (t->divide || !infer__gpu_same_tensor(&t->x, &a->y[pair]))) return;
-    if (t && f->form == INFER__GPU_MMA) return;
+    if (t && (f->form == INFER__GPU_MMA || f->form == INFER__GPU_WGMMA)) return;
     if (pair && (f->n != 2 || a->w[0]->rows != a->w[1]->rows || !t->up.buf ||
                  !infer__gpu_same_tensor(&t->up, &a->y[0])))
         return;
@@ -299,22 +348,25 @@ static int32_t infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a
         forms[j] = INFER__GPU_BLOCKS;
         if (few && a->w[j]->type->values == 1) forms[j] = INFER__GPU_FLOATS;
         else if (few && infer__gpu_dots(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_DOTS;
+        else if (!few && infer__gpu_has_wgmma(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_WGMMA;
         else if (!few && infer__gpu_has_mma(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_MMA;
         rounded += forms[j] == INFER__GPU_DOTS;
     }
     return rounded;
 }
 
-/* A launch for matrices that go together. *halves: how x lies in the run's scratch, 0 not, 1 as halves, 2 as BF16. */
+/* A launch for matrices that go together. *halves: how x lies in the run's scratch, 0: not as halves. */
 static void infer__gpu_group_run(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, int *halves) {
-    int wanted = f->w[0]->type->id == INFER__GPU_BF16 ? 2 : 1;
-    if (f->form != INFER__GPU_MMA) {
+    int wanted = f->form == INFER__GPU_WGMMA ? INFER__GPU_X_LINES : INFER__GPU_X_ROWS;
+    if (f->form != INFER__GPU_MMA && f->form != INFER__GPU_WGMMA) {
         infer__gpu_few_launch(c, x, f);
         return;
     }
-    if (*halves != wanted) infer__gpu_halve(c, x, wanted == 2);
+    if (f->w[0]->type->id == INFER__GPU_BF16) wanted |= INFER__GPU_X_BF16;
+    if (*halves != wanted) infer__gpu_halve(c, x, wanted);
     *halves = wanted;
-    infer__gpu_mma_launch(c, x, f);
+    if (f->form == INFER__GPU_WGMMA) infer__gpu_wgmma_launch(c, x, f);
+    else infer__gpu_mma_launch(c, x, f);
 }
 
 static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
