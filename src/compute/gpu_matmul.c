@@ -1,9 +1,9 @@
 /* gpu_matmul.c: ops on GPUs: products with matrices of the file. Those of experts are in gpu_moe.c.
  *
  * Owns:  which kernel a product takes, and which of its neighbours go along with it.
- * Rules: a product has one of four forms: few rows of x rounded to 8 bits (types with Q_DOT), few as float for types of
- *        single values, many as halves on tensor cores, or as float unpacking blocks: the definition, when exact and
- *        for whatever the others cannot take. Neighbours that do not fit the form are run by themselves, so every
+ * Rules: a product has one of five forms: few rows of x rounded to 8 bits (types with Q_DOT), the same for up to 64 rows on
+ *        tensor cores, few as float for types of single values, many as halves on tensor cores, or as float unpacking
+ *        blocks: the definition, when exact and for whatever the others cannot take. Neighbours that do not fit the form are run by themselves, so every
  *        combination has a result.
  * Start: infer__gpu_matmul.
  */
@@ -19,6 +19,7 @@ enum { /* how a matrix is multiplied */
     INFER__GPU_BLOCKS, /* x float, matvec and matmul */
     INFER__GPU_FLOATS, /* x float, mv: single values */
     INFER__GPU_DOTS,   /* x rounded, mv */
+    INFER__GPU_TILES,  /* x rounded or as halves, few: tensor cores */
     INFER__GPU_MMA,    /* x as halves, mma: tensor cores */
     INFER__GPU_WGMMA   /* the same by wgmma */
 };
@@ -44,7 +45,8 @@ static int infer__gpu_dots(const infer__ctx *c, const infer__weight *w, int32_t 
     return 0;
 }
 
-static void infer__gpu_round(infer__ctx *c, const infer__tensor *x) {
+/* tiles: 0 = row after row. */
+static void infer__gpu_round(infer__ctx *c, const infer__tensor *x, uint32_t tiles) {
     infer__gpu_call call;
     struct infer__k_round8 k;
     memset(&call, 0, sizeof call);
@@ -55,11 +57,12 @@ static void infer__gpu_round(infer__ctx *c, const infer__tensor *x) {
     k.cols = (uint32_t)x->cols;
     k.rows = (uint32_t)x->rows;
     k.parts = (uint32_t)infer__gpu_parts(k.cols, 512);
-    INFER__GPU_LAUNCH(c, INFER__K_ROUND8, &call, (uint64_t)x->rows * k.parts, 1, k);
+    k.tiles = tiles;
+    INFER__GPU_LAUNCH(c, INFER__K_ROUND8, &call, (uint64_t)(tiles ? 8 * tiles : k.rows) * k.parts, 1, k);
 }
 
 /* The norm, rounded; what it is of is not written. */
-static void infer__gpu_norm_round(infer__ctx *c, const infer__norm_args *a) {
+static void infer__gpu_norm_round(infer__ctx *c, const infer__norm_args *a, uint32_t tiles) {
     infer__gpu_call call;
     struct infer__k_norm8 k;
     memset(&call, 0, sizeof call);
@@ -76,15 +79,14 @@ static void infer__gpu_norm_round(infer__ctx *c, const infer__norm_args *a) {
     k.has_weight = a->weight != NULL;
     k.has_bias = a->bias != NULL;
     k.eps = a->eps;
-    INFER__GPU_LAUNCH(c, INFER__K_NORM8, &call, (uint64_t)a->x.rows, 1, k);
+    k.tiles = tiles;
+    INFER__GPU_LAUNCH(c, INFER__K_NORM8, &call, tiles ? 8 * (uint64_t)tiles : k.rows, 1, k);
 }
 
 /* ---- tensor cores ------------------------------------------------------------------------------------------------ */
 
 /* Values from row to row of x as halves: whole tiles. */
 static uint64_t infer__gpu_half_step(int32_t cols) { return infer__gpu_parts((uint64_t)cols, 64) * 64; }
-/* The same of lines: whole periods of kernels/special/cuda_weights.k. */
-static uint64_t infer__gpu_line_step(int32_t cols) { return infer__gpu_parts((uint64_t)cols, 256) * 256; }
 
 /* 1 when there is a program for this matrix, and room for x. */
 static int infer__gpu_has_mma(const infer__ctx *c, const infer__weight *w, int32_t rows) {
@@ -92,6 +94,9 @@ static int infer__gpu_has_mma(const infer__ctx *c, const infer__weight *w, int32
     if (bytes / sizeof(float) > UINT32_MAX) return 0; /* the kernels count words in 32 bits */
     return !c->exact && bytes <= c->run->x8.bytes && infer__gpu_find(c->run, INFER__MODULE_MMA, w->type->id);
 }
+
+/* The same of lines: whole periods of kernels/special/cuda_weights.k. */
+static uint64_t infer__gpu_line_step(int32_t cols) { return infer__gpu_parts((uint64_t)cols, 256) * 256; }
 
 /* 1 when wgmma takes this matrix: its bytes come 16 at once, and those of single values must not be shifted. */
 static int infer__gpu_has_wgmma(const infer__ctx *c, const infer__weight *w, int32_t rows) {
@@ -101,8 +106,6 @@ static int infer__gpu_has_wgmma(const infer__ctx *c, const infer__weight *w, int
     return bytes <= c->run->x8.bytes && bytes / sizeof(float) <= UINT32_MAX;
 }
 
-/* How x lies in the run's scratch as halves. Matrices of BF16 are multiplied as such. */
-enum { INFER__GPU_X_ROWS = 1, INFER__GPU_X_LINES = 2, INFER__GPU_X_BF16 = 4 };
 enum { INFER__GPU_COUNTS = 1024 }; /* zeros behind lines and their factors, where there is room: a word for a tile */
 
 /* Where they begin, in words; 0: there is no room. */
@@ -111,7 +114,25 @@ static uint64_t infer__gpu_counts(const infer__ctx *c, int32_t rows, int32_t col
     return (at + INFER__GPU_COUNTS) * sizeof(float) <= c->run->x8.bytes ? at : 0;
 }
 
-static void infer__gpu_halve(infer__ctx *c, const infer__tensor *x, int as) {
+static void infer__gpu_lines(infer__ctx *c, const infer__tensor *x, int bf16) {
+    infer__gpu_call call;
+    struct infer__k_lines k;
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    k.x = infer__gpu_tensor(c, x, &call.bufs[0]);
+    call.bufs[1] = c->run->x8.handle;
+    k.x_stride = (uint32_t)x->stride;
+    k.cols = (uint32_t)x->cols;
+    k.step = (uint32_t)infer__gpu_line_step(x->cols);
+    k.rows = (uint32_t)x->rows;
+    k.bf16 = (uint32_t)bf16;
+    k.zero = (uint32_t)infer__gpu_counts(c, x->rows, x->cols);
+    if (k.zero) k.zeros = INFER__GPU_COUNTS;
+    INFER__GPU_LAUNCH(c, INFER__K_LINES, &call, (uint64_t)x->rows, 1, k);
+}
+
+/* bf16: matrices of BF16 are multiplied as such. parts: halves to a value; more than one for up to 8 rows. */
+static void infer__gpu_halve(infer__ctx *c, const infer__tensor *x, int bf16, uint32_t parts) {
     infer__gpu_call call;
     struct infer__k_halve k;
     memset(&call, 0, sizeof call);
@@ -120,13 +141,36 @@ static void infer__gpu_halve(infer__ctx *c, const infer__tensor *x, int as) {
     call.bufs[1] = c->run->x8.handle;
     k.x_stride = (uint32_t)x->stride;
     k.cols = (uint32_t)x->cols;
-    k.lines = (as & INFER__GPU_X_LINES) != 0;
-    k.step = (uint32_t)(k.lines ? infer__gpu_line_step(x->cols) : infer__gpu_half_step(x->cols));
-    k.rows = (uint32_t)x->rows;
-    k.bf16 = (as & INFER__GPU_X_BF16) != 0;
-    if (k.lines) k.zero = (uint32_t)infer__gpu_counts(c, x->rows, x->cols);
-    if (k.zero) k.zeros = INFER__GPU_COUNTS;
+    k.step = (uint32_t)infer__gpu_half_step(x->cols);
+    k.rows = parts > 1 ? 8 * parts : (uint32_t)x->rows;
+    k.bf16 = (uint32_t)bf16;
+    k.parts = parts;
     INFER__GPU_LAUNCH(c, INFER__K_HALVE, &call, (uint64_t)x->rows, 1, k);
+}
+
+/* ---- tensor cores, up to 64 rows of x ---------------------------------------------------------------------------- */
+
+enum { INFER__GPU_TILES_MOST = 64 }; /* rows of x */
+
+/* Halves that are a value of x: up to 8 rows of it are as exact as floats in products with single values. */
+static uint32_t infer__gpu_tile_parts(const infer__weight *w, int32_t rows) {
+    return rows > 8 ? 1 : w->type->id == INFER__GPU_BF16 ? 3 : 2;
+}
+
+/* Tiles of 8 rows of x that the kernel for so many takes, 0 when there is none for this matrix, or no room for x: rounded
+ * to 8 bits it has 128 words of values and 48 of scales and sums for 64 columns of a tile. */
+static uint32_t infer__gpu_tiles(const infer__ctx *c, const infer__weight *w, int32_t rows) {
+    uint32_t tiles = rows <= 8 ? 1 : rows <= 16 ? 2 : rows <= 32 ? 4 : 8;
+    uint64_t bytes = infer__gpu_parts((uint64_t)w->cols, 64) * tiles * 176 * sizeof(uint32_t), most;
+    if (c->exact || rows < 2 || rows > INFER__GPU_TILES_MOST) return 0;
+    if (w->type->values == 1) {
+        most = rows <= 8 ? 8 * infer__gpu_tile_parts(w, rows) : (uint64_t)rows;
+        bytes = most * (infer__gpu_half_step(w->cols) * 2 + sizeof(float));
+        if (w->offset % 16 != 0 || w->row_bytes % 16 != 0) return 0;
+    } else if (!infer__gpu_dots(c, w, rows)) {
+        return 0;
+    }
+    return bytes <= c->run->x8.bytes && infer__gpu_find(c->run, INFER__MODULE_FEW, w->type->id) ? tiles : 0;
 }
 
 /* ---- one product ------------------------------------------------------------------------------------------------- */
@@ -235,6 +279,37 @@ static void infer__gpu_few_launch(infer__ctx *c, const infer__tensor *x, const i
     INFER__GPU_LAUNCH(c, kernel, &call, groups, 1, k);
 }
 
+/* Kernels for up to two tiles take 16 rows of W a group, the others 32. */
+static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
+    infer__gpu_call call;
+    struct infer__k_mv k;
+    struct infer__k_few few;
+    uint64_t groups, pairs = infer__gpu_parts((uint64_t)x->cols, 64), step = infer__gpu_half_step(x->cols);
+    uint32_t tiles = infer__gpu_tiles(c, f->w[0], x->rows);
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    memset(&few, 0, sizeof few);
+    groups = infer__gpu_group_args(c, f, tiles <= 2 ? 16 : 32, &call, &k);
+    if (!infer__ok(c)) return;
+    call.bufs[3] = c->run->x8.handle;
+    memcpy(&few, &k, offsetof(struct infer__k_few, scales)); /* they begin alike */
+    if (f->w[0]->type->values == 1) {
+        few.scales = (uint32_t)((x->rows <= 8 ? 8 * infer__gpu_tile_parts(f->w[0], x->rows) : (uint64_t)x->rows) * step / 2);
+        few.step = (uint32_t)step;
+    } else {
+        few.scales = (uint32_t)(pairs * tiles * 128);
+        few.step = (uint32_t)(pairs * tiles * 16);
+    }
+    few.n = (uint32_t)x->rows;
+    few.flags = k.flags;
+    few.kind = k.kind;
+    few.scale = k.scale;
+    if (tiles == 1) INFER__GPU_LAUNCH(c, INFER__K_FEW8, &call, groups, 1, few);
+    else if (tiles == 2) INFER__GPU_LAUNCH(c, INFER__K_FEW16, &call, groups, 1, few);
+    else if (tiles == 4) INFER__GPU_LAUNCH(c, INFER__K_FEW32, &call, groups, 1, few);
+    else INFER__GPU_LAUNCH(c, INFER__K_FEW64, &call, groups, 1, few);
+}
+
 /* The args of mma and wgmma. Returns the tiles of 128 rows of all matrices. */
 static uint64_t infer__gpu_mma_args(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, uint64_t step,
                                     infer__gpu_call *call, struct infer__k_mma *m) {
@@ -341,32 +416,62 @@ static void infer__gpu_gather(infer__gpu_group *f, const infer__matmul_args *a, 
 
 /* ---- the op -------------------------------------------------------------------------------------------------- */
 
-/* The form of each matrix; returns how many take x rounded. */
-static int32_t infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a, int32_t *forms) {
-    int32_t j, rounded = 0, few = a->x.rows <= INFER__GPU_FEW;
+/* How x lies in the run's scratch: rounded to 8 bits in rows or tiles, or as so many halves a value. */
+typedef enum infer__gpu_lie {
+    INFER__GPU_X_NOT,
+    INFER__GPU_X_ROWS,
+    INFER__GPU_X_TILES,
+    INFER__GPU_X_HALVES, /* and 2 parts */
+    INFER__GPU_X_BF16 = INFER__GPU_X_HALVES + 2, /* and 2 and 3 */
+    INFER__GPU_X_LINES = INFER__GPU_X_BF16 + 3,
+    INFER__GPU_X_LINES_BF16
+} infer__gpu_lie;
+
+static int infer__gpu_lies(const infer__weight *w, int32_t form, int32_t rows) {
+    int halves = w->type->id == INFER__GPU_BF16 ? INFER__GPU_X_BF16 : INFER__GPU_X_HALVES;
+    if (form == INFER__GPU_DOTS) return INFER__GPU_X_ROWS;
+    if (form == INFER__GPU_TILES && w->type->values != 1) return INFER__GPU_X_TILES;
+    if (form == INFER__GPU_TILES) return halves + (int)infer__gpu_tile_parts(w, rows) - 1;
+    if (form == INFER__GPU_WGMMA) return halves == INFER__GPU_X_BF16 ? INFER__GPU_X_LINES_BF16 : INFER__GPU_X_LINES;
+    return form == INFER__GPU_MMA ? halves : INFER__GPU_X_NOT;
+}
+
+/* The form of each matrix; returns 1 when all want x rounded to 8 bits and lying in the same way. */
+static int infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a, int32_t *forms) {
+    int32_t j, first = INFER__GPU_X_NOT, lies, same = 1, few = a->x.rows <= INFER__GPU_FEW;
     for (j = 0; j < a->n_w; j++) {
         forms[j] = INFER__GPU_BLOCKS;
-        if (few && a->w[j]->type->values == 1) forms[j] = INFER__GPU_FLOATS;
+        if (infer__gpu_tiles(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_TILES;
+        else if (few && a->w[j]->type->values == 1) forms[j] = INFER__GPU_FLOATS;
         else if (few && infer__gpu_dots(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_DOTS;
         else if (!few && infer__gpu_has_wgmma(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_WGMMA;
         else if (!few && infer__gpu_has_mma(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_MMA;
-        rounded += forms[j] == INFER__GPU_DOTS;
+        lies = infer__gpu_lies(a->w[j], forms[j], a->x.rows);
+        if (j == 0) first = lies;
+        same = same && lies == first;
     }
-    return rounded;
+    return same && (first == INFER__GPU_X_ROWS || first == INFER__GPU_X_TILES);
 }
 
-/* A launch for matrices that go together. *halves: how x lies in the run's scratch, 0: not as halves. */
-static void infer__gpu_group_run(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, int *halves) {
-    int wanted = f->form == INFER__GPU_WGMMA ? INFER__GPU_X_LINES : INFER__GPU_X_ROWS;
-    if (f->form != INFER__GPU_MMA && f->form != INFER__GPU_WGMMA) {
-        infer__gpu_few_launch(c, x, f);
-        return;
+static int infer__gpu_one_takes(const infer__ctx *c, const infer__matmul_args *a, const int32_t *forms,
+                                const infer__norm_args *norm); /* gpu_one.c */
+static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const infer__norm_args *norm,
+                                  const infer__gpu_group *f);
+
+/* A launch for matrices that go together. *lies: how x lies in the run's scratch. */
+static void infer__gpu_group_run(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, int *lies) {
+    int wanted = infer__gpu_lies(f->w[0], f->form, x->rows), bf16 = wanted >= INFER__GPU_X_BF16;
+    if (wanted != INFER__GPU_X_NOT && *lies != wanted) {
+        if (wanted == INFER__GPU_X_ROWS) infer__gpu_round(c, x, 0);
+        else if (wanted == INFER__GPU_X_TILES) infer__gpu_round(c, x, infer__gpu_tiles(c, f->w[0], x->rows));
+        else if (wanted >= INFER__GPU_X_LINES) infer__gpu_lines(c, x, wanted == INFER__GPU_X_LINES_BF16);
+        else infer__gpu_halve(c, x, bf16, (uint32_t)(wanted - (bf16 ? INFER__GPU_X_BF16 : INFER__GPU_X_HALVES)) + 1);
+        *lies = wanted;
     }
-    if (f->w[0]->type->id == INFER__GPU_BF16) wanted |= INFER__GPU_X_BF16;
-    if (*halves != wanted) infer__gpu_halve(c, x, wanted);
-    *halves = wanted;
-    if (f->form == INFER__GPU_WGMMA) infer__gpu_wgmma_launch(c, x, f);
-    else infer__gpu_mma_launch(c, x, f);
+    if (f->form == INFER__GPU_TILES) infer__gpu_tiles_launch(c, x, f);
+    else if (f->form == INFER__GPU_WGMMA) infer__gpu_wgmma_launch(c, x, f);
+    else if (f->form == INFER__GPU_MMA) infer__gpu_mma_launch(c, x, f);
+    else infer__gpu_few_launch(c, x, f);
 }
 
 static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
@@ -374,11 +479,13 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     const infer__add_args *add = a->add;
     uint64_t bytes = 0;
     uint32_t taken = 0;
-    int halves = 0;
+    int lies = INFER__GPU_X_NOT;
     int32_t forms[3], j, rounded = infer__gpu_forms(c, a, forms);
-    int norm_round = a->norm && rounded == a->n_w && a->norm->n_groups == 1;
+    int norm_round = a->norm && rounded && a->norm->n_groups == 1;
+    const infer__norm_args *norm = a->norm && a->norm->n_groups == 1 ? a->norm : NULL; /* that can go along */
+    int one = infer__gpu_one_takes(c, a, forms, norm);
     double began;
-    if (a->norm && !norm_round) infer__gpu_norm(c, a->norm);
+    if (a->norm && !norm_round && !(norm && one)) infer__gpu_norm(c, a->norm);
     began = infer__op_begin(c);
     if (began < 0) return;
     for (j = 0; j < a->n_w; j++) {
@@ -388,8 +495,10 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         if (!infer__vector_ok(c, b, "a bias")) return;
         bytes += (uint64_t)a->w[j]->rows * a->w[j]->row_bytes;
     }
-    if (norm_round) infer__gpu_norm_round(c, a->norm);
-    else if (rounded) infer__gpu_round(c, &a->x);
+    if (norm_round && !one) {
+        lies = infer__gpu_lies(a->w[0], forms[0], a->x.rows);
+        infer__gpu_norm_round(c, a->norm, forms[0] == INFER__GPU_TILES ? infer__gpu_tiles(c, a->w[0], a->x.rows) : 0);
+    }
     for (j = 0; j < a->n_w && infer__ok(c); j++) {
         infer__gpu_group f;
         if (taken >> j & 1) continue;
@@ -399,7 +508,8 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         }
         infer__gpu_gather(&f, a, forms, j, &taken);
         infer__gpu_follow(&f, a, &act, &add);
-        infer__gpu_group_run(c, &a->x, &f, &halves);
+        if (one) infer__gpu_one_launch(c, &a->x, norm, &f);
+        else infer__gpu_group_run(c, &a->x, &f, &lies);
     }
     infer__gpu_end(c, "matmul", bytes, began);
     if (act) infer__gpu_act(c, act);

@@ -45,8 +45,8 @@ static void infer__gpu_moe_round(infer__ctx *c, const infer__tensor *x, int as) 
     if (have->x.buf && infer__gpu_same_tensor(&have->x, x) && have->x.rows == x->rows && have->as == as &&
         have->launches == c->launches)
         return;
-    if (as == INFER__GPU_MOE_X8) infer__gpu_round(c, x);
-    else infer__gpu_halve(c, x, INFER__GPU_X_ROWS | (as == INFER__GPU_MOE_BF16 ? INFER__GPU_X_BF16 : 0));
+    if (as == INFER__GPU_MOE_X8) infer__gpu_round(c, x, 0);
+    else infer__gpu_halve(c, x, as == INFER__GPU_MOE_BF16, 1);
 }
 
 /* The launches since then left it there. */
