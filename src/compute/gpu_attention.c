@@ -190,8 +190,8 @@ static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args
  * halves and loses nothing, but it is not the definition. */
 static int32_t infer__gpu_few_kernel(const infer__ctx *c, const infer__attention_args *a) {
     if (c->exact || a->dim_k != a->dim_v || (a->dim_k != INFER__FEW_DIM && a->dim_k != 2 * INFER__FEW_DIM)) return -1;
-    if (!infer__gpu_find(c->run, INFER__MODULE_FLASH_FEW, c->kv_type)) return -1;
-    return a->dim_k == INFER__FEW_DIM ? INFER__K_FLASH_FEW64 : INFER__K_FLASH_FEW128;
+    if (!infer__gpu_find(c->run, INFER__MODULE_ROWS, c->kv_type)) return -1;
+    return a->dim_k == INFER__FEW_DIM ? INFER__K_ROWS64 : INFER__K_ROWS128;
 }
 
 /* A row has as many parts as fill the device, whatever other rows there are: what it gets depends on it alone. */
