@@ -169,11 +169,13 @@ static void gpu_att_sinks(gpu_att *o, int first) {
     gpu_weight_drop(&o->p, &w);
 }
 
+static uint64_t gpu_flash_parts; /* see infer__gpu_run */
 static void gpu_attention_case(int device, const ops_att *t, int32_t len, int32_t n, int mixed) {
     gpu_att o;
     gpu_att_open(&o, device, t, len, n);
     gpu_att_rows(&o, mixed);
     CHECK(infer__gpu_attention_tiled(&o.p.gpu) == (n > 8 && !mixed));
+    o.p.gpu.run->flash_parts = gpu_flash_parts;
     gpu_attend(&o, 0);
     gpu_attend(&o, 1);
     if (gpu_halves && n > 8 && infer__gpu_find(o.p.gpu.run, INFER__MODULE_FLASH, t->type))
@@ -362,6 +364,9 @@ static void test_gpu_ops_attention_halves(void) {
                 snprintf(name, sizeof name, "cache type %d, shape %d", (int)type, (int)i);
                 check_detail = name;
                 gpu_attention_case(d, &t, 99, i % 2 ? 10 : 37, 0);
+                gpu_flash_parts = 2 + i % 2; /* some have nothing to do */
+                gpu_attention_case(d, &t, 150, 16, 0);
+                gpu_flash_parts = 0;
                 if (type == INFER_KV_F16) gpu_attention_case(d, &t, 300, i % 2 ? 45 : 13, 0);
                 if (type == INFER_KV_F16 && i % 3 == 0) gpu_attention_case(d, &t, 600, 16, 0);
             }
@@ -576,6 +581,6 @@ static void test_gpu_ops_attention_bucket(void) {
     for (i = 0; i < ROWS; i++) c.pass.seq[i] = i % 2;
     CHECK(infer__gpu_attention_bucket(&c) == 1024);
     CHECK(infer__gpu_parts_len(64, 4, 10) == 0);
-    CHECK(infer__gpu_parts_len(65, 4, 10) == 8 * 2 * 4 * 12);
-    CHECK(infer__gpu_parts_len(1 << 20, 4, 10) == 8 * 64 * 4 * 12);
+    CHECK(infer__gpu_parts_len(65, 4, 10) == 16 * 2 * 4 * 12);
+    CHECK(infer__gpu_parts_len(1 << 20, 4, 10) == 16 * 64 * 4 * 12);
 }

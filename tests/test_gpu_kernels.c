@@ -42,7 +42,7 @@ static char *kernels_digits(const uint8_t *packed, uint32_t n) {
 static char *kernels_unpack(const infer__kernel_text *text) {
     char *out = (char *)malloc(text->bytes ? text->bytes : 1);
     static infer__lzma unpacker;
-    if (infer__text_unpack(&unpacker, text, out)) return out;
+    if (infer__text_unpack(&unpacker, text, out, text->bytes)) return out;
     free(out);
     return NULL;
 }
@@ -120,22 +120,22 @@ static int kernels_built(int32_t module) {
     return module >= 0;
 }
 
-/* All text of a module, of its PTX when it has nothing else; free() it. The last character is a zero. */
-static char *kernels_module(const infer__module_row *row) {
-    char *all = NULL, *one;
-    size_t n = 0;
-    int32_t i;
-    const infer__kernel_text *text;
-    const int32_t form = row->files[0] < 0 ? INFER__FORM_PTX : INFER__FORM_SOURCE;
-    for (i = 0; (text = infer__module_part((int32_t)(row - INFER__MODULES), form, i)) != NULL; i++) {
-        one = kernels_unpack(text);
-        CHECK(one != NULL);
-        all = (char *)realloc(all, n + text->bytes + 1);
-        if (one) memcpy(all + n, one, text->bytes);
-        n += text->bytes;
-        free(one);
-    }
-    all[n] = 0;
+/* All text of a module in a form; free() it. The last character is a zero. */
+static char *kernels_module(int32_t module, int32_t form) {
+    const char *pieces[INFER__MODULE_FILES], *damaged;
+    infer__mem mem;
+    int32_t n, i;
+    size_t size = 1;
+    char *all;
+    void *block;
+    infer__mem_init(&mem, NULL, 0);
+    block = infer__module_text(module, form, pieces, &n, &mem, &damaged);
+    CHECK(block && !damaged);
+    for (i = 0; block && i < n; i++) size += strlen(pieces[i]);
+    all = (char *)calloc(size, 1);
+    for (i = 0; block && i < n; i++) strcat(all, pieces[i]);
+    infer__free(&mem, block);
+    CHECK(infer__atomic_get(&mem.used) == 0);
     return all;
 }
 
@@ -165,7 +165,7 @@ static void test_gpu_texts(void) {
         char *all;
         check_detail = row->name;
         if (!kernels_built((int32_t)i)) continue;
-        all = kernels_module(row);
+        all = kernels_module((int32_t)i, row->files[0] < 0 ? INFER__FORM_PTX : INFER__FORM_SOURCE);
         CHECK(infer__fnv(INFER__FNV, all, strlen(all)) == (row->files[0] < 0 ? row->ptx_hash : row->hash));
         CHECK(!strstr(all, "/*"));
         free(all);
@@ -183,10 +183,13 @@ static void test_gpu_ptx(void) {
 #ifndef INFER_NO_CUDA
     int32_t i, k, n;
     CHECK(INFER__COUNT(INFER__PTX) == INFER__MODULE_COUNT && INFER__PTX_CUDA >= 8000);
+    for (i = 0; i < (int32_t)INFER__COUNT(INFER__PTX_BLOCKS); i++)
+        if (INFER__PTX_BLOCKS[i].bytes) CHECK(kernels_text(&INFER__PTX_BLOCKS[i]) != 0);
     for (i = 0; i < INFER__MODULE_COUNT; i++) {
         const infer__module_row *row = &INFER__MODULES[i];
         const infer__kind_row *kind = &INFER__KINDS[row->kind];
-        char want[80], *all, *one;
+        char want[80], *all;
+        check_detail = row->name;
         if (kind->form == INFER__FORM_METAL) {
             CHECK(INFER__PTX[i].bytes == 0 && row->ptx_hash == 0);
             continue;
@@ -195,11 +198,8 @@ static void test_gpu_ptx(void) {
             CHECK(INFER__PTX[i].bytes == 0);
             continue;
         }
-        CHECK(kernels_text(&INFER__PTX[i]) == row->ptx_hash && row->ptx_hash != 0);
-        all = (char *)calloc(INFER__PTX[i].bytes + 1, 1);
-        one = kernels_unpack(&INFER__PTX[i]);
-        if (one) memcpy(all, one, INFER__PTX[i].bytes);
-        free(one);
+        all = kernels_module(i, INFER__FORM_PTX);
+        CHECK(strlen(all) == INFER__PTX[i].bytes && infer__fnv(INFER__FNV, all, strlen(all)) == row->ptx_hash);
         snprintf(want, sizeof want, ".target sm_%d%s\n", (int)(kind->form ? kind->tier : 61), kind->exact ? "a" : "");
         CHECK_HAS(all, want);
         CHECK(strncmp(all, ".version ", 9) == 0 && !strstr(all, "//"));
@@ -294,7 +294,7 @@ static void test_gpu_kernel_table(void) {
         char *all, *body, line[80];
         check_detail = INFER__MODULES[i].name;
         if (INFER__MODULES[i].files[0] < 0) continue; /* PTX: see test_gpu_ptx */
-        all = kernels_module(&INFER__MODULES[i]);
+        all = kernels_module(i, INFER__FORM_SOURCE);
         body = strstr(all, "#define PAGE");
         CHECK(body != NULL);
         for (k = n = 0; body && k < INFER__KERNEL_COUNT; k++) {

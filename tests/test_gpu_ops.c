@@ -756,6 +756,7 @@ static void test_gpu_ops_matmul_three(void) {
 #include "test_gpu_moe.c"
 #include "test_gpu_top.c"
 #include "test_gpu_attention.c"
+#include "test_gpu_few.c"
 #include "test_gpu_faults.c"
 #include "test_gpu_check.c"
 
@@ -774,6 +775,8 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_attention_types);
     RUN_DEVICE(test_gpu_ops_attention_contexts);
     RUN_DEVICE(test_gpu_ops_attention_nan);
+    RUN_DEVICE(test_gpu_few);
+    RUN_DEVICE(test_gpu_few_replay);
     RUN_DEVICE(test_gpu_ops_attention_halves);
     RUN_DEVICE(test_gpu_ops_store);
     RUN_DEVICE(test_gpu_ops_rope_store);

@@ -17,6 +17,7 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
     infer__add_args add;
     infer__matmul_args a;
     int32_t j, g, i, r;
+    int alike; /* x is rounded to 8 bits on both, or on neither */
     double *sizes = (double *)calloc((size_t)t->n * 2048, sizeof *sizes);
     float *v = ops_floats((size_t)t->cols);
     gpu_tensor *result;
@@ -62,6 +63,9 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
         infer__matmul(c, &a);
         if (g && launches) CHECK(c->launches == launched + launches);
     }
+    for (alike = 1, j = 0; j < t->n_w; j++)
+        alike = alike && t->types[j] != INFER__GPU_BF16 && /* the CPU makes its x BF16 */
+                (t->n <= 8 || (w[j].w.type->values != 1 && infer__gpu_tiles(&p->gpu, &w[j].w, t->n)));
     for (j = 0; j < (t->act || t->add ? 1 : t->n_w); j++) {
         gpu_tensor *o = t->act || t->add ? result : &y[j];
         for (i = 0; i < t->n; i++)
@@ -72,12 +76,12 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
                 if (t->act == 1 + INFER__ACT_RELU2 && t->n_w == 2) size *= gate;
                 sizes[i * t->rows[j] + r] = size;
             }
-        if (!t->norm && t->n <= 8) gpu_near(p, o, 0, sizes);
+        if (!t->norm && alike) gpu_near(p, o, 0, sizes);
         else {
             float *z = (float *)gpu_fetch(p, &o->on_gpu);
             size_t floats = (size_t)(o->on_cpu.bytes / sizeof *z);
             /* a value that is rounded to the other side in a few rows counts much; so does x rounded here only */
-            CHECK(check_nmse(z, (const float *)o->on_cpu.host, floats) < (t->n <= 8 ? 3e-5 : 1e-4)); /* that of rounding to 8 bits is about 3e-5 */
+            CHECK(check_nmse(z, (const float *)o->on_cpu.host, floats) < (alike ? 3e-5 : 1e-4)); /* that of rounding to 8 bits is about 3e-5 */
             free(z);
         }
     }
@@ -112,6 +116,7 @@ static int gpu_has_one(const gpu_pair *p, const infer__quant *q, int32_t cols) {
 static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
     static const int32_t units[] = {1, 2, 3, 5, 9, 16}, rows[] = {1, 3, 4, 5, 33, 130};
     int32_t i, unit = q->values == 1 ? 4 : q->values, dots = gpu_has_dots(q);
+    int cores = infer__gpu_find(p->gpu.run, INFER__MODULE_FEW, q->id) != NULL;
     gpu_mix t;
     for (i = 0; i < (gpu_small() ? 3 : 16); i++) {
         memset(&t, 0, sizeof t);
@@ -127,8 +132,62 @@ static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
         t.add = t.n_w == 1 && i % 2;
         t.norm = i % 5 == 4 && t.cols >= 32 ? 1 + i / 5 % 2 : 0;
         if (t.n == 1 && gpu_has_one(p, q, t.cols)) gpu_mix_case(p, &t, 1);
-        else gpu_mix_case(p, &t, dots ? 2 : q->values == 1 ? 1 + (t.norm != 0) : 0);
+        else gpu_mix_case(p, &t, dots ? 2 : q->values == 1 && (!cores || t.n == 1) ? 1 + (t.norm != 0) : 0);
     }
+}
+
+/* 9 to 64 rows: on tensor cores what fewer have. */
+static void gpu_mix_tiles(gpu_pair *p, const infer__quant *q) {
+    static const int32_t many[] = {9, 16, 17, 32, 33, 64, 2, 21}, rows[] = {16, 33, 47, 5};
+    int32_t i, unit = q->values == 1 ? 8 : q->values;
+    gpu_mix t;
+    for (i = 0; i < (gpu_small() ? 2 : 8); i++) {
+        memset(&t, 0, sizeof t);
+        t.n_w = 1 + i % 3;
+        t.types[0] = t.types[1] = t.types[2] = q->id;
+        t.rows[0] = t.rows[1] = rows[(i + q->id) % 4];
+        t.rows[2] = 20;
+        t.cols = unit < 256 ? unit * (5 + 9 * (i % 4)) : unit * (1 + 2 * (i % 4));
+        t.n = many[i];
+        t.bias = 7 - i;
+        if (t.n_w < 3) t.act = 1 + (i + q->id) % INFER__ACTS;
+        t.add = t.n_w == 1;
+        t.norm = i == 5;
+        gpu_mix_case(p, &t, 0);
+    }
+}
+
+/* What a row gets is the same bits however many rows there are beside it. */
+static void gpu_tiles_alone(gpu_pair *p, const infer__quant *q) {
+    static const int32_t many[] = {64, 2, 9, 30};
+    const int32_t rows = 37, cols = q->values == 1 ? 1032 : INFER__MAX(2 * q->values, 1120 / q->values * q->values);
+    gpu_tensor x, y;
+    gpu_weight w;
+    infer__matmul_args a;
+    float *first = NULL, *z;
+    int32_t i;
+    memset(&a, 0, sizeof a);
+    gpu_make(p, &x, 64, cols, 0, 0);
+    a.w[0] = gpu_weight_make(p, &w, q, rows, cols, 0);
+    a.n_w = 1;
+    for (i = q->values == 1 ? 2 : 0; i < 4; i++) { /* single values: as halves from 9 rows on */
+        gpu_make(p, &y, many[i], rows, 0, 0);
+        a.x = x.gpu;
+        a.x.rows = many[i];
+        a.y[0] = y.gpu;
+        infer__matmul(&p->gpu, &a);
+        z = (float *)gpu_fetch(p, &y.on_gpu);
+        if (first) {
+            CHECK(!memcmp(first, z, (size_t)INFER__MIN(many[i], 2) * (size_t)rows * sizeof *z));
+            free(z);
+        } else {
+            first = z;
+        }
+        gpu_drop(p, &y);
+    }
+    free(first);
+    gpu_weight_drop(p, &w);
+    gpu_drop(p, &x);
 }
 
 /* Prompts: by tensor cores where they are, tiles narrow, then wide. */
@@ -174,6 +233,11 @@ static void test_gpu_ops_rounded(void) {
             if (infer__gpu_has_type(q) && (gpu_has_dots(q) || q->id < 2)) gpu_mix_type(&p, q);
         for (i = 0; (q = infer__quant_row(i)) != NULL; i++)
             if (infer__gpu_module(INFER__MODULE_MMA, q->id) >= 0) gpu_mix_prompts(&p, q);
+        for (i = 0; (q = infer__quant_row(i)) != NULL; i++) {
+            if (!infer__gpu_find(p.gpu.run, INFER__MODULE_FEW, q->id)) continue;
+            gpu_mix_tiles(&p, q);
+            gpu_tiles_alone(&p, q);
+        }
         for (k = 0; k < INFER__COUNT(odd); k++) gpu_mix_case(&p, &odd[k], 0);
         gpu_pair_close(&p);
     }

@@ -31,6 +31,8 @@ DIGITS = "".join(chr(c) for c in range(ord("#"), ord("~") + 1) if chr(c) not in 
 PIECE, LINE = 3960, 330  # characters of a string (C99 promises 4095) and of a line of packed text, which nobody reads: multiples of 5.
                          # Long, since some compilers lose debug information behind line 65,535 of infer.h
 
+BLOCK = 8  # programs that are packed together: a large block packs better, and unpacking its last program takes longer
+
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.S)
 
 
@@ -225,7 +227,7 @@ def interface():
 
 # ---- packing ---------------------------------------------------------------------------------------------------------------
 
-LZMA = [{"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "lc": 3, "lp": 0, "pb": 0}]
+LZMA = [{"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "lc": 3, "lp": 0, "pb": 0}]  # it looks back 64 MB
 
 
 def pack(data):
@@ -266,17 +268,21 @@ def undigits(coded, n):
 # ---- PTX -------------------------------------------------------------------------------------------------------------------
 
 class Ptx:
-    """The PTX of a module as kernels_embed.h has it. inputs: hash of what it was made of; hash: of the text."""
-    def __init__(self, name, inputs, hash, packed, plain, coded):
-        self.name, self.inputs, self.hash, self.packed, self.plain, self.coded = name, inputs, hash, packed, plain, coded
+    """The PTX of a module. inputs: hash of what it was made of; hash: of the text; plain: the text, bytes."""
+    def __init__(self, name, inputs, plain):
+        self.name, self.inputs, self.plain, self.hash = name, inputs, plain, "%016x" % fnv(plain)
 
-    def text(self):
-        return unpack(undigits(self.coded, self.packed)).decode("ascii")
+
+class Block:
+    """Programs of a kind that are packed as one text, since they have much in common. ptx: in their order."""
+    def __init__(self, name, ptx, packed, coded):
+        self.name, self.ptx, self.packed, self.coded = name, ptx, packed, coded
 
 
 TEXT_BLOCK = re.compile(r"const infer__text_(\w+)\[\] = \{\n((?: *\"[^\"]*\",?\n)+)")
 TEXT_ROW = re.compile(r'    \{"([^"]+)", infer__text_(\w+), \d+, (\d+), \d+\},')
-PTX_BLOCK = re.compile(r"/\* ptx (\w+): of (\w{16}), gives (\w{16}), packed (\d+), plain (\d+) \*/\n[^\n]*\n((?: *\"[^\"]*\",?\n)+)")
+PTX_BLOCK = re.compile(r"((?:/\* ptx [^\n]*\*/\n)+)static const char \*const infer__ptx_(\w+)\[\] = \{ /\* (\d+) bytes \*/\n((?: *\"[^\"]*\",?\n)+)")
+PTX_ROW = re.compile(r"/\* ptx (\w+): of (\w{16}), (\d+) bytes \*/")
 
 
 def embedded():
@@ -304,11 +310,24 @@ def embedded_texts():
             if m.group(2) in coded}
 
 
+def embedded_blocks():
+    """name -> Block of the kernels_embed.h that is there; one that is damaged is left out."""
+    out = {}
+    for m in PTX_BLOCK.finditer(embedded()):
+        coded, ptx, at = "".join(re.findall(r'"([^"]*)"', m.group(4))), [], 0
+        packed = undigits(coded, int(m.group(3)))
+        plain = unpacked(packed) or b""
+        for name, inputs, n in PTX_ROW.findall(m.group(1)):
+            ptx.append(Ptx(name, inputs, plain[at:at + int(n)]))
+            at += int(n)
+        if at == len(plain):
+            out[m.group(2)] = Block(m.group(2), ptx, packed, coded)
+    return out
+
+
 def embedded_ptx():
     """module -> Ptx of the kernels_embed.h that is there."""
-    text = embedded()
-    return {m.group(1): Ptx(*m.group(1, 2, 3), int(m.group(4)), int(m.group(5)), "".join(re.findall(r'"([^"]*)"', m.group(6))))
-            for m in PTX_BLOCK.finditer(text)}
+    return {p.name: p for b in embedded_blocks().values() for p in b.ptx}
 
 
 def ptx_flags(tier):
@@ -332,9 +351,7 @@ def ptx_of(clang, module, tier, inputs):
     if p.returncode or not p.stdout.isascii():
         fail("module %s gives no PTX:\n%s" % (module.name, p.stderr), "Correct the kernel: tests/kernels/faces.py %s" % module.name)
     lines = [" ".join(re.sub(r"//.*", "", line).split()) for line in p.stdout.split("\n")]
-    plain = "".join(line + "\n" for line in lines if line).encode("ascii")
-    packed = pack(plain)
-    return Ptx(module.name, inputs, "%016x" % fnv(plain), len(packed), len(plain), digits(packed))
+    return Ptx(module.name, inputs, "".join(line + "\n" for line in lines if line).encode("ascii"))
 
 
 def ptx_texts(found, kinds):
@@ -345,7 +362,7 @@ def ptx_texts(found, kinds):
         if not tier:
             continue
         inputs = ptx_inputs(m, tier)
-        if m.name in known and known[m.name].inputs == inputs and unpacked(undigits(known[m.name].coded, known[m.name].packed)):
+        if m.name in known and known[m.name].inputs == inputs:
             out[m.name] = known[m.name]
         else:
             jobs.append((m, tier, inputs))
@@ -357,6 +374,22 @@ def ptx_texts(found, kinds):
         made = pool.map(ptx_of, *zip(*[(clang,) + job for job in jobs])) if jobs else ()
         out.update((p.name, p) for p in made)
     return out
+
+
+def blocks_of(found, ptx):
+    """The Blocks of all modules: up to BLOCK of a kind each, packed anew unless they are there as they are."""
+    known, groups, wanted = embedded_blocks(), {}, []
+    for m in found:
+        if m.name in ptx:
+            groups.setdefault(m.kind, []).append(ptx[m.name])
+    for kind, members in groups.items():
+        wanted += [("%s_%d" % (kind.lower(), i // BLOCK), members[i:i + BLOCK]) for i in range(0, len(members), BLOCK)]
+    plain = {name: b"".join(p.plain for p in members) for name, members in wanted}
+    jobs = [n for n, members in wanted if n not in known or b"".join(p.plain for p in known[n].ptx) != plain[n]]
+    with concurrent.futures.ProcessPoolExecutor(min(4, os.cpu_count() or 1)) if len(jobs) > 1 else concurrent.futures.ThreadPoolExecutor(1) as pool:
+        packed = dict(zip(jobs, pool.map(pack, [plain[n] for n in jobs])))
+    return [Block(n, members, packed[n], digits(packed[n])) if n in packed else Block(n, members, known[n].packed, known[n].coded)
+            for n, members in wanted]
 
 
 # ---- kernels_embed.h ---------------------------------------------------------------------------------------------------------
@@ -405,29 +438,38 @@ def piece_lines(coded):
         yield from ('    "%s"%s' % (part, "," if i == len(parts) - 1 else "") for i, part in enumerate(parts))
 
 
-def ptx_array(p):
-    yield "/* ptx %s: of %s, gives %s, packed %d, plain %d */" % (p.name, p.inputs, p.hash, p.packed, p.plain)
-    yield "static const char *const infer__ptx_%s[] = {" % p.name
-    yield from piece_lines(p.coded)
+def ptx_array(b):
+    yield from ("/* ptx %s: of %s, %d bytes */" % (p.name, p.inputs, len(p.plain)) for p in b.ptx)
+    yield "static const char *const infer__ptx_%s[] = { /* %d bytes */" % (b.name, len(b.packed))
+    yield from piece_lines(b.coded)
     yield "};"
 
 
-def ptx_lines(found, kinds, texts):
-    """The PTX of all modules, in their order."""
-    def guarded(m, lines, otherwise):
-        macro = kinds[m.kind].macro
+def ptx_lines(found, kinds, blocks):
+    """The blocks of PTX, and where the modules are in them, in their order."""
+    def guarded(kind, lines, otherwise):
+        macro = kinds[kind].macro
         return ["#ifdef " + macro] + lines + (["#else"] + otherwise if otherwise else []) + ["#endif"] if macro else lines
 
+    kind = {m.name: m.kind for m in found}
+    at = {}  # module -> number of its block, where it begins there, its bytes
+    for i, b in enumerate(blocks):
+        n = 0
+        for p in b.ptx:
+            at[p.name] = (i, n, len(p.plain))
+            n += len(p.plain)
     yield "#ifndef INFER_NO_CUDA /* PTX that clang 19 made of inputs with this hash */"
+    for b in blocks:
+        yield from guarded(kind[b.ptx[0].name], list(ptx_array(b)), [])
+    yield "static const infer__kernel_text INFER__PTX_BLOCKS[] = { /* name, pieces, n_pieces, packed, bytes */"
+    for b in blocks:
+        yield from guarded(kind[b.ptx[0].name], ['    {"%s.ptx", infer__ptx_%s, %d, %d, %d},' % (
+            b.name, b.name, -(-len(b.coded) // PIECE), len(b.packed), sum(len(p.plain) for p in b.ptx))], ['    {"", NULL, 0, 0, 0},'])
+    yield "};"
+    yield "static const infer__ptx_row INFER__PTX[] = { /* of each module: block, where in it, bytes */"
     for m in found:
-        if m.name in texts:
-            yield from guarded(m, list(ptx_array(texts[m.name])), [])
-    absent = ['    {"", NULL, 0, 0, 0},']
-    yield "static const infer__kernel_text INFER__PTX[] = { /* of each module: name, pieces, n_pieces, packed, bytes */"
-    for m in found:
-        p = texts.get(m.name)
-        yield from guarded(m, ['    {"%s.ptx", infer__ptx_%s, %d, %d, %d},' % (p.name, p.name, -(-len(p.coded) // PIECE), p.packed, p.plain)]
-                           if p else absent, absent)
+        row = ["    {%d, %d, %d}," % at[m.name]] if m.name in at else ["    {0, 0, 0},"]
+        yield from guarded(m.kind, row, ["    {0, 0, 0},"]) if m.name in at else row
     yield "};"
     yield "#endif"
     yield "enum { INFER__PTX_CUDA = %d }; /* version of CUDA whose drivers take the PTX of generic programs first */" % PTX["61"][1]
@@ -467,6 +509,7 @@ def build():
     of_source = [m for m in found if kinds[m.kind].form != "PTX"]  # the others are there as PTX only
     names = list(dict.fromkeys(f for m in of_source for f in m.files))
     ptx = ptx_texts(found, kinds)
+    blocks = blocks_of(found, ptx)
     inputs = hashlib.sha256()
     for name in sorted({f for m in found for f in m.files}) + ["kernels.def"]:
         inputs.update(("%s\0%s\0" % (name, read(name))).encode("utf-8"))
@@ -480,7 +523,7 @@ def build():
         out.append('    {"k_%s", INFER__MODULE_%s, %d, %d, (int32_t)sizeof(struct infer__k_%s), %d, %d},'
                    % (k.name, kind, k.group, len(k.buffers), k.args, shared, early))
     lines, sizes = text_lines(names)
-    out += ["};\n"] + lines + list(ptx_lines(found, kinds, ptx)) + [""]
+    out += ["};\n"] + lines + list(ptx_lines(found, kinds, blocks)) + [""]
     for m in found:
         files = "".join("%d, " % names.index(f) for f in m.files) if m in of_source else ""
         out.append("static const int16_t infer__module_%s[] = {%s-1};" % (m.name, files))
@@ -494,7 +537,7 @@ def build():
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > 120 and not line.startswith('    "'):
             fail("%s:%d has %d columns: %s" % (OUT, number, len(line), line[:90]), "Shorten the name in it")
-    return text, sizes + [sum(p.packed for p in ptx.values()), sum(p.plain for p in ptx.values())]
+    return text, sizes + [sum(len(b.packed) for b in blocks), sum(len(p.plain) for p in ptx.values())]
 
 
 # ---- self-test -------------------------------------------------------------------------------------------------------------
@@ -586,7 +629,7 @@ def main():
         ptx = embedded_ptx()
         if args.ptx not in ptx:
             fail("%s has no PTX of %s" % (OUT, args.ptx), "It has: " + " ".join(ptx))
-        sys.stdout.write(ptx[args.ptx].text())
+        sys.stdout.write(ptx[args.ptx].plain.decode("ascii"))
         return
     text, sizes = build()
     if args.check:

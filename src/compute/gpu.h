@@ -178,6 +178,11 @@ typedef struct infer__kernel_text {
     int32_t n_pieces;
     uint32_t packed, bytes; /* compressed, and as it was */
 } infer__kernel_text;
+/* Where the PTX of a program is: programs of a kind are packed together. No bytes: there is none. */
+typedef struct infer__ptx_row {
+    int32_t block;
+    uint32_t at, bytes;
+} infer__ptx_row;
 
 /* ---- devices and programs (gpu_kernels.c) ------------------------------------------------------------------ */
 

@@ -15,16 +15,17 @@ enum { /* of kernels/attention.k, attention_tile.k */
     INFER__ATT_ROOM = 1280,    /* their values */
     INFER__ATT_PART = 64,      /* positions of a part, at least */
     INFER__ATT_MAX_PARTS = 64, /* of a row */
-    INFER__ATT_FEW = 8,        /* rows that are not made tiles; that may have all their parts at once */
+    INFER__ATT_FEW = 8,        /* rows that are not made tiles */
+    INFER__ATT_WHOLE = 16,     /* that may have all their parts at once */
     INFER__ATT_TILE = 32,      /* pairs of a row and a head */
     INFER__ATT_TILE_COLS = 128 /* of v */
 };
 enum { /* of kernels/special/cuda_attention.k */
-    INFER__FLASH_STEP = 64,    /* positions: parts are multiples */
+    INFER__FLASH_PART = 128,   /* positions that are worth a part of their own */
     INFER__FLASH_GROUPS = 264, /* that are worth having: two for each processor of a large device */
     INFER__FLASH_DIM = 256     /* values of a head, at most */
 };
-enum { /* of kernels/special/cuda_attention_few.k */
+enum { /* of kernels/special/cuda_row.k */
     INFER__FEW_GROUPS = 2,      /* that a processor has side by side */
     INFER__FEW_PROCESSORS = 32, /* where the driver does not say */
     INFER__FEW_DIM = 64         /* values of a head, at least */
@@ -126,7 +127,7 @@ static uint64_t infer__gpu_power(uint64_t n, uint64_t least) {
 static uint64_t infer__gpu_parts_len(int32_t cells, int32_t n_head, int32_t dim_v) {
     uint64_t parts = infer__gpu_power((uint64_t)cells, INFER__ATT_PART) / INFER__ATT_PART;
     parts = INFER__MIN(parts, INFER__ATT_MAX_PARTS);
-    return parts < 2 ? 0 : INFER__ATT_FEW * parts * (uint64_t)n_head * ((uint64_t)dim_v + 2);
+    return parts < 2 ? 0 : INFER__ATT_WHOLE * parts * (uint64_t)n_head * ((uint64_t)dim_v + 2);
 }
 
 /* Rows that are cut have two parts or more: for each row and head there is a counter. */
@@ -190,8 +191,8 @@ static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args
  * halves and loses nothing, but it is not the definition. */
 static int32_t infer__gpu_few_kernel(const infer__ctx *c, const infer__attention_args *a) {
     if (c->exact || a->dim_k != a->dim_v || (a->dim_k != INFER__FEW_DIM && a->dim_k != 2 * INFER__FEW_DIM)) return -1;
-    if (!infer__gpu_find(c->run, INFER__MODULE_ROWS, c->kv_type)) return -1;
-    return a->dim_k == INFER__FEW_DIM ? INFER__K_ROWS64 : INFER__K_ROWS128;
+    if (!infer__gpu_find(c->run, INFER__MODULE_FLASH_FEW, c->kv_type)) return -1;
+    return a->dim_k == INFER__FEW_DIM ? INFER__K_FLASH_FEW64 : INFER__K_FLASH_FEW128;
 }
 
 /* A row has as many parts as fill the device, whatever other rows there are: what it gets depends on it alone. */
@@ -235,26 +236,17 @@ static int32_t infer__gpu_flash_kernel(const infer__ctx *c, const infer__attenti
     return dim <= 64 ? INFER__K_FLASH64 : dim <= 128 ? INFER__K_FLASH128 : INFER__K_FLASH256;
 }
 
-/* How positions are cut: sets k->parts and part_keys. More parts than processors can have at once gain nothing, nor
- * those that have no room in run->parts. */
-static void infer__gpu_flash_parts(const infer__ctx *c, const infer__attention_args *a, uint64_t groups, uint32_t fit,
-                                   struct infer__k_attention *k) {
-    const uint64_t each = (uint64_t)k->rows * k->n_head * ((uint64_t)k->dim_v + 2);
-    uint64_t span = infer__gpu_attention_reach(c), wanted = INFER__FLASH_GROUPS / groups, keys;
+/* Into how many parts positions are dealt out: where tiles alone would leave processors idle, and each part has enough
+ * to do to be worth the adding up, which takes longer for more rows. */
+static uint32_t infer__gpu_flash_parts(const infer__ctx *c, const infer__attention_args *a, uint64_t groups,
+                                       uint32_t fit) {
+    const uint64_t rows = (uint64_t)a->q.rows, each = rows * (uint64_t)a->n_head * ((uint64_t)a->dim_v + 2);
+    uint64_t span = infer__gpu_attention_reach(c) / 2, parts = INFER__FLASH_GROUPS / groups;
     if (a->window > 0) span = INFER__MIN(span, (uint64_t)a->window + fit - 1);
-    k->parts = 1;
-    k->part_keys = 0;
-    if (wanted < 2) return;
-    keys = infer__gpu_parts(infer__gpu_parts(span, wanted), INFER__FLASH_STEP) * INFER__FLASH_STEP;
-    keys = INFER__MAX(keys, c->run->flash_part);
-    for (;; keys *= 2) {
-        const uint64_t parts = infer__gpu_parts(span, keys) + (a->window > 0);
-        if (keys >= span) return;
-        if (parts * each > c->parts_len) continue;
-        k->parts = (uint32_t)parts;
-        k->part_keys = (uint32_t)keys;
-        return;
-    }
+    parts = INFER__MIN(parts, span / INFER__MAX(INFER__FLASH_PART, 4 * rows));
+    if (c->run->flash_parts) parts = c->run->flash_parts;
+    parts = INFER__MIN(parts, c->parts_len / each);
+    return (uint32_t)INFER__MAX(parts, 1u);
 }
 
 static void infer__gpu_flash(infer__ctx *c, const infer__attention_args *a, int32_t kernel, infer__gpu_call *call,
@@ -265,7 +257,7 @@ static void infer__gpu_flash(infer__ctx *c, const infer__attention_args *a, int3
     k->heads = INFER__MIN(share, pairs);
     k->blocks = (share + k->heads - 1) / k->heads;
     groups = infer__gpu_parts(k->rows, pairs / k->heads) * k->n_head_kv * k->blocks;
-    infer__gpu_flash_parts(c, a, groups, pairs / k->heads, k);
+    k->parts = infer__gpu_flash_parts(c, a, groups, pairs / k->heads);
     call->bufs[6] = call->bufs[5];
     call->bufs[5] = call->bufs[4];
     call->bufs[4] = k->parts > 1 ? c->run->parts.handle : call->bufs[3];
@@ -274,8 +266,7 @@ static void infer__gpu_flash(infer__ctx *c, const infer__attention_args *a, int3
     memset(&sum, 0, sizeof sum);
     sum.bufs[0] = c->run->parts.handle;
     sum.bufs[1] = call->bufs[3];
-    sum.bufs[2] = call->bufs[5];
-    sum.bufs[3] = call->bufs[6];
+    sum.bufs[2] = call->bufs[6];
     INFER__GPU_LAUNCH(c, INFER__K_FLASH_SUM, &sum, (uint64_t)k->rows * k->n_head, 1, *k);
 }
 

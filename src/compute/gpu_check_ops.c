@@ -407,7 +407,7 @@ static void infer__probe_product_case(infer__prober *k, const infer__probe_produ
     if (p->add) a.add = &add;
     infer__probe_pass(k, 1);
     infer__probe_send(k);
-    tiles = infer__gpu_tiles(&k->side[1], &w[0], p->n) > 0;
+    tiles = w[0].type->values != 1 && infer__gpu_tiles(&k->side[1], &w[0], p->n) > 0;
     halves = tiles ? 0 : infer__probe_halves(k, &w[0], p->n, p->n);
     infer__probe_as(k, &w[0], p->n, p->n);
     if (tiles) k->side[0].exact = 0;
@@ -681,12 +681,11 @@ static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t
 static void infer__probe_tile(infer__prober *k, infer__probe_cache *o) {
     const int32_t n = INFER__MAX(o->h.dim_k, o->h.dim_v) > 128 ? 11 : 35, first = INFER__PROBE_LEN - n;
     infer__ctx *c = &k->side[1];
-    const uint64_t part = c->run->flash_part;
     if (k->uses->exact & 1 && infer__gpu_find(c->run, INFER__MODULE_FLASH, o->k[1].type)) {
         infer__probe_attend(k, o, n, first, 0, 0);
-        c->run->flash_part = 64;
+        c->run->flash_parts = 2;
         infer__probe_attend(k, o, n, first, 0, 0);
-        c->run->flash_part = part;
+        c->run->flash_parts = 0;
         if (!(k->uses->exact & 2)) return;
     }
     c->exact = 1;
@@ -741,7 +740,7 @@ static const struct infer__probe_op {
     {"1 to 8 rows", INFER__MODULE_TYPE, INFER__USE_MATRIX, 1, infer__probe_few},
     {"many rows", INFER__MODULE_TYPE, INFER__USE_MATRIX, 1, infer__probe_many},
     {"experts", INFER__MODULE_TYPE, INFER__USE_EXPERTS, 1, infer__probe_experts},
-    {"attention", INFER__MODULE_KV, 0, 0, infer__probe_attention},
+    {"attention", INFER__MODULE_KV, 0, 1, infer__probe_attention},
 };
 
 /* A row is over: tell it. The first that is not ok is what the whole check says. */
@@ -958,7 +957,8 @@ static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, in
 static void infer__gpu_uses_all(infer__gpu_uses *u) {
     static const infer__gpu_heads heads[] = {
         {8, 2, 64, 64, 0, 0, INFER__ROPE_HALVES, 0.15f, 0, 0, 0},   {3, 3, 33, 17, 1, 1, INFER__ROPE_PAIRS, 0.2f, 0, 0, 0},
-        {5, 1, 128, 96, 0, 0, INFER__ROPE_NONE, 0.1f, 8, 2, 0.5f}, {2, 1, 256, 256, 1, 0, INFER__ROPE_HALVES, 0.1f, 0, 0, 0}};
+        {5, 1, 128, 96, 0, 0, INFER__ROPE_NONE, 0.1f, 8, 2, 0.5f}, {2, 1, 256, 256, 1, 0, INFER__ROPE_HALVES, 0.1f, 0, 0, 0},
+        {10, 1, 128, 128, 0, 1, INFER__ROPE_NONE, 0.1f, 0, 0, 0}};
     const infer__quant *q;
     int32_t i;
     memset(u, 0, sizeof *u);

@@ -19,7 +19,7 @@ enum { /* how a matrix is multiplied */
     INFER__GPU_BLOCKS, /* x float, matvec and matmul */
     INFER__GPU_FLOATS, /* x float, mv: single values */
     INFER__GPU_DOTS,   /* x rounded, mv */
-    INFER__GPU_TILES,  /* x rounded, in tiles of 8 rows, few: tensor cores */
+    INFER__GPU_TILES,  /* x rounded or as halves, few: tensor cores */
     INFER__GPU_MMA     /* x as halves, mma: tensor cores */
 };
 enum { INFER__GPU_BF16 = 30 }; /* id of the storage type */
@@ -42,15 +42,6 @@ static int infer__gpu_dots(const infer__ctx *c, const infer__weight *w, int32_t 
         if (INFER__MODULES[i].kind == INFER__MODULE_TYPE && INFER__MODULES[i].id == w->type->id)
             return INFER__MODULES[i].dots;
     return 0;
-}
-
-/* Tiles of 8 rows of x that a kernel for so many rows takes, 0 when there is none for this matrix, or no room for x, which
- * has 128 words of values and 48 of scales and sums for 64 columns of a tile. */
-static uint32_t infer__gpu_tiles(const infer__ctx *c, const infer__weight *w, int32_t rows) {
-    uint32_t tiles = rows <= 8 ? 1 : rows <= 16 ? 2 : rows <= 32 ? 4 : 8;
-    if (rows < 2 || rows > 64 || !infer__gpu_dots(c, w, rows)) return 0;
-    if (infer__gpu_parts((uint64_t)w->cols, 64) * tiles * 176 * sizeof(uint32_t) > c->run->x8.bytes) return 0;
-    return infer__gpu_find(c->run, INFER__MODULE_FEW, w->type->id) ? tiles : 0;
 }
 
 /* tiles: 0 = row after row. */
@@ -103,8 +94,8 @@ static int infer__gpu_has_mma(const infer__ctx *c, const infer__weight *w, int32
     return !c->exact && bytes <= c->run->x8.bytes && infer__gpu_find(c->run, INFER__MODULE_MMA, w->type->id);
 }
 
-/* bf16: matrices of BF16 are multiplied as such. */
-static void infer__gpu_halve(infer__ctx *c, const infer__tensor *x, int bf16) {
+/* bf16: matrices of BF16 are multiplied as such. parts: halves to a value; more than one for up to 8 rows. */
+static void infer__gpu_halve(infer__ctx *c, const infer__tensor *x, int bf16, uint32_t parts) {
     infer__gpu_call call;
     struct infer__k_halve k;
     memset(&call, 0, sizeof call);
@@ -114,9 +105,35 @@ static void infer__gpu_halve(infer__ctx *c, const infer__tensor *x, int bf16) {
     k.x_stride = (uint32_t)x->stride;
     k.cols = (uint32_t)x->cols;
     k.step = (uint32_t)infer__gpu_half_step(x->cols);
-    k.rows = (uint32_t)x->rows;
+    k.rows = parts > 1 ? 8 * parts : (uint32_t)x->rows;
     k.bf16 = (uint32_t)bf16;
+    k.parts = parts;
     INFER__GPU_LAUNCH(c, INFER__K_HALVE, &call, (uint64_t)x->rows, 1, k);
+}
+
+/* ---- tensor cores, up to 64 rows of x ---------------------------------------------------------------------------- */
+
+enum { INFER__GPU_TILES_MOST = 64 }; /* rows of x */
+
+/* Halves that are a value of x: up to 8 rows of it are as exact as floats in products with single values. */
+static uint32_t infer__gpu_tile_parts(const infer__weight *w, int32_t rows) {
+    return rows > 8 ? 1 : w->type->id == INFER__GPU_BF16 ? 3 : 2;
+}
+
+/* Tiles of 8 rows of x that the kernel for so many takes, 0 when there is none for this matrix, or no room for x: rounded
+ * to 8 bits it has 128 words of values and 48 of scales and sums for 64 columns of a tile. */
+static uint32_t infer__gpu_tiles(const infer__ctx *c, const infer__weight *w, int32_t rows) {
+    uint32_t tiles = rows <= 8 ? 1 : rows <= 16 ? 2 : rows <= 32 ? 4 : 8;
+    uint64_t bytes = infer__gpu_parts((uint64_t)w->cols, 64) * tiles * 176 * sizeof(uint32_t), most;
+    if (c->exact || rows < 2 || rows > INFER__GPU_TILES_MOST) return 0;
+    if (w->type->values == 1) {
+        most = rows <= 8 ? 8 * infer__gpu_tile_parts(w, rows) : (uint64_t)rows;
+        bytes = most * (infer__gpu_half_step(w->cols) * 2 + sizeof(float));
+        if (w->offset % 16 != 0 || w->row_bytes % 16 != 0) return 0;
+    } else if (!infer__gpu_dots(c, w, rows)) {
+        return 0;
+    }
+    return bytes <= c->run->x8.bytes && infer__gpu_find(c->run, INFER__MODULE_FEW, w->type->id) ? tiles : 0;
 }
 
 /* ---- one product ------------------------------------------------------------------------------------------------- */
@@ -225,12 +242,12 @@ static void infer__gpu_few_launch(infer__ctx *c, const infer__tensor *x, const i
     INFER__GPU_LAUNCH(c, kernel, &call, groups, 1, k);
 }
 
-/* x lies in tiles: round.k. Kernels for up to two of them take 16 rows of W a group, the others 32. */
+/* Kernels for up to two tiles take 16 rows of W a group, the others 32. */
 static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
     infer__gpu_call call;
     struct infer__k_mv k;
     struct infer__k_few few;
-    uint64_t groups, pairs = infer__gpu_parts((uint64_t)x->cols, 64);
+    uint64_t groups, pairs = infer__gpu_parts((uint64_t)x->cols, 64), step = infer__gpu_half_step(x->cols);
     uint32_t tiles = infer__gpu_tiles(c, f->w[0], x->rows);
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
@@ -239,8 +256,13 @@ static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const
     if (!infer__ok(c)) return;
     call.bufs[3] = c->run->x8.handle;
     memcpy(&few, &k, offsetof(struct infer__k_few, scales)); /* they begin alike */
-    few.scales = (uint32_t)(pairs * tiles * 128);
-    few.sums = (uint32_t)(pairs * tiles * 16);
+    if (f->w[0]->type->values == 1) {
+        few.scales = (uint32_t)((x->rows <= 8 ? 8 * infer__gpu_tile_parts(f->w[0], x->rows) : (uint64_t)x->rows) * step / 2);
+        few.step = (uint32_t)step;
+    } else {
+        few.scales = (uint32_t)(pairs * tiles * 128);
+        few.step = (uint32_t)(pairs * tiles * 16);
+    }
     few.n = (uint32_t)x->rows;
     few.flags = k.flags;
     few.kind = k.kind;
@@ -331,28 +353,37 @@ static void infer__gpu_gather(infer__gpu_group *f, const infer__matmul_args *a, 
 
 /* ---- the op -------------------------------------------------------------------------------------------------- */
 
-/* How x lies in the run's scratch. */
-enum { INFER__GPU_X_NOT, INFER__GPU_X_HALVES, INFER__GPU_X_BF16, INFER__GPU_X_ROWS, INFER__GPU_X_TILES };
+/* How x lies in the run's scratch: rounded to 8 bits in rows or tiles, or as so many halves a value. */
+typedef enum infer__gpu_lie {
+    INFER__GPU_X_NOT,
+    INFER__GPU_X_ROWS,
+    INFER__GPU_X_TILES,
+    INFER__GPU_X_HALVES, /* and 2 parts */
+    INFER__GPU_X_BF16 = INFER__GPU_X_HALVES + 2 /* and 2 and 3 */
+} infer__gpu_lie;
 
-static int infer__gpu_lies(const infer__weight *w, int32_t form) {
-    if (form == INFER__GPU_TILES) return INFER__GPU_X_TILES;
+static int infer__gpu_lies(const infer__weight *w, int32_t form, int32_t rows) {
+    int halves = w->type->id == INFER__GPU_BF16 ? INFER__GPU_X_BF16 : INFER__GPU_X_HALVES;
     if (form == INFER__GPU_DOTS) return INFER__GPU_X_ROWS;
-    if (form == INFER__GPU_MMA) return w->type->id == INFER__GPU_BF16 ? INFER__GPU_X_BF16 : INFER__GPU_X_HALVES;
-    return INFER__GPU_X_NOT;
+    if (form == INFER__GPU_TILES && w->type->values != 1) return INFER__GPU_X_TILES;
+    if (form == INFER__GPU_TILES) return halves + (int)infer__gpu_tile_parts(w, rows) - 1;
+    return form == INFER__GPU_MMA ? halves : INFER__GPU_X_NOT;
 }
 
-/* The form of each matrix; returns 1 when all want x rounded and lying in the same way. */
+/* The form of each matrix; returns 1 when all want x rounded to 8 bits and lying in the same way. */
 static int infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a, int32_t *forms) {
-    int32_t j, rounded = 1, few = a->x.rows <= INFER__GPU_FEW;
+    int32_t j, first = INFER__GPU_X_NOT, lies, same = 1, few = a->x.rows <= INFER__GPU_FEW;
     for (j = 0; j < a->n_w; j++) {
         forms[j] = INFER__GPU_BLOCKS;
-        if (few && a->w[j]->type->values == 1) forms[j] = INFER__GPU_FLOATS;
-        else if (infer__gpu_tiles(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_TILES;
+        if (infer__gpu_tiles(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_TILES;
+        else if (few && a->w[j]->type->values == 1) forms[j] = INFER__GPU_FLOATS;
         else if (few && infer__gpu_dots(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_DOTS;
         else if (!few && infer__gpu_has_mma(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_MMA;
-        rounded = rounded && forms[j] == forms[0] && (forms[j] == INFER__GPU_DOTS || forms[j] == INFER__GPU_TILES);
+        lies = infer__gpu_lies(a->w[j], forms[j], a->x.rows);
+        if (j == 0) first = lies;
+        same = same && lies == first;
     }
-    return rounded;
+    return same && (first == INFER__GPU_X_ROWS || first == INFER__GPU_X_TILES);
 }
 
 static int infer__gpu_one_takes(const infer__ctx *c, const infer__matmul_args *a, const int32_t *forms,
@@ -362,10 +393,11 @@ static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const i
 
 /* A launch for matrices that go together. *lies: how x lies in the run's scratch. */
 static void infer__gpu_group_run(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, int *lies) {
-    int wanted = infer__gpu_lies(f->w[0], f->form);
+    int wanted = infer__gpu_lies(f->w[0], f->form, x->rows), bf16 = wanted >= INFER__GPU_X_BF16;
     if (wanted != INFER__GPU_X_NOT && *lies != wanted) {
-        if (f->form == INFER__GPU_MMA) infer__gpu_halve(c, x, wanted == INFER__GPU_X_BF16);
-        else infer__gpu_round(c, x, f->form == INFER__GPU_TILES ? infer__gpu_tiles(c, f->w[0], x->rows) : 0);
+        if (wanted == INFER__GPU_X_ROWS) infer__gpu_round(c, x, 0);
+        else if (wanted == INFER__GPU_X_TILES) infer__gpu_round(c, x, infer__gpu_tiles(c, f->w[0], x->rows));
+        else infer__gpu_halve(c, x, bf16, (uint32_t)(wanted - (bf16 ? INFER__GPU_X_BF16 : INFER__GPU_X_HALVES)) + 1);
         *lies = wanted;
     }
     if (f->form == INFER__GPU_TILES) infer__gpu_tiles_launch(c, x, f);
@@ -395,7 +427,7 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         bytes += (uint64_t)a->w[j]->rows * a->w[j]->row_bytes;
     }
     if (norm_round && !one) {
-        lies = infer__gpu_lies(a->w[0], forms[0]);
+        lies = infer__gpu_lies(a->w[0], forms[0], a->x.rows);
         infer__gpu_norm_round(c, a->norm, forms[0] == INFER__GPU_TILES ? infer__gpu_tiles(c, a->w[0], a->x.rows) : 0);
     }
     for (j = 0; j < a->n_w && infer__ok(c); j++) {

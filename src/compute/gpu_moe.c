@@ -46,7 +46,7 @@ static void infer__gpu_moe_round(infer__ctx *c, const infer__tensor *x, int as) 
         have->launches == c->launches)
         return;
     if (as == INFER__GPU_MOE_X8) infer__gpu_round(c, x, 0);
-    else infer__gpu_halve(c, x, as == INFER__GPU_MOE_BF16);
+    else infer__gpu_halve(c, x, as == INFER__GPU_MOE_BF16, 1);
 }
 
 /* The launches since then left it there. */

@@ -51,10 +51,7 @@ typedef struct infer__gpu_rounded {
 } infer__gpu_rounded;
 
 typedef char infer__kernels_are_bits[INFER__KERNEL_COUNT <= 64 ? 1 : -1]; /* see infer__gpu_run.kernels */
-enum {
-    INFER__GPU_MMA_WIDE = 200, /* tiles of 128 x 128 that fill a large device */
-    INFER__FLASH_PART = 128    /* positions that are worth a part of their own */
-};
+enum { INFER__GPU_MMA_WIDE = 200 }; /* tiles of 128 x 128 that fill a large device */
 struct infer__gpu_run {
     const infer__driver *driver;
     void *queue;
@@ -68,7 +65,7 @@ struct infer__gpu_run {
     infer__gpu_listed listed;
     infer__gpu_rounded rounded;
     uint64_t mma_wide; /* products on tensor cores take wide tiles from so many on */
-    uint64_t flash_part; /* positions of a part of attention on tensor cores, at least */
+    uint64_t flash_parts; /* of attention on tensor cores; 0: as many as pay */
     uint64_t cap;
     int32_t in_flight; /* staging may still be read by the upload: a sync ends that */
     infer__gpu_recording recordings[INFER__GPU_RECORDINGS], *recording; /* the one that is being made, NULL = none */
@@ -313,7 +310,6 @@ static int infer__gpu_prepare(infer__ctx *c, int32_t max_cols) {
     }
     c->run->driver = infer__gpu_driver(c->gpu);
     c->run->mma_wide = INFER__GPU_MMA_WIDE;
-    c->run->flash_part = INFER__FLASH_PART;
     if (infer__gpu_run_open(c, &err)) {
         infer__fail(c, err.code, "%s", err.message);
         return 0;
