@@ -934,6 +934,7 @@ static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, in
     infer__prober *k = (infer__prober *)infer__calloc(mem, 1, sizeof *k);
     infer_result r;
     *verdict = INFER_KERNEL_OK;
+    infer__gpu_blamed(g)->n = 0;
     if (!k) return infer__error(err, INFER_ERR_MEMORY, "no memory to check a GPU");
     k->gpu = g;
     k->uses = u;
