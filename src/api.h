@@ -314,7 +314,6 @@ Define them before including infer.h, where the implementation is.
     INFER_NO_GPU              no GPU code and no kernels
     INFER_NO_CUDA, INFER_NO_HIP, INFER_NO_METAL, INFER_NO_OPENCL
                               without that API
-    INFER_CUDA_WGMMA          on GPUs of capability 9.0 prompts go by wgmma: not measured yet, so it has to be asked for
     INFER_NO_CHAT             no templates and no conversations: their calls say so
     INFER_QUIET               no remark when compiled without optimisation
 

@@ -17,7 +17,6 @@
  * rows behind 0 to 32768 positions: microseconds of a layer; Gflop/s of what the rows see, share of the matrix rate; the
  * cache's bytes that they see, counted once, by the time. BENCH_KV (f16, f32, bf16, q8_0, q4_0) is the cache's type. */
 #define INFER_IMPLEMENTATION
-#define INFER_CUDA_WGMMA
 #include "../src/infer_all.c"
 
 #include <stdio.h>

@@ -100,7 +100,9 @@ def definition():
     """kernels.def: (modules, [(kernel, kind, shared bytes, early)], {name: Kind} with the generic ones first)."""
     found, kernels = [], []
     kinds = {name: Kind(name, None, "0", name) for name in KINDS}
-    lines = list(filter(str.strip, re.sub(r"/\*.*?\*/", " ", read("kernels.def"), flags=re.S).split("\n")))
+    plain = re.sub(r"/\*.*?\*/", " ", read("kernels.def"), flags=re.S)
+    plain = re.sub(r"\([^()]*\)", lambda m: " ".join(m.group().split()), plain)  # a row may take several lines
+    lines = list(filter(str.strip, plain.split("\n")))
     for line in lines:
         t = re.fullmatch(r"\s*KIND\(\s*([A-Z]\w*)\s*,\s*(\w+)\s*,\s*(\d+a?)\s*(?:,\s*(KV|TYPE)\s*)?(?:,\s*(INFER_\w+)\s*)?\)\s*", line)
         if t and t.group(2) not in FORMS:

@@ -51,7 +51,8 @@ typedef struct infer__gpu_rounded {
 } infer__gpu_rounded;
 
 typedef char infer__kernels_are_bits[INFER__KERNEL_COUNT <= 64 ? 1 : -1]; /* see infer__gpu_run.kernels */
-enum { INFER__GPU_MMA_WIDE = 200 }; /* tiles of 128 x 128 that fill a large device */
+enum { INFER__GPU_MMA_WIDE = 200 };   /* tiles of 128 x 128 that fill a large device */
+enum { INFER__GPU_MMA_GROUPS = 132 }; /* processors of the only devices with wgmma, so far */
 struct infer__gpu_run {
     const infer__driver *driver;
     void *queue;
@@ -64,7 +65,8 @@ struct infer__gpu_run {
     infer__buf lists, pairs; /* of experts: ctx.lists_len ints, ctx.pairs_len floats: see gpu_moe.c */
     infer__gpu_listed listed;
     infer__gpu_rounded rounded;
-    uint64_t mma_wide; /* products on tensor cores take wide tiles from so many on */
+    uint64_t mma_wide;    /* products on tensor cores take wide tiles from so many on */
+    uint64_t mma_groups;  /* and share out their columns into so many groups, when there are fewer tiles */
     uint64_t flash_parts; /* of attention on tensor cores; 0: as many as pay */
     uint64_t cap;
     int32_t in_flight; /* staging may still be read by the upload: a sync ends that */
@@ -310,6 +312,7 @@ static int infer__gpu_prepare(infer__ctx *c, int32_t max_cols) {
     }
     c->run->driver = infer__gpu_driver(c->gpu);
     c->run->mma_wide = INFER__GPU_MMA_WIDE;
+    c->run->mma_groups = INFER__GPU_MMA_GROUPS;
     if (infer__gpu_run_open(c, &err)) {
         infer__fail(c, err.code, "%s", err.message);
         return 0;
