@@ -24,7 +24,7 @@ build/tool/%.o: tools/infer/%.c infer.h $(wildcard tools/infer/*.h) | build/tool
 build/impl.o: infer.h | build/tool
 	$(CC) $(CFLAGS) -DINFER_IMPLEMENTATION -x c -c infer.h -o $@
 build/check: $(SRC) $(TESTS) | build/tool
-	$(CHECK) -O1 -DINFER_CUDA_WGMMA $(LIBS)
+	$(CHECK) -O1 $(LIBS)
 build/check-h: infer.h $(TESTS) | build/tool
 	$(CHECK) -O2 -DCHECK_INFER_H $(LIBS)
 build/check-asan: $(SRC) $(TESTS) | build/tool

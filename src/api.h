@@ -314,7 +314,6 @@ Define them before including infer.h, where the implementation is.
     INFER_NO_GPU              no GPU code and no kernels
     INFER_NO_CUDA, INFER_NO_HIP, INFER_NO_METAL, INFER_NO_OPENCL
                               without that API
-    INFER_CUDA_WGMMA          on GPUs of capability 9.0 prompts go by wgmma: not measured yet, so it has to be asked for
     INFER_NO_CHAT             no templates and no conversations: their calls say so
     INFER_QUIET               no remark when compiled without optimisation
 
@@ -600,7 +599,8 @@ typedef struct infer_device_info {
     int32_t automatic;       /* what INFER_AUTO takes */
     int32_t processor;       /* a CPU: device 0, and devices of OpenCL that run on it. INFER_AUTO takes none of those */
     char name[120];
-    uint64_t total, free;    /* bytes of memory; free is total where the API does not say. Of device 0: the machine's,
+    uint64_t total, free;    /* bytes of memory; free is total where the API does not say, and on CUDA devices that the
+                              * process does not use yet (asking would take memory of them). Of device 0: the machine's,
                               * or what the process's container may have; 0 = not known. Its free counts caches that
                               * the system would give back, mapped files among them */
     char why_not[120];

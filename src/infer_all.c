@@ -58,6 +58,7 @@ INFER__COLD_BEGIN
 #include "compute/gpu_run.c"       /* queue, values per token, launches */
 #include "compute/gpu_record.c"    /* passes kept by the driver; times of launches */
 #include "compute/gpu_matmul.c"    /* the ops, once for all GPUs */
+#include "compute/gpu_one.c"
 #include "compute/gpu_moe.c"
 #include "compute/gpu_attention.c"
 #include "compute/gpu_sample.c"

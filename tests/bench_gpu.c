@@ -2,7 +2,8 @@
  *
  *   cc -O2 -Itests -DINFER_QUIET tests/bench_gpu.c -o build/bench_gpu -lm -lpthread -ldl && build/bench_gpu cuda
  *
- *   bench_gpu BACKEND [all | TYPE,TYPE...] [rounds]      BACKEND: cuda hip metal opencl; TYPE: as in files, Q4_K
+ *   bench_gpu BACKEND [all | none | attention | TYPE,TYPE...] [rounds]
+ *                                      BACKEND: cuda hip metal opencl; TYPE: as in files, Q4_K; none: the limits alone
  *
  * First the limits that are measured in the same run: bytes per second of a copy within the device (read and written
  * bytes both count), and on CUDA devices with tensor cores the rate of mma.sync m16n8k16 (F16 in, F32 out) from
@@ -10,9 +11,12 @@
  * the median of `rounds` runs of one product: microseconds, GB/s of weights, share of the copy's bandwidth; Tflop/s and
  * share of the largest matrix rate. Where there are products by wgmma a prompt's comes a second time, by mma.sync.
  * Weights are random bytes, a different matrix in every run, so that no cache holds them: 64 MB at least lie between
- * two uses. */
+ * two uses.
+ *
+ * Last, with "attention" alone: the attention of one layer of an 8B model (32 heads of 128 values, 8 of keys), 1 to 512
+ * rows behind 0 to 32768 positions: microseconds of a layer; Gflop/s of what the rows see, share of the matrix rate; the
+ * cache's bytes that they see, counted once, by the time. BENCH_KV (f16, f32, bf16, q8_0, q4_0) is the cache's type. */
 #define INFER_IMPLEMENTATION
-#define INFER_CUDA_WGMMA
 #include "../src/infer_all.c"
 
 #include <stdio.h>
@@ -288,6 +292,90 @@ static int products(const infer__quant *q, int rounds) {
     return bad;
 }
 
+/* ---- attention -------------------------------------------------------------------------------------------------- */
+
+enum { HEADS = 32, HEADS_KV = 8, DIM = 128, DEEPEST = 32768, MOST_ROWS = 512 };
+enum { CACHE_PAGES = (DEEPEST + MOST_ROWS) / INFER__PAGE, COPIES = 4 }; /* of the cache: what one run reads is not kept */
+enum { BLOCK = 4 * MOST_ROWS + 2 + 2 * CACHE_PAGES };
+static const int32_t ATT_ROWS[] = { 1, 2, 8, 16, 64, 128, 512 }, ATT_DEPTHS[] = { 0, 4096, DEEPEST };
+static const char *const KV_NAMES[] = { "", "f32", "f16", "bf16", "q8_0", "q4_0" };
+
+static int one_attention(infer__kv_buf *k, infer__kv_buf *v, infer__buf *q, infer__buf *y, int32_t rows, int32_t depth,
+                         int rounds) {
+    infer__attention_args a;
+    double seconds[ROUNDS_MAX], t, seen = 0, bytes;
+    int32_t i, j, pages = (depth + rows + INFER__PAGE - 1) / INFER__PAGE;
+    memset(&a, 0, sizeof a);
+    a.q = rows_of(q, rows, HEADS * DIM);
+    a.y = rows_of(y, rows, HEADS * DIM);
+    a.k_cache = k;
+    a.v_cache = v;
+    a.n_head = HEADS;
+    a.n_head_kv = HEADS_KV;
+    a.dim_k = a.dim_v = DIM;
+    a.scale = 0.088388348f;
+    ctx.pass.n_rows = rows;
+    for (i = 0; i < rows; i++) {
+        ctx.pass.pos[i] = depth + i;
+        ctx.pass.seq[i] = 0;
+        seen += depth + i + 1;
+    }
+    for (i = -2; i < rounds; i++) {
+        for (j = 0; j < pages; j++) ctx.pass.pages[0][j] = (i + 2) % COPIES * CACHE_PAGES + j;
+        ctx.ops->begin(&ctx);
+        ctx.ops->attention(&ctx, &a);
+        t = seconds_since();
+        if (!infer__ok(&ctx)) return die("attention", ctx.error.message);
+        if (i >= 0) seconds[i] = t;
+    }
+    t = median(seconds, rounds);
+    bytes = 2.0 * HEADS_KV * (double)infer__kv_bytes(k->type, DIM) * (depth + rows);
+    printf("attention %-5s %5d rows behind %6d %10.1f us %9.1f Gflop/s", KV_NAMES[k->type], (int)rows, (int)depth, t * 1e6,
+           4.0 * HEADS * DIM * seen / t * 1e-9);
+    if (matrix_rate > 0) printf(" %5.1f %%", 100 * 4.0 * HEADS * DIM * seen / t / matrix_rate);
+    printf(" %8.1f GB/s of cache %5.1f %%\n", bytes / t * 1e-9, 100 * bytes / t / copy_rate);
+    fflush(stdout);
+    return 0;
+}
+
+static int attentions(int rounds) {
+    uint64_t bytes = (uint64_t)COPIES * CACHE_PAGES * INFER__PAGE * HEADS_KV * infer__kv_bytes(ctx.kv_type, DIM);
+    float *host = (float *)malloc((size_t)bytes);
+    infer__kv_buf k, v;
+    infer__buf q, y;
+    infer_error err;
+    uint64_t i, n = (uint64_t)MOST_ROWS * HEADS * DIM, s = 88172645463325252u;
+    int bad = 0, d, r;
+    if (!host) return die("memory", "none");
+    infer__error_clear(&err);
+    k.type = v.type = ctx.kv_type;
+    if (infer__gpu_alloc(gpu, &k.buf, bytes, &err) || infer__gpu_alloc(gpu, &v.buf, bytes, &err) ||
+        infer__gpu_alloc(gpu, &q, n * sizeof *host, &err) || infer__gpu_alloc(gpu, &y, n * sizeof *host, &err)) {
+        free(host);
+        return die("attention", err.message);
+    }
+    fill((uint8_t *)host, (size_t)bytes);
+    ctx.ops->upload(&ctx, &k.buf, 0, host, bytes);
+    ctx.ops->upload(&ctx, &v.buf, 0, host, bytes);
+    ctx.ops->sync(&ctx);
+    for (i = 0; i < n; i++) {
+        s = s * 6364136223846793005u + 1442695040888963407u;
+        host[i] = (float)(int32_t)(s >> 32) * 4.6566129e-10f;
+    }
+    ctx.ops->upload(&ctx, &q, 0, host, n * sizeof *host);
+    ctx.ops->sync(&ctx);
+    memset(ctx.profile, 0, sizeof ctx.profile);
+    for (d = 0; d < (int)INFER__COUNT(ATT_DEPTHS) && !bad; d++)
+        for (r = 0; r < (int)INFER__COUNT(ATT_ROWS) && !bad; r++)
+            bad = one_attention(&k, &v, &q, &y, ATT_ROWS[r], ATT_DEPTHS[d], rounds);
+    infer__gpu_free(gpu, &k.buf);
+    infer__gpu_free(gpu, &v.buf);
+    infer__gpu_free(gpu, &q);
+    infer__gpu_free(gpu, &y);
+    free(host);
+    return bad;
+}
+
 /* ---- the run ---------------------------------------------------------------------------------------------------- */
 
 static int wanted(const char *list, const char *name) {
@@ -301,7 +389,8 @@ static int wanted(const char *list, const char *name) {
 
 /* A context whose ops run on the device; all types must have been compiled before. */
 static int begin(const char *types) {
-    static int32_t block[4096];
+    static int32_t block[BLOCK];
+    const char *kv = getenv("BENCH_KV");
     const infer__quant *q;
     infer_error err;
     int32_t i;
@@ -313,22 +402,27 @@ static int begin(const char *types) {
     ctx.mem = &mem;
     ctx.gpu = gpu;
     ctx.kv_type = INFER_KV_F16;
+    for (i = INFER_KV_F32; kv && i <= INFER_KV_Q4_0; i++)
+        if (strcmp(kv, KV_NAMES[i]) == 0) ctx.kv_type = i;
+    if (infer__gpu_use_kv(gpu, ctx.kv_type, &err)) return die("cache", err.message);
     ctx.profiling = 1;
     ctx.x8_len = infer__cpu_x8_len(512, 14336); /* so that products round x, as those of models do */
-    ctx.pass.n_rows = 1;
+    ctx.parts_len = infer__gpu_parts_len(DEEPEST + MOST_ROWS, HEADS, DIM);
+    ctx.pass.n_rows = MOST_ROWS;
     ctx.pass.n_seq = 1;
     ctx.pass.n_out = 1;
-    ctx.pass.max_pages = 1;
+    ctx.pass.max_pages = CACHE_PAGES;
     ctx.pass.block = block;
-    ctx.pass.block_len = 4096;
+    ctx.pass.block_len = BLOCK;
     ctx.pass.ids = block;
-    ctx.pass.pos = block + 512;
-    ctx.pass.seq = block + 1024;
-    ctx.pass.out = block + 1536;
-    ctx.pass.extended = block + 2048;
-    ctx.pass.pages[0] = block + 2050;
-    ctx.pass.pages[1] = block + 2052;
+    ctx.pass.pos = ctx.pass.ids + MOST_ROWS;
+    ctx.pass.seq = ctx.pass.pos + MOST_ROWS;
+    ctx.pass.out = ctx.pass.seq + MOST_ROWS;
+    ctx.pass.extended = ctx.pass.out + MOST_ROWS;
+    ctx.pass.pages[0] = ctx.pass.extended + 1;
+    ctx.pass.pages[1] = ctx.pass.pages[0] + CACHE_PAGES;
     if (!ctx.ops->prepare(&ctx, 16384)) return die("context", ctx.error.message);
+    ctx.pass.n_rows = 1;
     ctx.ops->begin(&ctx);
     return infer__ok(&ctx) ? 0 : die("context", ctx.error.message);
 }
@@ -349,6 +443,7 @@ int main(int argc, char **argv) {
     bad = begin(types) || measure_copy() || measure_matrices();
     for (i = 0; !bad && (q = infer__quant_row(i)) != NULL; i++)
         if (wanted(types, q->name) && infer__gpu_has_type(q)) bad = products(q, rounds);
+    if (!bad && strcmp(types, "none") != 0) bad = attentions(rounds);
     if (ctx.ops) ctx.ops->finish(&ctx);
     infer__gpu_close(gpu);
     return bad;

@@ -36,6 +36,7 @@ static struct {
     fakecu_device devices[FAKECU_DEVICES];
     int n, version;
     int live[FAKECU_KINDS];
+    int refs[FAKECU_DEVICES], made; /* of primary contexts: who keeps each; how many were made */
     infer__cu_context stack[FAKECU_DEPTH], current;
     int depth;
     long calls, fail_at;     /* the call in a row that fails, 0 = none */
@@ -45,6 +46,7 @@ static struct {
     int nameless;            /* codes have no names */
     int refuse_binary, compiled, links;
     unsigned shared; /* bytes of shared memory that launches ask for */
+    int early;       /* launches that may begin early */
     fakecu_list *stream, *capture; /* the one that is there; what is being captured */
     long clock;
 } fakecu;
@@ -169,10 +171,17 @@ FAKECU(cuDevicePrimaryCtxRetain, (infer__cu_context *c, infer__cu_device d)) {
     FAKECU_ENTER(cuDevicePrimaryCtxRetain, FAKECU_ANYWHERE);
     *c = (infer__cu_context)(void *)&fakecu_contexts[d];
     fakecu.live[FAKECU_CONTEXT]++;
+    fakecu.made += fakecu.refs[d]++ == 0;
+    return 0;
+}
+FAKECU(cuDevicePrimaryCtxGetState, (infer__cu_device d, unsigned *flags, int *active)) {
+    FAKECU_ENTER(cuDevicePrimaryCtxGetState, FAKECU_ANYWHERE);
+    *flags = 0;
+    *active = fakecu.refs[d] > 0;
     return 0;
 }
 FAKECU(cuDevicePrimaryCtxRelease, (infer__cu_device d)) {
-    CHECK(d >= 0 && d < fakecu.n && fakecu.live[FAKECU_CONTEXT]-- > 0);
+    CHECK(d >= 0 && d < fakecu.n && fakecu.live[FAKECU_CONTEXT]-- > 0 && fakecu.refs[d]-- > 0);
     FAKECU_ENTER(cuDevicePrimaryCtxRelease, FAKECU_ANYWHERE);
     return 0;
 }
@@ -355,8 +364,8 @@ FAKECU(cuFuncGetAttribute, (int *value, int what, infer__cu_function f)) {
 }
 FAKECU(cuFuncSetAttribute, (infer__cu_function f, int what, int value)) {
     FAKECU_ENTER(cuFuncSetAttribute, FAKECU_INSIDE);
-    CHECK(f && what == 8 && value > 0);
-    fakecu.shared = (unsigned)value;
+    CHECK(f && ((what == 8 && value > 0) || (what == 9 && value == 100)));
+    if (what == 8) fakecu.shared = (unsigned)value;
     return 0;
 }
 FAKECU(cuLinkCreate_v2, (unsigned n, int *options, void **values, infer__cu_link *l)) {
@@ -404,6 +413,14 @@ FAKECU(cuLaunchKernel, (infer__cu_function f, unsigned gx, unsigned gy, unsigned
     memcpy(op.params, extra[1], 2 * 8 + 16);
     fakecu_put(s, &op);
     return 0;
+}
+FAKECU(cuLaunchKernelEx, (const infer__cu_config *c, infer__cu_function f, void **params, void **extra)) {
+    FAKECU_ENTER(cuLaunchKernelEx, FAKECU_INSIDE);
+    CHECK(c->n == 1 && c->attributes[0].id == 6 && c->attributes[0].value.on == 1);
+    CHECK(sizeof *c == 56 && sizeof c->attributes[0] == 72); /* as CUDA's header has them */
+    fakecu.early++;
+    return fake_cuLaunchKernel(f, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2], c->shared, c->stream,
+                               params, extra);
 }
 FAKECU(cuEventCreate, (infer__cu_event *e, unsigned flags)) {
     FAKECU_ENTER(cuEventCreate, FAKECU_INSIDE);

@@ -143,7 +143,7 @@ static void test_gpu_check_covers(void) {
         int32_t m, text = 0; /* kinds that only builds with a macro have */
         for (m = 0; m < INFER__MODULE_COUNT; m++)
             text |= INFER__MODULES[m].kind == INFER__KERNELS[k].kind &&
-                    (infer__module_part(m, INFER__FORM_SOURCE, 0) || infer__module_part(m, INFER__FORM_PTX, 0));
+                    (infer__module_there(m, INFER__FORM_SOURCE) || infer__module_there(m, INFER__FORM_PTX));
         if (!text) continue;
         check_detail = INFER__KERNELS[k].name;
         CHECK(found[k]);

@@ -194,12 +194,14 @@ static void test_gpu_cuda_story(void) {
     CHECK(cud->backend == INFER_CUDA && cud->form == INFER__FORM_PTX);
     cud_begin(2);
     CHECK(cud_story(&mem, NULL, &err) == INFER_OK && infer__atomic_get(&mem.used) == 0);
+    CHECK(cud->open(&device, &mem, 0, &err) == INFER_OK);
     cud->info(0, &info);
     CHECK(info.usable && info.total == fakecu.devices[0].total && info.free == info.total / 2);
     fakecu.fail_name = "cuDevicePrimaryCtxRetain";
     cud->info(0, &info);
     CHECK(info.usable && info.free == info.total);
     fakecu.fail_name = NULL;
+    cud->close(device);
     cud->info(2, &info);
     CHECK(!info.usable && !info.name[0]);
     CHECK(cud->open(&device, &mem, 2, &err) == INFER_ERR_DEVICE && !device);
@@ -336,6 +338,13 @@ static void test_gpu_cuda_large(void) {
 }
 
 /* What a kernel did wrong comes out at a sync; after it everything says so, and closing works. */
+static void test_gpu_cuda_fatal(void) {
+    static const int16_t ends[] = {214, 220, 226, 700, 719, 721, 810, 999}, goes_on[] = {0, 1, 2, 100, 209, 222, 701, 720, 801};
+    size_t i;
+    for (i = 0; i < INFER__COUNT(ends); i++) CHECK(infer__cu_fatal(ends[i]));
+    for (i = 0; i < INFER__COUNT(goes_on); i++) CHECK(!infer__cu_fatal(goes_on[i]));
+}
+
 static void test_gpu_cuda_lost(void) {
     const uint32_t groups[3] = {1, 1, 1};
     cud_scale_args a = {1, 2.0f, {0, 0}};
@@ -622,6 +631,47 @@ static void test_gpu_cuda_modules(void) {
     }
 }
 
+/* Contexts are expensive: listing makes none, and a model one on each device that it uses. */
+static void test_gpu_cuda_contexts(void) {
+    infer_device_info info;
+    infer__gpu *g = NULL;
+    infer__mem mem;
+    infer_error err;
+    int32_t i, rows[16];
+    char why_not[120];
+    infer__mem_init(&mem, NULL, 0);
+    cud_begin(8);
+    for (i = 0; infer__gpu_info_in(infer__drivers, i, &info); i++)
+        if (info.backend == INFER_CUDA) CHECK(info.usable && info.free == info.total);
+    CHECK(infer__gpu_rows(infer__drivers, INFER_CUDA, 0, rows, 16, why_not, sizeof why_not) == 8);
+    CHECK(infer__gpu_automatic(infer__drivers, 1) == rows[0]);
+    CHECK(fakecu.made == 0);
+    CHECK(infer__gpu_open_row(infer__drivers, &g, &mem, NULL, rows[2], NULL, &err) == INFER_OK);
+    CHECK(fakecu.made == 1);
+    for (i = 0; i < 8; i++) { /* what is free is known of the one that is in use */
+        CHECK(infer__gpu_info_in(infer__drivers, rows[i], &info));
+        CHECK(info.free == (i == 2 ? info.total / 2 : info.total));
+    }
+    CHECK(g && infer__gpu_memory(g) == (uint64_t)1 << 29);
+    CHECK(fakecu.made == 1);
+    infer__gpu_close(g);
+    cud_end();
+}
+
+/* CUDA does not work in a child of fork(): said so before the driver's own error, or worse, comes. */
+static void test_gpu_cuda_child(void) {
+    infer__mem mem;
+    infer_error err;
+    void *device = NULL;
+    infer__mem_init(&mem, NULL, 0);
+    cud_begin(1);
+    infer__cuda.process = infer__process() + 1;
+    CHECK(cud->open(&device, &mem, 0, &err) == INFER_ERR_DEVICE && !device);
+    CHECK_STR(err.message, "CUDA was started before fork() and does not work in the child: fork() first");
+    CHECK(fakecu.made == 0);
+    cud_end();
+}
+
 static void suite_gpu_cuda(void) {
     RUN(test_gpu_cuda_library);
     if (sizeof(void *) < 8) return; /* there CUDA is not */
@@ -631,6 +681,7 @@ static void suite_gpu_cuda(void) {
     RUN(test_gpu_cuda_failures);
     RUN(test_gpu_cuda_oom);
     RUN(test_gpu_cuda_large);
+    RUN(test_gpu_cuda_fatal);
     RUN(test_gpu_cuda_lost);
     RUN(test_gpu_cuda_programs);
     RUN(test_gpu_cuda_shared);
@@ -638,4 +689,6 @@ static void suite_gpu_cuda(void) {
     RUN(test_gpu_cuda_recordings);
     RUN(test_gpu_cuda_times);
     RUN(test_gpu_cuda_modules);
+    RUN(test_gpu_cuda_contexts);
+    RUN(test_gpu_cuda_child);
 }

@@ -42,7 +42,7 @@ static char *kernels_digits(const uint8_t *packed, uint32_t n) {
 static char *kernels_unpack(const infer__kernel_text *text) {
     char *out = (char *)malloc(text->bytes ? text->bytes : 1);
     static infer__lzma unpacker;
-    if (infer__text_unpack(&unpacker, text, out)) return out;
+    if (infer__text_unpack(&unpacker, text, out, text->bytes)) return out;
     free(out);
     return NULL;
 }
@@ -114,28 +114,25 @@ static void test_gpu_text_refused(void) {
 
 /* 0: a program that only builds with a macro of its own have. */
 static int kernels_built(int32_t module) {
-#ifndef INFER_CUDA_WGMMA
-    if (INFER__MODULES[module].kind == INFER__MODULE_WGMMA) return 0;
-#endif
     return module >= 0;
 }
 
-/* All text of a module, of its PTX when it has nothing else; free() it. The last character is a zero. */
-static char *kernels_module(const infer__module_row *row) {
-    char *all = NULL, *one;
-    size_t n = 0;
-    int32_t i;
-    const infer__kernel_text *text;
-    const int32_t form = row->files[0] < 0 ? INFER__FORM_PTX : INFER__FORM_SOURCE;
-    for (i = 0; (text = infer__module_part((int32_t)(row - INFER__MODULES), form, i)) != NULL; i++) {
-        one = kernels_unpack(text);
-        CHECK(one != NULL);
-        all = (char *)realloc(all, n + text->bytes + 1);
-        if (one) memcpy(all + n, one, text->bytes);
-        n += text->bytes;
-        free(one);
-    }
-    all[n] = 0;
+/* All text of a module in a form; free() it. The last character is a zero. */
+static char *kernels_module(int32_t module, int32_t form) {
+    const char *pieces[INFER__MODULE_FILES], *damaged;
+    infer__mem mem;
+    int32_t n, i;
+    size_t size = 1;
+    char *all;
+    void *block;
+    infer__mem_init(&mem, NULL, 0);
+    block = infer__module_text(module, form, pieces, &n, &mem, &damaged);
+    CHECK(block && !damaged);
+    for (i = 0; block && i < n; i++) size += strlen(pieces[i]);
+    all = (char *)calloc(size, 1);
+    for (i = 0; block && i < n; i++) strcat(all, pieces[i]);
+    infer__free(&mem, block);
+    CHECK(infer__atomic_get(&mem.used) == 0);
     return all;
 }
 
@@ -165,7 +162,7 @@ static void test_gpu_texts(void) {
         char *all;
         check_detail = row->name;
         if (!kernels_built((int32_t)i)) continue;
-        all = kernels_module(row);
+        all = kernels_module((int32_t)i, row->files[0] < 0 ? INFER__FORM_PTX : INFER__FORM_SOURCE);
         CHECK(infer__fnv(INFER__FNV, all, strlen(all)) == (row->files[0] < 0 ? row->ptx_hash : row->hash));
         CHECK(!strstr(all, "/*"));
         free(all);
@@ -183,10 +180,13 @@ static void test_gpu_ptx(void) {
 #ifndef INFER_NO_CUDA
     int32_t i, k, n;
     CHECK(INFER__COUNT(INFER__PTX) == INFER__MODULE_COUNT && INFER__PTX_CUDA >= 8000);
+    for (i = 0; i < (int32_t)INFER__COUNT(INFER__PTX_BLOCKS); i++)
+        if (INFER__PTX_BLOCKS[i].bytes) CHECK(kernels_text(&INFER__PTX_BLOCKS[i]) != 0);
     for (i = 0; i < INFER__MODULE_COUNT; i++) {
         const infer__module_row *row = &INFER__MODULES[i];
         const infer__kind_row *kind = &INFER__KINDS[row->kind];
-        char want[80], *all, *one;
+        char want[80], *all;
+        check_detail = row->name;
         if (kind->form == INFER__FORM_METAL) {
             CHECK(INFER__PTX[i].bytes == 0 && row->ptx_hash == 0);
             continue;
@@ -195,11 +195,8 @@ static void test_gpu_ptx(void) {
             CHECK(INFER__PTX[i].bytes == 0);
             continue;
         }
-        CHECK(kernels_text(&INFER__PTX[i]) == row->ptx_hash && row->ptx_hash != 0);
-        all = (char *)calloc(INFER__PTX[i].bytes + 1, 1);
-        one = kernels_unpack(&INFER__PTX[i]);
-        if (one) memcpy(all, one, INFER__PTX[i].bytes);
-        free(one);
+        all = kernels_module(i, INFER__FORM_PTX);
+        CHECK(strlen(all) == INFER__PTX[i].bytes && infer__fnv(INFER__FNV, all, strlen(all)) == row->ptx_hash);
         snprintf(want, sizeof want, ".target sm_%d%s\n", (int)(kind->form ? kind->tier : 61), kind->exact ? "a" : "");
         CHECK_HAS(all, want);
         CHECK(strncmp(all, ".version ", 9) == 0 && !strstr(all, "//"));
@@ -294,7 +291,7 @@ static void test_gpu_kernel_table(void) {
         char *all, *body, line[80];
         check_detail = INFER__MODULES[i].name;
         if (INFER__MODULES[i].files[0] < 0) continue; /* PTX: see test_gpu_ptx */
-        all = kernels_module(&INFER__MODULES[i]);
+        all = kernels_module(i, INFER__FORM_SOURCE);
         body = strstr(all, "#define PAGE");
         CHECK(body != NULL);
         for (k = n = 0; body && k < INFER__KERNEL_COUNT; k++) {
@@ -669,6 +666,85 @@ static void kernels_special(int32_t module, int32_t tier, long fail_at, int want
     infer__gpu_close(g);
     kernels_end();
 }
+/* Programs that threads compile: each once, those that are kept not at all, one that fails does no harm to the others. */
+static struct {
+    infer__atomic builds, running, most;
+    const char *kept, *refused;
+    int takes;
+} side;
+static int side_cached(void *device, const infer__gpu_source *s, void **program) {
+    infer_error err;
+    infer__error_clear(&err);
+    return side.kept && strcmp(s->name, side.kept) == 0 && fake_load(device, s, program, &err) == INFER_OK;
+}
+static void side_build(void *device, const infer__gpu_source *s, infer__gpu_built *b) {
+    int64_t now = infer__atomic_add(&side.running, 1) + 1;
+    double start = infer__seconds();
+    (void)device;
+    memset(b, 0, sizeof *b);
+    infer__error_clear(&b->err);
+    if (now > infer__atomic_get(&side.most)) infer__atomic_set(&side.most, now);
+    while (infer__seconds() - start < 0.01) {}
+    if (side.refused && strcmp(s->name, side.refused) == 0) b->r = infer__error(&b->err, INFER_ERR_DEVICE, "no registers left");
+    infer__atomic_add(&side.builds, 1);
+    infer__atomic_add(&side.running, -1);
+}
+static infer_result side_take(void *device, const infer__gpu_source *s, infer__gpu_built *b, void **program, infer_error *err) {
+    side.takes++;
+    *program = NULL;
+    return b->r ? infer__error(err, b->r, "%s", b->err.message) : fake_load(device, s, program, err);
+}
+static char side_log[400];
+static void side_logged(void *user, int level, const char *message) {
+    (void)user;
+    if (level <= 2) snprintf(side_log, sizeof side_log, "%s", message);
+}
+static void test_gpu_side_by_side(void) {
+    static const char *const refused[] = {NULL, "mma_q4_k", "q4_k"};
+    const infer__quant *q4 = infer__quant_find(12, NULL), *q6 = infer__quant_find(14, NULL);
+    infer__driver driver = fake_ptx;
+    const infer__driver *drivers[2];
+    infer__report report;
+    infer__gpu *g = NULL;
+    infer__gpu_uses uses;
+    infer_error err;
+    size_t i;
+    drivers[0] = &driver;
+    drivers[1] = NULL;
+    driver.cached = side_cached;
+    driver.build = side_build;
+    driver.take = side_take;
+    memset(&report, 0, sizeof report);
+    report.log = side_logged;
+    for (i = 0; i < INFER__COUNT(refused); i++) {
+        kernels_begin(0);
+        fake.tier = 80;
+        memset(&side, 0, sizeof side);
+        memset(&uses, 0, sizeof uses);
+        side_log[0] = 0;
+        side.kept = "q6_k";
+        side.refused = refused[i];
+        uses.types[infer__quant_index(q4)] = uses.types[infer__quant_index(q6)] = INFER__USE_MATRIX;
+        uses.kv_types = 1u << INFER_KV_F16;
+        CHECK(infer__gpu_open_row(drivers, &g, &kernels_mem, &report, 0, NULL, &err) == INFER_OK);
+        infer__gpu_use_all(g, &uses);
+        CHECK(side.takes == infer__atomic_get(&side.builds) && side.takes >= 4); /* base, cache, q4_k and the special ones */
+        CHECK(infer__cores() == 1 || infer__atomic_get(&side.most) > 1);
+        CHECK(infer__gpu_has_program(g, INFER__MODULE_BASE, 0) && infer__gpu_has_program(g, INFER__MODULE_KV, INFER_KV_F16));
+        CHECK(infer__gpu_has_program(g, INFER__MODULE_TYPE, q6->id));
+        CHECK(infer__gpu_has_program(g, INFER__MODULE_TYPE, q4->id) == (i != 2));
+        CHECK(infer__gpu_has_program(g, INFER__MODULE_MMA, q4->id) == (i != 1));
+        if (i == 1) CHECK_HAS(side_log, "mma_q4_k: no registers left; going on without them");
+        else CHECK_STR(side_log, ""); /* whoever needs a generic one asks again, and is told */
+        side.takes = 0;
+        side.refused = NULL;
+        infer__gpu_use_all(g, &uses);
+        CHECK(side.takes == (i > 0)); /* nothing is compiled twice */
+        infer__gpu_close(g);
+        kernels_end();
+    }
+}
+
 static void test_gpu_special(void) {
     infer__gpu *g = NULL;
     infer_error err;
@@ -725,6 +801,7 @@ static void suite_gpu_kernels(void) {
     RUN(test_gpu_every_alloc_fails);
     RUN(test_gpu_threads);
     RUN(test_gpu_special);
+    RUN(test_gpu_side_by_side);
 }
 
 #endif

@@ -95,6 +95,7 @@ static void gpu_pass(infer__ctx *c, int32_t *block, int32_t rows, int32_t n_seq,
 }
 
 static int gpu_rounded; /* 1: products round their input to 8 bits, on both, where they can */
+static int gpu_halves; /* 1: the device, not the CPU, may take attention's operands as halves; 2: as BF16 */
 static void gpu_pair_open(gpu_pair *p, int device, int32_t kv_type, int32_t rows, int32_t n_seq, int32_t pages) {
     infer_error err;
     ops_open(&p->cpu, 2, gpu_rounded ? 0 : infer__cpu_found(), 4096);
@@ -109,7 +110,7 @@ static void gpu_pair_open(gpu_pair *p, int device, int32_t kv_type, int32_t rows
     p->gpu.gpu = gpu_opened[device];
     p->gpu.kv_type = kv_type;
     p->gpu.pass = p->cpu.pass;
-    p->gpu.exact = !gpu_rounded;
+    p->gpu.exact = !gpu_rounded && !gpu_halves;
     p->gpu.x8_len = gpu_rounded ? infer__cpu_x8_len(64, 4096) : 0;
     p->gpu.parts_len = gpu_parts_len;
     p->gpu.lists_len = gpu_lists_len;
@@ -178,6 +179,8 @@ static void *gpu_fetch(gpu_pair *p, const infer__buf *b) {
 
 /* The device's values against the CPU's: within tolerance of sizes[row * cols + col], or of `size` and the value. What
  * lies before and between the rows is as it was. */
+static double gpu_tolerance(void) { return gpu_halves == 2 ? 3e-3 : gpu_halves ? 1e-3 : GPU_TOLERANCE; }
+
 static void gpu_near(gpu_pair *p, gpu_tensor *t, double size, const double *sizes) {
     float *z = (float *)gpu_fetch(p, &t->on_gpu);
     const float *y = (const float *)t->on_cpu.host;
@@ -185,7 +188,7 @@ static void gpu_near(gpu_pair *p, gpu_tensor *t, double size, const double *size
     for (i = 0; i < n; i++) {
         int64_t row = (i - first) / t->cpu.stride, col = (i - first) % t->cpu.stride;
         if (i < first || col >= t->cpu.cols) CHECK(memcmp(&z[i], &y[i], sizeof *y) == 0);
-        else CHECK(ops_near(z[i], y[i], sizes ? sizes[row * t->cpu.cols + col] : size + fabs(y[i]), GPU_TOLERANCE));
+        else CHECK(ops_near(z[i], y[i], sizes ? sizes[row * t->cpu.cols + col] : size + fabs(y[i]), gpu_tolerance()));
     }
     free(z);
 }
@@ -753,6 +756,7 @@ static void test_gpu_ops_matmul_three(void) {
 #include "test_gpu_moe.c"
 #include "test_gpu_top.c"
 #include "test_gpu_attention.c"
+#include "test_gpu_few.c"
 #include "test_gpu_faults.c"
 #include "test_gpu_check.c"
 
@@ -771,6 +775,9 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_attention_types);
     RUN_DEVICE(test_gpu_ops_attention_contexts);
     RUN_DEVICE(test_gpu_ops_attention_nan);
+    RUN_DEVICE(test_gpu_few);
+    RUN_DEVICE(test_gpu_few_replay);
+    RUN_DEVICE(test_gpu_ops_attention_halves);
     RUN_DEVICE(test_gpu_ops_store);
     RUN_DEVICE(test_gpu_ops_rope_store);
     RUN(test_gpu_ops_attention_bucket);

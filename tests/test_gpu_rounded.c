@@ -108,6 +108,11 @@ static int gpu_has_dots(const infer__quant *q) {
     return 0;
 }
 
+/* Launches of products of one row that one kernel makes with all that is around them. */
+static int gpu_has_one(const gpu_pair *p, const infer__quant *q, int32_t cols) {
+    return infer__gpu_find(p->gpu.run, INFER__MODULE_ONE, q->id) && cols % 8 == 0 && cols / q->values * q->bytes % 16 == 0;
+}
+
 static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
     static const int32_t units[] = {1, 2, 3, 5, 9, 16}, rows[] = {1, 3, 4, 5, 33, 130};
     int32_t i, unit = q->values == 1 ? 4 : q->values, dots = gpu_has_dots(q);
@@ -126,7 +131,8 @@ static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
         if (t.n_w < 3 && i > 3) t.act = 1 + (i + q->id) % INFER__ACTS;
         t.add = t.n_w == 1 && i % 2;
         t.norm = i % 5 == 4 && t.cols >= 32 ? 1 + i / 5 % 2 : 0;
-        gpu_mix_case(p, &t, dots ? 2 : q->values == 1 && (!cores || t.n == 1) ? 1 + (t.norm != 0) : 0);
+        if (t.n == 1 && gpu_has_one(p, q, t.cols)) gpu_mix_case(p, &t, 1);
+        else gpu_mix_case(p, &t, dots ? 2 : q->values == 1 && (!cores || t.n == 1) ? 1 + (t.norm != 0) : 0);
     }
 }
 

@@ -31,6 +31,8 @@ DIGITS = "".join(chr(c) for c in range(ord("#"), ord("~") + 1) if chr(c) not in 
 PIECE, LINE = 3960, 330  # characters of a string (C99 promises 4095) and of a line of packed text, which nobody reads: multiples of 5.
                          # Long, since some compilers lose debug information behind line 65,535 of infer.h
 
+BLOCK = 8  # programs that are packed together: a large block packs better, and unpacking its last program takes longer
+
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.S)
 
 
@@ -95,10 +97,12 @@ def stripped(name):
 
 
 def definition():
-    """kernels.def: (modules, [(kernel, kind, shared bytes)], {name: Kind} with the generic ones first)."""
+    """kernels.def: (modules, [(kernel, kind, shared bytes, early)], {name: Kind} with the generic ones first)."""
     found, kernels = [], []
     kinds = {name: Kind(name, None, "0", name) for name in KINDS}
-    lines = list(filter(str.strip, re.sub(r"/\*.*?\*/", " ", read("kernels.def"), flags=re.S).split("\n")))
+    plain = re.sub(r"/\*.*?\*/", " ", read("kernels.def"), flags=re.S)
+    plain = re.sub(r"\([^()]*\)", lambda m: " ".join(m.group().split()), plain)  # a row may take several lines
+    lines = list(filter(str.strip, plain.split("\n")))
     for line in lines:
         t = re.fullmatch(r"\s*KIND\(\s*([A-Z]\w*)\s*,\s*(\w+)\s*,\s*(\d+a?)\s*(?:,\s*(KV|TYPE)\s*)?(?:,\s*(INFER_\w+)\s*)?\)\s*", line)
         if t and t.group(2) not in FORMS:
@@ -111,7 +115,7 @@ def definition():
             kinds[t.group(1)] = Kind(t.group(1), t.group(2), t.group(3), t.group(4) or "TYPE", t.group(5))
     for line in lines:
         m = re.fullmatch(r"\s*MODULE\(\s*(\w+)\s*,\s*(\w+)\s*,\s*(\d+)\s*,([^,()]*)\)\s*", line)
-        k = re.fullmatch(r"\s*K\(\s*(\w+)\s*,\s*(\w+)\s*(?:,\s*(\d+)\s*)?\)\s*", line)
+        k = re.fullmatch(r"\s*K\(\s*(\w+)\s*,\s*(\w+)\s*(?:,\s*(\d+)\s*)?(,\s*EARLY\s*)?\)\s*", line)
         t = re.match(r"\s*KIND\(\s*(\w+)", line)
         if t and t.group(1) in kinds:
             continue
@@ -123,9 +127,9 @@ def definition():
         if m:
             found.append(Module(m.group(1), kind, int(m.group(3)), PRELUDE + m.group(4).split()))
         else:
-            kernels.append((k.group(1), kind, int(k.group(3) or 0)))
+            kernels.append((k.group(1), kind, int(k.group(3) or 0), int(bool(k.group(4)))))
     for what, names in (("module", [m.name for m in found]), ("module of kind and id", [(m.kind, m.id) for m in found]),
-                        ("kernel", [k for k, _, _ in kernels])):
+                        ("kernel", [k[0] for k in kernels])):
         twice = [n for n in names if names.count(n) > 1]
         if twice:
             fail("kernels/kernels.def has the %s %s twice" % (what, twice[0]), "Remove one")
@@ -192,7 +196,7 @@ def kernels_of(name, text):
 
 
 def interface():
-    """(modules, kernels in the order of kernels.def as (Kernel, kind, shared bytes), {name: (fields, file)} of all args, kinds), checked."""
+    """(modules, kernels in the order of kernels.def as (Kernel, kind, shared bytes, early), {name: (fields, file)} of all args, kinds), checked."""
     found, rows, kinds = definition()
     args, of_kind = {}, {kind: {} for kind in kinds}
     for module in found:
@@ -209,7 +213,7 @@ def interface():
         for k in here.values():
             if k.args not in args_here:
                 fail("kernel %s of module %s takes ARGS(%s), which is not there" % (k.name, module.name, k.args), "Add it")
-        names = [n for n, kind, _ in rows if kind == module.kind]
+        names = [n for n, kind, _, _ in rows if kind == module.kind]
         for n in sorted(set(names) ^ set(here)):
             fail("module %s %s the kernel %s, kernels.def %s" % ((module.name,) + (("has", n, "does not") if n in here else
                  ("lacks", n, "has it"))), "A K(name, %s) means: every module of kind %s has it" % (module.kind, module.kind))
@@ -220,12 +224,12 @@ def interface():
              for folder, _, names in os.walk(os.path.join(ROOT, "kernels")) for f in names if f.endswith(".k")]
     for f in sorted(set(files) - {f for m in found for f in m.files}):
         fail("kernels/%s is in no module" % f, "Name it in kernels/kernels.def, or delete it")
-    return found, [(of_kind[kind][n], kind, shared) for n, kind, shared in rows], args, kinds
+    return found, [(of_kind[kind][n], kind, shared, early) for n, kind, shared, early in rows], args, kinds
 
 
 # ---- packing ---------------------------------------------------------------------------------------------------------------
 
-LZMA = [{"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "lc": 3, "lp": 0, "pb": 0}]
+LZMA = [{"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "lc": 3, "lp": 0, "pb": 0}]  # it looks back 64 MB
 
 
 def pack(data):
@@ -266,17 +270,21 @@ def undigits(coded, n):
 # ---- PTX -------------------------------------------------------------------------------------------------------------------
 
 class Ptx:
-    """The PTX of a module as kernels_embed.h has it. inputs: hash of what it was made of; hash: of the text."""
-    def __init__(self, name, inputs, hash, packed, plain, coded):
-        self.name, self.inputs, self.hash, self.packed, self.plain, self.coded = name, inputs, hash, packed, plain, coded
+    """The PTX of a module. inputs: hash of what it was made of; hash: of the text; plain: the text, bytes."""
+    def __init__(self, name, inputs, plain):
+        self.name, self.inputs, self.plain, self.hash = name, inputs, plain, "%016x" % fnv(plain)
 
-    def text(self):
-        return unpack(undigits(self.coded, self.packed)).decode("ascii")
+
+class Block:
+    """Programs of a kind that are packed as one text, since they have much in common. ptx: in their order."""
+    def __init__(self, name, ptx, packed, coded):
+        self.name, self.ptx, self.packed, self.coded = name, ptx, packed, coded
 
 
 TEXT_BLOCK = re.compile(r"const infer__text_(\w+)\[\] = \{\n((?: *\"[^\"]*\",?\n)+)")
 TEXT_ROW = re.compile(r'    \{"([^"]+)", infer__text_(\w+), \d+, (\d+), \d+\},')
-PTX_BLOCK = re.compile(r"/\* ptx (\w+): of (\w{16}), gives (\w{16}), packed (\d+), plain (\d+) \*/\n[^\n]*\n((?: *\"[^\"]*\",?\n)+)")
+PTX_BLOCK = re.compile(r"((?:/\* ptx [^\n]*\*/\n)+)static const char \*const infer__ptx_(\w+)\[\] = \{ /\* (\d+) bytes \*/\n((?: *\"[^\"]*\",?\n)+)")
+PTX_ROW = re.compile(r"/\* ptx (\w+): of (\w{16}), (\d+) bytes \*/")
 
 
 def embedded():
@@ -304,11 +312,24 @@ def embedded_texts():
             if m.group(2) in coded}
 
 
+def embedded_blocks():
+    """name -> Block of the kernels_embed.h that is there; one that is damaged is left out."""
+    out = {}
+    for m in PTX_BLOCK.finditer(embedded()):
+        coded, ptx, at = "".join(re.findall(r'"([^"]*)"', m.group(4))), [], 0
+        packed = undigits(coded, int(m.group(3)))
+        plain = unpacked(packed) or b""
+        for name, inputs, n in PTX_ROW.findall(m.group(1)):
+            ptx.append(Ptx(name, inputs, plain[at:at + int(n)]))
+            at += int(n)
+        if at == len(plain):
+            out[m.group(2)] = Block(m.group(2), ptx, packed, coded)
+    return out
+
+
 def embedded_ptx():
     """module -> Ptx of the kernels_embed.h that is there."""
-    text = embedded()
-    return {m.group(1): Ptx(*m.group(1, 2, 3), int(m.group(4)), int(m.group(5)), "".join(re.findall(r'"([^"]*)"', m.group(6))))
-            for m in PTX_BLOCK.finditer(text)}
+    return {p.name: p for b in embedded_blocks().values() for p in b.ptx}
 
 
 def ptx_flags(tier):
@@ -332,9 +353,7 @@ def ptx_of(clang, module, tier, inputs):
     if p.returncode or not p.stdout.isascii():
         fail("module %s gives no PTX:\n%s" % (module.name, p.stderr), "Correct the kernel: tests/kernels/faces.py %s" % module.name)
     lines = [" ".join(re.sub(r"//.*", "", line).split()) for line in p.stdout.split("\n")]
-    plain = "".join(line + "\n" for line in lines if line).encode("ascii")
-    packed = pack(plain)
-    return Ptx(module.name, inputs, "%016x" % fnv(plain), len(packed), len(plain), digits(packed))
+    return Ptx(module.name, inputs, "".join(line + "\n" for line in lines if line).encode("ascii"))
 
 
 def ptx_texts(found, kinds):
@@ -345,7 +364,7 @@ def ptx_texts(found, kinds):
         if not tier:
             continue
         inputs = ptx_inputs(m, tier)
-        if m.name in known and known[m.name].inputs == inputs and unpacked(undigits(known[m.name].coded, known[m.name].packed)):
+        if m.name in known and known[m.name].inputs == inputs:
             out[m.name] = known[m.name]
         else:
             jobs.append((m, tier, inputs))
@@ -357,6 +376,22 @@ def ptx_texts(found, kinds):
         made = pool.map(ptx_of, *zip(*[(clang,) + job for job in jobs])) if jobs else ()
         out.update((p.name, p) for p in made)
     return out
+
+
+def blocks_of(found, ptx):
+    """The Blocks of all modules: up to BLOCK of a kind each, packed anew unless they are there as they are."""
+    known, groups, wanted = embedded_blocks(), {}, []
+    for m in found:
+        if m.name in ptx:
+            groups.setdefault(m.kind, []).append(ptx[m.name])
+    for kind, members in groups.items():
+        wanted += [("%s_%d" % (kind.lower(), i // BLOCK), members[i:i + BLOCK]) for i in range(0, len(members), BLOCK)]
+    plain = {name: b"".join(p.plain for p in members) for name, members in wanted}
+    jobs = [n for n, members in wanted if n not in known or b"".join(p.plain for p in known[n].ptx) != plain[n]]
+    with concurrent.futures.ProcessPoolExecutor(min(4, os.cpu_count() or 1)) if len(jobs) > 1 else concurrent.futures.ThreadPoolExecutor(1) as pool:
+        packed = dict(zip(jobs, pool.map(pack, [plain[n] for n in jobs])))
+    return [Block(n, members, packed[n], digits(packed[n])) if n in packed else Block(n, members, known[n].packed, known[n].coded)
+            for n, members in wanted]
 
 
 # ---- kernels_embed.h ---------------------------------------------------------------------------------------------------------
@@ -405,29 +440,38 @@ def piece_lines(coded):
         yield from ('    "%s"%s' % (part, "," if i == len(parts) - 1 else "") for i, part in enumerate(parts))
 
 
-def ptx_array(p):
-    yield "/* ptx %s: of %s, gives %s, packed %d, plain %d */" % (p.name, p.inputs, p.hash, p.packed, p.plain)
-    yield "static const char *const infer__ptx_%s[] = {" % p.name
-    yield from piece_lines(p.coded)
+def ptx_array(b):
+    yield from ("/* ptx %s: of %s, %d bytes */" % (p.name, p.inputs, len(p.plain)) for p in b.ptx)
+    yield "static const char *const infer__ptx_%s[] = { /* %d bytes */" % (b.name, len(b.packed))
+    yield from piece_lines(b.coded)
     yield "};"
 
 
-def ptx_lines(found, kinds, texts):
-    """The PTX of all modules, in their order."""
-    def guarded(m, lines, otherwise):
-        macro = kinds[m.kind].macro
+def ptx_lines(found, kinds, blocks):
+    """The blocks of PTX, and where the modules are in them, in their order."""
+    def guarded(kind, lines, otherwise):
+        macro = kinds[kind].macro
         return ["#ifdef " + macro] + lines + (["#else"] + otherwise if otherwise else []) + ["#endif"] if macro else lines
 
+    kind = {m.name: m.kind for m in found}
+    at = {}  # module -> number of its block, where it begins there, its bytes
+    for i, b in enumerate(blocks):
+        n = 0
+        for p in b.ptx:
+            at[p.name] = (i, n, len(p.plain))
+            n += len(p.plain)
     yield "#ifndef INFER_NO_CUDA /* PTX that clang 19 made of inputs with this hash */"
+    for b in blocks:
+        yield from guarded(kind[b.ptx[0].name], list(ptx_array(b)), [])
+    yield "static const infer__kernel_text INFER__PTX_BLOCKS[] = { /* name, pieces, n_pieces, packed, bytes */"
+    for b in blocks:
+        yield from guarded(kind[b.ptx[0].name], ['    {"%s.ptx", infer__ptx_%s, %d, %d, %d},' % (
+            b.name, b.name, -(-len(b.coded) // PIECE), len(b.packed), sum(len(p.plain) for p in b.ptx))], ['    {"", NULL, 0, 0, 0},'])
+    yield "};"
+    yield "static const infer__ptx_row INFER__PTX[] = { /* of each module: block, where in it, bytes */"
     for m in found:
-        if m.name in texts:
-            yield from guarded(m, list(ptx_array(texts[m.name])), [])
-    absent = ['    {"", NULL, 0, 0, 0},']
-    yield "static const infer__kernel_text INFER__PTX[] = { /* of each module: name, pieces, n_pieces, packed, bytes */"
-    for m in found:
-        p = texts.get(m.name)
-        yield from guarded(m, ['    {"%s.ptx", infer__ptx_%s, %d, %d, %d},' % (p.name, p.name, -(-len(p.coded) // PIECE), p.packed, p.plain)]
-                           if p else absent, absent)
+        row = ["    {%d, %d, %d}," % at[m.name]] if m.name in at else ["    {0, 0, 0},"]
+        yield from guarded(m.kind, row, ["    {0, 0, 0},"]) if m.name in at else row
     yield "};"
     yield "#endif"
     yield "enum { INFER__PTX_CUDA = %d }; /* version of CUDA whose drivers take the PTX of generic programs first */" % PTX["61"][1]
@@ -467,6 +511,7 @@ def build():
     of_source = [m for m in found if kinds[m.kind].form != "PTX"]  # the others are there as PTX only
     names = list(dict.fromkeys(f for m in of_source for f in m.files))
     ptx = ptx_texts(found, kinds)
+    blocks = blocks_of(found, ptx)
     inputs = hashlib.sha256()
     for name in sorted({f for m in found for f in m.files}) + ["kernels.def"]:
         inputs.update(("%s\0%s\0" % (name, read(name))).encode("utf-8"))
@@ -474,13 +519,13 @@ def build():
     out += args_lines(args)
     out += kind_lines(kinds)
     out.append("\nenum {")
-    out += wrapped(["INFER__K_" + k.name.upper() for k, _, _ in kernels] + ["INFER__KERNEL_COUNT"], "    ", "    ", "")
-    out.append("};\nstatic const infer__kernel_row INFER__KERNELS[] = { /* name, kind, group, buffers, args_size, shared */")
-    for k, kind, shared in kernels:
-        out.append('    {"k_%s", INFER__MODULE_%s, %d, %d, (int32_t)sizeof(struct infer__k_%s), %d},'
-                   % (k.name, kind, k.group, len(k.buffers), k.args, shared))
+    out += wrapped(["INFER__K_" + k.name.upper() for k, _, _, _ in kernels] + ["INFER__KERNEL_COUNT"], "    ", "    ", "")
+    out.append("};\nstatic const infer__kernel_row INFER__KERNELS[] = { /* name, kind, group, buffers, args_size, shared, early */")
+    for k, kind, shared, early in kernels:
+        out.append('    {"k_%s", INFER__MODULE_%s, %d, %d, (int32_t)sizeof(struct infer__k_%s), %d, %d},'
+                   % (k.name, kind, k.group, len(k.buffers), k.args, shared, early))
     lines, sizes = text_lines(names)
-    out += ["};\n"] + lines + list(ptx_lines(found, kinds, ptx)) + [""]
+    out += ["};\n"] + lines + list(ptx_lines(found, kinds, blocks)) + [""]
     for m in found:
         files = "".join("%d, " % names.index(f) for f in m.files) if m in of_source else ""
         out.append("static const int16_t infer__module_%s[] = {%s-1};" % (m.name, files))
@@ -493,8 +538,8 @@ def build():
     text = "\n".join(out + ["};\n", "#endif\n"])
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > 120 and not line.startswith('    "'):
-            fail("%s:%d has %d columns" % (OUT, number, len(line)), "Shorten the name in it")
-    return text, sizes + [sum(p.packed for p in ptx.values()), sum(p.plain for p in ptx.values())]
+            fail("%s:%d has %d columns: %s" % (OUT, number, len(line), line[:90]), "Shorten the name in it")
+    return text, sizes + [sum(len(b.packed) for b in blocks), sum(len(p.plain) for p in ptx.values())]
 
 
 # ---- self-test -------------------------------------------------------------------------------------------------------------
@@ -586,7 +631,7 @@ def main():
         ptx = embedded_ptx()
         if args.ptx not in ptx:
             fail("%s has no PTX of %s" % (OUT, args.ptx), "It has: " + " ".join(ptx))
-        sys.stdout.write(ptx[args.ptx].text())
+        sys.stdout.write(ptx[args.ptx].plain.decode("ascii"))
         return
     text, sizes = build()
     if args.check:

@@ -63,9 +63,6 @@ static const char infer__build_without[] = ""
 #ifdef INFER_NO_RUNTIME_LINKING
     " no-runtime-linking"
 #endif
-#ifdef INFER_CUDA_WGMMA
-    " cuda-wgmma"
-#endif
 #if defined(__GNUC__) && !defined(__OPTIMIZE__)
     " unoptimised"
 #endif

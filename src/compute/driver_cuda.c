@@ -42,6 +42,7 @@ enum {
     INFER__CU_COMPUTE_MODE = 20, /* attributes of a device */
     INFER__CU_INTEGRATED = 18,
     INFER__CU_PCI_BUS = 33,
+    INFER__CU_PROCESSORS = 16,
     INFER__CU_PCI_DEVICE = 34,
     INFER__CU_PCI_DOMAIN = 50,
     INFER__CU_MAJOR = 75,
@@ -57,8 +58,22 @@ enum {
     INFER__CU_JIT_ERROR_LOG_SIZE = 6,
     INFER__CU_INPUT_PTX = 1,
     INFER__CU_PARAM_BUFFER = 1, /* what cuLaunchKernel finds in `extra` */
-    INFER__CU_PARAM_SIZE = 2
+    INFER__CU_PARAM_SIZE = 2,
+    INFER__CU_SHARED_SHARE = 9,  /* attribute of a function: how much of a processor's fast memory is shared memory, in percent */
+    INFER__CU_LAUNCH_EARLY = 6   /* attribute of a launch */
 };
+
+/* CUlaunchAttribute and CUlaunchConfig. */
+typedef struct infer__cu_attribute_value {
+    int32_t id, pad;
+    union { char bytes[64]; int32_t on; } value;
+} infer__cu_attribute_value;
+typedef struct infer__cu_config {
+    uint32_t grid[3], block[3], shared;
+    infer__cu_stream stream;
+    infer__cu_attribute_value *attributes;
+    uint32_t n;
+} infer__cu_config;
 
 /* CU(name, arguments): every function that is called here. They return a code. */
 #define INFER__CU_FUNCTIONS(CU) \
@@ -72,6 +87,7 @@ enum {
     CU(cuDeviceTotalMem_v2, (size_t * bytes, infer__cu_device d)) \
     CU(cuDevicePrimaryCtxRetain, (infer__cu_context * c, infer__cu_device d)) \
     CU(cuDevicePrimaryCtxRelease, (infer__cu_device d)) \
+    CU(cuDevicePrimaryCtxGetState, (infer__cu_device d, unsigned *flags, int *active)) \
     CU(cuCtxPushCurrent_v2, (infer__cu_context c)) \
     CU(cuCtxPopCurrent_v2, (infer__cu_context * c)) \
     CU(cuMemGetInfo_v2, (size_t * free, size_t *total)) \
@@ -102,8 +118,9 @@ enum {
     CU(cuEventRecord, (infer__cu_event e, infer__cu_stream s)) \
     CU(cuEventSynchronize, (infer__cu_event e)) \
     CU(cuEventElapsedTime, (float *ms, infer__cu_event from, infer__cu_event to))
-/* Those that older drivers lack: recordings need them (CUDA 11.4). */
+/* Those that older drivers lack: recordings need them (CUDA 11.4), but for the first (CUDA 11.8). */
 #define INFER__CU_OPTIONAL(CU) \
+    CU(cuLaunchKernelEx, (const infer__cu_config * c, infer__cu_function f, void **params, void **extra)) \
     CU(cuStreamBeginCapture_v2, (infer__cu_stream s, int mode)) \
     CU(cuStreamEndCapture, (infer__cu_stream s, infer__cu_graph *g)) \
     CU(cuGraphInstantiateWithFlags, (infer__cu_exec * e, infer__cu_graph g, unsigned long long flags)) \
@@ -126,6 +143,7 @@ typedef struct infer__cu_row {
     infer_device_info info;
     infer__cu_device device;
     int32_t tier; /* compute capability: 10 * major + minor */
+    int32_t processors;
     int32_t place[3]; /* on the PCI bus: domain, bus, device */
     uint64_t hash; /* of all that a binary for it depends on */
 } infer__cu_row;
@@ -136,7 +154,8 @@ static struct infer__cuda {
     infer__cu cu;
     infer__cu_row rows[INFER__CU_MAX_DEVICES]; /* best first */
     int32_t n;
-    int graphs; /* all optional functions are there */
+    int64_t process; /* that CUDA was started in: it does not work in a child of fork() */
+    int graphs; /* all functions for them are there */
     char why_not[120]; /* when n is 0 */
 } infer__cuda;
 
@@ -204,6 +223,7 @@ static void infer__cu_describe(const infer__cu *cu, infer__cu_row *r, int versio
     infer__clean(name, 1);
     if (cu->cuDeviceTotalMem_v2(&total, r->device) != 0) total = 0;
     r->tier = major >= 0 && major < 1000 && minor >= 0 && minor < 10 ? major * 10 + minor : 0;
+    r->processors = infer__cu_attribute(cu, r->device, INFER__CU_PROCESSORS);
     r->place[0] = infer__cu_attribute(cu, r->device, INFER__CU_PCI_DOMAIN);
     r->place[1] = infer__cu_attribute(cu, r->device, INFER__CU_PCI_BUS);
     r->place[2] = infer__cu_attribute(cu, r->device, INFER__CU_PCI_DEVICE);
@@ -263,6 +283,7 @@ static void infer__cuda_list(struct infer__cuda *c) {
     infer__cu_row r;
     const char *call = "cuInit";
     infer__cu_code code = cu->cuInit(0);
+    c->process = infer__process();
     c->graphs = cu->cuStreamBeginCapture_v2 && cu->cuStreamEndCapture && cu->cuGraphInstantiateWithFlags &&
                 cu->cuGraphLaunch && cu->cuGraphDestroy && cu->cuGraphExecDestroy;
     if (code == 0) code = (call = "cuDriverGetVersion", cu->cuDriverGetVersion(&version));
@@ -307,17 +328,21 @@ static uint64_t infer__cu_free_memory(const infer__cu *cu) {
     return cu->cuMemGetInfo_v2(&free, &total) == 0 && free <= total ? free : 0;
 }
 
-/* What is free is known to a context only, so that one is made unless the process has it. */
+/* Only a context knows what is free, and making one takes a tenth of a second and half a gigabyte of the device: a
+ * device that this process does not use yet counts as free. */
 static void infer__cuda_info(int32_t index, infer_device_info *out) {
     const infer__cu *cu = &infer__cuda.cu;
     const infer__cu_row *r;
     infer__cu_context context = NULL, before;
+    unsigned flags = 0;
+    int active = 0;
     uint64_t free = 0;
     memset(out, 0, sizeof *out);
     if (index < 0 || index >= infer__cuda_devices(NULL)) return;
     r = &infer__cuda.rows[index];
     *out = r->info;
-    if (!r->info.usable || cu->cuDevicePrimaryCtxRetain(&context, r->device) != 0) return;
+    if (!r->info.usable || cu->cuDevicePrimaryCtxGetState(r->device, &flags, &active) != 0 || !active) return;
+    if (cu->cuDevicePrimaryCtxRetain(&context, r->device) != 0) return;
     if (cu->cuCtxPushCurrent_v2(context) == 0) {
         free = infer__cu_free_memory(cu);
         cu->cuCtxPopCurrent_v2(&before);
@@ -343,10 +368,14 @@ typedef struct infer__cu_try {
 /* 1 when a function went well. */
 #define INFER__CU_DO(t, name, args) ((t).call = #name, ((t).code = infer__cuda.cu.name args) == 0)
 
-/* Codes after which nothing in the context works: ECC, destroyed contexts, faults of kernels, and the unknown. */
+/* Codes after which nothing in the context works: ECC and NVLink, destroyed contexts, faults of kernels, a server that
+ * ended, and the unknown. */
 static int infer__cu_fatal(infer__cu_code code) {
-    return code == 4 || code == 214 || code == 700 || code == 702 || code == 709 || code == 710 ||
-           (code >= 714 && code <= 719) || code == 999;
+    static const int16_t codes[] = {4, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 999};
+    size_t i;
+    for (i = 0; i < INFER__COUNT(codes); i++)
+        if (codes[i] == code) return 1;
+    return 0;
 }
 
 /* "cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700)": what it was for and on which device, the caller
@@ -399,6 +428,9 @@ static infer_result infer__cuda_open(void **device, infer__mem *mem, int32_t ind
         return infer__error(err, INFER_ERR_DEVICE, "there is no CUDA device %d, there are %d", (int)index, (int)n);
     if (!r->info.usable)
         return infer__error(err, INFER_ERR_DEVICE, "it cannot be used: %s", r->info.why_not);
+    if (infer__cuda.process != infer__process())
+        return infer__error(err, INFER_ERR_DEVICE,
+                            "CUDA was started before fork() and does not work in the child: fork() first");
     d = (infer__cuda_device *)infer__calloc(mem, 1, sizeof *d);
     if (!d) return infer__error(err, INFER_ERR_MEMORY, "no memory for a CUDA device");
     d->mem = mem;
@@ -458,6 +490,7 @@ static uint64_t infer__cuda_memory(void *device) {
 }
 
 static int32_t infer__cuda_tier(void *device) { return ((infer__cuda_device *)device)->row->tier; }
+static int32_t infer__cuda_processors(void *device) { return ((infer__cuda_device *)device)->row->processors; }
 static uint64_t infer__cuda_identity(void *device) { return ((infer__cuda_device *)device)->row->hash; }
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
@@ -494,56 +527,90 @@ static infer_result infer__cu_compile(infer__cuda_device *d, const infer__gpu_so
                         (int)t.code, line);
 }
 
-/* PTX to a binary, which the caller's cache keeps; 0 when that does not work: then infer__cu_compile says why. */
-static int infer__cu_link_binary(infer__cuda_device *d, const infer__gpu_source *s, infer__cu_module *module) {
+/* PTX to a binary for the caller's cache, and its module; 0 when that does not work: then infer__cu_compile says
+ * why. */
+static int infer__cu_link_binary(const infer__gpu_source *s, infer__gpu_built *b) {
     const infer__cu *cu = &infer__cuda.cu;
+    infer__cu_module module = NULL;
     infer__cu_log log;
     infer__cu_link link = NULL;
     void *binary = NULL;
     size_t n = 0;
-    uint8_t *data = NULL;
-    int ok;
     infer__cu_log_open(&log);
     if (cu->cuLinkCreate_v2(2, log.options, log.values, &link) != 0) return 0;
-    ok = cu->cuLinkAddData_v2(link, INFER__CU_INPUT_PTX, (void *)(uintptr_t)s->text[0], strlen(s->text[0]) + 1, s->name,
-                              0, NULL, NULL) == 0 &&
-         cu->cuLinkComplete(link, &binary, &n) == 0 && binary && n > 0 &&
-         cu->cuModuleLoadDataEx(module, binary, 0, NULL, NULL) == 0;
-    if (ok && n <= INFER__GPU_CACHE_MAX - INFER__GPU_CACHE_HEAD)
-        data = (uint8_t *)infer__alloc(d->mem, (uint64_t)n + INFER__GPU_CACHE_HEAD);
-    if (data) {
-        memcpy(data + INFER__GPU_CACHE_HEAD, binary, n);
-        infer__gpu_keep(s, "cuda", d->row->hash, data, n);
-        infer__free(d->mem, data);
+    if (cu->cuLinkAddData_v2(link, INFER__CU_INPUT_PTX, (void *)(uintptr_t)s->text[0], strlen(s->text[0]) + 1, s->name,
+                             0, NULL, NULL) != 0 ||
+        cu->cuLinkComplete(link, &binary, &n) != 0 || !binary || n == 0 ||
+        cu->cuModuleLoadDataEx(&module, binary, 0, NULL, NULL) != 0) {
+        cu->cuLinkDestroy(link);
+        return 0;
     }
-    cu->cuLinkDestroy(link); /* the binary is its */
+    b->program = module;
+    b->binary = binary;
+    b->n = n;
+    b->made = link; /* the binary is its */
+    return 1;
+}
+
+static int infer__cuda_cached(void *device, const infer__gpu_source *s, void **program) {
+    static const uint8_t elf[4] = {0x7f, 'E', 'L', 'F'};
+    infer__cuda_device *d = (infer__cuda_device *)device;
+    infer__cu_module module = NULL;
+    infer_error ignored;
+    size_t n = 0;
+    uint8_t *data = s->cache && s->cache->get ? infer__gpu_cached(d->mem, s, "cuda", d->row->hash, &n) : NULL;
+    int ok = data && n > sizeof elf && memcmp(data + INFER__GPU_CACHE_HEAD, elf, sizeof elf) == 0;
+    infer__error_clear(&ignored);
+    if (ok && (ok = infer__cu_enter(d, &ignored) == INFER_OK) != 0) {
+        ok = infer__cuda.cu.cuModuleLoadDataEx(&module, data + INFER__GPU_CACHE_HEAD, 0, NULL, NULL) == 0;
+        infer__cu_leave();
+    }
+    infer__free(d->mem, data);
+    if (ok) *program = module;
     return ok;
 }
 
-/* The binary from the caller's cache; 0 when it is not there or does not load. */
-static int infer__cu_cached(infer__cuda_device *d, const infer__gpu_source *s, infer__cu_module *module) {
-    static const uint8_t elf[4] = {0x7f, 'E', 'L', 'F'};
-    size_t n = 0;
-    uint8_t *data = infer__gpu_cached(d->mem, s, "cuda", d->row->hash, &n);
-    int ok = data && n > sizeof elf && memcmp(data + INFER__GPU_CACHE_HEAD, elf, sizeof elf) == 0 &&
-             infer__cuda.cu.cuModuleLoadDataEx(module, data + INFER__GPU_CACHE_HEAD, 0, NULL, NULL) == 0;
-    infer__free(d->mem, data);
-    return ok;
+static void infer__cuda_build(void *device, const infer__gpu_source *s, infer__gpu_built *b) {
+    infer__cuda_device *d = (infer__cuda_device *)device;
+    infer__cu_module module = NULL;
+    memset(b, 0, sizeof *b);
+    infer__error_clear(&b->err);
+    b->r = infer__cu_enter(d, &b->err);
+    if (b->r) return;
+    if (!(s->cache && s->cache->put && infer__cu_link_binary(s, b))) {
+        b->r = infer__cu_compile(d, s, &module, &b->err);
+        if (!b->r) b->program = module;
+    }
+    infer__cu_leave();
+}
+
+static infer_result infer__cuda_take(void *device, const infer__gpu_source *s, infer__gpu_built *b, void **program,
+                                     infer_error *err) {
+    infer__cuda_device *d = (infer__cuda_device *)device;
+    uint8_t *data = NULL;
+    int entered;
+    *program = b->program;
+    if (b->r) return infer__error(err, b->r, "%s", b->err.message);
+    if (!b->made) return INFER_OK;
+    if (b->n <= INFER__GPU_CACHE_MAX - INFER__GPU_CACHE_HEAD)
+        data = (uint8_t *)infer__alloc(d->mem, (uint64_t)b->n + INFER__GPU_CACHE_HEAD);
+    if (data) {
+        memcpy(data + INFER__GPU_CACHE_HEAD, b->binary, b->n);
+        infer__gpu_keep(s, "cuda", d->row->hash, data, b->n);
+        infer__free(d->mem, data);
+    }
+    entered = infer__cu_enter_anyway(d);
+    infer__cuda.cu.cuLinkDestroy((infer__cu_link)b->made);
+    infer__cu_leave_if(entered);
+    return INFER_OK;
 }
 
 static infer_result infer__cuda_load(void *device, const infer__gpu_source *s, void **program, infer_error *err) {
-    infer__cuda_device *d = (infer__cuda_device *)device;
-    const infer_cache *cache = s->cache;
-    infer__cu_module module = NULL;
-    infer_result r = infer__cu_enter(d, err);
+    infer__gpu_built b;
     *program = NULL;
-    if (r) return r;
-    if (!(cache && cache->get && infer__cu_cached(d, s, &module)) &&
-        !(cache && cache->put && infer__cu_link_binary(d, s, &module)))
-        r = infer__cu_compile(d, s, &module, err);
-    infer__cu_leave();
-    if (!r) *program = module;
-    return r;
+    if (infer__cuda_cached(device, s, program)) return INFER_OK;
+    infer__cuda_build(device, s, &b);
+    return infer__cuda_take(device, s, &b, program, err);
 }
 
 static void infer__cuda_unload(void *device, void *program) {
@@ -634,6 +701,7 @@ static void infer__cuda_queue_close(void *queue) {
 typedef struct infer__cuda_kernel {
     infer__cu_function function;
     int32_t shared; /* bytes that a launch asks for */
+    int32_t early;  /* 1: launches begin before what was launched before has ended */
 } infer__cuda_kernel;
 
 static infer_result infer__cuda_kernel_open(void **kernel, void *queue, void *program, const char *name, int32_t group,
@@ -672,6 +740,17 @@ static infer_result infer__cuda_shared(void *queue, void *kernel, int32_t bytes,
     if (r) return r;
     k->shared = bytes;
     return infer__cu_end(d, INFER__CU_DO(t, cuFuncSetAttribute, (k->function, INFER__CU_MAX_SHARED, bytes)), err, &t);
+}
+
+/* Without the function nothing changes. The next kernel's groups find room beside this one's only where the processors'
+ * memory is divided alike for both. */
+static void infer__cuda_early(void *queue, void *kernel) {
+    infer__cuda_device *d = ((infer__cuda_queue *)queue)->device;
+    infer__cuda_kernel *k = (infer__cuda_kernel *)kernel;
+    if (!infer__cuda.cu.cuLaunchKernelEx || !infer__cu_enter_anyway(d)) return;
+    k->early = 1;
+    infer__cuda.cu.cuFuncSetAttribute(k->function, INFER__CU_SHARED_SHARE, 100); /* a wish */
+    infer__cu_leave();
 }
 
 /* infer__cu_enter for `what`, which cannot be recorded: it ends the recording. */
@@ -802,6 +881,27 @@ static int infer__cu_mark(infer__cuda_queue *q, infer__cu_try *t) {
     return INFER__CU_DO(*t, cuEventRecord, (q->events[q->n_events++], q->stream));
 }
 
+/* A launch; while times are taken, events stand between launches, and each begins when the one before has ended. */
+static int infer__cu_go(infer__cuda_queue *q, const infer__cuda_kernel *k, const uint32_t *groups, int32_t group,
+                        void **extra, infer__cu_try *t) {
+    infer__cu_attribute_value early;
+    infer__cu_config c;
+    if (!k->early || q->timing)
+        return INFER__CU_DO(*t, cuLaunchKernel, (k->function, groups[0], groups[1], groups[2], (unsigned)group, 1, 1,
+                                                 (unsigned)k->shared, q->stream, NULL, extra));
+    memset(&early, 0, sizeof early);
+    early.id = INFER__CU_LAUNCH_EARLY;
+    early.value.on = 1;
+    memset(&c, 0, sizeof c);
+    memcpy(c.grid, groups, sizeof c.grid);
+    c.block[0] = (uint32_t)group;
+    c.block[1] = c.block[2] = 1;
+    c.shared = (uint32_t)k->shared;
+    c.stream = q->stream;
+    c.attributes = &early;
+    c.n = 1;
+    return INFER__CU_DO(*t, cuLaunchKernelEx, (&c, k->function, NULL, extra));
+}
 
 /* A kernel's parameters: pointers, then the struct, as PTX lays them out. */
 static infer_result infer__cuda_launch(void *queue, void *kernel, const uint32_t *groups, int32_t group,
@@ -827,10 +927,7 @@ static infer_result infer__cuda_launch(void *queue, void *kernel, const uint32_t
     extra[4] = NULL;
     r = infer__cu_enter(q->device, err);
     if (r) return r;
-    ok = infer__cu_mark(q, &t) &&
-         INFER__CU_DO(t, cuLaunchKernel, (k->function, groups[0], groups[1], groups[2], (unsigned)group, 1, 1,
-                                          (unsigned)k->shared, q->stream, NULL, extra)) &&
-         infer__cu_mark(q, &t);
+    ok = infer__cu_mark(q, &t) && infer__cu_go(q, k, groups, group, extra, &t) && infer__cu_mark(q, &t);
     if (!ok) q->n_events -= q->n_events % 2; /* half a pair */
     return infer__cu_end(q->device, ok, err, &t);
 }
@@ -924,6 +1021,9 @@ static const infer__driver infer__cuda_driver = {
     .alloc = infer__cuda_alloc,
     .release = infer__cuda_release,
     .load = infer__cuda_load,
+    .cached = infer__cuda_cached,
+    .build = infer__cuda_build,
+    .take = infer__cuda_take,
     .unload = infer__cuda_unload,
     .queue_open = infer__cuda_queue_open,
     .queue_close = infer__cuda_queue_close,
@@ -936,9 +1036,11 @@ static const infer__driver infer__cuda_driver = {
     .sync = infer__cuda_sync,
     .form = INFER__FORM_PTX,
     .tier = infer__cuda_tier,
+    .processors = infer__cuda_processors,
     .identity = infer__cuda_identity,
     .memory = infer__cuda_memory,
     .shared = infer__cuda_shared,
+    .early = infer__cuda_early,
     .record = infer__cuda_record,
     .record_end = infer__cuda_record_end,
     .replay = infer__cuda_replay,

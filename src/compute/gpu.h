@@ -25,6 +25,16 @@ typedef struct infer__gpu_source {
     const infer_cache *cache; /* functions may be NULL */
 } infer__gpu_source;
 
+/* A program that a thread compiled, until the caller's thread takes it. */
+typedef struct infer__gpu_built {
+    void *program;      /* NULL: err says why */
+    const void *binary; /* n bytes for the caller's cache, of `made`; NULL: none */
+    size_t n;
+    void *made;         /* the driver's, let go of when the program is taken */
+    infer_result r;
+    infer_error err;
+} infer__gpu_built;
+
 /* All functions but `devices`, `info` and the releases return INFER_OK or fill err (never NULL here) and return its
  * code: MEMORY for device memory that is not there, DEVICE for the rest. The message names the API's call and code. */
 typedef struct infer__driver {
@@ -40,6 +50,13 @@ typedef struct infer__driver {
     infer_result (*alloc)(void *device, uint64_t bytes, uint64_t *handle, infer_error *err);
     void (*release)(void *device, uint64_t handle);
     infer_result (*load)(void *device, const infer__gpu_source *source, void **program, infer_error *err);
+    /* load in three steps, for programs that are compiled side by side; NULL: there is load alone. `cached` takes it
+     * from the caller's cache, 0 = it is not there; `build` compiles it: any thread may, since it calls nobody back and
+     * takes no memory of ours; `take` ends that. */
+    int (*cached)(void *device, const infer__gpu_source *source, void **program);
+    void (*build)(void *device, const infer__gpu_source *source, infer__gpu_built *built);
+    infer_result (*take)(void *device, const infer__gpu_source *source, infer__gpu_built *built, void **program,
+                         infer_error *err);
     void (*unload)(void *device, void *program);
 
     infer_result (*queue_open)(void **queue, void *device, infer_error *err);
@@ -65,6 +82,9 @@ typedef struct infer__driver {
     uint64_t (*memory)(void *device); /* bytes that are free now */
     /* From here on launches of this kernel ask for so many bytes of shared memory. */
     infer_result (*shared)(void *queue, void *kernel, int32_t bytes, infer_error *err);
+    /* From here on launches of this kernel may begin before what was launched before them has ended: it waits for that
+     * itself. */
+    void (*early)(void *queue, void *kernel);
     /* Between record and record_end launches and copies of the queue are noted, not done; replay does them all, as
      * often as wanted, after what was queued before. Uploads, downloads and sync end a recording with an error. */
     infer_result (*record)(void *queue, infer_error *err);
@@ -75,6 +95,7 @@ typedef struct infer__driver {
      * order: at most cap of them, *n is how many there were. After a sync only; not while recording. */
     infer_result (*timing)(void *queue, int32_t on, infer_error *err);
     infer_result (*times)(void *queue, double *seconds, int32_t cap, int32_t *n, infer_error *err);
+    int32_t (*processors)(void *device); /* that run groups side by side */
     uint64_t (*largest)(void *device); /* bytes that one buffer may have; NULL: as many as there are */
     /* A hash of what the driver's compiler and the device's results depend on, the driver's version above all; NULL:
      * it comes with the system. */
@@ -140,6 +161,7 @@ typedef struct infer__kernel_row {
     const char *name; /* entry point: "k_norm" */
     int32_t kind, group, buffers, args_size;
     int32_t shared; /* bytes of shared memory that a launch asks for, besides what the program declares */
+    int32_t early;  /* 1: it may begin before what was launched before it has ended, and waits for that itself */
 } infer__kernel_row;
 typedef struct infer__module_row {
     const char *name;
@@ -156,6 +178,11 @@ typedef struct infer__kernel_text {
     int32_t n_pieces;
     uint32_t packed, bytes; /* compressed, and as it was */
 } infer__kernel_text;
+/* Where the PTX of a program is: programs of a kind are packed together. No bytes: there is none. */
+typedef struct infer__ptx_row {
+    int32_t block;
+    uint32_t at, bytes;
+} infer__ptx_row;
 
 /* ---- devices and programs (gpu_kernels.c) ------------------------------------------------------------------ */
 
@@ -261,6 +288,9 @@ typedef struct infer__gpu_uses {
 } infer__gpu_uses;
 
 static void infer__gpu_uses_all(infer__gpu_uses *u); /* everything that there is */
+/* Compile the programs for these uses that are not there yet, on several threads where the driver can. What fails is
+ * left for infer__gpu_use_type and the like, which say why. */
+static void infer__gpu_use_all(infer__gpu *g, const infer__gpu_uses *u);
 /* Run what is used beside the CPU. With tell, a call for each row of INFER__PROBES and program, and on to the end;
  * without, to the first that is not ok. INFER_OK when all are; DEVICE and *verdict (INFER_KERNEL_*) when one is not,
  * the message names the kernel; *verdict INFER_KERNEL_OK and an error: it could not be found out. Memory of the host
@@ -279,6 +309,8 @@ static uint64_t infer__gpu_run_bytes(uint64_t block_len);
 static uint64_t infer__gpu_x8_bytes(uint64_t x8_len);
 /* Floats of device memory for parts of attention, with heads of dim_v values and a context of `cells` positions. */
 static uint64_t infer__gpu_parts_len(int32_t cells, int32_t n_head, int32_t dim_v);
+/* Bytes that they take, with the counters of which groups have come. */
+static uint64_t infer__gpu_parts_bytes(uint64_t parts_len);
 /* Of experts, for passes of `rows` rows, each with n_used of n_expert experts: ints of device memory for lists of rows
  * by expert, floats for results of `cols` values before they are summed up. */
 static uint64_t infer__gpu_lists_len(uint64_t rows, int32_t n_used, int32_t n_expert);

@@ -2,8 +2,9 @@
  *
  * How attention is cut into groups: rows that are few, or that belong to many sequences, are a group each (for each K/V
  * head), and their positions are cut into parts whose results wait in run->parts until a second launch puts them
- * together; many rows of a sequence are tiles of 32. The grid has room for the next power of two of positions: groups
- * beyond a row's own position do nothing.
+ * together; many rows of a sequence are tiles of 32, or on tensor cores of 128, whose positions are cut as well where
+ * tiles alone would leave processors idle. The grid has room for the next power of two of positions: groups beyond a
+ * row's own position do nothing.
  */
 #include "gpu.h"
 
@@ -14,9 +15,20 @@ enum { /* of kernels/attention.k, attention_tile.k */
     INFER__ATT_ROOM = 1280,    /* their values */
     INFER__ATT_PART = 64,      /* positions of a part, at least */
     INFER__ATT_MAX_PARTS = 64, /* of a row */
-    INFER__ATT_FEW = 8,        /* rows that are not made tiles; that may have all their parts at once */
+    INFER__ATT_FEW = 8,        /* rows that are not made tiles */
+    INFER__ATT_WHOLE = 16,     /* that may have all their parts at once */
     INFER__ATT_TILE = 32,      /* pairs of a row and a head */
     INFER__ATT_TILE_COLS = 128 /* of v */
+};
+enum { /* of kernels/special/cuda_attention.k */
+    INFER__FLASH_PART = 128,   /* positions that are worth a part of their own */
+    INFER__FLASH_GROUPS = 264, /* that are worth having: two for each processor of a large device */
+    INFER__FLASH_DIM = 256     /* values of a head, at most */
+};
+enum { /* of kernels/special/cuda_row.k */
+    INFER__FEW_GROUPS = 2,      /* that a processor has side by side */
+    INFER__FEW_PROCESSORS = 32, /* where the driver does not say */
+    INFER__FEW_DIM = 64         /* values of a head, at least */
 };
 
 /* ---- rotation and cache ------------------------------------------------------------------------------------------ */
@@ -115,7 +127,12 @@ static uint64_t infer__gpu_power(uint64_t n, uint64_t least) {
 static uint64_t infer__gpu_parts_len(int32_t cells, int32_t n_head, int32_t dim_v) {
     uint64_t parts = infer__gpu_power((uint64_t)cells, INFER__ATT_PART) / INFER__ATT_PART;
     parts = INFER__MIN(parts, INFER__ATT_MAX_PARTS);
-    return parts < 2 ? 0 : INFER__ATT_FEW * parts * (uint64_t)n_head * ((uint64_t)dim_v + 2);
+    return parts < 2 ? 0 : INFER__ATT_WHOLE * parts * (uint64_t)n_head * ((uint64_t)dim_v + 2);
+}
+
+/* Rows that are cut have two parts or more: for each row and head there is a counter. */
+static uint64_t infer__gpu_parts_bytes(uint64_t parts_len) {
+    return (parts_len + parts_len / (2 * (INFER__FEW_DIM + 2))) * sizeof(float);
 }
 
 /* Positions that the grid has room for. */
@@ -170,6 +187,35 @@ static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args
     INFER__GPU_LAUNCH(c, INFER__K_ATTENTION_SUM, &sum, (uint64_t)a->q.rows * k->n_head, 1, *k);
 }
 
+/* The kernel on tensor cores for heads of this size, -1 where the device or the op has none. It cuts floats in two
+ * halves and loses nothing, but it is not the definition. */
+static int32_t infer__gpu_few_kernel(const infer__ctx *c, const infer__attention_args *a) {
+    if (c->exact || a->dim_k != a->dim_v || (a->dim_k != INFER__FEW_DIM && a->dim_k != 2 * INFER__FEW_DIM)) return -1;
+    if (!infer__gpu_find(c->run, INFER__MODULE_FLASH_FEW, c->kv_type)) return -1;
+    return a->dim_k == INFER__FEW_DIM ? INFER__K_FLASH_FEW64 : INFER__K_FLASH_FEW128;
+}
+
+/* A row has as many parts as fill the device, whatever other rows there are: what it gets depends on it alone. */
+static void infer__gpu_attention_few(infer__ctx *c, int32_t kernel, infer__gpu_call *call,
+                                     struct infer__k_attention *k) {
+    const uint32_t share = k->n_head / k->n_head_kv;
+    const int32_t processors = c->run->driver->processors ? c->run->driver->processors(infer__gpu_device(c->gpu)) : 0;
+    const uint64_t each = (uint64_t)k->rows * k->n_head * ((uint64_t)k->dim_v + 2);
+    uint64_t span = infer__gpu_attention_reach(c), parts = (uint64_t)INFER__MAX(processors, INFER__FEW_PROCESSORS);
+    k->heads = INFER__MIN(share, (uint32_t)INFER__ATT_HEADS);
+    k->blocks = (share + k->heads - 1) / k->heads;
+    if (k->window > 0) span = INFER__MIN(span, (uint64_t)k->window + INFER__ATT_PART - 1);
+    parts = INFER__MIN(parts * INFER__FEW_GROUPS / (k->n_head_kv * k->blocks), (uint64_t)INFER__ATT_MAX_PARTS);
+    parts = INFER__MIN(parts, infer__gpu_parts(span, INFER__ATT_PART));
+    parts = INFER__MIN(parts, c->parts_len / each); /* these have room */
+    k->parts = (uint32_t)INFER__MAX(parts, 1u);
+    call->bufs[6] = call->bufs[5];
+    call->bufs[5] = call->bufs[4];
+    call->bufs[4] = k->parts > 1 ? c->run->parts.handle : call->bufs[3];
+    k->counts = (uint32_t)c->parts_len;
+    INFER__GPU_LAUNCH(c, kernel, call, (uint64_t)k->rows * k->n_head_kv * k->blocks, k->parts, *k);
+}
+
 static void infer__gpu_attention_tiles(infer__ctx *c, const infer__gpu_call *call, struct infer__k_attention *k) {
     const uint32_t share = k->n_head / k->n_head_kv;
     k->heads = INFER__MIN(share, INFER__MAX(1u, INFER__ATT_TILE / k->rows));
@@ -180,9 +226,54 @@ static void infer__gpu_attention_tiles(infer__ctx *c, const infer__gpu_call *cal
                       *k);
 }
 
+/* ---- tensor cores ------------------------------------------------------------------------------------------------ */
+
+/* The kernel for heads of this size, -1 where the device or the op has none. */
+static int32_t infer__gpu_flash_kernel(const infer__ctx *c, const infer__attention_args *a) {
+    const int32_t dim = INFER__MAX(a->dim_k, a->dim_v);
+    if (c->exact || !infer__gpu_find(c->run, INFER__MODULE_FLASH, c->kv_type)) return -1;
+    if (dim > INFER__FLASH_DIM || a->dim_k % 8 || a->dim_v % 8 || !(a->scale > 0)) return -1;
+    return dim <= 64 ? INFER__K_FLASH64 : dim <= 128 ? INFER__K_FLASH128 : INFER__K_FLASH256;
+}
+
+/* Into how many parts positions are dealt out: where tiles alone would leave processors idle, and each part has enough
+ * to do to be worth the adding up, which takes longer for more rows. */
+static uint32_t infer__gpu_flash_parts(const infer__ctx *c, const infer__attention_args *a, uint64_t groups,
+                                       uint32_t fit) {
+    const uint64_t rows = (uint64_t)a->q.rows, each = rows * (uint64_t)a->n_head * ((uint64_t)a->dim_v + 2);
+    uint64_t span = infer__gpu_attention_reach(c) / 2, parts = INFER__FLASH_GROUPS / groups;
+    if (a->window > 0) span = INFER__MIN(span, (uint64_t)a->window + fit - 1);
+    parts = INFER__MIN(parts, span / INFER__MAX(INFER__FLASH_PART, 4 * rows));
+    if (c->run->flash_parts) parts = c->run->flash_parts;
+    parts = INFER__MIN(parts, c->parts_len / each);
+    return (uint32_t)INFER__MAX(parts, 1u);
+}
+
+static void infer__gpu_flash(infer__ctx *c, const infer__attention_args *a, int32_t kernel, infer__gpu_call *call,
+                             struct infer__k_attention *k) {
+    const uint32_t share = k->n_head / k->n_head_kv, pairs = kernel == INFER__K_FLASH256 ? 64 : 128;
+    infer__gpu_call sum;
+    uint64_t groups;
+    k->heads = INFER__MIN(share, pairs);
+    k->blocks = (share + k->heads - 1) / k->heads;
+    groups = infer__gpu_parts(k->rows, pairs / k->heads) * k->n_head_kv * k->blocks;
+    k->parts = infer__gpu_flash_parts(c, a, groups, pairs / k->heads);
+    call->bufs[6] = call->bufs[5];
+    call->bufs[5] = call->bufs[4];
+    call->bufs[4] = k->parts > 1 ? c->run->parts.handle : call->bufs[3];
+    INFER__GPU_LAUNCH(c, kernel, call, groups, k->parts, *k);
+    if (k->parts < 2) return;
+    memset(&sum, 0, sizeof sum);
+    sum.bufs[0] = c->run->parts.handle;
+    sum.bufs[1] = call->bufs[3];
+    sum.bufs[2] = call->bufs[6];
+    INFER__GPU_LAUNCH(c, INFER__K_FLASH_SUM, &sum, (uint64_t)k->rows * k->n_head, 1, *k);
+}
+
 static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) {
     infer__gpu_call call;
     struct infer__k_attention k;
+    int32_t flash, few;
     double began = infer__op_begin(c);
     if (began < 0 || !infer__gpu_kv_ok(c, a->k_cache, a->v_cache)) return;
     if (!infer__vector_ok(c, a->sinks, "attention sinks")) return;
@@ -220,7 +311,11 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     k.temp_offset = a->temp_offset;
     k.rows = (uint32_t)a->q.rows;
     if (k.rows == 0) return;
-    if (infer__gpu_attention_tiled(c)) infer__gpu_attention_tiles(c, &call, &k);
+    flash = infer__gpu_attention_tiled(c) ? infer__gpu_flash_kernel(c, a) : -1;
+    few = infer__gpu_few_kernel(c, a);
+    if (flash >= 0) infer__gpu_flash(c, a, flash, &call, &k);
+    else if (infer__gpu_attention_tiled(c)) infer__gpu_attention_tiles(c, &call, &k);
+    else if (few >= 0) infer__gpu_attention_few(c, few, &call, &k);
     else infer__gpu_attention_rows(c, a, &call, &k);
     infer__gpu_end(c, "attention", c->profiling ? infer__attention_bytes(a, infer__attention_seen(c, a)) : 0, began);
 }

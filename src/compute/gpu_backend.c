@@ -195,6 +195,7 @@ static uint64_t infer__gpu_parts_len(int32_t cells, int32_t n_head, int32_t dim_
     (void)cells; (void)n_head; (void)dim_v;
     return 0;
 }
+static uint64_t infer__gpu_parts_bytes(uint64_t parts_len) { (void)parts_len; return 0; }
 static uint64_t infer__gpu_lists_len(uint64_t rows, int32_t n_used, int32_t n_expert) {
     (void)rows; (void)n_used; (void)n_expert;
     return 0;

@@ -636,6 +636,7 @@ static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t
     infer__attention_args a;
     infer__weight sinks;
     infer__tensor q, y;
+    double limit = nmse > 0 ? 0.1 : INFER__PROBE_ROUNDING;
     int32_t g;
     if (!infer__probe_new(k)) return;
     q = infer__probe_tensor(k, n, h->n_head * h->dim_k, 1, 0);
@@ -656,6 +657,11 @@ static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t
     a.temp_offset = 20;
     a.sinks = h->sinks ? &sinks : NULL;
     infer__probe_send(k);
+    if (infer__gpu_attention_tiled(&k->side[1]) && infer__gpu_flash_kernel(&k->side[1], &a) >= 0) {
+        const int halves = o->k[1].type == INFER_KV_BF16 ? 2 : 1;
+        limit = INFER__PROBE_LIMITS[halves];
+        nmse = INFER__PROBE_NMSES[halves];
+    }
     for (g = 0; g < 2; g++) {
         a.q = infer__probe_on(k, &q, g);
         a.y = infer__probe_on(k, &y, g);
@@ -664,16 +670,31 @@ static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t
         k->side[g].ops->attention(&k->side[g], &a);
     }
     infer__probe_fetch(k);
-    infer__probe_near(k, &y, 1, NULL, nmse > 0 ? 0.1 : INFER__PROBE_ROUNDING, nmse);
+    infer__probe_near(k, &y, 1, NULL, limit, nmse);
     infer__probe_end(k, "%d rows, %d of %d heads of %d and %d, %d positions%s%s%s%s", (int)n, (int)h->n_head,
                      (int)h->n_head_kv, (int)h->dim_k, (int)h->dim_v, (int)(first + (both ? (n + 1) / 2 : n)),
                      h->window ? ", window 33" : "", h->softcap > 0 ? ", soft-capped" : "",
                      h->max_bias > 0 ? ", ALiBi" : "", h->sinks ? ", sinks" : "");
 }
 
+/* A tile of neighbours: on tensor cores, where the device has them, in one part and in two; and as float. */
+static void infer__probe_tile(infer__prober *k, infer__probe_cache *o) {
+    const int32_t n = INFER__MAX(o->h.dim_k, o->h.dim_v) > 128 ? 11 : 35, first = INFER__PROBE_LEN - n;
+    infer__ctx *c = &k->side[1];
+    if (k->uses->exact & 1 && infer__gpu_find(c->run, INFER__MODULE_FLASH, o->k[1].type)) {
+        infer__probe_attend(k, o, n, first, 0, 0);
+        c->run->flash_parts = 2;
+        infer__probe_attend(k, o, n, first, 0, 0);
+        c->run->flash_parts = 0;
+        if (!(k->uses->exact & 2)) return;
+    }
+    c->exact = 1;
+    infer__probe_attend(k, o, n, first, 0, 0);
+    c->exact = 0;
+}
+
 /* Store, then attention: few rows in one part, in several, a tile of neighbours; then with rotated keys. */
 static void infer__probe_heads(infer__prober *k, const infer__gpu_heads *h) {
-    const int32_t tile = INFER__MAX(h->dim_k, h->dim_v) > 128 ? 11 : 35;
     infer__probe_cache o;
     memset(&o, 0, sizeof o);
     o.h = *h;
@@ -682,7 +703,7 @@ static void infer__probe_heads(infer__prober *k, const infer__gpu_heads *h) {
         infer__probe_store(k, &o, 2 * INFER__PROBE_LEN, 0, 1, 0);
         infer__probe_attend(k, &o, 3, 20, 1, 0);
         infer__probe_attend(k, &o, 3, INFER__PROBE_LEN - 2, 1, 0);
-        infer__probe_attend(k, &o, tile, INFER__PROBE_LEN - tile, 0, 0);
+        infer__probe_tile(k, &o);
         if (h->rope != INFER__ROPE_NONE) { /* a last digit of a key may round to the neighbour */
             infer__probe_store(k, &o, 4, 30, 1, 1);
             infer__probe_attend(k, &o, 3, INFER__PROBE_LEN - 2, 1, 1e-4);
@@ -719,7 +740,7 @@ static const struct infer__probe_op {
     {"1 to 8 rows", INFER__MODULE_TYPE, INFER__USE_MATRIX, 1, infer__probe_few},
     {"many rows", INFER__MODULE_TYPE, INFER__USE_MATRIX, 1, infer__probe_many},
     {"experts", INFER__MODULE_TYPE, INFER__USE_EXPERTS, 1, infer__probe_experts},
-    {"attention", INFER__MODULE_KV, 0, 0, infer__probe_attention},
+    {"attention", INFER__MODULE_KV, 0, 1, infer__probe_attention},
 };
 
 /* A row is over: tell it. The first that is not ok is what the whole check says. */
@@ -936,7 +957,8 @@ static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, in
 static void infer__gpu_uses_all(infer__gpu_uses *u) {
     static const infer__gpu_heads heads[] = {
         {8, 2, 64, 64, 0, 0, INFER__ROPE_HALVES, 0.15f, 0, 0, 0},   {3, 3, 33, 17, 1, 1, INFER__ROPE_PAIRS, 0.2f, 0, 0, 0},
-        {5, 1, 128, 96, 0, 0, INFER__ROPE_NONE, 0.1f, 8, 2, 0.5f}, {2, 1, 256, 256, 1, 0, INFER__ROPE_HALVES, 0.1f, 0, 0, 0}};
+        {5, 1, 128, 96, 0, 0, INFER__ROPE_NONE, 0.1f, 8, 2, 0.5f}, {2, 1, 256, 256, 1, 0, INFER__ROPE_HALVES, 0.1f, 0, 0, 0},
+        {10, 1, 128, 128, 0, 1, INFER__ROPE_NONE, 0.1f, 0, 0, 0}};
     const infer__quant *q;
     int32_t i;
     memset(u, 0, sizeof *u);

@@ -24,53 +24,95 @@ static infer_result infer__gpu_absent(int32_t backend, infer_error *err) {
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
-/* Text i of a module as this form has it, NULL behind the last one. */
-static const infer__kernel_text *infer__module_part(int32_t module, int32_t form, int32_t i) {
+/* Text i of a program as source, NULL behind the last one. */
+static const infer__kernel_text *infer__module_part(int32_t module, int32_t i) {
     const infer__module_row *row = &INFER__MODULES[module];
     int32_t k;
-#ifndef INFER_NO_CUDA
-    if (form == INFER__FORM_PTX) return i == 0 && INFER__PTX[module].bytes ? &INFER__PTX[module] : NULL;
-#endif
-    if (form == INFER__FORM_PTX) return NULL;
     for (k = 0; k < i; k++)
         if (row->files[k] < 0) return NULL;
     return row->files[i] < 0 ? NULL : &INFER__KERNEL_TEXTS[row->files[i]];
 }
 
-/* The program of a module: zero-terminated texts in `pieces`, in one block of memory to free (what unpacks them
- * comes first), NULL when there is none
- * left (*damaged NULL) or a text is damaged (*damaged is its name). */
-static void *infer__module_text(int32_t module, int32_t form, const char *pieces[INFER__MODULE_FILES],
-                                int32_t *n_pieces, infer__mem *mem, const char **damaged) {
-    const infer__module_row *row = &INFER__MODULES[module];
+/* The PTX of a program; no bytes: this build has none. */
+static infer__ptx_row infer__module_ptx(int32_t module) {
+#ifndef INFER_NO_CUDA
+    return INFER__PTX[module];
+#else
+    infer__ptx_row none = {0, 0, 0};
+    (void)module;
+    return none;
+#endif
+}
+
+/* 1 when this build has the program in this form. */
+static int infer__module_there(int32_t module, int32_t form) {
+    return form == INFER__FORM_PTX ? infer__module_ptx(module).bytes > 0 : infer__module_part(module, 0) != NULL;
+}
+
+/* A program's source: zero-terminated texts in `pieces`, in one block of memory to free (what unpacks them comes
+ * first), NULL when there is no memory left (*damaged NULL) or a text is damaged (*damaged is its name). */
+static void *infer__module_source(int32_t module, const char *pieces[INFER__MODULE_FILES], int32_t *n_pieces,
+                                  uint64_t *hash, infer__mem *mem, const char **damaged) {
     const infer__kernel_text *text;
-    uint64_t hash = INFER__FNV;
     uint64_t size = sizeof(infer__lzma);
     char *block, *at;
     int32_t i;
-    *damaged = NULL;
-    for (i = 0; (text = infer__module_part(module, form, i)) != NULL; i++) size += (uint64_t)text->bytes + 1;
+    for (i = 0; (text = infer__module_part(module, i)) != NULL; i++) size += (uint64_t)text->bytes + 1;
     *n_pieces = i;
     block = (char *)infer__alloc(mem, size);
     at = block + sizeof(infer__lzma);
     for (i = 0; block && i < *n_pieces; i++) {
-        text = infer__module_part(module, form, i);
-        if (!infer__text_unpack((infer__lzma *)block, text, at)) {
+        text = infer__module_part(module, i);
+        if (!infer__text_unpack((infer__lzma *)block, text, at, text->bytes)) {
             *damaged = text->name;
             infer__free(mem, block);
             return NULL;
         }
         pieces[i] = at;
-        hash = infer__fnv(hash, at, text->bytes);
+        *hash = infer__fnv(*hash, at, text->bytes);
         at += text->bytes;
         *at++ = 0;
     }
-    if (block && hash != (form == INFER__FORM_PTX ? row->ptx_hash : row->hash)) {
-        *damaged = row->name;
-        infer__free(mem, block);
-        return NULL;
-    }
     return block;
+}
+
+/* The same of its PTX, which is one text. What comes before it in its block is unpacked too, and let go of again. */
+static void *infer__module_ptx_text(int32_t module, const char *pieces[INFER__MODULE_FILES], int32_t *n_pieces,
+                                    uint64_t *hash, infer__mem *mem, const char **damaged) {
+    char *text = NULL;
+#ifndef INFER_NO_CUDA
+    const infer__ptx_row row = infer__module_ptx(module);
+    const infer__kernel_text *packed = &INFER__PTX_BLOCKS[row.block];
+    char *block = (char *)infer__alloc(mem, sizeof(infer__lzma) + (uint64_t)row.at + row.bytes);
+    int ok = block && infer__text_unpack((infer__lzma *)block, packed, block + sizeof(infer__lzma), row.at + row.bytes);
+    if (block && !ok) *damaged = packed->name;
+    if (ok) text = (char *)infer__alloc(mem, (uint64_t)row.bytes + 1);
+    if (text) {
+        memcpy(text, block + sizeof(infer__lzma) + row.at, row.bytes);
+        text[row.bytes] = 0;
+        *hash = infer__fnv(*hash, text, row.bytes);
+    }
+    infer__free(mem, block);
+#endif
+    pieces[0] = text;
+    *n_pieces = 1;
+    return text;
+}
+
+/* A program in the form of a driver: as infer__module_source. */
+static void *infer__module_text(int32_t module, int32_t form, const char *pieces[INFER__MODULE_FILES],
+                                int32_t *n_pieces, infer__mem *mem, const char **damaged) {
+    const infer__module_row *row = &INFER__MODULES[module];
+    const int ptx = form == INFER__FORM_PTX;
+    uint64_t hash = INFER__FNV;
+    void *block;
+    *damaged = NULL;
+    block = ptx ? infer__module_ptx_text(module, pieces, n_pieces, &hash, mem, damaged)
+                : infer__module_source(module, pieces, n_pieces, &hash, mem, damaged);
+    if (!block || hash == (ptx ? row->ptx_hash : row->hash)) return block;
+    *damaged = row->name;
+    infer__free(mem, block);
+    return NULL;
 }
 
 /* ---- devices ---------------------------------------------------------------------------------------------------- */
@@ -213,30 +255,45 @@ static int32_t infer__gpu_module(int32_t kind, int32_t id) {
     return -1;
 }
 
-static infer_result infer__gpu_compile(infer__gpu *g, int32_t module, infer_error *err) {
+/* The text of a program and what drivers are told of it; *block is to be freed. */
+static infer_result infer__gpu_source_open(infer__gpu *g, int32_t module, infer__gpu_source *s,
+                                           const char *pieces[INFER__MODULE_FILES], void **block, infer_error *err) {
     const infer__module_row *row = &INFER__MODULES[module];
-    const char *pieces[INFER__MODULE_FILES], *damaged;
+    const char *damaged;
+    *block = infer__module_text(module, g->driver->form, pieces, &s->n_text, g->mem, &damaged);
+    if (damaged) return infer__error(err, INFER_ERR_DEVICE, "kernel text %s of this build is damaged", damaged);
+    if (!*block) return infer__error(err, INFER_ERR_MEMORY, "no memory for the text of GPU kernels (%s)", row->name);
+    s->text = pieces;
+    s->name = row->name;
+    s->hash = g->driver->form == INFER__FORM_PTX ? row->ptx_hash : row->hash;
+    s->cache = &g->cache;
+    return INFER_OK;
+}
+
+/* What a driver said of a program, and the log's line. */
+static infer_result infer__gpu_compiled(infer__gpu *g, int32_t module, infer_result r, double start,
+                                        const infer_error *why, infer_error *err) {
+    const char *name = INFER__MODULES[module].name;
+    if (r) {
+        g->programs[module] = NULL;
+        return infer__gpu_named(g, r, name, why, err);
+    }
+    infer__log(g->report, 4, "%s: kernels %s ready in %.2f s", infer__gpu_name(g), name, infer__seconds() - start);
+    return INFER_OK;
+}
+
+static infer_result infer__gpu_compile(infer__gpu *g, int32_t module, infer_error *err) {
+    const char *pieces[INFER__MODULE_FILES];
     infer__gpu_source source;
     infer_error why;
-    infer_result r;
     double start = infer__seconds();
-    void *block = infer__module_text(module, g->driver->form, pieces, &source.n_text, g->mem, &damaged);
-    if (damaged) return infer__error(err, INFER_ERR_DEVICE, "kernel text %s of this build is damaged", damaged);
-    if (!block) return infer__error(err, INFER_ERR_MEMORY, "no memory for the text of GPU kernels (%s)", row->name);
-    source.text = pieces;
-    source.name = row->name;
-    source.hash = g->driver->form == INFER__FORM_PTX ? row->ptx_hash : row->hash;
-    source.cache = &g->cache;
+    void *block;
+    infer_result r = infer__gpu_source_open(g, module, &source, pieces, &block, err);
+    if (r) return r;
     infer__error_clear(&why);
     r = g->driver->load(g->device, &source, &g->programs[module], &why);
     infer__free(g->mem, block);
-    if (r) {
-        g->programs[module] = NULL;
-        return infer__gpu_named(g, r, row->name, &why, err);
-    }
-    infer__log(g->report, 4, "%s: kernels %s ready in %.2f s", infer__gpu_name(g), row->name,
-               infer__seconds() - start);
-    return INFER_OK;
+    return infer__gpu_compiled(g, module, r, start, &why, err);
 }
 
 /* Whether the device takes programs of a special kind. */
@@ -251,7 +308,7 @@ static int infer__gpu_lacks(const infer__gpu *g, int32_t module) {
     const infer__module_row *row = &INFER__MODULES[module];
     int32_t of = row->kind < INFER__MODULE_SPECIAL ? -1 : infer__gpu_module(INFER__KINDS[row->kind].of, row->id);
     return of >= 0 && g->programs[of] && !g->programs[module] && infer__gpu_takes(g, &INFER__KINDS[row->kind]) &&
-           infer__module_part(module, g->driver->form, 0) != NULL;
+           infer__module_there(module, g->driver->form);
 }
 
 static int infer__gpu_lacks_any(const infer__gpu *g) {
@@ -272,7 +329,7 @@ static int infer__gpu_uses_module(const infer__gpu *g, int32_t module, const inf
 
 /* The hash of a module's text, 0 when this build has none for the device. */
 static uint64_t infer__gpu_module_hash(const infer__gpu *g, int32_t module) {
-    if (!infer__module_part(module, g->driver->form, 0)) return 0;
+    if (!infer__module_there(module, g->driver->form)) return 0;
     return g->driver->form == INFER__FORM_PTX ? INFER__MODULES[module].ptx_hash : INFER__MODULES[module].hash;
 }
 
@@ -285,7 +342,7 @@ static void infer__gpu_load_special(infer__gpu *g, int32_t module) {
         s = &INFER__MODULES[i];
         if (s->kind < INFER__MODULE_SPECIAL || INFER__KINDS[s->kind].of != row->kind || s->id != row->id) continue;
         if (g->programs[i] || !infer__gpu_takes(g, &INFER__KINDS[s->kind])) continue;
-        if (!infer__module_part(i, g->driver->form, 0)) continue; /* not in this build */
+        if (!infer__module_there(i, g->driver->form)) continue; /* not in this build */
         infer__error_clear(&why);
         if (infer__gpu_compile(g, i, &why)) infer__log(g->report, 2, "%s; going on without them", why.message);
     }
@@ -301,6 +358,95 @@ static infer_result infer__gpu_load(infer__gpu *g, int32_t module, infer_error *
     }
     infer__mutex_unlock(&g->lock);
     return r;
+}
+
+/* ---- programs side by side --------------------------------------------------------------------------------------- */
+
+enum { INFER__GPU_COMPILERS = 8 /* threads, at most */ };
+
+typedef struct infer__gpu_job {
+    int32_t module;
+    void *block;
+    const char *pieces[INFER__MODULE_FILES];
+    infer__gpu_source source;
+    infer__gpu_built built;
+    double start;
+} infer__gpu_job;
+
+typedef struct infer__gpu_jobs {
+    infer__gpu *g;
+    infer__gpu_job *jobs;
+    int32_t n;
+    infer__atomic next;
+} infer__gpu_jobs;
+
+static void infer__gpu_compiler(void *arg) {
+    infer__gpu_jobs *all = (infer__gpu_jobs *)arg;
+    int64_t i;
+    while ((i = infer__atomic_add(&all->next, 1)) < all->n) {
+        all->jobs[i].start = infer__seconds();
+        all->g->driver->build(all->g->device, &all->jobs[i].source, &all->jobs[i].built);
+    }
+}
+
+/* A job for a program that the uses need and that is not in the caller's cache. 0: no memory. */
+static int infer__gpu_job_add(infer__gpu_jobs *all, int32_t module) {
+    infer__gpu *g = all->g;
+    infer__gpu_job *j = &all->jobs[all->n];
+    infer_error ignored;
+    j->module = module;
+    j->start = infer__seconds();
+    infer__error_clear(&ignored);
+    if (infer__gpu_source_open(g, module, &j->source, j->pieces, &j->block, &ignored)) return 0;
+    if (g->driver->cached(g->device, &j->source, &g->programs[module])) {
+        infer__gpu_compiled(g, module, INFER_OK, j->start, NULL, NULL);
+        infer__free(g->mem, j->block);
+    } else {
+        all->n++;
+    }
+    return 1;
+}
+
+/* Programs are taken in their order, whichever was ready first. A generic one that failed is left for infer__gpu_load,
+ * which says why; a special one is only told. */
+static void infer__gpu_jobs_take(infer__gpu_jobs *all) {
+    infer__gpu *g = all->g;
+    infer_error said, why;
+    infer_result r;
+    int32_t i;
+    for (i = 0; i < all->n; i++) {
+        infer__gpu_job *j = &all->jobs[i];
+        infer__error_clear(&said);
+        infer__error_clear(&why);
+        r = g->driver->take(g->device, &j->source, &j->built, &g->programs[j->module], &said);
+        r = infer__gpu_compiled(g, j->module, r, j->start, &said, &why);
+        if (r && INFER__MODULES[j->module].kind >= INFER__MODULE_SPECIAL)
+            infer__log(g->report, 2, "%s; going on without them", why.message);
+        infer__free(g->mem, j->block);
+    }
+}
+
+static void infer__gpu_use_all(infer__gpu *g, const infer__gpu_uses *u) {
+    infer__thread threads[INFER__GPU_COMPILERS];
+    infer__gpu_jobs all;
+    int32_t i, n = 0, most = INFER__MIN(infer__cores(), INFER__GPU_COMPILERS);
+    if (!g->driver->build) return;
+    all.g = g;
+    all.n = 0;
+    infer__atomic_set(&all.next, 0);
+    all.jobs = (infer__gpu_job *)infer__calloc(g->mem, INFER__MODULE_COUNT, sizeof *all.jobs);
+    if (!all.jobs) return;
+    infer__mutex_lock(&g->lock);
+    for (i = 0; i < INFER__MODULE_COUNT; i++)
+        if (!g->programs[i] && infer__gpu_uses_module(g, i, u) && infer__module_there(i, g->driver->form) &&
+            !infer__gpu_job_add(&all, i))
+            break;
+    while (n < most - 1 && n < all.n - 1 && infer__thread_start(&threads[n], infer__gpu_compiler, &all)) n++;
+    infer__gpu_compiler(&all);
+    for (i = 0; i < n; i++) infer__thread_join(&threads[i]);
+    infer__gpu_jobs_take(&all);
+    infer__mutex_unlock(&g->lock);
+    infer__free(g->mem, all.jobs);
 }
 
 /* Fill driver and info of g, and *at, the driver's number for the device. */
@@ -486,6 +632,7 @@ static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel
         r = g->driver->shared(queue, *out, row->shared, &why);
         if (r) g->driver->kernel_close(queue, *out);
     }
+    if (!r && row->early && g->driver->early) g->driver->early(queue, *out);
     if (!r) return INFER_OK;
     *out = NULL;
     return infer__gpu_named(g, r, INFER__MODULES[infer__gpu_module(row->kind, id)].name, &why, err);
@@ -609,6 +756,7 @@ static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, in
     return infer__gpu_absent(INFER_AUTO, err);
 }
 static void infer__gpu_uses_all(infer__gpu_uses *u) { memset(u, 0, sizeof *u); }
+static void infer__gpu_use_all(infer__gpu *g, const infer__gpu_uses *u) { (void)g; (void)u; }
 static infer_result infer__gpu_flush(infer__gpu *g, infer_error *err) {
     (void)g;
     return infer__gpu_absent(INFER_AUTO, err);

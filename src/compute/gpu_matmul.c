@@ -20,7 +20,8 @@ enum { /* how a matrix is multiplied */
     INFER__GPU_FLOATS, /* x float, mv: single values */
     INFER__GPU_DOTS,   /* x rounded, mv */
     INFER__GPU_TILES,  /* x rounded or as halves, few: tensor cores */
-    INFER__GPU_MMA     /* x as halves, mma: tensor cores */
+    INFER__GPU_MMA,    /* x as halves, mma: tensor cores */
+    INFER__GPU_WGMMA   /* the same by wgmma */
 };
 enum { INFER__GPU_BF16 = 30 }; /* id of the storage type */
 enum { /* flags of the kernels mv: kernels/matvec.k */
@@ -92,6 +93,42 @@ static int infer__gpu_has_mma(const infer__ctx *c, const infer__weight *w, int32
     uint64_t bytes = (uint64_t)rows * (infer__gpu_half_step(w->cols) * 2 + sizeof(float));
     if (bytes / sizeof(float) > UINT32_MAX) return 0; /* the kernels count words in 32 bits */
     return !c->exact && bytes <= c->run->x8.bytes && infer__gpu_find(c->run, INFER__MODULE_MMA, w->type->id);
+}
+
+/* The same of lines: whole periods of kernels/special/cuda_weights.k. */
+static uint64_t infer__gpu_line_step(int32_t cols) { return infer__gpu_parts((uint64_t)cols, 256) * 256; }
+
+/* 1 when wgmma takes this matrix: its bytes come 16 at once, and those of single values must not be shifted. */
+static int infer__gpu_has_wgmma(const infer__ctx *c, const infer__weight *w, int32_t rows) {
+    uint64_t bytes = (uint64_t)rows * (infer__gpu_line_step(w->cols) * 2 + sizeof(float));
+    if (!infer__gpu_has_mma(c, w, rows) || !infer__gpu_find(c->run, INFER__MODULE_WGMMA, w->type->id)) return 0;
+    if (w->offset % 16 != 0 || (w->type->values == 1 && w->row_bytes % 16 != 0)) return 0;
+    return bytes <= c->run->x8.bytes && bytes / sizeof(float) <= UINT32_MAX;
+}
+
+enum { INFER__GPU_COUNTS = 1024 }; /* zeros behind lines and their factors, where there is room: a word for a tile */
+
+/* Where they begin, in words; 0: there is no room. */
+static uint64_t infer__gpu_counts(const infer__ctx *c, int32_t rows, int32_t cols) {
+    uint64_t at = (uint64_t)rows * (infer__gpu_line_step(cols) / 2 + 1);
+    return (at + INFER__GPU_COUNTS) * sizeof(float) <= c->run->x8.bytes ? at : 0;
+}
+
+static void infer__gpu_lines(infer__ctx *c, const infer__tensor *x, int bf16) {
+    infer__gpu_call call;
+    struct infer__k_lines k;
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    k.x = infer__gpu_tensor(c, x, &call.bufs[0]);
+    call.bufs[1] = c->run->x8.handle;
+    k.x_stride = (uint32_t)x->stride;
+    k.cols = (uint32_t)x->cols;
+    k.step = (uint32_t)infer__gpu_line_step(x->cols);
+    k.rows = (uint32_t)x->rows;
+    k.bf16 = (uint32_t)bf16;
+    k.zero = (uint32_t)infer__gpu_counts(c, x->rows, x->cols);
+    if (k.zero) k.zeros = INFER__GPU_COUNTS;
+    INFER__GPU_LAUNCH(c, INFER__K_LINES, &call, (uint64_t)x->rows, 1, k);
 }
 
 /* bf16: matrices of BF16 are multiplied as such. parts: halves to a value; more than one for up to 8 rows. */
@@ -273,37 +310,63 @@ static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const
     else INFER__GPU_LAUNCH(c, INFER__K_FEW64, &call, groups, 1, few);
 }
 
-/* The kernel for so many tiles of 128 x 128, and how many rows of x its own tiles have: narrow ones where wide ones
- * would leave processors idle. Those of wgmma, which end sooner, are wide from half as many on. */
-static int32_t infer__gpu_mma_kernel(const infer__ctx *c, int32_t type, uint64_t tiles, uint64_t *rows) {
-    *rows = 128;
-    if (2 * tiles >= c->run->mma_wide && infer__gpu_find(c->run, INFER__MODULE_WGMMA, type)) return INFER__K_WGMMA128;
-    if (tiles >= c->run->mma_wide) return INFER__K_MMA128;
-    *rows = 64;
-    return INFER__K_MMA64;
+/* The args of mma and wgmma. Returns the tiles of 128 rows of all matrices. */
+static uint64_t infer__gpu_mma_args(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, uint64_t step,
+                                    infer__gpu_call *call, struct infer__k_mma *m) {
+    struct infer__k_mv k;
+    uint64_t tiles;
+    memset(call, 0, sizeof *call);
+    memset(&k, 0, sizeof k);
+    memset(m, 0, sizeof *m);
+    tiles = infer__gpu_group_args(c, f, 128, call, &k);
+    call->bufs[3] = c->run->x8.handle;
+    memcpy(m, &k, offsetof(struct infer__k_mma, x_step)); /* they begin alike */
+    m->x_step = (uint32_t)step;
+    m->factors = (uint32_t)((uint64_t)x->rows * step / 2);
+    m->n = (uint32_t)x->rows;
+    m->flags = k.flags;
+    m->kind = k.kind;
+    m->scale = k.scale;
+    m->parts = 1;
+    return tiles;
 }
 
+/* Narrow tiles where wide ones would leave processors idle. */
 static void infer__gpu_mma_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
     infer__gpu_call call;
-    struct infer__k_mv k;
     struct infer__k_mma m;
-    uint64_t groups, rows, step = infer__gpu_half_step(x->cols);
-    int32_t kernel;
-    memset(&call, 0, sizeof call);
-    memset(&k, 0, sizeof k);
-    memset(&m, 0, sizeof m);
-    groups = infer__gpu_group_args(c, f, 128, &call, &k);
+    uint64_t tiles = infer__gpu_mma_args(c, x, f, infer__gpu_half_step(x->cols), &call, &m);
+    int wide = tiles * infer__gpu_parts(m.n, 128) >= c->run->mma_wide;
     if (!infer__ok(c)) return;
-    call.bufs[3] = c->run->x8.handle;
-    memcpy(&m, &k, offsetof(struct infer__k_mma, x_step)); /* they begin alike */
-    m.x_step = (uint32_t)step;
-    m.factors = (uint32_t)((uint64_t)x->rows * step / 2);
-    m.n = (uint32_t)x->rows;
-    m.flags = k.flags;
-    m.kind = k.kind;
-    m.scale = k.scale;
-    kernel = infer__gpu_mma_kernel(c, f->w[0]->type->id, groups * infer__gpu_parts(m.n, 128), &rows);
-    INFER__GPU_LAUNCH(c, kernel, &call, groups, infer__gpu_parts(m.n, rows), m);
+    INFER__GPU_LAUNCH(c, wide ? INFER__K_MMA128 : INFER__K_MMA64, &call, tiles, infer__gpu_parts(m.n, wide ? 128 : 64), m);
+}
+
+/* Into how many parts the columns are shared out: groups for about all processors, each with columns enough. */
+static uint32_t infer__gpu_wgmma_parts(const infer__ctx *c, const infer__tensor *x, uint64_t tiles) {
+    uint64_t counts = infer__gpu_counts(c, x->rows, x->cols), periods = infer__gpu_line_step(x->cols) / 256;
+    uint64_t each = tiles * 128 * 128, room = c->run->x8.bytes / sizeof(float), parts = c->run->mma_groups / tiles;
+    if (!counts || tiles > INFER__GPU_COUNTS) return 1;
+    parts = INFER__MIN(parts, periods / 2);
+    parts = INFER__MIN(parts, (room - counts - INFER__GPU_COUNTS) / each);
+    return (uint32_t)INFER__MAX(1, parts);
+}
+
+static void infer__gpu_wgmma_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
+    infer__gpu_call call;
+    struct infer__k_mma m;
+    uint64_t step = infer__gpu_line_step(x->cols), tiles = infer__gpu_mma_args(c, x, f, step, &call, &m), wide, narrow;
+    if (!infer__ok(c)) return;
+    m.x_step = m.n; /* lines from 64 columns to the next */
+    wide = infer__gpu_parts(m.n, 256);
+    narrow = infer__gpu_parts(m.n, 128);
+    if (tiles * narrow >= c->run->mma_wide && (m.n > 128 || c->run->mma_wide == 0)) {
+        INFER__GPU_LAUNCH(c, INFER__K_WGMMA256, &call, wide, tiles, m);
+        return;
+    }
+    m.parts = infer__gpu_wgmma_parts(c, x, tiles * narrow);
+    m.counts = (uint32_t)infer__gpu_counts(c, x->rows, x->cols);
+    m.sums = m.counts + INFER__GPU_COUNTS;
+    INFER__GPU_LAUNCH(c, INFER__K_WGMMA128, &call, narrow * m.parts, tiles, m);
 }
 
 static int infer__gpu_same_tensor(const infer__tensor *a, const infer__tensor *b) {
@@ -317,7 +380,7 @@ static void infer__gpu_follow(infer__gpu_group *f, const infer__matmul_args *a, 
     const infer__act_args *t = *act;
     int pair = t && a->n_w == 2;
     if (t && (t->divide || !infer__gpu_same_tensor(&t->x, &a->y[pair]))) return;
-    if (t && f->form == INFER__GPU_MMA) return;
+    if (t && (f->form == INFER__GPU_MMA || f->form == INFER__GPU_WGMMA)) return;
     if (pair && (f->n != 2 || a->w[0]->rows != a->w[1]->rows || !t->up.buf ||
                  !infer__gpu_same_tensor(&t->up, &a->y[0])))
         return;
@@ -359,7 +422,9 @@ typedef enum infer__gpu_lie {
     INFER__GPU_X_ROWS,
     INFER__GPU_X_TILES,
     INFER__GPU_X_HALVES, /* and 2 parts */
-    INFER__GPU_X_BF16 = INFER__GPU_X_HALVES + 2 /* and 2 and 3 */
+    INFER__GPU_X_BF16 = INFER__GPU_X_HALVES + 2, /* and 2 and 3 */
+    INFER__GPU_X_LINES = INFER__GPU_X_BF16 + 3,
+    INFER__GPU_X_LINES_BF16
 } infer__gpu_lie;
 
 static int infer__gpu_lies(const infer__weight *w, int32_t form, int32_t rows) {
@@ -367,6 +432,7 @@ static int infer__gpu_lies(const infer__weight *w, int32_t form, int32_t rows) {
     if (form == INFER__GPU_DOTS) return INFER__GPU_X_ROWS;
     if (form == INFER__GPU_TILES && w->type->values != 1) return INFER__GPU_X_TILES;
     if (form == INFER__GPU_TILES) return halves + (int)infer__gpu_tile_parts(w, rows) - 1;
+    if (form == INFER__GPU_WGMMA) return halves == INFER__GPU_X_BF16 ? INFER__GPU_X_LINES_BF16 : INFER__GPU_X_LINES;
     return form == INFER__GPU_MMA ? halves : INFER__GPU_X_NOT;
 }
 
@@ -378,6 +444,7 @@ static int infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a, in
         if (infer__gpu_tiles(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_TILES;
         else if (few && a->w[j]->type->values == 1) forms[j] = INFER__GPU_FLOATS;
         else if (few && infer__gpu_dots(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_DOTS;
+        else if (!few && infer__gpu_has_wgmma(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_WGMMA;
         else if (!few && infer__gpu_has_mma(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_MMA;
         lies = infer__gpu_lies(a->w[j], forms[j], a->x.rows);
         if (j == 0) first = lies;
@@ -386,16 +453,23 @@ static int infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a, in
     return same && (first == INFER__GPU_X_ROWS || first == INFER__GPU_X_TILES);
 }
 
+static int infer__gpu_one_takes(const infer__ctx *c, const infer__matmul_args *a, const int32_t *forms,
+                                const infer__norm_args *norm); /* gpu_one.c */
+static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const infer__norm_args *norm,
+                                  const infer__gpu_group *f);
+
 /* A launch for matrices that go together. *lies: how x lies in the run's scratch. */
 static void infer__gpu_group_run(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, int *lies) {
     int wanted = infer__gpu_lies(f->w[0], f->form, x->rows), bf16 = wanted >= INFER__GPU_X_BF16;
     if (wanted != INFER__GPU_X_NOT && *lies != wanted) {
         if (wanted == INFER__GPU_X_ROWS) infer__gpu_round(c, x, 0);
         else if (wanted == INFER__GPU_X_TILES) infer__gpu_round(c, x, infer__gpu_tiles(c, f->w[0], x->rows));
+        else if (wanted >= INFER__GPU_X_LINES) infer__gpu_lines(c, x, wanted == INFER__GPU_X_LINES_BF16);
         else infer__gpu_halve(c, x, bf16, (uint32_t)(wanted - (bf16 ? INFER__GPU_X_BF16 : INFER__GPU_X_HALVES)) + 1);
         *lies = wanted;
     }
     if (f->form == INFER__GPU_TILES) infer__gpu_tiles_launch(c, x, f);
+    else if (f->form == INFER__GPU_WGMMA) infer__gpu_wgmma_launch(c, x, f);
     else if (f->form == INFER__GPU_MMA) infer__gpu_mma_launch(c, x, f);
     else infer__gpu_few_launch(c, x, f);
 }
@@ -408,8 +482,10 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     int lies = INFER__GPU_X_NOT;
     int32_t forms[3], j, rounded = infer__gpu_forms(c, a, forms);
     int norm_round = a->norm && rounded && a->norm->n_groups == 1;
+    const infer__norm_args *norm = a->norm && a->norm->n_groups == 1 ? a->norm : NULL; /* that can go along */
+    int one = infer__gpu_one_takes(c, a, forms, norm);
     double began;
-    if (a->norm && !norm_round) infer__gpu_norm(c, a->norm);
+    if (a->norm && !norm_round && !(norm && one)) infer__gpu_norm(c, a->norm);
     began = infer__op_begin(c);
     if (began < 0) return;
     for (j = 0; j < a->n_w; j++) {
@@ -419,7 +495,7 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         if (!infer__vector_ok(c, b, "a bias")) return;
         bytes += (uint64_t)a->w[j]->rows * a->w[j]->row_bytes;
     }
-    if (norm_round) {
+    if (norm_round && !one) {
         lies = infer__gpu_lies(a->w[0], forms[0], a->x.rows);
         infer__gpu_norm_round(c, a->norm, forms[0] == INFER__GPU_TILES ? infer__gpu_tiles(c, a->w[0], a->x.rows) : 0);
     }
@@ -432,7 +508,8 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         }
         infer__gpu_gather(&f, a, forms, j, &taken);
         infer__gpu_follow(&f, a, &act, &add);
-        infer__gpu_group_run(c, &a->x, &f, &lies);
+        if (one) infer__gpu_one_launch(c, &a->x, norm, &f);
+        else infer__gpu_group_run(c, &a->x, &f, &lies);
     }
     infer__gpu_end(c, "matmul", bytes, began);
     if (act) infer__gpu_act(c, act);

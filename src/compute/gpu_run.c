@@ -15,7 +15,7 @@
 enum {
     INFER__GPU_FEW = 8,            /* rows of x up to which matvec reads the weights once a row and still wins */
     INFER__GPU_SIMD = 16,          /* rows of x from which Apple's matrix units win */
-    INFER__GPU_BUFS = 10,          /* of a kernel, at most */
+    INFER__GPU_BUFS = 12,          /* of a kernel, at most */
     INFER__GPU_MAX_EXPERTS = 1024, /* that moe.k holds in local memory */
     INFER__GPU_PASS_HEAD = 8,      /* ints before the arrays of a packed pass: PASS_* in dialect.h */
     INFER__GPU_RECORDINGS = 8,     /* shapes of passes that are remembered */
@@ -51,7 +51,8 @@ typedef struct infer__gpu_rounded {
 } infer__gpu_rounded;
 
 typedef char infer__kernels_are_bits[INFER__KERNEL_COUNT <= 64 ? 1 : -1]; /* see infer__gpu_run.kernels */
-enum { INFER__GPU_MMA_WIDE = 200 }; /* tiles of 128 x 128 that fill a large device */
+enum { INFER__GPU_MMA_WIDE = 200 };   /* tiles of 128 x 128 that fill a large device */
+enum { INFER__GPU_MMA_GROUPS = 132 }; /* processors of the only devices with wgmma, so far */
 struct infer__gpu_run {
     const infer__driver *driver;
     void *queue;
@@ -60,11 +61,13 @@ struct infer__gpu_run {
     int32_t *staging; /* a packed pass, and its copy on the device: `cap` ints each */
     infer__buf pass;
     infer__buf x8; /* input of a product, rounded to 8 bits or halves: kernels/round.k; empty when x stays float */
-    infer__buf parts; /* what attention leaves of the parts of a row: ctx.parts_len floats */
+    infer__buf parts; /* what attention leaves of the parts of a row: ctx.parts_len floats, then counters: 0 */
     infer__buf lists, pairs; /* of experts: ctx.lists_len ints, ctx.pairs_len floats: see gpu_moe.c */
     infer__gpu_listed listed;
     infer__gpu_rounded rounded;
-    uint64_t mma_wide; /* products on tensor cores take wide tiles from so many on */
+    uint64_t mma_wide;    /* products on tensor cores take wide tiles from so many on */
+    uint64_t mma_groups;  /* and share out their columns into so many groups, when there are fewer tiles */
+    uint64_t flash_parts; /* of attention on tensor cores; 0: as many as pay */
     uint64_t cap;
     int32_t in_flight; /* staging may still be read by the upload: a sync ends that */
     infer__gpu_recording recordings[INFER__GPU_RECORDINGS], *recording; /* the one that is being made, NULL = none */
@@ -281,6 +284,23 @@ static infer_result infer__gpu_run_open(infer__ctx *c, infer_error *err) {
     return r;
 }
 
+/* Room for parts of attention. The counters begin as zeros, and every launch leaves them so. */
+static int infer__gpu_parts_open(infer__ctx *c) {
+    uint64_t at = c->parts_len * sizeof(float), bytes = infer__gpu_parts_bytes(c->parts_len);
+    void *zeros;
+    if (bytes == 0) return 1;
+    if (!infer__gpu_buf_alloc(c, &c->run->parts, bytes)) return 0;
+    zeros = infer__calloc(c->mem, bytes - at + 1, 1);
+    if (!zeros) {
+        infer__fail(c, INFER_ERR_MEMORY, "no memory for counters of attention");
+        return 0;
+    }
+    infer__gpu_upload(c, &c->run->parts, at, zeros, bytes - at);
+    infer__gpu_sync(c);
+    infer__free(c->mem, zeros);
+    return infer__ok(c);
+}
+
 static int infer__gpu_prepare(infer__ctx *c, int32_t max_cols) {
     infer_error err;
     (void)max_cols; /* scratch is the kernels' own */
@@ -292,6 +312,7 @@ static int infer__gpu_prepare(infer__ctx *c, int32_t max_cols) {
     }
     c->run->driver = infer__gpu_driver(c->gpu);
     c->run->mma_wide = INFER__GPU_MMA_WIDE;
+    c->run->mma_groups = INFER__GPU_MMA_GROUPS;
     if (infer__gpu_run_open(c, &err)) {
         infer__fail(c, err.code, "%s", err.message);
         return 0;
@@ -299,8 +320,7 @@ static int infer__gpu_prepare(infer__ctx *c, int32_t max_cols) {
     if (!c->exact && c->x8_len && !infer__gpu_buf_alloc(c, &c->run->x8, infer__gpu_x8_bytes(c->x8_len))) return 0;
     if (c->lists_len && !infer__gpu_buf_alloc(c, &c->run->lists, c->lists_len * sizeof(uint32_t))) return 0;
     if (c->pairs_len && !infer__gpu_buf_alloc(c, &c->run->pairs, c->pairs_len * sizeof(float))) return 0;
-    return infer__gpu_buf_alloc(c, &c->run->pass, c->run->cap * sizeof *c->run->staging) &&
-           (c->parts_len == 0 || infer__gpu_buf_alloc(c, &c->run->parts, c->parts_len * sizeof(float)));
+    return infer__gpu_buf_alloc(c, &c->run->pass, c->run->cap * sizeof *c->run->staging) && infer__gpu_parts_open(c);
 }
 
 static void infer__gpu_finish(infer__ctx *c) {

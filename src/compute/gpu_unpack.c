@@ -205,7 +205,8 @@ static int infer__lzma_ends(infer__lzma *z, int state) {
     return !z->bad && z->code == 0 && z->in.left == 0 && infer__unpacker_digit(&z->in) < 0;
 }
 
-static int infer__lzma_run(infer__lzma *z, uint8_t *dst, uint32_t bytes) {
+/* dst[0 .. bytes-1] of a text of `all` bytes. */
+static int infer__lzma_run(infer__lzma *z, uint8_t *dst, uint32_t bytes, uint32_t all) {
     uint32_t rep[4] = {0, 0, 0, 0}, n = 0, length;
     int state = 0; /* what the last few steps were: below 7, the last one was a character */
     while (n < bytes && !z->bad) {
@@ -227,14 +228,15 @@ static int infer__lzma_run(infer__lzma *z, uint8_t *dst, uint32_t bytes) {
             rep[0] = infer__lzma_distance(z, length);
             state = state < 7 ? 7 : 10;
         }
-        if (rep[0] >= n || length > bytes - n) return 0;
+        if (rep[0] >= n || length > all - n) return 0;
+        length = INFER__MIN(length, bytes - n);
         for (; length > 0; length--, n++) dst[n] = dst[n - 1 - rep[0]]; /* one by one: a copy may overlap itself */
     }
-    return !z->bad && infer__lzma_ends(z, state);
+    return !z->bad && (bytes < all || infer__lzma_ends(z, state));
 }
 
-/* The text into dst[0 .. bytes-1]; 0 when what is packed does not give it. z: memory to work in. */
-static int infer__text_unpack(infer__lzma *z, const infer__kernel_text *text, char *dst) {
+/* The first `bytes` of a text, at most all, into dst; 0 when what is packed does not give them. z: memory to work in. */
+static int infer__text_unpack(infer__lzma *z, const infer__kernel_text *text, char *dst, uint32_t bytes) {
     uint16_t *p = (uint16_t *)&z->p;
     size_t i;
     for (i = 0; i < sizeof z->p / sizeof *p; i++) p[i] = INFER__LZMA_HALF;
@@ -247,7 +249,7 @@ static int infer__text_unpack(infer__lzma *z, const infer__kernel_text *text, ch
         if (byte < 0) z->bad = 1;
         z->code = z->code << 8 | (uint32_t)(byte & 255);
     }
-    return !z->bad && infer__lzma_run(z, (uint8_t *)dst, text->bytes);
+    return !z->bad && infer__lzma_run(z, (uint8_t *)dst, bytes, text->bytes);
 }
 
 #endif

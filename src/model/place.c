@@ -276,18 +276,31 @@ static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
     u->n_used = m->hp.n_used;
 }
 
+/* What the layers that were asked for use; 0 when there are none, which is an error of its own. */
+static int infer__place_asked(infer_model *m, infer__gpu_uses *u) {
+    int32_t asked = m->params.gpu_layers, n;
+    const infer__weight *bad;
+    if (asked < 0) return 0;
+    infer__place_limit(m, asked > 0 ? INFER__MIN(asked, m->hp.n_layer) : m->hp.n_layer, &n, &bad);
+    if (n > 0) infer__place_uses(m, n, u);
+    return n > 0;
+}
+
 /* A device is taken when its kernels, those that layers will use, compute what the CPU does. */
 static infer_result infer__place_check(infer_model *m, infer__gpu *gpu, int32_t row, infer_error *err) {
-    int32_t asked = m->params.gpu_layers, d, n;
-    const infer__weight *bad;
+    int32_t d;
     infer__gpu_uses uses;
     for (d = 0; d < m->n_devices; d++)
         if (m->devices[d].row == row) return INFER_OK; /* the same one again */
-    if (m->params.gpu_unchecked || asked < 0) return INFER_OK;
-    infer__place_limit(m, asked > 0 ? INFER__MIN(asked, m->hp.n_layer) : m->hp.n_layer, &n, &bad);
-    if (n == 0) return INFER_OK; /* which is an error of its own */
-    infer__place_uses(m, n, &uses);
+    if (m->params.gpu_unchecked || !infer__place_asked(m, &uses)) return INFER_OK;
     return infer__gpu_judge(gpu, &uses, &m->mem, m->sizes_only, err);
+}
+
+/* The kernels that a device will run, all at once: one after the other takes seconds where nothing has kept them. */
+static infer_result infer__place_compile(infer_model *m, infer__gpu *gpu, infer_error *err) {
+    infer__gpu_uses uses;
+    if (infer__place_asked(m, &uses)) infer__gpu_use_all(gpu, &uses);
+    return infer__gpu_use_base(gpu, err);
 }
 
 /* One more device. */
@@ -295,7 +308,7 @@ static infer_result infer__place_open(infer_model *m, int32_t row, infer_error *
     infer__device *d = &m->devices[m->n_devices];
     infer_result r = infer__gpu_open_row(m->apis, &d->gpu, &m->mem, &m->report, row, &m->params.cache, err);
     if (r) d->gpu = NULL;
-    if (!r && !m->sizes_only) r = infer__gpu_use_base(d->gpu, err);
+    if (!r && !m->sizes_only) r = infer__place_compile(m, d->gpu, err);
     if (!r) r = infer__place_check(m, d->gpu, row, err);
     if (r) {
         infer__gpu_close(d->gpu);

@@ -806,6 +806,8 @@ def main(tests=all_tests, manual=__doc__):
     if not os.path.exists(INFER):
         sys.exit('%s: there is no %s' % (os.path.basename(sys.argv[0]), INFER))
     TEMP = tempfile.mkdtemp(prefix='infer-cli-')
+    os.environ['XDG_CACHE_HOME'] = os.environ['LOCALAPPDATA'] = os.environ['HOME'] = os.path.join(TEMP, 'caches')
+    os.mkdir(os.environ['HOME'])
     passed, failed, skipped = 0, 0, 0
     try:
         for name, test in tests():

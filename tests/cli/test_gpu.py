@@ -104,6 +104,37 @@ def test_fit():
     check(1 <= wide['devices'][0]['layers'] < large['devices'][0]['layers'] <= 3, 'layers: %s, %s' % (large, wide))
 
 
+def test_kernel_cache():
+    """Compiled kernels and the verdict on them are kept between runs; damaged files are made anew."""
+    opencl()
+    want = story('--backend', 'cpu').out
+    folder = os.path.join(cli.TEMP, 'kernels')
+    os.makedirs(folder, exist_ok=True)
+
+    def kept(where, *options, **env):
+        check(story('--backend', 'opencl', *options, **env).out == want, 'the story with %s' % (options,))
+        return sorted(os.listdir(where)) if os.path.isdir(where) else []
+    check(kept(folder, '--kernel-cache', '') == [], 'nothing is kept')
+    files = kept(folder, '--kernel-cache', folder)
+    check(len(files) >= 3 and all(f.startswith('infer-') and f.endswith('.bin') for f in files), 'kept: %s' % files)
+    times = [os.stat(os.path.join(folder, f)).st_mtime_ns for f in files]
+    check(kept(folder, '--kernel-cache', folder) == files, 'kept again')
+    check([os.stat(os.path.join(folder, f)).st_mtime_ns for f in files] == times, 'files were written a second time')
+    for f in files:
+        with open(os.path.join(folder, f), 'r+b') as file:
+            file.seek(-1, os.SEEK_END)
+            last = file.read(1)
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([last[0] ^ 1]))
+    check(kept(folder, '--kernel-cache', folder) == files, 'damaged files')
+    check([os.stat(os.path.join(folder, f)).st_mtime_ns for f in files] != times, 'damaged files stayed')
+    kept(folder, '--kernel-cache', os.path.join(folder, 'missing'))
+    if sys.platform.startswith('linux'):
+        home = os.path.join(cli.TEMP, 'home')
+        os.makedirs(home, exist_ok=True)
+        check(len(kept(os.path.join(home, '.cache', 'infer'), HOME=home, XDG_CACHE_HOME='')) == len(files), 'the usual folder')
+
+
 def test_two_devices():
     """pocl offers its device twice when asked: the layers are split, the story stays the same."""
     env = {'POCL_DEVICES': 'basic basic'}

@@ -55,7 +55,6 @@ def cases():
         impl("INFER_NO_" + m, CC, ["-std=c99", "-O0", "-DINFER_QUIET", "-DINFER_NO_" + m])
     impl("every INFER_NO_*", CC, ["-std=c99", "-O1"] + ["-DINFER_NO_" + m for m in MACROS])
     impl("INFER_STATIC", CC, ["-std=c99", "-O1", "-DINFER_STATIC"])
-    impl("INFER_CUDA_WGMMA", CC, ["-std=c99", "-O0", "-DINFER_QUIET", "-DINFER_CUDA_WGMMA"])
     impl("-march=native", CC, ["-std=c99", "-O2", "-march=native"])
 
     for cxx, label in ((GXX, "g++"), (CLANGXX, "clang++")):

@@ -23,7 +23,7 @@ static infer__lzma fuzz_lzma;
 static char *fuzz_unpack(const infer__kernel_text *text) {
     char *out = (char *)malloc(text->bytes ? text->bytes : 1);
     if (!out) fuzz_stop("no memory");
-    if (infer__text_unpack(&fuzz_lzma, text, out)) return out;
+    if (infer__text_unpack(&fuzz_lzma, text, out, text->bytes)) return out;
     free(out);
     return NULL;
 }

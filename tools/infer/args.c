@@ -47,6 +47,8 @@ static int shared_options(int takes, cli_common *c, cli_option *out) {
                           "layers on the GPU; 0 = none (default: as many as fit)", 0, 1000000);
         out[n++] = option("--gpu-unchecked", OPT_FLAG, &c->gpu_unchecked, NULL,
                           "do not check the GPU's kernels beside the CPU first", 0, 0);
+        out[n++] = option("--kernel-cache", OPT_STRING, &c->kernel_cache, "DIR",
+                          "keep compiled GPU kernels there (default: the user's caches; '' = nowhere)", 0, 0);
     }
     if (takes & TAKES_CONTEXT) {
         out[n++] = option("--ctx", OPT_INT, &c->ctx, "N", "positions in the context", 1, INT32_MAX);

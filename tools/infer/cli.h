@@ -89,7 +89,7 @@ typedef struct cli_common {
     int seed_given;
     int gpu_unchecked, allow_unknown;
     int exact, verbose, json;
-    const char *cpu_level, *pre, *devices, *shares;
+    const char *cpu_level, *pre, *devices, *shares, *kernel_cache;
     cli_sampling sampling; /* TAKES_SAMPLING: to be given to cli_sampling_free at the end, also when parsing failed */
 } cli_common;
 
@@ -179,6 +179,12 @@ void json_text(FILE *file, const char *s); /* the same, zero-terminated; NULL is
 void json_number(FILE *file, double x);    /* not finite is null */
 void json_ids(FILE *file, const infer_token *ids, size_t n);
 
+/* ---- kernel_cache.c ------------------------------------------------------------------------- */
+
+/* Keeps compiled GPU kernels in files of `folder`, which must outlive *out; NULL: infer's folder among the user's
+ * caches, "": keeps nothing. */
+void cli_kernel_cache(const char *folder, infer_cache *out);
+
 /* ---- peaks.c -------------------------------------------------------------------------------- */
 
 /* What `threads` threads reach together: bytes per second from memory, operations per second (a multiplication and its
@@ -196,6 +202,10 @@ void cli_measure_peaks(int threads, int32_t level, cli_peaks *out);
 void platform_init(int *argc, char ***argv);
 FILE *platform_fopen(const char *path, const char *mode);
 void platform_remove(const char *path);
+int platform_rename(const char *from, const char *to); /* in place of a file that is there; 0 = it did not work */
+/* "HOME/.cache/infer" or what the system has for that, made when it is missing; 0 when there is none. */
+int platform_cache_folder(char *out, size_t cap);
+long platform_process(void);
 /* Do the two paths name one file? 0 also when one does not exist. */
 int platform_same_file(const char *a, const char *b);
 int platform_is_terminal(FILE *file);

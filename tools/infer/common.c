@@ -81,6 +81,7 @@ int cli_model_params(const char *command, const cli_common *common, infer_model_
     if (!device_list(command, common, out)) return 0;
     out->gpu_layers = (int32_t)(common->gpu_layers == 0 ? -1 : common->gpu_layers < 0 ? 0 : common->gpu_layers);
     out->gpu_unchecked = common->gpu_unchecked;
+    cli_kernel_cache(common->kernel_cache, &out->cache);
     out->fit.cells = (int32_t)(common->ctx ? common->ctx : common->needs);
     out->fit.kv_type = (int32_t)common->kv;
     out->fit.sessions = 1; /* see cli_session */

@@ -62,9 +62,10 @@ static void print_text(void) {
     for (i = 0; i < n; i++) {
         if (infer_device_get(i, &d) != INFER_OK) continue;
         if (d.usable) {
-            printf("device %-3ld %-7s %s  %s, %s free%s\n", (long)i, backend_name(d.backend), d.name,
-                   cli_bytes_text((double)d.total, total), cli_bytes_text((double)d.free, memory_free),
-                   d.automatic ? "  <- auto" : "");
+            printf("device %-3ld %-7s %s  %s", (long)i, backend_name(d.backend), d.name,
+                   cli_bytes_text((double)d.total, total));
+            if (d.free < d.total) printf(", %s free", cli_bytes_text((double)d.free, memory_free)); /* else not known */
+            printf("%s\n", d.automatic ? "  <- auto" : "");
         } else {
             printf("device -   %-7s %s%snot available: %s\n", backend_name(d.backend), d.name, d.name[0] ? "  " : "",
                    d.why_not);

@@ -74,6 +74,28 @@ void platform_remove(const char *path) {
     free(wide);
 }
 
+int platform_rename(const char *from, const char *to) {
+    wchar_t *a = to_wide(from), *b = to_wide(to);
+    int ok = a && b && MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING);
+    free(a);
+    free(b);
+    return ok;
+}
+
+int platform_cache_folder(char *out, size_t cap) {
+    wchar_t base[MAX_PATH], *wide;
+    DWORD n = GetEnvironmentVariableW(L"LOCALAPPDATA", base, MAX_PATH);
+    char *text = n > 0 && n < MAX_PATH ? to_utf8(base) : NULL;
+    int ok = text && (size_t)snprintf(out, cap, "%s\\infer", text) < cap;
+    wide = ok ? to_wide(out) : NULL;
+    ok = wide && (CreateDirectoryW(wide, NULL) || GetLastError() == ERROR_ALREADY_EXISTS);
+    free(wide);
+    free(text);
+    return ok;
+}
+
+long platform_process(void) { return (long)GetCurrentProcessId(); }
+
 int platform_same_file(const char *a, const char *b) {
     const char *paths[2];
     BY_HANDLE_FILE_INFORMATION info[2];
@@ -149,6 +171,7 @@ typedef HANDLE os_thread;
 
 #else
 
+#  include <errno.h>
 #  include <pthread.h>
 #  include <signal.h>
 #  include <sys/resource.h>
@@ -165,6 +188,28 @@ void platform_init(int *argc, char ***argv) {
 FILE *platform_fopen(const char *path, const char *mode) { return fopen(path, mode); }
 
 void platform_remove(const char *path) { remove(path); }
+
+int platform_rename(const char *from, const char *to) { return rename(from, to) == 0; }
+
+static int folder_made(const char *path) { return mkdir(path, 0700) == 0 || errno == EEXIST; }
+
+int platform_cache_folder(char *out, size_t cap) {
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+#  ifdef __APPLE__
+    const char *under = "Library/Caches";
+#  else
+    const char *under = ".cache";
+#  endif
+    int n;
+    if (base && *base == '/') n = snprintf(out, cap, "%s", base); /* a relative one is to be ignored, says its standard */
+    else if (home && *home) n = snprintf(out, cap, "%s/%s", home, under);
+    else return 0;
+    if (n < 0 || (size_t)n + sizeof "/infer" > cap || !folder_made(out)) return 0;
+    memcpy(out + n, "/infer", sizeof "/infer");
+    return folder_made(out);
+}
+
+long platform_process(void) { return (long)getpid(); }
 
 int platform_same_file(const char *a, const char *b) {
     struct stat x, y;

@@ -314,6 +314,14 @@ API int cuDevicePrimaryCtxRetain(void **out, int d) {
     *out = primary[d];
     LEAVE(0);
 }
+API int cuDevicePrimaryCtxGetState(int d, unsigned *flags, int *active);
+API int cuDevicePrimaryCtxGetState(int d, unsigned *flags, int *active) {
+    DEVICE(d);
+    REQUIRE(flags && active, E_INVALID_VALUE);
+    *flags = 0;
+    *active = primary[d] != NULL;
+    LEAVE(0);
+}
 static void destroy_context(context *c) {
     int lost = 0;
     if (!c->sticky) fake_drain_context(c, 0);

@@ -234,6 +234,30 @@ API int cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsi
     LEAVE(fake_enqueue(s, o));
 }
 
+/* The one attribute that is known lets a launch begin before the one in front of it has ended, as far as it does not wait for
+ * it: here work happens one after the other. */
+typedef struct launch_attribute {
+    int id;
+    char pad[4];
+    union { char bytes[64]; int on; } value;
+} launch_attribute;
+typedef struct launch_config {
+    unsigned grid[3], block[3], dynamic;
+    void *stream;
+    launch_attribute *attributes;
+    unsigned n;
+} launch_config;
+enum { ATTRIBUTE_PROGRAMMATIC = 6 };
+
+API int cuLaunchKernelEx(const launch_config *c, void *handle, void **params, void **extra);
+API int cuLaunchKernelEx(const launch_config *c, void *handle, void **params, void **extra) {
+    for (unsigned k = 0; c && k < c->n; k++)
+        if (c->attributes[k].id != ATTRIBUTE_PROGRAMMATIC) return E_INVALID_VALUE;
+    if (!c) return E_INVALID_VALUE;
+    return cuLaunchKernel(handle, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2], c->dynamic, c->stream,
+                          params, extra);
+}
+
 static uint64_t instructions, launches;
 static double milliseconds;
 API unsigned long long fake_cuda_instructions(void);

@@ -102,6 +102,7 @@ static void ldmatrix(ptx_warp *w, const ptx_ins *i) {
 }
 
 const ptx_row ptx_rows_warp[] = {
+    {"griddepcontrol.wait", ",", nothing, 0}, {"griddepcontrol.launch_dependents", ",", nothing, 0},
     {"membar.gl", ",", nothing, 0}, {"membar.cta", ",", nothing, 0}, {"membar.sys", ",", nothing, 0}, {"fence.acq_rel.gpu", ",", nothing, 0},
     {"fence.acq_rel.cta", ",", nothing, 0}, {"fence.sc.cta", ",", nothing, 0}, {"fence.sc.gpu", ",", nothing, 0}, {"trap", ",", trap, 0},
     {"activemask.b32", "w,", activemask, 0},

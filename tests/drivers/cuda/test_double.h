@@ -14,7 +14,8 @@ typedef unsigned long long devptr;
     F(cuInit, (unsigned)) F(cuDriverGetVersion, (int *)) F(cuDeviceGetCount, (int *)) F(cuDeviceGet, (int *, int)) \
     F(cuDeviceGetName, (char *, int, int)) F(cuDeviceGetAttribute, (int *, int, int)) F(cuDeviceTotalMem_v2, (size_t *, int)) \
     F(cuDeviceGetUuid, (void *, int)) F(cuDeviceGetUuid_v2, (void *, int)) F(cuDeviceGetPCIBusId, (char *, int, int)) \
-    F(cuDevicePrimaryCtxRetain, (void **, int)) F(cuDevicePrimaryCtxRelease_v2, (int)) F(cuCtxPushCurrent_v2, (void *)) \
+    F(cuDevicePrimaryCtxRetain, (void **, int)) F(cuDevicePrimaryCtxRelease_v2, (int)) \
+    F(cuDevicePrimaryCtxGetState, (int, unsigned *, int *)) F(cuCtxPushCurrent_v2, (void *)) \
     F(cuCtxPopCurrent_v2, (void **)) F(cuCtxSetCurrent, (void *)) F(cuCtxGetCurrent, (void **)) F(cuCtxSynchronize, (void)) \
     F(cuMemGetInfo_v2, (size_t *, size_t *)) F(cuMemAlloc_v2, (devptr *, size_t)) F(cuMemFree_v2, (devptr)) \
     F(cuMemAllocHost_v2, (void **, size_t)) F(cuMemHostAlloc, (void **, size_t, unsigned)) F(cuMemFreeHost, (void *)) \

@@ -20,6 +20,7 @@ static void test_before(void) { /* before cuInit */
 }
 
 static void test_api(void) {
+    unsigned flags;
     int n, d, status;
     char name[64], id[16];
     size_t bytes, left;
@@ -60,7 +61,11 @@ static void test_api(void) {
     EQ(cuCtxPopCurrent_v2(&c), 201);
     EQ(cuMemAlloc_v2(&a, 64), 201);
     EQ(cuCtxSynchronize(), 201);
+    EQ(cuDevicePrimaryCtxGetState(1, &flags, &n), 0);
+    EQ(n, 0);
     EQ(cuDevicePrimaryCtxRetain(&c, 1), 0);
+    EQ(cuDevicePrimaryCtxGetState(1, &flags, &n), 0);
+    EQ(n, 1);
     EQ(cuCtxPushCurrent_v2(c), 0);
     EQ(cuMemAlloc_v2(&b, 64), 0); /* of the second device: the first one's kernels may not touch it */
     EQ(cuCtxSetCurrent(context), 0);
