@@ -157,7 +157,7 @@ static void gpu_mix_tiles(gpu_pair *p, const infer__quant *q) {
     }
 }
 
-/* What a row gets is the same bits for 2 to 16 rows (single values: 9 to 16), and for 17 to 64. */
+/* What a row gets is the same bits for 2 to 64 rows (single values: 9 to 64). */
 static void gpu_tiles_alone(gpu_pair *p, const infer__quant *q) {
     static const int32_t many[] = {2, 9, 30, 64};
     const int32_t rows = 37, cols = q->values == 1 ? 1032 : INFER__MAX(2 * q->values, 1120 / q->values * q->values);
@@ -171,10 +171,6 @@ static void gpu_tiles_alone(gpu_pair *p, const infer__quant *q) {
     a.w[0] = gpu_weight_make(p, &w, q, rows, cols, 0);
     a.n_w = 1;
     for (i = q->values == 1 ? 1 : 0; i < 4; i++) {
-        if (i == 2) {
-            free(first);
-            first = NULL;
-        }
         gpu_make(p, &y, many[i], rows, 0, 0);
         a.x = x.gpu;
         a.x.rows = many[i];
