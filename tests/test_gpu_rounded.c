@@ -110,7 +110,7 @@ static int gpu_has_dots(const infer__quant *q) {
 
 /* Launches of products of one row that one kernel makes with all that is around them. */
 static int gpu_has_one(const gpu_pair *p, const infer__quant *q, int32_t cols) {
-    return infer__gpu_find(p->gpu.run, INFER__MODULE_ONE, q->id) && cols / q->values * q->bytes % 16 == 0;
+    return infer__gpu_find(p->gpu.run, INFER__MODULE_ONE, q->id) && cols % 8 == 0 && cols / q->values * q->bytes % 16 == 0;
 }
 
 static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
@@ -157,9 +157,9 @@ static void gpu_mix_tiles(gpu_pair *p, const infer__quant *q) {
     }
 }
 
-/* What a row gets is the same bits however many rows there are beside it. */
+/* What a row gets is the same bits for 2 to 64 rows (single values: 9 to 64). */
 static void gpu_tiles_alone(gpu_pair *p, const infer__quant *q) {
-    static const int32_t many[] = {64, 2, 9, 30};
+    static const int32_t many[] = {2, 9, 30, 64};
     const int32_t rows = 37, cols = q->values == 1 ? 1032 : INFER__MAX(2 * q->values, 1120 / q->values * q->values);
     gpu_tensor x, y;
     gpu_weight w;
@@ -170,7 +170,7 @@ static void gpu_tiles_alone(gpu_pair *p, const infer__quant *q) {
     gpu_make(p, &x, 64, cols, 0, 0);
     a.w[0] = gpu_weight_make(p, &w, q, rows, cols, 0);
     a.n_w = 1;
-    for (i = q->values == 1 ? 2 : 0; i < 4; i++) { /* single values: as halves from 9 rows on */
+    for (i = q->values == 1 ? 1 : 0; i < 4; i++) {
         gpu_make(p, &y, many[i], rows, 0, 0);
         a.x = x.gpu;
         a.x.rows = many[i];

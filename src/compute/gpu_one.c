@@ -2,7 +2,7 @@
  * one (kernels/special/cuda_one.k).
  *
  * Owns:  which products it takes: all matrices of an op or none.
- * Rules: the results are those of round8 or norm8 and mv1, bit by bit.
+ * Rules: the results are those of norm8 or norm, round8 and mv1, bit by bit.
  * Start: infer__gpu_one_takes, infer__gpu_one_launch.
  */
 #include "gpu.h"
@@ -10,7 +10,9 @@
 #ifndef INFER_NO_GPU
 
 enum { /* of kernels/special/cuda_one.k */
-    INFER__ONE_RINGS = 16 * 4608, /* bytes of its shared memory that are not for x */
+    INFER__ONE_DOTS = 16 * 4608,   /* bytes of its shared memory that are not for x, where that is rounded */
+    INFER__ONE_FLOATS = 16 * 3072, /* and where it is not */
+    INFER__ONE_SOON = 16 << 20, /* bytes of the next product's weights that are asked for: they stay in the cache */
     INFER__ONE_NORM = 128,
     INFER__ONE_LAYER = 256,
     INFER__ONE_WEIGHT = 512,
@@ -26,27 +28,34 @@ static int infer__gpu_overlaps(const infer__tensor *a, const infer__tensor *b) {
            b->offset < a->offset + (uint64_t)a->cols * sizeof(float);
 }
 
-/* 1 when one can do all products of an op whose matrices have these forms. Groups of it write y while others still
- * read x. norm: of x, NULL = none. */
+/* 1 when the kernel can take this matrix in this form. */
+static int infer__gpu_one_matrix(const infer__ctx *c, const infer__weight *w, int32_t form) {
+    const uint64_t memory = (uint64_t)INFER__KERNELS[INFER__K_ONE].shared, cols = (uint64_t)w->cols;
+    if (w->row_bytes % 16 != 0 || w->offset % 16 != 0 || cols % 8 != 0) return 0;
+    if (form == INFER__GPU_DOTS && cols * 5 / 4 + INFER__ONE_DOTS > memory) return 0;
+    if (form == INFER__GPU_FLOATS && cols * 4 + INFER__ONE_FLOATS > memory) return 0;
+    return (form == INFER__GPU_DOTS || form == INFER__GPU_FLOATS) && infer__gpu_find(c->run, INFER__MODULE_ONE, w->type->id);
+}
+
+/* 1 when the kernel can do all products of an op whose matrices have these forms. Groups of it write y while others
+ * still read x. norm: of x, NULL = none. */
 static int infer__gpu_one_takes(const infer__ctx *c, const infer__matmul_args *a, const int32_t *forms,
                                 const infer__norm_args *norm) {
     const infer__tensor *x = norm ? &norm->x : &a->x;
-    uint64_t room = (uint64_t)INFER__KERNELS[INFER__K_ONE].shared - INFER__ONE_RINGS;
     int32_t j;
-    if (x->rows != 1 || x->offset % 16 != 0 || (uint64_t)x->cols * 5 / 4 > room || infer__gpu_processors(c) <= 0) return 0;
+    if (x->rows != 1 || x->offset % 16 != 0 || infer__gpu_processors(c) <= 0) return 0;
     if (norm && norm->weight && norm->weight->offset % 16 != 0) return 0;
     if (norm && norm->bias && norm->bias->offset % 16 != 0) return 0;
     if (a->act && infer__gpu_overlaps(&a->act->y, x)) return 0;
     if (a->add && infer__gpu_overlaps(&a->add->y, x)) return 0;
     for (j = 0; j < a->n_w; j++)
-        if (forms[j] != INFER__GPU_DOTS || a->w[j]->row_bytes % 16 != 0 || infer__gpu_overlaps(&a->y[j], x) ||
-            !infer__gpu_find(c->run, INFER__MODULE_ONE, a->w[j]->type->id))
-            return 0;
+        if (!infer__gpu_one_matrix(c, a->w[j], forms[j]) || infer__gpu_overlaps(&a->y[j], x)) return 0;
     return 1;
 }
 
+/* next: NULL, or a matrix whose weights will be wanted after what follows. */
 static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const infer__norm_args *norm,
-                                  const infer__gpu_group *f) {
+                                  const infer__gpu_group *f, const infer__weight *next) {
     infer__gpu_call call;
     struct infer__k_mv mv;
     struct infer__k_one k;
@@ -70,6 +79,13 @@ static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const i
         k.weight = infer__gpu_vector(c, norm->weight, &call.bufs[10]);
         k.norm_bias = infer__gpu_vector(c, norm->bias, &call.bufs[11]);
         k.eps = norm->eps;
+    }
+    call.bufs[12] = call.bufs[0];
+    if (next && next->buf && next->buf->handle && next->buf->bytes >= next->offset + (uint64_t)next->rows * next->row_bytes) {
+        call.bufs[12] = next->buf->handle;
+        k.next_lo = (uint32_t)next->offset;
+        k.next_hi = (uint32_t)(next->offset >> 32);
+        k.next_bytes = (uint32_t)INFER__MIN((uint64_t)next->rows * next->row_bytes, (uint64_t)INFER__ONE_SOON);
     }
     groups = INFER__MIN(groups, tasks);
     k.tasks = (uint32_t)tasks;
