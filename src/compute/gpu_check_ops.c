@@ -353,7 +353,8 @@ static const infer__probe_product INFER__PROBE_FEW[] = { /* rows that matrices a
     {1, 3, 7, 16, 5, 0, 0, 0, 0}, {1, 2, 33, 16, 2, 1, 1, 0, 0}, {1, 1, 70, 16, 1, 1, 0, 1, 0}}; /* gpu_one.c */
 static const infer__probe_product INFER__PROBE_MANY[] = {
     {9, 1, 33, 1, 1, 0, 0, 0, 0},   {20, 3, 70, 3, 5, 0, 0, 0, 0}, {37, 2, 70, 2, 3, 1, 1, 0, 0},
-    {66, 2, 70, 2, 3, 0, 0, 0, 0}, {70, 1, 130, 3, 0, 0, 0, 1, 1}};
+    {66, 2, 70, 2, 3, 0, 0, 0, 0}, {70, 1, 130, 3, 0, 0, 0, 1, 1}, {70, 1, 33, 0, 1, 0, 0, 0, 0},
+    {70, 1, 33, 0, 0, 0, 0, 1, 1}};
 
 /* Sizes of the terms of y: of the products, of both factors where they are multiplied. */
 static void infer__probe_product_sizes(infer__prober *k, const infer__probe_product *p, const infer__weight *w,
@@ -372,7 +373,8 @@ static void infer__probe_product_sizes(infer__prober *k, const infer__probe_prod
 }
 
 static void infer__probe_product_case(infer__prober *k, const infer__probe_product *p) {
-    const int32_t cols = infer__probe_cols(k, p->units), kind = infer__probe_kind(k->uses->acts, p->n);
+    const int32_t cols = p->units ? infer__probe_cols(k, p->units) : 1024; /* enough to share out */
+    const int32_t kind = infer__probe_kind(k->uses->acts, p->n);
     infer__tensor before, x, to, y[3], *result;
     infer__weight w[3], b[3], scale;
     infer__matmul_args a;
@@ -935,6 +937,7 @@ static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, in
     infer__prober *k = (infer__prober *)infer__calloc(mem, 1, sizeof *k);
     infer_result r;
     *verdict = INFER_KERNEL_OK;
+    infer__gpu_blamed(g)->n = 0;
     if (!k) return infer__error(err, INFER_ERR_MEMORY, "no memory to check a GPU");
     k->gpu = g;
     k->uses = u;

@@ -279,7 +279,9 @@ static void infer__gpu_few_launch(infer__ctx *c, const infer__tensor *x, const i
     INFER__GPU_LAUNCH(c, kernel, &call, groups, 1, k);
 }
 
-/* Kernels for up to two tiles take 16 rows of W a group, the others 32. */
+static int32_t infer__gpu_processors(const infer__ctx *c); /* gpu_one.c */
+
+/* Two groups a processor go through tiles of 16 rows of W. */
 static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
     infer__gpu_call call;
     struct infer__k_mv k;
@@ -289,7 +291,7 @@ static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
     memset(&few, 0, sizeof few);
-    groups = infer__gpu_group_args(c, f, tiles <= 2 ? 16 : 32, &call, &k);
+    groups = infer__gpu_group_args(c, f, 16, &call, &k);
     if (!infer__ok(c)) return;
     call.bufs[3] = c->run->x8.handle;
     memcpy(&few, &k, offsetof(struct infer__k_few, scales)); /* they begin alike */
@@ -304,6 +306,9 @@ static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const
     few.flags = k.flags;
     few.kind = k.kind;
     few.scale = k.scale;
+    few.tiles = (uint32_t)groups;
+    if (infer__gpu_processors(c) > 0) groups = INFER__MIN(groups, 2 * (uint64_t)infer__gpu_processors(c));
+    few.groups = (uint32_t)groups;
     if (tiles == 1) INFER__GPU_LAUNCH(c, INFER__K_FEW8, &call, groups, 1, few);
     else if (tiles == 2) INFER__GPU_LAUNCH(c, INFER__K_FEW16, &call, groups, 1, few);
     else if (tiles == 4) INFER__GPU_LAUNCH(c, INFER__K_FEW32, &call, groups, 1, few);
