@@ -13,9 +13,9 @@
  * Weights are random bytes, a different matrix in every run, so that no cache holds them: 64 MB at least lie between
  * two uses.
  *
- * Last, with "attention" alone: the attention of one layer of an 8B model (32 heads of 128 values, 8 of keys), 1 to 512
- * rows behind 0 to 32768 positions: microseconds of a layer; Gflop/s of what the rows see, share of the matrix rate; the
- * cache's bytes that they see, counted once, by the time. BENCH_KV (f16, f32, bf16, q8_0, q4_0) is the cache's type. */
+ * Last, with "attention" alone: the attention of one layer of an 8B model (32 heads of 128 values, 8 of keys), 1 to
+ * 512 rows behind 0 to 32768 positions: microseconds of a layer; Gflop/s of what the rows see, share of the matrix
+ * rate; the cache's bytes that they see, counted once, by the time. BENCH_KV: the cache's type, f16 f32 bf16 q8_0 q4_0. */
 #define INFER_IMPLEMENTATION
 #include "../src/infer_all.c"
 
@@ -295,7 +295,7 @@ static int products(const infer__quant *q, int rounds) {
 /* ---- attention -------------------------------------------------------------------------------------------------- */
 
 enum { HEADS = 32, HEADS_KV = 8, DIM = 128, DEEPEST = 32768, MOST_ROWS = 512 };
-enum { CACHE_PAGES = (DEEPEST + MOST_ROWS) / INFER__PAGE, COPIES = 4 }; /* of the cache: what one run reads is not kept */
+enum { CACHE_PAGES = (DEEPEST + MOST_ROWS) / INFER__PAGE, COPIES = 4 /* what a run reads is gone from L2 */ };
 enum { BLOCK = 4 * MOST_ROWS + 2 + 2 * CACHE_PAGES };
 static const int32_t ATT_ROWS[] = { 1, 2, 8, 16, 64, 128, 512 }, ATT_DEPTHS[] = { 0, 4096, DEEPEST };
 static const char *const KV_NAMES[] = { "", "f32", "f16", "bf16", "q8_0", "q4_0" };
@@ -330,8 +330,8 @@ static int one_attention(infer__kv_buf *k, infer__kv_buf *v, infer__buf *q, infe
     }
     t = median(seconds, rounds);
     bytes = 2.0 * HEADS_KV * (double)infer__kv_bytes(k->type, DIM) * (depth + rows);
-    printf("attention %-5s %5d rows behind %6d %10.1f us %9.1f Gflop/s", KV_NAMES[k->type], (int)rows, (int)depth, t * 1e6,
-           4.0 * HEADS * DIM * seen / t * 1e-9);
+    printf("attention %-5s %5d rows behind %6d %10.1f us %9.1f Gflop/s", KV_NAMES[k->type], (int)rows, (int)depth,
+           t * 1e6, 4.0 * HEADS * DIM * seen / t * 1e-9);
     if (matrix_rate > 0) printf(" %5.1f %%", 100 * 4.0 * HEADS * DIM * seen / t / matrix_rate);
     printf(" %8.1f GB/s of cache %5.1f %%\n", bytes / t * 1e-9, 100 * bytes / t / copy_rate);
     fflush(stdout);

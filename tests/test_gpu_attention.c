@@ -581,6 +581,6 @@ static void test_gpu_ops_attention_bucket(void) {
     for (i = 0; i < ROWS; i++) c.pass.seq[i] = i % 2;
     CHECK(infer__gpu_attention_bucket(&c) == 1024);
     CHECK(infer__gpu_parts_len(64, 4, 10) == 0);
-    CHECK(infer__gpu_parts_len(65, 4, 10) == 16 * 2 * 4 * 12);
-    CHECK(infer__gpu_parts_len(1 << 20, 4, 10) == 16 * 64 * 4 * 12);
+    CHECK(infer__gpu_parts_len(65, 4, 10) == 8 * 2 * 4 * 12);
+    CHECK(infer__gpu_parts_len(1 << 20, 4, 10) == 8 * 64 * 4 * 12);
 }

@@ -2,7 +2,7 @@
  *
  * How attention is cut into groups: rows that are few, or that belong to many sequences, are a group each (for each K/V
  * head), and their positions are cut into parts whose results wait in run->parts until a second launch puts them
- * together; many rows of a sequence are tiles of 32, or on tensor cores of 128, whose positions are cut as well where
+ * together; many rows of a sequence are tiles of 32, or on tensor cores of 64, whose positions are cut as well where
  * tiles alone would leave processors idle. The grid has room for the next power of two of positions: groups beyond a
  * row's own position do nothing.
  */
@@ -15,12 +15,12 @@ enum { /* of kernels/attention.k, attention_tile.k */
     INFER__ATT_ROOM = 1280,    /* their values */
     INFER__ATT_PART = 64,      /* positions of a part, at least */
     INFER__ATT_MAX_PARTS = 64, /* of a row */
-    INFER__ATT_FEW = 8,        /* rows that are not made tiles */
-    INFER__ATT_WHOLE = 16,     /* that may have all their parts at once */
+    INFER__ATT_FEW = 8,        /* rows that are not made tiles; that may have all their parts at once */
     INFER__ATT_TILE = 32,      /* pairs of a row and a head */
     INFER__ATT_TILE_COLS = 128 /* of v */
 };
 enum { /* of kernels/special/cuda_attention.k */
+    INFER__FLASH_PAIRS = 64,   /* of a row and a head in a tile */
     INFER__FLASH_PART = 128,   /* positions that are worth a part of their own */
     INFER__FLASH_GROUPS = 264, /* that are worth having: two for each processor of a large device */
     INFER__FLASH_DIM = 256     /* values of a head, at most */
@@ -127,7 +127,7 @@ static uint64_t infer__gpu_power(uint64_t n, uint64_t least) {
 static uint64_t infer__gpu_parts_len(int32_t cells, int32_t n_head, int32_t dim_v) {
     uint64_t parts = infer__gpu_power((uint64_t)cells, INFER__ATT_PART) / INFER__ATT_PART;
     parts = INFER__MIN(parts, INFER__ATT_MAX_PARTS);
-    return parts < 2 ? 0 : INFER__ATT_WHOLE * parts * (uint64_t)n_head * ((uint64_t)dim_v + 2);
+    return parts < 2 ? 0 : INFER__ATT_FEW * parts * (uint64_t)n_head * ((uint64_t)dim_v + 2);
 }
 
 /* Rows that are cut have two parts or more: for each row and head there is a counter. */
@@ -251,13 +251,13 @@ static uint32_t infer__gpu_flash_parts(const infer__ctx *c, const infer__attenti
 
 static void infer__gpu_flash(infer__ctx *c, const infer__attention_args *a, int32_t kernel, infer__gpu_call *call,
                              struct infer__k_attention *k) {
-    const uint32_t share = k->n_head / k->n_head_kv, pairs = kernel == INFER__K_FLASH256 ? 64 : 128;
+    const uint32_t share = k->n_head / k->n_head_kv;
     infer__gpu_call sum;
     uint64_t groups;
-    k->heads = INFER__MIN(share, pairs);
+    k->heads = INFER__MIN(share, (uint32_t)INFER__FLASH_PAIRS);
     k->blocks = (share + k->heads - 1) / k->heads;
-    groups = infer__gpu_parts(k->rows, pairs / k->heads) * k->n_head_kv * k->blocks;
-    k->parts = infer__gpu_flash_parts(c, a, groups, pairs / k->heads);
+    groups = infer__gpu_parts(k->rows, INFER__FLASH_PAIRS / k->heads) * k->n_head_kv * k->blocks;
+    k->parts = infer__gpu_flash_parts(c, a, groups, INFER__FLASH_PAIRS / k->heads);
     call->bufs[6] = call->bufs[5];
     call->bufs[5] = call->bufs[4];
     call->bufs[4] = k->parts > 1 ? c->run->parts.handle : call->bufs[3];

@@ -12,6 +12,7 @@
 enum { /* of kernels/special/cuda_one.k */
     INFER__ONE_DOTS = 16 * 4608,   /* bytes of its shared memory that are not for x, where that is rounded */
     INFER__ONE_FLOATS = 16 * 3072, /* and where it is not */
+    INFER__ONE_SOON = 16 << 20, /* bytes of the next product's weights that are asked for: they stay in the cache */
     INFER__ONE_NORM = 128,
     INFER__ONE_LAYER = 256,
     INFER__ONE_WEIGHT = 512,
@@ -52,8 +53,9 @@ static int infer__gpu_one_takes(const infer__ctx *c, const infer__matmul_args *a
     return 1;
 }
 
+/* next: NULL, or a matrix whose weights will be wanted after what follows. */
 static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const infer__norm_args *norm,
-                                  const infer__gpu_group *f) {
+                                  const infer__gpu_group *f, const infer__weight *next) {
     infer__gpu_call call;
     struct infer__k_mv mv;
     struct infer__k_one k;
@@ -77,6 +79,13 @@ static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const i
         k.weight = infer__gpu_vector(c, norm->weight, &call.bufs[10]);
         k.norm_bias = infer__gpu_vector(c, norm->bias, &call.bufs[11]);
         k.eps = norm->eps;
+    }
+    call.bufs[12] = call.bufs[0];
+    if (next && next->buf && next->buf->handle && next->buf->bytes >= next->offset + (uint64_t)next->rows * next->row_bytes) {
+        call.bufs[12] = next->buf->handle;
+        k.next_lo = (uint32_t)next->offset;
+        k.next_hi = (uint32_t)(next->offset >> 32);
+        k.next_bytes = (uint32_t)INFER__MIN((uint64_t)next->rows * next->row_bytes, (uint64_t)INFER__ONE_SOON);
     }
     groups = INFER__MIN(groups, tasks);
     k.tasks = (uint32_t)tasks;
