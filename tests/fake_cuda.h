@@ -156,6 +156,7 @@ FAKECU(cuDeviceGetAttribute, (int *value, int what, infer__cu_device d)) {
     case INFER__CU_MINOR: *value = f->minor; return 0;
     case INFER__CU_INTEGRATED: *value = f->integrated; return 0;
     case INFER__CU_COMPUTE_MODE: *value = f->mode; return 0;
+    case INFER__CU_PROCESSORS: *value = 4; return 0;
     case INFER__CU_PCI_DOMAIN: *value = f->pci[0]; return 0;
     case INFER__CU_PCI_BUS: *value = f->pci[1]; return 0;
     case INFER__CU_PCI_DEVICE: *value = f->pci[2]; return 0;

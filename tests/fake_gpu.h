@@ -348,10 +348,14 @@ static int32_t fake_tier(void *device) {
     fake_is(device, FAKE_DEVICE);
     return fake.tier;
 }
+static int32_t fake_processors(void *device) {
+    fake_is(device, FAKE_DEVICE);
+    return 3;
+}
 #define FAKE_DRIVER(api, upper) FAKE_DRIVER_OF(api, api, upper, INFER__FORM_SOURCE)
 #define FAKE_DRIVER_OF(name_, api, upper, form_) static const infer__driver fake_##name_ = { \
     .name = #name_, .backend = INFER_##upper, .devices = fake_##api##_devices, .info = fake_##api##_info, \
-    .form = form_, .tier = fake_tier, \
+    .form = form_, .tier = fake_tier, .processors = fake_processors, \
     .open = fake_open, .close = fake_close, .alloc = fake_alloc, .release = fake_release, .load = fake_load, \
     .unload = fake_unload, .queue_open = fake_queue_open, .queue_close = fake_queue_close, \
     .kernel_open = fake_kernel_open, .kernel_close = fake_kernel_close, .upload = fake_upload, \

@@ -417,6 +417,38 @@ static void test_gpu_cuda_programs(void) {
     cud_end();
 }
 
+/* Launches that begin before the ones before them have ended: not while times are taken, nor with old drivers. */
+static void test_gpu_cuda_early(void) {
+    const uint32_t groups[3] = {1, 1, 1};
+    cud_scale_args a = {1, 2.0f, {0, 0}};
+    uint64_t b[2] = {0, 0};
+    cud_open o;
+    int i;
+    cud_begin(1);
+    if (!cud_open_all(&o)) { CHECK(0); cud_end(); return; }
+    CHECK(cud->alloc(o.device, 4, &b[0], &o.err) == INFER_OK && cud->alloc(o.device, 4, &b[1], &o.err) == INFER_OK);
+    for (i = 0; i < 4; i++) {
+        if (i == 1) cud->early(o.queue, o.kernel);
+        if (i == 2) CHECK(cud->timing(o.queue, 1, &o.err) == INFER_OK);
+        if (i == 3) CHECK(cud->timing(o.queue, 0, &o.err) == INFER_OK);
+        CHECK(cud->launch(o.queue, o.kernel, groups, 64, b, 2, &a, sizeof a, &o.err) == INFER_OK);
+        CHECK(fakecu.early == (i == 0 ? 0 : i < 3 ? 1 : 2));
+    }
+    fakecu.fail_name = "cuLaunchKernelEx";
+    CHECK(cud->launch(o.queue, o.kernel, groups, 64, b, 2, &a, sizeof a, &o.err) == INFER_ERR_DEVICE);
+    CHECK_STR(o.err.message, "cuLaunchKernelEx failed: FAKE_1 (1)");
+    fakecu.fail_name = NULL;
+    cud->kernel_close(o.queue, o.kernel);
+    CHECK(cud->kernel_open(&o.kernel, o.queue, o.program, "k_scale", 64, &o.err) == INFER_OK);
+    infer__cuda.cu.cuLaunchKernelEx = NULL;
+    cud->early(o.queue, o.kernel);
+    CHECK(cud->launch(o.queue, o.kernel, groups, 64, b, 2, &a, sizeof a, &o.err) == INFER_OK && fakecu.early == 2);
+    cud->release(o.device, b[0]);
+    cud->release(o.device, b[1]);
+    cud_close_all(&o);
+    cud_end();
+}
+
 /* Shared memory that launches ask for; a device that has less refuses. */
 static void test_gpu_cuda_shared(void) {
     const uint32_t groups[3] = {1, 1, 1};
@@ -684,6 +716,7 @@ static void suite_gpu_cuda(void) {
     RUN(test_gpu_cuda_fatal);
     RUN(test_gpu_cuda_lost);
     RUN(test_gpu_cuda_programs);
+    RUN(test_gpu_cuda_early);
     RUN(test_gpu_cuda_shared);
     RUN(test_gpu_cuda_cache);
     RUN(test_gpu_cuda_recordings);

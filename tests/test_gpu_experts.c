@@ -41,10 +41,17 @@ static unsigned char *gpu_experts_file(const char *path, const infer__quant *all
     return gw_finish(&w, n);
 }
 
+/* Rows that are farther from the others than rounding to 8 bits brings them: another expert was chosen. */
+static int32_t gpu_experts_far(const float *out, const float *exact, int32_t rows, int32_t width, double limit) {
+    int32_t i, far = 0;
+    for (i = 0; i < rows; i++)
+        far += !(check_nmse(out + (int64_t)i * width, exact + (int64_t)i * width, (size_t)width) <= limit);
+    return far;
+}
+
 /* Against exact a device is no worse than the CPU's own rounding by much: a prompt at once, three times (the third may be
- * a recording), then by 9 and at last 6, which is few: dense products are rounded there, experts of 9 rows are not, and
- * a choice of experts that tips over makes more of a difference. A prompt's halves are much better than the CPU's 8
- * bits, and than BF16. */
+ * a recording). A prompt's halves are much better than the CPU's 8 bits, and than BF16. Then by 9 and at last 6: dense
+ * products are rounded to 8 bits there, so choices of experts tip over here and there. */
 static void gpu_experts_case(const char *path, const infer__quant *all, const infer__quant *down) {
     enum { N = 150 };
     size_t n = 0, size;
@@ -86,8 +93,10 @@ static void gpu_experts_case(const char *path, const infer__quant *all, const in
             CHECK(infer_session_rewind(s, 0) == INFER_OK);
             memset(out, 0, n * sizeof *out);
             arch_eval(s, &r, 0, N, i < 3 ? N : 9, out);
-            CHECK(check_nmse(out, r.x, n) <=
-                  (i < 3 && all->id != 30 && down->id != 30 ? 1e-5 : (i < 3 ? 1.2 : 2) * rounded + 1e-6));
+            if (i < 3)
+                CHECK(check_nmse(out, r.x, n) <= (all->id != 30 && down->id != 30 ? 1e-5 : 1.2 * rounded + 1e-6));
+            else
+                CHECK(gpu_experts_far(out, r.x, N, r.width, 3e-4 + 2 * rounded) <= N / 20);
             if (i == 0) memcpy(first, out, n * sizeof *out);
             else if (i < 3) CHECK(memcmp(first, out, n * sizeof *out) == 0);
         }

@@ -157,7 +157,7 @@ static void gpu_mix_tiles(gpu_pair *p, const infer__quant *q) {
     }
 }
 
-/* What a row gets is the same bits for 2 to 16 rows (single values: 9 to 16), and for 17 to 64. */
+/* What a row gets is the same bits for 2 to 64 rows (single values: 9 to 64). */
 static void gpu_tiles_alone(gpu_pair *p, const infer__quant *q) {
     static const int32_t many[] = {2, 9, 30, 64};
     const int32_t rows = 37, cols = q->values == 1 ? 1032 : INFER__MAX(2 * q->values, 1120 / q->values * q->values);
@@ -171,10 +171,6 @@ static void gpu_tiles_alone(gpu_pair *p, const infer__quant *q) {
     a.w[0] = gpu_weight_make(p, &w, q, rows, cols, 0);
     a.n_w = 1;
     for (i = q->values == 1 ? 1 : 0; i < 4; i++) {
-        if (i == 2) {
-            free(first);
-            first = NULL;
-        }
         gpu_make(p, &y, many[i], rows, 0, 0);
         a.x = x.gpu;
         a.x.rows = many[i];
@@ -194,22 +190,24 @@ static void gpu_tiles_alone(gpu_pair *p, const infer__quant *q) {
     gpu_drop(p, &x);
 }
 
-/* Prompts: by tensor cores where they are, tiles narrow, then wide. */
+/* Prompts: by tensor cores where they are, tiles narrow, then wide; in the end with columns enough that few tiles share
+ * them out, and rows of single values that begin at multiples of 16 bytes. */
 static void gpu_mix_prompts(gpu_pair *p, const infer__quant *q) {
     int32_t i, unit = q->values == 1 ? 4 : q->values;
     int cores = infer__gpu_find(p->gpu.run, INFER__MODULE_MMA, q->id) != NULL;
     gpu_mix t;
-    for (i = 0; i < (gpu_small() ? 0 : cores ? 4 : 2); i++) {
+    for (i = 0; i < (gpu_small() ? 0 : cores ? 6 : 2); i++) {
         memset(&t, 0, sizeof t);
-        t.n_w = 1 + i % 2;
+        t.n_w = i < 4 ? 1 + i % 2 : 1;
         t.types[0] = t.types[1] = q->id;
         t.rows[0] = 130;
         t.rows[1] = 65;
         t.cols = unit < 256 ? 7 * unit : 2 * unit;
         t.n = i == 3 ? 150 : i ? 75 : 17;
+        if (i > 3) t.cols = 1280;
         t.bias = 1;
         t.add = i % 2 == 0;
-        p->gpu.run->mma_wide = i < 2 ? INFER__GPU_MMA_WIDE : 0;
+        p->gpu.run->mma_wide = i < 2 || i == 4 ? INFER__GPU_MMA_WIDE : 0;
         gpu_mix_case(p, &t, 0);
     }
     p->gpu.run->mma_wide = INFER__GPU_MMA_WIDE;

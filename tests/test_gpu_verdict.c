@@ -28,6 +28,7 @@ static void verdict_put(void *user, const char *key, const void *data, size_t n)
 static const infer__driver *verdict_real(void) { return infer__driver_find(infer__drivers, check_backend()); }
 
 /* A model on the device whose kernel `kernel` is wrong in this way; NULL when it does not open. */
+static const char *verdict_model = "models/stories260K.F32.gguf";
 static infer_model *verdict_open(int how, const char *kernel, int32_t backend, int unchecked, infer_error *e) {
     const infer__driver *apis[2];
     infer_model_params p;
@@ -48,7 +49,7 @@ static infer_model *verdict_open(int how, const char *kernel, int32_t backend, i
     r = infer__model_start(&m, &p, INFER_VERSION, e);
     if (!r) {
         m->apis = apis;
-        r = infer__gguf_open_path(&m->gguf, &m->mem, &m->report, check_data("models/stories260K.F32.gguf"), 1, e);
+        r = infer__gguf_open_path(&m->gguf, &m->mem, &m->report, check_data(verdict_model), 1, e);
         r = infer__model_finish(&m, r, e);
     }
     CHECK((r == INFER_OK) == (m != NULL));
@@ -142,6 +143,40 @@ static void test_gpu_verdict_kept(void) {
     CHECK(verdict_layers(WRONG_NOT, "", INFER_AUTO, 0, &e) == 5 && verdict_kept.puts == 1);
 }
 
+/* A wrong kernel of a special program: the device is taken without that program, and the cache knows it. */
+static void test_gpu_verdict_special(void) {
+    static const struct { int kernel; const char *program; } rows[] = {
+        {INFER__K_FEW8, "few_q8_0"}, {INFER__K_FEW64, "few_q8_0"}, {INFER__K_MMA64, "mma_q8_0"}, {INFER__K_WGMMA128, "wgmma_q8_0"}};
+    char used[INFER__KERNEL_COUNT]; /* those of tensor cores, where the device has them */
+    infer_error e;
+    size_t i;
+    int32_t layers;
+    char want[80];
+    GPU_NEEDED();
+    if (verdict_real()->form != INFER__FORM_PTX) SKIP("no special programs");
+    verdict_model = "models/TinyStories-656K.Q8_0.gguf";
+    verdict_reset();
+    layers = verdict_layers(WRONG_NOT, "", INFER_AUTO, 0, &e);
+    CHECK(layers > 0);
+    for (i = 0; i < INFER__KERNEL_COUNT; i++) used[i] = wrong.used[i] != 0;
+    for (i = 0; i < INFER__COUNT(rows); i++) {
+        const char *kernel = check_detail = INFER__KERNELS[rows[i].kernel].name;
+        if (!used[rows[i].kernel]) continue;
+        snprintf(want, sizeof want, "; going on without %s\n", rows[i].program);
+        verdict_reset();
+        CHECK(verdict_layers(WRONG_IDLE, kernel, INFER_AUTO, 0, &e) == layers);
+        CHECK_HAS(places_said, want);
+        CHECK_HAS(places_said, ": its kernels compute what the CPU does (checked in ");
+        CHECK(verdict_kept.puts == 1);
+        CHECK(verdict_layers(WRONG_IDLE, kernel, check_backend(), 0, &e) == layers && wrong.launches == 0);
+        verdict_reset();
+        CHECK(verdict_layers(WRONG_FAILS, kernel, INFER_AUTO, 0, &e) == layers);
+        CHECK_HAS(places_said, want);
+        CHECK(verdict_kept.puts == 0); /* a launch that failed need not fail again */
+    }
+    verdict_model = "models/stories260K.F32.gguf";
+}
+
 /* Whatever else lies under the key: the check runs. */
 static void test_gpu_verdict_hostile(void) {
     unsigned char good[1024];
@@ -207,6 +242,7 @@ static void suite_gpu_verdict(void) {
     RUN_DEVICE(test_gpu_verdict_demanded);
     RUN_DEVICE(test_gpu_verdict_public);
     RUN_DEVICE(test_gpu_verdict_kept);
+    RUN_DEVICE(test_gpu_verdict_special);
     RUN_DEVICE(test_gpu_verdict_hostile);
     RUN(test_gpu_verdict_faults);
     RUN(test_gpu_verdict_api);

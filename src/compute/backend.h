@@ -132,6 +132,7 @@ typedef struct infer__matmul_args {
     const struct infer__norm_args *norm; /* gives x: norm->y is x */
     const struct infer__act_args *act;   /* of y[1] with up = y[0] into y[0], or of y[0] alone when n_w is 1 */
     const struct infer__add_args *add;   /* of y[0]: add->x is y[0]; n_w is 1 */
+    const infer__weight *next; /* what the next product will read, after other ops: may be fetched. NULL = not known */
 } infer__matmul_args;
 
 enum { INFER__ROPE_NONE, INFER__ROPE_PAIRS, INFER__ROPE_HALVES };

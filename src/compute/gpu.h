@@ -105,7 +105,7 @@ enum { INFER__FORM_SOURCE, INFER__FORM_PTX, INFER__FORM_METAL /* source, also of
 
 #if !defined(INFER_NO_GPU)
 #  if !defined(INFER_NO_CUDA)
-static const infer__driver infer__cuda_driver; /* driver_cuda.c */
+static const infer__driver infer__cuda_driver; /* driver_cuda_launch.c */
 #  endif
 #  if !defined(INFER_NO_HIP)
 static const infer__driver infer__hip_driver; /* driver_hip.c */
@@ -255,6 +255,14 @@ static void *infer__gpu_device(const infer__gpu *g);
 static const infer__report *infer__gpu_report(const infer__gpu *g);
 static const infer_cache *infer__gpu_cache(const infer__gpu *g);
 static int infer__gpu_has_program(infer__gpu *g, int32_t kind, int32_t id);
+/* The special programs whose kernels the last check found wrong, and without which the device may be right. */
+enum { INFER__BLAMED = 8 };
+typedef struct infer__gpu_blame {
+    int32_t n, modules[INFER__BLAMED];
+} infer__gpu_blame;
+static infer__gpu_blame *infer__gpu_blamed(infer__gpu *g);
+/* Go on without a special program; it is not compiled again. */
+static void infer__gpu_drop(infer__gpu *g, int32_t module);
 static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel, int32_t id, void **out,
                                       infer_error *err);
 /* What, besides the number of rows, the launches of attention depend on: equal numbers, equal launches. It changes when
@@ -297,7 +305,8 @@ static void infer__gpu_use_all(infer__gpu *g, const infer__gpu_uses *u);
  * is taken from mem and given back. */
 static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, infer__mem *mem, infer_kernel_fn tell,
                                      void *user, int32_t *verdict, infer_error *err);
-/* The same without tell, unless the device's cache has the answer; known_only: when it has none, INFER_OK. */
+/* The same without tell, unless the device's cache has the answer; known_only: when it has none, INFER_OK. A special
+ * program with a kernel that is not right is dropped, and the rest judged anew: the generic kernels do its work. */
 static infer_result infer__gpu_judge(infer__gpu *g, const infer__gpu_uses *u, infer__mem *mem, int known_only,
                                      infer_error *err);
 

@@ -23,7 +23,7 @@ enum {
     INFER__PROBE_ROWS = 144, /* of a pass, at most */
     INFER__PROBE_PAGES = 64, /* of a sequence */
     INFER__PROBE_COLS = 2048,
-    INFER__PROBE_ROOM = 3 << 18, /* bytes of a case, unless heads are long: infer__probe_room */
+    INFER__PROBE_ROOM = 1 << 20, /* bytes of a case, unless heads are long: infer__probe_room */
     INFER__PROBE_MOST_HEADS = 18,
     INFER__PROBE_LEN = 70    /* cached positions: more than one part of attention */
 };
@@ -259,12 +259,30 @@ static void infer__probe_names(uint64_t kernels, char *to, size_t cap) {
         if (kernels >> i & 1) n += infer__format(to + n, cap - n, n ? " %s" : "%s", INFER__KERNELS[i].name);
 }
 
+/* A case went wrong: the special programs among those of these kernels. */
+static void infer__probe_blame(infer__prober *k, uint64_t kernels) {
+    infer__gpu_blame *b = infer__gpu_blamed(k->gpu);
+    int32_t i, j, kind, module;
+    for (i = 0; i < INFER__KERNEL_COUNT; i++) {
+        kind = INFER__KERNELS[i].kind;
+        if (!(kernels >> i & 1) || kind < INFER__MODULE_SPECIAL) continue;
+        module = infer__gpu_module(kind, INFER__KINDS[kind].of == INFER__MODULE_KV ? k->side[1].kv_type
+                                                                                   : k->type ? k->type->id : -1);
+        for (j = 0; j < b->n && b->modules[j] != module; j++) {}
+        if (module >= 0 && j == b->n && b->n < INFER__BLAMED) b->modules[b->n++] = module;
+    }
+}
+
 /* The case of the running row that came nearest to its limit is what the row tells: 1 when it is this one. After one
  * that went wrong, the kernels that no case had right so far are the suspects. */
 static int infer__probe_keep(infer__prober *k, int32_t verdict, double nearness, const char *input) {
     uint64_t ran = k->side[1].run->kernels, fresh = ran & ~k->passed;
     if (verdict == INFER_KERNEL_OK) k->passed |= ran;
-    if (verdict != INFER_KERNEL_OK && !k->tell) k->over = 1;
+    if (verdict != INFER_KERNEL_OK && !k->tell) {
+        k->over = 1;
+        infer__probe_blame(k, fresh);
+        if (infer__gpu_blamed(k->gpu)->n == 0) infer__probe_blame(k, ran);
+    }
     if (nearness <= k->nearness) return 0;
     k->nearness = nearness;
     k->row.verdict = verdict;

@@ -285,7 +285,7 @@ static void infer__probe_top(infer__prober *k) {
 
 /* Columns of so many units: a block, or 33 single values. */
 static int32_t infer__probe_cols(const infer__prober *k, int32_t units) {
-    return units * (k->type->values == 1 ? 33 : k->type->values);
+    return k->type->values == 1 ? units * 33 : INFER__MIN(units, INFER__PROBE_COLS / k->type->values) * k->type->values;
 }
 
 /* What x loses in a product on the device: nothing, or as halves (1) or BF16 (2). */
@@ -349,10 +349,12 @@ typedef struct infer__probe_product {
 
 static const infer__probe_product INFER__PROBE_FEW[] = { /* rows that matrices are read once for */
     {1, 1, 5, 1, 1, 0, 0, 0, 0}, {1, 2, 33, 4, 0, 0, 1, 0, 0}, {2, 1, 33, 4, 0, 0, 0, 1, 0},
-    {3, 3, 7, 2, 5, 0, 0, 0, 0}, {3, 1, 33, 2, 1, 1, 0, 0, 0}, {8, 1, 33, 1, 0, 0, 1, 0, 0}};
+    {3, 3, 7, 2, 5, 0, 0, 0, 0}, {3, 1, 33, 2, 1, 1, 0, 0, 0}, {8, 1, 33, 1, 0, 0, 1, 0, 0},
+    {1, 3, 7, 16, 5, 0, 0, 0, 0}, {1, 2, 33, 16, 2, 1, 1, 0, 0}, {1, 1, 70, 16, 1, 1, 0, 1, 0}}; /* gpu_one.c */
 static const infer__probe_product INFER__PROBE_MANY[] = {
     {9, 1, 33, 1, 1, 0, 0, 0, 0},   {20, 3, 70, 3, 5, 0, 0, 0, 0}, {37, 2, 70, 2, 3, 1, 1, 0, 0},
-    {66, 2, 70, 2, 3, 0, 0, 0, 0}, {70, 1, 130, 3, 0, 0, 0, 1, 1}};
+    {66, 2, 70, 2, 3, 0, 0, 0, 0}, {70, 1, 130, 3, 0, 0, 0, 1, 1}, {70, 1, 33, 0, 1, 0, 0, 0, 0},
+    {70, 1, 33, 0, 0, 0, 0, 1, 1}};
 
 /* Sizes of the terms of y: of the products, of both factors where they are multiplied. */
 static void infer__probe_product_sizes(infer__prober *k, const infer__probe_product *p, const infer__weight *w,
@@ -371,7 +373,8 @@ static void infer__probe_product_sizes(infer__prober *k, const infer__probe_prod
 }
 
 static void infer__probe_product_case(infer__prober *k, const infer__probe_product *p) {
-    const int32_t cols = infer__probe_cols(k, p->units), kind = infer__probe_kind(k->uses->acts, p->n);
+    const int32_t cols = p->units ? infer__probe_cols(k, p->units) : 1024; /* enough to share out */
+    const int32_t kind = infer__probe_kind(k->uses->acts, p->n);
     infer__tensor before, x, to, y[3], *result;
     infer__weight w[3], b[3], scale;
     infer__matmul_args a;
@@ -934,6 +937,7 @@ static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, in
     infer__prober *k = (infer__prober *)infer__calloc(mem, 1, sizeof *k);
     infer_result r;
     *verdict = INFER_KERNEL_OK;
+    infer__gpu_blamed(g)->n = 0;
     if (!k) return infer__error(err, INFER_ERR_MEMORY, "no memory to check a GPU");
     k->gpu = g;
     k->uses = u;

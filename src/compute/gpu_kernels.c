@@ -240,6 +240,8 @@ struct infer__gpu {
     infer__mutex lock;                  /* of programs */
     int has_lock;
     void *programs[INFER__MODULE_COUNT]; /* NULL = not compiled yet */
+    uint8_t dropped[INFER__MODULE_COUNT]; /* 1: special programs that the device is used without */
+    infer__gpu_blame blame;               /* of the last check */
 };
 
 /* What a driver said, with the device's name in front; `what` may be "". */
@@ -296,6 +298,16 @@ static infer_result infer__gpu_compile(infer__gpu *g, int32_t module, infer_erro
     return infer__gpu_compiled(g, module, r, start, &why, err);
 }
 
+static infer__gpu_blame *infer__gpu_blamed(infer__gpu *g) { return &g->blame; }
+
+static void infer__gpu_drop(infer__gpu *g, int32_t module) {
+    infer__mutex_lock(&g->lock);
+    if (g->programs[module]) g->driver->unload(g->device, g->programs[module]);
+    g->programs[module] = NULL;
+    g->dropped[module] = 1;
+    infer__mutex_unlock(&g->lock);
+}
+
 /* Whether the device takes programs of a special kind. */
 static int infer__gpu_takes(const infer__gpu *g, const infer__kind_row *kind) {
     int32_t tier = kind->form == g->driver->form && g->driver->tier ? g->driver->tier(g->device) : 0;
@@ -307,7 +319,7 @@ static int infer__gpu_takes(const infer__gpu *g, const infer__kind_row *kind) {
 static int infer__gpu_lacks(const infer__gpu *g, int32_t module) {
     const infer__module_row *row = &INFER__MODULES[module];
     int32_t of = row->kind < INFER__MODULE_SPECIAL ? -1 : infer__gpu_module(INFER__KINDS[row->kind].of, row->id);
-    return of >= 0 && g->programs[of] && !g->programs[module] && infer__gpu_takes(g, &INFER__KINDS[row->kind]) &&
+    return of >= 0 && g->programs[of] && !g->programs[module] && !g->dropped[module] && infer__gpu_takes(g, &INFER__KINDS[row->kind]) &&
            infer__module_there(module, g->driver->form);
 }
 
@@ -341,7 +353,7 @@ static void infer__gpu_load_special(infer__gpu *g, int32_t module) {
     for (i = 0; i < INFER__MODULE_COUNT; i++) {
         s = &INFER__MODULES[i];
         if (s->kind < INFER__MODULE_SPECIAL || INFER__KINDS[s->kind].of != row->kind || s->id != row->id) continue;
-        if (g->programs[i] || !infer__gpu_takes(g, &INFER__KINDS[s->kind])) continue;
+        if (g->programs[i] || g->dropped[i] || !infer__gpu_takes(g, &INFER__KINDS[s->kind])) continue;
         if (!infer__module_there(i, g->driver->form)) continue; /* not in this build */
         infer__error_clear(&why);
         if (infer__gpu_compile(g, i, &why)) infer__log(g->report, 2, "%s; going on without them", why.message);
@@ -438,7 +450,7 @@ static void infer__gpu_use_all(infer__gpu *g, const infer__gpu_uses *u) {
     if (!all.jobs) return;
     infer__mutex_lock(&g->lock);
     for (i = 0; i < INFER__MODULE_COUNT; i++)
-        if (!g->programs[i] && infer__gpu_uses_module(g, i, u) && infer__module_there(i, g->driver->form) &&
+        if (!g->programs[i] && !g->dropped[i] && infer__gpu_uses_module(g, i, u) && infer__module_there(i, g->driver->form) &&
             !infer__gpu_job_add(&all, i))
             break;
     while (n < most - 1 && n < all.n - 1 && infer__thread_start(&threads[n], infer__gpu_compiler, &all)) n++;

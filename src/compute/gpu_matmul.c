@@ -1,10 +1,10 @@
 /* gpu_matmul.c: ops on GPUs: products with matrices of the file. Those of experts are in gpu_moe.c.
  *
  * Owns:  which kernel a product takes, and which of its neighbours go along with it.
- * Rules: a product has one of five forms: few rows of x rounded to 8 bits (types with Q_DOT), the same for up to 64 rows on
- *        tensor cores, few as float for types of single values, many as halves on tensor cores, or as float unpacking
- *        blocks: the definition, when exact and for whatever the others cannot take. Neighbours that do not fit the form are run by themselves, so every
- *        combination has a result.
+ * Rules: a product has one of these forms: few rows of x rounded to 8 bits (types with Q_DOT), few as float for types
+ *        of single values, up to 64 of either on tensor cores, more as halves on tensor cores, or as float unpacking
+ *        blocks: the definition, when exact and for whatever the others cannot take. Neighbours that do not fit the
+ *        form are run by themselves, so every combination has a result.
  * Start: infer__gpu_matmul.
  */
 #include "gpu.h"
@@ -157,15 +157,20 @@ static uint32_t infer__gpu_tile_parts(const infer__weight *w, int32_t rows) {
     return rows > 8 ? 1 : w->type->id == INFER__GPU_BF16 ? 3 : 2;
 }
 
-/* Tiles of 8 rows of x that the kernel for so many takes, 0 when there is none for this matrix, or no room for x: rounded
- * to 8 bits it has 128 words of values and 48 of scales and sums for 64 columns of a tile. */
+/* Rows that x as halves takes in memory. */
+static uint64_t infer__gpu_tile_lines(const infer__weight *w, int32_t rows) {
+    uint32_t parts = infer__gpu_tile_parts(w, rows);
+    return parts > 1 ? 8 * parts : (uint64_t)rows;
+}
+
+/* Tiles of 8 rows of x that the kernel for so many takes, 0 when there is none for this matrix, or no room for x:
+ * rounded to 8 bits it has 128 words of values and 48 of scales and sums for 64 columns of a tile. */
 static uint32_t infer__gpu_tiles(const infer__ctx *c, const infer__weight *w, int32_t rows) {
     uint32_t tiles = rows <= 8 ? 1 : rows <= 16 ? 2 : rows <= 32 ? 4 : 8;
-    uint64_t bytes = infer__gpu_parts((uint64_t)w->cols, 64) * tiles * 176 * sizeof(uint32_t), most;
+    uint64_t bytes = infer__gpu_parts((uint64_t)w->cols, 64) * tiles * 176 * sizeof(uint32_t);
     if (c->exact || rows < 2 || rows > INFER__GPU_TILES_MOST) return 0;
     if (w->type->values == 1) {
-        most = rows <= 8 ? 8 * infer__gpu_tile_parts(w, rows) : (uint64_t)rows;
-        bytes = most * (infer__gpu_half_step(w->cols) * 2 + sizeof(float));
+        bytes = infer__gpu_tile_lines(w, rows) * (infer__gpu_half_step(w->cols) * 2 + sizeof(float));
         if (w->offset % 16 != 0 || w->row_bytes % 16 != 0) return 0;
     } else if (!infer__gpu_dots(c, w, rows)) {
         return 0;
@@ -279,7 +284,9 @@ static void infer__gpu_few_launch(infer__ctx *c, const infer__tensor *x, const i
     INFER__GPU_LAUNCH(c, kernel, &call, groups, 1, k);
 }
 
-/* Kernels for up to two tiles take 16 rows of W a group, the others 32. */
+static int32_t infer__gpu_processors(const infer__ctx *c); /* gpu_one.c */
+
+/* Two groups a processor go through tiles of 16 rows of W. */
 static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
     infer__gpu_call call;
     struct infer__k_mv k;
@@ -289,12 +296,12 @@ static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
     memset(&few, 0, sizeof few);
-    groups = infer__gpu_group_args(c, f, tiles <= 2 ? 16 : 32, &call, &k);
+    groups = infer__gpu_group_args(c, f, 16, &call, &k);
     if (!infer__ok(c)) return;
     call.bufs[3] = c->run->x8.handle;
     memcpy(&few, &k, offsetof(struct infer__k_few, scales)); /* they begin alike */
     if (f->w[0]->type->values == 1) {
-        few.scales = (uint32_t)((x->rows <= 8 ? 8 * infer__gpu_tile_parts(f->w[0], x->rows) : (uint64_t)x->rows) * step / 2);
+        few.scales = (uint32_t)(infer__gpu_tile_lines(f->w[0], x->rows) * step / 2);
         few.step = (uint32_t)step;
     } else {
         few.scales = (uint32_t)(pairs * tiles * 128);
@@ -304,6 +311,9 @@ static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const
     few.flags = k.flags;
     few.kind = k.kind;
     few.scale = k.scale;
+    few.tiles = (uint32_t)groups;
+    if (infer__gpu_processors(c) > 0) groups = INFER__MIN(groups, 2 * (uint64_t)infer__gpu_processors(c));
+    few.groups = (uint32_t)groups;
     if (tiles == 1) INFER__GPU_LAUNCH(c, INFER__K_FEW8, &call, groups, 1, few);
     else if (tiles == 2) INFER__GPU_LAUNCH(c, INFER__K_FEW16, &call, groups, 1, few);
     else if (tiles == 4) INFER__GPU_LAUNCH(c, INFER__K_FEW32, &call, groups, 1, few);
@@ -456,7 +466,7 @@ static int infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a, in
 static int infer__gpu_one_takes(const infer__ctx *c, const infer__matmul_args *a, const int32_t *forms,
                                 const infer__norm_args *norm); /* gpu_one.c */
 static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const infer__norm_args *norm,
-                                  const infer__gpu_group *f);
+                                  const infer__gpu_group *f, const infer__weight *next);
 
 /* A launch for matrices that go together. *lies: how x lies in the run's scratch. */
 static void infer__gpu_group_run(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, int *lies) {
@@ -508,7 +518,7 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         }
         infer__gpu_gather(&f, a, forms, j, &taken);
         infer__gpu_follow(&f, a, &act, &add);
-        if (one) infer__gpu_one_launch(c, &a->x, norm, &f);
+        if (one) infer__gpu_one_launch(c, &a->x, norm, &f, taken + 1 == 1u << a->n_w ? a->next : NULL);
         else infer__gpu_group_run(c, &a->x, &f, &lies);
     }
     infer__gpu_end(c, "matmul", bytes, began);

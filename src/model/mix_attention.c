@@ -60,6 +60,7 @@ static void infer__qkv(infer_context *c, const infer__layer *l, const infer__sub
     mm.x = s->x;
     mm.norm = s->norm;
     mm.n_w = 3;
+    mm.next = &l->w[INFER__W_ATTN_OUT];
     for (i = 0; i < 3; i++) {
         mm.w[i] = &l->w[INFER__W_ATTN_Q + 2 * i];
         mm.b[i] = infer__opt(&l->w[INFER__W_ATTN_Q_B + 2 * i]);
