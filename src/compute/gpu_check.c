@@ -23,7 +23,7 @@ enum {
     INFER__PROBE_ROWS = 144, /* of a pass, at most */
     INFER__PROBE_PAGES = 64, /* of a sequence */
     INFER__PROBE_COLS = 2048,
-    INFER__PROBE_ROOM = 3 << 18, /* bytes of a case, unless heads are long: infer__probe_room */
+    INFER__PROBE_ROOM = 1 << 20, /* bytes of a case, unless heads are long: infer__probe_room */
     INFER__PROBE_MOST_HEADS = 18,
     INFER__PROBE_LEN = 70    /* cached positions: more than one part of attention */
 };
