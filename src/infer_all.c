@@ -50,6 +50,7 @@ INFER__COLD_END
 INFER__COLD_BEGIN
 #include "compute/gpu_driver.c"    /* what drivers share */
 #include "compute/driver_cuda.c"
+#include "compute/driver_cuda_launch.c"
 #include "compute/driver_hip.c"
 #include "compute/driver_metal.c"
 #include "compute/driver_opencl.c"

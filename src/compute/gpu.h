@@ -105,7 +105,7 @@ enum { INFER__FORM_SOURCE, INFER__FORM_PTX, INFER__FORM_METAL /* source, also of
 
 #if !defined(INFER_NO_GPU)
 #  if !defined(INFER_NO_CUDA)
-static const infer__driver infer__cuda_driver; /* driver_cuda.c */
+static const infer__driver infer__cuda_driver; /* driver_cuda_launch.c */
 #  endif
 #  if !defined(INFER_NO_HIP)
 static const infer__driver infer__hip_driver; /* driver_hip.c */

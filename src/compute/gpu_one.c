@@ -34,7 +34,8 @@ static int infer__gpu_one_matrix(const infer__ctx *c, const infer__weight *w, in
     if (w->row_bytes % 16 != 0 || w->offset % 16 != 0 || cols % 8 != 0) return 0;
     if (form == INFER__GPU_DOTS && cols * 5 / 4 + INFER__ONE_DOTS > memory) return 0;
     if (form == INFER__GPU_FLOATS && cols * 4 + INFER__ONE_FLOATS > memory) return 0;
-    return (form == INFER__GPU_DOTS || form == INFER__GPU_FLOATS) && infer__gpu_find(c->run, INFER__MODULE_ONE, w->type->id);
+    if (form != INFER__GPU_DOTS && form != INFER__GPU_FLOATS) return 0;
+    return infer__gpu_find(c->run, INFER__MODULE_ONE, w->type->id) != NULL;
 }
 
 /* 1 when the kernel can do all products of an op whose matrices have these forms. Groups of it write y while others
@@ -59,7 +60,7 @@ static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const i
     infer__gpu_call call;
     struct infer__k_mv mv;
     struct infer__k_one k;
-    uint64_t tasks, groups = (uint64_t)infer__gpu_processors(c);
+    uint64_t tasks, bytes, groups = (uint64_t)infer__gpu_processors(c);
     memset(&call, 0, sizeof call);
     memset(&mv, 0, sizeof mv);
     memset(&k, 0, sizeof k);
@@ -81,11 +82,12 @@ static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const i
         k.eps = norm->eps;
     }
     call.bufs[12] = call.bufs[0];
-    if (next && next->buf && next->buf->handle && next->buf->bytes >= next->offset + (uint64_t)next->rows * next->row_bytes) {
+    bytes = next ? (uint64_t)next->rows * next->row_bytes : 0;
+    if (bytes > 0 && next->buf && next->buf->handle && next->offset + bytes <= next->buf->bytes) {
         call.bufs[12] = next->buf->handle;
         k.next_lo = (uint32_t)next->offset;
         k.next_hi = (uint32_t)(next->offset >> 32);
-        k.next_bytes = (uint32_t)INFER__MIN((uint64_t)next->rows * next->row_bytes, (uint64_t)INFER__ONE_SOON);
+        k.next_bytes = (uint32_t)INFER__MIN(bytes, (uint64_t)INFER__ONE_SOON);
     }
     groups = INFER__MIN(groups, tasks);
     k.tasks = (uint32_t)tasks;
