@@ -741,7 +741,7 @@ static void test_gpu_model_cache(void) {
     infer_model_params mp;
     infer_session_params p;
     infer_error e;
-    int round;
+    int round, n = 0;
     if (check_backend() == INFER_METAL) return; /* the system keeps its programs */
     GPU_NEEDED();
     memset(&mp, 0, sizeof mp);
@@ -764,8 +764,9 @@ static void test_gpu_model_cache(void) {
         CHECK(infer_session_eval(s, &id, 1) == INFER_OK);
         infer_session_destroy(s);
         CHECK(infer_model_close(m) == INFER_OK);
-        CHECK(kernel_store.n == 3); /* base, a cache type, a storage type */
-        CHECK(kernel_store.puts - puts == (round == 1 ? 0 : 3));
+        if (round == 0) n = kernel_store.n; /* base, a cache type, a storage type; special ones for these */
+        CHECK(n >= 3 && kernel_store.n == n);
+        CHECK(kernel_store.puts - puts == (round == 1 ? 0 : n));
     }
     for (round = 0; round < kernel_store.n; round++) free(kernel_store.rows[round].data);
 }

@@ -206,9 +206,9 @@ static void infer__gpu_attention_few(infer__ctx *c, int32_t kernel, infer__gpu_c
     k->blocks = (share + k->heads - 1) / k->heads;
     if (k->window > 0) span = INFER__MIN(span, (uint64_t)k->window + INFER__ATT_PART - 1);
     parts = INFER__MIN(parts * INFER__FEW_GROUPS / (k->n_head_kv * k->blocks), (uint64_t)INFER__ATT_MAX_PARTS);
-    parts = INFER__MIN(parts, infer__gpu_parts(span, INFER__ATT_PART));
-    parts = INFER__MIN(parts, c->parts_len / each); /* these have room */
-    k->parts = (uint32_t)INFER__MAX(parts, 1u);
+    parts = INFER__MAX(INFER__MIN(parts, c->parts_len / each), 1u); /* these have room */
+    k->wanted = (uint32_t)parts;
+    k->parts = (uint32_t)INFER__MIN(parts, infer__gpu_parts(span, INFER__ATT_PART));
     call->bufs[6] = call->bufs[5];
     call->bufs[5] = call->bufs[4];
     call->bufs[4] = k->parts > 1 ? c->run->parts.handle : call->bufs[3];

@@ -1,10 +1,10 @@
 /* gpu_matmul.c: ops on GPUs: products with matrices of the file. Those of experts are in gpu_moe.c.
  *
  * Owns:  which kernel a product takes, and which of its neighbours go along with it.
- * Rules: a product has one of five forms: few rows of x rounded to 8 bits (types with Q_DOT), the same for up to 64 rows on
- *        tensor cores, few as float for types of single values, many as halves on tensor cores, or as float unpacking
- *        blocks: the definition, when exact and for whatever the others cannot take. Neighbours that do not fit the form are run by themselves, so every
- *        combination has a result.
+ * Rules: a product has one of these forms: few rows of x rounded to 8 bits (types with Q_DOT), few as float for types
+ *        of single values, up to 64 of either on tensor cores, more as halves on tensor cores, or as float unpacking
+ *        blocks: the definition, when exact and for whatever the others cannot take. Neighbours that do not fit the
+ *        form are run by themselves, so every combination has a result.
  * Start: infer__gpu_matmul.
  */
 #include "gpu.h"
@@ -157,15 +157,20 @@ static uint32_t infer__gpu_tile_parts(const infer__weight *w, int32_t rows) {
     return rows > 8 ? 1 : w->type->id == INFER__GPU_BF16 ? 3 : 2;
 }
 
-/* Tiles of 8 rows of x that the kernel for so many takes, 0 when there is none for this matrix, or no room for x: rounded
- * to 8 bits it has 128 words of values and 48 of scales and sums for 64 columns of a tile. */
+/* Rows that x as halves takes in memory. */
+static uint64_t infer__gpu_tile_lines(const infer__weight *w, int32_t rows) {
+    uint32_t parts = infer__gpu_tile_parts(w, rows);
+    return parts > 1 ? 8 * parts : (uint64_t)rows;
+}
+
+/* Tiles of 8 rows of x that the kernel for so many takes, 0 when there is none for this matrix, or no room for x:
+ * rounded to 8 bits it has 128 words of values and 48 of scales and sums for 64 columns of a tile. */
 static uint32_t infer__gpu_tiles(const infer__ctx *c, const infer__weight *w, int32_t rows) {
     uint32_t tiles = rows <= 8 ? 1 : rows <= 16 ? 2 : rows <= 32 ? 4 : 8;
-    uint64_t bytes = infer__gpu_parts((uint64_t)w->cols, 64) * tiles * 176 * sizeof(uint32_t), most;
+    uint64_t bytes = infer__gpu_parts((uint64_t)w->cols, 64) * tiles * 176 * sizeof(uint32_t);
     if (c->exact || rows < 2 || rows > INFER__GPU_TILES_MOST) return 0;
     if (w->type->values == 1) {
-        most = rows <= 8 ? 8 * infer__gpu_tile_parts(w, rows) : (uint64_t)rows;
-        bytes = most * (infer__gpu_half_step(w->cols) * 2 + sizeof(float));
+        bytes = infer__gpu_tile_lines(w, rows) * (infer__gpu_half_step(w->cols) * 2 + sizeof(float));
         if (w->offset % 16 != 0 || w->row_bytes % 16 != 0) return 0;
     } else if (!infer__gpu_dots(c, w, rows)) {
         return 0;
@@ -296,7 +301,7 @@ static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const
     call.bufs[3] = c->run->x8.handle;
     memcpy(&few, &k, offsetof(struct infer__k_few, scales)); /* they begin alike */
     if (f->w[0]->type->values == 1) {
-        few.scales = (uint32_t)((x->rows <= 8 ? 8 * infer__gpu_tile_parts(f->w[0], x->rows) : (uint64_t)x->rows) * step / 2);
+        few.scales = (uint32_t)(infer__gpu_tile_lines(f->w[0], x->rows) * step / 2);
         few.step = (uint32_t)step;
     } else {
         few.scales = (uint32_t)(pairs * tiles * 128);

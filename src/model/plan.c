@@ -97,7 +97,8 @@ static void infer__plan_device(infer__plan *p, const infer_model *m) {
         p->pairs_len = infer__gpu_pairs_len((uint64_t)p->batch, m->hp.n_used, m->hp.n_embd);
     }
     p->device_bytes = 3 * p->x_bytes + p->work_bytes + infer__gpu_run_bytes(p->block_len) +
-                      infer__gpu_parts_bytes(p->parts_len) + p->lists_len * sizeof(uint32_t) + p->pairs_len * sizeof(float) +
+                      infer__gpu_parts_bytes(p->parts_len) + p->lists_len * sizeof(uint32_t) +
+                      p->pairs_len * sizeof(float) +
                       (m->params.exact ? 0 : infer__gpu_x8_bytes(p->x8_len));
     infer__plan_top(p, m);
 }

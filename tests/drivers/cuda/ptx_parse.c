@@ -619,7 +619,7 @@ static void finish(ptx_parser *p) {
     ptx_func *f = p->f;
     ptx_ins *i;
     int k, n;
-    uint64_t behind, align = 16;
+    uint64_t behind;
     for (k = 0; k < p->njumps && !p->failed; k++) {
         for (n = 0; n < p->nlabels; n++)
             if (!strcmp(p->labels[n].name, p->jumps[k].name)) break;
@@ -629,9 +629,7 @@ static void finish(ptx_parser *p) {
     i = append(p); /* the end of the text is the end of the kernel */
     if (i) i->ctl = CTL_EXIT;
     if (!p->failed && !ptx_wgmma_plan(f, p->refs, p->nrefs)) fail(p, "out of memory");
-    for (k = 0; k < f->nsyms; k++)
-        if (f->syms[k].at == ~(uint64_t)0 && (uint64_t)f->syms[k].align > align) align = (uint64_t)f->syms[k].align;
-    behind = f->shared_bytes = (f->shared_bytes + align - 1) & ~(align - 1);
+    behind = f->shared_bytes = (f->shared_bytes + 15) / 16 * 16; /* drivers that link take no notice of a larger .align */
     for (k = 0; k < f->nfills; k++)
         if (f->fills[k].value >> 47 == 2 && f->dynamic) f->fills[k].value += behind - ((uint64_t)1 << 48);
     for (k = 0; k < f->ncode && f->dynamic; k++)

@@ -291,12 +291,12 @@ static void test_wgmma(void) {
     EQ(cuModuleGetFunction(&f, m, "k"), 0);
     n = 0;
     params[0] = &out_at, params[1] = &in_at, params[2] = &n;
-    EQ(cuFuncSetAttribute(f, 8, 232448 - 1023), 1); /* what is static counts, and the alignment of what is not */
+    EQ(cuFuncSetAttribute(f, 8, 232448 - 111), 1); /* what is static counts, in units of 16 */
     EQ(cuFuncSetAttribute(f, 8, 100000), 0);
     EQ(cuLaunchKernel(f, 1, 1, 1, 128, 1, 1, 100001, NULL, params, NULL), 1);
     EQ(cuLaunchKernel(f, 1, 1, 1, 128, 1, 1, 100000, NULL, params, NULL), 0);
     EQ(cuMemcpyDtoH_v2(out, out_at, sizeof out), 0);
-    EQ(out[0], 1024); /* aligned as it was declared */
+    EQ(out[0], 112); /* not aligned as it was declared: see README.md */
     EQ(cuModuleUnload(m), 0);
     set("FAKE_CUDA_CAPABILITY", NULL);
 }
