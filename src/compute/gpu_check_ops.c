@@ -684,6 +684,7 @@ static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t
 static void infer__probe_tile(infer__prober *k, infer__probe_cache *o) {
     const int32_t n = INFER__MAX(o->h.dim_k, o->h.dim_v) > 128 ? 11 : 35, first = INFER__PROBE_LEN - n;
     infer__ctx *c = &k->side[1];
+    const int exact = c->exact;
     if (k->uses->exact & 1 && infer__gpu_find(c->run, INFER__MODULE_FLASH, o->k[1].type)) {
         infer__probe_attend(k, o, n, first, 0, 0);
         c->run->flash_parts = 2;
@@ -693,7 +694,7 @@ static void infer__probe_tile(infer__prober *k, infer__probe_cache *o) {
     }
     c->exact = 1;
     infer__probe_attend(k, o, n, first, 0, 0);
-    c->exact = 0;
+    c->exact = exact;
 }
 
 /* Store, then attention: few rows in one part, in several, a tile of neighbours; then with rotated keys. */
