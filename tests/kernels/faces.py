@@ -135,7 +135,7 @@ def embedded_jobs(modules, kinds, only):
         tier = kinds[m.kind].ptx_tier()
         for device in (("90a",) if tier == "90a" else [d for d in EMBEDDED if int(d) >= int(tier)]) if tier else ():
             if only in "%s, embedded, ptxas sm_%s" % (m.name, device):
-                out.append((m.name, texts[m.name].text() if m.name in texts else "", device))
+                out.append((m.name, texts[m.name].plain.decode("ascii") if m.name in texts else "", device))
     return out
 
 
