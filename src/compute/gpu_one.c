@@ -12,7 +12,7 @@
 enum { /* of kernels/special/cuda_one.k */
     INFER__ONE_DOTS = 16 * 4608,   /* bytes of its shared memory that are not for x, where that is rounded */
     INFER__ONE_FLOATS = 16 * 3072, /* and where it is not */
-    INFER__ONE_SOON = 16 << 20, /* bytes of the next product's weights that are asked for: they stay in the cache */
+    INFER__ONE_SOON = 4 << 20, /* bytes of the next product's weights that are asked for: more made it slower */
     INFER__ONE_NORM = 128,
     INFER__ONE_LAYER = 256,
     INFER__ONE_WEIGHT = 512,
