@@ -78,8 +78,10 @@ static void infer__session_warn(const infer_session *s) {
     const infer_model *m = s->context->model;
     const infer__hparams *hp = &m->hp;
     int64_t trained = hp->n_ctx;
-    if (hp->rope_scaling == INFER__SCALING_YARN || hp->rope_scaling == INFER__SCALING_LONGROPE)
-        trained = INFER__MAX(trained, (int64_t)((double)hp->rope_ctx * INFER__MAX(hp->rope_factor, 1.0f)));
+    if (hp->rope_scaling == INFER__SCALING_YARN || hp->rope_scaling == INFER__SCALING_LONGROPE) {
+        double reach = (double)hp->rope_ctx * INFER__MAX(hp->rope_factor, 1.0f); /* a file's factor may be any number */
+        trained = INFER__MAX(trained, (int64_t)INFER__MIN(reach, 1e18));
+    }
     if (s->cap > trained)
         infer__log(&m->report, 2, "a session of %d positions: the model was trained for %lld, what lies behind them is "
                                   "likely to be nonsense",
