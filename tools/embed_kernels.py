@@ -31,7 +31,7 @@ DIGITS = "".join(chr(c) for c in range(ord("#"), ord("~") + 1) if chr(c) not in 
 PIECE, LINE = 3960, 330  # characters of a string (C99 promises 4095) and of a line of packed text, which nobody reads: multiples of 5.
                          # Long, since some compilers lose debug information behind line 65,535 of infer.h
 
-BLOCK = 8  # programs that are packed together: a large block packs better, and unpacking its last program takes longer
+BLOCK = 16  # programs that are packed together: a large block packs better, and unpacking its last program takes longer
 
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.S)
 

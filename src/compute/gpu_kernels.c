@@ -257,18 +257,24 @@ static int32_t infer__gpu_module(int32_t kind, int32_t id) {
     return -1;
 }
 
-/* The text of a program and what drivers are told of it; *block is to be freed. */
-static infer_result infer__gpu_source_open(infer__gpu *g, int32_t module, infer__gpu_source *s,
-                                           const char *pieces[INFER__MODULE_FILES], void **block, infer_error *err) {
+/* What drivers are told of a program, without its text: enough to look for it in the caller's cache. */
+static void infer__gpu_source_name(infer__gpu *g, int32_t module, infer__gpu_source *s) {
     const infer__module_row *row = &INFER__MODULES[module];
-    const char *damaged;
-    *block = infer__module_text(module, g->driver->form, pieces, &s->n_text, g->mem, &damaged);
-    if (damaged) return infer__error(err, INFER_ERR_DEVICE, "kernel text %s of this build is damaged", damaged);
-    if (!*block) return infer__error(err, INFER_ERR_MEMORY, "no memory for the text of GPU kernels (%s)", row->name);
-    s->text = pieces;
+    memset(s, 0, sizeof *s);
     s->name = row->name;
     s->hash = g->driver->form == INFER__FORM_PTX ? row->ptx_hash : row->hash;
     s->cache = &g->cache;
+}
+
+/* And its text, in pieces; *block is to be freed. */
+static infer_result infer__gpu_source_open(infer__gpu *g, int32_t module, infer__gpu_source *s,
+                                           const char *pieces[INFER__MODULE_FILES], void **block, infer_error *err) {
+    const char *damaged;
+    infer__gpu_source_name(g, module, s);
+    *block = infer__module_text(module, g->driver->form, pieces, &s->n_text, g->mem, &damaged);
+    if (damaged) return infer__error(err, INFER_ERR_DEVICE, "kernel text %s of this build is damaged", damaged);
+    if (!*block) return infer__error(err, INFER_ERR_MEMORY, "no memory for the text of GPU kernels (%s)", s->name);
+    s->text = pieces;
     return INFER_OK;
 }
 
@@ -319,8 +325,8 @@ static int infer__gpu_takes(const infer__gpu *g, const infer__kind_row *kind) {
 static int infer__gpu_lacks(const infer__gpu *g, int32_t module) {
     const infer__module_row *row = &INFER__MODULES[module];
     int32_t of = row->kind < INFER__MODULE_SPECIAL ? -1 : infer__gpu_module(INFER__KINDS[row->kind].of, row->id);
-    return of >= 0 && g->programs[of] && !g->programs[module] && !g->dropped[module] && infer__gpu_takes(g, &INFER__KINDS[row->kind]) &&
-           infer__module_there(module, g->driver->form);
+    return of >= 0 && g->programs[of] && !g->programs[module] && !g->dropped[module] &&
+           infer__gpu_takes(g, &INFER__KINDS[row->kind]) && infer__module_there(module, g->driver->form);
 }
 
 static int infer__gpu_lacks_any(const infer__gpu *g) {
@@ -408,14 +414,14 @@ static int infer__gpu_job_add(infer__gpu_jobs *all, int32_t module) {
     infer_error ignored;
     j->module = module;
     j->start = infer__seconds();
-    infer__error_clear(&ignored);
-    if (infer__gpu_source_open(g, module, &j->source, j->pieces, &j->block, &ignored)) return 0;
+    infer__gpu_source_name(g, module, &j->source);
     if (g->driver->cached(g->device, &j->source, &g->programs[module])) {
         infer__gpu_compiled(g, module, INFER_OK, j->start, NULL, NULL);
-        infer__free(g->mem, j->block);
-    } else {
-        all->n++;
+        return 1;
     }
+    infer__error_clear(&ignored);
+    if (infer__gpu_source_open(g, module, &j->source, j->pieces, &j->block, &ignored)) return 0;
+    all->n++;
     return 1;
 }
 
@@ -450,8 +456,8 @@ static void infer__gpu_use_all(infer__gpu *g, const infer__gpu_uses *u) {
     if (!all.jobs) return;
     infer__mutex_lock(&g->lock);
     for (i = 0; i < INFER__MODULE_COUNT; i++)
-        if (!g->programs[i] && !g->dropped[i] && infer__gpu_uses_module(g, i, u) && infer__module_there(i, g->driver->form) &&
-            !infer__gpu_job_add(&all, i))
+        if (!g->programs[i] && !g->dropped[i] && infer__gpu_uses_module(g, i, u) &&
+            infer__module_there(i, g->driver->form) && !infer__gpu_job_add(&all, i))
             break;
     while (n < most - 1 && n < all.n - 1 && infer__thread_start(&threads[n], infer__gpu_compiler, &all)) n++;
     infer__gpu_compiler(&all);

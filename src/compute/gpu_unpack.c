@@ -235,7 +235,8 @@ static int infer__lzma_run(infer__lzma *z, uint8_t *dst, uint32_t bytes, uint32_
     return !z->bad && (bytes < all || infer__lzma_ends(z, state));
 }
 
-/* The first `bytes` of a text, at most all, into dst; 0 when what is packed does not give them. z: memory to work in. */
+/* The first `bytes` of a text, at most all, into dst; 0 when what is packed does not give them. z: memory to work
+ * in. */
 static int infer__text_unpack(infer__lzma *z, const infer__kernel_text *text, char *dst, uint32_t bytes) {
     uint16_t *p = (uint16_t *)&z->p;
     size_t i;

@@ -77,7 +77,8 @@ static int infer__verdict_drop(infer__gpu *g, infer__verdict *v, const char *why
     int32_t i;
     for (i = 0; i < b->n; i++) {
         int32_t m = b->modules[i];
-        infer__log(infer__gpu_report(g), 2, "%s: %s; going on without %s", infer__gpu_name(g), why, INFER__MODULES[m].name);
+        infer__log(infer__gpu_report(g), 2, "%s: %s; going on without %s", infer__gpu_name(g), why,
+                   INFER__MODULES[m].name);
         infer__gpu_drop(g, m);
         v->dropped[m / 8] = (uint8_t)(v->dropped[m / 8] | 1 << m % 8);
     }
@@ -96,7 +97,8 @@ static infer_result infer__gpu_judge(infer__gpu *g, const infer__gpu_uses *u, in
     infer_result r;
     if (infer__verdict_get(cache, key, key_hash, &v)) {
         infer__log(infer__gpu_report(g), 4, "%s: its kernels have been checked before", infer__gpu_name(g));
-        if (v.verdict != INFER_KERNEL_OK) return infer__error(err, INFER_ERR_DEVICE, "%s: %s", infer__gpu_name(g), v.text);
+        if (v.verdict != INFER_KERNEL_OK)
+            return infer__error(err, INFER_ERR_DEVICE, "%s: %s", infer__gpu_name(g), v.text);
         for (i = 0; i < INFER__MODULE_COUNT; i++)
             if (v.dropped[i / 8] >> i % 8 & 1 && INFER__MODULES[i].kind >= INFER__MODULE_SPECIAL) infer__gpu_drop(g, i);
         return INFER_OK;
@@ -106,7 +108,8 @@ static infer_result infer__gpu_judge(infer__gpu *g, const infer__gpu_uses *u, in
     do {
         infer__error_clear(&why);
         r = infer__gpu_check(g, u, mem, NULL, NULL, &verdict, &why);
-        if (r && verdict == INFER_KERNEL_OK) return infer__error(err, r, "%s", why.message); /* it could not be checked */
+        if (r && verdict == INFER_KERNEL_OK)
+            return infer__error(err, r, "%s", why.message); /* it could not be checked */
         failed |= verdict == INFER_KERNEL_FAILED;
     } while (verdict != INFER_KERNEL_OK && infer__verdict_drop(g, &v, why.message));
     /* a special program that was not built is none that has been checked: it may be there next time */
