@@ -93,6 +93,8 @@ static void *infer__module_ptx_text(int32_t module, const char *pieces[INFER__MO
         *hash = infer__fnv(*hash, text, row.bytes);
     }
     infer__free(mem, block);
+#else
+    (void)module; (void)hash; (void)mem; (void)damaged;
 #endif
     pieces[0] = text;
     *n_pieces = 1;
