@@ -12,7 +12,7 @@ LIBS := -lm -lpthread $(if $(filter Linux,$(shell uname -s)),-ldl)
 WARN := -Wall -Wextra
 export CC CXX MINUTES
 
-SRC := kernels_embed.h $(wildcard src/*.h src/*.c src/*/*.h src/*/*.c)
+SRC := kernels_embed.h $(wildcard src/*.h src/*.c src/*/*.h src/*/*.c src/*/*/*.h src/*/*/*.c)
 TESTS := $(wildcard tests/*.c tests/*.h)
 TOOL := $(patsubst tools/infer/%.c,build/tool/%.o,$(wildcard tools/infer/*.c))
 CHECK = $(CC) -std=c11 -g $(WARN) -DINFER_QUIET -Itests tests/check.c -o $@

@@ -10,63 +10,63 @@
 /* compute: ops */
 #include "compute/backend.h"
 INFER__COLD_BEGIN
-#include "compute/ops.c"           /* errors, checks and counts of all backends */
-#include "compute/isa.c"           /* what this CPU can do */
+#include "compute/ops.c"                   /* errors, checks and counts of all backends */
+#include "compute/isa.c"                   /* what this CPU can do */
 INFER__COLD_END
-#include "compute/cpu_math.h"      /* exp and tanh, once for all widths; activations of one float */
-#include "compute/cpu_ops.h"       /* float kernels: one body, one wrapper per level */
-#include "compute/cpu_exp.h"       /* exp and tanh of 16 floats */
-#include "compute/cpu_kv.c"        /* keys and values: layout, reading */
-#include "compute/cpu_flash_direct.c" /* few pairs: from the cache where it lies */
-#include "compute/cpu_flash.c"     /* tiles of scores and of weighted sums, softmax */
-#include "compute/cpu_kernels.c"
-#include "compute/cpu_weights.c"   /* weights as float32; how work goes to the pool */
-#include "compute/cpu_int8.h"      /* integer dot products: the arithmetic, what a level provides */
-#include "compute/int8_scalar.c"   /* the definition of a level */
-#include "compute/int8_lanes.h"    /* the levels of x86 with less than that */
-#include "compute/int8_sse41.c"
-#include "compute/int8_avx2.c"
-#include "compute/int8_avx512.c"   /* with VNNI; then without */
-#include "compute/int8_avx512bw.c"
-#include "compute/int8_arm.c"      /* NEON, dotprod, i8mm */
-#include "compute/int8_other.c"    /* RISC-V, WebAssembly */
-#include "compute/unpack_avx2.c"   /* faster unpacking of storage types */
-#include "compute/unpack_avx2_k.c"
-#include "compute/unpack_avx512.c"
-#include "compute/unpack_avx512_k.c"
-#include "compute/unpack_avx512_iq.c"
-#include "compute/alone_avx512.c"  /* one column without unpacking first */
-#include "compute/cpu_int8.c"      /* the engine of quantised products */
-#include "compute/cpu_float.h"     /* F32, F16, BF16 weights: the arithmetic, one body for every level */
-#include "compute/float_levels.c"  /* FLOATS */
-#include "compute/cpu_float.c"     /* the engine of such products */
-#include "compute/cpu_matmul.c"
-#include "compute/cpu_kv_store.c"
-#include "compute/cpu_attention.c"
-#include "compute/cpu_moe.c"
-#include "compute/cpu_top.c"
-#include "compute/cpu_backend.c"   /* the op vtable of the CPU */
-#include "compute/gpu.h"           /* what a GPU's driver offers */
+#include "compute/cpu/cpu_math.h"          /* exp and tanh, once for all widths; activations of one float */
+#include "compute/cpu/cpu_ops.h"           /* float kernels: one body, one wrapper per level */
+#include "compute/cpu/cpu_exp.h"           /* exp and tanh of 16 floats */
+#include "compute/cpu/cpu_kv.c"            /* keys and values: layout, reading */
+#include "compute/cpu/cpu_flash_direct.c"  /* few pairs: from the cache where it lies */
+#include "compute/cpu/cpu_flash.c"         /* tiles of scores and of weighted sums, softmax */
+#include "compute/cpu/cpu_kernels.c"
+#include "compute/cpu/cpu_weights.c"       /* weights as float32; how work goes to the pool */
+#include "compute/products/cpu_int8.h"     /* integer dot products: the arithmetic, what a level provides */
+#include "compute/products/int8_scalar.c"  /* the definition of a level */
+#include "compute/products/int8_lanes.h"   /* the levels of x86 with less than that */
+#include "compute/products/int8_sse41.c"
+#include "compute/products/int8_avx2.c"
+#include "compute/products/int8_avx512.c"  /* with VNNI; then without */
+#include "compute/products/int8_avx512bw.c"
+#include "compute/products/int8_arm.c"     /* NEON, dotprod, i8mm */
+#include "compute/products/int8_other.c"   /* RISC-V, WebAssembly */
+#include "compute/products/unpack_avx2.c"  /* faster unpacking of storage types */
+#include "compute/products/unpack_avx2_k.c"
+#include "compute/products/unpack_avx512.c"
+#include "compute/products/unpack_avx512_k.c"
+#include "compute/products/unpack_avx512_iq.c"
+#include "compute/products/alone_avx512.c" /* one column without unpacking first */
+#include "compute/products/cpu_int8.c"     /* the engine of quantised products */
+#include "compute/products/cpu_float.h"    /* F32, F16, BF16 weights: the arithmetic, one body for every level */
+#include "compute/products/float_levels.c" /* FLOATS */
+#include "compute/products/cpu_float.c"    /* the engine of such products */
+#include "compute/cpu/cpu_matmul.c"
+#include "compute/cpu/cpu_kv_store.c"
+#include "compute/cpu/cpu_attention.c"
+#include "compute/cpu/cpu_moe.c"
+#include "compute/cpu/cpu_top.c"
+#include "compute/cpu/cpu_backend.c"       /* the op vtable of the CPU */
+#include "compute/gpu/gpu.h"               /* what a GPU's driver offers */
 INFER__COLD_BEGIN
-#include "compute/gpu_driver.c"    /* what drivers share */
-#include "compute/driver_cuda.c"
-#include "compute/driver_cuda_launch.c"
-#include "compute/driver_hip.c"
-#include "compute/driver_metal.c"
-#include "compute/driver_opencl.c"
-#include "compute/gpu_unpack.c"    /* kernel texts out of kernels_embed.h */
-#include "compute/gpu_kernels.c"   /* devices, programs; the kernels themselves: kernels_embed.h */
-#include "compute/gpu_run.c"       /* queue, values per token, launches */
-#include "compute/gpu_record.c"    /* passes kept by the driver; times of launches */
-#include "compute/gpu_matmul.c"    /* the ops, once for all GPUs */
-#include "compute/gpu_one.c"
-#include "compute/gpu_moe.c"
-#include "compute/gpu_attention.c"
-#include "compute/gpu_sample.c"
-#include "compute/gpu_backend.c"
-#include "compute/gpu_check.c"     /* kernels beside the CPU: inputs, comparing */
-#include "compute/gpu_check_ops.c" /* CHECKS: one row per op */
-#include "compute/gpu_verdict.c"   /* what they said, kept */
+#include "compute/gpu/gpu_driver.c"        /* what drivers share */
+#include "compute/gpu/driver_cuda.c"
+#include "compute/gpu/driver_cuda_launch.c"
+#include "compute/gpu/driver_hip.c"
+#include "compute/gpu/driver_metal.c"
+#include "compute/gpu/driver_opencl.c"
+#include "compute/gpu/gpu_unpack.c"        /* kernel texts out of kernels_embed.h */
+#include "compute/gpu/gpu_kernels.c"       /* devices, programs; the kernels themselves: kernels_embed.h */
+#include "compute/gpu/gpu_run.c"           /* queue, values per token, launches */
+#include "compute/gpu/gpu_record.c"        /* passes kept by the driver; times of launches */
+#include "compute/gpu/gpu_matmul.c"        /* the ops, once for all GPUs */
+#include "compute/gpu/gpu_one.c"
+#include "compute/gpu/gpu_moe.c"
+#include "compute/gpu/gpu_attention.c"
+#include "compute/gpu/gpu_sample.c"
+#include "compute/gpu/gpu_backend.c"
+#include "compute/gpu/gpu_check.c"         /* kernels beside the CPU: inputs, comparing */
+#include "compute/gpu/gpu_check_ops.c"     /* CHECKS: one row per op */
+#include "compute/gpu/gpu_verdict.c"       /* what they said, kept */
 
 /* model: layers */
 #include "model/model.h"

@@ -72,6 +72,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_memory.c"
 #  include "test_broken.c"
 #  include "test_host.c"
+#  include "test_host_system.c"
 #  include "test_hostile_model.c"
 #  include "test_hostile_state.c"
 #  include "test_cve.c"
@@ -137,6 +138,7 @@ int main(int argc, char **argv) {
     suite_memory();
     suite_broken();
     suite_host();
+    suite_host_system();
     suite_hostile_model();
     suite_hostile_state();
     suite_cve();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The pre-tokenizers' regular expressions, run by Python's `regex` module: what src/text/token_pre*.c must equal.
+"""The pre-tokenizers' regular expressions, run by Python's `regex` module: what src/text/token/token_pre*.c must equal.
 
     python3 tests/pre_splits.py --record              write tests/data/pre-splits.txt
     python3 tests/pre_splits.py --check N [--seed S]  compare with the C matchers on N random texts for every row

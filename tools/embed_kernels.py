@@ -11,7 +11,7 @@ kernels.def says which files make which program. What must hold is checked here:
 program of a kind, args are 4-byte fields and 16 bytes or a multiple, buffers are numbered in order.
 
 Text goes in without comments, blank lines and indentation, each file once, packed by LZMA; then every 4 bytes (the first is the
-highest) become 5 digits to the base 85. src/compute/gpu_unpack.c is the other way. What is embedded already stays as it is when it
+highest) become 5 digits to the base 85. src/compute/gpu/gpu_unpack.c is the other way. What is embedded already stays as it is when it
 gives the same text: versions of the packer differ.
 """
 import argparse, concurrent.futures, hashlib, lzma, os, re, shutil, subprocess, sys

@@ -1,6 +1,6 @@
 /* chat_api.c: replies and conversations for callers.
  *
- * Owns:  infer_chat_parser (argument checks around text/chat_parse.c), the choice of a file's template, infer_chat_*.
+ * Owns:  infer_chat_parser (argument checks around chat_parse.c), the choice of a file's template, infer_chat_*.
  * Rules: generation is infer_generate: stop strings, limits and cancelling are its. With INFER_NO_CHAT every call says
  *        that it is left out.
  * Start: infer_chat.

@@ -1,6 +1,6 @@
 /* generate.c: samplers as public objects, sampling from a session, and the loop around them.
  *
- * Owns:  infer_sampler_* (argument checks; the work is in text/sampler.c), infer_session_sample, infer_generate.
+ * Owns:  infer_sampler_* (argument checks; the work is in sampler.c), infer_session_sample, infer_generate.
  * Rules: generation claims its session and its sampler for its whole length and then uses what is behind the public
  *        functions, so whatever holds for those holds here.
  *        A token is evaluated before it is shown, so whatever ends a generation (a limit, a callback, cancelling, an

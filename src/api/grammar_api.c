@@ -1,6 +1,6 @@
 /* grammar_api.c: grammars for callers.
  *
- * Owns:  argument checks of infer_grammar_*; the work is in src/text/grammar.c.
+ * Owns:  argument checks of infer_grammar_*; the work is in src/text/grammar/grammar.c.
  */
 #include "../model/model.h"
 

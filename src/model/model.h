@@ -9,7 +9,7 @@
 #define INFER__MODEL_H
 
 #include "../base/base.h"
-#include "../compute/gpu.h"
+#include "../compute/gpu/gpu.h"
 #include "../format/format.h"
 #include "../text/text.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 /* hiprtc.c: compiles a file by AMD's compiler at run time, in a process of its own: that compiler may end it.
  *
  * hiprtc FILE CHIP: exit status 0 and the size of the code object, or 1 and what the compiler said. Without arguments: 0
- * when the library is there, else 77. The options are those of src/compute/driver_hip.c. cc hiprtc.c -ldl
+ * when the library is there, else 77. The options are those of src/compute/gpu/driver_hip.c. cc hiprtc.c -ldl
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,0 +1,285 @@
+/* cpu_moe.c: mixtures of experts on the CPU: the router's choice, and matrices of which every row of x uses a few.
+ *
+ * Owns:  moe_route and moe_matmul.
+ * How:   a task of moe_matmul is a few rows of every expert's matrix. It sorts the (token, choice) pairs by expert, so
+ *        that an expert's rows are decoded once for all tokens that chose it and not at all when none did, keeps the
+ *        result of every pair, and then writes them out or adds them up in the order of choices.
+ *        Quantised experts go through the integer products (cpu_int8.c), F32, F16 and BF16 ones through the float
+ *        tiles (cpu_float.c), which take the columns of an expert side by side: all are copied so before. The results
+ *        of both go straight to y.
+ * Invariant: a token's result depends neither on the other tokens nor on the tasks: its experts are added in the order
+ *        of choices, by integer products and float tiles in ascending order of experts. Experts are chosen by the
+ *        largest score, the lower index first among equals.
+ * Start: infer__moe_task.
+ */
+#include "../products/cpu_float.h"
+#include "../products/cpu_int8.h"
+
+/* ---- router -------------------------------------------------------------------------------------------- */
+
+typedef struct infer__moe_route_job { infer__ctx *c; const infer__moe_route_args *a; } infer__moe_route_job;
+
+static void infer__moe_route_task(void *arg, int row, int worker) {
+    const infer__moe_route_job *job = (const infer__moe_route_job *)arg;
+    const infer__moe_route_args *a = job->a;
+    const float *x = infer__row(&a->x, row);
+    float *p = infer__cpu_scratch(job->c, worker);
+    float *weights = infer__row(&a->weights, row), *ids = infer__row(&a->ids, row);
+    float max = x[0], sum = 0.0f, scale;
+    int32_t i, j, best;
+    for (i = 1; i < a->n_expert; i++)
+        if (x[i] > max) max = x[i];
+    for (i = 0; i < a->n_expert; i++) {
+        p[i] = expf(x[i] - max);
+        sum += p[i];
+    }
+    for (i = 0; i < a->n_expert; i++) p[i] /= sum;
+    for (j = 0, sum = 0.0f; j < a->n_used; j++) {
+        best = -1;
+        for (i = 0; i < a->n_expert; i++) /* chosen ones are -1; x, since equal x could round to unequal p */
+            if (p[i] >= 0.0f && (best < 0 || x[i] > x[best])) best = i;
+        if (best < 0) best = j; /* scores that are not numbers: any expert, and a weight that shows it */
+        memcpy(&ids[j], &best, sizeof best);
+        weights[j] = p[best];
+        sum += p[best];
+        p[best] = -1.0f;
+    }
+    scale = a->normalise ? a->scale / sum : a->scale;
+    for (j = 0; j < a->n_used; j++) weights[j] *= scale;
+}
+
+static void infer__cpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) {
+    infer__moe_route_job job;
+    double began = infer__op_begin(c);
+    if (began < 0) return;
+    INFER__ASSERT(a->n_used <= a->n_expert && a->x.cols >= a->n_expert);
+    if (a->n_expert > c->scratch_len) {
+        infer__fail(c, INFER_ERR_UNSUPPORTED, "%d experts are too many", (int)a->n_expert);
+        return;
+    }
+    job.c = c;
+    job.a = a;
+    infer__cpu_run(c, a->x.rows, (int64_t)a->x.rows * a->n_expert * (8 + a->n_used), infer__moe_route_task, &job);
+    infer__op_end(c, "moe_route", 0, began);
+}
+
+/* ---- matrices of experts ---------------------------------------------------------------------------------- */
+
+typedef struct infer__moe_job {
+    infer__ctx *c;
+    const infer__moe_matmul_args *a;
+    int32_t n_expert, step; /* rows per task */
+    int32_t tokens;         /* done at once, so that their results fit on the scratch */
+    infer__int8_weight int8;
+    /* float tiles: the pairs by expert (infer__moe_sort) and their columns of x, at ctx.float_x, in that order */
+    int32_t *start, *order, panel; /* columns at once, as their results must fit on the scratch */
+    int32_t prepared;              /* the columns are rounded for BF16 weights */
+    int64_t x_bytes;               /* of a column */
+} infer__moe_job;
+
+static int32_t infer__moe_id(const infer__moe_matmul_args *a, int32_t pair) {
+    int32_t id;
+    memcpy(&id, infer__row(&a->ids, pair / a->n_used) + pair % a->n_used, sizeof id);
+    return id;
+}
+
+/* Pairs first .. first+n-1 by expert: those of expert e are order[start[e]] .. order[start[e+1]-1], ascending. */
+static void infer__moe_sort(const infer__moe_job *job, int32_t first, int32_t n, int32_t *start, int32_t *order) {
+    int32_t i, e;
+    memset(start, 0, ((size_t)job->n_expert + 1) * sizeof *start);
+    for (i = 0; i < n; i++) start[infer__moe_id(job->a, first + i) + 1]++;
+    for (e = 0; e < job->n_expert; e++) start[e + 1] += start[e];
+    for (i = 0; i < n; i++) order[start[infer__moe_id(job->a, first + i)]++] = first + i;
+    for (e = job->n_expert; e > 0; e--) start[e] = start[e - 1]; /* back from ends to starts */
+    start[0] = 0;
+}
+
+/* Rows r .. r+n-1 of every expert for tokens t .. t+n_tokens-1. */
+static void infer__moe_tokens(const infer__moe_job *job, int32_t r, int32_t n, int32_t t, int32_t n_tokens,
+                              float *scratch) {
+    const infer__moe_matmul_args *a = job->a;
+    const infer__kernels *k = job->c->kernels;
+    int32_t pairs = n_tokens * a->n_used, first = t * a->n_used, e, i, j, pair;
+    int32_t *start = (int32_t *)(void *)scratch, *order = start + job->n_expert + 1;
+    float *results = scratch + job->n_expert + 1 + pairs, *tile = results + (int64_t)pairs * n;
+    const float *rows;
+    int64_t stride;
+    infer__moe_sort(job, first, pairs, start, order);
+    for (e = 0; e < job->n_expert; e++) {
+        if (start[e] == start[e + 1]) continue;
+        rows = infer__weight_rows(a->w, (int64_t)e * a->rows + r, n, tile, &stride);
+        for (i = start[e]; i < start[e + 1]; i++) {
+            pair = order[i];
+            k->tile(rows, stride, n, infer__row(&a->x, a->per_expert_x ? pair : pair / a->n_used), 0, 1, a->w->cols,
+                    results + (int64_t)(pair - first) * n, 0);
+        }
+    }
+    for (i = 0; i < n_tokens; i++) {
+        const float *weights = a->weights.buf ? infer__row(&a->weights, t + i) : NULL;
+        float *sum = weights ? infer__row(&a->y, t + i) + r : NULL;
+        const float *y = results + (int64_t)i * a->n_used * n;
+        if (sum) memset(sum, 0, (size_t)n * sizeof *sum);
+        for (j = 0; j < a->n_used; j++, y += n) {
+            if (sum) k->axpy(sum, y, weights[j], n);
+            else memcpy(infer__row(&a->y, first + i * a->n_used + j) + r, y, (size_t)n * sizeof *y);
+        }
+    }
+}
+
+/* Where results are added up, rows first .. end-1 of y start as zeros. */
+static void infer__moe_clear(const infer__moe_job *job, int32_t first, int32_t end) {
+    int32_t t;
+    for (t = 0; job->a->weights.buf && t < job->a->ids.rows; t++)
+        memset(infer__row(&job->a->y, t) + first, 0, (size_t)(end - first) * sizeof(float));
+}
+
+/* Rows r .. r+n-1 of a pair's result to y. */
+static void infer__moe_put(const infer__moe_job *job, int32_t pair, int32_t r, int32_t n, const float *y) {
+    const infer__moe_matmul_args *a = job->a;
+    int32_t token = pair / a->n_used;
+    if (a->weights.buf)
+        job->c->kernels->axpy(infer__row(&a->y, token) + r, y, infer__row(&a->weights, token)[pair % a->n_used], n);
+    else memcpy(infer__row(&a->y, pair) + r, y, (size_t)n * sizeof *y);
+}
+
+/* The same by integer products. */
+static void infer__moe_int8_tokens(const infer__moe_job *job, int32_t r, int32_t n, int32_t t, int32_t n_tokens,
+                                   infer__int8_scratch *s) {
+    const infer__moe_matmul_args *a = job->a;
+    int32_t pairs = n_tokens * a->n_used, first = t * a->n_used, e, i, j, panel;
+    int32_t *start = (int32_t *)(void *)(s + 1), *order = start + job->n_expert + 1, *cols = order + pairs;
+    infer__moe_sort(job, first, pairs, start, order);
+    for (i = 0; i < pairs; i++) cols[i] = a->per_expert_x ? order[i] : order[i] / a->n_used;
+    for (e = 0; e < job->n_expert; e++)
+        for (i = start[e]; i < start[e + 1]; i += panel) {
+            panel = INFER__MIN(start[e + 1] - i, INFER__INT8_PANEL);
+            infer__int8_rows(job->c, &job->int8, (int64_t)e * a->rows + r, n, cols + i, 0, panel, a->x.rows, NULL, s);
+            for (j = 0; j < panel; j++)
+                infer__moe_put(job, order[i + j], r, n, s->y + (int64_t)j * INFER__INT8_ROWS);
+        }
+}
+
+static void infer__moe_int8_task(void *arg, int task, int worker) {
+    const infer__moe_job *job = (const infer__moe_job *)arg;
+    infer__int8_scratch *s = (infer__int8_scratch *)(void *)infer__cpu_scratch(job->c, worker);
+    int32_t first = task * job->step, end = INFER__MIN(first + job->step, job->a->rows), tokens = job->a->ids.rows;
+    int32_t r, n, t;
+    infer__moe_clear(job, first, end);
+    for (r = first; r < end; r += n) {
+        n = INFER__MIN(end - r, INFER__INT8_ROWS);
+        for (t = 0; t < tokens; t += job->tokens)
+            infer__moe_int8_tokens(job, r, n, t, INFER__MIN(job->tokens, tokens - t), s);
+    }
+}
+
+static void infer__moe_task(void *arg, int task, int worker) {
+    const infer__moe_job *job = (const infer__moe_job *)arg;
+    int32_t r = task * job->step, n = INFER__MIN(job->step, job->a->rows - r), t, tokens = job->a->ids.rows;
+    for (t = 0; t < tokens; t += job->tokens)
+        infer__moe_tokens(job, r, n, t, INFER__MIN(job->tokens, tokens - t), infer__cpu_scratch(job->c, worker));
+}
+
+/* ---- matrices of experts by float tiles ------------------------------------------------------------------------ */
+
+static int64_t infer__moe_float_row(int32_t cols) { return ((int64_t)cols + 31) / 32 * 128; } /* prepared or not */
+
+static uint64_t infer__float_experts_bytes(const infer__weight *w, uint64_t pairs, int32_t n_expert) {
+    if (!w->type || infer__float_kind(w->type) < 0) return 0;
+    return pairs * ((uint64_t)infer__moe_float_row(w->cols) + sizeof(int32_t)) +
+           ((uint64_t)n_expert + 1) * sizeof(int32_t);
+}
+
+static void infer__moe_gather_task(void *arg, int i, int worker) {
+    const infer__moe_job *job = (const infer__moe_job *)arg;
+    int32_t pair = job->order[i], cols = job->a->w->cols;
+    const float *x = infer__row(&job->a->x, job->a->per_expert_x ? pair : pair / job->a->n_used);
+    uint8_t *dst = job->c->float_x + i * job->x_bytes;
+    (void)worker;
+    if (job->prepared) job->c->floats->prepare(x, dst, cols);
+    else memcpy(dst, x, (size_t)cols * sizeof *x);
+}
+
+static void infer__moe_float_task(void *arg, int task, int worker) {
+    const infer__moe_job *job = (const infer__moe_job *)arg;
+    const infer__moe_matmul_args *a = job->a;
+    int32_t r = task * job->step, n = INFER__MIN(job->step, a->rows - r), e, i, j, panel;
+    float *y = infer__cpu_scratch(job->c, worker) + infer__float_scratch_len(a->w->cols);
+    infer__moe_clear(job, r, r + n);
+    for (e = 0; e < job->n_expert; e++)
+        for (i = job->start[e]; i < job->start[e + 1]; i += panel) {
+            panel = INFER__MIN(job->start[e + 1] - i, job->panel);
+            infer__float_tile(job->c, a->w, e * a->rows + r, n, job->c->float_x + i * job->x_bytes, job->x_bytes,
+                              panel, y, n, worker);
+            for (j = 0; j < panel; j++) infer__moe_put(job, job->order[i + j], r, n, y + (int64_t)j * n);
+        }
+}
+
+static void infer__moe_floats(infer__moe_job *job) {
+    infer__ctx *c = job->c;
+    const infer__moe_matmul_args *a = job->a;
+    int64_t left = c->scratch_len - infer__float_scratch_len(a->w->cols), work;
+    int32_t pairs = a->ids.rows * a->n_used, most = 0, e;
+    INFER__ASSERT(infer__float_experts_bytes(a->w, (uint64_t)pairs, job->n_expert) <= c->float_x_bytes);
+    job->x_bytes = job->prepared ? infer__float_row_bytes(c->floats, a->w->cols) : infer__moe_float_row(a->w->cols);
+    job->start = (int32_t *)(void *)(c->float_x + pairs * infer__moe_float_row(a->w->cols));
+    job->order = job->start + job->n_expert + 1;
+    infer__moe_sort(job, 0, pairs, job->start, job->order);
+    for (e = 0; e < job->n_expert; e++) most = INFER__MAX(most, job->start[e + 1] - job->start[e]);
+    job->step = INFER__MIN(a->rows / (4 * infer__pool_threads(c->pool)), infer__float_task_rows(c, a->w, most));
+    job->step = INFER__MAX(job->step & ~3, 4);
+    job->panel = (int32_t)INFER__MIN(left / job->step, pairs);
+    INFER__ASSERT(job->panel > 0);
+    work = (int64_t)pairs * a->w->cols;
+    infer__cpu_run(c, pairs, work, infer__moe_gather_task, job);
+    infer__cpu_run(c, (a->rows + job->step - 1) / job->step, work * a->rows, infer__moe_float_task, job);
+}
+
+/* ---- the op ------------------------------------------------------------------------------------------------------ */
+
+static void infer__moe_op_end(infer__moe_job *job, int64_t pairs, double began) {
+    uint64_t used = (uint64_t)INFER__MIN(pairs, job->n_expert); /* at most: tokens may share experts */
+    infer__op_end(job->c, "moe_matmul", used * (uint64_t)job->a->rows * job->a->w->row_bytes, began);
+}
+
+static void infer__cpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a) {
+    infer__moe_job job;
+    int64_t pairs = (int64_t)a->ids.rows * a->n_used, left, step, tokens;
+    int int8 = infer__int8_usable(c, a->w);
+    double began = infer__op_begin(c);
+    if (began < 0) return;
+    job.c = c;
+    job.a = a;
+    job.n_expert = a->w->rows / a->rows;
+    INFER__ASSERT(a->x.cols == a->w->cols && a->x.rows == (a->per_expert_x ? pairs : a->ids.rows));
+    if (!int8 && infer__float_usable(c, a->w, &job.prepared)) {
+        infer__moe_floats(&job);
+        infer__moe_op_end(&job, pairs, began);
+        return;
+    }
+    /* scratch: n_expert + 1 starts; per pair its place in the order and `step` results; `step` decoded rows */
+    left = c->scratch_len - job.n_expert - 1;
+    if (int8) { /* or per pair its place in the order and the row of x */
+        left -= (int64_t)(sizeof(infer__int8_scratch) / sizeof(float));
+        step = INFER__MIN(a->rows / (4 * infer__pool_threads(c->pool)), INFER__TASK_ROWS);
+        step = INFER__MAX(step / INFER__INT8_ROWS * INFER__INT8_ROWS, INFER__INT8_ROWS);
+        tokens = left / (2 * a->n_used);
+        infer__int8_weight_init(c, a->w, &job.int8);
+    } else {
+        step = (left - pairs) / (a->w->cols + pairs);
+        step = INFER__MIN(step, INFER__TILE_ROWS);
+        step = INFER__MIN(step, a->rows / (4 * infer__pool_threads(c->pool)));
+        step = INFER__MAX(step > 4 ? step & ~(int64_t)3 : step, 1);
+        tokens = (left - step * a->w->cols) / (a->n_used * (step + 1));
+    }
+    if (tokens < 1) {
+        infer__fail(c, INFER_ERR_UNSUPPORTED, "%d experts of %d columns do not fit on the scratch memory",
+                    (int)job.n_expert, (int)a->w->cols);
+        return;
+    }
+    job.step = (int32_t)step;
+    job.tokens = (int32_t)INFER__MIN(tokens, a->ids.rows);
+    if (int8) infer__x8_prepare(c, &a->x);
+    infer__cpu_run(c, (int)((a->rows + step - 1) / step), pairs * a->rows * a->w->cols,
+                   int8 ? infer__moe_int8_task : infer__moe_task, &job);
+    infer__moe_op_end(&job, pairs, began);
+}

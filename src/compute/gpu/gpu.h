@@ -1,0 +1,331 @@
+/* gpu.h: GPUs: what a vendor's API must offer (the driver vtable), and what the layers above get of it.
+ *
+ * Owns:  infer__driver (one table per API), infer__gpu (an open device with its compiled kernels, one per model),
+ *        infer__gpu_run (one context's queue on it). The op vtable over them is written once: infer__gpu_ops.
+ * Rules: only driver_*.c name a vendor. A library or device that is not there is information, not an error, until
+ *        somebody asks for it. Work on a queue runs in order; memory given to upload and download must stay valid until
+ *        the next sync. A device is shared by threads, a queue belongs to one context; upload and sync of a model's own
+ *        queue come from a thread of the library's, so they ask mem for nothing.
+ * Start: infer__driver, then gpu_backend.c (ops), gpu_kernels.c (devices, programs), driver_opencl.c for a
+ *        driver.
+ */
+#ifndef INFER__GPU_H
+#define INFER__GPU_H
+
+#include "../backend.h"
+
+/* ---- drivers ------------------------------------------------------------------------------------------- */
+
+/* Text of a program: pieces that follow each other, and what it is called in the caller's cache of binaries. */
+typedef struct infer__gpu_source {
+    const char *const *text;
+    int32_t n_text;
+    const char *name;         /* of the module, for messages */
+    uint64_t hash;            /* of the text */
+    const infer_cache *cache; /* functions may be NULL */
+} infer__gpu_source;
+
+/* A program that a thread compiled, until the caller's thread takes it. */
+typedef struct infer__gpu_built {
+    void *program;      /* NULL: err says why */
+    const void *binary; /* n bytes for the caller's cache, of `made`; NULL: none */
+    size_t n;
+    void *made;         /* the driver's, let go of when the program is taken */
+    infer_result r;
+    infer_error err;
+} infer__gpu_built;
+
+/* All functions but `devices`, `info` and the releases return INFER_OK or fill err (never NULL here) and return its
+ * code: MEMORY for device memory that is not there, DEVICE for the rest. The message names the API's call and code. */
+typedef struct infer__driver {
+    const char *name; /* "opencl", as --backend takes it */
+    int32_t backend;  /* infer_backend */
+    /* Devices found, best first; the order does not depend on the order in which the API lists them. Loads the library
+     * on the first call in the process. With 0 *why_not (may be NULL) tells why, and lives on. */
+    int32_t (*devices)(const char **why_not);
+    void (*info)(int32_t index, infer_device_info *out); /* all fields but `device`; usable 0: why_not tells */
+
+    infer_result (*open)(void **device, infer__mem *mem, int32_t index, infer_error *err);
+    void (*close)(void *device);
+    infer_result (*alloc)(void *device, uint64_t bytes, uint64_t *handle, infer_error *err);
+    void (*release)(void *device, uint64_t handle);
+    infer_result (*load)(void *device, const infer__gpu_source *source, void **program, infer_error *err);
+    /* load in three steps, for programs that are compiled side by side; NULL: there is load alone. `cached` takes it
+     * from the caller's cache, 0 = it is not there; `build` compiles it: any thread may, since it calls nobody back and
+     * takes no memory of ours; `take` ends that. */
+    int (*cached)(void *device, const infer__gpu_source *source, void **program);
+    void (*build)(void *device, const infer__gpu_source *source, infer__gpu_built *built);
+    infer_result (*take)(void *device, const infer__gpu_source *source, infer__gpu_built *built, void **program,
+                         infer_error *err);
+    void (*unload)(void *device, void *program);
+
+    infer_result (*queue_open)(void **queue, void *device, infer_error *err);
+    void (*queue_close)(void *queue);
+    /* A kernel of a program, for launches on this queue. `group` work-items must fit. */
+    infer_result (*kernel_open)(void **kernel, void *queue, void *program, const char *name, int32_t group,
+                                infer_error *err);
+    void (*kernel_close)(void *queue, void *kernel);
+    infer_result (*upload)(void *queue, uint64_t to, uint64_t offset, const void *src, uint64_t bytes,
+                           infer_error *err);
+    infer_result (*download)(void *queue, uint64_t from, uint64_t offset, void *dst, uint64_t bytes, infer_error *err);
+    infer_result (*copy)(void *queue, uint64_t to, uint64_t to_offset, uint64_t from, uint64_t from_offset,
+                         uint64_t bytes, infer_error *err);
+    /* groups[3] groups of `group` work-items; buffers first, then the args struct. */
+    infer_result (*launch)(void *queue, void *kernel, const uint32_t *groups, int32_t group, const uint64_t *bufs,
+                           int32_t n_bufs, const void *args, uint32_t args_size, infer_error *err);
+    infer_result (*sync)(void *queue, infer_error *err); /* wait for everything; late errors come out here */
+
+    /* What follows is NULL where an API has no such thing. */
+
+    int32_t form;                    /* of its programs: INFER__FORM_*, 0 = source and no special ones */
+    int32_t (*tier)(void *device);   /* which kinds of special kernels it takes: see KIND in kernels/kernels.def */
+    uint64_t (*memory)(void *device); /* bytes that are free now */
+    /* From here on launches of this kernel ask for so many bytes of shared memory. */
+    infer_result (*shared)(void *queue, void *kernel, int32_t bytes, infer_error *err);
+    /* From here on launches of this kernel may begin before what was launched before them has ended: it waits for that
+     * itself. */
+    void (*early)(void *queue, void *kernel);
+    /* Between record and record_end launches and copies of the queue are noted, not done; replay does them all, as
+     * often as wanted, after what was queued before. Uploads, downloads and sync end a recording with an error. */
+    infer_result (*record)(void *queue, infer_error *err);
+    infer_result (*record_end)(void *queue, void **recording, infer_error *err);
+    infer_result (*replay)(void *queue, void *recording, infer_error *err);
+    void (*recording_close)(void *queue, void *recording);
+    /* With `timing` on, `times` gives the seconds that the device took for each launch since the last call, in their
+     * order: at most cap of them, *n is how many there were. After a sync only; not while recording. */
+    infer_result (*timing)(void *queue, int32_t on, infer_error *err);
+    infer_result (*times)(void *queue, double *seconds, int32_t cap, int32_t *n, infer_error *err);
+    int32_t (*processors)(void *device); /* that run groups side by side */
+    uint64_t (*largest)(void *device); /* bytes that one buffer may have; NULL: as many as there are */
+    /* A hash of what the driver's compiler and the device's results depend on, the driver's version above all; NULL:
+     * it comes with the system. */
+    uint64_t (*identity)(void *device);
+} infer__driver;
+enum { INFER__FORM_SOURCE, INFER__FORM_PTX, INFER__FORM_METAL /* source, also of special kinds */ };
+
+#if !defined(INFER_NO_GPU)
+#  if !defined(INFER_NO_CUDA)
+static const infer__driver infer__cuda_driver; /* driver_cuda_launch.c */
+#  endif
+#  if !defined(INFER_NO_HIP)
+static const infer__driver infer__hip_driver; /* driver_hip.c */
+#  endif
+#  if !defined(INFER_NO_METAL)
+static const infer__driver infer__metal_driver; /* driver_metal.c */
+#  endif
+#  if !defined(INFER_NO_OPENCL)
+static const infer__driver infer__opencl_driver; /* driver_opencl.c */
+#  endif
+
+/* ---- what drivers share (gpu_driver.c) -------------------------------------------------------------------- */
+
+/* The first library of the list that `find` is content with stays loaded for ever: 1. find fills its table of functions
+ * and returns the name of one that is missing, or NULL. 0: why_not says what is wrong with the first one that is there,
+ * or that none is. */
+static int infer__gpu_library(const char *const *names, size_t n, const char *(*find)(void *table, void *lib),
+                              void *table, char *why_not, size_t cap);
+/* In `find`: put a function of the library into a pointer; `missing` is set when it is not there. memcpy: ISO C has no
+ * cast from an object's pointer to a function's. */
+#  define INFER__GPU_LOOK_UP(pointer, lib, name, missing) \
+    do { \
+        void *found_ = infer__lib_symbol(lib, name); \
+        if (!found_ && !(missing)) (missing) = name; \
+        memcpy(&(pointer), &found_, sizeof found_); \
+    } while (0);
+
+/* What a compiler said, from the line with the first "error" on, as one line without double spaces. */
+static void infer__gpu_log_line(const char *text, char *to, size_t cap);
+static uint64_t infer__hash_text(uint64_t hash, const char *text);
+
+enum { INFER__GPU_CACHE_HEAD = 16, INFER__GPU_CACHE_MAX = 256 << 20 }; /* bytes: before a binary; of both */
+/* A compiled program that was kept for this API, device and text: *size bytes that begin INFER__GPU_CACHE_HEAD bytes
+ * into the block returned, which the caller frees. NULL when there is none or it was changed. device_hash: of all that
+ * a binary depends on: names, versions, options. */
+static uint8_t *infer__gpu_cached(infer__mem *mem, const infer__gpu_source *source, const char *api,
+                                  uint64_t device_hash, size_t *size);
+/* Offer a program to the caller's cache: n bytes at data + INFER__GPU_CACHE_HEAD; the bytes before are overwritten. */
+static void infer__gpu_keep(const infer__gpu_source *source, const char *api, uint64_t device_hash, uint8_t *data,
+                            size_t n);
+#endif
+
+/* ---- kernels (kernels_embed.h holds the tables) ----------------------------------------------------------- */
+
+/* Kinds of programs, generic ones here, special ones in kernels_embed.h: see kernels/kernels.def. */
+enum { INFER__MODULE_BASE, INFER__MODULE_KV, INFER__MODULE_TYPE, INFER__MODULE_SPECIAL };
+typedef struct infer__kind_row {
+    int32_t form;        /* special: only for drivers of this form and devices of */
+    int32_t tier, exact; /* this tier and above, or of this one */
+    int32_t of;          /* loaded along with this kind's program of the same id; a generic kind is its own */
+} infer__kind_row;
+typedef struct infer__kernel_row {
+    const char *name; /* entry point: "k_norm" */
+    int32_t kind, group, buffers, args_size;
+    int32_t shared; /* bytes of shared memory that a launch asks for, besides what the program declares */
+    int32_t early;  /* 1: it may begin before what was launched before it has ended, and waits for that itself */
+} infer__kernel_row;
+typedef struct infer__module_row {
+    const char *name;
+    int32_t kind, id;       /* id: infer_kv_type, or the storage type's id */
+    int32_t dots;             /* 1: of a TYPE: its fast products take x rounded to 8 bits (Q_DOT in quant/NAME.k) */
+    const int16_t *files;     /* indices of texts, ended by -1; none when the program is there as PTX only */
+    uint64_t hash, ptx_hash;  /* of the program's text, of its PTX: 64-bit FNV-1a; 0 where there is none */
+} infer__module_row;
+/* A file of kernels/, without comments, or a program as PTX; compressed (tools/embed_kernels.py says how), in printable
+ * pieces. */
+typedef struct infer__kernel_text {
+    const char *name; /* "quant/q4_0.k" */
+    const char *const *pieces;
+    int32_t n_pieces;
+    uint32_t packed, bytes; /* compressed, and as it was */
+} infer__kernel_text;
+/* Where the PTX of a program is: programs of a kind are packed together. No bytes: there is none. */
+typedef struct infer__ptx_row {
+    int32_t block;
+    uint32_t at, bytes;
+} infer__ptx_row;
+
+/* ---- devices and programs (gpu_kernels.c) ------------------------------------------------------------------ */
+
+typedef struct infer__gpu infer__gpu;
+/* APIs to choose from, in the order in which `auto` tries them and devices are listed; ended by NULL. Where functions
+ * take such a list, NULL instead of it means those of this build. */
+typedef const infer__driver *const *infer__apis;
+
+/* Does INFER_AUTO take a GPU where there is one? 0 = it is always the CPU. It decides before any GPU code of an API has
+ * run on real devices, so it is to be set by whoever has seen that (docs/benchmarks.md lists what has not run). */
+enum { INFER__AUTO_TAKES_GPUS = 1 };
+
+/* "opencl" for INFER_OPENCL, ...; NULL when it is no infer_backend. */
+static const char *infer__backend_name(int32_t backend);
+/* 1 when this build has a driver for it. */
+static int infer__gpu_has_backend(int32_t backend);
+/* Rows for infer_device_get: one per device of every API, one with why_not for an API that has none. */
+static int32_t infer__gpu_count(void);
+static void infer__gpu_info(int32_t index, infer_device_info *out);
+
+/* The same, of other APIs: 1, or 0 when there is no such row. */
+static int infer__gpu_info_in(infer__apis apis, int32_t row, infer_device_info *out);
+/* The index-th API, an infer_backend; -1 past the end. */
+static int32_t infer__gpu_api(infer__apis apis, int32_t index);
+/* Rows of an API's usable devices, best first: GPUs with memory of their own, then those that share the CPU's, then
+ * processors. Unless `all`, only those of the first kind that there is. Returns how many, at most cap; with 0 why_not
+ * tells. */
+static int32_t infer__gpu_rows(infer__apis apis, int32_t backend, int all, int32_t *rows, int32_t cap, char *why_not,
+                               size_t why_cap);
+/* The row of the device that INFER_AUTO takes, -1 = the CPU: a GPU of the first API that has one. takes_gpus:
+ * INFER__AUTO_TAKES_GPUS, but in tests. */
+static int32_t infer__gpu_automatic(infer__apis apis, int takes_gpus);
+/* Open the device of a row, with no kernels yet; use_base compiles those that every model needs. Errors as of
+ * infer__gpu_open. */
+static infer_result infer__gpu_open_row(infer__apis apis, infer__gpu **out, infer__mem *mem,
+                                        const infer__report *report, int32_t row, const infer_cache *cache,
+                                        infer_error *err);
+static infer_result infer__gpu_use_base(infer__gpu *g, infer_error *err);
+
+/* Open a device of an API and compile the kernels that every model needs. device: index as in infer__gpu_info, -1 =
+ * the best of the API. Errors: DEVICE (no library, no device, build log), MEMORY, UNSUPPORTED (API not in this build).
+ * report and mem must outlive it. */
+static infer_result infer__gpu_open(infer__gpu **out, infer__mem *mem, const infer__report *report, int32_t backend,
+                                    int32_t device, const infer_cache *cache, infer_error *err);
+static void infer__gpu_close(infer__gpu *g); /* NULL is accepted */
+static const char *infer__gpu_name(const infer__gpu *g);
+/* Bytes that are free now, where the driver knows; else what was free when it was opened, at most 90 % of all. */
+static uint64_t infer__gpu_memory(const infer__gpu *g);
+static uint64_t infer__gpu_largest(const infer__gpu *g); /* bytes that a buffer may have */
+
+/* 1 when there are kernels for matrices of this storage type. */
+static int infer__gpu_has_type(const infer__quant *type);
+/* Compile what a storage type, or a cache of an infer_kv_type, needs; done once. Thread safe. */
+static infer_result infer__gpu_use_type(infer__gpu *g, const infer__quant *type, infer_error *err);
+static infer_result infer__gpu_use_kv(infer__gpu *g, int32_t kv_type, infer_error *err);
+
+/* Device memory. write returns before the bytes are copied: see flush. */
+static infer_result infer__gpu_alloc(infer__gpu *g, infer__buf *b, uint64_t bytes, infer_error *err);
+static void infer__gpu_free(infer__gpu *g, infer__buf *b);
+static infer_result infer__gpu_write(infer__gpu *g, infer__buf *b, uint64_t offset, const void *src, uint64_t bytes,
+                                     infer_error *err);
+static infer_result infer__gpu_flush(infer__gpu *g, infer_error *err);
+static uint64_t infer__gpu_used(const infer__gpu *g); /* bytes allocated and not freed */
+
+#ifndef INFER_NO_GPU
+/* For the ops: the driver and its device; whether a program (kind, id; 0 for BASE) has been compiled; a kernel
+ * (INFER__K_*) of such a program, for launches on a queue of the driver. */
+static const infer__driver *infer__gpu_driver(const infer__gpu *g);
+static void *infer__gpu_device(const infer__gpu *g);
+static const infer__report *infer__gpu_report(const infer__gpu *g);
+static const infer_cache *infer__gpu_cache(const infer__gpu *g);
+static int infer__gpu_has_program(infer__gpu *g, int32_t kind, int32_t id);
+/* The special programs whose kernels the last check found wrong, and without which the device may be right. */
+enum { INFER__BLAMED = 8 };
+typedef struct infer__gpu_blame {
+    int32_t n, modules[INFER__BLAMED];
+} infer__gpu_blame;
+static infer__gpu_blame *infer__gpu_blamed(infer__gpu *g);
+/* Go on without a special program; it is not compiled again. */
+static void infer__gpu_drop(infer__gpu *g, int32_t module);
+static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel, int32_t id, void **out,
+                                      infer_error *err);
+/* What, besides the number of rows, the launches of attention depend on: equal numbers, equal launches. It changes when
+ * the longest position passes a power of two. The pass is filled. */
+static uint32_t infer__gpu_attention_bucket(const infer__ctx *c);
+#endif
+
+/* ---- checks (gpu_check.c, gpu_check_ops.c, gpu_verdict.c) ------------------------------------------------------ */
+
+enum { INFER__USE_MATRIX = 1, INFER__USE_TABLE = 2 /* of embeddings */, INFER__USE_EXPERTS = 4 };
+enum {
+    INFER__PROBE_F64 = 28,  /* id of the storage type */
+    INFER__PROBE_HALF = 64, /* pairs of a head that are rotated, at most */
+    INFER__PROBE_SHAPES = 8
+};
+/* A shape of heads, and what their attention has: window and sinks 1 or 0, rope INFER__ROPE_*. */
+typedef struct infer__gpu_heads {
+    int32_t n_head, n_head_kv, dim_k, dim_v, window, sinks, rope;
+    float scale, softcap, max_bias, temp_scale;
+} infer__gpu_heads;
+/* What of the kernels is used: all numbers, 0 where nothing is said (its bytes are hashed). Masks have a bit for each
+ * value of an enum. */
+typedef struct infer__gpu_uses {
+    uint8_t types[INFER__QUANTS_MAX]; /* by index of the storage type: INFER__USE_* */
+    uint32_t kv_types;                /* infer_kv_type */
+    uint32_t exact;                   /* bit 0: x is rounded where kernels can, bit 1: it is not */
+    uint32_t norms, acts, ropes;      /* INFER__NORM_*, INFER__ACT_*, INFER__ROPE_* */
+    int32_t n_expert, n_used;
+    int32_t n_heads;
+    infer__gpu_heads heads[INFER__PROBE_SHAPES];
+} infer__gpu_uses;
+
+static void infer__gpu_uses_all(infer__gpu_uses *u); /* everything that there is */
+/* Compile the programs for these uses that are not there yet, on several threads where the driver can. What fails is
+ * left for infer__gpu_use_type and the like, which say why. */
+static void infer__gpu_use_all(infer__gpu *g, const infer__gpu_uses *u);
+/* Run what is used beside the CPU. With tell, a call for each row of INFER__PROBES and program, and on to the end;
+ * without, to the first that is not ok. INFER_OK when all are; DEVICE and *verdict (INFER_KERNEL_*) when one is not,
+ * the message names the kernel; *verdict INFER_KERNEL_OK and an error: it could not be found out. Memory of the host
+ * is taken from mem and given back. */
+static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, infer__mem *mem, infer_kernel_fn tell,
+                                     void *user, int32_t *verdict, infer_error *err);
+/* The same without tell, unless the device's cache has the answer; known_only: when it has none, INFER_OK. A special
+ * program with a kernel that is not right is dropped, and the rest judged anew: the generic kernels do its work. */
+static infer_result infer__gpu_judge(infer__gpu *g, const infer__gpu_uses *u, infer__mem *mem, int known_only,
+                                     infer_error *err);
+
+/* ---- ops (gpu_backend.c) -------------------------------------------------------------------------------------- */
+
+/* Device bytes that prepare takes for passes of at most block_len values. */
+static uint64_t infer__gpu_run_bytes(uint64_t block_len);
+/* And for inputs of products, rounded to 8 bits: at most as many as x8_len chunks of INFER__CHUNK values. */
+static uint64_t infer__gpu_x8_bytes(uint64_t x8_len);
+/* Floats of device memory for parts of attention, with heads of dim_v values and a context of `cells` positions. */
+static uint64_t infer__gpu_parts_len(int32_t cells, int32_t n_head, int32_t dim_v);
+/* Bytes that they take, with the counters of which groups have come. */
+static uint64_t infer__gpu_parts_bytes(uint64_t parts_len);
+/* Of experts, for passes of `rows` rows, each with n_used of n_expert experts: ints of device memory for lists of rows
+ * by expert, floats for results of `cols` values before they are summed up. */
+static uint64_t infer__gpu_lists_len(uint64_t rows, int32_t n_used, int32_t n_expert);
+static uint64_t infer__gpu_pairs_len(uint64_t rows, int32_t n_used, int32_t cols);
+/* prepare needs ctx.gpu, ctx.kv_type, ctx.exact, ctx.x8_len (0: products with float x only), ctx.parts_len, lists_len
+ * and pairs_len, and ctx.pass.block_len; it makes ctx.run. */
+static const infer__ops infer__gpu_ops;
+
+#endif

@@ -1,0 +1,106 @@
+/* cpu_int8.h: the integer dot products of the CPU backend: what instruction sets provide and the engine uses.
+ *
+ * Owns:  infer__x8 (activations rounded to 8 bits), infer__int8 (a level's functions), and the arithmetic they share.
+ * Arithmetic: activations are rounded to 8 bits with one float32 scale per 32 values. With isum = the exact integer sum
+ *        of (q - offset) * x over a grain of 16 or 32 values, a block of 32 values adds to an element of y
+ *          t = isum * scale (+ min * xsum),  for a grain of 16 both halves one after the other,
+ *          y = t * d + y
+ *        block after block in ascending order, where d is the scale of the activations and xsum the sum of their
+ *        integers. Integer sums are exact whatever their order, so levels, batches and tilings give the same bits but
+ *        for fused multiply-add: a row alone and in a batch has the same result on one level.
+ * Rules: a level's functions read infer__unpacked and infer__x8 only; storage types end at unpack, but for the few
+ *        types and the level that infer__alone_fn is written for.
+ * Start: infer__int8, then int8_scalar.c (the definition of a level), then cpu_int8.c (the engine).
+ */
+#ifndef INFER__CPU_INT8_H
+#define INFER__CPU_INT8_H
+
+#include "../cpu/cpu_ops.h"
+
+/* INFER__CHUNK activations of a row: x[k] = d[k / 32] * q[k], |q| <= 127. Sums of q as integers and as floats. */
+typedef struct infer__x8 {
+    int8_t q[INFER__CHUNK]; /* in natural order */
+    float d[INFER__CHUNK / 32];
+    int32_t sum32[INFER__CHUNK / 32];
+    float fsum32[INFER__CHUNK / 32];
+    int32_t sum16[INFER__CHUNK / 16];
+    float fsum16[INFER__CHUNK / 16];
+    uint8_t pad[32]; /* to 512 bytes: chunks start at cache lines */
+} infer__x8;
+
+/* Rows of a weight that are multiplied at once: two groups, so that a broadcast activation is used twice. */
+enum { INFER__INT8_GROUPS = 2 };
+
+typedef struct infer__dots_args {
+    const infer__unpacked *w;    /* n_groups, unpacked */
+    uint8_t *tile;               /* n_groups * INFER__GROUP * INFER__CHUNK bytes of scratch, 64-byte aligned */
+    const infer__quant *type;
+    const infer__x8 *x;          /* the chunk of column 0; column j is x[cols ? cols[j] : j] */
+    const int32_t *cols;         /* NULL or n_x */
+    int32_t n_groups, n_x, n_blocks;
+    float *y;                    /* += : element (column j, row i) is y[j * stride + i]; 64-byte aligned */
+    int64_t stride;
+    infer__ahead *ahead;         /* with few columns, work on a row asks for some of it */
+} infer__dots_args;
+
+INFER__INLINE const infer__x8 *infer__x8_col(const infer__dots_args *a, int32_t j) {
+    return a->x + (a->cols ? a->cols[j] : j);
+}
+
+typedef struct infer__int8 {
+    const char *name;
+    uint32_t need;
+    /* n values (rounded up to a multiple of 32 with zeros) of a row to chunks out[0], out[stride], .. */
+    void (*quantise)(const float *x, int64_t n, infer__x8 *out, int64_t stride);
+    void (*dots)(const infer__dots_args *a);
+    const struct infer__alone_row *alone; /* for some types; NULL: for none */
+    int32_t n_alone;
+} infer__int8;
+
+/* The best row whose needs are covered. */
+static const infer__int8 *infer__int8_find(uint32_t cpu);
+/* The best unpack function of a type, NULL when it has none. */
+static infer__unpack_fn infer__unpack_find(const infer__quant *type, uint32_t cpu);
+
+/* A faster unpack of a type for an instruction set; each file of them ends with a table. */
+typedef struct infer__unpack_row { int32_t id; uint32_t need; infer__unpack_fn fn; } infer__unpack_row;
+
+/* A chunk of INFER__GROUP rows, as they are in the file, times one column: y[row] += , as unpack and dots do it, bit
+ * for bit. May read as far as unpack; w is scratch, but for what it says to ask for. For one level: its file ends with
+ * a table. */
+typedef void (*infer__alone_fn)(const uint8_t *src, uint64_t row_bytes, const infer__x8 *x, infer__unpacked *w,
+                                float *y);
+typedef struct infer__alone_row { int32_t id; infer__alone_fn fn; } infer__alone_row;
+
+/* Round a block of 32 (or the first n of it, then zeros) to q = x / d, d = max |x| / 127, ties to even. A block with a
+ * value that is not finite gets such a d, which every sum with it then shows. */
+INFER__INLINE void infer__x8_block(const float *x, int n, int i, infer__x8 *out) {
+    uint32_t max = 0;
+    float d, inverse;
+    int8_t *q = out->q + 32 * i;
+    int k, half;
+    for (k = 0; k < n; k++) { /* as integers: magnitudes compare alike, and NaN is the largest */
+        uint32_t bits = infer__f32_bits(x[k]) & 0x7fffffffu;
+        max = bits > max ? bits : max;
+    }
+    d = infer__bits_f32(max) / 127.0f;
+    inverse = max >= 0x7f800000u || max < 0x0d000000u ? 0.0f : 127.0f / infer__bits_f32(max); /* below 2^-101: zeros */
+    if (max < 0x0d000000u) d = 0.0f;
+    for (half = 0; half < 2; half++) {
+        int sum = 0;
+        for (k = 16 * half; k < 16 * half + 16; k++) {
+            float v = k < n && inverse > 0.0f ? x[k] * inverse : 0.0f;
+            int r;
+            INFER__ROUNDED(v);
+            r = (int)(infer__f32_bits(v + 12582912.0f) - 0x4b400000u); /* the bits of v + 1.5 * 2^23 hold v rounded */
+            q[k] = (int8_t)r;
+            sum += r;
+        }
+        out->sum16[2 * i + half] = sum;
+        out->fsum16[2 * i + half] = (float)sum;
+    }
+    out->d[i] = d;
+    out->sum32[i] = out->sum16[2 * i] + out->sum16[2 * i + 1];
+    out->fsum32[i] = (float)out->sum32[i];
+}
+#endif

@@ -1,0 +1,276 @@
+/* tokenizer.c: the facade: text <-> ids.
+ *
+ * Owns:  what all algorithms share: choosing one, marked tokens (control and user-defined ones) that are cut out of a
+ *        text before it is split, BOS and EOS, detokenizing.
+ * Rules: a tokenizer never changes after it is opened; every call has its own scratch, so threads may share one. What
+ *        cannot be tokenized yet is no error at open: infer__tokenizer_why_not says what is missing.
+ * Start: infer__tokenize.
+ */
+#include "../text.h"
+
+struct infer__tokenizer {
+    infer__mem *mem;
+    infer__vocab vocab;
+    infer__merges merges;
+    infer__lexicon lexicon;
+    const infer__pretokenizer *pre; /* BPE: NULL when it cannot tokenize */
+    char why_not[160];
+    infer_limits limits;            /* of a call */
+};
+
+/* ---- opening ----------------------------------------------------------------------------------------- */
+INFER__COLD_BEGIN
+
+/* The pre-tokenizer of a BPE vocabulary, or why there is none. */
+static infer_result infer__tokenizer_choose(infer__tokenizer *t, const infer__report *report, const infer__gguf *g,
+                                            const infer__tokenizer_options *options, infer_error *err) {
+    infer__str name = {"", 0}, model = {"", 0};
+    const infer__pretokenizer *pre;
+    int found = infer__gguf_str(g, "tokenizer.ggml.pre", &name, err), lowercase = 0;
+
+    if (found < 0) return (infer_result)found;
+    infer__gguf_str(g, "tokenizer.ggml.model", &model, NULL);
+    if (model.n == 6 && memcmp(model.s, "gemma4", 6) == 0) name = model; /* the model's only one, named or not */
+    if (options && options->pre) {
+        name.s = options->pre;
+        name.n = strlen(options->pre);
+    }
+    pre = infer__pretokenizer_find(name.s, (size_t)name.n);
+    if (!pre && options && options->allow_default_pre) {
+        pre = infer__pretokenizer_find("default", 7);
+        infer__log(report, 2, "tokenizer.ggml.pre '%.*s' is %s: the default is used, ids may be wrong",
+                   (int)INFER__MIN(name.n, 40), name.s, name.n ? "unknown" : "missing");
+    }
+    if (!pre && name.n == 0) {
+        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.pre is missing: give the pre-tokenizer's name, or "
+                      "allow the default one");
+    } else if (!pre) {
+        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.pre '%.*s' is unknown",
+                      (int)INFER__MIN(name.n, 40), name.s);
+    } else if ((pre->flags & INFER__PRE_DROP_SPACE) &&
+               infer__gguf_bool(g, "tokenizer.ggml.normalizer.lowercase", &lowercase, NULL) != 0 && lowercase) {
+        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.normalizer.lowercase is not supported with the "
+                      "pre-tokenizer '%.*s'", (int)INFER__MIN(name.n, 40), name.s);
+    } else if (!infer__gguf_find(g, "tokenizer.ggml.merges")) {
+        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.merges is missing");
+    } else {
+        t->pre = pre;
+    }
+    if (t->vocab.add_bos < 0) t->vocab.add_bos = pre && (pre->flags & INFER__PRE_ADD_BOS);
+    if (pre && (pre->flags & INFER__PRE_ALWAYS_BOS)) t->vocab.add_bos = 1;
+    if (pre && (pre->flags & (INFER__PRE_MARKED | INFER__PRE_UTF8))) {
+        infer__vocab_spelled(&t->vocab, pre->flags & INFER__PRE_MARKED ? INFER__FORM_MARKED : INFER__FORM_UTF8);
+    }
+    if (pre && (pre->flags & INFER__PRE_MASK_LSTRIP)) t->vocab.lstrip = infer__vocab_find(&t->vocab, "<mask>", 6);
+    return t->pre ? infer__merges_open(&t->merges, &t->vocab, report, g, err) : INFER_OK;
+}
+
+static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *mem, const infer__report *report,
+                                          const infer__gguf *g, const infer__tokenizer_options *options,
+                                          infer_error *err) {
+    infer__tokenizer *t;
+    infer__str model = {"", 0};
+    infer_result r;
+
+    *out = NULL;
+    t = (infer__tokenizer *)infer__calloc(mem, 1, sizeof *t);
+    if (!t) return infer__error(err, INFER_ERR_MEMORY, "out of memory for the tokenizer");
+    t->mem = mem;
+    if (options) t->limits = options->limits;
+    r = infer__vocab_open(&t->vocab, mem, report, g, err);
+    if (r == INFER_OK && t->vocab.kind == INFER__VOCAB_BPE) r = infer__tokenizer_choose(t, report, g, options, err);
+    if (r == INFER_OK && t->vocab.kind >= INFER__VOCAB_WPM)
+        r = infer__lexicon_open(&t->lexicon, &t->vocab, report, g, err);
+    if (r != INFER_OK) {
+        infer__tokenizer_close(t);
+        return r;
+    }
+    infer__gguf_str(g, "tokenizer.ggml.model", &model, NULL);
+    if (t->vocab.kind == INFER__VOCAB_NONE) {
+        infer__format(t->why_not, sizeof t->why_not, "the file has no vocabulary (tokenizer.ggml.model is %s)",
+                      model.n ? "none" : "missing");
+    } else if (t->vocab.kind == INFER__VOCAB_OTHER) {
+        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.model '%.*s' is not supported yet",
+                      (int)INFER__MIN(model.n, 40), model.s);
+    }
+    infer__vocab_keys_check(&t->vocab, g, report, options && options->allow_unknown, t->why_not, sizeof t->why_not);
+    if (t->vocab.add_bos < 0) t->vocab.add_bos = 0;
+    *out = t;
+    return INFER_OK;
+}
+
+static void infer__tokenizer_close(infer__tokenizer *t) {
+    if (!t) return;
+    infer__merges_close(&t->merges, t->mem);
+    infer__lexicon_close(&t->lexicon, t->mem);
+    infer__vocab_close(&t->vocab);
+    infer__free(t->mem, t);
+}
+
+static const char *infer__tokenizer_why_not(const infer__tokenizer *t) { return t->why_not; }
+static const infer__vocab *infer__tokenizer_vocab(const infer__tokenizer *t) { return &t->vocab; }
+static int32_t infer__tokenizer_size(const infer__tokenizer *t) { return t->vocab.n; }
+
+static int infer__tokenizer_adds_bos(const infer__tokenizer *t) {
+    return t->vocab.add_bos && t->vocab.special[INFER_SPECIAL_BOS] >= 0;
+}
+
+INFER__COLD_END
+/* ---- text -> ids ------------------------------------------------------------------------------------- */
+
+static int infer__is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+/* One stretch without marked tokens; it begins the text or follows a marked token, so SPM puts a space before it. */
+static int infer__tokenize_plain(const infer__tokenizer *t, infer__token_work *w, const char *s, size_t n,
+                                 infer__token_sink *sink) {
+    const infer__vocab *v = &t->vocab;
+    if (n == 0) return 1;
+    switch (v->kind) {
+    case INFER__VOCAB_SPM: return infer__spm_tokenize(v, w, s, n, v->add_space_prefix, sink);
+    case INFER__VOCAB_WPM: return infer__wpm_tokenize(v, &t->lexicon, w, s, n, sink);
+    case INFER__VOCAB_UGM: return infer__ugm_tokenize(v, &t->lexicon, w, s, n, sink);
+    case INFER__VOCAB_RWKV: return infer__rwkv_tokenize(v, &t->lexicon, w, s, n, sink);
+    case INFER__VOCAB_PLAMO2: return infer__plamo2_tokenize(v, &t->lexicon, w, s, n, sink);
+    default: return infer__bpe_tokenize(v, &t->merges, t->pre, w, s, n, sink);
+    }
+}
+
+/* The token that ends a text by INFER_TEXT_ADD_SPECIAL, -1 = none: BERT's is the separator. */
+static infer_token infer__tokenizer_end(const infer__vocab *v) {
+    if (v->kind == INFER__VOCAB_WPM && v->add_sep) return v->special[INFER_SPECIAL_SEP];
+    return v->add_eos ? v->special[INFER_SPECIAL_EOS] : -1;
+}
+
+static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, const char *text, size_t n,
+                                    int32_t flags, infer_token *out, size_t cap, size_t *count, infer_error *err) {
+    infer_segment all;
+    all.text = text;
+    all.n = n;
+    all.from_message = !(flags & INFER_TEXT_PARSE_SPECIAL);
+    return infer__tokenize_segments(t, mem, &all, 1, NULL, flags, out, cap, count, err);
+}
+
+static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__mem *mem, const infer_segment *segments,
+                                             size_t n_segments, const uint8_t *structure, int32_t flags,
+                                             infer_token *out, size_t cap, size_t *count, infer_error *err) {
+    const char *text = n_segments ? segments[0].text : "";
+    const infer_segment *here = segments;
+    const infer__vocab *v = &t->vocab;
+    infer__token_sink sink = {NULL, 0, 0, NULL};
+    infer__token_work w;
+    infer__watch watch;
+    size_t at, begin = 0, end, n = 0, limit = n_segments ? segments[0].n : 0, i;
+    const int special = INFER_TOKEN_USER | INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN;
+    int ok = 1;
+    int32_t token;
+
+    *count = 0;
+    for (i = 0; i < n_segments; i++) n += segments[i].n;
+    if (t->why_not[0]) return infer__error(err, INFER_ERR_UNSUPPORTED, "cannot tokenize: %s", t->why_not);
+    if (n > 0x20000000u)
+        return infer__error(err, INFER_ERR_ARGUMENT, "a text of more than 512 MiB cannot be tokenized");
+    memset(&w, 0, sizeof w);
+    w.mem = mem;
+    w.structure = structure;
+    w.segments = segments;
+    w.n_segments = n_segments;
+    infer__watch_begin(&watch, &t->limits, 0); /* it is linear: without limits a text takes what it takes */
+    w.watch = &watch;
+    sink.out = out;
+    sink.cap = cap;
+    if ((flags & INFER_TEXT_ADD_SPECIAL) && infer__tokenizer_adds_bos(t))
+        infer__token_put(&sink, v->special[INFER_SPECIAL_BOS]);
+    for (at = 0; ok && at < n; ) {
+        while (at >= limit) limit += (++here)->n; /* a token's end may lie in a later segment */
+        token = here->from_message ? infer__vocab_marked(v, text + at, n - at, INFER_TOKEN_USER, structure)
+                                   : infer__vocab_marked(v, text + at, limit - at, special, NULL);
+        if (token < 0) {
+            at++;
+            if (at % 4096 == 0) ok = infer__watch_work(&watch, 4096 / 16);
+            continue;
+        }
+        for (end = at; token == v->lstrip && end > begin && infer__is_space(text[end - 1]); end--) {
+        }
+        ok = infer__tokenize_plain(t, &w, text + begin, end - begin, &sink);
+        infer__token_put(&sink, token);
+        at += (size_t)v->text[token].n;
+        while ((v->flags[token] & INFER__TOKEN_RSTRIP) && at < n && infer__is_space(text[at])) at++;
+        begin = at;
+    }
+    ok = ok && infer__tokenize_plain(t, &w, text + begin, n - begin, &sink);
+    infer__token_work_free(&w);
+    if (watch.r != INFER_OK) return infer__watch_error(&watch, "tokenizing", err);
+    if (!ok)
+        return infer__error(err, INFER_ERR_MEMORY, "out of memory for a text of %llu bytes", (unsigned long long)n);
+    if ((flags & INFER_TEXT_ADD_SPECIAL) && infer__tokenizer_end(v) >= 0)
+        infer__token_put(&sink, infer__tokenizer_end(v));
+    *count = sink.count;
+    return INFER_OK;
+}
+
+/* ---- ids -> text ------------------------------------------------------------------------------------- */
+
+/* The pieces one after the other: their length; at most cap bytes are written. */
+static size_t infer__pieces(const infer__vocab *v, const infer_token *tokens, size_t n, int32_t flags, char *out,
+                            size_t cap) {
+    const int hidden = INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN | INFER_TOKEN_UNUSED;
+    int first = v->add_space_prefix; /* nothing is written yet, and a space was put before the text */
+    size_t i, done = 0;
+    for (i = 0; i < n; i++) {
+        size_t left = done < cap ? cap - done : 0, skip;
+        char head = 0;
+        if ((v->flags[tokens[i]] & hidden) && !(flags & INFER_TEXT_WRITE_SPECIAL)) continue;
+        infer__vocab_piece(v, tokens[i], 0, &head, 1);
+        skip = first && head == ' ' && (v->flags[tokens[i]] & INFER_TOKEN_NORMAL);
+        done += infer__vocab_piece(v, tokens[i], skip, left ? out + done : NULL, left);
+        first = 0;
+    }
+    return done;
+}
+
+static infer_result infer__detokenize(const infer__tokenizer *t, const infer_token *tokens, size_t n, int32_t flags,
+                                      char *out, size_t cap, size_t *len, infer_error *err) {
+    const infer__vocab *v = &t->vocab;
+    char *text;
+    size_t i;
+
+    *len = 0;
+    if (v->kind == INFER__VOCAB_NONE || v->kind == INFER__VOCAB_OTHER) {
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "cannot detokenize: %s", t->why_not);
+    }
+    for (i = 0; i < n; i++) {
+        if (tokens[i] < 0 || tokens[i] >= v->n) {
+            return infer__error(err, INFER_ERR_ARGUMENT, "token %d at %llu is not in the vocabulary of %d",
+                                (int)tokens[i], (unsigned long long)i, (int)v->n);
+        }
+    }
+    *len = infer__pieces(v, tokens, n, flags, out, cap);
+    if (v->kind != INFER__VOCAB_WPM || *len == 0) return INFER_OK;
+    text = (char *)infer__alloc(t->mem, *len); /* WordPiece puts a space before every word: some are taken out again */
+    if (!text) {
+        i = *len;
+        *len = 0;
+        return infer__error(err, INFER_ERR_MEMORY, "out of memory for a text of %llu bytes", (unsigned long long)i);
+    }
+    infer__pieces(v, tokens, n, flags, text, *len);
+    *len = infer__wpm_clean(text, *len);
+    if (cap > 0) memcpy(out, text, INFER__MIN(*len, cap));
+    infer__free(t->mem, text);
+    return INFER_OK;
+}
+
+static infer_result infer__token_text(const infer__tokenizer *t, infer_token token, char *out, size_t cap,
+                                      size_t *len) {
+    *len = 0;
+    if (token < 0 || token >= t->vocab.n) return INFER_ERR_ARGUMENT;
+    *len = infer__vocab_piece(&t->vocab, token, 0, out, cap);
+    return INFER_OK;
+}
+
+static int32_t infer__token_flags(const infer__tokenizer *t, infer_token token) {
+    return token < 0 || token >= t->vocab.n ? 0 : t->vocab.flags[token] & ~INFER__TOKEN_RSTRIP;
+}
+
+static infer_token infer__token_special(const infer__tokenizer *t, int32_t which) {
+    return which < 0 || which >= INFER_SPECIAL_COUNT ? -1 : t->vocab.special[which];
+}

@@ -1,0 +1,514 @@
+/* test_host_system.c: the library inside of somebody's program, and the system around it: memory that is not there, files
+ * that others shorten, signals and its threads, two threads that misuse one object, fork(). After test_host.c, whose
+ * worlds and calls it uses. */
+
+/* ---- memory -------------------------------------------------------------------------------------------------------- */
+
+typedef struct host_said { int warnings; char text[600]; } host_said;
+static void host_log(void *user, int level, const char *message) {
+    host_said *s = (host_said *)user;
+    if (level != 2) return;
+    s->warnings++;
+    snprintf(s->text, sizeof s->text, "%s", message);
+}
+
+static void test_host_context_beyond_training(void) {
+    infer_model_params p;
+    infer_session_params sp;
+    infer_model *m = NULL;
+    infer_context *c = NULL;
+    infer_context_params cp;
+    infer_session *s = NULL, *t = NULL;
+    host_said said;
+    memset(&p, 0, sizeof p);
+    memset(&sp, 0, sizeof sp);
+    memset(&cp, 0, sizeof cp);
+    memset(&said, 0, sizeof said);
+    p.backend = INFER_CPU;
+    p.log = host_log;
+    p.log_user = &said;
+    CHECK(infer_model_open(&m, check_data(HOST_STORY), &p, NULL) == INFER_OK);
+    sp.context = m->hp.n_ctx;
+    CHECK(infer_session_create(&s, m, &sp, NULL) == INFER_OK && said.warnings == 0);
+    CHECK(infer_session_destroy(s) == INFER_OK);
+    sp.context++;
+    CHECK(infer_session_create(&s, m, &sp, NULL) == INFER_OK && said.warnings == 1);
+    CHECK_HAS(said.text, "trained for 2048");
+    CHECK(infer_session_fork(&t, s, NULL) == INFER_OK && said.warnings == 1); /* said once */
+    CHECK(infer_session_destroy(s) == INFER_OK && infer_session_destroy(t) == INFER_OK);
+    cp.cells = 5000; /* of several sessions: no reason to worry */
+    CHECK(infer_context_create(&c, m, &cp, NULL) == INFER_OK && said.warnings == 1);
+    CHECK(infer_session_create_in(&s, c, &sp, NULL) == INFER_OK && said.warnings == 2);
+    CHECK(infer_session_destroy(s) == INFER_OK && infer_context_destroy(c) == INFER_OK);
+    m->hp.rope_scaling = INFER__SCALING_YARN; /* what scaling reaches is no surprise */
+    m->hp.rope_ctx = 2048;
+    m->hp.rope_factor = 4;
+    sp.context = 8192;
+    CHECK(infer_session_create(&s, m, &sp, NULL) == INFER_OK && said.warnings == 2);
+    CHECK(infer_session_destroy(s) == INFER_OK);
+    sp.context = 8193;
+    CHECK(infer_session_create(&s, m, &sp, NULL) == INFER_OK && said.warnings == 3);
+    CHECK_HAS(said.text, "trained for 8192");
+    CHECK(infer_session_destroy(s) == INFER_OK);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+static void test_host_context_beyond_memory(void) {
+    infer_model_params p;
+    infer_context_params cp;
+    infer_model *m = NULL;
+    infer_context *c = NULL;
+    infer_device_info device;
+    infer_error err;
+    infer__plan plan;
+    host_said said;
+    uint64_t total, available, swap;
+    infer__machine_memory(&total, &available, &swap);
+    memset(&p, 0, sizeof p);
+    memset(&cp, 0, sizeof cp);
+    memset(&said, 0, sizeof said);
+    memset(&plan, 0, sizeof plan);
+    p.backend = INFER_CPU;
+    p.log = host_log;
+    p.log_user = &said;
+    CHECK(infer_model_open(&m, check_data(HOST_STORY), &p, NULL) == INFER_OK);
+    CHECK(infer_device_get(0, &device) == INFER_OK && device.total == total && (device.free > 0) == (available > 0));
+    cp.cells = 1 << 30; /* 1.2 TB */
+    cp.kv_type = INFER_KV_F32;
+    CHECK(infer_context_create(&c, m, &cp, &err) == INFER_ERR_MEMORY && c == NULL);
+    CHECK_HAS(err.message, "1073741824 cells");
+    if (total > 0 && total + swap < (uint64_t)1 << 40) CHECK_HAS(err.message, "of the host's, which has");
+    if (available > 0) {
+        plan.cache_bytes[INFER__ON_CPU] = available / 2;
+        CHECK(infer__plan_fits(&plan, m, &err) == INFER_OK && said.warnings == 0);
+        plan.cache_bytes[INFER__ON_CPU] = total + swap;
+        CHECK(infer__plan_fits(&plan, m, &err) == INFER_OK && said.warnings == 1);
+        CHECK_HAS(said.text, "are free");
+        plan.cache_bytes[INFER__ON_CPU] = total + swap + ((uint64_t)1 << 34);
+        CHECK(infer__plan_fits(&plan, m, &err) == INFER_ERR_MEMORY && said.warnings == 1);
+        m->params.allocator.alloc = check_alloc; /* which may get it anywhere */
+        CHECK(infer__plan_fits(&plan, m, &err) == INFER_OK && said.warnings == 2);
+        m->params.allocator.alloc = NULL;
+    }
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+#if defined(HOST_POSIX)
+
+static const char *host_temp(const char *name) {
+    static char path[4][300];
+    static int at;
+    const char *dir = getenv("TMPDIR");
+    at = (at + 1) & 3;
+    snprintf(path[at], sizeof path[at], "%s/infer-host-%ld-%s", dir && *dir ? dir : "/tmp", (long)getpid(), name);
+    return path[at];
+}
+
+static int host_put(const char *path, const void *data, size_t n) { /* in place: the file stays the same one */
+    FILE *f = fopen(path, "r+b");
+    int ok;
+    if (!f) f = fopen(path, "wb");
+    if (!f) return 0;
+    ok = fwrite(data, 1, n, f) == n;
+    return fclose(f) == 0 && ok;
+}
+
+#if defined(__linux__)
+static void test_host_control_group(void) {
+    const char *dir = host_temp("group");
+    char path[400];
+    uint64_t total = 0, available = 0;
+    static const struct { const char *name, *text; } FILES[] = {
+        { "memory.max", "1000000\n" }, { "memory.current", "700000\n" },
+        { "memory.stat", "anon 5\ninactive_anon 7\nactive_file 50000\ninactive_file 150000\n" } };
+    size_t i;
+    CHECK(mkdir(dir, 0700) == 0);
+    infer__group_memory(dir, "memory.max", "memory.current", "", &total, &available);
+    CHECK(total == 0 && available == 0); /* no files, no limit */
+    for (i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, FILES[i].name);
+        CHECK(host_put(path, FILES[i].text, strlen(FILES[i].text)));
+    }
+    infer__group_memory(dir, "memory.max", "memory.current", "", &total, &available);
+    CHECK(total == 1000000 && available == 500000); /* its page cache can be taken back */
+    total = 2000;
+    available = 1000;
+    infer__group_memory(dir, "memory.max", "memory.current", "", &total, &available);
+    CHECK(total == 2000 && available == 1000);
+    snprintf(path, sizeof path, "%s/memory.max", dir);
+    CHECK(host_put(path, "max\n    ", 8));
+    total = available = 0;
+    infer__group_memory(dir, "memory.max", "memory.current", "", &total, &available);
+    CHECK(total == 0 && available == 0);
+    for (i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, FILES[i].name);
+        remove(path);
+    }
+    CHECK(rmdir(dir) == 0);
+}
+#endif
+
+/* ---- files that others change ---------------------------------------------------------------------------------------- */
+
+#if defined(INFER__MMAP)
+
+static const char *host_truncated;
+static int host_truncate(void *user, float done) {
+    if (done > 0) CHECK(truncate(host_truncated, *(const int *)user) == 0);
+    return 0;
+}
+
+static void test_host_file_is_shortened(void) {
+    static const int CUTS[] = { 0, 10, 100000, 1000000 };
+    const char *path = host_temp("model.gguf"), *next = host_temp("next.gguf");
+    float want[HOST_VOCAB], row[64];
+    char text[100];
+    infer_generate_params gp;
+    infer_model_params p;
+    infer_model *m = NULL;
+    infer_session *s = NULL;
+    infer_error err;
+    infer_meta meta;
+    infer_token ids[20];
+    size_t n = 0, n_ids = 0, len, i;
+    char *data = check_read(check_data(HOST_STORY), &n);
+    memset(&gp, 0, sizeof gp);
+    memset(&p, 0, sizeof p);
+    gp.max_tokens = 2;
+    cache_ids(host_ids, HOST_IDS, 77, HOST_VOCAB);
+    if (!data || !host_put(path, data, n) || chmod(path, 0644) != 0) { CHECK(0); free(data); return; }
+    p.backend = INFER_CPU; /* a device has copies */
+    CHECK(infer_model_open(&m, path, &p, &err) == INFER_OK);
+    CHECK(infer_session_create(&s, m, NULL, &err) == INFER_OK);
+    if (!s || INFER__BIG_ENDIAN) { /* there weights are copies */
+        infer_session_destroy(s);
+        CHECK(infer_model_close(m) == INFER_OK);
+        remove(path);
+        free(data);
+        if (INFER__BIG_ENDIAN) SKIP("cpu: big-endian: weights are copied");
+        return;
+    }
+    CHECK(m->gguf.sources[0].file.map != NULL);
+    CHECK(infer_session_eval(s, host_ids, 8) == INFER_OK);
+    memcpy(want, infer_session_logits(s, -1), sizeof want);
+    for (i = 0; i < sizeof CUTS / sizeof *CUTS; i++) {
+        CHECK(infer_session_rewind(s, 4) == INFER_OK);
+        CHECK(truncate(path, CUTS[i]) == 0);
+        CHECK(infer_session_eval(s, host_ids + 4, 4) == INFER_ERR_IO && infer_session_position(s) == 4);
+        CHECK_HAS(infer_session_error(s)->message, "shortened");
+        CHECK(infer_generate(s, NULL, "Once", &gp, NULL) == INFER_ERR_IO && infer_session_position(s) == 4);
+        CHECK(infer_tensor_read(m, "output_norm.weight", 0, 1, row, &err) == INFER_ERR_IO);
+        /* what is no weight is in memory */
+        CHECK(infer_tokenize(m, "Once upon a time", 16, 0, ids, 20, &n_ids, &err) == INFER_OK && n_ids > 0);
+        CHECK(infer_detokenize(m, ids, n_ids, 0, text, sizeof text, &len, &err) == INFER_OK && len > 0);
+        CHECK(infer_meta_value(m, "general.architecture", &meta) == INFER_OK && meta.n == 5 && memcmp(meta.s, "llama", 5) == 0);
+        CHECK(infer_meta_element(m, "tokenizer.ggml.tokens", 300, &meta) == INFER_OK && meta.n > 0);
+        CHECK(host_put(path, data, n)); /* restored: everything goes on */
+        CHECK(infer_session_eval(s, host_ids + 4, 4) == INFER_OK);
+        CHECK(memcmp(want, infer_session_logits(s, -1), sizeof want) == 0);
+    }
+    /* another file in its place: ours is still there */
+    CHECK(host_put(next, "x", 1) && rename(next, path) == 0);
+    CHECK(infer_session_rewind(s, 4) == INFER_OK && infer_session_eval(s, host_ids + 4, 4) == INFER_OK);
+    CHECK(memcmp(want, infer_session_logits(s, -1), sizeof want) == 0);
+    CHECK(infer_session_destroy(s) == INFER_OK);
+    CHECK(infer_model_close(m) == INFER_OK);
+    /* while it is being opened */
+    for (i = 0; i < sizeof CUTS / sizeof *CUTS; i++) {
+        int cut = CUTS[i];
+        CHECK(host_put(path, data, n));
+        host_truncated = path;
+        p.progress = host_truncate;
+        p.progress_user = &cut;
+        CHECK(infer_model_open(&m, path, &p, &err) == INFER_ERR_IO && m == NULL);
+        CHECK_HAS(err.message, "shortened");
+    }
+    remove(path);
+    free(data);
+}
+
+static void test_host_file_of_everybody(void) {
+    const char *path = host_temp("open.gguf");
+    infer_model_params p;
+    infer_model *m = NULL;
+    host_said said;
+    size_t n = 0;
+    char *data = check_read(check_data(HOST_STORY), &n);
+    static const struct { int mode, no_mmap, mapped, warnings; } CASES[] = {
+        { 0644, 0, 1, 0 }, { 0664, 0, 1, 0 }, { 0666, 0, 0, 1 }, { 0646, 0, 0, 1 },
+        { 0666, 1, 0, 0 }, { 0644, 1, 0, 0 }, { 0666, -1, 1, 0 }, { 0644, -1, 1, 0 } };
+    size_t i;
+    if (!data || !host_put(path, data, n)) { CHECK(0); free(data); return; }
+    for (i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        memset(&p, 0, sizeof p);
+        memset(&said, 0, sizeof said);
+        p.backend = INFER_CPU;
+        p.no_mmap = CASES[i].no_mmap;
+        p.log = host_log;
+        p.log_user = &said;
+        CHECK(chmod(path, (mode_t)CASES[i].mode) == 0);
+        CHECK(infer_model_open(&m, path, &p, NULL) == INFER_OK);
+        CHECK((m->gguf.sources[0].file.map != NULL) == CASES[i].mapped && said.warnings == CASES[i].warnings);
+        if (said.warnings) CHECK_HAS(said.text, "not mapped");
+        CHECK(infer_model_close(m) == INFER_OK);
+    }
+    remove(path);
+    free(data);
+}
+#endif
+#endif
+
+/* ---- signals and threads --------------------------------------------------------------------------------------------- */
+
+#if defined(HOST_THREADS)
+
+static pthread_t host_main_thread;
+static int host_got, host_stray; /* atomic */
+static void host_on_signal(int n) {
+    (void)n;
+    __atomic_add_fetch(pthread_equal(pthread_self(), host_main_thread) ? &host_got : &host_stray, 1, __ATOMIC_SEQ_CST);
+}
+static int host_count(const int *n) { return __atomic_load_n(n, __ATOMIC_SEQ_CST); }
+
+static int host_same_mask(const sigset_t *a, const sigset_t *b) {
+    int i;
+    for (i = 1; i < 32; i++)
+        if (sigismember(a, i) != sigismember(b, i)) return 0;
+    return 1;
+}
+
+/* With the signal blocked in all threads of the host it waits; a thread of the library would take it. */
+static void test_host_signals_are_the_hosts(void) {
+    static const int SIGNALS[] = { SIGUSR1, SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPROF, SIGCHLD, SIGPIPE, SIGWINCH };
+    infer_model *m;
+    infer_session *s;
+    struct sigaction on, before[sizeof SIGNALS / sizeof *SIGNALS];
+    sigset_t blocked, old, made, pending;
+    infer_token ids[HOST_IDS];
+    size_t i;
+    m = cache_model("llama-dense");
+    cache_ids(ids, HOST_IDS, 3, 128);
+    host_main_thread = pthread_self();
+    memset(&on, 0, sizeof on);
+    on.sa_handler = host_on_signal;
+    sigemptyset(&on.sa_mask);
+    sigemptyset(&blocked);
+    for (i = 0; i < sizeof SIGNALS / sizeof *SIGNALS; i++) {
+        sigaddset(&blocked, SIGNALS[i]);
+        CHECK(sigaction(SIGNALS[i], &on, &before[i]) == 0);
+    }
+    host_got = host_stray = 0;
+    CHECK(pthread_sigmask(SIG_SETMASK, NULL, &old) == 0);
+    s = cache_session(m, 4, 8, 64, 0, 0); /* workers start while nothing is blocked */
+    CHECK(pthread_sigmask(SIG_SETMASK, NULL, &made) == 0 && host_same_mask(&old, &made));
+    CHECK(infer_session_eval(s, ids, HOST_IDS) == INFER_OK);
+    CHECK(pthread_sigmask(SIG_BLOCK, &blocked, NULL) == 0);
+    for (i = 0; i < sizeof SIGNALS / sizeof *SIGNALS; i++) {
+        CHECK(kill(getpid(), SIGNALS[i]) == 0);
+        CHECK(infer_session_rewind(s, 0) == INFER_OK && infer_session_eval(s, ids, HOST_IDS) == INFER_OK);
+        CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGNALS[i]));
+    }
+    CHECK(host_count(&host_got) == 0);
+    CHECK(pthread_sigmask(SIG_SETMASK, &old, NULL) == 0);
+    for (i = 0; i < 1000 && host_count(&host_got) < (int)(sizeof SIGNALS / sizeof *SIGNALS); i++) usleep(1000);
+    CHECK(host_count(&host_got) == (int)(sizeof SIGNALS / sizeof *SIGNALS) && host_count(&host_stray) == 0);
+    for (i = 0; i < sizeof SIGNALS / sizeof *SIGNALS; i++) sigaction(SIGNALS[i], &before[i], NULL);
+    CHECK(infer_session_destroy(s) == INFER_OK);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+static int host_stop;
+static void *host_sender(void *arg) {
+    (void)arg;
+    while (!__atomic_load_n(&host_stop, __ATOMIC_SEQ_CST)) {
+        kill(getpid(), SIGINT);
+        usleep(300);
+    }
+    return NULL;
+}
+
+static void test_host_signal_storm(void) {
+    static const int SIGNALS[] = { SIGINT, SIGALRM, SIGPROF };
+    infer_model *m = cache_model("llama-mixtral-moe");
+    infer_session *s;
+    struct sigaction on, before[3];
+    struct itimerval fast, off;
+    sigset_t blocked, old;
+    infer_token ids[HOST_IDS];
+    float want[128];
+    pthread_t sender;
+    int i;
+    cache_ids(ids, HOST_IDS, 3, 128);
+    memset(&on, 0, sizeof on);
+    memset(&off, 0, sizeof off);
+    memset(&fast, 0, sizeof fast);
+    fast.it_interval.tv_usec = fast.it_value.tv_usec = 500;
+    on.sa_handler = host_on_signal; /* no SA_RESTART: calls are interrupted */
+    sigemptyset(&on.sa_mask);
+    s = cache_session(m, 4, 8, 64, 0, 0);
+    CHECK(infer_session_eval(s, ids, HOST_IDS) == INFER_OK);
+    memcpy(want, infer_session_logits(s, -1), sizeof want);
+    CHECK(infer_session_destroy(s) == INFER_OK);
+    host_main_thread = pthread_self();
+    host_got = host_stray = 0;
+    host_stop = 0;
+    for (i = 0; i < 3; i++) CHECK(sigaction(SIGNALS[i], &on, &before[i]) == 0);
+    sigemptyset(&blocked);
+    for (i = 0; i < 3; i++) sigaddset(&blocked, SIGNALS[i]);
+    CHECK(pthread_sigmask(SIG_BLOCK, &blocked, &old) == 0); /* for the sender, so that this thread gets them all */
+    CHECK(pthread_create(&sender, NULL, host_sender, NULL) == 0);
+    CHECK(pthread_sigmask(SIG_SETMASK, &old, NULL) == 0);
+    CHECK(setitimer(ITIMER_REAL, &fast, NULL) == 0 && setitimer(ITIMER_PROF, &fast, NULL) == 0);
+    for (i = 0; i < 40 && !check_bad; i++) { /* workers start and end under it too */
+        infer_model *again = i % 8 ? m : cache_model("llama-mixtral-moe");
+        s = cache_session(again, 4, 8, 64, 0, 0);
+        CHECK(infer_session_eval(s, ids, HOST_IDS) == INFER_OK);
+        CHECK(memcmp(want, infer_session_logits(s, -1), sizeof want) == 0);
+        CHECK(infer_session_destroy(s) == INFER_OK);
+        if (again != m) CHECK(infer_model_close(again) == INFER_OK);
+    }
+    setitimer(ITIMER_REAL, &off, NULL);
+    setitimer(ITIMER_PROF, &off, NULL);
+    __atomic_store_n(&host_stop, 1, __ATOMIC_SEQ_CST);
+    pthread_join(sender, NULL);
+    CHECK(host_count(&host_got) > 0);
+    CHECK(host_count(&host_stray) == 0);
+    for (i = 0; i < 3; i++) sigaction(SIGNALS[i], &before[i], NULL);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+/* Two threads misuse one session, its context and its sampler: a call that comes second is refused, none is damaged. */
+typedef struct host_misuse { host_world *w; uint32_t seed; int ran, refused; } host_misuse;
+static void *host_misuse_thread(void *arg) {
+    host_misuse *u = (host_misuse *)arg;
+    host_world *w = u->w;
+    infer_generate_params p;
+    int i;
+    memset(&p, 0, sizeof p);
+    p.max_tokens = 4;
+    for (i = 0; i < 300; i++) {
+        infer_session *t = NULL;
+        infer_token token;
+        state_bytes b;
+        int r;
+        memset(&b, 0, sizeof b);
+        u->seed = u->seed * 1664525u + 1013904223u;
+        switch (u->seed >> 28) {
+        case 0: r = infer_generate(w->s, w->sampler, "Once", &p, NULL); break;
+        case 1: r = infer_session_rewind(w->s, 0); break;
+        case 2: r = infer_session_fork(&t, w->s, NULL); break;
+        case 3: r = infer_session_save(w->s, state_write, &b); break;
+        case 4: r = infer_session_sync(w->s, host_ids, 12, NULL); break;
+        case 5: r = infer_session_eval(w->other, host_ids, 3); break;
+        case 6: r = infer_session_rewind(w->other, 0); break;
+        case 7: r = infer_sampler_reset(w->sampler); break;
+        case 8: r = infer_session_sample(w->s, w->sampler, -1, &token); break;
+        case 9: r = infer_grammar_check(w->g, "abc abc", 7, NULL, NULL, NULL); break;
+        case 10: r = infer_session_create_in(&t, w->c, NULL, NULL); break;
+        case 11: r = host_steps(w); break;
+        case 12: infer_session_cancel(w->s); r = INFER_OK; break;
+        case 13: r = infer_context_destroy(w->c) == INFER_ERR_STATE ? INFER_OK : INFER_ERR_IO; break;
+        default: r = infer_session_eval(w->s, host_ids, 2); break;
+        }
+        if (r == INFER_OK) u->ran++;
+        else if (r == INFER_ERR_STATE) u->refused++;
+        else CHECK(r == INFER_CANCELLED || r == INFER_CONTEXT_FULL);
+        while (infer_session_destroy(t) != INFER_OK) sched_yield(); /* its context may be in use */
+        free(b.p);
+    }
+    return NULL;
+}
+static void test_host_two_threads_misuse_a_session(void) {
+    host_world w;
+    host_misuse u[2];
+    pthread_t thread[2];
+    float a[HOST_VOCAB + 1], b[HOST_VOCAB + 1];
+    int i, round;
+    host_open(&w, 0, 0, 0);
+    host_now = NULL;
+    host_scene(&w, 1, 0, a);
+    w.left = 0;
+    memset(u, 0, sizeof u);
+    for (i = 0; i < 2; i++) u[i].w = &w;
+    for (round = 0; round < 20 && u[0].refused + u[1].refused == 0; round++) { /* one core: they seldom meet */
+        for (i = 0; i < 2; i++) {
+            u[i].seed = (uint32_t)(i * 77 + round);
+            CHECK(pthread_create(&thread[i], NULL, host_misuse_thread, &u[i]) == 0);
+        }
+        for (i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+    }
+    CHECK(u[0].ran > 0 && u[1].ran > 0);
+    CHECK(u[0].refused + u[1].refused > 0);
+    CHECK(infer_sampler_reset(w.sampler) == INFER_OK);
+    host_scene(&w, 1, 0, b); /* nothing was damaged */
+    CHECK(memcmp(a, b, sizeof a) == 0);
+    host_shut(&w);
+}
+
+/* ---- fork() ------------------------------------------------------------------------------------------------------------ */
+
+#if !defined(HOST_TSAN)
+/* In the child: a context with workers says that it cannot be used, and can be given back; a new one works. */
+static int host_child(infer_model *m, infer_session *s, const infer_token *ids, const float *want) {
+    infer_session *t = NULL;
+    infer_session_params p;
+    memset(&p, 0, sizeof p);
+    p.context = 64;
+    p.own.threads = 3;
+    if (infer_session_eval(s, ids, 1) != INFER_ERR_STATE) return 1;
+    if (!strstr(infer_session_error(s)->message, "fork")) return 2;
+    if (infer_session_destroy(s) != INFER_OK) return 3;
+    if (infer_session_create(&t, m, &p, NULL) != INFER_OK) return 4;
+    if (infer_session_eval(t, ids, HOST_IDS) != INFER_OK) return 5;
+    if (memcmp(infer_session_logits(t, -1), want, 128 * sizeof *want) != 0) return 6;
+    if (infer_session_destroy(t) != INFER_OK || infer_model_close(m) != INFER_OK) return 7;
+    return 0;
+}
+static void test_host_fork(void) {
+    infer_model *m = cache_model("llama-dense");
+    infer_session *s = m ? cache_session(m, 3, 8, 64, 0, 0) : NULL;
+    infer_token ids[HOST_IDS];
+    float want[128];
+    int status = -1, i;
+    pid_t child;
+    cache_ids(ids, HOST_IDS, 9, 128);
+    CHECK(infer_session_eval(s, ids, HOST_IDS) == INFER_OK);
+    memcpy(want, infer_session_logits(s, -1), sizeof want);
+    for (i = 0; i < 3; i++) {
+        child = fork();
+        if (child == 0) {
+            alarm(60); /* a hang is a failure, not a wait for ever */
+            _exit(host_child(m, s, ids, want));
+        }
+        CHECK(child > 0 && waitpid(child, &status, 0) == child);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        CHECK(infer_session_rewind(s, 10) == INFER_OK && infer_session_eval(s, ids + 10, HOST_IDS - 10) == INFER_OK);
+        CHECK(memcmp(infer_session_logits(s, -1), want, sizeof want) == 0); /* the parent does not notice */
+    }
+    CHECK(infer_session_destroy(s) == INFER_OK);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+#endif
+#endif
+
+static void suite_host_system(void) {
+    RUN(test_host_context_beyond_training);
+    RUN(test_host_context_beyond_memory);
+#if defined(HOST_POSIX)
+#  if defined(__linux__)
+    RUN(test_host_control_group);
+#  endif
+#  if defined(INFER__MMAP)
+    RUN(test_host_file_is_shortened);
+    RUN(test_host_file_of_everybody);
+#  endif
+#endif
+#if defined(HOST_THREADS)
+    RUN(test_host_signals_are_the_hosts);
+    RUN(test_host_signal_storm);
+    RUN(test_host_two_threads_misuse_a_session);
+#  if !defined(HOST_TSAN)
+    if (!getenv("CHECK_EMULATED")) RUN(test_host_fork); /* qemu-user itself aborts in a child of a process with threads */
+#  endif
+#endif
+}
