@@ -112,11 +112,6 @@ static void test_gpu_text_refused(void) {
     }
 }
 
-/* 0: a program that only builds with a macro of its own have. */
-static int kernels_built(int32_t module) {
-    return module >= 0;
-}
-
 /* All text of a module in a form; free() it. The last character is a zero. */
 static char *kernels_module(int32_t module, int32_t form) {
     const char *pieces[INFER__MODULE_FILES], *damaged;
@@ -161,7 +156,6 @@ static void test_gpu_texts(void) {
         const infer__module_row *row = &INFER__MODULES[i];
         char *all;
         check_detail = row->name;
-        if (!kernels_built((int32_t)i)) continue;
         all = kernels_module((int32_t)i, row->files[0] < 0 ? INFER__FORM_PTX : INFER__FORM_SOURCE);
         CHECK(infer__fnv(INFER__FNV, all, strlen(all)) == (row->files[0] < 0 ? row->ptx_hash : row->hash));
         CHECK(!strstr(all, "/*"));
@@ -189,10 +183,6 @@ static void test_gpu_ptx(void) {
         check_detail = row->name;
         if (kind->form == INFER__FORM_METAL) {
             CHECK(INFER__PTX[i].bytes == 0 && row->ptx_hash == 0);
-            continue;
-        }
-        if (!kernels_built(i)) {
-            CHECK(INFER__PTX[i].bytes == 0);
             continue;
         }
         all = kernels_module(i, INFER__FORM_PTX);
@@ -768,12 +758,8 @@ static void test_gpu_special(void) {
         if (row->kind < INFER__MODULE_SPECIAL) continue;
         CHECK(kind->tier > 0 && kind->of < INFER__MODULE_SPECIAL && infer__gpu_module(kind->of, row->id) >= 0);
         if (kind->form != INFER__FORM_PTX) continue;
-        if (!kernels_built(i)) {
-            kernels_special(i, kind->tier, 0, 0);
-            continue;
-        }
         for (before = 1, k = 0; k < i; k++) /* special programs that come before it: their compilation is a call each */
-            before += kernels_built(k) && INFER__MODULES[k].kind >= INFER__MODULE_SPECIAL && INFER__MODULES[k].id == row->id &&
+            before += INFER__MODULES[k].kind >= INFER__MODULE_SPECIAL && INFER__MODULES[k].id == row->id &&
                       INFER__KINDS[INFER__MODULES[k].kind].of == kind->of &&
                       INFER__KINDS[INFER__MODULES[k].kind].tier <= kind->tier;
         kernels_special(i, kind->tier, 0, 1);

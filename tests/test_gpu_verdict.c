@@ -143,6 +143,20 @@ static void test_gpu_verdict_kept(void) {
     CHECK(verdict_layers(WRONG_NOT, "", INFER_AUTO, 0, &e) == 5 && verdict_kept.puts == 1);
 }
 
+/* The tier of the API's best device. */
+static int32_t verdict_tier(void) {
+    int32_t tier = 0;
+    infer__mem mem;
+    infer__gpu *g = NULL;
+    infer_error e;
+    infer__mem_init(&mem, NULL, 0);
+    infer__error_clear(&e);
+    CHECK(infer__gpu_open(&g, &mem, &gpu_report, check_backend(), -1, NULL, &e) == INFER_OK);
+    if (g) tier = infer__gpu_driver(g)->tier(infer__gpu_device(g));
+    infer__gpu_close(g);
+    return tier;
+}
+
 /* A wrong kernel of a special program: the device is taken without that program, and the cache knows it. */
 static void test_gpu_verdict_special(void) {
     static const struct { int kernel; const char *program; } rows[] = {
@@ -159,6 +173,7 @@ static void test_gpu_verdict_special(void) {
     layers = verdict_layers(WRONG_NOT, "", INFER_AUTO, 0, &e);
     CHECK(layers > 0);
     for (i = 0; i < INFER__KERNEL_COUNT; i++) used[i] = wrong.used[i] != 0;
+    CHECK(used[INFER__K_FEW8] == (verdict_tier() >= 80)); /* else nothing below is tested */
     for (i = 0; i < INFER__COUNT(rows); i++) {
         const char *kernel = check_detail = INFER__KERNELS[rows[i].kernel].name;
         if (!used[rows[i].kernel]) continue;

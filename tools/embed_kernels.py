@@ -44,10 +44,9 @@ def fail(message, remedy):
 
 class Kind:
     """A KIND row: programs of one API only, for devices of a tier and above, or for that one alone (exact: "90a"). They are
-    loaded along with the generic program of kind `of` that has the same id. A generic kind has no form. macro: their text
-    is in builds only that define it; None = in all."""
-    def __init__(self, name, form, tier, of, macro=None):
-        self.name, self.form, self.of, self.macro = name, form, of, macro
+    loaded along with the generic program of kind `of` that has the same id. A generic kind has no form."""
+    def __init__(self, name, form, tier, of):
+        self.name, self.form, self.of = name, form, of
         self.tier, self.exact = int(tier.rstrip("a")), tier.endswith("a")
 
     def ptx_tier(self):
@@ -104,7 +103,7 @@ def definition():
     plain = re.sub(r"\([^()]*\)", lambda m: " ".join(m.group().split()), plain)  # a row may take several lines
     lines = list(filter(str.strip, plain.split("\n")))
     for line in lines:
-        t = re.fullmatch(r"\s*KIND\(\s*([A-Z]\w*)\s*,\s*(\w+)\s*,\s*(\d+a?)\s*(?:,\s*(KV|TYPE)\s*)?(?:,\s*(INFER_\w+)\s*)?\)\s*", line)
+        t = re.fullmatch(r"\s*KIND\(\s*([A-Z]\w*)\s*,\s*(\w+)\s*,\s*(\d+a?)\s*(?:,\s*(KV|TYPE)\s*)?\)\s*", line)
         if t and t.group(2) not in FORMS:
             fail("kernels/kernels.def: kind %s has form %s" % t.group(1, 2), "The forms are " + " ".join(FORMS))
         if t and t.group(1) in kinds:
@@ -112,7 +111,7 @@ def definition():
         if t and t.group(2) == "PTX" and t.group(3) not in PTX:
             fail("kernels/kernels.def: kind %s has tier %s" % t.group(1, 3), "The tiers of PTX are " + " ".join(PTX))
         if t:
-            kinds[t.group(1)] = Kind(t.group(1), t.group(2), t.group(3), t.group(4) or "TYPE", t.group(5))
+            kinds[t.group(1)] = Kind(t.group(1), t.group(2), t.group(3), t.group(4) or "TYPE")
     for line in lines:
         m = re.fullmatch(r"\s*MODULE\(\s*(\w+)\s*,\s*(\w+)\s*,\s*(\d+)\s*,([^,()]*)\)\s*", line)
         k = re.fullmatch(r"\s*K\(\s*(\w+)\s*,\s*(\w+)\s*(?:,\s*(\d+)\s*)?(,\s*EARLY\s*)?\)\s*", line)
@@ -447,13 +446,8 @@ def ptx_array(b):
     yield "};"
 
 
-def ptx_lines(found, kinds, blocks):
+def ptx_lines(found, blocks):
     """The blocks of PTX, and where the modules are in them, in their order."""
-    def guarded(kind, lines, otherwise):
-        macro = kinds[kind].macro
-        return ["#ifdef " + macro] + lines + (["#else"] + otherwise if otherwise else []) + ["#endif"] if macro else lines
-
-    kind = {m.name: m.kind for m in found}
     at = {}  # module -> number of its block, where it begins there, its bytes
     for i, b in enumerate(blocks):
         n = 0
@@ -462,16 +456,15 @@ def ptx_lines(found, kinds, blocks):
             n += len(p.plain)
     yield "#ifndef INFER_NO_CUDA /* PTX that clang 19 made of inputs with this hash */"
     for b in blocks:
-        yield from guarded(kind[b.ptx[0].name], list(ptx_array(b)), [])
+        yield from ptx_array(b)
     yield "static const infer__kernel_text INFER__PTX_BLOCKS[] = { /* name, pieces, n_pieces, packed, bytes */"
     for b in blocks:
-        yield from guarded(kind[b.ptx[0].name], ['    {"%s.ptx", infer__ptx_%s, %d, %d, %d},' % (
-            b.name, b.name, -(-len(b.coded) // PIECE), len(b.packed), sum(len(p.plain) for p in b.ptx))], ['    {"", NULL, 0, 0, 0},'])
+        yield '    {"%s.ptx", infer__ptx_%s, %d, %d, %d},' % (
+            b.name, b.name, -(-len(b.coded) // PIECE), len(b.packed), sum(len(p.plain) for p in b.ptx))
     yield "};"
     yield "static const infer__ptx_row INFER__PTX[] = { /* of each module: block, where in it, bytes */"
     for m in found:
-        row = ["    {%d, %d, %d}," % at[m.name]] if m.name in at else ["    {0, 0, 0},"]
-        yield from guarded(m.kind, row, ["    {0, 0, 0},"]) if m.name in at else row
+        yield "    {%d, %d, %d}," % at.get(m.name, (0, 0, 0))
     yield "};"
     yield "#endif"
     yield "enum { INFER__PTX_CUDA = %d }; /* version of CUDA whose drivers take the PTX of generic programs first */" % PTX["61"][1]
@@ -525,7 +518,7 @@ def build():
         out.append('    {"k_%s", INFER__MODULE_%s, %d, %d, (int32_t)sizeof(struct infer__k_%s), %d, %d},'
                    % (k.name, kind, k.group, len(k.buffers), k.args, shared, early))
     lines, sizes = text_lines(names)
-    out += ["};\n"] + lines + list(ptx_lines(found, kinds, blocks)) + [""]
+    out += ["};\n"] + lines + list(ptx_lines(found, blocks)) + [""]
     for m in found:
         files = "".join("%d, " % names.index(f) for f in m.files) if m in of_source else ""
         out.append("static const int16_t infer__module_%s[] = {%s-1};" % (m.name, files))
@@ -558,7 +551,6 @@ PLANTED = [  # file, what is replaced (first occurrence), by what, the message t
     ("kernels.def", "MODULE(base", "KIND(UNIT, PTX, 80, KV)\nMODULE(x, UNIT, 0, special.k)\nMODULE(base", "goes with no module of kind KV and id 0"),
     ("kernels.def", "MODULE(base", "KIND(UNIT, PTX, 80)\nMODULE(x, UNIT, 0, special.k)\nMODULE(base", "module x has the kernel special, kernels.def does not"),
     ("kernels.def", "MODULE(base", "KIND(UNIT, PTX, 80)\nMODULE(x, UNIT, 0, special.k)\nK(special, UNIT)\nMODULE(base", "nothing"),
-    ("kernels.def", "MODULE(base", "KIND(UNIT, PTX, 90a, INFER_UNIT)\nMODULE(x, UNIT, 0, special.k)\nK(special, UNIT)\nMODULE(base", "nothing"),
     ("kernels.def", "norm.k", "norm.k special/x.k", "module base of kind BASE has special/x.k"),
     ("kernels.def", "K(norm, BASE)", "K(norm, BAS)", "norm has kind BAS"),
     ("kernels.def", "K(act, BASE)", "K(norm, BASE)", "has the kernel norm twice"),

@@ -199,7 +199,7 @@ static int32_t infer__gpu_few_kernel(const infer__ctx *c, const infer__attention
 static void infer__gpu_attention_few(infer__ctx *c, int32_t kernel, infer__gpu_call *call,
                                      struct infer__k_attention *k) {
     const uint32_t share = k->n_head / k->n_head_kv;
-    const int32_t processors = c->run->driver->processors ? c->run->driver->processors(infer__gpu_device(c->gpu)) : 0;
+    const int32_t processors = infer__gpu_processors(c);
     const uint64_t each = (uint64_t)k->rows * k->n_head * ((uint64_t)k->dim_v + 2);
     uint64_t span = infer__gpu_attention_reach(c), parts = (uint64_t)INFER__MAX(processors, INFER__FEW_PROCESSORS);
     k->heads = INFER__MIN(share, (uint32_t)INFER__ATT_HEADS);

@@ -36,23 +36,25 @@ enum { /* flags of the kernels mv: kernels/matvec.k */
 
 /* 1 when rows of x can be rounded for this matrix. */
 static int infer__gpu_dots(const infer__ctx *c, const infer__weight *w, int32_t rows) {
-    int32_t i;
+    int32_t module = infer__gpu_module(INFER__MODULE_TYPE, w->type->id);
     if (c->exact || w->cols % 32 != 0 || w->offset % 16 != 0) return 0; /* q_piece reads up to 16 bytes at once */
     if ((uint64_t)rows * (uint64_t)(w->cols / 32) * 40 > c->run->x8.bytes) return 0;
-    for (i = 0; i < INFER__MODULE_COUNT; i++)
-        if (INFER__MODULES[i].kind == INFER__MODULE_TYPE && INFER__MODULES[i].id == w->type->id)
-            return INFER__MODULES[i].dots;
-    return 0;
+    return module >= 0 && INFER__MODULES[module].dots;
+}
+
+/* A launch that makes what products want of x in the run's scratch: its buffers; returns where x begins. */
+static uint32_t infer__gpu_from_x(infer__ctx *c, const infer__tensor *x, infer__gpu_call *call) {
+    memset(call, 0, sizeof *call);
+    call->bufs[1] = c->run->x8.handle;
+    return infer__gpu_tensor(c, x, &call->bufs[0]);
 }
 
 /* tiles: 0 = row after row. */
 static void infer__gpu_round(infer__ctx *c, const infer__tensor *x, uint32_t tiles) {
     infer__gpu_call call;
     struct infer__k_round8 k;
-    memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
-    k.x = infer__gpu_tensor(c, x, &call.bufs[0]);
-    call.bufs[1] = c->run->x8.handle;
+    k.x = infer__gpu_from_x(c, x, &call);
     k.x_stride = (uint32_t)x->stride;
     k.cols = (uint32_t)x->cols;
     k.rows = (uint32_t)x->rows;
@@ -65,10 +67,8 @@ static void infer__gpu_round(infer__ctx *c, const infer__tensor *x, uint32_t til
 static void infer__gpu_norm_round(infer__ctx *c, const infer__norm_args *a, uint32_t tiles) {
     infer__gpu_call call;
     struct infer__k_norm8 k;
-    memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
-    k.x = infer__gpu_tensor(c, &a->x, &call.bufs[0]);
-    call.bufs[1] = c->run->x8.handle;
+    k.x = infer__gpu_from_x(c, &a->x, &call);
     call.bufs[2] = call.bufs[3] = call.bufs[0]; /* any buffer will do where there are no weights */
     k.weight = infer__gpu_vector(c, a->weight, &call.bufs[2]);
     k.bias = infer__gpu_vector(c, a->bias, &call.bufs[3]);
@@ -117,10 +117,8 @@ static uint64_t infer__gpu_counts(const infer__ctx *c, int32_t rows, int32_t col
 static void infer__gpu_lines(infer__ctx *c, const infer__tensor *x, int bf16) {
     infer__gpu_call call;
     struct infer__k_lines k;
-    memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
-    k.x = infer__gpu_tensor(c, x, &call.bufs[0]);
-    call.bufs[1] = c->run->x8.handle;
+    k.x = infer__gpu_from_x(c, x, &call);
     k.x_stride = (uint32_t)x->stride;
     k.cols = (uint32_t)x->cols;
     k.step = (uint32_t)infer__gpu_line_step(x->cols);
@@ -135,10 +133,8 @@ static void infer__gpu_lines(infer__ctx *c, const infer__tensor *x, int bf16) {
 static void infer__gpu_halve(infer__ctx *c, const infer__tensor *x, int bf16, uint32_t parts) {
     infer__gpu_call call;
     struct infer__k_halve k;
-    memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
-    k.x = infer__gpu_tensor(c, x, &call.bufs[0]);
-    call.bufs[1] = c->run->x8.handle;
+    k.x = infer__gpu_from_x(c, x, &call);
     k.x_stride = (uint32_t)x->stride;
     k.cols = (uint32_t)x->cols;
     k.step = (uint32_t)infer__gpu_half_step(x->cols);
@@ -284,7 +280,6 @@ static void infer__gpu_few_launch(infer__ctx *c, const infer__tensor *x, const i
     INFER__GPU_LAUNCH(c, kernel, &call, groups, 1, k);
 }
 
-static int32_t infer__gpu_processors(const infer__ctx *c); /* gpu_one.c */
 
 /* Two groups a processor go through tiles of 16 rows of W. */
 static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {

@@ -19,10 +19,6 @@ enum { /* of kernels/special/cuda_one.k */
     INFER__ONE_NORM_BIAS = 1024
 };
 
-static int32_t infer__gpu_processors(const infer__ctx *c) {
-    return c->run->driver->processors ? c->run->driver->processors(infer__gpu_device(c->gpu)) : 0;
-}
-
 static int infer__gpu_overlaps(const infer__tensor *a, const infer__tensor *b) { /* of one row */
     return a->buf == b->buf && a->offset < b->offset + (uint64_t)b->cols * sizeof(float) &&
            b->offset < a->offset + (uint64_t)a->cols * sizeof(float);

@@ -208,6 +208,11 @@ static void infer__gpu_begin(infer__ctx *c) {
 
 /* ---- queue and kernels ------------------------------------------------------------------------------------------- */
 
+/* Processors of the device, 0 where the driver does not say. */
+static int32_t infer__gpu_processors(const infer__ctx *c) {
+    return c->run->driver->processors ? c->run->driver->processors(infer__gpu_device(c->gpu)) : 0;
+}
+
 static infer__gpu_set *infer__gpu_find(const struct infer__gpu_run *run, int32_t kind, int32_t id) {
     int32_t i;
     for (i = 0; i < run->n_sets; i++)
