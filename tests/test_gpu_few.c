@@ -1,4 +1,4 @@
-/* test_gpu_few.c: attention for few rows on tensor cores (kernels/special/cuda_row.k) against the CPU's, with every way of
+/* test_gpu_few.c: attention for few rows on tensor cores (kernels/special/attention/row.k) against the CPU's, with every way of
  * cutting positions into parts, and done again from a recording while the number of parts changes. Part of
  * test_gpu_ops.c, after test_gpu_attention.c, whose helpers it uses. */
 

@@ -19,13 +19,13 @@ enum { /* of kernels/attention.k, attention_tile.k */
     INFER__ATT_TILE = 32,      /* pairs of a row and a head */
     INFER__ATT_TILE_COLS = 128 /* of v */
 };
-enum { /* of kernels/special/cuda_attention.k */
+enum { /* of kernels/special/attention/prompt.k */
     INFER__FLASH_PAIRS = 64,   /* of a row and a head in a tile */
     INFER__FLASH_PART = 128,   /* positions that are worth a part of their own */
     INFER__FLASH_GROUPS = 264, /* that are worth having: two for each processor of a large device */
     INFER__FLASH_DIM = 256     /* values of a head, at most */
 };
-enum { /* of kernels/special/cuda_row.k */
+enum { /* of kernels/special/attention/row.k */
     INFER__FEW_GROUPS = 2,      /* that a processor has side by side */
     INFER__FEW_PROCESSORS = 32, /* where the driver does not say */
     INFER__FEW_DIM = 64         /* values of a head, at least */
