@@ -50,6 +50,9 @@ static void test_host_context_beyond_training(void) {
     CHECK(infer_session_create(&s, m, &sp, NULL) == INFER_OK && said.warnings == 3);
     CHECK_HAS(said.text, "trained for 8192");
     CHECK(infer_session_destroy(s) == INFER_OK);
+    m->hp.rope_factor = 5.6e21f; /* times the context it is no 64-bit integer */
+    CHECK(infer_session_create(&s, m, &sp, NULL) == INFER_OK && said.warnings == 3);
+    CHECK(infer_session_destroy(s) == INFER_OK);
     CHECK(infer_model_close(m) == INFER_OK);
 }
 
