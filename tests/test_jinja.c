@@ -434,6 +434,39 @@ static void test_jinja_memory(void) {
     infer__arena_free(&arena);
 }
 
+/* Memory ends in the middle of every rule of the parser: blocks of nodes and the stack of kids grow at any of them, when more
+ * or fewer kids lie before it. Under ASan: the parser read behind the token that stands for the end. */
+static void test_jinja_parse_memory(void) {
+    static const char *const rules[] = {"f(1)", "f(a=1)(*b)", "'a'", "'a' 'b'", "1", "1.5", "[1]", "{1:2}", "(1,2)", "x.y", "x[1]", "x[::2]", "x is y",
+                                        "x is not y(1)", "x|y.z(1)", "a < b", "a not in b", "not a", "a ~ b", "-a ** b", "a if b else c", "none", "(f|g)(1)"};
+    infer_allocator a = { NULL, check_alloc, check_free };
+    size_t i, n, at;
+    check_live = 0;
+    for (i = 0; i < sizeof rules / sizeof *rules; i++) {
+        for (n = 0; n < 200; n++) {
+            char text[2048] = "{% if x %}{{ [";
+            size_t len = strlen(text);
+            check_detail = rules[i];
+            for (at = 0; at < n; at++, len += 2) memcpy(text + len, "1,", 2);
+            snprintf(text + len, sizeof text - len, "%s] }}{%% endif %%}", rules[i]);
+            for (at = 1;; at++) {
+                infer__template *p = NULL;
+                infer__mem mem;
+                infer_error err;
+                infer_result r;
+                infer__mem_init(&mem, &a, 0);
+                check_allocs = 0; check_fail_at = (long)at;
+                r = infer__template_open(&p, &mem, text, strlen(text), &err);
+                check_fail_at = 0;
+                infer__template_close(p);
+                CHECK(check_live == 0 && (r == INFER_OK || (r == INFER_ERR_MEMORY && strstr(err.message, "memory"))));
+                if (r == INFER_OK || check_bad) break;
+            }
+        }
+    }
+    check_detail = "";
+}
+
 
 #if !defined(CHECK_PARTS) /* the text layer alone has no public calls */
 static void test_jinja_api(void) {
@@ -501,6 +534,7 @@ static void suite_jinja(void) {
     RUN(test_jinja_references);
     RUN(test_jinja_uses);
     RUN(test_jinja_memory);
+    RUN(test_jinja_parse_memory);
 #  if !defined(CHECK_PARTS)
     RUN(test_jinja_api);
 #  endif

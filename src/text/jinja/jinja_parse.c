@@ -88,6 +88,10 @@ static infer__jnode *infer__jparse_with(infer__jparse *p, int kind, uint32_t at,
 
 /* ---- tokens ------------------------------------------------------------------------------------------------ */
 
+/* n tokens on, but never past the end, at which any failure puts the parser: of memory too, in the middle of a rule. */
+static void infer__jparse_next(infer__jparse *p, int n) {
+    for (; n > 0 && p->k->kind != INFER__JT_END; n--) p->k++;
+}
 static int infer__jparse_is(const infer__jparse *p, int op) { return p->k->kind == INFER__JT_OP && p->k->op == op; }
 static int infer__jtoken_is(const infer__jtoken *k, const char *name) {
     return k->kind == INFER__JT_NAME && k->n == strlen(name) && memcmp(k->s, name, k->n) == 0;
@@ -95,12 +99,12 @@ static int infer__jtoken_is(const infer__jtoken *k, const char *name) {
 static int infer__jparse_name(const infer__jparse *p, const char *name) { return infer__jtoken_is(p->k, name); }
 static int infer__jparse_skip(infer__jparse *p, int op) {
     if (!infer__jparse_is(p, op)) return 0;
-    p->k++;
+    infer__jparse_next(p, 1);
     return 1;
 }
 static int infer__jparse_skip_name(infer__jparse *p, const char *name) {
     if (!infer__jparse_name(p, name)) return 0;
-    p->k++;
+    infer__jparse_next(p, 1);
     return 1;
 }
 static void infer__jparse_expect(infer__jparse *p, int op) {
@@ -134,7 +138,7 @@ static void infer__jparse_arguments(infer__jparse *p) {
         } else if (infer__jparse_skip(p, INFER__JOP('*', '*'))) {
             infer__jparse_push(p, infer__jparse_with(p, INFER__JN_SPREAD2, k->at, infer__jparse_expression(p), NULL));
         } else if (k->kind == INFER__JT_NAME && k[1].kind == INFER__JT_OP && k[1].op == '=') {
-            p->k += 2;
+            infer__jparse_next(p, 2);
             e = infer__jparse_with(p, INFER__JN_KEYWORD, k->at, infer__jparse_expression(p), NULL);
             e->s = k->s;
             e->n = k->n;
@@ -216,10 +220,10 @@ static infer__jnode *infer__jparse_subscript(infer__jparse *p, infer__jnode *obj
             infer__jparse_fail(p, "a name or a number is expected behind '.'");
             return object;
         }
-        p->k++;
+        infer__jparse_next(p, 1);
         return e;
     }
-    p->k++; /* [ */
+    infer__jparse_next(p, 1); /* [ */
     while (p->r == INFER_OK && !infer__jparse_is(p, ']')) {
         if (p->n_stack > base) infer__jparse_expect(p, ',');
         infer__jparse_push(p, infer__jparse_index(p));
@@ -238,7 +242,7 @@ static infer__jnode *infer__jparse_call(infer__jparse *p, infer__jnode *callee) 
     size_t base = p->n_stack;
     infer__jnode *e = infer__jparse_node(p, INFER__JN_CALL, p->k->at);
     infer__jparse_push(p, callee);
-    p->k++;
+    infer__jparse_next(p, 1);
     infer__jparse_arguments(p);
     return infer__jparse_take(p, e, base);
 }
@@ -264,8 +268,8 @@ static void infer__jparse_dotted(infer__jparse *p, infer__jnode *e) {
         infer__jparse_fail(p, "a name is expected");
         return;
     }
-    p->k++;
-    while (infer__jparse_is(p, '.') && p->k[1].kind == INFER__JT_NAME) p->k += 2;
+    infer__jparse_next(p, 1);
+    while (infer__jparse_is(p, '.') && p->k[1].kind == INFER__JT_NAME) infer__jparse_next(p, 2);
     e->s = k->s;
     e->n = (size_t)(p->k[-1].s + p->k[-1].n - k->s);
 }
@@ -320,7 +324,7 @@ static infer__jnode *infer__jparse_strings(infer__jparse *p) { /* neighbours are
     char *s;
     e->s = p->k->s;
     e->n = p->k->n;
-    p->k++;
+    infer__jparse_next(p, 1);
     if (p->k->kind != INFER__JT_STRING) return e;
     for (k = p->k - 1; k->kind == INFER__JT_STRING; k++) n += k->n;
     s = (char *)infer__arena_alloc(&p->t->arena, (uint64_t)n + 1);
@@ -341,7 +345,7 @@ static infer__jnode *infer__jparse_list(infer__jparse *p, int dict) {
     size_t base = p->n_stack;
     infer__jnode *e = infer__jparse_node(p, dict ? INFER__JN_DICT : INFER__JN_LIST, p->k->at);
     int close = dict ? '}' : ']';
-    p->k++;
+    infer__jparse_next(p, 1);
     while (p->r == INFER_OK && !infer__jparse_is(p, close)) {
         if (p->n_stack > base) infer__jparse_expect(p, ',');
         if (infer__jparse_is(p, close)) break;
@@ -364,7 +368,7 @@ static infer__jnode *infer__jparse_word(infer__jparse *p) {
         if (infer__jparse_name(p, WORDS[i].name)) e->kind = (uint16_t)WORDS[i].kind;
     e->s = p->k->s;
     e->n = p->k->n;
-    p->k++;
+    infer__jparse_next(p, 1);
     return e;
 }
 
@@ -380,12 +384,12 @@ static infer__jnode *infer__jparse_primary(infer__jparse *p) {
     case INFER__JT_INT:
         e = infer__jparse_node(p, INFER__JN_INT, p->k->at);
         e->v.i = p->k->v.i;
-        p->k++;
+        infer__jparse_next(p, 1);
         break;
     case INFER__JT_FLOAT:
         e = infer__jparse_node(p, INFER__JN_FLOAT, p->k->at);
         e->v.f = p->k->v.f;
-        p->k++;
+        infer__jparse_next(p, 1);
         break;
     default:
         if (infer__jparse_skip(p, '(')) {
@@ -447,7 +451,7 @@ static infer__jnode *infer__jparse_binary(infer__jparse *p, int level) {
         while (*op && !infer__jparse_is(p, *op)) op++;
         if (!*op || !infer__jparse_enter(p)) break;
         found = *op;
-        p->k++;
+        infer__jparse_next(p, 1);
         e = infer__jparse_with(p, INFER__JN_BINARY, at, e, infer__jparse_binary(p, level - 1));
         e->op = (uint16_t)found;
     }
@@ -470,7 +474,7 @@ static infer__jnode *infer__jparse_compare(infer__jparse *p) {
         if (infer__jparse_name(p, "not") && infer__jtoken_is(&p->k[1], "in")) op = INFER__JOP_NOT_IN;
         if (!op) break;
         if (p->n_stack == base) infer__jparse_push(p, left);
-        p->k += op == INFER__JOP_NOT_IN ? 2 : 1;
+        infer__jparse_next(p, op == INFER__JOP_NOT_IN ? 2 : 1);
         relation = infer__jparse_with(p, INFER__JN_RELATION, op_at, infer__jparse_binary(p, 3), NULL);
         relation->op = (uint16_t)op;
         infer__jparse_push(p, relation);
@@ -488,7 +492,7 @@ static infer__jnode *infer__jparse_not(infer__jparse *p) {
     infer__jnode *e = &p->spare;
     if (!infer__jparse_name(p, "not")) return infer__jparse_compare(p);
     if (infer__jparse_enter(p)) {
-        p->k++;
+        infer__jparse_next(p, 1);
         e = infer__jparse_with(p, INFER__JN_NOT, at, infer__jparse_not(p), NULL);
     }
     p->depth--;

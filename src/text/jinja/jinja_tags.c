@@ -14,7 +14,7 @@ static int infer__jparse_any(const infer__jparse *p, const char *const *names) {
     return 0;
 }
 static void infer__jparse_tag_end(infer__jparse *p) {
-    if (p->k->kind == INFER__JT_TAG_END) p->k++;
+    if (p->k->kind == INFER__JT_TAG_END) infer__jparse_next(p, 1);
     else infer__jparse_fail(p, "'%}' is expected");
 }
 /* The body of a statement up to {% end %}, of which all is taken. Behind an end tag's name anything but %} is
@@ -55,7 +55,7 @@ static infer__jnode *infer__jparse_target(infer__jparse *p, int attributes) {
             break; /* a comma at the end */
         if (infer__jparse_is(p, '(')) {
             if (!infer__jparse_enter(p)) break;
-            p->k++;
+            infer__jparse_next(p, 1);
             infer__jparse_push(p, infer__jparse_target(p, attributes));
             infer__jparse_expect(p, ')');
             p->depth--;
@@ -83,7 +83,7 @@ static infer__jnode *infer__jtag_if(infer__jparse *p, uint32_t at) {
     infer__jparse_push(p, infer__jparse_body(p, ENDS));
     if (infer__jparse_name(p, "elif")) {
         uint32_t elif = p->k->at;
-        p->k++;
+        infer__jparse_next(p, 1);
         infer__jparse_push(p, infer__jtag_if(p, elif)); /* takes endif */
     } else if (infer__jparse_skip_name(p, "else")) {
         infer__jparse_push(p, infer__jparse_block(p, "endif"));
@@ -285,7 +285,7 @@ static infer__jnode *infer__jparse_statement(infer__jparse *p) { /* behind {% */
         infer__jnode *e;
         if (!infer__jparse_name(p, INFER__JINJA_TAGS[i].name)) continue;
         if (!INFER__JINJA_TAGS[i].parse) break;
-        p->k++;
+        infer__jparse_next(p, 1);
         e = INFER__JINJA_TAGS[i].parse(p, k->at);
         infer__jparse_tag_end(p);
         return e;
@@ -314,21 +314,21 @@ static infer__jnode *infer__jparse_body(infer__jparse *p, const char *const *end
         const infer__jtoken *k = p->k;
         switch (k->kind) {
         case INFER__JT_TEXT:
-            p->k++;
+            infer__jparse_next(p, 1);
             e = infer__jparse_node(p, INFER__JN_TEXT, k->at);
             e->s = k->s;
             e->n = k->n;
             infer__jparse_push(p, e);
             break;
         case INFER__JT_PRINT:
-            p->k++;
+            infer__jparse_next(p, 1);
             e = infer__jparse_with(p, INFER__JN_PRINT, k->at, infer__jparse_tuple(p, 1, 0), NULL);
-            if (p->k->kind == INFER__JT_PRINT_END) p->k++;
+            if (p->k->kind == INFER__JT_PRINT_END) infer__jparse_next(p, 1);
             else infer__jparse_fail(p, "'}}' is expected");
             infer__jparse_push(p, e);
             break;
         case INFER__JT_TAG:
-            p->k++;
+            infer__jparse_next(p, 1);
             if (ends && infer__jparse_any(p, ends)) ended = 1;
             else infer__jparse_push(p, infer__jparse_statement(p));
             break;
