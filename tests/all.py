@@ -12,6 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 os.chdir(ROOT)
 if os.path.exists("/etc/OpenCL/vendors/pocl.icd"): # the implementation that is always the same, where there are several
     os.environ.setdefault("OCL_ICD_VENDORS", "/etc/OpenCL/vendors/pocl.icd")
+os.environ["XDG_CACHE_HOME"] = os.path.join(ROOT, "build", "cache") # what the program and pocl keep is not the user's
 PY = sys.executable
 CC = os.environ.get("CC", "cc")
 CXX = next((c for c in (os.environ.get("CXX"), "c++", "g++", "clang++") if c and shutil.which(c)), None)
@@ -212,11 +213,12 @@ def hip_double(t):
                                              "tests/drivers/fibers.c", "-o", library + "/libamdhip64.so.7", "-ldl", "-lpthread"]):
         return
     env = {"LD_LIBRARY_PATH": library, "OCL_ICD_VENDORS": "none", "CHECK_BACKEND": "hip", "FAKE_HIP_CXX": clang}
+    sampled = dict(env, CHECK_EMULATED="1")
     t.step("HIP double: ops, waves of 32", ["build/check", "gpu_ops"], env=env)
     t.step("HIP double: ops, waves of 64, two devices", ["build/check", "gpu_ops"],
            env=dict(env, FAKE_HIP_DEVICES="2", FAKE_HIP_ARCH="gfx90a:sramecc+:xnack-", CHECK_EMULATED="1"))
     for name in DOUBLE_MODELS:
-        t.step("HIP double: models, " + name, ["build/check", name], env=env)
+        t.step("HIP double: models, " + name, ["build/check", name], env=sampled)
     t.step("HIP double: calls that fail", [PY, "tests/drivers/hip/faults.py", "build/infer", library], env=env)
 
 
@@ -245,7 +247,7 @@ def metal(t):
     t.step("kernels as Metal programs, memory of its own, no matrix units", [exe, "gpu_ops"],
            env=dict(on, FAKE_METAL_DEVICES="d", CHECK_EMULATED="1"))
     for name in DOUBLE_MODELS:
-        t.step("models on Metal's double, " + name, [exe, name], env=on)
+        t.step("models on Metal's double, " + name, [exe, name], env=dict(on, CHECK_EMULATED="1"))
 def cuda_double(t):
     """CUDA's driver and the shipped PTX on a stand-in for libcuda: tests/drivers/cuda/README.md."""
     if not sys.platform.startswith("linux"):
@@ -261,7 +263,7 @@ def cuda_double(t):
         t.step("CUDA double: ops on capability " + capability, ["build/check", "gpu_ops"], env=dict(env, FAKE_CUDA_CAPABILITY=capability))
         for name in DOUBLE_MODELS:
             t.step("CUDA double: models on capability %s, %s" % (capability, name), ["build/check", name],
-                   env=dict(env, FAKE_CUDA_CAPABILITY=capability))
+                   env=dict(env, FAKE_CUDA_CAPABILITY=capability, CHECK_EMULATED="1"))
     t.step("CUDA double: ops, every access checked", ["build/check", "gpu_ops"], env=dict(env, FAKE_CUDA_CHECK="1", CHECK_EMULATED="1"))
     checks = [(None, 0, " ok "), ("cuLaunchKernel:3=719", 1, "FAILED"), ("cuModuleLoadDataEx:5=209", 1, "not built")]
     for fail, status, want in checks: # every kernel beside the CPU: well; a launch that fails; a program that is refused
@@ -346,9 +348,16 @@ def uninitialised(t):
                env={"CHECK_EMULATED": "1"})
 
 
+# Sweeps over texts, masks and budgets that take minutes where instructions are interpreted, and depend on none of them:
+# this computer runs them, i686 and the sanitizers too.
+TEXTS = ("grammar_masks_large,grammar_hostile,kinds_hostile,pretokenizer_hostile,tokenizer_hostile,test_marks,chat_replies_by_template,test_budget,"
+         "constrained_generate,sampler_top,hostile_keys_as_saved,hostile_keys_fine,generate_stop_strings,generate_memory,host_signal_storm")
+
+
 def group_cross(t):
     """The tests on other systems: 32 bits, Windows, ARM, big-endian; by qemu-user or Wine where they are needed. ONLY=s390x: that one."""
     wine = next((w for w in ("wine64", "/usr/lib/wine/wine64", "wine") if shutil.which(w)), "wine64")
+    env = {"CHECK_EMULATED": "1", "CHECK_WITHOUT": TEXTS, "WINEDEBUG": "-all", "WINEPREFIX": os.path.abspath("build/wine")}
     alone = ["-DINFER_NO_RUNTIME_LINKING"] # a static program loads no drivers; on Windows it does: Wine hands OpenCL through
 
     def system(t, name, cc, flags, run):
@@ -358,8 +367,7 @@ def group_cross(t):
             return
         exe = "build/check-%s.exe" % name
         if t.step("compile for " + name, [cc, "-std=gnu99", "-O2", "-g", "-static", "-DINFER_QUIET", "-Itests", "tests/check.c", "-o", exe] + flags):
-            t.step("tests on " + name, run + [exe],
-                   env={"CHECK_EMULATED": "1", "WINEDEBUG": "-all", "WINEPREFIX": os.path.abspath("build/wine")} if run else None)
+            t.step("tests on " + name, run + [exe], env=env if run else None)
     systems = [("s390x", "s390x-linux-gnu-gcc", alone + LIBS, ["qemu-s390x"]),
                ("aarch64", "aarch64-linux-gnu-gcc", alone + LIBS, ["qemu-aarch64"]),
                ("i686", "i686-linux-gnu-gcc", ["-msse2", "-mfpmath=sse"] + alone + LIBS, []),

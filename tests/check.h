@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char *check_filter;          /* substring of test names to run */
 static const char *check_test = "";       /* the running test */
@@ -52,6 +53,9 @@ static void check_skip_test(const char *why) {
 }
 #define SKIP(why) do { check_skip_test(why); return; } while (0)
 
+/* The step of a loop over many cases: 1, or n where the CPU's instructions are interpreted. */
+static INFER__UNUSED int check_every(int n) { return getenv("CHECK_EMULATED") ? n : 1; }
+
 /* CHECK_WITHOUT: parts of the names of tests that are left out, separated by commas. */
 static int check_left_out(const char *name) {
     const char *p = getenv("CHECK_WITHOUT");
@@ -63,11 +67,15 @@ static int check_left_out(const char *name) {
     return 0;
 }
 
+/* CHECK_TIMES=1: say the CPU seconds of each. */
 static void check_run(const char *name, void (*fn)(void)) {
+    clock_t start;
     if (check_filter && !strstr(name, check_filter)) return;
     if (check_left_out(name)) return;
     check_test = name; check_detail = ""; check_bad = 0; check_skip = 0;
+    start = clock();
     fn();
+    if (getenv("CHECK_TIMES")) fprintf(stderr, "%7.2f s %s\n", (double)(clock() - start) / CLOCKS_PER_SEC, name);
     if (check_bad) { check_failed++; fprintf(stderr, "FAILED %s (%d checks)\n", name, check_bad); }
     else if (check_skip) check_skipped++;
     else check_passed++;

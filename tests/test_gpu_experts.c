@@ -43,10 +43,10 @@ static unsigned char *gpu_experts_file(const char *path, const infer__quant *all
 
 /* Rows that are farther from the others than rounding to 8 bits brings them: another expert was chosen. */
 static int32_t gpu_experts_far(const float *out, const float *exact, int32_t rows, int32_t width, double limit) {
-    int32_t i, far = 0;
+    int32_t i, off = 0;
     for (i = 0; i < rows; i++)
-        far += !(check_nmse(out + (int64_t)i * width, exact + (int64_t)i * width, (size_t)width) <= limit);
-    return far;
+        off += !(check_nmse(out + (int64_t)i * width, exact + (int64_t)i * width, (size_t)width) <= limit);
+    return off;
 }
 
 /* Against exact a device is no worse than the CPU's own rounding by much: a prompt at once, three times (the third may be
@@ -115,7 +115,7 @@ static void test_gpu_model_experts(void) {
     size_t i;
     GPU_NEEDED();
     check_live = check_fail_at = 0;
-    for (i = 0; i < INFER__COUNT(types) * INFER__COUNT(files); i += GPU_EVERY) {
+    for (i = 0; i < INFER__COUNT(types) * INFER__COUNT(files); i += (size_t)(GPU_EVERY * check_every(5))) {
         const infer__quant *all = infer__quant_find(types[i / INFER__COUNT(files)][0], NULL);
         const infer__quant *down = infer__quant_find(types[i / INFER__COUNT(files)][1], NULL);
         char detail[120];

@@ -3,6 +3,8 @@
  *
  * -DFUZZ_SEEDS gives a main that writes the seeds into the folder named: tiny models of several kinds. */
 #define INFER_IMPLEMENTATION
+#define INFER_NO_SIMD /* fuzz_arch has the instructions: a third of the time to compile */
+#define INFER_NO_GPU
 #include "../../src/infer_all.c"
 #include "../gguf_write.h"
 

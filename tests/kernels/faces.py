@@ -8,7 +8,7 @@ Faces:  words    what compilers do not see: every pointer says its address space
         opencl   OpenCL C 1.2 without any extension
         ptx      CUDA by clang, for both tiers; ptxas, where it is installed, then assembles that
         embedded the PTX in kernels_embed.h, which is what CUDA drivers get, by ptxas for all devices that it is for
-        gcn      HIP by clang, for one chip of each generation and size of wave; all of them for the programs of SPREAD
+        gcn      HIP by clang, for a chip of each size of wave; one of each generation for the programs of SPREAD
         hiprtc   HIP by AMD's own compiler, a program and chip each in a child process (hiprtc.c); where its library is
         metal    Metal as C++14, with the stand-in metal/metal_stdlib; "metal spaces" once more with real address spaces
 Programs lie in build/kernels/NAME.cl, as drivers get them: line numbers in messages count there.
@@ -47,8 +47,8 @@ def words(text):
 
 # ---- compilers ----------------------------------------------------------------------------------------------------------
 
-CHIPS = ("gfx906", "gfx90a", "gfx1030", "gfx1100")  # for every program
-MORE_CHIPS = ("gfx803", "gfx900", "gfx942", "gfx1151", "gfx1201")
+CHIPS = ("gfx90a", "gfx1100")  # for every program; two more by AMD's own compiler, see RTC_CHIPS
+MORE_CHIPS = ("gfx803", "gfx900", "gfx906", "gfx942", "gfx1030", "gfx1151", "gfx1201")
 SPREAD = ("base", "kv_f16", "q4_k")
 RTC_CHIPS = ("gfx906", "gfx1030")  # of those that ROCm 5.2 knows, for every program: for others its compiler ends the process
 MORE_RTC_CHIPS = ("gfx803", "gfx90a")
@@ -125,7 +125,8 @@ def compile_all(clang, ptxas, programs, jobs):
         return list(pool.map(lambda job: attempt(clang, ptxas, *job), jobs))
 
 
-EMBEDDED = ("75", "80", "86", "89", "90", "100", "120")  # devices that ptxas of CUDA 13 knows, of those that are checked
+EMBEDDED = ("75", "80", "90", "120")  # devices that ptxas of CUDA 13 knows: a generation each, for every program
+MORE_EMBEDDED = ("86", "89", "100")
 
 
 def embedded_jobs(modules, kinds, only):
@@ -133,7 +134,8 @@ def embedded_jobs(modules, kinds, only):
     texts, out = embed_kernels.embedded_ptx(), []
     for m in modules:
         tier = kinds[m.kind].ptx_tier()
-        for device in (("90a",) if tier == "90a" else [d for d in EMBEDDED if int(d) >= int(tier)]) if tier else ():
+        devices = EMBEDDED + (MORE_EMBEDDED if m.name in SPREAD else ())
+        for device in (("90a",) if tier == "90a" else [d for d in devices if int(d) >= int(tier)]) if tier else ():
             if only in "%s, embedded, ptxas sm_%s" % (m.name, device):
                 out.append((m.name, texts[m.name].plain.decode("ascii") if m.name in texts else "", device))
     return out

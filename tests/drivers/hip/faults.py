@@ -43,7 +43,7 @@ FAILS = [  # which call, the code, what the message says of it
     ("hipMemcpyDtoHAsync:1", 719, "hipErrorLaunchFailure (719)"),
     ("hipStreamSynchronize:5+", 719, "hipErrorLaunchFailure (719)"),  # a lost device: no wait ends well any more
 ]
-RUN = ["run", MODEL, "-p", "Once", "-n", "4"]
+RUN = ["run", MODEL, "-p", "Once", "-n", "4", "--kernel-cache", ""] # none: calls are counted, and what they compile is not to be kept
 DIFFERS = 'kernel k_add (program base, check "add": 3 rows of 300) differs from the CPU by '
 CHECKED = [  # arguments, environment, exit status, what is in the output
     (RUN + ["--backend", "hip", "-v"], {}, 0, ": its kernels compute what the CPU does (checked in "),
