@@ -143,7 +143,7 @@ def group_check(t):
 
 
 def group_test(t):
-    together(t, cuda_double, metal_and_fresh, hip_double, lambda t: t.step("compile", [PY, "tests/compile/run.py"]), group_cli, faces,
+    together(t, cuda_double, metal_and_fresh, hip_double, lambda t: t.step("compile", [PY, "tests/compile/run.py", "--native"]), group_cli, faces,
              lambda t: t.step("tests on src/", ["build/check"]), lambda t: t.step("tests on infer.h", ["build/check-h"]), group_examples,
              without_gpus, sources)
 
@@ -375,6 +375,7 @@ def group_cross(t):
                ("i686", "i686-linux-gnu-gcc", ["-msse2", "-mfpmath=sse"] + alone + LIBS, []),
                ("Windows", "x86_64-w64-mingw32-gcc", ["-lm"], [wine])]
     groups = [lambda t, s=s: system(t, *s) for s in systems if os.environ.get("ONLY", s[0]) == s[0]]
+    groups += [lambda t: t.step("compile for other systems", [PY, "tests/compile/run.py", "--cross"])] * ("ONLY" not in os.environ)
     groups += [lambda t, c=c: arithmetic_elsewhere(t, *c) for c in CPUS if os.environ.get("ONLY", c[0]) == c[0]]
     together(t, *groups)
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """run.py: compile infer.h in every way that users do. Compilers that are not installed are named as skipped.
 
-  python3 tests/compile/run.py [--quick | --list] [FILTER]     --quick: one compiler, a few lines, for `make check`
-                                                               --list: compile nothing, say what would be skipped
+  python3 tests/compile/run.py [--quick | --native | --cross | --list] [FILTER]
+      --quick    one compiler, a few lines, for `make check`
+      --native   for this system; --cross   for others, for `make cross`
+      --list     compile nothing, say what would be skipped
 """
 import concurrent.futures, os, shutil, subprocess, sys
 
@@ -26,19 +28,19 @@ LIBS = [] if os.name == "nt" else ["-lm", "-lpthread"] + (["-ldl"] if sys.platfo
 
 class Case:
     """One compiler call. want: 'ok', or a text that the compiler must print while failing ('fail:') or passing ('says:')."""
-    def __init__(self, name, compiler, args, want="ok", run=None, alias=None):
-        self.name, self.compiler, self.args, self.want, self.run = name, compiler, args, want, run
+    def __init__(self, name, compiler, args, want="ok", run=None, alias=None, cross=False):
+        self.name, self.compiler, self.args, self.want, self.run, self.cross = name, compiler, args, want, run, cross
         self.alias = alias or compiler or "?"
 
 
 def cases():
     out = []
-    def add(name, compiler, args, want="ok", run=None, alias=None):
-        out.append(Case(name, compiler, args, want, run, alias))
+    def add(name, compiler, args, want="ok", run=None, alias=None, cross=False):
+        out.append(Case(name, compiler, args, want, run, alias, cross))
     def obj(name):
         return ["-o", os.path.join(OUT, name.replace(" ", "_").replace("/", "_") + ".o")]
-    def impl(name, compiler, args, want="ok", alias=None, warn=WARN):
-        add(name, compiler, args + warn + ["-c", "impl.c"] + obj(name), want, alias=alias)
+    def impl(name, compiler, args, want="ok", alias=None, cross=False):
+        add(name, compiler, args + WARN + ["-c", "impl.c"] + obj(name), want, alias=alias, cross=cross)
 
     for cc, label in ((GCC, "gcc"), (CLANG, "clang")):
         for std, opt in (("c99", "-O0"), ("c99", "-O2"), ("c11", "-O0")):
@@ -90,13 +92,13 @@ def cases():
             ("mingw after windows.h", tool("x86_64-w64-mingw32-gcc", "x86_64-w64-mingw32-gcc-posix"), ["-std=c11", "-O0", "-DINFER_QUIET", "-DBEFORE_WINDOWS"]),
             ("musl", tool("musl-gcc"), ["-std=c99", "-O1"]),
             ("musl after system headers", tool("musl-gcc"), ["-std=c99", "-O0", "-DINFER_QUIET", "-DBEFORE_SYSTEM"])):
-        impl(name, compiler, args, alias=name.split()[0])
+        impl(name, compiler, args, alias=name.split()[0], cross=True)
     # clang 19 is needed: its Windows intrinsics headers parse with the stand-ins
     msvc = ["--target=x86_64-pc-windows-msvc", "-nostdlibinc", "-isystem", "winstub", "-isystem", "stub", "-O1", "-std=c11"]
-    impl("clang for MSVC", tool("clang-19"), msvc, alias="clang-19")
-    impl("clang for MSVC after windows.h", tool("clang-19"), msvc + ["-DBEFORE_WINDOWS"], alias="clang-19")
-    impl("clang for macOS arm64, no system", tool("clang-19"), ["--target=arm64-apple-macos11", "-nostdlibinc", "-isystem", "macstub", "-isystem", "stub",
-         "-O1", "-std=c11"], alias="clang-19") if os.path.isdir(os.path.join(HERE, "macstub")) else None
+    macos = ["--target=arm64-apple-macos11", "-nostdlibinc", "-isystem", "macstub", "-isystem", "stub", "-O1", "-std=c11"]
+    impl("clang for MSVC", tool("clang-19"), msvc, alias="clang-19", cross=True)
+    impl("clang for MSVC after windows.h", tool("clang-19"), msvc + ["-DBEFORE_WINDOWS"], alias="clang-19", cross=True)
+    impl("clang for macOS arm64, no system", tool("clang-19"), macos, alias="clang-19", cross=True)
     exe = os.path.join(OUT, "two_tcc")
     add("tcc", tool("tcc"), ["-Wall", "two_a.c", "two_b.c", "-o", exe] + LIBS, run=[exe], alias="tcc")
     return out
@@ -129,12 +131,14 @@ def attempt(c):
 
 
 def main():
-    args = [a for a in sys.argv[1:] if a not in ("--quick", "--list")]
+    args = [a for a in sys.argv[1:] if not a.startswith("--")]
     os.makedirs(OUT, exist_ok=True)
     todo = [c for c in cases() if not args or args[0] in c.name]
     if "--quick" in sys.argv:
         todo = [c for c in todo if c.name.split(",")[0] in ("gcc -std=c99 -O2", "gcc declarations -std=c89", "two translation units",
                                                             "every INFER_NO_*", "g++ declarations -std=c++98")]
+    if "--native" in sys.argv or "--cross" in sys.argv:
+        todo = [c for c in todo if c.cross == ("--cross" in sys.argv)]
     if "--list" in sys.argv:
         todo = [c for c in todo if not c.compiler]
     count = {"pass": 0, "fail": 0, "skip": 0}

@@ -125,8 +125,7 @@ def compile_all(clang, ptxas, programs, jobs):
         return list(pool.map(lambda job: attempt(clang, ptxas, *job), jobs))
 
 
-EMBEDDED = ("75", "80", "90", "120")  # devices that ptxas of CUDA 13 knows: a generation each, for every program
-MORE_EMBEDDED = ("86", "89", "100")
+EMBEDDED = ("75", "80", "86", "89", "90", "100", "120")  # devices that ptxas of CUDA 13 knows, of those that are checked
 
 
 def embedded_jobs(modules, kinds, only):
@@ -134,8 +133,10 @@ def embedded_jobs(modules, kinds, only):
     texts, out = embed_kernels.embedded_ptx(), []
     for m in modules:
         tier = kinds[m.kind].ptx_tier()
-        devices = EMBEDDED + (MORE_EMBEDDED if m.name in SPREAD else ())
-        for device in (("90a",) if tier == "90a" else [d for d in devices if int(d) >= int(tier)]) if tier else ():
+        if not tier:
+            continue
+        devices = ["90a"] if tier == "90a" else [d for d in EMBEDDED if int(d) >= int(tier)]
+        for device in devices if m.name in SPREAD else sorted({devices[0], devices[-1]}):  # the oldest and the newest
             if only in "%s, embedded, ptxas sm_%s" % (m.name, device):
                 out.append((m.name, texts[m.name].plain.decode("ascii") if m.name in texts else "", device))
     return out
