@@ -191,8 +191,9 @@ def oclgrind(t, name, suites, but=None, written=True):
 
 # Tests of kernels that oclgrind runs, in parts that take some minutes each: name, tests, those of them that another part has, and whether
 # memory that is read has to be written before: oclgrind 21.10 is wrong about that for what attention leaves between two launches.
-OCLGRIND = (("kernels", "gpu_ops", "attention"), ("attention of each cache type", "gpu_ops_attention_types"),
-            ("attention", "gpu_ops_attention", "attention_types", False))
+# "halves" is of tensor cores, which OpenCL has none of.
+OCLGRIND = (("kernels", "gpu_ops", "attention,halves"), ("attention of each cache type", "gpu_ops_attention_types", None, False),
+            ("attention", "gpu_ops_attention", "attention_types,halves", False))
 
 
 # Whole models on the doubles: one row per kind of machinery, what a model's life is made of, and wrong kernels, which are not taken.
@@ -274,7 +275,7 @@ def cuda_double(t):
                 'test $status = %d && echo "$out" | grep -q "%s"' % (status, want)],
                env=dict(env, FAKE_CUDA_CAPABILITY="80", **({"FAKE_CUDA_FAIL": fail} if fail else {})))
     for capability in ("80", "90"): # by mma.sync; by wgmma, which build/check has
-        for name in ("gpu_ops_rounded", "gpu_ops_moe_halves"):
+        for name in ("gpu_ops_rounded", "gpu_ops_moe_halves", "test_gpu_few"):
             t.step("CUDA double: tensor cores of capability %s, every access checked, %s" % (capability, name), ["build/check", name],
                    env=dict(env, FAKE_CUDA_CAPABILITY=capability, FAKE_CUDA_CHECK="1"))
 
