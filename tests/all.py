@@ -320,8 +320,8 @@ def group_cli(t):
 
 def group_san(t):
     """The tests under AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer, MemorySanitizer and valgrind, the GPU kernels under oclgrind."""
-    alone = "test_marks,test_hostile_keys,test_budget_operations" # of one thread and many minutes: the other sanitizers have them
-    together(t, lambda t: t.step("TSan", ["build/check-tsan"], env={"TSAN_OPTIONS": "halt_on_error=1", "CHECK_WITHOUT": alone}),
+    tsan = {"TSAN_OPTIONS": "halt_on_error=1", "CHECK_EMULATED": "1", "CHECK_WITHOUT": TEXTS + ",test_hostile_keys"} # of one thread
+    together(t, lambda t: t.step("TSan", ["build/check-tsan"], env=tsan),
              *[lambda t, part=part: oclgrind(t, *part) for part in OCLGRIND], uninitialised,
              lambda t: t.step("ASan and UBSan", ["build/check-asan"],
                               env={"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1",
