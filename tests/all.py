@@ -192,8 +192,8 @@ def oclgrind(t, name, suites, but=None, written=True):
 # Tests of kernels that oclgrind runs, in parts that take some minutes each: name, tests, those of them that another part has, and whether
 # memory that is read has to be written before: oclgrind 21.10 is wrong about that for what attention leaves between two launches.
 # "halves" is of tensor cores, which OpenCL has none of.
-OCLGRIND = (("kernels", "gpu_ops", "attention,halves"), ("attention of each cache type", "gpu_ops_attention_types", None, False),
-            ("attention", "gpu_ops_attention", "attention_types,halves", False))
+OCLGRIND = (("kernels", "gpu_ops", "attention,halves,ops_check"), ("the check of devices", "gpu_ops_check", None, False),
+            ("attention of each cache type", "gpu_ops_attention_types", None, False), ("attention", "gpu_ops_attention", "attention_types,halves", False))
 
 
 # Whole models on the doubles: one row per kind of machinery, what a model's life is made of, and wrong kernels, which are not taken.
