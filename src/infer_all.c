@@ -80,8 +80,10 @@ INFER__COLD_BEGIN
 #include "model/model.c"           /* opening: the steps above in order */
 #include "model/plan.c"            /* sizes of a context */
 #include "model/cache.c"           /* pages of keys and values */
-#include "model/mix_attention.c"
-#include "model/ffn.c"             /* dense and experts */
+#include "model/layers/attention.c"
+#include "model/layers/ffn.c"      /* dense and experts */
+#include "model/layers/kinds.c"    /* INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN */
+#include "model/describe.c"        /* a model's layers as text */
 #include "model/results.c"         /* logits that stay on the device */
 #include "model/forward.c"         /* THE LOOP */
 
@@ -98,7 +100,6 @@ INFER__COLD_BEGIN
 #include "api/session_state.c"     /* rewind, fork, save, load */
 #include "api/generate.c"
 #include "api/chat_api.c"          /* conversations and replies */
-#include "api/describe.c"          /* a model's layers as text */
 
 INFER__COLD_END
 #include "base/epilogue.h"

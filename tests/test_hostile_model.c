@@ -373,7 +373,7 @@ static void test_hostile_plan(void) {
     CHECK(infer_model_open_memory(&m, file, n, NULL, &e) == INFER_OK && m && m->why_code == INFER_OK);
     if (!m) return;
     l = &m->layers[0]; /* no file of a size that a test can write has such shapes */
-    l->ffn = INFER__FFN_MOE;
+    l->parts[1].kind = infer__sublayer_kind_of(INFER__SUBLAYER_MOE);
     m->hp.n_layer = 1;
     m->hp.n_expert = m->hp.n_used = 64;
     m->hp.n_ff_expert = INFER__MAX_DIM;
@@ -387,7 +387,7 @@ static void test_hostile_plan(void) {
         p.sessions = shapes[i].sessions;
         p.keep = shapes[i].keep;
         infer__plan_sizes(&plan, m, &p, 1);
-        CHECK(infer__ffn_cols(m, l) == (int64_t)cols && plan.work_cols == (int64_t)cols);
+        CHECK(infer__ffn_moe_cols(m, l) == (int64_t)cols && plan.work_cols == (int64_t)cols);
         CHECK(plan.work_bytes == cols * (uint64_t)shapes[i].batch * sizeof(float));
         CHECK(plan.n_pages[1] > 0 && plan.n_pages[1] <= plan.max_pages && plan.max_pages == shapes[i].cells / 16);
         CHECK(infer_model_memory(m, &p, &memory, &e) == INFER_OK);

@@ -12,12 +12,16 @@
 #include "../compute/gpu/gpu.h"
 #include "../format/format.h"
 #include "../text/text.h"
+#include "layers/slots.h"
 #include <math.h>
 
 /* ---- architecture rows (arch.c) ---------------------------------------------------------------- */
 
 typedef struct infer__hparams infer__hparams;
 typedef struct infer__layer infer__layer;
+typedef struct infer__keys infer__keys;
+typedef struct infer__sublayer infer__sublayer;
+typedef struct infer__text_out infer__text_out;
 
 enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and FFN both read the block's input */
 
@@ -38,17 +42,20 @@ enum {
     INFER__QK_NORM_PAIR = 1 << 12,     /* Q/K norms count only when both are there */
     INFER__ATTN_CAP = 1 << 13,         /* attn_logit_softcapping applies */
     INFER__FINAL_CAP = 1 << 14,        /* final_logit_softcapping applies */
-    INFER__ROPE_BY_KEY = 1 << 15       /* rope.scaling.finetuned = false: no layer is rotated */
+    INFER__ROPE_BY_KEY = 1 << 15,      /* rope.scaling.finetuned = false: no layer is rotated */
+    INFER__GAPS = 1 << 16              /* layers without heads have no mixer, those without a width no FFN */
 };
 
 typedef struct infer__arch {
     const char *name;       /* general.architecture, and the prefix of its keys */
     uint8_t norm, rope, act; /* INFER__NORM_*, INFER__ROPE_*, INFER__ACT_* */
     uint8_t block;          /* INFER__BLOCK_* */
+    uint8_t mixer_else;     /* INFER__SUBLAYER_* of the mixer in layers without K/V heads; 0 = every layer has some */
     uint8_t window_every;   /* N: every N-th layer sees everything, the others a sliding window; 0 = no windows */
     uint8_t no_rope_every;  /* N: every N-th layer is not rotated; 0 = all are */
     uint32_t flags;
     void (*fixup)(infer__hparams *hp); /* defaults that need arithmetic; may be NULL */
+    void (*parts)(infer_model *m, infer__layer *l); /* changes a layer's list of sublayers; NULL: it is as usual */
     const char *ignore;     /* tensors that the model's own code does not use: names or parts, separated by spaces */
     const char *idle;       /* keys that it does not use either, separated by spaces: see keys.c */
     const char *reference;  /* what its results are tested against */
@@ -85,6 +92,26 @@ struct infer__hparams {
 enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__GATING_SOFTMAX_USED };
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
 
+/* layers/kinds.c: the sublayers of a layer whose heads and FFN width are known. */
+static void infer__layer_parts(infer_model *m, infer__layer *l);
+
+/* hparams.c: keys that a layer's kinds look up, all under the architecture's prefix. A failure sticks: then they give
+ * `absent` (floats 0), and opening ends with an error that names the key. */
+struct infer__keys {
+    const infer_model *m;
+    const infer__gguf *g;
+    const char *prefix;
+    infer_error *err;
+    char key[160];
+    int32_t failed;
+};
+/* An integer in lo..hi, `absent` when there is none (need = it must be there). */
+static int32_t infer__key_int(infer__keys *k, const char *name, int32_t lo, int32_t hi, int32_t absent, int need);
+/* A number per layer: the key may be one number or an array of n_layer. */
+static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer, int32_t lo, int32_t hi,
+                                int32_t absent);
+static const char *infer__key_name(infer__keys *k, const char *name); /* with the prefix */
+
 /* keys.c */
 /* UNSUPPORTED, by name: a key of the architecture that nobody looked up, and that is not known to be without effect. */
 static infer_result infer__keys_check(const infer_model *m, infer_error *err);
@@ -95,87 +122,18 @@ static infer_result infer__key_refuse(const infer_model *m, const char *key, con
 
 /* ---- weights (weights.c) ---------------------------------------------------------------------------- */
 
-/* Symbolic dimensions of the tables below; infer__dim turns them into numbers for a layer. */
-enum {
-    INFER__D_ONE,
-    INFER__D_MODEL,
-    INFER__D_QUERY,
-    INFER__D_KEY,
-    INFER__D_VALUE,
-    INFER__D_ATT,
-    INFER__D_QKV,
-    INFER__D_FF,
-    INFER__D_HEADS,
-    INFER__D_HEADS_Q,
-    INFER__D_HEADS_K, /* one set per head or shared: see infer__head_groups */
-    INFER__D_VOCAB,
-    INFER__D_ANY,
-    INFER__D_EXPERTS,
-    INFER__D_FF_EXPERT,
-    INFER__D_FF_EXPERTS,
-    INFER__D_MODEL_EXPERTS,
-    INFER__D_FF_SHARED
-};
-
-/* W(slot, tensor name, rows, columns, required): %d is the layer. A vector has one row. */
-#define INFER__LAYER_SLOTS(W) \
-    W(ATTN_NORM,      "blk.%d.attn_norm.weight",           ONE,           MODEL,     0) \
-    W(ATTN_NORM_B,    "blk.%d.attn_norm.bias",             ONE,           MODEL,     0) \
-    W(ATTN_QKV,       "blk.%d.attn_qkv.weight",            QKV,           MODEL,     0) /* sliced into Q, K, V */ \
-    W(ATTN_QKV_B,     "blk.%d.attn_qkv.bias",              ONE,           QKV,       0) \
-    W(ATTN_Q,         "blk.%d.attn_q.weight",              QUERY,         MODEL,     0) \
-    W(ATTN_Q_B,       "blk.%d.attn_q.bias",                ONE,           QUERY,     0) \
-    W(ATTN_K,         "blk.%d.attn_k.weight",              KEY,           MODEL,     0) \
-    W(ATTN_K_B,       "blk.%d.attn_k.bias",                ONE,           KEY,       0) \
-    W(ATTN_V,         "blk.%d.attn_v.weight",              VALUE,         MODEL,     0) \
-    W(ATTN_V_B,       "blk.%d.attn_v.bias",                ONE,           VALUE,     0) \
-    W(ATTN_Q_NORM,    "blk.%d.attn_q_norm.weight",         ONE,           HEADS_Q,   0) /* present = QK-norm */ \
-    W(ATTN_Q_NORM_B,  "blk.%d.attn_q_norm.bias",           ONE,           HEADS_Q,   0) \
-    W(ATTN_K_NORM,    "blk.%d.attn_k_norm.weight",         ONE,           HEADS_K,   0) \
-    W(ATTN_K_NORM_B,  "blk.%d.attn_k_norm.bias",           ONE,           HEADS_K,   0) \
-    W(ATTN_SINKS,     "blk.%d.attn_sinks.weight",          ONE,           HEADS,     0) /* a score without a value */ \
-    W(ATTN_OUT,       "blk.%d.attn_output.weight",         MODEL,         ATT,       1) \
-    W(ATTN_OUT_B,     "blk.%d.attn_output.bias",           ONE,           MODEL,     0) \
-    W(ATTN_POST_NORM, "blk.%d.post_attention_norm.weight", ONE,           MODEL,     0) \
-    W(FFN_NORM,       "blk.%d.ffn_norm.weight",            ONE,           MODEL,     0) \
-    W(FFN_NORM_B,     "blk.%d.ffn_norm.bias",              ONE,           MODEL,     0) \
-    W(FFN_GATE,       "blk.%d.ffn_gate.weight",            FF,            MODEL,     0) \
-    W(FFN_GATE_B,     "blk.%d.ffn_gate.bias",              ONE,           FF,        0) \
-    W(FFN_UP,         "blk.%d.ffn_up.weight",              ANY,           MODEL,     0) /* 2 FF rows = gate, up */ \
-    W(FFN_UP_B,       "blk.%d.ffn_up.bias",                ONE,           ANY,       0) \
-    W(FFN_DOWN,       "blk.%d.ffn_down.weight",            MODEL,         FF,        0) \
-    W(FFN_DOWN_B,     "blk.%d.ffn_down.bias",              ONE,           MODEL,     0) \
-    W(FFN_ACT_SCALES, "blk.%d.ffn.act.scales",             ONE,           FF,        0) \
-    W(FFN_POST_NORM,  "blk.%d.post_ffw_norm.weight",       ONE,           MODEL,     0) \
-    W(MOE_ROUTER,     "blk.%d.ffn_gate_inp.weight",        EXPERTS,       MODEL,     0) /* present = experts */ \
-    W(MOE_GATE,       "blk.%d.ffn_gate_exps.weight",       FF_EXPERTS,    MODEL,     0) \
-    W(MOE_UP,         "blk.%d.ffn_up_exps.weight",         FF_EXPERTS,    MODEL,     0) \
-    W(MOE_DOWN,       "blk.%d.ffn_down_exps.weight",       MODEL_EXPERTS, FF_EXPERT, 0) \
-    W(SHARED_GATE,    "blk.%d.ffn_gate_shexp.weight",      FF_SHARED,     MODEL,     0) \
-    W(SHARED_UP,      "blk.%d.ffn_up_shexp.weight",        FF_SHARED,     MODEL,     0) \
-    W(SHARED_DOWN,    "blk.%d.ffn_down_shexp.weight",      MODEL,         FF_SHARED, 0)
-
-#define INFER__MODEL_SLOTS(W) \
-    W(TOKEN_EMBD,   "token_embd.weight",        VOCAB, MODEL,    1) \
-    W(POS_EMBD,     "position_embd.weight",     ANY,   MODEL,    0) \
-    W(EMBD_NORM,    "token_embd_norm.weight",   ONE,   MODEL,    0) \
-    W(EMBD_NORM_B,  "token_embd_norm.bias",     ONE,   MODEL,    0) \
-    W(OUT_NORM,     "output_norm.weight",       ONE,   MODEL,    0) \
-    W(OUT_NORM_B,   "output_norm.bias",         ONE,   MODEL,    0) \
-    W(OUTPUT,       "output.weight",            VOCAB, MODEL,    0) /* absent: the embedding (tied) */ \
-    W(OUTPUT_B,     "output.bias",              ONE,   VOCAB,    0) \
-    W(ROPE_FREQS,   "rope_freqs.weight",        ONE,   ANY,      0) /* these three: infer__rope_check */ \
-    W(ROPE_LONG,    "rope_factors_long.weight", ONE,   ANY,      0) \
-    W(ROPE_SHORT,   "rope_factors_short.weight", ONE,  ANY,      0)
-
-#define INFER__SLOT_ENUM(slot, name, rows, cols, need) INFER__W_##slot,
-enum { INFER__LAYER_SLOTS(INFER__SLOT_ENUM) INFER__LAYER_SLOT_COUNT };
-enum { INFER__MODEL_SLOTS(INFER__SLOT_ENUM) INFER__MODEL_SLOT_COUNT };
+/* A tensor's row in the tables of slots.h. */
+typedef struct infer__tensor_slot { const char *name; uint8_t rows, cols, need; } infer__tensor_slot;
+/* 1 when the file has the tensor of a layer's slot. */
+static int infer__layer_has(const infer_model *m, const infer__layer *l, int slot);
+/* FORMAT, by name: the layer needs a tensor here. UNSUPPORTED: a tensor is there, but it is read only together with
+ * another one, that of slot `with`. */
+static infer_result infer__need(const infer__layer *l, int slot, infer_error *err);
+static infer_result infer__only_with(const infer_model *m, const infer__layer *l, int slot, int with, infer_error *err);
+/* Rows [first, first + n) of a matrix, or values of a vector. */
+static infer__weight infer__slice(const infer__weight *w, int64_t first, int32_t n);
 
 /* ---- layers ------------------------------------------------------------------------------------------ */
-
-enum { INFER__MIX_ATTENTION };
-enum { INFER__FFN_DENSE, INFER__FFN_MOE };
 
 /* One resolved rotation, shared by layers of one kind. */
 typedef struct infer__rope {
@@ -191,20 +149,65 @@ enum { INFER__ON_CPU, INFER__ON_DEVICE, INFER__PLACES = INFER__ON_DEVICE + INFER
  * largest one is smaller than the group. */
 typedef struct infer__bufs { infer__buf *b; int32_t n; } infer__bufs;
 
+/* A kind of sublayer: one row in layers/kinds.c. Functions may be NULL where a kind has no such thing. */
+enum {
+    INFER__SUBLAYER_NONE,
+    INFER__SUBLAYER_ATTENTION,
+    INFER__SUBLAYER_DENSE,
+    INFER__SUBLAYER_MOE,
+    INFER__SUBLAYER_COUNT
+};
+typedef struct infer__label { int16_t slot; const char *text; } infer__label;
+typedef struct infer__sublayer_kind {
+    const char *name;
+    const char *in, *out;     /* what a trace calls its input and its output */
+    const char *result;       /* what a description calls the latter */
+    int16_t slots, slots_end; /* its own weight slots: [slots, slots_end) */
+    /* While a model opens, in this order. keys: look up and range check what the file says of the layer's shape. check:
+     * the weights are bound; what must be there, and what must not. split: they are loaded; cut fused ones. */
+    void (*keys)(infer__keys *k, infer__layer *l);
+    infer_result (*check)(const infer_model *m, infer__layer *l, infer_error *err);
+    void (*split)(infer__layer *l);
+    int64_t (*cols)(const infer_model *m, const infer__layer *l); /* floats of work area that it needs a row */
+    /* x -> out, with neighbours: see infer__sublayer. Leaves s->add as it was given, NULL or not. */
+    void (*run)(infer_context *c, const infer__layer *l, infer__sublayer *s);
+    /* What it computes, as text: `in` is the name of its input. labels: weights worth listing, ended by text NULL. */
+    void (*describe)(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in);
+    const infer__label *labels;
+} infer__sublayer_kind;
+static const infer__sublayer_kind *infer__sublayer_kind_of(int32_t kind); /* NULL past the end, and for NONE */
+
+/* What a sublayer reads. */
+enum {
+    INFER__READS_NORM,   /* a norm of the residual stream, its own */
+    INFER__READS_SAME,   /* what the one before it read */
+    INFER__READS_STREAM  /* the stream as it is */
+};
+/* One sublayer of a layer: stream += scale * post-norm(kind(norm(stream))). A layer runs its parts in order. */
+typedef struct infer__part {
+    const infer__sublayer_kind *kind;
+    int16_t norm, post; /* slots of the norm before it (the bias is the next one) and of its result's; -1 = none */
+    int8_t reads;       /* INFER__READS_* */
+    int8_t beside; /* 1: reads the stream as the part before it found it: parallel blocks, two mixers side by side */
+    float scale;
+} infer__part;
+enum { INFER__MAX_PARTS = 4 };
+
+/* Everything that a pass knows of a layer; what a kind does not use is 0. */
 struct infer__layer {
     int32_t index;
     int32_t place;       /* INFER__ON_CPU, or INFER__ON_DEVICE + the device's index */
     infer__bufs weights; /* on a device: all of its weights */
-    int32_t mixer, ffn;
-    int32_t parallel;    /* attention and FFN read the same input */
-    int32_t pre_norm;    /* sublayers are preceded by a norm */
+    int32_t n_parts;
+    infer__part parts[INFER__MAX_PARTS];
     int32_t n_head, n_head_kv, dim_k, dim_v, n_ff;
     int32_t window, group; /* 0 = sees everything; cache group */
     int32_t rope_kind, n_rot;
     const infer__rope *rope; /* NULL = not rotated */
     int32_t q_groups, k_groups; /* QK-norm: heads normalised apart, or 1 = the whole row */
     int32_t act;
-    float attn_scale;
+    float attn_scale, attn_softcap, max_bias, clamp_kqv; /* as in infer__attention_args; clamp of Q, K, V: 0 = none */
+    float temp_scale, temp_floor, temp_offset;
     infer__weight w[INFER__LAYER_SLOT_COUNT];
 };
 
@@ -497,21 +500,28 @@ static void infer__trace(infer_context *c, int32_t layer, const char *step, cons
 
 /* What a mixer or FFN does: x -> out, with what comes before and after it. Its first product takes the norm along and
  * its last one the addition (neighbours in infer__matmul_args), or it runs them by the two functions. */
-typedef struct infer__sublayer {
+struct infer__sublayer {
     infer__tensor x, out;
     const infer__norm_args *norm; /* that gives x; NULL = x is there */
     const infer__add_args *add;   /* of out; NULL = somebody else adds it */
-} infer__sublayer;
+};
 static void infer__sublayer_norm(infer_context *c, infer__sublayer *s);
 static void infer__sublayer_add(infer_context *c, const infer__sublayer *s);
 
-/* mix_attention.c, ffn.c. They leave s->add as it was given, NULL or not. */
-static void infer__mix_attention(infer_context *c, const infer__layer *l, infer__sublayer *s);
-static void infer__ffn_dense(infer_context *c, const infer__layer *l, infer__sublayer *s);
-static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__sublayer *s);
-/* Columns of work area that they need a row. */
-static int32_t infer__mix_attention_cols(const infer__layer *l);
-static int64_t infer__ffn_cols(const infer_model *m, const infer__layer *l);
+/* The part of this kind, NULL when the layer has none. */
+INFER__INLINE const infer__part *infer__layer_part(const infer__layer *l, int32_t kind) {
+    int32_t i;
+    for (i = 0; i < l->n_parts; i++)
+        if (l->parts[i].kind == infer__sublayer_kind_of(kind)) return &l->parts[i];
+    return NULL;
+}
+
+/* describe.c: as much of a model's description as fits to out, ended by 0; returns the length of all of it. */
+static size_t infer__describe_to(const infer_model *m, char *out, size_t cap);
+/* Its lines, for kinds of sublayers. */
+static void infer__text_add(infer__text_out *o, const char *format, ...) INFER__PRINTF(2, 3);
+static const char *infer__norm_name(const infer_model *m);
+static const char *infer__act_name(int32_t act);
 
 /* Used by several parts. */
 static infer__tensor infer__view(infer__buf *b, uint64_t first_float, int32_t rows, int32_t cols);

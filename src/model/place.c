@@ -221,8 +221,7 @@ static const char *infer__place_name(const infer_model *m, int32_t d) {
 }
 
 /* Of the first n layers, what attention computes. */
-static void infer__place_uses_heads(const infer_model *m, const infer__layer *l, infer__gpu_uses *u) {
-    const infer__hparams *hp = &m->hp;
+static void infer__place_uses_heads(const infer__layer *l, infer__gpu_uses *u) {
     infer__gpu_heads h;
     int32_t i;
     memset(&h, 0, sizeof h);
@@ -234,9 +233,9 @@ static void infer__place_uses_heads(const infer_model *m, const infer__layer *l,
     h.sinks = l->w[INFER__W_ATTN_SINKS].type != NULL;
     h.rope = l->rope_kind;
     h.scale = l->attn_scale;
-    h.softcap = hp->attn_softcap;
-    h.max_bias = hp->max_bias;
-    h.temp_scale = hp->temp_scale;
+    h.softcap = l->attn_softcap;
+    h.max_bias = l->max_bias;
+    h.temp_scale = l->temp_scale;
     for (i = 0; i < u->n_heads; i++)
         if (memcmp(&u->heads[i], &h, sizeof h) == 0) return;
     if (u->n_heads < INFER__PROBE_SHAPES) u->heads[u->n_heads++] = h;
@@ -262,7 +261,7 @@ static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
         }
         u->acts |= 1u << l->act;
         u->ropes |= 1u << l->rope_kind;
-        infer__place_uses_heads(m, l, u);
+        if (infer__layer_part(l, INFER__SUBLAYER_ATTENTION)) infer__place_uses_heads(l, u);
     }
     infer__place_uses_types(u, items, infer__place_end(m, 0, items), INFER__USE_TABLE);
     if (n == m->hp.n_layer) {

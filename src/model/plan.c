@@ -63,9 +63,8 @@ static void infer__plan_widths(infer__plan *p, const infer_model *m) {
     p->max_cols = INFER__MAX(m->hp.n_embd, INFER__MAX(m->hp.n_ff_expert, m->hp.n_ff_shared));
     for (i = 0; i < m->hp.n_layer; i++) {
         const infer__layer *l = &m->layers[i];
-        int64_t a = infer__mix_attention_cols(l), f = infer__ffn_cols(m, l);
-        int32_t head = INFER__MAX(l->dim_v, l->dim_k);
-        p->work_cols = INFER__MAX(p->work_cols, INFER__MAX(a, f));
+        int32_t head = INFER__MAX(l->dim_v, l->dim_k), k;
+        for (k = 0; k < l->n_parts; k++) p->work_cols = INFER__MAX(p->work_cols, l->parts[k].kind->cols(m, l));
         p->max_cols = INFER__MAX(p->max_cols, INFER__MAX(l->n_head * head, l->n_ff));
         p->max_head = INFER__MAX(p->max_head, head);
     }
