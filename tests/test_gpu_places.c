@@ -199,7 +199,7 @@ static void places_exact(const infer_context_params *context, int exact) {
     for (i = 0; i < m->hp.n_layer; i++) {
         weights += infer__place_weights(m, i, 0, UINT64_MAX);
         all += infer__place_cost(m, i, 0, UINT64_MAX);
-        CHECK(infer__plan_layer_cache(&m->fit, &m->layers[i], &layer));
+        CHECK(infer__plan_layer_cache(&m->fit, m, i, &layer));
         cache += layer;
         windows += m->layers[i].window > 0;
     }

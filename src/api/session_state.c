@@ -186,37 +186,39 @@ static void infer__state_put(infer__state_out *o, const void *data, uint64_t n) 
     if (o->write(o->user, data, (size_t)n) != n) o->failed = 1;
 }
 
-/* Bytes of the largest page of any layer. */
+/* Bytes of a page of a slot, and of the largest one. */
+static uint64_t infer__page_of_state(const infer_context *c, int32_t state) {
+    return infer__page_bytes(c->plan.kv_type, &c->model->states[state]);
+}
 static uint64_t infer__page_most(const infer_context *c) {
-    uint64_t kb, vb, most = 0;
-    int32_t l;
-    for (l = 0; l < c->model->hp.n_layer; l++) {
-        infer__page_bytes(c, &c->model->layers[l], &kb, &vb);
-        most = INFER__MAX(most, INFER__MAX(kb, vb));
-    }
+    uint64_t most = 0;
+    int32_t s;
+    for (s = 0; s < c->model->n_states; s++) most = INFER__MAX(most, infer__page_of_state(c, s));
     return most;
 }
 
-/* A page of one layer's keys or values to `page`, as rows. `spare` is as large. */
-static void infer__page_fetch(infer_context *c, int32_t layer, int keys, uint64_t offset, char *page, char *spare,
-                              uint64_t bytes) {
-    const infer__layer *l = &c->model->layers[layer];
-    const infer__kv_buf *b = keys ? &c->cache.k[layer] : &c->cache.v[layer];
-    const infer__ops *ops = infer__layer_ops(c, layer);
-    int turned = keys && l->place == INFER__ON_CPU;
-    ops->download(&c->ctx, &b->buf, offset, turned ? spare : page, bytes);
-    ops->sync(&c->ctx);
-    if (turned && infer__ok(&c->ctx)) infer__kv_turn(b->type, l->n_head_kv, l->dim_k, spare, page, 1);
+/* Slots are saved in runs: those of one layer and group have their first pages side by side, then the second, ... */
+static int32_t infer__states_run(const infer_model *m, int32_t first) {
+    int32_t s = first;
+    while (s < m->n_states && m->states[s].layer == m->states[first].layer &&
+           m->states[s].group == m->states[first].group)
+        s++;
+    return s;
 }
 
-/* Rows of one layer's keys or values to a page. `spare` is as large. */
-static void infer__page_give(infer_context *c, int32_t layer, int keys, uint64_t offset, const char *page, char *spare,
-                             uint64_t bytes) {
-    const infer__layer *l = &c->model->layers[layer];
-    infer__kv_buf *b = keys ? &c->cache.k[layer] : &c->cache.v[layer];
-    int turned = keys && l->place == INFER__ON_CPU;
-    if (turned) infer__kv_turn(b->type, l->n_head_kv, l->dim_k, spare, (char *)page, 0);
-    infer__layer_ops(c, layer)->upload(&c->ctx, &b->buf, offset, turned ? spare : page, bytes);
+/* A page of a slot to or from rows, position by position. */
+static void infer__page_move(infer_context *c, int32_t state, int32_t page, char *rows, char *spare, int out) {
+    const infer__state *s = &c->model->states[state];
+    infer__kv_page_args a;
+    a.buf = &c->cache.bufs[state];
+    a.page = page;
+    a.n_head = s->n_head;
+    a.dim = s->dim;
+    a.keys = s->kind == INFER__STATE_KEYS;
+    a.rows = rows;
+    a.spare = spare;
+    if (out) infer__state_ops(c, state)->kv_export(&c->ctx, &a);
+    else infer__state_ops(c, state)->kv_import(&c->ctx, &a);
 }
 
 /* As infer_session_save; the session and its context are claimed. */
@@ -224,9 +226,9 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
     infer__state_out o;
     infer_context *c;
     uint32_t header[INFER__STATE_WORDS];
-    uint64_t kb, vb, most;
+    uint64_t most;
     char *page, *spare;
-    int32_t l, i, pages;
+    int32_t s, e, i, k, pages;
     infer__error_clear(&session->error);
     if (!write) return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_save: write is NULL");
     c = session->context;
@@ -249,19 +251,17 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
     infer__state_put(&o, header, sizeof header);
     infer__state_put(&o, session->tokens, (uint64_t)session->n * sizeof *session->tokens);
     pages = (session->n_valid + INFER__PAGE - 1) / INFER__PAGE;
-    for (l = 0; l < c->model->hp.n_layer; l++) {
-        const infer__layer *layer = &c->model->layers[l];
-        infer__page_bytes(c, layer, &kb, &vb);
-        for (i = session->first_page[layer->group]; i < pages; i++) {
-            uint64_t p = (uint64_t)session->pages[layer->group][i];
-            int32_t used = INFER__MIN(session->n_valid - i * INFER__PAGE, INFER__PAGE);
-            infer__page_fetch(c, l, 1, p * kb, page, spare, kb);
-            infer__page_clear_tail(page, kb, used, layer->n_head_kv);
-            infer__state_put(&o, page, kb);
-            infer__page_fetch(c, l, 0, p * vb, page, spare, vb);
-            infer__page_clear_tail(page, vb, used, layer->n_head_kv);
-            infer__state_put(&o, page, vb);
-        }
+    for (s = 0; s < c->model->n_states; s = e) {
+        int32_t group = c->model->states[s].group;
+        e = infer__states_run(c->model, s);
+        for (i = session->first_page[group]; i < pages; i++)
+            for (k = s; k < e; k++) {
+                infer__page_move(c, k, session->pages[group][i], page, spare, 1);
+                infer__page_clear_tail(page, infer__page_of_state(c, k),
+                                       INFER__MIN(session->n_valid - i * INFER__PAGE, INFER__PAGE),
+                                       c->model->states[k].n_head);
+                infer__state_put(&o, page, infer__page_of_state(c, k));
+            }
     }
     infer__free(c->ctx.mem, page);
     if (!infer__ok(&c->ctx))
@@ -320,20 +320,17 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
 /* Bytes of tokens and pages behind a checked header. */
 static uint64_t infer__state_size(const infer_session *s, const uint32_t *w) {
     const infer_context *c = s->context;
-    uint64_t n = (uint64_t)w[7] * sizeof(infer_token), kb, vb, pages = (uint64_t)infer__state_pages(w);
-    int32_t l;
-    for (l = 0; l < c->model->hp.n_layer; l++) {
-        infer__page_bytes(c, &c->model->layers[l], &kb, &vb);
-        n += (kb + vb) * (pages - w[9 + c->model->layers[l].group]);
-    }
+    uint64_t n = (uint64_t)w[7] * sizeof(infer_token), pages = (uint64_t)infer__state_pages(w);
+    int32_t k;
+    for (k = 0; k < c->model->n_states; k++)
+        n += infer__page_of_state(c, k) * (pages - w[9 + c->model->states[k].group]);
     return n;
 }
 
 /* Everything is read and checked: make it the session's state. `spare` holds a page. */
-static infer_result infer__state_apply(infer_session *s, const uint32_t *w, const char *data, char *spare) {
+static infer_result infer__state_apply(infer_session *s, const uint32_t *w, char *data, char *spare) {
     infer_context *c = s->context;
-    uint64_t kb, vb;
-    int32_t g, l, i, pages = infer__state_pages(w);
+    int32_t g, i, k, from, to, pages = infer__state_pages(w);
     for (g = 0; g < INFER__CACHE_GROUPS; g++) {
         int32_t own = 0;
         for (i = 0; c->cache.groups[g].n_pages && i < c->plan.max_pages; i++)
@@ -354,15 +351,14 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, cons
     infer__results_drop(s);
     memcpy(s->tokens, data, (size_t)s->n * sizeof *s->tokens);
     data += (size_t)s->n * sizeof *s->tokens;
-    for (l = 0; l < c->model->hp.n_layer; l++) {
-        const infer__layer *layer = &c->model->layers[l];
-        infer__page_bytes(c, layer, &kb, &vb);
-        for (i = s->first_page[layer->group]; i < pages; i++) {
-            uint64_t p = (uint64_t)s->pages[layer->group][i];
-            infer__page_give(c, l, 1, p * kb, data, spare, kb);
-            infer__page_give(c, l, 0, p * vb, data + kb, spare, vb);
-            data += kb + vb;
-        }
+    for (from = 0; from < c->model->n_states; from = to) {
+        int32_t group = c->model->states[from].group;
+        to = infer__states_run(c->model, from);
+        for (i = s->first_page[group]; i < pages; i++)
+            for (k = from; k < to; k++) {
+                infer__page_move(c, k, s->pages[group][i], data, spare, 0);
+                data += infer__page_of_state(c, k);
+            }
     }
     for (i = 0; i < INFER__PLACES; i++)
         if (infer__enter(c, i)) c->at->ops->sync(&c->ctx);

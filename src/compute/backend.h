@@ -25,7 +25,7 @@ enum {
     INFER__MAX_DIM = 1 << 24, /* of a row: keeps int32 products of indices in range where they are small */
     INFER__MAX_HEAD_DIM = 1024, /* so that one head's accumulators fit on a worker's scratch */
     INFER__CACHE_GROUPS = 2, /* 0: layers that keep everything, 1: sliding-window layers */
-    INFER__ROPE_SETS = 2 /* sets of RoPE frequencies: one for each group of layers */
+    INFER__ROPE_SETS = 4 /* sets of RoPE frequencies that a model may have */
 };
 
 typedef struct infer__ctx infer__ctx;
@@ -155,6 +155,18 @@ typedef struct infer__kv_store_args {
         *rope_k; /* neighbours: q, which is written, and k, which need not be. NULL = none */
 } infer__kv_store_args;
 
+/* A page of a cache buffer, and the same as rows of the host's memory: [n_head][INFER__PAGE][dim], position by
+ * position, which is how sessions are saved. keys: the CPU keeps those transposed. spare: as many bytes. import may
+ * change rows, which stay valid until the next sync. */
+typedef struct infer__kv_page_args {
+    infer__kv_buf *buf;
+    int32_t page, n_head, dim, keys;
+    void *rows, *spare;
+} infer__kv_page_args;
+INFER__INLINE uint64_t infer__kv_page_bytes(const infer__kv_page_args *a) {
+    return INFER__PAGE * (uint64_t)a->n_head * infer__kv_bytes(a->buf->type, a->dim);
+}
+
 /* For every row and head: softmax(softcap(scale * temp(pos) * q.k) + slope * (kpos - pos)) v over positions
  * max(0, pos - window + 1) .. pos of the row's sequence. Head h reads K/V head h / (n_head / n_head_kv).
  * softcap(x) = cap * tanh(x / cap), 0 = none. slopes from max_bias (ALiBi, arXiv 2108.12409), 0 = none.
@@ -238,6 +250,8 @@ struct infer__ops {
     void (*matmul)(infer__ctx *c, const infer__matmul_args *a);
     void (*rope)(infer__ctx *c, const infer__rope_args *a);
     void (*kv_store)(infer__ctx *c, const infer__kv_store_args *a);
+    void (*kv_export)(infer__ctx *c, const infer__kv_page_args *a); /* waited for when it returns */
+    void (*kv_import)(infer__ctx *c, const infer__kv_page_args *a);
     void (*attention)(infer__ctx *c, const infer__attention_args *a);
     void (*act)(infer__ctx *c, const infer__act_args *a);
     void (*add)(infer__ctx *c, const infer__add_args *a);

@@ -74,11 +74,16 @@ static void infer__describe_layer(infer__text_out *o, const infer_model *m, cons
 /* Would these two layers be described alike (but for types)? */
 static int infer__layers_alike(const infer__layer *a, const infer__layer *b) {
     int i;
+    for (i = 0; i < a->n_parts && i < b->n_parts; i++) {
+        const infer__part *p = &a->parts[i], *q = &b->parts[i];
+        if (p->kind != q->kind || p->norm != q->norm || p->post != q->post || p->reads != q->reads ||
+            p->beside != q->beside)
+            return 0;
+    }
     for (i = 0; i < INFER__LAYER_SLOT_COUNT; i++)
         if (a->w[i].type != b->w[i].type || a->w[i].rows != b->w[i].rows || a->w[i].cols != b->w[i].cols) return 0;
     return a->window == b->window && a->rope == b->rope && a->rope_kind == b->rope_kind && a->n_head == b->n_head &&
-           a->n_head_kv == b->n_head_kv && a->n_ff == b->n_ff && a->n_parts == b->n_parts &&
-           memcmp(a->parts, b->parts, sizeof a->parts) == 0;
+           a->n_head_kv == b->n_head_kv && a->n_ff == b->n_ff && a->n_parts == b->n_parts;
 }
 
 static void infer__describe(infer__text_out *o, const infer_model *m) {

@@ -93,6 +93,7 @@ static void infer__part_run(infer_context *c, const infer__layer *l, const infer
     add.x = *out;
     add.y = *x;
     add.scale = p->scale;
+    s.part = p;
     s.x = p->reads == INFER__READS_STREAM ? *x : *xn;
     s.out = *out;
     s.norm = NULL;

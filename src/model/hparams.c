@@ -295,11 +295,20 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     if (hp->rope_attn_factor == 0) hp->rope_attn_factor = 1.0f;
     if (hp->rope_factor == 0) hp->rope_factor = 1.0f;
     m->layers = (infer__layer *)infer__arena_alloc(&m->arena, (uint64_t)hp->n_layer * sizeof *m->layers);
-    if (!m->layers) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d layers", (int)hp->n_layer);
+    m->max_states = 2 * INFER__MAX_PARTS * hp->n_layer;
+    m->states = (infer__state *)infer__arena_alloc(&m->arena, (uint64_t)m->max_states * sizeof *m->states);
+    if (!m->layers || !m->states)
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for %d layers", (int)hp->n_layer);
     for (i = 0; i < hp->n_layer && !k.failed; i++) {
         m->layers[i].index = i;
         infer__read_layer(m, &k, &m->layers[i]);
     }
     if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;
-    return INFER_OK;
+    for (i = 0; i < hp->n_layer; i++) {
+        infer__layer *l = &m->layers[i];
+        int32_t p;
+        for (p = 0; p < l->n_parts; p++)
+            if (l->parts[p].kind->state) l->parts[p].kind->state(m, l, &l->parts[p]);
+    }
+    return infer__rope_choose(m, err);
 }

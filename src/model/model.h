@@ -19,6 +19,7 @@
 
 typedef struct infer__hparams infer__hparams;
 typedef struct infer__layer infer__layer;
+typedef struct infer__part infer__part;
 typedef struct infer__keys infer__keys;
 typedef struct infer__sublayer infer__sublayer;
 typedef struct infer__text_out infer__text_out;
@@ -135,8 +136,23 @@ static infer__weight infer__slice(const infer__weight *w, int64_t first, int32_t
 
 /* ---- layers ------------------------------------------------------------------------------------------ */
 
-/* One resolved rotation, shared by layers of one kind. */
+/* What a sublayer keeps of a session: a slot. Pages and bytes follow from slots, not from layers: a layer may have
+ * none, may read another layer's, and its values may be a part of its keys (then both of part.state are one slot). */
+enum { INFER__STATE_KEYS, INFER__STATE_VALUES }; /* [n_head][dim] for each position, in pages of the group */
+typedef struct infer__state {
+    int32_t kind;  /* INFER__STATE_* */
+    int32_t layer; /* that owns it: the slot is where the layer runs */
+    int32_t group; /* INFER__GROUP_* */
+    int32_t n_head, dim;
+} infer__state;
+/* Cache groups: layers that see everything; that see a window. A group's window is the largest of its layers, or none
+ * when one of them sees everything. */
+enum { INFER__GROUP_FULL, INFER__GROUP_WINDOW };
+
+/* One resolved rotation: a set of frequencies that layers share. */
 typedef struct infer__rope {
+    float base;
+    int32_t n_rot, scaled; /* scaled: position scalings and factors of the file apply */
     infer__buf freq;   /* 2 x n_rot/2 float32: normal and extended */
     infer__buf device[INFER_MAX_DEVICES]; /* the same on each device: see infer__rope_args */
     float scale;     /* of cos and sin */
@@ -168,6 +184,7 @@ typedef struct infer__sublayer_kind {
     void (*keys)(infer__keys *k, infer__layer *l);
     infer_result (*check)(const infer_model *m, infer__layer *l, infer_error *err);
     void (*split)(infer__layer *l);
+    void (*state)(infer_model *m, infer__layer *l, infer__part *p); /* infer__state_add for what it keeps */
     int64_t (*cols)(const infer_model *m, const infer__layer *l); /* floats of work area that it needs a row */
     /* x -> out, with neighbours: see infer__sublayer. Leaves s->add as it was given, NULL or not. */
     void (*run)(infer_context *c, const infer__layer *l, infer__sublayer *s);
@@ -184,13 +201,14 @@ enum {
     INFER__READS_STREAM  /* the stream as it is */
 };
 /* One sublayer of a layer: stream += scale * post-norm(kind(norm(stream))). A layer runs its parts in order. */
-typedef struct infer__part {
+struct infer__part {
     const infer__sublayer_kind *kind;
     int16_t norm, post; /* slots of the norm before it (the bias is the next one) and of its result's; -1 = none */
     int8_t reads;       /* INFER__READS_* */
     int8_t beside; /* 1: reads the stream as the part before it found it: parallel blocks, two mixers side by side */
     float scale;
-} infer__part;
+    int32_t state[2];   /* slots of infer_model.states that it reads; -1 = none. Attention: keys, values */
+};
 enum { INFER__MAX_PARTS = 4 };
 
 /* Everything that a pass knows of a layer; what a kind does not use is 0. */
@@ -201,8 +219,9 @@ struct infer__layer {
     int32_t n_parts;
     infer__part parts[INFER__MAX_PARTS];
     int32_t n_head, n_head_kv, dim_k, dim_v, n_ff;
-    int32_t window, group; /* 0 = sees everything; cache group */
-    int32_t rope_kind, n_rot;
+    int32_t window; /* 0 = sees everything */
+    int32_t rope_kind, n_rot, rope_scaled;
+    float rope_base;
     const infer__rope *rope; /* NULL = not rotated */
     int32_t q_groups, k_groups; /* QK-norm: heads normalised apart, or 1 = the whole row */
     int32_t act;
@@ -265,8 +284,11 @@ struct infer_model {
     const infer__arch *arch;
     infer__hparams hp;
     infer__layer *layers;
+    infer__state *states;      /* in the order of layers */
+    int32_t n_states, max_states;
     infer__weight w[INFER__MODEL_SLOT_COUNT];
     infer__rope ropes[INFER__ROPE_SETS];
+    int32_t n_ropes;
     infer__apis apis;          /* GPU APIs to choose from; NULL = those of this build */
     infer__device devices[INFER_MAX_DEVICES]; /* n_devices, in the order of their layers; 0: everything is on the CPU */
     int32_t n_devices;
@@ -295,7 +317,8 @@ static infer_result infer__weights_load(infer_model *m, infer_error *err);  /* w
 /* Tell the progress callback that `done` layers are loaded (and then, from n_layer on, uploaded), the last one in
  * part. CANCELLED. */
 static infer_result infer__load_progress(infer_model *m, double done, infer_error *err);
-static infer_result infer__rope_build(infer_model *m, infer_error *err);    /* rope.c */
+static infer_result infer__rope_choose(infer_model *m, infer_error *err);   /* rope.c: which layers share a set */
+static infer_result infer__rope_build(infer_model *m, infer_error *err);    /* and its frequencies */
 /* Tensors of RoPE factors have the size that every layer using them needs. */
 static infer_result infer__rope_check(const infer_model *m, infer_error *err);
 
@@ -322,8 +345,8 @@ typedef struct infer__cache_group {
 
 typedef struct infer__kv_cache {
     infer__cache_group groups[INFER__CACHE_GROUPS];
-    infer__kv_buf *k, *v; /* one per layer */
-    int32_t n_layer;
+    infer__kv_buf *bufs; /* one per slot of infer_model.states */
+    int32_t n_bufs;
 } infer__kv_cache;
 
 /* ---- contexts and sessions ----------------------------------------------------------------------------------- */
@@ -337,8 +360,8 @@ static infer_result infer__plan_check(const infer_context_params *in, const char
 /* The part of the plan that does not depend on where layers run; `in` has been checked. */
 static void infer__plan_sizes(infer__plan *p, const infer_model *m, const infer_context_params *in,
                               int32_t default_sessions);
-/* Bytes of a layer's keys and values; 0 when they are too many to count. */
-static int infer__plan_layer_cache(const infer__plan *p, const infer__layer *l, uint64_t *bytes);
+/* Bytes of the slots that a layer owns; 0 when they are too many to count. */
+static int infer__plan_layer_cache(const infer__plan *p, const infer_model *m, int32_t layer, uint64_t *bytes);
 
 /* MEMORY when the host has less memory than the plan's context needs; a warning when less is free. */
 static infer_result infer__plan_fits(const infer__plan *p, const infer_model *m, infer_error *err);
@@ -447,14 +470,22 @@ INFER__INLINE const infer__ops *infer__enter(infer_context *c, int32_t place) {
     c->ctx.run = p->run;
     return p->ops;
 }
-/* Enter the place where a layer runs: its cache is there. */
-INFER__INLINE const infer__ops *infer__layer_ops(infer_context *c, int32_t layer) {
-    return infer__enter(c, c->model->layers[layer].place);
+/* Where a slot is, and entering that place. */
+INFER__INLINE int32_t infer__state_place(const infer_model *m, int32_t state) {
+    return m->layers[m->states[state].layer].place;
+}
+INFER__INLINE const infer__ops *infer__state_ops(infer_context *c, int32_t state) {
+    return infer__enter(c, infer__state_place(c->model, state));
 }
 static infer_result infer__cache_create(infer_context *c, infer_error *err);
 static void infer__cache_destroy(infer_context *c);
-/* Bytes of a page of keys and of values of one layer. */
-static void infer__page_bytes(const infer_context *c, const infer__layer *l, uint64_t *k, uint64_t *v);
+/* A slot that the layer owns; returns its index. The model has room for two a part. */
+static int32_t infer__state_add(infer_model *m, const infer__layer *l, int32_t kind, int32_t group, int32_t n_head,
+                                int32_t dim);
+/* Bytes of a page of a slot. */
+static uint64_t infer__page_bytes(int32_t kv_type, const infer__state *s);
+/* The window of a cache group, 0 = everything is kept; -1 = the model has no slots there. */
+static int32_t infer__group_window(const infer_model *m, int32_t group);
 /* Pages that a session may need beyond those it has to evaluate `n` tokens from position `pos` on, in passes of
  * `batch`. */
 static int32_t infer__cache_need(const infer_context *c, const infer_session *s, int32_t group, int32_t pos, int32_t n);
@@ -501,6 +532,7 @@ static void infer__trace(infer_context *c, int32_t layer, const char *step, cons
 /* What a mixer or FFN does: x -> out, with what comes before and after it. Its first product takes the norm along and
  * its last one the addition (neighbours in infer__matmul_args), or it runs them by the two functions. */
 struct infer__sublayer {
+    const infer__part *part;
     infer__tensor x, out;
     const infer__norm_args *norm; /* that gives x; NULL = x is there */
     const infer__add_args *add;   /* of out; NULL = somebody else adds it */

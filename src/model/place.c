@@ -126,7 +126,7 @@ static uint64_t infer__place_weights(infer_model *m, int32_t layer, int32_t firs
 /* The same with what the context that room is left for has there for this layer: its cache, and results of the head. */
 static uint64_t infer__place_cost(infer_model *m, int32_t layer, int32_t first, uint64_t largest) {
     uint64_t cache, top = layer == m->hp.n_layer - 1 ? m->fit.top_bytes : 0;
-    if (!infer__plan_layer_cache(&m->fit, &m->layers[layer], &cache) || cache > INFER__PLACE_NEVER)
+    if (!infer__plan_layer_cache(&m->fit, m, layer, &cache) || cache > INFER__PLACE_NEVER)
         cache = INFER__PLACE_NEVER;
     return infer__place_weights(m, layer, first, largest) + cache + top;
 }

@@ -41,20 +41,30 @@ static void infer__plan_defaults(infer__plan *p, const infer_model *m, const inf
 /* Pages of each cache group. */
 static void infer__plan_pages(infer__plan *p, const infer_model *m) {
     uint64_t window_pages;
-    int32_t i;
+    int32_t g;
     p->max_pages = (p->cells + INFER__PAGE - 1) / INFER__PAGE;
-    for (i = 0; i < m->hp.n_layer; i++) {
-        const infer__layer *l = &m->layers[i];
-        window_pages = ((uint64_t)l->window + (uint64_t)p->keep + (uint64_t)p->batch) / INFER__PAGE + 3;
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) {
+        int32_t window = infer__group_window(m, g);
+        if (window < 0) continue;
+        window_pages = ((uint64_t)window + (uint64_t)p->keep + (uint64_t)p->batch) / INFER__PAGE + 3;
         window_pages = INFER__MIN(window_pages * (uint64_t)p->sessions, (uint64_t)p->max_pages);
-        p->n_pages[l->group] = INFER__MAX(p->n_pages[l->group], l->window ? (int32_t)window_pages : p->max_pages);
+        p->n_pages[g] = window ? (int32_t)window_pages : p->max_pages;
     }
 }
 
-static int infer__plan_layer_cache(const infer__plan *p, const infer__layer *l, uint64_t *bytes) {
-    uint64_t row = (uint64_t)l->n_head_kv *
-                   (infer__kv_bytes(p->kv_type, l->dim_k) + infer__kv_bytes(p->kv_type, l->dim_v));
-    return infer__mul_ok(row, (uint64_t)p->n_pages[l->group] * INFER__PAGE, bytes);
+static int infer__plan_state(const infer__plan *p, const infer__state *s, uint64_t *bytes) {
+    return infer__mul_ok(infer__page_bytes(p->kv_type, s), (uint64_t)p->n_pages[s->group], bytes);
+}
+
+static int infer__plan_layer_cache(const infer__plan *p, const infer_model *m, int32_t layer, uint64_t *bytes) {
+    uint64_t n;
+    int32_t i;
+    *bytes = 0;
+    for (i = 0; i < m->n_states; i++)
+        if (m->states[i].layer == layer &&
+            (!infer__plan_state(p, &m->states[i], &n) || !infer__add_ok(*bytes, n, bytes)))
+            return 0;
+    return 1;
 }
 
 /* The widest rows of all layers. */
@@ -120,14 +130,14 @@ static void infer__plan_threads(infer__plan *p, const infer_model *m, int32_t as
     if (!m->params.parallel) p->threads = INFER__MIN(p->threads, INFER__THREADS_PER_CORE * infer__cores());
 }
 
-/* Bytes of all keys and values at each place. */
+/* Bytes of all states at each place. */
 static int infer__plan_cache(infer__plan *p, const infer_model *m) {
     uint64_t n, all = 0;
     int32_t i;
-    for (i = 0; i < m->hp.n_layer; i++) {
-        if (!infer__plan_layer_cache(p, &m->layers[i], &n) || !infer__add_ok(all, n, &all)) return 0;
+    for (i = 0; i < m->n_states; i++) {
+        if (!infer__plan_state(p, &m->states[i], &n) || !infer__add_ok(all, n, &all)) return 0;
         if (all > INFER__PLACE_NEVER) return 0;
-        p->cache_bytes[m->layers[i].place] += n;
+        p->cache_bytes[infer__state_place(m, i)] += n;
     }
     return 1;
 }

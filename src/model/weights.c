@@ -161,17 +161,21 @@ static infer_result infer__bind_layer(infer_model *m, infer__layer *l, uint8_t *
     int32_t s;
     for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
         const infer__tensor_slot *slot = infer__layer_slot(m, s);
-        infer__gguf_tensor *t = slot ? infer__slot_tensor(m, l, slot) : NULL;
         if (!slot) continue;
         if (infer__lone_qk_norm(m, l, s)) {
+            infer__gguf_tensor *t = infer__slot_tensor(m, l, slot);
             if (t) bound[t - m->gguf.tensors] = 1;
         } else if (infer__slot_read(l, s)) {
             r = infer__bind(m, l, slot, &l->w[s], bound, err);
-        } else if (t) {
-            r = infer__no_use(m, l, t->name, err);
         }
     }
-    return r ? r : infer__check_layer(m, l, err);
+    if (!r) r = infer__check_layer(m, l, err);
+    for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
+        const infer__tensor_slot *slot = infer__layer_slot(m, s);
+        infer__gguf_tensor *t = slot && !infer__slot_read(l, s) ? infer__slot_tensor(m, l, slot) : NULL;
+        if (t) r = infer__no_use(m, l, t->name, err);
+    }
+    return r;
 }
 
 /* 1 when the row says that the model's own code does not use this tensor: a listed part occurs in its name. */

@@ -39,6 +39,19 @@ static void infer__cpu_copy_bytes(infer__ctx *c, infer__buf *dst, uint64_t dst_o
         memmove((char *)dst->host + dst_offset, (const char *)src->host + src_offset, (size_t)bytes);
 }
 
+/* The bytes of a page are the same in both orders. */
+static void infer__cpu_kv_export(infer__ctx *c, const infer__kv_page_args *a) {
+    uint64_t n = infer__kv_page_bytes(a);
+    infer__cpu_download(c, &a->buf->buf, (uint64_t)a->page * n, a->keys ? a->spare : a->rows, n);
+    if (a->keys && infer__ok(c)) infer__kv_turn(a->buf->type, a->n_head, a->dim, a->spare, a->rows, 1);
+}
+
+static void infer__cpu_kv_import(infer__ctx *c, const infer__kv_page_args *a) {
+    uint64_t n = infer__kv_page_bytes(a);
+    if (a->keys) infer__kv_turn(a->buf->type, a->n_head, a->dim, a->spare, a->rows, 0);
+    infer__cpu_upload(c, &a->buf->buf, (uint64_t)a->page * n, a->keys ? a->spare : a->rows, n);
+}
+
 /* The largest of what any op needs for rows of at most max_cols values: decoded rows of a weight (four at least); the
  * tiles of attention with heads of at most max_head values (0: as large as rows allow); and what integer products need,
  * before that (experts use both). */
@@ -313,6 +326,8 @@ static const infer__ops infer__cpu_ops = {
     .matmul = infer__cpu_matmul,
     .rope = infer__cpu_rope,
     .kv_store = infer__cpu_kv_store,
+    .kv_export = infer__cpu_kv_export,
+    .kv_import = infer__cpu_kv_import,
     .attention = infer__cpu_attention,
     .act = infer__cpu_act,
     .add = infer__cpu_add,

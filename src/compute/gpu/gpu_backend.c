@@ -158,6 +158,20 @@ static void infer__gpu_map(infer__ctx *c, const infer__map_args *a) {
     infer__gpu_end(c, "map", 0, began);
 }
 
+/* ---- pages ------------------------------------------------------------------------------------------------------- */
+
+/* Devices keep rows as they are saved. */
+static void infer__gpu_kv_export(infer__ctx *c, const infer__kv_page_args *a) {
+    uint64_t n = infer__kv_page_bytes(a);
+    infer__gpu_download(c, &a->buf->buf, (uint64_t)a->page * n, a->rows, n);
+    infer__gpu_sync(c);
+}
+
+static void infer__gpu_kv_import(infer__ctx *c, const infer__kv_page_args *a) {
+    uint64_t n = infer__kv_page_bytes(a);
+    infer__gpu_upload(c, &a->buf->buf, (uint64_t)a->page * n, a->rows, n);
+}
+
 static const infer__ops infer__gpu_ops = {
     .name = "gpu",
     .fuses = INFER__FUSE_NORM | INFER__FUSE_ACT | INFER__FUSE_ADD | INFER__FUSE_ROPE,
@@ -167,6 +181,8 @@ static const infer__ops infer__gpu_ops = {
     .matmul = infer__gpu_matmul,
     .rope = infer__gpu_rope,
     .kv_store = infer__gpu_kv_store,
+    .kv_export = infer__gpu_kv_export,
+    .kv_import = infer__gpu_kv_import,
     .attention = infer__gpu_attention,
     .act = infer__gpu_act,
     .add = infer__gpu_add,

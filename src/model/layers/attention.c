@@ -38,7 +38,8 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
     if (a->no_rope_every && (i + 1) % a->no_rope_every == 0) l->rope_kind = INFER__ROPE_NONE;
     if ((a->flags & INFER__WINDOW_ROPE_ONLY) && !l->window) l->rope_kind = INFER__ROPE_NONE;
     if (l->n_rot == 0) l->rope_kind = INFER__ROPE_NONE;
-    l->group = l->window ? 1 : 0;
+    l->rope_base = l->window ? hp->rope_base_window : hp->rope_base;
+    l->rope_scaled = !(l->window && (a->flags & INFER__WINDOW_ROPE_PLAIN)); /* window layers of some models are not */
     l->attn_scale = hp->attn_scale != 0 ? hp->attn_scale : 1.0f / sqrtf((float)l->dim_k);
     l->attn_softcap = hp->attn_softcap;
     l->max_bias = hp->max_bias;
@@ -125,6 +126,13 @@ static int64_t infer__mix_attention_cols(const infer_model *m, const infer__laye
     return (int64_t)l->n_head * (l->dim_k + l->dim_v) + (int64_t)l->n_head_kv * (l->dim_k + l->dim_v);
 }
 
+/* Keys and values; a window's in pages of their own, which are given back as it moves on. */
+static void infer__mix_attention_state(infer_model *m, infer__layer *l, infer__part *p) {
+    int32_t group = l->window ? INFER__GROUP_WINDOW : INFER__GROUP_FULL;
+    p->state[0] = infer__state_add(m, l, INFER__STATE_KEYS, group, l->n_head_kv, l->dim_k);
+    p->state[1] = infer__state_add(m, l, INFER__STATE_VALUES, group, l->n_head_kv, l->dim_v);
+}
+
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
 
 static void infer__head_norm(infer_context *c, const infer__layer *l, infer__tensor *t, int slot, int32_t groups) {
@@ -204,9 +212,9 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     store.rope_k = infer__rope_of(l, &k, l->n_head_kv, &rope_k);
     store.k = k;
     store.v = v;
-    store.k_cache = &c->cache.k[l->index];
-    store.v_cache = &c->cache.v[l->index];
-    store.group = l->group;
+    store.k_cache = &c->cache.bufs[s->part->state[0]];
+    store.v_cache = &c->cache.bufs[s->part->state[1]];
+    store.group = c->model->states[s->part->state[0]].group;
     store.n_head = l->n_head_kv;
     store.dim_k = l->dim_k;
     store.dim_v = l->dim_v;
@@ -220,7 +228,7 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     at.y = y;
     at.k_cache = store.k_cache;
     at.v_cache = store.v_cache;
-    at.group = l->group;
+    at.group = store.group;
     at.n_head = l->n_head;
     at.n_head_kv = l->n_head_kv;
     at.dim_k = l->dim_k;
@@ -262,8 +270,7 @@ static void infer__mix_attention_describe(infer__text_out *o, const infer_model 
     if (l->rope_kind != INFER__ROPE_NONE && l->rope)
         infer__text_add(o, "    q, k = rotate(q, k)  # first %d of %d, %s, base %g%s\n", (int)l->n_rot, (int)l->dim_k,
                         l->rope_kind == INFER__ROPE_PAIRS ? "pairs" : "halves",
-                        l->group ? hp->rope_base_window : hp->rope_base,
-                        hp->rope_scaling && l->rope == &m->ropes[0] ? ", scaled" : "");
+                        l->rope_base, hp->rope_scaling && l->rope_scaled ? ", scaled" : "");
     infer__text_add(o, "    a = softmax(q k * %g", l->attn_scale);
     if (l->attn_softcap > 0) infer__text_add(o, ", capped at %g", l->attn_softcap);
     if (l->max_bias > 0) infer__text_add(o, ", + ALiBi %g", l->max_bias);

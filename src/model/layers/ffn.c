@@ -124,6 +124,7 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__subla
     c->ctx.ops->act(&c->ctx, &act);
     infer__experts(c, l, INFER__W_MOE_DOWN, &up, out, &ids, &weights, hp->n_embd);
     if (l->w[INFER__W_SHARED_UP].type) {
+        shared.part = s->part;
         shared.x = *x;
         shared.out = infer__view(&c->at->work, 2 * rows * (uint64_t)hp->n_ff_shared, n, hp->n_embd);
         add.x = shared.out;

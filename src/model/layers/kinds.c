@@ -8,18 +8,43 @@
 #include "../model.h"
 
 static const infer__sublayer_kind INFER__SUBLAYER_KINDS[INFER__SUBLAYER_COUNT] = {
-    { .name = NULL }, /* INFER__SUBLAYER_NONE */
-    { .name = "attention", .in = "attn_in", .out = "attn_out", .result = "a",
-      .slots = INFER__W_ATTN_QKV, .slots_end = INFER__W_ATTN_OUT_B + 1, .keys = infer__mix_attention_keys,
-      .check = infer__mix_attention_check, .split = infer__mix_attention_split, .cols = infer__mix_attention_cols,
-      .run = infer__mix_attention, .describe = infer__mix_attention_describe, .labels = INFER__MIX_ATTENTION_LABELS },
-    { .name = "dense FFN", .in = "ffn_in", .out = "ffn_out", .result = "f",
-      .slots = INFER__W_FFN_GATE, .slots_end = INFER__W_FFN_ACT_SCALES + 1, .check = infer__ffn_dense_check,
-      .split = infer__ffn_dense_split, .cols = infer__ffn_dense_cols, .run = infer__ffn_dense,
-      .describe = infer__ffn_dense_describe, .labels = INFER__FFN_DENSE_LABELS },
-    { .name = "experts", .in = "ffn_in", .out = "ffn_out", .result = "f",
-      .slots = INFER__W_MOE_ROUTER, .slots_end = INFER__W_SHARED_DOWN + 1, .check = infer__ffn_moe_check,
-      .cols = infer__ffn_moe_cols, .run = infer__ffn_moe, .describe = infer__ffn_moe_describe },
+    {.name = NULL}, /* INFER__SUBLAYER_NONE */
+    {.name = "attention",
+     .in = "attn_in",
+     .out = "attn_out",
+     .result = "a",
+     .slots = INFER__W_ATTN_QKV,
+     .slots_end = INFER__W_ATTN_OUT_B + 1,
+     .keys = infer__mix_attention_keys,
+     .check = infer__mix_attention_check,
+     .split = infer__mix_attention_split,
+     .state = infer__mix_attention_state,
+     .cols = infer__mix_attention_cols,
+     .run = infer__mix_attention,
+     .describe = infer__mix_attention_describe,
+     .labels = INFER__MIX_ATTENTION_LABELS},
+    {.name = "dense FFN",
+     .in = "ffn_in",
+     .out = "ffn_out",
+     .result = "f",
+     .slots = INFER__W_FFN_GATE,
+     .slots_end = INFER__W_FFN_ACT_SCALES + 1,
+     .check = infer__ffn_dense_check,
+     .split = infer__ffn_dense_split,
+     .cols = infer__ffn_dense_cols,
+     .run = infer__ffn_dense,
+     .describe = infer__ffn_dense_describe,
+     .labels = INFER__FFN_DENSE_LABELS},
+    {.name = "experts",
+     .in = "ffn_in",
+     .out = "ffn_out",
+     .result = "f",
+     .slots = INFER__W_MOE_ROUTER,
+     .slots_end = INFER__W_SHARED_DOWN + 1,
+     .check = infer__ffn_moe_check,
+     .cols = infer__ffn_moe_cols,
+     .run = infer__ffn_moe,
+     .describe = infer__ffn_moe_describe},
 };
 
 static const infer__sublayer_kind *infer__sublayer_kind_of(int32_t kind) {
@@ -35,6 +60,7 @@ static infer__part *infer__part_add(const infer_model *m, infer__layer *l, int32
     p->post = (int16_t)(infer__layer_has(m, l, post) ? post : -1);
     p->reads = INFER__READS_NORM;
     p->scale = m->hp.residual_scale;
+    p->state[0] = p->state[1] = -1;
     if (!(m->arch->flags & INFER__NO_PRE_NORM)) return p;
     p->reads = INFER__READS_STREAM;
     p->norm = -1;
