@@ -423,6 +423,8 @@ static int faulty_run(long fail_at, long no_memory) {
     infer_error err;
     char number[40];
     int failed = 1;
+    infer__needs need;
+    memset(&need, 0, sizeof need);
     fake_reset(fail_at);
     fake_device(FAKE_METAL, "Fake", NULL);
     memset(&c, 0, sizeof c);
@@ -439,7 +441,11 @@ static int faulty_run(long fail_at, long no_memory) {
     c.ops->sync(&c);
     if (faulty_gpu(&c.gpu, &mem, &err)) {
         gpu_pass(&c, block, ROWS, 1, 1);
-        if (c.ops->prepare(&c, 300) && c.ops->alloc(&c, &b, sizeof x) && c.ops->alloc(&c, &b2, sizeof x)) {
+        need.rows = ROWS;
+        need.cols = 300;
+        need.exact = 1;
+        need.block_len = (uint64_t)c.pass.block_len;
+        if (c.ops->prepare(&c, &need) && c.ops->alloc(&c, &b, sizeof x) && c.ops->alloc(&c, &b2, sizeof x)) {
             c.ops->upload(&c, &b, 0, x, sizeof x);
             c.ops->begin(&c);
             faulty_ops(&c, &b);

@@ -204,12 +204,12 @@ static void places_exact(const infer_context_params *context, int exact) {
         windows += m->layers[i].window > 0;
     }
     CHECK(memory.n_devices == 1 && d->layers == m->hp.n_layer);
-    CHECK(d->scratch == m->fit.device_bytes + m->fit.top_bytes && m->fit.top_bytes > 0 && m->fit.parts_len > 0);
+    CHECK(d->scratch == m->fit.device_bytes + m->fit.top_bytes && m->fit.top_bytes > 0 && m->fit.needs.head_values > 0);
     CHECK(d->cache == cache && d->scratch == all + m->fit.device_bytes - weights - cache);
     for (i = 0; i < INFER__ROPE_SETS; i++) weights += m->ropes[i].device[0].bytes;
     CHECK(d->weights == weights);
     CHECK(infer__gpu_used(m->devices[0].gpu) == weights + cache + d->scratch);
-    CHECK((m->fit.lists_len > 0) == (strstr(arch_file, "-moe") != NULL)); /* the files are what they are here for */
+    CHECK((m->fit.needs.n_used > 0) == (strstr(arch_file, "-moe") != NULL)); /* the files are what they are here for */
     CHECK((windows > 0) == (strncmp(arch_file, "gemma3", 6) == 0));
     CHECK(!windows || context->sessions != 1 || m->fit.n_pages[1] < m->fit.n_pages[0]);
     /* a byte less, and it is a layer less */

@@ -42,7 +42,7 @@ static infer_result infer__context_place(infer_context *c, int32_t place, const 
     p->ops = ops;
     p->gpu = place == INFER__ON_CPU ? NULL : c->model->devices[place - INFER__ON_DEVICE].gpu;
     infer__enter(c, place);
-    ok = ops->prepare(x, c->plan.max_cols);
+    ok = ops->prepare(x, &c->plan.needs);
     p->run = x->run; /* made by prepare; there after a failure too, for finish */
     if (ok && ops->alloc(x, &p->x, c->plan.x_bytes) && ops->alloc(x, &p->xn, c->plan.x_bytes) &&
         ops->alloc(x, &p->out, c->plan.x_bytes) && ops->alloc(x, &p->work, c->plan.work_bytes) &&
@@ -65,18 +65,10 @@ static infer_result infer__context_build(infer_context *c, infer_error *err) {
     if (r) return r;
     c->ctx.kv_type = c->plan.kv_type;
     infer__cpu_select(&c->ctx, c->model->cpu);
-    c->ctx.x8_len = c->plan.x8_len;
-    c->ctx.float_x_bytes = c->plan.float_x_bytes;
-    c->ctx.max_head = c->plan.max_head;
-    c->ctx.parts_len = c->plan.parts_len;
-    c->ctx.lists_len = c->plan.lists_len;
-    c->ctx.pairs_len = c->plan.pairs_len;
     c->ctx.mem = mem;
     c->ctx.pool = c->pool;
     c->ctx.cancel = &c->cancel;
     c->ctx.exact = c->model->params.exact;
-    c->ctx.turns_len = c->plan.turns_len;
-    c->ctx.n_turns = c->plan.n_turns;
     c->ctx.pass.block_len = (int64_t)c->plan.block_len;
     c->ctx.pass.block = (int32_t *)infer__calloc(mem, c->plan.block_len, sizeof(int32_t));
     c->active = (infer_session **)infer__calloc(mem, (uint64_t)c->plan.n_seq, sizeof *c->active);

@@ -186,6 +186,10 @@ typedef struct infer__sublayer_kind {
     void (*split)(infer__layer *l);
     void (*state)(infer_model *m, infer__layer *l, infer__part *p); /* infer__state_add for what it keeps */
     int64_t (*cols)(const infer_model *m, const infer__layer *l); /* floats of work area that it needs a row */
+    void (*needs)(const infer_model *m, const infer__layer *l, infer__needs *n); /* its largest ops */
+    /* NULL, or what it is that these ops have no kernel for. Of matrices, whose types all kinds look at, see
+     * place.c. */
+    const char *(*lacks)(const infer__ops *ops, const infer__layer *l);
     /* x -> out, with neighbours: see infer__sublayer. Leaves s->add as it was given, NULL or not. */
     void (*run)(infer_context *c, const infer__layer *l, infer__sublayer *s);
     /* What it computes, as text: `in` is the name of its input. labels: weights worth listing, ended by text NULL. */
@@ -238,20 +242,14 @@ typedef struct infer__plan {
     int32_t max_pages;                     /* of one session's table */
     int32_t n_pages[INFER__CACHE_GROUPS];
     int64_t work_cols;                     /* floats a row in the shared work area: experts need more than 2^31 */
-    int32_t max_cols;                      /* longest row any matmul reads */
-    uint64_t x8_len; /* chunks of activations rounded to 8 bits (infer__cpu_x8_len) */
-    int32_t max_head;                      /* largest head dimension of keys or values */
-    uint64_t float_x_bytes;                /* activations rounded to BF16 (infer__float_x_bytes) */
-    uint64_t parts_len;                    /* floats for parts of attention on a device (infer__gpu_parts_len) */
-    uint64_t lists_len, pairs_len;         /* ints and floats for experts on a device (infer__gpu_lists_len) */
+    infer__needs needs;                    /* what backends take scratch for */
     int32_t head_rows;                     /* rows of logits computed at a time */
     int32_t top_rows;                      /* and of logits that may stay on the device; 0 = the head is not there */
     uint64_t top_bytes;                    /* of infer__place.top there; before that is known, as if it were */
     uint64_t top_scratch;                  /* floats at its end */
-    int32_t n_turns;                       /* sets of angles kept for a pass on the CPU */
-    int64_t turns_len;                     /* and floats of each */
     uint64_t work_bytes, x_bytes, block_len;
     uint64_t device_bytes;                 /* of a device beside weights and cache; and top_bytes with the head */
+    uint64_t device_host_bytes;            /* of the host's, for each device */
     uint64_t hop_bytes;                    /* of the residual stream between two devices; 0 with fewer */
     uint64_t cache_bytes[INFER__PLACES], scratch_bytes[INFER__PLACES];
 } infer__plan;

@@ -133,7 +133,35 @@ static void infer__mix_attention_state(infer_model *m, infer__layer *l, infer__p
     p->state[1] = infer__state_add(m, l, INFER__STATE_VALUES, group, l->n_head_kv, l->dim_v);
 }
 
+/* What the layer's attention computes, whatever the buffers. */
+static void infer__attention_of(const infer__layer *l, infer__attention_args *a) {
+    memset(a, 0, sizeof *a);
+    a->n_head = l->n_head;
+    a->n_head_kv = l->n_head_kv;
+    a->dim_k = l->dim_k;
+    a->dim_v = l->dim_v;
+    a->window = l->window;
+    a->scale = l->attn_scale;
+    a->softcap = l->attn_softcap;
+    a->max_bias = l->max_bias;
+    a->temp_scale = l->temp_scale;
+    a->temp_floor = l->temp_floor;
+    a->temp_offset = l->temp_offset;
+    a->sinks = infer__opt(&l->w[INFER__W_ATTN_SINKS]);
+}
+
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
+
+static void infer__mix_attention_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
+    (void)m;
+    infer__need_attention(n, l->n_head, l->dim_k, l->dim_v);
+}
+
+static const char *infer__mix_attention_lacks(const infer__ops *ops, const infer__layer *l) {
+    infer__attention_args a;
+    infer__attention_of(l, &a);
+    return ops->supports(INFER__OP_ATTENTION, &a) ? NULL : "attention";
+}
 
 static void infer__head_norm(infer_context *c, const infer__layer *l, infer__tensor *t, int slot, int32_t groups) {
     infer__norm_args a;
@@ -223,24 +251,12 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     infer__trace(c, l->index, "k", &k);
     infer__trace(c, l->index, "v", &v);
 
-    memset(&at, 0, sizeof at);
+    infer__attention_of(l, &at);
     at.q = q;
     at.y = y;
     at.k_cache = store.k_cache;
     at.v_cache = store.v_cache;
     at.group = store.group;
-    at.n_head = l->n_head;
-    at.n_head_kv = l->n_head_kv;
-    at.dim_k = l->dim_k;
-    at.dim_v = l->dim_v;
-    at.window = l->window;
-    at.scale = l->attn_scale;
-    at.softcap = l->attn_softcap;
-    at.max_bias = l->max_bias;
-    at.temp_scale = l->temp_scale;
-    at.temp_floor = l->temp_floor;
-    at.temp_offset = l->temp_offset;
-    at.sinks = infer__opt(&l->w[INFER__W_ATTN_SINKS]);
     c->ctx.ops->attention(&c->ctx, &at);
     infer__trace(c, l->index, "attn", &y);
 

@@ -19,6 +19,19 @@ static int64_t infer__ffn_moe_cols(const infer_model *m, const infer__layer *l) 
     return INFER__MAX(n, 2 * (int64_t)hp->n_ff_shared + hp->n_embd);
 }
 
+static void infer__ffn_dense_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
+    (void)m;
+    infer__need_cols(n, l->n_ff);
+}
+
+static void infer__ffn_moe_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
+    const infer__hparams *hp = &m->hp;
+    int32_t s;
+    infer__need_cols(n, INFER__MAX(hp->n_ff_expert, hp->n_ff_shared));
+    for (s = INFER__W_MOE_GATE; s <= INFER__W_MOE_DOWN; s++)
+        infer__need_experts(n, &l->w[s], hp->n_expert, hp->n_used, s == INFER__W_MOE_DOWN ? hp->n_embd : 0);
+}
+
 /* up = act(gate) * up, or act(up) when there is no gate. */
 static infer__act_args infer__act_of(const infer__layer *l, const infer__tensor *gate, const infer__tensor *up) {
     infer__act_args a;
