@@ -86,9 +86,13 @@ INFER__COLD_BEGIN
 #include "model/describe.c"        /* a model's layers as text */
 #include "model/results.c"         /* logits that stay on the device */
 #include "model/forward.c"         /* THE LOOP */
+#include "model/calls.c"           /* which calls may begin */
+#include "model/context.c"         /* contexts: work buffers, threads */
+#include "model/session.c"
+#include "model/eval.c"            /* steps -> passes */
+#include "model/state.c"           /* rewind, fork, save, load */
 
 /* api: argument checks and thin calls */
-#include "api/calls.c"             /* which calls may begin; cancel */
 #include "api/library_api.c"       /* version, devices, lists */
 #include "api/model_api.c"
 #include "api/token_api.c"
@@ -96,8 +100,7 @@ INFER__COLD_BEGIN
 #include "api/grammar_api.c"
 #include "api/template_api.c"
 #include "api/context_api.c"
-#include "api/session_api.c"       /* sessions, eval, results */
-#include "api/session_state.c"     /* rewind, fork, save, load */
+#include "api/session_api.c"
 #include "api/generate.c"
 #include "api/chat_api.c"          /* conversations and replies */
 

@@ -431,7 +431,7 @@ struct infer_session {
     infer_stats stats;
 };
 
-/* api/calls.c: one call at a time. */
+/* calls.c: one call at a time. */
 /* The session, and the context with it: 0 or STATE, with nothing claimed. */
 static int infer__session_claim(infer_session *s);
 static void infer__session_leave(infer_session *s);
@@ -448,7 +448,28 @@ static infer_result infer__model_let(const infer_model *m, infer_result r);
 /* 1 when infer_session_cancel was called for the session's running call. */
 static int infer__session_cancelled(const infer_session *s);
 
-/* api/session_api.c, session_state.c, generate.c: as the public calls; the caller has claimed the session. */
+/* context.c, session.c: made whole, or an error and nothing; of a session its context is claimed. */
+static infer_result infer__context_make(infer_context **out, infer_model *m, const infer_context_params *params,
+                                        int32_t default_sessions, infer_error *err);
+static void infer__context_free(infer_context *c);
+static infer_result infer__session_make(infer_session **out, infer_context *c, const infer_session_params *p,
+                                        infer_error *err);
+static void infer__session_free(infer_session *s);
+static void infer__session_warn(const infer_session *s); /* in the log: what is allowed and seldom meant */
+
+/* eval.c: evaluate the steps whole or not at all; the context and the sessions are claimed. */
+static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err);
+/* Whose session a step's is: ARGUMENT when it is none of the context's, or another step's too. */
+static infer_result infer__step_owner(const infer_context *c, const infer_step *steps, int32_t i, infer_error *err);
+/* The first position that has to be computed again and cannot, since it was given as an embedding; -1 = none. */
+static int32_t infer__session_lost(const infer_session *s);
+
+/* state.c: as the public calls; the session and its context are claimed. */
+static infer_result infer__session_fork(infer_session **out, const infer_session *session, infer_error *err);
+static infer_result infer__session_save(infer_session *session, infer_write_fn write, void *user);
+static infer_result infer__session_load(infer_session *session, infer_read_fn read, void *user);
+
+/* eval.c, state.c, api/generate.c: as the public calls; the caller has claimed the session, not its context. */
 static infer_result infer__session_eval(infer_session *s, const infer_token *tokens, int32_t n);
 static infer_result infer__session_rewind(infer_session *s, int32_t n);
 static infer_result infer__session_sync(infer_session *s, const infer_token *tokens, int32_t n, int32_t *kept);
@@ -519,6 +540,10 @@ static void infer__results_drop(infer_session *s);
 static infer_result infer__results_bring(infer_session *s, infer_error *err);
 /* The n largest to s->top. */
 static infer_result infer__results_best(infer_session *s, int32_t n, infer_error *err);
+/* The k largest of n logits with their log-probabilities, lower tokens first among equals. */
+static void infer__results_list(const float *x, int32_t n, int32_t k, infer_top *out);
+/* The hidden states of the last eval, pooled as the model says, of length 1. */
+static void infer__results_pool(const infer_session *s, float *out);
 /* Row of s->logits for a row of the last eval's step, -1 when its logits were not kept. */
 static int32_t infer__results_row(const infer_session *s, int32_t row);
 

@@ -1,4 +1,4 @@
-/* session_state.c: going back, sharing and keeping sessions: rewind, sync, fork, save, load.
+/* state.c: going back, sharing and keeping sessions: rewind, sync, fork, save, load.
  *
  * Saved form (machine byte order, checked by a marker): a header of 16 uint32, the tokens, then for every layer its
  * pages of keys and of values in order of position, and a 64-bit FNV-1a sum of all of it. Pages are saved as rows,
@@ -7,7 +7,7 @@
  * lengths; never read memory that the state did not fill. So every position is either in the cache, whole pages of
  * which are loaded, or has a token from which it can be computed again.
  */
-#include "../model/model.h"
+#include "model.h"
 
 /* The context is claimed too. */
 static infer_result infer__session_cut(infer_session *session, int32_t n) {
@@ -44,15 +44,6 @@ static infer_result infer__session_rewind(infer_session *s, int32_t n) {
     return r;
 }
 
-INFER_API infer_result infer_session_rewind(infer_session *session, int32_t n) {
-    infer_result r;
-    if (!session) return INFER_ERR_ARGUMENT;
-    if (!infer__session_claim(session)) return INFER_ERR_STATE;
-    r = infer__session_rewind(session, n);
-    infer__session_leave(session);
-    return r;
-}
-
 static infer_result infer__session_sync(infer_session *session, const infer_token *tokens, int32_t n, int32_t *kept) {
     int32_t same = 0;
     infer_result r;
@@ -68,16 +59,6 @@ static infer_result infer__session_sync(infer_session *session, const infer_toke
     if (r) return r;
     if (kept) *kept = session->n_valid;
     return infer__session_eval(session, tokens + same, n - same);
-}
-
-INFER_API infer_result infer_session_sync(infer_session *session, const infer_token *tokens, int32_t n, int32_t *kept) {
-    infer_result r;
-    if (kept) *kept = 0;
-    if (!session) return INFER_ERR_ARGUMENT;
-    if (!infer__session_claim(session)) return INFER_ERR_STATE;
-    r = infer__session_sync(session, tokens, n, kept);
-    infer__session_leave(session);
-    return r;
 }
 
 /* The session and its context are claimed. */
@@ -99,25 +80,6 @@ static infer_result infer__session_fork(infer_session **out, const infer_session
     infer__cache_share(session->context, s, session);
     *out = s;
     return INFER_OK;
-}
-
-INFER_API infer_result infer_session_fork(infer_session **out, infer_session *session, infer_error *err) {
-    infer_session *s = NULL;
-    infer_result r;
-    infer__error_clear(err);
-    if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_fork: out is NULL");
-    *out = NULL;
-    if (!session) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_fork: session is NULL");
-    if (!infer__session_claim(session))
-        return infer__error(err, INFER_ERR_STATE, "infer_session_fork: %s", infer__refused.message);
-    r = infer__context_claim(session->context, "infer_session_fork", err);
-    if (r == INFER_OK) {
-        r = infer__session_fork(&s, session, err);
-        infer__context_leave(session->context);
-    }
-    infer__session_leave(session);
-    *out = s;
-    return r;
 }
 
 /* ---- save and load ----------------------------------------------------------------------------------------------- */
@@ -408,18 +370,4 @@ static infer_result infer__session_load(infer_session *session, infer_read_fn re
     if (!r) r = infer__state_apply(session, w, data, data + size);
     infer__free(c->ctx.mem, data);
     return r;
-}
-
-INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn write, void *user) {
-    infer_result r;
-    if (!session) return INFER_ERR_ARGUMENT;
-    if ((r = infer__session_enter(session, "infer_session_save")) != INFER_OK) return r;
-    return infer__session_exit(session, infer__session_save(session, write, user));
-}
-
-INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn read, void *user) {
-    infer_result r;
-    if (!session) return INFER_ERR_ARGUMENT;
-    if ((r = infer__session_enter(session, "infer_session_load")) != INFER_OK) return r;
-    return infer__session_exit(session, infer__session_load(session, read, user));
 }
