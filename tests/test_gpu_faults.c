@@ -339,6 +339,7 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     memset(&norm, 0, sizeof norm);
     memset(&mm, 0, sizeof mm);
     memset(&at, 0, sizeof at);
+    memset(&rope, 0, sizeof rope);
     memset(&store, 0, sizeof store);
     memset(&act, 0, sizeof act);
     memset(&moe, 0, sizeof moe);

@@ -404,6 +404,7 @@ static void gpu_rope_case(gpu_pair *p, int32_t heads, int32_t dim, int32_t n_rot
     gpu_tensor x;
     infer__buf on_cpu, on_gpu;
     infer__rope_args a;
+    memset(&a, 0, sizeof a);
     gpu_make(p, &x, N, heads * dim, dim % 3, heads);
     for (i = 0; i < n_rot; i++) { /* two sets; on the device in turns, as sums of two floats */
         double f;
