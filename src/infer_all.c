@@ -44,6 +44,7 @@ INFER__COLD_END
 #include "compute/cpu/cpu_kv_store.c"
 #include "compute/cpu/cpu_attention.c"
 #include "compute/cpu/cpu_moe.c"
+#include "compute/cpu/cpu_conv.c"
 #include "compute/cpu/cpu_top.c"
 #include "compute/cpu/cpu_backend.c"       /* the op vtable of the CPU */
 #include "compute/gpu/gpu.h"               /* what a GPU's driver offers */
@@ -80,8 +81,10 @@ INFER__COLD_BEGIN
 #include "model/model.c"           /* opening: the steps above in order */
 #include "model/plan.c"            /* sizes of a context */
 #include "model/cache.c"           /* pages of keys and values */
+#include "model/cells.c"           /* recurrent states */
 #include "model/layers/attention.c"
 #include "model/layers/ffn.c"      /* dense and experts */
+#include "model/layers/shortconv.c"
 #include "model/layers/kinds.c"    /* INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN */
 #include "model/describe.c"        /* a model's layers as text */
 #include "model/results.c"         /* logits that stay on the device */

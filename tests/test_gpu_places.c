@@ -60,10 +60,10 @@ static void places_each(const char *path, arch_ref *r, size_t n_rows) {
     float *out = (float *)calloc(2 * n, sizeof *out);
     char detail[200];
     for (i = 0; i < n_rows && i < sizeof rows / sizeof *rows && out && !check_bad; i++) {
-        int32_t layers, want, d, used = 0;
+        int32_t layers, want, most, d, used = 0;
         infer_model *m;
         arch_kv = rows[i].kv;
-        layers = gpu_want(path, r);
+        layers = gpu_want(path, r, &most);
         want = rows[i].part == 3 ? layers : layers * 2 / 3;
         if (want < 1) want = 1;
         m = places_open(path, rows[i].n, rows[i].shares[0] > 0 ? rows[i].shares : NULL, want);
@@ -224,7 +224,7 @@ static void places_exact(const infer_context_params *context, int exact) {
 static void test_gpu_places_exact(void) {
     static const char *const files[] = {"llama-dense", "qwen3moe-moe", "gemma3-dense"};
     static const infer_context_params contexts[] = {
-        {0, 0, 0, 0, 0, 0, 0}, {0, 40, 2000, INFER_KV_F32, 8, 1, 0}, {0, 1000, 5000, INFER_KV_Q8_0, 0, 3, 0}};
+        {0, 0, 0, 0, 0, 0, 0, 0}, {0, 40, 2000, INFER_KV_F32, 8, 1, 0, 0}, {0, 1000, 5000, INFER_KV_Q8_0, 0, 3, 0, 0}};
     char detail[100];
     size_t i, j;
     int exact;

@@ -224,7 +224,7 @@ static const struct { const char *arch, *file, *has; } KEY_MODELS[] = {
     { "gemma2", "gemma2-softcap-dense", "RW" }, { "gemma3", "gemma3-real-dense", "RW" },
     { "gpt2", "gpt2-tied-dense", "L" },     { "gptneox", "gptneox-seq-dense", "LR" },
     { "granite", "granite-real-dense", "RG" }, { "granite", "granite-moe", "RGEH" },
-    { "internlm2", "internlm2-dense", "R" }, { "llama", "llama-dense", "R" },
+    { "internlm2", "internlm2-dense", "R" }, { "lfm2", "lfm2-dense", "RW" }, { "llama", "llama-dense", "R" },
     { "llama", "llama-mixtral-moe", "RE" }, { "llama", "llama-yarn-dense", "RY" },
     { "minicpm", "minicpm-real-dense", "R" }, { "mistral3", "mistral3-yarn-dense", "RY" },
     { "mpt", "mpt-plain-dense", "L" },      { "nemotron", "nemotron-dense", "LR" },

@@ -24,7 +24,7 @@ enum {
     INFER__KV_BLOCK = 32, /* values in a block of a Q8_0 or Q4_0 cache */
     INFER__MAX_DIM = 1 << 24, /* of a row: keeps int32 products of indices in range where they are small */
     INFER__MAX_HEAD_DIM = 1024, /* so that one head's accumulators fit on a worker's scratch */
-    INFER__CACHE_GROUPS = 2, /* 0: layers that keep everything, 1: sliding-window layers */
+    INFER__CACHE_GROUPS = 2, /* of pages, 0: layers that keep everything, 1: sliding-window layers */
     INFER__AXES = 4, /* positions of a row, for rotation */
     INFER__ROPE_SETS = 4 /* sets of RoPE frequencies that a model may have */
 };
@@ -74,6 +74,7 @@ typedef struct infer__pass {
     int32_t *extended; /* n_seq: 1 = the long RoPE frequencies (longrope) */
     int32_t *pages[INFER__CACHE_GROUPS]; /* n_seq x max_pages: page of positions [i*PAGE, (i+1)*PAGE), -1 = none */
     int32_t max_pages;
+    int32_t *cell_in, *cell_out; /* n_seq: cells of recurrent state before the pass (-1: all zeros) and after it */
 } infer__pass;
 
 /* Keys or values of one layer: pages of [n_head][INFER__PAGE] rows. A row is one head's dim values: numbers, or blocks
@@ -236,6 +237,18 @@ typedef struct infer__moe_matmul_args {
     int32_t rows, n_used, per_expert_x;
 } infer__moe_matmul_args;
 
+/* Causal convolution over the rows of each sequence, every column for itself: with u = x (* gate_in),
+ * y[t][i] = (gate_out[t][i] *) sum over k = 0 .. taps-1 of w[i][k] * u[t - (taps-1) + k][i]. Rows of a sequence follow
+ * each other. Rows of u before the pass are in cell pass->cell_in of the state, the last taps-1 of them, oldest first;
+ * those after it are left in pass->cell_out, another one. w: x.cols rows of `taps`. gate buf NULL = none; y is not
+ * x. */
+typedef struct infer__conv_args {
+    infer__tensor x, gate_in, gate_out, y;
+    const infer__weight *w;
+    infer__buf *state; /* cells of (taps-1) x x.cols float32 */
+    int32_t taps;
+} infer__conv_args;
+
 /* The k largest of each row of x, largest first, lower columns first among equals; -0 is 0. y: rows x 2k: the column
  * (as the bits of an int32) and the value in turns. A value that is not finite makes the row's first column -1; then
  * the rest is of no account. scratch has room for infer__top_scratch floats for each row that is done at once, and at
@@ -279,7 +292,7 @@ enum {
 };
 
 enum { /* of infer__ops.supports, with infer__*_args of that name */
-    INFER__OP_EMBED, INFER__OP_MATMUL, INFER__OP_ROPE, INFER__OP_ATTENTION, INFER__OP_MOE_MATMUL
+    INFER__OP_EMBED, INFER__OP_MATMUL, INFER__OP_ROPE, INFER__OP_ATTENTION, INFER__OP_MOE_MATMUL, INFER__OP_CONV
 };
 
 enum { INFER__RECORD_NOT, INFER__RECORD_NOW, INFER__RECORD_DONE };
@@ -297,6 +310,7 @@ struct infer__ops {
     void (*kv_export)(infer__ctx *c, const infer__kv_page_args *a); /* waited for when it returns */
     void (*kv_import)(infer__ctx *c, const infer__kv_page_args *a);
     void (*attention)(infer__ctx *c, const infer__attention_args *a);
+    void (*conv)(infer__ctx *c, const infer__conv_args *a); /* NULL: not supported */
     void (*act)(infer__ctx *c, const infer__act_args *a);
     void (*add)(infer__ctx *c, const infer__add_args *a);
     void (*map)(infer__ctx *c, const infer__map_args *a);

@@ -20,6 +20,7 @@ static int32_t infer__state_add(infer_model *m, const infer__layer *l, int32_t k
 }
 
 static uint64_t infer__page_bytes(int32_t kv_type, const infer__state *s) {
+    if (s->kind == INFER__STATE_RECURRENT) return (uint64_t)s->n_head * (uint64_t)s->dim * sizeof(float);
     return INFER__PAGE * (uint64_t)s->n_head * infer__kv_bytes(kv_type, s->dim);
 }
 
@@ -44,7 +45,7 @@ static void infer__cache_destroy(infer_context *c) {
     int32_t i;
     for (i = 0; i < kv->n_bufs; i++) infer__state_ops(c, i)->release(&c->ctx, &kv->bufs[i].buf);
     infer__free(c->ctx.mem, kv->bufs);
-    for (i = 0; i < INFER__CACHE_GROUPS; i++) {
+    for (i = 0; i < INFER__GROUPS; i++) {
         infer__free(c->ctx.mem, kv->groups[i].refs);
         infer__free(c->ctx.mem, kv->groups[i].free);
     }
@@ -56,7 +57,7 @@ static infer_result infer__cache_create(infer_context *c, infer_error *err) {
     const infer_model *m = c->model;
     uint64_t pages;
     int32_t i, g;
-    for (g = 0; g < INFER__CACHE_GROUPS; g++) {
+    for (g = 0; g < INFER__GROUPS; g++) {
         infer__cache_group *grp = &kv->groups[g];
         grp->n_pages = grp->n_free = c->plan.n_pages[g];
         if (!grp->n_pages) continue;

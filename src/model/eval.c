@@ -83,6 +83,9 @@ static infer_result infer__steps_reserve(infer_context *c, const infer_step *ste
                                 (int)c->plan.cells, g ? "window" : "full", (long long)need,
                                 (int)c->cache.groups[g].n_free);
     }
+    if (!infer__cells_reserve(c, steps, n))
+        return infer__error(err, INFER_CONTEXT_FULL,
+                            "the context has no room for the recurrent states of so many sessions");
     for (i = 0; i < n; i++) {
         infer_session *s = steps[i].session;
         uint64_t nl = (uint64_t)(steps[i].n - infer__logits_first(&steps[i]));
@@ -119,7 +122,11 @@ static void infer__pass_begin(infer_context *c) {
     p->out = at += batch;
     p->extended = at += batch;
     p->pages[0] = at += n_seq;
-    p->pages[1] = at + (int64_t)n_seq * p->max_pages;
+    p->pages[1] = at += (int64_t)n_seq * p->max_pages;
+    p->cell_in = p->cell_out = NULL;
+    if (!infer__cells_used(c)) return;
+    p->cell_in = at += (int64_t)n_seq * p->max_pages;
+    p->cell_out = at + n_seq;
 }
 
 /* Add rows of one step: `count` tokens from cur->at on. Returns 0 when its pages cannot be had. */
@@ -130,6 +137,7 @@ static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int3
     int32_t base = s->n_valid, i, g, q = p->n_seq++, first_l = infer__logits_first(st),
             first_h = infer__hidden_first(st);
     if (!infer__cache_write(c, s, base + cur->at, count)) return 0;
+    if (!infer__cells_pass(c, s, q, base + cur->at + count)) return 0;
     c->active[q] = s;
     p->extended[q] = s->cap > c->model->hp.rope_ctx;
     for (g = 0; g < INFER__CACHE_GROUPS; g++) /* pages behind the last position are not looked at */
@@ -176,7 +184,9 @@ static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, inf
         c->trace = NULL;
         while (cur->step < cur->n && c->ctx.pass.n_rows < c->plan.batch && c->ctx.pass.n_seq < c->plan.n_seq) {
             const infer_step *st = &cur->steps[cur->step];
-            int32_t count = INFER__MIN(st->n - cur->at, c->plan.batch - c->ctx.pass.n_rows);
+            int32_t count = INFER__MIN(st->n - cur->at, c->plan.batch - c->ctx.pass.n_rows), every;
+            every = c->plan.snapshot_every - (st->session->n_valid + cur->at) % c->plan.snapshot_every;
+            if (infer__cells_used(c)) count = INFER__MIN(count, every); /* a state that is kept lies between passes */
             if (!infer__pass_add(c, cur, count))
                 return infer__ok(&c->ctx) ? infer__error(err, INFER_CONTEXT_FULL,
                                                          "the context's cache of %d cells is full", (int)c->plan.cells)
@@ -187,15 +197,15 @@ static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, inf
             }
             cur->at += count;
             cur->done += count;
-            if (cur->at == st->n) {
-                cur->step++;
-                cur->at = 0;
-            }
+            if (cur->at < st->n) break; /* a session is in a pass once */
+            cur->step++;
+            cur->at = 0;
         }
         infer__results_choose(c, cur->step == cur->n);
         r = infer__pass_run(c, err);
         if (r) return r;
         infer__results_keep(c);
+        for (i = 0; i < c->ctx.pass.n_seq; i++) infer__cells_passed(c, c->active[i]);
         for (i = 0; i < c->ctx.pass.n_seq; i++) {
             infer_session *s = c->active[i];
             if (s->progress && s->progress(s->progress_user, (float)((double)cur->done / (double)cur->total)))
@@ -222,6 +232,7 @@ static infer_result infer__catch_up(infer_context *c, infer_session *s, infer_er
     cur.total = st.n;
     r = infer__passes(c, &cur, err);
     if (r) return r;
+    infer__cells_commit(c, s, st.n);
     s->n_valid = s->n;
     s->stats.reevaluated += (uint64_t)st.n;
     return INFER_OK;
@@ -232,9 +243,11 @@ static infer_result infer__catch_up(infer_context *c, infer_session *s, infer_er
 static void infer__session_settle(infer_context *c, infer_session *s) {
     s->out_n = 0;
     infer__results_drop(s);
-    if (s->n_valid == s->n && infer__cache_has(c, s, s->n)) {
-        infer__cache_cut(c, s, s->n);
+    infer__cells_settle(c, s);
+    if (infer__cache_has(c, s, s->n_valid)) {
+        infer__cache_cut(c, s, s->n_valid);
     } else {
+        infer__cells_cut(c, s, 0);
         infer__cache_cut(c, s, 0);
         s->n_valid = 0;
     }
@@ -243,6 +256,7 @@ static void infer__session_settle(infer_context *c, infer_session *s) {
 static void infer__session_commit(infer_session *s, const infer_step *st, double seconds) {
     int32_t i;
     for (i = 0; i < st->n; i++) s->tokens[s->n + i] = st->tokens ? st->tokens[i] : -1;
+    infer__cells_commit(s->context, s, st->n);
     s->n += st->n;
     s->n_valid = s->n;
     s->out_n = st->n;

@@ -125,12 +125,15 @@ static void infer__read_yarn(infer__keys *k, infer__hparams *hp) {
     }
 }
 
+/* Rows whose layers may have windows. */
+static int infer__has_windows(const infer__arch *a) { return a->window_every || (a->flags & INFER__WINDOW_ALL); }
+
 static void infer__read_rope(infer__keys *k, infer__hparams *hp) {
     infer__str s = { "", 0 };
     int r = infer__gguf_str(k->g, infer__key_name(k, "rope.scaling.type"), &s, k->err);
     if (r < 0) k->failed = 1;
     hp->rope_base = infer__key_float(k, "rope.freq_base");
-    if (k->m->arch->window_every) hp->rope_base_window = infer__key_float(k, "rope.freq_base_swa");
+    if (infer__has_windows(k->m->arch)) hp->rope_base_window = infer__key_float(k, "rope.freq_base_swa");
     hp->rope_factor = infer__key_float(k, "rope.scaling.factor");
     if (hp->rope_factor == 0) hp->rope_factor = infer__key_float(k, "rope.scale_linear"); /* its older name */
     hp->rope_attn_factor = infer__key_float(k, "rope.scaling.attn_factor");
@@ -207,7 +210,7 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     hp->n_ff_expert = infer__key_same(k, "expert_feed_forward_length", 0, INFER__MAX_DIM, 0);
     hp->n_ff_shared = infer__key_int(k, "expert_shared_feed_forward_length", 0, INFER__MAX_DIM, 0, 0);
     hp->pooling = infer__read_pooling(k);
-    if (a->window_every) hp->window = infer__key_int(k, "attention.sliding_window", 0, 1 << 30, 0, 0);
+    if (infer__has_windows(a)) hp->window = infer__key_int(k, "attention.sliding_window", 0, 1 << 30, 0, 0);
     hp->eps = infer__key_float(k, a->norm == INFER__NORM_RMS ? "attention.layer_norm_rms_epsilon"
                                                               : "attention.layer_norm_epsilon");
     if (!k->failed && !(hp->eps > 0)) {

@@ -44,6 +44,8 @@ enum {
     INFER__ATTN_CAP = 1 << 13,         /* attn_logit_softcapping applies */
     INFER__FINAL_CAP = 1 << 14,        /* final_logit_softcapping applies */
     INFER__ROPE_BY_KEY = 1 << 15,      /* rope.scaling.finetuned = false: no layer is rotated */
+    INFER__EMBD_NORM_IS_OUT = 1 << 17, /* token_embd_norm is the norm before the head */
+    INFER__WINDOW_ALL = 1 << 18,       /* every layer has the file's window, unless its pattern says otherwise */
     INFER__GAPS = 1 << 16              /* layers without heads have no mixer, those without a width no FFN */
 };
 
@@ -138,7 +140,11 @@ static infer__weight infer__slice(const infer__weight *w, int64_t first, int32_t
 
 /* What a sublayer keeps of a session: a slot. Pages and bytes follow from slots, not from layers: a layer may have
  * none, may read another layer's, and its values may be a part of its keys (then both of part.state are one slot). */
-enum { INFER__STATE_KEYS, INFER__STATE_VALUES }; /* [n_head][dim] for each position, in pages of the group */
+enum {
+    INFER__STATE_KEYS,
+    INFER__STATE_VALUES,   /* [n_head][dim] for each position, in pages of the group */
+    INFER__STATE_RECURRENT /* [n_head][dim] float32, whatever the position: a cell; its "pages" are cells (cells.c) */
+};
 typedef struct infer__state {
     int32_t kind;  /* INFER__STATE_* */
     int32_t layer; /* that owns it: the slot is where the layer runs */
@@ -147,7 +153,7 @@ typedef struct infer__state {
 } infer__state;
 /* Cache groups: layers that see everything; that see a window. A group's window is the largest of its layers, or none
  * when one of them sees everything. */
-enum { INFER__GROUP_FULL, INFER__GROUP_WINDOW };
+enum { INFER__GROUP_FULL, INFER__GROUP_WINDOW, INFER__GROUP_CELLS, INFER__GROUPS };
 
 /* One resolved rotation: a set of frequencies that layers share. */
 typedef struct infer__rope {
@@ -171,6 +177,7 @@ enum {
     INFER__SUBLAYER_ATTENTION,
     INFER__SUBLAYER_DENSE,
     INFER__SUBLAYER_MOE,
+    INFER__SUBLAYER_SHORTCONV,
     INFER__SUBLAYER_COUNT
 };
 typedef struct infer__label { int16_t slot; const char *text; } infer__label;
@@ -229,6 +236,7 @@ struct infer__layer {
     const infer__rope *rope; /* NULL = not rotated */
     int32_t q_groups, k_groups; /* QK-norm: heads normalised apart, or 1 = the whole row */
     int32_t act;
+    int32_t conv_taps;
     float attn_scale, attn_softcap, max_bias, clamp_kqv; /* as in infer__attention_args; clamp of Q, K, V: 0 = none */
     float temp_scale, temp_floor, temp_offset;
     infer__weight w[INFER__LAYER_SLOT_COUNT];
@@ -240,7 +248,8 @@ struct infer__layer {
 typedef struct infer__plan {
     int32_t threads, batch, cells, kv_type, keep, sessions, n_seq;
     int32_t max_pages;                     /* of one session's table */
-    int32_t n_pages[INFER__CACHE_GROUPS];
+    int32_t n_pages[INFER__GROUPS];
+    int32_t snapshot_every;                /* positions between two kept states of recurrent layers */
     int64_t work_cols;                     /* floats a row in the shared work area: experts need more than 2^31 */
     infer__needs needs;                    /* what backends take scratch for */
     int32_t head_rows;                     /* rows of logits computed at a time */
@@ -342,7 +351,7 @@ typedef struct infer__cache_group {
 } infer__cache_group;
 
 typedef struct infer__kv_cache {
-    infer__cache_group groups[INFER__CACHE_GROUPS];
+    infer__cache_group groups[INFER__GROUPS];
     infer__kv_buf *bufs; /* one per slot of infer_model.states */
     int32_t n_bufs;
 } infer__kv_cache;
@@ -402,6 +411,10 @@ struct infer_context {
     int32_t checking;            /* name the first layer with a value that is not finite */
 };
 
+/* A recurrent state that is kept: after pos positions. minor: an eval of one token left it. */
+typedef struct infer__snapshot { int32_t pos, cell, minor; } infer__snapshot;
+enum { INFER__SNAPSHOTS = 8 }; /* of a session, at most */
+
 struct infer_session {
     infer_context *context;
     int32_t n, cap;      /* tokens so far, most */
@@ -409,6 +422,10 @@ struct infer_session {
     infer_token *tokens; /* cap */
     int32_t *pages[INFER__CACHE_GROUPS]; /* plan.max_pages each; -1 = none */
     int32_t first_page[INFER__CACHE_GROUPS]; /* pages before it have been given back */
+    /* cells.c; cells -1 = none. cell: the state after n_valid positions (none at 0); of the running eval: cell_next
+     * after the passes so far, next_pos positions; cell_out, cell_end of the running pass */
+    int32_t cell, cell_minor, cell_next, next_pos, cell_out, cell_end, n_snapshots;
+    infer__snapshot snapshots[INFER__SNAPSHOTS]; /* by position */
     infer_progress_fn progress;
     void *progress_user;
     infer_trace_fn trace;
@@ -517,6 +534,27 @@ static void infer__cache_cut(infer_context *c, infer_session *s, int32_t n);
 static void infer__cache_share(infer_context *c, infer_session *dst, const infer_session *src);
 /* 1 when evaluating from position n on finds every key that windows reach. */
 static int infer__cache_has(const infer_context *c, const infer_session *s, int32_t n);
+
+/* cells.c: states of recurrent layers; nothing happens in models that have none. */
+static int infer__cells_used(const infer_context *c);
+static void infer__cells_start(infer_session *s); /* a new session has none */
+/* 1 when there are cells for an eval of these steps; kept states of their sessions may go for that. */
+static int infer__cells_reserve(infer_context *c, const infer_step *steps, int32_t n);
+/* Cells of the pass for its sequence q, whose rows end before position `end`; 0 when there is none. */
+static int infer__cells_pass(infer_context *c, infer_session *s, int32_t q, int32_t end);
+static void infer__cells_passed(infer_context *c, infer_session *s); /* after a pass */
+/* After all passes of so many tokens, before n_valid changes. */
+static void infer__cells_commit(infer_context *c, infer_session *s, int32_t tokens);
+static void infer__cells_settle(infer_context *c,
+                                infer_session *s); /* after a failure: the state after n_valid stays */
+/* The last position up to n from which the session can go on: keys, values and states are there. */
+static int32_t infer__cells_back(const infer_context *c, const infer_session *s, int32_t n);
+/* The session's state becomes that after `pos`, which infer__cells_back gave, or 0; later ones go. Before n_valid
+ * changes. */
+static void infer__cells_cut(infer_context *c, infer_session *s, int32_t pos);
+/* 1 when a cell is free, or one is the session's alone. */
+static int infer__cells_room(const infer_context *c, const infer_session *s);
+static void infer__cells_share(infer_context *c, infer_session *dst, const infer_session *src);
 
 /* results.c: logits that stay on the device until somebody asks for them. */
 /* Floats and bytes for it in the plan. */

@@ -16,7 +16,8 @@ enum { INFER__THREADS_PER_CORE = 4 }; /* that are started, whatever is asked for
 static infer_result infer__plan_check(const infer_context_params *in, const char *name, infer_error *err) {
     const struct { const char *name; int32_t value, max; } given[] = {
         { "threads", in->threads, 1024 }, { "batch", in->batch, 1 << 20 }, { "cells", in->cells, 1 << 30 },
-        { "keep", in->keep, 1 << 30 },    { "sessions", in->sessions, 1 << 20 } };
+        { "keep", in->keep, 1 << 30 },    { "sessions", in->sessions, 1 << 20 },
+        { "snapshot_every", in->snapshot_every, 1 << 30 } };
     size_t i;
     for (i = 0; i < INFER__COUNT(given); i++)
         if (given[i].value < 0 || given[i].value > given[i].max)
@@ -37,12 +38,13 @@ static void infer__plan_defaults(infer__plan *p, const infer_model *m, const inf
     p->keep = in->keep ? in->keep : 64;
     p->sessions = in->sessions ? in->sessions : default_sessions;
     p->n_seq = INFER__MIN(p->batch, 64);
+    p->snapshot_every = in->snapshot_every ? in->snapshot_every : 512;
 }
 
-/* Pages of each cache group. */
+/* Pages of each cache group, and cells. */
 static void infer__plan_pages(infer__plan *p, const infer_model *m) {
     uint64_t window_pages;
-    int32_t g;
+    int32_t g, i;
     p->max_pages = (p->cells + INFER__PAGE - 1) / INFER__PAGE;
     for (g = 0; g < INFER__CACHE_GROUPS; g++) {
         int32_t window = infer__group_window(m, g);
@@ -51,6 +53,9 @@ static void infer__plan_pages(infer__plan *p, const infer_model *m) {
         window_pages = INFER__MIN(window_pages * (uint64_t)p->sessions, (uint64_t)p->max_pages);
         p->n_pages[g] = window ? (int32_t)window_pages : p->max_pages;
     }
+    for (i = 0; i < m->n_states; i++) /* a session's state, those that are kept, and two that a pass reads and makes */
+        if (m->states[i].kind == INFER__STATE_RECURRENT)
+            p->n_pages[INFER__GROUP_CELLS] = p->sessions * (INFER__SNAPSHOTS + 3);
 }
 
 static int infer__plan_state(const infer__plan *p, const infer__state *s, uint64_t *bytes) {
@@ -110,6 +115,7 @@ static void infer__plan_sizes(infer__plan *p, const infer_model *m, const infer_
     infer__plan_defaults(p, m, in, default_sessions);
     infer__plan_pages(p, m);
     p->block_len = 4 * (uint64_t)p->batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
+    if (p->n_pages[INFER__GROUP_CELLS]) p->block_len += 2 * (uint64_t)p->n_seq;
     infer__plan_needs(p, m);
     infer__plan_work(p, m);
     infer__plan_device(p, m);
@@ -152,7 +158,8 @@ static void infer__plan_places(infer__plan *p, const infer_model *m) {
     uint64_t host, batch = (uint64_t)p->batch, here, beside;
     int32_t i, n_devices = 0;
     host = p->block_len * sizeof(int32_t) + batch * 3 * sizeof(void *) + batch * sizeof(int32_t) +
-           (uint64_t)p->n_seq * 2 * sizeof(void *) + (uint64_t)(p->n_pages[0] + p->n_pages[1]) * 2 * sizeof(int32_t);
+           (uint64_t)p->n_seq * 2 * sizeof(void *) +
+           ((uint64_t)p->n_pages[0] + (uint64_t)p->n_pages[1] + (uint64_t)p->n_pages[2]) * 2 * sizeof(int32_t);
     if (infer__head_place(m) == INFER__ON_CPU) {
         p->top_rows = 0;
         p->top_bytes = 0;

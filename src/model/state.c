@@ -12,27 +12,24 @@
 /* The context is claimed too. */
 static infer_result infer__session_cut(infer_session *session, int32_t n) {
     infer_context *c = session->context;
-    int32_t i;
+    int32_t i, pos;
     infer__error_clear(&session->error);
     if (n < 0 || n > session->n)
         return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_rewind: %d is outside 0..%d", (int)n,
                             (int)session->n);
     session->out_n = 0;
     infer__results_drop(session);
-    if (n <= session->n_valid && infer__cache_has(c, session, n)) {
-        session->n = session->n_valid = n;
-        infer__cache_cut(c, session, n);
-        return INFER_OK;
-    }
-    for (i = 0; i < n; i++)
+    pos = infer__cells_back(c, session, n);
+    for (i = pos; i < n; i++)
         if (session->tokens[i] < 0)
             return infer__error(&session->error, INFER_ERR_STATE,
                                 "infer_session_rewind: position %d was given as an embedding and "
                                 "cannot be computed again",
                                 (int)i);
+    infer__cells_cut(c, session, pos);
     session->n = n;
-    session->n_valid = 0; /* the next eval computes it again */
-    infer__cache_cut(c, session, 0);
+    session->n_valid = pos; /* the next eval computes what follows again */
+    infer__cache_cut(c, session, pos);
     return INFER_OK;
 }
 
@@ -78,6 +75,7 @@ static infer_result infer__session_fork(infer_session **out, const infer_session
     s->n_valid = session->n_valid;
     memcpy(s->tokens, session->tokens, (size_t)session->n * sizeof *s->tokens);
     infer__cache_share(session->context, s, session);
+    infer__cells_share(session->context, s, session);
     *out = s;
     return INFER_OK;
 }
@@ -91,6 +89,13 @@ static uint64_t infer__model_print(const infer_model *m) {
     uint64_t h = infer__fnv(INFER__FNV, m->arch_name, strlen(m->arch_name));
     int32_t i;
     h = infer__fnv(h, &m->n_params, sizeof m->n_params);
+    for (i = 0; i < m->n_states; i++) {
+        const infer__state *s = &m->states[i];
+        if (s->kind != INFER__STATE_RECURRENT) continue;
+        h = infer__fnv(h, &s->layer, sizeof s->layer);
+        h = infer__fnv(h, &s->n_head, sizeof s->n_head);
+        h = infer__fnv(h, &s->dim, sizeof s->dim);
+    }
     for (i = 0; i < m->hp.n_layer; i++) {
         const infer__layer *l = &m->layers[i];
         int32_t v[4];
@@ -183,6 +188,18 @@ static void infer__page_move(infer_context *c, int32_t state, int32_t page, char
     else infer__state_ops(c, state)->kv_import(&c->ctx, &a);
 }
 
+/* The session's state in a recurrent slot, to or from the host. */
+static void infer__cell_move(infer_context *c, int32_t state, int32_t cell, char *data, int out) {
+    const infer__ops *ops = infer__state_ops(c, state);
+    uint64_t n = infer__page_of_state(c, state);
+    if (!out) {
+        ops->upload(&c->ctx, &c->cache.bufs[state].buf, (uint64_t)cell * n, data, n);
+        return;
+    }
+    ops->download(&c->ctx, &c->cache.bufs[state].buf, (uint64_t)cell * n, data, n);
+    ops->sync(&c->ctx);
+}
+
 /* As infer_session_save; the session and its context are claimed. */
 static infer_result infer__session_save(infer_session *session, infer_write_fn write, void *user) {
     infer__state_out o;
@@ -216,6 +233,13 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
     for (s = 0; s < c->model->n_states; s = e) {
         int32_t group = c->model->states[s].group;
         e = infer__states_run(c->model, s);
+        if (group == INFER__GROUP_CELLS) {
+            for (k = s; k < e && session->n_valid > 0; k++) {
+                infer__cell_move(c, k, session->cell, page, 1);
+                infer__state_put(&o, page, infer__page_of_state(c, k));
+            }
+            continue;
+        }
         for (i = session->first_page[group]; i < pages; i++)
             for (k = s; k < e; k++) {
                 infer__page_move(c, k, session->pages[group][i], page, spare, 1);
@@ -284,8 +308,10 @@ static uint64_t infer__state_size(const infer_session *s, const uint32_t *w) {
     const infer_context *c = s->context;
     uint64_t n = (uint64_t)w[7] * sizeof(infer_token), pages = (uint64_t)infer__state_pages(w);
     int32_t k;
-    for (k = 0; k < c->model->n_states; k++)
-        n += infer__page_of_state(c, k) * (pages - w[9 + c->model->states[k].group]);
+    for (k = 0; k < c->model->n_states; k++) {
+        int32_t group = c->model->states[k].group;
+        n += infer__page_of_state(c, k) * (group == INFER__GROUP_CELLS ? w[8] > 0 : pages - w[9 + group]);
+    }
     return n;
 }
 
@@ -300,8 +326,12 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, char
         if (c->cache.groups[g].n_pages && pages - (int32_t)w[9 + g] > c->cache.groups[g].n_free + own)
             return infer__error(&s->error, INFER_CONTEXT_FULL, "infer_session_load: the context's cache is full");
     }
+    if (w[8] > 0 && !infer__cells_room(c, s))
+        return infer__error(&s->error, INFER_CONTEXT_FULL, "infer_session_load: no room for the recurrent state");
     infer__error_clear(&c->ctx.error);
+    infer__cells_cut(c, s, 0);
     infer__cache_cut(c, s, 0);
+    if (infer__cells_used(c) && w[8] > 0) s->cell = infer__page_take(c, INFER__GROUP_CELLS);
     for (g = 0; g < INFER__CACHE_GROUPS; g++) {
         if (!c->cache.groups[g].n_pages) continue;
         s->first_page[g] = (int32_t)w[9 + g];
@@ -316,6 +346,13 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, char
     for (from = 0; from < c->model->n_states; from = to) {
         int32_t group = c->model->states[from].group;
         to = infer__states_run(c->model, from);
+        if (group == INFER__GROUP_CELLS) {
+            for (k = from; k < to && s->n_valid > 0; k++) {
+                infer__cell_move(c, k, s->cell, data, 0);
+                data += infer__page_of_state(c, k);
+            }
+            continue;
+        }
         for (i = s->first_page[group]; i < pages; i++)
             for (k = from; k < to; k++) {
                 infer__page_move(c, k, s->pages[group][i], data, spare, 0);
@@ -325,7 +362,8 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, char
     for (i = 0; i < INFER__PLACES; i++)
         if (infer__enter(c, i)) c->at->ops->sync(&c->ctx);
     if (infer__ok(&c->ctx)) return INFER_OK;
-    infer__cache_cut(c, s, 0); /* a device failed: what was there is gone */
+    infer__cells_cut(c, s, 0); /* a device failed: what was there is gone */
+    infer__cache_cut(c, s, 0);
     s->n = s->n_valid = 0;
     return infer__error(&s->error, c->ctx.error.code, "infer_session_load: %s", c->ctx.error.message);
 }

@@ -42,6 +42,8 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_FF_EXPERTS: return ff_expert * n_expert;
     case INFER__D_MODEL_EXPERTS: return (uint64_t)hp->n_embd * n_expert;
     case INFER__D_FF_SHARED: return (uint64_t)hp->n_ff_shared;
+    case INFER__D_MODEL_3: return 3 * (uint64_t)hp->n_embd;
+    case INFER__D_TAPS: return l ? (uint64_t)l->conv_taps : 0;
     default: return 0;
     }
 }
@@ -54,6 +56,15 @@ static const infer__tensor_slot *infer__layer_slot(const infer_model *m, int s) 
         if (s == INFER__W_FFN_NORM) s = INFER__W_ATTN_POST_NORM;
     }
     return &INFER__LAYER_SLOT_TABLE[s];
+}
+
+/* And of a slot outside layers: in some the tensor called token_embd_norm is the norm before the head. */
+static const infer__tensor_slot *infer__model_slot(const infer_model *m, int s) {
+    if (m->arch->flags & INFER__EMBD_NORM_IS_OUT) {
+        if (s == INFER__W_EMBD_NORM || s == INFER__W_EMBD_NORM_B) return NULL;
+        if (s == INFER__W_OUT_NORM) s = INFER__W_EMBD_NORM;
+    }
+    return &INFER__MODEL_SLOT_TABLE[s];
 }
 
 /* The tensor of a slot, NULL when absent. */
@@ -201,10 +212,10 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
     uint8_t *bound = (uint8_t *)infer__calloc(&m->mem, (uint64_t)m->gguf.n_tensors, 1);
     if (!bound) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d tensors", (int)m->gguf.n_tensors);
     for (s = 0; s < INFER__MODEL_SLOT_COUNT && !r; s++)
-        r = infer__bind(m, NULL, &INFER__MODEL_SLOT_TABLE[s], &m->w[s], bound, err);
+        if (infer__model_slot(m, s)) r = infer__bind(m, NULL, infer__model_slot(m, s), &m->w[s], bound, err);
     for (i = 0; i < m->hp.n_layer && !r; i++) r = infer__bind_layer(m, &m->layers[i], bound, err);
     if (!r && !m->w[INFER__W_OUT_NORM].type && !(m->arch->flags & INFER__NORM_BARE))
-        r = infer__error(err, INFER_ERR_FORMAT, "missing tensor output_norm.weight");
+        r = infer__error(err, INFER_ERR_FORMAT, "missing tensor %s", infer__model_slot(m, INFER__W_OUT_NORM)->name);
     if (!r && m->w[INFER__W_EMBD_NORM_B].type && !m->w[INFER__W_EMBD_NORM].type)
         r = infer__error(err, INFER_ERR_FORMAT, "missing tensor token_embd_norm.weight: there is a bias for it");
     if (!r) r = infer__rope_check(m, err);
@@ -263,7 +274,7 @@ static infer_result infer__weights_load(infer_model *m, infer_error *err) {
     infer_result r = INFER_OK;
     int32_t i, s;
     for (s = 0; s < INFER__MODEL_SLOT_COUNT && !r; s++)
-        if (m->w[s].type) r = infer__load_slot(m, NULL, &INFER__MODEL_SLOT_TABLE[s], &m->w[s], err);
+        if (m->w[s].type) r = infer__load_slot(m, NULL, infer__model_slot(m, s), &m->w[s], err);
     for (i = 0; i < m->hp.n_layer && !r; i++) {
         infer__layer *l = &m->layers[i];
         if ((r = infer__load_progress(m, i, err)) != INFER_OK) return r;

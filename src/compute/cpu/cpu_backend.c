@@ -363,6 +363,7 @@ static const infer__ops infer__cpu_ops = {
     .kv_export = infer__cpu_kv_export,
     .kv_import = infer__cpu_kv_import,
     .attention = infer__cpu_attention,
+    .conv = infer__cpu_conv,
     .act = infer__cpu_act,
     .add = infer__cpu_add,
     .map = infer__cpu_map,

@@ -14,7 +14,7 @@ static int32_t infer__mix_attention_window(infer__keys *k, int32_t layer) {
     const infer__hparams *hp = &k->m->hp;
     const infer__kv *pattern;
     int32_t every = k->m->arch->window_every;
-    if (every == 0 || hp->window == 0) return 0;
+    if ((every == 0 && !(k->m->arch->flags & INFER__WINDOW_ALL)) || hp->window == 0) return 0;
     pattern = infer__gguf_find(k->g, infer__key_name(k, NAME));
     if (pattern && pattern->type == INFER__GGUF_ARRAY)
         return infer__key_layer(k, NAME, layer, 0, 1, 0) ? hp->window : 0;

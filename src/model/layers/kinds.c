@@ -45,6 +45,11 @@ static const infer__sublayer_kind INFER__SUBLAYER_KINDS[INFER__SUBLAYER_COUNT] =
      .cols = infer__ffn_moe_cols, .needs = infer__ffn_moe_needs,
      .run = infer__ffn_moe,
      .describe = infer__ffn_moe_describe},
+    { .name = "short convolution", .in = "conv_in", .out = "conv_out", .result = "a",
+      .slots = INFER__W_SHORTCONV_IN, .slots_end = INFER__W_SHORTCONV_OUT + 1, .keys = infer__shortconv_keys,
+      .check = infer__shortconv_check, .state = infer__shortconv_state, .cols = infer__shortconv_cols,
+      .needs = infer__shortconv_needs, .lacks = infer__shortconv_lacks, .run = infer__mix_shortconv,
+      .describe = infer__shortconv_describe, .labels = INFER__SHORTCONV_LABELS },
 };
 
 static const infer__sublayer_kind *infer__sublayer_kind_of(int32_t kind) {

@@ -27,7 +27,9 @@ enum {
     INFER__D_FF_EXPERT,
     INFER__D_FF_EXPERTS,
     INFER__D_MODEL_EXPERTS,
-    INFER__D_FF_SHARED
+    INFER__D_FF_SHARED,
+    INFER__D_MODEL_3,
+    INFER__D_TAPS
 };
 
 /* W(slot, tensor name, rows, columns, required): %d is the layer. A vector has one row. */
@@ -76,8 +78,13 @@ enum {
     W(SHARED_UP,      "blk.%d.ffn_up_shexp.weight",        FF_SHARED,     MODEL,     0) \
     W(SHARED_DOWN,    "blk.%d.ffn_down_shexp.weight",      MODEL,         FF_SHARED, 0)
 
+#define INFER__SHORTCONV_SLOTS(W) \
+    W(SHORTCONV_IN,   "blk.%d.shortconv.in_proj.weight",   MODEL_3,       MODEL,     0) \
+    W(SHORTCONV_TAPS, "blk.%d.shortconv.conv.weight",      MODEL,         TAPS,      0) \
+    W(SHORTCONV_OUT,  "blk.%d.shortconv.out_proj.weight",  MODEL,         MODEL,     0)
+
 #define INFER__LAYER_SLOTS(W) \
-    INFER__NORM_SLOTS(W) INFER__ATTENTION_SLOTS(W) INFER__DENSE_SLOTS(W) INFER__MOE_SLOTS(W)
+    INFER__NORM_SLOTS(W) INFER__ATTENTION_SLOTS(W) INFER__DENSE_SLOTS(W) INFER__MOE_SLOTS(W) INFER__SHORTCONV_SLOTS(W)
 
 #define INFER__MODEL_SLOTS(W) \
     W(TOKEN_EMBD,   "token_embd.weight",        VOCAB, MODEL,    1) \
