@@ -412,6 +412,12 @@ static void maker_shape(maker *m) {
     m->qk_norm = m->qk_norm > 3 ? 0 : m->qk_norm;
     m->post = (int)fuzz_byte(in) & 15;
     if (m->a->flags & INFER__NO_PRE_NORM) m->post |= 3;
+    for (l = 0; l + 1 < m->layers && m->a->mixer_else == INFER__SUBLAYER_SHORTCONV; l++) /* the last one rotates */
+        if (fuzz_below(in, 2)) {
+            m->conv[l] = 1;
+            m->kv[l] = 0;
+            m->taps = 2 + (int)fuzz_below(in, 5);
+        }
     m->row_types = (int)fuzz_byte(in);
     m->fill = (int)fuzz_byte(in);
     m->fill = m->fill < 225 ? 0 : m->fill % 3 + 1;
@@ -451,7 +457,7 @@ static void maker_keys(maker *m) {
     maker_layer_ints(m, "feed_forward_length", m->ff);
     if (m->dim_k * m->heads[0] != m->width || m->by_layer || fuzz_below(in, 2)) maker_int(m, "attention.key_length", m->dim_k);
     if (m->dim_v * m->heads[0] != m->width || m->by_layer || fuzz_below(in, 2)) maker_int(m, "attention.value_length", m->dim_v);
-    if (a->mixer_else == INFER__SUBLAYER_SHORTCONV) maker_int(m, "shortconv.l_cache", m->taps);
+    if (m->taps) maker_int(m, "shortconv.l_cache", m->taps);
     if (a->rope != INFER__ROPE_NONE) maker_int(m, "rope.dimension_count", m->rot);
     maker_float_key(m, a->norm == INFER__NORM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
                     fuzz_below(in, 2) ? 1e-6f : 1e-5f);
