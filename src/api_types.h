@@ -134,6 +134,8 @@ typedef struct infer_context_params {
     int32_t sessions; /* sessions that cache is reserved for in sliding-window layers; 0 = 2 in a session's own context
                        * (itself and a fork), 16 in a shared one. More may exist while pages are left */
     int32_t profile; /* 1 = time every operation for infer_session_profile; costs a few percent */
+    int32_t snapshot_every; /* models with recurrent layers: a session keeps their state every so many positions, and at
+                             * ends of evals, the last 8 of them: going back evaluates again from there; 0 = 512 */
 } infer_context_params;
 
 typedef struct infer_model_params {

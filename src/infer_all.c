@@ -44,6 +44,7 @@ INFER__COLD_END
 #include "compute/cpu/cpu_kv_store.c"
 #include "compute/cpu/cpu_attention.c"
 #include "compute/cpu/cpu_moe.c"
+#include "compute/cpu/cpu_conv.c"
 #include "compute/cpu/cpu_top.c"
 #include "compute/cpu/cpu_backend.c"       /* the op vtable of the CPU */
 #include "compute/gpu/gpu.h"               /* what a GPU's driver offers */
@@ -80,13 +81,21 @@ INFER__COLD_BEGIN
 #include "model/model.c"           /* opening: the steps above in order */
 #include "model/plan.c"            /* sizes of a context */
 #include "model/cache.c"           /* pages of keys and values */
-#include "model/mix_attention.c"
-#include "model/ffn.c"             /* dense and experts */
+#include "model/cells.c"           /* recurrent states */
+#include "model/layers/attention.c"
+#include "model/layers/ffn.c"      /* dense and experts */
+#include "model/layers/shortconv.c"
+#include "model/layers/kinds.c"    /* INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN */
+#include "model/describe.c"        /* a model's layers as text */
 #include "model/results.c"         /* logits that stay on the device */
 #include "model/forward.c"         /* THE LOOP */
+#include "model/calls.c"           /* which calls may begin */
+#include "model/context.c"         /* contexts: work buffers, threads */
+#include "model/session.c"
+#include "model/eval.c"            /* steps -> passes */
+#include "model/state.c"           /* rewind, fork, save, load */
 
 /* api: argument checks and thin calls */
-#include "api/calls.c"             /* which calls may begin; cancel */
 #include "api/library_api.c"       /* version, devices, lists */
 #include "api/model_api.c"
 #include "api/token_api.c"
@@ -94,11 +103,9 @@ INFER__COLD_BEGIN
 #include "api/grammar_api.c"
 #include "api/template_api.c"
 #include "api/context_api.c"
-#include "api/session_api.c"       /* sessions, eval, results */
-#include "api/session_state.c"     /* rewind, fork, save, load */
+#include "api/session_api.c"
 #include "api/generate.c"
 #include "api/chat_api.c"          /* conversations and replies */
-#include "api/describe.c"          /* a model's layers as text */
 
 INFER__COLD_END
 #include "base/epilogue.h"

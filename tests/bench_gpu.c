@@ -393,6 +393,7 @@ static int begin(const char *types) {
     const char *kv = getenv("BENCH_KV");
     const infer__quant *q;
     infer_error err;
+    infer__needs need;
     int32_t i;
     for (i = 0; (q = infer__quant_row(i)) != NULL; i++)
         if (wanted(types, q->name) && infer__gpu_has_type(q) && infer__gpu_use_type(gpu, q, &err))
@@ -406,8 +407,12 @@ static int begin(const char *types) {
         if (strcmp(kv, KV_NAMES[i]) == 0) ctx.kv_type = i;
     if (infer__gpu_use_kv(gpu, ctx.kv_type, &err)) return die("cache", err.message);
     ctx.profiling = 1;
-    ctx.x8_len = infer__cpu_x8_len(512, 14336); /* so that products round x, as those of models do */
-    ctx.parts_len = infer__gpu_parts_len(DEEPEST + MOST_ROWS, HEADS, DIM);
+    memset(&need, 0, sizeof need);
+    need.rows = 512; /* so that products round x, as those of models do */
+    need.cols = 14336;
+    need.cells = DEEPEST + MOST_ROWS;
+    infer__need_attention(&need, HEADS, DIM, DIM);
+    need.block_len = BLOCK;
     ctx.pass.n_rows = MOST_ROWS;
     ctx.pass.n_seq = 1;
     ctx.pass.n_out = 1;
@@ -421,7 +426,7 @@ static int begin(const char *types) {
     ctx.pass.extended = ctx.pass.out + MOST_ROWS;
     ctx.pass.pages[0] = ctx.pass.extended + 1;
     ctx.pass.pages[1] = ctx.pass.pages[0] + CACHE_PAGES;
-    if (!ctx.ops->prepare(&ctx, 16384)) return die("context", ctx.error.message);
+    if (!ctx.ops->prepare(&ctx, &need)) return die("context", ctx.error.message);
     ctx.pass.n_rows = 1;
     ctx.ops->begin(&ctx);
     return infer__ok(&ctx) ? 0 : die("context", ctx.error.message);

@@ -64,6 +64,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_hostile_keys.c"
 #  include "test_cache.c"
 #  include "test_session.c"
+#  include "test_cells.c"
 #  include "test_api.c"
 #  include "test_generate.c"
 #  include "test_constrained.c"
@@ -130,6 +131,7 @@ int main(int argc, char **argv) {
     suite_hostile_keys();
     suite_cache();
     suite_session();
+    suite_cells();
     suite_api();
     suite_generate();
     suite_constrained();

@@ -10,7 +10,7 @@ static const char *const ARCH_FILES[] = {
     "command-r-plain-dense", "command-r-qknorm-dense", "exaone-dense", "gemma-dense", "gemma-headdim-dense", "gemma2-dense",
     "gemma2-real-dense", "gemma2-softcap-dense", "gemma3-dense", "gemma3-real-dense", "gpt2-dense", "gpt2-tied-dense",
     "gptneox-dense", "gptneox-par-dense", "gptneox-seq-dense", "granite-dense", "granite-moe", "granite-real-dense",
-    "internlm2-dense", "llama-dense", "llama-headdim-dense", "llama-linear-dense", "llama-mixtral-moe", "llama-moe",
+    "internlm2-dense", "lfm2-dense", "lfm2-real-dense", "llama-dense", "llama-headdim-dense", "llama-linear-dense", "llama-mixtral-moe", "llama-moe",
     "llama-oldlinear-dense", "llama-plain-dense", "llama-tied-dense", "llama-yarn-dense", "minicpm-default-dense",
     "minicpm-dense", "minicpm-moe", "minicpm-real-dense", "mistral3-dense", "mistral3-moe", "mistral3-yarn-dense", "mpt-dense",
     "mpt-plain-dense", "nemotron-dense", "olmo-dense", "olmo2-dense", "olmo2-plain-dense", "olmo2-swa-dense", "orion-dense",

@@ -71,6 +71,8 @@ typedef struct ops_att {
     float softcap, max_bias, temp_scale;
 } ops_att;
 enum { OPS_SEQ = 2 };
+/* Besides: chunks of so many positions; rows see all of their block of so many. 0 = neither. */
+static int32_t att_chunk, att_block;
 
 typedef struct ops_cache {
     infer__kv_buf k, v;
@@ -151,6 +153,7 @@ static infer__attention_args ops_att_args(const ops_att *t) {
     a.dim_k = t->dim_k;
     a.dim_v = t->dim_v;
     a.window = t->window;
+    a.chunk = att_chunk;
     a.scale = 1.5f / sqrtf((float)t->dim_k);
     a.softcap = t->softcap;
     a.max_bias = t->max_bias;
@@ -204,15 +207,21 @@ static void ops_attend(infer__ctx *c, ops_cache *o, const ops_att *t, float *q, 
 /* One row and head in double. */
 static void ops_attend_naive(const ops_cache *o, const ops_att *t, const float *q, int32_t seq, int32_t pos, int32_t h,
                              double *y) {
-    double *s = (double *)malloc((size_t)(pos + 1) * sizeof *s), max = -1e300, sum = 0, slope = 0, scale = 1.5 / sqrt((double)t->dim_k);
+    const int32_t end = att_block ? INFER__MIN(o->len, (pos / att_block + 1) * att_block) : pos + 1;
+    double *s = (double *)malloc((size_t)end * sizeof *s), max = -1e300, sum = 0, slope = 0, scale = 1.5 / sqrt((double)t->dim_k);
     int32_t lo = t->window && pos >= t->window ? pos - t->window + 1 : 0, hk = h / (t->n_head / t->n_head_kv), i, d,
             n = 1;
     while (n * 2 <= t->n_head) n *= 2;
+    int32_t hi = end;
+    if (att_chunk) {
+        lo = INFER__MAX(lo, pos / att_chunk * att_chunk);
+        hi = INFER__MIN(hi, (pos / att_chunk + 1) * att_chunk);
+    }
     if (o->sinks) max = o->sinks[h];
     if (t->max_bias > 0)
         slope = pow(2, h < n ? -t->max_bias * (h + 1.0) / n : -t->max_bias * (2.0 * (h - n) + 1) / (2.0 * n));
     if (t->temp_scale != 0) scale *= log(floor((pos + 1.0) / 32) + 1) * t->temp_scale + 1;
-    for (i = lo; i <= pos; i++) {
+    for (i = lo; i < hi; i++) {
         s[i] = 0;
         for (d = 0; d < t->dim_k; d++)
             s[i] += (double)q[h * t->dim_k + d] * o->ks[((i * OPS_SEQ + seq) * t->n_head_kv + hk) * t->dim_k + d];
@@ -223,7 +232,7 @@ static void ops_attend_naive(const ops_cache *o, const ops_att *t, const float *
     }
     for (d = 0; d < t->dim_v; d++) y[d] = 0;
     if (o->sinks) sum = exp(o->sinks[h] - max);
-    for (i = lo; i <= pos; i++) {
+    for (i = lo; i < hi; i++) {
         double p = exp(s[i] - max);
         sum += p;
         for (d = 0; d < t->dim_v; d++) y[d] += p * o->vs[((i * OPS_SEQ + seq) * t->n_head_kv + hk) * t->dim_v + d];
@@ -236,7 +245,7 @@ static void ops_attend_naive(const ops_cache *o, const ops_att *t, const float *
  * row alone on one thread. sinks: see ops_sinks; one far below all scores is as if there were none, bit by bit. */
 static void ops_attention_rows(const ops_att *t, int32_t len, const int32_t *rows, int32_t n, int threads, uint32_t cpu,
                                int sinks) {
-    int32_t nq = t->n_head * t->dim_k, ny = t->n_head * t->dim_v, pos[64], seq[64], i, h, d;
+    int32_t nq = t->n_head * t->dim_k, ny = t->n_head * t->dim_v, pos[64], seq[64], end[64], i, h, d;
     float *q = ops_floats((size_t)(n * nq)), *y = ops_floats((size_t)(n * ny)), *z = ops_floats((size_t)(n * ny));
     double want[INFER__MAX_HEAD_DIM];
     infer__ctx c, one;
@@ -246,10 +255,12 @@ static void ops_attention_rows(const ops_att *t, int32_t len, const int32_t *row
     ops_cache_fill(&c, &o, t, len);
     for (i = 0; i < n; i++) {
         pos[i] = rows[i] / OPS_SEQ;
+        end[i] = att_block ? INFER__MIN(len, (pos[i] / att_block + 1) * att_block) : 0;
         seq[i] = i % 5 == 4 ? 1 - rows[i] % OPS_SEQ : rows[i] % OPS_SEQ;
     }
     c.pass.pos = pos;
     c.pass.seq = seq;
+    c.pass.end = att_block ? end : NULL;
     if (sinks == OPS_LOW_SINK) ops_attend(&c, &o, t, q, z, n);
     if (sinks != OPS_NO_SINKS) o.sinks = ops_sinks(sinks, t->n_head);
     ops_attend(&c, &o, t, q, y, n);
@@ -268,6 +279,7 @@ static void ops_attention_rows(const ops_att *t, int32_t len, const int32_t *row
         for (i = 0; i < n; i++) {
             one.pass.pos = pos + i;
             one.pass.seq = seq + i;
+            if (att_block) one.pass.end = end + i;
             ops_attend(&one, &o, t, q + i * nq, z + i * ny, 1);
         }
         CHECK(memcmp(y, z, (size_t)(n * ny) * sizeof *y) == 0);
@@ -318,6 +330,25 @@ static void test_attention_cases(void) {
                                (int32_t)INFER__COUNT(rows), 3, infer__cpu_found(), sinks < 0 ? sinks : (int)i);
     }
     check_detail = "";
+}
+
+/* What rows see is not only what lies before them: blocks that are seen whole, chunks that hide what was before, and both
+ * with a window; on one page, across pages, chunks of 64 and splits. */
+static void test_attention_ranges(void) {
+    static const int32_t rows[] = { 0, 1, 14, 31, 32, 63, 126, 127, 128, 129, 254, 400, 598, 599 };
+    static const int32_t late[] = { 2 * 511, 2 * 512, 2 * 1023 + 1, 2 * 1024, 2 * 1300 };
+    static const struct { int32_t chunk, block; } cases[] = { { 7, 0 }, { 64, 0 }, { 100, 0 }, { 0, 5 }, { 0, 64 }, { 0, 4096 },
+                                                             { 96, 32 }, { 600, 4096 } };
+    static const ops_att plain = { 4, 2, 16, 24, 0, INFER_KV_F16, 0, 0, 0 }, window = { 4, 1, 64, 64, 33, INFER_KV_Q8_0, 2, 0, 0 };
+    size_t i;
+    for (i = 0; i < INFER__COUNT(cases); i++) {
+        att_chunk = cases[i].chunk;
+        att_block = cases[i].block;
+        ops_attention_rows(&plain, 300, rows, (int32_t)INFER__COUNT(rows), 3, infer__cpu_found(), (int)i % 3 - 1);
+        ops_attention_rows(&window, 300, rows, (int32_t)INFER__COUNT(rows), 3, 0, OPS_NO_SINKS);
+        ops_attention_rows(&plain, 1301, late, (int32_t)INFER__COUNT(late), 9, infer__cpu_found(), OPS_NO_SINKS);
+    }
+    att_chunk = att_block = 0;
 }
 
 /* More positions than a split: parts on several threads, rows that end at its edges, windows across it. */
@@ -426,5 +457,6 @@ static void suite_attention(void) {
     RUN(test_attention_scratch);
     RUN(test_attention_cases);
     RUN(test_attention_splits);
+    RUN(test_attention_ranges);
     RUN(test_attention_levels);
 }

@@ -50,7 +50,7 @@ static void float_case(infer__ctx *c, int id, int32_t first, int32_t rows, int32
     check_detail = detail;
     if (id == 30) {
         infer__float_prepare(c, &t);
-        columns = c->float_x;
+        columns = c->cpu->float_x;
         sx = infer__float_row_bytes(c->floats, cols);
     }
     for (j = 0; j < n_x; j++)
@@ -116,9 +116,8 @@ static void test_float_panels(void) {
     size_t t;
     ops_open(&c, 1, infer__cpu_found(), 2100);
     c.exact = 0;
-    infer__free(c.mem, c.float_x);
-    c.float_x_bytes = infer__float_x_bytes(infer__cpu_found(), 401, 2100);
-    c.float_x = (uint8_t *)infer__alloc(c.mem, c.float_x_bytes);
+    c.ops->finish(&c);
+    ops_prepare(&c, infer__cpu_found(), 401, 2100);
     for (t = 0; t < INFER__COUNT(ids); t++) float_case(&c, ids[t], 0, 6, 2100, 401);
     ops_close(&c);
 }

@@ -55,9 +55,10 @@ static void gpu_att_open(gpu_att *o, int device, const ops_att *t, int32_t len, 
     o->each = (len + INFER__PAGE - 1) / INFER__PAGE;
     o->group = t->window > 0;
     pages = 2 * o->each;
-    gpu_parts_len = infer__gpu_parts_len(len, t->n_head, t->dim_v);
+    gpu_needs.cells = len;
+    infer__need_attention(&gpu_needs, t->n_head, t->dim_k, t->dim_v);
     gpu_pair_open(p, device, t->type, INFER__MAX(2 * len, n), 2, o->each);
-    gpu_parts_len = 0;
+    memset(&gpu_needs, 0, sizeof gpu_needs);
     gpu_make(p, &o->k, 2 * len, t->n_head_kv * t->dim_k, 3, 1);
     gpu_make(p, &o->v, 2 * len, t->n_head_kv * t->dim_v, 0, 2);
     gpu_make(p, &o->q, n, t->n_head * t->dim_k, 1, 0);
@@ -580,7 +581,7 @@ static void test_gpu_ops_attention_bucket(void) {
     CHECK(infer__gpu_attention_bucket(&c) == 1025);
     for (i = 0; i < ROWS; i++) c.pass.seq[i] = i % 2;
     CHECK(infer__gpu_attention_bucket(&c) == 1024);
-    CHECK(infer__gpu_parts_len(64, 4, 10) == 0);
-    CHECK(infer__gpu_parts_len(65, 4, 10) == 8 * 2 * 4 * 12);
-    CHECK(infer__gpu_parts_len(1 << 20, 4, 10) == 8 * 64 * 4 * 12);
+    CHECK(infer__gpu_parts_len(64, 4 * 12) == 0);
+    CHECK(infer__gpu_parts_len(65, 4 * 12) == 8 * 2 * 4 * 12);
+    CHECK(infer__gpu_parts_len(1 << 20, 4 * 12) == 8 * 64 * 4 * 12);
 }

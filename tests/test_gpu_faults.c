@@ -339,6 +339,7 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     memset(&norm, 0, sizeof norm);
     memset(&mm, 0, sizeof mm);
     memset(&at, 0, sizeof at);
+    memset(&rope, 0, sizeof rope);
     memset(&store, 0, sizeof store);
     memset(&act, 0, sizeof act);
     memset(&moe, 0, sizeof moe);
@@ -423,6 +424,8 @@ static int faulty_run(long fail_at, long no_memory) {
     infer_error err;
     char number[40];
     int failed = 1;
+    infer__needs need;
+    memset(&need, 0, sizeof need);
     fake_reset(fail_at);
     fake_device(FAKE_METAL, "Fake", NULL);
     memset(&c, 0, sizeof c);
@@ -439,7 +442,11 @@ static int faulty_run(long fail_at, long no_memory) {
     c.ops->sync(&c);
     if (faulty_gpu(&c.gpu, &mem, &err)) {
         gpu_pass(&c, block, ROWS, 1, 1);
-        if (c.ops->prepare(&c, 300) && c.ops->alloc(&c, &b, sizeof x) && c.ops->alloc(&c, &b2, sizeof x)) {
+        need.rows = ROWS;
+        need.cols = 300;
+        need.exact = 1;
+        need.block_len = (uint64_t)c.pass.block_len;
+        if (c.ops->prepare(&c, &need) && c.ops->alloc(&c, &b, sizeof x) && c.ops->alloc(&c, &b2, sizeof x)) {
             c.ops->upload(&c, &b, 0, x, sizeof x);
             c.ops->begin(&c);
             faulty_ops(&c, &b);

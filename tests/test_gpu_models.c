@@ -59,11 +59,16 @@ static void gpu_close_to(const char *how, const float *a, const float *b, size_t
 
 /* ---- every way of evaluating, at every placement ------------------------------------------------------------------ */
 
-/* What the CPU gives for the ids, all at once, to r->x. Returns the number of layers. */
-static int32_t gpu_want(const char *path, arch_ref *r) {
+/* What the CPU gives for the ids, all at once, to r->x. Returns the number of layers; *most: those that there are kernels
+ * for. */
+static int32_t gpu_want(const char *path, arch_ref *r, int32_t *most) {
     infer_model *m = gpu_open(path, INFER_CPU, 0);
     infer_session *s = m ? arch_session(m, 2, 0) : NULL;
     int32_t layers = m ? m->hp.n_layer : 0;
+    infer__obstacle o;
+    *most = 0;
+    if (m) infer__place_limit(m, layers, most, &o);
+    if (m) CHECK((*most < layers) == (strstr(path, "/lfm2-") != NULL)); /* no convolutions there yet */
     if (s) arch_eval(s, r, 0, r->n, r->n, r->x);
     infer_session_destroy(s);
     CHECK(infer_model_close(m) == INFER_OK);
@@ -115,6 +120,17 @@ static void gpu_ways(infer_model *m, const arch_ref *r, float *out, size_t n) {
     infer_session_destroy(u);
 }
 
+/* A device was asked for, and no layer can run there. */
+static void gpu_refused(const char *path) {
+    infer_model_params p;
+    infer_model *m = NULL;
+    infer_error e;
+    memset(&p, 0, sizeof p);
+    p.backend = check_backend();
+    CHECK(infer_model_open(&m, path, &p, &e) == INFER_ERR_UNSUPPORTED && m == NULL);
+    CHECK_HAS(e.message, "layer 0: there are no GPU kernels for its short convolution yet; this model runs on the CPU only");
+}
+
 /* All, half and none of the layers on the device, with the types of cache: those after F16 with all of them there.
  * r->x is overwritten. */
 static void gpu_placements(const char *path, arch_ref *r) {
@@ -125,16 +141,21 @@ static void gpu_placements(const char *path, arch_ref *r) {
     char detail[200];
     static int32_t turn;
     int brief = strstr(path, "quants/") != NULL; /* these models vary in the type of weights alone */
-    int32_t kv, layers, want, extra = INFER_KV_BF16 + turn++ % 3; /* of the types after F16 each model takes one */
+    int32_t kv, layers, want, most, extra = INFER_KV_BF16 + turn++ % 3; /* of the types after F16 each model takes one */
     for (kv = INFER_KV_Q4_0; kv >= INFER_KV_F32 && out; kv--) { /* F32 is what the caller compares with recorded logits */
         if ((kv > INFER_KV_F16 && kv != extra) || (brief && kv != INFER_KV_F32)) continue;
         arch_kv = kv;
         gpu_limit = kv == INFER_KV_Q4_0 ? 10 * GPU_LIMIT : GPU_LIMIT;
-        layers = gpu_want(path, r);
+        layers = gpu_want(path, r, &most);
         for (i = 0; i < (brief || kv == INFER_KV_F16 ? 2 : kv == INFER_KV_F32 ? 3 : 1) && !check_bad; i++) {
             infer_model *m;
             want = layers * places[i].part / 2;
-            m = gpu_open(path, check_backend(), want == layers ? 0 : want ? want : -1);
+            if (want > most && most == 0) { /* the first layer stays on the CPU, and says why */
+                gpu_refused(path);
+                continue;
+            }
+            m = gpu_open(path, check_backend(), want == layers ? 0 : want ? INFER__MIN(want, most) : -1);
+            want = INFER__MIN(want, most);
             snprintf(detail, sizeof detail, "%s, %s of %d layers on the device, cache %s", path, places[i].name, (int)layers,
                      kv_names[kv]);
             check_detail = detail;

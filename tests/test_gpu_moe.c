@@ -171,10 +171,12 @@ static void gpu_moe_case(gpu_pair *p, const infer__quant *q, const gpu_moe *m, u
 static uint64_t gpu_moe_launches(const gpu_moe *m) { return m->n <= INFER__GPU_FEW ? 2 : m->down ? 5 : 3; }
 
 static void gpu_moe_open(gpu_pair *p, int device) {
-    gpu_lists_len = infer__gpu_lists_len(160, 4, 64);
-    gpu_pairs_len = infer__gpu_pairs_len(160, 4, 64);
+    gpu_needs.rows = 160;
+    gpu_needs.n_used = 4;
+    gpu_needs.n_expert = 64;
+    gpu_needs.sum_cols = 64;
     gpu_pair_open(p, device, INFER_KV_F32, 1, 1, 1);
-    gpu_lists_len = gpu_pairs_len = 0;
+    memset(&gpu_needs, 0, sizeof gpu_needs);
 }
 
 /* All types. */

@@ -64,7 +64,7 @@ static void gpu_close_all(void) {
     }
 }
 
-static uint64_t gpu_parts_len, gpu_lists_len, gpu_pairs_len; /* of the contexts that are opened */
+static infer__needs gpu_needs; /* of the contexts that are opened, besides products of 64 rows */
 
 /* A context on the CPU and one on a device, with the same pass. */
 typedef struct gpu_pair {
@@ -98,6 +98,7 @@ static int gpu_rounded; /* 1: products round their input to 8 bits, on both, whe
 static int gpu_halves; /* 1: the device, not the CPU, may take attention's operands as halves; 2: as BF16 */
 static void gpu_pair_open(gpu_pair *p, int device, int32_t kv_type, int32_t rows, int32_t n_seq, int32_t pages) {
     infer_error err;
+    infer__needs n = gpu_needs;
     ops_open(&p->cpu, 2, gpu_rounded ? 0 : infer__cpu_found(), 4096);
     p->cpu.exact = !gpu_rounded;
     p->block = (int32_t *)calloc((size_t)(4 * rows + n_seq * (1 + 2 * pages)), sizeof *p->block);
@@ -111,11 +112,11 @@ static void gpu_pair_open(gpu_pair *p, int device, int32_t kv_type, int32_t rows
     p->gpu.kv_type = kv_type;
     p->gpu.pass = p->cpu.pass;
     p->gpu.exact = !gpu_rounded && !gpu_halves;
-    p->gpu.x8_len = gpu_rounded ? infer__cpu_x8_len(64, 4096) : 0;
-    p->gpu.parts_len = gpu_parts_len;
-    p->gpu.lists_len = gpu_lists_len;
-    p->gpu.pairs_len = gpu_pairs_len;
-    CHECK(p->gpu.ops->prepare(&p->gpu, 4096));
+    n.exact = !gpu_rounded;
+    n.rows = INFER__MAX(n.rows, 64);
+    n.cols = 4096;
+    n.block_len = (uint64_t)p->gpu.pass.block_len;
+    CHECK(p->gpu.ops->prepare(&p->gpu, &n));
     CHECK_STR(p->gpu.error.message, "");
 }
 
@@ -403,6 +404,7 @@ static void gpu_rope_case(gpu_pair *p, int32_t heads, int32_t dim, int32_t n_rot
     gpu_tensor x;
     infer__buf on_cpu, on_gpu;
     infer__rope_args a;
+    memset(&a, 0, sizeof a);
     gpu_make(p, &x, N, heads * dim, dim % 3, heads);
     for (i = 0; i < n_rot; i++) { /* two sets; on the device in turns, as sums of two floats */
         double f;

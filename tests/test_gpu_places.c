@@ -60,10 +60,10 @@ static void places_each(const char *path, arch_ref *r, size_t n_rows) {
     float *out = (float *)calloc(2 * n, sizeof *out);
     char detail[200];
     for (i = 0; i < n_rows && i < sizeof rows / sizeof *rows && out && !check_bad; i++) {
-        int32_t layers, want, d, used = 0;
+        int32_t layers, want, most, d, used = 0;
         infer_model *m;
         arch_kv = rows[i].kv;
-        layers = gpu_want(path, r);
+        layers = gpu_want(path, r, &most);
         want = rows[i].part == 3 ? layers : layers * 2 / 3;
         if (want < 1) want = 1;
         m = places_open(path, rows[i].n, rows[i].shares[0] > 0 ? rows[i].shares : NULL, want);
@@ -199,17 +199,17 @@ static void places_exact(const infer_context_params *context, int exact) {
     for (i = 0; i < m->hp.n_layer; i++) {
         weights += infer__place_weights(m, i, 0, UINT64_MAX);
         all += infer__place_cost(m, i, 0, UINT64_MAX);
-        CHECK(infer__plan_layer_cache(&m->fit, &m->layers[i], &layer));
+        CHECK(infer__plan_layer_cache(&m->fit, m, i, &layer));
         cache += layer;
         windows += m->layers[i].window > 0;
     }
     CHECK(memory.n_devices == 1 && d->layers == m->hp.n_layer);
-    CHECK(d->scratch == m->fit.device_bytes + m->fit.top_bytes && m->fit.top_bytes > 0 && m->fit.parts_len > 0);
+    CHECK(d->scratch == m->fit.device_bytes + m->fit.top_bytes && m->fit.top_bytes > 0 && m->fit.needs.head_values > 0);
     CHECK(d->cache == cache && d->scratch == all + m->fit.device_bytes - weights - cache);
     for (i = 0; i < INFER__ROPE_SETS; i++) weights += m->ropes[i].device[0].bytes;
     CHECK(d->weights == weights);
     CHECK(infer__gpu_used(m->devices[0].gpu) == weights + cache + d->scratch);
-    CHECK((m->fit.lists_len > 0) == (strstr(arch_file, "-moe") != NULL)); /* the files are what they are here for */
+    CHECK((m->fit.needs.n_used > 0) == (strstr(arch_file, "-moe") != NULL)); /* the files are what they are here for */
     CHECK((windows > 0) == (strncmp(arch_file, "gemma3", 6) == 0));
     CHECK(!windows || context->sessions != 1 || m->fit.n_pages[1] < m->fit.n_pages[0]);
     /* a byte less, and it is a layer less */
@@ -224,7 +224,7 @@ static void places_exact(const infer_context_params *context, int exact) {
 static void test_gpu_places_exact(void) {
     static const char *const files[] = {"llama-dense", "qwen3moe-moe", "gemma3-dense"};
     static const infer_context_params contexts[] = {
-        {0, 0, 0, 0, 0, 0, 0}, {0, 40, 2000, INFER_KV_F32, 8, 1, 0}, {0, 1000, 5000, INFER_KV_Q8_0, 0, 3, 0}};
+        {0, 0, 0, 0, 0, 0, 0, 0}, {0, 40, 2000, INFER_KV_F32, 8, 1, 0, 0}, {0, 1000, 5000, INFER_KV_Q8_0, 0, 3, 0, 0}};
     char detail[100];
     size_t i, j;
     int exact;

@@ -186,7 +186,7 @@ static const key_case KEY_CASES[] = {
     { "conv_group_size", 'u', 4, NULL, 'X' },
     { "selector_rank", 'u', 4, NULL, 'X' },
     { "selector_top_k", 'u', 4, NULL, 'X' },
-    { "shortconv.l_cache", 'u', 3, NULL, 'X' },
+    { "shortconv.l_cache", 'u', 5, NULL, 'X' },
     { "dense_2_feat_in", 'u', 8, NULL, 'X' },
     { "dense_2_feat_out", 'u', 8, NULL, 'X' },
     { "dense_3_feat_in", 'u', 8, NULL, 'X' },
@@ -224,7 +224,7 @@ static const struct { const char *arch, *file, *has; } KEY_MODELS[] = {
     { "gemma2", "gemma2-softcap-dense", "RW" }, { "gemma3", "gemma3-real-dense", "RW" },
     { "gpt2", "gpt2-tied-dense", "L" },     { "gptneox", "gptneox-seq-dense", "LR" },
     { "granite", "granite-real-dense", "RG" }, { "granite", "granite-moe", "RGEH" },
-    { "internlm2", "internlm2-dense", "R" }, { "llama", "llama-dense", "R" },
+    { "internlm2", "internlm2-dense", "R" }, { "lfm2", "lfm2-dense", "RW" }, { "llama", "llama-dense", "R" },
     { "llama", "llama-mixtral-moe", "RE" }, { "llama", "llama-yarn-dense", "RY" },
     { "minicpm", "minicpm-real-dense", "R" }, { "mistral3", "mistral3-yarn-dense", "RY" },
     { "mpt", "mpt-plain-dense", "L" },      { "nemotron", "nemotron-dense", "LR" },
@@ -242,13 +242,14 @@ static const struct { const char *file, *name, *why; } KEY_WITHOUT_EFFECT[] = {
     { "granite-moe", "feed_forward_length", "no layer without experts; theirs is in the shape of a tensor" },
     { "llama-mixtral-moe", "feed_forward_length", "the same" },
     { "qwen3moe-norm-moe", "feed_forward_length", "the same" },
+    { "lfm2-dense", "attention.sliding_window_pattern", "0: every layer of attention has a window, as without the key" },
 };
 
 /* Sizes: the message may name a tensor that does not have it, or another size. */
 static const char *const KEY_SIZES[] = {
     "embedding_length", "block_count", "feed_forward_length", "expert_feed_forward_length",
     "expert_shared_feed_forward_length", "expert_count", "attention.head_count", "attention.head_count_kv",
-    "attention.key_length", "attention.value_length", "rope.dimension_count",
+    "attention.key_length", "attention.value_length", "rope.dimension_count", "shortconv.l_cache",
 };
 
 static const int32_t KEY_IDS = 72; /* more than the windows, and than mistral3's context before its temperature grows */

@@ -213,12 +213,15 @@ static void test_hostile_rope_factors(void) {
         if (cases[i].why) CHECK_HAS(why, cases[i].why);
         else CHECK(memcmp(want, got, sizeof got) == 0); /* factors of 1 */
     }
-    h = plain; /* without windows all layers share one set */
+    h = plain; /* each width has a set of its own, windows or not */
     h.arch = "llama";
     h.keys[0] = h.keys[1];
     memset(&h.keys[1], 0, sizeof h.keys[1]);
+    CHECK(hostile_run(&h, INFER_CPU_BEST, got, why) && hostile_run(&h, INFER_CPU_SCALAR, want, why));
+    CHECK(check_nmse(got, want, 10) < 1e-6);
+    for (i = 0; i < 6; i++) h.keys[0].v[i] = 1 << (i % 5);
     CHECK(!hostile_run(&h, INFER_CPU_BEST, got, why));
-    CHECK_HAS(why, "different rotated widths");
+    CHECK_HAS(why, "more than 4 different ways");
     h.arch = "smollm3"; /* whose fourth layer is not rotated: what it would need is of no account */
     h.layers = 4;
     memset(h.keys, 0, sizeof h.keys);
@@ -373,12 +376,13 @@ static void test_hostile_plan(void) {
     CHECK(infer_model_open_memory(&m, file, n, NULL, &e) == INFER_OK && m && m->why_code == INFER_OK);
     if (!m) return;
     l = &m->layers[0]; /* no file of a size that a test can write has such shapes */
-    l->ffn = INFER__FFN_MOE;
+    l->parts[1].kind = infer__sublayer_kind_of(INFER__SUBLAYER_MOE);
     m->hp.n_layer = 1;
     m->hp.n_expert = m->hp.n_used = 64;
     m->hp.n_ff_expert = INFER__MAX_DIM;
     l->window = 1 << 30;
-    l->group = 1;
+    m->states[0].group = m->states[1].group = INFER__GROUP_WINDOW;
+    m->n_states = 2;
     for (i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         uint64_t cols = 64 + 2 * 64 + 2 * (uint64_t)64 * INFER__MAX_DIM;
         memset(&p, 0, sizeof p);
@@ -387,19 +391,22 @@ static void test_hostile_plan(void) {
         p.sessions = shapes[i].sessions;
         p.keep = shapes[i].keep;
         infer__plan_sizes(&plan, m, &p, 1);
-        CHECK(infer__ffn_cols(m, l) == (int64_t)cols && plan.work_cols == (int64_t)cols);
+        CHECK(infer__ffn_moe_cols(m, l) == (int64_t)cols && plan.work_cols == (int64_t)cols);
         CHECK(plan.work_bytes == cols * (uint64_t)shapes[i].batch * sizeof(float));
         CHECK(plan.n_pages[1] > 0 && plan.n_pages[1] <= plan.max_pages && plan.max_pages == shapes[i].cells / 16);
         CHECK(infer_model_memory(m, &p, &memory, &e) == INFER_OK);
         CHECK(memory.scratch > plan.work_bytes && memory.cache == (uint64_t)plan.n_pages[1] * 16 * 32 * 2 * 2);
     }
-    for (i = 0; i < 40; i++) { /* keys and values of 2^56 bytes a layer: 16 are a number, 40 are refused */
-        l[i].n_head = l[i].n_head_kv = 1 << 16;
-        l[i].dim_k = l[i].dim_v = 1 << 8;
+    m->n_states = 80;
+    for (i = 0; i < 80; i++) { /* keys and values of 2^56 bytes a layer: 16 are a number, 40 are refused */
+        m->states[i].n_head = 1 << 16;
+        m->states[i].dim = 1 << 8;
     }
     m->hp.n_layer = 16;
+    m->n_states = 32;
     CHECK(infer_model_memory(m, &p, &memory, &e) == INFER_OK && memory.cache == (uint64_t)1 << 60);
     m->hp.n_layer = 40;
+    m->n_states = 80;
     CHECK(infer_model_memory(m, &p, &memory, &e) == INFER_ERR_MEMORY);
     CHECK_HAS(e.message, "a cache of 1073741824 cells is too large");
     CHECK(infer_model_close(m) == INFER_OK);

@@ -483,8 +483,7 @@ static void test_int8_exact(void) {
     ops_open(&c, 2, infer__cpu_found(), COLS);
     c.exact = 0;
     c.ops->finish(&c);
-    c.x8_len = infer__cpu_x8_len(N, COLS);
-    CHECK(c.ops->prepare(&c, COLS));
+    ops_prepare(&c, infer__cpu_found(), N, COLS);
     for (i = 0; (t = infer__quant_row(i)) != NULL; i++) {
         uint8_t *blocks;
         infer__weight w;

@@ -145,6 +145,7 @@ static void test_math_rope_kept(void) {
     float freq[3][ROT], *x = ops_floats(N * HEADS * DIM), *y = ops_floats(N * HEADS * DIM);
     int32_t pos[N] = {0, 3, 4, 900, 70000}, seq[N] = {0, 0, 1, 1, 0}, extended[2] = {0, 1}, set, i, pass;
     infer__ctx kept, own;
+    infer__needs need;
     infer__rope_args a;
     infer__buf b[3], bx;
     for (set = 0; set < 3; set++) {
@@ -158,9 +159,12 @@ static void test_math_rope_kept(void) {
     own.pass.seq = seq;
     own.pass.extended = extended;
     kept = own;
-    kept.n_turns = 2;
-    kept.turns_len = N * ROT;
-    CHECK(kept.ops->prepare(&kept, HEADS * DIM));
+    memset(&need, 0, sizeof need);
+    need.rows = N;
+    need.cols = HEADS * DIM;
+    need.turn_sets = 2;
+    need.turn_cols = ROT;
+    CHECK(kept.ops->prepare(&kept, &need));
     memset(&a, 0, sizeof a);
     a.n_head = HEADS;
     a.dim = DIM;

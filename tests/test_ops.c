@@ -19,6 +19,15 @@ static float *ops_floats(size_t n) {
 }
 
 static infer__mem ops_mem;
+/* For products of so many rows. */
+static void ops_prepare(infer__ctx *c, uint32_t cpu, int32_t rows, int32_t max_cols) {
+    infer__needs n;
+    memset(&n, 0, sizeof n);
+    n.cpu = cpu;
+    n.rows = rows;
+    n.cols = max_cols;
+    CHECK(c->ops->prepare(c, &n));
+}
 static void ops_open(infer__ctx *c, int threads, uint32_t cpu, int32_t max_cols) {
     infer_error err;
     memset(c, 0, sizeof *c);
@@ -27,10 +36,8 @@ static void ops_open(infer__ctx *c, int threads, uint32_t cpu, int32_t max_cols)
     c->ops = &infer__cpu_ops;
     infer__cpu_select(c, cpu);
     c->exact = 1; /* the definition; test_int8.c and test_float.c compare the other products with it */
-    c->x8_len = infer__cpu_x8_len(64, max_cols);
-    c->float_x_bytes = infer__float_x_bytes(cpu, 64, max_cols);
     CHECK(infer__pool_create(&c->pool, c->mem, threads, NULL, NULL, &err) == INFER_OK);
-    CHECK(c->ops->prepare(c, max_cols));
+    ops_prepare(c, cpu, 64, max_cols);
 }
 static void ops_close(infer__ctx *c) {
     CHECK(infer__ok(c));
@@ -469,6 +476,46 @@ static void test_ops_rope(void) {
     free(was);
 }
 
+/* Pairs that turn by other positions than the row's own, and two that have none of their own. */
+static void test_ops_rope_axes(void) {
+    enum { N = 3, ROT = 12 };
+    static const uint8_t axes[ROT / 2] = { 0, 1, 2, 2, 3, 0 };
+    int32_t pos[N] = { 5, 6, 900 }, at[2][N] = { { 3, 70, 1 }, { 0, 11, 4 } }, seq[N] = { 0, 0, 0 }, extended[1] = { 0 }, r, i;
+    float *x = ops_floats(N * ROT), was[N * ROT], freq[ROT];
+    infer__rope_args a;
+    infer__buf bx, bf;
+    infer__ctx c;
+    for (i = 0; i < ROT; i++) freq[i] = 0.01f + 0.3f * (float)(i % 6);
+    ops_open(&c, 2, infer__cpu_found(), ROT);
+    c.pass.pos = pos;
+    c.pass.seq = seq;
+    c.pass.extended = extended;
+    c.pass.axis[1] = at[0];
+    c.pass.axis[2] = at[1];
+    memset(&a, 0, sizeof a);
+    memset(&bf, 0, sizeof bf);
+    bf.host = freq;
+    bf.bytes = sizeof freq;
+    a.n_head = 1;
+    a.dim = a.n_rot = ROT;
+    a.freq = &bf;
+    a.axes = axes;
+    a.scale = 1;
+    a.kind = INFER__ROPE_HALVES;
+    memcpy(was, x, sizeof was);
+    a.x = ops_tensor(&bx, x, N, ROT, ROT);
+    c.ops->rope(&c, &a);
+    for (r = 0; r < N; r++)
+        for (i = 0; i < ROT / 2; i++) {
+            int32_t k = axes[i], where = k == 1 || k == 2 ? at[k - 1][r] : pos[r];
+            double t = (double)where * freq[i], u = was[r * ROT + i], v = was[r * ROT + i + ROT / 2];
+            CHECK(ops_near(x[r * ROT + i], u * cos(t) - v * sin(t), 4, 1e-6));
+            CHECK(ops_near(x[r * ROT + i + ROT / 2], u * sin(t) + v * cos(t), 4, 1e-6));
+        }
+    ops_close(&c);
+    free(x);
+}
+
 static double ops_act_naive(double x, int kind) {
     switch (kind) {
     case INFER__ACT_SILU: return x / (1 + exp(-x));
@@ -600,11 +647,15 @@ static void ops_moe(infer__ctx *c, const infer__weight *w, float *x, float *ids,
 /* Prepared for experts' rows of x, which are more than a matmul's. */
 static void ops_moe_open(infer__ctx *c, int threads, const infer__weight *w, size_t pairs, int32_t experts,
                          int32_t max_cols, int exact) {
+    infer__needs need;
     ops_open(c, threads, infer__cpu_found(), max_cols);
     c->ops->finish(c);
-    c->x8_len = infer__cpu_x8_len(pairs, max_cols);
-    c->float_x_bytes = infer__float_experts_bytes(w, pairs, experts);
-    CHECK(c->ops->prepare(c, max_cols));
+    memset(&need, 0, sizeof need);
+    need.cpu = infer__cpu_found();
+    need.rows = (int32_t)pairs;
+    need.cols = max_cols;
+    infer__need_experts(&need, w, experts, 1, 1);
+    CHECK(c->ops->prepare(c, &need));
     c->exact = exact;
 }
 
@@ -676,6 +727,7 @@ static void test_ops_errors(void) {
     infer__add_args add;
     infer__buf bx, by, b;
     infer_allocator counting = {NULL, check_alloc, check_free};
+    infer__needs need;
     infer__ctx c;
     ops_open(&c, 1, infer__cpu_found(), 64);
     add.x = ops_tensor(&bx, x, 1, 8, 8);
@@ -719,7 +771,9 @@ static void test_ops_errors(void) {
     c.mem = &ops_mem;
     check_allocs = check_live = 0;
     check_fail_at = 1;
-    CHECK(!infer__cpu_ops.prepare(&c, 64));
+    memset(&need, 0, sizeof need);
+    need.cols = 64;
+    CHECK(!infer__cpu_ops.prepare(&c, &need));
     check_fail_at = 2;
     CHECK(!infer__cpu_ops.alloc(&c, &b, 64) && b.host == NULL);
     check_fail_at = 0;
@@ -736,6 +790,7 @@ static void suite_ops(void) {
     RUN(test_ops_embed);
     RUN(test_ops_norm);
     RUN(test_ops_rope);
+    RUN(test_ops_rope_axes);
     RUN(test_ops_elementwise);
     RUN(test_ops_moe_route);
     RUN(test_ops_moe_matmul);

@@ -183,6 +183,12 @@ INFER_API infer_result infer_model_get_info(const infer_model *model, infer_mode
     return INFER_OK;
 }
 
+INFER_API infer_result infer_model_describe(const infer_model *model, char *out, size_t cap, size_t *len) {
+    if (!model || !len || (cap > 0 && !out)) return INFER_ERR_ARGUMENT;
+    *len = infer__describe_to(model, out, cap);
+    return INFER_OK;
+}
+
 INFER_API const char *infer_model_why_not(const infer_model *model) {
     return model ? model->why_not : "model is NULL";
 }

@@ -1,92 +1,9 @@
-/* session_api.c: sessions: creation, evaluation in passes, results.
- *
- * Owns:  infer_eval: checks first (nothing is evaluated when a step cannot be), then passes of at most `batch` rows
- *        over all steps together, then the sessions move on together. After a failure every session stands where it
- *        stood.
+/* session_api.c: sessions: creation, evaluation, results, going back, sharing and keeping. What they do is in model/:
+ * session.c, eval.c, results.c, state.c.
  */
 #include "../model/model.h"
 
 /* ---- creation ---------------------------------------------------------------------------------------- */
-
-static void infer__session_free(infer_session *s) {
-    infer_context *c = s->context;
-    infer__mem *mem = &c->model->mem;
-    int32_t g;
-    infer__results_drop(s);
-    if (s->pages[0] && s->pages[1]) infer__cache_cut(c, s, 0);
-    for (g = 0; g < INFER__CACHE_GROUPS; g++) infer__free(mem, s->pages[g]);
-    infer__free(mem, s->tokens);
-    infer__free(mem, s->logits);
-    infer__free(mem, s->hidden);
-    infer__free(mem, s->top);
-    infer__free(mem, s);
-    c->n_sessions--;
-}
-
-/* Make room for n rows of results of `cols` floats. */
-static int infer__rows_reserve(infer__mem *mem, float **p, uint64_t *cap, uint64_t n, int32_t cols) {
-    float *q;
-    uint64_t bytes;
-    if (n <= *cap) return 1;
-    if (!infer__mul_ok(n, (uint64_t)cols * sizeof(float), &bytes)) return 0;
-    q = (float *)infer__realloc(mem, *p, n, (uint64_t)cols * sizeof(float));
-    if (!q) return 0;
-    *p = q;
-    *cap = n;
-    return 1;
-}
-
-static infer_result infer__session_make(infer_session **out, infer_context *c, const infer_session_params *p,
-                                        infer_error *err) {
-    const infer_model *m = c->model;
-    infer__mem *mem = &c->model->mem;
-    int32_t most = c->plan.cells, cap = p->context ? p->context : INFER__MIN(most, INFER__MIN(m->hp.n_ctx, 4096)), g, i;
-    infer_session *s;
-    if (p->context < 0 || cap > most)
-        return infer__error(err, INFER_ERR_ARGUMENT, "session_params.context is %d, the context has %d cells",
-                            (int)p->context, (int)most);
-    if (m->w[INFER__W_POS_EMBD].type && cap > m->w[INFER__W_POS_EMBD].rows)
-        return infer__error(err, INFER_ERR_ARGUMENT, "session_params.context is %d, the model has learned %d positions",
-                            (int)cap, (int)m->w[INFER__W_POS_EMBD].rows);
-    s = (infer_session *)infer__calloc(mem, 1, sizeof *s);
-    if (!s) return infer__error(err, INFER_ERR_MEMORY, "no memory for a session");
-    s->context = c;
-    c->n_sessions++;
-    s->cap = cap;
-    s->progress = p->progress;
-    s->progress_user = p->progress_user;
-    s->trace = p->trace;
-    s->trace_user = p->trace_user;
-    s->stats.weight_bytes = m->token_bytes;
-    s->top_wanted = 1;
-    s->tokens = (infer_token *)infer__calloc(mem, (uint64_t)cap, sizeof *s->tokens);
-    for (g = 0; g < INFER__CACHE_GROUPS; g++) {
-        s->pages[g] = (int32_t *)infer__calloc(mem, (uint64_t)c->plan.max_pages, sizeof(int32_t));
-        for (i = 0; s->pages[g] && i < c->plan.max_pages; i++) s->pages[g][i] = -1;
-    }
-    if (!s->tokens || !s->pages[0] || !s->pages[1] ||
-        !infer__rows_reserve(mem, &s->logits, &s->logits_cap, 1, m->hp.n_vocab)) {
-        infer__session_free(s);
-        return infer__error(err, INFER_ERR_MEMORY, "no memory for a session of %d positions", (int)cap);
-    }
-    *out = s;
-    return INFER_OK;
-}
-
-/* Say in the log what is allowed and seldom meant. */
-static void infer__session_warn(const infer_session *s) {
-    const infer_model *m = s->context->model;
-    const infer__hparams *hp = &m->hp;
-    int64_t trained = hp->n_ctx;
-    if (hp->rope_scaling == INFER__SCALING_YARN || hp->rope_scaling == INFER__SCALING_LONGROPE) {
-        double reach = (double)hp->rope_ctx * INFER__MAX(hp->rope_factor, 1.0f); /* a file's factor may be any number */
-        trained = INFER__MAX(trained, (int64_t)INFER__MIN(reach, 1e18));
-    }
-    if (s->cap > trained)
-        infer__log(&m->report, 2, "a session of %d positions: the model was trained for %lld, what lies behind them is "
-                                  "likely to be nonsense",
-                   (int)s->cap, (long long)trained);
-}
 
 INFER_API infer_result infer_session_create_in(infer_session **out, infer_context *context,
                                                const infer_session_params *params, infer_error *err) {
@@ -148,296 +65,7 @@ INFER_API infer_result infer_session_destroy(infer_session *session) {
     return INFER_OK;
 }
 
-/* ---- checks: a step is evaluated whole or not at all ---------------------------------------------------- */
-
-static int32_t infer__logits_first(const infer_step *st) { /* first token whose logits are kept, n = none */
-    int32_t kind = st->outputs & 3;
-    return kind == INFER_OUT_ALL ? 0 : kind == INFER_OUT_LAST ? st->n - 1 : st->n;
-}
-static int32_t infer__hidden_first(const infer_step *st) {
-    if (!(st->outputs & INFER_OUT_HIDDEN)) return st->n;
-    return (st->outputs & 3) == INFER_OUT_LAST ? st->n - 1 : 0;
-}
-
-/* The first position that has to be computed again and cannot, since it was given as an embedding; -1 = none. */
-static int32_t infer__session_lost(const infer_session *s) {
-    int32_t i;
-    for (i = s->n_valid; i < s->n; i++)
-        if (s->tokens[i] < 0) return i;
-    return -1;
-}
-
-/* Whose session it is; nothing that another thread may change is looked at. */
-static infer_result infer__step_owner(const infer_context *c, const infer_step *steps, int32_t i, infer_error *err) {
-    const infer_session *s = steps[i].session;
-    int32_t j;
-    if (!s || s->context != c)
-        return infer__error(err, INFER_ERR_ARGUMENT, "step %d: the session is %s", (int)i,
-                            s ? "of another context" : "NULL");
-    for (j = 0; j < i; j++)
-        if (steps[j].session == s)
-            return infer__error(err, INFER_ERR_ARGUMENT, "steps %d and %d are of one session", (int)j, (int)i);
-    return INFER_OK;
-}
-
-static infer_result infer__step_check(const infer_context *c, const infer_step *steps, int32_t i, infer_error *err) {
-    const infer_step *st = &steps[i];
-    const infer_session *s = st->session;
-    int32_t j;
-    infer_result r = infer__step_owner(c, steps, i, err);
-    if (r != INFER_OK) return r;
-    if (st->n < 1) return infer__error(err, INFER_ERR_ARGUMENT, "step %d has %d tokens", (int)i, (int)st->n);
-    if (!st->tokens == !st->embeddings)
-        return infer__error(err, INFER_ERR_ARGUMENT, "step %d needs tokens or embeddings, one of the two", (int)i);
-    if (st->outputs < 0 || st->outputs > 7 || (st->outputs & 3) == 3)
-        return infer__error(err, INFER_ERR_ARGUMENT, "step %d: outputs %d is unknown", (int)i, (int)st->outputs);
-    if (st->n > s->cap - s->n) /* before its tokens are looked at: there may not be so many */
-        return infer__error(err, INFER_CONTEXT_FULL, "%d tokens at position %d do not fit a context of %d", (int)st->n,
-                            (int)s->n, (int)s->cap);
-    for (j = 0; st->tokens && j < st->n; j++)
-        if (st->tokens[j] < 0 || st->tokens[j] >= c->model->hp.n_vocab)
-            return infer__error(err, INFER_ERR_ARGUMENT, "step %d: token %d is %d, outside 0..%d", (int)i, (int)j,
-                                (int)st->tokens[j], (int)c->model->hp.n_vocab - 1);
-    j = infer__session_lost(s);
-    if (j >= 0)
-        return infer__error(err, INFER_ERR_STATE,
-                            "step %d: position %d was given as an embedding, is not in the cache any "
-                            "more and cannot be computed again: rewind the session to %d or before",
-                            (int)i, (int)j, (int)j);
-    return INFER_OK;
-}
-
-/* Pages and result rows for all steps. */
-static infer_result infer__steps_reserve(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
-    const infer__hparams *hp = &c->model->hp;
-    infer__mem *mem = &c->model->mem;
-    int32_t g, i;
-    for (g = 0; g < INFER__CACHE_GROUPS; g++) {
-        int64_t need = 0;
-        for (i = 0; i < n; i++) {
-            const infer_session *s = steps[i].session;
-            need += infer__cache_need(c, s, g, s->n_valid, s->n - s->n_valid + steps[i].n);
-        }
-        if (need > c->cache.groups[g].n_free)
-            return infer__error(err, INFER_CONTEXT_FULL,
-                                "the context's cache of %d cells is full (%s layers: %lld pages "
-                                "needed, %d free)",
-                                (int)c->plan.cells, g ? "window" : "full", (long long)need,
-                                (int)c->cache.groups[g].n_free);
-    }
-    for (i = 0; i < n; i++) {
-        infer_session *s = steps[i].session;
-        uint64_t nl = (uint64_t)(steps[i].n - infer__logits_first(&steps[i]));
-        uint64_t nh = (uint64_t)(steps[i].n - infer__hidden_first(&steps[i]));
-        s->out_n = 0; /* what was there is gone from now on */
-        infer__results_drop(s);
-        if (!infer__rows_reserve(mem, &s->logits, &s->logits_cap, nl, hp->n_vocab) ||
-            !infer__rows_reserve(mem, &s->hidden, &s->hidden_cap, nh, hp->n_embd) ||
-            !infer__results_reserve(s, s->top_wanted))
-            return infer__error(err, INFER_ERR_MEMORY, "no memory for the results of %d tokens", (int)steps[i].n);
-    }
-    return INFER_OK;
-}
-
-/* ---- passes ------------------------------------------------------------------------------------------------ */
-
-/* Where the passes over a list of steps stand. */
-typedef struct infer__pass_cursor {
-    const infer_step *steps;
-    int32_t n, step, at; /* the next row is token `at` of step `step` */
-    int64_t done, total;
-} infer__pass_cursor;
-
-/* Lay out the pass for at most n_seq sequences and max_pages pages each. */
-static void infer__pass_begin(infer_context *c) {
-    infer__pass *p = &c->ctx.pass;
-    int32_t *at = p->block, batch = c->plan.batch, n_seq = c->plan.n_seq;
-    infer__error_clear(&c->ctx.error); /* before the cache's pages are copied, which may fail too */
-    p->n_rows = p->n_out = p->n_seq = 0;
-    p->max_pages = c->plan.max_pages;
-    p->ids = at;
-    p->pos = at += batch;
-    p->seq = at += batch;
-    p->out = at += batch;
-    p->extended = at += batch;
-    p->pages[0] = at += n_seq;
-    p->pages[1] = at + (int64_t)n_seq * p->max_pages;
-}
-
-/* Add rows of one step: `count` tokens from cur->at on. Returns 0 when its pages cannot be had. */
-static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int32_t count) {
-    infer__pass *p = &c->ctx.pass;
-    const infer_step *st = &cur->steps[cur->step];
-    infer_session *s = st->session;
-    int32_t base = s->n_valid, i, g, q = p->n_seq++, first_l = infer__logits_first(st),
-            first_h = infer__hidden_first(st);
-    if (!infer__cache_write(c, s, base + cur->at, count)) return 0;
-    c->active[q] = s;
-    p->extended[q] = s->cap > c->model->hp.rope_ctx;
-    for (g = 0; g < INFER__CACHE_GROUPS; g++) /* pages behind the last position are not looked at */
-        memcpy(p->pages[g] + (int64_t)q * p->max_pages, s->pages[g],
-               (size_t)((base + cur->at + count - 1) / INFER__PAGE + 1) * sizeof(int32_t));
-    for (i = cur->at; i < cur->at + count; i++) {
-        int32_t r = p->n_rows++, wants_l = i >= first_l, wants_h = i >= first_h;
-        p->ids[r] = st->tokens ? st->tokens[i] : -1;
-        p->pos[r] = base + i;
-        p->seq[r] = q;
-        c->row_embd[r] = st->tokens ? NULL : st->embeddings + (int64_t)i * c->model->hp.n_embd;
-        if (!wants_l && !wants_h) continue;
-        c->out_logits[p->n_out] = wants_l ? s->logits + (int64_t)(i - first_l) * c->model->hp.n_vocab : NULL;
-        c->out_top[p->n_out] = wants_l && first_l == st->n - 1 && !s->all_wanted ? s->top_wanted : 0;
-        c->out_hidden[p->n_out] = wants_h ? s->hidden + (int64_t)(i - first_h) * c->model->hp.n_embd : NULL;
-        p->out[p->n_out++] = r;
-    }
-    return 1;
-}
-
-static infer_result infer__pass_run(infer_context *c, infer_error *err) {
-    if (c->places[INFER__ON_CPU].ops) { /* weights are read where the file is mapped */
-        infer_result r = infer__gguf_whole(&c->model->gguf, err);
-        if (r != INFER_OK) return r;
-    }
-    infer__forward(c);
-    if (infer__ok(&c->ctx) && !infer__results_finite(c)) { /* find out where it began */
-        c->checking = 1;
-        infer__forward(c);
-        c->checking = 0;
-        if (infer__ok(&c->ctx))
-            infer__fail(&c->ctx, INFER_ERR_STATE, "the output head gives logits that are not finite");
-    }
-    if (infer__ok(&c->ctx)) return INFER_OK;
-    return infer__error(err, c->ctx.error.code, "%s", c->ctx.error.message);
-}
-
-/* Evaluate all tokens of the steps, in passes of at most `batch` rows and n_seq sessions. */
-static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, infer_error *err) {
-    while (cur->step < cur->n) {
-        infer_result r;
-        int32_t i;
-        infer__pass_begin(c);
-        c->trace = NULL;
-        while (cur->step < cur->n && c->ctx.pass.n_rows < c->plan.batch && c->ctx.pass.n_seq < c->plan.n_seq) {
-            const infer_step *st = &cur->steps[cur->step];
-            int32_t count = INFER__MIN(st->n - cur->at, c->plan.batch - c->ctx.pass.n_rows);
-            if (!infer__pass_add(c, cur, count))
-                return infer__ok(&c->ctx) ? infer__error(err, INFER_CONTEXT_FULL,
-                                                         "the context's cache of %d cells is full", (int)c->plan.cells)
-                                          : infer__error(err, c->ctx.error.code, "%s", c->ctx.error.message);
-            if (st->session->trace) {
-                c->trace = st->session->trace;
-                c->trace_user = st->session->trace_user;
-            }
-            cur->at += count;
-            cur->done += count;
-            if (cur->at == st->n) {
-                cur->step++;
-                cur->at = 0;
-            }
-        }
-        infer__results_choose(c, cur->step == cur->n);
-        r = infer__pass_run(c, err);
-        if (r) return r;
-        infer__results_keep(c);
-        for (i = 0; i < c->ctx.pass.n_seq; i++) {
-            infer_session *s = c->active[i];
-            if (s->progress && s->progress(s->progress_user, (float)((double)cur->done / (double)cur->total)))
-                return infer__error(err, INFER_CANCELLED, "cancelled by the progress callback");
-        }
-    }
-    return INFER_OK;
-}
-
-/* Compute again what a rewind behind the kept window made unusable. */
-static infer_result infer__catch_up(infer_context *c, infer_session *s, infer_error *err) {
-    infer_step st;
-    infer__pass_cursor cur;
-    infer_result r;
-    int32_t from = s->n_valid;
-    if (from == s->n) return INFER_OK;
-    memset(&st, 0, sizeof st);
-    memset(&cur, 0, sizeof cur);
-    st.session = s;
-    st.tokens = s->tokens + from;
-    st.n = s->n - from;
-    cur.steps = &st;
-    cur.n = 1;
-    cur.total = st.n;
-    r = infer__passes(c, &cur, err);
-    if (r) return r;
-    s->n_valid = s->n;
-    s->stats.reevaluated += (uint64_t)st.n;
-    return INFER_OK;
-}
-
-/* After a failure: the session stands at s->n again. Where a window has given up what that takes, the next eval
- * computes it from the tokens, or is refused when some were embeddings (infer__session_lost). */
-static void infer__session_settle(infer_context *c, infer_session *s) {
-    s->out_n = 0;
-    infer__results_drop(s);
-    if (s->n_valid == s->n && infer__cache_has(c, s, s->n)) {
-        infer__cache_cut(c, s, s->n);
-    } else {
-        infer__cache_cut(c, s, 0);
-        s->n_valid = 0;
-    }
-}
-
-static void infer__session_commit(infer_session *s, const infer_step *st, double seconds) {
-    int32_t i;
-    for (i = 0; i < st->n; i++) s->tokens[s->n + i] = st->tokens ? st->tokens[i] : -1;
-    s->n += st->n;
-    s->n_valid = s->n;
-    s->out_n = st->n;
-    s->all_wanted = 0;
-    s->out_first_logits = infer__logits_first(st);
-    s->out_first_hidden = infer__hidden_first(st);
-    if (st->n > 1) {
-        s->stats.prompt_tokens += (uint64_t)st->n;
-        s->stats.prompt_seconds += seconds;
-    } else {
-        s->stats.new_tokens++;
-        s->stats.new_seconds += seconds;
-    }
-}
-
-static infer_result infer__steps_run(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
-    infer__pass_cursor cur;
-    infer_result r = INFER_OK;
-    double start = infer__seconds();
-    int32_t i;
-    memset(&cur, 0, sizeof cur);
-    cur.steps = steps;
-    cur.n = n;
-    for (i = 0; i < n; i++) cur.total += steps[i].n;
-    for (i = 0; i < n && !r; i++) r = infer__catch_up(c, steps[i].session, err);
-    if (!r) r = infer__passes(c, &cur, err);
-    for (i = 0; i < n; i++) {
-        if (r) infer__session_settle(c, steps[i].session);
-        else infer__session_commit(steps[i].session, &steps[i], infer__seconds() - start);
-    }
-    return r;
-}
-
-/* The context and the sessions are claimed. */
-static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
-    const int64_t number = infer__atomic_get(&c->calls);
-    infer_result r = INFER_OK;
-    int32_t i;
-    for (i = 0; i < n && !r; i++) r = infer__step_check(c, steps, i, err);
-    if (!r) r = infer__steps_reserve(c, steps, n, err);
-    c->ctx.bytes_up = c->ctx.bytes_down = c->ctx.launches = c->ctx.syncs = 0;
-    while (!r && c->n_kept > 0) r = infer__results_bring(c->kept[0], err); /* of others: they are overwritten */
-    if (!r) {
-        c->ctx.cancel_seen = number - 1;
-        for (i = 0; i < n; i++) infer__atomic_set(&steps[i].session->eval, number);
-        for (i = 0; i < n && !r; i++)
-            if (infer__session_cancelled(steps[i].session)) r = infer__error(err, INFER_CANCELLED, "cancelled");
-        if (!r) r = infer__steps_run(c, steps, n, err);
-        for (i = 0; i < n; i++) infer__atomic_set(&steps[i].session->eval, 0);
-        c->ctx.cancel_seen = number; /* ops outside an eval are not cancelled */
-    }
-    return r;
-}
+/* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
 /* Claim every session of the steps; those that infer__step_check will refuse are left out. Returns how many steps were
  * looked at: fewer than n when one is in use. */
@@ -490,25 +118,6 @@ INFER_API infer_result infer_eval(infer_context *context, const infer_step *step
     return r;
 }
 
-static infer_result infer__session_eval(infer_session *s, const infer_token *tokens, int32_t n) {
-    infer_step st;
-    infer_error e; /* the session's own changes at the end, as every result does */
-    infer_result r;
-    infer__error_clear(&e);
-    memset(&st, 0, sizeof st);
-    st.session = s;
-    st.tokens = tokens;
-    st.n = n;
-    st.outputs = INFER_OUT_LAST;
-    r = infer__context_claim(s->context, "infer_session_eval", &e);
-    if (r == INFER_OK) {
-        r = infer__eval_steps(s->context, &st, 1, &e);
-        infer__context_leave(s->context);
-    }
-    s->error = e;
-    return r;
-}
-
 INFER_API infer_result infer_session_eval(infer_session *session, const infer_token *tokens, int32_t n) {
     infer_result r;
     if (!session) return INFER_ERR_ARGUMENT;
@@ -516,6 +125,72 @@ INFER_API infer_result infer_session_eval(infer_session *session, const infer_to
     r = infer__session_eval(session, tokens, n);
     infer__session_leave(session);
     return r;
+}
+
+/* The number of the session's call is noted before the eval's is read, and an eval gives its number out before it looks
+ * whether it is cancelled: one of the two sees the other. */
+INFER_API void infer_session_cancel(infer_session *session) {
+    int64_t call, eval;
+    if (!session) return;
+    call = infer__atomic_get(&session->calls);
+    if (!(call & 1)) return; /* nothing runs */
+    infer__atomic_raise(&session->cancel, call);
+    eval = infer__atomic_get(&session->eval);
+    if (eval) infer__atomic_raise(&session->context->cancel, eval);
+}
+
+/* ---- going back, sharing, keeping -------------------------------------------------------------------------------- */
+
+INFER_API infer_result infer_session_rewind(infer_session *session, int32_t n) {
+    infer_result r;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if (!infer__session_claim(session)) return INFER_ERR_STATE;
+    r = infer__session_rewind(session, n);
+    infer__session_leave(session);
+    return r;
+}
+
+INFER_API infer_result infer_session_sync(infer_session *session, const infer_token *tokens, int32_t n, int32_t *kept) {
+    infer_result r;
+    if (kept) *kept = 0;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if (!infer__session_claim(session)) return INFER_ERR_STATE;
+    r = infer__session_sync(session, tokens, n, kept);
+    infer__session_leave(session);
+    return r;
+}
+
+INFER_API infer_result infer_session_fork(infer_session **out, infer_session *session, infer_error *err) {
+    infer_session *s = NULL;
+    infer_result r;
+    infer__error_clear(err);
+    if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_fork: out is NULL");
+    *out = NULL;
+    if (!session) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_fork: session is NULL");
+    if (!infer__session_claim(session))
+        return infer__error(err, INFER_ERR_STATE, "infer_session_fork: %s", infer__refused.message);
+    r = infer__context_claim(session->context, "infer_session_fork", err);
+    if (r == INFER_OK) {
+        r = infer__session_fork(&s, session, err);
+        infer__context_leave(session->context);
+    }
+    infer__session_leave(session);
+    *out = s;
+    return r;
+}
+
+INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn write, void *user) {
+    infer_result r;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if ((r = infer__session_enter(session, "infer_session_save")) != INFER_OK) return r;
+    return infer__session_exit(session, infer__session_save(session, write, user));
+}
+
+INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn read, void *user) {
+    infer_result r;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if ((r = infer__session_enter(session, "infer_session_load")) != INFER_OK) return r;
+    return infer__session_exit(session, infer__session_load(session, read, user));
 }
 
 /* ---- results -------------------------------------------------------------------------------------------------- */
@@ -556,8 +231,7 @@ INFER_API const float *infer_session_hidden(infer_session *session, int32_t row)
 
 INFER_API infer_result infer_session_top(infer_session *session, int32_t row, int32_t k, infer_top *out) {
     const float *x;
-    int32_t n, i, j, have = 0;
-    double sum = 0;
+    int32_t n;
     if (!session) return INFER_ERR_ARGUMENT;
     if (infer__results_busy(session)) return INFER_ERR_STATE;
     x = infer_session_logits(session, row);
@@ -569,42 +243,21 @@ INFER_API infer_result infer_session_top(infer_session *session, int32_t row, in
     if (!x)
         return infer__error(&session->error, INFER_ERR_STATE,
                             "infer_session_top: the last eval kept no logits of row %d", (int)row);
-    for (i = 0; i < n; i++) { /* insertion into the k best: ids come in order, so equals stay in order */
-        if (have == k && !(x[i] > out[k - 1].logit)) continue;
-        for (j = have < k ? have++ : k - 1; j > 0 && x[i] > out[j - 1].logit; j--) out[j] = out[j - 1];
-        out[j].token = i;
-        out[j].logit = x[i];
-    }
-    for (i = 0; i < n; i++) sum += exp((double)x[i] - out[0].logit);
-    for (i = 0; i < k; i++) out[i].logprob = (float)((double)out[i].logit - out[0].logit - log(sum));
+    infer__results_list(x, n, k, out);
     return INFER_OK;
 }
 
 INFER_API infer_result infer_session_embedding(infer_session *session, float *out, infer_error *err) {
-    const infer__hparams *hp;
-    int32_t i, r, n;
-    double sum = 0;
     infer__error_clear(err);
     if (!session || !out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_embedding: a NULL argument");
     if (infer__results_busy(session))
         return infer__error(err, INFER_ERR_STATE, "infer_session_embedding: the context is running another call");
-    hp = &session->context->model->hp;
-    n = session->out_n;
-    if (n < 1 || session->out_first_hidden != 0)
+    if (session->out_n < 1 || session->out_first_hidden != 0)
         return infer__error(err, INFER_ERR_STATE,
                             "infer_session_embedding: the last eval did not keep all hidden states");
-    if (hp->pooling == 4) return infer__error(err, INFER_ERR_UNSUPPORTED, "rank pooling is not there yet");
-    /* a model that does not say how is pooled by its last token, which alone has seen all others */
-    for (i = 0; i < hp->n_embd; i++) {
-        double v = 0;
-        if (hp->pooling == 1) {
-            for (r = 0; r < n; r++) v += session->hidden[(int64_t)r * hp->n_embd + i];
-            v /= n;
-        } else v = session->hidden[(int64_t)(hp->pooling == 2 ? 0 : n - 1) * hp->n_embd + i];
-        out[i] = (float)v;
-        sum += v * v;
-    }
-    for (i = 0; i < hp->n_embd && sum > 0; i++) out[i] = (float)(out[i] / sqrt(sum));
+    if (session->context->model->hp.pooling == 4)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "rank pooling is not there yet");
+    infer__results_pool(session, out);
     return INFER_OK;
 }
 

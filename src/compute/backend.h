@@ -24,8 +24,9 @@ enum {
     INFER__KV_BLOCK = 32, /* values in a block of a Q8_0 or Q4_0 cache */
     INFER__MAX_DIM = 1 << 24, /* of a row: keeps int32 products of indices in range where they are small */
     INFER__MAX_HEAD_DIM = 1024, /* so that one head's accumulators fit on a worker's scratch */
-    INFER__CACHE_GROUPS = 2, /* 0: layers that keep everything, 1: sliding-window layers */
-    INFER__ROPE_SETS = 2 /* sets of RoPE frequencies: one for each group of layers */
+    INFER__CACHE_GROUPS = 2, /* of pages, 0: layers that keep everything, 1: sliding-window layers */
+    INFER__AXES = 4, /* positions of a row, for rotation */
+    INFER__ROPE_SETS = 4 /* sets of RoPE frequencies that a model may have */
 };
 
 typedef struct infer__ctx infer__ctx;
@@ -65,11 +66,15 @@ typedef struct infer__pass {
     int64_t block_len;
     int32_t *ids;  /* n_rows: token, or -1 when the row's embedding was given */
     int32_t *pos;  /* n_rows: position in its sequence */
+    const int32_t *end; /* n_rows: rows see positions below it, also later ones; NULL = up to their own (causal) */
+    /* n_rows each: where rows are on up to four axes, for rotation alone (M-RoPE: text has pos on all); NULL = pos */
+    const int32_t *axis[INFER__AXES];
     int32_t *seq;  /* n_rows: 0..n_seq-1 */
     int32_t *out;  /* n_out: rows whose results are wanted, ascending */
     int32_t *extended; /* n_seq: 1 = the long RoPE frequencies (longrope) */
     int32_t *pages[INFER__CACHE_GROUPS]; /* n_seq x max_pages: page of positions [i*PAGE, (i+1)*PAGE), -1 = none */
     int32_t max_pages;
+    int32_t *cell_in, *cell_out; /* n_seq: cells of recurrent state before the pass (-1: all zeros) and after it */
 } infer__pass;
 
 /* Keys or values of one layer: pages of [n_head][INFER__PAGE] rows. A row is one head's dim values: numbers, or blocks
@@ -143,6 +148,7 @@ typedef struct infer__rope_args {
     infer__tensor x;
     int32_t n_head, dim, n_rot, kind;
     const infer__buf *freq; /* on a device: turns per position as pairs of float32 whose sum it is */
+    const uint8_t *axes;    /* n_rot/2: the axis of a row's place that turns the pair; NULL = its position */
     float scale;
 } infer__rope_args;
 
@@ -155,8 +161,21 @@ typedef struct infer__kv_store_args {
         *rope_k; /* neighbours: q, which is written, and k, which need not be. NULL = none */
 } infer__kv_store_args;
 
-/* For every row and head: softmax(softcap(scale * temp(pos) * q.k) + slope * (kpos - pos)) v over positions
- * max(0, pos - window + 1) .. pos of the row's sequence. Head h reads K/V head h / (n_head / n_head_kv).
+/* A page of a cache buffer, and the same as rows of the host's memory: [n_head][INFER__PAGE][dim], position by
+ * position, which is how sessions are saved. keys: the CPU keeps those transposed. spare: as many bytes. import may
+ * change rows, which stay valid until the next sync. */
+typedef struct infer__kv_page_args {
+    infer__kv_buf *buf;
+    int32_t page, n_head, dim, keys;
+    void *rows, *spare;
+} infer__kv_page_args;
+INFER__INLINE uint64_t infer__kv_page_bytes(const infer__kv_page_args *a) {
+    return INFER__PAGE * (uint64_t)a->n_head * infer__kv_bytes(a->buf->type, a->dim);
+}
+
+/* For every row and head: softmax(softcap(scale * temp(pos) * q.k) + slope * (kpos - pos)) v over the positions of the
+ * row's sequence that it sees (infer__row_sees): those below pass->end, and of them the last `window` up to its own,
+ * and those of its own chunk of `chunk` positions (Llama 4). Head h reads K/V head h / (n_head / n_head_kv).
  * softcap(x) = cap * tanh(x / cap), 0 = none. slopes from max_bias (ALiBi, arXiv 2108.12409), 0 = none.
  * temp(pos) = log(floor((pos + temp_offset) / temp_floor) + 1) * temp_scale + 1, temp_scale 0 = none.
  * sinks: n_head values, NULL = none: a head's is one more score of its softmax, as it is (no scale, cap or slope),
@@ -164,10 +183,21 @@ typedef struct infer__kv_store_args {
 typedef struct infer__attention_args {
     infer__tensor q, y; /* rows x n_head*dim_k, rows x n_head*dim_v */
     const infer__kv_buf *k_cache, *v_cache;
-    int32_t group, n_head, n_head_kv, dim_k, dim_v, window; /* window 0 = none */
+    int32_t group, n_head, n_head_kv, dim_k, dim_v, window, chunk; /* 0 = none */
     float scale, softcap, max_bias, temp_scale, temp_floor, temp_offset;
     const infer__weight *sinks;
 } infer__attention_args;
+
+/* The positions [*lo, *hi) that row r of the pass sees. */
+INFER__INLINE void infer__row_sees(const infer__pass *p, const infer__attention_args *a, int32_t r, int32_t *lo,
+                                   int32_t *hi) {
+    int32_t pos = p->pos[r];
+    *hi = p->end ? p->end[r] : pos + 1;
+    *lo = a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
+    if (a->chunk <= 0) return;
+    *lo = INFER__MAX(*lo, pos / a->chunk * a->chunk);
+    *hi = (int32_t)INFER__MIN((int64_t)*hi, ((int64_t)pos / a->chunk + 1) * a->chunk);
+}
 
 enum {
     INFER__ACT_SILU,
@@ -207,6 +237,18 @@ typedef struct infer__moe_matmul_args {
     int32_t rows, n_used, per_expert_x;
 } infer__moe_matmul_args;
 
+/* Causal convolution over the rows of each sequence, every column for itself: with u = x (* gate_in),
+ * y[t][i] = (gate_out[t][i] *) sum over k = 0 .. taps-1 of w[i][k] * u[t - (taps-1) + k][i]. Rows of a sequence follow
+ * each other. Rows of u before the pass are in cell pass->cell_in of the state, the last taps-1 of them, oldest first;
+ * those after it are left in pass->cell_out, another one. w: x.cols rows of `taps`. gate buf NULL = none; y is not
+ * x. */
+typedef struct infer__conv_args {
+    infer__tensor x, gate_in, gate_out, y;
+    const infer__weight *w;
+    infer__buf *state; /* cells of (taps-1) x x.cols float32 */
+    int32_t taps;
+} infer__conv_args;
+
 /* The k largest of each row of x, largest first, lower columns first among equals; -0 is 0. y: rows x 2k: the column
  * (as the bits of an int32) and the value in turns. A value that is not finite makes the row's first column -1; then
  * the rest is of no account. scratch has room for infer__top_scratch floats for each row that is done at once, and at
@@ -217,6 +259,29 @@ typedef struct infer__top_args {
     int32_t k;
 } infer__top_args;
 
+/* The largest ops of a context's passes: what a backend's scratch follows from. 0 where there are no such ops. */
+typedef struct infer__needs {
+    int32_t threads;       /* of the pool */
+    uint32_t cpu;          /* INFER__CPU_* */
+    int32_t exact;
+    uint64_t block_len;    /* ints of infer__pass.block */
+    int32_t rows, cells;   /* of a pass; positions of a session */
+    int32_t cols;          /* values of the longest row that a product, a norm or a rotation reads */
+    int32_t head;          /* longest head of attention; 0 = not known, any that fits cols */
+    uint64_t head_values;  /* attention: most of n_head * (dim_v + 2) */
+    int32_t turn_sets, turn_cols; /* sets of RoPE frequencies; most rotated values of a head; 0 = angles are not kept */
+    int32_t n_expert, n_used;
+    int32_t expert_cols; /* longest row that is an expert's own */
+    int32_t float_cols;  /* longest row that experts of F32, F16 or BF16 read */
+    int32_t sum_cols;      /* longest result of theirs that is summed up */
+} infer__needs;
+/* One more product, attention or mixture. */
+static void infer__need_cols(infer__needs *n, int32_t cols);
+static void infer__need_attention(infer__needs *n, int32_t n_head, int32_t dim_k, int32_t dim_v);
+/* sum_cols: columns of results that are summed up, their inputs being rows of experts; 0 = w reads rows of tokens. */
+static void infer__need_experts(infer__needs *n, const infer__weight *w, int32_t n_expert, int32_t n_used,
+                                int32_t sum_cols);
+
 /* ---- the vtable --------------------------------------------------------------------------------- */
 
 enum {
@@ -224,6 +289,10 @@ enum {
     INFER__FUSE_ACT = 2,
     INFER__FUSE_ADD = 4 /* of matmul */,
     INFER__FUSE_ROPE = 8 /* of kv_store */
+};
+
+enum { /* of infer__ops.supports, with infer__*_args of that name */
+    INFER__OP_EMBED, INFER__OP_MATMUL, INFER__OP_ROPE, INFER__OP_ATTENTION, INFER__OP_MOE_MATMUL, INFER__OP_CONV
 };
 
 enum { INFER__RECORD_NOT, INFER__RECORD_NOW, INFER__RECORD_DONE };
@@ -238,7 +307,10 @@ struct infer__ops {
     void (*matmul)(infer__ctx *c, const infer__matmul_args *a);
     void (*rope)(infer__ctx *c, const infer__rope_args *a);
     void (*kv_store)(infer__ctx *c, const infer__kv_store_args *a);
+    void (*kv_export)(infer__ctx *c, const infer__kv_page_args *a); /* waited for when it returns */
+    void (*kv_import)(infer__ctx *c, const infer__kv_page_args *a);
     void (*attention)(infer__ctx *c, const infer__attention_args *a);
+    void (*conv)(infer__ctx *c, const infer__conv_args *a); /* NULL: not supported */
     void (*act)(infer__ctx *c, const infer__act_args *a);
     void (*add)(infer__ctx *c, const infer__add_args *a);
     void (*map)(infer__ctx *c, const infer__map_args *a);
@@ -262,8 +334,14 @@ struct infer__ops {
     void (*download)(infer__ctx *c, const infer__buf *b, uint64_t offset, void *dst, uint64_t bytes);
     void (*copy_bytes)(infer__ctx *c, infer__buf *dst, uint64_t dst_offset, const infer__buf *src, uint64_t src_offset,
                        uint64_t bytes); /* within the device: cache pages */
-    /* Called once, when the context is made: scratch for rows of at most max_cols values, queues, kernels. */
-    int (*prepare)(infer__ctx *c, int32_t max_cols);
+    /* Bytes that prepare takes: of the memory where its ops run, and besides, on a device, of the host's. */
+    void (*sizes)(const infer__needs *n, uint64_t *here, uint64_t *host);
+    /* 1 when there is a kernel for op INFER__OP_* with arguments like these: shapes, types and flags count, buffers may
+     * be
+     * NULL. Asked while a model opens: a layer that needs another stays on the CPU, which has all. */
+    int (*supports)(int32_t op, const void *args);
+    /* Called once, when the context is made: scratch, queues, kernels. */
+    int (*prepare)(infer__ctx *c, const infer__needs *n);
     void (*finish)(infer__ctx *c);
 };
 
@@ -331,10 +409,6 @@ struct infer__ctx {
     struct infer__gpu *gpu;       /* the device where the pass is, NULL on the CPU */
     struct infer__gpu_run *run;   /* this context's queue on it */
     int32_t kv_type;              /* of the cache */
-    uint64_t parts_len;           /* GPU: floats for parts of attention, set before prepare; 0: rows are not cut */
-    uint64_t lists_len;           /* GPU: ints and floats for many rows' experts, set before prepare; 0: row by row */
-    uint64_t pairs_len;
-    int32_t max_head;             /* largest head dimension, 0 = not known: prepare expects any that fits max_cols */
     infer__pass pass;
     infer_error error;            /* sticky: the first failure of this pass */
     const infer__atomic *cancel;  /* not NULL: more than cancel_seen ends the pass at the next op */
@@ -342,21 +416,10 @@ struct infer__ctx {
     int32_t exact;
     int32_t profiling;
     infer__profile profile[INFER__PROFILE_OPS];
-    float *scratch;               /* CPU: workers x scratch_len floats */
-    int64_t scratch_len;
+    struct infer__cpu_run *cpu;   /* the CPU's scratch, NULL when no layer runs there */
     const struct infer__int8 *int8;
     infer__unpack_fn unpack[INFER__QUANTS_MAX]; /* by index of the storage type; NULL: it is decoded to float32 */
-    struct infer__x8 *x8;         /* CPU: a matrix product's input, rounded to 8 bits */
-    uint64_t x8_len;              /* its chunks of INFER__CHUNK values; set before `prepare` */
-    /* CPU: cosines and sines of the pass, n_turns sets of turns_len floats, each made when an op first asks for the
-     * frequencies in turns_of. The first two are set before prepare; 0 = none are kept. */
-    int64_t turns_len;
-    int32_t n_turns;
-    float *turns;
-    const infer__buf *turns_of[INFER__ROPE_SETS];
     const struct infer__floats *floats;
-    uint8_t *float_x;             /* CPU: a matrix product's input, rounded to BF16 or in an order of its own */
-    uint64_t float_x_bytes;       /* set before `prepare` */
     uint64_t bytes_up, bytes_down, launches, syncs; /* of the last eval */
 };
 
@@ -381,16 +444,6 @@ static int infer__vector_ok(infer__ctx *c, const infer__weight *w, const char *w
 /* Cached positions that attention looks at, over all rows; bytes of keys and values of so many. */
 static uint64_t infer__attention_seen(const infer__ctx *c, const infer__attention_args *a);
 static uint64_t infer__attention_bytes(const infer__attention_args *a, uint64_t seen);
-/* Floats of scratch that `prepare` takes for each worker. */
-static int64_t infer__cpu_scratch_len(int32_t max_cols, int32_t max_head);
-/* Chunks of x8 for `rows` rows of `cols` values, and their bytes. */
-static uint64_t infer__cpu_x8_len(uint64_t rows, int32_t cols);
-static uint64_t infer__cpu_x8_bytes(uint64_t len);
-/* Bytes of float_x for `rows` rows of `cols` values. */
-static uint64_t infer__float_x_bytes(uint32_t cpu, uint64_t rows, int32_t cols);
-/* And for experts w (0 when they are of another type) that `pairs` of a row and a choice use. */
-static uint64_t infer__float_experts_bytes(const infer__weight *w, uint64_t pairs, int32_t n_expert);
-
 /* Floats of scratch that `top` of k of n columns takes for a row. */
 static uint64_t infer__top_scratch(int32_t n, int32_t k);
 

@@ -5,6 +5,18 @@
  */
 #include "backend.h"
 
+/* ---- what contexts need ------------------------------------------------------------------------------------------ */
+
+static void infer__need_cols(infer__needs *n, int32_t cols) { n->cols = INFER__MAX(n->cols, cols); }
+
+static void infer__need_attention(infer__needs *n, int32_t n_head, int32_t dim_k, int32_t dim_v) {
+    int32_t head = INFER__MAX(dim_k, dim_v);
+    uint64_t values = (uint64_t)n_head * ((uint64_t)dim_v + 2);
+    infer__need_cols(n, n_head * head);
+    n->head = INFER__MAX(n->head, head);
+    n->head_values = INFER__MAX(n->head_values, values);
+}
+
 /* ---- errors and the bracket around an op --------------------------------------------------------------- */
 
 static void infer__fail(infer__ctx *c, infer_result code, const char *format, ...) {
@@ -65,10 +77,10 @@ static int infer__vector_ok(infer__ctx *c, const infer__weight *w, const char *w
 
 static uint64_t infer__attention_seen(const infer__ctx *c, const infer__attention_args *a) {
     uint64_t seen = 0;
-    int32_t r;
+    int32_t r, lo, hi;
     for (r = 0; r < a->q.rows; r++) {
-        int32_t n = c->pass.pos[r] + 1;
-        seen += (uint64_t)(a->window > 0 ? INFER__MIN(n, a->window) : n);
+        infer__row_sees(&c->pass, a, r, &lo, &hi);
+        seen += (uint64_t)(hi - lo);
     }
     return seen;
 }

@@ -70,6 +70,10 @@ static const infer__arch INFER__ARCHS[] = {
       .reference = "archs/granite-{dense,moe,real-dense}" },
     { .name = "internlm2", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .reference = "archs/internlm2-dense" },
+    { .name = "lfm2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .mixer_else = INFER__SUBLAYER_SHORTCONV, .flags = INFER__EMBD_NORM_IS_OUT | INFER__WINDOW_ALL,
+      .ignore = "dense_2.weight", /* a projection on top, which the retrieval variants carry */
+      .reference = "archs/lfm2-{dense,real-dense}" },
     { .name = "llama", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, /* also Mistral, Mixtral, Yi */
       .reference = "archs/llama-*, models/stories260K, models/TinyStories-656K, quants/llama256-*" },
     { .name = "minicpm", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__LOGITS_OVER,

@@ -1,28 +1,51 @@
 /* cache.c: pages of keys and values, and which session holds which.
  *
- * Owns:  page reference counts and page tables. A page is INFER__PAGE positions of every layer of a group; a session's
+ * Owns:  page reference counts and page tables. A page is INFER__PAGE positions of every slot of a group; a session's
  *        table maps position / INFER__PAGE to a page, -1 where it has none.
  * Rules: fork shares pages; a shared page is copied before it is written. Groups with a window give back pages that lie
  *        behind window + keep, so memory does not grow with the context. Nothing here allocates after creation.
  */
 #include "model.h"
 
-static void infer__page_bytes(const infer_context *c, const infer__layer *l, uint64_t *k, uint64_t *v) {
-    uint64_t rows = INFER__PAGE * (uint64_t)l->n_head_kv;
-    *k = rows * infer__kv_bytes(c->plan.kv_type, l->dim_k);
-    *v = rows * infer__kv_bytes(c->plan.kv_type, l->dim_v);
+static int32_t infer__state_add(infer_model *m, const infer__layer *l, int32_t kind, int32_t group, int32_t n_head,
+                                int32_t dim) {
+    infer__state *s = &m->states[m->n_states];
+    INFER__ASSERT(m->n_states < m->max_states);
+    s->kind = kind;
+    s->layer = l->index;
+    s->group = group;
+    s->n_head = n_head;
+    s->dim = dim;
+    return m->n_states++;
+}
+
+static uint64_t infer__page_bytes(int32_t kv_type, const infer__state *s) {
+    if (s->kind == INFER__STATE_RECURRENT) return (uint64_t)s->n_head * (uint64_t)s->dim * sizeof(float);
+    return INFER__PAGE * (uint64_t)s->n_head * infer__kv_bytes(kv_type, s->dim);
+}
+
+/* The sublayers that read a slot of the group say how far back, whoever owns it. */
+static int32_t infer__group_window(const infer_model *m, int32_t group) {
+    int32_t i, p, k, window = -1;
+    for (i = 0; i < m->hp.n_layer; i++) {
+        const infer__layer *l = &m->layers[i];
+        for (p = 0; p < l->n_parts; p++)
+            for (k = 0; k < 2; k++) {
+                int32_t s = l->parts[p].state[k];
+                if (s < 0 || m->states[s].group != group) continue;
+                if (l->window == 0) return 0;
+                window = INFER__MAX(window, l->window);
+            }
+    }
+    return window;
 }
 
 static void infer__cache_destroy(infer_context *c) {
     infer__kv_cache *kv = &c->cache;
     int32_t i;
-    for (i = 0; i < kv->n_layer; i++) {
-        if (kv->k) infer__layer_ops(c, i)->release(&c->ctx, &kv->k[i].buf);
-        if (kv->v) infer__layer_ops(c, i)->release(&c->ctx, &kv->v[i].buf);
-    }
-    infer__free(c->ctx.mem, kv->k);
-    infer__free(c->ctx.mem, kv->v);
-    for (i = 0; i < INFER__CACHE_GROUPS; i++) {
+    for (i = 0; i < kv->n_bufs; i++) infer__state_ops(c, i)->release(&c->ctx, &kv->bufs[i].buf);
+    infer__free(c->ctx.mem, kv->bufs);
+    for (i = 0; i < INFER__GROUPS; i++) {
         infer__free(c->ctx.mem, kv->groups[i].refs);
         infer__free(c->ctx.mem, kv->groups[i].free);
     }
@@ -32,29 +55,27 @@ static void infer__cache_destroy(infer_context *c) {
 static infer_result infer__cache_create(infer_context *c, infer_error *err) {
     infer__kv_cache *kv = &c->cache;
     const infer_model *m = c->model;
-    uint64_t k, v, pages;
+    uint64_t pages;
     int32_t i, g;
-    for (g = 0; g < INFER__CACHE_GROUPS; g++) {
+    for (g = 0; g < INFER__GROUPS; g++) {
         infer__cache_group *grp = &kv->groups[g];
         grp->n_pages = grp->n_free = c->plan.n_pages[g];
         if (!grp->n_pages) continue;
+        grp->window = infer__group_window(m, g);
         grp->refs = (int32_t *)infer__calloc(c->ctx.mem, (uint64_t)grp->n_pages, sizeof(int32_t));
         grp->free = (int32_t *)infer__calloc(c->ctx.mem, (uint64_t)grp->n_pages, sizeof(int32_t));
         if (!grp->refs || !grp->free) goto no_memory;
         for (i = 0; i < grp->n_pages; i++) grp->free[i] = grp->n_pages - 1 - i; /* taken from the end: 0 first */
     }
-    kv->k = (infer__kv_buf *)infer__calloc(c->ctx.mem, (uint64_t)m->hp.n_layer, sizeof *kv->k);
-    kv->v = (infer__kv_buf *)infer__calloc(c->ctx.mem, (uint64_t)m->hp.n_layer, sizeof *kv->v);
-    if (!kv->k || !kv->v) goto no_memory;
-    kv->n_layer = m->hp.n_layer;
-    for (i = 0; i < m->hp.n_layer; i++) {
-        const infer__layer *l = &m->layers[i];
-        infer__page_bytes(c, l, &k, &v);
-        pages = (uint64_t)c->plan.n_pages[l->group];
-        kv->groups[l->group].window = INFER__MAX(kv->groups[l->group].window, l->window);
-        kv->k[i].type = kv->v[i].type = c->plan.kv_type;
-        if (!infer__layer_ops(c, i)->alloc(&c->ctx, &kv->k[i].buf, pages * k)) goto no_memory;
-        if (!infer__layer_ops(c, i)->alloc(&c->ctx, &kv->v[i].buf, pages * v)) goto no_memory;
+    kv->bufs = (infer__kv_buf *)infer__calloc(c->ctx.mem, (uint64_t)m->n_states + 1, sizeof *kv->bufs);
+    if (!kv->bufs) goto no_memory;
+    kv->n_bufs = m->n_states;
+    for (i = 0; i < m->n_states; i++) {
+        pages = (uint64_t)c->plan.n_pages[m->states[i].group];
+        kv->bufs[i].type = c->plan.kv_type;
+        if (!infer__state_ops(c, i)->alloc(&c->ctx, &kv->bufs[i].buf,
+                                           pages * infer__page_bytes(c->plan.kv_type, &m->states[i])))
+            goto no_memory;
     }
     return INFER_OK;
 no_memory:
@@ -107,21 +128,21 @@ static int32_t infer__cache_need(const infer_context *c, const infer_session *s,
     return most > 0 ? (int32_t)most : 0;
 }
 
-/* A copy of a shared page, in all layers of its group. It is waited for: a device that fails later, in the pass, would
+/* A copy of a shared page, in all slots of its group. It is waited for: a device that fails later, in the pass, would
  * take the copy with it, and the session has given up the page that it was made from. */
 static void infer__page_copy(infer_context *c, int32_t g, int32_t to, int32_t from) {
     const infer_model *m = c->model;
     const infer__ops *ops;
-    uint64_t k, v;
+    uint64_t n;
     int32_t i, at = -1; /* the place of the copies so far */
-    for (i = 0; i < m->hp.n_layer; i++) {
-        if (m->layers[i].group != g) continue;
-        if (at >= 0 && at != m->layers[i].place) infer__enter(c, at)->sync(&c->ctx);
-        at = m->layers[i].place;
-        infer__page_bytes(c, &m->layers[i], &k, &v);
-        ops = infer__layer_ops(c, i);
-        ops->copy_bytes(&c->ctx, &c->cache.k[i].buf, (uint64_t)to * k, &c->cache.k[i].buf, (uint64_t)from * k, k);
-        ops->copy_bytes(&c->ctx, &c->cache.v[i].buf, (uint64_t)to * v, &c->cache.v[i].buf, (uint64_t)from * v, v);
+    for (i = 0; i < m->n_states; i++) {
+        infer__buf *b = &c->cache.bufs[i].buf;
+        if (m->states[i].group != g) continue;
+        if (at >= 0 && at != infer__state_place(m, i)) infer__enter(c, at)->sync(&c->ctx);
+        at = infer__state_place(m, i);
+        n = infer__page_bytes(c->plan.kv_type, &m->states[i]);
+        ops = infer__state_ops(c, i);
+        ops->copy_bytes(&c->ctx, b, (uint64_t)to * n, b, (uint64_t)from * n, n);
     }
     if (at >= 0) infer__enter(c, at)->sync(&c->ctx);
 }

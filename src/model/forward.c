@@ -8,10 +8,14 @@
  */
 #include "model.h"
 
-/* Mixers and FFNs: algorithms, chosen by a layer. */
-typedef void (*infer__sublayer_fn)(infer_context *c, const infer__layer *l, infer__sublayer *s);
-static const infer__sublayer_fn INFER__MIXERS[] = { infer__mix_attention };
-static const infer__sublayer_fn INFER__FFNS[] = { infer__ffn_dense, infer__ffn_moe };
+static infer__tensor infer__view(infer__buf *b, uint64_t first_float, int32_t rows, int32_t cols) {
+    infer__tensor t;
+    t.buf = b;
+    t.offset = first_float * sizeof(float);
+    t.rows = rows;
+    t.cols = t.stride = cols;
+    return t;
+}
 
 /* The values of t (without gaps between rows) on the host; NULL after a failure. */
 static const float *infer__peek(infer_context *c, const infer__tensor *t) {
@@ -69,52 +73,51 @@ static void infer__sublayer_add(infer_context *c, const infer__sublayer *s) {
     if (s->add) c->ctx.ops->add(&c->ctx, s->add);
 }
 
-/* The post-norm of a sublayer's output, where the layer has one. */
+/* The post-norm of a sublayer's output, where it has one. */
 static void infer__post_norm(infer_context *c, const infer__layer *l, int slot, const infer__tensor *out) {
     infer__weight post[2];
-    if (!l->w[slot].type) return;
+    if (slot < 0) return;
     memset(post, 0, sizeof post);
     post[0] = l->w[slot];
     infer__norm_to(c, post, out, out);
 }
 
-/* x += (post-norm of) sublayer(norm of x) * residual_scale, for attention and FFN. The sublayer's first and last
- * products take the norm and the addition along when nothing comes between them, and nobody looks at what does. */
-static void infer__layer_run(infer_context *c, const infer__layer *l, infer__tensor *x, infer__tensor *xn,
-                             infer__tensor *out) {
-    infer__norm_args attn_norm = infer__norm_of(c, &l->w[INFER__W_ATTN_NORM], x, xn);
-    infer__norm_args ffn_norm = infer__norm_of(c, &l->w[INFER__W_FFN_NORM], x, xn);
+/* x += (post-norm of) part(norm of x) * scale. The sublayer's first and last products take the norm and the addition
+ * along when nothing comes between them, and nobody looks at what does. `next`, beside this one, reads x as it is now:
+ * then xn is there for both, and the norm of its own, if it has one, is made before x changes. */
+static void infer__part_run(infer_context *c, const infer__layer *l, const infer__part *p, const infer__part *next,
+                            infer__tensor *x, infer__tensor *xn, infer__tensor *out) {
+    infer__norm_args norm;
     infer__add_args add;
     infer__sublayer s;
-    int own_norm = l->w[INFER__W_FFN_NORM].type != NULL || !l->parallel;
     add.x = *out;
     add.y = *x;
-    add.scale = c->model->hp.residual_scale;
-
-    s.x = l->pre_norm ? *xn : *x;
+    add.scale = p->scale;
+    s.part = p;
+    s.x = p->reads == INFER__READS_STREAM ? *x : *xn;
     s.out = *out;
-    s.norm = l->pre_norm ? &attn_norm : NULL;
-    s.add = l->w[INFER__W_ATTN_POST_NORM].type || l->parallel || c->ctx.apart ? NULL : &add;
-    if (l->parallel || c->ctx.apart) infer__sublayer_norm(c, &s); /* a parallel block's FFN reads it, too */
-    infer__trace(c, l->index, "attn_in", &s.x);
-    INFER__MIXERS[l->mixer](c, l, &s);
-    infer__trace(c, l->index, "attn_out", out);
-    /* a parallel block's FFN reads what attention read, or its own norm of the same x: before x changes */
-    s.norm = l->pre_norm && own_norm ? &ffn_norm : NULL;
-    if (l->parallel) infer__sublayer_norm(c, &s);
-    if (!s.add) {
-        infer__post_norm(c, l, INFER__W_ATTN_POST_NORM, out);
-        c->ctx.ops->add(&c->ctx, &add);
+    s.norm = NULL;
+    if (p->reads == INFER__READS_NORM && !p->beside) {
+        norm = infer__norm_of(c, &l->w[p->norm], x, xn);
+        s.norm = &norm;
     }
+    s.add = p->post >= 0 || next || c->ctx.apart ? NULL : &add;
+    if (next || c->ctx.apart) infer__sublayer_norm(c, &s);
+    infer__trace(c, l->index, p->kind->in, &s.x);
+    p->kind->run(c, l, &s);
+    infer__trace(c, l->index, p->kind->out, out);
+    if (next && next->reads == INFER__READS_NORM) infer__norm_to(c, &l->w[next->norm], x, xn);
+    if (s.add) return;
+    infer__post_norm(c, l, p->post, out);
+    c->ctx.ops->add(&c->ctx, &add);
+}
 
-    s.add = l->w[INFER__W_FFN_POST_NORM].type || c->ctx.apart ? NULL : &add;
-    if (c->ctx.apart) infer__sublayer_norm(c, &s);
-    infer__trace(c, l->index, "ffn_in", &s.x);
-    INFER__FFNS[l->ffn](c, l, &s);
-    infer__trace(c, l->index, "ffn_out", out);
-    if (!s.add) {
-        infer__post_norm(c, l, INFER__W_FFN_POST_NORM, out);
-        c->ctx.ops->add(&c->ctx, &add);
+static void infer__layer_run(infer_context *c, const infer__layer *l, infer__tensor *x, infer__tensor *xn,
+                             infer__tensor *out) {
+    int32_t i;
+    for (i = 0; i < l->n_parts; i++) {
+        const infer__part *next = i + 1 < l->n_parts && l->parts[i + 1].beside ? &l->parts[i + 1] : NULL;
+        infer__part_run(c, l, &l->parts[i], next, x, xn, out);
     }
     infer__trace(c, l->index, "out", x);
 }

@@ -1,6 +1,7 @@
 /* hparams.c: metadata keys -> hparams and layers.
  *
- * Owns:  which keys are read, their ranges, their defaults; the per-layer shape (heads, widths, window, rotation).
+ * Owns:  which keys are read, their ranges, their defaults; what kinds of sublayers look up is in their files
+ *        (layers/).
  * Rules: a key is looked up only where its value is used: keys.c refuses models with keys that nobody looked up.
  *        Keys are untrusted: every number is range checked here, once, so that later code may multiply them in 64 bits
  *        without thinking. A key of the wrong type or range is an error that names it.
@@ -8,15 +9,6 @@
  * Keys:  the GGUF specification (ggml, docs/gguf.md), "Standardized key-value pairs".
  */
 #include "model.h"
-
-typedef struct infer__keys {
-    const infer_model *m;
-    const infer__gguf *g;
-    const char *prefix;
-    infer_error *err;
-    char key[160];
-    int32_t failed;
-} infer__keys;
 
 static const char *infer__key_name(infer__keys *k, const char *name) {
     infer__format(k->key, sizeof k->key, "%.64s.%.64s", k->prefix, name);
@@ -133,12 +125,15 @@ static void infer__read_yarn(infer__keys *k, infer__hparams *hp) {
     }
 }
 
+/* Rows whose layers may have windows. */
+static int infer__has_windows(const infer__arch *a) { return a->window_every || (a->flags & INFER__WINDOW_ALL); }
+
 static void infer__read_rope(infer__keys *k, infer__hparams *hp) {
     infer__str s = { "", 0 };
     int r = infer__gguf_str(k->g, infer__key_name(k, "rope.scaling.type"), &s, k->err);
     if (r < 0) k->failed = 1;
     hp->rope_base = infer__key_float(k, "rope.freq_base");
-    if (k->m->arch->window_every) hp->rope_base_window = infer__key_float(k, "rope.freq_base_swa");
+    if (infer__has_windows(k->m->arch)) hp->rope_base_window = infer__key_float(k, "rope.freq_base_swa");
     hp->rope_factor = infer__key_float(k, "rope.scaling.factor");
     if (hp->rope_factor == 0) hp->rope_factor = infer__key_float(k, "rope.scale_linear"); /* its older name */
     hp->rope_attn_factor = infer__key_float(k, "rope.scaling.attn_factor");
@@ -215,7 +210,7 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     hp->n_ff_expert = infer__key_same(k, "expert_feed_forward_length", 0, INFER__MAX_DIM, 0);
     hp->n_ff_shared = infer__key_int(k, "expert_shared_feed_forward_length", 0, INFER__MAX_DIM, 0, 0);
     hp->pooling = infer__read_pooling(k);
-    if (a->window_every) hp->window = infer__key_int(k, "attention.sliding_window", 0, 1 << 30, 0, 0);
+    if (infer__has_windows(a)) hp->window = infer__key_int(k, "attention.sliding_window", 0, 1 << 30, 0, 0);
     hp->eps = infer__key_float(k, a->norm == INFER__NORM_RMS ? "attention.layer_norm_rms_epsilon"
                                                               : "attention.layer_norm_epsilon");
     if (!k->failed && !(hp->eps > 0)) {
@@ -241,66 +236,22 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     }
 }
 
-/* The window of a layer, 0 = it sees everything. The file may say which layers have one: a flag for each, or N for all
- * but every N-th (0: all). */
-static int32_t infer__read_window(infer__keys *k, int32_t layer) {
-    static const char NAME[] = "attention.sliding_window_pattern";
-    const infer__hparams *hp = &k->m->hp;
-    const infer__kv *pattern;
-    int32_t every = k->m->arch->window_every;
-    if (every == 0 || hp->window == 0) return 0;
-    pattern = infer__gguf_find(k->g, infer__key_name(k, NAME));
-    if (pattern && pattern->type == INFER__GGUF_ARRAY)
-        return infer__key_layer(k, NAME, layer, 0, 1, 0) ? hp->window : 0;
-    every = infer__key_int(k, NAME, 0, INFER__MAX_LAYERS, every, 0);
-    return every == 0 || layer % every < every - 1 ? hp->window : 0;
-}
-
-/* Heads, widths, window and rotation of one layer. */
+/* Heads and FFN width say which sublayers a layer has; their kinds look up the rest. */
 static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
-    infer__hparams *hp = &m->hp;
     const infer__arch *a = m->arch;
-    int32_t head_default = 0, i = l->index;
-    l->n_head = infer__key_layer(k, "attention.head_count", i, 1, 1 << 16, 0);
-    if (!k->failed && l->n_head == 0) {
+    int32_t i = l->index, gaps = a->mixer_else || (a->flags & INFER__GAPS), least = gaps ? 0 : 1, p;
+    l->n_head = infer__key_layer(k, "attention.head_count", i, least, 1 << 16, 0);
+    if (!k->failed && l->n_head == 0 && !gaps) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_FORMAT, "missing key %s.attention.head_count", k->prefix);
     }
-    if (k->failed) return;
-    head_default = hp->n_embd / l->n_head;
-    l->n_head_kv = infer__key_layer(k, "attention.head_count_kv", i, 1, 1 << 16, l->n_head);
-    l->dim_k = infer__key_int(k, "attention.key_length", 1, INFER__MAX_HEAD_DIM, head_default, 0);
-    l->dim_v = infer__key_int(k, "attention.value_length", 1, INFER__MAX_HEAD_DIM, head_default, 0);
-    l->n_rot = infer__key_int(k, "rope.dimension_count", 0, INFER__MAX_HEAD_DIM, l->dim_k, 0);
+    l->n_head_kv = infer__key_layer(k, "attention.head_count_kv", i, least, 1 << 16, l->n_head);
     l->n_ff = infer__key_layer(k, "feed_forward_length", i, 0, INFER__MAX_DIM, 0);
     if (k->failed) return;
-    l->act = hp->act;
-    l->rope_kind = a->rope;
-    l->window = infer__read_window(k, i);
-    if (!infer__key_layer(k, "attention.rope_pattern", i, 0, 1, 1) || hp->rope_off) l->rope_kind = INFER__ROPE_NONE;
-    if (k->failed) return;
-    if (a->no_rope_every && (i + 1) % a->no_rope_every == 0) l->rope_kind = INFER__ROPE_NONE;
-    if ((a->flags & INFER__WINDOW_ROPE_ONLY) && !l->window) l->rope_kind = INFER__ROPE_NONE;
-    if (l->n_rot == 0) l->rope_kind = INFER__ROPE_NONE;
-    l->group = l->window ? 1 : 0;
-    l->pre_norm = !(a->flags & INFER__NO_PRE_NORM);
-    l->parallel = hp->block == INFER__BLOCK_PARALLEL;
-    l->attn_scale = hp->attn_scale != 0 ? hp->attn_scale : 1.0f / sqrtf((float)l->dim_k);
-    if (l->dim_k > INFER__MAX_HEAD_DIM || l->dim_v > INFER__MAX_HEAD_DIM) { /* where no key says it: width / heads */
-        k->failed = 1;
-        infer__error(k->err, INFER_ERR_UNSUPPORTED, "%s: layer %d: heads of %d values: at most %d are supported",
-                     k->prefix, (int)i, (int)INFER__MAX(l->dim_k, l->dim_v), (int)INFER__MAX_HEAD_DIM);
-        return;
-    }
-    if (l->n_head % l->n_head_kv != 0 ||
-        (l->rope_kind != INFER__ROPE_NONE && (l->n_rot % 2 != 0 || l->n_rot > l->dim_k)) ||
-        (int64_t)l->n_head * l->dim_k > INFER__MAX_DIM || (int64_t)l->n_head * l->dim_v > INFER__MAX_DIM ||
-        l->dim_k < 1 || l->dim_v < 1) {
-        k->failed = 1;
-        infer__error(k->err, INFER_ERR_FORMAT,
-                     "%s: layer %d: %d heads of %d, %d K/V heads, %d rotated do not fit together", k->prefix, (int)i,
-                     (int)l->n_head, (int)l->dim_k, (int)l->n_head_kv, (int)l->n_rot);
-    }
+    l->act = m->hp.act;
+    infer__layer_parts(m, l);
+    for (p = 0; p < l->n_parts && !k->failed; p++)
+        if (l->parts[p].kind->keys) l->parts[p].kind->keys(k, l);
 }
 
 /* Width of an expert when no key says it: from the first layer that has experts. */
@@ -335,7 +286,7 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;
     hp->n_vocab = (int32_t)v;
     infer__read_expert_width(m);
-    hp->n_head = infer__key_layer(&k, "attention.head_count", 0, 1, 1 << 16, 1);
+    hp->n_head = INFER__MAX(infer__key_layer(&k, "attention.head_count", 0, 0, 1 << 16, 1), 1);
     if (m->arch->fixup) m->arch->fixup(hp);
     if (hp->embed_scale == 0)
         hp->embed_scale = m->arch->flags & INFER__EMBED_SQRT_WIDTH ? sqrtf((float)hp->n_embd) : 1.0f;
@@ -347,11 +298,20 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     if (hp->rope_attn_factor == 0) hp->rope_attn_factor = 1.0f;
     if (hp->rope_factor == 0) hp->rope_factor = 1.0f;
     m->layers = (infer__layer *)infer__arena_alloc(&m->arena, (uint64_t)hp->n_layer * sizeof *m->layers);
-    if (!m->layers) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d layers", (int)hp->n_layer);
+    m->max_states = 2 * INFER__MAX_PARTS * hp->n_layer;
+    m->states = (infer__state *)infer__arena_alloc(&m->arena, (uint64_t)m->max_states * sizeof *m->states);
+    if (!m->layers || !m->states)
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for %d layers", (int)hp->n_layer);
     for (i = 0; i < hp->n_layer && !k.failed; i++) {
         m->layers[i].index = i;
         infer__read_layer(m, &k, &m->layers[i]);
     }
     if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;
-    return INFER_OK;
+    for (i = 0; i < hp->n_layer; i++) {
+        infer__layer *l = &m->layers[i];
+        int32_t p;
+        for (p = 0; p < l->n_parts; p++)
+            if (l->parts[p].kind->state) l->parts[p].kind->state(m, l, &l->parts[p]);
+    }
+    return infer__rope_choose(m, err);
 }

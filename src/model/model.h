@@ -12,12 +12,17 @@
 #include "../compute/gpu/gpu.h"
 #include "../format/format.h"
 #include "../text/text.h"
+#include "layers/slots.h"
 #include <math.h>
 
 /* ---- architecture rows (arch.c) ---------------------------------------------------------------- */
 
 typedef struct infer__hparams infer__hparams;
 typedef struct infer__layer infer__layer;
+typedef struct infer__part infer__part;
+typedef struct infer__keys infer__keys;
+typedef struct infer__sublayer infer__sublayer;
+typedef struct infer__text_out infer__text_out;
 
 enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and FFN both read the block's input */
 
@@ -38,17 +43,22 @@ enum {
     INFER__QK_NORM_PAIR = 1 << 12,     /* Q/K norms count only when both are there */
     INFER__ATTN_CAP = 1 << 13,         /* attn_logit_softcapping applies */
     INFER__FINAL_CAP = 1 << 14,        /* final_logit_softcapping applies */
-    INFER__ROPE_BY_KEY = 1 << 15       /* rope.scaling.finetuned = false: no layer is rotated */
+    INFER__ROPE_BY_KEY = 1 << 15,      /* rope.scaling.finetuned = false: no layer is rotated */
+    INFER__EMBD_NORM_IS_OUT = 1 << 17, /* token_embd_norm is the norm before the head */
+    INFER__WINDOW_ALL = 1 << 18,       /* every layer has the file's window, unless its pattern says otherwise */
+    INFER__GAPS = 1 << 16              /* layers without heads have no mixer, those without a width no FFN */
 };
 
 typedef struct infer__arch {
     const char *name;       /* general.architecture, and the prefix of its keys */
     uint8_t norm, rope, act; /* INFER__NORM_*, INFER__ROPE_*, INFER__ACT_* */
     uint8_t block;          /* INFER__BLOCK_* */
+    uint8_t mixer_else;     /* INFER__SUBLAYER_* of the mixer in layers without K/V heads; 0 = every layer has some */
     uint8_t window_every;   /* N: every N-th layer sees everything, the others a sliding window; 0 = no windows */
     uint8_t no_rope_every;  /* N: every N-th layer is not rotated; 0 = all are */
     uint32_t flags;
     void (*fixup)(infer__hparams *hp); /* defaults that need arithmetic; may be NULL */
+    void (*parts)(infer_model *m, infer__layer *l); /* changes a layer's list of sublayers; NULL: it is as usual */
     const char *ignore;     /* tensors that the model's own code does not use: names or parts, separated by spaces */
     const char *idle;       /* keys that it does not use either, separated by spaces: see keys.c */
     const char *reference;  /* what its results are tested against */
@@ -85,6 +95,26 @@ struct infer__hparams {
 enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__GATING_SOFTMAX_USED };
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
 
+/* layers/kinds.c: the sublayers of a layer whose heads and FFN width are known. */
+static void infer__layer_parts(infer_model *m, infer__layer *l);
+
+/* hparams.c: keys that a layer's kinds look up, all under the architecture's prefix. A failure sticks: then they give
+ * `absent` (floats 0), and opening ends with an error that names the key. */
+struct infer__keys {
+    const infer_model *m;
+    const infer__gguf *g;
+    const char *prefix;
+    infer_error *err;
+    char key[160];
+    int32_t failed;
+};
+/* An integer in lo..hi, `absent` when there is none (need = it must be there). */
+static int32_t infer__key_int(infer__keys *k, const char *name, int32_t lo, int32_t hi, int32_t absent, int need);
+/* A number per layer: the key may be one number or an array of n_layer. */
+static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer, int32_t lo, int32_t hi,
+                                int32_t absent);
+static const char *infer__key_name(infer__keys *k, const char *name); /* with the prefix */
+
 /* keys.c */
 /* UNSUPPORTED, by name: a key of the architecture that nobody looked up, and that is not known to be without effect. */
 static infer_result infer__keys_check(const infer_model *m, infer_error *err);
@@ -95,90 +125,40 @@ static infer_result infer__key_refuse(const infer_model *m, const char *key, con
 
 /* ---- weights (weights.c) ---------------------------------------------------------------------------- */
 
-/* Symbolic dimensions of the tables below; infer__dim turns them into numbers for a layer. */
-enum {
-    INFER__D_ONE,
-    INFER__D_MODEL,
-    INFER__D_QUERY,
-    INFER__D_KEY,
-    INFER__D_VALUE,
-    INFER__D_ATT,
-    INFER__D_QKV,
-    INFER__D_FF,
-    INFER__D_HEADS,
-    INFER__D_HEADS_Q,
-    INFER__D_HEADS_K, /* one set per head or shared: see infer__head_groups */
-    INFER__D_VOCAB,
-    INFER__D_ANY,
-    INFER__D_EXPERTS,
-    INFER__D_FF_EXPERT,
-    INFER__D_FF_EXPERTS,
-    INFER__D_MODEL_EXPERTS,
-    INFER__D_FF_SHARED
-};
-
-/* W(slot, tensor name, rows, columns, required): %d is the layer. A vector has one row. */
-#define INFER__LAYER_SLOTS(W) \
-    W(ATTN_NORM,      "blk.%d.attn_norm.weight",           ONE,           MODEL,     0) \
-    W(ATTN_NORM_B,    "blk.%d.attn_norm.bias",             ONE,           MODEL,     0) \
-    W(ATTN_QKV,       "blk.%d.attn_qkv.weight",            QKV,           MODEL,     0) /* sliced into Q, K, V */ \
-    W(ATTN_QKV_B,     "blk.%d.attn_qkv.bias",              ONE,           QKV,       0) \
-    W(ATTN_Q,         "blk.%d.attn_q.weight",              QUERY,         MODEL,     0) \
-    W(ATTN_Q_B,       "blk.%d.attn_q.bias",                ONE,           QUERY,     0) \
-    W(ATTN_K,         "blk.%d.attn_k.weight",              KEY,           MODEL,     0) \
-    W(ATTN_K_B,       "blk.%d.attn_k.bias",                ONE,           KEY,       0) \
-    W(ATTN_V,         "blk.%d.attn_v.weight",              VALUE,         MODEL,     0) \
-    W(ATTN_V_B,       "blk.%d.attn_v.bias",                ONE,           VALUE,     0) \
-    W(ATTN_Q_NORM,    "blk.%d.attn_q_norm.weight",         ONE,           HEADS_Q,   0) /* present = QK-norm */ \
-    W(ATTN_Q_NORM_B,  "blk.%d.attn_q_norm.bias",           ONE,           HEADS_Q,   0) \
-    W(ATTN_K_NORM,    "blk.%d.attn_k_norm.weight",         ONE,           HEADS_K,   0) \
-    W(ATTN_K_NORM_B,  "blk.%d.attn_k_norm.bias",           ONE,           HEADS_K,   0) \
-    W(ATTN_SINKS,     "blk.%d.attn_sinks.weight",          ONE,           HEADS,     0) /* a score without a value */ \
-    W(ATTN_OUT,       "blk.%d.attn_output.weight",         MODEL,         ATT,       1) \
-    W(ATTN_OUT_B,     "blk.%d.attn_output.bias",           ONE,           MODEL,     0) \
-    W(ATTN_POST_NORM, "blk.%d.post_attention_norm.weight", ONE,           MODEL,     0) \
-    W(FFN_NORM,       "blk.%d.ffn_norm.weight",            ONE,           MODEL,     0) \
-    W(FFN_NORM_B,     "blk.%d.ffn_norm.bias",              ONE,           MODEL,     0) \
-    W(FFN_GATE,       "blk.%d.ffn_gate.weight",            FF,            MODEL,     0) \
-    W(FFN_GATE_B,     "blk.%d.ffn_gate.bias",              ONE,           FF,        0) \
-    W(FFN_UP,         "blk.%d.ffn_up.weight",              ANY,           MODEL,     0) /* 2 FF rows = gate, up */ \
-    W(FFN_UP_B,       "blk.%d.ffn_up.bias",                ONE,           ANY,       0) \
-    W(FFN_DOWN,       "blk.%d.ffn_down.weight",            MODEL,         FF,        0) \
-    W(FFN_DOWN_B,     "blk.%d.ffn_down.bias",              ONE,           MODEL,     0) \
-    W(FFN_ACT_SCALES, "blk.%d.ffn.act.scales",             ONE,           FF,        0) \
-    W(FFN_POST_NORM,  "blk.%d.post_ffw_norm.weight",       ONE,           MODEL,     0) \
-    W(MOE_ROUTER,     "blk.%d.ffn_gate_inp.weight",        EXPERTS,       MODEL,     0) /* present = experts */ \
-    W(MOE_GATE,       "blk.%d.ffn_gate_exps.weight",       FF_EXPERTS,    MODEL,     0) \
-    W(MOE_UP,         "blk.%d.ffn_up_exps.weight",         FF_EXPERTS,    MODEL,     0) \
-    W(MOE_DOWN,       "blk.%d.ffn_down_exps.weight",       MODEL_EXPERTS, FF_EXPERT, 0) \
-    W(SHARED_GATE,    "blk.%d.ffn_gate_shexp.weight",      FF_SHARED,     MODEL,     0) \
-    W(SHARED_UP,      "blk.%d.ffn_up_shexp.weight",        FF_SHARED,     MODEL,     0) \
-    W(SHARED_DOWN,    "blk.%d.ffn_down_shexp.weight",      MODEL,         FF_SHARED, 0)
-
-#define INFER__MODEL_SLOTS(W) \
-    W(TOKEN_EMBD,   "token_embd.weight",        VOCAB, MODEL,    1) \
-    W(POS_EMBD,     "position_embd.weight",     ANY,   MODEL,    0) \
-    W(EMBD_NORM,    "token_embd_norm.weight",   ONE,   MODEL,    0) \
-    W(EMBD_NORM_B,  "token_embd_norm.bias",     ONE,   MODEL,    0) \
-    W(OUT_NORM,     "output_norm.weight",       ONE,   MODEL,    0) \
-    W(OUT_NORM_B,   "output_norm.bias",         ONE,   MODEL,    0) \
-    W(OUTPUT,       "output.weight",            VOCAB, MODEL,    0) /* absent: the embedding (tied) */ \
-    W(OUTPUT_B,     "output.bias",              ONE,   VOCAB,    0) \
-    W(ROPE_FREQS,   "rope_freqs.weight",        ONE,   ANY,      0) /* these three: infer__rope_check */ \
-    W(ROPE_LONG,    "rope_factors_long.weight", ONE,   ANY,      0) \
-    W(ROPE_SHORT,   "rope_factors_short.weight", ONE,  ANY,      0)
-
-#define INFER__SLOT_ENUM(slot, name, rows, cols, need) INFER__W_##slot,
-enum { INFER__LAYER_SLOTS(INFER__SLOT_ENUM) INFER__LAYER_SLOT_COUNT };
-enum { INFER__MODEL_SLOTS(INFER__SLOT_ENUM) INFER__MODEL_SLOT_COUNT };
+/* A tensor's row in the tables of slots.h. */
+typedef struct infer__tensor_slot { const char *name; uint8_t rows, cols, need; } infer__tensor_slot;
+/* 1 when the file has the tensor of a layer's slot. */
+static int infer__layer_has(const infer_model *m, const infer__layer *l, int slot);
+/* FORMAT, by name: the layer needs a tensor here. UNSUPPORTED: a tensor is there, but it is read only together with
+ * another one, that of slot `with`. */
+static infer_result infer__need(const infer__layer *l, int slot, infer_error *err);
+static infer_result infer__only_with(const infer_model *m, const infer__layer *l, int slot, int with, infer_error *err);
+/* Rows [first, first + n) of a matrix, or values of a vector. */
+static infer__weight infer__slice(const infer__weight *w, int64_t first, int32_t n);
 
 /* ---- layers ------------------------------------------------------------------------------------------ */
 
-enum { INFER__MIX_ATTENTION };
-enum { INFER__FFN_DENSE, INFER__FFN_MOE };
+/* What a sublayer keeps of a session: a slot. Pages and bytes follow from slots, not from layers: a layer may have
+ * none, may read another layer's, and its values may be a part of its keys (then both of part.state are one slot). */
+enum {
+    INFER__STATE_KEYS,
+    INFER__STATE_VALUES,   /* [n_head][dim] for each position, in pages of the group */
+    INFER__STATE_RECURRENT /* [n_head][dim] float32, whatever the position: a cell; its "pages" are cells (cells.c) */
+};
+typedef struct infer__state {
+    int32_t kind;  /* INFER__STATE_* */
+    int32_t layer; /* that owns it: the slot is where the layer runs */
+    int32_t group; /* INFER__GROUP_* */
+    int32_t n_head, dim;
+} infer__state;
+/* Cache groups: layers that see everything; that see a window. A group's window is the largest of its layers, or none
+ * when one of them sees everything. */
+enum { INFER__GROUP_FULL, INFER__GROUP_WINDOW, INFER__GROUP_CELLS, INFER__GROUPS };
 
-/* One resolved rotation, shared by layers of one kind. */
+/* One resolved rotation: a set of frequencies that layers share. */
 typedef struct infer__rope {
+    float base;
+    int32_t n_rot, scaled; /* scaled: position scalings and factors of the file apply */
     infer__buf freq;   /* 2 x n_rot/2 float32: normal and extended */
     infer__buf device[INFER_MAX_DEVICES]; /* the same on each device: see infer__rope_args */
     float scale;     /* of cos and sin */
@@ -191,20 +171,74 @@ enum { INFER__ON_CPU, INFER__ON_DEVICE, INFER__PLACES = INFER__ON_DEVICE + INFER
  * largest one is smaller than the group. */
 typedef struct infer__bufs { infer__buf *b; int32_t n; } infer__bufs;
 
+/* A kind of sublayer: one row in layers/kinds.c. Functions may be NULL where a kind has no such thing. */
+enum {
+    INFER__SUBLAYER_NONE,
+    INFER__SUBLAYER_ATTENTION,
+    INFER__SUBLAYER_DENSE,
+    INFER__SUBLAYER_MOE,
+    INFER__SUBLAYER_SHORTCONV,
+    INFER__SUBLAYER_COUNT
+};
+typedef struct infer__label { int16_t slot; const char *text; } infer__label;
+typedef struct infer__sublayer_kind {
+    const char *name;
+    const char *in, *out;     /* what a trace calls its input and its output */
+    const char *result;       /* what a description calls the latter */
+    int16_t slots, slots_end; /* its own weight slots: [slots, slots_end) */
+    /* While a model opens, in this order. keys: look up and range check what the file says of the layer's shape. check:
+     * the weights are bound; what must be there, and what must not. split: they are loaded; cut fused ones. */
+    void (*keys)(infer__keys *k, infer__layer *l);
+    infer_result (*check)(const infer_model *m, infer__layer *l, infer_error *err);
+    void (*split)(infer__layer *l);
+    void (*state)(infer_model *m, infer__layer *l, infer__part *p); /* infer__state_add for what it keeps */
+    int64_t (*cols)(const infer_model *m, const infer__layer *l); /* floats of work area that it needs a row */
+    void (*needs)(const infer_model *m, const infer__layer *l, infer__needs *n); /* its largest ops */
+    /* NULL, or what it is that these ops have no kernel for. Of matrices, whose types all kinds look at, see
+     * place.c. */
+    const char *(*lacks)(const infer__ops *ops, const infer__layer *l);
+    /* x -> out, with neighbours: see infer__sublayer. Leaves s->add as it was given, NULL or not. */
+    void (*run)(infer_context *c, const infer__layer *l, infer__sublayer *s);
+    /* What it computes, as text: `in` is the name of its input. labels: weights worth listing, ended by text NULL. */
+    void (*describe)(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in);
+    const infer__label *labels;
+} infer__sublayer_kind;
+static const infer__sublayer_kind *infer__sublayer_kind_of(int32_t kind); /* NULL past the end, and for NONE */
+
+/* What a sublayer reads. */
+enum {
+    INFER__READS_NORM,   /* a norm of the residual stream, its own */
+    INFER__READS_SAME,   /* what the one before it read */
+    INFER__READS_STREAM  /* the stream as it is */
+};
+/* One sublayer of a layer: stream += scale * post-norm(kind(norm(stream))). A layer runs its parts in order. */
+struct infer__part {
+    const infer__sublayer_kind *kind;
+    int16_t norm, post; /* slots of the norm before it (the bias is the next one) and of its result's; -1 = none */
+    int8_t reads;       /* INFER__READS_* */
+    int8_t beside; /* 1: reads the stream as the part before it found it: parallel blocks, two mixers side by side */
+    float scale;
+    int32_t state[2];   /* slots of infer_model.states that it reads; -1 = none. Attention: keys, values */
+};
+enum { INFER__MAX_PARTS = 4 };
+
+/* Everything that a pass knows of a layer; what a kind does not use is 0. */
 struct infer__layer {
     int32_t index;
     int32_t place;       /* INFER__ON_CPU, or INFER__ON_DEVICE + the device's index */
     infer__bufs weights; /* on a device: all of its weights */
-    int32_t mixer, ffn;
-    int32_t parallel;    /* attention and FFN read the same input */
-    int32_t pre_norm;    /* sublayers are preceded by a norm */
+    int32_t n_parts;
+    infer__part parts[INFER__MAX_PARTS];
     int32_t n_head, n_head_kv, dim_k, dim_v, n_ff;
-    int32_t window, group; /* 0 = sees everything; cache group */
-    int32_t rope_kind, n_rot;
+    int32_t window; /* 0 = sees everything */
+    int32_t rope_kind, n_rot, rope_scaled;
+    float rope_base;
     const infer__rope *rope; /* NULL = not rotated */
     int32_t q_groups, k_groups; /* QK-norm: heads normalised apart, or 1 = the whole row */
     int32_t act;
-    float attn_scale;
+    int32_t conv_taps;
+    float attn_scale, attn_softcap, max_bias, clamp_kqv; /* as in infer__attention_args; clamp of Q, K, V: 0 = none */
+    float temp_scale, temp_floor, temp_offset;
     infer__weight w[INFER__LAYER_SLOT_COUNT];
 };
 
@@ -214,22 +248,17 @@ struct infer__layer {
 typedef struct infer__plan {
     int32_t threads, batch, cells, kv_type, keep, sessions, n_seq;
     int32_t max_pages;                     /* of one session's table */
-    int32_t n_pages[INFER__CACHE_GROUPS];
+    int32_t n_pages[INFER__GROUPS];
+    int32_t snapshot_every;                /* positions between two kept states of recurrent layers */
     int64_t work_cols;                     /* floats a row in the shared work area: experts need more than 2^31 */
-    int32_t max_cols;                      /* longest row any matmul reads */
-    uint64_t x8_len; /* chunks of activations rounded to 8 bits (infer__cpu_x8_len) */
-    int32_t max_head;                      /* largest head dimension of keys or values */
-    uint64_t float_x_bytes;                /* activations rounded to BF16 (infer__float_x_bytes) */
-    uint64_t parts_len;                    /* floats for parts of attention on a device (infer__gpu_parts_len) */
-    uint64_t lists_len, pairs_len;         /* ints and floats for experts on a device (infer__gpu_lists_len) */
+    infer__needs needs;                    /* what backends take scratch for */
     int32_t head_rows;                     /* rows of logits computed at a time */
     int32_t top_rows;                      /* and of logits that may stay on the device; 0 = the head is not there */
     uint64_t top_bytes;                    /* of infer__place.top there; before that is known, as if it were */
     uint64_t top_scratch;                  /* floats at its end */
-    int32_t n_turns;                       /* sets of angles kept for a pass on the CPU */
-    int64_t turns_len;                     /* and floats of each */
     uint64_t work_bytes, x_bytes, block_len;
     uint64_t device_bytes;                 /* of a device beside weights and cache; and top_bytes with the head */
+    uint64_t device_host_bytes;            /* of the host's, for each device */
     uint64_t hop_bytes;                    /* of the residual stream between two devices; 0 with fewer */
     uint64_t cache_bytes[INFER__PLACES], scratch_bytes[INFER__PLACES];
 } infer__plan;
@@ -262,8 +291,11 @@ struct infer_model {
     const infer__arch *arch;
     infer__hparams hp;
     infer__layer *layers;
+    infer__state *states;      /* in the order of layers */
+    int32_t n_states, max_states;
     infer__weight w[INFER__MODEL_SLOT_COUNT];
     infer__rope ropes[INFER__ROPE_SETS];
+    int32_t n_ropes;
     infer__apis apis;          /* GPU APIs to choose from; NULL = those of this build */
     infer__device devices[INFER_MAX_DEVICES]; /* n_devices, in the order of their layers; 0: everything is on the CPU */
     int32_t n_devices;
@@ -292,7 +324,8 @@ static infer_result infer__weights_load(infer_model *m, infer_error *err);  /* w
 /* Tell the progress callback that `done` layers are loaded (and then, from n_layer on, uploaded), the last one in
  * part. CANCELLED. */
 static infer_result infer__load_progress(infer_model *m, double done, infer_error *err);
-static infer_result infer__rope_build(infer_model *m, infer_error *err);    /* rope.c */
+static infer_result infer__rope_choose(infer_model *m, infer_error *err);   /* rope.c: which layers share a set */
+static infer_result infer__rope_build(infer_model *m, infer_error *err);    /* and its frequencies */
 /* Tensors of RoPE factors have the size that every layer using them needs. */
 static infer_result infer__rope_check(const infer_model *m, infer_error *err);
 
@@ -318,9 +351,9 @@ typedef struct infer__cache_group {
 } infer__cache_group;
 
 typedef struct infer__kv_cache {
-    infer__cache_group groups[INFER__CACHE_GROUPS];
-    infer__kv_buf *k, *v; /* one per layer */
-    int32_t n_layer;
+    infer__cache_group groups[INFER__GROUPS];
+    infer__kv_buf *bufs; /* one per slot of infer_model.states */
+    int32_t n_bufs;
 } infer__kv_cache;
 
 /* ---- contexts and sessions ----------------------------------------------------------------------------------- */
@@ -334,8 +367,8 @@ static infer_result infer__plan_check(const infer_context_params *in, const char
 /* The part of the plan that does not depend on where layers run; `in` has been checked. */
 static void infer__plan_sizes(infer__plan *p, const infer_model *m, const infer_context_params *in,
                               int32_t default_sessions);
-/* Bytes of a layer's keys and values; 0 when they are too many to count. */
-static int infer__plan_layer_cache(const infer__plan *p, const infer__layer *l, uint64_t *bytes);
+/* Bytes of the slots that a layer owns; 0 when they are too many to count. */
+static int infer__plan_layer_cache(const infer__plan *p, const infer_model *m, int32_t layer, uint64_t *bytes);
 
 /* MEMORY when the host has less memory than the plan's context needs; a warning when less is free. */
 static infer_result infer__plan_fits(const infer__plan *p, const infer_model *m, infer_error *err);
@@ -378,6 +411,10 @@ struct infer_context {
     int32_t checking;            /* name the first layer with a value that is not finite */
 };
 
+/* A recurrent state that is kept: after pos positions. minor: an eval of one token left it. */
+typedef struct infer__snapshot { int32_t pos, cell, minor; } infer__snapshot;
+enum { INFER__SNAPSHOTS = 8 }; /* of a session, at most */
+
 struct infer_session {
     infer_context *context;
     int32_t n, cap;      /* tokens so far, most */
@@ -385,6 +422,10 @@ struct infer_session {
     infer_token *tokens; /* cap */
     int32_t *pages[INFER__CACHE_GROUPS]; /* plan.max_pages each; -1 = none */
     int32_t first_page[INFER__CACHE_GROUPS]; /* pages before it have been given back */
+    /* cells.c; cells -1 = none. cell: the state after n_valid positions (none at 0); of the running eval: cell_next
+     * after the passes so far, next_pos positions; cell_out, cell_end of the running pass */
+    int32_t cell, cell_minor, cell_next, next_pos, cell_out, cell_end, n_snapshots;
+    infer__snapshot snapshots[INFER__SNAPSHOTS]; /* by position */
     infer_progress_fn progress;
     void *progress_user;
     infer_trace_fn trace;
@@ -407,7 +448,7 @@ struct infer_session {
     infer_stats stats;
 };
 
-/* api/calls.c: one call at a time. */
+/* calls.c: one call at a time. */
 /* The session, and the context with it: 0 or STATE, with nothing claimed. */
 static int infer__session_claim(infer_session *s);
 static void infer__session_leave(infer_session *s);
@@ -424,7 +465,28 @@ static infer_result infer__model_let(const infer_model *m, infer_result r);
 /* 1 when infer_session_cancel was called for the session's running call. */
 static int infer__session_cancelled(const infer_session *s);
 
-/* api/session_api.c, session_state.c, generate.c: as the public calls; the caller has claimed the session. */
+/* context.c, session.c: made whole, or an error and nothing; of a session its context is claimed. */
+static infer_result infer__context_make(infer_context **out, infer_model *m, const infer_context_params *params,
+                                        int32_t default_sessions, infer_error *err);
+static void infer__context_free(infer_context *c);
+static infer_result infer__session_make(infer_session **out, infer_context *c, const infer_session_params *p,
+                                        infer_error *err);
+static void infer__session_free(infer_session *s);
+static void infer__session_warn(const infer_session *s); /* in the log: what is allowed and seldom meant */
+
+/* eval.c: evaluate the steps whole or not at all; the context and the sessions are claimed. */
+static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err);
+/* Whose session a step's is: ARGUMENT when it is none of the context's, or another step's too. */
+static infer_result infer__step_owner(const infer_context *c, const infer_step *steps, int32_t i, infer_error *err);
+/* The first position that has to be computed again and cannot, since it was given as an embedding; -1 = none. */
+static int32_t infer__session_lost(const infer_session *s);
+
+/* state.c: as the public calls; the session and its context are claimed. */
+static infer_result infer__session_fork(infer_session **out, const infer_session *session, infer_error *err);
+static infer_result infer__session_save(infer_session *session, infer_write_fn write, void *user);
+static infer_result infer__session_load(infer_session *session, infer_read_fn read, void *user);
+
+/* eval.c, state.c, api/generate.c: as the public calls; the caller has claimed the session, not its context. */
 static infer_result infer__session_eval(infer_session *s, const infer_token *tokens, int32_t n);
 static infer_result infer__session_rewind(infer_session *s, int32_t n);
 static infer_result infer__session_sync(infer_session *s, const infer_token *tokens, int32_t n, int32_t *kept);
@@ -444,14 +506,22 @@ INFER__INLINE const infer__ops *infer__enter(infer_context *c, int32_t place) {
     c->ctx.run = p->run;
     return p->ops;
 }
-/* Enter the place where a layer runs: its cache is there. */
-INFER__INLINE const infer__ops *infer__layer_ops(infer_context *c, int32_t layer) {
-    return infer__enter(c, c->model->layers[layer].place);
+/* Where a slot is, and entering that place. */
+INFER__INLINE int32_t infer__state_place(const infer_model *m, int32_t state) {
+    return m->layers[m->states[state].layer].place;
+}
+INFER__INLINE const infer__ops *infer__state_ops(infer_context *c, int32_t state) {
+    return infer__enter(c, infer__state_place(c->model, state));
 }
 static infer_result infer__cache_create(infer_context *c, infer_error *err);
 static void infer__cache_destroy(infer_context *c);
-/* Bytes of a page of keys and of values of one layer. */
-static void infer__page_bytes(const infer_context *c, const infer__layer *l, uint64_t *k, uint64_t *v);
+/* A slot that the layer owns; returns its index. The model has room for two a part. */
+static int32_t infer__state_add(infer_model *m, const infer__layer *l, int32_t kind, int32_t group, int32_t n_head,
+                                int32_t dim);
+/* Bytes of a page of a slot. */
+static uint64_t infer__page_bytes(int32_t kv_type, const infer__state *s);
+/* The window of a cache group, 0 = everything is kept; -1 = the model has no slots there. */
+static int32_t infer__group_window(const infer_model *m, int32_t group);
 /* Pages that a session may need beyond those it has to evaluate `n` tokens from position `pos` on, in passes of
  * `batch`. */
 static int32_t infer__cache_need(const infer_context *c, const infer_session *s, int32_t group, int32_t pos, int32_t n);
@@ -464,6 +534,27 @@ static void infer__cache_cut(infer_context *c, infer_session *s, int32_t n);
 static void infer__cache_share(infer_context *c, infer_session *dst, const infer_session *src);
 /* 1 when evaluating from position n on finds every key that windows reach. */
 static int infer__cache_has(const infer_context *c, const infer_session *s, int32_t n);
+
+/* cells.c: states of recurrent layers; nothing happens in models that have none. */
+static int infer__cells_used(const infer_context *c);
+static void infer__cells_start(infer_session *s); /* a new session has none */
+/* 1 when there are cells for an eval of these steps; kept states of their sessions may go for that. */
+static int infer__cells_reserve(infer_context *c, const infer_step *steps, int32_t n);
+/* Cells of the pass for its sequence q, whose rows end before position `end`; 0 when there is none. */
+static int infer__cells_pass(infer_context *c, infer_session *s, int32_t q, int32_t end);
+static void infer__cells_passed(infer_context *c, infer_session *s); /* after a pass */
+/* After all passes of so many tokens, before n_valid changes. */
+static void infer__cells_commit(infer_context *c, infer_session *s, int32_t tokens);
+static void infer__cells_settle(infer_context *c,
+                                infer_session *s); /* after a failure: the state after n_valid stays */
+/* The last position up to n from which the session can go on: keys, values and states are there. */
+static int32_t infer__cells_back(const infer_context *c, const infer_session *s, int32_t n);
+/* The session's state becomes that after `pos`, which infer__cells_back gave, or 0; later ones go. Before n_valid
+ * changes. */
+static void infer__cells_cut(infer_context *c, infer_session *s, int32_t pos);
+/* 1 when a cell is free, or one is the session's alone. */
+static int infer__cells_room(const infer_context *c, const infer_session *s);
+static void infer__cells_share(infer_context *c, infer_session *dst, const infer_session *src);
 
 /* results.c: logits that stay on the device until somebody asks for them. */
 /* Floats and bytes for it in the plan. */
@@ -487,6 +578,10 @@ static void infer__results_drop(infer_session *s);
 static infer_result infer__results_bring(infer_session *s, infer_error *err);
 /* The n largest to s->top. */
 static infer_result infer__results_best(infer_session *s, int32_t n, infer_error *err);
+/* The k largest of n logits with their log-probabilities, lower tokens first among equals. */
+static void infer__results_list(const float *x, int32_t n, int32_t k, infer_top *out);
+/* The hidden states of the last eval, pooled as the model says, of length 1. */
+static void infer__results_pool(const infer_session *s, float *out);
 /* Row of s->logits for a row of the last eval's step, -1 when its logits were not kept. */
 static int32_t infer__results_row(const infer_session *s, int32_t row);
 
@@ -497,21 +592,29 @@ static void infer__trace(infer_context *c, int32_t layer, const char *step, cons
 
 /* What a mixer or FFN does: x -> out, with what comes before and after it. Its first product takes the norm along and
  * its last one the addition (neighbours in infer__matmul_args), or it runs them by the two functions. */
-typedef struct infer__sublayer {
+struct infer__sublayer {
+    const infer__part *part;
     infer__tensor x, out;
     const infer__norm_args *norm; /* that gives x; NULL = x is there */
     const infer__add_args *add;   /* of out; NULL = somebody else adds it */
-} infer__sublayer;
+};
 static void infer__sublayer_norm(infer_context *c, infer__sublayer *s);
 static void infer__sublayer_add(infer_context *c, const infer__sublayer *s);
 
-/* mix_attention.c, ffn.c. They leave s->add as it was given, NULL or not. */
-static void infer__mix_attention(infer_context *c, const infer__layer *l, infer__sublayer *s);
-static void infer__ffn_dense(infer_context *c, const infer__layer *l, infer__sublayer *s);
-static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__sublayer *s);
-/* Columns of work area that they need a row. */
-static int32_t infer__mix_attention_cols(const infer__layer *l);
-static int64_t infer__ffn_cols(const infer_model *m, const infer__layer *l);
+/* The part of this kind, NULL when the layer has none. */
+INFER__INLINE const infer__part *infer__layer_part(const infer__layer *l, int32_t kind) {
+    int32_t i;
+    for (i = 0; i < l->n_parts; i++)
+        if (l->parts[i].kind == infer__sublayer_kind_of(kind)) return &l->parts[i];
+    return NULL;
+}
+
+/* describe.c: as much of a model's description as fits to out, ended by 0; returns the length of all of it. */
+static size_t infer__describe_to(const infer_model *m, char *out, size_t cap);
+/* Its lines, for kinds of sublayers. */
+static void infer__text_add(infer__text_out *o, const char *format, ...) INFER__PRINTF(2, 3);
+static const char *infer__norm_name(const infer_model *m);
+static const char *infer__act_name(int32_t act);
 
 /* Used by several parts. */
 static infer__tensor infer__view(infer__buf *b, uint64_t first_float, int32_t rows, int32_t cols);

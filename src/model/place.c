@@ -67,24 +67,48 @@ static uint64_t infer__place_sum(const infer__place_item *items, int32_t n, int 
 
 /* ---- what fits ------------------------------------------------------------------------------------------------ */
 
-/* The first weight that devices cannot use, NULL when there is none. */
-static const infer__weight *infer__place_obstacle(const infer__place_item *items, int32_t n) {
+/* What stops layers on their way to devices: 0 = nothing, or 1 and the text names it: there are no kernels for it. */
+typedef struct infer__obstacle { int found; char text[160]; } infer__obstacle;
+
+/* The first matrix of a type that devices cannot multiply. */
+static void infer__place_types(const infer__place_item *items, int32_t n, infer__obstacle *o) {
+    infer__matmul_args mm;
     int32_t i;
-    for (i = 0; i < n; i++)
-        if (!items[i].vector && !infer__gpu_has_type(items[i].w->type)) return items[i].w;
-    return NULL;
+    memset(&mm, 0, sizeof mm);
+    mm.n_w = 1;
+    for (i = 0; i < n && !o->found; i++) {
+        mm.w[0] = items[i].w;
+        if (items[i].vector || infer__gpu_ops.supports(INFER__OP_MATMUL, &mm)) continue;
+        o->found = 1;
+        infer__format(o->text, sizeof o->text, "tensor %s: there are no GPU kernels for type %s yet", items[i].w->name,
+                      items[i].w->type->name);
+    }
 }
 
-/* At most `want` layers, as far as kernels go: sets *n, and *bad to what stops it. */
-static void infer__place_limit(infer_model *m, int32_t want, int32_t *n, const infer__weight **bad) {
+/* The first sublayer that needs an op without kernels. */
+static void infer__place_ops(const infer__layer *l, infer__obstacle *o) {
+    int32_t i;
+    for (i = 0; i < l->n_parts && !o->found; i++) {
+        const infer__sublayer_kind *kind = l->parts[i].kind;
+        const char *what = kind->lacks ? kind->lacks(&infer__gpu_ops, l) : NULL;
+        if (!what) continue;
+        o->found = 1;
+        infer__format(o->text, sizeof o->text, "layer %d: there are no GPU kernels for its %s yet", (int)l->index,
+                      what);
+    }
+}
+
+/* At most `want` layers, as far as kernels go: sets *n, and *o to what stops it. */
+static void infer__place_limit(infer_model *m, int32_t want, int32_t *n, infer__obstacle *o) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
     int32_t i;
-    *n = 0;
-    *bad = want > 0 ? infer__place_obstacle(items, infer__place_end(m, 0, items)) : NULL;
-    for (i = 0; i < want && !*bad; i++) {
-        *bad = infer__place_obstacle(items, infer__place_layer(&m->layers[i], items));
-        if (!*bad) *bad = i == m->hp.n_layer - 1 ? infer__place_obstacle(items, infer__place_end(m, 1, items)) : NULL;
-        if (!*bad) *n = i + 1;
+    *n = o->found = 0;
+    if (want > 0) infer__place_types(items, infer__place_end(m, 0, items), o);
+    for (i = 0; i < want && !o->found; i++) {
+        infer__place_types(items, infer__place_layer(&m->layers[i], items), o);
+        infer__place_ops(&m->layers[i], o);
+        if (i == m->hp.n_layer - 1) infer__place_types(items, infer__place_end(m, 1, items), o);
+        if (!o->found) *n = i + 1;
     }
 }
 
@@ -126,7 +150,7 @@ static uint64_t infer__place_weights(infer_model *m, int32_t layer, int32_t firs
 /* The same with what the context that room is left for has there for this layer: its cache, and results of the head. */
 static uint64_t infer__place_cost(infer_model *m, int32_t layer, int32_t first, uint64_t largest) {
     uint64_t cache, top = layer == m->hp.n_layer - 1 ? m->fit.top_bytes : 0;
-    if (!infer__plan_layer_cache(&m->fit, &m->layers[layer], &cache) || cache > INFER__PLACE_NEVER)
+    if (!infer__plan_layer_cache(&m->fit, m, layer, &cache) || cache > INFER__PLACE_NEVER)
         cache = INFER__PLACE_NEVER;
     return infer__place_weights(m, layer, first, largest) + cache + top;
 }
@@ -221,8 +245,7 @@ static const char *infer__place_name(const infer_model *m, int32_t d) {
 }
 
 /* Of the first n layers, what attention computes. */
-static void infer__place_uses_heads(const infer_model *m, const infer__layer *l, infer__gpu_uses *u) {
-    const infer__hparams *hp = &m->hp;
+static void infer__place_uses_heads(const infer__layer *l, infer__gpu_uses *u) {
     infer__gpu_heads h;
     int32_t i;
     memset(&h, 0, sizeof h);
@@ -234,9 +257,9 @@ static void infer__place_uses_heads(const infer_model *m, const infer__layer *l,
     h.sinks = l->w[INFER__W_ATTN_SINKS].type != NULL;
     h.rope = l->rope_kind;
     h.scale = l->attn_scale;
-    h.softcap = hp->attn_softcap;
-    h.max_bias = hp->max_bias;
-    h.temp_scale = hp->temp_scale;
+    h.softcap = l->attn_softcap;
+    h.max_bias = l->max_bias;
+    h.temp_scale = l->temp_scale;
     for (i = 0; i < u->n_heads; i++)
         if (memcmp(&u->heads[i], &h, sizeof h) == 0) return;
     if (u->n_heads < INFER__PROBE_SHAPES) u->heads[u->n_heads++] = h;
@@ -262,7 +285,7 @@ static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
         }
         u->acts |= 1u << l->act;
         u->ropes |= 1u << l->rope_kind;
-        infer__place_uses_heads(m, l, u);
+        if (infer__layer_part(l, INFER__SUBLAYER_ATTENTION)) infer__place_uses_heads(l, u);
     }
     infer__place_uses_types(u, items, infer__place_end(m, 0, items), INFER__USE_TABLE);
     if (n == m->hp.n_layer) {
@@ -279,7 +302,7 @@ static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
 /* What the layers that were asked for use; 0 when there are none, which is an error of its own. */
 static int infer__place_asked(infer_model *m, infer__gpu_uses *u) {
     int32_t asked = m->params.gpu_layers, n;
-    const infer__weight *bad;
+    infer__obstacle bad;
     if (asked < 0) return 0;
     infer__place_limit(m, asked > 0 ? INFER__MIN(asked, m->hp.n_layer) : m->hp.n_layer, &n, &bad);
     if (n > 0) infer__place_uses(m, n, u);
@@ -326,16 +349,14 @@ static infer_result infer__place_open(infer_model *m, int32_t row, infer_error *
 static infer_result infer__place_layers(infer_model *m, const int32_t *rows, int32_t n_rows, infer_error *err) {
     int32_t asked = m->params.gpu_layers, want = asked > 0 ? INFER__MIN(asked, m->hp.n_layer) : m->hp.n_layer;
     int32_t n, fit, i;
-    const infer__weight *bad;
+    infer__obstacle bad;
     infer_error why;
     infer__place_limit(m, want, &n, &bad);
-    if (bad && (asked > 0 || n == 0))
-        return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: there are no GPU kernels for type %s yet; %s",
-                            bad->name, bad->type->name,
+    if (bad.found && (asked > 0 || n == 0))
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "%s; %s", bad.text,
                             n ? "ask for fewer gpu_layers" : "this model runs on the CPU only");
-    if (bad)
-        infer__log(&m->report, 2, "tensor %s: no GPU kernels for type %s yet: %d of %d layers run on a device",
-                   bad->name, bad->type->name, (int)n, (int)m->hp.n_layer);
+    if (bad.found)
+        infer__log(&m->report, 2, "%s: %d of %d layers run on a device", bad.text, (int)n, (int)m->hp.n_layer);
     m->place_limit = n;
     fit = infer__place_fit(m, n);
     for (i = 0; i < n_rows && fit < n; i++) {

@@ -1,6 +1,7 @@
 /* plan.c: the sizes of a context, from a model and context_params.
  *
- * Owns:  defaults and ranges of context_params, the widths of work buffers, the number of cache pages.
+ * Owns:  defaults and ranges of context_params, the widths of work buffers, the number of cache pages, and what the
+ *        largest ops are: how much scratch those take is the backend's (infer__ops.sizes).
  * Rules: the same numbers make a context, predict its memory and say how many layers fit on a device (place.c), so
  *        that none can drift from the truth. What infer__plan_sizes fills does not depend on where layers run: every
  *        place has work buffers for the widest layer of the model.
@@ -15,7 +16,8 @@ enum { INFER__THREADS_PER_CORE = 4 }; /* that are started, whatever is asked for
 static infer_result infer__plan_check(const infer_context_params *in, const char *name, infer_error *err) {
     const struct { const char *name; int32_t value, max; } given[] = {
         { "threads", in->threads, 1024 }, { "batch", in->batch, 1 << 20 }, { "cells", in->cells, 1 << 30 },
-        { "keep", in->keep, 1 << 30 },    { "sessions", in->sessions, 1 << 20 } };
+        { "keep", in->keep, 1 << 30 },    { "sessions", in->sessions, 1 << 20 },
+        { "snapshot_every", in->snapshot_every, 1 << 30 } };
     size_t i;
     for (i = 0; i < INFER__COUNT(given); i++)
         if (given[i].value < 0 || given[i].value > given[i].max)
@@ -36,70 +38,74 @@ static void infer__plan_defaults(infer__plan *p, const infer_model *m, const inf
     p->keep = in->keep ? in->keep : 64;
     p->sessions = in->sessions ? in->sessions : default_sessions;
     p->n_seq = INFER__MIN(p->batch, 64);
+    p->snapshot_every = in->snapshot_every ? in->snapshot_every : 512;
 }
 
-/* Pages of each cache group. */
+/* Pages of each cache group, and cells. */
 static void infer__plan_pages(infer__plan *p, const infer_model *m) {
     uint64_t window_pages;
-    int32_t i;
+    int32_t g, i;
     p->max_pages = (p->cells + INFER__PAGE - 1) / INFER__PAGE;
-    for (i = 0; i < m->hp.n_layer; i++) {
-        const infer__layer *l = &m->layers[i];
-        window_pages = ((uint64_t)l->window + (uint64_t)p->keep + (uint64_t)p->batch) / INFER__PAGE + 3;
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) {
+        int32_t window = infer__group_window(m, g);
+        if (window < 0) continue;
+        window_pages = ((uint64_t)window + (uint64_t)p->keep + (uint64_t)p->batch) / INFER__PAGE + 3;
         window_pages = INFER__MIN(window_pages * (uint64_t)p->sessions, (uint64_t)p->max_pages);
-        p->n_pages[l->group] = INFER__MAX(p->n_pages[l->group], l->window ? (int32_t)window_pages : p->max_pages);
+        p->n_pages[g] = window ? (int32_t)window_pages : p->max_pages;
     }
+    for (i = 0; i < m->n_states; i++) /* a session's state, those that are kept, and two that a pass reads and makes */
+        if (m->states[i].kind == INFER__STATE_RECURRENT)
+            p->n_pages[INFER__GROUP_CELLS] = p->sessions * (INFER__SNAPSHOTS + 3);
 }
 
-static int infer__plan_layer_cache(const infer__plan *p, const infer__layer *l, uint64_t *bytes) {
-    uint64_t row = (uint64_t)l->n_head_kv *
-                   (infer__kv_bytes(p->kv_type, l->dim_k) + infer__kv_bytes(p->kv_type, l->dim_v));
-    return infer__mul_ok(row, (uint64_t)p->n_pages[l->group] * INFER__PAGE, bytes);
+static int infer__plan_state(const infer__plan *p, const infer__state *s, uint64_t *bytes) {
+    return infer__mul_ok(infer__page_bytes(p->kv_type, s), (uint64_t)p->n_pages[s->group], bytes);
 }
 
-/* The widest rows of all layers. */
-static void infer__plan_widths(infer__plan *p, const infer_model *m) {
+static int infer__plan_layer_cache(const infer__plan *p, const infer_model *m, int32_t layer, uint64_t *bytes) {
+    uint64_t n;
     int32_t i;
-    p->max_cols = INFER__MAX(m->hp.n_embd, INFER__MAX(m->hp.n_ff_expert, m->hp.n_ff_shared));
-    for (i = 0; i < m->hp.n_layer; i++) {
-        const infer__layer *l = &m->layers[i];
-        int64_t a = infer__mix_attention_cols(l), f = infer__ffn_cols(m, l);
-        int32_t head = INFER__MAX(l->dim_v, l->dim_k);
-        p->work_cols = INFER__MAX(p->work_cols, INFER__MAX(a, f));
-        p->max_cols = INFER__MAX(p->max_cols, INFER__MAX(l->n_head * head, l->n_ff));
-        p->max_head = INFER__MAX(p->max_head, head);
-    }
+    *bytes = 0;
+    for (i = 0; i < m->n_states; i++)
+        if (m->states[i].layer == layer &&
+            (!infer__plan_state(p, &m->states[i], &n) || !infer__add_ok(*bytes, n, bytes)))
+            return 0;
+    return 1;
+}
+
+/* The widest rows and largest ops of all layers: every place has scratch for them. */
+static void infer__plan_needs(infer__plan *p, const infer_model *m) {
+    infer__needs *n = &p->needs;
+    int32_t i, k;
+    n->cpu = m->cpu;
+    n->exact = m->params.exact;
+    n->rows = p->batch;
+    n->cells = p->cells;
+    n->block_len = p->block_len;
+    infer__need_cols(n, m->hp.n_embd);
+    for (i = 0; i < m->hp.n_layer; i++)
+        for (k = 0; k < m->layers[i].n_parts; k++) {
+            const infer__sublayer_kind *kind = m->layers[i].parts[k].kind;
+            kind->needs(m, &m->layers[i], n);
+            p->work_cols = INFER__MAX(p->work_cols, kind->cols(m, &m->layers[i]));
+        }
 }
 
 /* Buffers that every place has. */
 static void infer__plan_work(infer__plan *p, const infer_model *m) {
     uint64_t batch = (uint64_t)p->batch, work, head;
-    p->x8_len = infer__cpu_x8_len(batch, p->max_cols);
-    if (m->hp.n_expert) /* experts' results are rows of their own */
-        p->x8_len = INFER__MAX(p->x8_len, infer__cpu_x8_len(batch * (uint64_t)m->hp.n_used, m->hp.n_ff_expert));
     /* logits pass through the work area a few rows at a time: a prompt's would not fit */
     work = batch * (uint64_t)p->work_cols;
     head = (uint64_t)INFER__MIN(p->batch, 8) * (uint64_t)m->hp.n_vocab;
     p->work_bytes = INFER__MAX(work, head) * sizeof(float);
     p->head_rows = (int32_t)INFER__MIN(batch, p->work_bytes / sizeof(float) / (uint64_t)m->hp.n_vocab);
     p->x_bytes = batch * (uint64_t)m->hp.n_embd * sizeof(float);
-    p->block_len = 4 * batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
 }
 
 /* What a device has beside weights and cache, whichever layers run there. */
 static void infer__plan_device(infer__plan *p, const infer_model *m) {
-    int32_t i;
-    for (i = 0; i < m->hp.n_layer; i++)
-        p->parts_len = INFER__MAX(p->parts_len,
-                                  infer__gpu_parts_len(p->cells, m->layers[i].n_head, m->layers[i].dim_v));
-    if (m->hp.n_expert) {
-        p->lists_len = infer__gpu_lists_len((uint64_t)p->batch, m->hp.n_used, m->hp.n_expert);
-        p->pairs_len = infer__gpu_pairs_len((uint64_t)p->batch, m->hp.n_used, m->hp.n_embd);
-    }
-    p->device_bytes = 3 * p->x_bytes + p->work_bytes + infer__gpu_run_bytes(p->block_len) +
-                      infer__gpu_parts_bytes(p->parts_len) + p->lists_len * sizeof(uint32_t) +
-                      p->pairs_len * sizeof(float) +
-                      (m->params.exact ? 0 : infer__gpu_x8_bytes(p->x8_len));
+    infer__gpu_ops.sizes(&p->needs, &p->device_bytes, &p->device_host_bytes);
+    p->device_bytes += 3 * p->x_bytes + p->work_bytes;
     infer__plan_top(p, m);
 }
 
@@ -108,7 +114,9 @@ static void infer__plan_sizes(infer__plan *p, const infer_model *m, const infer_
     memset(p, 0, sizeof *p);
     infer__plan_defaults(p, m, in, default_sessions);
     infer__plan_pages(p, m);
-    infer__plan_widths(p, m);
+    p->block_len = 4 * (uint64_t)p->batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
+    if (p->n_pages[INFER__GROUP_CELLS]) p->block_len += 2 * (uint64_t)p->n_seq;
+    infer__plan_needs(p, m);
     infer__plan_work(p, m);
     infer__plan_device(p, m);
 }
@@ -121,50 +129,37 @@ static void infer__plan_threads(infer__plan *p, const infer_model *m, int32_t as
     if (!m->params.parallel) p->threads = INFER__MIN(p->threads, INFER__THREADS_PER_CORE * infer__cores());
 }
 
-/* Bytes of all keys and values at each place. */
+/* Bytes of all states at each place. */
 static int infer__plan_cache(infer__plan *p, const infer_model *m) {
     uint64_t n, all = 0;
     int32_t i;
-    for (i = 0; i < m->hp.n_layer; i++) {
-        if (!infer__plan_layer_cache(p, &m->layers[i], &n) || !infer__add_ok(all, n, &all)) return 0;
+    for (i = 0; i < m->n_states; i++) {
+        if (!infer__plan_state(p, &m->states[i], &n) || !infer__add_ok(all, n, &all)) return 0;
         if (all > INFER__PLACE_NEVER) return 0;
-        p->cache_bytes[m->layers[i].place] += n;
+        p->cache_bytes[infer__state_place(m, i)] += n;
     }
     return 1;
 }
 
-/* Room for the angles of all rows of a pass, for each set of frequencies that layers on the CPU use. */
+/* The angles of all rows of a pass are kept for each set of frequencies that layers on the CPU use. */
 static void infer__plan_turns(infer__plan *p, const infer_model *m) {
     int32_t i, set, n_rot;
+    p->needs.turn_sets = p->needs.turn_cols = 0;
     for (set = 0; set < INFER__ROPE_SETS; set++) {
         for (i = 0, n_rot = 0; i < m->hp.n_layer; i++)
             if (m->layers[i].rope == &m->ropes[set] && m->layers[i].place == INFER__ON_CPU) n_rot = m->layers[i].n_rot;
-        if (n_rot > 0) p->n_turns++;
-        p->turns_len = INFER__MAX(p->turns_len, (int64_t)p->batch * n_rot);
+        if (n_rot > 0) p->needs.turn_sets++;
+        p->needs.turn_cols = INFER__MAX(p->needs.turn_cols, n_rot);
     }
-}
-
-/* What layers on the CPU need besides the work buffers; returns its bytes. */
-static uint64_t infer__plan_cpu(infer__plan *p, const infer_model *m) {
-    uint64_t batch = (uint64_t)p->batch, pairs = batch * (uint64_t)m->hp.n_used;
-    int32_t i, slot;
-    infer__plan_turns(p, m);
-    p->float_x_bytes = infer__float_x_bytes(m->cpu, batch, p->max_cols);
-    for (i = 0; m->hp.n_expert && i < m->hp.n_layer; i++)
-        for (slot = INFER__W_MOE_GATE; slot <= INFER__W_MOE_DOWN; slot++)
-            p->float_x_bytes = INFER__MAX(p->float_x_bytes, infer__float_experts_bytes(&m->layers[i].w[slot], pairs,
-                                                                                       m->hp.n_expert));
-    return (uint64_t)p->threads * (uint64_t)infer__cpu_scratch_len(p->max_cols, p->max_head) * sizeof(float) +
-           infer__cpu_x8_bytes(p->x8_len) + p->float_x_bytes +
-           (uint64_t)p->n_turns * (uint64_t)p->turns_len * sizeof(float);
 }
 
 /* Bytes beside weights and cache at each place. The host has what the caller and the passes need in any case. */
 static void infer__plan_places(infer__plan *p, const infer_model *m) {
-    uint64_t host, batch = (uint64_t)p->batch;
+    uint64_t host, batch = (uint64_t)p->batch, here, beside;
     int32_t i, n_devices = 0;
     host = p->block_len * sizeof(int32_t) + batch * 3 * sizeof(void *) + batch * sizeof(int32_t) +
-           (uint64_t)p->n_seq * 2 * sizeof(void *) + (uint64_t)(p->n_pages[0] + p->n_pages[1]) * 2 * sizeof(int32_t);
+           (uint64_t)p->n_seq * 2 * sizeof(void *) +
+           ((uint64_t)p->n_pages[0] + (uint64_t)p->n_pages[1] + (uint64_t)p->n_pages[2]) * 2 * sizeof(int32_t);
     if (infer__head_place(m) == INFER__ON_CPU) {
         p->top_rows = 0;
         p->top_bytes = 0;
@@ -172,11 +167,15 @@ static void infer__plan_places(infer__plan *p, const infer_model *m) {
     for (i = INFER__ON_DEVICE; i < INFER__PLACES; i++) {
         if (!infer__place_used(m, i)) continue;
         p->scratch_bytes[i] = p->device_bytes + (i == infer__head_place(m) ? p->top_bytes : 0);
-        host += infer__gpu_run_bytes(p->block_len); /* the pass block goes there, packed on the way */
+        host += p->device_host_bytes;
         n_devices++;
     }
     p->hop_bytes = n_devices > 1 ? p->x_bytes : 0;
-    if (infer__place_used(m, INFER__ON_CPU)) host += 3 * p->x_bytes + p->work_bytes + infer__plan_cpu(p, m);
+    if (infer__place_used(m, INFER__ON_CPU)) {
+        infer__plan_turns(p, m);
+        infer__cpu_ops.sizes(&p->needs, &here, &beside);
+        host += 3 * p->x_bytes + p->work_bytes + here + beside;
+    }
     p->scratch_bytes[INFER__ON_CPU] = host + p->hop_bytes;
 }
 
@@ -190,6 +189,7 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     if ((r = infer__plan_check(&in, "context_params", err)) != INFER_OK) return r;
     infer__plan_sizes(p, m, &in, default_sessions);
     infer__plan_threads(p, m, in.threads);
+    p->needs.threads = p->threads;
     if (!infer__plan_cache(p, m))
         return infer__error(err, INFER_ERR_MEMORY, "a cache of %d cells is too large", (int)p->cells);
     infer__plan_places(p, m);

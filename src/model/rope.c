@@ -1,7 +1,7 @@
 /* rope.c: RoPE frequencies: base, position scalings and per-dimension factors folded into one number a pair.
  *
- * Owns:  infer__rope of a model: set 0 for layers that see everything, set 1 for sliding-window layers. After this, to
- *        rotate is angle = pos * freq[i], whatever the scaling.
+ * Owns:  the sets of frequencies of a model (infer_model.ropes), one for each base, width and scaling that layers have.
+ *        After this, to rotate is angle = pos * freq[i], whatever the scaling.
  * Sources: RoFormer (arXiv 2104.09864); linear position interpolation (arXiv 2306.15595); YaRN (arXiv 2309.00071,
  *        with beta 32 and 1 unless the file says otherwise); LongRoPE (arXiv 2402.13753: factors per pair, the long
  *        ones when the context is longer than the one trained for); Llama 3.1's frequency factors arrive as the tensor
@@ -38,9 +38,29 @@ static void infer__rope_fill(const infer__hparams *hp, int scaled, double base, 
     }
 }
 
-/* Whether position scalings and factors apply to a set: window layers of some models ignore them. */
-static int infer__rope_scaled(const infer_model *m, int32_t set) {
-    return set == 0 || !(m->arch->flags & INFER__WINDOW_ROPE_PLAIN);
+/* Layers that rotate by the same frequencies share a set. */
+static infer_result infer__rope_choose(infer_model *m, infer_error *err) {
+    int32_t i, set;
+    for (i = 0; i < m->hp.n_layer; i++) {
+        infer__layer *l = &m->layers[i];
+        infer__rope *r = m->ropes;
+        if (l->rope_kind == INFER__ROPE_NONE) continue;
+        for (set = 0; set < m->n_ropes; set++, r++)
+            if (memcmp(&r->base, &l->rope_base, sizeof r->base) == 0 && r->n_rot == l->n_rot &&
+                r->scaled == l->rope_scaled)
+                break;
+        if (set == INFER__ROPE_SETS)
+            return infer__error(err, INFER_ERR_UNSUPPORTED, "layers rotate in more than %d different ways",
+                                (int)INFER__ROPE_SETS);
+        if (set == m->n_ropes) {
+            m->n_ropes++;
+            r->base = l->rope_base;
+            r->n_rot = l->n_rot;
+            r->scaled = l->rope_scaled;
+        }
+        l->rope = r;
+    }
+    return INFER_OK;
 }
 
 static infer_result infer__rope_check(const infer_model *m, infer_error *err) {
@@ -50,7 +70,7 @@ static infer_result infer__rope_check(const infer_model *m, infer_error *err) {
         if (!w->type) continue;
         for (i = 0, used = 0; i < m->hp.n_layer; i++) {
             const infer__layer *l = &m->layers[i];
-            if (l->rope_kind == INFER__ROPE_NONE || !infer__rope_scaled(m, l->group)) continue;
+            if (!l->rope || !l->rope->scaled) continue;
             used = 1;
             if (w->cols != l->n_rot / 2)
                 return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d values, layer %d rotates %d pairs",
@@ -77,22 +97,18 @@ static infer_result infer__rope_build(infer_model *m, infer_error *err) {
     const float *any = infer__rope_factors(m, INFER__W_ROPE_FREQS, all);
     const float *extended = any ? any : infer__rope_factors(m, INFER__W_ROPE_LONG, l);
     const float *normal = any ? any : infer__rope_factors(m, INFER__W_ROPE_SHORT, s);
-    int32_t set, i, half;
-    for (set = 0; set < INFER__ROPE_SETS; set++) {
-        const infer__layer *like = NULL;
+    int32_t set, half;
+    for (set = 0; set < m->n_ropes; set++) {
         infer__rope *r = &m->ropes[set];
-        int scaled = infer__rope_scaled(m, set);
-        double base = set == 0 ? hp->rope_base : hp->rope_base_window;
-        for (i = 0; i < hp->n_layer && !like; i++)
-            if (m->layers[i].group == set && m->layers[i].rope_kind != INFER__ROPE_NONE) like = &m->layers[i];
-        if (!like) continue;
+        double base = r->base;
+        int scaled = r->scaled;
         if (!(base > 1)) return infer__error(err, INFER_ERR_FORMAT, "key %s.rope.freq_base is %g", m->arch->name, base);
-        half = like->n_rot / 2;
+        half = r->n_rot / 2;
         r->freq.bytes = (uint64_t)half * 2 * sizeof(float);
         r->freq.host = infer__arena_alloc(&m->arena, r->freq.bytes);
         if (!r->freq.host) return infer__error(err, INFER_ERR_MEMORY, "no memory for RoPE frequencies");
-        infer__rope_fill(hp, scaled, base, like->n_rot, scaled ? normal : NULL, (float *)r->freq.host);
-        infer__rope_fill(hp, scaled, base, like->n_rot, scaled ? extended : NULL, (float *)r->freq.host + half);
+        infer__rope_fill(hp, scaled, base, r->n_rot, scaled ? normal : NULL, (float *)r->freq.host);
+        infer__rope_fill(hp, scaled, base, r->n_rot, scaled ? extended : NULL, (float *)r->freq.host + half);
         r->scale = 1;
         if (scaled) {
             /* YaRN enlarges q and k by 0.1 ln(factor) + 1; a log multiplier says that the model already counts it in */
@@ -105,13 +121,6 @@ static infer_result infer__rope_build(infer_model *m, infer_error *err) {
                     (float)(hp->rope_log_mul != 0 ? (0.1 * ln + 1) / (0.1 * hp->rope_log_mul * ln + 1) : 0.1 * ln + 1);
             }
         }
-        for (i = 0; i < hp->n_layer; i++)
-            if (m->layers[i].group == set && m->layers[i].rope_kind != INFER__ROPE_NONE) {
-                if (m->layers[i].n_rot != like->n_rot)
-                    return infer__error(err, INFER_ERR_UNSUPPORTED,
-                                        "layers with different rotated widths are not there yet");
-                m->layers[i].rope = r;
-            }
     }
     return INFER_OK;
 }

@@ -139,8 +139,7 @@ static infer_result infer__upload_freq(infer__upload *u, int32_t d, infer__rope 
 static int infer__upload_turns(const infer_model *m, int32_t d, int32_t set, int32_t *n_rot) {
     int32_t i;
     for (i = 0; i < m->device_layers; i++)
-        if (m->layers[i].place == INFER__ON_DEVICE + d && m->layers[i].group == set &&
-            m->layers[i].rope_kind != INFER__ROPE_NONE) {
+        if (m->layers[i].place == INFER__ON_DEVICE + d && m->layers[i].rope == &m->ropes[set]) {
             *n_rot = m->layers[i].n_rot;
             return 1;
         }

@@ -7,7 +7,6 @@
  */
 #include "model.h"
 
-typedef struct infer__tensor_slot { const char *name; uint8_t rows, cols, need; } infer__tensor_slot;
 #define INFER__SLOT_ROW(slot, name, rows, cols, need) { name, INFER__D_##rows, INFER__D_##cols, need },
 static const infer__tensor_slot INFER__LAYER_SLOT_TABLE[] = { INFER__LAYER_SLOTS(INFER__SLOT_ROW) };
 static const infer__tensor_slot INFER__MODEL_SLOT_TABLE[] = { INFER__MODEL_SLOTS(INFER__SLOT_ROW) };
@@ -43,6 +42,8 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_FF_EXPERTS: return ff_expert * n_expert;
     case INFER__D_MODEL_EXPERTS: return (uint64_t)hp->n_embd * n_expert;
     case INFER__D_FF_SHARED: return (uint64_t)hp->n_ff_shared;
+    case INFER__D_MODEL_3: return 3 * (uint64_t)hp->n_embd;
+    case INFER__D_TAPS: return l ? (uint64_t)l->conv_taps : 0;
     default: return 0;
     }
 }
@@ -55,6 +56,15 @@ static const infer__tensor_slot *infer__layer_slot(const infer_model *m, int s) 
         if (s == INFER__W_FFN_NORM) s = INFER__W_ATTN_POST_NORM;
     }
     return &INFER__LAYER_SLOT_TABLE[s];
+}
+
+/* And of a slot outside layers: in some the tensor called token_embd_norm is the norm before the head. */
+static const infer__tensor_slot *infer__model_slot(const infer_model *m, int s) {
+    if (m->arch->flags & INFER__EMBD_NORM_IS_OUT) {
+        if (s == INFER__W_EMBD_NORM || s == INFER__W_EMBD_NORM_B) return NULL;
+        if (s == INFER__W_OUT_NORM) s = INFER__W_EMBD_NORM;
+    }
+    return &INFER__MODEL_SLOT_TABLE[s];
 }
 
 /* The tensor of a slot, NULL when absent. */
@@ -105,99 +115,78 @@ static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__te
     return INFER_OK;
 }
 
-/* The groups of a row that a norm's weight or bias is for: each head, with one set of values for all of them or a set
- * of its own ([n_head][dim]), or 1: the whole row. 0 when it is shaped otherwise. */
-static int32_t infer__head_groups(const infer_model *m, const infer__layer *l, const infer__weight *w, int32_t n_head) {
-    const infer__gguf_tensor *t = infer__gguf_tensor_find(&m->gguf, w->name);
-    if (w->cols == l->dim_k || t->dims[0] == (uint64_t)l->dim_k) return n_head;
-    return t->rows == 1 ? 1 : 0;
+static int infer__layer_has(const infer_model *m, const infer__layer *l, int slot) {
+    const infer__tensor_slot *s = infer__layer_slot(m, slot);
+    return s && infer__slot_tensor(m, l, s) != NULL;
 }
 
-/* Weight and bias of a norm of heads must cut the row alike: the op reads both by the groups of the weight. */
-static infer_result infer__check_head_norm(const infer_model *m, const infer__layer *l, int slot, int32_t n_head,
-                                           int32_t *groups, infer_error *err) {
-    const infer__weight *w = &l->w[slot], *b = &l->w[slot + 1];
-    if (!w->type) return INFER_OK; /* a bias alone is refused as unused */
-    *groups = infer__head_groups(m, l, w, n_head);
-    if (*groups == 0)
-        return infer__error(err, INFER_ERR_FORMAT,
-                            "tensor %s: its %d values are neither rows of %d (a head's) nor one row", w->name,
-                            (int)w->cols, (int)l->dim_k);
-    if (!b->type || (b->cols == w->cols && infer__head_groups(m, l, b, n_head) == *groups)) return INFER_OK;
-    return infer__error(err, INFER_ERR_FORMAT, "tensors %s (%d values) and %s (%d values) do not have the same shape",
-                        w->name, (int)w->cols, b->name, (int)b->cols);
+static infer_result infer__need(const infer__layer *l, int slot, infer_error *err) {
+    char name[96];
+    if (l->w[slot].type) return INFER_OK;
+    infer__format(name, sizeof name, INFER__LAYER_SLOT_TABLE[slot].name, (int)l->index);
+    return infer__error(err, INFER_ERR_FORMAT, "missing tensor %s", name);
 }
 
-static infer_result infer__need(const infer__layer *l, const infer__weight *w, const char *what, infer_error *err) {
-    if (w->type) return INFER_OK;
-    return infer__error(err, INFER_ERR_FORMAT, "missing tensor blk.%d.%s", (int)l->index, what);
-}
-
-/* Slots that every layer of this kind must have, roles that the row changes, and the kind of FFN. */
-static infer_result infer__check_layer(infer_model *m, infer__layer *l, infer_error *err) {
-    const uint32_t flags = m->arch->flags;
-    infer__weight *w = l->w;
-    infer_result r = INFER_OK;
-    if ((flags & INFER__PARALLEL_BY_NORM) && !w[INFER__W_FFN_NORM].type) l->parallel = 1;
-    if (!w[INFER__W_ATTN_QKV].type) {
-        r = infer__need(l, &w[INFER__W_ATTN_Q], "attn_q.weight", err);
-        if (!r) r = infer__need(l, &w[INFER__W_ATTN_K], "attn_k.weight", err);
-        if (!r) r = infer__need(l, &w[INFER__W_ATTN_V], "attn_v.weight", err);
-    } else if (w[INFER__W_ATTN_Q].type || w[INFER__W_ATTN_K].type || w[INFER__W_ATTN_V].type)
-        return infer__error(err, INFER_ERR_FORMAT, "layer %d has both attn_qkv and attn_q, attn_k or attn_v",
-                            (int)l->index);
-    if (!r && l->pre_norm && !(flags & INFER__NORM_BARE)) {
-        r = infer__need(l, &w[INFER__W_ATTN_NORM], "attn_norm.weight", err);
-        if (!r && !l->parallel) r = infer__need(l, &w[INFER__W_FFN_NORM], "ffn_norm.weight", err);
-    }
-    if (!r) r = infer__check_head_norm(m, l, INFER__W_ATTN_Q_NORM, l->n_head, &l->q_groups, err);
-    if (!r) r = infer__check_head_norm(m, l, INFER__W_ATTN_K_NORM, l->n_head_kv, &l->k_groups, err);
-    if (r) return r;
-    l->mixer = INFER__MIX_ATTENTION;
-    l->ffn = w[INFER__W_MOE_ROUTER].type ? INFER__FFN_MOE : INFER__FFN_DENSE;
-    if (l->ffn == INFER__FFN_MOE) {
-        r = infer__need(l, &w[INFER__W_MOE_UP], "ffn_up_exps.weight", err);
-        if (!r) r = infer__need(l, &w[INFER__W_MOE_DOWN], "ffn_down_exps.weight", err);
-        if (!r && w[INFER__W_SHARED_UP].type)
-            r = infer__need(l, &w[INFER__W_SHARED_DOWN], "ffn_down_shexp.weight", err);
-        return r;
-    }
-    r = infer__need(l, &w[INFER__W_FFN_UP], "ffn_up.weight", err);
-    if (!r) r = infer__need(l, &w[INFER__W_FFN_DOWN], "ffn_down.weight", err);
-    if (!r && w[INFER__W_FFN_UP].rows != l->n_ff &&
-        (w[INFER__W_FFN_GATE].type || w[INFER__W_FFN_UP].rows != 2 * l->n_ff))
-        r = infer__error(err, INFER_ERR_FORMAT,
-                         "tensor %s has %d rows, the model needs %d (or twice that for gate and up)",
-                         w[INFER__W_FFN_UP].name, (int)w[INFER__W_FFN_UP].rows, (int)l->n_ff);
-    if (!r && w[INFER__W_FFN_UP_B].type && w[INFER__W_FFN_UP_B].cols != w[INFER__W_FFN_UP].rows)
-        r = infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d values for %d rows", w[INFER__W_FFN_UP_B].name,
-                         (int)w[INFER__W_FFN_UP_B].cols, (int)w[INFER__W_FFN_UP].rows);
-    return r;
-}
-
-/* Bound tensors that this kind of layer would not read are an error, like those without a slot. */
-static infer_result infer__check_unused(const infer_model *m, const infer__layer *l, infer_error *err) {
-    static const struct { int16_t slot, with; } pairs[] = { /* `slot` is read only where `with` is there */
-        { INFER__W_ATTN_QKV_B, INFER__W_ATTN_QKV },     { INFER__W_ATTN_Q_NORM_B, INFER__W_ATTN_Q_NORM },
-        { INFER__W_ATTN_K_NORM_B, INFER__W_ATTN_K_NORM }, { INFER__W_FFN_NORM_B, INFER__W_FFN_NORM },
-        { INFER__W_FFN_GATE_B, INFER__W_FFN_GATE },     { INFER__W_SHARED_GATE, INFER__W_SHARED_UP },
-        { INFER__W_SHARED_DOWN, INFER__W_SHARED_UP } };
-    const infer__weight *w = l->w;
-    int s, bad = -1, moe = l->ffn == INFER__FFN_MOE;
-    for (s = INFER__W_FFN_GATE; s <= INFER__W_FFN_ACT_SCALES; s++)
-        if (moe && w[s].type) bad = s;
-    for (s = INFER__W_MOE_GATE; s <= INFER__W_SHARED_DOWN; s++)
-        if (!moe && w[s].type) bad = s;
-    for (s = INFER__W_ATTN_NORM; s <= INFER__W_ATTN_NORM_B && !l->pre_norm; s++)
-        if (w[s].type) bad = s;
-    if (!l->pre_norm && w[INFER__W_FFN_NORM].type) bad = INFER__W_FFN_NORM;
-    for (s = 0; s < (int)INFER__COUNT(pairs); s++)
-        if (w[pairs[s].slot].type && !w[pairs[s].with].type) bad = pairs[s].slot;
-    for (s = INFER__W_ATTN_Q_B; s <= INFER__W_ATTN_V_B; s += 2)
-        if (w[s].type && w[INFER__W_ATTN_QKV_B].type) bad = s;
-    if (bad < 0) return INFER_OK;
+static infer_result infer__no_use(const infer_model *m, const infer__layer *l, const char *name, infer_error *err) {
     return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: architecture \"%s\" has no use for it in layer %d",
-                        w[bad].name, m->arch->name, (int)l->index);
+                        name, m->arch->name, (int)l->index);
+}
+
+static infer_result infer__only_with(const infer_model *m, const infer__layer *l, int slot, int with,
+                                     infer_error *err) {
+    return !l->w[slot].type || l->w[with].type ? INFER_OK : infer__no_use(m, l, l->w[slot].name, err);
+}
+
+/* 1 when a part of the layer reads the slot. What a norm's tensor is for depends on the parts around it. */
+static int infer__slot_read(const infer__layer *l, int slot) {
+    int32_t i;
+    for (i = 0; i < l->n_parts; i++) {
+        const infer__part *p = &l->parts[i];
+        if (slot >= p->kind->slots && slot < p->kind->slots_end) return 1;
+        if (p->reads == INFER__READS_NORM && (slot == p->norm || slot == p->norm + 1)) return 1;
+        if (slot == p->post) return 1;
+    }
+    return 0;
+}
+
+/* Of the tensors that the layer's sublayers must have, and those that they would not read. */
+static infer_result infer__check_layer(const infer_model *m, infer__layer *l, infer_error *err) {
+    infer_result r = INFER_OK;
+    int32_t i;
+    for (i = 0; i < l->n_parts && !r; i++) {
+        const infer__part *p = &l->parts[i];
+        if (p->reads == INFER__READS_NORM && !(m->arch->flags & INFER__NORM_BARE)) r = infer__need(l, p->norm, err);
+        if (!r) r = p->kind->check(m, l, err);
+    }
+    return r ? r : infer__only_with(m, l, INFER__W_FFN_NORM_B, INFER__W_FFN_NORM, err);
+}
+
+/* Q/K norms that count only as a pair, and are none. */
+static int infer__lone_qk_norm(const infer_model *m, const infer__layer *l, int slot) {
+    return slot >= INFER__W_ATTN_Q_NORM && slot <= INFER__W_ATTN_K_NORM_B && (m->arch->flags & INFER__QK_NORM_PAIR) &&
+           !(infer__layer_has(m, l, INFER__W_ATTN_Q_NORM) && infer__layer_has(m, l, INFER__W_ATTN_K_NORM));
+}
+
+static infer_result infer__bind_layer(infer_model *m, infer__layer *l, uint8_t *bound, infer_error *err) {
+    infer_result r = INFER_OK;
+    int32_t s;
+    for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
+        const infer__tensor_slot *slot = infer__layer_slot(m, s);
+        if (!slot) continue;
+        if (infer__lone_qk_norm(m, l, s)) {
+            infer__gguf_tensor *t = infer__slot_tensor(m, l, slot);
+            if (t) bound[t - m->gguf.tensors] = 1;
+        } else if (infer__slot_read(l, s)) {
+            r = infer__bind(m, l, slot, &l->w[s], bound, err);
+        }
+    }
+    if (!r) r = infer__check_layer(m, l, err);
+    for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
+        const infer__tensor_slot *slot = infer__layer_slot(m, s);
+        infer__gguf_tensor *t = slot && !infer__slot_read(l, s) ? infer__slot_tensor(m, l, slot) : NULL;
+        if (t) r = infer__no_use(m, l, t->name, err);
+    }
+    return r;
 }
 
 /* 1 when the row says that the model's own code does not use this tensor: a listed part occurs in its name. */
@@ -223,25 +212,10 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
     uint8_t *bound = (uint8_t *)infer__calloc(&m->mem, (uint64_t)m->gguf.n_tensors, 1);
     if (!bound) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d tensors", (int)m->gguf.n_tensors);
     for (s = 0; s < INFER__MODEL_SLOT_COUNT && !r; s++)
-        r = infer__bind(m, NULL, &INFER__MODEL_SLOT_TABLE[s], &m->w[s], bound, err);
-    for (i = 0; i < m->hp.n_layer && !r; i++) {
-        infer__layer *l = &m->layers[i];
-        for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
-            int qk = s >= INFER__W_ATTN_Q_NORM && s <= INFER__W_ATTN_K_NORM_B;
-            if (qk && (m->arch->flags & INFER__QK_NORM_PAIR) &&
-                (!infer__slot_tensor(m, l, &INFER__LAYER_SLOT_TABLE[INFER__W_ATTN_Q_NORM]) ||
-                 !infer__slot_tensor(m, l, &INFER__LAYER_SLOT_TABLE[INFER__W_ATTN_K_NORM]))) {
-                infer__gguf_tensor *t = infer__slot_tensor(m, l, &INFER__LAYER_SLOT_TABLE[s]);
-                if (t) bound[t - m->gguf.tensors] = 1;
-                continue;
-            }
-            if (infer__layer_slot(m, s)) r = infer__bind(m, l, infer__layer_slot(m, s), &l->w[s], bound, err);
-        }
-        if (!r) r = infer__check_layer(m, l, err);
-        if (!r) r = infer__check_unused(m, l, err);
-    }
+        if (infer__model_slot(m, s)) r = infer__bind(m, NULL, infer__model_slot(m, s), &m->w[s], bound, err);
+    for (i = 0; i < m->hp.n_layer && !r; i++) r = infer__bind_layer(m, &m->layers[i], bound, err);
     if (!r && !m->w[INFER__W_OUT_NORM].type && !(m->arch->flags & INFER__NORM_BARE))
-        r = infer__error(err, INFER_ERR_FORMAT, "missing tensor output_norm.weight");
+        r = infer__error(err, INFER_ERR_FORMAT, "missing tensor %s", infer__model_slot(m, INFER__W_OUT_NORM)->name);
     if (!r && m->w[INFER__W_EMBD_NORM_B].type && !m->w[INFER__W_EMBD_NORM].type)
         r = infer__error(err, INFER_ERR_FORMAT, "missing tensor token_embd_norm.weight: there is a bias for it");
     if (!r) r = infer__rope_check(m, err);
@@ -258,7 +232,6 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
     return r;
 }
 
-/* Rows [first, first + n) of a matrix, or values of a vector. */
 static infer__weight infer__slice(const infer__weight *w, int64_t first, int32_t n) {
     infer__weight s = *w;
     if (w->rows == 1 && w->type->values == 1) {
@@ -273,23 +246,11 @@ static infer__weight infer__slice(const infer__weight *w, int64_t first, int32_t
     return s;
 }
 
-/* Cut fused tensors, so that the forward pass sees Q, K, V and gate, up only. */
+/* Cut fused tensors, so that a pass sees the parts only. */
 static void infer__split_fused(infer__layer *l) {
-    infer__weight *w = l->w, up;
-    int32_t q = l->n_head * l->dim_k, k = l->n_head_kv * l->dim_k, v = l->n_head_kv * l->dim_v, i;
-    for (i = 0; i < 2; i++) { /* weights, then biases: slots are neighbours */
-        if (!w[INFER__W_ATTN_QKV + i].type) continue;
-        w[INFER__W_ATTN_Q + i] = infer__slice(&w[INFER__W_ATTN_QKV + i], 0, q);
-        w[INFER__W_ATTN_K + i] = infer__slice(&w[INFER__W_ATTN_QKV + i], q, k);
-        w[INFER__W_ATTN_V + i] = infer__slice(&w[INFER__W_ATTN_QKV + i], (int64_t)q + k, v);
-    }
-    if (l->ffn != INFER__FFN_DENSE || w[INFER__W_FFN_GATE].type || w[INFER__W_FFN_UP].rows != 2 * l->n_ff) return;
-    for (i = 0; i < 2; i++) {
-        up = w[INFER__W_FFN_UP + i];
-        if (!up.type) continue;
-        w[INFER__W_FFN_GATE + i] = infer__slice(&up, 0, l->n_ff);
-        w[INFER__W_FFN_UP + i] = infer__slice(&up, l->n_ff, l->n_ff);
-    }
+    int32_t i;
+    for (i = 0; i < l->n_parts; i++)
+        if (l->parts[i].kind->split) l->parts[i].kind->split(l);
 }
 
 static infer_result infer__load_slot(infer_model *m, const infer__layer *l, const infer__tensor_slot *s,
@@ -313,7 +274,7 @@ static infer_result infer__weights_load(infer_model *m, infer_error *err) {
     infer_result r = INFER_OK;
     int32_t i, s;
     for (s = 0; s < INFER__MODEL_SLOT_COUNT && !r; s++)
-        if (m->w[s].type) r = infer__load_slot(m, NULL, &INFER__MODEL_SLOT_TABLE[s], &m->w[s], err);
+        if (m->w[s].type) r = infer__load_slot(m, NULL, infer__model_slot(m, s), &m->w[s], err);
     for (i = 0; i < m->hp.n_layer && !r; i++) {
         infer__layer *l = &m->layers[i];
         if ((r = infer__load_progress(m, i, err)) != INFER_OK) return r;

@@ -28,7 +28,7 @@ TEMP = None
 COMMANDS = 'run chat tokens detok logits embed template tensor info devices bench synth quantize perplexity grammar serve'
 NOT_THERE_YET = 'quantize perplexity serve'.split()
 REQUIRED_VOCABULARIES = 'baichuan gpt-2 gpt-neox llama-bpe llama-spm phi-3 qwen2'.split()
-REQUIRED_ARCHS = ('arcee bloom cohere2 command-r exaone gemma gemma2 gemma3 gpt2 gptneox granite internlm2 llama minicpm '
+REQUIRED_ARCHS = ('arcee bloom cohere2 command-r exaone gemma gemma2 gemma3 gpt2 gptneox granite internlm2 lfm2 llama minicpm '
                   'mistral3 mpt nemotron olmo olmo2 orion phi2 phi3 qwen2 qwen3 seed_oss smollm3 stablelm starcoder2')
 BENCH_KEYS = ('model type backend threads prompt_tokens new_tokens prompt_tps tps gbs bandwidth_gbs bandwidth_share '
               'load_s first_token_s peak_rss_bytes cpu_share '

@@ -52,13 +52,11 @@ static size_t fuzz_get(void *user, void *data, size_t n) {
 static size_t fuzz_body(const infer_session *s, const uint32_t *w) {
     const infer_context *c = s->context;
     size_t n = (size_t)w[FUZZ_N] * sizeof(infer_token), pages = ((size_t)w[FUZZ_VALID] + INFER__PAGE - 1) / INFER__PAGE;
-    int32_t l;
+    int32_t s;
     if (w[FUZZ_N] > 4096 || w[FUZZ_VALID] > 4096) return 0;
-    for (l = 0; l < c->model->hp.n_layer; l++) {
-        uint64_t k, v;
-        uint32_t first = w[FUZZ_FIRST + c->model->layers[l].group];
-        infer__page_bytes(c, &c->model->layers[l], &k, &v);
-        if (first < pages) n += (size_t)(k + v) * (pages - first);
+    for (s = 0; s < c->model->n_states; s++) {
+        uint32_t first = w[FUZZ_FIRST + c->model->states[s].group];
+        if (first < pages) n += (size_t)infer__page_bytes(c->plan.kv_type, &c->model->states[s]) * (pages - first);
     }
     return n;
 }

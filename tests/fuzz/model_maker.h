@@ -32,6 +32,7 @@ typedef struct maker {
     int odd;                    /* something is not as it should be: results may be anything */
     int layers, width, vocab, tokens, context, dim_k, dim_v, rot, experts, used, ff_expert, ff_shared;
     int heads[MAKER_LAYERS], kv[MAKER_LAYERS], ff[MAKER_LAYERS];
+    int conv[MAKER_LAYERS], taps; /* layers that are short convolutions, in rows that have those */
     int by_layer, moe, fused, gate, bias, qk_norm, post, row_types, fill, tokenizer, templ;
 } maker;
 
@@ -238,15 +239,8 @@ static void maker_experts(maker *m, int layer, const char *name, int cols, int r
     maker_tensor(m, full, 'm', (uint64_t)cols, (uint64_t)rows, (uint64_t)m->experts);
 }
 
-static void maker_layer(maker *m, int l) {
-    const uint32_t flags = m->a->flags;
-    int q = m->heads[l] * m->dim_k, k = m->kv[l] * m->dim_k, v = m->kv[l] * m->dim_v, parallel = m->a->block == INFER__BLOCK_PARALLEL;
-    int ln_bias = m->a->norm == INFER__NORM_LAYER && (m->bias & 1), i;
-    if (!(flags & (INFER__NO_PRE_NORM | INFER__NORM_BARE))) {
-        maker_norm(m, l, "attn_norm", ln_bias, m->width, 1);
-        if (!(parallel && (m->post & 4)))
-            maker_norm(m, l, flags & INFER__POST_ATTN_IS_FFN ? "post_attention_norm" : "ffn_norm", ln_bias && !(flags & INFER__POST_ATTN_IS_FFN), m->width, 1);
-    }
+static void maker_attention(maker *m, int l) {
+    int q = m->heads[l] * m->dim_k, k = m->kv[l] * m->dim_k, v = m->kv[l] * m->dim_v, i;
     if (m->fused & 1) maker_linear(m, l, "attn_qkv", m->bias & 2, m->width, q + k + v);
     else {
         maker_linear(m, l, "attn_q", m->bias & 2, m->width, q);
@@ -264,6 +258,26 @@ static void maker_layer(maker *m, int l) {
         maker_tensor(m, full, 'v', (uint64_t)m->heads[l], 1, 1);
     }
     maker_linear(m, l, "attn_output", m->bias & 16, m->heads[l] * m->dim_v, m->width);
+}
+
+static void maker_conv(maker *m, int l) {
+    char full[64];
+    maker_linear(m, l, "shortconv.in_proj", 0, m->width, 3 * m->width);
+    snprintf(full, sizeof full, "blk.%d.shortconv.conv.weight", l);
+    maker_tensor(m, full, 'n', (uint64_t)m->taps, (uint64_t)m->width, 1);
+    maker_linear(m, l, "shortconv.out_proj", 0, m->width, m->width);
+}
+
+static void maker_layer(maker *m, int l) {
+    const uint32_t flags = m->a->flags;
+    int parallel = m->a->block == INFER__BLOCK_PARALLEL, ln_bias = m->a->norm == INFER__NORM_LAYER && (m->bias & 1);
+    if (!(flags & (INFER__NO_PRE_NORM | INFER__NORM_BARE))) {
+        maker_norm(m, l, "attn_norm", ln_bias, m->width, 1);
+        if (!(parallel && (m->post & 4)))
+            maker_norm(m, l, flags & INFER__POST_ATTN_IS_FFN ? "post_attention_norm" : "ffn_norm", ln_bias && !(flags & INFER__POST_ATTN_IS_FFN), m->width, 1);
+    }
+    if (m->conv[l]) maker_conv(m, l);
+    else maker_attention(m, l);
     if ((m->post & 1) && !(flags & INFER__POST_ATTN_IS_FFN)) maker_norm(m, l, "post_attention_norm", 0, m->width, 1);
     if (m->post & 2) maker_norm(m, l, "post_ffw_norm", 0, m->width, 1);
     if (m->moe && !(m->by_layer && l == 0)) {
@@ -398,6 +412,12 @@ static void maker_shape(maker *m) {
     m->qk_norm = m->qk_norm > 3 ? 0 : m->qk_norm;
     m->post = (int)fuzz_byte(in) & 15;
     if (m->a->flags & INFER__NO_PRE_NORM) m->post |= 3;
+    for (l = 0; l + 1 < m->layers && m->a->mixer_else == INFER__SUBLAYER_SHORTCONV; l++) /* the last one rotates */
+        if (fuzz_below(in, 2)) {
+            m->conv[l] = 1;
+            m->kv[l] = 0;
+            m->taps = 2 + (int)fuzz_below(in, 5);
+        }
     m->row_types = (int)fuzz_byte(in);
     m->fill = (int)fuzz_byte(in);
     m->fill = m->fill < 225 ? 0 : m->fill % 3 + 1;
@@ -437,6 +457,7 @@ static void maker_keys(maker *m) {
     maker_layer_ints(m, "feed_forward_length", m->ff);
     if (m->dim_k * m->heads[0] != m->width || m->by_layer || fuzz_below(in, 2)) maker_int(m, "attention.key_length", m->dim_k);
     if (m->dim_v * m->heads[0] != m->width || m->by_layer || fuzz_below(in, 2)) maker_int(m, "attention.value_length", m->dim_v);
+    if (m->taps) maker_int(m, "shortconv.l_cache", m->taps);
     if (a->rope != INFER__ROPE_NONE) maker_int(m, "rope.dimension_count", m->rot);
     maker_float_key(m, a->norm == INFER__NORM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
                     fuzz_below(in, 2) ? 1e-6f : 1e-5f);
@@ -446,7 +467,7 @@ static void maker_keys(maker *m) {
         if (fuzz_below(in, 2)) maker_int(m, "expert_feed_forward_length", m->ff_expert);
         if (m->ff_shared) maker_int(m, "expert_shared_feed_forward_length", m->ff_shared);
     }
-    if (a->window_every && fuzz_below(in, 4)) {
+    if ((a->window_every || (a->flags & INFER__WINDOW_ALL)) && fuzz_below(in, 4)) {
         maker_int(m, "attention.sliding_window", 1 + (int)fuzz_below(in, 30));
         if (fuzz_below(in, 4) == 3) {
             int64_t on[MAKER_LAYERS];
@@ -519,8 +540,9 @@ static unsigned char *maker_file(maker *m, size_t *n) {
     maker_vocabulary(m);
     maker_tensor(m, "token_embd.weight", 'm', (uint64_t)m->width, (uint64_t)m->vocab, 1);
     if (learnt || maker_slip(m)) maker_tensor(m, "position_embd.weight", 'm', (uint64_t)m->width, (uint64_t)m->context, 1);
-    if (fuzz_below(&m->in, 4) == 3) maker_norm(m, -1, "token_embd_norm", m->bias & 1, m->width, 1);
-    if (!(m->a->flags & INFER__NORM_BARE)) maker_norm(m, -1, "output_norm", m->a->norm == INFER__NORM_LAYER && (m->bias & 1), m->width, 1);
+    if (!(m->a->flags & INFER__EMBD_NORM_IS_OUT) && fuzz_below(&m->in, 4) == 3)
+        maker_norm(m, -1, "token_embd_norm", m->bias & 1, m->width, 1);
+    if (!(m->a->flags & INFER__NORM_BARE)) maker_norm(m, -1, m->a->flags & INFER__EMBD_NORM_IS_OUT ? "token_embd_norm" : "output_norm", m->a->norm == INFER__NORM_LAYER && (m->bias & 1), m->width, 1);
     if (fuzz_below(&m->in, 2)) maker_tensor(m, "output.weight", 'm', (uint64_t)m->width, (uint64_t)m->vocab, 1);
     if (fuzz_below(&m->in, 8) == 7) maker_tensor(m, "output.bias", 'v', (uint64_t)m->vocab, 1, 1);
     if (m->a->rope != INFER__ROPE_NONE && fuzz_below(&m->in, 8) == 7) maker_tensor(m, "rope_freqs.weight", 'n', (uint64_t)m->rot / 2, 1, 1);

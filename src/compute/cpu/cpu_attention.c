@@ -71,6 +71,7 @@ typedef struct infer__attention_job {
 typedef struct infer__attention_block {
     int32_t row, n_rows, head, n_heads, kv_head, seq;
     int32_t lo[INFER__ATT_PAIRS], hi[INFER__ATT_PAIRS]; /* first and last position that each row sees */
+    int32_t pos[INFER__ATT_PAIRS];                      /* where each row is */
     int32_t first, last;                                /* of all rows */
     float slope[INFER__ATT_PAIRS];                      /* of each head */
     infer__softmax part[INFER__ATT_PAIRS], total[INFER__ATT_PAIRS];
@@ -92,10 +93,6 @@ static float infer__row_scale(const infer__attention_args *a, int32_t pos) {
     if (a->temp_scale == 0.0f) return a->scale;
     t = log(floor(((double)pos + a->temp_offset) / a->temp_floor) + 1.0) * a->temp_scale + 1.0;
     return (float)(a->scale * t);
-}
-
-static int32_t infer__row_first(const infer__attention_args *a, int32_t pos) {
-    return a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
 }
 
 /* ---- one tile ------------------------------------------------------------------------------------------- */
@@ -178,7 +175,7 @@ static void infer__attention_chunk(const infer__attention_job *job, infer__atten
     s.softcap = a->softcap;
     for (r = 0; r < b->n_rows; r++) {
         if (!infer__attention_range(b, r, base, &s.from, &s.to)) continue;
-        s.start = (float)(base - b->hi[r]);
+        s.start = (float)(base - b->pos[r]);
         for (h = 0; h < b->n_heads; h++) {
             const int32_t pair = r * b->n_heads + h;
             s.slope = b->slope[h];
@@ -249,9 +246,9 @@ static void infer__attention_rows(const infer__attention_job *job, infer__attent
     b->last = 0;
     for (r = 0; r < b->n_rows; r++) {
         float scale;
-        pos = job->c->pass.pos[b->row + r];
-        b->hi[r] = pos;
-        b->lo[r] = infer__row_first(a, pos);
+        pos = b->pos[r] = job->c->pass.pos[b->row + r];
+        infer__row_sees(&job->c->pass, a, b->row + r, &b->lo[r], &b->hi[r]);
+        b->hi[r]--;
         b->first = INFER__MIN(b->first, b->lo[r]);
         b->last = INFER__MAX(b->last, b->hi[r]);
         scale = infer__row_scale(a, pos);
@@ -338,8 +335,7 @@ static void infer__attention_merge_task(void *arg, int task, int worker) {
 static void infer__attention_cut(infer__attention_job *job) {
     const infer__attention_args *a = job->a;
     const int32_t share = a->n_head / a->n_head_kv, threads = infer__pool_threads(job->c->pool);
-    const int32_t *pos = job->c->pass.pos;
-    int32_t first = INT32_MAX, last = 0, r;
+    int32_t first = INT32_MAX, last = 0, lo, hi, r;
     int64_t tiles, splits;
     job->head_step = INFER__MIN(share, job->plan.pairs);
     job->head_tasks = (share + job->head_step - 1) / job->head_step;
@@ -351,8 +347,9 @@ static void infer__attention_cut(infer__attention_job *job) {
     tiles = (int64_t)job->row_tasks * a->n_head_kv * job->head_tasks;
     if (threads == 1 || tiles >= 4 * threads) return;
     for (r = 0; r < a->q.rows; r++) {
-        first = INFER__MIN(first, infer__row_first(a, pos[r]));
-        last = INFER__MAX(last, pos[r]);
+        infer__row_sees(&job->c->pass, a, r, &lo, &hi);
+        first = INFER__MIN(first, lo);
+        last = INFER__MAX(last, hi - 1);
     }
     splits = last / INFER__KV_SPLIT - first / INFER__KV_SPLIT + 1;
     if (splits < 2 || splits * a->q.rows * a->n_head > (int64_t)threads * job->plan.n_parts) return;
@@ -373,7 +370,7 @@ static void infer__cpu_attention(infer__ctx *c, const infer__attention_args *a) 
     job.f = infer__flash_find(c->kernels->need);
     job.plan = infer__attention_layout(a->dim_k, a->dim_v,
                                        a->v_cache->type >= INFER_KV_Q8_0 ? INFER__KV_BLOCK : INFER__LANES);
-    INFER__ASSERT(job.plan.end <= c->scratch_len);
+    INFER__ASSERT(job.plan.end <= c->cpu->scratch_len);
     infer__attention_cut(&job);
     seen = (int64_t)infer__attention_seen(c, a);
     infer__cpu_run(c, job.row_tasks * INFER__MAX(job.n_splits, 1) * a->n_head_kv * job.head_tasks,

@@ -39,6 +39,19 @@ static void infer__cpu_copy_bytes(infer__ctx *c, infer__buf *dst, uint64_t dst_o
         memmove((char *)dst->host + dst_offset, (const char *)src->host + src_offset, (size_t)bytes);
 }
 
+/* The bytes of a page are the same in both orders. */
+static void infer__cpu_kv_export(infer__ctx *c, const infer__kv_page_args *a) {
+    uint64_t n = infer__kv_page_bytes(a);
+    infer__cpu_download(c, &a->buf->buf, (uint64_t)a->page * n, a->keys ? a->spare : a->rows, n);
+    if (a->keys && infer__ok(c)) infer__kv_turn(a->buf->type, a->n_head, a->dim, a->spare, a->rows, 1);
+}
+
+static void infer__cpu_kv_import(infer__ctx *c, const infer__kv_page_args *a) {
+    uint64_t n = infer__kv_page_bytes(a);
+    if (a->keys) infer__kv_turn(a->buf->type, a->n_head, a->dim, a->spare, a->rows, 0);
+    infer__cpu_upload(c, &a->buf->buf, (uint64_t)a->page * n, a->keys ? a->spare : a->rows, n);
+}
+
 /* The largest of what any op needs for rows of at most max_cols values: decoded rows of a weight (four at least); the
  * tiles of attention with heads of at most max_head values (0: as large as rows allow); and what integer products need,
  * before that (experts use both). */
@@ -52,29 +65,62 @@ static int64_t infer__cpu_scratch_len(int32_t max_cols, int32_t max_head) {
 }
 
 /* Ops read ctx.pass where it is; what was made of the last one is void. */
-static void infer__cpu_begin(infer__ctx *c) { memset((void *)c->turns_of, 0, sizeof c->turns_of); }
+static void infer__cpu_begin(infer__ctx *c) {
+    memset((void *)c->cpu->turns_of, 0, sizeof c->cpu->turns_of);
+}
 static void infer__cpu_sync(infer__ctx *c) { (void)c; /* every op is done when it returns */ }
 
-static int infer__cpu_prepare(infer__ctx *c, int32_t max_cols) {
+/* Sizes of everything that prepare takes. */
+static void infer__cpu_run_sizes(struct infer__cpu_run *r, const infer__needs *n) {
+    uint64_t rows = (uint64_t)n->rows, pairs = rows * (uint64_t)n->n_used;
+    memset(r, 0, sizeof *r);
+    r->scratch_len = infer__cpu_scratch_len(n->cols, n->head);
+    r->x8_len = INFER__MAX(infer__cpu_x8_len(rows, n->cols), infer__cpu_x8_len(pairs, n->expert_cols));
+    r->float_x_bytes = INFER__MAX(infer__float_x_bytes(n->cpu, rows, n->cols),
+                                  infer__float_experts_bytes(n->float_cols, pairs, n->n_expert));
+    r->n_turns = n->turn_sets;
+    r->turns_len = (int64_t)n->rows * n->turn_cols;
+}
+
+static void infer__cpu_sizes(const infer__needs *n, uint64_t *here, uint64_t *host) {
+    struct infer__cpu_run r;
+    infer__cpu_run_sizes(&r, n);
+    *here = (uint64_t)n->threads * (uint64_t)r.scratch_len * sizeof(float) + infer__cpu_x8_bytes(r.x8_len) +
+            r.float_x_bytes + (uint64_t)r.n_turns * (uint64_t)r.turns_len * sizeof(float);
+    *host = 0;
+}
+
+/* Every op has a body for every argument. */
+static int infer__cpu_supports(int32_t op, const void *args) {
+    (void)op;
+    (void)args;
+    return 1;
+}
+
+static int infer__cpu_prepare(infer__ctx *c, const infer__needs *n) {
     uint64_t workers = (uint64_t)infer__pool_threads(c->pool), bytes;
-    c->scratch_len = infer__cpu_scratch_len(max_cols, c->max_head);
-    if (!infer__mul_ok(workers, (uint64_t)c->scratch_len * sizeof(float), &bytes)) return 0;
-    c->scratch = (float *)infer__alloc(c->mem, bytes);
-    if (c->x8_len) c->x8 = (infer__x8 *)infer__alloc(c->mem, infer__cpu_x8_bytes(c->x8_len));
-    if (c->float_x_bytes) c->float_x = (uint8_t *)infer__alloc(c->mem, c->float_x_bytes);
-    bytes = (uint64_t)c->n_turns * (uint64_t)c->turns_len * sizeof(float);
-    if (bytes) c->turns = (float *)infer__alloc(c->mem, bytes);
-    return c->scratch && (c->x8 || !c->x8_len) && (c->float_x || !c->float_x_bytes) && (c->turns || !bytes);
+    struct infer__cpu_run *r = (struct infer__cpu_run *)infer__calloc(c->mem, 1, sizeof *r);
+    c->cpu = r;
+    if (!r) return 0;
+    infer__cpu_run_sizes(r, n);
+    if (!infer__mul_ok(workers, (uint64_t)r->scratch_len * sizeof(float), &bytes)) return 0;
+    r->scratch = (float *)infer__alloc(c->mem, bytes);
+    if (r->x8_len) r->x8 = (infer__x8 *)infer__alloc(c->mem, infer__cpu_x8_bytes(r->x8_len));
+    if (r->float_x_bytes) r->float_x = (uint8_t *)infer__alloc(c->mem, r->float_x_bytes);
+    bytes = (uint64_t)r->n_turns * (uint64_t)r->turns_len * sizeof(float);
+    if (bytes) r->turns = (float *)infer__alloc(c->mem, bytes);
+    return r->scratch && (r->x8 || !r->x8_len) && (r->float_x || !r->float_x_bytes) && (r->turns || !bytes);
 }
 
 static void infer__cpu_finish(infer__ctx *c) {
-    infer__free(c->mem, c->scratch);
-    infer__free(c->mem, c->x8);
-    infer__free(c->mem, c->float_x);
-    infer__free(c->mem, c->turns);
-    c->scratch = c->turns = NULL;
-    c->x8 = NULL;
-    c->float_x = NULL;
+    struct infer__cpu_run *r = c->cpu;
+    if (!r) return;
+    infer__free(c->mem, r->scratch);
+    infer__free(c->mem, r->x8);
+    infer__free(c->mem, r->float_x);
+    infer__free(c->mem, r->turns);
+    infer__free(c->mem, r);
+    c->cpu = NULL;
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------------------- */
@@ -149,7 +195,7 @@ static void infer__embed_task(void *arg, int row, int worker) {
 static void infer__cpu_embed(infer__ctx *c, const infer__embed_args *a) {
     double began = infer__op_begin(c);
     if (began < 0 || !infer__embed_ok(c, a)) return;
-    INFER__ASSERT(a->table->cols == a->y.cols && a->y.cols <= c->scratch_len);
+    INFER__ASSERT(a->table->cols == a->y.cols && a->y.cols <= c->cpu->scratch_len);
     infer__cpu_rows(c, &a->y, 4, infer__embed_task, a);
     infer__op_end(c, "embed", (uint64_t)a->y.rows * a->table->row_bytes, began);
 }
@@ -187,7 +233,7 @@ static void infer__norm_task(void *arg, int row, int worker) {
 static void infer__cpu_norm(infer__ctx *c, const infer__norm_args *a) {
     double began = infer__op_begin(c);
     if (began < 0) return;
-    INFER__ASSERT(a->x.cols % a->n_groups == 0 && 2 * (int64_t)a->x.cols <= c->scratch_len);
+    INFER__ASSERT(a->x.cols % a->n_groups == 0 && 2 * (int64_t)a->x.cols <= c->cpu->scratch_len);
     INFER__ASSERT(infer__norm_fits(a, a->weight) && infer__norm_fits(a, a->bias));
     infer__cpu_rows(c, &a->x, 2, infer__norm_task, a);
     infer__op_end(c, "norm", 0, began);
@@ -199,7 +245,8 @@ static void infer__turns_fill(const infer__pass *p, const infer__rope_args *a, i
     int32_t half = a->n_rot / 2, i;
     const float *freq = (const float *)a->freq->host + (p->extended[p->seq[row]] ? half : 0);
     for (i = 0; i < half; i++) {
-        double angle = (double)p->pos[row] * (double)freq[i];
+        const int32_t *at = a->axes ? p->axis[a->axes[i]] : NULL;
+        double angle = (double)(at ? at[row] : p->pos[row]) * (double)freq[i];
         to[i] = (float)(cos(angle) * a->scale);
         to[half + i] = (float)(sin(angle) * a->scale);
     }
@@ -208,12 +255,12 @@ static void infer__turns_fill(const infer__pass *p, const infer__rope_args *a, i
 /* The place of these frequencies among the kept angles, NULL when there is none. */
 static float *infer__turns_find(infer__ctx *c, const infer__rope_args *a, int *made) {
     int32_t i = 0;
-    if ((int64_t)a->x.rows * a->n_rot > c->turns_len) return NULL;
-    while (i < c->n_turns && c->turns_of[i] && c->turns_of[i] != a->freq) i++;
-    if (i == c->n_turns) return NULL;
-    *made = c->turns_of[i] != NULL;
-    c->turns_of[i] = a->freq;
-    return c->turns + i * c->turns_len;
+    if ((int64_t)a->x.rows * a->n_rot > c->cpu->turns_len) return NULL;
+    while (i < c->cpu->n_turns && c->cpu->turns_of[i] && c->cpu->turns_of[i] != a->freq) i++;
+    if (i == c->cpu->n_turns) return NULL;
+    *made = c->cpu->turns_of[i] != NULL;
+    c->cpu->turns_of[i] = a->freq;
+    return c->cpu->turns + i * c->cpu->turns_len;
 }
 
 typedef struct infer__rope_job {
@@ -237,7 +284,7 @@ static void infer__cpu_rope(infer__ctx *c, const infer__rope_args *a) {
     infer__rope_job job;
     double began = infer__op_begin(c);
     if (began < 0 || a->kind == INFER__ROPE_NONE) return;
-    INFER__ASSERT(a->n_rot <= a->dim && a->n_rot % 2 == 0 && a->n_rot <= c->scratch_len);
+    INFER__ASSERT(a->n_rot <= a->dim && a->n_rot % 2 == 0 && a->n_rot <= c->cpu->scratch_len);
     INFER__ASSERT(a->freq->bytes >= (uint64_t)a->n_rot * sizeof(float) && a->x.cols == a->n_head * a->dim);
     job.a = a;
     job.made = 0;
@@ -313,7 +360,10 @@ static const infer__ops infer__cpu_ops = {
     .matmul = infer__cpu_matmul,
     .rope = infer__cpu_rope,
     .kv_store = infer__cpu_kv_store,
+    .kv_export = infer__cpu_kv_export,
+    .kv_import = infer__cpu_kv_import,
     .attention = infer__cpu_attention,
+    .conv = infer__cpu_conv,
     .act = infer__cpu_act,
     .add = infer__cpu_add,
     .map = infer__cpu_map,
@@ -327,6 +377,8 @@ static const infer__ops infer__cpu_ops = {
     .upload = infer__cpu_upload,
     .download = infer__cpu_download,
     .copy_bytes = infer__cpu_copy_bytes,
+    .sizes = infer__cpu_sizes,
+    .supports = infer__cpu_supports,
     .prepare = infer__cpu_prepare,
     .finish = infer__cpu_finish,
 };

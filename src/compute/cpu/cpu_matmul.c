@@ -14,7 +14,7 @@
 /* One weight of the op. */
 typedef struct infer__matmul_part {
     enum { INFER__BY_DECODING, INFER__BY_FLOATS, INFER__BY_INT8 } path;
-    int32_t prepared;        /* floats: x is read from ctx.float_x */
+    int32_t prepared;        /* floats: x is read from c->cpu->float_x */
     infer__int8_weight int8;
     int32_t step;            /* rows per task */
     int32_t first;           /* first task */
@@ -34,7 +34,7 @@ static void infer__matmul_floats(const infer__matmul_job *job, int32_t j, int32_
     const void *x = infer__row(&a->x, 0);
     int64_t x_bytes = a->x.stride * (int64_t)sizeof(float);
     if (job->part[j].prepared) {
-        x = job->c->float_x;
+        x = job->c->cpu->float_x;
         x_bytes = infer__float_row_bytes(job->c->floats, w->cols);
     }
     infer__float_tile(job->c, w, r, n, x, x_bytes, a->x.rows, infer__row(&a->y[j], 0) + r, a->y[j].stride, worker);
@@ -89,7 +89,7 @@ static void infer__matmul_plan(infer__ctx *c, const infer__weight *w, const infe
     }
     part->prepared = prepared;
     part->step = INFER__MAX((int32_t)INFER__MIN(rows, most) / least * least, least);
-    INFER__ASSERT(part->path != INFER__BY_DECODING || (int64_t)part->step * w->cols <= c->scratch_len);
+    INFER__ASSERT(part->path != INFER__BY_DECODING || (int64_t)part->step * w->cols <= c->cpu->scratch_len);
 }
 
 static void infer__cpu_matmul(infer__ctx *c, const infer__matmul_args *a) {

@@ -53,7 +53,7 @@ static void infer__cpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) 
     double began = infer__op_begin(c);
     if (began < 0) return;
     INFER__ASSERT(a->n_used <= a->n_expert && a->x.cols >= a->n_expert);
-    if (a->n_expert > c->scratch_len) {
+    if (a->n_expert > c->cpu->scratch_len) {
         infer__fail(c, INFER_ERR_UNSUPPORTED, "%d experts are too many", (int)a->n_expert);
         return;
     }
@@ -71,7 +71,7 @@ typedef struct infer__moe_job {
     int32_t n_expert, step; /* rows per task */
     int32_t tokens;         /* done at once, so that their results fit on the scratch */
     infer__int8_weight int8;
-    /* float tiles: the pairs by expert (infer__moe_sort) and their columns of x, at ctx.float_x, in that order */
+    /* float tiles: the pairs by expert (infer__moe_sort) and their columns of x, at c->cpu->float_x, in that order */
     int32_t *start, *order, panel; /* columns at once, as their results must fit on the scratch */
     int32_t prepared;              /* the columns are rounded for BF16 weights */
     int64_t x_bytes;               /* of a column */
@@ -183,17 +183,28 @@ static void infer__moe_task(void *arg, int task, int worker) {
 
 static int64_t infer__moe_float_row(int32_t cols) { return ((int64_t)cols + 31) / 32 * 128; } /* prepared or not */
 
-static uint64_t infer__float_experts_bytes(const infer__weight *w, uint64_t pairs, int32_t n_expert) {
-    if (!w->type || infer__float_kind(w->type) < 0) return 0;
-    return pairs * ((uint64_t)infer__moe_float_row(w->cols) + sizeof(int32_t)) +
+static uint64_t infer__float_experts_bytes(int32_t float_cols, uint64_t pairs, int32_t n_expert) {
+    if (float_cols == 0) return 0;
+    return pairs * ((uint64_t)infer__moe_float_row(float_cols) + sizeof(int32_t)) +
            ((uint64_t)n_expert + 1) * sizeof(int32_t);
+}
+
+static void infer__need_experts(infer__needs *n, const infer__weight *w, int32_t n_expert, int32_t n_used,
+                                int32_t sum_cols) {
+    if (!w->type) return;
+    n->n_expert = INFER__MAX(n->n_expert, n_expert);
+    n->n_used = INFER__MAX(n->n_used, n_used);
+    if (infer__float_kind(w->type) >= 0) n->float_cols = INFER__MAX(n->float_cols, w->cols);
+    if (sum_cols == 0) return;
+    n->expert_cols = INFER__MAX(n->expert_cols, w->cols);
+    n->sum_cols = INFER__MAX(n->sum_cols, sum_cols);
 }
 
 static void infer__moe_gather_task(void *arg, int i, int worker) {
     const infer__moe_job *job = (const infer__moe_job *)arg;
     int32_t pair = job->order[i], cols = job->a->w->cols;
     const float *x = infer__row(&job->a->x, job->a->per_expert_x ? pair : pair / job->a->n_used);
-    uint8_t *dst = job->c->float_x + i * job->x_bytes;
+    uint8_t *dst = job->c->cpu->float_x + i * job->x_bytes;
     (void)worker;
     if (job->prepared) job->c->floats->prepare(x, dst, cols);
     else memcpy(dst, x, (size_t)cols * sizeof *x);
@@ -208,7 +219,7 @@ static void infer__moe_float_task(void *arg, int task, int worker) {
     for (e = 0; e < job->n_expert; e++)
         for (i = job->start[e]; i < job->start[e + 1]; i += panel) {
             panel = INFER__MIN(job->start[e + 1] - i, job->panel);
-            infer__float_tile(job->c, a->w, e * a->rows + r, n, job->c->float_x + i * job->x_bytes, job->x_bytes,
+            infer__float_tile(job->c, a->w, e * a->rows + r, n, job->c->cpu->float_x + i * job->x_bytes, job->x_bytes,
                               panel, y, n, worker);
             for (j = 0; j < panel; j++) infer__moe_put(job, job->order[i + j], r, n, y + (int64_t)j * n);
         }
@@ -217,11 +228,11 @@ static void infer__moe_float_task(void *arg, int task, int worker) {
 static void infer__moe_floats(infer__moe_job *job) {
     infer__ctx *c = job->c;
     const infer__moe_matmul_args *a = job->a;
-    int64_t left = c->scratch_len - infer__float_scratch_len(a->w->cols), work;
+    int64_t left = c->cpu->scratch_len - infer__float_scratch_len(a->w->cols), work;
     int32_t pairs = a->ids.rows * a->n_used, most = 0, e;
-    INFER__ASSERT(infer__float_experts_bytes(a->w, (uint64_t)pairs, job->n_expert) <= c->float_x_bytes);
+    INFER__ASSERT(infer__float_experts_bytes(a->w->cols, (uint64_t)pairs, job->n_expert) <= c->cpu->float_x_bytes);
     job->x_bytes = job->prepared ? infer__float_row_bytes(c->floats, a->w->cols) : infer__moe_float_row(a->w->cols);
-    job->start = (int32_t *)(void *)(c->float_x + pairs * infer__moe_float_row(a->w->cols));
+    job->start = (int32_t *)(void *)(c->cpu->float_x + pairs * infer__moe_float_row(a->w->cols));
     job->order = job->start + job->n_expert + 1;
     infer__moe_sort(job, 0, pairs, job->start, job->order);
     for (e = 0; e < job->n_expert; e++) most = INFER__MAX(most, job->start[e + 1] - job->start[e]);
@@ -257,7 +268,7 @@ static void infer__cpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a
         return;
     }
     /* scratch: n_expert + 1 starts; per pair its place in the order and `step` results; `step` decoded rows */
-    left = c->scratch_len - job.n_expert - 1;
+    left = c->cpu->scratch_len - job.n_expert - 1;
     if (int8) { /* or per pair its place in the order and the row of x */
         left -= (int64_t)(sizeof(infer__int8_scratch) / sizeof(float));
         step = INFER__MIN(a->rows / (4 * infer__pool_threads(c->pool)), INFER__TASK_ROWS);

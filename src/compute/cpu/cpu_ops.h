@@ -28,6 +28,28 @@
 #define INFER__ON_avx2 INFER__TARGET("avx2,fma,f16c")
 #define INFER__ON_avx512 INFER__TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 
+/* Scratch of a context's layers on the CPU; made by prepare. */
+struct infer__x8;
+struct infer__cpu_run {
+    float *scratch;        /* workers x scratch_len floats */
+    int64_t scratch_len;
+    struct infer__x8 *x8;  /* a matrix product's input, rounded to 8 bits */
+    uint64_t x8_len;       /* its chunks of INFER__CHUNK values */
+    uint8_t *float_x;      /* a matrix product's input, rounded to BF16 or in an order of its own */
+    uint64_t float_x_bytes;
+    /* Cosines and sines of the pass: n_turns sets of turns_len floats, each made when an op first asks for the
+     * frequencies in turns_of. */
+    float *turns;
+    int64_t turns_len;
+    int32_t n_turns;
+    const infer__buf *turns_of[INFER__ROPE_SETS];
+};
+static uint64_t infer__cpu_x8_len(uint64_t rows, int32_t cols); /* chunks */
+static uint64_t infer__cpu_x8_bytes(uint64_t len);
+static uint64_t infer__float_x_bytes(uint32_t cpu, uint64_t rows, int32_t cols);
+/* And for experts with inputs of float_cols values that `pairs` of a row and a choice use. */
+static uint64_t infer__float_experts_bytes(int32_t float_cols, uint64_t pairs, int32_t n_expert);
+
 /* At the start of a body: -ffast-math may not change the order of its additions (gcc has no such switch). */
 #if defined(__clang__)
 #  define INFER__KEEP_ORDER _Pragma("clang fp reassociate(off)")

@@ -17,7 +17,9 @@ static void infer__cpu_run(infer__ctx *c, int n_tasks, int64_t work, infer__task
     infer__parallel(work < INFER__SMALL_WORK ? NULL : c->pool, n_tasks, fn, arg);
 }
 
-static float *infer__cpu_scratch(const infer__ctx *c, int worker) { return c->scratch + worker * c->scratch_len; }
+static float *infer__cpu_scratch(const infer__ctx *c, int worker) {
+    return c->cpu->scratch + worker * c->cpu->scratch_len;
+}
 
 /* Rows of a weight of `cols` columns that a task decodes at once. */
 static int32_t infer__tile_rows(int32_t cols) {

@@ -312,20 +312,7 @@ static infer_result infer__gpu_judge(infer__gpu *g, const infer__gpu_uses *u, in
 
 /* ---- ops (gpu_backend.c) -------------------------------------------------------------------------------------- */
 
-/* Device bytes that prepare takes for passes of at most block_len values. */
-static uint64_t infer__gpu_run_bytes(uint64_t block_len);
-/* And for inputs of products, rounded to 8 bits: at most as many as x8_len chunks of INFER__CHUNK values. */
-static uint64_t infer__gpu_x8_bytes(uint64_t x8_len);
-/* Floats of device memory for parts of attention, with heads of dim_v values and a context of `cells` positions. */
-static uint64_t infer__gpu_parts_len(int32_t cells, int32_t n_head, int32_t dim_v);
-/* Bytes that they take, with the counters of which groups have come. */
-static uint64_t infer__gpu_parts_bytes(uint64_t parts_len);
-/* Of experts, for passes of `rows` rows, each with n_used of n_expert experts: ints of device memory for lists of rows
- * by expert, floats for results of `cols` values before they are summed up. */
-static uint64_t infer__gpu_lists_len(uint64_t rows, int32_t n_used, int32_t n_expert);
-static uint64_t infer__gpu_pairs_len(uint64_t rows, int32_t n_used, int32_t cols);
-/* prepare needs ctx.gpu, ctx.kv_type, ctx.exact, ctx.x8_len (0: products with float x only), ctx.parts_len, lists_len
- * and pairs_len, and ctx.pass.block_len; it makes ctx.run. */
+/* prepare needs ctx.gpu, ctx.kv_type and ctx.exact; it makes ctx.run. */
 static const infer__ops infer__gpu_ops;
 
 #endif

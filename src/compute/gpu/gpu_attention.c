@@ -38,6 +38,10 @@ static void infer__gpu_rope(infer__ctx *c, const infer__rope_args *a) {
     struct infer__k_rope k;
     double began = infer__op_begin(c);
     if (began < 0 || a->kind == INFER__ROPE_NONE) return;
+    if (a->axes) {
+        infer__fail(c, INFER_ERR_UNSUPPORTED, "rotation by several positions is not supported on the GPU");
+        return;
+    }
     INFER__ASSERT(a->n_rot <= a->dim && a->n_rot % 2 == 0 && a->x.cols == a->n_head * a->dim);
     INFER__ASSERT(a->freq->bytes >= (uint64_t)a->n_rot * 2 * sizeof(float) && a->x.rows <= c->pass.n_rows);
     memset(&call, 0, sizeof call);
@@ -66,9 +70,9 @@ static int infer__gpu_kv_ok(infer__ctx *c, const infer__kv_buf *k, const infer__
 /* 1 when q and k are rotated alike, so that one launch can do both and store; rotations that do nothing are none. */
 static int infer__gpu_rope_fits(const infer__kv_store_args *a) {
     const infer__rope_args *q = a->rope_q, *k = a->rope_k;
-    return q && k && q->kind == k->kind && q->kind != INFER__ROPE_NONE && q->freq == k->freq && q->n_rot == k->n_rot &&
-           q->scale >= k->scale && q->scale <= k->scale && q->dim == k->dim && k->dim == a->dim_k &&
-           k->n_head == a->n_head && k->x.buf == a->k.buf && k->x.offset == a->k.offset &&
+    return q && k && !q->axes && !k->axes && q->kind == k->kind && q->kind != INFER__ROPE_NONE && q->freq == k->freq &&
+           q->n_rot == k->n_rot && q->scale >= k->scale && q->scale <= k->scale && q->dim == k->dim &&
+           k->dim == a->dim_k && k->n_head == a->n_head && k->x.buf == a->k.buf && k->x.offset == a->k.offset &&
            k->x.stride == a->k.stride && q->x.rows == a->k.rows && k->x.rows == a->k.rows;
 }
 
@@ -124,13 +128,15 @@ static uint64_t infer__gpu_power(uint64_t n, uint64_t least) {
     return least;
 }
 
-static uint64_t infer__gpu_parts_len(int32_t cells, int32_t n_head, int32_t dim_v) {
+/* Floats for parts of attention, with at most head_values floats a row. */
+static uint64_t infer__gpu_parts_len(int32_t cells, uint64_t head_values) {
     uint64_t parts = infer__gpu_power((uint64_t)cells, INFER__ATT_PART) / INFER__ATT_PART;
     parts = INFER__MIN(parts, INFER__ATT_MAX_PARTS);
-    return parts < 2 ? 0 : INFER__ATT_FEW * parts * (uint64_t)n_head * ((uint64_t)dim_v + 2);
+    return parts < 2 ? 0 : INFER__ATT_FEW * parts * head_values;
 }
 
-/* Rows that are cut have two parts or more: for each row and head there is a counter. */
+/* Their bytes, with the counters of which groups have come: rows that are cut have two parts or more, and for each row
+ * and head there is a counter. */
 static uint64_t infer__gpu_parts_bytes(uint64_t parts_len) {
     return (parts_len + parts_len / (2 * (INFER__FEW_DIM + 2))) * sizeof(float);
 }
@@ -161,7 +167,7 @@ static uint64_t infer__gpu_attention_parts(const infer__ctx *c, const infer__att
     if (a->window > 0) span = INFER__MIN(span, (uint64_t)a->window + INFER__ATT_PART - 1);
     parts = INFER__MIN(parts, infer__gpu_power(infer__gpu_parts(span, INFER__ATT_PART), 1));
     each = (uint64_t)a->q.rows * (uint64_t)a->n_head * ((uint64_t)a->dim_v + 2);
-    while (parts > 1 && parts * each > c->parts_len) parts /= 2;
+    while (parts > 1 && parts * each > c->run->parts_len) parts /= 2;
     return parts;
 }
 
@@ -206,13 +212,13 @@ static void infer__gpu_attention_few(infer__ctx *c, int32_t kernel, infer__gpu_c
     k->blocks = (share + k->heads - 1) / k->heads;
     if (k->window > 0) span = INFER__MIN(span, (uint64_t)k->window + INFER__ATT_PART - 1);
     parts = INFER__MIN(parts * INFER__FEW_GROUPS / (k->n_head_kv * k->blocks), (uint64_t)INFER__ATT_MAX_PARTS);
-    parts = INFER__MAX(INFER__MIN(parts, c->parts_len / each), 1u); /* these have room */
+    parts = INFER__MAX(INFER__MIN(parts, c->run->parts_len / each), 1u); /* these have room */
     k->wanted = (uint32_t)parts;
     k->parts = (uint32_t)INFER__MIN(parts, infer__gpu_parts(span, INFER__ATT_PART));
     call->bufs[6] = call->bufs[5];
     call->bufs[5] = call->bufs[4];
     call->bufs[4] = k->parts > 1 ? c->run->parts.handle : call->bufs[3];
-    k->counts = (uint32_t)c->parts_len;
+    k->counts = (uint32_t)c->run->parts_len;
     INFER__GPU_LAUNCH(c, kernel, call, (uint64_t)k->rows * k->n_head_kv * k->blocks, k->parts, *k);
 }
 
@@ -245,7 +251,7 @@ static uint32_t infer__gpu_flash_parts(const infer__ctx *c, const infer__attenti
     if (a->window > 0) span = INFER__MIN(span, (uint64_t)a->window + fit - 1);
     parts = INFER__MIN(parts, span / INFER__MAX(INFER__FLASH_PART, 4 * rows));
     if (c->run->flash_parts) parts = c->run->flash_parts;
-    parts = INFER__MIN(parts, c->parts_len / each);
+    parts = INFER__MIN(parts, c->run->parts_len / each);
     return (uint32_t)INFER__MAX(parts, 1u);
 }
 
@@ -277,6 +283,11 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     double began = infer__op_begin(c);
     if (began < 0 || !infer__gpu_kv_ok(c, a->k_cache, a->v_cache)) return;
     if (!infer__vector_ok(c, a->sinks, "attention sinks")) return;
+    if (a->chunk || c->pass.end) {
+        infer__fail(c, INFER_ERR_UNSUPPORTED, "%s attention is not supported on the GPU",
+                    a->chunk ? "chunked" : "non-causal");
+        return;
+    }
     INFER__ASSERT(a->n_head % a->n_head_kv == 0 && a->q.rows <= c->pass.n_rows);
     INFER__ASSERT(!a->sinks || a->sinks->cols == a->n_head);
     INFER__ASSERT(a->q.cols == a->n_head * a->dim_k && a->y.cols == a->n_head * a->dim_v);

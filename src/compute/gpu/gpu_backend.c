@@ -158,6 +158,43 @@ static void infer__gpu_map(infer__ctx *c, const infer__map_args *a) {
     infer__gpu_end(c, "map", 0, began);
 }
 
+/* ---- pages ------------------------------------------------------------------------------------------------------- */
+
+/* Devices keep rows as they are saved. */
+static void infer__gpu_kv_export(infer__ctx *c, const infer__kv_page_args *a) {
+    uint64_t n = infer__kv_page_bytes(a);
+    infer__gpu_download(c, &a->buf->buf, (uint64_t)a->page * n, a->rows, n);
+    infer__gpu_sync(c);
+}
+
+static void infer__gpu_kv_import(infer__ctx *c, const infer__kv_page_args *a) {
+    uint64_t n = infer__kv_page_bytes(a);
+    infer__gpu_upload(c, &a->buf->buf, (uint64_t)a->page * n, a->rows, n);
+}
+
+/* ---- what there are kernels for ---------------------------------------------------------------------------------- */
+
+static int infer__gpu_supports(int32_t op, const void *args) {
+    const infer__matmul_args *mm = (const infer__matmul_args *)args;
+    const infer__attention_args *att = (const infer__attention_args *)args;
+    int32_t i;
+    switch (op) {
+    case INFER__OP_EMBED: {
+        const infer__embed_args *e = (const infer__embed_args *)args;
+        return infer__gpu_has_type(e->table->type) && (!e->positions || infer__gpu_has_type(e->positions->type));
+    }
+    case INFER__OP_MATMUL:
+        for (i = 0; i < mm->n_w; i++)
+            if (!infer__gpu_has_type(mm->w[i]->type)) return 0;
+        return 1;
+    case INFER__OP_MOE_MATMUL: return infer__gpu_has_type(((const infer__moe_matmul_args *)args)->w->type);
+    case INFER__OP_ROPE: return ((const infer__rope_args *)args)->axes == NULL;
+    case INFER__OP_ATTENTION:
+        return att->chunk == 0 && att->dim_k <= INFER__MAX_HEAD_DIM && att->dim_v <= INFER__MAX_HEAD_DIM;
+    default: return 0;
+    }
+}
+
 static const infer__ops infer__gpu_ops = {
     .name = "gpu",
     .fuses = INFER__FUSE_NORM | INFER__FUSE_ACT | INFER__FUSE_ADD | INFER__FUSE_ROPE,
@@ -167,6 +204,8 @@ static const infer__ops infer__gpu_ops = {
     .matmul = infer__gpu_matmul,
     .rope = infer__gpu_rope,
     .kv_store = infer__gpu_kv_store,
+    .kv_export = infer__gpu_kv_export,
+    .kv_import = infer__gpu_kv_import,
     .attention = infer__gpu_attention,
     .act = infer__gpu_act,
     .add = infer__gpu_add,
@@ -183,25 +222,18 @@ static const infer__ops infer__gpu_ops = {
     .upload = infer__gpu_upload,
     .download = infer__gpu_download,
     .copy_bytes = infer__gpu_copy_bytes,
+    .sizes = infer__gpu_sizes,
+    .supports = infer__gpu_supports,
     .prepare = infer__gpu_prepare,
     .finish = infer__gpu_finish,
 };
 
 #else
-static const infer__ops infer__gpu_ops = { .name = NULL }; /* no model gets a device: nobody calls these */
-static uint64_t infer__gpu_run_bytes(uint64_t block_len) { (void)block_len; return 0; }
-static uint64_t infer__gpu_x8_bytes(uint64_t x8_len) { (void)x8_len; return 0; }
-static uint64_t infer__gpu_parts_len(int32_t cells, int32_t n_head, int32_t dim_v) {
-    (void)cells; (void)n_head; (void)dim_v;
-    return 0;
+/* No model gets a device: of these ops only sizes is called. */
+static void infer__gpu_sizes(const infer__needs *n, uint64_t *here, uint64_t *host) {
+    (void)n;
+    *here = *host = 0;
 }
-static uint64_t infer__gpu_parts_bytes(uint64_t parts_len) { (void)parts_len; return 0; }
-static uint64_t infer__gpu_lists_len(uint64_t rows, int32_t n_used, int32_t n_expert) {
-    (void)rows; (void)n_used; (void)n_expert;
-    return 0;
-}
-static uint64_t infer__gpu_pairs_len(uint64_t rows, int32_t n_used, int32_t cols) {
-    (void)rows; (void)n_used; (void)cols;
-    return 0;
-}
+static int infer__gpu_supports(int32_t op, const void *args) { (void)op; (void)args; return 0; }
+static const infer__ops infer__gpu_ops = { .name = NULL, .sizes = infer__gpu_sizes, .supports = infer__gpu_supports };
 #endif

@@ -839,6 +839,7 @@ static infer_result infer__probe_memory(infer__prober *k, infer_error *err) {
 static infer_result infer__probe_open(infer__prober *k, int32_t kv_type, infer_error *err) {
     infer__ctx *cpu = &k->side[0], *gpu = &k->side[1];
     infer__pass pass = cpu->pass;
+    infer__needs n;
     memset(k->side, 0, sizeof k->side);
     cpu->mem = gpu->mem = k->mem;
     cpu->ops = &infer__cpu_ops;
@@ -846,17 +847,20 @@ static infer_result infer__probe_open(infer__prober *k, int32_t kv_type, infer_e
     cpu->pool = k->pool;
     cpu->pass = gpu->pass = pass;
     infer__cpu_select(cpu, 0);
-    cpu->x8_len = infer__cpu_x8_len(80, INFER__PROBE_COLS);
-    cpu->float_x_bytes = infer__float_x_bytes(0, 80, INFER__PROBE_COLS);
     gpu->gpu = k->gpu;
     gpu->kv_type = kv_type;
-    gpu->x8_len = cpu->x8_len;
-    gpu->parts_len = infer__gpu_parts_len(INFER__PROBE_LEN, INFER__PROBE_MOST_HEADS, INFER__MAX_HEAD_DIM);
-    gpu->lists_len = infer__gpu_lists_len(20, 3, 4);
-    gpu->pairs_len = infer__gpu_pairs_len(20, 3, 70);
-    if (!cpu->ops->prepare(cpu, INFER__PROBE_COLS))
+    memset(&n, 0, sizeof n);
+    n.block_len = (uint64_t)pass.block_len;
+    n.rows = 80;
+    n.cols = INFER__PROBE_COLS;
+    n.cells = INFER__PROBE_LEN;
+    n.head_values = INFER__PROBE_MOST_HEADS * (INFER__MAX_HEAD_DIM + 2);
+    n.n_expert = 4;
+    n.n_used = 3;
+    n.sum_cols = 70;
+    if (!cpu->ops->prepare(cpu, &n))
         return infer__error(err, INFER_ERR_MEMORY, "no memory to check a GPU");
-    return gpu->ops->prepare(gpu, INFER__PROBE_COLS) ? INFER_OK
+    return gpu->ops->prepare(gpu, &n) ? INFER_OK
                                                          : infer__error(err, gpu->error.code, "%s", gpu->error.message);
 }
 

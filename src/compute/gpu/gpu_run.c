@@ -61,8 +61,9 @@ struct infer__gpu_run {
     int32_t *staging; /* a packed pass, and its copy on the device: `cap` ints each */
     infer__buf pass;
     infer__buf x8; /* input of a product, rounded to 8 bits or halves: kernels/round.k; empty when x stays float */
-    infer__buf parts; /* what attention leaves of the parts of a row: ctx.parts_len floats, then counters: 0 */
-    infer__buf lists, pairs; /* of experts: ctx.lists_len ints, ctx.pairs_len floats: see gpu_moe.c */
+    infer__buf parts; /* what attention leaves of the parts of a row: parts_len floats, then counters: 0 */
+    uint64_t parts_len;
+    infer__buf lists, pairs; /* of experts: ints, floats: see gpu_moe.c */
     infer__gpu_listed listed;
     infer__gpu_rounded rounded;
     uint64_t mma_wide;    /* products on tensor cores take wide tiles from so many on */
@@ -77,6 +78,10 @@ struct infer__gpu_run {
     uint64_t kernels; /* that were launched, as bits: for checks */
 };
 
+static uint64_t infer__gpu_parts_len(int32_t cells, uint64_t head_values); /* gpu_attention.c */
+static uint64_t infer__gpu_parts_bytes(uint64_t parts_len);
+static uint64_t infer__gpu_lists_len(uint64_t rows, int32_t n_used, int32_t n_expert); /* gpu_moe.c */
+static uint64_t infer__gpu_pairs_len(uint64_t rows, int32_t n_used, int32_t cols);
 static void infer__gpu_times(infer__ctx *c); /* gpu_record.c */
 static void infer__gpu_timing(infer__ctx *c);
 static void infer__gpu_timed(infer__ctx *c, const char *op, uint64_t bytes);
@@ -254,6 +259,7 @@ static int infer__gpu_wants(infer__ctx *c, int32_t module) {
     return infer__gpu_has_program(c->gpu, row->kind, row->id);
 }
 
+/* Of a packed pass. */
 static uint64_t infer__gpu_run_bytes(uint64_t block_len) {
     return (INFER__GPU_PASS_HEAD + block_len) * sizeof(int32_t);
 }
@@ -261,7 +267,33 @@ static uint64_t infer__gpu_run_bytes(uint64_t block_len) {
 /* 40 bytes for 32 values, or 2 bytes a value and 4 a row: see kernels/round.k. */
 static uint64_t infer__gpu_x8_bytes(uint64_t x8_len) { return x8_len * (INFER__CHUNK * 2 + 16); }
 
-static infer_result infer__gpu_run_open(infer__ctx *c, infer_error *err) {
+/* Bytes of device memory that prepare takes. */
+typedef struct infer__gpu_bytes {
+    uint64_t pass, x8, parts_len, parts, lists, pairs; /* parts_len: floats */
+} infer__gpu_bytes;
+static infer__gpu_bytes infer__gpu_bytes_of(const infer__needs *n) {
+    uint64_t rows = (uint64_t)n->rows;
+    infer__gpu_bytes b;
+    memset(&b, 0, sizeof b);
+    b.pass = infer__gpu_run_bytes(n->block_len);
+    if (!n->exact)
+        b.x8 = infer__gpu_x8_bytes(INFER__MAX(infer__cpu_x8_len(rows, n->cols),
+                                              infer__cpu_x8_len(rows * (uint64_t)n->n_used, n->expert_cols)));
+    b.parts_len = infer__gpu_parts_len(n->cells, n->head_values);
+    b.parts = infer__gpu_parts_bytes(b.parts_len);
+    if (n->n_used == 0) return b;
+    b.lists = infer__gpu_lists_len(rows, n->n_used, n->n_expert) * sizeof(uint32_t);
+    b.pairs = infer__gpu_pairs_len(rows, n->n_used, n->sum_cols) * sizeof(float);
+    return b;
+}
+
+static void infer__gpu_sizes(const infer__needs *n, uint64_t *here, uint64_t *host) {
+    infer__gpu_bytes b = infer__gpu_bytes_of(n);
+    *here = b.pass + b.x8 + b.parts + b.lists + b.pairs;
+    *host = b.pass; /* the pass goes there packed */
+}
+
+static infer_result infer__gpu_run_open(infer__ctx *c, const infer__gpu_bytes *bytes, infer_error *err) {
     struct infer__gpu_run *run = c->run;
     infer_error why;
     infer_result r;
@@ -274,7 +306,7 @@ static infer_result infer__gpu_run_open(infer__ctx *c, infer_error *err) {
     }
     r = infer__gpu_use_kv(c->gpu, c->kv_type, err);
     if (r) return r;
-    run->cap = infer__gpu_run_bytes((uint64_t)c->pass.block_len) / sizeof *run->staging;
+    run->cap = bytes->pass / sizeof *run->staging;
     run->sets = (infer__gpu_set *)infer__calloc(c->mem, INFER__MODULE_COUNT, sizeof *run->sets);
     run->staging = (int32_t *)infer__calloc(c->mem, run->cap, sizeof *run->staging);
     if (!run->sets || !run->staging)
@@ -290,10 +322,11 @@ static infer_result infer__gpu_run_open(infer__ctx *c, infer_error *err) {
 }
 
 /* Room for parts of attention. The counters begin as zeros, and every launch leaves them so. */
-static int infer__gpu_parts_open(infer__ctx *c) {
-    uint64_t at = c->parts_len * sizeof(float), bytes = infer__gpu_parts_bytes(c->parts_len);
+static int infer__gpu_parts_open(infer__ctx *c, const infer__gpu_bytes *b) {
+    uint64_t at = b->parts_len * sizeof(float), bytes = b->parts;
     void *zeros;
     if (bytes == 0) return 1;
+    c->run->parts_len = b->parts_len;
     if (!infer__gpu_buf_alloc(c, &c->run->parts, bytes)) return 0;
     zeros = infer__calloc(c->mem, bytes - at + 1, 1);
     if (!zeros) {
@@ -306,9 +339,9 @@ static int infer__gpu_parts_open(infer__ctx *c) {
     return infer__ok(c);
 }
 
-static int infer__gpu_prepare(infer__ctx *c, int32_t max_cols) {
+static int infer__gpu_prepare(infer__ctx *c, const infer__needs *n) {
+    const infer__gpu_bytes b = infer__gpu_bytes_of(n);
     infer_error err;
-    (void)max_cols; /* scratch is the kernels' own */
     infer__error_clear(&err);
     c->run = (struct infer__gpu_run *)infer__calloc(c->mem, 1, sizeof *c->run);
     if (!c->run) {
@@ -318,14 +351,14 @@ static int infer__gpu_prepare(infer__ctx *c, int32_t max_cols) {
     c->run->driver = infer__gpu_driver(c->gpu);
     c->run->mma_wide = INFER__GPU_MMA_WIDE;
     c->run->mma_groups = INFER__GPU_MMA_GROUPS;
-    if (infer__gpu_run_open(c, &err)) {
+    if (infer__gpu_run_open(c, &b, &err)) {
         infer__fail(c, err.code, "%s", err.message);
         return 0;
     }
-    if (!c->exact && c->x8_len && !infer__gpu_buf_alloc(c, &c->run->x8, infer__gpu_x8_bytes(c->x8_len))) return 0;
-    if (c->lists_len && !infer__gpu_buf_alloc(c, &c->run->lists, c->lists_len * sizeof(uint32_t))) return 0;
-    if (c->pairs_len && !infer__gpu_buf_alloc(c, &c->run->pairs, c->pairs_len * sizeof(float))) return 0;
-    return infer__gpu_buf_alloc(c, &c->run->pass, c->run->cap * sizeof *c->run->staging) && infer__gpu_parts_open(c);
+    if (b.x8 && !infer__gpu_buf_alloc(c, &c->run->x8, b.x8)) return 0;
+    if (b.lists && !infer__gpu_buf_alloc(c, &c->run->lists, b.lists)) return 0;
+    if (b.pairs && !infer__gpu_buf_alloc(c, &c->run->pairs, b.pairs)) return 0;
+    return infer__gpu_buf_alloc(c, &c->run->pass, b.pass) && infer__gpu_parts_open(c, &b);
 }
 
 static void infer__gpu_finish(infer__ctx *c) {

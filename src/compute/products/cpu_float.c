@@ -58,13 +58,14 @@ static void infer__float_prepare_task(void *arg, int row, int worker) {
     const infer__float_job *job = (const infer__float_job *)arg;
     const struct infer__floats *f = job->c->floats;
     (void)worker;
-    f->prepare(infer__row(job->x, row), job->c->float_x + row * infer__float_row_bytes(f, job->x->cols), job->x->cols);
+    f->prepare(infer__row(job->x, row), job->c->cpu->float_x + row * infer__float_row_bytes(f, job->x->cols),
+               job->x->cols);
 }
 
-/* Round all rows of x for BF16 weights, into c->float_x. */
+/* Round all rows of x for BF16 weights, into c->cpu->float_x. */
 static void infer__float_prepare(infer__ctx *c, const infer__tensor *x) {
     infer__float_job job;
-    INFER__ASSERT((uint64_t)(x->rows * infer__float_row_bytes(c->floats, x->cols)) <= c->float_x_bytes);
+    INFER__ASSERT((uint64_t)(x->rows * infer__float_row_bytes(c->floats, x->cols)) <= c->cpu->float_x_bytes);
     job.c = c;
     job.x = x;
     infer__cpu_run(c, x->rows, (int64_t)x->rows * x->cols, infer__float_prepare_task, &job);
@@ -246,7 +247,7 @@ static void infer__float_tile(const infer__ctx *c, const infer__weight *w, int32
     p.sy = sy;
     p.tile = (uint8_t *)infer__cpu_scratch(c, worker);
     p.lanes = (float *)(void *)(p.tile + INFER__FLOAT_TILE * INFER__FLOAT_STRIDE);
-    INFER__ASSERT(infer__float_scratch_len(w->cols) <= c->scratch_len);
+    INFER__ASSERT(infer__float_scratch_len(w->cols) <= c->cpu->scratch_len);
     if (infer__float_few(p.f, n_x) && p.f->raw[p.kind][1]) infer__float_stream(&p);
     else infer__float_tiles(&p);
 }

@@ -119,13 +119,13 @@ typedef struct infer__x8_job { infer__ctx *c; const infer__tensor *x; } infer__x
 static void infer__x8_task(void *arg, int row, int worker) {
     const infer__x8_job *job = (const infer__x8_job *)arg;
     (void)worker;
-    job->c->int8->quantise(infer__row(job->x, row), job->x->cols, job->c->x8 + row, job->x->rows);
+    job->c->int8->quantise(infer__row(job->x, row), job->x->cols, job->c->cpu->x8 + row, job->x->rows);
 }
 
-/* Round all rows of x; chunk i of row r goes to c->x8[i * rows + r]. */
+/* Round all rows of x; chunk i of row r goes to c->cpu->x8[i * rows + r]. */
 static void infer__x8_prepare(infer__ctx *c, const infer__tensor *x) {
     infer__x8_job job;
-    INFER__ASSERT((uint64_t)x->rows * (uint64_t)infer__chunks(x->cols) <= c->x8_len);
+    INFER__ASSERT((uint64_t)x->rows * (uint64_t)infer__chunks(x->cols) <= c->cpu->x8_len);
     job.c = c;
     job.x = x;
     infer__cpu_run(c, x->rows, (int64_t)x->rows * x->cols, infer__x8_task, &job);
@@ -217,7 +217,7 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, i
     a.n_x = n_x;
     a.y = s->y;
     a.stride = INFER__INT8_ROWS;
-    a.x = c->x8 + first;
+    a.x = c->cpu->x8 + first;
     memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
     for (i = 0; i < w->chunks; i++, a.x += x_rows) {
         a.n_blocks = i == w->chunks - 1 ? w->last_blocks : INFER__CHUNK / 32;

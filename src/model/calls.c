@@ -10,7 +10,7 @@
  * Cancel: a call has a number. infer_session_cancel notes the number of the call that it sees running, so that one
  *        that comes late means nothing to the next call.
  */
-#include "../model/model.h"
+#include "model.h"
 
 static const infer_error infer__refused = {
     INFER_ERR_STATE,
@@ -78,16 +78,4 @@ static infer_result infer__model_let(const infer_model *m, infer_result r) {
 
 static int infer__session_cancelled(const infer_session *s) {
     return infer__atomic_get(&s->cancel) == infer__atomic_get(&s->calls);
-}
-
-/* The number of the session's call is noted before the eval's is read, and an eval gives its number out before it looks
- * whether it is cancelled: one of the two sees the other. */
-INFER_API void infer_session_cancel(infer_session *session) {
-    int64_t call, eval;
-    if (!session) return;
-    call = infer__atomic_get(&session->calls);
-    if (!(call & 1)) return; /* nothing runs */
-    infer__atomic_raise(&session->cancel, call);
-    eval = infer__atomic_get(&session->eval);
-    if (eval) infer__atomic_raise(&session->context->cancel, eval);
 }

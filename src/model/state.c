@@ -1,4 +1,4 @@
-/* session_state.c: going back, sharing and keeping sessions: rewind, sync, fork, save, load.
+/* state.c: going back, sharing and keeping sessions: rewind, sync, fork, save, load.
  *
  * Saved form (machine byte order, checked by a marker): a header of 16 uint32, the tokens, then for every layer its
  * pages of keys and of values in order of position, and a 64-bit FNV-1a sum of all of it. Pages are saved as rows,
@@ -7,32 +7,29 @@
  * lengths; never read memory that the state did not fill. So every position is either in the cache, whole pages of
  * which are loaded, or has a token from which it can be computed again.
  */
-#include "../model/model.h"
+#include "model.h"
 
 /* The context is claimed too. */
 static infer_result infer__session_cut(infer_session *session, int32_t n) {
     infer_context *c = session->context;
-    int32_t i;
+    int32_t i, pos;
     infer__error_clear(&session->error);
     if (n < 0 || n > session->n)
         return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_rewind: %d is outside 0..%d", (int)n,
                             (int)session->n);
     session->out_n = 0;
     infer__results_drop(session);
-    if (n <= session->n_valid && infer__cache_has(c, session, n)) {
-        session->n = session->n_valid = n;
-        infer__cache_cut(c, session, n);
-        return INFER_OK;
-    }
-    for (i = 0; i < n; i++)
+    pos = infer__cells_back(c, session, n);
+    for (i = pos; i < n; i++)
         if (session->tokens[i] < 0)
             return infer__error(&session->error, INFER_ERR_STATE,
                                 "infer_session_rewind: position %d was given as an embedding and "
                                 "cannot be computed again",
                                 (int)i);
+    infer__cells_cut(c, session, pos);
     session->n = n;
-    session->n_valid = 0; /* the next eval computes it again */
-    infer__cache_cut(c, session, 0);
+    session->n_valid = pos; /* the next eval computes what follows again */
+    infer__cache_cut(c, session, pos);
     return INFER_OK;
 }
 
@@ -41,15 +38,6 @@ static infer_result infer__session_rewind(infer_session *s, int32_t n) {
     if (r != INFER_OK) return r;
     r = infer__session_cut(s, n);
     infer__context_leave(s->context);
-    return r;
-}
-
-INFER_API infer_result infer_session_rewind(infer_session *session, int32_t n) {
-    infer_result r;
-    if (!session) return INFER_ERR_ARGUMENT;
-    if (!infer__session_claim(session)) return INFER_ERR_STATE;
-    r = infer__session_rewind(session, n);
-    infer__session_leave(session);
     return r;
 }
 
@@ -70,16 +58,6 @@ static infer_result infer__session_sync(infer_session *session, const infer_toke
     return infer__session_eval(session, tokens + same, n - same);
 }
 
-INFER_API infer_result infer_session_sync(infer_session *session, const infer_token *tokens, int32_t n, int32_t *kept) {
-    infer_result r;
-    if (kept) *kept = 0;
-    if (!session) return INFER_ERR_ARGUMENT;
-    if (!infer__session_claim(session)) return INFER_ERR_STATE;
-    r = infer__session_sync(session, tokens, n, kept);
-    infer__session_leave(session);
-    return r;
-}
-
 /* The session and its context are claimed. */
 static infer_result infer__session_fork(infer_session **out, const infer_session *session, infer_error *err) {
     infer_session_params p;
@@ -97,27 +75,9 @@ static infer_result infer__session_fork(infer_session **out, const infer_session
     s->n_valid = session->n_valid;
     memcpy(s->tokens, session->tokens, (size_t)session->n * sizeof *s->tokens);
     infer__cache_share(session->context, s, session);
+    infer__cells_share(session->context, s, session);
     *out = s;
     return INFER_OK;
-}
-
-INFER_API infer_result infer_session_fork(infer_session **out, infer_session *session, infer_error *err) {
-    infer_session *s = NULL;
-    infer_result r;
-    infer__error_clear(err);
-    if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_fork: out is NULL");
-    *out = NULL;
-    if (!session) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_fork: session is NULL");
-    if (!infer__session_claim(session))
-        return infer__error(err, INFER_ERR_STATE, "infer_session_fork: %s", infer__refused.message);
-    r = infer__context_claim(session->context, "infer_session_fork", err);
-    if (r == INFER_OK) {
-        r = infer__session_fork(&s, session, err);
-        infer__context_leave(session->context);
-    }
-    infer__session_leave(session);
-    *out = s;
-    return r;
 }
 
 /* ---- save and load ----------------------------------------------------------------------------------------------- */
@@ -129,6 +89,13 @@ static uint64_t infer__model_print(const infer_model *m) {
     uint64_t h = infer__fnv(INFER__FNV, m->arch_name, strlen(m->arch_name));
     int32_t i;
     h = infer__fnv(h, &m->n_params, sizeof m->n_params);
+    for (i = 0; i < m->n_states; i++) {
+        const infer__state *s = &m->states[i];
+        if (s->kind != INFER__STATE_RECURRENT) continue;
+        h = infer__fnv(h, &s->layer, sizeof s->layer);
+        h = infer__fnv(h, &s->n_head, sizeof s->n_head);
+        h = infer__fnv(h, &s->dim, sizeof s->dim);
+    }
     for (i = 0; i < m->hp.n_layer; i++) {
         const infer__layer *l = &m->layers[i];
         int32_t v[4];
@@ -186,37 +153,51 @@ static void infer__state_put(infer__state_out *o, const void *data, uint64_t n) 
     if (o->write(o->user, data, (size_t)n) != n) o->failed = 1;
 }
 
-/* Bytes of the largest page of any layer. */
+/* Bytes of a page of a slot, and of the largest one. */
+static uint64_t infer__page_of_state(const infer_context *c, int32_t state) {
+    return infer__page_bytes(c->plan.kv_type, &c->model->states[state]);
+}
 static uint64_t infer__page_most(const infer_context *c) {
-    uint64_t kb, vb, most = 0;
-    int32_t l;
-    for (l = 0; l < c->model->hp.n_layer; l++) {
-        infer__page_bytes(c, &c->model->layers[l], &kb, &vb);
-        most = INFER__MAX(most, INFER__MAX(kb, vb));
-    }
+    uint64_t most = 0;
+    int32_t s;
+    for (s = 0; s < c->model->n_states; s++) most = INFER__MAX(most, infer__page_of_state(c, s));
     return most;
 }
 
-/* A page of one layer's keys or values to `page`, as rows. `spare` is as large. */
-static void infer__page_fetch(infer_context *c, int32_t layer, int keys, uint64_t offset, char *page, char *spare,
-                              uint64_t bytes) {
-    const infer__layer *l = &c->model->layers[layer];
-    const infer__kv_buf *b = keys ? &c->cache.k[layer] : &c->cache.v[layer];
-    const infer__ops *ops = infer__layer_ops(c, layer);
-    int turned = keys && l->place == INFER__ON_CPU;
-    ops->download(&c->ctx, &b->buf, offset, turned ? spare : page, bytes);
-    ops->sync(&c->ctx);
-    if (turned && infer__ok(&c->ctx)) infer__kv_turn(b->type, l->n_head_kv, l->dim_k, spare, page, 1);
+/* Slots are saved in runs: those of one layer and group have their first pages side by side, then the second, ... */
+static int32_t infer__states_run(const infer_model *m, int32_t first) {
+    int32_t s = first;
+    while (s < m->n_states && m->states[s].layer == m->states[first].layer &&
+           m->states[s].group == m->states[first].group)
+        s++;
+    return s;
 }
 
-/* Rows of one layer's keys or values to a page. `spare` is as large. */
-static void infer__page_give(infer_context *c, int32_t layer, int keys, uint64_t offset, const char *page, char *spare,
-                             uint64_t bytes) {
-    const infer__layer *l = &c->model->layers[layer];
-    infer__kv_buf *b = keys ? &c->cache.k[layer] : &c->cache.v[layer];
-    int turned = keys && l->place == INFER__ON_CPU;
-    if (turned) infer__kv_turn(b->type, l->n_head_kv, l->dim_k, spare, (char *)page, 0);
-    infer__layer_ops(c, layer)->upload(&c->ctx, &b->buf, offset, turned ? spare : page, bytes);
+/* A page of a slot to or from rows, position by position. */
+static void infer__page_move(infer_context *c, int32_t state, int32_t page, char *rows, char *spare, int out) {
+    const infer__state *s = &c->model->states[state];
+    infer__kv_page_args a;
+    a.buf = &c->cache.bufs[state];
+    a.page = page;
+    a.n_head = s->n_head;
+    a.dim = s->dim;
+    a.keys = s->kind == INFER__STATE_KEYS;
+    a.rows = rows;
+    a.spare = spare;
+    if (out) infer__state_ops(c, state)->kv_export(&c->ctx, &a);
+    else infer__state_ops(c, state)->kv_import(&c->ctx, &a);
+}
+
+/* The session's state in a recurrent slot, to or from the host. */
+static void infer__cell_move(infer_context *c, int32_t state, int32_t cell, char *data, int out) {
+    const infer__ops *ops = infer__state_ops(c, state);
+    uint64_t n = infer__page_of_state(c, state);
+    if (!out) {
+        ops->upload(&c->ctx, &c->cache.bufs[state].buf, (uint64_t)cell * n, data, n);
+        return;
+    }
+    ops->download(&c->ctx, &c->cache.bufs[state].buf, (uint64_t)cell * n, data, n);
+    ops->sync(&c->ctx);
 }
 
 /* As infer_session_save; the session and its context are claimed. */
@@ -224,9 +205,9 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
     infer__state_out o;
     infer_context *c;
     uint32_t header[INFER__STATE_WORDS];
-    uint64_t kb, vb, most;
+    uint64_t most;
     char *page, *spare;
-    int32_t l, i, pages;
+    int32_t s, e, i, k, pages;
     infer__error_clear(&session->error);
     if (!write) return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_save: write is NULL");
     c = session->context;
@@ -249,19 +230,24 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
     infer__state_put(&o, header, sizeof header);
     infer__state_put(&o, session->tokens, (uint64_t)session->n * sizeof *session->tokens);
     pages = (session->n_valid + INFER__PAGE - 1) / INFER__PAGE;
-    for (l = 0; l < c->model->hp.n_layer; l++) {
-        const infer__layer *layer = &c->model->layers[l];
-        infer__page_bytes(c, layer, &kb, &vb);
-        for (i = session->first_page[layer->group]; i < pages; i++) {
-            uint64_t p = (uint64_t)session->pages[layer->group][i];
-            int32_t used = INFER__MIN(session->n_valid - i * INFER__PAGE, INFER__PAGE);
-            infer__page_fetch(c, l, 1, p * kb, page, spare, kb);
-            infer__page_clear_tail(page, kb, used, layer->n_head_kv);
-            infer__state_put(&o, page, kb);
-            infer__page_fetch(c, l, 0, p * vb, page, spare, vb);
-            infer__page_clear_tail(page, vb, used, layer->n_head_kv);
-            infer__state_put(&o, page, vb);
+    for (s = 0; s < c->model->n_states; s = e) {
+        int32_t group = c->model->states[s].group;
+        e = infer__states_run(c->model, s);
+        if (group == INFER__GROUP_CELLS) {
+            for (k = s; k < e && session->n_valid > 0; k++) {
+                infer__cell_move(c, k, session->cell, page, 1);
+                infer__state_put(&o, page, infer__page_of_state(c, k));
+            }
+            continue;
         }
+        for (i = session->first_page[group]; i < pages; i++)
+            for (k = s; k < e; k++) {
+                infer__page_move(c, k, session->pages[group][i], page, spare, 1);
+                infer__page_clear_tail(page, infer__page_of_state(c, k),
+                                       INFER__MIN(session->n_valid - i * INFER__PAGE, INFER__PAGE),
+                                       c->model->states[k].n_head);
+                infer__state_put(&o, page, infer__page_of_state(c, k));
+            }
     }
     infer__free(c->ctx.mem, page);
     if (!infer__ok(&c->ctx))
@@ -320,20 +306,19 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
 /* Bytes of tokens and pages behind a checked header. */
 static uint64_t infer__state_size(const infer_session *s, const uint32_t *w) {
     const infer_context *c = s->context;
-    uint64_t n = (uint64_t)w[7] * sizeof(infer_token), kb, vb, pages = (uint64_t)infer__state_pages(w);
-    int32_t l;
-    for (l = 0; l < c->model->hp.n_layer; l++) {
-        infer__page_bytes(c, &c->model->layers[l], &kb, &vb);
-        n += (kb + vb) * (pages - w[9 + c->model->layers[l].group]);
+    uint64_t n = (uint64_t)w[7] * sizeof(infer_token), pages = (uint64_t)infer__state_pages(w);
+    int32_t k;
+    for (k = 0; k < c->model->n_states; k++) {
+        int32_t group = c->model->states[k].group;
+        n += infer__page_of_state(c, k) * (group == INFER__GROUP_CELLS ? w[8] > 0 : pages - w[9 + group]);
     }
     return n;
 }
 
 /* Everything is read and checked: make it the session's state. `spare` holds a page. */
-static infer_result infer__state_apply(infer_session *s, const uint32_t *w, const char *data, char *spare) {
+static infer_result infer__state_apply(infer_session *s, const uint32_t *w, char *data, char *spare) {
     infer_context *c = s->context;
-    uint64_t kb, vb;
-    int32_t g, l, i, pages = infer__state_pages(w);
+    int32_t g, i, k, from, to, pages = infer__state_pages(w);
     for (g = 0; g < INFER__CACHE_GROUPS; g++) {
         int32_t own = 0;
         for (i = 0; c->cache.groups[g].n_pages && i < c->plan.max_pages; i++)
@@ -341,8 +326,12 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, cons
         if (c->cache.groups[g].n_pages && pages - (int32_t)w[9 + g] > c->cache.groups[g].n_free + own)
             return infer__error(&s->error, INFER_CONTEXT_FULL, "infer_session_load: the context's cache is full");
     }
+    if (w[8] > 0 && !infer__cells_room(c, s))
+        return infer__error(&s->error, INFER_CONTEXT_FULL, "infer_session_load: no room for the recurrent state");
     infer__error_clear(&c->ctx.error);
+    infer__cells_cut(c, s, 0);
     infer__cache_cut(c, s, 0);
+    if (infer__cells_used(c) && w[8] > 0) s->cell = infer__page_take(c, INFER__GROUP_CELLS);
     for (g = 0; g < INFER__CACHE_GROUPS; g++) {
         if (!c->cache.groups[g].n_pages) continue;
         s->first_page[g] = (int32_t)w[9 + g];
@@ -354,20 +343,27 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, cons
     infer__results_drop(s);
     memcpy(s->tokens, data, (size_t)s->n * sizeof *s->tokens);
     data += (size_t)s->n * sizeof *s->tokens;
-    for (l = 0; l < c->model->hp.n_layer; l++) {
-        const infer__layer *layer = &c->model->layers[l];
-        infer__page_bytes(c, layer, &kb, &vb);
-        for (i = s->first_page[layer->group]; i < pages; i++) {
-            uint64_t p = (uint64_t)s->pages[layer->group][i];
-            infer__page_give(c, l, 1, p * kb, data, spare, kb);
-            infer__page_give(c, l, 0, p * vb, data + kb, spare, vb);
-            data += kb + vb;
+    for (from = 0; from < c->model->n_states; from = to) {
+        int32_t group = c->model->states[from].group;
+        to = infer__states_run(c->model, from);
+        if (group == INFER__GROUP_CELLS) {
+            for (k = from; k < to && s->n_valid > 0; k++) {
+                infer__cell_move(c, k, s->cell, data, 0);
+                data += infer__page_of_state(c, k);
+            }
+            continue;
         }
+        for (i = s->first_page[group]; i < pages; i++)
+            for (k = from; k < to; k++) {
+                infer__page_move(c, k, s->pages[group][i], data, spare, 0);
+                data += infer__page_of_state(c, k);
+            }
     }
     for (i = 0; i < INFER__PLACES; i++)
         if (infer__enter(c, i)) c->at->ops->sync(&c->ctx);
     if (infer__ok(&c->ctx)) return INFER_OK;
-    infer__cache_cut(c, s, 0); /* a device failed: what was there is gone */
+    infer__cells_cut(c, s, 0); /* a device failed: what was there is gone */
+    infer__cache_cut(c, s, 0);
     s->n = s->n_valid = 0;
     return infer__error(&s->error, c->ctx.error.code, "infer_session_load: %s", c->ctx.error.message);
 }
@@ -412,18 +408,4 @@ static infer_result infer__session_load(infer_session *session, infer_read_fn re
     if (!r) r = infer__state_apply(session, w, data, data + size);
     infer__free(c->ctx.mem, data);
     return r;
-}
-
-INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn write, void *user) {
-    infer_result r;
-    if (!session) return INFER_ERR_ARGUMENT;
-    if ((r = infer__session_enter(session, "infer_session_save")) != INFER_OK) return r;
-    return infer__session_exit(session, infer__session_save(session, write, user));
-}
-
-INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn read, void *user) {
-    infer_result r;
-    if (!session) return INFER_ERR_ARGUMENT;
-    if ((r = infer__session_enter(session, "infer_session_load")) != INFER_OK) return r;
-    return infer__session_exit(session, infer__session_load(session, read, user));
 }

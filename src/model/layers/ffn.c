@@ -4,17 +4,32 @@
  * Experts: the router's softmax picks n_used experts, weights divided by their sum (Mixtral, arXiv 2401.04088), or not,
  * and scaled, where keys say so.
  */
-#include "model.h"
+#include "../model.h"
 
 /* Floats a row of the work area. */
-static int64_t infer__ffn_cols(const infer_model *m, const infer__layer *l) {
+static int64_t infer__ffn_dense_cols(const infer_model *m, const infer__layer *l) {
+    (void)m;
+    return 2 * (int64_t)l->n_ff;
+}
+
+static int64_t infer__ffn_moe_cols(const infer_model *m, const infer__layer *l) {
     const infer__hparams *hp = &m->hp;
-    int64_t n = 2 * (int64_t)l->n_ff;
-    if (l->ffn == INFER__FFN_MOE) {
-        n = hp->n_expert + 2 * (int64_t)hp->n_used + 2 * (int64_t)hp->n_used * hp->n_ff_expert;
-        n = INFER__MAX(n, 2 * (int64_t)hp->n_ff_shared + hp->n_embd);
-    }
-    return n;
+    int64_t n = hp->n_expert + 2 * (int64_t)hp->n_used + 2 * (int64_t)hp->n_used * hp->n_ff_expert;
+    (void)l;
+    return INFER__MAX(n, 2 * (int64_t)hp->n_ff_shared + hp->n_embd);
+}
+
+static void infer__ffn_dense_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
+    (void)m;
+    infer__need_cols(n, l->n_ff);
+}
+
+static void infer__ffn_moe_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
+    const infer__hparams *hp = &m->hp;
+    int32_t s;
+    infer__need_cols(n, INFER__MAX(hp->n_ff_expert, hp->n_ff_shared));
+    for (s = INFER__W_MOE_GATE; s <= INFER__W_MOE_DOWN; s++)
+        infer__need_experts(n, &l->w[s], hp->n_expert, hp->n_used, s == INFER__W_MOE_DOWN ? hp->n_embd : 0);
 }
 
 /* up = act(gate) * up, or act(up) when there is no gate. */
@@ -122,6 +137,7 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__subla
     c->ctx.ops->act(&c->ctx, &act);
     infer__experts(c, l, INFER__W_MOE_DOWN, &up, out, &ids, &weights, hp->n_embd);
     if (l->w[INFER__W_SHARED_UP].type) {
+        shared.part = s->part;
         shared.x = *x;
         shared.out = infer__view(&c->at->work, 2 * rows * (uint64_t)hp->n_ff_shared, n, hp->n_embd);
         add.x = shared.out;
@@ -134,3 +150,62 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__subla
     }
     infer__sublayer_add(c, s);
 }
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static infer_result infer__ffn_dense_check(const infer_model *m, infer__layer *l, infer_error *err) {
+    const infer__weight *w = l->w;
+    infer_result r = infer__need(l, INFER__W_FFN_UP, err);
+    if (!r) r = infer__need(l, INFER__W_FFN_DOWN, err);
+    if (!r && w[INFER__W_FFN_UP].rows != l->n_ff &&
+        (w[INFER__W_FFN_GATE].type || w[INFER__W_FFN_UP].rows != 2 * l->n_ff))
+        r = infer__error(err, INFER_ERR_FORMAT,
+                         "tensor %s has %d rows, the model needs %d (or twice that for gate and up)",
+                         w[INFER__W_FFN_UP].name, (int)w[INFER__W_FFN_UP].rows, (int)l->n_ff);
+    if (!r && w[INFER__W_FFN_UP_B].type && w[INFER__W_FFN_UP_B].cols != w[INFER__W_FFN_UP].rows)
+        r = infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d values for %d rows", w[INFER__W_FFN_UP_B].name,
+                         (int)w[INFER__W_FFN_UP_B].cols, (int)w[INFER__W_FFN_UP].rows);
+    if (!r) r = infer__only_with(m, l, INFER__W_FFN_GATE_B, INFER__W_FFN_GATE, err);
+    return r;
+}
+
+/* Gate and up in one tensor become two slices. */
+static void infer__ffn_dense_split(infer__layer *l) {
+    infer__weight *w = l->w, up;
+    int32_t i;
+    if (w[INFER__W_FFN_GATE].type || w[INFER__W_FFN_UP].rows != 2 * l->n_ff) return;
+    for (i = 0; i < 2; i++) {
+        up = w[INFER__W_FFN_UP + i];
+        if (!up.type) continue;
+        w[INFER__W_FFN_GATE + i] = infer__slice(&up, 0, l->n_ff);
+        w[INFER__W_FFN_UP + i] = infer__slice(&up, l->n_ff, l->n_ff);
+    }
+}
+
+static infer_result infer__ffn_moe_check(const infer_model *m, infer__layer *l, infer_error *err) {
+    infer_result r = infer__need(l, INFER__W_MOE_UP, err);
+    if (!r) r = infer__need(l, INFER__W_MOE_DOWN, err);
+    if (!r && l->w[INFER__W_SHARED_UP].type) r = infer__need(l, INFER__W_SHARED_DOWN, err);
+    if (!r) r = infer__only_with(m, l, INFER__W_SHARED_GATE, INFER__W_SHARED_UP, err);
+    if (!r) r = infer__only_with(m, l, INFER__W_SHARED_DOWN, INFER__W_SHARED_UP, err);
+    return r;
+}
+
+/* ---- as text ----------------------------------------------------------------------------------------------------- */
+
+static void infer__ffn_dense_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {
+    (void)m;
+    if (l->w[INFER__W_FFN_GATE].type)
+        infer__text_add(o, "    f = down(%s(gate %s) * up %s)  # %d wide\n", infer__act_name(l->act), in, in,
+                        (int)l->n_ff);
+    else infer__text_add(o, "    f = down(%s(up %s))  # %d wide\n", infer__act_name(l->act), in, (int)l->n_ff);
+}
+
+static void infer__ffn_moe_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {
+    infer__text_add(o, "    f = sum over the best %d of %d experts: p_e * down_e(%s(gate_e %s) * up_e %s)%s\n",
+                    (int)m->hp.n_used, (int)m->hp.n_expert, infer__act_name(l->act), in, in,
+                    l->w[INFER__W_SHARED_UP].type ? " + shared expert" : "");
+}
+
+static const infer__label INFER__FFN_DENSE_LABELS[] = {
+    { INFER__W_FFN_GATE, "gate" }, { INFER__W_FFN_UP, "up" }, { INFER__W_FFN_DOWN, "down" }, { 0, NULL } };

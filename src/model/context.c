@@ -1,0 +1,111 @@
+/* context.c: contexts: threads, work buffers and cache that sessions share; made whole, or not at all. */
+#include "model.h"
+
+static void infer__context_free(infer_context *c) {
+    infer__mem *mem;
+    infer_model *m;
+    int32_t i;
+    if (!c) return;
+    mem = &c->model->mem;
+    infer__cache_destroy(c);
+    for (i = 0; i < INFER__PLACES; i++) {
+        infer__place *p = &c->places[i];
+        if (!infer__enter(c, i)) continue;
+        p->ops->release(&c->ctx, &p->x);
+        p->ops->release(&c->ctx, &p->xn);
+        p->ops->release(&c->ctx, &p->out);
+        p->ops->release(&c->ctx, &p->work);
+        p->ops->release(&c->ctx, &p->top);
+        p->ops->finish(&c->ctx);
+    }
+    infer__pool_destroy(c->pool);
+    infer__free(mem, c->hop);
+    infer__free(mem, c->peek);
+    infer__free(mem, c->ctx.pass.block);
+    infer__free(mem, c->active);
+    infer__free(mem, c->kept);
+    infer__free(mem, c->out_top);
+    infer__free(mem, c->out_logits);
+    infer__free(mem, c->out_hidden);
+    infer__free(mem, (void *)c->row_embd);
+    m = c->model;
+    infer__free(mem, c);
+    infer__model_let(m, INFER_OK);
+}
+
+/* Scratch and work buffers of one place. */
+static infer_result infer__context_place(infer_context *c, int32_t place, const infer__ops *ops, infer_error *err) {
+    infer__place *p = &c->places[place];
+    infer__ctx *x = &c->ctx;
+    int ok;
+    if (!infer__place_used(c->model, place)) return INFER_OK;
+    p->ops = ops;
+    p->gpu = place == INFER__ON_CPU ? NULL : c->model->devices[place - INFER__ON_DEVICE].gpu;
+    infer__enter(c, place);
+    ok = ops->prepare(x, &c->plan.needs);
+    p->run = x->run; /* made by prepare; there after a failure too, for finish */
+    if (ok && ops->alloc(x, &p->x, c->plan.x_bytes) && ops->alloc(x, &p->xn, c->plan.x_bytes) &&
+        ops->alloc(x, &p->out, c->plan.x_bytes) && ops->alloc(x, &p->work, c->plan.work_bytes) &&
+        (place != infer__head_place(c->model) || c->plan.top_bytes == 0 || ops->alloc(x, &p->top, c->plan.top_bytes)))
+        return INFER_OK;
+    if (!infer__ok(x)) /* a device says more */
+        return infer__error(err, x->error.code, "batch of %d rows (%llu bytes): %s", (int)c->plan.batch,
+                            (unsigned long long)c->plan.scratch_bytes[place], x->error.message);
+    return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows (%llu bytes)", (int)c->plan.batch,
+                        (unsigned long long)c->plan.scratch_bytes[place]);
+}
+
+/* Everything that a pass needs, so that nothing is allocated while it runs. */
+static infer_result infer__context_build(infer_context *c, infer_error *err) {
+    infer__mem *mem = &c->model->mem;
+    uint64_t batch = (uint64_t)c->plan.batch;
+    int32_t i;
+    infer_result r = infer__pool_create(&c->pool, mem, c->plan.threads, c->model->params.parallel,
+                                        c->model->params.parallel_user, err);
+    if (r) return r;
+    c->ctx.kv_type = c->plan.kv_type;
+    infer__cpu_select(&c->ctx, c->model->cpu);
+    c->ctx.mem = mem;
+    c->ctx.pool = c->pool;
+    c->ctx.cancel = &c->cancel;
+    c->ctx.exact = c->model->params.exact;
+    c->ctx.pass.block_len = (int64_t)c->plan.block_len;
+    c->ctx.pass.block = (int32_t *)infer__calloc(mem, c->plan.block_len, sizeof(int32_t));
+    c->active = (infer_session **)infer__calloc(mem, (uint64_t)c->plan.n_seq, sizeof *c->active);
+    c->kept = (infer_session **)infer__calloc(mem, (uint64_t)c->plan.n_seq, sizeof *c->kept);
+    c->out_top = (int32_t *)infer__calloc(mem, batch, sizeof *c->out_top);
+    c->out_logits = (float **)infer__calloc(mem, batch, sizeof *c->out_logits);
+    c->out_hidden = (float **)infer__calloc(mem, batch, sizeof *c->out_hidden);
+    c->row_embd = (const float **)infer__calloc(mem, batch, sizeof *c->row_embd);
+    if (!c->ctx.pass.block || !c->active || !c->kept || !c->out_top || !c->out_logits || !c->out_hidden || !c->row_embd)
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);
+    if (c->plan.hop_bytes && !(c->hop = (float *)infer__alloc(mem, c->plan.hop_bytes)))
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);
+    for (i = 0; i < INFER__PLACES && !r; i++)
+        r = infer__context_place(c, i, i == INFER__ON_CPU ? &infer__cpu_ops : &infer__gpu_ops, err);
+    return r ? r : infer__cache_create(c, err);
+}
+
+static infer_result infer__context_make(infer_context **out, infer_model *m, const infer_context_params *params,
+                                        int32_t default_sessions, infer_error *err) {
+    infer__plan plan;
+    infer_context *c;
+    infer_result r = infer__plan_make(&plan, m, params, default_sessions, err);
+    if (r) return r;
+    if (infer__model_lost(m))
+        return infer__error(err, INFER_ERR_STATE, "the model uses a device and was opened before fork()");
+    infer__model_hold(m); /* before its callbacks can close it */
+    if ((r = infer__plan_fits(&plan, m, err)) != INFER_OK) return infer__model_let(m, r);
+    c = (infer_context *)infer__calloc(&m->mem, 1, sizeof *c);
+    if (!c) return infer__model_let(m, infer__error(err, INFER_ERR_MEMORY, "no memory for a context"));
+    c->model = m;
+    c->plan = plan;
+    r = infer__context_build(c, err);
+    if (r) {
+        infer__context_free(c);
+        return r;
+    }
+    c->ctx.profiling = params ? params->profile : 0;
+    *out = c;
+    return INFER_OK;
+}

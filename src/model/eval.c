@@ -1,0 +1,331 @@
+/* eval.c: evaluation of steps in passes.
+ *
+ * Rules: checks first (nothing is evaluated when a step cannot be), then passes of at most `batch` rows over all steps
+ *        together, then the sessions move on together. After a failure every session stands where it stood.
+ * Start: infer__eval_steps.
+ */
+#include "model.h"
+
+/* ---- checks: a step is evaluated whole or not at all ---------------------------------------------------- */
+
+static int32_t infer__logits_first(const infer_step *st) { /* first token whose logits are kept, n = none */
+    int32_t kind = st->outputs & 3;
+    return kind == INFER_OUT_ALL ? 0 : kind == INFER_OUT_LAST ? st->n - 1 : st->n;
+}
+
+static int32_t infer__hidden_first(const infer_step *st) {
+    if (!(st->outputs & INFER_OUT_HIDDEN)) return st->n;
+    return (st->outputs & 3) == INFER_OUT_LAST ? st->n - 1 : 0;
+}
+
+static int32_t infer__session_lost(const infer_session *s) {
+    int32_t i;
+    for (i = s->n_valid; i < s->n; i++)
+        if (s->tokens[i] < 0) return i;
+    return -1;
+}
+
+/* Nothing that another thread may change is looked at. */
+static infer_result infer__step_owner(const infer_context *c, const infer_step *steps, int32_t i, infer_error *err) {
+    const infer_session *s = steps[i].session;
+    int32_t j;
+    if (!s || s->context != c)
+        return infer__error(err, INFER_ERR_ARGUMENT, "step %d: the session is %s", (int)i,
+                            s ? "of another context" : "NULL");
+    for (j = 0; j < i; j++)
+        if (steps[j].session == s)
+            return infer__error(err, INFER_ERR_ARGUMENT, "steps %d and %d are of one session", (int)j, (int)i);
+    return INFER_OK;
+}
+
+static infer_result infer__step_check(const infer_context *c, const infer_step *steps, int32_t i, infer_error *err) {
+    const infer_step *st = &steps[i];
+    const infer_session *s = st->session;
+    int32_t j;
+    infer_result r = infer__step_owner(c, steps, i, err);
+    if (r != INFER_OK) return r;
+    if (st->n < 1) return infer__error(err, INFER_ERR_ARGUMENT, "step %d has %d tokens", (int)i, (int)st->n);
+    if (!st->tokens == !st->embeddings)
+        return infer__error(err, INFER_ERR_ARGUMENT, "step %d needs tokens or embeddings, one of the two", (int)i);
+    if (st->outputs < 0 || st->outputs > 7 || (st->outputs & 3) == 3)
+        return infer__error(err, INFER_ERR_ARGUMENT, "step %d: outputs %d is unknown", (int)i, (int)st->outputs);
+    if (st->n > s->cap - s->n) /* before its tokens are looked at: there may not be so many */
+        return infer__error(err, INFER_CONTEXT_FULL, "%d tokens at position %d do not fit a context of %d", (int)st->n,
+                            (int)s->n, (int)s->cap);
+    for (j = 0; st->tokens && j < st->n; j++)
+        if (st->tokens[j] < 0 || st->tokens[j] >= c->model->hp.n_vocab)
+            return infer__error(err, INFER_ERR_ARGUMENT, "step %d: token %d is %d, outside 0..%d", (int)i, (int)j,
+                                (int)st->tokens[j], (int)c->model->hp.n_vocab - 1);
+    j = infer__session_lost(s);
+    if (j >= 0)
+        return infer__error(err, INFER_ERR_STATE,
+                            "step %d: position %d was given as an embedding, is not in the cache any "
+                            "more and cannot be computed again: rewind the session to %d or before",
+                            (int)i, (int)j, (int)j);
+    return INFER_OK;
+}
+
+/* Pages and result rows for all steps. */
+static infer_result infer__steps_reserve(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
+    const infer__hparams *hp = &c->model->hp;
+    infer__mem *mem = &c->model->mem;
+    int32_t g, i;
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) {
+        int64_t need = 0;
+        for (i = 0; i < n; i++) {
+            const infer_session *s = steps[i].session;
+            need += infer__cache_need(c, s, g, s->n_valid, s->n - s->n_valid + steps[i].n);
+        }
+        if (need > c->cache.groups[g].n_free)
+            return infer__error(err, INFER_CONTEXT_FULL,
+                                "the context's cache of %d cells is full (%s layers: %lld pages "
+                                "needed, %d free)",
+                                (int)c->plan.cells, g ? "window" : "full", (long long)need,
+                                (int)c->cache.groups[g].n_free);
+    }
+    if (!infer__cells_reserve(c, steps, n))
+        return infer__error(err, INFER_CONTEXT_FULL,
+                            "the context has no room for the recurrent states of so many sessions");
+    for (i = 0; i < n; i++) {
+        infer_session *s = steps[i].session;
+        uint64_t nl = (uint64_t)(steps[i].n - infer__logits_first(&steps[i]));
+        uint64_t nh = (uint64_t)(steps[i].n - infer__hidden_first(&steps[i]));
+        s->out_n = 0; /* what was there is gone from now on */
+        infer__results_drop(s);
+        if (!infer__rows_reserve(mem, &s->logits, &s->logits_cap, nl, hp->n_vocab) ||
+            !infer__rows_reserve(mem, &s->hidden, &s->hidden_cap, nh, hp->n_embd) ||
+            !infer__results_reserve(s, s->top_wanted))
+            return infer__error(err, INFER_ERR_MEMORY, "no memory for the results of %d tokens", (int)steps[i].n);
+    }
+    return INFER_OK;
+}
+
+/* ---- passes ------------------------------------------------------------------------------------------------ */
+
+/* Where the passes over a list of steps stand. */
+typedef struct infer__pass_cursor {
+    const infer_step *steps;
+    int32_t n, step, at; /* the next row is token `at` of step `step` */
+    int64_t done, total;
+} infer__pass_cursor;
+
+/* Lay out the pass for at most n_seq sequences and max_pages pages each. */
+static void infer__pass_begin(infer_context *c) {
+    infer__pass *p = &c->ctx.pass;
+    int32_t *at = p->block, batch = c->plan.batch, n_seq = c->plan.n_seq;
+    infer__error_clear(&c->ctx.error); /* before the cache's pages are copied, which may fail too */
+    p->n_rows = p->n_out = p->n_seq = 0;
+    p->max_pages = c->plan.max_pages;
+    p->ids = at;
+    p->pos = at += batch;
+    p->seq = at += batch;
+    p->out = at += batch;
+    p->extended = at += batch;
+    p->pages[0] = at += n_seq;
+    p->pages[1] = at += (int64_t)n_seq * p->max_pages;
+    p->cell_in = p->cell_out = NULL;
+    if (!infer__cells_used(c)) return;
+    p->cell_in = at += (int64_t)n_seq * p->max_pages;
+    p->cell_out = at + n_seq;
+}
+
+/* Add rows of one step: `count` tokens from cur->at on. Returns 0 when its pages cannot be had. */
+static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int32_t count) {
+    infer__pass *p = &c->ctx.pass;
+    const infer_step *st = &cur->steps[cur->step];
+    infer_session *s = st->session;
+    int32_t base = s->n_valid, i, g, q = p->n_seq++, first_l = infer__logits_first(st),
+            first_h = infer__hidden_first(st);
+    if (!infer__cache_write(c, s, base + cur->at, count)) return 0;
+    if (!infer__cells_pass(c, s, q, base + cur->at + count)) return 0;
+    c->active[q] = s;
+    p->extended[q] = s->cap > c->model->hp.rope_ctx;
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) /* pages behind the last position are not looked at */
+        memcpy(p->pages[g] + (int64_t)q * p->max_pages, s->pages[g],
+               (size_t)((base + cur->at + count - 1) / INFER__PAGE + 1) * sizeof(int32_t));
+    for (i = cur->at; i < cur->at + count; i++) {
+        int32_t r = p->n_rows++, wants_l = i >= first_l, wants_h = i >= first_h;
+        p->ids[r] = st->tokens ? st->tokens[i] : -1;
+        p->pos[r] = base + i;
+        p->seq[r] = q;
+        c->row_embd[r] = st->tokens ? NULL : st->embeddings + (int64_t)i * c->model->hp.n_embd;
+        if (!wants_l && !wants_h) continue;
+        c->out_logits[p->n_out] = wants_l ? s->logits + (int64_t)(i - first_l) * c->model->hp.n_vocab : NULL;
+        c->out_top[p->n_out] = wants_l && first_l == st->n - 1 && !s->all_wanted ? s->top_wanted : 0;
+        c->out_hidden[p->n_out] = wants_h ? s->hidden + (int64_t)(i - first_h) * c->model->hp.n_embd : NULL;
+        p->out[p->n_out++] = r;
+    }
+    return 1;
+}
+
+static infer_result infer__pass_run(infer_context *c, infer_error *err) {
+    if (c->places[INFER__ON_CPU].ops) { /* weights are read where the file is mapped */
+        infer_result r = infer__gguf_whole(&c->model->gguf, err);
+        if (r != INFER_OK) return r;
+    }
+    infer__forward(c);
+    if (infer__ok(&c->ctx) && !infer__results_finite(c)) { /* find out where it began */
+        c->checking = 1;
+        infer__forward(c);
+        c->checking = 0;
+        if (infer__ok(&c->ctx))
+            infer__fail(&c->ctx, INFER_ERR_STATE, "the output head gives logits that are not finite");
+    }
+    if (infer__ok(&c->ctx)) return INFER_OK;
+    return infer__error(err, c->ctx.error.code, "%s", c->ctx.error.message);
+}
+
+/* Evaluate all tokens of the steps, in passes of at most `batch` rows and n_seq sessions. */
+static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, infer_error *err) {
+    while (cur->step < cur->n) {
+        infer_result r;
+        int32_t i;
+        infer__pass_begin(c);
+        c->trace = NULL;
+        while (cur->step < cur->n && c->ctx.pass.n_rows < c->plan.batch && c->ctx.pass.n_seq < c->plan.n_seq) {
+            const infer_step *st = &cur->steps[cur->step];
+            int32_t count = INFER__MIN(st->n - cur->at, c->plan.batch - c->ctx.pass.n_rows), every;
+            every = c->plan.snapshot_every - (st->session->n_valid + cur->at) % c->plan.snapshot_every;
+            if (infer__cells_used(c)) count = INFER__MIN(count, every); /* a state that is kept lies between passes */
+            if (!infer__pass_add(c, cur, count))
+                return infer__ok(&c->ctx) ? infer__error(err, INFER_CONTEXT_FULL,
+                                                         "the context's cache of %d cells is full", (int)c->plan.cells)
+                                          : infer__error(err, c->ctx.error.code, "%s", c->ctx.error.message);
+            if (st->session->trace) {
+                c->trace = st->session->trace;
+                c->trace_user = st->session->trace_user;
+            }
+            cur->at += count;
+            cur->done += count;
+            if (cur->at < st->n) break; /* a session is in a pass once */
+            cur->step++;
+            cur->at = 0;
+        }
+        infer__results_choose(c, cur->step == cur->n);
+        r = infer__pass_run(c, err);
+        if (r) return r;
+        infer__results_keep(c);
+        for (i = 0; i < c->ctx.pass.n_seq; i++) infer__cells_passed(c, c->active[i]);
+        for (i = 0; i < c->ctx.pass.n_seq; i++) {
+            infer_session *s = c->active[i];
+            if (s->progress && s->progress(s->progress_user, (float)((double)cur->done / (double)cur->total)))
+                return infer__error(err, INFER_CANCELLED, "cancelled by the progress callback");
+        }
+    }
+    return INFER_OK;
+}
+
+/* Compute again what a rewind behind the kept window made unusable. */
+static infer_result infer__catch_up(infer_context *c, infer_session *s, infer_error *err) {
+    infer_step st;
+    infer__pass_cursor cur;
+    infer_result r;
+    int32_t from = s->n_valid;
+    if (from == s->n) return INFER_OK;
+    memset(&st, 0, sizeof st);
+    memset(&cur, 0, sizeof cur);
+    st.session = s;
+    st.tokens = s->tokens + from;
+    st.n = s->n - from;
+    cur.steps = &st;
+    cur.n = 1;
+    cur.total = st.n;
+    r = infer__passes(c, &cur, err);
+    if (r) return r;
+    infer__cells_commit(c, s, st.n);
+    s->n_valid = s->n;
+    s->stats.reevaluated += (uint64_t)st.n;
+    return INFER_OK;
+}
+
+/* After a failure: the session stands at s->n again. Where a window has given up what that takes, the next eval
+ * computes it from the tokens, or is refused when some were embeddings (infer__session_lost). */
+static void infer__session_settle(infer_context *c, infer_session *s) {
+    s->out_n = 0;
+    infer__results_drop(s);
+    infer__cells_settle(c, s);
+    if (infer__cache_has(c, s, s->n_valid)) {
+        infer__cache_cut(c, s, s->n_valid);
+    } else {
+        infer__cells_cut(c, s, 0);
+        infer__cache_cut(c, s, 0);
+        s->n_valid = 0;
+    }
+}
+
+static void infer__session_commit(infer_session *s, const infer_step *st, double seconds) {
+    int32_t i;
+    for (i = 0; i < st->n; i++) s->tokens[s->n + i] = st->tokens ? st->tokens[i] : -1;
+    infer__cells_commit(s->context, s, st->n);
+    s->n += st->n;
+    s->n_valid = s->n;
+    s->out_n = st->n;
+    s->all_wanted = 0;
+    s->out_first_logits = infer__logits_first(st);
+    s->out_first_hidden = infer__hidden_first(st);
+    if (st->n > 1) {
+        s->stats.prompt_tokens += (uint64_t)st->n;
+        s->stats.prompt_seconds += seconds;
+    } else {
+        s->stats.new_tokens++;
+        s->stats.new_seconds += seconds;
+    }
+}
+
+static infer_result infer__steps_run(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
+    infer__pass_cursor cur;
+    infer_result r = INFER_OK;
+    double start = infer__seconds();
+    int32_t i;
+    memset(&cur, 0, sizeof cur);
+    cur.steps = steps;
+    cur.n = n;
+    for (i = 0; i < n; i++) cur.total += steps[i].n;
+    for (i = 0; i < n && !r; i++) r = infer__catch_up(c, steps[i].session, err);
+    if (!r) r = infer__passes(c, &cur, err);
+    for (i = 0; i < n; i++) {
+        if (r) infer__session_settle(c, steps[i].session);
+        else infer__session_commit(steps[i].session, &steps[i], infer__seconds() - start);
+    }
+    return r;
+}
+
+/* The context and the sessions are claimed. */
+static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
+    const int64_t number = infer__atomic_get(&c->calls);
+    infer_result r = INFER_OK;
+    int32_t i;
+    for (i = 0; i < n && !r; i++) r = infer__step_check(c, steps, i, err);
+    if (!r) r = infer__steps_reserve(c, steps, n, err);
+    c->ctx.bytes_up = c->ctx.bytes_down = c->ctx.launches = c->ctx.syncs = 0;
+    while (!r && c->n_kept > 0) r = infer__results_bring(c->kept[0], err); /* of others: they are overwritten */
+    if (!r) {
+        c->ctx.cancel_seen = number - 1;
+        for (i = 0; i < n; i++) infer__atomic_set(&steps[i].session->eval, number);
+        for (i = 0; i < n && !r; i++)
+            if (infer__session_cancelled(steps[i].session)) r = infer__error(err, INFER_CANCELLED, "cancelled");
+        if (!r) r = infer__steps_run(c, steps, n, err);
+        for (i = 0; i < n; i++) infer__atomic_set(&steps[i].session->eval, 0);
+        c->ctx.cancel_seen = number; /* ops outside an eval are not cancelled */
+    }
+    return r;
+}
+
+static infer_result infer__session_eval(infer_session *s, const infer_token *tokens, int32_t n) {
+    infer_step st;
+    infer_error e; /* the session's own changes at the end, as every result does */
+    infer_result r;
+    infer__error_clear(&e);
+    memset(&st, 0, sizeof st);
+    st.session = s;
+    st.tokens = tokens;
+    st.n = n;
+    st.outputs = INFER_OUT_LAST;
+    r = infer__context_claim(s->context, "infer_session_eval", &e);
+    if (r == INFER_OK) {
+        r = infer__eval_steps(s->context, &st, 1, &e);
+        infer__context_leave(s->context);
+    }
+    s->error = e;
+    return r;
+}

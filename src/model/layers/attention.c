@@ -1,0 +1,300 @@
+/* attention.c: the attention mixer: Q, K, V, norms, rotation, cache, softmax, output projection.
+ *
+ * Grouped-query attention (arXiv 2305.13245) over the session's cache. What a model does not have (biases, norms of
+ * heads, rotation, sinks, clamp) is absent from its layer and skipped.
+ */
+#include "../model.h"
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+/* The window of a layer, 0 = it sees everything. The file may say which layers have one: a flag for each, or N for all
+ * but every N-th (0: all). */
+static int32_t infer__mix_attention_window(infer__keys *k, int32_t layer) {
+    static const char NAME[] = "attention.sliding_window_pattern";
+    const infer__hparams *hp = &k->m->hp;
+    const infer__kv *pattern;
+    int32_t every = k->m->arch->window_every;
+    if ((every == 0 && !(k->m->arch->flags & INFER__WINDOW_ALL)) || hp->window == 0) return 0;
+    pattern = infer__gguf_find(k->g, infer__key_name(k, NAME));
+    if (pattern && pattern->type == INFER__GGUF_ARRAY)
+        return infer__key_layer(k, NAME, layer, 0, 1, 0) ? hp->window : 0;
+    every = infer__key_int(k, NAME, 0, INFER__MAX_LAYERS, every, 0);
+    return every == 0 || layer % every < every - 1 ? hp->window : 0;
+}
+
+/* Widths, window and rotation; the heads are counted already. */
+static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
+    const infer__hparams *hp = &k->m->hp;
+    const infer__arch *a = k->m->arch;
+    int32_t head_default = hp->n_embd / l->n_head, i = l->index;
+    l->dim_k = infer__key_int(k, "attention.key_length", 1, INFER__MAX_HEAD_DIM, head_default, 0);
+    l->dim_v = infer__key_int(k, "attention.value_length", 1, INFER__MAX_HEAD_DIM, head_default, 0);
+    l->n_rot = infer__key_int(k, "rope.dimension_count", 0, INFER__MAX_HEAD_DIM, l->dim_k, 0);
+    if (k->failed) return;
+    l->rope_kind = a->rope;
+    l->window = infer__mix_attention_window(k, i);
+    if (!infer__key_layer(k, "attention.rope_pattern", i, 0, 1, 1) || hp->rope_off) l->rope_kind = INFER__ROPE_NONE;
+    if (k->failed) return;
+    if (a->no_rope_every && (i + 1) % a->no_rope_every == 0) l->rope_kind = INFER__ROPE_NONE;
+    if ((a->flags & INFER__WINDOW_ROPE_ONLY) && !l->window) l->rope_kind = INFER__ROPE_NONE;
+    if (l->n_rot == 0) l->rope_kind = INFER__ROPE_NONE;
+    l->rope_base = l->window ? hp->rope_base_window : hp->rope_base;
+    l->rope_scaled = !(l->window && (a->flags & INFER__WINDOW_ROPE_PLAIN)); /* window layers of some models are not */
+    l->attn_scale = hp->attn_scale != 0 ? hp->attn_scale : 1.0f / sqrtf((float)l->dim_k);
+    l->attn_softcap = hp->attn_softcap;
+    l->max_bias = hp->max_bias;
+    l->clamp_kqv = hp->clamp_kqv;
+    l->temp_scale = hp->temp_scale;
+    l->temp_floor = hp->temp_floor;
+    l->temp_offset = hp->temp_offset;
+    if (l->dim_k > INFER__MAX_HEAD_DIM || l->dim_v > INFER__MAX_HEAD_DIM) { /* where no key says it: width / heads */
+        k->failed = 1;
+        infer__error(k->err, INFER_ERR_UNSUPPORTED, "%s: layer %d: heads of %d values: at most %d are supported",
+                     k->prefix, (int)i, (int)INFER__MAX(l->dim_k, l->dim_v), (int)INFER__MAX_HEAD_DIM);
+        return;
+    }
+    if (l->n_head % l->n_head_kv != 0 ||
+        (l->rope_kind != INFER__ROPE_NONE && (l->n_rot % 2 != 0 || l->n_rot > l->dim_k)) ||
+        (int64_t)l->n_head * l->dim_k > INFER__MAX_DIM || (int64_t)l->n_head * l->dim_v > INFER__MAX_DIM ||
+        l->dim_k < 1 || l->dim_v < 1) {
+        k->failed = 1;
+        infer__error(k->err, INFER_ERR_FORMAT,
+                     "%s: layer %d: %d heads of %d, %d K/V heads, %d rotated do not fit together", k->prefix, (int)i,
+                     (int)l->n_head, (int)l->dim_k, (int)l->n_head_kv, (int)l->n_rot);
+    }
+}
+
+/* The groups of a row that a norm's weight or bias is for: each head, with one set of values for all of them or a set
+ * of its own ([n_head][dim]), or 1: the whole row. 0 when it is shaped otherwise. */
+static int32_t infer__head_groups(const infer_model *m, const infer__layer *l, const infer__weight *w, int32_t n_head) {
+    const infer__gguf_tensor *t = infer__gguf_tensor_find(&m->gguf, w->name);
+    if (w->cols == l->dim_k || t->dims[0] == (uint64_t)l->dim_k) return n_head;
+    return t->rows == 1 ? 1 : 0;
+}
+
+/* Weight and bias of a norm of heads must cut the row alike: the op reads both by the groups of the weight. */
+static infer_result infer__check_head_norm(const infer_model *m, const infer__layer *l, int slot, int32_t n_head,
+                                           int32_t *groups, infer_error *err) {
+    const infer__weight *w = &l->w[slot], *b = &l->w[slot + 1];
+    if (!w->type) return INFER_OK; /* a bias alone is refused as unused */
+    *groups = infer__head_groups(m, l, w, n_head);
+    if (*groups == 0)
+        return infer__error(err, INFER_ERR_FORMAT,
+                            "tensor %s: its %d values are neither rows of %d (a head's) nor one row", w->name,
+                            (int)w->cols, (int)l->dim_k);
+    if (!b->type || (b->cols == w->cols && infer__head_groups(m, l, b, n_head) == *groups)) return INFER_OK;
+    return infer__error(err, INFER_ERR_FORMAT, "tensors %s (%d values) and %s (%d values) do not have the same shape",
+                        w->name, (int)w->cols, b->name, (int)b->cols);
+}
+
+static infer_result infer__mix_attention_check(const infer_model *m, infer__layer *l, infer_error *err) {
+    infer__weight *w = l->w;
+    infer_result r = INFER_OK;
+    int s;
+    if (!w[INFER__W_ATTN_QKV].type) {
+        r = infer__need(l, INFER__W_ATTN_Q, err);
+        if (!r) r = infer__need(l, INFER__W_ATTN_K, err);
+        if (!r) r = infer__need(l, INFER__W_ATTN_V, err);
+    } else if (w[INFER__W_ATTN_Q].type || w[INFER__W_ATTN_K].type || w[INFER__W_ATTN_V].type)
+        return infer__error(err, INFER_ERR_FORMAT, "layer %d has both attn_qkv and attn_q, attn_k or attn_v",
+                            (int)l->index);
+    if (!r) r = infer__check_head_norm(m, l, INFER__W_ATTN_Q_NORM, l->n_head, &l->q_groups, err);
+    if (!r) r = infer__check_head_norm(m, l, INFER__W_ATTN_K_NORM, l->n_head_kv, &l->k_groups, err);
+    if (!r) r = infer__only_with(m, l, INFER__W_ATTN_QKV_B, INFER__W_ATTN_QKV, err);
+    if (!r) r = infer__only_with(m, l, INFER__W_ATTN_Q_NORM_B, INFER__W_ATTN_Q_NORM, err);
+    if (!r) r = infer__only_with(m, l, INFER__W_ATTN_K_NORM_B, INFER__W_ATTN_K_NORM, err);
+    for (s = INFER__W_ATTN_Q_B; s <= INFER__W_ATTN_V_B && !r; s += 2)
+        if (w[INFER__W_ATTN_QKV_B].type) r = infer__only_with(m, l, s, INFER__W_ATTN_Q, err); /* there is no Q alone */
+    return r;
+}
+
+/* Fused weights, then biases, as slices: slots are neighbours. */
+static void infer__mix_attention_split(infer__layer *l) {
+    infer__weight *w = l->w;
+    int32_t q = l->n_head * l->dim_k, k = l->n_head_kv * l->dim_k, v = l->n_head_kv * l->dim_v, i;
+    for (i = 0; i < 2; i++) {
+        if (!w[INFER__W_ATTN_QKV + i].type) continue;
+        w[INFER__W_ATTN_Q + i] = infer__slice(&w[INFER__W_ATTN_QKV + i], 0, q);
+        w[INFER__W_ATTN_K + i] = infer__slice(&w[INFER__W_ATTN_QKV + i], q, k);
+        w[INFER__W_ATTN_V + i] = infer__slice(&w[INFER__W_ATTN_QKV + i], (int64_t)q + k, v);
+    }
+}
+
+/* Floats a row of the work area: Q, K, V and the heads' results. */
+static int64_t infer__mix_attention_cols(const infer_model *m, const infer__layer *l) {
+    (void)m;
+    return (int64_t)l->n_head * (l->dim_k + l->dim_v) + (int64_t)l->n_head_kv * (l->dim_k + l->dim_v);
+}
+
+/* Keys and values; a window's in pages of their own, which are given back as it moves on. */
+static void infer__mix_attention_state(infer_model *m, infer__layer *l, infer__part *p) {
+    int32_t group = l->window ? INFER__GROUP_WINDOW : INFER__GROUP_FULL;
+    p->state[0] = infer__state_add(m, l, INFER__STATE_KEYS, group, l->n_head_kv, l->dim_k);
+    p->state[1] = infer__state_add(m, l, INFER__STATE_VALUES, group, l->n_head_kv, l->dim_v);
+}
+
+/* What the layer's attention computes, whatever the buffers. */
+static void infer__attention_of(const infer__layer *l, infer__attention_args *a) {
+    memset(a, 0, sizeof *a);
+    a->n_head = l->n_head;
+    a->n_head_kv = l->n_head_kv;
+    a->dim_k = l->dim_k;
+    a->dim_v = l->dim_v;
+    a->window = l->window;
+    a->scale = l->attn_scale;
+    a->softcap = l->attn_softcap;
+    a->max_bias = l->max_bias;
+    a->temp_scale = l->temp_scale;
+    a->temp_floor = l->temp_floor;
+    a->temp_offset = l->temp_offset;
+    a->sinks = infer__opt(&l->w[INFER__W_ATTN_SINKS]);
+}
+
+/* ---- a pass ------------------------------------------------------------------------------------------------------ */
+
+static void infer__mix_attention_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
+    (void)m;
+    infer__need_attention(n, l->n_head, l->dim_k, l->dim_v);
+}
+
+static const char *infer__mix_attention_lacks(const infer__ops *ops, const infer__layer *l) {
+    infer__attention_args a;
+    infer__attention_of(l, &a);
+    return ops->supports(INFER__OP_ATTENTION, &a) ? NULL : "attention";
+}
+
+static void infer__head_norm(infer_context *c, const infer__layer *l, infer__tensor *t, int slot, int32_t groups) {
+    infer__norm_args a;
+    if (!l->w[slot].type) return;
+    memset(&a, 0, sizeof a);
+    a.x = a.y = *t;
+    a.weight = &l->w[slot];
+    a.bias = infer__opt(&l->w[slot + 1]);
+    a.kind = c->model->hp.norm;
+    a.n_groups = groups;
+    a.eps = c->model->hp.eps;
+    c->ctx.ops->norm(&c->ctx, &a);
+}
+
+/* Fills *a, and gives it; NULL when the layer does not rotate. */
+static const infer__rope_args *infer__rope_of(const infer__layer *l, const infer__tensor *t, int32_t n_head,
+                                              infer__rope_args *a) {
+    if (l->rope_kind == INFER__ROPE_NONE || !l->rope) return NULL;
+    memset(a, 0, sizeof *a);
+    a->x = *t;
+    a->n_head = n_head;
+    a->dim = l->dim_k;
+    a->n_rot = l->n_rot;
+    a->kind = l->rope_kind;
+    a->freq = l->place == INFER__ON_CPU ? &l->rope->freq : &l->rope->device[l->place - INFER__ON_DEVICE];
+    a->scale = l->rope->scale;
+    return a;
+}
+
+static void infer__qkv(infer_context *c, const infer__layer *l, const infer__sublayer *s, infer__tensor *q,
+                       infer__tensor *k, infer__tensor *v) {
+    infer__matmul_args mm;
+    infer__map_args clamp;
+    infer__tensor *t[3];
+    int i;
+    t[0] = q;
+    t[1] = k;
+    t[2] = v;
+    memset(&mm, 0, sizeof mm);
+    mm.x = s->x;
+    mm.norm = s->norm;
+    mm.n_w = 3;
+    mm.next = &l->w[INFER__W_ATTN_OUT];
+    for (i = 0; i < 3; i++) {
+        mm.w[i] = &l->w[INFER__W_ATTN_Q + 2 * i];
+        mm.b[i] = infer__opt(&l->w[INFER__W_ATTN_Q_B + 2 * i]);
+        mm.y[i] = *t[i];
+    }
+    infer__matmul(&c->ctx, &mm);
+    for (i = 0; i < 3 && l->clamp_kqv > 0; i++) {
+        memset(&clamp, 0, sizeof clamp);
+        clamp.x = *t[i];
+        clamp.scale = 1;
+        clamp.clamp = l->clamp_kqv;
+        c->ctx.ops->map(&c->ctx, &clamp);
+    }
+}
+
+static void infer__mix_attention(infer_context *c, const infer__layer *l, infer__sublayer *s) {
+    int32_t n = s->x.rows, nq = l->n_head * l->dim_k, nk = l->n_head_kv * l->dim_k, nv = l->n_head_kv * l->dim_v;
+    uint64_t rows = (uint64_t)n;
+    infer__tensor q = infer__view(&c->at->work, 0, n, nq);
+    infer__tensor k = infer__view(&c->at->work, rows * (uint64_t)nq, n, nk);
+    infer__tensor v = infer__view(&c->at->work, rows * (uint64_t)(nq + nk), n, nv);
+    infer__tensor y = infer__view(&c->at->work, rows * (uint64_t)(nq + nk + nv), n, l->n_head * l->dim_v);
+    infer__rope_args rope_q, rope_k;
+    infer__kv_store_args store;
+    infer__attention_args at;
+    infer__matmul_args mm;
+    infer__qkv(c, l, s, &q, &k, &v);
+    infer__head_norm(c, l, &q, INFER__W_ATTN_Q_NORM, l->q_groups);
+    infer__head_norm(c, l, &k, INFER__W_ATTN_K_NORM, l->k_groups);
+
+    memset(&store, 0, sizeof store);
+    store.rope_q = infer__rope_of(l, &q, l->n_head, &rope_q);
+    store.rope_k = infer__rope_of(l, &k, l->n_head_kv, &rope_k);
+    store.k = k;
+    store.v = v;
+    store.k_cache = &c->cache.bufs[s->part->state[0]];
+    store.v_cache = &c->cache.bufs[s->part->state[1]];
+    store.group = c->model->states[s->part->state[0]].group;
+    store.n_head = l->n_head_kv;
+    store.dim_k = l->dim_k;
+    store.dim_v = l->dim_v;
+    infer__kv_store(&c->ctx, &store);
+    infer__trace(c, l->index, "q", &q);
+    infer__trace(c, l->index, "k", &k);
+    infer__trace(c, l->index, "v", &v);
+
+    infer__attention_of(l, &at);
+    at.q = q;
+    at.y = y;
+    at.k_cache = store.k_cache;
+    at.v_cache = store.v_cache;
+    at.group = store.group;
+    c->ctx.ops->attention(&c->ctx, &at);
+    infer__trace(c, l->index, "attn", &y);
+
+    memset(&mm, 0, sizeof mm);
+    mm.x = y;
+    mm.n_w = 1;
+    mm.w[0] = &l->w[INFER__W_ATTN_OUT];
+    mm.b[0] = infer__opt(&l->w[INFER__W_ATTN_OUT_B]);
+    mm.y[0] = s->out;
+    mm.add = s->add;
+    infer__matmul(&c->ctx, &mm);
+}
+
+/* ---- as text ----------------------------------------------------------------------------------------------------- */
+
+static void infer__mix_attention_describe(infer__text_out *o, const infer_model *m, const infer__layer *l,
+                                          const char *in) {
+    const infer__weight *w = l->w;
+    const infer__hparams *hp = &m->hp;
+    infer__text_add(o, "    q, k, v = %s Wq, %s Wk, %s Wv%s%s  # %d heads of %d, %d K/V heads, values of %d\n", in, in,
+                    in, w[INFER__W_ATTN_Q_B].type ? " + bias" : "", w[INFER__W_ATTN_QKV].type ? " (one tensor)" : "",
+                    (int)l->n_head, (int)l->dim_k, (int)l->n_head_kv, (int)l->dim_v);
+    if (l->clamp_kqv > 0) infer__text_add(o, "    q, k, v = clamp(q, k, v; %g)\n", l->clamp_kqv);
+    if (w[INFER__W_ATTN_Q_NORM].type)
+        infer__text_add(o, "    q, k = %s(q), %s(k)  # %s\n", infer__norm_name(m), infer__norm_name(m),
+                        l->q_groups > 1 || l->n_head == 1 ? "per head" : "whole rows");
+    if (l->rope_kind != INFER__ROPE_NONE && l->rope)
+        infer__text_add(o, "    q, k = rotate(q, k)  # first %d of %d, %s, base %g%s\n", (int)l->n_rot, (int)l->dim_k,
+                        l->rope_kind == INFER__ROPE_PAIRS ? "pairs" : "halves",
+                        l->rope_base, hp->rope_scaling && l->rope_scaled ? ", scaled" : "");
+    infer__text_add(o, "    a = softmax(q k * %g", l->attn_scale);
+    if (l->attn_softcap > 0) infer__text_add(o, ", capped at %g", l->attn_softcap);
+    if (l->max_bias > 0) infer__text_add(o, ", + ALiBi %g", l->max_bias);
+    if (l->window) infer__text_add(o, ") v  # the last %d positions\n", (int)l->window);
+    else infer__text_add(o, ") v\n");
+    infer__text_add(o, "    a = a Wo%s\n", w[INFER__W_ATTN_OUT_B].type ? " + bias" : "");
+}
+
+static const infer__label INFER__MIX_ATTENTION_LABELS[] = {
+    { INFER__W_ATTN_Q, "Wq" }, { INFER__W_ATTN_K, "Wk" }, { INFER__W_ATTN_V, "Wv" }, { INFER__W_ATTN_OUT, "Wo" },
+    { 0, NULL } };
