@@ -167,7 +167,7 @@ static void infer__read_rope(infer__keys *k, infer__hparams *hp) {
 }
 
 static void infer__read_scales(infer__keys *k, infer__hparams *hp) {
-    const uint32_t flags = k->m->arch->flags;
+    const uint64_t flags = k->m->arch->flags;
     hp->embed_scale = infer__key_float(k, "embedding_scale");
     hp->residual_scale = infer__key_float(k, "residual_scale");
     hp->attn_scale = infer__key_float(k, "attention.scale");

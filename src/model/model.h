@@ -26,28 +26,28 @@ typedef struct infer__text_out infer__text_out;
 
 enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and FFN both read the block's input */
 
-/* Flags say what mathematics differs where the file cannot. They are read while a model opens, never in a pass. */
-enum {
-    INFER__EMBED_SQRT_WIDTH = 1 << 0,  /* embeddings * sqrt(width) */
-    INFER__NORM_BARE = 1 << 1,         /* norms before sublayers and head have no weights */
-    INFER__NO_PRE_NORM = 1 << 2,       /* sublayers read the residual stream as it is */
-    INFER__POST_ATTN_IS_FFN = 1 << 3,  /* post_attention_norm is the norm before the FFN */
-    INFER__LOGITS_TIMES = 1 << 4,      /* logits * logit_scale */
-    INFER__LOGITS_OVER = 1 << 5,       /* logits / logit_scale */
-    INFER__ALIBI = 1 << 6,             /* attention.max_alibi_bias applies (8 when the file does not say) */
-    INFER__WINDOW_ROPE_ONLY = 1 << 7,  /* layers that see everything are not rotated */
-    INFER__WINDOW_ROPE_PLAIN = 1 << 8, /* sliding-window layers ignore rope.scaling */
-    INFER__PARALLEL_BY_KEY = 1 << 9,   /* block kind from use_parallel_residual */
-    INFER__PARALLEL_BY_NORM = 1 << 10, /* parallel when there is no ffn_norm */
-    INFER__ATTN_TEMPERATURE = 1 << 11, /* attention.temperature_scale applies */
-    INFER__QK_NORM_PAIR = 1 << 12,     /* Q/K norms count only when both are there */
-    INFER__ATTN_CAP = 1 << 13,         /* attn_logit_softcapping applies */
-    INFER__FINAL_CAP = 1 << 14,        /* final_logit_softcapping applies */
-    INFER__ROPE_BY_KEY = 1 << 15,      /* rope.scaling.finetuned = false: no layer is rotated */
-    INFER__EMBD_NORM_IS_OUT = 1 << 17, /* token_embd_norm is the norm before the head */
-    INFER__WINDOW_ALL = 1 << 18,       /* every layer has the file's window, unless its pattern says otherwise */
-    INFER__GAPS = 1 << 16              /* layers without heads have no mixer, those without a width no FFN */
-};
+/* Flags say what mathematics differs where the file cannot. They are read while a model opens, never in a pass. Not an
+ * enum: C99 has none of 64 bits. */
+#define INFER__FLAG(n) ((uint64_t)1 << (n))
+#define INFER__EMBED_SQRT_WIDTH INFER__FLAG(0) /* embeddings * sqrt(width) */
+#define INFER__NORM_BARE INFER__FLAG(1) /* norms before sublayers and head have no weights */
+#define INFER__NO_PRE_NORM INFER__FLAG(2) /* sublayers read the residual stream as it is */
+#define INFER__POST_ATTN_IS_FFN INFER__FLAG(3) /* post_attention_norm is the norm before the FFN */
+#define INFER__LOGITS_TIMES INFER__FLAG(4) /* logits * logit_scale */
+#define INFER__LOGITS_OVER INFER__FLAG(5) /* logits / logit_scale */
+#define INFER__ALIBI INFER__FLAG(6) /* attention.max_alibi_bias applies (8 when the file does not say) */
+#define INFER__WINDOW_ROPE_ONLY INFER__FLAG(7) /* layers that see everything are not rotated */
+#define INFER__WINDOW_ROPE_PLAIN INFER__FLAG(8) /* sliding-window layers ignore rope.scaling */
+#define INFER__PARALLEL_BY_KEY INFER__FLAG(9) /* block kind from use_parallel_residual */
+#define INFER__PARALLEL_BY_NORM INFER__FLAG(10) /* parallel when there is no ffn_norm */
+#define INFER__ATTN_TEMPERATURE INFER__FLAG(11) /* attention.temperature_scale applies */
+#define INFER__QK_NORM_PAIR INFER__FLAG(12) /* Q/K norms count only when both are there */
+#define INFER__ATTN_CAP INFER__FLAG(13) /* attn_logit_softcapping applies */
+#define INFER__FINAL_CAP INFER__FLAG(14) /* final_logit_softcapping applies */
+#define INFER__ROPE_BY_KEY INFER__FLAG(15) /* rope.scaling.finetuned = false: no layer is rotated */
+#define INFER__GAPS INFER__FLAG(16) /* layers without heads have no mixer, those without a width no FFN */
+#define INFER__EMBD_NORM_IS_OUT INFER__FLAG(17) /* token_embd_norm is the norm before the head */
+#define INFER__WINDOW_ALL INFER__FLAG(18) /* every layer has the file's window, unless its pattern says otherwise */
 
 typedef struct infer__arch {
     const char *name;       /* general.architecture, and the prefix of its keys */
@@ -56,7 +56,7 @@ typedef struct infer__arch {
     uint8_t mixer_else;     /* INFER__SUBLAYER_* of the mixer in layers without K/V heads; 0 = every layer has some */
     uint8_t window_every;   /* N: every N-th layer sees everything, the others a sliding window; 0 = no windows */
     uint8_t no_rope_every;  /* N: every N-th layer is not rotated; 0 = all are */
-    uint32_t flags;
+    uint64_t flags;
     void (*fixup)(infer__hparams *hp); /* defaults that need arithmetic; may be NULL */
     void (*parts)(infer_model *m, infer__layer *l); /* changes a layer's list of sublayers; NULL: it is as usual */
     const char *ignore;     /* tensors that the model's own code does not use: names or parts, separated by spaces */
