@@ -66,6 +66,7 @@ INFER__COLD_BEGIN
 #include "compute/gpu/gpu_sample.c"
 #include "compute/gpu/gpu_backend.c"
 #include "compute/gpu/gpu_check.c"         /* kernels beside the CPU: inputs, comparing */
+#include "compute/gpu/gpu_check_moe.c"     /* router, biases of experts */
 #include "compute/gpu/gpu_check_ops.c"     /* CHECKS: one row per op */
 #include "compute/gpu/gpu_verdict.c"       /* what they said, kept */
 
@@ -83,7 +84,8 @@ INFER__COLD_BEGIN
 #include "model/cache.c"           /* pages of keys and values */
 #include "model/cells.c"           /* recurrent states */
 #include "model/layers/attention.c"
-#include "model/layers/ffn.c"      /* dense and experts */
+#include "model/layers/ffn.c"
+#include "model/layers/moe.c"      /* experts */
 #include "model/layers/shortconv.c"
 #include "model/layers/kinds.c"    /* INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN */
 #include "model/describe.c"        /* a model's layers as text */

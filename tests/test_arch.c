@@ -6,18 +6,24 @@
 
 /* Name of a file in archs/. Those without a copy in tests/data are read from $INFER_TEST_DATA. */
 static const char *const ARCH_FILES[] = {
-    "arcee-dense", "bloom-dense", "bloom-real-dense", "cohere2-dense", "cohere2-swa-dense", "command-r-dense",
-    "command-r-plain-dense", "command-r-qknorm-dense", "exaone-dense", "gemma-dense", "gemma-headdim-dense", "gemma2-dense",
-    "gemma2-real-dense", "gemma2-softcap-dense", "gemma3-dense", "gemma3-real-dense", "gpt2-dense", "gpt2-tied-dense",
-    "gptneox-dense", "gptneox-par-dense", "gptneox-seq-dense", "granite-dense", "granite-moe", "granite-real-dense",
-    "internlm2-dense", "lfm2-dense", "lfm2-real-dense", "llama-dense", "llama-headdim-dense", "llama-linear-dense", "llama-mixtral-moe", "llama-moe",
-    "llama-oldlinear-dense", "llama-plain-dense", "llama-tied-dense", "llama-yarn-dense", "minicpm-default-dense",
-    "minicpm-dense", "minicpm-moe", "minicpm-real-dense", "mistral3-dense", "mistral3-moe", "mistral3-yarn-dense", "mpt-dense",
-    "mpt-plain-dense", "nemotron-dense", "olmo-dense", "olmo2-dense", "olmo2-plain-dense", "olmo2-swa-dense", "orion-dense",
-    "phi2-dense", "phi3-dense", "phi3-longrope-long-dense", "phi3-longrope-short-dense", "phi3-partial-dense",
-    "phi3-plain-dense", "qwen2-dense", "qwen2-plain-dense", "qwen2-yarn-dense", "qwen3-dense", "qwen3-embed", "qwen3-plain-dense",
-    "qwen3-rank", "qwen3moe-moe", "qwen3moe-norm-moe", "seed_oss-dense", "smollm3-dense", "smollm3-nope-dense", "stablelm-12b-dense", "stablelm-dense",
-    "stablelm-plain-dense", "stablelm-qkbias-dense", "starcoder2-dense", "starcoder2-tied-dense",
+    "afmoe-moe", "arcee-dense", "arctic-moe", "bailingmoe-moe", "bailingmoe2-moe", "bloom-dense", "bloom-real-dense",
+    "cohere2-dense", "cohere2-swa-dense", "command-r-dense", "command-r-plain-dense", "command-r-qknorm-dense",
+    "dbrx-moe", "deepseek-moe", "dots1-moe", "ernie4_5-moe-moe", "exaone-dense", "exaone-moe-moe", "gemma-dense",
+    "gemma-headdim-dense", "gemma2-dense", "gemma2-real-dense", "gemma2-softcap-dense", "gemma3-dense",
+    "gemma3-real-dense", "glm4moe-moe", "glm4moe-nextn-moe", "gpt-oss-moe", "gpt-oss-yarn-moe", "gpt2-dense",
+    "gpt2-tied-dense", "gptneox-dense", "gptneox-par-dense", "gptneox-seq-dense", "granite-dense", "granite-moe",
+    "granite-real-dense", "granitemoe-dense", "granitemoe-moe", "granitemoe-real-moe", "grok-moe", "hunyuan-moe-moe",
+    "hy_v3-moe", "internlm2-dense", "laguna-moe", "lfm2-dense", "lfm2-real-dense", "llama-dense",
+    "llama-headdim-dense", "llama-linear-dense", "llama-mixtral-moe", "llama-moe", "llama-oldlinear-dense",
+    "llama-plain-dense", "llama-tied-dense", "llama-yarn-dense", "mellum-moe", "mimo2-moe", "minicpm-default-dense",
+    "minicpm-dense", "minicpm-moe", "minicpm-real-dense", "minimax-m2-moe", "mistral3-dense", "mistral3-moe",
+    "mistral3-yarn-dense", "mpt-dense", "mpt-plain-dense", "nemotron-dense", "olmo-dense", "olmo2-dense",
+    "olmo2-plain-dense", "olmo2-swa-dense", "olmoe-moe", "orion-dense", "phi2-dense", "phi3-dense",
+    "phi3-longrope-long-dense", "phi3-longrope-short-dense", "phi3-partial-dense", "phi3-plain-dense", "phimoe-moe",
+    "qwen2-dense", "qwen2-plain-dense", "qwen2-yarn-dense", "qwen2moe-moe", "qwen2moe-plain-moe", "qwen3-dense",
+    "qwen3-embed", "qwen3-plain-dense", "qwen3-rank", "qwen3moe-moe", "qwen3moe-norm-moe", "qwen3vlmoe-moe",
+    "seed_oss-dense", "smallthinker-moe", "smollm3-dense", "smollm3-nope-dense", "stablelm-12b-dense",
+    "stablelm-dense", "stablelm-plain-dense", "stablelm-qkbias-dense", "starcoder2-dense", "starcoder2-tied-dense",
 };
 static const char *arch_file;
 static int32_t arch_kv = INFER_KV_F32;

@@ -49,7 +49,8 @@ static void cache_follow(infer_session *s, const infer_token *ids, int32_t promp
 }
 
 static void test_cache_threads(void) {
-    static const char *const files[] = { "gemma3-real-dense", "llama-mixtral-moe", "mpt-plain-dense", "granite-moe" };
+    static const char *const files[] = { "gemma3-real-dense", "llama-mixtral-moe", "mpt-plain-dense", "granite-moe",
+                                         "gpt-oss-moe", "glm4moe-nextn-moe", "smallthinker-moe", "arctic-moe" };
     static const int32_t threads[] = { 1, 2, 3, 8 }, batches[] = { 512, 1, 7, 33 };
     infer_token ids[160];
     float *first, *next;

@@ -110,7 +110,7 @@ static void gpu_experts_case(const char *path, const infer__quant *all, const in
 
 static void test_gpu_model_experts(void) {
     static const char *const files[] = {"archs/qwen3moe-norm-moe.gguf", "archs/llama-mixtral-moe.gguf",
-                                        "archs/granite-moe.gguf"};
+                                        "archs/granite-moe.gguf", "archs/gpt-oss-moe.gguf", "archs/hy_v3-moe.gguf"};
     static const int types[][2] = {{8, 8}, {2, 7}, {8, 30}, {30, 1}, {1, 8}, {6, 0}}; /* F32: not on tensor cores */
     size_t i;
     GPU_NEEDED();

@@ -121,6 +121,7 @@ static void gpu_refused_sizes(gpu_pair *p) {
     infer__buf b;
     infer__tensor t;
     infer__moe_route_args route;
+    infer__router router;
     infer__attention_args at;
     infer__kv_store_args store;
     infer__map_args map;
@@ -131,10 +132,12 @@ static void gpu_refused_sizes(gpu_pair *p) {
     t.rows = 1;
     t.cols = t.stride = 1025;
     route.x = route.ids = route.weights = t;
-    route.n_expert = 1025;
-    route.n_used = 2;
-    route.normalise = 0;
-    route.scale = 1;
+    memset(&router, 0, sizeof router);
+    router.n_expert = 1025;
+    router.n_used = 2;
+    router.scale = 1;
+    route.router = &router;
+    route.bias = NULL;
     p->gpu.ops->moe_route(&p->gpu, &route);
     gpu_fails(p, "1025 experts");
     kv.buf = b;
@@ -320,7 +323,7 @@ static void faulty_launched(const char *name, uint32_t x, uint32_t y) {
 /* One of every op on tensors of 9 rows of 300 columns in one buffer, with no optional buffers; checks the grids. */
 static void faulty_ops(infer__ctx *c, infer__buf *b) {
     infer__tensor t, few, ids;
-    infer__weight w = ops_weight(ops_f32(), NULL, 300, 300), e = ops_weight(infer__quant_find(8, NULL), NULL, 30, 320);
+    infer__weight w = ops_weight(ops_f32(), NULL, 300, 300), e = ops_weight(infer__quant_find(8, NULL), NULL, 30, 320), v;
     infer__buf large;
     infer__kv_buf kv;
     infer__embed_args embed;
@@ -334,7 +337,9 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     infer__add_args add;
     infer__map_args map;
     infer__moe_route_args route;
+    infer__router router;
     infer__moe_matmul_args moe;
+    infer__moe_bias_args bias;
     memset(&t, 0, sizeof t);
     memset(&norm, 0, sizeof norm);
     memset(&mm, 0, sizeof mm);
@@ -356,7 +361,7 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     act.x = act.y = add.x = add.y = map.x = route.x = t;
     embed.table = mm.w[0] = &w;
     embed.positions = NULL;
-    embed.scale = norm.eps = rope.scale = at.scale = add.scale = map.scale = route.scale = 1;
+    embed.scale = norm.eps = rope.scale = at.scale = add.scale = map.scale = 1;
     norm.n_groups = store.n_head = at.n_head = at.n_head_kv = rope.n_head = 3;
     rope.dim = store.dim_k = store.dim_v = at.dim_k = at.dim_v = 100;
     rope.n_rot = 98;
@@ -368,9 +373,12 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     mm.n_w = 1;
     map.cap = map.clamp = 0;
     route.ids = route.weights = moe.ids = ids;
-    route.n_expert = 300;
-    route.n_used = moe.n_used = 2;
-    route.normalise = 0;
+    memset(&router, 0, sizeof router);
+    router.n_expert = 300;
+    router.n_used = moe.n_used = bias.n_used = 2;
+    router.scale = 1;
+    route.router = &router;
+    route.bias = NULL;
     moe.w = &e; /* 3 experts of 10 rows */
     moe.rows = 10;
     moe.x = moe.y = t;
@@ -398,17 +406,24 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     moe.weights = ids;
     moe.per_expert_x = 1;
     FAULTY_OP(moe_matmul, moe, "q8_0 k_moe_matvec", 27, 1);
+    v = w;
+    v.rows = 1;
+    v.cols = 300;
+    bias.y = t;
+    bias.ids = bias.weights = ids;
+    bias.bias = &v;
+    FAULTY_OP(moe_bias, bias, "base k_moe_bias", 18, 1);
 #undef FAULTY_OP
     large = *b;
     large.bytes = (uint64_t)6 << 32; /* it says */
     w.buf = &large;
     w.offset = ((uint64_t)5 << 32) + 8;
     c->ops->matmul(c, &mm);
-    CHECK(!infer__ok(c) || (c->launches == 15 && fake.args[0] == 8 && fake.args[1] == 5));
+    CHECK(!infer__ok(c) || (c->launches == 16 && fake.args[0] == 8 && fake.args[1] == 5));
     t.rows = 0; /* nothing to do is no launch */
     add.x = add.y = t;
     c->ops->add(c, &add);
-    CHECK(!infer__ok(c) || c->launches == 15);
+    CHECK(!infer__ok(c) || c->launches == 16);
 }
 
 /* From opening the device to closing it, as a context does it. Call number fail_at of the API and allocation number
@@ -452,7 +467,7 @@ static int faulty_run(long fail_at, long no_memory) {
             faulty_ops(&c, &b);
             c.ops->copy_bytes(&c, &b2, 0, &b, 4, 100);
             c.ops->download(&c, &b, 0, x, 400);
-            if (infer__ok(&c)) CHECK(fake.work == 19 && c.bytes_down == 400);
+            if (infer__ok(&c)) CHECK(fake.work == 20 && c.bytes_down == 400);
             if (infer__ok(&c)) CHECK(c.bytes_up == sizeof x + sizeof(int32_t) * (8 + 36 + 3));
             c.ops->sync(&c);
             failed = !infer__ok(&c);

@@ -3,23 +3,34 @@
 
 /* ---- the router's choice ----------------------------------------------------------------------------------------- */
 
-static void gpu_moe_route_case(gpu_pair *p, int32_t rows, int32_t n_expert, int32_t n_used, int normalise) {
+static void gpu_moe_route_case(gpu_pair *p, int32_t rows, const infer__router *r, int with_bias) {
     gpu_tensor x, ids, weights;
+    gpu_weight w;
     infer__moe_route_args a;
-    int32_t i;
-    gpu_make(p, &x, rows, n_expert, 2, 1);
-    gpu_make(p, &ids, rows, n_used, 1, 3);
-    gpu_make(p, &weights, rows, n_used, 0, 2);
+    char name[160];
+    int32_t i, j, n = r->n_expert;
+    snprintf(name, sizeof name, "%d rows, %d of %d experts, score %d, %d of %d groups by %d, bias %d", (int)rows,
+             (int)r->n_used, (int)n, (int)r->score, (int)r->group_used, (int)r->n_group, (int)r->group_best, with_bias);
+    check_detail = name;
+    memset(&w, 0, sizeof w);
+    memset(&a, 0, sizeof a);
+    gpu_make(p, &x, rows, n, 2, 1);
+    gpu_make(p, &ids, rows, r->n_used, 1, 3);
+    gpu_make(p, &weights, rows, r->n_used, 0, 2);
     for (i = 0; i < rows; i++) { /* the last row is all equal, others have equal ones */
         float *v = infer__row(&x.cpu, i);
-        int32_t j;
-        for (j = 0; j < n_expert; j++) v[j] = i + 1 == rows ? 3 : j % 7 == 3 ? 0.9f : 6 * v[j];
+        for (j = 0; j < n; j++) v[j] = i + 1 == rows ? 3 : j % 7 == 3 ? 0.9f : 6 * v[j];
+        if (i == 0 && n > 20) v[n - 1] = -40; /* a score that is hardly more than 0 */
     }
     gpu_send(p, &x);
-    a.n_expert = n_expert;
-    a.n_used = n_used;
-    a.normalise = normalise;
-    a.scale = 2.5f;
+    if (with_bias) {
+        float *v = (float *)malloc((size_t)n * sizeof *v);
+        a.bias = gpu_vector_make(p, &w, 0, n);
+        a.bias->type->decode(a.bias->data, v, n);
+        for (j = 1; j < n; j++) CHECK(v[j] != v[0]); /* it does choose */
+        free(v);
+    }
+    a.router = r;
     a.x = x.cpu;
     a.ids = ids.cpu;
     a.weights = weights.cpu;
@@ -29,27 +40,131 @@ static void gpu_moe_route_case(gpu_pair *p, int32_t rows, int32_t n_expert, int3
     a.weights = weights.gpu;
     p->gpu.ops->moe_route(&p->gpu, &a);
     gpu_same(p, &ids.on_cpu, &ids.on_gpu);
-    gpu_near(p, &weights, 0.5, NULL);
+    gpu_near(p, &weights, r->score == INFER__SCORE_SQRT_SOFTPLUS ? 3 : 0.5, NULL);
+    gpu_weight_drop(p, &w);
+    gpu_drop(p, &x);
+    gpu_drop(p, &ids);
+    gpu_drop(p, &weights);
+    check_detail = NULL;
+}
+
+static infer__router gpu_router(int32_t n_expert, int32_t n_used, int normalise) {
+    infer__router r;
+    memset(&r, 0, sizeof r);
+    r.n_expert = n_expert;
+    r.n_used = n_used;
+    r.normalise = normalise;
+    r.floor = 1e-20f;
+    r.scale = 2.5f;
+    return r;
+}
+
+/* One logit that is not a number: weights say so, ids are experts that there are. */
+static void gpu_moe_route_nan(gpu_pair *p, int32_t score) {
+    gpu_tensor x, ids, weights;
+    infer__router r = gpu_router(70, 3, 1);
+    infer__moe_route_args a;
+    int32_t g, j, id;
+    r.score = score;
+    memset(&a, 0, sizeof a);
+    gpu_make(p, &x, 1, 70, 0, 0);
+    gpu_make(p, &ids, 1, 3, 0, 0);
+    gpu_make(p, &weights, 1, 3, 0, 0);
+    infer__row(&x.cpu, 0)[66] = infer__bits_f32(0x7fc00000u);
+    gpu_send(p, &x);
+    a.router = &r;
+    for (g = 0; g < 2; g++) {
+        infer__ctx *c = g ? &p->gpu : &p->cpu;
+        const float *w, *at;
+        a.x = g ? x.gpu : x.cpu;
+        a.ids = g ? ids.gpu : ids.cpu;
+        a.weights = g ? weights.gpu : weights.cpu;
+        c->ops->moe_route(c, &a);
+        at = g ? (float *)gpu_fetch(p, &ids.on_gpu) : infer__row(&ids.cpu, 0);
+        w = g ? (float *)gpu_fetch(p, &weights.on_gpu) : infer__row(&weights.cpu, 0);
+        for (j = 0; j < 3; j++) {
+            memcpy(&id, &at[j], sizeof id);
+            CHECK(id >= 0 && id < 70 && !infer__finite(w[j]));
+        }
+        if (g) { free((void *)(uintptr_t)at); free((void *)(uintptr_t)w); }
+    }
     gpu_drop(p, &x);
     gpu_drop(p, &ids);
     gpu_drop(p, &weights);
 }
 
 static void test_gpu_ops_moe_route(void) {
+    static const struct { int16_t rows, n_expert, n_used; int8_t normalise, score, bias, n_group, used, best, small; }
+    cases[] = {
+        { 2, 1, 1, 1, 0, 0, 0, 0, 0, 1 },      { 3, 65, 4, 0, 0, 0, 0, 0, 0, 1 },   { 2, 1024, 3, 1, 0, 0, 0, 0, 0, 1 },
+        { 3, 70, 5, 1, 1, 1, 0, 0, 0, 1 },     { 3, 1024, 8, 1, 1, 1, 64, 7, 2, 1 }, { 2, 12, 2, 0, 2, 0, 3, 1, 1, 1 },
+        { 5, 3, 3, 1, 0, 0, 0, 0, 0, 0 },      { 7, 8, 2, 1, 0, 1, 0, 0, 0, 0 },    { 4, 64, 6, 0, 1, 0, 0, 0, 0, 0 },
+        { 70, 257, 8, 1, 2, 1, 0, 0, 0, 0 },   { 3, 1000, 70, 0, 0, 0, 0, 0, 0, 0 }, { 9, 256, 8, 1, 1, 1, 8, 4, 2, 0 },
+        { 9, 160, 6, 0, 0, 0, 8, 3, 1, 0 },    { 3, 64, 64, 1, 1, 1, 64, 64, 2, 0 }, { 2, 6, 2, 1, 1, 1, 6, 2, 2, 0 } };
     gpu_pair p;
+    size_t i;
     int d;
     GPU_NEED();
     for (d = 0; d < gpu_devices(); d++) {
         gpu_pair_open(&p, d, INFER_KV_F32, 1, 1, 1);
-        gpu_moe_route_case(&p, 2, 1, 1, 1);
-        gpu_moe_route_case(&p, 3, 65, 4, 0);
-        gpu_moe_route_case(&p, 2, 1024, 3, 1);
-        if (!gpu_small()) {
-            gpu_moe_route_case(&p, 5, 3, 3, 1);
-            gpu_moe_route_case(&p, 7, 8, 2, 1);
-            gpu_moe_route_case(&p, 4, 64, 6, 0);
-            gpu_moe_route_case(&p, 70, 257, 8, 1);
-            gpu_moe_route_case(&p, 3, 1000, 70, 0);
+        for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+            infer__router r = gpu_router(cases[i].n_expert, cases[i].n_used, cases[i].normalise);
+            r.score = cases[i].score;
+            r.n_group = cases[i].n_group;
+            r.group_used = cases[i].used;
+            r.group_best = cases[i].best;
+            if (cases[i].small || !gpu_small()) gpu_moe_route_case(&p, cases[i].rows, &r, cases[i].bias);
+        }
+        for (i = 0; i < INFER__SCORES; i++) gpu_moe_route_nan(&p, (int32_t)i);
+        gpu_pair_close(&p);
+    }
+}
+
+/* ---- biases of experts ------------------------------------------------------------------------------------------- */
+
+static void gpu_moe_bias_case(gpu_pair *p, int32_t n, int32_t used, int32_t experts, int32_t cols, int sum) {
+    gpu_tensor y, ids, weights;
+    gpu_weight w;
+    infer__moe_bias_args a;
+    int32_t t, j, id;
+    memset(&w, 0, sizeof w);
+    memset(&a, 0, sizeof a);
+    gpu_make(p, &y, sum ? n : n * used, cols, 3, 1);
+    gpu_make(p, &ids, n, used, 2, 0);
+    gpu_make(p, &weights, n, used, 1, 3);
+    for (t = 0; t < n; t++)
+        for (j = 0; j < used; j++) {
+            id = (t * 7 + j * 3) % experts;
+            memcpy(infer__row(&ids.cpu, t) + j, &id, sizeof id);
+        }
+    gpu_send(p, &ids);
+    a.bias = gpu_vector_make(p, &w, cols % 2, experts * cols);
+    a.n_used = used;
+    a.y = y.cpu;
+    a.ids = ids.cpu;
+    if (sum) a.weights = weights.cpu;
+    p->cpu.ops->moe_bias(&p->cpu, &a);
+    a.y = y.gpu;
+    a.ids = ids.gpu;
+    if (sum) a.weights = weights.gpu;
+    p->gpu.ops->moe_bias(&p->gpu, &a);
+    gpu_near(p, &y, 2 + used, NULL);
+    gpu_weight_drop(p, &w);
+    gpu_drop(p, &y);
+    gpu_drop(p, &ids);
+    gpu_drop(p, &weights);
+}
+
+static void test_gpu_ops_moe_bias(void) {
+    gpu_pair p;
+    int d, sum;
+    GPU_NEED();
+    for (d = 0; d < gpu_devices(); d++) {
+        gpu_pair_open(&p, d, INFER_KV_F32, 1, 1, 1);
+        for (sum = 0; sum < 2; sum++) {
+            gpu_moe_bias_case(&p, 1, 1, 1, 1, sum);
+            gpu_moe_bias_case(&p, 5, 4, 7, 300, sum);
+            if (!gpu_small()) gpu_moe_bias_case(&p, 33, 2, 32, 2880, sum);
         }
         gpu_pair_close(&p);
     }

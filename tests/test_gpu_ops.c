@@ -547,7 +547,7 @@ static void gpu_act_case(gpu_pair *p, int kind, int32_t rows, int32_t cols, int 
         for (j = 0; j < cols; j++) {
             double size = 1 + fabs(infer__row(&x.cpu, i)[j]);
             if (kind == INFER__ACT_RELU2) size *= size;
-            if (kind >= INFER__ACT_SIGMOID) size = fabs(ops_act_naive(infer__row(&x.cpu, i)[j], kind)) + 1e-30;
+            if (kind == INFER__ACT_SIGMOID || kind == INFER__ACT_TANH) size = fabs(ops_act_naive(infer__row(&x.cpu, i)[j], kind)) + 1e-30;
             if (with & 1) size *= fabs(infer__row(&up.cpu, i)[j]);
             sizes[i * cols + j] = with & 2 ? size / fabs(v[j]) : size;
         }
@@ -784,6 +784,7 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_rope_store);
     RUN(test_gpu_ops_attention_bucket);
     RUN_DEVICE(test_gpu_ops_moe_route);
+    RUN_DEVICE(test_gpu_ops_moe_bias);
     RUN_DEVICE(test_gpu_ops_moe_matmul);
     RUN_DEVICE(test_gpu_ops_moe_rows);
     RUN_DEVICE(test_gpu_ops_moe_rounded);

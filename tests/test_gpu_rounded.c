@@ -128,7 +128,7 @@ static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
         t.cols = unit * units[(i + q->id) % 6] * (unit == 32 && i % 4 == 3 ? 7 : 1);
         t.n = 1 + i % 8;
         t.bias = i % 8;
-        if (t.n_w < 3 && i > 3) t.act = 1 + (i + q->id) % INFER__ACTS;
+        if (t.n_w < 3 && i > 3) t.act = 1 + (i + q->id) % INFER__ACTS_TAKEN;
         t.add = t.n_w == 1 && i % 2;
         t.norm = i % 5 == 4 && t.cols >= 32 ? 1 + i / 5 % 2 : 0;
         if (t.n == 1 && gpu_has_one(p, q, t.cols)) gpu_mix_case(p, &t, 1);
@@ -150,7 +150,7 @@ static void gpu_mix_tiles(gpu_pair *p, const infer__quant *q) {
         t.cols = unit < 256 ? unit * (5 + 9 * (i % 4)) : unit * (1 + 2 * (i % 4));
         t.n = many[i];
         t.bias = 7 - i;
-        if (t.n_w < 3) t.act = 1 + (i + q->id) % INFER__ACTS;
+        if (t.n_w < 3) t.act = 1 + (i + q->id) % INFER__ACTS_TAKEN;
         t.add = t.n_w == 1;
         t.norm = i == 5;
         gpu_mix_case(p, &t, 0);

@@ -525,6 +525,8 @@ static double ops_act_naive(double x, int kind) {
     case INFER__ACT_RELU: return x > 0 ? x : 0;
     case INFER__ACT_SIGMOID: return 1 / (1 + exp(-x));
     case INFER__ACT_TANH: return tanh(x);
+    case INFER__ACT_SOFTPLUS: return x > 30 ? x : log1p(exp(x));
+    case INFER__ACT_GELU_SIGMOID: return x / (1 + exp(-1.702 * x));
     default: return x > 0 ? x * x : 0;
     }
 }
@@ -600,18 +602,22 @@ static void test_ops_moe_route(void) {
                 f[N * USED];
     static const int32_t want[N * USED] = {2, 3, 1, 0, 1, 2, 1, 3, 2};
     infer__moe_route_args a;
+    infer__router router;
     infer__buf bx, bi, bw;
     infer__ctx c;
     int32_t r, j, i, id, normalise;
     ops_open(&c, 1, infer__cpu_found(), 64);
+    memset(&router, 0, sizeof router);
+    memset(&a, 0, sizeof a);
+    a.router = &router;
     for (normalise = 0; normalise < 2; normalise++) {
         a.x = ops_tensor(&bx, x, N, E, E);
         a.ids = ops_tensor(&bi, f, N, USED, USED);
         a.weights = ops_tensor(&bw, w, N, USED, USED);
-        a.n_expert = E;
-        a.n_used = USED;
-        a.normalise = normalise;
-        a.scale = 2;
+        router.n_expert = E;
+        router.n_used = USED;
+        router.normalise = normalise;
+        router.scale = 2;
         c.ops->moe_route(&c, &a);
         for (r = 0; r < N; r++) {
             double sum = 0, used = 0;
@@ -626,6 +632,174 @@ static void test_ops_moe_route(void) {
         }
     }
     ops_close(&c);
+}
+
+/* Every score, with a bias, groups and a floor, against sorting in double. */
+static void test_ops_moe_route_kinds(void) {
+    enum { N = 5, MOST = 24, USED = 4 };
+    static const struct { int8_t score, bias, groups, group_used, best, normalise; float floor; } cases[] = {
+        { INFER__SCORE_SOFTMAX, 1, 0, 0, 0, 0, 0 },     { INFER__SCORE_SIGMOID, 0, 0, 0, 0, 1, 1e-20f },
+        { INFER__SCORE_SIGMOID, 1, 0, 0, 0, 1, 2.5f },  { INFER__SCORE_SQRT_SOFTPLUS, 1, 0, 0, 0, 1, 0 },
+        { INFER__SCORE_SIGMOID, 1, 6, 2, 2, 1, 0 },     { INFER__SCORE_SOFTMAX, 0, 4, 1, 1, 0, 0 },
+        { INFER__SCORE_SOFTMAX, 1, 24, 5, 2, 1, 0 },    { INFER__SCORE_SQRT_SOFTPLUS, 0, 3, 2, 2, 0, 0 } };
+    float *x = ops_floats(N * MOST), *b = ops_floats(MOST), w[N * USED], f[N * USED];
+    infer__weight wb = ops_weight(ops_f32(), b, 1, MOST);
+    infer__moe_route_args a;
+    infer__router r;
+    infer__buf bx, bi, bw;
+    infer__ctx c;
+    size_t k;
+    int32_t row, i, j, g, id;
+    ops_open(&c, 1, infer__cpu_found(), 64);
+    for (i = 0; i < N * MOST; i++) x[i] *= 4;
+    for (k = 0; k < sizeof cases / sizeof *cases; k++) {
+        memset(&r, 0, sizeof r);
+        memset(&a, 0, sizeof a);
+        r.n_expert = MOST;
+        r.n_used = USED;
+        r.score = cases[k].score;
+        r.n_group = cases[k].groups;
+        r.group_used = cases[k].group_used;
+        r.group_best = cases[k].best;
+        r.normalise = cases[k].normalise;
+        r.floor = cases[k].floor;
+        r.scale = 1.5f;
+        a.router = &r;
+        a.bias = cases[k].bias ? &wb : NULL;
+        a.x = ops_tensor(&bx, x, N, MOST, MOST);
+        a.ids = ops_tensor(&bi, f, N, USED, USED);
+        a.weights = ops_tensor(&bw, w, N, USED, USED);
+        c.ops->moe_route(&c, &a);
+        for (row = 0; row < N; row++) {
+            double score[MOST], value[MOST], group[MOST], sum = 0, used = 0;
+            int32_t each = r.n_group ? MOST / r.n_group : MOST, want[USED];
+            for (i = 0; i < MOST; i++) sum += exp((double)x[row * MOST + i]);
+            for (i = 0; i < MOST; i++) {
+                double v = x[row * MOST + i];
+                score[i] = r.score == INFER__SCORE_SOFTMAX   ? exp(v) / sum
+                           : r.score == INFER__SCORE_SIGMOID ? 1 / (1 + exp(-v))
+                                                             : sqrt(log(1 + exp(v)));
+                value[i] = score[i] + (a.bias ? b[i] : 0);
+            }
+            for (g = 0; g < r.n_group; g++) {
+                double best = -1e9, next = each > 1 ? -1e9 : 0;
+                for (i = g * each; i < (g + 1) * each; i++) {
+                    if (value[i] > best) { if (each > 1) next = best; best = value[i]; }
+                    else if (value[i] > next && each > 1) next = value[i];
+                }
+                group[g] = best + (r.group_best > 1 ? next : 0);
+            }
+            for (j = 0; r.n_group && j < r.n_group - r.group_used; j++) { /* the worst groups go */
+                int32_t worst = -1;
+                for (g = 0; g < r.n_group; g++)
+                    if (group[g] < 1e8 && (worst < 0 || group[g] < group[worst])) worst = g;
+                group[worst] = 1e9;
+                for (i = worst * each; i < (worst + 1) * each; i++) value[i] = -1e9;
+            }
+            for (j = 0; j < USED; j++) {
+                want[j] = 0;
+                for (i = 1; i < MOST; i++)
+                    if (value[i] > value[want[j]]) want[j] = i;
+                value[want[j]] = -1e9;
+                used += score[want[j]];
+            }
+            if (used < r.floor) used = r.floor;
+            for (j = 0; j < USED; j++) {
+                memcpy(&id, &f[row * USED + j], sizeof id);
+                CHECK(id == want[j]);
+                CHECK(ops_near(w[row * USED + j], 1.5 * score[want[j]] / (r.normalise ? used : 1), 3, 1e-6));
+            }
+        }
+    }
+    ops_close(&c);
+    free(x);
+    free(b);
+}
+
+/* Biases of experts: of pairs, and summed by weight. */
+static void test_ops_moe_bias(void) {
+    enum { N = 3, USED = 2, E = 5, COLS = 2500 };
+    float *y = ops_floats(N * USED * COLS), *was = (float *)malloc(N * USED * COLS * sizeof *was);
+    float *b = ops_floats(E * COLS), ids[N * USED], weights[N * USED];
+    infer__weight wb = ops_weight(ops_f32(), b, 1, E * COLS);
+    infer__moe_bias_args a;
+    infer__buf by, bi, bw;
+    infer__ctx c;
+    int32_t sum, i, j, t, id;
+    ops_open(&c, 2, infer__cpu_found(), 64);
+    for (i = 0; i < N * USED; i++) {
+        id = (i * 3 + 1) % E;
+        memcpy(&ids[i], &id, sizeof id);
+        weights[i] = 0.25f * (float)(i + 1);
+    }
+    for (sum = 0; sum < 2; sum++) {
+        memcpy(was, y, N * USED * COLS * sizeof *y);
+        memset(&a, 0, sizeof a);
+        a.y = ops_tensor(&by, y, sum ? N : N * USED, COLS, COLS);
+        a.ids = ops_tensor(&bi, ids, N, USED, USED);
+        if (sum) a.weights = ops_tensor(&bw, weights, N, USED, USED);
+        a.bias = &wb;
+        a.n_used = USED;
+        c.ops->moe_bias(&c, &a);
+        for (t = 0; t < a.y.rows; t++)
+            for (i = 0; i < COLS; i++) {
+                double want = was[t * COLS + i];
+                for (j = 0; j < (sum ? USED : 1); j++) {
+                    int32_t pair = sum ? t * USED + j : t;
+                    want += (sum ? weights[pair] : 1) * b[(pair * 3 + 1) % E * COLS + i];
+                }
+                CHECK(ops_near(y[t * COLS + i], want, 4, 1e-6));
+            }
+    }
+    ops_close(&c);
+    free(y);
+    free(was);
+    free(b);
+}
+
+/* A gate that is cut, with 1 added to what it multiplies (gpt-oss), and one gate for several columns. */
+static void test_ops_act_made(void) {
+    enum { N = 3, COLS = 1030, HEADS = 5 };
+    float *x = ops_floats(N * COLS), *up = ops_floats(N * COLS), *y = ops_floats(N * COLS);
+    infer__act_args a;
+    infer__buf bx, bu, by;
+    infer__ctx c;
+    int32_t i;
+    ops_open(&c, 2, infer__cpu_found(), COLS);
+    for (i = 0; i < N * COLS; i++) {
+        x[i] *= 12;
+        up[i] *= 12;
+    }
+    x[5] = infer__bits_f32(0x7fc00000u); /* stays, and alone */
+    up[7] = infer__bits_f32(0x7fc00000u);
+    memset(&a, 0, sizeof a);
+    a.x = ops_tensor(&bx, x, N, COLS, COLS);
+    a.up = ops_tensor(&bu, up, N, COLS, COLS);
+    a.y = ops_tensor(&by, y, N, COLS, COLS);
+    a.kind = INFER__ACT_GELU_SIGMOID;
+    a.limit = 7;
+    a.up_add = 1;
+    c.ops->act(&c, &a);
+    for (i = 0; i < N * COLS; i++) {
+        double gate = x[i] > 7 ? 7 : x[i], with = up[i] > 7 ? 7 : up[i] < -7 ? -7 : up[i];
+        if (i == 5 || i == 7) CHECK(!infer__finite(y[i]));
+        else CHECK(ops_near(y[i], gate / (1 + exp(-1.702 * gate)) * (with + 1), 60, 1e-6));
+    }
+    memset(&a, 0, sizeof a);
+    x[5] = up[7] = 0.5f;
+    a.x = ops_tensor(&bx, x, N, HEADS, COLS);
+    a.up = a.y = ops_tensor(&by, up, N, COLS, COLS);
+    a.kind = INFER__ACT_SIGMOID;
+    memcpy(y, up, N * COLS * sizeof *y);
+    c.ops->act(&c, &a);
+    for (i = 0; i < N * COLS; i++) {
+        double gate = x[i / COLS * COLS + i % COLS / (COLS / HEADS)];
+        CHECK(ops_near(up[i], y[i] / (1 + exp(-gate)), 12, 1e-6));
+    }
+    ops_close(&c);
+    free(x);
+    free(up);
+    free(y);
 }
 
 static void ops_moe(infer__ctx *c, const infer__weight *w, float *x, float *ids, float *weights, float *y, int32_t n,
@@ -793,6 +967,9 @@ static void suite_ops(void) {
     RUN(test_ops_rope_axes);
     RUN(test_ops_elementwise);
     RUN(test_ops_moe_route);
+    RUN(test_ops_moe_route_kinds);
+    RUN(test_ops_moe_bias);
+    RUN(test_ops_act_made);
     RUN(test_ops_moe_matmul);
     RUN(test_ops_errors);
 }

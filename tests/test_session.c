@@ -275,7 +275,7 @@ static void memory_free(void *user, void *p, size_t size) {
 }
 static void test_session_memory(void) {
     static const char *const files[] = { "archs/gemma3-real-dense.gguf", "archs/llama-mixtral-moe.gguf",
-                                         "models/stories260K.F32.gguf", "models/TinyStories-656K.Q8_0.gguf" };
+                                         "archs/arctic-moe.gguf", "archs/gpt-oss-moe.gguf", "models/stories260K.F32.gguf", "models/TinyStories-656K.Q8_0.gguf" };
     size_t f;
     if (INFER__BIG_ENDIAN) SKIP("cpu: big-endian: weights are copied, the counts below are for mapped ones");
     for (f = 0; f < sizeof files / sizeof *files; f++) {

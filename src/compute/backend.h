@@ -207,26 +207,50 @@ enum {
     INFER__ACT_RELU2,
     INFER__ACT_SIGMOID,
     INFER__ACT_TANH,
+    INFER__ACTS_TAKEN, /* the above: products take them along */
+    INFER__ACT_GELU_SIGMOID = INFER__ACTS_TAKEN, /* x * sigmoid(1.702 x): arXiv 1606.08415 */
+    INFER__ACT_SOFTPLUS, /* log(1 + exp x) */
     INFER__ACTS /* how many */
 };
-/* y = act(x) (* up when up.buf is set) (/ divide[col] when divide is set). y may be x. */
+/* y = act(x) (* up when up.buf is set) (/ divide[col] when divide is set). y may be x or up. With limit > 0 x is cut to
+ * at most limit and up to -limit .. limit before; up_add is added to up (gpt-oss: limit 7, up_add 1). Where x has fewer
+ * columns than y, each of them counts for y.cols / x.cols neighbours (a gate for a whole row, or for a head). */
 typedef struct infer__act_args {
     infer__tensor x, up, y;
     const infer__weight *divide;
     int32_t kind;
+    float limit, up_add;
 } infer__act_args;
+/* 1 when nothing is cut, added or read for several columns. */
+INFER__INLINE int infer__act_plain(const infer__act_args *a) {
+    return a->limit == 0 && a->up_add == 0 && a->x.cols == a->y.cols;
+}
 
 typedef struct infer__add_args { infer__tensor x, y; float scale; } infer__add_args; /* y += x * scale */
 /* y = cap * tanh(x * scale / cap) (cap 0 = none), then clamped to [-clamp, clamp] (0 = none), in place */
 typedef struct infer__map_args { infer__tensor x; float scale, cap, clamp; } infer__map_args;
 
-/* Router: scores = softmax over experts of x (rows x n_expert logits); the n_used best per row (lower index among
- * equals), their weights divided by their sum when normalise, times scale. ids and weights are rows x n_used, ids
- * stored as float32 bit patterns of int32 in a tensor of the same shape. */
+enum { INFER__MAX_EXPERTS = 1024, INFER__MAX_EXPERT_GROUPS = 64 };
+enum { INFER__SCORE_SOFTMAX, INFER__SCORE_SIGMOID, INFER__SCORE_SQRT_SOFTPLUS /* sqrt(log(1 + exp x)) */,
+       INFER__SCORES /* how many */ };
+/* How a layer's router chooses from logits of n_expert experts. An expert's score is the softmax over all of them, or a
+ * function of its own logit. The choice goes by score + bias (by the logit where there is neither bias nor groups), the
+ * lower index first among equals; the weights are scores without bias.
+ * Groups (n_group > 1: n_expert / n_group neighbours each): first the group_used groups with the largest sum of their
+ * group_best largest score + bias, then experts of these alone (DeepSeek-V3, arXiv 2412.19437). */
+typedef struct infer__router {
+    int32_t n_expert, n_used;
+    int32_t score;     /* INFER__SCORE_* */
+    int32_t n_group, group_used, group_best; /* n_group 0, 1 = none; group_best 1 or 2 */
+    int32_t normalise; /* 1 = weights are divided by their sum, or by floor where that is larger */
+    float floor, scale; /* scale: of the weights, last */
+} infer__router;
+/* x: rows x n_expert logits. ids and weights are rows x n_used, ids stored as float32 bit patterns of int32 in a tensor
+ * of the same shape. A logit that is not a number makes the row's weights so. */
 typedef struct infer__moe_route_args {
     infer__tensor x, ids, weights;
-    int32_t n_expert, n_used, normalise;
-    float scale;
+    const infer__router *router;
+    const infer__weight *bias; /* n_expert values, or NULL */
 } infer__moe_route_args;
 /* Experts: w holds n_expert matrices of `rows` rows each, one after the other (w->rows = n_expert * rows).
  * per_expert_x 0: x has one row per token, y[t*n_used + j] = W[ids[t][j]] x[t]; 1: x has a row per (token, expert).
@@ -236,6 +260,13 @@ typedef struct infer__moe_matmul_args {
     const infer__weight *w;
     int32_t rows, n_used, per_expert_x;
 } infer__moe_matmul_args;
+/* Biases of experts: y[t*n_used + j] += b[ids[t][j]], or with `weights` y[t] += sum_j weights[t][j] * b[ids[t][j]] in
+ * order j = 0.. . bias holds n_expert x y.cols values. */
+typedef struct infer__moe_bias_args {
+    infer__tensor y, ids, weights; /* weights.buf NULL = none */
+    const infer__weight *bias;
+    int32_t n_used;
+} infer__moe_bias_args;
 
 /* Causal convolution over the rows of each sequence, every column for itself: with u = x (* gate_in),
  * y[t][i] = (gate_out[t][i] *) sum over k = 0 .. taps-1 of w[i][k] * u[t - (taps-1) + k][i]. Rows of a sequence follow
@@ -292,7 +323,8 @@ enum {
 };
 
 enum { /* of infer__ops.supports, with infer__*_args of that name */
-    INFER__OP_EMBED, INFER__OP_MATMUL, INFER__OP_ROPE, INFER__OP_ATTENTION, INFER__OP_MOE_MATMUL, INFER__OP_CONV
+    INFER__OP_EMBED, INFER__OP_MATMUL, INFER__OP_ROPE, INFER__OP_ATTENTION, INFER__OP_MOE_ROUTE,
+    INFER__OP_MOE_MATMUL, INFER__OP_CONV
 };
 
 enum { INFER__RECORD_NOT, INFER__RECORD_NOW, INFER__RECORD_DONE };
@@ -316,6 +348,7 @@ struct infer__ops {
     void (*map)(infer__ctx *c, const infer__map_args *a);
     void (*moe_route)(infer__ctx *c, const infer__moe_route_args *a);
     void (*moe_matmul)(infer__ctx *c, const infer__moe_matmul_args *a);
+    void (*moe_bias)(infer__ctx *c, const infer__moe_bias_args *a);
     void (*top)(infer__ctx *c, const infer__top_args *a);
     /* The pass is filled: take what the ops need of it. */
     void (*begin)(infer__ctx *c);

@@ -98,7 +98,8 @@ static void infer__matmul(infer__ctx *c, const infer__matmul_args *a) {
     uint32_t fuses = infer__fuses(c);
     infer__matmul_args own = *a;
     if (!(fuses & INFER__FUSE_NORM)) own.norm = NULL;
-    if (!(fuses & INFER__FUSE_ACT)) own.act = NULL;
+    if (!(fuses & INFER__FUSE_ACT) || (a->act && (a->act->kind >= INFER__ACTS_TAKEN || !infer__act_plain(a->act))))
+        own.act = NULL;
     if (!(fuses & INFER__FUSE_ADD)) own.add = NULL;
     if (a->norm && !own.norm) c->ops->norm(c, a->norm);
     c->ops->matmul(c, &own);

@@ -17,7 +17,8 @@ static void infer__text_add(infer__text_out *o, const char *format, ...) {
 }
 
 static const char *infer__act_name(int32_t act) {
-    static const char *const names[] = { "silu", "gelu_tanh", "gelu", "relu", "relu^2" };
+    static const char *const names[] = { "silu", "gelu_tanh", "gelu", "relu", "relu^2", "sigmoid", "tanh",
+                                        "gelu_sigmoid", "softplus" };
     return act >= 0 && (size_t)act < INFER__COUNT(names) ? names[act] : "?";
 }
 
@@ -43,7 +44,8 @@ static const char *infer__norm_label(int slot) {
 
 static void infer__describe_part(infer__text_out *o, const infer_model *m, const infer__layer *l,
                                  const infer__part *p) {
-    const char *in = p->reads == INFER__READS_STREAM ? "x" : "h", *y = p->kind->result;
+    const char *in = p->reads == INFER__READS_STREAM ? "x" : p->reads == INFER__READS_KEPT ? "k" : "h";
+    const char *y = p->kind->result;
     if (p->reads == INFER__READS_NORM) infer__describe_norm(o, m, "h", "x", p->norm, infer__norm_label(p->norm), l);
     p->kind->describe(o, m, l, in);
     if (p->post >= 0) infer__describe_norm(o, m, y, y, p->post, infer__norm_label(p->post), l);
@@ -57,6 +59,7 @@ static void infer__describe_layer(infer__text_out *o, const infer_model *m, cons
     for (i = 0; i < l->n_parts; i++) {
         const infer__part *p = &l->parts[i];
         infer__describe_part(o, m, l, p);
+        if (p->keeps) continue;
         n += infer__format(sum + n, sizeof sum - n, "%s%s", n ? " + " : "", p->kind->result);
         if (i + 1 < l->n_parts && l->parts[i + 1].beside) continue; /* added up together */
         infer__text_add(o, "    x = x + %s", sum);

@@ -82,6 +82,25 @@ static void infer__post_norm(infer_context *c, const infer__layer *l, int slot, 
     infer__norm_to(c, post, out, out);
 }
 
+static infer__tensor infer__kept(infer_context *c, const infer__layer *l, int32_t rows) {
+    uint64_t first = (uint64_t)(c->plan.work_cols - l->kept); /* behind what any part uses */
+    return infer__view(&c->at->work, (uint64_t)rows * first, rows, l->kept);
+}
+
+/* A part whose result later ones read: the norm of x, or what its kind makes of x. */
+static void infer__part_keep(infer_context *c, const infer__layer *l, const infer__part *p, const infer__tensor *x) {
+    infer__tensor kept = infer__kept(c, l, x->rows);
+    infer__sublayer s;
+    if (!p->kind->run) {
+        infer__norm_to(c, &l->w[p->norm], x, &kept);
+        return;
+    }
+    memset(&s, 0, sizeof s);
+    s.x = *x;
+    s.out = kept;
+    p->kind->run(c, l, &s);
+}
+
 /* x += (post-norm of) part(norm of x) * scale. The sublayer's first and last products take the norm and the addition
  * along when nothing comes between them, and nobody looks at what does. `next`, beside this one, reads x as it is now:
  * then xn is there for both, and the norm of its own, if it has one, is made before x changes. */
@@ -94,7 +113,7 @@ static void infer__part_run(infer_context *c, const infer__layer *l, const infer
     add.y = *x;
     add.scale = p->scale;
     s.part = p;
-    s.x = p->reads == INFER__READS_STREAM ? *x : *xn;
+    s.x = p->reads == INFER__READS_STREAM ? *x : p->reads == INFER__READS_KEPT ? infer__kept(c, l, x->rows) : *xn;
     s.out = *out;
     s.norm = NULL;
     if (p->reads == INFER__READS_NORM && !p->beside) {
@@ -117,7 +136,8 @@ static void infer__layer_run(infer_context *c, const infer__layer *l, infer__ten
     int32_t i;
     for (i = 0; i < l->n_parts; i++) {
         const infer__part *next = i + 1 < l->n_parts && l->parts[i + 1].beside ? &l->parts[i + 1] : NULL;
-        infer__part_run(c, l, &l->parts[i], next, x, xn, out);
+        if (l->parts[i].keeps) infer__part_keep(c, l, &l->parts[i], x);
+        else infer__part_run(c, l, &l->parts[i], next, x, xn, out);
     }
     infer__trace(c, l->index, "out", x);
 }

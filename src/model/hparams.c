@@ -74,10 +74,10 @@ static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer,
     kv = infer__gguf_find(k->g, infer__key_name(k, name));
     if (!kv) return absent;
     if (kv->type != INFER__GGUF_ARRAY) return infer__key_int(k, name, lo, hi, absent, 0);
-    if (!infer__kv_is_numbers(kv) || kv->n != (uint64_t)k->m->hp.n_layer) {
+    if (!infer__kv_is_numbers(kv) || kv->n != (uint64_t)k->m->hp.n_block) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_FORMAT, "key %s: an array of %llu, not of %d numbers, one for each layer",
-                     k->key, (unsigned long long)kv->n, (int)k->m->hp.n_layer);
+                     k->key, (unsigned long long)kv->n, (int)k->m->hp.n_block);
         return absent;
     }
     v = infer__kv_number(kv, (uint64_t)layer);
@@ -104,6 +104,18 @@ static int32_t infer__key_same(infer__keys *k, const char *name, int32_t lo, int
 static uint64_t infer__shape_of(const infer_model *m, const char *name, int dim) {
     const infer__gguf_tensor *t = infer__gguf_tensor_find(&m->gguf, name);
     return !t ? 0 : dim == 0 ? t->dims[0] : t->rows;
+}
+
+/* Rows of the first layer's tensor of this name (%d: the layer), 0 when there is none. */
+static uint64_t infer__first_rows(const infer_model *m, const char *format) {
+    char name[64];
+    uint64_t rows = 0;
+    int32_t i;
+    for (i = 0; rows == 0 && i < m->hp.n_layer; i++) {
+        infer__format(name, sizeof name, format, (int)i);
+        rows = infer__shape_of(m, name, 1);
+    }
+    return rows;
 }
 
 /* yarn_attn_factor is the whole scale of cos and sin, as Hugging Face's attention_factor, which converters write there.
@@ -170,7 +182,7 @@ static void infer__read_scales(infer__keys *k, infer__hparams *hp) {
     const uint64_t flags = k->m->arch->flags;
     hp->embed_scale = infer__key_float(k, "embedding_scale");
     hp->residual_scale = infer__key_float(k, "residual_scale");
-    hp->attn_scale = infer__key_float(k, "attention.scale");
+    hp->attn_scale = infer__key_float(k, flags & INFER__ATTN_SCALE_OUT ? "attention.output_scale" : "attention.scale");
     hp->clamp_kqv = infer__key_float(k, "attention.clamp_kqv");
     if (flags & (INFER__LOGITS_TIMES | INFER__LOGITS_OVER)) hp->logit_scale = infer__key_float(k, "logit_scale");
     if (flags & INFER__ATTN_CAP) hp->attn_softcap = infer__key_float(k, "attn_logit_softcapping");
@@ -179,15 +191,51 @@ static void infer__read_scales(infer__keys *k, infer__hparams *hp) {
     if (flags & INFER__ATTN_TEMPERATURE) hp->temp_scale = infer__key_float(k, "attention.temperature_scale");
 }
 
-/* Without keys weights are divided by their sum. llama.cpp writes false for every model that it saves, beside a
- * function of 0: neither was given. Softmax over the experts used is what the division makes of the usual one. */
+/* Groups of experts: 0 and 1 are none. */
+static void infer__read_groups(infer__keys *k, infer__router *r) {
+    r->n_group = infer__key_int(k, "expert_group_count", 0, INFER__MAX_EXPERT_GROUPS, 0, 0);
+    if (k->failed || r->n_group <= 1) return;
+    r->group_used = infer__key_int(k, "expert_group_used_count", 1, r->n_group, 0, 0);
+    r->group_best = INFER__MIN(2, r->n_expert / r->n_group);
+    if (k->failed || (r->group_used > 0 && r->n_expert % r->n_group == 0 &&
+                      r->n_used <= r->n_expert / r->n_group * r->group_used))
+        return;
+    k->failed = 1;
+    infer__error(k->err, INFER_ERR_FORMAT,
+                 "key %s.expert_group_count is %d: %d of %d experts cannot come from %d of these groups "
+                 "(expert_group_used_count)",
+                 k->prefix, (int)r->n_group, (int)r->n_used, (int)r->n_expert, (int)r->group_used);
+}
+
+/* The scores of experts are those that the row names where no key does. Their weights are divided by their sum unless
+ * the row or a key says otherwise. llama.cpp writes false for every model that it saves, beside a function of 0:
+ * neither was given. Softmax over the experts used is what the division makes of the usual one. The floor is that of
+ * the published code of DeepSeek-V3 (1e-20 is added there). */
 static void infer__read_router(infer__keys *k, infer__hparams *hp) {
-    const infer__kv *gating = infer__gguf_peek(k->g, infer__key_name(k, "expert_gating_func"));
-    double function = gating ? infer__kv_number(gating, 0) : INFER__GATING_SOFTMAX;
-    int normalise = infer__key_bool(k, "expert_weights_norm", 1);
-    hp->expert_norm = normalise || function == INFER__GATING_NONE || function == INFER__GATING_SOFTMAX_USED;
-    hp->expert_scale = infer__key_float(k, "expert_weights_scale");
-    if (hp->expert_scale == 0) hp->expert_scale = 1;
+    static const uint8_t scores[] = { 0, INFER__SCORE_SOFTMAX, INFER__SCORE_SIGMOID, INFER__SCORE_SOFTMAX,
+                                      INFER__SCORE_SQRT_SOFTPLUS };
+    int raw = (k->m->arch->experts & INFER__EXPERTS_RAW) != 0;
+    infer__router *r = &hp->router;
+    int32_t function = 0;
+    int given = infer__gguf_peek(k->g, infer__key_name(k, "expert_gating_func")) != NULL;
+    int normalise = infer__key_bool(k, "expert_weights_norm", !raw);
+    if (hp->n_expert) function = infer__key_int(k, "expert_gating_func", 0, INFER__GATING_SQRT_SOFTPLUS, 0, 0);
+    r->n_expert = hp->n_expert;
+    r->n_used = hp->n_used;
+    r->score = function == INFER__GATING_NONE ? k->m->arch->score : scores[function];
+    r->normalise = normalise || (k->m->arch->experts & INFER__EXPERTS_SUM) ||
+                   (!raw && given && function == INFER__GATING_NONE) || function == INFER__GATING_SOFTMAX_USED;
+    r->floor = 1e-20f;
+    r->scale = infer__key_float(k, "expert_weights_scale");
+    if (r->scale == 0) r->scale = 1;
+    if (function == INFER__GATING_SOFTMAX_USED && infer__first_rows(k->m, "blk.%d.exp_probs_b.bias"))
+        infer__key_unsupported(k, "expert_gating_func", "with a bias of the choice only 0, 1, 2 and 4");
+    if (hp->n_expert) infer__read_groups(k, r);
+    if (k->m->arch->experts & INFER__EXPERTS_STEP) {
+        hp->moe_step = infer__key_int(k, "interleave_moe_layer_step", 0, INFER__MAX_LAYERS, 0, 0);
+        hp->leading_dense = infer__key_int(k, "leading_dense_block_count", 0, INFER__MAX_LAYERS, 0, 0);
+        if (hp->n_expert == 0) hp->moe_step = 0;
+    }
 }
 
 /* How a text's hidden states become one vector; llama.cpp writes -1 where a model does not say. */
@@ -202,9 +250,10 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     infer__hparams *hp = &m->hp;
     const infer__arch *a = m->arch;
     hp->n_embd = infer__key_int(k, "embedding_length", 1, INFER__MAX_DIM, 0, 1);
-    hp->n_layer = infer__key_int(k, "block_count", 1, INFER__MAX_LAYERS, 0, 1);
+    hp->n_layer = hp->n_block = infer__key_int(k, "block_count", 1, INFER__MAX_LAYERS, 0, 1);
+    if (a->flags & INFER__NEXTN) hp->n_layer -= infer__key_int(k, "nextn_predict_layers", 0, hp->n_layer - 1, 0, 0);
     hp->n_ctx = infer__key_int(k, "context_length", 1, 1 << 30, 4096, 0);
-    hp->n_expert = infer__key_int(k, "expert_count", 0, 4096, 0, 0);
+    hp->n_expert = infer__key_int(k, "expert_count", 0, INFER__MAX_EXPERTS, 0, 0);
     if (k->failed) return;
     hp->n_used = infer__key_same(k, "expert_used_count", 0, INFER__MAX_EXPERTS_USED, 0);
     hp->n_ff_expert = infer__key_same(k, "expert_feed_forward_length", 0, INFER__MAX_DIM, 0);
@@ -219,7 +268,6 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     }
     infer__read_rope(k, hp);
     infer__read_scales(k, hp);
-    infer__read_router(k, hp);
     hp->norm = a->norm;
     hp->act = a->act;
     hp->block = a->block;
@@ -234,6 +282,19 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_FORMAT, "key %s.expert_used_count is above expert_count", k->prefix);
     }
+    if (!k->failed) infer__read_router(k, hp);
+}
+
+/* interleave_moe_layer_step and leading_dense_block_count, where the architecture has them, against the tensors. */
+static void infer__check_moe_step(infer__keys *k, const infer__layer *l) {
+    const infer__hparams *hp = &k->m->hp;
+    int experts = infer__layer_has(k->m, l, INFER__W_MOE_ROUTER);
+    if (k->failed || hp->moe_step == 0) return;
+    if (experts == (l->index >= hp->leading_dense && (l->index + 1) % hp->moe_step == 0)) return;
+    k->failed = 1;
+    infer__error(k->err, INFER_ERR_FORMAT,
+                 "key %s.interleave_moe_layer_step is %d, leading_dense_block_count %d, but layer %d has %s", k->prefix,
+                 (int)hp->moe_step, (int)hp->leading_dense, (int)l->index, experts ? "experts" : "none");
 }
 
 /* Heads and FFN width say which sublayers a layer has; their kinds look up the rest. */
@@ -249,22 +310,32 @@ static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
     l->n_ff = infer__key_layer(k, "feed_forward_length", i, 0, INFER__MAX_DIM, 0);
     if (k->failed) return;
     l->act = m->hp.act;
+    l->ffn_times = 1;
+    l->act_limit = a->act_limit;
+    l->act_add = a->act_add;
     infer__layer_parts(m, l);
     for (p = 0; p < l->n_parts && !k->failed; p++)
         if (l->parts[p].kind->keys) l->parts[p].kind->keys(k, l);
+    infer__check_moe_step(k, l);
 }
 
-/* Width of an expert when no key says it: from the first layer that has experts. */
-static void infer__read_expert_width(infer_model *m) {
+/* Widths of experts. Where no key says that of one it is in the shape of the tensors; so is that of the shared experts,
+ * which are one tensor: the key is of one of them, or of all. */
+static void infer__read_expert_widths(infer_model *m, infer__keys *k) {
     infer__hparams *hp = &m->hp;
-    char name[64];
-    int32_t i;
-    for (i = 0; hp->n_expert > 0 && hp->n_ff_expert == 0 && i < hp->n_layer; i++) {
-        uint64_t rows;
-        infer__format(name, sizeof name, "blk.%d.ffn_up_exps.weight", (int)i);
-        rows = infer__shape_of(m, name, 1);
-        if (rows / (uint64_t)hp->n_expert <= INFER__MAX_DIM) hp->n_ff_expert = (int32_t)(rows / (uint64_t)hp->n_expert);
+    uint64_t rows, fused;
+    int32_t one = hp->n_ff_shared, n;
+    if (hp->n_expert == 0) return;
+    if (hp->n_ff_expert == 0) {
+        rows = infer__first_rows(m, "blk.%d.ffn_up_exps.weight") / (uint64_t)hp->n_expert;
+        fused = infer__first_rows(m, "blk.%d.ffn_gate_up_exps.weight") / (uint64_t)hp->n_expert / 2;
+        if (rows == 0) rows = fused;
+        if (rows <= INFER__MAX_DIM) hp->n_ff_expert = (int32_t)rows;
     }
+    n = infer__key_int(k, "expert_shared_count", 0, INFER__MAX_EXPERTS, 1, 0);
+    rows = infer__first_rows(m, "blk.%d.ffn_up_shexp.weight");
+    if (k->failed || rows == 0 || rows > INFER__MAX_DIM) return;
+    if (one == 0 || (n > 1 && rows == (uint64_t)one * (uint64_t)n)) hp->n_ff_shared = (int32_t)rows;
 }
 
 static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
@@ -285,7 +356,8 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     infer__read_globals(m, &k);
     if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;
     hp->n_vocab = (int32_t)v;
-    infer__read_expert_width(m);
+    infer__read_expert_widths(m, &k);
+    if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;
     hp->n_head = INFER__MAX(infer__key_layer(&k, "attention.head_count", 0, 0, 1 << 16, 1), 1);
     if (m->arch->fixup) m->arch->fixup(hp);
     if (hp->embed_scale == 0)

@@ -83,10 +83,6 @@ static int infer__idle_experts(const infer_model *m, const infer__kv *kv, double
     return m->hp.n_expert == 0 || infer__idle_is(m, kv, value);
 }
 
-static int infer__idle_gating(const infer_model *m, const infer__kv *kv, double value) {
-    return infer__idle_experts(m, kv, value) || infer__idle_is(m, kv, INFER__GATING_SOFTMAX_USED);
-}
-
 /* ---- the keys ----------------------------------------------------------------------------------------- */
 
 #define INFER__ANY infer__idle_any, 0
@@ -120,22 +116,23 @@ static const infer__idle_key INFER__IDLE_KEYS[] = {
     { "attention.key_length_swa", infer__idle_window_dim, 0, "layers with a window are as wide as the others" },
     { "attention.value_length_swa", infer__idle_window_dim, 1, "layers with a window are as wide as the others" },
     { "rope.dimension_count_swa", infer__idle_window_dim, 2, "layers with a window rotate as much as the others" },
-    { "expert_group_used_count", INFER__ANY, "expert_group_count is refused where there are groups" },
+    { "expert_group_used_count", INFER__ANY, "expert_group_count says that there are no groups" },
     /* scales and caps that the row does not have */
     { "logit_scale", INFER__IS(1), "only 0 and 1" },
     { "attn_logit_softcapping", INFER__IS(50), "only 0, or 50, which llama.cpp writes for models without a cap" },
     { "final_logit_softcapping", INFER__IS(30), "only 0, or 30, which llama.cpp writes for models without a cap" },
     { "router_logit_softcapping", INFER__IS(30), "only 0, or 30, which llama.cpp writes for models without a cap" },
     { "attention.max_alibi_bias", INFER__OFF, "slopes are not there: only 0" },
+    { "attention.scale", INFER__OFF, "attention.output_scale counts" },
     { "attention.output_scale", INFER__IS(1), "only 0 and 1" },
     { "attention.value_scale", INFER__IS(1), "only 0 and 1" },
     { "attention.temperature_scale", INFER__OFF, "only 0" },
     { "attention.temperature_length", INFER__OFF, "only 0" },
     { "rope.scaling.alpha", INFER__IS(1), "only 0 and 1" },
     { "rope.dimension_sections", INFER__OFF, "only zeros: one position a token" },
-    /* experts: the router is a softmax over all of them; that over those used, divided by its sum, is the same */
-    { "expert_gating_func", infer__idle_gating, INFER__GATING_SOFTMAX, "only softmax is there: 0, 1 and 3" },
-    { "expert_group_count", INFER__EXPERTS(1), "groups of experts are not there: only 0 and 1" },
+    /* experts */
+    { "expert_gating_func", INFER__EXPERTS(0), "there are no experts" },
+    { "expert_group_count", INFER__EXPERTS(0), "there are no experts" },
     { "expert_group_scale", INFER__EXPERTS((double)0.05f), "only 0, or 0.05, which llama.cpp writes for all models" },
     { "experts_per_group", INFER__EXPERTS(0), "only 0" },
     { "expert_chunk_feed_forward_length", INFER__EXPERTS(0), "only 0" },

@@ -31,26 +31,20 @@ static infer_result infer__model_facts(infer_model *m, infer_error *err) {
     return INFER_OK;
 }
 
-/* The architecture's row, or an error that lists those that there are. */
+/* The architecture's row, or an error that says where to find those that there are. */
 static infer_result infer__model_arch(infer_model *m, infer_error *err) {
     infer__str s = { "", 0 };
-    char list[400]; /* room for the message around it; whole names only */
-    size_t n = 0;
-    int32_t i;
+    int32_t n = 0;
     int r = infer__gguf_str(&m->gguf, "general.architecture", &s, err);
     if (r < 0) return (infer_result)r;
     if (r == 0) return infer__error(err, INFER_ERR_FORMAT, "missing key general.architecture");
     m->arch = infer__arch_find(s);
     if (m->arch) return INFER_OK;
-    list[0] = 0;
-    for (i = 0; infer__arch_row(i); i++) {
-        const char *name = infer__arch_row(i)->name;
-        int more = n + strlen(name) + 8 > sizeof list;
-        n += infer__format(list + n, sizeof list - n, " %s", more ? "..." : name);
-        if (more) break;
-    }
-    return infer__error(err, INFER_ERR_UNSUPPORTED, "architecture \"%.*s\" is not there yet; there are:%s",
-                        (int)INFER__MIN(s.n, 40), s.s, list);
+    while (infer__arch_row(n)) n++;
+    return infer__error(err, INFER_ERR_UNSUPPORTED,
+                        "architecture \"%.*s\" is not there yet; infer_arch_name (infer info --archs) names the %d "
+                        "that are",
+                        (int)INFER__MIN(s.n, 40), s.s, (int)n);
 }
 
 /* Bytes that the model holds besides weights, whether those are mapped or in memory. */

@@ -48,6 +48,19 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__GAPS INFER__FLAG(16) /* layers without heads have no mixer, those without a width no FFN */
 #define INFER__EMBD_NORM_IS_OUT INFER__FLAG(17) /* token_embd_norm is the norm before the head */
 #define INFER__WINDOW_ALL INFER__FLAG(18) /* every layer has the file's window, unless its pattern says otherwise */
+#define INFER__NEXTN INFER__FLAG(19) /* nextn_predict_layers: the last blocks are not for plain decoding */
+#define INFER__QK_NORM_ROTATED INFER__FLAG(20) /* Q/K norms come after the rotation */
+#define INFER__WINDOW_FULL_FIRST INFER__FLAG(21) /* of window_every layers the first sees everything */
+#define INFER__ROPE_NO_WINDOW INFER__FLAG(22) /* with WINDOW_ROPE_ONLY: all are rotated where none has a window */
+#define INFER__ATTN_OUT_TIMES INFER__FLAG(23) /* attention's result * attention.value_scale */
+#define INFER__ATTN_SCALE_OUT INFER__FLAG(24) /* attention.output_scale is the scale of scores */
+
+/* The same, of routers and experts. */
+enum {
+    INFER__EXPERTS_RAW = 1,  /* weights are not divided by their sum, unless a key says so */
+    INFER__EXPERTS_SUM = 2,  /* they are, whatever keys say */
+    INFER__EXPERTS_STEP = 4  /* interleave_moe_layer_step: experts in every so many layers only */
+};
 
 typedef struct infer__arch {
     const char *name;       /* general.architecture, and the prefix of its keys */
@@ -56,10 +69,15 @@ typedef struct infer__arch {
     uint8_t mixer_else;     /* INFER__SUBLAYER_* of the mixer in layers without K/V heads; 0 = every layer has some */
     uint8_t window_every;   /* N: every N-th layer sees everything, the others a sliding window; 0 = no windows */
     uint8_t no_rope_every;  /* N: every N-th layer is not rotated; 0 = all are */
+    uint8_t gate;           /* INFER__ACT_* of attn_gate, where layers have one; 0 = none has (SiLU is none) */
+    uint8_t score, experts; /* INFER__SCORE_* of a router when no key says it; INFER__EXPERTS_* */
+    float act_limit, act_add; /* of the activation: limit and up_add of infer__act_args */
     uint64_t flags;
     void (*fixup)(infer__hparams *hp); /* defaults that need arithmetic; may be NULL */
     void (*parts)(infer_model *m, infer__layer *l); /* changes a layer's list of sublayers; NULL: it is as usual */
-    const char *ignore;     /* tensors that the model's own code does not use: names or parts, separated by spaces */
+    const char *ignore;     /* tensors that no sublayer reads and the model's own code does not use: names or parts,
+                             * separated by spaces */
+    const char *drop;       /* and those that one would read, but the model's own code does not */
     const char *idle;       /* keys that it does not use either, separated by spaces: see keys.c */
     const char *reference;  /* what its results are tested against */
 } infer__arch;
@@ -73,6 +91,7 @@ enum { INFER__MAX_LAYERS = 1024, INFER__MAX_EXPERTS_USED = 64 };
 
 struct infer__hparams {
     int32_t n_vocab, n_ctx, n_embd, n_layer;
+    int32_t n_block; /* with those of layers that plain decoding does not run, the last ones */
     int32_t n_head; /* of the first layer: per-layer values are in infer__layer */
     int32_t window, n_expert, n_used, n_ff_expert, n_ff_shared;
     float eps, embed_scale, residual_scale, logit_scale; /* 1 = none; logit_scale multiplies */
@@ -88,15 +107,20 @@ struct infer__hparams {
     float yarn_attn;  /* scale of cos and sin as the file gives it; 0 = by the formula */
     int32_t pooling;  /* 0 none, 1 mean, 2 first, 3 last, 4 rank */
     int32_t norm, act, block;
-    int32_t expert_norm; /* 1 = weights of the experts used are divided by their sum */
-    float expert_scale;  /* and multiplied by this */
+    int32_t moe_step;     /* layers moe_step - 1, 2 moe_step - 1, .. have experts, from leading_dense on; 0 = any may */
+    int32_t leading_dense;
+    infer__router router; /* of layers with experts */
 };
-/* expert_gating_func: none was given; softmax over all experts; sigmoid; softmax over the experts used. */
-enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__GATING_SOFTMAX_USED };
+/* expert_gating_func: none was given; softmax over all experts; sigmoid; softmax over the experts used; the square root
+ * of softplus. */
+enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__GATING_SOFTMAX_USED,
+       INFER__GATING_SQRT_SOFTPLUS };
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
 
 /* layers/kinds.c: the sublayers of a layer whose heads and FFN width are known. */
 static void infer__layer_parts(infer_model *m, infer__layer *l);
+/* One more, read through the norm of slot `norm`; post: slot of its result's norm where the file has it, -1 = none. */
+static infer__part *infer__part_add(const infer_model *m, infer__layer *l, int32_t kind, int norm, int post);
 
 /* hparams.c: keys that a layer's kinds look up, all under the architecture's prefix. A failure sticks: then they give
  * `absent` (floats 0), and opening ends with an error that names the key. */
@@ -113,6 +137,7 @@ static int32_t infer__key_int(infer__keys *k, const char *name, int32_t lo, int3
 /* A number per layer: the key may be one number or an array of n_layer. */
 static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer, int32_t lo, int32_t hi,
                                 int32_t absent);
+static float infer__key_float(infer__keys *k, const char *name); /* finite, 0 when absent */
 static const char *infer__key_name(infer__keys *k, const char *name); /* with the prefix */
 
 /* keys.c */
@@ -133,6 +158,7 @@ static int infer__layer_has(const infer_model *m, const infer__layer *l, int slo
  * another one, that of slot `with`. */
 static infer_result infer__need(const infer__layer *l, int slot, infer_error *err);
 static infer_result infer__only_with(const infer_model *m, const infer__layer *l, int slot, int with, infer_error *err);
+static infer_result infer__no_use(const infer_model *m, const infer__layer *l, const char *name, infer_error *err);
 /* Rows [first, first + n) of a matrix, or values of a vector. */
 static infer__weight infer__slice(const infer__weight *w, int64_t first, int32_t n);
 
@@ -178,6 +204,9 @@ enum {
     INFER__SUBLAYER_DENSE,
     INFER__SUBLAYER_MOE,
     INFER__SUBLAYER_SHORTCONV,
+    INFER__SUBLAYER_MOE_DENSE,
+    INFER__SUBLAYER_KEEP,
+    INFER__SUBLAYER_ROUTER,
     INFER__SUBLAYER_COUNT
 };
 typedef struct infer__label { int16_t slot; const char *text; } infer__label;
@@ -209,7 +238,8 @@ static const infer__sublayer_kind *infer__sublayer_kind_of(int32_t kind); /* NUL
 enum {
     INFER__READS_NORM,   /* a norm of the residual stream, its own */
     INFER__READS_SAME,   /* what the one before it read */
-    INFER__READS_STREAM  /* the stream as it is */
+    INFER__READS_STREAM, /* the stream as it is */
+    INFER__READS_KEPT    /* what a part before it kept */
 };
 /* One sublayer of a layer: stream += scale * post-norm(kind(norm(stream))). A layer runs its parts in order. */
 struct infer__part {
@@ -217,6 +247,7 @@ struct infer__part {
     int16_t norm, post; /* slots of the norm before it (the bias is the next one) and of its result's; -1 = none */
     int8_t reads;       /* INFER__READS_* */
     int8_t beside; /* 1: reads the stream as the part before it found it: parallel blocks, two mixers side by side */
+    int8_t keeps;  /* 1: its result is kept for a later part of the layer, not added */
     float scale;
     int32_t state[2];   /* slots of infer_model.states that it reads; -1 = none. Attention: keys, values */
 };
@@ -229,16 +260,23 @@ struct infer__layer {
     infer__bufs weights; /* on a device: all of its weights */
     int32_t n_parts;
     infer__part parts[INFER__MAX_PARTS];
+    int32_t kept;        /* floats a row that a part keeps for later ones; 0 = none does */
+    int32_t router_kept; /* 1 = they are the router's logits */
     int32_t n_head, n_head_kv, dim_k, dim_v, n_ff;
     int32_t window; /* 0 = sees everything */
     int32_t rope_kind, n_rot, rope_scaled;
     float rope_base;
     const infer__rope *rope; /* NULL = not rotated */
     int32_t q_groups, k_groups; /* QK-norm: heads normalised apart, or 1 = the whole row */
+    int32_t qk_norm_rotated;       /* 1 = after the rotation */
+    int32_t gate;               /* activation of attn_gate */
     int32_t act;
     int32_t conv_taps;
     float attn_scale, attn_softcap, max_bias, clamp_kqv; /* as in infer__attention_args; clamp of Q, K, V: 0 = none */
     float temp_scale, temp_floor, temp_offset;
+    float act_limit, act_add;   /* of the FFN's activation: infer__act_args */
+    float ffn_times;            /* of experts and a dense FFN together */
+    const infer__router *router; /* of experts */
     infer__weight w[INFER__LAYER_SLOT_COUNT];
 };
 
@@ -600,6 +638,8 @@ struct infer__sublayer {
 };
 static void infer__sublayer_norm(infer_context *c, infer__sublayer *s);
 static void infer__sublayer_add(infer_context *c, const infer__sublayer *s);
+/* Where a layer keeps what a part made for later ones. */
+static infer__tensor infer__kept(infer_context *c, const infer__layer *l, int32_t rows);
 
 /* The part of this kind, NULL when the layer has none. */
 INFER__INLINE const infer__part *infer__layer_part(const infer__layer *l, int32_t kind) {

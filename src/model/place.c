@@ -284,6 +284,8 @@ static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
             infer__place_uses_types(u, &items[k], 1, experts ? INFER__USE_EXPERTS : INFER__USE_MATRIX);
         }
         u->acts |= 1u << l->act;
+        if (l->w[INFER__W_ATTN_GATE].type) u->acts |= 1u << l->gate;
+        if (l->w[INFER__W_SHARED_SCORE].type) u->acts |= 1u << INFER__ACT_SIGMOID;
         u->ropes |= 1u << l->rope_kind;
         if (infer__layer_part(l, INFER__SUBLAYER_ATTENTION)) infer__place_uses_heads(l, u);
     }

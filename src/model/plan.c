@@ -87,7 +87,7 @@ static void infer__plan_needs(infer__plan *p, const infer_model *m) {
         for (k = 0; k < m->layers[i].n_parts; k++) {
             const infer__sublayer_kind *kind = m->layers[i].parts[k].kind;
             kind->needs(m, &m->layers[i], n);
-            p->work_cols = INFER__MAX(p->work_cols, kind->cols(m, &m->layers[i]));
+            p->work_cols = INFER__MAX(p->work_cols, kind->cols(m, &m->layers[i]) + m->layers[i].kept);
         }
 }
 

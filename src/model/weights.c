@@ -41,9 +41,11 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_FF_EXPERT: return ff_expert;
     case INFER__D_FF_EXPERTS: return ff_expert * n_expert;
     case INFER__D_MODEL_EXPERTS: return (uint64_t)hp->n_embd * n_expert;
+    case INFER__D_FF_EXPERTS_TWO: return 2 * ff_expert * n_expert;
     case INFER__D_FF_SHARED: return (uint64_t)hp->n_ff_shared;
     case INFER__D_MODEL_3: return 3 * (uint64_t)hp->n_embd;
     case INFER__D_TAPS: return l ? (uint64_t)l->conv_taps : 0;
+    case INFER__D_ONE_ROW: return 1;
     default: return 0;
     }
 }
@@ -70,9 +72,13 @@ static const infer__tensor_slot *infer__model_slot(const infer_model *m, int s) 
 /* The tensor of a slot, NULL when absent. */
 static infer__gguf_tensor *infer__slot_tensor(const infer_model *m, const infer__layer *l,
                                               const infer__tensor_slot *s) {
+    infer__gguf_tensor *t;
     char name[96];
     if (!l) return infer__gguf_tensor_find(&m->gguf, s->name);
     infer__format(name, sizeof name, s->name, (int)l->index);
+    t = infer__gguf_tensor_find(&m->gguf, name);
+    if (t || s != &INFER__LAYER_SLOT_TABLE[INFER__W_MOE_CHOICE_B]) return t;
+    name[strlen(name) - strlen(".bias")] = 0; /* as some converters write it */
     return infer__gguf_tensor_find(&m->gguf, name);
 }
 
@@ -156,42 +162,14 @@ static infer_result infer__check_layer(const infer_model *m, infer__layer *l, in
     for (i = 0; i < l->n_parts && !r; i++) {
         const infer__part *p = &l->parts[i];
         if (p->reads == INFER__READS_NORM && !(m->arch->flags & INFER__NORM_BARE)) r = infer__need(l, p->norm, err);
+        if (!r && p->post >= 0) r = infer__need(l, p->post, err);
         if (!r) r = p->kind->check(m, l, err);
     }
     return r ? r : infer__only_with(m, l, INFER__W_FFN_NORM_B, INFER__W_FFN_NORM, err);
 }
 
-/* Q/K norms that count only as a pair, and are none. */
-static int infer__lone_qk_norm(const infer_model *m, const infer__layer *l, int slot) {
-    return slot >= INFER__W_ATTN_Q_NORM && slot <= INFER__W_ATTN_K_NORM_B && (m->arch->flags & INFER__QK_NORM_PAIR) &&
-           !(infer__layer_has(m, l, INFER__W_ATTN_Q_NORM) && infer__layer_has(m, l, INFER__W_ATTN_K_NORM));
-}
-
-static infer_result infer__bind_layer(infer_model *m, infer__layer *l, uint8_t *bound, infer_error *err) {
-    infer_result r = INFER_OK;
-    int32_t s;
-    for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
-        const infer__tensor_slot *slot = infer__layer_slot(m, s);
-        if (!slot) continue;
-        if (infer__lone_qk_norm(m, l, s)) {
-            infer__gguf_tensor *t = infer__slot_tensor(m, l, slot);
-            if (t) bound[t - m->gguf.tensors] = 1;
-        } else if (infer__slot_read(l, s)) {
-            r = infer__bind(m, l, slot, &l->w[s], bound, err);
-        }
-    }
-    if (!r) r = infer__check_layer(m, l, err);
-    for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
-        const infer__tensor_slot *slot = infer__layer_slot(m, s);
-        infer__gguf_tensor *t = slot && !infer__slot_read(l, s) ? infer__slot_tensor(m, l, slot) : NULL;
-        if (t) r = infer__no_use(m, l, t->name, err);
-    }
-    return r;
-}
-
-/* 1 when the row says that the model's own code does not use this tensor: a listed part occurs in its name. */
-static int infer__ignored(const infer__arch *a, const char *name) {
-    const char *p = a->ignore;
+/* 1 when a part of a row's list of tensors (NULL: none) occurs in a name. */
+static int infer__listed(const char *p, const char *name) {
     while (p && *p) {
         size_t n = strcspn(p, " ");
         char part[96];
@@ -206,13 +184,54 @@ static int infer__ignored(const infer__arch *a, const char *name) {
     return 0;
 }
 
+/* Q/K norms that count only as a pair, and are none. */
+static int infer__lone_qk_norm(const infer_model *m, const infer__layer *l, int slot) {
+    return slot >= INFER__W_ATTN_Q_NORM && slot <= INFER__W_ATTN_K_NORM_B && (m->arch->flags & INFER__QK_NORM_PAIR) &&
+           !(infer__layer_has(m, l, INFER__W_ATTN_Q_NORM) && infer__layer_has(m, l, INFER__W_ATTN_K_NORM));
+}
+
+static infer_result infer__bind_layer(infer_model *m, infer__layer *l, uint8_t *bound, infer_error *err) {
+    infer_result r = INFER_OK;
+    int32_t s;
+    for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
+        const infer__tensor_slot *slot = infer__layer_slot(m, s);
+        infer__gguf_tensor *t = slot ? infer__slot_tensor(m, l, slot) : NULL;
+        if (!slot) continue;
+        if (infer__lone_qk_norm(m, l, s) || (t && infer__listed(m->arch->drop, t->name))) {
+            if (t) bound[t - m->gguf.tensors] = 1;
+        } else if (infer__slot_read(l, s)) {
+            r = infer__bind(m, l, slot, &l->w[s], bound, err);
+        }
+    }
+    if (!r) r = infer__check_layer(m, l, err);
+    for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
+        const infer__tensor_slot *slot = infer__layer_slot(m, s);
+        infer__gguf_tensor *t = slot && !infer__slot_read(l, s) ? infer__slot_tensor(m, l, slot) : NULL;
+        if (t && !infer__listed(m->arch->ignore, t->name)) r = infer__no_use(m, l, t->name, err);
+    }
+    return r;
+}
+
+/* 1 when a tensor belongs to a block behind the layers: they predict further tokens. */
+static int infer__beyond_layers(const infer_model *m, const char *name) {
+    int32_t block = 0;
+    if (strncmp(name, "blk.", 4) != 0) return 0;
+    for (name += 4; *name >= '0' && *name <= '9' && block <= INFER__MAX_LAYERS; name++)
+        block = 10 * block + (*name - '0');
+    return *name == '.' && block >= m->hp.n_layer && block < m->hp.n_block;
+}
+
 static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
     infer_result r = INFER_OK;
     int32_t i, s;
     uint8_t *bound = (uint8_t *)infer__calloc(&m->mem, (uint64_t)m->gguf.n_tensors, 1);
     if (!bound) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d tensors", (int)m->gguf.n_tensors);
-    for (s = 0; s < INFER__MODEL_SLOT_COUNT && !r; s++)
-        if (infer__model_slot(m, s)) r = infer__bind(m, NULL, infer__model_slot(m, s), &m->w[s], bound, err);
+    for (s = 0; s < INFER__MODEL_SLOT_COUNT && !r; s++) {
+        const infer__tensor_slot *slot = infer__model_slot(m, s);
+        infer__gguf_tensor *t = slot ? infer__slot_tensor(m, NULL, slot) : NULL;
+        if (t && infer__listed(m->arch->drop, t->name)) bound[t - m->gguf.tensors] = 1;
+        else if (slot) r = infer__bind(m, NULL, slot, &m->w[s], bound, err);
+    }
     for (i = 0; i < m->hp.n_layer && !r; i++) r = infer__bind_layer(m, &m->layers[i], bound, err);
     if (!r && !m->w[INFER__W_OUT_NORM].type && !(m->arch->flags & INFER__NORM_BARE))
         r = infer__error(err, INFER_ERR_FORMAT, "missing tensor %s", infer__model_slot(m, INFER__W_OUT_NORM)->name);
@@ -220,7 +239,8 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
         r = infer__error(err, INFER_ERR_FORMAT, "missing tensor token_embd_norm.weight: there is a bias for it");
     if (!r) r = infer__rope_check(m, err);
     for (i = 0; i < m->gguf.n_tensors && !r; i++)
-        if (!bound[i] && !infer__ignored(m->arch, m->gguf.tensors[i].name)) {
+        if (!bound[i] && !infer__listed(m->arch->ignore, m->gguf.tensors[i].name) &&
+            !infer__beyond_layers(m, m->gguf.tensors[i].name)) {
             if (m->params.allow_unknown)
                 infer__log(&m->report, 2, "tensor %s: ignored, the model may compute something else",
                            m->gguf.tensors[i].name);

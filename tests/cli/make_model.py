@@ -23,6 +23,10 @@ PLAIN = dict(arch='llama', layers=2, width=40, heads=6, kv_heads=3, head_dim=24,
              qk_norm=None,       # 'head', 'row', 'per_head'
              post_norms=(),      # 'attention', 'ffn'
              positions=False, embed_norm=False, experts=None,
+             choice_bias=False,  # exp_probs_b
+             expert_bias=False,  # of router and experts
+             shared=None,        # width of a shared expert
+             shared_score=False, # ffn_gate_inp_shexp
              sinks=False,        # attn_sinks: one score more for each head
              freqs=None,         # 'freqs': rope_freqs; 'long': rope_factors_long and _short
              half=False,         # matrices in F16
@@ -66,6 +70,11 @@ MODELS = {
     'llama-experts-scaled': llama(experts=(5, 2, 22), meta={'expert_weights_scale': 2.5, 'expert_gating_func': 1}),
     'llama-experts-saved': llama(experts=(4, 2, 22), meta={'expert_weights_scale': 0.0, 'expert_gating_func': 0,
                                                            'expert_weights_norm': False}),
+    'llama-experts-sigmoid': llama(experts=(5, 2, 22), meta={'expert_gating_func': 2, 'expert_weights_scale': 1.5}),
+    'llama-experts-root': llama(experts=(6, 3, 19), choice_bias=True, meta={'expert_gating_func': 4,
+                                                                           'expert_weights_norm': False}),
+    'llama-experts-groups': llama(experts=(12, 4, 17), meta={'expert_group_count': 3, 'expert_group_used_count': 2}),
+    'llama-experts-fused': llama(experts=(6, 2, 22), fused=('experts',), half=True),
     'llama-experts-one': llama(experts=(7, 1, 33), half=True),
     # other layers
     'qwen2': llama(arch='qwen2', bias=('q', 'k', 'v')),
@@ -74,6 +83,16 @@ MODELS = {
     'qwen3moe': llama(arch='qwen3moe', qk_norm='head', experts=(6, 3, 18)),
     'qwen3moe-undivided': llama(arch='qwen3moe', qk_norm='head', experts=(6, 3, 18),
                                 meta={'expert_weights_norm': False, 'expert_weights_scale': 1.75}),
+    'qwen2moe': llama(arch='qwen2moe', bias=('q', 'k', 'v'), experts=(7, 3, 18), shared=31, shared_score=True),
+    'bailingmoe2-groups': llama(arch='bailingmoe2', layers=3, qk_norm='head', fused=('qkv',), experts=(20, 5, 13), shared=21,
+                                choice_bias=True, meta={'expert_group_count': 5, 'expert_group_used_count': 2,
+                                                        'expert_weights_norm': True, 'expert_weights_scale': 2.5,
+                                                        'expert_gating_func': 2, 'expert_shared_count': 1}),
+    'bailingmoe2-lone-groups': llama(arch='bailingmoe2', qk_norm='head', fused=('qkv',), experts=(6, 2, 9), shared=5,
+                                     choice_bias=True, meta={'expert_group_count': 6, 'expert_group_used_count': 3}),
+    'gpt-oss': llama(arch='gpt-oss', layers=4, sinks=True, expert_bias=True, experts=(9, 4, 23), ffn_norm=False,
+                     post_norms=('attention',), bias=('q', 'k', 'v', 'o'), meta={'attention.sliding_window': 5}),
+    'hunyuan-moe': llama(arch='hunyuan-moe', qk_norm='head', experts=(5, 1, 20), shared=24),
     'gpt2': llama(arch='gpt2', positions=True, fused=('qkv',), gate=False, head_dim=9, width=54,
                   bias=('qkv', 'o', 'up', 'down', 'attn_norm', 'ffn_norm', 'output_norm')),
     'gptneox-parallel': llama(arch='gptneox', rotated=6, fused=('qkv',), gate=False, kv_heads=6, head_dim=10, width=60,
@@ -183,9 +202,24 @@ class Maker:
         if s['experts']:
             n, _, wide = s['experts']
             self.matrix(p + 'ffn_gate_inp.weight', w, n, router=True)
-            self.matrix(p + 'ffn_gate_exps.weight', w, wide, n)
-            self.matrix(p + 'ffn_up_exps.weight', w, wide, n)
+            if 'experts' in s['fused']:
+                self.matrix(p + 'ffn_gate_up_exps.weight', w, 2 * wide, n)
+            else:
+                self.matrix(p + 'ffn_gate_exps.weight', w, wide, n)
+                self.matrix(p + 'ffn_up_exps.weight', w, wide, n)
             self.matrix(p + 'ffn_down_exps.weight', wide, w, n)
+            if s['choice_bias']:
+                self.vector(p + 'exp_probs_b.bias', n, 0.0, 0.3)
+            if s['expert_bias']:
+                self.vector(p + 'ffn_gate_inp.bias', n, 0.0, 0.5)
+                for letter, rows in (('gate', wide), ('up', wide), ('down', w)):
+                    raw = struct.pack('<%df' % (n * rows), *self.floats(n * rows, 0.0, 0.5))
+                    self.tensors.append((p + 'ffn_%s_exps.bias' % letter, [rows, n], gguf_file.TENSOR_F32, raw))
+            if s['shared']:
+                for letter, width, rows in (('gate', w, s['shared']), ('up', w, s['shared']), ('down', s['shared'], w)):
+                    self.matrix(p + 'ffn_%s_shexp.weight' % letter, width, rows)
+            if s['shared_score']:
+                self.vector(p + 'ffn_gate_inp_shexp.weight', w, 0.0, 0.3)
         else:
             if s['gate'] and 'gate_up' not in s['fused']:
                 self.linear(p + 'ffn_gate', w, s['ffn'], 'gate')

@@ -18,6 +18,9 @@ from gguf_file import Gguf
 #   window_every N   every N-th layer sees everything, the others a sliding window (if the file has one)
 #   no_rope_every N  every N-th layer is not rotated
 FAMILIES = {
+    'bailingmoe2': dict(norm='rms', rope='halves', act='silu', expert_weights_as_they_are=True, score=2),
+    'gpt-oss': dict(norm='rms', rope='halves', act='limited', window_every=2, post_attention_is_ffn_norm=True),
+    'hunyuan-moe': dict(norm='rms', rope='halves', act='silu', norm_after_rope=True),
     'arcee': dict(norm='rms', rope='pairs', act='relu2'),
     'bloom': dict(norm='layer', rope=None, act='gelu', alibi=8.0),
     'cohere2': dict(norm='layer', rope='pairs', act='silu', parallel=True, window_every=4, rope_in_window_only=True,
@@ -287,7 +290,8 @@ class Layer:
     def attend(self, x, position):
         m = self.m
         q, k, v = self.project(x)
-        if not m.f.get('qk_norm_pair') or (self.get('attn_q_norm.weight') and self.get('attn_k_norm.weight')):
+        late = m.f.get('norm_after_rope')
+        if not late and (not m.f.get('qk_norm_pair') or (self.get('attn_q_norm.weight') and self.get('attn_k_norm.weight'))):
             q = self.head_norm(q, 'attn_q_norm', m.heads)
             k = self.head_norm(k, 'attn_k_norm', m.kv_heads)
         qs = [q[h * m.dim_k:(h + 1) * m.dim_k] for h in range(m.heads)]
@@ -295,6 +299,9 @@ class Layer:
         if self.rope:
             for head in qs + ks:
                 self.rotate(head, position)
+        if late:
+            qs = [m.norm(head, self.get('attn_q_norm.weight')) for head in qs]
+            ks = [m.norm(head, self.get('attn_k_norm.weight')) for head in ks]
         if m.f.get('temperature') and m.key('attention.temperature_scale', 0.0):
             t = math.log(math.floor(position / m.original) + 1.0) * m.key('attention.temperature_scale') + 1.0
             qs = [[e * t for e in head] for head in qs]
@@ -331,25 +338,61 @@ class Layer:
             h = [a / s for a, s in zip(h, self.get('ffn.act.scales'))]
         return matvec(self.w['ffn_down.weight'], h, self.get('ffn_down.bias'))
 
-    def experts(self, x):
-        m, act = self.m, ACTIVATIONS[self.m.f['act']]
+    def chosen(self, logits):
+        """(expert, weight) of those that a row uses."""
+        m = self.m
         n, used = m.key('expert_count'), m.key('expert_used_count')
-        p = softmax(matvec(self.w['ffn_gate_inp.weight'], x))
-        chosen = sorted(range(n), key=lambda e: (-p[e], e))[:used]
-        divide = m.key('expert_weights_norm', not m.f.get('expert_weights_as_they_are')) or m.key('expert_gating_func', 1) == 0
+        as_they_are = m.f.get('expert_weights_as_they_are')
+        given = m.key('expert_gating_func', -1)
+        function = given if given > 0 else m.f.get('score', 1)
+        if function == 2:
+            p = [1.0 / (1.0 + math.exp(-v)) for v in logits]
+        elif function == 4:
+            p = [math.sqrt(math.log1p(math.exp(v))) for v in logits]
+        else:
+            p = softmax(logits)
+        value = add(p, self.get('exp_probs_b.bias')) if self.get('exp_probs_b.bias') else p
+        allowed = list(range(n))
+        groups = m.key('expert_group_count', 0)
+        if groups > 1:
+            each = n // groups
+            sums = [sum(sorted(value[g * each:(g + 1) * each])[-2:]) for g in range(groups)]
+            best = sorted(range(groups), key=lambda g: (-sums[g], g))[:m.key('expert_group_used_count')]
+            allowed = [e for e in allowed if e // each in best]
+        chosen = sorted(allowed, key=lambda e: (-value[e], e))[:used]
+        divide = m.key('expert_weights_norm', not as_they_are) or function == 3 or (given == 0 and not as_they_are)
         total = sum(p[e] for e in chosen) if divide else 1.0
         total /= m.key('expert_weights_scale', 0.0) or 1.0
+        return [(e, p[e] / total) for e in chosen]
+
+    def experts(self, x):
+        act = self.m.f['act']
+        n = self.m.key('expert_count')
         out = [0.0] * len(x)
-        gates, ups, downs = [self.w['ffn_%s_exps.weight' % s] for s in ('gate', 'up', 'down')]
-        width = len(gates) // n
-        for e in chosen:
-            part = slice(e * width, (e + 1) * width)
-            h = [act(a) * b for a, b in zip(matvec(gates[part], x), matvec(ups[part], x))]
-            y = matvec(downs[e * len(x):(e + 1) * len(x)], h)
-            out = [o + p[e] / total * v for o, v in zip(out, y)]
+        if self.get('ffn_gate_up_exps.weight'):
+            both = self.w['ffn_gate_up_exps.weight']
+            width = len(both) // n // 2
+            gates = [r for e in range(n) for r in both[2 * e * width:(2 * e + 1) * width]]
+            ups = [r for e in range(n) for r in both[(2 * e + 1) * width:(2 * e + 2) * width]]
+        else:
+            gates, ups = [self.w['ffn_%s_exps.weight' % s] for s in ('gate', 'up')]
+            width = len(gates) // n
+        downs = self.w['ffn_down_exps.weight']
+        biases = [self.get('ffn_%s_exps.bias' % s) for s in ('gate', 'up', 'down')]  # a row for each
+        for e, weight in self.chosen(matvec(self.w['ffn_gate_inp.weight'], x, self.get('ffn_gate_inp.bias'))):
+            part, outs = slice(e * width, (e + 1) * width), slice(e * len(x), (e + 1) * len(x))
+            gate = matvec(gates[part], x, biases[0] and biases[0][e])
+            up = matvec(ups[part], x, biases[1] and biases[1][e])
+            if act == 'limited':  # gpt-oss
+                gate, up = [min(v, 7.0) for v in gate], [max(-7.0, min(v, 7.0)) + 1.0 for v in up]
+                h = [a / (1.0 + math.exp(-1.702 * a)) * b for a, b in zip(gate, up)]
+            else:
+                h = [ACTIVATIONS[act](a) * b for a, b in zip(gate, up)]
+            y = matvec(downs[outs], h, biases[2] and biases[2][e])
+            out = [o + weight * v for o, v in zip(out, y)]
         if self.get('ffn_up_shexp.weight'):
-            h = [act(a) * b for a, b in zip(matvec(self.w['ffn_gate_shexp.weight'], x),
-                                            matvec(self.w['ffn_up_shexp.weight'], x))]
+            h = [ACTIVATIONS[act](a) * b for a, b in zip(matvec(self.w['ffn_gate_shexp.weight'], x),
+                                                         matvec(self.w['ffn_up_shexp.weight'], x))]
             y = matvec(self.w['ffn_down_shexp.weight'], h)
             gate = self.get('ffn_gate_inp_shexp.weight')
             if gate:

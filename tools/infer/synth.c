@@ -36,6 +36,8 @@ static const shape SHAPES[] = {
     {"qwen3-4b", "qwen3", 36, 2560, 32, 8, 128, 9728, 151936, 40960, 1, 0, 0, 0, 0, 1e6, 1e-6, 0},
     {"qwen3-8b", "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960, 0, 0, 0, 0, 0, 1e6, 1e-6, 0},
     {"qwen3-30b-a3b", "qwen3moe", 48, 2048, 32, 4, 128, 6144, 151936, 40960, 0, 128, 8, 768, 0, 1e6, 1e-6, 0},
+    {"olmoe-1b-7b", "olmoe", 16, 2048, 16, 16, 128, 1024, 50304, 4096, 0, 64, 8, 1024, 0, 1e4, 1e-5, 0},
+    {"gpt-oss-20b", "gpt-oss", 24, 2880, 64, 8, 64, 2880, 201088, 131072, 0, 32, 4, 2880, 128, 1.5e5, 1e-5, 0},
     {"gemma3-270m", "gemma3", 18, 640, 4, 1, 256, 2048, 262144, 32768, 1, 0, 0, 0, 512, 1e6, 1e-6, 0},
     {"gemma3-1b", "gemma3", 26, 1152, 4, 1, 256, 6912, 262144, 32768, 1, 0, 0, 0, 512, 1e6, 1e-6, 0},
     {"gpt2", "gpt2", 12, 768, 12, 12, 64, 3072, 50257, 1024, 1, 0, 0, 0, 0, 0, 1e-5, 0},
@@ -45,7 +47,7 @@ enum { N_SHAPES = (int)(sizeof SHAPES / sizeof SHAPES[0]) };
 static const shape PLAIN = {"plain", "llama", 2, 64, 4, 0, 0, 128, 512, 256, 0, 0, 0, 0, 0, 1e4, 1e-5, 0};
 
 /* What the layers of an architecture hold beyond the usual. */
-enum { QKV_BIAS = 1, QK_NORM = 2, GPT2_LAYER = 4, POST_NORMS = 8 };
+enum { QKV_BIAS = 1, QK_NORM = 2, GPT2_LAYER = 4, POST_NORMS = 8, WIDE_QK_NORM = 16, OSS_LAYER = 32 };
 typedef struct family {
     const char *arch;
     int features;
@@ -55,6 +57,8 @@ static const family FAMILIES[] = {
     {"qwen2", QKV_BIAS},
     {"qwen3", QK_NORM},
     {"qwen3moe", QK_NORM},
+    {"olmoe", WIDE_QK_NORM},
+    {"gpt-oss", QKV_BIAS | OSS_LAYER},
     {"gemma3", QK_NORM | POST_NORMS},
     {"gpt2", GPT2_LAYER},
 };
@@ -66,7 +70,7 @@ typedef struct storage {
     uint32_t values, bytes; /* per block */
     int more;               /* type of the matrices that a mixture gives more bits */
 } storage;
-enum { T_F32, T_F16, T_BF16, T_Q8_0, T_Q4_0, T_Q4_K, T_Q6_K, T_Q4_K_M, N_STORAGE };
+enum { T_F32, T_F16, T_BF16, T_Q8_0, T_Q4_0, T_Q4_K, T_Q6_K, T_Q4_K_M, T_MXFP4, N_STORAGE };
 static const storage STORAGE[N_STORAGE] = {
     {"f32", 0, 0, 1, 4, T_F32},
     {"f16", 1, 1, 1, 2, T_F16},
@@ -76,6 +80,7 @@ static const storage STORAGE[N_STORAGE] = {
     {"q4_k", 12, 14, 256, 144, T_Q4_K},
     {"q6_k", 14, 18, 256, 210, T_Q6_K},
     {"q4_k_m", 12, 15, 256, 144, T_Q6_K},
+    {"mxfp4", 39, 38, 32, 17, T_Q8_0}, /* experts; other matrices are Q8_0 */
 };
 
 static int64_t *shape_field(shape *s, const char *key, size_t n) {
@@ -272,10 +277,17 @@ static void block_q6_k(unsigned char *p, double deviation, uint64_t *state) {
     store16(p + 208, to_half(deviation / (18.47 * 97.27)));
 }
 
+/* 32 values of 0, 0.5, 1, 1.5, 2, 3, 4, 6 with a sign: standard deviation 2.926. Layout: the scale's exponent, nibbles. */
+static void block_mxfp4(unsigned char *p, double deviation, uint64_t *state) {
+    p[0] = (unsigned char)(127 + (int)floor(log2(deviation / 2.926) + 0.5));
+    store_words(p + 1, next(state));
+    store_words(p + 9, next(state));
+}
+
 /* One block (for the plain types: one value) of the given mean and deviation. */
 static void make_block(unsigned char *p, int type, double mean, double deviation, uint64_t *state) {
     static void (*const blocks[N_STORAGE])(unsigned char *, double, uint64_t *) = {
-        NULL, NULL, NULL, block_q8_0, block_q4_0, block_q4_k, block_q6_k, block_q4_k,
+        NULL, NULL, NULL, block_q8_0, block_q4_0, block_q4_k, block_q6_k, block_q4_k, block_mxfp4,
     };
     double x;
     if (blocks[type]) {
@@ -341,6 +353,7 @@ static void tensor(writer *w, const char *name, int64_t layer, int kind, int64_t
     char full[64];
     uint64_t dims[3], blocks;
     int type = kind == KIND_MATRIX ? w->type : kind == KIND_MORE ? STORAGE[w->type].more : T_F32, n_dims = d2 ? 3 : d1 ? 2 : 1;
+    if (w->type == T_MXFP4 && (kind == KIND_MATRIX || kind == KIND_MORE)) type = d2 ? T_MXFP4 : T_Q8_0;
     if (layer >= 0)
         snprintf(full, sizeof full, "blk.%ld.%s", (long)layer, name);
     else
@@ -397,14 +410,28 @@ static void usual_layer(writer *w, int64_t l, int features) {
         tensor(w, "attn_q_norm.weight", l, KIND_NORM, s->head_dim, 0, 0);
         tensor(w, "attn_k_norm.weight", l, KIND_NORM, s->head_dim, 0, 0);
     }
+    if (features & WIDE_QK_NORM) {
+        tensor(w, "attn_q_norm.weight", l, KIND_NORM, q, 0, 0);
+        tensor(w, "attn_k_norm.weight", l, KIND_NORM, kv, 0, 0);
+    }
     tensor(w, "attn_output.weight", l, KIND_MATRIX, q, s->width, 0);
-    if (features & POST_NORMS) tensor(w, "post_attention_norm.weight", l, KIND_NORM, s->width, 0, 0);
-    tensor(w, "ffn_norm.weight", l, KIND_NORM, s->width, 0, 0);
+    if (features & OSS_LAYER) {
+        tensor(w, "attn_output.bias", l, KIND_BIAS, s->width, 0, 0);
+        tensor(w, "attn_sinks.weight", l, KIND_BIAS, s->heads, 0, 0);
+    }
+    if (features & (POST_NORMS | OSS_LAYER)) tensor(w, "post_attention_norm.weight", l, KIND_NORM, s->width, 0, 0);
+    if (!(features & OSS_LAYER)) tensor(w, "ffn_norm.weight", l, KIND_NORM, s->width, 0, 0);
     if (s->experts > 0) {
         tensor(w, "ffn_gate_inp.weight", l, KIND_ROUTER, s->width, s->experts, 0);
         tensor(w, "ffn_gate_exps.weight", l, KIND_MATRIX, s->width, s->expert_ffn, s->experts);
         tensor(w, "ffn_up_exps.weight", l, KIND_MATRIX, s->width, s->expert_ffn, s->experts);
         tensor(w, "ffn_down_exps.weight", l, more_bits(w, l), s->expert_ffn, s->width, s->experts);
+        if (features & OSS_LAYER) {
+            tensor(w, "ffn_gate_inp.bias", l, KIND_BIAS, s->experts, 0, 0);
+            tensor(w, "ffn_gate_exps.bias", l, KIND_BIAS, s->expert_ffn, s->experts, 0);
+            tensor(w, "ffn_up_exps.bias", l, KIND_BIAS, s->expert_ffn, s->experts, 0);
+            tensor(w, "ffn_down_exps.bias", l, KIND_BIAS, s->width, s->experts, 0);
+        }
     } else {
         tensor(w, "ffn_gate.weight", l, KIND_MATRIX, s->width, s->ffn, 0);
         tensor(w, "ffn_up.weight", l, KIND_MATRIX, s->width, s->ffn, 0);
@@ -529,6 +556,13 @@ static void put_metadata(writer *w, uint64_t seed) {
         put_f32(g, s->arch, "attention.layer_norm_rms_epsilon", s->eps);
         put_f32(g, s->arch, "rope.freq_base", s->rope_base);
         put_u32(g, s->arch, "rope.dimension_count", s->head_dim);
+    }
+    if (features & OSS_LAYER) {
+        char key[96];
+        snprintf(key, sizeof key, "%s.rope.scaling.type", s->arch);
+        gguf_string(g, key, "yarn");
+        put_f32(g, s->arch, "rope.scaling.factor", 32);
+        put_u32(g, s->arch, "rope.scaling.original_context_length", 4096);
     }
     if (s->window > 0) put_u32(g, s->arch, "attention.sliding_window", s->window);
     if (s->experts > 0) {

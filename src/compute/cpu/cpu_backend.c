@@ -295,15 +295,42 @@ static void infer__cpu_rope(infer__ctx *c, const infer__rope_args *a) {
 
 /* ---- elementwise ------------------------------------------------------------------------------------------------ */
 
+/* NaN stays NaN. */
+static float infer__at_most(float x, float most) { return x > most ? most : x; }
+
+/* What is cut, added or read for several columns is made beside: y[col .. col + n - 1] of a row. */
+static void infer__act_made(const infer__ctx *c, const infer__act_args *a, int32_t row, int32_t col, int32_t n) {
+    enum { PIECE = 256 };
+    float gate[PIECE], up[PIECE];
+    const float *x = infer__row(&a->x, row), *from = a->up.buf ? infer__row(&a->up, row) : NULL;
+    int32_t each = a->y.cols / a->x.cols, end = col + n, i;
+    for (; col < end; col += n) {
+        n = INFER__MIN(end - col, PIECE);
+        for (i = 0; i < n; i++) {
+            gate[i] = x[each == 1 ? col + i : (col + i) / each];
+            up[i] = from ? from[col + i] : 0;
+        }
+        for (i = 0; i < n && a->limit > 0; i++) {
+            gate[i] = infer__at_most(gate[i], a->limit);
+            up[i] = -infer__at_most(-infer__at_most(up[i], a->limit), a->limit);
+        }
+        for (i = 0; i < n; i++) up[i] += a->up_add;
+        c->kernels->act(infer__row(&a->y, row) + col, gate, from ? up : NULL, a->kind, n);
+    }
+}
+
 static void infer__act_task(void *arg, int task, int worker) {
     const infer__row_job *job = (const infer__row_job *)arg;
     const infer__act_args *a = (const infer__act_args *)job->args;
     float *y;
     const float *divide;
     int32_t row, col, n, i;
-    infer__cpu_part(job, task, a->x.cols, &row, &col, &n);
+    infer__cpu_part(job, task, a->y.cols, &row, &col, &n);
     y = infer__row(&a->y, row) + col;
-    job->c->kernels->act(y, infer__row(&a->x, row) + col, a->up.buf ? infer__row(&a->up, row) + col : NULL, a->kind, n);
+    if (!infer__act_plain(a)) infer__act_made(job->c, a, row, col, n);
+    else
+        job->c->kernels->act(y, infer__row(&a->x, row) + col, a->up.buf ? infer__row(&a->up, row) + col : NULL,
+                             a->kind, n);
     if (!a->divide) return;
     divide = infer__weight_values(a->divide, col, n, infer__cpu_scratch(job->c, worker));
     for (i = 0; i < n; i++) y[i] /= divide[i];
@@ -312,7 +339,8 @@ static void infer__act_task(void *arg, int task, int worker) {
 static void infer__cpu_act(infer__ctx *c, const infer__act_args *a) {
     double began = infer__op_begin(c);
     if (began < 0 || !infer__vector_ok(c, a->divide, "activation scales")) return;
-    infer__cpu_parts(c, &a->x, 8, infer__act_task, a);
+    INFER__ASSERT(a->y.rows == a->x.rows && a->y.cols % a->x.cols == 0);
+    infer__cpu_parts(c, &a->y, 8, infer__act_task, a);
     infer__op_end(c, "act", 0, began);
 }
 
@@ -369,6 +397,7 @@ static const infer__ops infer__cpu_ops = {
     .map = infer__cpu_map,
     .moe_route = infer__cpu_moe_route,
     .moe_matmul = infer__cpu_moe_matmul,
+    .moe_bias = infer__cpu_moe_bias,
     .top = infer__cpu_top,
     .begin = infer__cpu_begin,
     .sync = infer__cpu_sync,

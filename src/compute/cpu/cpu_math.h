@@ -125,5 +125,6 @@ INFER__INLINE float infer__gelu_tanh(float x) {
 INFER__INLINE float infer__relu(float x) {
     return infer__bits_f32(infer__f32_bits(x) & (~infer__negative(x) | infer__not_number(x)));
 }
+INFER__INLINE float infer__softplus(float x) { return x > 20.0f ? x : log1pf(expf(x)); }
 
 #endif

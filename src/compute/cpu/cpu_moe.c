@@ -1,6 +1,6 @@
 /* cpu_moe.c: mixtures of experts on the CPU: the router's choice, and matrices of which every row of x uses a few.
  *
- * Owns:  moe_route and moe_matmul.
+ * Owns:  moe_route, moe_matmul and moe_bias.
  * How:   a task of moe_matmul is a few rows of every expert's matrix. It sorts the (token, choice) pairs by expert, so
  *        that an expert's rows are decoded once for all tokens that chose it and not at all when none did, keeps the
  *        result of every pair, and then writes them out or adds them up in the order of choices.
@@ -19,47 +19,100 @@
 
 typedef struct infer__moe_route_job { infer__ctx *c; const infer__moe_route_args *a; } infer__moe_route_job;
 
-static void infer__moe_route_task(void *arg, int row, int worker) {
-    const infer__moe_route_job *job = (const infer__moe_route_job *)arg;
-    const infer__moe_route_args *a = job->a;
-    const float *x = infer__row(&a->x, row);
-    float *p = infer__cpu_scratch(job->c, worker);
-    float *weights = infer__row(&a->weights, row), *ids = infer__row(&a->ids, row);
-    float max = x[0], sum = 0.0f, scale;
-    int32_t i, j, best;
-    for (i = 1; i < a->n_expert; i++)
+static int64_t infer__router_scratch(const infer__router *r) { return 3 * (int64_t)r->n_expert; }
+
+/* A score of its own logit; 0 or more. */
+static float infer__router_score(int32_t kind, float x) {
+    if (kind == INFER__SCORE_SIGMOID) return 1.0f / (1.0f + expf(-x));
+    return sqrtf(infer__softplus(x));
+}
+
+/* Scores of all experts. All are NaN when a logit is. */
+static void infer__router_scores(const infer__router *r, const float *x, float *p) {
+    float max = x[0], sum = 0.0f;
+    int32_t i;
+    if (r->score != INFER__SCORE_SOFTMAX) {
+        for (i = 0; i < r->n_expert; i++) sum += x[i] - x[i]; /* 0, or not a number */
+        for (i = 0; i < r->n_expert; i++) p[i] = infer__router_score(r->score, x[i]) + sum;
+        return;
+    }
+    for (i = 1; i < r->n_expert; i++)
         if (x[i] > max) max = x[i];
-    for (i = 0; i < a->n_expert; i++) {
+    for (i = 0; i < r->n_expert; i++) {
         p[i] = expf(x[i] - max);
         sum += p[i];
     }
-    for (i = 0; i < a->n_expert; i++) p[i] /= sum;
-    for (j = 0, sum = 0.0f; j < a->n_used; j++) {
+    for (i = 0; i < r->n_expert; i++) p[i] /= sum;
+}
+
+/* The sum of the `best` (1 or 2) largest of v[0 .. n - 1]. */
+static float infer__router_group(const float *v, int32_t n, int32_t best) {
+    float first = v[0], second = 0.0f;
+    int32_t i;
+    for (i = 1; i < n; i++) {
+        if (best > 1 && (i == 1 || v[i] > second)) second = v[i] > first ? first : v[i];
+        if (v[i] > first) first = v[i];
+    }
+    return best > 1 ? first + second : first;
+}
+
+/* Experts of the groups that are not used are marked as chosen already: -1. */
+static void infer__router_groups(const infer__router *r, const float *value, float *p, float *group) {
+    int32_t each = r->n_expert / r->n_group, g, h, before, i;
+    for (g = 0; g < r->n_group; g++) group[g] = infer__router_group(value + g * each, each, r->group_best);
+    for (g = 0; g < r->n_group; g++) {
+        for (h = before = 0; h < r->n_group; h++)
+            before += group[h] > group[g] || (group[h] == group[g] && h < g);
+        for (i = 0; i < each && before >= r->group_used; i++) p[g * each + i] = -1.0f;
+    }
+}
+
+static void infer__moe_route_task(void *arg, int row, int worker) {
+    const infer__moe_route_job *job = (const infer__moe_route_job *)arg;
+    const infer__moe_route_args *a = job->a;
+    const infer__router *r = a->router;
+    const float *x = infer__row(&a->x, row), *value = x, *bias;
+    float *p = infer__cpu_scratch(job->c, worker), *made = p + r->n_expert;
+    float *weights = infer__row(&a->weights, row), *ids = infer__row(&a->ids, row);
+    float sum, scale;
+    int32_t i, j, best;
+    infer__router_scores(r, x, p);
+    if (a->bias || r->n_group > 1) {
+        bias = a->bias ? infer__weight_values(a->bias, 0, r->n_expert, made + r->n_expert) : NULL;
+        for (i = 0; i < r->n_expert; i++) made[i] = p[i] + (bias ? bias[i] : 0.0f);
+        value = made;
+        if (r->n_group > 1) infer__router_groups(r, value, p, made + r->n_expert);
+    }
+    for (j = 0, sum = 0.0f; j < r->n_used; j++) {
         best = -1;
-        for (i = 0; i < a->n_expert; i++) /* chosen ones are -1; x, since equal x could round to unequal p */
-            if (p[i] >= 0.0f && (best < 0 || x[i] > x[best])) best = i;
+        for (i = 0; i < r->n_expert; i++) /* chosen ones are -1; x, since equal x could round to unequal p */
+            if (p[i] >= 0.0f && (best < 0 || value[i] > value[best])) best = i;
         if (best < 0) best = j; /* scores that are not numbers: any expert, and a weight that shows it */
         memcpy(&ids[j], &best, sizeof best);
         weights[j] = p[best];
         sum += p[best];
         p[best] = -1.0f;
     }
-    scale = a->normalise ? a->scale / sum : a->scale;
-    for (j = 0; j < a->n_used; j++) weights[j] *= scale;
+    if (sum < r->floor) sum = r->floor;
+    scale = r->normalise ? r->scale / sum : r->scale;
+    for (j = 0; j < r->n_used; j++) weights[j] *= scale;
 }
 
 static void infer__cpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) {
+    const infer__router *r = a->router;
     infer__moe_route_job job;
     double began = infer__op_begin(c);
-    if (began < 0) return;
-    INFER__ASSERT(a->n_used <= a->n_expert && a->x.cols >= a->n_expert);
-    if (a->n_expert > c->cpu->scratch_len) {
-        infer__fail(c, INFER_ERR_UNSUPPORTED, "%d experts are too many", (int)a->n_expert);
+    if (began < 0 || !infer__vector_ok(c, a->bias, "biases of experts")) return;
+    INFER__ASSERT(r->n_used <= r->n_expert && a->x.cols >= r->n_expert);
+    INFER__ASSERT(r->n_group <= 1 || (r->n_expert % r->n_group == 0 && r->n_group <= INFER__MAX_EXPERT_GROUPS &&
+                                      r->n_used <= r->n_expert / r->n_group * r->group_used));
+    if (infer__router_scratch(r) > c->cpu->scratch_len) {
+        infer__fail(c, INFER_ERR_UNSUPPORTED, "%d experts are too many", (int)r->n_expert);
         return;
     }
     job.c = c;
     job.a = a;
-    infer__cpu_run(c, a->x.rows, (int64_t)a->x.rows * a->n_expert * (8 + a->n_used), infer__moe_route_task, &job);
+    infer__cpu_run(c, a->x.rows, (int64_t)a->x.rows * r->n_expert * (8 + r->n_used), infer__moe_route_task, &job);
     infer__op_end(c, "moe_route", 0, began);
 }
 
@@ -293,4 +346,41 @@ static void infer__cpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a
     infer__cpu_run(c, (int)((a->rows + step - 1) / step), pairs * a->rows * a->w->cols,
                    int8 ? infer__moe_int8_task : infer__moe_task, &job);
     infer__moe_op_end(&job, pairs, began);
+}
+
+/* ---- biases ------------------------------------------------------------------------------------------------------ */
+
+typedef struct infer__moe_bias_job {
+    infer__ctx *c;
+    const infer__moe_bias_args *a;
+    int32_t step, parts; /* columns of a task, tasks of a row */
+} infer__moe_bias_job;
+
+/* Some columns of a row of y. */
+static void infer__moe_bias_task(void *arg, int task, int worker) {
+    const infer__moe_bias_job *job = (const infer__moe_bias_job *)arg;
+    const infer__moe_bias_args *a = job->a;
+    int32_t row = task / job->parts, col = task % job->parts * job->step, n = INFER__MIN(job->step, a->y.cols - col);
+    int32_t used = a->weights.buf ? a->n_used : 1, j, id;
+    float *y = infer__row(&a->y, row) + col;
+    for (j = 0; j < used; j++) {
+        int32_t pair = row * used + j, token = pair / a->n_used, choice = pair % a->n_used;
+        memcpy(&id, infer__row(&a->ids, token) + choice, sizeof id);
+        job->c->kernels->axpy(y, infer__weight_values(a->bias, (int64_t)id * a->y.cols + col, n,
+                                                      infer__cpu_scratch(job->c, worker)),
+                              a->weights.buf ? infer__row(&a->weights, token)[choice] : 1.0f, n);
+    }
+}
+
+static void infer__cpu_moe_bias(infer__ctx *c, const infer__moe_bias_args *a) {
+    infer__moe_bias_job job;
+    double began = infer__op_begin(c);
+    if (began < 0 || !infer__vector_ok(c, a->bias, "biases of experts")) return;
+    INFER__ASSERT(a->y.rows == (a->weights.buf ? 1 : a->n_used) * a->ids.rows && a->bias->cols % a->y.cols == 0);
+    job.c = c;
+    job.a = a;
+    job.step = (int32_t)INFER__MIN(INFER__MIN(c->cpu->scratch_len, 2048), a->y.cols);
+    job.parts = (a->y.cols + job.step - 1) / job.step;
+    infer__cpu_run(c, a->y.rows * job.parts, (int64_t)a->ids.rows * a->n_used * a->y.cols, infer__moe_bias_task, &job);
+    infer__op_end(c, "moe_bias", 0, began);
 }

@@ -259,6 +259,12 @@ INFER__INLINE void infer__act_block(float *INFER__RESTRICT t, const float *x, in
     case INFER__ACT_TANH:
         for (l = 0; l < INFER__LANES; l++) t[l] = infer__tanh_f32(x[l]);
         break;
+    case INFER__ACT_GELU_SIGMOID:
+        for (l = 0; l < INFER__LANES; l++) t[l] = x[l] * infer__sigmoid(1.702f * x[l]);
+        break;
+    case INFER__ACT_SOFTPLUS:
+        for (l = 0; l < INFER__LANES; l++) t[l] = infer__softplus(x[l]);
+        break;
     default:
         for (l = 0; l < INFER__LANES; l++) t[l] = infer__relu(x[l]) * infer__relu(x[l]);
     }

@@ -99,7 +99,7 @@ static void infer__gpu_act(infer__ctx *c, const infer__act_args *a) {
     struct infer__k_act k;
     double began = infer__op_begin(c);
     if (began < 0 || !infer__vector_ok(c, a->divide, "activation scales")) return;
-    INFER__ASSERT(a->y.rows == a->x.rows && a->y.cols == a->x.cols);
+    INFER__ASSERT(a->y.rows == a->x.rows && a->y.cols % a->x.cols == 0);
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
     k.x = infer__gpu_tensor(c, &a->x, &call.bufs[0]);
@@ -114,9 +114,12 @@ static void infer__gpu_act(infer__ctx *c, const infer__act_args *a) {
     k.has_divide = a->divide != NULL;
     k.x_stride = (uint32_t)a->x.stride;
     k.y_stride = (uint32_t)a->y.stride;
-    k.cols = (uint32_t)a->x.cols;
+    k.cols = (uint32_t)a->y.cols;
     k.parts = (uint32_t)infer__gpu_parts(k.cols, 256);
     k.kind = (uint32_t)a->kind;
+    k.limit = a->limit;
+    k.up_add = a->up_add;
+    k.each = (uint32_t)(a->y.cols / a->x.cols);
     INFER__GPU_LAUNCH(c, INFER__K_ACT, &call, (uint64_t)a->x.rows * k.parts, 1, k);
     infer__gpu_end(c, "act", 0, began);
 }
@@ -187,6 +190,10 @@ static int infer__gpu_supports(int32_t op, const void *args) {
         for (i = 0; i < mm->n_w; i++)
             if (!infer__gpu_has_type(mm->w[i]->type)) return 0;
         return 1;
+    case INFER__OP_MOE_ROUTE: {
+        const infer__router *r = ((const infer__moe_route_args *)args)->router;
+        return r->n_expert <= INFER__MAX_EXPERTS && r->n_group <= INFER__MAX_EXPERT_GROUPS;
+    }
     case INFER__OP_MOE_MATMUL: return infer__gpu_has_type(((const infer__moe_matmul_args *)args)->w->type);
     case INFER__OP_ROPE: return ((const infer__rope_args *)args)->axes == NULL;
     case INFER__OP_ATTENTION:
@@ -212,6 +219,7 @@ static const infer__ops infer__gpu_ops = {
     .map = infer__gpu_map,
     .moe_route = infer__gpu_moe_route,
     .moe_matmul = infer__gpu_moe_matmul,
+    .moe_bias = infer__gpu_moe_bias,
     .top = infer__gpu_top,
     .begin = infer__gpu_begin,
     .record = infer__gpu_record,

@@ -58,7 +58,8 @@ static void infer__probe_norm(infer__prober *k) {
 
 /* y = act(x), times up, divided: 257 values a row are more than a group has. */
 static void infer__probe_act(infer__prober *k) {
-    static const char *const names[] = {"SiLU", "GELU (tanh)", "GELU (erf)", "ReLU", "ReLU^2", "sigmoid", "tanh"};
+    static const char *const names[] = {"SiLU", "GELU (tanh)", "GELU (erf)", "ReLU", "ReLU^2", "sigmoid", "tanh",
+                                        "GELU (sigmoid)", "softplus"};
     infer__act_args a;
     infer__weight divide;
     infer__tensor x, up, y;
@@ -86,6 +87,8 @@ static void infer__probe_act(infer__prober *k) {
             memset(&a, 0, sizeof a);
             a.kind = kind;
             a.divide = with & 2 ? &divide : NULL;
+            a.limit = kind == INFER__ACT_GELU_SIGMOID && with & 1 ? 7.0f : 0.0f; /* as experts of gpt-oss */
+            a.up_add = a.limit > 0 ? 1.0f : 0.0f;
             infer__probe_send(k);
             for (g = 0; g < 2; g++) {
                 a.x = infer__probe_on(k, &x, g);
@@ -220,38 +223,6 @@ static void infer__probe_rope(infer__prober *k) {
     }
 }
 
-static void infer__probe_route(infer__prober *k) {
-    const int32_t n = INFER__MIN(INFER__MAX(k->uses->n_expert, 1), INFER__GPU_MAX_EXPERTS);
-    const int32_t used = INFER__MIN(INFER__MAX(k->uses->n_used, 1), n);
-    infer__moe_route_args a;
-    infer__tensor x, ids, weights;
-    int32_t i, j, g;
-    for (i = 0; i < 2; i++) {
-        if (!infer__probe_new(k)) return;
-        x = infer__probe_tensor(k, 3, n, 2, 1);
-        ids = infer__probe_tensor(k, 3, used, 1, 3);
-        weights = infer__probe_tensor(k, 3, used, 0, 2);
-        for (j = 0; j < n; j++) { /* the last row is all equal, others have equal ones */
-            infer__row(&x, 2)[j] = 3;
-            if (j % 7 == 3) infer__row(&x, 0)[j] = 0.9f;
-        }
-        a.n_expert = n;
-        a.n_used = used;
-        a.normalise = i;
-        a.scale = 2.5f;
-        infer__probe_send(k);
-        for (g = 0; g < 2; g++) {
-            a.x = infer__probe_on(k, &x, g);
-            a.ids = infer__probe_on(k, &ids, g);
-            a.weights = infer__probe_on(k, &weights, g);
-            k->side[g].ops->moe_route(&k->side[g], &a);
-        }
-        infer__probe_fetch(k);
-        infer__probe_near(k, &weights, 0.5, NULL, INFER__PROBE_ROUNDING, 0);
-        infer__probe_end(k, "3 rows, %d of %d experts", (int)used, (int)n);
-    }
-}
-
 /* The largest, one and several of them: the same bits. */
 static void infer__probe_top(infer__prober *k) {
     static const struct { int16_t n, k; } cases[] = {{1030, 1}, {2100, 40}, {33, 7}};
@@ -374,7 +345,7 @@ static void infer__probe_product_sizes(infer__prober *k, const infer__probe_prod
 
 static void infer__probe_product_case(infer__prober *k, const infer__probe_product *p) {
     const int32_t cols = p->units ? infer__probe_cols(k, p->units) : 1024; /* enough to share out */
-    const int32_t kind = infer__probe_kind(k->uses->acts, p->n);
+    const int32_t kind = infer__probe_kind(k->uses->acts & ((1u << INFER__ACTS_TAKEN) - 1), p->n);
     infer__tensor before, x, to, y[3], *result;
     infer__weight w[3], b[3], scale;
     infer__matmul_args a;
@@ -740,6 +711,7 @@ static const struct infer__probe_op {
     {"rope", INFER__MODULE_BASE, 0, 0, infer__probe_rope},
     {"largest", INFER__MODULE_BASE, 0, 0, infer__probe_top},
     {"router", INFER__MODULE_BASE, INFER__USE_EXPERTS, 0, infer__probe_route},
+    {"biases of experts", INFER__MODULE_BASE, INFER__USE_EXPERTS, 0, infer__probe_moe_bias},
     {"embedding", INFER__MODULE_TYPE, INFER__USE_TABLE, 0, infer__probe_embed},
     {"1 to 8 rows", INFER__MODULE_TYPE, INFER__USE_MATRIX, 1, infer__probe_few},
     {"many rows", INFER__MODULE_TYPE, INFER__USE_MATRIX, 1, infer__probe_many},

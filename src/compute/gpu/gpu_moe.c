@@ -1,6 +1,6 @@
 /* gpu_moe.c: ops on GPUs: mixtures of experts.
  *
- * Owns:  the router's choice, and which kernel multiplies experts.
+ * Owns:  the router's choice, which kernel multiplies experts, and their biases.
  * Rules: more than INFER__GPU_FEW rows are sorted by expert on the device, once for all products with the same choices,
  *        and multiplied by tiles: an expert's rows are read once for 32 pairs of (row, choice), or 64 as halves on
  *        tensor cores, not once a pair. Where results of a row's experts are summed up, those of all pairs lie in
@@ -60,14 +60,16 @@ static void infer__gpu_moe_rounded(infer__ctx *c, const infer__tensor *x, int as
 /* ---- the router's choice ----------------------------------------------------------------------------------------- */
 
 static void infer__gpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) {
+    const infer__router *r = a->router;
     infer__gpu_call call;
     struct infer__k_moe_route k;
     double began = infer__op_begin(c);
     if (began < 0) return;
     c->run->listed.ids.buf = NULL;
-    INFER__ASSERT(a->n_used <= a->n_expert && a->x.cols >= a->n_expert);
-    if (a->n_expert > INFER__GPU_MAX_EXPERTS) {
-        infer__fail(c, INFER_ERR_UNSUPPORTED, "%d experts are too many", (int)a->n_expert);
+    if (!infer__vector_ok(c, a->bias, "biases of experts")) return;
+    INFER__ASSERT(r->n_used <= r->n_expert && a->x.cols >= r->n_expert && r->n_group <= INFER__MAX_EXPERT_GROUPS);
+    if (r->n_expert > INFER__MAX_EXPERTS) {
+        infer__fail(c, INFER_ERR_UNSUPPORTED, "%d experts are too many", (int)r->n_expert);
         return;
     }
     memset(&call, 0, sizeof call);
@@ -75,13 +77,21 @@ static void infer__gpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) 
     k.x = infer__gpu_tensor(c, &a->x, &call.bufs[0]);
     k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[1]);
     k.weights = infer__gpu_tensor(c, &a->weights, &call.bufs[2]);
+    call.bufs[3] = call.bufs[0]; /* any buffer will do where there is no bias */
+    k.bias = infer__gpu_vector(c, a->bias, &call.bufs[3]);
     k.x_stride = (uint32_t)a->x.stride;
     k.ids_stride = (uint32_t)a->ids.stride;
     k.weights_stride = (uint32_t)a->weights.stride;
-    k.n_expert = (uint32_t)a->n_expert;
-    k.n_used = (uint32_t)a->n_used;
-    k.normalise = (uint32_t)a->normalise;
-    k.scale = a->scale;
+    k.n_expert = (uint32_t)r->n_expert;
+    k.n_used = (uint32_t)r->n_used;
+    k.normalise = (uint32_t)r->normalise;
+    k.score = (uint32_t)r->score;
+    k.n_group = (uint32_t)r->n_group;
+    k.group_used = (uint32_t)r->group_used;
+    k.group_best = (uint32_t)r->group_best;
+    k.has_bias = a->bias != NULL;
+    k.floor = r->floor;
+    k.scale = r->scale;
     INFER__GPU_LAUNCH(c, INFER__K_MOE_ROUTE, &call, (uint64_t)a->x.rows, 1, k);
     infer__gpu_end(c, "moe_route", 0, began);
 }
@@ -267,6 +277,34 @@ static void infer__gpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a
     else infer__gpu_moe_product(c, a);
     used = (uint64_t)INFER__MIN(pairs, a->w->rows / a->rows); /* at most: tokens may share experts */
     infer__gpu_end(c, "moe_matmul", used * (uint64_t)a->rows * a->w->row_bytes, began);
+}
+
+/* ---- biases ------------------------------------------------------------------------------------------------------ */
+
+static void infer__gpu_moe_bias(infer__ctx *c, const infer__moe_bias_args *a) {
+    infer__gpu_call call;
+    struct infer__k_moe_bias k;
+    double began = infer__op_begin(c);
+    if (began < 0 || !infer__vector_ok(c, a->bias, "biases of experts")) return;
+    INFER__ASSERT(a->y.rows == (a->weights.buf ? 1 : a->n_used) * a->ids.rows && a->bias->cols % a->y.cols == 0);
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    k.y = infer__gpu_tensor(c, &a->y, &call.bufs[0]);
+    k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[1]);
+    call.bufs[2] = call.bufs[1]; /* any buffer will do where there are no weights */
+    if (a->weights.buf) {
+        k.weights = infer__gpu_tensor(c, &a->weights, &call.bufs[2]);
+        k.weights_stride = (uint32_t)a->weights.stride;
+        k.has_weights = 1;
+    }
+    k.bias = infer__gpu_vector(c, a->bias, &call.bufs[3]);
+    k.y_stride = (uint32_t)a->y.stride;
+    k.ids_stride = (uint32_t)a->ids.stride;
+    k.cols = (uint32_t)a->y.cols;
+    k.n_used = (uint32_t)a->n_used;
+    k.parts = (uint32_t)infer__gpu_parts(k.cols, 256);
+    INFER__GPU_LAUNCH(c, INFER__K_MOE_BIAS, &call, (uint64_t)a->y.rows * k.parts, 1, k);
+    infer__gpu_end(c, "moe_bias", 0, began);
 }
 
 #endif

@@ -16,7 +16,6 @@ enum {
     INFER__GPU_FEW = 8,            /* rows of x up to which matvec reads the weights once a row and still wins */
     INFER__GPU_SIMD = 16,          /* rows of x from which Apple's matrix units win */
     INFER__GPU_BUFS = 13,          /* of a kernel, at most */
-    INFER__GPU_MAX_EXPERTS = 1024, /* that moe.k holds in local memory */
     INFER__GPU_PASS_HEAD = 8,      /* ints before the arrays of a packed pass: PASS_* in dialect.h */
     INFER__GPU_RECORDINGS = 8,     /* shapes of passes that are remembered */
     INFER__GPU_TIMED = 8192        /* launches between two syncs whose times are kept */

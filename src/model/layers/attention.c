@@ -1,7 +1,7 @@
 /* attention.c: the attention mixer: Q, K, V, norms, rotation, cache, softmax, output projection.
  *
  * Grouped-query attention (arXiv 2305.13245) over the session's cache. What a model does not have (biases, norms of
- * heads, rotation, sinks, clamp) is absent from its layer and skipped.
+ * heads, rotation, sinks, clamp, a gate of the heads' results: arXiv 2505.06708) is absent from its layer and skipped.
  */
 #include "../model.h"
 
@@ -19,6 +19,7 @@ static int32_t infer__mix_attention_window(infer__keys *k, int32_t layer) {
     if (pattern && pattern->type == INFER__GGUF_ARRAY)
         return infer__key_layer(k, NAME, layer, 0, 1, 0) ? hp->window : 0;
     every = infer__key_int(k, NAME, 0, INFER__MAX_LAYERS, every, 0);
+    if (every && (k->m->arch->flags & INFER__WINDOW_FULL_FIRST)) return layer % every ? hp->window : 0;
     return every == 0 || layer % every < every - 1 ? hp->window : 0;
 }
 
@@ -26,17 +27,26 @@ static int32_t infer__mix_attention_window(infer__keys *k, int32_t layer) {
 static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
     const infer__hparams *hp = &k->m->hp;
     const infer__arch *a = k->m->arch;
-    int32_t head_default = hp->n_embd / l->n_head, i = l->index;
+    int32_t head_default = hp->n_embd / l->n_head, i = l->index, p;
     l->dim_k = infer__key_int(k, "attention.key_length", 1, INFER__MAX_HEAD_DIM, head_default, 0);
     l->dim_v = infer__key_int(k, "attention.value_length", 1, INFER__MAX_HEAD_DIM, head_default, 0);
     l->n_rot = infer__key_int(k, "rope.dimension_count", 0, INFER__MAX_HEAD_DIM, l->dim_k, 0);
     if (k->failed) return;
     l->rope_kind = a->rope;
     l->window = infer__mix_attention_window(k, i);
+    if (l->window) l->n_rot = infer__key_int(k, "rope.dimension_count_swa", 0, INFER__MAX_HEAD_DIM, l->n_rot, 0);
     if (!infer__key_layer(k, "attention.rope_pattern", i, 0, 1, 1) || hp->rope_off) l->rope_kind = INFER__ROPE_NONE;
     if (k->failed) return;
     if (a->no_rope_every && (i + 1) % a->no_rope_every == 0) l->rope_kind = INFER__ROPE_NONE;
-    if ((a->flags & INFER__WINDOW_ROPE_ONLY) && !l->window) l->rope_kind = INFER__ROPE_NONE;
+    if ((a->flags & INFER__WINDOW_ROPE_ONLY) && !l->window && (hp->window || !(a->flags & INFER__ROPE_NO_WINDOW)))
+        l->rope_kind = INFER__ROPE_NONE;
+    l->qk_norm_rotated = (a->flags & INFER__QK_NORM_ROTATED) != 0;
+    l->gate = a->gate;
+    if (a->flags & INFER__ATTN_OUT_TIMES) {
+        float times = infer__key_float(k, "attention.value_scale"); /* 0: not given */
+        for (p = 0; p < l->n_parts && times != 0; p++)
+            if (l->parts[p].kind->keys == infer__mix_attention_keys) l->parts[p].scale *= times;
+    }
     if (l->n_rot == 0) l->rope_kind = INFER__ROPE_NONE;
     l->rope_base = l->window ? hp->rope_base_window : hp->rope_base;
     l->rope_scaled = !(l->window && (a->flags & INFER__WINDOW_ROPE_PLAIN)); /* window layers of some models are not */
@@ -87,6 +97,16 @@ static infer_result infer__check_head_norm(const infer_model *m, const infer__la
                         w->name, (int)w->cols, b->name, (int)b->cols);
 }
 
+/* A gate has a value for each head, or for each of its values. */
+static infer_result infer__check_gate(const infer_model *m, const infer__layer *l, infer_error *err) {
+    const infer__weight *w = &l->w[INFER__W_ATTN_GATE];
+    if (!w->type) return INFER_OK;
+    if (!l->gate) return infer__no_use(m, l, w->name, err);
+    if (w->rows == l->n_head || w->rows == l->n_head * l->dim_v) return INFER_OK;
+    return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows, the model needs %d or %d", w->name, (int)w->rows,
+                        (int)l->n_head, (int)(l->n_head * l->dim_v));
+}
+
 static infer_result infer__mix_attention_check(const infer_model *m, infer__layer *l, infer_error *err) {
     infer__weight *w = l->w;
     infer_result r = INFER_OK;
@@ -105,7 +125,7 @@ static infer_result infer__mix_attention_check(const infer_model *m, infer__laye
     if (!r) r = infer__only_with(m, l, INFER__W_ATTN_K_NORM_B, INFER__W_ATTN_K_NORM, err);
     for (s = INFER__W_ATTN_Q_B; s <= INFER__W_ATTN_V_B && !r; s += 2)
         if (w[INFER__W_ATTN_QKV_B].type) r = infer__only_with(m, l, s, INFER__W_ATTN_Q, err); /* there is no Q alone */
-    return r;
+    return r ? r : infer__check_gate(m, l, err);
 }
 
 /* Fused weights, then biases, as slices: slots are neighbours. */
@@ -120,10 +140,11 @@ static void infer__mix_attention_split(infer__layer *l) {
     }
 }
 
-/* Floats a row of the work area: Q, K, V and the heads' results. */
+/* Floats a row of the work area: Q, K, V, the heads' results and their gate. */
 static int64_t infer__mix_attention_cols(const infer_model *m, const infer__layer *l) {
     (void)m;
-    return (int64_t)l->n_head * (l->dim_k + l->dim_v) + (int64_t)l->n_head_kv * (l->dim_k + l->dim_v);
+    return (int64_t)l->n_head * (l->dim_k + l->dim_v) + (int64_t)l->n_head_kv * (l->dim_k + l->dim_v) +
+           l->w[INFER__W_ATTN_GATE].rows;
 }
 
 /* Keys and values; a window's in pages of their own, which are given back as it moves on. */
@@ -220,6 +241,33 @@ static void infer__qkv(infer_context *c, const infer__layer *l, const infer__sub
     }
 }
 
+/* gate = W x, before x is of no account any more. */
+static void infer__gate_scores(infer_context *c, const infer__layer *l, const infer__tensor *x,
+                               const infer__tensor *gate) {
+    infer__matmul_args mm;
+    memset(&mm, 0, sizeof mm);
+    mm.x = *x;
+    mm.n_w = 1;
+    mm.w[0] = &l->w[INFER__W_ATTN_GATE];
+    mm.y[0] = *gate;
+    infer__matmul(&c->ctx, &mm);
+}
+
+/* y *= act(gate): of each value, or of each head. */
+static void infer__gate_apply(infer_context *c, const infer__layer *l, const infer__tensor *gate,
+                              const infer__tensor *y) {
+    infer__act_args act;
+    memset(&act, 0, sizeof act);
+    act.x = *gate;
+    act.up = act.y = *y;
+    act.kind = l->gate;
+    c->ctx.ops->act(&c->ctx, &act);
+}
+
+static void infer__rope_run(infer_context *c, const infer__rope_args *a) {
+    if (a) c->ctx.ops->rope(&c->ctx, a);
+}
+
 static void infer__mix_attention(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     int32_t n = s->x.rows, nq = l->n_head * l->dim_k, nk = l->n_head_kv * l->dim_k, nv = l->n_head_kv * l->dim_v;
     uint64_t rows = (uint64_t)n;
@@ -231,13 +279,24 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     infer__kv_store_args store;
     infer__attention_args at;
     infer__matmul_args mm;
+    infer__tensor gate = infer__view(&c->at->work, rows * (uint64_t)(nq + nk + nv + l->n_head * l->dim_v), n,
+                                     l->w[INFER__W_ATTN_GATE].rows);
+    int gated = l->w[INFER__W_ATTN_GATE].type != NULL;
+    if (gated) {
+        infer__sublayer_norm(c, s);
+        infer__gate_scores(c, l, &s->x, &gate);
+    }
     infer__qkv(c, l, s, &q, &k, &v);
-    infer__head_norm(c, l, &q, INFER__W_ATTN_Q_NORM, l->q_groups);
-    infer__head_norm(c, l, &k, INFER__W_ATTN_K_NORM, l->k_groups);
-
     memset(&store, 0, sizeof store);
     store.rope_q = infer__rope_of(l, &q, l->n_head, &rope_q);
     store.rope_k = infer__rope_of(l, &k, l->n_head_kv, &rope_k);
+    if (l->qk_norm_rotated) { /* the cache gets what the norm makes of a rotated key */
+        infer__rope_run(c, store.rope_q);
+        infer__rope_run(c, store.rope_k);
+        store.rope_q = store.rope_k = NULL;
+    }
+    infer__head_norm(c, l, &q, INFER__W_ATTN_Q_NORM, l->q_groups);
+    infer__head_norm(c, l, &k, INFER__W_ATTN_K_NORM, l->k_groups);
     store.k = k;
     store.v = v;
     store.k_cache = &c->cache.bufs[s->part->state[0]];
@@ -258,6 +317,7 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     at.v_cache = store.v_cache;
     at.group = store.group;
     c->ctx.ops->attention(&c->ctx, &at);
+    if (gated) infer__gate_apply(c, l, &gate, &y);
     infer__trace(c, l->index, "attn", &y);
 
     memset(&mm, 0, sizeof mm);
@@ -281,8 +341,9 @@ static void infer__mix_attention_describe(infer__text_out *o, const infer_model 
                     (int)l->n_head, (int)l->dim_k, (int)l->n_head_kv, (int)l->dim_v);
     if (l->clamp_kqv > 0) infer__text_add(o, "    q, k, v = clamp(q, k, v; %g)\n", l->clamp_kqv);
     if (w[INFER__W_ATTN_Q_NORM].type)
-        infer__text_add(o, "    q, k = %s(q), %s(k)  # %s\n", infer__norm_name(m), infer__norm_name(m),
-                        l->q_groups > 1 || l->n_head == 1 ? "per head" : "whole rows");
+        infer__text_add(o, "    q, k = %s(q), %s(k)  # %s%s\n", infer__norm_name(m), infer__norm_name(m),
+                        l->q_groups > 1 || l->n_head == 1 ? "per head" : "whole rows",
+                        l->qk_norm_rotated ? ", after the rotation" : "");
     if (l->rope_kind != INFER__ROPE_NONE && l->rope)
         infer__text_add(o, "    q, k = rotate(q, k)  # first %d of %d, %s, base %g%s\n", (int)l->n_rot, (int)l->dim_k,
                         l->rope_kind == INFER__ROPE_PAIRS ? "pairs" : "halves",
@@ -292,6 +353,9 @@ static void infer__mix_attention_describe(infer__text_out *o, const infer_model 
     if (l->max_bias > 0) infer__text_add(o, ", + ALiBi %g", l->max_bias);
     if (l->window) infer__text_add(o, ") v  # the last %d positions\n", (int)l->window);
     else infer__text_add(o, ") v\n");
+    if (w[INFER__W_ATTN_GATE].type)
+        infer__text_add(o, "    a = a * %s(gate %s)  # %s\n", infer__act_name(l->gate), in,
+                        w[INFER__W_ATTN_GATE].rows == l->n_head ? "per head" : "each value");
     infer__text_add(o, "    a = a Wo%s\n", w[INFER__W_ATTN_OUT_B].type ? " + bias" : "");
 }
 

@@ -14,7 +14,7 @@ static const infer__sublayer_kind INFER__SUBLAYER_KINDS[INFER__SUBLAYER_COUNT] =
      .out = "attn_out",
      .result = "a",
      .slots = INFER__W_ATTN_QKV,
-     .slots_end = INFER__W_ATTN_OUT_B + 1,
+     .slots_end = INFER__W_ATTN_GATE + 1,
      .keys = infer__mix_attention_keys,
      .check = infer__mix_attention_check,
      .split = infer__mix_attention_split,
@@ -40,16 +40,42 @@ static const infer__sublayer_kind INFER__SUBLAYER_KINDS[INFER__SUBLAYER_COUNT] =
      .out = "ffn_out",
      .result = "f",
      .slots = INFER__W_MOE_ROUTER,
-     .slots_end = INFER__W_SHARED_DOWN + 1,
+     .slots_end = INFER__W_SHARED_SCORE + 1,
+     .keys = infer__ffn_moe_keys,
      .check = infer__ffn_moe_check,
-     .cols = infer__ffn_moe_cols, .needs = infer__ffn_moe_needs,
+     .cols = infer__ffn_moe_cols, .needs = infer__ffn_moe_needs, .lacks = infer__ffn_moe_lacks,
      .run = infer__ffn_moe,
-     .describe = infer__ffn_moe_describe},
+     .describe = infer__ffn_moe_describe,
+     .labels = INFER__FFN_MOE_LABELS},
     { .name = "short convolution", .in = "conv_in", .out = "conv_out", .result = "a",
       .slots = INFER__W_SHORTCONV_IN, .slots_end = INFER__W_SHORTCONV_OUT + 1, .keys = infer__shortconv_keys,
       .check = infer__shortconv_check, .state = infer__shortconv_state, .cols = infer__shortconv_cols,
       .needs = infer__shortconv_needs, .lacks = infer__shortconv_lacks, .run = infer__mix_shortconv,
       .describe = infer__shortconv_describe, .labels = INFER__SHORTCONV_LABELS },
+    {.name = "experts and dense FFN",
+     .in = "ffn_in",
+     .out = "ffn_out",
+     .result = "f",
+     .slots = INFER__W_FFN_GATE,
+     .slots_end = INFER__W_SHARED_SCORE + 1,
+     .keys = infer__ffn_moe_keys,
+     .check = infer__ffn_moe_dense_check,
+     .split = infer__ffn_dense_split,
+     .cols = infer__ffn_moe_dense_cols, .needs = infer__ffn_moe_dense_needs, .lacks = infer__ffn_moe_lacks,
+     .run = infer__ffn_moe_dense,
+     .describe = infer__ffn_moe_dense_describe,
+     .labels = INFER__FFN_DENSE_LABELS},
+    {.name = "kept norm",
+     .check = infer__keep_check,
+     .cols = infer__keep_cols, .needs = infer__keep_needs,
+     .describe = infer__keep_describe},
+    {.name = "router",
+     .slots = INFER__W_MOE_ROUTER,
+     .slots_end = INFER__W_MOE_ROUTER_B + 1,
+     .check = infer__keep_check,
+     .cols = infer__keep_cols, .needs = infer__keep_needs,
+     .run = infer__router_run,
+     .describe = infer__router_describe},
 };
 
 static const infer__sublayer_kind *infer__sublayer_kind_of(int32_t kind) {
@@ -62,7 +88,7 @@ static infer__part *infer__part_add(const infer_model *m, infer__layer *l, int32
     memset(p, 0, sizeof *p);
     p->kind = infer__sublayer_kind_of(kind);
     p->norm = (int16_t)norm;
-    p->post = (int16_t)(infer__layer_has(m, l, post) ? post : -1);
+    p->post = (int16_t)(post >= 0 && infer__layer_has(m, l, post) ? post : -1);
     p->reads = INFER__READS_NORM;
     p->scale = m->hp.residual_scale;
     p->state[0] = p->state[1] = -1;

@@ -4,7 +4,8 @@
  *        last), one of the norms around them, and the symbolic dimensions of shapes, which infer__dim (weights.c) makes
  *        numbers.
  * Rules: a tensor is bound in layers that have the kind it belongs to, and refused in others. A weight's bias is the
- *        next slot. To add a kind: its list here, in INFER__LAYER_SLOTS, and a row in kinds.c.
+ *        next slot, but for those of experts. To add a kind: its list here, in INFER__LAYER_SLOTS, and a row in
+ *        kinds.c.
  */
 #ifndef INFER__SLOTS_H
 #define INFER__SLOTS_H
@@ -26,10 +27,12 @@ enum {
     INFER__D_EXPERTS,
     INFER__D_FF_EXPERT,
     INFER__D_FF_EXPERTS,
+    INFER__D_FF_EXPERTS_TWO, /* gate and up of each */
     INFER__D_MODEL_EXPERTS,
     INFER__D_FF_SHARED,
     INFER__D_MODEL_3,
-    INFER__D_TAPS
+    INFER__D_TAPS,
+    INFER__D_ONE_ROW /* of a matrix */
 };
 
 /* W(slot, tensor name, rows, columns, required): %d is the layer. A vector has one row. */
@@ -41,7 +44,12 @@ enum {
     W(ATTN_POST_NORM, "blk.%d.post_attention_norm.weight", ONE,           MODEL,     0) \
     W(FFN_NORM,       "blk.%d.ffn_norm.weight",            ONE,           MODEL,     0) \
     W(FFN_NORM_B,     "blk.%d.ffn_norm.bias",              ONE,           MODEL,     0) \
-    W(FFN_POST_NORM,  "blk.%d.post_ffw_norm.weight",       ONE,           MODEL,     0)
+    W(FFN_POST_NORM,  "blk.%d.post_ffw_norm.weight",       ONE,           MODEL,     0) \
+    W(ATTN_OUT_NORM,  "blk.%d.attn_output_norm.weight",    ONE,           MODEL,     0) /* before the FFN, or after */ \
+    W(ATTN_OUT_NORM_B, "blk.%d.attn_output_norm.bias",     ONE,           MODEL,     0) /* attention: the row says it */ \
+    W(EXPERTS_NORM,   "blk.%d.ffn_norm_exps.weight",       ONE,           MODEL,     0) /* of experts beside attention */ \
+    W(EXPERTS_NORM_B, "blk.%d.ffn_norm_exps.bias",         ONE,           MODEL,     0) \
+    W(LAYER_OUT_NORM, "blk.%d.layer_output_norm.weight",   ONE,           MODEL,     0) /* after the FFN */
 
 #define INFER__ATTENTION_SLOTS(W) \
     W(ATTN_QKV,       "blk.%d.attn_qkv.weight",            QKV,           MODEL,     0) /* sliced into Q, K, V */ \
@@ -58,7 +66,8 @@ enum {
     W(ATTN_K_NORM_B,  "blk.%d.attn_k_norm.bias",           ONE,           HEADS_K,   0) \
     W(ATTN_SINKS,     "blk.%d.attn_sinks.weight",          ONE,           HEADS,     0) /* a score without a value */ \
     W(ATTN_OUT,       "blk.%d.attn_output.weight",         MODEL,         ATT,       1) \
-    W(ATTN_OUT_B,     "blk.%d.attn_output.bias",           ONE,           MODEL,     0)
+    W(ATTN_OUT_B,     "blk.%d.attn_output.bias",           ONE,           MODEL,     0) \
+    W(ATTN_GATE,      "blk.%d.attn_gate.weight",           ANY,           MODEL,     0) /* of heads or of each value */
 
 #define INFER__DENSE_SLOTS(W) \
     W(FFN_GATE,       "blk.%d.ffn_gate.weight",            FF,            MODEL,     0) \
@@ -71,12 +80,20 @@ enum {
 
 #define INFER__MOE_SLOTS(W) \
     W(MOE_ROUTER,     "blk.%d.ffn_gate_inp.weight",        EXPERTS,       MODEL,     0) /* present = experts */ \
+    W(MOE_ROUTER_B,   "blk.%d.ffn_gate_inp.bias",          ONE,           EXPERTS,   0) \
+    W(MOE_CHOICE_B,   "blk.%d.exp_probs_b.bias",           ONE,           EXPERTS,   0) /* of the choice alone */ \
     W(MOE_GATE,       "blk.%d.ffn_gate_exps.weight",       FF_EXPERTS,    MODEL,     0) \
     W(MOE_UP,         "blk.%d.ffn_up_exps.weight",         FF_EXPERTS,    MODEL,     0) \
+    W(MOE_GATE_UP,    "blk.%d.ffn_gate_up_exps.weight",    FF_EXPERTS_TWO, MODEL,    0) /* in place of both */ \
     W(MOE_DOWN,       "blk.%d.ffn_down_exps.weight",       MODEL_EXPERTS, FF_EXPERT, 0) \
+    W(MOE_GATE_B,     "blk.%d.ffn_gate_exps.bias",         ONE,           FF_EXPERTS, 0) \
+    W(MOE_UP_B,       "blk.%d.ffn_up_exps.bias",           ONE,           FF_EXPERTS, 0) \
+    W(MOE_GATE_UP_B,  "blk.%d.ffn_gate_up_exps.bias",      ONE,           FF_EXPERTS_TWO, 0) \
+    W(MOE_DOWN_B,     "blk.%d.ffn_down_exps.bias",         ONE,           MODEL_EXPERTS, 0) \
     W(SHARED_GATE,    "blk.%d.ffn_gate_shexp.weight",      FF_SHARED,     MODEL,     0) \
     W(SHARED_UP,      "blk.%d.ffn_up_shexp.weight",        FF_SHARED,     MODEL,     0) \
-    W(SHARED_DOWN,    "blk.%d.ffn_down_shexp.weight",      MODEL,         FF_SHARED, 0)
+    W(SHARED_DOWN,    "blk.%d.ffn_down_shexp.weight",      MODEL,         FF_SHARED, 0) \
+    W(SHARED_SCORE,   "blk.%d.ffn_gate_inp_shexp.weight",  ONE_ROW,       MODEL,     0) /* its sigmoid scales it */
 
 #define INFER__SHORTCONV_SLOTS(W) \
     W(SHORTCONV_IN,   "blk.%d.shortconv.in_proj.weight",   MODEL_3,       MODEL,     0) \

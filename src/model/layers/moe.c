@@ -1,0 +1,286 @@
+/* moe.c: mixtures of experts.
+ *
+ * A router picks n_used experts of each row by their scores (infer__router; Mixtral, arXiv 2401.04088; DeepSeek-V3,
+ * arXiv 2412.19437); their results are weighted and added up. Every row may use a shared expert besides, as it is or
+ * scaled by the sigmoid of a score of its own (Qwen2-MoE, arXiv 2407.10671). Router and experts may have biases
+ * (gpt-oss, arXiv 2508.10925).
+ */
+#include "../model.h"
+
+/* Floats a row of the work area: logits, choice, weights and the experts' gate and up; then those of the shared expert,
+ * its result and its score. */
+static int64_t infer__ffn_moe_cols(const infer_model *m, const infer__layer *l) {
+    const infer__hparams *hp = &m->hp;
+    int64_t n = hp->n_expert + 2 * (int64_t)hp->n_used + 2 * (int64_t)hp->n_used * hp->n_ff_expert;
+    (void)l;
+    return INFER__MAX(n, 2 * (int64_t)hp->n_ff_shared + hp->n_embd + 1);
+}
+
+static void infer__ffn_moe_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
+    const infer__hparams *hp = &m->hp;
+    int32_t s;
+    infer__need_cols(n, INFER__MAX(hp->n_ff_expert, hp->n_ff_shared));
+    for (s = INFER__W_MOE_GATE; s <= INFER__W_MOE_DOWN; s++)
+        infer__need_experts(n, &l->w[s], hp->n_expert, hp->n_used, s == INFER__W_MOE_DOWN ? hp->n_embd : 0);
+}
+
+static void infer__ffn_moe_dense_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
+    infer__ffn_dense_needs(m, l, n);
+    infer__ffn_moe_needs(m, l, n);
+}
+
+static const char *infer__ffn_moe_lacks(const infer__ops *ops, const infer__layer *l) {
+    infer__moe_route_args a;
+    memset(&a, 0, sizeof a);
+    a.router = l->router;
+    return ops->supports(INFER__OP_MOE_ROUTE, &a) ? NULL : "router";
+}
+
+static int64_t infer__ffn_moe_dense_cols(const infer_model *m, const infer__layer *l) {
+    return INFER__MAX(infer__ffn_moe_cols(m, l), 2 * (int64_t)l->n_ff + m->hp.n_embd);
+}
+
+/* ---- a pass ------------------------------------------------------------------------------------------------------ */
+
+/* One matrix per expert, with its bias (the slot may be absent): y rows are (token, expert used) pairs, or tokens when
+ * `weights` sums them up. */
+static void infer__experts(infer_context *c, const infer__layer *l, int slot, int bias_slot, const infer__tensor *x,
+                           const infer__tensor *y, const infer__tensor *ids, const infer__tensor *weights) {
+    infer__moe_matmul_args a;
+    infer__moe_bias_args b;
+    memset(&a, 0, sizeof a);
+    a.x = *x;
+    a.y = *y;
+    a.ids = *ids;
+    if (weights) a.weights = *weights;
+    a.w = &l->w[slot];
+    a.rows = y->cols;
+    a.n_used = l->router->n_used;
+    a.per_expert_x = weights != NULL;
+    c->ctx.ops->moe_matmul(&c->ctx, &a);
+    if (!l->w[bias_slot].type) return;
+    memset(&b, 0, sizeof b);
+    b.y = *y;
+    b.ids = *ids;
+    b.weights = a.weights;
+    b.bias = &l->w[bias_slot];
+    b.n_used = a.n_used;
+    c->ctx.ops->moe_bias(&c->ctx, &b);
+}
+
+/* A dense FFN (slots of gate, up, down; with_bias as in infer__ffn_with), times the sigmoid of its score where it has
+ * one, is added to out. */
+static void infer__ffn_beside(infer_context *c, const infer__layer *l, const infer__tensor *x,
+                              const infer__tensor *out, const int16_t slots[3], int with_bias, int32_t n_ff,
+                              const infer__weight *scored) {
+    uint64_t rows = (uint64_t)x->rows, at = 2 * rows * (uint64_t)n_ff;
+    infer__tensor score;
+    infer__sublayer s;
+    infer__add_args add;
+    infer__matmul_args mm;
+    infer__act_args act;
+    memset(&s, 0, sizeof s);
+    s.x = *x;
+    s.out = infer__view(&c->at->work, at, x->rows, out->cols);
+    s.add = scored ? NULL : &add;
+    add.x = s.out;
+    add.y = *out;
+    add.scale = 1;
+    infer__ffn_with(c, l, &s, slots[0], slots[1], slots[2], with_bias, n_ff);
+    if (!scored) return;
+    score = infer__view(&c->at->work, at + rows * (uint64_t)out->cols, x->rows, 1);
+    memset(&mm, 0, sizeof mm);
+    mm.x = *x;
+    mm.n_w = 1;
+    mm.w[0] = scored;
+    mm.y[0] = score;
+    infer__matmul(&c->ctx, &mm);
+    memset(&act, 0, sizeof act);
+    act.x = score;
+    act.up = act.y = s.out;
+    act.kind = INFER__ACT_SIGMOID;
+    c->ctx.ops->act(&c->ctx, &act);
+    c->ctx.ops->add(&c->ctx, &add);
+}
+
+static void infer__router_logits(infer_context *c, const infer__layer *l, const infer__tensor *x,
+                                 const infer__tensor *logits) {
+    infer__matmul_args mm;
+    memset(&mm, 0, sizeof mm);
+    mm.x = *x;
+    mm.n_w = 1;
+    mm.w[0] = &l->w[INFER__W_MOE_ROUTER];
+    mm.b[0] = infer__opt(&l->w[INFER__W_MOE_ROUTER_B]);
+    mm.y[0] = *logits;
+    infer__matmul(&c->ctx, &mm);
+    infer__trace(c, l->index, "ffn_moe_logits", logits);
+}
+
+static void infer__ffn_route(infer_context *c, const infer__layer *l, const infer__tensor *logits,
+                             const infer__tensor *ids, const infer__tensor *weights) {
+    infer__moe_route_args route;
+    memset(&route, 0, sizeof route);
+    route.x = *logits;
+    route.ids = *ids;
+    route.weights = *weights;
+    route.router = l->router;
+    route.bias = infer__opt(&l->w[INFER__W_MOE_CHOICE_B]);
+    c->ctx.ops->moe_route(&c->ctx, &route);
+    infer__trace(c, l->index, "ffn_moe_weights", weights);
+}
+
+static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__sublayer *s) {
+    static const int16_t shared[3] = { INFER__W_SHARED_GATE, INFER__W_SHARED_UP, INFER__W_SHARED_DOWN };
+    const infer__hparams *hp = &c->model->hp;
+    const infer__tensor *x = &s->x, *out = &s->out;
+    int32_t n = x->rows, used = l->router->n_used, ff = hp->n_ff_expert;
+    int fused = l->w[INFER__W_MOE_GATE_UP].type != NULL, has_gate = fused || l->w[INFER__W_MOE_GATE].type != NULL;
+    uint64_t rows = (uint64_t)n, at = 0;
+    infer__tensor logits, ids, weights, gate, up, both;
+    infer__act_args act;
+    infer__sublayer_norm(c, s); /* router and experts read it */
+    logits = infer__view(&c->at->work, at, n, hp->n_expert);
+    ids = infer__view(&c->at->work, at += rows * (uint64_t)hp->n_expert, n, used);
+    weights = infer__view(&c->at->work, at += rows * (uint64_t)used, n, used);
+    gate = infer__view(&c->at->work, at += rows * (uint64_t)used, n * used, ff);
+    up = infer__view(&c->at->work, at + rows * (uint64_t)used * (uint64_t)ff, n * used, ff);
+    if (l->router_kept) logits = infer__kept(c, l, n);
+    else infer__router_logits(c, l, x, &logits);
+    infer__ffn_route(c, l, &logits, &ids, &weights);
+    if (fused) { /* a row of each pair's gate is followed by that of up */
+        both = infer__view(&c->at->work, at, n * used, 2 * ff);
+        infer__experts(c, l, INFER__W_MOE_GATE_UP, INFER__W_MOE_GATE_UP_B, x, &both, &ids, NULL);
+        gate = up = both;
+        gate.cols = up.cols = ff;
+        up.offset += (uint64_t)ff * sizeof(float);
+    } else {
+        infer__experts(c, l, INFER__W_MOE_UP, INFER__W_MOE_UP_B, x, &up, &ids, NULL);
+        if (has_gate) infer__experts(c, l, INFER__W_MOE_GATE, INFER__W_MOE_GATE_B, x, &gate, &ids, NULL);
+    }
+    act = infer__act_of(l, has_gate ? &gate : NULL, &up);
+    c->ctx.ops->act(&c->ctx, &act);
+    infer__experts(c, l, INFER__W_MOE_DOWN, INFER__W_MOE_DOWN_B, &up, out, &ids, &weights);
+    if (l->w[INFER__W_SHARED_UP].type)
+        infer__ffn_beside(c, l, x, out, shared, 0, hp->n_ff_shared, infer__opt(&l->w[INFER__W_SHARED_SCORE]));
+    infer__sublayer_add(c, s);
+}
+
+/* (experts + dense FFN) * times. */
+static void infer__ffn_moe_dense(infer_context *c, const infer__layer *l, infer__sublayer *s) {
+    static const int16_t dense[3] = { INFER__W_FFN_GATE, INFER__W_FFN_UP, INFER__W_FFN_DOWN };
+    infer__sublayer experts = *s;
+    infer__map_args map;
+    infer__sublayer_norm(c, s);
+    experts.norm = NULL;
+    experts.add = NULL;
+    infer__ffn_moe(c, l, &experts);
+    infer__ffn_beside(c, l, &s->x, &s->out, dense, 1, l->n_ff, NULL);
+    memset(&map, 0, sizeof map);
+    map.x = s->out;
+    map.scale = l->ffn_times;
+    if (map.scale != 1) c->ctx.ops->map(&c->ctx, &map);
+    infer__sublayer_add(c, s);
+}
+
+/* The logits of a router that reads what attention's block reads (SmallThinker, arXiv 2507.20984). */
+static void infer__router_run(infer_context *c, const infer__layer *l, infer__sublayer *s) {
+    infer__router_logits(c, l, &s->x, &s->out);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static void infer__ffn_moe_keys(infer__keys *k, infer__layer *l) { l->router = &k->m->hp.router; }
+
+static infer_result infer__ffn_moe_check(const infer_model *m, infer__layer *l, infer_error *err) {
+    static const struct { int16_t slot, with; } pairs[] = {
+        { INFER__W_SHARED_GATE, INFER__W_SHARED_UP }, { INFER__W_SHARED_DOWN, INFER__W_SHARED_UP },
+        { INFER__W_SHARED_SCORE, INFER__W_SHARED_UP }, { INFER__W_MOE_GATE_B, INFER__W_MOE_GATE },
+        { INFER__W_MOE_UP_B, INFER__W_MOE_UP }, { INFER__W_MOE_GATE_UP_B, INFER__W_MOE_GATE_UP } };
+    const infer__weight *w = l->w;
+    int fused = w[INFER__W_MOE_GATE_UP].type != NULL;
+    infer_result r = INFER_OK;
+    size_t i;
+    if ((r = infer__need(l, INFER__W_MOE_ROUTER, err)) != INFER_OK) return r;
+    if (m->hp.n_expert == 0) /* the rows of its tensors have been compared with 0 */
+        return infer__error(err, INFER_ERR_FORMAT, "tensor %s: key %s.expert_count is missing or 0",
+                            w[INFER__W_MOE_ROUTER].name, m->arch->name);
+    if (fused && (w[INFER__W_MOE_UP].type || w[INFER__W_MOE_GATE].type))
+        return infer__error(err, INFER_ERR_FORMAT,
+                            "layer %d has both ffn_gate_up_exps and ffn_gate_exps or ffn_up_exps", (int)l->index);
+    if (!fused) r = infer__need(l, INFER__W_MOE_UP, err);
+    if (!r) r = infer__need(l, INFER__W_MOE_DOWN, err);
+    if (!r && w[INFER__W_SHARED_UP].type) r = infer__need(l, INFER__W_SHARED_DOWN, err);
+    for (i = 0; i < INFER__COUNT(pairs) && !r; i++) r = infer__only_with(m, l, pairs[i].slot, pairs[i].with, err);
+    return r;
+}
+
+static infer_result infer__ffn_moe_dense_check(const infer_model *m, infer__layer *l, infer_error *err) {
+    infer_result r = infer__ffn_dense_check(m, l, err);
+    return r ? r : infer__ffn_moe_check(m, l, err);
+}
+
+/* ---- as text ----------------------------------------------------------------------------------------------------- */
+
+static void infer__ffn_moe_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {
+    static const char *const scores[] = { "softmax", "sigmoid", "sqrt(softplus)" };
+    const infer__router *r = l->router;
+    const infer__weight *w = l->w;
+    const char *bias = w[INFER__W_MOE_GATE_B].type || w[INFER__W_MOE_GATE_UP_B].type ? " + bias" : "";
+    if (l->router_kept) infer__text_add(o, "    p = %s(k)\n", scores[r->score]);
+    else
+        infer__text_add(o, "    p = %s(router %s%s)\n", scores[r->score], in,
+                        w[INFER__W_MOE_ROUTER_B].type ? " + bias" : "");
+    if (r->n_group > 1)
+        infer__text_add(o, "    # of the best %d of %d groups by the sum of their best %d%s\n", (int)r->group_used,
+                        (int)r->n_group, (int)r->group_best, w[INFER__W_MOE_CHOICE_B].type ? " of p + bias" : "");
+    infer__text_add(o, "    f = sum over the best %d of %d experts%s: p_e%s", (int)r->n_used, (int)r->n_expert,
+                    w[INFER__W_MOE_CHOICE_B].type ? " by p + bias" : "", r->normalise ? " / their sum" : "");
+    if (r->scale != 1) infer__text_add(o, " * %g", r->scale);
+    if (l->act_limit > 0)
+        infer__text_add(o, " * down_e(%s(min(gate_e %s%s, %g)) * (clamp(up_e %s%s; %g) + %g)%s)",
+                        infer__act_name(l->act), in, bias, l->act_limit, in, bias, l->act_limit, l->act_add,
+                        w[INFER__W_MOE_DOWN_B].type ? " + bias" : "");
+    else infer__text_add(o, " * down_e(%s(gate_e %s%s) * up_e %s%s)", infer__act_name(l->act), in, bias, in, bias);
+    infer__text_add(o, "  # %d wide\n", (int)m->hp.n_ff_expert);
+    if (w[INFER__W_SHARED_UP].type)
+        infer__text_add(o, "    f = f + %sshared expert of %s  # %d wide\n",
+                        w[INFER__W_SHARED_SCORE].type ? "sigmoid(score) * " : "", in, (int)m->hp.n_ff_shared);
+}
+
+static void infer__ffn_moe_dense_describe(infer__text_out *o, const infer_model *m, const infer__layer *l,
+                                          const char *in) {
+    infer__ffn_moe_describe(o, m, l, in);
+    infer__text_add(o, "    f = f + down(%s(gate %s) * up %s)  # %d wide\n", infer__act_name(l->act), in, in,
+                    (int)l->n_ff);
+    if (l->ffn_times != 1) infer__text_add(o, "    f = f * %g\n", l->ffn_times);
+}
+
+/* What is kept for the experts: its weights are checked and listed with theirs. */
+static infer_result infer__keep_check(const infer_model *m, infer__layer *l, infer_error *err) {
+    (void)m; (void)l; (void)err;
+    return INFER_OK;
+}
+
+static int64_t infer__keep_cols(const infer_model *m, const infer__layer *l) {
+    (void)m; (void)l;
+    return 0;
+}
+
+static void infer__keep_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
+    (void)m; (void)l; (void)n;
+}
+
+static void infer__keep_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {
+    (void)m; (void)l;
+    infer__text_add(o, "    k = %s\n", in);
+}
+
+static void infer__router_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {
+    (void)m;
+    infer__text_add(o, "    k = router %s%s\n", in, l->w[INFER__W_MOE_ROUTER_B].type ? " + bias" : "");
+}
+
+static const infer__label INFER__FFN_MOE_LABELS[] = {
+    { INFER__W_MOE_ROUTER, "router" }, { INFER__W_MOE_GATE, "gate_e" }, { INFER__W_MOE_UP, "up_e" },
+    { INFER__W_MOE_GATE_UP, "gate_e, up_e" }, { INFER__W_MOE_DOWN, "down_e" }, { INFER__W_SHARED_UP, "shared up" },
+    { 0, NULL } };
