@@ -66,6 +66,11 @@ static void places_each(const char *path, arch_ref *r, size_t n_rows) {
         layers = gpu_want(path, r, &most);
         want = rows[i].part == 3 ? layers : layers * 2 / 3;
         if (want < 1) want = 1;
+        if (most == 0) { /* the first layer stays on the CPU, and says why */
+            gpu_refused(path);
+            break;
+        }
+        want = INFER__MIN(want, most);
         m = places_open(path, rows[i].n, rows[i].shares[0] > 0 ? rows[i].shares : NULL, want);
         snprintf(detail, sizeof detail, "%s, %d of %d layers on %s", path, (int)want, (int)layers, rows[i].name);
         check_detail = detail;
