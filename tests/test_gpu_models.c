@@ -68,7 +68,7 @@ static int32_t gpu_want(const char *path, arch_ref *r, int32_t *most) {
     infer__obstacle o;
     *most = 0;
     if (m) infer__place_limit(m, layers, most, &o);
-    if (m) CHECK((*most < layers) == (strstr(path, "/lfm2-") != NULL)); /* no convolutions there yet */
+    if (m) CHECK((*most < layers) == (strstr(path, "/lfm2") != NULL)); /* no convolutions there yet */
     if (s) arch_eval(s, r, 0, r->n, r->n, r->x);
     infer_session_destroy(s);
     CHECK(infer_model_close(m) == INFER_OK);

@@ -83,6 +83,11 @@ static void infer__parts_smallthinker(infer_model *m, infer__layer *l) {
     infer__part_add(m, l, INFER__SUBLAYER_MOE, INFER__W_FFN_NORM, -1);
 }
 
+/* Cohere 2 MoE: half of what experts and the shared expert give together. */
+static void infer__parts_cohere2moe(infer_model *m, infer__layer *l) {
+    if (infer__layer_has(m, l, INFER__W_SHARED_UP)) l->parts[l->n_parts - 1].scale *= 0.5f;
+}
+
 /* DBRX: the norm before the experts has attention's name. */
 static void infer__parts_dbrx(infer_model *m, infer__layer *l) {
     (void)m;
@@ -110,6 +115,11 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "cohere2", .norm = INFER__LN, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .block = INFER__BLOCK_PARALLEL,
       .window_every = 4, .flags = INFER__LOGITS_TIMES | INFER__WINDOW_ROPE_ONLY,
       .reference = "archs/cohere2-{dense,swa-dense}" },
+    { .name = "cohere2moe", .norm = INFER__LN, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .block = INFER__BLOCK_PARALLEL, .window_every = 4, .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW,
+      .flags = INFER__LOGITS_TIMES | INFER__WINDOW_ROPE_ONLY | INFER__WINDOW_FULL_FIRST | INFER__ROPE_LEADING |
+               INFER__NORM_BY_KEY | INFER__NEXTN,
+      .parts = infer__parts_cohere2moe, .reference = "archs/cohere2moe-moe, hf/cohere2_moe" },
     { .name = "command-r", .norm = INFER__LN, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .block = INFER__BLOCK_PARALLEL, .flags = INFER__LOGITS_TIMES,
       .reference = "archs/command-r-{dense,plain-dense,qknorm-dense}" },
@@ -171,6 +181,9 @@ static const infer__arch INFER__ARCHS[] = {
       .mixer_else = INFER__SUBLAYER_SHORTCONV, .flags = INFER__EMBD_NORM_IS_OUT | INFER__WINDOW_ALL,
       .ignore = "dense_2.weight", /* a projection on top, which the retrieval variants carry */
       .reference = "archs/lfm2-{dense,real-dense}" },
+    { .name = "lfm2moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .mixer_else = INFER__SUBLAYER_SHORTCONV, .experts = INFER__EXPERTS_SUM,
+      .flags = INFER__EMBD_NORM_IS_OUT | INFER__WINDOW_ALL, .reference = "archs/lfm2moe-moe, hf/lfm2_moe" },
     { .name = "llama", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, /* also Mistral, Mixtral, Yi */
       .reference = "archs/llama-*, models/stories260K, models/TinyStories-656K, quants/llama256-*" },
     { .name = "mellum", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,

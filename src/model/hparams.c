@@ -251,6 +251,8 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     const infer__arch *a = m->arch;
     hp->n_embd = infer__key_int(k, "embedding_length", 1, INFER__MAX_DIM, 0, 1);
     hp->n_layer = hp->n_block = infer__key_int(k, "block_count", 1, INFER__MAX_LAYERS, 0, 1);
+    if (a->flags & INFER__ROPE_LEADING)
+        hp->leading_dense = infer__key_int(k, "leading_dense_block_count", 0, INFER__MAX_LAYERS, 0, 0);
     if (a->flags & INFER__NEXTN) hp->n_layer -= infer__key_int(k, "nextn_predict_layers", 0, hp->n_layer - 1, 0, 0);
     hp->n_ctx = infer__key_int(k, "context_length", 1, 1 << 30, 4096, 0);
     hp->n_expert = infer__key_int(k, "expert_count", 0, INFER__MAX_EXPERTS, 0, 0);
@@ -260,7 +262,11 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     hp->n_ff_shared = infer__key_int(k, "expert_shared_feed_forward_length", 0, INFER__MAX_DIM, 0, 0);
     hp->pooling = infer__read_pooling(k);
     if (infer__has_windows(a)) hp->window = infer__key_int(k, "attention.sliding_window", 0, 1 << 30, 0, 0);
-    hp->eps = infer__key_float(k, a->norm == INFER__NORM_RMS ? "attention.layer_norm_rms_epsilon"
+    hp->norm = a->norm;
+    if ((a->flags & INFER__NORM_BY_KEY) &&
+        infer__gguf_peek(k->g, infer__key_name(k, "attention.layer_norm_rms_epsilon")))
+        hp->norm = INFER__NORM_RMS;
+    hp->eps = infer__key_float(k, hp->norm == INFER__NORM_RMS ? "attention.layer_norm_rms_epsilon"
                                                               : "attention.layer_norm_epsilon");
     if (!k->failed && !(hp->eps > 0)) {
         k->failed = 1;
@@ -268,7 +274,6 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     }
     infer__read_rope(k, hp);
     infer__read_scales(k, hp);
-    hp->norm = a->norm;
     hp->act = a->act;
     hp->block = a->block;
     if (!infer__key_bool(k, "attention.causal", 1) && !k->failed) {

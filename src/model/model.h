@@ -54,6 +54,8 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__ROPE_NO_WINDOW INFER__FLAG(22) /* with WINDOW_ROPE_ONLY: all are rotated where none has a window */
 #define INFER__ATTN_OUT_TIMES INFER__FLAG(23) /* attention's result * attention.value_scale */
 #define INFER__ATTN_SCALE_OUT INFER__FLAG(24) /* attention.output_scale is the scale of scores */
+#define INFER__NORM_BY_KEY INFER__FLAG(25) /* RMS norms where attention.layer_norm_rms_epsilon is there */
+#define INFER__ROPE_LEADING INFER__FLAG(26) /* with WINDOW_ROPE_ONLY: the leading dense layers are rotated, too */
 
 /* The same, of routers and experts. */
 enum {

@@ -60,7 +60,7 @@ static void *infer__module_source(int32_t module, const char *pieces[INFER__MODU
     for (i = 0; (text = infer__module_part(module, i)) != NULL; i++) size += (uint64_t)text->bytes + 1;
     *n_pieces = i;
     block = (char *)infer__alloc(mem, size);
-    at = block + sizeof(infer__lzma);
+    at = block ? block + sizeof(infer__lzma) : NULL;
     for (i = 0; block && i < *n_pieces; i++) {
         text = infer__module_part(module, i);
         if (!infer__text_unpack((infer__lzma *)block, text, at, text->bytes)) {

@@ -38,7 +38,8 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
     if (!infer__key_layer(k, "attention.rope_pattern", i, 0, 1, 1) || hp->rope_off) l->rope_kind = INFER__ROPE_NONE;
     if (k->failed) return;
     if (a->no_rope_every && (i + 1) % a->no_rope_every == 0) l->rope_kind = INFER__ROPE_NONE;
-    if ((a->flags & INFER__WINDOW_ROPE_ONLY) && !l->window && (hp->window || !(a->flags & INFER__ROPE_NO_WINDOW)))
+    if ((a->flags & INFER__WINDOW_ROPE_ONLY) && !l->window && (hp->window || !(a->flags & INFER__ROPE_NO_WINDOW)) &&
+        !((a->flags & INFER__ROPE_LEADING) && i < hp->leading_dense))
         l->rope_kind = INFER__ROPE_NONE;
     l->qk_norm_rotated = (a->flags & INFER__QK_NORM_ROTATED) != 0;
     l->gate = a->gate;
