@@ -421,7 +421,7 @@ static void test_gpu_ops_moe_halves(void) {
                 gpu_moe_case(&p, q, &cases[k], gpu_moe_launches(&cases[k]) + (uint64_t)halves);
         }
         if (!gpu_small()) { /* no room for x as halves: x stays float */
-            const gpu_moe large = {160, 4, 4, 3, 512, 1, GPU_MOE_SPREAD};
+            const gpu_moe large = {160, 4, 4, 3, 2048, 1, GPU_MOE_SPREAD};
             CHECK(!gpu_moe_halves(&p, infer__quant_find(8, NULL), &large));
             gpu_moe_case(&p, infer__quant_find(8, NULL), &large, 5);
         }
