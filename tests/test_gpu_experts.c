@@ -50,8 +50,9 @@ static int32_t gpu_experts_far(const float *out, const float *exact, int32_t row
 }
 
 /* Against exact a device is no worse than the CPU's own rounding by much: a prompt at once, three times (the third may be
- * a recording). A prompt's halves are much better than the CPU's 8 bits, and than BF16. Then by 9 and at last 6: dense
- * products are rounded to 8 bits there, so choices of experts tip over here and there. */
+ * a recording). A prompt's halves are much better than the CPU's 8 bits, and than BF16, in all rows but one or two where
+ * the choice of experts tips over. Then by 9 and at last 6: dense products are rounded to 8 bits there, so choices tip
+ * over here and there. */
 static void gpu_experts_case(const char *path, const infer__quant *all, const infer__quant *down) {
     enum { N = 150 };
     size_t n = 0, size;
@@ -93,8 +94,9 @@ static void gpu_experts_case(const char *path, const infer__quant *all, const in
             CHECK(infer_session_rewind(s, 0) == INFER_OK);
             memset(out, 0, n * sizeof *out);
             arch_eval(s, &r, 0, N, i < 3 ? N : 9, out);
-            if (i < 3)
-                CHECK(check_nmse(out, r.x, n) <= (all->id != 30 && down->id != 30 ? 1e-5 : 1.2 * rounded + 1e-6));
+            if (i < 3 && all->id != 30 && down->id != 30)
+                CHECK(gpu_experts_far(out, r.x, N, r.width, 3e-5) <= N / 50);
+            else if (i < 3) CHECK(check_nmse(out, r.x, n) <= 1.2 * rounded + 1e-6);
             else
                 CHECK(gpu_experts_far(out, r.x, N, r.width, 3e-4 + 2 * rounded) <= N / 20);
             if (i == 0) memcpy(first, out, n * sizeof *out);
