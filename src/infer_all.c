@@ -67,6 +67,7 @@ INFER__COLD_BEGIN
 #include "compute/gpu/gpu_backend.c"
 #include "compute/gpu/gpu_check.c"         /* kernels beside the CPU: inputs, comparing */
 #include "compute/gpu/gpu_check_moe.c"     /* router, biases of experts */
+#include "compute/gpu/gpu_check_conv.c"    /* convolutions */
 #include "compute/gpu/gpu_check_ops.c"     /* CHECKS: one row per op */
 #include "compute/gpu/gpu_verdict.c"       /* what they said, kept */
 

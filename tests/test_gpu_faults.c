@@ -340,6 +340,9 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     infer__router router;
     infer__moe_matmul_args moe;
     infer__moe_bias_args bias;
+    infer__conv_args conv;
+    infer__weight taps = ops_weight(ops_f32(), NULL, 300, 3);
+    int32_t cells[1] = {0};
     memset(&t, 0, sizeof t);
     memset(&norm, 0, sizeof norm);
     memset(&mm, 0, sizeof mm);
@@ -348,7 +351,8 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     memset(&store, 0, sizeof store);
     memset(&act, 0, sizeof act);
     memset(&moe, 0, sizeof moe);
-    w.buf = e.buf = b;
+    memset(&conv, 0, sizeof conv);
+    w.buf = e.buf = taps.buf = b;
     kv.buf = *b;
     kv.type = c->kv_type;
     t.buf = b;
@@ -371,6 +375,10 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     at.k_cache = at.v_cache = &kv;
     store.group = 0;
     mm.n_w = 1;
+    conv.x = conv.y = t;
+    conv.w = &taps;
+    conv.taps = 3;
+    conv.state = b;
     map.cap = map.clamp = 0;
     route.ids = route.weights = moe.ids = ids;
     memset(&router, 0, sizeof router);
@@ -399,6 +407,9 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     FAULTY_OP(act, act, "base k_act", 18, 1);
     FAULTY_OP(add, add, "base k_add", 18, 1);
     FAULTY_OP(map, map, "base k_map", 18, 1);
+    c->pass.cell_in = c->pass.cell_out = cells;
+    FAULTY_OP(conv, conv, "base k_conv", 45, 1);
+    c->pass.cell_in = c->pass.cell_out = NULL;
     FAULTY_OP(moe_route, route, "base k_moe_route", 9, 1);
     FAULTY_OP(moe_matmul, moe, "q8_0 k_moe_matvec", 54, 1);
     moe.x.rows = 18;
@@ -419,11 +430,11 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     w.buf = &large;
     w.offset = ((uint64_t)5 << 32) + 8;
     c->ops->matmul(c, &mm);
-    CHECK(!infer__ok(c) || (c->launches == 16 && fake.args[0] == 8 && fake.args[1] == 5));
+    CHECK(!infer__ok(c) || (c->launches == 17 && fake.args[0] == 8 && fake.args[1] == 5));
     t.rows = 0; /* nothing to do is no launch */
     add.x = add.y = t;
     c->ops->add(c, &add);
-    CHECK(!infer__ok(c) || c->launches == 16);
+    CHECK(!infer__ok(c) || c->launches == 17);
 }
 
 /* From opening the device to closing it, as a context does it. Call number fail_at of the API and allocation number
@@ -467,8 +478,8 @@ static int faulty_run(long fail_at, long no_memory) {
             faulty_ops(&c, &b);
             c.ops->copy_bytes(&c, &b2, 0, &b, 4, 100);
             c.ops->download(&c, &b, 0, x, 400);
-            if (infer__ok(&c)) CHECK(fake.work == 20 && c.bytes_down == 400);
-            if (infer__ok(&c)) CHECK(c.bytes_up == sizeof x + sizeof(int32_t) * (8 + 36 + 3));
+            if (infer__ok(&c)) CHECK(fake.work == 21 && c.bytes_down == 400);
+            if (infer__ok(&c)) CHECK(c.bytes_up == sizeof x + sizeof(int32_t) * (INFER__GPU_PASS_HEAD + 36 + 3));
             c.ops->sync(&c);
             failed = !infer__ok(&c);
             if (failed) CHECK(fake.work == fake.work_failed); /* none after it */

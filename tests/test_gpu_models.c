@@ -59,16 +59,16 @@ static void gpu_close_to(const char *how, const float *a, const float *b, size_t
 
 /* ---- every way of evaluating, at every placement ------------------------------------------------------------------ */
 
-/* What the CPU gives for the ids, all at once, to r->x. Returns the number of layers; *most: those that there are kernels
- * for. */
-static int32_t gpu_want(const char *path, arch_ref *r, int32_t *most) {
+/* What the CPU gives for the ids, all at once, to r->x. Returns the number of layers: there are kernels for all of
+ * them. */
+static int32_t gpu_want(const char *path, arch_ref *r) {
     infer_model *m = gpu_open(path, INFER_CPU, 0);
     infer_session *s = m ? arch_session(m, 2, 0) : NULL;
     int32_t layers = m ? m->hp.n_layer : 0;
     infer__obstacle o;
-    *most = 0;
-    if (m) infer__place_limit(m, layers, most, &o);
-    if (m) CHECK((*most < layers) == (strstr(path, "/lfm2") != NULL)); /* no convolutions there yet */
+    int32_t most = 0;
+    if (m) infer__place_limit(m, layers, &most, &o);
+    CHECK(most == layers);
     if (s) arch_eval(s, r, 0, r->n, r->n, r->x);
     infer_session_destroy(s);
     CHECK(infer_model_close(m) == INFER_OK);
@@ -78,10 +78,13 @@ static int32_t gpu_want(const char *path, arch_ref *r, int32_t *most) {
 /* With all layers on one device nothing but the values per token goes up, and each pass is waited for once. */
 static void gpu_traffic(const infer_model *m, const infer_session *s, const arch_ref *r) {
     infer_stats st;
-    int32_t pages = (r->n - 1) / INFER__PAGE + 1;
+    int32_t pages = (r->n - 1) / INFER__PAGE + 1, i;
+    uint64_t cells = 0;
+    for (i = 0; i < m->n_states; i++)
+        if (m->states[i].kind == INFER__STATE_RECURRENT) cells = 2;
     CHECK(infer_session_stats(s, &st) == INFER_OK);
     if (m->device_layers < m->hp.n_layer || m->n_devices != 1) return;
-    CHECK(st.bytes_up == sizeof(int32_t) * (8 + 3 * (uint64_t)r->n + (uint64_t)r->n + 1 + 2 * (uint64_t)pages));
+    CHECK(st.bytes_up == sizeof(int32_t) * (INFER__GPU_PASS_HEAD + 4 * (uint64_t)r->n + 1 + 2 * (uint64_t)pages + cells));
     CHECK(st.launches > (uint64_t)m->hp.n_layer * 5 && st.launches < (uint64_t)m->hp.n_layer * 20 + 20);
 }
 
@@ -120,17 +123,6 @@ static void gpu_ways(infer_model *m, const arch_ref *r, float *out, size_t n) {
     infer_session_destroy(u);
 }
 
-/* A device was asked for, and no layer can run there. */
-static void gpu_refused(const char *path) {
-    infer_model_params p;
-    infer_model *m = NULL;
-    infer_error e;
-    memset(&p, 0, sizeof p);
-    p.backend = check_backend();
-    CHECK(infer_model_open(&m, path, &p, &e) == INFER_ERR_UNSUPPORTED && m == NULL);
-    CHECK_HAS(e.message, "layer 0: there are no GPU kernels for its short convolution yet; this model runs on the CPU only");
-}
-
 /* All, half and none of the layers on the device, with the types of cache: those after F16 with all of them there.
  * r->x is overwritten. */
 static void gpu_placements(const char *path, arch_ref *r) {
@@ -141,21 +133,16 @@ static void gpu_placements(const char *path, arch_ref *r) {
     char detail[200];
     static int32_t turn;
     int brief = strstr(path, "quants/") != NULL; /* these models vary in the type of weights alone */
-    int32_t kv, layers, want, most, extra = INFER_KV_BF16 + turn++ % 3; /* of the types after F16 each model takes one */
+    int32_t kv, layers, want, extra = INFER_KV_BF16 + turn++ % 3; /* of the types after F16 each model takes one */
     for (kv = INFER_KV_Q4_0; kv >= INFER_KV_F32 && out; kv--) { /* F32 is what the caller compares with recorded logits */
         if ((kv > INFER_KV_F16 && kv != extra) || (brief && kv != INFER_KV_F32)) continue;
         arch_kv = kv;
         gpu_limit = kv == INFER_KV_Q4_0 ? 10 * GPU_LIMIT : GPU_LIMIT;
-        layers = gpu_want(path, r, &most);
+        layers = gpu_want(path, r);
         for (i = 0; i < (brief || kv == INFER_KV_F16 ? 2 : kv == INFER_KV_F32 ? 3 : 1) && !check_bad; i++) {
             infer_model *m;
             want = layers * places[i].part / 2;
-            if (want > most && most == 0) { /* the first layer stays on the CPU, and says why */
-                gpu_refused(path);
-                continue;
-            }
-            m = gpu_open(path, check_backend(), want == layers ? 0 : want ? INFER__MIN(want, most) : -1);
-            want = INFER__MIN(want, most);
+            m = gpu_open(path, check_backend(), want == layers ? 0 : want ? want : -1);
             snprintf(detail, sizeof detail, "%s, %s of %d layers on the device, cache %s", path, places[i].name, (int)layers,
                      kv_names[kv]);
             check_detail = detail;
@@ -309,7 +296,7 @@ static void test_gpu_model_traffic(void) {
     /* 40 rows in 3 pages: 8 words, then ids, positions, sequences; 1 row out; 1 sequence with two page tables */
     CHECK(infer_session_eval(s, ids, 40) == INFER_OK);
     CHECK(infer_session_stats(s, &st) == INFER_OK);
-    block = sizeof(int32_t) * (8 + 3 * 40 + 1 + 1 + 2 * 3);
+    block = sizeof(int32_t) * (INFER__GPU_PASS_HEAD + 3 * 40 + 1 + 1 + 2 * 3);
     CHECK(st.bytes_up == block);
     CHECK(st.bytes_down == 8 && st.syncs == 1); /* the largest logit; the others stay until somebody asks */
     CHECK(infer_session_logits(s, -1) != NULL && infer_session_logits(s, -1) == infer_session_logits(s, 39));
@@ -320,13 +307,13 @@ static void test_gpu_model_traffic(void) {
     for (i = 0; i < 8; i++) { /* position 40: still 3 pages; from 48 on 4 */
         CHECK(infer_session_eval(s, ids + i, 1) == INFER_OK);
         CHECK(infer_session_stats(s, &st) == INFER_OK);
-        CHECK(st.bytes_up == sizeof(int32_t) * (8 + 3 + 1 + 1 + 2 * 3));
+        CHECK(st.bytes_up == sizeof(int32_t) * (INFER__GPU_PASS_HEAD + 3 + 1 + 1 + 2 * 3));
         /* they were asked for after the last eval: so they come with the next one, and once nobody asked, no more */
         CHECK(st.bytes_down == (i == 0 ? vocab : 8) && st.syncs == 1);
     }
     CHECK(infer_session_eval(s, ids, 1) == INFER_OK);
     CHECK(infer_session_stats(s, &st) == INFER_OK);
-    CHECK(st.bytes_up == sizeof(int32_t) * (8 + 3 + 1 + 1 + 2 * 4));
+    CHECK(st.bytes_up == sizeof(int32_t) * (INFER__GPU_PASS_HEAD + 3 + 1 + 1 + 2 * 4));
     CHECK(check_allocs == allocs); /* nothing is allocated during an eval */
     infer_session_destroy(s);
     CHECK(infer_model_close(m) == INFER_OK);
@@ -441,6 +428,32 @@ static void test_gpu_model_type(void) {
     CHECK_HAS(e.message, "there are no GPU kernels for type ODD yet; this model runs on the CPU only");
     infer__place_free(m);
     w->type = was;
+    CHECK(infer_model_close(m) == INFER_OK);
+    CHECK(check_live == 0);
+}
+
+/* An op that has no kernel for what a layer gives it keeps the layer on the CPU: taps that are not float32. */
+static void test_gpu_model_lacks(void) {
+    infer__quant odd = *infer__quant_find(0, NULL);
+    infer_model *m;
+    infer__weight *w = NULL;
+    infer_error e;
+    int32_t i;
+    GPU_NEEDED();
+    check_live = check_fail_at = 0;
+    m = gpu_open(check_data("archs/lfm2-dense.gguf"), INFER_CPU, 0);
+    if (!m) return;
+    odd.id = 1; /* matrices of this type have kernels */
+    for (i = 0; i < m->hp.n_layer && !w; i++)
+        if (m->layers[i].w[INFER__W_SHORTCONV_TAPS].type) w = &m->layers[i].w[INFER__W_SHORTCONV_TAPS];
+    CHECK(w != NULL);
+    w->type = &odd;
+    m->params.backend = check_backend();
+    m->params.gpu_layers = i;
+    CHECK(infer__place_choose(m, &e) == INFER_ERR_UNSUPPORTED);
+    CHECK_HAS(e.message, "there are no GPU kernels for its short convolution yet");
+    infer__place_free(m);
+    w->type = infer__quant_find(0, NULL);
     CHECK(infer_model_close(m) == INFER_OK);
     CHECK(check_live == 0);
 }
@@ -1001,6 +1014,7 @@ static void suite_gpu_models(void) {
     RUN(test_gpu_model_refused);
     RUN_DEVICE(test_gpu_model_choice);
     RUN_DEVICE(test_gpu_model_type);
+    RUN_DEVICE(test_gpu_model_lacks);
     RUN_DEVICE(test_gpu_model_memory);
     RUN_DEVICE(test_gpu_model_state);
     RUN_DEVICE(test_gpu_model_state_kv);

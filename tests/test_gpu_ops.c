@@ -256,11 +256,13 @@ static double gpu_dot_size(const infer__weight *w, int64_t row, const float *x, 
 /* ---- the values per token ---------------------------------------------------------------------------------------- */
 
 static void test_gpu_ops_pack(void) {
-    static const int32_t want[] = {8,  11, 14, 17, 19, 21, 25, 2,       /* places; pages per sequence */
+    static const int32_t want[] = {10, 13, 16, 19, 21, 23, 27, 2, 31, 33, /* places; pages per sequence; cells */
                                    5,  -1, 7,  3,  16, 0,  0,  0,  1,   /* ids, pos, seq */
                                    1,  2,  0,  1,  20, 21, 30, -1,      /* out, extended, pages of group 0 */
-                                   40, 41, 50, -1};                     /* and 1 */
+                                   40, 41, 50, -1,                      /* and 1 */
+                                   -1, 2,  3,  4};                      /* cells before and after */
     enum { N = sizeof want / sizeof want[0], ROWS = 9, SEQS = 4, PAGES = 6 };
+    int32_t cells_in[SEQS] = {-1, 2, 9, 9}, cells_out[SEQS] = {3, 4, 9, 9};
     int32_t block[4 * ROWS + SEQS * (1 + 2 * PAGES)], to[N + 1], i;
     infer__ctx c;
     infer__pass *p = &c.pass;
@@ -270,9 +272,9 @@ static void test_gpu_ops_pack(void) {
     p->n_rows = 3;
     p->n_out = p->n_seq = 2;
     for (i = 0; i < 3; i++) {
-        p->ids[i] = want[8 + i];
-        p->pos[i] = want[11 + i]; /* 16 is on the second page */
-        p->seq[i] = want[14 + i];
+        p->ids[i] = want[10 + i];
+        p->pos[i] = want[13 + i]; /* 16 is on the second page */
+        p->seq[i] = want[16 + i];
     }
     p->out[0] = 1;
     p->out[1] = 2;
@@ -284,6 +286,8 @@ static void test_gpu_ops_pack(void) {
     p->pages[1][0] = 40;
     p->pages[1][1] = 41;
     p->pages[1][PAGES] = 50;
+    p->cell_in = cells_in;
+    p->cell_out = cells_out;
     CHECK(infer__gpu_pages(p) == 2 && infer__gpu_pass_len(p) == N);
     to[N] = 12345;
     infer__gpu_pack(p, to);
@@ -291,9 +295,10 @@ static void test_gpu_ops_pack(void) {
     CHECK(to[N] == 12345);
     p->pos[1] = 15;
     p->n_out = 0;
-    CHECK(infer__gpu_pages(p) == 1 && infer__gpu_pass_len(p) == 8 + 9 + 2 + 4);
+    p->cell_in = p->cell_out = NULL; /* a model without recurrent layers */
+    CHECK(infer__gpu_pages(p) == 1 && infer__gpu_pass_len(p) == 10 + 9 + 2 + 4);
     infer__gpu_pack(p, to);
-    CHECK(to[3] == 17 && to[4] == 17 && to[5] == 19 && to[6] == 21 && to[7] == 1 && to[19] == 20 && to[20] == 30);
+    CHECK(to[3] == 19 && to[4] == 19 && to[5] == 21 && to[6] == 23 && to[7] == 1 && to[21] == 20 && to[22] == 30);
 }
 
 /* What begin uploads; two passes without a wait between them; rows that the pass wants. */
@@ -313,7 +318,7 @@ static void gpu_begin_case(int device) {
     p.cpu.pass.pos[3] = 1000; /* page 62: 63 of 100 */
     p.gpu.bytes_up = p.gpu.bytes_down = p.gpu.syncs = 0;
     gpu_begin(&p);
-    CHECK(p.gpu.bytes_up == sizeof(int32_t) * (8 + 3 * ROWS + N + SEQS * (1 + 2 * 63)));
+    CHECK(p.gpu.bytes_up == sizeof(int32_t) * (INFER__GPU_PASS_HEAD + 3 * ROWS + N + SEQS * (1 + 2 * 63)));
     a.x = x.cpu;
     a.y = y.cpu;
     p.cpu.ops->get_rows(&p.cpu, &a);
@@ -336,7 +341,7 @@ static void gpu_begin_case(int device) {
     p.cpu.pass.n_rows = p.cpu.pass.n_seq = 1;
     p.cpu.pass.n_out = 0;
     gpu_begin(&p);
-    CHECK(p.gpu.bytes_up == sizeof(int32_t) * (8 + 3 + 1 + 2) && p.gpu.syncs == 3);
+    CHECK(p.gpu.bytes_up == sizeof(int32_t) * (INFER__GPU_PASS_HEAD + 3 + 1 + 2) && p.gpu.syncs == 3);
     gpu_drop(&p, &x);
     gpu_drop(&p, &y);
     gpu_drop(&p, &z);

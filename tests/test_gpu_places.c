@@ -60,17 +60,12 @@ static void places_each(const char *path, arch_ref *r, size_t n_rows) {
     float *out = (float *)calloc(2 * n, sizeof *out);
     char detail[200];
     for (i = 0; i < n_rows && i < sizeof rows / sizeof *rows && out && !check_bad; i++) {
-        int32_t layers, want, most, d, used = 0;
+        int32_t layers, want, d, used = 0;
         infer_model *m;
         arch_kv = rows[i].kv;
-        layers = gpu_want(path, r, &most);
+        layers = gpu_want(path, r);
         want = rows[i].part == 3 ? layers : layers * 2 / 3;
         if (want < 1) want = 1;
-        if (most == 0) { /* the first layer stays on the CPU, and says why */
-            gpu_refused(path);
-            break;
-        }
-        want = INFER__MIN(want, most);
         m = places_open(path, rows[i].n, rows[i].shares[0] > 0 ? rows[i].shares : NULL, want);
         snprintf(detail, sizeof detail, "%s, %d of %d layers on %s", path, (int)want, (int)layers, rows[i].name);
         check_detail = detail;
@@ -101,7 +96,7 @@ static void places_arch_run(void) {
 /* Exact numbers: what every place gets per pass, and the residual stream down and up where the place changes. */
 static void test_gpu_places_traffic(void) {
     static const float halves[2] = {1, 1};
-    const uint64_t block = sizeof(int32_t) * (8 + 3 * 40 + 1 + 1 + 2 * 3);
+    const uint64_t block = sizeof(int32_t) * (INFER__GPU_PASS_HEAD + 3 * 40 + 1 + 1 + 2 * 3);
     int32_t i, layers;
     GPU_NEEDED();
     check_live = check_fail_at = 0;
@@ -129,7 +124,7 @@ static void test_gpu_places_traffic(void) {
         allocs = check_allocs;
         CHECK(infer_session_eval(s, ids, 1) == INFER_OK);
         CHECK(infer_session_stats(s, &st) == INFER_OK);
-        CHECK(st.bytes_up == 2 * sizeof(int32_t) * (8 + 3 + 1 + 1 + 2 * 3) + row);
+        CHECK(st.bytes_up == 2 * sizeof(int32_t) * (INFER__GPU_PASS_HEAD + 3 + 1 + 1 + 2 * 3) + row);
         CHECK(st.bytes_down == row + (layers == 5 ? best : row) && st.syncs == 2);
         CHECK(check_allocs == allocs);
         infer_session_destroy(s);

@@ -342,7 +342,7 @@ struct infer__ops {
     void (*kv_export)(infer__ctx *c, const infer__kv_page_args *a); /* waited for when it returns */
     void (*kv_import)(infer__ctx *c, const infer__kv_page_args *a);
     void (*attention)(infer__ctx *c, const infer__attention_args *a);
-    void (*conv)(infer__ctx *c, const infer__conv_args *a); /* NULL: not supported */
+    void (*conv)(infer__ctx *c, const infer__conv_args *a);
     void (*act)(infer__ctx *c, const infer__act_args *a);
     void (*add)(infer__ctx *c, const infer__add_args *a);
     void (*map)(infer__ctx *c, const infer__map_args *a);

@@ -13,7 +13,7 @@
 #include "../../src/infer_all.c"
 #include "model_maker.h"
 
-enum { FUZZ_HEAD = 16, FUZZ_KINDS = 6, FUZZ_N = 7, FUZZ_VALID = 8, FUZZ_FIRST = 9 /* words of the header */ };
+enum { FUZZ_HEAD = 16, FUZZ_KINDS = 7, FUZZ_N = 7, FUZZ_VALID = 8, FUZZ_FIRST = 9 /* words of the header */ };
 
 /* The models, as the maker's bytes: rows of INFER__ARCHS by name; windows where a row has them. */
 static const struct { const char *arch; uint8_t bytes[40]; } FUZZ_MODELS[FUZZ_KINDS] = {
@@ -22,7 +22,8 @@ static const struct { const char *arch; uint8_t bytes[40]; } FUZZ_MODELS[FUZZ_KI
     {"gemma2", {0, 0, 0, 3, 2, 2, 0, 0, 3, 0, 9, 0, 60, 40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
     {"gpt2", {0, 0, 5, 2, 1, 3, 0, 0, 2, 0, 7, 0, 90, 33}},
     {"cohere2", {0, 0, 0, 4, 0, 1, 0, 0, 2, 1, 5, 0, 99, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 1, 1, 1, 1, 1, 1}},
-    {"bloom", {0, 0, 0, 2, 4, 0, 0, 0, 2, 0, 7, 0, 90, 33}}};
+    {"bloom", {0, 0, 0, 2, 4, 0, 0, 0, 2, 0, 7, 0, 90, 33}},
+    {"lfm2", {0, 0, 0, 4, 2, 2, 0, 0, 2, 0, 7, 0, 90, 33, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1}}};
 
 typedef struct fuzz_bytes { unsigned char *p; size_t n, cap, at; long calls, fail_at; } fuzz_bytes;
 static size_t fuzz_put(void *user, const void *data, size_t n) {
@@ -52,11 +53,13 @@ static size_t fuzz_get(void *user, void *data, size_t n) {
 static size_t fuzz_body(const infer_session *s, const uint32_t *w) {
     const infer_context *c = s->context;
     size_t n = (size_t)w[FUZZ_N] * sizeof(infer_token), pages = ((size_t)w[FUZZ_VALID] + INFER__PAGE - 1) / INFER__PAGE;
-    int32_t s;
+    int32_t i;
     if (w[FUZZ_N] > 4096 || w[FUZZ_VALID] > 4096) return 0;
-    for (s = 0; s < c->model->n_states; s++) {
-        uint32_t first = w[FUZZ_FIRST + c->model->states[s].group];
-        if (first < pages) n += (size_t)infer__page_bytes(c->plan.kv_type, &c->model->states[s]) * (pages - first);
+    for (i = 0; i < c->model->n_states; i++) {
+        const infer__state *state = &c->model->states[i];
+        size_t bytes = (size_t)infer__page_bytes(c->plan.kv_type, state);
+        if (state->group == INFER__GROUP_CELLS) n += w[FUZZ_VALID] ? bytes : 0;
+        else if (w[FUZZ_FIRST + state->group] < pages) n += bytes * (pages - w[FUZZ_FIRST + state->group]);
     }
     return n;
 }
@@ -239,7 +242,7 @@ static uint64_t fuzz_once(infer_model *m, fuzz_in in, int other) {
     infer_session_destroy(t);
     infer_session_destroy(s);
     infer_session_destroy(a);
-    for (i = 0; i < INFER__CACHE_GROUPS; i++)
+    for (i = 0; i < INFER__GROUPS; i++)
         if (c->cache.groups[i].n_free != c->cache.groups[i].n_pages) fuzz_stop("pages are lost");
     if (infer_context_destroy(c) != INFER_OK) fuzz_stop("the context is in use");
     return f.h;
@@ -264,6 +267,8 @@ static infer_model *fuzz_model(uint32_t kind) {
     p.allow_default_pre = 1;
     if (infer_model_open_memory(&models[kind], files[kind], n, &p, &e) != INFER_OK) fuzz_stop(e.message);
     if (infer_model_why_not(models[kind])[0]) fuzz_stop(infer_model_why_not(models[kind]));
+    for (i = 0, n = 0; i < (size_t)models[kind]->n_states; i++) n += models[kind]->states[i].kind == INFER__STATE_RECURRENT;
+    if ((models[kind]->arch->mixer_else != 0) != (n > 0)) fuzz_stop("a row with recurrent layers has none here");
     return models[kind];
 }
 

@@ -710,6 +710,7 @@ static const struct infer__probe_op {
     {"rows", INFER__MODULE_BASE, 0, 0, infer__probe_get_rows},
     {"rope", INFER__MODULE_BASE, 0, 0, infer__probe_rope},
     {"largest", INFER__MODULE_BASE, 0, 0, infer__probe_top},
+    {"convolution", INFER__MODULE_BASE, 0, 0, infer__probe_conv},
     {"router", INFER__MODULE_BASE, INFER__USE_EXPERTS, 0, infer__probe_route},
     {"biases of experts", INFER__MODULE_BASE, INFER__USE_EXPERTS, 0, infer__probe_moe_bias},
     {"embedding", INFER__MODULE_TYPE, INFER__USE_TABLE, 0, infer__probe_embed},
@@ -785,7 +786,7 @@ static infer_result infer__probe_memory(infer__prober *k, infer_error *err) {
     k->room = infer__probe_room(k->uses);
     p->max_pages = INFER__PROBE_PAGES;
     p->n_seq = 2;
-    p->block_len = 4 * (int64_t)rows + 2 + tables;
+    p->block_len = 4 * (int64_t)rows + 2 * 3 + tables; /* with cells */
     p->block = (int32_t *)infer__calloc(k->mem, (uint64_t)p->block_len, sizeof *p->block);
     k->at[0].host = infer__alloc(k->mem, k->room + INFER__OVERREAD);
     k->at[0].bytes = k->room;

@@ -16,7 +16,7 @@ enum {
     INFER__GPU_FEW = 8,            /* rows of x up to which matvec reads the weights once a row and still wins */
     INFER__GPU_SIMD = 16,          /* rows of x from which Apple's matrix units win */
     INFER__GPU_BUFS = 13,          /* of a kernel, at most */
-    INFER__GPU_PASS_HEAD = 8,      /* ints before the arrays of a packed pass: PASS_* in dialect.h */
+    INFER__GPU_PASS_HEAD = 10,     /* ints before the arrays of a packed pass: PASS_* in dialect.h */
     INFER__GPU_RECORDINGS = 8,     /* shapes of passes that are remembered */
     INFER__GPU_TIMED = 8192        /* launches between two syncs whose times are kept */
 };
@@ -167,7 +167,7 @@ static int32_t infer__gpu_pages(const infer__pass *p) {
 /* Ints of a packed pass. */
 static uint64_t infer__gpu_pass_len(const infer__pass *p) {
     return INFER__GPU_PASS_HEAD + 3 * (uint64_t)p->n_rows + (uint64_t)p->n_out +
-           (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)infer__gpu_pages(p));
+           (uint64_t)p->n_seq * ((p->cell_in ? 3 : 1) + INFER__CACHE_GROUPS * (uint64_t)infer__gpu_pages(p));
 }
 
 /* n ints to to[*at], which becomes the place `slot` of the head. */
@@ -192,6 +192,8 @@ static void infer__gpu_pack(const infer__pass *p, int32_t *to) {
             infer__gpu_put(to, -1, &at, p->pages[g] + (int64_t)s * p->max_pages, stride);
     }
     to[7] = stride;
+    infer__gpu_put(to, 8, &at, p->cell_in, p->cell_in ? p->n_seq : 0);
+    infer__gpu_put(to, 9, &at, p->cell_out, p->cell_in ? p->n_seq : 0);
 }
 
 static void infer__gpu_begin(infer__ctx *c) {

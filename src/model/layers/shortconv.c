@@ -34,8 +34,10 @@ static void infer__shortconv_needs(const infer_model *m, const infer__layer *l, 
 }
 
 static const char *infer__shortconv_lacks(const infer__ops *ops, const infer__layer *l) {
-    (void)l;
-    return ops->supports(INFER__OP_CONV, NULL) ? NULL : "short convolution";
+    infer__conv_args a;
+    memset(&a, 0, sizeof a);
+    a.w = &l->w[INFER__W_SHORTCONV_TAPS];
+    return ops->supports(INFER__OP_CONV, &a) ? NULL : "short convolution";
 }
 
 static void infer__mix_shortconv(infer_context *c, const infer__layer *l, infer__sublayer *s) {
