@@ -293,7 +293,7 @@ static void test_gpu_model_traffic(void) {
     CHECK(infer_session_create(&s, m, &p, &e) == INFER_OK);
     for (i = 0; i < 40; i++) ids[i] = 3 + i * 7;
     vocab = (uint64_t)m->hp.n_vocab * sizeof(float);
-    /* 40 rows in 3 pages: 8 words, then ids, positions, sequences; 1 row out; 1 sequence with two page tables */
+    /* 40 rows in 3 pages: the head, then ids, positions, sequences; 1 row out; 1 sequence with two page tables */
     CHECK(infer_session_eval(s, ids, 40) == INFER_OK);
     CHECK(infer_session_stats(s, &st) == INFER_OK);
     block = sizeof(int32_t) * (INFER__GPU_PASS_HEAD + 3 * 40 + 1 + 1 + 2 * 3);
@@ -386,76 +386,6 @@ static void test_gpu_model_choice(void) {
         s = NULL;
     }
     CHECK(infer_model_close(m) == INFER_OK);
-}
-
-/* A type that only the CPU reads: every row of the table has kernels, so a model's tensor is given a made-up row after
- * it was opened for the CPU, and is placed again. */
-static void test_gpu_model_type(void) {
-    infer__quant odd;
-    const infer__quant *was;
-    infer_model *m;
-    infer__weight *w;
-    infer_error e;
-    int32_t i;
-    GPU_NEEDED();
-    check_live = check_fail_at = 0;
-    m = gpu_open(check_data("models/stories260K.F32.gguf"), INFER_CPU, 0);
-    if (!m) return;
-    w = &m->layers[3].w[INFER__W_FFN_UP];
-    was = w->type;
-    odd = *was;
-    odd.id = 1000;
-    odd.name = "ODD";
-    w->type = &odd;
-    m->params.backend = check_backend();
-    for (i = 1; i <= 5; i++) { /* layers asked for: the first three can go */
-        m->params.gpu_layers = i;
-        CHECK(infer__place_choose(m, &e) == (i > 3 ? INFER_ERR_UNSUPPORTED : INFER_OK));
-        if (i > 3) {
-            CHECK_HAS(e.message, w->name);
-            CHECK_HAS(e.message, "there are no GPU kernels for type ODD yet; ask for fewer gpu_layers");
-        } else CHECK(m->device_layers == i);
-        infer__place_free(m);
-    }
-    m->params.gpu_layers = 0; /* as many as go */
-    CHECK(infer__place_choose(m, &e) == INFER_OK && m->device_layers == 3);
-    infer__place_free(m);
-    w->type = was;
-    w = &m->w[INFER__W_TOKEN_EMBD]; /* nothing can go without the embedding */
-    was = w->type;
-    w->type = &odd;
-    CHECK(infer__place_choose(m, &e) == INFER_ERR_UNSUPPORTED);
-    CHECK_HAS(e.message, "there are no GPU kernels for type ODD yet; this model runs on the CPU only");
-    infer__place_free(m);
-    w->type = was;
-    CHECK(infer_model_close(m) == INFER_OK);
-    CHECK(check_live == 0);
-}
-
-/* An op that has no kernel for what a layer gives it keeps the layer on the CPU: taps that are not float32. */
-static void test_gpu_model_lacks(void) {
-    infer__quant odd = *infer__quant_find(0, NULL);
-    infer_model *m;
-    infer__weight *w = NULL;
-    infer_error e;
-    int32_t i;
-    GPU_NEEDED();
-    check_live = check_fail_at = 0;
-    m = gpu_open(check_data("archs/lfm2-dense.gguf"), INFER_CPU, 0);
-    if (!m) return;
-    odd.id = 1; /* matrices of this type have kernels */
-    for (i = 0; i < m->hp.n_layer && !w; i++)
-        if (m->layers[i].w[INFER__W_SHORTCONV_TAPS].type) w = &m->layers[i].w[INFER__W_SHORTCONV_TAPS];
-    CHECK(w != NULL);
-    w->type = &odd;
-    m->params.backend = check_backend();
-    m->params.gpu_layers = i;
-    CHECK(infer__place_choose(m, &e) == INFER_ERR_UNSUPPORTED);
-    CHECK_HAS(e.message, "there are no GPU kernels for its short convolution yet");
-    infer__place_free(m);
-    w->type = infer__quant_find(0, NULL);
-    CHECK(infer_model_close(m) == INFER_OK);
-    CHECK(check_live == 0);
 }
 
 /* Predicted before, the same after; on the device as much as is allocated there. */
@@ -970,6 +900,7 @@ static void test_gpu_model_oom(void) {
 #include "test_gpu_sample.c"
 #include "test_gpu_record.c"
 #include "test_gpu_experts.c"
+#include "test_gpu_lacks.c"
 
 /* 1 for the first file of each architecture: what its other files vary is the CPU's to test. */
 static int gpu_first_of_row(size_t i) {

@@ -71,7 +71,7 @@ def rule_layers(f, archs):
 
 
 def rule_length(f, archs):
-    if (f.is_src or f.is_kernel) and not f.is_table and len(f.lines) - 1 > MAX_LINES:
+    if not f.is_table and f.path.endswith((".c", ".h", ".k", ".def", ".py")) and len(f.lines) - 1 > MAX_LINES:
         yield len(f.lines), "longer than %d lines: split it by idea (tables go to *_tables.h)" % MAX_LINES
 
 

@@ -184,9 +184,10 @@ static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, inf
         c->trace = NULL;
         while (cur->step < cur->n && c->ctx.pass.n_rows < c->plan.batch && c->ctx.pass.n_seq < c->plan.n_seq) {
             const infer_step *st = &cur->steps[cur->step];
-            int32_t count = INFER__MIN(st->n - cur->at, c->plan.batch - c->ctx.pass.n_rows), every;
-            every = c->plan.snapshot_every - (st->session->n_valid + cur->at) % c->plan.snapshot_every;
-            if (infer__cells_used(c)) count = INFER__MIN(count, every); /* a state that is kept lies between passes */
+            int32_t count = INFER__MIN(st->n - cur->at, c->plan.batch - c->ctx.pass.n_rows);
+            const int32_t every = c->plan.snapshot_every;
+            if (infer__cells_used(c)) /* a state that is kept lies between passes */
+                count = INFER__MIN(count, every - (st->session->n_valid + cur->at) % every);
             if (!infer__pass_add(c, cur, count))
                 return infer__ok(&c->ctx) ? infer__error(err, INFER_CONTEXT_FULL,
                                                          "the context's cache of %d cells is full", (int)c->plan.cells)

@@ -73,6 +73,27 @@ static void infer__sublayer_add(infer_context *c, const infer__sublayer *s) {
     if (s->add) c->ctx.ops->add(&c->ctx, s->add);
 }
 
+static void infer__product(infer_context *c, const infer__tensor *x, const infer__weight *w, const infer__weight *b,
+                           const infer__tensor *y) {
+    infer__matmul_args mm;
+    memset(&mm, 0, sizeof mm);
+    mm.x = *x;
+    mm.n_w = 1;
+    mm.w[0] = w;
+    mm.b[0] = b;
+    mm.y[0] = *y;
+    infer__matmul(&c->ctx, &mm);
+}
+
+static void infer__gate(infer_context *c, int32_t act, const infer__tensor *gate, const infer__tensor *y) {
+    infer__act_args a;
+    memset(&a, 0, sizeof a);
+    a.x = *gate;
+    a.up = a.y = *y;
+    a.kind = act;
+    c->ctx.ops->act(&c->ctx, &a);
+}
+
 /* The post-norm of a sublayer's output, where it has one. */
 static void infer__post_norm(infer_context *c, const infer__layer *l, int slot, const infer__tensor *out) {
     infer__weight post[2];

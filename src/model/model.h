@@ -45,7 +45,6 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__ATTN_CAP INFER__FLAG(13) /* attn_logit_softcapping applies */
 #define INFER__FINAL_CAP INFER__FLAG(14) /* final_logit_softcapping applies */
 #define INFER__ROPE_BY_KEY INFER__FLAG(15) /* rope.scaling.finetuned = false: no layer is rotated */
-#define INFER__GAPS INFER__FLAG(16) /* layers without heads have no mixer, those without a width no FFN */
 #define INFER__EMBD_NORM_IS_OUT INFER__FLAG(17) /* token_embd_norm is the norm before the head */
 #define INFER__WINDOW_ALL INFER__FLAG(18) /* every layer has the file's window, unless its pattern says otherwise */
 #define INFER__NEXTN INFER__FLAG(19) /* nextn_predict_layers: the last blocks are not for plain decoding */
@@ -640,6 +639,11 @@ struct infer__sublayer {
 };
 static void infer__sublayer_norm(infer_context *c, infer__sublayer *s);
 static void infer__sublayer_add(infer_context *c, const infer__sublayer *s);
+/* y = w x, + b unless that is NULL. */
+static void infer__product(infer_context *c, const infer__tensor *x, const infer__weight *w, const infer__weight *b,
+                           const infer__tensor *y);
+/* y *= act(gate): of each value, or of as many neighbours as y has columns for one of gate's. */
+static void infer__gate(infer_context *c, int32_t act, const infer__tensor *gate, const infer__tensor *y);
 /* Where a layer keeps what a part made for later ones. */
 static infer__tensor infer__kept(infer_context *c, const infer__layer *l, int32_t rows);
 

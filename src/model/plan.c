@@ -86,8 +86,9 @@ static void infer__plan_needs(infer__plan *p, const infer_model *m) {
     for (i = 0; i < m->hp.n_layer; i++)
         for (k = 0; k < m->layers[i].n_parts; k++) {
             const infer__sublayer_kind *kind = m->layers[i].parts[k].kind;
-            kind->needs(m, &m->layers[i], n);
-            p->work_cols = INFER__MAX(p->work_cols, kind->cols(m, &m->layers[i]) + m->layers[i].kept);
+            int64_t cols = kind->cols ? kind->cols(m, &m->layers[i]) : 0;
+            if (kind->needs) kind->needs(m, &m->layers[i], n);
+            p->work_cols = INFER__MAX(p->work_cols, cols + m->layers[i].kept);
         }
 }
 

@@ -1,11 +1,11 @@
 /* state.c: going back, sharing and keeping sessions: rewind, sync, fork, save, load.
  *
  * Saved form (machine byte order, checked by a marker): a header of 16 uint32, the tokens, then for every layer its
- * pages of keys and of values in order of position, and a 64-bit FNV-1a sum of all of it. Pages are saved as rows,
- * position by position, wherever the layer runs. Loaded bytes are not trusted: everything is checked before the session
- * changes. The sum finds accidents, not forgers: what a forged state can do is give wrong keys and values, tokens and
- * lengths; never read memory that the state did not fill. So every position is either in the cache, whole pages of
- * which are loaded, or has a token from which it can be computed again.
+ * pages of keys and of values in order of position, or its recurrent state after the last one, and a 64-bit FNV-1a sum
+ * of all of it. Pages are saved as rows, position by position, wherever the layer runs. Loaded bytes are not trusted:
+ * everything is checked before the session changes. The sum finds accidents, not forgers: what a forged state can do
+ * is give wrong keys and values, tokens and lengths; never read memory that the state did not fill. So every position
+ * is either in the cache, whole pages of which are loaded, or has a token from which it can be computed again.
  */
 #include "model.h"
 

@@ -163,7 +163,7 @@ static infer_result infer__check_layer(const infer_model *m, infer__layer *l, in
         const infer__part *p = &l->parts[i];
         if (p->reads == INFER__READS_NORM && !(m->arch->flags & INFER__NORM_BARE)) r = infer__need(l, p->norm, err);
         if (!r && p->post >= 0) r = infer__need(l, p->post, err);
-        if (!r) r = p->kind->check(m, l, err);
+        if (!r && p->kind->check) r = p->kind->check(m, l, err);
     }
     return r ? r : infer__only_with(m, l, INFER__W_FFN_NORM_B, INFER__W_FFN_NORM, err);
 }

@@ -7,7 +7,7 @@
 /* 5 rows of a sequence with a state, 2 of one without. The cells come first in the case, as they do in a buffer. */
 static void infer__probe_conv(infer__prober *k) {
     enum { COLS = 131, ROWS = 7, FIRST = 5, CELLS = 4 };
-    static const int32_t in[2] = {1, -1}, out[2] = {3, 0};
+    int32_t in[2] = {1, -1}, out[2] = {3, 0};
     infer__pass *p = &k->side[0].pass;
     infer__conv_args a;
     infer__weight w;
@@ -23,8 +23,8 @@ static void infer__probe_conv(infer__prober *k) {
         INFER__ASSERT(state.offset == 0);
         infer__probe_pass(k, ROWS);
         for (i = FIRST; i < ROWS; i++) p->seq[i] = 1;
-        p->cell_in = (int32_t *)(uintptr_t)in;
-        p->cell_out = (int32_t *)(uintptr_t)out;
+        p->cell_in = in;
+        p->cell_out = out;
         memset(&a, 0, sizeof a);
         a.w = &w;
         a.taps = taps;

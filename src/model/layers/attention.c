@@ -242,29 +242,6 @@ static void infer__qkv(infer_context *c, const infer__layer *l, const infer__sub
     }
 }
 
-/* gate = W x, before x is of no account any more. */
-static void infer__gate_scores(infer_context *c, const infer__layer *l, const infer__tensor *x,
-                               const infer__tensor *gate) {
-    infer__matmul_args mm;
-    memset(&mm, 0, sizeof mm);
-    mm.x = *x;
-    mm.n_w = 1;
-    mm.w[0] = &l->w[INFER__W_ATTN_GATE];
-    mm.y[0] = *gate;
-    infer__matmul(&c->ctx, &mm);
-}
-
-/* y *= act(gate): of each value, or of each head. */
-static void infer__gate_apply(infer_context *c, const infer__layer *l, const infer__tensor *gate,
-                              const infer__tensor *y) {
-    infer__act_args act;
-    memset(&act, 0, sizeof act);
-    act.x = *gate;
-    act.up = act.y = *y;
-    act.kind = l->gate;
-    c->ctx.ops->act(&c->ctx, &act);
-}
-
 static void infer__rope_run(infer_context *c, const infer__rope_args *a) {
     if (a) c->ctx.ops->rope(&c->ctx, a);
 }
@@ -285,7 +262,7 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     int gated = l->w[INFER__W_ATTN_GATE].type != NULL;
     if (gated) {
         infer__sublayer_norm(c, s);
-        infer__gate_scores(c, l, &s->x, &gate);
+        infer__product(c, &s->x, &l->w[INFER__W_ATTN_GATE], NULL, &gate); /* x is of no account afterwards */
     }
     infer__qkv(c, l, s, &q, &k, &v);
     memset(&store, 0, sizeof store);
@@ -318,7 +295,7 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     at.v_cache = store.v_cache;
     at.group = store.group;
     c->ctx.ops->attention(&c->ctx, &at);
-    if (gated) infer__gate_apply(c, l, &gate, &y);
+    if (gated) infer__gate(c, l->gate, &gate, &y);
     infer__trace(c, l->index, "attn", &y);
 
     memset(&mm, 0, sizeof mm);

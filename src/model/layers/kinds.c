@@ -65,15 +65,10 @@ static const infer__sublayer_kind INFER__SUBLAYER_KINDS[INFER__SUBLAYER_COUNT] =
      .run = infer__ffn_moe_dense,
      .describe = infer__ffn_moe_dense_describe,
      .labels = INFER__FFN_DENSE_LABELS},
-    {.name = "kept norm",
-     .check = infer__keep_check,
-     .cols = infer__keep_cols, .needs = infer__keep_needs,
-     .describe = infer__keep_describe},
+    {.name = "kept norm", .describe = infer__keep_describe},
     {.name = "router",
      .slots = INFER__W_MOE_ROUTER,
      .slots_end = INFER__W_MOE_ROUTER_B + 1,
-     .check = infer__keep_check,
-     .cols = infer__keep_cols, .needs = infer__keep_needs,
      .run = infer__router_run,
      .describe = infer__router_describe},
 };
@@ -104,13 +99,9 @@ static void infer__layer_parts(infer_model *m, infer__layer *l) {
     int32_t ffn = infer__layer_has(m, l, INFER__W_MOE_ROUTER) ? INFER__SUBLAYER_MOE : INFER__SUBLAYER_DENSE;
     int has_norm = infer__layer_has(m, l, INFER__W_FFN_NORM);
     infer__part *p;
-    if (mixer) infer__part_add(m, l, mixer, INFER__W_ATTN_NORM, INFER__W_ATTN_POST_NORM);
-    if ((a->flags & INFER__GAPS) && ffn == INFER__SUBLAYER_DENSE && l->n_ff == 0) ffn = INFER__SUBLAYER_NONE;
-    if (ffn) {
-        p = infer__part_add(m, l, ffn, INFER__W_FFN_NORM, INFER__W_FFN_POST_NORM);
-        p->beside = mixer && (m->hp.block == INFER__BLOCK_PARALLEL ||
-                              ((a->flags & INFER__PARALLEL_BY_NORM) && !has_norm));
-        if (p->beside && p->reads == INFER__READS_NORM && !has_norm) p->reads = INFER__READS_SAME;
-    }
+    infer__part_add(m, l, mixer, INFER__W_ATTN_NORM, INFER__W_ATTN_POST_NORM);
+    p = infer__part_add(m, l, ffn, INFER__W_FFN_NORM, INFER__W_FFN_POST_NORM);
+    p->beside = m->hp.block == INFER__BLOCK_PARALLEL || ((a->flags & INFER__PARALLEL_BY_NORM) && !has_norm);
+    if (p->beside && p->reads == INFER__READS_NORM && !has_norm) p->reads = INFER__READS_SAME;
     if (a->parts) a->parts(m, l);
 }

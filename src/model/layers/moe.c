@@ -77,8 +77,6 @@ static void infer__ffn_beside(infer_context *c, const infer__layer *l, const inf
     infer__tensor score;
     infer__sublayer s;
     infer__add_args add;
-    infer__matmul_args mm;
-    infer__act_args act;
     memset(&s, 0, sizeof s);
     s.x = *x;
     s.out = infer__view(&c->at->work, at, x->rows, out->cols);
@@ -89,30 +87,14 @@ static void infer__ffn_beside(infer_context *c, const infer__layer *l, const inf
     infer__ffn_with(c, l, &s, slots[0], slots[1], slots[2], with_bias, n_ff);
     if (!scored) return;
     score = infer__view(&c->at->work, at + rows * (uint64_t)out->cols, x->rows, 1);
-    memset(&mm, 0, sizeof mm);
-    mm.x = *x;
-    mm.n_w = 1;
-    mm.w[0] = scored;
-    mm.y[0] = score;
-    infer__matmul(&c->ctx, &mm);
-    memset(&act, 0, sizeof act);
-    act.x = score;
-    act.up = act.y = s.out;
-    act.kind = INFER__ACT_SIGMOID;
-    c->ctx.ops->act(&c->ctx, &act);
+    infer__product(c, x, scored, NULL, &score);
+    infer__gate(c, INFER__ACT_SIGMOID, &score, &s.out);
     c->ctx.ops->add(&c->ctx, &add);
 }
 
 static void infer__router_logits(infer_context *c, const infer__layer *l, const infer__tensor *x,
                                  const infer__tensor *logits) {
-    infer__matmul_args mm;
-    memset(&mm, 0, sizeof mm);
-    mm.x = *x;
-    mm.n_w = 1;
-    mm.w[0] = &l->w[INFER__W_MOE_ROUTER];
-    mm.b[0] = infer__opt(&l->w[INFER__W_MOE_ROUTER_B]);
-    mm.y[0] = *logits;
-    infer__matmul(&c->ctx, &mm);
+    infer__product(c, x, &l->w[INFER__W_MOE_ROUTER], infer__opt(&l->w[INFER__W_MOE_ROUTER_B]), logits);
     infer__trace(c, l->index, "ffn_moe_logits", logits);
 }
 
@@ -255,21 +237,7 @@ static void infer__ffn_moe_dense_describe(infer__text_out *o, const infer_model 
     if (l->ffn_times != 1) infer__text_add(o, "    f = f * %g\n", l->ffn_times);
 }
 
-/* What is kept for the experts: its weights are checked and listed with theirs. */
-static infer_result infer__keep_check(const infer_model *m, infer__layer *l, infer_error *err) {
-    (void)m; (void)l; (void)err;
-    return INFER_OK;
-}
-
-static int64_t infer__keep_cols(const infer_model *m, const infer__layer *l) {
-    (void)m; (void)l;
-    return 0;
-}
-
-static void infer__keep_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
-    (void)m; (void)l; (void)n;
-}
-
+/* What is kept for the experts. */
 static void infer__keep_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {
     (void)m; (void)l;
     infer__text_add(o, "    k = %s\n", in);

@@ -1,0 +1,77 @@
+/* test_gpu_lacks.c: what devices have no kernels for stays on the CPU, or is refused by name. Part of test_gpu_models.c.
+ *
+ * There are kernels for everything that files hold, so a model is opened for the CPU, a weight is given a made-up type, and
+ * the model is placed again. */
+
+static infer_model *lacks_open(const char *file) {
+    infer_model *m;
+    check_live = check_fail_at = 0;
+    m = gpu_open(check_data(file), INFER_CPU, 0);
+    if (m) m->params.backend = check_backend();
+    return m;
+}
+
+/* Asked for so many layers (0: as many as go): so many go, or, when why is not NULL, none, and the error says that. */
+static void lacks_place(infer_model *m, int32_t asked, int32_t layers, const char *why) {
+    infer_error e;
+    m->params.gpu_layers = asked;
+    CHECK(infer__place_choose(m, &e) == (why ? INFER_ERR_UNSUPPORTED : INFER_OK));
+    if (why) CHECK_HAS(e.message, why);
+    else CHECK(m->device_layers == layers);
+    infer__place_free(m);
+}
+
+static void lacks_close(infer_model *m) {
+    CHECK(infer_model_close(m) == INFER_OK);
+    CHECK(check_live == 0);
+}
+
+/* A type that only the CPU reads. */
+static void test_gpu_model_type(void) {
+    infer__quant odd;
+    const infer__quant *was;
+    infer_model *m;
+    infer__weight *w;
+    char why[160];
+    int32_t i;
+    GPU_NEEDED();
+    m = lacks_open("models/stories260K.F32.gguf");
+    if (!m) return;
+    w = &m->layers[3].w[INFER__W_FFN_UP];
+    was = w->type;
+    odd = *was;
+    odd.id = 1000;
+    odd.name = "ODD";
+    w->type = &odd;
+    snprintf(why, sizeof why, "tensor %s: there are no GPU kernels for type ODD yet; ask for fewer gpu_layers", w->name);
+    for (i = 1; i <= 5; i++) lacks_place(m, i, i, i > 3 ? why : NULL); /* the first three can go */
+    lacks_place(m, 0, 3, NULL);
+    w->type = was;
+    w = &m->w[INFER__W_TOKEN_EMBD]; /* nothing can go without the embedding */
+    was = w->type;
+    w->type = &odd;
+    lacks_place(m, 0, 0, "there are no GPU kernels for type ODD yet; this model runs on the CPU only");
+    w->type = was;
+    lacks_close(m);
+}
+
+/* An op that has no kernel for what a layer gives it keeps the layer on the CPU: taps that are not float32. */
+static void test_gpu_model_lacks(void) {
+    infer__quant odd = *infer__quant_find(0, NULL);
+    infer_model *m;
+    infer__weight *w = NULL;
+    int32_t i;
+    GPU_NEEDED();
+    m = lacks_open("archs/lfm2-dense.gguf");
+    if (!m) return;
+    odd.id = 1; /* matrices of this type have kernels */
+    for (i = 0; i < m->hp.n_layer && !w; i++)
+        if (m->layers[i].w[INFER__W_SHORTCONV_TAPS].type) w = &m->layers[i].w[INFER__W_SHORTCONV_TAPS];
+    CHECK(w != NULL);
+    if (w) {
+        w->type = &odd;
+        lacks_place(m, i, 0, "there are no GPU kernels for its short convolution yet");
+        w->type = infer__quant_find(0, NULL);
+    }
+    lacks_close(m);
+}
