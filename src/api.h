@@ -739,6 +739,28 @@ typedef struct infer_generate_info {
 INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,
                                       const infer_generate_params *params, infer_generate_info *info);
 
+/* Models that fill in masked tokens (Dream, LLaDA, RND1): infer_model_info.masked; infer_generate refuses them. order:
+ * which of a block's masks a step fills first: those whose token has the largest probability, the least entropy, the
+ * largest distance to the second; at random; from left to right. */
+enum { INFER_FILL_CONFIDENCE, INFER_FILL_ENTROPY, INFER_FILL_MARGIN, INFER_FILL_RANDOM, INFER_FILL_LEFT };
+typedef struct infer_fill_params {
+    int32_t n;     /* tokens to write, at least 1 */
+    int32_t steps; /* evals in all, shared out evenly; 0 = one for each token */
+    int32_t block; /* blocks of so many tokens are filled from left to right; 0 = all are one block */
+    int32_t order; /* INFER_FILL_* */
+    uint64_t seed; /* of INFER_FILL_RANDOM */
+    /* After every step: the n tokens, of which `open` are masks. Non-zero = stop. */
+    int (*step)(void *user, const infer_token *tokens, int32_t n, int32_t open);
+    void *user;
+} infer_fill_params;
+/* Write params->n tokens behind the n_prompt given ones (the text's own special tokens included), to out (n; the
+ * caller's). sampler NULL = the most likely tokens; its grammar and what looks back (penalties) know no order here:
+ * leave them out. The session's context and its batch must hold all of them; the session is left where it was. After
+ * the end token comes what the model fills in there: cut the text yourself. INFER_CANCELLED: stopped; out has what was
+ * filled so far. UNSUPPORTED: no such model, or no mask token in the vocabulary. */
+INFER_API infer_result infer_session_fill(infer_session *session, infer_sampler *sampler, const infer_token *prompt,
+                                          int32_t n_prompt, const infer_fill_params *params, infer_token *out);
+
 /* ---- conversations ---------------------------------------------------------------------------- */
 
 /* A conversation. Zero in any field but messages means the default. Texts are zero-terminated JSON, in the form that

@@ -211,6 +211,7 @@ typedef struct infer_model_info {
     int32_t vocab, context, layers, width; /* 0 where the file does not say */
     int32_t computes;       /* 1 = sessions can be created; 0 = metadata, tensors and text only */
     int32_t embedding_only; /* 1 = the model has no logits */
+    int32_t masked;         /* 1 = it fills in masked tokens (infer_session_fill) and does not generate */
 } infer_model_info;
 
 /* A device's part of infer_memory. */

@@ -45,6 +45,9 @@ INFER__COLD_END
 #include "compute/cpu/cpu_attention.c"
 #include "compute/cpu/cpu_moe.c"
 #include "compute/cpu/cpu_conv.c"
+#include "compute/cpu/cpu_ssm.c"           /* selective state spaces: Mamba 1 and 2 */
+#include "compute/cpu/cpu_delta.c"         /* gated delta rule */
+#include "compute/cpu/cpu_streams.c"
 #include "compute/cpu/cpu_top.c"
 #include "compute/cpu/cpu_backend.c"       /* the op vtable of the CPU */
 #include "compute/gpu/gpu.h"               /* what a GPU's driver offers */
@@ -88,6 +91,13 @@ INFER__COLD_BEGIN
 #include "model/layers/ffn.c"
 #include "model/layers/moe.c"      /* experts */
 #include "model/layers/shortconv.c"
+#include "model/layers/mamba.c"
+#include "model/layers/delta.c"    /* gated delta nets */
+#include "model/layers/latent.c"
+#include "model/layers/embed_skip.c"
+#include "model/layers/per_layer.c"      /* inputs of each layer */
+#include "model/layers/experts_beside.c"
+#include "model/layers/altup.c"          /* several streams */
 #include "model/layers/kinds.c"    /* INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN */
 #include "model/describe.c"        /* a model's layers as text */
 #include "model/results.c"         /* logits that stay on the device */
@@ -108,6 +118,7 @@ INFER__COLD_BEGIN
 #include "api/context_api.c"
 #include "api/session_api.c"
 #include "api/generate.c"
+#include "api/fill.c"
 #include "api/chat_api.c"          /* conversations and replies */
 
 INFER__COLD_END

@@ -320,7 +320,7 @@ def group_cli(t):
 
 def group_san(t):
     """The tests under AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer, MemorySanitizer and valgrind, the GPU kernels under oclgrind."""
-    tsan = {"TSAN_OPTIONS": "halt_on_error=1", "CHECK_EMULATED": "1", "CHECK_WITHOUT": TEXTS + ",test_hostile_keys"} # of one thread
+    tsan = {"TSAN_OPTIONS": "halt_on_error=1", "CHECK_EMULATED": "1", "CHECK_WITHOUT": TEXTS + "," + ONE_THREAD}
     together(t, lambda t: t.step("TSan", ["build/check-tsan"], env=tsan),
              *[lambda t, part=part: oclgrind(t, *part) for part in OCLGRIND], uninitialised,
              lambda t: t.step("ASan and UBSan", ["build/check-asan"],
@@ -354,7 +354,12 @@ def uninitialised(t):
 # Sweeps over texts, masks and budgets that take minutes where instructions are interpreted, and depend on none of them:
 # this computer runs them, i686 and the sanitizers too.
 TEXTS = ("grammar_masks_large,grammar_hostile,kinds_hostile,pretokenizer_hostile,tokenizer_hostile,test_marks,chat_replies_by_template,test_budget,"
-         "constrained_generate,sampler_top,hostile_keys_as_saved,hostile_keys_fine,generate_stop_strings,generate_memory,host_signal_storm")
+         "constrained_generate,sampler_top,hostile_keys_as_saved,hostile_keys_fine,hostile_keys_all_rows,hostile_streams,generate_stop_strings,generate_memory,host_signal_storm")
+
+
+# Tests that start no thread: ThreadSanitizer has nothing to see in them, and makes each of them fifteen times as slow.
+ONE_THREAD = ("test_hostile_keys,gpu_check_covers,gpu_check_wrong,gpu_cuda_modules,gpu_special,gpu_ptx,gpu_text,gpu_verdict_hostile,test_chat_replies,"
+              "test_tokenizer,test_vocab,test_ugm,test_kinds,test_pretokenizer,test_gguf,test_jinja,test_json,test_schema,test_grammar,test_sampler")
 
 
 def group_cross(t):

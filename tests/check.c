@@ -55,6 +55,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_marks.c"
 #  include "test_sampler_stages.c"
 #  include "test_ops.c"
+#  include "test_ops_moe.c"
 #  include "test_int8.c"
 #  include "test_math.c"
 #  include "test_attention.c"
@@ -65,8 +66,12 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_cache.c"
 #  include "test_session.c"
 #  include "test_cells.c"
+#  include "test_ssm.c"
+#  include "test_delta.c"
+#  include "test_latent.c"
 #  include "test_api.c"
 #  include "test_generate.c"
+#  include "test_fill.c"
 #  include "test_constrained.c"
 #  include "test_chat_api.c"
 #  include "test_oom.c"
@@ -122,6 +127,7 @@ int main(int argc, char **argv) {
     suite_marks();
     suite_sampler_stages();
     suite_ops();
+    suite_ops_moe();
     suite_int8();
     suite_math();
     suite_attention();
@@ -132,8 +138,12 @@ int main(int argc, char **argv) {
     suite_cache();
     suite_session();
     suite_cells();
+    suite_ssm();
+    suite_delta();
+    suite_latent();
     suite_api();
     suite_generate();
+    suite_fill();
     suite_constrained();
     suite_chat_api();
     suite_oom();

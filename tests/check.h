@@ -114,6 +114,14 @@ static const char *check_reference(const char *name) {
     const char *d = getenv("INFER_TEST_DATA");
     return d && *d ? check_path(d, name) : NULL;
 }
+/* The repository's own where it has that file (*kept = 1; kept may be NULL), else the reference. */
+static INFER__UNUSED const char *check_data_or_reference(const char *name, int *kept) {
+    const char *p = check_data(name);
+    FILE *f = fopen(p, "rb");
+    if (kept) *kept = f != NULL;
+    if (f) fclose(f);
+    return f ? p : check_reference(name);
+}
 /* A whole file; NULL when it cannot be read. Zero-terminated; free() it. */
 static char *check_read(const char *path, size_t *n) {
     FILE *f = fopen(path, "rb");

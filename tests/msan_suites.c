@@ -14,6 +14,7 @@
 #include "test_chat_prompt.c"
 #include "test_sampler_stages.c"
 #include "test_ops.c"
+#include "test_ops_moe.c"
 #include "test_int8.c"
 #include "test_attention.c"
 #include "test_float.c"
@@ -57,6 +58,7 @@ static void suite_msan(void) {
     suite_chat_prompt();
     suite_sampler_stages();
     suite_ops();
+    suite_ops_moe();
     suite_int8();
     suite_attention();
     suite_float();

@@ -6,27 +6,68 @@
 
 /* Name of a file in archs/. Those without a copy in tests/data are read from $INFER_TEST_DATA. */
 static const char *const ARCH_FILES[] = {
-    "afmoe-moe", "arcee-dense", "arctic-moe", "bailingmoe-moe", "bailingmoe2-moe", "bloom-dense", "bloom-real-dense",
-    "cohere2-dense", "cohere2-swa-dense", "cohere2moe-moe", "command-r-dense", "command-r-plain-dense",
-    "command-r-qknorm-dense", "dbrx-moe", "deepseek-moe", "dots1-moe", "ernie4_5-moe-moe", "exaone-dense",
-    "exaone-moe-moe", "gemma-dense", "gemma-headdim-dense", "gemma2-dense", "gemma2-real-dense",
-    "gemma2-softcap-dense", "gemma3-dense", "gemma3-real-dense", "glm4moe-moe", "glm4moe-nextn-moe", "gpt-oss-moe",
-    "gpt-oss-yarn-moe", "gpt2-dense", "gpt2-tied-dense", "gptneox-dense", "gptneox-par-dense", "gptneox-seq-dense",
-    "granite-dense", "granite-moe", "granite-real-dense", "granitemoe-dense", "granitemoe-moe", "granitemoe-real-moe",
-    "grok-moe", "hunyuan-moe-moe", "hy_v3-moe", "internlm2-dense", "laguna-moe", "lfm2-dense", "lfm2-real-dense",
-    "lfm2moe-moe", "llama-dense", "llama-headdim-dense", "llama-linear-dense", "llama-mixtral-moe", "llama-moe",
-    "llama-oldlinear-dense", "llama-plain-dense", "llama-tied-dense", "llama-yarn-dense", "mellum-moe", "mimo2-moe",
-    "minicpm-default-dense", "minicpm-dense", "minicpm-moe", "minicpm-real-dense", "minimax-m2-moe", "mistral3-dense",
-    "mistral3-moe", "mistral3-yarn-dense", "mpt-dense", "mpt-plain-dense", "nemotron-dense", "olmo-dense",
-    "olmo2-dense", "olmo2-plain-dense", "olmo2-swa-dense", "olmoe-moe", "orion-dense", "phi2-dense", "phi3-dense",
-    "phi3-longrope-long-dense", "phi3-longrope-short-dense", "phi3-partial-dense", "phi3-plain-dense", "phimoe-moe",
-    "qwen2-dense", "qwen2-plain-dense", "qwen2-yarn-dense", "qwen2moe-moe", "qwen2moe-plain-moe", "qwen3-dense",
-    "qwen3-embed", "qwen3-plain-dense", "qwen3-rank", "qwen3moe-moe", "qwen3moe-norm-moe", "qwen3vlmoe-moe",
-    "seed_oss-dense", "smallthinker-moe", "smollm3-dense", "smollm3-nope-dense", "stablelm-12b-dense",
-    "stablelm-dense", "stablelm-plain-dense", "stablelm-qkbias-dense", "starcoder2-dense", "starcoder2-tied-dense",
+    "afmoe-moe", "apertus-dense", "arcee-dense", "arctic-moe", "baichuan-13b-dense", "baichuan-dense",
+    "bailingmoe-moe", "bailingmoe2-moe", "bitnet-dense", "bloom-dense", "bloom-real-dense", "chatglm-dense",
+    "codeshell-dense", "cogvlm-dense", "cohere2-dense", "cohere2-swa-dense", "cohere2moe-moe", "command-r-dense",
+    "command-r-plain-dense", "command-r-qknorm-dense", "dbrx-moe", "deci-dense", "deepseek-moe", "dots1-moe",
+    "ernie4_5-moe", "ernie4_5-moe-moe", "exaone-dense", "exaone-moe-moe", "exaone4-dense", "exaone4-plain-dense",
+    "exaone4-swa-dense", "falcon-40b-dense", "falcon-7b-dense", "falcon-dense", "falcon-h1-groups-dense",
+    "falcon-h1-dense", "gemma-dense", "gemma-headdim-dense", "gemma2-dense", "gemma2-real-dense",
+    "gemma2-softcap-dense", "gemma3-dense", "gemma3-real-dense", "glm4-dense", "glm4moe-moe", "glm4moe-nextn-moe",
+    "gpt-oss-moe", "gpt2-dense", "gpt2-tied-dense", "gptneox-dense", "gptneox-par-dense", "gptneox-seq-dense",
+    "granite-dense", "granite-moe", "granite-real-dense", "granite_swa-dense", "granitehybrid-dense",
+    "granitehybrid-nope-moe", "granitemoe-dense", "granitemoe-moe", "granitemoe-real-moe", "grok-moe",
+    "hunyuan-dense-dense", "hunyuan-moe-moe", "hunyuan_vl-dense", "hy_v3-moe", "internlm2-dense", "jais-dense",
+    "jais2-dense", "jamba-dense", "laguna-moe", "lfm2-dense", "lfm2-real-dense", "lfm2moe-moe", "llama-dense",
+    "llama-headdim-dense", "llama-linear-dense", "llama-mixtral-moe", "llama-moe", "llama-oldlinear-dense",
+    "llama-plain-dense", "llama-tied-dense", "llama-yarn-dense", "maincoder-dense", "mamba-plain-dense",
+    "mamba-dense", "mamba2-groups-dense", "mamba2-dense", "mellum-moe", "mimo2-moe", "minicpm-default-dense",
+    "minicpm-dense", "minicpm-moe", "minicpm-real-dense", "minimax-m2-moe", "mistral3-dense", "mistral3-moe",
+    "mistral3-yarn-dense", "mpt-dense", "mpt-plain-dense", "muse-glimmer-dense", "nanbeige-dense", "nemotron-dense",
+    "nemotron_h-dense", "nemotron_h_moe-dense", "olmo-dense", "olmo2-dense", "olmo2-plain-dense", "olmo2-swa-dense",
+    "olmoe-moe", "openelm-dense", "orion-dense", "paddleocr-moe", "pangu-embedded-dense", "phi2-dense", "phi3-dense",
+    "phi3-longrope-long-dense", "phi3-longrope-short-dense", "phi3-partial-dense", "phi3-plain-dense", "plamo-dense",
+    "plamo2-dense", "plamo3-dense", "pockettts-dense", "qwen-dense", "qwen2-dense", "qwen2-plain-dense",
+    "qwen2-yarn-dense", "qwen2moe-moe", "qwen2moe-plain-moe", "qwen2vl-dense", "qwen2vl-mrope-dense", "qwen3-dense",
+    "qwen3-embed", "qwen3-plain-dense", "qwen3-rank", "qwen35-dense", "qwen35moe-moe", "qwen3moe-moe", "qwen3moe-norm-moe", "qwen3next-moe", "qwen3tts-dense",
+    "qwen3vl-dense", "qwen3vlmoe-moe", "refact-dense", "seed_oss-dense", "smallthinker-moe", "smollm3-dense",
+    "smollm3-nope-dense", "spark2_5-dense", "stablelm-12b-dense", "stablelm-dense", "stablelm-plain-dense",
+    "stablelm-qkbias-dense", "starcoder-dense", "starcoder2-dense", "starcoder2-tied-dense", "talkie-dense",
+    "xverse-dense", "deepseek2-yarn-moe", "deepseek2-groups-moe", "deepseek2-lite-moe", "deepseek2-moe",
+    "deepseek2-nextn-moe", "deepseek2-ocr-moe", "deepseek2-old-moe", "deepseek2-oldyarn-moe", "minicpm3-dense",
+    "mistral4-moe", "plm-dense", "dream-dense", "llada-dense", "llada-moe-moe", "llama4-moe", "llama4-chunk-moe",
+    "maple-moe", "rnd1-moe", "step35-moe", "gemma3n-dense", "gemma4-sharedkv-dense", "gemma4-dense", "gemma4-moe",
+    "hf/deepseek_v2_lite", "hf/deepseek_v2_yarn", "hf/deepseek_v3", "hf/deepseek_v3_yarn", "hf/glm4_moe_lite",
+    "hf/minicpm3", "hf/mistral4", "hf/llama4", "hf/gemma3n", "hf/gemma3n_c", "hf/gemma4", "hf/gemma4_moe", "hf/afmoe",
+    "hf/apertus", "hf/arcee", "hf/bamba", "hf/bitnet", "hf/cohere", "hf/cohere2", "hf/cohere2_moe", "hf/dbrx",
+    "hf/dots1", "hf/ernie4_5", "hf/ernie4_5_moe", "hf/exaone4", "hf/exaone4_nosw", "hf/exaone_moe", "hf/falcon",
+    "hf/falcon_h1", "hf/falcon_mamba", "hf/gemma", "hf/gemma2", "hf/gemma3_text", "hf/glm", "hf/glm4", "hf/glm4_moe",
+    "hf/gpt2", "hf/gpt_bigcode", "hf/gpt_neox", "hf/gpt_oss", "hf/granite", "hf/granite_swa",
+    "hf/granitehybrid_dense", "hf/granitemoe", "hf/granitemoehybrid", "hf/granitemoeshared", "hf/hunyuan_dense",
+    "hf/hunyuan_moe", "hf/hy_v3", "hf/jais2", "hf/jamba", "hf/laguna", "hf/lfm2", "hf/lfm2_moe", "hf/llama",
+    "hf/llama31", "hf/mamba", "hf/mamba2", "hf/mellum", "hf/mimo_v2_flash", "hf/minimax_m2", "hf/ministral3",
+    "hf/mistral", "hf/mixtral", "hf/mpt", "hf/muse_glimmer", "hf/nemotron", "hf/nemotron_h", "hf/nemotron_h_moe",
+    "hf/olmo", "hf/olmo2", "hf/olmoe", "hf/phi", "hf/phi3", "hf/phi4mini", "hf/phi4mini_short", "hf/phimoe",
+    "hf/qwen2", "hf/qwen2_5_vl", "hf/qwen2_moe", "hf/qwen2_vl", "hf/qwen3", "hf/qwen3_5", "hf/qwen3_5_moe", "hf/qwen3_moe", "hf/qwen3_next", "hf/qwen3_vl",
+    "hf/qwen3_vl_moe", "hf/seed_oss", "hf/smollm3", "hf/solar_open", "hf/stablelm", "hf/stablelm2_12b",
+    "hf/starcoder2",
 };
-static const char *arch_file;
+static const char *arch_file; /* with "hf/" in front: of Hugging Face transformers, hf/NAME/ in $INFER_TEST_DATA */
 static int32_t arch_kv = INFER_KV_F32;
+
+/* The rounding of activations to F16 in the recorded models adds up over layers: two models of 40 and 64 have 2.5e-6 and
+ * 6.4e-6. That it is this was measured: when the rows that F16 matrices read were rounded to F16 here as well, they had
+ * 5e-7 (and llama-plain-dense 4e-10 instead of 2e-7, mamba2-groups-dense 1.1e-8 instead of 2.2e-6). References of Hugging Face are F32 throughout, stored with 16 bits
+ * of mantissa; its GELU of GPT-NeoX is another one (docs/architectures.md). */
+static double arch_limit(void) {
+    if (strcmp(arch_file, "gemma3n-dense") == 0) return 4e-5; /* docs/architectures.md: 2e-6 with llama.cpp's deviation */
+    if (strcmp(arch_file, "hf/gpt_neox") == 0) return 1e-7;
+    if (strncmp(arch_file, "hf/", 3) == 0) return 1e-9;
+    if (strcmp(arch_file, "deepseek2-lite-moe") == 0) return 4e-6; /* 27 layers: 2.7e-6, 7e-7 when rows were rounded to F16 */
+    if (strcmp(arch_file, "baichuan-13b-dense") == 0 || strcmp(arch_file, "exaone4-swa-dense") == 0) return 7e-6;
+    if (strcmp(arch_file, "mamba2-groups-dense") == 0) return 3e-6;
+    return ARCH_LIMIT;
+}
 
 typedef struct arch_ref {
     int32_t n, width, hidden; /* hidden: final hidden states instead of logits */
@@ -35,15 +76,19 @@ typedef struct arch_ref {
     char *data;
 } arch_ref;
 
-static const char *arch_path(const char *ext) {
+/* *kept (may be NULL): 1 when the file is one of the repository's. */
+static const char *arch_path_of(const char *ext, int *kept) {
+    const char *hf = strncmp(arch_file, "hf/", 3) == 0 ? arch_file + 3 : NULL;
     char name[128];
-    const char *p;
-    FILE *f;
     snprintf(name, sizeof name, "archs/%s.%s", arch_file, ext);
-    p = check_data(name);
-    f = fopen(p, "rb");
-    if (f) { fclose(f); return p; }
-    return check_reference(name);
+    if (hf) snprintf(name, sizeof name, "hf/%s/%s.%s", hf, strcmp(ext, "gguf") == 0 ? "model" : hf, ext);
+    return check_data_or_reference(name, kept);
+}
+static const char *arch_path(const char *ext) { return arch_path_of(ext, NULL); }
+static int arch_kept(void) {
+    int kept;
+    arch_path_of("gguf", &kept);
+    return kept;
 }
 
 /* The format of .logits and .embd: int32 n, int32 width, n ids, n x width float32. */
@@ -92,16 +137,18 @@ static void arch_eval(infer_session *s, const arch_ref *r, int32_t from, int32_t
     }
 }
 
+static int32_t arch_least = 256; /* positions that the reference takes */
+
 static infer_session *arch_session(infer_model *m, int32_t threads, int32_t batch) {
     infer_session_params p;
     infer_session *s = NULL;
     infer_error e;
     memset(&p, 0, sizeof p);
-    p.context = m->hp.n_ctx < 256 ? m->hp.n_ctx : 256; /* as recorded: phi3 chooses its RoPE factors by it */
+    p.context = m->hp.n_ctx < arch_least ? m->hp.n_ctx : arch_least; /* as recorded: phi3 chooses its RoPE factors by it */
     p.own.threads = threads;
     p.own.batch = batch;
     p.own.kv_type = arch_kv;
-    p.own.cells = 768;
+    p.own.cells = 3 * arch_least;
     p.own.sessions = 3;
     if (infer_session_create(&s, m, &p, &e)) check_note(__FILE__, __LINE__, e.message);
     return s;
@@ -137,6 +184,42 @@ static void arch_same(const char *how, const float *a, const float *b, size_t n)
     }
 }
 
+/* Tokens of an eval see each other: the whole is one eval, however many sessions, and the same again. */
+static void arch_block(infer_model *m, const arch_ref *r, const float *at_once, float *other, float *third) {
+    size_t n = (size_t)r->n * (size_t)r->width;
+    infer_session *s = arch_session(m, 3, r->n), *t = NULL;
+    infer_step st[2];
+    infer_error e;
+    int i, j;
+    memset(st, 0, sizeof st);
+    if (!s) return;
+    CHECK(infer_session_fork(&t, s, &e) == INFER_OK);
+    for (i = 0; i < 2 && t; i++) { /* 0: both sessions in one eval, in passes of their own */
+        for (j = 0; j < 2; j++) {
+            st[j].session = j ? t : s;
+            st[j].tokens = r->ids;
+            st[j].n = r->n;
+            st[j].outputs = INFER_OUT_ALL;
+        }
+        CHECK(infer_eval(s->context, st, 2 - i, NULL) == INFER_OK);
+        memcpy(other, infer_session_logits(s, 0), n * sizeof(float));
+        arch_same(i ? "after rewind" : "two sessions, first", other, at_once, n);
+        if (!i) memcpy(third, infer_session_logits(t, 0), n * sizeof(float));
+        if (!i) arch_same("two sessions, second", third, at_once, n);
+        CHECK(infer_session_rewind(s, 0) == INFER_OK);
+    }
+    infer_session_destroy(t);
+    infer_session_destroy(s);
+    s = arch_session(m, 1, r->n - 1); /* one token does not fit the pass */
+    if (!s) return;
+    st[0].session = s;
+    CHECK(infer_eval(s->context, st, 1, &e) == INFER_ERR_ARGUMENT);
+    CHECK_HAS(e.message, "tokens that see each other do not fit the context's batch");
+    CHECK(infer_session_eval(s, r->ids, 2) == INFER_OK);
+    CHECK(infer_generate(s, NULL, "a", NULL, NULL) == INFER_ERR_UNSUPPORTED);
+    infer_session_destroy(s);
+}
+
 static void arch_run(void) {
     infer_model_params mp;
     infer_model *m = NULL;
@@ -152,6 +235,7 @@ static void arch_run(void) {
     memset(&mp, 0, sizeof mp);
     if (infer_model_open(&m, path, &mp, &e)) { check_note(__FILE__, __LINE__, e.message); return; }
     if (!arch_ref_open(&r)) { check_note(__FILE__, __LINE__, "no reference"); infer_model_close(m); return; }
+    arch_least = r.n > 256 ? r.n : 256;
     n = (size_t)r.n * (size_t)r.width;
     at_once = (float *)calloc(n, sizeof(float));
     other = (float *)calloc(n, sizeof(float));
@@ -161,10 +245,14 @@ static void arch_run(void) {
         arch_eval(s, &r, 0, r.n, r.n, at_once);
         nmse = check_nmse(at_once, r.x, n);
         if (getenv("CHECK_VERBOSE")) printf("%-28s nmse %.3g\n", arch_file, nmse);
-        if (!(nmse <= ARCH_LIMIT)) {
+        if (!(nmse <= arch_limit())) {
             char msg[80];
-            snprintf(msg, sizeof msg, "nmse %.3g is above %.1g", nmse, ARCH_LIMIT);
+            snprintf(msg, sizeof msg, "nmse %.3g is above %.1g", nmse, arch_limit());
             check_note(__FILE__, __LINE__, msg);
+        }
+        if (m->hp.not_causal) {
+            arch_block(m, &r, at_once, other, third);
+            goto done;
         }
         CHECK(infer_session_rewind(s, r.n / 3) == INFER_OK);
         memcpy(other, at_once, n * sizeof(float));
@@ -182,6 +270,7 @@ static void arch_run(void) {
         infer_session_destroy(t);
     }
     infer_session_destroy(s);
+    s = NULL;
     u = arch_session(m, 1, 7); /* one thread, passes of 7 rows, one id at a time */
     if (u) {
         memset(other, 0, n * sizeof(float));
@@ -192,6 +281,8 @@ static void arch_run(void) {
         arch_same("passes of 7", other, at_once, n);
     }
     infer_session_destroy(u);
+done:
+    infer_session_destroy(s);
     CHECK(infer_model_close(m) == INFER_OK);
     free(at_once);
     free(other);
@@ -208,11 +299,61 @@ static void test_arch_all_proven(void) {
         int found = 0;
         for (j = 0; j < sizeof ARCH_FILES / sizeof *ARCH_FILES; j++)
             if (strncmp(ARCH_FILES[j], infer_arch_name(i), n) == 0 && ARCH_FILES[j][n] == '-') found = 1;
+            else if (strncmp(ARCH_FILES[j], "hf/", 3) == 0 && strcmp(ARCH_FILES[j] + 3, infer_arch_name(i)) == 0) found = 1;
         check_detail = infer_arch_name(i);
         CHECK(found);
         CHECK(infer_arch_reference(i) && *infer_arch_reference(i));
     }
-    CHECK(i >= 28);
+    CHECK(i >= 114);
+}
+
+/* Where llama.cpp computes something else than the published code (docs/architectures.md): its recording fits when the
+ * model is changed to do the same, so that there is no other difference. */
+static infer__arch arch_changed;
+static void arch_rounded(infer_model *m) {
+    infer_error e;
+    arch_changed = *m->arch;
+    arch_changed.flags &= ~INFER__YARN_UNROUNDED;
+    m->arch = &arch_changed;
+    CHECK(infer__rope_build(m, &e) == INFER_OK);
+}
+static void arch_rms_softmax(infer_model *m) {
+    m->hp.norm = INFER__NORM_RMS;
+    m->hp.router.score = INFER__SCORE_SOFTMAX;
+    m->hp.router.normalise = 1;
+}
+static void test_arch_otherwise(void) {
+    static const struct { const char *file; void (*change)(infer_model *); } cases[] = {
+        { "gpt-oss-yarn-moe", arch_rounded }, { "phimoe-moe", arch_rms_softmax } };
+    size_t k, n;
+    for (k = 0; k < sizeof cases / sizeof *cases; k++) {
+        infer_model *m = NULL;
+        infer_session *s;
+        infer_error e;
+        arch_ref r;
+        float *x;
+        const char *path;
+        arch_file = check_detail = cases[k].file;
+        path = arch_path("gguf");
+        if (!path) SKIP("needs INFER_TEST_DATA");
+        CHECK(infer_model_open(&m, path, NULL, &e) == INFER_OK);
+        if (!m || !arch_ref_open(&r)) { check_note(__FILE__, __LINE__, "no model"); infer_model_close(m); return; }
+        n = (size_t)r.n * (size_t)r.width;
+        x = (float *)calloc(n, sizeof(float));
+        s = arch_session(m, 1, 0);
+        if (s && x) {
+            arch_eval(s, &r, 0, r.n, r.n, x);
+            CHECK(check_nmse(x, r.x, n) > 1e-2);
+            CHECK(infer_session_rewind(s, 0) == INFER_OK);
+            cases[k].change(m);
+            arch_eval(s, &r, 0, r.n, r.n, x);
+            CHECK(check_nmse(x, r.x, n) <= arch_limit());
+        }
+        infer_session_destroy(s);
+        CHECK(infer_model_close(m) == INFER_OK);
+        free(x);
+        free(r.data);
+    }
 }
 
 static void suite_arch(void) {
@@ -220,8 +361,10 @@ static void suite_arch(void) {
     for (i = 0; i < sizeof ARCH_FILES / sizeof *ARCH_FILES; i++) {
         static char name[64];
         arch_file = ARCH_FILES[i];
+        if (!arch_kept() && i % (size_t)check_every(4)) continue; /* there is a file of each machinery among the kept ones */
         snprintf(name, sizeof name, "arch_%s", arch_file);
         check_run(name, arch_run);
     }
     RUN(test_arch_all_proven);
+    RUN(test_arch_otherwise);
 }

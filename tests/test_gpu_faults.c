@@ -137,7 +137,7 @@ static void gpu_refused_sizes(gpu_pair *p) {
     router.n_used = 2;
     router.scale = 1;
     route.router = &router;
-    route.bias = NULL;
+    route.bias = route.scales = NULL;
     p->gpu.ops->moe_route(&p->gpu, &route);
     gpu_fails(p, "1025 experts");
     kv.buf = b;
@@ -386,7 +386,7 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     router.n_used = moe.n_used = bias.n_used = 2;
     router.scale = 1;
     route.router = &router;
-    route.bias = NULL;
+    route.bias = route.scales = NULL;
     moe.w = &e; /* 3 experts of 10 rows */
     moe.rows = 10;
     moe.x = moe.y = t;

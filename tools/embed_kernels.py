@@ -28,7 +28,7 @@ PTX_FLAGS = ["-x", "cuda", "--cuda-path=/nonexistent", "--cuda-device-only", "-n
 C_TYPES = {"uint": "uint32_t", "int": "int32_t", "float": "float"}
 # Printable characters that mean nothing to C, printf or a reader of comments: no space ! " % ' * / ? \ `
 DIGITS = "".join(chr(c) for c in range(ord("#"), ord("~") + 1) if chr(c) not in "%'*/?\\`")
-PIECE, LINE = 3960, 330  # characters of a string (C99 promises 4095) and of a line of packed text, which nobody reads: multiples of 5.
+PIECE, LINE = 3960, 990  # characters of a string (C99 promises 4095) and of a line of packed text, which nobody reads: multiples of 5.
                          # Long, since some compilers lose debug information behind line 65,535 of infer.h
 
 BLOCK = 16  # programs that are packed together: a large block packs better, and unpacking its last program takes longer

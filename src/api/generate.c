@@ -482,6 +482,10 @@ static infer_result infer__generate(infer_session *session, infer_sampler *sampl
     g.mem = &session->context->model->mem;
     infer__error_clear(&session->error);
     if ((r = infer__generate_check(session, sampler, g.p)) != INFER_OK) return r;
+    if (g.model->hp.not_causal)
+        return infer__error(&session->error, INFER_ERR_UNSUPPORTED,
+                            "architecture \"%s\" fills in masked tokens: it does not write one after the other",
+                            g.model->arch->name);
     if (g.p->token && g.p->logprobs > 0) {
         g.n_top = INFER__MIN(g.p->logprobs, g.model->hp.n_vocab);
         g.top = (infer_top *)infer__calloc(g.mem, (uint64_t)g.n_top, sizeof *g.top);

@@ -180,6 +180,7 @@ INFER_API infer_result infer_model_get_info(const infer_model *model, infer_mode
     out->width = infer__model_key(model, "embedding_length");
     out->computes = model->why_code == INFER_OK;
     if (out->computes) out->vocab = model->hp.n_vocab; /* what logits and token ids have */
+    out->masked = out->computes && model->hp.not_causal;
     return INFER_OK;
 }
 

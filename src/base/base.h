@@ -212,6 +212,14 @@ INFER__INLINE uint16_t infer__f32_bf16(float f) {
 /* 1 when f is neither infinite nor NaN; by bits, so that -ffast-math cannot remove it. */
 INFER__INLINE int infer__finite(float f) { return (infer__f32_bits(f) & 0x7f800000u) != 0x7f800000u; }
 
+/* Random numbers: splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014). */
+INFER__INLINE uint64_t infer__splitmix(uint64_t *state) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
 /* FNV-1a, 64 bits, over more bytes; INFER__FNV is the hash of none (Fowler, Noll, Vo; IETF draft-eastlake-fnv). */
 #define INFER__FNV 0xcbf29ce484222325u
 INFER__INLINE uint64_t infer__fnv(uint64_t h, const void *data, uint64_t n) {

@@ -66,7 +66,7 @@ typedef struct infer__pass {
     int64_t block_len;
     int32_t *ids;  /* n_rows: token, or -1 when the row's embedding was given */
     int32_t *pos;  /* n_rows: position in its sequence */
-    const int32_t *end; /* n_rows: rows see positions below it, also later ones; NULL = up to their own (causal) */
+    int32_t *end;  /* n_rows: rows see positions below it, also later ones; NULL = up to their own (causal) */
     /* n_rows each: where rows are on up to four axes, for rotation alone (M-RoPE: text has pos on all); NULL = pos */
     const int32_t *axis[INFER__AXES];
     int32_t *seq;  /* n_rows: 0..n_seq-1 */
@@ -152,7 +152,7 @@ typedef struct infer__rope_args {
     float scale;
 } infer__rope_args;
 
-/* Store rows of k and v (rows x n_head*dim) into the cache pages of their positions. */
+/* Store rows of k and v (rows x n_head*dim) into the cache pages of their positions. v_cache NULL: of k alone. */
 typedef struct infer__kv_store_args {
     infer__tensor k, v;
     infer__kv_buf *k_cache, *v_cache;
@@ -182,6 +182,7 @@ INFER__INLINE uint64_t infer__kv_page_bytes(const infer__kv_page_args *a) {
  * without a value: it takes a share of the weights, and gives nothing (gpt-oss; arXiv 2309.17453 has the idea). */
 typedef struct infer__attention_args {
     infer__tensor q, y; /* rows x n_head*dim_k, rows x n_head*dim_v */
+    /* v_cache may be k_cache: then a value is the first dim_v of its key (latent attention); the CPU's op alone does */
     const infer__kv_buf *k_cache, *v_cache;
     int32_t group, n_head, n_head_kv, dim_k, dim_v, window, chunk; /* 0 = none */
     float scale, softcap, max_bias, temp_scale, temp_floor, temp_offset;
@@ -210,16 +211,22 @@ enum {
     INFER__ACTS_TAKEN, /* the above: products take them along */
     INFER__ACT_GELU_SIGMOID = INFER__ACTS_TAKEN, /* x * sigmoid(1.702 x): arXiv 1606.08415 */
     INFER__ACT_SOFTPLUS, /* log(1 + exp x) */
-    INFER__ACTS /* how many */
+    INFER__ACTS, /* how many: only the CPU's op knows the others */
+    INFER__ACT_XIELU = INFER__ACTS,
+    INFER__ACT_LINEAR /* x as it is */
 };
 /* y = act(x) (* up when up.buf is set) (/ divide[col] when divide is set). y may be x or up. With limit > 0 x is cut to
- * at most limit and up to -limit .. limit before; up_add is added to up (gpt-oss: limit 7, up_add 1). Where x has fewer
- * columns than y, each of them counts for y.cols / x.cols neighbours (a gate for a whole row, or for a head). */
+ * at most limit and up to -limit .. limit before; limit_after: act(x) is cut, not x (Step 3.5); up_add is added to up
+ * (gpt-oss: limit 7, up_add 1). Where x has fewer columns than y, each of them counts for y.cols / x.cols neighbours (a
+ * gate for a whole row, or for a head).
+ * XIELU (arXiv 2411.13010), with `xielu` = alpha_p, alpha_n, beta, eps: alpha_p x^2 + beta x above 0, else
+ * alpha_n (exp(min(x, eps)) - 1 - x) + beta x. */
 typedef struct infer__act_args {
     infer__tensor x, up, y;
     const infer__weight *divide;
-    int32_t kind;
+    int32_t kind, limit_after;
     float limit, up_add;
+    float xielu[4];
 } infer__act_args;
 /* 1 when nothing is cut, added or read for several columns. */
 INFER__INLINE int infer__act_plain(const infer__act_args *a) {
@@ -232,16 +239,21 @@ typedef struct infer__map_args { infer__tensor x; float scale, cap, clamp; } inf
 
 enum { INFER__MAX_EXPERTS = 1024, INFER__MAX_EXPERT_GROUPS = 64 };
 enum { INFER__SCORE_SOFTMAX, INFER__SCORE_SIGMOID, INFER__SCORE_SQRT_SOFTPLUS /* sqrt(log(1 + exp x)) */,
-       INFER__SCORES /* how many */ };
+       INFER__SCORES, /* how many: the CPU's op alone knows the others */
+       INFER__SCORE_SPARSEMIXER = INFER__SCORES };
 /* How a layer's router chooses from logits of n_expert experts. An expert's score is the softmax over all of them, or a
  * function of its own logit. The choice goes by score + bias (by the logit where there is neither bias nor groups), the
  * lower index first among equals; the weights are scores without bias.
  * Groups (n_group > 1: n_expert / n_group neighbours each): first the group_used groups with the largest sum of their
- * group_best largest score + bias, then experts of these alone (DeepSeek-V3, arXiv 2412.19437). */
+ * group_best largest score + bias, then experts of these alone (DeepSeek-V3, arXiv 2412.19437).
+ * SparseMixer (GRIN, arXiv 2409.12136; no bias, no groups) takes the largest logit, n_used times, without those taken
+ * before; its score is the softmax over those that remain and lie within 2% of it:
+ * (largest - x) / max(|x|, largest) <= 0.02. */
 typedef struct infer__router {
     int32_t n_expert, n_used;
     int32_t score;     /* INFER__SCORE_* */
     int32_t n_group, group_used, group_best; /* n_group 0, 1 = none; group_best 1 or 2 */
+    int32_t before;    /* 1 = the weights multiply what experts read, not what they give: not for moe_route */
     int32_t normalise; /* 1 = weights are divided by their sum, or by floor where that is larger */
     float floor, scale; /* scale: of the weights, last */
 } infer__router;
@@ -251,6 +263,7 @@ typedef struct infer__moe_route_args {
     infer__tensor x, ids, weights;
     const infer__router *router;
     const infer__weight *bias; /* n_expert values, or NULL */
+    const infer__weight *scales; /* the same: each multiplies the weight of its expert, in the end */
 } infer__moe_route_args;
 /* Experts: w holds n_expert matrices of `rows` rows each, one after the other (w->rows = n_expert * rows).
  * per_expert_x 0: x has one row per token, y[t*n_used + j] = W[ids[t][j]] x[t]; 1: x has a row per (token, expert).
@@ -272,13 +285,68 @@ typedef struct infer__moe_bias_args {
  * y[t][i] = (gate_out[t][i] *) sum over k = 0 .. taps-1 of w[i][k] * u[t - (taps-1) + k][i]. Rows of a sequence follow
  * each other. Rows of u before the pass are in cell pass->cell_in of the state, the last taps-1 of them, oldest first;
  * those after it are left in pass->cell_out, another one. w: x.cols rows of `taps`. gate buf NULL = none; y is not
- * x. */
+ * x. bias: x.cols values, added to the sum; silu: y is SiLU of that. x_run: columns of x come in runs of so many,
+ * x_step floats apart; 0 = all of them together. */
 typedef struct infer__conv_args {
     infer__tensor x, gate_in, gate_out, y;
     const infer__weight *w;
+    const infer__weight *bias; /* NULL = none */
+    int32_t silu, x_run, x_step;
     infer__buf *state; /* cells of (taps-1) x x.cols float32 */
     int32_t taps;
 } infer__conv_args;
+
+/* Selective state spaces (Mamba, arXiv 2312.00752; with heads and groups Mamba-2, arXiv 2405.21060), over the rows of
+ * each sequence. Head h of `dim` values, with B and C of group h / (heads / groups), has a state S of `state` x dim:
+ * d = softplus(dt[h] + dt_bias[h]); S[n][i] = exp(d a[h]) S[n][i] + d B[n] x[i];
+ * y[i] = sum_n C[n] S[n][i] + skip[h] x[i].
+ * own_a: a head is one value, and a is [ceil(heads / INFER__LANES)][state][INFER__LANES]: a number for each n. grows:
+ * some of a are above 0. y may be x. a, dt_bias, skip: float32.
+ * State before the pass is in cell pass->cell_in (-1: zeros), that after it is left in pass->cell_out, another one: a
+ * cell is [units][state][lanes], infer__ssm_units and infer__ssm_lanes; the lanes beyond a head's are 0. */
+typedef struct infer__ssm_args {
+    infer__tensor x, dt, b, c, y; /* rows x heads*dim, rows x heads, rows x groups*state twice, as x */
+    const infer__weight *a, *dt_bias, *skip;
+    infer__buf *cells;
+    int32_t heads, dim, groups, state, own_a, grows;
+} infer__ssm_args;
+/* Heads, or with own_a blocks of INFER__LANES of them. */
+INFER__INLINE int32_t infer__ssm_units(int32_t heads, int own_a) {
+    return own_a ? (heads + INFER__LANES - 1) / INFER__LANES : heads;
+}
+INFER__INLINE int32_t infer__ssm_lanes(int32_t dim, int own_a) {
+    return own_a ? INFER__LANES : (dim + INFER__LANES - 1) / INFER__LANES * INFER__LANES;
+}
+
+/* Gated delta rule (arXiv 2412.06464), over the rows of each sequence. Head h of `dim` values, with q and k of key head
+ * h / (heads / k_heads), or h % k_heads where `tiled`, has a state S of `state` x dim:
+ * keep = exp(a[h] softplus(alpha[h] + dt_bias[h])); u = sigmoid(beta[h]) (v - keep S k); S = keep S + k u; y = S q.
+ * k is divided by its length, q by its length and the root of `state`; eps is added to the squares of lengths.
+ * alpha and beta of head h are at h / run * run_step + h % run of their rows. y may be v. a, dt_bias: float32.
+ * State before the pass and after it: as infer__ssm_args; a cell is [heads][blocks][state][INFER__LANES],
+ * ceil(dim / INFER__LANES) blocks a head: what a block of lanes steps through lies together. */
+typedef struct infer__delta_args {
+    infer__tensor q, k, v, alpha, beta, y; /* rows x k_heads*state twice, rows x heads*dim; y as v */
+    const infer__weight *a, *dt_bias;
+    infer__buf *cells;
+    int32_t heads, k_heads, dim, state, tiled, run, run_step;
+    float eps;
+} infer__delta_args;
+
+enum { INFER__STREAMS_PREDICT, INFER__STREAMS_CORRECT, INFER__STREAMS_MATCH, INFER__STREAMS_CUT };
+enum { INFER__MAX_STREAMS = 8 };
+/* n residual streams (layers/altup.c): stream 0 is x, the others are in rest ([(n-1) * rows][cols], one after the
+ * other).
+ * PREDICT: to stream i is added the sum over j of coef[i * n + j] * stream j, all at once; base = stream 0 then.
+ * CORRECT: to stream i is added (x - base) * (1 + coef[i]), where stream 0 is base; scaled = stream 0 * scale then.
+ * MATCH: streams 1.. become as long as x.
+ * CUT, of x alone: max(x - (mean + cut * standard deviation), 0), both of the row. */
+typedef struct infer__streams_args {
+    int32_t kind, n;
+    infer__tensor x, rest, base, coef, scaled;
+    const infer__weight *scale;
+    float cut;
+} infer__streams_args;
 
 /* The k largest of each row of x, largest first, lower columns first among equals; -0 is 0. y: rows x 2k: the column
  * (as the bits of an int32) and the value in turns. A value that is not finite makes the row's first column -1; then
@@ -324,7 +392,8 @@ enum {
 
 enum { /* of infer__ops.supports, with infer__*_args of that name */
     INFER__OP_EMBED, INFER__OP_MATMUL, INFER__OP_ROPE, INFER__OP_ATTENTION, INFER__OP_MOE_ROUTE,
-    INFER__OP_MOE_MATMUL, INFER__OP_CONV
+    INFER__OP_MOE_MATMUL, INFER__OP_CONV, INFER__OP_ACT,
+    INFER__OP_SSM, INFER__OP_DELTA
 };
 
 enum { INFER__RECORD_NOT, INFER__RECORD_NOW, INFER__RECORD_DONE };
@@ -343,6 +412,8 @@ struct infer__ops {
     void (*kv_import)(infer__ctx *c, const infer__kv_page_args *a);
     void (*attention)(infer__ctx *c, const infer__attention_args *a);
     void (*conv)(infer__ctx *c, const infer__conv_args *a);
+    void (*ssm)(infer__ctx *c, const infer__ssm_args *a); /* the CPU's only; this and delta */
+    void (*delta)(infer__ctx *c, const infer__delta_args *a);
     void (*act)(infer__ctx *c, const infer__act_args *a);
     void (*add)(infer__ctx *c, const infer__add_args *a);
     void (*map)(infer__ctx *c, const infer__map_args *a);
@@ -350,6 +421,7 @@ struct infer__ops {
     void (*moe_matmul)(infer__ctx *c, const infer__moe_matmul_args *a);
     void (*moe_bias)(infer__ctx *c, const infer__moe_bias_args *a);
     void (*top)(infer__ctx *c, const infer__top_args *a);
+    void (*streams)(infer__ctx *c, const infer__streams_args *a); /* NULL on devices */
     /* The pass is filled: take what the ops need of it. */
     void (*begin)(infer__ctx *c);
     /* Passes of one shape, again and again (NULL: nothing is kept). record, after begin: what the ops would do from

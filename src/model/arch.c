@@ -32,9 +32,45 @@ static void infer__fix_gemma3(infer__hparams *hp) {
 /* Mistral 3: attention temperature counts in units of the context that RoPE was trained for. */
 static void infer__fix_mistral3(infer__hparams *hp) { hp->temp_floor = (float)hp->rope_ctx; }
 
-/* BLOOM (arXiv 2211.05100): ALiBi with the usual slopes. */
-static void infer__fix_bloom(infer__hparams *hp) {
+/* BLOOM (arXiv 2211.05100), Refact: ALiBi with the usual slopes. */
+static void infer__fix_alibi(infer__hparams *hp) {
     if (hp->max_bias == 0) hp->max_bias = 8.0f;
+}
+
+/* Phi-3.5-MoE: layer norms, though the key of their epsilon is that of RMS norms. */
+static void infer__fix_phimoe(infer__hparams *hp) { hp->norm = INFER__NORM_LAYER; }
+
+/* Baichuan (arXiv 2309.10305): the 7B (32 layers) is rotated, the 13B (40) has ALiBi, and no key tells them apart. With
+ * other numbers of layers there is neither, as llama.cpp computes it: no such model was published. */
+static void infer__fix_baichuan(infer__hparams *hp) {
+    if (hp->n_layer != 32) hp->rope_off = 1;
+    if (hp->n_layer == 40) infer__fix_alibi(hp);
+}
+
+/* EXAONE 4 (arXiv 2507.11407): the 32B (64 layers) has windows in three of four layers. Other models have them when
+ * their file says which layers; a width alone is left over from their configuration. */
+static void infer__fix_exaone4(infer__hparams *hp) {
+    if (!hp->window_pattern && hp->n_layer != 64) hp->window = 0;
+}
+
+/* Muse Glimmer: norms after sublayers have an epsilon of their own; a cap when the file names none. */
+static void infer__fix_muse(infer__hparams *hp) {
+    hp->post_eps = 1e-8f;
+    if (hp->final_softcap == 0) hp->final_softcap = 30.0f;
+}
+
+/* DeepSeek (arXiv 2405.04434, 2412.19437): converters write 0.1 * mscale_all_dim. In its models mscale is the same
+ * number, so what is rotated is not scaled: scores are. */
+static void infer__fix_mistral4(infer__hparams *hp) { hp->rope_log_mul /= 0.1f; }
+static void infer__fix_deepseek2(infer__hparams *hp) {
+    infer__fix_mistral4(hp);
+    if (hp->rope_log_mul != 0 && hp->yarn_attn == 0) hp->yarn_attn = 1;
+}
+
+/* Latent attention in place of the usual. */
+static void infer__parts_latent(infer_model *m, infer__layer *l) {
+    (void)m;
+    l->parts[0].kind = infer__sublayer_kind_of(INFER__SUBLAYER_LATENT);
 }
 
 /* Grok 1 (github.com/xai-org/grok-1): what files from before the keys mean. */
@@ -94,6 +130,99 @@ static void infer__parts_dbrx(infer_model *m, infer__layer *l) {
     l->parts[l->n_parts - 1].norm = INFER__W_ATTN_OUT_NORM;
 }
 
+/* Talkie: every layer ends with the embeddings, times a number of its own. */
+static void infer__parts_talkie(infer_model *m, infer__layer *l) {
+    infer__part *p = infer__part_add(m, l, INFER__SUBLAYER_EMBED_SKIP, -1, -1);
+    p->reads = INFER__READS_STREAM;
+}
+
+/* Llama 4 (the configuration of Scout and Maverick): the temperature of layers without rotation. Maverick (128 experts)
+ * has no norms of heads, and no key says so. */
+static void infer__fix_llama4(infer__hparams *hp) {
+    hp->temp_scale = 0.1f;
+    hp->temp_floor = 8192;
+    hp->temp_offset = 1;
+    hp->qk_norm_bare = hp->n_expert != 128;
+}
+
+/* Mamba: a layer is its mixer. */
+static void infer__parts_mamba(infer_model *m, infer__layer *l) {
+    l->n_parts = 0;
+    infer__part_add(m, l, m->arch->mixer_else, INFER__W_ATTN_NORM, -1);
+}
+
+/* Nemotron-H (arXiv 2504.03624): a layer is an FFN where it has a width, else its mixer. */
+static void infer__parts_nemotron_h(infer_model *m, infer__layer *l) {
+    const int32_t mixer = l->n_head > 0 && l->n_head_kv > 0 ? INFER__SUBLAYER_ATTENTION : m->arch->mixer_else;
+    const int32_t ffn = infer__layer_has(m, l, INFER__W_MOE_ROUTER) ? INFER__SUBLAYER_MOE : INFER__SUBLAYER_DENSE;
+    l->n_parts = 0;
+    infer__part_add(m, l, l->n_ff > 0 ? ffn : mixer, INFER__W_ATTN_NORM, -1);
+}
+
+/* Falcon-H1 (arXiv 2507.22448): attention and Mamba-2 side by side. */
+static void infer__parts_falcon_h1(infer_model *m, infer__layer *l) {
+    infer__part *p;
+    l->n_parts = 0;
+    infer__part_add(m, l, INFER__SUBLAYER_ATTENTION, INFER__W_ATTN_NORM, -1);
+    p = infer__part_add(m, l, INFER__SUBLAYER_MAMBA_2, INFER__W_ATTN_NORM, -1);
+    p->beside = 1;
+    p->reads = INFER__READS_SAME;
+    infer__part_add(m, l, INFER__SUBLAYER_DENSE, INFER__W_FFN_NORM, -1);
+}
+
+/* Gemma 3n and 4: scores as they are; what the file does not name is what both configurations have. */
+static void infer__fix_gemma4(infer__hparams *hp) {
+    if (hp->attn_scale == 0) hp->attn_scale = 1;
+    if (hp->final_softcap == 0) hp->final_softcap = 30.0f;
+    if (hp->rope_base_window == 0) hp->rope_base_window = 10000.0f;
+}
+
+/* A part that changes the stream itself. */
+static infer__part *infer__part_stream(const infer_model *m, infer__layer *l, int32_t kind) {
+    infer__part *p = infer__part_add(m, l, kind, -1, -1);
+    p->keeps = 1;
+    p->reads = INFER__READS_STREAM;
+    return p;
+}
+
+/* Gemma 4: after the FFN the layer's own input, and all of it times a number; experts beside the FFN. */
+static void infer__parts_gemma4(infer_model *m, infer__layer *l) {
+    l->n_parts = 0;
+    if (m->hp.n_per_layer && l->index == 0) infer__part_stream(m, l, INFER__SUBLAYER_INPUTS);
+    infer__part_add(m, l, INFER__SUBLAYER_ATTENTION, INFER__W_ATTN_NORM, INFER__W_ATTN_POST_NORM);
+    if (infer__layer_has(m, l, INFER__W_MOE_ROUTER)) {
+        infer__part_add(m, l, INFER__SUBLAYER_BESIDE, INFER__W_FFN_NORM, INFER__W_FFN_POST_NORM)->reads =
+            INFER__READS_BOTH;
+        l->kept = m->hp.n_expert;
+        l->router_kept = 1;
+    } else infer__part_add(m, l, INFER__SUBLAYER_DENSE, INFER__W_FFN_NORM, INFER__W_FFN_POST_NORM);
+    if (m->hp.n_per_layer)
+        infer__part_add(m, l, INFER__SUBLAYER_INPUT, -1, INFER__W_INPUT_POST_NORM)->reads = INFER__READS_STREAM;
+    if (infer__layer_has(m, l, INFER__W_EMBED_SKIP)) infer__part_stream(m, l, INFER__SUBLAYER_OUT_SCALE);
+}
+
+/* Gemma 3n: a low-rank residual beside attention, both and the stream over the root of 2; several streams. */
+static void infer__parts_gemma3n(infer_model *m, infer__layer *l) {
+    infer__part *p;
+    l->n_parts = 0;
+    l->kept = m->hp.n_embd;
+    if (l->index == 0) {
+        infer__part_stream(m, l, INFER__SUBLAYER_INPUTS);
+        infer__part_stream(m, l, INFER__SUBLAYER_STREAMS);
+    }
+    infer__part_stream(m, l, INFER__SUBLAYER_PREDICT);
+    infer__part_add(m, l, INFER__SUBLAYER_ATTENTION, INFER__W_ATTN_NORM, INFER__W_ATTN_POST_NORM);
+    p = infer__part_add(m, l, INFER__SUBLAYER_LAUREL, -1, -1);
+    p->reads = INFER__READS_SAME;
+    p->beside = 1;
+    infer__part_stream(m, l, INFER__SUBLAYER_SCALE)->scale = 0.70710678f;
+    infer__part_add(m, l, INFER__SUBLAYER_DENSE, INFER__W_FFN_NORM, INFER__W_FFN_POST_NORM);
+    p = infer__part_add(m, l, INFER__SUBLAYER_CORRECT, -1, INFER__W_INPUT_POST_NORM);
+    p->keeps = 1;
+    p->reads = INFER__READS_STREAM;
+    if (l->index == m->hp.n_layer - 1) infer__part_stream(m, l, INFER__SUBLAYER_STREAMS_END);
+}
+
 #define INFER__RMS INFER__NORM_RMS
 #define INFER__LN INFER__NORM_LAYER
 #define INFER__PAIRS INFER__ROPE_PAIRS
@@ -103,15 +232,29 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "afmoe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
       .no_rope_every = 4, .gate = INFER__ACT_SIGMOID, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW, .flags = INFER__EMBED_SQRT_WIDTH, .reference = "archs/afmoe-moe, hf/afmoe" },
+    { .name = "apertus", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_XIELU,
+      .reference = "archs/apertus-dense, hf/apertus" },
     { .name = "arcee", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_RELU2, .reference = "archs/arcee-dense" },
     { .name = "arctic", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .parts = infer__parts_arctic,
       .reference = "archs/arctic-moe" },
+    { .name = "baichuan", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__ALIBI,
+      .fixup = infer__fix_baichuan, .reference = "archs/baichuan-{dense,13b-dense}" },
     { .name = "bailingmoe", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .experts = INFER__EXPERTS_RAW,
       .reference = "archs/bailingmoe-moe" },
     { .name = "bailingmoe2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW, .flags = INFER__NEXTN, .reference = "archs/bailingmoe2-moe" },
+    { .name = "bitnet", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .act_by_key = 1,
+      .flags = INFER__MATRIX_SCALES, .reference = "archs/bitnet-dense, hf/bitnet" },
     { .name = "bloom", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_GELU_TANH, .flags = INFER__ALIBI,
-      .fixup = infer__fix_bloom, .reference = "archs/bloom-{dense,real-dense}" },
+      .fixup = infer__fix_alibi, .reference = "archs/bloom-{dense,real-dense}" },
+    { .name = "chatglm", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .reference = "archs/chatglm-dense, hf/glm" },
+    { .name = "codeshell", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
+      .reference = "archs/codeshell-dense" },
+    { .name = "cogvlm", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .flags = INFER__QKV_WIDE | INFER__QKV_THIRDS,
+      .ignore = "vis_", .drop = "rope_freqs.weight", /* vis_: the experts for pictures, which text does not pass */
+      .reference = "archs/cogvlm-dense" },
     { .name = "cohere2", .norm = INFER__LN, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .block = INFER__BLOCK_PARALLEL,
       .window_every = 4, .flags = INFER__LOGITS_TIMES | INFER__WINDOW_ROPE_ONLY,
       .reference = "archs/cohere2-{dense,swa-dense}" },
@@ -125,16 +268,40 @@ static const infer__arch INFER__ARCHS[] = {
       .reference = "archs/command-r-{dense,plain-dense,qknorm-dense}" },
     { .name = "dbrx", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .parts = infer__parts_dbrx,
       .reference = "archs/dbrx-moe, hf/dbrx" },
+    { .name = "deci", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .reference = "archs/deci-dense" }, /* layers without attention or FFN are refused by their keys */
     { .name = "deepseek", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .experts = INFER__EXPERTS_RAW,
       .reference = "archs/deepseek-moe" },
+    { .name = "deepseek2", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__NEXTN,
+      .experts = INFER__EXPERTS_RAW, .fixup = infer__fix_deepseek2, .parts = infer__parts_latent,
+      .reference = "archs/deepseek2-{moe,lite-moe,groups-moe,nextn-moe,old-moe,yarn-moe,oldyarn-moe}, "
+                   "hf/{deepseek_v2_lite,deepseek_v2_yarn,deepseek_v3,deepseek_v3_yarn,glm4_moe_lite}" },
+    { .name = "deepseek2-ocr", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .experts = INFER__EXPERTS_RAW, .reference = "archs/deepseek2-ocr-moe" },
     { .name = "dots1", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW, .reference = "archs/dots1-moe, hf/dots1" },
+    { .name = "dream", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .flags = INFER__NOT_CAUSAL,
+      .drop = "=output.bias",
+      .idle = "attention.causal diffusion.shift_logits", /* it never is; of what is made of the logits */
+      .reference = "archs/dream-dense" },
+    { .name = "ernie4_5", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .drop = "attn_output.bias", /* which no published model has, and llama.cpp does not add */
+      .reference = "archs/ernie4_5-moe (a dense model), hf/ernie4_5" },
     { .name = "ernie4_5-moe", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .experts = INFER__EXPERTS_STEP,
       .drop = "attn_output.bias", .reference = "archs/ernie4_5-moe-moe, hf/ernie4_5_moe" },
     { .name = "exaone", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .reference = "archs/exaone-dense" },
     { .name = "exaone-moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
       .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW, .flags = INFER__NEXTN | INFER__WINDOW_ROPE_ONLY,
       .reference = "archs/exaone-moe-moe, hf/exaone_moe" },
+    { .name = "exaone4", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
+      .flags = INFER__NO_PRE_NORM | INFER__WINDOW_ROPE_ONLY | INFER__ROPE_NO_WINDOW, .fixup = infer__fix_exaone4,
+      .reference = "archs/exaone4-{dense,plain-dense,swa-dense}, hf/exaone4, hf/exaone4_nosw" },
+    { .name = "falcon", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_GELU_ERF,
+      .block = INFER__BLOCK_PARALLEL, .flags = INFER__ATTN_NORM_2,
+      .reference = "archs/falcon-{dense,7b-dense,40b-dense}, hf/falcon" },
+    { .name = "falcon-h1", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .parts = infer__parts_falcon_h1, .drop = "rope_freqs.weight attn_output.bias", /* which llama.cpp does not use */
+      .reference = "archs/falcon-h1-{dense,groups-dense}, hf/falcon_h1" },
     { .name = "gemma", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
       .flags = INFER__EMBED_SQRT_WIDTH, .reference = "archs/gemma-{dense,headdim-dense}" },
     { .name = "gemma2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH, .window_every = 2,
@@ -143,12 +310,25 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "gemma3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH, .window_every = 6,
       .flags = INFER__EMBED_SQRT_WIDTH | INFER__WINDOW_ROPE_PLAIN | INFER__FINAL_CAP, .fixup = infer__fix_gemma3,
       .reference = "archs/gemma3-{dense,real-dense}" },
+    { .name = "gemma3n", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH, .window_every = 5,
+      .flags = INFER__EMBED_SQRT_WIDTH | INFER__FINAL_CAP | INFER__WINDOW_ROPE_PLAIN | INFER__V_NORM_BARE |
+               INFER__SPARSE,
+      .keys = infer__gemma3n_keys, .fixup = infer__fix_gemma4, .parts = infer__parts_gemma3n,
+      .reference = "archs/gemma3n-dense, hf/gemma3n, hf/gemma3n_c" },
+    { .name = "gemma4", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
+      .window_every = INFER__WINDOW_BY_FILE,
+      .flags = INFER__EMBED_SQRT_WIDTH | INFER__FINAL_CAP | INFER__WINDOW_ROPE_PLAIN | INFER__V_NORM_BARE |
+               INFER__V_MAY_BE_K,
+      .keys = infer__gemma4_keys, .fixup = infer__fix_gemma4, .parts = infer__parts_gemma4,
+      .reference = "archs/gemma4-{dense,sharedkv-dense,moe}, hf/gemma4, hf/gemma4_moe" },
+    { .name = "glm4", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_HALVES, .reference = "archs/glm4-dense, hf/glm4" },
     { .name = "glm4moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW, .flags = INFER__POST_ATTN_IS_FFN | INFER__NEXTN,
       .reference = "archs/glm4moe-{moe,nextn-moe}, hf/{glm4_moe,solar_open}" },
     { .name = "gpt-oss", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_SIGMOID, .act_limit = 7.0f,
-      .act_add = 1.0f, .window_every = 2, .flags = INFER__POST_ATTN_IS_FFN,
-      .reference = "archs/gpt-oss-{moe,yarn-moe}, hf/gpt_oss_trunc" },
+      .act_add = 1.0f, .window_every = 2, .flags = INFER__POST_ATTN_IS_FFN | INFER__YARN_UNROUNDED,
+      .reference = "archs/gpt-oss-moe, hf/gpt_oss" },
     { .name = "gpt2", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_GELU_TANH,
       .reference = "archs/gpt2-{dense,tied-dense}, models/gpt-nano-sort" },
     { .name = "gptneox", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
@@ -156,6 +336,12 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "granite", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .flags = INFER__LOGITS_OVER | INFER__ROPE_BY_KEY,
       .reference = "archs/granite-{dense,moe,real-dense}" },
+    { .name = "granite_swa", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .window_every = INFER__WINDOW_BY_FILE, .flags = INFER__LOGITS_OVER,
+      .reference = "archs/granite_swa-dense, hf/granite_swa" },
+    { .name = "granitehybrid", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, /* also Bamba */
+      .mixer_else = INFER__SUBLAYER_MAMBA_2, .flags = INFER__LOGITS_OVER | INFER__ROPE_BY_KEY,
+      .reference = "archs/granitehybrid-{dense,nope-moe}, hf/{granitehybrid_dense,granitemoehybrid,bamba}" },
     { .name = "granitemoe", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .flags = INFER__LOGITS_OVER | INFER__ROPE_BY_KEY,
       .reference = "archs/granitemoe-{dense,moe,real-moe}, hf/{granitemoe,granitemoeshared}" },
@@ -165,14 +351,26 @@ static const infer__arch INFER__ARCHS[] = {
       .fixup = infer__fix_grok, .parts = infer__parts_grok,
       .idle = "router_logit_softcapping", /* the references do not apply it */
       .reference = "archs/grok-moe" },
+    { .name = "hunyuan-dense", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .flags = INFER__QK_NORM_ROTATED | INFER__ROPE_ALPHA,
+      .reference = "archs/hunyuan-dense-dense, hf/hunyuan_dense" },
     { .name = "hunyuan-moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .flags = INFER__QK_NORM_ROTATED, .reference = "archs/hunyuan-moe-moe, hf/hunyuan_moe" },
+    { .name = "hunyuan_vl", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .flags = INFER__QK_NORM_ROTATED | INFER__ROPE_ALPHA | INFER__ROPE_SECTIONS,
+      .reference = "archs/hunyuan_vl-dense" },
     { .name = "hy_v3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW, .flags = INFER__NEXTN,
       .ignore = "ffn_gate.weight ffn_up.weight ffn_down.weight", /* in layers with experts */
       .reference = "archs/hy_v3-moe, hf/hy_v3" },
     { .name = "internlm2", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .reference = "archs/internlm2-dense" },
+    { .name = "jais", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SILU,
+      .flags = INFER__ALIBI | INFER__SCORES_OVER_DIM, .reference = "archs/jais-dense" },
+    { .name = "jais2", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_RELU2,
+      .reference = "archs/jais2-dense, hf/jais2" },
+    { .name = "jamba", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SILU,
+      .mixer_else = INFER__SUBLAYER_MAMBA, .experts = INFER__EXPERTS_RAW, .reference = "archs/jamba-dense, hf/jamba" },
     { .name = "laguna", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
       .gate = INFER__ACT_SOFTPLUS, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW, .flags = INFER__WINDOW_FULL_FIRST | INFER__WINDOW_ROPE_PLAIN,
@@ -184,8 +382,30 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "lfm2moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .mixer_else = INFER__SUBLAYER_SHORTCONV, .experts = INFER__EXPERTS_SUM,
       .flags = INFER__EMBD_NORM_IS_OUT | INFER__WINDOW_ALL, .reference = "archs/lfm2moe-moe, hf/lfm2_moe" },
+    { .name = "llada", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__NOT_CAUSAL,
+      .drop = "rope_freqs.weight attn_output.bias ffn_gate.bias ffn_up.bias ffn_down.bias",
+      .idle = "attention.causal diffusion.shift_logits", .reference = "archs/llada-dense" },
+    { .name = "llada-moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .experts = INFER__EXPERTS_RAW, .flags = INFER__NOT_CAUSAL, .idle = "attention.causal diffusion.shift_logits",
+      .reference = "archs/llada-moe-moe" },
     { .name = "llama", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, /* also Mistral, Mixtral, Yi */
       .reference = "archs/llama-*, models/stories260K, models/TinyStories-656K, quants/llama256-*" },
+    { .name = "llama4", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .window_every = 4,
+      .no_rope_every = 4, .chunk = 8192, .score = INFER__SCORE_SIGMOID,
+      .experts = INFER__EXPERTS_RAW | INFER__EXPERTS_STEP | INFER__EXPERTS_BEFORE,
+      .flags = INFER__QK_NORM_ROTATED | INFER__QK_NORM_BARE | INFER__TEMP_NO_ROPE, .fixup = infer__fix_llama4,
+      .reference = "archs/llama4-{moe,chunk-moe}, hf/llama4" },
+    { .name = "maincoder", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__QK_NORM_ROTATED,
+      .reference = "archs/maincoder-dense" },
+    { .name = "maple", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .window_every = INFER__WINDOW_BY_FILE, .experts = INFER__EXPERTS_SUM,
+      .flags = INFER__WINDOW_ROPE_ONLY | INFER__CLAMPS_BEFORE, .reference = "archs/maple-moe" },
+    { .name = "mamba", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .mixer_else = INFER__SUBLAYER_MAMBA,
+      .parts = infer__parts_mamba, .idle = "attention.key_length attention.value_length attention.rope_pattern rope.dimension_count",
+      .reference = "archs/mamba-{dense,plain-dense}, hf/{mamba,falcon_mamba}" }, /* also FalconMamba */
+    { .name = "mamba2", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .mixer_else = INFER__SUBLAYER_MAMBA_2,
+      .parts = infer__parts_mamba, .idle = "attention.key_length attention.value_length attention.rope_pattern rope.dimension_count",
+      .reference = "archs/mamba2-{dense,groups-dense}, hf/mamba2" },
     { .name = "mellum", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
       .flags = INFER__WINDOW_ROPE_PLAIN, .reference = "archs/mellum-moe, hf/mellum" },
     { .name = "mimo2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
@@ -195,42 +415,112 @@ static const infer__arch INFER__ARCHS[] = {
       .drop = "attn_q.bias attn_k.bias attn_v.bias", .reference = "archs/mimo2-moe, hf/mimo_v2_flash" },
     { .name = "minicpm", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__LOGITS_OVER,
       .fixup = infer__fix_minicpm, .reference = "archs/minicpm-{dense,default-dense,real-dense,moe}" },
+    { .name = "minicpm3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .fixup = infer__fix_minicpm, .parts = infer__parts_latent,
+      .reference = "archs/minicpm3-dense, hf/minicpm3" },
     { .name = "minimax-m2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_SUM, .reference = "archs/minimax-m2-moe, hf/minimax_m2" },
     { .name = "mistral3", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .flags = INFER__ATTN_TEMPERATURE, .fixup = infer__fix_mistral3,
       .reference = "archs/mistral3-{dense,moe,yarn-dense}" },
-    { .name = "mpt", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_GELU_TANH,
+    { .name = "mistral4", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .flags = INFER__ATTN_TEMPERATURE | INFER__NEXTN, .experts = INFER__EXPERTS_RAW, .fixup = infer__fix_mistral4,
+      .parts = infer__parts_latent, .reference = "archs/mistral4-moe, hf/mistral4" },
+    { .name = "mpt", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_GELU_ERF,
       .flags = INFER__ALIBI | INFER__QK_NORM_PAIR, .reference = "archs/mpt-{dense,plain-dense}" },
+    { .name = "muse-glimmer", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .window_every = 4,
+      .flags = INFER__EMBED_NORM_BARE | INFER__WINDOW_ROPE_ONLY | INFER__GATE_NEEDED | INFER__LOGITS_TIMES |
+               INFER__FINAL_CAP,
+      .gate = INFER__ACT_SIGMOID,
+      .fixup = infer__fix_muse, .reference = "archs/muse-glimmer-dense, hf/muse_glimmer" },
+    { .name = "nanbeige", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .reference = "archs/nanbeige-dense" },
     { .name = "nemotron", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_RELU2,
       .reference = "archs/nemotron-dense" },
+    { .name = "nemotron_h", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_RELU2,
+      .mixer_else = INFER__SUBLAYER_MAMBA_2, .flags = INFER__EPS_EITHER | INFER__NEXTN, .parts = infer__parts_nemotron_h,
+      .reference = "archs/nemotron_h-dense, hf/nemotron_h" },
+    { .name = "nemotron_h_moe", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_RELU2,
+      .mixer_else = INFER__SUBLAYER_MAMBA_2, .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW,
+      .flags = INFER__EPS_EITHER | INFER__NEXTN, .parts = infer__parts_nemotron_h,
+      .reference = "archs/nemotron_h_moe-dense, hf/nemotron_h_moe" },
     { .name = "olmo", .norm = INFER__LN, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__NORM_BARE,
       .reference = "archs/olmo-dense" },
     { .name = "olmo2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
       .flags = INFER__NO_PRE_NORM | INFER__WINDOW_ROPE_PLAIN, .reference = "archs/olmo2-{dense,plain-dense,swa-dense}" },
     { .name = "olmoe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .experts = INFER__EXPERTS_RAW,
       .reference = "archs/olmoe-moe, hf/olmoe" },
+    { .name = "openelm", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .reference = "archs/openelm-dense" },
     { .name = "orion", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .reference = "archs/orion-dense" },
+    { .name = "paddleocr", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .flags = INFER__ROPE_SECTIONS, .reference = "archs/paddleocr-moe (a dense model)" },
+    { .name = "pangu-embedded", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .drop = "rope_freqs.weight",
+      .reference = "archs/pangu-embedded-dense" },
     { .name = "phi2", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
       .block = INFER__BLOCK_PARALLEL, .reference = "archs/phi2-dense" },
     { .name = "phi3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .idle = "attention.sliding_window", /* in every file, of any size; the references see everything */
       .reference = "archs/phi3-{dense,plain-dense,partial-dense,longrope-long-dense,longrope-short-dense}" },
     { .name = "phimoe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .score = INFER__SCORE_SPARSEMIXER, .experts = INFER__EXPERTS_RAW, .fixup = infer__fix_phimoe,
       .idle = "attention.sliding_window", /* as phi3's */
-      .reference = "archs/phimoe-moe" },
+      .reference = "hf/phimoe" },
+    { .name = "plamo", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .block = INFER__BLOCK_PARALLEL, .reference = "archs/plamo-dense" },
+    { .name = "plamo2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .mixer_else = INFER__SUBLAYER_MAMBA_HEADS, .reference = "archs/plamo2-dense" },
+    { .name = "plamo3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 8,
+      .reference = "archs/plamo3-dense" },
+    { .name = "plm", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_RELU2, .parts = infer__parts_latent,
+      .reference = "archs/plm-dense" },
+    { .name = "pockettts", .norm = INFER__LN, .rope = INFER__PAIRS, .act = INFER__ACT_GELU_ERF,
+      .reference = "archs/pockettts-dense" },
+    { .name = "qwen", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .flags = INFER__FF_TWICE | INFER__QKV_WIDE,
+      .reference = "archs/qwen-dense" },
     { .name = "qwen2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .reference = "archs/qwen2-{dense,plain-dense,yarn-dense}" },
     { .name = "qwen2moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .experts = INFER__EXPERTS_RAW,
       .reference = "archs/qwen2moe-{moe,plain-moe}, hf/qwen2_moe" },
+    { .name = "qwen2vl", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .flags = INFER__ROPE_SECTIONS | INFER__EPS_DEFAULT, .drop = "=output.bias",
+      .reference = "archs/qwen2vl-{dense,mrope-dense}, hf/qwen2_vl, hf/qwen2_5_vl" },
     { .name = "qwen3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .ignore = "cls.output.weight", /* a classifier on top, which the reranker variants carry */
       .reference = "archs/qwen3-{dense,plain-dense,embed,rank}" },
+    { .name = "qwen35", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
+      .mixer_else = INFER__SUBLAYER_DELTA,
+      .flags = INFER__ROPE_SECTIONS | INFER__RECURRENT_KEY | INFER__Q_GATED | INFER__DELTA_TILED | INFER__POST_ATTN_IS_FFN |
+               INFER__NEXTN, .reference = "archs/qwen35-dense, hf/qwen3_5" },
+    { .name = "qwen35moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
+      .mixer_else = INFER__SUBLAYER_DELTA,
+      .flags = INFER__ROPE_SECTIONS | INFER__RECURRENT_KEY | INFER__Q_GATED | INFER__DELTA_TILED | INFER__POST_ATTN_IS_FFN |
+               INFER__NEXTN, .reference = "archs/qwen35moe-moe, hf/qwen3_5_moe" },
     { .name = "qwen3moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .reference = "archs/qwen3moe-{moe,norm-moe}" },
+    { .name = "qwen3next", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
+      .mixer_else = INFER__SUBLAYER_DELTA,
+      .flags = INFER__RECURRENT_KEY | INFER__Q_GATED | INFER__POST_ATTN_IS_FFN | INFER__NEXTN,
+      .ignore = "ssm_in.weight", /* what attn_qkv and attn_gate are together, in files of old */
+      .reference = "archs/qwen3next-moe, hf/qwen3_next" },
+    { .name = "qwen3tts", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .flags = INFER__ROPE_SECTIONS,
+      .ignore = "cls.output.weight", .reference = "archs/qwen3tts-dense" },
+    { .name = "qwen3vl", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .flags = INFER__ROPE_SECTIONS,
+      .ignore = "cls.output.weight",
+      .idle = "n_deepstack_layers", /* layers that a picture's features are added to: text has none */
+      .reference = "archs/qwen3vl-dense, hf/qwen3_vl" },
     { .name = "qwen3vlmoe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
-      .idle = "rope.dimension_sections n_deepstack_layers", /* of pictures: a text's positions are equal in all sections */
+      .flags = INFER__ROPE_SECTIONS,
+      .idle = "n_deepstack_layers", /* layers that a picture's features are added to: text has none */
       .reference = "archs/qwen3vlmoe-moe, hf/qwen3_vl_moe" },
+    { .name = "refact", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SILU, .flags = INFER__ALIBI,
+      .fixup = infer__fix_alibi,
+      .drop = "rope_freqs.weight attn_output.bias ffn_gate.bias ffn_up.bias ffn_down.bias",
+      .reference = "archs/refact-dense" },
+    { .name = "rnd1", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .flags = INFER__NOT_CAUSAL,
+      .experts = INFER__EXPERTS_SUM, .idle = "attention.causal diffusion.shift_logits", .reference = "archs/rnd1-moe" },
     { .name = "seed_oss", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .flags = INFER__POST_ATTN_IS_FFN, .reference = "archs/seed_oss-dense" },
     { .name = "smallthinker", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_RELU, .window_every = 4,
@@ -239,12 +529,29 @@ static const infer__arch INFER__ARCHS[] = {
       .parts = infer__parts_smallthinker, .reference = "archs/smallthinker-moe" },
     { .name = "smollm3", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .no_rope_every = 4,
       .reference = "archs/smollm3-{dense,nope-dense}" },
+    { .name = "spark2_5", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_ERF,
+      .window_every = INFER__WINDOW_BY_FILE, .gate = INFER__ACT_SIGMOID, .flags = INFER__GATE_NEEDED, .reference = "archs/spark2_5-dense" },
     { .name = "stablelm", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .flags = INFER__PARALLEL_BY_NORM,
       .idle = "use_parallel_residual", /* converters write true where a model says nothing */
       .reference = "archs/stablelm-{dense,plain-dense,qkbias-dense,12b-dense}" },
+    { .name = "starcoder", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_GELU_TANH,
+      .reference = "archs/starcoder-dense, hf/gpt_bigcode" },
     { .name = "starcoder2", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
       .reference = "archs/starcoder2-{dense,tied-dense}" },
+    { .name = "step35", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .window_every = INFER__WINDOW_BY_FILE, .gate = INFER__ACT_SIGMOID, .score = INFER__SCORE_SIGMOID,
+      .experts = INFER__EXPERTS_RAW,
+      .flags = INFER__WINDOW_ROPE_PLAIN | INFER__ROPE_HALF | INFER__CLAMPS | INFER__NEXTN,
+      .ignore = "ffn_gate.weight ffn_up.weight ffn_down.weight", /* in layers with experts */
+      .reference = "archs/step35-moe" },
+    { .name = "talkie", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .flags = INFER__NORM_BARE | INFER__EMBED_NORM_BARE | INFER__QK_NORM_ROTATED | INFER__Q_NORM_HEADS |
+               INFER__LOGITS_TIMES,
+      .parts = infer__parts_talkie,
+      .reference = "archs/talkie-dense" },
+    { .name = "xverse", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .reference = "archs/xverse-dense" },
 };
 
 #undef INFER__RMS

@@ -18,7 +18,7 @@ static void infer__text_add(infer__text_out *o, const char *format, ...) {
 
 static const char *infer__act_name(int32_t act) {
     static const char *const names[] = { "silu", "gelu_tanh", "gelu", "relu", "relu^2", "sigmoid", "tanh",
-                                        "gelu_sigmoid", "softplus" };
+                                        "gelu_sigmoid", "softplus", "xielu", "" };
     return act >= 0 && (size_t)act < INFER__COUNT(names) ? names[act] : "?";
 }
 
@@ -39,16 +39,18 @@ static const char *infer__norm_label(int slot) {
     return slot == INFER__W_ATTN_NORM        ? "attn_norm"
            : slot == INFER__W_FFN_NORM       ? "ffn_norm"
            : slot == INFER__W_ATTN_POST_NORM ? "attn_post_norm"
+           : slot == INFER__W_INPUT_POST_NORM ? "post_norm"
                                              : "ffn_post_norm";
 }
 
 static void infer__describe_part(infer__text_out *o, const infer_model *m, const infer__layer *l,
                                  const infer__part *p) {
-    const char *in = p->reads == INFER__READS_STREAM ? "x" : p->reads == INFER__READS_KEPT ? "k" : "h";
+    int stream = p->reads == INFER__READS_STREAM || p->reads == INFER__READS_BOTH;
+    const char *in = stream ? "x" : p->reads == INFER__READS_KEPT ? "k" : "h";
     const char *y = p->kind->result;
     if (p->reads == INFER__READS_NORM) infer__describe_norm(o, m, "h", "x", p->norm, infer__norm_label(p->norm), l);
     p->kind->describe(o, m, l, in);
-    if (p->post >= 0) infer__describe_norm(o, m, y, y, p->post, infer__norm_label(p->post), l);
+    if (p->post >= 0 && !p->keeps) infer__describe_norm(o, m, y, y, p->post, infer__norm_label(p->post), l);
 }
 
 static void infer__describe_layer(infer__text_out *o, const infer_model *m, const infer__layer *l) {
@@ -80,11 +82,15 @@ static int infer__layers_alike(const infer__layer *a, const infer__layer *b) {
     for (i = 0; i < a->n_parts && i < b->n_parts; i++) {
         const infer__part *p = &a->parts[i], *q = &b->parts[i];
         if (p->kind != q->kind || p->norm != q->norm || p->post != q->post || p->reads != q->reads ||
-            p->beside != q->beside)
+            p->beside != q->beside || memcmp(&p->scale, &q->scale, sizeof p->scale) != 0)
             return 0;
     }
     for (i = 0; i < INFER__LAYER_SLOT_COUNT; i++)
         if (a->w[i].type != b->w[i].type || a->w[i].rows != b->w[i].rows || a->w[i].cols != b->w[i].cols) return 0;
+    if (a->kv_from != b->kv_from || a->chunk != b->chunk || a->act_sparse != b->act_sparse ||
+        memcmp(&a->act_limit, &b->act_limit, sizeof a->act_limit) != 0 ||
+        memcmp(&a->expert_limit, &b->expert_limit, sizeof a->expert_limit) != 0)
+        return 0;
     return a->window == b->window && a->rope == b->rope && a->rope_kind == b->rope_kind && a->n_head == b->n_head &&
            a->n_head_kv == b->n_head_kv && a->n_ff == b->n_ff && a->n_parts == b->n_parts;
 }
@@ -101,6 +107,7 @@ static void infer__describe(infer__text_out *o, const infer_model *m) {
     if (m->w[INFER__W_POS_EMBD].type) infer__text_add(o, " + position[pos]");
     infer__text_add(o, "  # %d tokens, width %d\n", (int)hp->n_vocab, (int)hp->n_embd);
     if (m->w[INFER__W_EMBD_NORM].type) infer__text_add(o, "x = %s(x) * embedding_norm\n", infer__norm_name(m));
+    else if (hp->embed_norm_bare) infer__text_add(o, "x = %s(x)\n", infer__norm_name(m));
     for (i = 0; i < hp->n_layer; i = j) {
         for (j = i + 1; j < hp->n_layer && infer__layers_alike(&m->layers[i], &m->layers[j]); j++) {}
         if (j == i + 1) infer__text_add(o, "layer %d:\n", (int)i);

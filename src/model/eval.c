@@ -56,6 +56,10 @@ static infer_result infer__step_check(const infer_context *c, const infer_step *
         if (st->tokens[j] < 0 || st->tokens[j] >= c->model->hp.n_vocab)
             return infer__error(err, INFER_ERR_ARGUMENT, "step %d: token %d is %d, outside 0..%d", (int)i, (int)j,
                                 (int)st->tokens[j], (int)c->model->hp.n_vocab - 1);
+    if (c->model->hp.not_causal && st->n > c->plan.batch) /* they see each other: one pass */
+        return infer__error(err, INFER_ERR_ARGUMENT,
+                            "step %d: %d tokens that see each other do not fit the context's batch of %d", (int)i,
+                            (int)st->n, (int)c->plan.batch);
     j = infer__session_lost(s);
     if (j >= 0)
         return infer__error(err, INFER_ERR_STATE,
@@ -123,9 +127,14 @@ static void infer__pass_begin(infer_context *c) {
     p->extended = at += batch;
     p->pages[0] = at += n_seq;
     p->pages[1] = at += (int64_t)n_seq * p->max_pages;
-    p->cell_in = p->cell_out = NULL;
+    at += (int64_t)n_seq * p->max_pages;
+    p->cell_in = p->cell_out = p->end = NULL;
+    if (c->model->hp.not_causal) {
+        p->end = at;
+        at += batch;
+    }
     if (!infer__cells_used(c)) return;
-    p->cell_in = at += (int64_t)n_seq * p->max_pages;
+    p->cell_in = at;
     p->cell_out = at + n_seq;
 }
 
@@ -148,6 +157,7 @@ static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int3
         p->ids[r] = st->tokens ? st->tokens[i] : -1;
         p->pos[r] = base + i;
         p->seq[r] = q;
+        if (p->end) p->end[r] = base + st->n;
         c->row_embd[r] = st->tokens ? NULL : st->embeddings + (int64_t)i * c->model->hp.n_embd;
         if (!wants_l && !wants_h) continue;
         c->out_logits[p->n_out] = wants_l ? s->logits + (int64_t)(i - first_l) * c->model->hp.n_vocab : NULL;
@@ -186,6 +196,7 @@ static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, inf
             const infer_step *st = &cur->steps[cur->step];
             int32_t count = INFER__MIN(st->n - cur->at, c->plan.batch - c->ctx.pass.n_rows);
             const int32_t every = c->plan.snapshot_every;
+            if (c->model->hp.not_causal && count < st->n) break; /* in the next pass */
             if (infer__cells_used(c)) /* a state that is kept lies between passes */
                 count = INFER__MIN(count, every - (st->session->n_valid + cur->at) % every);
             if (!infer__pass_add(c, cur, count))

@@ -17,6 +17,13 @@ static infer__tensor infer__view(infer__buf *b, uint64_t first_float, int32_t ro
     return t;
 }
 
+static infer__tensor infer__columns(const infer__tensor *t, int32_t first, int32_t n) {
+    infer__tensor part = *t;
+    part.offset += (uint64_t)first * sizeof(float);
+    part.cols = n;
+    return part;
+}
+
 /* The values of t (without gaps between rows) on the host; NULL after a failure. */
 static const float *infer__peek(infer_context *c, const infer__tensor *t) {
     uint64_t n = (uint64_t)t->rows * (uint64_t)t->cols;
@@ -85,6 +92,22 @@ static void infer__product(infer_context *c, const infer__tensor *x, const infer
     infer__matmul(&c->ctx, &mm);
 }
 
+static void infer__last_product(infer_context *c, const infer__tensor *x, const infer__weight *w,
+                                const infer__weight *b, float scale, const infer__sublayer *s) {
+    infer__matmul_args mm;
+    memset(&mm, 0, sizeof mm);
+    mm.x = *x;
+    mm.n_w = 1;
+    mm.w[0] = w;
+    mm.b[0] = b;
+    mm.y[0] = s->out;
+    mm.add = scale == 1 ? s->add : NULL;
+    infer__matmul(&c->ctx, &mm);
+    if (scale == 1) return;
+    infer__scale_rows(c, scale, &s->out);
+    infer__sublayer_add(c, s);
+}
+
 static void infer__gate(infer_context *c, int32_t act, const infer__tensor *gate, const infer__tensor *y) {
     infer__act_args a;
     memset(&a, 0, sizeof a);
@@ -94,18 +117,54 @@ static void infer__gate(infer_context *c, int32_t act, const infer__tensor *gate
     c->ctx.ops->act(&c->ctx, &a);
 }
 
+static infer__norm_args infer__slot_norm_of(const infer_context *c, const infer__layer *l, int slot, int32_t groups,
+                                            const infer__tensor *x, const infer__tensor *y) {
+    infer__norm_args a;
+    memset(&a, 0, sizeof a);
+    a.x = *x;
+    a.y = *y;
+    a.weight = infer__opt(&l->w[slot]);
+    a.kind = c->model->hp.norm;
+    a.n_groups = groups;
+    a.eps = c->model->hp.eps;
+    return a;
+}
+
+static void infer__slot_norm(infer_context *c, const infer__layer *l, int slot, int32_t groups, const infer__tensor *x,
+                             const infer__tensor *y) {
+    infer__norm_args a = infer__slot_norm_of(c, l, slot, groups, x, y);
+    c->ctx.ops->norm(&c->ctx, &a);
+}
+
 /* The post-norm of a sublayer's output, where it has one. */
 static void infer__post_norm(infer_context *c, const infer__layer *l, int slot, const infer__tensor *out) {
-    infer__weight post[2];
+    infer__norm_args a;
     if (slot < 0) return;
-    memset(post, 0, sizeof post);
-    post[0] = l->w[slot];
-    infer__norm_to(c, post, out, out);
+    a = infer__slot_norm_of(c, l, slot, 1, out, out);
+    a.eps = c->model->hp.post_eps;
+    c->ctx.ops->norm(&c->ctx, &a);
+}
+
+static void infer__sub_norm(infer_context *c, const infer__layer *l, int slot, const infer__tensor *t) {
+    if (l->w[slot].type) infer__slot_norm(c, l, slot, 1, t, t);
+}
+
+static void infer__scale_rows(infer_context *c, float scale, const infer__tensor *t) {
+    infer__map_args a;
+    memset(&a, 0, sizeof a);
+    a.x = *t;
+    a.scale = scale;
+    if (scale != 1) c->ctx.ops->map(&c->ctx, &a);
 }
 
 static infer__tensor infer__kept(infer_context *c, const infer__layer *l, int32_t rows) {
-    uint64_t first = (uint64_t)(c->plan.work_cols - l->kept); /* behind what any part uses */
+    uint64_t first = (uint64_t)(c->plan.work_cols - c->model->hp.pass_kept - l->kept); /* behind what any part uses */
     return infer__view(&c->at->work, (uint64_t)rows * first, rows, l->kept);
+}
+
+static infer__tensor infer__pass_kept(infer_context *c, int32_t pass_rows, int64_t first, int32_t rows, int32_t cols) {
+    uint64_t at = (uint64_t)(c->plan.work_cols - c->model->hp.pass_kept + first);
+    return infer__view(&c->at->work, (uint64_t)pass_rows * at, rows, cols);
 }
 
 /* A part whose result later ones read: the norm of x, or what its kind makes of x. */
@@ -117,6 +176,7 @@ static void infer__part_keep(infer_context *c, const infer__layer *l, const infe
         return;
     }
     memset(&s, 0, sizeof s);
+    s.part = p;
     s.x = *x;
     s.out = kept;
     p->kind->run(c, l, &s);
@@ -134,7 +194,9 @@ static void infer__part_run(infer_context *c, const infer__layer *l, const infer
     add.y = *x;
     add.scale = p->scale;
     s.part = p;
-    s.x = p->reads == INFER__READS_STREAM ? *x : p->reads == INFER__READS_KEPT ? infer__kept(c, l, x->rows) : *xn;
+    s.x = p->reads == INFER__READS_STREAM || p->reads == INFER__READS_BOTH ? *x
+          : p->reads == INFER__READS_KEPT                                  ? infer__kept(c, l, x->rows)
+                                                                           : *xn;
     s.out = *out;
     s.norm = NULL;
     if (p->reads == INFER__READS_NORM && !p->beside) {
@@ -163,7 +225,7 @@ static void infer__layer_run(infer_context *c, const infer__layer *l, infer__ten
     infer__trace(c, l->index, "out", x);
 }
 
-static void infer__embed(infer_context *c, infer__tensor *x) {
+static void infer__embed_rows(infer_context *c, const infer__tensor *x) {
     const infer_model *m = c->model;
     infer__embed_args a;
     int32_t i;
@@ -176,7 +238,11 @@ static void infer__embed(infer_context *c, infer__tensor *x) {
     a.positions = infer__opt(&m->w[INFER__W_POS_EMBD]);
     a.scale = m->hp.embed_scale;
     c->ctx.ops->embed(&c->ctx, &a);
-    if (m->w[INFER__W_EMBD_NORM].type) infer__norm_to(c, &m->w[INFER__W_EMBD_NORM], x, x);
+    if (m->w[INFER__W_EMBD_NORM].type || m->hp.embed_norm_bare) infer__norm_to(c, &m->w[INFER__W_EMBD_NORM], x, x);
+}
+
+static void infer__embed(infer_context *c, infer__tensor *x) {
+    infer__embed_rows(c, x);
     infer__trace(c, -1, "embed", x);
 }
 

@@ -60,7 +60,12 @@ static int infer__key_bool(infer__keys *k, const char *name, int absent) {
     return v;
 }
 
-/* What this build cannot follow, by the name of its key. */
+static void infer__key_misfit(infer__keys *k, const char *name, const char *why) {
+    if (k->failed) return;
+    k->failed = 1;
+    infer__error(k->err, INFER_ERR_FORMAT, "key %s: %s", infer__key_name(k, name), why);
+}
+
 static void infer__key_unsupported(infer__keys *k, const char *name, const char *why) {
     if (!k->failed && infer__key_refuse(k->m, infer__key_name(k, name), why, k->err) != INFER_OK) k->failed = 1;
 }
@@ -85,6 +90,26 @@ static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer,
     k->failed = 1;
     infer__error(k->err, INFER_ERR_FORMAT, "key %s: %g for layer %d is outside %d..%d", k->key, v, (int)layer, (int)lo,
                  (int)hi);
+    return absent;
+}
+
+static float infer__key_layer_float(infer__keys *k, const char *name, int32_t layer, float absent) {
+    const infer__kv *kv;
+    double v;
+    if (k->failed) return absent;
+    kv = infer__gguf_find(k->g, infer__key_name(k, name));
+    if (!kv) return absent;
+    if (kv->type != INFER__GGUF_ARRAY) return infer__key_float(k, name);
+    if (!infer__kv_is_numbers(kv) || kv->n != (uint64_t)k->m->hp.n_block) {
+        k->failed = 1;
+        infer__error(k->err, INFER_ERR_FORMAT, "key %s: an array of %llu, not of %d numbers, one for each layer",
+                     k->key, (unsigned long long)kv->n, (int)k->m->hp.n_block);
+        return absent;
+    }
+    v = infer__kv_number(kv, (uint64_t)layer);
+    if (infer__finite((float)v)) return (float)v;
+    k->failed = 1;
+    infer__error(k->err, INFER_ERR_FORMAT, "key %s: a number that is not finite, for layer %d", k->key, (int)layer);
     return absent;
 }
 
@@ -149,6 +174,7 @@ static void infer__read_rope(infer__keys *k, infer__hparams *hp) {
     hp->rope_factor = infer__key_float(k, "rope.scaling.factor");
     if (hp->rope_factor == 0) hp->rope_factor = infer__key_float(k, "rope.scale_linear"); /* its older name */
     hp->rope_attn_factor = infer__key_float(k, "rope.scaling.attn_factor");
+    if (k->m->arch->flags & INFER__ROPE_ALPHA) hp->rope_alpha = infer__key_float(k, "rope.scaling.alpha");
     hp->rope_off = (k->m->arch->flags & INFER__ROPE_BY_KEY) && !infer__key_bool(k, "rope.scaling.finetuned", 1);
     hp->rope_ctx = infer__key_int(k, "rope.scaling.original_context_length", 1, 1 << 30, hp->n_ctx, 0);
     if (r > 0) {
@@ -172,7 +198,8 @@ static void infer__read_rope(infer__keys *k, infer__hparams *hp) {
     if (hp->rope_scaling == INFER__SCALING_YARN) infer__read_yarn(k, hp);
     if (hp->rope_scaling == INFER__SCALING_LONGROPE && hp->rope_factor != 0 && hp->rope_factor != 1)
         infer__key_unsupported(k, "rope.scaling.factor", "with longrope only 0 and 1");
-    if (hp->rope_factor < 0 || hp->rope_base < 0 || hp->rope_base_window < 0 || hp->rope_attn_factor < 0) {
+    if (hp->rope_factor < 0 || hp->rope_base < 0 || hp->rope_base_window < 0 || hp->rope_attn_factor < 0 ||
+        hp->rope_alpha < 0) {
         if (!k->failed) infer__error(k->err, INFER_ERR_FORMAT, "a %s.rope.* key is negative", k->prefix);
         k->failed = 1;
     }
@@ -222,6 +249,7 @@ static void infer__read_router(infer__keys *k, infer__hparams *hp) {
     if (hp->n_expert) function = infer__key_int(k, "expert_gating_func", 0, INFER__GATING_SQRT_SOFTPLUS, 0, 0);
     r->n_expert = hp->n_expert;
     r->n_used = hp->n_used;
+    r->before = (k->m->arch->experts & INFER__EXPERTS_BEFORE) != 0;
     r->score = function == INFER__GATING_NONE ? k->m->arch->score : scores[function];
     r->normalise = normalise || (k->m->arch->experts & INFER__EXPERTS_SUM) ||
                    (!raw && given && function == INFER__GATING_NONE) || function == INFER__GATING_SOFTMAX_USED;
@@ -231,6 +259,8 @@ static void infer__read_router(infer__keys *k, infer__hparams *hp) {
     if (function == INFER__GATING_SOFTMAX_USED && infer__first_rows(k->m, "blk.%d.exp_probs_b.bias"))
         infer__key_unsupported(k, "expert_gating_func", "with a bias of the choice only 0, 1, 2 and 4");
     if (hp->n_expert) infer__read_groups(k, r);
+    if (r->score == INFER__SCORE_SPARSEMIXER && r->n_group > 1)
+        infer__key_unsupported(k, "expert_group_count", "SparseMixer has no groups");
     if (k->m->arch->experts & INFER__EXPERTS_STEP) {
         hp->moe_step = infer__key_int(k, "interleave_moe_layer_step", 0, INFER__MAX_LAYERS, 0, 0);
         hp->leading_dense = infer__key_int(k, "leading_dense_block_count", 0, INFER__MAX_LAYERS, 0, 0);
@@ -243,6 +273,93 @@ static int32_t infer__read_pooling(infer__keys *k) {
     const infer__kv *kv = infer__gguf_find(k->g, infer__key_name(k, "pooling_type"));
     if (kv && (infer__kv_number(kv, 0) == -1 || infer__kv_number(kv, 0) == (double)UINT32_MAX)) return 0;
     return infer__key_int(k, "pooling_type", 0, 4, 0, 0);
+}
+
+/* xIELU's four numbers of a layer: arrays with one for each layer, or one for all. The alphas are softplus of what is
+ * stored (Apertus, arXiv 2509.14233). These keys have no prefix. */
+static void infer__read_xielu(infer__keys *k, infer__layer *l) {
+    static const char *const names[] = { "xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps" };
+    double v[4] = { 0 };
+    float one = 0;
+    int i, r = 1;
+    for (i = 0; i < 4 && !k->failed; i++) {
+        const infer__kv *kv = infer__gguf_find(k->g, names[i]);
+        if (kv && infer__kv_is_numbers(kv) && kv->n == (uint64_t)k->m->hp.n_block) {
+            v[i] = infer__kv_number(kv, (uint64_t)l->index);
+        } else if (kv && kv->type != INFER__GGUF_ARRAY) {
+            r = infer__gguf_f32(k->g, names[i], &one, k->err);
+            v[i] = one;
+        } else {
+            infer__error(k->err, INFER_ERR_FORMAT, "key %s: %s", names[i],
+                         kv ? "an array that has not a number for each layer" : "missing");
+            r = -1;
+        }
+        if (r > 0 && !infer__finite((float)v[i]))
+            r = infer__error(k->err, INFER_ERR_FORMAT, "key %s: a number that is not finite", names[i]);
+        k->failed = r < 0;
+    }
+    if (k->failed) return;
+    for (i = 0; i < 2; i++) v[i] = v[i] > 30 ? v[i] : log(1 + exp(v[i]));
+    l->xielu[0] = (float)v[0];
+    l->xielu[1] = (float)(v[1] + v[2]);
+    l->xielu[2] = (float)v[2];
+    l->xielu[3] = (float)v[3];
+}
+
+/* Limits of the activations of experts, and of the other FFNs. */
+static void infer__read_clamps(infer__keys *k, infer__layer *l) {
+    const uint64_t flags = k->m->arch->flags;
+    if (!(flags & (INFER__CLAMPS | INFER__CLAMPS_BEFORE))) return;
+    l->expert_limit = infer__key_layer_float(k, "swiglu_clamp_exp", l->index, 0);
+    if (flags & INFER__CLAMPS) l->act_limit = infer__key_layer_float(k, "swiglu_clamp_shexp", l->index, 0);
+    l->limit_after = (flags & INFER__CLAMPS) != 0;
+    if (k->failed || (l->expert_limit >= 0 && l->act_limit >= 0)) return;
+    k->failed = 1;
+    infer__error(k->err, INFER_ERR_FORMAT, "key %s.swiglu_clamp_%s is %g for layer %d", k->prefix,
+                 l->expert_limit < 0 ? "exp" : "shexp", (double)INFER__MIN(l->expert_limit, l->act_limit),
+                 (int)l->index);
+}
+
+/* activation_sparsity_scale: deviations above the mean, for each layer, minus infinity (or as far below) for none.
+ * Without it the first ten layers keep 5 % of normally distributed gates (the published Gemma 3n). */
+static void infer__read_sparsity(infer__keys *k, infer__layer *l) {
+    static const char NAME[] = "activation_sparsity_scale";
+    const infer__kv *kv = infer__gguf_find(k->g, infer__key_name(k, NAME));
+    const double none = -1e30;
+    double v = l->index < 10 ? 1.6448535919189453 : 2 * none;
+    if (k->failed) return;
+    if (kv && (kv->type != INFER__GGUF_ARRAY || !infer__kv_is_numbers(kv) || kv->n != (uint64_t)k->m->hp.n_block)) {
+        k->failed = 1;
+        infer__error(k->err, INFER_ERR_FORMAT, "key %s: not an array of %d numbers, one for each layer", k->key,
+                     (int)k->m->hp.n_block);
+        return;
+    }
+    if (kv) v = infer__kv_number(kv, (uint64_t)l->index);
+    l->act_sparse = !(v < none);
+    l->act_cut = l->act_sparse ? (float)v : 0;
+    if (l->act_sparse && !infer__finite((float)v)) {
+        k->failed = 1;
+        infer__error(k->err, INFER_ERR_FORMAT, "key %s: %g for layer %d", k->key, v, (int)l->index);
+    }
+}
+
+/* The activation where the file may name it. */
+static int32_t infer__read_act(infer__keys *k, int32_t act) {
+    static const struct { const char *name; int32_t act; } names[] = {
+        { "silu", INFER__ACT_SILU }, { "relu2", INFER__ACT_RELU2 }, { "relu", INFER__ACT_RELU },
+        { "gelu", INFER__ACT_GELU_ERF }, { "gelu_new", INFER__ACT_GELU_TANH },
+        { "gelu_pytorch_tanh", INFER__ACT_GELU_TANH } };
+    infer__str s = { "", 0 };
+    size_t i;
+    int r;
+    if (k->failed || !k->m->arch->act_by_key) return act;
+    r = infer__gguf_str(k->g, infer__key_name(k, "hidden_activation"), &s, k->err);
+    if (r < 0) k->failed = 1;
+    if (r <= 0) return act;
+    for (i = 0; i < INFER__COUNT(names); i++)
+        if (s.n == strlen(names[i].name) && memcmp(s.s, names[i].name, (size_t)s.n) == 0) return names[i].act;
+    infer__key_unsupported(k, "hidden_activation", "an activation of this name is not known");
+    return act;
 }
 
 /* What holds for the whole model. */
@@ -261,22 +378,35 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     hp->n_ff_expert = infer__key_same(k, "expert_feed_forward_length", 0, INFER__MAX_DIM, 0);
     hp->n_ff_shared = infer__key_int(k, "expert_shared_feed_forward_length", 0, INFER__MAX_DIM, 0, 0);
     hp->pooling = infer__read_pooling(k);
-    if (infer__has_windows(a)) hp->window = infer__key_int(k, "attention.sliding_window", 0, 1 << 30, 0, 0);
+    if (infer__has_windows(a)) {
+        hp->window = infer__key_int(k, "attention.sliding_window", 0, 1 << 30, 0, 0);
+        hp->window_pattern = infer__gguf_peek(k->g, infer__key_name(k, "attention.sliding_window_pattern")) != NULL;
+    }
+    if (a->chunk && hp->window == 0) {
+        if (infer__gguf_peek(k->g, infer__key_name(k, "attention.sliding_window")))
+            infer__key_unsupported(k, "attention.sliding_window", "layers that see everything only are not there");
+        hp->window = a->chunk;
+    }
     hp->norm = a->norm;
     if ((a->flags & INFER__NORM_BY_KEY) &&
         infer__gguf_peek(k->g, infer__key_name(k, "attention.layer_norm_rms_epsilon")))
         hp->norm = INFER__NORM_RMS;
     hp->eps = infer__key_float(k, hp->norm == INFER__NORM_RMS ? "attention.layer_norm_rms_epsilon"
                                                               : "attention.layer_norm_epsilon");
+    if (hp->eps == 0 && (a->flags & INFER__EPS_EITHER)) hp->eps = infer__key_float(k, "attention.layer_norm_epsilon");
+    if (hp->eps == 0 && (a->flags & INFER__EPS_DEFAULT) && !infer__gguf_peek(k->g, k->key)) hp->eps = 1e-30f;
     if (!k->failed && !(hp->eps > 0)) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_FORMAT, "key %s is missing or not positive", k->key);
     }
     infer__read_rope(k, hp);
     infer__read_scales(k, hp);
-    hp->act = a->act;
+    hp->act = infer__read_act(k, a->act);
+    hp->embed_norm_bare = (a->flags & INFER__EMBED_NORM_BARE) != 0;
     hp->block = a->block;
-    if (!infer__key_bool(k, "attention.causal", 1) && !k->failed) {
+    hp->not_causal = (a->flags & INFER__NOT_CAUSAL) != 0;
+    hp->qk_norm_bare = (a->flags & INFER__QK_NORM_BARE) != 0;
+    if (!hp->not_causal && !infer__key_bool(k, "attention.causal", 1) && !k->failed) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_UNSUPPORTED, "key %s: attention that is not causal is not there yet", k->key);
     }
@@ -287,7 +417,10 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_FORMAT, "key %s.expert_used_count is above expert_count", k->prefix);
     }
+    if (!infer__first_rows(m, "blk.%d.ffn_gate_inp.weight")) /* dense, whatever keys say */
+        hp->n_expert = hp->n_used = 0;
     if (!k->failed) infer__read_router(k, hp);
+    if (!k->failed && a->keys) a->keys(k, hp);
 }
 
 /* interleave_moe_layer_step and leading_dense_block_count, where the architecture has them, against the tensors. */
@@ -302,6 +435,12 @@ static void infer__check_moe_step(infer__keys *k, const infer__layer *l) {
                  (int)hp->moe_step, (int)hp->leading_dense, (int)l->index, experts ? "experts" : "none");
 }
 
+/* 1 when a layer has the row's other mixer: the file says of which layers, or that every N-th one has attention. */
+static int infer__read_recurrent(infer__keys *k, int32_t layer) {
+    const int32_t every = infer__key_int(k, "full_attention_interval", 1, INFER__MAX_LAYERS, 4, 0);
+    return infer__key_layer(k, "attention.recurrent_layers", layer, 0, 1, !k->failed && (layer + 1) % every != 0);
+}
+
 /* Heads and FFN width say which sublayers a layer has; their kinds look up the rest. */
 static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
     const infer__arch *a = m->arch;
@@ -312,12 +451,24 @@ static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
         infer__error(k->err, INFER_ERR_FORMAT, "missing key %s.attention.head_count", k->prefix);
     }
     l->n_head_kv = infer__key_layer(k, "attention.head_count_kv", i, least, 1 << 16, l->n_head);
+    if ((a->flags & INFER__RECURRENT_KEY) && infer__read_recurrent(k, i)) l->n_head = l->n_head_kv = 0;
     l->n_ff = infer__key_layer(k, "feed_forward_length", i, 0, INFER__MAX_DIM, 0);
+    if (!k->failed && (a->flags & INFER__FF_TWICE) && l->n_ff % 2 != 0) {
+        k->failed = 1;
+        infer__error(k->err, INFER_ERR_FORMAT, "key %s: %d is odd, but counts the rows of gate and up", k->key,
+                     (int)l->n_ff);
+    }
     if (k->failed) return;
+    if (a->flags & INFER__FF_TWICE) l->n_ff /= 2;
     l->act = m->hp.act;
+    if (l->act == INFER__ACT_XIELU) infer__read_xielu(k, l);
     l->ffn_times = 1;
-    l->act_limit = a->act_limit;
+    for (p = 0; p < 4; p++) l->attn_scales[p] = 1;
+    for (p = 0; p < 3; p++) l->ffn_scales[p] = 1;
+    l->act_limit = l->expert_limit = a->act_limit;
     l->act_add = a->act_add;
+    infer__read_clamps(k, l);
+    if (a->flags & INFER__SPARSE) infer__read_sparsity(k, l);
     infer__layer_parts(m, l);
     for (p = 0; p < l->n_parts && !k->failed; p++)
         if (l->parts[p].kind->keys) l->parts[p].kind->keys(k, l);
@@ -368,6 +519,7 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     if (hp->embed_scale == 0)
         hp->embed_scale = m->arch->flags & INFER__EMBED_SQRT_WIDTH ? sqrtf((float)hp->n_embd) : 1.0f;
     if (hp->residual_scale == 0) hp->residual_scale = 1.0f;
+    if (hp->post_eps == 0) hp->post_eps = hp->eps;
     if (hp->logit_scale == 0) hp->logit_scale = 1.0f;
     if (m->arch->flags & INFER__LOGITS_OVER) hp->logit_scale = 1.0f / hp->logit_scale;
     if (hp->rope_base == 0) hp->rope_base = 10000.0f;

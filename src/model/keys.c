@@ -22,7 +22,6 @@ static const char *const INFER__STRICT[] = { "general.quantization_version", "ad
 
 /* ---- conditions ------------------------------------------------------------------------------------- */
 
-/* 1 when a number, or all numbers of an array, are 0 or `value`. An empty array or text is nothing at all. */
 static int infer__idle_is(const infer_model *m, const infer__kv *kv, double value) {
     uint64_t i;
     (void)m;

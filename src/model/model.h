@@ -45,6 +45,7 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__ATTN_CAP INFER__FLAG(13) /* attn_logit_softcapping applies */
 #define INFER__FINAL_CAP INFER__FLAG(14) /* final_logit_softcapping applies */
 #define INFER__ROPE_BY_KEY INFER__FLAG(15) /* rope.scaling.finetuned = false: no layer is rotated */
+#define INFER__YARN_UNROUNDED INFER__FLAG(16) /* YaRN's ramp begins and ends between pairs */
 #define INFER__EMBD_NORM_IS_OUT INFER__FLAG(17) /* token_embd_norm is the norm before the head */
 #define INFER__WINDOW_ALL INFER__FLAG(18) /* every layer has the file's window, unless its pattern says otherwise */
 #define INFER__NEXTN INFER__FLAG(19) /* nextn_predict_layers: the last blocks are not for plain decoding */
@@ -55,29 +56,62 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__ATTN_SCALE_OUT INFER__FLAG(24) /* attention.output_scale is the scale of scores */
 #define INFER__NORM_BY_KEY INFER__FLAG(25) /* RMS norms where attention.layer_norm_rms_epsilon is there */
 #define INFER__ROPE_LEADING INFER__FLAG(26) /* with WINDOW_ROPE_ONLY: the leading dense layers are rotated, too */
+#define INFER__FF_TWICE INFER__FLAG(30) /* feed_forward_length counts the rows of gate and up together */
+#define INFER__QKV_WIDE INFER__FLAG(31) /* attn_qkv has three times the queries' rows, also with fewer K/V heads */
+#define INFER__QKV_THIRDS INFER__FLAG(32) /* and Q, K, V begin at thirds of them; else one follows the other */
+#define INFER__ROPE_SECTIONS INFER__FLAG(33) /* rope.dimension_sections may be there: M-RoPE */
+#define INFER__SECTIONS_HALVES INFER__FLAG(34) /* with sections, HALVES is the rotation */
+#define INFER__ATTN_NORM_2 INFER__FLAG(35) /* where attn_norm_2 is there it is attention's norm, attn_norm the FFN's */
+#define INFER__SCORES_OVER_DIM INFER__FLAG(36) /* scores are divided by the width of a head, not by its root */
+#define INFER__ROPE_ALPHA INFER__FLAG(37) /* rope.scaling.alpha applies: base * alpha^(dim / (dim - 2)) */
+#define INFER__MATRIX_SCALES INFER__FLAG(38) /* the tensors called .scale multiply what a matrix gives */
+#define INFER__EMBED_NORM_BARE INFER__FLAG(39) /* embeddings are normalised, without weights */
+#define INFER__Q_NORM_HEADS INFER__FLAG(40) /* Q's norm is a number a head, K's has no weights */
+#define INFER__EPS_DEFAULT INFER__FLAG(41) /* norms have next to no epsilon where the file names none */
+#define INFER__GATE_NEEDED INFER__FLAG(42) /* every layer of attention has a gate */
+#define INFER__QK_NORM_BARE INFER__FLAG(55) /* in layers that are rotated Q and K have a norm without weights */
+#define INFER__TEMP_NO_ROPE INFER__FLAG(56) /* the temperature of positions is for layers that are not rotated */
+#define INFER__NOT_CAUSAL INFER__FLAG(57) /* a token sees all tokens of its eval, later ones too */
+#define INFER__ROPE_HALF INFER__FLAG(58) /* rope.dimension_count is twice what layers without a window rotate */
+#define INFER__CLAMPS INFER__FLAG(59) /* swiglu_clamp_exp and swiglu_clamp_shexp apply, to what the activation gives */
+#define INFER__CLAMPS_BEFORE INFER__FLAG(60) /* swiglu_clamp_exp applies, to what the activation gets */
+#define INFER__RECURRENT_KEY INFER__FLAG(51) /* keys say which layers have mixer_else: infer__read_recurrent */
+#define INFER__Q_GATED INFER__FLAG(52) /* attn_q gives a head's query and the gate of its result */
+#define INFER__DELTA_TILED INFER__FLAG(53) /* value heads of a delta net lie by key head: h % k_heads */
+#define INFER__EPS_EITHER INFER__FLAG(47) /* the epsilon of RMS norms may have the other norm's name */
+#define INFER__V_NORM_BARE INFER__FLAG(61) /* V has a norm without weights */
+#define INFER__V_MAY_BE_K INFER__FLAG(62) /* without attn_v, V is what attn_k gives, before norm and rotation */
+#define INFER__SPARSE INFER__FLAG(63) /* activation_sparsity_scale: of an FFN's gates only the largest stay */
 
 /* The same, of routers and experts. */
 enum {
     INFER__EXPERTS_RAW = 1,  /* weights are not divided by their sum, unless a key says so */
     INFER__EXPERTS_SUM = 2,  /* they are, whatever keys say */
-    INFER__EXPERTS_STEP = 4  /* interleave_moe_layer_step: experts in every so many layers only */
+    INFER__EXPERTS_STEP = 4, /* interleave_moe_layer_step: experts in every so many layers only */
+    INFER__EXPERTS_BEFORE = 8 /* weights multiply what experts read, not what they give */
 };
+
+/* window_every: the file says which layers have a window, or has no windows. */
+enum { INFER__WINDOW_BY_FILE = 255 };
 
 typedef struct infer__arch {
     const char *name;       /* general.architecture, and the prefix of its keys */
     uint8_t norm, rope, act; /* INFER__NORM_*, INFER__ROPE_*, INFER__ACT_* */
+    uint8_t act_by_key;     /* 1: hidden_activation may name another one */
     uint8_t block;          /* INFER__BLOCK_* */
     uint8_t mixer_else;     /* INFER__SUBLAYER_* of the mixer in layers without K/V heads; 0 = every layer has some */
     uint8_t window_every;   /* N: every N-th layer sees everything, the others a sliding window; 0 = no windows */
     uint8_t no_rope_every;  /* N: every N-th layer is not rotated; 0 = all are */
+    int32_t chunk;          /* windows are chunks, of so many positions where no key says it; 0 = they slide */
     uint8_t gate;           /* INFER__ACT_* of attn_gate, where layers have one; 0 = none has (SiLU is none) */
     uint8_t score, experts; /* INFER__SCORE_* of a router when no key says it; INFER__EXPERTS_* */
     float act_limit, act_add; /* of the activation: limit and up_add of infer__act_args */
     uint64_t flags;
+    void (*keys)(infer__keys *k, infer__hparams *hp); /* keys that few rows have; may be NULL */
     void (*fixup)(infer__hparams *hp); /* defaults that need arithmetic; may be NULL */
     void (*parts)(infer_model *m, infer__layer *l); /* changes a layer's list of sublayers; NULL: it is as usual */
-    const char *ignore;     /* tensors that no sublayer reads and the model's own code does not use: names or parts,
-                             * separated by spaces */
+    const char *ignore;     /* tensors that no sublayer reads and the model's own code does not use: parts of names, or
+                             * =names, separated by spaces */
     const char *drop;       /* and those that one would read, but the model's own code does not */
     const char *idle;       /* keys that it does not use either, separated by spaces: see keys.c */
     const char *reference;  /* what its results are tested against */
@@ -94,13 +128,16 @@ struct infer__hparams {
     int32_t n_vocab, n_ctx, n_embd, n_layer;
     int32_t n_block; /* with those of layers that plain decoding does not run, the last ones */
     int32_t n_head; /* of the first layer: per-layer values are in infer__layer */
+    int32_t window_pattern; /* 1 = the file says which layers have a window */
     int32_t window, n_expert, n_used, n_ff_expert, n_ff_shared;
-    float eps, embed_scale, residual_scale, logit_scale; /* 1 = none; logit_scale multiplies */
+    float eps, post_eps; /* of norms; of those after sublayers */
+    int32_t embed_norm_bare;
+    float embed_scale, residual_scale, logit_scale; /* 1 = none; logit_scale multiplies */
     float attn_softcap, final_softcap, attn_scale, max_bias, clamp_kqv;
     float temp_scale, temp_floor, temp_offset;
     float rope_base, rope_base_window;
     int32_t rope_scaling; /* INFER__SCALING_* */
-    float rope_factor, rope_attn_factor, rope_log_mul;
+    float rope_factor, rope_attn_factor, rope_log_mul, rope_alpha;
     int32_t rope_ctx; /* context the frequencies were trained for: yarn, longrope */
     int32_t rope_off; /* 1 = no layer is rotated */
     float yarn_fast, yarn_slow; /* turns over rope_ctx from which a pair keeps its angle, below which it is stretched */
@@ -110,6 +147,12 @@ struct infer__hparams {
     int32_t norm, act, block;
     int32_t moe_step;     /* layers moe_step - 1, 2 moe_step - 1, .. have experts, from leading_dense on; 0 = any may */
     int32_t leading_dense;
+    int32_t qk_norm_bare; /* see INFER__QK_NORM_BARE */
+    int32_t not_causal;   /* 1 = a token sees all tokens of its eval */
+    int32_t n_per_layer;  /* values that each layer gets of a token beside the stream; 0 = none */
+    int32_t n_kv_layer;   /* layers from here on read the keys and values of earlier ones; 0 = none does */
+    int32_t n_streams;    /* of the residual; 0 = one */
+    int64_t pass_kept;    /* floats a row that are kept from layer 0 to the last one */
     infer__router router; /* of layers with experts */
 };
 /* expert_gating_func: none was given; softmax over all experts; sigmoid; softmax over the experts used; the square root
@@ -117,6 +160,10 @@ struct infer__hparams {
 enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__GATING_SOFTMAX_USED,
        INFER__GATING_SQRT_SOFTPLUS };
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
+
+/* layers/per_layer.c */
+static void infer__gemma4_keys(infer__keys *k, infer__hparams *hp);
+static void infer__gemma3n_keys(infer__keys *k, infer__hparams *hp);
 
 /* layers/kinds.c: the sublayers of a layer whose heads and FFN width are known. */
 static void infer__layer_parts(infer_model *m, infer__layer *l);
@@ -139,9 +186,18 @@ static int32_t infer__key_int(infer__keys *k, const char *name, int32_t lo, int3
 static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer, int32_t lo, int32_t hi,
                                 int32_t absent);
 static float infer__key_float(infer__keys *k, const char *name); /* finite, 0 when absent */
+/* The same for a layer: one number, or an array of n_layer. */
+static float infer__key_layer_float(infer__keys *k, const char *name, int32_t layer, float absent);
+static int infer__key_bool(infer__keys *k, const char *name, int absent);
 static const char *infer__key_name(infer__keys *k, const char *name); /* with the prefix */
+/* What this build cannot follow, by the name of its key. */
+static void infer__key_unsupported(infer__keys *k, const char *name, const char *why);
+/* FORMAT: what the key says does not fit the others. */
+static void infer__key_misfit(infer__keys *k, const char *name, const char *why);
 
 /* keys.c */
+/* 1 when a number, or all numbers of an array, are 0 or `value`. An empty array or text is nothing at all. */
+static int infer__idle_is(const infer_model *m, const infer__kv *kv, double value);
 /* UNSUPPORTED, by name: a key of the architecture that nobody looked up, and that is not known to be without effect. */
 static infer_result infer__keys_check(const infer_model *m, infer_error *err);
 /* UNSUPPORTED when the file says that it is an adapter, a projector, or whatever else is no model. */
@@ -162,6 +218,8 @@ static infer_result infer__only_with(const infer_model *m, const infer__layer *l
 static infer_result infer__no_use(const infer_model *m, const infer__layer *l, const char *name, infer_error *err);
 /* Rows [first, first + n) of a matrix, or values of a vector. */
 static infer__weight infer__slice(const infer__weight *w, int64_t first, int32_t n);
+/* The float that a layer's slot holds, `absent` without it or when only sizes are asked for. */
+static float infer__slot_float(const infer__layer *l, int slot, float absent);
 
 /* ---- layers ------------------------------------------------------------------------------------------ */
 
@@ -208,6 +266,22 @@ enum {
     INFER__SUBLAYER_MOE_DENSE,
     INFER__SUBLAYER_KEEP,
     INFER__SUBLAYER_ROUTER,
+    INFER__SUBLAYER_EMBED_SKIP,
+    INFER__SUBLAYER_MAMBA,
+    INFER__SUBLAYER_MAMBA_2,
+    INFER__SUBLAYER_MAMBA_HEADS,
+    INFER__SUBLAYER_LATENT,
+    INFER__SUBLAYER_DELTA,
+    INFER__SUBLAYER_INPUTS,
+    INFER__SUBLAYER_INPUT,
+    INFER__SUBLAYER_SCALE,
+    INFER__SUBLAYER_OUT_SCALE,
+    INFER__SUBLAYER_BESIDE,
+    INFER__SUBLAYER_STREAMS,
+    INFER__SUBLAYER_STREAMS_END,
+    INFER__SUBLAYER_PREDICT,
+    INFER__SUBLAYER_CORRECT,
+    INFER__SUBLAYER_LAUREL,
     INFER__SUBLAYER_COUNT
 };
 typedef struct infer__label { int16_t slot; const char *text; } infer__label;
@@ -217,10 +291,11 @@ typedef struct infer__sublayer_kind {
     const char *result;       /* what a description calls the latter */
     int16_t slots, slots_end; /* its own weight slots: [slots, slots_end) */
     /* While a model opens, in this order. keys: look up and range check what the file says of the layer's shape. check:
-     * the weights are bound; what must be there, and what must not. split: they are loaded; cut fused ones. */
+     * the weights are bound; what must be there, and what must not. split: they are loaded; cut fused ones, keep
+     * small ones as numbers. */
     void (*keys)(infer__keys *k, infer__layer *l);
     infer_result (*check)(const infer_model *m, infer__layer *l, infer_error *err);
-    void (*split)(infer__layer *l);
+    infer_result (*split)(infer_model *m, infer__layer *l, infer_error *err);
     void (*state)(infer_model *m, infer__layer *l, infer__part *p); /* infer__state_add for what it keeps */
     int64_t (*cols)(const infer_model *m, const infer__layer *l); /* floats of work area that it needs a row */
     void (*needs)(const infer_model *m, const infer__layer *l, infer__needs *n); /* its largest ops */
@@ -240,7 +315,8 @@ enum {
     INFER__READS_NORM,   /* a norm of the residual stream, its own */
     INFER__READS_SAME,   /* what the one before it read */
     INFER__READS_STREAM, /* the stream as it is */
-    INFER__READS_KEPT    /* what a part before it kept */
+    INFER__READS_KEPT,   /* what a part before it kept */
+    INFER__READS_BOTH    /* the stream, and makes the norm itself */
 };
 /* One sublayer of a layer: stream += scale * post-norm(kind(norm(stream))). A layer runs its parts in order. */
 struct infer__part {
@@ -248,11 +324,20 @@ struct infer__part {
     int16_t norm, post; /* slots of the norm before it (the bias is the next one) and of its result's; -1 = none */
     int8_t reads;       /* INFER__READS_* */
     int8_t beside; /* 1: reads the stream as the part before it found it: parallel blocks, two mixers side by side */
-    int8_t keeps;  /* 1: its result is kept for a later part of the layer, not added */
+    int8_t keeps;  /* 1: its result is kept for a later part of the layer, not added; or it changes the stream itself */
     float scale;
     int32_t state[2];   /* slots of infer_model.states that it reads; -1 = none. Attention: keys, values */
 };
-enum { INFER__MAX_PARTS = 4 };
+enum { INFER__MAX_PARTS = 10 };
+
+/* Sizes of a state space mixer (layers/mamba.c), as in infer__ssm_args: heads of dim values, inner in all; proj: what
+ * the first matrix gives; conv: of it, what is convolved; rank: of dt before its matrix, 0 = it has none. */
+typedef struct infer__ssm {
+    int32_t inner, heads, dim, groups, state, proj, conv, rank;
+    int32_t own_a, grows;
+    int32_t tiled;      /* of delta nets: see infer__delta_args */
+    int32_t bare_norms; /* 1 = dt, B and C have norms without weights, where they have none with */
+} infer__ssm;
 
 /* Everything that a pass knows of a layer; what a kind does not use is 0. */
 struct infer__layer {
@@ -265,18 +350,34 @@ struct infer__layer {
     int32_t router_kept; /* 1 = they are the router's logits */
     int32_t n_head, n_head_kv, dim_k, dim_v, n_ff;
     int32_t window; /* 0 = sees everything */
+    int32_t chunk;  /* of that many positions: sees those of its own chunk; 0 = the window slides */
+    int32_t not_causal; /* 1 = tokens of an eval see each other */
+    int32_t kv_from;    /* 1 + the layer whose keys and values it reads; 0 = its own */
+    int32_t kv_read;    /* 1 = other layers read its own */
+    int32_t v_norm_bare; /* 1 = V has a norm without weights */
     int32_t rope_kind, n_rot, rope_scaled;
     float rope_base;
     const infer__rope *rope; /* NULL = not rotated */
     int32_t q_groups, k_groups; /* QK-norm: heads normalised apart, or 1 = the whole row */
     int32_t qk_norm_rotated;       /* 1 = after the rotation */
-    int32_t gate;               /* activation of attn_gate */
+    int32_t gate;               /* activation of attn_gate, or of the gate beside Q */
+    int32_t q_gated;            /* 1 = attn_q gives both: [head][query, gate] */
     int32_t act;
     int32_t conv_taps;
+    infer__ssm ssm;
+    int32_t latent_rank, latent_q_rank, latent_k, latent_v; /* of latent attention; the last two: widths of heads */
     float attn_scale, attn_softcap, max_bias, clamp_kqv; /* as in infer__attention_args; clamp of Q, K, V: 0 = none */
     float temp_scale, temp_floor, temp_offset;
     float act_limit, act_add;   /* of the FFN's activation: infer__act_args */
+    float expert_limit;         /* the limit in experts */
+    float act_cut;              /* see INFER__STREAMS_CUT, of the FFN's gates */
+    int32_t act_sparse;         /* 1 = they are cut */
+    int32_t limit_after;
     float ffn_times;            /* of experts and a dense FFN together */
+    float xielu[4];             /* see infer__act_args */
+    float attn_scales[4];       /* of what the matrices of Q, K, V and attention's output give; 1 = none */
+    float ffn_scales[3];        /* gate, up, down */
+    int32_t q_norm_bare, k_norm_bare; /* 1 = Q, K have a norm without weights */
     const infer__router *router; /* of experts */
     infer__weight w[INFER__LAYER_SLOT_COUNT];
 };
@@ -646,6 +747,8 @@ static void infer__product(infer_context *c, const infer__tensor *x, const infer
 static void infer__gate(infer_context *c, int32_t act, const infer__tensor *gate, const infer__tensor *y);
 /* Where a layer keeps what a part made for later ones. */
 static infer__tensor infer__kept(infer_context *c, const infer__layer *l, int32_t rows);
+/* [rows][cols] of what is kept for the pass, behind `first` floats for each of pass_rows. Its users are on the CPU. */
+static infer__tensor infer__pass_kept(infer_context *c, int32_t pass_rows, int64_t first, int32_t rows, int32_t cols);
 
 /* The part of this kind, NULL when the layer has none. */
 INFER__INLINE const infer__part *infer__layer_part(const infer__layer *l, int32_t kind) {
@@ -654,6 +757,21 @@ INFER__INLINE const infer__part *infer__layer_part(const infer__layer *l, int32_
         if (l->parts[i].kind == infer__sublayer_kind_of(kind)) return &l->parts[i];
     return NULL;
 }
+
+/* The tokens' embeddings, as the first layer gets them, once more: for the rows of a pass. */
+static void infer__embed_rows(infer_context *c, const infer__tensor *x);
+/* t *= scale, what the scale of a matrix says. */
+static void infer__scale_rows(infer_context *c, float scale, const infer__tensor *t);
+/* Columns [first, first + n) of t. */
+static infer__tensor infer__columns(const infer__tensor *t, int32_t first, int32_t n);
+/* A sublayer's last product, times `scale`: to its output, or added to the stream. */
+static void infer__last_product(infer_context *c, const infer__tensor *x, const infer__weight *w,
+                                const infer__weight *b, float scale, const infer__sublayer *s);
+/* y = norm(x), `groups` to a row, by the weights of a slot alone; without weights where it is empty. */
+static void infer__slot_norm(infer_context *c, const infer__layer *l, int slot, int32_t groups, const infer__tensor *x,
+                             const infer__tensor *y);
+/* The norm of rows that a last matrix is about to read; nothing when the slot is empty. */
+static void infer__sub_norm(infer_context *c, const infer__layer *l, int slot, const infer__tensor *t);
 
 /* describe.c: as much of a model's description as fits to out, ended by 0; returns the length of all of it. */
 static size_t infer__describe_to(const infer_model *m, char *out, size_t cap);

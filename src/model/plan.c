@@ -90,6 +90,7 @@ static void infer__plan_needs(infer__plan *p, const infer_model *m) {
             if (kind->needs) kind->needs(m, &m->layers[i], n);
             p->work_cols = INFER__MAX(p->work_cols, cols + m->layers[i].kept);
         }
+    p->work_cols += m->hp.pass_kept;
 }
 
 /* Buffers that every place has. */
@@ -117,6 +118,7 @@ static void infer__plan_sizes(infer__plan *p, const infer_model *m, const infer_
     infer__plan_pages(p, m);
     p->block_len = 4 * (uint64_t)p->batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
     if (p->n_pages[INFER__GROUP_CELLS]) p->block_len += 2 * (uint64_t)p->n_seq;
+    if (m->hp.not_causal) p->block_len += (uint64_t)p->batch;
     infer__plan_needs(p, m);
     infer__plan_work(p, m);
     infer__plan_device(p, m);

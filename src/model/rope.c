@@ -20,14 +20,19 @@ static double infer__yarn_ramp(double low, double high, int32_t i) {
     return 1 - (y < 0 ? 0 : y > 1 ? 1 : y);
 }
 
-static void infer__rope_fill(const infer__hparams *hp, int scaled, double base, int32_t n_rot, const float *factors,
+static void infer__rope_fill(const infer_model *m, int scaled, double base, int32_t n_rot, const float *factors,
                              float *out) {
+    const infer__hparams *hp = &m->hp;
     double low = 0, high = 0, shrink = 1;
     int32_t i, yarn = scaled && hp->rope_scaling == INFER__SCALING_YARN;
     if (scaled && (yarn || hp->rope_scaling == INFER__SCALING_LINEAR)) shrink = 1.0 / hp->rope_factor;
     if (yarn) {
-        low = floor(infer__yarn_pair(n_rot, hp->rope_ctx, hp->yarn_fast, base));
-        high = ceil(infer__yarn_pair(n_rot, hp->rope_ctx, hp->yarn_slow, base));
+        low = infer__yarn_pair(n_rot, hp->rope_ctx, hp->yarn_fast, base);
+        high = infer__yarn_pair(n_rot, hp->rope_ctx, hp->yarn_slow, base);
+        if (!(m->arch->flags & INFER__YARN_UNROUNDED)) {
+            low = floor(low);
+            high = ceil(high);
+        }
         low = low < 0 ? 0 : low;
         high = high > n_rot - 1 ? n_rot - 1 : high;
     }
@@ -64,7 +69,9 @@ static infer_result infer__rope_choose(infer_model *m, infer_error *err) {
 }
 
 static infer_result infer__rope_check(const infer_model *m, infer_error *err) {
-    int32_t slot, i, used;
+    int32_t slot, i, used, most = 0;
+    for (i = 0; i < m->hp.n_layer; i++)
+        if (m->layers[i].rope) most = INFER__MAX(most, m->layers[i].n_rot / 2);
     for (slot = INFER__W_ROPE_FREQS; slot <= INFER__W_ROPE_SHORT; slot++) {
         const infer__weight *w = &m->w[slot];
         if (!w->type) continue;
@@ -72,7 +79,7 @@ static infer_result infer__rope_check(const infer_model *m, infer_error *err) {
             const infer__layer *l = &m->layers[i];
             if (!l->rope || !l->rope->scaled) continue;
             used = 1;
-            if (w->cols != l->n_rot / 2)
+            if (w->cols != l->n_rot / 2 && w->cols != most) /* layers that rotate less take the first ones */
                 return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d values, layer %d rotates %d pairs",
                                     w->name, (int)w->cols, (int)i, (int)l->n_rot / 2);
         }
@@ -107,8 +114,8 @@ static infer_result infer__rope_build(infer_model *m, infer_error *err) {
         r->freq.bytes = (uint64_t)half * 2 * sizeof(float);
         r->freq.host = infer__arena_alloc(&m->arena, r->freq.bytes);
         if (!r->freq.host) return infer__error(err, INFER_ERR_MEMORY, "no memory for RoPE frequencies");
-        infer__rope_fill(hp, scaled, base, r->n_rot, scaled ? normal : NULL, (float *)r->freq.host);
-        infer__rope_fill(hp, scaled, base, r->n_rot, scaled ? extended : NULL, (float *)r->freq.host + half);
+        infer__rope_fill(m, scaled, base, r->n_rot, scaled ? normal : NULL, (float *)r->freq.host);
+        infer__rope_fill(m, scaled, base, r->n_rot, scaled ? extended : NULL, (float *)r->freq.host + half);
         r->scale = 1;
         if (scaled) {
             /* YaRN enlarges q and k by 0.1 ln(factor) + 1; a log multiplier says that the model already counts it in */

@@ -27,10 +27,10 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     switch (dim) {
     case INFER__D_ONE: return 1;
     case INFER__D_MODEL: return (uint64_t)hp->n_embd;
-    case INFER__D_QUERY: return q;
+    case INFER__D_QUERY: return l && l->q_gated ? 2 * q : q;
     case INFER__D_KEY: return k;
     case INFER__D_VALUE: return v;
-    case INFER__D_QKV: return q + k + v;
+    case INFER__D_QKV: return m->arch->flags & INFER__QKV_WIDE ? 3 * q : q + k + v;
     case INFER__D_ATT: return l ? (uint64_t)l->n_head * (uint64_t)l->dim_v : 0;
     case INFER__D_FF: return l ? (uint64_t)l->n_ff : 0;
     case INFER__D_HEADS: return l ? (uint64_t)l->n_head : 0;
@@ -45,14 +45,65 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_FF_SHARED: return (uint64_t)hp->n_ff_shared;
     case INFER__D_MODEL_3: return 3 * (uint64_t)hp->n_embd;
     case INFER__D_TAPS: return l ? (uint64_t)l->conv_taps : 0;
+    case INFER__D_LATENT: return l ? (uint64_t)l->latent_rank : 0;
+    case INFER__D_LATENT_CACHE: return l ? (uint64_t)l->latent_rank + (uint64_t)l->n_rot : 0;
+    case INFER__D_LATENT_Q_RANK: return l ? (uint64_t)l->latent_q_rank : 0;
+    case INFER__D_LATENT_QUERY: return l ? (uint64_t)l->n_head * (uint64_t)l->latent_k : 0;
+    case INFER__D_LATENT_KEYS: return l ? (uint64_t)l->n_head * (uint64_t)l->latent_rank : 0;
+    case INFER__D_LATENT_NOPE: return l ? (uint64_t)(l->latent_k - l->n_rot) : 0;
+    case INFER__D_LATENT_VALUES: return l ? (uint64_t)l->n_head * (uint64_t)l->latent_v : 0;
+    case INFER__D_LATENT_BOTH: return l ? (uint64_t)l->n_head * (uint64_t)(l->latent_k - l->n_rot + l->latent_v) : 0;
     case INFER__D_ONE_ROW: return 1;
+    case INFER__D_SSM_INNER: return l ? (uint64_t)l->ssm.inner : 0;
+    case INFER__D_SSM_PROJ: return l ? (uint64_t)l->ssm.proj : 0;
+    case INFER__D_SSM_CONV: return l ? (uint64_t)l->ssm.conv : 0;
+    case INFER__D_SSM_X: return l ? (uint64_t)l->ssm.rank + 2 * (uint64_t)l->ssm.state : 0;
+    case INFER__D_SSM_RANK: return l ? (uint64_t)l->ssm.rank : 0;
+    case INFER__D_SSM_HEADS: return l ? (uint64_t)l->ssm.heads : 0;
+    case INFER__D_SSM_DIM: return l ? (uint64_t)l->ssm.dim : 0;
+    case INFER__D_SSM_HEADS_TWO: return l ? 2 * (uint64_t)l->ssm.heads : 0;
+    case INFER__D_SSM_STATE: return l ? (uint64_t)l->ssm.state : 0;
+    case INFER__D_SSM_A: return l ? (uint64_t)l->ssm.heads * (l->ssm.own_a ? (uint64_t)l->ssm.state : 1) : 0;
+    case INFER__D_PER_LAYER: return (uint64_t)hp->n_per_layer;
+    case INFER__D_PER_LAYERS: return (uint64_t)hp->n_per_layer * (uint64_t)hp->n_layer;
+    case INFER__D_STREAMS: return (uint64_t)hp->n_streams;
+    case INFER__D_STREAMS_2: return (uint64_t)hp->n_streams * (uint64_t)hp->n_streams;
+    case INFER__D_MODEL_STREAMS: return hp->n_streams ? (uint64_t)(hp->n_streams - 1) * (uint64_t)hp->n_embd : 0;
     default: return 0;
     }
 }
 
+/* The tensor of a slot, NULL when absent. */
+static infer__gguf_tensor *infer__slot_tensor(const infer_model *m, const infer__layer *l,
+                                              const infer__tensor_slot *s) {
+    infer__gguf_tensor *t;
+    char name[96], *end;
+    if (!l) return infer__gguf_tensor_find(&m->gguf, s->name);
+    infer__format(name, sizeof name, s->name, (int)l->index);
+    t = infer__gguf_tensor_find(&m->gguf, name);
+    if (t) return t;
+    end = strstr(name, "_norm.weight"); /* PLaMo 2 and 3 and Falcon-H1 name some norms without ".weight" */
+    if (end && (strstr(name, ".post_") || strstr(name, ".ssm_") || strstr(name, ".ffn_norm.")))
+        end[strlen("_norm")] = 0;
+    else if (s == &INFER__LAYER_SLOT_TABLE[INFER__W_MOE_CHOICE_B])
+        name[strlen(name) - strlen(".bias")] = 0; /* as some converters write it */
+    else return NULL;
+    return infer__gguf_tensor_find(&m->gguf, name);
+}
+
 /* The table row of a layer's slot, NULL where the architecture has no such role: in some the tensor called
- * post_attention_norm is the norm before the FFN. */
-static const infer__tensor_slot *infer__layer_slot(const infer_model *m, int s) {
+ * post_attention_norm is the norm before the FFN, in some attn_norm is when there is an attn_norm_2. */
+static const infer__tensor_slot *infer__layer_slot(const infer_model *m, const infer__layer *l, int s) {
+    static const infer__tensor_slot second[] = { /* in the order of ATTN_NORM, ATTN_NORM_B */
+        { "blk.%d.attn_norm_2.weight", INFER__D_ONE, INFER__D_MODEL, 0 },
+        { "blk.%d.attn_norm_2.bias", INFER__D_ONE, INFER__D_MODEL, 0 } };
+    int scale = (s >= INFER__W_Q_SCALE && s <= INFER__W_OUT_SCALE) ||
+                (s >= INFER__W_GATE_SCALE && s <= INFER__W_DOWN_SCALE);
+    if (scale && !(m->arch->flags & INFER__MATRIX_SCALES)) return NULL;
+    if ((m->arch->flags & INFER__ATTN_NORM_2) && infer__slot_tensor(m, l, &second[0])) {
+        if (s == INFER__W_ATTN_NORM || s == INFER__W_ATTN_NORM_B) return &second[s - INFER__W_ATTN_NORM];
+        if (s == INFER__W_FFN_NORM || s == INFER__W_FFN_NORM_B) s += INFER__W_ATTN_NORM - INFER__W_FFN_NORM;
+    }
     if (m->arch->flags & INFER__POST_ATTN_IS_FFN) {
         if (s == INFER__W_ATTN_POST_NORM) return NULL;
         if (s == INFER__W_FFN_NORM) s = INFER__W_ATTN_POST_NORM;
@@ -67,19 +118,6 @@ static const infer__tensor_slot *infer__model_slot(const infer_model *m, int s) 
         if (s == INFER__W_OUT_NORM) s = INFER__W_EMBD_NORM;
     }
     return &INFER__MODEL_SLOT_TABLE[s];
-}
-
-/* The tensor of a slot, NULL when absent. */
-static infer__gguf_tensor *infer__slot_tensor(const infer_model *m, const infer__layer *l,
-                                              const infer__tensor_slot *s) {
-    infer__gguf_tensor *t;
-    char name[96];
-    if (!l) return infer__gguf_tensor_find(&m->gguf, s->name);
-    infer__format(name, sizeof name, s->name, (int)l->index);
-    t = infer__gguf_tensor_find(&m->gguf, name);
-    if (t || s != &INFER__LAYER_SLOT_TABLE[INFER__W_MOE_CHOICE_B]) return t;
-    name[strlen(name) - strlen(".bias")] = 0; /* as some converters write it */
-    return infer__gguf_tensor_find(&m->gguf, name);
 }
 
 /* Check the shape of a slot's tensor and fill everything but its data. */
@@ -103,6 +141,7 @@ static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__te
         w->rows = 1;
         w->cols = (int32_t)INFER__MIN(n, INT32_MAX);
         if (per_head && n == head) cols = head; /* see infer__check_head_norm */
+        if (s->cols == INFER__D_HEADS_Q && (m->arch->flags & INFER__Q_NORM_HEADS)) cols = (uint64_t)l->n_head;
         if (t->type->values != 1)
             return infer__error(err, INFER_ERR_FORMAT, "tensor %s: a vector stored as %s", t->name, t->type->name);
     }
@@ -122,7 +161,7 @@ static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__te
 }
 
 static int infer__layer_has(const infer_model *m, const infer__layer *l, int slot) {
-    const infer__tensor_slot *s = infer__layer_slot(m, slot);
+    const infer__tensor_slot *s = infer__layer_slot(m, l, slot);
     return s && infer__slot_tensor(m, l, s) != NULL;
 }
 
@@ -149,7 +188,9 @@ static int infer__slot_read(const infer__layer *l, int slot) {
     for (i = 0; i < l->n_parts; i++) {
         const infer__part *p = &l->parts[i];
         if (slot >= p->kind->slots && slot < p->kind->slots_end) return 1;
-        if (p->reads == INFER__READS_NORM && (slot == p->norm || slot == p->norm + 1)) return 1;
+        if ((p->reads == INFER__READS_NORM || p->reads == INFER__READS_BOTH) &&
+            (slot == p->norm || slot == p->norm + 1))
+            return 1;
         if (slot == p->post) return 1;
     }
     return 0;
@@ -168,7 +209,7 @@ static infer_result infer__check_layer(const infer_model *m, infer__layer *l, in
     return r ? r : infer__only_with(m, l, INFER__W_FFN_NORM_B, INFER__W_FFN_NORM, err);
 }
 
-/* 1 when a part of a row's list of tensors (NULL: none) occurs in a name. */
+/* 1 when a part of a row's list of tensors (NULL: none) occurs in a name, or the name is listed behind a '='. */
 static int infer__listed(const char *p, const char *name) {
     while (p && *p) {
         size_t n = strcspn(p, " ");
@@ -176,7 +217,7 @@ static int infer__listed(const char *p, const char *name) {
         if (n < sizeof part) {
             memcpy(part, p, n);
             part[n] = 0;
-            if (n && strstr(name, part)) return 1;
+            if (n && (part[0] == '=' ? strcmp(name, part + 1) == 0 : strstr(name, part) != NULL)) return 1;
         }
         p += n;
         p += strspn(p, " ");
@@ -190,14 +231,21 @@ static int infer__lone_qk_norm(const infer_model *m, const infer__layer *l, int 
            !(infer__layer_has(m, l, INFER__W_ATTN_Q_NORM) && infer__layer_has(m, l, INFER__W_ATTN_K_NORM));
 }
 
+/* K and V of a layer that reads those of another one: files may have them. llama.cpp does not add the bias of such a
+ * layer's Q either; no published model has one. */
+static int infer__unread_kv(const infer__layer *l, int slot) {
+    return l->kv_from && ((slot >= INFER__W_ATTN_Q_B && slot <= INFER__W_ATTN_V_B) || slot == INFER__W_ATTN_K_NORM ||
+                          slot == INFER__W_ATTN_K_NORM_B);
+}
+
 static infer_result infer__bind_layer(infer_model *m, infer__layer *l, uint8_t *bound, infer_error *err) {
     infer_result r = INFER_OK;
     int32_t s;
     for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
-        const infer__tensor_slot *slot = infer__layer_slot(m, s);
+        const infer__tensor_slot *slot = infer__layer_slot(m, l, s);
         infer__gguf_tensor *t = slot ? infer__slot_tensor(m, l, slot) : NULL;
         if (!slot) continue;
-        if (infer__lone_qk_norm(m, l, s) || (t && infer__listed(m->arch->drop, t->name))) {
+        if (infer__lone_qk_norm(m, l, s) || infer__unread_kv(l, s) || (t && infer__listed(m->arch->drop, t->name))) {
             if (t) bound[t - m->gguf.tensors] = 1;
         } else if (infer__slot_read(l, s)) {
             r = infer__bind(m, l, slot, &l->w[s], bound, err);
@@ -205,9 +253,10 @@ static infer_result infer__bind_layer(infer_model *m, infer__layer *l, uint8_t *
     }
     if (!r) r = infer__check_layer(m, l, err);
     for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
-        const infer__tensor_slot *slot = infer__layer_slot(m, s);
+        const infer__tensor_slot *slot = infer__layer_slot(m, l, s);
         infer__gguf_tensor *t = slot && !infer__slot_read(l, s) ? infer__slot_tensor(m, l, slot) : NULL;
-        if (t && !infer__listed(m->arch->ignore, t->name)) r = infer__no_use(m, l, t->name, err);
+        if (!t || bound[t - m->gguf.tensors]) continue; /* a kind that the layer has reads it as another slot */
+        if (!infer__listed(m->arch->ignore, t->name)) r = infer__no_use(m, l, t->name, err);
     }
     return r;
 }
@@ -266,11 +315,18 @@ static infer__weight infer__slice(const infer__weight *w, int64_t first, int32_t
     return s;
 }
 
+static float infer__slot_float(const infer__layer *l, int slot, float absent) {
+    if (l->w[slot].type && l->w[slot].data) l->w[slot].type->decode(l->w[slot].data, &absent, 1);
+    return absent;
+}
+
 /* Cut fused tensors, so that a pass sees the parts only. */
-static void infer__split_fused(infer__layer *l) {
+static infer_result infer__split_fused(infer_model *m, infer__layer *l, infer_error *err) {
+    infer_result r = INFER_OK;
     int32_t i;
-    for (i = 0; i < l->n_parts; i++)
-        if (l->parts[i].kind->split) l->parts[i].kind->split(l);
+    for (i = 0; i < l->n_parts && !r; i++)
+        if (l->parts[i].kind->split) r = l->parts[i].kind->split(m, l, err);
+    return r;
 }
 
 static infer_result infer__load_slot(infer_model *m, const infer__layer *l, const infer__tensor_slot *s,
@@ -301,16 +357,18 @@ static infer_result infer__weights_load(infer_model *m, infer_error *err) {
         for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
             uint64_t bytes = l->w[s].row_bytes * (uint64_t)l->w[s].rows;
             if (!l->w[s].type) continue;
-            r = infer__load_slot(m, l, infer__layer_slot(m, s), &l->w[s], err);
+            r = infer__load_slot(m, l, infer__layer_slot(m, l, s), &l->w[s], err);
             if (s >= INFER__W_MOE_GATE && s <= INFER__W_MOE_DOWN) /* of experts only those that are used */
                 bytes = bytes / (uint64_t)m->hp.n_expert * (uint64_t)m->hp.n_used;
             m->token_bytes += bytes;
         }
-        if (!r) infer__split_fused(l);
+        if (!r) r = infer__split_fused(m, l, err);
     }
     if (!r) {
         if (!m->w[INFER__W_OUTPUT].type) m->w[INFER__W_OUTPUT] = m->w[INFER__W_TOKEN_EMBD];
         m->token_bytes += m->w[INFER__W_OUTPUT].row_bytes * (uint64_t)m->w[INFER__W_OUTPUT].rows;
+        for (s = INFER__W_PER_LAYER_PROJ; s <= INFER__W_ALTUP_UNEMBD; s++)
+            m->token_bytes += m->w[s].row_bytes * (uint64_t)m->w[s].rows;
     }
     return r;
 }

@@ -39,7 +39,7 @@ FAMILIES = {
     'llama': dict(norm='rms', rope='pairs', act='silu'),
     'minicpm': dict(norm='rms', rope='pairs', act='silu', logits='over', minicpm=True),
     'mistral3': dict(norm='rms', rope='pairs', act='silu', temperature=True),
-    'mpt': dict(norm='layer', rope=None, act='gelu', alibi='key', qk_norm_pair=True),
+    'mpt': dict(norm='layer', rope=None, act='gelu_erf', alibi='key', qk_norm_pair=True),
     'nemotron': dict(norm='layer', rope='halves', act='relu2'),
     'olmo': dict(norm='layer', rope='pairs', act='silu', bare_norms=True),
     'olmo2': dict(norm='rms', rope='halves', act='silu', window_every=4, window_unscaled=True),
@@ -73,6 +73,7 @@ def add(a, b):
 ACTIVATIONS = {
     'silu': lambda v: v / (1.0 + math.exp(-v)) if v > -700 else 0.0,
     'gelu': lambda v: 0.5 * v * (1.0 + math.tanh(math.sqrt(2.0 / math.pi) * (v + 0.044715 * v ** 3))),
+    'gelu_erf': lambda v: 0.5 * v * (1.0 + math.erf(v / math.sqrt(2.0))),
     'relu2': lambda v: max(v, 0.0) ** 2,
 }
 

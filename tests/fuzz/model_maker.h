@@ -33,6 +33,8 @@ typedef struct maker {
     int layers, width, vocab, tokens, context, dim_k, dim_v, rot, experts, used, ff_expert, ff_shared;
     int heads[MAKER_LAYERS], kv[MAKER_LAYERS], ff[MAKER_LAYERS];
     int conv[MAKER_LAYERS], taps; /* layers that are short convolutions, in rows that have those */
+    int ssm[MAKER_LAYERS], ssm_kind, inner, state, rank, groups; /* layers with state spaces, INFER__SUBLAYER_* of them */
+    int per_layer, shared, streams, laurel; /* of Gemma 3n and 4: values a layer, layers without K/V, streams, laurel's rank */
     int by_layer, moe, fused, gate, bias, qk_norm, post, row_types, fill, tokenizer, templ;
 } maker;
 
@@ -239,15 +241,40 @@ static void maker_experts(maker *m, int layer, const char *name, int cols, int r
     maker_tensor(m, full, 'm', (uint64_t)cols, (uint64_t)rows, (uint64_t)m->experts);
 }
 
+/* The scales of matrices in a row that has them. */
+static void maker_scales(maker *m, int layer, const char *const *names, int n) {
+    char full[96];
+    int i;
+    for (i = 0; i < n && (m->a->flags & INFER__MATRIX_SCALES) && (m->bias & 1); i++) {
+        snprintf(full, sizeof full, "blk.%d.%s.scale", layer, names[i]);
+        maker_tensor(m, full, 'n', 1, 1, 1);
+    }
+}
+
+/* What only some rows have around the heads. */
+static void maker_row_attention(maker *m, int l) {
+    static const char *const scaled[] = { "attn_q", "attn_k", "attn_v", "attn_output" };
+    const uint64_t flags = m->a->flags;
+    if (flags & INFER__Q_NORM_HEADS) maker_norm(m, l, "attn_q_norm", 0, m->heads[l], 1);
+    if (m->a->gate && ((flags & INFER__GATE_NEEDED) || (m->post & 4)))
+        maker_linear(m, l, "attn_gate", 0, m->width, m->post & 8 ? m->heads[l] : m->heads[l] * m->dim_v);
+    if (!(flags & INFER__MATRIX_SCALES)) return;
+    if (m->post & 4) maker_norm(m, l, "attn_sub_norm", 0, m->heads[l] * m->dim_v, 1);
+    if (!(m->fused & 1)) maker_scales(m, l, scaled, 4);
+}
+
 static void maker_attention(maker *m, int l) {
     int q = m->heads[l] * m->dim_k, k = m->kv[l] * m->dim_k, v = m->kv[l] * m->dim_v, i;
-    if (m->fused & 1) maker_linear(m, l, "attn_qkv", m->bias & 2, m->width, q + k + v);
+    int k_is_v = (m->a->flags & INFER__V_MAY_BE_K) && (m->post & 8) && m->dim_k == m->dim_v;
+    if (l >= m->layers - m->shared && !(m->post & 1)) maker_linear(m, l, "attn_q", 0, m->width, q);
+    else if (m->fused & 1) maker_linear(m, l, "attn_qkv", m->bias & 2, m->width, m->a->flags & INFER__QKV_WIDE ? 3 * q : q + k + v);
     else {
         maker_linear(m, l, "attn_q", m->bias & 2, m->width, q);
         maker_linear(m, l, "attn_k", m->bias & 2, m->width, k);
-        maker_linear(m, l, "attn_v", m->bias & 4, m->width, v);
+        if (!k_is_v || maker_slip(m)) maker_linear(m, l, "attn_v", m->bias & 4, m->width, v);
     }
-    for (i = 0; i < 2 && m->qk_norm; i++) { /* 1: one for every head; 2: over the row; 3: one per head */
+    maker_row_attention(m, l);
+    for (i = 0; i < 2 && m->qk_norm && !(m->a->flags & (INFER__Q_NORM_HEADS | INFER__QK_NORM_BARE)); i++) { /* 1: one for every head; 2: over the row; 3: one per head */
         int heads = i ? m->kv[l] : m->heads[l];
         maker_norm(m, l, i ? "attn_k_norm" : "attn_q_norm", (m->bias & 8) != 0, m->qk_norm == 2 ? heads * m->dim_k : m->dim_k,
                    m->qk_norm == 3 ? heads : 1);
@@ -268,19 +295,104 @@ static void maker_conv(maker *m, int l) {
     maker_linear(m, l, "shortconv.out_proj", 0, m->width, m->width);
 }
 
+/* Vectors and rows of floats, as the library reads them. */
+static void maker_ssm_tensor(maker *m, int l, const char *name, char kind, int cols, int rows) {
+    char full[64];
+    snprintf(full, sizeof full, "blk.%d.%s", l, name);
+    maker_tensor(m, full, kind, (uint64_t)cols, (uint64_t)rows, 1);
+}
+
+static void maker_ssm(maker *m, int l) {
+    const int two = m->ssm_kind == INFER__SUBLAYER_MAMBA_2, old = m->ssm_kind == INFER__SUBLAYER_MAMBA;
+    const int heads = old ? m->inner : m->rank, conv = m->inner + (two ? 2 * m->groups * m->state : 0);
+    const int rank = old ? m->rank : m->width / 16 > 64 ? m->width / 16 : 64;
+    maker_linear(m, l, "ssm_in", 0, m->width, two ? m->inner + conv + heads : 2 * m->inner);
+    maker_ssm_tensor(m, l, "ssm_conv1d.weight", 'n', m->taps, conv);
+    if (m->bias & 2) maker_ssm_tensor(m, l, "ssm_conv1d.bias", 'v', conv, 1);
+    if (!two) {
+        maker_linear(m, l, "ssm_x", 0, m->inner, rank + 2 * m->state);
+        maker_linear(m, l, "ssm_dt", 0, rank, heads);
+        if (m->post & 4) {
+            maker_norm(m, l, "ssm_dt_norm", 0, rank, 1);
+            maker_norm(m, l, "ssm_b_norm", 0, m->state, 1);
+            maker_norm(m, l, "ssm_c_norm", 0, m->state, 1);
+        }
+    } else if (m->post & 4) maker_norm(m, l, "ssm_norm", 0, m->inner / m->groups, m->groups);
+    maker_ssm_tensor(m, l, "ssm_dt.bias", 'v', heads, 1);
+    maker_ssm_tensor(m, l, "ssm_a", 'v', old ? m->state : 1, heads);
+    maker_ssm_tensor(m, l, "ssm_d", 'v', heads, 1);
+    maker_linear(m, l, "ssm_out", 0, m->inner, m->width);
+}
+
+/* Rows whose layers are one sublayer. */
+static int maker_one_part(const maker *m) {
+    return m->a->parts == infer__parts_mamba || m->a->parts == infer__parts_nemotron_h;
+}
+
+/* What Gemma 3n and 4 have beside the stream. */
+static void maker_streams(maker *m, int l) {
+    static const char *const coefs[] = { "altup_predict_coef", "altup_correct_coef", "altup_router" };
+    int n = m->streams, i;
+    if (m->per_layer) {
+        maker_linear(m, l, "inp_gate", 0, m->width, m->per_layer);
+        maker_linear(m, l, "proj", 0, m->per_layer, m->width);
+        if ((m->post & 4) || maker_slip(m)) maker_norm(m, l, "post_norm", 0, m->width, 1);
+    }
+    if ((m->a->flags & INFER__V_MAY_BE_K) && (m->post & 2)) maker_norm(m, l, "layer_output_scale", 0, 1, 1);
+    if (n == 0) return;
+    for (i = 0; i < 3; i++) maker_linear(m, l, coefs[i], 0, i == 2 ? m->width : n, i ? n : n * n);
+    maker_norm(m, l, "altup_router_norm", 0, m->width, 1);
+    maker_norm(m, l, "altup_correct_scale", 0, m->width, 1);
+    maker_linear(m, l, "laurel_l", 0, m->width, m->laurel);
+    maker_linear(m, l, "laurel_r", 0, m->laurel, m->width);
+    maker_norm(m, l, "laurel_post_norm", 0, m->width, 1);
+}
+
+static void maker_streams_model(maker *m) {
+    if (m->per_layer) {
+        maker_tensor(m, "per_layer_token_embd.weight", 'm', (uint64_t)(m->per_layer * m->layers), (uint64_t)m->vocab, 1);
+        maker_tensor(m, "per_layer_model_proj.weight", 'm', (uint64_t)m->width, (uint64_t)(m->per_layer * m->layers), 1);
+        maker_tensor(m, "per_layer_proj_norm.weight", 'n', (uint64_t)m->per_layer, 1, 1);
+    }
+    if (!m->streams) return;
+    maker_tensor(m, "altup_proj.weight", 'm', (uint64_t)m->width, (uint64_t)m->width, (uint64_t)m->streams - 1);
+    maker_tensor(m, "altup_unembd_proj.weight", 'm', (uint64_t)m->width, (uint64_t)m->width, (uint64_t)m->streams - 1);
+}
+
 static void maker_layer(maker *m, int l) {
-    const uint32_t flags = m->a->flags;
+    static const char *const scaled[] = { "ffn_up", "ffn_down", "ffn_gate" };
+    const uint64_t flags = m->a->flags;
+    char beside[64];
     int parallel = m->a->block == INFER__BLOCK_PARALLEL, ln_bias = m->a->norm == INFER__NORM_LAYER && (m->bias & 1);
     if (!(flags & (INFER__NO_PRE_NORM | INFER__NORM_BARE))) {
         maker_norm(m, l, "attn_norm", ln_bias, m->width, 1);
-        if (!(parallel && (m->post & 4)))
+        if ((flags & INFER__ATTN_NORM_2) && (m->post & 8)) maker_norm(m, l, "attn_norm_2", ln_bias, m->width, 1);
+        if (!(parallel && (m->post & 4)) && !(flags & INFER__ATTN_NORM_2) && !maker_one_part(m))
             maker_norm(m, l, flags & INFER__POST_ATTN_IS_FFN ? "post_attention_norm" : "ffn_norm", ln_bias && !(flags & INFER__POST_ATTN_IS_FFN), m->width, 1);
     }
     if (m->conv[l]) maker_conv(m, l);
-    else maker_attention(m, l);
+    else if (m->ssm[l]) maker_ssm(m, l);
+    else if (!m->a->parts || m->a->parts != infer__parts_nemotron_h || !m->ff[l]) maker_attention(m, l);
+    if (m->ssm[l] == 2) maker_attention(m, l); /* side by side */
+    if (m->a->parts == infer__parts_mamba || (m->a->parts == infer__parts_nemotron_h && !m->ff[l])) return;
     if ((m->post & 1) && !(flags & INFER__POST_ATTN_IS_FFN)) maker_norm(m, l, "post_attention_norm", 0, m->width, 1);
     if (m->post & 2) maker_norm(m, l, "post_ffw_norm", 0, m->width, 1);
+    if (flags & INFER__Q_NORM_HEADS) {
+        char full[64];
+        snprintf(full, sizeof full, "blk.%d.layer_output_scale.weight", l);
+        maker_tensor(m, full, 'v', 1, 1, 1);
+    }
+    maker_streams(m, l);
     if (m->moe && !(m->by_layer && l == 0)) {
+        if (flags & INFER__V_MAY_BE_K) { /* beside a dense FFN */
+            maker_norm(m, l, "pre_ffw_norm_2", 0, m->width, 1);
+            maker_norm(m, l, "post_ffw_norm_1", 0, m->width, 1);
+            maker_norm(m, l, "post_ffw_norm_2", 0, m->width, 1);
+            snprintf(beside, sizeof beside, "blk.%d.ffn_gate_inp.scale", l);
+            maker_tensor(m, beside, 'n', (uint64_t)m->width, 1, 1);
+            snprintf(beside, sizeof beside, "blk.%d.ffn_down_exps.scale", l);
+            if (m->post & 1) maker_tensor(m, beside, 'n', (uint64_t)m->experts, 1, 1);
+        }
         maker_linear(m, l, "ffn_gate_inp", 0, m->width, m->experts);
         if (m->gate) maker_experts(m, l, "ffn_gate_exps", m->width, m->ff_expert);
         maker_experts(m, l, "ffn_up_exps", m->width, m->ff_expert);
@@ -290,11 +402,14 @@ static void maker_layer(maker *m, int l) {
             maker_linear(m, l, "ffn_up_shexp", 0, m->width, m->ff_shared);
             maker_linear(m, l, "ffn_down_shexp", 0, m->ff_shared, m->width);
         }
-        return;
+        if (!(flags & INFER__V_MAY_BE_K)) return;
     }
     if (m->gate && !(m->fused & 2)) maker_linear(m, l, "ffn_gate", m->bias & 32, m->width, m->ff[l]);
     maker_linear(m, l, "ffn_up", m->bias & 32, m->width, m->gate && (m->fused & 2) ? 2 * m->ff[l] : m->ff[l]);
     maker_linear(m, l, "ffn_down", m->bias & 16, m->ff[l], m->width);
+    if (!(flags & INFER__MATRIX_SCALES)) return;
+    if (m->post & 4) maker_norm(m, l, "ffn_sub_norm", 0, m->ff[l], 1);
+    maker_scales(m, l, scaled, m->gate && !(m->fused & 2) ? 3 : 2);
 }
 
 /* ---- vocabulary, template ------------------------------------------------------------------------------------------------ */
@@ -398,7 +513,7 @@ static void maker_shape(maker *m) {
     m->tokens = m->vocab;
     if (maker_slip(m)) m->tokens = m->vocab + (int)fuzz_below(in, 20) - 10;
     if (m->tokens < 1) m->tokens = 1;
-    m->moe = fuzz_below(in, 4) == 3;
+    m->moe = fuzz_below(in, 4) == 3 && m->a->parts != infer__parts_falcon_h1;
     if (m->moe) {
         m->experts = 1 + (int)fuzz_below(in, 6);
         m->used = 1 + (int)fuzz_below(in, (uint32_t)m->experts);
@@ -408,16 +523,48 @@ static void maker_shape(maker *m) {
     m->fused = (int)fuzz_below(in, 4);
     m->gate = fuzz_below(in, 4) != 3;
     m->bias = (int)fuzz_byte(in) & 63;
+    if ((m->a->flags & INFER__MATRIX_SCALES) && (m->bias & 1)) m->bias = 1; /* a matrix has a scale or a bias */
+    if ((m->a->flags & INFER__QKV_WIDE) && m->dim_v > m->dim_k) m->dim_v = m->dim_k;
     m->qk_norm = (int)fuzz_below(in, 8);
     m->qk_norm = m->qk_norm > 3 ? 0 : m->qk_norm;
     m->post = (int)fuzz_byte(in) & 15;
     if (m->a->flags & INFER__NO_PRE_NORM) m->post |= 3;
+    if (m->a->parts == infer__parts_mamba || m->a->parts == infer__parts_nemotron_h || m->a->parts == infer__parts_falcon_h1)
+        m->post &= ~3;
     for (l = 0; l + 1 < m->layers && m->a->mixer_else == INFER__SUBLAYER_SHORTCONV; l++) /* the last one rotates */
         if (fuzz_below(in, 2)) {
             m->conv[l] = 1;
             m->kv[l] = 0;
             m->taps = 2 + (int)fuzz_below(in, 5);
         }
+    m->ssm_kind = m->a->parts == infer__parts_falcon_h1 ? INFER__SUBLAYER_MAMBA_2 : m->a->mixer_else;
+    if (m->ssm_kind < INFER__SUBLAYER_MAMBA || m->ssm_kind > INFER__SUBLAYER_MAMBA_HEADS) m->ssm_kind = 0;
+    for (l = 0; l < m->layers && m->ssm_kind; l++) {
+        const int all = m->a->parts == infer__parts_mamba || m->a->parts == infer__parts_falcon_h1;
+        if (all || (l + 1 < m->layers && fuzz_below(in, 2))) { /* the last one has attention, or an FFN */
+            m->ssm[l] = m->a->parts == infer__parts_falcon_h1 ? 2 : 1;
+            if (m->ssm[l] == 1) m->kv[l] = 0;
+        }
+        if (m->a->parts == infer__parts_nemotron_h && (m->ssm[l] || l + 1 == m->layers || fuzz_below(in, 2))) m->ff[l] = 0;
+    }
+    if (m->ssm_kind) {
+        m->taps = 2 + (int)fuzz_below(in, 5);
+        m->state = 1 + (int)fuzz_below(in, 20);
+        m->groups = 1 + (int)fuzz_below(in, 3);
+        m->rank = m->groups * (1 + (int)fuzz_below(in, 3));
+        m->inner = m->rank * (1 + (int)fuzz_below(in, 30));
+        if (size >= 9) m->inner = m->rank = m->groups = size == 15 ? 256 : 32; /* blocks of quantised rows */
+        if (size >= 9 && m->ssm_kind == INFER__SUBLAYER_MAMBA_2) m->groups = 1 << fuzz_below(in, 3);
+    }
+    if (m->a->flags & INFER__ROPE_HALF) m->rot &= ~3;
+    if (m->a->flags & INFER__V_NORM_BARE) {
+        m->streams = m->a->flags & INFER__SPARSE ? 2 + (int)fuzz_below(in, 4) : 0;
+        if (m->streams || fuzz_below(in, 2)) m->per_layer = size < 9 ? 1 + (int)fuzz_below(in, 12) : 32;
+        m->laurel = size < 9 ? 1 + (int)fuzz_below(in, 9) : 32;
+        m->shared = m->by_layer || m->layers < 2 ? 0 : (int)fuzz_below(in, (uint32_t)m->layers);
+        if (m->shared) m->fused &= 2;
+        if (m->streams) m->moe = 0;
+    }
     m->row_types = (int)fuzz_byte(in);
     m->fill = (int)fuzz_byte(in);
     m->fill = m->fill < 225 ? 0 : m->fill % 3 + 1;
@@ -439,25 +586,84 @@ static void maker_rope(maker *m) {
     if (fuzz_below(&m->in, 2)) maker_int(m, "rope.scaling.original_context_length", 4 + (int)fuzz_below(&m->in, 100));
     if (fuzz_below(&m->in, 2)) maker_float_key(m, "rope.scaling.attn_factor", 0.5f + (float)fuzz_below(&m->in, 8) / 4);
     if (kind == 3 || kind == 5) {
-        maker_tensor(m, "rope_factors_long.weight", 'n', (uint64_t)m->rot / 2, 1, 1);
-        maker_tensor(m, "rope_factors_short.weight", 'n', (uint64_t)m->rot / 2, 1, 1);
+        int half = m->rot / (m->a->flags & INFER__ROPE_HALF ? 4 : 2);
+        maker_tensor(m, "rope_factors_long.weight", 'n', (uint64_t)half, 1, 1);
+        maker_tensor(m, "rope_factors_short.weight", 'n', (uint64_t)half, 1, 1);
     }
+}
+
+/* Keys that only some rows follow. */
+static void maker_row_keys(maker *m) {
+    static const char *const xielu[] = { "xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps" };
+    static const char *const acts[] = { "silu", "relu2", "relu", "gelu", "gelu_new", "other" };
+    const infer__arch *a = m->a;
+    char key[160];
+    int i;
+    for (i = 0; i < 4 && a->act == INFER__ACT_XIELU; i++) {
+        if (maker_slip(m)) continue;
+        gw_f32(&m->w, xielu[i], i == 3 ? -1e-6f : 0.25f * (float)fuzz_below(&m->in, 8));
+    }
+    if (a->act_by_key && fuzz_below(&m->in, 2))
+        gw_str(&m->w, maker_key(m, "hidden_activation", key), acts[maker_slip(m) ? 5 : fuzz_below(&m->in, 5)]);
+    if ((a->flags & INFER__ROPE_SECTIONS) && fuzz_below(&m->in, 2)) {
+        int64_t sections[4] = { 0 };
+        for (i = 0; i < 3; i++) sections[i] = (int64_t)fuzz_below(&m->in, 20);
+        if (maker_slip(m)) sections[3] = (int64_t)fuzz_byte(&m->in) - 100;
+        gw_ints(&m->w, maker_key(m, "rope.dimension_sections", key), GW_I32, sections, maker_slip(m) ? fuzz_below(&m->in, 3) : 4);
+    }
+    if (a->flags & INFER__V_NORM_BARE) {
+        maker_int(m, "embedding_length_per_layer_input", m->per_layer);
+        maker_int(m, "attention.shared_kv_layers", m->shared);
+        if (m->streams != 4 || fuzz_below(&m->in, 2)) {
+            if (m->streams) maker_int(m, "altup.num_inputs", m->streams);
+            if (m->streams) maker_int(m, "altup.active_idx", 0);
+        }
+    }
+    if ((a->flags & INFER__SPARSE) && fuzz_below(&m->in, 2)) {
+        int n = m->layers + maker_slip(m);
+        gw_array(&m->w, maker_key(m, "activation_sparsity_scale", key), GW_F32, (uint64_t)n);
+        for (i = 0; i < n; i++) {
+            float v = maker_slip(m) ? (float)NAN : fuzz_below(&m->in, 2) ? (float)fuzz_below(&m->in, 20) / 8 : -INFINITY;
+            uint32_t u;
+            memcpy(&u, &v, 4);
+            gw_uint(&m->w, &m->w.kv, u, 4);
+        }
+    }
+    for (i = 0; i < 2 && (a->flags & (INFER__CLAMPS | INFER__CLAMPS_BEFORE)); i++)
+        if (fuzz_below(&m->in, 2) && (i == 0 || (a->flags & INFER__CLAMPS)))
+            maker_float_key(m, i ? "swiglu_clamp_shexp" : "swiglu_clamp_exp", (float)fuzz_below(&m->in, 12) / 8);
+    if ((a->flags & INFER__ROPE_ALPHA) && fuzz_below(&m->in, 2)) maker_float_key(m, "rope.scaling.alpha", 1.0f + (float)fuzz_below(&m->in, 40));
 }
 
 static void maker_keys(maker *m) {
     const infer__arch *a = m->a;
     fuzz_in *in = &m->in;
     char key[160];
+    int i;
     gw_str(&m->w, "general.architecture", maker_slip(m) ? "llamas" : a->name);
     maker_int(m, "embedding_length", m->width);
     maker_int(m, "block_count", m->layers);
     maker_int(m, "context_length", m->context);
     maker_layer_ints(m, "attention.head_count", m->heads);
     maker_layer_ints(m, "attention.head_count_kv", m->kv);
-    maker_layer_ints(m, "feed_forward_length", m->ff);
+    if (a->flags & INFER__FF_TWICE) {
+        int l, twice[MAKER_LAYERS] = { 0 };
+        for (l = 0; l < m->layers; l++) twice[l] = 2 * m->ff[l];
+        maker_layer_ints(m, "feed_forward_length", twice);
+    } else maker_layer_ints(m, "feed_forward_length", m->ff);
     if (m->dim_k * m->heads[0] != m->width || m->by_layer || fuzz_below(in, 2)) maker_int(m, "attention.key_length", m->dim_k);
     if (m->dim_v * m->heads[0] != m->width || m->by_layer || fuzz_below(in, 2)) maker_int(m, "attention.value_length", m->dim_v);
-    if (m->taps) maker_int(m, "shortconv.l_cache", m->taps);
+    if (m->taps && !m->ssm_kind) maker_int(m, "shortconv.l_cache", m->taps);
+    for (i = 0; i < m->layers && !m->ssm[i]; i++) continue;
+    if (i < m->layers) {
+        maker_int(m, "ssm.conv_kernel", m->taps);
+        maker_int(m, "ssm.inner_size", m->inner);
+        maker_int(m, "ssm.state_size", m->state);
+        maker_int(m, "ssm.time_step_rank", m->rank);
+        if (m->ssm_kind == INFER__SUBLAYER_MAMBA_2) maker_int(m, "ssm.group_count", m->groups);
+        if (m->ssm_kind == INFER__SUBLAYER_MAMBA && fuzz_below(in, 2))
+            gw_int(&m->w, maker_key(m, "ssm.dt_b_c_rms", key), GW_BOOL, fuzz_below(in, 2));
+    }
     if (a->rope != INFER__ROPE_NONE) maker_int(m, "rope.dimension_count", m->rot);
     maker_float_key(m, a->norm == INFER__NORM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
                     fuzz_below(in, 2) ? 1e-6f : 1e-5f);
@@ -469,14 +675,15 @@ static void maker_keys(maker *m) {
     }
     if ((a->window_every || (a->flags & INFER__WINDOW_ALL)) && fuzz_below(in, 4)) {
         maker_int(m, "attention.sliding_window", 1 + (int)fuzz_below(in, 30));
-        if (fuzz_below(in, 4) == 3) {
+        if (fuzz_below(in, 4) == 3 || a->window_every == INFER__WINDOW_BY_FILE || m->shared) {
             int64_t on[MAKER_LAYERS];
             int l;
-            for (l = 0; l < m->layers; l++) on[l] = (int64_t)fuzz_below(in, 2);
+            for (l = 0; l < m->layers; l++) on[l] = m->shared && l ? on[0] : (int64_t)fuzz_below(in, 2);
             gw_ints(&m->w, maker_key(m, "attention.sliding_window_pattern", key), GW_I32, on, (size_t)m->layers - (maker_slip(m) ? 1 : 0));
         }
     }
     maker_rope(m);
+    maker_row_keys(m);
     if (fuzz_below(in, 4) == 3) maker_float_key(m, "embedding_scale", 2.5f);
     if (fuzz_below(in, 4) == 3) maker_float_key(m, "residual_scale", 0.5f);
     if ((a->flags & (INFER__LOGITS_TIMES | INFER__LOGITS_OVER)) && fuzz_below(in, 2)) maker_float_key(m, "logit_scale", 0.25f);
@@ -545,7 +752,9 @@ static unsigned char *maker_file(maker *m, size_t *n) {
     if (!(m->a->flags & INFER__NORM_BARE)) maker_norm(m, -1, m->a->flags & INFER__EMBD_NORM_IS_OUT ? "token_embd_norm" : "output_norm", m->a->norm == INFER__NORM_LAYER && (m->bias & 1), m->width, 1);
     if (fuzz_below(&m->in, 2)) maker_tensor(m, "output.weight", 'm', (uint64_t)m->width, (uint64_t)m->vocab, 1);
     if (fuzz_below(&m->in, 8) == 7) maker_tensor(m, "output.bias", 'v', (uint64_t)m->vocab, 1, 1);
-    if (m->a->rope != INFER__ROPE_NONE && fuzz_below(&m->in, 8) == 7) maker_tensor(m, "rope_freqs.weight", 'n', (uint64_t)m->rot / 2, 1, 1);
+    if (m->a->rope != INFER__ROPE_NONE && !m->shared && fuzz_below(&m->in, 8) == 7)
+        maker_tensor(m, "rope_freqs.weight", 'n', (uint64_t)m->rot / (m->a->flags & INFER__ROPE_HALF ? 4 : 2), 1, 1);
+    maker_streams_model(m);
     for (l = 0; l < m->layers; l++) maker_layer(m, l);
     if (maker_slip(m)) m->w.n_tensors += fuzz_below(&m->in, 2) ? 1 : (uint64_t)1 << 40;
     if (maker_slip(m)) m->w.n_kv += fuzz_below(&m->in, 2) ? 1 : (uint64_t)1 << 60;

@@ -154,6 +154,9 @@ int cli_parse_ids(const char *command, const char *where, const char *text, size
 /* Text to ids. Says why and returns 0 on failure. *ids is to be freed. */
 int cli_tokenize(const char *command, const infer_model *model, const char *text, size_t n, int32_t flags,
                  infer_token **ids, size_t *count);
+/* Ids to text of *n bytes, to be freed; NULL after saying why. */
+char *cli_detokenize(const char *command, const infer_model *model, const infer_token *ids, size_t count, int32_t flags,
+                     size_t *n);
 /* A file to write ("-" = stdout), and its end: close says why and returns 0 when something could not be written. */
 FILE *cli_create(const char *command, const char *path);
 int cli_close(const char *command, FILE *file, const char *path);

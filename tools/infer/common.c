@@ -167,6 +167,26 @@ int cli_tokenize(const char *command, const infer_model *model, const char *text
     return 0;
 }
 
+char *cli_detokenize(const char *command, const infer_model *model, const infer_token *ids, size_t count, int32_t flags,
+                     size_t *n) {
+    infer_error err;
+    size_t cap = count * 8 + 64; /* enough for most texts; the second round is exact */
+    char *text = NULL;
+    for (;;) {
+        char *grown = cli_grow(command, text, cap, 1);
+        if (grown == NULL) break;
+        text = grown;
+        if (infer_detokenize(model, ids, count, flags, text, cap, n, &err) != INFER_OK) {
+            cli_fail(command, "%s", err.message);
+            break;
+        }
+        if (*n <= cap) return text;
+        cap = *n;
+    }
+    free(text);
+    return NULL;
+}
+
 /* ---- memory and files ----------------------------------------------------------------------- */
 
 void *cli_grow(const char *command, void *p, size_t n, size_t size) {

@@ -82,6 +82,7 @@ void gguf_element_string(gguf_out *g, const char *s) {
 void gguf_element_i32(gguf_out *g, int32_t x) { meta_number(g, (uint32_t)x, 4); }
 
 void gguf_element_f32(gguf_out *g, double x) { meta_number(g, float_bits(x), 4); }
+void gguf_element_bool(gguf_out *g, int x) { meta_number(g, x != 0, 1); }
 
 static uint64_t padded(uint64_t n) { return (n + GGUF_ALIGNMENT - 1) / GGUF_ALIGNMENT * GGUF_ALIGNMENT; }
 

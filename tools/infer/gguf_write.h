@@ -26,6 +26,7 @@ void gguf_array(gguf_out *g, const char *key, uint32_t type, uint64_t n);
 void gguf_element_string(gguf_out *g, const char *s);
 void gguf_element_i32(gguf_out *g, int32_t x);
 void gguf_element_f32(gguf_out *g, double x);
+void gguf_element_bool(gguf_out *g, int x);
 /* Announce a tensor of `bytes` bytes; dims[0] is the length of a row. */
 void gguf_tensor(gguf_out *g, const char *name, uint32_t type, int n_dims, const uint64_t *dims, uint64_t bytes);
 /* Everything is announced: write the header. */

@@ -85,6 +85,7 @@ typedef struct request {
     const char *prompt;
     size_t prompt_length;
     int64_t limit;
+    int64_t steps, block, order; /* of models that fill in masked tokens */
     int special, ignore_end;
     cli_list stop;
 } request;
@@ -121,9 +122,49 @@ static int reply_to(const request *q, infer_session *session, infer_sampler *sam
     return result == INFER_OK && !r->failed;
 }
 
+/* Tokens before an end token, or all. */
+static int32_t written(const infer_model *model, const request *q, const infer_token *tokens, int32_t n) {
+    int32_t i;
+    for (i = 0; i < n && (q->ignore_end || !(infer_token_flags(model, tokens[i]) & INFER_TOKEN_END)); i++) {}
+    return i;
+}
+
+/* The same from a model that fills in masked tokens: all of the text at once, when it is whole. */
+static int fill_in(const request *q, const infer_model *model, infer_session *session, infer_sampler *sampler,
+                   const infer_token *prompt, size_t n_prompt, uint64_t seed, reply *r, infer_generate_info *info) {
+    infer_fill_params p;
+    infer_token *out = cli_grow("run", NULL, (size_t)q->limit, sizeof *out);
+    size_t n_text;
+    char *text;
+    int32_t n;
+    if (out == NULL) return 0;
+    memset(&p, 0, sizeof p);
+    p.n = (int32_t)q->limit;
+    p.steps = (int32_t)q->steps;
+    p.block = (int32_t)q->block;
+    p.order = (int32_t)q->order;
+    p.seed = seed;
+    if (infer_session_fill(session, sampler, prompt, (int32_t)n_prompt, &p, out) != INFER_OK) {
+        cli_fail("run", "%s", infer_session_error(session)->message);
+        free(out);
+        return 0;
+    }
+    n = written(model, q, out, p.n);
+    info->stop_reason = n < p.n ? INFER_STOP_TOKEN : INFER_STOP_LIMIT;
+    info->prompt_tokens = (int32_t)n_prompt;
+    info->new_tokens = n;
+    r->tokens = out;
+    r->n_tokens = (size_t)n;
+    text = cli_detokenize("run", model, out, (size_t)n, q->special ? INFER_TEXT_WRITE_SPECIAL : 0, &n_text);
+    if (text) take_text(r, text, n_text);
+    free(text);
+    return text != NULL && !r->failed;
+}
+
 /* Everything after the model is open. */
 static int generate(infer_model *model, const request *q, cli_common *common, double started) {
     infer_context_params params;
+    infer_model_info model_info;
     infer_context *context = NULL;
     infer_session *session = NULL;
     infer_sampler *sampler = NULL;
@@ -147,9 +188,12 @@ static int generate(infer_model *model, const request *q, cli_common *common, do
     if (cli_grammar("run", model, &common->sampling)) sampler = cli_sampler("run", model, &common->sampling, seed);
     cli_context_params(common, &params);
     cells = cells_needed(model, common, n_prompt + (size_t)q->limit);
+    if (infer_model_get_info(model, &model_info) != INFER_OK) model_info.masked = 0;
+    if (model_info.masked) params.batch = cells; /* all in one pass */
     if (sampler && cli_session("run", model, &params, cells, &context, &session)) {
         load_s = platform_clock() - started;
-        ok = reply_to(q, session, sampler, &r, &info);
+        ok = model_info.masked ? fill_in(q, model, session, sampler, prompt, n_prompt, seed, &r, &info)
+                               : reply_to(q, session, sampler, &r, &info);
         infer_session_stats(session, &stats);
         if (ok && common->json) print_json(&r, prompt, n_prompt, &stats);
         if (ok) print_statistics(&info, &stats, seed, load_s);
@@ -198,6 +242,9 @@ int cmd_run(int argc, char **argv) {
         {"--stop", OPT_LIST, &q.stop, "TEXT", "end before this text; may come several times", 0, 0},
         {"--special", OPT_FLAG, &q.special, NULL, "text of special tokens in the prompt becomes those tokens", 0, 0},
         {"--ignore-end", OPT_FLAG, &q.ignore_end, NULL, "go on behind an end token", 0, 0},
+        {"--steps", OPT_INT, &q.steps, "N", "passes of a model that fills in masked tokens (default: one a token)", 1, INT32_MAX / 2},
+        {"--block", OPT_INT, &q.block, "N", "... which fills blocks of N tokens from left to right (default: -n)", 1, INT32_MAX / 2},
+        {"--order", OPT_CHOICE, &q.order, "confidence|entropy|margin|random|left", "... and of a block what is most certain by this", 0, 0},
     };
     const cli_spec spec = {"run",
                            "MODEL -p TEXT",

@@ -145,6 +145,26 @@ static void infer__attention_read(const infer__attention_job *job, infer__attent
     }
 }
 
+/* Values that are the front of their keys, which `pages` has as float32: each page turned, [dim][16] to [16][stride].
+ * Only positions that rows see: others may hold anything. */
+static void infer__attention_front(const infer__attention_job *job, infer__attention_block *b, int32_t base,
+                                   infer__attention_pages *pages) {
+    const int32_t dim = job->a->dim_v, padded = job->plan.dim_v;
+    const int32_t from = INFER__MAX(base, b->first), to = INFER__MIN(base + INFER__KV_CHUNK - 1, b->last);
+    int32_t i, j, k;
+    for (i = (from - base) / INFER__PAGE; i <= (to - base) / INFER__PAGE; i++) {
+        const int32_t at = base + i * INFER__PAGE, last = INFER__MIN(to - at, INFER__PAGE - 1);
+        const float *keys = pages->floats[i];
+        float *values = b->values + (int64_t)i * INFER__PAGE * padded;
+        for (j = INFER__MAX(from - at, 0); j <= last; j++) {
+            float *row = values + (int64_t)j * padded;
+            for (k = 0; k < dim; k++) row[k] = keys[(int64_t)k * INFER__PAGE + j];
+            for (; k < padded; k++) row[k] = 0;
+        }
+        pages->floats[i] = values;
+    }
+}
+
 /* The positions of the chunk at `base` that row r sees: 1, or 0 when there are none. */
 static int infer__attention_range(const infer__attention_block *b, int32_t r, int32_t base, int32_t *from,
                                   int32_t *to) {
@@ -167,8 +187,9 @@ static void infer__attention_chunk(const infer__attention_job *job, infer__atten
     int32_t r, h, i, from, to;
     const float *p;
     float *y;
+    const int front = a->v_cache == a->k_cache;
     int direct;
-    direct = direct_k->scores && pairs <= INFER__DIRECT_PAIRS && first == 0 && last == INFER__CHUNK_PAGES - 1;
+    direct = !front && direct_k->scores && pairs <= INFER__DIRECT_PAIRS && first == 0 && last == INFER__CHUNK_PAGES - 1;
     infer__attention_read(job, b, base, 0, direct, &pages);
     if (direct) direct_k->scores(b->scores, pages.stored, b->q, plan->dim_k, pairs, a->dim_k);
     else job->f->scores(b->scores, pages.floats, first, last, b->q, plan->dim_k, pairs, a->dim_k);
@@ -183,8 +204,9 @@ static void infer__attention_chunk(const infer__attention_job *job, infer__atten
                             b->y + (int64_t)pair * plan->dim_v, plan->dim_v);
         }
     }
-    direct = direct_v->values && pairs <= INFER__DIRECT_PAIRS && a->dim_v % 64 == 0;
-    infer__attention_read(job, b, base, 1, direct, &pages);
+    direct = !front && direct_v->values && pairs <= INFER__DIRECT_PAIRS && a->dim_v % 64 == 0;
+    if (front) infer__attention_front(job, b, base, &pages);
+    else infer__attention_read(job, b, base, 1, direct, &pages);
     for (r = 0; r < b->n_rows; r += i) { /* rows that see the same positions together */
         const int some = infer__attention_range(b, r, base, &from, &to);
         for (i = 1; r + i < b->n_rows; i++) {

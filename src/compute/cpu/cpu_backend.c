@@ -295,6 +295,19 @@ static void infer__cpu_rope(infer__ctx *c, const infer__rope_args *a) {
 
 /* ---- elementwise ------------------------------------------------------------------------------------------------ */
 
+/* See infer__act_args. Where exp(m) - 1 - m would be a difference of neighbours it is the series from m^2 to m^8 / 8!,
+ * whose rest is below 1e-7 of it. */
+static float infer__xielu(float x, const float *p) {
+    float m, rest;
+    if (x > 0) return p[0] * x * x + p[2] * x;
+    m = x < p[3] ? x : p[3]; /* a NaN stays in x */
+    if (m > -0.5f) {
+        rest = 1.0f / 24 + m * (1.0f / 120 + m * (1.0f / 720 + m * (1.0f / 5040 + m / 40320)));
+        rest = m * m * (0.5f + m * (1.0f / 6 + m * rest));
+    } else rest = infer__exp_minus_f32(m) - 1 - m;
+    return p[1] * (rest + (m - x)) + p[2] * x;
+}
+
 /* NaN stays NaN. */
 static float infer__at_most(float x, float most) { return x > most ? most : x; }
 
@@ -311,23 +324,40 @@ static void infer__act_made(const infer__ctx *c, const infer__act_args *a, int32
             up[i] = from ? from[col + i] : 0;
         }
         for (i = 0; i < n && a->limit > 0; i++) {
-            gate[i] = infer__at_most(gate[i], a->limit);
+            if (!a->limit_after) gate[i] = infer__at_most(gate[i], a->limit);
             up[i] = -infer__at_most(-infer__at_most(up[i], a->limit), a->limit);
         }
         for (i = 0; i < n; i++) up[i] += a->up_add;
-        c->kernels->act(infer__row(&a->y, row) + col, gate, from ? up : NULL, a->kind, n);
+        if (a->limit > 0 && a->limit_after) {
+            c->kernels->act(gate, gate, NULL, a->kind, n);
+            for (i = 0; i < n; i++)
+                infer__row(&a->y, row)[col + i] = infer__at_most(gate[i], a->limit) * (from ? up[i] : 1.0f);
+        } else c->kernels->act(infer__row(&a->y, row) + col, gate, from ? up : NULL, a->kind, n);
     }
+}
+
+/* y = x * up, where x may have a value for several columns. */
+static void infer__act_linear(const infer__act_args *a, int32_t row, int32_t col, int32_t n) {
+    const float *x = infer__row(&a->x, row), *up = a->up.buf ? infer__row(&a->up, row) : NULL;
+    float *y = infer__row(&a->y, row);
+    int32_t each = a->y.cols / a->x.cols, end = col + n;
+    for (; col < end; col++) y[col] = x[col / each] * (up ? up[col] : 1.0f);
 }
 
 static void infer__act_task(void *arg, int task, int worker) {
     const infer__row_job *job = (const infer__row_job *)arg;
     const infer__act_args *a = (const infer__act_args *)job->args;
     float *y;
-    const float *divide;
+    const float *divide, *x;
     int32_t row, col, n, i;
     infer__cpu_part(job, task, a->y.cols, &row, &col, &n);
     y = infer__row(&a->y, row) + col;
-    if (!infer__act_plain(a)) infer__act_made(job->c, a, row, col, n);
+    if (a->kind == INFER__ACT_XIELU) {
+        x = infer__row(&a->x, row) + col;
+        for (i = 0; i < n; i++)
+            y[i] = infer__xielu(x[i], a->xielu) * (a->up.buf ? infer__row(&a->up, row)[col + i] : 1.0f);
+    } else if (a->kind == INFER__ACT_LINEAR) infer__act_linear(a, row, col, n);
+    else if (!infer__act_plain(a)) infer__act_made(job->c, a, row, col, n);
     else
         job->c->kernels->act(y, infer__row(&a->x, row) + col, a->up.buf ? infer__row(&a->up, row) + col : NULL,
                              a->kind, n);
@@ -340,6 +370,7 @@ static void infer__cpu_act(infer__ctx *c, const infer__act_args *a) {
     double began = infer__op_begin(c);
     if (began < 0 || !infer__vector_ok(c, a->divide, "activation scales")) return;
     INFER__ASSERT(a->y.rows == a->x.rows && a->y.cols % a->x.cols == 0);
+    INFER__ASSERT(a->kind < INFER__ACTS || infer__act_plain(a) || (a->kind == INFER__ACT_LINEAR && a->limit == 0));
     infer__cpu_parts(c, &a->y, 8, infer__act_task, a);
     infer__op_end(c, "act", 0, began);
 }
@@ -392,7 +423,10 @@ static const infer__ops infer__cpu_ops = {
     .kv_import = infer__cpu_kv_import,
     .attention = infer__cpu_attention,
     .conv = infer__cpu_conv,
+    .ssm = infer__cpu_ssm,
+    .delta = infer__cpu_delta,
     .act = infer__cpu_act,
+    .streams = infer__cpu_streams,
     .add = infer__cpu_add,
     .map = infer__cpu_map,
     .moe_route = infer__cpu_moe_route,

@@ -1,84 +1,144 @@
 /* cpu_conv.c: short causal convolutions of each column, with the rows before a pass in a state, on the CPU.
  *
- * Rules: a row's u is computed for each of the `taps` rows that read it: that is cheaper than keeping it, and a row's
- *        result depends on nothing but its own rows, so it does not matter where passes are cut.
+ * Rules: a task has some columns and walks all rows; what the last `taps` rows gave lies in a ring, the weights lie tap
+ *        by tap. A sum is made in the order of taps, without fused multiply-add, so that a result depends on nothing
+ *        but its own rows: neither on the level, nor on where passes are cut.
  */
-#include "cpu_ops.h"
+#include "cpu_exp.h"
 
-/* Columns [col, col + n) of u at `back` rows before `row`, of which `before` are in this pass. */
-static void infer__conv_input(const infer__conv_args *a, int32_t row, int32_t back, int32_t before, const float *state,
-                              int32_t col, int32_t n, float *u) {
-    const float *x, *gate;
-    int32_t i;
-    if (back > before) { /* in the state: its last row is the one before the pass's first */
-        if (!state) {
-            memset(u, 0, (size_t)n * sizeof *u);
-            return;
-        }
-        x = state + (int64_t)(a->taps - 1 - (back - before)) * a->x.cols + col;
-        memcpy(u, x, (size_t)n * sizeof *u);
-        return;
-    }
-    x = infer__row(&a->x, row - back) + col;
-    gate = a->gate_in.buf ? infer__row(&a->gate_in, row - back) + col : NULL;
-    for (i = 0; i < n; i++) u[i] = gate ? x[i] * gate[i] : x[i];
-}
+/* y[i] = sum over k of w[k][i] * u[k][i], i < n, a multiple of INFER__LANES; rows of w are n floats apart. */
+typedef void (*infer__conv_fn)(float *y, const float *w, const float *const *u, int32_t taps, int32_t n);
+#define INFER__CONV_DEFINE(L)                                                                                          \
+  INFER__ON_##L static void infer__conv_row_##L(float *y, const float *w, const float *const *u, int32_t taps,         \
+                                                int32_t n) {                                                           \
+    int32_t i, k;                                                                                                      \
+    for (i = 0; i < n; i += INFER__LANES) {                                                                            \
+      infer__v16_##L sum = infer__zero_##L();                                                                          \
+      for (k = 0; k < taps; k++)                                                                                       \
+        sum =                                                                                                          \
+            infer__vadd_##L(sum, infer__vmul_##L(infer__load_##L(w + (int64_t)k * n + i), infer__load_##L(u[k] + i))); \
+      infer__store_##L(y + i, sum);                                                                                    \
+    }                                                                                                                  \
+  }
+INFER__CONV_DEFINE(scalar)
+#if defined(INFER__SIMD_X86)
+INFER__CONV_DEFINE(avx2)
+#  if !defined(INFER_NO_AVX512)
+INFER__CONV_DEFINE(avx512)
+#  endif
+#endif
+#if defined(INFER__SIMD_ARM)
+INFER__CONV_DEFINE(neon)
+#endif
+#undef INFER__CONV_DEFINE
+
+static const struct {
+    uint32_t need;
+    infer__conv_fn row;
+} INFER__CONV_LEVELS[] = {
+#if defined(INFER__SIMD_X86)
+#  if !defined(INFER_NO_AVX512)
+    {INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__conv_row_avx512},
+#  endif
+    {INFER__CPU_AVX2, infer__conv_row_avx2},
+#endif
+#if defined(INFER__SIMD_ARM)
+    {INFER__CPU_NEON, infer__conv_row_neon},
+#endif
+    {0, infer__conv_row_scalar}};
+
+enum {
+    INFER__CONV_STEP = 256,
+    INFER__CONV_TASKS = 32,
+    INFER__CONV_TAPS = 64
+}; /* columns of a task at most; tasks; taps */
 
 typedef struct infer__conv_job {
     infer__ctx *c;
     const infer__conv_args *a;
-    int32_t step; /* columns at a time: 2 * taps floats each fit the scratch */
+    infer__conv_fn fn;
+    int32_t step; /* columns at a time, a multiple of INFER__LANES: 2 * taps + 2 floats each fit the scratch */
 } infer__conv_job;
 
-static const float *infer__conv_state(const infer__conv_args *a, int32_t cell) {
-    uint64_t floats = (uint64_t)(a->taps - 1) * (uint64_t)a->x.cols;
-    return cell < 0 ? NULL : (const float *)a->state->host + (uint64_t)cell * floats;
+/* Columns [col, col + n) of u in a row. */
+static void infer__conv_input(const infer__conv_args *a, int32_t row, int32_t col, int32_t n, float *u) {
+    const float *x = infer__row(&a->x, row), *gate = a->gate_in.buf ? infer__row(&a->gate_in, row) + col : NULL;
+    int32_t i, k;
+    if (!a->x_run) memcpy(u, x + col, (size_t)n * sizeof *u);
+    for (i = 0; a->x_run && i < n; i += k) {
+        const int32_t at = (col + i) % a->x_run;
+        k = INFER__MIN(a->x_run - at, n - i);
+        memcpy(u + i, x + (int64_t)((col + i) / a->x_run) * a->x_step + at, (size_t)k * sizeof *u);
+    }
+    for (i = 0; gate && i < n; i++) u[i] *= gate[i];
 }
 
-/* Columns of one row. `last`: of its sequence in this pass, which leaves the state behind. */
-static void infer__conv_part(const infer__conv_job *job, int32_t row, int32_t before, int last, int32_t col, int32_t n,
-                             float *scratch) {
+static float *infer__conv_state(const infer__conv_args *a, int32_t cell) {
+    uint64_t floats = (uint64_t)(a->taps - 1) * (uint64_t)a->x.cols;
+    return cell < 0 ? NULL : (float *)a->state->host + (uint64_t)cell * floats;
+}
+
+static void infer__conv_task(void *arg, int task, int worker) {
+    const infer__conv_job *job = (const infer__conv_job *)arg;
     const infer__conv_args *a = job->a;
     const infer__pass *p = &job->c->pass;
-    const float *state = infer__conv_state(a, p->cell_in[p->seq[row]]), *w, *gate;
-    float *out = (float *)(uintptr_t)infer__conv_state(a, p->cell_out[p->seq[row]]), *u = scratch;
-    float *y = infer__row(&a->y, row) + col;
-    const int32_t taps = a->taps;
+    const int32_t taps = a->taps, step = job->step, cols = a->x.cols, col = task * step,
+                  n = INFER__MIN(step, cols - col);
+    float *scratch = infer__cpu_scratch(job->c, worker), *ring = scratch + (int64_t)taps * step;
+    float *sums = ring + (int64_t)taps * step, *y, *state;
+    const float *u[INFER__CONV_TAPS], *bias = NULL, *gate;
     int64_t stride;
-    int32_t i, k;
-    w = infer__weight_rows(a->w, col, n, scratch + (int64_t)taps * n, &stride);
+    int32_t row, k, i, since = 0; /* rows of the sequence before this one */
+    const float *w = infer__weight_rows(a->w, col, n, ring, &stride);
     for (k = 0; k < taps; k++)
-        infer__conv_input(a, row, taps - 1 - k, before, state, col, n, u + (int64_t)k * n);
-    gate = a->gate_out.buf ? infer__row(&a->gate_out, row) + col : NULL;
-    for (i = 0; i < n; i++) {
-        float sum = 0.0f;
-        for (k = 0; k < taps; k++) sum += w[i * stride + k] * u[(int64_t)k * n + i];
-        y[i] = gate ? sum * gate[i] : sum;
+        for (i = 0; i < step; i++) scratch[(int64_t)k * step + i] = i < n ? w[i * stride + k] : 0.0f;
+    memset(ring, 0, (size_t)taps * (size_t)step * sizeof *ring);
+    if (a->bias) bias = infer__weight_values(a->bias, col, n, sums + step);
+    for (row = 0; row < a->x.rows; row++, since++) {
+        const int32_t seq = p->seq[row];
+        if (row == 0 || p->seq[row - 1] != seq) {
+            since = 0;
+            state = infer__conv_state(a, p->cell_in[seq]);
+            for (k = 0; k + 1 < taps; k++) { /* in the state, oldest first */
+                if (state)
+                    memcpy(ring + (int64_t)k * step, state + (int64_t)k * cols + col, (size_t)n * sizeof *ring);
+                else
+                    memset(ring + (int64_t)k * step, 0, (size_t)n * sizeof *ring);
+            }
+        }
+        infer__conv_input(a, row, col, n, ring + (int64_t)((since + taps - 1) % taps) * step);
+        for (k = 0; k < taps; k++) u[k] = ring + (int64_t)((since + k) % taps) * step;
+        job->fn(sums, scratch, u, taps, step);
+        y = infer__row(&a->y, row) + col;
+        gate = a->gate_out.buf ? infer__row(&a->gate_out, row) + col : NULL;
+        for (i = 0; gate && i < n; i++) sums[i] *= gate[i];
+        for (i = 0; bias && i < n; i++) sums[i] += bias[i];
+        if (a->silu)
+            job->c->kernels->act(y, sums, NULL, INFER__ACT_SILU, n);
+        else
+            memcpy(y, sums, (size_t)n * sizeof *y);
+        if (row + 1 < a->x.rows && p->seq[row + 1] == seq) continue;
+        state = infer__conv_state(a, p->cell_out[seq]);
+        for (k = 1; k < taps; k++) memcpy(state + (int64_t)(k - 1) * cols + col, u[k], (size_t)n * sizeof *state);
     }
-    for (k = 1; last && k < taps; k++)
-        memcpy(out + (int64_t)(k - 1) * a->x.cols + col, u + (int64_t)k * n, (size_t)n * sizeof *u);
-}
-
-static void infer__conv_task(void *arg, int row, int worker) {
-    const infer__conv_job *job = (const infer__conv_job *)arg;
-    const infer__pass *p = &job->c->pass;
-    const int32_t cols = job->a->x.cols;
-    int32_t before = 0, col, last = row + 1 == job->a->x.rows || p->seq[row + 1] != p->seq[row];
-    while (before < job->a->taps - 1 && before < row && p->seq[row - before - 1] == p->seq[row]) before++;
-    for (col = 0; col < cols; col += job->step)
-        infer__conv_part(job, row, before, last, col, INFER__MIN(job->step, cols - col),
-                         infer__cpu_scratch(job->c, worker));
 }
 
 static void infer__cpu_conv(infer__ctx *c, const infer__conv_args *a) {
     infer__conv_job job;
+    int32_t level = 0, part;
     double began = infer__op_begin(c);
-    if (began < 0) return;
+    if (began < 0 || !infer__vector_ok(c, a->bias, "a convolution's bias")) return;
     INFER__ASSERT(a->w->rows == a->x.cols && a->w->cols == a->taps && a->y.cols == a->x.cols && a->taps > 1);
+    INFER__ASSERT(a->taps <= INFER__CONV_TAPS && !(a->x_run && a->gate_in.buf));
+    while (INFER__CONV_LEVELS[level].need & ~c->kernels->need) level++;
     job.c = c;
     job.a = a;
-    job.step = (int32_t)INFER__MIN(c->cpu->scratch_len / (2 * a->taps), (int64_t)1024);
+    job.fn = INFER__CONV_LEVELS[level].row;
+    part = INFER__MIN((a->x.cols + INFER__CONV_TASKS - 1) / INFER__CONV_TASKS + INFER__LANES - 1, INFER__CONV_STEP);
+    job.step =
+        (int32_t)INFER__MIN(c->cpu->scratch_len / (2 * a->taps + 2), (int64_t)part) / INFER__LANES * INFER__LANES;
     INFER__ASSERT(job.step > 0);
-    infer__cpu_run(c, a->x.rows, (int64_t)a->x.rows * a->x.cols * a->taps * 4, infer__conv_task, &job);
+    infer__cpu_run(c, (a->x.cols + job.step - 1) / job.step, (int64_t)a->x.rows * a->x.cols * a->taps, infer__conv_task,
+                   &job);
     infer__op_end(c, "conv", (uint64_t)a->w->rows * a->w->row_bytes, began);
 }

@@ -43,7 +43,7 @@ static void infer__kv_store_task(void *arg, int task, int worker) {
     const int32_t h = task % a->n_head, first = task / a->n_head * INFER__KV_ROWS;
     const int32_t end = INFER__MIN(first + INFER__KV_ROWS, a->k.rows);
     const infer__flash *f = infer__flash_find(job->c->kernels->need);
-    const uint64_t value = infer__kv_bytes(a->v_cache->type, a->dim_v);
+    const uint64_t value = a->v_cache ? infer__kv_bytes(a->v_cache->type, a->dim_v) : 0;
     uint8_t key[INFER__MAX_HEAD_DIM * sizeof(float)];
     int32_t r;
     (void)worker;
@@ -52,6 +52,7 @@ static void infer__kv_store_task(void *arg, int task, int worker) {
         infer__kv_encode(f, a->k_cache->type, infer__row(&a->k, r) + (int64_t)h * a->dim_k, a->dim_k, key);
         infer__kv_turn_slot(a->k_cache->type, a->dim_k, infer__kv_at(a->k_cache, page, h, a->n_head, a->dim_k), key,
                             slot, 0);
+        if (!a->v_cache) continue;
         infer__kv_encode(f, a->v_cache->type, infer__row(&a->v, r) + (int64_t)h * a->dim_v, a->dim_v,
                          infer__kv_at(a->v_cache, page, h, a->n_head, a->dim_v) + (uint64_t)slot * value);
     }
@@ -66,7 +67,7 @@ static int infer__kv_type_ok(infer__ctx *c, const infer__kv_buf *b) {
 static void infer__cpu_kv_store(infer__ctx *c, const infer__kv_store_args *a) {
     infer__kv_store_job job;
     double began = infer__op_begin(c);
-    if (began < 0 || !infer__kv_type_ok(c, a->k_cache) || !infer__kv_type_ok(c, a->v_cache)) return;
+    if (began < 0 || !infer__kv_type_ok(c, a->k_cache) || (a->v_cache && !infer__kv_type_ok(c, a->v_cache))) return;
     INFER__ASSERT(a->dim_k <= INFER__MAX_HEAD_DIM && a->dim_v <= INFER__MAX_HEAD_DIM);
     job.c = c;
     job.a = a;

@@ -67,14 +67,32 @@ static void infer__router_groups(const infer__router *r, const float *value, flo
     }
 }
 
-static void infer__moe_route_task(void *arg, int row, int worker) {
-    const infer__moe_route_job *job = (const infer__moe_route_job *)arg;
-    const infer__moe_route_args *a = job->a;
+/* left: n_expert floats, 1 = not taken yet. weights: NaN when a logit is. */
+static void infer__router_sparsemixer(const infer__router *r, const float *x, float *left, float *weights, float *ids) {
+    float wrong = 0.0f;
+    int32_t i, j, best;
+    for (i = 0; i < r->n_expert; i++) {
+        wrong += x[i] - x[i];
+        left[i] = 1.0f;
+    }
+    for (j = 0; j < r->n_used; j++) {
+        float max, sum = 0.0f;
+        for (best = -1, i = 0; i < r->n_expert; i++)
+            if (left[i] != 0.0f && (best < 0 || x[i] > x[best])) best = i;
+        max = x[best];
+        for (i = 0; i < r->n_expert; i++)
+            if (left[i] != 0.0f && !((max - x[i]) / INFER__MAX(fabsf(x[i]), max) > 0.02f)) sum += expf(x[i] - max);
+        left[best] = 0.0f;
+        memcpy(&ids[j], &best, sizeof best);
+        weights[j] = 1.0f / sum + wrong;
+    }
+}
+
+/* p: scratch of infer__router_scratch floats. */
+static void infer__router_choose(const infer__moe_route_args *a, const float *x, float *p, float *weights, float *ids) {
     const infer__router *r = a->router;
-    const float *x = infer__row(&a->x, row), *value = x, *bias;
-    float *p = infer__cpu_scratch(job->c, worker), *made = p + r->n_expert;
-    float *weights = infer__row(&a->weights, row), *ids = infer__row(&a->ids, row);
-    float sum, scale;
+    const float *value = x, *bias;
+    float *made = p + r->n_expert;
     int32_t i, j, best;
     infer__router_scores(r, x, p);
     if (a->bias || r->n_group > 1) {
@@ -83,19 +101,37 @@ static void infer__moe_route_task(void *arg, int row, int worker) {
         value = made;
         if (r->n_group > 1) infer__router_groups(r, value, p, made + r->n_expert);
     }
-    for (j = 0, sum = 0.0f; j < r->n_used; j++) {
+    for (j = 0; j < r->n_used; j++) {
         best = -1;
         for (i = 0; i < r->n_expert; i++) /* chosen ones are -1; x, since equal x could round to unequal p */
             if (p[i] >= 0.0f && (best < 0 || value[i] > value[best])) best = i;
         if (best < 0) best = j; /* scores that are not numbers: any expert, and a weight that shows it */
         memcpy(&ids[j], &best, sizeof best);
         weights[j] = p[best];
-        sum += p[best];
         p[best] = -1.0f;
     }
+}
+
+static void infer__moe_route_task(void *arg, int row, int worker) {
+    const infer__moe_route_job *job = (const infer__moe_route_job *)arg;
+    const infer__router *r = job->a->router;
+    const float *x = infer__row(&job->a->x, row);
+    float *p = infer__cpu_scratch(job->c, worker), *weights = infer__row(&job->a->weights, row);
+    float *ids = infer__row(&job->a->ids, row), sum = 0.0f, scale;
+    const float *scales;
+    int32_t j, id;
+    if (r->score == INFER__SCORE_SPARSEMIXER) infer__router_sparsemixer(r, x, p, weights, ids);
+    else infer__router_choose(job->a, x, p, weights, ids);
+    for (j = 0; j < r->n_used; j++) sum += weights[j];
     if (sum < r->floor) sum = r->floor;
     scale = r->normalise ? r->scale / sum : r->scale;
     for (j = 0; j < r->n_used; j++) weights[j] *= scale;
+    if (!job->a->scales) return;
+    scales = infer__weight_values(job->a->scales, 0, r->n_expert, p);
+    for (j = 0; j < r->n_used; j++) {
+        memcpy(&id, &ids[j], sizeof id);
+        weights[j] *= scales[id];
+    }
 }
 
 static void infer__cpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) {
@@ -103,6 +139,7 @@ static void infer__cpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) 
     infer__moe_route_job job;
     double began = infer__op_begin(c);
     if (began < 0 || !infer__vector_ok(c, a->bias, "biases of experts")) return;
+    if (!infer__vector_ok(c, a->scales, "scales of experts")) return;
     INFER__ASSERT(r->n_used <= r->n_expert && a->x.cols >= r->n_expert);
     INFER__ASSERT(r->n_group <= 1 || (r->n_expert % r->n_group == 0 && r->n_group <= INFER__MAX_EXPERT_GROUPS &&
                                       r->n_used <= r->n_expert / r->n_group * r->group_used));

@@ -225,13 +225,21 @@ static int infer__gpu_supports(int32_t op, const void *args) {
         return 1;
     case INFER__OP_MOE_ROUTE: {
         const infer__router *r = ((const infer__moe_route_args *)args)->router;
-        return r->n_expert <= INFER__MAX_EXPERTS && r->n_group <= INFER__MAX_EXPERT_GROUPS;
+        return r->score < INFER__SCORES && !((const infer__moe_route_args *)args)->scales &&
+               r->n_expert <= INFER__MAX_EXPERTS && r->n_group <= INFER__MAX_EXPERT_GROUPS;
     }
     case INFER__OP_MOE_MATMUL: return infer__gpu_has_type(((const infer__moe_matmul_args *)args)->w->type);
     case INFER__OP_ROPE: return ((const infer__rope_args *)args)->axes == NULL;
     case INFER__OP_ATTENTION:
         return att->chunk == 0 && att->dim_k <= INFER__MAX_HEAD_DIM && att->dim_v <= INFER__MAX_HEAD_DIM;
-    case INFER__OP_CONV: return ((const infer__conv_args *)args)->w->type->id == 0; /* read as a vector: float32 */
+    case INFER__OP_ACT: {
+        const infer__act_args *act = (const infer__act_args *)args;
+        return act->kind < INFER__ACTS && !act->limit_after;
+    }
+    case INFER__OP_CONV: {
+        const infer__conv_args *conv = (const infer__conv_args *)args;
+        return conv->w->type->id == 0 /* read as a vector: float32 */ && !conv->bias && !conv->silu && !conv->x_run;
+    }
     default: return 0;
     }
 }

@@ -20,6 +20,7 @@ static void infer__probe_route(infer__prober *k) {
     size_t i;
     for (i = 0; i < INFER__COUNT(cases); i++) {
         if (!infer__probe_new(k)) return;
+        memset(&a, 0, sizeof a);
         memset(&r, 0, sizeof r);
         n = cases[i].groups ? 5 * ((given + 4) / 5) : given;
         n = INFER__MIN(n, 1020); /* which 5 divides */

@@ -18,9 +18,60 @@ static int32_t infer__mix_attention_window(infer__keys *k, int32_t layer) {
     pattern = infer__gguf_find(k->g, infer__key_name(k, NAME));
     if (pattern && pattern->type == INFER__GGUF_ARRAY)
         return infer__key_layer(k, NAME, layer, 0, 1, 0) ? hp->window : 0;
-    every = infer__key_int(k, NAME, 0, INFER__MAX_LAYERS, every, 0);
+    every = infer__key_int(k, NAME, 0, INFER__MAX_LAYERS, every, every == INFER__WINDOW_BY_FILE);
     if (every && (k->m->arch->flags & INFER__WINDOW_FULL_FIRST)) return layer % every ? hp->window : 0;
     return every == 0 || layer % every < every - 1 ? hp->window : 0;
+}
+
+/* M-RoPE (Qwen2-VL, arXiv 2409.12191) cuts the pairs into sections for time, height and width, each with a position of
+ * its own. All three are the same in text, so that it is the usual rotation. A fourth section has no position in text:
+ * its pairs would not be rotated. 1 when there are sections. */
+static int infer__mix_attention_sections(infer__keys *k, int32_t n_rot) {
+    static const char NAME[] = "rope.dimension_sections";
+    const infer__kv *kv;
+    double three = 0, v;
+    uint64_t i;
+    if (k->failed || !(k->m->arch->flags & INFER__ROPE_SECTIONS)) return 0;
+    kv = infer__gguf_find(k->g, infer__key_name(k, NAME));
+    if (!kv || infer__idle_is(k->m, kv, 0)) return 0; /* llama.cpp writes zeros where a model has none */
+    if (kv->type != INFER__GGUF_ARRAY || !infer__kv_is_numbers(kv) || kv->n < 3 || kv->n > 4) {
+        k->failed = 1;
+        infer__error(k->err, INFER_ERR_FORMAT, "key %s: not an array of 3 or 4 numbers", k->key);
+        return 0;
+    }
+    for (i = 0; i < kv->n; i++) {
+        v = infer__kv_number(kv, i);
+        if (!(v >= 0 && v <= INFER__MAX_HEAD_DIM)) {
+            k->failed = 1;
+            infer__error(k->err, INFER_ERR_FORMAT, "key %s: %g is outside 0..%d", k->key, v, (int)INFER__MAX_HEAD_DIM);
+            return 0;
+        }
+        if (i < 3) three += v;
+        else if (v > 0 && three < n_rot / 2)
+            infer__key_unsupported(k, NAME, "a fourth section of rotated pairs is not supported");
+    }
+    return three > 0;
+}
+
+/* The last layers read the keys and values of the last layer before them that has its own, and sees as much. */
+static void infer__mix_attention_kv_from(infer__keys *k, infer__layer *l) {
+    const infer__hparams *hp = &k->m->hp;
+    infer__layer *from;
+    int32_t j = hp->n_kv_layer - 1;
+    if (k->failed || hp->n_kv_layer == 0 || l->index < hp->n_kv_layer) return;
+    while (j >= 0 && (!k->m->layers[j].window != !l->window || k->m->layers[j].dim_k == 0)) j--;
+    from = j >= 0 ? &k->m->layers[j] : NULL;
+    if (from && from->n_head_kv == l->n_head_kv && from->dim_k == l->dim_k && from->dim_v == l->dim_v) {
+        l->kv_from = j + 1;
+        from->kv_read = 1;
+        return;
+    }
+    k->failed = 1;
+    infer__error(k->err, INFER_ERR_FORMAT,
+                 "key %s.attention.shared_kv_layers: by %s.attention.sliding_window_pattern layer %d has no earlier "
+                 "layer %s",
+                 k->prefix, k->prefix, (int)l->index,
+                 from ? "with the same K/V heads" : "that sees as much and has keys of its own");
 }
 
 /* Widths, window and rotation; the heads are counted already. */
@@ -33,7 +84,15 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
     l->n_rot = infer__key_int(k, "rope.dimension_count", 0, INFER__MAX_HEAD_DIM, l->dim_k, 0);
     if (k->failed) return;
     l->rope_kind = a->rope;
+    if (infer__mix_attention_sections(k, l->n_rot) && (a->flags & INFER__SECTIONS_HALVES))
+        l->rope_kind = INFER__ROPE_HALVES;
     l->window = infer__mix_attention_window(k, i);
+    if (a->chunk) l->chunk = l->window;
+    l->not_causal = hp->not_causal;
+    if (l->window) {
+        l->dim_k = infer__key_int(k, "attention.key_length_swa", 1, INFER__MAX_HEAD_DIM, l->dim_k, 0);
+        l->dim_v = infer__key_int(k, "attention.value_length_swa", 1, INFER__MAX_HEAD_DIM, l->dim_v, 0);
+    } else if (a->flags & INFER__ROPE_HALF) l->n_rot /= 2;
     if (l->window) l->n_rot = infer__key_int(k, "rope.dimension_count_swa", 0, INFER__MAX_HEAD_DIM, l->n_rot, 0);
     if (!infer__key_layer(k, "attention.rope_pattern", i, 0, 1, 1) || hp->rope_off) l->rope_kind = INFER__ROPE_NONE;
     if (k->failed) return;
@@ -42,7 +101,16 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
         !((a->flags & INFER__ROPE_LEADING) && i < hp->leading_dense))
         l->rope_kind = INFER__ROPE_NONE;
     l->qk_norm_rotated = (a->flags & INFER__QK_NORM_ROTATED) != 0;
+    l->q_norm_bare = hp->qk_norm_bare && l->rope_kind != INFER__ROPE_NONE;
+    l->k_norm_bare = (a->flags & INFER__Q_NORM_HEADS) || l->q_norm_bare;
+    l->v_norm_bare = (a->flags & INFER__V_NORM_BARE) != 0;
+    infer__mix_attention_kv_from(k, l);
     l->gate = a->gate;
+    l->q_gated = (a->flags & INFER__Q_GATED) != 0;
+    if (l->q_gated && l->dim_k != l->dim_v) {
+        infer__key_unsupported(k, "attention.value_length", "gates beside queries are as wide as values");
+        return;
+    }
     if (a->flags & INFER__ATTN_OUT_TIMES) {
         float times = infer__key_float(k, "attention.value_scale"); /* 0: not given */
         for (p = 0; p < l->n_parts && times != 0; p++)
@@ -50,12 +118,15 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
     }
     if (l->n_rot == 0) l->rope_kind = INFER__ROPE_NONE;
     l->rope_base = l->window ? hp->rope_base_window : hp->rope_base;
+    if (hp->rope_alpha > 0 && l->dim_k > 2) /* NTK-aware scaling, as Hunyuan's configuration defines alpha */
+        l->rope_base = (float)(l->rope_base * pow(hp->rope_alpha, (double)l->dim_k / (l->dim_k - 2)));
     l->rope_scaled = !(l->window && (a->flags & INFER__WINDOW_ROPE_PLAIN)); /* window layers of some models are not */
-    l->attn_scale = hp->attn_scale != 0 ? hp->attn_scale : 1.0f / sqrtf((float)l->dim_k);
+    l->attn_scale = 1.0f / (a->flags & INFER__SCORES_OVER_DIM ? (float)l->dim_k : sqrtf((float)l->dim_k));
+    if (hp->attn_scale != 0) l->attn_scale = hp->attn_scale;
     l->attn_softcap = hp->attn_softcap;
     l->max_bias = hp->max_bias;
     l->clamp_kqv = hp->clamp_kqv;
-    l->temp_scale = hp->temp_scale;
+    l->temp_scale = (a->flags & INFER__TEMP_NO_ROPE) && l->rope_kind != INFER__ROPE_NONE ? 0 : hp->temp_scale;
     l->temp_floor = hp->temp_floor;
     l->temp_offset = hp->temp_offset;
     if (l->dim_k > INFER__MAX_HEAD_DIM || l->dim_v > INFER__MAX_HEAD_DIM) { /* where no key says it: width / heads */
@@ -66,8 +137,8 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
     }
     if (l->n_head % l->n_head_kv != 0 ||
         (l->rope_kind != INFER__ROPE_NONE && (l->n_rot % 2 != 0 || l->n_rot > l->dim_k)) ||
-        (int64_t)l->n_head * l->dim_k > INFER__MAX_DIM || (int64_t)l->n_head * l->dim_v > INFER__MAX_DIM ||
-        l->dim_k < 1 || l->dim_v < 1) {
+        ((a->flags & INFER__QKV_WIDE) && l->dim_v > l->dim_k) || (int64_t)l->n_head * l->dim_k > INFER__MAX_DIM ||
+        (int64_t)l->n_head * l->dim_v > INFER__MAX_DIM || l->dim_k < 1 || l->dim_v < 1) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_FORMAT,
                      "%s: layer %d: %d heads of %d, %d K/V heads, %d rotated do not fit together", k->prefix, (int)i,
@@ -101,11 +172,51 @@ static infer_result infer__check_head_norm(const infer_model *m, const infer__la
 /* A gate has a value for each head, or for each of its values. */
 static infer_result infer__check_gate(const infer_model *m, const infer__layer *l, infer_error *err) {
     const infer__weight *w = &l->w[INFER__W_ATTN_GATE];
-    if (!w->type) return INFER_OK;
-    if (!l->gate) return infer__no_use(m, l, w->name, err);
+    if (!w->type) return m->arch->flags & INFER__GATE_NEEDED ? infer__need(l, INFER__W_ATTN_GATE, err) : INFER_OK;
+    if (!l->gate || l->q_gated) return infer__no_use(m, l, w->name, err);
     if (w->rows == l->n_head || w->rows == l->n_head * l->dim_v) return INFER_OK;
     return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows, the model needs %d or %d", w->name, (int)w->rows,
                         (int)l->n_head, (int)(l->n_head * l->dim_v));
+}
+
+/* Norms of heads; in some models Q's is a number a head, which infer__mix_attention_split makes a row of weights. */
+static infer_result infer__check_head_norms(const infer_model *m, infer__layer *l, infer_error *err) {
+    infer_result r = INFER_OK;
+    int slot;
+    if (l->q_norm_bare) {
+        l->q_groups = l->n_head;
+        l->k_groups = l->n_head_kv;
+        for (slot = INFER__W_ATTN_Q_NORM; slot <= INFER__W_ATTN_K_NORM_B && !r; slot++)
+            if (l->w[slot].type) r = infer__no_use(m, l, l->w[slot].name, err);
+        return r;
+    }
+    if (m->arch->flags & INFER__Q_NORM_HEADS) {
+        r = infer__need(l, INFER__W_ATTN_Q_NORM, err);
+        l->q_groups = l->n_head;
+        l->k_groups = l->n_head_kv;
+        if (!r && l->w[INFER__W_ATTN_Q_NORM_B].type) r = infer__no_use(m, l, l->w[INFER__W_ATTN_Q_NORM_B].name, err);
+        if (!r && l->w[INFER__W_ATTN_K_NORM].type) r = infer__no_use(m, l, l->w[INFER__W_ATTN_K_NORM].name, err);
+    } else {
+        r = infer__check_head_norm(m, l, INFER__W_ATTN_Q_NORM, l->n_head, &l->q_groups, err);
+        if (!r) r = infer__check_head_norm(m, l, INFER__W_ATTN_K_NORM, l->n_head_kv, &l->k_groups, err);
+    }
+    if (!r && l->q_gated) r = infer__need(l, INFER__W_ATTN_Q_NORM, err);
+    if (!r && l->q_gated && l->w[INFER__W_ATTN_Q_NORM].cols != l->dim_k)
+        r = infer__error(err, INFER_ERR_FORMAT, "tensor %s: its %d values are not a head's %d",
+                         l->w[INFER__W_ATTN_Q_NORM].name, (int)l->w[INFER__W_ATTN_Q_NORM].cols, (int)l->dim_k);
+    if (!r) r = infer__only_with(m, l, INFER__W_ATTN_Q_NORM_B, INFER__W_ATTN_Q_NORM, err);
+    return r ? r : infer__only_with(m, l, INFER__W_ATTN_K_NORM_B, INFER__W_ATTN_K_NORM, err);
+}
+
+/* A scale of a matrix that has a bias would not say what it scales: slots of n scales, of the biases from one on, two
+ * slots apart. */
+static infer_result infer__check_scales(const infer__layer *l, int scale, int bias, int n, infer_error *err) {
+    int i;
+    for (i = 0; i < n; i++)
+        if (l->w[scale + i].type && l->w[bias + 2 * i].type)
+            return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: the matrix has a bias, too",
+                                l->w[scale + i].name);
+    return INFER_OK;
 }
 
 static infer_result infer__mix_attention_check(const infer_model *m, infer__layer *l, infer_error *err) {
@@ -114,43 +225,76 @@ static infer_result infer__mix_attention_check(const infer_model *m, infer__laye
     int s;
     if (!w[INFER__W_ATTN_QKV].type) {
         r = infer__need(l, INFER__W_ATTN_Q, err);
-        if (!r) r = infer__need(l, INFER__W_ATTN_K, err);
-        if (!r) r = infer__need(l, INFER__W_ATTN_V, err);
+        if (!r && !l->kv_from) r = infer__need(l, INFER__W_ATTN_K, err);
+        if (!r && !l->kv_from && !(m->arch->flags & INFER__V_MAY_BE_K)) r = infer__need(l, INFER__W_ATTN_V, err);
+        if (!r) r = infer__only_with(m, l, INFER__W_ATTN_V_B, INFER__W_ATTN_V, err);
+        if (!r && !l->kv_from && !w[INFER__W_ATTN_V].type && l->dim_v != l->dim_k)
+            r = infer__need(l, INFER__W_ATTN_V, err);
+    } else if (l->kv_from) {
+        return infer__no_use(m, l, w[INFER__W_ATTN_QKV].name, err);
     } else if (w[INFER__W_ATTN_Q].type || w[INFER__W_ATTN_K].type || w[INFER__W_ATTN_V].type)
         return infer__error(err, INFER_ERR_FORMAT, "layer %d has both attn_qkv and attn_q, attn_k or attn_v",
                             (int)l->index);
-    if (!r) r = infer__check_head_norm(m, l, INFER__W_ATTN_Q_NORM, l->n_head, &l->q_groups, err);
-    if (!r) r = infer__check_head_norm(m, l, INFER__W_ATTN_K_NORM, l->n_head_kv, &l->k_groups, err);
+    if (!r) r = infer__check_head_norms(m, l, err);
     if (!r) r = infer__only_with(m, l, INFER__W_ATTN_QKV_B, INFER__W_ATTN_QKV, err);
-    if (!r) r = infer__only_with(m, l, INFER__W_ATTN_Q_NORM_B, INFER__W_ATTN_Q_NORM, err);
-    if (!r) r = infer__only_with(m, l, INFER__W_ATTN_K_NORM_B, INFER__W_ATTN_K_NORM, err);
+    if (!r) r = infer__check_scales(l, INFER__W_Q_SCALE, INFER__W_ATTN_Q_B, 3, err);
+    if (!r) r = infer__check_scales(l, INFER__W_OUT_SCALE, INFER__W_ATTN_OUT_B, 1, err);
     for (s = INFER__W_ATTN_Q_B; s <= INFER__W_ATTN_V_B && !r; s += 2)
         if (w[INFER__W_ATTN_QKV_B].type) r = infer__only_with(m, l, s, INFER__W_ATTN_Q, err); /* there is no Q alone */
     return r ? r : infer__check_gate(m, l, err);
 }
 
+/* Q's norm, a number a head in the file, as a row of weights. */
+static infer_result infer__widen_q_norm(infer_model *m, infer__layer *l, infer_error *err) {
+    infer__weight *q = &l->w[INFER__W_ATTN_Q_NORM];
+    const char *removed;
+    float *all, *heads;
+    int32_t i, j;
+    if (!(m->arch->flags & INFER__Q_NORM_HEADS) || !q->type || !q->data) return INFER_OK;
+    all = (float *)infer__arena_alloc(&m->arena, (uint64_t)l->n_head * ((uint64_t)l->dim_k + 1) * sizeof *all);
+    if (!all) return infer__error(err, INFER_ERR_MEMORY, "no memory for %s", q->name);
+    heads = all + l->n_head * l->dim_k;
+    q->type->decode(q->data, heads, l->n_head);
+    for (i = 0; i < l->n_head; i++)
+        for (j = 0; j < l->dim_k; j++) all[i * l->dim_k + j] = heads[i];
+    q->type = infer__quant_find(0, &removed); /* F32 */
+    q->data = all;
+    q->cols = l->n_head * l->dim_k;
+    q->row_bytes = (uint64_t)q->cols * sizeof *all;
+    return INFER_OK;
+}
+
 /* Fused weights, then biases, as slices: slots are neighbours. */
-static void infer__mix_attention_split(infer__layer *l) {
+static infer_result infer__mix_attention_split(infer_model *m, infer__layer *l, infer_error *err) {
     infer__weight *w = l->w;
     int32_t q = l->n_head * l->dim_k, k = l->n_head_kv * l->dim_k, v = l->n_head_kv * l->dim_v, i;
+    int64_t at_v = m->arch->flags & INFER__QKV_THIRDS ? 2 * (int64_t)q : (int64_t)q + k;
     for (i = 0; i < 2; i++) {
         if (!w[INFER__W_ATTN_QKV + i].type) continue;
         w[INFER__W_ATTN_Q + i] = infer__slice(&w[INFER__W_ATTN_QKV + i], 0, q);
         w[INFER__W_ATTN_K + i] = infer__slice(&w[INFER__W_ATTN_QKV + i], q, k);
-        w[INFER__W_ATTN_V + i] = infer__slice(&w[INFER__W_ATTN_QKV + i], (int64_t)q + k, v);
+        w[INFER__W_ATTN_V + i] = infer__slice(&w[INFER__W_ATTN_QKV + i], at_v, v);
     }
+    for (i = 0; i < 4; i++) l->attn_scales[i] = infer__slot_float(l, INFER__W_Q_SCALE + i, 1);
+    return infer__widen_q_norm(m, l, err);
 }
 
 /* Floats a row of the work area: Q, K, V, the heads' results and their gate. */
 static int64_t infer__mix_attention_cols(const infer_model *m, const infer__layer *l) {
     (void)m;
     return (int64_t)l->n_head * (l->dim_k + l->dim_v) + (int64_t)l->n_head_kv * (l->dim_k + l->dim_v) +
-           l->w[INFER__W_ATTN_GATE].rows;
+           (l->q_gated ? 2 * (int64_t)l->n_head * l->dim_k : l->w[INFER__W_ATTN_GATE].rows);
 }
 
 /* Keys and values; a window's in pages of their own, which are given back as it moves on. */
 static void infer__mix_attention_state(infer_model *m, infer__layer *l, infer__part *p) {
     int32_t group = l->window ? INFER__GROUP_WINDOW : INFER__GROUP_FULL;
+    if (l->kv_from) {
+        const infer__part *from = infer__layer_part(&m->layers[l->kv_from - 1], INFER__SUBLAYER_ATTENTION);
+        p->state[0] = from->state[0];
+        p->state[1] = from->state[1];
+        return;
+    }
     p->state[0] = infer__state_add(m, l, INFER__STATE_KEYS, group, l->n_head_kv, l->dim_k);
     p->state[1] = infer__state_add(m, l, INFER__STATE_VALUES, group, l->n_head_kv, l->dim_v);
 }
@@ -163,6 +307,7 @@ static void infer__attention_of(const infer__layer *l, infer__attention_args *a)
     a->dim_k = l->dim_k;
     a->dim_v = l->dim_v;
     a->window = l->window;
+    a->chunk = l->chunk;
     a->scale = l->attn_scale;
     a->softcap = l->attn_softcap;
     a->max_bias = l->max_bias;
@@ -181,16 +326,17 @@ static void infer__mix_attention_needs(const infer_model *m, const infer__layer 
 
 static const char *infer__mix_attention_lacks(const infer__ops *ops, const infer__layer *l) {
     infer__attention_args a;
+    if (l->kv_from || l->kv_read) return "shared keys and values"; /* they are where their layer runs */
     infer__attention_of(l, &a);
-    return ops->supports(INFER__OP_ATTENTION, &a) ? NULL : "attention";
+    return ops->supports(INFER__OP_ATTENTION, &a) && !l->not_causal ? NULL : "attention";
 }
 
 static void infer__head_norm(infer_context *c, const infer__layer *l, infer__tensor *t, int slot, int32_t groups) {
     infer__norm_args a;
-    if (!l->w[slot].type) return;
+    if (!l->w[slot].type && !(slot == INFER__W_ATTN_K_NORM ? l->k_norm_bare : l->q_norm_bare)) return;
     memset(&a, 0, sizeof a);
     a.x = a.y = *t;
-    a.weight = &l->w[slot];
+    a.weight = infer__opt(&l->w[slot]);
     a.bias = infer__opt(&l->w[slot + 1]);
     a.kind = c->model->hp.norm;
     a.n_groups = groups;
@@ -225,15 +371,16 @@ static void infer__qkv(infer_context *c, const infer__layer *l, const infer__sub
     memset(&mm, 0, sizeof mm);
     mm.x = s->x;
     mm.norm = s->norm;
-    mm.n_w = 3;
+    mm.n_w = l->kv_from ? 1 : l->w[INFER__W_ATTN_V].type ? 3 : 2;
     mm.next = &l->w[INFER__W_ATTN_OUT];
-    for (i = 0; i < 3; i++) {
+    for (i = 0; i < mm.n_w; i++) {
         mm.w[i] = &l->w[INFER__W_ATTN_Q + 2 * i];
         mm.b[i] = infer__opt(&l->w[INFER__W_ATTN_Q_B + 2 * i]);
         mm.y[i] = *t[i];
     }
     infer__matmul(&c->ctx, &mm);
-    for (i = 0; i < 3 && l->clamp_kqv > 0; i++) {
+    for (i = 0; i < mm.n_w; i++) infer__scale_rows(c, l->attn_scales[i], t[i]);
+    for (i = 0; i < mm.n_w && l->clamp_kqv > 0; i++) {
         memset(&clamp, 0, sizeof clamp);
         clamp.x = *t[i];
         clamp.scale = 1;
@@ -242,8 +389,41 @@ static void infer__qkv(infer_context *c, const infer__layer *l, const infer__sub
     }
 }
 
+/* V's norm has no weights; where there is no V it is made of K, before K has its own. */
+static void infer__value_norm(infer_context *c, const infer__layer *l, const infer__tensor *k, const infer__tensor *v) {
+    infer__norm_args a;
+    if (!l->v_norm_bare || l->kv_from) return;
+    memset(&a, 0, sizeof a);
+    a.x = l->w[INFER__W_ATTN_V].type ? *v : *k;
+    a.y = *v;
+    a.kind = c->model->hp.norm;
+    a.n_groups = l->n_head_kv;
+    a.eps = c->model->hp.eps;
+    c->ctx.ops->norm(&c->ctx, &a);
+}
+
 static void infer__rope_run(infer_context *c, const infer__rope_args *a) {
     if (a) c->ctx.ops->rope(&c->ctx, a);
+}
+
+/* Of rows [head][query, gate]: the queries' norm to q, where the gates are to *gate, a row a head. */
+static void infer__query_gated(infer_context *c, const infer__layer *l, const infer__tensor *both,
+                               const infer__tensor *q, infer__tensor *gate) {
+    infer__norm_args a;
+    memset(&a, 0, sizeof a);
+    a.x = *both;
+    a.y = *q;
+    a.x.rows = a.y.rows = both->rows * l->n_head;
+    a.x.cols = a.y.cols = a.y.stride = l->dim_k;
+    a.x.stride = 2 * l->dim_k;
+    a.weight = &l->w[INFER__W_ATTN_Q_NORM];
+    a.bias = infer__opt(&l->w[INFER__W_ATTN_Q_NORM_B]);
+    a.kind = c->model->hp.norm;
+    a.n_groups = 1;
+    a.eps = c->model->hp.eps;
+    c->ctx.ops->norm(&c->ctx, &a);
+    *gate = a.x;
+    gate->offset += (uint64_t)l->dim_k * sizeof(float);
 }
 
 static void infer__mix_attention(infer_context *c, const infer__layer *l, infer__sublayer *s) {
@@ -256,25 +436,27 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     infer__rope_args rope_q, rope_k;
     infer__kv_store_args store;
     infer__attention_args at;
-    infer__matmul_args mm;
     infer__tensor gate = infer__view(&c->at->work, rows * (uint64_t)(nq + nk + nv + l->n_head * l->dim_v), n,
-                                     l->w[INFER__W_ATTN_GATE].rows);
+                                     l->q_gated ? 2 * nq : l->w[INFER__W_ATTN_GATE].rows);
+    infer__tensor both = gate, heads = y; /* heads: y, a row a head */
     int gated = l->w[INFER__W_ATTN_GATE].type != NULL;
     if (gated) {
         infer__sublayer_norm(c, s);
         infer__product(c, &s->x, &l->w[INFER__W_ATTN_GATE], NULL, &gate); /* x is of no account afterwards */
     }
-    infer__qkv(c, l, s, &q, &k, &v);
+    infer__qkv(c, l, s, l->q_gated ? &both : &q, &k, &v);
     memset(&store, 0, sizeof store);
     store.rope_q = infer__rope_of(l, &q, l->n_head, &rope_q);
-    store.rope_k = infer__rope_of(l, &k, l->n_head_kv, &rope_k);
+    store.rope_k = l->kv_from ? NULL : infer__rope_of(l, &k, l->n_head_kv, &rope_k);
+    infer__value_norm(c, l, &k, &v);
     if (l->qk_norm_rotated) { /* the cache gets what the norm makes of a rotated key */
         infer__rope_run(c, store.rope_q);
         infer__rope_run(c, store.rope_k);
         store.rope_q = store.rope_k = NULL;
     }
-    infer__head_norm(c, l, &q, INFER__W_ATTN_Q_NORM, l->q_groups);
-    infer__head_norm(c, l, &k, INFER__W_ATTN_K_NORM, l->k_groups);
+    if (l->q_gated) infer__query_gated(c, l, &both, &q, &gate);
+    else infer__head_norm(c, l, &q, INFER__W_ATTN_Q_NORM, l->q_groups);
+    if (!l->kv_from) infer__head_norm(c, l, &k, INFER__W_ATTN_K_NORM, l->k_groups);
     store.k = k;
     store.v = v;
     store.k_cache = &c->cache.bufs[s->part->state[0]];
@@ -283,10 +465,13 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     store.n_head = l->n_head_kv;
     store.dim_k = l->dim_k;
     store.dim_v = l->dim_v;
-    infer__kv_store(&c->ctx, &store);
+    if (l->kv_from) infer__rope_run(c, store.rope_q);
+    else infer__kv_store(&c->ctx, &store);
     infer__trace(c, l->index, "q", &q);
-    infer__trace(c, l->index, "k", &k);
-    infer__trace(c, l->index, "v", &v);
+    if (!l->kv_from) {
+        infer__trace(c, l->index, "k", &k);
+        infer__trace(c, l->index, "v", &v);
+    }
 
     infer__attention_of(l, &at);
     at.q = q;
@@ -295,17 +480,14 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     at.v_cache = store.v_cache;
     at.group = store.group;
     c->ctx.ops->attention(&c->ctx, &at);
-    if (gated) infer__gate(c, l->gate, &gate, &y);
+    if (l->q_gated) {
+        heads.rows = n * l->n_head;
+        heads.cols = heads.stride = l->dim_v;
+    }
+    if (gated || l->q_gated) infer__gate(c, l->gate, &gate, &heads);
     infer__trace(c, l->index, "attn", &y);
-
-    memset(&mm, 0, sizeof mm);
-    mm.x = y;
-    mm.n_w = 1;
-    mm.w[0] = &l->w[INFER__W_ATTN_OUT];
-    mm.b[0] = infer__opt(&l->w[INFER__W_ATTN_OUT_B]);
-    mm.y[0] = s->out;
-    mm.add = s->add;
-    infer__matmul(&c->ctx, &mm);
+    infer__sub_norm(c, l, INFER__W_ATTN_SUB_NORM, &y);
+    infer__last_product(c, &y, &l->w[INFER__W_ATTN_OUT], infer__opt(&l->w[INFER__W_ATTN_OUT_B]), l->attn_scales[3], s);
 }
 
 /* ---- as text ----------------------------------------------------------------------------------------------------- */
@@ -314,14 +496,24 @@ static void infer__mix_attention_describe(infer__text_out *o, const infer_model 
                                           const char *in) {
     const infer__weight *w = l->w;
     const infer__hparams *hp = &m->hp;
-    infer__text_add(o, "    q, k, v = %s Wq, %s Wk, %s Wv%s%s  # %d heads of %d, %d K/V heads, values of %d\n", in, in,
-                    in, w[INFER__W_ATTN_Q_B].type ? " + bias" : "", w[INFER__W_ATTN_QKV].type ? " (one tensor)" : "",
-                    (int)l->n_head, (int)l->dim_k, (int)l->n_head_kv, (int)l->dim_v);
+    if (l->kv_from)
+        infer__text_add(o, "    q = %s Wq%s; k, v of layer %d  # %d heads of %d, %d K/V heads\n", in,
+                        w[INFER__W_ATTN_Q_B].type ? " + bias" : "", (int)l->kv_from - 1, (int)l->n_head, (int)l->dim_k,
+                        (int)l->n_head_kv);
+    else
+        infer__text_add(o, "    q, k, v = %s Wq, %s Wk, %s %s%s%s  # %d heads of %d, %d K/V heads, values of %d\n", in,
+                        in, in, w[INFER__W_ATTN_V].type ? "Wv" : "Wk", w[INFER__W_ATTN_Q_B].type ? " + bias" : "",
+                        w[INFER__W_ATTN_QKV].type ? " (one tensor)" : "", (int)l->n_head, (int)l->dim_k,
+                        (int)l->n_head_kv, (int)l->dim_v);
     if (l->clamp_kqv > 0) infer__text_add(o, "    q, k, v = clamp(q, k, v; %g)\n", l->clamp_kqv);
     if (w[INFER__W_ATTN_Q_NORM].type)
         infer__text_add(o, "    q, k = %s(q), %s(k)  # %s%s\n", infer__norm_name(m), infer__norm_name(m),
                         l->q_groups > 1 || l->n_head == 1 ? "per head" : "whole rows",
                         l->qk_norm_rotated ? ", after the rotation" : "");
+    else if (l->q_norm_bare)
+        infer__text_add(o, "    q, k = %s(q), %s(k)  # per head, no weights%s\n", infer__norm_name(m),
+                        infer__norm_name(m), l->qk_norm_rotated ? ", after the rotation" : "");
+    if (l->v_norm_bare && !l->kv_from) infer__text_add(o, "    v = %s(v)  # per head\n", infer__norm_name(m));
     if (l->rope_kind != INFER__ROPE_NONE && l->rope)
         infer__text_add(o, "    q, k = rotate(q, k)  # first %d of %d, %s, base %g%s\n", (int)l->n_rot, (int)l->dim_k,
                         l->rope_kind == INFER__ROPE_PAIRS ? "pairs" : "halves",
@@ -329,11 +521,17 @@ static void infer__mix_attention_describe(infer__text_out *o, const infer_model 
     infer__text_add(o, "    a = softmax(q k * %g", l->attn_scale);
     if (l->attn_softcap > 0) infer__text_add(o, ", capped at %g", l->attn_softcap);
     if (l->max_bias > 0) infer__text_add(o, ", + ALiBi %g", l->max_bias);
-    if (l->window) infer__text_add(o, ") v  # the last %d positions\n", (int)l->window);
-    else infer__text_add(o, ") v\n");
+    if (l->temp_scale != 0)
+        infer__text_add(o, ", * (1 + %g ln(1 + floor((position + %g) / %g)))", l->temp_scale, l->temp_offset,
+                        l->temp_floor);
+    if (l->chunk) infer__text_add(o, ") v  # the positions of its own chunk of %d\n", (int)l->chunk);
+    else if (l->window) infer__text_add(o, ") v  # the last %d positions\n", (int)l->window);
+    else infer__text_add(o, l->not_causal ? ") v  # of an eval also later positions\n" : ") v\n");
+    if (l->q_gated) infer__text_add(o, "    a = a * %s(g)  # g: beside q in Wq\n", infer__act_name(l->gate));
     if (w[INFER__W_ATTN_GATE].type)
         infer__text_add(o, "    a = a * %s(gate %s)  # %s\n", infer__act_name(l->gate), in,
                         w[INFER__W_ATTN_GATE].rows == l->n_head ? "per head" : "each value");
+    if (w[INFER__W_ATTN_SUB_NORM].type) infer__text_add(o, "    a = %s(a) * attn_sub_norm\n", infer__norm_name(m));
     infer__text_add(o, "    a = a Wo%s\n", w[INFER__W_ATTN_OUT_B].type ? " + bias" : "");
 }
 

@@ -14,6 +14,15 @@ static void infer__ffn_dense_needs(const infer_model *m, const infer__layer *l, 
     infer__need_cols(n, l->n_ff);
 }
 
+static const char *infer__ffn_lacks(const infer__ops *ops, const infer__layer *l) {
+    infer__act_args a;
+    memset(&a, 0, sizeof a);
+    if (l->act_sparse) return "sparse activation";
+    a.kind = l->act;
+    a.limit_after = l->limit_after && (l->act_limit > 0 || l->expert_limit > 0);
+    return ops->supports(INFER__OP_ACT, &a) ? NULL : "activation";
+}
+
 /* up = act(gate) * up, or act(up) when there is no gate. */
 static infer__act_args infer__act_of(const infer__layer *l, const infer__tensor *gate, const infer__tensor *up) {
     infer__act_args a;
@@ -24,8 +33,20 @@ static infer__act_args infer__act_of(const infer__layer *l, const infer__tensor 
     a.divide = infer__opt(&l->w[INFER__W_FFN_ACT_SCALES]);
     a.kind = l->act;
     a.limit = l->act_limit;
+    a.limit_after = l->limit_after;
     a.up_add = l->act_add;
+    memcpy(a.xielu, l->xielu, sizeof a.xielu);
     return a;
+}
+
+/* Of the gates only those that stand out stay. */
+static void infer__act_cut(infer_context *c, const infer__layer *l, const infer__tensor *gate) {
+    infer__streams_args a;
+    memset(&a, 0, sizeof a);
+    a.kind = INFER__STREAMS_CUT;
+    a.x = *gate;
+    a.cut = l->act_cut;
+    c->ctx.ops->streams(&c->ctx, &a);
 }
 
 /* The dense form with any three slots; their biases are the next slots when with_bias. gate may be absent. */
@@ -35,13 +56,14 @@ static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer
     infer__tensor up = infer__view(&c->at->work, (uint64_t)s->x.rows * (uint64_t)n_ff, s->x.rows, n_ff);
     infer__act_args act = infer__act_of(l, l->w[gate_slot].type ? &gate : NULL, &up);
     int slots[3], has_gate = l->w[gate_slot].type != NULL, i;
+    int apart = l->ffn_scales[0] != 1 || l->ffn_scales[1] != 1 || l->act_sparse; /* what gate and up give is needed */
     infer__matmul_args mm;
     memset(&mm, 0, sizeof mm);
     slots[0] = up_slot;
     slots[1] = gate_slot;
     mm.x = s->x;
     mm.norm = s->norm;
-    mm.act = &act;
+    mm.act = apart ? NULL : &act;
     mm.n_w = has_gate ? 2 : 1;
     for (i = 0; i < mm.n_w; i++) {
         mm.w[i] = &l->w[slots[i]];
@@ -49,15 +71,16 @@ static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer
         mm.y[i] = i ? gate : up;
     }
     infer__matmul(&c->ctx, &mm);
+    if (apart) {
+        if (has_gate) infer__scale_rows(c, l->ffn_scales[0], &gate);
+        infer__scale_rows(c, l->ffn_scales[1], &up);
+        if (l->act_sparse) infer__act_cut(c, l, has_gate ? &gate : &up);
+        c->ctx.ops->act(&c->ctx, &act);
+    }
     infer__trace(c, l->index, "ffn_act", &up);
-    memset(&mm, 0, sizeof mm);
-    mm.x = up;
-    mm.n_w = 1;
-    mm.w[0] = &l->w[down_slot];
-    if (with_bias) mm.b[0] = infer__opt(&l->w[down_slot + 1]);
-    mm.y[0] = s->out;
-    mm.add = s->add;
-    infer__matmul(&c->ctx, &mm);
+    if (with_bias) infer__sub_norm(c, l, INFER__W_FFN_SUB_NORM, &up);
+    infer__last_product(c, &up, &l->w[down_slot], with_bias ? infer__opt(&l->w[down_slot + 1]) : NULL, l->ffn_scales[2],
+                        s);
 }
 
 static void infer__ffn_dense(infer_context *c, const infer__layer *l, infer__sublayer *s) {
@@ -79,30 +102,41 @@ static infer_result infer__ffn_dense_check(const infer_model *m, infer__layer *l
         r = infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d values for %d rows", w[INFER__W_FFN_UP_B].name,
                          (int)w[INFER__W_FFN_UP_B].cols, (int)w[INFER__W_FFN_UP].rows);
     if (!r) r = infer__only_with(m, l, INFER__W_FFN_GATE_B, INFER__W_FFN_GATE, err);
-    return r;
+    if (!r) r = infer__only_with(m, l, INFER__W_GATE_SCALE, INFER__W_FFN_GATE, err);
+    return r ? r : infer__check_scales(l, INFER__W_GATE_SCALE, INFER__W_FFN_GATE_B, 3, err);
 }
 
 /* Gate and up in one tensor become two slices. */
-static void infer__ffn_dense_split(infer__layer *l) {
+static infer_result infer__ffn_dense_split(infer_model *m, infer__layer *l, infer_error *err) {
     infer__weight *w = l->w, up;
     int32_t i;
-    if (w[INFER__W_FFN_GATE].type || w[INFER__W_FFN_UP].rows != 2 * l->n_ff) return;
+    (void)m;
+    (void)err;
+    for (i = 0; i < 3; i++) l->ffn_scales[i] = infer__slot_float(l, INFER__W_GATE_SCALE + i, 1);
+    if (w[INFER__W_FFN_GATE].type || w[INFER__W_FFN_UP].rows != 2 * l->n_ff) return INFER_OK;
     for (i = 0; i < 2; i++) {
         up = w[INFER__W_FFN_UP + i];
         if (!up.type) continue;
         w[INFER__W_FFN_GATE + i] = infer__slice(&up, 0, l->n_ff);
         w[INFER__W_FFN_UP + i] = infer__slice(&up, l->n_ff, l->n_ff);
     }
+    return INFER_OK;
 }
 
 /* ---- as text ----------------------------------------------------------------------------------------------------- */
 
 static void infer__ffn_dense_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {
-    (void)m;
     if (l->w[INFER__W_FFN_GATE].type)
         infer__text_add(o, "    f = down(%s(gate %s) * up %s)  # %d wide\n", infer__act_name(l->act), in, in,
                         (int)l->n_ff);
     else infer__text_add(o, "    f = down(%s(up %s))  # %d wide\n", infer__act_name(l->act), in, (int)l->n_ff);
+    if (l->act_limit > 0)
+        infer__text_add(o, "    # %s at most %g, up within %g\n", l->limit_after ? infer__act_name(l->act) : "gate",
+                        l->act_limit, l->act_limit);
+    if (l->act_sparse)
+        infer__text_add(o, "    # gate becomes max(gate - (its mean + %g deviations), 0)\n", l->act_cut);
+    if (l->w[INFER__W_FFN_SUB_NORM].type)
+        infer__text_add(o, "    # down reads %s(...) * ffn_sub_norm\n", infer__norm_name(m));
 }
 
 static const infer__label INFER__FFN_DENSE_LABELS[] = {

@@ -33,7 +33,8 @@ static const char *infer__ffn_moe_lacks(const infer__ops *ops, const infer__laye
     infer__moe_route_args a;
     memset(&a, 0, sizeof a);
     a.router = l->router;
-    return ops->supports(INFER__OP_MOE_ROUTE, &a) ? NULL : "router";
+    a.scales = infer__opt(&l->w[INFER__W_EXPERTS_SCALE]);
+    return ops->supports(INFER__OP_MOE_ROUTE, &a) && !l->router->before ? infer__ffn_lacks(ops, l) : "router";
 }
 
 static int64_t infer__ffn_moe_dense_cols(const infer_model *m, const infer__layer *l) {
@@ -107,8 +108,23 @@ static void infer__ffn_route(infer_context *c, const infer__layer *l, const infe
     route.weights = *weights;
     route.router = l->router;
     route.bias = infer__opt(&l->w[INFER__W_MOE_CHOICE_B]);
+    route.scales = infer__opt(&l->w[INFER__W_EXPERTS_SCALE]);
     c->ctx.ops->moe_route(&c->ctx, &route);
     infer__trace(c, l->index, "ffn_moe_weights", weights);
+}
+
+/* What a matrix makes of w * x is w times what it makes of x; the weights are 1 from then on. Layers with such a router
+ * are on the CPU. */
+static void infer__weigh_before(infer_context *c, const infer__tensor *gate, const infer__tensor *up,
+                                const infer__tensor *weights) {
+    infer__tensor w = *weights;
+    int32_t i, j;
+    w.rows = up->rows;
+    w.cols = w.stride = 1;
+    infer__gate(c, INFER__ACT_LINEAR, &w, up);
+    if (gate) infer__gate(c, INFER__ACT_LINEAR, &w, gate);
+    for (i = 0; i < weights->rows; i++)
+        for (j = 0; j < weights->cols; j++) infer__row(weights, i)[j] = 1;
 }
 
 static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__sublayer *s) {
@@ -139,7 +155,9 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__subla
         infer__experts(c, l, INFER__W_MOE_UP, INFER__W_MOE_UP_B, x, &up, &ids, NULL);
         if (has_gate) infer__experts(c, l, INFER__W_MOE_GATE, INFER__W_MOE_GATE_B, x, &gate, &ids, NULL);
     }
+    if (l->router->before) infer__weigh_before(c, has_gate ? &gate : NULL, &up, &weights);
     act = infer__act_of(l, has_gate ? &gate : NULL, &up);
+    act.limit = l->expert_limit;
     c->ctx.ops->act(&c->ctx, &act);
     infer__experts(c, l, INFER__W_MOE_DOWN, INFER__W_MOE_DOWN_B, &up, out, &ids, &weights);
     if (l->w[INFER__W_SHARED_UP].type)
@@ -182,6 +200,9 @@ static infer_result infer__ffn_moe_check(const infer_model *m, infer__layer *l, 
     int fused = w[INFER__W_MOE_GATE_UP].type != NULL;
     infer_result r = INFER_OK;
     size_t i;
+    int32_t s;
+    for (s = INFER__W_MOE_GATE_B; s <= INFER__W_MOE_DOWN_B && l->router->before; s++)
+        if (w[s].type) return infer__no_use(m, l, w[s].name, err); /* it is not weighted as the product is */
     if ((r = infer__need(l, INFER__W_MOE_ROUTER, err)) != INFER_OK) return r;
     if (m->hp.n_expert == 0) /* the rows of its tensors have been compared with 0 */
         return infer__error(err, INFER_ERR_FORMAT, "tensor %s: key %s.expert_count is missing or 0",
@@ -192,6 +213,8 @@ static infer_result infer__ffn_moe_check(const infer_model *m, infer__layer *l, 
     if (!fused) r = infer__need(l, INFER__W_MOE_UP, err);
     if (!r) r = infer__need(l, INFER__W_MOE_DOWN, err);
     if (!r && w[INFER__W_SHARED_UP].type) r = infer__need(l, INFER__W_SHARED_DOWN, err);
+    if (!r && m->hp.router.score == INFER__SCORE_SPARSEMIXER && w[INFER__W_MOE_CHOICE_B].type)
+        r = infer__no_use(m, l, w[INFER__W_MOE_CHOICE_B].name, err);
     for (i = 0; i < INFER__COUNT(pairs) && !r; i++) r = infer__only_with(m, l, pairs[i].slot, pairs[i].with, err);
     return r;
 }
@@ -204,7 +227,7 @@ static infer_result infer__ffn_moe_dense_check(const infer_model *m, infer__laye
 /* ---- as text ----------------------------------------------------------------------------------------------------- */
 
 static void infer__ffn_moe_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {
-    static const char *const scores[] = { "softmax", "sigmoid", "sqrt(softplus)" };
+    static const char *const scores[] = { "softmax", "sigmoid", "sqrt(softplus)", "sparsemixer" };
     const infer__router *r = l->router;
     const infer__weight *w = l->w;
     const char *bias = w[INFER__W_MOE_GATE_B].type || w[INFER__W_MOE_GATE_UP_B].type ? " + bias" : "";
@@ -218,9 +241,14 @@ static void infer__ffn_moe_describe(infer__text_out *o, const infer_model *m, co
     infer__text_add(o, "    f = sum over the best %d of %d experts%s: p_e%s", (int)r->n_used, (int)r->n_expert,
                     w[INFER__W_MOE_CHOICE_B].type ? " by p + bias" : "", r->normalise ? " / their sum" : "");
     if (r->scale != 1) infer__text_add(o, " * %g", r->scale);
-    if (l->act_limit > 0)
+    if (r->before)
+        infer__text_add(o, ": down_e(%s(p_e gate_e %s) * p_e up_e %s)", infer__act_name(l->act), in, in);
+    else if (l->expert_limit > 0 && l->limit_after)
+        infer__text_add(o, " * down_e(min(%s(gate_e %s), %g) * clamp(up_e %s; %g))", infer__act_name(l->act), in,
+                        l->expert_limit, in, l->expert_limit);
+    else if (l->expert_limit > 0)
         infer__text_add(o, " * down_e(%s(min(gate_e %s%s, %g)) * (clamp(up_e %s%s; %g) + %g)%s)",
-                        infer__act_name(l->act), in, bias, l->act_limit, in, bias, l->act_limit, l->act_add,
+                        infer__act_name(l->act), in, bias, l->expert_limit, in, bias, l->expert_limit, l->act_add,
                         w[INFER__W_MOE_DOWN_B].type ? " + bias" : "");
     else infer__text_add(o, " * down_e(%s(gate_e %s%s) * up_e %s%s)", infer__act_name(l->act), in, bias, in, bias);
     infer__text_add(o, "  # %d wide\n", (int)m->hp.n_ff_expert);

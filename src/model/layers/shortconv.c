@@ -55,11 +55,7 @@ static void infer__mix_shortconv(infer_context *c, const infer__layer *l, infer_
     mm.y[0] = bcu;
     mm.next = &l->w[INFER__W_SHORTCONV_OUT];
     infer__matmul(&c->ctx, &mm);
-    for (i = 0; i < 3; i++) {
-        part[i] = bcu;
-        part[i].cols = width;
-        part[i].offset += (uint64_t)i * (uint64_t)width * sizeof(float);
-    }
+    for (i = 0; i < 3; i++) part[i] = infer__columns(&bcu, i * width, width);
     memset(&conv, 0, sizeof conv);
     conv.x = part[2];
     conv.gate_in = part[0];
@@ -70,13 +66,7 @@ static void infer__mix_shortconv(infer_context *c, const infer__layer *l, infer_
     conv.state = &c->cache.bufs[s->part->state[0]].buf;
     c->ctx.ops->conv(&c->ctx, &conv);
     infer__trace(c, l->index, "conv", &y);
-    memset(&mm, 0, sizeof mm);
-    mm.x = y;
-    mm.n_w = 1;
-    mm.w[0] = &l->w[INFER__W_SHORTCONV_OUT];
-    mm.y[0] = s->out;
-    mm.add = s->add;
-    infer__matmul(&c->ctx, &mm);
+    infer__last_product(c, &y, &l->w[INFER__W_SHORTCONV_OUT], NULL, 1, s);
 }
 
 static void infer__shortconv_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {

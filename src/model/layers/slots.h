@@ -13,7 +13,7 @@
 enum {
     INFER__D_ONE,
     INFER__D_MODEL,
-    INFER__D_QUERY,
+    INFER__D_QUERY, /* with q_gated that of the gates too */
     INFER__D_KEY,
     INFER__D_VALUE,
     INFER__D_ATT,
@@ -32,7 +32,30 @@ enum {
     INFER__D_FF_SHARED,
     INFER__D_MODEL_3,
     INFER__D_TAPS,
-    INFER__D_ONE_ROW /* of a matrix */
+    INFER__D_SSM_INNER,
+    INFER__D_SSM_PROJ, /* what ssm_in gives */
+    INFER__D_SSM_CONV, /* of it, what the convolution reads */
+    INFER__D_SSM_X,
+    INFER__D_SSM_RANK,
+    INFER__D_SSM_HEADS,
+    INFER__D_SSM_STATE,
+    INFER__D_SSM_DIM,
+    INFER__D_SSM_HEADS_TWO,
+    INFER__D_SSM_A,
+    INFER__D_LATENT, /* these: latent attention. Its rank */
+    INFER__D_LATENT_CACHE,
+    INFER__D_LATENT_Q_RANK,
+    INFER__D_LATENT_QUERY,
+    INFER__D_LATENT_KEYS, /* rank of each head */
+    INFER__D_LATENT_NOPE, /* of a head's key, not rotated */
+    INFER__D_LATENT_VALUES,
+    INFER__D_LATENT_BOTH, /* of each head: the key's values that are not rotated, and the values */
+    INFER__D_ONE_ROW, /* of a matrix */
+    INFER__D_PER_LAYER,
+    INFER__D_PER_LAYERS, /* of all layers */
+    INFER__D_STREAMS,
+    INFER__D_STREAMS_2,
+    INFER__D_MODEL_STREAMS /* of all but the first */
 };
 
 /* W(slot, tensor name, rows, columns, required): %d is the layer. A vector has one row. */
@@ -49,7 +72,8 @@ enum {
     W(ATTN_OUT_NORM_B, "blk.%d.attn_output_norm.bias",     ONE,           MODEL,     0) /* attention: the row says it */ \
     W(EXPERTS_NORM,   "blk.%d.ffn_norm_exps.weight",       ONE,           MODEL,     0) /* of experts beside attention */ \
     W(EXPERTS_NORM_B, "blk.%d.ffn_norm_exps.bias",         ONE,           MODEL,     0) \
-    W(LAYER_OUT_NORM, "blk.%d.layer_output_norm.weight",   ONE,           MODEL,     0) /* after the FFN */
+    W(LAYER_OUT_NORM, "blk.%d.layer_output_norm.weight",   ONE,           MODEL,     0) /* after the FFN */ \
+    W(INPUT_POST_NORM, "blk.%d.post_norm.weight",          ONE,           MODEL,     0) /* of the layer's input */
 
 #define INFER__ATTENTION_SLOTS(W) \
     W(ATTN_QKV,       "blk.%d.attn_qkv.weight",            QKV,           MODEL,     0) /* sliced into Q, K, V */ \
@@ -67,7 +91,12 @@ enum {
     W(ATTN_SINKS,     "blk.%d.attn_sinks.weight",          ONE,           HEADS,     0) /* a score without a value */ \
     W(ATTN_OUT,       "blk.%d.attn_output.weight",         MODEL,         ATT,       1) \
     W(ATTN_OUT_B,     "blk.%d.attn_output.bias",           ONE,           MODEL,     0) \
-    W(ATTN_GATE,      "blk.%d.attn_gate.weight",           ANY,           MODEL,     0) /* of heads or of each value */
+    W(ATTN_GATE,      "blk.%d.attn_gate.weight",           ANY,           MODEL,     0) /* of heads or of each value */ \
+    W(ATTN_SUB_NORM,  "blk.%d.attn_sub_norm.weight",       ONE,           ATT,       0) /* before the output's matrix */ \
+    W(Q_SCALE,        "blk.%d.attn_q.scale",               ONE,           ONE,       0) /* of a matrix: attn_scales */ \
+    W(K_SCALE,        "blk.%d.attn_k.scale",               ONE,           ONE,       0) \
+    W(V_SCALE,        "blk.%d.attn_v.scale",               ONE,           ONE,       0) \
+    W(OUT_SCALE,      "blk.%d.attn_output.scale",          ONE,           ONE,       0)
 
 #define INFER__DENSE_SLOTS(W) \
     W(FFN_GATE,       "blk.%d.ffn_gate.weight",            FF,            MODEL,     0) \
@@ -76,7 +105,11 @@ enum {
     W(FFN_UP_B,       "blk.%d.ffn_up.bias",                ONE,           ANY,       0) \
     W(FFN_DOWN,       "blk.%d.ffn_down.weight",            MODEL,         FF,        0) \
     W(FFN_DOWN_B,     "blk.%d.ffn_down.bias",              ONE,           MODEL,     0) \
-    W(FFN_ACT_SCALES, "blk.%d.ffn.act.scales",             ONE,           FF,        0)
+    W(FFN_ACT_SCALES, "blk.%d.ffn.act.scales",             ONE,           FF,        0) \
+    W(FFN_SUB_NORM,   "blk.%d.ffn_sub_norm.weight",        ONE,           FF,        0) /* before down */ \
+    W(GATE_SCALE,     "blk.%d.ffn_gate.scale",             ONE,           ONE,       0) /* of a matrix: ffn_scales */ \
+    W(UP_SCALE,       "blk.%d.ffn_up.scale",               ONE,           ONE,       0) \
+    W(DOWN_SCALE,     "blk.%d.ffn_down.scale",             ONE,           ONE,       0)
 
 #define INFER__MOE_SLOTS(W) \
     W(MOE_ROUTER,     "blk.%d.ffn_gate_inp.weight",        EXPERTS,       MODEL,     0) /* present = experts */ \
@@ -95,13 +128,81 @@ enum {
     W(SHARED_DOWN,    "blk.%d.ffn_down_shexp.weight",      MODEL,         FF_SHARED, 0) \
     W(SHARED_SCORE,   "blk.%d.ffn_gate_inp_shexp.weight",  ONE_ROW,       MODEL,     0) /* its sigmoid scales it */
 
+/* Behind those of dense FFNs and experts: one kind reads all three. */
+#define INFER__BESIDE_SLOTS(W) \
+    W(ROUTER_SCALE,   "blk.%d.ffn_gate_inp.scale",         ONE,           MODEL,     0) /* weights of its norm */ \
+    W(EXPERTS_SCALE,  "blk.%d.ffn_down_exps.scale",        ONE,           EXPERTS,   0) \
+    W(EXPERTS_IN_NORM, "blk.%d.pre_ffw_norm_2.weight",     ONE,           MODEL,     0) \
+    W(EXPERTS_OUT_NORM, "blk.%d.post_ffw_norm_2.weight",   ONE,           MODEL,     0) \
+    W(DENSE_OUT_NORM, "blk.%d.post_ffw_norm_1.weight",     ONE,           MODEL,     0)
+
+/* Prediction has the first three, correction all but the first. */
+#define INFER__ALTUP_SLOTS(W) \
+    W(ALTUP_PREDICT,  "blk.%d.altup_predict_coef.weight",  STREAMS_2,     STREAMS,   0) \
+    W(ALTUP_ROUTER,   "blk.%d.altup_router.weight",        STREAMS,       MODEL,     0) \
+    W(ALTUP_ROUTER_NORM, "blk.%d.altup_router_norm.weight", ONE,          MODEL,     0) \
+    W(ALTUP_CORRECT,  "blk.%d.altup_correct_coef.weight",  STREAMS,       STREAMS,   0) \
+    W(ALTUP_CORRECT_SCALE, "blk.%d.altup_correct_scale.weight", ONE,      MODEL,     0) \
+    W(INPUT_GATE,     "blk.%d.inp_gate.weight",            PER_LAYER,     MODEL,     0) /* of the layer's input */ \
+    W(INPUT_PROJ,     "blk.%d.proj.weight",                MODEL,         PER_LAYER, 0)
+
+#define INFER__LAUREL_SLOTS(W) \
+    W(LAUREL_L,       "blk.%d.laurel_l.weight",            ANY,           MODEL,     0) \
+    W(LAUREL_R,       "blk.%d.laurel_r.weight",            MODEL,         ANY,       0) \
+    W(LAUREL_NORM,    "blk.%d.laurel_post_norm.weight",    ONE,           MODEL,     0)
+
 #define INFER__SHORTCONV_SLOTS(W) \
     W(SHORTCONV_IN,   "blk.%d.shortconv.in_proj.weight",   MODEL_3,       MODEL,     0) \
     W(SHORTCONV_TAPS, "blk.%d.shortconv.conv.weight",      MODEL,         TAPS,      0) \
     W(SHORTCONV_OUT,  "blk.%d.shortconv.out_proj.weight",  MODEL,         MODEL,     0)
 
+#define INFER__SSM_SLOTS(W) \
+    W(SSM_IN,         "blk.%d.ssm_in.weight",              SSM_PROJ,      MODEL,     0) \
+    W(SSM_TAPS,       "blk.%d.ssm_conv1d.weight",          SSM_CONV,      TAPS,      0) \
+    W(SSM_TAPS_B,     "blk.%d.ssm_conv1d.bias",            ONE,           SSM_CONV,  0) \
+    W(SSM_X,          "blk.%d.ssm_x.weight",               SSM_X,         SSM_INNER, 0) /* Mamba 1: dt, B, C of it */ \
+    W(SSM_DT,         "blk.%d.ssm_dt.weight",              SSM_HEADS,     SSM_RANK,  0) \
+    W(SSM_DT_B,       "blk.%d.ssm_dt.bias",                ONE,           SSM_HEADS, 0) \
+    W(SSM_A,          "blk.%d.ssm_a",                      ONE,           SSM_A,     0) \
+    W(SSM_D,          "blk.%d.ssm_d",                      ONE,           SSM_HEADS, 0) \
+    W(SSM_DT_NORM,    "blk.%d.ssm_dt_norm.weight",         ONE,           SSM_RANK,  0) \
+    W(SSM_B_NORM,     "blk.%d.ssm_b_norm.weight",          ONE,           SSM_STATE, 0) \
+    W(SSM_C_NORM,     "blk.%d.ssm_c_norm.weight",          ONE,           SSM_STATE, 0) \
+    W(SSM_NORM,       "blk.%d.ssm_norm.weight",            ONE,           SSM_INNER, 0) /* of groups */ \
+    W(SSM_OUT,        "blk.%d.ssm_out.weight",             MODEL,         SSM_INNER, 0)
+
+#define INFER__LATENT_SLOTS(W) \
+    W(LATENT_Q,       "blk.%d.attn_q.weight",              LATENT_QUERY,  MODEL,     0) /* or these three */ \
+    W(LATENT_Q_A,     "blk.%d.attn_q_a.weight",            LATENT_Q_RANK, MODEL,     0) \
+    W(LATENT_Q_A_NORM, "blk.%d.attn_q_a_norm.weight",      ONE,    LATENT_Q_RANK,    0) \
+    W(LATENT_Q_B,     "blk.%d.attn_q_b.weight",            LATENT_QUERY, LATENT_Q_RANK, 0) \
+    W(LATENT_KV_A,    "blk.%d.attn_kv_a_mqa.weight",       LATENT_CACHE,  MODEL,     0) \
+    W(LATENT_KV_A_NORM, "blk.%d.attn_kv_a_norm.weight",    ONE,           LATENT,    0) \
+    W(LATENT_KV_B,    "blk.%d.attn_kv_b.weight",           LATENT_BOTH,   LATENT,    0) /* or these two */ \
+    W(LATENT_K_B,     "blk.%d.attn_k_b.weight",            LATENT_KEYS,   LATENT_NOPE, 0) \
+    W(LATENT_V_B,     "blk.%d.attn_v_b.weight",            LATENT_VALUES, LATENT,    0) \
+    W(LATENT_OUT,     "blk.%d.attn_output.weight",         MODEL,         LATENT_VALUES, 1)
+
+/* Gated delta nets: names as attention's and Mamba's, other shapes. */
+#define INFER__DELTA_SLOTS(W) \
+    W(DELTA_QKV,      "blk.%d.attn_qkv.weight",            SSM_CONV,      MODEL,     0) \
+    W(DELTA_GATE,     "blk.%d.attn_gate.weight",           SSM_INNER,     MODEL,     0) \
+    W(DELTA_BOTH,     "blk.%d.ssm_ba.weight",              SSM_HEADS_TWO, MODEL,     0) /* or these two */ \
+    W(DELTA_BETA,     "blk.%d.ssm_beta.weight",            SSM_HEADS,     MODEL,     0) \
+    W(DELTA_ALPHA,    "blk.%d.ssm_alpha.weight",           SSM_HEADS,     MODEL,     0) \
+    W(DELTA_TAPS,     "blk.%d.ssm_conv1d.weight",          SSM_CONV,      TAPS,      0) \
+    W(DELTA_DT_B,     "blk.%d.ssm_dt.bias",                ONE,           SSM_HEADS, 0) \
+    W(DELTA_A,        "blk.%d.ssm_a",                      ONE,           SSM_HEADS, 0) \
+    W(DELTA_NORM,     "blk.%d.ssm_norm.weight",            ONE,           SSM_DIM,   0) /* of heads */ \
+    W(DELTA_OUT,      "blk.%d.ssm_out.weight",             MODEL,         SSM_INNER, 0)
+
+#define INFER__EMBED_SKIP_SLOTS(W) \
+    W(EMBED_SKIP,     "blk.%d.layer_output_scale.weight",  ONE,           ONE,       0)
+
 #define INFER__LAYER_SLOTS(W) \
-    INFER__NORM_SLOTS(W) INFER__ATTENTION_SLOTS(W) INFER__DENSE_SLOTS(W) INFER__MOE_SLOTS(W) INFER__SHORTCONV_SLOTS(W)
+    INFER__NORM_SLOTS(W) INFER__ATTENTION_SLOTS(W) INFER__DENSE_SLOTS(W) INFER__MOE_SLOTS(W) INFER__BESIDE_SLOTS(W) \
+    INFER__SHORTCONV_SLOTS(W) INFER__EMBED_SKIP_SLOTS(W) INFER__SSM_SLOTS(W) INFER__LATENT_SLOTS(W) INFER__DELTA_SLOTS(W) \
+    INFER__ALTUP_SLOTS(W) INFER__LAUREL_SLOTS(W)
 
 #define INFER__MODEL_SLOTS(W) \
     W(TOKEN_EMBD,   "token_embd.weight",        VOCAB, MODEL,    1) \
@@ -112,6 +213,11 @@ enum {
     W(OUT_NORM_B,   "output_norm.bias",         ONE,   MODEL,    0) \
     W(OUTPUT,       "output.weight",            VOCAB, MODEL,    0) /* absent: the embedding (tied) */ \
     W(OUTPUT_B,     "output.bias",              ONE,   VOCAB,    0) \
+    W(PER_LAYER_EMBD, "per_layer_token_embd.weight", VOCAB, PER_LAYERS, 0) \
+    W(PER_LAYER_PROJ, "per_layer_model_proj.weight", PER_LAYERS, MODEL, 0) \
+    W(PER_LAYER_NORM, "per_layer_proj_norm.weight", ONE, PER_LAYER, 0) \
+    W(ALTUP_PROJ,   "altup_proj.weight",        MODEL_STREAMS, MODEL, 0) \
+    W(ALTUP_UNEMBD, "altup_unembd_proj.weight", MODEL_STREAMS, MODEL, 0) \
     W(ROPE_FREQS,   "rope_freqs.weight",        ONE,   ANY,      0) /* these three: infer__rope_check */ \
     W(ROPE_LONG,    "rope_factors_long.weight", ONE,   ANY,      0) \
     W(ROPE_SHORT,   "rope_factors_short.weight", ONE,  ANY,      0)

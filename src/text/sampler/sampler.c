@@ -51,14 +51,8 @@ struct infer_sampler {
     infer__atomic calls;    /* infer__claim: of the layer above */
 };
 
-/* The next number of the generator: splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
- * OOPSLA 2014). */
-static uint64_t infer__sampler_next(infer_sampler *s) {
-    uint64_t z = s->state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
+/* The next number of the generator. */
+static uint64_t infer__sampler_next(infer_sampler *s) { return infer__splitmix(&s->state); }
 
 /* ---- the order of candidates -------------------------------------------------------------------------- */
 

@@ -1,0 +1,167 @@
+/* cpu_delta.c: gated delta rule (infer__delta_args) on the CPU.
+ *
+ * Owns:  the recurrence, one body for every instruction set, and its split into tasks.
+ * Rules: a task is a head, and walks all rows of a sequence one after the other: a row's result depends on nothing but
+ *        its own and earlier rows, so it does not matter where passes are cut. A few rows are prepared together; then
+ *        each block of INFER__LANES values steps through them while its part of the state is near. A state's values lie
+ *        in lanes along the head, so that sums over n need none across lanes.
+ * Start: infer__cpu_delta.
+ */
+#include "cpu_exp.h"
+
+/* Rows t = 0 .. rows-1 (INFER__LANES at most) of a head: k and q, each [rows][state]; v and y [rows][INFER__LANES]. */
+typedef struct infer__delta_rows {
+    int32_t rows, state;
+    const float *k, *q;
+    float beta[INFER__LANES], keep[INFER__LANES];
+    float v[INFER__LANES * INFER__LANES], y[INFER__LANES * INFER__LANES];
+} infer__delta_rows;
+
+/* One block of lanes: u = beta (v - keep sum_n k[n] s[n]); s[n] = keep s[n] + k[n] u; y = sum_n q[n] s[n]. Sums are
+ * made in four parts, n % 4. */
+#define INFER__DELTA_DEFINE(L) \
+  INFER__ON_##L static void infer__delta_tile_##L(infer__delta_rows *r, float *s) { \
+    int32_t n, t; \
+    for (t = 0; t < r->rows; t++) { \
+      const float *k = r->k + (int64_t)t * r->state, *q = r->q + (int64_t)t * r->state; \
+      const infer__v16_##L keep = infer__splat_##L(r->keep[t]), less = infer__splat_##L(-r->keep[t]); \
+      infer__v16_##L a = infer__zero_##L(), b = a, c = a, d = a, u; \
+      float *p = s; \
+      for (n = 0; n + 4 <= r->state; n += 4, p += 4 * INFER__LANES) { \
+        INFER__DELTA_READ(L, 0, a) INFER__DELTA_READ(L, 1, b) INFER__DELTA_READ(L, 2, c) INFER__DELTA_READ(L, 3, d) \
+      } \
+      for (; n < r->state; n++, p += INFER__LANES) INFER__DELTA_READ(L, 0, a) \
+      u = infer__vadd_##L(infer__vadd_##L(a, b), infer__vadd_##L(c, d)); \
+      u = infer__vmul_##L(infer__splat_##L(r->beta[t]), \
+                          infer__fma_##L(u, less, infer__load_##L(r->v + INFER__LANES * t))); \
+      a = b = c = d = infer__zero_##L(); \
+      for (n = 0, p = s; n + 4 <= r->state; n += 4, p += 4 * INFER__LANES) { \
+        INFER__DELTA_STEP(L, 0, a) INFER__DELTA_STEP(L, 1, b) INFER__DELTA_STEP(L, 2, c) INFER__DELTA_STEP(L, 3, d) \
+      } \
+      for (; n < r->state; n++, p += INFER__LANES) INFER__DELTA_STEP(L, 0, a) \
+      infer__store_##L(r->y + INFER__LANES * t, infer__vadd_##L(infer__vadd_##L(a, b), infer__vadd_##L(c, d))); \
+    } \
+  }
+#define INFER__DELTA_READ(L, i, sum) \
+  sum = infer__fma_##L(infer__splat_##L(k[n + (i)]), infer__load_##L(p + (i) * INFER__LANES), sum);
+#define INFER__DELTA_STEP(L, i, sum) \
+  { \
+    float *at = p + (i) * INFER__LANES; \
+    const infer__v16_##L x = \
+        infer__fma_##L(infer__splat_##L(k[n + (i)]), u, infer__vmul_##L(keep, infer__load_##L(at))); \
+    infer__store_##L(at, x); \
+    sum = infer__fma_##L(infer__splat_##L(q[n + (i)]), x, sum); \
+  }
+INFER__DELTA_DEFINE(scalar)
+#if defined(INFER__SIMD_X86)
+INFER__DELTA_DEFINE(avx2)
+#  if !defined(INFER_NO_AVX512)
+INFER__DELTA_DEFINE(avx512)
+#  endif
+#endif
+#if defined(INFER__SIMD_ARM)
+INFER__DELTA_DEFINE(neon)
+#endif
+#undef INFER__DELTA_DEFINE
+#undef INFER__DELTA_READ
+#undef INFER__DELTA_STEP
+
+static const struct {
+    uint32_t need;
+    void (*tile)(infer__delta_rows *r, float *s);
+} INFER__DELTA_LEVELS[] = {
+#if defined(INFER__SIMD_X86)
+#  if !defined(INFER_NO_AVX512)
+    {INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__delta_tile_avx512},
+#  endif
+    {INFER__CPU_AVX2, infer__delta_tile_avx2},
+#endif
+#if defined(INFER__SIMD_ARM)
+    {INFER__CPU_NEON, infer__delta_tile_neon},
+#endif
+    {0, infer__delta_tile_scalar}};
+
+typedef struct infer__delta_job {
+    infer__ctx *c;
+    const infer__delta_args *a;
+    void (*tile)(infer__delta_rows *r, float *s);
+    int32_t lanes, together; /* rows that are prepared at a time */
+} infer__delta_job;
+
+/* y = x / its length * scale, as transformers has it: the epsilon is added to the square. */
+static void infer__delta_unit(const float *x, int32_t n, float eps, float scale, float *y) {
+    double sum = 0;
+    int32_t i;
+    for (i = 0; i < n; i++) sum += (double)x[i] * x[i];
+    scale /= sqrtf((float)sum + eps);
+    for (i = 0; i < n; i++) y[i] = x[i] * scale;
+}
+
+/* Rows [row, row + r->rows) of head h; p: 2 * rows * state floats. */
+static void infer__delta_prepare(const infer__delta_args *a, int32_t h, int32_t row, infer__delta_rows *r, float *p) {
+    const int32_t each = a->heads / a->k_heads, k_head = a->tiled ? h % a->k_heads : h / each, state = a->state;
+    const int64_t at = (int64_t)k_head * state, all = (int64_t)r->rows * state;
+    const int64_t scalar = (int64_t)(h / a->run) * a->run_step + h % a->run; /* of alpha and beta */
+    const float dt_bias = ((const float *)a->dt_bias->data)[h], decay = ((const float *)a->a->data)[h];
+    int32_t t;
+    r->k = p;
+    r->q = p + all;
+    for (t = 0; t < r->rows; t++, p += state) {
+        const float x = infer__row(&a->alpha, row + t)[scalar] + dt_bias;
+        r->keep[t] = infer__ssm_exp(decay * infer__ssm_softplus(x));
+        r->beta[t] = 1.0f / (1.0f + infer__ssm_exp(-infer__row(&a->beta, row + t)[scalar]));
+        infer__delta_unit(infer__row(&a->k, row + t) + at, state, a->eps, 1.0f, p);
+        infer__delta_unit(infer__row(&a->q, row + t) + at, state, a->eps, 1.0f / sqrtf((float)state), p + all);
+    }
+}
+
+static void infer__delta_task(void *arg, int h, int worker) {
+    const infer__delta_job *job = (const infer__delta_job *)arg;
+    const infer__delta_args *a = job->a;
+    const infer__pass *pass = &job->c->pass;
+    const int64_t unit = (int64_t)a->state * job->lanes, cell = unit * a->heads, at = (int64_t)h * a->dim;
+    float *p = infer__cpu_scratch(job->c, worker);
+    infer__delta_rows r;
+    int32_t row, t, i, n;
+    r.state = a->state;
+    for (row = 0; row < a->v.rows; row += r.rows) {
+        const int32_t seq = pass->seq[row], from = pass->cell_in[seq];
+        float *s = (float *)a->cells->host + pass->cell_out[seq] * cell + h * unit;
+        for (r.rows = 1; r.rows < job->together && row + r.rows < a->v.rows && pass->seq[row + r.rows] == seq;)
+            r.rows++;
+        if (row == 0 || pass->seq[row - 1] != seq) {
+            if (from < 0) memset(s, 0, (size_t)unit * sizeof *s);
+            else memcpy(s, (float *)a->cells->host + from * cell + h * unit, (size_t)unit * sizeof *s);
+        }
+        infer__delta_prepare(a, h, row, &r, p);
+        for (i = 0; i < a->dim; i += n) {
+            n = INFER__MIN(INFER__LANES, a->dim - i);
+            if (n < INFER__LANES) memset(r.v, 0, sizeof r.v);
+            for (t = 0; t < r.rows; t++)
+                memcpy(r.v + INFER__LANES * t, infer__row(&a->v, row + t) + at + i, (size_t)n * sizeof *r.v);
+            job->tile(&r, s + (int64_t)i * a->state);
+            for (t = 0; t < r.rows; t++)
+                memcpy(infer__row(&a->y, row + t) + at + i, r.y + INFER__LANES * t, (size_t)n * sizeof *r.y);
+        }
+    }
+}
+
+static void infer__cpu_delta(infer__ctx *c, const infer__delta_args *a) {
+    infer__delta_job job;
+    int32_t level = 0;
+    int64_t values;
+    double began = infer__op_begin(c);
+    if (began < 0) return;
+    INFER__ASSERT(a->v.cols == a->heads * a->dim && a->k.cols == a->k_heads * a->state && a->heads % a->k_heads == 0);
+    INFER__ASSERT(a->k.cols == a->q.cols && a->y.cols == a->v.cols && a->run > 0);
+    while (INFER__DELTA_LEVELS[level].need & ~c->kernels->need) level++;
+    job.c = c;
+    job.a = a;
+    job.tile = INFER__DELTA_LEVELS[level].tile;
+    job.lanes = infer__ssm_lanes(a->dim, 0);
+    job.together = (int32_t)INFER__MIN(INFER__LANES, c->cpu->scratch_len / (2 * (int64_t)a->state));
+    INFER__ASSERT(job.together > 0);
+    values = (int64_t)a->state * job.lanes * a->heads;
+    infer__cpu_run(c, a->heads, 2 * values * a->v.rows, infer__delta_task, &job);
+    infer__op_end(c, "delta", 2 * (uint64_t)values * sizeof(float) * (uint64_t)c->pass.n_seq, began);
+}

@@ -1,0 +1,94 @@
+/* cpu_streams.c: several residual streams, and the sparse activation that comes with them (Gemma 3n), on the CPU.
+ *
+ * Rules: a row's result depends on nothing but its own row: rows are split over threads in any way. Sums over streams
+ *        go in their order.
+ */
+#include "cpu_ops.h"
+
+typedef struct infer__streams_job { infer__ctx *c; const infer__streams_args *a; } infer__streams_job;
+
+/* Row r of stream i: of x, or of those behind it. */
+static float *infer__stream_row(const infer__streams_args *a, int32_t i, int32_t r) {
+    return i == 0 ? infer__row(&a->x, r) : infer__row(&a->rest, (i - 1) * a->x.rows + r);
+}
+
+/* Every stream += sum over j of coef[i][j] * stream j, all from what they were; what stream 0 becomes also to base. */
+static void infer__streams_predict(const infer__streams_args *a, int32_t r) {
+    enum { PIECE = 64 };
+    float was[INFER__MAX_STREAMS][PIECE], sum[PIECE];
+    const float *coef = infer__row(&a->coef, r);
+    int32_t n = a->n, col, k, i, j, e;
+    for (col = 0; col < a->x.cols; col += PIECE) {
+        k = INFER__MIN(a->x.cols - col, PIECE);
+        for (i = 0; i < n; i++) memcpy(was[i], infer__stream_row(a, i, r) + col, (size_t)k * sizeof(float));
+        for (i = 0; i < n; i++) {
+            for (e = 0; e < k; e++) sum[e] = coef[i * n] * was[0][e];
+            for (j = 1; j < n; j++)
+                for (e = 0; e < k; e++) sum[e] += coef[i * n + j] * was[j][e];
+            for (e = 0; e < k; e++) infer__stream_row(a, i, r)[col + e] = was[i][e] + sum[e];
+        }
+        memcpy(infer__row(&a->base, r) + col, infer__row(&a->x, r) + col, (size_t)k * sizeof(float));
+    }
+}
+
+/* Every stream += (x - base) * (1 + coef[i]), stream 0 from base on; and scaled = x * scale. */
+static void infer__streams_correct(const infer__streams_job *job, int32_t r, float *scratch) {
+    const infer__streams_args *a = job->a;
+    float *x = infer__row(&a->x, r), *base = infer__row(&a->base, r), *scaled = infer__row(&a->scaled, r);
+    const float *coef = infer__row(&a->coef, r), *scale = infer__weight_values(a->scale, 0, a->x.cols, scratch);
+    int32_t cols = a->x.cols, i, e;
+    for (i = 1; i < a->n; i++) {
+        float *y = infer__stream_row(a, i, r), w = 1.0f + coef[i];
+        for (e = 0; e < cols; e++) y[e] += (x[e] - base[e]) * w;
+    }
+    for (e = 0; e < cols; e++) {
+        x[e] = base[e] + (x[e] - base[e]) * (1.0f + coef[0]);
+        scaled[e] = x[e] * scale[e];
+    }
+}
+
+/* The others become as long as x. The least mean square that is divided by is the published code's. */
+static void infer__streams_match(const infer__streams_job *job, int32_t r) {
+    const infer__streams_args *a = job->a;
+    const infer__kernels *k = job->c->kernels;
+    int32_t cols = a->x.cols, i;
+    float want = sqrtf(k->sum_sq_diff(infer__row(&a->x, r), 0.0f, cols) / (float)cols), have;
+    for (i = 1; i < a->n; i++) {
+        have = k->sum_sq_diff(infer__stream_row(a, i, r), 0.0f, cols) / (float)cols;
+        k->scale(infer__stream_row(a, i, r), want / sqrtf(have < 1e-5f ? 1e-5f : have), cols);
+    }
+}
+
+/* x = max(x - (mean + cut * deviation), 0): of normally distributed values a share stays. */
+static void infer__streams_cut(const infer__streams_job *job, int32_t r) {
+    const infer__kernels *k = job->c->kernels;
+    float *x = infer__row(&job->a->x, r), mean, least;
+    int32_t cols = job->a->x.cols, e;
+    mean = k->sum(x, cols) / (float)cols;
+    least = mean + job->a->cut * sqrtf(k->sum_sq_diff(x, mean, cols) / (float)cols);
+    for (e = 0; e < cols; e++) x[e] = x[e] < least ? 0.0f : x[e] - least; /* NaN stays */
+}
+
+static void infer__streams_task(void *arg, int row, int worker) {
+    const infer__streams_job *job = (const infer__streams_job *)arg;
+    switch (job->a->kind) {
+    case INFER__STREAMS_PREDICT: infer__streams_predict(job->a, row); break;
+    case INFER__STREAMS_CORRECT: infer__streams_correct(job, row, infer__cpu_scratch(job->c, worker)); break;
+    case INFER__STREAMS_MATCH: infer__streams_match(job, row); break;
+    default: infer__streams_cut(job, row);
+    }
+}
+
+static void infer__cpu_streams(infer__ctx *c, const infer__streams_args *a) {
+    infer__streams_job job;
+    double began = infer__op_begin(c);
+    if (began < 0 || !infer__vector_ok(c, a->scale, "scales of streams")) return;
+    INFER__ASSERT(a->kind == INFER__STREAMS_CUT || (a->n >= 2 && a->n <= INFER__MAX_STREAMS));
+    INFER__ASSERT(a->kind == INFER__STREAMS_CUT || a->rest.rows == (a->n - 1) * a->x.rows);
+    INFER__ASSERT(a->kind != INFER__STREAMS_PREDICT || a->coef.cols == a->n * a->n);
+    INFER__ASSERT(a->kind != INFER__STREAMS_CORRECT || (a->coef.cols == a->n && a->x.cols <= c->cpu->scratch_len));
+    job.c = c;
+    job.a = a;
+    infer__cpu_run(c, a->x.rows, (int64_t)a->x.rows * a->x.cols * (a->n ? a->n * a->n : 2), infer__streams_task, &job);
+    infer__op_end(c, "streams", 0, began);
+}

@@ -1,0 +1,301 @@
+/* latent.c: latent attention (MLA; DeepSeek-V2, arXiv 2405.04434), absorbed.
+ *
+ * All heads read one latent row per position, and a rotated part of the key that they share:
+ *     latent, k_pe = x W_kva;  latent = norm(latent);  q_nope, q_pe = (norm(x W_qa) W_qb, or x W_q) of each head
+ *     score = q_nope (W_kb latent) + rotate(q_pe) rotate(k_pe);  y = W_vb (sum of weights * latent), of each head
+ * The cache holds latent and k_pe alone. W_kb goes to the query's side and W_vb behind the sum ("absorbed", section
+ * 2.1.2), for prompts as for single tokens: so a row's result is the same in whatever pass it is computed. Attention
+ * then is that of one K/V head whose values are the front of its keys.
+ */
+#include "../model.h"
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static void infer__latent_misfit(infer__keys *k, const char *name, int32_t value, int32_t least, int32_t most) {
+    if (k->failed) return;
+    k->failed = 1;
+    infer__error(k->err, INFER_ERR_FORMAT, "key %s is %d, latent attention needs %d..%d here", infer__key_name(k, name),
+                 (int)value, (int)least, (int)most);
+}
+
+/* Files from before the absorbed form name the widths of heads as others do. Since then key_length and value_length are
+ * of the cache's rows, and widths of heads have keys of their own. */
+static void infer__latent_keys(infer__keys *k, infer__layer *l) {
+    const infer__hparams *hp = &k->m->hp;
+    const infer__arch *a = k->m->arch;
+    int absorbed = infer__gguf_peek(k->g, infer__key_name(k, "attention.key_length_mla")) != NULL;
+    int32_t width = hp->n_embd / l->n_head, cached_k, cached_v, rot;
+    l->latent_rank = infer__key_int(k, "attention.kv_lora_rank", 1, INFER__MAX_HEAD_DIM, 0, 1);
+    l->latent_q_rank = infer__key_int(k, "attention.q_lora_rank", 0, INFER__MAX_DIM, 0, 0);
+    cached_k = infer__key_int(k, "attention.key_length", 1, INFER__MAX_HEAD_DIM, absorbed ? 0 : width, 0);
+    cached_v = infer__key_int(k, "attention.value_length", 1, INFER__MAX_HEAD_DIM, absorbed ? 0 : width, 0);
+    l->latent_k = cached_k;
+    l->latent_v = cached_v;
+    if (absorbed) {
+        l->latent_k = infer__key_int(k, "attention.key_length_mla", 1, INFER__MAX_HEAD_DIM, 0, 1);
+        l->latent_v = infer__key_int(k, "attention.value_length_mla", 1, INFER__MAX_HEAD_DIM, 0, 1);
+    }
+    rot = l->n_rot = infer__key_int(k, "rope.dimension_count", 2, INFER__MAX_HEAD_DIM, 0, 1);
+    if (k->failed) return;
+    if (rot % 2 != 0 || rot > l->latent_k)
+        infer__latent_misfit(k, "rope.dimension_count", rot, 2, l->latent_k);
+    if (l->latent_v < 1 || l->latent_v > INFER__MAX_HEAD_DIM)
+        infer__latent_misfit(k, "attention.value_length", l->latent_v, 1, INFER__MAX_HEAD_DIM);
+    if (l->latent_k > INFER__MAX_HEAD_DIM)
+        infer__latent_misfit(k, "attention.key_length", l->latent_k, 1, INFER__MAX_HEAD_DIM);
+    if (l->latent_rank + rot > INFER__MAX_HEAD_DIM)
+        infer__latent_misfit(k, "attention.kv_lora_rank", l->latent_rank, 1, INFER__MAX_HEAD_DIM - rot);
+    if (absorbed && cached_k && cached_k != l->latent_rank + rot)
+        infer__latent_misfit(k, "attention.key_length", cached_k, l->latent_rank + rot, l->latent_rank + rot);
+    if (absorbed && cached_v && cached_v != l->latent_rank)
+        infer__latent_misfit(k, "attention.value_length", cached_v, l->latent_rank, l->latent_rank);
+    if ((int64_t)l->n_head * (l->latent_rank + INFER__MAX(l->latent_k, l->latent_v)) > INFER__MAX_DIM)
+        infer__latent_misfit(k, "attention.head_count", l->n_head, 1,
+                             INFER__MAX_DIM / (l->latent_rank + INFER__MAX(l->latent_k, l->latent_v)));
+    if (l->n_head_kv != 1 && l->n_head_kv != l->n_head)
+        infer__latent_misfit(k, "attention.head_count_kv", l->n_head_kv, 1, 1);
+    if (k->failed) return;
+    l->n_head_kv = 1;
+    l->dim_k = l->latent_rank + rot;
+    l->dim_v = l->latent_rank;
+    l->rope_kind = infer__key_layer(k, "attention.rope_pattern", l->index, 0, 1, 1) ? a->rope : INFER__ROPE_NONE;
+    if (hp->clamp_kqv != 0) infer__key_unsupported(k, "attention.clamp_kqv", "not with latent attention");
+    l->rope_base = hp->rope_base;
+    l->rope_scaled = 1;
+    l->attn_scale = 1.0f / sqrtf((float)l->latent_k);
+    if (hp->attn_scale != 0) l->attn_scale = hp->attn_scale;
+    /* DeepSeek scales scores, of both parts, where YaRN scales what is rotated: mscale_all_dim of its configuration */
+    if (hp->rope_scaling == INFER__SCALING_YARN && hp->rope_factor > 1 && hp->rope_log_mul != 0 && hp->yarn_ext != 0) {
+        double mscale = 0.1 * hp->rope_log_mul * log(hp->rope_factor) + 1;
+        l->attn_scale = (float)(l->attn_scale * mscale * mscale);
+    }
+    l->temp_scale = hp->temp_scale;
+    if (l->temp_scale != 0)
+        l->temp_floor = (float)infer__key_int(k, "attention.temperature_length", 1, 1 << 30, hp->rope_ctx, 0);
+}
+
+static infer_result infer__latent_check(const infer_model *m, infer__layer *l, infer_error *err) {
+    static const int16_t with_rank[] = { INFER__W_LATENT_Q_A, INFER__W_LATENT_Q_A_NORM, INFER__W_LATENT_Q_B };
+    infer__weight *w = l->w;
+    infer_result r = infer__need(l, INFER__W_LATENT_KV_A, err);
+    int i;
+    if (!r) r = infer__need(l, INFER__W_LATENT_KV_A_NORM, err);
+    for (i = 0; i < 3 && !r; i++) {
+        if (!w[INFER__W_LATENT_Q].type) r = infer__need(l, with_rank[i], err);
+        else if (w[with_rank[i]].type) r = infer__no_use(m, l, w[with_rank[i]].name, err);
+    }
+    for (i = INFER__W_LATENT_K_B; i <= INFER__W_LATENT_V_B && !r; i++) {
+        if (!w[INFER__W_LATENT_KV_B].type) r = infer__need(l, i, err);
+        else if (w[i].type) r = infer__no_use(m, l, w[i].name, err);
+    }
+    if (!r && w[INFER__W_LATENT_Q].type && l->latent_q_rank)
+        r = infer__error(err, INFER_ERR_FORMAT, "key %s.attention.q_lora_rank is %d, but tensor %s is there",
+                         m->arch->name, (int)l->latent_q_rank, w[INFER__W_LATENT_Q].name);
+    if (r || w[INFER__W_LATENT_KV_B].type || l->latent_k > l->n_rot) return r;
+    return infer__error(err, INFER_ERR_FORMAT, "key %s.rope.dimension_count is %d: nothing is left of %d for tensor %s",
+                        m->arch->name, (int)l->n_rot, (int)l->latent_k, w[INFER__W_LATENT_K_B].name);
+}
+
+/* Values of a head's query that W_kb takes: all that are not rotated, or any where all are (then it is zeros). */
+static int32_t infer__latent_taken(const infer__layer *l) {
+    return l->latent_k > l->n_rot ? l->latent_k - l->n_rot : l->n_rot;
+}
+
+/* The keys' half of attn_kv_b, turned: per head [rank][nope] from [nope][rank]. Halves of a tensor of some types cannot
+ * be turned as they are, so it is F32. */
+static infer_result infer__latent_split(infer_model *m, infer__layer *l, infer_error *err) {
+    const infer__weight *both = &l->w[INFER__W_LATENT_KV_B];
+    infer__weight *w = &l->w[INFER__W_LATENT_K_B];
+    int32_t rank = l->latent_rank, nope = l->latent_k - l->n_rot, taken = infer__latent_taken(l), h, i, j;
+    uint64_t n = (uint64_t)l->n_head * (uint64_t)rank * (uint64_t)taken;
+    const char *removed;
+    float *turned, *row;
+    if (!both->type) return INFER_OK;
+    turned = (float *)infer__arena_alloc(&m->arena, (n + (uint64_t)rank) * sizeof *turned);
+    if (!turned) return infer__error(err, INFER_ERR_MEMORY, "no memory for the keys of %s", both->name);
+    row = turned + n;
+    if (both->data) memset(turned, 0, (size_t)n * sizeof *turned);
+    for (h = 0; h < l->n_head && both->data; h++)
+        for (i = 0; i < nope; i++) {
+            uint64_t at = (uint64_t)h * (uint64_t)(nope + l->latent_v) + (uint64_t)i;
+            both->type->decode((const char *)both->data + at * both->row_bytes, row, rank);
+            for (j = 0; j < rank; j++)
+                turned[((uint64_t)h * (uint64_t)rank + (uint64_t)j) * (uint64_t)taken + (uint64_t)i] = row[j];
+        }
+    memset(w, 0, sizeof *w);
+    w->type = infer__quant_find(0, &removed); /* F32 */
+    w->data = both->data ? turned : NULL; /* NULL: only sizes are asked for */
+    w->rows = l->n_head * rank;
+    w->cols = taken;
+    w->row_bytes = (uint64_t)taken * sizeof *turned;
+    w->name = both->name;
+    return INFER_OK;
+}
+
+/* Floats a row: the query before W_qb, the query, the cache's row, the absorbed query, the heads' latent sums, and what
+ * W_vb makes of them. */
+static int64_t infer__latent_cols(const infer_model *m, const infer__layer *l) {
+    (void)m;
+    return (int64_t)l->latent_q_rank + l->dim_k +
+           (int64_t)l->n_head * (l->latent_k + l->dim_k + l->latent_rank + l->latent_v);
+}
+
+/* One row a position; values are a part of it. */
+static void infer__latent_state(infer_model *m, infer__layer *l, infer__part *p) {
+    p->state[0] = p->state[1] = infer__state_add(m, l, INFER__STATE_KEYS, INFER__GROUP_FULL, 1, l->dim_k);
+}
+
+static void infer__latent_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
+    (void)m;
+    infer__need_attention(n, l->n_head, l->dim_k, l->dim_v);
+    infer__need_cols(n, INFER__MAX(l->latent_q_rank, l->n_head * INFER__MAX(l->latent_k, l->latent_v)));
+}
+
+static const char *infer__latent_lacks(const infer__ops *ops, const infer__layer *l) {
+    (void)ops;
+    (void)l;
+    return "latent attention";
+}
+
+/* ---- a pass ------------------------------------------------------------------------------------------------------ */
+
+static void infer__latent_rotate(infer_context *c, const infer__layer *l, const infer__tensor *t, int32_t first,
+                                 int32_t n_head, int32_t dim) {
+    infer__rope_args a;
+    if (l->rope_kind == INFER__ROPE_NONE || !l->rope) return;
+    memset(&a, 0, sizeof a);
+    a.x = infer__columns(t, first, n_head * dim); /* of the last head only what is rotated is there */
+    a.n_head = n_head;
+    a.dim = dim;
+    a.n_rot = l->n_rot;
+    a.kind = l->rope_kind;
+    a.freq = &l->rope->freq;
+    a.scale = l->rope->scale;
+    c->ctx.ops->rope(&c->ctx, &a);
+}
+
+/* The rotated parts of queries, behind the latent ones. */
+static void infer__latent_queries(infer_context *c, const infer__layer *l, const infer__tensor *q,
+                                  const infer__tensor *to) {
+    int32_t r, h, nope = l->latent_k - l->n_rot;
+    if (!infer__ok(&c->ctx)) return;
+    for (r = 0; r < q->rows; r++)
+        for (h = 0; h < l->n_head; h++)
+            memcpy(infer__row(to, r) + (int64_t)h * l->dim_k + l->latent_rank,
+                   infer__row(q, r) + (int64_t)h * l->latent_k + nope, (size_t)l->n_rot * sizeof(float));
+}
+
+/* y = W x for each head: x and y have heads x_step and y_step columns apart; its matrix is w_rows rows, from row
+ * w_first of every w_step. */
+typedef struct infer__latent_heads { int32_t x_step, y_step, w_step, w_first, w_rows, w_cols; } infer__latent_heads;
+
+static void infer__latent_product(infer_context *c, const infer__layer *l, const infer__weight *w,
+                                  const infer__latent_heads *a, const infer__tensor *x, const infer__tensor *y) {
+    int32_t h;
+    for (h = 0; h < l->n_head; h++) {
+        infer__weight one = infer__slice(w, (int64_t)h * a->w_step + a->w_first, a->w_rows);
+        infer__tensor from = infer__columns(x, h * a->x_step, a->w_cols);
+        infer__tensor to = infer__columns(y, h * a->y_step, a->w_rows);
+        infer__product(c, &from, &one, NULL, &to);
+    }
+}
+
+static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__sublayer *s) {
+    const infer__weight *w = l->w;
+    int32_t n = s->x.rows, heads = l->n_head, lora = w[INFER__W_LATENT_Q].type == NULL;
+    uint64_t at = 0, rows = (uint64_t)n;
+    infer__tensor low, q, kv, wide, sums, y, latent;
+    infer__latent_heads in, out;
+    infer__matmul_args mm;
+    infer__kv_store_args store;
+    infer__attention_args att;
+    low = infer__view(&c->at->work, 0, n, l->latent_q_rank);
+    q = infer__view(&c->at->work, at += rows * (uint64_t)l->latent_q_rank, n, heads * l->latent_k);
+    kv = infer__view(&c->at->work, at += rows * (uint64_t)(heads * l->latent_k), n, l->dim_k);
+    wide = infer__view(&c->at->work, at += rows * (uint64_t)l->dim_k, n, heads * l->dim_k);
+    sums = infer__view(&c->at->work, at += rows * (uint64_t)(heads * l->dim_k), n, heads * l->latent_rank);
+    y = infer__view(&c->at->work, at += rows * (uint64_t)(heads * l->latent_rank), n, heads * l->latent_v);
+    latent = infer__columns(&kv, 0, l->latent_rank);
+
+    memset(&mm, 0, sizeof mm);
+    mm.x = s->x;
+    mm.norm = s->norm;
+    mm.n_w = 2;
+    mm.w[0] = &w[lora ? INFER__W_LATENT_Q_A : INFER__W_LATENT_Q];
+    mm.w[1] = &w[INFER__W_LATENT_KV_A];
+    mm.y[0] = lora ? low : q;
+    mm.y[1] = kv;
+    infer__matmul(&c->ctx, &mm);
+    if (lora) {
+        infer__sub_norm(c, l, INFER__W_LATENT_Q_A_NORM, &low);
+        infer__product(c, &low, &w[INFER__W_LATENT_Q_B], NULL, &q);
+    }
+    infer__sub_norm(c, l, INFER__W_LATENT_KV_A_NORM, &latent);
+    infer__latent_rotate(c, l, &kv, l->latent_rank, 1, l->n_rot);
+    infer__latent_rotate(c, l, &q, l->latent_k - l->n_rot, heads, l->latent_k);
+    infer__trace(c, l->index, "q", &q);
+    infer__trace(c, l->index, "latent", &kv);
+
+    memset(&store, 0, sizeof store);
+    store.k = kv;
+    store.k_cache = &c->cache.bufs[s->part->state[0]];
+    store.group = INFER__GROUP_FULL;
+    store.n_head = 1;
+    store.dim_k = l->dim_k;
+    infer__kv_store(&c->ctx, &store);
+
+    memset(&in, 0, sizeof in);
+    in.x_step = l->latent_k;
+    in.y_step = l->dim_k;
+    in.w_step = in.w_rows = l->latent_rank;
+    in.w_cols = infer__latent_taken(l);
+    infer__latent_product(c, l, &w[INFER__W_LATENT_K_B], &in, &q, &wide);
+    infer__latent_queries(c, l, &q, &wide);
+
+    memset(&att, 0, sizeof att);
+    att.q = wide;
+    att.y = sums;
+    att.k_cache = att.v_cache = store.k_cache;
+    att.group = store.group;
+    att.n_head = heads;
+    att.n_head_kv = 1;
+    att.dim_k = l->dim_k;
+    att.dim_v = l->dim_v;
+    att.scale = l->attn_scale;
+    att.temp_scale = l->temp_scale;
+    att.temp_floor = l->temp_floor;
+    c->ctx.ops->attention(&c->ctx, &att);
+
+    memset(&out, 0, sizeof out);
+    out.x_step = out.w_cols = l->latent_rank;
+    out.y_step = out.w_rows = out.w_step = l->latent_v;
+    if (w[INFER__W_LATENT_KV_B].type) {
+        out.w_first = l->latent_k - l->n_rot;
+        out.w_step += out.w_first;
+    }
+    infer__latent_product(c, l, &w[w[INFER__W_LATENT_KV_B].type ? INFER__W_LATENT_KV_B : INFER__W_LATENT_V_B], &out,
+                          &sums, &y);
+    infer__trace(c, l->index, "attn", &y);
+    infer__last_product(c, &y, &w[INFER__W_LATENT_OUT], NULL, 1, s);
+}
+
+/* ---- as text ----------------------------------------------------------------------------------------------------- */
+
+static void infer__latent_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {
+    const char *norm = infer__norm_name(m);
+    if (l->w[INFER__W_LATENT_Q].type) infer__text_add(o, "    q = %s Wq", in);
+    else infer__text_add(o, "    q = %s(%s Wqa) Wqb", norm, in);
+    infer__text_add(o, "  # %d heads of %d\n    c, k = %s Wkva;  c = %s(c)  # the cache: a latent of %d, %d rotated\n",
+                    (int)l->n_head, (int)l->latent_k, in, norm, (int)l->latent_rank, (int)l->n_rot);
+    if (l->rope)
+        infer__text_add(o, "    q, k = rotate(q, k)  # last %d of %d, %s, base %g%s\n", (int)l->n_rot, (int)l->latent_k,
+                    l->rope_kind == INFER__ROPE_PAIRS ? "pairs" : "halves", l->rope_base,
+                    m->hp.rope_scaling ? ", scaled" : "");
+    infer__text_add(o, "    a = softmax((q Wkb, q) (c, k) * %g) c Wvb  # values of %d\n    a = a Wo\n", l->attn_scale,
+                    (int)l->latent_v);
+}
+
+static const infer__label INFER__LATENT_LABELS[] = {
+    { INFER__W_LATENT_Q, "Wq" }, { INFER__W_LATENT_Q_A, "Wqa" }, { INFER__W_LATENT_Q_B, "Wqb" },
+    { INFER__W_LATENT_KV_A, "Wkva" }, { INFER__W_LATENT_KV_B, "Wkvb" }, { INFER__W_LATENT_K_B, "Wkb" },
+    { INFER__W_LATENT_V_B, "Wvb" }, { INFER__W_LATENT_OUT, "Wo" }, { 0, NULL } };
