@@ -34,6 +34,7 @@ typedef struct maker {
     int heads[MAKER_LAYERS], kv[MAKER_LAYERS], ff[MAKER_LAYERS];
     int conv[MAKER_LAYERS], taps; /* layers that are short convolutions, in rows that have those */
     int ssm[MAKER_LAYERS], ssm_kind, inner, state, rank, groups; /* layers with state spaces, INFER__SUBLAYER_* of them */
+    int latent, latent_q, absorbed; /* ranks, in rows with latent attention; the newer form of its tensors */
     int per_layer, shared, streams, laurel; /* of Gemma 3n and 4: values a layer, layers without K/V, streams, laurel's rank */
     int by_layer, moe, fused, gate, bias, qk_norm, post, row_types, fill, tokenizer, templ;
 } maker;
@@ -251,78 +252,7 @@ static void maker_scales(maker *m, int layer, const char *const *names, int n) {
     }
 }
 
-/* What only some rows have around the heads. */
-static void maker_row_attention(maker *m, int l) {
-    static const char *const scaled[] = { "attn_q", "attn_k", "attn_v", "attn_output" };
-    const uint64_t flags = m->a->flags;
-    if (flags & INFER__Q_NORM_HEADS) maker_norm(m, l, "attn_q_norm", 0, m->heads[l], 1);
-    if (m->a->gate && ((flags & INFER__GATE_NEEDED) || (m->post & 4)))
-        maker_linear(m, l, "attn_gate", 0, m->width, m->post & 8 ? m->heads[l] : m->heads[l] * m->dim_v);
-    if (!(flags & INFER__MATRIX_SCALES)) return;
-    if (m->post & 4) maker_norm(m, l, "attn_sub_norm", 0, m->heads[l] * m->dim_v, 1);
-    if (!(m->fused & 1)) maker_scales(m, l, scaled, 4);
-}
-
-static void maker_attention(maker *m, int l) {
-    int q = m->heads[l] * m->dim_k, k = m->kv[l] * m->dim_k, v = m->kv[l] * m->dim_v, i;
-    int k_is_v = (m->a->flags & INFER__V_MAY_BE_K) && (m->post & 8) && m->dim_k == m->dim_v;
-    if (l >= m->layers - m->shared && !(m->post & 1)) maker_linear(m, l, "attn_q", 0, m->width, q);
-    else if (m->fused & 1) maker_linear(m, l, "attn_qkv", m->bias & 2, m->width, m->a->flags & INFER__QKV_WIDE ? 3 * q : q + k + v);
-    else {
-        maker_linear(m, l, "attn_q", m->bias & 2, m->width, q);
-        maker_linear(m, l, "attn_k", m->bias & 2, m->width, k);
-        if (!k_is_v || maker_slip(m)) maker_linear(m, l, "attn_v", m->bias & 4, m->width, v);
-    }
-    maker_row_attention(m, l);
-    for (i = 0; i < 2 && m->qk_norm && !(m->a->flags & (INFER__Q_NORM_HEADS | INFER__QK_NORM_BARE)); i++) { /* 1: one for every head; 2: over the row; 3: one per head */
-        int heads = i ? m->kv[l] : m->heads[l];
-        maker_norm(m, l, i ? "attn_k_norm" : "attn_q_norm", (m->bias & 8) != 0, m->qk_norm == 2 ? heads * m->dim_k : m->dim_k,
-                   m->qk_norm == 3 ? heads : 1);
-    }
-    if (m->post & 8) {
-        char full[64];
-        snprintf(full, sizeof full, "blk.%d.attn_sinks.weight", l);
-        maker_tensor(m, full, 'v', (uint64_t)m->heads[l], 1, 1);
-    }
-    maker_linear(m, l, "attn_output", m->bias & 16, m->heads[l] * m->dim_v, m->width);
-}
-
-static void maker_conv(maker *m, int l) {
-    char full[64];
-    maker_linear(m, l, "shortconv.in_proj", 0, m->width, 3 * m->width);
-    snprintf(full, sizeof full, "blk.%d.shortconv.conv.weight", l);
-    maker_tensor(m, full, 'n', (uint64_t)m->taps, (uint64_t)m->width, 1);
-    maker_linear(m, l, "shortconv.out_proj", 0, m->width, m->width);
-}
-
-/* Vectors and rows of floats, as the library reads them. */
-static void maker_ssm_tensor(maker *m, int l, const char *name, char kind, int cols, int rows) {
-    char full[64];
-    snprintf(full, sizeof full, "blk.%d.%s", l, name);
-    maker_tensor(m, full, kind, (uint64_t)cols, (uint64_t)rows, 1);
-}
-
-static void maker_ssm(maker *m, int l) {
-    const int two = m->ssm_kind == INFER__SUBLAYER_MAMBA_2, old = m->ssm_kind == INFER__SUBLAYER_MAMBA;
-    const int heads = old ? m->inner : m->rank, conv = m->inner + (two ? 2 * m->groups * m->state : 0);
-    const int rank = old ? m->rank : m->width / 16 > 64 ? m->width / 16 : 64;
-    maker_linear(m, l, "ssm_in", 0, m->width, two ? m->inner + conv + heads : 2 * m->inner);
-    maker_ssm_tensor(m, l, "ssm_conv1d.weight", 'n', m->taps, conv);
-    if (m->bias & 2) maker_ssm_tensor(m, l, "ssm_conv1d.bias", 'v', conv, 1);
-    if (!two) {
-        maker_linear(m, l, "ssm_x", 0, m->inner, rank + 2 * m->state);
-        maker_linear(m, l, "ssm_dt", 0, rank, heads);
-        if (m->post & 4) {
-            maker_norm(m, l, "ssm_dt_norm", 0, rank, 1);
-            maker_norm(m, l, "ssm_b_norm", 0, m->state, 1);
-            maker_norm(m, l, "ssm_c_norm", 0, m->state, 1);
-        }
-    } else if (m->post & 4) maker_norm(m, l, "ssm_norm", 0, m->inner / m->groups, m->groups);
-    maker_ssm_tensor(m, l, "ssm_dt.bias", 'v', heads, 1);
-    maker_ssm_tensor(m, l, "ssm_a", 'v', old ? m->state : 1, heads);
-    maker_ssm_tensor(m, l, "ssm_d", 'v', heads, 1);
-    maker_linear(m, l, "ssm_out", 0, m->inner, m->width);
-}
+#include "maker_mixers.h"
 
 /* Rows whose layers are one sublayer. */
 static int maker_one_part(const maker *m) {
@@ -371,7 +301,8 @@ static void maker_layer(maker *m, int l) {
             maker_norm(m, l, flags & INFER__POST_ATTN_IS_FFN ? "post_attention_norm" : "ffn_norm", ln_bias && !(flags & INFER__POST_ATTN_IS_FFN), m->width, 1);
     }
     if (m->conv[l]) maker_conv(m, l);
-    else if (m->ssm[l]) maker_ssm(m, l);
+    else if (m->ssm[l]) (m->ssm_kind == INFER__SUBLAYER_DELTA ? maker_delta : maker_ssm)(m, l);
+    else if (m->latent) maker_latent(m, l);
     else if (!m->a->parts || m->a->parts != infer__parts_nemotron_h || !m->ff[l]) maker_attention(m, l);
     if (m->ssm[l] == 2) maker_attention(m, l); /* side by side */
     if (m->a->parts == infer__parts_mamba || (m->a->parts == infer__parts_nemotron_h && !m->ff[l])) return;
@@ -538,7 +469,9 @@ static void maker_shape(maker *m) {
             m->taps = 2 + (int)fuzz_below(in, 5);
         }
     m->ssm_kind = m->a->parts == infer__parts_falcon_h1 ? INFER__SUBLAYER_MAMBA_2 : m->a->mixer_else;
-    if (m->ssm_kind < INFER__SUBLAYER_MAMBA || m->ssm_kind > INFER__SUBLAYER_MAMBA_HEADS) m->ssm_kind = 0;
+    if ((m->ssm_kind < INFER__SUBLAYER_MAMBA || m->ssm_kind > INFER__SUBLAYER_MAMBA_HEADS) &&
+        m->ssm_kind != INFER__SUBLAYER_DELTA)
+        m->ssm_kind = 0;
     for (l = 0; l < m->layers && m->ssm_kind; l++) {
         const int all = m->a->parts == infer__parts_mamba || m->a->parts == infer__parts_falcon_h1;
         if (all || (l + 1 < m->layers && fuzz_below(in, 2))) { /* the last one has attention, or an FFN */
@@ -554,7 +487,21 @@ static void maker_shape(maker *m) {
         m->rank = m->groups * (1 + (int)fuzz_below(in, 3));
         m->inner = m->rank * (1 + (int)fuzz_below(in, 30));
         if (size >= 9) m->inner = m->rank = m->groups = size == 15 ? 256 : 32; /* blocks of quantised rows */
-        if (size >= 9 && m->ssm_kind == INFER__SUBLAYER_MAMBA_2) m->groups = 1 << fuzz_below(in, 3);
+        if (size >= 9 && (m->ssm_kind == INFER__SUBLAYER_MAMBA_2 || m->ssm_kind == INFER__SUBLAYER_DELTA))
+            m->groups = 1 << fuzz_below(in, 3);
+    }
+    if (m->a->parts == infer__parts_latent) {
+        m->rot = 2 * (1 + (int)fuzz_below(in, (uint32_t)m->dim_k / 2));
+        m->latent = size < 9 ? 1 + (int)fuzz_below(in, 40) : size < 15 ? 32 * (1 + (int)fuzz_below(in, 3)) : 256;
+        if (fuzz_below(in, 2)) m->latent_q = size < 9 ? 1 + (int)fuzz_below(in, 20) : size < 15 ? 32 : 256;
+        m->absorbed = m->rot < m->dim_k && fuzz_below(in, 2);
+        for (l = 0; l < m->layers; l++)
+            if (m->kv[l] != m->heads[l]) m->kv[l] = 1;
+    }
+    if (m->a->flags & INFER__Q_GATED) {
+        m->dim_v = m->dim_k;
+        m->fused &= 2;
+        m->qk_norm = 1;
     }
     if (m->a->flags & INFER__ROPE_HALF) m->rot &= ~3;
     if (m->a->flags & INFER__V_NORM_BARE) {
@@ -582,7 +529,7 @@ static void maker_rope(maker *m) {
     if (kind >= 7 || !kinds[kind]) return;
     if (kind == 6 && !maker_slip(m)) return;
     gw_str(&m->w, maker_key(m, "rope.scaling.type", key), kinds[kind]);
-    maker_float_key(m, "rope.scaling.factor", 1.0f + (float)fuzz_below(&m->in, 60) / 4);
+    maker_float_key(m, "rope.scaling.factor", kind == 3 || kind == 5 ? 1.0f : 1.0f + (float)fuzz_below(&m->in, 60) / 4);
     if (fuzz_below(&m->in, 2)) maker_int(m, "rope.scaling.original_context_length", 4 + (int)fuzz_below(&m->in, 100));
     if (fuzz_below(&m->in, 2)) maker_float_key(m, "rope.scaling.attn_factor", 0.5f + (float)fuzz_below(&m->in, 8) / 4);
     if (kind == 3 || kind == 5) {
@@ -629,6 +576,11 @@ static void maker_row_keys(maker *m) {
             gw_uint(&m->w, &m->w.kv, u, 4);
         }
     }
+    if (a->flags & INFER__RECURRENT_KEY) {
+        int64_t other[MAKER_LAYERS];
+        for (i = 0; i < m->layers; i++) other[i] = m->ssm[i] != 0;
+        gw_ints(&m->w, maker_key(m, "attention.recurrent_layers", key), GW_I32, other, (size_t)m->layers - (maker_slip(m) ? 1 : 0));
+    }
     for (i = 0; i < 2 && (a->flags & (INFER__CLAMPS | INFER__CLAMPS_BEFORE)); i++)
         if (fuzz_below(&m->in, 2) && (i == 0 || (a->flags & INFER__CLAMPS)))
             maker_float_key(m, i ? "swiglu_clamp_shexp" : "swiglu_clamp_exp", (float)fuzz_below(&m->in, 12) / 8);
@@ -651,8 +603,17 @@ static void maker_keys(maker *m) {
         for (l = 0; l < m->layers; l++) twice[l] = 2 * m->ff[l];
         maker_layer_ints(m, "feed_forward_length", twice);
     } else maker_layer_ints(m, "feed_forward_length", m->ff);
-    if (m->dim_k * m->heads[0] != m->width || m->by_layer || fuzz_below(in, 2)) maker_int(m, "attention.key_length", m->dim_k);
-    if (m->dim_v * m->heads[0] != m->width || m->by_layer || fuzz_below(in, 2)) maker_int(m, "attention.value_length", m->dim_v);
+    if (m->latent) maker_int(m, "attention.kv_lora_rank", m->latent);
+    if (m->latent_q) maker_int(m, "attention.q_lora_rank", m->latent_q);
+    if (m->absorbed) {
+        maker_int(m, "attention.key_length_mla", m->dim_k);
+        maker_int(m, "attention.value_length_mla", m->dim_v);
+        if (fuzz_below(in, 2)) maker_int(m, "attention.key_length", m->latent + m->rot);
+        if (fuzz_below(in, 2)) maker_int(m, "attention.value_length", m->latent);
+    } else {
+        if (m->dim_k * m->heads[0] != m->width || m->by_layer || fuzz_below(in, 2)) maker_int(m, "attention.key_length", m->dim_k);
+        if (m->dim_v * m->heads[0] != m->width || m->by_layer || fuzz_below(in, 2)) maker_int(m, "attention.value_length", m->dim_v);
+    }
     if (m->taps && !m->ssm_kind) maker_int(m, "shortconv.l_cache", m->taps);
     for (i = 0; i < m->layers && !m->ssm[i]; i++) continue;
     if (i < m->layers) {
@@ -660,7 +621,8 @@ static void maker_keys(maker *m) {
         maker_int(m, "ssm.inner_size", m->inner);
         maker_int(m, "ssm.state_size", m->state);
         maker_int(m, "ssm.time_step_rank", m->rank);
-        if (m->ssm_kind == INFER__SUBLAYER_MAMBA_2) maker_int(m, "ssm.group_count", m->groups);
+        if (m->ssm_kind == INFER__SUBLAYER_MAMBA_2 || m->ssm_kind == INFER__SUBLAYER_DELTA)
+            maker_int(m, "ssm.group_count", m->groups);
         if (m->ssm_kind == INFER__SUBLAYER_MAMBA && fuzz_below(in, 2))
             gw_int(&m->w, maker_key(m, "ssm.dt_b_c_rms", key), GW_BOOL, fuzz_below(in, 2));
     }
@@ -688,9 +650,9 @@ static void maker_keys(maker *m) {
     if (fuzz_below(in, 4) == 3) maker_float_key(m, "residual_scale", 0.5f);
     if ((a->flags & (INFER__LOGITS_TIMES | INFER__LOGITS_OVER)) && fuzz_below(in, 2)) maker_float_key(m, "logit_scale", 0.25f);
     if (fuzz_below(in, 4) == 3) maker_float_key(m, "attention.scale", 0.3f);
-    if (fuzz_below(in, 4) == 3) maker_float_key(m, "attn_logit_softcapping", 20.0f);
-    if (fuzz_below(in, 4) == 3) maker_float_key(m, "final_logit_softcapping", 10.0f);
-    if (fuzz_below(in, 4) == 3) maker_float_key(m, "attention.clamp_kqv", 1.5f);
+    if (fuzz_below(in, a->flags & INFER__ATTN_CAP ? 2 : 32) == 1) maker_float_key(m, "attn_logit_softcapping", 20.0f);
+    if (fuzz_below(in, a->flags & INFER__FINAL_CAP ? 2 : 32) == 1) maker_float_key(m, "final_logit_softcapping", 10.0f);
+    if (fuzz_below(in, m->latent ? 32 : 4) == 3) maker_float_key(m, "attention.clamp_kqv", 1.5f);
     if (a->flags & INFER__ALIBI && fuzz_below(in, 2)) maker_float_key(m, "attention.max_alibi_bias", 4.0f);
     if (a->flags & INFER__ATTN_TEMPERATURE && fuzz_below(in, 2)) maker_float_key(m, "attention.temperature_scale", 0.1f);
     if (fuzz_below(in, 8) == 7) maker_int(m, "pooling_type", (int64_t)fuzz_below(in, 5));

@@ -1,0 +1,112 @@
+/* maker_mixers.h: the mixers of model_maker.h's layers: attention of both kinds, short convolutions, state spaces, delta
+ * nets. Shapes come from the maker's fields; model_maker.h includes this file where those and maker_linear are known. */
+
+/* What only some rows have around the heads. */
+static void maker_row_attention(maker *m, int l) {
+    static const char *const scaled[] = { "attn_q", "attn_k", "attn_v", "attn_output" };
+    const uint64_t flags = m->a->flags;
+    if (flags & INFER__Q_NORM_HEADS) maker_norm(m, l, "attn_q_norm", 0, m->heads[l], 1);
+    if (m->a->gate && !(flags & INFER__Q_GATED) && ((flags & INFER__GATE_NEEDED) || (m->post & 4)))
+        maker_linear(m, l, "attn_gate", 0, m->width, m->post & 8 ? m->heads[l] : m->heads[l] * m->dim_v);
+    if (!(flags & INFER__MATRIX_SCALES)) return;
+    if (m->post & 4) maker_norm(m, l, "attn_sub_norm", 0, m->heads[l] * m->dim_v, 1);
+    if (!(m->fused & 1)) maker_scales(m, l, scaled, 4);
+}
+
+static void maker_attention(maker *m, int l) {
+    int q = m->heads[l] * m->dim_k * (m->a->flags & INFER__Q_GATED ? 2 : 1), k = m->kv[l] * m->dim_k, v = m->kv[l] * m->dim_v, i;
+    int k_is_v = (m->a->flags & INFER__V_MAY_BE_K) && (m->post & 8) && m->dim_k == m->dim_v;
+    if (l >= m->layers - m->shared && !(m->post & 1)) maker_linear(m, l, "attn_q", 0, m->width, q);
+    else if (m->fused & 1) maker_linear(m, l, "attn_qkv", m->bias & 2, m->width, m->a->flags & INFER__QKV_WIDE ? 3 * q : q + k + v);
+    else {
+        maker_linear(m, l, "attn_q", m->bias & 2, m->width, q);
+        maker_linear(m, l, "attn_k", m->bias & 2, m->width, k);
+        if (!k_is_v || maker_slip(m)) maker_linear(m, l, "attn_v", m->bias & 4, m->width, v);
+    }
+    maker_row_attention(m, l);
+    for (i = 0; i < 2 && m->qk_norm && !(m->a->flags & (INFER__Q_NORM_HEADS | INFER__QK_NORM_BARE)); i++) { /* 1: one for every head; 2: over the row; 3: one per head */
+        int heads = i ? m->kv[l] : m->heads[l];
+        maker_norm(m, l, i ? "attn_k_norm" : "attn_q_norm", (m->bias & 8) != 0, m->qk_norm == 2 ? heads * m->dim_k : m->dim_k,
+                   m->qk_norm == 3 ? heads : 1);
+    }
+    if (m->post & 8) {
+        char full[64];
+        snprintf(full, sizeof full, "blk.%d.attn_sinks.weight", l);
+        maker_tensor(m, full, 'v', (uint64_t)m->heads[l], 1, 1);
+    }
+    maker_linear(m, l, "attn_output", m->bias & 16, m->heads[l] * m->dim_v, m->width);
+}
+
+static void maker_conv(maker *m, int l) {
+    char full[64];
+    maker_linear(m, l, "shortconv.in_proj", 0, m->width, 3 * m->width);
+    snprintf(full, sizeof full, "blk.%d.shortconv.conv.weight", l);
+    maker_tensor(m, full, 'n', (uint64_t)m->taps, (uint64_t)m->width, 1);
+    maker_linear(m, l, "shortconv.out_proj", 0, m->width, m->width);
+}
+
+/* Vectors and rows of floats, as the library reads them. */
+static void maker_ssm_tensor(maker *m, int l, const char *name, char kind, int cols, int rows) {
+    char full[64];
+    snprintf(full, sizeof full, "blk.%d.%s", l, name);
+    maker_tensor(m, full, kind, (uint64_t)cols, (uint64_t)rows, 1);
+}
+
+static void maker_ssm(maker *m, int l) {
+    const int two = m->ssm_kind == INFER__SUBLAYER_MAMBA_2, old = m->ssm_kind == INFER__SUBLAYER_MAMBA;
+    const int heads = old ? m->inner : m->rank, conv = m->inner + (two ? 2 * m->groups * m->state : 0);
+    const int rank = old ? m->rank : m->width / 16 > 64 ? m->width / 16 : 64;
+    maker_linear(m, l, "ssm_in", 0, m->width, two ? m->inner + conv + heads : 2 * m->inner);
+    maker_ssm_tensor(m, l, "ssm_conv1d.weight", 'n', m->taps, conv);
+    if (m->bias & 2) maker_ssm_tensor(m, l, "ssm_conv1d.bias", 'v', conv, 1);
+    if (!two) {
+        maker_linear(m, l, "ssm_x", 0, m->inner, rank + 2 * m->state);
+        maker_linear(m, l, "ssm_dt", 0, rank, heads);
+        if (m->post & 4) {
+            maker_norm(m, l, "ssm_dt_norm", 0, rank, 1);
+            maker_norm(m, l, "ssm_b_norm", 0, m->state, 1);
+            maker_norm(m, l, "ssm_c_norm", 0, m->state, 1);
+        }
+    } else if (m->post & 4) maker_norm(m, l, "ssm_norm", 0, m->inner / m->groups, m->groups);
+    maker_ssm_tensor(m, l, "ssm_dt.bias", 'v', heads, 1);
+    maker_ssm_tensor(m, l, "ssm_a", 'v', old ? m->state : 1, heads);
+    maker_ssm_tensor(m, l, "ssm_d", 'v', heads, 1);
+    maker_linear(m, l, "ssm_out", 0, m->inner, m->width);
+}
+
+/* Queries by one matrix or two, keys and values in one tensor or two. */
+static void maker_latent(maker *m, int l) {
+    const int h = m->heads[l], q = h * m->dim_k, nope = m->dim_k - m->rot, rank = m->latent;
+    char full[64];
+    if (m->latent_q) {
+        maker_linear(m, l, "attn_q_a", 0, m->width, m->latent_q);
+        maker_norm(m, l, "attn_q_a_norm", 0, m->latent_q, 1);
+        maker_linear(m, l, "attn_q_b", 0, m->latent_q, q);
+    } else maker_linear(m, l, "attn_q", 0, m->width, q);
+    maker_linear(m, l, "attn_kv_a_mqa", 0, m->width, rank + m->rot);
+    maker_norm(m, l, "attn_kv_a_norm", 0, rank, 1);
+    if (!m->absorbed) maker_linear(m, l, "attn_kv_b", 0, rank, h * (nope + m->dim_v));
+    else {
+        snprintf(full, sizeof full, "blk.%d.attn_k_b.weight", l);
+        maker_tensor(m, full, 'm', (uint64_t)nope, (uint64_t)rank, (uint64_t)h);
+        snprintf(full, sizeof full, "blk.%d.attn_v_b.weight", l);
+        maker_tensor(m, full, 'm', (uint64_t)rank, (uint64_t)m->dim_v, (uint64_t)h);
+    }
+    maker_linear(m, l, "attn_output", 0, h * m->dim_v, m->width);
+}
+
+static void maker_delta(maker *m, int l) {
+    const int conv = m->inner + 2 * m->groups * m->state;
+    maker_linear(m, l, "attn_qkv", 0, m->width, conv);
+    maker_linear(m, l, "attn_gate", 0, m->width, m->inner);
+    if (m->post & 4) maker_linear(m, l, "ssm_ba", 0, m->width, 2 * m->rank);
+    else {
+        maker_linear(m, l, "ssm_beta", 0, m->width, m->rank);
+        maker_linear(m, l, "ssm_alpha", 0, m->width, m->rank);
+    }
+    maker_ssm_tensor(m, l, "ssm_conv1d.weight", 'n', m->taps, conv);
+    maker_ssm_tensor(m, l, "ssm_dt.bias", 'v', m->rank, 1);
+    maker_ssm_tensor(m, l, "ssm_a", 'v', m->rank, 1);
+    maker_norm(m, l, "ssm_norm", 0, m->inner / m->rank, 1);
+    maker_linear(m, l, "ssm_out", 0, m->inner, m->width);
+}
