@@ -122,13 +122,17 @@
 #  define INFER__UNROLL
 #endif
 
-/* Ask for a cache line that will be read (written) soon; any address. */
+/* Ask for a cache line that will be read (written) soon; any address. FAR: into the second-level cache, for what is
+ * read once and from afar: a core has several times as many misses under way to it as to the first level (Zen 4: a
+ * token of a 1B model takes two thirds of the time). */
 #if defined(__GNUC__) || defined(__clang__)
 #  define INFER__PREFETCH(p) __builtin_prefetch(p)
 #  define INFER__PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
+#  define INFER__PREFETCH_FAR(p) __builtin_prefetch(p, 0, 2)
 #else
 #  define INFER__PREFETCH(p) (void)(p)
 #  define INFER__PREFETCH_WRITE(p) (void)(p)
+#  define INFER__PREFETCH_FAR(p) (void)(p)
 #endif
 
 /* The float v as it is when stored: what comes next is not fused with what made it, and x87 keeps no more bits. */

@@ -99,13 +99,8 @@ static float infer__row_scale(const infer__attention_args *a, int32_t pos) {
 
 /* Ask for a head's page before it is needed: it lies anywhere, so the CPU cannot guess. */
 static void infer__attention_ahead(const uint8_t *p, uint64_t bytes) {
-#if defined(__GNUC__) || defined(__clang__)
     uint64_t i;
-    for (i = 0; i < bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
-#else
-    (void)p;
-    (void)bytes;
-#endif
+    for (i = 0; i < bytes; i += 64) INFER__PREFETCH_FAR(p + i);
 }
 
 /* A chunk's pages of keys or values: where they lie, and as float32 (the same place for F32, else scratch), which is

@@ -184,10 +184,10 @@ enum {
               infer__fv_load_##L(acc + (j * 4 + i) * 16 + lane + g * INFER__FV_##L);                           \
       for (n = 0; n < steps; n++) {                                                                            \
         if (sn == 0) {                                                                                         \
-          INFER__PREFETCH(next + n * 64);                                                                      \
+          INFER__PREFETCH_FAR(next + n * 64);                                                                  \
         } else {                                                                                               \
           INFER__UNROLL for (i = 0; i < INFER__FLOAT_ROWS * INFER__FLOAT_W_##KIND; i += 64)                    \
-              INFER__PREFETCH(next + n * INFER__FLOAT_ROWS * INFER__FLOAT_W_##KIND + i);                       \
+              INFER__PREFETCH_FAR(next + n * INFER__FLOAT_ROWS * INFER__FLOAT_W_##KIND + i);                   \
         }                                                                                                      \
         INFER__FLOAT_STEP_##KIND(L, G, C, INFER__FLOAT_ROWS) wp += INFER__FLOAT_W_##KIND;                      \
         xp += INFER__FLOAT_X_##KIND;                                                                           \
@@ -215,7 +215,7 @@ enum { INFER__FLOAT_AHEAD = 8192 };
                 INFER__UNROLL for (g = 0; g < (G); g++)                                                                \
                     s[g][0][0] = infer__fv_load_##L(acc + lane + g * INFER__FV_##L);                                   \
                 for (n = 0; n < steps; n++) {                                                                          \
-                    INFER__PREFETCH(wp + INFER__FLOAT_AHEAD);                                                          \
+                    INFER__PREFETCH_FAR(wp + INFER__FLOAT_AHEAD);                                                      \
                     INFER__FLOAT_STEP_##KIND(L, G, 1, 1)                                                               \
                     wp += INFER__FLOAT_W_##KIND;                                                                       \
                     xp += INFER__FLOAT_X_##KIND;                                                                       \

@@ -194,7 +194,7 @@ static infer__ahead infer__int8_ahead(const infer__int8_weight *w, int64_t r, in
 
 /* What is left of it. Inline, or gcc 12 drops the calls: it takes a function of prefetches as pure. */
 INFER__INLINE void infer__int8_ask_rest(infer__ahead *a) {
-    for (; a->at < a->end; a->at += 64) INFER__PREFETCH(a->at);
+    for (; a->at < a->end; a->at += 64) INFER__PREFETCH_FAR(a->at);
 }
 
 /* Sums of rows r .. r+n-1 (n <= INFER__INT8_ROWS) with n_x columns (<=
