@@ -341,9 +341,10 @@ static int fuzz_first(fuzz_run *f, infer_session *s) {
  * (corpus_arch/activation-rounding: 2e-5 and 1e-4). So levels that differ are measured by what last bits do to one of
  * them: it computes again with all values that a trace sees changed by so little, and must come about as far. */
 static const double FUZZ_NMSE = 1e-6, FUZZ_TIMES = 4; /* seen without a step: 1e-9 */
-/* One of 32 values that is rounded to 8 bits the other way: (2.5 / 127)^2 / 32 of a row whose largest is 2.5 times the
- * usual one, and a few of those. None of the tries that change last bits need meet the value that lies between. */
-static const double FUZZ_STEP = 5e-5;
+/* One value that is rounded to 8 bits the other way, of the 32 of a block or of a row that is shorter: (2.5 / 127)^2 / n
+ * of a row whose largest is 2.5 times the usual one, and a few of those. None of the tries that change last bits need meet
+ * the value that lies between. */
+static double fuzz_step(int32_t width) { return 1.6e-3 / (width < 32 ? width : 32); }
 enum { FUZZ_ROCKS = 48 };
 
 /* Layer 0 as far as no expert is chosen, where little is made of a step, and the logits of the last token. */
@@ -417,7 +418,7 @@ static int fuzz_agree(const fuzz_run *f, int32_t level, const fuzz_seen *ours, c
         if (d > far) far = d;
         if (e <= FUZZ_TIMES * far) return 2;
     }
-    if (!f->exact && e <= FUZZ_STEP) return 2;
+    if (!f->exact && e <= fuzz_step(f->width)) return 2;
     fprintf(stderr, "%s, level %d beside %d: NMSE %g, and %g when last bits change; cache %d, exact %d\n",
             which ? "logits" : "layer 0", (int)level, (int)f->level, e, far, f->kv_type, f->exact);
     fuzz_stop("another level of the CPU gives another result");
