@@ -37,6 +37,8 @@ static const char *const ARCH_FILES[] = {
     "deepseek2-nextn-moe", "deepseek2-ocr-moe", "deepseek2-old-moe", "deepseek2-oldyarn-moe", "minicpm3-dense",
     "mistral4-moe", "plm-dense", "dream-dense", "llada-dense", "llada-moe-moe", "llama4-moe", "llama4-chunk-moe",
     "maple-moe", "rnd1-moe", "step35-moe", "gemma3n-dense", "gemma4-sharedkv-dense", "gemma4-dense", "gemma4-moe",
+    "deepseek32-moe", "deepseek32-topk-moe", "glm-dsa-moe", "glm-dsa-topk-moe", "minimax-m3-moe", "minimax-m3-topk-moe",
+    "hf/deepseek_v32", "hf/glm_moe_dsa",
     "hf/deepseek_v2_lite", "hf/deepseek_v2_yarn", "hf/deepseek_v3", "hf/deepseek_v3_yarn", "hf/glm4_moe_lite",
     "hf/minicpm3", "hf/mistral4", "hf/llama4", "hf/gemma3n", "hf/gemma3n_c", "hf/gemma4", "hf/gemma4_moe", "hf/afmoe",
     "hf/apertus", "hf/arcee", "hf/bamba", "hf/bitnet", "hf/cohere", "hf/cohere2", "hf/cohere2_moe", "hf/dbrx",

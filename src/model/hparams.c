@@ -527,7 +527,7 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     if (hp->rope_attn_factor == 0) hp->rope_attn_factor = 1.0f;
     if (hp->rope_factor == 0) hp->rope_factor = 1.0f;
     m->layers = (infer__layer *)infer__arena_alloc(&m->arena, (uint64_t)hp->n_layer * sizeof *m->layers);
-    m->max_states = 2 * INFER__MAX_PARTS * hp->n_layer;
+    m->max_states = 3 * INFER__MAX_PARTS * hp->n_layer;
     m->states = (infer__state *)infer__arena_alloc(&m->arena, (uint64_t)m->max_states * sizeof *m->states);
     if (!m->layers || !m->states)
         return infer__error(err, INFER_ERR_MEMORY, "no memory for %d layers", (int)hp->n_layer);

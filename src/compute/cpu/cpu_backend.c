@@ -80,13 +80,15 @@ static void infer__cpu_run_sizes(struct infer__cpu_run *r, const infer__needs *n
                                   infer__float_experts_bytes(n->float_cols, pairs, n->n_expert));
     r->n_turns = n->turn_sets;
     r->turns_len = (int64_t)n->rows * n->turn_cols;
+    r->ranks_len = infer__index_ranks(n);
 }
 
 static void infer__cpu_sizes(const infer__needs *n, uint64_t *here, uint64_t *host) {
     struct infer__cpu_run r;
     infer__cpu_run_sizes(&r, n);
     *here = (uint64_t)n->threads * (uint64_t)r.scratch_len * sizeof(float) + infer__cpu_x8_bytes(r.x8_len) +
-            r.float_x_bytes + (uint64_t)r.n_turns * (uint64_t)r.turns_len * sizeof(float);
+            r.float_x_bytes + (uint64_t)r.n_turns * (uint64_t)r.turns_len * sizeof(float) +
+            (uint64_t)r.ranks_len * sizeof(uint32_t);
     *host = 0;
 }
 
@@ -109,6 +111,8 @@ static int infer__cpu_prepare(infer__ctx *c, const infer__needs *n) {
     if (r->float_x_bytes) r->float_x = (uint8_t *)infer__alloc(c->mem, r->float_x_bytes);
     bytes = (uint64_t)r->n_turns * (uint64_t)r->turns_len * sizeof(float);
     if (bytes) r->turns = (float *)infer__alloc(c->mem, bytes);
+    if (r->ranks_len) r->ranks = (uint32_t *)infer__alloc(c->mem, (uint64_t)r->ranks_len * sizeof(uint32_t));
+    if (r->ranks_len && !r->ranks) return 0;
     return r->scratch && (r->x8 || !r->x8_len) && (r->float_x || !r->float_x_bytes) && (r->turns || !bytes);
 }
 
@@ -119,6 +123,7 @@ static void infer__cpu_finish(infer__ctx *c) {
     infer__free(c->mem, r->x8);
     infer__free(c->mem, r->float_x);
     infer__free(c->mem, r->turns);
+    infer__free(c->mem, r->ranks);
     infer__free(c->mem, r);
     c->cpu = NULL;
 }
@@ -427,6 +432,7 @@ static const infer__ops infer__cpu_ops = {
     .delta = infer__cpu_delta,
     .act = infer__cpu_act,
     .streams = infer__cpu_streams,
+    .index = infer__cpu_index,
     .add = infer__cpu_add,
     .map = infer__cpu_map,
     .moe_route = infer__cpu_moe_route,

@@ -5,7 +5,8 @@
  *     score = q_nope (W_kb latent) + rotate(q_pe) rotate(k_pe);  y = W_vb (sum of weights * latent), of each head
  * The cache holds latent and k_pe alone. W_kb goes to the query's side and W_vb behind the sum ("absorbed", section
  * 2.1.2), for prompts as for single tokens: so a row's result is the same in whatever pass it is computed. Attention
- * then is that of one K/V head whose values are the front of its keys.
+ * then is that of one K/V head whose values are the front of its keys. An indexer may choose the positions that it
+ * reads (indexer.c).
  */
 #include "../model.h"
 
@@ -72,6 +73,7 @@ static void infer__latent_keys(infer__keys *k, infer__layer *l) {
     l->temp_scale = hp->temp_scale;
     if (l->temp_scale != 0)
         l->temp_floor = (float)infer__key_int(k, "attention.temperature_length", 1, 1 << 30, hp->rope_ctx, 0);
+    infer__indexer_keys(k, l, 1);
 }
 
 static infer_result infer__latent_check(const infer_model *m, infer__layer *l, infer_error *err) {
@@ -91,6 +93,7 @@ static infer_result infer__latent_check(const infer_model *m, infer__layer *l, i
     if (!r && w[INFER__W_LATENT_Q].type && l->latent_q_rank)
         r = infer__error(err, INFER_ERR_FORMAT, "key %s.attention.q_lora_rank is %d, but tensor %s is there",
                          m->arch->name, (int)l->latent_q_rank, w[INFER__W_LATENT_Q].name);
+    if (!r) r = infer__indexer_check(m, l, err);
     if (r || w[INFER__W_LATENT_KV_B].type || l->latent_k > l->n_rot) return r;
     return infer__error(err, INFER_ERR_FORMAT, "key %s.rope.dimension_count is %d: nothing is left of %d for tensor %s",
                         m->arch->name, (int)l->n_rot, (int)l->latent_k, w[INFER__W_LATENT_K_B].name);
@@ -133,22 +136,24 @@ static infer_result infer__latent_split(infer_model *m, infer__layer *l, infer_e
 }
 
 /* Floats a row: the query before W_qb, the query, the cache's row, the absorbed query, the heads' latent sums, and what
- * W_vb makes of them. */
+ * W_vb makes of them; the indexer's. */
 static int64_t infer__latent_cols(const infer_model *m, const infer__layer *l) {
     (void)m;
-    return (int64_t)l->latent_q_rank + l->dim_k +
+    return (int64_t)l->latent_q_rank + l->dim_k + infer__indexer_cols(l) +
            (int64_t)l->n_head * (l->latent_k + l->dim_k + l->latent_rank + l->latent_v);
 }
 
 /* One row a position; values are a part of it. */
 static void infer__latent_state(infer_model *m, infer__layer *l, infer__part *p) {
     p->state[0] = p->state[1] = infer__state_add(m, l, INFER__STATE_KEYS, INFER__GROUP_FULL, 1, l->dim_k);
+    infer__indexer_state(m, l, p);
 }
 
 static void infer__latent_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
     (void)m;
     infer__need_attention(n, l->n_head, l->dim_k, l->dim_v);
     infer__need_cols(n, INFER__MAX(l->latent_q_rank, l->n_head * INFER__MAX(l->latent_k, l->latent_v)));
+    infer__indexer_needs(l, n);
 }
 
 static const char *infer__latent_lacks(const infer__ops *ops, const infer__layer *l) {
@@ -217,6 +222,7 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     y = infer__view(&c->at->work, at += rows * (uint64_t)(heads * l->latent_rank), n, heads * l->latent_v);
     latent = infer__columns(&kv, 0, l->latent_rank);
 
+    if (l->index_of.heads) infer__sublayer_norm(c, s);
     memset(&mm, 0, sizeof mm);
     mm.x = s->x;
     mm.norm = s->norm;
@@ -264,6 +270,7 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     att.scale = l->attn_scale;
     att.temp_scale = l->temp_scale;
     att.temp_floor = l->temp_floor;
+    infer__indexer_run(c, l, s, &low, at + rows * (uint64_t)(heads * l->latent_v), &att);
     c->ctx.ops->attention(&c->ctx, &att);
 
     memset(&out, 0, sizeof out);
@@ -291,6 +298,7 @@ static void infer__latent_describe(infer__text_out *o, const infer_model *m, con
         infer__text_add(o, "    q, k = rotate(q, k)  # last %d of %d, %s, base %g%s\n", (int)l->n_rot, (int)l->latent_k,
                     l->rope_kind == INFER__ROPE_PAIRS ? "pairs" : "halves", l->rope_base,
                     m->hp.rope_scaling ? ", scaled" : "");
+    infer__indexer_describe(o, l, in);
     infer__text_add(o, "    a = softmax((q Wkb, q) (c, k) * %g) c Wvb  # values of %d\n    a = a Wo\n", l->attn_scale,
                     (int)l->latent_v);
 }
