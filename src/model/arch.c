@@ -325,7 +325,7 @@ static const infer__arch INFER__ARCHS[] = {
       .keys = infer__gemma4_keys, .fixup = infer__fix_gemma4, .parts = infer__parts_gemma4,
       .reference = "archs/gemma4-{dense,sharedkv-dense,moe}, hf/gemma4, hf/gemma4_moe" },
     { .name = "glm-dsa", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
-      .flags = INFER__NEXTN | INFER__INDEX_SOME, .experts = INFER__EXPERTS_RAW, .index = INFER__PAIRS,
+      .flags = INFER__NEXTN | INFER__INDEX_SHARED, .experts = INFER__EXPERTS_RAW, .index = INFER__PAIRS,
       .parts = infer__parts_latent, .reference = "archs/glm-dsa-{moe,topk-moe}, hf/glm_moe_dsa" },
     { .name = "glm4", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_HALVES, .reference = "archs/glm4-dense, hf/glm4" },

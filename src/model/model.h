@@ -83,7 +83,7 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__V_MAY_BE_K INFER__FLAG(62) /* without attn_v, V is what attn_k gives, before norm and rotation */
 #define INFER__SPARSE INFER__FLAG(63) /* activation_sparsity_scale: of an FFN's gates only the largest stay */
 
-#define INFER__INDEX_SOME INFER__FLAG(27) /* of files without attention.indexer.types: see indexer.c */
+#define INFER__INDEX_SHARED INFER__FLAG(27) /* attention.indexer.types: some layers choose what one before them did */
 
 /* The same, of routers and experts. */
 enum {

@@ -252,7 +252,8 @@ static void infer__attention_chunk(const infer__attention_job *job, infer__atten
     float *y;
     const int front = a->v_cache == a->k_cache;
     int direct;
-    direct = !front && !b->list && direct_k->scores && pairs <= INFER__DIRECT_PAIRS && first == 0 && last == INFER__CHUNK_PAGES - 1;
+    direct = !front && !b->list && direct_k->scores && pairs <= INFER__DIRECT_PAIRS && first == 0 &&
+             last == INFER__CHUNK_PAGES - 1;
     infer__attention_read(job, b, base, 0, direct, &pages);
     if (direct) direct_k->scores(b->scores, pages.stored, b->q, plan->dim_k, pairs, a->dim_k);
     else job->f->scores(b->scores, pages.floats, first, last, b->q, plan->dim_k, pairs, a->dim_k);

@@ -483,8 +483,7 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     at.k_cache = store.k_cache;
     at.v_cache = store.v_cache;
     at.group = store.group;
-    infer__indexer_run(c, l, s, NULL, rows * (uint64_t)(infer__mix_attention_cols(c->model, l) - infer__indexer_cols(l)),
-                       &at);
+    infer__indexer_run(c, l, s, NULL, &at);
     c->ctx.ops->attention(&c->ctx, &at);
     if (l->q_gated) {
         heads.rows = n * l->n_head;

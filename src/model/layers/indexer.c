@@ -17,10 +17,9 @@ enum { INFER__MAX_CHOSEN = 1 << 24, INFER__MAX_INDEX_SETS = 64 };
 /* Which layers have their own: a flag for each of them. GLM-DSA files from before the key are told apart as llama.cpp
  * does: with a context of 2^20 the first three, and then every fourth, else all. */
 static int infer__indexer_is_shared(infer__keys *k, int32_t layer) {
-    static const char NAME[] = "attention.indexer.types";
-    const int given = infer__gguf_peek(k->g, infer__key_name(k, NAME)) != NULL;
-    const int some = (k->m->arch->flags & INFER__INDEX_SOME) && k->m->hp.n_ctx >= 1 << 20 && layer > 2 && layer % 4 != 2;
-    return given ? !infer__key_layer(k, NAME, layer, 0, 1, 1) : some;
+    const int all = k->m->hp.n_ctx < 1 << 20 || layer < 3 || layer % 4 == 2;
+    return (k->m->arch->flags & INFER__INDEX_SHARED) &&
+           !infer__key_layer(k, "attention.indexer.types", layer, 0, 1, all);
 }
 
 /* After the layer's own: heads, ranks and rotation are there. latent: of latent attention. */
@@ -139,11 +138,12 @@ static void infer__indexer_key(infer_context *c, const infer__layer *l, const in
 }
 
 /* The positions that attention reads (buf NULL: all) to att. The sublayer's norm has been made; low: queries before
- * their second matrix, of latent attention; work area from float `at` on. */
+ * their second matrix, of latent attention. Its work area is the end of the sublayer's. */
 static void infer__indexer_run(infer_context *c, const infer__layer *l, const infer__sublayer *s,
-                               const infer__tensor *low, uint64_t at, infer__attention_args *att) {
+                               const infer__tensor *low, infer__attention_args *att) {
     const infer__indexer *x = &l->index_of;
     const int32_t n = s->x.rows, wide = x->heads * x->dim;
+    const uint64_t at = (uint64_t)n * (uint64_t)(s->part->kind->cols(c->model, l) - infer__indexer_cols(l));
     infer__tensor q = infer__view(&c->at->work, at, n, wide);
     infer__tensor k = infer__view(&c->at->work, at + (uint64_t)n * (uint64_t)wide, n, x->dim);
     infer__index_args a;

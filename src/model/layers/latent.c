@@ -270,7 +270,7 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     att.scale = l->attn_scale;
     att.temp_scale = l->temp_scale;
     att.temp_floor = l->temp_floor;
-    infer__indexer_run(c, l, s, &low, at + rows * (uint64_t)(heads * l->latent_v), &att);
+    infer__indexer_run(c, l, s, &low, &att);
     c->ctx.ops->attention(&c->ctx, &att);
 
     memset(&out, 0, sizeof out);
