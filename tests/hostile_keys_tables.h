@@ -262,7 +262,7 @@ static const struct { const char *arch, *file, *has; } KEY_MODELS[] = {
     { "glm4moe", "glm4moe-moe", "RESQH" },  { "gpt-oss", "gpt-oss-moe", "RWECD" },
     { "granitemoe", "granitemoe-real-moe", "RGECD" }, { "hy_v3", "hy_v3-moe", "RESQH" },
     { "deepseek32", "deepseek32-moe", "RESQH" }, { "glm-dsa", "glm-dsa-shared-moe", "RESDH" },
-    { "minimax-m3", "minimax-m3-blocks-moe", "RESDH" },
+    { "minimax-m3", "minimax-m3-blocks-moe", "RESDH" }, { "dots3note", "dots3note-pairs-moe", "RWESDH" },
     { "mellum", "mellum-moe", "RWECD" },    { "minimax-m2", "minimax-m2-moe", "RES" },
     { "olmoe", "olmoe-moe", "RECQ" },       { "phimoe", "phimoe-moe", "RECSQ" },
     { "arctic", "arctic-moe", "RECD" },     { "smallthinker", "smallthinker-moe", "RWES" },
@@ -354,6 +354,7 @@ static const char *const KEY_SIZES[] = {
     "embedding_length_per_layer_input", "attention.shared_kv_layers", "altup.num_inputs",
     "attention.sliding_window_pattern", /* heads of layers with a window may have another width */
     "attention.indexer.head_count", "attention.indexer.key_length", "attention.indexer.types",
+    "attention.kv_lora_rank_swa", "attention.key_length_mla_swa", "attention.value_length_mla_swa",
     "attention.recurrent_layers", "attention.q_lora_rank", "attention.kv_lora_rank", "attention.key_length_mla", "attention.value_length_mla",
 };
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Small models whose attention reads chosen positions, and their logits in float64: tests/data/archs/glm-dsa-shared-moe
-(latent attention; of three layers the second shares the first one's choice) and minimax-m3-blocks-moe (blocks of keys, for
-each K/V head). Written from the formulas: arXiv 2405.04434 (latent attention), the DeepSeek-V3.2-Exp report (indexer),
-Hugging Face transformers 5.23 (what MiniMax M3 does with blocks). Needs numpy.
+(latent attention; of three layers the second shares the first one's choice), dots3note-pairs-moe (latent attention with
+windows and gates) and minimax-m3-blocks-moe (blocks of keys, for each K/V head). Written from the formulas: arXiv 2405.04434
+(latent attention), the DeepSeek-V3.2-Exp report (indexer), Hugging Face transformers 5.23 (blocks, gates). Needs numpy.
 
-    make_indexer_models.py                    writes both
-    make_indexer_models.py FILE.gguf LOGITS   compares a file of these architectures (F32, F16) with recorded logits
+    make_indexer_models.py                    writes them
+    make_indexer_models.py FILE.gguf LOGITS   compares a file of these architectures (F32, F16) with recorded logits, and
+                                              counts the rows whose indexer chooses among equals
 """
 import os
 import struct
@@ -23,6 +24,11 @@ GLM = dict(COMMON, **{
     "attention.kv_lora_rank": 32, "attention.key_length_mla": 24, "attention.value_length_mla": 16,
     "rope.dimension_count": 8, "attention.indexer.head_count": 4, "attention.indexer.key_length": 64,
     "attention.indexer.top_k": 6, "attention.indexer.types": [1, 0, 1]})
+DOTS = dict(GLM, **{
+    "block_count": 4, "embedding_length": 56, "attention.head_count": [3, 2, 3, 2], "rope.freq_base_swa": 5000.0,
+    "attention.sliding_window": 9, "attention.sliding_window_pattern": [0, 1, 1, 0], "attention.indexer.types": [1, 0, 0, 1],
+    "attention.kv_lora_rank_swa": 40, "attention.key_length_mla_swa": 32, "attention.value_length_mla_swa": 20,
+    "attention.key_length_swa": 48, "attention.value_length_swa": 40})
 MINIMAX = dict(COMMON, **{
     "attention.head_count_kv": 2, "attention.key_length": 16, "attention.value_length": 16, "rope.dimension_count": 8,
     "attention.indexer.head_count": 2, "attention.indexer.key_length": 16, "attention.indexer.top_k": 4,
@@ -167,17 +173,34 @@ def ffn(k, w, b, h, act):
     return y
 
 
-def latent(k, w, b, h, kept, shared, pairs):
+def of_layer(k, i):
+    """The keys of a layer: of those with one number a layer its own, and what sizes windows have."""
+    window = k.get("attention.sliding_window_pattern", [0] * (i + 1))[i]
+    k = {x: v[i] if isinstance(v, list) else v for x, v in k.items()}
+    if window:
+        k.update({x: k[x + "_swa"] for x in list(k) if x + "_swa" in k})
+    return k, k["attention.sliding_window"] if window else None
+
+
+equals = set()
+
+
+def latent(k, w, b, h, kept, window, pairs):
     n, heads, rank = len(h), k["attention.head_count"], k["attention.kv_lora_rank"]
     rot, dim, eps = k["rope.dimension_count"], k["attention.key_length_mla"], k["attention.layer_norm_rms_epsilon"]
-    base, nope = k["rope.freq_base"], dim - rot
+    base, nope, shared = k["rope.freq_base"], dim - rot, not k.get("attention.indexer.types", 1)
     low = rms(h @ w[b + "attn_q_a.weight"].T, w[b + "attn_q_a_norm.weight"], eps)
     q = (low @ w[b + "attn_q_b.weight"].T).reshape(n, heads, dim)
     kv = h @ w[b + "attn_kv_a_mqa.weight"].T
-    c, turned = rms(kv[:, :rank], w[b + "attn_kv_a_norm.weight"], eps), rotate(kv[:, None, rank:], rot, True, base)[:, 0]
+    c, key = rms(kv[:, :rank], w[b + "attn_kv_a_norm.weight"], eps), kv[:, rank:]
+    if b + "attn_k_norm.weight" in w:
+        key = rms(key, w[b + "attn_k_norm.weight"], eps)
+    turned = rotate(key[:, None], rot, True, base)[:, 0]
     q_low = np.einsum("thd,hrd->thr", q[..., :nope], w[b + "attn_k_b.weight"])
     score = np.einsum("thr,sr->hts", q_low, c) + np.einsum("thd,sd->hts", rotate(q[..., nope:], rot, True, base), turned)
-    if not shared:
+    if window:
+        kept = np.tril(np.ones((n, n), bool)) & ~np.tril(np.ones((n, n), bool), -window)
+    elif not shared:
         ih, idim = k["attention.indexer.head_count"], k["attention.indexer.key_length"]
         iq = rotate((low @ w[b + "indexer.attn_q_b.weight"].T).reshape(n, ih, idim), rot, pairs, base)
         ik = layer_norm(h @ w[b + "indexer.attn_k.weight"].T, w[b + "indexer.k_norm.weight"], w[b + "indexer.k_norm.bias"])
@@ -186,9 +209,15 @@ def latent(k, w, b, h, kept, shared, pairs):
                        np.maximum(np.einsum("thd,sd->hts", iq, ik), 0))
         kept[:] = False
         for t in range(n):
-            kept[t, best(of[t, :t + 1], k["attention.indexer.top_k"])] = True
+            top = k["attention.indexer.top_k"]
+            order = best(of[t, :t + 1], t + 1)
+            kept[t, order[:top]] = True
+            if t >= top and of[t, order[top - 1]] == of[t, order[top]]:
+                equals.add(t)
     p = softmax(np.where(kept, score / np.sqrt(dim), -np.inf))
     y = np.einsum("thr,hvr->thv", np.einsum("hts,sr->thr", p, c), w[b + "attn_v_b.weight"])
+    if b + "attn_gate.weight" in w:
+        y = y * sigmoid(h @ w[b + "attn_gate.weight"].T)[:, :, None]
     return y.reshape(n, -1) @ w[b + "attn_output.weight"].T
 
 
@@ -224,14 +253,14 @@ def grouped(k, w, b, h):
 
 def logits(arch, k, w, ids):
     x, eps, kept = w["token_embd.weight"][ids], k["attention.layer_norm_rms_epsilon"], np.zeros((len(ids),) * 2, bool)
-    types = k.get("attention.indexer.types", [1] * k["block_count"])
     for i in range(k["block_count"]):
         b = "blk.%d." % i
         h = rms(x, w[b + "attn_norm.weight"], eps)
         if arch == "minimax-m3":
             x = x + grouped(k, w, b, h)
         else:
-            x = x + latent(k, w, b, h, kept, not types[i], arch == "glm-dsa")
+            own, window = of_layer(k, i)
+            x = x + latent(own, w, b, h, kept, window, arch != "deepseek32")
         x = x + ffn(k, w, b, rms(x, w[b + "ffn_norm.weight"], eps), swiglu_oai if arch == "minimax-m3" else silu)
     return rms(x, w["output_norm.weight"], eps) @ w["output.weight"].T
 
@@ -241,18 +270,22 @@ def logits(arch, k, w, ids):
 def shapes(arch, k):
     e, v, ff, fe, n = (k[x] for x in ("embedding_length", "vocab_size", "feed_forward_length",
                                       "expert_feed_forward_length", "expert_count"))
-    heads, ih, idim = k["attention.head_count"], k["attention.indexer.head_count"], k["attention.indexer.key_length"]
+    ih, idim, every = k["attention.indexer.head_count"], k["attention.indexer.key_length"], k
     yield from (("token_embd.weight", (v, e)), ("output_norm.weight", (e,)), ("output.weight", (v, e)))
     for i in range(k["block_count"]):
         sparse, rows = i >= k["leading_dense_block_count"], [("attn_norm.weight", (e,)), ("ffn_norm.weight", (e,))]
-        if arch == "glm-dsa":
+        k = of_layer(every, i)[0]
+        heads = k["attention.head_count"]
+        if arch != "minimax-m3":
             low, rank, dim = k["attention.q_lora_rank"], k["attention.kv_lora_rank"], k["attention.key_length_mla"]
             rot, dv = k["rope.dimension_count"], k["attention.value_length_mla"]
             rows += [("attn_q_a.weight", (low, e)), ("attn_q_a_norm.weight", (low,)),
                      ("attn_q_b.weight", (heads * dim, low)), ("attn_kv_a_mqa.weight", (rank + rot, e)),
                      ("attn_kv_a_norm.weight", (rank,)), ("attn_k_b.weight", (heads, rank, dim - rot)),
                      ("attn_v_b.weight", (heads, dv, rank)), ("attn_output.weight", (e, heads * dv))]
-            if k["attention.indexer.types"][i]:
+            if arch == "dots3note":
+                rows += [("attn_k_norm.weight", (rot,)), ("attn_gate.weight", (heads, e))]
+            if k["attention.indexer.types"]:
                 rows += [("indexer.attn_q_b.weight", (ih * idim, low)), ("indexer.attn_k.weight", (idim, e)),
                          ("indexer.k_norm.weight", (idim,)), ("indexer.k_norm.bias", (idim,)),
                          ("indexer.proj.weight", (ih, e))]
@@ -294,7 +327,8 @@ def make(name, arch, k, seed):
 if len(sys.argv) == 3:
     of, want = load_logits(sys.argv[2])
     got = logits(*load(sys.argv[1]), of)
-    print("NMSE %.3g" % (((got - want) ** 2).sum() / (want ** 2).sum()))
+    print("NMSE %.3g, %d of %d rows choose among equals" % (((got - want) ** 2).sum() / (want ** 2).sum(), len(equals), len(of)))
 else:
     make("glm-dsa-shared-moe", "glm-dsa", GLM, 10)
+    make("dots3note-pairs-moe", "dots3note", DOTS, 3)
     make("minimax-m3-blocks-moe", "minimax-m3", MINIMAX, 2)

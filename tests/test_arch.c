@@ -38,7 +38,7 @@ static const char *const ARCH_FILES[] = {
     "mistral4-moe", "plm-dense", "dream-dense", "llada-dense", "llada-moe-moe", "llama4-moe", "llama4-chunk-moe",
     "maple-moe", "rnd1-moe", "step35-moe", "gemma3n-dense", "gemma4-sharedkv-dense", "gemma4-dense", "gemma4-moe",
     "deepseek32-moe", "deepseek32-topk-moe", "glm-dsa-shared-moe", "glm-dsa-moe", "glm-dsa-topk-moe",
-    "minimax-m3-blocks-moe", "minimax-m3-moe", "hf/deepseek_v32", "hf/glm_moe_dsa",
+    "dots3note-pairs-moe", "dots3note-moe", "minimax-m3-blocks-moe", "minimax-m3-moe", "hf/deepseek_v32", "hf/glm_moe_dsa",
     "hf/deepseek_v2_lite", "hf/deepseek_v2_yarn", "hf/deepseek_v3", "hf/deepseek_v3_yarn", "hf/glm4_moe_lite",
     "hf/minicpm3", "hf/mistral4", "hf/llama4", "hf/gemma3n", "hf/gemma3n_c", "hf/gemma4", "hf/gemma4_moe", "hf/afmoe",
     "hf/apertus", "hf/arcee", "hf/bamba", "hf/bitnet", "hf/cohere", "hf/cohere2", "hf/cohere2_moe", "hf/dbrx",
@@ -66,7 +66,8 @@ static double arch_limit(void) {
     if (strcmp(arch_file, "gemma3n-dense") == 0) return 4e-5; /* docs/architectures.md: 2e-6 with llama.cpp's deviation */
     if (strcmp(arch_file, "hf/gpt_neox") == 0) return 1e-7;
     if (strncmp(arch_file, "hf/", 3) == 0) return 1e-9;
-    if (arch_is("glm-dsa-shared-moe") || arch_is("minimax-m3-blocks-moe")) return 1e-11; /* float64 throughout */
+    if (arch_is("glm-dsa-shared-moe") || arch_is("dots3note-pairs-moe") || arch_is("minimax-m3-blocks-moe"))
+        return 1e-11; /* float64 throughout */
     if (strcmp(arch_file, "deepseek2-lite-moe") == 0) return 4e-6; /* 27 layers: 2.7e-6, 7e-7 when rows were rounded to F16 */
     if (strcmp(arch_file, "baichuan-13b-dense") == 0 || strcmp(arch_file, "exaone4-swa-dense") == 0) return 7e-6;
     if (strcmp(arch_file, "mamba2-groups-dense") == 0) return 3e-6;
@@ -314,7 +315,7 @@ static void test_arch_all_proven(void) {
         CHECK(found);
         CHECK(infer_arch_reference(i) && *infer_arch_reference(i));
     }
-    CHECK(i >= 117);
+    CHECK(i >= 118);
 }
 
 /* Where llama.cpp computes something else than the published code (docs/architectures.md): its recording fits when the

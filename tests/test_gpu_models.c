@@ -756,6 +756,7 @@ static const struct { const char *file, *lacks; } GPU_HOST_ONLY[] = {
     { "mamba2-groups-dense", "there are no GPU kernels for its state space yet" },
     { "falcon-h1-groups-dense", "there are no GPU kernels for its state space yet" },
     { "deepseek2-yarn-moe", "there are no GPU kernels for its latent attention yet" },
+    { "dots3note-pairs-moe", "there are no GPU kernels for its latent attention yet" },
     { "glm-dsa-shared-moe", "there are no GPU kernels for its latent attention yet" },
     { "qwen35-dense", "there are no GPU kernels for its delta net yet" },
     { "qwen35moe-moe", "there are no GPU kernels for its delta net yet" },

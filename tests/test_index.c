@@ -112,7 +112,9 @@ static void index_case(const index_shape *d) {
         ops_cache o, keys;
         infer__buf bk;
         ops_seed = 77; /* the same cache each time */
+        ops_index_sets = sets;
         ops_open(&c, way == 2 ? 3 : 1, way == 1 ? 0 : infer__cpu_found(), INFER__MAX(INFER__MAX(nq, nz), all * d->dim));
+        ops_index_sets = 0;
         c.cpu->ranks_len = (1 + way) * sets * INFER__KV_CHUNK * ((d->len + INFER__KV_CHUNK - 1) / INFER__KV_CHUNK);
         c.cpu->ranks = (uint32_t *)infer__alloc(c.mem, (uint64_t)c.cpu->ranks_len * sizeof *c.cpu->ranks);
         ops_cache_fill(&c, &keys, &of, d->len);

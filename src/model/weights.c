@@ -64,6 +64,7 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_SSM_HEADS_TWO: return l ? 2 * (uint64_t)l->ssm.heads : 0;
     case INFER__D_SSM_STATE: return l ? (uint64_t)l->ssm.state : 0;
     case INFER__D_SSM_A: return l ? (uint64_t)l->ssm.heads * (l->ssm.own_a ? (uint64_t)l->ssm.state : 1) : 0;
+    case INFER__D_LATENT_ROT: return l ? (uint64_t)l->n_rot : 0;
     case INFER__D_INDEX_QUERY: return l ? (uint64_t)l->index_of.heads * (uint64_t)l->index_of.dim : 0;
     case INFER__D_INDEX_KEY: return l ? (uint64_t)l->index_of.dim : 0;
     case INFER__D_INDEX_HEADS: return l ? (uint64_t)l->index_of.heads : 0;

@@ -32,13 +32,14 @@ typedef struct infer__attention_plan {
 
 INFER__INLINE int32_t infer__round_up(int32_t n, int32_t to) { return (n + to - 1) / to * to; }
 
-static infer__attention_plan infer__attention_layout(int32_t dim_k, int32_t dim_v, int32_t value_step) {
+/* many: what is gathered serves as many pairs as there may be, though their values do not fit the nearest cache. */
+static infer__attention_plan infer__attention_layout(int32_t dim_k, int32_t dim_v, int32_t value_step, int many) {
     infer__attention_plan p;
     int32_t most, room;
     p.dim_k = infer__round_up(dim_k, INFER__KV_BLOCK);
     p.dim_v = infer__round_up(dim_v, value_step);
     most = INFER__MAX(p.dim_k, infer__round_up(dim_v, INFER__KV_BLOCK));
-    p.pairs = INFER__MAX(8, INFER__MIN(INFER__ATT_PAIRS, INFER__ATT_FLOATS / most));
+    p.pairs = many ? INFER__ATT_PAIRS : INFER__MAX(8, INFER__MIN(INFER__ATT_PAIRS, INFER__ATT_FLOATS / most));
     p.keys = 0; /* each has room for a page of the other, too: infer__attention_gather */
     p.values = p.keys + INFER__MAX((int64_t)INFER__KV_CHUNK * p.dim_k, (int64_t)INFER__PAGE * p.dim_v);
     p.q = p.values + INFER__MAX((int64_t)INFER__KV_CHUNK * p.dim_v, (int64_t)INFER__PAGE * p.dim_k);
@@ -54,9 +55,9 @@ static infer__attention_plan infer__attention_layout(int32_t dim_k, int32_t dim_
 }
 
 /* Floats of scratch for heads of at most max_head values. */
-static int64_t infer__attention_scratch(int32_t max_head) {
-    int64_t least = infer__attention_layout(1, 1, INFER__KV_BLOCK).end;
-    return INFER__MAX(least, infer__attention_layout(max_head, max_head, INFER__KV_BLOCK).end);
+static int64_t infer__attention_scratch(int32_t max_head, int many) {
+    int64_t least = infer__attention_layout(1, 1, INFER__KV_BLOCK, many).end;
+    return INFER__MAX(least, infer__attention_layout(max_head, max_head, INFER__KV_BLOCK, many).end);
 }
 
 typedef struct infer__attention_job {
@@ -457,7 +458,8 @@ static void infer__cpu_attention(infer__ctx *c, const infer__attention_args *a) 
     job.a = a;
     job.f = infer__flash_find(c->kernels->need);
     job.plan = infer__attention_layout(a->dim_k, a->dim_v,
-                                       a->v_cache->type >= INFER_KV_Q8_0 ? INFER__KV_BLOCK : INFER__LANES);
+                                       a->v_cache->type >= INFER_KV_Q8_0 ? INFER__KV_BLOCK : INFER__LANES,
+                                       a->chosen.buf != NULL);
     INFER__ASSERT(job.plan.end <= c->cpu->scratch_len);
     infer__attention_cut(&job);
     seen = (int64_t)infer__attention_seen(c, a);

@@ -27,7 +27,12 @@ static void infer__indexer_keys(infer__keys *k, infer__layer *l, int latent) {
     const infer__arch *a = k->m->arch;
     infer__indexer *x = &l->index_of;
     int32_t i = l->index;
-    if (k->failed || !a->index || l->window) return;
+    if (k->failed || !a->index) return;
+    if (l->window) {
+        if ((a->flags & INFER__INDEX_SHARED) && infer__key_layer(k, "attention.indexer.types", i, 0, 1, 0))
+            infer__key_misfit(k, "attention.indexer.types", "a layer with a window has no indexer");
+        return;
+    }
     if (!latent && !infer__layer_has(k->m, l, INFER__W_INDEX_Q)) return;
     x->heads = infer__key_int(k, "attention.indexer.head_count", 1, 1 << 16, 0, 1);
     x->dim = infer__key_int(k, "attention.indexer.key_length", 1, INFER__MAX_HEAD_DIM, 0, 1);

@@ -44,6 +44,7 @@ enum {
     INFER__D_SSM_A,
     INFER__D_LATENT, /* these: latent attention. Its rank */
     INFER__D_LATENT_CACHE,
+    INFER__D_LATENT_ROT,
     INFER__D_LATENT_Q_RANK,
     INFER__D_LATENT_QUERY,
     INFER__D_LATENT_KEYS, /* rank of each head */
@@ -184,6 +185,8 @@ enum {
     W(LATENT_KV_B,    "blk.%d.attn_kv_b.weight",           LATENT_BOTH,   LATENT,    0) /* or these two */ \
     W(LATENT_K_B,     "blk.%d.attn_k_b.weight",            LATENT_KEYS,   LATENT_NOPE, 0) \
     W(LATENT_V_B,     "blk.%d.attn_v_b.weight",            LATENT_VALUES, LATENT,    0) \
+    W(LATENT_K_NORM,  "blk.%d.attn_k_norm.weight",         ONE,           LATENT_ROT, 0) /* of what is rotated */ \
+    W(LATENT_GATE,    "blk.%d.attn_gate.weight",           ANY,           MODEL,     0) \
     W(LATENT_OUT,     "blk.%d.attn_output.weight",         MODEL,         LATENT_VALUES, 1)
 
 /* Of layers of attention, usual or latent, that choose positions: one of each two, and norms and weights as needed. */
