@@ -43,6 +43,7 @@ INFER__COLD_END
 #include "compute/cpu/cpu_matmul.c"
 #include "compute/cpu/cpu_kv_store.c"
 #include "compute/cpu/cpu_attention.c"
+#include "compute/cpu/cpu_index.c"         /* which positions attention reads */
 #include "compute/cpu/cpu_moe.c"
 #include "compute/cpu/cpu_conv.c"
 #include "compute/cpu/cpu_ssm.c"           /* selective state spaces: Mamba 1 and 2 */
@@ -87,6 +88,7 @@ INFER__COLD_BEGIN
 #include "model/plan.c"            /* sizes of a context */
 #include "model/cache.c"           /* pages of keys and values */
 #include "model/cells.c"           /* recurrent states */
+#include "model/layers/indexer.c"  /* which positions attention reads */
 #include "model/layers/attention.c"
 #include "model/layers/ffn.c"
 #include "model/layers/moe.c"      /* experts */

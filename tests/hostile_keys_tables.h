@@ -261,6 +261,8 @@ static const struct { const char *arch, *file, *has; } KEY_MODELS[] = {
     { "ernie4_5-moe", "ernie4_5-moe-moe", "RECDH" }, { "exaone-moe", "exaone-moe-moe", "RWESQH" },
     { "glm4moe", "glm4moe-moe", "RESQH" },  { "gpt-oss", "gpt-oss-moe", "RWECD" },
     { "granitemoe", "granitemoe-real-moe", "RGECD" }, { "hy_v3", "hy_v3-moe", "RESQH" },
+    { "deepseek32", "deepseek32-moe", "RESQH" }, { "glm-dsa", "glm-dsa-shared-moe", "RESDH" },
+    { "minimax-m3", "minimax-m3-blocks-moe", "RESDH" }, { "dots3note", "dots3note-pairs-moe", "RWESDH" },
     { "mellum", "mellum-moe", "RWECD" },    { "minimax-m2", "minimax-m2-moe", "RES" },
     { "olmoe", "olmoe-moe", "RECQ" },       { "phimoe", "phimoe-moe", "RECSQ" },
     { "arctic", "arctic-moe", "RECD" },     { "smallthinker", "smallthinker-moe", "RWES" },
@@ -339,6 +341,7 @@ static const struct { const char *file, *name, *why; } KEY_WITHOUT_EFFECT[] = {
     { "llama4-moe", "attention.sliding_window_pattern", "so many tokens are one chunk" },
     { "llama4-moe", "interleave_moe_layer_step", "it is what the file says" },
     { "gemma3n-dense", "attention.head_count", "the same" },
+    { "minimax-m3-blocks-moe", "attention.indexer.head_count", "the same" },
 };
 
 /* Sizes: the message may name a tensor that does not have it, or another size. */
@@ -350,6 +353,8 @@ static const char *const KEY_SIZES[] = {
     "ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank", "ssm.group_count",
     "embedding_length_per_layer_input", "attention.shared_kv_layers", "altup.num_inputs",
     "attention.sliding_window_pattern", /* heads of layers with a window may have another width */
+    "attention.indexer.head_count", "attention.indexer.key_length", "attention.indexer.types",
+    "attention.kv_lora_rank_swa", "attention.key_length_mla_swa", "attention.value_length_mla_swa",
     "attention.recurrent_layers", "attention.q_lora_rank", "attention.kv_lora_rank", "attention.key_length_mla", "attention.value_length_mla",
 };
 

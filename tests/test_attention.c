@@ -446,8 +446,8 @@ static void test_attention_scratch(void) {
     for (most = 1; most <= INFER__MAX_HEAD_DIM; most += 31)
         for (k = 1; k <= most; k += 13)
             for (v = 1; v <= most; v += 37) {
-                CHECK(infer__attention_layout(k, v, INFER__KV_BLOCK).end <= infer__attention_scratch(most));
-                CHECK(infer__attention_layout(most, v, INFER__LANES).end <= infer__attention_scratch(most));
+                CHECK(infer__attention_layout(k, v, INFER__KV_BLOCK, 0).end <= infer__attention_scratch(most, 0));
+                CHECK(infer__attention_layout(most, v, INFER__LANES, 1).end <= infer__attention_scratch(most, 1));
             }
 }
 

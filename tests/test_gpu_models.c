@@ -60,7 +60,7 @@ static void gpu_close_to(const char *how, const float *a, const float *b, size_t
 /* ---- every way of evaluating, at every placement ------------------------------------------------------------------ */
 
 /* What the CPU gives for the ids, all at once, to r->x. Returns the number of layers that can go to devices: all of
- * them, or those before the first state space. */
+ * them, or those before the first state space or indexer. */
 static int32_t gpu_want(const char *path, arch_ref *r) {
     infer_model *m = gpu_open(path, INFER_CPU, 0);
     infer_session *s = m ? arch_session(m, 2, 0) : NULL;
@@ -69,7 +69,7 @@ static int32_t gpu_want(const char *path, arch_ref *r) {
     int32_t most = 0, i;
     if (m) infer__place_limit(m, layers, &most, &o);
     for (i = 0; m && i < layers; i++)
-        if (m->layers[i].ssm.inner) layers = i; /* state spaces have no kernels yet */
+        if (m->layers[i].ssm.inner || m->layers[i].index_of.heads) layers = i; /* which have no kernels yet */
     CHECK(most == layers);
     if (s) arch_eval(s, r, 0, r->n, r->n, r->x);
     infer_session_destroy(s);
@@ -756,6 +756,8 @@ static const struct { const char *file, *lacks; } GPU_HOST_ONLY[] = {
     { "mamba2-groups-dense", "there are no GPU kernels for its state space yet" },
     { "falcon-h1-groups-dense", "there are no GPU kernels for its state space yet" },
     { "deepseek2-yarn-moe", "there are no GPU kernels for its latent attention yet" },
+    { "dots3note-pairs-moe", "there are no GPU kernels for its latent attention yet" },
+    { "glm-dsa-shared-moe", "there are no GPU kernels for its latent attention yet" },
     { "qwen35-dense", "there are no GPU kernels for its delta net yet" },
     { "qwen35moe-moe", "there are no GPU kernels for its delta net yet" },
     { "qwen3next-moe", "there are no GPU kernels for its delta net yet" } };
@@ -765,7 +767,7 @@ static const struct { const char *file, *lacks; } GPU_HOST_ONLY[] = {
  * norms), muse-glimmer (bare norm of embeddings, gates of values, another epsilon after sublayers), spark2_5 (gates of
  * heads, a gated GELU by erf). */
 static const char *const GPU_AS_OTHERS[] = {
-    "baichuan", "chatglm", "codeshell", "cogvlm", "deci", "ernie4_5", "exaone-moe", "exaone4", "glm4", "granite_swa",
+    "baichuan", "chatglm", "codeshell", "cogvlm", "deci", "deepseek32", "ernie4_5", "exaone-moe", "exaone4", "glm4", "granite_swa",
     "hunyuan-dense", "hunyuan_vl", "jais", "jais2", "llada", "llada-moe", "maincoder", "minicpm3", "mistral4", "nanbeige", "openelm", "paddleocr",
     "pangu-embedded", "plamo", "plamo3", "plm", "pockettts", "qwen", "qwen2vl", "qwen3tts", "qwen3vl", "refact", "rnd1", "starcoder", "xverse" };
 

@@ -19,6 +19,7 @@ static float *ops_floats(size_t n) {
 }
 
 static infer__mem ops_mem;
+static int32_t ops_index_sets; /* of infer__needs */
 /* For products of so many rows. */
 static void ops_prepare(infer__ctx *c, uint32_t cpu, int32_t rows, int32_t max_cols) {
     infer__needs n;
@@ -26,6 +27,7 @@ static void ops_prepare(infer__ctx *c, uint32_t cpu, int32_t rows, int32_t max_c
     n.cpu = cpu;
     n.rows = rows;
     n.cols = max_cols;
+    n.index_sets = ops_index_sets;
     CHECK(c->ops->prepare(c, &n));
 }
 static void ops_open(infer__ctx *c, int threads, uint32_t cpu, int32_t max_cols) {

@@ -179,7 +179,9 @@ INFER__INLINE uint64_t infer__kv_page_bytes(const infer__kv_page_args *a) {
  * softcap(x) = cap * tanh(x / cap), 0 = none. slopes from max_bias (ALiBi, arXiv 2108.12409), 0 = none.
  * temp(pos) = log(floor((pos + temp_offset) / temp_floor) + 1) * temp_scale + 1, temp_scale 0 = none.
  * sinks: n_head values, NULL = none: a head's is one more score of its softmax, as it is (no scale, cap or slope),
- * without a value: it takes a share of the weights, and gives nothing (gpt-oss; arXiv 2309.17453 has the idea). */
+ * without a value: it takes a share of the weights, and gives nothing (gpt-oss; arXiv 2309.17453 has the idea).
+ * chosen: what infer__index_args chose (buf NULL = nothing is chosen): a row sees those positions alone, K/V head g
+ * those of set g * chosen_sets / n_head_kv. Without window, chunk and slopes; the CPU's op alone does it. */
 typedef struct infer__attention_args {
     infer__tensor q, y; /* rows x n_head*dim_k, rows x n_head*dim_v */
     /* v_cache may be k_cache: then a value is the first dim_v of its key (latent attention); the CPU's op alone does */
@@ -187,7 +189,27 @@ typedef struct infer__attention_args {
     int32_t group, n_head, n_head_kv, dim_k, dim_v, window, chunk; /* 0 = none */
     float scale, softcap, max_bias, temp_scale, temp_floor, temp_offset;
     const infer__weight *sinks;
+    infer__tensor chosen;
+    int32_t chosen_sets;
 } infer__attention_args;
+
+/* What an indexer chooses of the positions up to a row's own (DeepSeek Sparse Attention: the DeepSeek-V3.2-Exp report).
+ * Keys are one head of dim values, in k_cache. The score of position s is, with w, the sum over the heads h, in order,
+ * of w[h] * max(q[h] . key s, 0), and there is one set; without w each head has a set of its own, scored by
+ * q[h] . key s (MiniMax M3). Positions are in blocks of `block`, counted from 0, the score of one is its largest; the
+ * `top` blocks with the largest scores are chosen, the last `local` ones up to the row's own before all others. The
+ * lower block comes first among equals, one that is not a number last.
+ * y: a row has `sets` lists of int32 (bits): how many positions, then these, ascending; y.cols / sets is enough for
+ * min(top * block, positions of the session) of them. */
+typedef struct infer__index_args {
+    infer__tensor q, w, y; /* rows x heads*dim, rows x heads (buf NULL = none), as said */
+    const infer__kv_buf *k_cache;
+    int32_t group, heads, dim, top, block, local;
+} infer__index_args;
+/* The list of a row and set. */
+INFER__INLINE int32_t *infer__index_list(const infer__tensor *y, int32_t row, int32_t set, int32_t sets) {
+    return (int32_t *)((char *)y->buf->host + y->offset) + (int64_t)row * y->stride + (int64_t)set * (y->cols / sets);
+}
 
 /* The positions [*lo, *hi) that row r of the pass sees. */
 INFER__INLINE void infer__row_sees(const infer__pass *p, const infer__attention_args *a, int32_t r, int32_t *lo,
@@ -373,6 +395,7 @@ typedef struct infer__needs {
     int32_t expert_cols; /* longest row that is an expert's own */
     int32_t float_cols;  /* longest row that experts of F32, F16 or BF16 read */
     int32_t sum_cols;      /* longest result of theirs that is summed up */
+    int32_t index_sets;    /* most sets that `index` chooses for a row; 0 = nothing is chosen */
 } infer__needs;
 /* One more product, attention or mixture. */
 static void infer__need_cols(infer__needs *n, int32_t cols);
@@ -421,7 +444,8 @@ struct infer__ops {
     void (*moe_matmul)(infer__ctx *c, const infer__moe_matmul_args *a);
     void (*moe_bias)(infer__ctx *c, const infer__moe_bias_args *a);
     void (*top)(infer__ctx *c, const infer__top_args *a);
-    void (*streams)(infer__ctx *c, const infer__streams_args *a); /* NULL on devices */
+    void (*streams)(infer__ctx *c, const infer__streams_args *a); /* NULL on devices; this and index */
+    void (*index)(infer__ctx *c, const infer__index_args *a);
     /* The pass is filled: take what the ops need of it. */
     void (*begin)(infer__ctx *c);
     /* Passes of one shape, again and again (NULL: nothing is kept). record, after begin: what the ops would do from

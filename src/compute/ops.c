@@ -80,6 +80,7 @@ static uint64_t infer__attention_seen(const infer__ctx *c, const infer__attentio
     int32_t r, lo, hi;
     for (r = 0; r < a->q.rows; r++) {
         infer__row_sees(&c->pass, a, r, &lo, &hi);
+        if (a->chosen.buf) hi = lo + infer__index_list(&a->chosen, r, 0, a->chosen_sets)[0]; /* sets: about the same */
         seen += (uint64_t)(hi - lo);
     }
     return seen;

@@ -30,7 +30,7 @@ static int32_t infer__group_window(const infer_model *m, int32_t group) {
     for (i = 0; i < m->hp.n_layer; i++) {
         const infer__layer *l = &m->layers[i];
         for (p = 0; p < l->n_parts; p++)
-            for (k = 0; k < 2; k++) {
+            for (k = 0; k < (int32_t)INFER__COUNT(l->parts[p].state); k++) {
                 int32_t s = l->parts[p].state[k];
                 if (s < 0 || m->states[s].group != group) continue;
                 if (l->window == 0) return 0;

@@ -158,12 +158,12 @@ static void infer__scale_rows(infer_context *c, float scale, const infer__tensor
 }
 
 static infer__tensor infer__kept(infer_context *c, const infer__layer *l, int32_t rows) {
-    uint64_t first = (uint64_t)(c->plan.work_cols - c->model->hp.pass_kept - l->kept); /* behind what any part uses */
+    uint64_t first = (uint64_t)(c->plan.work_cols - c->plan.pass_kept - l->kept); /* behind what any part uses */
     return infer__view(&c->at->work, (uint64_t)rows * first, rows, l->kept);
 }
 
 static infer__tensor infer__pass_kept(infer_context *c, int32_t pass_rows, int64_t first, int32_t rows, int32_t cols) {
-    uint64_t at = (uint64_t)(c->plan.work_cols - c->model->hp.pass_kept + first);
+    uint64_t at = (uint64_t)(c->plan.work_cols - c->plan.pass_kept + first);
     return infer__view(&c->at->work, (uint64_t)pass_rows * at, rows, cols);
 }
 

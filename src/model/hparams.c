@@ -70,6 +70,11 @@ static void infer__key_unsupported(infer__keys *k, const char *name, const char 
     if (!k->failed && infer__key_refuse(k->m, infer__key_name(k, name), why, k->err) != INFER_OK) k->failed = 1;
 }
 
+/* Of all blocks, or of those that plain decoding runs. */
+static int infer__key_per_layer(const infer__keys *k, const infer__kv *kv) {
+    return infer__kv_is_numbers(kv) && (kv->n == (uint64_t)k->m->hp.n_block || kv->n == (uint64_t)k->m->hp.n_layer);
+}
+
 /* A number per layer: the key may be one number or an array of n_layer. */
 static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer, int32_t lo, int32_t hi,
                                 int32_t absent) {
@@ -79,7 +84,7 @@ static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer,
     kv = infer__gguf_find(k->g, infer__key_name(k, name));
     if (!kv) return absent;
     if (kv->type != INFER__GGUF_ARRAY) return infer__key_int(k, name, lo, hi, absent, 0);
-    if (!infer__kv_is_numbers(kv) || kv->n != (uint64_t)k->m->hp.n_block) {
+    if (!infer__key_per_layer(k, kv)) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_FORMAT, "key %s: an array of %llu, not of %d numbers, one for each layer",
                      k->key, (unsigned long long)kv->n, (int)k->m->hp.n_block);
@@ -100,7 +105,7 @@ static float infer__key_layer_float(infer__keys *k, const char *name, int32_t la
     kv = infer__gguf_find(k->g, infer__key_name(k, name));
     if (!kv) return absent;
     if (kv->type != INFER__GGUF_ARRAY) return infer__key_float(k, name);
-    if (!infer__kv_is_numbers(kv) || kv->n != (uint64_t)k->m->hp.n_block) {
+    if (!infer__key_per_layer(k, kv)) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_FORMAT, "key %s: an array of %llu, not of %d numbers, one for each layer",
                      k->key, (unsigned long long)kv->n, (int)k->m->hp.n_block);
@@ -527,7 +532,7 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     if (hp->rope_attn_factor == 0) hp->rope_attn_factor = 1.0f;
     if (hp->rope_factor == 0) hp->rope_factor = 1.0f;
     m->layers = (infer__layer *)infer__arena_alloc(&m->arena, (uint64_t)hp->n_layer * sizeof *m->layers);
-    m->max_states = 2 * INFER__MAX_PARTS * hp->n_layer;
+    m->max_states = 3 * INFER__MAX_PARTS * hp->n_layer;
     m->states = (infer__state *)infer__arena_alloc(&m->arena, (uint64_t)m->max_states * sizeof *m->states);
     if (!m->layers || !m->states)
         return infer__error(err, INFER_ERR_MEMORY, "no memory for %d layers", (int)hp->n_layer);

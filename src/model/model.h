@@ -83,6 +83,8 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__V_MAY_BE_K INFER__FLAG(62) /* without attn_v, V is what attn_k gives, before norm and rotation */
 #define INFER__SPARSE INFER__FLAG(63) /* activation_sparsity_scale: of an FFN's gates only the largest stay */
 
+#define INFER__INDEX_SHARED INFER__FLAG(27) /* attention.indexer.types: some layers choose what one before them did */
+
 /* The same, of routers and experts. */
 enum {
     INFER__EXPERTS_RAW = 1,  /* weights are not divided by their sum, unless a key says so */
@@ -104,6 +106,7 @@ typedef struct infer__arch {
     uint8_t no_rope_every;  /* N: every N-th layer is not rotated; 0 = all are */
     int32_t chunk;          /* windows are chunks, of so many positions where no key says it; 0 = they slide */
     uint8_t gate;           /* INFER__ACT_* of attn_gate, where layers have one; 0 = none has (SiLU is none) */
+    uint8_t index;          /* INFER__ROPE_* of indexers, where layers may have one; 0 = none has */
     uint8_t score, experts; /* INFER__SCORE_* of a router when no key says it; INFER__EXPERTS_* */
     float act_limit, act_add; /* of the activation: limit and up_add of infer__act_args */
     uint64_t flags;
@@ -290,6 +293,7 @@ typedef struct infer__sublayer_kind {
     const char *in, *out;     /* what a trace calls its input and its output */
     const char *result;       /* what a description calls the latter */
     int16_t slots, slots_end; /* its own weight slots: [slots, slots_end) */
+    int16_t more, more_end;   /* and those of a stage that several kinds have */
     /* While a model opens, in this order. keys: look up and range check what the file says of the layer's shape. check:
      * the weights are bound; what must be there, and what must not. split: they are loaded; cut fused ones, keep
      * small ones as numbers. */
@@ -326,7 +330,8 @@ struct infer__part {
     int8_t beside; /* 1: reads the stream as the part before it found it: parallel blocks, two mixers side by side */
     int8_t keeps;  /* 1: its result is kept for a later part of the layer, not added; or it changes the stream itself */
     float scale;
-    int32_t state[2];   /* slots of infer_model.states that it reads; -1 = none. Attention: keys, values */
+    /* slots of infer_model.states that it reads; -1 = none. Attention: keys, values, keys of its indexer */
+    int32_t state[3];
 };
 enum { INFER__MAX_PARTS = 10 };
 
@@ -338,6 +343,14 @@ typedef struct infer__ssm {
     int32_t tiled;      /* of delta nets: see infer__delta_args */
     int32_t bare_norms; /* 1 = dt, B and C have norms without weights, where they have none with */
 } infer__ssm;
+
+/* An indexer (layers/indexer.c), sizes as in infer__index_args; heads 0 = the layer has none. */
+typedef struct infer__indexer {
+    int32_t heads, dim, top, block, local;
+    int32_t latent; /* 1 = of latent attention: one set for all heads, weighted */
+    int32_t shared; /* 1 = what the last one before it chose counts */
+    int32_t rope;   /* INFER__ROPE_* */
+} infer__indexer;
 
 /* Everything that a pass knows of a layer; what a kind does not use is 0. */
 struct infer__layer {
@@ -366,6 +379,7 @@ struct infer__layer {
     int32_t conv_taps;
     infer__ssm ssm;
     int32_t latent_rank, latent_q_rank, latent_k, latent_v; /* of latent attention; the last two: widths of heads */
+    infer__indexer index_of;
     float attn_scale, attn_softcap, max_bias, clamp_kqv; /* as in infer__attention_args; clamp of Q, K, V: 0 = none */
     float temp_scale, temp_floor, temp_offset;
     float act_limit, act_add;   /* of the FFN's activation: infer__act_args */
@@ -391,6 +405,7 @@ typedef struct infer__plan {
     int32_t n_pages[INFER__GROUPS];
     int32_t snapshot_every;                /* positions between two kept states of recurrent layers */
     int64_t work_cols;                     /* floats a row in the shared work area: experts need more than 2^31 */
+    int64_t pass_kept;                     /* of them, what is kept for the pass: hp.pass_kept, chosen positions */
     infer__needs needs;                    /* what backends take scratch for */
     int32_t head_rows;                     /* rows of logits computed at a time */
     int32_t top_rows;                      /* and of logits that may stay on the device; 0 = the head is not there */
@@ -655,7 +670,7 @@ INFER__INLINE const infer__ops *infer__state_ops(infer_context *c, int32_t state
 }
 static infer_result infer__cache_create(infer_context *c, infer_error *err);
 static void infer__cache_destroy(infer_context *c);
-/* A slot that the layer owns; returns its index. The model has room for two a part. */
+/* A slot that the layer owns; returns its index. The model has room for three a part. */
 static int32_t infer__state_add(infer_model *m, const infer__layer *l, int32_t kind, int32_t group, int32_t n_head,
                                 int32_t dim);
 /* Bytes of a page of a slot. */
@@ -749,6 +764,9 @@ static void infer__gate(infer_context *c, int32_t act, const infer__tensor *gate
 static infer__tensor infer__kept(infer_context *c, const infer__layer *l, int32_t rows);
 /* [rows][cols] of what is kept for the pass, behind `first` floats for each of pass_rows. Its users are on the CPU. */
 static infer__tensor infer__pass_kept(infer_context *c, int32_t pass_rows, int64_t first, int32_t rows, int32_t cols);
+
+/* layers/indexer.c: ints a row of what a layer's indexer chooses, in sessions of so many cells; 0 = it has none. */
+static int64_t infer__indexer_list(const infer__layer *l, int32_t cells);
 
 /* The part of this kind, NULL when the layer has none. */
 INFER__INLINE const infer__part *infer__layer_part(const infer__layer *l, int32_t kind) {

@@ -76,6 +76,7 @@ static int infer__plan_layer_cache(const infer__plan *p, const infer_model *m, i
 /* The widest rows and largest ops of all layers: every place has scratch for them. */
 static void infer__plan_needs(infer__plan *p, const infer_model *m) {
     infer__needs *n = &p->needs;
+    int64_t chosen = 0;
     int32_t i, k;
     n->cpu = m->cpu;
     n->exact = m->params.exact;
@@ -89,8 +90,10 @@ static void infer__plan_needs(infer__plan *p, const infer_model *m) {
             int64_t cols = kind->cols ? kind->cols(m, &m->layers[i]) : 0;
             if (kind->needs) kind->needs(m, &m->layers[i], n);
             p->work_cols = INFER__MAX(p->work_cols, cols + m->layers[i].kept);
+            chosen = INFER__MAX(chosen, infer__indexer_list(&m->layers[i], p->cells));
         }
-    p->work_cols += m->hp.pass_kept;
+    p->pass_kept = m->hp.pass_kept + chosen;
+    p->work_cols += p->pass_kept;
 }
 
 /* Buffers that every place has. */

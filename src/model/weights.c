@@ -64,6 +64,10 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_SSM_HEADS_TWO: return l ? 2 * (uint64_t)l->ssm.heads : 0;
     case INFER__D_SSM_STATE: return l ? (uint64_t)l->ssm.state : 0;
     case INFER__D_SSM_A: return l ? (uint64_t)l->ssm.heads * (l->ssm.own_a ? (uint64_t)l->ssm.state : 1) : 0;
+    case INFER__D_LATENT_ROT: return l ? (uint64_t)l->n_rot : 0;
+    case INFER__D_INDEX_QUERY: return l ? (uint64_t)l->index_of.heads * (uint64_t)l->index_of.dim : 0;
+    case INFER__D_INDEX_KEY: return l ? (uint64_t)l->index_of.dim : 0;
+    case INFER__D_INDEX_HEADS: return l ? (uint64_t)l->index_of.heads : 0;
     case INFER__D_PER_LAYER: return (uint64_t)hp->n_per_layer;
     case INFER__D_PER_LAYERS: return (uint64_t)hp->n_per_layer * (uint64_t)hp->n_layer;
     case INFER__D_STREAMS: return (uint64_t)hp->n_streams;
@@ -188,6 +192,7 @@ static int infer__slot_read(const infer__layer *l, int slot) {
     for (i = 0; i < l->n_parts; i++) {
         const infer__part *p = &l->parts[i];
         if (slot >= p->kind->slots && slot < p->kind->slots_end) return 1;
+        if (slot >= p->kind->more && slot < p->kind->more_end) return 1;
         if ((p->reads == INFER__READS_NORM || p->reads == INFER__READS_BOTH) &&
             (slot == p->norm || slot == p->norm + 1))
             return 1;

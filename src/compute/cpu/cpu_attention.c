@@ -9,6 +9,8 @@
  *        total, always in order of position. So when there are fewer tiles than threads (generation with a long
  *        context), parts can be tasks of their own: they leave what they have on scratch, and it is merged after.
  *        A head's sink, a score without a value, comes in last, when the total is complete.
+ *        Where positions are chosen (infer__index_args) a tile is one row, and all of this counts places in its list:
+ *        so a list of all positions gives the bits of none.
  * Invariant: what a row gets depends on its own position and cache only: chunks and splits are counted from position 0.
  * Start: infer__attention_chunk, then infer__attention_task.
  */
@@ -30,16 +32,17 @@ typedef struct infer__attention_plan {
 
 INFER__INLINE int32_t infer__round_up(int32_t n, int32_t to) { return (n + to - 1) / to * to; }
 
-static infer__attention_plan infer__attention_layout(int32_t dim_k, int32_t dim_v, int32_t value_step) {
+/* many: what is gathered serves as many pairs as there may be, though their values do not fit the nearest cache. */
+static infer__attention_plan infer__attention_layout(int32_t dim_k, int32_t dim_v, int32_t value_step, int many) {
     infer__attention_plan p;
     int32_t most, room;
     p.dim_k = infer__round_up(dim_k, INFER__KV_BLOCK);
     p.dim_v = infer__round_up(dim_v, value_step);
     most = INFER__MAX(p.dim_k, infer__round_up(dim_v, INFER__KV_BLOCK));
-    p.pairs = INFER__MAX(8, INFER__MIN(INFER__ATT_PAIRS, INFER__ATT_FLOATS / most));
-    p.keys = 0;
-    p.values = p.keys + (int64_t)INFER__KV_CHUNK * p.dim_k;
-    p.q = p.values + (int64_t)INFER__KV_CHUNK * p.dim_v;
+    p.pairs = many ? INFER__ATT_PAIRS : INFER__MAX(8, INFER__MIN(INFER__ATT_PAIRS, INFER__ATT_FLOATS / most));
+    p.keys = 0; /* each has room for a page of the other, too: infer__attention_gather */
+    p.values = p.keys + INFER__MAX((int64_t)INFER__KV_CHUNK * p.dim_k, (int64_t)INFER__PAGE * p.dim_v);
+    p.q = p.values + INFER__MAX((int64_t)INFER__KV_CHUNK * p.dim_v, (int64_t)INFER__PAGE * p.dim_k);
     p.y = p.q + (int64_t)p.pairs * p.dim_k;
     p.total = p.y + (int64_t)p.pairs * p.dim_v;
     p.scores = p.total + (int64_t)p.pairs * p.dim_v;
@@ -52,9 +55,9 @@ static infer__attention_plan infer__attention_layout(int32_t dim_k, int32_t dim_
 }
 
 /* Floats of scratch for heads of at most max_head values. */
-static int64_t infer__attention_scratch(int32_t max_head) {
-    int64_t least = infer__attention_layout(1, 1, INFER__KV_BLOCK).end;
-    return INFER__MAX(least, infer__attention_layout(max_head, max_head, INFER__KV_BLOCK).end);
+static int64_t infer__attention_scratch(int32_t max_head, int many) {
+    int64_t least = infer__attention_layout(1, 1, INFER__KV_BLOCK, many).end;
+    return INFER__MAX(least, infer__attention_layout(max_head, max_head, INFER__KV_BLOCK, many).end);
 }
 
 typedef struct infer__attention_job {
@@ -73,6 +76,7 @@ typedef struct infer__attention_block {
     int32_t lo[INFER__ATT_PAIRS], hi[INFER__ATT_PAIRS]; /* first and last position that each row sees */
     int32_t pos[INFER__ATT_PAIRS];                      /* where each row is */
     int32_t first, last;                                /* of all rows */
+    const int32_t *list;                                /* NULL, or the positions that lo and hi count */
     float slope[INFER__ATT_PAIRS];                      /* of each head */
     infer__softmax part[INFER__ATT_PAIRS], total[INFER__ATT_PAIRS];
     float *keys, *values, *q, *y, *sum, *scores; /* on scratch; y of the part, sum of the total */
@@ -86,6 +90,19 @@ static float infer__alibi_slope(float max_bias, int32_t n_head, int32_t h) {
     while (n * 2 <= n_head) n *= 2;
     if (h < n) return (float)pow(2.0, -(double)max_bias / n * (h + 1));
     return (float)pow(2.0, -(double)max_bias / 2 / n * (2 * (h - n) + 1));
+}
+
+/* What a row sees: positions, or where some were chosen, which it gives, places in that list. */
+static const int32_t *infer__attention_sees(const infer__pass *p, const infer__attention_args *a, int32_t row,
+                                            int32_t kv_head, int32_t *lo, int32_t *hi) {
+    const int32_t *list;
+    infer__row_sees(p, a, row, lo, hi);
+    if (!a->chosen.buf) return NULL;
+    list = infer__index_list(&a->chosen, row, (int32_t)((int64_t)kv_head * a->chosen_sets / a->n_head_kv),
+                             a->chosen_sets);
+    *lo = 0;
+    *hi = list[0];
+    return list + 1;
 }
 
 static float infer__row_scale(const infer__attention_args *a, int32_t pos) {
@@ -110,6 +127,49 @@ typedef struct infer__attention_pages {
     const float *floats[INFER__CHUNK_PAGES];
 } infer__attention_pages;
 
+/* The chosen positions of the chunk at `base`, as pages of float32 on scratch. One after the other: a page's worth of
+ * neighbours is read as it is. */
+static void infer__attention_gather(const infer__attention_job *job, infer__attention_block *b, int32_t base,
+                                    int values, infer__attention_pages *out) {
+    const infer__attention_args *a = job->a;
+    const infer__kv_buf *cache = values ? a->v_cache : a->k_cache;
+    const infer__kv_reader *read = &job->f->kv[cache->type];
+    const int32_t dim = values ? a->dim_v : a->dim_k, padded = values ? job->plan.dim_v : job->plan.dim_k;
+    const int32_t n = INFER__MIN(INFER__KV_CHUNK, b->last + 1 - base), *list = b->list + base;
+    float *spare = values ? b->keys : b->values, *to;
+    const float *from = NULL;
+    int32_t j, k, at = -1;
+    for (j = 0; j < n; j++) {
+        const int32_t slot = list[j] % INFER__PAGE, first = list[j] - slot, column = j % INFER__PAGE;
+        to = (values ? b->values : b->keys) + (int64_t)(j - column) * padded;
+        if (column == 0) out->floats[j / INFER__PAGE] = to;
+        if (first != at || (values && cache->type != INFER_KV_F32)) {
+            const int whole = slot == 0 && column == 0 && j + INFER__PAGE <= n &&
+                              list[j + INFER__PAGE - 1] - list[j] == INFER__PAGE - 1;
+            const int32_t page = infer__page_of(&job->c->pass, a->group, b->seq, first);
+            const uint8_t *p = infer__kv_at(cache, page, b->kv_head, a->n_head_kv, dim);
+            at = first;
+            from = spare;
+            if (cache->type == INFER_KV_F32) from = (const float *)(const void *)p;
+            else if (values) read->values(spare, p, dim, padded, slot, whole ? INFER__PAGE - 1 : slot);
+            else read->keys(spare, p, dim);
+            if (whole) {
+                if (values && from != spare)
+                    for (k = 0; k < INFER__PAGE; k++)
+                        memcpy(to + (int64_t)k * padded, from + (int64_t)k * dim, (size_t)dim * sizeof *to);
+                else memcpy(to, from, (size_t)INFER__PAGE * (size_t)(values ? padded : dim) * sizeof *to);
+                j += INFER__PAGE - 1;
+                continue;
+            }
+        }
+        if (values) {
+            const float *row = from + (int64_t)slot * (from == spare ? padded : dim);
+            memcpy(to + (int64_t)column * padded, row, (size_t)dim * sizeof *to);
+        } else
+            for (k = 0; k < dim; k++) to[k * INFER__PAGE + column] = from[k * INFER__PAGE + slot];
+    }
+}
+
 /* The pages of the chunk at `base`; `direct`: as float32 they are not needed. */
 static void infer__attention_read(const infer__attention_job *job, infer__attention_block *b, int32_t base, int values,
                                   int direct, infer__attention_pages *out) {
@@ -121,6 +181,10 @@ static void infer__attention_read(const infer__attention_job *job, infer__attent
     const int32_t from = INFER__MAX(base, b->first), to = INFER__MIN(base + INFER__KV_CHUNK - 1, b->last);
     const int in_place = cache->type == INFER_KV_F32 && (!values || padded == dim);
     int32_t i;
+    if (b->list) {
+        infer__attention_gather(job, b, base, values, out);
+        return;
+    }
     for (i = (from - base) / INFER__PAGE; i <= (to - base) / INFER__PAGE; i++) {
         const int32_t at = base + i * INFER__PAGE, page = infer__page_of(&job->c->pass, a->group, b->seq, at);
         const uint8_t *p = infer__kv_at(cache, page, b->kv_head, a->n_head_kv, dim);
@@ -184,7 +248,8 @@ static void infer__attention_chunk(const infer__attention_job *job, infer__atten
     float *y;
     const int front = a->v_cache == a->k_cache;
     int direct;
-    direct = !front && direct_k->scores && pairs <= INFER__DIRECT_PAIRS && first == 0 && last == INFER__CHUNK_PAGES - 1;
+    direct = !front && !b->list && direct_k->scores && pairs <= INFER__DIRECT_PAIRS && first == 0 &&
+             last == INFER__CHUNK_PAGES - 1;
     infer__attention_read(job, b, base, 0, direct, &pages);
     if (direct) direct_k->scores(b->scores, pages.stored, b->q, plan->dim_k, pairs, a->dim_k);
     else job->f->scores(b->scores, pages.floats, first, last, b->q, plan->dim_k, pairs, a->dim_k);
@@ -199,7 +264,7 @@ static void infer__attention_chunk(const infer__attention_job *job, infer__atten
                             b->y + (int64_t)pair * plan->dim_v, plan->dim_v);
         }
     }
-    direct = !front && direct_v->values && pairs <= INFER__DIRECT_PAIRS && a->dim_v % 64 == 0;
+    direct = !front && !b->list && direct_v->values && pairs <= INFER__DIRECT_PAIRS && a->dim_v % 64 == 0;
     if (front) infer__attention_front(job, b, base, &pages);
     else infer__attention_read(job, b, base, 1, direct, &pages);
     for (r = 0; r < b->n_rows; r += i) { /* rows that see the same positions together */
@@ -264,7 +329,7 @@ static void infer__attention_rows(const infer__attention_job *job, infer__attent
     for (r = 0; r < b->n_rows; r++) {
         float scale;
         pos = b->pos[r] = job->c->pass.pos[b->row + r];
-        infer__row_sees(&job->c->pass, a, b->row + r, &b->lo[r], &b->hi[r]);
+        b->list = infer__attention_sees(&job->c->pass, a, b->row + r, b->kv_head, &b->lo[r], &b->hi[r]);
         b->hi[r]--;
         b->first = INFER__MIN(b->first, b->lo[r]);
         b->last = INFER__MAX(b->last, b->hi[r]);
@@ -352,22 +417,23 @@ static void infer__attention_merge_task(void *arg, int task, int worker) {
 static void infer__attention_cut(infer__attention_job *job) {
     const infer__attention_args *a = job->a;
     const int32_t share = a->n_head / a->n_head_kv, threads = infer__pool_threads(job->c->pool);
-    int32_t first = INT32_MAX, last = 0, lo, hi, r;
+    int32_t first = INT32_MAX, last = 0, lo, hi, r, g;
     int64_t tiles, splits;
     job->head_step = INFER__MIN(share, job->plan.pairs);
     job->head_tasks = (share + job->head_step - 1) / job->head_step;
-    job->row_step = job->plan.pairs / job->head_step;
+    job->row_step = a->chosen.buf ? 1 : job->plan.pairs / job->head_step;
     while (job->row_step > 1 && (int64_t)(a->q.rows / job->row_step) * a->n_head_kv * job->head_tasks < 4 * threads)
         job->row_step /= 2;
     job->row_tasks = (a->q.rows + job->row_step - 1) / job->row_step;
     job->split = job->n_splits = 0;
     tiles = (int64_t)job->row_tasks * a->n_head_kv * job->head_tasks;
     if (threads == 1 || tiles >= 4 * threads) return;
-    for (r = 0; r < a->q.rows; r++) {
-        infer__row_sees(&job->c->pass, a, r, &lo, &hi);
-        first = INFER__MIN(first, lo);
-        last = INFER__MAX(last, hi - 1);
-    }
+    for (r = 0; r < a->q.rows; r++)
+        for (g = 0; g < (a->chosen.buf ? a->n_head_kv : 1); g++) {
+            infer__attention_sees(&job->c->pass, a, r, g, &lo, &hi);
+            first = INFER__MIN(first, lo);
+            last = INFER__MAX(last, hi - 1);
+        }
     splits = last / INFER__KV_SPLIT - first / INFER__KV_SPLIT + 1;
     if (splits < 2 || splits * a->q.rows * a->n_head > (int64_t)threads * job->plan.n_parts) return;
     job->split = first / INFER__KV_SPLIT;
@@ -382,11 +448,13 @@ static void infer__cpu_attention(infer__ctx *c, const infer__attention_args *a) 
     if (!infer__vector_ok(c, a->sinks, "attention sinks")) return;
     INFER__ASSERT(a->n_head % a->n_head_kv == 0 && (!a->sinks || a->sinks->cols == a->n_head));
     INFER__ASSERT(a->q.cols == a->n_head * a->dim_k && a->y.cols == a->n_head * a->dim_v);
+    INFER__ASSERT(!a->chosen.buf || (!a->window && !a->chunk && !(a->max_bias > 0)));
     job.c = c;
     job.a = a;
     job.f = infer__flash_find(c->kernels->need);
     job.plan = infer__attention_layout(a->dim_k, a->dim_v,
-                                       a->v_cache->type >= INFER_KV_Q8_0 ? INFER__KV_BLOCK : INFER__LANES);
+                                       a->v_cache->type >= INFER_KV_Q8_0 ? INFER__KV_BLOCK : INFER__LANES,
+                                       a->chosen.buf != NULL);
     INFER__ASSERT(job.plan.end <= c->cpu->scratch_len);
     infer__attention_cut(&job);
     seen = (int64_t)infer__attention_seen(c, a);

@@ -55,10 +55,11 @@ static void infer__cpu_kv_import(infer__ctx *c, const infer__kv_page_args *a) {
 /* The largest of what any op needs for rows of at most max_cols values: decoded rows of a weight (four at least); the
  * tiles of attention with heads of at most max_head values (0: as large as rows allow); and what integer products need,
  * before that (experts use both). */
-static int64_t infer__cpu_scratch_len(int32_t max_cols, int32_t max_head) {
+static int64_t infer__cpu_scratch_len(int32_t max_cols, int32_t max_head, int chosen) {
     int64_t cols = INFER__MAX(max_cols, 64);
     int64_t tile = INFER__MAX(INFER__MIN(cols * INFER__TILE_ROWS, INFER__TILE_FLOATS), 4 * cols);
-    int64_t attention = infer__attention_scratch(max_head ? max_head : INFER__MIN(max_cols, INFER__MAX_HEAD_DIM));
+    int32_t head = max_head ? max_head : INFER__MIN(max_cols, INFER__MAX_HEAD_DIM);
+    int64_t attention = infer__attention_scratch(head, chosen);
     int64_t n = INFER__MAX(INFER__MAX(tile, attention), infer__float_scratch_len(max_cols)) +
                 (int64_t)(sizeof(infer__int8_scratch) / sizeof(float));
     return (n + INFER__LANES - 1) / INFER__LANES * INFER__LANES;
@@ -74,19 +75,21 @@ static void infer__cpu_sync(infer__ctx *c) { (void)c; /* every op is done when i
 static void infer__cpu_run_sizes(struct infer__cpu_run *r, const infer__needs *n) {
     uint64_t rows = (uint64_t)n->rows, pairs = rows * (uint64_t)n->n_used;
     memset(r, 0, sizeof *r);
-    r->scratch_len = infer__cpu_scratch_len(n->cols, n->head);
+    r->scratch_len = infer__cpu_scratch_len(n->cols, n->head, n->index_sets > 0);
     r->x8_len = INFER__MAX(infer__cpu_x8_len(rows, n->cols), infer__cpu_x8_len(pairs, n->expert_cols));
     r->float_x_bytes = INFER__MAX(infer__float_x_bytes(n->cpu, rows, n->cols),
                                   infer__float_experts_bytes(n->float_cols, pairs, n->n_expert));
     r->n_turns = n->turn_sets;
     r->turns_len = (int64_t)n->rows * n->turn_cols;
+    r->ranks_len = infer__index_ranks(n);
 }
 
 static void infer__cpu_sizes(const infer__needs *n, uint64_t *here, uint64_t *host) {
     struct infer__cpu_run r;
     infer__cpu_run_sizes(&r, n);
     *here = (uint64_t)n->threads * (uint64_t)r.scratch_len * sizeof(float) + infer__cpu_x8_bytes(r.x8_len) +
-            r.float_x_bytes + (uint64_t)r.n_turns * (uint64_t)r.turns_len * sizeof(float);
+            r.float_x_bytes + (uint64_t)r.n_turns * (uint64_t)r.turns_len * sizeof(float) +
+            (uint64_t)r.ranks_len * sizeof(uint32_t);
     *host = 0;
 }
 
@@ -109,6 +112,8 @@ static int infer__cpu_prepare(infer__ctx *c, const infer__needs *n) {
     if (r->float_x_bytes) r->float_x = (uint8_t *)infer__alloc(c->mem, r->float_x_bytes);
     bytes = (uint64_t)r->n_turns * (uint64_t)r->turns_len * sizeof(float);
     if (bytes) r->turns = (float *)infer__alloc(c->mem, bytes);
+    if (r->ranks_len) r->ranks = (uint32_t *)infer__alloc(c->mem, (uint64_t)r->ranks_len * sizeof(uint32_t));
+    if (r->ranks_len && !r->ranks) return 0;
     return r->scratch && (r->x8 || !r->x8_len) && (r->float_x || !r->float_x_bytes) && (r->turns || !bytes);
 }
 
@@ -119,6 +124,7 @@ static void infer__cpu_finish(infer__ctx *c) {
     infer__free(c->mem, r->x8);
     infer__free(c->mem, r->float_x);
     infer__free(c->mem, r->turns);
+    infer__free(c->mem, r->ranks);
     infer__free(c->mem, r);
     c->cpu = NULL;
 }
@@ -427,6 +433,7 @@ static const infer__ops infer__cpu_ops = {
     .delta = infer__cpu_delta,
     .act = infer__cpu_act,
     .streams = infer__cpu_streams,
+    .index = infer__cpu_index,
     .add = infer__cpu_add,
     .map = infer__cpu_map,
     .moe_route = infer__cpu_moe_route,

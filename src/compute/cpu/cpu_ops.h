@@ -43,6 +43,8 @@ struct infer__cpu_run {
     int64_t turns_len;
     int32_t n_turns;
     const infer__buf *turns_of[INFER__ROPE_SETS];
+    uint32_t *ranks; /* of positions, for `index` */
+    int64_t ranks_len;
 };
 static uint64_t infer__cpu_x8_len(uint64_t rows, int32_t cols); /* chunks */
 static uint64_t infer__cpu_x8_bytes(uint64_t len);

@@ -144,6 +144,7 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
                      "%s: layer %d: %d heads of %d, %d K/V heads, %d rotated do not fit together", k->prefix, (int)i,
                      (int)l->n_head, (int)l->dim_k, (int)l->n_head_kv, (int)l->n_rot);
     }
+    infer__indexer_keys(k, l, 0);
 }
 
 /* The groups of a row that a norm's weight or bias is for: each head, with one set of values for all of them or a set
@@ -169,14 +170,15 @@ static infer_result infer__check_head_norm(const infer_model *m, const infer__la
                         w->name, (int)w->cols, b->name, (int)b->cols);
 }
 
-/* A gate has a value for each head, or for each of its values. */
-static infer_result infer__check_gate(const infer_model *m, const infer__layer *l, infer_error *err) {
-    const infer__weight *w = &l->w[INFER__W_ATTN_GATE];
-    if (!w->type) return m->arch->flags & INFER__GATE_NEEDED ? infer__need(l, INFER__W_ATTN_GATE, err) : INFER_OK;
+/* A gate, of this slot, has a value for each head, or for each of its values. */
+static infer_result infer__check_gate(const infer_model *m, const infer__layer *l, int slot, int32_t dim,
+                                      infer_error *err) {
+    const infer__weight *w = &l->w[slot];
+    if (!w->type) return m->arch->flags & INFER__GATE_NEEDED ? infer__need(l, slot, err) : INFER_OK;
     if (!l->gate || l->q_gated) return infer__no_use(m, l, w->name, err);
-    if (w->rows == l->n_head || w->rows == l->n_head * l->dim_v) return INFER_OK;
+    if (w->rows == l->n_head || w->rows == l->n_head * dim) return INFER_OK;
     return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows, the model needs %d or %d", w->name, (int)w->rows,
-                        (int)l->n_head, (int)(l->n_head * l->dim_v));
+                        (int)l->n_head, (int)(l->n_head * dim));
 }
 
 /* Norms of heads; in some models Q's is a number a head, which infer__mix_attention_split makes a row of weights. */
@@ -221,10 +223,10 @@ static infer_result infer__check_scales(const infer__layer *l, int scale, int bi
 
 static infer_result infer__mix_attention_check(const infer_model *m, infer__layer *l, infer_error *err) {
     infer__weight *w = l->w;
-    infer_result r = INFER_OK;
+    infer_result r = infer__indexer_check(m, l, err);
     int s;
     if (!w[INFER__W_ATTN_QKV].type) {
-        r = infer__need(l, INFER__W_ATTN_Q, err);
+        if (!r) r = infer__need(l, INFER__W_ATTN_Q, err);
         if (!r && !l->kv_from) r = infer__need(l, INFER__W_ATTN_K, err);
         if (!r && !l->kv_from && !(m->arch->flags & INFER__V_MAY_BE_K)) r = infer__need(l, INFER__W_ATTN_V, err);
         if (!r) r = infer__only_with(m, l, INFER__W_ATTN_V_B, INFER__W_ATTN_V, err);
@@ -241,7 +243,7 @@ static infer_result infer__mix_attention_check(const infer_model *m, infer__laye
     if (!r) r = infer__check_scales(l, INFER__W_OUT_SCALE, INFER__W_ATTN_OUT_B, 1, err);
     for (s = INFER__W_ATTN_Q_B; s <= INFER__W_ATTN_V_B && !r; s += 2)
         if (w[INFER__W_ATTN_QKV_B].type) r = infer__only_with(m, l, s, INFER__W_ATTN_Q, err); /* there is no Q alone */
-    return r ? r : infer__check_gate(m, l, err);
+    return r ? r : infer__check_gate(m, l, INFER__W_ATTN_GATE, l->dim_v, err);
 }
 
 /* Q's norm, a number a head in the file, as a row of weights. */
@@ -283,7 +285,7 @@ static infer_result infer__mix_attention_split(infer_model *m, infer__layer *l, 
 static int64_t infer__mix_attention_cols(const infer_model *m, const infer__layer *l) {
     (void)m;
     return (int64_t)l->n_head * (l->dim_k + l->dim_v) + (int64_t)l->n_head_kv * (l->dim_k + l->dim_v) +
-           (l->q_gated ? 2 * (int64_t)l->n_head * l->dim_k : l->w[INFER__W_ATTN_GATE].rows);
+           (l->q_gated ? 2 * (int64_t)l->n_head * l->dim_k : l->w[INFER__W_ATTN_GATE].rows) + infer__indexer_cols(l);
 }
 
 /* Keys and values; a window's in pages of their own, which are given back as it moves on. */
@@ -297,6 +299,7 @@ static void infer__mix_attention_state(infer_model *m, infer__layer *l, infer__p
     }
     p->state[0] = infer__state_add(m, l, INFER__STATE_KEYS, group, l->n_head_kv, l->dim_k);
     p->state[1] = infer__state_add(m, l, INFER__STATE_VALUES, group, l->n_head_kv, l->dim_v);
+    infer__indexer_state(m, l, p);
 }
 
 /* What the layer's attention computes, whatever the buffers. */
@@ -322,11 +325,13 @@ static void infer__attention_of(const infer__layer *l, infer__attention_args *a)
 static void infer__mix_attention_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
     (void)m;
     infer__need_attention(n, l->n_head, l->dim_k, l->dim_v);
+    infer__indexer_needs(l, n);
 }
 
 static const char *infer__mix_attention_lacks(const infer__ops *ops, const infer__layer *l) {
     infer__attention_args a;
     if (l->kv_from || l->kv_read) return "shared keys and values"; /* they are where their layer runs */
+    if (l->index_of.heads) return "chosen positions";
     infer__attention_of(l, &a);
     return ops->supports(INFER__OP_ATTENTION, &a) && !l->not_causal ? NULL : "attention";
 }
@@ -440,8 +445,8 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
                                      l->q_gated ? 2 * nq : l->w[INFER__W_ATTN_GATE].rows);
     infer__tensor both = gate, heads = y; /* heads: y, a row a head */
     int gated = l->w[INFER__W_ATTN_GATE].type != NULL;
+    if (gated || l->index_of.heads) infer__sublayer_norm(c, s);
     if (gated) {
-        infer__sublayer_norm(c, s);
         infer__product(c, &s->x, &l->w[INFER__W_ATTN_GATE], NULL, &gate); /* x is of no account afterwards */
     }
     infer__qkv(c, l, s, l->q_gated ? &both : &q, &k, &v);
@@ -479,6 +484,7 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     at.k_cache = store.k_cache;
     at.v_cache = store.v_cache;
     at.group = store.group;
+    infer__indexer_run(c, l, s, NULL, &at);
     c->ctx.ops->attention(&c->ctx, &at);
     if (l->q_gated) {
         heads.rows = n * l->n_head;
@@ -518,6 +524,7 @@ static void infer__mix_attention_describe(infer__text_out *o, const infer_model 
         infer__text_add(o, "    q, k = rotate(q, k)  # first %d of %d, %s, base %g%s\n", (int)l->n_rot, (int)l->dim_k,
                         l->rope_kind == INFER__ROPE_PAIRS ? "pairs" : "halves",
                         l->rope_base, hp->rope_scaling && l->rope_scaled ? ", scaled" : "");
+    infer__indexer_describe(o, l, in);
     infer__text_add(o, "    a = softmax(q k * %g", l->attn_scale);
     if (l->attn_softcap > 0) infer__text_add(o, ", capped at %g", l->attn_softcap);
     if (l->max_bias > 0) infer__text_add(o, ", + ALiBi %g", l->max_bias);

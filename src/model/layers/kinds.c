@@ -15,6 +15,7 @@ static const infer__sublayer_kind INFER__SUBLAYER_KINDS[INFER__SUBLAYER_COUNT] =
      .result = "a",
      .slots = INFER__W_ATTN_QKV,
      .slots_end = INFER__W_OUT_SCALE + 1,
+     .more = INFER__W_INDEX_Q_B, .more_end = INFER__W_INDEX_WEIGHTS + 1,
      .keys = infer__mix_attention_keys,
      .check = infer__mix_attention_check,
      .split = infer__mix_attention_split,
@@ -86,7 +87,8 @@ static const infer__sublayer_kind INFER__SUBLAYER_KINDS[INFER__SUBLAYER_COUNT] =
     INFER__MAMBA_KIND("Mamba with heads", infer__mamba_heads_keys),
 #undef INFER__MAMBA_KIND
     { .name = "latent attention", .in = "attn_in", .out = "attn_out", .result = "a",
-      .slots = INFER__W_LATENT_Q, .slots_end = INFER__W_LATENT_OUT + 1, .keys = infer__latent_keys,
+      .slots = INFER__W_LATENT_Q, .slots_end = INFER__W_LATENT_OUT + 1,
+      .more = INFER__W_INDEX_Q_B, .more_end = INFER__W_INDEX_WEIGHTS + 1, .keys = infer__latent_keys,
       .check = infer__latent_check, .split = infer__latent_split, .state = infer__latent_state,
       .cols = infer__latent_cols, .needs = infer__latent_needs, .lacks = infer__latent_lacks,
       .run = infer__mix_latent, .describe = infer__latent_describe, .labels = INFER__LATENT_LABELS },
@@ -140,7 +142,7 @@ static infer__part *infer__part_add(const infer_model *m, infer__layer *l, int32
     p->post = (int16_t)(post >= 0 && infer__layer_has(m, l, post) ? post : -1);
     p->reads = INFER__READS_NORM;
     p->scale = m->hp.residual_scale;
-    p->state[0] = p->state[1] = -1;
+    p->state[0] = p->state[1] = p->state[2] = -1;
     if (!(m->arch->flags & INFER__NO_PRE_NORM)) return p;
     p->reads = INFER__READS_STREAM;
     p->norm = -1;

@@ -5,7 +5,8 @@
  *     score = q_nope (W_kb latent) + rotate(q_pe) rotate(k_pe);  y = W_vb (sum of weights * latent), of each head
  * The cache holds latent and k_pe alone. W_kb goes to the query's side and W_vb behind the sum ("absorbed", section
  * 2.1.2), for prompts as for single tokens: so a row's result is the same in whatever pass it is computed. Attention
- * then is that of one K/V head whose values are the front of its keys.
+ * then is that of one K/V head whose values are the front of its keys. An indexer may choose the positions that it
+ * reads (indexer.c); k_pe may have a norm, and what heads give a gate (dots3-note).
  */
 #include "../model.h"
 
@@ -25,6 +26,8 @@ static void infer__latent_keys(infer__keys *k, infer__layer *l) {
     const infer__arch *a = k->m->arch;
     int absorbed = infer__gguf_peek(k->g, infer__key_name(k, "attention.key_length_mla")) != NULL;
     int32_t width = hp->n_embd / l->n_head, cached_k, cached_v, rot;
+    l->window = infer__mix_attention_window(k, l->index);
+    l->gate = a->gate;
     l->latent_rank = infer__key_int(k, "attention.kv_lora_rank", 1, INFER__MAX_HEAD_DIM, 0, 1);
     l->latent_q_rank = infer__key_int(k, "attention.q_lora_rank", 0, INFER__MAX_DIM, 0, 0);
     cached_k = infer__key_int(k, "attention.key_length", 1, INFER__MAX_HEAD_DIM, absorbed ? 0 : width, 0);
@@ -34,6 +37,13 @@ static void infer__latent_keys(infer__keys *k, infer__layer *l) {
     if (absorbed) {
         l->latent_k = infer__key_int(k, "attention.key_length_mla", 1, INFER__MAX_HEAD_DIM, 0, 1);
         l->latent_v = infer__key_int(k, "attention.value_length_mla", 1, INFER__MAX_HEAD_DIM, 0, 1);
+    }
+    if (l->window) { /* sizes of their own */
+        l->latent_rank = infer__key_int(k, "attention.kv_lora_rank_swa", 1, INFER__MAX_HEAD_DIM, l->latent_rank, 0);
+        l->latent_k = infer__key_int(k, "attention.key_length_mla_swa", 1, INFER__MAX_HEAD_DIM, l->latent_k, 0);
+        l->latent_v = infer__key_int(k, "attention.value_length_mla_swa", 1, INFER__MAX_HEAD_DIM, l->latent_v, 0);
+        cached_k = infer__key_int(k, "attention.key_length_swa", 1, INFER__MAX_HEAD_DIM, cached_k, 0);
+        cached_v = infer__key_int(k, "attention.value_length_swa", 1, INFER__MAX_HEAD_DIM, cached_v, 0);
     }
     rot = l->n_rot = infer__key_int(k, "rope.dimension_count", 2, INFER__MAX_HEAD_DIM, 0, 1);
     if (k->failed) return;
@@ -46,9 +56,11 @@ static void infer__latent_keys(infer__keys *k, infer__layer *l) {
     if (l->latent_rank + rot > INFER__MAX_HEAD_DIM)
         infer__latent_misfit(k, "attention.kv_lora_rank", l->latent_rank, 1, INFER__MAX_HEAD_DIM - rot);
     if (absorbed && cached_k && cached_k != l->latent_rank + rot)
-        infer__latent_misfit(k, "attention.key_length", cached_k, l->latent_rank + rot, l->latent_rank + rot);
+        infer__latent_misfit(k, l->window ? "attention.key_length_swa" : "attention.key_length", cached_k,
+                             l->latent_rank + rot, l->latent_rank + rot);
     if (absorbed && cached_v && cached_v != l->latent_rank)
-        infer__latent_misfit(k, "attention.value_length", cached_v, l->latent_rank, l->latent_rank);
+        infer__latent_misfit(k, l->window ? "attention.value_length_swa" : "attention.value_length", cached_v,
+                             l->latent_rank, l->latent_rank);
     if ((int64_t)l->n_head * (l->latent_rank + INFER__MAX(l->latent_k, l->latent_v)) > INFER__MAX_DIM)
         infer__latent_misfit(k, "attention.head_count", l->n_head, 1,
                              INFER__MAX_DIM / (l->latent_rank + INFER__MAX(l->latent_k, l->latent_v)));
@@ -60,7 +72,7 @@ static void infer__latent_keys(infer__keys *k, infer__layer *l) {
     l->dim_v = l->latent_rank;
     l->rope_kind = infer__key_layer(k, "attention.rope_pattern", l->index, 0, 1, 1) ? a->rope : INFER__ROPE_NONE;
     if (hp->clamp_kqv != 0) infer__key_unsupported(k, "attention.clamp_kqv", "not with latent attention");
-    l->rope_base = hp->rope_base;
+    l->rope_base = l->window ? hp->rope_base_window : hp->rope_base;
     l->rope_scaled = 1;
     l->attn_scale = 1.0f / sqrtf((float)l->latent_k);
     if (hp->attn_scale != 0) l->attn_scale = hp->attn_scale;
@@ -72,6 +84,7 @@ static void infer__latent_keys(infer__keys *k, infer__layer *l) {
     l->temp_scale = hp->temp_scale;
     if (l->temp_scale != 0)
         l->temp_floor = (float)infer__key_int(k, "attention.temperature_length", 1, 1 << 30, hp->rope_ctx, 0);
+    infer__indexer_keys(k, l, 1);
 }
 
 static infer_result infer__latent_check(const infer_model *m, infer__layer *l, infer_error *err) {
@@ -91,6 +104,8 @@ static infer_result infer__latent_check(const infer_model *m, infer__layer *l, i
     if (!r && w[INFER__W_LATENT_Q].type && l->latent_q_rank)
         r = infer__error(err, INFER_ERR_FORMAT, "key %s.attention.q_lora_rank is %d, but tensor %s is there",
                          m->arch->name, (int)l->latent_q_rank, w[INFER__W_LATENT_Q].name);
+    if (!r) r = infer__check_gate(m, l, INFER__W_LATENT_GATE, l->latent_v, err);
+    if (!r) r = infer__indexer_check(m, l, err);
     if (r || w[INFER__W_LATENT_KV_B].type || l->latent_k > l->n_rot) return r;
     return infer__error(err, INFER_ERR_FORMAT, "key %s.rope.dimension_count is %d: nothing is left of %d for tensor %s",
                         m->arch->name, (int)l->n_rot, (int)l->latent_k, w[INFER__W_LATENT_K_B].name);
@@ -133,22 +148,25 @@ static infer_result infer__latent_split(infer_model *m, infer__layer *l, infer_e
 }
 
 /* Floats a row: the query before W_qb, the query, the cache's row, the absorbed query, the heads' latent sums, and what
- * W_vb makes of them. */
+ * W_vb makes of them; their gate; the indexer's. */
 static int64_t infer__latent_cols(const infer_model *m, const infer__layer *l) {
     (void)m;
-    return (int64_t)l->latent_q_rank + l->dim_k +
+    return (int64_t)l->latent_q_rank + l->dim_k + l->w[INFER__W_LATENT_GATE].rows + infer__indexer_cols(l) +
            (int64_t)l->n_head * (l->latent_k + l->dim_k + l->latent_rank + l->latent_v);
 }
 
 /* One row a position; values are a part of it. */
 static void infer__latent_state(infer_model *m, infer__layer *l, infer__part *p) {
-    p->state[0] = p->state[1] = infer__state_add(m, l, INFER__STATE_KEYS, INFER__GROUP_FULL, 1, l->dim_k);
+    const int32_t group = l->window ? INFER__GROUP_WINDOW : INFER__GROUP_FULL;
+    p->state[0] = p->state[1] = infer__state_add(m, l, INFER__STATE_KEYS, group, 1, l->dim_k);
+    infer__indexer_state(m, l, p);
 }
 
 static void infer__latent_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
     (void)m;
     infer__need_attention(n, l->n_head, l->dim_k, l->dim_v);
     infer__need_cols(n, INFER__MAX(l->latent_q_rank, l->n_head * INFER__MAX(l->latent_k, l->latent_v)));
+    infer__indexer_needs(l, n);
 }
 
 static const char *infer__latent_lacks(const infer__ops *ops, const infer__layer *l) {
@@ -204,7 +222,7 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     const infer__weight *w = l->w;
     int32_t n = s->x.rows, heads = l->n_head, lora = w[INFER__W_LATENT_Q].type == NULL;
     uint64_t at = 0, rows = (uint64_t)n;
-    infer__tensor low, q, kv, wide, sums, y, latent;
+    infer__tensor low, q, kv, wide, sums, y, gate, latent, shared;
     infer__latent_heads in, out;
     infer__matmul_args mm;
     infer__kv_store_args store;
@@ -215,8 +233,11 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     wide = infer__view(&c->at->work, at += rows * (uint64_t)l->dim_k, n, heads * l->dim_k);
     sums = infer__view(&c->at->work, at += rows * (uint64_t)(heads * l->dim_k), n, heads * l->latent_rank);
     y = infer__view(&c->at->work, at += rows * (uint64_t)(heads * l->latent_rank), n, heads * l->latent_v);
+    gate = infer__view(&c->at->work, at + rows * (uint64_t)(heads * l->latent_v), n, w[INFER__W_LATENT_GATE].rows);
     latent = infer__columns(&kv, 0, l->latent_rank);
+    shared = infer__columns(&kv, l->latent_rank, l->n_rot);
 
+    if (l->index_of.heads || gate.cols) infer__sublayer_norm(c, s);
     memset(&mm, 0, sizeof mm);
     mm.x = s->x;
     mm.norm = s->norm;
@@ -231,7 +252,8 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
         infer__product(c, &low, &w[INFER__W_LATENT_Q_B], NULL, &q);
     }
     infer__sub_norm(c, l, INFER__W_LATENT_KV_A_NORM, &latent);
-    infer__latent_rotate(c, l, &kv, l->latent_rank, 1, l->n_rot);
+    infer__sub_norm(c, l, INFER__W_LATENT_K_NORM, &shared);
+    infer__latent_rotate(c, l, &shared, 0, 1, l->n_rot);
     infer__latent_rotate(c, l, &q, l->latent_k - l->n_rot, heads, l->latent_k);
     infer__trace(c, l->index, "q", &q);
     infer__trace(c, l->index, "latent", &kv);
@@ -239,7 +261,7 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     memset(&store, 0, sizeof store);
     store.k = kv;
     store.k_cache = &c->cache.bufs[s->part->state[0]];
-    store.group = INFER__GROUP_FULL;
+    store.group = c->model->states[s->part->state[0]].group;
     store.n_head = 1;
     store.dim_k = l->dim_k;
     infer__kv_store(&c->ctx, &store);
@@ -261,9 +283,11 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     att.n_head_kv = 1;
     att.dim_k = l->dim_k;
     att.dim_v = l->dim_v;
+    att.window = l->window;
     att.scale = l->attn_scale;
     att.temp_scale = l->temp_scale;
     att.temp_floor = l->temp_floor;
+    infer__indexer_run(c, l, s, &low, &att);
     c->ctx.ops->attention(&c->ctx, &att);
 
     memset(&out, 0, sizeof out);
@@ -275,6 +299,10 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     }
     infer__latent_product(c, l, &w[w[INFER__W_LATENT_KV_B].type ? INFER__W_LATENT_KV_B : INFER__W_LATENT_V_B], &out,
                           &sums, &y);
+    if (gate.cols) {
+        infer__product(c, &s->x, &w[INFER__W_LATENT_GATE], NULL, &gate);
+        infer__gate(c, l->gate, &gate, &y);
+    }
     infer__trace(c, l->index, "attn", &y);
     infer__last_product(c, &y, &w[INFER__W_LATENT_OUT], NULL, 1, s);
 }
@@ -285,14 +313,22 @@ static void infer__latent_describe(infer__text_out *o, const infer_model *m, con
     const char *norm = infer__norm_name(m);
     if (l->w[INFER__W_LATENT_Q].type) infer__text_add(o, "    q = %s Wq", in);
     else infer__text_add(o, "    q = %s(%s Wqa) Wqb", norm, in);
-    infer__text_add(o, "  # %d heads of %d\n    c, k = %s Wkva;  c = %s(c)  # the cache: a latent of %d, %d rotated\n",
-                    (int)l->n_head, (int)l->latent_k, in, norm, (int)l->latent_rank, (int)l->n_rot);
+    infer__text_add(o, "  # %d heads of %d\n    c, k = %s Wkva;  c = %s(c)", (int)l->n_head, (int)l->latent_k, in,
+                    norm);
+    if (l->w[INFER__W_LATENT_K_NORM].type) infer__text_add(o, ";  k = %s(k)", norm);
+    infer__text_add(o, "  # the cache: a latent of %d, %d rotated\n", (int)l->latent_rank, (int)l->n_rot);
     if (l->rope)
         infer__text_add(o, "    q, k = rotate(q, k)  # last %d of %d, %s, base %g%s\n", (int)l->n_rot, (int)l->latent_k,
                     l->rope_kind == INFER__ROPE_PAIRS ? "pairs" : "halves", l->rope_base,
                     m->hp.rope_scaling ? ", scaled" : "");
-    infer__text_add(o, "    a = softmax((q Wkb, q) (c, k) * %g) c Wvb  # values of %d\n    a = a Wo\n", l->attn_scale,
+    infer__indexer_describe(o, l, in);
+    infer__text_add(o, "    a = softmax((q Wkb, q) (c, k) * %g) c Wvb  # values of %d", l->attn_scale,
                     (int)l->latent_v);
+    if (l->window) infer__text_add(o, ", of the last %d positions", (int)l->window);
+    infer__text_add(o, "\n");
+    if (l->w[INFER__W_LATENT_GATE].type)
+        infer__text_add(o, "    a = a * %s(gate %s)\n", infer__act_name(l->gate), in);
+    infer__text_add(o, "    a = a Wo\n");
 }
 
 static const infer__label INFER__LATENT_LABELS[] = {

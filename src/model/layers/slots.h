@@ -44,6 +44,7 @@ enum {
     INFER__D_SSM_A,
     INFER__D_LATENT, /* these: latent attention. Its rank */
     INFER__D_LATENT_CACHE,
+    INFER__D_LATENT_ROT,
     INFER__D_LATENT_Q_RANK,
     INFER__D_LATENT_QUERY,
     INFER__D_LATENT_KEYS, /* rank of each head */
@@ -51,6 +52,9 @@ enum {
     INFER__D_LATENT_VALUES,
     INFER__D_LATENT_BOTH, /* of each head: the key's values that are not rotated, and the values */
     INFER__D_ONE_ROW, /* of a matrix */
+    INFER__D_INDEX_QUERY, /* these: an indexer */
+    INFER__D_INDEX_KEY,
+    INFER__D_INDEX_HEADS,
     INFER__D_PER_LAYER,
     INFER__D_PER_LAYERS, /* of all layers */
     INFER__D_STREAMS,
@@ -181,7 +185,20 @@ enum {
     W(LATENT_KV_B,    "blk.%d.attn_kv_b.weight",           LATENT_BOTH,   LATENT,    0) /* or these two */ \
     W(LATENT_K_B,     "blk.%d.attn_k_b.weight",            LATENT_KEYS,   LATENT_NOPE, 0) \
     W(LATENT_V_B,     "blk.%d.attn_v_b.weight",            LATENT_VALUES, LATENT,    0) \
+    W(LATENT_K_NORM,  "blk.%d.attn_k_norm.weight",         ONE,           LATENT_ROT, 0) /* of what is rotated */ \
+    W(LATENT_GATE,    "blk.%d.attn_gate.weight",           ANY,           MODEL,     0) \
     W(LATENT_OUT,     "blk.%d.attn_output.weight",         MODEL,         LATENT_VALUES, 1)
+
+/* Of layers of attention, usual or latent, that choose positions: one of each two, and norms and weights as needed. */
+#define INFER__INDEX_SLOTS(W) \
+    W(INDEX_Q_B,      "blk.%d.indexer.attn_q_b.weight",    INDEX_QUERY, LATENT_Q_RANK, 0) \
+    W(INDEX_Q,        "blk.%d.indexer.q_proj.weight",      INDEX_QUERY,   MODEL,     0) \
+    W(INDEX_Q_NORM,   "blk.%d.indexer.q_norm.weight",      ONE,           INDEX_KEY, 0) \
+    W(INDEX_K,        "blk.%d.indexer.attn_k.weight",      INDEX_KEY,     MODEL,     0) \
+    W(INDEX_K_PROJ,   "blk.%d.indexer.k_proj.weight",      INDEX_KEY,     MODEL,     0) \
+    W(INDEX_K_NORM,   "blk.%d.indexer.k_norm.weight",      ONE,           INDEX_KEY, 0) \
+    W(INDEX_K_NORM_B, "blk.%d.indexer.k_norm.bias",        ONE,           INDEX_KEY, 0) \
+    W(INDEX_WEIGHTS,  "blk.%d.indexer.proj.weight",        INDEX_HEADS,   MODEL,     0)
 
 /* Gated delta nets: names as attention's and Mamba's, other shapes. */
 #define INFER__DELTA_SLOTS(W) \
@@ -202,6 +219,7 @@ enum {
 #define INFER__LAYER_SLOTS(W) \
     INFER__NORM_SLOTS(W) INFER__ATTENTION_SLOTS(W) INFER__DENSE_SLOTS(W) INFER__MOE_SLOTS(W) INFER__BESIDE_SLOTS(W) \
     INFER__SHORTCONV_SLOTS(W) INFER__EMBED_SKIP_SLOTS(W) INFER__SSM_SLOTS(W) INFER__LATENT_SLOTS(W) INFER__DELTA_SLOTS(W) \
+    INFER__INDEX_SLOTS(W) \
     INFER__ALTUP_SLOTS(W) INFER__LAUREL_SLOTS(W)
 
 #define INFER__MODEL_SLOTS(W) \
