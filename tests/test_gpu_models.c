@@ -59,17 +59,15 @@ static void gpu_close_to(const char *how, const float *a, const float *b, size_t
 
 /* ---- every way of evaluating, at every placement ------------------------------------------------------------------ */
 
-/* What the CPU gives for the ids, all at once, to r->x. Returns the number of layers that can go to devices: all of
- * them, or those before the first state space. */
+/* What the CPU gives for the ids, all at once, to r->x. Returns the number of layers: there are kernels for all of
+ * them. */
 static int32_t gpu_want(const char *path, arch_ref *r) {
     infer_model *m = gpu_open(path, INFER_CPU, 0);
     infer_session *s = m ? arch_session(m, 2, 0) : NULL;
     int32_t layers = m ? m->hp.n_layer : 0;
     infer__obstacle o;
-    int32_t most = 0, i;
+    int32_t most = 0;
     if (m) infer__place_limit(m, layers, &most, &o);
-    for (i = 0; m && i < layers; i++)
-        if (m->layers[i].ssm.inner) layers = i; /* state spaces have no kernels yet */
     CHECK(most == layers);
     if (s) arch_eval(s, r, 0, r->n, r->n, r->x);
     infer_session_destroy(s);
@@ -752,13 +750,7 @@ static const struct { const char *file, *lacks; } GPU_HOST_ONLY[] = {
     { "llama4-moe", "there are no GPU kernels for its attention yet" },
     { "phimoe-moe", "there are no GPU kernels for its router yet" },
     { "talkie-dense", "there are no GPU kernels for its embeddings in every layer yet" },
-    { "mamba-plain-dense", "there are no GPU kernels for its state space yet" },
-    { "mamba2-groups-dense", "there are no GPU kernels for its state space yet" },
-    { "falcon-h1-groups-dense", "there are no GPU kernels for its state space yet" },
-    { "deepseek2-yarn-moe", "there are no GPU kernels for its latent attention yet" },
-    { "qwen35-dense", "there are no GPU kernels for its delta net yet" },
-    { "qwen35moe-moe", "there are no GPU kernels for its delta net yet" },
-    { "qwen3next-moe", "there are no GPU kernels for its delta net yet" } };
+    { "deepseek2-yarn-moe", "there are no GPU kernels for its latent attention yet" } };
 
 /* Rows that give devices no op, and no order of ops, that none of the others does. Of the dense ones that came with them
  * these stay: bitnet (norms before the last matrices, scales of matrices), falcon (both sublayers of a parallel block have

@@ -762,6 +762,7 @@ static void test_gpu_ops_matmul_three(void) {
 #include "test_gpu_rounded.c"
 #include "test_gpu_moe.c"
 #include "test_gpu_top.c"
+#include "test_gpu_step.c"
 #include "test_gpu_attention.c"
 #include "test_gpu_few.c"
 #include "test_gpu_faults.c"
@@ -797,6 +798,8 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_moe_turns);
     RUN_DEVICE(test_gpu_ops_moe_alone);
     RUN_DEVICE(test_gpu_ops_top);
+    RUN_DEVICE(test_gpu_ops_conv);
+    RUN_DEVICE(test_gpu_ops_step);
     RUN_DEVICE(test_gpu_ops_errors);
     RUN_DEVICE(test_gpu_ops_profile);
     RUN(test_gpu_check_covers);

@@ -412,7 +412,7 @@ struct infer__ops {
     void (*kv_import)(infer__ctx *c, const infer__kv_page_args *a);
     void (*attention)(infer__ctx *c, const infer__attention_args *a);
     void (*conv)(infer__ctx *c, const infer__conv_args *a);
-    void (*ssm)(infer__ctx *c, const infer__ssm_args *a); /* the CPU's only; this and delta */
+    void (*ssm)(infer__ctx *c, const infer__ssm_args *a);
     void (*delta)(infer__ctx *c, const infer__delta_args *a);
     void (*act)(infer__ctx *c, const infer__act_args *a);
     void (*add)(infer__ctx *c, const infer__add_args *a);

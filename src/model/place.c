@@ -287,6 +287,10 @@ static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
         if (l->w[INFER__W_ATTN_GATE].type) u->acts |= 1u << l->gate;
         if (l->w[INFER__W_SHARED_SCORE].type) u->acts |= 1u << INFER__ACT_SIGMOID;
         u->ropes |= 1u << l->rope_kind;
+        if (l->conv_taps) u->cells |= INFER__USE_CONV;
+        if (l->ssm.inner)
+            u->cells |= infer__layer_part(l, INFER__SUBLAYER_DELTA) ? INFER__USE_DELTA : INFER__USE_SSM;
+        if (l->ssm.inner) u->acts |= 1u << INFER__ACT_SILU;
         if (infer__layer_part(l, INFER__SUBLAYER_ATTENTION)) infer__place_uses_heads(l, u);
     }
     infer__place_uses_types(u, items, infer__place_end(m, 0, items), INFER__USE_TABLE);

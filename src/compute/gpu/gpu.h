@@ -272,7 +272,14 @@ static uint32_t infer__gpu_attention_bucket(const infer__ctx *c);
 
 /* ---- checks (gpu_check.c, gpu_check_ops.c, gpu_verdict.c) ------------------------------------------------------ */
 
-enum { INFER__USE_MATRIX = 1, INFER__USE_TABLE = 2 /* of embeddings */, INFER__USE_EXPERTS = 4 };
+enum {
+    INFER__USE_MATRIX = 1,
+    INFER__USE_TABLE = 2, /* of embeddings */
+    INFER__USE_EXPERTS = 4,
+    INFER__USE_CONV = 8, /* these are of layers, not of storage types */
+    INFER__USE_SSM = 16,
+    INFER__USE_DELTA = 32
+};
 enum {
     INFER__PROBE_F64 = 28,  /* id of the storage type */
     INFER__PROBE_HALF = 64, /* pairs of a head that are rotated, at most */
@@ -290,6 +297,7 @@ typedef struct infer__gpu_uses {
     uint32_t kv_types;                /* infer_kv_type */
     uint32_t exact;                   /* bit 0: x is rounded where kernels can, bit 1: it is not */
     uint32_t norms, acts, ropes;      /* INFER__NORM_*, INFER__ACT_*, INFER__ROPE_* */
+    uint32_t cells;                   /* INFER__USE_CONV, SSM, DELTA */
     int32_t n_expert, n_used;
     int32_t n_heads;
     infer__gpu_heads heads[INFER__PROBE_SHAPES];

@@ -710,7 +710,9 @@ static const struct infer__probe_op {
     {"rows", INFER__MODULE_BASE, 0, 0, infer__probe_get_rows},
     {"rope", INFER__MODULE_BASE, 0, 0, infer__probe_rope},
     {"largest", INFER__MODULE_BASE, 0, 0, infer__probe_top},
-    {"convolution", INFER__MODULE_BASE, 0, 0, infer__probe_conv},
+    {"convolution", INFER__MODULE_BASE, INFER__USE_CONV, 0, infer__probe_conv},
+    {"state space", INFER__MODULE_BASE, INFER__USE_SSM, 0, infer__probe_ssm},
+    {"delta rule", INFER__MODULE_BASE, INFER__USE_DELTA, 0, infer__probe_delta},
     {"router", INFER__MODULE_BASE, INFER__USE_EXPERTS, 0, infer__probe_route},
     {"biases of experts", INFER__MODULE_BASE, INFER__USE_EXPERTS, 0, infer__probe_moe_bias},
     {"embedding", INFER__MODULE_TYPE, INFER__USE_TABLE, 0, infer__probe_embed},
@@ -877,7 +879,7 @@ static infer_result infer__probe_build(infer__prober *k, infer_error *err) {
 static void infer__probe_types(infer__prober *k) {
     const infer__quant *q;
     int32_t i, base = infer__gpu_module(INFER__MODULE_BASE, 0);
-    uint32_t all = 0;
+    uint32_t all = k->uses->cells;
     for (i = 0; i < INFER__QUANTS_MAX; i++) all |= k->uses->types[i];
     infer__probe_program(k, base, all);
     for (i = 0; !k->over && (q = infer__quant_row(i)) != NULL; i++) {
@@ -951,6 +953,7 @@ static void infer__gpu_uses_all(infer__gpu_uses *u) {
     u->norms = 3;
     u->acts = (1u << INFER__ACTS) - 1;
     u->ropes = 1u << INFER__ROPE_PAIRS | 1u << INFER__ROPE_HALVES;
+    u->cells = INFER__USE_CONV | INFER__USE_SSM | INFER__USE_DELTA;
     u->n_expert = 65;
     u->n_used = 4;
     memcpy(u->heads, heads, sizeof heads);
