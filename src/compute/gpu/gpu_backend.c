@@ -209,7 +209,7 @@ static int infer__gpu_supports(int32_t op, const void *args) {
     }
     case INFER__OP_SSM: {
         const infer__ssm_args *ssm = (const infer__ssm_args *)args;
-        return ssm->state <= (ssm->own_a ? INFER__GPU_OWN_STATES : INFER__GPU_STATES);
+        return ssm->own_a || ssm->state <= INFER__GPU_STATES;
     }
     case INFER__OP_DELTA: return ((const infer__delta_args *)args)->state <= INFER__GPU_STATES;
     default: return 0;

@@ -1,5 +1,5 @@
-/* gpu_check_step.c: kernels of recurrent layers beside the CPU's ops: convolutions, state spaces, delta rules. The table
- * is in gpu_check_ops.c.
+/* gpu_check_step.c: kernels of recurrent layers beside the CPU's ops: convolutions, state spaces, delta rules. The
+ * table is in gpu_check_ops.c.
  */
 #include "gpu.h"
 
@@ -88,7 +88,7 @@ enum { INFER__PROBE_STEPS = 21, INFER__PROBE_STEPPED = 18 };
 
 static void infer__probe_ssm(infer__prober *k) {
     static const struct { int32_t heads, dim, groups, state, own; } cases[] = {
-        {4, 35, 2, 130, 0}, {3, 16, 1, 5, 0}, {35, 1, 1, 16, 1}, {17, 1, 1, 61, 1}};
+        {4, 35, 2, 130, 0}, {3, 16, 1, 5, 0}, {35, 1, 1, 16, 1}, {17, 1, 1, 71, 1}};
     infer__tensor state, x, dt, bc, y;
     infer__weight w, bias, skip;
     infer__ssm_args a;

@@ -5,7 +5,7 @@
 
 #ifndef INFER_NO_GPU
 
-enum { INFER__GPU_STATES = 256, INFER__GPU_OWN_STATES = 64 }; /* values that work-items have registers for */
+enum { INFER__GPU_STATES = 256 }; /* of a head, that work-items have registers for */
 
 static void infer__gpu_conv(infer__ctx *c, const infer__conv_args *a) {
     infer__gpu_call call;
@@ -45,9 +45,9 @@ static void infer__gpu_conv(infer__ctx *c, const infer__conv_args *a) {
 }
 
 /* What both recurrences have of heads with more than one value. */
-static void infer__gpu_step(infer__ctx *c, infer__gpu_call *call, struct infer__k_step *k, const infer__tensor *const *t,
-                            const infer__weight *w, const infer__weight *bias, const infer__weight *skip,
-                            const infer__buf *cells) {
+static void infer__gpu_step(infer__ctx *c, infer__gpu_call *call, struct infer__k_step *k,
+                            const infer__tensor *const *t, const infer__weight *w, const infer__weight *bias,
+                            const infer__weight *skip, const infer__buf *cells) {
     k->q = infer__gpu_tensor(c, t[0], &call->bufs[0]);
     k->k = infer__gpu_tensor(c, t[1], &call->bufs[1]);
     k->v = infer__gpu_tensor(c, t[2], &call->bufs[2]);
@@ -110,8 +110,7 @@ static void infer__gpu_ssm(infer__ctx *c, const infer__ssm_args *a) {
     if (began < 0) return;
     INFER__ASSERT(a->x.cols == a->heads * a->dim && a->b.cols == a->groups * a->state && a->heads % a->groups == 0);
     INFER__ASSERT(a->c.cols == a->b.cols && a->y.cols == a->x.cols && a->dt.cols == a->heads);
-    INFER__ASSERT(a->state <= (a->own_a ? INFER__GPU_OWN_STATES : INFER__GPU_STATES));
-    INFER__ASSERT(a->x.rows <= c->pass.n_rows && c->pass.cell_in);
+    INFER__ASSERT(a->x.rows <= c->pass.n_rows && c->pass.cell_in && (a->own_a || a->state <= INFER__GPU_STATES));
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
     memset(&own, 0, sizeof own);

@@ -121,7 +121,7 @@ static infer_result infer__mamba_split(infer_model *m, infer__layer *l, infer_er
     lanes = (float *)infer__arena_alloc(&m->arena,
                                         (uint64_t)infer__ssm_units(s->heads, 1) * INFER__LANES * state * sizeof *lanes);
     if (!lanes) return infer__error(err, INFER_ERR_MEMORY, "no memory for %s", w->name);
-    w->cols = infer__ssm_units(s->heads, 1) * INFER__LANES * s->state; /* devices get the zeros of the last block, too */
+    w->cols = infer__ssm_units(s->heads, 1) * INFER__LANES * s->state; /* with the zeros of the last block */
     w->row_bytes = (uint64_t)w->cols * sizeof *lanes;
     if (!w->data) return INFER_OK;
     for (i = 0; i < n; i++)
