@@ -182,7 +182,7 @@ INFER__INLINE uint64_t infer__kv_page_bytes(const infer__kv_page_args *a) {
  * without a value: it takes a share of the weights, and gives nothing (gpt-oss; arXiv 2309.17453 has the idea). */
 typedef struct infer__attention_args {
     infer__tensor q, y; /* rows x n_head*dim_k, rows x n_head*dim_v */
-    /* v_cache may be k_cache: then a value is the first dim_v of its key (latent attention); the CPU's op alone does */
+    /* v_cache may be k_cache: then a value is the first dim_v of its key (latent attention) */
     const infer__kv_buf *k_cache, *v_cache;
     int32_t group, n_head, n_head_kv, dim_k, dim_v, window, chunk; /* 0 = none */
     float scale, softcap, max_bias, temp_scale, temp_floor, temp_offset;

@@ -285,9 +285,10 @@ enum {
     INFER__PROBE_HALF = 64, /* pairs of a head that are rotated, at most */
     INFER__PROBE_SHAPES = 8
 };
-/* A shape of heads, and what their attention has: window and sinks 1 or 0, rope INFER__ROPE_*. */
+/* A shape of heads, and what their attention has: window and sinks 1 or 0, rope INFER__ROPE_*, shared 1: values are the
+ * front of keys. */
 typedef struct infer__gpu_heads {
-    int32_t n_head, n_head_kv, dim_k, dim_v, window, sinks, rope;
+    int32_t n_head, n_head_kv, dim_k, dim_v, window, sinks, rope, shared;
     float scale, softcap, max_bias, temp_scale;
 } infer__gpu_heads;
 /* What of the kernels is used: all numbers, 0 where nothing is said (its bytes are hashed). Masks have a bit for each

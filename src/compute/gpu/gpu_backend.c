@@ -201,7 +201,7 @@ static int infer__gpu_supports(int32_t op, const void *args) {
         return att->chunk == 0 && att->dim_k <= INFER__MAX_HEAD_DIM && att->dim_v <= INFER__MAX_HEAD_DIM;
     case INFER__OP_ACT: {
         const infer__act_args *act = (const infer__act_args *)args;
-        return act->kind < INFER__ACTS && !act->limit_after;
+        return (act->kind < INFER__ACTS || act->kind == INFER__ACT_LINEAR) && !act->limit_after;
     }
     case INFER__OP_CONV: {
         const infer__conv_args *conv = (const infer__conv_args *)args;
