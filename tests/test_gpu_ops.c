@@ -630,6 +630,7 @@ static void test_gpu_ops_elementwise(void) {
             int where = i / INFER__ACTS;
             gpu_act_case(&p, i % INFER__ACTS, 1 + i % 4, cols, i % 4, i % 4 & 1 ? where % 3 : where % 2);
         }
+        for (i = 0; i < 6; i++) gpu_act_case(&p, INFER__ACT_LINEAR, 1 + i % 4, gpu_sizes[3 * i % 10], i % 4, 0);
         for (i = 0; i < INFER__ACTS; i++) gpu_act_nan_case(&p, i);
         for (i = 0; i < (gpu_small() ? 10 : 11); i++)
             gpu_plain_case(&p, 1 + i % 3, i < 10 ? gpu_sizes[9 - i] : 5001, i);
@@ -781,6 +782,7 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_rounded);
     RUN_DEVICE(test_gpu_ops_attention);
     RUN_DEVICE(test_gpu_ops_attention_types);
+    RUN_DEVICE(test_gpu_ops_attention_shared);
     RUN_DEVICE(test_gpu_ops_attention_contexts);
     RUN_DEVICE(test_gpu_ops_attention_nan);
     RUN_DEVICE(test_gpu_few);
