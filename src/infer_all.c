@@ -68,10 +68,11 @@ INFER__COLD_BEGIN
 #include "compute/gpu/gpu_moe.c"
 #include "compute/gpu/gpu_attention.c"
 #include "compute/gpu/gpu_sample.c"
+#include "compute/gpu/gpu_step.c"          /* convolutions and states of recurrent layers */
 #include "compute/gpu/gpu_backend.c"
 #include "compute/gpu/gpu_check.c"         /* kernels beside the CPU: inputs, comparing */
 #include "compute/gpu/gpu_check_moe.c"     /* router, biases of experts */
-#include "compute/gpu/gpu_check_conv.c"    /* convolutions */
+#include "compute/gpu/gpu_check_step.c"    /* convolutions, states */
 #include "compute/gpu/gpu_check_ops.c"     /* CHECKS: one row per op */
 #include "compute/gpu/gpu_verdict.c"       /* what they said, kept */
 

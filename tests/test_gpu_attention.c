@@ -33,6 +33,8 @@ static void gpu_same_keys(gpu_pair *p, const infer__kv_buf *cpu, const infer__kv
     free(rows.host);
 }
 
+static int gpu_shared; /* 1: no values are stored, they are the front of keys */
+
 /* Two sequences of `len` positions in shuffled pages (the last page stays free) of a cache on the CPU and of one on the
  * device, and queries. */
 typedef struct gpu_att {
@@ -88,7 +90,7 @@ static void gpu_att_open(gpu_att *o, int device, const ops_att *t, int32_t len, 
         store.k = g ? o->k.gpu : o->k.cpu;
         store.v = g ? o->v.gpu : o->v.cpu;
         store.k_cache = &o->cache[g].k;
-        store.v_cache = &o->cache[g].v;
+        store.v_cache = gpu_shared ? NULL : &o->cache[g].v;
         c->ops->kv_store(c, &store);
     }
     gpu_same_keys(p, &o->cache[0].k, &o->cache[1].k, pages + 1, t);
@@ -119,7 +121,7 @@ static void gpu_attend(gpu_att *o, int g) {
     a.y = g ? o->y.gpu : o->y.cpu;
     a.q.rows = a.y.rows = c->pass.n_rows;
     a.k_cache = &o->cache[g].k;
-    a.v_cache = &o->cache[g].v;
+    a.v_cache = gpu_shared ? a.k_cache : &o->cache[g].v;
     a.group = o->group;
     a.temp_offset = 20;
     a.sinks = o->sinks;
@@ -232,6 +234,31 @@ static void test_gpu_ops_attention_types(void) {
                 gpu_attention_case(d, &t, gpu_small() ? 67 : 99, 3, 1);
                 gpu_attention_case(d, &t, gpu_small() ? 35 : 67, gpu_small() ? 10 : 37, 0);
             }
+    check_detail = "";
+}
+
+/* Values that are the front of keys: of a block, of many. */
+static void test_gpu_ops_attention_shared(void) {
+    static const ops_att shapes[] = {
+        {4, 1, 24, 20, 0, 0, 0, 0, 0}, {6, 2, 45, 33, 20, 0, 0, 0, 0.5f}, {3, 1, 64, 62, 0, 0, 0, 0, 0}, {9, 1, 576, 512, 0, 0, 0, 0, 0}};
+    char name[80];
+    size_t i;
+    int32_t type;
+    int d;
+    GPU_NEED();
+    gpu_shared = 1;
+    for (d = 0; d < gpu_devices(); d++)
+        for (type = INFER_KV_F32; type <= INFER_KV_Q4_0; type++)
+            for (i = 0; i < (gpu_small() ? 2 : INFER__COUNT(shapes)); i++) {
+                ops_att t = shapes[i];
+                t.type = type;
+                snprintf(name, sizeof name, "cache type %d, shape %d", (int)type, (int)i);
+                check_detail = name;
+                if (t.dim_k > 200 && type % 3 != 1) continue;
+                gpu_attention_case(d, &t, gpu_small() ? 67 : 99, 3, 1);
+                gpu_attention_case(d, &t, gpu_small() ? 35 : 67, gpu_small() ? 10 : 37, 0);
+            }
+    gpu_shared = 0;
     check_detail = "";
 }
 

@@ -341,7 +341,9 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     infer__moe_matmul_args moe;
     infer__moe_bias_args bias;
     infer__conv_args conv;
-    infer__weight taps = ops_weight(ops_f32(), NULL, 300, 3);
+    infer__weight taps = ops_weight(ops_f32(), NULL, 300, 3), rates = ops_weight(ops_f32(), NULL, 1, 300);
+    infer__delta_args delta;
+    infer__ssm_args ssm;
     int32_t cells[1] = {0};
     memset(&t, 0, sizeof t);
     memset(&norm, 0, sizeof norm);
@@ -352,7 +354,7 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     memset(&act, 0, sizeof act);
     memset(&moe, 0, sizeof moe);
     memset(&conv, 0, sizeof conv);
-    w.buf = e.buf = taps.buf = b;
+    w.buf = e.buf = taps.buf = rates.buf = b;
     kv.buf = *b;
     kv.type = c->kv_type;
     t.buf = b;
@@ -409,6 +411,25 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     FAULTY_OP(map, map, "base k_map", 18, 1);
     c->pass.cell_in = c->pass.cell_out = cells;
     FAULTY_OP(conv, conv, "base k_conv", 45, 1);
+    memset(&delta, 0, sizeof delta);
+    memset(&ssm, 0, sizeof ssm);
+    delta.q = delta.k = delta.v = delta.y = delta.alpha = delta.beta = t; /* 10 heads of 30, 2 groups of 100 */
+    delta.q.cols = delta.k.cols = 2 * 100;
+    delta.a = delta.dt_bias = ssm.a = ssm.dt_bias = ssm.skip = &rates;
+    delta.cells = ssm.cells = b;
+    delta.heads = delta.run = delta.run_step = ssm.heads = 10;
+    delta.k_heads = ssm.groups = 2;
+    delta.dim = ssm.dim = 30;
+    delta.state = ssm.state = 100;
+    FAULTY_OP(delta, delta, "base k_step", 20, 1);
+    ssm.x = ssm.y = ssm.dt = t;
+    ssm.dt.cols = 10;
+    ssm.b = ssm.c = delta.q;
+    FAULTY_OP(ssm, ssm, "base k_step", 20, 1);
+    ssm.own_a = ssm.dim = ssm.groups = 1;
+    ssm.dt.cols = ssm.heads = 300;
+    ssm.b.cols = ssm.c.cols = 100;
+    FAULTY_OP(ssm, ssm, "base k_step_own", 19, 1);
     c->pass.cell_in = c->pass.cell_out = NULL;
     FAULTY_OP(moe_route, route, "base k_moe_route", 9, 1);
     FAULTY_OP(moe_matmul, moe, "q8_0 k_moe_matvec", 54, 1);
@@ -430,11 +451,11 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     w.buf = &large;
     w.offset = ((uint64_t)5 << 32) + 8;
     c->ops->matmul(c, &mm);
-    CHECK(!infer__ok(c) || (c->launches == 17 && fake.args[0] == 8 && fake.args[1] == 5));
+    CHECK(!infer__ok(c) || (c->launches == 20 && fake.args[0] == 8 && fake.args[1] == 5));
     t.rows = 0; /* nothing to do is no launch */
     add.x = add.y = t;
     c->ops->add(c, &add);
-    CHECK(!infer__ok(c) || c->launches == 17);
+    CHECK(!infer__ok(c) || c->launches == 20);
 }
 
 /* From opening the device to closing it, as a context does it. Call number fail_at of the API and allocation number
@@ -478,7 +499,7 @@ static int faulty_run(long fail_at, long no_memory) {
             faulty_ops(&c, &b);
             c.ops->copy_bytes(&c, &b2, 0, &b, 4, 100);
             c.ops->download(&c, &b, 0, x, 400);
-            if (infer__ok(&c)) CHECK(fake.work == 21 && c.bytes_down == 400);
+            if (infer__ok(&c)) CHECK(fake.work == 24 && c.bytes_down == 400);
             if (infer__ok(&c)) CHECK(c.bytes_up == sizeof x + sizeof(int32_t) * (INFER__GPU_PASS_HEAD + 36 + 3));
             c.ops->sync(&c);
             failed = !infer__ok(&c);

@@ -630,6 +630,7 @@ static void test_gpu_ops_elementwise(void) {
             int where = i / INFER__ACTS;
             gpu_act_case(&p, i % INFER__ACTS, 1 + i % 4, cols, i % 4, i % 4 & 1 ? where % 3 : where % 2);
         }
+        for (i = 0; i < 6; i++) gpu_act_case(&p, INFER__ACT_LINEAR, 1 + i % 4, gpu_sizes[3 * i % 10], i % 4, 0);
         for (i = 0; i < INFER__ACTS; i++) gpu_act_nan_case(&p, i);
         for (i = 0; i < (gpu_small() ? 10 : 11); i++)
             gpu_plain_case(&p, 1 + i % 3, i < 10 ? gpu_sizes[9 - i] : 5001, i);
@@ -762,6 +763,7 @@ static void test_gpu_ops_matmul_three(void) {
 #include "test_gpu_rounded.c"
 #include "test_gpu_moe.c"
 #include "test_gpu_top.c"
+#include "test_gpu_step.c"
 #include "test_gpu_attention.c"
 #include "test_gpu_few.c"
 #include "test_gpu_faults.c"
@@ -780,6 +782,7 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_rounded);
     RUN_DEVICE(test_gpu_ops_attention);
     RUN_DEVICE(test_gpu_ops_attention_types);
+    RUN_DEVICE(test_gpu_ops_attention_shared);
     RUN_DEVICE(test_gpu_ops_attention_contexts);
     RUN_DEVICE(test_gpu_ops_attention_nan);
     RUN_DEVICE(test_gpu_few);
@@ -797,6 +800,8 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_moe_turns);
     RUN_DEVICE(test_gpu_ops_moe_alone);
     RUN_DEVICE(test_gpu_ops_top);
+    RUN_DEVICE(test_gpu_ops_conv);
+    RUN_DEVICE(test_gpu_ops_step);
     RUN_DEVICE(test_gpu_ops_errors);
     RUN_DEVICE(test_gpu_ops_profile);
     RUN(test_gpu_check_covers);

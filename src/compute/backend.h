@@ -184,7 +184,7 @@ INFER__INLINE uint64_t infer__kv_page_bytes(const infer__kv_page_args *a) {
  * those of set g * chosen_sets / n_head_kv. Without window, chunk and slopes; the CPU's op alone does it. */
 typedef struct infer__attention_args {
     infer__tensor q, y; /* rows x n_head*dim_k, rows x n_head*dim_v */
-    /* v_cache may be k_cache: then a value is the first dim_v of its key (latent attention); the CPU's op alone does */
+    /* v_cache may be k_cache: then a value is the first dim_v of its key (latent attention) */
     const infer__kv_buf *k_cache, *v_cache;
     int32_t group, n_head, n_head_kv, dim_k, dim_v, window, chunk; /* 0 = none */
     float scale, softcap, max_bias, temp_scale, temp_floor, temp_offset;
@@ -435,7 +435,7 @@ struct infer__ops {
     void (*kv_import)(infer__ctx *c, const infer__kv_page_args *a);
     void (*attention)(infer__ctx *c, const infer__attention_args *a);
     void (*conv)(infer__ctx *c, const infer__conv_args *a);
-    void (*ssm)(infer__ctx *c, const infer__ssm_args *a); /* the CPU's only; this and delta */
+    void (*ssm)(infer__ctx *c, const infer__ssm_args *a);
     void (*delta)(infer__ctx *c, const infer__delta_args *a);
     void (*act)(infer__ctx *c, const infer__act_args *a);
     void (*add)(infer__ctx *c, const infer__add_args *a);

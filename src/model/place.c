@@ -255,7 +255,8 @@ static void infer__place_uses_heads(const infer__layer *l, infer__gpu_uses *u) {
     h.dim_v = l->dim_v;
     h.window = l->window > 0;
     h.sinks = l->w[INFER__W_ATTN_SINKS].type != NULL;
-    h.rope = l->rope_kind;
+    h.shared = infer__layer_part(l, INFER__SUBLAYER_LATENT) != NULL;
+    h.rope = h.shared ? INFER__ROPE_NONE : l->rope_kind; /* latent rows are stored when they have been rotated */
     h.scale = l->attn_scale;
     h.softcap = l->attn_softcap;
     h.max_bias = l->max_bias;
@@ -274,7 +275,7 @@ static void infer__place_uses_types(infer__gpu_uses *u, const infer__place_item 
 /* Which kernels the first n layers use, with the embedding and, when they are all, the head. */
 static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
-    int32_t i, k, count;
+    int32_t i, k, count, latent;
     memset(u, 0, sizeof *u);
     for (i = 0; i < n; i++) {
         infer__layer *l = &m->layers[i];
@@ -287,7 +288,13 @@ static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
         if (l->w[INFER__W_ATTN_GATE].type) u->acts |= 1u << l->gate;
         if (l->w[INFER__W_SHARED_SCORE].type) u->acts |= 1u << INFER__ACT_SIGMOID;
         u->ropes |= 1u << l->rope_kind;
-        if (infer__layer_part(l, INFER__SUBLAYER_ATTENTION)) infer__place_uses_heads(l, u);
+        if (l->conv_taps) u->cells |= INFER__USE_CONV;
+        if (l->ssm.inner)
+            u->cells |= infer__layer_part(l, INFER__SUBLAYER_DELTA) ? INFER__USE_DELTA : INFER__USE_SSM;
+        if (l->ssm.inner) u->acts |= 1u << INFER__ACT_SILU;
+        latent = infer__layer_part(l, INFER__SUBLAYER_LATENT) != NULL;
+        if (latent) u->acts |= 1u << INFER__ACT_LINEAR;
+        if (latent || infer__layer_part(l, INFER__SUBLAYER_ATTENTION)) infer__place_uses_heads(l, u);
     }
     infer__place_uses_types(u, items, infer__place_end(m, 0, items), INFER__USE_TABLE);
     if (n == m->hp.n_layer) {

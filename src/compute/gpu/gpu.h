@@ -272,15 +272,23 @@ static uint32_t infer__gpu_attention_bucket(const infer__ctx *c);
 
 /* ---- checks (gpu_check.c, gpu_check_ops.c, gpu_verdict.c) ------------------------------------------------------ */
 
-enum { INFER__USE_MATRIX = 1, INFER__USE_TABLE = 2 /* of embeddings */, INFER__USE_EXPERTS = 4 };
+enum {
+    INFER__USE_MATRIX = 1,
+    INFER__USE_TABLE = 2, /* of embeddings */
+    INFER__USE_EXPERTS = 4,
+    INFER__USE_CONV = 8, /* these are of layers, not of storage types */
+    INFER__USE_SSM = 16,
+    INFER__USE_DELTA = 32
+};
 enum {
     INFER__PROBE_F64 = 28,  /* id of the storage type */
     INFER__PROBE_HALF = 64, /* pairs of a head that are rotated, at most */
     INFER__PROBE_SHAPES = 8
 };
-/* A shape of heads, and what their attention has: window and sinks 1 or 0, rope INFER__ROPE_*. */
+/* A shape of heads, and what their attention has: window and sinks 1 or 0, rope INFER__ROPE_*, shared 1: values are the
+ * front of keys. */
 typedef struct infer__gpu_heads {
-    int32_t n_head, n_head_kv, dim_k, dim_v, window, sinks, rope;
+    int32_t n_head, n_head_kv, dim_k, dim_v, window, sinks, rope, shared;
     float scale, softcap, max_bias, temp_scale;
 } infer__gpu_heads;
 /* What of the kernels is used: all numbers, 0 where nothing is said (its bytes are hashed). Masks have a bit for each
@@ -290,6 +298,7 @@ typedef struct infer__gpu_uses {
     uint32_t kv_types;                /* infer_kv_type */
     uint32_t exact;                   /* bit 0: x is rounded where kernels can, bit 1: it is not */
     uint32_t norms, acts, ropes;      /* INFER__NORM_*, INFER__ACT_*, INFER__ROPE_* */
+    uint32_t cells;                   /* INFER__USE_CONV, SSM, DELTA */
     int32_t n_expert, n_used;
     int32_t n_heads;
     infer__gpu_heads heads[INFER__PROBE_SHAPES];

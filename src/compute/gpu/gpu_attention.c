@@ -80,13 +80,15 @@ static void infer__gpu_kv_store(infer__ctx *c, const infer__kv_store_args *a) {
     infer__gpu_call call;
     struct infer__k_kv_store k;
     double began = infer__op_begin(c);
-    if (began < 0 || !infer__gpu_kv_ok(c, a->k_cache, a->v_cache)) return;
-    INFER__ASSERT(a->k.rows == a->v.rows && a->k.rows <= c->pass.n_rows);
-    INFER__ASSERT(a->k.cols == a->n_head * a->dim_k && a->v.cols == a->n_head * a->dim_v);
+    const infer__kv_buf *v_cache = a->v_cache ? a->v_cache : a->k_cache; /* any buffer will do where there is no v */
+    if (began < 0 || !infer__gpu_kv_ok(c, a->k_cache, v_cache)) return;
+    INFER__ASSERT(a->k.rows <= c->pass.n_rows && a->k.cols == a->n_head * a->dim_k);
+    INFER__ASSERT(!a->v_cache || (a->k.rows == a->v.rows && a->v.cols == a->n_head * a->dim_v));
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
     k.k = infer__gpu_tensor(c, &a->k, &call.bufs[1]);
-    k.v = infer__gpu_tensor(c, &a->v, &call.bufs[2]);
+    call.bufs[2] = call.bufs[1];
+    if (a->v_cache) k.v = infer__gpu_tensor(c, &a->v, &call.bufs[2]);
     call.bufs[0] = call.bufs[3] = call.bufs[1]; /* any buffer will do where nothing is rotated */
     if (infer__gpu_rope_fits(a)) {
         const infer__rope_args *q = a->rope_q;
@@ -105,14 +107,14 @@ static void infer__gpu_kv_store(infer__ctx *c, const infer__kv_store_args *a) {
         if (a->rope_k) infer__gpu_rope(c, a->rope_k);
     }
     call.bufs[4] = a->k_cache->buf.handle;
-    call.bufs[5] = a->v_cache->buf.handle;
+    call.bufs[5] = v_cache->buf.handle;
     call.bufs[6] = c->run->pass.handle;
     k.k_stride = (uint32_t)a->k.stride;
     k.v_stride = (uint32_t)a->v.stride;
     k.group = (uint32_t)a->group;
     k.n_head = (uint32_t)a->n_head;
     k.dim_k = (uint32_t)a->dim_k;
-    k.dim_v = (uint32_t)a->dim_v;
+    k.dim_v = a->v_cache ? (uint32_t)a->dim_v : 0;
     k.parts = k.q_parts + (uint32_t)infer__gpu_parts((uint64_t)k.n_head * (infer__gpu_parts(k.dim_k, INFER__KV_BLOCK) +
                                                                            infer__gpu_parts(k.dim_v, INFER__KV_BLOCK)),
                                                      8);
@@ -196,7 +198,8 @@ static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args
 /* The kernel on tensor cores for heads of this size, -1 where the device or the op has none. It cuts floats in two
  * halves and loses nothing, but it is not the definition. */
 static int32_t infer__gpu_few_kernel(const infer__ctx *c, const infer__attention_args *a) {
-    if (c->exact || a->dim_k != a->dim_v || (a->dim_k != INFER__FEW_DIM && a->dim_k != 2 * INFER__FEW_DIM)) return -1;
+    if (c->exact || a->dim_k != a->dim_v || a->k_cache == a->v_cache) return -1;
+    if (a->dim_k != INFER__FEW_DIM && a->dim_k != 2 * INFER__FEW_DIM) return -1;
     if (!infer__gpu_find(c->run, INFER__MODULE_FLASH_FEW, c->kv_type)) return -1;
     return a->dim_k == INFER__FEW_DIM ? INFER__K_FLASH_FEW64 : INFER__K_FLASH_FEW128;
 }
@@ -238,7 +241,8 @@ static void infer__gpu_attention_tiles(infer__ctx *c, const infer__gpu_call *cal
 static int32_t infer__gpu_flash_kernel(const infer__ctx *c, const infer__attention_args *a) {
     const int32_t dim = INFER__MAX(a->dim_k, a->dim_v);
     if (c->exact || !infer__gpu_find(c->run, INFER__MODULE_FLASH, c->kv_type)) return -1;
-    if (dim > INFER__FLASH_DIM || a->dim_k % 8 || a->dim_v % 8 || !(a->scale > 0)) return -1;
+    if (a->k_cache == a->v_cache || dim > INFER__FLASH_DIM) return -1;
+    if (a->dim_k % 8 || a->dim_v % 8 || !(a->scale > 0)) return -1;
     return dim <= 64 ? INFER__K_FLASH64 : dim <= 128 ? INFER__K_FLASH128 : INFER__K_FLASH256;
 }
 
@@ -313,6 +317,7 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     k.n_head_kv = (uint32_t)a->n_head_kv;
     k.dim_k = (uint32_t)a->dim_k;
     k.dim_v = (uint32_t)a->dim_v;
+    k.v_row = a->k_cache == a->v_cache ? k.dim_k : k.dim_v;
     k.window = a->window > 0 ? (uint32_t)a->window : 0;
     k.scale = a->scale;
     k.softcap = a->softcap;

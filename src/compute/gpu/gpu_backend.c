@@ -1,5 +1,5 @@
 /* gpu_backend.c: the op vtable of GPUs, written once: every op is a launch or a few over a driver. Products are in
- * gpu_matmul.c and gpu_moe.c, attention in gpu_attention.c; here is the rest, and the table.
+ * gpu_matmul.c and gpu_moe.c, attention in gpu_attention.c, states in gpu_step.c; here is the rest, and the table.
  *
  * Rules: names no vendor and no kernel's insides: what a launch means stands in kernels/, at its args struct. Checks of
  *        arguments and profile rows are those of the CPU.
@@ -90,39 +90,6 @@ static void infer__gpu_norm(infer__ctx *c, const infer__norm_args *a) {
     k.eps = a->eps;
     INFER__GPU_LAUNCH(c, INFER__K_NORM, &call, (uint64_t)a->x.rows * k.n_groups, 1, k);
     infer__gpu_end(c, "norm", 0, began);
-}
-
-/* ---- convolution ------------------------------------------------------------------------------------------------- */
-
-static void infer__gpu_conv(infer__ctx *c, const infer__conv_args *a) {
-    infer__gpu_call call;
-    struct infer__k_conv k;
-    double began = infer__op_begin(c);
-    if (began < 0) return;
-    INFER__ASSERT(a->w->rows == a->x.cols && a->w->cols == a->taps && a->y.cols == a->x.cols && a->taps > 1);
-    INFER__ASSERT(a->x.rows <= c->pass.n_rows && c->pass.cell_in && a->w->type->id == 0);
-    memset(&call, 0, sizeof call);
-    memset(&k, 0, sizeof k);
-    k.x = infer__gpu_tensor(c, &a->x, &call.bufs[0]);
-    call.bufs[1] = call.bufs[2] = call.bufs[0];
-    if (a->gate_in.buf) k.gate_in = infer__gpu_tensor(c, &a->gate_in, &call.bufs[1]);
-    if (a->gate_out.buf) k.gate_out = infer__gpu_tensor(c, &a->gate_out, &call.bufs[2]);
-    k.w = infer__gpu_vector(c, a->w, &call.bufs[3]);
-    k.y = infer__gpu_tensor(c, &a->y, &call.bufs[4]);
-    call.bufs[5] = a->state->handle;
-    call.bufs[6] = c->run->pass.handle;
-    k.x_stride = (uint32_t)a->x.stride;
-    k.gate_in_stride = (uint32_t)a->gate_in.stride;
-    k.gate_out_stride = (uint32_t)a->gate_out.stride;
-    k.y_stride = (uint32_t)a->y.stride;
-    k.rows = (uint32_t)a->x.rows;
-    k.cols = (uint32_t)a->x.cols;
-    k.parts = (uint32_t)infer__gpu_parts(k.cols, 64);
-    k.taps = (uint32_t)a->taps;
-    k.has_in = a->gate_in.buf != NULL;
-    k.has_out = a->gate_out.buf != NULL;
-    INFER__GPU_LAUNCH(c, INFER__K_CONV, &call, (uint64_t)a->x.rows * k.parts, 1, k);
-    infer__gpu_end(c, "conv", (uint64_t)a->w->rows * a->w->row_bytes, began);
 }
 
 /* ---- elementwise ------------------------------------------------------------------------------------------------- */
@@ -234,12 +201,17 @@ static int infer__gpu_supports(int32_t op, const void *args) {
         return att->chunk == 0 && att->dim_k <= INFER__MAX_HEAD_DIM && att->dim_v <= INFER__MAX_HEAD_DIM;
     case INFER__OP_ACT: {
         const infer__act_args *act = (const infer__act_args *)args;
-        return act->kind < INFER__ACTS && !act->limit_after;
+        return (act->kind < INFER__ACTS || act->kind == INFER__ACT_LINEAR) && !act->limit_after;
     }
     case INFER__OP_CONV: {
         const infer__conv_args *conv = (const infer__conv_args *)args;
-        return conv->w->type->id == 0 /* read as a vector: float32 */ && !conv->bias && !conv->silu && !conv->x_run;
+        return conv->w->type->id == 0; /* read as a vector: float32 */
     }
+    case INFER__OP_SSM: {
+        const infer__ssm_args *ssm = (const infer__ssm_args *)args;
+        return ssm->own_a || ssm->state <= INFER__GPU_STATES;
+    }
+    case INFER__OP_DELTA: return ((const infer__delta_args *)args)->state <= INFER__GPU_STATES;
     default: return 0;
     }
 }
@@ -257,6 +229,8 @@ static const infer__ops infer__gpu_ops = {
     .kv_import = infer__gpu_kv_import,
     .attention = infer__gpu_attention,
     .conv = infer__gpu_conv,
+    .ssm = infer__gpu_ssm,
+    .delta = infer__gpu_delta,
     .act = infer__gpu_act,
     .add = infer__gpu_add,
     .map = infer__gpu_map,

@@ -59,15 +59,15 @@ static void infer__probe_norm(infer__prober *k) {
 /* y = act(x), times up, divided: 257 values a row are more than a group has. */
 static void infer__probe_act(infer__prober *k) {
     static const char *const names[] = {"SiLU", "GELU (tanh)", "GELU (erf)", "ReLU", "ReLU^2", "sigmoid", "tanh",
-                                        "GELU (sigmoid)", "softplus"};
+                                        "GELU (sigmoid)", "softplus", "", "linear"};
     infer__act_args a;
     infer__weight divide;
     infer__tensor x, up, y;
     int32_t kind, with, i, j, g;
     float *v;
-    for (kind = 0; kind < INFER__ACTS; kind++)
+    for (kind = 0; kind <= INFER__ACT_LINEAR; kind++)
         for (with = 0; with < 4; with++) {
-            if (!infer__probe_has(k->uses->acts, kind) || !infer__probe_new(k)) continue;
+            if (kind == INFER__ACT_XIELU || !infer__probe_has(k->uses->acts, kind) || !infer__probe_new(k)) continue;
             x = infer__probe_tensor(k, 2, 257, 1, 2);
             up = infer__probe_tensor(k, 2, 257, 0, 3);
             y = infer__probe_tensor(k, 2, 257, 2, 0);
@@ -586,7 +586,7 @@ static void infer__probe_store(infer__prober *k, infer__probe_cache *o, int32_t 
         a.v = infer__probe_on(k, &vt, g);
         rq.x = infer__probe_on(k, &q, g);
         a.k_cache = &o->k[g];
-        a.v_cache = &o->v[g];
+        a.v_cache = h->shared ? NULL : &o->v[g];
         rq.freq = rk.freq = &freq[g];
         a.rope_q = rope ? &rq : NULL;
         a.rope_k = rope ? &rk : NULL;
@@ -630,6 +630,8 @@ static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t
     a.temp_floor = 32;
     a.temp_offset = 20;
     a.sinks = h->sinks ? &sinks : NULL;
+    a.k_cache = &o->k[1];
+    a.v_cache = h->shared ? &o->k[1] : &o->v[1];
     infer__probe_send(k);
     if (infer__gpu_attention_tiled(&k->side[1]) && infer__gpu_flash_kernel(&k->side[1], &a) >= 0) {
         const int halves = o->k[1].type == INFER_KV_BF16 ? 2 : 1;
@@ -640,15 +642,15 @@ static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t
         a.q = infer__probe_on(k, &q, g);
         a.y = infer__probe_on(k, &y, g);
         a.k_cache = &o->k[g];
-        a.v_cache = &o->v[g];
+        a.v_cache = h->shared ? &o->k[g] : &o->v[g];
         k->side[g].ops->attention(&k->side[g], &a);
     }
     infer__probe_fetch(k);
     infer__probe_near(k, &y, 1, NULL, limit, nmse);
-    infer__probe_end(k, "%d rows, %d of %d heads of %d and %d, %d positions%s%s%s%s", (int)n, (int)h->n_head,
+    infer__probe_end(k, "%d rows, %d of %d heads of %d and %d, %d positions%s%s%s%s%s", (int)n, (int)h->n_head,
                      (int)h->n_head_kv, (int)h->dim_k, (int)h->dim_v, (int)(first + (both ? (n + 1) / 2 : n)),
                      h->window ? ", window 33" : "", h->softcap > 0 ? ", soft-capped" : "",
-                     h->max_bias > 0 ? ", ALiBi" : "", h->sinks ? ", sinks" : "");
+                     h->max_bias > 0 ? ", ALiBi" : "", h->sinks ? ", sinks" : "", h->shared ? ", shared" : "");
 }
 
 /* A tile of neighbours: on tensor cores, where the device has them, in one part and in two; and as float. */
@@ -710,7 +712,9 @@ static const struct infer__probe_op {
     {"rows", INFER__MODULE_BASE, 0, 0, infer__probe_get_rows},
     {"rope", INFER__MODULE_BASE, 0, 0, infer__probe_rope},
     {"largest", INFER__MODULE_BASE, 0, 0, infer__probe_top},
-    {"convolution", INFER__MODULE_BASE, 0, 0, infer__probe_conv},
+    {"convolution", INFER__MODULE_BASE, INFER__USE_CONV, 0, infer__probe_conv},
+    {"state space", INFER__MODULE_BASE, INFER__USE_SSM, 0, infer__probe_ssm},
+    {"delta rule", INFER__MODULE_BASE, INFER__USE_DELTA, 0, infer__probe_delta},
     {"router", INFER__MODULE_BASE, INFER__USE_EXPERTS, 0, infer__probe_route},
     {"biases of experts", INFER__MODULE_BASE, INFER__USE_EXPERTS, 0, infer__probe_moe_bias},
     {"embedding", INFER__MODULE_TYPE, INFER__USE_TABLE, 0, infer__probe_embed},
@@ -877,7 +881,7 @@ static infer_result infer__probe_build(infer__prober *k, infer_error *err) {
 static void infer__probe_types(infer__prober *k) {
     const infer__quant *q;
     int32_t i, base = infer__gpu_module(INFER__MODULE_BASE, 0);
-    uint32_t all = 0;
+    uint32_t all = k->uses->cells;
     for (i = 0; i < INFER__QUANTS_MAX; i++) all |= k->uses->types[i];
     infer__probe_program(k, base, all);
     for (i = 0; !k->over && (q = infer__quant_row(i)) != NULL; i++) {
@@ -938,9 +942,10 @@ static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, in
 
 static void infer__gpu_uses_all(infer__gpu_uses *u) {
     static const infer__gpu_heads heads[] = {
-        {8, 2, 64, 64, 0, 0, INFER__ROPE_HALVES, 0.15f, 0, 0, 0},   {3, 3, 33, 17, 1, 1, INFER__ROPE_PAIRS, 0.2f, 0, 0, 0},
-        {5, 1, 128, 96, 0, 0, INFER__ROPE_NONE, 0.1f, 8, 2, 0.5f}, {2, 1, 256, 256, 1, 0, INFER__ROPE_HALVES, 0.1f, 0, 0, 0},
-        {10, 1, 128, 128, 0, 1, INFER__ROPE_NONE, 0.1f, 0, 0, 0}};
+        {8, 2, 64, 64, 0, 0, INFER__ROPE_HALVES, 0, 0.15f, 0, 0, 0},   {3, 3, 33, 17, 1, 1, INFER__ROPE_PAIRS, 0, 0.2f, 0, 0, 0},
+        {5, 1, 128, 96, 0, 0, INFER__ROPE_NONE, 0, 0.1f, 8, 2, 0.5f}, {2, 1, 256, 256, 1, 0, INFER__ROPE_HALVES, 0, 0.1f, 0, 0, 0},
+        {10, 1, 128, 128, 0, 1, INFER__ROPE_NONE, 0, 0.1f, 0, 0, 0},
+        {9, 1, 200, 136, 0, 0, INFER__ROPE_NONE, 1, 0.1f, 0, 0, 0}};
     const infer__quant *q;
     int32_t i;
     memset(u, 0, sizeof *u);
@@ -949,8 +954,9 @@ static void infer__gpu_uses_all(infer__gpu_uses *u) {
     for (i = INFER_KV_F32; i <= INFER_KV_Q4_0; i++) u->kv_types |= 1u << i;
     u->exact = 3;
     u->norms = 3;
-    u->acts = (1u << INFER__ACTS) - 1;
+    u->acts = ((1u << INFER__ACTS) - 1) | 1u << INFER__ACT_LINEAR;
     u->ropes = 1u << INFER__ROPE_PAIRS | 1u << INFER__ROPE_HALVES;
+    u->cells = INFER__USE_CONV | INFER__USE_SSM | INFER__USE_DELTA;
     u->n_expert = 65;
     u->n_used = 4;
     memcpy(u->heads, heads, sizeof heads);

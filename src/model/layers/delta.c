@@ -71,8 +71,13 @@ static void infer__delta_needs(const infer_model *m, const infer__layer *l, infe
 }
 
 static const char *infer__delta_lacks(const infer__ops *ops, const infer__layer *l) {
-    (void)l;
-    return ops->supports(INFER__OP_DELTA, NULL) ? NULL : "delta net";
+    infer__conv_args conv;
+    infer__delta_args a;
+    memset(&conv, 0, sizeof conv);
+    memset(&a, 0, sizeof a);
+    conv.w = &l->w[INFER__W_DELTA_TAPS];
+    a.state = l->ssm.state;
+    return ops->supports(INFER__OP_CONV, &conv) && ops->supports(INFER__OP_DELTA, &a) ? NULL : "delta net";
 }
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */

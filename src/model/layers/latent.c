@@ -170,9 +170,15 @@ static void infer__latent_needs(const infer_model *m, const infer__layer *l, inf
 }
 
 static const char *infer__latent_lacks(const infer__ops *ops, const infer__layer *l) {
-    (void)ops;
-    (void)l;
-    return "latent attention";
+    infer__attention_args a;
+    infer__act_args copy;
+    memset(&a, 0, sizeof a);
+    memset(&copy, 0, sizeof copy);
+    a.dim_k = l->dim_k;
+    a.dim_v = l->dim_v;
+    copy.kind = INFER__ACT_LINEAR;
+    if (l->index_of.heads) return "chosen positions";
+    return ops->supports(INFER__OP_ATTENTION, &a) && ops->supports(INFER__OP_ACT, &copy) ? NULL : "latent attention";
 }
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
@@ -180,27 +186,24 @@ static const char *infer__latent_lacks(const infer__ops *ops, const infer__layer
 static void infer__latent_rotate(infer_context *c, const infer__layer *l, const infer__tensor *t, int32_t first,
                                  int32_t n_head, int32_t dim) {
     infer__rope_args a;
-    if (l->rope_kind == INFER__ROPE_NONE || !l->rope) return;
-    memset(&a, 0, sizeof a);
-    a.x = infer__columns(t, first, n_head * dim); /* of the last head only what is rotated is there */
-    a.n_head = n_head;
+    infer__tensor part = infer__columns(t, first, n_head * dim); /* of the last head only what is rotated is there */
+    if (!infer__rope_of(l, &part, n_head, &a)) return;
     a.dim = dim;
-    a.n_rot = l->n_rot;
-    a.kind = l->rope_kind;
-    a.freq = &l->rope->freq;
-    a.scale = l->rope->scale;
     c->ctx.ops->rope(&c->ctx, &a);
 }
 
 /* The rotated parts of queries, behind the latent ones. */
 static void infer__latent_queries(infer_context *c, const infer__layer *l, const infer__tensor *q,
                                   const infer__tensor *to) {
-    int32_t r, h, nope = l->latent_k - l->n_rot;
-    if (!infer__ok(&c->ctx)) return;
-    for (r = 0; r < q->rows; r++)
-        for (h = 0; h < l->n_head; h++)
-            memcpy(infer__row(to, r) + (int64_t)h * l->dim_k + l->latent_rank,
-                   infer__row(q, r) + (int64_t)h * l->latent_k + nope, (size_t)l->n_rot * sizeof(float));
+    infer__act_args a;
+    memset(&a, 0, sizeof a);
+    a.x = infer__columns(q, l->latent_k - l->n_rot, l->n_rot);
+    a.y = infer__columns(to, l->latent_rank, l->n_rot);
+    a.x.rows = a.y.rows = q->rows * l->n_head; /* a row a head */
+    a.x.stride = l->latent_k;
+    a.y.stride = l->dim_k;
+    a.kind = INFER__ACT_LINEAR;
+    c->ctx.ops->act(&c->ctx, &a);
 }
 
 /* y = W x for each head: x and y have heads x_step and y_step columns apart; its matrix is w_rows rows, from row
@@ -211,9 +214,11 @@ static void infer__latent_product(infer_context *c, const infer__layer *l, const
                                   const infer__latent_heads *a, const infer__tensor *x, const infer__tensor *y) {
     int32_t h;
     for (h = 0; h < l->n_head; h++) {
-        infer__weight one = infer__slice(w, (int64_t)h * a->w_step + a->w_first, a->w_rows);
+        const int64_t first = (int64_t)h * a->w_step + a->w_first;
+        infer__weight one = infer__slice(w, first, a->w_rows);
         infer__tensor from = infer__columns(x, h * a->x_step, a->w_cols);
         infer__tensor to = infer__columns(y, h * a->y_step, a->w_rows);
+        one.offset += (uint64_t)first * w->row_bytes; /* on a device */
         infer__product(c, &from, &one, NULL, &to);
     }
 }

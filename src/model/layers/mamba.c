@@ -121,6 +121,8 @@ static infer_result infer__mamba_split(infer_model *m, infer__layer *l, infer_er
     lanes = (float *)infer__arena_alloc(&m->arena,
                                         (uint64_t)infer__ssm_units(s->heads, 1) * INFER__LANES * state * sizeof *lanes);
     if (!lanes) return infer__error(err, INFER_ERR_MEMORY, "no memory for %s", w->name);
+    w->cols = infer__ssm_units(s->heads, 1) * INFER__LANES * s->state; /* with the zeros of the last block */
+    w->row_bytes = (uint64_t)w->cols * sizeof *lanes;
     if (!w->data) return INFER_OK;
     for (i = 0; i < n; i++)
         for (j = 0; j < state; j++)
@@ -149,8 +151,14 @@ static void infer__mamba_needs(const infer_model *m, const infer__layer *l, infe
 }
 
 static const char *infer__mamba_lacks(const infer__ops *ops, const infer__layer *l) {
-    (void)l;
-    return ops->supports(INFER__OP_SSM, NULL) ? NULL : "state space";
+    infer__conv_args conv;
+    infer__ssm_args a;
+    memset(&conv, 0, sizeof conv);
+    memset(&a, 0, sizeof a);
+    conv.w = &l->w[INFER__W_SSM_TAPS];
+    a.state = l->ssm.state;
+    a.own_a = l->ssm.own_a;
+    return ops->supports(INFER__OP_CONV, &conv) && ops->supports(INFER__OP_SSM, &a) ? NULL : "state space";
 }
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
