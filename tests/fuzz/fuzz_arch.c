@@ -339,7 +339,8 @@ static int fuzz_first(fuzz_run *f, infer_session *s) {
  * step now and then, and a small model with large weights makes anything out of a step (corpus_arch/cache-rounding: 5e-14 behind
  * layer 0, 0.016 in the logits). How far the exact result is says little: one step more or less can be all of the error
  * (corpus_arch/activation-rounding: 2e-5 and 1e-4). So levels that differ are measured by what last bits do to one of
- * them: it computes again with all values that a trace sees changed by so little, and must come about as far. */
+ * them: it computes again with all values that a trace sees changed by so little, and must come about as far. Half of
+ * the tries change more: no trace sees scores, of which large ones make much of a last bit. */
 static const double FUZZ_NMSE = 1e-6, FUZZ_TIMES = 4; /* seen without a step: 1e-9 */
 /* One value that is rounded to 8 bits the other way, of the 32 of a block or of a row that is shorter: (2.5 / 127)^2 / n
  * of a row whose largest is 2.5 times the usual one, and a few of those. None of the tries that change last bits need meet
@@ -351,6 +352,7 @@ enum { FUZZ_ROCKS = 48 };
 typedef struct fuzz_seen {
     const char *step;
     uint32_t rock; /* not 0: seed of what changes last bits */
+    float bits;    /* by so much of a value */
     size_t n[2];
     float x[2][FUZZ_TOKENS * 256];
 } fuzz_seen;
@@ -364,9 +366,9 @@ static void fuzz_trace(void *user, int layer, const char *step, const float *x, 
     fuzz_seen *seen = (fuzz_seen *)user;
     float *y = (float *)x; /* on the CPU a trace sees what the next step reads */
     size_t i;
-    for (i = 0; i < rows * cols && seen->rock; i++) { /* up to 4 last bits up or down */
+    for (i = 0; i < rows * cols && seen->rock; i++) {
         seen->rock = seen->rock * 1664525u + 1013904223u;
-        y[i] *= 1.0f + (float)((int32_t)(seen->rock >> 16) - 0x8000) / 0x8000 / (1 << 21);
+        y[i] *= 1.0f + (float)((int32_t)(seen->rock >> 16) - 0x8000) / 0x8000 * seen->bits;
     }
     if (layer == 0 && strcmp(step, seen->step) == 0) fuzz_see(seen, 0, x, rows * cols);
 }
@@ -381,6 +383,7 @@ static int fuzz_look(const fuzz_run *f, int32_t level, uint32_t rock, fuzz_seen 
     g = *f;
     g.seen = seen;
     seen->rock = rock;
+    seen->bits = 1.0f / (rock > FUZZ_ROCKS / 2 ? 1 << 17 : 1 << 21);
     seen->step = f->m.moe ? "attn_out" : "out";
     seen->n[0] = seen->n[1] = 0;
     m = fuzz_open(&heap, 0, &g, level, 0, &r);
