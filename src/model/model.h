@@ -152,6 +152,7 @@ struct infer__hparams {
     int32_t n_per_layer;  /* values that each layer gets of a token beside the stream; 0 = none */
     int32_t n_kv_layer;   /* layers from here on read the keys and values of earlier ones; 0 = none does */
     int32_t n_streams;    /* of the residual; 0 = one */
+    int32_t halve_every;  /* the stream is halved after every so many layers; 0 = never */
     int64_t pass_kept;    /* floats a row that are kept from layer 0 to the last one */
     infer__router router; /* of layers with experts */
 };
@@ -164,6 +165,10 @@ enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__S
 /* layers/per_layer.c */
 static void infer__gemma4_keys(infer__keys *k, infer__hparams *hp);
 static void infer__gemma3n_keys(infer__keys *k, infer__hparams *hp);
+
+/* layers/rwkv.c */
+static void infer__rwkv6_keys(infer__keys *k, infer__hparams *hp);
+static void infer__rwkv7_keys(infer__keys *k, infer__hparams *hp);
 
 /* layers/kinds.c: the sublayers of a layer whose heads and FFN width are known. */
 static void infer__layer_parts(infer_model *m, infer__layer *l);
@@ -282,6 +287,9 @@ enum {
     INFER__SUBLAYER_PREDICT,
     INFER__SUBLAYER_CORRECT,
     INFER__SUBLAYER_LAUREL,
+    INFER__SUBLAYER_TIME_MIX_6,
+    INFER__SUBLAYER_TIME_MIX_7,
+    INFER__SUBLAYER_CHANNEL_MIX,
     INFER__SUBLAYER_COUNT
 };
 typedef struct infer__label { int16_t slot; const char *text; } infer__label;
@@ -339,6 +347,9 @@ typedef struct infer__ssm {
     int32_t bare_norms; /* 1 = dt, B and C have norms without weights, where they have none with */
 } infer__ssm;
 
+/* Sizes of RWKV's time mix (layers/rwkv.c), as in infer__wkv_args; rank: of its pairs of small matrices, see slots.h. */
+typedef struct infer__wkv { int32_t heads, kv_heads, dim, rank[5]; } infer__wkv;
+
 /* Everything that a pass knows of a layer; what a kind does not use is 0. */
 struct infer__layer {
     int32_t index;
@@ -365,6 +376,7 @@ struct infer__layer {
     int32_t act;
     int32_t conv_taps;
     infer__ssm ssm;
+    infer__wkv wkv;
     int32_t latent_rank, latent_q_rank, latent_k, latent_v; /* of latent attention; the last two: widths of heads */
     float attn_scale, attn_softcap, max_bias, clamp_kqv; /* as in infer__attention_args; clamp of Q, K, V: 0 = none */
     float temp_scale, temp_floor, temp_offset;

@@ -55,7 +55,15 @@ enum {
     INFER__D_PER_LAYERS, /* of all layers */
     INFER__D_STREAMS,
     INFER__D_STREAMS_2,
-    INFER__D_MODEL_STREAMS /* of all but the first */
+    INFER__D_MODEL_STREAMS, /* of all but the first */
+    INFER__D_MODEL_5,       /* from here on: RWKV */
+    INFER__D_WKV_KEYS,
+    INFER__D_RANK_DECAY, /* as infer__wkv.rank */
+    INFER__D_RANK_RATE,
+    INFER__D_RANK_VALUE,
+    INFER__D_RANK_GATE,
+    INFER__D_RANK_MIX,
+    INFER__D_RANK_MIX_5
 };
 
 /* W(slot, tensor name, rows, columns, required): %d is the layer. A vector has one row. */
@@ -73,7 +81,9 @@ enum {
     W(EXPERTS_NORM,   "blk.%d.ffn_norm_exps.weight",       ONE,           MODEL,     0) /* of experts beside attention */ \
     W(EXPERTS_NORM_B, "blk.%d.ffn_norm_exps.bias",         ONE,           MODEL,     0) \
     W(LAYER_OUT_NORM, "blk.%d.layer_output_norm.weight",   ONE,           MODEL,     0) /* after the FFN */ \
-    W(INPUT_POST_NORM, "blk.%d.post_norm.weight",          ONE,           MODEL,     0) /* of the layer's input */
+    W(INPUT_POST_NORM, "blk.%d.post_norm.weight",          ONE,           MODEL,     0) /* of the layer's input */ \
+    W(CHANNEL_NORM,   "blk.%d.attn_norm_2.weight",         ONE,           MODEL,     0) /* RWKV; else see */ \
+    W(CHANNEL_NORM_B, "blk.%d.attn_norm_2.bias",           ONE,           MODEL,     0) /* infer__layer_slot */
 
 #define INFER__ATTENTION_SLOTS(W) \
     W(ATTN_QKV,       "blk.%d.attn_qkv.weight",            QKV,           MODEL,     0) /* sliced into Q, K, V */ \
@@ -199,10 +209,44 @@ enum {
 #define INFER__EMBED_SKIP_SLOTS(W) \
     W(EMBED_SKIP,     "blk.%d.layer_output_scale.weight",  ONE,           ONE,       0)
 
+/* RWKV's time mix: version 7 reads all but the last ones, version 6 all from KEY on. */
+#define INFER__TIME_SLOTS(W) \
+    W(TIME_W0, "blk.%d.time_mix_w0.weight", ONE, MODEL, 0) /* these: a bias and two matrices, in between few values */ \
+    W(TIME_W1, "blk.%d.time_mix_w1.weight", RANK_DECAY, MODEL, 0) W(TIME_W2, "blk.%d.time_mix_w2.weight", MODEL, RANK_DECAY, 0) \
+    W(TIME_A0, "blk.%d.time_mix_a0.weight", ONE, MODEL, 0) \
+    W(TIME_A1, "blk.%d.time_mix_a1.weight", RANK_RATE, MODEL, 0) W(TIME_A2, "blk.%d.time_mix_a2.weight", MODEL, RANK_RATE, 0) \
+    W(TIME_V0, "blk.%d.time_mix_v0.weight", ONE, MODEL, 0) \
+    W(TIME_V1, "blk.%d.time_mix_v1.weight", RANK_VALUE, MODEL, 0) W(TIME_V2, "blk.%d.time_mix_v2.weight", MODEL, RANK_VALUE, 0) \
+    W(TIME_G1, "blk.%d.time_mix_g1.weight", RANK_GATE, MODEL, 0) W(TIME_G2, "blk.%d.time_mix_g2.weight", MODEL, RANK_GATE, 0) \
+    W(TIME_K_K, "blk.%d.time_mix_k_k.weight", ONE, MODEL, 0) W(TIME_K_A, "blk.%d.time_mix_k_a.weight", ONE, MODEL, 0) \
+    W(TIME_R_K, "blk.%d.time_mix_r_k.weight", ONE, MODEL, 0) \
+    W(TIME_KEY, "blk.%d.time_mix_key.weight", WKV_KEYS, MODEL, 0) W(TIME_KEY_B, "blk.%d.time_mix_key.bias", ONE, WKV_KEYS, 0) \
+    W(TIME_VALUE, "blk.%d.time_mix_value.weight", WKV_KEYS, MODEL, 0) \
+    W(TIME_VALUE_B, "blk.%d.time_mix_value.bias", ONE, WKV_KEYS, 0) \
+    W(TIME_R, "blk.%d.time_mix_receptance.weight", MODEL, MODEL, 0) W(TIME_R_B, "blk.%d.time_mix_receptance.bias", ONE, MODEL, 0) \
+    W(TIME_LERP, "blk.%d.time_mix_lerp_fused.weight", ONE, ANY, 0) /* 7: r w k v a (g); 6: w k v r g */ \
+    W(TIME_LN, "blk.%d.time_mix_ln.weight", ONE, MODEL, 0) W(TIME_LN_B, "blk.%d.time_mix_ln.bias", ONE, MODEL, 0) \
+    W(TIME_OUT, "blk.%d.time_mix_output.weight", MODEL, MODEL, 0) \
+    W(TIME_GATE, "blk.%d.time_mix_gate.weight", MODEL, MODEL, 0) \
+    W(TIME_LERP_X, "blk.%d.time_mix_lerp_x.weight", ONE, MODEL, 0) /* the next five: in place of lerp_fused */ \
+    W(TIME_LERP_W, "blk.%d.time_mix_lerp_w.weight", ONE, MODEL, 0) W(TIME_LERP_K, "blk.%d.time_mix_lerp_k.weight", ONE, MODEL, 0) \
+    W(TIME_LERP_V, "blk.%d.time_mix_lerp_v.weight", ONE, MODEL, 0) W(TIME_LERP_R, "blk.%d.time_mix_lerp_r.weight", ONE, MODEL, 0) \
+    W(TIME_LERP_G, "blk.%d.time_mix_lerp_g.weight", ONE, MODEL, 0) \
+    W(TIME_MIX_1, "blk.%d.time_mix_w1.weight", RANK_MIX_5, MODEL, 0) W(TIME_MIX_2, "blk.%d.time_mix_w2.weight", MODEL_5, RANK_MIX, 0) \
+    W(TIME_FIRST, "blk.%d.time_mix_first.weight", ONE, MODEL, 0) W(TIME_DECAY, "blk.%d.time_mix_decay.weight", ONE, MODEL, 0) \
+    W(TIME_DECAY_1, "blk.%d.time_mix_decay_w1.weight", RANK_DECAY, MODEL, 0) \
+    W(TIME_DECAY_2, "blk.%d.time_mix_decay_w2.weight", MODEL, RANK_DECAY, 0)
+#define INFER__CHANNEL_SLOTS(W) \
+    W(CHANNEL_LERP_K, "blk.%d.channel_mix_lerp_k.weight", ONE, MODEL, 0) \
+    W(CHANNEL_LERP_R, "blk.%d.channel_mix_lerp_r.weight", ONE, MODEL, 0) \
+    W(CHANNEL_KEY, "blk.%d.channel_mix_key.weight", FF, MODEL, 0) \
+    W(CHANNEL_VALUE, "blk.%d.channel_mix_value.weight", MODEL, FF, 0) \
+    W(CHANNEL_R, "blk.%d.channel_mix_receptance.weight", MODEL, MODEL, 0)
+
 #define INFER__LAYER_SLOTS(W) \
     INFER__NORM_SLOTS(W) INFER__ATTENTION_SLOTS(W) INFER__DENSE_SLOTS(W) INFER__MOE_SLOTS(W) INFER__BESIDE_SLOTS(W) \
     INFER__SHORTCONV_SLOTS(W) INFER__EMBED_SKIP_SLOTS(W) INFER__SSM_SLOTS(W) INFER__LATENT_SLOTS(W) INFER__DELTA_SLOTS(W) \
-    INFER__ALTUP_SLOTS(W) INFER__LAUREL_SLOTS(W)
+    INFER__ALTUP_SLOTS(W) INFER__LAUREL_SLOTS(W) INFER__TIME_SLOTS(W) INFER__CHANNEL_SLOTS(W)
 
 #define INFER__MODEL_SLOTS(W) \
     W(TOKEN_EMBD,   "token_embd.weight",        VOCAB, MODEL,    1) \
