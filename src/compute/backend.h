@@ -333,16 +333,6 @@ typedef struct infer__delta_args {
     float eps;
 } infer__delta_args;
 
-/* Token shift (RWKV, arXiv 2305.13048): y_j[t] = x[t] + (x[t-1] - x[t]) * (w_j + y_j[t] as it was, where `own`), j < n; y_j
- * is columns [j * x.cols, (j+1) * x.cols) of y. The row before a sequence's first one is in pass->cell_in (-1: zeros), its
- * last one is left in cell_out. w: n * x.cols float32. y is not x. */
-typedef struct infer__shift_args {
-    infer__tensor x, y;
-    const infer__weight *w;
-    infer__buf *state; /* cells of x.cols float32 */
-    int32_t n, own;
-} infer__shift_args;
-
 /* Linear attention with a decay of its own for each key (RWKV-6, arXiv 2404.05892; gated, arXiv 2312.06635; RWKV-7, arXiv
  * 2503.14456), over the rows of each sequence. A head has a state S of dim x dim (keys x values); K/V head h / (heads /
  * kv_heads):
@@ -351,7 +341,8 @@ typedef struct infer__shift_args {
  * 7: d = exp(-sigmoid(w) / sqrt(e)); a = sigmoid(rate); e = k k_k, of length 1 (at least 1e-12 is divided by);
  *    k = k (1 + (a - 1) k_a); where `mix`: v = v + (first - v) sigmoid(mix);
  *    S = d S - (e a)^T (e S) + k^T v; y = S r; bonus = (r k u summed) v, u being the model's r_k.
- * y may be w, bonus may be v. Weights: float32. Cells as infer__delta_args has them, `state` being dim. */
+ * y may be w, bonus may be v. Weights: float32. Cells as infer__delta_args has them,
+ * state and dim being dim rounded up to INFER__LANES. */
 enum { INFER__WKV_6, INFER__WKV_GATED, INFER__WKV_7 };
 typedef struct infer__wkv_args {
     infer__tensor r, k, v, w, y, rate, first, mix, bonus; /* rows x heads*dim; k, v: rows x kv_heads*dim */
@@ -420,7 +411,7 @@ enum {
 enum { /* of infer__ops.supports, with infer__*_args of that name */
     INFER__OP_EMBED, INFER__OP_MATMUL, INFER__OP_ROPE, INFER__OP_ATTENTION, INFER__OP_MOE_ROUTE,
     INFER__OP_MOE_MATMUL, INFER__OP_CONV, INFER__OP_ACT,
-    INFER__OP_SSM, INFER__OP_DELTA, INFER__OP_SHIFT, INFER__OP_WKV
+    INFER__OP_SSM, INFER__OP_DELTA, INFER__OP_WKV
 };
 
 enum { INFER__RECORD_NOT, INFER__RECORD_NOW, INFER__RECORD_DONE };
@@ -441,7 +432,6 @@ struct infer__ops {
     void (*conv)(infer__ctx *c, const infer__conv_args *a);
     void (*ssm)(infer__ctx *c, const infer__ssm_args *a); /* the CPU's only; from here to wkv */
     void (*delta)(infer__ctx *c, const infer__delta_args *a);
-    void (*shift)(infer__ctx *c, const infer__shift_args *a);
     void (*wkv)(infer__ctx *c, const infer__wkv_args *a);
     void (*act)(infer__ctx *c, const infer__act_args *a);
     void (*add)(infer__ctx *c, const infer__add_args *a);

@@ -347,8 +347,9 @@ typedef struct infer__ssm {
     int32_t bare_norms; /* 1 = dt, B and C have norms without weights, where they have none with */
 } infer__ssm;
 
-/* Sizes of RWKV's time mix (layers/rwkv.c), as in infer__wkv_args; rank: of its pairs of small matrices, see slots.h. */
-typedef struct infer__wkv { int32_t heads, kv_heads, dim, rank[5]; } infer__wkv;
+/* Sizes of RWKV's time mix (layers/rwkv.c), as in infer__wkv_args. rank: values in between two matrices: of w, a, v, g, and
+ * of each of what is added to lerps. mixed: how many mixtures of a row and the one before there are. seven: the version. */
+typedef struct infer__wkv { int32_t seven, heads, kv_heads, dim, rank[5], mixed; } infer__wkv;
 
 /* Everything that a pass knows of a layer; what a kind does not use is 0. */
 struct infer__layer {

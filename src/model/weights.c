@@ -70,9 +70,9 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_STREAMS_2: return (uint64_t)hp->n_streams * (uint64_t)hp->n_streams;
     case INFER__D_MODEL_5: return 5 * (uint64_t)hp->n_embd;
     case INFER__D_WKV_KEYS: return l ? (uint64_t)l->wkv.kv_heads * (uint64_t)l->wkv.dim : 0;
-    case INFER__D_RANK_DECAY: case INFER__D_RANK_RATE: case INFER__D_RANK_VALUE: case INFER__D_RANK_GATE: case INFER__D_RANK_MIX:
-        return l ? (uint64_t)l->wkv.rank[dim - INFER__D_RANK_DECAY] : 0;
-    case INFER__D_RANK_MIX_5: return l ? 5 * (uint64_t)l->wkv.rank[INFER__D_RANK_MIX - INFER__D_RANK_DECAY] : 0;
+    case INFER__D_RANK_W: case INFER__D_RANK_A: case INFER__D_RANK_V: case INFER__D_RANK_G: case INFER__D_RANK_X:
+        return l ? (uint64_t)l->wkv.rank[dim - INFER__D_RANK_W] : 0;
+    case INFER__D_RANK_X_5: return l ? 5 * (uint64_t)l->wkv.rank[INFER__D_RANK_X - INFER__D_RANK_W] : 0;
     case INFER__D_MODEL_STREAMS: return hp->n_streams ? (uint64_t)(hp->n_streams - 1) * (uint64_t)hp->n_embd : 0;
     default: return 0;
     }

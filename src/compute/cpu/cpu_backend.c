@@ -426,7 +426,6 @@ static const infer__ops infer__cpu_ops = {
     .conv = infer__cpu_conv,
     .ssm = infer__cpu_ssm,
     .delta = infer__cpu_delta,
-    .shift = infer__cpu_shift,
     .wkv = infer__cpu_wkv,
     .act = infer__cpu_act,
     .streams = infer__cpu_streams,
