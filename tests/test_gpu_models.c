@@ -758,7 +758,11 @@ static const struct { const char *file, *lacks; } GPU_HOST_ONLY[] = {
     { "deepseek2-yarn-moe", "there are no GPU kernels for its latent attention yet" },
     { "qwen35-dense", "there are no GPU kernels for its delta net yet" },
     { "qwen35moe-moe", "there are no GPU kernels for its delta net yet" },
-    { "qwen3next-moe", "there are no GPU kernels for its delta net yet" } };
+    { "qwen3next-moe", "there are no GPU kernels for its delta net yet" },
+    { "rwkv6-dense", "there are no GPU kernels for its RWKV yet" },
+    { "rwkv6qwen2-dense", "there are no GPU kernels for its RWKV yet" },
+    { "rwkv7-dense", "there are no GPU kernels for its RWKV yet" },
+    { "arwkv7-dense", "there are no GPU kernels for its RWKV yet" } };
 
 /* Rows that give devices no op, and no order of ops, that none of the others does. Of the dense ones that came with them
  * these stay: bitnet (norms before the last matrices, scales of matrices), falcon (both sublayers of a parallel block have

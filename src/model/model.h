@@ -75,6 +75,7 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__ROPE_HALF INFER__FLAG(58) /* rope.dimension_count is twice what layers without a window rotate */
 #define INFER__CLAMPS INFER__FLAG(59) /* swiglu_clamp_exp and swiglu_clamp_shexp apply, to what the activation gives */
 #define INFER__CLAMPS_BEFORE INFER__FLAG(60) /* swiglu_clamp_exp applies, to what the activation gets */
+#define INFER__FFN_NORM_2 INFER__FLAG(50) /* attn_norm_2 is the norm before the FFN */
 #define INFER__RECURRENT_KEY INFER__FLAG(51) /* keys say which layers have mixer_else: infer__read_recurrent */
 #define INFER__Q_GATED INFER__FLAG(52) /* attn_q gives a head's query and the gate of its result */
 #define INFER__DELTA_TILED INFER__FLAG(53) /* value heads of a delta net lie by key head: h % k_heads */

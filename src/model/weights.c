@@ -109,6 +109,8 @@ static const infer__tensor_slot *infer__layer_slot(const infer_model *m, const i
         if (s == INFER__W_ATTN_NORM || s == INFER__W_ATTN_NORM_B) return &second[s - INFER__W_ATTN_NORM];
         if (s == INFER__W_FFN_NORM || s == INFER__W_FFN_NORM_B) s += INFER__W_ATTN_NORM - INFER__W_FFN_NORM;
     }
+    if ((m->arch->flags & INFER__FFN_NORM_2) && (s == INFER__W_FFN_NORM || s == INFER__W_FFN_NORM_B))
+        return &second[s - INFER__W_FFN_NORM];
     if (m->arch->flags & INFER__POST_ATTN_IS_FFN) {
         if (s == INFER__W_ATTN_POST_NORM) return NULL;
         if (s == INFER__W_FFN_NORM) s = INFER__W_ATTN_POST_NORM;

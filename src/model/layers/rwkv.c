@@ -71,7 +71,7 @@ static infer_result infer__time_check(const infer_model *m, infer__layer *l, inf
                         (int)l->wkv.mixed, (int)m->hp.n_embd);
 }
 
-/* A slot's lerps become the taps of convolutions, as in a file; behind them those of the row before minus the row. */
+/* A slot's lerps become the taps of convolutions; behind them those of the row before minus the row. */
 static infer_result infer__time_taps(infer_model *m, infer__layer *l, int slot, infer_error *err) {
     infer__weight *w = &l->w[slot];
     const int32_t n = w->cols;
@@ -86,7 +86,6 @@ static infer_result infer__time_taps(infer_model *m, infer__layer *l, int slot, 
         p[2 * i + 1] = i == n ? -1.0f : 1.0f - p[2 * i];
     }
     w->type = infer__quant_find(0, &removed); /* F32 */
-    w->type->encode(p, p, 2 * ((int64_t)n + 1));
     w->rows = n;
     w->cols = 2;
     w->row_bytes = 2 * sizeof *p;

@@ -77,9 +77,7 @@ enum {
     W(EXPERTS_NORM,   "blk.%d.ffn_norm_exps.weight",       ONE,           MODEL,     0) /* of experts beside attention */ \
     W(EXPERTS_NORM_B, "blk.%d.ffn_norm_exps.bias",         ONE,           MODEL,     0) \
     W(LAYER_OUT_NORM, "blk.%d.layer_output_norm.weight",   ONE,           MODEL,     0) /* after the FFN */ \
-    W(INPUT_POST_NORM, "blk.%d.post_norm.weight",          ONE,           MODEL,     0) /* of the layer's input */ \
-    W(CHANNEL_NORM,   "blk.%d.attn_norm_2.weight",         ONE,           MODEL,     0) /* RWKV; else see */ \
-    W(CHANNEL_NORM_B, "blk.%d.attn_norm_2.bias",           ONE,           MODEL,     0) /* infer__layer_slot */
+    W(INPUT_POST_NORM, "blk.%d.post_norm.weight",          ONE,           MODEL,     0) /* of the layer's input */
 
 #define INFER__ATTENTION_SLOTS(W) \
     W(ATTN_QKV,       "blk.%d.attn_qkv.weight",            QKV,           MODEL,     0) /* sliced into Q, K, V */ \
