@@ -333,9 +333,9 @@ typedef struct infer__delta_args {
     float eps;
 } infer__delta_args;
 
-/* Linear attention with a decay of its own for each key (RWKV-6, arXiv 2404.05892; gated, arXiv 2312.06635; RWKV-7, arXiv
- * 2503.14456), over the rows of each sequence. A head has a state S of dim x dim (keys x values); K/V head h / (heads /
- * kv_heads):
+/* Linear attention with a decay for each key (RWKV-6, arXiv 2404.05892; gated, arXiv 2312.06635; RWKV-7, arXiv
+ * 2503.14456), over the rows of each sequence. A head has a state S of dim x dim (keys x values) and reads k and v of
+ * head h / (heads / kv_heads):
  * 6: d = exp(-exp(w)); y = (S + u k^T v) r; S = d S + k^T v.
  * GATED: d as 6; k = k (1 - d); S = d S + k^T v; y = S r / sqrt(dim).
  * 7: d = exp(-sigmoid(w) / sqrt(e)); a = sigmoid(rate); e = k k_k, of length 1 (at least 1e-12 is divided by);

@@ -251,7 +251,7 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "arctic", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .parts = infer__parts_arctic,
       .reference = "archs/arctic-moe" },
     { .name = "arwkv7", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SILU, /* arXiv 2501.15570 */
-      .mixer_else = INFER__SUBLAYER_TIME_MIX_7, .keys = infer__rwkv7_keys, .parts = infer__parts_rwkv,
+      .mixer_else = INFER__SUBLAYER_TIME_MIX_7, .fixup = infer__rwkv7_fix, .parts = infer__parts_rwkv,
       .drop = INFER__RWKV7_DROP, .idle = INFER__RWKV_IDLE,
       .reference = "archs/arwkv7-{dense,nogate-dense}" },
     { .name = "baichuan", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__ALIBI,
@@ -545,7 +545,7 @@ static const infer__arch INFER__ARCHS[] = {
       .mixer_else = INFER__SUBLAYER_TIME_MIX_6, .parts = infer__parts_rwkv, .idle = INFER__RWKV_IDLE,
       .reference = "archs/rwkv6qwen2-dense" },
     { .name = "rwkv7", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_RELU2,
-      .mixer_else = INFER__SUBLAYER_TIME_MIX_7, .keys = infer__rwkv7_keys, .parts = infer__parts_rwkv,
+      .mixer_else = INFER__SUBLAYER_TIME_MIX_7, .fixup = infer__rwkv7_fix, .parts = infer__parts_rwkv,
       .flags = INFER__FFN_NORM_2, .drop = INFER__RWKV7_DROP, .idle = INFER__RWKV_IDLE,
       .reference = "archs/rwkv7-dense, models/tiny-rwkv7-834K" },
     { .name = "seed_oss", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,

@@ -169,7 +169,7 @@ static void infer__gemma3n_keys(infer__keys *k, infer__hparams *hp);
 
 /* layers/rwkv.c */
 static void infer__rwkv6_keys(infer__keys *k, infer__hparams *hp);
-static void infer__rwkv7_keys(infer__keys *k, infer__hparams *hp);
+static void infer__rwkv7_fix(infer__hparams *hp);
 
 /* layers/kinds.c: the sublayers of a layer whose heads and FFN width are known. */
 static void infer__layer_parts(infer_model *m, infer__layer *l);
@@ -348,8 +348,8 @@ typedef struct infer__ssm {
     int32_t bare_norms; /* 1 = dt, B and C have norms without weights, where they have none with */
 } infer__ssm;
 
-/* Sizes of RWKV's time mix (layers/rwkv.c), as in infer__wkv_args. rank: values in between two matrices: of w, a, v, g, and
- * of each of what is added to lerps. mixed: how many mixtures of a row and the one before there are. seven: the version. */
+/* Sizes of RWKV's time mix (layers/rwkv.c), as in infer__wkv_args. seven: the version is 7; rank: of pairs of matrices,
+ * see slots.h; mixed: how many mixtures of a row and the one before there are. */
 typedef struct infer__wkv { int32_t seven, heads, kv_heads, dim, rank[5], mixed; } infer__wkv;
 
 /* Everything that a pass knows of a layer; what a kind does not use is 0. */

@@ -1,7 +1,7 @@
 /* cpu_wkv.c: RWKV's recurrences (infer__wkv_args) on the CPU.
  *
  * Rules: as in cpu_delta.c: a task is a head, a few rows are prepared together, and each block of INFER__LANES values
- *        steps through them while its part of the state is near. A row's result depends on its own and earlier rows alone.
+ *        steps through them while its part of the state is near. A row's result depends on it and earlier ones alone.
  * Start: infer__cpu_wkv.
  */
 #include "cpu_exp.h"
@@ -14,8 +14,8 @@ typedef struct infer__wkv_rows {
 } infer__wkv_rows;
 enum { INFER__WKV_PARTS = 7 };
 
-/* Block i of lanes, for all kinds: z = sum_n e[n] s[n]; s[n] = w[n] s[n] + k[n] v - b[n] z; y = sum_n r[n] s[n] + old z.
- * Sums are made in four parts, n % 4. */
+/* Block i of lanes, of all kinds: z = sum_n e[n] s[n]; s[n] = w[n] s[n] + k[n] v - b[n] z; y = sum_n r[n] s[n] + old z
+ * with sums made in four parts, n % 4. */
 #define INFER__WKV_DEFINE(L) \
   INFER__ON_##L static void infer__wkv_tile_##L(const infer__wkv_rows *q, int32_t i, float *s) { \
     const infer__v16_##L zero = infer__zero_##L(), old = infer__splat_##L(q->old); \
@@ -86,7 +86,8 @@ static void infer__wkv_decay(float *w, int32_t n, int32_t kind) {
     int32_t l;
     for (; n > 0; n -= INFER__LANES, w += INFER__LANES) {
         for (l = 0; l < INFER__LANES; l++) t[l] = kind == INFER__WKV_7 ? 0.60653066f * w[l] : infer__ssm_exp(w[l]);
-        for (l = 0; l < INFER__LANES; l++) t[l] = infer__choose(infer__not_number(w[l]), w[l], infer__exp_minus_f32(t[l]));
+        for (l = 0; l < INFER__LANES; l++) t[l] = infer__exp_minus_f32(t[l]);
+        for (l = 0; l < INFER__LANES; l++) t[l] = infer__choose(infer__not_number(w[l]), w[l], t[l]);
         memcpy(w, t, sizeof t);
     }
 }
@@ -148,7 +149,8 @@ static void infer__wkv_task(void *arg, int h, int worker) {
     for (row = 0; row < a->v.rows; row += q.rows) {
         const int32_t seq = pass->seq[row], from = pass->cell_in[seq];
         float *s = (float *)a->cells->host + pass->cell_out[seq] * cell + h * unit;
-        for (q.rows = 1; q.rows < job->together && row + q.rows < a->v.rows && pass->seq[row + q.rows] == seq;) q.rows++;
+        for (q.rows = 1; q.rows < job->together && row + q.rows < a->v.rows && pass->seq[row + q.rows] == seq;)
+            q.rows++;
         if (row == 0 || pass->seq[row - 1] != seq) {
             if (from < 0) memset(s, 0, (size_t)unit * sizeof *s);
             else memcpy(s, (float *)a->cells->host + from * cell + h * unit, (size_t)unit * sizeof *s);

@@ -134,10 +134,9 @@ static const infer__sublayer_kind INFER__SUBLAYER_KINDS[INFER__SUBLAYER_COUNT] =
     INFER__TIME_KIND("time mix 7", INFER__W_TIME_W0, INFER__W_TIME_OUT, infer__time_7),
 #undef INFER__TIME_KIND
     { .name = "channel mix", .in = "ffn_in", .out = "ffn_out", .result = "f", .slots = INFER__W_CHANNEL_LERP_K,
-      .slots_end = INFER__W_CHANNEL_VALUE + 1, .check = infer__channel_check, .split = infer__channel_split,
-      .state = infer__channel_state, .cols = infer__channel_cols, .needs = infer__ffn_dense_needs,
-      .lacks = infer__rwkv_lacks, .run = infer__channel_mix, .describe = infer__channel_describe,
-      .labels = INFER__CHANNEL_LABELS },
+      .slots_end = INFER__W_CHANNEL_VALUE + 1, .check = infer__channel_check, .state = infer__channel_state,
+      .cols = infer__channel_cols, .needs = infer__ffn_dense_needs, .lacks = infer__rwkv_lacks,
+      .run = infer__channel_mix, .describe = infer__channel_describe, .labels = INFER__CHANNEL_LABELS },
 };
 
 static const infer__sublayer_kind *infer__sublayer_kind_of(int32_t kind) {

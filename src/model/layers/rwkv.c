@@ -1,10 +1,10 @@
-/* rwkv.c: RWKV 6 and 7 (arXiv 2404.05892, 2503.14456), and models made of others with their time mix (QRWKV6; ARWKV, arXiv
- * 2501.15570): the mixer "time mix" and the FFN "channel mix".
+/* rwkv.c: RWKV 6 and 7 (arXiv 2404.05892, 2503.14456), and models made of others with their time mix (QRWKV6; ARWKV,
+ * arXiv 2501.15570): the mixer "time mix" and the FFN "channel mix".
  *
- * Both read mixtures of a row and the one before: convolutions of two taps, lerp and 1 - lerp. Version 6 has a recurrence
- * whose decays depend on the row, and so do its mixtures. Version 7 has a generalised delta rule, and mixes its values
- * with those of layer 0, which are kept for the pass. What a time mix keeps of a session is the last row that it read and
- * the states of its heads (infer__wkv_args); a channel mix its last row.
+ * Both read mixtures of a row and the one before: convolutions of two taps, lerp and 1 - lerp. In version 6 decays and
+ * mixtures depend on the row. Version 7 has a generalised delta rule, and mixes its values with those of layer 0, which
+ * are kept for the pass. What a time mix keeps of a session is the last row that it read and the states of its heads
+ * (infer__wkv_args); a channel mix its last row.
  */
 #include "../model.h"
 
@@ -12,40 +12,39 @@ enum { INFER__MAX_WKV_DIM = 256, INFER__MAX_WKV_RANK = 1 << 16 };
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* For the sake of F16 converters halve what later layers add: so the stream is halved, too. */
+/* For the sake of F16 converters of RWKV 6 halve what later layers add: so the stream is halved, too. */
 static void infer__rwkv6_keys(infer__keys *k, infer__hparams *hp) {
     hp->halve_every = infer__key_int(k, "rescale_every_n_layers", 0, INFER__MAX_LAYERS, 0, 0);
 }
-
-static void infer__rwkv7_keys(infer__keys *k, infer__hparams *hp) {
-    (void)k;
-    hp->pass_kept = hp->n_embd;
-}
+static void infer__rwkv7_fix(infer__hparams *hp) { hp->pass_kept = hp->n_embd; }
 
 static void infer__time_keys(infer__keys *k, infer__layer *l) {
-    static const char *const names[2][5] = {
+    static const char *const both[2][5] = {
         {"time_decay_extra_dim", NULL, NULL, NULL, "time_mix_extra_dim"},
         {"attention.decay_lora_rank", "attention.iclr_lora_rank", "attention.value_residual_mix_lora_rank",
-         "attention.gate_lora_rank", NULL}};
+         "attention.gate_lora_rank", NULL}}, *const *names;
     const int32_t width = k->m->hp.n_embd, shifts = k->m->hp.norm == INFER__NORM_LAYER ? 2 : 1;
     infer__wkv *s = &l->wkv;
     int32_t i;
     s->seven = k->m->arch->mixer_else == INFER__SUBLAYER_TIME_MIX_7;
+    names = both[s->seven];
     s->dim = infer__key_int(k, "wkv.head_size", 1, INFER__MAX_WKV_DIM, 0, 1);
     infer__key_int(k, "token_shift_count", shifts, shifts, shifts, 0);
     for (i = 0; i < 5; i++) /* the gate may be absent */
-        if (names[s->seven][i]) s->rank[i] = infer__key_int(k, names[s->seven][i], i != 3, INFER__MAX_WKV_RANK, 0, i != 3);
+        if (names[i]) s->rank[i] = infer__key_int(k, names[i], i != 3, INFER__MAX_WKV_RANK, 0, i != 3);
     if (k->failed) return;
     s->heads = width / s->dim;
     s->kv_heads = l->n_head_kv ? l->n_head_kv : s->heads;
     if (width % s->dim) infer__key_misfit(k, "wkv.head_size", "does not divide embedding_length");
-    else if (l->n_head && l->n_head != s->heads) infer__key_misfit(k, "attention.head_count", "wkv.head_size says another one");
+    else if (l->n_head && l->n_head != s->heads)
+        infer__key_misfit(k, "attention.head_count", "wkv.head_size says another one");
     else if (s->heads % s->kv_heads || (s->seven && s->kv_heads != s->heads))
         infer__key_misfit(k, "attention.head_count_kv", "does not fit the heads, embedding_length / wkv.head_size");
 }
 
 /* Slots from..to: all of them are there, or none is. */
-static infer_result infer__time_need(const infer_model *m, const infer__layer *l, int from, int to, int all, infer_error *err) {
+static infer_result infer__time_need(const infer_model *m, const infer__layer *l, int from, int to, int all,
+                                     infer_error *err) {
     infer_result r = INFER_OK;
     for (; from <= to && !r; from++) {
         if (all) r = infer__need(l, from, err);
@@ -67,11 +66,11 @@ static infer_result infer__time_check(const infer_model *m, infer__layer *l, inf
     if (!r && seven) r = infer__need(l, INFER__W_TIME_LERP, err);
     l->wkv.mixed = 5 + gate;
     if (r || !lerp->type || (int64_t)lerp->cols == (int64_t)l->wkv.mixed * m->hp.n_embd) return r;
-    return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d values, not %d rows of %d", lerp->name, (int)lerp->cols,
-                        (int)l->wkv.mixed, (int)m->hp.n_embd);
+    return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d values, not %d rows of %d", lerp->name,
+                        (int)lerp->cols, (int)l->wkv.mixed, (int)m->hp.n_embd);
 }
 
-/* A slot's lerps become the taps of convolutions; behind them those of the row before minus the row. */
+/* A slot's lerps become taps of convolutions; behind them are those of the row before minus the row. */
 static infer_result infer__time_taps(infer_model *m, infer__layer *l, int slot, infer_error *err) {
     infer__weight *w = &l->w[slot];
     const int32_t n = w->cols;
@@ -93,23 +92,22 @@ static infer_result infer__time_taps(infer_model *m, infer__layer *l, int slot, 
     return INFER_OK;
 }
 
+/* What is kept as float32, of the layer's channel mix too. */
 static infer_result infer__time_split(infer_model *m, infer__layer *l, infer_error *err) {
     static const int16_t vectors[] = {INFER__W_TIME_FIRST, INFER__W_TIME_K_K, INFER__W_TIME_K_A, INFER__W_TIME_R_K};
+    infer_result r = infer__time_taps(m, l, l->wkv.seven ? INFER__W_TIME_LERP : INFER__W_TIME_LERP_X, err);
     size_t i;
-    for (i = 0; i < INFER__COUNT(vectors); i++)
+    if (!r) r = infer__time_taps(m, l, INFER__W_CHANNEL_LERP_K, err);
+    if (!r) r = infer__time_taps(m, l, INFER__W_CHANNEL_LERP_R, err);
+    for (i = 0; i < INFER__COUNT(vectors) && !r; i++)
         if (l->w[vectors[i]].type && !infer__mamba_floats(m, &l->w[vectors[i]], (uint64_t)m->hp.n_embd, err))
-            return INFER_ERR_MEMORY;
-    return infer__time_taps(m, l, l->wkv.seven ? INFER__W_TIME_LERP : INFER__W_TIME_LERP_X, err);
+            r = INFER_ERR_MEMORY;
+    return r;
 }
 
 static infer_result infer__channel_check(const infer_model *m, infer__layer *l, infer_error *err) {
     const int gate = l->w[INFER__W_CHANNEL_R].type || l->w[INFER__W_CHANNEL_LERP_R].type;
     return gate ? infer__time_need(m, l, INFER__W_CHANNEL_LERP_R, INFER__W_CHANNEL_R, 1, err) : INFER_OK;
-}
-
-static infer_result infer__channel_split(infer_model *m, infer__layer *l, infer_error *err) {
-    infer_result r = infer__time_taps(m, l, INFER__W_CHANNEL_LERP_K, err);
-    return r ? r : infer__time_taps(m, l, INFER__W_CHANNEL_LERP_R, err);
 }
 
 static void infer__channel_state(infer_model *m, infer__layer *l, infer__part *p) {
@@ -138,7 +136,9 @@ static void infer__time_needs(const infer_model *m, const infer__layer *l, infer
     infer__need_cols(n, INFER__MAX(infer__time_rank(l), INFER__WKV_PARTS * infer__ssm_lanes(l->wkv.dim, 0)));
 }
 
-static int64_t infer__channel_cols(const infer_model *m, const infer__layer *l) { return 2 * (int64_t)m->hp.n_embd + l->n_ff; }
+static int64_t infer__channel_cols(const infer_model *m, const infer__layer *l) {
+    return 2 * (int64_t)m->hp.n_embd + l->n_ff;
+}
 
 static const char *infer__rwkv_lacks(const infer__ops *ops, const infer__layer *l) {
     (void)l;
@@ -219,11 +219,12 @@ static void infer__time_add(infer_context *c, const infer__tensor *x, const infe
 }
 
 /* y = x w + the slot behind. */
-static void infer__time_product(infer_context *c, const infer__layer *l, const infer__tensor *x, int slot, const infer__tensor *y) {
+static void infer__time_product(infer_context *c, const infer__layer *l, const infer__tensor *x, int slot,
+                                const infer__tensor *y) {
     infer__product(c, x, &l->w[slot], infer__opt(&l->w[slot + 1]), y);
 }
 
-/* Mixture i has the lerp lerp_i + W2_i tanh(W1 x), x being a mixture, too. What is computed lies where mixtures were. */
+/* Mixture i has the lerp lerp_i + W2_i tanh(W1 x), x being a mixture, too. What is computed lies where these were. */
 static void infer__time_6(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     const int32_t n = s->x.rows, width = s->x.cols, keys = l->wkv.kv_heads * l->wkv.dim, rank = l->wkv.rank[4];
     infer__tensor few = infer__view(&c->at->work, 6 * (uint64_t)n * (uint64_t)width, n, 5 * rank), mixed[6], part;
@@ -316,21 +317,22 @@ static void infer__channel_mix(infer_context *c, const infer__layer *l, infer__s
 static void infer__time_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {
     const infer__wkv *s = &l->wkv;
     const int first = l->w[INFER__W_TIME_FIRST].type != NULL, ln = l->w[INFER__W_TIME_LN].type != NULL;
+    const char *gate = !s->seven ? first ? " * silu(x_g Wg)" : " * sigmoid(x_g Wg)"
+                                 : s->mixed > 5 ? " * g2 sigmoid(g1 x_g)" : "";
     (void)m;
-    infer__text_add(o, "    x_i = %s + (previous %s - %s) %s\n", in, in, in, s->seven ? "lerp_i" : "(lerp_i + w2_i tanh(w1 x_x))");
-    infer__text_add(o, "    r, k, v = x_r Wr, x_k Wk, x_v Wv  # %d heads of %d, %d of k and v\n", (int)s->heads, (int)s->dim,
-                    (int)s->kv_heads);
-    if (!s->seven) {
-        infer__text_add(o, "    d = exp(-exp(decay + w2 tanh(w1 x_w))); %s\n", first ? "y = (S + first k^T v) r; S = d S + k^T v"
-                                                                                    : "S = d S + ((1 - d) k)^T v; y = S r / root");
-        infer__text_add(o, "    t = (%s(x_g Wg)) Wout\n", first ? "layer_norm(y) * ln * silu" : "y * sigmoid");
-        return;
-    }
-    infer__text_add(o, "    d = exp(-sigmoid(w0 + w2 tanh(w1 x_w)) / sqrt(e)); a = sigmoid(a0 + a2 a1 x_a)\n");
-    if (l->index) infer__text_add(o, "    v = v + (layer 0's v - v) sigmoid(v0 + v2 v1 x_v)\n");
-    infer__text_add(o, "    e = unit(k k_k); k = k (1 + (a - 1) k_a); S = d S - (a e)^T (e S) + k^T v; y = S r\n");
-    infer__text_add(o, "    t = ((%s + (k r_k r) v)%s) Wout  # per head\n", ln ? "layer_norm(y) * ln" : "y",
-                    s->mixed > 5 ? " * g2 sigmoid(g1 x_g)" : "");
+    infer__text_add(o, "    x_i = %s + (previous %s - %s) %s\n", in, in, in,
+                    s->seven ? "lerp_i" : "(lerp_i + w2_i tanh(w1 x_x))");
+    infer__text_add(o, "    r, k, v = x_r Wr, x_k Wk, x_v Wv  # %d heads of %d, %d of k and v\n", (int)s->heads,
+                    (int)s->dim, (int)s->kv_heads);
+    infer__text_add(o, "    d = exp(-%s + w2 tanh(w1 x_w))%s)\n", s->seven ? "sigmoid(w0" : "exp(decay",
+                    s->seven ? " / sqrt(e)" : "");
+    if (s->seven) infer__text_add(o, "    a = sigmoid(a0 + a2 a1 x_a); e = unit(k k_k); k = k (1 + (a - 1) k_a)\n");
+    if (s->seven && l->index) infer__text_add(o, "    v = v + (layer 0's v - v) sigmoid(v0 + v2 v1 x_v)\n");
+    infer__text_add(o, "    %s\n", s->seven ? "S = d S - (a e)^T (e S) + k^T v; y = S r"
+                                   : first  ? "y = (S + first k^T v) r; S = d S + k^T v"
+                                            : "S = d S + ((1 - d) k)^T v; y = S r / sqrt(width of a head)");
+    infer__text_add(o, "    t = (%s%s)%s Wout\n", ln ? "layer_norm(y) * ln" : "y", s->seven ? " + (k r_k r) v" : "",
+                    gate);
 }
 
 static void infer__channel_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {
@@ -339,6 +341,10 @@ static void infer__channel_describe(infer__text_out *o, const infer_model *m, co
                     l->w[INFER__W_CHANNEL_R].type ? "sigmoid(Wr x_r) * " : "", infer__act_name(l->act), (int)l->n_ff);
 }
 
-static const infer__label INFER__TIME_LABELS[] = {
-    {INFER__W_TIME_R, "Wr"}, {INFER__W_TIME_KEY, "Wk"}, {INFER__W_TIME_VALUE, "Wv"}, {INFER__W_TIME_OUT, "Wout"}, {0, NULL}};
-static const infer__label INFER__CHANNEL_LABELS[] = {{INFER__W_CHANNEL_KEY, "key"}, {INFER__W_CHANNEL_VALUE, "value"}, {0, NULL}};
+static const infer__label INFER__TIME_LABELS[] = {{INFER__W_TIME_R, "Wr"},
+                                                  {INFER__W_TIME_KEY, "Wk"},
+                                                  {INFER__W_TIME_VALUE, "Wv"},
+                                                  {INFER__W_TIME_OUT, "Wout"},
+                                                  {0, NULL}};
+static const infer__label INFER__CHANNEL_LABELS[] = {
+    {INFER__W_CHANNEL_KEY, "key"}, {INFER__W_CHANNEL_VALUE, "value"}, {0, NULL}};
