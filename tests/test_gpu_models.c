@@ -759,9 +759,9 @@ static const struct { const char *file, *lacks; } GPU_HOST_ONLY[] = {
     { "qwen35-dense", "there are no GPU kernels for its delta net yet" },
     { "qwen35moe-moe", "there are no GPU kernels for its delta net yet" },
     { "qwen3next-moe", "there are no GPU kernels for its delta net yet" },
-    { "rwkv6-dense", "there are no GPU kernels for its RWKV yet" },
+    { "rwkv6-rescale-dense", "there are no GPU kernels for its RWKV yet" },
     { "rwkv6qwen2-dense", "there are no GPU kernels for its RWKV yet" },
-    { "rwkv7-dense", "there are no GPU kernels for its RWKV yet" },
+    { "rwkv7-small-dense", "there are no GPU kernels for its RWKV yet" },
     { "arwkv7-dense", "there are no GPU kernels for its RWKV yet" } };
 
 /* Rows that give devices no op, and no order of ops, that none of the others does. Of the dense ones that came with them
