@@ -276,8 +276,8 @@ static const struct { const char *arch, *file, *has; } KEY_MODELS[] = {
     { "qwen35", "qwen35-dense", "R" },     { "qwen35moe", "qwen35moe-moe", "RECDH" }, { "qwen3next", "qwen3next-moe", "RECDH" },
     { "qwen2moe", "qwen2moe-plain-moe", "RECQH" }, { "qwen3vlmoe", "qwen3vlmoe-moe", "RECD" },
     { "mamba", "mamba-plain-dense", "a" }, { "mamba2", "mamba2-groups-dense", "a" },
-    { "rwkv6", "rwkv6-dense", "Ln" },      { "rwkv6qwen2", "rwkv6qwen2-dense", "n" },
-    { "rwkv7", "rwkv7-dense", "Ln" },      { "arwkv7", "arwkv7-dense", "n" },
+    { "rwkv6", "rwkv6-rescale-dense", "Ln" }, { "rwkv6qwen2", "rwkv6qwen2-dense", "n" },
+    { "rwkv7", "rwkv7-small-dense", "Ln" }, { "arwkv7", "arwkv7-dense", "n" },
     { "granitehybrid", "granitehybrid-dense", "RG" }, { "granitehybrid", "granitehybrid-nope-moe", "ECDH" },
     { "nemotron_h", "nemotron_h-dense", "LZ" }, { "nemotron_h_moe", "nemotron_h_moe-dense", "LZ" },
     { "falcon-h1", "falcon-h1-groups-dense", "R" }, { "jamba", "jamba-dense", "" }, { "plamo2", "plamo2-dense", "R" },
@@ -341,12 +341,10 @@ static const struct { const char *file, *name, *why; } KEY_WITHOUT_EFFECT[] = {
     { "llama4-moe", "attention.sliding_window_pattern", "so many tokens are one chunk" },
     { "llama4-moe", "interleave_moe_layer_step", "it is what the file says" },
     { "gemma3n-dense", "attention.head_count", "the same" },
-    { "rwkv6-dense", "attention.head_count", "it is what wkv.head_size makes" },
-    { "rwkv6qwen2-dense", "attention.head_count", "the same" },
-    { "rwkv7-dense", "attention.head_count", "the same" },
+    { "rwkv6qwen2-dense", "attention.head_count", "it is what wkv.head_size makes" },
+    { "rwkv7-small-dense", "attention.head_count", "the same" },
     { "arwkv7-dense", "attention.head_count", "the same" },
-    { "rwkv7-dense", "attention.value_residual_mix_lora_rank", "it is what the file says" },
-    { "arwkv7-dense", "attention.value_residual_mix_lora_rank", "the same" },
+    { "arwkv7-dense", "attention.value_residual_mix_lora_rank", "it is what the file says" },
 };
 
 /* Sizes: the message may name a tensor that does not have it, or another size. */
