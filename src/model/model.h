@@ -757,6 +757,10 @@ static void infer__sublayer_add(infer_context *c, const infer__sublayer *s);
 /* y = w x, + b unless that is NULL. */
 static void infer__product(infer_context *c, const infer__tensor *x, const infer__weight *w, const infer__weight *b,
                            const infer__tensor *y);
+/* y = act(w x); y += x. */
+static void infer__product_act(infer_context *c, const infer__tensor *x, int32_t kind, const infer__weight *w,
+                               const infer__tensor *y);
+static void infer__add_to(infer_context *c, const infer__tensor *x, const infer__tensor *y);
 /* y *= act(gate): of each value, or of as many neighbours as y has columns for one of gate's. */
 static void infer__gate(infer_context *c, int32_t act, const infer__tensor *gate, const infer__tensor *y);
 /* Where a layer keeps what a part made for later ones. */

@@ -159,17 +159,6 @@ static void infer__mixture(infer_context *c, const infer__sublayer *s, infer__we
     c->ctx.ops->conv(&c->ctx, &a);
 }
 
-/* y = act(x w) */
-static void infer__product_act(infer_context *c, const infer__tensor *x, int32_t kind, const infer__weight *w,
-                               const infer__tensor *y) {
-    infer__act_args act;
-    infer__product(c, x, w, NULL, y);
-    memset(&act, 0, sizeof act);
-    act.x = act.y = *y;
-    act.kind = kind;
-    if (kind != INFER__ACT_LINEAR) c->ctx.ops->act(&c->ctx, &act);
-}
-
 /* y = act(x w) w' + bias, w' being the slot behind w's. */
 static void infer__low_rank(infer_context *c, const infer__layer *l, const infer__tensor *x, int32_t kind, int slot,
                             const infer__weight *bias, const infer__tensor *y) {
@@ -210,14 +199,6 @@ static void infer__time_step(infer_context *c, const infer__layer *l, const infe
     if (norm.weight->type) c->ctx.ops->norm(&c->ctx, &norm);
 }
 
-static void infer__time_add(infer_context *c, const infer__tensor *x, const infer__tensor *y) {
-    infer__add_args add;
-    add.x = *x;
-    add.y = *y;
-    add.scale = 1;
-    c->ctx.ops->add(&c->ctx, &add);
-}
-
 /* y = x w + the slot behind. */
 static void infer__time_product(infer_context *c, const infer__layer *l, const infer__tensor *x, int slot,
                                 const infer__tensor *y) {
@@ -244,7 +225,7 @@ static void infer__time_6(infer_context *c, const infer__layer *l, infer__sublay
         lerp = fused ? infer__slice(fused, (int64_t)i * width, width) : l->w[INFER__W_TIME_LERP_W + i];
         infer__product(c, &part, &w, &lerp, &mixed[i]);
         infer__gate(c, INFER__ACT_LINEAR, &a.w, &mixed[i]);
-        infer__time_add(c, &s->x, &mixed[i]);
+        infer__add_to(c, &s->x, &mixed[i]);
     }
     infer__low_rank(c, l, &mixed[0], INFER__ACT_TANH, INFER__W_TIME_DECAY_1, &l->w[INFER__W_TIME_DECAY], &a.w);
     a.k = infer__columns(&mixed[0], 0, keys);
@@ -288,7 +269,7 @@ static void infer__time_7(infer_context *c, const infer__layer *l, infer__sublay
     infer__low_rank(c, l, &mixed[4], INFER__ACT_LINEAR, INFER__W_TIME_A1, &w[INFER__W_TIME_A0], &a.rate);
     if (l->wkv.mixed > 5) infer__low_rank(c, l, &mixed[5], INFER__ACT_SIGMOID, INFER__W_TIME_G1, NULL, &mixed[5]);
     infer__time_step(c, l, &a);
-    infer__time_add(c, &a.bonus, &a.y);
+    infer__add_to(c, &a.bonus, &a.y);
     if (l->wkv.mixed > 5) infer__gate(c, INFER__ACT_LINEAR, &mixed[5], &a.y);
     infer__last_product(c, &a.y, &w[INFER__W_TIME_OUT], NULL, 1, s);
 }
