@@ -48,6 +48,7 @@ INFER__COLD_END
 #include "compute/cpu/cpu_conv.c"
 #include "compute/cpu/cpu_ssm.c"           /* selective state spaces: Mamba 1 and 2 */
 #include "compute/cpu/cpu_delta.c"         /* gated delta rule */
+#include "compute/cpu/cpu_wkv.c"           /* RWKV: token shift and recurrence */
 #include "compute/cpu/cpu_streams.c"
 #include "compute/cpu/cpu_top.c"
 #include "compute/cpu/cpu_backend.c"       /* the op vtable of the CPU */
@@ -96,6 +97,7 @@ INFER__COLD_BEGIN
 #include "model/layers/shortconv.c"
 #include "model/layers/mamba.c"
 #include "model/layers/delta.c"    /* gated delta nets */
+#include "model/layers/rwkv.c"     /* time mix, channel mix */
 #include "model/layers/latent.c"
 #include "model/layers/embed_skip.c"
 #include "model/layers/per_layer.c"      /* inputs of each layer */

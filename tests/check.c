@@ -68,6 +68,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_cells.c"
 #  include "test_ssm.c"
 #  include "test_delta.c"
+#  include "test_wkv.c"
 #  include "test_latent.c"
 #  include "test_index.c"
 #  include "test_api.c"
@@ -141,6 +142,7 @@ int main(int argc, char **argv) {
     suite_cells();
     suite_ssm();
     suite_delta();
+    suite_wkv();
     suite_latent();
     suite_index();
     suite_api();

@@ -11,7 +11,7 @@ typedef struct key_case {
                          * must do so: E experts, C scored by softmax, S by sigmoid, D with weights divided by their sum, Q
                          * not so, H shared ones, R rotation, W windows, Y YaRN, L mean in its norms, M none, B serial
                          * blocks, G Granite's switch, O rotation and no other factor;
-                         * a: no attention and no FFN, Z: either epsilon counts */
+                         * a: no attention and no FFN, n: no attention, Z: either epsilon counts */
 } key_case;
 
 static const key_case KEY_CASES[] = {
@@ -278,6 +278,8 @@ static const struct { const char *arch, *file, *has; } KEY_MODELS[] = {
     { "qwen35", "qwen35-dense", "R" },     { "qwen35moe", "qwen35moe-moe", "RECDH" }, { "qwen3next", "qwen3next-moe", "RECDH" },
     { "qwen2moe", "qwen2moe-plain-moe", "RECQH" }, { "qwen3vlmoe", "qwen3vlmoe-moe", "RECD" },
     { "mamba", "mamba-plain-dense", "a" }, { "mamba2", "mamba2-groups-dense", "a" },
+    { "rwkv6", "rwkv6-rescale-dense", "Ln" }, { "rwkv6qwen2", "rwkv6qwen2-dense", "n" },
+    { "rwkv7", "rwkv7-small-dense", "Ln" }, { "arwkv7", "arwkv7-dense", "n" },
     { "granitehybrid", "granitehybrid-dense", "RG" }, { "granitehybrid", "granitehybrid-nope-moe", "ECDH" },
     { "nemotron_h", "nemotron_h-dense", "LZ" }, { "nemotron_h_moe", "nemotron_h_moe-dense", "LZ" },
     { "falcon-h1", "falcon-h1-groups-dense", "R" }, { "jamba", "jamba-dense", "" }, { "plamo2", "plamo2-dense", "R" },
@@ -342,6 +344,10 @@ static const struct { const char *file, *name, *why; } KEY_WITHOUT_EFFECT[] = {
     { "llama4-moe", "interleave_moe_layer_step", "it is what the file says" },
     { "gemma3n-dense", "attention.head_count", "the same" },
     { "minimax-m3-blocks-moe", "attention.indexer.head_count", "the same" },
+    { "rwkv6qwen2-dense", "attention.head_count", "it is what wkv.head_size makes" },
+    { "rwkv7-small-dense", "attention.head_count", "the same" },
+    { "arwkv7-dense", "attention.head_count", "the same" },
+    { "arwkv7-dense", "attention.value_residual_mix_lora_rank", "it is what the file says" },
 };
 
 /* Sizes: the message may name a tensor that does not have it, or another size. */
@@ -355,6 +361,8 @@ static const char *const KEY_SIZES[] = {
     "attention.sliding_window_pattern", /* heads of layers with a window may have another width */
     "attention.indexer.head_count", "attention.indexer.key_length", "attention.indexer.types",
     "attention.kv_lora_rank_swa", "attention.key_length_mla_swa", "attention.value_length_mla_swa",
+    "time_mix_extra_dim", "time_decay_extra_dim", "attention.decay_lora_rank", "attention.iclr_lora_rank",
+    "attention.value_residual_mix_lora_rank", "attention.gate_lora_rank", "wkv.head_size",
     "attention.recurrent_layers", "attention.q_lora_rank", "attention.kv_lora_rank", "attention.key_length_mla", "attention.value_length_mla",
 };
 

@@ -765,7 +765,11 @@ static const struct { const char *file, *lacks; } GPU_HOST_ONLY[] = {
     { "phimoe-moe", "there are no GPU kernels for its router yet" },
     { "talkie-dense", "there are no GPU kernels for its embeddings in every layer yet" },
     { "dots3note-pairs-moe", "there are no GPU kernels for its chosen positions yet" },
-    { "glm-dsa-shared-moe", "there are no GPU kernels for its chosen positions yet" } };
+    { "glm-dsa-shared-moe", "there are no GPU kernels for its chosen positions yet" },
+    { "rwkv6-rescale-dense", "there are no GPU kernels for its RWKV yet" },
+    { "rwkv6qwen2-dense", "there are no GPU kernels for its RWKV yet" },
+    { "rwkv7-small-dense", "there are no GPU kernels for its RWKV yet" },
+    { "arwkv7-dense", "there are no GPU kernels for its RWKV yet" } };
 
 /* Rows that give devices no op, and no order of ops, that none of the others does. Of the dense ones that came with them
  * these stay: bitnet (norms before the last matrices, scales of matrices), falcon (both sublayers of a parallel block have

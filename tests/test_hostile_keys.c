@@ -120,7 +120,7 @@ static int keys_have(const char *data, size_t n, const char *key) {
 static int key_matters(const key_case *c, size_t model, const char *data, size_t n) {
     static const char *const of_attention[] = { "feed_forward_length", "attention.head_count", "attention.head_count_kv",
                                                 "attention.key_length", "attention.value_length", "attention.scale",
-                                                "attention.clamp_kqv" };
+                                                "attention.clamp_kqv" }; /* the first three: not of RWKV */
     const char *has = KEY_MODELS[model].has;
     char key[160];
     size_t i;
@@ -128,7 +128,7 @@ static int key_matters(const key_case *c, size_t model, const char *data, size_t
         if (strcmp(KEY_WITHOUT_EFFECT[i].file, KEY_MODELS[model].file) == 0 &&
             strcmp(KEY_WITHOUT_EFFECT[i].name, c->name) == 0)
             return 0;
-    for (i = 0; strchr(has, 'a') && i < sizeof of_attention / sizeof *of_attention; i++)
+    for (i = strchr(has, 'n') ? 3 : 0; (strchr(has, 'a') || strchr(has, 'n')) && i < sizeof of_attention / sizeof *of_attention; i++)
         if (strcmp(of_attention[i], c->name) == 0) return 0;
     switch (c->effect) {
     case 'X': return 1;

@@ -355,6 +355,24 @@ typedef struct infer__delta_args {
     float eps;
 } infer__delta_args;
 
+/* Linear attention with a decay for each key (RWKV-6, arXiv 2404.05892; gated, arXiv 2312.06635; RWKV-7, arXiv
+ * 2503.14456), over the rows of each sequence. A head has a state S of dim x dim (keys x values) and reads k and v of
+ * head h / (heads / kv_heads):
+ * 6: d = exp(-exp(w)); y = (S + u k^T v) r; S = d S + k^T v.
+ * GATED: d as 6; k = k (1 - d); S = d S + k^T v; y = S r / sqrt(dim).
+ * 7: d = exp(-sigmoid(w) / sqrt(e)); a = sigmoid(rate); e = k k_k, of length 1 (at least 1e-12 is divided by);
+ *    k = k (1 + (a - 1) k_a); where `mix`: v = v + (first - v) sigmoid(mix);
+ *    S = d S - (e a)^T (e S) + k^T v; y = S r; bonus = (r k u summed) v, u being the model's r_k.
+ * y may be w, bonus may be v. Weights: float32. Cells as infer__delta_args has them,
+ * state and dim being dim rounded up to INFER__LANES. */
+enum { INFER__WKV_6, INFER__WKV_GATED, INFER__WKV_7 };
+typedef struct infer__wkv_args {
+    infer__tensor r, k, v, w, y, rate, first, mix, bonus; /* rows x heads*dim; k, v: rows x kv_heads*dim */
+    const infer__weight *u, *k_k, *k_a;
+    infer__buf *cells;
+    int32_t kind, heads, kv_heads, dim;
+} infer__wkv_args;
+
 enum { INFER__STREAMS_PREDICT, INFER__STREAMS_CORRECT, INFER__STREAMS_MATCH, INFER__STREAMS_CUT };
 enum { INFER__MAX_STREAMS = 8 };
 /* n residual streams (layers/altup.c): stream 0 is x, the others are in rest ([(n-1) * rows][cols], one after the
@@ -416,7 +434,7 @@ enum {
 enum { /* of infer__ops.supports, with infer__*_args of that name */
     INFER__OP_EMBED, INFER__OP_MATMUL, INFER__OP_ROPE, INFER__OP_ATTENTION, INFER__OP_MOE_ROUTE,
     INFER__OP_MOE_MATMUL, INFER__OP_CONV, INFER__OP_ACT,
-    INFER__OP_SSM, INFER__OP_DELTA
+    INFER__OP_SSM, INFER__OP_DELTA, INFER__OP_WKV
 };
 
 enum { INFER__RECORD_NOT, INFER__RECORD_NOW, INFER__RECORD_DONE };
@@ -437,6 +455,7 @@ struct infer__ops {
     void (*conv)(infer__ctx *c, const infer__conv_args *a);
     void (*ssm)(infer__ctx *c, const infer__ssm_args *a);
     void (*delta)(infer__ctx *c, const infer__delta_args *a);
+    void (*wkv)(infer__ctx *c, const infer__wkv_args *a);
     void (*act)(infer__ctx *c, const infer__act_args *a);
     void (*add)(infer__ctx *c, const infer__add_args *a);
     void (*map)(infer__ctx *c, const infer__map_args *a);

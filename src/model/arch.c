@@ -223,6 +223,19 @@ static void infer__parts_gemma3n(infer_model *m, infer__layer *l) {
     if (l->index == m->hp.n_layer - 1) infer__part_stream(m, l, INFER__SUBLAYER_STREAMS_END);
 }
 
+/* RWKV: a time mix, then a channel mix; in models that were made of others an FFN. */
+static void infer__parts_rwkv(infer_model *m, infer__layer *l) {
+    const int own = m->hp.norm == INFER__NORM_LAYER;
+    l->n_parts = 0;
+    infer__part_add(m, l, m->arch->mixer_else, INFER__W_ATTN_NORM, -1);
+    infer__part_add(m, l, own ? INFER__SUBLAYER_CHANNEL_MIX : INFER__SUBLAYER_DENSE, INFER__W_FFN_NORM, -1);
+    if (m->hp.halve_every && (l->index + 1) % m->hp.halve_every == 0)
+        infer__part_stream(m, l, INFER__SUBLAYER_SCALE)->scale = 0.5f;
+}
+/* Values of layer 0 are not mixed; keys of attention. */
+#define INFER__RWKV7_DROP "=blk.0.time_mix_v0.weight =blk.0.time_mix_v1.weight =blk.0.time_mix_v2.weight"
+#define INFER__RWKV_IDLE "attention.key_length attention.value_length attention.rope_pattern rope.dimension_count"
+
 #define INFER__RMS INFER__NORM_RMS
 #define INFER__LN INFER__NORM_LAYER
 #define INFER__PAIRS INFER__ROPE_PAIRS
@@ -237,6 +250,10 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "arcee", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_RELU2, .reference = "archs/arcee-dense" },
     { .name = "arctic", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .parts = infer__parts_arctic,
       .reference = "archs/arctic-moe" },
+    { .name = "arwkv7", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SILU, /* arXiv 2501.15570 */
+      .mixer_else = INFER__SUBLAYER_TIME_MIX_7, .fixup = infer__rwkv7_fix, .parts = infer__parts_rwkv,
+      .drop = INFER__RWKV7_DROP, .idle = INFER__RWKV_IDLE,
+      .reference = "archs/arwkv7-{dense,nogate-dense}" },
     { .name = "baichuan", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__ALIBI,
       .fixup = infer__fix_baichuan, .reference = "archs/baichuan-{dense,13b-dense}" },
     { .name = "bailingmoe", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .experts = INFER__EXPERTS_RAW,
@@ -534,6 +551,16 @@ static const infer__arch INFER__ARCHS[] = {
       .reference = "archs/refact-dense" },
     { .name = "rnd1", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .flags = INFER__NOT_CAUSAL,
       .experts = INFER__EXPERTS_SUM, .idle = "attention.causal diffusion.shift_logits", .reference = "archs/rnd1-moe" },
+    { .name = "rwkv6", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_RELU2,
+      .mixer_else = INFER__SUBLAYER_TIME_MIX_6, .keys = infer__rwkv6_keys, .parts = infer__parts_rwkv,
+      .flags = INFER__FFN_NORM_2, .idle = INFER__RWKV_IDLE, .reference = "archs/rwkv6-{dense,unfused-dense,rescale-dense}" },
+    { .name = "rwkv6qwen2", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SILU,
+      .mixer_else = INFER__SUBLAYER_TIME_MIX_6, .parts = infer__parts_rwkv, .idle = INFER__RWKV_IDLE,
+      .reference = "archs/rwkv6qwen2-dense" },
+    { .name = "rwkv7", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_RELU2,
+      .mixer_else = INFER__SUBLAYER_TIME_MIX_7, .fixup = infer__rwkv7_fix, .parts = infer__parts_rwkv,
+      .flags = INFER__FFN_NORM_2, .drop = INFER__RWKV7_DROP, .idle = INFER__RWKV_IDLE,
+      .reference = "archs/rwkv7-{dense,small-dense}, models/tiny-rwkv7-834K" },
     { .name = "seed_oss", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .flags = INFER__POST_ATTN_IS_FFN, .reference = "archs/seed_oss-dense" },
     { .name = "smallthinker", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_RELU, .window_every = 4,

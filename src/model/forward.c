@@ -117,6 +117,24 @@ static void infer__gate(infer_context *c, int32_t act, const infer__tensor *gate
     c->ctx.ops->act(&c->ctx, &a);
 }
 
+static void infer__product_act(infer_context *c, const infer__tensor *x, int32_t kind, const infer__weight *w,
+                               const infer__tensor *y) {
+    infer__act_args act;
+    infer__product(c, x, w, NULL, y);
+    memset(&act, 0, sizeof act);
+    act.x = act.y = *y;
+    act.kind = kind;
+    if (kind != INFER__ACT_LINEAR) c->ctx.ops->act(&c->ctx, &act);
+}
+
+static void infer__add_to(infer_context *c, const infer__tensor *x, const infer__tensor *y) {
+    infer__add_args add;
+    add.x = *x;
+    add.y = *y;
+    add.scale = 1;
+    c->ctx.ops->add(&c->ctx, &add);
+}
+
 static infer__norm_args infer__slot_norm_of(const infer_context *c, const infer__layer *l, int slot, int32_t groups,
                                             const infer__tensor *x, const infer__tensor *y) {
     infer__norm_args a;

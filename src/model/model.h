@@ -75,6 +75,7 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__ROPE_HALF INFER__FLAG(58) /* rope.dimension_count is twice what layers without a window rotate */
 #define INFER__CLAMPS INFER__FLAG(59) /* swiglu_clamp_exp and swiglu_clamp_shexp apply, to what the activation gives */
 #define INFER__CLAMPS_BEFORE INFER__FLAG(60) /* swiglu_clamp_exp applies, to what the activation gets */
+#define INFER__FFN_NORM_2 INFER__FLAG(50) /* attn_norm_2 is the norm before the FFN */
 #define INFER__RECURRENT_KEY INFER__FLAG(51) /* keys say which layers have mixer_else: infer__read_recurrent */
 #define INFER__Q_GATED INFER__FLAG(52) /* attn_q gives a head's query and the gate of its result */
 #define INFER__DELTA_TILED INFER__FLAG(53) /* value heads of a delta net lie by key head: h % k_heads */
@@ -155,6 +156,7 @@ struct infer__hparams {
     int32_t n_per_layer;  /* values that each layer gets of a token beside the stream; 0 = none */
     int32_t n_kv_layer;   /* layers from here on read the keys and values of earlier ones; 0 = none does */
     int32_t n_streams;    /* of the residual; 0 = one */
+    int32_t halve_every;  /* the stream is halved after every so many layers; 0 = never */
     int64_t pass_kept;    /* floats a row that are kept from layer 0 to the last one */
     infer__router router; /* of layers with experts */
 };
@@ -167,6 +169,10 @@ enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__S
 /* layers/per_layer.c */
 static void infer__gemma4_keys(infer__keys *k, infer__hparams *hp);
 static void infer__gemma3n_keys(infer__keys *k, infer__hparams *hp);
+
+/* layers/rwkv.c */
+static void infer__rwkv6_keys(infer__keys *k, infer__hparams *hp);
+static void infer__rwkv7_fix(infer__hparams *hp);
 
 /* layers/kinds.c: the sublayers of a layer whose heads and FFN width are known. */
 static void infer__layer_parts(infer_model *m, infer__layer *l);
@@ -285,6 +291,9 @@ enum {
     INFER__SUBLAYER_PREDICT,
     INFER__SUBLAYER_CORRECT,
     INFER__SUBLAYER_LAUREL,
+    INFER__SUBLAYER_TIME_MIX_6,
+    INFER__SUBLAYER_TIME_MIX_7,
+    INFER__SUBLAYER_CHANNEL_MIX,
     INFER__SUBLAYER_COUNT
 };
 typedef struct infer__label { int16_t slot; const char *text; } infer__label;
@@ -351,6 +360,9 @@ typedef struct infer__indexer {
     int32_t shared; /* 1 = what the last one before it chose counts */
     int32_t rope;   /* INFER__ROPE_* */
 } infer__indexer;
+/* Sizes of RWKV's time mix (layers/rwkv.c), as in infer__wkv_args. seven: the version is 7; rank: of pairs of matrices,
+ * see slots.h; mixed: how many mixtures of a row and the one before there are. */
+typedef struct infer__wkv { int32_t seven, heads, kv_heads, dim, rank[5], mixed; } infer__wkv;
 
 /* Everything that a pass knows of a layer; what a kind does not use is 0. */
 struct infer__layer {
@@ -378,6 +390,7 @@ struct infer__layer {
     int32_t act;
     int32_t conv_taps;
     infer__ssm ssm;
+    infer__wkv wkv;
     int32_t latent_rank, latent_q_rank, latent_k, latent_v; /* of latent attention; the last two: widths of heads */
     infer__indexer index_of;
     float attn_scale, attn_softcap, max_bias, clamp_kqv; /* as in infer__attention_args; clamp of Q, K, V: 0 = none */
@@ -758,6 +771,10 @@ static void infer__sublayer_add(infer_context *c, const infer__sublayer *s);
 /* y = w x, + b unless that is NULL. */
 static void infer__product(infer_context *c, const infer__tensor *x, const infer__weight *w, const infer__weight *b,
                            const infer__tensor *y);
+/* y = act(w x); y += x. */
+static void infer__product_act(infer_context *c, const infer__tensor *x, int32_t kind, const infer__weight *w,
+                               const infer__tensor *y);
+static void infer__add_to(infer_context *c, const infer__tensor *x, const infer__tensor *y);
 /* y *= act(gate): of each value, or of as many neighbours as y has columns for one of gate's. */
 static void infer__gate(infer_context *c, int32_t act, const infer__tensor *gate, const infer__tensor *y);
 /* Where a layer keeps what a part made for later ones. */

@@ -72,6 +72,11 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_PER_LAYERS: return (uint64_t)hp->n_per_layer * (uint64_t)hp->n_layer;
     case INFER__D_STREAMS: return (uint64_t)hp->n_streams;
     case INFER__D_STREAMS_2: return (uint64_t)hp->n_streams * (uint64_t)hp->n_streams;
+    case INFER__D_MODEL_5: return 5 * (uint64_t)hp->n_embd;
+    case INFER__D_WKV_KEYS: return l ? (uint64_t)l->wkv.kv_heads * (uint64_t)l->wkv.dim : 0;
+    case INFER__D_RANK_W: case INFER__D_RANK_A: case INFER__D_RANK_V: case INFER__D_RANK_G: case INFER__D_RANK_X:
+        return l ? (uint64_t)l->wkv.rank[dim - INFER__D_RANK_W] : 0;
+    case INFER__D_RANK_X_5: return l ? 5 * (uint64_t)l->wkv.rank[INFER__D_RANK_X - INFER__D_RANK_W] : 0;
     case INFER__D_MODEL_STREAMS: return hp->n_streams ? (uint64_t)(hp->n_streams - 1) * (uint64_t)hp->n_embd : 0;
     default: return 0;
     }
@@ -108,6 +113,8 @@ static const infer__tensor_slot *infer__layer_slot(const infer_model *m, const i
         if (s == INFER__W_ATTN_NORM || s == INFER__W_ATTN_NORM_B) return &second[s - INFER__W_ATTN_NORM];
         if (s == INFER__W_FFN_NORM || s == INFER__W_FFN_NORM_B) s += INFER__W_ATTN_NORM - INFER__W_FFN_NORM;
     }
+    if ((m->arch->flags & INFER__FFN_NORM_2) && (s == INFER__W_FFN_NORM || s == INFER__W_FFN_NORM_B))
+        return &second[s - INFER__W_FFN_NORM];
     if (m->arch->flags & INFER__POST_ATTN_IS_FFN) {
         if (s == INFER__W_ATTN_POST_NORM) return NULL;
         if (s == INFER__W_FFN_NORM) s = INFER__W_ATTN_POST_NORM;

@@ -347,6 +347,7 @@ static void infer__act_linear(const infer__act_args *a, int32_t row, int32_t col
     const float *x = infer__row(&a->x, row), *up = a->up.buf ? infer__row(&a->up, row) : NULL;
     float *y = infer__row(&a->y, row);
     int32_t each = a->y.cols / a->x.cols, end = col + n;
+    for (; each == 1 && up && col < end; col++) y[col] = x[col] * up[col];
     for (; col < end; col++) y[col] = x[col / each] * (up ? up[col] : 1.0f);
 }
 
@@ -431,6 +432,7 @@ static const infer__ops infer__cpu_ops = {
     .conv = infer__cpu_conv,
     .ssm = infer__cpu_ssm,
     .delta = infer__cpu_delta,
+    .wkv = infer__cpu_wkv,
     .act = infer__cpu_act,
     .streams = infer__cpu_streams,
     .index = infer__cpu_index,

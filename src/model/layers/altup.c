@@ -77,14 +77,11 @@ static void infer__streams_end_run(infer_context *c, const infer__layer *l, infe
     int32_t n = s->x.rows, many = c->model->hp.n_streams, i;
     infer__tensor rest = infer__streams_rest(c, n);
     infer__tensor y = infer__view(&c->at->work, 0, (many - 1) * n, c->model->hp.n_embd);
-    infer__add_args add;
     (void)l;
     infer__streams_through(c, INFER__W_ALTUP_UNEMBD, &rest, 1, &s->x, &y);
-    add.y = s->x;
-    add.scale = 1;
     for (i = 0; i < many - 1; i++) {
-        add.x = infer__stream_of(&y, i, n);
-        c->ctx.ops->add(&c->ctx, &add);
+        infer__tensor one = infer__stream_of(&y, i, n);
+        infer__add_to(c, &one, &s->x);
     }
     infer__scale_rows(c, 1.0f / (float)many, &s->x);
 }
@@ -114,14 +111,9 @@ static infer__tensor infer__stream_coefs(infer_context *c, const infer__layer *l
     int32_t n = x->rows, many = c->model->hp.n_streams;
     infer__tensor xn = infer__view(&c->at->xn, 0, n, x->cols), r = infer__view(&c->at->work, 0, n, many);
     infer__tensor coef = infer__view(&c->at->work, (uint64_t)n * (uint64_t)many, n, l->w[slot].rows);
-    infer__act_args act;
     infer__slot_norm(c, l, INFER__W_ALTUP_ROUTER_NORM, 1, x, &xn);
     infer__scale_rows(c, 1.0f / (float)x->cols, &xn);
-    infer__product(c, &xn, &l->w[INFER__W_ALTUP_ROUTER], NULL, &r);
-    memset(&act, 0, sizeof act);
-    act.x = act.y = r;
-    act.kind = INFER__ACT_TANH;
-    c->ctx.ops->act(&c->ctx, &act);
+    infer__product_act(c, &xn, INFER__ACT_TANH, &l->w[INFER__W_ALTUP_ROUTER], &r);
     infer__product(c, &r, &l->w[slot], NULL, &coef);
     return coef;
 }
@@ -176,15 +168,12 @@ static void infer__correct_run(infer_context *c, const infer__layer *l, infer__s
     infer__tensor coef = infer__stream_coefs(c, l, &s->x, INFER__W_ALTUP_CORRECT);
     infer__tensor xn = infer__view(&c->at->xn, 0, n, s->x.cols), out = infer__view(&c->at->out, 0, n, s->x.cols);
     infer__tensor rest = infer__streams_rest(c, n);
-    infer__add_args add;
     infer__streams_op(c, l, INFER__STREAMS_CORRECT, &s->x, &coef, &xn);
     infer__input_to(c, l, &xn, &out);
     if (s->part->post >= 0) infer__slot_norm(c, l, s->part->post, 1, &out, &out);
-    add.x = out;
-    add.scale = 1;
     for (i = 0; i < c->model->hp.n_streams - 1; i++) {
-        add.y = infer__stream_of(&rest, i, n);
-        c->ctx.ops->add(&c->ctx, &add);
+        infer__tensor one = infer__stream_of(&rest, i, n);
+        infer__add_to(c, &out, &one);
     }
 }
 
@@ -221,15 +210,11 @@ static infer_result infer__laurel_check(const infer_model *m, infer__layer *l, i
 /* out = x + norm(R L x) */
 static void infer__laurel_run(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     infer__tensor t = infer__view(&c->at->work, 0, s->x.rows, l->w[INFER__W_LAUREL_L].rows);
-    infer__add_args add;
     infer__sublayer_norm(c, s);
     infer__product(c, &s->x, &l->w[INFER__W_LAUREL_L], NULL, &t);
     infer__product(c, &t, &l->w[INFER__W_LAUREL_R], NULL, &s->out);
     infer__slot_norm(c, l, INFER__W_LAUREL_NORM, 1, &s->out, &s->out);
-    add.x = s->x;
-    add.y = s->out;
-    add.scale = 1;
-    c->ctx.ops->add(&c->ctx, &add);
+    infer__add_to(c, &s->x, &s->out);
     infer__sublayer_add(c, s);
 }
 

@@ -8,7 +8,6 @@ static void infer__beside_run(infer_context *c, const infer__layer *l, infer__su
     int32_t n = s->x.rows;
     infer__tensor xn = infer__view(&c->at->xn, 0, n, hp->n_embd), logits = infer__kept(c, l, n);
     infer__sublayer part;
-    infer__add_args add;
     infer__slot_norm(c, l, INFER__W_ROUTER_SCALE, 1, &s->x, &xn);
     infer__scale_rows(c, 1.0f / sqrtf((float)hp->n_embd), &xn);
     infer__router_logits(c, l, &xn, &logits); /* kept: see infer__layer.router_kept */
@@ -23,10 +22,7 @@ static void infer__beside_run(infer_context *c, const infer__layer *l, infer__su
     part.out = infer__view(&c->at->work, 2 * (uint64_t)n * (uint64_t)l->n_ff, n, hp->n_embd);
     infer__ffn_dense(c, l, &part);
     infer__slot_norm(c, l, INFER__W_DENSE_OUT_NORM, 1, &part.out, &part.out);
-    add.x = part.out;
-    add.y = s->out;
-    add.scale = 1;
-    c->ctx.ops->add(&c->ctx, &add);
+    infer__add_to(c, &part.out, &s->out);
     infer__sublayer_add(c, s);
 }
 

@@ -127,6 +127,18 @@ static const infer__sublayer_kind INFER__SUBLAYER_KINDS[INFER__SUBLAYER_COUNT] =
       .slots = INFER__W_LAUREL_L, .slots_end = INFER__W_LAUREL_NORM + 1, .check = infer__laurel_check,
       .cols = infer__laurel_cols, .needs = infer__laurel_needs, .lacks = infer__altup_lacks,
       .run = infer__laurel_run, .describe = infer__laurel_describe },
+#define INFER__TIME_KIND(title, first, last, its_run)                                                                  \
+    { .name = title, .in = "time_in", .out = "time_out", .result = "t", .slots = first, .slots_end = last + 1,        \
+      .keys = infer__time_keys, .check = infer__time_check, .split = infer__time_split, .state = infer__time_state,           \
+      .cols = infer__time_cols, .needs = infer__time_needs, .lacks = infer__rwkv_lacks, .run = its_run,               \
+      .describe = infer__time_describe, .labels = INFER__TIME_LABELS }
+    INFER__TIME_KIND("time mix 6", INFER__W_TIME_KEY, INFER__W_TIME_DECAY_2, infer__time_6),
+    INFER__TIME_KIND("time mix 7", INFER__W_TIME_W0, INFER__W_TIME_OUT, infer__time_7),
+#undef INFER__TIME_KIND
+    { .name = "channel mix", .in = "ffn_in", .out = "ffn_out", .result = "f", .slots = INFER__W_CHANNEL_LERP_K,
+      .slots_end = INFER__W_CHANNEL_VALUE + 1, .check = infer__channel_check, .state = infer__channel_state,
+      .cols = infer__channel_cols, .needs = infer__ffn_dense_needs, .lacks = infer__rwkv_lacks,
+      .run = infer__channel_mix, .describe = infer__channel_describe, .labels = INFER__CHANNEL_LABELS },
 };
 
 static const infer__sublayer_kind *infer__sublayer_kind_of(int32_t kind) {

@@ -63,7 +63,6 @@ static void infer__inputs_run(infer_context *c, const infer__layer *l, infer__su
     infer__tensor y = infer__per_layer_inputs(c, n), p = infer__view(&c->at->work, 0, n, y.cols);
     infer__embed_args e;
     infer__norm_args norm;
-    infer__add_args add;
     memset(&e, 0, sizeof e);
     e.y = y;
     e.table = &m->w[INFER__W_PER_LAYER_EMBD];
@@ -79,10 +78,7 @@ static void infer__inputs_run(infer_context *c, const infer__layer *l, infer__su
     norm.n_groups = m->hp.n_layer;
     norm.eps = m->hp.eps;
     c->ctx.ops->norm(&c->ctx, &norm);
-    add.x = p;
-    add.y = y;
-    add.scale = 1;
-    c->ctx.ops->add(&c->ctx, &add);
+    infer__add_to(c, &p, &y);
     infer__scale_rows(c, 0.70710678f, &y);
     infer__trace(c, l->index, "inputs", &y);
 }

@@ -59,7 +59,11 @@ enum {
     INFER__D_PER_LAYERS, /* of all layers */
     INFER__D_STREAMS,
     INFER__D_STREAMS_2,
-    INFER__D_MODEL_STREAMS /* of all but the first */
+    INFER__D_MODEL_STREAMS, /* of all but the first */
+    INFER__D_MODEL_5,        /* from here on: RWKV */
+    INFER__D_WKV_KEYS,
+    INFER__D_RANK_W, INFER__D_RANK_A, INFER__D_RANK_V, INFER__D_RANK_G, INFER__D_RANK_X, /* as infer__wkv.rank */
+    INFER__D_RANK_X_5
 };
 
 /* W(slot, tensor name, rows, columns, required): %d is the layer. A vector has one row. */
@@ -216,10 +220,39 @@ enum {
 #define INFER__EMBED_SKIP_SLOTS(W) \
     W(EMBED_SKIP,     "blk.%d.layer_output_scale.weight",  ONE,           ONE,       0)
 
+/* RWKV's time mix: version 7 reads all up to TIME_OUT, version 6 all from TIME_KEY on; and channel mix. */
+#define INFER__TIME_ROW(W, slot, name, rows, cols, need) W(TIME_##slot, "blk.%d.time_mix_" name, rows, cols, need)
+#define INFER__TIME_SLOTS(W) /* a vector and two matrices with few values in between, four times */ \
+    INFER__TIME_ROW(W, W0, "w0.weight", ONE, MODEL, 1)       INFER__TIME_ROW(W, W1, "w1.weight", RANK_W, MODEL, 1) \
+    INFER__TIME_ROW(W, W2, "w2.weight", MODEL, RANK_W, 1)    INFER__TIME_ROW(W, A0, "a0.weight", ONE, MODEL, 1) \
+    INFER__TIME_ROW(W, A1, "a1.weight", RANK_A, MODEL, 1)    INFER__TIME_ROW(W, A2, "a2.weight", MODEL, RANK_A, 1) \
+    INFER__TIME_ROW(W, V0, "v0.weight", ONE, MODEL, 0)       INFER__TIME_ROW(W, V1, "v1.weight", RANK_V, MODEL, 0) \
+    INFER__TIME_ROW(W, V2, "v2.weight", MODEL, RANK_V, 0)    INFER__TIME_ROW(W, G1, "g1.weight", RANK_G, MODEL, 0) \
+    INFER__TIME_ROW(W, G2, "g2.weight", MODEL, RANK_G, 0)    INFER__TIME_ROW(W, K_K, "k_k.weight", ONE, MODEL, 1) \
+    INFER__TIME_ROW(W, K_A, "k_a.weight", ONE, MODEL, 1)     INFER__TIME_ROW(W, R_K, "r_k.weight", ONE, MODEL, 1) \
+    INFER__TIME_ROW(W, KEY, "key.weight", WKV_KEYS, MODEL, 1) INFER__TIME_ROW(W, KEY_B, "key.bias", ONE, WKV_KEYS, 0) \
+    INFER__TIME_ROW(W, VALUE, "value.weight", WKV_KEYS, MODEL, 1) INFER__TIME_ROW(W, VALUE_B, "value.bias", ONE, WKV_KEYS, 0) \
+    INFER__TIME_ROW(W, R, "receptance.weight", MODEL, MODEL, 1) INFER__TIME_ROW(W, R_B, "receptance.bias", ONE, MODEL, 0) \
+    INFER__TIME_ROW(W, LN, "ln.weight", ONE, MODEL, 0)       INFER__TIME_ROW(W, LN_B, "ln.bias", ONE, MODEL, 0) \
+    INFER__TIME_ROW(W, LERP, "lerp_fused.weight", ONE, ANY, 0) /* 7: r w k v a (g); 6: w k v r g */ \
+    INFER__TIME_ROW(W, OUT, "output.weight", MODEL, MODEL, 1) INFER__TIME_ROW(W, GATE, "gate.weight", MODEL, MODEL, 1) \
+    INFER__TIME_ROW(W, LERP_X, "lerp_x.weight", ONE, MODEL, 1) INFER__TIME_ROW(W, LERP_W, "lerp_w.weight", ONE, MODEL, 0) \
+    INFER__TIME_ROW(W, LERP_K, "lerp_k.weight", ONE, MODEL, 0) INFER__TIME_ROW(W, LERP_V, "lerp_v.weight", ONE, MODEL, 0) \
+    INFER__TIME_ROW(W, LERP_R, "lerp_r.weight", ONE, MODEL, 0) INFER__TIME_ROW(W, LERP_G, "lerp_g.weight", ONE, MODEL, 0) \
+    INFER__TIME_ROW(W, MIX_1, "w1.weight", RANK_X_5, MODEL, 1) INFER__TIME_ROW(W, MIX_2, "w2.weight", MODEL_5, RANK_X, 1) \
+    INFER__TIME_ROW(W, FIRST, "first.weight", ONE, MODEL, 0) INFER__TIME_ROW(W, DECAY, "decay.weight", ONE, MODEL, 1) \
+    INFER__TIME_ROW(W, DECAY_1, "decay_w1.weight", RANK_W, MODEL, 1) INFER__TIME_ROW(W, DECAY_2, "decay_w2.weight", MODEL, RANK_W, 1)
+#define INFER__CHANNEL_SLOTS(W) \
+    W(CHANNEL_LERP_K, "blk.%d.channel_mix_lerp_k.weight",  ONE,           MODEL,     1) \
+    W(CHANNEL_LERP_R, "blk.%d.channel_mix_lerp_r.weight",  ONE,           MODEL,     0) \
+    W(CHANNEL_R,      "blk.%d.channel_mix_receptance.weight", MODEL,      MODEL,     0) \
+    W(CHANNEL_KEY,    "blk.%d.channel_mix_key.weight",     FF,            MODEL,     1) \
+    W(CHANNEL_VALUE,  "blk.%d.channel_mix_value.weight",   MODEL,         FF,        1)
+
 #define INFER__LAYER_SLOTS(W) \
     INFER__NORM_SLOTS(W) INFER__ATTENTION_SLOTS(W) INFER__DENSE_SLOTS(W) INFER__MOE_SLOTS(W) INFER__BESIDE_SLOTS(W) \
     INFER__SHORTCONV_SLOTS(W) INFER__EMBED_SKIP_SLOTS(W) INFER__SSM_SLOTS(W) INFER__LATENT_SLOTS(W) INFER__DELTA_SLOTS(W) \
-    INFER__INDEX_SLOTS(W) \
+    INFER__INDEX_SLOTS(W) INFER__TIME_SLOTS(W) INFER__CHANNEL_SLOTS(W) \
     INFER__ALTUP_SLOTS(W) INFER__LAUREL_SLOTS(W)
 
 #define INFER__MODEL_SLOTS(W) \
