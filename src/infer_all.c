@@ -93,6 +93,7 @@ INFER__COLD_BEGIN
 #include "model/layers/shortconv.c"
 #include "model/layers/mamba.c"
 #include "model/layers/delta.c"    /* gated delta nets */
+#include "model/layers/lightning.c"
 #include "model/layers/latent.c"
 #include "model/layers/embed_skip.c"
 #include "model/layers/per_layer.c"      /* inputs of each layer */

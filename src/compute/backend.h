@@ -323,14 +323,19 @@ INFER__INLINE int32_t infer__ssm_lanes(int32_t dim, int own_a) {
  * keep = exp(a[h] softplus(alpha[h] + dt_bias[h])); u = sigmoid(beta[h]) (v - keep S k); S = keep S + k u; y = S q.
  * k is divided by its length, q by its length and the root of `state`; eps is added to the squares of lengths.
  * alpha and beta of head h are at h / run * run_step + h % run of their rows. y may be v. a, dt_bias: float32.
+ * KEYS (Kimi delta attention, arXiv 2510.26692): alpha, dt_bias and keep have a value for each of a head's `state`, and
+ * u = sigmoid(beta) (v - S (keep k)); with a `bound` (below 0) keep = exp(bound sigmoid(a[h] (alpha + dt_bias))).
+ * PLAIN (lightning attention, arXiv 2501.08313): keep = exp(a[h]); S = keep S + k v; y = S q. q and k are taken as they are.
+ * step: columns from a head's q, k, v to the next one's, where they do not lie together; y is not v then.
  * State before the pass and after it: as infer__ssm_args; a cell is [heads][blocks][state][INFER__LANES],
  * ceil(dim / INFER__LANES) blocks a head: what a block of lanes steps through lies together. */
+enum { INFER__DELTA_HEADS, INFER__DELTA_KEYS, INFER__DELTA_PLAIN };
 typedef struct infer__delta_args {
     infer__tensor q, k, v, alpha, beta, y; /* rows x k_heads*state twice, rows x heads*dim; y as v */
     const infer__weight *a, *dt_bias;
     infer__buf *cells;
-    int32_t heads, k_heads, dim, state, tiled, run, run_step;
-    float eps;
+    int32_t kind, heads, k_heads, dim, state, tiled, run, run_step, step; /* kind: INFER__DELTA_* */
+    float eps, bound;
 } infer__delta_args;
 
 enum { INFER__STREAMS_PREDICT, INFER__STREAMS_CORRECT, INFER__STREAMS_MATCH, INFER__STREAMS_CUT };

@@ -64,6 +64,7 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_SSM_HEADS_TWO: return l ? 2 * (uint64_t)l->ssm.heads : 0;
     case INFER__D_SSM_STATE: return l ? (uint64_t)l->ssm.state : 0;
     case INFER__D_SSM_A: return l ? (uint64_t)l->ssm.heads * (l->ssm.own_a ? (uint64_t)l->ssm.state : 1) : 0;
+    case INFER__D_SSM_DECAYS: return l ? (uint64_t)l->ssm.heads * (l->ssm.kda ? (uint64_t)l->ssm.state : 1) : 0;
     case INFER__D_PER_LAYER: return (uint64_t)hp->n_per_layer;
     case INFER__D_PER_LAYERS: return (uint64_t)hp->n_per_layer * (uint64_t)hp->n_layer;
     case INFER__D_STREAMS: return (uint64_t)hp->n_streams;

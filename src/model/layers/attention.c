@@ -170,13 +170,14 @@ static infer_result infer__check_head_norm(const infer_model *m, const infer__la
 }
 
 /* A gate has a value for each head, or for each of its values. */
-static infer_result infer__check_gate(const infer_model *m, const infer__layer *l, infer_error *err) {
-    const infer__weight *w = &l->w[INFER__W_ATTN_GATE];
-    if (!w->type) return m->arch->flags & INFER__GATE_NEEDED ? infer__need(l, INFER__W_ATTN_GATE, err) : INFER_OK;
+static infer_result infer__check_gate(const infer_model *m, const infer__layer *l, int slot, int32_t dim_v,
+                                      infer_error *err) {
+    const infer__weight *w = &l->w[slot];
+    if (!w->type) return m->arch->flags & INFER__GATE_NEEDED ? infer__need(l, slot, err) : INFER_OK;
     if (!l->gate || l->q_gated) return infer__no_use(m, l, w->name, err);
-    if (w->rows == l->n_head || w->rows == l->n_head * l->dim_v) return INFER_OK;
+    if (w->rows == l->n_head || w->rows == l->n_head * dim_v) return INFER_OK;
     return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows, the model needs %d or %d", w->name, (int)w->rows,
-                        (int)l->n_head, (int)(l->n_head * l->dim_v));
+                        (int)l->n_head, (int)(l->n_head * dim_v));
 }
 
 /* Norms of heads; in some models Q's is a number a head, which infer__mix_attention_split makes a row of weights. */
@@ -241,7 +242,7 @@ static infer_result infer__mix_attention_check(const infer_model *m, infer__laye
     if (!r) r = infer__check_scales(l, INFER__W_OUT_SCALE, INFER__W_ATTN_OUT_B, 1, err);
     for (s = INFER__W_ATTN_Q_B; s <= INFER__W_ATTN_V_B && !r; s += 2)
         if (w[INFER__W_ATTN_QKV_B].type) r = infer__only_with(m, l, s, INFER__W_ATTN_Q, err); /* there is no Q alone */
-    return r ? r : infer__check_gate(m, l, err);
+    return r ? r : infer__check_gate(m, l, INFER__W_ATTN_GATE, l->dim_v, err);
 }
 
 /* Q's norm, a number a head in the file, as a row of weights. */

@@ -5,7 +5,7 @@
  *     score = q_nope (W_kb latent) + rotate(q_pe) rotate(k_pe);  y = W_vb (sum of weights * latent), of each head
  * The cache holds latent and k_pe alone. W_kb goes to the query's side and W_vb behind the sum ("absorbed", section
  * 2.1.2), for prompts as for single tokens: so a row's result is the same in whatever pass it is computed. Attention
- * then is that of one K/V head whose values are the front of its keys.
+ * then is that of one K/V head whose values are the front of its keys. What heads give may have a gate.
  */
 #include "../model.h"
 
@@ -25,10 +25,13 @@ static void infer__latent_keys(infer__keys *k, infer__layer *l) {
     const infer__arch *a = k->m->arch;
     int absorbed = infer__gguf_peek(k->g, infer__key_name(k, "attention.key_length_mla")) != NULL;
     int32_t width = hp->n_embd / l->n_head, cached_k, cached_v, rot;
+    l->gate = a->gate;
     l->latent_rank = infer__key_int(k, "attention.kv_lora_rank", 1, INFER__MAX_HEAD_DIM, 0, 1);
     l->latent_q_rank = infer__key_int(k, "attention.q_lora_rank", 0, INFER__MAX_DIM, 0, 0);
     cached_k = infer__key_int(k, "attention.key_length", 1, INFER__MAX_HEAD_DIM, absorbed ? 0 : width, 0);
-    cached_v = infer__key_int(k, "attention.value_length", 1, INFER__MAX_HEAD_DIM, absorbed ? 0 : width, 0);
+    cached_v = absorbed && infer__words_have(a->idle, "attention.value_length")
+                   ? 0
+                   : infer__key_int(k, "attention.value_length", 1, INFER__MAX_HEAD_DIM, absorbed ? 0 : width, 0);
     l->latent_k = cached_k;
     l->latent_v = cached_v;
     if (absorbed) {
@@ -91,6 +94,7 @@ static infer_result infer__latent_check(const infer_model *m, infer__layer *l, i
     if (!r && w[INFER__W_LATENT_Q].type && l->latent_q_rank)
         r = infer__error(err, INFER_ERR_FORMAT, "key %s.attention.q_lora_rank is %d, but tensor %s is there",
                          m->arch->name, (int)l->latent_q_rank, w[INFER__W_LATENT_Q].name);
+    if (!r) r = infer__check_gate(m, l, INFER__W_LATENT_GATE, l->latent_v, err);
     if (r || w[INFER__W_LATENT_KV_B].type || l->latent_k > l->n_rot) return r;
     return infer__error(err, INFER_ERR_FORMAT, "key %s.rope.dimension_count is %d: nothing is left of %d for tensor %s",
                         m->arch->name, (int)l->n_rot, (int)l->latent_k, w[INFER__W_LATENT_K_B].name);
@@ -133,10 +137,10 @@ static infer_result infer__latent_split(infer_model *m, infer__layer *l, infer_e
 }
 
 /* Floats a row: the query before W_qb, the query, the cache's row, the absorbed query, the heads' latent sums, and what
- * W_vb makes of them. */
+ * W_vb makes of them; their gate. */
 static int64_t infer__latent_cols(const infer_model *m, const infer__layer *l) {
     (void)m;
-    return (int64_t)l->latent_q_rank + l->dim_k +
+    return (int64_t)l->latent_q_rank + l->dim_k + l->w[INFER__W_LATENT_GATE].rows +
            (int64_t)l->n_head * (l->latent_k + l->dim_k + l->latent_rank + l->latent_v);
 }
 
@@ -204,7 +208,7 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     const infer__weight *w = l->w;
     int32_t n = s->x.rows, heads = l->n_head, lora = w[INFER__W_LATENT_Q].type == NULL;
     uint64_t at = 0, rows = (uint64_t)n;
-    infer__tensor low, q, kv, wide, sums, y, latent;
+    infer__tensor low, q, kv, wide, sums, y, gate, latent;
     infer__latent_heads in, out;
     infer__matmul_args mm;
     infer__kv_store_args store;
@@ -215,8 +219,10 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     wide = infer__view(&c->at->work, at += rows * (uint64_t)l->dim_k, n, heads * l->dim_k);
     sums = infer__view(&c->at->work, at += rows * (uint64_t)(heads * l->dim_k), n, heads * l->latent_rank);
     y = infer__view(&c->at->work, at += rows * (uint64_t)(heads * l->latent_rank), n, heads * l->latent_v);
+    gate = infer__view(&c->at->work, at + rows * (uint64_t)(heads * l->latent_v), n, w[INFER__W_LATENT_GATE].rows);
     latent = infer__columns(&kv, 0, l->latent_rank);
 
+    if (gate.cols) infer__sublayer_norm(c, s); /* two products read it */
     memset(&mm, 0, sizeof mm);
     mm.x = s->x;
     mm.norm = s->norm;
@@ -275,6 +281,10 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     }
     infer__latent_product(c, l, &w[w[INFER__W_LATENT_KV_B].type ? INFER__W_LATENT_KV_B : INFER__W_LATENT_V_B], &out,
                           &sums, &y);
+    if (gate.cols) {
+        infer__product(c, &s->x, &w[INFER__W_LATENT_GATE], NULL, &gate);
+        infer__gate(c, l->gate, &gate, &y);
+    }
     infer__trace(c, l->index, "attn", &y);
     infer__last_product(c, &y, &w[INFER__W_LATENT_OUT], NULL, 1, s);
 }
@@ -291,8 +301,11 @@ static void infer__latent_describe(infer__text_out *o, const infer_model *m, con
         infer__text_add(o, "    q, k = rotate(q, k)  # last %d of %d, %s, base %g%s\n", (int)l->n_rot, (int)l->latent_k,
                     l->rope_kind == INFER__ROPE_PAIRS ? "pairs" : "halves", l->rope_base,
                     m->hp.rope_scaling ? ", scaled" : "");
-    infer__text_add(o, "    a = softmax((q Wkb, q) (c, k) * %g) c Wvb  # values of %d\n    a = a Wo\n", l->attn_scale,
+    infer__text_add(o, "    a = softmax((q Wkb, q) (c, k) * %g) c Wvb  # values of %d\n", l->attn_scale,
                     (int)l->latent_v);
+    if (l->w[INFER__W_LATENT_GATE].type)
+        infer__text_add(o, "    a = a * %s(gate %s)\n", infer__act_name(l->gate), in);
+    infer__text_add(o, "    a = a Wo\n");
 }
 
 static const infer__label INFER__LATENT_LABELS[] = {

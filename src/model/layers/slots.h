@@ -42,6 +42,7 @@ enum {
     INFER__D_SSM_DIM,
     INFER__D_SSM_HEADS_TWO,
     INFER__D_SSM_A,
+    INFER__D_SSM_DECAYS, /* of a row: of heads, or of each of their keys */
     INFER__D_LATENT, /* these: latent attention. Its rank */
     INFER__D_LATENT_CACHE,
     INFER__D_LATENT_Q_RANK,
@@ -181,20 +182,39 @@ enum {
     W(LATENT_KV_B,    "blk.%d.attn_kv_b.weight",           LATENT_BOTH,   LATENT,    0) /* or these two */ \
     W(LATENT_K_B,     "blk.%d.attn_k_b.weight",            LATENT_KEYS,   LATENT_NOPE, 0) \
     W(LATENT_V_B,     "blk.%d.attn_v_b.weight",            LATENT_VALUES, LATENT,    0) \
+    W(LATENT_GATE,    "blk.%d.attn_gate.weight",           ANY,           MODEL,     0) \
     W(LATENT_OUT,     "blk.%d.attn_output.weight",         MODEL,         LATENT_VALUES, 1)
 
 /* Gated delta nets: names as attention's and Mamba's, other shapes. */
 #define INFER__DELTA_SLOTS(W) \
     W(DELTA_QKV,      "blk.%d.attn_qkv.weight",            SSM_CONV,      MODEL,     0) \
     W(DELTA_GATE,     "blk.%d.attn_gate.weight",           SSM_INNER,     MODEL,     0) \
-    W(DELTA_BOTH,     "blk.%d.ssm_ba.weight",              SSM_HEADS_TWO, MODEL,     0) /* or these two */ \
-    W(DELTA_BETA,     "blk.%d.ssm_beta.weight",            SSM_HEADS,     MODEL,     0) \
+    W(DELTA_BOTH,     "blk.%d.ssm_ba.weight",              SSM_HEADS_TWO, MODEL,     0) /* or ALPHA and BETA */ \
     W(DELTA_ALPHA,    "blk.%d.ssm_alpha.weight",           SSM_HEADS,     MODEL,     0) \
     W(DELTA_TAPS,     "blk.%d.ssm_conv1d.weight",          SSM_CONV,      TAPS,      0) \
-    W(DELTA_DT_B,     "blk.%d.ssm_dt.bias",                ONE,           SSM_HEADS, 0) \
+    W(DELTA_OUT,      "blk.%d.ssm_out.weight",             MODEL,         SSM_INNER, 0) \
+    W(DELTA_BETA,     "blk.%d.ssm_beta.weight",            SSM_HEADS,     MODEL,     0) /* from here on Kimi's, too */ \
+    W(DELTA_DT_B,     "blk.%d.ssm_dt.bias",                ONE,           SSM_DECAYS, 0) \
     W(DELTA_A,        "blk.%d.ssm_a",                      ONE,           SSM_HEADS, 0) \
-    W(DELTA_NORM,     "blk.%d.ssm_norm.weight",            ONE,           SSM_DIM,   0) /* of heads */ \
-    W(DELTA_OUT,      "blk.%d.ssm_out.weight",             MODEL,         SSM_INNER, 0)
+    W(DELTA_NORM,     "blk.%d.ssm_norm.weight",            ONE,           SSM_DIM,   0) /* of heads; to here */ \
+    W(KDA_Q,          "blk.%d.attn_q.weight",              SSM_INNER,     MODEL,     1) \
+    W(KDA_K,          "blk.%d.attn_k.weight",              SSM_INNER,     MODEL,     1) \
+    W(KDA_V,          "blk.%d.attn_v.weight",              SSM_INNER,     MODEL,     1) \
+    W(KDA_TAPS_Q,     "blk.%d.ssm_conv1d_q.weight",        SSM_INNER,     TAPS,      1) /* together DELTA_TAPS */ \
+    W(KDA_TAPS_K,     "blk.%d.ssm_conv1d_k.weight",        SSM_INNER,     TAPS,      1) \
+    W(KDA_TAPS_V,     "blk.%d.ssm_conv1d_v.weight",        SSM_INNER,     TAPS,      1) \
+    W(KDA_F_A,        "blk.%d.ssm_f_a.weight",             ANY,           MODEL,     1) /* alone, or of two */ \
+    W(KDA_F_B,        "blk.%d.ssm_f_b.weight",             SSM_INNER,     ANY,       0) \
+    W(KDA_G_A,        "blk.%d.ssm_g_a.weight",             ANY,           MODEL,     0) \
+    W(KDA_G_B,        "blk.%d.ssm_g_b.weight",             SSM_INNER,     ANY,       0) \
+    W(KDA_G,          "blk.%d.ssm_g.weight",               SSM_INNER,     MODEL,     0) /* in place of both */ \
+    W(KDA_OUT,        "blk.%d.attn_output.weight",         MODEL,         SSM_INNER, 1)
+
+#define INFER__LIGHTNING_SLOTS(W) \
+    W(LIGHTNING_QKV,  "blk.%d.attn_qkv.weight",            SSM_CONV,      MODEL,     1) \
+    W(LIGHTNING_GATE, "blk.%d.attn_gate.weight",           SSM_INNER,     MODEL,     1) \
+    W(LIGHTNING_NORM, "blk.%d.attn_norm_2.weight",         ONE,           SSM_INNER, 1) \
+    W(LIGHTNING_OUT,  "blk.%d.attn_output.weight",         MODEL,         SSM_INNER, 1)
 
 #define INFER__EMBED_SKIP_SLOTS(W) \
     W(EMBED_SKIP,     "blk.%d.layer_output_scale.weight",  ONE,           ONE,       0)
@@ -202,6 +222,7 @@ enum {
 #define INFER__LAYER_SLOTS(W) \
     INFER__NORM_SLOTS(W) INFER__ATTENTION_SLOTS(W) INFER__DENSE_SLOTS(W) INFER__MOE_SLOTS(W) INFER__BESIDE_SLOTS(W) \
     INFER__SHORTCONV_SLOTS(W) INFER__EMBED_SKIP_SLOTS(W) INFER__SSM_SLOTS(W) INFER__LATENT_SLOTS(W) INFER__DELTA_SLOTS(W) \
+    INFER__LIGHTNING_SLOTS(W) \
     INFER__ALTUP_SLOTS(W) INFER__LAUREL_SLOTS(W)
 
 #define INFER__MODEL_SLOTS(W) \
