@@ -756,6 +756,9 @@ static const struct { const char *file, *lacks; } GPU_HOST_ONLY[] = {
     { "mamba2-groups-dense", "there are no GPU kernels for its state space yet" },
     { "falcon-h1-groups-dense", "there are no GPU kernels for its state space yet" },
     { "deepseek2-yarn-moe", "there are no GPU kernels for its latent attention yet" },
+    { "bailingmoe3-moe", "there are no GPU kernels for its latent attention yet" },
+    { "kimi-linear-moe", "there are no GPU kernels for its latent attention yet" },
+    { "minimax-01-moe", "there are no GPU kernels for its lightning attention yet" },
     { "qwen35-dense", "there are no GPU kernels for its delta net yet" },
     { "qwen35moe-moe", "there are no GPU kernels for its delta net yet" },
     { "qwen3next-moe", "there are no GPU kernels for its delta net yet" } };
