@@ -757,6 +757,7 @@ static const struct { const char *file, *lacks; } GPU_HOST_ONLY[] = {
     { "falcon-h1-groups-dense", "there are no GPU kernels for its state space yet" },
     { "deepseek2-yarn-moe", "there are no GPU kernels for its latent attention yet" },
     { "bailingmoe3-moe", "there are no GPU kernels for its latent attention yet" },
+    { "kimi-k3-moe", "there are no GPU kernels for its residual attention yet" },
     { "kimi-linear-moe", "there are no GPU kernels for its latent attention yet" },
     { "minimax-01-moe", "there are no GPU kernels for its lightning attention yet" },
     { "qwen35-dense", "there are no GPU kernels for its delta net yet" },

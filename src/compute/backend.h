@@ -213,7 +213,8 @@ enum {
     INFER__ACT_SOFTPLUS, /* log(1 + exp x) */
     INFER__ACTS, /* how many: only the CPU's op knows the others */
     INFER__ACT_XIELU = INFER__ACTS,
-    INFER__ACT_LINEAR /* x as it is */
+    INFER__ACT_LINEAR, /* x as it is */
+    INFER__ACT_SITU    /* of several ops: infer__act_run */
 };
 /* y = act(x) (* up when up.buf is set) (/ divide[col] when divide is set). y may be x or up. With limit > 0 x is cut to
  * at most limit and up to -limit .. limit before; limit_after: act(x) is cut, not x (Step 3.5); up_add is added to up
@@ -338,14 +339,15 @@ typedef struct infer__delta_args {
     float eps, bound;
 } infer__delta_args;
 
-enum { INFER__STREAMS_PREDICT, INFER__STREAMS_CORRECT, INFER__STREAMS_MATCH, INFER__STREAMS_CUT };
+enum { INFER__STREAMS_PREDICT, INFER__STREAMS_CORRECT, INFER__STREAMS_MATCH, INFER__STREAMS_CUT, INFER__STREAMS_ATTEND };
 enum { INFER__MAX_STREAMS = 8 };
 /* n residual streams (layers/altup.c): stream 0 is x, the others are in rest ([(n-1) * rows][cols], one after the
  * other).
  * PREDICT: to stream i is added the sum over j of coef[i * n + j] * stream j, all at once; base = stream 0 then.
  * CORRECT: to stream i is added (x - base) * (1 + coef[i]), where stream 0 is base; scaled = stream 0 * scale then.
  * MATCH: streams 1.. become as long as x.
- * CUT, of x alone: max(x - (mean + cut * standard deviation), 0), both of the row. */
+ * CUT, of x alone: max(x - (mean + cut * standard deviation), 0), both of the row.
+ * ATTEND: base = sum of p_i stream i, p the softmax of (stream i / its root mean square) scale; cut: epsilon of squares. */
 typedef struct infer__streams_args {
     int32_t kind, n;
     infer__tensor x, rest, base, coef, scaled;

@@ -73,21 +73,25 @@ static void infer__parts_latent(infer_model *m, infer__layer *l) {
     if (l->n_head_kv > 0) l->parts[0].kind = infer__sublayer_kind_of(INFER__SUBLAYER_LATENT);
 }
 
-/* MiniMax-01: what goes past a sublayer is what it reads, scaled: the stream becomes its own norm. */
-static void infer__parts_minimax_01(infer_model *m, infer__layer *l) {
+/* Before each sublayer a part that makes what it reads. MiniMax-01: that goes past it, too, scaled, so the stream becomes
+ * its own norm. */
+static void infer__parts_before(infer_model *m, infer__layer *l, int32_t kind) {
     infer__part was[2], *p;
     int i;
     memcpy(was, l->parts, sizeof was);
     l->n_parts = 0;
     l->kept = m->hp.n_embd;
     for (i = 0; i < 2; i++) {
-        infer__part_add(m, l, INFER__SUBLAYER_RESTART, was[i].norm, -1)->keeps = 1;
+        infer__part_add(m, l, kind, was[i].norm, -1)->keeps = 1;
         p = &l->parts[l->n_parts++];
         *p = was[i];
         p->reads = INFER__READS_KEPT;
         p->norm = -1;
         p->scale = 1;
     }
+}
+static void infer__parts_minimax_01(infer_model *m, infer__layer *l) {
+    infer__parts_before(m, l, INFER__SUBLAYER_RESTART);
 }
 
 /* Grok 1 (github.com/xai-org/grok-1): what files from before the keys mean. */
@@ -200,6 +204,15 @@ static infer__part *infer__part_stream(const infer_model *m, infer__layer *l, in
     p->keeps = 1;
     p->reads = INFER__READS_STREAM;
     return p;
+}
+
+/* Kimi K3: Kimi Linear's layers, which read sums of the stream's past; so does the head. */
+static void infer__parts_kimi_k3(infer_model *m, infer__layer *l) {
+    infer__parts_latent(m, l);
+    infer__parts_before(m, l, INFER__SUBLAYER_RES_ATTENTION);
+    l->parts[0].post = INFER__W_ATTN_RES_SCORE;
+    l->parts[2].post = INFER__W_FFN_RES_SCORE;
+    if (l->index == m->hp.n_layer - 1) infer__part_stream(m, l, INFER__SUBLAYER_RES_ATTENTION);
 }
 
 /* Gemma 4: after the FFN the layer's own input, and all of it times a number; experts beside the FFN. */
@@ -395,6 +408,11 @@ static const infer__arch INFER__ARCHS[] = {
       .reference = "archs/jais2-dense, hf/jais2" },
     { .name = "jamba", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SILU,
       .mixer_else = INFER__SUBLAYER_MAMBA, .experts = INFER__EXPERTS_RAW, .reference = "archs/jamba-dense, hf/jamba" },
+    { .name = "kimi-k3", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SITU,
+      .mixer_else = INFER__SUBLAYER_KDA, .gate = INFER__ACT_SIGMOID, .score = INFER__SCORE_SIGMOID,
+      .experts = INFER__EXPERTS_RAW, .flags = INFER__KDA_BOUND, .keys = infer__kimi_k3_keys,
+      .parts = infer__parts_kimi_k3, .drop = "attn_q.bias attn_k.bias attn_v.bias", .idle = "attention.value_length",
+      .reference = "archs/kimi-k3-moe" },
     { .name = "kimi-linear", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SILU,
       .mixer_else = INFER__SUBLAYER_KDA, .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_SUM,
       .parts = infer__parts_latent, .drop = "attn_q.bias attn_k.bias attn_v.bias", /* which llama.cpp does not add */

@@ -463,6 +463,10 @@ static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
     if (a->flags & INFER__FF_TWICE) l->n_ff /= 2;
     l->act = m->hp.act;
     if (l->act == INFER__ACT_XIELU) infer__read_xielu(k, l);
+    if (l->act == INFER__ACT_SITU) {
+        l->xielu[0] = infer__key_positive(k, "activation.situ_beta", 1);
+        l->xielu[1] = infer__key_float(k, "activation.situ_linear_beta");
+    }
     l->ffn_times = 1;
     for (p = 0; p < 4; p++) l->attn_scales[p] = 1;
     for (p = 0; p < 3; p++) l->ffn_scales[p] = 1;

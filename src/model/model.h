@@ -155,6 +155,8 @@ struct infer__hparams {
     int32_t n_per_layer;  /* values that each layer gets of a token beside the stream; 0 = none */
     int32_t n_kv_layer;   /* layers from here on read the keys and values of earlier ones; 0 = none does */
     int32_t n_streams;    /* of the residual; 0 = one */
+    int32_t n_latent;     /* width of what experts read and give; 0 = the model's */
+    int32_t res_every;    /* layers 0, res_every, .. keep the stream for residual attention */
     int64_t pass_kept;    /* floats a row that are kept from layer 0 to the last one */
     infer__router router; /* of layers with experts */
 };
@@ -163,6 +165,12 @@ struct infer__hparams {
 enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__GATING_SOFTMAX_USED,
        INFER__GATING_SQRT_SOFTPLUS };
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
+
+/* Columns of what an expert reads, and of what it gives. */
+INFER__INLINE int32_t infer__expert_in(const infer__hparams *hp) { return hp->n_latent ? hp->n_latent : hp->n_embd; }
+
+/* layers/residual_attention.c */
+static void infer__kimi_k3_keys(infer__keys *k, infer__hparams *hp);
 
 /* layers/per_layer.c */
 static void infer__gemma4_keys(infer__keys *k, infer__hparams *hp);
@@ -280,6 +288,7 @@ enum {
     INFER__SUBLAYER_KDA,
     INFER__SUBLAYER_LIGHTNING,
     INFER__SUBLAYER_RESTART,
+    INFER__SUBLAYER_RES_ATTENTION,
     INFER__SUBLAYER_INPUTS,
     INFER__SUBLAYER_INPUT,
     INFER__SUBLAYER_SCALE,
@@ -773,6 +782,8 @@ static void infer__embed_rows(infer_context *c, const infer__tensor *x);
 static void infer__scale_rows(infer_context *c, float scale, const infer__tensor *t);
 /* Columns [first, first + n) of t. */
 static infer__tensor infer__columns(const infer__tensor *t, int32_t first, int32_t n);
+/* y = x */
+static void infer__copy_rows(infer_context *c, const infer__tensor *x, const infer__tensor *y);
 /* A sublayer's last product, times `scale`: to its output, or added to the stream. */
 static void infer__last_product(infer_context *c, const infer__tensor *x, const infer__weight *w,
                                 const infer__weight *b, float scale, const infer__sublayer *s);

@@ -106,6 +106,8 @@ static const infer__sublayer_kind INFER__SUBLAYER_KINDS[INFER__SUBLAYER_COUNT] =
       .needs = infer__delta_needs, .lacks = infer__lightning_lacks, .run = infer__mix_lightning,
       .describe = infer__lightning_describe, .labels = INFER__LIGHTNING_LABELS },
     { .name = "norm", .run = infer__restart_run, .describe = infer__restart_describe },
+    { .name = "residual attention", .check = infer__res_check, .needs = infer__res_needs, .lacks = infer__res_lacks,
+      .run = infer__res_run, .describe = infer__res_describe },
     { .name = "inputs of layers", .check = infer__inputs_check, .cols = infer__inputs_cols,
       .needs = infer__inputs_needs, .lacks = infer__inputs_lacks, .run = infer__inputs_run,
       .describe = infer__inputs_describe },

@@ -99,13 +99,8 @@ static void infer__mix_lightning(infer_context *c, const infer__layer *l, infer_
 
 /* x -> its norm, which is kept; and that, scaled, to the stream. */
 static void infer__restart_run(infer_context *c, const infer__layer *l, infer__sublayer *s) {
-    infer__act_args copy;
     infer__slot_norm(c, l, s->part->norm, 1, &s->x, &s->out);
-    memset(&copy, 0, sizeof copy);
-    copy.x = s->out;
-    copy.y = s->x;
-    copy.kind = INFER__ACT_LINEAR;
-    c->ctx.ops->act(&c->ctx, &copy);
+    infer__copy_rows(c, &s->out, &s->x);
     infer__scale_rows(c, s->part->scale, &s->x);
 }
 

@@ -28,7 +28,8 @@ enum {
     INFER__D_FF_EXPERT,
     INFER__D_FF_EXPERTS,
     INFER__D_FF_EXPERTS_TWO, /* gate and up of each */
-    INFER__D_MODEL_EXPERTS,
+    INFER__D_MODEL_EXPERTS, /* of each: what it gives, the model's width or the latent one */
+    INFER__D_EXPERT_IN,
     INFER__D_FF_SHARED,
     INFER__D_MODEL_3,
     INFER__D_TAPS,
@@ -71,6 +72,8 @@ enum {
     W(FFN_POST_NORM,  "blk.%d.post_ffw_norm.weight",       ONE,           MODEL,     0) \
     W(ATTN_OUT_NORM,  "blk.%d.attn_output_norm.weight",    ONE,           MODEL,     0) /* before the FFN, or after */ \
     W(ATTN_OUT_NORM_B, "blk.%d.attn_output_norm.bias",     ONE,           MODEL,     0) /* attention: the row says it */ \
+    W(ATTN_RES_SCORE, "blk.%d.attn_res_score.weight",      ONE,           MODEL,     0) /* residual_attention.c */ \
+    W(FFN_RES_SCORE,  "blk.%d.ffn_res_score.weight",       ONE,           MODEL,     0) \
     W(EXPERTS_NORM,   "blk.%d.ffn_norm_exps.weight",       ONE,           MODEL,     0) /* of experts beside attention */ \
     W(EXPERTS_NORM_B, "blk.%d.ffn_norm_exps.bias",         ONE,           MODEL,     0) \
     W(LAYER_OUT_NORM, "blk.%d.layer_output_norm.weight",   ONE,           MODEL,     0) /* after the FFN */ \
@@ -116,14 +119,17 @@ enum {
     W(MOE_ROUTER,     "blk.%d.ffn_gate_inp.weight",        EXPERTS,       MODEL,     0) /* present = experts */ \
     W(MOE_ROUTER_B,   "blk.%d.ffn_gate_inp.bias",          ONE,           EXPERTS,   0) \
     W(MOE_CHOICE_B,   "blk.%d.exp_probs_b.bias",           ONE,           EXPERTS,   0) /* of the choice alone */ \
-    W(MOE_GATE,       "blk.%d.ffn_gate_exps.weight",       FF_EXPERTS,    MODEL,     0) \
-    W(MOE_UP,         "blk.%d.ffn_up_exps.weight",         FF_EXPERTS,    MODEL,     0) \
-    W(MOE_GATE_UP,    "blk.%d.ffn_gate_up_exps.weight",    FF_EXPERTS_TWO, MODEL,    0) /* in place of both */ \
+    W(MOE_GATE,       "blk.%d.ffn_gate_exps.weight",       FF_EXPERTS,    EXPERT_IN, 0) \
+    W(MOE_UP,         "blk.%d.ffn_up_exps.weight",         FF_EXPERTS,    EXPERT_IN, 0) \
+    W(MOE_GATE_UP,    "blk.%d.ffn_gate_up_exps.weight",    FF_EXPERTS_TWO, EXPERT_IN, 0) /* in place of both */ \
     W(MOE_DOWN,       "blk.%d.ffn_down_exps.weight",       MODEL_EXPERTS, FF_EXPERT, 0) \
     W(MOE_GATE_B,     "blk.%d.ffn_gate_exps.bias",         ONE,           FF_EXPERTS, 0) \
     W(MOE_UP_B,       "blk.%d.ffn_up_exps.bias",           ONE,           FF_EXPERTS, 0) \
     W(MOE_GATE_UP_B,  "blk.%d.ffn_gate_up_exps.bias",      ONE,           FF_EXPERTS_TWO, 0) \
     W(MOE_DOWN_B,     "blk.%d.ffn_down_exps.bias",         ONE,           MODEL_EXPERTS, 0) \
+    W(MOE_LATENT_IN,  "blk.%d.ffn_routed_down.weight",     EXPERT_IN,     MODEL,     0) /* with expert_latent_length */ \
+    W(MOE_LATENT_NORM, "blk.%d.ffn_routed_norm.weight",    ONE,           EXPERT_IN, 0) \
+    W(MOE_LATENT_OUT, "blk.%d.ffn_routed_up.weight",       MODEL,         EXPERT_IN, 0) \
     W(SHARED_GATE,    "blk.%d.ffn_gate_shexp.weight",      FF_SHARED,     MODEL,     0) \
     W(SHARED_UP,      "blk.%d.ffn_up_shexp.weight",        FF_SHARED,     MODEL,     0) \
     W(SHARED_DOWN,    "blk.%d.ffn_down_shexp.weight",      MODEL,         FF_SHARED, 0) \
@@ -234,6 +240,7 @@ enum {
     W(OUT_NORM_B,   "output_norm.bias",         ONE,   MODEL,    0) \
     W(OUTPUT,       "output.weight",            VOCAB, MODEL,    0) /* absent: the embedding (tied) */ \
     W(OUTPUT_B,     "output.bias",              ONE,   VOCAB,    0) \
+    W(OUT_RES_SCORE, "output_res_score.weight", ONE,   MODEL,    0) \
     W(PER_LAYER_EMBD, "per_layer_token_embd.weight", VOCAB, PER_LAYERS, 0) \
     W(PER_LAYER_PROJ, "per_layer_model_proj.weight", PER_LAYERS, MODEL, 0) \
     W(PER_LAYER_NORM, "per_layer_proj_norm.weight", ONE, PER_LAYER, 0) \
