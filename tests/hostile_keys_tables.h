@@ -11,7 +11,7 @@ typedef struct key_case {
                          * must do so: E experts, C scored by softmax, S by sigmoid, D with weights divided by their sum, Q
                          * not so, H shared ones, R rotation, W windows, Y YaRN, L mean in its norms, M none, B serial
                          * blocks, G Granite's switch, O rotation and no other factor;
-                         * a: no attention and no FFN, n: no attention, Z: either epsilon counts */
+                         * K latent attention without rotation; a: no attention and no FFN, n: no attention, Z: either epsilon counts */
 } key_case;
 
 static const key_case KEY_CASES[] = {
@@ -277,6 +277,9 @@ static const struct { const char *arch, *file, *has; } KEY_MODELS[] = {
     { "gemma4", "gemma4-moe", "RWECD" },
     { "qwen35", "qwen35-dense", "R" },     { "qwen35moe", "qwen35moe-moe", "RECDH" }, { "qwen3next", "qwen3next-moe", "RECDH" },
     { "qwen2moe", "qwen2moe-plain-moe", "RECQH" }, { "qwen3vlmoe", "qwen3vlmoe-moe", "RECD" },
+    { "bailingmoe3", "bailingmoe3-moe", "RESQH" }, { "kimi-linear", "kimi-linear-moe", "KESH" },
+    { "kimi-k3", "kimi-k3-moe", "KESQH" },
+    { "minimax-01", "minimax-01-moe", "REC" },
     { "mamba", "mamba-plain-dense", "a" }, { "mamba2", "mamba2-groups-dense", "a" },
     { "rwkv6", "rwkv6-rescale-dense", "Ln" }, { "rwkv6qwen2", "rwkv6qwen2-dense", "n" },
     { "rwkv7", "rwkv7-small-dense", "Ln" }, { "arwkv7", "arwkv7-dense", "n" },
@@ -312,6 +315,15 @@ static const struct { const char *file, *name, *why; } KEY_WITHOUT_EFFECT[] = {
     { "qwen3next-moe", "attention.head_count", "the same" },
     { "qwen35moe-moe", "full_attention_interval", "the same" },
     { "qwen3next-moe", "full_attention_interval", "the same" },
+    { "minimax-01-moe", "feed_forward_length", "no layer without experts" },
+    { "minimax-01-moe", "full_attention_interval", "as qwen35's" },
+    { "bailingmoe3-moe", "attention.value_length", "attention.value_length_mla counts: files have other widths there" },
+    { "kimi-linear-moe", "attention.value_length", "the same" },
+    { "kimi-k3-moe", "attention.value_length", "the same" },
+    { "kimi-k3-moe", "kda.gate_lower_bound", "it is what the file says" },
+    { "kimi-k3-moe", "attn_res.block_size", "of two layers the first alone keeps the stream" },
+    { "bailingmoe3-moe", "kda.safe_gate", "it is what the row has" },
+    { "bailingmoe3-moe", "kda.gate_lower_bound", "it is what the file says" },
     { "jamba-dense", "ssm.dt_b_c_rms", "these norms are there anyway, with weights" },
     { "phimoe-moe", "attention.sliding_window", "as phi3's" },
     { "qwen3vl-dense", "n_deepstack_layers", "of pictures" },
@@ -356,7 +368,7 @@ static const char *const KEY_SIZES[] = {
     "expert_shared_feed_forward_length", "expert_count", "attention.head_count", "attention.head_count_kv",
     "attention.key_length", "attention.value_length", "rope.dimension_count", "rope.dimension_count_swa", "shortconv.l_cache",
     "attention.key_length_swa", "attention.value_length_swa", "nextn_predict_layers",
-    "ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank", "ssm.group_count",
+    "ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank", "ssm.group_count", "kda.head_dim", "expert_latent_length",
     "embedding_length_per_layer_input", "attention.shared_kv_layers", "altup.num_inputs",
     "attention.sliding_window_pattern", /* heads of layers with a window may have another width */
     "attention.indexer.head_count", "attention.indexer.key_length", "attention.indexer.types",

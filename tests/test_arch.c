@@ -7,7 +7,7 @@
 /* Name of a file in archs/. Those without a copy in tests/data are read from $INFER_TEST_DATA. */
 static const char *const ARCH_FILES[] = {
     "afmoe-moe", "apertus-dense", "arcee-dense", "arctic-moe", "baichuan-13b-dense", "baichuan-dense",
-    "bailingmoe-moe", "bailingmoe2-moe", "bitnet-dense", "bloom-dense", "bloom-real-dense", "chatglm-dense",
+    "bailingmoe-moe", "bailingmoe2-moe", "bailingmoe3-moe", "bitnet-dense", "bloom-dense", "bloom-real-dense", "chatglm-dense",
     "codeshell-dense", "cogvlm-dense", "cohere2-dense", "cohere2-swa-dense", "cohere2moe-moe", "command-r-dense",
     "command-r-plain-dense", "command-r-qknorm-dense", "dbrx-moe", "deci-dense", "deepseek-moe", "dots1-moe",
     "ernie4_5-moe", "ernie4_5-moe-moe", "exaone-dense", "exaone-moe-moe", "exaone4-dense", "exaone4-plain-dense",
@@ -18,11 +18,11 @@ static const char *const ARCH_FILES[] = {
     "granite-dense", "granite-moe", "granite-real-dense", "granite_swa-dense", "granitehybrid-dense",
     "granitehybrid-nope-moe", "granitemoe-dense", "granitemoe-moe", "granitemoe-real-moe", "grok-moe",
     "hunyuan-dense-dense", "hunyuan-moe-moe", "hunyuan_vl-dense", "hy_v3-moe", "internlm2-dense", "jais-dense",
-    "jais2-dense", "jamba-dense", "laguna-moe", "lfm2-dense", "lfm2-real-dense", "lfm2moe-moe", "llama-dense",
+    "jais2-dense", "jamba-dense", "kimi-k3-moe", "kimi-linear-moe", "laguna-moe", "lfm2-dense", "lfm2-real-dense", "lfm2moe-moe", "llama-dense",
     "llama-headdim-dense", "llama-linear-dense", "llama-mixtral-moe", "llama-moe", "llama-oldlinear-dense",
     "llama-plain-dense", "llama-tied-dense", "llama-yarn-dense", "maincoder-dense", "mamba-plain-dense",
     "mamba-dense", "mamba2-groups-dense", "mamba2-dense", "mellum-moe", "mimo2-moe", "minicpm-default-dense",
-    "minicpm-dense", "minicpm-moe", "minicpm-real-dense", "minimax-m2-moe", "mistral3-dense", "mistral3-moe",
+    "minicpm-dense", "minicpm-moe", "minicpm-real-dense", "minimax-01-moe", "minimax-m2-moe", "mistral3-dense", "mistral3-moe",
     "mistral3-yarn-dense", "mpt-dense", "mpt-plain-dense", "muse-glimmer-dense", "nanbeige-dense", "nemotron-dense",
     "nemotron_h-dense", "nemotron_h_moe-dense", "olmo-dense", "olmo2-dense", "olmo2-plain-dense", "olmo2-swa-dense",
     "olmoe-moe", "openelm-dense", "orion-dense", "paddleocr-moe", "pangu-embedded-dense", "phi2-dense", "phi3-dense",
@@ -43,13 +43,13 @@ static const char *const ARCH_FILES[] = {
     "dots3note-pairs-moe", "dots3note-moe", "minimax-m3-blocks-moe", "minimax-m3-moe", "hf/deepseek_v32", "hf/glm_moe_dsa",
     "hf/deepseek_v2_lite", "hf/deepseek_v2_yarn", "hf/deepseek_v3", "hf/deepseek_v3_yarn", "hf/glm4_moe_lite",
     "hf/minicpm3", "hf/mistral4", "hf/llama4", "hf/gemma3n", "hf/gemma3n_c", "hf/gemma4", "hf/gemma4_moe", "hf/afmoe",
-    "hf/apertus", "hf/arcee", "hf/bamba", "hf/bitnet", "hf/cohere", "hf/cohere2", "hf/cohere2_moe", "hf/dbrx",
+    "hf/apertus", "hf/arcee", "hf/bailing_hybrid", "hf/bamba", "hf/bitnet", "hf/cohere", "hf/cohere2", "hf/cohere2_moe", "hf/dbrx",
     "hf/dots1", "hf/ernie4_5", "hf/ernie4_5_moe", "hf/exaone4", "hf/exaone4_nosw", "hf/exaone_moe", "hf/falcon",
     "hf/falcon_h1", "hf/falcon_mamba", "hf/gemma", "hf/gemma2", "hf/gemma3_text", "hf/glm", "hf/glm4", "hf/glm4_moe",
     "hf/gpt2", "hf/gpt_bigcode", "hf/gpt_neox", "hf/gpt_oss", "hf/granite", "hf/granite_swa",
     "hf/granitehybrid_dense", "hf/granitemoe", "hf/granitemoehybrid", "hf/granitemoeshared", "hf/hunyuan_dense",
-    "hf/hunyuan_moe", "hf/hy_v3", "hf/jais2", "hf/jamba", "hf/laguna", "hf/lfm2", "hf/lfm2_moe", "hf/llama",
-    "hf/llama31", "hf/mamba", "hf/mamba2", "hf/mellum", "hf/mimo_v2_flash", "hf/minimax_m2", "hf/ministral3",
+    "hf/hunyuan_moe", "hf/hy_v3", "hf/jais2", "hf/jamba", "hf/kimi_linear", "hf/laguna", "hf/lfm2", "hf/lfm2_moe", "hf/llama",
+    "hf/llama31", "hf/mamba", "hf/mamba2", "hf/mellum", "hf/mimo_v2_flash", "hf/minimax", "hf/minimax_m2", "hf/ministral3",
     "hf/mistral", "hf/mixtral", "hf/mpt", "hf/muse_glimmer", "hf/nemotron", "hf/nemotron_h", "hf/nemotron_h_moe",
     "hf/olmo", "hf/olmo2", "hf/olmoe", "hf/phi", "hf/phi3", "hf/phi4mini", "hf/phi4mini_short", "hf/phimoe",
     "hf/qwen2", "hf/qwen2_5_vl", "hf/qwen2_moe", "hf/qwen2_vl", "hf/qwen3", "hf/qwen3_5", "hf/qwen3_5_moe", "hf/qwen3_moe", "hf/qwen3_next", "hf/qwen3_vl",
@@ -73,6 +73,7 @@ static double arch_limit(void) {
     if (strcmp(arch_file, "deepseek2-lite-moe") == 0) return 4e-6; /* 27 layers: 2.7e-6, 7e-7 when rows were rounded to F16 */
     if (strcmp(arch_file, "baichuan-13b-dense") == 0 || strcmp(arch_file, "exaone4-swa-dense") == 0) return 7e-6;
     if (strcmp(arch_file, "mamba2-groups-dense") == 0) return 3e-6;
+    if (strcmp(arch_file, "kimi-k3-moe") == 0) return 6e-6; /* 5e-6 as a forward in float64; 6e-8 when that rounds rows to F16 */
     return ARCH_LIMIT;
 }
 
@@ -317,6 +318,7 @@ static void test_arch_all_proven(void) {
         CHECK(found);
         CHECK(infer_arch_reference(i) && *infer_arch_reference(i));
     }
+    CHECK(i >= 126);
 }
 
 /* Where llama.cpp computes something else than the published code (docs/architectures.md): its recording fits when the

@@ -769,7 +769,11 @@ static const struct { const char *file, *lacks; } GPU_HOST_ONLY[] = {
     { "rwkv6-rescale-dense", "there are no GPU kernels for its RWKV yet" },
     { "rwkv6qwen2-dense", "there are no GPU kernels for its RWKV yet" },
     { "rwkv7-small-dense", "there are no GPU kernels for its RWKV yet" },
-    { "arwkv7-dense", "there are no GPU kernels for its RWKV yet" } };
+    { "arwkv7-dense", "there are no GPU kernels for its RWKV yet" },
+    { "bailingmoe3-moe", "there are no GPU kernels for its delta net yet" },
+    { "kimi-k3-moe", "there are no GPU kernels for its residual attention yet" },
+    { "kimi-linear-moe", "there are no GPU kernels for its delta net yet" },
+    { "minimax-01-moe", "there are no GPU kernels for its lightning attention yet" } };
 
 /* Rows that give devices no op, and no order of ops, that none of the others does. Of the dense ones that came with them
  * these stay: bitnet (norms before the last matrices, scales of matrices), falcon (both sublayers of a parallel block have

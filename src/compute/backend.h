@@ -235,7 +235,8 @@ enum {
     INFER__ACT_SOFTPLUS, /* log(1 + exp x) */
     INFER__ACTS, /* how many: only the CPU's op knows the others */
     INFER__ACT_XIELU = INFER__ACTS,
-    INFER__ACT_LINEAR /* x as it is */
+    INFER__ACT_LINEAR, /* x as it is */
+    INFER__ACT_SITU    /* of several ops: infer__act_run */
 };
 /* y = act(x) (* up when up.buf is set) (/ divide[col] when divide is set). y may be x or up. With limit > 0 x is cut to
  * at most limit and up to -limit .. limit before; limit_after: act(x) is cut, not x (Step 3.5); up_add is added to up
@@ -345,14 +346,19 @@ INFER__INLINE int32_t infer__ssm_lanes(int32_t dim, int own_a) {
  * keep = exp(a[h] softplus(alpha[h] + dt_bias[h])); u = sigmoid(beta[h]) (v - keep S k); S = keep S + k u; y = S q.
  * k is divided by its length, q by its length and the root of `state`; eps is added to the squares of lengths.
  * alpha and beta of head h are at h / run * run_step + h % run of their rows. y may be v. a, dt_bias: float32.
+ * KEYS (Kimi delta attention, arXiv 2510.26692): alpha, dt_bias and keep have a value for each of a head's `state`, and
+ * u = sigmoid(beta) (v - S (keep k)); with a `bound` (below 0) keep = exp(bound sigmoid(a[h] (alpha + dt_bias))).
+ * PLAIN (lightning attention, arXiv 2501.08313): keep = exp(a[h]); S = keep S + k v; y = S q. q and k are taken as they
+ * are. step: columns from a head's q, k, v to the next one's, where they do not lie together; y is not v then.
  * State before the pass and after it: as infer__ssm_args; a cell is [heads][blocks][state][INFER__LANES],
  * ceil(dim / INFER__LANES) blocks a head: what a block of lanes steps through lies together. */
+enum { INFER__DELTA_HEADS, INFER__DELTA_KEYS, INFER__DELTA_PLAIN };
 typedef struct infer__delta_args {
     infer__tensor q, k, v, alpha, beta, y; /* rows x k_heads*state twice, rows x heads*dim; y as v */
     const infer__weight *a, *dt_bias;
     infer__buf *cells;
-    int32_t heads, k_heads, dim, state, tiled, run, run_step;
-    float eps;
+    int32_t kind, heads, k_heads, dim, state, tiled, run, run_step, step; /* kind: INFER__DELTA_* */
+    float eps, bound;
 } infer__delta_args;
 
 /* Linear attention with a decay for each key (RWKV-6, arXiv 2404.05892; gated, arXiv 2312.06635; RWKV-7, arXiv
@@ -373,14 +379,22 @@ typedef struct infer__wkv_args {
     int32_t kind, heads, kv_heads, dim;
 } infer__wkv_args;
 
-enum { INFER__STREAMS_PREDICT, INFER__STREAMS_CORRECT, INFER__STREAMS_MATCH, INFER__STREAMS_CUT };
+enum {
+    INFER__STREAMS_PREDICT,
+    INFER__STREAMS_CORRECT,
+    INFER__STREAMS_MATCH,
+    INFER__STREAMS_CUT,
+    INFER__STREAMS_ATTEND
+};
 enum { INFER__MAX_STREAMS = 8 };
 /* n residual streams (layers/altup.c): stream 0 is x, the others are in rest ([(n-1) * rows][cols], one after the
  * other).
  * PREDICT: to stream i is added the sum over j of coef[i * n + j] * stream j, all at once; base = stream 0 then.
  * CORRECT: to stream i is added (x - base) * (1 + coef[i]), where stream 0 is base; scaled = stream 0 * scale then.
  * MATCH: streams 1.. become as long as x.
- * CUT, of x alone: max(x - (mean + cut * standard deviation), 0), both of the row. */
+ * CUT, of x alone: max(x - (mean + cut * standard deviation), 0), both of the row.
+ * ATTEND: base = sum of p_i stream i, p the softmax of (stream i / its root mean square) scale; cut: epsilon of
+ *         squares. */
 typedef struct infer__streams_args {
     int32_t kind, n;
     infer__tensor x, rest, base, coef, scaled;

@@ -70,7 +70,28 @@ static void infer__fix_deepseek2(infer__hparams *hp) {
 /* Latent attention in place of the usual. */
 static void infer__parts_latent(infer_model *m, infer__layer *l) {
     (void)m;
-    l->parts[0].kind = infer__sublayer_kind_of(INFER__SUBLAYER_LATENT);
+    if (l->n_head_kv > 0) l->parts[0].kind = infer__sublayer_kind_of(INFER__SUBLAYER_LATENT);
+}
+
+/* Before each sublayer a part that makes what it reads. MiniMax-01: that goes past it, too, scaled, so the stream
+ * becomes its own norm. */
+static void infer__parts_before(infer_model *m, infer__layer *l, int32_t kind) {
+    infer__part was[2], *p;
+    int i;
+    memcpy(was, l->parts, sizeof was);
+    l->n_parts = 0;
+    l->kept = m->hp.n_embd;
+    for (i = 0; i < 2; i++) {
+        infer__part_add(m, l, kind, was[i].norm, -1)->keeps = 1;
+        p = &l->parts[l->n_parts++];
+        *p = was[i];
+        p->reads = INFER__READS_KEPT;
+        p->norm = -1;
+    }
+}
+static void infer__parts_minimax_01(infer_model *m, infer__layer *l) {
+    infer__parts_before(m, l, INFER__SUBLAYER_RESTART);
+    l->parts[1].scale = l->parts[3].scale = 1;
 }
 
 /* Grok 1 (github.com/xai-org/grok-1): what files from before the keys mean. */
@@ -185,6 +206,15 @@ static infer__part *infer__part_stream(const infer_model *m, infer__layer *l, in
     return p;
 }
 
+/* Kimi K3: Kimi Linear's layers, which read sums of the stream's past; so does the head. */
+static void infer__parts_kimi_k3(infer_model *m, infer__layer *l) {
+    infer__parts_latent(m, l);
+    infer__parts_before(m, l, INFER__SUBLAYER_RES_ATTENTION);
+    l->parts[0].post = INFER__W_ATTN_RES_SCORE;
+    l->parts[2].post = INFER__W_FFN_RES_SCORE;
+    if (l->index == m->hp.n_layer - 1) infer__part_stream(m, l, INFER__SUBLAYER_RES_ATTENTION);
+}
+
 /* Gemma 4: after the FFN the layer's own input, and all of it times a number; experts beside the FFN. */
 static void infer__parts_gemma4(infer_model *m, infer__layer *l) {
     l->n_parts = 0;
@@ -260,6 +290,13 @@ static const infer__arch INFER__ARCHS[] = {
       .reference = "archs/bailingmoe-moe" },
     { .name = "bailingmoe2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW, .flags = INFER__NEXTN, .reference = "archs/bailingmoe2-moe" },
+    { .name = "bailingmoe3", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .mixer_else = INFER__SUBLAYER_KDA, .gate = INFER__ACT_SIGMOID, .score = INFER__SCORE_SIGMOID,
+      .experts = INFER__EXPERTS_RAW,
+      .flags = INFER__KDA_BOUND | INFER__KDA_A_PLUS | INFER__GATE_NEEDED | INFER__CLAMPS | INFER__NEXTN,
+      .parts = infer__parts_latent, .drop = "attn_q.bias attn_k.bias attn_v.bias",
+      .idle = "attention.value_length", /* of these three rows it is some other width: value_length_mla counts */
+      .reference = "archs/bailingmoe3-moe, hf/bailing_hybrid" },
     { .name = "bitnet", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .act_by_key = 1,
       .flags = INFER__MATRIX_SCALES, .reference = "archs/bitnet-dense, hf/bitnet" },
     { .name = "bloom", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_GELU_TANH, .flags = INFER__ALIBI,
@@ -398,6 +435,15 @@ static const infer__arch INFER__ARCHS[] = {
       .reference = "archs/jais2-dense, hf/jais2" },
     { .name = "jamba", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SILU,
       .mixer_else = INFER__SUBLAYER_MAMBA, .experts = INFER__EXPERTS_RAW, .reference = "archs/jamba-dense, hf/jamba" },
+    { .name = "kimi-k3", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SITU,
+      .mixer_else = INFER__SUBLAYER_KDA, .gate = INFER__ACT_SIGMOID, .score = INFER__SCORE_SIGMOID,
+      .experts = INFER__EXPERTS_RAW, .flags = INFER__KDA_BOUND, .keys = infer__kimi_k3_keys,
+      .parts = infer__parts_kimi_k3, .drop = "attn_q.bias attn_k.bias attn_v.bias", .idle = "attention.value_length",
+      .reference = "archs/kimi-k3-moe" },
+    { .name = "kimi-linear", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SILU,
+      .mixer_else = INFER__SUBLAYER_KDA, .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_SUM,
+      .parts = infer__parts_latent, .drop = "attn_q.bias attn_k.bias attn_v.bias", /* which llama.cpp does not add */
+      .idle = "attention.value_length", .reference = "archs/kimi-linear-moe, hf/kimi_linear" },
     { .name = "laguna", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
       .gate = INFER__ACT_SOFTPLUS, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW, .flags = INFER__WINDOW_FULL_FIRST | INFER__WINDOW_ROPE_PLAIN,
@@ -445,6 +491,9 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "minicpm3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .fixup = infer__fix_minicpm, .parts = infer__parts_latent,
       .reference = "archs/minicpm3-dense, hf/minicpm3" },
+    { .name = "minimax-01", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .mixer_else = INFER__SUBLAYER_LIGHTNING, .full_every = 8, .experts = INFER__EXPERTS_SUM,
+      .parts = infer__parts_minimax_01, .reference = "archs/minimax-01-moe, hf/minimax" },
     { .name = "minimax-m2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_SUM, .reference = "archs/minimax-m2-moe, hf/minimax_m2" },
     { .name = "minimax-m3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_SIGMOID, .act_limit = 7.0f,
@@ -521,18 +570,18 @@ static const infer__arch INFER__ARCHS[] = {
       .ignore = "cls.output.weight", /* a classifier on top, which the reranker variants carry */
       .reference = "archs/qwen3-{dense,plain-dense,embed,rank}" },
     { .name = "qwen35", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
-      .mixer_else = INFER__SUBLAYER_DELTA,
-      .flags = INFER__ROPE_SECTIONS | INFER__RECURRENT_KEY | INFER__Q_GATED | INFER__DELTA_TILED | INFER__POST_ATTN_IS_FFN |
+      .mixer_else = INFER__SUBLAYER_DELTA, .full_every = 4,
+      .flags = INFER__ROPE_SECTIONS | INFER__Q_GATED | INFER__DELTA_TILED | INFER__POST_ATTN_IS_FFN |
                INFER__NEXTN, .reference = "archs/qwen35-dense, hf/qwen3_5" },
     { .name = "qwen35moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
-      .mixer_else = INFER__SUBLAYER_DELTA,
-      .flags = INFER__ROPE_SECTIONS | INFER__RECURRENT_KEY | INFER__Q_GATED | INFER__DELTA_TILED | INFER__POST_ATTN_IS_FFN |
+      .mixer_else = INFER__SUBLAYER_DELTA, .full_every = 4,
+      .flags = INFER__ROPE_SECTIONS | INFER__Q_GATED | INFER__DELTA_TILED | INFER__POST_ATTN_IS_FFN |
                INFER__NEXTN, .reference = "archs/qwen35moe-moe, hf/qwen3_5_moe" },
     { .name = "qwen3moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .reference = "archs/qwen3moe-{moe,norm-moe}" },
     { .name = "qwen3next", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
-      .mixer_else = INFER__SUBLAYER_DELTA,
-      .flags = INFER__RECURRENT_KEY | INFER__Q_GATED | INFER__POST_ATTN_IS_FFN | INFER__NEXTN,
+      .mixer_else = INFER__SUBLAYER_DELTA, .full_every = 4,
+      .flags = INFER__Q_GATED | INFER__POST_ATTN_IS_FFN | INFER__NEXTN,
       .ignore = "ssm_in.weight", /* what attn_qkv and attn_gate are together, in files of old */
       .reference = "archs/qwen3next-moe, hf/qwen3_next" },
     { .name = "qwen3tts", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .flags = INFER__ROPE_SECTIONS,

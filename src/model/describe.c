@@ -18,7 +18,7 @@ static void infer__text_add(infer__text_out *o, const char *format, ...) {
 
 static const char *infer__act_name(int32_t act) {
     static const char *const names[] = { "silu", "gelu_tanh", "gelu", "relu", "relu^2", "sigmoid", "tanh",
-                                        "gelu_sigmoid", "softplus", "xielu", "" };
+                                        "gelu_sigmoid", "softplus", "xielu", "", "situ" };
     return act >= 0 && (size_t)act < INFER__COUNT(names) ? names[act] : "?";
 }
 

@@ -175,6 +175,15 @@ static void infer__scale_rows(infer_context *c, float scale, const infer__tensor
     if (scale != 1) c->ctx.ops->map(&c->ctx, &a);
 }
 
+static void infer__copy_rows(infer_context *c, const infer__tensor *x, const infer__tensor *y) {
+    infer__act_args a;
+    memset(&a, 0, sizeof a);
+    a.x = *x;
+    a.y = *y;
+    a.kind = INFER__ACT_LINEAR;
+    c->ctx.ops->act(&c->ctx, &a);
+}
+
 static infer__tensor infer__kept(infer_context *c, const infer__layer *l, int32_t rows) {
     uint64_t first = (uint64_t)(c->plan.work_cols - c->plan.pass_kept - l->kept); /* behind what any part uses */
     return infer__view(&c->at->work, (uint64_t)rows * first, rows, l->kept);

@@ -442,7 +442,8 @@ static void infer__check_moe_step(infer__keys *k, const infer__layer *l) {
 
 /* 1 when a layer has the row's other mixer: the file says of which layers, or that every N-th one has attention. */
 static int infer__read_recurrent(infer__keys *k, int32_t layer) {
-    const int32_t every = infer__key_int(k, "full_attention_interval", 1, INFER__MAX_LAYERS, 4, 0);
+    const int32_t every = infer__key_int(k, "full_attention_interval", 1, INFER__MAX_LAYERS,
+                                        k->m->arch->full_every, 0);
     return infer__key_layer(k, "attention.recurrent_layers", layer, 0, 1, !k->failed && (layer + 1) % every != 0);
 }
 
@@ -456,7 +457,7 @@ static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
         infer__error(k->err, INFER_ERR_FORMAT, "missing key %s.attention.head_count", k->prefix);
     }
     l->n_head_kv = infer__key_layer(k, "attention.head_count_kv", i, least, 1 << 16, l->n_head);
-    if ((a->flags & INFER__RECURRENT_KEY) && infer__read_recurrent(k, i)) l->n_head = l->n_head_kv = 0;
+    if (a->full_every && infer__read_recurrent(k, i)) l->n_head_kv = 0;
     l->n_ff = infer__key_layer(k, "feed_forward_length", i, 0, INFER__MAX_DIM, 0);
     if (!k->failed && (a->flags & INFER__FF_TWICE) && l->n_ff % 2 != 0) {
         k->failed = 1;
@@ -467,6 +468,10 @@ static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
     if (a->flags & INFER__FF_TWICE) l->n_ff /= 2;
     l->act = m->hp.act;
     if (l->act == INFER__ACT_XIELU) infer__read_xielu(k, l);
+    if (l->act == INFER__ACT_SITU) {
+        l->xielu[0] = infer__key_positive(k, "activation.situ_beta", 1);
+        l->xielu[1] = infer__key_float(k, "activation.situ_linear_beta");
+    }
     l->ffn_times = 1;
     for (p = 0; p < 4; p++) l->attn_scales[p] = 1;
     for (p = 0; p < 3; p++) l->ffn_scales[p] = 1;

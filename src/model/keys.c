@@ -243,7 +243,6 @@ static const infer__idle_key *infer__idle_find(const char *name) {
     return NULL;
 }
 
-/* 1 when `words`, separated by spaces (NULL: none), have this one. */
 static int infer__words_have(const char *words, const char *word) {
     size_t n = strlen(word);
     while (words && *words) {

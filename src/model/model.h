@@ -76,7 +76,8 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__CLAMPS INFER__FLAG(59) /* swiglu_clamp_exp and swiglu_clamp_shexp apply, to what the activation gives */
 #define INFER__CLAMPS_BEFORE INFER__FLAG(60) /* swiglu_clamp_exp applies, to what the activation gets */
 #define INFER__FFN_NORM_2 INFER__FLAG(50) /* attn_norm_2 is the norm before the FFN */
-#define INFER__RECURRENT_KEY INFER__FLAG(51) /* keys say which layers have mixer_else: infer__read_recurrent */
+#define INFER__KDA_BOUND INFER__FLAG(48) /* kda.gate_lower_bound applies */
+#define INFER__KDA_A_PLUS INFER__FLAG(49) /* it must be there, and ssm_a is above 0 */
 #define INFER__Q_GATED INFER__FLAG(52) /* attn_q gives a head's query and the gate of its result */
 #define INFER__DELTA_TILED INFER__FLAG(53) /* value heads of a delta net lie by key head: h % k_heads */
 #define INFER__EPS_EITHER INFER__FLAG(47) /* the epsilon of RMS norms may have the other norm's name */
@@ -103,6 +104,8 @@ typedef struct infer__arch {
     uint8_t act_by_key;     /* 1: hidden_activation may name another one */
     uint8_t block;          /* INFER__BLOCK_* */
     uint8_t mixer_else;     /* INFER__SUBLAYER_* of the mixer in layers without K/V heads; 0 = every layer has some */
+    uint8_t full_every;     /* N: keys, else every N-th layer, say which layers do not have mixer_else: see
+                             * infer__read_recurrent; 0 = K/V heads do */
     uint8_t window_every;   /* N: every N-th layer sees everything, the others a sliding window; 0 = no windows */
     uint8_t no_rope_every;  /* N: every N-th layer is not rotated; 0 = all are */
     int32_t chunk;          /* windows are chunks, of so many positions where no key says it; 0 = they slide */
@@ -157,6 +160,8 @@ struct infer__hparams {
     int32_t n_kv_layer;   /* layers from here on read the keys and values of earlier ones; 0 = none does */
     int32_t n_streams;    /* of the residual; 0 = one */
     int32_t halve_every;  /* the stream is halved after every so many layers; 0 = never */
+    int32_t n_latent;     /* width of what experts read and give; 0 = the model's */
+    int32_t res_every;    /* layers 0, res_every, .. keep the stream for residual attention */
     int64_t pass_kept;    /* floats a row that are kept from layer 0 to the last one */
     infer__router router; /* of layers with experts */
 };
@@ -165,6 +170,12 @@ struct infer__hparams {
 enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__GATING_SOFTMAX_USED,
        INFER__GATING_SQRT_SOFTPLUS };
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
+
+/* Columns of what an expert reads, and of what it gives. */
+INFER__INLINE int32_t infer__expert_in(const infer__hparams *hp) { return hp->n_latent ? hp->n_latent : hp->n_embd; }
+
+/* layers/residual_attention.c */
+static void infer__kimi_k3_keys(infer__keys *k, infer__hparams *hp);
 
 /* layers/per_layer.c */
 static void infer__gemma4_keys(infer__keys *k, infer__hparams *hp);
@@ -207,6 +218,8 @@ static void infer__key_misfit(infer__keys *k, const char *name, const char *why)
 /* keys.c */
 /* 1 when a number, or all numbers of an array, are 0 or `value`. An empty array or text is nothing at all. */
 static int infer__idle_is(const infer_model *m, const infer__kv *kv, double value);
+/* 1 when `words`, separated by spaces (NULL: none), have this one: a row's idle keys. */
+static int infer__words_have(const char *words, const char *word);
 /* UNSUPPORTED, by name: a key of the architecture that nobody looked up, and that is not known to be without effect. */
 static infer_result infer__keys_check(const infer_model *m, infer_error *err);
 /* UNSUPPORTED when the file says that it is an adapter, a projector, or whatever else is no model. */
@@ -281,6 +294,10 @@ enum {
     INFER__SUBLAYER_MAMBA_HEADS,
     INFER__SUBLAYER_LATENT,
     INFER__SUBLAYER_DELTA,
+    INFER__SUBLAYER_KDA,
+    INFER__SUBLAYER_LIGHTNING,
+    INFER__SUBLAYER_RESTART,
+    INFER__SUBLAYER_RES_ATTENTION,
     INFER__SUBLAYER_INPUTS,
     INFER__SUBLAYER_INPUT,
     INFER__SUBLAYER_SCALE,
@@ -349,7 +366,8 @@ enum { INFER__MAX_PARTS = 10 };
 typedef struct infer__ssm {
     int32_t inner, heads, dim, groups, state, proj, conv, rank;
     int32_t own_a, grows;
-    int32_t tiled;      /* of delta nets: see infer__delta_args */
+    int32_t tiled, kda; /* of delta nets: see infer__delta_args; 1 = Kimi's: INFER__DELTA_KEYS */
+    float bound;        /* of their decays */
     int32_t bare_norms; /* 1 = dt, B and C have norms without weights, where they have none with */
 } infer__ssm;
 
@@ -799,6 +817,8 @@ static void infer__embed_rows(infer_context *c, const infer__tensor *x);
 static void infer__scale_rows(infer_context *c, float scale, const infer__tensor *t);
 /* Columns [first, first + n) of t. */
 static infer__tensor infer__columns(const infer__tensor *t, int32_t first, int32_t n);
+/* y = x */
+static void infer__copy_rows(infer_context *c, const infer__tensor *x, const infer__tensor *y);
 /* A sublayer's last product, times `scale`: to its output, or added to the stream. */
 static void infer__last_product(infer_context *c, const infer__tensor *x, const infer__weight *w,
                                 const infer__weight *b, float scale, const infer__sublayer *s);

@@ -40,7 +40,8 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_EXPERTS: return n_expert;
     case INFER__D_FF_EXPERT: return ff_expert;
     case INFER__D_FF_EXPERTS: return ff_expert * n_expert;
-    case INFER__D_MODEL_EXPERTS: return (uint64_t)hp->n_embd * n_expert;
+    case INFER__D_MODEL_EXPERTS: return (uint64_t)infer__expert_in(hp) * n_expert;
+    case INFER__D_EXPERT_IN: return (uint64_t)infer__expert_in(hp);
     case INFER__D_FF_EXPERTS_TWO: return 2 * ff_expert * n_expert;
     case INFER__D_FF_SHARED: return (uint64_t)hp->n_ff_shared;
     case INFER__D_MODEL_3: return 3 * (uint64_t)hp->n_embd;
@@ -68,6 +69,7 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_INDEX_QUERY: return l ? (uint64_t)l->index_of.heads * (uint64_t)l->index_of.dim : 0;
     case INFER__D_INDEX_KEY: return l ? (uint64_t)l->index_of.dim : 0;
     case INFER__D_INDEX_HEADS: return l ? (uint64_t)l->index_of.heads : 0;
+    case INFER__D_SSM_DECAYS: return l ? (uint64_t)l->ssm.heads * (l->ssm.kda ? (uint64_t)l->ssm.state : 1) : 0;
     case INFER__D_PER_LAYER: return (uint64_t)hp->n_per_layer;
     case INFER__D_PER_LAYERS: return (uint64_t)hp->n_per_layer * (uint64_t)hp->n_layer;
     case INFER__D_STREAMS: return (uint64_t)hp->n_streams;

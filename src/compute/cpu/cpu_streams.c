@@ -1,4 +1,5 @@
-/* cpu_streams.c: several residual streams, and the sparse activation that comes with them (Gemma 3n), on the CPU.
+/* cpu_streams.c: several residual streams, and the sparse activation that comes with them (Gemma 3n), on the CPU; sums
+ * of earlier states of the stream (Kimi K3).
  *
  * Rules: a row's result depends on nothing but its own row: rows are split over threads in any way. Sums over streams
  *        go in their order.
@@ -69,12 +70,32 @@ static void infer__streams_cut(const infer__streams_job *job, int32_t r) {
     for (e = 0; e < cols; e++) x[e] = x[e] < least ? 0.0f : x[e] - least; /* NaN stays */
 }
 
+/* base = sum of p_i stream i, x the last of them. scratch: a row and n floats. */
+static void infer__streams_attend(const infer__streams_job *job, int32_t r, float *scratch) {
+    const infer__streams_args *a = job->a;
+    const int32_t cols = a->x.cols, n = a->n;
+    const float *scale = infer__weight_values(a->scale, 0, cols, scratch);
+    float *p = scratch + cols, *y = infer__row(&a->base, r), most = -3e38f, sum = 0;
+    int32_t i, e;
+    for (i = 0; i < n; i++) {
+        const float *x = infer__stream_row(a, (i + 1) % n, r);
+        double dot = 0;
+        for (e = 0; e < cols; e++) dot += (double)x[e] * scale[e];
+        p[i] = (float)dot / sqrtf(job->c->kernels->sum_sq_diff(x, 0.0f, cols) / (float)cols + a->cut);
+        most = p[i] > most ? p[i] : most;
+    }
+    for (i = 0; i < n; i++) sum += p[i] = infer__exp_minus_f32(p[i] - most);
+    memset(y, 0, (size_t)cols * sizeof *y);
+    for (i = 0; i < n; i++) job->c->kernels->axpy(y, infer__stream_row(a, (i + 1) % n, r), p[i] / sum, cols);
+}
+
 static void infer__streams_task(void *arg, int row, int worker) {
     const infer__streams_job *job = (const infer__streams_job *)arg;
     switch (job->a->kind) {
     case INFER__STREAMS_PREDICT: infer__streams_predict(job->a, row); break;
     case INFER__STREAMS_CORRECT: infer__streams_correct(job, row, infer__cpu_scratch(job->c, worker)); break;
     case INFER__STREAMS_MATCH: infer__streams_match(job, row); break;
+    case INFER__STREAMS_ATTEND: infer__streams_attend(job, row, infer__cpu_scratch(job->c, worker)); break;
     default: infer__streams_cut(job, row);
     }
 }
@@ -83,12 +104,15 @@ static void infer__cpu_streams(infer__ctx *c, const infer__streams_args *a) {
     infer__streams_job job;
     double began = infer__op_begin(c);
     if (began < 0 || !infer__vector_ok(c, a->scale, "scales of streams")) return;
-    INFER__ASSERT(a->kind == INFER__STREAMS_CUT || (a->n >= 2 && a->n <= INFER__MAX_STREAMS));
+    INFER__ASSERT(a->kind >= INFER__STREAMS_CUT || (a->n >= 2 && a->n <= INFER__MAX_STREAMS));
+    INFER__ASSERT(a->kind != INFER__STREAMS_ATTEND || (a->n > 0 && a->x.cols + a->n <= c->cpu->scratch_len));
     INFER__ASSERT(a->kind == INFER__STREAMS_CUT || a->rest.rows == (a->n - 1) * a->x.rows);
     INFER__ASSERT(a->kind != INFER__STREAMS_PREDICT || a->coef.cols == a->n * a->n);
     INFER__ASSERT(a->kind != INFER__STREAMS_CORRECT || (a->coef.cols == a->n && a->x.cols <= c->cpu->scratch_len));
     job.c = c;
     job.a = a;
-    infer__cpu_run(c, a->x.rows, (int64_t)a->x.rows * a->x.cols * (a->n ? a->n * a->n : 2), infer__streams_task, &job);
+    infer__cpu_run(c, a->x.rows,
+                   (int64_t)a->x.rows * a->x.cols * (a->n < INFER__MAX_STREAMS ? a->n * a->n + 2 : 4 * a->n),
+                   infer__streams_task, &job);
     infer__op_end(c, "streams", 0, began);
 }

@@ -1,7 +1,10 @@
-/* delta.c: gated delta nets (arXiv 2412.06464; Qwen3-Next, Qwen3.5): a mixer with a state of one matrix a head.
+/* delta.c: gated delta nets (arXiv 2412.06464; Qwen3-Next, Qwen3.5), and Kimi delta attention (arXiv 2510.26692):
+ * mixers with a state of one matrix a head.
  *
  * q, k, v = silu(conv(h Wqkv)); beta, alpha = h Wb, h Wa; y = delta rule (infer__delta_args);
  * d = (norm of heads(y) * silu(h Wz)) Wout.
+ * Kimi's has three matrices in place of Wqkv, alphas of each key, and a sigmoid in place of silu(h Wz); Wa and Wz may
+ * be products of two.
  * What it keeps of a session is the last taps - 1 rows that the convolution reads, and the states of its heads.
  * infer__ssm has the sizes: heads of dim values, groups = key heads, of `state` values.
  */
@@ -29,6 +32,35 @@ static void infer__delta_keys(infer__keys *k, infer__layer *l) {
     if (!k->failed) s->conv = s->inner + 2 * s->groups * s->state;
 }
 
+/* kda.gate_lower_bound; minus infinity, which llama.cpp writes for models without one, is none. */
+static float infer__kda_bound(infer__keys *k) {
+    static const char NAME[] = "kda.gate_lower_bound";
+    const uint64_t flags = k->m->arch->flags;
+    const infer__kv *kv = flags & INFER__KDA_BOUND ? infer__gguf_find(k->g, infer__key_name(k, NAME)) : NULL;
+    double v = kv && infer__kv_kind(kv->type) ? infer__kv_number(kv, 0) : 0;
+    if (v < 0 && !infer__finite((float)v) && !(flags & INFER__KDA_A_PLUS)) return 0;
+    if ((kv || (flags & INFER__KDA_A_PLUS)) && !(v < 0 && v >= -1e30))
+        infer__key_misfit(k, NAME, "missing, or not a number below 0");
+    return (float)v;
+}
+
+/* Files may count the heads of other layers only. */
+static void infer__kda_keys(infer__keys *k, infer__layer *l) {
+    infer__ssm *s = &l->ssm;
+    l->conv_taps = infer__key_int(k, "ssm.conv_kernel", 2, INFER__MAX_TAPS, 0, 1);
+    s->dim = s->state = infer__key_int(k, "kda.head_dim", 1, INFER__MAX_DELTA_STATE, 0, 1);
+    s->heads = s->groups = l->n_head > 0 ? l->n_head : k->m->hp.n_head;
+    s->kda = 1;
+    s->bound = infer__kda_bound(k);
+    if ((k->m->arch->flags & INFER__KDA_A_PLUS) && !infer__key_bool(k, "kda.safe_gate", 1))
+        infer__key_unsupported(k, "kda.safe_gate", "decays without a bound");
+    if (!k->failed && (int64_t)s->heads * s->dim > INFER__MAX_DIM / 8)
+        infer__key_misfit(k, "kda.head_dim", "with these heads (attention.head_count) too many values");
+    if (k->failed) return;
+    s->inner = s->heads * s->dim;
+    s->conv = 3 * s->inner;
+}
+
 static infer_result infer__delta_check(const infer_model *m, infer__layer *l, infer_error *err) {
     static const int16_t all[] = {INFER__W_DELTA_QKV, INFER__W_DELTA_GATE, INFER__W_DELTA_TAPS, INFER__W_DELTA_DT_B,
                                   INFER__W_DELTA_A,   INFER__W_DELTA_NORM, INFER__W_DELTA_OUT};
@@ -44,12 +76,63 @@ static infer_result infer__delta_check(const infer_model *m, infer__layer *l, in
     return r;
 }
 
+/* A matrix of `inner` rows, or two one after the other. */
+static infer_result infer__kda_pair(const infer__layer *l, int a, int b, infer_error *err) {
+    const infer__weight *first = &l->w[a], *last = &l->w[b];
+    if (last->type ? last->cols == first->rows : first->rows == l->ssm.inner) return INFER_OK;
+    return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows, the model needs %d", first->name,
+                        (int)first->rows, (int)(last->type ? last->cols : l->ssm.inner));
+}
+
+static infer_result infer__kda_check(const infer_model *m, infer__layer *l, infer_error *err) {
+    static const int16_t all[] = {INFER__W_DELTA_BETA, INFER__W_DELTA_DT_B, INFER__W_DELTA_A, INFER__W_DELTA_NORM};
+    const infer__weight *w = l->w;
+    infer_result r = INFER_OK;
+    size_t i;
+    for (i = 0; i < INFER__COUNT(all) && !r; i++) r = infer__need(l, all[i], err);
+    if (!r) r = infer__kda_pair(l, INFER__W_KDA_F_A, INFER__W_KDA_F_B, err);
+    if (!r && w[INFER__W_KDA_G].type && w[INFER__W_KDA_G_A].type)
+        r = infer__no_use(m, l, w[INFER__W_KDA_G_A].name, err);
+    if (!r) r = infer__only_with(m, l, INFER__W_KDA_G_B, INFER__W_KDA_G_A, err);
+    if (r || w[INFER__W_KDA_G].type) return r;
+    r = infer__need(l, INFER__W_KDA_G_A, err);
+    return r ? r : infer__kda_pair(l, INFER__W_KDA_G_A, INFER__W_KDA_G_B, err);
+}
+
 static infer_result infer__delta_split(infer_model *m, infer__layer *l, infer_error *err) {
-    const uint64_t n = (uint64_t)l->ssm.heads;
-    return infer__mamba_floats(m, &l->w[INFER__W_DELTA_DT_B], n, err) &&
+    const uint64_t n = (uint64_t)l->ssm.heads, decays = (uint64_t)l->w[INFER__W_DELTA_DT_B].cols;
+    return infer__mamba_floats(m, &l->w[INFER__W_DELTA_DT_B], decays, err) &&
                    infer__mamba_floats(m, &l->w[INFER__W_DELTA_A], n, err)
                ? INFER_OK
                : INFER_ERR_MEMORY;
+}
+
+/* The taps of q, k and v as those of one convolution; A with the sign that infer__delta_args wants. */
+static infer_result infer__kda_split(infer_model *m, infer__layer *l, infer_error *err) {
+    const infer__ssm *s = &l->ssm;
+    const infer__weight *part = &l->w[INFER__W_KDA_TAPS_Q];
+    infer__weight *taps = &l->w[INFER__W_DELTA_TAPS];
+    const int64_t row = l->conv_taps;
+    const char *removed;
+    int32_t i, j;
+    float *a, *p = (float *)infer__arena_alloc(&m->arena, (uint64_t)s->conv * (uint64_t)row * sizeof *p);
+    if (!p) return infer__error(err, INFER_ERR_MEMORY, "no memory for %s", part->name);
+    if (infer__delta_split(m, l, err)) return INFER_ERR_MEMORY;
+    a = (float *)(uintptr_t)l->w[INFER__W_DELTA_A].data;
+    for (i = 0; i < s->heads && a && s->bound != 0 && !(m->arch->flags & INFER__KDA_A_PLUS); i++) a[i] = -a[i];
+    memset(taps, 0, sizeof *taps);
+    taps->type = infer__quant_find(0, &removed); /* F32 */
+    taps->rows = s->conv;
+    taps->cols = l->conv_taps;
+    taps->row_bytes = (uint64_t)row * sizeof *p;
+    taps->name = part->name;
+    if (!part->data) return INFER_OK; /* only sizes are asked for */
+    for (i = 0; i < 3; i++)
+        for (j = 0; j < s->inner; j++)
+            part[i].type->decode((const char *)part[i].data + (uint64_t)j * part[i].row_bytes,
+                                 p + ((int64_t)i * s->inner + j) * row, l->conv_taps);
+    taps->data = p;
+    return INFER_OK;
 }
 
 static void infer__delta_state(infer_model *m, infer__layer *l, infer__part *p) {
@@ -65,9 +148,17 @@ static int64_t infer__delta_cols(const infer_model *m, const infer__layer *l) {
     return 2 * (int64_t)l->ssm.conv + l->ssm.inner + 2 * (int64_t)l->ssm.heads;
 }
 
+/* The same, with alphas of keys and what lies between two matrices. */
+static int64_t infer__kda_cols(const infer_model *m, const infer__layer *l) {
+    return infer__delta_cols(m, l) + l->ssm.inner +
+           INFER__MAX(l->w[INFER__W_KDA_F_A].rows, l->w[INFER__W_KDA_G_A].rows);
+}
+
 static void infer__delta_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
+    const infer__weight *w = l->w;
     (void)m;
-    infer__need_cols(n, INFER__MAX(l->ssm.conv, 2 * INFER__LANES * l->ssm.state));
+    infer__need_cols(n, INFER__MAX(l->ssm.conv, 4 * INFER__LANES * l->ssm.state));
+    infer__need_cols(n, INFER__MAX(w[INFER__W_KDA_F_A].rows, w[INFER__W_KDA_G_A].rows));
 }
 
 static const char *infer__delta_lacks(const infer__ops *ops, const infer__layer *l) {
@@ -78,6 +169,12 @@ static const char *infer__delta_lacks(const infer__ops *ops, const infer__layer 
     conv.w = &l->w[INFER__W_DELTA_TAPS];
     a.state = l->ssm.state;
     return ops->supports(INFER__OP_CONV, &conv) && ops->supports(INFER__OP_DELTA, &a) ? NULL : "delta net";
+}
+
+static const char *infer__kda_lacks(const infer__ops *ops, const infer__layer *l) {
+    (void)ops;
+    (void)l;
+    return "delta net with decays of keys";
 }
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
@@ -103,6 +200,43 @@ static void infer__delta_rates(infer_context *c, const infer__layer *l, const in
     a->run = a->run_step = s->heads;
 }
 
+/* y = x W, or (x Wa) Wb with what lies between them at float `at` of the work area. */
+static void infer__kda_product(infer_context *c, const infer__layer *l, const infer__tensor *x, int a, int b,
+                               uint64_t at, const infer__tensor *y) {
+    infer__tensor low = infer__view(&c->at->work, at, x->rows, l->w[a].rows);
+    if (l->w[b].type) {
+        infer__product(c, x, &l->w[a], NULL, &low);
+        infer__product(c, &low, &l->w[b], NULL, y);
+    } else infer__product(c, x, &l->w[a], NULL, y);
+}
+
+/* q, k, v before their convolution, z, alpha and beta. */
+static void infer__kda_project(infer_context *c, const infer__layer *l, const infer__tensor *x,
+                               const infer__tensor *raw, const infer__tensor *z, uint64_t at, infer__delta_args *a) {
+    const infer__ssm *s = &l->ssm;
+    const int g = l->w[INFER__W_KDA_G].type ? INFER__W_KDA_G : INFER__W_KDA_G_A;
+    uint64_t low;
+    infer__matmul_args mm;
+    int32_t i;
+    a->kind = INFER__DELTA_KEYS;
+    a->bound = s->bound;
+    a->run = a->run_step = s->heads;
+    a->alpha = infer__view(&c->at->work, at, x->rows, s->inner);
+    a->beta = infer__view(&c->at->work, at += (uint64_t)x->rows * (uint64_t)s->inner, x->rows, s->heads);
+    low = at + (uint64_t)x->rows * (uint64_t)s->heads;
+    memset(&mm, 0, sizeof mm);
+    mm.x = *x;
+    mm.n_w = 3;
+    for (i = 0; i < 3; i++) {
+        mm.w[i] = &l->w[INFER__W_KDA_Q + i];
+        mm.y[i] = infer__columns(raw, i * s->inner, s->inner);
+    }
+    infer__matmul(&c->ctx, &mm);
+    infer__product(c, x, &l->w[INFER__W_DELTA_BETA], NULL, &a->beta);
+    infer__kda_product(c, l, x, INFER__W_KDA_F_A, INFER__W_KDA_F_B, low, &a->alpha);
+    infer__kda_product(c, l, x, g, INFER__W_KDA_G_B, low, z);
+}
+
 static void infer__mix_delta(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     const infer__ssm *d = &l->ssm;
     const int32_t n = s->x.rows, keys = d->groups * d->state;
@@ -112,10 +246,13 @@ static void infer__mix_delta(infer_context *c, const infer__layer *l, infer__sub
     infer__conv_args conv;
     infer__delta_args a;
     infer__sublayer_norm(c, s); /* three products read it */
-    infer__product(c, &s->x, &l->w[INFER__W_DELTA_QKV], NULL, &raw);
-    infer__product(c, &s->x, &l->w[INFER__W_DELTA_GATE], NULL, &z);
     memset(&a, 0, sizeof a);
-    infer__delta_rates(c, l, &s->x, 2 * at + rows * (uint64_t)d->inner, &a);
+    if (d->kda) infer__kda_project(c, l, &s->x, &raw, &z, 2 * at + rows * (uint64_t)d->inner, &a);
+    else {
+        infer__product(c, &s->x, &l->w[INFER__W_DELTA_QKV], NULL, &raw);
+        infer__product(c, &s->x, &l->w[INFER__W_DELTA_GATE], NULL, &z);
+        infer__delta_rates(c, l, &s->x, 2 * at + rows * (uint64_t)d->inner, &a);
+    }
     memset(&conv, 0, sizeof conv);
     conv.x = raw;
     conv.y = conved;
@@ -137,12 +274,12 @@ static void infer__mix_delta(infer_context *c, const infer__layer *l, infer__sub
     a.dim = d->dim;
     a.state = d->state;
     a.tiled = d->tiled;
-    a.eps = 1e-6f; /* of the published code, whatever the norms' is */
+    a.eps = d->kda ? c->model->hp.eps : 1e-6f; /* of the published code, whatever the norms' is */
     c->ctx.ops->delta(&c->ctx, &a);
     infer__trace(c, l->index, "delta", &a.y);
     infer__slot_norm(c, l, INFER__W_DELTA_NORM, d->heads, &a.y, &a.y);
-    infer__gate(c, INFER__ACT_SILU, &z, &a.y);
-    infer__last_product(c, &a.y, &l->w[INFER__W_DELTA_OUT], NULL, 1, s);
+    infer__gate(c, d->kda ? INFER__ACT_SIGMOID : INFER__ACT_SILU, &z, &a.y);
+    infer__last_product(c, &a.y, &l->w[d->kda ? INFER__W_KDA_OUT : INFER__W_DELTA_OUT], NULL, 1, s);
 }
 
 /* ---- as text ----------------------------------------------------------------------------------------------------- */
@@ -158,6 +295,22 @@ static void infer__delta_describe(infer__text_out *o, const infer_model *m, cons
                     (int)s->heads, (int)s->dim, (int)s->groups, (int)s->state);
     infer__text_add(o, "    d = (rms_norm(y) * ssm_norm * silu(%s Wz)) Wout  # normed per head\n", in);
 }
+
+static void infer__kda_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {
+    const infer__ssm *s = &l->ssm;
+    (void)m;
+    infer__text_add(o, "    q, k, v = silu(conv(%s (Wq, Wk, Wv)))  # causal, %d taps a column\n", in,
+                    (int)l->conv_taps);
+    infer__text_add(o, "    q, k = q / |q| / sqrt(%d), k / |k|; b = sigmoid(%s Wb)\n", (int)s->state, in);
+    if (s->bound != 0) infer__text_add(o, "    g = exp(%g sigmoid(|A| (%s Wf + bias)))  # of each key\n", s->bound, in);
+    else infer__text_add(o, "    g = exp(A softplus(%s Wf + bias))  # of each key\n", in);
+    infer__text_add(o, "    S = g S; S = S + k b (v - S k); y = S q  # %d heads of %d\n", (int)s->heads, (int)s->dim);
+    infer__text_add(o, "    d = (rms_norm(y) * ssm_norm * sigmoid(%s Wg)) Wout  # normed per head\n", in);
+}
+
+static const infer__label INFER__KDA_LABELS[] = {
+    {INFER__W_KDA_Q, "Wq"},  {INFER__W_KDA_K, "Wk"},     {INFER__W_KDA_V, "Wv"},     {INFER__W_KDA_F_A, "Wf"},
+    {INFER__W_KDA_G, "Wg"},  {INFER__W_KDA_G_A, "Wg"},   {INFER__W_KDA_OUT, "Wout"}, {0, NULL}};
 
 static const infer__label INFER__DELTA_LABELS[] = {
     {INFER__W_DELTA_QKV, "Wqkv"}, {INFER__W_DELTA_GATE, "Wz"}, {INFER__W_DELTA_OUT, "Wout"}, {0, NULL}};

@@ -39,6 +39,26 @@ static infer__act_args infer__act_of(const infer__layer *l, const infer__tensor 
     return a;
 }
 
+/* The activation by itself. situ (Kimi K3), with beta and beta' in xielu: beta tanh(gate / beta) sigmoid(gate) *
+ * beta' tanh(up / beta'), or * up where beta' is 0. */
+static void infer__act_run(infer_context *c, const infer__act_args *a) {
+    infer__map_args cap;
+    if (a->kind != INFER__ACT_SITU) {
+        c->ctx.ops->act(&c->ctx, a);
+        return;
+    }
+    memset(&cap, 0, sizeof cap);
+    cap.x = a->y;
+    cap.scale = 1;
+    cap.cap = a->xielu[1];
+    if (cap.cap > 0) c->ctx.ops->map(&c->ctx, &cap);
+    infer__gate(c, INFER__ACT_SIGMOID, &a->x, &a->y);
+    cap.x = a->x;
+    cap.cap = a->xielu[0];
+    c->ctx.ops->map(&c->ctx, &cap);
+    infer__gate(c, INFER__ACT_LINEAR, &a->x, &a->y);
+}
+
 /* Of the gates only those that stand out stay. */
 static void infer__act_cut(infer_context *c, const infer__layer *l, const infer__tensor *gate) {
     infer__streams_args a;
@@ -56,7 +76,8 @@ static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer
     infer__tensor up = infer__view(&c->at->work, (uint64_t)s->x.rows * (uint64_t)n_ff, s->x.rows, n_ff);
     infer__act_args act = infer__act_of(l, l->w[gate_slot].type ? &gate : NULL, &up);
     int slots[3], has_gate = l->w[gate_slot].type != NULL, i;
-    int apart = l->ffn_scales[0] != 1 || l->ffn_scales[1] != 1 || l->act_sparse; /* what gate and up give is needed */
+    int apart = l->ffn_scales[0] != 1 || l->ffn_scales[1] != 1 || l->act_sparse ||
+                l->act == INFER__ACT_SITU; /* what gate and up give is needed */
     infer__matmul_args mm;
     memset(&mm, 0, sizeof mm);
     slots[0] = up_slot;
@@ -75,7 +96,7 @@ static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer
         if (has_gate) infer__scale_rows(c, l->ffn_scales[0], &gate);
         infer__scale_rows(c, l->ffn_scales[1], &up);
         if (l->act_sparse) infer__act_cut(c, l, has_gate ? &gate : &up);
-        c->ctx.ops->act(&c->ctx, &act);
+        infer__act_run(c, &act);
     }
     infer__trace(c, l->index, "ffn_act", &up);
     if (with_bias) infer__sub_norm(c, l, INFER__W_FFN_SUB_NORM, &up);
@@ -93,6 +114,7 @@ static infer_result infer__ffn_dense_check(const infer_model *m, infer__layer *l
     const infer__weight *w = l->w;
     infer_result r = infer__need(l, INFER__W_FFN_UP, err);
     if (!r) r = infer__need(l, INFER__W_FFN_DOWN, err);
+    if (!r && l->act == INFER__ACT_SITU) r = infer__need(l, INFER__W_FFN_GATE, err);
     if (!r && w[INFER__W_FFN_UP].rows != l->n_ff &&
         (w[INFER__W_FFN_GATE].type || w[INFER__W_FFN_UP].rows != 2 * l->n_ff))
         r = infer__error(err, INFER_ERR_FORMAT,

@@ -31,7 +31,9 @@ static void infer__latent_keys(infer__keys *k, infer__layer *l) {
     l->latent_rank = infer__key_int(k, "attention.kv_lora_rank", 1, INFER__MAX_HEAD_DIM, 0, 1);
     l->latent_q_rank = infer__key_int(k, "attention.q_lora_rank", 0, INFER__MAX_DIM, 0, 0);
     cached_k = infer__key_int(k, "attention.key_length", 1, INFER__MAX_HEAD_DIM, absorbed ? 0 : width, 0);
-    cached_v = infer__key_int(k, "attention.value_length", 1, INFER__MAX_HEAD_DIM, absorbed ? 0 : width, 0);
+    cached_v = absorbed && infer__words_have(a->idle, "attention.value_length")
+                   ? 0
+                   : infer__key_int(k, "attention.value_length", 1, INFER__MAX_HEAD_DIM, absorbed ? 0 : width, 0);
     l->latent_k = cached_k;
     l->latent_v = cached_v;
     if (absorbed) {

@@ -7,11 +7,13 @@
  */
 #include "../model.h"
 
-/* Floats a row of the work area: logits, choice, weights and the experts' gate and up; then those of the shared expert,
+/* Floats a row of the work area: logits, choice, weights and the experts' gate and up, what they read and give where
+ * that is not as wide as the model (Kimi K3); then those of the shared expert,
  * its result and its score. */
 static int64_t infer__ffn_moe_cols(const infer_model *m, const infer__layer *l) {
     const infer__hparams *hp = &m->hp;
-    int64_t n = hp->n_expert + 2 * (int64_t)hp->n_used + 2 * (int64_t)hp->n_used * hp->n_ff_expert;
+    int64_t n =
+        hp->n_expert + 2 * (int64_t)hp->n_used + 2 * (int64_t)hp->n_used * hp->n_ff_expert + 2 * (int64_t)hp->n_latent;
     (void)l;
     return INFER__MAX(n, 2 * (int64_t)hp->n_ff_shared + hp->n_embd + 1);
 }
@@ -19,9 +21,9 @@ static int64_t infer__ffn_moe_cols(const infer_model *m, const infer__layer *l) 
 static void infer__ffn_moe_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
     const infer__hparams *hp = &m->hp;
     int32_t s;
-    infer__need_cols(n, INFER__MAX(hp->n_ff_expert, hp->n_ff_shared));
+    infer__need_cols(n, INFER__MAX(INFER__MAX(hp->n_ff_expert, hp->n_ff_shared), hp->n_latent));
     for (s = INFER__W_MOE_GATE; s <= INFER__W_MOE_DOWN; s++)
-        infer__need_experts(n, &l->w[s], hp->n_expert, hp->n_used, s == INFER__W_MOE_DOWN ? hp->n_embd : 0);
+        infer__need_experts(n, &l->w[s], hp->n_expert, hp->n_used, s == INFER__W_MOE_DOWN ? infer__expert_in(hp) : 0);
 }
 
 static void infer__ffn_moe_dense_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
@@ -134,7 +136,7 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__subla
     int32_t n = x->rows, used = l->router->n_used, ff = hp->n_ff_expert;
     int fused = l->w[INFER__W_MOE_GATE_UP].type != NULL, has_gate = fused || l->w[INFER__W_MOE_GATE].type != NULL;
     uint64_t rows = (uint64_t)n, at = 0;
-    infer__tensor logits, ids, weights, gate, up, both;
+    infer__tensor logits, ids, weights, gate, up, both, in = *x, sum = *out;
     infer__act_args act;
     infer__sublayer_norm(c, s); /* router and experts read it */
     logits = infer__view(&c->at->work, at, n, hp->n_expert);
@@ -145,21 +147,31 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__subla
     if (l->router_kept) logits = infer__kept(c, l, n);
     else infer__router_logits(c, l, x, &logits);
     infer__ffn_route(c, l, &logits, &ids, &weights);
+    if (hp->n_latent) {
+        in = infer__view(&c->at->work, at + 2 * rows * (uint64_t)used * (uint64_t)ff, n, hp->n_latent);
+        sum = in;
+        sum.offset += rows * (uint64_t)hp->n_latent * sizeof(float);
+        infer__product(c, x, &l->w[INFER__W_MOE_LATENT_IN], NULL, &in);
+    }
     if (fused) { /* a row of each pair's gate is followed by that of up */
         both = infer__view(&c->at->work, at, n * used, 2 * ff);
-        infer__experts(c, l, INFER__W_MOE_GATE_UP, INFER__W_MOE_GATE_UP_B, x, &both, &ids, NULL);
+        infer__experts(c, l, INFER__W_MOE_GATE_UP, INFER__W_MOE_GATE_UP_B, &in, &both, &ids, NULL);
         gate = up = both;
         gate.cols = up.cols = ff;
         up.offset += (uint64_t)ff * sizeof(float);
     } else {
-        infer__experts(c, l, INFER__W_MOE_UP, INFER__W_MOE_UP_B, x, &up, &ids, NULL);
-        if (has_gate) infer__experts(c, l, INFER__W_MOE_GATE, INFER__W_MOE_GATE_B, x, &gate, &ids, NULL);
+        infer__experts(c, l, INFER__W_MOE_UP, INFER__W_MOE_UP_B, &in, &up, &ids, NULL);
+        if (has_gate) infer__experts(c, l, INFER__W_MOE_GATE, INFER__W_MOE_GATE_B, &in, &gate, &ids, NULL);
     }
     if (l->router->before) infer__weigh_before(c, has_gate ? &gate : NULL, &up, &weights);
     act = infer__act_of(l, has_gate ? &gate : NULL, &up);
     act.limit = l->expert_limit;
-    c->ctx.ops->act(&c->ctx, &act);
-    infer__experts(c, l, INFER__W_MOE_DOWN, INFER__W_MOE_DOWN_B, &up, out, &ids, &weights);
+    infer__act_run(c, &act);
+    infer__experts(c, l, INFER__W_MOE_DOWN, INFER__W_MOE_DOWN_B, &up, &sum, &ids, &weights);
+    if (hp->n_latent) {
+        infer__sub_norm(c, l, INFER__W_MOE_LATENT_NORM, &sum);
+        infer__product(c, &sum, &l->w[INFER__W_MOE_LATENT_OUT], NULL, out);
+    }
     if (l->w[INFER__W_SHARED_UP].type)
         infer__ffn_beside(c, l, x, out, shared, 0, hp->n_ff_shared, infer__opt(&l->w[INFER__W_SHARED_SCORE]));
     infer__sublayer_add(c, s);
@@ -195,6 +207,7 @@ static infer_result infer__ffn_moe_check(const infer_model *m, infer__layer *l, 
     static const struct { int16_t slot, with; } pairs[] = {
         { INFER__W_SHARED_GATE, INFER__W_SHARED_UP }, { INFER__W_SHARED_DOWN, INFER__W_SHARED_UP },
         { INFER__W_SHARED_SCORE, INFER__W_SHARED_UP }, { INFER__W_MOE_GATE_B, INFER__W_MOE_GATE },
+        { INFER__W_MOE_LATENT_NORM, INFER__W_MOE_LATENT_IN },
         { INFER__W_MOE_UP_B, INFER__W_MOE_UP }, { INFER__W_MOE_GATE_UP_B, INFER__W_MOE_GATE_UP } };
     const infer__weight *w = l->w;
     int fused = w[INFER__W_MOE_GATE_UP].type != NULL;
@@ -210,7 +223,14 @@ static infer_result infer__ffn_moe_check(const infer_model *m, infer__layer *l, 
     if (fused && (w[INFER__W_MOE_UP].type || w[INFER__W_MOE_GATE].type))
         return infer__error(err, INFER_ERR_FORMAT,
                             "layer %d has both ffn_gate_up_exps and ffn_gate_exps or ffn_up_exps", (int)l->index);
-    if (!fused) r = infer__need(l, INFER__W_MOE_UP, err);
+    for (s = INFER__W_MOE_LATENT_IN; s <= INFER__W_MOE_LATENT_OUT && !r;
+         s += INFER__W_MOE_LATENT_OUT - INFER__W_MOE_LATENT_IN) {
+        if (m->hp.n_latent) r = infer__need(l, s, err);
+        else if (w[s].type) r = infer__no_use(m, l, w[s].name, err);
+    }
+    if (!r && l->act == INFER__ACT_SITU && !fused) r = infer__need(l, INFER__W_MOE_GATE, err);
+    if (!r && l->act == INFER__ACT_SITU && w[INFER__W_SHARED_UP].type) r = infer__need(l, INFER__W_SHARED_GATE, err);
+    if (!r && !fused) r = infer__need(l, INFER__W_MOE_UP, err);
     if (!r) r = infer__need(l, INFER__W_MOE_DOWN, err);
     if (!r && w[INFER__W_SHARED_UP].type) r = infer__need(l, INFER__W_SHARED_DOWN, err);
     if (!r && m->hp.router.score == INFER__SCORE_SPARSEMIXER && w[INFER__W_MOE_CHOICE_B].type)
@@ -252,6 +272,9 @@ static void infer__ffn_moe_describe(infer__text_out *o, const infer_model *m, co
                         w[INFER__W_MOE_DOWN_B].type ? " + bias" : "");
     else infer__text_add(o, " * down_e(%s(gate_e %s%s) * up_e %s%s)", infer__act_name(l->act), in, bias, in, bias);
     infer__text_add(o, "  # %d wide\n", (int)m->hp.n_ff_expert);
+    if (m->hp.n_latent)
+        infer__text_add(o, "    # they read a product of %s, %d wide; and of their sum%s a product is f\n", in,
+                        (int)m->hp.n_latent, w[INFER__W_MOE_LATENT_NORM].type ? "'s norm" : "");
     if (w[INFER__W_SHARED_UP].type)
         infer__text_add(o, "    f = f + %sshared expert of %s  # %d wide\n",
                         w[INFER__W_SHARED_SCORE].type ? "sigmoid(score) * " : "", in, (int)m->hp.n_ff_shared);

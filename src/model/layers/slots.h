@@ -28,7 +28,8 @@ enum {
     INFER__D_FF_EXPERT,
     INFER__D_FF_EXPERTS,
     INFER__D_FF_EXPERTS_TWO, /* gate and up of each */
-    INFER__D_MODEL_EXPERTS,
+    INFER__D_MODEL_EXPERTS, /* of each: what it gives, the model's width or the latent one */
+    INFER__D_EXPERT_IN,
     INFER__D_FF_SHARED,
     INFER__D_MODEL_3,
     INFER__D_TAPS,
@@ -42,6 +43,7 @@ enum {
     INFER__D_SSM_DIM,
     INFER__D_SSM_HEADS_TWO,
     INFER__D_SSM_A,
+    INFER__D_SSM_DECAYS, /* of a row: of heads, or of each of their keys */
     INFER__D_LATENT, /* these: latent attention. Its rank */
     INFER__D_LATENT_CACHE,
     INFER__D_LATENT_ROT,
@@ -78,6 +80,8 @@ enum {
     W(FFN_POST_NORM,  "blk.%d.post_ffw_norm.weight",       ONE,           MODEL,     0) \
     W(ATTN_OUT_NORM,  "blk.%d.attn_output_norm.weight",    ONE,           MODEL,     0) /* before the FFN, or after */ \
     W(ATTN_OUT_NORM_B, "blk.%d.attn_output_norm.bias",     ONE,           MODEL,     0) /* attention: the row says it */ \
+    W(ATTN_RES_SCORE, "blk.%d.attn_res_score.weight",      ONE,           MODEL,     0) /* residual_attention.c */ \
+    W(FFN_RES_SCORE,  "blk.%d.ffn_res_score.weight",       ONE,           MODEL,     0) \
     W(EXPERTS_NORM,   "blk.%d.ffn_norm_exps.weight",       ONE,           MODEL,     0) /* of experts beside attention */ \
     W(EXPERTS_NORM_B, "blk.%d.ffn_norm_exps.bias",         ONE,           MODEL,     0) \
     W(LAYER_OUT_NORM, "blk.%d.layer_output_norm.weight",   ONE,           MODEL,     0) /* after the FFN */ \
@@ -123,14 +127,17 @@ enum {
     W(MOE_ROUTER,     "blk.%d.ffn_gate_inp.weight",        EXPERTS,       MODEL,     0) /* present = experts */ \
     W(MOE_ROUTER_B,   "blk.%d.ffn_gate_inp.bias",          ONE,           EXPERTS,   0) \
     W(MOE_CHOICE_B,   "blk.%d.exp_probs_b.bias",           ONE,           EXPERTS,   0) /* of the choice alone */ \
-    W(MOE_GATE,       "blk.%d.ffn_gate_exps.weight",       FF_EXPERTS,    MODEL,     0) \
-    W(MOE_UP,         "blk.%d.ffn_up_exps.weight",         FF_EXPERTS,    MODEL,     0) \
-    W(MOE_GATE_UP,    "blk.%d.ffn_gate_up_exps.weight",    FF_EXPERTS_TWO, MODEL,    0) /* in place of both */ \
+    W(MOE_GATE,       "blk.%d.ffn_gate_exps.weight",       FF_EXPERTS,    EXPERT_IN, 0) \
+    W(MOE_UP,         "blk.%d.ffn_up_exps.weight",         FF_EXPERTS,    EXPERT_IN, 0) \
+    W(MOE_GATE_UP,    "blk.%d.ffn_gate_up_exps.weight",    FF_EXPERTS_TWO, EXPERT_IN, 0) /* in place of both */ \
     W(MOE_DOWN,       "blk.%d.ffn_down_exps.weight",       MODEL_EXPERTS, FF_EXPERT, 0) \
     W(MOE_GATE_B,     "blk.%d.ffn_gate_exps.bias",         ONE,           FF_EXPERTS, 0) \
     W(MOE_UP_B,       "blk.%d.ffn_up_exps.bias",           ONE,           FF_EXPERTS, 0) \
     W(MOE_GATE_UP_B,  "blk.%d.ffn_gate_up_exps.bias",      ONE,           FF_EXPERTS_TWO, 0) \
     W(MOE_DOWN_B,     "blk.%d.ffn_down_exps.bias",         ONE,           MODEL_EXPERTS, 0) \
+    W(MOE_LATENT_IN,  "blk.%d.ffn_routed_down.weight",     EXPERT_IN,     MODEL,     0) /* with expert_latent_length */ \
+    W(MOE_LATENT_NORM, "blk.%d.ffn_routed_norm.weight",    ONE,           EXPERT_IN, 0) \
+    W(MOE_LATENT_OUT, "blk.%d.ffn_routed_up.weight",       MODEL,         EXPERT_IN, 0) \
     W(SHARED_GATE,    "blk.%d.ffn_gate_shexp.weight",      FF_SHARED,     MODEL,     0) \
     W(SHARED_UP,      "blk.%d.ffn_up_shexp.weight",        FF_SHARED,     MODEL,     0) \
     W(SHARED_DOWN,    "blk.%d.ffn_down_shexp.weight",      MODEL,         FF_SHARED, 0) \
@@ -208,14 +215,32 @@ enum {
 #define INFER__DELTA_SLOTS(W) \
     W(DELTA_QKV,      "blk.%d.attn_qkv.weight",            SSM_CONV,      MODEL,     0) \
     W(DELTA_GATE,     "blk.%d.attn_gate.weight",           SSM_INNER,     MODEL,     0) \
-    W(DELTA_BOTH,     "blk.%d.ssm_ba.weight",              SSM_HEADS_TWO, MODEL,     0) /* or these two */ \
-    W(DELTA_BETA,     "blk.%d.ssm_beta.weight",            SSM_HEADS,     MODEL,     0) \
+    W(DELTA_BOTH,     "blk.%d.ssm_ba.weight",              SSM_HEADS_TWO, MODEL,     0) /* or ALPHA and BETA */ \
     W(DELTA_ALPHA,    "blk.%d.ssm_alpha.weight",           SSM_HEADS,     MODEL,     0) \
     W(DELTA_TAPS,     "blk.%d.ssm_conv1d.weight",          SSM_CONV,      TAPS,      0) \
-    W(DELTA_DT_B,     "blk.%d.ssm_dt.bias",                ONE,           SSM_HEADS, 0) \
+    W(DELTA_OUT,      "blk.%d.ssm_out.weight",             MODEL,         SSM_INNER, 0) \
+    W(DELTA_BETA,     "blk.%d.ssm_beta.weight",            SSM_HEADS,     MODEL,     0) /* from here on Kimi's, too */ \
+    W(DELTA_DT_B,     "blk.%d.ssm_dt.bias",                ONE,           SSM_DECAYS, 0) \
     W(DELTA_A,        "blk.%d.ssm_a",                      ONE,           SSM_HEADS, 0) \
-    W(DELTA_NORM,     "blk.%d.ssm_norm.weight",            ONE,           SSM_DIM,   0) /* of heads */ \
-    W(DELTA_OUT,      "blk.%d.ssm_out.weight",             MODEL,         SSM_INNER, 0)
+    W(DELTA_NORM,     "blk.%d.ssm_norm.weight",            ONE,           SSM_DIM,   0) /* of heads; to here */ \
+    W(KDA_Q,          "blk.%d.attn_q.weight",              SSM_INNER,     MODEL,     1) \
+    W(KDA_K,          "blk.%d.attn_k.weight",              SSM_INNER,     MODEL,     1) \
+    W(KDA_V,          "blk.%d.attn_v.weight",              SSM_INNER,     MODEL,     1) \
+    W(KDA_TAPS_Q,     "blk.%d.ssm_conv1d_q.weight",        SSM_INNER,     TAPS,      1) /* together DELTA_TAPS */ \
+    W(KDA_TAPS_K,     "blk.%d.ssm_conv1d_k.weight",        SSM_INNER,     TAPS,      1) \
+    W(KDA_TAPS_V,     "blk.%d.ssm_conv1d_v.weight",        SSM_INNER,     TAPS,      1) \
+    W(KDA_F_A,        "blk.%d.ssm_f_a.weight",             ANY,           MODEL,     1) /* alone, or of two */ \
+    W(KDA_F_B,        "blk.%d.ssm_f_b.weight",             SSM_INNER,     ANY,       0) \
+    W(KDA_G_A,        "blk.%d.ssm_g_a.weight",             ANY,           MODEL,     0) \
+    W(KDA_G_B,        "blk.%d.ssm_g_b.weight",             SSM_INNER,     ANY,       0) \
+    W(KDA_G,          "blk.%d.ssm_g.weight",               SSM_INNER,     MODEL,     0) /* in place of both */ \
+    W(KDA_OUT,        "blk.%d.attn_output.weight",         MODEL,         SSM_INNER, 1)
+
+#define INFER__LIGHTNING_SLOTS(W) \
+    W(LIGHTNING_QKV,  "blk.%d.attn_qkv.weight",            SSM_CONV,      MODEL,     1) \
+    W(LIGHTNING_GATE, "blk.%d.attn_gate.weight",           SSM_INNER,     MODEL,     1) \
+    W(LIGHTNING_NORM, "blk.%d.attn_norm_2.weight",         ONE,           SSM_INNER, 1) \
+    W(LIGHTNING_OUT,  "blk.%d.attn_output.weight",         MODEL,         SSM_INNER, 1)
 
 #define INFER__EMBED_SKIP_SLOTS(W) \
     W(EMBED_SKIP,     "blk.%d.layer_output_scale.weight",  ONE,           ONE,       0)
@@ -252,7 +277,7 @@ enum {
 #define INFER__LAYER_SLOTS(W) \
     INFER__NORM_SLOTS(W) INFER__ATTENTION_SLOTS(W) INFER__DENSE_SLOTS(W) INFER__MOE_SLOTS(W) INFER__BESIDE_SLOTS(W) \
     INFER__SHORTCONV_SLOTS(W) INFER__EMBED_SKIP_SLOTS(W) INFER__SSM_SLOTS(W) INFER__LATENT_SLOTS(W) INFER__DELTA_SLOTS(W) \
-    INFER__INDEX_SLOTS(W) INFER__TIME_SLOTS(W) INFER__CHANNEL_SLOTS(W) \
+    INFER__INDEX_SLOTS(W) INFER__TIME_SLOTS(W) INFER__CHANNEL_SLOTS(W) INFER__LIGHTNING_SLOTS(W) \
     INFER__ALTUP_SLOTS(W) INFER__LAUREL_SLOTS(W)
 
 #define INFER__MODEL_SLOTS(W) \
@@ -264,6 +289,7 @@ enum {
     W(OUT_NORM_B,   "output_norm.bias",         ONE,   MODEL,    0) \
     W(OUTPUT,       "output.weight",            VOCAB, MODEL,    0) /* absent: the embedding (tied) */ \
     W(OUTPUT_B,     "output.bias",              ONE,   VOCAB,    0) \
+    W(OUT_RES_SCORE, "output_res_score.weight", ONE,   MODEL,    0) \
     W(PER_LAYER_EMBD, "per_layer_token_embd.weight", VOCAB, PER_LAYERS, 0) \
     W(PER_LAYER_PROJ, "per_layer_model_proj.weight", PER_LAYERS, MODEL, 0) \
     W(PER_LAYER_NORM, "per_layer_proj_norm.weight", ONE, PER_LAYER, 0) \
