@@ -28,8 +28,8 @@ PTX_FLAGS = ["-x", "cuda", "--cuda-path=/nonexistent", "--cuda-device-only", "-n
 C_TYPES = {"uint": "uint32_t", "int": "int32_t", "float": "float"}
 # Printable characters that mean nothing to C, printf or a reader of comments: no space ! " % ' * / ? \ `
 DIGITS = "".join(chr(c) for c in range(ord("#"), ord("~") + 1) if chr(c) not in "%'*/?\\`")
-PIECE, LINE = 3960, 990  # characters of a string (C99 promises 4095) and of a line of packed text, which nobody reads: multiples of 5.
-                         # Long, since some compilers lose debug information behind line 65,535 of infer.h
+PIECE = 3960  # characters of a string of packed text, a line that nobody reads (C99 promises 4095): a multiple of 5. Short lines
+              # would take infer.h past line 65,535, behind which some compilers lose debug information
 
 BLOCK = 16  # programs that are packed together: a large block packs better, and unpacking its last program takes longer
 
@@ -432,11 +432,8 @@ def args_lines(args):
 
 
 def piece_lines(coded):
-    pieces = [coded[i:i + PIECE] for i in range(0, len(coded), PIECE)]
-    for piece in pieces:
-        line = LINE if len(piece) // LINE != 1 else LINE // 2  # clang takes two strings in a row for a lost comma
-        parts = [piece[i:i + line] for i in range(0, len(piece), line)]
-        yield from ('    "%s"%s' % (part, "," if i == len(parts) - 1 else "") for i, part in enumerate(parts))
+    for i in range(0, len(coded), PIECE):
+        yield '    "%s",' % coded[i:i + PIECE]
 
 
 def ptx_array(b):
