@@ -364,7 +364,7 @@ static void test_attention_splits(void) {
     size_t i;
     int threads;
     for (i = 0; i < INFER__COUNT(cases); i++)
-        for (threads = 1; threads <= 9; threads += 4) {
+        for (threads = check_every(9); threads <= 9; threads += 4) {
             int sinks; /* alone, and with sinks whose kinds begin with this one */
             for (sinks = OPS_NO_SINKS; sinks <= (int)i; sinks += (int)i + 1) {
                 ops_attention_rows(&cases[i], 1301, rows, (int32_t)INFER__COUNT(rows), threads, infer__cpu_found(),

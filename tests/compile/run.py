@@ -86,9 +86,9 @@ def cases():
             ("i686", tool("i686-linux-gnu-gcc"), ["-std=c99", "-O2"]),
             ("i686 -msse2 -D_FILE_OFFSET_BITS=64", tool("i686-linux-gnu-gcc"), ["-std=c99", "-O0", "-DINFER_QUIET", "-msse2", "-D_FILE_OFFSET_BITS=64"]),
             ("i686 after system headers", tool("i686-linux-gnu-gcc"), ["-std=c99", "-O0", "-DINFER_QUIET", "-DBEFORE_SYSTEM"]),
-            ("aarch64", tool("aarch64-linux-gnu-gcc"), ["-std=c99", "-O2"]),
-            ("s390x", tool("s390x-linux-gnu-gcc"), ["-std=c99", "-O2"]),
-            ("mingw", tool("x86_64-w64-mingw32-gcc", "x86_64-w64-mingw32-gcc-posix"), ["-std=c99", "-O2"]),
+            ("aarch64", tool("aarch64-linux-gnu-gcc"), ["-std=c99", "-O1"]),
+            ("s390x", tool("s390x-linux-gnu-gcc"), ["-std=c99", "-O1"]),
+            ("mingw", tool("x86_64-w64-mingw32-gcc", "x86_64-w64-mingw32-gcc-posix"), ["-std=c99", "-O1"]),
             ("mingw after windows.h", tool("x86_64-w64-mingw32-gcc", "x86_64-w64-mingw32-gcc-posix"), ["-std=c11", "-O0", "-DINFER_QUIET", "-DBEFORE_WINDOWS"]),
             ("musl", tool("musl-gcc"), ["-std=c99", "-O1"]),
             ("musl after system headers", tool("musl-gcc"), ["-std=c99", "-O0", "-DINFER_QUIET", "-DBEFORE_SYSTEM"])):
