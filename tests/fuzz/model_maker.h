@@ -576,7 +576,7 @@ static void maker_row_keys(maker *m) {
             gw_uint(&m->w, &m->w.kv, u, 4);
         }
     }
-    if (a->flags & INFER__RECURRENT_KEY) {
+    if (a->full_every) {
         int64_t other[MAKER_LAYERS];
         for (i = 0; i < m->layers; i++) other[i] = m->ssm[i] != 0;
         gw_ints(&m->w, maker_key(m, "attention.recurrent_layers", key), GW_I32, other, (size_t)m->layers - (maker_slip(m) ? 1 : 0));
