@@ -1,5 +1,5 @@
-/* maker_mixers.h: the mixers of model_maker.h's layers: attention of both kinds, short convolutions, state spaces, delta
- * nets. Shapes come from the maker's fields; model_maker.h includes this file where those and maker_linear are known. */
+/* maker_mixers.h: the mixers of model_maker.h's layers: attention of both kinds and what chooses its positions, short
+ * convolutions, state spaces, delta nets of both kinds, lightning attention, RWKV. Shapes come from the maker's fields; model_maker.h includes this file where those and maker_linear are known. */
 
 /* What only some rows have around the heads. */
 static void maker_row_attention(maker *m, int l) {
@@ -13,6 +13,18 @@ static void maker_row_attention(maker *m, int l) {
     if (!(m->fused & 1)) maker_scales(m, l, scaled, 4);
 }
 
+/* Indexers: of latent attention, or of the usual. */
+static void maker_index(maker *m, int l) {
+    const int q = m->index_heads * m->index_dim;
+    if (!m->index_heads || m->window[l] || m->index_shared[l]) return;
+    if (m->latent) maker_linear(m, l, "indexer.attn_q_b", 0, m->latent_q, q);
+    else maker_linear(m, l, "indexer.q_proj", 0, m->width, q);
+    maker_linear(m, l, m->latent ? "indexer.attn_k" : "indexer.k_proj", 0, m->width, m->index_dim);
+    maker_norm(m, l, "indexer.k_norm", m->latent && (m->bias & 1), m->index_dim, 1);
+    if (m->latent) maker_linear(m, l, "indexer.proj", 0, m->width, m->index_heads);
+    else maker_norm(m, l, "indexer.q_norm", 0, m->index_dim, 1);
+}
+
 static void maker_attention(maker *m, int l) {
     int q = m->heads[l] * m->dim_k * (m->a->flags & INFER__Q_GATED ? 2 : 1), k = m->kv[l] * m->dim_k, v = m->kv[l] * m->dim_v, i;
     int k_is_v = (m->a->flags & INFER__V_MAY_BE_K) && (m->post & 8) && m->dim_k == m->dim_v;
@@ -24,6 +36,7 @@ static void maker_attention(maker *m, int l) {
         if (!k_is_v || maker_slip(m)) maker_linear(m, l, "attn_v", m->bias & 4, m->width, v);
     }
     maker_row_attention(m, l);
+    maker_index(m, l);
     for (i = 0; i < 2 && m->qk_norm && !(m->a->flags & (INFER__Q_NORM_HEADS | INFER__QK_NORM_BARE)); i++) { /* 1: one for every head; 2: over the row; 3: one per head */
         int heads = i ? m->kv[l] : m->heads[l];
         maker_norm(m, l, i ? "attn_k_norm" : "attn_q_norm", (m->bias & 8) != 0, m->qk_norm == 2 ? heads * m->dim_k : m->dim_k,
@@ -92,6 +105,10 @@ static void maker_latent(maker *m, int l) {
         snprintf(full, sizeof full, "blk.%d.attn_v_b.weight", l);
         maker_tensor(m, full, 'm', (uint64_t)rank, (uint64_t)m->dim_v, (uint64_t)h);
     }
+    if (m->a->gate && ((m->a->flags & INFER__GATE_NEEDED) || (m->post & 4)))
+        maker_linear(m, l, "attn_gate", 0, m->width, m->post & 8 ? h : h * m->dim_v);
+    if (m->a->index && (m->bias & 2)) maker_norm(m, l, "attn_k_norm", 0, m->rot, 1);
+    maker_index(m, l);
     maker_linear(m, l, "attn_output", 0, h * m->dim_v, m->width);
 }
 
@@ -109,4 +126,92 @@ static void maker_delta(maker *m, int l) {
     maker_ssm_tensor(m, l, "ssm_a", 'v', m->rank, 1);
     maker_norm(m, l, "ssm_norm", 0, m->inner / m->rank, 1);
     maker_linear(m, l, "ssm_out", 0, m->inner, m->width);
+}
+
+/* Kimi delta attention: gates by one matrix or by two. */
+static void maker_kda(maker *m, int l) {
+    static const char *const three[] = { "q", "k", "v" };
+    const int few = 1 + m->inner / 3;
+    char name[32];
+    int i;
+    for (i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "attn_%s", three[i]);
+        maker_linear(m, l, name, 0, m->width, m->inner);
+        snprintf(name, sizeof name, "ssm_conv1d_%s.weight", three[i]);
+        maker_ssm_tensor(m, l, name, 'n', m->taps, m->inner);
+    }
+    for (i = 0; i < 2; i++) {
+        const int two = m->post & (i ? 4 : 8);
+        snprintf(name, sizeof name, "ssm_%c%s", i ? 'g' : 'f', i && !two ? "" : "_a");
+        maker_linear(m, l, name, 0, m->width, two ? few : m->inner);
+        snprintf(name, sizeof name, "ssm_%c_b", i ? 'g' : 'f');
+        if (two) maker_linear(m, l, name, 0, few, m->inner);
+    }
+    maker_linear(m, l, "ssm_beta", 0, m->width, m->rank);
+    maker_ssm_tensor(m, l, "ssm_dt.bias", 'v', m->inner, 1);
+    maker_ssm_tensor(m, l, "ssm_a", m->a->flags & INFER__KDA_A_PLUS ? 'n' : 'v', m->rank, 1);
+    maker_norm(m, l, "ssm_norm", 0, m->inner / m->rank, 1);
+    maker_linear(m, l, "attn_output", 0, m->inner, m->width);
+}
+
+static void maker_lightning(maker *m, int l) {
+    const int inner = m->heads[l] * m->dim_k;
+    maker_linear(m, l, "attn_qkv", 0, m->width, 3 * inner);
+    maker_linear(m, l, "attn_gate", 0, m->width, inner);
+    maker_norm(m, l, "attn_norm_2", 0, inner, 1);
+    maker_linear(m, l, "attn_output", 0, inner, m->width);
+}
+
+/* RWKV: vectors of the model's width, pairs of matrices with few values between, and the usual ones. */
+static void maker_time_pair(maker *m, int l, const char *first, const char *last, int few) {
+    maker_linear(m, l, first, 0, m->width, few);
+    maker_linear(m, l, last, 0, few, m->width);
+}
+
+static void maker_time(maker *m, int l) {
+    static const char *const lerps[] = { "w", "k", "v", "r", "g" }, *const sevens[] = { "w", "a", "v", "g" };
+    const int own = m->a->norm == INFER__NORM_LAYER, keys = m->kv[l] ? m->kv[l] * m->wkv_dim : m->width;
+    const int gate = m->rwkv == 6 || (m->post & 4), fused = m->rwkv == 7 || (m->post & 8);
+    char name[48], pair[48];
+    int i;
+    maker_linear(m, l, "time_mix_key", m->bias & 2, m->width, keys);
+    maker_linear(m, l, "time_mix_value", m->bias & 4, m->width, keys);
+    maker_linear(m, l, "time_mix_receptance", m->bias & 8, m->width, m->width);
+    maker_linear(m, l, "time_mix_output", 0, m->width, m->width);
+    if (own || (m->bias & 16)) maker_norm(m, l, "time_mix_ln", 1, m->width, 1);
+    if (m->rwkv == 6 && (own || (m->bias & 16))) maker_ssm_tensor(m, l, "time_mix_first.weight", 'v', m->width, 1);
+    if (fused) maker_ssm_tensor(m, l, "time_mix_lerp_fused.weight", 'v', (5 + (m->rwkv == 7 && gate)) * m->width, 1);
+    for (i = 0; i < 5 && !fused; i++) {
+        snprintf(name, sizeof name, "time_mix_lerp_%s.weight", lerps[i]);
+        maker_ssm_tensor(m, l, name, 'v', m->width, 1);
+    }
+    if (m->rwkv == 6) {
+        maker_ssm_tensor(m, l, "time_mix_lerp_x.weight", 'v', m->width, 1);
+        maker_linear(m, l, "time_mix_gate", 0, m->width, m->width);
+        maker_linear(m, l, "time_mix_w1", 0, m->width, 5 * m->wkv_rank);
+        maker_tensor(m, (snprintf(name, sizeof name, "blk.%d.time_mix_w2.weight", l), name), 'm', (uint64_t)m->wkv_rank,
+                     (uint64_t)m->width, 5);
+        maker_ssm_tensor(m, l, "time_mix_decay.weight", 'v', m->width, 1);
+        maker_time_pair(m, l, "time_mix_decay_w1", "time_mix_decay_w2", m->wkv_rank + 1);
+        return;
+    }
+    for (i = 0; i < 3 + gate; i++) {
+        if (i == 2 && l == 0 && (m->fused & 1)) continue; /* layer 0 mixes no values */
+        snprintf(name, sizeof name, "time_mix_%s0.weight", sevens[i]);
+        if (i < 3) maker_ssm_tensor(m, l, name, 'v', m->width, 1);
+        snprintf(name, sizeof name, "time_mix_%s1", sevens[i]);
+        snprintf(pair, sizeof pair, "time_mix_%s2", sevens[i]);
+        maker_time_pair(m, l, name, pair, m->wkv_rank + i);
+    }
+    maker_ssm_tensor(m, l, "time_mix_k_k.weight", 'v', m->width, 1);
+    maker_ssm_tensor(m, l, "time_mix_k_a.weight", 'v', m->width, 1);
+    maker_ssm_tensor(m, l, "time_mix_r_k.weight", 'v', m->width, 1);
+}
+
+static void maker_channel(maker *m, int l) {
+    maker_ssm_tensor(m, l, "channel_mix_lerp_k.weight", 'v', m->width, 1);
+    if (m->rwkv == 6) maker_ssm_tensor(m, l, "channel_mix_lerp_r.weight", 'v', m->width, 1);
+    if (m->rwkv == 6) maker_linear(m, l, "channel_mix_receptance", 0, m->width, m->width);
+    maker_linear(m, l, "channel_mix_key", 0, m->width, m->ff[l]);
+    maker_linear(m, l, "channel_mix_value", 0, m->ff[l], m->width);
 }

@@ -34,6 +34,8 @@ typedef struct maker {
     int heads[MAKER_LAYERS], kv[MAKER_LAYERS], ff[MAKER_LAYERS];
     int conv[MAKER_LAYERS], taps; /* layers that are short convolutions, in rows that have those */
     int ssm[MAKER_LAYERS], ssm_kind, inner, state, rank, groups; /* layers with state spaces, INFER__SUBLAYER_* of them */
+    int rwkv, wkv_dim, wkv_rank;    /* of RWKV: its version, 0 = none; width of heads; a rank, others are near */
+    int index_heads, index_dim, index_shared[MAKER_LAYERS], window[MAKER_LAYERS], expert_in; /* width of what experts read */
     int latent, latent_q, absorbed; /* ranks, in rows with latent attention; the newer form of its tensors */
     int per_layer, shared, streams, laurel; /* of Gemma 3n and 4: values a layer, layers without K/V, streams, laurel's rank */
     int by_layer, moe, fused, gate, bias, qk_norm, post, row_types, fill, tokenizer, templ;
@@ -296,12 +298,16 @@ static void maker_layer(maker *m, int l) {
     int parallel = m->a->block == INFER__BLOCK_PARALLEL, ln_bias = m->a->norm == INFER__NORM_LAYER && (m->bias & 1);
     if (!(flags & (INFER__NO_PRE_NORM | INFER__NORM_BARE))) {
         maker_norm(m, l, "attn_norm", ln_bias, m->width, 1);
+        if (flags & INFER__FFN_NORM_2) maker_norm(m, l, "attn_norm_2", ln_bias, m->width, 1);
         if ((flags & INFER__ATTN_NORM_2) && (m->post & 8)) maker_norm(m, l, "attn_norm_2", ln_bias, m->width, 1);
-        if (!(parallel && (m->post & 4)) && !(flags & INFER__ATTN_NORM_2) && !maker_one_part(m))
+        if (!(parallel && (m->post & 4)) && !(flags & (INFER__ATTN_NORM_2 | INFER__FFN_NORM_2)) && !maker_one_part(m))
             maker_norm(m, l, flags & INFER__POST_ATTN_IS_FFN ? "post_attention_norm" : "ffn_norm", ln_bias && !(flags & INFER__POST_ATTN_IS_FFN), m->width, 1);
     }
     if (m->conv[l]) maker_conv(m, l);
-    else if (m->ssm[l]) (m->ssm_kind == INFER__SUBLAYER_DELTA ? maker_delta : maker_ssm)(m, l);
+    else if (m->rwkv) maker_time(m, l);
+    else if (m->ssm[l])
+        (m->ssm_kind == INFER__SUBLAYER_DELTA ? maker_delta : m->ssm_kind == INFER__SUBLAYER_KDA ? maker_kda :
+         m->ssm_kind == INFER__SUBLAYER_LIGHTNING ? maker_lightning : maker_ssm)(m, l);
     else if (m->latent) maker_latent(m, l);
     else if (!m->a->parts || m->a->parts != infer__parts_nemotron_h || !m->ff[l]) maker_attention(m, l);
     if (m->ssm[l] == 2) maker_attention(m, l); /* side by side */
@@ -314,6 +320,14 @@ static void maker_layer(maker *m, int l) {
         maker_tensor(m, full, 'v', 1, 1, 1);
     }
     maker_streams(m, l);
+    if (m->a->parts == infer__parts_kimi_k3) {
+        maker_norm(m, l, "attn_res_score", 0, m->width, 1);
+        maker_norm(m, l, "ffn_res_score", 0, m->width, 1);
+    }
+    if (m->rwkv && m->a->norm == INFER__NORM_LAYER) {
+        maker_channel(m, l);
+        return;
+    }
     if (m->moe && !(m->by_layer && l == 0)) {
         if (flags & INFER__V_MAY_BE_K) { /* beside a dense FFN */
             maker_norm(m, l, "pre_ffw_norm_2", 0, m->width, 1);
@@ -325,9 +339,13 @@ static void maker_layer(maker *m, int l) {
             if (m->post & 1) maker_tensor(m, beside, 'n', (uint64_t)m->experts, 1, 1);
         }
         maker_linear(m, l, "ffn_gate_inp", 0, m->width, m->experts);
-        if (m->gate) maker_experts(m, l, "ffn_gate_exps", m->width, m->ff_expert);
-        maker_experts(m, l, "ffn_up_exps", m->width, m->ff_expert);
-        maker_experts(m, l, "ffn_down_exps", m->ff_expert, m->width);
+        if (m->expert_in) {
+            maker_linear(m, l, "ffn_routed_down", 0, m->width, m->expert_in);
+            maker_linear(m, l, "ffn_routed_up", 0, m->expert_in, m->width);
+        }
+        if (m->gate) maker_experts(m, l, "ffn_gate_exps", m->expert_in ? m->expert_in : m->width, m->ff_expert);
+        maker_experts(m, l, "ffn_up_exps", m->expert_in ? m->expert_in : m->width, m->ff_expert);
+        maker_experts(m, l, "ffn_down_exps", m->ff_expert, m->expert_in ? m->expert_in : m->width);
         if (m->ff_shared) {
             if (m->gate) maker_linear(m, l, "ffn_gate_shexp", 0, m->width, m->ff_shared);
             maker_linear(m, l, "ffn_up_shexp", 0, m->width, m->ff_shared);
@@ -414,6 +432,22 @@ static void maker_vocabulary(maker *m) {
 
 /* ---- all of it -------------------------------------------------------------------------------------------------------------- */
 
+static void maker_shape_rwkv(maker *m) {
+    int l, few = m->a->norm == INFER__NORM_RMS && m->a->mixer_else == INFER__SUBLAYER_TIME_MIX_6;
+    m->rwkv = m->a->mixer_else == INFER__SUBLAYER_TIME_MIX_6 ? 6 : 7;
+    m->wkv_rank = 1 + (int)fuzz_below(&m->in, 9);
+    m->wkv_dim = 1 + (int)fuzz_below(&m->in, (uint32_t)m->width);
+    while (m->width % m->wkv_dim) m->wkv_dim--;
+    few = few && m->width / m->wkv_dim % 2 == 0 && fuzz_below(&m->in, 2);
+    for (l = 0; l < m->layers; l++) {
+        m->heads[l] = few ? m->width / m->wkv_dim : 0;
+        m->kv[l] = few ? m->heads[l] / 2 : 0;
+        m->ff[l] = m->ff[0];
+    }
+    m->by_layer = m->moe = 0;
+    m->post &= ~3;
+}
+
 static void maker_shape(maker *m) {
     static const int odd[] = { 8, 6, 10, 7, 12, 1, 14, 33 }, blocks[] = { 32, 64, 32, 96 }, heads[] = { 1, 2, 3, 4, 2, 6 };
     static const int dims[] = { 4, 2, 6, 8, 10, 16, 18, 32, 34, 24, 66, 130, 3, 1 };
@@ -452,7 +486,8 @@ static void maker_shape(maker *m) {
         m->ff_shared = fuzz_below(in, 2) ? m->ff_expert : 0;
     }
     m->fused = (int)fuzz_below(in, 4);
-    m->gate = fuzz_below(in, 4) != 3;
+    m->gate = fuzz_below(in, 4) != 3 || m->a->act == INFER__ACT_SITU;
+    if (m->a->act == INFER__ACT_SITU) m->fused &= 1;
     m->bias = (int)fuzz_byte(in) & 63;
     if ((m->a->flags & INFER__MATRIX_SCALES) && (m->bias & 1)) m->bias = 1; /* a matrix has a scale or a bias */
     if ((m->a->flags & INFER__QKV_WIDE) && m->dim_v > m->dim_k) m->dim_v = m->dim_k;
@@ -470,8 +505,15 @@ static void maker_shape(maker *m) {
         }
     m->ssm_kind = m->a->parts == infer__parts_falcon_h1 ? INFER__SUBLAYER_MAMBA_2 : m->a->mixer_else;
     if ((m->ssm_kind < INFER__SUBLAYER_MAMBA || m->ssm_kind > INFER__SUBLAYER_MAMBA_HEADS) &&
-        m->ssm_kind != INFER__SUBLAYER_DELTA)
+        m->ssm_kind != INFER__SUBLAYER_DELTA && m->ssm_kind != INFER__SUBLAYER_KDA && m->ssm_kind != INFER__SUBLAYER_LIGHTNING)
         m->ssm_kind = 0;
+    if (m->ssm_kind == INFER__SUBLAYER_KDA || m->ssm_kind == INFER__SUBLAYER_LIGHTNING || m->a->index) m->by_layer = 0;
+    if (m->ssm_kind == INFER__SUBLAYER_LIGHTNING) m->dim_v = m->dim_k;
+    for (l = 0; l < m->layers && !m->by_layer; l++) { /* as far as that has come already */
+        m->heads[l] = m->heads[0];
+        m->kv[l] = m->kv[0];
+        m->ff[l] = m->ff[0];
+    }
     for (l = 0; l < m->layers && m->ssm_kind; l++) {
         const int all = m->a->parts == infer__parts_mamba || m->a->parts == infer__parts_falcon_h1;
         if (all || (l + 1 < m->layers && fuzz_below(in, 2))) { /* the last one has attention, or an FFN */
@@ -490,13 +532,27 @@ static void maker_shape(maker *m) {
         if (size >= 9 && (m->ssm_kind == INFER__SUBLAYER_MAMBA_2 || m->ssm_kind == INFER__SUBLAYER_DELTA))
             m->groups = 1 << fuzz_below(in, 3);
     }
-    if (m->a->parts == infer__parts_latent) {
+    if (m->ssm_kind == INFER__SUBLAYER_KDA) {
+        m->rank = m->groups = m->heads[0];
+        m->inner = m->rank * (m->state = size < 9 ? 1 + (int)fuzz_below(in, 20) : 32);
+    }
+    if (m->a->parts == infer__parts_rwkv) maker_shape_rwkv(m);
+    if (m->a->parts == infer__parts_kimi_k3 && m->moe && fuzz_below(in, 2)) m->expert_in = 1 + (int)fuzz_below(in, 40);
+    if (m->a->parts == infer__parts_latent || m->a->parts == infer__parts_kimi_k3) {
+        if (m->dim_k < 2) m->dim_k = 2;
         m->rot = 2 * (1 + (int)fuzz_below(in, (uint32_t)m->dim_k / 2));
         m->latent = size < 9 ? 1 + (int)fuzz_below(in, 40) : size < 15 ? 32 * (1 + (int)fuzz_below(in, 3)) : 256;
         if (fuzz_below(in, 2)) m->latent_q = size < 9 ? 1 + (int)fuzz_below(in, 20) : size < 15 ? 32 : 256;
         m->absorbed = m->rot < m->dim_k && fuzz_below(in, 2);
         for (l = 0; l < m->layers; l++)
-            if (m->kv[l] != m->heads[l]) m->kv[l] = 1;
+            if (m->kv[l] != m->heads[l] && m->kv[l]) m->kv[l] = 1;
+    }
+    if (m->a->index) {
+        m->index_heads = m->latent ? 1 + (int)fuzz_below(in, 4) : m->kv[0];
+        m->index_dim = m->rot + (int)fuzz_below(in, 20);
+        if (m->index_dim < 1) m->index_dim = 1;
+        if (m->latent && !m->latent_q) m->latent_q = 32;
+        for (l = 1; l < m->layers && (m->a->flags & INFER__INDEX_SHARED); l++) m->index_shared[l] = (int)fuzz_below(in, 2);
     }
     if (m->a->flags & INFER__Q_GATED) {
         m->dim_v = m->dim_k;
@@ -584,6 +640,40 @@ static void maker_row_keys(maker *m) {
     for (i = 0; i < 2 && (a->flags & (INFER__CLAMPS | INFER__CLAMPS_BEFORE)); i++)
         if (fuzz_below(&m->in, 2) && (i == 0 || (a->flags & INFER__CLAMPS)))
             maker_float_key(m, i ? "swiglu_clamp_shexp" : "swiglu_clamp_exp", (float)fuzz_below(&m->in, 12) / 8);
+    if (m->rwkv) {
+        static const char *const ranks[] = { "decay", "iclr", "value_residual_mix", "gate" };
+        maker_int(m, "wkv.head_size", m->wkv_dim);
+        if (fuzz_below(&m->in, 2)) maker_int(m, "token_shift_count", a->norm == INFER__NORM_LAYER ? 2 : 1);
+        if (a->keys == infer__rwkv6_keys && fuzz_below(&m->in, 2)) maker_int(m, "rescale_every_n_layers", 1 + (int)fuzz_below(&m->in, 4));
+        if (m->rwkv == 6) maker_int(m, "time_mix_extra_dim", m->wkv_rank);
+        if (m->rwkv == 6) maker_int(m, "time_decay_extra_dim", m->wkv_rank + 1);
+        for (i = 0; i < 3 + ((m->post & 4) != 0) && m->rwkv == 7; i++) {
+            char name[64];
+            snprintf(name, sizeof name, "attention.%s_lora_rank", ranks[i]);
+            maker_int(m, name, m->wkv_rank + i);
+        }
+    }
+    for (i = 0; i < m->layers && !m->ssm[i]; i++) continue;
+    if (m->ssm_kind == INFER__SUBLAYER_KDA && i < m->layers) {
+        maker_int(m, "ssm.conv_kernel", m->taps);
+        maker_int(m, "kda.head_dim", m->state);
+        if (a->flags & INFER__KDA_A_PLUS) gw_int(&m->w, maker_key(m, "kda.safe_gate", key), GW_BOOL, !maker_slip(m));
+        if ((a->flags & INFER__KDA_A_PLUS) || ((a->flags & INFER__KDA_BOUND) && fuzz_below(&m->in, 2)))
+            maker_float_key(m, "kda.gate_lower_bound", -5.0f);
+    }
+    if (m->expert_in) maker_int(m, "expert_latent_length", m->expert_in);
+    if (a->parts == infer__parts_kimi_k3) maker_int(m, "attn_res.block_size", 1 + (int)fuzz_below(&m->in, 4));
+    if (m->index_heads) {
+        int64_t own[MAKER_LAYERS];
+        maker_int(m, "attention.indexer.head_count", m->index_heads);
+        maker_int(m, "attention.indexer.key_length", m->index_dim);
+        maker_int(m, "attention.indexer.top_k", 1 + (int)fuzz_below(&m->in, 20));
+        if (!m->latent) maker_int(m, "attention.indexer.block_size", 1 + (int)fuzz_below(&m->in, 9));
+        if (!m->latent) maker_int(m, "attention.indexer.local_blocks", (int)fuzz_below(&m->in, 2));
+        for (i = 0; i < m->layers; i++) own[i] = !m->index_shared[i] && !m->window[i];
+        if (a->flags & INFER__INDEX_SHARED)
+            gw_ints(&m->w, maker_key(m, "attention.indexer.types", key), GW_I32, own, (size_t)m->layers - (maker_slip(m) ? 1 : 0));
+    }
     if ((a->flags & INFER__ROPE_ALPHA) && fuzz_below(&m->in, 2)) maker_float_key(m, "rope.scaling.alpha", 1.0f + (float)fuzz_below(&m->in, 40));
 }
 
@@ -616,7 +706,7 @@ static void maker_keys(maker *m) {
     }
     if (m->taps && !m->ssm_kind) maker_int(m, "shortconv.l_cache", m->taps);
     for (i = 0; i < m->layers && !m->ssm[i]; i++) continue;
-    if (i < m->layers) {
+    if (i < m->layers && m->ssm_kind != INFER__SUBLAYER_KDA && m->ssm_kind != INFER__SUBLAYER_LIGHTNING) {
         maker_int(m, "ssm.conv_kernel", m->taps);
         maker_int(m, "ssm.inner_size", m->inner);
         maker_int(m, "ssm.state_size", m->state);
@@ -626,7 +716,7 @@ static void maker_keys(maker *m) {
         if (m->ssm_kind == INFER__SUBLAYER_MAMBA && fuzz_below(in, 2))
             gw_int(&m->w, maker_key(m, "ssm.dt_b_c_rms", key), GW_BOOL, fuzz_below(in, 2));
     }
-    if (a->rope != INFER__ROPE_NONE) maker_int(m, "rope.dimension_count", m->rot);
+    if (a->rope != INFER__ROPE_NONE || m->latent) maker_int(m, "rope.dimension_count", m->rot);
     maker_float_key(m, a->norm == INFER__NORM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
                     fuzz_below(in, 2) ? 1e-6f : 1e-5f);
     if (m->moe) {
@@ -641,6 +731,7 @@ static void maker_keys(maker *m) {
             int64_t on[MAKER_LAYERS];
             int l;
             for (l = 0; l < m->layers; l++) on[l] = m->shared && l ? on[0] : (int64_t)fuzz_below(in, 2);
+            for (l = 0; l < m->layers; l++) m->window[l] = on[l] != 0;
             gw_ints(&m->w, maker_key(m, "attention.sliding_window_pattern", key), GW_I32, on, (size_t)m->layers - (maker_slip(m) ? 1 : 0));
         }
     }
@@ -717,6 +808,7 @@ static unsigned char *maker_file(maker *m, size_t *n) {
     if (m->a->rope != INFER__ROPE_NONE && !m->shared && fuzz_below(&m->in, 8) == 7)
         maker_tensor(m, "rope_freqs.weight", 'n', (uint64_t)m->rot / (m->a->flags & INFER__ROPE_HALF ? 4 : 2), 1, 1);
     maker_streams_model(m);
+    if (m->a->parts == infer__parts_kimi_k3) maker_tensor(m, "output_res_score.weight", 'n', (uint64_t)m->width, 1, 1);
     for (l = 0; l < m->layers; l++) maker_layer(m, l);
     if (maker_slip(m)) m->w.n_tensors += fuzz_below(&m->in, 2) ? 1 : (uint64_t)1 << 40;
     if (maker_slip(m)) m->w.n_kv += fuzz_below(&m->in, 2) ? 1 : (uint64_t)1 << 60;
