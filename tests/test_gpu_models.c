@@ -60,7 +60,7 @@ static void gpu_close_to(const char *how, const float *a, const float *b, size_t
 /* ---- every way of evaluating, at every placement ------------------------------------------------------------------ */
 
 /* What the CPU gives for the ids, all at once, to r->x. Returns the number of layers that can go to devices: all of
- * them, or those before the first indexer. */
+ * them, or those before the first indexer or Kimi delta attention. */
 static int32_t gpu_want(const char *path, arch_ref *r) {
     infer_model *m = gpu_open(path, INFER_CPU, 0);
     infer_session *s = m ? arch_session(m, 2, 0) : NULL;
@@ -69,7 +69,7 @@ static int32_t gpu_want(const char *path, arch_ref *r) {
     int32_t most = 0, i;
     if (m) infer__place_limit(m, layers, &most, &o);
     for (i = 0; m && i < layers; i++)
-        if (m->layers[i].index_of.heads) layers = i; /* which have no kernels yet */
+        if (m->layers[i].index_of.heads || m->layers[i].ssm.kda) layers = i; /* which have no kernels yet */
     CHECK(most == layers);
     if (s) arch_eval(s, r, 0, r->n, r->n, r->x);
     infer_session_destroy(s);
@@ -770,9 +770,7 @@ static const struct { const char *file, *lacks; } GPU_HOST_ONLY[] = {
     { "rwkv6qwen2-dense", "there are no GPU kernels for its RWKV yet" },
     { "rwkv7-small-dense", "there are no GPU kernels for its RWKV yet" },
     { "arwkv7-dense", "there are no GPU kernels for its RWKV yet" },
-    { "bailingmoe3-moe", "there are no GPU kernels for its delta net yet" },
     { "kimi-k3-moe", "there are no GPU kernels for its residual attention yet" },
-    { "kimi-linear-moe", "there are no GPU kernels for its delta net yet" },
     { "minimax-01-moe", "there are no GPU kernels for its lightning attention yet" } };
 
 /* Rows that give devices no op, and no order of ops, that none of the others does. Of the dense ones that came with them
