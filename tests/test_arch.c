@@ -43,15 +43,15 @@ static const char *const ARCH_FILES[] = {
     "dots3note-pairs-moe", "dots3note-moe", "minimax-m3-blocks-moe", "minimax-m3-moe", "hf/deepseek_v32", "hf/glm_moe_dsa",
     "hf/deepseek_v2_lite", "hf/deepseek_v2_yarn", "hf/deepseek_v3", "hf/deepseek_v3_yarn", "hf/glm4_moe_lite",
     "hf/minicpm3", "hf/mistral4", "hf/llama4", "hf/gemma3n", "hf/gemma3n_c", "hf/gemma4", "hf/gemma4_moe", "hf/afmoe",
-    "hf/apertus", "hf/arcee", "hf/bailing_hybrid", "hf/bamba", "hf/bitnet", "hf/cohere", "hf/cohere2", "hf/cohere2_moe", "hf/dbrx",
+    "hf/apertus", "hf/arcee", "hf/bailing_hybrid", "hf/bamba", "hf/bitnet", "hf/bloom", "hf/cohere", "hf/cohere2", "hf/cohere2_moe", "hf/dbrx",
     "hf/dots1", "hf/ernie4_5", "hf/ernie4_5_moe", "hf/exaone4", "hf/exaone4_nosw", "hf/exaone_moe", "hf/falcon",
     "hf/falcon_h1", "hf/falcon_mamba", "hf/gemma", "hf/gemma2", "hf/gemma3_text", "hf/glm", "hf/glm4", "hf/glm4_moe",
     "hf/gpt2", "hf/gpt_bigcode", "hf/gpt_neox", "hf/gpt_oss", "hf/granite", "hf/granite_swa",
-    "hf/granitehybrid_dense", "hf/granitemoe", "hf/granitemoehybrid", "hf/granitemoeshared", "hf/hunyuan_dense",
+    "hf/granitehybrid_dense", "hf/granitemoe", "hf/granitemoehybrid", "hf/granitemoeshared", "hf/granitemoe_swa", "hf/hunyuan_dense",
     "hf/hunyuan_moe", "hf/hy_v3", "hf/jais2", "hf/jamba", "hf/kimi_linear", "hf/laguna", "hf/lfm2", "hf/lfm2_moe", "hf/llama",
     "hf/llama31", "hf/mamba", "hf/mamba2", "hf/mellum", "hf/mimo_v2_flash", "hf/minimax", "hf/minimax_m2", "hf/ministral3",
     "hf/mistral", "hf/mixtral", "hf/mpt", "hf/muse_glimmer", "hf/nemotron", "hf/nemotron_h", "hf/nemotron_h_moe",
-    "hf/olmo", "hf/olmo2", "hf/olmoe", "hf/phi", "hf/phi3", "hf/phi4mini", "hf/phi4mini_short", "hf/phimoe",
+    "hf/olmo", "hf/olmo2", "hf/olmo3", "hf/olmoe", "hf/phi", "hf/phi3", "hf/phi4mini", "hf/phi4mini_short", "hf/phimoe",
     "hf/qwen2", "hf/qwen2_5_vl", "hf/qwen2_moe", "hf/qwen2_vl", "hf/qwen3", "hf/qwen3_5", "hf/qwen3_5_moe", "hf/qwen3_moe", "hf/qwen3_next", "hf/qwen3_vl",
     "hf/qwen3_vl_moe", "hf/seed_oss", "hf/smollm3", "hf/solar_open", "hf/stablelm", "hf/stablelm2_12b",
     "hf/starcoder2",
@@ -76,6 +76,9 @@ static double arch_limit(void) {
     if (strcmp(arch_file, "kimi-k3-moe") == 0) return 6e-6; /* 5e-6 as a forward in float64; 6e-8 when that rounds rows to F16 */
     return ARCH_LIMIT;
 }
+
+/* Not among the files: refact-moe and dots3note-topk-moe, where the recording is not the model (docs/architectures.md), and
+ * hf/gpt_oss_trunc, whose YaRN is rounded as llama.cpp's is and the published one is not. */
 
 /* Rows whose indexer chooses among equal scores (0, of positions that no head looks at): which of them is anybody's choice. */
 static int arch_free_row(int32_t row) { return arch_is("glm-dsa-topk-moe") && (row == 17 || row == 26); }
@@ -324,7 +327,7 @@ static void test_arch_all_proven(void) {
         CHECK(found);
         CHECK(infer_arch_reference(i) && *infer_arch_reference(i));
     }
-    CHECK(i >= 126);
+    CHECK(i >= 127);
 }
 
 /* Where llama.cpp computes something else than the published code (docs/architectures.md): its recording fits when the

@@ -402,7 +402,7 @@ static const infer__arch INFER__ARCHS[] = {
       .reference = "archs/granite-{dense,moe,real-dense}" },
     { .name = "granite_swa", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .window_every = INFER__WINDOW_BY_FILE, .flags = INFER__LOGITS_OVER,
-      .reference = "archs/granite_swa-dense, hf/granite_swa" },
+      .reference = "archs/granite_swa-dense, hf/{granite_swa,granitemoe_swa}" },
     { .name = "granitehybrid", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, /* also Bamba */
       .mixer_else = INFER__SUBLAYER_MAMBA_2, .flags = INFER__LOGITS_OVER | INFER__ROPE_BY_KEY,
       .reference = "archs/granitehybrid-{dense,nope-moe}, hf/{granitehybrid_dense,granitemoehybrid,bamba}" },

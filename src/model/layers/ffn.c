@@ -128,12 +128,21 @@ static infer_result infer__ffn_dense_check(const infer_model *m, infer__layer *l
     return r ? r : infer__check_scales(l, INFER__W_GATE_SCALE, INFER__W_FFN_GATE_B, 3, err);
 }
 
-/* Gate and up in one tensor become two slices. */
+/* Gate and up in one tensor become two slices: those of a shared expert, too. */
+static infer_result infer__ffn_shared_split(infer_model *m, infer__layer *l, infer_error *err) {
+    infer__weight *gate = &l->w[INFER__W_SHARED_GATE], *both = &l->w[INFER__W_SHARED_UP];
+    const int32_t n = m->hp.n_ff_shared;
+    (void)err;
+    if (!both->type || gate->type || both->rows == n) return INFER_OK;
+    *gate = infer__slice(both, 0, n);
+    *both = infer__slice(both, n, n);
+    return INFER_OK;
+}
+
 static infer_result infer__ffn_dense_split(infer_model *m, infer__layer *l, infer_error *err) {
     infer__weight *w = l->w, up;
     int32_t i;
-    (void)m;
-    (void)err;
+    infer__ffn_shared_split(m, l, err);
     for (i = 0; i < 3; i++) l->ffn_scales[i] = infer__slot_float(l, INFER__W_GATE_SCALE + i, 1);
     if (w[INFER__W_FFN_GATE].type || w[INFER__W_FFN_UP].rows != 2 * l->n_ff) return INFER_OK;
     for (i = 0; i < 2; i++) {

@@ -44,6 +44,7 @@ static const infer__sublayer_kind INFER__SUBLAYER_KINDS[INFER__SUBLAYER_COUNT] =
      .slots_end = INFER__W_SHARED_SCORE + 1,
      .keys = infer__ffn_moe_keys,
      .check = infer__ffn_moe_check,
+     .split = infer__ffn_shared_split,
      .cols = infer__ffn_moe_cols, .needs = infer__ffn_moe_needs, .lacks = infer__ffn_moe_lacks,
      .run = infer__ffn_moe,
      .describe = infer__ffn_moe_describe,

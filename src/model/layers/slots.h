@@ -139,7 +139,7 @@ enum {
     W(MOE_LATENT_NORM, "blk.%d.ffn_routed_norm.weight",    ONE,           EXPERT_IN, 0) \
     W(MOE_LATENT_OUT, "blk.%d.ffn_routed_up.weight",       MODEL,         EXPERT_IN, 0) \
     W(SHARED_GATE,    "blk.%d.ffn_gate_shexp.weight",      FF_SHARED,     MODEL,     0) \
-    W(SHARED_UP,      "blk.%d.ffn_up_shexp.weight",        FF_SHARED,     MODEL,     0) \
+    W(SHARED_UP,      "blk.%d.ffn_up_shexp.weight",        ANY,           MODEL,     0) /* as FFN_UP */ \
     W(SHARED_DOWN,    "blk.%d.ffn_down_shexp.weight",      MODEL,         FF_SHARED, 0) \
     W(SHARED_SCORE,   "blk.%d.ffn_gate_inp_shexp.weight",  ONE_ROW,       MODEL,     0) /* its sigmoid scales it */
 
