@@ -236,7 +236,8 @@ static infer_result infer__ffn_moe_check(const infer_model *m, infer__layer *l, 
     s = w[INFER__W_SHARED_UP].rows;
     if (!r && w[INFER__W_SHARED_UP].type && s != m->hp.n_ff_shared &&
         (w[INFER__W_SHARED_GATE].type || s != 2 * (int64_t)m->hp.n_ff_shared))
-        r = infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows, the model needs %d (or twice that for gate and up)",
+        r = infer__error(err, INFER_ERR_FORMAT,
+                         "tensor %s has %d rows, the model needs %d (or twice that for gate and up)",
                          w[INFER__W_SHARED_UP].name, (int)s, (int)m->hp.n_ff_shared);
     if (!r && m->hp.router.score == INFER__SCORE_SPARSEMIXER && w[INFER__W_MOE_CHOICE_B].type)
         r = infer__no_use(m, l, w[INFER__W_MOE_CHOICE_B].name, err);
