@@ -345,7 +345,7 @@ static const double FUZZ_NMSE = 1e-6, FUZZ_TIMES = 4; /* seen without a step: 1e
 /* One value that is rounded to 8 bits the other way, of the 32 of a block or of a row that is shorter: (2.5 / 127)^2 / n
  * of a row whose largest is 2.5 times the usual one, and a few of those. None of the tries that change last bits need meet
  * the value that lies between. */
-static double fuzz_step(int32_t width) { return 1.6e-3 / (width < 32 ? width : 32); }
+static double fuzz_step(int32_t width) { return 2.4e-3 / (width < 32 ? width : 32); }
 enum { FUZZ_ROCKS = 48 };
 
 /* Layer 0 as far as no expert is chosen, where little is made of a step, and the logits of the last token. */
