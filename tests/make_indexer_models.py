@@ -324,11 +324,11 @@ def make(name, arch, k, seed):
         f.write(np.array(x.shape, "<i4").tobytes() + ids.astype("<i4").tobytes() + x.astype("<f4").tobytes())
 
 
-if len(sys.argv) == 3:
+if __name__ == "__main__" and len(sys.argv) == 3:
     of, want = load_logits(sys.argv[2])
     got = logits(*load(sys.argv[1]), of)
     print("NMSE %.3g, %d of %d rows choose among equals" % (((got - want) ** 2).sum() / (want ** 2).sum(), len(equals), len(of)))
-else:
+elif __name__ == "__main__":
     make("glm-dsa-shared-moe", "glm-dsa", GLM, 10)
     make("dots3note-pairs-moe", "dots3note", DOTS, 3)
     make("minimax-m3-blocks-moe", "minimax-m3", MINIMAX, 2)

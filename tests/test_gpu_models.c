@@ -771,6 +771,7 @@ static const struct { const char *file, *lacks; } GPU_HOST_ONLY[] = {
     { "rwkv7-small-dense", "there are no GPU kernels for its RWKV yet" },
     { "arwkv7-dense", "there are no GPU kernels for its RWKV yet" },
     { "kimi-k3-moe", "there are no GPU kernels for its residual attention yet" },
+    { "grovemoe-groups-moe", "there are no GPU kernels for its experts of groups yet" },
     { "minimax-01-moe", "there are no GPU kernels for its lightning attention yet" } };
 
 /* Rows that give devices no op, and no order of ops, that none of the others does. Of the dense ones that came with them

@@ -415,6 +415,8 @@ static const infer__arch INFER__ARCHS[] = {
       .fixup = infer__fix_grok, .parts = infer__parts_grok,
       .idle = "router_logit_softcapping", /* the references do not apply it */
       .reference = "archs/grok-moe" },
+    { .name = "grovemoe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, /* arXiv 2508.07785 */
+      .keys = infer__grovemoe_keys, .reference = "archs/grovemoe-groups-moe" },
     { .name = "hunyuan-dense", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .flags = INFER__QK_NORM_ROTATED | INFER__ROPE_ALPHA,
       .reference = "archs/hunyuan-dense-dense, hf/hunyuan_dense" },

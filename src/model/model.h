@@ -161,6 +161,9 @@ struct infer__hparams {
     int32_t n_streams;    /* of the residual; 0 = one */
     int32_t halve_every;  /* the stream is halved after every so many layers; 0 = never */
     int32_t n_latent;     /* width of what experts read and give; 0 = the model's */
+    int32_t n_ff_group;   /* width of the expert that per_group experts share, and what its results are times; */
+    int32_t per_group;    /* per_group 0 = they share none */
+    float group_scale;
     int32_t res_every;    /* layers 0, res_every, .. keep the stream for residual attention */
     int64_t pass_kept;    /* floats a row that are kept from layer 0 to the last one */
     infer__router router; /* of layers with experts */
@@ -171,11 +174,15 @@ enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__
        INFER__GATING_SQRT_SOFTPLUS };
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
 
+INFER__INLINE int32_t infer__expert_groups(const infer__hparams *hp) {
+    return hp->per_group ? hp->n_expert / hp->per_group : 0;
+}
 /* Columns of what an expert reads, and of what it gives. */
 INFER__INLINE int32_t infer__expert_in(const infer__hparams *hp) { return hp->n_latent ? hp->n_latent : hp->n_embd; }
 
 /* layers/residual_attention.c */
 static void infer__kimi_k3_keys(infer__keys *k, infer__hparams *hp);
+static void infer__grovemoe_keys(infer__keys *k, infer__hparams *hp);
 
 /* layers/per_layer.c */
 static void infer__gemma4_keys(infer__keys *k, infer__hparams *hp);

@@ -43,6 +43,9 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_MODEL_EXPERTS: return (uint64_t)infer__expert_in(hp) * n_expert;
     case INFER__D_EXPERT_IN: return (uint64_t)infer__expert_in(hp);
     case INFER__D_FF_EXPERTS_TWO: return 2 * ff_expert * n_expert;
+    case INFER__D_FF_GROUP: return (uint64_t)hp->n_ff_group;
+    case INFER__D_FF_GROUPS: return (uint64_t)hp->n_ff_group * (uint64_t)infer__expert_groups(hp);
+    case INFER__D_MODEL_GROUPS: return (uint64_t)hp->n_embd * (uint64_t)infer__expert_groups(hp);
     case INFER__D_FF_SHARED: return (uint64_t)hp->n_ff_shared;
     case INFER__D_MODEL_3: return 3 * (uint64_t)hp->n_embd;
     case INFER__D_TAPS: return l ? (uint64_t)l->conv_taps : 0;

@@ -3,7 +3,8 @@
  * A router picks n_used experts of each row by their scores (infer__router; Mixtral, arXiv 2401.04088; DeepSeek-V3,
  * arXiv 2412.19437); their results are weighted and added up. Every row may use a shared expert besides, as it is or
  * scaled by the sigmoid of a score of its own (Qwen2-MoE, arXiv 2407.10671). Router and experts may have biases
- * (gpt-oss, arXiv 2508.10925).
+ * (gpt-oss, arXiv 2508.10925). Neighbours may share a small ("adjugate") expert (GroveMoE, arXiv 2508.07785): each of
+ * them that is chosen adds its result too, by the same weight times group_scale.
  */
 #include "../model.h"
 
@@ -15,6 +16,8 @@ static int64_t infer__ffn_moe_cols(const infer_model *m, const infer__layer *l) 
     int64_t n =
         hp->n_expert + 2 * (int64_t)hp->n_used + 2 * (int64_t)hp->n_used * hp->n_ff_expert + 2 * (int64_t)hp->n_latent;
     (void)l;
+    if (hp->per_group) /* and their shared experts' */
+        n = INFER__MAX(n, hp->n_expert + 2 * (int64_t)hp->n_used * (1 + (int64_t)hp->n_ff_group) + hp->n_embd);
     return INFER__MAX(n, 2 * (int64_t)hp->n_ff_shared + hp->n_embd + 1);
 }
 
@@ -24,6 +27,9 @@ static void infer__ffn_moe_needs(const infer_model *m, const infer__layer *l, in
     infer__need_cols(n, INFER__MAX(INFER__MAX(hp->n_ff_expert, hp->n_ff_shared), hp->n_latent));
     for (s = INFER__W_MOE_GATE; s <= INFER__W_MOE_DOWN; s++)
         infer__need_experts(n, &l->w[s], hp->n_expert, hp->n_used, s == INFER__W_MOE_DOWN ? infer__expert_in(hp) : 0);
+    if (hp->per_group) infer__need_cols(n, hp->n_ff_group);
+    for (s = INFER__W_GROUP_GATE; s <= INFER__W_GROUP_DOWN; s++)
+        infer__need_experts(n, &l->w[s], hp->n_expert, hp->n_used, s == INFER__W_GROUP_DOWN ? hp->n_embd : 0);
 }
 
 static void infer__ffn_moe_dense_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
@@ -36,6 +42,7 @@ static const char *infer__ffn_moe_lacks(const infer__ops *ops, const infer__laye
     memset(&a, 0, sizeof a);
     a.router = l->router;
     a.scales = infer__opt(&l->w[INFER__W_EXPERTS_SCALE]);
+    if (l->w[INFER__W_GROUP_UP].type) return "experts of groups";
     return ops->supports(INFER__OP_MOE_ROUTE, &a) && !l->router->before ? infer__ffn_lacks(ops, l) : "router";
 }
 
@@ -45,8 +52,8 @@ static int64_t infer__ffn_moe_dense_cols(const infer_model *m, const infer__laye
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
 
-/* One matrix per expert, with its bias (the slot may be absent): y rows are (token, expert used) pairs, or tokens when
- * `weights` sums them up. */
+/* One matrix per expert, with its bias (the slot may be absent, or -1): y rows are (token, expert used) pairs, or
+ * tokens when `weights` sums them up. */
 static void infer__experts(infer_context *c, const infer__layer *l, int slot, int bias_slot, const infer__tensor *x,
                            const infer__tensor *y, const infer__tensor *ids, const infer__tensor *weights) {
     infer__moe_matmul_args a;
@@ -61,7 +68,7 @@ static void infer__experts(infer_context *c, const infer__layer *l, int slot, in
     a.n_used = l->router->n_used;
     a.per_expert_x = weights != NULL;
     c->ctx.ops->moe_matmul(&c->ctx, &a);
-    if (!l->w[bias_slot].type) return;
+    if (bias_slot < 0 || !l->w[bias_slot].type) return;
     memset(&b, 0, sizeof b);
     b.y = *y;
     b.ids = *ids;
@@ -129,6 +136,36 @@ static void infer__weigh_before(infer_context *c, const infer__tensor *gate, con
         for (j = 0; j < weights->cols; j++) infer__row(weights, i)[j] = 1;
 }
 
+/* To out, what the experts give that groups share. ids: those chosen, which become groups: layers with such are on the
+ * CPU. at: where the work area is free. */
+static void infer__ffn_groups(infer_context *c, const infer__layer *l, const infer__tensor *x, const infer__tensor *ids,
+                              const infer__tensor *weights, uint64_t at, const infer__tensor *out) {
+    const infer__hparams *hp = &c->model->hp;
+    const int32_t pairs = x->rows * ids->cols, ff = hp->n_ff_group;
+    const uint64_t values = (uint64_t)pairs * (uint64_t)ff;
+    infer__tensor gate = infer__view(&c->at->work, at, pairs, ff),
+                  up = infer__view(&c->at->work, at + values, pairs, ff);
+    infer__act_args act = infer__act_of(l, &gate, &up);
+    infer__add_args add;
+    int32_t i, j, id;
+    for (i = 0; i < ids->rows; i++)
+        for (j = 0; j < ids->cols; j++) {
+            float *p = infer__row(ids, i) + j;
+            memcpy(&id, p, sizeof id);
+            id /= hp->per_group;
+            memcpy(p, &id, sizeof id);
+        }
+    memset(&add, 0, sizeof add);
+    add.x = infer__view(&c->at->work, at + 2 * values, x->rows, out->cols);
+    add.y = *out;
+    add.scale = hp->group_scale;
+    infer__experts(c, l, INFER__W_GROUP_UP, -1, x, &up, ids, NULL);
+    infer__experts(c, l, INFER__W_GROUP_GATE, -1, x, &gate, ids, NULL);
+    infer__act_run(c, &act);
+    infer__experts(c, l, INFER__W_GROUP_DOWN, -1, &up, &add.x, ids, weights);
+    c->ctx.ops->add(&c->ctx, &add);
+}
+
 static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     static const int16_t shared[3] = { INFER__W_SHARED_GATE, INFER__W_SHARED_UP, INFER__W_SHARED_DOWN };
     const infer__hparams *hp = &c->model->hp;
@@ -172,6 +209,7 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__subla
         infer__sub_norm(c, l, INFER__W_MOE_LATENT_NORM, &sum);
         infer__product(c, &sum, &l->w[INFER__W_MOE_LATENT_OUT], NULL, out);
     }
+    if (hp->per_group) infer__ffn_groups(c, l, x, &ids, &weights, at, out);
     if (l->w[INFER__W_SHARED_UP].type)
         infer__ffn_beside(c, l, x, out, shared, 0, hp->n_ff_shared, infer__opt(&l->w[INFER__W_SHARED_SCORE]));
     infer__sublayer_add(c, s);
@@ -203,6 +241,18 @@ static void infer__router_run(infer_context *c, const infer__layer *l, infer__su
 
 static void infer__ffn_moe_keys(infer__keys *k, infer__layer *l) { l->router = &k->m->hp.router; }
 
+static void infer__grovemoe_keys(infer__keys *k, infer__hparams *hp) {
+    uint64_t rows = infer__first_rows(k->m, "blk.%d.ffn_up_chexps.weight");
+    const int32_t each = infer__key_int(k, "experts_per_group", 1, INFER__MAX_EXPERTS, 0, 1);
+    hp->group_scale = infer__key_float(k, "expert_group_scale");
+    if (k->failed || !hp->n_expert) return;
+    if (hp->n_expert % each) infer__key_misfit(k, "experts_per_group", "does not divide expert_count");
+    rows /= (uint64_t)(hp->n_expert / each);
+    hp->per_group = each;
+    hp->n_ff_group = infer__key_int(k, "expert_chunk_feed_forward_length", 1, INFER__MAX_DIM,
+                                    (int32_t)INFER__MIN(rows, INFER__MAX_DIM), 0);
+}
+
 static infer_result infer__ffn_moe_check(const infer_model *m, infer__layer *l, infer_error *err) {
     static const struct { int16_t slot, with; } pairs[] = {
         { INFER__W_SHARED_GATE, INFER__W_SHARED_UP }, { INFER__W_SHARED_DOWN, INFER__W_SHARED_UP },
@@ -233,6 +283,10 @@ static infer_result infer__ffn_moe_check(const infer_model *m, infer__layer *l, 
     if (!r && !fused) r = infer__need(l, INFER__W_MOE_UP, err);
     if (!r) r = infer__need(l, INFER__W_MOE_DOWN, err);
     if (!r && w[INFER__W_SHARED_UP].type) r = infer__need(l, INFER__W_SHARED_DOWN, err);
+    for (s = INFER__W_GROUP_GATE; s <= INFER__W_GROUP_DOWN && !r; s++) {
+        if (m->hp.per_group) r = infer__need(l, s, err);
+        else if (w[s].type) r = infer__no_use(m, l, w[s].name, err);
+    }
     s = w[INFER__W_SHARED_UP].rows;
     if (!r && w[INFER__W_SHARED_UP].type && s != m->hp.n_ff_shared &&
         (w[INFER__W_SHARED_GATE].type || s != 2 * (int64_t)m->hp.n_ff_shared))
@@ -281,6 +335,10 @@ static void infer__ffn_moe_describe(infer__text_out *o, const infer_model *m, co
     if (m->hp.n_latent)
         infer__text_add(o, "    # they read a product of %s, %d wide; and of their sum%s a product is f\n", in,
                         (int)m->hp.n_latent, w[INFER__W_MOE_LATENT_NORM].type ? "'s norm" : "");
+    if (m->hp.per_group)
+        infer__text_add(
+            o, "    f = f + %g * sum over the same: p_e * down_g(%s(gate_g %s) * up_g %s)  # g = e / %d, %d wide\n",
+            m->hp.group_scale, infer__act_name(l->act), in, in, (int)m->hp.per_group, (int)m->hp.n_ff_group);
     if (w[INFER__W_SHARED_UP].type)
         infer__text_add(o, "    f = f + %sshared expert of %s  # %d wide\n",
                         w[INFER__W_SHARED_SCORE].type ? "sigmoid(score) * " : "", in, (int)m->hp.n_ff_shared);

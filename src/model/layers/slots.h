@@ -31,6 +31,9 @@ enum {
     INFER__D_MODEL_EXPERTS, /* of each: what it gives, the model's width or the latent one */
     INFER__D_EXPERT_IN,
     INFER__D_FF_SHARED,
+    INFER__D_FF_GROUP, /* of the expert that a group shares */
+    INFER__D_FF_GROUPS,
+    INFER__D_MODEL_GROUPS,
     INFER__D_MODEL_3,
     INFER__D_TAPS,
     INFER__D_SSM_INNER,
@@ -138,6 +141,9 @@ enum {
     W(MOE_LATENT_IN,  "blk.%d.ffn_routed_down.weight",     EXPERT_IN,     MODEL,     0) /* with expert_latent_length */ \
     W(MOE_LATENT_NORM, "blk.%d.ffn_routed_norm.weight",    ONE,           EXPERT_IN, 0) \
     W(MOE_LATENT_OUT, "blk.%d.ffn_routed_up.weight",       MODEL,         EXPERT_IN, 0) \
+    W(GROUP_GATE,     "blk.%d.ffn_gate_chexps.weight",     FF_GROUPS,     MODEL,     0) /* of groups of experts (GroveMoE) */ \
+    W(GROUP_UP,       "blk.%d.ffn_up_chexps.weight",       FF_GROUPS,     MODEL,     0) \
+    W(GROUP_DOWN,     "blk.%d.ffn_down_chexps.weight",     MODEL_GROUPS,  FF_GROUP,  0) \
     W(SHARED_GATE,    "blk.%d.ffn_gate_shexp.weight",      FF_SHARED,     MODEL,     0) \
     W(SHARED_UP,      "blk.%d.ffn_up_shexp.weight",        ANY,           MODEL,     0) /* as FFN_UP */ \
     W(SHARED_DOWN,    "blk.%d.ffn_down_shexp.weight",      MODEL,         FF_SHARED, 0) \
