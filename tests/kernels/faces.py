@@ -8,7 +8,8 @@ Faces:  words    what compilers do not see: every pointer says its address space
         opencl   OpenCL C 1.2 without any extension
         ptx      CUDA by clang, for both tiers; ptxas, where it is installed, then assembles that
         embedded the PTX in kernels_embed.h, which is what CUDA drivers get, by ptxas for all devices that it is for
-        gcn      HIP by clang, for a chip of each size of wave; one of each generation for the programs of SPREAD
+        gcn      HIP by clang, for one of two chips, and by hiprtc for one with waves of the other size; those of SPREAD for
+                 all, and for one of each generation
         hiprtc   HIP by AMD's own compiler, a program and chip each in a child process (hiprtc.c); where its library is
         metal    Metal as C++14, with the stand-in metal/metal_stdlib; "metal spaces" once more with real address spaces
 Programs lie in build/kernels/NAME.cl, as drivers get them: line numbers in messages count there.
@@ -47,10 +48,11 @@ def words(text):
 
 # ---- compilers ----------------------------------------------------------------------------------------------------------
 
-CHIPS = ("gfx90a", "gfx1100")  # for every program; two more by AMD's own compiler, see RTC_CHIPS
+CHIPS = ("gfx90a", "gfx1100")  # programs in turn, those of SPREAD for all; two more by AMD's own compiler, see RTC_CHIPS
 MORE_CHIPS = ("gfx803", "gfx900", "gfx906", "gfx942", "gfx1030", "gfx1151", "gfx1201")
 SPREAD = ("base", "kv_f16", "q4_k")
-RTC_CHIPS = ("gfx906", "gfx1030")  # of those that ROCm 5.2 knows, for every program: for others its compiler ends the process
+RTC_CHIPS = ("gfx1030", "gfx906")  # of those that ROCm 5.2 knows, in turn as well: a program meets both sizes of waves.
+                                  # For others its compiler ends the process
 MORE_RTC_CHIPS = ("gfx803", "gfx90a")
 
 
@@ -149,6 +151,10 @@ def assemble(ptxas, name, text, device):
     return ("%s, embedded, ptxas sm_%s" % (name, device),) + call([ptxas, "-arch=sm_" + device, made + ".ptx", "-o", made + ".cubin"])
 
 
+def in_turn(module, i, chip, chips):
+    return chip not in chips or module.name in SPREAD or chip == chips[i % len(chips)]
+
+
 class Count:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
@@ -190,7 +196,8 @@ def check(only):
         return count.end()
     targets, jobs = call([clang, "--print-targets"])[1], []
     for face in faces():
-        mine = [(m.name, face) for m in modules if face.takes(m, kinds[m.kind]) and only in "%s, %s" % (m.name, face.name)]
+        mine = [(m.name, face) for i, m in enumerate(modules)
+                if face.takes(m, kinds[m.kind]) and in_turn(m, i, face.name[4:], CHIPS) and only in "%s, %s" % (m.name, face.name)]
         if mine and face.needs and not re.search(r"\b%s\b" % face.needs, targets):
             count.skip(face.name, "%s is not made for %s" % (clang, face.needs), len(mine))
         else:
@@ -200,8 +207,8 @@ def check(only):
     for results in compile_all(clang, ptxas, {m.name: embed_kernels.module_text(m) for m in modules}, jobs):
         for r in results:
             count.result(*r)
-    hiprtc(count, [(m.name, arch) for m in modules for arch in RTC_CHIPS + (MORE_RTC_CHIPS if m.name in SPREAD else ())
-                   if not kinds[m.kind].form and only in "%s, hiprtc %s" % (m.name, arch)])
+    hiprtc(count, [(m.name, arch) for i, m in enumerate(modules) for arch in RTC_CHIPS + (MORE_RTC_CHIPS if m.name in SPREAD else ())
+                   if not kinds[m.kind].form and in_turn(m, i, arch, RTC_CHIPS) and only in "%s, hiprtc %s" % (m.name, arch)])
     return count.end()
 
 
