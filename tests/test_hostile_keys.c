@@ -725,12 +725,15 @@ static void test_hostile_keys_table(void) {
 }
 
 #include "test_hostile_streams.c"
+#include "test_hostile_extremes.c"
 
 static void suite_hostile_keys(void) {
     RUN(test_hostile_streams);
     RUN(test_hostile_keys_table);
     RUN(test_hostile_keys_all_rows);
     RUN(test_hostile_keys_references);
+    RUN(test_hostile_extremes);
+    RUN(test_hostile_extremes_references);
     RUN(test_hostile_keys_were_silent);
     RUN(test_hostile_keys_fine);
     RUN(test_hostile_keys_types);

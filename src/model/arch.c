@@ -70,7 +70,7 @@ static void infer__fix_deepseek2(infer__hparams *hp) {
 /* Latent attention in place of the usual. */
 static void infer__parts_latent(infer_model *m, infer__layer *l) {
     (void)m;
-    if (l->n_head_kv > 0) l->parts[0].kind = infer__sublayer_kind_of(INFER__SUBLAYER_LATENT);
+    if (l->n_head > 0 && l->n_head_kv > 0) l->parts[0].kind = infer__sublayer_kind_of(INFER__SUBLAYER_LATENT);
 }
 
 /* Before each sublayer a part that makes what it reads. MiniMax-01: that goes past it, too, scaled, so the stream
