@@ -100,6 +100,8 @@ INFER__COLD_BEGIN
 #include "model/layers/rwkv.c"     /* time mix, channel mix */
 #include "model/layers/lightning.c"
 #include "model/layers/residual_attention.c"
+#include "model/layers/cycles.c"
+#include "model/layers/hyper.c"
 #include "model/layers/latent.c"
 #include "model/layers/embed_skip.c"
 #include "model/layers/per_layer.c"      /* inputs of each layer */

@@ -53,8 +53,12 @@ def value(v):
     return struct.pack("<IIQ", 9, 4, len(v)) + b"".join(struct.pack("<I", x) for x in v)
 
 
-def save(path, arch, keys, tensors):
-    """tensors: name -> float array; those of one dimension are F32, the others F16."""
+def save(path, arch, keys, tensors, small=()):
+    """tensors: name -> float array; those of one dimension are F32, and those whose names have a part that is in `small`, the
+    others F16."""
+    def wide(name, a):
+        return a.ndim == 1 or any(part in name for part in small)
+
     kv = [("general.architecture", arch), ("tokenizer.ggml.model", "none")]
     kv += [("%s.%s" % (arch, k), v) for k, v in keys.items()]
     head, data = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(kv)), b""
@@ -62,8 +66,8 @@ def save(path, arch, keys, tensors):
         head += text(k) + value(v)
     for name, a in tensors.items():
         head += text(name) + struct.pack("<I", a.ndim) + b"".join(struct.pack("<Q", n) for n in a.shape[::-1])
-        head += struct.pack("<IQ", 0 if a.ndim == 1 else 1, len(data))
-        data += a.astype("<f4" if a.ndim == 1 else "<f2").tobytes()
+        head += struct.pack("<IQ", 0 if wide(name, a) else 1, len(data))
+        data += a.astype("<f4" if wide(name, a) else "<f2").tobytes()
         data += bytes(-len(data) % 32)
     with open(path, "wb") as f:
         f.write(head + bytes(-len(head) % 32) + data)

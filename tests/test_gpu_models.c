@@ -770,6 +770,8 @@ static const struct { const char *file, *lacks; } GPU_HOST_ONLY[] = {
     { "rwkv6qwen2-dense", "there are no GPU kernels for its RWKV yet" },
     { "rwkv7-small-dense", "there are no GPU kernels for its RWKV yet" },
     { "arwkv7-dense", "there are no GPU kernels for its RWKV yet" },
+    { "hy_v4-topk-moe", "there are no GPU kernels for its hyper-connections yet" },
+    { "hrm_text-dense", "there are no GPU kernels for its states of two stacks yet" },
     { "kimi-k3-moe", "there are no GPU kernels for its residual attention yet" },
     { "grovemoe-groups-moe", "there are no GPU kernels for its experts of groups yet" },
     { "minimax-01-moe", "there are no GPU kernels for its lightning attention yet" } };

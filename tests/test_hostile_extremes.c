@@ -43,7 +43,7 @@ static int extremes_of(char *data, size_t n, const char *arch, const char *file)
         if (strncmp(kv->key, prefix, strlen(prefix)) != 0) continue;
         if (type != INFER__GGUF_U32 && type != INFER__GGUF_I32 && type != INFER__GGUF_F32) continue;
         one = 4;
-        at = kv->type == INFER__GGUF_ARRAY ? (size_t)((const char *)kv->data - data) : (size_t)kv->offset;
+        at = (size_t)kv->offset + (kv->type == INFER__GGUF_ARRAY ? 12 : 0); /* behind type and count */
         all = kv->type == INFER__GGUF_ARRAY ? (size_t)kv->n * one : one;
         if (all > sizeof kept || at + all > n) continue;
         memcpy(kept, data + at, all);

@@ -384,7 +384,9 @@ enum {
     INFER__STREAMS_CORRECT,
     INFER__STREAMS_MATCH,
     INFER__STREAMS_CUT,
-    INFER__STREAMS_ATTEND
+    INFER__STREAMS_ATTEND,
+    INFER__STREAMS_JOIN,
+    INFER__STREAMS_SPREAD
 };
 enum { INFER__MAX_STREAMS = 8 };
 /* n residual streams (layers/altup.c): stream 0 is x, the others are in rest ([(n-1) * rows][cols], one after the
@@ -394,12 +396,16 @@ enum { INFER__MAX_STREAMS = 8 };
  * MATCH: streams 1.. become as long as x.
  * CUT, of x alone: max(x - (mean + cut * standard deviation), 0), both of the row.
  * ATTEND: base = sum of p_i stream i, p the softmax of (stream i / its root mean square) scale; cut: epsilon of
- *         squares. */
+ *         squares.
+ * The last two have n streams in rest, beside each other (rows x n * cols), and x is none of them.
+ * JOIN: coef[i] = sigmoid(coef[i] * scale[0] + offset[i]) + cut; base = sum of coef[i] stream i. Where coef has more
+ *       columns, coef[n + i] = times * sigmoid(coef[n + i] * scale[1] + offset[n + i]) + cut.
+ * SPREAD: to stream i is added coef[n + i] * x. */
 typedef struct infer__streams_args {
     int32_t kind, n;
     infer__tensor x, rest, base, coef, scaled;
-    const infer__weight *scale;
-    float cut;
+    const infer__weight *scale, *offset;
+    float cut, times;
 } infer__streams_args;
 
 /* The k largest of each row of x, largest first, lower columns first among equals; -0 is 0. y: rows x 2k: the column

@@ -215,6 +215,70 @@ static void infer__parts_kimi_k3(infer_model *m, infer__layer *l) {
     if (l->index == m->hp.n_layer - 1) infer__part_stream(m, l, INFER__SUBLAYER_RES_ATTENTION);
 }
 
+/* Chameleon (arXiv 2405.09818): norms of heads are layer norms, with torch's epsilon. Ids 4..8195 are pieces of
+ * pictures, which text does not have: no logits. swin_norm: norms come after sublayers. */
+static void infer__chameleon_keys(infer__keys *k, infer__hparams *hp) {
+    hp->norm_after = infer__key_bool(k, "swin_norm", 0);
+    hp->qk_norm = INFER__NORM_LAYER;
+    hp->qk_eps = 1e-5f;
+    hp->mute[0] = 4;
+    hp->mute[1] = 8196;
+}
+static void infer__parts_chameleon(infer_model *m, infer__layer *l) {
+    int32_t i;
+    for (i = 0; i < l->n_parts && m->hp.norm_after; i++) {
+        l->parts[i].reads = INFER__READS_STREAM;
+        l->parts[i].post = l->parts[i].norm;
+        l->parts[i].norm = -1;
+    }
+}
+
+/* Barbet (OpenFormosa): layers 0, 4, 8, .. see everything, those without K/V heads are Mamba-2, heads have norms. Files
+ * say all of this once more. */
+static void infer__barbet_layers(infer__keys *k, const char *name, int (*listed)(infer__keys *k, int32_t layer)) {
+    const infer__kv *kv = infer__gguf_find(k->g, infer__key_name(k, name));
+    const int numbers = kv && kv->type == INFER__GGUF_ARRAY && infer__kv_is_numbers(kv);
+    int32_t i;
+    uint64_t n = 0;
+    if (!kv || k->failed) return;
+    for (i = 0; i < k->m->hp.n_layer && numbers; i++)
+        if (listed(k, i) && n < kv->n && infer__kv_number(kv, n) == (double)i) n++;
+        else if (listed(k, i)) break;
+    if (!numbers || i < k->m->hp.n_layer || n != kv->n)
+        infer__key_unsupported(k, name, "not the layers that are meant: every fourth, and those without K/V heads");
+}
+static int infer__barbet_is_global(infer__keys *k, int32_t layer) { return !k->failed && layer % 4 == 0; }
+static int infer__barbet_is_mamba(infer__keys *k, int32_t layer) {
+    return infer__key_layer(k, "attention.head_count_kv", layer, 0, 1 << 16, 1) == 0;
+}
+static void infer__barbet_keys(infer__keys *k, infer__hparams *hp) {
+    (void)hp;
+    infer__barbet_layers(k, "attention.global_layers", infer__barbet_is_global);
+    infer__barbet_layers(k, "mamba_layers", infer__barbet_is_mamba);
+    if (!infer__key_bool(k, "attention.qk_norm", 1))
+        infer__key_unsupported(k, "attention.qk_norm", "heads have norms here");
+}
+
+/* HRM-Text: what both stacks have made goes into every run of one. */
+static void infer__parts_cycles(infer_model *m, infer__layer *l) {
+    infer__part was[2];
+    if (l->index % m->hp.stack) return;
+    memcpy(was, l->parts, sizeof was);
+    l->n_parts = 0;
+    infer__part_stream(m, l, INFER__SUBLAYER_CYCLES);
+    memcpy(&l->parts[l->n_parts], was, sizeof was);
+    l->n_parts += 2;
+}
+
+/* HY 4: latent attention and FFN between hyper-connections; the head, too. */
+static void infer__parts_hyper(infer_model *m, infer__layer *l) {
+    infer__parts_latent(m, l);
+    infer__parts_before(m, l, INFER__SUBLAYER_HYPER);
+    l->parts[0].post = INFER__W_HYPER_ATTN;
+    l->parts[2].post = INFER__W_HYPER_FFN;
+    if (l->index == m->hp.n_layer - 1) infer__part_stream(m, l, INFER__SUBLAYER_HYPER);
+}
+
 /* Gemma 4: after the FFN the layer's own input, and all of it times a number; experts beside the FFN. */
 static void infer__parts_gemma4(infer_model *m, infer__layer *l) {
     l->n_parts = 0;
@@ -297,10 +361,15 @@ static const infer__arch INFER__ARCHS[] = {
       .parts = infer__parts_latent, .drop = "attn_q.bias attn_k.bias attn_v.bias",
       .idle = "attention.value_length", /* of these three rows it is some other width: value_length_mla counts */
       .reference = "archs/bailingmoe3-moe, hf/bailing_hybrid" },
+    { .name = "barbet", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .mixer_else = INFER__SUBLAYER_MAMBA_2, .window_every = 4, .flags = INFER__WINDOW_FULL_FIRST,
+      .keys = infer__barbet_keys, .reference = "archs/barbet-hybrid-dense" },
     { .name = "bitnet", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .act_by_key = 1,
       .flags = INFER__MATRIX_SCALES, .reference = "archs/bitnet-dense, hf/bitnet" },
     { .name = "bloom", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_GELU_TANH, .flags = INFER__ALIBI,
       .fixup = infer__fix_alibi, .reference = "archs/bloom-{dense,real-dense}" },
+    { .name = "chameleon", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .keys = infer__chameleon_keys,
+      .parts = infer__parts_chameleon, .reference = "archs/chameleon-{swin-dense,small-dense}" },
     { .name = "chatglm", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .reference = "archs/chatglm-dense, hf/glm" },
     { .name = "codeshell", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
@@ -417,6 +486,10 @@ static const infer__arch INFER__ARCHS[] = {
       .reference = "archs/grok-moe" },
     { .name = "grovemoe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, /* arXiv 2508.07785 */
       .keys = infer__grovemoe_keys, .reference = "archs/grovemoe-groups-moe" },
+    { .name = "hrm_text", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
+      .flags = INFER__NORM_BARE | INFER__GATE_NEEDED, .keys = infer__cycles_keys, .parts = infer__parts_cycles,
+      .idle = "hrm.prefix_lm", /* how it was trained: its prompts may be read as one block */
+      .reference = "archs/hrm_text-dense, hf/hrm_text" },
     { .name = "hunyuan-dense", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .flags = INFER__QK_NORM_ROTATED | INFER__ROPE_ALPHA,
       .reference = "archs/hunyuan-dense-dense, hf/hunyuan_dense" },
@@ -429,6 +502,10 @@ static const infer__arch INFER__ARCHS[] = {
       .experts = INFER__EXPERTS_RAW, .flags = INFER__NEXTN,
       .ignore = "ffn_gate.weight ffn_up.weight ffn_down.weight", /* in layers with experts */
       .reference = "archs/hy_v3-moe, hf/hy_v3" },
+    { .name = "hy_v4", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
+      .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW, .index = INFER__PAIRS,
+      .flags = INFER__GATE_NEEDED | INFER__INDEX_SHARED | INFER__INDEX_LAST | INFER__CLAMPS_BEFORE,
+      .keys = infer__hyper_keys, .parts = infer__parts_hyper, .reference = "archs/hy_v4-{moe,topk-moe}" },
     { .name = "internlm2", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .reference = "archs/internlm2-dense" },
     { .name = "jais", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SILU,

@@ -543,6 +543,7 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
         return infer__error(err, INFER_ERR_MEMORY, "no memory for %d layers", (int)hp->n_layer);
     for (i = 0; i < hp->n_layer && !k.failed; i++) {
         m->layers[i].index = i;
+        m->layers[i].block = infer__file_block(hp, i);
         infer__read_layer(m, &k, &m->layers[i]);
     }
     if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;

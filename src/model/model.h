@@ -13,6 +13,7 @@
 #include "../format/format.h"
 #include "../text/text.h"
 #include "layers/slots.h"
+#include <float.h>
 #include <math.h>
 
 /* ---- architecture rows (arch.c) ---------------------------------------------------------------- */
@@ -85,6 +86,7 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__V_MAY_BE_K INFER__FLAG(62) /* without attn_v, V is what attn_k gives, before norm and rotation */
 #define INFER__SPARSE INFER__FLAG(63) /* activation_sparsity_scale: of an FFN's gates only the largest stay */
 
+#define INFER__INDEX_LAST INFER__FLAG(28) /* indexers rotate the last values of a head, and have the norms' epsilon */
 #define INFER__INDEX_SHARED INFER__FLAG(27) /* attention.indexer.types: some layers choose what one before them did */
 
 /* The same, of routers and experts. */
@@ -164,6 +166,14 @@ struct infer__hparams {
     int32_t n_ff_group;   /* width of the expert that per_group experts share, and what its results are times; */
     int32_t per_group;    /* per_group 0 = they share none */
     float group_scale;
+    int32_t stack,
+        low_cycles;       /* layers of each of two stacks, runs of the low one in turn: cycles.c; 0 = there are none */
+    int32_t norm_after;   /* 1 = norms of sublayers come after them */
+    int32_t qk_norm; /* INFER__NORM_* of heads, and its epsilon, where they differ from the others'; 0 = they do not */
+    float qk_eps;
+    int32_t mute[2];      /* ids from .. to below which the head gives no logits: -FLT_MAX */
+    int32_t n_hyper;      /* streams of hyper-connections; 0 = there are none */
+    float hyper_eps, hyper_times;
     int32_t res_every;    /* layers 0, res_every, .. keep the stream for residual attention */
     int64_t pass_kept;    /* floats a row that are kept from layer 0 to the last one */
     infer__router router; /* of layers with experts */
@@ -179,6 +189,15 @@ INFER__INLINE int32_t infer__expert_groups(const infer__hparams *hp) {
 }
 /* Columns of what an expert reads, and of what it gives. */
 INFER__INLINE int32_t infer__expert_in(const infer__hparams *hp) { return hp->n_latent ? hp->n_latent : hp->n_embd; }
+
+/* layers/cycles.c */
+static void infer__cycles_keys(infer__keys *k, infer__hparams *hp);
+static int32_t infer__file_block(const infer__hparams *hp, int32_t layer); /* of the file, where its tensors are */
+
+/* layers/hyper.c */
+static void infer__hyper_keys(infer__keys *k, infer__hparams *hp);
+/* Coefficients of a sublayer. */
+INFER__INLINE int32_t infer__hyper_coefs(const infer__hparams *hp) { return 2 * hp->n_hyper; }
 
 /* layers/residual_attention.c */
 static void infer__kimi_k3_keys(infer__keys *k, infer__hparams *hp);
@@ -305,6 +324,8 @@ enum {
     INFER__SUBLAYER_LIGHTNING,
     INFER__SUBLAYER_RESTART,
     INFER__SUBLAYER_RES_ATTENTION,
+    INFER__SUBLAYER_HYPER,
+    INFER__SUBLAYER_CYCLES,
     INFER__SUBLAYER_INPUTS,
     INFER__SUBLAYER_INPUT,
     INFER__SUBLAYER_SCALE,
@@ -383,6 +404,7 @@ typedef struct infer__indexer {
     int32_t heads, dim, top, block, local;
     int32_t latent; /* 1 = of latent attention: one set for all heads, weighted */
     int32_t shared; /* 1 = what the last one before it chose counts */
+    int32_t last;   /* 1 = what is rotated are the last values of a head */
     int32_t rope;   /* INFER__ROPE_* */
 } infer__indexer;
 /* Sizes of RWKV's time mix (layers/rwkv.c), as in infer__wkv_args. seven: the version is 7; rank: of pairs of matrices,
@@ -392,6 +414,7 @@ typedef struct infer__wkv { int32_t seven, heads, kv_heads, dim, rank[5], mixed;
 /* Everything that a pass knows of a layer; what a kind does not use is 0. */
 struct infer__layer {
     int32_t index;
+    int32_t block; /* of the file: several layers may run one */
     int32_t place;       /* INFER__ON_CPU, or INFER__ON_DEVICE + the device's index */
     infer__bufs weights; /* on a device: all of its weights */
     int32_t n_parts;

@@ -77,6 +77,10 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_PER_LAYERS: return (uint64_t)hp->n_per_layer * (uint64_t)hp->n_layer;
     case INFER__D_STREAMS: return (uint64_t)hp->n_streams;
     case INFER__D_STREAMS_2: return (uint64_t)hp->n_streams * (uint64_t)hp->n_streams;
+    case INFER__D_HYPER: return (uint64_t)hp->n_hyper;
+    case INFER__D_HYPER_TWO: return 2 * (uint64_t)hp->n_hyper;
+    case INFER__D_MODEL_HYPER: return (uint64_t)hp->n_hyper * (uint64_t)hp->n_embd;
+    case INFER__D_TWO: return 2;
     case INFER__D_MODEL_5: return 5 * (uint64_t)hp->n_embd;
     case INFER__D_WKV_KEYS: return l ? (uint64_t)l->wkv.kv_heads * (uint64_t)l->wkv.dim : 0;
     case INFER__D_RANK_W: case INFER__D_RANK_A: case INFER__D_RANK_V: case INFER__D_RANK_G: case INFER__D_RANK_X:
@@ -93,7 +97,7 @@ static infer__gguf_tensor *infer__slot_tensor(const infer_model *m, const infer_
     infer__gguf_tensor *t;
     char name[96], *end;
     if (!l) return infer__gguf_tensor_find(&m->gguf, s->name);
-    infer__format(name, sizeof name, s->name, (int)l->index);
+    infer__format(name, sizeof name, s->name, (int)l->block);
     t = infer__gguf_tensor_find(&m->gguf, name);
     if (t) return t;
     end = strstr(name, "_norm.weight"); /* PLaMo 2 and 3 and Falcon-H1 name some norms without ".weight" */
@@ -146,7 +150,7 @@ static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__te
     if (!t) {
         char name[96];
         if (!s->need) return INFER_OK;
-        infer__format(name, sizeof name, s->name, l ? (int)l->index : 0);
+        infer__format(name, sizeof name, s->name, l ? (int)l->block : 0);
         return infer__error(err, INFER_ERR_FORMAT, "missing tensor %s", name);
     }
     bound[t - m->gguf.tensors] = 1;
@@ -184,7 +188,7 @@ static int infer__layer_has(const infer_model *m, const infer__layer *l, int slo
 static infer_result infer__need(const infer__layer *l, int slot, infer_error *err) {
     char name[96];
     if (l->w[slot].type) return INFER_OK;
-    infer__format(name, sizeof name, INFER__LAYER_SLOT_TABLE[slot].name, (int)l->index);
+    infer__format(name, sizeof name, INFER__LAYER_SLOT_TABLE[slot].name, (int)l->block);
     return infer__error(err, INFER_ERR_FORMAT, "missing tensor %s", name);
 }
 
@@ -363,6 +367,28 @@ static infer_result infer__load_progress(infer_model *m, double done, infer_erro
                         (int)m->hp.n_layer);
 }
 
+/* Ids without logits: the head's bias says it, to every backend. */
+static infer_result infer__mute(infer_model *m, infer_error *err) {
+    infer__weight *b = &m->w[INFER__W_OUTPUT_B];
+    const char *removed;
+    float *x;
+    int32_t i;
+    if (!m->hp.mute[1]) return INFER_OK;
+    if (b->type)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: architecture \"%s\" has no use for it", b->name,
+                            m->arch->name);
+    x = (float *)infer__arena_alloc(&m->arena, (uint64_t)m->hp.n_vocab * sizeof *x);
+    if (!x) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d logits", (int)m->hp.n_vocab);
+    for (i = 0; i < m->hp.n_vocab; i++) x[i] = i >= m->hp.mute[0] && i < m->hp.mute[1] ? -FLT_MAX : 0.0f;
+    b->type = infer__quant_find(0, &removed); /* F32 */
+    b->data = m->sizes_only ? NULL : x;
+    b->rows = 1;
+    b->cols = m->hp.n_vocab;
+    b->row_bytes = (uint64_t)m->hp.n_vocab * sizeof *x;
+    b->name = "ids without logits";
+    return INFER_OK;
+}
+
 static infer_result infer__weights_load(infer_model *m, infer_error *err) {
     infer_result r = INFER_OK;
     int32_t i, s;
@@ -381,6 +407,7 @@ static infer_result infer__weights_load(infer_model *m, infer_error *err) {
         }
         if (!r) r = infer__split_fused(m, l, err);
     }
+    if (!r) r = infer__mute(m, err);
     if (!r) {
         if (!m->w[INFER__W_OUTPUT].type) m->w[INFER__W_OUTPUT] = m->w[INFER__W_TOKEN_EMBD];
         m->token_bytes += m->w[INFER__W_OUTPUT].row_bytes * (uint64_t)m->w[INFER__W_OUTPUT].rows;

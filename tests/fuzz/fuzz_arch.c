@@ -114,6 +114,7 @@ static void fuzz_ways(fuzz_run *f, infer_session *s) {
     infer_session *t = fuzz_session(f, f->model, 1 + (int32_t)fuzz_below(&f->in, 7), &r), *u = NULL;
     int32_t i, k = (int32_t)fuzz_below(&f->in, (uint32_t)f->n), kept;
     infer_error e;
+    if (r == INFER_ERR_MEMORY) return; /* of two the states may be too much */
     if (!t) fuzz_stop("a second session cannot be made");
     for (i = 0; i < f->n; i++) {
         fuzz_eval(t, f->ids + i, 1, "one by one");

@@ -215,3 +215,19 @@ static void maker_channel(maker *m, int l) {
     maker_linear(m, l, "channel_mix_key", 0, m->width, m->ff[l]);
     maker_linear(m, l, "channel_mix_value", 0, m->ff[l], m->width);
 }
+
+/* Hyper-connections of a layer, or (-1) of the head; sinks. */
+static void maker_hyper(maker *m, int l) {
+    static const char *const parts[] = { "fn", "base", "scale" };
+    const uint64_t n = (uint64_t)m->hyper * (l < 0 ? 1 : 2), dims[] = { (uint64_t)(m->hyper * m->width), n, l < 0 ? 1 : 2 };
+    char name[64];
+    int i;
+    for (i = 0; i < (l < 0 ? 3 : 6); i++) {
+        if (l < 0) snprintf(name, sizeof name, "output_hc_%s.weight", parts[i]);
+        else snprintf(name, sizeof name, "blk.%d.hc_%s_%s.weight", l, i < 3 ? "attn" : "ffn", parts[i % 3]);
+        maker_tensor(m, name, "mvn"[i % 3], dims[i % 3], i % 3 ? 1 : n, 1);
+    }
+    if (l < 0 || !(m->qk_norm & 1)) return;
+    snprintf(name, sizeof name, "blk.%d.attn_sinks.weight", l);
+    maker_tensor(m, name, 'v', (uint64_t)m->heads[l], 1, 1);
+}

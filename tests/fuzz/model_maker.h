@@ -37,6 +37,7 @@ typedef struct maker {
     int rwkv, wkv_dim, wkv_rank;    /* of RWKV: its version, 0 = none; width of heads; a rank, others are near */
     int index_heads, index_dim, index_shared[MAKER_LAYERS], window[MAKER_LAYERS], expert_in; /* width of what experts read */
     int latent, latent_q, absorbed; /* ranks, in rows with latent attention; the newer form of its tensors */
+    int hyper, stack, low;          /* streams of hyper-connections; layers of a stack of two, runs of the low one */
     int per_layer, shared, streams, laurel; /* of Gemma 3n and 4: values a layer, layers without K/V, streams, laurel's rank */
     int by_layer, moe, fused, gate, bias, qk_norm, post, row_types, fill, tokenizer, templ;
 } maker;
@@ -320,6 +321,7 @@ static void maker_layer(maker *m, int l) {
         maker_tensor(m, full, 'v', 1, 1, 1);
     }
     maker_streams(m, l);
+    if (m->hyper) maker_hyper(m, l);
     if (m->a->parts == infer__parts_kimi_k3) {
         maker_norm(m, l, "attn_res_score", 0, m->width, 1);
         maker_norm(m, l, "ffn_res_score", 0, m->width, 1);
@@ -538,7 +540,21 @@ static void maker_shape(maker *m) {
     }
     if (m->a->parts == infer__parts_rwkv) maker_shape_rwkv(m);
     if (m->a->parts == infer__parts_kimi_k3 && m->moe && fuzz_below(in, 2)) m->expert_in = 1 + (int)fuzz_below(in, 40);
-    if (m->a->parts == infer__parts_latent || m->a->parts == infer__parts_kimi_k3) {
+    if (m->a->keys == infer__hyper_keys) m->hyper = 2 + (int)fuzz_below(in, 4);
+    if (m->a->keys == infer__cycles_keys) {
+        static const int shapes[][3] = { { 1, 1, 2 }, { 1, 2, 3 }, { 2, 1, 4 }, { 1, 1, 4 }, { 1, 2, 6 }, { 2, 2, 6 } };
+        const int *shape = shapes[fuzz_below(in, size == 15 ? 1 : 6)];
+        m->stack = shape[0];
+        m->low = shape[1];
+        m->layers = shape[2];
+        m->by_layer = 0;
+        for (l = 1; l < m->layers; l++) {
+            m->heads[l] = m->heads[0];
+            m->kv[l] = m->kv[0];
+            m->ff[l] = m->ff[0];
+        }
+    }
+    if (m->a->parts == infer__parts_latent || m->a->parts == infer__parts_kimi_k3 || m->hyper) {
         if (m->dim_k < 2) m->dim_k = 2;
         m->rot = 2 * (1 + (int)fuzz_below(in, (uint32_t)m->dim_k / 2));
         m->latent = size < 9 ? 1 + (int)fuzz_below(in, 40) : size < 15 ? 32 * (1 + (int)fuzz_below(in, 3)) : 256;
@@ -663,6 +679,16 @@ static void maker_row_keys(maker *m) {
     }
     if (m->expert_in) maker_int(m, "expert_latent_length", m->expert_in);
     if (a->parts == infer__parts_kimi_k3) maker_int(m, "attn_res.block_size", 1 + (int)fuzz_below(&m->in, 4));
+    if (m->hyper) {
+        maker_int(m, "hyper_connection.count", m->hyper);
+        maker_float_key(m, "hyper_connection.epsilon", 1e-6f);
+        maker_float_key(m, "hyper_connection.magnitude", 2.0f);
+    }
+    if (m->stack) {
+        maker_int(m, "hrm.layers_per_stack", m->stack);
+        maker_int(m, "hrm.l_cycles", m->low);
+        maker_int(m, "hrm.h_cycles", m->layers / (m->stack * (m->low + 1)));
+    }
     if (m->index_heads) {
         int64_t own[MAKER_LAYERS];
         maker_int(m, "attention.indexer.head_count", m->index_heads);
@@ -809,7 +835,9 @@ static unsigned char *maker_file(maker *m, size_t *n) {
         maker_tensor(m, "rope_freqs.weight", 'n', (uint64_t)m->rot / (m->a->flags & INFER__ROPE_HALF ? 4 : 2), 1, 1);
     maker_streams_model(m);
     if (m->a->parts == infer__parts_kimi_k3) maker_tensor(m, "output_res_score.weight", 'n', (uint64_t)m->width, 1, 1);
-    for (l = 0; l < m->layers; l++) maker_layer(m, l);
+    if (m->hyper) maker_hyper(m, -1);
+    if (m->stack) maker_tensor(m, "hrm.z_l_init", 'v', (uint64_t)m->width, 1, 1);
+    for (l = 0; l < (m->stack ? 2 * m->stack : m->layers); l++) maker_layer(m, l);
     if (maker_slip(m)) m->w.n_tensors += fuzz_below(&m->in, 2) ? 1 : (uint64_t)1 << 40;
     if (maker_slip(m)) m->w.n_kv += fuzz_below(&m->in, 2) ? 1 : (uint64_t)1 << 60;
     if (maker_slip(m)) m->w.cut_padding = 1;

@@ -1,5 +1,5 @@
 /* cpu_streams.c: several residual streams, and the sparse activation that comes with them (Gemma 3n), on the CPU; sums
- * of earlier states of the stream (Kimi K3).
+ * of earlier states of the stream (Kimi K3); hyper-connections.
  *
  * Rules: a row's result depends on nothing but its own row: rows are split over threads in any way. Sums over streams
  *        go in their order.
@@ -89,6 +89,29 @@ static void infer__streams_attend(const infer__streams_job *job, int32_t r, floa
     for (i = 0; i < n; i++) job->c->kernels->axpy(y, infer__stream_row(a, (i + 1) % n, r), p[i] / sum, cols);
 }
 
+/* What a matrix gave becomes weights, and base their sum. scratch: numbers of the two vectors. */
+static void infer__streams_join(const infer__streams_job *job, int32_t r, float *scratch) {
+    const infer__streams_args *a = job->a;
+    const int32_t n = a->n, cols = a->x.cols, more = a->coef.cols > n;
+    float *coef = infer__row(&a->coef, r), *y = infer__row(&a->base, r);
+    const float *streams = infer__row(&a->rest, r);
+    const float *offset = infer__weight_values(a->offset, 0, a->coef.cols, scratch);
+    const float *scale = infer__weight_values(a->scale, 0, 1 + more, scratch + a->coef.cols);
+    int32_t i;
+    for (i = 0; i < n; i++) coef[i] = infer__sigmoid(coef[i] * scale[0] + offset[i]) + a->cut;
+    for (i = n; i < a->coef.cols; i++) coef[i] = a->times * infer__sigmoid(coef[i] * scale[1] + offset[i]) + a->cut;
+    memset(y, 0, (size_t)cols * sizeof *y);
+    for (i = 0; i < n; i++) job->c->kernels->axpy(y, streams + (int64_t)i * cols, coef[i], cols);
+}
+
+static void infer__streams_spread(const infer__streams_job *job, int32_t r) {
+    const infer__streams_args *a = job->a;
+    const float *coef = infer__row(&a->coef, r), *x = infer__row(&a->x, r);
+    float *streams = infer__row(&a->rest, r);
+    int32_t i, cols = a->x.cols;
+    for (i = 0; i < a->n; i++) job->c->kernels->axpy(streams + (int64_t)i * cols, x, coef[a->n + i], cols);
+}
+
 static void infer__streams_task(void *arg, int row, int worker) {
     const infer__streams_job *job = (const infer__streams_job *)arg;
     switch (job->a->kind) {
@@ -96,6 +119,8 @@ static void infer__streams_task(void *arg, int row, int worker) {
     case INFER__STREAMS_CORRECT: infer__streams_correct(job, row, infer__cpu_scratch(job->c, worker)); break;
     case INFER__STREAMS_MATCH: infer__streams_match(job, row); break;
     case INFER__STREAMS_ATTEND: infer__streams_attend(job, row, infer__cpu_scratch(job->c, worker)); break;
+    case INFER__STREAMS_JOIN: infer__streams_join(job, row, infer__cpu_scratch(job->c, worker)); break;
+    case INFER__STREAMS_SPREAD: infer__streams_spread(job, row); break;
     default: infer__streams_cut(job, row);
     }
 }
@@ -104,9 +129,13 @@ static void infer__cpu_streams(infer__ctx *c, const infer__streams_args *a) {
     infer__streams_job job;
     double began = infer__op_begin(c);
     if (began < 0 || !infer__vector_ok(c, a->scale, "scales of streams")) return;
+    if (!infer__vector_ok(c, a->offset, "offsets of streams")) return;
     INFER__ASSERT(a->kind >= INFER__STREAMS_CUT || (a->n >= 2 && a->n <= INFER__MAX_STREAMS));
     INFER__ASSERT(a->kind != INFER__STREAMS_ATTEND || (a->n > 0 && a->x.cols + a->n <= c->cpu->scratch_len));
-    INFER__ASSERT(a->kind == INFER__STREAMS_CUT || a->rest.rows == (a->n - 1) * a->x.rows);
+    INFER__ASSERT(a->kind < INFER__STREAMS_JOIN || (a->rest.cols == a->n * a->x.cols && a->rest.rows == a->x.rows));
+    INFER__ASSERT(a->kind != INFER__STREAMS_JOIN || a->coef.cols == a->n || a->coef.cols == 2 * a->n);
+    INFER__ASSERT(a->kind != INFER__STREAMS_SPREAD || a->coef.cols == 2 * a->n);
+    INFER__ASSERT(a->kind == INFER__STREAMS_CUT || a->kind >= INFER__STREAMS_JOIN || a->rest.rows == (a->n - 1) * a->x.rows);
     INFER__ASSERT(a->kind != INFER__STREAMS_PREDICT || a->coef.cols == a->n * a->n);
     INFER__ASSERT(a->kind != INFER__STREAMS_CORRECT || (a->coef.cols == a->n && a->x.cols <= c->cpu->scratch_len));
     job.c = c;

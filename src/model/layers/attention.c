@@ -337,15 +337,16 @@ static const char *infer__mix_attention_lacks(const infer__ops *ops, const infer
 }
 
 static void infer__head_norm(infer_context *c, const infer__layer *l, infer__tensor *t, int slot, int32_t groups) {
+    const infer__hparams *hp = &c->model->hp;
     infer__norm_args a;
     if (!l->w[slot].type && !(slot == INFER__W_ATTN_K_NORM ? l->k_norm_bare : l->q_norm_bare)) return;
     memset(&a, 0, sizeof a);
     a.x = a.y = *t;
     a.weight = infer__opt(&l->w[slot]);
     a.bias = infer__opt(&l->w[slot + 1]);
-    a.kind = c->model->hp.norm;
+    a.kind = hp->qk_eps > 0 ? hp->qk_norm : hp->norm;
     a.n_groups = groups;
-    a.eps = c->model->hp.eps;
+    a.eps = hp->qk_eps > 0 ? hp->qk_eps : hp->eps;
     c->ctx.ops->norm(&c->ctx, &a);
 }
 
@@ -502,6 +503,7 @@ static void infer__mix_attention_describe(infer__text_out *o, const infer_model 
                                           const char *in) {
     const infer__weight *w = l->w;
     const infer__hparams *hp = &m->hp;
+    const char *of_heads = hp->qk_eps > 0 && hp->qk_norm == INFER__NORM_LAYER ? "layer_norm" : infer__norm_name(m);
     if (l->kv_from)
         infer__text_add(o, "    q = %s Wq%s; k, v of layer %d  # %d heads of %d, %d K/V heads\n", in,
                         w[INFER__W_ATTN_Q_B].type ? " + bias" : "", (int)l->kv_from - 1, (int)l->n_head, (int)l->dim_k,
@@ -513,7 +515,7 @@ static void infer__mix_attention_describe(infer__text_out *o, const infer_model 
                         (int)l->n_head_kv, (int)l->dim_v);
     if (l->clamp_kqv > 0) infer__text_add(o, "    q, k, v = clamp(q, k, v; %g)\n", l->clamp_kqv);
     if (w[INFER__W_ATTN_Q_NORM].type)
-        infer__text_add(o, "    q, k = %s(q), %s(k)  # %s%s\n", infer__norm_name(m), infer__norm_name(m),
+        infer__text_add(o, "    q, k = %s(q), %s(k)  # %s%s\n", of_heads, of_heads,
                         l->q_groups > 1 || l->n_head == 1 ? "per head" : "whole rows",
                         l->qk_norm_rotated ? ", after the rotation" : "");
     else if (l->q_norm_bare)

@@ -40,6 +40,7 @@ static void infer__indexer_keys(infer__keys *k, infer__layer *l, int latent) {
     x->block = 1;
     x->rope = a->index;
     x->latent = latent;
+    x->last = (a->flags & INFER__INDEX_LAST) != 0;
     if (!latent) {
         x->block = infer__key_int(k, "attention.indexer.block_size", 1, INFER__MAX_CHOSEN, 0, 1);
         x->local = infer__key_int(k, "attention.indexer.local_blocks", 0, INFER__MAX_CHOSEN, 0, 1);
@@ -105,9 +106,10 @@ static void infer__indexer_needs(const infer__layer *l, infer__needs *n) {
 
 static void infer__indexer_rotate(infer_context *c, const infer__layer *l, const infer__tensor *t, int32_t n_head) {
     infer__rope_args a;
+    const int32_t first = l->index_of.last ? l->index_of.dim - l->n_rot : 0;
     if (!l->rope) return;
     memset(&a, 0, sizeof a);
-    a.x = *t;
+    a.x = infer__columns(t, first, t->cols); /* of the last head only what is rotated is there */
     a.n_head = n_head;
     a.dim = l->index_of.dim;
     a.n_rot = l->n_rot;
@@ -129,7 +131,9 @@ static void infer__indexer_key(infer_context *c, const infer__layer *l, const in
     norm.bias = infer__opt(&l->w[INFER__W_INDEX_K_NORM_B]);
     norm.kind = l->index_of.latent ? INFER__NORM_LAYER : c->model->hp.norm;
     norm.n_groups = 1;
-    norm.eps = l->index_of.latent ? 1e-6f : c->model->hp.eps; /* of the published code, whatever the norms' is */
+    norm.eps = l->index_of.latent && !l->index_of.last
+                   ? 1e-6f
+                   : c->model->hp.eps; /* of the published code, whatever the norms' is */
     c->ctx.ops->norm(&c->ctx, &norm);
     infer__indexer_rotate(c, l, k, 1);
     memset(&store, 0, sizeof store);

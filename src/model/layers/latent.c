@@ -180,6 +180,7 @@ static const char *infer__latent_lacks(const infer__ops *ops, const infer__layer
     a.dim_v = l->dim_v;
     copy.kind = INFER__ACT_LINEAR;
     if (l->index_of.heads) return "chosen positions";
+    if (l->w[INFER__W_LATENT_SINKS].type) return "sinks of latent attention";
     return ops->supports(INFER__OP_ATTENTION, &a) && ops->supports(INFER__OP_ACT, &copy) ? NULL : "latent attention";
 }
 
@@ -291,6 +292,7 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     att.dim_k = l->dim_k;
     att.dim_v = l->dim_v;
     att.window = l->window;
+    att.sinks = infer__opt(&w[INFER__W_LATENT_SINKS]);
     att.scale = l->attn_scale;
     att.temp_scale = l->temp_scale;
     att.temp_floor = l->temp_floor;
@@ -332,6 +334,7 @@ static void infer__latent_describe(infer__text_out *o, const infer_model *m, con
     infer__text_add(o, "    a = softmax((q Wkb, q) (c, k) * %g) c Wvb  # values of %d", l->attn_scale,
                     (int)l->latent_v);
     if (l->window) infer__text_add(o, ", of the last %d positions", (int)l->window);
+    if (l->w[INFER__W_LATENT_SINKS].type) infer__text_add(o, ", a sink beside them");
     infer__text_add(o, "\n");
     if (l->w[INFER__W_LATENT_GATE].type)
         infer__text_add(o, "    a = a * %s(gate %s)\n", infer__act_name(l->gate), in);

@@ -247,6 +247,7 @@ static void infer__grovemoe_keys(infer__keys *k, infer__hparams *hp) {
     hp->group_scale = infer__key_float(k, "expert_group_scale");
     if (k->failed || !hp->n_expert) return;
     if (hp->n_expert % each) infer__key_misfit(k, "experts_per_group", "does not divide expert_count");
+    if (k->failed) return;
     rows /= (uint64_t)(hp->n_expert / each);
     hp->per_group = each;
     hp->n_ff_group = infer__key_int(k, "expert_chunk_feed_forward_length", 1, INFER__MAX_DIM,

@@ -57,6 +57,7 @@ enum {
     INFER__D_LATENT_VALUES,
     INFER__D_LATENT_BOTH, /* of each head: the key's values that are not rotated, and the values */
     INFER__D_ONE_ROW, /* of a matrix */
+    INFER__D_TWO,
     INFER__D_INDEX_QUERY, /* these: an indexer */
     INFER__D_INDEX_KEY,
     INFER__D_INDEX_HEADS,
@@ -65,6 +66,9 @@ enum {
     INFER__D_STREAMS,
     INFER__D_STREAMS_2,
     INFER__D_MODEL_STREAMS, /* of all but the first */
+    INFER__D_HYPER, /* these: hyper-connections. Streams */
+    INFER__D_HYPER_TWO,
+    INFER__D_MODEL_HYPER,
     INFER__D_MODEL_5,        /* from here on: RWKV */
     INFER__D_WKV_KEYS,
     INFER__D_RANK_W, INFER__D_RANK_A, INFER__D_RANK_V, INFER__D_RANK_G, INFER__D_RANK_X, /* as infer__wkv.rank */
@@ -167,6 +171,15 @@ enum {
     W(INPUT_GATE,     "blk.%d.inp_gate.weight",            PER_LAYER,     MODEL,     0) /* of the layer's input */ \
     W(INPUT_PROJ,     "blk.%d.proj.weight",                MODEL,         PER_LAYER, 0)
 
+/* Before attention and before the FFN: the matrix, what is added to what it gives, and their scales. */
+#define INFER__HYPER_SLOTS(W) \
+    W(HYPER_ATTN,     "blk.%d.hc_attn_fn.weight",          HYPER_TWO,     MODEL_HYPER, 1) \
+    W(HYPER_ATTN_BASE, "blk.%d.hc_attn_base.weight",       ONE,           HYPER_TWO, 1) \
+    W(HYPER_ATTN_SCALE, "blk.%d.hc_attn_scale.weight",     ONE,           TWO,       1) \
+    W(HYPER_FFN,      "blk.%d.hc_ffn_fn.weight",           HYPER_TWO,     MODEL_HYPER, 1) \
+    W(HYPER_FFN_BASE, "blk.%d.hc_ffn_base.weight",         ONE,           HYPER_TWO, 1) \
+    W(HYPER_FFN_SCALE, "blk.%d.hc_ffn_scale.weight",       ONE,           TWO,       1)
+
 #define INFER__LAUREL_SLOTS(W) \
     W(LAUREL_L,       "blk.%d.laurel_l.weight",            ANY,           MODEL,     0) \
     W(LAUREL_R,       "blk.%d.laurel_r.weight",            MODEL,         ANY,       0) \
@@ -203,6 +216,7 @@ enum {
     W(LATENT_K_B,     "blk.%d.attn_k_b.weight",            LATENT_KEYS,   LATENT_NOPE, 0) \
     W(LATENT_V_B,     "blk.%d.attn_v_b.weight",            LATENT_VALUES, LATENT,    0) \
     W(LATENT_K_NORM,  "blk.%d.attn_k_norm.weight",         ONE,           LATENT_ROT, 0) /* of what is rotated */ \
+    W(LATENT_SINKS,   "blk.%d.attn_sinks.weight",          ONE,           HEADS,     0) \
     W(LATENT_GATE,    "blk.%d.attn_gate.weight",           ANY,           MODEL,     0) \
     W(LATENT_OUT,     "blk.%d.attn_output.weight",         MODEL,         LATENT_VALUES, 1)
 
@@ -284,7 +298,7 @@ enum {
     INFER__NORM_SLOTS(W) INFER__ATTENTION_SLOTS(W) INFER__DENSE_SLOTS(W) INFER__MOE_SLOTS(W) INFER__BESIDE_SLOTS(W) \
     INFER__SHORTCONV_SLOTS(W) INFER__EMBED_SKIP_SLOTS(W) INFER__SSM_SLOTS(W) INFER__LATENT_SLOTS(W) INFER__DELTA_SLOTS(W) \
     INFER__INDEX_SLOTS(W) INFER__TIME_SLOTS(W) INFER__CHANNEL_SLOTS(W) INFER__LIGHTNING_SLOTS(W) \
-    INFER__ALTUP_SLOTS(W) INFER__LAUREL_SLOTS(W)
+    INFER__ALTUP_SLOTS(W) INFER__LAUREL_SLOTS(W) INFER__HYPER_SLOTS(W)
 
 #define INFER__MODEL_SLOTS(W) \
     W(TOKEN_EMBD,   "token_embd.weight",        VOCAB, MODEL,    1) \
@@ -296,6 +310,10 @@ enum {
     W(OUTPUT,       "output.weight",            VOCAB, MODEL,    0) /* absent: the embedding (tied) */ \
     W(OUTPUT_B,     "output.bias",              ONE,   VOCAB,    0) \
     W(OUT_RES_SCORE, "output_res_score.weight", ONE,   MODEL,    0) \
+    W(LOW_INIT,     "hrm.z_l_init",             ONE,   MODEL,    0) \
+    W(OUT_HYPER,    "output_hc_fn.weight",      HYPER, MODEL_HYPER, 0) \
+    W(OUT_HYPER_BASE, "output_hc_base.weight",  ONE,   HYPER,    0) \
+    W(OUT_HYPER_SCALE, "output_hc_scale.weight", ONE,  ONE,      0) \
     W(PER_LAYER_EMBD, "per_layer_token_embd.weight", VOCAB, PER_LAYERS, 0) \
     W(PER_LAYER_PROJ, "per_layer_model_proj.weight", PER_LAYERS, MODEL, 0) \
     W(PER_LAYER_NORM, "per_layer_proj_norm.weight", ONE, PER_LAYER, 0) \

@@ -1,0 +1,108 @@
+/* hyper.c: hyper-connections (arXiv 2409.19606), as HY 4 has them: several residual streams in place of one.
+ *
+ * Of what all streams of a token hold, beside each other and normalised, a matrix makes the coefficients of a sublayer:
+ *     in_i = sigmoid(c_i scale_0 + base_i) + eps;  out_i = times * sigmoid(c_(n+i) scale_1 + base_(n+i)) + eps
+ * The sublayer reads norm(sum of in_i s_i), and s_i += out_i * what it gives. At first all streams are the embedding;
+ * the head reads such a sum, too.
+ * Owns:  the kind "hyper-connections": before each sublayer, and at the end of the last layer. The stream that the rest
+ *        of the pass knows begins every sublayer as 0, so that it is what the sublayer gives.
+ * Source: llama.cpp's computation, which the recordings have.
+ */
+#include "../model.h"
+
+static void infer__hyper_keys(infer__keys *k, infer__hparams *hp) {
+    hp->n_hyper = infer__key_int(k, "hyper_connection.count", 2, INFER__MAX_STREAMS, 0, 1);
+    hp->hyper_eps = infer__key_float(k, "hyper_connection.epsilon");
+    hp->hyper_times = infer__key_float(k, "hyper_connection.magnitude");
+    if (k->failed) return;
+    if (hp->hyper_eps < 0) infer__key_misfit(k, "hyper_connection.epsilon", "below 0");
+    if ((int64_t)hp->n_hyper * hp->n_embd > INFER__MAX_DIM)
+        infer__key_misfit(k, "hyper_connection.count", "too many for this embedding_length");
+    hp->pass_kept = (int64_t)hp->n_hyper * hp->n_embd + infer__hyper_coefs(hp);
+}
+
+/* A part without a norm is the head's, at the end of the last layer. */
+static infer_result infer__hyper_check(const infer_model *m, infer__layer *l, infer_error *err) {
+    static const char *const of_head[] = { "fn", "base", "scale" };
+    int i;
+    if (l->index == m->hp.n_layer - 1)
+        for (i = 0; i < 3; i++)
+            if (!m->w[INFER__W_OUT_HYPER + i].type)
+                return infer__error(err, INFER_ERR_FORMAT, "missing tensor output_hc_%s.weight", of_head[i]);
+    return INFER_OK;
+}
+
+static int64_t infer__hyper_cols(const infer_model *m, const infer__layer *l) {
+    (void)l;
+    return (int64_t)m->hp.n_hyper * m->hp.n_embd;
+}
+
+static void infer__hyper_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
+    (void)l;
+    infer__need_cols(n, m->hp.n_hyper * m->hp.n_embd);
+}
+
+static const char *infer__hyper_lacks(const infer__ops *ops, const infer__layer *l) {
+    (void)ops;
+    (void)l;
+    return "hyper-connections";
+}
+
+static void infer__hyper_op(infer_context *c, int32_t kind, const infer__tensor *x, const infer__tensor *streams,
+                            const infer__tensor *coef, const infer__tensor *to, const infer__weight *w) {
+    const infer__hparams *hp = &c->model->hp;
+    infer__streams_args a;
+    memset(&a, 0, sizeof a);
+    a.kind = kind;
+    a.n = hp->n_hyper;
+    a.x = *x;
+    a.rest = *streams;
+    a.coef = *coef;
+    a.cut = hp->hyper_eps;
+    a.times = hp->hyper_times;
+    if (to) {
+        a.base = *to;
+        a.offset = &w[1];
+        a.scale = &w[2];
+    }
+    c->ctx.ops->streams(&c->ctx, &a);
+}
+
+/* What the sublayer before it gave goes to the streams; x -> what the next one reads, which is kept. */
+static void infer__hyper_run(infer_context *c, const infer__layer *l, infer__sublayer *s) {
+    const infer_model *m = c->model;
+    const infer__part *p = s->part;
+    const int32_t rows = s->x.rows, width = s->x.cols, wide = m->hp.n_hyper * width, head = p->norm < 0;
+    const infer__weight *w = head ? &m->w[INFER__W_OUT_HYPER] : &l->w[p->post];
+    infer__tensor streams = infer__pass_kept(c, rows, 0, rows, wide), normed = infer__view(&c->at->work, 0, rows, wide);
+    infer__tensor coef = infer__pass_kept(c, rows, wide, rows, infer__hyper_coefs(&m->hp)), of;
+    infer__norm_args norm;
+    int32_t i;
+    if (l->index == 0 && p->norm == INFER__W_ATTN_NORM)
+        for (i = 0; i < m->hp.n_hyper; i++) {
+            of = infer__columns(&streams, i * width, width);
+            infer__copy_rows(c, &s->x, &of);
+        }
+    else infer__hyper_op(c, INFER__STREAMS_SPREAD, &s->x, &streams, &coef, NULL, NULL);
+    memset(&norm, 0, sizeof norm);
+    norm.x = streams;
+    norm.y = normed;
+    norm.kind = m->hp.norm;
+    norm.n_groups = 1;
+    norm.eps = m->hp.eps;
+    c->ctx.ops->norm(&c->ctx, &norm);
+    coef = infer__columns(&coef, 0, w[0].rows);
+    infer__product(c, &normed, &w[0], NULL, &coef);
+    infer__hyper_op(c, INFER__STREAMS_JOIN, &s->x, &streams, &coef, head ? &s->x : &s->out, w);
+    if (head) return;
+    infer__slot_norm(c, l, p->norm, 1, &s->out, &s->out);
+    infer__scale_rows(c, 0, &s->x);
+}
+
+static void infer__hyper_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {
+    (void)l;
+    infer__text_add(o,
+                    "    # %s: a sum of %d streams, weighted by what a matrix makes of them all; what follows goes to "
+                    "each of them, weighted likewise\n",
+                    in, (int)m->hp.n_hyper);
+}
