@@ -1,44 +1,45 @@
-/* api_text.h: the part of the public interface that is about texts alone: JSON, chat templates, replies. Included by
- * api.h, where its types are used. */
+/* api_text.h: the part of the public interface that deals only with text: JSON, chat templates, replies. Included by
+ * api.h, at the point where its types are needed. */
 #ifndef INFER_API_TEXT_H
 #define INFER_API_TEXT_H
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-/* A JSON value (RFC 8259). Immutable; belongs to the document that infer_json_parse returned. */
+/* A JSON value (RFC 8259). Immutable; owned by the document that infer_json_parse returned. */
 typedef struct infer_json infer_json;
 enum { INFER_JSON_NULL = 0, INFER_JSON_FALSE = 1, INFER_JSON_TRUE = 2, INFER_JSON_INT = 3, INFER_JSON_FLOAT = 4,
        INFER_JSON_STRING = 5, INFER_JSON_ARRAY = 6, INFER_JSON_OBJECT = 7 };
-/* Parse one value with white space around it; *out is the document, to be freed with infer_json_free. Of members with
- * one name the last counts. At most 256 levels deep. Errors: FORMAT (the message has line and column), MEMORY.
- * allocator may be NULL. */
+/* Parse one value, optionally surrounded by white space; *out is the document: free it with infer_json_free. When
+ * members have the same name, the last one wins. At most 256 levels deep. Errors: FORMAT (the message has line and
+ * column), MEMORY. allocator may be NULL. */
 INFER_API infer_result infer_json_parse(infer_json **out, const char *text, size_t n, const infer_allocator *allocator,
                                         infer_error *err);
-/* Free a document. NULL is accepted; values inside it are not. */
+/* Free a document. NULL is accepted; values inside a document are not. */
 INFER_API void infer_json_free(infer_json *document);
-/* INFER_JSON_*; NULL counts as INFER_JSON_NULL in all that follows. */
+/* INFER_JSON_*; all of the following functions treat NULL as INFER_JSON_NULL. */
 INFER_API int32_t infer_json_kind(const infer_json *v);
-/* Elements of an array, members of an object, bytes of a string; else 0. */
+/* Number of elements of an array, members of an object or bytes of a string; else 0. */
 INFER_API size_t infer_json_count(const infer_json *v);
 /* Element `index` of an array, or the value of member `index` of an object, in the order of the text; else NULL. */
 INFER_API const infer_json *infer_json_at(const infer_json *v, size_t index);
 /* The name of member `index` of an object, zero-terminated, *n bytes (n may be NULL); else NULL. */
 INFER_API const char *infer_json_name(const infer_json *v, size_t index, size_t *n);
-/* The value of the member with this name; NULL when v is no object or has none. */
+/* The value of the member with this name; NULL when v is not an object or has no such member. */
 INFER_API const infer_json *infer_json_get(const infer_json *v, const char *name);
-/* A string, zero-terminated (it may hold zeros too: *n bytes; n may be NULL); NULL when v is none. */
+/* A string, zero-terminated (it may also contain zeros: *n is its length in bytes; n may be NULL); NULL when v is not a
+ * string. */
 INFER_API const char *infer_json_string(const infer_json *v, size_t *n);
-/* A number (TRUE is 1); 0 when v is none. INT is exact within 64 bits; larger whole numbers are FLOAT. */
+/* A number (TRUE is 1); 0 when v is not a number. INT is exact within 64 bits; larger whole numbers are FLOAT. */
 INFER_API int64_t infer_json_int(const infer_json *v);
 INFER_API double infer_json_number(const infer_json *v);
-/* Write a value as text: indent < 0 = one line, as Python's json.dumps does; else spaces per level, at most 64. Returns
- * the full length in *len; writes at most cap bytes with a terminating zero. out may be NULL when cap is 0.
+/* Write a value as text: indent < 0 = on one line, like Python's json.dumps; else spaces per level, at most 64. Returns
+ * the full length in *len; writes at most cap bytes, including a terminating zero. out may be NULL when cap is 0.
  * INFER_ERR_ARGUMENT: a larger indent; INFER_ERR_MEMORY: also a text of more than 256 MiB. */
 INFER_API infer_result infer_json_write(const infer_json *v, int32_t indent, char *out, size_t cap, size_t *len);
 
 /* ---- chat templates --------------------------------------------------------------------------- */
 
-/* A stretch of a rendered text. from_message 1 = it came from the variables given (what a user typed is there): special
+/* A span of a rendered text. from_message 1 = it came from the variables (including whatever a user typed): special
  * tokens are never parsed in it, and infer_chat_format makes no marks of it. 0 = it is the template's own text. */
 typedef struct infer_segment {
     const char *text; /* n bytes, not zero-terminated */
@@ -46,19 +47,19 @@ typedef struct infer_segment {
     int32_t from_message;
 } infer_segment;
 
-/* A Jinja template, parsed; never changes, threads may share it. */
+/* A parsed Jinja template; immutable, may be shared by threads. */
 typedef struct infer_template infer_template;
 /* Zero in any field means the default. */
 typedef struct infer_template_params {
     const infer_json *trusted; /* object of more variables, whose text counts as the template's own (bos_token, ...) */
     const char *now;             /* "YYYY-MM-DD HH:MM:SS" for strftime_now; NULL = the local clock */
-    uint64_t max_steps;          /* of work, about one for each operation and item (20,000,000) */
+    uint64_t max_steps;          /* units of work, about one for each operation and item (20,000,000) */
     uint64_t max_output;         /* bytes (64 MiB) */
-    uint64_t max_memory; /* bytes while rendering (64 MiB, 10 times the template and 32 times the variables; at most
+    uint64_t max_memory; /* bytes while rendering (64 MiB + 10 times the template + 32 times the variables; at most
                                   * 1 GiB) */
     infer_limits limits;         /* seconds (2), cancel */
 } infer_template_params;
-/* What infer_template_render made: the text (zero-terminated), and the segments that it consists of, in order. */
+/* The result of infer_template_render: the text (zero-terminated), and the segments that make it up, in order. */
 typedef struct infer_rendering {
     const char *text;
     size_t n;
@@ -66,18 +67,20 @@ typedef struct infer_rendering {
     size_t n_segments;
 } infer_rendering;
 
-/* Parse a template: Jinja2 as Hugging Face's transformers sets it up (trim_blocks, lstrip_blocks, loop controls,
- * tojson without escaping, raise_exception, strftime_now, generation blocks). Whole numbers have 64 bits; more is an
- * error. text need not live on. Errors: FORMAT (syntax; the message has line and column), UNSUPPORTED (a construct that
- * is known and not offered, such as include; a text of more than 1 MiB), MEMORY. allocator may be NULL. */
+/* Parse a template: Jinja2 as Hugging Face's transformers sets it up (trim_blocks, lstrip_blocks, loop controls, tojson
+ * without escaping, raise_exception, strftime_now, generation blocks). Integers are limited to 64 bits; exceeding that
+ * is an error. text may be freed after the call. Errors: FORMAT (syntax; the message has line and column), UNSUPPORTED
+ * (a construct that is recognised but not supported, such as include; a text of more than 1 MiB), MEMORY. allocator may
+ * be NULL. */
 INFER_API infer_result infer_template_create(infer_template **out, const char *text, size_t n,
                                              const infer_allocator *allocator, infer_error *err);
-/* NULL is accepted. Renderings of it stay. */
+/* NULL is accepted. Its renderings remain valid. */
 INFER_API void infer_template_destroy(infer_template *t);
 /* Render with the members of context as variables (an object; NULL = none). params may be NULL. Nothing outside context
- * and params is read, but for the clock. Errors: STATE when the template called raise_exception (the message is its
- * text); FORMAT when an operation of the template failed (the message has line and column); ARGUMENT when context is no
- * object; UNSUPPORTED; MEMORY when a limit of params was passed, LIMIT when it was that of the clock; CANCELLED. */
+ * and params is read, except the clock. Errors: STATE when the template called raise_exception (the message is its
+ * text); FORMAT when an operation of the template failed (the message has line and column); ARGUMENT when context is
+ * not an object; UNSUPPORTED; MEMORY when a limit of params was exceeded, LIMIT when it was the time limit;
+ * CANCELLED. */
 INFER_API infer_result infer_template_render(const infer_template *t, const infer_json *context,
                                              const infer_template_params *params, infer_rendering **out,
                                              infer_error *err);
@@ -86,14 +89,14 @@ INFER_API void infer_rendering_free(infer_rendering *r);
 
 /* ---- replies ---------------------------------------------------------------------------------- */
 
-/* A tool call of a reply. Texts are zero-terminated. */
+/* A tool call in a reply. Strings are zero-terminated. */
 typedef struct infer_chat_call {
     const char *id;        /* the model's, or "callNNNNN" where its format has none */
     const char *name;
     const char *arguments; /* a JSON object on one line, n_arguments bytes */
     size_t n_arguments;
 } infer_chat_call;
-/* A reply so far. Belongs to its parser and changes with it. */
+/* The reply so far. Owned by its parser and changes with it. */
 typedef struct infer_chat_reply {
     const char *content;   /* n_content bytes, zero-terminated; "" = none */
     size_t n_content;
@@ -118,34 +121,36 @@ typedef struct infer_chat_delta {
 } infer_chat_delta;
 typedef int (*infer_chat_fn)(void *user, const infer_chat_delta *delta); /* non-zero = stop */
 
-/* Reads a reply as it streams. Belongs to one thread at a time. */
+/* Parses a reply as it streams. Belongs to one thread at a time. */
 typedef struct infer_chat_parser infer_chat_parser;
 typedef struct infer_chat_parser_params {
-    const char *format;    /* a name as infer_chat_parser_format gives it; NULL = recognised in the template */
+    const char *format;    /* a name as returned by infer_chat_parser_format; NULL = recognised from the template */
     const char *template_text; /* zero-terminated; NULL = the model's own */
-    const char *tools;     /* the tools the model was told of (JSON, as for infer_chat_format); they give the types of
-                            * arguments in formats that write values without quotes. NULL = none are known */
-    const char *prompt;    /* the prompt, or its end: it may have opened the reasoning already. NULL = it has not */
-    int64_t first_call;    /* number in the first made-up id */
+    const char *tools;     /* the tools that the model was given (JSON, as for infer_chat_format); they define the types
+                            * of arguments in formats that write values without quotes. NULL = none are known */
+    const char *prompt;    /* the prompt, or its end: it may already have opened the reasoning. NULL = it has not */
+    int64_t first_call;    /* number in the first generated id */
     infer_chat_fn fn;      /* may be NULL */
     void *user;
     infer_allocator allocator;
 } infer_chat_parser_params;
-/* A parser for one reply. How a model writes calls and reasoning is recognised by words in its template, from a table;
- * a template that teaches no way gets "plain": all is content. model may be NULL when format or template_text is given;
- * params may be NULL when there is a model. Errors: ARGUMENT (no such format, no template), FORMAT (tools), MEMORY. */
+/* Create a parser for one reply. How a model writes calls and reasoning is recognised from words in its template, using
+ * a table; when a template teaches no format, "plain" is used: everything is content. model may be NULL when format or
+ * template_text is given; params may be NULL when there is a model. Errors: ARGUMENT (no such format, no template),
+ * FORMAT (tools), MEMORY. */
 INFER_API infer_result infer_chat_parser_create(infer_chat_parser **out, const infer_model *model,
                                                 const infer_chat_parser_params *params, infer_error *err);
-/* NULL is accepted. INFER_ERR_STATE, and nothing has happened, in a callback of it. */
+/* NULL is accepted. INFER_ERR_STATE, and nothing changes, when called from one of its own callbacks. */
 INFER_API infer_result infer_chat_parser_destroy(infer_chat_parser *parser);
-/* More of the reply, with the text of control tokens, cut anywhere. What may be the beginning of a mark is held back. A
- * call is told when it is complete; text that only began like one is content. INFER_CANCELLED: fn asked to stop. */
+/* Feed more of the reply, including the text of control tokens, split anywhere. What may be the beginning of a mark is
+ * held back. A call is reported when it is complete; text that only began like one is content. INFER_CANCELLED: fn
+ * asked to stop. */
 INFER_API infer_result infer_chat_parser_feed(infer_chat_parser *parser, const char *text, size_t n);
-/* The reply has ended: what was held back is given out. */
+/* The reply has ended: emit what was held back. */
 INFER_API infer_result infer_chat_parser_finish(infer_chat_parser *parser);
-/* What there is so far; never NULL. Texts are valid until the next call. */
+/* The reply so far; never NULL. Strings are valid until the next call. */
 INFER_API const infer_chat_reply *infer_chat_parser_reply(infer_chat_parser *parser);
-/* "hermes/think": how calls are written, and behind '/' how reasoning is (nothing = not at all). */
+/* For example "hermes/think": how calls are written and, after '/', how reasoning is (nothing = not at all). */
 INFER_API const char *infer_chat_parser_format(const infer_chat_parser *parser);
 
 #endif

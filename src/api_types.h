@@ -9,31 +9,31 @@ typedef struct infer_model infer_model;     /* an open file: immutable, may be s
 typedef struct infer_context infer_context; /* threads, scratch and cache that sessions share */
 typedef struct infer_session infer_session; /* one timeline of tokens; belongs to one thread at a time */
 typedef struct infer_sampler infer_sampler; /* logits -> token; belongs to one thread at a time */
-typedef struct infer_grammar infer_grammar; /* what a reply may be; belongs to one thread at a time */
+typedef struct infer_grammar infer_grammar; /* constrains replies; belongs to one thread at a time */
 typedef int32_t infer_token;                /* index into the vocabulary, 0 .. vocab-1 */
 
-/* What a call answers. Above 0: it stopped for a reason that is no error. Below 0: an error. */
+/* The result of a call. Above 0: it stopped early for a reason that is not an error. Below 0: an error. */
 typedef enum infer_result {
     INFER_OK = 0,
     INFER_CANCELLED = 1,        /* infer_session_cancel or a callback asked to stop */
     INFER_CONTEXT_FULL = 2,     /* the tokens do not fit; nothing was evaluated */
     INFER_ERR_ARGUMENT = -1,    /* a bad argument: NULL, out of range, or objects that do not belong together */
-    INFER_ERR_MEMORY = -2,      /* an allocation failed, or max_memory would be passed */
+    INFER_ERR_MEMORY = -2,      /* an allocation failed, or max_memory would be exceeded */
     INFER_ERR_IO = -3,          /* the file cannot be opened or read */
     INFER_ERR_FORMAT = -4,      /* the file or the text is malformed */
-    INFER_ERR_UNSUPPORTED = -5, /* well formed, but this build cannot do it; the message names what is missing */
+    INFER_ERR_UNSUPPORTED = -5, /* well-formed, but this build does not support it; the message names what is missing */
     INFER_ERR_DEVICE = -6,      /* a GPU or its driver failed */
     INFER_ERR_STATE = -7,       /* the object is not in a state that allows the call */
     INFER_ERR_LIMIT = -8        /* the call took longer than its infer_limits allow */
 } infer_result;
 
-/* Filled by calls that take one (it may be NULL). On success code is INFER_OK and message is "". */
+/* Filled in by calls that take one (it may be NULL). On success code is INFER_OK and message is "". */
 typedef struct infer_error {
     infer_result code;
     char message[508]; /* UTF-8, one line, zero-terminated; names the key, tensor or argument */
 } infer_error;
 
-enum { INFER_MAX_DEVICES = 8 }; /* that one model uses at once */
+enum { INFER_MAX_DEVICES = 8 }; /* devices that one model can use at once */
 typedef enum infer_backend {
     INFER_AUTO = 0,
     INFER_CPU = 1,
@@ -43,8 +43,8 @@ typedef enum infer_backend {
     INFER_METAL = 5
 } infer_backend;
 
-/* CPU levels, as `infer devices` lists them. A level is the set of instructions up to and including the
- * named ones; instructions that the CPU lacks are never used, whatever is asked. */
+/* CPU levels, as `infer devices` lists them. A level is the set of instructions up to and including the named ones;
+ * instructions that the CPU lacks are never used, whatever level is requested. */
 typedef enum infer_cpu_level {
     INFER_CPU_BEST = 0,
     INFER_CPU_SCALAR = 1,
@@ -57,12 +57,12 @@ typedef enum infer_cpu_level {
     INFER_CPU_NEON = 8,
     INFER_CPU_DOTPROD = 9,
     INFER_CPU_I8MM = 10,
-    INFER_CPU_RVV = 11,    /* RISC-V vectors 1.0, when the compiler's target has them */
+    INFER_CPU_RVV = 11,    /* RISC-V vectors 1.0, if the compiler's target has them */
     INFER_CPU_SIMD128 = 12 /* WebAssembly's, likewise */
 } infer_cpu_level;
 
 /* How keys and values are stored in the cache. Q8_0 and Q4_0: as in files, blocks of 32 values of a head with a scale
- * (a head's last block is filled up with zeros). */
+ * (a head's last block is padded with zeros). */
 typedef enum infer_kv_type {
     INFER_KV_DEFAULT = 0, /* F16 */
     INFER_KV_F32 = 1,
@@ -74,18 +74,19 @@ typedef enum infer_kv_type {
 
 /* ---- callbacks ------------------------------------------------------------------------------ */
 
-/* Memory. Both functions or neither (then malloc and free). alloc returns memory or NULL; align (a power of two, at
- * most 64) is what the library would like, and it aligns inside the block itself when it gets less. free gets the size
- * that alloc was asked for. Called from the threads that call the library, never from the library's own. */
+/* Memory. Set both functions or neither (then malloc and free are used). alloc returns memory or NULL; align (a power
+ * of two, at most 64) is the preferred alignment, and the library aligns inside the block itself when it gets less.
+ * free receives the size that was passed to alloc. Called from the threads that call the library, never from the
+ * library's own threads. */
 typedef struct infer_allocator {
     void *user;
     void *(*alloc)(void *user, size_t size, size_t align);
     void (*free)(void *user, void *p, size_t size);
 } infer_allocator;
 
-/* A file of the caller's. read copies n bytes at offset into dst and returns the number copied (less than n is
- * an error). mapped, when not NULL, is the whole file in memory and read is not called. Calls come from one
- * thread at a time for one model. */
+/* A file supplied by the caller. read copies n bytes at offset into dst and returns the number copied (less than n is
+ * an error). If mapped is not NULL, it is the whole file in memory and read is not called. For one model, calls come
+ * from one thread at a time. */
 typedef struct infer_io {
     void *user;
     size_t (*read)(void *user, uint64_t offset, void *dst, size_t n);
@@ -93,10 +94,10 @@ typedef struct infer_io {
     const void *mapped;
 } infer_io;
 
-/* Compiled GPU kernels, kept by the caller between runs. key is a short printable string, the same for the same kernels
- * on the same device and driver. get returns the size of what is kept under it (0 = nothing) and copies it to dst when
- * that is at most cap (dst is NULL when cap is 0). Bytes that the driver does not accept are compiled anew and put
- * again. Called while a model opens and while a context is created, by the threads that do that. */
+/* Compiled GPU kernels, cached by the caller between runs. key is a short printable string, the same for the same
+ * kernels on the same device and driver. get returns the size of what is stored under it (0 = nothing) and copies it to
+ * dst when that size is at most cap (dst is NULL when cap is 0). If the driver rejects the bytes, the kernels are
+ * recompiled and put again. Called while a model opens and while a context is created, by the threads that do so. */
 typedef struct infer_cache {
     void *user;
     size_t (*get)(void *user, const char *key, void *dst, size_t cap);
@@ -109,58 +110,58 @@ typedef int (*infer_progress_fn)(void *user, float done);                  /* do
 typedef int (*infer_text_fn)(void *user, const char *utf8, size_t n);      /* whole characters; non-zero = stop */
 typedef size_t (*infer_write_fn)(void *user, const void *data, size_t n);  /* returns bytes written */
 typedef size_t (*infer_read_fn)(void *user, void *data, size_t n);         /* returns bytes read */
-/* Run task(arg, i) for i in 0..n-1, in any order, on any threads, and return when all are done. */
+/* Run task(arg, i) for i in 0..n-1, in any order, on any threads, and return when all of them are done. */
 typedef void (*infer_parallel_fn)(void *user, int n, void (*task)(void *arg, int i), void *arg);
 /* One named step of the forward pass: x is rows x cols floats, valid during the call. layer is -1 outside layers. */
 typedef void (*infer_trace_fn)(void *user, int layer, const char *step, const float *x, size_t rows, size_t cols);
 
 /* ---- parameters: all zero means all defaults ------------------------------------------------ */
 
-/* How long a call may go on that is no eval: rendering, compiling a grammar or a schema, tokenizing, opening. Work and
- * memory of each are limited besides: SECURITY.md has the table. */
+/* Time limit of a call that is not an eval: rendering, compiling a grammar or a schema, tokenizing, opening. The work
+ * and memory of each are limited as well: see the table in SECURITY.md. */
 typedef struct infer_limits {
-    double seconds; /* of the clock; 0 = the call's default, below 0 = no limit. Passing it is INFER_ERR_LIMIT */
+    double seconds; /* wall clock; 0 = the call's default, below 0 = no limit. Exceeding it is INFER_ERR_LIMIT */
     int (*cancel)(
-        void *user); /* asked now and then, on the calling thread; non-zero = stop: INFER_CANCELLED. Or NULL */
+        void *user); /* called now and then, on the calling thread; non-zero = stop: INFER_CANCELLED. May be NULL */
     void *user;
 } infer_limits;
 
 typedef struct infer_context_params {
-    int32_t threads; /* 0 = number of cores, at most 64; 1 when all layers are on a GPU. At most 4 a core are started */
-    int32_t batch;   /* most rows in one pass over the weights; 0 = 512 */
-    int32_t cells;   /* cache positions in all, handed out in pages of 16; 0 = the model's context, at most 4096 */
+    int32_t threads; /* 0 = number of cores, at most 64; 1 when all layers are on a GPU. At most 4 per core start */
+    int32_t batch;   /* maximum rows in one pass over the weights; 0 = 512 */
+    int32_t cells;   /* total cache positions, allocated in pages of 16; 0 = the model's context, at most 4096 */
     int32_t kv_type; /* infer_kv_type */
     int32_t keep;    /* positions kept behind a sliding window so that rewinding is free; 0 = 64 */
-    int32_t sessions; /* sessions that cache is reserved for in sliding-window layers; 0 = 2 in a session's own context
+    int32_t sessions; /* sessions for which sliding-window layers reserve cache; 0 = 2 in a session's own context
                        * (itself and a fork), 16 in a shared one. More may exist while pages are left */
     int32_t profile; /* 1 = time every operation for infer_session_profile; costs a few percent */
-    int32_t snapshot_every; /* models with recurrent layers: a session keeps their state every so many positions, and at
-                             * ends of evals, the last 8 of them: going back evaluates again from there; 0 = 512 */
+    int32_t snapshot_every; /* models with recurrent layers: a session saves their state every so many positions, and at
+                             * ends of evals, keeping the last 8: a rewind re-evaluates from there; 0 = 512 */
 } infer_context_params;
 
 typedef struct infer_model_params {
-    int32_t backend;           /* infer_backend; AUTO = that of `device`, or see section 13. One that is asked for must
-                                * work */
-    int32_t device;            /* number that `infer devices` prints + 1; 0 = best of the backend, or as many of its
+    int32_t backend;           /* infer_backend; AUTO = that of `device`, or see section 13. An explicitly requested one
+                                * must work */
+    int32_t device;            /* number that `infer devices` prints + 1; 0 = the backend's best, or as many of its
                                 * devices as the layers need */
-    int32_t devices[INFER_MAX_DEVICES]; /* several devices of one backend, numbers as `device`, ended by 0: the layers
-                                * are split over them in this order. The same one may come twice */
+    int32_t devices[INFER_MAX_DEVICES]; /* several devices of one backend, numbers as `device`, terminated by 0: the
+                                * layers are split over them in this order. The same one may occur twice */
     float shares[INFER_MAX_DEVICES]; /* how many layers each of `devices` gets, in proportion; all 0 = by free memory */
     int32_t gpu_layers;        /* with a GPU backend: 0 = as many as fit, -1 = none, n = the first n; the embedding goes
                                 * with the first, the output head with the last; the rest runs on the CPU */
-    infer_context_params fit;  /* the context that as many as fit leave room for: what infer_context_create will get,
+    infer_context_params fit;  /* the context that "as many as fit" leaves room for: what infer_context_create will get,
                                 * or session_params.own, its cells being session_params.context */
     int32_t cpu_level;         /* infer_cpu_level: use no instructions beyond it */
-    int32_t exact;             /* 1 = decode weights exactly, activations in F32 everywhere: the definition; slower */
+    int32_t exact;             /* 1 = decode weights exactly, activations in F32 everywhere: the reference; slower */
     int32_t no_mmap;           /* 1 = read the file into memory instead of mapping it; -1 = map it even when every
                                 * user may write to it: see section 11 */
     int32_t vocab_only;        /* 1 = metadata, tensors by name and text only; sessions are refused */
     int32_t allow_default_pre; /* 1 = a vocabulary without a known pre-tokenizer uses "default", with a warning */
-    int32_t allow_unknown;     /* 1 = go on without keys and tensors that nobody here knows the use of, a warning for
+    int32_t allow_unknown;     /* 1 = ignore keys and tensors that the library does not recognise, with a warning for
                                 * each: see section 4 */
     const char *pre;           /* overrides tokenizer.ggml.pre; NULL = as the file says */
-    int32_t gpu_unchecked;     /* 1 = take a GPU without checking its kernels beside the CPU first: see section 13 */
-    uint64_t max_memory;       /* bytes of the host's memory for weights, cache and scratch together; 0 = no limit */
+    int32_t gpu_unchecked;     /* 1 = use a GPU without first checking its kernels against the CPU: see section 13 */
+    uint64_t max_memory;       /* bytes of host memory for weights, cache and scratch together; 0 = no limit */
     infer_allocator allocator;
     infer_cache cache;
     infer_log_fn log;
@@ -169,13 +170,13 @@ typedef struct infer_model_params {
     void *progress_user;
     infer_parallel_fn parallel; /* NULL = the library's own threads */
     void *parallel_user;
-    infer_limits limits; /* of every call that tokenizes a text: seconds (none), cancel, which threads may ask at once.
-                          * Evals have infer_session_params.progress */
+    infer_limits limits; /* for every call that tokenizes a text: seconds (none), cancel (several threads may call it at
+                          * once). Evals have infer_session_params.progress */
 } infer_model_params;
 
 typedef struct infer_session_params {
-    int32_t context;          /* most positions; 0 = the model's, at most 4096 (and the shared context's cells) */
-    infer_context_params own; /* for infer_session_create, which makes a context for this session alone;
+    int32_t context;          /* maximum positions; 0 = the model's, at most 4096 (and the shared context's cells) */
+    infer_context_params own; /* for infer_session_create, which creates a context for this session alone;
                                * own.cells 0 = as many as `context` */
     infer_progress_fn progress; /* called between passes of a long eval; non-zero cancels */
     void *progress_user;
@@ -192,7 +193,7 @@ enum {
                           * INFER_OUT_HIDDEN alone keeps every token's hidden state and no logits */
 };
 
-/* One session's share of a pass: n tokens, or n rows of embeddings (n x width floats), one of the two. */
+/* One session's share of a pass: either n tokens or n rows of embeddings (n x width floats). */
 typedef struct infer_step {
     infer_session *session;
     const infer_token *tokens;
@@ -206,7 +207,7 @@ typedef struct infer_step {
 typedef struct infer_model_info {
     const char *arch;  /* general.architecture */
     const char *name;  /* general.name or "" */
-    const char *quant; /* storage type that holds most weights, e.g. "Q4_K" */
+    const char *quant; /* storage type of most weights, e.g. "Q4_K" */
     uint64_t parameters, file_bytes;
     int32_t vocab, context, layers, width; /* 0 where the file does not say */
     int32_t computes;       /* 1 = sessions can be created; 0 = metadata, tensors and text only */
@@ -217,26 +218,26 @@ typedef struct infer_model_info {
 /* A device's part of infer_memory. */
 typedef struct infer_device_memory {
     int32_t device;                  /* as infer_device_get numbers it */
-    int32_t layers;                  /* that run on it */
+    int32_t layers;                  /* layers that run on it */
     uint64_t weights, cache, scratch;
-    uint64_t free;                   /* of its memory when the model was opened, less a reserve when the API does not
-                                      * tell what is free */
+    uint64_t free;                   /* free bytes of its memory when the model was opened, minus a reserve when the API
+                                      * does not report what is free */
 } infer_device_memory;
 
 /* Bytes that a model and a context need. */
 typedef struct infer_memory {
     uint64_t weights; /* the mapped file, or the tensors when they were read into memory */
     uint64_t cache;   /* keys and values of layers on the CPU */
-    uint64_t scratch; /* activations, tables, vocabulary: everything else in the host's memory */
+    uint64_t scratch; /* activations, tables, vocabulary: everything else in host memory */
     uint64_t device;  /* weights, cache and activations on all GPUs together */
-    int32_t layers;   /* of the model, on the CPU and on GPUs */
+    int32_t layers;   /* layers of the model, on the CPU and on GPUs */
     int32_t n_devices;
     infer_device_memory devices[INFER_MAX_DEVICES]; /* n_devices of them, in the order of their layers */
 } infer_memory;
 
 typedef struct infer_stats {
     uint64_t prompt_tokens, new_tokens; /* tokens evaluated in steps of more than one token / of one token */
-    uint64_t reevaluated;               /* tokens computed again because a rewind went behind the kept window */
+    uint64_t reevaluated;               /* tokens recomputed because a rewind went behind the kept window */
     double prompt_seconds, new_seconds;
     uint64_t bytes_up, bytes_down, launches, syncs; /* device traffic of the last eval; 0 on CPU */
     uint64_t weight_bytes;                          /* bytes of weights that one token reads */
@@ -251,30 +252,30 @@ typedef struct infer_profile_row {
 typedef struct infer_device_info {
     int32_t backend, device; /* infer_backend; number of the device, the CPU is 0 */
     int32_t unified;         /* shares its memory with the CPU */
-    int32_t usable;          /* 0: why_not tells; name is empty for an API without devices */
-    int32_t automatic;       /* what INFER_AUTO takes */
-    int32_t processor;       /* a CPU: device 0, and devices of OpenCL that run on it. INFER_AUTO takes none of those */
+    int32_t usable;          /* 0: see why_not; name is empty for an API without devices */
+    int32_t automatic;       /* INFER_AUTO selects it */
+    int32_t processor;       /* a CPU: device 0, and OpenCL devices that run on it; INFER_AUTO never selects those */
     char name[120];
-    uint64_t total, free;    /* bytes of memory; free is total where the API does not say, and on CUDA devices that the
-                              * process does not use yet (asking would take memory of them). Of device 0: the machine's,
-                              * or what the process's container may have; 0 = not known. Its free counts caches that
-                              * the system would give back, mapped files among them */
+    uint64_t total, free;    /* bytes of memory; free equals total where the API does not report it, and on CUDA devices
+                              * that the process does not use yet (querying would take up their memory). For device 0:
+                              * the machine's, or what the process's container may have; 0 = not known. Its free
+                              * includes caches that the system would give back, mapped files among them */
     char why_not[120];
 } infer_device_info;
 
-/* One row of infer_device_check: the worst of some inputs of an operation, with the kernels of one program. Texts live
- * as long as the call of infer_kernel_fn. */
+/* One row of infer_device_check: the worst result over several inputs of an operation, with the kernels of one program.
+ * Strings are valid during the call of infer_kernel_fn. */
 enum { INFER_KERNEL_OK = 0, INFER_KERNEL_DIFFERS = 1, INFER_KERNEL_FAILED = 2, INFER_KERNEL_NOT_BUILT = 3 };
 typedef struct infer_kernel_check {
     int32_t verdict;     /* INFER_KERNEL_*; NOT_BUILT: the device's compiler refused the program */
-    const char *program; /* "base", "kv_f16" (a type of cache), "q4_k" (a storage type): what is compiled as one */
+    const char *program; /* "base", "kv_f16" (a type of cache), "q4_k" (a storage type): what is compiled as one unit */
     const char *check;   /* "norm", "many rows", ... */
-    const char *kernels; /* that ran, separated by spaces; when one differs those that may be the cause */
+    const char *kernels; /* that ran, separated by spaces; when one differs, those that may be the cause */
     const char *input;   /* sizes and kinds */
     const char *message; /* what is wrong, "" when nothing is */
-    double error, limit; /* largest difference from the CPU's result, as a share of the size of its terms; 1e30: other
-                          * bits where they should be the same, or no number */
-    double nmse, nmse_limit; /* sum (a-b)^2 / sum b^2, where last digits may round to the neighbour; else 0 */
+    double error, limit; /* largest difference from the CPU's result, relative to the size of its terms; 1e30: different
+                          * bits where they should be the same, or not a number */
+    double nmse, nmse_limit; /* sum (a-b)^2 / sum b^2, where last digits may round to the neighbouring value; else 0 */
 } infer_kernel_check;
 typedef int (*infer_kernel_fn)(void *user, const infer_kernel_check *row); /* non-zero = stop: CANCELLED */
 
@@ -295,13 +296,13 @@ typedef struct infer_tensor_info {
     uint64_t bytes;
 } infer_tensor_info;
 
-/* A metadata value. Strings and arrays point into the model and live as long as it does. */
+/* A metadata value. Strings and arrays point into the model and are valid as long as it is open. */
 enum { INFER_META_UINT = 1, INFER_META_INT, INFER_META_FLOAT, INFER_META_BOOL, INFER_META_STRING, INFER_META_ARRAY };
 typedef struct infer_meta {
     int32_t kind;    /* INFER_META_* */
     int32_t element; /* of an array: the kind of its elements, else 0 */
     int32_t type;    /* GGUF value type 0..12 (of the elements for an array) */
-    uint64_t n;      /* length in bytes of a string, in elements of an array */
+    uint64_t n;      /* length: bytes of a string, elements of an array */
     uint64_t u;      /* UINT and BOOL */
     int64_t i;       /* INT */
     double f;        /* FLOAT; for UINT, INT and BOOL the same number */

@@ -55,8 +55,10 @@ static void test_api_library(void) {
     CHECK(infer_cpu_level_name(99, &usable) == NULL && usable == 0 && infer_cpu_level_name(-1, NULL) == NULL);
     for (i = 0; infer_arch_name(i); i++) {
         CHECK(infer_arch_name(i)[0] != 0 && infer_arch_reference(i) != NULL);
+        CHECK(infer_arch_layers(i)[0] != 0 && infer_arch_lacks(i) != NULL);
         found += strcmp(infer_arch_name(i), "llama") == 0;
     }
+    CHECK(infer_arch_layers(i) == NULL && infer_arch_layers(-1) == NULL && infer_arch_lacks(i) == NULL && infer_arch_lacks(-1) == NULL);
     CHECK(found == 1 && infer_arch_reference(i) == NULL && infer_arch_name(-1) == NULL && infer_arch_reference(-1) == NULL);
     CHECK_STR(infer_type_name(8), "Q8_0");
     CHECK(infer_type_name(4) == NULL && infer_type_name(-1) == NULL && infer_type_name(9999) == NULL);

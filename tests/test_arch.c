@@ -330,6 +330,78 @@ static void test_arch_all_proven(void) {
     CHECK(i >= 132);
 }
 
+/* 1 when `list`, names separated by ", ", has this one. */
+static int arch_listed(const char *list, const char *name) {
+    const size_t n = strlen(name);
+    const char *at = list;
+    for (; (at = strstr(at, name)) != NULL; at++)
+        if ((at == list || at[-1] == ' ') && (!at[n] || at[n] == ',')) return 1;
+    return 0;
+}
+
+static void arch_list_add(char *list, size_t cap, const char *name) {
+    const size_t used = strlen(list);
+    if (!arch_listed(list, name)) snprintf(list + used, cap - used, "%s%s", used ? ", " : "", name);
+}
+
+/* Adds the kinds of a model's sublayers, and what devices lack for them. */
+static void arch_layers_of(const infer_model *m, uint64_t *kinds, char *lacks, size_t cap) {
+    int32_t i, k;
+    for (i = 0; i < m->hp.n_layer; i++)
+        for (k = 0; k < m->layers[i].n_parts; k++) {
+            const infer__sublayer_kind *kind = m->layers[i].parts[k].kind;
+            *kinds |= (uint64_t)1 << (kind - INFER__SUBLAYER_KINDS);
+#ifndef INFER_NO_GPU
+            if (kind->lacks && kind->lacks(&infer__gpu_ops, &m->layers[i]))
+                arch_list_add(lacks, cap, kind->lacks(&infer__gpu_ops, &m->layers[i]));
+#else
+            (void)lacks, (void)cap;
+#endif
+        }
+}
+
+/* What rows say of their layers and of devices is what their files show; with all references, nothing else. */
+static void test_arch_layers_of_rows(void) {
+    static uint64_t kinds[256];
+    static char lacks[256][256];
+    const infer__arch *row;
+    int32_t i, k;
+    size_t j;
+    const int all = check_reference("archs") != NULL;
+    memset(kinds, 0, sizeof kinds);
+    memset(lacks, 0, sizeof lacks);
+    for (j = 0; j < sizeof ARCH_FILES / sizeof *ARCH_FILES; j++) {
+        const char *path;
+        infer_model *m = NULL;
+        check_detail = arch_file = ARCH_FILES[j];
+        if ((path = arch_path("gguf")) == NULL) continue;
+        CHECK(infer_model_open(&m, path, NULL, NULL) == INFER_OK);
+        if (!m) continue;
+        for (i = 0; infer__arch_row(i) != m->arch; i++) {}
+        CHECK(i < 256 && INFER__SUBLAYER_COUNT <= 64);
+        arch_layers_of(m, &kinds[i], lacks[i], sizeof lacks[i]);
+        CHECK(infer_model_close(m) == INFER_OK);
+    }
+    for (i = 0; (row = infer__arch_row(i)) != NULL; i++) {
+        char has[512] = "";
+        const char *said = infer_arch_layers(i);
+#ifndef INFER_NO_GPU
+        char *name;
+#endif
+        check_detail = row->name;
+        for (k = 1; k < INFER__SUBLAYER_COUNT; k++) {
+            if (!(kinds[i] >> k & 1)) continue;
+            arch_list_add(has, sizeof has, INFER__SUBLAYER_KINDS[k].name);
+            CHECK(arch_listed(said, INFER__SUBLAYER_KINDS[k].name));
+        }
+        if (all) CHECK_STR(said, has);
+#ifndef INFER_NO_GPU
+        if (all) CHECK_STR(infer_arch_lacks(i), lacks[i]);
+        for (name = strtok(lacks[i], ","); name; name = strtok(NULL, ",")) CHECK(arch_listed(infer_arch_lacks(i), name + (*name == ' ')));
+#endif
+    }
+}
+
 /* Where llama.cpp computes something else than the published code (docs/architectures.md): its recording fits when the
  * model is changed to do the same, so that there is no other difference. */
 static infer__arch arch_changed;
@@ -394,5 +466,6 @@ static void suite_arch(void) {
         check_run(name, arch_run);
     }
     RUN(test_arch_all_proven);
+    RUN(test_arch_layers_of_rows);
     RUN(test_arch_otherwise);
 }

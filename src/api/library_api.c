@@ -181,6 +181,16 @@ INFER_API const char *infer_arch_reference(int32_t index) {
     return !a ? NULL : a->reference ? a->reference : "";
 }
 
+INFER_API const char *infer_arch_layers(int32_t index) {
+    const infer__arch *a = index < 0 ? NULL : infer__arch_row(index);
+    return !a ? NULL : a->layers ? a->layers : "attention, dense FFN";
+}
+
+INFER_API const char *infer_arch_lacks(int32_t index) {
+    const infer__arch *a = index < 0 ? NULL : infer__arch_row(index);
+    return !a ? NULL : a->lacks ? a->lacks : "";
+}
+
 INFER_API const char *infer_type_name(int32_t id) {
     const infer__quant *q = infer__quant_find(id, NULL);
     return q ? q->name : NULL;

@@ -123,6 +123,8 @@ typedef struct infer__arch {
                              * =names, separated by spaces */
     const char *drop;       /* and those that one would read, but the model's own code does not */
     const char *idle;       /* keys that it does not use either, separated by spaces: see keys.c */
+    const char *layers;     /* kinds of its sublayers, as in kinds.c's order; NULL = attention and a dense FFN */
+    const char *lacks;      /* what of it devices have no kernels for; NULL = nothing */
     const char *reference;  /* what its results are tested against */
 } infer__arch;
 

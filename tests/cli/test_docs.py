@@ -70,9 +70,12 @@ def main():
     check(code == 0 and out.startswith("Once upon a time" + STORY), "make run prints %r %s" % (out[:120], err[-200:]))
 
     # lists and names
-    archs = [l.split()[0] for l in run(INFER, "info", "--archs")[1].splitlines() if l.strip()]
-    for name in re.search(r"\| Architectures \| (.*?);", readme).group(1).split(", "):
-        check(name in archs, "the README lists %s, `info --archs` does not" % name)
+    archs = [l.split()[0] for l in run(INFER, "info", "--archs")[1].splitlines()]
+    listed = re.search(r"\| Architectures \| (.*?)\. \[", readme).group(1)
+    listed = [re.sub(r" \(.*\)$", "", name) for name in re.split(r", |; [\w ]+: ", listed)]
+    for name in set(listed) - set(archs):
+        check(False, "the README lists %s, `info --archs` does not" % name)
+    check(set(archs) <= set(listed), "the README does not list %s" % ", ".join(sorted(set(archs) - set(listed))))
     for name in archs:
         check(re.search(r"\b%s\b" % re.escape(name), readme), "`info --archs` lists %s, the README does not" % name)
     targets = set(re.findall(r"^([a-z]+):", read("Makefile"), re.M))

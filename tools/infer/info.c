@@ -390,15 +390,20 @@ static void print_archs(int json) {
     const char *name;
     if (json) putchar('[');
     for (i = 0; (name = infer_arch_name(i)) != NULL; i++) {
-        const char *proof = infer_arch_reference(i);
+        const char *proof = infer_arch_reference(i), *layers = infer_arch_layers(i), *lacks = infer_arch_lacks(i);
         if (json) {
             printf("%s{\"name\": ", i ? ", " : "");
             json_text(stdout, name);
+            printf(", \"layers\": ");
+            json_text(stdout, layers);
+            printf(", \"devices_lack\": ");
+            json_text(stdout, lacks);
             printf(", \"reference\": ");
             json_text(stdout, proof);
             putchar('}');
         } else {
-            printf("%-20s %s\n", name, proof && proof[0] ? proof : "unproven");
+            printf("%-20s %s; GPU: %s%s; %s\n", name, layers, lacks[0] ? "no kernels yet for " : "all layers", lacks,
+                   proof[0] ? proof : "unproven");
         }
     }
     if (json) printf("]\n");
