@@ -45,7 +45,7 @@ static void gpu_moe_route_case(gpu_pair *p, int32_t rows, const infer__router *r
     gpu_drop(p, &x);
     gpu_drop(p, &ids);
     gpu_drop(p, &weights);
-    check_detail = NULL;
+    check_detail = "";
 }
 
 static infer__router gpu_router(int32_t n_expert, int32_t n_used, int normalise) {

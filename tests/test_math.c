@@ -136,7 +136,7 @@ static void test_math_levels(void) {
         }
         math_finite_at(k);
     }
-    check_detail = NULL;
+    check_detail = "";
 }
 
 /* Three sets of frequencies and room for two: kept angles or not, the bits are the same, and a new pass has new ones. */

@@ -265,7 +265,7 @@ static void test_ssm_hostile(void) {
         }
         free(file);
     }
-    check_detail = NULL;
+    check_detail = "";
 }
 
 /* A key or a tensor that is not there, by the name of its first letters' change. */
@@ -290,7 +290,7 @@ static void test_ssm_missing(void) {
         }
         free(file);
     }
-    check_detail = NULL;
+    check_detail = "";
 }
 
 /* Every allocation of opening, evaluating, going back and forking fails once. */
