@@ -206,13 +206,18 @@ static infer__part *infer__part_stream(const infer_model *m, infer__layer *l, in
     return p;
 }
 
+/* Latent attention and FFN, before each a part of `kind` with a slot of its own, and one more before the head. */
+static void infer__parts_latent_between(infer_model *m, infer__layer *l, int32_t kind, int attn, int ffn) {
+    infer__parts_latent(m, l);
+    infer__parts_before(m, l, kind);
+    l->parts[0].post = (int16_t)attn;
+    l->parts[2].post = (int16_t)ffn;
+    if (l->index == m->hp.n_layer - 1) infer__part_stream(m, l, kind);
+}
+
 /* Kimi K3: Kimi Linear's layers, which read sums of the stream's past; so does the head. */
 static void infer__parts_kimi_k3(infer_model *m, infer__layer *l) {
-    infer__parts_latent(m, l);
-    infer__parts_before(m, l, INFER__SUBLAYER_RES_ATTENTION);
-    l->parts[0].post = INFER__W_ATTN_RES_SCORE;
-    l->parts[2].post = INFER__W_FFN_RES_SCORE;
-    if (l->index == m->hp.n_layer - 1) infer__part_stream(m, l, INFER__SUBLAYER_RES_ATTENTION);
+    infer__parts_latent_between(m, l, INFER__SUBLAYER_RES_ATTENTION, INFER__W_ATTN_RES_SCORE, INFER__W_FFN_RES_SCORE);
 }
 
 /* Chameleon (arXiv 2405.09818): norms of heads are layer norms, with torch's epsilon. Ids 4..8195 are pieces of
@@ -242,8 +247,10 @@ static void infer__barbet_layers(infer__keys *k, const char *name, int (*listed)
     uint64_t n = 0;
     if (!kv || k->failed) return;
     for (i = 0; i < k->m->hp.n_layer && numbers; i++)
-        if (listed(k, i) && n < kv->n && infer__kv_number(kv, n) == (double)i) n++;
-        else if (listed(k, i)) break;
+        if (listed(k, i)) {
+            if (n == kv->n || infer__kv_number(kv, n) != (double)i) break;
+            n++;
+        }
     if (!numbers || i < k->m->hp.n_layer || n != kv->n)
         infer__key_unsupported(k, name, "not the layers that are meant: every fourth, and those without K/V heads");
 }
@@ -272,11 +279,7 @@ static void infer__parts_cycles(infer_model *m, infer__layer *l) {
 
 /* HY 4: latent attention and FFN between hyper-connections; the head, too. */
 static void infer__parts_hyper(infer_model *m, infer__layer *l) {
-    infer__parts_latent(m, l);
-    infer__parts_before(m, l, INFER__SUBLAYER_HYPER);
-    l->parts[0].post = INFER__W_HYPER_ATTN;
-    l->parts[2].post = INFER__W_HYPER_FFN;
-    if (l->index == m->hp.n_layer - 1) infer__part_stream(m, l, INFER__SUBLAYER_HYPER);
+    infer__parts_latent_between(m, l, INFER__SUBLAYER_HYPER, INFER__W_HYPER_ATTN, INFER__W_HYPER_FFN);
 }
 
 /* Gemma 4: after the FFN the layer's own input, and all of it times a number; experts beside the FFN. */
