@@ -428,7 +428,7 @@ def arithmetic_elsewhere(t, name, cc, runs):
 def fuzz_build(t, path, name):
     """libFuzzer where clang has it, else our own driver (random changes to the seeds)."""
     exe = "build/fuzz/" + name
-    flags = ["-g", "-O1", "-DINFER_QUIET", "-I.", "-Itests", "-fno-sanitize-recover=all"]
+    flags = ["-g", "-O1", "-DINFER_QUIET", "-DINFER_ASSERT(x)=((x)?(void)0:abort())", "-I.", "-Itests", "-fno-sanitize-recover=all"]
     if CLANG and subprocess.run([CLANG, "-fsanitize=fuzzer,address,undefined"] + flags + [path, "-o", exe] + LIBS,
                                 capture_output=True).returncode == 0:
         return exe, "libFuzzer"

@@ -10,7 +10,7 @@ typedef struct hostile_model {
     const char *arch;
     int32_t layers;
     hostile_key keys[8];
-    hostile_tensor tensors[6];
+    hostile_tensor tensors[8];
 } hostile_model;
 
 static const hostile_key *hostile_find_key(const hostile_model *h, const char *name) {
@@ -413,6 +413,23 @@ static void test_hostile_plan(void) {
     free(file);
 }
 
+/* Latent attention of one head and rank 1: a matrix of one row is cut as a matrix, not as a vector is. (The query's part was
+ * multiplied by one value of 8, and went by whatever lay behind it.) */
+static void test_hostile_rank_one(void) {
+    static const hostile_model h = { "plm", 1,
+        { { "attention.head_count", 1, { 1 } }, { "attention.kv_lora_rank", 1, { 1 } }, { "rope.dimension_count", 1, { 4 } },
+          { "attention.key_length", 1, { 12 } }, { "attention.value_length", 1, { 8 } } },
+        { { "blk.0.attn_q.weight", 2, { 32, 12 } }, { "blk.0.attn_kv_a_mqa.weight", 2, { 32, 5 } },
+          { "blk.0.attn_kv_a_norm.weight", 1, { 1 } }, { "blk.0.attn_kv_b.weight", 2, { 1, 16 } },
+          { "blk.0.attn_output.weight", 2, { 8, 32 } }, { "blk.0.attn_k.weight", 0, { 0 } },
+          { "blk.0.attn_v.weight", 0, { 0 } }, { "blk.0.ffn_gate.weight", 0, { 0 } } } };
+    char why[508] = "";
+    float x[2][10];
+    CHECK(hostile_run(&h, INFER_CPU_SCALAR, x[0], why) && hostile_run(&h, INFER_CPU_BEST, x[1], why));
+    CHECK_STR(why, "");
+    if (!why[0]) CHECK(check_nmse(x[0], x[1], 10) < 1e-6);
+}
+
 /* A window and a `keep` of 2^30 positions each: pages that a session needs are counted without overflow. */
 static void test_hostile_keep(void) {
     infer_model *m = cache_model("gemma3-real-dense");
@@ -439,5 +456,6 @@ static void suite_hostile_model(void) {
     RUN(test_hostile_longest_head);
     RUN(test_hostile_windows_differ);
     RUN(test_hostile_plan);
+    RUN(test_hostile_rank_one);
     RUN(test_hostile_keep);
 }

@@ -266,7 +266,9 @@ static int infer__layer_has(const infer_model *m, const infer__layer *l, int slo
 static infer_result infer__need(const infer__layer *l, int slot, infer_error *err);
 static infer_result infer__only_with(const infer_model *m, const infer__layer *l, int slot, int with, infer_error *err);
 static infer_result infer__no_use(const infer_model *m, const infer__layer *l, const char *name, infer_error *err);
-/* Rows [first, first + n) of a matrix, or values of a vector. */
+/* Rows [first, first + n) of a matrix. */
+static infer__weight infer__slice_rows(const infer__weight *w, int64_t first, int32_t n);
+/* The same, or values of a vector: of what has one row only where the two are one. */
 static infer__weight infer__slice(const infer__weight *w, int64_t first, int32_t n);
 /* The float that a layer's slot holds, `absent` without it or when only sizes are asked for. */
 static float infer__slot_float(const infer__layer *l, int slot, float absent);

@@ -322,17 +322,19 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
     return r;
 }
 
+static infer__weight infer__slice_rows(const infer__weight *w, int64_t first, int32_t n) {
+    infer__weight s = *w;
+    s.rows = n;
+    if (w->data) s.data = (const char *)w->data + first * (int64_t)w->row_bytes; /* NULL: only sizes are asked for */
+    return s;
+}
+
 static infer__weight infer__slice(const infer__weight *w, int64_t first, int32_t n) {
     infer__weight s = *w;
-    if (w->rows == 1 && w->type->values == 1) {
-        first *= w->type->bytes;
-        s.cols = n;
-        s.row_bytes = (uint64_t)n * (uint64_t)w->type->bytes;
-    } else {
-        first *= (int64_t)w->row_bytes;
-        s.rows = n;
-    }
-    if (w->data) s.data = (const char *)w->data + first; /* not when only sizes are asked for */
+    if (w->rows != 1 || w->type->values != 1) return infer__slice_rows(w, first, n);
+    s.cols = n;
+    s.row_bytes = (uint64_t)n * (uint64_t)w->type->bytes;
+    if (w->data) s.data = (const char *)w->data + first * w->type->bytes;
     return s;
 }
 

@@ -34,7 +34,7 @@ static void infer__streams_through(infer_context *c, int slot, const infer__tens
     int32_t i, d = c->model->hp.n_embd, n = like->rows;
     infer__streams_args a;
     for (i = 0; i < c->model->hp.n_streams - 1; i++) {
-        infer__weight w = infer__slice(&c->model->w[slot], (int64_t)i * d, d);
+        infer__weight w = infer__slice_rows(&c->model->w[slot], (int64_t)i * d, d);
         infer__tensor from = many ? infer__stream_of(x, i, n) : *x, to = infer__stream_of(y, i, n);
         infer__product(c, &from, &w, NULL, &to);
     }

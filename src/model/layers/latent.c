@@ -218,7 +218,7 @@ static void infer__latent_product(infer_context *c, const infer__layer *l, const
     int32_t h;
     for (h = 0; h < l->n_head; h++) {
         const int64_t first = (int64_t)h * a->w_step + a->w_first;
-        infer__weight one = infer__slice(w, first, a->w_rows);
+        infer__weight one = infer__slice_rows(w, first, a->w_rows); /* one head of rank 1 is one row */
         infer__tensor from = infer__columns(x, h * a->x_step, a->w_cols);
         infer__tensor to = infer__columns(y, h * a->y_step, a->w_rows);
         one.offset += (uint64_t)first * w->row_bytes; /* on a device */

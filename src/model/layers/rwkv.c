@@ -221,7 +221,7 @@ static void infer__time_6(infer_context *c, const infer__layer *l, infer__sublay
     infer__mixture(c, s, w, &a.w);
     for (i = 0; i < 5; i++) {
         part = infer__columns(&few, i * rank, rank);
-        w = infer__slice(&l->w[INFER__W_TIME_MIX_2], (int64_t)i * width, width);
+        w = infer__slice_rows(&l->w[INFER__W_TIME_MIX_2], (int64_t)i * width, width);
         lerp = fused ? infer__slice(fused, (int64_t)i * width, width) : l->w[INFER__W_TIME_LERP_W + i];
         infer__product(c, &part, &w, &lerp, &mixed[i]);
         infer__gate(c, INFER__ACT_LINEAR, &a.w, &mixed[i]);
