@@ -1,4 +1,4 @@
-# make          build/infer, the command-line program         make test     everything, the way CI runs it
+# make          build/infer, the command-line program         make test     all tests of infer.h
 # make run      let it write a story with a small model       make check    the fast part of it
 # make help     the rest
 CC ?= cc
@@ -40,7 +40,7 @@ build/drivers/cuda/libcuda.so.1: $(wildcard tests/drivers/cuda/ptx*.[ch] tests/d
 build/tool:
 	mkdir -p $@
 
-.PHONY: doubles run test check san cross fuzz bench bench-count bench-sample bench-gpu bench-text amalgamate format help clean
+.PHONY: doubles run test check gpu san cross fuzz bench bench-count bench-sample bench-gpu bench-text amalgamate format help clean
 run: build/infer
 	@printf '%s' "$(PROMPT)"; build/infer run $(MODEL) -p "$(PROMPT)" -n 64 --temp 0
 # two compilers side by side, unless this make was told how many; the tests take all cores by themselves
@@ -49,6 +49,8 @@ test:
 	$(PYTHON) tests/all.py test
 check: build/check
 	$(PYTHON) tests/all.py check
+gpu: build/infer build/impl.o build/check
+	$(PYTHON) tests/all.py gpu
 san: build/check build/check-asan build/check-tsan
 	$(PYTHON) tests/all.py san
 cross: $(SRC)
@@ -80,8 +82,9 @@ clean:
 help:
 	@echo "make              build/infer"
 	@echo "make run          tell a story (MODEL=file.gguf PROMPT=text for another)"
-	@echo "make test         all tests; INFER_TEST_DATA=folder adds the large references"
+	@echo "make test         the tests of infer.h; INFER_TEST_DATA=folder adds the large references"
 	@echo "make check        the fast ones"
+	@echo "make gpu          GPU kernels in every language, drivers on stand-ins, and what differs on machines that have less"
 	@echo "make san          the tests under ASan + UBSan, TSan, MSan and valgrind, and the GPU kernels under oclgrind"
 	@echo "make cross        the tests on other CPUs, as far as cross compilers and qemu-user are installed"
 	@echo "make fuzz         every fuzzer for MINUTES=1"

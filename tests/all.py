@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """all.py: run groups of tests and add up what they report. The Makefile builds; this runs.
 
-  python3 tests/all.py GROUP...      groups: check test san cross fuzz examples cli kernels; or a part: metal, faces, sources, ...
+  python3 tests/all.py GROUP...      groups: check test gpu san cross fuzz examples cli kernels; or a part: metal, faces, sources, ...
 
 A step passes when it exits with 0; steps that print "N passed, N failed" count as that many. The totals end the output and
 go to build/totals/GROUP. INFER_TEST_DATA names large reference data; without it the tests that need it are skipped by name.
@@ -13,6 +13,7 @@ os.chdir(ROOT)
 if os.path.exists("/etc/OpenCL/vendors/pocl.icd"): # the implementation that is always the same, where there are several
     os.environ.setdefault("OCL_ICD_VENDORS", "/etc/OpenCL/vendors/pocl.icd")
 os.environ["XDG_CACHE_HOME"] = os.path.join(ROOT, "build", "cache") # what the program and pocl keep is not the user's
+os.environ["POCL_CACHE_DIR"] = os.path.join(ROOT, "build", "cache", "pocl") # also where tests have a home of their own
 PY = sys.executable
 CC = os.environ.get("CC", "cc")
 CXX = next((c for c in (os.environ.get("CXX"), "c++", "g++", "clang++") if c and shutil.which(c)), None)
@@ -144,9 +145,13 @@ def group_check(t):
 
 def group_test(t):
     """infer.h, which is what src/ gives (sources checks that): the tests on src/ are those of `make check` and `make san`."""
-    together(t, cuda_double, metal_and_fresh, hip_double, lambda t: t.step("compile", [PY, "tests/compile/run.py", "--native"]), group_cli, faces,
-             lambda t: t.step("tests on infer.h", ["build/check-h"]), group_examples,
-             without_gpus, sources)
+    together(t, lambda t: t.step("tests on infer.h", ["build/check-h"]), group_cli,
+             lambda t: t.step("compile", [PY, "tests/compile/run.py", "--native"]), group_examples, cuda_story, without_gpus, sources)
+
+
+def group_gpu(t):
+    """Kernels in every language, and each driver on a stand-in for what it opens."""
+    together(t, cuda_double, metal_and_fresh, faces, hip_double)
 
 
 def metal_and_fresh(t):
@@ -251,17 +256,30 @@ def metal(t):
            env=dict(on, FAKE_METAL_DEVICES="d", CHECK_EMULATED="1"))
     for name in DOUBLE_MODELS:
         t.step("models on Metal's double, " + name, [exe, name], env=dict(on, CHECK_EMULATED="1"))
-def cuda_double(t):
-    """CUDA's driver and the shipped PTX on a stand-in for libcuda: tests/drivers/cuda/README.md."""
+def cuda_library(t):
+    """The stand-in for libcuda, and what tests on it need to find it; None = there is none."""
     if not sys.platform.startswith("linux"):
         t.skip("the CUDA double", "it is a library of Linux")
-        return
-    exe = "build/drivers/cuda/test_double"
-    if not (t.step("build the CUDA double", ["make", "doubles"]) and
-            t.step("compile its tests", [CC, "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "tests/drivers/cuda/test_double.c", "-o", exe] + LIBS)):
+        return None
+    if not t.step("build the CUDA double", ["make", "doubles"]):
+        return None
+    return {"LD_LIBRARY_PATH": os.path.abspath("build/drivers/cuda"), "OCL_ICD_VENDORS": "none", "CHECK_BACKEND": "cuda"}
+
+
+def cuda_story(t):
+    """The one of GPU kernels that needs nothing but a C compiler; `make gpu` has the rest."""
+    env = cuda_library(t)
+    if env:
+        t.step("CUDA double: a model", ["build/check", "gpu_model_models/stories260K"],
+               env=dict(env, FAKE_CUDA_CAPABILITY="80", CHECK_EMULATED="1"))
+
+
+def cuda_double(t):
+    """CUDA's driver and the shipped PTX on a stand-in for libcuda: tests/drivers/cuda/README.md."""
+    env, exe = cuda_library(t), "build/drivers/cuda/test_double"
+    if not env or not t.step("compile its tests", [CC, "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "tests/drivers/cuda/test_double.c", "-o", exe] + LIBS):
         return
     t.step("the CUDA double", [exe, "build/drivers/cuda/libcuda.so.1"])
-    env = {"LD_LIBRARY_PATH": os.path.abspath("build/drivers/cuda"), "OCL_ICD_VENDORS": "none", "CHECK_BACKEND": "cuda"}
     for capability in ("61", "80"):
         t.step("CUDA double: ops on capability " + capability, ["build/check", "gpu_ops"], env=dict(env, FAKE_CUDA_CAPABILITY=capability))
         for name in DOUBLE_MODELS:
@@ -356,11 +374,11 @@ def uninitialised(t):
                env={"CHECK_EMULATED": "1"})
 
 
-# Sweeps over texts, masks and budgets that take minutes where instructions are interpreted, and depend on none of them:
+# Sweeps over texts, masks and budgets, and a text of 8,300 positions, that take minutes where instructions are interpreted, and depend on none of them:
 # this computer runs them, i686 and the sanitizers too.
 TEXTS = ("grammar_masks_large,grammar_hostile,kinds_hostile,pretokenizer_hostile,tokenizer_hostile,test_marks,chat_replies_by_template,test_budget,"
          "gpu_check_covers,gpu_cuda_modules,gpu_special,gpu_ptx,gpu_verdict_hostile,hostile_keys_references,"
-         "constrained_generate,sampler_top,hostile_keys_as_saved,hostile_keys_fine,hostile_keys_all_rows,hostile_streams,generate_stop_strings,generate_memory,host_signal_storm")
+         "arch_llama4-chunk,constrained_generate,sampler_top,hostile_keys_as_saved,hostile_keys_fine,hostile_keys_all_rows,hostile_streams,generate_stop_strings,generate_memory,host_signal_storm")
 
 
 # What OpenCL computes under Wine is computed by the same library as here; its driver and the life of a model are what may differ.

@@ -62,7 +62,7 @@ MACHINES = (
     ]),
     ("clang-14", dict(GCC, **dict(GPP, **CLANG14)), [
         ("what cannot be compiled", COMPILE + ["--list"], OTHERS + [NO_CLANG19]),
-        ("C by clang", COMPILE + ["clang -std=c99 -O0"], []),
+        ("C by clang", COMPILE + ["clang -std=c"], []),
         ("C++ by clang", COMPILE + ["clang++ declarations"], []),
         FACES, HIP,
         ("Metal programs by g++ and clang 14, self-test", SELF_TEST, []),

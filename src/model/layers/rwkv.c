@@ -216,7 +216,8 @@ static void infer__time_6(infer_context *c, const infer__layer *l, infer__sublay
     infer__time_begin(c, l, s, mixed, &a);
     infer__mixture(c, s, l->w[INFER__W_TIME_LERP_X], &a.w);
     infer__product_act(c, &a.w, INFER__ACT_TANH, &l->w[INFER__W_TIME_MIX_1], &few);
-    w = infer__slice(&l->w[INFER__W_TIME_LERP_X], width, width); /* the row before, minus the row: the same for all */
+    w = infer__slice_rows(&l->w[INFER__W_TIME_LERP_X], width,
+                          width); /* the row before, minus the row: the same for all */
     w.row_bytes = 0;
     infer__mixture(c, s, w, &a.w);
     for (i = 0; i < 5; i++) {
@@ -249,7 +250,7 @@ static void infer__time_7(infer_context *c, const infer__layer *l, infer__sublay
     int32_t i;
     infer__time_begin(c, l, s, mixed, &a);
     for (i = 0; i < l->wkv.mixed; i++)
-        infer__mixture(c, s, infer__slice(&w[INFER__W_TIME_LERP], (int64_t)i * s->x.cols, s->x.cols), &mixed[i]);
+        infer__mixture(c, s, infer__slice_rows(&w[INFER__W_TIME_LERP], (int64_t)i * s->x.cols, s->x.cols), &mixed[i]);
     infer__low_rank(c, l, &mixed[1], INFER__ACT_TANH, INFER__W_TIME_W1, &w[INFER__W_TIME_W0], &a.w);
     a.kind = INFER__WKV_7;
     a.r = mixed[1];
