@@ -8,9 +8,10 @@
 
 The rules, all of them:
   1. src/api.h comes first and needs nothing else. The rest stands inside #ifdef INFER_IMPLEMENTATION, once.
-  2. A quoted #include is replaced by that file where it is met first; repeats are commented out.
+  2. A quoted #include is replaced by that file where it is met first; repeats are left out. So are guards INFER__*_H:
+     some compilers lose debug information behind line 65,535.
   3. A system #include is kept once; those inside an #if stay as they are.
-  4. Every part stands between /*** begin PATH ***/ and /*** end PATH ***/.
+  4. Every part stands between /*** begin PATH ***/ and /*** end PATH ***/, the latter only where no other part begins.
   5. LICENSE ends the file, as a comment. No time stamp: the same sources give the same bytes.
   6. Every file in src/ must be reached from the spine.
   7. kernels_embed.h, which tools/embed_kernels.py makes of kernels/, is a part like those in src/.
@@ -78,11 +79,21 @@ class Amalgam:
         text = read(path)
         self.done[path] = text
         self.stack.append(path)
-        depth = -1 if guard_of(text) else 0
+        lines = list(code_lines(text))
+        directives = [n for n, (line, is_code) in enumerate(lines, 1) if is_code and line.lstrip().startswith("#")]
+        guard = guard_of(text)
+        inner = guard and guard.startswith("INFER__")
+        left_out = {directives[0], directives[1], directives[-1]} if inner else ()
+        depth = -1 if guard and not inner else 0
+        if self.out and self.out[-1].startswith("/*** end "):
+            self.out.pop()
         self.out.append("/*** begin %s ***/" % path)
         self.line(1, path)
-        for number, (line, is_code) in enumerate(code_lines(text), 1):
+        for number, (line, is_code) in enumerate(lines, 1):
             quoted, system = (QUOTED.match(line), SYSTEM.match(line)) if is_code else (None, None)
+            if number in left_out or (not line and not self.out[-1]):
+                self.line(number + 1, path)
+                continue
             if is_code and OPENS.match(line):
                 depth += 1
             elif is_code and CLOSES.match(line):
@@ -90,7 +101,7 @@ class Amalgam:
             if quoted:
                 self.include(path, number, quoted.group(1))
             elif system and system.group(1) in self.system:
-                self.out.append("/* #include <%s>: above */" % system.group(1))
+                self.line(number + 1, path)
             else:
                 if system and depth == 0:
                     self.system.add(system.group(1))
@@ -104,11 +115,9 @@ class Amalgam:
             fail("%s:%d includes itself through %s" % (path, number, target), "Break the circle")
         if not os.path.exists(os.path.join(ROOT, target)):
             fail("%s:%d includes %s, which is missing" % (path, number, target), "Add the file or remove the line")
-        if target in self.done:
-            self.out.append('/* #include "%s": above */' % name)
-        else:
+        if target not in self.done:
             self.emit(target)
-            self.line(number + 1, path)
+        self.line(number + 1, path)
 
     def take(self):
         out, self.out = self.out, []

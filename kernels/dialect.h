@@ -173,17 +173,19 @@ FN float lanes_sums(LOCAL float *part, uint lid, uint size, uint n, PRIVATE cons
 /* A byte offset that passes 4 GiB, from the two 4-byte fields NAME_lo and NAME_hi of the args. */
 #define OFFSET(a, name) ((ulong)(a).name##_hi << 32 | (ulong)(a).name##_lo)
 
-/* The values per token of a pass, one buffer of ints written once per eval: words 0..9 say where the arrays begin.
+/* The values per token of a pass, one buffer of ints written once per eval: words 0..11 say where the arrays begin.
  * PASS(p, IDS)[row]; pages of sequence s in group g: PASS_TABLE(p, g, s)[pos / PAGE]. */
 #define PASS_IDS 0
 #define PASS_POS 1
 #define PASS_SEQ 2
 #define PASS_OUT 3
-#define PASS_EXTENDED 4
+#define PASS_LAST 4 /* the last position that a row sees: its own, but in models that see later ones of an eval */
 #define PASS_PAGES0 5 /* and 6: of cache groups 0 and 1 */
 #define PASS_STRIDE 7 /* not a place: pages per sequence in both tables */
 #define PASS_CELLS_IN 8 /* cells of recurrent states before the pass, -1 = none; in models that have such states */
 #define PASS_CELLS_OUT 9 /* and after it */
+#define PASS_EXTENDED 10 /* of a sequence: 1 = the long RoPE frequencies */
+#define PASS_LOOKED 11 /* rows of a table of n-grams, several for each row; in models that have one */
 #define PASS(p, what) ((p) + (p)[PASS_##what])
 #define PASS_TABLE(p, group, seq) ((p) + (p)[PASS_PAGES0 + (group)] + (seq) * (p)[PASS_STRIDE])
 #define PAGE 16 /* positions in a cache page */

@@ -148,7 +148,8 @@ typedef struct infer_model_params {
                                 * layers are split over them in this order. The same one may occur twice */
     float shares[INFER_MAX_DEVICES]; /* how many layers each of `devices` gets, in proportion; all 0 = by free memory */
     int32_t gpu_layers;        /* with a GPU backend: 0 = as many as fit, -1 = none, n = the first n; the embedding goes
-                                * with the first, the output head with the last; the rest runs on the CPU */
+                                * with the first, the output head with the last; the rest runs on the CPU. Layers that
+                                * share keys and values go together: a number that parts them is an error */
     infer_context_params fit;  /* the context that "as many as fit" leaves room for: what infer_context_create will get,
                                 * or session_params.own, its cells being session_params.context */
     int32_t cpu_level;         /* infer_cpu_level: use no instructions beyond it */

@@ -44,6 +44,7 @@ INFER__COLD_END
 #include "compute/cpu/cpu_kv_store.c"
 #include "compute/cpu/cpu_attention.c"
 #include "compute/cpu/cpu_index.c"         /* which positions attention reads */
+#include "compute/cpu/cpu_compress.c"      /* compressed keys */
 #include "compute/cpu/cpu_moe.c"
 #include "compute/cpu/cpu_conv.c"
 #include "compute/cpu/cpu_ssm.c"           /* selective state spaces: Mamba 1 and 2 */
@@ -68,14 +69,17 @@ INFER__COLD_BEGIN
 #include "compute/gpu/gpu_one.c"
 #include "compute/gpu/gpu_moe.c"
 #include "compute/gpu/gpu_attention.c"
+#include "compute/gpu/gpu_index.c"
 #include "compute/gpu/gpu_sample.c"
+#include "compute/gpu/gpu_streams.c"
 #include "compute/gpu/gpu_step.c"          /* convolutions and states of recurrent layers */
 #include "compute/gpu/gpu_backend.c"
-#include "compute/gpu/gpu_check.c"         /* kernels beside the CPU: inputs, comparing */
-#include "compute/gpu/gpu_check_moe.c"     /* router, biases of experts */
-#include "compute/gpu/gpu_check_step.c"    /* convolutions, states */
-#include "compute/gpu/gpu_check_ops.c"     /* CHECKS: one row per op */
-#include "compute/gpu/gpu_verdict.c"       /* what they said, kept */
+#include "compute/gpu/check/gpu_check.c"   /* kernels beside the CPU: inputs, comparing */
+#include "compute/gpu/check/gpu_check_moe.c"
+#include "compute/gpu/check/gpu_check_step.c"
+#include "compute/gpu/check/gpu_check_attention.c"
+#include "compute/gpu/check/gpu_check_ops.c" /* INFER__PROBES: a row per op */
+#include "compute/gpu/check/gpu_verdict.c"       /* what they said, kept */
 
 /* model: layers */
 #include "model/model.h"
@@ -90,6 +94,7 @@ INFER__COLD_BEGIN
 #include "model/plan.c"            /* sizes of a context */
 #include "model/cache.c"           /* pages of keys and values */
 #include "model/cells.c"           /* recurrent states */
+#include "model/layers/switched.c" /* adapters by token */
 #include "model/layers/indexer.c"  /* which positions attention reads */
 #include "model/layers/attention.c"
 #include "model/layers/ffn.c"
@@ -102,7 +107,10 @@ INFER__COLD_BEGIN
 #include "model/layers/residual_attention.c"
 #include "model/layers/cycles.c"
 #include "model/layers/hyper.c"
+#include "model/layers/hyper_low.c"
+#include "model/layers/ngrams.c"
 #include "model/layers/latent.c"
+#include "model/layers/compressed.c"     /* attention over compressed keys */
 #include "model/layers/embed_skip.c"
 #include "model/layers/per_layer.c"      /* inputs of each layer */
 #include "model/layers/experts_beside.c"

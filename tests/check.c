@@ -70,7 +70,10 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_delta.c"
 #  include "test_wkv.c"
 #  include "test_latent.c"
+#  include "test_switch.c"
+#  include "test_ngrams.c"
 #  include "test_index.c"
+#  include "test_compress.c"
 #  include "test_api.c"
 #  include "test_generate.c"
 #  include "test_fill.c"
@@ -144,7 +147,10 @@ int main(int argc, char **argv) {
     suite_delta();
     suite_wkv();
     suite_latent();
+    suite_switch();
+    suite_ngrams();
     suite_index();
+    suite_compress();
     suite_api();
     suite_generate();
     suite_fill();

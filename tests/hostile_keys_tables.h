@@ -8,7 +8,7 @@ typedef struct key_case {
     double value;
     const char *text;
     char effect;        /* X: followed or refused, whatever the row. N: it changes nothing. Else only a model that `has` it
-                         * must do so: E experts, C scored by softmax, S by sigmoid, D with weights divided by their sum, Q
+                         * must do so: E experts, C not scored by sigmoid, S not by softmax, e not by the root of softplus, as T is, D with weights divided by their sum, Q
                          * not so, H shared ones, R rotation, W windows, Y YaRN, L mean in its norms, M none, B serial
                          * blocks, G Granite's switch, O rotation and no other factor;
                          * K latent attention without rotation; a: no attention and no FFN, n: no attention, Z: either epsilon counts */
@@ -46,7 +46,7 @@ static const key_case KEY_CASES[] = {
     { "expert_latent_length", 'u', 8, NULL, 'E' },
     { "expert_gating_func", 'u', 2, NULL, 'C' }, /* sigmoid */
     { "expert_gating_func", 'u', 1, NULL, 'S' }, /* softmax */
-    { "expert_gating_func", 'u', 4, NULL, 'E' }, /* the square root of softplus */
+    { "expert_gating_func", 'u', 4, NULL, 'e' }, /* the square root of softplus */
     { "expert_group_scale", 'f', 0.5, NULL, 'E' },
     { "experts_per_group", 'u', 2, NULL, 'E' },
     { "moe_every_n_layers", 'u', 2, NULL, 'E' },
@@ -69,11 +69,6 @@ static const key_case KEY_CASES[] = {
     { "time_decay_extra_dim", 'u', 2, NULL, 'X' },
     { "residual_scale", 'f', 0.3, NULL, 'X' },
     { "embedding_scale", 'f', 0.3, NULL, 'X' },
-    { "adapters.count", 'u', 2, NULL, 'X' },
-    { "adapters.token_ids_activate", 'l', 2, NULL, 'X' },
-    { "adapters.token_ids_substitute", 'l', 2, NULL, 'X' },
-    { "adapters.lora_rank", 'u', 2, NULL, 'X' },
-    { "adapters.router_gain", 'f', 2, NULL, 'X' },
     { "token_shift_count", 'u', 3, NULL, 'X' },
     { "full_attention_interval", 'u', 2, NULL, 'X' },
     { "num_loops", 'u', 2, NULL, 'X' },
@@ -109,6 +104,11 @@ static const key_case KEY_CASES[] = {
     { "attention.scale", 'f', 0.9, NULL, 'X' },
     { "attention.output_scale", 'f', 0.5, NULL, 'X' },
     { "attention.value_scale", 'f', 0.5, NULL, 'X' },
+    { "adapters.count", 'u', 3, NULL, 'X' },
+    { "adapters.lora_rank", 'u', 3, NULL, 'X' },
+    { "adapters.router_gain", 'f', -1, NULL, 'X' },
+    { "adapters.token_ids_activate", 'l', 3, NULL, 'X' }, /* one twice */
+    { "adapters.token_ids_substitute", 'l', 9000, NULL, 'X' },
     { "attention.temperature_length", 'u', 8, NULL, 'X' },
     { "attention.temperature_scale", 'f', 0.7, NULL, 'X' },
     { "attention.key_length_mla", 'u', 8, NULL, 'X' },
@@ -251,7 +251,7 @@ static const struct { const char *arch, *file, *has; } KEY_MODELS[] = {
     { "maincoder", "maincoder-dense", "R" }, { "nanbeige", "nanbeige-dense", "R" },
     { "paddleocr", "paddleocr-moe", "R" }, { "cogvlm", "cogvlm-dense", "R" },
     { "pockettts", "pockettts-dense", "LR" }, { "qwen3tts", "qwen3tts-dense", "R" },
-    { "granite_swa", "granite_swa-dense", "RW" }, { "apertus", "apertus-dense", "R" },
+    { "granite_swa", "granite_swa-dense", "RW" }, { "graniteswitch", "graniteswitch-dense", "RG" }, { "qwen4exp", "qwen4exp-moe", "RECDH" }, { "apertus", "apertus-dense", "R" },
     { "bitnet", "bitnet-dense", "R" },      { "muse-glimmer", "muse-glimmer-dense", "RW" },
     { "deci", "deci-dense", "R" },          { "openelm", "openelm-dense", "R" },
     { "spark2_5", "spark2_5-dense", "RW" }, { "talkie", "talkie-dense", "R" },
@@ -264,7 +264,7 @@ static const struct { const char *arch, *file, *has; } KEY_MODELS[] = {
     { "ernie4_5-moe", "ernie4_5-moe-moe", "RECDH" }, { "exaone-moe", "exaone-moe-moe", "RWESQH" },
     { "glm4moe", "glm4moe-moe", "RESQH" },  { "gpt-oss", "gpt-oss-moe", "RWECD" },
     { "granitemoe", "granitemoe-real-moe", "RGECD" }, { "hy_v3", "hy_v3-moe", "RESQH" },
-    { "deepseek32", "deepseek32-moe", "RESQH" }, { "glm-dsa", "glm-dsa-shared-moe", "RESDH" },
+    { "deepseek32", "deepseek32-moe", "RESQH" }, { "deepseek4", "deepseek4-topk-moe", "RWECSTDH" }, { "glm-dsa", "glm-dsa-shared-moe", "RESDH" },
     { "minimax-m3", "minimax-m3-blocks-moe", "RESDH" }, { "dots3note", "dots3note-pairs-moe", "RWESDH" },
     { "mellum", "mellum-moe", "RWECD" },    { "minimax-m2", "minimax-m2-moe", "RES" },
     { "olmoe", "olmoe-moe", "RECQ" },       { "phimoe", "phimoe-moe", "RECSQ" },
@@ -313,6 +313,13 @@ static const struct { const char *file, *name, *why; } KEY_WITHOUT_EFFECT[] = {
     { "qwen3vlmoe-moe", "feed_forward_length", "the same" },
     { "granitehybrid-nope-moe", "feed_forward_length", "the same" },
     { "qwen35moe-moe", "feed_forward_length", "the same" },
+    { "qwen4exp-moe", "feed_forward_length", "the same" },
+    { "qwen4exp-moe", "full_attention_interval", "it is what the file says" },
+    { "qwen4exp-moe", "attention.indexer.head_count", "it is what the file says" },
+    { "qwen4exp-moe", "attention.compress_ratios", "the same" },
+    { "qwen4exp-moe", "ple.heads_per_ngram", "the same" },
+    { "qwen4exp-moe", "ple.image_token_id", "of positions given as embeddings" },
+    { "qwen4exp-moe", "rope.dimension_sections", "a token of text has one position on all axes" },
     { "qwen3next-moe", "feed_forward_length", "the same" },
     { "qwen35-dense", "full_attention_interval", "attention.recurrent_layers says it" },
     { "qwen35-dense", "attention.head_count", "it is what the file says" },
@@ -358,6 +365,10 @@ static const struct { const char *file, *name, *why; } KEY_WITHOUT_EFFECT[] = {
     { "llada-moe-moe", "feed_forward_length", "no layer without experts" },
     { "rnd1-moe", "feed_forward_length", "the same" },
     { "maple-moe", "feed_forward_length", "the same" },
+    { "deepseek4-topk-moe", "feed_forward_length", "the same" },
+    { "deepseek4-topk-moe", "attention.sliding_window_pattern", "0: every layer has a window, as without the key" },
+    { "deepseek4-topk-moe", "nextn_predict_layers", "no block predicts" },
+    { "deepseek4-topk-moe", "attention.output_group_count", "it is what the file says" },
     { "step35-moe", "feed_forward_length", "dense tensors beside experts are not used" },
     { "llama4-moe", "attention.sliding_window_pattern", "so many tokens are one chunk" },
     { "llama4-moe", "interleave_moe_layer_step", "it is what the file says" },
@@ -376,12 +387,13 @@ static const char *const KEY_SIZES[] = {
     "attention.key_length", "attention.value_length", "rope.dimension_count", "rope.dimension_count_swa", "shortconv.l_cache",
     "attention.key_length_swa", "attention.value_length_swa", "nextn_predict_layers",
     "ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank", "ssm.group_count", "kda.head_dim", "expert_latent_length", "expert_chunk_feed_forward_length", "experts_per_group",
-    "embedding_length_per_layer_input", "hyper_connection.count", "hrm.layers_per_stack", "hrm.h_cycles", "hrm.l_cycles", "attention.shared_kv_layers", "altup.num_inputs",
+    "embedding_length_per_layer_input", "hyper_connection.count", "adapters.count", "adapters.lora_rank", "hyper_connection.low_rank", "ple.ngram_size", "ple.conv_kernel", "hrm.layers_per_stack", "hrm.h_cycles", "hrm.l_cycles", "attention.shared_kv_layers", "altup.num_inputs",
     "attention.sliding_window_pattern", /* heads of layers with a window may have another width */
     "attention.indexer.head_count", "attention.indexer.key_length", "attention.indexer.types",
     "attention.kv_lora_rank_swa", "attention.key_length_mla_swa", "attention.value_length_mla_swa",
     "time_mix_extra_dim", "time_decay_extra_dim", "attention.decay_lora_rank", "attention.iclr_lora_rank",
     "attention.value_residual_mix_lora_rank", "attention.gate_lora_rank", "wkv.head_size",
+    "expert_used_count", "attention.output_lora_rank", "hash_layer_count",
     "attention.recurrent_layers", "attention.q_lora_rank", "attention.kv_lora_rank", "attention.key_length_mla", "attention.value_length_mla",
 };
 

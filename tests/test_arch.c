@@ -16,7 +16,7 @@ static const char *const ARCH_FILES[] = {
     "gemma2-softcap-dense", "gemma3-dense", "gemma3-real-dense", "glm4-dense", "glm4moe-moe", "glm4moe-nextn-moe",
     "gpt-oss-moe", "gpt2-dense", "gpt2-tied-dense", "gptneox-dense", "gptneox-par-dense", "gptneox-seq-dense",
     "granite-dense", "granite-moe", "granite-real-dense", "granite_swa-dense", "granitehybrid-dense",
-    "granitehybrid-nope-moe", "granitemoe-dense", "granitemoe-moe", "granitemoe-real-moe", "grok-moe",
+    "granitehybrid-nope-moe", "granitemoe-dense", "granitemoe-moe", "granitemoe-real-moe", "graniteswitch-dense", "grok-moe",
     "hrm_text-dense", "hunyuan-dense-dense", "hunyuan-moe-moe", "hunyuan_vl-dense", "hy_v3-moe", "hy_v4-topk-moe", "hy_v4-moe", "internlm2-dense", "jais-dense",
     "jais2-dense", "jamba-dense", "kimi-k3-moe", "kimi-linear-moe", "laguna-moe", "lfm2-dense", "lfm2-real-dense", "lfm2moe-moe", "llama-dense",
     "llama-headdim-dense", "llama-linear-dense", "llama-mixtral-moe", "llama-moe", "llama-oldlinear-dense",
@@ -30,7 +30,7 @@ static const char *const ARCH_FILES[] = {
     "plamo2-dense", "plamo3-dense", "pockettts-dense", "qwen-dense", "qwen2-dense", "qwen2-plain-dense",
     "qwen2-yarn-dense", "qwen2moe-moe", "qwen2moe-plain-moe", "qwen2vl-dense", "qwen2vl-mrope-dense", "qwen3-dense",
     "qwen3-embed", "qwen3-plain-dense", "qwen3-rank", "qwen35-dense", "qwen35moe-moe", "qwen3moe-moe", "qwen3moe-norm-moe", "qwen3next-moe", "qwen3tts-dense",
-    "qwen3vl-dense", "qwen3vlmoe-moe", "refact-dense", "seed_oss-dense", "smallthinker-moe", "smollm3-dense",
+    "qwen3vl-dense", "qwen3vlmoe-moe", "qwen4exp-moe", "refact-dense", "seed_oss-dense", "smallthinker-moe", "smollm3-dense",
     "smollm3-nope-dense", "spark2_5-dense", "stablelm-12b-dense", "stablelm-dense", "stablelm-plain-dense",
     "stablelm-qkbias-dense", "starcoder-dense", "starcoder2-dense", "starcoder2-tied-dense", "talkie-dense",
     "xverse-dense", "deepseek2-yarn-moe", "deepseek2-groups-moe", "deepseek2-lite-moe", "deepseek2-moe",
@@ -39,7 +39,7 @@ static const char *const ARCH_FILES[] = {
     "maple-moe", "rnd1-moe", "rwkv6-rescale-dense", "rwkv6-dense", "rwkv6-unfused-dense",
     "rwkv6qwen2-dense", "rwkv7-small-dense", "rwkv7-dense", "arwkv7-dense", "arwkv7-nogate-dense",
     "step35-moe", "gemma3n-dense", "gemma4-sharedkv-dense", "gemma4-dense", "gemma4-moe",
-    "deepseek32-moe", "deepseek32-topk-moe", "grovemoe-groups-moe", "glm-dsa-shared-moe", "glm-dsa-moe", "glm-dsa-topk-moe",
+    "deepseek32-moe", "deepseek32-topk-moe", "deepseek4-topk-moe", "deepseek4-moe", "grovemoe-groups-moe", "glm-dsa-shared-moe", "glm-dsa-moe", "glm-dsa-topk-moe",
     "dots3note-pairs-moe", "dots3note-moe", "minimax-m3-blocks-moe", "minimax-m3-moe", "hf/deepseek_v32", "hf/glm_moe_dsa",
     "hf/deepseek_v2_lite", "hf/deepseek_v2_yarn", "hf/deepseek_v3", "hf/deepseek_v3_yarn", "hf/glm4_moe_lite",
     "hf/minicpm3", "hf/mistral4", "hf/llama4", "hf/gemma3n", "hf/gemma3n_c", "hf/gemma4", "hf/gemma4_moe", "hf/afmoe",
@@ -77,11 +77,14 @@ static double arch_limit(void) {
     return ARCH_LIMIT;
 }
 
-/* Not among the files: refact-moe, grovemoe-moe and dots3note-topk-moe, where the recording is not the model (docs/architectures.md), and
+/* Not among the files: refact-moe, grovemoe-moe, dots3note-topk-moe and qwen4exp-topk-moe, where the recording is not the model (docs/architectures.md), and
  * hf/gpt_oss_trunc, whose YaRN is rounded as llama.cpp's is and the published one is not. */
 
 /* Rows whose indexer chooses among equal scores (0, of positions that no head looks at): which of them is anybody's choice. */
-static int arch_free_row(int32_t row) { return arch_is("glm-dsa-topk-moe") && (row == 17 || row == 26); }
+static int arch_free_row(int32_t row) {
+    if (arch_is("deepseek4-topk-moe")) return row == 82 || row == 128 || row == 130;
+    return arch_is("glm-dsa-topk-moe") && (row == 17 || row == 26);
+}
 
 typedef struct arch_ref {
     int32_t n, width, hidden; /* hidden: final hidden states instead of logits */

@@ -33,6 +33,7 @@ static void gpu_same_keys(gpu_pair *p, const infer__kv_buf *cpu, const infer__kv
     free(rows.host);
 }
 
+static int gpu_block; /* 1: rows see later positions too */
 static int gpu_shared; /* 1: no values are stored, they are the front of keys */
 
 /* Two sequences of `len` positions in shuffled pages (the last page stays free) of a cache on the CPU and of one on the
@@ -131,8 +132,10 @@ static void gpu_attend(gpu_att *o, int g) {
 /* The rows that a case looks at: mixed 1: from the last position backwards in jumps, every third of the other sequence;
  * 0: neighbours, in order, the first half of the one sequence, then of the other. */
 static void gpu_att_rows(gpu_att *o, int mixed) {
+    static int32_t ends[128];
     const ops_att *t = o->t;
     int32_t *table = o->p.cpu.pass.pages[o->group], i, low = o->len;
+    CHECK(o->n <= 128);
     o->p.cpu.pass.n_rows = o->n;
     for (i = 0; i < o->n; i++) {
         int32_t pos = (o->len - 1 - (o->n - 1 - i) / 2 + o->len) % o->len;
@@ -142,7 +145,9 @@ static void gpu_att_rows(gpu_att *o, int mixed) {
         o->p.cpu.pass.pos[i] = pos;
         o->p.cpu.pass.seq[i] = mixed ? i / 3 % 2 : i * 2 / o->n;
         low = INFER__MIN(low, pos);
+        ends[i] = INFER__MIN(o->len, pos + 1 + i * 7 % 23);
     }
+    o->p.cpu.pass.end = gpu_block ? ends : NULL;
     for (i = 0; t->window && i < 2 * o->each; i++) /* behind every window there are no pages any more */
         if ((i % o->each + 1) * INFER__PAGE <= low + 1 - t->window) table[i] = -1;
     gpu_begin(&o->p);
@@ -207,6 +212,27 @@ static void test_gpu_ops_attention(void) {
             else gpu_attention_case(d, &ops_att_cases[i], 191, 7, 1);
             gpu_attention_case(d, &ops_att_cases[i], i % 2 ? 91 : 130, i % 3 ? 45 : 70, 0);
         }
+    check_detail = "";
+}
+
+/* Rows that see later positions, few in parts and many in tiles. */
+static void test_gpu_ops_attention_block(void) {
+    static const ops_att shapes[] = {{3, 3, 7, 5, 0, 0, 0, 0, 0}, {8, 2, 64, 64, 0, 0, 3, 0, 0}, {7, 1, 128, 128, 0, 0, 0, 0, 0}};
+    char name[80];
+    size_t i;
+    int d;
+    GPU_NEED();
+    gpu_block = 1;
+    for (d = 0; d < gpu_devices(); d++)
+        for (i = 0; i < INFER__COUNT(shapes); i++) {
+            ops_att t = shapes[i];
+            t.type = INFER_KV_F16;
+            snprintf(name, sizeof name, "shape %d", (int)i);
+            check_detail = name;
+            gpu_attention_case(d, &t, gpu_small() ? 70 : 300, 3, 1);
+            gpu_attention_case(d, &t, gpu_small() ? 45 : 130, gpu_small() ? 9 : 70, 0);
+        }
+    gpu_block = 0;
     check_detail = "";
 }
 
@@ -280,6 +306,13 @@ static void test_gpu_ops_attention_contexts(void) {
                 gpu_attention_case(d, &t, lens[i], 2, 0);
                 if (lens[i] < 4000) gpu_attention_case(d, &t, lens[i], gpu_small() ? 9 : 40, 0);
                 if (lens[i] < 600) gpu_attention_case(d, &t, lens[i], gpu_small() ? 9 : 20, 1);
+                if (!t.window || lens[i] > 600) continue;
+                att_chunk = t.window;
+                t.window = 0;
+                snprintf(name, sizeof name, "%d positions, chunks of %d", (int)lens[i], (int)att_chunk);
+                gpu_attention_case(d, &t, lens[i], gpu_small() ? 9 : 40, 0);
+                gpu_attention_case(d, &t, lens[i], gpu_small() ? 7 : 20, 1);
+                att_chunk = 0;
             }
     check_detail = "";
 }

@@ -29,6 +29,7 @@ static void gpu_refused_by_both(gpu_pair *p) {
     infer__matmul_args mm;
     infer__act_args act;
     int g;
+    memset(&embed, 0, sizeof embed);
     memset(&mm, 0, sizeof mm);
     memset(&act, 0, sizeof act);
     gpu_make(p, &x, 2, 32, 0, 0);
@@ -131,6 +132,7 @@ static void gpu_refused_sizes(gpu_pair *p) {
     t.buf = &b;
     t.rows = 1;
     t.cols = t.stride = 1025;
+    memset(&route, 0, sizeof route);
     route.x = route.ids = route.weights = t;
     memset(&router, 0, sizeof router);
     router.n_expert = 1025;
@@ -345,7 +347,9 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     infer__delta_args delta;
     infer__ssm_args ssm;
     int32_t cells[1] = {0};
+    memset(&route, 0, sizeof route);
     memset(&t, 0, sizeof t);
+    memset(&embed, 0, sizeof embed);
     memset(&norm, 0, sizeof norm);
     memset(&mm, 0, sizeof mm);
     memset(&at, 0, sizeof at);

@@ -174,8 +174,6 @@ static void test_gpu_ptx(void) {
 #ifndef INFER_NO_CUDA
     int32_t i, k, n;
     CHECK(INFER__COUNT(INFER__PTX) == INFER__MODULE_COUNT && INFER__PTX_CUDA >= 8000);
-    for (i = 0; i < (int32_t)INFER__COUNT(INFER__PTX_BLOCKS); i++)
-        if (INFER__PTX_BLOCKS[i].bytes) CHECK(kernels_text(&INFER__PTX_BLOCKS[i]) != 0);
     for (i = 0; i < INFER__MODULE_COUNT; i++) {
         const infer__module_row *row = &INFER__MODULES[i];
         const infer__kind_row *kind = &INFER__KINDS[row->kind];
@@ -201,6 +199,48 @@ static void test_gpu_ptx(void) {
     }
 #endif
 }
+
+/* What `coded` stands for, "refused" when it is not `bytes` long. In blocks of exactly these sizes. */
+static void kernels_names(const char *coded, size_t n, uint32_t bytes, const char *want) {
+    static infer__ptx_names names;
+    char *src = (char *)malloc(n ? n : 1), *dst = (char *)malloc((size_t)bytes + 1);
+    memcpy(src, coded, n);
+    check_detail = want;
+    if (infer__ptx_names_write(&names, src, (uint32_t)n, dst, bytes)) CHECK_STR(dst, want);
+    else CHECK_STR("refused", want);
+    free(src);
+    free(dst);
+}
+#define NAMES(coded, bytes, want) kernels_names(coded, sizeof coded - 1, bytes, want)
+
+/* Numbers of registers and labels from their ranks, and bytes that stand for none. */
+static void test_gpu_ptx_names(void) {
+    enum { ALL = 2 * 9 + 3 * 90 + 4 * 900 + 5 * (INFER__PTX_NAMES - 999) }; /* characters of f1f2f3... */
+    static infer__ptx_names names;
+    static char many[2 * INFER__PTX_NAMES + 2], text[ALL + 6];
+    int32_t i;
+    NAMES("", 0, "");
+    NAMES("add;", 4, "add;");
+    NAMES("%r\x80, %r\x80, %r\x82;", 14, "%r1, %r2, %r1;");
+    NAMES("%r\x80,%r\x80,%r\x82,%r\x82,%r\x81,%r\x81;", 24, "%r1,%r2,%r1,%r2,%r2,%r2;");
+    NAMES("%r\x80%rd\x80%f\x80%p\x80%rs\x80_\x80%f\x80_\x81", 24, "%r1%rd1%f1%p1%rs1_1%f2_1");
+    NAMES("%r\x80%r\x80\xff%r\x80%r\x81", 12, "%r1%r2%r1%r1");
+    NAMES("%r\x80%r\xfe", 4, "refused");
+    NAMES("%r\x80%r\xfe\x00", 4, "refused");
+    NAMES("%r\x80%r\xfe\x00\x00", 6, "%r1%r1");
+    NAMES("%r\x80%r\xfe\x00\x01", 6, "refused"); /* there is no name before */
+    NAMES("%r\x80%r\x82", 6, "refused");
+    NAMES("%r\x80%f\x81", 6, "refused");
+    NAMES("%q\x80", 3, "refused"); /* no class */
+    NAMES("\x80", 1, "refused");
+    NAMES("%r\x80", 2, "refused"); /* longer, and shorter, than was said */
+    NAMES("%r\x80", 4, "refused");
+    for (i = 0; i <= INFER__PTX_NAMES; i++) memcpy(many + 2 * i, "f\x80", 2);
+    CHECK(infer__ptx_names_write(&names, many, 2 * INFER__PTX_NAMES, text, ALL));
+    CHECK_STR(text + ALL - 10, "f8191f8192");
+    CHECK(!infer__ptx_names_write(&names, many, 2 * INFER__PTX_NAMES + 2, text, ALL + 5)); /* one name too many */
+}
+#undef NAMES
 
 /* A copy of a text in blocks of their own; damaged by the caller. */
 static void kernels_copy(infer__kernel_text *to, const infer__kernel_text *from) {
@@ -788,6 +828,7 @@ static void suite_gpu_kernels(void) {
     RUN(test_gpu_text_refused);
     RUN(test_gpu_texts);
     RUN(test_gpu_ptx);
+    RUN(test_gpu_ptx_names);
     RUN(test_gpu_text_damaged);
     RUN(test_gpu_kernel_table);
     RUN(test_gpu_module_table);

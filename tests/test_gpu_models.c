@@ -59,18 +59,31 @@ static void gpu_close_to(const char *how, const float *a, const float *b, size_t
 
 /* ---- every way of evaluating, at every placement ------------------------------------------------------------------ */
 
-/* What the CPU gives for the ids, all at once, to r->x. Returns the number of layers that can go to devices: all of
- * them, or those before the first indexer or Kimi delta attention. */
+/* The first layer of gpu_want's model whose keys and values later ones read: they are at one place. */
+static int32_t gpu_together;
+static int32_t gpu_whole(int32_t want, int32_t layers) { return want > gpu_together && want < layers ? gpu_together : want; }
+
+/* Whether an indexer chooses positions by scores of keys: where the cache rounds these, a last digit decides, and is anybody's. */
+static int gpu_chooses(const char *path) {
+    infer_model *m = gpu_open(path, INFER_CPU, 0);
+    int32_t i = 0;
+    int found;
+    for (; m && i < m->hp.n_layer && !m->layers[i].index_of.heads; i++) {}
+    found = m && i < m->hp.n_layer;
+    CHECK(infer_model_close(m) == INFER_OK);
+    return found;
+}
+
+/* What the CPU gives for the ids, all at once, to r->x. Returns the number of layers: all can go to devices. */
 static int32_t gpu_want(const char *path, arch_ref *r) {
     infer_model *m = gpu_open(path, INFER_CPU, 0);
     infer_session *s = m ? arch_session(m, 2, 0) : NULL;
     int32_t layers = m ? m->hp.n_layer : 0;
     infer__obstacle o;
-    int32_t most = 0, i;
+    int32_t most = 0;
     if (m) infer__place_limit(m, layers, &most, &o);
-    for (i = 0; m && i < layers; i++)
-        if (m->layers[i].index_of.heads || m->layers[i].ssm.kda) layers = i; /* which have no kernels yet */
     CHECK(most == layers);
+    for (gpu_together = 0; m && gpu_together < layers && !m->layers[gpu_together].kv_read; gpu_together++) {}
     if (s) arch_eval(s, r, 0, r->n, r->n, r->x);
     infer_session_destroy(s);
     CHECK(infer_model_close(m) == INFER_OK);
@@ -81,15 +94,57 @@ static int32_t gpu_want(const char *path, arch_ref *r) {
 static void gpu_traffic(const infer_model *m, const infer_session *s, const arch_ref *r) {
     infer_stats st;
     int32_t pages = (r->n - 1) / INFER__PAGE + 1, i;
-    uint64_t cells = 0, most = (uint64_t)m->hp.n_layer * 20 + 20;
+    uint64_t cells = 0, more = 0, most = (uint64_t)m->hp.n_layer * 20 + 20;
     for (i = 0; i < m->n_states; i++)
         if (m->states[i].kind == INFER__STATE_RECURRENT) cells = 2;
     for (i = 0; i < m->hp.n_layer; i++) /* latent attention has two products a head */
         if (m->layers[i].latent_rank) most += 2 * (uint64_t)m->layers[i].n_head;
+    for (i = 0; i < m->hp.n_layer; i++) { /* weights go to what experts read; RWKV's mixtures */
+        if (m->layers[i].router && m->layers[i].router->before) most += 6;
+        if (m->layers[i].wkv.heads) most += 40;
+        if (m->layers[i].index_of.heads) most += 20;
+        if (m->layers[i].compress.groups) most += 10 + (uint64_t)m->layers[i].compress.groups;
+    }
+    if (m->hp.n_hyper) most += (m->hp.hyper_rank ? 40 : 10) * (uint64_t)m->hp.n_layer;
+    if (m->hp.n_per_layer) most += 6 * (uint64_t)m->hp.n_layer;
+    if (m->hp.switches.n) { /* three more for each of seven products */
+        most += 21 * (uint64_t)m->hp.n_layer;
+        more = (uint64_t)r->n;
+    }
+    if (m->hp.not_causal) more += (uint64_t)r->n; /* where rows end seeing */
+    more += (uint64_t)r->n * (uint64_t)m->hp.ngrams.heads;
+    if (m->hp.per_group) most += 10 * (uint64_t)m->hp.n_layer;
+    if (m->hp.res_every) most += 8 * (uint64_t)m->hp.n_layer;
+    if (m->hp.n_streams) most += 26 * (uint64_t)m->hp.n_layer; /* prediction, correction, low-rank residual */
     CHECK(infer_session_stats(s, &st) == INFER_OK);
     if (m->device_layers < m->hp.n_layer || m->n_devices != 1) return;
-    CHECK(st.bytes_up == sizeof(int32_t) * (INFER__GPU_PASS_HEAD + 4 * (uint64_t)r->n + 1 + 2 * (uint64_t)pages + cells));
+    CHECK(st.bytes_up == sizeof(int32_t) * (INFER__GPU_PASS_HEAD + 4 * (uint64_t)r->n + 1 + 2 * (uint64_t)pages + cells +
+                                          more));
+    if (getenv("CHECK_VERBOSE")) printf("launches %llu of %llu\n", (unsigned long long)st.launches, (unsigned long long)most);
     CHECK(st.launches > (uint64_t)m->hp.n_layer * 5 && st.launches < most);
+}
+
+/* Tokens that see each other: the same eval again, and two sessions' side by side. */
+static void gpu_again(infer_session *s, const arch_ref *r, float *out, size_t n) {
+    infer_session *t = NULL;
+    infer_step st[2];
+    int i;
+    CHECK(infer_session_rewind(s, 0) == INFER_OK);
+    arch_eval(s, r, 0, r->n, r->n, out);
+    gpu_close_to("again", out, r->x, n);
+    CHECK(infer_session_rewind(s, 0) == INFER_OK && infer_session_fork(&t, s, NULL) == INFER_OK);
+    if (!t) return;
+    memset(st, 0, sizeof st);
+    for (i = 0; i < 2; i++) {
+        st[i].session = i ? t : s;
+        st[i].tokens = r->ids;
+        st[i].n = r->n;
+        st[i].outputs = INFER_OUT_ALL;
+    }
+    CHECK(infer_eval(s->context, st, 2, NULL) == INFER_OK);
+    gpu_close_to("two sessions, first", infer_session_logits(s, 0), r->x, n);
+    gpu_close_to("two sessions, second", infer_session_logits(t, 0), r->x, n);
+    infer_session_destroy(t);
 }
 
 /* out: 2 * n floats. */
@@ -100,6 +155,11 @@ static void gpu_ways(infer_model *m, const arch_ref *r, float *out, size_t n) {
         arch_eval(s, r, 0, r->n, r->n, out);
         gpu_close_to("at once", out, r->x, n);
         gpu_traffic(m, s, r);
+        if (m->hp.not_causal) { /* the rest would be other results */
+            gpu_again(s, r, out, n);
+            infer_session_destroy(s);
+            return;
+        }
         CHECK(infer_session_rewind(s, r->n / 3) == INFER_OK);
         CHECK(infer_session_fork(&t, s, &e) == INFER_OK);
         memset(out, 0, n * sizeof *out);
@@ -136,7 +196,7 @@ static void gpu_placements(const char *path, arch_ref *r) {
     float *out = (float *)calloc(2 * n, sizeof *out);
     char detail[200];
     static int32_t turn;
-    int brief = strstr(path, "quants/") != NULL; /* these models vary in the type of weights alone */
+    int brief = strstr(path, "quants/") != NULL || gpu_chooses(path); /* the former vary in the type of weights alone */
     int32_t kv, layers, want, extra = INFER_KV_BF16 + turn++ % 3; /* of the types after F16 each model takes one */
     for (kv = INFER_KV_Q4_0; kv >= INFER_KV_F32 && out; kv--) { /* F32 is what the caller compares with recorded logits */
         if ((kv > INFER_KV_F16 && kv != extra) || (brief && kv != INFER_KV_F32)) continue;
@@ -145,7 +205,7 @@ static void gpu_placements(const char *path, arch_ref *r) {
         layers = gpu_want(path, r);
         for (i = 0; i < (brief || kv == INFER_KV_F16 ? 2 : kv == INFER_KV_F32 ? 3 : 1) && !check_bad; i++) {
             infer_model *m;
-            want = layers * places[i].part / 2;
+            want = gpu_whole(layers * places[i].part / 2, layers);
             m = gpu_open(path, check_backend(), want == layers ? 0 : want ? want : -1);
             snprintf(detail, sizeof detail, "%s, %s of %d layers on the device, cache %s", path, places[i].name, (int)layers,
                      kv_names[kv]);
@@ -170,6 +230,7 @@ static void gpu_arch_run(void) {
     double nmse;
     float *reference;
     size_t n;
+    int32_t i;
     GPU_NEEDED();
     if (!path) SKIP("needs INFER_TEST_DATA");
     check_live = check_fail_at = 0;
@@ -178,6 +239,8 @@ static void gpu_arch_run(void) {
     reference = (float *)malloc(n * sizeof *reference);
     memcpy(reference, r.x, n * sizeof *reference);
     gpu_placements(path, &r);
+    for (i = 0; i < r.n; i++)
+        if (arch_free_row(i)) memcpy(reference + i * r.width, r.x + i * r.width, (size_t)r.width * sizeof(float));
     nmse = check_nmse(r.x, reference, n);
     CHECK(nmse <= arch_limit());
     free(reference);
@@ -669,13 +732,12 @@ static void test_gpu_model_threads(void) {
 }
 
 /* Embeddings given as rows, hidden states kept, half on the device. */
-static void test_gpu_model_embeddings(void) {
-    const char *path = check_data("models/stories260K.F32.gguf");
+static void gpu_embeddings(const char *path, int32_t some) {
     float *rows = NULL, *hidden[3], was;
     int32_t i, j, width = 0;
     infer_error e;
-    static const int32_t layers[3] = { 0, 99, 2 };
-    GPU_NEEDED();
+    const int32_t layers[3] = { 0, 99, some };
+    check_detail = path;
     for (i = 0; i < 3; i++) {
         infer_model *m = gpu_open(path, i ? check_backend() : INFER_CPU, layers[i]);
         infer_session *s = NULL;
@@ -712,6 +774,12 @@ static void test_gpu_model_embeddings(void) {
     for (i = 1; i < 3 && hidden[0] && hidden[i]; i++) gpu_close_to("embeddings", hidden[i], hidden[0], (size_t)width * 5);
     for (i = 0; i < 3; i++) free(hidden[i]);
     free(rows);
+}
+
+static void test_gpu_model_embeddings(void) {
+    GPU_NEEDED();
+    gpu_embeddings(check_data("models/stories260K.F32.gguf"), 2);
+    gpu_embeddings(check_data("archs/gemma4-sharedkv-dense.gguf"), 1); /* whose rows have inputs of each layer */
 }
 
 /* The caller's cache of binaries: filled by the first model, enough for the second, not trusted. */
@@ -755,27 +823,6 @@ static void test_gpu_model_cache(void) {
 #include "test_gpu_experts.c"
 #include "test_gpu_lacks.c"
 
-/* Models with something that only the CPU computes, and what. */
-static const struct { const char *file, *lacks; } GPU_HOST_ONLY[] = {
-    { "apertus-dense", "there are no GPU kernels for its activation yet" },
-    { "dream-dense", "there are no GPU kernels for its attention yet" },
-    { "gemma3n-dense", "there are no GPU kernels for its inputs of each layer yet" },
-    { "gemma4-sharedkv-dense", "there are no GPU kernels for its inputs of each layer yet" },
-    { "llama4-moe", "there are no GPU kernels for its attention yet" },
-    { "phimoe-moe", "there are no GPU kernels for its router yet" },
-    { "talkie-dense", "there are no GPU kernels for its embeddings in every layer yet" },
-    { "dots3note-pairs-moe", "there are no GPU kernels for its chosen positions yet" },
-    { "glm-dsa-shared-moe", "there are no GPU kernels for its chosen positions yet" },
-    { "rwkv6-rescale-dense", "there are no GPU kernels for its RWKV yet" },
-    { "rwkv6qwen2-dense", "there are no GPU kernels for its RWKV yet" },
-    { "rwkv7-small-dense", "there are no GPU kernels for its RWKV yet" },
-    { "arwkv7-dense", "there are no GPU kernels for its RWKV yet" },
-    { "hy_v4-topk-moe", "there are no GPU kernels for its hyper-connections yet" },
-    { "hrm_text-dense", "there are no GPU kernels for its states of two stacks yet" },
-    { "kimi-k3-moe", "there are no GPU kernels for its residual attention yet" },
-    { "grovemoe-groups-moe", "there are no GPU kernels for its experts of groups yet" },
-    { "minimax-01-moe", "there are no GPU kernels for its lightning attention yet" } };
-
 /* Rows that give devices no op, and no order of ops, that none of the others does. Of the dense ones that came with them
  * these stay: bitnet (norms before the last matrices, scales of matrices), falcon (both sublayers of a parallel block have
  * norms), muse-glimmer (bare norm of embeddings, gates of values, another epsilon after sublayers), spark2_5 (gates of
@@ -799,34 +846,11 @@ static int gpu_first_of_row(size_t i) {
     const char *row = gpu_row_of(ARCH_FILES[i]);
     size_t k;
     if (!row[0]) return 0; /* hf/ */
-    for (k = 0; k < sizeof GPU_HOST_ONLY / sizeof *GPU_HOST_ONLY; k++)
-        if (strcmp(ARCH_FILES[i], GPU_HOST_ONLY[k].file) == 0) return 0;
     for (k = 0; k < sizeof GPU_AS_OTHERS / sizeof *GPU_AS_OTHERS; k++)
         if (strcmp(row, GPU_AS_OTHERS[k]) == 0) return 0;
     for (k = 0; k < i; k++)
         if (strcmp(row, gpu_row_of(ARCH_FILES[k])) == 0) return 0;
     return 1;
-}
-
-/* A device that was asked for refuses them, and says why. */
-static void test_gpu_model_host_only(void) {
-    size_t k;
-    GPU_NEEDED();
-    for (k = 0; k < sizeof GPU_HOST_ONLY / sizeof *GPU_HOST_ONLY; k++) {
-        infer_model_params p;
-        infer_model *m = NULL;
-        infer_error e;
-        char name[96];
-        const char *path;
-        snprintf(name, sizeof name, "archs/%s.gguf", GPU_HOST_ONLY[k].file);
-        check_detail = name;
-        if ((path = check_data_or_reference(name, NULL)) == NULL) SKIP("needs INFER_TEST_DATA");
-        memset(&p, 0, sizeof p);
-        p.backend = check_backend();
-        CHECK(infer_model_open(&m, path, &p, &e) == INFER_ERR_UNSUPPORTED && m == NULL);
-        CHECK_HAS(e.message, "layer 0");
-        CHECK_HAS(e.message, GPU_HOST_ONLY[k].lacks);
-    }
 }
 
 static void suite_gpu_models(void) {
@@ -858,7 +882,6 @@ static void suite_gpu_models(void) {
         snprintf(name, sizeof name, "gpu_model_%s", file);
         if (CHECK_DEVICES) check_run(name, gpu_model_run);
     }
-    RUN_DEVICE(test_gpu_model_host_only);
     RUN_DEVICE(test_gpu_model_rounded);
     RUN_DEVICE(test_gpu_model_experts);
     RUN_DEVICE(test_gpu_model_traffic);
@@ -869,6 +892,7 @@ static void suite_gpu_models(void) {
     RUN_DEVICE(test_gpu_model_type);
     RUN_DEVICE(test_gpu_model_lacks);
     RUN_DEVICE(test_gpu_model_gemma4);
+    RUN_DEVICE(test_gpu_model_shared);
     RUN_DEVICE(test_gpu_model_memory);
     RUN_DEVICE(test_gpu_model_state);
     RUN_DEVICE(test_gpu_model_state_kv);

@@ -5,7 +5,7 @@
 
 static void gpu_moe_route_case(gpu_pair *p, int32_t rows, const infer__router *r, int with_bias) {
     gpu_tensor x, ids, weights;
-    gpu_weight w;
+    gpu_weight w, scales, table;
     infer__moe_route_args a;
     char name[160];
     int32_t i, j, n = r->n_expert;
@@ -13,9 +13,11 @@ static void gpu_moe_route_case(gpu_pair *p, int32_t rows, const infer__router *r
              (int)r->n_used, (int)n, (int)r->score, (int)r->group_used, (int)r->n_group, (int)r->group_best, with_bias);
     check_detail = name;
     memset(&w, 0, sizeof w);
+    memset(&scales, 0, sizeof scales);
+    memset(&table, 0, sizeof table);
     memset(&a, 0, sizeof a);
     gpu_make(p, &x, rows, n, 2, 1);
-    gpu_make(p, &ids, rows, r->n_used, 1, 3);
+    gpu_make(p, &ids, rows, 2 * r->n_used, 1, 3); /* and their groups */
     gpu_make(p, &weights, rows, r->n_used, 0, 2);
     for (i = 0; i < rows; i++) { /* the last row is all equal, others have equal ones */
         float *v = infer__row(&x.cpu, i);
@@ -30,18 +32,32 @@ static void gpu_moe_route_case(gpu_pair *p, int32_t rows, const infer__router *r
         for (j = 1; j < n; j++) CHECK(v[j] != v[0]); /* it does choose */
         free(v);
     }
+    if (rows % 2) a.scales = gpu_vector_make(p, &scales, 0, n);
+    if (rows % 3 == 2 && r->score != INFER__SCORE_SPARSEMIXER) { /* rows with an id have theirs in a table */
+        int32_t *experts = (int32_t *)malloc((size_t)(rows * r->n_used) * sizeof *experts);
+        for (i = 0; i < rows * r->n_used; i++) experts[i] = (i * 7 + 3) % n;
+        a.table = gpu_weight_of(p, &table, infer__quant_find(26, NULL), experts, rows, r->n_used, 0);
+    }
+    p->cpu.pass.n_rows = rows;
+    for (i = 0; i < rows; i++) p->cpu.pass.ids[i] = i % 4 == 1 ? -1 : rows - 1 - i;
+    gpu_begin(p);
     a.router = r;
     a.x = x.cpu;
-    a.ids = ids.cpu;
+    a.per_group = rows % 4; /* 0: not wanted */
+    a.ids = infer__columns(&ids.cpu, 0, r->n_used);
+    a.groups = infer__columns(&ids.cpu, r->n_used, r->n_used);
     a.weights = weights.cpu;
     p->cpu.ops->moe_route(&p->cpu, &a);
     a.x = x.gpu;
-    a.ids = ids.gpu;
+    a.ids = infer__columns(&ids.gpu, 0, r->n_used);
+    a.groups = infer__columns(&ids.gpu, r->n_used, r->n_used);
     a.weights = weights.gpu;
     p->gpu.ops->moe_route(&p->gpu, &a);
     gpu_same(p, &ids.on_cpu, &ids.on_gpu);
     gpu_near(p, &weights, r->score == INFER__SCORE_SQRT_SOFTPLUS ? 3 : 0.5, NULL);
     gpu_weight_drop(p, &w);
+    gpu_weight_drop(p, &scales);
+    gpu_weight_drop(p, &table);
     gpu_drop(p, &x);
     gpu_drop(p, &ids);
     gpu_drop(p, &weights);
@@ -100,13 +116,14 @@ static void test_gpu_ops_moe_route(void) {
         { 3, 70, 5, 1, 1, 1, 0, 0, 0, 1 },     { 3, 1024, 8, 1, 1, 1, 64, 7, 2, 1 }, { 2, 12, 2, 0, 2, 0, 3, 1, 1, 1 },
         { 5, 3, 3, 1, 0, 0, 0, 0, 0, 0 },      { 7, 8, 2, 1, 0, 1, 0, 0, 0, 0 },    { 4, 64, 6, 0, 1, 0, 0, 0, 0, 0 },
         { 70, 257, 8, 1, 2, 1, 0, 0, 0, 0 },   { 3, 1000, 70, 0, 0, 0, 0, 0, 0, 0 }, { 9, 256, 8, 1, 1, 1, 8, 4, 2, 0 },
-        { 9, 160, 6, 0, 0, 0, 8, 3, 1, 0 },    { 3, 64, 64, 1, 1, 1, 64, 64, 2, 0 }, { 2, 6, 2, 1, 1, 1, 6, 2, 2, 0 } };
+        { 9, 160, 6, 0, 0, 0, 8, 3, 1, 0 },    { 3, 64, 64, 1, 1, 1, 64, 64, 2, 0 }, { 2, 6, 2, 1, 1, 1, 6, 2, 2, 0 },
+        { 3, 16, 2, 0, 3, 0, 0, 0, 0, 1 },     { 5, 70, 4, 1, 3, 0, 0, 0, 0, 0 } };
     gpu_pair p;
     size_t i;
     int d;
     GPU_NEED();
     for (d = 0; d < gpu_devices(); d++) {
-        gpu_pair_open(&p, d, INFER_KV_F32, 1, 1, 1);
+        gpu_pair_open(&p, d, INFER_KV_F32, 70, 1, 1);
         for (i = 0; i < sizeof cases / sizeof *cases; i++) {
             infer__router r = gpu_router(cases[i].n_expert, cases[i].n_used, cases[i].normalise);
             r.score = cases[i].score;
@@ -115,7 +132,7 @@ static void test_gpu_ops_moe_route(void) {
             r.group_best = cases[i].best;
             if (cases[i].small || !gpu_small()) gpu_moe_route_case(&p, cases[i].rows, &r, cases[i].bias);
         }
-        for (i = 0; i < INFER__SCORES; i++) gpu_moe_route_nan(&p, (int32_t)i);
+        for (i = 0; i <= INFER__SCORE_SPARSEMIXER; i++) gpu_moe_route_nan(&p, (int32_t)i);
         gpu_pair_close(&p);
     }
 }

@@ -256,13 +256,14 @@ static double gpu_dot_size(const infer__weight *w, int64_t row, const float *x, 
 /* ---- the values per token ---------------------------------------------------------------------------------------- */
 
 static void test_gpu_ops_pack(void) {
-    static const int32_t want[] = {10, 13, 16, 19, 21, 23, 27, 2, 31, 33, /* places; pages per sequence; cells */
+    static const int32_t want[] = {12, 15, 18, 21, 15, 25, 29, 2, 33, 35, 23, 37, /* places; pages per sequence; cells; extended; looked */
                                    5,  -1, 7,  3,  16, 0,  0,  0,  1,   /* ids, pos, seq */
                                    1,  2,  0,  1,  20, 21, 30, -1,      /* out, extended, pages of group 0 */
                                    40, 41, 50, -1,                      /* and 1 */
-                                   -1, 2,  3,  4};                      /* cells before and after */
+                                   -1, 2,  3,  4,                       /* cells before and after */
+                                   70, 71, 80, 81, 90, 91};             /* looked up, two for each row */
     enum { N = sizeof want / sizeof want[0], ROWS = 9, SEQS = 4, PAGES = 6 };
-    int32_t cells_in[SEQS] = {-1, 2, 9, 9}, cells_out[SEQS] = {3, 4, 9, 9};
+    int32_t cells_in[SEQS] = {-1, 2, 9, 9}, cells_out[SEQS] = {3, 4, 9, 9}, looked[] = {70, 71, 80, 81, 90, 91};
     int32_t block[4 * ROWS + SEQS * (1 + 2 * PAGES)], to[N + 1], i;
     infer__ctx c;
     infer__pass *p = &c.pass;
@@ -272,9 +273,9 @@ static void test_gpu_ops_pack(void) {
     p->n_rows = 3;
     p->n_out = p->n_seq = 2;
     for (i = 0; i < 3; i++) {
-        p->ids[i] = want[10 + i];
-        p->pos[i] = want[13 + i]; /* 16 is on the second page */
-        p->seq[i] = want[16 + i];
+        p->ids[i] = want[12 + i];
+        p->pos[i] = want[15 + i]; /* 16 is on the second page */
+        p->seq[i] = want[18 + i];
     }
     p->out[0] = 1;
     p->out[1] = 2;
@@ -288,6 +289,8 @@ static void test_gpu_ops_pack(void) {
     p->pages[1][PAGES] = 50;
     p->cell_in = cells_in;
     p->cell_out = cells_out;
+    p->looked = looked;
+    p->looks = 2;
     CHECK(infer__gpu_pages(p) == 2 && infer__gpu_pass_len(p) == N);
     to[N] = 12345;
     infer__gpu_pack(p, to);
@@ -296,9 +299,17 @@ static void test_gpu_ops_pack(void) {
     p->pos[1] = 15;
     p->n_out = 0;
     p->cell_in = p->cell_out = NULL; /* a model without recurrent layers */
-    CHECK(infer__gpu_pages(p) == 1 && infer__gpu_pass_len(p) == 10 + 9 + 2 + 4);
+    p->looks = 0;
+    CHECK(infer__gpu_pages(p) == 1 && infer__gpu_pass_len(p) == 12 + 9 + 2 + 4);
     infer__gpu_pack(p, to);
-    CHECK(to[3] == 19 && to[4] == 19 && to[5] == 21 && to[6] == 23 && to[7] == 1 && to[21] == 20 && to[22] == 30);
+    CHECK(to[3] == 21 && to[10] == 21 && to[4] == to[1] && to[5] == 23 && to[6] == 25 && to[7] == 1 && to[23] == 20 && to[24] == 30);
+    cells_in[0] = 17; /* where rows end seeing */
+    cells_in[1] = 16;
+    cells_in[2] = 8;
+    p->end = cells_in;
+    CHECK(infer__gpu_pages(p) == 2 && infer__gpu_pass_len(p) == 12 + 12 + 2 + 8);
+    infer__gpu_pack(p, to);
+    CHECK(to[to[4]] == 16 && to[to[4] + 1] == 15 && to[to[4] + 2] == 7 && to[4] + 3 == 12 + 12 + 2 + 8);
 }
 
 /* What begin uploads; two passes without a wait between them; rows that the pass wants. */
@@ -434,6 +445,7 @@ static void gpu_rope_case(gpu_pair *p, int32_t heads, int32_t dim, int32_t n_rot
     a.dim = dim;
     a.n_rot = n_rot;
     a.kind = kind;
+    a.back = heads % 2;
     a.scale = 1.25f;
     a.x = x.cpu;
     a.freq = &on_cpu;
@@ -473,7 +485,7 @@ static void gpu_embed_case(gpu_pair *p, const infer__quant *q, int32_t cols, con
     infer__embed_args a;
     double *sizes = (double *)malloc((size_t)(N * cols) * sizeof *sizes);
     float *v = ops_floats((size_t)cols);
-    int32_t i, j;
+    int32_t looked[N], i, j;
     memset(&by_pos, 0, sizeof by_pos);
     gpu_make(p, &y, N, cols, 1, 3);
     memcpy(p->cpu.pass.ids, ids, sizeof ids);
@@ -483,6 +495,18 @@ static void gpu_embed_case(gpu_pair *p, const infer__quant *q, int32_t cols, con
     a.table = gpu_weight_make(p, &table, q, VOCAB, cols, 0);
     if (places) a.positions = gpu_weight_make(p, &by_pos, places, POSITIONS, cols, 0);
     a.scale = scale;
+    a.pad = cols % 2;
+    a.looked = !places && cols % 3 == 0;
+    if (a.looked) { /* the same ids, all of one row */
+        memcpy(looked, ids, sizeof ids);
+        p->cpu.pass.looked = looked;
+        p->cpu.pass.looks = N;
+        p->cpu.pass.n_rows = 1;
+        memset(p->cpu.pass.ids, 0, sizeof ids);
+        gpu_begin(p);
+        p->cpu.pass.looks = 0;
+        p->cpu.pass.n_rows = N;
+    }
     for (i = 0; i < N; i++) { /* a block's values are differences: measured by the largest of the row */
         double max = 1;
         q->decode(table.data + (uint64_t)(ids[i] < 0 ? 0 : ids[i]) * table.w.row_bytes, v, cols);
@@ -527,11 +551,12 @@ static void test_gpu_ops_embed(void) {
 
 /* ---- elementwise ------------------------------------------------------------------------------------------------- */
 
-/* with: 1 = times up, 2 = divided; where: 0 y apart, 1 y = x, 2 y = up. */
+/* with: 1 = times up, 2 = divided, 4 = what comes of it cut; where: 0 y apart, 1 y = x, 2 y = up. */
 static void gpu_act_case(gpu_pair *p, int kind, int32_t rows, int32_t cols, int with, int where) {
     gpu_tensor x, up, y, *to = where == 1 ? &x : where == 2 ? &up : &y;
     gpu_weight w;
     infer__act_args a;
+    static const float xielu[4] = { 0.8f, 0.6f, 0.5f, -1e-6f };
     double *sizes = (double *)malloc((size_t)(rows * cols) * sizeof *sizes);
     float *v = ops_floats((size_t)cols);
     int32_t i, j;
@@ -551,12 +576,15 @@ static void gpu_act_case(gpu_pair *p, int kind, int32_t rows, int32_t cols, int 
     for (i = 0; i < rows; i++) /* 0.5 x (1 + erf x) is a difference: measured by x, whatever it comes to */
         for (j = 0; j < cols; j++) {
             double size = 1 + fabs(infer__row(&x.cpu, i)[j]);
-            if (kind == INFER__ACT_RELU2) size *= size;
+            if (kind == INFER__ACT_RELU2 || kind == INFER__ACT_XIELU) size *= size;
             if (kind == INFER__ACT_SIGMOID || kind == INFER__ACT_TANH) size = fabs(ops_act_naive(infer__row(&x.cpu, i)[j], kind)) + 1e-30;
             if (with & 1) size *= fabs(infer__row(&up.cpu, i)[j]);
             sizes[i * cols + j] = with & 2 ? size / fabs(v[j]) : size;
         }
     a.kind = kind;
+    memcpy(a.xielu, xielu, sizeof xielu);
+    a.limit = with & 4 ? 1.5f : 0;
+    a.limit_after = with & 4;
     a.x = x.cpu;
     a.y = to->cpu;
     if (with & 1) a.up = up.cpu;
@@ -631,6 +659,8 @@ static void test_gpu_ops_elementwise(void) {
             gpu_act_case(&p, i % INFER__ACTS, 1 + i % 4, cols, i % 4, i % 4 & 1 ? where % 3 : where % 2);
         }
         for (i = 0; i < 6; i++) gpu_act_case(&p, INFER__ACT_LINEAR, 1 + i % 4, gpu_sizes[3 * i % 10], i % 4, 0);
+        for (i = 0; i < 4; i++) gpu_act_case(&p, INFER__ACT_XIELU, 1 + i, gpu_sizes[3 * i % 10], i, 0);
+        for (i = 0; i < 4; i++) gpu_act_case(&p, INFER__ACT_SILU, 1 + i, gpu_sizes[3 * i % 10], 4 + i, 0);
         for (i = 0; i < INFER__ACTS; i++) gpu_act_nan_case(&p, i);
         for (i = 0; i < (gpu_small() ? 10 : 11); i++)
             gpu_plain_case(&p, 1 + i % 3, i < 10 ? gpu_sizes[9 - i] : 5001, i);
@@ -764,7 +794,10 @@ static void test_gpu_ops_matmul_three(void) {
 #include "test_gpu_moe.c"
 #include "test_gpu_top.c"
 #include "test_gpu_step.c"
+#include "test_gpu_streams.c"
+#include "test_gpu_wkv.c"
 #include "test_gpu_attention.c"
+#include "test_gpu_index.c"
 #include "test_gpu_few.c"
 #include "test_gpu_faults.c"
 #include "test_gpu_check.c"
@@ -781,6 +814,7 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_matmul_three);
     RUN_DEVICE(test_gpu_ops_rounded);
     RUN_DEVICE(test_gpu_ops_attention);
+    RUN_DEVICE(test_gpu_ops_attention_block);
     RUN_DEVICE(test_gpu_ops_attention_types);
     RUN_DEVICE(test_gpu_ops_attention_shared);
     RUN_DEVICE(test_gpu_ops_attention_contexts);
@@ -800,6 +834,12 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_moe_turns);
     RUN_DEVICE(test_gpu_ops_moe_alone);
     RUN_DEVICE(test_gpu_ops_top);
+    RUN_DEVICE(test_gpu_ops_streams);
+    RUN_DEVICE(test_gpu_ops_index);
+    RUN_DEVICE(test_gpu_ops_attention_lists);
+    RUN_DEVICE(test_gpu_ops_index_order);
+    RUN_DEVICE(test_gpu_ops_compress);
+    RUN_DEVICE(test_gpu_ops_wkv);
     RUN_DEVICE(test_gpu_ops_conv);
     RUN_DEVICE(test_gpu_ops_step);
     RUN_DEVICE(test_gpu_ops_errors);

@@ -59,13 +59,14 @@ static void places_each(const char *path, arch_ref *r, size_t n_rows) {
     size_t n = (size_t)r->n * (size_t)r->width, i;
     float *out = (float *)calloc(2 * n, sizeof *out);
     char detail[200];
+    const int chooses = gpu_chooses(path);
     for (i = 0; i < n_rows && i < sizeof rows / sizeof *rows && out && !check_bad; i++) {
         int32_t layers, want, d, used = 0;
         infer_model *m;
-        arch_kv = rows[i].kv;
+        arch_kv = chooses ? INFER_KV_F32 : rows[i].kv;
         layers = gpu_want(path, r);
-        want = rows[i].part == 3 ? layers : layers * 2 / 3;
-        if (want < 1) want = 1;
+        want = gpu_whole(rows[i].part == 3 ? layers : layers * 2 / 3, layers);
+        if (want < 1) want = layers;
         m = places_open(path, rows[i].n, rows[i].shares[0] > 0 ? rows[i].shares : NULL, want);
         snprintf(detail, sizeof detail, "%s, %d of %d layers on %s", path, (int)want, (int)layers, rows[i].name);
         check_detail = detail;

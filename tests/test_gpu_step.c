@@ -31,7 +31,8 @@ static infer__tensor gpu_step_part(const infer__tensor *t, int32_t from, int32_t
 
 /* The op of a case on rows [from, from + n) of x (q, k, v; x, B, C), rates and y. */
 typedef struct gpu_step {
-    int32_t heads, dim, groups, state, kind; /* kind: 0 Mamba-2, 1 Mamba, 2 delta rule, 3 that with tiles of heads */
+    int32_t heads, dim, groups, state, kind; /* kind: 0 Mamba-2, 1 Mamba, 2 delta rule, 3 that with tiles of heads, 4 with
+                                              * decays of keys, 5 with a bound for these, 6 lightning attention */
     gpu_tensor x, rates, y, cells;
     gpu_weight a, bias, skip;
 } gpu_step;
@@ -81,6 +82,19 @@ static void gpu_step_run(gpu_pair *p, gpu_step *t, int gpu, int32_t from, int32_
     d.state = t->state;
     d.tiled = t->kind == 3;
     d.eps = 1e-6f;
+    if (t->kind > 3) d.run = d.run_step = t->heads;
+    if (t->kind == 4 || t->kind == 5) {
+        d.kind = INFER__DELTA_KEYS;
+        d.bound = t->kind == 5 ? -5.0f : 0;
+        d.alpha = gpu_step_part(rates, from, n, t->heads, keys);
+    }
+    if (t->kind == 6) {
+        d.kind = INFER__DELTA_PLAIN;
+        d.step = 3 * t->dim;
+        d.q = gpu_step_part(x, from, n, 0, 3 * inner);
+        d.k = gpu_step_part(x, from, n, t->dim, 3 * inner - t->dim);
+        d.v = gpu_step_part(x, from, n, 2 * t->dim, 3 * inner - 2 * t->dim);
+    }
     c->ops->delta(c, &d);
 }
 
@@ -108,11 +122,11 @@ static void gpu_step_case(gpu_pair *p, int kind, int32_t heads, int32_t dim, int
             ((float *)t.cells.on_cpu.host)[i] = 0;
     gpu_send(p, &t.cells);
     gpu_make(p, &t.x, rows, inner + 2 * groups * state, 3, 1);
-    gpu_make(p, &t.rates, rows, 2 * heads, 1, 2);
+    gpu_make(p, &t.rates, rows, kind == 4 || kind == 5 ? heads + heads * state : 2 * heads, 1, 2);
     gpu_make(p, &t.y, rows, inner, 2, 3);
     for (i = 0; i < n_a; i++) a[i] = (rows > 20 ? 0 : 0.2f) - 2 * fabsf(a[i]); /* some grow, not for long */
     gpu_weight_of(p, &t.a, ops_f32(), a, 1, n_a, 1);
-    gpu_vector_make(p, &t.bias, 0, heads);
+    gpu_vector_make(p, &t.bias, 0, kind == 4 || kind == 5 ? heads * state : heads);
     gpu_vector_make(p, &t.skip, 0, heads);
     gpu_step_pass(p, cells, rows, n_seq);
     gpu_step_run(p, &t, 0, 0, rows);
@@ -170,7 +184,9 @@ static void test_gpu_ops_step(void) {
         { 0, 1, 1, 1, 1, 1, 1, 1 },     { 0, 6, 19, 3, 7, 7, 2, 1 },    { 0, 4, 33, 2, 65, 2, 1, 1 },  { 0, 3, 64, 1, 128, 65, 2, 0 },
         { 0, 2, 80, 2, 256, 9, 2, 0 },  { 1, 1, 1, 1, 1, 1, 1, 1 },     { 1, 37, 1, 1, 5, 7, 2, 1 },   { 1, 128, 1, 1, 16, 65, 2, 0 },
         { 1, 9, 1, 1, 71, 2, 1, 1 }, { 1, 20, 1, 1, 64, 18, 2, 0 },    { 2, 1, 1, 1, 1, 1, 1, 1 },     { 2, 4, 17, 2, 13, 7, 2, 1 },  { 3, 6, 33, 2, 40, 2, 1, 1 },
-        { 2, 2, 128, 1, 128, 65, 2, 0 }, { 3, 4, 64, 2, 129, 20, 2, 0 }, { 2, 1, 16, 1, 256, 17, 1, 0 } };
+        { 2, 2, 128, 1, 128, 65, 2, 0 }, { 3, 4, 64, 2, 129, 20, 2, 0 }, { 2, 1, 16, 1, 256, 17, 1, 0 },
+        { 4, 1, 1, 1, 1, 1, 1, 1 },     { 4, 3, 17, 3, 13, 7, 2, 1 },  { 4, 2, 128, 2, 128, 65, 2, 0 }, { 5, 2, 33, 2, 70, 18, 2, 1 },
+        { 5, 1, 16, 1, 256, 9, 1, 0 },  { 6, 2, 33, 2, 33, 18, 2, 1 }, { 6, 1, 128, 1, 128, 30, 1, 0 } };
     gpu_pair p;
     size_t i;
     int d;
@@ -187,15 +203,16 @@ static void test_gpu_ops_step(void) {
 }
 
 /* Two sessions, taps, gates or bias with SiLU, columns in runs. */
-static void gpu_conv_case(gpu_pair *p, int32_t cols, int32_t taps, int32_t rows, int gated, int32_t run) {
+static void gpu_conv_case(gpu_pair *p, int32_t cols, int32_t taps, int32_t rows, int gated, int32_t run, int32_t apart) {
     gpu_tensor x, y, state;
     gpu_weight w, bias;
     infer__conv_args a;
     int32_t cells[4], g;
     char name[120];
-    snprintf(name, sizeof name, "%d columns, %d taps, %d rows, gated %d, runs of %d", (int)cols, (int)taps, (int)rows, gated, (int)run);
+    snprintf(name, sizeof name, "%d columns, %d taps %d apart, %d rows, gated %d, runs of %d", (int)cols, (int)taps, (int)apart, (int)rows, gated,
+             (int)run);
     check_detail = name;
-    gpu_make(p, &state, STEP_CELLS * (taps - 1), cols, 0, 0);
+    gpu_make(p, &state, STEP_CELLS * (taps - 1) * INFER__MAX(apart, 1), cols, 0, 0);
     gpu_make(p, &x, rows, 3 * cols, 1, 2);
     gpu_make(p, &y, rows, cols, 2, 1);
     memset(&a, 0, sizeof a);
@@ -206,6 +223,7 @@ static void gpu_conv_case(gpu_pair *p, int32_t cols, int32_t taps, int32_t rows,
     a.x_run = run;
     a.x_step = 3 * run;
     a.taps = taps;
+    a.apart = apart;
     gpu_step_pass(p, cells, rows, 2);
     for (g = 0; g < 2; g++) {
         infer__ctx *c = g ? &p->gpu : &p->cpu;
@@ -236,11 +254,13 @@ static void test_gpu_ops_conv(void) {
     GPU_NEED();
     for (d = 0; d < gpu_devices(); d++) {
         gpu_pair_open(&p, d, INFER_KV_F32, 65, 4, 1);
-        gpu_conv_case(&p, 1, 2, 1, 1, 0);
-        gpu_conv_case(&p, 66, 4, 7, 0, 0);
-        gpu_conv_case(&p, 66, 4, 7, 0, 11);
-        gpu_conv_case(&p, 65, 3, 2, 1, 0);
-        if (!gpu_small()) gpu_conv_case(&p, 300, 7, 65, 0, 100);
+        gpu_conv_case(&p, 1, 2, 1, 1, 0, 0);
+        gpu_conv_case(&p, 66, 4, 7, 0, 0, 1);
+        gpu_conv_case(&p, 66, 4, 7, 0, 11, 0);
+        gpu_conv_case(&p, 65, 3, 2, 1, 0, 0);
+        gpu_conv_case(&p, 65, 3, 17, 0, 0, 3);
+        gpu_conv_case(&p, 64, 4, 5, 1, 0, 2);
+        if (!gpu_small()) gpu_conv_case(&p, 300, 7, 65, 0, 100, 0);
         gpu_pair_close(&p);
     }
 }

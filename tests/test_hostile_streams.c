@@ -1,5 +1,5 @@
 /* test_hostile_streams.c: keys of rows with chunks, limits of activations, inputs of layers, shared keys and values, several
- * streams. Part of test_hostile_keys.c. */
+ * streams, compressed keys. Part of test_hostile_keys.c. */
 
 typedef struct streams_case {
     const char *file, *key;
@@ -51,6 +51,32 @@ static const streams_case STREAMS_CASES[] = {
     { "gemma3n-dense", "gemma3n.attention.shared_kv_layers", 'i', 22, 0, "outside 0..21" },
     { "gemma3n-dense", "gemma3n.attention.shared_kv_layers", 'i', 0, 0, NULL },
     { "gemma3n-dense", "gemma3n.attention.shared_kv_layers", 'i', 18, 0, "layer 4 has no earlier layer that sees as much" },
+    { "deepseek4-topk-moe", "deepseek4.attention.compress_ratios", 'a', 4, 3, "not an array of a number for each layer" },
+    { "deepseek4-topk-moe", "deepseek4.attention.compress_ratios", 'a', 5, 4, "only 0, 4 and 128" },
+    { "deepseek4-topk-moe", "deepseek4.attention.compress_ratios", 'a', NAN, 4, "only 0, 4 and 128" },
+    { "deepseek4-topk-moe", "deepseek4.attention.compress_ratios", 'i', 4, 0, "not an array" },
+    { "deepseek4-topk-moe", "deepseek4.attention.compress_ratios", 'a', 4, 5, "!missing tensor blk.0.attn_compressor_kv.weight" },
+    { "deepseek4-topk-moe", "deepseek4.attention.compress_ratios", 'a', 0, 4, "!tensor blk.2.indexer.attn_q_b.weight" },
+    { "deepseek4-topk-moe", "deepseek4.attention.compress_rope_freq_base", 'f', 1, 0, "not above 1" },
+    { "deepseek4-topk-moe", "deepseek4.attention.sliding_window", 'i', 0, 0, "missing, or 0" },
+    { "deepseek4-topk-moe", "deepseek4.attention.sliding_window", 'i', 7, 0, NULL },
+    { "deepseek4-topk-moe", "deepseek4.attention.sliding_window", 'i', 1 << 30, 0, NULL },
+    { "deepseek4-topk-moe", "deepseek4.attention.sliding_window_pattern", 'a', 0, 4, "layers without a window are not there" },
+    { "deepseek4-topk-moe", "deepseek4.attention.output_group_count", 'i', 3, 0, "does not divide the heads" },
+    { "deepseek4-topk-moe", "deepseek4.attention.output_group_count", 'i', 4, 0, "!tensor blk.0.attn_output_a.weight has" },
+    { "deepseek4-topk-moe", "deepseek4.attention.output_lora_rank", 'i', 1 << 24, 0, "too many for output_group_count" },
+    { "deepseek4-topk-moe", "deepseek4.attention.value_length", 'i', 32, 0, "not attention.key_length" },
+    { "deepseek4-topk-moe", "deepseek4.attention.head_count_kv", 'i', 4, 0, "not 1" },
+    { "deepseek4-topk-moe", "deepseek4.rope.dimension_count", 'i', 15, 0, "odd, or more than" },
+    { "deepseek4-topk-moe", "deepseek4.rope.dimension_count", 'i', 66, 0, "odd, or more than" },
+    { "deepseek4-topk-moe", "deepseek4.attention.indexer.key_length", 'i', 8, 0, "less than what is rotated" },
+    { "deepseek4-topk-moe", "deepseek4.attention.indexer.top_k", 'i', 0, 0, "outside 1.." },
+    { "deepseek4-topk-moe", "deepseek4.attention.indexer.top_k", 'i', 3, 0, NULL },
+    { "deepseek4-topk-moe", "deepseek4.hyper_connection.sinkhorn_iterations", 'i', 0, 0, "outside 1.." },
+    { "deepseek4-topk-moe", "deepseek4.hyper_connection.sinkhorn_iterations", 'i', 9, 0, NULL },
+    { "deepseek4-topk-moe", "deepseek4.hyper_connection.count", 'i', 3, 0, "!has" },
+    { "deepseek4-topk-moe", "deepseek4.hash_layer_count", 'i', 3, 0, "!missing tensor blk.2.ffn_gate_tid2eid.weight" },
+    { "deepseek4-topk-moe", "deepseek4.swiglu_clamp_shexp", 'f', 0.05, 0, NULL },
 };
 
 static void streams_put(gguf_writer *w, const streams_case *c) {

@@ -347,6 +347,7 @@ static void test_ops_embed(void) {
     infer__get_rows_args g;
     infer__buf by, bz;
     infer__ctx c;
+    memset(&a, 0, sizeof a);
     ops_open(&c, 2, infer__cpu_found(), COLS);
     memcpy(z, y, N * COLS * sizeof *y);
     c.pass.ids = ids;

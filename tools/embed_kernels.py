@@ -11,10 +11,11 @@ kernels.def says which files make which program. What must hold is checked here:
 program of a kind, args are 4-byte fields and 16 bytes or a multiple, buffers are numbered in order.
 
 Text goes in without comments, blank lines and indentation, each file once, packed by LZMA; then every 4 bytes (the first is the
-highest) become 5 digits to the base 85. src/compute/gpu/gpu_unpack.c is the other way. What is embedded already stays as it is when it
+highest) become 5 digits to the base 85. In PTX, ranks stand for the numbers of registers and labels first, which makes it a fifth as
+large. src/compute/gpu/gpu_unpack.c is the other way, and describes both. What is embedded already stays as it is when it
 gives the same text: versions of the packer differ.
 """
-import argparse, concurrent.futures, hashlib, lzma, os, re, shutil, subprocess, sys
+import argparse, concurrent.futures, hashlib, lzma, os, re, shutil, subprocess, sys, textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OUT = "kernels_embed.h"
@@ -268,10 +269,64 @@ def undigits(coded, n):
 
 # ---- PTX -------------------------------------------------------------------------------------------------------------------
 
+NAME = re.compile(rb"(^\.visible)|(%(?:rd|rs|[rfp])|\$L__BB\d+_)(\d+)", re.M)  # a function begins; a register or a label
+CODED = re.compile(rb"\xff|([prfds_])(?:\xfe(.)(.)|([\x80-\xfd]))", re.S)
+NEW, LATELY, LONG_AGO, NONE, NAMES = 0x80, 0x81, 0xfe, 0xff, 8192  # infer__ptx_names in gpu_unpack.c
+
+
+def in_order(plain):
+    """PTX whose registers and labels are numbered from 1 in the order in which a function mentions them."""
+    numbers = {}
+    def name(m):
+        if m.group(1):
+            numbers.clear()
+            return m.group()
+        of = numbers.setdefault(m.group(2), {})
+        return m.group(2) + b"%d" % of.setdefault(m.group(3), len(of) + 1)
+    return NAME.sub(name, plain)
+
+
+def ranked(plain):
+    """PTX as it is packed: ranks stand for numbers."""
+    used = {}
+    def name(m):
+        if m.group(1):
+            used.clear()
+            return bytes([NONE]) + m.group()
+        of, number = used.setdefault(m.group(2)[-1:], []), int(m.group(3))
+        if number == len(of) + 1 < NAMES:
+            of.append(number)
+            return m.group(2) + bytes([NEW])
+        if number not in of:
+            fail("PTX has the name %s before others of its kind" % m.group().decode(), "Correct in_order")
+        rank = of[::-1].index(number)
+        of.append(of.pop(-1 - rank))
+        return m.group(2) + (bytes([LATELY + rank]) if LATELY + rank < LONG_AGO else bytes([LONG_AGO, rank >> 7, rank & 127]))
+    return NAME.sub(name, plain)
+
+
+def named(coded):
+    """The PTX that ranked made this of."""
+    used = {}
+    def name(m):
+        if not m.group(1):
+            used.clear()
+            return b""
+        of = used.setdefault(m.group(1), [])
+        if m.group(4) == bytes([NEW]):
+            of.append(len(of) + 1)
+        else:
+            rank = m.group(4)[0] - LATELY if m.group(4) else m.group(2)[0] << 7 | m.group(3)[0]
+            of.append(of.pop(-1 - rank) if rank < len(of) else 0)
+        return m.group(1) + b"%d" % of[-1]
+    return CODED.sub(name, coded)
+
+
 class Ptx:
-    """The PTX of a module. inputs: hash of what it was made of; hash: of the text; plain: the text, bytes."""
-    def __init__(self, name, inputs, plain):
+    """The PTX of a module. inputs: hash of what it was made of; hash: of the text; plain: the text; coded: as it is packed."""
+    def __init__(self, name, inputs, plain, coded=None):
         self.name, self.inputs, self.plain, self.hash = name, inputs, plain, "%016x" % fnv(plain)
+        self.coded = ranked(plain) if coded is None else coded
 
 
 class Block:
@@ -280,9 +335,9 @@ class Block:
         self.name, self.ptx, self.packed, self.coded = name, ptx, packed, coded
 
 
-TEXT_BLOCK = re.compile(r"const infer__text_(\w+)\[\] = \{\n((?: *\"[^\"]*\",?\n)+)")
-TEXT_ROW = re.compile(r'    \{"([^"]+)", infer__text_(\w+), \d+, (\d+), \d+\},')
-PTX_BLOCK = re.compile(r"((?:/\* ptx [^\n]*\*/\n)+)static const char \*const infer__ptx_(\w+)\[\] = \{ /\* (\d+) bytes \*/\n((?: *\"[^\"]*\",?\n)+)")
+TEXT_BLOCK = re.compile(r"const infer__text_(\w+)\[\] = \{\s((?: *\"[^\"]*\"(?:,|\};)\n)+)")
+TEXT_ROW = re.compile(r'\{"([^"]+)", infer__text_(\w+), \d+, (\d+), \d+\}')
+PTX_BLOCK = re.compile(r"((?:/\* ptx [^\n]*\*/\n)+)static const char \*const infer__ptx_(\w+)\[\] = \{ /\* (\d+) bytes \*/\s((?: *\"[^\"]*\"(?:,|\};)\n)+)")
 PTX_ROW = re.compile(r"/\* ptx (\w+): of (\w{16}), (\d+) bytes \*/")
 
 
@@ -317,11 +372,11 @@ def embedded_blocks():
     for m in PTX_BLOCK.finditer(embedded()):
         coded, ptx, at = "".join(re.findall(r'"([^"]*)"', m.group(4))), [], 0
         packed = undigits(coded, int(m.group(3)))
-        plain = unpacked(packed) or b""
+        all = unpacked(packed) or b""
         for name, inputs, n in PTX_ROW.findall(m.group(1)):
-            ptx.append(Ptx(name, inputs, plain[at:at + int(n)]))
+            ptx.append(Ptx(name, inputs, named(all[at:at + int(n)]), all[at:at + int(n)]))
             at += int(n)
-        if at == len(plain):
+        if at == len(all):
             out[m.group(2)] = Block(m.group(2), ptx, packed, coded)
     return out
 
@@ -336,7 +391,7 @@ def ptx_flags(tier):
 
 
 def ptx_inputs(module, tier):
-    return hashlib.sha256(("clang 19\0%s\0%s" % (" ".join(ptx_flags(tier)), module_text(module))).encode("ascii")).hexdigest()[:16]
+    return hashlib.sha256(("clang 19, in order\0%s\0%s" % (" ".join(ptx_flags(tier)), module_text(module))).encode("ascii")).hexdigest()[:16]
 
 
 def find_clang():
@@ -347,12 +402,12 @@ def find_clang():
 
 
 def ptx_of(clang, module, tier, inputs):
-    """Compile a module. Comments, indentation and blank lines of what comes out mean nothing."""
+    """Compile a module. Comments, indentation, blank lines and the numbers in names mean nothing."""
     p = subprocess.run([clang] + ptx_flags(tier), input=module_text(module), capture_output=True, text=True)
     if p.returncode or not p.stdout.isascii():
         fail("module %s gives no PTX:\n%s" % (module.name, p.stderr), "Correct the kernel: tests/kernels/faces.py %s" % module.name)
     lines = [" ".join(re.sub(r"//.*", "", line).split()) for line in p.stdout.split("\n")]
-    return Ptx(module.name, inputs, "".join(line + "\n" for line in lines if line).encode("ascii"))
+    return Ptx(module.name, inputs, in_order("".join(line + "\n" for line in lines if line).encode("ascii")))
 
 
 def ptx_texts(found, kinds):
@@ -385,10 +440,10 @@ def blocks_of(found, ptx):
             groups.setdefault(m.kind, []).append(ptx[m.name])
     for kind, members in groups.items():
         wanted += [("%s_%d" % (kind.lower(), i // BLOCK), members[i:i + BLOCK]) for i in range(0, len(members), BLOCK)]
-    plain = {name: b"".join(p.plain for p in members) for name, members in wanted}
-    jobs = [n for n, members in wanted if n not in known or b"".join(p.plain for p in known[n].ptx) != plain[n]]
+    coded = {name: b"".join(p.coded for p in members) for name, members in wanted}
+    jobs = [n for n, members in wanted if n not in known or b"".join(p.coded for p in known[n].ptx) != coded[n]]
     with concurrent.futures.ProcessPoolExecutor(min(4, os.cpu_count() or 1)) if len(jobs) > 1 else concurrent.futures.ThreadPoolExecutor(1) as pool:
-        packed = dict(zip(jobs, pool.map(pack, [plain[n] for n in jobs])))
+        packed = dict(zip(jobs, pool.map(pack, [coded[n] for n in jobs])))
     return [Block(n, members, packed[n], digits(packed[n])) if n in packed else Block(n, members, known[n].packed, known[n].coded)
             for n, members in wanted]
 
@@ -425,43 +480,41 @@ def wrapped(words, first, indent, end):
 
 def args_lines(args):
     for name, (fields, file) in args.items():
-        yield "struct infer__k_%s { /* %s */" % (name, file)
-        for kind, names in fields:
-            yield from wrapped(names, "    %s " % C_TYPES[kind], "        ", ";")
-        yield "};"
+        text = " ".join("%s %s;" % (C_TYPES[kind], ", ".join(names)) for kind, names in fields)
+        yield from textwrap.wrap("struct infer__k_%s { /* %s */ %s };" % (name, file, text), 120, subsequent_indent="    ",
+                                 break_long_words=False, break_on_hyphens=False)
 
 
-def piece_lines(coded):
+def piece_lines(head, coded):
+    """The head stands in the first line."""
     for i in range(0, len(coded), PIECE):
-        yield '    "%s",' % coded[i:i + PIECE]
+        yield '%s "%s"%s' % ("   " if i else head, coded[i:i + PIECE], "," if i + PIECE < len(coded) else "};")
 
 
 def ptx_array(b):
-    yield from ("/* ptx %s: of %s, %d bytes */" % (p.name, p.inputs, len(p.plain)) for p in b.ptx)
-    yield "static const char *const infer__ptx_%s[] = { /* %d bytes */" % (b.name, len(b.packed))
-    yield from piece_lines(b.coded)
-    yield "};"
+    rows = ["/* ptx %s: of %s, %d bytes */" % (p.name, p.inputs, len(p.coded)) for p in b.ptx]
+    yield from (" ".join(rows[i:i + 2]) for i in range(0, len(rows), 2))
+    yield from piece_lines("static const char *const infer__ptx_%s[] = { /* %d bytes */" % (b.name, len(b.packed)), b.coded)
 
 
 def ptx_lines(found, blocks):
     """The blocks of PTX, and where the modules are in them, in their order."""
-    at = {}  # module -> number of its block, where it begins there, its bytes
+    at = {}  # module -> number of its block, where it begins there, its bytes there and as PTX
     for i, b in enumerate(blocks):
         n = 0
         for p in b.ptx:
-            at[p.name] = (i, n, len(p.plain))
-            n += len(p.plain)
+            at[p.name] = (i, n, len(p.coded), len(p.plain))
+            n += len(p.coded)
     yield "#ifndef INFER_NO_CUDA /* PTX that clang 19 made of inputs with this hash */"
     for b in blocks:
         yield from ptx_array(b)
     yield "static const infer__kernel_text INFER__PTX_BLOCKS[] = { /* name, pieces, n_pieces, packed, bytes */"
     for b in blocks:
         yield '    {"%s.ptx", infer__ptx_%s, %d, %d, %d},' % (
-            b.name, b.name, -(-len(b.coded) // PIECE), len(b.packed), sum(len(p.plain) for p in b.ptx))
+            b.name, b.name, -(-len(b.coded) // PIECE), len(b.packed), sum(len(p.coded) for p in b.ptx))
     yield "};"
-    yield "static const infer__ptx_row INFER__PTX[] = { /* of each module: block, where in it, bytes */"
-    for m in found:
-        yield "    {%d, %d, %d}," % at.get(m.name, (0, 0, 0))
+    yield "static const infer__ptx_row INFER__PTX[] = { /* of each module: block, where in it, bytes there, bytes of PTX */"
+    yield from wrapped(["{%d, %d, %d, %d}" % at.get(m.name, (0, 0, 0, 0)) for m in found], "    ", "    ", "")
     yield "};"
     yield "#endif"
     yield "enum { INFER__PTX_CUDA = %d }; /* version of CUDA whose drivers take the PTX of generic programs first */" % PTX["61"][1]
@@ -476,12 +529,11 @@ def text_lines(names):
         if not coded or unpacked(packed) != plain:
             packed = pack(plain)
             coded = digits(packed)
-        lines.append("static const char *const infer__text_%s[] = {" % ident(name))
-        lines += list(piece_lines(coded)) + ["};"]
-        table.append('    {"%s", infer__text_%s, %d, %d, %d},' % (name, ident(name), -(-len(coded) // PIECE), len(packed), len(plain)))
+        lines += list(piece_lines("static const char *const infer__text_%s[] = {" % ident(name), coded))
+        table.append('{"%s", infer__text_%s, %d, %d, %d}' % (name, ident(name), -(-len(coded) // PIECE), len(packed), len(plain)))
         sizes = [sizes[0] + len(packed), sizes[1] + len(plain)]
     return lines + ["static const infer__kernel_text INFER__KERNEL_TEXTS[] = { /* name, pieces, n_pieces, packed, bytes */"] \
-        + table + ["};"], sizes
+        + wrapped(table, "    ", "    ", "") + ["};"], sizes
 
 
 def kind_lines(kinds):
@@ -510,24 +562,29 @@ def build():
     out += kind_lines(kinds)
     out.append("\nenum {")
     out += wrapped(["INFER__K_" + k.name.upper() for k, _, _, _ in kernels] + ["INFER__KERNEL_COUNT"], "    ", "    ", "")
-    out.append("};\nstatic const infer__kernel_row INFER__KERNELS[] = { /* name, kind, group, buffers, args_size, shared, early */")
-    for k, kind, shared, early in kernels:
-        out.append('    {"k_%s", INFER__MODULE_%s, %d, %d, (int32_t)sizeof(struct infer__k_%s), %d, %d},'
-                   % (k.name, kind, k.group, len(k.buffers), k.args, shared, early))
+    out += ["};", "#define INFER__K(name, kind, group, buffers, args, shared, early) \\",
+            '    { "k_" #name, INFER__MODULE_##kind, group, buffers, (int32_t)sizeof(struct infer__k_##args), shared, early }',
+            "static const infer__kernel_row INFER__KERNELS[] = {"]
+    out += wrapped(["INFER__K(%s, %s, %d, %d, %s, %d, %d)" % (k.name, kind, k.group, len(k.buffers), k.args, shared, early)
+                    for k, kind, shared, early in kernels], "    ", "    ", "")
     lines, sizes = text_lines(names)
-    out += ["};\n"] + lines + list(ptx_lines(found, blocks)) + [""]
-    for m in found:
-        files = "".join("%d, " % names.index(f) for f in m.files) if m in of_source else ""
-        out.append("static const int16_t infer__module_%s[] = {%s-1};" % (m.name, files))
+    out += ["};", "#undef INFER__K\n"] + lines + list(ptx_lines(found, blocks)) + [""]
+    out.append("static const int16_t infer__module_files[] = { /* of the modules, those that are there as source; the first has none */")
+    first, lists = {}, ["-1"]  # module -> where its list begins
+    for m in of_source:
+        first[m.name] = len(lists)
+        lists += ["%d" % names.index(f) for f in m.files] + ["-1"]
+    out += wrapped(lists, "    ", "    ", "") + ["};"]
     out.append("enum { INFER__MODULE_COUNT = %d, INFER__MODULE_FILES = %d /* of a module, at most */ };" % (len(found), max(len(m.files) for m in found)))
     out.append("static const infer__module_row INFER__MODULES[] = { /* name, kind, id, dots, files, hash of the source, of the PTX */")
     for m in found:
         hashes = (fnv(module_text(m).encode("ascii")) if m in of_source else 0, int(ptx[m.name].hash, 16) if m.name in ptx else 0)
         dots = len(re.findall(r"^#define Q_DOT$", module_text(m), re.M))
-        out.append('    {"%s", INFER__MODULE_%s, %d, %d, infer__module_%s, 0x%016xu, 0x%016xu},' % ((m.name, m.kind, m.id, dots, m.name) + hashes))
+        out.append('    {"%s", INFER__MODULE_%s, %d, %d, infer__module_files + %d, 0x%016xu, 0x%016xu},'
+                   % ((m.name, m.kind, m.id, dots, first.get(m.name, 0)) + hashes))
     text = "\n".join(out + ["};\n", "#endif\n"])
     for number, line in enumerate(text.split("\n"), 1):
-        if len(line) > 120 and not line.startswith('    "'):
+        if len(line) > 120 and '"' not in line:
             fail("%s:%d has %d columns: %s" % (OUT, number, len(line), line[:90]), "Shorten the name in it")
     return text, sizes + [sum(len(b.packed) for b in blocks), sum(len(p.plain) for p in ptx.values())]
 
@@ -596,7 +653,12 @@ def self_test():
         if unpack(pack(data)) != data:
             bad += 1
             print("self-test: %r... does not survive packing" % data[:20])
-    print("embed_kernels --self-test: %d passed, %d failed" % (len(PLANTED) + 5 - bad, bad))
+    lines = b"".join(b"add.s32 %%r%d, %%r%d, %%rd%d;\n" % (7 * i % 300, 11 * i % 300, i % 5) for i in range(600))
+    ptx = b".visible .entry a(\n%s$L__BB0_9:\n.visible .entry b(\nbra $L__BB1_4;\n%s" % (lines, lines)
+    if named(ranked(in_order(ptx))) != in_order(ptx) or in_order(in_order(ptx)) != in_order(ptx):
+        bad += 1
+        print("self-test: names of PTX do not survive their ranks")
+    print("embed_kernels --self-test: %d passed, %d failed" % (len(PLANTED) + 6 - bad, bad))
     return 1 if bad else 0
 
 

@@ -57,6 +57,7 @@ typedef struct infer__weight {
     int32_t rows, cols;
     uint64_t row_bytes;
     const char *name;
+    const struct infer__weight *low; /* two: A and B of what is added to its products, see switched.c; NULL = none */
 } infer__weight;
 
 /* Values per token of one pass: one block of int32 that a device gets in one upload. Pointers point into `block`. */
@@ -70,6 +71,7 @@ typedef struct infer__pass {
     /* n_rows each: where rows are on up to four axes, for rotation alone (M-RoPE: text has pos on all); NULL = pos */
     const int32_t *axis[INFER__AXES];
     int32_t *seq;  /* n_rows: 0..n_seq-1 */
+    int32_t *looked, looks; /* n_rows x looks: rows of a table of n-grams; looks 0 = none */
     int32_t *out;  /* n_out: rows whose results are wanted, ascending */
     int32_t *extended; /* n_seq: 1 = the long RoPE frequencies (longrope) */
     int32_t *pages[INFER__CACHE_GROUPS]; /* n_seq x max_pages: page of positions [i*PAGE, (i+1)*PAGE), -1 = none */
@@ -91,6 +93,11 @@ INFER__INLINE uint64_t infer__kv_bytes(int32_t type, int32_t dim) {
     if (type == INFER_KV_Q4_0) return 18 * blocks;
     return type == INFER_KV_F32 ? 4 * n : 2 * n;
 }
+/* Rows of a page whose slot has one for every so many positions, and how many there are before position pos. */
+INFER__INLINE int32_t infer__page_rows(int32_t every) {
+    return every <= 1 ? INFER__PAGE : every < INFER__PAGE ? INFER__PAGE / every : 1;
+}
+INFER__INLINE int32_t infer__rows_before(int32_t every, int32_t pos) { return every <= 1 ? pos : pos / every; }
 /* Bytes before the rows of (page, head) in a cache buffer. */
 INFER__INLINE uint64_t infer__kv_offset(int32_t type, int32_t page, int32_t head, int32_t n_head, int32_t dim) {
     return ((uint64_t)page * (uint64_t)n_head + (uint64_t)head) * INFER__PAGE * infer__kv_bytes(type, dim);
@@ -98,12 +105,15 @@ INFER__INLINE uint64_t infer__kv_offset(int32_t type, int32_t page, int32_t head
 
 /* ---- op arguments ------------------------------------------------------------------------------ */
 
-/* y[i] = table[ids[i]] * scale (+ positions[pos[i]]); rows whose id is -1 keep their content (but for + positions). */
+/* y[i] = table[ids[i]] * scale (+ positions[pos[i]]); rows whose id is -1 keep their content (but for + positions), or
+ * get the table's row 0 with `pad`. looked: by the pass's `looked` instead of ids. */
 typedef struct infer__embed_args {
     infer__tensor y;
     const infer__weight *table, *positions; /* positions may be NULL */
     float scale;
+    int32_t pad, looked;
 } infer__embed_args;
+static const int32_t *infer__embed_ids(const infer__pass *p, const infer__embed_args *a);
 
 /* y = rows of x named by pass->out */
 typedef struct infer__get_rows_args { infer__tensor x, y; } infer__get_rows_args;
@@ -142,11 +152,12 @@ typedef struct infer__matmul_args {
 
 enum { INFER__ROPE_NONE, INFER__ROPE_PAIRS, INFER__ROPE_HALVES };
 /* Rotate the first n_rot values of every head of x (rows x n_head*dim), by angle pos * freq[i], i < n_rot/2; PAIRS
- * turns (2i, 2i+1), HALVES (i, i + n_rot/2); cos and sin are multiplied by `scale` (YaRN's magnitude). freq holds two
- * sets of n_rot/2 float32: normal and extended (see infer__pass). Source: RoFormer, arXiv 2104.09864. */
+ * turns (2i, 2i+1), HALVES (i, i + n_rot/2), the other way with `back`; cos and sin are multiplied by
+ * `scale` (YaRN's magnitude). freq holds two sets of n_rot/2 float32: normal and extended (see infer__pass). Source:
+ * RoFormer, arXiv 2104.09864. */
 typedef struct infer__rope_args {
     infer__tensor x;
-    int32_t n_head, dim, n_rot, kind;
+    int32_t n_head, dim, n_rot, kind, back;
     const infer__buf *freq; /* on a device: turns per position as pairs of float32 whose sum it is */
     const uint8_t *axes;    /* n_rot/2: the axis of a row's place that turns the pair; NULL = its position */
     float scale;
@@ -161,16 +172,23 @@ typedef struct infer__kv_store_args {
         *rope_k; /* neighbours: q, which is written, and k, which need not be. NULL = none */
 } infer__kv_store_args;
 
+/* Rows of x, as they are, into the pages of their positions; the slot's type is float32. */
+typedef struct infer__rows_store_args {
+    infer__tensor x;
+    infer__kv_buf *rows;
+    int32_t group;
+} infer__rows_store_args;
+
 /* A page of a cache buffer, and the same as rows of the host's memory: [n_head][INFER__PAGE][dim], position by
- * position, which is how sessions are saved. keys: the CPU keeps those transposed. spare: as many bytes. import may
- * change rows, which stay valid until the next sync. */
+ * position, which is how sessions are saved. keys: the CPU keeps those transposed. every: see infer__page_rows. spare:
+ * as many bytes. import may change rows, which stay valid until the next sync. */
 typedef struct infer__kv_page_args {
     infer__kv_buf *buf;
-    int32_t page, n_head, dim, keys;
+    int32_t page, n_head, dim, keys, every;
     void *rows, *spare;
 } infer__kv_page_args;
 INFER__INLINE uint64_t infer__kv_page_bytes(const infer__kv_page_args *a) {
-    return INFER__PAGE * (uint64_t)a->n_head * infer__kv_bytes(a->buf->type, a->dim);
+    return (uint64_t)infer__page_rows(a->every) * (uint64_t)a->n_head * infer__kv_bytes(a->buf->type, a->dim);
 }
 
 /* For every row and head: softmax(softcap(scale * temp(pos) * q.k) + slope * (kpos - pos)) v over the positions of the
@@ -181,7 +199,8 @@ INFER__INLINE uint64_t infer__kv_page_bytes(const infer__kv_page_args *a) {
  * sinks: n_head values, NULL = none: a head's is one more score of its softmax, as it is (no scale, cap or slope),
  * without a value: it takes a share of the weights, and gives nothing (gpt-oss; arXiv 2309.17453 has the idea).
  * chosen: what infer__index_args chose (buf NULL = nothing is chosen): a row sees those positions alone, K/V head g
- * those of set g * chosen_sets / n_head_kv. Without window, chunk and slopes; the CPU's op alone does it. */
+ * those of set g * chosen_sets / n_head_kv. Without window, chunk and slopes. What is below 0 in a list is entry
+ * -1 - it of `more` (compressed attention), which has one for every more_every positions. */
 typedef struct infer__attention_args {
     infer__tensor q, y; /* rows x n_head*dim_k, rows x n_head*dim_v */
     /* v_cache may be k_cache: then a value is the first dim_v of its key (latent attention) */
@@ -190,22 +209,51 @@ typedef struct infer__attention_args {
     float scale, softcap, max_bias, temp_scale, temp_floor, temp_offset;
     const infer__weight *sinks;
     infer__tensor chosen;
-    int32_t chosen_sets;
+    const infer__kv_buf *more; /* NULL = none; n_head_kv is 1, and v_cache k_cache */
+    int32_t chosen_sets, more_every, more_group;
 } infer__attention_args;
+
+/* Compressed attention (DeepSeek V4): positions (e * every .. (e + 1) * every - 1) make entry e, which rows of the pass
+ * that are the last of one leave. `rows` holds [width] float32 for each position; from `first` on are what is summed,
+ * n = dim (twice that with `overlap`) values, and n scores of them; place has n more for each of `every` positions.
+ * Value i of the sum: values i of the positions, weighted by the softmax of score i + place i. With overlap values and
+ * scores i are those of the `every` positions before (but for entry 0), and values and scores dim + i of its own.
+ * place NULL: there are no scores; the sum is the mean, and the first n_rot values are rotated.
+ * The entry is its norm (RMS), the last n_rot values rotated as those of the first position (rope.x is not used; of
+ * kind NONE: not at all). */
+typedef struct infer__compress_args {
+    const infer__kv_buf *rows;
+    infer__kv_buf *entries;
+    int32_t rows_group, group, n_rows, width, first, dim, every, overlap;
+    const infer__weight *place, *norm;
+    float eps;
+    infer__rope_args rope;
+} infer__compress_args;
 
 /* What an indexer chooses of the positions up to a row's own (DeepSeek Sparse Attention: the DeepSeek-V3.2-Exp report).
  * Keys are one head of dim values, in k_cache. The score of position s is, with w, the sum over the heads h, in order,
  * of w[h] * max(q[h] . key s, 0), and there is one set; without w each head has a set of its own, scored by
- * q[h] . key s (MiniMax M3). Positions are in blocks of `block`, counted from 0, the score of one is its largest; the
+ * q[h] . key s (MiniMax M3), unless `sum` says that w is 1 for all. Positions are in blocks of `block`,
+ * counted from 0, the score of one is its largest; the
  * `top` blocks with the largest scores are chosen, the last `local` ones up to the row's own before all others. The
  * lower block comes first among equals, one that is not a number last.
- * y: a row has `sets` lists of int32 (bits): how many positions, then these, ascending; y.cols / sets is enough for
- * min(top * block, positions of the session) of them. */
+ * every (0, 1 = none): k_cache has an entry for every so many positions, and such take the place of positions; a row
+ * sees those whose positions are all up to its own. With block 1. gives: what the list has for an entry.
+ * q.buf NULL: all are chosen.
+ * y: a row has `sets` lists of int32 (bits): how many there are, then these; y.cols / sets is enough for them. */
+enum {
+    INFER__INDEX_POSITIONS, /* of the session, ascending; with every 0 */
+    INFER__INDEX_RUNS,      /* an entry's positions, and then those up to the row's own that are not part of one yet */
+    INFER__INDEX_ENTRIES    /* -1 - entry, and then the last `window` positions up to the row's own */
+};
 typedef struct infer__index_args {
     infer__tensor q, w, y; /* rows x heads*dim, rows x heads (buf NULL = none), as said */
     const infer__kv_buf *k_cache;
-    int32_t group, heads, dim, top, block, local;
+    int32_t group, heads, dim, top, block, local, every, sum, gives, window;
 } infer__index_args;
+INFER__INLINE int32_t infer__index_sets(const infer__index_args *a) {
+    return !a->q.buf || a->w.buf || a->sum ? 1 : a->heads;
+}
 /* The list of a row and set. */
 INFER__INLINE int32_t *infer__index_list(const infer__tensor *y, int32_t row, int32_t set, int32_t sets) {
     return (int32_t *)((char *)y->buf->host + y->offset) + (int64_t)row * y->stride + (int64_t)set * (y->cols / sets);
@@ -233,7 +281,7 @@ enum {
     INFER__ACTS_TAKEN, /* the above: products take them along */
     INFER__ACT_GELU_SIGMOID = INFER__ACTS_TAKEN, /* x * sigmoid(1.702 x): arXiv 1606.08415 */
     INFER__ACT_SOFTPLUS, /* log(1 + exp x) */
-    INFER__ACTS, /* how many: only the CPU's op knows the others */
+    INFER__ACTS, /* how many take one value and no parameters */
     INFER__ACT_XIELU = INFER__ACTS,
     INFER__ACT_LINEAR, /* x as it is */
     INFER__ACT_SITU    /* of several ops: infer__act_run */
@@ -284,9 +332,12 @@ typedef struct infer__router {
  * of the same shape. A logit that is not a number makes the row's weights so. */
 typedef struct infer__moe_route_args {
     infer__tensor x, ids, weights;
+    infer__tensor groups; /* ids / per_group: in ids' buffer, with its stride. per_group 0: not wanted */
+    int32_t per_group;
     const infer__router *router;
     const infer__weight *bias; /* n_expert values, or NULL */
     const infer__weight *scales; /* the same: each multiplies the weight of its expert, in the end */
+    const infer__weight *table;  /* n_used experts for each id of the pass, or NULL; rows without id choose */
 } infer__moe_route_args;
 /* Experts: w holds n_expert matrices of `rows` rows each, one after the other (w->rows = n_expert * rows).
  * per_expert_x 0: x has one row per token, y[t*n_used + j] = W[ids[t][j]] x[t]; 1: x has a row per (token, expert).
@@ -309,14 +360,16 @@ typedef struct infer__moe_bias_args {
  * each other. Rows of u before the pass are in cell pass->cell_in of the state, the last taps-1 of them, oldest first;
  * those after it are left in pass->cell_out, another one. w: x.cols rows of `taps`. gate buf NULL = none; y is not
  * x. bias: x.cols values, added to the sum; silu: y is SiLU of that. x_run: columns of x come in runs of so many,
- * x_step floats apart; 0 = all of them together. */
+ * x_step floats apart; 0 = all of them together. apart (the CPU alone): a tap reads so many rows before the
+ * next one, and
+ * (taps-1) * apart rows are kept; 0 is 1. */
 typedef struct infer__conv_args {
     infer__tensor x, gate_in, gate_out, y;
     const infer__weight *w;
     const infer__weight *bias; /* NULL = none */
     int32_t silu, x_run, x_step;
     infer__buf *state; /* cells of (taps-1) x x.cols float32 */
-    int32_t taps;
+    int32_t taps, apart;
 } infer__conv_args;
 
 /* Selective state spaces (Mamba, arXiv 2312.00752; with heads and groups Mamba-2, arXiv 2405.21060), over the rows of
@@ -386,7 +439,8 @@ enum {
     INFER__STREAMS_CUT,
     INFER__STREAMS_ATTEND,
     INFER__STREAMS_JOIN,
-    INFER__STREAMS_SPREAD
+    INFER__STREAMS_SPREAD,
+    INFER__STREAMS_KEYED
 };
 enum { INFER__MAX_STREAMS = 8 };
 /* n residual streams (layers/altup.c): stream 0 is x, the others are in rest ([(n-1) * rows][cols], one after the
@@ -399,10 +453,14 @@ enum { INFER__MAX_STREAMS = 8 };
  *         squares.
  * The last two have n streams in rest, beside each other (rows x n * cols), and x is none of them.
  * JOIN: coef[i] = sigmoid(coef[i] * scale[0] + offset[i]) + cut; base = sum of coef[i] stream i. Where coef has more
- *       columns, coef[n + i] = times * sigmoid(coef[n + i] * scale[1] + offset[n + i]) + cut.
- * SPREAD: to stream i is added coef[n + i] * x. */
+ *       columns, coef[n + i] = times * sigmoid(coef[n + i] * scale[1] + offset[n + i]) + cut, without cut where it has
+ *       n * n more: a matrix M[j][i], coef * scale[2] + offset, made balanced (Sinkhorn) in `rounds`: each row its
+ *       softmax, + cut; columns over (their sum + cut); and rounds - 1 times first rows so, then columns.
+ * SPREAD: to stream i is added coef[n + i] * x; where there is M it becomes that + sum over j of M[j][i] stream j.
+ * KEYED: key i (rest as the streams) becomes x * sigmoid(r), r the root of |d| (at least 1e-6) with d's sign,
+ *        d = key i . stream i (base, as they are) / root of cols. */
 typedef struct infer__streams_args {
-    int32_t kind, n;
+    int32_t kind, n, rounds;
     infer__tensor x, rest, base, coef, scaled;
     const infer__weight *scale, *offset;
     float cut, times;
@@ -454,7 +512,7 @@ enum {
 enum { /* of infer__ops.supports, with infer__*_args of that name */
     INFER__OP_EMBED, INFER__OP_MATMUL, INFER__OP_ROPE, INFER__OP_ATTENTION, INFER__OP_MOE_ROUTE,
     INFER__OP_MOE_MATMUL, INFER__OP_CONV, INFER__OP_ACT,
-    INFER__OP_SSM, INFER__OP_DELTA, INFER__OP_WKV
+    INFER__OP_SSM, INFER__OP_DELTA, INFER__OP_WKV, INFER__OP_STREAMS, INFER__OP_INDEX, INFER__OP_COMPRESS
 };
 
 enum { INFER__RECORD_NOT, INFER__RECORD_NOW, INFER__RECORD_DONE };
@@ -483,8 +541,10 @@ struct infer__ops {
     void (*moe_matmul)(infer__ctx *c, const infer__moe_matmul_args *a);
     void (*moe_bias)(infer__ctx *c, const infer__moe_bias_args *a);
     void (*top)(infer__ctx *c, const infer__top_args *a);
-    void (*streams)(infer__ctx *c, const infer__streams_args *a); /* NULL on devices; this and index */
+    void (*streams)(infer__ctx *c, const infer__streams_args *a);
     void (*index)(infer__ctx *c, const infer__index_args *a);
+    void (*compress)(infer__ctx *c, const infer__compress_args *a);
+    void (*rows_store)(infer__ctx *c, const infer__rows_store_args *a);
     /* The pass is filled: take what the ops need of it. */
     void (*begin)(infer__ctx *c);
     /* Passes of one shape, again and again (NULL: nothing is kept). record, after begin: what the ops would do from
@@ -505,8 +565,7 @@ struct infer__ops {
     /* Bytes that prepare takes: of the memory where its ops run, and besides, on a device, of the host's. */
     void (*sizes)(const infer__needs *n, uint64_t *here, uint64_t *host);
     /* 1 when there is a kernel for op INFER__OP_* with arguments like these: shapes, types and flags count, buffers may
-     * be
-     * NULL. Asked while a model opens: a layer that needs another stays on the CPU, which has all. */
+     * be NULL. Asked while a model opens: a layer that needs another stays on the CPU, which has all. */
     int (*supports)(int32_t op, const void *args);
     /* Called once, when the context is made: scratch, queues, kernels. */
     int (*prepare)(infer__ctx *c, const infer__needs *n);

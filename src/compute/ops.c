@@ -57,12 +57,17 @@ static void infer__op_end(infer__ctx *c, const char *op, uint64_t bytes, double 
 
 /* ---- checks and counts that do not depend on the backend ------------------------------------------------ */
 
+static const int32_t *infer__embed_ids(const infer__pass *p, const infer__embed_args *a) {
+    return a->looked ? p->looked : p->ids;
+}
+
 static int infer__embed_ok(infer__ctx *c, const infer__embed_args *a) {
+    const int32_t *ids = infer__embed_ids(&c->pass, a);
     int32_t i;
     for (i = 0; i < a->y.rows; i++)
-        if (c->pass.ids[i] >= a->table->rows || (a->positions && c->pass.pos[i] >= a->positions->rows)) {
+        if (ids[i] >= a->table->rows || (a->positions && c->pass.pos[i] >= a->positions->rows)) {
             infer__fail(c, INFER_ERR_ARGUMENT, "token %d at position %d is outside the embeddings (%d tokens)",
-                        (int)c->pass.ids[i], (int)c->pass.pos[i], (int)a->table->rows);
+                        (int)ids[i], a->looked ? -1 : (int)c->pass.pos[i], (int)a->table->rows);
             return 0;
         }
     return 1;

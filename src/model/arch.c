@@ -207,12 +207,15 @@ static infer__part *infer__part_stream(const infer_model *m, infer__layer *l, in
 }
 
 /* Latent attention and FFN, before each a part of `kind` with a slot of its own, and one more before the head. */
-static void infer__parts_latent_between(infer_model *m, infer__layer *l, int32_t kind, int attn, int ffn) {
-    infer__parts_latent(m, l);
+static void infer__parts_between(infer_model *m, infer__layer *l, int32_t kind, int attn, int ffn) {
     infer__parts_before(m, l, kind);
     l->parts[0].post = (int16_t)attn;
     l->parts[2].post = (int16_t)ffn;
     if (l->index == m->hp.n_layer - 1) infer__part_stream(m, l, kind);
+}
+static void infer__parts_latent_between(infer_model *m, infer__layer *l, int32_t kind, int attn, int ffn) {
+    infer__parts_latent(m, l);
+    infer__parts_between(m, l, kind, attn, ffn);
 }
 
 /* Kimi K3: Kimi Linear's layers, which read sums of the stream's past; so does the head. */
@@ -282,6 +285,37 @@ static void infer__parts_hyper(infer_model *m, infer__layer *l) {
     infer__parts_latent_between(m, l, INFER__SUBLAYER_HYPER, INFER__W_HYPER_ATTN, INFER__W_HYPER_FFN);
 }
 
+/* DeepSeek V4: its own attention likewise. YaRN does not scale what it rotates. */
+static void infer__fix_deepseek4(infer__hparams *hp) {
+    if (hp->yarn_attn == 0) hp->yarn_attn = 1;
+}
+static void infer__parts_deepseek4(infer_model *m, infer__layer *l) {
+    l->parts[0].kind = infer__sublayer_kind_of(INFER__SUBLAYER_COMPRESSED);
+    infer__parts_between(m, l, INFER__SUBLAYER_HYPER, INFER__W_HYPER_ATTN, INFER__W_HYPER_FFN);
+}
+
+/* Qwen 3.8 Flash Next: attention or a delta net, and experts, between hyper-connections of a low rank; n-grams in one
+ * layer. */
+static void infer__parts_qwen4exp(infer_model *m, infer__layer *l) {
+    infer__part was[2], *p;
+    int i;
+    memcpy(was, l->parts, sizeof was);
+    l->n_parts = 0;
+    l->kept = m->hp.n_embd;
+    if (l->index == 0) infer__part_stream(m, l, INFER__SUBLAYER_SHARES);
+    if (m->hp.ngrams.size && m->hp.ngrams.layer == l->index) infer__part_stream(m, l, INFER__SUBLAYER_NGRAMS);
+    for (i = 0; i < 2; i++) {
+        infer__part_stream(m, l, INFER__SUBLAYER_HYPER_LOW)->post = i ? INFER__W_HYPER_LOW_FFN :
+            INFER__W_HYPER_LOW_ATTN;
+        p = &l->parts[l->n_parts++];
+        *p = was[i];
+        p->reads = INFER__READS_KEPT;
+        p->norm = p->post = -1;
+        infer__part_stream(m, l, INFER__SUBLAYER_SHARES);
+    }
+    if (l->index == m->hp.n_layer - 1) infer__part_stream(m, l, INFER__SUBLAYER_HYPER_LOW);
+}
+
 /* Gemma 4: after the FFN the layer's own input, and all of it times a number; experts beside the FFN. */
 static void infer__parts_gemma4(infer_model *m, infer__layer *l) {
     l->n_parts = 0;
@@ -344,14 +378,14 @@ static const infer__arch INFER__ARCHS[] = {
       .experts = INFER__EXPERTS_RAW, .flags = INFER__EMBED_SQRT_WIDTH,
       .layers = "attention, dense FFN, experts", .reference = "archs/afmoe-moe, hf/afmoe" },
     { .name = "apertus", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_XIELU,
-      .lacks = "activation", .reference = "archs/apertus-dense, hf/apertus" },
+      .reference = "archs/apertus-dense, hf/apertus" },
     { .name = "arcee", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_RELU2, .reference = "archs/arcee-dense" },
     { .name = "arctic", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .parts = infer__parts_arctic,
       .layers = "attention, dense FFN, experts, kept norm", .reference = "archs/arctic-moe" },
     { .name = "arwkv7", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SILU, /* arXiv 2501.15570 */
       .mixer_else = INFER__SUBLAYER_TIME_MIX_7, .fixup = infer__rwkv7_fix, .parts = infer__parts_rwkv,
       .drop = INFER__RWKV7_DROP, .idle = INFER__RWKV_IDLE,
-      .layers = "dense FFN, time mix 7", .lacks = "RWKV", .reference = "archs/arwkv7-{dense,nogate-dense}" },
+      .layers = "dense FFN, time mix 7", .reference = "archs/arwkv7-{dense,nogate-dense}" },
     { .name = "baichuan", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__ALIBI,
       .fixup = infer__fix_baichuan, .reference = "archs/baichuan-{dense,13b-dense}" },
     { .name = "bailingmoe", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .experts = INFER__EXPERTS_RAW,
@@ -366,7 +400,6 @@ static const infer__arch INFER__ARCHS[] = {
       .parts = infer__parts_latent, .drop = "attn_q.bias attn_k.bias attn_v.bias",
       .idle = "attention.value_length", /* of these three rows it is some other width: value_length_mla counts */
       .layers = "dense FFN, experts, latent attention, Kimi delta attention",
-      .lacks = "delta net with decays of keys, activation",
       .reference = "archs/bailingmoe3-moe, hf/bailing_hybrid" },
     { .name = "barbet", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .mixer_else = INFER__SUBLAYER_MAMBA_2, .window_every = 4, .flags = INFER__WINDOW_FULL_FIRST,
@@ -415,8 +448,14 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "deepseek32", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__NEXTN,
       .experts = INFER__EXPERTS_RAW, .index = INFER__HALVES, .fixup = infer__fix_deepseek2,
       .parts = infer__parts_latent,
-      .layers = "dense FFN, experts, latent attention", .lacks = "chosen positions",
+      .layers = "dense FFN, experts, latent attention",
       .reference = "archs/deepseek32-{moe,topk-moe}, hf/deepseek_v32" },
+    { .name = "deepseek4", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .score = INFER__SCORE_SQRT_SOFTPLUS, .experts = INFER__EXPERTS_RAW, .index = INFER__PAIRS,
+      .flags = INFER__NEXTN | INFER__WINDOW_ALL | INFER__CLAMPS_BEFORE | INFER__CLAMPS_ALL,
+      .keys = infer__deepseek4_keys, .fixup = infer__fix_deepseek4, .parts = infer__parts_deepseek4,
+      .layers = "experts, hyper-connections, compressed attention",
+      .reference = "archs/deepseek4-{moe,topk-moe}" },
     { .name = "dots1", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW,
       .layers = "attention, dense FFN, experts", .reference = "archs/dots1-moe, hf/dots1" },
@@ -424,12 +463,11 @@ static const infer__arch INFER__ARCHS[] = {
       .window_every = INFER__WINDOW_BY_FILE, .gate = INFER__ACT_SIGMOID, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW, .index = INFER__PAIRS, .flags = INFER__NEXTN | INFER__GATE_NEEDED | INFER__INDEX_SHARED,
       .parts = infer__parts_latent,
-      .layers = "dense FFN, experts, latent attention", .lacks = "chosen positions",
+      .layers = "dense FFN, experts, latent attention",
       .reference = "archs/dots3note-{pairs-moe,moe}" },
     { .name = "dream", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .flags = INFER__NOT_CAUSAL,
       .drop = "=output.bias",
-      .idle = "attention.causal diffusion.shift_logits", /* it never is; of what is made of the logits */
-      .lacks = "attention", .reference = "archs/dream-dense" },
+      .idle = "attention.causal diffusion.shift_logits", /* it never is; of what is made of the logits */ .reference = "archs/dream-dense" },
     { .name = "ernie4_5", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .drop = "attn_output.bias", /* which no published model has, and llama.cpp does not add */
       .reference = "archs/ernie4_5-moe (a dense model), hf/ernie4_5" },
@@ -463,7 +501,6 @@ static const infer__arch INFER__ARCHS[] = {
       .keys = infer__gemma3n_keys, .fixup = infer__fix_gemma4, .parts = infer__parts_gemma3n,
       .layers = "attention, dense FFN, inputs of layers, scale, streams, mean of streams, prediction, "
                 "correction, low-rank residual",
-      .lacks = "inputs of each layer, streams beside the residual one, sparse activation, shared keys and values",
       .reference = "archs/gemma3n-dense, hf/gemma3n, hf/gemma3n_c" },
     { .name = "gemma4", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
       .window_every = INFER__WINDOW_BY_FILE,
@@ -471,12 +508,11 @@ static const infer__arch INFER__ARCHS[] = {
                INFER__V_MAY_BE_K,
       .keys = infer__gemma4_keys, .fixup = infer__fix_gemma4, .parts = infer__parts_gemma4,
       .layers = "attention, dense FFN, inputs of layers, input of the layer, output scale, experts beside a dense FFN",
-      .lacks = "inputs of each layer, shared keys and values, router",
       .reference = "archs/gemma4-{dense,sharedkv-dense,moe}, hf/gemma4, hf/gemma4_moe" },
     { .name = "glm-dsa", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
       .flags = INFER__NEXTN | INFER__INDEX_SHARED, .experts = INFER__EXPERTS_RAW, .index = INFER__PAIRS,
       .parts = infer__parts_latent,
-      .layers = "dense FFN, experts, latent attention", .lacks = "chosen positions",
+      .layers = "dense FFN, experts, latent attention",
       .reference = "archs/glm-dsa-{shared-moe,moe,topk-moe}, hf/glm_moe_dsa" },
     { .name = "glm4", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_HALVES, .reference = "archs/glm4-dense, hf/glm4" },
@@ -506,6 +542,9 @@ static const infer__arch INFER__ARCHS[] = {
       .flags = INFER__LOGITS_OVER | INFER__ROPE_BY_KEY,
       .layers = "attention, dense FFN, experts",
       .reference = "archs/granitemoe-{dense,moe,real-moe}, hf/{granitemoe,granitemoeshared}" },
+    { .name = "graniteswitch", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .flags = INFER__LOGITS_OVER | INFER__ROPE_BY_KEY, .keys = infer__switch_keys,
+      .reference = "archs/graniteswitch-dense" },
     { .name = "grok", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
       .experts = INFER__EXPERTS_SUM,
       .flags = INFER__LOGITS_TIMES | INFER__ATTN_CAP | INFER__FINAL_CAP | INFER__ATTN_SCALE_OUT,
@@ -514,11 +553,11 @@ static const infer__arch INFER__ARCHS[] = {
       .layers = "attention, experts and dense FFN", .reference = "archs/grok-moe" },
     { .name = "grovemoe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, /* arXiv 2508.07785 */
       .keys = infer__grovemoe_keys,
-      .layers = "attention, experts", .lacks = "experts of groups", .reference = "archs/grovemoe-groups-moe" },
+      .layers = "attention, experts", .reference = "archs/grovemoe-groups-moe" },
     { .name = "hrm_text", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
       .flags = INFER__NORM_BARE | INFER__GATE_NEEDED, .keys = infer__cycles_keys, .parts = infer__parts_cycles,
       .idle = "hrm.prefix_lm", /* how it was trained: its prompts may be read as one block */
-      .layers = "attention, dense FFN, states of two stacks", .lacks = "states of two stacks",
+      .layers = "attention, dense FFN, states of two stacks",
       .reference = "archs/hrm_text-dense, hf/hrm_text" },
     { .name = "hunyuan-dense", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .flags = INFER__QK_NORM_ROTATED | INFER__ROPE_ALPHA,
@@ -538,7 +577,6 @@ static const infer__arch INFER__ARCHS[] = {
       .flags = INFER__GATE_NEEDED | INFER__INDEX_SHARED | INFER__INDEX_LAST | INFER__CLAMPS_BEFORE,
       .keys = infer__hyper_keys, .parts = infer__parts_hyper,
       .layers = "dense FFN, experts, latent attention, hyper-connections",
-      .lacks = "hyper-connections, chosen positions",
       .reference = "archs/hy_v4-{moe,topk-moe}" },
     { .name = "internlm2", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .reference = "archs/internlm2-dense" },
@@ -554,13 +592,12 @@ static const infer__arch INFER__ARCHS[] = {
       .experts = INFER__EXPERTS_RAW, .flags = INFER__KDA_BOUND, .keys = infer__kimi_k3_keys,
       .parts = infer__parts_kimi_k3, .drop = "attn_q.bias attn_k.bias attn_v.bias", .idle = "attention.value_length",
       .layers = "dense FFN, experts, latent attention, Kimi delta attention, residual attention",
-      .lacks = "residual attention, activation, delta net with decays of keys",
       .reference = "archs/kimi-k3-moe" },
     { .name = "kimi-linear", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SILU,
       .mixer_else = INFER__SUBLAYER_KDA, .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_SUM,
       .parts = infer__parts_latent, .drop = "attn_q.bias attn_k.bias attn_v.bias", /* which llama.cpp does not add */
       .idle = "attention.value_length",
-      .layers = "dense FFN, experts, latent attention, Kimi delta attention", .lacks = "delta net with decays of keys",
+      .layers = "dense FFN, experts, latent attention, Kimi delta attention",
       .reference = "archs/kimi-linear-moe, hf/kimi_linear" },
     { .name = "laguna", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
       .gate = INFER__ACT_SOFTPLUS, .score = INFER__SCORE_SIGMOID,
@@ -576,11 +613,10 @@ static const infer__arch INFER__ARCHS[] = {
       .layers = "attention, dense FFN, experts, short convolution", .reference = "archs/lfm2moe-moe, hf/lfm2_moe" },
     { .name = "llada", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__NOT_CAUSAL,
       .drop = "rope_freqs.weight attn_output.bias ffn_gate.bias ffn_up.bias ffn_down.bias",
-      .idle = "attention.causal diffusion.shift_logits",
-      .lacks = "attention", .reference = "archs/llada-dense" },
+      .idle = "attention.causal diffusion.shift_logits", .reference = "archs/llada-dense" },
     { .name = "llada-moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .experts = INFER__EXPERTS_RAW, .flags = INFER__NOT_CAUSAL, .idle = "attention.causal diffusion.shift_logits",
-      .layers = "attention, experts", .lacks = "attention", .reference = "archs/llada-moe-moe" },
+      .layers = "attention, experts", .reference = "archs/llada-moe-moe" },
     { .name = "llama", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, /* also Mistral, Mixtral, Yi */
       .layers = "attention, dense FFN, experts",
       .reference = "archs/llama-*, models/stories260K, models/TinyStories-656K, quants/llama256-*" },
@@ -588,7 +624,7 @@ static const infer__arch INFER__ARCHS[] = {
       .no_rope_every = 4, .chunk = 8192, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW | INFER__EXPERTS_STEP | INFER__EXPERTS_BEFORE,
       .flags = INFER__QK_NORM_ROTATED | INFER__QK_NORM_BARE | INFER__TEMP_NO_ROPE, .fixup = infer__fix_llama4,
-      .layers = "attention, dense FFN, experts", .lacks = "attention, router",
+      .layers = "attention, dense FFN, experts",
       .reference = "archs/llama4-{moe,chunk-moe}, hf/llama4" },
     { .name = "maincoder", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__QK_NORM_ROTATED,
       .reference = "archs/maincoder-dense" },
@@ -621,14 +657,14 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "minimax-01", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .mixer_else = INFER__SUBLAYER_LIGHTNING, .full_every = 8, .experts = INFER__EXPERTS_SUM,
       .parts = infer__parts_minimax_01,
-      .layers = "attention, experts, lightning attention, norm", .lacks = "lightning attention",
+      .layers = "attention, experts, lightning attention, norm",
       .reference = "archs/minimax-01-moe, hf/minimax" },
     { .name = "minimax-m2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_SUM,
       .layers = "attention, experts", .reference = "archs/minimax-m2-moe, hf/minimax_m2" },
     { .name = "minimax-m3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_SIGMOID, .act_limit = 7.0f,
       .act_add = 1.0f, .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW, .index = INFER__HALVES,
-      .layers = "attention, dense FFN, experts", .lacks = "chosen positions",
+      .layers = "attention, dense FFN, experts",
       .reference = "archs/minimax-m3-{blocks-moe,moe,topk-moe}" },
     { .name = "mistral3", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .flags = INFER__ATTN_TEMPERATURE, .fixup = infer__fix_mistral3,
@@ -678,7 +714,7 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "phimoe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .score = INFER__SCORE_SPARSEMIXER, .experts = INFER__EXPERTS_RAW, .fixup = infer__fix_phimoe,
       .idle = "attention.sliding_window", /* as phi3's */
-      .layers = "attention, experts", .lacks = "router", .reference = "hf/phimoe" },
+      .layers = "attention, experts", .reference = "hf/phimoe" },
     { .name = "plamo", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .block = INFER__BLOCK_PARALLEL, .reference = "archs/plamo-dense" },
     { .name = "plamo2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
@@ -730,25 +766,32 @@ static const infer__arch INFER__ARCHS[] = {
       .flags = INFER__ROPE_SECTIONS,
       .idle = "n_deepstack_layers", /* layers that a picture's features are added to: text has none */
       .layers = "attention, experts", .reference = "archs/qwen3vlmoe-moe, hf/qwen3_vl_moe" },
+    { .name = "qwen4exp", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
+      .mixer_else = INFER__SUBLAYER_DELTA, .full_every = 4, .index = INFER__HALVES,
+      .flags = INFER__ROPE_SECTIONS | INFER__Q_GATED | INFER__DELTA_TILED | INFER__DELTA_SIGMOID | INFER__INDEX_MEANS,
+      .keys = infer__qwen4exp_keys, .parts = infer__parts_qwen4exp,
+      .drop = "attn_q.bias attn_k.bias attn_v.bias", /* which no published model has, and llama.cpp does not add */
+      .layers = "attention, experts, gated delta net, low-rank hyper-connections, shares of streams, n-grams",
+      .reference = "archs/qwen4exp-moe" },
     { .name = "refact", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SILU, .flags = INFER__ALIBI,
       .fixup = infer__fix_alibi,
       .drop = "rope_freqs.weight attn_output.bias ffn_gate.bias ffn_up.bias ffn_down.bias",
       .reference = "archs/refact-dense" },
     { .name = "rnd1", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .flags = INFER__NOT_CAUSAL,
       .experts = INFER__EXPERTS_SUM, .idle = "attention.causal diffusion.shift_logits",
-      .layers = "attention, experts", .lacks = "attention", .reference = "archs/rnd1-moe" },
+      .layers = "attention, experts", .reference = "archs/rnd1-moe" },
     { .name = "rwkv6", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_RELU2,
       .mixer_else = INFER__SUBLAYER_TIME_MIX_6, .keys = infer__rwkv6_keys, .parts = infer__parts_rwkv,
       .flags = INFER__FFN_NORM_2, .idle = INFER__RWKV_IDLE,
-      .layers = "scale, time mix 6, channel mix", .lacks = "RWKV",
+      .layers = "scale, time mix 6, channel mix",
       .reference = "archs/rwkv6-{dense,unfused-dense,rescale-dense}" },
     { .name = "rwkv6qwen2", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SILU,
       .mixer_else = INFER__SUBLAYER_TIME_MIX_6, .parts = infer__parts_rwkv, .idle = INFER__RWKV_IDLE,
-      .layers = "dense FFN, time mix 6", .lacks = "RWKV", .reference = "archs/rwkv6qwen2-dense" },
+      .layers = "dense FFN, time mix 6", .reference = "archs/rwkv6qwen2-dense" },
     { .name = "rwkv7", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_RELU2,
       .mixer_else = INFER__SUBLAYER_TIME_MIX_7, .fixup = infer__rwkv7_fix, .parts = infer__parts_rwkv,
       .flags = INFER__FFN_NORM_2, .drop = INFER__RWKV7_DROP, .idle = INFER__RWKV_IDLE,
-      .layers = "time mix 7, channel mix", .lacks = "RWKV",
+      .layers = "time mix 7, channel mix",
       .reference = "archs/rwkv7-{dense,small-dense}, models/tiny-rwkv7-834K" },
     { .name = "seed_oss", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .flags = INFER__POST_ATTN_IS_FFN, .reference = "archs/seed_oss-dense" },
@@ -778,8 +821,8 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "talkie", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .flags = INFER__NORM_BARE | INFER__EMBED_NORM_BARE | INFER__QK_NORM_ROTATED | INFER__Q_NORM_HEADS |
                INFER__LOGITS_TIMES,
-      .parts = infer__parts_talkie,
-      .layers = "attention, dense FFN, embeddings", .lacks = "embeddings in every layer",
+      .keys = infer__talkie_keys, .parts = infer__parts_talkie,
+      .layers = "attention, dense FFN, embeddings",
       .reference = "archs/talkie-dense" },
     { .name = "xverse", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .reference = "archs/xverse-dense" },

@@ -19,9 +19,14 @@ static int32_t infer__state_add(infer_model *m, const infer__layer *l, int32_t k
     return m->n_states++;
 }
 
+static int32_t infer__state_type(int32_t kv_type, const infer__state *s) {
+    return s->kind == INFER__STATE_ROWS ? INFER_KV_F32 : kv_type;
+}
+
 static uint64_t infer__page_bytes(int32_t kv_type, const infer__state *s) {
     if (s->kind == INFER__STATE_RECURRENT) return (uint64_t)s->n_head * (uint64_t)s->dim * sizeof(float);
-    return INFER__PAGE * (uint64_t)s->n_head * infer__kv_bytes(kv_type, s->dim);
+    return (uint64_t)infer__page_rows(s->every) * (uint64_t)s->n_head *
+           infer__kv_bytes(infer__state_type(kv_type, s), s->dim);
 }
 
 /* The sublayers that read a slot of the group say how far back, whoever owns it. */
@@ -33,8 +38,8 @@ static int32_t infer__group_window(const infer_model *m, int32_t group) {
             for (k = 0; k < (int32_t)INFER__COUNT(l->parts[p].state); k++) {
                 int32_t s = l->parts[p].state[k];
                 if (s < 0 || m->states[s].group != group) continue;
-                if (l->window == 0) return 0;
-                window = INFER__MAX(window, l->window);
+                if (l->window == 0 || group == INFER__GROUP_FULL) return 0;
+                window = INFER__MAX(window, INFER__MAX(l->window, infer__compress_reach(l)));
             }
     }
     return window;
@@ -72,7 +77,7 @@ static infer_result infer__cache_create(infer_context *c, infer_error *err) {
     kv->n_bufs = m->n_states;
     for (i = 0; i < m->n_states; i++) {
         pages = (uint64_t)c->plan.n_pages[m->states[i].group];
-        kv->bufs[i].type = c->plan.kv_type;
+        kv->bufs[i].type = infer__state_type(c->plan.kv_type, &m->states[i]);
         if (!infer__state_ops(c, i)->alloc(&c->ctx, &kv->bufs[i].buf,
                                            pages * infer__page_bytes(c->plan.kv_type, &m->states[i])))
             goto no_memory;

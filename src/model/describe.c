@@ -114,8 +114,9 @@ static void infer__describe(infer__text_out *o, const infer_model *m) {
         else infer__text_add(o, "layers %d to %d:\n", (int)i, (int)j - 1);
         infer__describe_layer(o, m, &m->layers[i]);
     }
-    infer__text_add(o, "logits = %s(x)%s head", infer__norm_name(m),
-                    m->w[INFER__W_OUT_NORM].type ? " * output_norm" : "");
+    if (hp->out_norm_off) infer__text_add(o, "logits = x head");
+    else infer__text_add(o, "logits = %s(x)%s head", infer__norm_name(m),
+                         m->w[INFER__W_OUT_NORM].type ? " * output_norm" : "");
     if (m->w[INFER__W_OUTPUT].data == m->w[INFER__W_TOKEN_EMBD].data) infer__text_add(o, " (= embedding)");
     if (m->w[INFER__W_OUTPUT_B].type) infer__text_add(o, " + bias");
     if (hp->logit_scale != 1) infer__text_add(o, " * %g", hp->logit_scale);

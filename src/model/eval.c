@@ -165,6 +165,8 @@ static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int3
         c->out_hidden[p->n_out] = wants_h ? s->hidden + (int64_t)(i - first_h) * c->model->hp.n_embd : NULL;
         p->out[p->n_out++] = r;
     }
+    infer__switch_rows(c, st, base, cur->at, count);
+    infer__ngram_rows(c, st, base, cur->at, count);
     return 1;
 }
 

@@ -80,6 +80,25 @@ static void infer__sublayer_add(infer_context *c, const infer__sublayer *s) {
     if (s->add) c->ctx.ops->add(&c->ctx, s->add);
 }
 
+static void infer__products(infer_context *c, const infer__matmul_args *mm) {
+    infer__matmul_args bare = *mm;
+    int32_t i, low = 0;
+    for (i = 0; i < mm->n_w; i++) low |= mm->w[i]->low != NULL;
+    if (!low) {
+        infer__matmul(&c->ctx, mm);
+        return;
+    }
+    if (mm->norm) c->ctx.ops->norm(&c->ctx, mm->norm);
+    bare.norm = NULL;
+    bare.act = NULL;
+    bare.add = NULL;
+    infer__matmul(&c->ctx, &bare);
+    for (i = 0; i < mm->n_w; i++)
+        if (mm->w[i]->low) infer__switch_add(c, &mm->x, mm->w[i], &mm->y[i]);
+    if (mm->act) c->ctx.ops->act(&c->ctx, mm->act);
+    if (mm->add) c->ctx.ops->add(&c->ctx, mm->add);
+}
+
 static void infer__product(infer_context *c, const infer__tensor *x, const infer__weight *w, const infer__weight *b,
                            const infer__tensor *y) {
     infer__matmul_args mm;
@@ -89,7 +108,7 @@ static void infer__product(infer_context *c, const infer__tensor *x, const infer
     mm.w[0] = w;
     mm.b[0] = b;
     mm.y[0] = *y;
-    infer__matmul(&c->ctx, &mm);
+    infer__products(c, &mm);
 }
 
 static void infer__last_product(infer_context *c, const infer__tensor *x, const infer__weight *w,
@@ -102,7 +121,7 @@ static void infer__last_product(infer_context *c, const infer__tensor *x, const 
     mm.b[0] = b;
     mm.y[0] = s->out;
     mm.add = scale == 1 ? s->add : NULL;
-    infer__matmul(&c->ctx, &mm);
+    infer__products(c, &mm);
     if (scale == 1) return;
     infer__scale_rows(c, scale, &s->out);
     infer__sublayer_add(c, s);
@@ -117,14 +136,19 @@ static void infer__gate(infer_context *c, int32_t act, const infer__tensor *gate
     c->ctx.ops->act(&c->ctx, &a);
 }
 
+static void infer__act_rows(infer_context *c, int32_t kind, const infer__tensor *x, const infer__tensor *y) {
+    infer__act_args a;
+    memset(&a, 0, sizeof a);
+    a.x = *x;
+    a.y = *y;
+    a.kind = kind;
+    c->ctx.ops->act(&c->ctx, &a);
+}
+
 static void infer__product_act(infer_context *c, const infer__tensor *x, int32_t kind, const infer__weight *w,
                                const infer__tensor *y) {
-    infer__act_args act;
     infer__product(c, x, w, NULL, y);
-    memset(&act, 0, sizeof act);
-    act.x = act.y = *y;
-    act.kind = kind;
-    if (kind != INFER__ACT_LINEAR) c->ctx.ops->act(&c->ctx, &act);
+    if (kind != INFER__ACT_LINEAR) infer__act_rows(c, kind, y, y);
 }
 
 static void infer__add_to(infer_context *c, const infer__tensor *x, const infer__tensor *y) {
@@ -176,12 +200,7 @@ static void infer__scale_rows(infer_context *c, float scale, const infer__tensor
 }
 
 static void infer__copy_rows(infer_context *c, const infer__tensor *x, const infer__tensor *y) {
-    infer__act_args a;
-    memset(&a, 0, sizeof a);
-    a.x = *x;
-    a.y = *y;
-    a.kind = INFER__ACT_LINEAR;
-    c->ctx.ops->act(&c->ctx, &a);
+    infer__act_rows(c, INFER__ACT_LINEAR, x, y);
 }
 
 static infer__tensor infer__kept(infer_context *c, const infer__layer *l, int32_t rows) {
@@ -256,6 +275,7 @@ static void infer__embed_rows(infer_context *c, const infer__tensor *x) {
     const infer_model *m = c->model;
     infer__embed_args a;
     int32_t i;
+    memset(&a, 0, sizeof a);
     for (i = 0; i < x->rows; i++) /* rows given as embeddings */
         if (c->row_embd[i])
             c->ctx.ops->upload(&c->ctx, x->buf, x->offset + (uint64_t)i * (uint64_t)x->stride * sizeof(float),
@@ -265,6 +285,7 @@ static void infer__embed_rows(infer_context *c, const infer__tensor *x) {
     a.positions = infer__opt(&m->w[INFER__W_POS_EMBD]);
     a.scale = m->hp.embed_scale;
     c->ctx.ops->embed(&c->ctx, &a);
+    infer__switch_begin(c, x->rows);
     if (m->w[INFER__W_EMBD_NORM].type || m->hp.embed_norm_bare) infer__norm_to(c, &m->w[INFER__W_EMBD_NORM], x, x);
 }
 
@@ -317,7 +338,7 @@ static void infer__head(infer_context *c, const infer__tensor *x) {
     rows.x = *x;
     rows.y = infer__view(&c->at->xn, 0, c->ctx.pass.n_out, c->model->hp.n_embd);
     c->ctx.ops->get_rows(&c->ctx, &rows);
-    infer__norm_to(c, &c->model->w[INFER__W_OUT_NORM], &rows.y, &rows.y);
+    if (!c->model->hp.out_norm_off) infer__norm_to(c, &c->model->w[INFER__W_OUT_NORM], &rows.y, &rows.y);
     infer__trace(c, -1, "hidden", &rows.y);
     infer__results_top(c, infer__logits(c, 0)); /* where they stay on the device */
 }
@@ -353,19 +374,34 @@ static void infer__check_finite(infer_context *c, int32_t layer, const infer__te
         }
 }
 
-/* The pass goes on where `layer` runs; the residual stream of n rows goes along, unless it is the first layer. */
+/* Where what lies at `offset` of a buffer passes the host, from one place to another; between two devices at byte hop
+ * of the room for that. */
+static void *infer__hop(const infer_context *c, const infer__buf *from, const infer__buf *to, uint64_t offset,
+                        uint64_t hop) {
+    const infer__buf *host = to->host ? to : from;
+    if (host->host) return (char *)host->host + offset;
+    return c->hop ? (char *)c->hop + hop : NULL;
+}
+
+/* The pass goes on where `layer` runs; the residual stream of n rows and what the pass keeps go along, unless it is the
+ * first layer. */
 static void infer__go(infer_context *c, int32_t layer, int32_t n) {
     infer__place *from = c->at, *to = &c->places[c->model->layers[layer].place];
-    uint64_t bytes = (uint64_t)n * (uint64_t)c->model->hp.n_embd * sizeof(float);
-    void *host;
+    const uint64_t rows = (uint64_t)n, width = sizeof(float);
+    const uint64_t bytes = rows * (uint64_t)c->model->hp.n_embd * width;
+    const uint64_t kept = rows * (uint64_t)c->plan.carried * width;
+    const uint64_t at = rows * (uint64_t)(c->plan.work_cols - c->plan.pass_kept) * width;
+    void *x = infer__hop(c, &from->x, &to->x, 0, 0), *rest = infer__hop(c, &from->work, &to->work, at, bytes);
     if (layer > 0 && from == to) return;
-    host = layer == 0 ? NULL : to->x.host ? to->x.host : from->x.host ? from->x.host : c->hop;
-    if (host && !from->x.host) {
-        from->ops->download(&c->ctx, &from->x, 0, host, bytes);
+    if (layer > 0 && !from->x.host) {
+        from->ops->download(&c->ctx, &from->x, 0, x, bytes);
+        if (kept) from->ops->download(&c->ctx, &from->work, at, rest, kept);
         from->ops->sync(&c->ctx);
     }
     infer__enter(c, c->model->layers[layer].place);
-    if (host && !to->x.host) to->ops->upload(&c->ctx, &to->x, 0, host, bytes);
+    if (layer == 0 || to->x.host) return;
+    to->ops->upload(&c->ctx, &to->x, 0, x, bytes);
+    if (kept) to->ops->upload(&c->ctx, &to->work, at, rest, kept);
 }
 
 /* From token ids to the first results. */
@@ -394,19 +430,22 @@ static void infer__layers(infer_context *c) {
 static int infer__record(infer_context *c) {
     const infer_model *m = c->model;
     const infer__pass *p = &c->ctx.pass;
-    int32_t shape[5], i;
+    int32_t shape[6], i, last = 0;
     uint64_t hash;
-    if (!c->ctx.ops->record || c->ctx.apart) return INFER__RECORD_NOT;
+    if (!c->ctx.ops->record || c->ctx.apart || m->hp.switches.n) return INFER__RECORD_NOT;
     for (i = 0; i < m->hp.n_layer; i++)
         if (m->layers[i].place != m->layers[0].place) return INFER__RECORD_NOT;
-    for (i = 0; i < p->n_rows; i++)
+    for (i = 0; i < p->n_rows; i++) {
         if (c->row_embd[i]) return INFER__RECORD_NOT;
+        last = INFER__MAX(last, p->pos[i]);
+    }
     shape[0] = p->n_rows;
     shape[1] = p->n_out;
     shape[2] = p->n_seq;
     for (i = 0; i < p->n_out && i < c->plan.head_rows && !c->out_logits[i]; i++) {}
     shape[3] = i < p->n_out && i < c->plan.head_rows; /* logits are wanted */
     shape[4] = infer__results_most(c);
+    for (i = shape[5] = 0; i < m->hp.n_layer; i++) shape[5] += infer__indexer_chooses(&m->layers[i], last);
     hash = infer__fnv(INFER__FNV, shape, sizeof shape);
     return c->ctx.ops->record(&c->ctx, hash);
 }

@@ -317,6 +317,8 @@ static void infer__read_clamps(infer__keys *k, infer__layer *l) {
     if (!(flags & (INFER__CLAMPS | INFER__CLAMPS_BEFORE))) return;
     l->expert_limit = infer__key_layer_float(k, "swiglu_clamp_exp", l->index, 0);
     if (flags & INFER__CLAMPS) l->act_limit = infer__key_layer_float(k, "swiglu_clamp_shexp", l->index, 0);
+    if (flags & INFER__CLAMPS_ALL)
+        l->act_limit = infer__key_layer_float(k, "swiglu_clamp_shexp", l->index, l->expert_limit);
     l->limit_after = (flags & INFER__CLAMPS) != 0;
     if (k->failed || (l->expert_limit >= 0 && l->act_limit >= 0)) return;
     k->failed = 1;
@@ -537,7 +539,7 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     if (hp->rope_attn_factor == 0) hp->rope_attn_factor = 1.0f;
     if (hp->rope_factor == 0) hp->rope_factor = 1.0f;
     m->layers = (infer__layer *)infer__arena_alloc(&m->arena, (uint64_t)hp->n_layer * sizeof *m->layers);
-    m->max_states = 3 * INFER__MAX_PARTS * hp->n_layer;
+    m->max_states = 4 * INFER__MAX_PARTS * hp->n_layer;
     m->states = (infer__state *)infer__arena_alloc(&m->arena, (uint64_t)m->max_states * sizeof *m->states);
     if (!m->layers || !m->states)
         return infer__error(err, INFER_ERR_MEMORY, "no memory for %d layers", (int)hp->n_layer);

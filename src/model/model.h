@@ -87,6 +87,9 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__SPARSE INFER__FLAG(63) /* activation_sparsity_scale: of an FFN's gates only the largest stay */
 
 #define INFER__INDEX_LAST INFER__FLAG(28) /* indexers rotate the last values of a head, and have the norms' epsilon */
+#define INFER__CLAMPS_ALL INFER__FLAG(29) /* and swiglu_clamp_shexp, else _exp, to that of shared experts */
+#define INFER__DELTA_SIGMOID INFER__FLAG(43) /* results of delta nets are gated by a sigmoid, not by SiLU */
+#define INFER__INDEX_MEANS INFER__FLAG(44) /* indexers choose blocks of attention.compress_ratios by means of keys */
 #define INFER__INDEX_SHARED INFER__FLAG(27) /* attention.indexer.types: some layers choose what one before them did */
 
 /* The same, of routers and experts. */
@@ -135,6 +138,23 @@ static const infer__arch *infer__arch_row(int32_t index); /* NULL past the end *
 
 enum { INFER__MAX_LAYERS = 1024, INFER__MAX_EXPERTS_USED = 64 };
 
+/* Adapters that tokens switch on: switched.c. n 0 = there are none. */
+typedef struct infer__switches {
+    int32_t n, rank;
+    float other;         /* what a token that switches nothing counts beside one that does */
+    uint16_t *of;        /* n_vocab: the adapter (1..n) that a token switches on; 0 = none */
+    int32_t *substitute; /* n: ids whose embeddings the tokens have */
+} infer__switches;
+
+/* Rows of a table by the hash of a token and those before it: ngrams.c. size 0 = there are none. */
+enum { INFER__NGRAM_MOST = 8, INFER__NGRAM_HEADS = 64 };
+typedef struct infer__ngrams {
+    int32_t layer, size, each, heads, taps; /* heads: rows of a token, `each` for every n; taps: of the convolution */
+    int32_t end, given; /* the id that ends texts; that of positions given as embeddings */
+    int32_t first[INFER__NGRAM_HEADS], count[INFER__NGRAM_HEADS];
+    uint64_t times[INFER__NGRAM_MOST], rows; /* rows: that the table must have */
+} infer__ngrams;
+
 struct infer__hparams {
     int32_t n_vocab, n_ctx, n_embd, n_layer;
     int32_t n_block; /* with those of layers that plain decoding does not run, the last ones */
@@ -158,6 +178,7 @@ struct infer__hparams {
     int32_t norm, act, block;
     int32_t moe_step;     /* layers moe_step - 1, 2 moe_step - 1, .. have experts, from leading_dense on; 0 = any may */
     int32_t leading_dense;
+    int32_t n_by_id;      /* the first layers whose experts are chosen by a table of ids */
     int32_t qk_norm_bare; /* see INFER__QK_NORM_BARE */
     int32_t not_causal;   /* 1 = a token sees all tokens of its eval */
     int32_t n_per_layer;  /* values that each layer gets of a token beside the stream; 0 = none */
@@ -175,9 +196,14 @@ struct infer__hparams {
     float qk_eps;
     int32_t mute[2];      /* ids from .. to below which the head gives no logits: -FLT_MAX */
     int32_t n_hyper;      /* streams of hyper-connections; 0 = there are none */
+    int32_t hyper_rounds; /* of balancing what they pass to each other; 0 = they do not */
+    int32_t hyper_rank;   /* of matrices that mix them value by value: hyper_low.c; 0 = these are not there */
+    int32_t out_norm_off; /* 1 = the head reads the stream as it is */
+    infer__ngrams ngrams;
     float hyper_eps, hyper_times;
     int32_t res_every;    /* layers 0, res_every, .. keep the stream for residual attention */
     int64_t pass_kept;    /* floats a row that are kept from layer 0 to the last one */
+    infer__switches switches;
     infer__router router; /* of layers with experts */
 };
 /* expert_gating_func: none was given; softmax over all experts; sigmoid; softmax over the experts used; the square root
@@ -198,11 +224,31 @@ static int32_t infer__file_block(const infer__hparams *hp, int32_t layer); /* of
 
 /* layers/hyper.c */
 static void infer__hyper_keys(infer__keys *k, infer__hparams *hp);
+static void infer__hyper_mixed_keys(infer__keys *k, infer__hparams *hp);
 /* Coefficients of a sublayer. */
-INFER__INLINE int32_t infer__hyper_coefs(const infer__hparams *hp) { return 2 * hp->n_hyper; }
+INFER__INLINE int32_t infer__hyper_coefs(const infer__hparams *hp) {
+    return hp->n_hyper * (2 + (hp->hyper_rounds ? hp->n_hyper : 0));
+}
+
+/* layers/compressed.c */
+static void infer__deepseek4_keys(infer__keys *k, infer__hparams *hp);
 
 /* layers/residual_attention.c */
 static void infer__kimi_k3_keys(infer__keys *k, infer__hparams *hp);
+
+/* layers/ngrams.c */
+static void infer__qwen4exp_keys(infer__keys *k, infer__hparams *hp);
+static void infer__ngram_rows(infer_context *c, const infer_step *st, int32_t base, int32_t at, int32_t count);
+
+/* layers/switched.c */
+static void infer__switch_keys(infer__keys *k, infer__hparams *hp);
+static void infer__switch_rows(infer_context *c, const infer_step *st, int32_t base, int32_t at, int32_t count);
+static void infer__switch_begin(infer_context *c, int32_t rows);
+static void infer__switch_add(infer_context *c, const infer__tensor *x, const infer__weight *w,
+                              const infer__tensor *y);
+
+/* layers/embed_skip.c */
+static void infer__talkie_keys(infer__keys *k, infer__hparams *hp);
 static void infer__grovemoe_keys(infer__keys *k, infer__hparams *hp);
 
 /* layers/per_layer.c */
@@ -221,7 +267,7 @@ static infer__part *infer__part_add(const infer_model *m, infer__layer *l, int32
 /* hparams.c: keys that a layer's kinds look up, all under the architecture's prefix. A failure sticks: then they give
  * `absent` (floats 0), and opening ends with an error that names the key. */
 struct infer__keys {
-    const infer_model *m;
+    infer_model *m; /* its arena takes what keys become */
     const infer__gguf *g;
     const char *prefix;
     infer_error *err;
@@ -279,7 +325,8 @@ static float infer__slot_float(const infer__layer *l, int slot, float absent);
  * none, may read another layer's, and its values may be a part of its keys (then both of part.state are one slot). */
 enum {
     INFER__STATE_KEYS,
-    INFER__STATE_VALUES,   /* [n_head][dim] for each position, in pages of the group */
+    INFER__STATE_VALUES,   /* [n_head][dim] for each position, in pages of the group; or for every so many */
+    INFER__STATE_ROWS,     /* the same, float32 whatever the cache's type */
     INFER__STATE_RECURRENT /* [n_head][dim] float32, whatever the position: a cell; its "pages" are cells (cells.c) */
 };
 typedef struct infer__state {
@@ -287,6 +334,7 @@ typedef struct infer__state {
     int32_t layer; /* that owns it: the slot is where the layer runs */
     int32_t group; /* INFER__GROUP_* */
     int32_t n_head, dim;
+    int32_t every; /* positions that one entry is for: 0, 1 = each has its own */
 } infer__state;
 /* Cache groups: layers that see everything; that see a window. A group's window is the largest of its layers, or none
  * when one of them sees everything. */
@@ -310,39 +358,16 @@ typedef struct infer__bufs { infer__buf *b; int32_t n; } infer__bufs;
 
 /* A kind of sublayer: one row in layers/kinds.c. Functions may be NULL where a kind has no such thing. */
 enum {
-    INFER__SUBLAYER_NONE,
-    INFER__SUBLAYER_ATTENTION,
-    INFER__SUBLAYER_DENSE,
-    INFER__SUBLAYER_MOE,
-    INFER__SUBLAYER_SHORTCONV,
-    INFER__SUBLAYER_MOE_DENSE,
-    INFER__SUBLAYER_KEEP,
-    INFER__SUBLAYER_ROUTER,
-    INFER__SUBLAYER_EMBED_SKIP,
-    INFER__SUBLAYER_MAMBA,
-    INFER__SUBLAYER_MAMBA_2,
-    INFER__SUBLAYER_MAMBA_HEADS,
-    INFER__SUBLAYER_LATENT,
-    INFER__SUBLAYER_DELTA,
-    INFER__SUBLAYER_KDA,
-    INFER__SUBLAYER_LIGHTNING,
-    INFER__SUBLAYER_RESTART,
-    INFER__SUBLAYER_RES_ATTENTION,
-    INFER__SUBLAYER_HYPER,
-    INFER__SUBLAYER_CYCLES,
-    INFER__SUBLAYER_INPUTS,
-    INFER__SUBLAYER_INPUT,
-    INFER__SUBLAYER_SCALE,
-    INFER__SUBLAYER_OUT_SCALE,
-    INFER__SUBLAYER_BESIDE,
-    INFER__SUBLAYER_STREAMS,
-    INFER__SUBLAYER_STREAMS_END,
-    INFER__SUBLAYER_PREDICT,
-    INFER__SUBLAYER_CORRECT,
-    INFER__SUBLAYER_LAUREL,
-    INFER__SUBLAYER_TIME_MIX_6,
-    INFER__SUBLAYER_TIME_MIX_7,
-    INFER__SUBLAYER_CHANNEL_MIX,
+    INFER__SUBLAYER_NONE, INFER__SUBLAYER_ATTENTION, INFER__SUBLAYER_DENSE, INFER__SUBLAYER_MOE,
+    INFER__SUBLAYER_SHORTCONV, INFER__SUBLAYER_MOE_DENSE, INFER__SUBLAYER_KEEP, INFER__SUBLAYER_ROUTER,
+    INFER__SUBLAYER_EMBED_SKIP, INFER__SUBLAYER_MAMBA, INFER__SUBLAYER_MAMBA_2, INFER__SUBLAYER_MAMBA_HEADS,
+    INFER__SUBLAYER_LATENT, INFER__SUBLAYER_DELTA, INFER__SUBLAYER_KDA, INFER__SUBLAYER_LIGHTNING,
+    INFER__SUBLAYER_RESTART, INFER__SUBLAYER_RES_ATTENTION, INFER__SUBLAYER_HYPER, INFER__SUBLAYER_CYCLES,
+    INFER__SUBLAYER_INPUTS, INFER__SUBLAYER_INPUT, INFER__SUBLAYER_SCALE, INFER__SUBLAYER_OUT_SCALE,
+    INFER__SUBLAYER_BESIDE, INFER__SUBLAYER_STREAMS, INFER__SUBLAYER_STREAMS_END, INFER__SUBLAYER_PREDICT,
+    INFER__SUBLAYER_CORRECT, INFER__SUBLAYER_LAUREL, INFER__SUBLAYER_TIME_MIX_6, INFER__SUBLAYER_TIME_MIX_7,
+    INFER__SUBLAYER_CHANNEL_MIX, INFER__SUBLAYER_COMPRESSED,
+    INFER__SUBLAYER_HYPER_LOW, INFER__SUBLAYER_SHARES, INFER__SUBLAYER_NGRAMS,
     INFER__SUBLAYER_COUNT
 };
 typedef struct infer__label { int16_t slot; const char *text; } infer__label;
@@ -388,8 +413,10 @@ struct infer__part {
     int8_t beside; /* 1: reads the stream as the part before it found it: parallel blocks, two mixers side by side */
     int8_t keeps;  /* 1: its result is kept for a later part of the layer, not added; or it changes the stream itself */
     float scale;
-    /* slots of infer_model.states that it reads; -1 = none. Attention: keys, values, keys of its indexer */
-    int32_t state[3];
+    /* slots of infer_model.states that it reads; -1 = none. Attention: keys, values, keys of its indexer (or what its
+     * entries are means of, and these); compressed:
+     * keys, what entries are made of, entries, those of its indexer */
+    int32_t state[4];
 };
 enum { INFER__MAX_PARTS = 10 };
 
@@ -400,17 +427,22 @@ typedef struct infer__ssm {
     int32_t own_a, grows;
     int32_t tiled, kda; /* of delta nets: see infer__delta_args; 1 = Kimi's: INFER__DELTA_KEYS */
     float bound;        /* of their decays */
+    int32_t gate;       /* INFER__ACT_* of what multiplies their results */
     int32_t bare_norms; /* 1 = dt, B and C have norms without weights, where they have none with */
 } infer__ssm;
 
 /* An indexer (layers/indexer.c), sizes as in infer__index_args; heads 0 = the layer has none. */
 typedef struct infer__indexer {
     int32_t heads, dim, top, block, local;
+    int32_t every;  /* its keys are means of so many positions, which are chosen together; 0 = each has its own */
     int32_t latent; /* 1 = of latent attention: one set for all heads, weighted */
     int32_t shared; /* 1 = what the last one before it chose counts */
     int32_t last;   /* 1 = what is rotated are the last values of a head */
     int32_t rope;   /* INFER__ROPE_* */
 } infer__indexer;
+/* Compressed attention (layers/compressed.c): one entry of every so many positions (0 = none), made of twice as many
+ * where they overlap; groups of the output's first matrix, what each of them gives. */
+typedef struct infer__compress { int32_t every, overlap, groups, rank; } infer__compress;
 /* Sizes of RWKV's time mix (layers/rwkv.c), as in infer__wkv_args. seven: the version is 7; rank: of pairs of matrices,
  * see slots.h; mixed: how many mixtures of a row and the one before there are. */
 typedef struct infer__wkv { int32_t seven, heads, kv_heads, dim, rank[5], mixed; } infer__wkv;
@@ -445,6 +477,7 @@ struct infer__layer {
     infer__wkv wkv;
     int32_t latent_rank, latent_q_rank, latent_k, latent_v; /* of latent attention; the last two: widths of heads */
     infer__indexer index_of;
+    infer__compress compress;
     float attn_scale, attn_softcap, max_bias, clamp_kqv; /* as in infer__attention_args; clamp of Q, K, V: 0 = none */
     float temp_scale, temp_floor, temp_offset;
     float act_limit, act_add;   /* of the FFN's activation: infer__act_args */
@@ -460,6 +493,14 @@ struct infer__layer {
     const infer__router *router; /* of experts */
     infer__weight w[INFER__LAYER_SLOT_COUNT];
 };
+/* Values that a position gives for entries of dim. */
+INFER__INLINE int32_t infer__compress_values(const infer__layer *l, int32_t dim) {
+    return dim * (1 + l->compress.overlap);
+}
+/* Positions up to its own that an entry is made of. */
+INFER__INLINE int32_t infer__compress_reach(const infer__layer *l) {
+    return l->compress.every * (1 + l->compress.overlap);
+}
 
 /* ---- model --------------------------------------------------------------------------------------------- */
 
@@ -471,6 +512,7 @@ typedef struct infer__plan {
     int32_t snapshot_every;                /* positions between two kept states of recurrent layers */
     int64_t work_cols;                     /* floats a row in the shared work area: experts need more than 2^31 */
     int64_t pass_kept;                     /* of them, what is kept for the pass: hp.pass_kept, chosen positions */
+    int64_t carried;                       /* of that, what goes from place to place */
     infer__needs needs;                    /* what backends take scratch for */
     int32_t head_rows;                     /* rows of logits computed at a time */
     int32_t top_rows;                      /* and of logits that may stay on the device; 0 = the head is not there */
@@ -479,7 +521,7 @@ typedef struct infer__plan {
     uint64_t work_bytes, x_bytes, block_len;
     uint64_t device_bytes;                 /* of a device beside weights and cache; and top_bytes with the head */
     uint64_t device_host_bytes;            /* of the host's, for each device */
-    uint64_t hop_bytes;                    /* of the residual stream between two devices; 0 with fewer */
+    uint64_t hop_bytes;                    /* of what goes from a device to another; 0 with fewer */
     uint64_t cache_bytes[INFER__PLACES], scratch_bytes[INFER__PLACES];
 } infer__plan;
 
@@ -612,7 +654,7 @@ struct infer_context {
     infer__plan plan;
     infer__kv_cache cache;
     infer__place places[INFER__PLACES], *at; /* at: where the running pass is */
-    float *hop;                  /* the residual stream on its way from a device to another, NULL with fewer than two */
+    float *hop;                  /* room for what goes from a device to another, NULL with fewer than two */
     float *peek;                 /* copy of values on a device, for looking at (trace, checking) */
     uint64_t peek_len;
     infer_session **active;      /* n_seq: the sessions of the running pass */
@@ -625,6 +667,8 @@ struct infer_context {
     float **out_logits, **out_hidden; /* batch: where results of pass->out go, NULL = not wanted */
     int32_t *out_top;                 /* batch: logits stay on the device but for so many of the largest; 0 = not */
     const float **row_embd;           /* batch: embeddings given for rows, NULL = none */
+    int32_t *row_switch;              /* batch: the adapters of rows, see infer__switches */
+    int32_t *row_ngrams;              /* batch x heads: rows of its table, see infer__ngrams */
     infer__buf direct;                /* host: the logits of this pass were computed where they are wanted */
     infer_trace_fn trace;
     void *trace_user;
@@ -735,10 +779,11 @@ INFER__INLINE const infer__ops *infer__state_ops(infer_context *c, int32_t state
 }
 static infer_result infer__cache_create(infer_context *c, infer_error *err);
 static void infer__cache_destroy(infer_context *c);
-/* A slot that the layer owns; returns its index. The model has room for three a part. */
+/* A slot that the layer owns; returns its index. The model has room for four a part. */
 static int32_t infer__state_add(infer_model *m, const infer__layer *l, int32_t kind, int32_t group, int32_t n_head,
                                 int32_t dim);
-/* Bytes of a page of a slot. */
+/* The type of a slot in a cache of this type; bytes of a page of it. */
+static int32_t infer__state_type(int32_t kv_type, const infer__state *s);
 static uint64_t infer__page_bytes(int32_t kv_type, const infer__state *s);
 /* The window of a cache group, 0 = everything is kept; -1 = the model has no slots there. */
 static int32_t infer__group_window(const infer_model *m, int32_t group);
@@ -821,21 +866,32 @@ struct infer__sublayer {
 static void infer__sublayer_norm(infer_context *c, infer__sublayer *s);
 static void infer__sublayer_add(infer_context *c, const infer__sublayer *s);
 /* y = w x, + b unless that is NULL. */
+/* infer__matmul, and what is added to products of weights that have `low`. */
+static void infer__products(infer_context *c, const infer__matmul_args *mm);
 static void infer__product(infer_context *c, const infer__tensor *x, const infer__weight *w, const infer__weight *b,
                            const infer__tensor *y);
 /* y = act(w x); y += x. */
 static void infer__product_act(infer_context *c, const infer__tensor *x, int32_t kind, const infer__weight *w,
                                const infer__tensor *y);
 static void infer__add_to(infer_context *c, const infer__tensor *x, const infer__tensor *y);
+/* y = act(x) */
+static void infer__act_rows(infer_context *c, int32_t kind, const infer__tensor *x, const infer__tensor *y);
 /* y *= act(gate): of each value, or of as many neighbours as y has columns for one of gate's. */
 static void infer__gate(infer_context *c, int32_t act, const infer__tensor *gate, const infer__tensor *y);
 /* Where a layer keeps what a part made for later ones. */
 static infer__tensor infer__kept(infer_context *c, const infer__layer *l, int32_t rows);
-/* [rows][cols] of what is kept for the pass, behind `first` floats for each of pass_rows. Its users are on the CPU. */
+/* [rows][cols] of what is kept for the pass, behind `first` floats for each of pass_rows. The first
+ * hp.pass_kept of them go from place to place, the rest (chosen positions) where layers share indexers. */
 static infer__tensor infer__pass_kept(infer_context *c, int32_t pass_rows, int64_t first, int32_t rows, int32_t cols);
 
+/* layers/attention.c: the frequencies of a layer that rotates, where it runs. */
+static const infer__buf *infer__rope_freq(const infer__layer *l);
 /* layers/indexer.c: ints a row of what a layer's indexer chooses, in sessions of so many cells; 0 = it has none. */
 static int64_t infer__indexer_list(const infer__layer *l, int32_t cells);
+/* Whether a row at pos sees more than the layer's indexer may choose. */
+static int infer__indexer_chooses(const infer__layer *l, int32_t pos);
+/* What devices have no kernels for, NULL = nothing. */
+static const char *infer__indexer_lacks(const infer__ops *ops, const infer__layer *l);
 
 /* The part of this kind, NULL when the layer has none. */
 INFER__INLINE const infer__part *infer__layer_part(const infer__layer *l, int32_t kind) {

@@ -27,13 +27,17 @@ typedef struct infer__place_item { infer__weight *w; int32_t vector; } infer__pl
 static int32_t infer__place_add(infer__place_item *items, int32_t n, infer__weight *w, const infer__tensor_slot *s) {
     if (!w->type) return n;
     items[n].w = w;
-    items[n].vector = s->rows == INFER__D_ONE;
+    items[n].vector = s->rows == INFER__D_ONE && w->rows == 1; /* taps that were made of a vector are a matrix */
     return n + 1;
 }
 
 /* The weights of a layer; returns how many. A tensor that was cut into Q, K, V is not read any more. */
-static int32_t infer__place_layer(infer__layer *l, infer__place_item *items) {
+static int32_t infer__place_layer(infer_model *m, int32_t layer, infer__place_item *items) {
+    infer__layer *l = &m->layers[layer];
     int32_t i, n = 0, cut = l->w[INFER__W_ATTN_Q].type != NULL;
+    if (m->hp.ngrams.size && m->hp.ngrams.layer == layer)
+        n = infer__place_add(items, n, &m->w[INFER__W_PER_LAYER_EMBD],
+                             &INFER__MODEL_SLOT_TABLE[INFER__W_PER_LAYER_EMBD]);
     for (i = 0; i < INFER__LAYER_SLOT_COUNT; i++)
         if (!cut || (i != INFER__W_ATTN_QKV && i != INFER__W_ATTN_QKV_B))
             n = infer__place_add(items, n, &l->w[i], &INFER__LAYER_SLOT_TABLE[i]);
@@ -42,12 +46,19 @@ static int32_t infer__place_layer(infer__layer *l, infer__place_item *items) {
 
 /* What goes with layer 0 (head 0) or with the last layer (head 1). */
 static int32_t infer__place_end(infer_model *m, int head, infer__place_item *items) {
-    static const int8_t slots[2][4] = {
-        { INFER__W_TOKEN_EMBD, INFER__W_POS_EMBD, INFER__W_EMBD_NORM, INFER__W_EMBD_NORM_B },
-        { INFER__W_OUTPUT, INFER__W_OUTPUT_B, INFER__W_OUT_NORM, INFER__W_OUT_NORM_B } };
-    int32_t i, n = 0;
-    for (i = 0; i < 4; i++)
-        n = infer__place_add(items, n, &m->w[slots[head][i]], &INFER__MODEL_SLOT_TABLE[slots[head][i]]);
+    static const int8_t slots[] = {
+        INFER__W_TOKEN_EMBD, INFER__W_POS_EMBD, INFER__W_EMBD_NORM, INFER__W_EMBD_NORM_B,
+        INFER__W_PER_LAYER_EMBD, /* but that of n-grams: see above */
+        INFER__W_PER_LAYER_PROJ, INFER__W_PER_LAYER_NORM, INFER__W_ALTUP_PROJ,
+        INFER__W_LOW_INIT,
+        INFER__W_OUTPUT, INFER__W_OUTPUT_B, INFER__W_OUT_NORM, INFER__W_OUT_NORM_B, INFER__W_ALTUP_UNEMBD,
+        INFER__W_OUT_RES_SCORE, INFER__W_OUT_HYPER, INFER__W_OUT_HYPER + 1, INFER__W_OUT_HYPER + 2,
+        INFER__W_OUT_HYPER_NORM, INFER__W_OUT_HYPER_NORM + 1, INFER__W_OUT_HYPER_NORM + 2 };
+    enum { FRONT = 9 };
+    int32_t i = head ? FRONT : 0, end = head ? (int32_t)INFER__COUNT(slots) : FRONT, n = 0;
+    for (; i < end; i++)
+        if (slots[i] != INFER__W_PER_LAYER_EMBD || !m->hp.ngrams.size)
+            n = infer__place_add(items, n, &m->w[slots[i]], &INFER__MODEL_SLOT_TABLE[slots[i]]);
     return n;
 }
 
@@ -65,10 +76,23 @@ static uint64_t infer__place_sum(const infer__place_item *items, int32_t n, int 
     return sum;
 }
 
+/* Layers from i on that run at one place: those that share keys and values, else one. */
+static int32_t infer__place_unit(const infer_model *m, int32_t i) {
+    return m->layers[i].kv_read ? m->hp.n_layer - i : 1;
+}
+
+/* The most layers up to n that leave nothing apart that runs at one place. */
+static int32_t infer__place_whole(const infer_model *m, int32_t n) {
+    int32_t i = 0;
+    while (i < n && i + infer__place_unit(m, i) <= n) i += infer__place_unit(m, i);
+    return i;
+}
+
 /* ---- what fits ------------------------------------------------------------------------------------------------ */
 
-/* What stops layers on their way to devices: 0 = nothing, or 1 and the text names it: there are no kernels for it. */
-typedef struct infer__obstacle { int found; char text[160]; } infer__obstacle;
+/* What stops layers on their way to devices: 0 = nothing, or 1 and the text names it: there are no kernels for it; or
+ * layers that run at one place are not all asked for. */
+typedef struct infer__obstacle { int found, apart; char text[160]; } infer__obstacle;
 
 /* The first matrix of a type that devices cannot multiply. */
 static void infer__place_types(const infer__place_item *items, int32_t n, infer__obstacle *o) {
@@ -98,18 +122,25 @@ static void infer__place_ops(const infer__layer *l, infer__obstacle *o) {
     }
 }
 
-/* At most `want` layers, as far as kernels go: sets *n, and *o to what stops it. */
+/* At most `want` layers, as far as kernels go and layers run apart: sets *n, and *o to what stops it. */
 static void infer__place_limit(infer_model *m, int32_t want, int32_t *n, infer__obstacle *o) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
     int32_t i;
-    *n = o->found = 0;
+    *n = o->found = o->apart = 0;
     if (want > 0) infer__place_types(items, infer__place_end(m, 0, items), o);
     for (i = 0; i < want && !o->found; i++) {
-        infer__place_types(items, infer__place_layer(&m->layers[i], items), o);
+        infer__place_types(items, infer__place_layer(m, i, items), o);
         infer__place_ops(&m->layers[i], o);
         if (i == m->hp.n_layer - 1) infer__place_types(items, infer__place_end(m, 1, items), o);
         if (!o->found) *n = i + 1;
     }
+    i = infer__place_whole(m, *n);
+    if (i < *n && !o->found) {
+        o->found = o->apart = 1;
+        infer__format(o->text, sizeof o->text, "layers %d to %d share keys and values, and run at one place", (int)i,
+                      (int)m->hp.n_layer - 1);
+    }
+    *n = i;
 }
 
 /* 1 when the head's matrix is the embedding. */
@@ -132,7 +163,7 @@ static uint64_t infer__place_weights(infer_model *m, int32_t layer, int32_t firs
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
     uint64_t sum;
     int32_t n, tied, own;
-    sum = infer__place_try(items, infer__place_layer(&m->layers[layer], items), largest);
+    sum = infer__place_try(items, infer__place_layer(m, layer, items), largest);
     if (layer == 0) sum += infer__place_try(items, infer__place_end(m, 0, items), largest);
     if (layer < m->hp.n_layer - 1) return sum;
     n = infer__place_end(m, 1, items);
@@ -155,6 +186,15 @@ static uint64_t infer__place_cost(infer_model *m, int32_t layer, int32_t first, 
     return infer__place_weights(m, layer, first, largest) + cache + top;
 }
 
+/* Of the layers that run with it. */
+static uint64_t infer__place_unit_cost(infer_model *m, int32_t layer, int32_t first, uint64_t largest) {
+    uint64_t sum = 0;
+    int32_t i;
+    for (i = 0; i < infer__place_unit(m, layer); i++)
+        sum = INFER__MIN(sum + infer__place_cost(m, layer + i, first, largest), INFER__PLACE_NEVER);
+    return sum;
+}
+
 /* Of the bytes that are free: a 16th at most is for programs, recordings and what others take meanwhile. */
 static uint64_t infer__place_usable(uint64_t memory) { return memory - INFER__MIN(memory / 16, INFER__FIT_SPARE); }
 
@@ -163,11 +203,12 @@ static int32_t infer__place_room(infer_model *m, int32_t d, int32_t first, int32
     const infer__device *to = &m->devices[d];
     uint64_t memory = infer__place_usable(to->memory), largest = infer__gpu_largest(to->gpu);
     uint64_t used = m->fit.device_bytes, next;
-    int32_t i;
-    for (i = first; i < n && i - first < to->most; i++) {
-        next = infer__place_cost(m, i, first, largest);
+    int32_t i = first, unit;
+    for (; i < n; i += unit, used += next) {
+        unit = infer__place_unit(m, i);
+        if (unit > to->most - (i - first)) break;
+        next = infer__place_unit_cost(m, i, first, largest);
         if (used > memory || next > memory - used) break;
-        used += next;
     }
     return i - first;
 }
@@ -187,7 +228,7 @@ static double infer__place_share(const infer_model *m, int32_t d, int shared) {
     return shared ? (double)m->params.shares[d] : (double)m->devices[d].memory + 1;
 }
 
-/* The first n layers onto all devices, as the shares say, or the free memory. */
+/* The first n layers, a whole number of units, onto all devices, as the shares say, or the free memory. */
 static void infer__place_cut(infer_model *m, int32_t n) {
     double total = 0, all = 0, target = 0, done = 0, cost;
     int shared = infer__place_shared(m);
@@ -199,8 +240,8 @@ static void infer__place_cut(infer_model *m, int32_t n) {
     for (i = 0; i < n; i++) total += shared ? 1 : (double)infer__place_cost(m, i, 0, UINT64_MAX);
     for (d = 0, i = 0; d < m->n_devices; first = i, d++) {
         target += total * infer__place_share(m, d, shared) / all;
-        for (; i < n && d <= last; i++) {
-            cost = shared ? 1 : (double)infer__place_cost(m, i, 0, UINT64_MAX);
+        for (; i < n && d <= last; i += infer__place_unit(m, i)) {
+            cost = shared ? infer__place_unit(m, i) : (double)infer__place_unit_cost(m, i, 0, UINT64_MAX);
             if (d < last && done + cost / 2 > target) break; /* more than half of it would be too much */
             done += cost;
         }
@@ -219,7 +260,7 @@ static int infer__place_holds(infer_model *m) {
 /* Give the devices as many of the first n layers as fit; returns how many. */
 static int32_t infer__place_fit(infer_model *m, int32_t n) {
     int32_t d, k, first = 0;
-    for (k = n; k > 0; k--) {
+    for (k = n; k > 0; k = infer__place_whole(m, k - 1)) {
         infer__place_cut(m, k);
         if (infer__place_holds(m)) return k;
         if (!infer__place_shared(m)) break;
@@ -253,7 +294,7 @@ static void infer__place_uses_heads(const infer__layer *l, infer__gpu_uses *u) {
     h.n_head = h.n_head_kv * INFER__MIN(l->n_head / l->n_head_kv, 9); /* a group takes 8 at once */
     h.dim_k = l->dim_k;
     h.dim_v = l->dim_v;
-    h.window = l->window > 0;
+    h.window = l->chunk > 0 ? 2 : l->window > 0;
     h.sinks = l->w[INFER__W_ATTN_SINKS].type != NULL;
     h.shared = infer__layer_part(l, INFER__SUBLAYER_LATENT) != NULL;
     h.rope = h.shared ? INFER__ROPE_NONE : l->rope_kind; /* latent rows are stored when they have been rotated */
@@ -272,6 +313,14 @@ static void infer__place_uses_types(infer__gpu_uses *u, const infer__place_item 
         if (!items[i].vector) u->types[infer__quant_index(items[i].w->type)] |= use;
 }
 
+/* 1 when the slot is of matrices that rows choose among. */
+static int infer__place_experts(int32_t slot) {
+    return (slot >= INFER__W_MOE_GATE && slot <= INFER__W_MOE_DOWN) ||
+           (slot >= INFER__W_GROUP_GATE && slot <= INFER__W_GROUP_DOWN) ||
+           (slot >= INFER__W_SWITCH_Q_A && slot <= INFER__W_SWITCH_OUT_B) ||
+           (slot >= INFER__W_SWITCH_GATE_A && slot <= INFER__W_SWITCH_DOWN_B);
+}
+
 /* Which kernels the first n layers use, with the embedding and, when they are all, the head. */
 static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
@@ -279,24 +328,37 @@ static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
     memset(u, 0, sizeof *u);
     for (i = 0; i < n; i++) {
         infer__layer *l = &m->layers[i];
-        count = infer__place_layer(l, items);
+        count = infer__place_layer(m, i, items);
         for (k = 0; k < count; k++) {
-            int experts = items[k].w >= &l->w[INFER__W_MOE_GATE] && items[k].w <= &l->w[INFER__W_MOE_DOWN];
-            infer__place_uses_types(u, &items[k], 1, experts ? INFER__USE_EXPERTS : INFER__USE_MATRIX);
+            const int table = items[k].w == &m->w[INFER__W_PER_LAYER_EMBD];
+            const int chosen = !table && infer__place_experts((int32_t)(items[k].w - l->w));
+            infer__place_uses_types(u, &items[k], 1, table    ? INFER__USE_TABLE
+                                                     : chosen ? INFER__USE_EXPERTS
+                                                              : INFER__USE_MATRIX);
         }
         u->acts |= 1u << l->act;
+        if (l->act == INFER__ACT_SITU) u->acts |= 1u << INFER__ACT_SIGMOID | 1u << INFER__ACT_LINEAR;
         if (l->w[INFER__W_ATTN_GATE].type) u->acts |= 1u << l->gate;
         if (l->w[INFER__W_SHARED_SCORE].type) u->acts |= 1u << INFER__ACT_SIGMOID;
         u->ropes |= 1u << l->rope_kind;
-        if (l->conv_taps) u->cells |= INFER__USE_CONV;
-        if (l->ssm.inner)
-            u->cells |= infer__layer_part(l, INFER__SUBLAYER_DELTA) ? INFER__USE_DELTA : INFER__USE_SSM;
+        if (l->act_sparse || m->hp.n_streams > 1 || m->hp.n_hyper || m->hp.res_every) u->cells |= INFER__USE_STREAMS;
+        if (l->conv_taps || m->hp.ngrams.size) u->cells |= INFER__USE_CONV;
+        if (l->wkv.heads) u->cells |= INFER__USE_WKV | INFER__USE_CONV;
+        if (infer__layer_part(l, INFER__SUBLAYER_DELTA)) u->cells |= INFER__USE_DELTA;
+        else if (l->ssm.kda || infer__layer_part(l, INFER__SUBLAYER_LIGHTNING)) u->cells |= INFER__USE_KEYS;
+        else if (l->ssm.inner) u->cells |= INFER__USE_SSM;
         if (l->ssm.inner) u->acts |= 1u << INFER__ACT_SILU;
-        latent = infer__layer_part(l, INFER__SUBLAYER_LATENT) != NULL;
+        if (infer__layer_part(l, INFER__SUBLAYER_CYCLES)) u->acts |= 1u << INFER__ACT_LINEAR;
+        if (l->index_of.heads || l->compress.every) u->cells |= INFER__USE_LISTS;
+        latent = infer__layer_part(l, INFER__SUBLAYER_LATENT) != NULL || l->compress.groups;
         if (latent) u->acts |= 1u << INFER__ACT_LINEAR;
         if (latent || infer__layer_part(l, INFER__SUBLAYER_ATTENTION)) infer__place_uses_heads(l, u);
     }
     infer__place_uses_types(u, items, infer__place_end(m, 0, items), INFER__USE_TABLE);
+    count =
+        infer__place_add(items, 0, &m->w[INFER__W_PER_LAYER_PROJ], &INFER__MODEL_SLOT_TABLE[INFER__W_PER_LAYER_PROJ]);
+    count = infer__place_add(items, count, &m->w[INFER__W_ALTUP_PROJ], &INFER__MODEL_SLOT_TABLE[INFER__W_ALTUP_PROJ]);
+    infer__place_uses_types(u, items, count, INFER__USE_MATRIX);
     if (n == m->hp.n_layer) {
         infer__place_uses_types(u, items, infer__place_end(m, 1, items), INFER__USE_MATRIX);
         if (infer__place_tied(m)) infer__place_uses_types(u, items, infer__place_end(m, 0, items), INFER__USE_MATRIX);
@@ -304,8 +366,9 @@ static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
     u->kv_types = 1u << m->fit.kv_type;
     u->exact = m->params.exact ? 2 : 1;
     u->norms = 1u << m->hp.norm;
-    u->n_expert = m->hp.n_expert;
-    u->n_used = m->hp.n_used;
+    if (m->hp.stack) u->norms |= 1u << INFER__NORM_LAYER; /* of what the low state begins with */
+    u->n_expert = m->hp.switches.n ? m->hp.switches.n + 1 : m->hp.n_expert;
+    u->n_used = m->hp.switches.n ? 1 : m->hp.n_used;
 }
 
 /* What the layers that were asked for use; 0 when there are none, which is an error of its own. */
@@ -363,7 +426,9 @@ static infer_result infer__place_layers(infer_model *m, const int32_t *rows, int
     infer__place_limit(m, want, &n, &bad);
     if (bad.found && (asked > 0 || n == 0))
         return infer__error(err, INFER_ERR_UNSUPPORTED, "%s; %s", bad.text,
-                            n ? "ask for fewer gpu_layers" : "this model runs on the CPU only");
+                            bad.apart ? "ask for fewer gpu_layers, or for all"
+                            : n       ? "ask for fewer gpu_layers"
+                                      : "this model runs on the CPU only");
     if (bad.found)
         infer__log(&m->report, 2, "%s: %d of %d layers run on a device", bad.text, (int)n, (int)m->hp.n_layer);
     m->place_limit = n;

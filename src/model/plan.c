@@ -93,6 +93,7 @@ static void infer__plan_needs(infer__plan *p, const infer_model *m) {
             chosen = INFER__MAX(chosen, infer__indexer_list(&m->layers[i], p->cells));
         }
     p->pass_kept = m->hp.pass_kept + chosen;
+    p->carried = m->arch->flags & INFER__INDEX_SHARED ? p->pass_kept : m->hp.pass_kept;
     p->work_cols += p->pass_kept;
 }
 
@@ -122,6 +123,7 @@ static void infer__plan_sizes(infer__plan *p, const infer_model *m, const infer_
     p->block_len = 4 * (uint64_t)p->batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
     if (p->n_pages[INFER__GROUP_CELLS]) p->block_len += 2 * (uint64_t)p->n_seq;
     if (m->hp.not_causal) p->block_len += (uint64_t)p->batch;
+    p->block_len += (uint64_t)p->batch * (uint64_t)m->hp.ngrams.heads;
     infer__plan_needs(p, m);
     infer__plan_work(p, m);
     infer__plan_device(p, m);
@@ -163,7 +165,8 @@ static void infer__plan_turns(infer__plan *p, const infer_model *m) {
 static void infer__plan_places(infer__plan *p, const infer_model *m) {
     uint64_t host, batch = (uint64_t)p->batch, here, beside;
     int32_t i, n_devices = 0;
-    host = p->block_len * sizeof(int32_t) + batch * 3 * sizeof(void *) + batch * sizeof(int32_t) +
+    host = p->block_len * sizeof(int32_t) + batch * 3 * sizeof(void *) +
+           batch * (2 + (uint64_t)m->hp.ngrams.heads) * sizeof(int32_t) +
            (uint64_t)p->n_seq * 2 * sizeof(void *) +
            ((uint64_t)p->n_pages[0] + (uint64_t)p->n_pages[1] + (uint64_t)p->n_pages[2]) * 2 * sizeof(int32_t);
     if (infer__head_place(m) == INFER__ON_CPU) {
@@ -176,7 +179,7 @@ static void infer__plan_places(infer__plan *p, const infer_model *m) {
         host += p->device_host_bytes;
         n_devices++;
     }
-    p->hop_bytes = n_devices > 1 ? p->x_bytes : 0;
+    p->hop_bytes = n_devices > 1 ? p->x_bytes + batch * (uint64_t)p->carried * sizeof(float) : 0;
     if (infer__place_used(m, INFER__ON_CPU)) {
         infer__plan_turns(p, m);
         infer__cpu_ops.sizes(&p->needs, &here, &beside);

@@ -91,7 +91,8 @@ static uint64_t infer__model_print(const infer_model *m) {
     h = infer__fnv(h, &m->n_params, sizeof m->n_params);
     for (i = 0; i < m->n_states; i++) {
         const infer__state *s = &m->states[i];
-        if (s->kind != INFER__STATE_RECURRENT) continue;
+        if (s->kind != INFER__STATE_RECURRENT && !s->every) continue;
+        if (s->every) h = infer__fnv(h, &s->every, sizeof s->every);
         h = infer__fnv(h, &s->layer, sizeof s->layer);
         h = infer__fnv(h, &s->n_head, sizeof s->n_head);
         h = infer__fnv(h, &s->dim, sizeof s->dim);
@@ -138,12 +139,16 @@ static void infer__state_header(const infer_session *s, uint32_t w[INFER__STATE_
     w[11] = infer__state_extended(s); /* the other words are 0 */
 }
 
-/* Zero what lies behind the last position in a page [head][INFER__PAGE][dim], so that old memory is not written out. */
-static void infer__page_clear_tail(char *page, uint64_t bytes, int32_t used, int32_t n_head) {
-    uint64_t head = bytes / (uint64_t)n_head, slot = head / INFER__PAGE;
+/* Zero what lies behind the last position, `end`, in page i of a slot, [head][row][dim], so that old memory is not
+ * written out. */
+static void infer__page_clear_tail(char *page, uint64_t bytes, int32_t i, int32_t end, const infer__state *s) {
+    const int32_t rows = infer__page_rows(s->every), first = i * INFER__PAGE;
+    const int32_t used = infer__rows_before(s->every, INFER__MIN(end, first + INFER__PAGE)) -
+                         infer__rows_before(s->every, first);
+    uint64_t head = bytes / (uint64_t)s->n_head, row = head / (uint64_t)rows;
     int32_t h;
-    for (h = 0; h < n_head; h++)
-        memset(page + (uint64_t)h * head + (uint64_t)used * slot, 0, (size_t)((uint64_t)(INFER__PAGE - used) * slot));
+    for (h = 0; h < s->n_head; h++)
+        memset(page + (uint64_t)h * head + (uint64_t)used * row, 0, (size_t)((uint64_t)(rows - used) * row));
 }
 
 typedef struct infer__state_out { infer_write_fn write; void *user; uint64_t sum; int32_t failed; } infer__state_out;
@@ -182,6 +187,7 @@ static void infer__page_move(infer_context *c, int32_t state, int32_t page, char
     a.n_head = s->n_head;
     a.dim = s->dim;
     a.keys = s->kind == INFER__STATE_KEYS;
+    a.every = s->every;
     a.rows = rows;
     a.spare = spare;
     if (out) infer__state_ops(c, state)->kv_export(&c->ctx, &a);
@@ -243,9 +249,7 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
         for (i = session->first_page[group]; i < pages; i++)
             for (k = s; k < e; k++) {
                 infer__page_move(c, k, session->pages[group][i], page, spare, 1);
-                infer__page_clear_tail(page, infer__page_of_state(c, k),
-                                       INFER__MIN(session->n_valid - i * INFER__PAGE, INFER__PAGE),
-                                       c->model->states[k].n_head);
+                infer__page_clear_tail(page, infer__page_of_state(c, k), i, session->n_valid, &c->model->states[k]);
                 infer__state_put(&o, page, infer__page_of_state(c, k));
             }
     }

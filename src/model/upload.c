@@ -269,7 +269,7 @@ static infer_result infer__upload_kernels(infer_model *m, int cache, infer_error
     int32_t i, k, n, end;
     for (i = 0; i < m->device_layers && !r; i++) {
         infer__gpu *gpu = infer__place_of(m, i)->gpu;
-        n = infer__place_layer(&m->layers[i], items);
+        n = infer__place_layer(m, i, items);
         for (k = 0; k < n && !r; k++)
             if (!items[k].vector) r = infer__gpu_use_type(gpu, items[k].w->type, err);
         for (end = 0; end < 2 && !r; end++) {
@@ -337,7 +337,7 @@ static uint64_t infer__upload_count(infer_model *m, int32_t *jobs) {
     for (i = 0; i < INFER__ROPE_SETS; i++)
         floats += (uint64_t)m->n_devices * 2 * (m->ropes[i].freq.bytes / sizeof(float));
     for (i = 0; i < m->device_layers; i++) {
-        n = infer__place_layer(&m->layers[i], items);
+        n = infer__place_layer(m, i, items);
         *jobs += n;
         for (k = 0; k < n; k++)
             if (items[k].vector) floats += (uint64_t)items[k].w->cols;
@@ -365,7 +365,7 @@ static infer_result infer__upload_plan(infer__upload *u, infer_error *err) {
             n = infer__place_end(m, 0, items);
             r = infer__upload_group(u, d, items, n, &m->device_front, "embedding", -1, err);
         }
-        n = infer__place_layer(&m->layers[i], items);
+        n = infer__place_layer(m, i, items);
         if (!r) r = infer__upload_group(u, d, items, n, &m->layers[i].weights, "layer", i, err);
     }
     if (!r && m->device_layers == m->hp.n_layer) {
@@ -427,7 +427,7 @@ static void infer__upload_drop(infer_model *m) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
     int32_t i, all = m->device_layers == m->hp.n_layer;
     if (m->device_layers == 0) return;
-    for (i = 0; i < m->device_layers; i++) infer__upload_forget(m, items, infer__place_layer(&m->layers[i], items));
+    for (i = 0; i < m->device_layers; i++) infer__upload_forget(m, items, infer__place_layer(m, i, items));
     if (all) infer__upload_forget(m, items, infer__place_end(m, 1, items));
     if (all || !infer__place_tied(m)) infer__upload_forget(m, items, infer__place_end(m, 0, items));
 }

@@ -18,7 +18,7 @@ static const infer__weight *infer__opt(const infer__weight *w) { return w->type 
 static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim) {
     const infer__hparams *hp = &m->hp;
     uint64_t ff_expert = (uint64_t)hp->n_ff_expert, n_expert = (uint64_t)hp->n_expert;
-    uint64_t q = 0, k = 0, v = 0;
+    uint64_t pairs = (uint64_t)hp->switches.n + 1, q = 0, k = 0, v = 0;
     if (l) {
         q = (uint64_t)l->n_head * (uint64_t)l->dim_k;
         k = (uint64_t)l->n_head_kv * (uint64_t)l->dim_k;
@@ -31,6 +31,13 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_KEY: return k;
     case INFER__D_VALUE: return v;
     case INFER__D_QKV: return m->arch->flags & INFER__QKV_WIDE ? 3 * q : q + k + v;
+    case INFER__D_SWITCH_RANK: return (uint64_t)hp->switches.rank;
+    case INFER__D_SWITCH_RANKS: return pairs * (uint64_t)hp->switches.rank;
+    case INFER__D_SWITCH_QUERY: return pairs * q;
+    case INFER__D_SWITCH_KEY: return pairs * k;
+    case INFER__D_SWITCH_VALUE: return pairs * v;
+    case INFER__D_SWITCH_MODEL: return pairs * (uint64_t)hp->n_embd;
+    case INFER__D_SWITCH_FF: return l ? pairs * (uint64_t)l->n_ff : 0;
     case INFER__D_ATT: return l ? (uint64_t)l->n_head * (uint64_t)l->dim_v : 0;
     case INFER__D_FF: return l ? (uint64_t)l->n_ff : 0;
     case INFER__D_HEADS: return l ? (uint64_t)l->n_head : 0;
@@ -38,6 +45,7 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_HEADS_K: return k;
     case INFER__D_VOCAB: return (uint64_t)hp->n_vocab;
     case INFER__D_EXPERTS: return n_expert;
+    case INFER__D_USED: return (uint64_t)hp->n_used;
     case INFER__D_FF_EXPERT: return ff_expert;
     case INFER__D_FF_EXPERTS: return ff_expert * n_expert;
     case INFER__D_MODEL_EXPERTS: return (uint64_t)infer__expert_in(hp) * n_expert;
@@ -57,6 +65,11 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_LATENT_NOPE: return l ? (uint64_t)(l->latent_k - l->n_rot) : 0;
     case INFER__D_LATENT_VALUES: return l ? (uint64_t)l->n_head * (uint64_t)l->latent_v : 0;
     case INFER__D_LATENT_BOTH: return l ? (uint64_t)l->n_head * (uint64_t)(l->latent_k - l->n_rot + l->latent_v) : 0;
+    case INFER__D_OUT_RANKS: return l ? (uint64_t)l->compress.groups * (uint64_t)l->compress.rank : 0;
+    case INFER__D_OUT_GROUP: return l && l->compress.groups ? q / (uint64_t)l->compress.groups : 0;
+    case INFER__D_EVERY: return l ? (uint64_t)l->compress.every : 0;
+    case INFER__D_COMPRESS: return l ? (uint64_t)infer__compress_values(l, l->dim_k) : 0;
+    case INFER__D_COMPRESS_INDEX: return l ? (uint64_t)infer__compress_values(l, l->index_of.dim) : 0;
     case INFER__D_ONE_ROW: return 1;
     case INFER__D_SSM_INNER: return l ? (uint64_t)l->ssm.inner : 0;
     case INFER__D_SSM_PROJ: return l ? (uint64_t)l->ssm.proj : 0;
@@ -74,13 +87,19 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_INDEX_HEADS: return l ? (uint64_t)l->index_of.heads : 0;
     case INFER__D_SSM_DECAYS: return l ? (uint64_t)l->ssm.heads * (l->ssm.kda ? (uint64_t)l->ssm.state : 1) : 0;
     case INFER__D_PER_LAYER: return (uint64_t)hp->n_per_layer;
-    case INFER__D_PER_LAYERS: return (uint64_t)hp->n_per_layer * (uint64_t)hp->n_layer;
+    case INFER__D_PER_LAYERS: return (uint64_t)hp->n_per_layer * (hp->ngrams.size ? 1 : (uint64_t)hp->n_layer);
+    case INFER__D_INPUT_ROWS: /* there may be more for n-grams */
+        return hp->ngrams.size ? INFER__MAX(hp->ngrams.rows, infer__shape_of(m, "per_layer_token_embd.weight", 1))
+                               : (uint64_t)hp->n_vocab;
+    case INFER__D_NGRAMS: return (uint64_t)hp->ngrams.heads * (uint64_t)hp->n_per_layer;
+    case INFER__D_NGRAM_TAPS: return (uint64_t)hp->ngrams.taps;
+    case INFER__D_HYPER_RANK: return (uint64_t)hp->hyper_rank;
     case INFER__D_STREAMS: return (uint64_t)hp->n_streams;
     case INFER__D_STREAMS_2: return (uint64_t)hp->n_streams * (uint64_t)hp->n_streams;
     case INFER__D_HYPER: return (uint64_t)hp->n_hyper;
-    case INFER__D_HYPER_TWO: return 2 * (uint64_t)hp->n_hyper;
+    case INFER__D_HYPER_COEFS: return (uint64_t)infer__hyper_coefs(hp);
+    case INFER__D_HYPER_SCALES: return hp->hyper_rounds ? 3 : 2;
     case INFER__D_MODEL_HYPER: return (uint64_t)hp->n_hyper * (uint64_t)hp->n_embd;
-    case INFER__D_TWO: return 2;
     case INFER__D_MODEL_5: return 5 * (uint64_t)hp->n_embd;
     case INFER__D_WKV_KEYS: return l ? (uint64_t)l->wkv.kv_heads * (uint64_t)l->wkv.dim : 0;
     case INFER__D_RANK_W: case INFER__D_RANK_A: case INFER__D_RANK_V: case INFER__D_RANK_G: case INFER__D_RANK_X:
@@ -117,7 +136,10 @@ static const infer__tensor_slot *infer__layer_slot(const infer_model *m, const i
         { "blk.%d.attn_norm_2.bias", INFER__D_ONE, INFER__D_MODEL, 0 } };
     int scale = (s >= INFER__W_Q_SCALE && s <= INFER__W_OUT_SCALE) ||
                 (s >= INFER__W_GATE_SCALE && s <= INFER__W_DOWN_SCALE);
+    int low = (s >= INFER__W_SWITCH_Q_A && s <= INFER__W_SWITCH_OUT_B) ||
+              (s >= INFER__W_SWITCH_GATE_A && s <= INFER__W_SWITCH_DOWN_B);
     if (scale && !(m->arch->flags & INFER__MATRIX_SCALES)) return NULL;
+    if (low && !m->hp.switches.n) return NULL;
     if ((m->arch->flags & INFER__ATTN_NORM_2) && infer__slot_tensor(m, l, &second[0])) {
         if (s == INFER__W_ATTN_NORM || s == INFER__W_ATTN_NORM_B) return &second[s - INFER__W_ATTN_NORM];
         if (s == INFER__W_FFN_NORM || s == INFER__W_FFN_NORM_B) s += INFER__W_ATTN_NORM - INFER__W_FFN_NORM;
@@ -131,8 +153,10 @@ static const infer__tensor_slot *infer__layer_slot(const infer_model *m, const i
     return &INFER__LAYER_SLOT_TABLE[s];
 }
 
-/* And of a slot outside layers: in some the tensor called token_embd_norm is the norm before the head. */
+/* And of a slot outside layers: in some the tensor called token_embd_norm is the norm before the head, some
+    have none. */
 static const infer__tensor_slot *infer__model_slot(const infer_model *m, int s) {
+    if (m->hp.out_norm_off && (s == INFER__W_OUT_NORM || s == INFER__W_OUT_NORM_B)) return NULL;
     if (m->arch->flags & INFER__EMBD_NORM_IS_OUT) {
         if (s == INFER__W_EMBD_NORM || s == INFER__W_EMBD_NORM_B) return NULL;
         if (s == INFER__W_OUT_NORM) s = INFER__W_EMBD_NORM;
@@ -303,7 +327,7 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
         else if (slot) r = infer__bind(m, NULL, slot, &m->w[s], bound, err);
     }
     for (i = 0; i < m->hp.n_layer && !r; i++) r = infer__bind_layer(m, &m->layers[i], bound, err);
-    if (!r && !m->w[INFER__W_OUT_NORM].type && !(m->arch->flags & INFER__NORM_BARE))
+    if (!r && !m->w[INFER__W_OUT_NORM].type && !(m->arch->flags & INFER__NORM_BARE) && !m->hp.out_norm_off)
         r = infer__error(err, INFER_ERR_FORMAT, "missing tensor %s", infer__model_slot(m, INFER__W_OUT_NORM)->name);
     if (!r && m->w[INFER__W_EMBD_NORM_B].type && !m->w[INFER__W_EMBD_NORM].type)
         r = infer__error(err, INFER_ERR_FORMAT, "missing tensor token_embd_norm.weight: there is a bias for it");
@@ -326,6 +350,7 @@ static infer__weight infer__slice_rows(const infer__weight *w, int64_t first, in
     infer__weight s = *w;
     s.rows = n;
     if (w->data) s.data = (const char *)w->data + first * (int64_t)w->row_bytes; /* NULL: only sizes are asked for */
+    if (w->buf) s.offset += (uint64_t)first * w->row_bytes;
     return s;
 }
 
@@ -335,6 +360,7 @@ static infer__weight infer__slice(const infer__weight *w, int64_t first, int32_t
     s.cols = n;
     s.row_bytes = (uint64_t)n * (uint64_t)w->type->bytes;
     if (w->data) s.data = (const char *)w->data + first * w->type->bytes;
+    if (w->buf) s.offset += (uint64_t)first * sizeof(float); /* where vectors are float32 */
     return s;
 }
 

@@ -105,6 +105,19 @@ static void fuzz_kernel(fuzz_in *in) {
     free(all);
 }
 
+/* Bytes for names of PTX, into a block of exactly the text's size. */
+static void fuzz_names(fuzz_in *in) {
+    static infer__ptx_names names;
+    const uint32_t bytes = fuzz_word(in) & 1023;
+    char *src, *dst = (char *)malloc((size_t)bytes + 1);
+    src = (char *)malloc(in->n + 1);
+    if (!src || !dst) fuzz_stop("no memory");
+    memcpy(src, in->p, in->n);
+    if (infer__ptx_names_write(&names, src, (uint32_t)in->n, dst, bytes) && dst[bytes]) fuzz_stop("no zero behind the text");
+    free(src);
+    free(dst);
+}
+
 /* ---- the cache ------------------------------------------------------------------------------------------------------ */
 
 typedef struct fuzz_cache {
@@ -234,7 +247,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     in.n = size;
     switch (fuzz_below(&in, 8)) {
     case 0: fuzz_digits(&in); break;
-    case 1: case 2: fuzz_packed(&in); break;
+    case 1: fuzz_packed(&in); break;
+    case 2: fuzz_names(&in); break;
     case 3: fuzz_kernel(&in); break;
     case 4: case 5: fuzz_load(&in); break;
     default: fuzz_kept(&in); break;

@@ -216,18 +216,180 @@ static void maker_channel(maker *m, int l) {
     maker_linear(m, l, "channel_mix_value", 0, m->ff[l], m->width);
 }
 
-/* Hyper-connections of a layer, or (-1) of the head; sinks. */
-static void maker_hyper(maker *m, int l) {
-    static const char *const parts[] = { "fn", "base", "scale" };
-    const uint64_t n = (uint64_t)m->hyper * (l < 0 ? 1 : 2), dims[] = { (uint64_t)(m->hyper * m->width), n, l < 0 ? 1 : 2 };
+/* Compressed attention: all layers have as many heads, and one that is key and value. */
+static void maker_shape_compressed(maker *m, int size) {
+    static const int every[] = { 0, 4, 128 };
+    fuzz_in *in = &m->in;
+    int l;
+    if (m->dim_k < 2) m->dim_k = 2;
+    m->dim_v = m->dim_k;
+    m->rot = 2 * (1 + (int)fuzz_below(in, (uint32_t)m->dim_k / 2));
+    m->latent_q = size < 9 ? 1 + (int)fuzz_below(in, 20) : size < 15 ? 32 : 256;
+    m->out_groups = m->heads[0] % 2 == 0 && fuzz_below(in, 2) ? 2 : 1;
+    m->out_rank = size < 9 ? 1 + (int)fuzz_below(in, 20) : size < 15 ? 32 : 256;
+    m->hyper = 2 + (int)fuzz_below(in, 3);
+    m->index_heads = 1 + (int)fuzz_below(in, 4);
+    m->index_dim = m->rot + (int)fuzz_below(in, 20);
+    m->by_id = m->moe ? (int)fuzz_below(in, 3) : 0;
+    for (l = 0; l < m->layers; l++) {
+        m->kv[l] = 1;
+        m->every[l] = every[fuzz_below(in, 3)];
+    }
+}
+
+static void maker_compressed_keys(maker *m) {
+    int64_t every[MAKER_LAYERS + 1] = { 0 };
+    char key[160];
+    int i;
+    for (i = 0; i < m->layers; i++) every[i] = maker_slip(m) ? (int64_t)fuzz_byte(&m->in) - 2 : m->every[i];
+    gw_ints(&m->w, maker_key(m, "attention.compress_ratios", key), GW_I32, every,
+            (size_t)m->layers + fuzz_below(&m->in, 2) - (maker_slip(m) ? 1 : 0));
+    maker_float_key(m, "attention.compress_rope_freq_base", 5000);
+    maker_int(m, "attention.output_group_count", m->out_groups);
+    maker_int(m, "attention.output_lora_rank", m->out_rank);
+    maker_int(m, "hyper_connection.sinkhorn_iterations", 1 + (int)fuzz_below(&m->in, 5));
+    if (m->by_id || fuzz_below(&m->in, 2)) maker_int(m, "hash_layer_count", m->by_id);
+}
+
+static void maker_compressed(maker *m, int l) {
+    static const char *const of[] = { "attn_compressor", "indexer_compressor" };
+    const int each = m->every[l] == 4 ? 2 : 1;
     char name[64];
     int i;
+    maker_linear(m, l, "attn_q_a", 0, m->width, m->latent_q);
+    maker_norm(m, l, "attn_q_a_norm", 0, m->latent_q, 1);
+    maker_linear(m, l, "attn_q_b", 0, m->latent_q, m->heads[l] * m->dim_k);
+    maker_linear(m, l, "attn_kv", 0, m->width, m->dim_k);
+    maker_norm(m, l, "attn_kv_a_norm", 0, m->dim_k, 1);
+    maker_linear(m, l, "attn_output_a", 0, m->heads[l] * m->dim_k / m->out_groups, m->out_rank * m->out_groups);
+    maker_linear(m, l, "attn_output_b", 0, m->out_rank * m->out_groups, m->width);
+    for (i = 0; i < each && m->every[l]; i++) {
+        const int dim = i ? m->index_dim : m->dim_k;
+        snprintf(name, sizeof name, "%s_kv", of[i]);
+        maker_linear(m, l, name, 0, m->width, each * dim);
+        snprintf(name, sizeof name, "%s_gate", of[i]);
+        maker_linear(m, l, name, 0, m->width, each * dim);
+        snprintf(name, sizeof name, "%s_ape", of[i]);
+        maker_linear(m, l, name, 0, each * dim, m->every[l]);
+        snprintf(name, sizeof name, "%s_norm", of[i]);
+        maker_norm(m, l, name, 0, dim, 1);
+    }
+    if (m->every[l] != 4) return;
+    maker_linear(m, l, "indexer.attn_q_b", 0, m->latent_q, m->index_heads * m->index_dim);
+    maker_linear(m, l, "indexer.proj", 0, m->width, m->index_heads);
+}
+
+/* Experts of each id. */
+static void maker_table(maker *m, int l) {
+    const uint64_t dims[2] = { (uint64_t)m->used, (uint64_t)m->vocab };
+    const size_t n = (size_t)m->used * (size_t)m->vocab;
+    int32_t *ids = (int32_t *)malloc(n * sizeof *ids);
+    char name[64];
+    size_t i;
+    if (!ids) return;
+    for (i = 0; i < n; i++) ids[i] = (int32_t)(maker_random(m) % (uint32_t)m->experts);
+    if (maker_slip(m)) ids[fuzz_below(&m->in, (uint32_t)n)] = fuzz_below(&m->in, 2) ? m->experts : -1;
+    snprintf(name, sizeof name, "blk.%d.ffn_gate_tid2eid.weight", l);
+    gw_tensor(&m->w, name, 26, 2, dims, ids, n * sizeof *ids, 4);
+    free(ids);
+}
+
+/* Hyper-connections of a layer, or (-1) of the head; sinks. */
+/* Hyper-connections of a low rank, n-grams, an indexer by means. */
+static void maker_shape_low(maker *m, int size) {
+    fuzz_in *in = &m->in;
+    m->hyper = 2 + (int)fuzz_below(in, 4);
+    m->hyper_rank = size < 9 ? 1 + (int)fuzz_below(in, 20) : size < 15 ? 32 : 256;
+    m->means = 2 << fuzz_below(in, 4);
+    m->index_heads = 1 + (int)fuzz_below(in, 4);
+    m->post &= ~3;
+    if (fuzz_below(in, 4) == 3) return;
+    m->grams = 2 + (int)fuzz_below(in, 3);
+    m->gram_each = 1 + (int)fuzz_below(in, 3);
+    m->gram_taps = 2 + (int)fuzz_below(in, 3);
+    m->gram_width = size < 9 ? 1 + (int)fuzz_below(in, 12) : size < 15 ? 32 : 256;
+    m->gram_layer = (int)fuzz_below(in, (uint32_t)m->layers);
+}
+
+enum { MAKER_GRAM_ROWS = 7 }; /* of the first head, of the next one more, .. */
+
+static void maker_gram_keys(maker *m) {
+    const int heads = (m->grams - 1) * m->gram_each;
+    int64_t v[16], at = 0;
+    char key[160];
+    int i;
+    if (!m->grams) return;
+    v[0] = maker_slip(m) ? m->layers : m->gram_layer;
+    gw_ints(&m->w, maker_key(m, "ple.layers", key), GW_I32, v, 1);
+    maker_int(m, "ple.ngram_size", m->grams);
+    maker_int(m, "ple.heads_per_ngram", m->gram_each);
+    maker_int(m, "ple.conv_kernel", m->gram_taps);
+    maker_int(m, "ple.eos_token_id", (int64_t)fuzz_below(&m->in, (uint32_t)m->vocab));
+    if (fuzz_below(&m->in, 2)) maker_int(m, "ple.image_token_id", 1);
+    maker_int(m, "embedding_length_per_layer_input", m->gram_width);
+    for (i = 0; i < m->grams; i++) v[i] = maker_slip(m) ? -1 : 1 + 2 * (int64_t)fuzz_word(&m->in);
+    gw_ints(&m->w, maker_key(m, "ple.layer_multipliers", key), GW_I64, v, (size_t)m->grams - (maker_slip(m) ? 1 : 0));
+    for (i = 0; i < heads; at += MAKER_GRAM_ROWS + i++) v[i] = at + maker_slip(m);
+    gw_ints(&m->w, maker_key(m, "ple.head_offsets", key), GW_I64, v, (size_t)heads);
+    for (i = 0; i < heads; i++) v[i] = maker_slip(m) ? 0 : MAKER_GRAM_ROWS + i;
+    gw_ints(&m->w, maker_key(m, "ple.head_vocab_sizes", key), GW_I64, v, (size_t)heads);
+}
+
+/* The table (l < 0); what its layer has. */
+static void maker_grams(maker *m, int l) {
+    const int heads = (m->grams - 1) * m->gram_each, wide = m->hyper * m->width;
+    if (l < 0) {
+        maker_tensor(m, "per_layer_token_embd.weight", 'm', (uint64_t)m->gram_width, (uint64_t)(heads * MAKER_GRAM_ROWS + heads * (heads - 1) / 2), 1);
+        return;
+    }
+    maker_linear(m, l, "ple_key", 0, heads * m->gram_width, wide);
+    maker_linear(m, l, "ple_value", 0, heads * m->gram_width, m->width);
+    maker_norm(m, l, "ple_norm_key", 0, m->width, m->hyper);
+    maker_norm(m, l, "ple_norm_query", 0, m->width, m->hyper);
+    maker_norm(m, l, "ple_norm_conv", 0, m->width, m->hyper);
+    maker_ssm_tensor(m, l, "ple_conv1d.weight", 'n', m->gram_taps, wide);
+}
+
+static void maker_hyper_low(maker *m, int l) {
+    const int wide = m->hyper * m->width;
+    char name[64];
+    int i;
+    for (i = 0; i < (l < 0 ? 1 : 2); i++) {
+        const char *of = i ? "ffn" : "attn";
+        if (l < 0) {
+            maker_tensor(m, "output_hc_norm.weight", 'n', (uint64_t)m->width, (uint64_t)m->hyper, 1);
+            maker_tensor(m, "output_hc_down.weight", 'm', (uint64_t)wide, (uint64_t)m->hyper_rank, 1);
+            maker_tensor(m, "output_hc_up.weight", 'm', (uint64_t)m->hyper_rank, (uint64_t)wide, 1);
+            return;
+        }
+        snprintf(name, sizeof name, "hc_%s_norm", of);
+        maker_norm(m, l, name, 0, m->width, m->hyper);
+        snprintf(name, sizeof name, "hc_%s_down", of);
+        maker_linear(m, l, name, 0, wide, m->hyper_rank);
+        snprintf(name, sizeof name, "hc_%s_up", of);
+        maker_linear(m, l, name, 0, m->hyper_rank, wide);
+        snprintf(name, sizeof name, "hc_%s_inject", of);
+        maker_linear(m, l, name, 0, wide, m->hyper);
+    }
+}
+
+static void maker_hyper(maker *m, int l) {
+    static const char *const parts[] = { "fn", "base", "scale" };
+    const int mixed = m->out_groups != 0; /* streams go to each other, too */
+    const uint64_t n = (uint64_t)(m->hyper * (l < 0 ? 1 : mixed ? 2 + m->hyper : 2));
+    const uint64_t dims[] = { (uint64_t)(m->hyper * m->width), n, l < 0 ? 1 : mixed ? 3 : 2 };
+    char name[64];
+    int i;
+    if (m->hyper_rank) {
+        maker_hyper_low(m, l);
+        return;
+    }
     for (i = 0; i < (l < 0 ? 3 : 6); i++) {
         if (l < 0) snprintf(name, sizeof name, "output_hc_%s.weight", parts[i]);
         else snprintf(name, sizeof name, "blk.%d.hc_%s_%s.weight", l, i < 3 ? "attn" : "ffn", parts[i % 3]);
         maker_tensor(m, name, "mvn"[i % 3], dims[i % 3], i % 3 ? 1 : n, 1);
     }
-    if (l < 0 || !(m->qk_norm & 1)) return;
+    if (l < 0 || (!mixed && !(m->qk_norm & 1))) return;
     snprintf(name, sizeof name, "blk.%d.attn_sinks.weight", l);
     maker_tensor(m, name, 'v', (uint64_t)m->heads[l], 1, 1);
 }

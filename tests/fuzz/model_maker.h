@@ -37,6 +37,10 @@ typedef struct maker {
     int rwkv, wkv_dim, wkv_rank;    /* of RWKV: its version, 0 = none; width of heads; a rank, others are near */
     int index_heads, index_dim, index_shared[MAKER_LAYERS], window[MAKER_LAYERS], expert_in; /* width of what experts read */
     int latent, latent_q, absorbed; /* ranks, in rows with latent attention; the newer form of its tensors */
+    int out_groups, out_rank, every[MAKER_LAYERS], by_id; /* compressed attention; layers with a table of ids */
+    int adapters, low_rank;         /* that tokens switch on: how many, and of what rank */
+    int means, hyper_rank;          /* an indexer's keys are means of so many positions; hyper-connections of a low rank */
+    int grams, gram_each, gram_taps, gram_width, gram_layer; /* n-grams up to so long, 0 = none; heads for each; .. */
     int hyper, stack, low;          /* streams of hyper-connections; layers of a stack of two, runs of the low one */
     int per_layer, shared, streams, laurel; /* of Gemma 3n and 4: values a layer, layers without K/V, streams, laurel's rank */
     int by_layer, moe, fused, gate, bias, qk_norm, post, row_types, fill, tokenizer, templ;
@@ -292,12 +296,28 @@ static void maker_streams_model(maker *m) {
     maker_tensor(m, "altup_unembd_proj.weight", 'm', (uint64_t)m->width, (uint64_t)m->width, (uint64_t)m->streams - 1);
 }
 
+/* Low-rank additions to the matrices of a layer, for rows before and behind each adapter's token. */
+static void maker_adapters(maker *m, int l) {
+    const int q = m->heads[l] * m->dim_k, k = m->kv[l] * m->dim_k, v = m->kv[l] * m->dim_v, att = m->heads[l] * m->dim_v, w = m->width;
+    const struct { const char *name; int cols, rows; } of[] = {
+        { "attn_q", w, q }, { "attn_k", w, k }, { "attn_v", w, v }, { "attn_output", att, w },
+        { "ffn_gate", w, m->ff[l] }, { "ffn_up", w, m->ff[l] }, { "ffn_down", m->ff[l], w } };
+    char full[64];
+    int i, n = m->moe && !(m->by_layer && l == 0) ? 4 : 7;
+    for (i = 0; i < n; i++) {
+        snprintf(full, sizeof full, "blk.%d.%s.lora_a", l, of[i].name);
+        maker_tensor(m, full, 'm', (uint64_t)of[i].cols, (uint64_t)m->low_rank, (uint64_t)m->adapters + 1);
+        snprintf(full, sizeof full, "blk.%d.%s.lora_b", l, of[i].name);
+        maker_tensor(m, full, 'm', (uint64_t)m->low_rank, (uint64_t)of[i].rows, (uint64_t)m->adapters + 1);
+    }
+}
+
 static void maker_layer(maker *m, int l) {
     static const char *const scaled[] = { "ffn_up", "ffn_down", "ffn_gate" };
     const uint64_t flags = m->a->flags;
     char beside[64];
     int parallel = m->a->block == INFER__BLOCK_PARALLEL, ln_bias = m->a->norm == INFER__NORM_LAYER && (m->bias & 1);
-    if (!(flags & (INFER__NO_PRE_NORM | INFER__NORM_BARE))) {
+    if (!(flags & (INFER__NO_PRE_NORM | INFER__NORM_BARE)) && !m->hyper_rank) {
         maker_norm(m, l, "attn_norm", ln_bias, m->width, 1);
         if (flags & INFER__FFN_NORM_2) maker_norm(m, l, "attn_norm_2", ln_bias, m->width, 1);
         if ((flags & INFER__ATTN_NORM_2) && (m->post & 8)) maker_norm(m, l, "attn_norm_2", ln_bias, m->width, 1);
@@ -310,6 +330,7 @@ static void maker_layer(maker *m, int l) {
         (m->ssm_kind == INFER__SUBLAYER_DELTA ? maker_delta : m->ssm_kind == INFER__SUBLAYER_KDA ? maker_kda :
          m->ssm_kind == INFER__SUBLAYER_LIGHTNING ? maker_lightning : maker_ssm)(m, l);
     else if (m->latent) maker_latent(m, l);
+    else if (m->out_groups) maker_compressed(m, l);
     else if (!m->a->parts || m->a->parts != infer__parts_nemotron_h || !m->ff[l]) maker_attention(m, l);
     if (m->ssm[l] == 2) maker_attention(m, l); /* side by side */
     if (m->a->parts == infer__parts_mamba || (m->a->parts == infer__parts_nemotron_h && !m->ff[l])) return;
@@ -322,6 +343,8 @@ static void maker_layer(maker *m, int l) {
     }
     maker_streams(m, l);
     if (m->hyper) maker_hyper(m, l);
+    if (m->grams && m->gram_layer == l) maker_grams(m, l);
+    if (m->adapters) maker_adapters(m, l);
     if (m->a->parts == infer__parts_kimi_k3) {
         maker_norm(m, l, "attn_res_score", 0, m->width, 1);
         maker_norm(m, l, "ffn_res_score", 0, m->width, 1);
@@ -341,6 +364,7 @@ static void maker_layer(maker *m, int l) {
             if (m->post & 1) maker_tensor(m, beside, 'n', (uint64_t)m->experts, 1, 1);
         }
         maker_linear(m, l, "ffn_gate_inp", 0, m->width, m->experts);
+        if (l < m->by_id) maker_table(m, l);
         if (m->expert_in) {
             maker_linear(m, l, "ffn_routed_down", 0, m->width, m->expert_in);
             maker_linear(m, l, "ffn_routed_up", 0, m->expert_in, m->width);
@@ -540,6 +564,10 @@ static void maker_shape(maker *m) {
     }
     if (m->a->parts == infer__parts_rwkv) maker_shape_rwkv(m);
     if (m->a->parts == infer__parts_kimi_k3 && m->moe && fuzz_below(in, 2)) m->expert_in = 1 + (int)fuzz_below(in, 40);
+    if (m->a->keys == infer__switch_keys) {
+        m->adapters = 1 + (int)fuzz_below(in, 3);
+        m->low_rank = size == 15 ? 32 : 1 + (int)fuzz_below(in, 9);
+    }
     if (m->a->keys == infer__hyper_keys) m->hyper = 2 + (int)fuzz_below(in, 4);
     if (m->a->keys == infer__cycles_keys) {
         static const int shapes[][3] = { { 1, 1, 2 }, { 1, 2, 3 }, { 2, 1, 4 }, { 1, 1, 4 }, { 1, 2, 6 }, { 2, 2, 6 } };
@@ -570,6 +598,8 @@ static void maker_shape(maker *m) {
         if (m->latent && !m->latent_q) m->latent_q = 32;
         for (l = 1; l < m->layers && (m->a->flags & INFER__INDEX_SHARED); l++) m->index_shared[l] = (int)fuzz_below(in, 2);
     }
+    if (m->a->keys == infer__deepseek4_keys) maker_shape_compressed(m, size);
+    if (m->a->keys == infer__qwen4exp_keys) maker_shape_low(m, size);
     if (m->a->flags & INFER__Q_GATED) {
         m->dim_v = m->dim_k;
         m->fused &= 2;
@@ -679,10 +709,26 @@ static void maker_row_keys(maker *m) {
     }
     if (m->expert_in) maker_int(m, "expert_latent_length", m->expert_in);
     if (a->parts == infer__parts_kimi_k3) maker_int(m, "attn_res.block_size", 1 + (int)fuzz_below(&m->in, 4));
-    if (m->hyper) {
+    if (m->hyper && !m->hyper_rank) {
         maker_int(m, "hyper_connection.count", m->hyper);
         maker_float_key(m, "hyper_connection.epsilon", 1e-6f);
-        maker_float_key(m, "hyper_connection.magnitude", 2.0f);
+        if (m->out_groups) maker_compressed_keys(m);
+        else maker_float_key(m, "hyper_connection.magnitude", 2.0f);
+    }
+    if (m->hyper_rank) {
+        maker_int(m, "hyper_connection.count", m->hyper);
+        maker_int(m, "hyper_connection.low_rank", m->hyper_rank);
+        maker_gram_keys(m);
+    }
+    if (m->adapters) {
+        int64_t ids[3];
+        maker_int(m, "adapters.count", m->adapters);
+        maker_int(m, "adapters.lora_rank", m->low_rank);
+        if (fuzz_below(&m->in, 2)) maker_float_key(m, "adapters.router_gain", 0.5f + (float)fuzz_below(&m->in, 20));
+        for (i = 0; i < m->adapters; i++) ids[i] = maker_slip(m) ? m->vocab : (i + 1) % m->vocab;
+        gw_ints(&m->w, maker_key(m, "adapters.token_ids_activate", key), GW_I32, ids, (size_t)m->adapters);
+        for (i = 0; i < m->adapters; i++) ids[i] = maker_slip(m) ? -1 : (i + 5) % m->vocab;
+        gw_ints(&m->w, maker_key(m, "adapters.token_ids_substitute", key), GW_I32, ids, (size_t)m->adapters - (maker_slip(m) ? 1 : 0));
     }
     if (m->stack) {
         maker_int(m, "hrm.layers_per_stack", m->stack);
@@ -693,9 +739,13 @@ static void maker_row_keys(maker *m) {
         int64_t own[MAKER_LAYERS];
         maker_int(m, "attention.indexer.head_count", m->index_heads);
         maker_int(m, "attention.indexer.key_length", m->index_dim);
-        maker_int(m, "attention.indexer.top_k", 1 + (int)fuzz_below(&m->in, 20));
-        if (!m->latent) maker_int(m, "attention.indexer.block_size", 1 + (int)fuzz_below(&m->in, 9));
-        if (!m->latent) maker_int(m, "attention.indexer.local_blocks", (int)fuzz_below(&m->in, 2));
+        maker_int(m, "attention.indexer.top_k", (m->means && !maker_slip(m) ? m->means : 1) + (int)fuzz_below(&m->in, 20));
+        if (!m->latent && !m->out_groups && !m->means) {
+            maker_int(m, "attention.indexer.block_size", 1 + (int)fuzz_below(&m->in, 9));
+            maker_int(m, "attention.indexer.local_blocks", (int)fuzz_below(&m->in, 2));
+        }
+        for (i = 0; i < m->layers && m->means; i++) own[i] = maker_slip(m) ? 3 : m->means;
+        if (m->means) gw_ints(&m->w, maker_key(m, "attention.compress_ratios", key), GW_I32, own, (size_t)m->layers - (maker_slip(m) ? 1 : 0));
         for (i = 0; i < m->layers; i++) own[i] = !m->index_shared[i] && !m->window[i];
         if (a->flags & INFER__INDEX_SHARED)
             gw_ints(&m->w, maker_key(m, "attention.indexer.types", key), GW_I32, own, (size_t)m->layers - (maker_slip(m) ? 1 : 0));
@@ -727,7 +777,7 @@ static void maker_keys(maker *m) {
         if (fuzz_below(in, 2)) maker_int(m, "attention.key_length", m->latent + m->rot);
         if (fuzz_below(in, 2)) maker_int(m, "attention.value_length", m->latent);
     } else {
-        if (m->dim_k * m->heads[0] != m->width || m->by_layer || fuzz_below(in, 2)) maker_int(m, "attention.key_length", m->dim_k);
+        if (m->dim_k * m->heads[0] != m->width || m->by_layer || m->out_groups || fuzz_below(in, 2)) maker_int(m, "attention.key_length", m->dim_k);
         if (m->dim_v * m->heads[0] != m->width || m->by_layer || fuzz_below(in, 2)) maker_int(m, "attention.value_length", m->dim_v);
     }
     if (m->taps && !m->ssm_kind) maker_int(m, "shortconv.l_cache", m->taps);
@@ -751,9 +801,9 @@ static void maker_keys(maker *m) {
         if (fuzz_below(in, 2)) maker_int(m, "expert_feed_forward_length", m->ff_expert);
         if (m->ff_shared) maker_int(m, "expert_shared_feed_forward_length", m->ff_shared);
     }
-    if ((a->window_every || (a->flags & INFER__WINDOW_ALL)) && fuzz_below(in, 4)) {
+    if ((a->window_every || (a->flags & INFER__WINDOW_ALL)) && (fuzz_below(in, 4) || m->out_groups)) {
         maker_int(m, "attention.sliding_window", 1 + (int)fuzz_below(in, 30));
-        if (fuzz_below(in, 4) == 3 || a->window_every == INFER__WINDOW_BY_FILE || m->shared) {
+        if (m->out_groups ? maker_slip(m) : fuzz_below(in, 4) == 3 || a->window_every == INFER__WINDOW_BY_FILE || m->shared) {
             int64_t on[MAKER_LAYERS];
             int l;
             for (l = 0; l < m->layers; l++) on[l] = m->shared && l ? on[0] : (int64_t)fuzz_below(in, 2);
@@ -769,7 +819,7 @@ static void maker_keys(maker *m) {
     if (fuzz_below(in, 4) == 3) maker_float_key(m, "attention.scale", 0.3f);
     if (fuzz_below(in, a->flags & INFER__ATTN_CAP ? 2 : 32) == 1) maker_float_key(m, "attn_logit_softcapping", 20.0f);
     if (fuzz_below(in, a->flags & INFER__FINAL_CAP ? 2 : 32) == 1) maker_float_key(m, "final_logit_softcapping", 10.0f);
-    if (fuzz_below(in, m->latent ? 32 : 4) == 3) maker_float_key(m, "attention.clamp_kqv", 1.5f);
+    if (fuzz_below(in, m->latent || m->out_groups ? 32 : 4) == 3) maker_float_key(m, "attention.clamp_kqv", 1.5f);
     if (a->flags & INFER__ALIBI && fuzz_below(in, 2)) maker_float_key(m, "attention.max_alibi_bias", 4.0f);
     if (a->flags & INFER__ATTN_TEMPERATURE && fuzz_below(in, 2)) maker_float_key(m, "attention.temperature_scale", 0.1f);
     if (fuzz_below(in, 8) == 7) maker_int(m, "pooling_type", (int64_t)fuzz_below(in, 5));
@@ -828,12 +878,13 @@ static unsigned char *maker_file(maker *m, size_t *n) {
     if (learnt || maker_slip(m)) maker_tensor(m, "position_embd.weight", 'm', (uint64_t)m->width, (uint64_t)m->context, 1);
     if (!(m->a->flags & INFER__EMBD_NORM_IS_OUT) && fuzz_below(&m->in, 4) == 3)
         maker_norm(m, -1, "token_embd_norm", m->bias & 1, m->width, 1);
-    if (!(m->a->flags & INFER__NORM_BARE)) maker_norm(m, -1, m->a->flags & INFER__EMBD_NORM_IS_OUT ? "token_embd_norm" : "output_norm", m->a->norm == INFER__NORM_LAYER && (m->bias & 1), m->width, 1);
+    if (!(m->a->flags & INFER__NORM_BARE) && !m->hyper_rank) maker_norm(m, -1, m->a->flags & INFER__EMBD_NORM_IS_OUT ? "token_embd_norm" : "output_norm", m->a->norm == INFER__NORM_LAYER && (m->bias & 1), m->width, 1);
     if (fuzz_below(&m->in, 2)) maker_tensor(m, "output.weight", 'm', (uint64_t)m->width, (uint64_t)m->vocab, 1);
     if (fuzz_below(&m->in, 8) == 7) maker_tensor(m, "output.bias", 'v', (uint64_t)m->vocab, 1, 1);
     if (m->a->rope != INFER__ROPE_NONE && !m->shared && fuzz_below(&m->in, 8) == 7)
         maker_tensor(m, "rope_freqs.weight", 'n', (uint64_t)m->rot / (m->a->flags & INFER__ROPE_HALF ? 4 : 2), 1, 1);
     maker_streams_model(m);
+    if (m->grams) maker_grams(m, -1);
     if (m->a->parts == infer__parts_kimi_k3) maker_tensor(m, "output_res_score.weight", 'n', (uint64_t)m->width, 1, 1);
     if (m->hyper) maker_hyper(m, -1);
     if (m->stack) maker_tensor(m, "hrm.z_l_init", 'v', (uint64_t)m->width, 1, 1);

@@ -127,6 +127,16 @@ typedef struct infer__attention_pages {
     const float *floats[INFER__CHUNK_PAGES];
 } infer__attention_pages;
 
+/* An entry of a slot that has one, of dim values, for every so many positions, as float32 in column `column` of the
+ * turned page `to`. spare: dim floats, rounded up to blocks. */
+static void infer__attention_entry(const infer__ctx *c, const infer__kv_reader *read, const infer__kv_buf *cache,
+                                   int32_t group, int32_t every, int32_t seq, int32_t entry, int32_t dim, float *spare,
+                                   float *to, int32_t column) {
+    int32_t k;
+    read[cache->type].values(spare, infer__kv_entry(&c->pass, cache, group, every, seq, entry, dim), dim, 0, 0, 0);
+    for (k = 0; k < dim; k++) to[k * INFER__PAGE + column] = spare[k];
+}
+
 /* The chosen positions of the chunk at `base`, as pages of float32 on scratch. One after the other: a page's worth of
  * neighbours is read as it is. */
 static void infer__attention_gather(const infer__attention_job *job, infer__attention_block *b, int32_t base,
@@ -143,6 +153,12 @@ static void infer__attention_gather(const infer__attention_job *job, infer__atte
         const int32_t slot = list[j] % INFER__PAGE, first = list[j] - slot, column = j % INFER__PAGE;
         to = (values ? b->values : b->keys) + (int64_t)(j - column) * padded;
         if (column == 0) out->floats[j / INFER__PAGE] = to;
+        if (list[j] < 0) {
+            infer__attention_entry(job->c, job->f->kv, a->more, a->more_group, a->more_every, b->seq, -1 - list[j],
+                                   dim, spare, to, column);
+            at = -1;
+            continue;
+        }
         if (first != at || (values && cache->type != INFER_KV_F32)) {
             const int whole = slot == 0 && column == 0 && j + INFER__PAGE <= n &&
                               list[j + INFER__PAGE - 1] - list[j] == INFER__PAGE - 1;
@@ -204,22 +220,56 @@ static void infer__attention_read(const infer__attention_job *job, infer__attent
     }
 }
 
+/* Values of a page of keys: [dim][16] to [16][stride], rows first .. last of it, and by blocks of 4 x 4 their
+ * neighbours: one by one this was a third of latent attention's time. */
+static void infer__attention_turn(float *to, int64_t stride, const float *keys, int32_t dim, int32_t first,
+                                  int32_t last) {
+    int32_t k = 0, j;
+#if defined(INFER__SIMD_X86) && (defined(__SSE2__) || defined(_M_X64))
+    for (; k + 4 <= dim; k += 4)
+        for (j = first & ~3; j <= last; j += 4) {
+            const float *x = keys + (int64_t)k * INFER__PAGE + j;
+            float *y = to + (int64_t)j * stride + k;
+            const __m128 a = _mm_loadu_ps(x), b = _mm_loadu_ps(x + INFER__PAGE);
+            const __m128 c = _mm_loadu_ps(x + 2 * INFER__PAGE), d = _mm_loadu_ps(x + 3 * INFER__PAGE);
+            const __m128 ab = _mm_unpacklo_ps(a, b), cd = _mm_unpacklo_ps(c, d);
+            const __m128 ef = _mm_unpackhi_ps(a, b), gh = _mm_unpackhi_ps(c, d);
+            _mm_storeu_ps(y, _mm_movelh_ps(ab, cd));
+            _mm_storeu_ps(y + stride, _mm_movehl_ps(cd, ab));
+            _mm_storeu_ps(y + 2 * stride, _mm_movelh_ps(ef, gh));
+            _mm_storeu_ps(y + 3 * stride, _mm_movehl_ps(gh, ef));
+        }
+#elif defined(INFER__SIMD_ARM)
+    for (; k + 4 <= dim; k += 4)
+        for (j = first & ~3; j <= last; j += 4) {
+            const float *x = keys + (int64_t)k * INFER__PAGE + j;
+            float *y = to + (int64_t)j * stride + k;
+            const float32x4x2_t ab = vtrnq_f32(vld1q_f32(x), vld1q_f32(x + INFER__PAGE));
+            const float32x4x2_t cd = vtrnq_f32(vld1q_f32(x + 2 * INFER__PAGE), vld1q_f32(x + 3 * INFER__PAGE));
+            vst1q_f32(y, vcombine_f32(vget_low_f32(ab.val[0]), vget_low_f32(cd.val[0])));
+            vst1q_f32(y + stride, vcombine_f32(vget_low_f32(ab.val[1]), vget_low_f32(cd.val[1])));
+            vst1q_f32(y + 2 * stride, vcombine_f32(vget_high_f32(ab.val[0]), vget_high_f32(cd.val[0])));
+            vst1q_f32(y + 3 * stride, vcombine_f32(vget_high_f32(ab.val[1]), vget_high_f32(cd.val[1])));
+        }
+#endif
+    for (; k < dim; k++)
+        for (j = first; j <= last; j++) to[(int64_t)j * stride + k] = keys[(int64_t)k * INFER__PAGE + j];
+    for (j = first; k < stride && j <= last; j++)
+        memset(to + (int64_t)j * stride + k, 0, (size_t)(stride - k) * sizeof *to);
+}
+
 /* Values that are the front of their keys, which `pages` has as float32: each page turned, [dim][16] to [16][stride].
  * Only positions that rows see: others may hold anything. */
 static void infer__attention_front(const infer__attention_job *job, infer__attention_block *b, int32_t base,
                                    infer__attention_pages *pages) {
     const int32_t dim = job->a->dim_v, padded = job->plan.dim_v;
     const int32_t from = INFER__MAX(base, b->first), to = INFER__MIN(base + INFER__KV_CHUNK - 1, b->last);
-    int32_t i, j, k;
+    int32_t i;
     for (i = (from - base) / INFER__PAGE; i <= (to - base) / INFER__PAGE; i++) {
-        const int32_t at = base + i * INFER__PAGE, last = INFER__MIN(to - at, INFER__PAGE - 1);
-        const float *keys = pages->floats[i];
+        const int32_t at = base + i * INFER__PAGE;
         float *values = b->values + (int64_t)i * INFER__PAGE * padded;
-        for (j = INFER__MAX(from - at, 0); j <= last; j++) {
-            float *row = values + (int64_t)j * padded;
-            for (k = 0; k < dim; k++) row[k] = keys[(int64_t)k * INFER__PAGE + j];
-            for (; k < padded; k++) row[k] = 0;
-        }
+        infer__attention_turn(values, padded, pages->floats[i], dim, INFER__MAX(from - at, 0),
+                              INFER__MIN(to - at, INFER__PAGE - 1));
         pages->floats[i] = values;
     }
 }
@@ -449,6 +499,7 @@ static void infer__cpu_attention(infer__ctx *c, const infer__attention_args *a) 
     INFER__ASSERT(a->n_head % a->n_head_kv == 0 && (!a->sinks || a->sinks->cols == a->n_head));
     INFER__ASSERT(a->q.cols == a->n_head * a->dim_k && a->y.cols == a->n_head * a->dim_v);
     INFER__ASSERT(!a->chosen.buf || (!a->window && !a->chunk && !(a->max_bias > 0)));
+    INFER__ASSERT(!a->more || (a->chosen.buf && a->k_cache == a->v_cache && a->n_head_kv == 1));
     job.c = c;
     job.a = a;
     job.f = infer__flash_find(c->kernels->need);

@@ -185,9 +185,10 @@ static void infer__embed_task(void *arg, int row, int worker) {
     const infer__row_job *job = (const infer__row_job *)arg;
     const infer__embed_args *a = (const infer__embed_args *)job->args;
     float *y = infer__row(&a->y, row), *scratch = infer__cpu_scratch(job->c, worker);
-    int32_t id = job->c->pass.ids[row], cols = a->y.cols;
+    int32_t id = infer__embed_ids(&job->c->pass, a)[row], cols = a->y.cols;
     const float *x;
     int64_t stride;
+    if (id < 0 && a->pad) id = 0;
     if (id >= 0) {
         x = infer__weight_rows(a->table, id, 1, scratch, &stride);
         memcpy(y, x, (size_t)cols * sizeof *y);
@@ -245,16 +246,13 @@ static void infer__cpu_norm(infer__ctx *c, const infer__norm_args *a) {
     infer__op_end(c, "norm", 0, began);
 }
 
-/* The angles of a row: n_rot/2 cosines, then as many sines, times the scale. In double: pos * freq may be thousands of
- * turns. */
+/* The angles of a row: n_rot/2 cosines, then as many sines, times the scale. */
 static void infer__turns_fill(const infer__pass *p, const infer__rope_args *a, int32_t row, float *to) {
-    int32_t half = a->n_rot / 2, i;
-    const float *freq = (const float *)a->freq->host + (p->extended[p->seq[row]] ? half : 0);
-    for (i = 0; i < half; i++) {
-        const int32_t *at = a->axes ? p->axis[a->axes[i]] : NULL;
-        double angle = (double)(at ? at[row] : p->pos[row]) * (double)freq[i];
-        to[i] = (float)(cos(angle) * a->scale);
-        to[half + i] = (float)(sin(angle) * a->scale);
+    const int extended = p->extended[p->seq[row]];
+    int32_t i;
+    for (i = 0; i < a->n_rot / 2; i++) {
+        const int32_t *axis = a->axes ? p->axis[a->axes[i]] : NULL; /* NULL: the row's position */
+        infer__turn(a, i, axis ? axis[row] : p->pos[row], extended, to);
     }
 }
 
@@ -279,9 +277,14 @@ static void infer__rope_task(void *arg, int row, int worker) {
     const infer__row_job *job = (const infer__row_job *)arg;
     const infer__rope_job *rope = (const infer__rope_job *)job->args;
     const infer__rope_args *a = rope->a;
-    int32_t half = a->n_rot / 2, h;
+    int32_t half = a->n_rot / 2, h, i;
     float *t = rope->turns ? rope->turns + (int64_t)row * a->n_rot : infer__cpu_scratch(job->c, worker);
     if (!rope->turns || !rope->made) infer__turns_fill(&job->c->pass, a, row, t);
+    if (a->back) {
+        float *own = infer__cpu_scratch(job->c, worker);
+        for (i = 0; i < a->n_rot; i++) own[i] = i < half ? t[i] : -t[i];
+        t = own;
+    }
     for (h = 0; h < a->n_head; h++)
         job->c->kernels->rotate(infer__row(&a->x, row) + (int64_t)h * a->dim, t, t + half, half, a->kind);
 }
@@ -436,6 +439,8 @@ static const infer__ops infer__cpu_ops = {
     .act = infer__cpu_act,
     .streams = infer__cpu_streams,
     .index = infer__cpu_index,
+    .compress = infer__cpu_compress,
+    .rows_store = infer__cpu_rows_store,
     .add = infer__cpu_add,
     .map = infer__cpu_map,
     .moe_route = infer__cpu_moe_route,

@@ -1,6 +1,6 @@
 /* cpu_conv.c: short causal convolutions of each column, with the rows before a pass in a state, on the CPU.
  *
- * Rules: a task has some columns and walks all rows; what the last `taps` rows gave lies in a ring, the weights lie tap
+ * Rules: a task has some columns and walks all rows; what the last rows gave lies in a ring, the weights lie tap
  *        by tap. A sum is made in the order of taps, without fused multiply-add, so that a result depends on nothing
  *        but its own rows: neither on the level, nor on where passes are cut.
  */
@@ -57,7 +57,8 @@ typedef struct infer__conv_job {
     infer__ctx *c;
     const infer__conv_args *a;
     infer__conv_fn fn;
-    int32_t step; /* columns at a time, a multiple of INFER__LANES: 2 * taps + 2 floats each fit the scratch */
+    int32_t apart, deep; /* rows from a tap to the next, rows in the ring */
+    int32_t step; /* columns at a time, a multiple of INFER__LANES: taps + deep + 2 floats each fit the scratch */
 } infer__conv_job;
 
 /* Columns [col, col + n) of u in a row. */
@@ -73,41 +74,41 @@ static void infer__conv_input(const infer__conv_args *a, int32_t row, int32_t co
     for (i = 0; gate && i < n; i++) u[i] *= gate[i];
 }
 
-static float *infer__conv_state(const infer__conv_args *a, int32_t cell) {
-    uint64_t floats = (uint64_t)(a->taps - 1) * (uint64_t)a->x.cols;
-    return cell < 0 ? NULL : (float *)a->state->host + (uint64_t)cell * floats;
+static float *infer__conv_state(const infer__conv_job *job, int32_t cell) {
+    uint64_t floats = (uint64_t)(job->deep - 1) * (uint64_t)job->a->x.cols;
+    return cell < 0 ? NULL : (float *)job->a->state->host + (uint64_t)cell * floats;
 }
 
 static void infer__conv_task(void *arg, int task, int worker) {
     const infer__conv_job *job = (const infer__conv_job *)arg;
     const infer__conv_args *a = job->a;
     const infer__pass *p = &job->c->pass;
-    const int32_t taps = a->taps, step = job->step, cols = a->x.cols, col = task * step,
+    const int32_t taps = a->taps, deep = job->deep, step = job->step, cols = a->x.cols, col = task * step,
                   n = INFER__MIN(step, cols - col);
     float *scratch = infer__cpu_scratch(job->c, worker), *ring = scratch + (int64_t)taps * step;
-    float *sums = ring + (int64_t)taps * step, *y, *state;
+    float *sums = ring + (int64_t)deep * step, *y, *state;
     const float *u[INFER__CONV_TAPS], *bias = NULL, *gate;
     int64_t stride;
     int32_t row, k, i, since = 0; /* rows of the sequence before this one */
     const float *w = infer__weight_rows(a->w, col, n, ring, &stride);
     for (k = 0; k < taps; k++)
         for (i = 0; i < step; i++) scratch[(int64_t)k * step + i] = i < n ? w[i * stride + k] : 0.0f;
-    memset(ring, 0, (size_t)taps * (size_t)step * sizeof *ring);
+    memset(ring, 0, (size_t)deep * (size_t)step * sizeof *ring);
     if (a->bias) bias = infer__weight_values(a->bias, col, n, sums + step);
     for (row = 0; row < a->x.rows; row++, since++) {
         const int32_t seq = p->seq[row];
         if (row == 0 || p->seq[row - 1] != seq) {
             since = 0;
-            state = infer__conv_state(a, p->cell_in[seq]);
-            for (k = 0; k + 1 < taps; k++) { /* in the state, oldest first */
+            state = infer__conv_state(job, p->cell_in[seq]);
+            for (k = 0; k + 1 < deep; k++) { /* in the state, oldest first */
                 if (state)
                     memcpy(ring + (int64_t)k * step, state + (int64_t)k * cols + col, (size_t)n * sizeof *ring);
                 else
                     memset(ring + (int64_t)k * step, 0, (size_t)n * sizeof *ring);
             }
         }
-        infer__conv_input(a, row, col, n, ring + (int64_t)((since + taps - 1) % taps) * step);
-        for (k = 0; k < taps; k++) u[k] = ring + (int64_t)((since + k) % taps) * step;
+        infer__conv_input(a, row, col, n, ring + (int64_t)((since + deep - 1) % deep) * step);
+        for (k = 0; k < taps; k++) u[k] = ring + (int64_t)((since + k * job->apart) % deep) * step;
         job->fn(sums, scratch, u, taps, step);
         y = infer__row(&a->y, row) + col;
         gate = a->gate_out.buf ? infer__row(&a->gate_out, row) + col : NULL;
@@ -118,8 +119,10 @@ static void infer__conv_task(void *arg, int task, int worker) {
         else
             memcpy(y, sums, (size_t)n * sizeof *y);
         if (row + 1 < a->x.rows && p->seq[row + 1] == seq) continue;
-        state = infer__conv_state(a, p->cell_out[seq]);
-        for (k = 1; k < taps; k++) memcpy(state + (int64_t)(k - 1) * cols + col, u[k], (size_t)n * sizeof *state);
+        state = infer__conv_state(job, p->cell_out[seq]);
+        for (k = 1; k < deep; k++)
+            memcpy(state + (int64_t)(k - 1) * cols + col, ring + (int64_t)((since + k) % deep) * step,
+                   (size_t)n * sizeof *state);
     }
 }
 
@@ -134,9 +137,12 @@ static void infer__cpu_conv(infer__ctx *c, const infer__conv_args *a) {
     job.c = c;
     job.a = a;
     job.fn = INFER__CONV_LEVELS[level].row;
+    job.apart = INFER__MAX(a->apart, 1);
+    job.deep = (a->taps - 1) * job.apart + 1;
     part = INFER__MIN((a->x.cols + INFER__CONV_TASKS - 1) / INFER__CONV_TASKS + INFER__LANES - 1, INFER__CONV_STEP);
     job.step =
-        (int32_t)INFER__MIN(c->cpu->scratch_len / (2 * a->taps + 2), (int64_t)part) / INFER__LANES * INFER__LANES;
+        (int32_t)INFER__MIN(c->cpu->scratch_len / (a->taps + job.deep + 2), (int64_t)part) / INFER__LANES *
+            INFER__LANES;
     INFER__ASSERT(job.step > 0);
     infer__cpu_run(c, (a->x.cols + job.step - 1) / job.step, (int64_t)a->x.rows * a->x.cols * a->taps, infer__conv_task,
                    &job);

@@ -4,8 +4,8 @@
  * How:   a few rows at a time: scores, in tasks of INFER__KV_SPLIT positions, as numbers without sign of the same order
  *        ("ranks"); then of each row and set the rank of the last one that is taken, byte by byte from the highest, and
  *        the list. Keys are read as attention reads them (infer__flash), heads are added in their order.
- * Rules: what a row gets depends on its own query and positions only. A row that sees no more than it may choose has no
- *        scores: it gets all of them.
+ * Rules: what a row gets depends on its own query and positions only. A row that sees no more than it may choose, or
+ *        one without queries, has no scores: it gets all of them.
  */
 #include "cpu_ops.h"
 
@@ -33,7 +33,14 @@ INFER__INLINE uint32_t infer__index_rank(float x) {
     return (bits ^ ((0u - (bits >> 31)) | 0x80000000u)) & ~infer__not_number(x);
 }
 
-static int32_t infer__index_blocks(const infer__index_args *a, int32_t pos) { return pos / a->block + 1; }
+/* Positions, or entries, that a row sees, and blocks of them. */
+static int32_t infer__index_seen(const infer__index_args *a, int32_t pos) {
+    return infer__rows_before(a->every, pos + 1);
+}
+static int32_t infer__index_blocks(const infer__index_args *a, int32_t pos) {
+    const int32_t n = infer__index_seen(a, pos);
+    return n / a->block + (n % a->block > 0);
+}
 
 /* Of pages of scores: loops of a fixed length, so that compilers make them packed. */
 static void infer__index_ranked(const float *x, int32_t pages, uint32_t *ranks) {
@@ -54,7 +61,13 @@ static void infer__index_read(const infer__index_job *job, int32_t seq, int32_t 
     const infer__kv_buf *cache = job->a->k_cache;
     const infer__kv_reader *read = &job->f->kv[cache->type];
     int32_t i;
-    for (i = 0; i <= (n - 1) / INFER__PAGE; i++) {
+    for (i = 0; job->a->every > 1 && i < n; i++) {
+        float *to = scratch + job->plan.keys + (int64_t)(i / INFER__PAGE * INFER__PAGE) * job->plan.dim_k;
+        pages[i / INFER__PAGE] = to;
+        infer__attention_entry(job->c, job->f->kv, cache, job->a->group, job->a->every, seq, base + i, job->a->dim,
+                               scratch + job->plan.values, to, i % INFER__PAGE);
+    }
+    for (i = 0; job->a->every <= 1 && i <= (n - 1) / INFER__PAGE; i++) {
         const int32_t page = infer__page_of(&job->c->pass, job->a->group, seq, base + i * INFER__PAGE);
         const uint8_t *p = infer__kv_at(cache, page, 0, 1, job->a->dim);
         float *to = scratch + job->plan.keys + (int64_t)i * INFER__PAGE * job->plan.dim_k;
@@ -68,6 +81,7 @@ static void infer__index_chunk(const infer__index_job *job, int32_t row, int32_t
                                const float *const *pages, float *scores, uint32_t *ranks) {
     const infer__index_args *a = job->a;
     const float *q = infer__row(&a->q, row), *w = a->w.buf ? infer__row(&a->w, row) : NULL;
+    const int one = w || a->sum;
     const int32_t last = (n - 1) / INFER__PAGE;
     float sum[INFER__KV_CHUNK] = {0};
     int32_t i, j, h, some;
@@ -76,11 +90,12 @@ static void infer__index_chunk(const infer__index_job *job, int32_t row, int32_t
         job->f->scores(scores, pages, 0, last, q + (int64_t)h * a->dim, a->dim, some, a->dim);
         for (i = 0; i < some; i++) {
             const float *s = scores + (int64_t)i * INFER__KV_CHUNK;
-            if (!w) infer__index_ranked(s, last + 1, ranks + (int64_t)(h + i) * job->stride + base);
-            for (j = 0; w && j <= last; j++) infer__index_add(sum + j * INFER__PAGE, s + j * INFER__PAGE, w[h + i]);
+            if (!one) infer__index_ranked(s, last + 1, ranks + (int64_t)(h + i) * job->stride + base);
+            for (j = 0; one && j <= last; j++)
+                infer__index_add(sum + j * INFER__PAGE, s + j * INFER__PAGE, w ? w[h + i] : 1.0f);
         }
     }
-    if (w) infer__index_ranked(sum, last + 1, ranks + base);
+    if (one) infer__index_ranked(sum, last + 1, ranks + base);
 }
 
 static void infer__index_score_task(void *arg, int task, int worker) {
@@ -94,7 +109,8 @@ static void infer__index_score_task(void *arg, int task, int worker) {
     for (i = 0; i < INFER__KV_SPLIT; i += INFER__KV_CHUNK, base += INFER__KV_CHUNK) {
         int32_t seq = -1, have = 0;
         for (r = last; r >= first; r--) { /* the last one sees most */
-            const int32_t row = job->row + r, n = INFER__MIN(INFER__KV_CHUNK, p->pos[row] + 1 - base);
+            const int32_t row = job->row + r, keys = infer__index_seen(job->a, p->pos[row]);
+            const int32_t n = INFER__MIN(INFER__KV_CHUNK, keys - base);
             if (n <= 0 || infer__index_blocks(job->a, p->pos[row]) <= job->a->top) continue;
             if (seq != p->seq[row] || n > have) infer__index_read(job, p->seq[row], base, n, scratch, pages);
             have = seq == p->seq[row] ? INFER__MAX(have, n) : n;
@@ -133,23 +149,34 @@ static uint32_t infer__index_least(const uint32_t *x, int32_t n, int32_t top, in
     return least;
 }
 
+/* from .. to - 1 to a list that has `have`. */
+static int32_t infer__index_take(int32_t *list, int32_t have, int32_t from, int32_t to) {
+    for (; from < to; from++) list[1 + have++] = from;
+    return have;
+}
+
 static void infer__index_list_task(void *arg, int task, int worker) {
     const infer__index_job *job = (const infer__index_job *)arg;
     const infer__index_args *a = job->a;
     const int32_t r = task / job->sets, set = task % job->sets, pos = job->c->pass.pos[job->row + r];
-    const int32_t n = infer__index_blocks(a, pos);
-    int32_t *list = infer__index_list(&a->y, job->row + r, set, job->sets), i, j, have = 0, equal = 0;
-    uint32_t *x = job->c->cpu->ranks + (int64_t)task * job->stride, least = 0;
+    const int32_t n = infer__index_blocks(a, pos), best = a->q.buf && n > a->top;
+    const int32_t each = a->gives == INFER__INDEX_RUNS ? a->every : a->block;
+    const int32_t end = a->gives == INFER__INDEX_POSITIONS ? pos + 1 : n * each;
+    int32_t *list = infer__index_list(&a->y, job->row + r, set, job->sets), i, have = 0, equal = 0;
+    uint32_t *x = best ? job->c->cpu->ranks + (int64_t)task * job->stride : NULL, least = 0;
     (void)worker;
-    if (n > a->top) {
+    if (best) {
         if (a->block > 1 || a->local) infer__index_pool(a, x, pos);
         least = infer__index_least(x, n, a->top, &equal);
     }
     for (i = 0; i < n; i++) {
-        const int32_t first = i * a->block, end = INFER__MIN(a->block, pos + 1 - first);
-        if (n > a->top && (x[i] < least || (x[i] == least && equal-- <= 0))) continue;
-        for (j = 0; j < end; j++) list[1 + have++] = first + j;
+        if (best && (x[i] < least || (x[i] == least && equal-- <= 0))) continue;
+        have = infer__index_take(list, have, i * each, INFER__MIN(i * each + each, end));
+        if (a->gives == INFER__INDEX_ENTRIES) list[have] = -1 - i;
     }
+    if (a->gives == INFER__INDEX_RUNS) have = infer__index_take(list, have, n * each, pos + 1);
+    if (a->gives == INFER__INDEX_ENTRIES)
+        have = infer__index_take(list, have, INFER__MAX(pos + 1 - a->window, 0), pos + 1);
     INFER__ASSERT(have < a->y.cols / job->sets);
     list[0] = have;
 }
@@ -159,27 +186,29 @@ static void infer__cpu_index(infer__ctx *c, const infer__index_args *a) {
     int32_t some, r, last;
     uint64_t seen = 0;
     double began = infer__op_begin(c);
-    if (began < 0 || !infer__kv_type_ok(c, a->k_cache)) return;
+    if (began < 0 || (a->q.buf && !infer__kv_type_ok(c, a->k_cache))) return;
     memset(&job, 0, sizeof job);
     job.c = c;
     job.a = a;
     job.f = infer__flash_find(c->kernels->need);
-    job.plan = infer__attention_layout(a->dim, a->dim, INFER__KV_BLOCK, 0);
-    job.sets = a->w.buf ? 1 : a->heads;
-    INFER__ASSERT(a->q.cols == a->heads * a->dim && a->top > 0 && a->block > 0);
+    if (a->q.buf) job.plan = infer__attention_layout(a->dim, a->dim, INFER__KV_BLOCK, 0);
+    job.sets = infer__index_sets(a);
+    INFER__ASSERT(!a->q.buf || (a->q.cols == a->heads * a->dim && a->top > 0));
+    INFER__ASSERT(a->block > 0 && (a->every > 1 ? a->block == 1 : a->gives == INFER__INDEX_POSITIONS));
     INFER__ASSERT(job.plan.end <= c->cpu->scratch_len);
-    for (r = last = 0; r < a->q.rows; r++) last = INFER__MAX(last, c->pass.pos[r]);
-    job.stride = infer__index_stride(last + 1);
-    some = (int32_t)INFER__MIN(c->cpu->ranks_len / ((int64_t)job.sets * job.stride), a->q.rows);
+    for (r = 0, last = 1; r < a->y.rows; r++) last = INFER__MAX(last, infer__index_seen(a, c->pass.pos[r]));
+    job.stride = infer__index_stride(last);
+    some = (int32_t)INFER__MIN(c->cpu->ranks_len / ((int64_t)job.sets * job.stride), a->y.rows);
+    if (!a->q.buf) some = a->y.rows;
     INFER__ASSERT(some > 0);
-    for (job.row = 0; job.row < a->q.rows; job.row += some) {
-        const int32_t n = job.rows = INFER__MIN(some, a->q.rows - job.row);
+    for (job.row = 0; job.row < a->y.rows; job.row += some) {
+        const int32_t n = job.rows = INFER__MIN(some, a->y.rows - job.row);
         int64_t work = 0;
-        for (r = last = 0; r < n; r++) {
-            const int32_t pos = c->pass.pos[job.row + r];
+        for (r = last = 0; r < n && a->q.buf; r++) {
+            const int32_t pos = c->pass.pos[job.row + r], keys = infer__index_seen(a, pos);
             if (infer__index_blocks(a, pos) <= a->top) continue;
-            last = INFER__MAX(last, pos);
-            work += (int64_t)pos + 1;
+            last = INFER__MAX(last, keys - 1);
+            work += keys;
         }
         seen += (uint64_t)work;
         job.splits = last / INFER__KV_SPLIT + 1;
@@ -188,5 +217,5 @@ static void infer__cpu_index(infer__ctx *c, const infer__index_args *a) {
                            infer__index_score_task, &job);
         infer__cpu_run(c, n * job.sets, work * job.sets * 8, infer__index_list_task, &job);
     }
-    infer__op_end(c, "index", seen * infer__kv_bytes(a->k_cache->type, a->dim), began);
+    infer__op_end(c, "index", seen ? seen * infer__kv_bytes(a->k_cache->type, a->dim) : 0, began);
 }

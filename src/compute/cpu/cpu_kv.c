@@ -76,6 +76,15 @@ static uint8_t *infer__kv_at(const infer__kv_buf *b, int32_t page, int32_t head,
     return (uint8_t *)b->buf.host + infer__kv_offset(b->type, page, head, n_head, dim);
 }
 
+/* Where an entry is of a slot that has one, of dim values, for every so many positions: in the page of the last of
+ * them, which is written when it is made. */
+static uint8_t *infer__kv_entry(const infer__pass *p, const infer__kv_buf *b, int32_t group, int32_t every, int32_t seq,
+                                int32_t entry, int32_t dim) {
+    const int32_t rows = infer__page_rows(every), page = infer__page_of(p, group, seq, (entry + 1) * every - 1);
+    return (uint8_t *)b->buf.host +
+           ((uint64_t)page * (uint64_t)rows + (uint64_t)(entry % rows)) * infer__kv_bytes(b->type, dim);
+}
+
 /* ---- reading -------------------------------------------------------------------------------------------- */
 
 /* 16 values of a cache as float32, per instruction set: halves, upper halves of floats, one half 16 times, bytes, and

@@ -112,6 +112,20 @@ static void infer__router_choose(const infer__moe_route_args *a, const float *x,
     }
 }
 
+/* The choice that a table has for a row's id. */
+static void infer__router_look_up(const infer__moe_route_args *a, int32_t id, const float *x, float *p, float *weights,
+                                  float *ids) {
+    int64_t stride;
+    const float *chosen = infer__weight_rows(a->table, id, 1, p + a->router->n_expert, &stride);
+    int32_t j, expert;
+    infer__router_scores(a->router, x, p);
+    for (j = 0; j < a->router->n_used; j++) {
+        expert = (int32_t)chosen[j];
+        memcpy(&ids[j], &expert, sizeof expert);
+        weights[j] = p[expert];
+    }
+}
+
 static void infer__moe_route_task(void *arg, int row, int worker) {
     const infer__moe_route_job *job = (const infer__moe_route_job *)arg;
     const infer__router *r = job->a->router;
@@ -121,8 +135,16 @@ static void infer__moe_route_task(void *arg, int row, int worker) {
     const float *scales;
     int32_t j, id;
     if (r->score == INFER__SCORE_SPARSEMIXER) infer__router_sparsemixer(r, x, p, weights, ids);
+    else if (job->a->table && job->c->pass.ids[row] >= 0)
+        infer__router_look_up(job->a, job->c->pass.ids[row], x, p, weights, ids);
     else infer__router_choose(job->a, x, p, weights, ids);
-    for (j = 0; j < r->n_used; j++) sum += weights[j];
+    for (j = 0; j < r->n_used; j++) {
+        sum += weights[j];
+        if (!job->a->per_group) continue;
+        memcpy(&id, &ids[j], sizeof id);
+        id /= job->a->per_group;
+        memcpy(infer__row(&job->a->groups, row) + j, &id, sizeof id);
+    }
     if (sum < r->floor) sum = r->floor;
     scale = r->normalise ? r->scale / sum : r->scale;
     for (j = 0; j < r->n_used; j++) weights[j] *= scale;
@@ -232,34 +254,64 @@ static void infer__moe_put(const infer__moe_job *job, int32_t pair, int32_t r, i
     else memcpy(infer__row(&a->y, pair) + r, y, (size_t)n * sizeof *y);
 }
 
-/* The same by integer products. */
-static void infer__moe_int8_tokens(const infer__moe_job *job, int32_t r, int32_t n, int32_t t, int32_t n_tokens,
+/* The same by integer products, rows first .. end-1 of every expert: those of one expert after the other, so that its
+ * columns of x stay in the cache for all of them, and what comes next is known. */
+static void infer__moe_int8_tokens(const infer__moe_job *job, int32_t first, int32_t end, int32_t t, int32_t n_tokens,
                                    infer__int8_scratch *s) {
     const infer__moe_matmul_args *a = job->a;
-    int32_t pairs = n_tokens * a->n_used, first = t * a->n_used, e, i, j, panel;
-    int32_t *start = (int32_t *)(void *)(s + 1), *order = start + job->n_expert + 1, *cols = order + pairs;
-    infer__moe_sort(job, first, pairs, start, order);
-    for (i = 0; i < pairs; i++) cols[i] = a->per_expert_x ? order[i] : order[i] / a->n_used;
-    for (e = 0; e < job->n_expert; e++)
-        for (i = start[e]; i < start[e + 1]; i += panel) {
-            panel = INFER__MIN(start[e + 1] - i, INFER__INT8_PANEL);
-            infer__int8_rows(job->c, &job->int8, (int64_t)e * a->rows + r, n, cols + i, 0, panel, a->x.rows, NULL, s);
-            for (j = 0; j < panel; j++)
-                infer__moe_put(job, order[i + j], r, n, s->y + (int64_t)j * INFER__INT8_ROWS);
+    const infer__int8_weight *w = &job->int8;
+    const int32_t pairs = n_tokens * a->n_used;
+    int32_t *start = (int32_t *)(void *)(s + 1), *order = start + job->n_expert + 1, *tokens = order + pairs;
+    infer__int8_block b;
+    int32_t e, i, j, r, next;
+    memset(&b, 0, sizeof b);
+    b.x_rows = a->x.rows;
+    b.y = &a->y;
+    infer__moe_sort(job, t * a->n_used, pairs, start, order);
+    for (i = 0; i < pairs; i++) tokens[i] = order[i] / a->n_used;
+    for (e = 0; e < job->n_expert && start[e] == start[e + 1]; e++) {}
+    if (e < job->n_expert) infer__int8_cold(w, (int64_t)e * a->rows + first);
+    for (; e < job->n_expert; e = next) {
+        for (next = e + 1; next < job->n_expert && start[next] == start[next + 1]; next++) {}
+        for (r = first; r < end; r += b.n) {
+            b.n = INFER__MIN(end - r, INFER__INT8_ROWS);
+            b.r = (int64_t)e * a->rows + r;
+            b.y_col = r;
+            b.next = r + b.n < end ? b.r + b.n : next < job->n_expert ? (int64_t)next * a->rows + first : w->rows;
+            for (i = start[e]; i < start[e + 1]; i += b.n_x) {
+                b.n_x = INFER__MIN(start[e + 1] - i, INFER__INT8_PANEL);
+                b.cols = (a->per_expert_x ? order : tokens) + i;
+                b.y_rows = (a->weights.buf ? tokens : order) + i;
+                infer__int8_rows(job->c, w, &b, s);
+                for (j = 0; j < b.n_x; j++)
+                    infer__moe_put(job, order[i + j], r, b.n, s->y + (int64_t)j * INFER__INT8_ROWS);
+            }
         }
+    }
 }
 
 static void infer__moe_int8_task(void *arg, int task, int worker) {
     const infer__moe_job *job = (const infer__moe_job *)arg;
     infer__int8_scratch *s = (infer__int8_scratch *)(void *)infer__cpu_scratch(job->c, worker);
-    int32_t first = task * job->step, end = INFER__MIN(first + job->step, job->a->rows), tokens = job->a->ids.rows;
-    int32_t r, n, t;
+    int32_t first = task * job->step, end = INFER__MIN(first + job->step, job->a->rows), tokens = job->a->ids.rows, t;
     infer__moe_clear(job, first, end);
-    for (r = first; r < end; r += n) {
-        n = INFER__MIN(end - r, INFER__INT8_ROWS);
-        for (t = 0; t < tokens; t += job->tokens)
-            infer__moe_int8_tokens(job, r, n, t, INFER__MIN(job->tokens, tokens - t), s);
+    for (t = 0; t < tokens; t += job->tokens)
+        infer__moe_int8_tokens(job, first, end, t, INFER__MIN(job->tokens, tokens - t), s);
+}
+
+/* Rows of a task: of up to `most`, whole blocks, so many that the threads end at the same time. */
+static int32_t infer__moe_int8_step(const infer__ctx *c, int32_t rows, int32_t most) {
+    const int32_t threads = infer__pool_threads(c->pool);
+    int32_t step = INFER__MAX(most / INFER__INT8_ROWS * INFER__INT8_ROWS, INFER__INT8_ROWS), best = step;
+    int64_t least = INT64_MAX, end;
+    for (; step > 0; step -= INFER__INT8_ROWS) {
+        const int64_t tasks = (rows + step - 1) / step;
+        end = (tasks + threads - 1) / threads * step;
+        if (end >= least) continue;
+        least = end;
+        best = step;
     }
+    return best;
 }
 
 static void infer__moe_task(void *arg, int task, int worker) {
@@ -361,8 +413,8 @@ static void infer__cpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a
     left = c->cpu->scratch_len - job.n_expert - 1;
     if (int8) { /* or per pair its place in the order and the row of x */
         left -= (int64_t)(sizeof(infer__int8_scratch) / sizeof(float));
-        step = INFER__MIN(a->rows / (4 * infer__pool_threads(c->pool)), INFER__TASK_ROWS);
-        step = INFER__MAX(step / INFER__INT8_ROWS * INFER__INT8_ROWS, INFER__INT8_ROWS);
+        step = infer__moe_int8_step(c, a->rows, INFER__MIN(a->rows / (4 * infer__pool_threads(c->pool)),
+                                                           INFER__TASK_ROWS));
         tokens = left / (2 * a->n_used);
         infer__int8_weight_init(c, a->w, &job.int8);
     } else {

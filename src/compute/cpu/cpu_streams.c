@@ -89,19 +89,67 @@ static void infer__streams_attend(const infer__streams_job *job, int32_t r, floa
     for (i = 0; i < n; i++) job->c->kernels->axpy(y, infer__stream_row(a, (i + 1) % n, r), p[i] / sum, cols);
 }
 
+/* Rows or columns (step: to the next number of one; next: to the next one) over their sum + cut. */
+static void infer__streams_share(float *m, int32_t n, int32_t step, int32_t next, float cut) {
+    int32_t i, j;
+    for (i = 0; i < n; i++, m += next) {
+        float sum = 0;
+        for (j = 0; j < n; j++) sum += m[j * step];
+        for (j = 0; j < n; j++) m[j * step] /= sum + cut;
+    }
+}
+
+/* n x n numbers as infer__streams_args says. */
+static void infer__streams_balance(float *m, int32_t n, int32_t rounds, float cut) {
+    int32_t i, j;
+    for (i = 0; i < n; i++) {
+        float most = m[i * n];
+        for (j = 1; j < n; j++) most = m[i * n + j] > most ? m[i * n + j] : most;
+        for (j = 0; j < n; j++) m[i * n + j] = infer__exp_minus_f32(m[i * n + j] - most);
+    }
+    infer__streams_share(m, n, 1, n, 0);
+    for (i = 0; i < n * n; i++) m[i] += cut;
+    infer__streams_share(m, n, n, 1, cut);
+    for (i = 1; i < rounds; i++) {
+        infer__streams_share(m, n, 1, n, cut);
+        infer__streams_share(m, n, n, 1, cut);
+    }
+}
+
 /* What a matrix gave becomes weights, and base their sum. scratch: numbers of the two vectors. */
 static void infer__streams_join(const infer__streams_job *job, int32_t r, float *scratch) {
     const infer__streams_args *a = job->a;
-    const int32_t n = a->n, cols = a->x.cols, more = a->coef.cols > n;
+    const int32_t n = a->n, cols = a->x.cols, more = a->coef.cols > n, mixed = a->coef.cols > 2 * n;
     float *coef = infer__row(&a->coef, r), *y = infer__row(&a->base, r);
     const float *streams = infer__row(&a->rest, r);
     const float *offset = infer__weight_values(a->offset, 0, a->coef.cols, scratch);
-    const float *scale = infer__weight_values(a->scale, 0, 1 + more, scratch + a->coef.cols);
+    const float *scale = infer__weight_values(a->scale, 0, 1 + more + mixed, scratch + a->coef.cols);
     int32_t i;
     for (i = 0; i < n; i++) coef[i] = infer__sigmoid(coef[i] * scale[0] + offset[i]) + a->cut;
-    for (i = n; i < a->coef.cols; i++) coef[i] = a->times * infer__sigmoid(coef[i] * scale[1] + offset[i]) + a->cut;
+    for (i = n; more && i < 2 * n; i++)
+        coef[i] = a->times * infer__sigmoid(coef[i] * scale[1] + offset[i]) + (mixed ? 0.0f : a->cut);
+    for (i = 2 * n; i < a->coef.cols; i++) coef[i] = coef[i] * scale[2] + offset[i];
+    if (mixed) infer__streams_balance(coef + 2 * n, n, a->rounds, a->cut);
     memset(y, 0, (size_t)cols * sizeof *y);
     for (i = 0; i < n; i++) job->c->kernels->axpy(y, streams + (int64_t)i * cols, coef[i], cols);
+}
+
+/* Streams become x and each other, weighted. */
+static void infer__streams_mix(const infer__streams_args *a, const float *coef, const float *x, float *streams) {
+    enum { PIECE = 64 };
+    float was[INFER__MAX_STREAMS][PIECE];
+    const int32_t n = a->n, cols = a->x.cols;
+    int32_t col, k, i, j, e;
+    for (col = 0; col < cols; col += PIECE) {
+        k = INFER__MIN(cols - col, PIECE);
+        for (i = 0; i < n; i++) memcpy(was[i], streams + (int64_t)i * cols + col, (size_t)k * sizeof(float));
+        for (i = 0; i < n; i++) {
+            float *y = streams + (int64_t)i * cols + col;
+            for (e = 0; e < k; e++) y[e] = coef[n + i] * x[col + e];
+            for (j = 0; j < n; j++)
+                for (e = 0; e < k; e++) y[e] += coef[2 * n + j * n + i] * was[j][e];
+        }
+    }
 }
 
 static void infer__streams_spread(const infer__streams_job *job, int32_t r) {
@@ -109,7 +157,26 @@ static void infer__streams_spread(const infer__streams_job *job, int32_t r) {
     const float *coef = infer__row(&a->coef, r), *x = infer__row(&a->x, r);
     float *streams = infer__row(&a->rest, r);
     int32_t i, cols = a->x.cols;
+    if (a->coef.cols > 2 * a->n) {
+        infer__streams_mix(a, coef, x, streams);
+        return;
+    }
     for (i = 0; i < a->n; i++) job->c->kernels->axpy(streams + (int64_t)i * cols, x, coef[a->n + i], cols);
+}
+
+static void infer__streams_keyed(const infer__streams_job *job, int32_t r) {
+    const infer__streams_args *a = job->a;
+    const float *x = infer__row(&a->x, r), *streams = infer__row(&a->base, r);
+    float *key = infer__row(&a->rest, r), d, root;
+    const int32_t cols = a->x.cols;
+    int32_t i, e;
+    for (i = 0; i < a->n; i++, key += cols, streams += cols) {
+        job->c->kernels->dot(key, streams, 0, 1, cols, &d);
+        d *= 1.0f / sqrtf((float)cols);
+        root = sqrtf(fabsf(d) < 1e-6f ? 1e-6f : fabsf(d)); /* NaN stays */
+        d = infer__sigmoid(d > 0 ? root : d < 0 ? -root : d);
+        for (e = 0; e < cols; e++) key[e] = x[e] * d;
+    }
 }
 
 static void infer__streams_task(void *arg, int row, int worker) {
@@ -121,6 +188,7 @@ static void infer__streams_task(void *arg, int row, int worker) {
     case INFER__STREAMS_ATTEND: infer__streams_attend(job, row, infer__cpu_scratch(job->c, worker)); break;
     case INFER__STREAMS_JOIN: infer__streams_join(job, row, infer__cpu_scratch(job->c, worker)); break;
     case INFER__STREAMS_SPREAD: infer__streams_spread(job, row); break;
+    case INFER__STREAMS_KEYED: infer__streams_keyed(job, row); break;
     default: infer__streams_cut(job, row);
     }
 }
@@ -133,8 +201,9 @@ static void infer__cpu_streams(infer__ctx *c, const infer__streams_args *a) {
     INFER__ASSERT(a->kind >= INFER__STREAMS_CUT || (a->n >= 2 && a->n <= INFER__MAX_STREAMS));
     INFER__ASSERT(a->kind != INFER__STREAMS_ATTEND || (a->n > 0 && a->x.cols + a->n <= c->cpu->scratch_len));
     INFER__ASSERT(a->kind < INFER__STREAMS_JOIN || (a->rest.cols == a->n * a->x.cols && a->rest.rows == a->x.rows));
-    INFER__ASSERT(a->kind != INFER__STREAMS_JOIN || a->coef.cols == a->n || a->coef.cols == 2 * a->n);
-    INFER__ASSERT(a->kind != INFER__STREAMS_SPREAD || a->coef.cols == 2 * a->n);
+    INFER__ASSERT(a->kind != INFER__STREAMS_JOIN || a->coef.cols == a->n || a->coef.cols >= 2 * a->n);
+    INFER__ASSERT(a->kind != INFER__STREAMS_SPREAD || a->coef.cols >= 2 * a->n);
+    INFER__ASSERT(a->kind < INFER__STREAMS_JOIN || a->coef.cols <= 2 * a->n || a->coef.cols == (2 + a->n) * a->n);
     INFER__ASSERT(a->kind == INFER__STREAMS_CUT || a->kind >= INFER__STREAMS_JOIN || a->rest.rows == (a->n - 1) * a->x.rows);
     INFER__ASSERT(a->kind != INFER__STREAMS_PREDICT || a->coef.cols == a->n * a->n);
     INFER__ASSERT(a->kind != INFER__STREAMS_CORRECT || (a->coef.cols == a->n && a->x.cols <= c->cpu->scratch_len));

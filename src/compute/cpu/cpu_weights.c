@@ -1,6 +1,6 @@
-/* cpu_weights.c: what the CPU's ops share: weights as float32, the workers' scratch, how work goes to the pool.
+/* cpu_weights.c: what the CPU's ops share: weights as float32, the workers' scratch, how work goes to the pool, angles.
  *
- * Owns:  infer__cpu_run, infer__cpu_scratch, infer__weight_rows, infer__weight_values.
+ * Owns:  infer__cpu_run, infer__cpu_scratch, infer__weight_rows, infer__weight_values, infer__turn.
  */
 #include "../backend.h"
 
@@ -19,6 +19,15 @@ static void infer__cpu_run(infer__ctx *c, int n_tasks, int64_t work, infer__task
 
 static float *infer__cpu_scratch(const infer__ctx *c, int worker) {
     return c->cpu->scratch + worker * c->cpu->scratch_len;
+}
+
+/* Cosine and sine of pair i at position `at`, times the scale, to to[i] and to[n_rot / 2 + i]. In double: at * freq may
+ * be thousands of turns. */
+static void infer__turn(const infer__rope_args *a, int32_t i, int32_t at, int extended, float *to) {
+    const int32_t half = a->n_rot / 2;
+    const double angle = (double)at * (double)((const float *)a->freq->host)[extended ? half + i : i];
+    to[i] = (float)(cos(angle) * a->scale);
+    to[half + i] = (float)(sin(angle) * a->scale);
 }
 
 /* Rows of a weight of `cols` columns that a task decodes at once. */

@@ -170,8 +170,7 @@ typedef struct infer__module_row {
     const int16_t *files;     /* indices of texts, ended by -1; none when the program is there as PTX only */
     uint64_t hash, ptx_hash;  /* of the program's text, of its PTX: 64-bit FNV-1a; 0 where there is none */
 } infer__module_row;
-/* A file of kernels/, without comments, or a program as PTX; compressed (tools/embed_kernels.py says how), in printable
- * pieces. */
+/* A file of kernels/, without comments, or programs as PTX; compressed (gpu_unpack.c says how), in printable pieces. */
 typedef struct infer__kernel_text {
     const char *name; /* "quant/q4_0.k" */
     const char *const *pieces;
@@ -181,7 +180,7 @@ typedef struct infer__kernel_text {
 /* Where the PTX of a program is: programs of a kind are packed together. No bytes: there is none. */
 typedef struct infer__ptx_row {
     int32_t block;
-    uint32_t at, bytes;
+    uint32_t at, coded, bytes; /* in the block: infer__ptx_names_write makes `bytes` of `coded` */
 } infer__ptx_row;
 
 /* ---- devices and programs (gpu_kernels.c) ------------------------------------------------------------------ */
@@ -270,7 +269,7 @@ static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel
 static uint32_t infer__gpu_attention_bucket(const infer__ctx *c);
 #endif
 
-/* ---- checks (gpu_check.c, gpu_check_ops.c, gpu_verdict.c) ------------------------------------------------------ */
+/* ---- checks (check/) --------------------------------------------------------------------------------------------- */
 
 enum {
     INFER__USE_MATRIX = 1,
@@ -278,15 +277,20 @@ enum {
     INFER__USE_EXPERTS = 4,
     INFER__USE_CONV = 8, /* these are of layers, not of storage types */
     INFER__USE_SSM = 16,
-    INFER__USE_DELTA = 32
+    INFER__USE_DELTA = 32,
+    INFER__USE_STREAMS = 64,
+    INFER__USE_KEYS = 128, /* decays of keys, lightning attention */
+    INFER__USE_WKV = 256,
+    INFER__USE_LISTS = 512 /* of positions, and entries of several */
 };
 enum {
-    INFER__PROBE_F64 = 28,  /* id of the storage type */
+    INFER__GPU_I32 = 26,    /* ids of storage types: of tables of experts */
+    INFER__PROBE_F64 = 28,
     INFER__PROBE_HALF = 64, /* pairs of a head that are rotated, at most */
     INFER__PROBE_SHAPES = 8
 };
-/* A shape of heads, and what their attention has: window and sinks 1 or 0, rope INFER__ROPE_*, shared 1: values are the
- * front of keys. */
+/* A shape of heads, and what their attention has: window 1, or 2 for chunks, or 0; sinks 1 or 0; rope INFER__ROPE_*;
+ * shared 1: values are the front of keys. */
 typedef struct infer__gpu_heads {
     int32_t n_head, n_head_kv, dim_k, dim_v, window, sinks, rope, shared;
     float scale, softcap, max_bias, temp_scale;
@@ -298,7 +302,7 @@ typedef struct infer__gpu_uses {
     uint32_t kv_types;                /* infer_kv_type */
     uint32_t exact;                   /* bit 0: x is rounded where kernels can, bit 1: it is not */
     uint32_t norms, acts, ropes;      /* INFER__NORM_*, INFER__ACT_*, INFER__ROPE_* */
-    uint32_t cells;                   /* INFER__USE_CONV, SSM, DELTA */
+    uint32_t cells;                   /* INFER__USE_CONV and what follows it */
     int32_t n_expert, n_used;
     int32_t n_heads;
     infer__gpu_heads heads[INFER__PROBE_SHAPES];

@@ -56,6 +56,7 @@ static void infer__gpu_rope(infer__ctx *c, const infer__rope_args *a) {
     k.kind = (uint32_t)a->kind;
     k.parts = (uint32_t)infer__gpu_parts((uint64_t)k.n_head * k.half_rot, 64);
     k.scale = a->scale;
+    k.back = (uint32_t)a->back;
     INFER__GPU_LAUNCH(c, INFER__K_ROPE, &call, (uint64_t)a->x.rows * k.parts, 1, k);
     infer__gpu_end(c, "rope", 0, began);
 }
@@ -70,7 +71,8 @@ static int infer__gpu_kv_ok(infer__ctx *c, const infer__kv_buf *k, const infer__
 /* 1 when q and k are rotated alike, so that one launch can do both and store; rotations that do nothing are none. */
 static int infer__gpu_rope_fits(const infer__kv_store_args *a) {
     const infer__rope_args *q = a->rope_q, *k = a->rope_k;
-    return q && k && !q->axes && !k->axes && q->kind == k->kind && q->kind != INFER__ROPE_NONE && q->freq == k->freq &&
+    return q && k && !q->axes && !k->axes && !q->back && !k->back && q->kind == k->kind &&
+           q->kind != INFER__ROPE_NONE && q->freq == k->freq &&
            q->n_rot == k->n_rot && q->scale >= k->scale && q->scale <= k->scale && q->dim == k->dim &&
            k->dim == a->dim_k && k->n_head == a->n_head && k->x.buf == a->k.buf && k->x.offset == a->k.offset &&
            k->x.stride == a->k.stride && q->x.rows == a->k.rows && k->x.rows == a->k.rows;
@@ -145,9 +147,7 @@ static uint64_t infer__gpu_parts_bytes(uint64_t parts_len) {
 
 /* Positions that the grid has room for. */
 static uint64_t infer__gpu_attention_reach(const infer__ctx *c) {
-    int32_t i, last = 0;
-    for (i = 0; i < c->pass.n_rows; i++) last = INFER__MAX(last, c->pass.pos[i]);
-    return infer__gpu_power((uint64_t)last + 1, INFER__ATT_PART);
+    return infer__gpu_power((uint64_t)infer__gpu_last(&c->pass) + 1, INFER__ATT_PART);
 }
 
 /* 1 when the rows are tiles: many, and mostly neighbours in a sequence. */
@@ -163,10 +163,17 @@ static uint32_t infer__gpu_attention_bucket(const infer__ctx *c) {
     return (uint32_t)infer__gpu_attention_reach(c) | (uint32_t)infer__gpu_attention_tiled(c);
 }
 
+/* Positions that a row sees, at most; 0 = all before it. */
+static int32_t infer__gpu_attention_span(const infer__attention_args *a) {
+    if (a->chosen.buf) return a->chosen.cols / a->chosen_sets;
+    return a->chunk > 0 ? a->chunk : a->window;
+}
+
 /* Parts of a row, at most: so that all of them fit run->parts, and not more than there are positions to see. */
 static uint64_t infer__gpu_attention_parts(const infer__ctx *c, const infer__attention_args *a) {
     uint64_t span = infer__gpu_attention_reach(c), parts = INFER__ATT_MAX_PARTS, each;
-    if (a->window > 0) span = INFER__MIN(span, (uint64_t)a->window + INFER__ATT_PART - 1);
+    const int32_t most = infer__gpu_attention_span(a);
+    if (most > 0) span = INFER__MIN(span, (uint64_t)most + INFER__ATT_PART - 1);
     parts = INFER__MIN(parts, infer__gpu_power(infer__gpu_parts(span, INFER__ATT_PART), 1));
     each = (uint64_t)a->q.rows * (uint64_t)a->n_head * ((uint64_t)a->dim_v + 2);
     while (parts > 1 && parts * each > c->run->parts_len) parts /= 2;
@@ -185,6 +192,18 @@ static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args
     call->bufs[6] = call->bufs[5];
     call->bufs[5] = call->bufs[4];
     call->bufs[4] = parts > 1 ? c->run->parts.handle : call->bufs[3];
+    call->bufs[7] = call->bufs[8] = call->bufs[0]; /* any buffer will do where there are none */
+    if (a->chosen.buf) {
+        k->sets = (uint32_t)a->chosen_sets;
+        k->list = infer__gpu_tensor(c, &a->chosen, &call->bufs[7]);
+        k->list_stride = (uint32_t)a->chosen.stride;
+        k->list_set = (uint32_t)(a->chosen.cols / a->chosen_sets);
+    }
+    if (a->more) {
+        call->bufs[8] = a->more->buf.handle;
+        k->more_group = (uint32_t)a->more_group;
+        k->more_every = (uint32_t)a->more_every;
+    }
     INFER__GPU_LAUNCH(c, INFER__K_ATTENTION, call, (uint64_t)a->q.rows * k->n_head_kv * k->blocks, parts, *k);
     if (parts < 2) return;
     memset(&sum, 0, sizeof sum);
@@ -192,6 +211,7 @@ static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args
     sum.bufs[1] = call->bufs[3];
     sum.bufs[2] = call->bufs[5];
     sum.bufs[3] = call->bufs[6];
+    sum.bufs[4] = call->bufs[7];
     INFER__GPU_LAUNCH(c, INFER__K_ATTENTION_SUM, &sum, (uint64_t)a->q.rows * k->n_head, 1, *k);
 }
 
@@ -205,15 +225,16 @@ static int32_t infer__gpu_few_kernel(const infer__ctx *c, const infer__attention
 }
 
 /* A row has as many parts as fill the device, whatever other rows there are: what it gets depends on it alone. */
-static void infer__gpu_attention_few(infer__ctx *c, int32_t kernel, infer__gpu_call *call,
-                                     struct infer__k_attention *k) {
+static void infer__gpu_attention_few(infer__ctx *c, const infer__attention_args *a, int32_t kernel,
+                                     infer__gpu_call *call, struct infer__k_attention *k) {
+    const int32_t most = infer__gpu_attention_span(a);
     const uint32_t share = k->n_head / k->n_head_kv;
     const int32_t processors = infer__gpu_processors(c);
     const uint64_t each = (uint64_t)k->rows * k->n_head * ((uint64_t)k->dim_v + 2);
     uint64_t span = infer__gpu_attention_reach(c), parts = (uint64_t)INFER__MAX(processors, INFER__FEW_PROCESSORS);
     k->heads = INFER__MIN(share, (uint32_t)INFER__ATT_HEADS);
     k->blocks = (share + k->heads - 1) / k->heads;
-    if (k->window > 0) span = INFER__MIN(span, (uint64_t)k->window + INFER__ATT_PART - 1);
+    if (most > 0) span = INFER__MIN(span, (uint64_t)most + INFER__ATT_PART - 1);
     parts = INFER__MIN(parts * INFER__FEW_GROUPS / (k->n_head_kv * k->blocks), (uint64_t)INFER__ATT_MAX_PARTS);
     parts = INFER__MAX(INFER__MIN(parts, c->run->parts_len / each), 1u); /* these have room */
     k->wanted = (uint32_t)parts;
@@ -251,8 +272,9 @@ static int32_t infer__gpu_flash_kernel(const infer__ctx *c, const infer__attenti
 static uint32_t infer__gpu_flash_parts(const infer__ctx *c, const infer__attention_args *a, uint64_t groups,
                                        uint32_t fit) {
     const uint64_t rows = (uint64_t)a->q.rows, each = rows * (uint64_t)a->n_head * ((uint64_t)a->dim_v + 2);
+    const int32_t most = infer__gpu_attention_span(a);
     uint64_t span = infer__gpu_attention_reach(c) / 2, parts = INFER__FLASH_GROUPS / groups;
-    if (a->window > 0) span = INFER__MIN(span, (uint64_t)a->window + fit - 1);
+    if (most > 0) span = INFER__MIN(span, (uint64_t)most + fit - 1);
     parts = INFER__MIN(parts, span / INFER__MAX(INFER__FLASH_PART, 4 * rows));
     if (c->run->flash_parts) parts = c->run->flash_parts;
     parts = INFER__MIN(parts, c->run->parts_len / each);
@@ -286,14 +308,16 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     int32_t flash, few;
     double began = infer__op_begin(c);
     if (began < 0 || !infer__gpu_kv_ok(c, a->k_cache, a->v_cache)) return;
+    if (a->more && !infer__gpu_kv_ok(c, a->more, a->more)) return;
     if (!infer__vector_ok(c, a->sinks, "attention sinks")) return;
-    if (a->chunk || c->pass.end) {
-        infer__fail(c, INFER_ERR_UNSUPPORTED, "%s attention is not supported on the GPU",
-                    a->chunk ? "chunked" : "non-causal");
+    if (c->pass.end && (a->window > 0 || a->chunk > 0 || a->max_bias > 0 || a->temp_scale != 0)) {
+        infer__fail(c, INFER_ERR_UNSUPPORTED,
+                    "non-causal attention with windows, slopes or a temperature is not supported on the GPU");
         return;
     }
     INFER__ASSERT(a->n_head % a->n_head_kv == 0 && a->q.rows <= c->pass.n_rows);
     INFER__ASSERT(!a->sinks || a->sinks->cols == a->n_head);
+    INFER__ASSERT(!a->chosen.buf || (!c->pass.end && !a->window && !a->chunk && !(a->max_bias > 0)));
     INFER__ASSERT(a->q.cols == a->n_head * a->dim_k && a->y.cols == a->n_head * a->dim_v);
     if (a->dim_k > INFER__MAX_HEAD_DIM || a->dim_v > INFER__MAX_HEAD_DIM) {
         infer__fail(c, INFER_ERR_UNSUPPORTED, "heads of %d and %d values are too long for the GPU kernels: at most %d",
@@ -318,7 +342,7 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     k.dim_k = (uint32_t)a->dim_k;
     k.dim_v = (uint32_t)a->dim_v;
     k.v_row = a->k_cache == a->v_cache ? k.dim_k : k.dim_v;
-    k.window = a->window > 0 ? (uint32_t)a->window : 0;
+    k.window = (uint32_t)(a->chunk > 0 ? a->chunk : a->window) | (a->chunk > 0 ? 0x80000000u : 0u);
     k.scale = a->scale;
     k.softcap = a->softcap;
     k.max_bias = a->max_bias;
@@ -329,9 +353,10 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     if (k.rows == 0) return;
     flash = infer__gpu_attention_tiled(c) ? infer__gpu_flash_kernel(c, a) : -1;
     few = infer__gpu_few_kernel(c, a);
-    if (flash >= 0) infer__gpu_flash(c, a, flash, &call, &k);
+    if (a->chosen.buf) infer__gpu_attention_rows(c, a, &call, &k);
+    else if (flash >= 0) infer__gpu_flash(c, a, flash, &call, &k);
     else if (infer__gpu_attention_tiled(c)) infer__gpu_attention_tiles(c, &call, &k);
-    else if (few >= 0) infer__gpu_attention_few(c, few, &call, &k);
+    else if (few >= 0) infer__gpu_attention_few(c, a, few, &call, &k);
     else infer__gpu_attention_rows(c, a, &call, &k);
     infer__gpu_end(c, "attention", c->profiling ? infer__attention_bytes(a, infer__attention_seen(c, a)) : 0, began);
 }

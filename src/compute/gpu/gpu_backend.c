@@ -23,7 +23,9 @@ static void infer__gpu_embed_table(infer__ctx *c, const infer__embed_args *a, in
     k.y_stride = (uint32_t)a->y.stride;
     k.cols = (uint32_t)a->y.cols;
     k.parts = (uint32_t)infer__gpu_parts(k.cols, 2048);
-    k.from_pos = k.add = (uint32_t)positions;
+    k.from = positions ? 1u : a->looked ? 2u : 0u;
+    k.add = (uint32_t)positions;
+    k.pad = (uint32_t)a->pad;
     k.scale = positions ? 1.0f : a->scale;
     INFER__GPU_LAUNCH(c, INFER__K_EMBED, &call, (uint64_t)a->y.rows * k.parts, 1, k);
 }
@@ -31,7 +33,8 @@ static void infer__gpu_embed_table(infer__ctx *c, const infer__embed_args *a, in
 static void infer__gpu_embed(infer__ctx *c, const infer__embed_args *a) {
     double began = infer__op_begin(c);
     if (began < 0 || !infer__embed_ok(c, a)) return;
-    INFER__ASSERT(a->table->cols == a->y.cols && a->y.rows <= c->pass.n_rows);
+    INFER__ASSERT(a->table->cols == a->y.cols);
+    INFER__ASSERT(a->y.rows <= c->pass.n_rows * (a->looked ? c->pass.looks : 1));
     infer__gpu_embed_table(c, a, 0);
     if (a->positions && infer__ok(c)) infer__gpu_embed_table(c, a, 1);
     infer__gpu_end(c, "embed", (uint64_t)a->y.rows * a->table->row_bytes, began);
@@ -120,6 +123,11 @@ static void infer__gpu_act(infer__ctx *c, const infer__act_args *a) {
     k.limit = a->limit;
     k.up_add = a->up_add;
     k.each = (uint32_t)(a->y.cols / a->x.cols);
+    k.after = (uint32_t)a->limit_after;
+    k.p = a->xielu[0];
+    k.n = a->xielu[1];
+    k.beta = a->xielu[2];
+    k.eps = a->xielu[3];
     INFER__GPU_LAUNCH(c, INFER__K_ACT, &call, (uint64_t)a->x.rows * k.parts, 1, k);
     infer__gpu_end(c, "act", 0, began);
 }
@@ -192,16 +200,23 @@ static int infer__gpu_supports(int32_t op, const void *args) {
         return 1;
     case INFER__OP_MOE_ROUTE: {
         const infer__router *r = ((const infer__moe_route_args *)args)->router;
-        return r->score < INFER__SCORES && !((const infer__moe_route_args *)args)->scales &&
-               r->n_expert <= INFER__MAX_EXPERTS && r->n_group <= INFER__MAX_EXPERT_GROUPS;
+        const infer__weight *table = ((const infer__moe_route_args *)args)->table;
+        return r->score <= INFER__SCORE_SPARSEMIXER && r->n_expert <= INFER__MAX_EXPERTS &&
+               r->n_group <= INFER__MAX_EXPERT_GROUPS && (!table || table->type->id == INFER__GPU_I32);
     }
     case INFER__OP_MOE_MATMUL: return infer__gpu_has_type(((const infer__moe_matmul_args *)args)->w->type);
     case INFER__OP_ROPE: return ((const infer__rope_args *)args)->axes == NULL;
     case INFER__OP_ATTENTION:
-        return att->chunk == 0 && att->dim_k <= INFER__MAX_HEAD_DIM && att->dim_v <= INFER__MAX_HEAD_DIM;
+        if (att->chunk > 0 && att->window > 0 && att->window < att->chunk) return 0;
+        return att->dim_k <= INFER__MAX_HEAD_DIM && att->dim_v <= INFER__MAX_HEAD_DIM;
     case INFER__OP_ACT: {
         const infer__act_args *act = (const infer__act_args *)args;
-        return (act->kind < INFER__ACTS || act->kind == INFER__ACT_LINEAR) && !act->limit_after;
+        return act->kind <= INFER__ACT_LINEAR;
+    }
+    case INFER__OP_INDEX: return ((const infer__index_args *)args)->dim <= INFER__MAX_HEAD_DIM;
+    case INFER__OP_COMPRESS: {
+        const infer__compress_args *compress = (const infer__compress_args *)args;
+        return (!compress->place || compress->place->type->id == 0) && compress->dim <= INFER__MAX_HEAD_DIM;
     }
     case INFER__OP_CONV: {
         const infer__conv_args *conv = (const infer__conv_args *)args;
@@ -211,7 +226,13 @@ static int infer__gpu_supports(int32_t op, const void *args) {
         const infer__ssm_args *ssm = (const infer__ssm_args *)args;
         return ssm->own_a || ssm->state <= INFER__GPU_STATES;
     }
-    case INFER__OP_DELTA: return ((const infer__delta_args *)args)->state <= INFER__GPU_STATES;
+    case INFER__OP_WKV: return ((const infer__wkv_args *)args)->dim <= INFER__GPU_WKV;
+    case INFER__OP_STREAMS: return 1;
+    case INFER__OP_DELTA: {
+        const infer__delta_args *delta = (const infer__delta_args *)args;
+        return delta->state <= INFER__GPU_STATES &&
+               (delta->kind == INFER__DELTA_HEADS || delta->heads == delta->k_heads);
+    }
     default: return 0;
     }
 }
@@ -228,10 +249,15 @@ static const infer__ops infer__gpu_ops = {
     .kv_export = infer__gpu_kv_export,
     .kv_import = infer__gpu_kv_import,
     .attention = infer__gpu_attention,
+    .index = infer__gpu_index,
+    .compress = infer__gpu_compress,
+    .rows_store = infer__gpu_rows_store,
     .conv = infer__gpu_conv,
     .ssm = infer__gpu_ssm,
     .delta = infer__gpu_delta,
+    .wkv = infer__gpu_wkv,
     .act = infer__gpu_act,
+    .streams = infer__gpu_streams,
     .add = infer__gpu_add,
     .map = infer__gpu_map,
     .moe_route = infer__gpu_moe_route,

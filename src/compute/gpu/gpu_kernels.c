@@ -38,7 +38,7 @@ static infer__ptx_row infer__module_ptx(int32_t module) {
 #ifndef INFER_NO_CUDA
     return INFER__PTX[module];
 #else
-    infer__ptx_row none = {0, 0, 0};
+    infer__ptx_row none = {0, 0, 0, 0};
     (void)module;
     return none;
 #endif
@@ -76,6 +76,10 @@ static void *infer__module_source(int32_t module, const char *pieces[INFER__MODU
     return block;
 }
 
+#ifndef INFER_NO_CUDA
+typedef struct infer__ptx_work { infer__lzma lzma; infer__ptx_names names; } infer__ptx_work;
+#endif
+
 /* The same of its PTX, which is one text. What comes before it in its block is unpacked too, and let go of again. */
 static void *infer__module_ptx_text(int32_t module, const char *pieces[INFER__MODULE_FILES], int32_t *n_pieces,
                                     uint64_t *hash, infer__mem *mem, const char **damaged) {
@@ -83,16 +87,18 @@ static void *infer__module_ptx_text(int32_t module, const char *pieces[INFER__MO
 #ifndef INFER_NO_CUDA
     const infer__ptx_row row = infer__module_ptx(module);
     const infer__kernel_text *packed = &INFER__PTX_BLOCKS[row.block];
-    char *block = (char *)infer__alloc(mem, sizeof(infer__lzma) + (uint64_t)row.at + row.bytes);
-    int ok = block && infer__text_unpack((infer__lzma *)block, packed, block + sizeof(infer__lzma), row.at + row.bytes);
-    if (block && !ok) *damaged = packed->name;
+    infer__ptx_work *work = (infer__ptx_work *)infer__alloc(mem, sizeof *work + (uint64_t)row.at + row.coded);
+    char *coded = (char *)(work + 1);
+    int ok = work && infer__text_unpack(&work->lzma, packed, coded, row.at + row.coded);
+    if (work && !ok) *damaged = packed->name;
     if (ok) text = (char *)infer__alloc(mem, (uint64_t)row.bytes + 1);
-    if (text) {
-        memcpy(text, block + sizeof(infer__lzma) + row.at, row.bytes);
-        text[row.bytes] = 0;
-        *hash = infer__fnv(*hash, text, row.bytes);
+    if (text && !infer__ptx_names_write(&work->names, coded + row.at, row.coded, text, row.bytes)) {
+        *damaged = packed->name;
+        infer__free(mem, text);
+        text = NULL;
     }
-    infer__free(mem, block);
+    if (text) *hash = infer__fnv(*hash, text, row.bytes);
+    infer__free(mem, work);
 #else
     (void)module; (void)hash; (void)mem; (void)damaged;
 #endif

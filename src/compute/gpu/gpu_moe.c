@@ -66,7 +66,9 @@ static void infer__gpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) 
     double began = infer__op_begin(c);
     if (began < 0) return;
     c->run->listed.ids.buf = NULL;
-    if (!infer__vector_ok(c, a->bias, "biases of experts")) return;
+    if (!infer__vector_ok(c, a->bias, "biases of experts") || !infer__vector_ok(c, a->scales, "scales of experts"))
+        return;
+    INFER__ASSERT(!a->per_group || (a->groups.buf == a->ids.buf && a->groups.stride == a->ids.stride));
     INFER__ASSERT(r->n_used <= r->n_expert && a->x.cols >= r->n_expert && r->n_group <= INFER__MAX_EXPERT_GROUPS);
     if (r->n_expert > INFER__MAX_EXPERTS) {
         infer__fail(c, INFER_ERR_UNSUPPORTED, "%d experts are too many", (int)r->n_expert);
@@ -77,8 +79,19 @@ static void infer__gpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) 
     k.x = infer__gpu_tensor(c, &a->x, &call.bufs[0]);
     k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[1]);
     k.weights = infer__gpu_tensor(c, &a->weights, &call.bufs[2]);
-    call.bufs[3] = call.bufs[0]; /* any buffer will do where there is no bias */
+    call.bufs[3] = call.bufs[4] = call.bufs[5] = call.bufs[0]; /* any buffer will do where there is none */
+    call.bufs[6] = c->run->pass.handle;
+    if (a->table) {
+        if (!infer__gpu_there(c, a->table)) return;
+        INFER__ASSERT(a->table->offset % sizeof(int32_t) == 0 && a->table->cols == r->n_used);
+        INFER__ASSERT(a->table->offset + (uint64_t)a->table->rows * a->table->row_bytes <= a->table->buf->bytes);
+        call.bufs[5] = a->table->buf->handle;
+        k.has_table = 1;
+        k.table_lo = (uint32_t)a->table->offset;
+        k.table_hi = (uint32_t)(a->table->offset >> 32);
+    }
     k.bias = infer__gpu_vector(c, a->bias, &call.bufs[3]);
+    k.scales = infer__gpu_vector(c, a->scales, &call.bufs[4]);
     k.x_stride = (uint32_t)a->x.stride;
     k.ids_stride = (uint32_t)a->ids.stride;
     k.weights_stride = (uint32_t)a->weights.stride;
@@ -90,8 +103,11 @@ static void infer__gpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) 
     k.group_used = (uint32_t)r->group_used;
     k.group_best = (uint32_t)r->group_best;
     k.has_bias = a->bias != NULL;
+    k.has_scales = a->scales != NULL;
     k.floor = r->floor;
     k.scale = r->scale;
+    k.per_group = (uint32_t)a->per_group;
+    if (a->per_group) k.groups = infer__gpu_tensor(c, &a->groups, &call.bufs[1]);
     INFER__GPU_LAUNCH(c, INFER__K_MOE_ROUTE, &call, (uint64_t)a->x.rows, 1, k);
     infer__gpu_end(c, "moe_route", 0, began);
 }

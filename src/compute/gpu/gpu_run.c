@@ -15,8 +15,8 @@
 enum {
     INFER__GPU_FEW = 8,            /* rows of x up to which matvec reads the weights once a row and still wins */
     INFER__GPU_SIMD = 16,          /* rows of x from which Apple's matrix units win */
-    INFER__GPU_BUFS = 13,          /* of a kernel, at most */
-    INFER__GPU_PASS_HEAD = 10,     /* ints before the arrays of a packed pass: PASS_* in dialect.h */
+    INFER__GPU_BUFS = 14,          /* of a kernel, at most */
+    INFER__GPU_PASS_HEAD = 12,     /* ints before the arrays of a packed pass: PASS_* in dialect.h */
     INFER__GPU_RECORDINGS = 8,     /* shapes of passes that are remembered */
     INFER__GPU_TIMED = 8192        /* launches between two syncs whose times are kept */
 };
@@ -62,6 +62,8 @@ struct infer__gpu_run {
     infer__buf x8; /* input of a product, rounded to 8 bits or halves: kernels/round.k; empty when x stays float */
     infer__buf parts; /* what attention leaves of the parts of a row: parts_len floats, then counters: 0 */
     uint64_t parts_len;
+    infer__buf ranks; /* of positions, before an indexer's choice: ranks_len words; see gpu_index.c */
+    uint64_t ranks_len;
     infer__buf lists, pairs; /* of experts: ints, floats: see gpu_moe.c */
     infer__gpu_listed listed;
     infer__gpu_rounded rounded;
@@ -79,6 +81,7 @@ struct infer__gpu_run {
 
 static uint64_t infer__gpu_parts_len(int32_t cells, uint64_t head_values); /* gpu_attention.c */
 static uint64_t infer__gpu_parts_bytes(uint64_t parts_len);
+static uint64_t infer__gpu_ranks_len(const infer__needs *n); /* gpu_index.c */
 static uint64_t infer__gpu_lists_len(uint64_t rows, int32_t n_used, int32_t n_expert); /* gpu_moe.c */
 static uint64_t infer__gpu_pairs_len(uint64_t rows, int32_t n_used, int32_t cols);
 static void infer__gpu_times(infer__ctx *c); /* gpu_record.c */
@@ -157,16 +160,19 @@ static void infer__gpu_sync(infer__ctx *c) {
 
 /* ---- the values per token ---------------------------------------------------------------------------------------- */
 
-/* Pages per sequence that the pass reaches: all sequences have as many as the longest. */
-static int32_t infer__gpu_pages(const infer__pass *p) {
+/* The last position that a row of the pass sees, or is at. */
+static int32_t infer__gpu_last(const infer__pass *p) {
     int32_t i, last = 0;
-    for (i = 0; i < p->n_rows; i++) last = INFER__MAX(last, p->pos[i]);
-    return last / INFER__PAGE + 1;
+    for (i = 0; i < p->n_rows; i++) last = INFER__MAX(last, p->end ? p->end[i] - 1 : p->pos[i]);
+    return last;
 }
+
+/* Pages per sequence that the pass reaches: all sequences have as many as the longest. */
+static int32_t infer__gpu_pages(const infer__pass *p) { return infer__gpu_last(p) / INFER__PAGE + 1; }
 
 /* Ints of a packed pass. */
 static uint64_t infer__gpu_pass_len(const infer__pass *p) {
-    return INFER__GPU_PASS_HEAD + 3 * (uint64_t)p->n_rows + (uint64_t)p->n_out +
+    return INFER__GPU_PASS_HEAD + (uint64_t)((p->end ? 4 : 3) + p->looks) * (uint64_t)p->n_rows + (uint64_t)p->n_out +
            (uint64_t)p->n_seq * ((p->cell_in ? 3 : 1) + INFER__CACHE_GROUPS * (uint64_t)infer__gpu_pages(p));
 }
 
@@ -179,12 +185,12 @@ static void infer__gpu_put(int32_t *to, int slot, int32_t *at, const int32_t *fr
 
 /* The head says where each array begins, in the order of infer__pass; then the arrays, as long as they are used. */
 static void infer__gpu_pack(const infer__pass *p, int32_t *to) {
-    int32_t at = INFER__GPU_PASS_HEAD, stride = infer__gpu_pages(p), g, s;
+    int32_t at = INFER__GPU_PASS_HEAD, stride = infer__gpu_pages(p), g, s, i;
     infer__gpu_put(to, 0, &at, p->ids, p->n_rows);
     infer__gpu_put(to, 1, &at, p->pos, p->n_rows);
     infer__gpu_put(to, 2, &at, p->seq, p->n_rows);
     infer__gpu_put(to, 3, &at, p->out, p->n_out);
-    infer__gpu_put(to, 4, &at, p->extended, p->n_seq);
+    infer__gpu_put(to, 10, &at, p->extended, p->n_seq);
     INFER__ASSERT(stride <= p->max_pages);
     for (g = 0; g < INFER__CACHE_GROUPS; g++) {
         infer__gpu_put(to, 5 + g, &at, NULL, 0);
@@ -194,6 +200,9 @@ static void infer__gpu_pack(const infer__pass *p, int32_t *to) {
     to[7] = stride;
     infer__gpu_put(to, 8, &at, p->cell_in, p->cell_in ? p->n_seq : 0);
     infer__gpu_put(to, 9, &at, p->cell_out, p->cell_in ? p->n_seq : 0);
+    to[4] = p->end ? at : to[1]; /* among the first 8: special/attention/row.k reads no more of the head */
+    for (i = 0; p->end && i < p->n_rows; i++) to[at++] = p->end[i] - 1;
+    infer__gpu_put(to, 11, &at, p->looked, p->n_rows * p->looks);
 }
 
 static void infer__gpu_begin(infer__ctx *c) {
@@ -270,7 +279,7 @@ static uint64_t infer__gpu_x8_bytes(uint64_t x8_len) { return x8_len * (INFER__C
 
 /* Bytes of device memory that prepare takes. */
 typedef struct infer__gpu_bytes {
-    uint64_t pass, x8, parts_len, parts, lists, pairs; /* parts_len: floats */
+    uint64_t pass, x8, parts_len, parts, ranks, lists, pairs; /* parts_len: floats */
 } infer__gpu_bytes;
 static infer__gpu_bytes infer__gpu_bytes_of(const infer__needs *n) {
     uint64_t rows = (uint64_t)n->rows;
@@ -282,6 +291,7 @@ static infer__gpu_bytes infer__gpu_bytes_of(const infer__needs *n) {
                                               infer__cpu_x8_len(rows * (uint64_t)n->n_used, n->expert_cols)));
     b.parts_len = infer__gpu_parts_len(n->cells, n->head_values);
     b.parts = infer__gpu_parts_bytes(b.parts_len);
+    b.ranks = infer__gpu_ranks_len(n) * sizeof(uint32_t);
     if (n->n_used == 0) return b;
     b.lists = infer__gpu_lists_len(rows, n->n_used, n->n_expert) * sizeof(uint32_t);
     b.pairs = infer__gpu_pairs_len(rows, n->n_used, n->sum_cols) * sizeof(float);
@@ -290,7 +300,7 @@ static infer__gpu_bytes infer__gpu_bytes_of(const infer__needs *n) {
 
 static void infer__gpu_sizes(const infer__needs *n, uint64_t *here, uint64_t *host) {
     infer__gpu_bytes b = infer__gpu_bytes_of(n);
-    *here = b.pass + b.x8 + b.parts + b.lists + b.pairs;
+    *here = b.pass + b.x8 + b.parts + b.ranks + b.lists + b.pairs;
     *host = b.pass; /* the pass goes there packed */
 }
 
@@ -357,6 +367,8 @@ static int infer__gpu_prepare(infer__ctx *c, const infer__needs *n) {
         return 0;
     }
     if (b.x8 && !infer__gpu_buf_alloc(c, &c->run->x8, b.x8)) return 0;
+    if (b.ranks && !infer__gpu_buf_alloc(c, &c->run->ranks, b.ranks)) return 0;
+    c->run->ranks_len = b.ranks / sizeof(uint32_t);
     if (b.lists && !infer__gpu_buf_alloc(c, &c->run->lists, b.lists)) return 0;
     if (b.pairs && !infer__gpu_buf_alloc(c, &c->run->pairs, b.pairs)) return 0;
     return infer__gpu_buf_alloc(c, &c->run->pass, b.pass) && infer__gpu_parts_open(c, &b);
@@ -374,6 +386,7 @@ static void infer__gpu_finish(infer__ctx *c) {
     if (run->queue) run->driver->queue_close(run->queue);
     infer__gpu_buf_release(c, &run->pairs);
     infer__gpu_buf_release(c, &run->lists);
+    infer__gpu_buf_release(c, &run->ranks);
     infer__gpu_buf_release(c, &run->parts);
     infer__gpu_buf_release(c, &run->pass);
     infer__free(c->mem, run->times);

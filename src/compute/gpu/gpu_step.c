@@ -5,7 +5,7 @@
 
 #ifndef INFER_NO_GPU
 
-enum { INFER__GPU_STATES = 256 }; /* of a head, that work-items have registers for */
+enum { INFER__GPU_STATES = 256, INFER__GPU_WKV = 64 }; /* of a head, that work-items have registers for */
 
 static void infer__gpu_conv(infer__ctx *c, const infer__conv_args *a) {
     infer__gpu_call call;
@@ -38,6 +38,7 @@ static void infer__gpu_conv(infer__ctx *c, const infer__conv_args *a) {
     k.has_out = a->gate_out.buf != NULL;
     k.has_bias = a->bias != NULL;
     k.silu = (uint32_t)a->silu;
+    k.apart = (uint32_t)INFER__MAX(a->apart, 1);
     k.x_run = a->x_run ? (uint32_t)a->x_run : k.cols;
     k.x_step = (uint32_t)a->x_step;
     INFER__GPU_LAUNCH(c, INFER__K_CONV, &call, (uint64_t)a->x.rows * k.parts, 1, k);
@@ -74,15 +75,50 @@ static void infer__gpu_step(infer__ctx *c, infer__gpu_call *call, struct infer__
     INFER__GPU_LAUNCH(c, INFER__K_STEP, call, (uint64_t)k->heads * k->blocks, (uint64_t)c->pass.n_seq, *k);
 }
 
-static void infer__gpu_delta(infer__ctx *c, const infer__delta_args *a) {
+/* With a decay for each key, and of lightning attention, which has no alpha, beta and bias. */
+static void infer__gpu_delta_keys(infer__ctx *c, const infer__delta_args *a) {
+    infer__gpu_call call;
+    struct infer__k_keyed_step k;
+    INFER__ASSERT(a->heads == a->k_heads && (a->kind == INFER__DELTA_PLAIN || a->run == a->run_step));
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    k.plain = a->kind == INFER__DELTA_PLAIN;
+    k.q = infer__gpu_tensor(c, &a->q, &call.bufs[0]);
+    k.k = infer__gpu_tensor(c, &a->k, &call.bufs[1]);
+    k.v = infer__gpu_tensor(c, &a->v, &call.bufs[2]);
+    k.a = infer__gpu_vector(c, a->a, &call.bufs[5]);
+    call.bufs[3] = call.bufs[4] = call.bufs[6] = call.bufs[5];
+    if (!k.plain) {
+        k.alpha = infer__gpu_tensor(c, &a->alpha, &call.bufs[3]);
+        k.beta = infer__gpu_tensor(c, &a->beta, &call.bufs[4]);
+        k.alpha_stride = (uint32_t)a->alpha.stride;
+        k.beta_stride = (uint32_t)a->beta.stride;
+        k.bias = infer__gpu_vector(c, a->dt_bias, &call.bufs[6]);
+    }
+    k.y = infer__gpu_tensor(c, &a->y, &call.bufs[7]);
+    call.bufs[8] = a->cells->handle;
+    call.bufs[9] = c->run->pass.handle;
+    k.q_stride = (uint32_t)a->q.stride;
+    k.k_stride = (uint32_t)a->k.stride;
+    k.v_stride = (uint32_t)a->v.stride;
+    k.y_stride = (uint32_t)a->y.stride;
+    k.rows = (uint32_t)a->v.rows;
+    k.heads = (uint32_t)a->heads;
+    k.dim = (uint32_t)a->dim;
+    k.state = (uint32_t)a->state;
+    k.blocks = (uint32_t)infer__gpu_parts(k.dim, INFER__LANES);
+    k.k_step = (uint32_t)(a->step ? a->step : a->state);
+    k.v_step = (uint32_t)(a->step ? a->step : a->dim);
+    k.eps = a->eps;
+    k.q_scale = 1.0f / sqrtf((float)a->state);
+    k.bound = a->bound;
+    INFER__GPU_LAUNCH(c, INFER__K_KEYED_STEP, &call, (uint64_t)k.heads * k.blocks, (uint64_t)c->pass.n_seq, k);
+}
+
+static void infer__gpu_delta_heads(infer__ctx *c, const infer__delta_args *a) {
     const infer__tensor *const t[] = {&a->q, &a->k, &a->v, &a->alpha, &a->beta, &a->y};
     infer__gpu_call call;
     struct infer__k_step k;
-    double began = infer__op_begin(c);
-    if (began < 0) return;
-    INFER__ASSERT(a->v.cols == a->heads * a->dim && a->k.cols == a->k_heads * a->state && a->heads % a->k_heads == 0);
-    INFER__ASSERT(a->k.cols == a->q.cols && a->y.cols == a->v.cols && a->run > 0 && a->state <= INFER__GPU_STATES);
-    INFER__ASSERT(a->v.rows <= c->pass.n_rows && c->pass.cell_in);
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
     k.heads = (uint32_t)a->heads;
@@ -96,7 +132,21 @@ static void infer__gpu_delta(infer__ctx *c, const infer__delta_args *a) {
     k.eps = a->eps;
     k.q_scale = 1.0f / sqrtf((float)a->state);
     infer__gpu_step(c, &call, &k, t, a->a, a->dt_bias, NULL, a->cells);
-    infer__gpu_end(c, "delta", 2 * (uint64_t)k.unit * k.heads * sizeof(float) * (uint64_t)c->pass.n_seq, began);
+}
+
+static void infer__gpu_delta(infer__ctx *c, const infer__delta_args *a) {
+    double began = infer__op_begin(c);
+    if (began < 0) return;
+    INFER__ASSERT(a->heads % a->k_heads == 0 && a->run > 0 && a->state <= INFER__GPU_STATES);
+    INFER__ASSERT(a->step || (a->v.cols == a->heads * a->dim && a->k.cols == a->k_heads * a->state));
+    INFER__ASSERT(a->step || (a->k.cols == a->q.cols && a->y.cols == a->v.cols));
+    INFER__ASSERT(a->v.rows <= c->pass.n_rows && c->pass.cell_in && (!a->step || a->kind == INFER__DELTA_PLAIN));
+    if (a->kind == INFER__DELTA_HEADS) infer__gpu_delta_heads(c, a);
+    else infer__gpu_delta_keys(c, a);
+    infer__gpu_end(c, "delta",
+                   2 * (uint64_t)a->heads * (uint64_t)a->state * (uint64_t)infer__ssm_lanes(a->dim, 0) *
+                       sizeof(float) * (uint64_t)c->pass.n_seq,
+                   began);
 }
 
 static void infer__gpu_ssm(infer__ctx *c, const infer__ssm_args *a) {
@@ -143,6 +193,64 @@ static void infer__gpu_ssm(infer__ctx *c, const infer__ssm_args *a) {
                           (uint64_t)c->pass.n_seq, own);
     }
     infer__gpu_end(c, "ssm", 2 * values * sizeof(float) * (uint64_t)c->pass.n_seq, began);
+}
+
+static void infer__gpu_wkv(infer__ctx *c, const infer__wkv_args *a) {
+    infer__gpu_call call;
+    struct infer__k_wkv k;
+    double began = infer__op_begin(c);
+    int32_t i;
+    if (began < 0) return;
+    INFER__ASSERT(a->r.cols == a->heads * a->dim && a->w.cols == a->r.cols && a->y.cols == a->r.cols);
+    INFER__ASSERT(a->k.cols == a->kv_heads * a->dim && a->v.cols == a->k.cols && a->heads % a->kv_heads == 0);
+    INFER__ASSERT(a->v.rows <= c->pass.n_rows && c->pass.cell_in && a->dim <= INFER__GPU_WKV);
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    k.r = infer__gpu_tensor(c, &a->r, &call.bufs[0]);
+    k.k = infer__gpu_tensor(c, &a->k, &call.bufs[1]);
+    k.v = infer__gpu_tensor(c, &a->v, &call.bufs[2]);
+    k.w = infer__gpu_tensor(c, &a->w, &call.bufs[3]);
+    for (i = 4; i < 12; i++) call.bufs[i] = call.bufs[0]; /* any buffer will do where there is none */
+    k.y = infer__gpu_tensor(c, &a->y, &call.bufs[10]);
+    if (a->kind == INFER__WKV_7) {
+        k.rate = infer__gpu_tensor(c, &a->rate, &call.bufs[4]);
+        k.rate_stride = (uint32_t)a->rate.stride;
+    }
+    if (a->mix.buf) {
+        k.has_mix = 1;
+        k.first = infer__gpu_tensor(c, &a->first, &call.bufs[5]);
+        k.mix = infer__gpu_tensor(c, &a->mix, &call.bufs[6]);
+        k.first_stride = (uint32_t)a->first.stride;
+        k.mix_stride = (uint32_t)a->mix.stride;
+    }
+    k.has_u = a->u != NULL;
+    k.u = infer__gpu_vector(c, a->u, &call.bufs[7]);
+    k.k_k = infer__gpu_vector(c, a->k_k, &call.bufs[8]);
+    k.k_a = infer__gpu_vector(c, a->k_a, &call.bufs[9]);
+    if (a->bonus.buf) {
+        k.has_bonus = 1;
+        k.bonus = infer__gpu_tensor(c, &a->bonus, &call.bufs[11]);
+        k.bonus_stride = (uint32_t)a->bonus.stride;
+    }
+    call.bufs[12] = a->cells->handle;
+    call.bufs[13] = c->run->pass.handle;
+    k.r_stride = (uint32_t)a->r.stride;
+    k.k_stride = (uint32_t)a->k.stride;
+    k.v_stride = (uint32_t)a->v.stride;
+    k.w_stride = (uint32_t)a->w.stride;
+    k.y_stride = (uint32_t)a->y.stride;
+    k.rows = (uint32_t)a->v.rows;
+    k.heads = (uint32_t)a->heads;
+    k.each = (uint32_t)(a->heads / a->kv_heads);
+    k.dim = (uint32_t)a->dim;
+    k.blocks = (uint32_t)infer__gpu_parts(k.dim, INFER__LANES);
+    k.kind = (uint32_t)a->kind;
+    k.scale = 1.0f / sqrtf((float)a->dim);
+    INFER__GPU_LAUNCH(c, INFER__K_WKV, &call, (uint64_t)k.heads, (uint64_t)c->pass.n_seq, k);
+    infer__gpu_end(c, "wkv",
+                   2 * (uint64_t)k.heads * 256 * (uint64_t)k.blocks * k.blocks * sizeof(float) *
+                       (uint64_t)c->pass.n_seq,
+                   began);
 }
 
 #endif

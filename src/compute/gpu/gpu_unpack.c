@@ -1,6 +1,7 @@
-/* gpu_unpack.c: the texts of GPU kernels as kernels_embed.h holds them: LZMA in printable digits.
+/* gpu_unpack.c: the texts of GPU kernels as kernels_embed.h holds them: LZMA in printable digits, PTX with ranks for
+ *         names.
  *
- * Owns:  infer__text_unpack. tools/embed_kernels.py packs.
+ * Owns:  infer__text_unpack, infer__ptx_names_write. tools/embed_kernels.py packs.
  * Format: 5 digits to the base 85 are 4 bytes, the highest first. The bytes are a raw LZMA stream with lc 3, lp 0, pb 0
  *        (7-zip.org/sdk.html, "LZMA specification"): bits, each coded by the probability that what was met before gives
  *        it (a range coder), that say: a character, or a copy of earlier ones: how many, from how far back, or from one
@@ -251,6 +252,75 @@ static int infer__text_unpack(infer__lzma *z, const infer__kernel_text *text, ch
         z->code = z->code << 8 | (uint32_t)(byte & 255);
     }
     return !z->bad && infer__lzma_run(z, (uint8_t *)dst, bytes, text->bytes);
+}
+
+/* ---- names in PTX ----------------------------------------------------------------------------------------------- */
+
+/* A compiler numbers the registers and labels of a function in the order in which it met them, thousands of them, so
+ * that hardly a line is like another. What is packed tells how long ago a name was last used instead (move to front):
+ * after its first characters, a byte above 127 stands for its number. */
+enum {
+    INFER__PTX_NAME_NEW = 0x80,      /* the next number of its class, from 1 */
+    INFER__PTX_NAME_LATELY = 0x81,   /* + r: the name of its class since whose use r others were used */
+    INFER__PTX_NAME_LONG_AGO = 0xfe, /* the same, r in two bytes of 7 bits, the higher one first */
+    INFER__PTX_NAME_NONE = 0xff,     /* a function begins: no names */
+    INFER__PTX_NAME_CLASSES = 6,     /* told apart by the character before the number: infer__ptx_classes */
+    INFER__PTX_NAMES = 8192          /* of a class */
+};
+static const char infer__ptx_classes[] = "prfds_"; /* %p %r %f %rd %rs, labels */
+
+typedef struct infer__ptx_names {
+    int32_t n[INFER__PTX_NAME_CLASSES];
+    uint16_t used[INFER__PTX_NAME_CLASSES][INFER__PTX_NAMES]; /* the last one was used last */
+} infer__ptx_names;
+
+/* The number of the name that the bytes at *src stand for, which are taken; 0 when they stand for none. */
+static int32_t infer__ptx_name_take(infer__ptx_names *m, char before, const uint8_t **src, const uint8_t *end) {
+    const char *in = (const char *)memchr(infer__ptx_classes, before, INFER__PTX_NAME_CLASSES);
+    const int32_t at = in ? (int32_t)(in - infer__ptx_classes) : 0, n = m->n[at];
+    uint16_t *used = m->used[at];
+    int32_t rank = *(*src)++, number = n + 1;
+    if (!in || n == INFER__PTX_NAMES) return 0;
+    if (rank == INFER__PTX_NAME_NEW) {
+        used[m->n[at]++] = (uint16_t)number;
+        return number;
+    }
+    rank -= INFER__PTX_NAME_LATELY;
+    if (rank == INFER__PTX_NAME_LONG_AGO - INFER__PTX_NAME_LATELY) {
+        if (end - *src < 2) return 0;
+        rank = (*src)[0] << 7 | (*src)[1];
+        *src += 2;
+    }
+    if (rank >= n) return 0;
+    number = used[n - 1 - rank];
+    memmove(used + n - 1 - rank, used + n - rank, (size_t)rank * sizeof *used);
+    used[n - 1] = (uint16_t)number;
+    return number;
+}
+
+/* The text of `bytes` bytes that src[0 .. n-1] stands for, and a zero behind it; 0 when it gives another length. */
+static int infer__ptx_names_write(infer__ptx_names *m, const char *text, uint32_t n, char *dst, uint32_t bytes) {
+    const uint8_t *src = (const uint8_t *)text, *const end = src + n;
+    uint32_t at = 0;
+    memset(m->n, 0, sizeof m->n);
+    while (src < end) {
+        char digits[8];
+        int32_t number, k = 0;
+        if (*src == INFER__PTX_NAME_NONE) {
+            memset(m->n, 0, sizeof m->n);
+            src++;
+        } else if (*src < INFER__PTX_NAME_NEW) {
+            if (at == bytes) return 0;
+            dst[at++] = (char)*src++;
+        } else {
+            if ((number = infer__ptx_name_take(m, at ? dst[at - 1] : 0, &src, end)) == 0) return 0;
+            for (; number > 0; number /= 10) digits[k++] = (char)('0' + number % 10);
+            if ((uint32_t)k > bytes - at) return 0;
+            while (k > 0) dst[at++] = digits[--k];
+        }
+    }
+    dst[at] = 0;
+    return at == bytes;
 }
 
 #endif

@@ -197,41 +197,52 @@ INFER__INLINE void infer__int8_ask_rest(infer__ahead *a) {
     for (; a->at < a->end; a->at += 64) INFER__PREFETCH_FAR(a->at);
 }
 
-/* Sums of rows r .. r+n-1 (n <= INFER__INT8_ROWS) with n_x columns (<=
- * INFER__INT8_PANEL), the first of them column `first` or those in cols; x_rows is the number of rows of x. Left in
- * s->y, INFER__INT8_ROWS floats per column; y, where they go next (NULL: elsewhere), is brought into the cache on the
- * way: that was a tenth of a long prompt. */
-static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, int64_t r, int32_t n,
-                             const int32_t *cols, int32_t first, int32_t n_x, int32_t x_rows,
-                             const infer__tensor *y, infer__int8_scratch *s) {
+/* Rows r .. r+n-1 (n <= INFER__INT8_ROWS) of a weight with n_x columns (<= INFER__INT8_PANEL) of the x_rows rows of x:
+ * those in cols, or from `first` on. next: the rows that the worker takes then, which are asked for; w->rows: none. */
+typedef struct infer__int8_block {
+    int64_t r, next;
+    int32_t n, first, n_x, x_rows;
+    const int32_t *cols;
+    /* Where the sums go then is brought into the cache on the way: that was a tenth of a long prompt. Column j to the
+     * row `first` + j of y, or to y_rows[j], from y_col on. */
+    const infer__tensor *y;
+    const int32_t *y_rows;
+    int32_t y_col;
+} infer__int8_block;
+
+/* The sums are left in s->y, INFER__INT8_ROWS floats per column. */
+static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, const infer__int8_block *b,
+                             infer__int8_scratch *s) {
     infer__dots_args a;
     const uint8_t *src;
     uint64_t stride;
     int alone;
-    int32_t i, g, j, warm = y ? first : 0, per_chunk = (n_x + w->chunks - 1) / w->chunks;
+    const int32_t n = b->n, n_x = b->n_x, per_chunk = (n_x + w->chunks - 1) / w->chunks;
+    int32_t i, g, j, warm = 0;
     a.w = s->w;
     a.tile = s->tile;
     a.type = w->type;
-    a.cols = cols;
+    a.cols = b->cols;
     a.n_groups = (n + INFER__GROUP - 1) / INFER__GROUP;
     a.n_x = n_x;
     a.y = s->y;
     a.stride = INFER__INT8_ROWS;
-    a.x = c->cpu->x8 + first;
+    a.x = c->cpu->x8 + b->first;
     memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
-    for (i = 0; i < w->chunks; i++, a.x += x_rows) {
+    for (i = 0; i < w->chunks; i++, a.x += b->x_rows) {
         a.n_blocks = i == w->chunks - 1 ? w->last_blocks : INFER__CHUNK / 32;
         alone = n_x == 1 && w->alone && a.n_blocks == INFER__CHUNK / 32;
         for (g = 0; g < a.n_groups; g++) {
             int32_t at = g * INFER__GROUP;
-            s->w[g].ahead = infer__int8_ahead(w, r + n + at, i, alone ? INFER__GROUP : INFER__GROUP * 3 / 2);
-            src = infer__int8_chunk(w, r + at, INFER__MIN(n - at, INFER__GROUP), i, s, &stride);
+            s->w[g].ahead = infer__int8_ahead(w, b->next + at, i, alone ? INFER__GROUP : INFER__GROUP * 3 / 2);
+            src = infer__int8_chunk(w, b->r + at, INFER__MIN(n - at, INFER__GROUP), i, s, &stride);
             if (alone) w->alone(src, stride, infer__x8_col(&a, 0), &s->w[g], s->y + at);
             else w->unpack(src, stride, a.n_blocks, &s->w[g]);
         }
-        for (j = 0; y && j < per_chunk && warm < first + n_x; j++, warm++) {
-            INFER__PREFETCH_WRITE(infer__row(y, warm) + r);
-            INFER__PREFETCH_WRITE(infer__row(y, warm) + r + n - 1);
+        for (j = 0; j < per_chunk && warm < n_x; j++, warm++) {
+            const float *y = infer__row(b->y, b->y_rows ? b->y_rows[warm] : b->first + warm) + b->y_col;
+            INFER__PREFETCH_WRITE(y);
+            INFER__PREFETCH_WRITE(y + n - 1);
         }
         a.ahead = &s->w[0].ahead;
         if (!alone) c->int8->dots(&a);
@@ -246,23 +257,35 @@ INFER__INLINE void infer__int8_copy(float *to, const float *from, int32_t n) {
     if (n > 0) memcpy(to, from, (size_t)n * sizeof *to);
 }
 
+/* Ask for a group of rows whole, which nobody did while something else was worked on. */
+static void infer__int8_cold(const infer__int8_weight *w, int64_t r) {
+    int32_t j;
+    for (j = 0; j < w->chunks; j++) {
+        infer__ahead a = infer__int8_ahead(w, r, j, 1);
+        infer__int8_ask_rest(&a);
+    }
+}
+
 /* Rows r .. r+n-1 of w times all of x, any n; the worker goes on with those after them. cold: nobody asked for the
  * first group yet. */
 static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, int32_t r, int32_t n, int cold,
                              int32_t n_x, const infer__tensor *y, int worker) {
     infer__int8_scratch *s = (infer__int8_scratch *)(void *)infer__cpu_scratch(c, worker);
-    int32_t j, m, done, panel;
-    for (j = 0; cold && j < w->chunks; j++) {
-        infer__ahead a = infer__int8_ahead(w, r, j, 1);
-        infer__int8_ask_rest(&a);
-    }
-    for (; n > 0; n -= m, r += m) {
-        m = INFER__MIN(n, n_x < INFER__INT8_FEW ? INFER__GROUP : INFER__INT8_ROWS);
-        for (done = 0; done < n_x; done += panel) {
-            panel = INFER__MIN(n_x - done, INFER__INT8_PANEL);
-            infer__int8_rows(c, w, r, m, NULL, done, panel, n_x, y, s);
-            for (j = 0; j < panel; j++)
-                infer__int8_copy(infer__row(y, done + j) + r, s->y + (int64_t)j * INFER__INT8_ROWS, m);
+    infer__int8_block b;
+    int32_t j;
+    memset(&b, 0, sizeof b);
+    b.x_rows = n_x;
+    b.y = y;
+    if (cold) infer__int8_cold(w, r);
+    for (; n > 0; n -= b.n, r += b.n) {
+        b.n = INFER__MIN(n, n_x < INFER__INT8_FEW ? INFER__GROUP : INFER__INT8_ROWS);
+        b.r = b.y_col = r;
+        b.next = r + b.n;
+        for (b.first = 0; b.first < n_x; b.first += b.n_x) {
+            b.n_x = INFER__MIN(n_x - b.first, INFER__INT8_PANEL);
+            infer__int8_rows(c, w, &b, s);
+            for (j = 0; j < b.n_x; j++)
+                infer__int8_copy(infer__row(y, b.first + j) + r, s->y + (int64_t)j * INFER__INT8_ROWS, b.n);
         }
     }
 }

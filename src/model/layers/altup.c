@@ -23,9 +23,11 @@ static infer__tensor infer__stream_of(const infer__tensor *rest, int32_t i, int3
 }
 
 static const char *infer__altup_lacks(const infer__ops *ops, const infer__layer *l) {
-    (void)ops;
+    infer__streams_args a;
     (void)l;
-    return "streams beside the residual one";
+    memset(&a, 0, sizeof a);
+    a.kind = INFER__STREAMS_PREDICT;
+    return ops->supports(INFER__OP_STREAMS, &a) ? NULL : "streams beside the residual one";
 }
 
 /* y[i] = matrix i * x[i], as long as `like`; x[i] is `x`, or stream i of it. */

@@ -278,6 +278,8 @@ static infer_result infer__mix_attention_split(infer_model *m, infer__layer *l, 
         w[INFER__W_ATTN_V + i] = infer__slice(&w[INFER__W_ATTN_QKV + i], at_v, v);
     }
     for (i = 0; i < 4; i++) l->attn_scales[i] = infer__slot_float(l, INFER__W_Q_SCALE + i, 1);
+    infer__switch_set(m, l, INFER__W_ATTN_Q, 2, 3, INFER__W_SWITCH_Q_A);
+    infer__switch_set(m, l, INFER__W_ATTN_OUT, 0, 1, INFER__W_SWITCH_OUT_A);
     return infer__widen_q_norm(m, l, err);
 }
 
@@ -323,17 +325,17 @@ static void infer__attention_of(const infer__layer *l, infer__attention_args *a)
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
 
 static void infer__mix_attention_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
-    (void)m;
     infer__need_attention(n, l->n_head, l->dim_k, l->dim_v);
     infer__indexer_needs(l, n);
+    infer__switch_needs(m, l, INFER__W_SWITCH_Q_A, 4, n);
 }
 
 static const char *infer__mix_attention_lacks(const infer__ops *ops, const infer__layer *l) {
     infer__attention_args a;
-    if (l->kv_from || l->kv_read) return "shared keys and values"; /* they are where their layer runs */
-    if (l->index_of.heads) return "chosen positions";
     infer__attention_of(l, &a);
-    return ops->supports(INFER__OP_ATTENTION, &a) && !l->not_causal ? NULL : "attention";
+    if (l->not_causal && (a.window > 0 || a.chunk > 0 || a.max_bias > 0 || a.temp_scale != 0))
+        return "attention"; /* kernels take the last position that a row sees for its own */
+    return ops->supports(INFER__OP_ATTENTION, &a) ? infer__indexer_lacks(ops, l) : "attention";
 }
 
 static void infer__head_norm(infer_context *c, const infer__layer *l, infer__tensor *t, int slot, int32_t groups) {
@@ -351,6 +353,10 @@ static void infer__head_norm(infer_context *c, const infer__layer *l, infer__ten
 }
 
 /* Fills *a, and gives it; NULL when the layer does not rotate. */
+static const infer__buf *infer__rope_freq(const infer__layer *l) {
+    return l->place == INFER__ON_CPU ? &l->rope->freq : &l->rope->device[l->place - INFER__ON_DEVICE];
+}
+
 static const infer__rope_args *infer__rope_of(const infer__layer *l, const infer__tensor *t, int32_t n_head,
                                               infer__rope_args *a) {
     if (l->rope_kind == INFER__ROPE_NONE || !l->rope) return NULL;
@@ -360,7 +366,7 @@ static const infer__rope_args *infer__rope_of(const infer__layer *l, const infer
     a->dim = l->dim_k;
     a->n_rot = l->n_rot;
     a->kind = l->rope_kind;
-    a->freq = l->place == INFER__ON_CPU ? &l->rope->freq : &l->rope->device[l->place - INFER__ON_DEVICE];
+    a->freq = infer__rope_freq(l);
     a->scale = l->rope->scale;
     return a;
 }
@@ -384,7 +390,7 @@ static void infer__qkv(infer_context *c, const infer__layer *l, const infer__sub
         mm.b[i] = infer__opt(&l->w[INFER__W_ATTN_Q_B + 2 * i]);
         mm.y[i] = *t[i];
     }
-    infer__matmul(&c->ctx, &mm);
+    infer__products(c, &mm);
     for (i = 0; i < mm.n_w; i++) infer__scale_rows(c, l->attn_scales[i], t[i]);
     for (i = 0; i < mm.n_w && l->clamp_kqv > 0; i++) {
         memset(&clamp, 0, sizeof clamp);
@@ -542,6 +548,7 @@ static void infer__mix_attention_describe(infer__text_out *o, const infer_model 
                         w[INFER__W_ATTN_GATE].rows == l->n_head ? "per head" : "each value");
     if (w[INFER__W_ATTN_SUB_NORM].type) infer__text_add(o, "    a = %s(a) * attn_sub_norm\n", infer__norm_name(m));
     infer__text_add(o, "    a = a Wo%s\n", w[INFER__W_ATTN_OUT_B].type ? " + bias" : "");
+    infer__switch_describe(o, m, l, INFER__W_ATTN_Q, "Wq, Wk, Wv, Wo");
 }
 
 static const infer__label INFER__MIX_ATTENTION_LABELS[] = {

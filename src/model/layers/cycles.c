@@ -38,12 +38,6 @@ static infer_result infer__cycles_check(const infer_model *m, infer__layer *l, i
     return infer__error(err, INFER_ERR_FORMAT, "missing tensor hrm.z_l_init");
 }
 
-static const char *infer__cycles_lacks(const infer__ops *ops, const infer__layer *l) {
-    (void)ops;
-    (void)l;
-    return "states of two stacks";
-}
-
 /* x, which the run before gave, becomes its stack's state; x = the sum of both. */
 static void infer__cycles_run(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     const infer_model *m = c->model;

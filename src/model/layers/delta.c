@@ -2,7 +2,7 @@
  * mixers with a state of one matrix a head.
  *
  * q, k, v = silu(conv(h Wqkv)); beta, alpha = h Wb, h Wa; y = delta rule (infer__delta_args);
- * d = (norm of heads(y) * silu(h Wz)) Wout.
+ * d = (norm of heads(y) * silu(h Wz)) Wout; in some models sigmoid(h Wz).
  * Kimi's has three matrices in place of Wqkv, alphas of each key, and a sigmoid in place of silu(h Wz); Wa and Wz may
  * be products of two.
  * What it keeps of a session is the last taps - 1 rows that the convolution reads, and the states of its heads.
@@ -24,6 +24,7 @@ static void infer__delta_keys(infer__keys *k, infer__layer *l) {
     infer__mamba_to_heads(k, s);
     s->rank = 0;
     s->tiled = (k->m->arch->flags & INFER__DELTA_TILED) != 0;
+    s->gate = k->m->arch->flags & INFER__DELTA_SIGMOID ? INFER__ACT_SIGMOID : INFER__ACT_SILU;
     if (k->failed) return;
     if (s->heads % s->groups != 0)
         infer__key_misfit(k, "ssm.group_count", "does not divide the heads (ssm.time_step_rank)");
@@ -51,6 +52,7 @@ static void infer__kda_keys(infer__keys *k, infer__layer *l) {
     s->dim = s->state = infer__key_int(k, "kda.head_dim", 1, INFER__MAX_DELTA_STATE, 0, 1);
     s->heads = s->groups = l->n_head > 0 ? l->n_head : k->m->hp.n_head;
     s->kda = 1;
+    s->gate = INFER__ACT_SIGMOID;
     s->bound = infer__kda_bound(k);
     if ((k->m->arch->flags & INFER__KDA_A_PLUS) && !infer__key_bool(k, "kda.safe_gate", 1))
         infer__key_unsupported(k, "kda.safe_gate", "decays without a bound");
@@ -161,20 +163,20 @@ static void infer__delta_needs(const infer_model *m, const infer__layer *l, infe
     infer__need_cols(n, INFER__MAX(w[INFER__W_KDA_F_A].rows, w[INFER__W_KDA_G_A].rows));
 }
 
+/* Of all that step through states of a key's and a value's length. */
 static const char *infer__delta_lacks(const infer__ops *ops, const infer__layer *l) {
     infer__conv_args conv;
     infer__delta_args a;
+    const int taps = l->w[INFER__W_DELTA_TAPS].type != NULL;
     memset(&conv, 0, sizeof conv);
     memset(&a, 0, sizeof a);
     conv.w = &l->w[INFER__W_DELTA_TAPS];
+    a.kind = l->ssm.kda ? INFER__DELTA_KEYS : taps ? INFER__DELTA_HEADS : INFER__DELTA_PLAIN;
+    a.heads = l->ssm.heads;
+    a.k_heads = a.kind == INFER__DELTA_PLAIN ? a.heads : l->ssm.groups;
     a.state = l->ssm.state;
-    return ops->supports(INFER__OP_CONV, &conv) && ops->supports(INFER__OP_DELTA, &a) ? NULL : "delta net";
-}
-
-static const char *infer__kda_lacks(const infer__ops *ops, const infer__layer *l) {
-    (void)ops;
-    (void)l;
-    return "delta net with decays of keys";
+    if (taps && !ops->supports(INFER__OP_CONV, &conv)) return "short convolution";
+    return ops->supports(INFER__OP_DELTA, &a) ? NULL : "delta net";
 }
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
@@ -278,7 +280,7 @@ static void infer__mix_delta(infer_context *c, const infer__layer *l, infer__sub
     c->ctx.ops->delta(&c->ctx, &a);
     infer__trace(c, l->index, "delta", &a.y);
     infer__slot_norm(c, l, INFER__W_DELTA_NORM, d->heads, &a.y, &a.y);
-    infer__gate(c, d->kda ? INFER__ACT_SIGMOID : INFER__ACT_SILU, &z, &a.y);
+    infer__gate(c, d->gate, &z, &a.y);
     infer__last_product(c, &a.y, &l->w[d->kda ? INFER__W_KDA_OUT : INFER__W_DELTA_OUT], NULL, 1, s);
 }
 
@@ -293,7 +295,9 @@ static void infer__delta_describe(infer__text_out *o, const infer_model *m, cons
                     (int)s->state, in, in);
     infer__text_add(o, "    S = g S; S = S + k b (v - S k); y = S q  # %d heads of %d, %d key heads of %d\n",
                     (int)s->heads, (int)s->dim, (int)s->groups, (int)s->state);
-    infer__text_add(o, "    d = (rms_norm(y) * ssm_norm * silu(%s Wz)) Wout  # normed per head\n", in);
+    infer__text_add(o, "    d = (rms_norm(y) * ssm_norm * %s(%s Wz)) Wout  # normed per head\n",
+        infer__act_name(s->gate),
+                    in);
 }
 
 static void infer__kda_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {

@@ -17,17 +17,16 @@ static infer_result infer__embed_skip_split(infer_model *m, infer__layer *l, inf
     return INFER_OK;
 }
 
-/* The table is where layer 0 is, and its place alone reads it. */
-static const char *infer__embed_skip_lacks(const infer__ops *ops, const infer__layer *l) {
-    (void)ops;
-    (void)l;
-    return "embeddings in every layer";
+static void infer__talkie_keys(infer__keys *k, infer__hparams *hp) {
+    (void)k;
+    hp->pass_kept = hp->n_embd;
 }
 
-/* They are looked up again: the residual stream is all that goes from layer to layer. */
+/* Looked up for layer 0, and kept for the pass. */
 static void infer__embed_skip(infer_context *c, const infer__layer *l, infer__sublayer *s) {
-    (void)l;
-    infer__embed_rows(c, &s->out);
+    infer__tensor kept = infer__pass_kept(c, s->x.rows, 0, s->x.rows, s->x.cols);
+    if (l->index == 0) infer__embed_rows(c, &kept);
+    infer__copy_rows(c, &kept, &s->out);
     infer__sublayer_add(c, s);
 }
 

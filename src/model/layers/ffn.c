@@ -10,16 +10,18 @@ static int64_t infer__ffn_dense_cols(const infer_model *m, const infer__layer *l
 }
 
 static void infer__ffn_dense_needs(const infer_model *m, const infer__layer *l, infer__needs *n) {
-    (void)m;
     infer__need_cols(n, l->n_ff);
+    infer__switch_needs(m, l, INFER__W_SWITCH_GATE_A, 3, n);
 }
 
 static const char *infer__ffn_lacks(const infer__ops *ops, const infer__layer *l) {
+    infer__streams_args cut;
     infer__act_args a;
     memset(&a, 0, sizeof a);
-    if (l->act_sparse) return "sparse activation";
-    a.kind = l->act;
-    a.limit_after = l->limit_after && (l->act_limit > 0 || l->expert_limit > 0);
+    memset(&cut, 0, sizeof cut);
+    cut.kind = INFER__STREAMS_CUT;
+    if (l->act_sparse && !ops->supports(INFER__OP_STREAMS, &cut)) return "sparse activation";
+    a.kind = l->act == INFER__ACT_SITU ? INFER__ACT_SIGMOID : l->act; /* and map: infer__act_run */
     return ops->supports(INFER__OP_ACT, &a) ? NULL : "activation";
 }
 
@@ -91,7 +93,7 @@ static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer
         if (with_bias) mm.b[i] = infer__opt(&l->w[slots[i] + 1]);
         mm.y[i] = i ? gate : up;
     }
-    infer__matmul(&c->ctx, &mm);
+    infer__products(c, &mm);
     if (apart) {
         if (has_gate) infer__scale_rows(c, l->ffn_scales[0], &gate);
         infer__scale_rows(c, l->ffn_scales[1], &up);
@@ -141,16 +143,17 @@ static infer_result infer__ffn_shared_split(infer_model *m, infer__layer *l, inf
 
 static infer_result infer__ffn_dense_split(infer_model *m, infer__layer *l, infer_error *err) {
     infer__weight *w = l->w, up;
+    const int both = !w[INFER__W_FFN_GATE].type && w[INFER__W_FFN_UP].rows == 2 * l->n_ff;
     int32_t i;
     infer__ffn_shared_split(m, l, err);
     for (i = 0; i < 3; i++) l->ffn_scales[i] = infer__slot_float(l, INFER__W_GATE_SCALE + i, 1);
-    if (w[INFER__W_FFN_GATE].type || w[INFER__W_FFN_UP].rows != 2 * l->n_ff) return INFER_OK;
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < 2 && both; i++) {
         up = w[INFER__W_FFN_UP + i];
         if (!up.type) continue;
         w[INFER__W_FFN_GATE + i] = infer__slice(&up, 0, l->n_ff);
         w[INFER__W_FFN_UP + i] = infer__slice(&up, l->n_ff, l->n_ff);
     }
+    infer__switch_set(m, l, INFER__W_FFN_GATE, 2, 3, INFER__W_SWITCH_GATE_A);
     return INFER_OK;
 }
 
@@ -168,6 +171,7 @@ static void infer__ffn_dense_describe(infer__text_out *o, const infer_model *m, 
         infer__text_add(o, "    # gate becomes max(gate - (its mean + %g deviations), 0)\n", l->act_cut);
     if (l->w[INFER__W_FFN_SUB_NORM].type)
         infer__text_add(o, "    # down reads %s(...) * ffn_sub_norm\n", infer__norm_name(m));
+    infer__switch_describe(o, m, l, INFER__W_FFN_UP, "gate, up, down");
 }
 
 static const infer__label INFER__FFN_DENSE_LABELS[] = {

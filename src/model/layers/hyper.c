@@ -1,24 +1,36 @@
-/* hyper.c: hyper-connections (arXiv 2409.19606), as HY 4 has them: several residual streams in place of one.
+/* hyper.c: hyper-connections (arXiv 2409.19606), as HY 4 and DeepSeek V4 have them: several residual streams in place
+ * of one.
  *
  * Of what all streams of a token hold, beside each other and normalised, a matrix makes the coefficients of a sublayer:
  *     in_i = sigmoid(c_i scale_0 + base_i) + eps;  out_i = times * sigmoid(c_(n+i) scale_1 + base_(n+i)) + eps
  * The sublayer reads norm(sum of in_i s_i), and s_i += out_i * what it gives. At first all streams are the embedding;
- * the head reads such a sum, too.
+ * the head reads such a sum, too. DeepSeek V4 (arXiv 2512.24880) has no eps in out_i, and n * n coefficients more:
+ *     s_i = out_i * what it gives + sum of M_ji s_j, M = balance(c scale_2 + base) (infer__streams_args)
  * Owns:  the kind "hyper-connections": before each sublayer, and at the end of the last layer. The stream that the rest
  *        of the pass knows begins every sublayer as 0, so that it is what the sublayer gives.
  * Source: llama.cpp's computation, which the recordings have.
  */
 #include "../model.h"
 
-static void infer__hyper_keys(infer__keys *k, infer__hparams *hp) {
+static void infer__hyper_read(infer__keys *k, infer__hparams *hp) {
     hp->n_hyper = infer__key_int(k, "hyper_connection.count", 2, INFER__MAX_STREAMS, 0, 1);
     hp->hyper_eps = infer__key_float(k, "hyper_connection.epsilon");
-    hp->hyper_times = infer__key_float(k, "hyper_connection.magnitude");
     if (k->failed) return;
     if (hp->hyper_eps < 0) infer__key_misfit(k, "hyper_connection.epsilon", "below 0");
     if ((int64_t)hp->n_hyper * hp->n_embd > INFER__MAX_DIM)
         infer__key_misfit(k, "hyper_connection.count", "too many for this embedding_length");
     hp->pass_kept = (int64_t)hp->n_hyper * hp->n_embd + infer__hyper_coefs(hp);
+}
+
+static void infer__hyper_keys(infer__keys *k, infer__hparams *hp) {
+    hp->hyper_times = infer__key_float(k, "hyper_connection.magnitude");
+    infer__hyper_read(k, hp);
+}
+
+static void infer__hyper_mixed_keys(infer__keys *k, infer__hparams *hp) {
+    hp->hyper_times = 2;
+    hp->hyper_rounds = infer__key_int(k, "hyper_connection.sinkhorn_iterations", 1, 1 << 10, 0, 1);
+    infer__hyper_read(k, hp);
 }
 
 /* A part without a norm is the head's, at the end of the last layer. */
@@ -42,12 +54,6 @@ static void infer__hyper_needs(const infer_model *m, const infer__layer *l, infe
     infer__need_cols(n, m->hp.n_hyper * m->hp.n_embd);
 }
 
-static const char *infer__hyper_lacks(const infer__ops *ops, const infer__layer *l) {
-    (void)ops;
-    (void)l;
-    return "hyper-connections";
-}
-
 static void infer__hyper_op(infer_context *c, int32_t kind, const infer__tensor *x, const infer__tensor *streams,
                             const infer__tensor *coef, const infer__tensor *to, const infer__weight *w) {
     const infer__hparams *hp = &c->model->hp;
@@ -60,12 +66,23 @@ static void infer__hyper_op(infer_context *c, int32_t kind, const infer__tensor 
     a.coef = *coef;
     a.cut = hp->hyper_eps;
     a.times = hp->hyper_times;
+    a.rounds = hp->hyper_rounds;
     if (to) {
         a.base = *to;
         a.offset = &w[1];
         a.scale = &w[2];
     }
     c->ctx.ops->streams(&c->ctx, &a);
+}
+
+/* All streams are x. */
+static void infer__hyper_start(infer_context *c, const infer__tensor *x, const infer__tensor *streams) {
+    infer__tensor of;
+    int32_t i;
+    for (i = 0; i < c->model->hp.n_hyper; i++) {
+        of = infer__columns(streams, i * x->cols, x->cols);
+        infer__copy_rows(c, x, &of);
+    }
 }
 
 /* What the sublayer before it gave goes to the streams; x -> what the next one reads, which is kept. */
@@ -75,14 +92,9 @@ static void infer__hyper_run(infer_context *c, const infer__layer *l, infer__sub
     const int32_t rows = s->x.rows, width = s->x.cols, wide = m->hp.n_hyper * width, head = p->norm < 0;
     const infer__weight *w = head ? &m->w[INFER__W_OUT_HYPER] : &l->w[p->post];
     infer__tensor streams = infer__pass_kept(c, rows, 0, rows, wide), normed = infer__view(&c->at->work, 0, rows, wide);
-    infer__tensor coef = infer__pass_kept(c, rows, wide, rows, infer__hyper_coefs(&m->hp)), of;
+    infer__tensor coef = infer__pass_kept(c, rows, wide, rows, infer__hyper_coefs(&m->hp));
     infer__norm_args norm;
-    int32_t i;
-    if (l->index == 0 && p->norm == INFER__W_ATTN_NORM)
-        for (i = 0; i < m->hp.n_hyper; i++) {
-            of = infer__columns(&streams, i * width, width);
-            infer__copy_rows(c, &s->x, &of);
-        }
+    if (l->index == 0 && p->norm == INFER__W_ATTN_NORM) infer__hyper_start(c, &s->x, &streams);
     else infer__hyper_op(c, INFER__STREAMS_SPREAD, &s->x, &streams, &coef, NULL, NULL);
     memset(&norm, 0, sizeof norm);
     norm.x = streams;
@@ -103,6 +115,6 @@ static void infer__hyper_describe(infer__text_out *o, const infer_model *m, cons
     (void)l;
     infer__text_add(o,
                     "    # %s: a sum of %d streams, weighted by what a matrix makes of them all; what follows goes to "
-                    "each of them, weighted likewise\n",
-                    in, (int)m->hp.n_hyper);
+                    "each of them, weighted likewise%s\n",
+                    in, (int)m->hp.n_hyper, m->hp.hyper_rounds ? ", with a share of each other" : "");
 }

@@ -6,6 +6,9 @@
  * Hadamard matrix, which is for its 8-bit products and changes no score, and scales w, which changes no order.
  * Usual attention (MiniMax M3): q, k = norm(x Wiq), norm(x Wik); score = rotate(q) rotate(k), for each K/V head by
  * itself, and blocks are chosen (infer__index_args).
+ * By means (Qwen 3.8 Flash Next): entries are made of every so many positions (compressed.c says how they are kept),
+ *     q = norm(x Wiq); entry = rotate(norm(mean of x Wik)); score = sum over heads of max(rotate(q) entry, 0)
+ * and the positions of those with the largest scores are read, with those that are not part of an entry yet.
  * A shared indexer is that of the last layer with its own: what it chose is kept for the pass.
  */
 #include "../model.h"
@@ -41,7 +44,13 @@ static void infer__indexer_keys(infer__keys *k, infer__layer *l, int latent) {
     x->rope = a->index;
     x->latent = latent;
     x->last = (a->flags & INFER__INDEX_LAST) != 0;
-    if (!latent) {
+    if (a->flags & INFER__INDEX_MEANS) {
+        x->every = infer__key_layer(k, "attention.compress_ratios", i, 0, 64, 0);
+        x->top = x->every ? x->top / x->every : 0;
+        if (x->every < 2 || (x->every & (x->every - 1)))
+            infer__key_unsupported(k, "attention.compress_ratios", "with an indexer only 2, 4, 8, 16, 32 and 64");
+        else if (x->top == 0) infer__key_misfit(k, "attention.indexer.top_k", "less than attention.compress_ratios");
+    } else if (!latent) {
         x->block = infer__key_int(k, "attention.indexer.block_size", 1, INFER__MAX_CHOSEN, 0, 1);
         x->local = infer__key_int(k, "attention.indexer.local_blocks", 0, INFER__MAX_CHOSEN, 0, 1);
     } else x->shared = infer__indexer_is_shared(k, i);
@@ -49,7 +58,7 @@ static void infer__indexer_keys(infer__keys *k, infer__layer *l, int latent) {
     if (x->local > x->top) infer__key_misfit(k, "attention.indexer.local_blocks", "more than top_k");
     if ((int64_t)x->top * x->block > INFER__MAX_CHOSEN)
         infer__key_misfit(k, "attention.indexer.block_size", "top_k blocks of it are too many positions");
-    if (!latent && (x->heads != l->n_head_kv || x->heads > INFER__MAX_INDEX_SETS))
+    if (!latent && !x->every && (x->heads != l->n_head_kv || x->heads > INFER__MAX_INDEX_SETS))
         infer__key_misfit(k, "attention.indexer.head_count", "not the number of K/V heads, or more than 64");
     if (x->dim < l->n_rot) infer__key_misfit(k, "attention.indexer.key_length", "less than what is rotated");
     if ((int64_t)x->heads * x->dim > INFER__MAX_DIM)
@@ -78,14 +87,42 @@ static infer_result infer__indexer_check(const infer_model *m, const infer__laye
 }
 
 static void infer__indexer_state(infer_model *m, const infer__layer *l, infer__part *p) {
-    if (l->index_of.heads && !l->index_of.shared)
+    if (l->index_of.every) {
+        p->state[2] = infer__state_add(m, l, INFER__STATE_ROWS, INFER__GROUP_FULL, 1, l->index_of.dim);
+        p->state[3] = infer__state_add(m, l, INFER__STATE_VALUES, INFER__GROUP_FULL, 1, l->index_of.dim);
+        m->states[p->state[3]].every = l->index_of.every;
+    } else if (l->index_of.heads && !l->index_of.shared)
         p->state[2] = infer__state_add(m, l, INFER__STATE_KEYS, INFER__GROUP_FULL, 1, l->index_of.dim);
 }
 
-static int32_t infer__indexer_sets(const infer__indexer *x) { return x->latent ? 1 : x->heads; }
+static int infer__indexer_chooses(const infer__layer *l, int32_t pos) {
+    const infer__indexer *x = &l->index_of;
+    if (!x->heads) return 0;
+    if (x->every || l->compress.every)
+        return infer__rows_before(x->every ? x->every : l->compress.every, pos + 1) > x->top;
+    return pos / x->block >= x->top;
+}
+
+static const char *infer__indexer_lacks(const infer__ops *ops, const infer__layer *l) {
+    infer__index_args a;
+    infer__compress_args entries;
+    memset(&a, 0, sizeof a);
+    memset(&entries, 0, sizeof entries);
+    a.dim = entries.dim = l->index_of.dim;
+    if (!l->index_of.heads) return NULL;
+    if (l->index_of.every && !ops->supports(INFER__OP_COMPRESS, &entries)) return "means of keys";
+    return ops->supports(INFER__OP_INDEX, &a) ? NULL : "chosen positions";
+}
+
+static int32_t infer__indexer_sets(const infer__indexer *x) { return x->latent || x->every ? 1 : x->heads; }
 
 static int64_t infer__indexer_list(const infer__layer *l, int32_t cells) {
     const infer__indexer *x = &l->index_of;
+    if (l->compress.every) { /* entries, and the window's positions */
+        const int64_t all = cells / l->compress.every;
+        return 1 + (x->heads ? INFER__MIN(all, x->top) : all) + INFER__MIN(l->window, cells);
+    }
+    if (x->every) return 1 + INFER__MIN(((int64_t)x->top + 1) * x->every - 1, cells);
     return x->heads ? infer__indexer_sets(x) * (1 + INFER__MIN((int64_t)x->top * x->block, cells)) : 0;
 }
 
@@ -104,19 +141,48 @@ static void infer__indexer_needs(const infer__layer *l, infer__needs *n) {
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
 
-static void infer__indexer_rotate(infer_context *c, const infer__layer *l, const infer__tensor *t, int32_t n_head) {
+/* Of kind NONE where the layer does not rotate. */
+static infer__rope_args infer__indexer_rope(const infer__layer *l, const infer__tensor *t, int32_t n_head) {
     infer__rope_args a;
-    const int32_t first = l->index_of.last ? l->index_of.dim - l->n_rot : 0;
-    if (!l->rope) return;
     memset(&a, 0, sizeof a);
-    a.x = infer__columns(t, first, t->cols); /* of the last head only what is rotated is there */
+    if (!l->rope) return a;
+    a.x = infer__columns(t, l->index_of.last ? l->index_of.dim - l->n_rot : 0, t->cols); /* of the last head only what
+                                                                                          * is rotated is there */
     a.n_head = n_head;
     a.dim = l->index_of.dim;
     a.n_rot = l->n_rot;
     a.kind = l->index_of.rope;
-    a.freq = &l->rope->freq;
+    a.freq = infer__rope_freq(l);
     a.scale = l->rope->scale;
-    c->ctx.ops->rope(&c->ctx, &a);
+    return a;
+}
+
+static void infer__indexer_rotate(infer_context *c, const infer__layer *l, const infer__tensor *t, int32_t n_head) {
+    const infer__rope_args a = infer__indexer_rope(l, t, n_head);
+    if (a.kind != INFER__ROPE_NONE) c->ctx.ops->rope(&c->ctx, &a);
+}
+
+/* k of each row, to the cache, and the entries that end in this pass. */
+static void infer__indexer_means(infer_context *c, const infer__layer *l, const infer__sublayer *s,
+                                 const infer__tensor *k) {
+    infer__rows_store_args store;
+    infer__compress_args a;
+    infer__product(c, &s->x, &l->w[INFER__W_INDEX_K_PROJ], NULL, k);
+    store.x = *k;
+    store.rows = &c->cache.bufs[s->part->state[2]];
+    store.group = INFER__GROUP_FULL;
+    c->ctx.ops->rows_store(&c->ctx, &store);
+    memset(&a, 0, sizeof a);
+    a.rows = store.rows;
+    a.entries = &c->cache.bufs[s->part->state[3]];
+    a.rows_group = a.group = INFER__GROUP_FULL;
+    a.n_rows = k->rows;
+    a.width = a.dim = l->index_of.dim;
+    a.every = l->index_of.every;
+    a.norm = &l->w[INFER__W_INDEX_K_NORM];
+    a.eps = c->model->hp.eps;
+    a.rope = infer__indexer_rope(l, k, 1);
+    c->ctx.ops->compress(&c->ctx, &a);
 }
 
 /* The key of each row, to the cache. */
@@ -158,8 +224,9 @@ static void infer__indexer_run(infer_context *c, const infer__layer *l, const in
     infer__index_args a;
     int32_t r, some = 0;
     if (!x->heads) return;
-    if (!x->shared) infer__indexer_key(c, l, s, &k);
-    for (r = 0; r < n; r++) some |= c->ctx.pass.pos[r] / x->block >= x->top; /* sees more than it may choose */
+    if (x->every) infer__indexer_means(c, l, s, &k);
+    else if (!x->shared) infer__indexer_key(c, l, s, &k);
+    for (r = 0; r < n; r++) some |= infer__indexer_chooses(l, c->ctx.pass.pos[r]);
     if (!some) return;
     memset(&a, 0, sizeof a);
     a.y = infer__pass_kept(c, n, c->model->hp.pass_kept, n, (int32_t)infer__indexer_list(l, c->plan.cells));
@@ -174,13 +241,16 @@ static void infer__indexer_run(infer_context *c, const infer__layer *l, const in
     infer__indexer_rotate(c, l, &q, x->heads);
     infer__trace(c, l->index, "index_q", &q);
     a.q = q;
-    a.k_cache = &c->cache.bufs[s->part->state[2]];
+    a.k_cache = &c->cache.bufs[s->part->state[x->every ? 3 : 2]];
     a.group = INFER__GROUP_FULL;
     a.heads = x->heads;
     a.dim = x->dim;
     a.top = x->top;
     a.block = x->block;
     a.local = x->local;
+    a.every = x->every;
+    a.sum = x->every > 0;
+    a.gives = x->every ? INFER__INDEX_RUNS : INFER__INDEX_POSITIONS;
     c->ctx.ops->index(&c->ctx, &a);
 }
 
@@ -193,6 +263,11 @@ static void infer__indexer_describe(infer__text_out *o, const infer__layer *l, c
     else if (x->latent)
         infer__text_add(o, "    positions: the %d with the largest sum of (%s Wiw) max(qi ki, 0)  # %d heads of %d\n",
                         (int)x->top, in, (int)x->heads, (int)x->dim);
+    else if (x->every)
+        infer__text_add(o,
+                        "    positions: of the %d runs of %d whose mean key ei has the largest sum of max(qi ei, 0), "
+                        "and "
+                        "the last ones  # %d heads of %d\n", (int)x->top, (int)x->every, (int)x->heads, (int)x->dim);
     else
         infer__text_add(o, "    positions: of each K/V head the %d blocks of %d with the largest qi ki, with the last "
                         "%d  # heads of %d\n", (int)x->top, (int)x->block, (int)x->local, (int)x->dim);

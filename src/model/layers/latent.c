@@ -179,9 +179,8 @@ static const char *infer__latent_lacks(const infer__ops *ops, const infer__layer
     a.dim_k = l->dim_k;
     a.dim_v = l->dim_v;
     copy.kind = INFER__ACT_LINEAR;
-    if (l->index_of.heads) return "chosen positions";
-    if (l->w[INFER__W_LATENT_SINKS].type) return "sinks of latent attention";
-    return ops->supports(INFER__OP_ATTENTION, &a) && ops->supports(INFER__OP_ACT, &copy) ? NULL : "latent attention";
+    if (!ops->supports(INFER__OP_ATTENTION, &a) || !ops->supports(INFER__OP_ACT, &copy)) return "latent attention";
+    return infer__indexer_lacks(ops, l);
 }
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
@@ -217,11 +216,9 @@ static void infer__latent_product(infer_context *c, const infer__layer *l, const
                                   const infer__latent_heads *a, const infer__tensor *x, const infer__tensor *y) {
     int32_t h;
     for (h = 0; h < l->n_head; h++) {
-        const int64_t first = (int64_t)h * a->w_step + a->w_first;
-        infer__weight one = infer__slice_rows(w, first, a->w_rows); /* one head of rank 1 is one row */
+        infer__weight one = infer__slice_rows(w, (int64_t)h * a->w_step + a->w_first, a->w_rows);
         infer__tensor from = infer__columns(x, h * a->x_step, a->w_cols);
         infer__tensor to = infer__columns(y, h * a->y_step, a->w_rows);
-        one.offset += (uint64_t)first * w->row_bytes; /* on a device */
         infer__product(c, &from, &one, NULL, &to);
     }
 }

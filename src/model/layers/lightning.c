@@ -55,12 +55,6 @@ static int64_t infer__lightning_cols(const infer_model *m, const infer__layer *l
     return (int64_t)l->ssm.conv + 2 * (int64_t)l->ssm.inner;
 }
 
-static const char *infer__lightning_lacks(const infer__ops *ops, const infer__layer *l) {
-    (void)ops;
-    (void)l;
-    return "lightning attention";
-}
-
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
 
 static void infer__mix_lightning(infer_context *c, const infer__layer *l, infer__sublayer *s) {

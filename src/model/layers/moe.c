@@ -17,7 +17,8 @@ static int64_t infer__ffn_moe_cols(const infer_model *m, const infer__layer *l) 
         hp->n_expert + 2 * (int64_t)hp->n_used + 2 * (int64_t)hp->n_used * hp->n_ff_expert + 2 * (int64_t)hp->n_latent;
     (void)l;
     if (hp->per_group) /* and their shared experts' */
-        n = INFER__MAX(n, hp->n_expert + 2 * (int64_t)hp->n_used * (1 + (int64_t)hp->n_ff_group) + hp->n_embd);
+        n = hp->n_used +
+            INFER__MAX(n, hp->n_expert + 2 * (int64_t)hp->n_used * (1 + (int64_t)hp->n_ff_group) + hp->n_embd);
     return INFER__MAX(n, 2 * (int64_t)hp->n_ff_shared + hp->n_embd + 1);
 }
 
@@ -42,8 +43,8 @@ static const char *infer__ffn_moe_lacks(const infer__ops *ops, const infer__laye
     memset(&a, 0, sizeof a);
     a.router = l->router;
     a.scales = infer__opt(&l->w[INFER__W_EXPERTS_SCALE]);
-    if (l->w[INFER__W_GROUP_UP].type) return "experts of groups";
-    return ops->supports(INFER__OP_MOE_ROUTE, &a) && !l->router->before ? infer__ffn_lacks(ops, l) : "router";
+    a.table = infer__opt(&l->w[INFER__W_MOE_TABLE]);
+    return ops->supports(INFER__OP_MOE_ROUTE, &a) ? infer__ffn_lacks(ops, l) : "router";
 }
 
 static int64_t infer__ffn_moe_dense_cols(const infer_model *m, const infer__layer *l) {
@@ -109,35 +110,40 @@ static void infer__router_logits(infer_context *c, const infer__layer *l, const 
 }
 
 static void infer__ffn_route(infer_context *c, const infer__layer *l, const infer__tensor *logits,
-                             const infer__tensor *ids, const infer__tensor *weights) {
+                             const infer__tensor *ids, const infer__tensor *weights, const infer__tensor *groups) {
     infer__moe_route_args route;
     memset(&route, 0, sizeof route);
     route.x = *logits;
     route.ids = *ids;
     route.weights = *weights;
+    route.groups = *groups;
+    route.per_group = c->model->hp.per_group;
     route.router = l->router;
     route.bias = infer__opt(&l->w[INFER__W_MOE_CHOICE_B]);
     route.scales = infer__opt(&l->w[INFER__W_EXPERTS_SCALE]);
+    route.table = infer__opt(&l->w[INFER__W_MOE_TABLE]);
     c->ctx.ops->moe_route(&c->ctx, &route);
     infer__trace(c, l->index, "ffn_moe_weights", weights);
 }
 
-/* What a matrix makes of w * x is w times what it makes of x; the weights are 1 from then on. Layers with such a router
- * are on the CPU. */
+/* What a matrix makes of w * x is w times what it makes of x; the weights are 1 from then on: 2 sigmoid(0). */
 static void infer__weigh_before(infer_context *c, const infer__tensor *gate, const infer__tensor *up,
                                 const infer__tensor *weights) {
     infer__tensor w = *weights;
-    int32_t i, j;
+    infer__act_args one;
     w.rows = up->rows;
     w.cols = w.stride = 1;
     infer__gate(c, INFER__ACT_LINEAR, &w, up);
     if (gate) infer__gate(c, INFER__ACT_LINEAR, &w, gate);
-    for (i = 0; i < weights->rows; i++)
-        for (j = 0; j < weights->cols; j++) infer__row(weights, i)[j] = 1;
+    infer__scale_rows(c, 0, weights);
+    memset(&one, 0, sizeof one);
+    one.x = one.y = *weights;
+    one.kind = INFER__ACT_SIGMOID;
+    c->ctx.ops->act(&c->ctx, &one);
+    infer__scale_rows(c, 2, weights);
 }
 
-/* To out, what the experts give that groups share. ids: those chosen, which become groups: layers with such are on the
- * CPU. at: where the work area is free. */
+/* To out, what the experts give that groups share. ids: the groups of those chosen. at: where the work area is free. */
 static void infer__ffn_groups(infer_context *c, const infer__layer *l, const infer__tensor *x, const infer__tensor *ids,
                               const infer__tensor *weights, uint64_t at, const infer__tensor *out) {
     const infer__hparams *hp = &c->model->hp;
@@ -147,14 +153,6 @@ static void infer__ffn_groups(infer_context *c, const infer__layer *l, const inf
                   up = infer__view(&c->at->work, at + values, pairs, ff);
     infer__act_args act = infer__act_of(l, &gate, &up);
     infer__add_args add;
-    int32_t i, j, id;
-    for (i = 0; i < ids->rows; i++)
-        for (j = 0; j < ids->cols; j++) {
-            float *p = infer__row(ids, i) + j;
-            memcpy(&id, p, sizeof id);
-            id /= hp->per_group;
-            memcpy(p, &id, sizeof id);
-        }
     memset(&add, 0, sizeof add);
     add.x = infer__view(&c->at->work, at + 2 * values, x->rows, out->cols);
     add.y = *out;
@@ -173,17 +171,19 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__subla
     int32_t n = x->rows, used = l->router->n_used, ff = hp->n_ff_expert;
     int fused = l->w[INFER__W_MOE_GATE_UP].type != NULL, has_gate = fused || l->w[INFER__W_MOE_GATE].type != NULL;
     uint64_t rows = (uint64_t)n, at = 0;
-    infer__tensor logits, ids, weights, gate, up, both, in = *x, sum = *out;
+    infer__tensor logits, ids, groups, weights, gate, up, both, in = *x, sum = *out;
     infer__act_args act;
     infer__sublayer_norm(c, s); /* router and experts read it */
     logits = infer__view(&c->at->work, at, n, hp->n_expert);
     ids = infer__view(&c->at->work, at += rows * (uint64_t)hp->n_expert, n, used);
-    weights = infer__view(&c->at->work, at += rows * (uint64_t)used, n, used);
+    groups = infer__view(&c->at->work, at += rows * (uint64_t)used, n, used);
+    if (hp->per_group) at += rows * (uint64_t)used;
+    weights = infer__view(&c->at->work, at, n, used);
     gate = infer__view(&c->at->work, at += rows * (uint64_t)used, n * used, ff);
     up = infer__view(&c->at->work, at + rows * (uint64_t)used * (uint64_t)ff, n * used, ff);
     if (l->router_kept) logits = infer__kept(c, l, n);
     else infer__router_logits(c, l, x, &logits);
-    infer__ffn_route(c, l, &logits, &ids, &weights);
+    infer__ffn_route(c, l, &logits, &ids, &weights, &groups);
     if (hp->n_latent) {
         in = infer__view(&c->at->work, at + 2 * rows * (uint64_t)used * (uint64_t)ff, n, hp->n_latent);
         sum = in;
@@ -209,7 +209,7 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__subla
         infer__sub_norm(c, l, INFER__W_MOE_LATENT_NORM, &sum);
         infer__product(c, &sum, &l->w[INFER__W_MOE_LATENT_OUT], NULL, out);
     }
-    if (hp->per_group) infer__ffn_groups(c, l, x, &ids, &weights, at, out);
+    if (hp->per_group) infer__ffn_groups(c, l, x, &groups, &weights, at, out);
     if (l->w[INFER__W_SHARED_UP].type)
         infer__ffn_beside(c, l, x, out, shared, 0, hp->n_ff_shared, infer__opt(&l->w[INFER__W_SHARED_SCORE]));
     infer__sublayer_add(c, s);
@@ -271,6 +271,10 @@ static infer_result infer__ffn_moe_check(const infer_model *m, infer__layer *l, 
     if (m->hp.n_expert == 0) /* the rows of its tensors have been compared with 0 */
         return infer__error(err, INFER_ERR_FORMAT, "tensor %s: key %s.expert_count is missing or 0",
                             w[INFER__W_MOE_ROUTER].name, m->arch->name);
+    if (l->index < m->hp.n_by_id) {
+        if ((r = infer__need(l, INFER__W_MOE_TABLE, err)) != INFER_OK) return r;
+        if (w[INFER__W_MOE_CHOICE_B].type) return infer__no_use(m, l, w[INFER__W_MOE_CHOICE_B].name, err);
+    } else if (w[INFER__W_MOE_TABLE].type) return infer__no_use(m, l, w[INFER__W_MOE_TABLE].name, err);
     if (fused && (w[INFER__W_MOE_UP].type || w[INFER__W_MOE_GATE].type))
         return infer__error(err, INFER_ERR_FORMAT,
                             "layer %d has both ffn_gate_up_exps and ffn_gate_exps or ffn_up_exps", (int)l->index);
@@ -300,6 +304,21 @@ static infer_result infer__ffn_moe_check(const infer_model *m, infer__layer *l, 
     return r;
 }
 
+/* The experts that a table chooses are there: a pass does not look. */
+static infer_result infer__ffn_moe_split(infer_model *m, infer__layer *l, infer_error *err) {
+    const infer__weight *w = &l->w[INFER__W_MOE_TABLE];
+    float ids[INFER__MAX_EXPERTS_USED];
+    int32_t i, j;
+    for (i = 0; w->type && w->data && i < w->rows; i++) {
+        w->type->decode((const char *)w->data + (uint64_t)i * w->row_bytes, ids, w->cols);
+        for (j = 0; j < w->cols; j++)
+            if (!(ids[j] >= 0 && ids[j] < (float)m->hp.n_expert && ids[j] == (float)(int32_t)ids[j]))
+                return infer__error(err, INFER_ERR_FORMAT, "tensor %s: %g for token %d is none of %d experts", w->name,
+                                    ids[j], (int)i, (int)m->hp.n_expert);
+    }
+    return infer__ffn_shared_split(m, l, err);
+}
+
 static infer_result infer__ffn_moe_dense_check(const infer_model *m, infer__layer *l, infer_error *err) {
     infer_result r = infer__ffn_dense_check(m, l, err);
     return r ? r : infer__ffn_moe_check(m, l, err);
@@ -312,6 +331,7 @@ static void infer__ffn_moe_describe(infer__text_out *o, const infer_model *m, co
     const infer__router *r = l->router;
     const infer__weight *w = l->w;
     const char *bias = w[INFER__W_MOE_GATE_B].type || w[INFER__W_MOE_GATE_UP_B].type ? " + bias" : "";
+    const char *by = w[INFER__W_MOE_CHOICE_B].type ? " by p + bias" : "";
     if (l->router_kept) infer__text_add(o, "    p = %s(k)\n", scores[r->score]);
     else
         infer__text_add(o, "    p = %s(router %s%s)\n", scores[r->score], in,
@@ -319,8 +339,9 @@ static void infer__ffn_moe_describe(infer__text_out *o, const infer_model *m, co
     if (r->n_group > 1)
         infer__text_add(o, "    # of the best %d of %d groups by the sum of their best %d%s\n", (int)r->group_used,
                         (int)r->n_group, (int)r->group_best, w[INFER__W_MOE_CHOICE_B].type ? " of p + bias" : "");
-    infer__text_add(o, "    f = sum over the best %d of %d experts%s: p_e%s", (int)r->n_used, (int)r->n_expert,
-                    w[INFER__W_MOE_CHOICE_B].type ? " by p + bias" : "", r->normalise ? " / their sum" : "");
+    if (w[INFER__W_MOE_TABLE].type) by = " by a table of tokens";
+    infer__text_add(o, "    f = sum over the best %d of %d experts%s: p_e%s", (int)r->n_used, (int)r->n_expert, by,
+                    r->normalise ? " / their sum" : "");
     if (r->scale != 1) infer__text_add(o, " * %g", r->scale);
     if (r->before)
         infer__text_add(o, ": down_e(%s(p_e gate_e %s) * p_e up_e %s)", infer__act_name(l->act), in, in);

@@ -25,13 +25,6 @@ static void infer__inputs_needs(const infer_model *m, const infer__layer *l, inf
     infer__need_cols(n, infer__per_layer_all(m));
 }
 
-/* All of the model's layers read them where they were made. */
-static const char *infer__inputs_lacks(const infer__ops *ops, const infer__layer *l) {
-    (void)ops;
-    (void)l;
-    return "inputs of each layer";
-}
-
 static infer_result infer__inputs_check(const infer_model *m, infer__layer *l, infer_error *err) {
     static const struct { int slot; const char *name; } need[] = {
         { INFER__W_PER_LAYER_EMBD, "per_layer_token_embd.weight" },
@@ -44,19 +37,8 @@ static infer_result infer__inputs_check(const infer_model *m, infer__layer *l, i
     return INFER_OK;
 }
 
-/* A row that was given as an embedding has no token: it takes those of token 0, as llama.cpp does. */
-static void infer__inputs_padding(infer_context *c, const infer__tensor *y, float scale) {
-    const infer__weight *table = &c->model->w[INFER__W_PER_LAYER_EMBD];
-    int32_t i, j;
-    for (i = 0; i < y->rows; i++) {
-        float *row = infer__row(y, i);
-        if (!c->row_embd[i]) continue;
-        table->type->decode(table->data, row, y->cols);
-        for (j = 0; j < y->cols; j++) row[j] *= scale;
-    }
-}
-
-/* (table[token] * sqrt(n) + norm(x P / sqrt(width))) / sqrt(2), for all layers. */
+/* (table[token] * sqrt(n) + norm(x P / sqrt(width))) / sqrt(2), for all layers. A row that was given as an embedding
+ * has no token: it takes those of token 0, as llama.cpp does. */
 static void infer__inputs_run(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     const infer_model *m = c->model;
     int32_t n = s->x.rows;
@@ -67,8 +49,8 @@ static void infer__inputs_run(infer_context *c, const infer__layer *l, infer__su
     e.y = y;
     e.table = &m->w[INFER__W_PER_LAYER_EMBD];
     e.scale = sqrtf((float)m->hp.n_per_layer);
+    e.pad = 1;
     c->ctx.ops->embed(&c->ctx, &e);
-    infer__inputs_padding(c, &y, e.scale);
     infer__product(c, &s->x, &m->w[INFER__W_PER_LAYER_PROJ], NULL, &p);
     infer__scale_rows(c, 1.0f / sqrtf((float)m->hp.n_embd), &p);
     memset(&norm, 0, sizeof norm);

@@ -25,12 +25,6 @@ static void infer__res_needs(const infer_model *m, const infer__layer *l, infer_
     infer__need_cols(n, m->hp.n_embd + l->index / m->hp.res_every + 2);
 }
 
-static const char *infer__res_lacks(const infer__ops *ops, const infer__layer *l) {
-    (void)ops;
-    (void)l;
-    return "residual attention";
-}
-
 /* x -> what the sublayer reads, which is kept. */
 static void infer__res_run(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     const infer_model *m = c->model;

@@ -70,22 +70,26 @@ static infer_result infer__time_check(const infer_model *m, infer__layer *l, inf
                         (int)lerp->cols, (int)l->wkv.mixed, (int)m->hp.n_embd);
 }
 
-/* A slot's lerps become taps of convolutions; behind them are those of the row before minus the row. */
+/* A slot's lerps become taps of convolutions; behind x's are those of the row before minus the row. */
 static infer_result infer__time_taps(infer_model *m, infer__layer *l, int slot, infer_error *err) {
     infer__weight *w = &l->w[slot];
-    const int32_t n = w->cols;
+    const int32_t n = w->cols, all = slot == INFER__W_TIME_LERP_X ? 2 * n : n;
     const char *removed;
     int32_t i;
-    float *p = w->type ? (float *)infer__arena_alloc(&m->arena, 2 * ((uint64_t)n + 1) * sizeof *p) : NULL;
+    float *p = w->type ? (float *)infer__arena_alloc(&m->arena, 2 * (uint64_t)all * sizeof *p) : NULL;
     if (!w->type) return INFER_OK;
     if (!p) return infer__error(err, INFER_ERR_MEMORY, "no memory for %s", w->name);
     if (w->data) w->type->decode(w->data, p + n, n); /* not when only sizes are asked for */
-    for (i = 0; i <= n; i++) {
-        p[2 * i] = i == n ? 1.0f : w->data ? p[n + i] : 0.0f;
-        p[2 * i + 1] = i == n ? -1.0f : 1.0f - p[2 * i];
+    for (i = 0; i < n; i++) {
+        p[2 * i] = w->data ? p[n + i] : 0.0f;
+        p[2 * i + 1] = 1.0f - p[2 * i];
+    }
+    for (; i < all; i++) {
+        p[2 * i] = 1.0f;
+        p[2 * i + 1] = -1.0f;
     }
     w->type = infer__quant_find(0, &removed); /* F32 */
-    w->rows = n;
+    w->rows = all;
     w->cols = 2;
     w->row_bytes = 2 * sizeof *p;
     if (w->data) w->data = p;
@@ -141,8 +145,10 @@ static int64_t infer__channel_cols(const infer_model *m, const infer__layer *l) 
 }
 
 static const char *infer__rwkv_lacks(const infer__ops *ops, const infer__layer *l) {
-    (void)l;
-    return ops->supports(INFER__OP_WKV, NULL) ? NULL : "RWKV";
+    infer__wkv_args a;
+    memset(&a, 0, sizeof a);
+    a.dim = l->wkv.dim;
+    return ops->supports(INFER__OP_WKV, &a) ? NULL : "RWKV";
 }
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
@@ -214,12 +220,9 @@ static void infer__time_6(infer_context *c, const infer__layer *l, infer__sublay
     infer__weight w, lerp;
     int32_t i;
     infer__time_begin(c, l, s, mixed, &a);
-    infer__mixture(c, s, l->w[INFER__W_TIME_LERP_X], &a.w);
+    infer__mixture(c, s, infer__slice_rows(&l->w[INFER__W_TIME_LERP_X], 0, width), &a.w);
     infer__product_act(c, &a.w, INFER__ACT_TANH, &l->w[INFER__W_TIME_MIX_1], &few);
-    w = infer__slice_rows(&l->w[INFER__W_TIME_LERP_X], width,
-                          width); /* the row before, minus the row: the same for all */
-    w.row_bytes = 0;
-    infer__mixture(c, s, w, &a.w);
+    infer__mixture(c, s, infer__slice_rows(&l->w[INFER__W_TIME_LERP_X], width, width), &a.w); /* the difference */
     for (i = 0; i < 5; i++) {
         part = infer__columns(&few, i * rank, rank);
         w = infer__slice_rows(&l->w[INFER__W_TIME_MIX_2], (int64_t)i * width, width);

@@ -11,64 +11,47 @@
 #define INFER__SLOTS_H
 
 enum {
-    INFER__D_ONE,
-    INFER__D_MODEL,
+    INFER__D_ONE, INFER__D_MODEL,
     INFER__D_QUERY, /* with q_gated that of the gates too */
-    INFER__D_KEY,
-    INFER__D_VALUE,
-    INFER__D_ATT,
-    INFER__D_QKV,
-    INFER__D_FF,
-    INFER__D_HEADS,
-    INFER__D_HEADS_Q,
+    INFER__D_KEY, INFER__D_VALUE, INFER__D_ATT, INFER__D_QKV, INFER__D_FF, INFER__D_HEADS, INFER__D_HEADS_Q,
     INFER__D_HEADS_K, /* one set per head or shared: see infer__head_groups */
-    INFER__D_VOCAB,
-    INFER__D_ANY,
-    INFER__D_EXPERTS,
-    INFER__D_FF_EXPERT,
-    INFER__D_FF_EXPERTS,
+    INFER__D_VOCAB, INFER__D_ANY, INFER__D_EXPERTS,
+    INFER__D_USED, /* experts of a token */
+    INFER__D_FF_EXPERT, INFER__D_FF_EXPERTS,
     INFER__D_FF_EXPERTS_TWO, /* gate and up of each */
     INFER__D_MODEL_EXPERTS, /* of each: what it gives, the model's width or the latent one */
-    INFER__D_EXPERT_IN,
-    INFER__D_FF_SHARED,
+    INFER__D_EXPERT_IN, INFER__D_FF_SHARED,
     INFER__D_FF_GROUP, /* of the expert that a group shares */
-    INFER__D_FF_GROUPS,
-    INFER__D_MODEL_GROUPS,
-    INFER__D_MODEL_3,
-    INFER__D_TAPS,
-    INFER__D_SSM_INNER,
+    INFER__D_FF_GROUPS, INFER__D_MODEL_GROUPS, INFER__D_MODEL_3, INFER__D_TAPS, INFER__D_SSM_INNER,
     INFER__D_SSM_PROJ, /* what ssm_in gives */
     INFER__D_SSM_CONV, /* of it, what the convolution reads */
-    INFER__D_SSM_X,
-    INFER__D_SSM_RANK,
-    INFER__D_SSM_HEADS,
-    INFER__D_SSM_STATE,
-    INFER__D_SSM_DIM,
-    INFER__D_SSM_HEADS_TWO,
-    INFER__D_SSM_A,
+    INFER__D_SSM_X, INFER__D_SSM_RANK, INFER__D_SSM_HEADS, INFER__D_SSM_STATE, INFER__D_SSM_DIM,
+    INFER__D_SSM_HEADS_TWO, INFER__D_SSM_A,
     INFER__D_SSM_DECAYS, /* of a row: of heads, or of each of their keys */
     INFER__D_LATENT, /* these: latent attention. Its rank */
-    INFER__D_LATENT_CACHE,
-    INFER__D_LATENT_ROT,
-    INFER__D_LATENT_Q_RANK,
-    INFER__D_LATENT_QUERY,
+    INFER__D_LATENT_CACHE, INFER__D_LATENT_ROT, INFER__D_LATENT_Q_RANK, INFER__D_LATENT_QUERY,
     INFER__D_LATENT_KEYS, /* rank of each head */
     INFER__D_LATENT_NOPE, /* of a head's key, not rotated */
     INFER__D_LATENT_VALUES,
+    INFER__D_OUT_RANKS, /* these: compressed attention. Of all groups of the output */
+    INFER__D_OUT_GROUP, INFER__D_EVERY,
+    INFER__D_COMPRESS,       /* values of an entry, twice where they overlap */
+    INFER__D_COMPRESS_INDEX, /* of an indexer's */
     INFER__D_LATENT_BOTH, /* of each head: the key's values that are not rotated, and the values */
     INFER__D_ONE_ROW, /* of a matrix */
-    INFER__D_TWO,
     INFER__D_INDEX_QUERY, /* these: an indexer */
-    INFER__D_INDEX_KEY,
-    INFER__D_INDEX_HEADS,
-    INFER__D_PER_LAYER,
+    INFER__D_INDEX_KEY, INFER__D_INDEX_HEADS, INFER__D_PER_LAYER,
     INFER__D_PER_LAYERS, /* of all layers */
-    INFER__D_STREAMS,
-    INFER__D_STREAMS_2,
+    INFER__D_STREAMS, INFER__D_STREAMS_2,
     INFER__D_MODEL_STREAMS, /* of all but the first */
     INFER__D_HYPER, /* these: hyper-connections. Streams */
-    INFER__D_HYPER_TWO,
-    INFER__D_MODEL_HYPER,
+    INFER__D_HYPER_COEFS, /* of a sublayer, */
+    INFER__D_HYPER_SCALES, /* and their scales */
+    INFER__D_MODEL_HYPER, INFER__D_HYPER_RANK, INFER__D_NGRAMS, /* of n-grams: values, taps */ INFER__D_NGRAM_TAPS,
+    INFER__D_INPUT_ROWS, /* of the table of inputs of layers, or of n-grams */
+    INFER__D_SWITCH_RANK, /* these: adapters by token. One, then those of all */
+    INFER__D_SWITCH_RANKS, INFER__D_SWITCH_QUERY, INFER__D_SWITCH_KEY, INFER__D_SWITCH_VALUE, INFER__D_SWITCH_MODEL,
+    INFER__D_SWITCH_FF,
     INFER__D_MODEL_5,        /* from here on: RWKV */
     INFER__D_WKV_KEYS,
     INFER__D_RANK_W, INFER__D_RANK_A, INFER__D_RANK_V, INFER__D_RANK_G, INFER__D_RANK_X, /* as infer__wkv.rank */
@@ -115,7 +98,15 @@ enum {
     W(Q_SCALE,        "blk.%d.attn_q.scale",               ONE,           ONE,       0) /* of a matrix: attn_scales */ \
     W(K_SCALE,        "blk.%d.attn_k.scale",               ONE,           ONE,       0) \
     W(V_SCALE,        "blk.%d.attn_v.scale",               ONE,           ONE,       0) \
-    W(OUT_SCALE,      "blk.%d.attn_output.scale",          ONE,           ONE,       0)
+    W(OUT_SCALE,      "blk.%d.attn_output.scale",          ONE,           ONE,       0) \
+    W(SWITCH_Q_A,     "blk.%d.attn_q.lora_a",              SWITCH_RANKS,  MODEL,     1) /* of adapters: switched.c */ \
+    W(SWITCH_Q_B,     "blk.%d.attn_q.lora_b",              SWITCH_QUERY,  SWITCH_RANK, 1) \
+    W(SWITCH_K_A,     "blk.%d.attn_k.lora_a",              SWITCH_RANKS,  MODEL,     1) \
+    W(SWITCH_K_B,     "blk.%d.attn_k.lora_b",              SWITCH_KEY,    SWITCH_RANK, 1) \
+    W(SWITCH_V_A,     "blk.%d.attn_v.lora_a",              SWITCH_RANKS,  MODEL,     1) \
+    W(SWITCH_V_B,     "blk.%d.attn_v.lora_b",              SWITCH_VALUE,  SWITCH_RANK, 1) \
+    W(SWITCH_OUT_A,   "blk.%d.attn_output.lora_a",         SWITCH_RANKS,  ATT,       1) \
+    W(SWITCH_OUT_B,   "blk.%d.attn_output.lora_b",         SWITCH_MODEL,  SWITCH_RANK, 1)
 
 #define INFER__DENSE_SLOTS(W) \
     W(FFN_GATE,       "blk.%d.ffn_gate.weight",            FF,            MODEL,     0) \
@@ -128,12 +119,19 @@ enum {
     W(FFN_SUB_NORM,   "blk.%d.ffn_sub_norm.weight",        ONE,           FF,        0) /* before down */ \
     W(GATE_SCALE,     "blk.%d.ffn_gate.scale",             ONE,           ONE,       0) /* of a matrix: ffn_scales */ \
     W(UP_SCALE,       "blk.%d.ffn_up.scale",               ONE,           ONE,       0) \
-    W(DOWN_SCALE,     "blk.%d.ffn_down.scale",             ONE,           ONE,       0)
+    W(DOWN_SCALE,     "blk.%d.ffn_down.scale",             ONE,           ONE,       0) \
+    W(SWITCH_GATE_A,  "blk.%d.ffn_gate.lora_a",            SWITCH_RANKS,  MODEL,     1) \
+    W(SWITCH_GATE_B,  "blk.%d.ffn_gate.lora_b",            SWITCH_FF,     SWITCH_RANK, 1) \
+    W(SWITCH_UP_A,    "blk.%d.ffn_up.lora_a",              SWITCH_RANKS,  MODEL,     1) \
+    W(SWITCH_UP_B,    "blk.%d.ffn_up.lora_b",              SWITCH_FF,     SWITCH_RANK, 1) \
+    W(SWITCH_DOWN_A,  "blk.%d.ffn_down.lora_a",            SWITCH_RANKS,  FF,        1) \
+    W(SWITCH_DOWN_B,  "blk.%d.ffn_down.lora_b",            SWITCH_MODEL,  SWITCH_RANK, 1)
 
 #define INFER__MOE_SLOTS(W) \
     W(MOE_ROUTER,     "blk.%d.ffn_gate_inp.weight",        EXPERTS,       MODEL,     0) /* present = experts */ \
     W(MOE_ROUTER_B,   "blk.%d.ffn_gate_inp.bias",          ONE,           EXPERTS,   0) \
     W(MOE_CHOICE_B,   "blk.%d.exp_probs_b.bias",           ONE,           EXPERTS,   0) /* of the choice alone */ \
+    W(MOE_TABLE,      "blk.%d.ffn_gate_tid2eid.weight",    VOCAB,         USED,      0) /* the choice of each id */ \
     W(MOE_GATE,       "blk.%d.ffn_gate_exps.weight",       FF_EXPERTS,    EXPERT_IN, 0) \
     W(MOE_UP,         "blk.%d.ffn_up_exps.weight",         FF_EXPERTS,    EXPERT_IN, 0) \
     W(MOE_GATE_UP,    "blk.%d.ffn_gate_up_exps.weight",    FF_EXPERTS_TWO, EXPERT_IN, 0) /* in place of both */ \
@@ -173,12 +171,29 @@ enum {
 
 /* Before attention and before the FFN: the matrix, what is added to what it gives, and their scales. */
 #define INFER__HYPER_SLOTS(W) \
-    W(HYPER_ATTN,     "blk.%d.hc_attn_fn.weight",          HYPER_TWO,     MODEL_HYPER, 1) \
-    W(HYPER_ATTN_BASE, "blk.%d.hc_attn_base.weight",       ONE,           HYPER_TWO, 1) \
-    W(HYPER_ATTN_SCALE, "blk.%d.hc_attn_scale.weight",     ONE,           TWO,       1) \
-    W(HYPER_FFN,      "blk.%d.hc_ffn_fn.weight",           HYPER_TWO,     MODEL_HYPER, 1) \
-    W(HYPER_FFN_BASE, "blk.%d.hc_ffn_base.weight",         ONE,           HYPER_TWO, 1) \
-    W(HYPER_FFN_SCALE, "blk.%d.hc_ffn_scale.weight",       ONE,           TWO,       1)
+    W(HYPER_ATTN,     "blk.%d.hc_attn_fn.weight",          HYPER_COEFS,   MODEL_HYPER, 1) \
+    W(HYPER_ATTN_BASE, "blk.%d.hc_attn_base.weight",       ONE,           HYPER_COEFS, 1) \
+    W(HYPER_ATTN_SCALE, "blk.%d.hc_attn_scale.weight",     ONE,           HYPER_SCALES, 1) \
+    W(HYPER_FFN,      "blk.%d.hc_ffn_fn.weight",           HYPER_COEFS,   MODEL_HYPER, 1) \
+    W(HYPER_FFN_BASE, "blk.%d.hc_ffn_base.weight",         ONE,           HYPER_COEFS, 1) \
+    W(HYPER_FFN_SCALE, "blk.%d.hc_ffn_scale.weight",       ONE,           HYPER_SCALES, 1)
+
+/* Before attention and before the FFN, of a low rank; n-grams. */
+#define INFER__HYPER_LOW_SLOTS(W) \
+    W(HYPER_LOW_ATTN, "blk.%d.hc_attn_norm.weight",        ONE,           MODEL_HYPER, 1) \
+    W(HYPER_ATTN_DOWN, "blk.%d.hc_attn_down.weight",       HYPER_RANK,    MODEL_HYPER, 1) \
+    W(HYPER_ATTN_UP,  "blk.%d.hc_attn_up.weight",          MODEL_HYPER,   HYPER_RANK, 1) \
+    W(HYPER_ATTN_INJECT, "blk.%d.hc_attn_inject.weight",   HYPER,         MODEL_HYPER, 1) \
+    W(HYPER_LOW_FFN,  "blk.%d.hc_ffn_norm.weight",         ONE,           MODEL_HYPER, 1) \
+    W(HYPER_FFN_DOWN, "blk.%d.hc_ffn_down.weight",         HYPER_RANK,    MODEL_HYPER, 1) \
+    W(HYPER_FFN_UP,   "blk.%d.hc_ffn_up.weight",           MODEL_HYPER,   HYPER_RANK, 1) \
+    W(HYPER_FFN_INJECT, "blk.%d.hc_ffn_inject.weight",     HYPER,         MODEL_HYPER, 1) \
+    W(NGRAM_KEY,      "blk.%d.ple_key.weight",             MODEL_HYPER,   NGRAMS,    1) \
+    W(NGRAM_VALUE,    "blk.%d.ple_value.weight",           MODEL,         NGRAMS,    1) \
+    W(NGRAM_KEY_NORM, "blk.%d.ple_norm_key.weight",        ONE,           MODEL_HYPER, 1) \
+    W(NGRAM_QUERY_NORM, "blk.%d.ple_norm_query.weight",    ONE,           MODEL_HYPER, 1) \
+    W(NGRAM_CONV_NORM, "blk.%d.ple_norm_conv.weight",      ONE,           MODEL_HYPER, 1) \
+    W(NGRAM_TAPS,     "blk.%d.ple_conv1d.weight",          MODEL_HYPER,   NGRAM_TAPS, 1)
 
 #define INFER__LAUREL_SLOTS(W) \
     W(LAUREL_L,       "blk.%d.laurel_l.weight",            ANY,           MODEL,     0) \
@@ -219,6 +234,26 @@ enum {
     W(LATENT_SINKS,   "blk.%d.attn_sinks.weight",          ONE,           HEADS,     0) \
     W(LATENT_GATE,    "blk.%d.attn_gate.weight",           ANY,           MODEL,     0) \
     W(LATENT_OUT,     "blk.%d.attn_output.weight",         MODEL,         LATENT_VALUES, 1)
+
+/* Compressed attention: queries, the key that is also the value, the output; what entries are made of, and those of the
+ * indexer, in the same order. */
+#define INFER__COMPRESSED_SLOTS(W) \
+    W(COMPRESSED_Q_A, "blk.%d.attn_q_a.weight",            LATENT_Q_RANK, MODEL,     1) \
+    W(COMPRESSED_Q_A_NORM, "blk.%d.attn_q_a_norm.weight",  ONE,    LATENT_Q_RANK,    1) \
+    W(COMPRESSED_Q_B, "blk.%d.attn_q_b.weight",            QUERY,  LATENT_Q_RANK,    1) \
+    W(COMPRESSED_KV,  "blk.%d.attn_kv.weight",             KEY,           MODEL,     1) \
+    W(COMPRESSED_KV_NORM, "blk.%d.attn_kv_a_norm.weight",  ONE,           KEY,       1) \
+    W(COMPRESSED_SINKS, "blk.%d.attn_sinks.weight",        ONE,           HEADS,     1) \
+    W(COMPRESSED_OUT_A, "blk.%d.attn_output_a.weight",     OUT_RANKS,     OUT_GROUP, 1) /* a matrix a group of heads */ \
+    W(COMPRESSED_OUT_B, "blk.%d.attn_output_b.weight",     MODEL,         OUT_RANKS, 1) \
+    W(COMPRESS_KV,    "blk.%d.attn_compressor_kv.weight",  COMPRESS,      MODEL,     0) \
+    W(COMPRESS_GATE,  "blk.%d.attn_compressor_gate.weight", COMPRESS,     MODEL,     0) \
+    W(COMPRESS_PLACE, "blk.%d.attn_compressor_ape.weight", EVERY,         COMPRESS,  0) \
+    W(COMPRESS_NORM,  "blk.%d.attn_compressor_norm.weight", ONE,          KEY,       0) \
+    W(COMPRESS_INDEX_KV, "blk.%d.indexer_compressor_kv.weight", COMPRESS_INDEX, MODEL, 0) \
+    W(COMPRESS_INDEX_GATE, "blk.%d.indexer_compressor_gate.weight", COMPRESS_INDEX, MODEL, 0) \
+    W(COMPRESS_INDEX_PLACE, "blk.%d.indexer_compressor_ape.weight", EVERY, COMPRESS_INDEX, 0) \
+    W(COMPRESS_INDEX_NORM, "blk.%d.indexer_compressor_norm.weight", ONE,  INDEX_KEY, 0)
 
 /* Of layers of attention, usual or latent, that choose positions: one of each two, and norms and weights as needed. */
 #define INFER__INDEX_SLOTS(W) \
@@ -298,7 +333,8 @@ enum {
     INFER__NORM_SLOTS(W) INFER__ATTENTION_SLOTS(W) INFER__DENSE_SLOTS(W) INFER__MOE_SLOTS(W) INFER__BESIDE_SLOTS(W) \
     INFER__SHORTCONV_SLOTS(W) INFER__EMBED_SKIP_SLOTS(W) INFER__SSM_SLOTS(W) INFER__LATENT_SLOTS(W) INFER__DELTA_SLOTS(W) \
     INFER__INDEX_SLOTS(W) INFER__TIME_SLOTS(W) INFER__CHANNEL_SLOTS(W) INFER__LIGHTNING_SLOTS(W) \
-    INFER__ALTUP_SLOTS(W) INFER__LAUREL_SLOTS(W) INFER__HYPER_SLOTS(W)
+    INFER__ALTUP_SLOTS(W) INFER__LAUREL_SLOTS(W) INFER__HYPER_SLOTS(W) INFER__COMPRESSED_SLOTS(W) \
+    INFER__HYPER_LOW_SLOTS(W)
 
 #define INFER__MODEL_SLOTS(W) \
     W(TOKEN_EMBD,   "token_embd.weight",        VOCAB, MODEL,    1) \
@@ -314,7 +350,10 @@ enum {
     W(OUT_HYPER,    "output_hc_fn.weight",      HYPER, MODEL_HYPER, 0) \
     W(OUT_HYPER_BASE, "output_hc_base.weight",  ONE,   HYPER,    0) \
     W(OUT_HYPER_SCALE, "output_hc_scale.weight", ONE,  ONE,      0) \
-    W(PER_LAYER_EMBD, "per_layer_token_embd.weight", VOCAB, PER_LAYERS, 0) \
+    W(OUT_HYPER_NORM, "output_hc_norm.weight",  ONE,   MODEL_HYPER, 0) \
+    W(OUT_HYPER_DOWN, "output_hc_down.weight",  HYPER_RANK, MODEL_HYPER, 0) \
+    W(OUT_HYPER_UP, "output_hc_up.weight",      MODEL_HYPER, HYPER_RANK, 0) \
+    W(PER_LAYER_EMBD, "per_layer_token_embd.weight", INPUT_ROWS, PER_LAYERS, 0) \
     W(PER_LAYER_PROJ, "per_layer_model_proj.weight", PER_LAYERS, MODEL, 0) \
     W(PER_LAYER_NORM, "per_layer_proj_norm.weight", ONE, PER_LAYER, 0) \
     W(ALTUP_PROJ,   "altup_proj.weight",        MODEL_STREAMS, MODEL, 0) \

@@ -12,12 +12,15 @@
  * Rules: knows ops, storage types and programs, no models and no files. A device that hangs is not seen.
  * Start: infer__gpu_check, then INFER__PROBES.
  */
-#include "gpu.h"
+#include "../gpu.h"
 
 #ifndef INFER_NO_GPU
 
 #define INFER__PROBE_ROUNDING 2e-6 /* of the size of a sum's terms */
 #define INFER__PROBE_BAD 1e30      /* the error of a result that is not a number */
+/* Of x as float, as halves, as BF16: 2^-11, 2^-9 of the terms. */
+static const double INFER__PROBE_LIMITS[] = {INFER__PROBE_ROUNDING, 1e-3, 2e-3};
+static const double INFER__PROBE_NMSES[] = {0, 1e-5, 1e-4};
 
 enum {
     INFER__PROBE_ROWS = 144, /* of a pass, at most */
@@ -164,6 +167,28 @@ static infer__weight infer__probe_weight(infer__prober *k, const infer__quant *q
 }
 static infer__weight infer__probe_vector(infer__prober *k, int32_t n) {
     return infer__probe_weight(k, infer__quant_find(0, NULL), 1, n);
+}
+
+/* Frequencies, 2 sets of half pairs: on the CPU and, in turns as sums of two floats, on the device. 0: no memory. */
+static int infer__probe_freq(infer__prober *k, int32_t half, float *host, infer__buf *cpu, infer__buf *gpu) {
+    float turns[4 * INFER__PROBE_HALF];
+    double angle = 1;
+    int32_t i;
+    for (i = 0; i < 2 * half; i++, angle *= 0.7) {
+        double t;
+        if (i == half) angle = 0.25;
+        host[i] = (float)angle;
+        t = (double)host[i] / (2 * 3.14159265358979323846);
+        turns[2 * i] = (float)t;
+        turns[2 * i + 1] = (float)(t - (double)turns[2 * i]);
+    }
+    memset(cpu, 0, sizeof *cpu);
+    cpu->host = host;
+    cpu->bytes = 2 * (uint64_t)half * sizeof *host;
+    if (!k->side[1].ops->alloc(&k->side[1], gpu, 2 * cpu->bytes)) return 0;
+    k->side[1].ops->upload(&k->side[1], gpu, 0, turns, gpu->bytes);
+    k->side[1].ops->sync(&k->side[1]);
+    return 1;
 }
 
 /* A pass of n rows, at positions 0, 1, .. of sequence 0. */

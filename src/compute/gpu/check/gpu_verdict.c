@@ -7,7 +7,7 @@
  *        not malice: who writes the cache is trusted, as with programs.
  * Start: infer__gpu_judge.
  */
-#include "gpu.h"
+#include "../gpu.h"
 
 #ifndef INFER_NO_GPU
 

@@ -5,7 +5,7 @@
  *        needs a case here: tests/test_gpu_check.c finds the kernels of kernels/kernels.def that no case launches.
  * Start: INFER__PROBES.
  */
-#include "gpu.h"
+#include "../gpu.h"
 
 #ifndef INFER_NO_GPU
 
@@ -59,7 +59,8 @@ static void infer__probe_norm(infer__prober *k) {
 /* y = act(x), times up, divided: 257 values a row are more than a group has. */
 static void infer__probe_act(infer__prober *k) {
     static const char *const names[] = {"SiLU", "GELU (tanh)", "GELU (erf)", "ReLU", "ReLU^2", "sigmoid", "tanh",
-                                        "GELU (sigmoid)", "softplus", "", "linear"};
+                                        "GELU (sigmoid)", "softplus", "xIELU", "linear"};
+    static const float xielu[4] = {0.8f, 0.6f, 0.5f, -1e-6f};
     infer__act_args a;
     infer__weight divide;
     infer__tensor x, up, y;
@@ -67,7 +68,7 @@ static void infer__probe_act(infer__prober *k) {
     float *v;
     for (kind = 0; kind <= INFER__ACT_LINEAR; kind++)
         for (with = 0; with < 4; with++) {
-            if (kind == INFER__ACT_XIELU || !infer__probe_has(k->uses->acts, kind) || !infer__probe_new(k)) continue;
+            if (!infer__probe_has(k->uses->acts, kind) || !infer__probe_new(k)) continue;
             x = infer__probe_tensor(k, 2, 257, 1, 2);
             up = infer__probe_tensor(k, 2, 257, 0, 3);
             y = infer__probe_tensor(k, 2, 257, 2, 0);
@@ -82,13 +83,18 @@ static void infer__probe_act(infer__prober *k) {
             for (i = 0; i < 2; i++) /* 0.5 x (1 + erf x) is a difference: measured by x */
                 for (j = 0; j < 257; j++) {
                     float t = 1 + fabsf(infer__row(&x, i)[j]);
-                    k->sizes[i * 257 + j] = 2 * (kind == INFER__ACT_RELU2 ? t * t : t);
+                    k->sizes[i * 257 + j] = 2 * (kind == INFER__ACT_RELU2 || kind == INFER__ACT_XIELU ? t * t : t);
                 }
             memset(&a, 0, sizeof a);
             a.kind = kind;
             a.divide = with & 2 ? &divide : NULL;
             a.limit = kind == INFER__ACT_GELU_SIGMOID && with & 1 ? 7.0f : 0.0f; /* as experts of gpt-oss */
             a.up_add = a.limit > 0 ? 1.0f : 0.0f;
+            if (kind == INFER__ACT_SILU && with == 3) { /* Step 3.5 */
+                a.limit = 4;
+                a.limit_after = 1;
+            }
+            memcpy(a.xielu, xielu, sizeof a.xielu);
             infer__probe_send(k);
             for (g = 0; g < 2; g++) {
                 a.x = infer__probe_on(k, &x, g);
@@ -163,28 +169,6 @@ static void infer__probe_get_rows(infer__prober *k) {
     infer__probe_fetch(k); /* the same bits */
     k->limit = INFER__PROBE_ROUNDING;
     infer__probe_end(k, "3 of 7 rows of 259");
-}
-
-/* Frequencies, 2 sets of half pairs: on the CPU and, in turns as sums of two floats, on the device. 0: no memory. */
-static int infer__probe_freq(infer__prober *k, int32_t half, float *host, infer__buf *cpu, infer__buf *gpu) {
-    float turns[4 * INFER__PROBE_HALF];
-    double angle = 1;
-    int32_t i;
-    for (i = 0; i < 2 * half; i++, angle *= 0.7) {
-        double t;
-        if (i == half) angle = 0.25;
-        host[i] = (float)angle;
-        t = (double)host[i] / (2 * 3.14159265358979323846);
-        turns[2 * i] = (float)t;
-        turns[2 * i + 1] = (float)(t - (double)turns[2 * i]);
-    }
-    memset(cpu, 0, sizeof *cpu);
-    cpu->host = host;
-    cpu->bytes = 2 * (uint64_t)half * sizeof *host;
-    if (!k->side[1].ops->alloc(&k->side[1], gpu, 2 * cpu->bytes)) return 0;
-    k->side[1].ops->upload(&k->side[1], gpu, 0, turns, gpu->bytes);
-    k->side[1].ops->sync(&k->side[1]);
-    return 1;
 }
 
 static void infer__probe_rope(infer__prober *k) {
@@ -265,8 +249,6 @@ static int infer__probe_halves(const infer__prober *k, const infer__weight *w, i
     if (n <= INFER__GPU_FEW || !infer__gpu_has_mma(c, w, rows_of_x)) return 0;
     return w->type->id == INFER__GPU_BF16 ? 2 : 1;
 }
-static const double INFER__PROBE_LIMITS[] = {INFER__PROBE_ROUNDING, 1e-3, 2e-3}; /* 2^-11, 2^-9 of the terms */
-static const double INFER__PROBE_NMSES[] = {0, 1e-5, 1e-4};
 
 /* The CPU rounds x to 8 bits where the device does, and nowhere else. */
 static void infer__probe_as(infer__prober *k, const infer__weight *w, int32_t n, int32_t rows_of_x) {
@@ -484,218 +466,6 @@ static void infer__probe_experts(infer__prober *k) {
     for (i = 0; i < INFER__COUNT(INFER__PROBE_EXPERTS); i++) infer__probe_experts_case(k, &INFER__PROBE_EXPERTS[i]);
 }
 
-/* ---- programs of cache types ------------------------------------------------------------------------------------- */
-
-/* Two sequences of INFER__PROBE_LEN positions in pages of a cache on each side. */
-typedef struct infer__probe_cache {
-    infer__kv_buf k[2], v[2]; /* on the CPU, on the device */
-    infer__gpu_heads h;
-    int32_t pages;
-    uint8_t *bytes; /* what came back, and the CPU's keys as rows */
-} infer__probe_cache;
-
-static int infer__probe_cache_alloc(infer__prober *k, infer__probe_cache *o) {
-    uint64_t slots, kb, vb;
-    int32_t g;
-    o->pages = 2 * ((INFER__PROBE_LEN + INFER__PAGE - 1) / INFER__PAGE);
-    slots = (uint64_t)o->pages * INFER__PAGE * (uint64_t)o->h.n_head_kv;
-    kb = slots * infer__kv_bytes(k->side[1].kv_type, o->h.dim_k);
-    vb = slots * infer__kv_bytes(k->side[1].kv_type, o->h.dim_v);
-    for (g = 0; g < 2; g++) {
-        o->k[g].type = o->v[g].type = k->side[1].kv_type;
-        if (!k->side[g].ops->alloc(&k->side[g], &o->k[g].buf, kb)) return 0;
-        if (!k->side[g].ops->alloc(&k->side[g], &o->v[g].buf, vb)) return 0;
-    }
-    o->bytes = (uint8_t *)infer__alloc(k->mem, 2 * INFER__MAX(kb, vb));
-    if (!o->bytes) return 0;
-    memset(o->k[0].buf.host, 0xff, (size_t)kb); /* NaN: what was not stored must not be read */
-    memset(o->v[0].buf.host, 0xff, (size_t)vb);
-    k->side[1].ops->upload(&k->side[1], &o->k[1].buf, 0, o->k[0].buf.host, kb);
-    k->side[1].ops->upload(&k->side[1], &o->v[1].buf, 0, o->v[0].buf.host, vb);
-    k->side[1].ops->sync(&k->side[1]);
-    return 1;
-}
-
-static void infer__probe_cache_free(infer__prober *k, infer__probe_cache *o) {
-    int32_t g;
-    for (g = 0; g < 2; g++) {
-        k->side[g].ops->release(&k->side[g], &o->k[g].buf);
-        k->side[g].ops->release(&k->side[g], &o->v[g].buf);
-    }
-    infer__free(k->mem, o->bytes);
-}
-
-/* The device's cache against the CPU's, which has keys turned: the same bits. */
-static void infer__probe_cache_same(infer__prober *k, infer__probe_cache *o) {
-    infer__ctx *c = &k->side[1];
-    uint64_t kb = o->k[0].buf.bytes, vb = o->v[0].buf.bytes, page = kb / (uint64_t)o->pages;
-    uint8_t *rows = o->bytes + INFER__MAX(kb, vb);
-    int32_t i;
-    c->ops->download(c, &o->k[1].buf, 0, o->bytes, kb);
-    c->ops->sync(c);
-    for (i = 0; i < o->pages; i++)
-        infer__kv_turn(o->k[0].type, o->h.n_head_kv, o->h.dim_k, (uint8_t *)o->k[0].buf.host + (uint64_t)i * page,
-                       rows + (uint64_t)i * page, 1);
-    k->limit = INFER__PROBE_ROUNDING;
-    if (infer__ok(c) && memcmp(o->bytes, rows, (size_t)kb) != 0) k->other_bits = 1;
-    c->ops->download(c, &o->v[1].buf, 0, o->bytes, vb);
-    c->ops->sync(c);
-    if (infer__ok(c) && memcmp(o->bytes, o->v[0].buf.host, (size_t)vb) != 0) k->other_bits = 1;
-}
-
-/* n rows from position `first` on, of both sequences in turn (each 0), or of the first one. */
-static void infer__probe_places(infer__prober *k, int32_t n, int32_t first, int both) {
-    int32_t i;
-    infer__probe_pass(k, n);
-    for (i = 0; i < n; i++) {
-        k->side[0].pass.pos[i] = first + (both ? i / 2 : i);
-        k->side[0].pass.seq[i] = both ? i % 2 : 0;
-    }
-}
-
-/* Rows of keys and values into the cache; rope: rotated on the way, with queries, which come back. */
-static void infer__probe_store(infer__prober *k, infer__probe_cache *o, int32_t n, int32_t first, int both, int rope) {
-    const infer__gpu_heads *h = &o->h;
-    float host[2 * INFER__PROBE_HALF];
-    infer__kv_store_args a;
-    infer__rope_args rq, rk;
-    infer__tensor kt, vt, q;
-    infer__buf freq[2];
-    int32_t g, half = INFER__MIN(h->dim_k / 2, INFER__PROBE_HALF);
-    if (!infer__probe_new(k) || (rope && half == 0)) return;
-    kt = infer__probe_tensor(k, n, h->n_head_kv * h->dim_k, 3, 1);
-    vt = infer__probe_tensor(k, n, h->n_head_kv * h->dim_v, 0, 2);
-    q = infer__probe_tensor(k, rope ? n : 1, h->n_head * h->dim_k, 1, 0);
-    infer__probe_places(k, n, first, both);
-    memset(&a, 0, sizeof a);
-    memset(&rq, 0, sizeof rq);
-    if (rope && !infer__probe_freq(k, half, host, &freq[0], &freq[1])) rope = 0;
-    infer__probe_send(k);
-    a.n_head = h->n_head_kv;
-    a.dim_k = h->dim_k;
-    a.dim_v = h->dim_v;
-    rq.n_head = h->n_head;
-    rq.dim = h->dim_k;
-    rq.n_rot = 2 * half;
-    rq.kind = h->rope;
-    rq.scale = 1.25f;
-    rk = rq;
-    rk.n_head = h->n_head_kv;
-    for (g = 0; g < 2; g++) {
-        a.k = rk.x = infer__probe_on(k, &kt, g);
-        a.v = infer__probe_on(k, &vt, g);
-        rq.x = infer__probe_on(k, &q, g);
-        a.k_cache = &o->k[g];
-        a.v_cache = h->shared ? NULL : &o->v[g];
-        rq.freq = rk.freq = &freq[g];
-        a.rope_q = rope ? &rq : NULL;
-        a.rope_k = rope ? &rk : NULL;
-        infer__kv_store(&k->side[g], &a);
-    }
-    infer__probe_fetch(k);
-    if (rope) {
-        k->side[1].ops->release(&k->side[1], &freq[1]);
-        infer__probe_near(k, &q, 1, NULL, INFER__PROBE_ROUNDING, 0);
-        infer__probe_ignore(k, &kt);
-    } else {
-        infer__probe_cache_same(k, o);
-    }
-    infer__probe_end(k, "%d rows, %d heads of %d and %d%s", (int)n, (int)h->n_head_kv, (int)h->dim_k, (int)h->dim_v,
-                     rope ? ", rotated" : "");
-}
-
-static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t n, int32_t first, int both,
-                                double nmse) {
-    const infer__gpu_heads *h = &o->h;
-    infer__attention_args a;
-    infer__weight sinks;
-    infer__tensor q, y;
-    double limit = nmse > 0 ? 0.1 : INFER__PROBE_ROUNDING;
-    int32_t g;
-    if (!infer__probe_new(k)) return;
-    q = infer__probe_tensor(k, n, h->n_head * h->dim_k, 1, 0);
-    y = infer__probe_tensor(k, n, h->n_head * h->dim_v, 2, 5);
-    sinks = infer__probe_vector(k, h->n_head);
-    infer__probe_places(k, n, first, both);
-    memset(&a, 0, sizeof a);
-    a.n_head = h->n_head;
-    a.n_head_kv = h->n_head_kv;
-    a.dim_k = h->dim_k;
-    a.dim_v = h->dim_v;
-    a.window = h->window ? 33 : 0;
-    a.scale = h->scale;
-    a.softcap = h->softcap;
-    a.max_bias = h->max_bias;
-    a.temp_scale = h->temp_scale;
-    a.temp_floor = 32;
-    a.temp_offset = 20;
-    a.sinks = h->sinks ? &sinks : NULL;
-    a.k_cache = &o->k[1];
-    a.v_cache = h->shared ? &o->k[1] : &o->v[1];
-    infer__probe_send(k);
-    if (infer__gpu_attention_tiled(&k->side[1]) && infer__gpu_flash_kernel(&k->side[1], &a) >= 0) {
-        const int halves = o->k[1].type == INFER_KV_BF16 ? 2 : 1;
-        limit = INFER__PROBE_LIMITS[halves];
-        nmse = INFER__PROBE_NMSES[halves];
-    }
-    for (g = 0; g < 2; g++) {
-        a.q = infer__probe_on(k, &q, g);
-        a.y = infer__probe_on(k, &y, g);
-        a.k_cache = &o->k[g];
-        a.v_cache = h->shared ? &o->k[g] : &o->v[g];
-        k->side[g].ops->attention(&k->side[g], &a);
-    }
-    infer__probe_fetch(k);
-    infer__probe_near(k, &y, 1, NULL, limit, nmse);
-    infer__probe_end(k, "%d rows, %d of %d heads of %d and %d, %d positions%s%s%s%s%s", (int)n, (int)h->n_head,
-                     (int)h->n_head_kv, (int)h->dim_k, (int)h->dim_v, (int)(first + (both ? (n + 1) / 2 : n)),
-                     h->window ? ", window 33" : "", h->softcap > 0 ? ", soft-capped" : "",
-                     h->max_bias > 0 ? ", ALiBi" : "", h->sinks ? ", sinks" : "", h->shared ? ", shared" : "");
-}
-
-/* A tile of neighbours: on tensor cores, where the device has them, in one part and in two; and as float. */
-static void infer__probe_tile(infer__prober *k, infer__probe_cache *o) {
-    const int32_t n = INFER__MAX(o->h.dim_k, o->h.dim_v) > 128 ? 11 : 35, first = INFER__PROBE_LEN - n;
-    infer__ctx *c = &k->side[1];
-    const int exact = c->exact;
-    if (k->uses->exact & 1 && infer__gpu_find(c->run, INFER__MODULE_FLASH, o->k[1].type)) {
-        infer__probe_attend(k, o, n, first, 0, 0);
-        c->run->flash_parts = 2;
-        infer__probe_attend(k, o, n, first, 0, 0);
-        c->run->flash_parts = 0;
-        if (!(k->uses->exact & 2)) return;
-    }
-    c->exact = 1;
-    infer__probe_attend(k, o, n, first, 0, 0);
-    c->exact = exact;
-}
-
-/* Store, then attention: few rows in one part, in several, a tile of neighbours; then with rotated keys. */
-static void infer__probe_heads(infer__prober *k, const infer__gpu_heads *h) {
-    infer__probe_cache o;
-    memset(&o, 0, sizeof o);
-    o.h = *h;
-    if (k->over) return;
-    if (infer__probe_new(k) && infer__probe_cache_alloc(k, &o)) {
-        infer__probe_store(k, &o, 2 * INFER__PROBE_LEN, 0, 1, 0);
-        infer__probe_attend(k, &o, 3, 20, 1, 0);
-        infer__probe_attend(k, &o, 3, INFER__PROBE_LEN - 2, 1, 0);
-        infer__probe_tile(k, &o);
-        if (h->rope != INFER__ROPE_NONE) { /* a last digit of a key may round to the neighbour */
-            infer__probe_store(k, &o, 4, 30, 1, 1);
-            infer__probe_attend(k, &o, 3, INFER__PROBE_LEN - 2, 1, 1e-4);
-        }
-    } else if (!k->over) {
-        infer__probe_end(k, "a cache of %d positions", 2 * (int)INFER__PROBE_LEN);
-    }
-    infer__probe_cache_free(k, &o);
-}
-
-static void infer__probe_attention(infer__prober *k) {
-    int32_t i;
-    for (i = 0; i < k->uses->n_heads; i++) infer__probe_heads(k, &k->uses->heads[i]);
-}
-
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static const struct infer__probe_op {
@@ -715,6 +485,9 @@ static const struct infer__probe_op {
     {"convolution", INFER__MODULE_BASE, INFER__USE_CONV, 0, infer__probe_conv},
     {"state space", INFER__MODULE_BASE, INFER__USE_SSM, 0, infer__probe_ssm},
     {"delta rule", INFER__MODULE_BASE, INFER__USE_DELTA, 0, infer__probe_delta},
+    {"decays of keys", INFER__MODULE_BASE, INFER__USE_KEYS, 0, infer__probe_keys},
+    {"RWKV", INFER__MODULE_BASE, INFER__USE_WKV, 0, infer__probe_wkv},
+    {"streams", INFER__MODULE_BASE, INFER__USE_STREAMS, 0, infer__probe_streams},
     {"router", INFER__MODULE_BASE, INFER__USE_EXPERTS, 0, infer__probe_route},
     {"biases of experts", INFER__MODULE_BASE, INFER__USE_EXPERTS, 0, infer__probe_moe_bias},
     {"embedding", INFER__MODULE_TYPE, INFER__USE_TABLE, 0, infer__probe_embed},
@@ -722,6 +495,8 @@ static const struct infer__probe_op {
     {"many rows", INFER__MODULE_TYPE, INFER__USE_MATRIX, 1, infer__probe_many},
     {"experts", INFER__MODULE_TYPE, INFER__USE_EXPERTS, 1, infer__probe_experts},
     {"attention", INFER__MODULE_KV, 0, 1, infer__probe_attention},
+    {"lists of positions", INFER__MODULE_KV, INFER__USE_LISTS, 0, infer__probe_lists},
+    {"entries", INFER__MODULE_KV, INFER__USE_LISTS, 0, infer__probe_entries},
 };
 
 /* A row is over: tell it. The first that is not ok is what the whole check says. */
@@ -835,6 +610,8 @@ static infer_result infer__probe_open(infer__prober *k, int32_t kv_type, infer_e
     n.n_expert = 4;
     n.n_used = 3;
     n.sum_cols = 70;
+    n.index_sets = 2;
+    n.head = INFER__MAX_HEAD_DIM;
     if (!cpu->ops->prepare(cpu, &n))
         return infer__error(err, INFER_ERR_MEMORY, "no memory to check a GPU");
     return gpu->ops->prepare(gpu, &n) ? INFER_OK
@@ -903,7 +680,7 @@ static infer_result infer__probe_run(infer__prober *k, infer_error *err) {
         r = infer__probe_open(k, kv, &why);
         if (!r && first) infer__probe_types(k);
         if (!r) first = 0;
-        if (!r) infer__probe_program(k, infer__gpu_module(INFER__MODULE_KV, kv), 0);
+        if (!r) infer__probe_program(k, infer__gpu_module(INFER__MODULE_KV, kv), k->uses->cells);
         infer__probe_close(k);
         if (!r) continue;
         if (!k->tell || r == INFER_ERR_MEMORY || infer__gpu_has_program(k->gpu, INFER__MODULE_KV, kv))
@@ -956,7 +733,8 @@ static void infer__gpu_uses_all(infer__gpu_uses *u) {
     u->norms = 3;
     u->acts = ((1u << INFER__ACTS) - 1) | 1u << INFER__ACT_LINEAR;
     u->ropes = 1u << INFER__ROPE_PAIRS | 1u << INFER__ROPE_HALVES;
-    u->cells = INFER__USE_CONV | INFER__USE_SSM | INFER__USE_DELTA;
+    u->cells = INFER__USE_CONV | INFER__USE_SSM | INFER__USE_DELTA | INFER__USE_STREAMS | INFER__USE_KEYS |
+               INFER__USE_WKV | INFER__USE_LISTS;
     u->n_expert = 65;
     u->n_used = 4;
     memcpy(u->heads, heads, sizeof heads);

@@ -1,7 +1,7 @@
 /* gpu_check_moe.c: kernels of experts beside the CPU's ops: the router's choice, biases. Products are with the others,
  * in gpu_check_ops.c, which has the table.
  */
-#include "gpu.h"
+#include "../gpu.h"
 
 #ifndef INFER_NO_GPU
 
@@ -9,11 +9,12 @@
 static void infer__probe_route(infer__prober *k) {
     static const struct { int8_t score, bias, groups, normalise; } cases[] = {
         {INFER__SCORE_SOFTMAX, 0, 0, 0},      {INFER__SCORE_SOFTMAX, 0, 0, 1}, {INFER__SCORE_SIGMOID, 1, 0, 1},
-        {INFER__SCORE_SQRT_SOFTPLUS, 1, 0, 0}, {INFER__SCORE_SIGMOID, 1, 1, 1}, {INFER__SCORE_SOFTMAX, 1, 1, 0}};
+        {INFER__SCORE_SQRT_SOFTPLUS, 1, 0, 0}, {INFER__SCORE_SIGMOID, 1, 1, 1}, {INFER__SCORE_SOFTMAX, 1, 1, 0},
+        {INFER__SCORE_SPARSEMIXER, 0, 0, 0}};
     const int32_t given = INFER__MIN(INFER__MAX(k->uses->n_expert, 1), INFER__MAX_EXPERTS);
     infer__moe_route_args a;
     infer__router r;
-    infer__weight bias;
+    infer__weight bias, scales, table;
     infer__tensor x, ids, weights;
     int32_t j, g, n;
     float place;
@@ -40,6 +41,7 @@ static void infer__probe_route(infer__prober *k) {
         ids = infer__probe_tensor(k, 3, r.n_used, 1, 3);
         weights = infer__probe_tensor(k, 3, r.n_used, 0, 2);
         bias = infer__probe_vector(k, r.n_expert);
+        scales = infer__probe_vector(k, r.n_expert);
         for (j = 0; j < r.n_expert; j++) { /* the last row is all equal, others have equal ones */
             infer__row(&x, 2)[j] = 3;
             if (j % 7 == 3) infer__row(&x, 0)[j] = 0.9f;
@@ -47,8 +49,15 @@ static void infer__probe_route(infer__prober *k) {
             place = (float)((j * 37 + 5) % r.n_expert);
             ((float *)((char *)k->at[0].host + bias.offset))[j] = place * (4 + 0.0137f * place);
         }
+        infer__probe_pass(k, 3);
+        k->side[0].pass.ids[1] = -1; /* with a table the others have their experts there */
+        table = infer__probe_weight(k, infer__quant_find(INFER__GPU_I32, NULL), 1, r.n_used);
+        for (j = 0; j < r.n_used; j++)
+            ((int32_t *)((char *)k->at[0].host + table.offset))[j] = (j * 5 + 2) % r.n_expert;
+        a.table = i == 1 || i == 3 ? &table : NULL;
         a.router = &r;
         a.bias = cases[i].bias ? &bias : NULL;
+        a.scales = i % 2 ? &scales : NULL;
         infer__probe_send(k);
         for (g = 0; g < 2; g++) {
             a.x = infer__probe_on(k, &x, g);
@@ -58,8 +67,9 @@ static void infer__probe_route(infer__prober *k) {
         }
         infer__probe_fetch(k);
         infer__probe_near(k, &weights, 0.5, NULL, INFER__PROBE_ROUNDING, 0);
-        infer__probe_end(k, "3 rows, %d of %d experts%s%s", (int)r.n_used, (int)r.n_expert,
-                         cases[i].bias ? ", biased" : "", cases[i].groups ? ", 3 of 5 groups" : "");
+        infer__probe_end(k, "3 rows, %d of %d experts%s%s%s%s", (int)r.n_used, (int)r.n_expert,
+                         cases[i].bias ? ", biased" : "", cases[i].groups ? ", 3 of 5 groups" : "",
+                         a.scales ? ", scaled" : "", a.table ? ", by id" : "");
     }
 }
 
