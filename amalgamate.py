@@ -14,7 +14,9 @@ The rules, all of them:
   4. Every part stands between /*** begin PATH ***/ and /*** end PATH ***/, the latter only where no other part begins.
   5. LICENSE ends the file, as a comment. No time stamp: the same sources give the same bytes.
   6. Every file in src/ must be reached from the spine.
-  7. kernels_embed.h, which tools/embed_kernels.py makes of kernels/, is a part like those in src/.
+  7. What stands behind a line "/* ---- data: last in infer.h ---- */" comes last, before base/epilogue.h: some compilers
+     lose debug information behind line 65,535, which data does not need.
+  8. kernels_embed.h, which tools/embed_kernels.py makes of kernels/, is a part like those in src/.
 """
 import argparse, hashlib, os, re, sys
 
@@ -22,6 +24,8 @@ ROOT = os.path.dirname(os.path.abspath(__file__))
 SPINE, API = "src/infer_all.c", "src/api.h"
 QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 SYSTEM = re.compile(r'^\s*#\s*include\s+<([^>]+)>')
+DATA, LAST = "/* ---- data: last in infer.h ---- */", "src/base/epilogue.h"
+MOST = 65535
 OPENS, CLOSES = re.compile(r'^\s*#\s*if'), re.compile(r'^\s*#\s*endif')
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|/\*|//')
 
@@ -70,6 +74,8 @@ class Amalgam:
         self.stack = []
         self.system = set() # system headers included unconditionally so far
         self.out = []
+        self.code_ends = 0  # lines of `out` before the data
+        self.last = []      # (path, data) of the parts whose data comes last
 
     def line(self, number, path):
         if self.line_directives:
@@ -79,6 +85,12 @@ class Amalgam:
         text = read(path)
         self.done[path] = text
         self.stack.append(path)
+        if path == LAST:
+            self.data_last()
+        if DATA in text: # the guard ends behind the data
+            text, data = text.split(DATA)
+            self.last.append((path, data.rstrip().removesuffix("#endif").strip()))
+            text += "#endif\n"
         lines = list(code_lines(text))
         directives = [n for n, (line, is_code) in enumerate(lines, 1) if is_code and line.lstrip().startswith("#")]
         guard = guard_of(text)
@@ -108,6 +120,11 @@ class Amalgam:
                 self.out.append(line)
         self.out.append("/*** end %s ***/" % path)
         self.stack.pop()
+
+    def data_last(self):
+        self.code_ends = len(self.out)
+        for path, data in self.last:
+            self.out += ["/*** begin %s: data ***/" % path, *data.split("\n"), "/*** end %s: data ***/" % path]
 
     def include(self, path, number, name):
         target = os.path.normpath(os.path.join(os.path.dirname(path), name)).replace(os.sep, "/")
@@ -140,6 +157,8 @@ def build(line_directives=False):
     a.emit(API)
     header = a.take()
     a.emit(SPINE)
+    if sum(text.count("\n") + 1 for text in [header] + a.out[:a.code_ends]) > MOST:
+        fail("the code of infer.h goes on behind line %d" % MOST, "Move data to the end (rule 7), or write less")
     implementation = a.take()
     for path in unreached(a.done):
         fail("%s is not reached from %s" % (path, SPINE), "Add a line for it there, or delete it")

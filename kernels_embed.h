@@ -174,6 +174,19 @@ static const infer__kernel_row INFER__KERNELS[] = {
 };
 #undef INFER__K
 
+enum { INFER__MODULE_COUNT = 119, INFER__MODULE_FILES = 14 /* of a module, at most */ };
+enum { INFER__PTX_CUDA = 9000 }; /* version of CUDA whose drivers take the PTX of generic programs first */
+
+/* Rows of the tables below, and texts: of sources, and of blocks of PTX. */
+static const infer__module_row *infer__module_at(int32_t module);
+static const infer__kernel_text *infer__kernel_file(int32_t file);
+#ifndef INFER_NO_CUDA
+static const infer__kernel_text *infer__ptx_block(int32_t block);
+static const infer__ptx_row *infer__ptx_at(int32_t module);
+#endif
+
+/* ---- data: last in infer.h ---- */
+#ifndef INFER_NO_GPU
 static const char *const infer__text_dialect_h[] = { "#$teEyUv7#T007v4WVD3G+ZMc^|nCu6,_pd+gs-6[{qty64Gurjh7:,f-4,ce=0o9eCK>R)ATOuxpph9dtAF=):&w[AKB+AwG,FMulmJNBMQC9J]5l+)52BsTOrL.JGYhEBwMWy#05[p8W+F~dkpB;(p_Dros:w&f97hSbjJ6A_V~h(D};s.J4&^35Nwm#9NMSxj[v.]Rk563,Wa[Ue;#oZCKIZ~o|3V(iPY&z,gCC]bqS~M6y((Nl[3tJZ6E#Rta,NMxJMhWUa4-KQ~}_=PN[T,jm_;BUk4K8Xq0BqzKUmj&+L}Yy5B[4RaeJ#UqL#UeIEj|V8#jRj{F6FBG6FpNeP@fAN88jkPQ18#DY2-:,J}#n#agj-^PG6j6vLm8{oJbt-ytK74eaF$QIgpU:BfdA]Xk;O_mYpY4}-ssIjXm+DeYNYh@+|qikuMVH1K:<eM]R5xmWWx16VdTS0ohJaTU->+0AhmKY~)w;KsPwb7bIn:23+2Mbe8[E1d-y:@oeGNKo9-GVfrgh(&aT1F0UQR4D4d#)gCeYHF8,TOj6ZXTl]wBzlyWqlRW93[|hg9|;#sZx}DM36m$(]L=,C^9_NK<uZzKf6Zx0flh1vycIky{;9.uh)I@aCJ;L>XVnky]udnI7{HZ+2#fB3#oSh7hFFIUF}I:DFT~7dL<3gbL{]::7i4WPMY$,,QOat9c9yns,:X6e7-D3JRX1I<JaH7&Q(9^]oV])+zSV,o^~b9r=HY=)Sc|xgt4MXB]+vM&Awy1N,rLbr~:Z,jTi@Ly>HU7QhgS4)&-^-)0~rAqgy}qOosCP$^uV^3RQTfQ<Jw};X^oM|98rNp-_5fYBx2~n_Xt_z(Y85e{8~)ccAXjk2DY+(>;p5vc}IcoRP3&VT1NKBXUj<@x=fDAc5LtLH~=xDBj5^G8RKMB:(<k=p5{RCp0[&b}BQ{QYbLnFnyQ^ymUjEYr[(zg-m#YShUMEEYl3D[la#]W1KGCF.WJ3<E0c<uKGRqY+QY]X2-+;3)SxYEZPhDc$f}uHjA3:;0PM&UBT&&e7PVG<5D1Z{)FPeoL_MRrE4)HvZXhga#8UO{a;j,XefvJ<.d3+[>hBoO.C>xv(c-H;:9)6B^^tL8d5qxv6gwJvwS#rjVpHMumK5AD.h}Ih-{ZWlI;bl-,7yX#bIUDh.4R[&WqjcO]@cSDGoJMV_q3LqI^7~|<..Y4|}3U2)hgp&}#},2)a&V2.DP4lyrS$cOMu}G-uR1W(XYp:UT<R<M)|R@&02lFY=Hb9T>,DOBf]d+BjEPk}X~6YK7}XY[|ZNik$^Vm>CItzcAMQwj~76GG^]-]Jhw$Ao{Cb.cD=~uAb#PMf(|a|<AB2w0VZgrl#C=goo[Zn8yUI<:4uONz^SWoUk6ot>md(jU,XHwvz.A=BG83lxNy1:]=jlSVbw<LK5AEo5jZ[D~>y>M_fvX_^.k2RroPgSGfdN7hsW<TpIp@8KzvapXlrP)-M3(T(5E4th,|BV-&]xce.BvJg+vm2F)v:>pk4p]|eIy.q=ORM8Z}JKsTI{p~X3,g<@TJ8{>5m>@1.LiA5[DatEKCjIdJZ+m.A+Q<1NZo=Un.A8nlQm=Meyip_gBpt[$k$:bcWKId:}<1^]Hm}5c@s3;t[g~bkLDmcysg2O-VWRC[Wo<)VME7r;eDC]5ebxjpYSq}..0Ia4SMvq$,PZX<{rM}$]2re2BX8GUloKq&3dqr9KYbe{$w<Mj&[bk|x8k,q(hZTP[XF#uB6hu][6,XMztJg}Itmg<Lf[q7qZTRpGBda;5XKOH;$y@pVAx3i1Vw]K$rUS;{cD|LXJyV5GFJP_N=ZK0v95R#;Z<P;H15LVhPX=U-G+debM1]&<wc-i8$NLRrq+g{K:v{pa8Wz=|v~13dQV+T{VzxbkFhtk<$-H]^nPsVUU(IxaY7vfHtFz>:>l0Kr]pL_MszvX^ZUi8>pYEV#Qh$hN;afr7#{aBiDk1|CLO|jlI,@nBP@.n(Y^xT-i,aY.HSho3E,tIz;)EHGSc9qbTW^e<7Z~c33sFaB1BD+FB&xt>$jrS[]X9S[aZH4hGYWH$79xqEAq3wt(@|H1VUOE6vehE;MP]zQwlg2N-kI0TVs5|s{KjD9oCZu<C:$puA:oAm)$OtQU@bZS&,fA02C1c$Z2fhNETC21MpIGYyE6hXBYz19VcBF:2D369lH6{u4rv)iGdBPr(1;95)RoR-00Fnu9W_PX:+|YJOMbtC-1BKLL&bpPb.;0jGhh+(OJ5D,g9y&(2MZ]c;9pTpM]b6QW;c{&yPQorKE7q>7UE_{3l#+q1E(zq_o)k};${}+fvwktUER<C@p1_w3H{r(D1xo8i<{(Z),L&oHA+XHSu4[->q&T;3Ruy>7#tWck>[6e>nq-Qp$=Gtun}Nw@9EAR0^o^a^>JmQg5R-AO+o#wa}1L}2d>k|kQ$VECkm.J2LRCs;zeKA-fGy}qROu[Hpqp@HaQ,o,3vp]J&e{TJNyeFhpexu"};
 static const char *const infer__text_math_k[] = { "#$taOp#c0m0tK0uv&TdZir}#cy;)yh[CX7R;xzBa^F,+]Ohc5&V&rYR-n9+5WJx0[MQbZf,N+&]JHf&1E6}r@KA+Be<gnMACV@.oiMN1=FULznr4,0y>_@A$2v6W3wU7XvNu^>5sJpdGCwvSm1=Sia,<F617i]Y)Ioxwmac~},l>3_v_Af<2eQw3s@.3+-@NUXmdhjz8Fs[$fIn+;_t+jr<Z^qvE=_sFkm7kyxcfs52[AlRzba9Q~bPRmmf)yj[#f4sM5zIVrs0=>[AZS{u1PGdlqz@YH(0toD(+#=tEH58_trM7fWB,>q1,M3=zL}vVCP1nwqyxK7WYTXhxJCk&H>T[LBOD28fSH.}Q~C}<3Y.v3>obTSO0IZ^4A^wQYu(|~L5enP(4.6=)K<F-ox-:3VN=JyfQ@3g<f)K{p6hnD77L<gOSK7Z#pk]O5VhxHa|^l2r5t$<<Wkx8uj{z&d[kVsiggHv)m1r^T}Ka+R)LYl[}-E9Dz}(@2PnaTmYdfReZqnq{(.<_7#;J;Xh0yu3qap9KQE,hT)9I)P+Gz9HaJsqv6.BtIevJS=hdYDh|f@5xQ[7PsSyWPOW9FrRpR8C4=g}P{96RW95^~&@P{vQXSg9N$cpyZB9a,Q4^,i5&#zC@K^=CL1k:GkJ&_WI7oRs>9ENhM7^cP9Jx&QY4tR_dQTYI;oN8r9^<>5wvmI(H8QSY^j_qalG8a7<fp^[c<A)@<;KE5]QI03P.dk()TNO08-1zz=(qzNxk5Tc=TuC|MhmZfFEOE8lQY8V]BXCJA3+^dSc,A0f,;[tQo)iZ3y}f>-Pybgh=kXK)sE:KOa[#x(LGc]erI#tke9;;;KVstg|)Op}6k|mEiw#]jUY&Tjl4DQo-[j6OS2@ttu6m9>W8}gSbKP|2)wJu,-e3hDWQFm6ntAewdO1K$,&|JGF$pOfBt&+o-iJ:3C=iR]r)ukqSY-kzS$UBFZQ.r36CjFvK+SCry(9GlLbks{igve=GYsy|x]s~hs2RI:L}SRyS;|mej^AWkJCyeBp=(~~6wrQ{;MGUqd-kuzdjy:5i[P7DgP]N_NiHZ-P4NMPKgXNSM^EF#p{Auo5ENfZw6d4Fy[]=^[LB~ri5d-P;n~Zci]scd_OWR5lUnDdM<iF|#UaWp)d6#nBaurT_8.uu3SXk~rsYDGcrie@3Vt4Qs|;4A#);@VPrMCP(e=WssR$:e^><Y6;uLaf#Ib^7-;M=ZcGE4OpwA#Tlxy{iZw&o6Q,j52dWiT(uq+m[Zr|tY)NZ|m6kVlV{{$7<>cDTrc[nQ)H~gx~c0;gycCkSYpLS,696-5mL#xU5$#@BiIx@#(YYEGDj0p+DFCk~xSu|oe)fM7vXn,Nw;:#k}$8H(0Ejm99dljO8sK@Fy.=NfHPNE(=ZQd~qwWn@wOAK.ZaP:$NsT$3KVyJDW(0&0ZZ-zuc_=^LpHE+]g)qrkyxMn=O.R6p{lPeY4J$>c-Jj{CTEA8_rLY91OBw^<>Su$>gOLTH5_Rq98G#x7#Aca>TnvFi0AIIL.=uPs~H1O4Y-N,+,+kpSjM_wE)Wp_#E:<[12D[8dXn[iimFrxBXv$z8$xao-&o3Wgd&+fzN[WsG}JOl00.$}x])o8DVh;~LadYS3k;l6UM:41z2vLN+TP5uOH#p+ok4hW>8eH#3Qvq7tlvx|sC,LF.{@_25kFkmb>xV<(hlmW0P-ch:7I7^EA<;4wVXA2G]-DFgw{+^}Y"};
 static const char *const infer__text_norm_k[] = { "#(i6}I=$5;R+I57=:uf,eGHS{gRT3#40QLKR1kL$[Ii9wO~l3;@CJ8(tD0s<qR8V6Hv6qHv}(85O^A.hARnJhnr{JA.^<$DzmP|H-eXlKpfA[TwVX8|1=0FRxDZf,cwzj.bFUzh=M0ue<]J0B4t1dQVm||B;q&]0jy3(^a:BP#aENn_-sEgTvcO+q8w~#^GOrXAZIEhoOpTX3<je~D:tB8@n@WBOX|RxLYoiihv.=rEvh<GENIgY$K|TfI8ATd+8NPW,pL}:hiGjjJSq^(Z<^mrW2a0SlIn(oD(y@dAL~.nOhZg21{pxu+lM$6>tyeDba<zHOg:K00w}^OG8vAVdfjU=PHF@$Yh>Q=]+~vyjX^5H;>}E#4u+Z(<y8(K#pqk^KLDs8#7wh2lTN,Z6=N0by+pm&^+wun;hp<Q&gu{)LAe$p<Y,iW{.<$C,GJ1Nj^J.7#+dbN^Lw]TM-y-(JtokZd^^1fxd5FC,yAot=usxQY=gRi8:J-H,vt+xoQ.G7z5IevyS[_qMUYpBei6x#$.aJb$t[rh7CR99^M_4x&Y-CCeNh9zKb=iO&oLa]w{~q@zfk4LAr&o-4)m4K-;O5;BsiLwS9R~12t$Fv~(;H}{Da.NW6w]Dqk]kn_T9Z)1NJHxr#9$}K>c;q^QJ0MyHy9}}(_a:1^WbYC9$huAO4arEP-gv&_N7YjnmpqhijG$CRH7@RTX@5r5Q-no4I@@IgYqt(6vcLs6hv@6LNx(z>Vc}mf~Ob2>uc;=PNJTi]-w+NE}_isHd0(I>an=|fH)paVJ1n)zLy5C[(.k($x9C&AL[0$Oz]_;QFIvbF7n[zIKxGY91W~X>g$M2@VM[9q7,4jmEwc4YuCUh5$=<-6]}yFVV{Fo|+kin3zQwvuBa^8^ZZmBXBm<4j$dEiVaa2FQQWbk,U[$FveZN]+ynkOGw)du_o2E$8Wo0&>>^F[c0;5ht&Jv]MYMf9iBrSX{P6eI;fM;ly9R(IS$a7PY3BPiomPL-Kp^qi)(xEkZ_v-UGbs4#i<c8fI]n;4en<8H|93g]uTywk"};
@@ -494,7 +507,6 @@ static const infer__ptx_row INFER__PTX[] = { /* of each module: block, where in 
     {0, 0, 0, 0}, {0, 0, 0, 0}
 };
 #endif
-enum { INFER__PTX_CUDA = 9000 }; /* version of CUDA whose drivers take the PTX of generic programs first */
 
 static const int16_t infer__module_files[] = { /* of the modules, those that are there as source; the first has none */
     -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, -1, 0, 1, 14, 6, 15, 16, 17, 18, 19, 20, -1, 0, 1, 21, 6, 15, 16,
@@ -510,7 +522,6 @@ static const int16_t infer__module_files[] = { /* of the modules, those that are
     27, 28, -1, 0, 1, 66, 26, 27, 28, -1, 0, 1, 25, 67, -1, 0, 1, 29, 67, -1, 0, 1, 30, 67, -1, 0, 1, 32, 67, -1, 0, 1,
     33, 67, -1, 0, 1, 34, 67, -1, 0, 1, 37, 38, 67, -1, 0, 1, 40, 67, -1, 0, 1, 47, 48, 67, -1, 0, 1, 59, 67, -1
 };
-enum { INFER__MODULE_COUNT = 119, INFER__MODULE_FILES = 14 /* of a module, at most */ };
 static const infer__module_row INFER__MODULES[] = { /* name, kind, id, dots, files, hash of the source, of the PTX */
     {"base", INFER__MODULE_BASE, 0, 0, infer__module_files + 1, 0xb1da8c260656a1b2u, 0xc67e8693ac270e94u},
     {"kv_f32", INFER__MODULE_KV, 1, 0, infer__module_files + 16, 0xa102dbeac6a094ddu, 0xf3f19245bdb50ae7u},
@@ -632,5 +643,13 @@ static const infer__module_row INFER__MODULES[] = { /* name, kind, id, dots, fil
     {"simd_iq4_nl", INFER__MODULE_SIMD, 20, 1, infer__module_files + 363, 0xa79c83e93e0ae975u, 0x0000000000000000u},
     {"simd_bf16", INFER__MODULE_SIMD, 30, 0, infer__module_files + 369, 0x7f593ab4b936f308u, 0x0000000000000000u},
 };
+
+static const infer__module_row *infer__module_at(int32_t module) { return &INFER__MODULES[module]; }
+static const infer__kernel_text *infer__kernel_file(int32_t file) { return &INFER__KERNEL_TEXTS[file]; }
+#ifndef INFER_NO_CUDA
+static const infer__kernel_text *infer__ptx_block(int32_t block) { return &INFER__PTX_BLOCKS[block]; }
+static const infer__ptx_row *infer__ptx_at(int32_t module) { return &INFER__PTX[module]; }
+#endif
+#endif /* INFER_NO_GPU */
 
 #endif

@@ -639,13 +639,13 @@ static void test_gpu_cuda_modules(void) {
         infer__cuda_list(&infer__cuda);
         CHECK(infer__gpu_open_in(only, &g, &mem, NULL, INFER_CUDA, -1, NULL, &err) == INFER_OK);
         for (i = 0; g && i < INFER__MODULE_COUNT; i++) {
-            const infer__module_row *row = &INFER__MODULES[i];
+            const infer__module_row *row = infer__module_at(i);
             if (row->kind == INFER__MODULE_KV) CHECK(infer__gpu_use_kv(g, row->id, &err) == INFER_OK);
             if (row->kind == INFER__MODULE_TYPE)
                 CHECK(infer__gpu_use_type(g, infer__quant_find(row->id, NULL), &err) == INFER_OK);
         }
         for (i = 0; g && i < INFER__MODULE_COUNT; i++) {
-            const infer__module_row *row = &INFER__MODULES[i];
+            const infer__module_row *row = infer__module_at(i);
             check_detail = row->name;
             kind = &INFER__KINDS[row->kind];
             CHECK(infer__gpu_has_program(g, row->kind, row->id) ==

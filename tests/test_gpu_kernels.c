@@ -151,9 +151,9 @@ static uint64_t kernels_text(const infer__kernel_text *text) {
 }
 static void test_gpu_texts(void) {
     size_t i;
-    for (i = 0; i < INFER__COUNT(INFER__KERNEL_TEXTS); i++) kernels_text(&INFER__KERNEL_TEXTS[i]);
+    for (i = 0; i < INFER__COUNT(INFER__KERNEL_TEXTS); i++) kernels_text(infer__kernel_file(i));
     for (i = 0; i < INFER__MODULE_COUNT; i++) {
-        const infer__module_row *row = &INFER__MODULES[i];
+        const infer__module_row *row = infer__module_at(i);
         char *all;
         check_detail = row->name;
         all = kernels_module((int32_t)i, row->files[0] < 0 ? INFER__FORM_PTX : INFER__FORM_SOURCE);
@@ -175,16 +175,16 @@ static void test_gpu_ptx(void) {
     int32_t i, k, n;
     CHECK(INFER__COUNT(INFER__PTX) == INFER__MODULE_COUNT && INFER__PTX_CUDA >= 8000);
     for (i = 0; i < INFER__MODULE_COUNT; i++) {
-        const infer__module_row *row = &INFER__MODULES[i];
+        const infer__module_row *row = infer__module_at(i);
         const infer__kind_row *kind = &INFER__KINDS[row->kind];
         char want[80], *all;
         check_detail = row->name;
         if (kind->form == INFER__FORM_METAL) {
-            CHECK(INFER__PTX[i].bytes == 0 && row->ptx_hash == 0);
+            CHECK(infer__ptx_at(i)->bytes == 0 && row->ptx_hash == 0);
             continue;
         }
         all = kernels_module(i, INFER__FORM_PTX);
-        CHECK(strlen(all) == INFER__PTX[i].bytes && infer__fnv(INFER__FNV, all, strlen(all)) == row->ptx_hash);
+        CHECK(strlen(all) == infer__ptx_at(i)->bytes && infer__fnv(INFER__FNV, all, strlen(all)) == row->ptx_hash);
         snprintf(want, sizeof want, ".target sm_%d%s\n", (int)(kind->form ? kind->tier : 61), kind->exact ? "a" : "");
         CHECK_HAS(all, want);
         CHECK(strncmp(all, ".version ", 9) == 0 && !strstr(all, "//"));
@@ -264,7 +264,7 @@ static void test_gpu_text_damaged(void) {
     uint32_t seed = 1;
     int round, refused = 0, taken = 0;
     for (i = 0; i < INFER__COUNT(INFER__KERNEL_TEXTS); i++) {
-        const infer__kernel_text *text = &INFER__KERNEL_TEXTS[i];
+        const infer__kernel_text *text = infer__kernel_file(i);
         check_detail = text->name;
         for (round = 0; round < 300; round++) {
             infer__kernel_text t;
@@ -319,13 +319,13 @@ static void test_gpu_kernel_table(void) {
     }
     for (i = 0; i < INFER__MODULE_COUNT; i++) { /* the text has these kernels, with these groups, and no others */
         char *all, *body, line[80];
-        check_detail = INFER__MODULES[i].name;
-        if (INFER__MODULES[i].files[0] < 0) continue; /* PTX: see test_gpu_ptx */
+        check_detail = infer__module_at(i)->name;
+        if (infer__module_at(i)->files[0] < 0) continue; /* PTX: see test_gpu_ptx */
         all = kernels_module(i, INFER__FORM_SOURCE);
         body = strstr(all, "#define PAGE");
         CHECK(body != NULL);
         for (k = n = 0; body && k < INFER__KERNEL_COUNT; k++) {
-            if (INFER__KERNELS[k].kind != INFER__MODULES[i].kind) continue;
+            if (INFER__KERNELS[k].kind != infer__module_at(i)->kind) continue;
             snprintf(line, sizeof line, "KERNEL(%s, %d)(", INFER__KERNELS[k].name + 2, (int)INFER__KERNELS[k].group);
             CHECK(kernels_occur(body, line) == 1);
             n++;
@@ -340,14 +340,14 @@ static void test_gpu_module_table(void) {
     const infer__quant *q;
     CHECK(INFER__COUNT(INFER__MODULES) == INFER__MODULE_COUNT);
     for (i = 0; i < INFER__MODULE_COUNT; i++) {
-        const infer__module_row *row = &INFER__MODULES[i];
+        const infer__module_row *row = infer__module_at(i);
         check_detail = row->name;
         CHECK(infer__gpu_module(row->kind, row->id) == i); /* so no two have the same */
         for (n = 0; row->files[n] >= 0; n++) CHECK(row->files[n] < (int32_t)INFER__COUNT(INFER__KERNEL_TEXTS));
         CHECK((n == 0) == (INFER__KINDS[row->kind].form == INFER__FORM_PTX));
         CHECK((n == 0 || n >= 3) && n <= INFER__MODULE_FILES);
-        if (n > 0) CHECK_STR(INFER__KERNEL_TEXTS[row->files[0]].name, "dialect.h");
-        if (n > 0) CHECK_STR(INFER__KERNEL_TEXTS[row->files[1]].name, "math.k");
+        if (n > 0) CHECK_STR(infer__kernel_file(row->files[0])->name, "dialect.h");
+        if (n > 0) CHECK_STR(infer__kernel_file(row->files[1])->name, "math.k");
         if (row->kind == INFER__MODULE_BASE) base += row->id == 0 ? 1 : 100;
         if (row->kind == INFER__MODULE_KV) {
             CHECK(row->id >= INFER_KV_F32 && row->id <= INFER_KV_Q4_0);
@@ -678,7 +678,7 @@ static void kernels_shared(infer__gpu *g, int32_t kernel, int32_t id) {
 /* The programs of special kinds: loaded along with the generic one where form and tier allow; that one of them cannot be
  * compiled is told, and the generic kernels are there all the same. */
 static void kernels_special(int32_t module, int32_t tier, long fail_at, int want) {
-    const infer__module_row *row = &INFER__MODULES[module];
+    const infer__module_row *row = infer__module_at(module);
     int32_t of = INFER__KINDS[row->kind].of, k;
     infer__gpu *g = NULL;
     infer_error err;
@@ -711,7 +711,7 @@ static int side_cached(void *device, const infer__gpu_source *s, void **program)
     int r;
     CHECK(s->text == NULL);
     if (!side.kept || strcmp(s->name, side.kept) != 0) return 0;
-    while (strcmp(INFER__MODULES[m].name, s->name) != 0) m++;
+    while (strcmp(infer__module_at(m)->name, s->name) != 0) m++;
     block = infer__module_text(m, INFER__FORM_PTX, pieces, &whole.n_text, &kernels_mem, &damaged);
     whole.text = pieces;
     infer__error_clear(&err);
@@ -792,16 +792,16 @@ static void test_gpu_special(void) {
     infer_error err;
     int32_t i, k, before;
     for (i = 0; i < INFER__MODULE_COUNT; i += check_every(7)) {
-        const infer__module_row *row = &INFER__MODULES[i];
+        const infer__module_row *row = infer__module_at(i);
         const infer__kind_row *kind = &INFER__KINDS[row->kind];
         check_detail = row->name;
         if (row->kind < INFER__MODULE_SPECIAL) continue;
         CHECK(kind->tier > 0 && kind->of < INFER__MODULE_SPECIAL && infer__gpu_module(kind->of, row->id) >= 0);
         if (kind->form != INFER__FORM_PTX) continue;
         for (before = 1, k = 0; k < i; k++) /* special programs that come before it: their compilation is a call each */
-            before += INFER__MODULES[k].kind >= INFER__MODULE_SPECIAL && INFER__MODULES[k].id == row->id &&
-                      INFER__KINDS[INFER__MODULES[k].kind].of == kind->of &&
-                      INFER__KINDS[INFER__MODULES[k].kind].tier <= kind->tier;
+            before += infer__module_at(k)->kind >= INFER__MODULE_SPECIAL && infer__module_at(k)->id == row->id &&
+                      INFER__KINDS[infer__module_at(k)->kind].of == kind->of &&
+                      INFER__KINDS[infer__module_at(k)->kind].tier <= kind->tier;
         kernels_special(i, kind->tier, 0, 1);
         kernels_special(i, kind->tier + 10, 0, !kind->exact);
         kernels_special(i, kind->tier - 1, 0, 0);
@@ -811,14 +811,14 @@ static void test_gpu_special(void) {
     fake.tier = 90;
     CHECK(kernels_gpu(&g, INFER_OPENCL, -1, &err) == INFER_OK);
     for (i = 0; i < INFER__MODULE_COUNT; i++) {
-        const infer__module_row *row = &INFER__MODULES[i];
+        const infer__module_row *row = infer__module_at(i);
         if (row->kind == INFER__MODULE_KV) CHECK(infer__gpu_use_kv(g, row->id, &err) == INFER_OK);
         if (row->kind == INFER__MODULE_TYPE)
             CHECK(infer__gpu_use_type(g, infer__quant_find(row->id, NULL), &err) == INFER_OK);
     }
     for (i = 0; i < INFER__MODULE_COUNT; i++)
-        CHECK(infer__gpu_has_program(g, INFER__MODULES[i].kind, INFER__MODULES[i].id) ==
-              (INFER__MODULES[i].kind < INFER__MODULE_SPECIAL));
+        CHECK(infer__gpu_has_program(g, infer__module_at(i)->kind, infer__module_at(i)->id) ==
+              (infer__module_at(i)->kind < INFER__MODULE_SPECIAL));
     infer__gpu_close(g);
     kernels_end();
 }

@@ -737,7 +737,7 @@ static void test_gpu_ops_matmul_types(void) {
         }
         gpu_pair_close(&p);
     }
-    for (i = 0; i < INFER__MODULE_COUNT; i++) types -= gpu_devices() * (INFER__MODULES[i].kind == INFER__MODULE_TYPE);
+    for (i = 0; i < INFER__MODULE_COUNT; i++) types -= gpu_devices() * (infer__module_at(i)->kind == INFER__MODULE_TYPE);
     CHECK(types == 0); /* every type that has kernels */
 }
 

@@ -103,8 +103,8 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
 static int gpu_has_dots(const infer__quant *q) {
     int32_t i;
     for (i = 0; i < INFER__MODULE_COUNT; i++)
-        if (INFER__MODULES[i].kind == INFER__MODULE_TYPE && INFER__MODULES[i].id == q->id)
-            return INFER__MODULES[i].dots;
+        if (infer__module_at(i)->kind == INFER__MODULE_TYPE && infer__module_at(i)->id == q->id)
+            return infer__module_at(i)->dots;
     return 0;
 }
 

@@ -29,8 +29,7 @@ PTX_FLAGS = ["-x", "cuda", "--cuda-path=/nonexistent", "--cuda-device-only", "-n
 C_TYPES = {"uint": "uint32_t", "int": "int32_t", "float": "float"}
 # Printable characters that mean nothing to C, printf or a reader of comments: no space ! " % ' * / ? \ `
 DIGITS = "".join(chr(c) for c in range(ord("#"), ord("~") + 1) if chr(c) not in "%'*/?\\`")
-PIECE = 3960  # characters of a string of packed text, a line that nobody reads (C99 promises 4095): a multiple of 5. Short lines
-              # would take infer.h past line 65,535, behind which some compilers lose debug information
+PIECE = 3960  # characters of a string of packed text, a line that nobody reads (C99 promises 4095): a multiple of 5
 
 BLOCK = 16  # programs that are packed together: a large block packs better, and unpacking its last program takes longer
 
@@ -459,6 +458,27 @@ HEAD = """\
 #ifndef INFER__KERNELS_EMBED_H
 #define INFER__KERNELS_EMBED_H
 """
+# What follows is data; it stands at the end of infer.h, where nobody reads and lines need no debug information.
+LAST = """
+/* Rows of the tables below, and texts: of sources, and of blocks of PTX. */
+static const infer__module_row *infer__module_at(int32_t module);
+static const infer__kernel_text *infer__kernel_file(int32_t file);
+#ifndef INFER_NO_CUDA
+static const infer__kernel_text *infer__ptx_block(int32_t block);
+static const infer__ptx_row *infer__ptx_at(int32_t module);
+#endif
+
+/* ---- data: last in infer.h ---- */
+#ifndef INFER_NO_GPU"""
+ROWS = """
+static const infer__module_row *infer__module_at(int32_t module) { return &INFER__MODULES[module]; }
+static const infer__kernel_text *infer__kernel_file(int32_t file) { return &INFER__KERNEL_TEXTS[file]; }
+#ifndef INFER_NO_CUDA
+static const infer__kernel_text *infer__ptx_block(int32_t block) { return &INFER__PTX_BLOCKS[block]; }
+static const infer__ptx_row *infer__ptx_at(int32_t module) { return &INFER__PTX[module]; }
+#endif
+#endif /* INFER_NO_GPU */
+"""
 
 
 def ident(name):
@@ -517,7 +537,6 @@ def ptx_lines(found, blocks):
     yield from wrapped(["{%d, %d, %d, %d}" % at.get(m.name, (0, 0, 0, 0)) for m in found], "    ", "    ", "")
     yield "};"
     yield "#endif"
-    yield "enum { INFER__PTX_CUDA = %d }; /* version of CUDA whose drivers take the PTX of generic programs first */" % PTX["61"][1]
 
 
 def text_lines(names):
@@ -568,21 +587,23 @@ def build():
     out += wrapped(["INFER__K(%s, %s, %d, %d, %s, %d, %d)" % (k.name, kind, k.group, len(k.buffers), k.args, shared, early)
                     for k, kind, shared, early in kernels], "    ", "    ", "")
     lines, sizes = text_lines(names)
-    out += ["};", "#undef INFER__K\n"] + lines + list(ptx_lines(found, blocks)) + [""]
+    out += ["};", "#undef INFER__K\n"]
+    out.append("enum { INFER__MODULE_COUNT = %d, INFER__MODULE_FILES = %d /* of a module, at most */ };" % (len(found), max(len(m.files) for m in found)))
+    out.append("enum { INFER__PTX_CUDA = %d }; /* version of CUDA whose drivers take the PTX of generic programs first */" % PTX["61"][1])
+    out += [LAST] + lines + list(ptx_lines(found, blocks)) + [""]
     out.append("static const int16_t infer__module_files[] = { /* of the modules, those that are there as source; the first has none */")
     first, lists = {}, ["-1"]  # module -> where its list begins
     for m in of_source:
         first[m.name] = len(lists)
         lists += ["%d" % names.index(f) for f in m.files] + ["-1"]
     out += wrapped(lists, "    ", "    ", "") + ["};"]
-    out.append("enum { INFER__MODULE_COUNT = %d, INFER__MODULE_FILES = %d /* of a module, at most */ };" % (len(found), max(len(m.files) for m in found)))
     out.append("static const infer__module_row INFER__MODULES[] = { /* name, kind, id, dots, files, hash of the source, of the PTX */")
     for m in found:
         hashes = (fnv(module_text(m).encode("ascii")) if m in of_source else 0, int(ptx[m.name].hash, 16) if m.name in ptx else 0)
         dots = len(re.findall(r"^#define Q_DOT$", module_text(m), re.M))
         out.append('    {"%s", INFER__MODULE_%s, %d, %d, infer__module_files + %d, 0x%016xu, 0x%016xu},'
                    % ((m.name, m.kind, m.id, dots, first.get(m.name, 0)) + hashes))
-    text = "\n".join(out + ["};\n", "#endif\n"])
+    text = "\n".join(out + ["};", ROWS, "#endif\n"])
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > 120 and '"' not in line:
             fail("%s:%d has %d columns: %s" % (OUT, number, len(line), line[:90]), "Shorten the name in it")

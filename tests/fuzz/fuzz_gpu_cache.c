@@ -81,7 +81,7 @@ static void fuzz_packed(fuzz_in *in) {
 
 /* A kernel's text with a few characters changed, or other lengths. */
 static void fuzz_kernel(fuzz_in *in) {
-    const infer__kernel_text *from = &INFER__KERNEL_TEXTS[fuzz_below(in, (uint32_t)INFER__COUNT(INFER__KERNEL_TEXTS))];
+    const infer__kernel_text *from = infer__kernel_file(fuzz_below(in, (uint32_t)INFER__COUNT(INFER__KERNEL_TEXTS)));
     infer__kernel_text text = *from;
     const char *piece;
     char *all, *out, *good = fuzz_unpack(from);

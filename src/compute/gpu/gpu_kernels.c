@@ -26,17 +26,17 @@ static infer_result infer__gpu_absent(int32_t backend, infer_error *err) {
 
 /* Text i of a program as source, NULL behind the last one. */
 static const infer__kernel_text *infer__module_part(int32_t module, int32_t i) {
-    const infer__module_row *row = &INFER__MODULES[module];
+    const infer__module_row *row = infer__module_at(module);
     int32_t k;
     for (k = 0; k < i; k++)
         if (row->files[k] < 0) return NULL;
-    return row->files[i] < 0 ? NULL : &INFER__KERNEL_TEXTS[row->files[i]];
+    return row->files[i] < 0 ? NULL : infer__kernel_file(row->files[i]);
 }
 
 /* The PTX of a program; no bytes: this build has none. */
 static infer__ptx_row infer__module_ptx(int32_t module) {
 #ifndef INFER_NO_CUDA
-    return INFER__PTX[module];
+    return *infer__ptx_at(module);
 #else
     infer__ptx_row none = {0, 0, 0, 0};
     (void)module;
@@ -86,7 +86,7 @@ static void *infer__module_ptx_text(int32_t module, const char *pieces[INFER__MO
     char *text = NULL;
 #ifndef INFER_NO_CUDA
     const infer__ptx_row row = infer__module_ptx(module);
-    const infer__kernel_text *packed = &INFER__PTX_BLOCKS[row.block];
+    const infer__kernel_text *packed = infer__ptx_block(row.block);
     infer__ptx_work *work = (infer__ptx_work *)infer__alloc(mem, sizeof *work + (uint64_t)row.at + row.coded);
     char *coded = (char *)(work + 1);
     int ok = work && infer__text_unpack(&work->lzma, packed, coded, row.at + row.coded);
@@ -110,7 +110,7 @@ static void *infer__module_ptx_text(int32_t module, const char *pieces[INFER__MO
 /* A program in the form of a driver: as infer__module_source. */
 static void *infer__module_text(int32_t module, int32_t form, const char *pieces[INFER__MODULE_FILES],
                                 int32_t *n_pieces, infer__mem *mem, const char **damaged) {
-    const infer__module_row *row = &INFER__MODULES[module];
+    const infer__module_row *row = infer__module_at(module);
     const int ptx = form == INFER__FORM_PTX;
     uint64_t hash = INFER__FNV;
     void *block;
@@ -261,13 +261,13 @@ static infer_result infer__gpu_named(const infer__gpu *g, infer_result code, con
 static int32_t infer__gpu_module(int32_t kind, int32_t id) {
     int32_t i;
     for (i = 0; i < INFER__MODULE_COUNT; i++)
-        if (INFER__MODULES[i].kind == kind && INFER__MODULES[i].id == id) return i;
+        if (infer__module_at(i)->kind == kind && infer__module_at(i)->id == id) return i;
     return -1;
 }
 
 /* What drivers are told of a program, without its text: enough to look for it in the caller's cache. */
 static void infer__gpu_source_name(infer__gpu *g, int32_t module, infer__gpu_source *s) {
-    const infer__module_row *row = &INFER__MODULES[module];
+    const infer__module_row *row = infer__module_at(module);
     memset(s, 0, sizeof *s);
     s->name = row->name;
     s->hash = g->driver->form == INFER__FORM_PTX ? row->ptx_hash : row->hash;
@@ -289,7 +289,7 @@ static infer_result infer__gpu_source_open(infer__gpu *g, int32_t module, infer_
 /* What a driver said of a program, and the log's line. */
 static infer_result infer__gpu_compiled(infer__gpu *g, int32_t module, infer_result r, double start,
                                         const infer_error *why, infer_error *err) {
-    const char *name = INFER__MODULES[module].name;
+    const char *name = infer__module_at(module)->name;
     if (r) {
         g->programs[module] = NULL;
         return infer__gpu_named(g, r, name, why, err);
@@ -331,7 +331,7 @@ static int infer__gpu_takes(const infer__gpu *g, const infer__kind_row *kind) {
 /* 1 for a special program that the device takes, that this build has and that could not be compiled with its generic
  * one. */
 static int infer__gpu_lacks(const infer__gpu *g, int32_t module) {
-    const infer__module_row *row = &INFER__MODULES[module];
+    const infer__module_row *row = infer__module_at(module);
     int32_t of = row->kind < INFER__MODULE_SPECIAL ? -1 : infer__gpu_module(INFER__KINDS[row->kind].of, row->id);
     return of >= 0 && g->programs[of] && !g->programs[module] && !g->dropped[module] &&
            infer__gpu_takes(g, &INFER__KINDS[row->kind]) && infer__module_there(module, g->driver->form);
@@ -346,7 +346,7 @@ static int infer__gpu_lacks_any(const infer__gpu *g) {
 
 /* 1 when the check of these uses runs kernels of the module. */
 static int infer__gpu_uses_module(const infer__gpu *g, int32_t module, const infer__gpu_uses *u) {
-    const infer__module_row *row = &INFER__MODULES[module];
+    const infer__module_row *row = infer__module_at(module);
     int32_t of = INFER__KINDS[row->kind].of;
     if (row->kind >= INFER__MODULE_SPECIAL && !infer__gpu_takes(g, &INFER__KINDS[row->kind])) return 0;
     if (of == INFER__MODULE_KV) return u->kv_types >> row->id & 1;
@@ -356,16 +356,16 @@ static int infer__gpu_uses_module(const infer__gpu *g, int32_t module, const inf
 /* The hash of a module's text, 0 when this build has none for the device. */
 static uint64_t infer__gpu_module_hash(const infer__gpu *g, int32_t module) {
     if (!infer__module_there(module, g->driver->form)) return 0;
-    return g->driver->form == INFER__FORM_PTX ? INFER__MODULES[module].ptx_hash : INFER__MODULES[module].hash;
+    return g->driver->form == INFER__FORM_PTX ? infer__module_at(module)->ptx_hash : infer__module_at(module)->hash;
 }
 
 /* The special programs that go with a generic one. The model runs without them, so that a failure is only told. */
 static void infer__gpu_load_special(infer__gpu *g, int32_t module) {
-    const infer__module_row *row = &INFER__MODULES[module], *s;
+    const infer__module_row *row = infer__module_at(module), *s;
     infer_error why;
     int32_t i;
     for (i = 0; i < INFER__MODULE_COUNT; i++) {
-        s = &INFER__MODULES[i];
+        s = infer__module_at(i);
         if (s->kind < INFER__MODULE_SPECIAL || INFER__KINDS[s->kind].of != row->kind || s->id != row->id) continue;
         if (g->programs[i] || g->dropped[i] || !infer__gpu_takes(g, &INFER__KINDS[s->kind])) continue;
         if (!infer__module_there(i, g->driver->form)) continue; /* not in this build */
@@ -446,7 +446,7 @@ static void infer__gpu_jobs_take(infer__gpu_jobs *all) {
         infer__error_clear(&why);
         r = g->driver->take(g->device, &j->source, &j->built, &g->programs[j->module], &said);
         r = infer__gpu_compiled(g, j->module, r, j->start, &said, &why);
-        if (r && INFER__MODULES[j->module].kind >= INFER__MODULE_SPECIAL)
+        if (r && infer__module_at(j->module)->kind >= INFER__MODULE_SPECIAL)
             infer__log(g->report, 2, "%s; going on without them", why.message);
         infer__free(g->mem, j->block);
     }
@@ -661,7 +661,7 @@ static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel
     if (!r && row->early && g->driver->early) g->driver->early(queue, *out);
     if (!r) return INFER_OK;
     *out = NULL;
-    return infer__gpu_named(g, r, INFER__MODULES[infer__gpu_module(row->kind, id)].name, &why, err);
+    return infer__gpu_named(g, r, infer__module_at(infer__gpu_module(row->kind, id))->name, &why, err);
 }
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */

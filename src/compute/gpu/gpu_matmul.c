@@ -39,7 +39,7 @@ static int infer__gpu_dots(const infer__ctx *c, const infer__weight *w, int32_t 
     int32_t module = infer__gpu_module(INFER__MODULE_TYPE, w->type->id);
     if (c->exact || w->cols % 32 != 0 || w->offset % 16 != 0) return 0; /* q_piece reads up to 16 bytes at once */
     if ((uint64_t)rows * (uint64_t)(w->cols / 32) * 40 > c->run->x8.bytes) return 0;
-    return module >= 0 && INFER__MODULES[module].dots;
+    return module >= 0 && infer__module_at(module)->dots;
 }
 
 /* A launch that makes what products want of x in the run's scratch: its buffers; returns where x begins. */

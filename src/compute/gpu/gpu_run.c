@@ -264,7 +264,7 @@ static void infer__gpu_special_open(infer__ctx *c, int32_t kind, int32_t id) {
 
 /* Whether this context may launch kernels of a module: it was compiled, and is for every cache or for this one. */
 static int infer__gpu_wants(infer__ctx *c, int32_t module) {
-    const infer__module_row *row = &INFER__MODULES[module];
+    const infer__module_row *row = infer__module_at(module);
     if (INFER__KINDS[row->kind].of == INFER__MODULE_KV && row->id != c->kv_type) return 0;
     return infer__gpu_has_program(c->gpu, row->kind, row->id);
 }
@@ -324,7 +324,7 @@ static infer_result infer__gpu_run_open(infer__ctx *c, const infer__gpu_bytes *b
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a pass of %llu values",
                             (unsigned long long)run->cap);
     for (i = 0; i < INFER__MODULE_COUNT && !r; i++) {
-        const infer__module_row *row = &INFER__MODULES[i];
+        const infer__module_row *row = infer__module_at(i);
         if (!infer__gpu_wants(c, i)) continue;
         if (row->kind >= INFER__MODULE_SPECIAL) infer__gpu_special_open(c, row->kind, row->id);
         else r = infer__gpu_set_open(c, row->kind, row->id, err);

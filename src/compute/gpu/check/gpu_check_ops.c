@@ -525,7 +525,7 @@ static void infer__probe_clear(infer__prober *k) {
 /* The rows of a program: of the base, of a cache type, of a storage type that is used so. */
 static void infer__probe_program(infer__prober *k, int32_t module, uint32_t use) {
     static const char *const exactly[] = {"", ", exact"};
-    const infer__module_row *m = &INFER__MODULES[module];
+    const infer__module_row *m = infer__module_at(module);
     char name[40];
     size_t i;
     int exact;
@@ -630,7 +630,7 @@ static void infer__probe_not_built(infer__prober *k, int32_t module, int optiona
     k->row.verdict = INFER_KERNEL_NOT_BUILT;
     k->optional = optional;
     infer__format(k->message, sizeof k->message, "%s", why);
-    infer__probe_tell(k, INFER__MODULES[module].name, "build");
+    infer__probe_tell(k, infer__module_at(module)->name, "build");
     k->optional = 0;
 }
 

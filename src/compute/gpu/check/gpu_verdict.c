@@ -78,7 +78,7 @@ static int infer__verdict_drop(infer__gpu *g, infer__verdict *v, const char *why
     for (i = 0; i < b->n; i++) {
         int32_t m = b->modules[i];
         infer__log(infer__gpu_report(g), 2, "%s: %s; going on without %s", infer__gpu_name(g), why,
-                   INFER__MODULES[m].name);
+                   infer__module_at(m)->name);
         infer__gpu_drop(g, m);
         v->dropped[m / 8] = (uint8_t)(v->dropped[m / 8] | 1 << m % 8);
     }
@@ -100,7 +100,7 @@ static infer_result infer__gpu_judge(infer__gpu *g, const infer__gpu_uses *u, in
         if (v.verdict != INFER_KERNEL_OK)
             return infer__error(err, INFER_ERR_DEVICE, "%s: %s", infer__gpu_name(g), v.text);
         for (i = 0; i < INFER__MODULE_COUNT; i++)
-            if (v.dropped[i / 8] >> i % 8 & 1 && INFER__MODULES[i].kind >= INFER__MODULE_SPECIAL) infer__gpu_drop(g, i);
+            if (v.dropped[i / 8] >> i % 8 & 1 && infer__module_at(i)->kind >= INFER__MODULE_SPECIAL) infer__gpu_drop(g, i);
         return INFER_OK;
     }
     if (known_only) return INFER_OK;
