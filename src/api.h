@@ -527,7 +527,8 @@ typedef struct infer_top {
 /* The k most likely tokens of a row, best first (lower id first among equals). */
 INFER_API infer_result infer_session_top(infer_session *session, int32_t row, int32_t k, infer_top *out);
 /* One vector for the tokens of the last step, which must have kept hidden states of all of them: pooled as the model
- * says (mean, first, last), scaled to length 1. out holds width floats. */
+ * says, scaled to length 1: infer_model_info.embedding floats. Of a classifier: its `labels` scores, as they are. For
+ * many texts see infer_embed. */
 INFER_API infer_result infer_session_embedding(infer_session *session, float *out, infer_error *err);
 
 /* Make the session hold exactly these tokens: keeps the common prefix, evaluates the rest, leaves the logits of the

@@ -194,6 +194,16 @@ enum {
                           * INFER_OUT_HIDDEN alone keeps every token's hidden state and no logits */
 };
 
+/* How the hidden states of a text's tokens become one vector. */
+typedef enum infer_pooling {
+    INFER_POOL_DEFAULT, /* as the file says; else mean for encoders, last for other models */
+    INFER_POOL_NONE,    /* they do not: a vector for each token */
+    INFER_POOL_MEAN,
+    INFER_POOL_FIRST,
+    INFER_POOL_LAST,
+    INFER_POOL_RANK     /* scores of the file's classifier: one for each label */
+} infer_pooling;
+
 /* One session's share of a pass: either n tokens or n rows of embeddings (n x width floats). */
 typedef struct infer_step {
     infer_session *session;
@@ -213,6 +223,8 @@ typedef struct infer_model_info {
     int32_t vocab, context, layers, width; /* 0 where the file does not say */
     int32_t computes;       /* 1 = sessions can be created; 0 = metadata, tensors and text only */
     int32_t embedding_only; /* 1 = the model has no logits */
+    infer_pooling pooling;  /* of texts, where the caller asks for none; DEFAULT when it does not compute */
+    int32_t embedding, labels; /* width of pooled vectors; labels of a classifier, 0 = there is none */
     int32_t masked;         /* 1 = it fills in masked tokens (infer_session_fill) and does not generate */
 } infer_model_info;
 

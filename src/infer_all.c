@@ -115,10 +115,12 @@ INFER__COLD_BEGIN
 #include "model/layers/per_layer.c"      /* inputs of each layer */
 #include "model/layers/experts_beside.c"
 #include "model/layers/altup.c"          /* several streams */
+#include "model/layers/encoder.c"        /* kept streams */
 #include "model/layers/kinds.c"    /* INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN */
 #include "model/describe.c"        /* a model's layers as text */
 #include "model/results.c"         /* logits that stay on the device */
 #include "model/forward.c"         /* THE LOOP */
+#include "model/pool.c"            /* hidden states as one vector, classifiers */
 #include "model/calls.c"           /* which calls may begin */
 #include "model/context.c"         /* contexts: work buffers, threads */
 #include "model/session.c"

@@ -180,7 +180,11 @@ INFER_API infer_result infer_model_get_info(const infer_model *model, infer_mode
     out->width = infer__model_key(model, "embedding_length");
     out->computes = model->why_code == INFER_OK;
     if (out->computes) out->vocab = model->hp.n_vocab; /* what logits and token ids have */
-    out->masked = out->computes && model->hp.not_causal;
+    out->masked = out->computes && model->hp.not_causal && !model->hp.encoder;
+    out->embedding_only = out->computes && model->hp.encoder;
+    out->labels = out->computes ? model->hp.n_labels : 0;
+    out->embedding = out->computes ? model->hp.n_out : 0;
+    out->pooling = (infer_pooling)(out->computes ? infer__pool_default(model) : 0);
     return INFER_OK;
 }
 

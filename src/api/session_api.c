@@ -247,6 +247,19 @@ INFER_API infer_result infer_session_top(infer_session *session, int32_t row, in
     return INFER_OK;
 }
 
+/* Pooled as the model says; no pooling is what it would be without the key. A vector gets length 1. */
+static infer_result infer__session_vector(infer_session *s, float *out, infer_error *err) {
+    const infer_model *m = s->context->model;
+    const int32_t said = infer__pool_default(m), none = m->hp.encoder ? INFER_POOL_MEAN : INFER_POOL_LAST;
+    float *scratch = (float *)infer__calloc(&s->context->model->mem, infer__pool_scratch(m), sizeof *scratch);
+    infer_result r;
+    if (!scratch) return infer__error(err, INFER_ERR_MEMORY, "no memory for a vector");
+    r = infer__pool_text(m, said == INFER_POOL_NONE ? none : said, s->hidden, s->out_n, out, scratch, err);
+    infer__free(&s->context->model->mem, scratch);
+    if (!r && said != INFER_POOL_RANK) infer__pool_scale(out, m->hp.n_out, 2);
+    return r;
+}
+
 INFER_API infer_result infer_session_embedding(infer_session *session, float *out, infer_error *err) {
     infer__error_clear(err);
     if (!session || !out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_embedding: a NULL argument");
@@ -255,10 +268,7 @@ INFER_API infer_result infer_session_embedding(infer_session *session, float *ou
     if (session->out_n < 1 || session->out_first_hidden != 0)
         return infer__error(err, INFER_ERR_STATE,
                             "infer_session_embedding: the last eval did not keep all hidden states");
-    if (session->context->model->hp.pooling == 4)
-        return infer__error(err, INFER_ERR_UNSUPPORTED, "rank pooling is not there yet");
-    infer__results_pool(session, out);
-    return INFER_OK;
+    return infer__session_vector(session, out, err);
 }
 
 INFER_API int32_t infer_session_position(const infer_session *session) { return session ? session->n : 0; }

@@ -71,11 +71,12 @@ typedef struct infer__pass {
     /* n_rows each: where rows are on up to four axes, for rotation alone (M-RoPE: text has pos on all); NULL = pos */
     const int32_t *axis[INFER__AXES];
     int32_t *seq;  /* n_rows: 0..n_seq-1 */
-    int32_t *looked, looks; /* n_rows x looks: rows of a table of n-grams; looks 0 = none */
+    int32_t *looked, looks; /* n_rows x looks: rows of a table (n-grams, kinds of tokens); 0 = none */
     int32_t *out;  /* n_out: rows whose results are wanted, ascending */
     int32_t *extended; /* n_seq: 1 = the long RoPE frequencies (longrope) */
     int32_t *pages[INFER__CACHE_GROUPS]; /* n_seq x max_pages: page of positions [i*PAGE, (i+1)*PAGE), -1 = none */
     int32_t max_pages;
+    int32_t *source; /* n_seq: positions of its source, which pages[1] are of; NULL = sequences have none */
     int32_t *cell_in, *cell_out; /* n_seq: cells of recurrent state before the pass (-1: all zeros) and after it */
 } infer__pass;
 
@@ -106,12 +107,13 @@ INFER__INLINE uint64_t infer__kv_offset(int32_t type, int32_t page, int32_t head
 /* ---- op arguments ------------------------------------------------------------------------------ */
 
 /* y[i] = table[ids[i]] * scale (+ positions[pos[i]]); rows whose id is -1 keep their content (but for + positions), or
- * get the table's row 0 with `pad`. looked: by the pass's `looked` instead of ids. */
+ * get the table's row 0 with `pad`. looked: by the pass's `looked` instead of ids. add: to
+ * what is there. */
 typedef struct infer__embed_args {
     infer__tensor y;
     const infer__weight *table, *positions; /* positions may be NULL */
     float scale;
-    int32_t pad, looked;
+    int32_t pad, looked, add;
 } infer__embed_args;
 static const int32_t *infer__embed_ids(const infer__pass *p, const infer__embed_args *a);
 
@@ -193,11 +195,15 @@ INFER__INLINE uint64_t infer__kv_page_bytes(const infer__kv_page_args *a) {
 
 /* For every row and head: softmax(softcap(scale * temp(pos) * q.k) + slope * (kpos - pos)) v over the positions of the
  * row's sequence that it sees (infer__row_sees): those below pass->end, and of them the last `window` up to its own,
- * and those of its own chunk of `chunk` positions (Llama 4). Head h reads K/V head h / (n_head / n_head_kv).
+ * and those of its own chunk of `chunk` positions (Llama 4); around: the window lies around the row, window / 2
+ * positions on either side, and slopes count distances on both. Head h reads K/V head h / (n_head / n_head_kv).
  * softcap(x) = cap * tanh(x / cap), 0 = none. slopes from max_bias (ALiBi, arXiv 2108.12409), 0 = none.
  * temp(pos) = log(floor((pos + temp_offset) / temp_floor) + 1) * temp_scale + 1, temp_scale 0 = none.
  * sinks: n_head values, NULL = none: a head's is one more score of its softmax, as it is (no scale, cap or slope),
  * without a value: it takes a share of the weights, and gives nothing (gpt-oss; arXiv 2309.17453 has the idea).
+ * bias: n_head x (2 * reach + 1) float32, NULL = none: added to the score of a key by how far it lies ahead of the row,
+ * from -reach to reach, farther ones as those (relative positions: T5, arXiv 1910.10683). Without softcap.
+ * source: rows see all positions of their sequence's source (cross attention), whatever their own.
  * chosen: what infer__index_args chose (buf NULL = nothing is chosen): a row sees those positions alone, K/V head g
  * those of set g * chosen_sets / n_head_kv. Without window, chunk and slopes. What is below 0 in a list is entry
  * -1 - it of `more` (compressed attention), which has one for every more_every positions. */
@@ -207,7 +213,8 @@ typedef struct infer__attention_args {
     const infer__kv_buf *k_cache, *v_cache;
     int32_t group, n_head, n_head_kv, dim_k, dim_v, window, chunk; /* 0 = none */
     float scale, softcap, max_bias, temp_scale, temp_floor, temp_offset;
-    const infer__weight *sinks;
+    const infer__weight *sinks, *bias;
+    int32_t reach, around, source;
     infer__tensor chosen;
     const infer__kv_buf *more; /* NULL = none; n_head_kv is 1, and v_cache k_cache */
     int32_t chosen_sets, more_every, more_group;
@@ -263,7 +270,17 @@ INFER__INLINE int32_t *infer__index_list(const infer__tensor *y, int32_t row, in
 INFER__INLINE void infer__row_sees(const infer__pass *p, const infer__attention_args *a, int32_t r, int32_t *lo,
                                    int32_t *hi) {
     int32_t pos = p->pos[r];
+    if (a->source) {
+        *lo = 0;
+        *hi = p->source[p->seq[r]];
+        return;
+    }
     *hi = p->end ? p->end[r] : pos + 1;
+    if (a->around && a->window > 0) {
+        *lo = INFER__MAX(pos - a->window / 2, 0);
+        *hi = (int32_t)INFER__MIN(*hi, (int64_t)pos + a->window / 2 + 1);
+        return;
+    }
     *lo = a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
     if (a->chunk <= 0) return;
     *lo = INFER__MAX(*lo, pos / a->chunk * a->chunk);

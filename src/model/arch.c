@@ -316,6 +316,50 @@ static void infer__parts_qwen4exp(infer_model *m, infer__layer *l) {
     if (l->index == m->hp.n_layer - 1) infer__part_stream(m, l, INFER__SUBLAYER_HYPER_LOW);
 }
 
+/* EmbeddingGemma: as Gemma 3 where the file does not say. */
+static void infer__fix_gemma_embedding(infer__hparams *hp) {
+    if (hp->rope_base_window == 0) hp->rope_base_window = 10000.0f;
+}
+
+/* BERT (arXiv 1810.04805) and its kin: norms come after the addition, and there is none before the head. */
+static void infer__bert_keys(infer__keys *k, infer__hparams *hp) {
+    (void)k;
+    hp->out_norm_off = 1;
+}
+static void infer__nomic_moe_keys(infer__keys *k, infer__hparams *hp) {
+    const int32_t every = infer__key_int(k, "moe_every_n_layers", 0, INFER__MAX_LAYERS, 0, 0);
+    char name[64];
+    int32_t i;
+    infer__bert_keys(k, hp);
+    for (i = 0; i < hp->n_layer && !k->failed; i++) {
+        infer__format(name, sizeof name, "blk.%d.ffn_gate_inp.weight", (int)i);
+        if ((every > 0 && i % every == 1) != (infer__gguf_tensor_find(&k->m->gguf, name) != NULL))
+            infer__key_misfit(k, "moe_every_n_layers", "other layers have experts");
+    }
+}
+
+/* Jina's model of code has a second norm of attention, of what the first gives and the layer's input together. */
+static void infer__parts_bert(infer_model *m, infer__layer *l) {
+    infer__part was[2];
+    const int again = (m->arch->flags & INFER__FFN_NORM_2) && infer__layer_has(m, l, INFER__W_FFN_NORM);
+    memcpy(was, l->parts, sizeof was);
+    was[0].after = INFER__W_ATTN_OUT_NORM;
+    was[1].after = INFER__W_LAYER_OUT_NORM;
+    l->n_parts = 0;
+    if (again) l->kept = m->hp.n_embd;
+    if (again) infer__part_stream(m, l, INFER__SUBLAYER_KEEP_STREAM);
+    l->parts[l->n_parts++] = was[0];
+    if (again) infer__part_stream(m, l, INFER__SUBLAYER_STREAM_AGAIN)->after = INFER__W_FFN_NORM;
+    l->parts[l->n_parts++] = was[1];
+}
+
+/* ModernBERT (arXiv 2412.13663): the embeddings' norm is the first layer's, too. */
+static void infer__parts_modern_bert(infer_model *m, infer__layer *l) {
+    if (l->index > 0 || infer__layer_has(m, l, INFER__W_ATTN_NORM)) return;
+    l->parts[0].reads = INFER__READS_STREAM;
+    l->parts[0].norm = -1;
+}
+
 /* Gemma 4: after the FFN the layer's own input, and all of it times a number; experts beside the FFN. */
 static void infer__parts_gemma4(infer_model *m, infer__layer *l) {
     l->n_parts = 0;
@@ -405,6 +449,9 @@ static const infer__arch INFER__ARCHS[] = {
       .mixer_else = INFER__SUBLAYER_MAMBA_2, .window_every = 4, .flags = INFER__WINDOW_FULL_FIRST,
       .keys = infer__barbet_keys,
       .layers = "attention, dense FFN, Mamba 2", .reference = "archs/barbet-hybrid-dense" },
+    { .name = "bert", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_GELU_ERF, .encoder = 1,
+      .flags = INFER__NO_PRE_NORM, .keys = infer__bert_keys, .parts = infer__parts_bert,
+      .reference = "archs/bert-{dense,mean,rank,rank1,rank2}, hf/bert, hf/distilbert, hf/roberta, hf/xlm_roberta" },
     { .name = "bitnet", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .act_by_key = 1,
       .flags = INFER__MATRIX_SCALES, .reference = "archs/bitnet-dense, hf/bitnet" },
     { .name = "bloom", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_GELU_TANH, .flags = INFER__ALIBI,
@@ -474,6 +521,8 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "ernie4_5-moe", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .experts = INFER__EXPERTS_STEP,
       .drop = "attn_output.bias",
       .layers = "attention, dense FFN, experts", .reference = "archs/ernie4_5-moe-moe, hf/ernie4_5_moe" },
+    { .name = "eurobert", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .encoder = 1,
+      .reference = "archs/eurobert-dense, hf/eurobert" },
     { .name = "exaone", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .reference = "archs/exaone-dense" },
     { .name = "exaone-moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
       .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW, .flags = INFER__NEXTN | INFER__WINDOW_ROPE_ONLY,
@@ -489,6 +538,9 @@ static const infer__arch INFER__ARCHS[] = {
       .layers = "attention, dense FFN, Mamba 2", .reference = "archs/falcon-h1-{dense,groups-dense}, hf/falcon_h1" },
     { .name = "gemma", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
       .flags = INFER__EMBED_SQRT_WIDTH, .reference = "archs/gemma-{dense,headdim-dense}" },
+    { .name = "gemma-embedding", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH, .encoder = 1,
+      .window_every = 6, .flags = INFER__EMBED_SQRT_WIDTH, .fixup = infer__fix_gemma_embedding,
+      .reference = "archs/gemma-embedding-{dense,real-dense}, hf/embeddinggemma" },
     { .name = "gemma2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH, .window_every = 2,
       .flags = INFER__EMBED_SQRT_WIDTH | INFER__ATTN_CAP | INFER__FINAL_CAP, .fixup = infer__fix_gemma2,
       .reference = "archs/gemma2-{dense,real-dense,softcap-dense}" },
@@ -587,6 +639,13 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "jamba", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SILU,
       .mixer_else = INFER__SUBLAYER_MAMBA, .experts = INFER__EXPERTS_RAW,
       .layers = "attention, dense FFN, experts, Mamba", .reference = "archs/jamba-dense, hf/jamba" },
+    { .name = "jina-bert-v2", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_GELU_ERF, .encoder = 1,
+      .flags = INFER__NO_PRE_NORM | INFER__FFN_NORM_2, .keys = infer__bert_keys, .fixup = infer__fix_alibi,
+      .parts = infer__parts_bert, .layers = "attention, dense FFN, kept stream, kept stream again",
+      .reference = "archs/jina-bert-v2-{dense,code-dense,rank}" },
+    { .name = "jina-bert-v3", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_GELU_ERF, .encoder = 1,
+      .flags = INFER__NO_PRE_NORM, .keys = infer__bert_keys, .parts = infer__parts_bert,
+      .reference = "archs/jina-bert-v3-dense, hf/jina_v3" },
     { .name = "kimi-k3", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_SITU,
       .mixer_else = INFER__SUBLAYER_KDA, .gate = INFER__ACT_SIGMOID, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW, .flags = INFER__KDA_BOUND, .keys = infer__kimi_k3_keys,
@@ -620,6 +679,8 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "llama", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, /* also Mistral, Mixtral, Yi */
       .layers = "attention, dense FFN, experts",
       .reference = "archs/llama-*, models/stories260K, models/TinyStories-656K, quants/llama256-*" },
+    { .name = "llama-embed", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .encoder = 1,
+      .layers = "attention, dense FFN, experts", .reference = "archs/llama-embed-dense" },
     { .name = "llama4", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .window_every = 4,
       .no_rope_every = 4, .chunk = 8192, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW | INFER__EXPERTS_STEP | INFER__EXPERTS_BEFORE,
@@ -673,6 +734,10 @@ static const infer__arch INFER__ARCHS[] = {
       .flags = INFER__ATTN_TEMPERATURE | INFER__NEXTN, .experts = INFER__EXPERTS_RAW, .fixup = infer__fix_mistral4,
       .parts = infer__parts_latent,
       .layers = "dense FFN, experts, latent attention", .reference = "archs/mistral4-moe, hf/mistral4" },
+    { .name = "modern-bert", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_GELU_ERF, .act_by_key = 1,
+      .encoder = 1, .window_every = 3, .flags = INFER__WINDOW_FULL_FIRST | INFER__QKV_WIDE,
+      .parts = infer__parts_modern_bert,
+      .label_act = 1 + INFER__ACT_GELU_ERF, .label_pooling = INFER_POOL_MEAN, .reference = "archs/modern-bert-{dense,pooled,rank}, hf/modernbert" },
     { .name = "mpt", .norm = INFER__LN, .rope = INFER__ROPE_NONE, .act = INFER__ACT_GELU_ERF,
       .flags = INFER__ALIBI | INFER__QK_NORM_PAIR, .reference = "archs/mpt-{dense,plain-dense}" },
     { .name = "muse-glimmer", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .window_every = 4,
@@ -692,6 +757,14 @@ static const infer__arch INFER__ARCHS[] = {
       .flags = INFER__EPS_EITHER | INFER__NEXTN, .parts = infer__parts_nemotron_h,
       .layers = "attention, dense FFN, experts, Mamba 2",
       .reference = "archs/nemotron_h_moe-dense, hf/nemotron_h_moe" },
+    { .name = "neo-bert", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .encoder = 1,
+      .flags = INFER__OUT_NORM_ENC, .reference = "archs/neo-bert-dense" },
+    { .name = "nomic-bert", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .encoder = 1,
+      .flags = INFER__NO_PRE_NORM, .keys = infer__bert_keys, .parts = infer__parts_bert,
+      .reference = "archs/nomic-bert-dense, hf/nomic_bert" },
+    { .name = "nomic-bert-moe", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_GELU_ERF, .encoder = 1,
+      .experts = INFER__EXPERTS_RAW, .flags = INFER__NO_PRE_NORM, .keys = infer__nomic_moe_keys,
+      .parts = infer__parts_bert, .layers = "attention, dense FFN, experts", .reference = "archs/nomic-bert-moe-moe" },
     { .name = "olmo", .norm = INFER__LN, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__NORM_BARE,
       .reference = "archs/olmo-dense" },
     { .name = "olmo2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
@@ -737,7 +810,7 @@ static const infer__arch INFER__ARCHS[] = {
       .flags = INFER__ROPE_SECTIONS | INFER__EPS_DEFAULT, .drop = "=output.bias",
       .reference = "archs/qwen2vl-{dense,mrope-dense}, hf/qwen2_vl, hf/qwen2_5_vl" },
     { .name = "qwen3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
-      .ignore = "cls.output.weight", /* a classifier on top, which the reranker variants carry */
+      .label_softmax = 1, .ignore = "cls.output.weight", /* a classifier, where the file does not ask for it */
       .reference = "archs/qwen3-{dense,plain-dense,embed,rank}" },
     { .name = "qwen35", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
       .mixer_else = INFER__SUBLAYER_DELTA, .full_every = 4,
@@ -759,7 +832,7 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "qwen3tts", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .flags = INFER__ROPE_SECTIONS,
       .ignore = "cls.output.weight", .reference = "archs/qwen3tts-dense" },
     { .name = "qwen3vl", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .flags = INFER__ROPE_SECTIONS,
-      .ignore = "cls.output.weight",
+      .label_softmax = 1, .ignore = "cls.output.weight",
       .idle = "n_deepstack_layers", /* layers that a picture's features are added to: text has none */
       .reference = "archs/qwen3vl-dense, hf/qwen3_vl" },
     { .name = "qwen3vlmoe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,

@@ -45,10 +45,21 @@ static int32_t infer__group_window(const infer_model *m, int32_t group) {
     return window;
 }
 
+static int32_t infer__state_buf(const infer_model *m, int32_t state) {
+    const infer__state *s = &m->states[state];
+    int32_t i;
+    for (i = 0; i < state && m->hp.encoder; i++)
+        if (m->states[i].kind == s->kind && m->states[i].n_head == s->n_head && m->states[i].dim == s->dim &&
+            infer__state_place(m, i) == infer__state_place(m, state))
+            return i;
+    return state;
+}
+
 static void infer__cache_destroy(infer_context *c) {
     infer__kv_cache *kv = &c->cache;
     int32_t i;
-    for (i = 0; i < kv->n_bufs; i++) infer__state_ops(c, i)->release(&c->ctx, &kv->bufs[i].buf);
+    for (i = 0; i < kv->n_bufs; i++)
+        if (infer__state_buf(c->model, i) == i) infer__state_ops(c, i)->release(&c->ctx, &kv->bufs[i].buf);
     infer__free(c->ctx.mem, kv->bufs);
     for (i = 0; i < INFER__GROUPS; i++) {
         infer__free(c->ctx.mem, kv->groups[i].refs);
@@ -77,6 +88,8 @@ static infer_result infer__cache_create(infer_context *c, infer_error *err) {
     kv->n_bufs = m->n_states;
     for (i = 0; i < m->n_states; i++) {
         pages = (uint64_t)c->plan.n_pages[m->states[i].group];
+        kv->bufs[i] = kv->bufs[infer__state_buf(m, i)];
+        if (infer__state_buf(m, i) < i) continue;
         kv->bufs[i].type = infer__state_type(c->plan.kv_type, &m->states[i]);
         if (!infer__state_ops(c, i)->alloc(&c->ctx, &kv->bufs[i].buf,
                                            pages * infer__page_bytes(c->plan.kv_type, &m->states[i])))

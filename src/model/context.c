@@ -29,7 +29,7 @@ static void infer__context_free(infer_context *c) {
     infer__free(mem, c->out_hidden);
     infer__free(mem, (void *)c->row_embd);
     infer__free(mem, c->row_switch);
-    infer__free(mem, c->row_ngrams);
+    infer__free(mem, c->row_looked);
     m = c->model;
     infer__free(mem, c);
     infer__model_let(m, INFER_OK);
@@ -80,11 +80,11 @@ static infer_result infer__context_build(infer_context *c, infer_error *err) {
     c->out_hidden = (float **)infer__calloc(mem, batch, sizeof *c->out_hidden);
     c->row_embd = (const float **)infer__calloc(mem, batch, sizeof *c->row_embd);
     c->row_switch = (int32_t *)infer__calloc(mem, batch, sizeof *c->row_switch);
-    c->row_ngrams = (int32_t *)infer__calloc(mem, batch * (uint64_t)c->model->hp.ngrams.heads + 1, sizeof(int32_t));
-    c->ctx.pass.looked = c->row_ngrams;
-    c->ctx.pass.looks = c->model->hp.ngrams.heads;
+    c->row_looked = (int32_t *)infer__calloc(mem, batch * (uint64_t)infer__looks(c->model) + 1, sizeof(int32_t));
+    c->ctx.pass.looked = c->row_looked;
+    c->ctx.pass.looks = infer__looks(c->model);
     if (!c->ctx.pass.block || !c->active || !c->kept || !c->out_top || !c->out_logits || !c->out_hidden ||
-        !c->row_embd || !c->row_switch || !c->row_ngrams)
+        !c->row_embd || !c->row_switch || !c->row_looked)
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);
     if (c->plan.hop_bytes && !(c->hop = (float *)infer__alloc(mem, c->plan.hop_bytes)))
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);

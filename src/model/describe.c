@@ -40,6 +40,8 @@ static const char *infer__norm_label(int slot) {
            : slot == INFER__W_FFN_NORM       ? "ffn_norm"
            : slot == INFER__W_ATTN_POST_NORM ? "attn_post_norm"
            : slot == INFER__W_INPUT_POST_NORM ? "post_norm"
+           : slot == INFER__W_ATTN_OUT_NORM  ? "attn_output_norm"
+           : slot == INFER__W_LAYER_OUT_NORM ? "layer_output_norm"
                                              : "ffn_post_norm";
 }
 
@@ -61,12 +63,14 @@ static void infer__describe_layer(infer__text_out *o, const infer_model *m, cons
     for (i = 0; i < l->n_parts; i++) {
         const infer__part *p = &l->parts[i];
         infer__describe_part(o, m, l, p);
+        if (p->keeps && p->after >= 0) infer__describe_norm(o, m, "x", "x", p->after, infer__norm_label(p->after), l);
         if (p->keeps) continue;
         n += infer__format(sum + n, sizeof sum - n, "%s%s", n ? " + " : "", p->kind->result);
         if (i + 1 < l->n_parts && l->parts[i + 1].beside) continue; /* added up together */
         infer__text_add(o, "    x = x + %s", sum);
         if (p->scale != 1) infer__text_add(o, " * %g", p->scale);
         infer__text_add(o, "\n");
+        if (p->after >= 0) infer__describe_norm(o, m, "x", "x", p->after, infer__norm_label(p->after), l);
         n = 0;
     }
     for (i = 0; i < l->n_parts; i++)
@@ -81,7 +85,7 @@ static int infer__layers_alike(const infer__layer *a, const infer__layer *b) {
     int i;
     for (i = 0; i < a->n_parts && i < b->n_parts; i++) {
         const infer__part *p = &a->parts[i], *q = &b->parts[i];
-        if (p->kind != q->kind || p->norm != q->norm || p->post != q->post || p->reads != q->reads ||
+        if (p->kind != q->kind || p->norm != q->norm || p->post != q->post || p->after != q->after || p->reads != q->reads ||
             p->beside != q->beside || memcmp(&p->scale, &q->scale, sizeof p->scale) != 0)
             return 0;
     }
@@ -105,6 +109,7 @@ static void infer__describe(infer__text_out *o, const infer_model *m) {
     infer__text_add(o, "x = embedding[token]");
     if (hp->embed_scale != 1) infer__text_add(o, " * %g", hp->embed_scale);
     if (m->w[INFER__W_POS_EMBD].type) infer__text_add(o, " + position[pos]");
+    if (m->w[INFER__W_TOKEN_TYPES].type) infer__text_add(o, " + type[0 or 1]");
     infer__text_add(o, "  # %d tokens, width %d\n", (int)hp->n_vocab, (int)hp->n_embd);
     if (m->w[INFER__W_EMBD_NORM].type) infer__text_add(o, "x = %s(x) * embedding_norm\n", infer__norm_name(m));
     else if (hp->embed_norm_bare) infer__text_add(o, "x = %s(x)\n", infer__norm_name(m));
@@ -113,6 +118,11 @@ static void infer__describe(infer__text_out *o, const infer_model *m) {
         if (j == i + 1) infer__text_add(o, "layer %d:\n", (int)i);
         else infer__text_add(o, "layers %d to %d:\n", (int)i, (int)j - 1);
         infer__describe_layer(o, m, &m->layers[i]);
+    }
+    if (hp->encoder) {
+        if (!hp->out_norm_off) infer__text_add(o, "x = %s(x) * output_norm\n", infer__norm_name(m));
+        infer__pool_describe(o, m);
+        return;
     }
     if (hp->out_norm_off) infer__text_add(o, "logits = x head");
     else infer__text_add(o, "logits = %s(x)%s head", infer__norm_name(m),

@@ -49,6 +49,11 @@ static infer_result infer__step_check(const infer_context *c, const infer_step *
         return infer__error(err, INFER_ERR_ARGUMENT, "step %d needs tokens or embeddings, one of the two", (int)i);
     if (st->outputs < 0 || st->outputs > 7 || (st->outputs & 3) == 3)
         return infer__error(err, INFER_ERR_ARGUMENT, "step %d: outputs %d is unknown", (int)i, (int)st->outputs);
+    if (c->model->hp.encoder && ((st->outputs & 3) || s->n > 0))
+        return infer__error(err, s->n > 0 ? INFER_ERR_STATE : INFER_ERR_UNSUPPORTED,
+                            s->n > 0 ? "step %d: an encoder (%s) sees texts whole: rewind the session to 0"
+                                     : "step %d: an encoder (%s) gives no logits: ask for INFER_OUT_HIDDEN alone",
+                            (int)i, c->model->arch->name);
     if (st->n > s->cap - s->n) /* before its tokens are looked at: there may not be so many */
         return infer__error(err, INFER_CONTEXT_FULL, "%d tokens at position %d do not fit a context of %d", (int)st->n,
                             (int)s->n, (int)s->cap);
@@ -159,6 +164,7 @@ static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int3
         p->seq[r] = q;
         if (p->end) p->end[r] = base + st->n;
         c->row_embd[r] = st->tokens ? NULL : st->embeddings + (int64_t)i * c->model->hp.n_embd;
+        if (c->model->w[INFER__W_TOKEN_TYPES].type) c->row_looked[r] = s->type_from > 0 && base + i >= s->type_from;
         if (!wants_l && !wants_h) continue;
         c->out_logits[p->n_out] = wants_l ? s->logits + (int64_t)(i - first_l) * c->model->hp.n_vocab : NULL;
         c->out_top[p->n_out] = wants_l && first_l == st->n - 1 && !s->all_wanted ? s->top_wanted : 0;

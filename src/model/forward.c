@@ -255,9 +255,10 @@ static void infer__part_run(infer_context *c, const infer__layer *l, const infer
     p->kind->run(c, l, &s);
     infer__trace(c, l->index, p->kind->out, out);
     if (next && next->reads == INFER__READS_NORM) infer__norm_to(c, &l->w[next->norm], x, xn);
-    if (s.add) return;
-    infer__post_norm(c, l, p->post, out);
-    c->ctx.ops->add(&c->ctx, &add);
+    if (!s.add) {
+        infer__post_norm(c, l, p->post, out);
+        c->ctx.ops->add(&c->ctx, &add);
+    }
 }
 
 static void infer__layer_run(infer_context *c, const infer__layer *l, infer__tensor *x, infer__tensor *xn,
@@ -267,6 +268,7 @@ static void infer__layer_run(infer_context *c, const infer__layer *l, infer__ten
         const infer__part *next = i + 1 < l->n_parts && l->parts[i + 1].beside ? &l->parts[i + 1] : NULL;
         if (l->parts[i].keeps) infer__part_keep(c, l, &l->parts[i], x);
         else infer__part_run(c, l, &l->parts[i], next, x, xn, out);
+        if (l->parts[i].after >= 0) infer__norm_to(c, &l->w[l->parts[i].after], x, x);
     }
     infer__trace(c, l->index, "out", x);
 }
@@ -285,6 +287,13 @@ static void infer__embed_rows(infer_context *c, const infer__tensor *x) {
     a.positions = infer__opt(&m->w[INFER__W_POS_EMBD]);
     a.scale = m->hp.embed_scale;
     c->ctx.ops->embed(&c->ctx, &a);
+    if (m->w[INFER__W_TOKEN_TYPES].type) { /* what a text consists of: infer_text.pair */
+        a.table = &m->w[INFER__W_TOKEN_TYPES];
+        a.positions = NULL;
+        a.scale = 1;
+        a.looked = a.add = 1;
+        c->ctx.ops->embed(&c->ctx, &a);
+    }
     infer__switch_begin(c, x->rows);
     if (m->w[INFER__W_EMBD_NORM].type || m->hp.embed_norm_bare) infer__norm_to(c, &m->w[INFER__W_EMBD_NORM], x, x);
 }

@@ -274,10 +274,13 @@ static void infer__read_router(infer__keys *k, infer__hparams *hp) {
 }
 
 /* How a text's hidden states become one vector; llama.cpp writes -1 where a model does not say. */
-static int32_t infer__read_pooling(infer__keys *k) {
-    const infer__kv *kv = infer__gguf_find(k->g, infer__key_name(k, "pooling_type"));
-    if (kv && (infer__kv_number(kv, 0) == -1 || infer__kv_number(kv, 0) == (double)UINT32_MAX)) return 0;
-    return infer__key_int(k, "pooling_type", 0, 4, 0, 0);
+static int32_t infer__read_pooling(infer__keys *k, const char *name) {
+    const infer__kv *kv = infer__gguf_find(k->g, infer__key_name(k, name));
+    const int32_t of[] = { INFER_POOL_NONE, INFER_POOL_MEAN, INFER_POOL_FIRST, INFER_POOL_LAST, INFER_POOL_RANK };
+    int32_t n;
+    if (kv && (infer__kv_number(kv, 0) == -1 || infer__kv_number(kv, 0) == (double)UINT32_MAX)) kv = NULL;
+    n = kv ? infer__key_int(k, name, 0, 4, 0, 0) : -1;
+    return n < 0 ? INFER_POOL_DEFAULT : of[n];
 }
 
 /* xIELU's four numbers of a layer: arrays with one for each layer, or one for all. The alphas are softplus of what is
@@ -384,7 +387,15 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     hp->n_used = infer__key_same(k, "expert_used_count", 0, INFER__MAX_EXPERTS_USED, 0);
     hp->n_ff_expert = infer__key_same(k, "expert_feed_forward_length", 0, INFER__MAX_DIM, 0);
     hp->n_ff_shared = infer__key_int(k, "expert_shared_feed_forward_length", 0, INFER__MAX_DIM, 0, 0);
-    hp->pooling = infer__read_pooling(k);
+    hp->pooling = infer__read_pooling(k, "pooling_type");
+    hp->encoder = a->encoder;
+    hp->label_pooling = a->label_pooling ? a->label_pooling : a->encoder ? INFER_POOL_FIRST : INFER_POOL_LAST;
+    if (a->encoder || hp->pooling == INFER_POOL_RANK) {
+        const int32_t labels = infer__read_pooling(k, "classifier.pooling_type");
+        if (labels == INFER_POOL_NONE || labels == INFER_POOL_RANK)
+            infer__key_misfit(k, "classifier.pooling_type", "not 1 to 3: what a classifier reads is one vector");
+        else if (labels != INFER_POOL_DEFAULT) hp->label_pooling = labels;
+    }
     if (infer__has_windows(a)) {
         hp->window = infer__key_int(k, "attention.sliding_window", 0, 1 << 30, 0, 0);
         hp->window_pattern = infer__gguf_peek(k->g, infer__key_name(k, "attention.sliding_window_pattern")) != NULL;
@@ -411,12 +422,13 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     hp->act = infer__read_act(k, a->act);
     hp->embed_norm_bare = (a->flags & INFER__EMBED_NORM_BARE) != 0;
     hp->block = a->block;
-    hp->not_causal = (a->flags & INFER__NOT_CAUSAL) != 0;
+    hp->not_causal = (a->flags & INFER__NOT_CAUSAL) || a->encoder || !infer__key_bool(k, "attention.causal", 1);
     hp->qk_norm_bare = (a->flags & INFER__QK_NORM_BARE) != 0;
-    if (!hp->not_causal && !infer__key_bool(k, "attention.causal", 1) && !k->failed) {
-        k->failed = 1;
-        infer__error(k->err, INFER_ERR_UNSUPPORTED, "key %s: attention that is not causal is not there yet", k->key);
-    }
+    if (a->encoder && infer__gguf_find(k->g, infer__key_name(k, "attention.causal")) &&
+        infer__key_bool(k, "attention.causal", 1))
+        infer__key_unsupported(k, "attention.causal", "encoders see texts whole");
+    if (hp->not_causal && !a->encoder && (a->mixer_else || hp->window))
+        infer__key_unsupported(k, "attention.causal", "layers with windows or states are causal");
     if (a->flags & INFER__PARALLEL_BY_KEY)
         hp->block = infer__key_bool(k, "use_parallel_residual", 1) ? INFER__BLOCK_PARALLEL : INFER__BLOCK_SERIAL;
     if (hp->n_expert && !hp->n_used) hp->n_used = INFER__MIN(hp->n_expert, 2);

@@ -86,6 +86,7 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__V_MAY_BE_K INFER__FLAG(62) /* without attn_v, V is what attn_k gives, before norm and rotation */
 #define INFER__SPARSE INFER__FLAG(63) /* activation_sparsity_scale: of an FFN's gates only the largest stay */
 
+#define INFER__OUT_NORM_ENC INFER__FLAG(45) /* the last norm is that of an encoder */
 #define INFER__INDEX_LAST INFER__FLAG(28) /* indexers rotate the last values of a head, and have the norms' epsilon */
 #define INFER__CLAMPS_ALL INFER__FLAG(29) /* and swiglu_clamp_shexp, else _exp, to that of shared experts */
 #define INFER__DELTA_SIGMOID INFER__FLAG(43) /* results of delta nets are gated by a sigmoid, not by SiLU */
@@ -108,6 +109,10 @@ typedef struct infer__arch {
     uint8_t norm, rope, act; /* INFER__NORM_*, INFER__ROPE_*, INFER__ACT_* */
     uint8_t act_by_key;     /* 1: hidden_activation may name another one */
     uint8_t block;          /* INFER__BLOCK_* */
+    uint8_t encoder;        /* 1: texts are seen whole: tokens see each other, nothing is kept, there are no logits */
+    uint8_t label_act;      /* 1 + INFER__ACT_* behind a classifier's first matrix; 0 = tanh's */
+    uint8_t label_pooling;  /* infer_pooling of what a classifier reads; 0 = first of encoders, else last */
+    uint8_t label_softmax;  /* 1: labels' scores are a softmax */
     uint8_t mixer_else;     /* INFER__SUBLAYER_* of the mixer in layers without K/V heads; 0 = every layer has some */
     uint8_t full_every;     /* N: keys, else every N-th layer, say which layers do not have mixer_else: see
                              * infer__read_recurrent; 0 = K/V heads do */
@@ -174,13 +179,17 @@ struct infer__hparams {
     float yarn_fast, yarn_slow; /* turns over rope_ctx from which a pair keeps its angle, below which it is stretched */
     float yarn_ext;   /* share of the kept angle, 0..1: 1 = YaRN, 0 = linear */
     float yarn_attn;  /* scale of cos and sin as the file gives it; 0 = by the formula */
-    int32_t pooling;  /* 0 none, 1 mean, 2 first, 3 last, 4 rank */
+    int32_t pooling;  /* infer_pooling; DEFAULT: the file does not say */
+    int32_t label_pooling; /* of what a classifier reads */
+    int32_t n_labels; /* that it gives; 0 = there is none */
+    int32_t n_out;    /* width of pooled vectors */
     int32_t norm, act, block;
     int32_t moe_step;     /* layers moe_step - 1, 2 moe_step - 1, .. have experts, from leading_dense on; 0 = any may */
     int32_t leading_dense;
     int32_t n_by_id;      /* the first layers whose experts are chosen by a table of ids */
     int32_t qk_norm_bare; /* see INFER__QK_NORM_BARE */
     int32_t not_causal;   /* 1 = a token sees all tokens of its eval */
+    int32_t encoder;      /* see infer__arch */
     int32_t n_per_layer;  /* values that each layer gets of a token beside the stream; 0 = none */
     int32_t n_kv_layer;   /* layers from here on read the keys and values of earlier ones; 0 = none does */
     int32_t n_streams;    /* of the residual; 0 = one */
@@ -367,7 +376,8 @@ enum {
     INFER__SUBLAYER_BESIDE, INFER__SUBLAYER_STREAMS, INFER__SUBLAYER_STREAMS_END, INFER__SUBLAYER_PREDICT,
     INFER__SUBLAYER_CORRECT, INFER__SUBLAYER_LAUREL, INFER__SUBLAYER_TIME_MIX_6, INFER__SUBLAYER_TIME_MIX_7,
     INFER__SUBLAYER_CHANNEL_MIX, INFER__SUBLAYER_COMPRESSED,
-    INFER__SUBLAYER_HYPER_LOW, INFER__SUBLAYER_SHARES, INFER__SUBLAYER_NGRAMS,
+    INFER__SUBLAYER_HYPER_LOW, INFER__SUBLAYER_SHARES, INFER__SUBLAYER_NGRAMS, INFER__SUBLAYER_KEEP_STREAM,
+    INFER__SUBLAYER_STREAM_AGAIN,
     INFER__SUBLAYER_COUNT
 };
 typedef struct infer__label { int16_t slot; const char *text; } infer__label;
@@ -409,6 +419,7 @@ enum {
 struct infer__part {
     const infer__sublayer_kind *kind;
     int16_t norm, post; /* slots of the norm before it (the bias is the next one) and of its result's; -1 = none */
+    int16_t after;      /* of the stream's, once the result has been added */
     int8_t reads;       /* INFER__READS_* */
     int8_t beside; /* 1: reads the stream as the part before it found it: parallel blocks, two mixers side by side */
     int8_t keeps;  /* 1: its result is kept for a later part of the layer, not added; or it changes the stream itself */
@@ -461,6 +472,7 @@ struct infer__layer {
     int32_t window; /* 0 = sees everything */
     int32_t chunk;  /* of that many positions: sees those of its own chunk; 0 = the window slides */
     int32_t not_causal; /* 1 = tokens of an eval see each other */
+    int32_t around;     /* 1 = and a window lies around them */
     int32_t kv_from;    /* 1 + the layer whose keys and values it reads; 0 = its own */
     int32_t kv_read;    /* 1 = other layers read its own */
     int32_t v_norm_bare; /* 1 = V has a norm without weights */
@@ -668,7 +680,7 @@ struct infer_context {
     int32_t *out_top;                 /* batch: logits stay on the device but for so many of the largest; 0 = not */
     const float **row_embd;           /* batch: embeddings given for rows, NULL = none */
     int32_t *row_switch;              /* batch: the adapters of rows, see infer__switches */
-    int32_t *row_ngrams;              /* batch x heads: rows of its table, see infer__ngrams */
+    int32_t *row_looked;              /* batch x infer__looks: of rows, see there */
     infer__buf direct;                /* host: the logits of this pass were computed where they are wanted */
     infer_trace_fn trace;
     void *trace_user;
@@ -684,6 +696,7 @@ struct infer_session {
     int32_t n, cap;      /* tokens so far, most */
     int32_t n_valid;     /* tokens whose cache entries can be used: n, or less after a far rewind */
     infer_token *tokens; /* cap */
+    int32_t type_from;   /* tokens from here on are the second text of a pair; 0 = there is none */
     int32_t *pages[INFER__CACHE_GROUPS]; /* plan.max_pages each; -1 = none */
     int32_t first_page[INFER__CACHE_GROUPS]; /* pages before it have been given back */
     /* cells.c; cells -1 = none. cell: the state after n_valid positions (none at 0); of the running eval: cell_next
@@ -777,6 +790,8 @@ INFER__INLINE int32_t infer__state_place(const infer_model *m, int32_t state) {
 INFER__INLINE const infer__ops *infer__state_ops(infer_context *c, int32_t state) {
     return infer__enter(c, infer__state_place(c->model, state));
 }
+/* The slot in whose buffer a slot lies: that of another layer in encoders, which keep nothing from layer to layer. */
+static int32_t infer__state_buf(const infer_model *m, int32_t state);
 static infer_result infer__cache_create(infer_context *c, infer_error *err);
 static void infer__cache_destroy(infer_context *c);
 /* A slot that the layer owns; returns its index. The model has room for four a part. */
@@ -845,8 +860,6 @@ static infer_result infer__results_bring(infer_session *s, infer_error *err);
 static infer_result infer__results_best(infer_session *s, int32_t n, infer_error *err);
 /* The k largest of n logits with their log-probabilities, lower tokens first among equals. */
 static void infer__results_list(const float *x, int32_t n, int32_t k, infer_top *out);
-/* The hidden states of the last eval, pooled as the model says, of length 1. */
-static void infer__results_pool(const infer_session *s, float *out);
 /* Row of s->logits for a row of the last eval's step, -1 when its logits were not kept. */
 static int32_t infer__results_row(const infer_session *s, int32_t row);
 
@@ -917,6 +930,21 @@ static void infer__slot_norm(infer_context *c, const infer__layer *l, int slot, 
                              const infer__tensor *y);
 /* The norm of rows that a last matrix is about to read; nothing when the slot is empty. */
 static void infer__sub_norm(infer_context *c, const infer__layer *l, int slot, const infer__tensor *t);
+
+/* layers/encoder.c, pool.c */
+static infer_result infer__pool_check(infer_model *m, infer_error *err); /* after the weights are bound */
+/* The vector of a text of n tokens, whose hidden states are `rows`: width floats, hp.n_out, n_labels for RANK. scratch:
+ * infer__pool_scratch floats. */
+static infer_result infer__pool_text(const infer_model *m, int32_t pooling, const float *rows, int32_t n, float *out,
+                                float *scratch, infer_error *err);
+/* x is divided by its length (2), by the sum of its absolute values (1), or stays; zeros stay. */
+static void infer__pool_scale(float *x, int32_t n, int32_t norm);
+static uint64_t infer__pool_scratch(const infer_model *m);
+/* What the file's pooling comes to, where the caller names none. */
+static int32_t infer__pool_default(const infer_model *m);
+/* Indices of a row of the pass into a table: n-grams, or its kind of token. */
+static int32_t infer__looks(const infer_model *m);
+static void infer__pool_describe(infer__text_out *o, const infer_model *m);
 
 /* describe.c: as much of a model's description as fits to out, ended by 0; returns the length of all of it. */
 static size_t infer__describe_to(const infer_model *m, char *out, size_t cap);

@@ -47,14 +47,14 @@ static int32_t infer__place_layer(infer_model *m, int32_t layer, infer__place_it
 /* What goes with layer 0 (head 0) or with the last layer (head 1). */
 static int32_t infer__place_end(infer_model *m, int head, infer__place_item *items) {
     static const int8_t slots[] = {
-        INFER__W_TOKEN_EMBD, INFER__W_POS_EMBD, INFER__W_EMBD_NORM, INFER__W_EMBD_NORM_B,
+        INFER__W_TOKEN_EMBD, INFER__W_POS_EMBD, INFER__W_TOKEN_TYPES, INFER__W_EMBD_NORM, INFER__W_EMBD_NORM_B,
         INFER__W_PER_LAYER_EMBD, /* but that of n-grams: see above */
         INFER__W_PER_LAYER_PROJ, INFER__W_PER_LAYER_NORM, INFER__W_ALTUP_PROJ,
         INFER__W_LOW_INIT,
         INFER__W_OUTPUT, INFER__W_OUTPUT_B, INFER__W_OUT_NORM, INFER__W_OUT_NORM_B, INFER__W_ALTUP_UNEMBD,
         INFER__W_OUT_RES_SCORE, INFER__W_OUT_HYPER, INFER__W_OUT_HYPER + 1, INFER__W_OUT_HYPER + 2,
         INFER__W_OUT_HYPER_NORM, INFER__W_OUT_HYPER_NORM + 1, INFER__W_OUT_HYPER_NORM + 2 };
-    enum { FRONT = 9 };
+    enum { FRONT = 10 };
     int32_t i = head ? FRONT : 0, end = head ? (int32_t)INFER__COUNT(slots) : FRONT, n = 0;
     for (; i < end; i++)
         if (slots[i] != INFER__W_PER_LAYER_EMBD || !m->hp.ngrams.size)

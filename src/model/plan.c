@@ -32,9 +32,10 @@ static infer_result infer__plan_check(const infer_context_params *in, const char
 
 static void infer__plan_defaults(infer__plan *p, const infer_model *m, const infer_context_params *in,
                                  int32_t default_sessions) {
-    p->kv_type = in->kv_type == INFER_KV_DEFAULT ? INFER_KV_F16 : in->kv_type;
+    /* an encoder's keys and values are read by the pass that makes them, which has whole texts */
+    p->kv_type = in->kv_type != INFER_KV_DEFAULT ? in->kv_type : m->hp.encoder ? INFER_KV_F32 : INFER_KV_F16;
     p->cells = in->cells ? in->cells : INFER__MIN(m->hp.n_ctx, 4096);
-    p->batch = INFER__MIN(in->batch ? in->batch : 512, p->cells);
+    p->batch = INFER__MIN(in->batch ? in->batch : m->hp.encoder ? p->cells : 512, p->cells);
     p->keep = in->keep ? in->keep : 64;
     p->sessions = in->sessions ? in->sessions : default_sessions;
     p->n_seq = INFER__MIN(p->batch, 64);
@@ -51,7 +52,7 @@ static void infer__plan_pages(infer__plan *p, const infer_model *m) {
         if (window < 0) continue;
         window_pages = ((uint64_t)window + (uint64_t)p->keep + (uint64_t)p->batch) / INFER__PAGE + 3;
         window_pages = INFER__MIN(window_pages * (uint64_t)p->sessions, (uint64_t)p->max_pages);
-        p->n_pages[g] = window ? (int32_t)window_pages : p->max_pages;
+        p->n_pages[g] = window ? (int32_t)window_pages : p->max_pages + (m->hp.encoder ? p->n_seq : 0);
     }
     for (i = 0; i < m->n_states; i++) /* a session's state, those that are kept, and two that a pass reads and makes */
         if (m->states[i].kind == INFER__STATE_RECURRENT)
@@ -67,7 +68,7 @@ static int infer__plan_layer_cache(const infer__plan *p, const infer_model *m, i
     int32_t i;
     *bytes = 0;
     for (i = 0; i < m->n_states; i++)
-        if (m->states[i].layer == layer &&
+        if (m->states[i].layer == layer && infer__state_buf(m, i) == i &&
             (!infer__plan_state(p, &m->states[i], &n) || !infer__add_ok(*bytes, n, bytes)))
             return 0;
     return 1;
@@ -123,7 +124,7 @@ static void infer__plan_sizes(infer__plan *p, const infer_model *m, const infer_
     p->block_len = 4 * (uint64_t)p->batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
     if (p->n_pages[INFER__GROUP_CELLS]) p->block_len += 2 * (uint64_t)p->n_seq;
     if (m->hp.not_causal) p->block_len += (uint64_t)p->batch;
-    p->block_len += (uint64_t)p->batch * (uint64_t)m->hp.ngrams.heads;
+    p->block_len += (uint64_t)p->batch * (uint64_t)infer__looks(m);
     infer__plan_needs(p, m);
     infer__plan_work(p, m);
     infer__plan_device(p, m);
@@ -142,6 +143,7 @@ static int infer__plan_cache(infer__plan *p, const infer_model *m) {
     uint64_t n, all = 0;
     int32_t i;
     for (i = 0; i < m->n_states; i++) {
+        if (infer__state_buf(m, i) != i) continue;
         if (!infer__plan_state(p, &m->states[i], &n) || !infer__add_ok(all, n, &all)) return 0;
         if (all > INFER__PLACE_NEVER) return 0;
         p->cache_bytes[infer__state_place(m, i)] += n;
@@ -166,7 +168,7 @@ static void infer__plan_places(infer__plan *p, const infer_model *m) {
     uint64_t host, batch = (uint64_t)p->batch, here, beside;
     int32_t i, n_devices = 0;
     host = p->block_len * sizeof(int32_t) + batch * 3 * sizeof(void *) +
-           batch * (2 + (uint64_t)m->hp.ngrams.heads) * sizeof(int32_t) +
+           batch * (2 + (uint64_t)infer__looks(m)) * sizeof(int32_t) +
            (uint64_t)p->n_seq * 2 * sizeof(void *) +
            ((uint64_t)p->n_pages[0] + (uint64_t)p->n_pages[1] + (uint64_t)p->n_pages[2]) * 2 * sizeof(int32_t);
     if (infer__head_place(m) == INFER__ON_CPU) {

@@ -177,20 +177,3 @@ static void infer__results_list(const float *x, int32_t n, int32_t k, infer_top 
     for (i = 0; i < n; i++) sum += exp((double)x[i] - out[0].logit);
     for (i = 0; i < k; i++) out[i].logprob = (float)((double)out[i].logit - out[0].logit - log(sum));
 }
-
-static void infer__results_pool(const infer_session *s, float *out) {
-    const infer__hparams *hp = &s->context->model->hp;
-    int32_t i, r, n = s->out_n;
-    double sum = 0;
-    /* a model that does not say how is pooled by its last token, which alone has seen all others */
-    for (i = 0; i < hp->n_embd; i++) {
-        double v = 0;
-        if (hp->pooling == 1) {
-            for (r = 0; r < n; r++) v += s->hidden[(int64_t)r * hp->n_embd + i];
-            v /= n;
-        } else v = s->hidden[(int64_t)(hp->pooling == 2 ? 0 : n - 1) * hp->n_embd + i];
-        out[i] = (float)v;
-        sum += v * v;
-    }
-    for (i = 0; i < hp->n_embd && sum > 0; i++) out[i] = (float)(out[i] / sqrt(sum));
-}

@@ -60,7 +60,7 @@ static infer_result infer__session_make(infer_session **out, infer_context *c, c
         for (i = 0; s->pages[g] && i < c->plan.max_pages; i++) s->pages[g][i] = -1;
     }
     if (!s->tokens || !s->pages[0] || !s->pages[1] ||
-        !infer__rows_reserve(mem, &s->logits, &s->logits_cap, 1, m->hp.n_vocab)) {
+        !infer__rows_reserve(mem, &s->logits, &s->logits_cap, !m->hp.encoder, m->hp.n_vocab)) {
         infer__session_free(s);
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a session of %d positions", (int)cap);
     }

@@ -208,6 +208,8 @@ static void infer__cell_move(infer_context *c, int32_t state, int32_t cell, char
 
 /* As infer_session_save; the session and its context are claimed. */
 static infer_result infer__session_save(infer_session *session, infer_write_fn write, void *user) {
+    if (session->context->model->hp.encoder)
+        return infer__error(&session->error, INFER_ERR_UNSUPPORTED, "an encoder keeps nothing of its texts");
     infer__state_out o;
     infer_context *c;
     uint32_t header[INFER__STATE_WORDS];
@@ -374,6 +376,8 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, char
 
 /* As infer_session_load; the session and its context are claimed. */
 static infer_result infer__session_load(infer_session *session, infer_read_fn read, void *user) {
+    if (session->context->model->hp.encoder)
+        return infer__error(&session->error, INFER_ERR_UNSUPPORTED, "an encoder keeps nothing of its texts");
     uint32_t w[INFER__STATE_WORDS];
     uint64_t size, sum, want;
     infer_context *c;

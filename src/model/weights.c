@@ -156,7 +156,10 @@ static const infer__tensor_slot *infer__layer_slot(const infer_model *m, const i
 /* And of a slot outside layers: in some the tensor called token_embd_norm is the norm before the head, some
     have none. */
 static const infer__tensor_slot *infer__model_slot(const infer_model *m, int s) {
+    static const infer__tensor_slot encoder = { "enc.output_norm.weight", INFER__D_ONE, INFER__D_MODEL, 0 };
     if (m->hp.out_norm_off && (s == INFER__W_OUT_NORM || s == INFER__W_OUT_NORM_B)) return NULL;
+    if (s >= INFER__W_CLS && s <= INFER__W_DENSE_3 && !m->hp.encoder && m->hp.pooling != INFER_POOL_RANK) return NULL;
+    if (s == INFER__W_OUT_NORM && (m->arch->flags & INFER__OUT_NORM_ENC)) return &encoder;
     if (m->arch->flags & INFER__EMBD_NORM_IS_OUT) {
         if (s == INFER__W_EMBD_NORM || s == INFER__W_EMBD_NORM_B) return NULL;
         if (s == INFER__W_OUT_NORM) s = INFER__W_EMBD_NORM;
@@ -236,7 +239,7 @@ static int infer__slot_read(const infer__layer *l, int slot) {
         if ((p->reads == INFER__READS_NORM || p->reads == INFER__READS_BOTH) &&
             (slot == p->norm || slot == p->norm + 1))
             return 1;
-        if (slot == p->post) return 1;
+        if (slot == p->post || (p->after >= 0 && (slot == p->after || slot == p->after + 1))) return 1;
     }
     return 0;
 }
@@ -249,6 +252,7 @@ static infer_result infer__check_layer(const infer_model *m, infer__layer *l, in
         const infer__part *p = &l->parts[i];
         if (p->reads == INFER__READS_NORM && !(m->arch->flags & INFER__NORM_BARE)) r = infer__need(l, p->norm, err);
         if (!r && p->post >= 0) r = infer__need(l, p->post, err);
+        if (!r && p->after >= 0) r = infer__need(l, p->after, err);
         if (!r && p->kind->check) r = p->kind->check(m, l, err);
     }
     return r ? r : infer__only_with(m, l, INFER__W_FFN_NORM_B, INFER__W_FFN_NORM, err);
@@ -437,7 +441,7 @@ static infer_result infer__weights_load(infer_model *m, infer_error *err) {
     }
     if (!r) r = infer__mute(m, err);
     if (!r) {
-        if (!m->w[INFER__W_OUTPUT].type) m->w[INFER__W_OUTPUT] = m->w[INFER__W_TOKEN_EMBD];
+        if (!m->w[INFER__W_OUTPUT].type && !m->hp.encoder) m->w[INFER__W_OUTPUT] = m->w[INFER__W_TOKEN_EMBD];
         m->token_bytes += m->w[INFER__W_OUTPUT].row_bytes * (uint64_t)m->w[INFER__W_OUTPUT].rows;
         for (s = INFER__W_PER_LAYER_PROJ; s <= INFER__W_ALTUP_UNEMBD; s++)
             m->token_bytes += m->w[s].row_bytes * (uint64_t)m->w[s].rows;

@@ -78,6 +78,7 @@ typedef struct infer__attention_block {
     int32_t first, last;                                /* of all rows */
     const int32_t *list;                                /* NULL, or the positions that lo and hi count */
     float slope[INFER__ATT_PAIRS];                      /* of each head */
+    const float *bias[INFER__ATT_PAIRS];                /* the same; not used without any */
     infer__softmax part[INFER__ATT_PAIRS], total[INFER__ATT_PAIRS];
     float *keys, *values, *q, *y, *sum, *scores; /* on scratch; y of the part, sum of the total */
 } infer__attention_block;
@@ -282,6 +283,22 @@ static int infer__attention_range(const infer__attention_block *b, int32_t r, in
     return *from <= *to;
 }
 
+/* What scores of a head get for distances on both sides of the row: those of keys from .. to, the first `at` ahead. */
+static void infer__attention_near(const infer__attention_args *a, const float *bias, float slope, int32_t at,
+                                  int32_t from, int32_t to, float *x) {
+    const int32_t zero = a->reach + at; /* x[j] is bias[zero + j]'s, where that is not too far away */
+    int32_t j, before, within;
+    if (!a->bias) {
+        for (j = from; j <= to; j++) x[j] -= slope * (float)(at + j < 0 ? -(at + j) : at + j);
+        return;
+    }
+    before = INFER__MIN(to, -zero);
+    within = INFER__MIN(to, 2 * a->reach - zero);
+    for (j = from; j <= before; j++) x[j] += bias[0];
+    for (j = INFER__MAX(from, before + 1); j <= within; j++) x[j] += bias[zero + j];
+    for (j = INFER__MAX(from, within + 1); j <= to; j++) x[j] += bias[2 * a->reach];
+}
+
 /* The chunk at `base`, for all pairs of the tile. */
 static void infer__attention_chunk(const infer__attention_job *job, infer__attention_block *b, int32_t base) {
     const infer__attention_args *a = job->a;
@@ -309,7 +326,10 @@ static void infer__attention_chunk(const infer__attention_job *job, infer__atten
         s.start = (float)(base - b->pos[r]);
         for (h = 0; h < b->n_heads; h++) {
             const int32_t pair = r * b->n_heads + h;
-            s.slope = b->slope[h];
+            s.slope = a->around ? 0.0f : b->slope[h];
+            if (a->bias || (a->around && b->slope[h] > 0))
+                infer__attention_near(a, b->bias[h], b->slope[h], base - b->pos[r], s.from, s.to,
+                                      b->scores + (int64_t)pair * INFER__KV_CHUNK);
             job->f->softmax(b->scores + (int64_t)pair * INFER__KV_CHUNK, &s, &b->part[pair],
                             b->y + (int64_t)pair * plan->dim_v, plan->dim_v);
         }
@@ -438,7 +458,10 @@ static void infer__attention_task(void *arg, int task, int worker) {
     b.y = scratch + job->plan.y;
     b.sum = scratch + job->plan.total;
     b.scores = scratch + job->plan.scores;
-    for (h = 0; h < b.n_heads; h++) b.slope[h] = infer__alibi_slope(a->max_bias, a->n_head, b.head + h);
+    for (h = 0; h < b.n_heads; h++) {
+        b.slope[h] = infer__alibi_slope(a->max_bias, a->n_head, b.head + h);
+        if (a->bias) b.bias[h] = (const float *)a->bias->data + (int64_t)(b.head + h) * a->bias->cols;
+    }
     for (r = from; r < end; r = b.row + b.n_rows) { /* a block of one sequence at a time */
         b.row = r;
         b.seq = p->seq[r];
@@ -499,6 +522,9 @@ static void infer__cpu_attention(infer__ctx *c, const infer__attention_args *a) 
     INFER__ASSERT(a->n_head % a->n_head_kv == 0 && (!a->sinks || a->sinks->cols == a->n_head));
     INFER__ASSERT(a->q.cols == a->n_head * a->dim_k && a->y.cols == a->n_head * a->dim_v);
     INFER__ASSERT(!a->chosen.buf || (!a->window && !a->chunk && !(a->max_bias > 0)));
+    INFER__ASSERT(!a->bias || (a->bias->type->id == 0 && a->bias->rows == a->n_head && a->softcap <= 0 &&
+                               a->bias->cols == 2 * a->reach + 1));
+    INFER__ASSERT(!a->around || a->softcap <= 0 || !(a->max_bias > 0));
     INFER__ASSERT(!a->more || (a->chosen.buf && a->k_cache == a->v_cache && a->n_head_kv == 1));
     job.c = c;
     job.a = a;

@@ -191,8 +191,9 @@ static void infer__embed_task(void *arg, int row, int worker) {
     if (id < 0 && a->pad) id = 0;
     if (id >= 0) {
         x = infer__weight_rows(a->table, id, 1, scratch, &stride);
-        memcpy(y, x, (size_t)cols * sizeof *y);
-        if (a->scale != 1.0f) job->c->kernels->scale(y, a->scale, cols);
+        if (a->add) job->c->kernels->axpy(y, x, a->scale, cols);
+        else memcpy(y, x, (size_t)cols * sizeof *y);
+        if (a->scale != 1.0f && !a->add) job->c->kernels->scale(y, a->scale, cols);
     }
     if (!a->positions) return;
     x = infer__weight_rows(a->positions, job->c->pass.pos[row], 1, scratch, &stride);

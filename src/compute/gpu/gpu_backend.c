@@ -24,7 +24,7 @@ static void infer__gpu_embed_table(infer__ctx *c, const infer__embed_args *a, in
     k.cols = (uint32_t)a->y.cols;
     k.parts = (uint32_t)infer__gpu_parts(k.cols, 2048);
     k.from = positions ? 1u : a->looked ? 2u : 0u;
-    k.add = (uint32_t)positions;
+    k.add = (uint32_t)(positions || a->add);
     k.pad = (uint32_t)a->pad;
     k.scale = positions ? 1.0f : a->scale;
     INFER__GPU_LAUNCH(c, INFER__K_EMBED, &call, (uint64_t)a->y.rows * k.parts, 1, k);

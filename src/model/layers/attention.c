@@ -89,6 +89,7 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
     l->window = infer__mix_attention_window(k, i);
     if (a->chunk) l->chunk = l->window;
     l->not_causal = hp->not_causal;
+    l->around = hp->encoder;
     if (l->window) {
         l->dim_k = infer__key_int(k, "attention.key_length_swa", 1, INFER__MAX_HEAD_DIM, l->dim_k, 0);
         l->dim_v = infer__key_int(k, "attention.value_length_swa", 1, INFER__MAX_HEAD_DIM, l->dim_v, 0);
@@ -292,7 +293,7 @@ static int64_t infer__mix_attention_cols(const infer_model *m, const infer__laye
 
 /* Keys and values; a window's in pages of their own, which are given back as it moves on. */
 static void infer__mix_attention_state(infer_model *m, infer__layer *l, infer__part *p) {
-    int32_t group = l->window ? INFER__GROUP_WINDOW : INFER__GROUP_FULL;
+    int32_t group = l->window && !m->hp.encoder ? INFER__GROUP_WINDOW : INFER__GROUP_FULL;
     if (l->kv_from) {
         const infer__part *from = infer__layer_part(&m->layers[l->kv_from - 1], INFER__SUBLAYER_ATTENTION);
         p->state[0] = from->state[0];
@@ -313,6 +314,7 @@ static void infer__attention_of(const infer__layer *l, infer__attention_args *a)
     a->dim_v = l->dim_v;
     a->window = l->window;
     a->chunk = l->chunk;
+    a->around = l->around;
     a->scale = l->attn_scale;
     a->softcap = l->attn_softcap;
     a->max_bias = l->max_bias;
@@ -333,8 +335,6 @@ static void infer__mix_attention_needs(const infer_model *m, const infer__layer 
 static const char *infer__mix_attention_lacks(const infer__ops *ops, const infer__layer *l) {
     infer__attention_args a;
     infer__attention_of(l, &a);
-    if (l->not_causal && (a.window > 0 || a.chunk > 0 || a.max_bias > 0 || a.temp_scale != 0))
-        return "attention"; /* kernels take the last position that a row sees for its own */
     return ops->supports(INFER__OP_ATTENTION, &a) ? infer__indexer_lacks(ops, l) : "attention";
 }
 
@@ -535,11 +535,13 @@ static void infer__mix_attention_describe(infer__text_out *o, const infer_model 
     infer__indexer_describe(o, l, in);
     infer__text_add(o, "    a = softmax(q k * %g", l->attn_scale);
     if (l->attn_softcap > 0) infer__text_add(o, ", capped at %g", l->attn_softcap);
-    if (l->max_bias > 0) infer__text_add(o, ", + ALiBi %g", l->max_bias);
+    if (l->max_bias > 0) infer__text_add(o, ", + ALiBi %g%s", l->max_bias, l->around ? " on both sides" : "");
     if (l->temp_scale != 0)
         infer__text_add(o, ", * (1 + %g ln(1 + floor((position + %g) / %g)))", l->temp_scale, l->temp_offset,
                         l->temp_floor);
     if (l->chunk) infer__text_add(o, ") v  # the positions of its own chunk of %d\n", (int)l->chunk);
+    else if (l->window && l->around)
+        infer__text_add(o, ") v  # %d positions on either side\n", (int)l->window / 2);
     else if (l->window) infer__text_add(o, ") v  # the last %d positions\n", (int)l->window);
     else infer__text_add(o, l->not_causal ? ") v  # of an eval also later positions\n" : ") v\n");
     if (l->q_gated) infer__text_add(o, "    a = a * %s(g)  # g: beside q in Wq\n", infer__act_name(l->gate));

@@ -140,6 +140,8 @@ static const infer__sublayer_kind INFER__SUBLAYER_KINDS[INFER__SUBLAYER_COUNT] =
       .check = infer__ngrams_check, .state = infer__ngrams_state, .cols = infer__ngrams_cols,
       .needs = infer__ngrams_needs, .lacks = infer__ngrams_lacks, .run = infer__ngrams_run,
       .describe = infer__ngrams_describe, .labels = INFER__NGRAM_LABELS },
+    { .name = "kept stream", .run = infer__keep_stream_run, .describe = infer__keep_stream_describe },
+    { .name = "kept stream again", .run = infer__stream_again_run, .describe = infer__stream_again_describe },
 };
 
 static const infer__sublayer_kind *infer__sublayer_kind_of(int32_t kind) {
@@ -152,6 +154,7 @@ static infer__part *infer__part_add(const infer_model *m, infer__layer *l, int32
     memset(p, 0, sizeof *p);
     p->kind = infer__sublayer_kind_of(kind);
     p->norm = (int16_t)norm;
+    p->after = -1;
     p->post = (int16_t)(post >= 0 && infer__layer_has(m, l, post) ? post : -1);
     p->reads = INFER__READS_NORM;
     p->scale = m->hp.residual_scale;

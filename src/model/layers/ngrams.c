@@ -108,7 +108,7 @@ static void infer__ngram_rows(infer_context *c, const infer_step *st, int32_t ba
     const infer__ngrams *g = &c->model->hp.ngrams;
     int32_t *row, i, j, e, id, end;
     if (!g->size) return;
-    row = c->row_ngrams + (int64_t)(c->ctx.pass.n_rows - count) * g->heads;
+    row = c->row_looked + (int64_t)(c->ctx.pass.n_rows - count) * g->heads;
     for (i = at; i < at + count; i++) {
         uint64_t hash = 0;
         for (j = end = 0; j < g->size; j++) {

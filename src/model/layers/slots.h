@@ -75,6 +75,7 @@ enum {
     W(EXPERTS_NORM,   "blk.%d.ffn_norm_exps.weight",       ONE,           MODEL,     0) /* of experts beside attention */ \
     W(EXPERTS_NORM_B, "blk.%d.ffn_norm_exps.bias",         ONE,           MODEL,     0) \
     W(LAYER_OUT_NORM, "blk.%d.layer_output_norm.weight",   ONE,           MODEL,     0) /* after the FFN */ \
+    W(LAYER_OUT_NORM_B, "blk.%d.layer_output_norm.bias",   ONE,           MODEL,     0) \
     W(INPUT_POST_NORM, "blk.%d.post_norm.weight",          ONE,           MODEL,     0) /* of the layer's input */
 
 #define INFER__ATTENTION_SLOTS(W) \
@@ -339,6 +340,7 @@ enum {
 #define INFER__MODEL_SLOTS(W) \
     W(TOKEN_EMBD,   "token_embd.weight",        VOCAB, MODEL,    1) \
     W(POS_EMBD,     "position_embd.weight",     ANY,   MODEL,    0) \
+    W(TOKEN_TYPES,  "token_types.weight",       ANY,   MODEL,    0) \
     W(EMBD_NORM,    "token_embd_norm.weight",   ONE,   MODEL,    0) \
     W(EMBD_NORM_B,  "token_embd_norm.bias",     ONE,   MODEL,    0) \
     W(OUT_NORM,     "output_norm.weight",       ONE,   MODEL,    0) \
@@ -358,6 +360,13 @@ enum {
     W(PER_LAYER_NORM, "per_layer_proj_norm.weight", ONE, PER_LAYER, 0) \
     W(ALTUP_PROJ,   "altup_proj.weight",        MODEL_STREAMS, MODEL, 0) \
     W(ALTUP_UNEMBD, "altup_unembd_proj.weight", MODEL_STREAMS, MODEL, 0) \
+    W(CLS,          "cls.weight",               ANY,   MODEL,    0) /* from here on: pool.c */ \
+    W(CLS_B,        "cls.bias",                 ONE,   ANY,      0) \
+    W(CLS_NORM,     "cls.norm.weight",          ONE,   ANY,      0) \
+    W(CLS_OUT,      "cls.output.weight",        ANY,   ANY,      0) \
+    W(CLS_OUT_B,    "cls.output.bias",          ONE,   ANY,      0) \
+    W(DENSE_2,      "dense_2.weight",           ANY,   MODEL,    0) \
+    W(DENSE_3,      "dense_3.weight",           ANY,   ANY,      0) \
     W(ROPE_FREQS,   "rope_freqs.weight",        ONE,   ANY,      0) /* these three: infer__rope_check */ \
     W(ROPE_LONG,    "rope_factors_long.weight", ONE,   ANY,      0) \
     W(ROPE_SHORT,   "rope_factors_short.weight", ONE,  ANY,      0)
