@@ -531,6 +531,8 @@ INFER_API infer_result infer_session_top(infer_session *session, int32_t row, in
  * many texts see infer_embed. */
 INFER_API infer_result infer_session_embedding(infer_session *session, float *out, infer_error *err);
 
+#include "api_embed.h" /* vectors and scores of many texts */
+
 /* Make the session hold exactly these tokens: keeps the common prefix, evaluates the rest, leaves the logits of the
  * last one. *kept (may be NULL) is the length of the reused prefix. */
 INFER_API infer_result infer_session_sync(infer_session *session, const infer_token *tokens, int32_t n, int32_t *kept);

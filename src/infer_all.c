@@ -138,6 +138,7 @@ INFER__COLD_BEGIN
 #include "api/session_api.c"
 #include "api/generate.c"
 #include "api/fill.c"
+#include "api/embed.c"             /* vectors and scores of many texts */
 #include "api/chat_api.c"          /* conversations and replies */
 
 INFER__COLD_END

@@ -41,22 +41,30 @@ def read_tables(path):
     return tables
 
 
-def write(kind, name, words, per_line):
-    print("\nstatic const %s infer__%s[%d] = {" % (kind, name, len(words)))
-    for i in range(0, len(words), per_line):
-        print("    " + ", ".join(words[i:i + per_line]) + ",")
-    print("};")
+def write(tables):
+    """They stand at the end of infer.h: amalgamate.py, rule 7."""
+    print()
+    for kind, name, words, _ in tables:
+        print("static const %s infer__%s[%d];" % (kind, name, len(words)))
+    print("\n/* ---- data: last in infer.h ---- */")
+    for kind, name, words, per_line in tables:
+        print("static const %s infer__%s[%d] = {" % (kind, name, len(words)))
+        for i in range(0, len(words), per_line):
+            print("    " + ", ".join(words[i:i + per_line]) + ",")
+        print("};")
 
 
 def main():
     tables = read_tables(sys.argv[1])
     print(HEAD, end="")
+    out = []
     for name, count, levels in GRIDS:
         at = [j - j % 2 + 8 * (j % 2) if count == 8 else 4 * j for j in range(count)]
         packed = [sum(levels.index(entry >> 8 * j & 255) << at[j] for j in range(count)) for entry in tables[name]]
-        write("uint16_t", name, ["0x%04x" % p for p in packed], 12)
+        out.append(("uint16_t", name, ["0x%04x" % p for p in packed], 12))
     for name in ("kvalues_iq4nl", "kvalues_fp4"):
-        write("int8_t", name, [str(v) for v in tables[name]], 16)
+        out.append(("int8_t", name, [str(v) for v in tables[name]], 16))
+    write(out)
     print("#endif")
 
 

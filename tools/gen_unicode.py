@@ -46,6 +46,18 @@ def rows(values, form, per_line):
     return ",\n".join(lines)
 
 
+def last(tables):
+    """Tables that stand at the end of infer.h (amalgamate.py, rule 7): what there is of each (type and name), its values."""
+    for name, values, _, _ in tables:
+        print("static const %s[%d];" % (name, len(values)))
+    print("\n/* ---- data: last in infer.h ---- */")
+    for name, values, form, per_line in tables:
+        print("static const %s[%d] = {" % (name, len(values)))
+        print(rows(values, form, per_line))
+        print("};")
+    print("#endif")
+
+
 def simple(c, full, title):
     """The one-to-one mapping of UnicodeData.txt, from Python's full ones; itself when there is none."""
     if len(full) == 1:
@@ -93,21 +105,14 @@ def maps():
     print("#define INFER__UNICODE_MAPS_H")
     print('#include "text.h"')
     print("typedef struct infer__uc_case { uint32_t first, last; int32_t step, distance; } infer__uc_case;")
-    for name, pairs in (("LOWER", lower), ("UPPER", upper)):
-        case = case_runs([(cp, to) for cp, to in pairs if cp != to])
-        print("static const infer__uc_case INFER__UC_TO_%s[%d] = {" % (name, len(case)))
-        print(rows(case, "{0x%X, 0x%X, %d, %d}", 3))
-        print("};")
-    print("static const struct { uint32_t first, last, at; } INFER__UC_BASE_RUNS[%d] = {" % len(runs))
-    print(rows([tuple(r) for r in runs], "{0x%X, 0x%X, %d}", 4))
-    print("};")
-    print("static const uint32_t INFER__UC_BASES[%d] = {" % len(base))
-    print(rows([to for _, to in base], "0x%X", 13))
-    print("};")
-    print("static const struct { uint32_t first, last; } INFER__UC_CONTROL[%d] = {" % len(control))
-    print(rows([tuple(r) for r in control], "{0x%X, 0x%X}", 5))
-    print("};")
-    print("#endif")
+    print("typedef struct infer__uc_run { uint32_t first, last, at; } infer__uc_run;")
+    print("typedef struct infer__uc_range { uint32_t first, last; } infer__uc_range;")
+    lower, upper = (case_runs([(cp, to) for cp, to in pairs if cp != to]) for pairs in (lower, upper))
+    last([("infer__uc_case INFER__UC_TO_LOWER", lower, "{0x%X, 0x%X, %d, %d}", 3),
+          ("infer__uc_case INFER__UC_TO_UPPER", upper, "{0x%X, 0x%X, %d, %d}", 3),
+          ("infer__uc_run INFER__UC_BASE_RUNS", [tuple(r) for r in runs], "{0x%X, 0x%X, %d}", 4),
+          ("uint32_t INFER__UC_BASES", [to for _, to in base], "0x%X", 13),
+          ("infer__uc_range INFER__UC_CONTROL", [tuple(r) for r in control], "{0x%X, 0x%X}", 5)])
     return 0
 
 
@@ -154,13 +159,7 @@ def main():
     print("static const struct { uint32_t first, last, number; } INFER__UC_RANGES[%d] = {" % len(ranges))
     print(",\n".join("    {0x%X, 0x%X, %d}" % r for r in ranges))
     print("};")
-    print("static const uint8_t INFER__UC_BLOCK[%d] = {" % len(numbers))
-    print(rows(numbers, "%d", 22))
-    print("};")
-    print("static const uint32_t INFER__UC_WORDS[%d] = {" % len(words))
-    print(rows(words, "0x%x", 9))
-    print("};")
-    print("#endif")
+    last([("uint8_t INFER__UC_BLOCK", numbers, "%d", 22), ("uint32_t INFER__UC_WORDS", words, "0x%x", 9)])
     return 0
 
 

@@ -268,6 +268,7 @@ enum {
     INFER__PRE_DROP_SPACE = 32,   /* words that begin with white space give no tokens */
     INFER__PRE_LINES = 64,        /* IGNORE_MERGES for runs of newlines */
     INFER__PRE_ALWAYS_BOS = 128,  /* whatever the file says */
+    INFER__PRE_PAIRS_APART = 256, /* two separators stand between the texts of a pair (RoBERTa) */
     INFER__PRE_STEPS = 6
 };
 typedef struct infer__pretokenizer {
@@ -419,6 +420,10 @@ static int32_t infer__token_flags(const infer__tokenizer *t, infer_token token);
 static infer_token infer__token_special(const infer__tokenizer *t, int32_t which);
 /* 1 when text at position 0 gets a BOS by INFER_TEXT_ADD_SPECIAL. */
 static int infer__tokenizer_adds_bos(const infer__tokenizer *t);
+/* The token that ends a text by it, -1 = none: BERT's is the separator. */
+static infer_token infer__tokenizer_end(const infer__vocab *v);
+/* 1 when two separators stand between the texts of a pair: RoBERTa's pre-tokenizers. */
+static int infer__tokenizer_pairs_apart(const infer__tokenizer *t);
 
 /* ---- grammar.c (its parts share grammar.h; public functions: infer_grammar_* in api.h) ----------------- */
 

@@ -6,6 +6,15 @@
 #define INFER__UNICODE_MAPS_H
 #include "text.h"
 typedef struct infer__uc_case { uint32_t first, last; int32_t step, distance; } infer__uc_case;
+typedef struct infer__uc_run { uint32_t first, last, at; } infer__uc_run;
+typedef struct infer__uc_range { uint32_t first, last; } infer__uc_range;
+static const infer__uc_case INFER__UC_TO_LOWER[182];
+static const infer__uc_case INFER__UC_TO_UPPER[200];
+static const infer__uc_run INFER__UC_BASE_RUNS[231];
+static const uint32_t INFER__UC_BASES[2061];
+static const infer__uc_range INFER__UC_CONTROL[26];
+
+/* ---- data: last in infer.h ---- */
 static const infer__uc_case INFER__UC_TO_LOWER[182] = {
     {0x41, 0x5A, 1, 32}, {0xC0, 0xD6, 1, 32}, {0xD8, 0xDE, 1, 32},
     {0x100, 0x12E, 2, 1}, {0x130, 0x130, 1, -199}, {0x132, 0x136, 2, 1},
@@ -138,7 +147,7 @@ static const infer__uc_case INFER__UC_TO_UPPER[200] = {
     {0x105BB, 0x105BC, 1, -39}, {0x10CC0, 0x10CF2, 1, -64}, {0x118C0, 0x118DF, 1, -32},
     {0x16E60, 0x16E7F, 1, -32}, {0x1E922, 0x1E943, 1, -34}
 };
-static const struct { uint32_t first, last, at; } INFER__UC_BASE_RUNS[231] = {
+static const infer__uc_run INFER__UC_BASE_RUNS[231] = {
     {0xC0, 0xC5, 0}, {0xC7, 0xCF, 6}, {0xD1, 0xD6, 15}, {0xD9, 0xDD, 21},
     {0xE0, 0xE5, 26}, {0xE7, 0xEF, 32}, {0xF1, 0xF6, 41}, {0xF9, 0xFD, 47},
     {0xFF, 0x10F, 52}, {0x112, 0x125, 69}, {0x128, 0x130, 89}, {0x134, 0x137, 98},
@@ -359,7 +368,7 @@ static const uint32_t INFER__UC_BASES[2061] = {
     0x9B12, 0x9C40, 0x9CFD, 0x4CCE, 0x4CED, 0x9D67, 0x2A0CE, 0x4CF8, 0x2A105, 0x2A20E, 0x2A291, 0x9EBB, 0x4D56,
     0x9EF9, 0x9EFE, 0x9F05, 0x9F0F, 0x9F16, 0x9F3B, 0x2A600
 };
-static const struct { uint32_t first, last; } INFER__UC_CONTROL[26] = {
+static const infer__uc_range INFER__UC_CONTROL[26] = {
     {0x0, 0x1F}, {0x7F, 0x9F}, {0xAD, 0xAD}, {0x600, 0x605}, {0x61C, 0x61C},
     {0x6DD, 0x6DD}, {0x70F, 0x70F}, {0x890, 0x891}, {0x8E2, 0x8E2}, {0x180E, 0x180E},
     {0x200B, 0x200F}, {0x202A, 0x202E}, {0x2060, 0x2064}, {0x2066, 0x206F}, {0xD800, 0xF8FF},

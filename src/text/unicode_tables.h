@@ -40,6 +40,10 @@ static const struct { uint32_t first, last, number; } INFER__UC_RANGES[10] = {
     {0x31350, 0x323AF, 1},
     {0xE0100, 0xE01EF, 4}
 };
+static const uint8_t INFER__UC_BLOCK[1024];
+static const uint32_t INFER__UC_WORDS[3744];
+
+/* ---- data: last in infer.h ---- */
 static const uint8_t INFER__UC_BLOCK[1024] = {
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
     22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 34, 35, 36, 37, 38, 39, 34, 34, 34,

@@ -38,6 +38,8 @@ int cmd_tokens(int argc, char **argv);
 int cmd_detok(int argc, char **argv);
 int cmd_logits(int argc, char **argv);
 int cmd_embed(int argc, char **argv);
+int cmd_rerank(int argc, char **argv);
+int cmd_classify(int argc, char **argv);
 int cmd_tensor(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
@@ -168,6 +170,30 @@ const char *cli_count_text(double n, char *out);
 const char *cli_bytes_text(double n, char *out);
 /* The last part of a path. */
 const char *cli_base_name(const char *path);
+
+/* ---- texts.c -------------------------------------------------------------------------------- */
+
+/* Where texts come from: one of the first three is given. NULL = not given. */
+typedef struct cli_texts_from {
+    const char *texts, *ids, *text; /* files; a text itself */
+    const char *separator;          /* of texts: the number of a byte */
+} cli_texts_from;
+/* Texts, or ids of texts; zero-initialised there are none. */
+typedef struct cli_texts {
+    size_t n;
+    const char **texts;
+    size_t *lengths;
+    const infer_token **ids; /* NULL: texts */
+    size_t *n_ids;
+    char *data;
+} cli_texts;
+/* CLI_DONE, or the exit status after saying why. To be given to cli_texts_free in any case. */
+int cli_texts_read(const char *command, const cli_texts_from *from, cli_texts *out);
+void cli_texts_free(cli_texts *texts);
+/* The fields of `out` that say what texts there are. */
+void cli_texts_params(const cli_texts *texts, infer_embed_params *out);
+/* A context for infer_embed. Says why and returns 0 on failure. */
+int cli_embed_context(const char *command, infer_model *model, const cli_common *common, infer_context **out);
 
 /* ---- devices.c ------------------------------------------------------------------------------ */
 

@@ -4,132 +4,147 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECORD_SEPARATOR = 0x1E };
+enum { AS_TEXT, AS_JSON, AS_JSONL, AS_CSV };
 
 typedef struct embedder {
-    infer_model *model;
-    infer_context *context;
-    infer_session *session;
+    int form;
+    FILE *file;      /* of --out */
+    float *rows;     /* of --out: all of them, since their number comes first */
+    int32_t *texts;  /* and which texts they are of */
+    size_t n, cap;
     int32_t width;
+    int failed;
 } embedder;
 
-/* The vector of one text, to out[width]. The session is emptied first. */
-static int embed_text(const embedder *e, const char *text, size_t n, float *out) {
-    infer_token *ids;
-    infer_step step;
-    infer_error err;
-    infer_result r;
-    size_t count;
-    if (!cli_tokenize("embed", e->model, text, n, INFER_TEXT_ADD_SPECIAL, &ids, &count)) return 0;
-    if (count == 0) {
-        free(ids);
-        cli_fail("embed", "a text without tokens has no vector");
-        return 0;
-    }
-    memset(&step, 0, sizeof step);
-    step.session = e->session;
-    step.tokens = ids;
-    step.n = (int32_t)count;
-    step.outputs = INFER_OUT_HIDDEN;
-    infer_session_rewind(e->session, 0);
-    r = infer_eval(e->context, &step, 1, &err);
-    if (r == INFER_OK) r = infer_session_embedding(e->session, out, &err);
-    free(ids);
-    if (r == INFER_CONTEXT_FULL) {
-        cli_fail("embed", "a text of %lu tokens does not fit into the context (--ctx)", (unsigned long)count);
-    } else if (r != INFER_OK) {
-        cli_fail("embed", "%s", err.message);
-    }
-    return r == INFER_OK;
-}
-
-static int embed_all(const embedder *e, const char *data, size_t n, float *out) {
-    size_t start = 0, end, row = 0;
-    while (start <= n) {
-        const char *mark = memchr(data + start, RECORD_SEPARATOR, n - start);
-        end = mark ? (size_t)(mark - data) : n;
-        if (!embed_text(e, data + start, end - start, out + row * (size_t)e->width)) return 0;
-        row++;
-        start = end + 1;
-    }
-    return 1;
-}
-
-static int write_vectors(const char *out, const float *x, size_t rows, size_t width) {
-    size_t i, k;
-    if (out) {
-        FILE *file = cli_create("embed", out);
-        int32_t v = (int32_t)rows;
-        if (file == NULL) return 0;
-        cli_write_i32(file, &v, 1);
-        v = (int32_t)width;
-        cli_write_i32(file, &v, 1);
-        for (i = 0; i < rows; i++) {
-            v = (int32_t)i;
-            cli_write_i32(file, &v, 1);
+static void print_row(const embedder *e, const float *v, int32_t width) {
+    int32_t k;
+    for (k = 0; k < width; k++) {
+        if (e->form == AS_TEXT || e->form == AS_CSV) printf("%s%.9g", k == 0 ? "" : e->form == AS_CSV ? "," : " ", (double)v[k]);
+        else {
+            printf(k ? ", " : "[");
+            json_number(stdout, v[k]);
         }
-        cli_write_f32(file, x, rows * width);
-        return cli_close("embed", file, out);
     }
-    for (i = 0; i < rows; i++) {
-        for (k = 0; k < width; k++) printf(k ? " %.9g" : "%.9g", (double)x[i * width + k]);
-        putchar('\n');
-    }
-    return 1;
+    if (e->form == AS_JSON || e->form == AS_JSONL) putchar(']');
 }
 
-static int embed_file(embedder *e, const cli_common *common, const char *texts, const char *out) {
-    infer_model_info info;
-    infer_context_params params;
-    size_t n, i, rows = 1;
-    char *data;
-    float *x = NULL;
-    int ok = 0;
-    if (infer_model_get_info(e->model, &info) != INFER_OK) return 0;
-    if (!info.computes) {
-        cli_fail("embed", "%s", infer_model_why_not(e->model));
+static void print_text(const embedder *e, int32_t text, const float *v, int32_t rows, int32_t width) {
+    int32_t i;
+    if (e->form == AS_JSON) printf(text ? ",\n  " : "[\n  ");
+    if (e->form == AS_JSON || e->form == AS_JSONL)
+        printf("{\"index\": %ld, \"%s\": %s", (long)text, rows == 1 ? "embedding" : "embeddings", rows == 1 ? "" : "[");
+    for (i = 0; i < rows; i++) {
+        if (e->form == AS_CSV) printf("%ld,", (long)text);
+        if (i && (e->form == AS_JSON || e->form == AS_JSONL)) printf(", ");
+        print_row(e, v + (size_t)i * (size_t)width, width);
+        if (e->form == AS_TEXT || e->form == AS_CSV) putchar('\n');
+    }
+    if (e->form == AS_JSON || e->form == AS_JSONL) printf(rows == 1 ? "}" : "]}");
+    if (e->form == AS_JSONL) putchar('\n');
+}
+
+static int each(void *user, int32_t text, const float *v, int32_t rows, int32_t width, const infer_error *error) {
+    embedder *e = (embedder *)user;
+    void *p;
+    int32_t i;
+    (void)error; /* the first one ends the call */
+    e->width = width;
+    if (e->file == NULL) {
+        print_text(e, text, v, rows, width);
         return 0;
     }
-    e->width = info.width;
-    data = cli_read_file("embed", texts, &n);
-    if (data == NULL) return 0;
-    for (i = 0; i < n; i++) rows += data[i] == RECORD_SEPARATOR;
-    cli_context_params(common, &params);
-    x = cli_alloc("embed", rows, (size_t)e->width * sizeof *x);
-    if (x && cli_session("embed", e->model, &params, cli_cells(common, e->model, 0), &e->context, &e->session)) {
-        ok = embed_all(e, data, n, x) && write_vectors(out, x, rows, (size_t)e->width);
-        infer_session_destroy(e->session);
-        infer_context_destroy(e->context);
+    if (e->n + (size_t)rows > e->cap) {
+        e->cap = 2 * e->cap + (size_t)rows + 64;
+        p = cli_grow("embed", e->rows, e->cap, (size_t)width * sizeof *e->rows);
+        if (p) e->rows = (float *)p;
+        e->failed |= p == NULL;
+        p = cli_grow("embed", e->texts, e->cap, sizeof *e->texts);
+        if (p) e->texts = (int32_t *)p;
+        e->failed |= p == NULL;
+        if (e->failed) return 1;
     }
-    free(x);
-    free(data);
+    memcpy(e->rows + e->n * (size_t)width, v, (size_t)rows * (size_t)width * sizeof *v);
+    for (i = 0; i < rows; i++) e->texts[e->n++] = text;
+    return 0;
+}
+
+static int embed(embedder *e, infer_context *context, const cli_texts *t, infer_embed_params *p, const char *out) {
+    infer_error err;
+    int32_t head[2];
+    int ok;
+    if (out && (e->file = cli_create("embed", out)) == NULL) return 0;
+    p->each = each;
+    p->user = e;
+    ok = infer_embed(context, t->ids ? NULL : t->texts, (int32_t)t->n, p, NULL, &err) == INFER_OK;
+    if (!ok && !e->failed) cli_fail("embed", "%s", err.message);
+    if (!out) {
+        if (ok && e->form == AS_JSON) printf(t->n ? "\n]\n" : "[]\n");
+        return ok;
+    }
+    head[0] = (int32_t)e->n;
+    head[1] = e->width;
+    if (ok && cli_write_i32(e->file, head, 2) && cli_write_i32(e->file, e->texts, e->n))
+        cli_write_f32(e->file, e->rows, e->n * (size_t)e->width);
+    if (!cli_close("embed", e->file, out)) ok = 0;
+    if (!ok && strcmp(out, "-") != 0) platform_remove(out);
+    free(e->rows);
+    free(e->texts);
     return ok;
 }
 
 int cmd_embed(int argc, char **argv) {
-    const char *texts = NULL, *out = NULL, *args[1];
-    int status, ok;
+    const char *out = NULL, *args[1];
+    int64_t pooling = -1, normalize = 2, dimensions = 0, longer = 0;
+    int jsonl = 0, csv = 0, status, ok;
+    cli_texts_from from;
+    infer_embed_params p;
     const cli_option options[] = {
-        {"--texts", OPT_STRING, &texts, "FILE", "the texts, separated by byte 0x1E; - is stdin", 0, 0},
-        {"--out", OPT_STRING, &out, "OUT", "write int32 n, int32 width, n int32 (0, 1, ...), n x width float32", 0, 0},
+        {"--texts", OPT_STRING, &from.texts, "FILE", "a text a line; - is stdin", 0, 0},
+        {"--separator", OPT_STRING, &from.separator, "BYTE", "what ends a text instead of a newline, like 0x1e", 0, 0},
+        {"--ids", OPT_STRING, &from.ids, "FILE", "a line of ids for each text instead", 0, 0},
+        {"-p", OPT_STRING, &from.text, "TEXT", "one text", 0, 0},
+        {"--prefix", OPT_STRING, &p.prefix, "TEXT", "before every text, like \"query: \"", 0, 0},
+        {"--pooling", OPT_CHOICE, &pooling, "none|mean|first|last|rank", "how tokens become a vector (default: as the model says)", 0, 0},
+        {"--normalize", OPT_INT, &normalize, "N", "2: length 1, 1: absolute values add up to 1, 0: as they are (2)", 0, 2},
+        {"--dimensions", OPT_INT, &dimensions, "D", "only the first D values", 0, INT32_MAX},
+        {"--long", OPT_CHOICE, &longer, "error|cut|windows", "what becomes of texts that are too long (error)", 0, 0},
+        {"--out", OPT_STRING, &out, "OUT", "write int32 n, int32 width, n int32 (the text of each), n x width float32", 0, 0},
+        {"--jsonl", OPT_FLAG, &jsonl, NULL, "an object a line", 0, 0},
+        {"--csv", OPT_FLAG, &csv, NULL, "the text's number and its values, a line a vector", 0, 0},
     };
     const cli_spec spec = {"embed",
                            "MODEL --texts FILE",
                            "One vector per text, pooled as the model says and scaled to length 1. Without --out one\n"
                            "line of numbers per text.\n",
                            options,
-                           2,
-                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT,
+                           sizeof options / sizeof options[0],
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_JSON,
                            1,
                            1};
     cli_common common;
+    cli_texts texts;
+    infer_model *model;
+    infer_context *context = NULL;
     embedder e;
+    memset(&from, 0, sizeof from);
+    memset(&p, 0, sizeof p);
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
-    if (texts == NULL) return cli_usage_error("embed", "--texts FILE is missing");
+    if (common.json + jsonl + csv > 1) return cli_usage_error("embed", "--json, --jsonl and --csv exclude each other");
+    status = cli_texts_read("embed", &from, &texts);
     memset(&e, 0, sizeof e);
-    e.model = cli_open("embed", args[0], &common, 0);
-    if (e.model == NULL) return CLI_FAILED;
-    ok = embed_file(&e, &common, texts, out);
-    infer_model_close(e.model);
-    return ok ? CLI_DONE : CLI_FAILED;
+    e.form = common.json ? AS_JSON : jsonl ? AS_JSONL : csv ? AS_CSV : AS_TEXT;
+    p.pooling = (infer_pooling)(pooling < 0 ? INFER_POOL_DEFAULT : INFER_POOL_NONE + pooling);
+    p.normalize = normalize == 0 ? -1 : (int32_t)normalize;
+    p.dimensions = (int32_t)dimensions;
+    p.long_texts = (int32_t)longer;
+    cli_texts_params(&texts, &p);
+    if (status == CLI_DONE) {
+        model = cli_open("embed", args[0], &common, 0);
+        ok = model && cli_embed_context("embed", model, &common, &context) && embed(&e, context, &texts, &p, out);
+        infer_context_destroy(context);
+        infer_model_close(model);
+        status = ok ? CLI_DONE : CLI_FAILED;
+    }
+    cli_texts_free(&texts);
+    return status;
 }

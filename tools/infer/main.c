@@ -11,6 +11,8 @@ static const cli_command COMMANDS[] = {
     {"detok", "MODEL --ids FILE", "ids to text", cmd_detok},
     {"logits", "MODEL --ids FILE --out OUT", "logits after every position", cmd_logits},
     {"embed", "MODEL --texts FILE", "one vector per text", cmd_embed},
+    {"rerank", "MODEL --query TEXT --texts FILE", "a score per text", cmd_rerank},
+    {"classify", "MODEL --texts FILE", "labels with probabilities", cmd_classify},
     {"template", "FILE.jinja --context FILE.json", "render a chat template", cmd_template},
     {"tensor", "MODEL NAME --out OUT", "one tensor as float32", cmd_tensor},
     {"info", "MODEL", "what a file holds", cmd_info},

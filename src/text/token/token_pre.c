@@ -202,13 +202,13 @@ static const char INFER__DIGITS = 1; /* as a rule: \d, not \p{N} */
 #define INFER__MARKS(r) {infer__split_marks, &INFER__MARKS_##r}
 #define INFER__AT(r) {infer__split_at, &INFER__AT_##r}
 
-/* add_sep, which llama.cpp notes for jina-v1-en, jina-v2-code and roberta-bpe, has no influence on a single text's
- * ids. */
 static const infer__pretokenizer INFER__PRETOKENIZERS[] = {
     {"default", 0, {INFER__RUN(DEFAULT), INFER__GPT2, INFER__RUN(N), INFER__RUN(012)}},
-    {"gpt-2 phi-2 jina-es jina-de gigachat a.x-4.0 mellum modern-bert jina-v1-en roberta-bpe exaone4 mpt olmo jais trillion "
-     "granite-docling", 0, {INFER__GPT2}},
-    {"jina-v2-es jina-v2-de jina-v2-code", INFER__PRE_MASK_LSTRIP, {INFER__GPT2}},
+    {"gpt-2 phi-2 jina-es jina-de gigachat a.x-4.0 mellum modern-bert exaone4 mpt olmo jais trillion granite-docling", 0,
+     {INFER__GPT2}},
+    {"jina-v1-en roberta-bpe", INFER__PRE_PAIRS_APART, {INFER__GPT2}},
+    {"jina-v2-es jina-v2-de", INFER__PRE_MASK_LSTRIP, {INFER__GPT2}},
+    {"jina-v2-code", INFER__PRE_MASK_LSTRIP | INFER__PRE_PAIRS_APART, {INFER__GPT2}},
     {"llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano",
      INFER__PRE_IGNORE_MERGES | INFER__PRE_ADD_BOS, {INFER__WORDS(LLAMA3)}},
     {"dbrx smaug-bpe chatglm-bpe", 0, {INFER__WORDS(LLAMA3)}},

@@ -135,10 +135,13 @@ static int infer__tokenize_plain(const infer__tokenizer *t, infer__token_work *w
     }
 }
 
-/* The token that ends a text by INFER_TEXT_ADD_SPECIAL, -1 = none: BERT's is the separator. */
 static infer_token infer__tokenizer_end(const infer__vocab *v) {
     if (v->kind == INFER__VOCAB_WPM && v->add_sep) return v->special[INFER_SPECIAL_SEP];
     return v->add_eos ? v->special[INFER_SPECIAL_EOS] : -1;
+}
+
+static int infer__tokenizer_pairs_apart(const infer__tokenizer *t) {
+    return t->pre && (t->pre->flags & INFER__PRE_PAIRS_APART);
 }
 
 static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, const char *text, size_t n,

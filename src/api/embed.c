@@ -1,0 +1,630 @@
+/* embed.c: infer_embed, infer_rerank, infer_classify: many texts in, a vector or scores for each.
+ *
+ * How:   a text becomes tokens, those become windows (one, but for long texts that may have several), and windows are
+ *        packed into batches of as many rows, sequences and pages as the context has. A window is a step of a session
+ *        of the call's own, so that encoders and decoders, and everything that they keep, go the same way as elsewhere.
+ * Rules: texts leave in the order in which they came. Nothing is kept after the call.
+ * Start: infer__embed_run.
+ */
+#include "../model/model.h"
+
+/* Tokens of a batch that are evaluated together. */
+typedef struct infer__window {
+    int32_t text, n, type_from;
+    int32_t last; /* 1 = of its text */
+    size_t at;    /* of its first token in infer__embedding.ids */
+} infer__window;
+
+/* A running call. */
+typedef struct infer__embedding {
+    infer_context *c;
+    const infer_embed_params *p;
+    const char *const *texts;
+    const char *query, *pair; /* of infer_rerank; pair NULL: the vocabulary's separator */
+    int32_t n, pooling, width; /* width: of what leaves */
+    int32_t most;              /* tokens of a window */
+    infer_token yes, no;       /* logits that are scores; -1 = vectors are wanted */
+    infer_session **sessions;
+    infer_step *steps;
+    infer__window *windows;
+    int32_t n_windows, max_windows, n_sessions, rows, pages;
+    infer_token *ids, *text_ids; /* of the batch; of the text that is read */
+    uint64_t n_ids, ids_cap, text_cap;
+    char *text;
+    uint64_t chars_cap;
+    float *sum, *vector, *scratch; /* hp.n_out or labels; weight: tokens in sum */
+    double weight;
+    float *out;
+} infer__embedding;
+
+/* Room for n items in a growing array; 0 = there is no memory. */
+static int infer__embed_grow(infer__embedding *e, void **p, uint64_t *cap, uint64_t n, uint64_t size) {
+    void *q;
+    if (n <= *cap) return 1;
+    q = infer__realloc(&e->c->model->mem, *p, n + n / 2 + 64, size);
+    if (!q) return 0;
+    *p = q;
+    *cap = n + n / 2 + 64;
+    return 1;
+}
+
+static infer_result infer__embed_memory(int32_t text, infer_error *err) {
+    return infer__error(err, INFER_ERR_MEMORY, "text %d: no memory for it", (int)text);
+}
+
+/* ---- what leaves ------------------------------------------------------------------------------------------------- */
+
+/* A text is done: its vectors, or the error that it met. */
+static infer_result infer__embed_leave(infer__embedding *e, int32_t text, const float *v, int32_t rows,
+                                       const infer_error *why, infer_error *err) {
+    infer_error none;
+    infer__error_clear(&none);
+    if (e->out && v) memcpy(e->out + (int64_t)text * e->width, v, (size_t)e->width * sizeof *v);
+    if (e->out && !v) memset(e->out + (int64_t)text * e->width, 0, (size_t)e->width * sizeof *v);
+    if (e->p->results) e->p->results[text] = why ? why->code : INFER_OK;
+    if (why && !e->p->results) return infer__error(err, why->code, "%s", why->message);
+    if (e->p->each && e->p->each(e->p->user, text, v, v ? rows : 0, e->width, why ? why : &none))
+        return infer__error(err, INFER_CANCELLED, "cancelled at text %d", (int)text);
+    return INFER_OK;
+}
+
+/* The probability of "yes" against "no". */
+static float infer__embed_yes(const infer__embedding *e, const infer_session *s) {
+    const float gap = s->logits[e->no] - s->logits[e->yes];
+    return (float)(1 / (1 + exp((double)gap)));
+}
+
+/* A window has been evaluated by session s. */
+static infer_result infer__embed_window(infer__embedding *e, const infer__window *w, infer_session *s,
+                                        infer_error *err) {
+    const infer_model *m = e->c->model;
+    const int rank = e->pooling == INFER_POOL_RANK;
+    const int32_t full = rank ? m->hp.n_labels : m->hp.n_out;
+    const int32_t norm = rank ? -1 : e->p->normalize == 0 ? 2 : e->p->normalize;
+    infer_result r;
+    int32_t i;
+    if (e->yes >= 0) {
+        if ((r = infer__results_bring(s, err)) != INFER_OK) return r;
+        e->sum[0] = infer__embed_yes(e, s);
+        return infer__embed_leave(e, w->text, e->sum, 1, NULL, err);
+    }
+    if (e->pooling == INFER_POOL_NONE) {
+        for (i = 0; i < w->n; i++) { /* in place: rows become shorter */
+            memmove(s->hidden + (int64_t)i * e->width, s->hidden + (int64_t)i * m->hp.n_embd,
+                    (size_t)e->width * sizeof(float));
+            infer__pool_scale(s->hidden + (int64_t)i * e->width, e->width, norm);
+        }
+        return infer__embed_leave(e, w->text, s->hidden, w->n, NULL, err);
+    }
+    r = infer__pool_text(m, e->pooling, s->hidden, w->n, e->vector, e->scratch, err);
+    if (r) return r;
+    if (e->weight <= 0) memset(e->sum, 0, (size_t)full * sizeof *e->sum);
+    if (w->last && e->weight <= 0) memcpy(e->sum, e->vector, (size_t)full * sizeof *e->sum); /* the only one */
+    else
+        for (i = 0; i < full; i++) e->sum[i] += (float)w->n * e->vector[i];
+    if (!w->last) {
+        e->weight += w->n;
+        return INFER_OK;
+    }
+    for (i = 0; i < full && e->weight > 0; i++) e->sum[i] = (float)(e->sum[i] / (e->weight + w->n));
+    e->weight = 0;
+    infer__pool_scale(e->sum, e->width, norm);
+    return infer__embed_leave(e, w->text, e->sum, 1, NULL, err);
+}
+
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
+
+static infer_result infer__embed_flush(infer__embedding *e, infer_error *err) {
+    infer_session_params sp;
+    infer_result r = INFER_OK;
+    int32_t i, done;
+    memset(&sp, 0, sizeof sp);
+    sp.context = e->most;
+    if (e->n_windows == 0) return INFER_OK;
+    while (e->n_sessions < e->n_windows && !r) {
+        r = infer__session_make(&e->sessions[e->n_sessions], e->c, &sp, err);
+        if (!r) infer__session_claim(e->sessions[e->n_sessions++]); /* of nobody else: it cannot fail */
+    }
+    if (r) return r;
+    for (i = 0; i < e->n_windows; i++) {
+        memset(&e->steps[i], 0, sizeof *e->steps);
+        e->steps[i].session = e->sessions[i];
+        e->steps[i].tokens = e->ids + e->windows[i].at;
+        e->steps[i].n = e->windows[i].n;
+        e->steps[i].outputs = e->yes >= 0 ? INFER_OUT_LAST : INFER_OUT_HIDDEN;
+        e->sessions[i]->type_from = e->windows[i].type_from;
+        e->sessions[i]->all_wanted = 1;
+    }
+    r = infer__eval_steps(e->c, e->steps, e->n_windows, err);
+    for (i = 0; i < e->n_windows && !r; i++) r = infer__embed_window(e, &e->windows[i], e->sessions[i], err);
+    done = e->windows[e->n_windows - 1].text + 1;
+    for (i = 0; i < e->n_windows && !r; i++) r = infer__session_cut(e->sessions[i], 0);
+    e->n_windows = e->rows = e->pages = 0;
+    e->n_ids = 0;
+    if (!r && e->p->progress && e->p->progress(e->p->progress_user, (float)done / (float)e->n))
+        r = infer__error(err, INFER_CANCELLED, "cancelled by the progress callback");
+    return r;
+}
+
+/* Pages that are free for a batch: those of the group that has fewest. */
+static int32_t infer__embed_pages(const infer_context *c) {
+    int32_t g, n = INT32_MAX;
+    for (g = 0; g < INFER__CACHE_GROUPS; g++)
+        if (c->cache.groups[g].n_pages) n = INFER__MIN(n, c->cache.groups[g].n_free);
+    return n;
+}
+
+/* One more window: head, n tokens of the text, tail. */
+static infer_result infer__embed_add(infer__embedding *e, int32_t text, int32_t head, uint64_t from, int32_t n,
+                                     uint64_t tail, int32_t n_tail, int32_t type_from, int last, infer_error *err) {
+    const int32_t all = head + n + n_tail, pages = (all + INFER__PAGE - 1) / INFER__PAGE;
+    infer__window *w;
+    infer_result r = INFER_OK;
+    if (e->n_windows == e->max_windows || (e->n_windows > 0 && (e->rows + all > e->c->plan.batch ||
+                                                                e->pages + pages > infer__embed_pages(e->c))))
+        r = infer__embed_flush(e, err);
+    if (r) return r;
+    if (!infer__embed_grow(e, (void **)&e->ids, &e->ids_cap, e->n_ids + (uint64_t)all, sizeof *e->ids))
+        return infer__embed_memory(text, err);
+    w = &e->windows[e->n_windows++];
+    w->text = text;
+    w->n = all;
+    w->type_from = type_from;
+    w->last = last;
+    w->at = (size_t)e->n_ids;
+    memcpy(e->ids + e->n_ids, e->text_ids, (size_t)head * sizeof *e->ids);
+    memcpy(e->ids + e->n_ids + head, e->text_ids + from, (size_t)n * sizeof *e->ids);
+    memcpy(e->ids + e->n_ids + head + n, e->text_ids + tail, (size_t)n_tail * sizeof *e->ids);
+    e->n_ids += (uint64_t)all;
+    e->rows += all;
+    e->pages += pages;
+    return INFER_OK;
+}
+
+/* ---- texts as tokens --------------------------------------------------------------------------------------------- */
+
+/* Tokens of a text behind the first `at` of text_ids; *at moves on. */
+static infer_result infer__embed_tokens(infer__embedding *e, int32_t text, const infer_segment *segments, size_t n,
+                                        const char *plain, size_t bytes, int32_t flags, uint64_t *at,
+                                        infer_error *why) {
+    const infer_model *m = e->c->model;
+    size_t count = 0;
+    int turn;
+    for (turn = 0; turn < 2; turn++) {
+        infer_token *to = e->text_ids ? e->text_ids + *at : NULL;
+        const size_t cap = e->text_ids ? (size_t)(e->text_cap - *at) : 0;
+        infer_result r = segments ? infer__tokenize_segments(m->tokenizer, &e->c->model->mem, segments, n, NULL, flags,
+                                                             to, cap, &count, why)
+                                  : infer__tokenize(m->tokenizer, &e->c->model->mem, plain, bytes, flags, to, cap,
+                                                    &count, why);
+        if (r) {
+            infer_error was = *why;
+            return infer__error(why, r, "text %d: %s", (int)text, was.message);
+        }
+        if (count <= cap) break;
+        if (!infer__embed_grow(e, (void **)&e->text_ids, &e->text_cap, *at + count, sizeof *e->text_ids))
+            return infer__embed_memory(text, why);
+    }
+    *at += count;
+    return INFER_OK;
+}
+
+/* n more bytes at the end of the `used` that e->text has. */
+static int infer__embed_chars(infer__embedding *e, uint64_t *used, const char *s, size_t n) {
+    if (!infer__embed_grow(e, (void **)&e->text, &e->chars_cap, *used + n + 1, 1)) return 0;
+    if (n) memcpy(e->text + *used, s, n);
+    *used += n;
+    return 1;
+}
+
+/* A query and a document in a prompt of the file's, or of the caller's: what comes from them is no template. */
+static infer_result infer__embed_prompt(infer__embedding *e, int32_t text, const char *document, size_t n,
+                                        uint64_t *count, infer_error *why) {
+    const struct { const char *name, *value; size_t n; } parts[] = {
+        { "{query}", e->query, strlen(e->query) }, { "{document}", document, n },
+        { "{instruction}", e->p->prefix ? e->p->prefix : "", e->p->prefix ? strlen(e->p->prefix) : 0 } };
+    infer_segment segments[17];
+    const char *at = e->pair;
+    uint64_t used = 0;
+    size_t k = 0, i, j;
+    while (*at) {
+        const char *next = at;
+        for (i = INFER__COUNT(parts); *next && i == INFER__COUNT(parts); next++)
+            for (i = 0; i < INFER__COUNT(parts) && strncmp(next, parts[i].name, strlen(parts[i].name)) != 0; i++) {}
+        if (i < INFER__COUNT(parts)) next--;
+        for (j = 0; j < 2; j++) { /* what is between, then the text */
+            const char *s = j ? parts[i].value : at;
+            const size_t len = j ? parts[i].n : (size_t)(next - at);
+            if (k == INFER__COUNT(segments))
+                return infer__error(why, INFER_ERR_ARGUMENT, "the prompt of a pair has more than 8 places");
+            segments[k].n = len;
+            segments[k++].from_message = (int32_t)j;
+            if (!infer__embed_chars(e, &used, s, len)) return infer__embed_memory(text, why);
+            if (i == INFER__COUNT(parts)) break;
+        }
+        at = i == INFER__COUNT(parts) ? next : next + strlen(parts[i].name);
+    }
+    for (i = 0, used = 0; i < k; used += segments[i++].n) segments[i].text = e->text + used;
+    *count = 0;
+    return infer__embed_tokens(e, text, segments, k, NULL, 0, 0, count, why);
+}
+
+/* [CLS] query [SEP] document [SEP]; RoBERTa's kin have two separators in between. */
+static infer_result infer__embed_pair(infer__embedding *e, int32_t text, const char *document, size_t n,
+                                      uint64_t *count, int32_t *type_from, infer_error *why) {
+    const infer__tokenizer *t = e->c->model->tokenizer;
+    const infer__vocab *v = infer__tokenizer_vocab(t);
+    const infer_token sep = v->special[INFER_SPECIAL_SEP] >= 0 ? v->special[INFER_SPECIAL_SEP]
+                                                               : v->special[INFER_SPECIAL_EOS];
+    infer_result r;
+    int i, two = v->kind == INFER__VOCAB_UGM || infer__tokenizer_pairs_apart(t);
+    *count = 0;
+    if (sep < 0)
+        return infer__error(why, INFER_ERR_UNSUPPORTED, "text %d: the vocabulary has no separator for pairs of texts",
+                            (int)text);
+    r = infer__embed_tokens(e, text, NULL, 0, e->query, strlen(e->query), INFER_TEXT_ADD_SPECIAL, count, why);
+    if (r) return r;
+    /* what ends a text is there already, where the vocabulary adds it */
+    for (i = infer__tokenizer_end(v) >= 0 ? 1 : 0; i < 1 + two; i++) {
+        if (!infer__embed_grow(e, (void **)&e->text_ids, &e->text_cap, *count + 1, sizeof *e->text_ids))
+            return infer__embed_memory(text, why);
+        e->text_ids[(*count)++] = sep;
+    }
+    *type_from = (int32_t)INFER__MIN(*count, INT32_MAX);
+    r = infer__embed_tokens(e, text, NULL, 0, document, n, 0, count, why);
+    if (r) return r;
+    if (!infer__embed_grow(e, (void **)&e->text_ids, &e->text_cap, *count + 1, sizeof *e->text_ids))
+        return infer__embed_memory(text, why);
+    e->text_ids[(*count)++] = sep;
+    return INFER_OK;
+}
+
+/* Text `i` to e->text_ids; *head and *tail: special tokens around it. */
+static infer_result infer__embed_read(infer__embedding *e, int32_t i, uint64_t *count, int32_t *head, int32_t *tail,
+                                      int32_t *type_from, infer_error *why) {
+    const infer_model *m = e->c->model;
+    const char *text = e->texts ? e->texts[i] : NULL;
+    size_t n = e->p->lengths ? e->p->lengths[i] : text ? strlen(text) : 0, k;
+    uint64_t used = 0;
+    *count = 0;
+    *head = *tail = *type_from = 0;
+    if (e->p->ids && !e->query) {
+        n = e->p->n_ids[i];
+        if (!e->p->ids[i] && n) return infer__error(why, INFER_ERR_ARGUMENT, "text %d: its ids are NULL", (int)i);
+        if (!infer__embed_grow(e, (void **)&e->text_ids, &e->text_cap, n, sizeof *e->text_ids))
+            return infer__embed_memory(i, why);
+        for (k = 0; k < n; k++) {
+            e->text_ids[k] = e->p->ids[i][k];
+            if (e->text_ids[k] < 0 || e->text_ids[k] >= m->hp.n_vocab)
+                return infer__error(why, INFER_ERR_ARGUMENT, "text %d: token %llu is %d, outside 0..%d", (int)i,
+                                    (unsigned long long)k, (int)e->text_ids[k], (int)m->hp.n_vocab - 1);
+        }
+        *count = n;
+        return INFER_OK;
+    }
+    if (!text) return infer__error(why, INFER_ERR_ARGUMENT, "text %d is NULL", (int)i);
+    *tail = infer__tokenizer_end(infer__tokenizer_vocab(m->tokenizer)) >= 0;
+    *head = infer__tokenizer_adds_bos(m->tokenizer);
+    if (e->query && e->pair) {
+        *head = *tail = 0;
+        return infer__embed_prompt(e, i, text, n, count, why);
+    }
+    if (e->query) {
+        *tail = 1;
+        return infer__embed_pair(e, i, text, n, count, type_from, why);
+    }
+    if (e->p->prefix) {
+        if (!infer__embed_chars(e, &used, e->p->prefix, strlen(e->p->prefix)) || !infer__embed_chars(e, &used, text, n))
+            return infer__embed_memory(i, why);
+        text = e->text;
+        n = (size_t)used;
+    }
+    return infer__embed_tokens(e, i, NULL, 0, text, n, INFER_TEXT_ADD_SPECIAL, count, why);
+}
+
+/* Its windows. */
+static infer_result infer__embed_text(infer__embedding *e, int32_t i, infer_error *why, infer_error *err) {
+    const infer_model *m = e->c->model;
+    int32_t head, tail, type_from, room, n, how = e->p->long_texts;
+    uint64_t count, at;
+    infer_result r = infer__embed_read(e, i, &count, &head, &tail, &type_from, why);
+    if (r) return r;
+    if (count == 0) return infer__error(why, INFER_ERR_ARGUMENT, "text %d has no tokens", (int)i);
+    if (count <= (uint64_t)e->most) return infer__embed_add(e, i, 0, 0, (int32_t)count, 0, 0, type_from, 1, err);
+    room = e->most - head - tail;
+    if (how == INFER_LONG_CUT && e->query && e->pair) how = INFER_LONG_ERROR; /* a prompt has no end to cut off */
+    if (how == INFER_LONG_ERROR || room < 1 || (type_from > 0 && type_from >= e->most - tail))
+        return infer__error(why, INFER_CONTEXT_FULL,
+                            "text %d has %llu tokens, more than the %d that fit: %s %d%s", (int)i,
+                            (unsigned long long)count, (int)e->most,
+                            e->most < m->hp.n_ctx ? "the context has" : "the model has", (int)e->most,
+                            e->most < m->hp.n_ctx ? " cells or rows of its batch" : " positions");
+    if (how == INFER_LONG_CUT)
+        return infer__embed_add(e, i, head, (uint64_t)head, room, count - (uint64_t)tail, tail, type_from, 1, err);
+    for (at = (uint64_t)head; at < count - (uint64_t)tail && !r; at += (uint64_t)n) {
+        n = (int32_t)INFER__MIN((uint64_t)room, count - (uint64_t)tail - at);
+        r = infer__embed_add(e, i, head, at, n, count - (uint64_t)tail, tail, 0,
+                             at + (uint64_t)n == count - (uint64_t)tail, err);
+    }
+    return r;
+}
+
+/* ---- the call ---------------------------------------------------------------------------------------------------- */
+
+static infer_result infer__embed_texts(infer__embedding *e, infer_error *err) {
+    infer_result r = INFER_OK;
+    infer_error why;
+    int32_t i;
+    for (i = 0; i < e->n && !r; i++) {
+        infer__error_clear(&why);
+        r = infer__embed_text(e, i, &why, err);
+        if (!r || why.code == INFER_OK) continue; /* err has what ends the call */
+        r = infer__embed_flush(e, err); /* those before it leave first */
+        if (!r) r = infer__embed_leave(e, i, NULL, 0, &why, err);
+    }
+    return r ? r : infer__embed_flush(e, err);
+}
+
+/* Tokens of a text, at most: its positions, those of the context, and where tokens see each other, a pass. */
+static int32_t infer__embed_most(const infer_context *c) {
+    const infer_model *m = c->model;
+    int32_t most = INFER__MIN(c->plan.cells, m->hp.n_ctx);
+    if (m->w[INFER__W_POS_EMBD].type) most = INFER__MIN(most, m->w[INFER__W_POS_EMBD].rows);
+    return m->hp.not_causal ? INFER__MIN(most, c->plan.batch) : most;
+}
+
+static infer_result infer__embed_run(infer__embedding *e, infer_error *err) {
+    infer_context *c = e->c;
+    infer__mem *mem = &c->model->mem;
+    const uint64_t full = (uint64_t)INFER__MAX(INFER__MAX(c->model->hp.n_out, c->model->hp.n_labels), 1);
+    infer_result r = INFER_OK;
+    int32_t i;
+    e->most = infer__embed_most(c);
+    e->max_windows = infer__cells_used(c) || c->cache.groups[INFER__GROUP_WINDOW].n_pages
+                         ? INFER__MIN(c->plan.n_seq, c->plan.sessions)
+                         : c->plan.n_seq;
+    e->sessions = (infer_session **)infer__calloc(mem, (uint64_t)e->max_windows, sizeof *e->sessions);
+    e->steps = (infer_step *)infer__calloc(mem, (uint64_t)e->max_windows, sizeof *e->steps);
+    e->windows = (infer__window *)infer__calloc(mem, (uint64_t)e->max_windows, sizeof *e->windows);
+    e->sum = (float *)infer__calloc(mem, full, 2 * sizeof *e->sum);
+    e->scratch = (float *)infer__calloc(mem, infer__pool_scratch(c->model), sizeof *e->scratch);
+    if (!e->sessions || !e->steps || !e->windows || !e->sum || !e->scratch)
+        r = infer__error(err, INFER_ERR_MEMORY, "no memory for batches of %d texts", (int)e->max_windows);
+    e->vector = e->sum ? e->sum + full : NULL;
+    if (!r) r = infer__embed_texts(e, err);
+    for (i = 0; i < e->n_sessions; i++) infer__session_free(e->sessions[i]);
+    infer__free(mem, e->sessions);
+    infer__free(mem, e->steps);
+    infer__free(mem, e->windows);
+    infer__free(mem, e->sum);
+    infer__free(mem, e->scratch);
+    infer__free(mem, e->ids);
+    infer__free(mem, e->text_ids);
+    infer__free(mem, e->text);
+    return r;
+}
+
+static int32_t infer__embed_wide(const infer_model *m, const infer_embed_params *p) {
+    const int32_t pooling = p->pooling != INFER_POOL_DEFAULT ? (int32_t)p->pooling : infer__pool_default(m);
+    const int32_t full = pooling == INFER_POOL_RANK   ? m->hp.n_labels
+                         : pooling == INFER_POOL_NONE ? m->hp.n_embd
+                                                      : m->hp.n_out;
+    return p->dimensions > 0 && pooling != INFER_POOL_RANK ? INFER__MIN(p->dimensions, full) : full;
+}
+
+INFER_API int32_t infer_embed_width(const infer_model *model, const infer_embed_params *params) {
+    infer_embed_params zero;
+    memset(&zero, 0, sizeof zero);
+    return model && !model->why_code ? infer__embed_wide(model, params ? params : &zero) : 0;
+}
+
+/* What callers may get wrong; e has everything but what follows from it. */
+static infer_result infer__embed_check(infer__embedding *e, const char *call, infer_error *err) {
+    const infer_model *m = e->c->model;
+    const infer_embed_params *p = e->p;
+    if (e->n < 0 || (e->n > 0 && !e->texts && !(p->ids && p->n_ids)))
+        return infer__error(err, INFER_ERR_ARGUMENT, "%s: %s", call, e->n < 0 ? "n is below 0" : "there are no texts");
+    if (p->pooling < INFER_POOL_DEFAULT || p->pooling > INFER_POOL_RANK || p->normalize < -1 || p->normalize > 2 ||
+        p->dimensions < 0 || p->long_texts < INFER_LONG_ERROR || p->long_texts > INFER_LONG_WINDOWS)
+        return infer__error(err, INFER_ERR_ARGUMENT,
+                            "%s: params: pooling %d, normalize %d, dimensions %d or long_texts %d is unknown", call,
+                            (int)p->pooling, (int)p->normalize, (int)p->dimensions, (int)p->long_texts);
+    e->pooling = p->pooling != INFER_POOL_DEFAULT ? (int32_t)p->pooling : infer__pool_default(m);
+    e->width = e->yes >= 0 ? 1 : infer__embed_wide(m, p);
+    if (e->pooling == INFER_POOL_RANK && m->hp.n_labels == 0 && e->yes < 0)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "%s: the model has no classifier (cls.output.weight)", call);
+    if (p->dimensions > e->width && e->pooling != INFER_POOL_RANK)
+        return infer__error(err, INFER_ERR_ARGUMENT, "%s: params.dimensions is %d, vectors have %d", call,
+                            (int)p->dimensions, (int)e->width);
+    if (p->long_texts == INFER_LONG_WINDOWS &&
+        (e->pooling == INFER_POOL_NONE || e->pooling == INFER_POOL_RANK || e->query))
+        return infer__error(err, INFER_ERR_ARGUMENT, "%s: windows are for vectors of texts", call);
+    if (!p->each && !e->out && e->n > 0)
+        return infer__error(err, INFER_ERR_ARGUMENT, "%s: out and params.each are NULL", call);
+    if (e->out && e->pooling == INFER_POOL_NONE)
+        return infer__error(err, INFER_ERR_ARGUMENT,
+                            "%s: vectors of tokens go to params.each: texts have different numbers of them", call);
+    return INFER_OK;
+}
+
+static infer_result infer__embed_call(infer__embedding *e, const char *call, infer_error *err) {
+    infer_result r;
+    if (!e->c) return infer__error(err, INFER_ERR_ARGUMENT, "%s: context is NULL", call);
+    r = infer__embed_check(e, call, err);
+    if (!r) r = infer__context_claim(e->c, call, err);
+    if (r) return r;
+    r = infer__embed_run(e, err);
+    infer__context_leave(e->c);
+    return r;
+}
+
+static void infer__embed_begin(infer__embedding *e, infer_context *c, const char *const *texts, int32_t n, float *out) {
+    memset(e, 0, sizeof *e);
+    e->c = c;
+    e->texts = texts;
+    e->n = n;
+    e->out = out;
+    e->yes = e->no = -1;
+}
+
+INFER_API infer_result infer_embed(infer_context *context, const char *const *texts, int32_t n,
+                                   const infer_embed_params *params, float *out, infer_error *err) {
+    infer_embed_params zero;
+    infer__embedding e;
+    memset(&zero, 0, sizeof zero);
+    infer__error_clear(err);
+    infer__embed_begin(&e, context, texts, n, out);
+    e.p = params ? params : &zero;
+    return infer__embed_call(&e, "infer_embed", err);
+}
+
+/* ---- scores ------------------------------------------------------------------------------------------------------ */
+
+/* What the file says of a text's labels: their names. */
+static infer_result infer__label_name(const infer_model *m, int32_t label, infer__str *out) {
+    char key[160];
+    const infer__kv *kv;
+    infer__format(key, sizeof key, "%.64s.classifier.output_labels", m->arch->name);
+    kv = infer__gguf_peek(&m->gguf, key);
+    if (!kv || kv->type != INFER__GGUF_ARRAY || kv->element != INFER__GGUF_STRING || label < 0 ||
+        (uint64_t)label >= kv->n || label >= m->hp.n_labels)
+        return INFER_ERR_ARGUMENT;
+    *out = infer__kv_string(kv, (uint64_t)label);
+    return INFER_OK;
+}
+
+INFER_API infer_result infer_model_label(const infer_model *model, int32_t label, char *out, size_t cap, size_t *len) {
+    infer__str name;
+    if (!model || !len || (!out && cap > 0) || model->why_code || infer__label_name(model, label, &name))
+        return INFER_ERR_ARGUMENT;
+    *len = (size_t)name.n;
+    if (cap > 0) {
+        memcpy(out, name.s, INFER__MIN(cap - 1, *len));
+        out[INFER__MIN(cap - 1, *len)] = 0;
+    }
+    return INFER_OK;
+}
+
+/* The token of a word that is one, -1 when it is not. */
+static infer_token infer__word_token(const infer_model *m, const char *word) {
+    infer_token ids[2];
+    size_t count = 0;
+    if (infer__tokenize(m->tokenizer, &((infer_model *)(uintptr_t)m)->mem, word, strlen(word), 0, ids, 2, &count, NULL))
+        return -1;
+    return count == 1 ? ids[0] : -1;
+}
+
+/* The file's prompt for a query and a document, as a text to free; NULL when it has none. */
+static char *infer__rerank_prompt(infer_model *m, infer_result *r) {
+    infer__str s = { "", 0 };
+    char *text;
+    if (infer__gguf_str(&m->gguf, "tokenizer.chat_template.rerank", &s, NULL) <= 0) return NULL;
+    text = (char *)infer__alloc(&m->mem, s.n + 1);
+    if (!text) *r = INFER_ERR_MEMORY;
+    if (!text) return NULL;
+    memcpy(text, s.s, (size_t)s.n);
+    text[s.n] = 0;
+    return text;
+}
+
+/* Which of several labels is the score: "yes", else the first one. */
+static int32_t infer__rerank_label(const infer_model *m) {
+    infer__str name;
+    int32_t i;
+    for (i = 0; i < m->hp.n_labels; i++)
+        if (infer__label_name(m, i, &name) == INFER_OK && name.n == 3 && memcmp(name.s, "yes", 3) == 0) return i;
+    return 0;
+}
+
+typedef struct infer__rerank { float *scores; int32_t label; } infer__rerank;
+
+static int infer__rerank_each(void *user, int32_t text, const float *v, int32_t rows, int32_t width,
+                              const infer_error *error) {
+    const infer__rerank *x = (const infer__rerank *)user;
+    (void)rows;
+    (void)error;
+    x->scores[text] = v ? v[x->label < width ? x->label : 0] : 0.0f;
+    return 0;
+}
+
+INFER_API infer_result infer_rerank(infer_context *context, const char *query, const char *const *documents, int32_t n,
+                                    const infer_embed_params *params, float *scores, infer_error *err) {
+    infer_embed_params p;
+    infer__embedding e;
+    infer__rerank to;
+    infer_result r = INFER_OK;
+    char *prompt = NULL;
+    infer__error_clear(err);
+    memset(&p, 0, sizeof p);
+    if (params) p = *params;
+    if (!context || !query || (!scores && n > 0) || (!documents && n > 0))
+        return infer__error(err, INFER_ERR_ARGUMENT, "infer_rerank: %s is NULL",
+                            !context ? "context" : !query ? "query" : !documents ? "documents" : "scores");
+    infer__embed_begin(&e, context, documents, n, NULL);
+    if (!p.pair) prompt = infer__rerank_prompt(context->model, &r);
+    if (r) return infer__error(err, r, "no memory for a prompt");
+    if (context->model->hp.n_labels == 0 && !context->model->hp.encoder && (p.pair || prompt)) {
+        e.yes = infer__word_token(context->model, "yes");
+        e.no = infer__word_token(context->model, "no");
+    }
+    to.scores = scores;
+    to.label = infer__rerank_label(context->model);
+    p.pooling = INFER_POOL_RANK;
+    p.normalize = p.dimensions = 0;
+    p.ids = NULL;
+    p.each = infer__rerank_each;
+    p.user = &to;
+    e.p = &p;
+    e.query = query;
+    e.pair = p.pair ? p.pair : prompt;
+    if (context->model->hp.n_labels == 0 && (e.yes < 0 || e.no < 0))
+        r = infer__error(err, INFER_ERR_UNSUPPORTED,
+                         "infer_rerank: the model has no classifier (cls.output.weight), and %s",
+                         e.pair ? "its vocabulary not the words yes and no" : "its file no prompt for pairs");
+    else r = infer__embed_call(&e, "infer_rerank", err);
+    infer__free(&context->model->mem, prompt);
+    return r;
+}
+
+INFER_API infer_result infer_classify(infer_context *context, const char *const *texts, int32_t n,
+                                      const infer_embed_params *params, float *out, infer_error *err) {
+    infer_embed_params p;
+    infer_result r;
+    int64_t i;
+    int32_t labels, k;
+    memset(&p, 0, sizeof p);
+    if (params) p = *params;
+    p.pooling = INFER_POOL_RANK;
+    p.normalize = p.dimensions = 0;
+    p.each = NULL;
+    r = infer_embed(context, texts, n, &p, out, err);
+    if (r || context->model->arch->label_softmax) return r;
+    labels = context->model->hp.n_labels;
+    for (i = 0; i < n; i++) {
+        float *v = out + i * labels, most = v[0];
+        double sum = 0;
+        if (p.results && p.results[i] != INFER_OK) continue;
+        if (labels == 1) v[0] = (float)(1 / (1 + exp(-(double)v[0])));
+        if (labels == 1) continue;
+        for (k = 1; k < labels; k++) most = INFER__MAX(most, v[k]);
+        for (k = 0; k < labels; k++) sum += exp((double)v[k] - most);
+        for (k = 0; k < labels; k++) v[k] = (float)(exp((double)v[k] - most) / sum);
+    }
+    return INFER_OK;
+}
+
+INFER_API void infer_vector_int8(const float *x, int32_t n, int8_t *out) {
+    int32_t i;
+    for (i = 0; i < n; i++) {
+        const float v = INFER__MAX(-127.0f, INFER__MIN(127.0f, x[i] * 127.0f));
+        out[i] = (int8_t)(v < 0 ? v - 0.5f : v + 0.5f);
+    }
+}
+
+INFER_API void infer_vector_binary(const float *x, int32_t n, uint8_t *out) {
+    int32_t i;
+    for (i = 0; i < n; i++) {
+        if (i % 8 == 0) out[i / 8] = 0;
+        if (x[i] > 0) out[i / 8] = (uint8_t)(out[i / 8] | 128 >> i % 8);
+    }
+}

@@ -1,0 +1,65 @@
+/* api_embed.h: the part of the public interface that turns texts into vectors and scores. Included by api.h, at the
+ * point where its types are needed. */
+#ifndef INFER_API_EMBED_H
+#define INFER_API_EMBED_H
+
+/* ---- texts as vectors and scores ------------------------------------------------------------ */
+
+/* What happens to a text of more tokens than the model has positions, the context cells, or, where tokens see each
+ * other, the context's batch rows. */
+enum {
+    INFER_LONG_ERROR,  /* it fails: INFER_CONTEXT_FULL, naming both figures */
+    INFER_LONG_CUT,    /* its end is cut off: of a pair that of the second text */
+    INFER_LONG_WINDOWS /* it is cut into windows, and its vector is the mean of theirs, weighted by tokens */
+};
+/* Called for each text in order: `rows` vectors of `width` floats (rows is 1, but with INFER_POOL_NONE), valid until it
+ * returns; none when error->code is not INFER_OK. Non-zero = stop: INFER_CANCELLED. */
+typedef int (*infer_vectors_fn)(void *user, int32_t text, const float *vectors, int32_t rows, int32_t width,
+                                const infer_error *error);
+/* Zero in any field means the default. */
+typedef struct infer_embed_params {
+    infer_pooling pooling;
+    int32_t normalize;    /* 0, 2 = vectors of length 1; 1 = absolute values that add up to 1; -1 = as they are. Scores
+                           * of INFER_POOL_RANK stay as they are */
+    int32_t dimensions;   /* only the first so many values, normalised after that (Matryoshka models); 0 = all */
+    int32_t long_texts;   /* INFER_LONG_* */
+    const char *prefix;   /* before every text: "query: ", or whatever the model's card asks for */
+    const size_t *lengths; /* n: bytes of each text; NULL = they end with a zero */
+    const infer_token *const *ids; /* n: tokens instead of texts, taken as they are; */
+    const size_t *n_ids;           /* and how many */
+    infer_result *results; /* n: what became of each text; then a text that fails does not end the call, and its vector
+                            * is zeros. NULL = the first error ends the call, and err names the text */
+    infer_vectors_fn each; /* may be NULL */
+    void *user;            /* of `each` */
+    infer_progress_fn progress; /* after each pass; non-zero = stop: INFER_CANCELLED */
+    void *progress_user;
+    const char *pair;      /* infer_rerank: how a query and a document become one prompt: "{query}", "{document}" and
+                            * "{instruction}" (the prefix) in it are replaced. NULL = as the file says
+                            * (tokenizer.chat_template.rerank), else both with the vocabulary's separator */
+} infer_embed_params;
+
+/* Floats of a vector (labels, with INFER_POOL_RANK). 0: there are none like that. params may be NULL. */
+INFER_API int32_t infer_embed_width(const infer_model *model, const infer_embed_params *params);
+/* One vector per text: out holds n x infer_embed_width floats, or is NULL with params->each. Texts are packed side by
+ * side into passes of the context's batch rows; what is beside a text does not change a bit of its vector. They are
+ * split into tokens as infer_tokenize does with INFER_TEXT_ADD_SPECIAL. texts is NULL with params->ids.
+ * Errors: ARGUMENT (a text without tokens, too), CONTEXT_FULL, UNSUPPORTED (no classifier), MEMORY, CANCELLED. */
+INFER_API infer_result infer_embed(infer_context *context, const char *const *texts, int32_t n,
+                                   const infer_embed_params *params, float *out, infer_error *err);
+/* How well each document answers the query, the more the better: what the file's classifier says of both together (the
+ * logit of its only label, or of "yes"), or, of a model with logits and params->pair or its file's, the probability of
+ * "yes" against "no". Of params pooling, normalize, dimensions, ids and each are not used. */
+INFER_API infer_result infer_rerank(infer_context *context, const char *query, const char *const *documents, int32_t n,
+                                    const infer_embed_params *params, float *scores, infer_error *err);
+/* Probabilities of the file's labels for each text: n x infer_model_info.labels floats. With one label that is the
+ * sigmoid of its score, else the softmax of all. Of params pooling, normalize, dimensions and each are not used. */
+INFER_API infer_result infer_classify(infer_context *context, const char *const *texts, int32_t n,
+                                      const infer_embed_params *params, float *out, infer_error *err);
+/* The name of a label of the classifier, zero-terminated: how much of it fits to out, and its length in *len.
+ * INFER_ERR_ARGUMENT when the file has no name for it. */
+INFER_API infer_result infer_model_label(const infer_model *model, int32_t label, char *out, size_t cap, size_t *len);
+/* A vector of length 1 in fewer bytes: n int8, each 127 times the value, rounded. */
+INFER_API void infer_vector_int8(const float *x, int32_t n, int8_t *out);
+/* A bit for each value, 1 where it is above 0, from the highest bit of the first byte on: (n + 7) / 8 bytes. */
+INFER_API void infer_vector_binary(const float *x, int32_t n, uint8_t *out);
+#endif
