@@ -186,6 +186,7 @@ FN float lanes_sums(LOCAL float *part, uint lid, uint size, uint n, PRIVATE cons
 #define PASS_CELLS_OUT 9 /* and after it */
 #define PASS_EXTENDED 10 /* of a sequence: 1 = the long RoPE frequencies */
 #define PASS_LOOKED 11 /* rows of a table of n-grams, several for each row; in models that have one */
+#define PASS_SOURCE 12 /* positions of a sequence's source; in models that have an encoder beside the decoder */
 #define PASS(p, what) ((p) + (p)[PASS_##what])
 #define PASS_TABLE(p, group, seq) ((p) + (p)[PASS_PAGES0 + (group)] + (seq) * (p)[PASS_STRIDE])
 #define PAGE 16 /* positions in a cache page */

@@ -33,7 +33,9 @@ static const char *const ARCH_FILES[] = {
     "qwen3vl-dense", "qwen3vlmoe-moe", "qwen4exp-moe", "refact-dense", "seed_oss-dense", "smallthinker-moe", "smollm3-dense",
     "smollm3-nope-dense", "spark2_5-dense", "stablelm-12b-dense", "stablelm-dense", "stablelm-plain-dense",
     "stablelm-qkbias-dense", "starcoder-dense", "starcoder2-dense", "starcoder2-tied-dense", "talkie-dense",
-    "xverse-dense", "deepseek2-yarn-moe", "deepseek2-groups-moe", "deepseek2-lite-moe", "deepseek2-moe",
+    "xverse-dense", "bert-dense", "bert-rank2", "eurobert-dense", "gemma-embedding-dense", "gemma-embedding-real-dense",
+    "jina-bert-v2-code-dense", "jina-bert-v2-dense", "jina-bert-v2-rank", "jina-bert-v3-dense", "llama-embed-dense",
+    "modern-bert-dense", "modern-bert-pooled", "modern-bert-rank", "neo-bert-dense", "nomic-bert-dense", "nomic-bert-moe-moe", "deepseek2-yarn-moe", "deepseek2-groups-moe", "deepseek2-lite-moe", "deepseek2-moe",
     "deepseek2-nextn-moe", "deepseek2-ocr-moe", "deepseek2-old-moe", "deepseek2-oldyarn-moe", "minicpm3-dense",
     "mistral4-moe", "plm-dense", "dream-dense", "llada-dense", "llada-moe-moe", "llama4-moe", "llama4-chunk-moe",
     "maple-moe", "rnd1-moe", "rwkv6-rescale-dense", "rwkv6-dense", "rwkv6-unfused-dense",
@@ -46,7 +48,8 @@ static const char *const ARCH_FILES[] = {
     "hf/apertus", "hf/arcee", "hf/bailing_hybrid", "hf/bamba", "hf/bitnet", "hf/bloom", "hf/cohere", "hf/cohere2", "hf/cohere2_moe", "hf/dbrx",
     "hf/dots1", "hf/ernie4_5", "hf/ernie4_5_moe", "hf/exaone4", "hf/exaone4_nosw", "hf/exaone_moe", "hf/falcon",
     "hf/falcon_h1", "hf/falcon_mamba", "hf/gemma", "hf/gemma2", "hf/gemma3_text", "hf/glm", "hf/glm4", "hf/glm4_moe",
-    "hf/gpt2", "hf/gpt_bigcode", "hf/gpt_neox", "hf/gpt_oss", "hf/granite", "hf/granite_swa",
+    "hf/bert", "hf/distilbert", "hf/roberta", "hf/xlm_roberta", "hf/modernbert", "hf/nomic_bert", "hf/eurobert",
+    "hf/jina_v3", "hf/embeddinggemma", "hf/gpt2", "hf/gpt_bigcode", "hf/gpt_neox", "hf/gpt_oss", "hf/granite", "hf/granite_swa",
     "hf/granitehybrid_dense", "hf/granitemoe", "hf/granitemoehybrid", "hf/granitemoeshared", "hf/granitemoe_swa", "hf/hrm_text", "hf/hunyuan_dense",
     "hf/hunyuan_moe", "hf/hy_v3", "hf/jais2", "hf/jamba", "hf/kimi_linear", "hf/laguna", "hf/lfm2", "hf/lfm2_moe", "hf/llama",
     "hf/llama31", "hf/mamba", "hf/mamba2", "hf/mellum", "hf/mimo_v2_flash", "hf/minimax", "hf/minimax_m2", "hf/ministral3",
@@ -154,6 +157,11 @@ static void arch_eval(infer_session *s, const arch_ref *r, int32_t from, int32_t
     }
 }
 
+/* All that the last eval kept. */
+static const float *arch_rows(infer_session *s, const arch_ref *r) {
+    return r->hidden ? infer_session_hidden(s, 0) : infer_session_logits(s, 0);
+}
+
 static int32_t arch_least = 256; /* positions that the reference takes */
 
 static infer_session *arch_session(infer_model *m, int32_t threads, int32_t batch) {
@@ -216,12 +224,13 @@ static void arch_block(infer_model *m, const arch_ref *r, const float *at_once, 
             st[j].session = j ? t : s;
             st[j].tokens = r->ids;
             st[j].n = r->n;
-            st[j].outputs = INFER_OUT_ALL;
+            st[j].outputs = r->hidden ? INFER_OUT_HIDDEN : INFER_OUT_ALL;
         }
         CHECK(infer_eval(s->context, st, 2 - i, NULL) == INFER_OK);
-        memcpy(other, infer_session_logits(s, 0), n * sizeof(float));
+        if (check_bad) break;
+        memcpy(other, arch_rows(s, r), n * sizeof(float));
         arch_same(i ? "after rewind" : "two sessions, first", other, at_once, n);
-        if (!i) memcpy(third, infer_session_logits(t, 0), n * sizeof(float));
+        if (!i) memcpy(third, arch_rows(t, r), n * sizeof(float));
         if (!i) arch_same("two sessions, second", third, at_once, n);
         CHECK(infer_session_rewind(s, 0) == INFER_OK);
     }
@@ -232,8 +241,10 @@ static void arch_block(infer_model *m, const arch_ref *r, const float *at_once, 
     st[0].session = s;
     CHECK(infer_eval(s->context, st, 1, &e) == INFER_ERR_ARGUMENT);
     CHECK_HAS(e.message, "tokens that see each other do not fit the context's batch");
-    CHECK(infer_session_eval(s, r->ids, 2) == INFER_OK);
+    CHECK(infer_session_eval(s, r->ids, 2) == (m->hp.encoder ? INFER_ERR_UNSUPPORTED : INFER_OK));
     CHECK(infer_generate(s, NULL, "a", NULL, NULL) == INFER_ERR_UNSUPPORTED);
+    st[0].n = 2;
+    CHECK(infer_eval(s->context, st, 1, &e) == INFER_OK && infer_eval(s->context, st, 1, &e) == (m->hp.encoder ? INFER_ERR_STATE : INFER_OK));
     infer_session_destroy(s);
 }
 

@@ -32,7 +32,7 @@ static void ngrams_eval(infer_session *s, const infer_token *ids, int32_t from, 
     CHECK(infer_eval(s->context, &st, 1, NULL) == INFER_OK);
     for (i = 0; i < n; i++)
         for (h = 0; h < g->heads; h++)
-            CHECK(s->context->row_ngrams[i * g->heads + h] == ngrams_want(g, ids, from + i, h));
+            CHECK(s->context->row_looked[i * g->heads + h] == ngrams_want(g, ids, from + i, h));
     free(x);
 }
 

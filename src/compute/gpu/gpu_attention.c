@@ -181,7 +181,7 @@ static uint64_t infer__gpu_attention_parts(const infer__ctx *c, const infer__att
 }
 
 static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args *a, infer__gpu_call *call,
-                                      struct infer__k_attention *k) {
+                                      uint64_t near, struct infer__k_attention *k) {
     const uint32_t share = k->n_head / k->n_head_kv, dim = INFER__MAX(k->dim_k, k->dim_v);
     const uint32_t fit = INFER__ATT_ROOM / ((dim + INFER__KV_BLOCK - 1) / INFER__KV_BLOCK * INFER__KV_BLOCK);
     const uint64_t parts = infer__gpu_attention_parts(c, a);
@@ -193,6 +193,7 @@ static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args
     call->bufs[5] = call->bufs[4];
     call->bufs[4] = parts > 1 ? c->run->parts.handle : call->bufs[3];
     call->bufs[7] = call->bufs[8] = call->bufs[0]; /* any buffer will do where there are none */
+    call->bufs[9] = near;
     if (a->chosen.buf) {
         k->sets = (uint32_t)a->chosen_sets;
         k->list = infer__gpu_tensor(c, &a->chosen, &call->bufs[7]);
@@ -215,10 +216,15 @@ static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args
     INFER__GPU_LAUNCH(c, INFER__K_ATTENTION_SUM, &sum, (uint64_t)a->q.rows * k->n_head, 1, *k);
 }
 
+/* What kernels on tensor cores do not know: they take the last position that a row sees for its own. */
+static int infer__gpu_attention_near(const infer__attention_args *a) {
+    return a->bias || a->source || (a->around && (a->window > 0 || a->max_bias > 0));
+}
+
 /* The kernel on tensor cores for heads of this size, -1 where the device or the op has none. It cuts floats in two
  * halves and loses nothing, but it is not the definition. */
 static int32_t infer__gpu_few_kernel(const infer__ctx *c, const infer__attention_args *a) {
-    if (c->exact || a->dim_k != a->dim_v || a->k_cache == a->v_cache) return -1;
+    if (c->exact || a->dim_k != a->dim_v || a->k_cache == a->v_cache || infer__gpu_attention_near(a)) return -1;
     if (a->dim_k != INFER__FEW_DIM && a->dim_k != 2 * INFER__FEW_DIM) return -1;
     if (!infer__gpu_find(c->run, INFER__MODULE_FLASH_FEW, c->kv_type)) return -1;
     return a->dim_k == INFER__FEW_DIM ? INFER__K_FLASH_FEW64 : INFER__K_FLASH_FEW128;
@@ -246,11 +252,13 @@ static void infer__gpu_attention_few(infer__ctx *c, const infer__attention_args 
     INFER__GPU_LAUNCH(c, kernel, call, (uint64_t)k->rows * k->n_head_kv * k->blocks, k->parts, *k);
 }
 
-static void infer__gpu_attention_tiles(infer__ctx *c, const infer__gpu_call *call, struct infer__k_attention *k) {
+static void infer__gpu_attention_tiles(infer__ctx *c, infer__gpu_call *call, uint64_t near,
+                                       struct infer__k_attention *k) {
     const uint32_t share = k->n_head / k->n_head_kv;
     k->heads = INFER__MIN(share, INFER__MAX(1u, INFER__ATT_TILE / k->rows));
     k->blocks = (share + k->heads - 1) / k->heads;
     k->parts = (uint32_t)infer__gpu_parts(k->dim_v, INFER__ATT_TILE_COLS);
+    call->bufs[6] = near;
     INFER__GPU_LAUNCH(c, INFER__K_ATTENTION_TILE, call,
                       infer__gpu_parts(k->rows, INFER__ATT_TILE / k->heads) * k->n_head_kv * k->blocks * k->parts, 1,
                       *k);
@@ -262,7 +270,7 @@ static void infer__gpu_attention_tiles(infer__ctx *c, const infer__gpu_call *cal
 static int32_t infer__gpu_flash_kernel(const infer__ctx *c, const infer__attention_args *a) {
     const int32_t dim = INFER__MAX(a->dim_k, a->dim_v);
     if (c->exact || !infer__gpu_find(c->run, INFER__MODULE_FLASH, c->kv_type)) return -1;
-    if (a->k_cache == a->v_cache || dim > INFER__FLASH_DIM) return -1;
+    if (a->k_cache == a->v_cache || dim > INFER__FLASH_DIM || infer__gpu_attention_near(a)) return -1;
     if (a->dim_k % 8 || a->dim_v % 8 || !(a->scale > 0)) return -1;
     return dim <= 64 ? INFER__K_FLASH64 : dim <= 128 ? INFER__K_FLASH128 : INFER__K_FLASH256;
 }
@@ -305,16 +313,18 @@ static void infer__gpu_flash(infer__ctx *c, const infer__attention_args *a, int3
 static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) {
     infer__gpu_call call;
     struct infer__k_attention k;
+    uint64_t near; /* any buffer will do where there are none */
     int32_t flash, few;
     double began = infer__op_begin(c);
     if (began < 0 || !infer__gpu_kv_ok(c, a->k_cache, a->v_cache)) return;
     if (a->more && !infer__gpu_kv_ok(c, a->more, a->more)) return;
     if (!infer__vector_ok(c, a->sinks, "attention sinks")) return;
-    if (c->pass.end && (a->window > 0 || a->chunk > 0 || a->max_bias > 0 || a->temp_scale != 0)) {
+    if (c->pass.end && !a->around && (a->window > 0 || a->chunk > 0 || a->max_bias > 0 || a->temp_scale != 0)) {
         infer__fail(c, INFER_ERR_UNSUPPORTED,
                     "non-causal attention with windows, slopes or a temperature is not supported on the GPU");
         return;
     }
+    if (!infer__vector_ok(c, a->bias, "biases of distances")) return;
     INFER__ASSERT(a->n_head % a->n_head_kv == 0 && a->q.rows <= c->pass.n_rows);
     INFER__ASSERT(!a->sinks || a->sinks->cols == a->n_head);
     INFER__ASSERT(!a->chosen.buf || (!c->pass.end && !a->window && !a->chunk && !(a->max_bias > 0)));
@@ -333,6 +343,11 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     call.bufs[4] = c->run->pass.handle;
     call.bufs[5] = call.bufs[0]; /* any buffer will do where there are none */
     k.sinks = infer__gpu_vector(c, a->sinks, &call.bufs[5]);
+    near = call.bufs[0];
+    k.near = infer__gpu_vector(c, a->bias, &near);
+    k.reach = a->bias ? (uint32_t)a->reach : 0;
+    k.around = (uint32_t)a->around;
+    k.source = (uint32_t)a->source;
     k.has_sinks = a->sinks != NULL;
     k.q_stride = (uint32_t)a->q.stride;
     k.y_stride = (uint32_t)a->y.stride;
@@ -353,11 +368,11 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     if (k.rows == 0) return;
     flash = infer__gpu_attention_tiled(c) ? infer__gpu_flash_kernel(c, a) : -1;
     few = infer__gpu_few_kernel(c, a);
-    if (a->chosen.buf) infer__gpu_attention_rows(c, a, &call, &k);
+    if (a->chosen.buf) infer__gpu_attention_rows(c, a, &call, near, &k);
     else if (flash >= 0) infer__gpu_flash(c, a, flash, &call, &k);
-    else if (infer__gpu_attention_tiled(c)) infer__gpu_attention_tiles(c, &call, &k);
+    else if (infer__gpu_attention_tiled(c)) infer__gpu_attention_tiles(c, &call, near, &k);
     else if (few >= 0) infer__gpu_attention_few(c, a, few, &call, &k);
-    else infer__gpu_attention_rows(c, a, &call, &k);
+    else infer__gpu_attention_rows(c, a, &call, near, &k);
     infer__gpu_end(c, "attention", c->profiling ? infer__attention_bytes(a, infer__attention_seen(c, a)) : 0, began);
 }
 

@@ -16,7 +16,7 @@ enum {
     INFER__GPU_FEW = 8,            /* rows of x up to which matvec reads the weights once a row and still wins */
     INFER__GPU_SIMD = 16,          /* rows of x from which Apple's matrix units win */
     INFER__GPU_BUFS = 14,          /* of a kernel, at most */
-    INFER__GPU_PASS_HEAD = 12,     /* ints before the arrays of a packed pass: PASS_* in dialect.h */
+    INFER__GPU_PASS_HEAD = 13,     /* ints before the arrays of a packed pass: PASS_* in dialect.h */
     INFER__GPU_RECORDINGS = 8,     /* shapes of passes that are remembered */
     INFER__GPU_TIMED = 8192        /* launches between two syncs whose times are kept */
 };
@@ -164,6 +164,7 @@ static void infer__gpu_sync(infer__ctx *c) {
 static int32_t infer__gpu_last(const infer__pass *p) {
     int32_t i, last = 0;
     for (i = 0; i < p->n_rows; i++) last = INFER__MAX(last, p->end ? p->end[i] - 1 : p->pos[i]);
+    for (i = 0; p->source && i < p->n_seq; i++) last = INFER__MAX(last, p->source[i] - 1);
     return last;
 }
 
@@ -173,7 +174,7 @@ static int32_t infer__gpu_pages(const infer__pass *p) { return infer__gpu_last(p
 /* Ints of a packed pass. */
 static uint64_t infer__gpu_pass_len(const infer__pass *p) {
     return INFER__GPU_PASS_HEAD + (uint64_t)((p->end ? 4 : 3) + p->looks) * (uint64_t)p->n_rows + (uint64_t)p->n_out +
-           (uint64_t)p->n_seq * ((p->cell_in ? 3 : 1) + INFER__CACHE_GROUPS * (uint64_t)infer__gpu_pages(p));
+           (uint64_t)p->n_seq * ((p->cell_in ? 3 : 1) + (p->source != NULL) + INFER__CACHE_GROUPS * (uint64_t)infer__gpu_pages(p));
 }
 
 /* n ints to to[*at], which becomes the place `slot` of the head. */
@@ -203,6 +204,7 @@ static void infer__gpu_pack(const infer__pass *p, int32_t *to) {
     to[4] = p->end ? at : to[1]; /* among the first 8: special/attention/row.k reads no more of the head */
     for (i = 0; p->end && i < p->n_rows; i++) to[at++] = p->end[i] - 1;
     infer__gpu_put(to, 11, &at, p->looked, p->n_rows * p->looks);
+    infer__gpu_put(to, 12, &at, p->source, p->source ? p->n_seq : 0);
 }
 
 static void infer__gpu_begin(infer__ctx *c) {
