@@ -225,6 +225,7 @@ typedef struct infer_model_info {
     int32_t embedding_only; /* 1 = the model has no logits */
     infer_pooling pooling;  /* of texts, where the caller asks for none; DEFAULT when it does not compute */
     int32_t embedding, labels; /* width of pooled vectors; labels of a classifier, 0 = there is none */
+    infer_token decoder_start; /* of models with an encoder and a decoder: see infer_session_encode; -1 for others */
     int32_t masked;         /* 1 = it fills in masked tokens (infer_session_fill) and does not generate */
 } infer_model_info;
 

@@ -115,6 +115,7 @@ INFER__COLD_BEGIN
 #include "model/layers/per_layer.c"      /* inputs of each layer */
 #include "model/layers/experts_beside.c"
 #include "model/layers/altup.c"          /* several streams */
+#include "model/layers/cross.c"          /* attention to what an encoder makes */
 #include "model/layers/encoder.c"        /* kept streams */
 #include "model/layers/kinds.c"    /* INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN */
 #include "model/describe.c"        /* a model's layers as text */
@@ -125,6 +126,7 @@ INFER__COLD_BEGIN
 #include "model/context.c"         /* contexts: work buffers, threads */
 #include "model/session.c"
 #include "model/eval.c"            /* steps -> passes */
+#include "model/source.c"          /* encoder and decoder: the text that is answered */
 #include "model/state.c"           /* rewind, fork, save, load */
 
 /* api: argument checks and thin calls */

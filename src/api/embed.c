@@ -123,7 +123,9 @@ static infer_result infer__embed_flush(infer__embedding *e, infer_error *err) {
     if (e->n_windows == 0) return INFER_OK;
     while (e->n_sessions < e->n_windows && !r) {
         r = infer__session_make(&e->sessions[e->n_sessions], e->c, &sp, err);
-        if (!r) infer__session_claim(e->sessions[e->n_sessions++]); /* of nobody else: it cannot fail */
+        if (r) break;
+        if (e->c->model->hp.n_enc) e->sessions[e->n_sessions]->encodes = INFER__ENCODES_VECTORS;
+        infer__session_claim(e->sessions[e->n_sessions++]); /* of nobody else: it cannot fail */
     }
     if (r) return r;
     for (i = 0; i < e->n_windows; i++) {
@@ -370,7 +372,7 @@ static int32_t infer__embed_most(const infer_context *c) {
     const infer_model *m = c->model;
     int32_t most = INFER__MIN(c->plan.cells, m->hp.n_ctx);
     if (m->w[INFER__W_POS_EMBD].type) most = INFER__MIN(most, m->w[INFER__W_POS_EMBD].rows);
-    return m->hp.not_causal ? INFER__MIN(most, c->plan.batch) : most;
+    return m->hp.not_causal || m->hp.n_enc ? INFER__MIN(most, c->plan.batch) : most;
 }
 
 static infer_result infer__embed_run(infer__embedding *e, infer_error *err) {

@@ -256,6 +256,23 @@ static infer_result infer__generate_tokenize(infer__generation *g, const char *p
     return INFER_OK;
 }
 
+/* A model with an encoder answers the prompt: that is encoded, and the answer begins with a token of its own. */
+static infer_result infer__generate_encode(infer__generation *g) {
+    const infer_token end = infer__tokenizer_end(infer__tokenizer_vocab(g->model->tokenizer));
+    infer_result r;
+    if (g->n_ids > 0) {
+        if ((r = infer__generate_reserve_ids(g, g->n_ids + 1)) != INFER_OK) return r;
+        if (end >= 0 && g->ids[g->n_ids - 1] != end) g->ids[g->n_ids++] = end;
+        r = infer__session_encode(g->s, g->ids, (int32_t)INFER__MIN(g->n_ids, INT32_MAX));
+        if (r != INFER_OK) return r;
+        g->info.prompt_tokens = (int32_t)g->n_ids;
+    }
+    if (g->n_ids == 0 && infer_session_position(g->s) > 0) return INFER_OK;
+    g->ids[0] = g->model->hp.decoder_start;
+    g->n_ids = 1;
+    return INFER_OK;
+}
+
 /* Make room for `room` tokens: keep the first keep_first, drop the oldest of the rest, half of them at least, and
  * evaluate what stays again (its positions have changed). */
 static infer_result infer__generate_slide(infer__generation *g, int64_t room) {
@@ -282,13 +299,17 @@ static infer_result infer__generate_prompt(infer__generation *g, const char *pro
     infer_session *s = g->s;
     int32_t n = infer_session_position(s);
     infer_result r = infer__generate_tokenize(g, prompt);
+    if (r == INFER_OK && g->model->hp.n_enc) {
+        r = infer__generate_encode(g);
+        n = infer_session_position(s);
+    }
     if (r != INFER_OK) return r;
     if (g->n_ids > INT32_MAX) return INFER_CONTEXT_FULL;
     if (g->n_ids > 0) {
         int64_t room = (int64_t)g->n_ids;
         if (room > infer_session_context(s) - n && (r = infer__generate_slide(g, room)) != INFER_OK) return r;
         r = infer__session_eval(s, g->ids, (int32_t)g->n_ids);
-        if (r == INFER_OK) g->info.prompt_tokens = (int32_t)g->n_ids;
+        if (r == INFER_OK && !g->model->hp.n_enc) g->info.prompt_tokens = (int32_t)g->n_ids;
         return r;
     }
     if (n == 0)

@@ -127,6 +127,15 @@ INFER_API infer_result infer_session_eval(infer_session *session, const infer_to
     return r;
 }
 
+INFER_API infer_result infer_session_encode(infer_session *session, const infer_token *tokens, int32_t n) {
+    infer_result r;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if (!infer__session_claim(session)) return INFER_ERR_STATE;
+    r = infer__session_encode(session, tokens, n);
+    infer__session_leave(session);
+    return r;
+}
+
 /* The number of the session's call is noted before the eval's is read, and an eval gives its number out before it looks
  * whether it is cancelled: one of the two sees the other. */
 INFER_API void infer_session_cancel(infer_session *session) {

@@ -353,6 +353,34 @@ static void infer__parts_bert(infer_model *m, infer__layer *l) {
     l->parts[l->n_parts++] = was[1];
 }
 
+/* T5 (arXiv 1910.10683): scores as they are. Where the head is the embedding, what it reads is divided by the root of the
+ * width, as in the published code and transformers (llama.cpp does not), but in T5 1.1, whose FFNs have gates and whose
+ * first layers alone have biases of distances. */
+static void infer__t5_keys(infer__keys *k, infer__hparams *hp) {
+    hp->n_buckets = infer__key_int(k, "attention.relative_buckets_count", 4, 1 << 16, 32, 0);
+    hp->attn_scale = 1;
+    if (hp->n_buckets % 4) infer__key_misfit(k, "attention.relative_buckets_count", "not a multiple of 4");
+    if (!k->m->arch->decoder) return;
+    hp->n_enc = hp->n_layer;
+    hp->n_layer += infer__key_int(k, "decoder_block_count", 1, INFER__MAX_LAYERS, hp->n_enc, 0);
+    hp->n_block = hp->n_layer;
+    hp->decoder_start = infer__key_int(k, "decoder_start_token_id", 0, INT32_MAX, 0, 0);
+    if (!infer__gguf_tensor_find(&k->m->gguf, "output.weight") &&
+        (!infer__gguf_tensor_find(&k->m->gguf, "dec.blk.0.ffn_gate.weight") ||
+         infer__gguf_tensor_find(&k->m->gguf, "dec.blk.1.attn_rel_b.weight")))
+        hp->logit_scale = 1.0f / sqrtf((float)hp->n_embd);
+}
+static void infer__parts_t5(infer_model *m, infer__layer *l) {
+    infer__part ffn = l->parts[1];
+    l->act = infer__layer_has(m, l, INFER__W_FFN_GATE) ? INFER__ACT_GELU_TANH : INFER__ACT_RELU;
+    if (!m->hp.n_enc) return;
+    if (l->index == m->hp.n_enc - 1) l->parts[1].after = INFER__W_ENCODED_NORM;
+    if (l->index < m->hp.n_enc) return;
+    l->n_parts = 1;
+    infer__part_add(m, l, INFER__SUBLAYER_CROSS, INFER__W_CROSS_NORM, -1);
+    l->parts[l->n_parts++] = ffn;
+}
+
 /* ModernBERT (arXiv 2412.13663): the embeddings' norm is the first layer's, too. */
 static void infer__parts_modern_bert(infer_model *m, infer__layer *l) {
     if (l->index > 0 || infer__layer_has(m, l, INFER__W_ATTN_NORM)) return;
@@ -891,6 +919,13 @@ static const infer__arch INFER__ARCHS[] = {
       .flags = INFER__WINDOW_ROPE_PLAIN | INFER__ROPE_HALF | INFER__CLAMPS | INFER__NEXTN,
       .ignore = "ffn_gate.weight ffn_up.weight ffn_down.weight", /* in layers with experts */
       .layers = "attention, experts", .reference = "archs/step35-moe" },
+    { .name = "t5", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_RELU, .decoder = 1,
+      .keys = infer__t5_keys, .parts = infer__parts_t5, .ignore = "cross_attn_rel_b", /* which no model's code reads */
+      .layers = "attention, dense FFN, cross attention",
+      .reference = "archs/t5-{dense,gated-dense}, hf/t5, hf/t5_gated, hf/umt5" },
+    { .name = "t5encoder", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_RELU, .encoder = 1,
+      .flags = INFER__OUT_NORM_ENC, .keys = infer__t5_keys, .parts = infer__parts_t5,
+      .reference = "archs/t5encoder-dense" },
     { .name = "talkie", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .flags = INFER__NORM_BARE | INFER__EMBED_NORM_BARE | INFER__QK_NORM_ROTATED | INFER__Q_NORM_HEADS |
                INFER__LOGITS_TIMES,

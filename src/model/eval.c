@@ -61,7 +61,9 @@ static infer_result infer__step_check(const infer_context *c, const infer_step *
         if (st->tokens[j] < 0 || st->tokens[j] >= c->model->hp.n_vocab)
             return infer__error(err, INFER_ERR_ARGUMENT, "step %d: token %d is %d, outside 0..%d", (int)i, (int)j,
                                 (int)st->tokens[j], (int)c->model->hp.n_vocab - 1);
-    if (c->model->hp.not_causal && st->n > c->plan.batch) /* they see each other: one pass */
+    if (c->model->hp.n_enc && !s->encodes && (!s->source || s->source->n == 0))
+        return infer__error(err, INFER_ERR_STATE, "step %d: there is no text to answer yet: infer_session_encode", (int)i);
+    if (infer__session_whole(s) && st->n > c->plan.batch) /* they see each other: one pass */
         return infer__error(err, INFER_ERR_ARGUMENT,
                             "step %d: %d tokens that see each other do not fit the context's batch of %d", (int)i,
                             (int)st->n, (int)c->plan.batch);
@@ -133,8 +135,12 @@ static void infer__pass_begin(infer_context *c) {
     p->pages[0] = at += n_seq;
     p->pages[1] = at += (int64_t)n_seq * p->max_pages;
     at += (int64_t)n_seq * p->max_pages;
-    p->cell_in = p->cell_out = p->end = NULL;
-    if (c->model->hp.not_causal) {
+    p->cell_in = p->cell_out = p->end = p->source = NULL;
+    if (c->model->hp.n_enc && !c->encodes) {
+        p->source = at;
+        at += n_seq;
+    }
+    if (c->model->hp.not_causal || c->encodes) {
         p->end = at;
         at += batch;
     }
@@ -157,6 +163,11 @@ static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int3
     for (g = 0; g < INFER__CACHE_GROUPS; g++) /* pages behind the last position are not looked at */
         memcpy(p->pages[g] + (int64_t)q * p->max_pages, s->pages[g],
                (size_t)((base + cur->at + count - 1) / INFER__PAGE + 1) * sizeof(int32_t));
+    if (p->source) {
+        p->source[q] = s->source->n;
+        memcpy(p->pages[1] + (int64_t)q * p->max_pages, s->source->pages[0],
+               (size_t)((s->source->n - 1) / INFER__PAGE + 1) * sizeof(int32_t));
+    }
     for (i = cur->at; i < cur->at + count; i++) {
         int32_t r = p->n_rows++, wants_l = i >= first_l, wants_h = i >= first_h;
         p->ids[r] = st->tokens ? st->tokens[i] : -1;
@@ -198,13 +209,14 @@ static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, inf
     while (cur->step < cur->n) {
         infer_result r;
         int32_t i;
+        c->encodes = cur->steps[cur->step].session->encodes; /* the same in all: source.c, embed.c */
         infer__pass_begin(c);
         c->trace = NULL;
         while (cur->step < cur->n && c->ctx.pass.n_rows < c->plan.batch && c->ctx.pass.n_seq < c->plan.n_seq) {
             const infer_step *st = &cur->steps[cur->step];
             int32_t count = INFER__MIN(st->n - cur->at, c->plan.batch - c->ctx.pass.n_rows);
             const int32_t every = c->plan.snapshot_every;
-            if (c->model->hp.not_causal && count < st->n) break; /* in the next pass */
+            if (infer__session_whole(st->session) && count < st->n) break; /* in the next pass */
             if (infer__cells_used(c)) /* a state that is kept lies between passes */
                 count = INFER__MIN(count, every - (st->session->n_valid + cur->at) % every);
             if (!infer__pass_add(c, cur, count))
@@ -310,6 +322,11 @@ static infer_result infer__steps_run(infer_context *c, const infer_step *steps, 
     return r;
 }
 
+/* The session that callers know: of a source the one that answers it. */
+static infer_session *infer__step_caller(const infer_step *st) {
+    return st->session->owner ? st->session->owner : st->session;
+}
+
 /* The context and the sessions are claimed. */
 static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
     const int64_t number = infer__atomic_get(&c->calls);
@@ -321,11 +338,11 @@ static infer_result infer__eval_steps(infer_context *c, const infer_step *steps,
     while (!r && c->n_kept > 0) r = infer__results_bring(c->kept[0], err); /* of others: they are overwritten */
     if (!r) {
         c->ctx.cancel_seen = number - 1;
-        for (i = 0; i < n; i++) infer__atomic_set(&steps[i].session->eval, number);
+        for (i = 0; i < n; i++) infer__atomic_set(&infer__step_caller(&steps[i])->eval, number);
         for (i = 0; i < n && !r; i++)
-            if (infer__session_cancelled(steps[i].session)) r = infer__error(err, INFER_CANCELLED, "cancelled");
+            if (infer__session_cancelled(infer__step_caller(&steps[i]))) r = infer__error(err, INFER_CANCELLED, "cancelled");
         if (!r) r = infer__steps_run(c, steps, n, err);
-        for (i = 0; i < n; i++) infer__atomic_set(&steps[i].session->eval, 0);
+        for (i = 0; i < n; i++) infer__atomic_set(&infer__step_caller(&steps[i])->eval, 0);
         c->ctx.cancel_seen = number; /* ops outside an eval are not cancelled */
     }
     return r;

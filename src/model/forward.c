@@ -347,7 +347,8 @@ static void infer__head(infer_context *c, const infer__tensor *x) {
     rows.x = *x;
     rows.y = infer__view(&c->at->xn, 0, c->ctx.pass.n_out, c->model->hp.n_embd);
     c->ctx.ops->get_rows(&c->ctx, &rows);
-    if (!c->model->hp.out_norm_off) infer__norm_to(c, &c->model->w[INFER__W_OUT_NORM], &rows.y, &rows.y);
+    if (!c->model->hp.out_norm_off && !c->encodes)
+        infer__norm_to(c, &c->model->w[INFER__W_OUT_NORM], &rows.y, &rows.y);
     infer__trace(c, -1, "hidden", &rows.y);
     infer__results_top(c, infer__logits(c, 0)); /* where they stay on the device */
 }
@@ -392,8 +393,7 @@ static void *infer__hop(const infer_context *c, const infer__buf *from, const in
     return c->hop ? (char *)c->hop + hop : NULL;
 }
 
-/* The pass goes on where `layer` runs; the residual stream of n rows and what the pass keeps go along, unless it is the
- * first layer. */
+/* The pass goes on where `layer` runs; the residual stream of n rows and what the pass keeps go along. */
 static void infer__go(infer_context *c, int32_t layer, int32_t n) {
     infer__place *from = c->at, *to = &c->places[c->model->layers[layer].place];
     const uint64_t rows = (uint64_t)n, width = sizeof(float);
@@ -401,36 +401,48 @@ static void infer__go(infer_context *c, int32_t layer, int32_t n) {
     const uint64_t kept = rows * (uint64_t)c->plan.carried * width;
     const uint64_t at = rows * (uint64_t)(c->plan.work_cols - c->plan.pass_kept) * width;
     void *x = infer__hop(c, &from->x, &to->x, 0, 0), *rest = infer__hop(c, &from->work, &to->work, at, bytes);
-    if (layer > 0 && from == to) return;
-    if (layer > 0 && !from->x.host) {
+    if (from == to) return;
+    if (!from->x.host) {
         from->ops->download(&c->ctx, &from->x, 0, x, bytes);
         if (kept) from->ops->download(&c->ctx, &from->work, at, rest, kept);
         from->ops->sync(&c->ctx);
     }
     infer__enter(c, c->model->layers[layer].place);
-    if (layer == 0 || to->x.host) return;
+    if (to->x.host) return;
     to->ops->upload(&c->ctx, &to->x, 0, x, bytes);
     if (kept) to->ops->upload(&c->ctx, &to->work, at, rest, kept);
+}
+
+/* What the encoder has made of its rows goes to where the layers of the decoder read it. */
+static void infer__encoded(infer_context *c, infer__tensor *x) {
+    const infer_model *m = c->model;
+    int32_t l;
+    for (l = m->hp.n_enc; l < m->hp.n_layer && infer__ok(&c->ctx); l++) {
+        infer__go(c, l, x->rows);
+        *x = infer__view(&c->at->x, 0, x->rows, x->cols);
+        infer__cross_store(c, &m->layers[l], infer__layer_part(&m->layers[l], INFER__SUBLAYER_CROSS), x);
+    }
 }
 
 /* From token ids to the first results. */
 static void infer__layers(infer_context *c) {
     const infer_model *m = c->model;
-    int32_t n = c->ctx.pass.n_rows, l;
+    const int32_t n = c->ctx.pass.n_rows, end = c->encodes ? m->hp.n_enc : m->hp.n_layer;
+    int32_t l;
     infer__tensor x, xn, out;
-    memset(&x, 0, sizeof x);
-    for (l = 0; l < m->hp.n_layer && infer__ok(&c->ctx); l++) {
+    infer__enter(c, m->layers[0].place);
+    x = infer__view(&c->at->x, 0, n, m->hp.n_embd);
+    infer__embed(c, &x);
+    infer__check_finite(c, -1, &x);
+    for (l = c->encodes ? 0 : m->hp.n_enc; l < end && infer__ok(&c->ctx); l++) {
         infer__go(c, l, n);
         x = infer__view(&c->at->x, 0, n, m->hp.n_embd);
         xn = infer__view(&c->at->xn, 0, n, m->hp.n_embd);
         out = infer__view(&c->at->out, 0, n, m->hp.n_embd);
-        if (l == 0) {
-            infer__embed(c, &x);
-            infer__check_finite(c, -1, &x);
-        }
         infer__layer_run(c, &m->layers[l], &x, &xn, &out);
         infer__check_finite(c, l, &x);
     }
+    if (c->encodes == INFER__ENCODES_SOURCE) infer__encoded(c, &x);
     if (infer__ok(&c->ctx)) infer__head(c, &x);
 }
 
@@ -439,7 +451,7 @@ static void infer__layers(infer_context *c) {
 static int infer__record(infer_context *c) {
     const infer_model *m = c->model;
     const infer__pass *p = &c->ctx.pass;
-    int32_t shape[6], i, last = 0;
+    int32_t shape[7], i, last = 0;
     uint64_t hash;
     if (!c->ctx.ops->record || c->ctx.apart || m->hp.switches.n) return INFER__RECORD_NOT;
     for (i = 0; i < m->hp.n_layer; i++)
@@ -455,6 +467,7 @@ static int infer__record(infer_context *c) {
     shape[3] = i < p->n_out && i < c->plan.head_rows; /* logits are wanted */
     shape[4] = infer__results_most(c);
     for (i = shape[5] = 0; i < m->hp.n_layer; i++) shape[5] += infer__indexer_chooses(&m->layers[i], last);
+    shape[6] = c->encodes;
     hash = infer__fnv(INFER__FNV, shape, sizeof shape);
     return c->ctx.ops->record(&c->ctx, hash);
 }

@@ -536,6 +536,8 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     infer__read_globals(m, &k);
     if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;
     hp->n_vocab = (int32_t)v;
+    if (hp->decoder_start >= hp->n_vocab) infer__key_misfit(&k, "decoder_start_token_id", "there is no such token");
+    if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;
     infer__read_expert_widths(m, &k);
     if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;
     hp->n_head = INFER__MAX(infer__key_layer(&k, "attention.head_count", 0, 0, 1 << 16, 1), 1);
@@ -558,6 +560,7 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     for (i = 0; i < hp->n_layer && !k.failed; i++) {
         m->layers[i].index = i;
         m->layers[i].block = infer__file_block(hp, i);
+        m->layers[i].stack = !hp->n_buckets ? NULL : hp->encoder || i < hp->n_enc ? "enc" : "dec";
         infer__read_layer(m, &k, &m->layers[i]);
     }
     if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;

@@ -102,7 +102,7 @@ static const infer__idle_key INFER__IDLE_KEYS[] = {
     { "dense_2_feat_out", INFER__ANY, "" },
     { "dense_3_feat_in", INFER__ANY, "" },
     { "dense_3_feat_out", INFER__ANY, "" },
-    { "decoder_start_token_id", INFER__ANY, "no architecture here has an encoder" },
+    { "decoder_start_token_id", INFER__ANY, "there is no decoder beside an encoder" },
     { "attention.layer_norm_epsilon", INFER__ANY, "the other kind of norm" },
     { "attention.layer_norm_rms_epsilon", INFER__ANY, "the other kind of norm" },
     { "use_parallel_residual", infer__idle_parallel, 0, "only serial blocks are there" },

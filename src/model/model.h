@@ -110,6 +110,7 @@ typedef struct infer__arch {
     uint8_t act_by_key;     /* 1: hidden_activation may name another one */
     uint8_t block;          /* INFER__BLOCK_* */
     uint8_t encoder;        /* 1: texts are seen whole: tokens see each other, nothing is kept, there are no logits */
+    uint8_t decoder;        /* 1: an encoder's layers, and then a decoder's, which see what the encoder makes: source.c */
     uint8_t label_act;      /* 1 + INFER__ACT_* behind a classifier's first matrix; 0 = tanh's */
     uint8_t label_pooling;  /* infer_pooling of what a classifier reads; 0 = first of encoders, else last */
     uint8_t label_softmax;  /* 1: labels' scores are a softmax */
@@ -190,6 +191,9 @@ struct infer__hparams {
     int32_t qk_norm_bare; /* see INFER__QK_NORM_BARE */
     int32_t not_causal;   /* 1 = a token sees all tokens of its eval */
     int32_t encoder;      /* see infer__arch */
+    int32_t n_enc;        /* the first so many layers are an encoder's, the others a decoder's; 0 = there is one stack */
+    int32_t decoder_start; /* the id that a decoder's text begins with */
+    int32_t n_buckets;    /* of distances between tokens, each of which has a bias: 0 = there are none */
     int32_t n_per_layer;  /* values that each layer gets of a token beside the stream; 0 = none */
     int32_t n_kv_layer;   /* layers from here on read the keys and values of earlier ones; 0 = none does */
     int32_t n_streams;    /* of the residual; 0 = one */
@@ -344,6 +348,7 @@ typedef struct infer__state {
     int32_t group; /* INFER__GROUP_* */
     int32_t n_head, dim;
     int32_t every; /* positions that one entry is for: 0, 1 = each has its own */
+    int32_t source; /* 1 = its positions are those of a session's source */
 } infer__state;
 /* Cache groups: layers that see everything; that see a window. A group's window is the largest of its layers, or none
  * when one of them sees everything. */
@@ -376,8 +381,8 @@ enum {
     INFER__SUBLAYER_BESIDE, INFER__SUBLAYER_STREAMS, INFER__SUBLAYER_STREAMS_END, INFER__SUBLAYER_PREDICT,
     INFER__SUBLAYER_CORRECT, INFER__SUBLAYER_LAUREL, INFER__SUBLAYER_TIME_MIX_6, INFER__SUBLAYER_TIME_MIX_7,
     INFER__SUBLAYER_CHANNEL_MIX, INFER__SUBLAYER_COMPRESSED,
-    INFER__SUBLAYER_HYPER_LOW, INFER__SUBLAYER_SHARES, INFER__SUBLAYER_NGRAMS, INFER__SUBLAYER_KEEP_STREAM,
-    INFER__SUBLAYER_STREAM_AGAIN,
+    INFER__SUBLAYER_HYPER_LOW, INFER__SUBLAYER_SHARES, INFER__SUBLAYER_NGRAMS, INFER__SUBLAYER_CROSS,
+    INFER__SUBLAYER_KEEP_STREAM, INFER__SUBLAYER_STREAM_AGAIN,
     INFER__SUBLAYER_COUNT
 };
 typedef struct infer__label { int16_t slot; const char *text; } infer__label;
@@ -462,6 +467,7 @@ typedef struct infer__wkv { int32_t seven, heads, kv_heads, dim, rank[5], mixed;
 struct infer__layer {
     int32_t index;
     int32_t block; /* of the file: several layers may run one */
+    const char *stack; /* NULL, or "enc", "dec": what the names of its tensors begin with */
     int32_t place;       /* INFER__ON_CPU, or INFER__ON_DEVICE + the device's index */
     infer__bufs weights; /* on a device: all of its weights */
     int32_t n_parts;
@@ -684,6 +690,7 @@ struct infer_context {
     infer__buf direct;                /* host: the logits of this pass were computed where they are wanted */
     infer_trace_fn trace;
     void *trace_user;
+    int32_t encodes;             /* INFER__ENCODES_* of the running pass */
     int32_t checking;            /* name the first layer with a value that is not finite */
 };
 
@@ -691,11 +698,15 @@ struct infer_context {
 typedef struct infer__snapshot { int32_t pos, cell, minor; } infer__snapshot;
 enum { INFER__SNAPSHOTS = 8 }; /* of a session, at most */
 
+/* NOT: a decoder's passes, or there is one stack. SOURCE: cross attention will read what the encoder makes. */
+enum { INFER__ENCODES_NOT, INFER__ENCODES_SOURCE, INFER__ENCODES_VECTORS };
 struct infer_session {
     infer_context *context;
     int32_t n, cap;      /* tokens so far, most */
     int32_t n_valid;     /* tokens whose cache entries can be used: n, or less after a far rewind */
     infer_token *tokens; /* cap */
+    infer_session *source, *owner; /* source.c: the text that it answers; whose source it is */
+    int32_t encodes;     /* INFER__ENCODES_*: passes of it are the encoder's */
     int32_t type_from;   /* tokens from here on are the second text of a pair; 0 = there is none */
     int32_t *pages[INFER__CACHE_GROUPS]; /* plan.max_pages each; -1 = none */
     int32_t first_page[INFER__CACHE_GROUPS]; /* pages before it have been given back */
@@ -930,6 +941,18 @@ static void infer__slot_norm(infer_context *c, const infer__layer *l, int slot, 
                              const infer__tensor *y);
 /* The norm of rows that a last matrix is about to read; nothing when the slot is empty. */
 static void infer__sub_norm(infer_context *c, const infer__layer *l, int slot, const infer__tensor *t);
+
+/* layers/cross.c: keys and values of x, the encoder's rows, for a layer's cross attention. */
+static void infer__cross_store(infer_context *c, const infer__layer *l, const infer__part *p, const infer__tensor *x);
+/* source.c; the session is claimed, in encode its context is not. */
+static infer_result infer__session_encode(infer_session *s, const infer_token *tokens, int32_t n);
+static infer_result infer__source_set(infer_session *s, const infer_token *tokens, int32_t n, infer_error *err);
+static infer_result infer__source_fork(infer_session *to, const infer_session *from);
+static infer_result infer__session_cut(infer_session *s, int32_t n);
+/* 1 when the rows of an eval are in one pass, since they see each other. */
+INFER__INLINE int infer__session_whole(const infer_session *s) {
+    return s->context->model->hp.not_causal || s->encodes;
+}
 
 /* layers/encoder.c, pool.c */
 static infer_result infer__pool_check(infer_model *m, infer_error *err); /* after the weights are bound */

@@ -52,7 +52,7 @@ static void infer__plan_pages(infer__plan *p, const infer_model *m) {
         if (window < 0) continue;
         window_pages = ((uint64_t)window + (uint64_t)p->keep + (uint64_t)p->batch) / INFER__PAGE + 3;
         window_pages = INFER__MIN(window_pages * (uint64_t)p->sessions, (uint64_t)p->max_pages);
-        p->n_pages[g] = window ? (int32_t)window_pages : p->max_pages + (m->hp.encoder ? p->n_seq : 0);
+        p->n_pages[g] = window ? (int32_t)window_pages : p->max_pages * (m->hp.n_enc ? 2 : 1) + (m->hp.encoder ? p->n_seq : 0);
     }
     for (i = 0; i < m->n_states; i++) /* a session's state, those that are kept, and two that a pass reads and makes */
         if (m->states[i].kind == INFER__STATE_RECURRENT)
@@ -123,7 +123,8 @@ static void infer__plan_sizes(infer__plan *p, const infer_model *m, const infer_
     infer__plan_pages(p, m);
     p->block_len = 4 * (uint64_t)p->batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
     if (p->n_pages[INFER__GROUP_CELLS]) p->block_len += 2 * (uint64_t)p->n_seq;
-    if (m->hp.not_causal) p->block_len += (uint64_t)p->batch;
+    if (m->hp.not_causal || m->hp.n_enc) p->block_len += (uint64_t)p->batch;
+    if (m->hp.n_enc) p->block_len += (uint64_t)p->n_seq;
     p->block_len += (uint64_t)p->batch * (uint64_t)infer__looks(m);
     infer__plan_needs(p, m);
     infer__plan_work(p, m);

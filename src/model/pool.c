@@ -85,7 +85,7 @@ static infer_result infer__pool_check(infer_model *m, infer_error *err) {
 
 static int32_t infer__pool_default(const infer_model *m) {
     if (m->hp.pooling != INFER_POOL_DEFAULT) return m->hp.pooling;
-    return m->hp.encoder ? INFER_POOL_MEAN : INFER_POOL_LAST;
+    return m->hp.encoder || m->hp.n_enc ? INFER_POOL_MEAN : INFER_POOL_LAST;
 }
 
 /* ---- a text ------------------------------------------------------------------------------------------------------ */

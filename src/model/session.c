@@ -5,6 +5,7 @@ static void infer__session_free(infer_session *s) {
     infer_context *c = s->context;
     infer__mem *mem = &c->model->mem;
     int32_t g;
+    if (s->source) infer__session_free(s->source);
     infer__results_drop(s);
     infer__cells_cut(c, s, 0);
     if (s->pages[0] && s->pages[1]) infer__cache_cut(c, s, 0);

@@ -76,6 +76,12 @@ static infer_result infer__session_fork(infer_session **out, const infer_session
     memcpy(s->tokens, session->tokens, (size_t)session->n * sizeof *s->tokens);
     infer__cache_share(session->context, s, session);
     infer__cells_share(session->context, s, session);
+    r = infer__source_fork(s, session);
+    if (r) {
+        if (err) *err = s->error;
+        infer__session_free(s);
+        return r;
+    }
     *out = s;
     return INFER_OK;
 }
@@ -136,7 +142,8 @@ static void infer__state_header(const infer_session *s, uint32_t w[INFER__STATE_
     w[8] = (uint32_t)s->n_valid;
     w[9] = (uint32_t)s->first_page[0];
     w[10] = (uint32_t)s->first_page[1];
-    w[11] = infer__state_extended(s); /* the other words are 0 */
+    w[11] = infer__state_extended(s);
+    w[12] = s->source ? (uint32_t)s->source->n : 0; /* the other words are 0 */
 }
 
 /* Zero what lies behind the last position, `end`, in page i of a slot, [head][row][dim], so that old memory is not
@@ -173,7 +180,7 @@ static uint64_t infer__page_most(const infer_context *c) {
 static int32_t infer__states_run(const infer_model *m, int32_t first) {
     int32_t s = first;
     while (s < m->n_states && m->states[s].layer == m->states[first].layer &&
-           m->states[s].group == m->states[first].group)
+           m->states[s].group == m->states[first].group && m->states[s].source == m->states[first].source)
         s++;
     return s;
 }
@@ -208,8 +215,6 @@ static void infer__cell_move(infer_context *c, int32_t state, int32_t cell, char
 
 /* As infer_session_save; the session and its context are claimed. */
 static infer_result infer__session_save(infer_session *session, infer_write_fn write, void *user) {
-    if (session->context->model->hp.encoder)
-        return infer__error(&session->error, INFER_ERR_UNSUPPORTED, "an encoder keeps nothing of its texts");
     infer__state_out o;
     infer_context *c;
     uint32_t header[INFER__STATE_WORDS];
@@ -219,6 +224,8 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
     infer__error_clear(&session->error);
     if (!write) return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_save: write is NULL");
     c = session->context;
+    if (c->model->hp.encoder)
+        return infer__error(&session->error, INFER_ERR_UNSUPPORTED, "infer_session_save: an encoder keeps nothing");
     i = infer__session_lost(session);
     if (i >= 0)
         return infer__error(&session->error, INFER_ERR_STATE,
@@ -237,10 +244,12 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
     infer__state_header(session, header);
     infer__state_put(&o, header, sizeof header);
     infer__state_put(&o, session->tokens, (uint64_t)session->n * sizeof *session->tokens);
+    if (header[12]) infer__state_put(&o, session->source->tokens, header[12] * sizeof *session->tokens);
     pages = (session->n_valid + INFER__PAGE - 1) / INFER__PAGE;
     for (s = 0; s < c->model->n_states; s = e) {
         int32_t group = c->model->states[s].group;
         e = infer__states_run(c->model, s);
+        if (c->model->states[s].source) continue; /* loading encodes it again */
         if (group == INFER__GROUP_CELLS) {
             for (k = s; k < e && session->n_valid > 0; k++) {
                 infer__cell_move(c, k, session->cell, page, 1);
@@ -289,7 +298,9 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
                             "infer_session_load: saved with a context of %s %d positions, "
                             "which this model rotates otherwise",
                             w[11] ? "more than" : "at most", (int)c->model->hp.rope_ctx);
-    for (g = 12; g < INFER__STATE_WORDS; g++)
+    if (w[12] > (c->model->hp.n_enc ? (uint32_t)INFER__MIN(s->cap, c->plan.batch) : 0) || (!w[12] && c->model->hp.n_enc && w[7]))
+        return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: a source of %u tokens", (unsigned)w[12]);
+    for (g = 13; g < INFER__STATE_WORDS; g++)
         if (w[g] != 0) return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: word %d is not 0", (int)g);
     if (w[8] > w[7]) /* w[7] is at most cap, 2^30 */
         return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: %u of %u tokens are in the cache",
@@ -312,10 +323,11 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
 /* Bytes of tokens and pages behind a checked header. */
 static uint64_t infer__state_size(const infer_session *s, const uint32_t *w) {
     const infer_context *c = s->context;
-    uint64_t n = (uint64_t)w[7] * sizeof(infer_token), pages = (uint64_t)infer__state_pages(w);
+    uint64_t n = ((uint64_t)w[7] + w[12]) * sizeof(infer_token), pages = (uint64_t)infer__state_pages(w);
     int32_t k;
     for (k = 0; k < c->model->n_states; k++) {
         int32_t group = c->model->states[k].group;
+        if (c->model->states[k].source) continue;
         n += infer__page_of_state(c, k) * (group == INFER__GROUP_CELLS ? w[8] > 0 : pages - w[9 + group]);
     }
     return n;
@@ -348,10 +360,11 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, char
     s->out_n = 0;
     infer__results_drop(s);
     memcpy(s->tokens, data, (size_t)s->n * sizeof *s->tokens);
-    data += (size_t)s->n * sizeof *s->tokens;
+    data += ((size_t)s->n + w[12]) * sizeof *s->tokens;
     for (from = 0; from < c->model->n_states; from = to) {
         int32_t group = c->model->states[from].group;
         to = infer__states_run(c->model, from);
+        if (c->model->states[from].source) continue;
         if (group == INFER__GROUP_CELLS) {
             for (k = from; k < to && s->n_valid > 0; k++) {
                 infer__cell_move(c, k, s->cell, data, 0);
@@ -376,8 +389,6 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, char
 
 /* As infer_session_load; the session and its context are claimed. */
 static infer_result infer__session_load(infer_session *session, infer_read_fn read, void *user) {
-    if (session->context->model->hp.encoder)
-        return infer__error(&session->error, INFER_ERR_UNSUPPORTED, "an encoder keeps nothing of its texts");
     uint32_t w[INFER__STATE_WORDS];
     uint64_t size, sum, want;
     infer_context *c;
@@ -387,6 +398,8 @@ static infer_result infer__session_load(infer_session *session, infer_read_fn re
     infer__error_clear(&session->error);
     if (!read) return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_load: read is NULL");
     c = session->context;
+    if (c->model->hp.encoder)
+        return infer__error(&session->error, INFER_ERR_UNSUPPORTED, "infer_session_load: an encoder keeps nothing");
     if (read(user, w, sizeof w) != sizeof w)
         return infer__error(&session->error, INFER_ERR_IO, "infer_session_load: no header");
     r = infer__state_check(session, w);
@@ -401,18 +414,19 @@ static infer_result infer__session_load(infer_session *session, infer_read_fn re
     if (!r && infer__fnv(sum, data, size) != want)
         r = infer__error(&session->error, INFER_ERR_FORMAT,
                          "infer_session_load: the check sum does not match");
-    for (i = 0; !r && i < w[7]; i++) {
+    for (i = 0; !r && i < w[7] + w[12]; i++) {
         infer_token t;
         memcpy(&t, data + (size_t)i * sizeof t, sizeof t);
         if (t < -1 || t >= c->model->hp.n_vocab)
             r = infer__error(&session->error, INFER_ERR_FORMAT, "infer_session_load: token %u is %d", (unsigned)i,
                              (int)t);
-        else if (t < 0 && i >= w[8])
+        else if (t < 0 && (i >= w[8] || i >= w[7]))
             r = infer__error(&session->error, INFER_ERR_FORMAT,
                              "infer_session_load: position %u was given as an embedding "
                              "and is not in the cache",
                              (unsigned)i);
     }
+    if (!r && w[12]) r = infer__source_set(session, (const infer_token *)(const void *)data + w[7], (int32_t)w[12], &session->error);
     if (!r) r = infer__state_apply(session, w, data, data + size);
     infer__free(c->ctx.mem, data);
     return r;

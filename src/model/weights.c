@@ -45,6 +45,7 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_HEADS_K: return k;
     case INFER__D_VOCAB: return (uint64_t)hp->n_vocab;
     case INFER__D_EXPERTS: return n_expert;
+    case INFER__D_BUCKETS: return (uint64_t)hp->n_buckets;
     case INFER__D_USED: return (uint64_t)hp->n_used;
     case INFER__D_FF_EXPERT: return ff_expert;
     case INFER__D_FF_EXPERTS: return ff_expert * n_expert;
@@ -115,10 +116,20 @@ static infer__gguf_tensor *infer__slot_tensor(const infer_model *m, const infer_
                                               const infer__tensor_slot *s) {
     infer__gguf_tensor *t;
     char name[96], *end;
+    size_t n;
     if (!l) return infer__gguf_tensor_find(&m->gguf, s->name);
-    infer__format(name, sizeof name, s->name, (int)l->block);
+    n = l->stack && strncmp(s->name, "blk.", 4) == 0 ? infer__format(name, sizeof name, "%s.", l->stack) : 0;
+    infer__format(name + n, sizeof name - n, s->name, (int)l->block);
     t = infer__gguf_tensor_find(&m->gguf, name);
     if (t) return t;
+    if (l->stack && s == &INFER__LAYER_SLOT_TABLE[INFER__W_ATTN_OUT]) {
+        memcpy(strstr(name, "attn_output"), "attn_o.weight", sizeof "attn_o.weight");
+        return infer__gguf_tensor_find(&m->gguf, name);
+    }
+    if (l->stack && s == &INFER__LAYER_SLOT_TABLE[INFER__W_ATTN_NEAR]) { /* the first layer's is all layers' */
+        infer__format(name, sizeof name, "%s.blk.0.attn_rel_b.weight", l->stack);
+        return infer__gguf_tensor_find(&m->gguf, name);
+    }
     end = strstr(name, "_norm.weight"); /* PLaMo 2 and 3 and Falcon-H1 name some norms without ".weight" */
     if (end && (strstr(name, ".post_") || strstr(name, ".ssm_") || strstr(name, ".ffn_norm.")))
         end[strlen("_norm")] = 0;
@@ -140,6 +151,8 @@ static const infer__tensor_slot *infer__layer_slot(const infer_model *m, const i
               (s >= INFER__W_SWITCH_GATE_A && s <= INFER__W_SWITCH_DOWN_B);
     if (scale && !(m->arch->flags & INFER__MATRIX_SCALES)) return NULL;
     if (low && !m->hp.switches.n) return NULL;
+    if (s == INFER__W_ATTN_NEAR && !m->hp.n_buckets) return NULL;
+    if (s == INFER__W_ENCODED_NORM && l->index != m->hp.n_enc - 1) return NULL;
     if ((m->arch->flags & INFER__ATTN_NORM_2) && infer__slot_tensor(m, l, &second[0])) {
         if (s == INFER__W_ATTN_NORM || s == INFER__W_ATTN_NORM_B) return &second[s - INFER__W_ATTN_NORM];
         if (s == INFER__W_FFN_NORM || s == INFER__W_FFN_NORM_B) s += INFER__W_ATTN_NORM - INFER__W_FFN_NORM;
@@ -156,10 +169,12 @@ static const infer__tensor_slot *infer__layer_slot(const infer_model *m, const i
 /* And of a slot outside layers: in some the tensor called token_embd_norm is the norm before the head, some
     have none. */
 static const infer__tensor_slot *infer__model_slot(const infer_model *m, int s) {
+    static const infer__tensor_slot decoder = { "dec.output_norm.weight", INFER__D_ONE, INFER__D_MODEL, 0 };
     static const infer__tensor_slot encoder = { "enc.output_norm.weight", INFER__D_ONE, INFER__D_MODEL, 0 };
     if (m->hp.out_norm_off && (s == INFER__W_OUT_NORM || s == INFER__W_OUT_NORM_B)) return NULL;
     if (s >= INFER__W_CLS && s <= INFER__W_DENSE_3 && !m->hp.encoder && m->hp.pooling != INFER_POOL_RANK) return NULL;
     if (s == INFER__W_OUT_NORM && (m->arch->flags & INFER__OUT_NORM_ENC)) return &encoder;
+    if (s == INFER__W_OUT_NORM && m->hp.n_enc) return &decoder;
     if (m->arch->flags & INFER__EMBD_NORM_IS_OUT) {
         if (s == INFER__W_EMBD_NORM || s == INFER__W_EMBD_NORM_B) return NULL;
         if (s == INFER__W_OUT_NORM) s = INFER__W_EMBD_NORM;

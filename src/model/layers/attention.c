@@ -7,6 +7,8 @@
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+enum { INFER__NEAR = 128 }; /* keys farther away than so many tokens have the bias of that distance */
+
 /* The window of a layer, 0 = it sees everything. The file may say which layers have one: a flag for each, or N for all
  * but every N-th (0: all). */
 static int32_t infer__mix_attention_window(infer__keys *k, int32_t layer) {
@@ -88,8 +90,8 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
         l->rope_kind = INFER__ROPE_HALVES;
     l->window = infer__mix_attention_window(k, i);
     if (a->chunk) l->chunk = l->window;
-    l->not_causal = hp->not_causal;
-    l->around = hp->encoder;
+    l->around = hp->encoder || i < hp->n_enc;
+    l->not_causal = hp->not_causal || l->around;
     if (l->window) {
         l->dim_k = infer__key_int(k, "attention.key_length_swa", 1, INFER__MAX_HEAD_DIM, l->dim_k, 0);
         l->dim_v = infer__key_int(k, "attention.value_length_swa", 1, INFER__MAX_HEAD_DIM, l->dim_v, 0);
@@ -238,6 +240,7 @@ static infer_result infer__mix_attention_check(const infer_model *m, infer__laye
     } else if (w[INFER__W_ATTN_Q].type || w[INFER__W_ATTN_K].type || w[INFER__W_ATTN_V].type)
         return infer__error(err, INFER_ERR_FORMAT, "layer %d has both attn_qkv and attn_q, attn_k or attn_v",
                             (int)l->index);
+    if (!r && m->hp.n_buckets) r = infer__need(l, INFER__W_ATTN_NEAR, err);
     if (!r) r = infer__check_head_norms(m, l, err);
     if (!r) r = infer__only_with(m, l, INFER__W_ATTN_QKV_B, INFER__W_ATTN_QKV, err);
     if (!r) r = infer__check_scales(l, INFER__W_Q_SCALE, INFER__W_ATTN_Q_B, 3, err);
@@ -267,6 +270,42 @@ static infer_result infer__widen_q_norm(infer_model *m, infer__layer *l, infer_e
     return INFER_OK;
 }
 
+/* The bucket of a key so many tokens ahead (T5, arXiv 1910.10683, and its code): half of them for distances of their
+ * own, the others for ranges that grow, up to NEAR; for each direction, where keys lie on both sides. */
+static int32_t infer__near_bucket(int32_t ahead, int32_t n, int both) {
+    const int32_t half = both ? n / 2 : n, exact = half / 2, away = ahead < 0 ? -ahead : both ? ahead : 0;
+    int32_t bucket = away;
+    if (away >= exact && away > 0)
+        bucket = exact + (int32_t)(log((double)away / exact) / log((double)INFER__NEAR / exact) * (half - exact) + 1e-6);
+    return INFER__MIN(bucket, half - 1) + (both && ahead > 0 ? half : 0);
+}
+
+/* [bucket][head] becomes [head][distance]. */
+static infer_result infer__near_table(infer_model *m, infer__layer *l, infer_error *err) {
+    infer__weight *w = &l->w[INFER__W_ATTN_NEAR];
+    const int32_t cols = 2 * INFER__NEAR + 1;
+    const uint64_t values = (uint64_t)m->hp.n_buckets * (uint64_t)l->n_head;
+    const char *removed;
+    float *table, *all;
+    int32_t h, i;
+    if (!w->type) return INFER_OK;
+    table = (float *)infer__arena_alloc(&m->arena, ((uint64_t)l->n_head * (uint64_t)cols + values) * sizeof *table);
+    if (!table) return infer__error(err, INFER_ERR_MEMORY, "no memory for %s", w->name);
+    all = table + (int64_t)l->n_head * cols;
+    for (i = 0; w->data && i < m->hp.n_buckets; i++)
+        w->type->decode((const char *)w->data + (uint64_t)i * w->row_bytes, all + (int64_t)i * l->n_head, l->n_head);
+    for (h = 0; w->data && h < l->n_head; h++)
+        for (i = 0; i < cols; i++)
+            table[(int64_t)h * cols + i] =
+                all[(int64_t)infer__near_bucket(i - INFER__NEAR, m->hp.n_buckets, l->around) * l->n_head + h];
+    w->data = w->data ? table : NULL;
+    w->type = infer__quant_find(0, &removed); /* F32 */
+    w->rows = l->n_head;
+    w->cols = cols;
+    w->row_bytes = (uint64_t)cols * sizeof *table;
+    return INFER_OK;
+}
+
 /* Fused weights, then biases, as slices: slots are neighbours. */
 static infer_result infer__mix_attention_split(infer_model *m, infer__layer *l, infer_error *err) {
     infer__weight *w = l->w;
@@ -281,7 +320,7 @@ static infer_result infer__mix_attention_split(infer_model *m, infer__layer *l, 
     for (i = 0; i < 4; i++) l->attn_scales[i] = infer__slot_float(l, INFER__W_Q_SCALE + i, 1);
     infer__switch_set(m, l, INFER__W_ATTN_Q, 2, 3, INFER__W_SWITCH_Q_A);
     infer__switch_set(m, l, INFER__W_ATTN_OUT, 0, 1, INFER__W_SWITCH_OUT_A);
-    return infer__widen_q_norm(m, l, err);
+    return l->w[INFER__W_ATTN_NEAR].type ? infer__near_table(m, l, err) : infer__widen_q_norm(m, l, err);
 }
 
 /* Floats a row of the work area: Q, K, V, the heads' results and their gate. */
@@ -322,6 +361,8 @@ static void infer__attention_of(const infer__layer *l, infer__attention_args *a)
     a->temp_floor = l->temp_floor;
     a->temp_offset = l->temp_offset;
     a->sinks = infer__opt(&l->w[INFER__W_ATTN_SINKS]);
+    a->bias = infer__opt(&l->w[INFER__W_ATTN_NEAR]);
+    a->reach = INFER__NEAR;
 }
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
@@ -535,6 +576,7 @@ static void infer__mix_attention_describe(infer__text_out *o, const infer_model 
     infer__indexer_describe(o, l, in);
     infer__text_add(o, "    a = softmax(q k * %g", l->attn_scale);
     if (l->attn_softcap > 0) infer__text_add(o, ", capped at %g", l->attn_softcap);
+    if (w[INFER__W_ATTN_NEAR].type) infer__text_add(o, ", + a bias of each distance up to %d", (int)INFER__NEAR);
     if (l->max_bias > 0) infer__text_add(o, ", + ALiBi %g%s", l->max_bias, l->around ? " on both sides" : "");
     if (l->temp_scale != 0)
         infer__text_add(o, ", * (1 + %g ln(1 + floor((position + %g) / %g)))", l->temp_scale, l->temp_offset,

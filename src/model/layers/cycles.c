@@ -29,7 +29,7 @@ static int infer__cycles_high(const infer__hparams *hp, int32_t layer) {
 }
 
 static int32_t infer__file_block(const infer__hparams *hp, int32_t layer) {
-    if (!hp->stack) return layer;
+    if (!hp->stack) return layer < hp->n_enc ? layer : layer - hp->n_enc;
     return layer % hp->stack + (infer__cycles_high(hp, layer) ? hp->stack : 0);
 }
 

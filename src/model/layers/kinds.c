@@ -140,6 +140,10 @@ static const infer__sublayer_kind INFER__SUBLAYER_KINDS[INFER__SUBLAYER_COUNT] =
       .check = infer__ngrams_check, .state = infer__ngrams_state, .cols = infer__ngrams_cols,
       .needs = infer__ngrams_needs, .lacks = infer__ngrams_lacks, .run = infer__ngrams_run,
       .describe = infer__ngrams_describe, .labels = INFER__NGRAM_LABELS },
+    { .name = "cross attention", .in = "cross_in", .out = "cross_out", .result = "c", .slots = INFER__W_CROSS_Q,
+      .slots_end = INFER__W_CROSS_OUT + 1, .state = infer__cross_state, .cols = infer__cross_cols,
+      .needs = infer__cross_needs, .lacks = infer__cross_lacks, .run = infer__mix_cross,
+      .describe = infer__cross_describe, .labels = INFER__CROSS_LABELS },
     { .name = "kept stream", .run = infer__keep_stream_run, .describe = infer__keep_stream_describe },
     { .name = "kept stream again", .run = infer__stream_again_run, .describe = infer__stream_again_describe },
 };

@@ -16,6 +16,7 @@ enum {
     INFER__D_KEY, INFER__D_VALUE, INFER__D_ATT, INFER__D_QKV, INFER__D_FF, INFER__D_HEADS, INFER__D_HEADS_Q,
     INFER__D_HEADS_K, /* one set per head or shared: see infer__head_groups */
     INFER__D_VOCAB, INFER__D_ANY, INFER__D_EXPERTS,
+    INFER__D_BUCKETS, /* of distances */
     INFER__D_USED, /* experts of a token */
     INFER__D_FF_EXPERT, INFER__D_FF_EXPERTS,
     INFER__D_FF_EXPERTS_TWO, /* gate and up of each */
@@ -76,6 +77,8 @@ enum {
     W(EXPERTS_NORM_B, "blk.%d.ffn_norm_exps.bias",         ONE,           MODEL,     0) \
     W(LAYER_OUT_NORM, "blk.%d.layer_output_norm.weight",   ONE,           MODEL,     0) /* after the FFN */ \
     W(LAYER_OUT_NORM_B, "blk.%d.layer_output_norm.bias",   ONE,           MODEL,     0) \
+    W(CROSS_NORM,     "blk.%d.cross_attn_norm.weight",     ONE,           MODEL,     0) \
+    W(ENCODED_NORM,   "enc.output_norm.weight",            ONE,           MODEL,     0) /* of the encoder's last layer */ \
     W(INPUT_POST_NORM, "blk.%d.post_norm.weight",          ONE,           MODEL,     0) /* of the layer's input */
 
 #define INFER__ATTENTION_SLOTS(W) \
@@ -92,6 +95,7 @@ enum {
     W(ATTN_K_NORM,    "blk.%d.attn_k_norm.weight",         ONE,           HEADS_K,   0) \
     W(ATTN_K_NORM_B,  "blk.%d.attn_k_norm.bias",           ONE,           HEADS_K,   0) \
     W(ATTN_SINKS,     "blk.%d.attn_sinks.weight",          ONE,           HEADS,     0) /* a score without a value */ \
+    W(ATTN_NEAR,      "blk.%d.attn_rel_b.weight",          BUCKETS,       HEADS,     0) /* becomes HEADS x distances */ \
     W(ATTN_OUT,       "blk.%d.attn_output.weight",         MODEL,         ATT,       1) \
     W(ATTN_OUT_B,     "blk.%d.attn_output.bias",           ONE,           MODEL,     0) \
     W(ATTN_GATE,      "blk.%d.attn_gate.weight",           ANY,           MODEL,     0) /* of heads or of each value */ \
@@ -298,6 +302,12 @@ enum {
     W(LIGHTNING_NORM, "blk.%d.attn_norm_2.weight",         ONE,           SSM_INNER, 1) \
     W(LIGHTNING_OUT,  "blk.%d.attn_output.weight",         MODEL,         SSM_INNER, 1)
 
+#define INFER__CROSS_SLOTS(W) \
+    W(CROSS_Q,        "blk.%d.cross_attn_q.weight",        QUERY,         MODEL,     1) \
+    W(CROSS_K,        "blk.%d.cross_attn_k.weight",        KEY,           MODEL,     1) \
+    W(CROSS_V,        "blk.%d.cross_attn_v.weight",        VALUE,         MODEL,     1) \
+    W(CROSS_OUT,      "blk.%d.cross_attn_o.weight",        MODEL,         ATT,       1)
+
 #define INFER__EMBED_SKIP_SLOTS(W) \
     W(EMBED_SKIP,     "blk.%d.layer_output_scale.weight",  ONE,           ONE,       0)
 
@@ -335,7 +345,7 @@ enum {
     INFER__SHORTCONV_SLOTS(W) INFER__EMBED_SKIP_SLOTS(W) INFER__SSM_SLOTS(W) INFER__LATENT_SLOTS(W) INFER__DELTA_SLOTS(W) \
     INFER__INDEX_SLOTS(W) INFER__TIME_SLOTS(W) INFER__CHANNEL_SLOTS(W) INFER__LIGHTNING_SLOTS(W) \
     INFER__ALTUP_SLOTS(W) INFER__LAUREL_SLOTS(W) INFER__HYPER_SLOTS(W) INFER__COMPRESSED_SLOTS(W) \
-    INFER__HYPER_LOW_SLOTS(W)
+    INFER__HYPER_LOW_SLOTS(W) INFER__CROSS_SLOTS(W)
 
 #define INFER__MODEL_SLOTS(W) \
     W(TOKEN_EMBD,   "token_embd.weight",        VOCAB, MODEL,    1) \

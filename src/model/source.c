@@ -1,0 +1,61 @@
+/* source.c: models of an encoder and a decoder: the text that a session answers, its source.
+ *
+ * How:   the source is a session of its own, which nobody else sees: the encoder's pass leaves the keys and values that
+ *        the decoder's cross attention reads in that session's pages, and passes of the decoder have its page table as
+ *        their second one. Fork shares the pages; a saved session has the source's tokens, which loading encodes again.
+ */
+#include "model.h"
+
+/* The session and its context are claimed. */
+static infer_result infer__source_make(infer_session *s, infer_error *err) {
+    infer_session_params p;
+    infer_result r = INFER_OK;
+    memset(&p, 0, sizeof p);
+    p.context = s->cap;
+    if (!s->source) r = infer__session_make(&s->source, s->context, &p, err);
+    if (r) return r;
+    s->source->owner = s;
+    s->source->encodes = INFER__ENCODES_SOURCE;
+    return INFER_OK;
+}
+
+static infer_result infer__source_set(infer_session *s, const infer_token *tokens, int32_t n, infer_error *err) {
+    infer_step st;
+    infer_result r = infer__session_cut(s, 0);
+    if (!r) r = infer__source_make(s, err);
+    if (!r) r = infer__session_cut(s->source, 0);
+    if (r) return r;
+    memset(&st, 0, sizeof st);
+    s->source->progress = s->progress;
+    s->source->progress_user = s->progress_user;
+    s->source->trace = s->trace;
+    s->source->trace_user = s->trace_user;
+    st.session = s->source;
+    st.tokens = tokens;
+    st.n = n;
+    return infer__eval_steps(s->context, &st, 1, err);
+}
+
+static infer_result infer__source_fork(infer_session *to, const infer_session *from) {
+    infer_result r;
+    if (!from->source) return INFER_OK;
+    r = infer__session_fork(&to->source, from->source, &to->error);
+    return r ? r : infer__source_make(to, &to->error);
+}
+
+static infer_result infer__session_encode(infer_session *s, const infer_token *tokens, int32_t n) {
+    infer_error e;
+    infer_result r;
+    infer__error_clear(&e);
+    if (!s->context->model->hp.n_enc)
+        r = infer__error(&e, INFER_ERR_UNSUPPORTED, "architecture \"%s\" has no encoder beside a decoder",
+                         s->context->model->arch->name);
+    else if (!tokens || n < 1)
+        r = infer__error(&e, INFER_ERR_ARGUMENT, "infer_session_encode: %s", tokens ? "no tokens" : "tokens is NULL");
+    else if ((r = infer__context_claim(s->context, "infer_session_encode", &e)) == INFER_OK) {
+        r = infer__source_set(s, tokens, n, &e);
+        infer__context_leave(s->context);
+    }
+    s->error = e;
+    return r;
+}
