@@ -72,6 +72,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_latent.c"
 #  include "test_switch.c"
 #  include "test_ngrams.c"
+#  include "test_embed.c"
 #  include "test_index.c"
 #  include "test_compress.c"
 #  include "test_api.c"
@@ -149,6 +150,7 @@ int main(int argc, char **argv) {
     suite_latent();
     suite_switch();
     suite_ngrams();
+    suite_embed();
     suite_index();
     suite_compress();
     suite_api();

@@ -35,7 +35,7 @@ static const char *const ARCH_FILES[] = {
     "stablelm-qkbias-dense", "starcoder-dense", "starcoder2-dense", "starcoder2-tied-dense", "talkie-dense",
     "xverse-dense", "bert-dense", "bert-rank2", "eurobert-dense", "gemma-embedding-dense", "gemma-embedding-real-dense",
     "jina-bert-v2-code-dense", "jina-bert-v2-dense", "jina-bert-v2-rank", "jina-bert-v3-dense", "llama-embed-dense",
-    "modern-bert-dense", "modern-bert-pooled", "modern-bert-rank", "neo-bert-dense", "nomic-bert-dense", "nomic-bert-moe-moe", "deepseek2-yarn-moe", "deepseek2-groups-moe", "deepseek2-lite-moe", "deepseek2-moe",
+    "t5-dense", "t5-gated-dense", "t5encoder-dense", "modern-bert-dense", "modern-bert-pooled", "modern-bert-rank", "neo-bert-dense", "nomic-bert-dense", "nomic-bert-moe-moe", "deepseek2-yarn-moe", "deepseek2-groups-moe", "deepseek2-lite-moe", "deepseek2-moe",
     "deepseek2-nextn-moe", "deepseek2-ocr-moe", "deepseek2-old-moe", "deepseek2-oldyarn-moe", "minicpm3-dense",
     "mistral4-moe", "plm-dense", "dream-dense", "llada-dense", "llada-moe-moe", "llama4-moe", "llama4-chunk-moe",
     "maple-moe", "rnd1-moe", "rwkv6-rescale-dense", "rwkv6-dense", "rwkv6-unfused-dense",
@@ -48,7 +48,7 @@ static const char *const ARCH_FILES[] = {
     "hf/apertus", "hf/arcee", "hf/bailing_hybrid", "hf/bamba", "hf/bitnet", "hf/bloom", "hf/cohere", "hf/cohere2", "hf/cohere2_moe", "hf/dbrx",
     "hf/dots1", "hf/ernie4_5", "hf/ernie4_5_moe", "hf/exaone4", "hf/exaone4_nosw", "hf/exaone_moe", "hf/falcon",
     "hf/falcon_h1", "hf/falcon_mamba", "hf/gemma", "hf/gemma2", "hf/gemma3_text", "hf/glm", "hf/glm4", "hf/glm4_moe",
-    "hf/bert", "hf/distilbert", "hf/roberta", "hf/xlm_roberta", "hf/modernbert", "hf/nomic_bert", "hf/eurobert",
+    "hf/t5", "hf/t5_gated", "hf/umt5", "hf/bert", "hf/distilbert", "hf/roberta", "hf/xlm_roberta", "hf/modernbert", "hf/nomic_bert", "hf/eurobert",
     "hf/jina_v3", "hf/embeddinggemma", "hf/gpt2", "hf/gpt_bigcode", "hf/gpt_neox", "hf/gpt_oss", "hf/granite", "hf/granite_swa",
     "hf/granitehybrid_dense", "hf/granitemoe", "hf/granitemoehybrid", "hf/granitemoeshared", "hf/granitemoe_swa", "hf/hrm_text", "hf/hunyuan_dense",
     "hf/hunyuan_moe", "hf/hy_v3", "hf/jais2", "hf/jamba", "hf/kimi_linear", "hf/laguna", "hf/lfm2", "hf/lfm2_moe", "hf/llama",
@@ -111,6 +111,24 @@ static int arch_kept(void) {
     return kept;
 }
 
+/* What an encoder reads before the ids of the reference: text in NAME.enc.ids, or hf/NAME/NAME.enc; n 0 = nothing. */
+static struct { infer_token ids[256]; int32_t n; } arch_source;
+static void arch_source_open(void) {
+    const char *p = arch_path(strncmp(arch_file, "hf/", 3) == 0 ? "enc" : "enc.ids");
+    size_t size;
+    char *text = p ? check_read(p, &size) : NULL, *at, *end;
+    arch_source.n = 0;
+    if (!text) return;
+    text = (char *)realloc(text, size + 1);
+    text[size] = 0;
+    for (at = text; arch_source.n < 256; at = end) {
+        long id = strtol(at, &end, 10);
+        if (end == at) break;
+        arch_source.ids[arch_source.n++] = (infer_token)id;
+    }
+    free(text);
+}
+
 /* The format of .logits and .embd: int32 n, int32 width, n ids, n x width float32. */
 static int arch_ref_open(arch_ref *r) {
     size_t size = 0, want, at;
@@ -128,10 +146,13 @@ static int arch_ref_open(arch_ref *r) {
     }
     memcpy(&r->n, r->data, 4);
     memcpy(&r->width, r->data + 4, 4);
+    arch_source_open();
     want = 8 + (size_t)r->n * 4 + (size_t)r->n * (size_t)r->width * 4;
     CHECK(size == want);
     r->ids = (int32_t *)(void *)(r->data + 8);
     r->x = (float *)(void *)(r->data + 8 + (size_t)r->n * 4);
+    if (size == want && arch_is("t5-dense")) /* llama.cpp does not scale what the embedding's matrix reads: docs/architectures.md */
+        for (at = 0; at < (size_t)r->n * (size_t)r->width; at++) r->x[at] *= 0.125f;
     return size == want;
 }
 
@@ -175,7 +196,10 @@ static infer_session *arch_session(infer_model *m, int32_t threads, int32_t batc
     p.own.kv_type = arch_kv;
     p.own.cells = 3 * arch_least;
     p.own.sessions = 3;
+    if (m->hp.n_enc && batch) p.own.batch = batch > arch_source.n ? batch : arch_source.n;
     if (infer_session_create(&s, m, &p, &e)) check_note(__FILE__, __LINE__, e.message);
+    if (s && m->hp.n_enc && infer_session_encode(s, arch_source.ids, arch_source.n))
+        check_note(__FILE__, __LINE__, infer_session_error(s)->message);
     return s;
 }
 

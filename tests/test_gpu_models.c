@@ -93,7 +93,8 @@ static int32_t gpu_want(const char *path, arch_ref *r) {
 /* With all layers on one device nothing but the values per token goes up, and each pass is waited for once. */
 static void gpu_traffic(const infer_model *m, const infer_session *s, const arch_ref *r) {
     infer_stats st;
-    int32_t pages = (r->n - 1) / INFER__PAGE + 1, i;
+    const int32_t reach = m->hp.n_enc && arch_source.n > r->n ? arch_source.n : r->n;
+    int32_t pages = (reach - 1) / INFER__PAGE + 1, i;
     uint64_t cells = 0, more = 0, most = (uint64_t)m->hp.n_layer * 20 + 20;
     for (i = 0; i < m->n_states; i++)
         if (m->states[i].kind == INFER__STATE_RECURRENT) cells = 2;
@@ -113,6 +114,7 @@ static void gpu_traffic(const infer_model *m, const infer_session *s, const arch
     }
     if (m->hp.not_causal) more += (uint64_t)r->n; /* where rows end seeing */
     more += (uint64_t)r->n * (uint64_t)infer__looks(m);
+    more += m->hp.n_enc > 0; /* how long the source is */
     if (m->hp.per_group) most += 10 * (uint64_t)m->hp.n_layer;
     if (m->hp.res_every) most += 8 * (uint64_t)m->hp.n_layer;
     if (m->hp.n_streams) most += 26 * (uint64_t)m->hp.n_layer; /* prediction, correction, low-rank residual */
