@@ -11,7 +11,8 @@ typedef struct key_case {
                          * must do so: E experts, C not scored by sigmoid, S not by softmax, e not by the root of softplus, as T is, D with weights divided by their sum, Q
                          * not so, H shared ones, R rotation, W windows, Y YaRN, L mean in its norms, M none, B serial
                          * blocks, G Granite's switch, O rotation and no other factor;
-                         * K latent attention without rotation; a: no attention and no FFN, n: no attention, Z: either epsilon counts */
+                         * V a classifier;
+         * K latent attention without rotation; a: no attention and no FFN, n: no attention, Z: either epsilon counts */
 } key_case;
 
 static const key_case KEY_CASES[] = {
@@ -180,7 +181,7 @@ static const key_case KEY_CASES[] = {
     { "posnet.block_count", 'u', 4, NULL, 'X' },
     { "convnext.embedding_length", 'u', 4, NULL, 'X' },
     { "convnext.block_count", 'u', 4, NULL, 'X' },
-    { "classifier.output_labels", 's', 0, "yes", 'N' },
+    { "classifier.output_labels", 's', 0, "yes", 'V' },
     { "classifier.pooling_type", 'u', 1, NULL, 'N' },
     { "target_layers", 'l', 1, NULL, 'X' },
     { "target_hidden_size", 'u', 4, NULL, 'X' },
@@ -223,6 +224,12 @@ static const key_case KEY_CASES[] = {
 
 /* A model of each row, and what it has. */
 static const struct { const char *arch, *file, *has; } KEY_MODELS[] = {
+    { "bert", "bert-rank2", "LV" }, { "bert", "bert-mean", "L" }, { "eurobert", "eurobert-dense", "R" },
+    { "gemma-embedding", "gemma-embedding-real-dense", "RW" }, { "jina-bert-v2", "jina-bert-v2-code-dense", "L" },
+    { "jina-bert-v3", "jina-bert-v3-dense", "LR" }, { "llama-embed", "llama-embed-dense", "R" },
+    { "modern-bert", "modern-bert-rank", "LRWV" }, { "neo-bert", "neo-bert-dense", "RV" },
+    { "nomic-bert", "nomic-bert-dense", "LR" }, { "nomic-bert-moe", "nomic-bert-moe-moe", "LRECQ" },
+    { "t5", "t5-gated-dense", "" }, { "t5encoder", "t5encoder-dense", "" },
     { "arcee", "arcee-dense", "R" },        { "bloom", "bloom-real-dense", "L" },
     { "cohere2", "cohere2-swa-dense", "LRWP" }, { "command-r", "command-r-plain-dense", "LRP" },
     { "exaone", "exaone-dense", "R" },      { "gemma", "gemma-headdim-dense", "R" },
@@ -354,6 +361,20 @@ static const struct { const char *file, *name, *why; } KEY_WITHOUT_EFFECT[] = {
     { "paddleocr-moe", "expert_used_count", "no layer has experts" },
     { "exaone4-swa-dense", "attention.key_length_swa", "it is what all layers have" },
     { "exaone4-swa-dense", "attention.value_length_swa", "it is what all layers have" },
+    { "bert-rank2", "attention.causal", "an encoder's tokens see each other" },
+    { "bert-mean", "attention.causal", "an encoder's tokens see each other" },
+    { "gemma-embedding-real-dense", "attention.causal", "an encoder's tokens see each other" },
+    { "jina-bert-v2-code-dense", "attention.causal", "an encoder's tokens see each other" },
+    { "modern-bert-rank", "attention.causal", "an encoder's tokens see each other" },
+    { "nomic-bert-moe-moe", "attention.causal", "an encoder's tokens see each other" },
+    { "eurobert-dense", "attention.causal", "an encoder's tokens see each other" },
+    { "jina-bert-v3-dense", "attention.causal", "an encoder's tokens see each other" },
+    { "llama-embed-dense", "attention.causal", "an encoder's tokens see each other" },
+    { "neo-bert-dense", "attention.causal", "an encoder's tokens see each other" },
+    { "nomic-bert-dense", "attention.causal", "an encoder's tokens see each other" },
+    { "t5encoder-dense", "attention.causal", "an encoder's tokens see each other" },
+    { "nomic-bert-moe-moe", "moe_every_n_layers", "the file says the same" },
+    { "t5-gated-dense", "attention.rope_pattern", "nothing is rotated" },
     { "dream-dense", "attention.causal", "it never is, and llama.cpp writes true for all models" },
     { "llada-dense", "attention.causal", "the same" },
     { "llada-moe-moe", "attention.causal", "the same" },
@@ -382,6 +403,7 @@ static const struct { const char *file, *name, *why; } KEY_WITHOUT_EFFECT[] = {
 
 /* Sizes: the message may name a tensor that does not have it, or another size. */
 static const char *const KEY_SIZES[] = {
+    "decoder_block_count", "attention.relative_buckets_count",
     "embedding_length", "block_count", "feed_forward_length", "expert_feed_forward_length",
     "expert_shared_feed_forward_length", "expert_count", "attention.head_count", "attention.head_count_kv",
     "attention.key_length", "attention.value_length", "rope.dimension_count", "rope.dimension_count_swa", "shortconv.l_cache",

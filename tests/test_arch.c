@@ -225,6 +225,22 @@ static void arch_together(infer_session *a, infer_session *b, const arch_ref *r,
     }
 }
 
+/* Evaluate ids, whatever kind of model it is: an encoder sees them whole, one beside a decoder as the source, too. What comes of
+ * the last one, *n floats, or NULL. */
+static const float *arch_any(infer_session *s, const infer_token *ids, int32_t count, int32_t *n) {
+    const infer__hparams *hp = &s->context->model->hp;
+    infer_step st;
+    memset(&st, 0, sizeof st);
+    st.session = s;
+    st.tokens = ids;
+    st.n = count;
+    st.outputs = INFER_OUT_HIDDEN;
+    *n = hp->encoder ? hp->n_embd : hp->n_vocab;
+    if (hp->encoder) return infer_eval(s->context, &st, 1, NULL) ? NULL : infer_session_hidden(s, -1);
+    if (hp->n_enc && infer_session_encode(s, ids, count)) return NULL;
+    return infer_session_eval(s, ids, count) ? NULL : infer_session_logits(s, -1);
+}
+
 static void arch_same(const char *how, const float *a, const float *b, size_t n) {
     if (memcmp(a, b, n * sizeof(float)) != 0) {
         char m[120];

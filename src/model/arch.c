@@ -358,12 +358,12 @@ static void infer__parts_bert(infer_model *m, infer__layer *l) {
  * first layers alone have biases of distances. */
 static void infer__t5_keys(infer__keys *k, infer__hparams *hp) {
     hp->n_buckets = infer__key_int(k, "attention.relative_buckets_count", 4, 1 << 16, 32, 0);
-    hp->attn_scale = 1;
+    if (hp->attn_scale == 0) hp->attn_scale = 1;
     if (hp->n_buckets % 4) infer__key_misfit(k, "attention.relative_buckets_count", "not a multiple of 4");
     if (!k->m->arch->decoder) return;
     hp->n_enc = hp->n_layer;
-    hp->n_layer += infer__key_int(k, "decoder_block_count", 1, INFER__MAX_LAYERS, hp->n_enc, 0);
-    hp->n_block = hp->n_layer;
+    hp->n_layer = infer__key_int(k, "decoder_block_count", 0, INFER__MAX_LAYERS, 0, 0);
+    hp->n_layer = hp->n_block = hp->n_enc + (hp->n_layer ? hp->n_layer : hp->n_enc);
     hp->decoder_start = infer__key_int(k, "decoder_start_token_id", 0, INT32_MAX, 0, 0);
     if (!infer__gguf_tensor_find(&k->m->gguf, "output.weight") &&
         (!infer__gguf_tensor_find(&k->m->gguf, "dec.blk.0.ffn_gate.weight") ||
@@ -708,7 +708,7 @@ static const infer__arch INFER__ARCHS[] = {
       .layers = "attention, dense FFN, experts",
       .reference = "archs/llama-*, models/stories260K, models/TinyStories-656K, quants/llama256-*" },
     { .name = "llama-embed", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .encoder = 1,
-      .layers = "attention, dense FFN, experts", .reference = "archs/llama-embed-dense" },
+      .reference = "archs/llama-embed-dense" },
     { .name = "llama4", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .window_every = 4,
       .no_rope_every = 4, .chunk = 8192, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW | INFER__EXPERTS_STEP | INFER__EXPERTS_BEFORE,

@@ -423,11 +423,9 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     hp->embed_norm_bare = (a->flags & INFER__EMBED_NORM_BARE) != 0;
     hp->block = a->block;
     hp->not_causal = (a->flags & INFER__NOT_CAUSAL) || a->encoder || !infer__key_bool(k, "attention.causal", 1);
+    if (a->encoder) infer__key_bool(k, "attention.causal", 0); /* llama.cpp writes true when it saves one */
     hp->qk_norm_bare = (a->flags & INFER__QK_NORM_BARE) != 0;
-    if (a->encoder && infer__gguf_find(k->g, infer__key_name(k, "attention.causal")) &&
-        infer__key_bool(k, "attention.causal", 1))
-        infer__key_unsupported(k, "attention.causal", "encoders see texts whole");
-    if (hp->not_causal && !a->encoder && (a->mixer_else || hp->window))
+    if (hp->not_causal && !a->encoder && (a->mixer_else || hp->window || a->index))
         infer__key_unsupported(k, "attention.causal", "layers with windows or states are causal");
     if (a->flags & INFER__PARALLEL_BY_KEY)
         hp->block = infer__key_bool(k, "use_parallel_residual", 1) ? INFER__BLOCK_PARALLEL : INFER__BLOCK_SERIAL;

@@ -77,6 +77,12 @@ static int infer__idle_parallel(const infer_model *m, const infer__kv *kv, doubl
     return m->hp.block == INFER__BLOCK_PARALLEL || infer__idle_is(m, kv, value);
 }
 
+/* Widths of dense matrices behind pooling, which infer__pool_keys compares. value: of the first, of the second. */
+static int infer__idle_dense(const infer_model *m, const infer__kv *kv, double value) {
+    return infer__gguf_tensor_find(&m->gguf, value > 0 ? "dense_3.weight" : "dense_2.weight") != NULL ||
+           infer__idle_is(m, kv, 0);
+}
+
 /* Keys of experts where there are none. */
 static int infer__idle_experts(const infer_model *m, const infer__kv *kv, double value) {
     return m->hp.n_expert == 0 || infer__idle_is(m, kv, value);
@@ -98,10 +104,10 @@ static const infer__idle_key INFER__IDLE_KEYS[] = {
     { "expert_shared_count", INFER__ANY, "shared experts are one tensor, whose shape says how wide they are" },
     { "classifier.output_labels", INFER__ANY, "names of a classifier's results: infer__pool_keys" },
     { "classifier.pooling_type", INFER__ANY, "of a classifier that the file does not ask for" },
-    { "dense_2_feat_in", INFER__ANY, "these four: infer__pool_keys" },
-    { "dense_2_feat_out", INFER__ANY, "" },
-    { "dense_3_feat_in", INFER__ANY, "" },
-    { "dense_3_feat_out", INFER__ANY, "" },
+    { "dense_2_feat_in", infer__idle_dense, 0, "there is no dense_2.weight: infer__pool_keys" },
+    { "dense_2_feat_out", infer__idle_dense, 0, "there is no dense_2.weight: infer__pool_keys" },
+    { "dense_3_feat_in", infer__idle_dense, 1, "there is no dense_3.weight: infer__pool_keys" },
+    { "dense_3_feat_out", infer__idle_dense, 1, "there is no dense_3.weight: infer__pool_keys" },
     { "decoder_start_token_id", INFER__ANY, "there is no decoder beside an encoder" },
     { "attention.layer_norm_epsilon", INFER__ANY, "the other kind of norm" },
     { "attention.layer_norm_rms_epsilon", INFER__ANY, "the other kind of norm" },

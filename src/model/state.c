@@ -299,7 +299,7 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
                             "which this model rotates otherwise",
                             w[11] ? "more than" : "at most", (int)c->model->hp.rope_ctx);
     if (w[12] > (c->model->hp.n_enc ? (uint32_t)INFER__MIN(s->cap, c->plan.batch) : 0) || (!w[12] && c->model->hp.n_enc && w[7]))
-        return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: a source of %u tokens", (unsigned)w[12]);
+        return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: word 12, the length of the source, is %u", (unsigned)w[12]);
     for (g = 13; g < INFER__STATE_WORDS; g++)
         if (w[g] != 0) return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: word %d is not 0", (int)g);
     if (w[8] > w[7]) /* w[7] is at most cap, 2^30 */
