@@ -181,7 +181,7 @@ static uint64_t infer__gpu_attention_parts(const infer__ctx *c, const infer__att
 }
 
 static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args *a, infer__gpu_call *call,
-                                      uint64_t near, struct infer__k_attention *k) {
+                                      uint64_t nearby, struct infer__k_attention *k) {
     const uint32_t share = k->n_head / k->n_head_kv, dim = INFER__MAX(k->dim_k, k->dim_v);
     const uint32_t fit = INFER__ATT_ROOM / ((dim + INFER__KV_BLOCK - 1) / INFER__KV_BLOCK * INFER__KV_BLOCK);
     const uint64_t parts = infer__gpu_attention_parts(c, a);
@@ -193,7 +193,7 @@ static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args
     call->bufs[5] = call->bufs[4];
     call->bufs[4] = parts > 1 ? c->run->parts.handle : call->bufs[3];
     call->bufs[7] = call->bufs[8] = call->bufs[0]; /* any buffer will do where there are none */
-    call->bufs[9] = near;
+    call->bufs[9] = nearby;
     if (a->chosen.buf) {
         k->sets = (uint32_t)a->chosen_sets;
         k->list = infer__gpu_tensor(c, &a->chosen, &call->bufs[7]);
@@ -252,13 +252,13 @@ static void infer__gpu_attention_few(infer__ctx *c, const infer__attention_args 
     INFER__GPU_LAUNCH(c, kernel, call, (uint64_t)k->rows * k->n_head_kv * k->blocks, k->parts, *k);
 }
 
-static void infer__gpu_attention_tiles(infer__ctx *c, infer__gpu_call *call, uint64_t near,
+static void infer__gpu_attention_tiles(infer__ctx *c, infer__gpu_call *call, uint64_t nearby,
                                        struct infer__k_attention *k) {
     const uint32_t share = k->n_head / k->n_head_kv;
     k->heads = INFER__MIN(share, INFER__MAX(1u, INFER__ATT_TILE / k->rows));
     k->blocks = (share + k->heads - 1) / k->heads;
     k->parts = (uint32_t)infer__gpu_parts(k->dim_v, INFER__ATT_TILE_COLS);
-    call->bufs[6] = near;
+    call->bufs[6] = nearby;
     INFER__GPU_LAUNCH(c, INFER__K_ATTENTION_TILE, call,
                       infer__gpu_parts(k->rows, INFER__ATT_TILE / k->heads) * k->n_head_kv * k->blocks * k->parts, 1,
                       *k);
@@ -313,7 +313,7 @@ static void infer__gpu_flash(infer__ctx *c, const infer__attention_args *a, int3
 static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) {
     infer__gpu_call call;
     struct infer__k_attention k;
-    uint64_t near; /* any buffer will do where there are none */
+    uint64_t nearby; /* any buffer will do where there are none */
     int32_t flash, few;
     double began = infer__op_begin(c);
     if (began < 0 || !infer__gpu_kv_ok(c, a->k_cache, a->v_cache)) return;
@@ -343,8 +343,8 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     call.bufs[4] = c->run->pass.handle;
     call.bufs[5] = call.bufs[0]; /* any buffer will do where there are none */
     k.sinks = infer__gpu_vector(c, a->sinks, &call.bufs[5]);
-    near = call.bufs[0];
-    k.near = infer__gpu_vector(c, a->bias, &near);
+    nearby = call.bufs[0];
+    k.nearby = infer__gpu_vector(c, a->bias, &nearby);
     k.reach = a->bias ? (uint32_t)a->reach : 0;
     k.around = (uint32_t)a->around;
     k.source = (uint32_t)a->source;
@@ -368,11 +368,11 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     if (k.rows == 0) return;
     flash = infer__gpu_attention_tiled(c) ? infer__gpu_flash_kernel(c, a) : -1;
     few = infer__gpu_few_kernel(c, a);
-    if (a->chosen.buf) infer__gpu_attention_rows(c, a, &call, near, &k);
+    if (a->chosen.buf) infer__gpu_attention_rows(c, a, &call, nearby, &k);
     else if (flash >= 0) infer__gpu_flash(c, a, flash, &call, &k);
-    else if (infer__gpu_attention_tiled(c)) infer__gpu_attention_tiles(c, &call, near, &k);
+    else if (infer__gpu_attention_tiled(c)) infer__gpu_attention_tiles(c, &call, nearby, &k);
     else if (few >= 0) infer__gpu_attention_few(c, a, few, &call, &k);
-    else infer__gpu_attention_rows(c, a, &call, near, &k);
+    else infer__gpu_attention_rows(c, a, &call, nearby, &k);
     infer__gpu_end(c, "attention", c->profiling ? infer__attention_bytes(a, infer__attention_seen(c, a)) : 0, began);
 }
 

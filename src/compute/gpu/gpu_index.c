@@ -63,7 +63,7 @@ static void infer__gpu_index_rows(infer__ctx *c, const infer__index_args *a, int
     l.stride = (uint32_t)each;
     l.top = (uint32_t)a->top;
     l.block = (uint32_t)a->block;
-    l.near = (uint32_t)a->local;
+    l.nearby = (uint32_t)a->local;
     l.every = (uint32_t)INFER__MAX(a->every, 1);
     l.ranked = each > 0;
     l.gives = (uint32_t)a->gives;
