@@ -374,7 +374,6 @@ static const struct { const char *file, *name, *why; } KEY_WITHOUT_EFFECT[] = {
     { "nomic-bert-dense", "attention.causal", "an encoder's tokens see each other" },
     { "t5encoder-dense", "attention.causal", "an encoder's tokens see each other" },
     { "nomic-bert-moe-moe", "moe_every_n_layers", "the file says the same" },
-    { "t5-gated-dense", "attention.rope_pattern", "nothing is rotated" },
     { "dream-dense", "attention.causal", "it never is, and llama.cpp writes true for all models" },
     { "llada-dense", "attention.causal", "the same" },
     { "llada-moe-moe", "attention.causal", "the same" },

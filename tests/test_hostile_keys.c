@@ -188,7 +188,7 @@ static void keys_in_rows(int here) {
         CHECK(data && infer_model_open_memory(&m, data, n, NULL, NULL) == INFER_OK);
         if (!m) { free(data); continue; }
         CHECK(infer_model_get_info(m, &info) == INFER_OK);
-        layers = info.layers;
+        layers = m->hp.n_block ? m->hp.n_block : info.layers; /* of both stacks */
         infer_model_close(m);
         CHECK(keys_run(data, n, 0, NULL, plain, KEYS_VOCAB, why, sizeof why));
         for (i = 0; i < sizeof KEY_CASES / sizeof *KEY_CASES; i++) {

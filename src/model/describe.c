@@ -85,8 +85,8 @@ static int infer__layers_alike(const infer__layer *a, const infer__layer *b) {
     int i;
     for (i = 0; i < a->n_parts && i < b->n_parts; i++) {
         const infer__part *p = &a->parts[i], *q = &b->parts[i];
-        if (p->kind != q->kind || p->norm != q->norm || p->post != q->post || p->after != q->after || p->reads != q->reads ||
-            p->beside != q->beside || memcmp(&p->scale, &q->scale, sizeof p->scale) != 0)
+        if (p->kind != q->kind || p->norm != q->norm || p->post != q->post || p->after != q->after ||
+            p->reads != q->reads || p->beside != q->beside || memcmp(&p->scale, &q->scale, sizeof p->scale) != 0)
             return 0;
     }
     for (i = 0; i < INFER__LAYER_SLOT_COUNT; i++)

@@ -62,7 +62,8 @@ static infer_result infer__step_check(const infer_context *c, const infer_step *
             return infer__error(err, INFER_ERR_ARGUMENT, "step %d: token %d is %d, outside 0..%d", (int)i, (int)j,
                                 (int)st->tokens[j], (int)c->model->hp.n_vocab - 1);
     if (c->model->hp.n_enc && !s->encodes && (!s->source || s->source->n == 0))
-        return infer__error(err, INFER_ERR_STATE, "step %d: there is no text to answer yet: infer_session_encode", (int)i);
+        return infer__error(err, INFER_ERR_STATE, "step %d: there is no text to answer yet: infer_session_encode",
+                            (int)i);
     if (infer__session_whole(s) && st->n > c->plan.batch) /* they see each other: one pass */
         return infer__error(err, INFER_ERR_ARGUMENT,
                             "step %d: %d tokens that see each other do not fit the context's batch of %d", (int)i,
@@ -340,7 +341,8 @@ static infer_result infer__eval_steps(infer_context *c, const infer_step *steps,
         c->ctx.cancel_seen = number - 1;
         for (i = 0; i < n; i++) infer__atomic_set(&infer__step_caller(&steps[i])->eval, number);
         for (i = 0; i < n && !r; i++)
-            if (infer__session_cancelled(infer__step_caller(&steps[i]))) r = infer__error(err, INFER_CANCELLED, "cancelled");
+            if (infer__session_cancelled(infer__step_caller(&steps[i])))
+                r = infer__error(err, INFER_CANCELLED, "cancelled");
         if (!r) r = infer__steps_run(c, steps, n, err);
         for (i = 0; i < n; i++) infer__atomic_set(&infer__step_caller(&steps[i])->eval, 0);
         c->ctx.cancel_seen = number; /* ops outside an eval are not cancelled */

@@ -110,7 +110,7 @@ typedef struct infer__arch {
     uint8_t act_by_key;     /* 1: hidden_activation may name another one */
     uint8_t block;          /* INFER__BLOCK_* */
     uint8_t encoder;        /* 1: texts are seen whole: tokens see each other, nothing is kept, there are no logits */
-    uint8_t decoder;        /* 1: an encoder's layers, and then a decoder's, which see what the encoder makes: source.c */
+    uint8_t decoder;        /* 1: an encoder's layers, and then a decoder's, which see what that makes: source.c */
     uint8_t label_act;      /* 1 + INFER__ACT_* behind a classifier's first matrix; 0 = tanh's */
     uint8_t label_pooling;  /* infer_pooling of what a classifier reads; 0 = first of encoders, else last */
     uint8_t label_softmax;  /* 1: labels' scores are a softmax */
@@ -191,7 +191,7 @@ struct infer__hparams {
     int32_t qk_norm_bare; /* see INFER__QK_NORM_BARE */
     int32_t not_causal;   /* 1 = a token sees all tokens of its eval */
     int32_t encoder;      /* see infer__arch */
-    int32_t n_enc;        /* the first so many layers are an encoder's, the others a decoder's; 0 = there is one stack */
+    int32_t n_enc;        /* the first so many layers are an encoder's, the others a decoder's; 0 = one stack */
     int32_t decoder_start; /* the id that a decoder's text begins with */
     int32_t n_buckets;    /* of distances between tokens, each of which has a bias: 0 = there are none */
     int32_t n_per_layer;  /* values that each layer gets of a token beside the stream; 0 = none */

@@ -17,8 +17,8 @@ static int32_t infer__looks(const infer_model *m) {
 static infer_result infer__pool_shape(const infer_model *m, int slot, int32_t rows, int32_t cols, infer_error *err) {
     const infer__weight *w = &m->w[slot];
     if (!w->type || ((rows == 0 || w->rows == rows) && (cols == 0 || w->cols == cols))) return INFER_OK;
-    return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows of %d, the model needs %d of %d (0: any)", w->name,
-                        (int)w->rows, (int)w->cols, (int)rows, (int)cols);
+    return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows of %d, the model needs %d of %d (0: any)",
+                        w->name, (int)w->rows, (int)w->cols, (int)rows, (int)cols);
 }
 
 static infer_result infer__pool_with(const infer_model *m, int slot, int with, infer_error *err) {
@@ -50,8 +50,8 @@ static infer_result infer__pool_keys(const infer_model *m, infer_error *err) {
         r = infer__gguf_u32(&m->gguf, key, &n, err);
         if (r < 0) return (infer_result)r;
         if (r > 0 && n > 0 && w->type && n != (uint32_t)(wide[i].rows ? w->rows : w->cols))
-            return infer__error(err, INFER_ERR_FORMAT, "key %s is %u, but tensor %s has %d rows of %d", key, (unsigned)n,
-                                w->name, (int)w->rows, (int)w->cols);
+            return infer__error(err, INFER_ERR_FORMAT, "key %s is %u, but tensor %s has %d rows of %d", key,
+                                (unsigned)n, w->name, (int)w->rows, (int)w->cols);
     }
     return INFER_OK;
 }

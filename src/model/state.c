@@ -298,8 +298,10 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
                             "infer_session_load: saved with a context of %s %d positions, "
                             "which this model rotates otherwise",
                             w[11] ? "more than" : "at most", (int)c->model->hp.rope_ctx);
-    if (w[12] > (c->model->hp.n_enc ? (uint32_t)INFER__MIN(s->cap, c->plan.batch) : 0) || (!w[12] && c->model->hp.n_enc && w[7]))
-        return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: word 12, the length of the source, is %u", (unsigned)w[12]);
+    if (w[12] > (c->model->hp.n_enc ? (uint32_t)INFER__MIN(s->cap, c->plan.batch) : 0) ||
+        (!w[12] && c->model->hp.n_enc && w[7]))
+        return infer__error(&s->error, INFER_ERR_FORMAT,
+                            "infer_session_load: word 12, the length of the source, is %u", (unsigned)w[12]);
     for (g = 13; g < INFER__STATE_WORDS; g++)
         if (w[g] != 0) return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: word %d is not 0", (int)g);
     if (w[8] > w[7]) /* w[7] is at most cap, 2^30 */
@@ -426,7 +428,9 @@ static infer_result infer__session_load(infer_session *session, infer_read_fn re
                              "and is not in the cache",
                              (unsigned)i);
     }
-    if (!r && w[12]) r = infer__source_set(session, (const infer_token *)(const void *)data + w[7], (int32_t)w[12], &session->error);
+    if (!r && w[12])
+        r = infer__source_set(session, (const infer_token *)(const void *)data + w[7], (int32_t)w[12],
+                              &session->error);
     if (!r) r = infer__state_apply(session, w, data, data + size);
     infer__free(c->ctx.mem, data);
     return r;

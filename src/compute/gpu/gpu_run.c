@@ -174,7 +174,8 @@ static int32_t infer__gpu_pages(const infer__pass *p) { return infer__gpu_last(p
 /* Ints of a packed pass. */
 static uint64_t infer__gpu_pass_len(const infer__pass *p) {
     return INFER__GPU_PASS_HEAD + (uint64_t)((p->end ? 4 : 3) + p->looks) * (uint64_t)p->n_rows + (uint64_t)p->n_out +
-           (uint64_t)p->n_seq * ((p->cell_in ? 3 : 1) + (p->source != NULL) + INFER__CACHE_GROUPS * (uint64_t)infer__gpu_pages(p));
+           (uint64_t)p->n_seq * ((p->cell_in ? 3 : 1) + (p->source != NULL) +
+                                 INFER__CACHE_GROUPS * (uint64_t)infer__gpu_pages(p));
 }
 
 /* n ints to to[*at], which becomes the place `slot` of the head. */

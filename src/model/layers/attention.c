@@ -276,7 +276,8 @@ static int32_t infer__near_bucket(int32_t ahead, int32_t n, int both) {
     const int32_t half = both ? n / 2 : n, exact = half / 2, away = ahead < 0 ? -ahead : both ? ahead : 0;
     int32_t bucket = away;
     if (away >= exact && away > 0)
-        bucket = exact + (int32_t)(log((double)away / exact) / log((double)INFER__NEAR / exact) * (half - exact) + 1e-6);
+        bucket = exact + (int32_t)(log((double)away / exact) / log((double)INFER__NEAR / exact) * (half - exact) +
+                                   1e-6);
     return INFER__MIN(bucket, half - 1) + (both && ahead > 0 ? half : 0);
 }
 

@@ -1,5 +1,5 @@
-/* cross.c: cross attention: rows of a decoder see the keys and values of the session's source (source.c), which the pass
- * of the encoder makes for every layer at its end.
+/* cross.c: cross attention: rows of a decoder see the keys and values of the session's source (source.c), which the
+ * pass of the encoder makes for every layer at its end.
  */
 #include "../model.h"
 
@@ -18,8 +18,8 @@ static void infer__cross_needs(const infer_model *m, const infer__layer *l, infe
 static void infer__cross_state(infer_model *m, infer__layer *l, infer__part *p) {
     int i;
     for (i = 0; i < 2; i++) {
-        p->state[i] = infer__state_add(m, l, i ? INFER__STATE_VALUES : INFER__STATE_KEYS, INFER__GROUP_FULL, l->n_head_kv,
-                                       i ? l->dim_v : l->dim_k);
+        p->state[i] = infer__state_add(m, l, i ? INFER__STATE_VALUES : INFER__STATE_KEYS, INFER__GROUP_FULL,
+                                       l->n_head_kv, i ? l->dim_v : l->dim_k);
         m->states[p->state[i]].source = 1;
     }
 }

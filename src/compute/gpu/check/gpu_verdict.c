@@ -100,7 +100,8 @@ static infer_result infer__gpu_judge(infer__gpu *g, const infer__gpu_uses *u, in
         if (v.verdict != INFER_KERNEL_OK)
             return infer__error(err, INFER_ERR_DEVICE, "%s: %s", infer__gpu_name(g), v.text);
         for (i = 0; i < INFER__MODULE_COUNT; i++)
-            if (v.dropped[i / 8] >> i % 8 & 1 && infer__module_at(i)->kind >= INFER__MODULE_SPECIAL) infer__gpu_drop(g, i);
+            if (v.dropped[i / 8] >> i % 8 & 1 && infer__module_at(i)->kind >= INFER__MODULE_SPECIAL)
+                infer__gpu_drop(g, i);
         return INFER_OK;
     }
     if (known_only) return INFER_OK;
