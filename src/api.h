@@ -510,8 +510,8 @@ INFER_API infer_result infer_session_destroy(infer_session *session);
 INFER_API infer_result infer_session_eval(infer_session *session, const infer_token *tokens, int32_t n);
 /* Models with an encoder and a decoder (T5): the session answers these tokens from now on, and is at position 0 again;
  * what is evaluated then is the answer, whose first token is infer_model_info.decoder_start. All tokens are in one
- * pass: there are at most as many as the context's batch has rows. infer_generate does this with its prompt. UNSUPPORTED for
- * other models. After an error the session has no text to answer. */
+ * pass: there are at most as many as the context's batch has rows. infer_generate does this with its prompt.
+ * UNSUPPORTED for other models. After an error the session has no text to answer. */
 INFER_API infer_result infer_session_encode(infer_session *session, const infer_token *tokens, int32_t n);
 /* Evaluate steps of several sessions of one context together, any number of tokens each: all or nothing. A session may
  * occur only once. err may be NULL; every session of the call also records the error (infer_session_error). */

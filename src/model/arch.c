@@ -354,8 +354,8 @@ static void infer__parts_bert(infer_model *m, infer__layer *l) {
 }
 
 /* T5 (arXiv 1910.10683): scores as they are. Where the head is the embedding, what it reads is divided by the root of
- * the width, as in the published code and transformers (llama.cpp does not), but in T5 1.1, whose FFNs have gates and whose
- * first layers alone have biases of distances. */
+ * the width, as in the published code and transformers (llama.cpp does not), but in T5 1.1, whose FFNs have gates and
+ * whose first layers alone have biases of distances. */
 static void infer__t5_keys(infer__keys *k, infer__hparams *hp) {
     hp->n_buckets = infer__key_int(k, "attention.relative_buckets_count", 4, 1 << 16, 32, 0);
     if (hp->attn_scale == 0) hp->attn_scale = 1;
