@@ -711,12 +711,12 @@ def test_embed():
     model = temp('embed.gguf')
     infer('synth', 'vocab=600,context=64', 'f16', model)
     texts = write('embed.texts', b'abc\x1exyz\x1eabc')
-    infer('embed', model, '--texts', texts, '--out', temp('embd'))
+    infer('embed', model, '--texts', texts, '--separator', '0x1e', '--out', temp('embd'))
     numbers, rows = reference.read_rows(temp('embd'))
     check(numbers == [0, 1, 2] and len(rows[0]) == 64, 'shape')
     check(rows[0] == rows[2] and rows[0] != rows[1], 'the same text gives the same vector')
     check(all(abs(reference.dot(r, r) - 1) < 1e-5 for r in rows), 'length 1')
-    lines = infer('embed', model, '--texts', texts).out.decode().splitlines()
+    lines = infer('embed', model, '--texts', texts, '--separator', '0x1e').out.decode().splitlines()
     check(len(lines) == 3 and len(lines[0].split()) == 64, 'as text')
 
 
