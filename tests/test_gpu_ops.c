@@ -256,7 +256,7 @@ static double gpu_dot_size(const infer__weight *w, int64_t row, const float *x, 
 /* ---- the values per token ---------------------------------------------------------------------------------------- */
 
 static void test_gpu_ops_pack(void) {
-    static const int32_t want[] = {12, 15, 18, 21, 15, 25, 29, 2, 33, 35, 23, 37, /* places; pages per sequence; cells; extended; looked */
+    static const int32_t want[] = {13, 16, 19, 22, 16, 26, 30, 2, 34, 36, 24, 38, 44, /* places; pages per sequence; cells; extended; looked; source */
                                    5,  -1, 7,  3,  16, 0,  0,  0,  1,   /* ids, pos, seq */
                                    1,  2,  0,  1,  20, 21, 30, -1,      /* out, extended, pages of group 0 */
                                    40, 41, 50, -1,                      /* and 1 */
@@ -273,9 +273,9 @@ static void test_gpu_ops_pack(void) {
     p->n_rows = 3;
     p->n_out = p->n_seq = 2;
     for (i = 0; i < 3; i++) {
-        p->ids[i] = want[12 + i];
-        p->pos[i] = want[15 + i]; /* 16 is on the second page */
-        p->seq[i] = want[18 + i];
+        p->ids[i] = want[13 + i];
+        p->pos[i] = want[16 + i]; /* 16 is on the second page */
+        p->seq[i] = want[19 + i];
     }
     p->out[0] = 1;
     p->out[1] = 2;

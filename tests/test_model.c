@@ -75,7 +75,6 @@ static const model_change MODEL_CHANGES[] = {
     { .key = "llama.rope.dimension_count", .number = 7, .message = "do not fit together" },
     { .key = "llama.rope.dimension_count", .number = 16, .message = "do not fit together" },
     { .key = "llama.rope.scaling.type", .text = "magic", .message = "\"magic\" is not supported" },
-    { .key = "llama.attention.causal", .number = 0, .message = "not causal" },
     { .key = "llama.expert_used_count", .number = 2, .message = "expert_used_count" },
     { .drop = "epsilon", .message = "layer_norm_rms_epsilon" },
     { .drop = "token_embd.weight", .message = "token_embd.weight" },
