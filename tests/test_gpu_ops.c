@@ -300,16 +300,16 @@ static void test_gpu_ops_pack(void) {
     p->n_out = 0;
     p->cell_in = p->cell_out = NULL; /* a model without recurrent layers */
     p->looks = 0;
-    CHECK(infer__gpu_pages(p) == 1 && infer__gpu_pass_len(p) == 12 + 9 + 2 + 4);
+    CHECK(infer__gpu_pages(p) == 1 && infer__gpu_pass_len(p) == 13 + 9 + 2 + 4);
     infer__gpu_pack(p, to);
-    CHECK(to[3] == 21 && to[10] == 21 && to[4] == to[1] && to[5] == 23 && to[6] == 25 && to[7] == 1 && to[23] == 20 && to[24] == 30);
+    CHECK(to[3] == 22 && to[10] == 22 && to[4] == to[1] && to[5] == 24 && to[6] == 26 && to[7] == 1 && to[24] == 20 && to[25] == 30);
     cells_in[0] = 17; /* where rows end seeing */
     cells_in[1] = 16;
     cells_in[2] = 8;
     p->end = cells_in;
-    CHECK(infer__gpu_pages(p) == 2 && infer__gpu_pass_len(p) == 12 + 12 + 2 + 8);
+    CHECK(infer__gpu_pages(p) == 2 && infer__gpu_pass_len(p) == 13 + 12 + 2 + 8);
     infer__gpu_pack(p, to);
-    CHECK(to[to[4]] == 16 && to[to[4] + 1] == 15 && to[to[4] + 2] == 7 && to[4] + 3 == 12 + 12 + 2 + 8);
+    CHECK(to[to[4]] == 16 && to[to[4] + 1] == 15 && to[to[4] + 2] == 7 && to[4] + 3 == 13 + 12 + 2 + 8);
 }
 
 /* What begin uploads; two passes without a wait between them; rows that the pass wants. */
