@@ -18,7 +18,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 STUB = os.path.join(ROOT, "tests", "kernels", "metal")
 VERSION = "-D__METAL_VERSION__=240"
 HOST = ["-x", "c++", "-std=c++17", "-O2", "-march=native", "-fPIC", "-shared", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror",
-        "-Wno-unused-function", "-Wno-unused-parameter", "-Wno-unused-variable"]
+        "-Wno-unused-function", "-Wno-unused-parameter", "-Wno-unused-variable",
+        "-Wno-unknown-warning-option", "-Wno-invalid-feature-combination"]  # what some clangs say of -march=native
 SPACES = ["-x", "cl", "-cl-std=clc++1.0", "-Xclang", "-cl-ext=-all,+cl_khr_fp16", "-DMETAL_SPACES", VERSION, "-fsyntax-only", "-isystem",
           STUB, "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-Wno-unknown-attributes"]
 POSITIONS = {"thread_position_in_threadgroup": "me->local", "threadgroup_position_in_grid": "me->group",
