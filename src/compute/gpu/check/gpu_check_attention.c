@@ -336,6 +336,7 @@ static void infer__probe_entries_case(infer__prober *k, infer__probe_cache *o, i
         infer__probe_send(k);
         memset(rows[0].buf.host, 0, (size_t)rows[0].buf.bytes); /* not what an earlier check left in memory */
         k->side[1].ops->upload(&k->side[1], &rows[1].buf, 0, rows[0].buf.host, rows[0].buf.bytes);
+        k->side[1].ops->sync(&k->side[1]);
         a.width = COLS;
         a.first = 3;
         a.dim = dim;
