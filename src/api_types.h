@@ -64,7 +64,7 @@ typedef enum infer_cpu_level {
 /* How keys and values are stored in the cache. Q8_0 and Q4_0: as in files, blocks of 32 values of a head with a scale
  * (a head's last block is padded with zeros). */
 typedef enum infer_kv_type {
-    INFER_KV_DEFAULT = 0, /* F16 */
+    INFER_KV_DEFAULT = 0, /* F16; of encoders F32 */
     INFER_KV_F32 = 1,
     INFER_KV_F16 = 2,
     INFER_KV_BF16 = 3,
@@ -128,7 +128,7 @@ typedef struct infer_limits {
 
 typedef struct infer_context_params {
     int32_t threads; /* 0 = number of cores, at most 64; 1 when all layers are on a GPU. At most 4 per core start */
-    int32_t batch;   /* maximum rows in one pass over the weights; 0 = 512 */
+    int32_t batch;   /* maximum rows in one pass over the weights; 0 = 512, of encoders as many as cells */
     int32_t cells;   /* total cache positions, allocated in pages of 16; 0 = the model's context, at most 4096 */
     int32_t kv_type; /* infer_kv_type */
     int32_t keep;    /* positions kept behind a sliding window so that rewinding is free; 0 = 64 */
@@ -222,7 +222,7 @@ typedef struct infer_model_info {
     uint64_t parameters, file_bytes;
     int32_t vocab, context, layers, width; /* 0 where the file does not say */
     int32_t computes;       /* 1 = sessions can be created; 0 = metadata, tensors and text only */
-    int32_t embedding_only; /* 1 = the model has no logits */
+    int32_t embedding_only; /* 1 = an encoder: it has no logits, and an eval is a whole text from position 0 */
     infer_pooling pooling;  /* of texts, where the caller asks for none; DEFAULT when it does not compute */
     int32_t embedding, labels; /* width of pooled vectors; labels of a classifier, 0 = there is none */
     infer_token decoder_start; /* of models with an encoder and a decoder: see infer_session_encode; -1 for others */

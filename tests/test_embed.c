@@ -359,6 +359,142 @@ static void test_embed_memory(void) {
     CHECK(infer_context_destroy(c) == INFER_OK && infer_model_close(m) == INFER_OK && check_live == 0);
 }
 
+/* ---- texts -------------------------------------------------------------------------------------------------------- */
+
+/* A file of archs with a vocabulary of words: special tokens, a to z (ids 5 to 30), yes, no; then tokens of no text. */
+static infer_model *embed_words(const char *file, char **data) {
+    static const char *const first[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+    static char names[128][16];
+    const char *tokens[128];
+    int64_t types[128];
+    infer_model_params p;
+    infer_model *m = NULL;
+    infer_error e;
+    gguf_writer w;
+    size_t n, size;
+    char *from;
+    int i;
+    memset(&p, 0, sizeof p);
+    arch_file = check_detail = file;
+    from = arch_path("gguf") ? check_read(arch_path("gguf"), &n) : NULL;
+    if (!from) return NULL;
+    for (i = 0; i < 128; i++) {
+        if (i < 5) snprintf(names[i], sizeof names[i], "%s", first[i]);
+        else if (i < 31) snprintf(names[i], sizeof names[i], "\xe2\x96\x81%c", 'a' + i - 5);
+        else if (i < 33) snprintf(names[i], sizeof names[i], "\xe2\x96\x81%s", i == 31 ? "yes" : "no");
+        else snprintf(names[i], sizeof names[i], "<%d>", i);
+        tokens[i] = names[i];
+        types[i] = i < 5 ? 3 : 1; /* control, normal */
+    }
+    gw_init(&w);
+    gw_str(&w, "tokenizer.ggml.model", "bert");
+    gw_strs(&w, "tokenizer.ggml.tokens", tokens, 128);
+    gw_ints(&w, "tokenizer.ggml.token_type", GW_I32, types, 128);
+    gw_int(&w, "tokenizer.ggml.bos_token_id", GW_U32, 2);
+    gw_int(&w, "tokenizer.ggml.seperator_token_id", GW_U32, 3);
+    gw_int(&w, "tokenizer.ggml.unknown_token_id", GW_U32, 1);
+    gw_int(&w, "tokenizer.ggml.padding_token_id", GW_U32, 0);
+    *data = keys_file(from, n, &w, "tokenizer.ggml.model", &size);
+    free(from);
+    p.exact = 1;
+    if (!*data || infer_model_open_memory(&m, *data, size, &p, &e)) check_note(__FILE__, __LINE__, *data ? e.message : "no file");
+    return m;
+}
+
+/* What the classifier says of ids whose kind is 1 from `second` on: the score of label k. */
+static float embed_score(infer_context *c, const infer_token *ids, int32_t n, int32_t second, int k) {
+    infer_session_params p;
+    infer_session *s = NULL;
+    infer_step st;
+    infer_error e;
+    float out[3] = {0}, *scratch = (float *)calloc(infer__pool_scratch(c->model), sizeof *scratch);
+    memset(&p, 0, sizeof p);
+    memset(&st, 0, sizeof st);
+    CHECK(infer_session_create_in(&s, c, &p, &e) == INFER_OK);
+    s->type_from = second;
+    st.session = s;
+    st.tokens = ids;
+    st.n = n;
+    st.outputs = INFER_OUT_HIDDEN;
+    CHECK(infer_eval(c, &st, 1, &e) == INFER_OK);
+    CHECK(infer__pool_text(c->model, INFER_POOL_RANK, s->hidden, n, out, scratch, &e) == INFER_OK);
+    infer_session_destroy(s);
+    free(scratch);
+    return out[k];
+}
+
+/* Pairs as BERT's models know them; a prefix is part of the text; of long pairs the document is cut. */
+static void test_embed_rerank(void) {
+    char *data = NULL;
+    infer_model *m = embed_words("bert-rank2", &data);
+    infer_context *c = m ? embed_context(m, 1, 0, 0) : NULL;
+    static const infer_token pair[] = {2, 5, 6, 3, 7, 3}, other[] = {2, 5, 6, 3, 8, 9, 3};
+    static const char *const documents[] = {"c", "d e", "c d"};
+    static const size_t lengths[] = {1, 3, 1};
+    infer_token many[128];
+    const char *one[1];
+    static char text[1000];
+    infer_embed_params p;
+    infer_error e;
+    float scores[3], v[64], w[64];
+    int i;
+    if (!m) SKIP("needs the file");
+    memset(&p, 0, sizeof p);
+    p.lengths = lengths;
+    CHECK(infer_rerank(c, "a b", documents, 3, &p, scores, &e) == INFER_OK);
+    CHECK(scores[0] == embed_score(c, pair, 6, 4, 1) && scores[1] == embed_score(c, other, 7, 4, 1)); /* label 1 is "yes" */
+    CHECK(scores[0] == scores[2] && scores[0] != embed_score(c, pair, 6, 0, 1)); /* kinds of tokens count */
+    memset(&p, 0, sizeof p);
+    for (i = 0; i < 300; i++) memcpy(text + 2 * i, "c ", 2);
+    one[0] = text;
+    CHECK(infer_rerank(c, "a b", one, 1, NULL, scores, &e) == INFER_CONTEXT_FULL);
+    CHECK_HAS(e.message, "text 0 has 305 tokens");
+    p.long_texts = INFER_LONG_CUT;
+    CHECK(infer_rerank(c, "a b", one, 1, &p, scores, &e) == INFER_OK);
+    for (i = 0; i < 128; i++) many[i] = i < 4 ? pair[i] : i < 127 ? 7 : 3;
+    CHECK(scores[0] == embed_score(c, many, 128, 4, 1));
+    memset(&p, 0, sizeof p);
+    p.pooling = INFER_POOL_MEAN;
+    one[0] = "a b c";
+    CHECK(infer_embed(c, one, 1, &p, v, &e) == INFER_OK);
+    one[0] = "c";
+    p.prefix = "a b ";
+    CHECK(infer_embed(c, one, 1, &p, w, &e) == INFER_OK && memcmp(v, w, sizeof v) == 0);
+    p.prefix = "b a ";
+    CHECK(infer_embed(c, one, 1, &p, w, &e) == INFER_OK && memcmp(v, w, sizeof v) != 0);
+    CHECK(infer_context_destroy(c) == INFER_OK && infer_model_close(m) == INFER_OK);
+    free(data);
+}
+
+/* A model with logits: "yes" against "no", after a prompt whose own text may have marks, the others' not. */
+static void test_embed_rerank_prompt(void) {
+    char *data = NULL;
+    infer_model *m = embed_words("llama-plain-dense", &data);
+    infer_context *c = m ? embed_context(m, 1, 0, 0) : NULL;
+    static const infer_token ids[] = {2, 10, 5, 6, 11, 7, 3};
+    static const char *const documents[] = {"c", "[SEP]"};
+    infer_session_params sp;
+    infer_session *s = NULL;
+    infer_embed_params p;
+    infer_error e;
+    float scores[2], *x;
+    double want;
+    if (!m) SKIP("needs the file");
+    memset(&p, 0, sizeof p);
+    memset(&sp, 0, sizeof sp);
+    CHECK(infer_rerank(c, "a b", documents, 1, NULL, scores, &e) == INFER_ERR_UNSUPPORTED); /* no prompt */
+    p.pair = "[CLS] f {query} g {document} [SEP]";
+    CHECK(infer_rerank(c, "a b", documents, 2, &p, scores, &e) == INFER_OK);
+    CHECK(infer_session_create_in(&s, c, &sp, &e) == INFER_OK && infer_session_eval(s, ids, 7) == INFER_OK);
+    x = infer_session_logits(s, -1);
+    want = 1 / (1 + exp((double)x[32] - x[31]));
+    CHECK(fabs(scores[0] - want) < 1e-6 && scores[0] > 0 && scores[0] < 1);
+    CHECK(scores[1] != scores[0]);
+    infer_session_destroy(s);
+    CHECK(infer_context_destroy(c) == INFER_OK && infer_model_close(m) == INFER_OK);
+    free(data);
+}
+
 /* ---- encoder and decoder ------------------------------------------------------------------------------------------ */
 
 /* A session keeps its source: rewound, forked, saved; without one nothing is decoded. */
@@ -406,5 +542,7 @@ static void suite_embed(void) {
     RUN(test_embed_forms);
     RUN(test_embed_errors);
     RUN(test_embed_memory);
+    RUN(test_embed_rerank);
+    RUN(test_embed_rerank_prompt);
     RUN(test_embed_source);
 }

@@ -135,7 +135,6 @@ static infer_result infer__embed_flush(infer__embedding *e, infer_error *err) {
         e->steps[i].n = e->windows[i].n;
         e->steps[i].outputs = e->yes >= 0 ? INFER_OUT_LAST : INFER_OUT_HIDDEN;
         e->sessions[i]->type_from = e->windows[i].type_from;
-        e->sessions[i]->all_wanted = 1;
     }
     r = infer__eval_steps(e->c, e->steps, e->n_windows, err);
     for (i = 0; i < e->n_windows && !r; i++) r = infer__embed_window(e, &e->windows[i], e->sessions[i], err);
@@ -406,8 +405,12 @@ static infer_result infer__embed_run(infer__embedding *e, infer_error *err) {
     return r;
 }
 
+static int32_t infer__embed_pooling(const infer_model *m, const infer_embed_params *p) {
+    return p->pooling != INFER_POOL_DEFAULT ? (int32_t)p->pooling : infer__pool_default(m);
+}
+
 static int32_t infer__embed_wide(const infer_model *m, const infer_embed_params *p) {
-    const int32_t pooling = p->pooling != INFER_POOL_DEFAULT ? (int32_t)p->pooling : infer__pool_default(m);
+    const int32_t pooling = infer__embed_pooling(m, p);
     const int32_t full = pooling == INFER_POOL_RANK   ? m->hp.n_labels
                          : pooling == INFER_POOL_NONE ? m->hp.n_embd
                                                       : m->hp.n_out;
@@ -431,7 +434,7 @@ static infer_result infer__embed_check(infer__embedding *e, const char *call, in
         return infer__error(err, INFER_ERR_ARGUMENT,
                             "%s: params: pooling %d, normalize %d, dimensions %d or long_texts %d is unknown", call,
                             (int)p->pooling, (int)p->normalize, (int)p->dimensions, (int)p->long_texts);
-    e->pooling = p->pooling != INFER_POOL_DEFAULT ? (int32_t)p->pooling : infer__pool_default(m);
+    e->pooling = infer__embed_pooling(m, p);
     e->width = e->yes >= 0 ? 1 : infer__embed_wide(m, p);
     if (e->pooling == INFER_POOL_RANK && m->hp.n_labels == 0 && e->yes < 0)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "%s: the model has no classifier (cls.output.weight)", call);

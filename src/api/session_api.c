@@ -259,11 +259,12 @@ INFER_API infer_result infer_session_top(infer_session *session, int32_t row, in
 /* Pooled as the model says; no pooling is what it would be without the key. A vector gets length 1. */
 static infer_result infer__session_vector(infer_session *s, float *out, infer_error *err) {
     const infer_model *m = s->context->model;
-    const int32_t said = infer__pool_default(m), none = m->hp.encoder ? INFER_POOL_MEAN : INFER_POOL_LAST;
+    const int32_t said = infer__pool_default(m);
     float *scratch = (float *)infer__calloc(&s->context->model->mem, infer__pool_scratch(m), sizeof *scratch);
     infer_result r;
     if (!scratch) return infer__error(err, INFER_ERR_MEMORY, "no memory for a vector");
-    r = infer__pool_text(m, said == INFER_POOL_NONE ? none : said, s->hidden, s->out_n, out, scratch, err);
+    r = infer__pool_text(m, said == INFER_POOL_NONE ? infer__pool_usual(m) : said, s->hidden, s->out_n, out, scratch,
+                         err);
     infer__free(&s->context->model->mem, scratch);
     if (!r && said != INFER_POOL_RANK) infer__pool_scale(out, m->hp.n_out, 2);
     return r;

@@ -477,8 +477,7 @@ struct infer__layer {
     int32_t n_head, n_head_kv, dim_k, dim_v, n_ff;
     int32_t window; /* 0 = sees everything */
     int32_t chunk;  /* of that many positions: sees those of its own chunk; 0 = the window slides */
-    int32_t not_causal; /* 1 = tokens of an eval see each other */
-    int32_t around;     /* 1 = and a window lies around them */
+    int32_t not_causal; /* 1 = tokens of an eval see each other; a window lies around them */
     int32_t kv_from;    /* 1 + the layer whose keys and values it reads; 0 = its own */
     int32_t kv_read;    /* 1 = other layers read its own */
     int32_t v_norm_bare; /* 1 = V has a norm without weights */
@@ -965,6 +964,8 @@ static void infer__pool_scale(float *x, int32_t n, int32_t norm);
 static uint64_t infer__pool_scratch(const infer_model *m);
 /* What the file's pooling comes to, where the caller names none. */
 static int32_t infer__pool_default(const infer_model *m);
+/* And where the file names none, either. */
+static int32_t infer__pool_usual(const infer_model *m);
 /* Indices of a row of the pass into a table: n-grams, or its kind of token. */
 static int32_t infer__looks(const infer_model *m);
 static void infer__pool_describe(infer__text_out *o, const infer_model *m);

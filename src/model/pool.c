@@ -83,9 +83,12 @@ static infer_result infer__pool_check(infer_model *m, infer_error *err) {
     return r ? r : infer__pool_keys(m, err);
 }
 
-static int32_t infer__pool_default(const infer_model *m) {
-    if (m->hp.pooling != INFER_POOL_DEFAULT) return m->hp.pooling;
+static int32_t infer__pool_usual(const infer_model *m) {
     return m->hp.encoder || m->hp.n_enc ? INFER_POOL_MEAN : INFER_POOL_LAST;
+}
+
+static int32_t infer__pool_default(const infer_model *m) {
+    return m->hp.pooling != INFER_POOL_DEFAULT ? m->hp.pooling : infer__pool_usual(m);
 }
 
 /* ---- a text ------------------------------------------------------------------------------------------------------ */

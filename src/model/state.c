@@ -431,6 +431,7 @@ static infer_result infer__session_load(infer_session *session, infer_read_fn re
     if (!r && w[12])
         r = infer__source_set(session, (const infer_token *)(const void *)data + w[7], (int32_t)w[12],
                               &session->error);
+    else if (!r && session->source) r = infer__session_cut(session->source, 0);
     if (!r) r = infer__state_apply(session, w, data, data + size);
     infer__free(c->ctx.mem, data);
     return r;

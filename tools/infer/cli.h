@@ -187,6 +187,12 @@ typedef struct cli_texts {
     size_t *n_ids;
     char *data;
 } cli_texts;
+/* Rows of a command's options that fill one. */
+#define CLI_TEXTS_OPTIONS(from) \
+    {"--texts", OPT_STRING, &(from).texts, "FILE", "a text a line; - is stdin", 0, 0}, \
+    {"--separator", OPT_STRING, &(from).separator, "BYTE", "what ends a text instead of a newline, like 0x1e", 0, 0}, \
+    {"-p", OPT_STRING, &(from).text, "TEXT", "one text", 0, 0}
+#define CLI_IDS_OPTION(from) {"--ids", OPT_STRING, &(from).ids, "FILE", "a line of ids for each text instead", 0, 0}
 /* CLI_DONE, or the exit status after saying why. To be given to cli_texts_free in any case. */
 int cli_texts_read(const char *command, const cli_texts_from *from, cli_texts *out);
 void cli_texts_free(cli_texts *texts);

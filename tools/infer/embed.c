@@ -13,6 +13,7 @@ typedef struct embedder {
     int32_t *texts;  /* and which texts they are of */
     size_t n, cap;
     int32_t width;
+    int tokens;      /* a text has a vector for each token */
     int failed;
 } embedder;
 
@@ -32,14 +33,14 @@ static void print_text(const embedder *e, int32_t text, const float *v, int32_t 
     int32_t i;
     if (e->form == AS_JSON) printf(text ? ",\n  " : "[\n  ");
     if (e->form == AS_JSON || e->form == AS_JSONL)
-        printf("{\"index\": %ld, \"%s\": %s", (long)text, rows == 1 ? "embedding" : "embeddings", rows == 1 ? "" : "[");
+        printf("{\"index\": %ld, \"%s\": %s", (long)text, e->tokens ? "embeddings" : "embedding", e->tokens ? "[" : "");
     for (i = 0; i < rows; i++) {
         if (e->form == AS_CSV) printf("%ld,", (long)text);
         if (i && (e->form == AS_JSON || e->form == AS_JSONL)) printf(", ");
         print_row(e, v + (size_t)i * (size_t)width, width);
         if (e->form == AS_TEXT || e->form == AS_CSV) putchar('\n');
     }
-    if (e->form == AS_JSON || e->form == AS_JSONL) printf(rows == 1 ? "}" : "]}");
+    if (e->form == AS_JSON || e->form == AS_JSONL) printf(e->tokens ? "]}" : "}");
     if (e->form == AS_JSONL) putchar('\n');
 }
 
@@ -68,10 +69,12 @@ static int each(void *user, int32_t text, const float *v, int32_t rows, int32_t 
     return 0;
 }
 
-static int embed(embedder *e, infer_context *context, const cli_texts *t, infer_embed_params *p, const char *out) {
+static int embed(embedder *e, infer_model *model, infer_context *context, const cli_texts *t, infer_embed_params *p, const char *out) {
+    infer_model_info info;
     infer_error err;
     int32_t head[2];
-    int ok;
+    int ok = infer_model_get_info(model, &info) == INFER_OK;
+    e->tokens = p->pooling == INFER_POOL_NONE || (p->pooling == INFER_POOL_DEFAULT && ok && info.pooling == INFER_POOL_NONE);
     if (out && (e->file = cli_create("embed", out)) == NULL) return 0;
     p->each = each;
     p->user = e;
@@ -99,10 +102,8 @@ int cmd_embed(int argc, char **argv) {
     cli_texts_from from;
     infer_embed_params p;
     const cli_option options[] = {
-        {"--texts", OPT_STRING, &from.texts, "FILE", "a text a line; - is stdin", 0, 0},
-        {"--separator", OPT_STRING, &from.separator, "BYTE", "what ends a text instead of a newline, like 0x1e", 0, 0},
-        {"--ids", OPT_STRING, &from.ids, "FILE", "a line of ids for each text instead", 0, 0},
-        {"-p", OPT_STRING, &from.text, "TEXT", "one text", 0, 0},
+        CLI_TEXTS_OPTIONS(from),
+        CLI_IDS_OPTION(from),
         {"--prefix", OPT_STRING, &p.prefix, "TEXT", "before every text, like \"query: \"", 0, 0},
         {"--pooling", OPT_CHOICE, &pooling, "none|mean|first|last|rank", "how tokens become a vector (default: as the model says)", 0, 0},
         {"--normalize", OPT_INT, &normalize, "N", "2: length 1, 1: absolute values add up to 1, 0: as they are (2)", 0, 2},
@@ -140,7 +141,7 @@ int cmd_embed(int argc, char **argv) {
     cli_texts_params(&texts, &p);
     if (status == CLI_DONE) {
         model = cli_open("embed", args[0], &common, 0);
-        ok = model && cli_embed_context("embed", model, &common, &context) && embed(&e, context, &texts, &p, out);
+        ok = model && cli_embed_context("embed", model, &common, &context) && embed(&e, model, context, &texts, &p, out);
         infer_context_destroy(context);
         infer_model_close(model);
         status = ok ? CLI_DONE : CLI_FAILED;

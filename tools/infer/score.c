@@ -14,10 +14,10 @@ typedef struct scorer {
     float *scores;
 } scorer;
 
-static int scorer_open(scorer *s, const char *command, const char *path, const cli_texts_from *from, int status) {
+static int scorer_open(scorer *s, const char *command, const char *path, const cli_texts_from *from) {
     infer_model_info info;
     size_t each = 1;
-    if (status == CLI_DONE) status = cli_texts_read(command, from, &s->texts);
+    const int status = cli_texts_read(command, from, &s->texts);
     if (status != CLI_DONE) return status;
     cli_texts_params(&s->texts, &s->p);
     s->model = cli_open(command, path, &s->common, 0);
@@ -79,9 +79,7 @@ int cmd_rerank(int argc, char **argv) {
     scorer s;
     const cli_option options[] = {
         {"--query", OPT_STRING, &query, "TEXT", "what the texts are to answer", 0, 0},
-        {"--texts", OPT_STRING, &from.texts, "FILE", "a text a line; - is stdin", 0, 0},
-        {"--separator", OPT_STRING, &from.separator, "BYTE", "what ends a text instead of a newline, like 0x1e", 0, 0},
-        {"-p", OPT_STRING, &from.text, "TEXT", "one text", 0, 0},
+        CLI_TEXTS_OPTIONS(from),
         {"--instruction", OPT_STRING, &s.p.prefix, "TEXT", "what the model is to judge by, for models that take one", 0, 0},
         {"--prompt", OPT_STRING, &s.p.pair, "TEXT", "a prompt with {query} and {document}, in place of the file's", 0, 0},
         {"--long", OPT_CHOICE, &longer, "error|cut", "what becomes of texts that are too long (error)", 0, 0},
@@ -100,7 +98,7 @@ int cmd_rerank(int argc, char **argv) {
     if (!cli_parse(&spec, argc, argv, &s.common, args, &status)) return status;
     if (query == NULL) return cli_usage_error("rerank", "--query TEXT is missing");
     s.p.long_texts = (int32_t)longer;
-    status = scorer_open(&s, "rerank", args[0], &from, CLI_DONE);
+    status = scorer_open(&s, "rerank", args[0], &from);
     if (status != CLI_DONE) return scorer_close(&s, status);
     if (infer_rerank(s.context, query, s.texts.texts, (int32_t)s.texts.n, &s.p, s.scores, &err) != INFER_OK)
         return scorer_close(&s, cli_fail("rerank", "%s", err.message));
@@ -155,10 +153,8 @@ int cmd_classify(int argc, char **argv) {
     infer_error err;
     scorer s;
     const cli_option options[] = {
-        {"--texts", OPT_STRING, &from.texts, "FILE", "a text a line; - is stdin", 0, 0},
-        {"--separator", OPT_STRING, &from.separator, "BYTE", "what ends a text instead of a newline, like 0x1e", 0, 0},
-        {"--ids", OPT_STRING, &from.ids, "FILE", "a line of ids for each text instead", 0, 0},
-        {"-p", OPT_STRING, &from.text, "TEXT", "one text", 0, 0},
+        CLI_TEXTS_OPTIONS(from),
+        CLI_IDS_OPTION(from),
         {"--prefix", OPT_STRING, &s.p.prefix, "TEXT", "before every text", 0, 0},
         {"--long", OPT_CHOICE, &longer, "error|cut", "what becomes of texts that are too long (error)", 0, 0},
     };
@@ -175,7 +171,7 @@ int cmd_classify(int argc, char **argv) {
     memset(&s, 0, sizeof s);
     if (!cli_parse(&spec, argc, argv, &s.common, args, &status)) return status;
     s.p.long_texts = (int32_t)longer;
-    status = scorer_open(&s, "classify", args[0], &from, CLI_DONE);
+    status = scorer_open(&s, "classify", args[0], &from);
     if (status != CLI_DONE) return scorer_close(&s, status);
     if (infer_classify(s.context, s.texts.ids ? NULL : s.texts.texts, (int32_t)s.texts.n, &s.p, s.scores, &err) != INFER_OK ||
         infer_model_get_info(s.model, &info) != INFER_OK)

@@ -78,7 +78,7 @@ typedef struct infer__attention_block {
     int32_t first, last;                                /* of all rows */
     const int32_t *list;                                /* NULL, or the positions that lo and hi count */
     float slope[INFER__ATT_PAIRS];                      /* of each head */
-    const float *bias[INFER__ATT_PAIRS];                /* the same; not used without any */
+    const float *bias[INFER__ATT_PAIRS];                /* the same; NULL = none */
     infer__softmax part[INFER__ATT_PAIRS], total[INFER__ATT_PAIRS];
     float *keys, *values, *q, *y, *sum, *scores; /* on scratch; y of the part, sum of the total */
 } infer__attention_block;
@@ -460,7 +460,7 @@ static void infer__attention_task(void *arg, int task, int worker) {
     b.scores = scratch + job->plan.scores;
     for (h = 0; h < b.n_heads; h++) {
         b.slope[h] = infer__alibi_slope(a->max_bias, a->n_head, b.head + h);
-        if (a->bias) b.bias[h] = (const float *)a->bias->data + (int64_t)(b.head + h) * a->bias->cols;
+        b.bias[h] = a->bias ? (const float *)a->bias->data + (int64_t)(b.head + h) * a->bias->cols : NULL;
     }
     for (r = from; r < end; r = b.row + b.n_rows) { /* a block of one sequence at a time */
         b.row = r;

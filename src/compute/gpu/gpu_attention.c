@@ -218,7 +218,7 @@ static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args
 
 /* What kernels on tensor cores do not know: they take the last position that a row sees for its own. */
 static int infer__gpu_attention_near(const infer__attention_args *a) {
-    return a->bias || a->source || (a->around && (a->window > 0 || a->max_bias > 0));
+    return a->bias || a->source || (a->around && (a->window > 0 || a->max_bias > 0 || a->temp_scale != 0));
 }
 
 /* The kernel on tensor cores for heads of this size, -1 where the device or the op has none. It cuts floats in two

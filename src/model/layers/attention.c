@@ -90,8 +90,7 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
         l->rope_kind = INFER__ROPE_HALVES;
     l->window = infer__mix_attention_window(k, i);
     if (a->chunk) l->chunk = l->window;
-    l->around = hp->encoder || i < hp->n_enc;
-    l->not_causal = hp->not_causal || l->around;
+    l->not_causal = hp->not_causal || i < hp->n_enc;
     if (l->window) {
         l->dim_k = infer__key_int(k, "attention.key_length_swa", 1, INFER__MAX_HEAD_DIM, l->dim_k, 0);
         l->dim_v = infer__key_int(k, "attention.value_length_swa", 1, INFER__MAX_HEAD_DIM, l->dim_v, 0);
@@ -298,7 +297,7 @@ static infer_result infer__near_table(infer_model *m, infer__layer *l, infer_err
     for (h = 0; w->data && h < l->n_head; h++)
         for (i = 0; i < cols; i++)
             table[(int64_t)h * cols + i] =
-                all[(int64_t)infer__near_bucket(i - INFER__NEAR, m->hp.n_buckets, l->around) * l->n_head + h];
+                all[(int64_t)infer__near_bucket(i - INFER__NEAR, m->hp.n_buckets, l->not_causal) * l->n_head + h];
     w->data = w->data ? table : NULL;
     w->type = infer__quant_find(0, &removed); /* F32 */
     w->rows = l->n_head;
@@ -354,7 +353,7 @@ static void infer__attention_of(const infer__layer *l, infer__attention_args *a)
     a->dim_v = l->dim_v;
     a->window = l->window;
     a->chunk = l->chunk;
-    a->around = l->around;
+    a->around = l->not_causal;
     a->scale = l->attn_scale;
     a->softcap = l->attn_softcap;
     a->max_bias = l->max_bias;
@@ -578,12 +577,12 @@ static void infer__mix_attention_describe(infer__text_out *o, const infer_model 
     infer__text_add(o, "    a = softmax(q k * %g", l->attn_scale);
     if (l->attn_softcap > 0) infer__text_add(o, ", capped at %g", l->attn_softcap);
     if (w[INFER__W_ATTN_NEAR].type) infer__text_add(o, ", + a bias of each distance up to %d", (int)INFER__NEAR);
-    if (l->max_bias > 0) infer__text_add(o, ", + ALiBi %g%s", l->max_bias, l->around ? " on both sides" : "");
+    if (l->max_bias > 0) infer__text_add(o, ", + ALiBi %g%s", l->max_bias, l->not_causal ? " on both sides" : "");
     if (l->temp_scale != 0)
         infer__text_add(o, ", * (1 + %g ln(1 + floor((position + %g) / %g)))", l->temp_scale, l->temp_offset,
                         l->temp_floor);
     if (l->chunk) infer__text_add(o, ") v  # the positions of its own chunk of %d\n", (int)l->chunk);
-    else if (l->window && l->around)
+    else if (l->window && l->not_causal)
         infer__text_add(o, ") v  # %d positions on either side\n", (int)l->window / 2);
     else if (l->window) infer__text_add(o, ") v  # the last %d positions\n", (int)l->window);
     else infer__text_add(o, l->not_causal ? ") v  # of an eval also later positions\n" : ") v\n");

@@ -25,12 +25,8 @@ static void infer__cross_state(infer_model *m, infer__layer *l, infer__part *p) 
 }
 
 static void infer__cross_of(const infer__layer *l, infer__attention_args *a) {
-    memset(a, 0, sizeof *a);
-    a->n_head = l->n_head;
-    a->n_head_kv = l->n_head_kv;
-    a->dim_k = l->dim_k;
-    a->dim_v = l->dim_v;
-    a->scale = l->attn_scale;
+    infer__attention_of(l, a);
+    a->bias = NULL; /* of distances: there are none between two texts */
     a->source = 1;
     a->group = INFER__GROUP_WINDOW; /* where a pass has the source's pages */
 }
