@@ -2,8 +2,9 @@
  * CPU's exact results. Needs an OpenCL device (pocl-opencl-icd is one on any machine). */
 
 #define GPU_LIMIT 1e-6 /* NMSE against the CPU */
-/* With a cache of 4 bits a last digit may move a value to the next of its 16 steps. */
 static double gpu_limit = GPU_LIMIT;
+/* In a cache of whole numbers a last digit may move a value to the next of its steps: 256 of 8 bits, 16 of 4. */
+static double gpu_limit_of(int32_t kv) { return (kv == INFER_KV_Q4_0 ? 10 : kv == INFER_KV_Q8_0 ? 3 : 1) * GPU_LIMIT; }
 
 /* Of many models that differ in numbers only, sanitizers, which are slow, see every fourth or eighth; tests on infer.h, which
  * are the same as those on src/, every fourth. */
@@ -204,7 +205,7 @@ static void gpu_placements(const char *path, arch_ref *r) {
     for (kv = INFER_KV_Q4_0; kv >= INFER_KV_F32 && out; kv--) { /* F32 is what the caller compares with recorded logits */
         if ((kv > INFER_KV_F16 && kv != extra) || (brief && kv != INFER_KV_F32)) continue;
         arch_kv = kv;
-        gpu_limit = kv == INFER_KV_Q4_0 ? 10 * GPU_LIMIT : GPU_LIMIT;
+        gpu_limit = gpu_limit_of(kv);
         layers = gpu_want(path, r);
         for (i = 0; i < (brief || kv == INFER_KV_F16 ? 2 : kv == INFER_KV_F32 ? 3 : 1) && !check_bad; i++) {
             infer_model *m;
@@ -675,7 +676,7 @@ static void test_gpu_model_state_kv(void) {
     for (type = INFER_KV_F32; m[0] && m[1] && type <= INFER_KV_Q4_0; type++)
         for (from = 0; from < 2; from++) {
             check_detail = names[type - INFER_KV_F32];
-            gpu_limit = type == INFER_KV_Q4_0 ? 10 * GPU_LIMIT : GPU_LIMIT;
+            gpu_limit = gpu_limit_of(type);
             p.own.kv_type = type;
             for (i = 0; i < 3; i++) s[i] = NULL;
             for (i = 0; i < 3; i++) CHECK(infer_session_create(&s[i], m[i < 2 ? from : 1 - from], &p, &e) == INFER_OK);
