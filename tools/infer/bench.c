@@ -2,7 +2,8 @@
  *
  * Prompts and generation are measured apart, each from a session of -d tokens (0: empty), with fixed pseudo-random ids
  * (a model that repeats itself would hit the same experts and look faster). Medians of -r rounds; the first round of
- * all, which pays for page faults, is reported as first_token_s and counts for nothing else. */
+ * all, which pays for page faults, is reported as first_token_s and counts for nothing else. With --embed a prompt is
+ * many texts of that length, and what is measured is infer_embed. */
 #include "cli.h"
 
 #include <stdlib.h>
@@ -23,7 +24,11 @@ typedef struct bench {
     infer_model_info info;
     prompt prompts[MAX_PROMPTS];
     int32_t n_prompts, depth, fresh, rounds, threads, cells; /* depth: tokens before those measured; fresh: generated */
-    infer_token *ids;
+    int32_t texts; /* that are embedded together; 0 = no embedding */
+    infer_token *ids; /* of a prompt, or of all texts */
+    const infer_token **text_ids;
+    size_t *text_n;
+    float *vectors;
     double *fresh_s;
     double load_s, first_s, evaluated_s, wall_s; /* evaluated: all evals; wall: the measured rounds */
     double cpu_share;
@@ -97,9 +102,31 @@ static int choose(bench *b) {
     return 0;
 }
 
+/* As many vectors as there are texts, which begin at different places of the same ids. */
+static int run_texts(bench *b, const prompt *p, double *seconds) {
+    infer_embed_params params;
+    infer_error err;
+    const double start = platform_clock();
+    int32_t i;
+    memset(&params, 0, sizeof params);
+    if (b->info.pooling == INFER_POOL_NONE) params.pooling = INFER_POOL_MEAN;
+    for (i = 0; i < b->texts; i++) {
+        b->text_ids[i] = b->ids + i;
+        b->text_n[i] = (size_t)p->tokens;
+    }
+    params.ids = b->text_ids;
+    params.n_ids = b->text_n;
+    if (infer_embed(b->context, NULL, b->texts, &params, b->vectors, &err) != INFER_OK)
+        return cli_fail("bench", "%s", err.message) == CLI_DONE;
+    *seconds = platform_clock() - start;
+    b->evaluated_s += *seconds;
+    return 1;
+}
+
 /* Each starts from the first `depth` tokens, which are in the cache. */
 static int run_prompt(bench *b, const prompt *p, double *seconds) {
     double start;
+    if (b->texts) return run_texts(b, p, seconds);
     if (infer_session_rewind(b->session, b->depth) != INFER_OK) return 0;
     start = platform_clock();
     if (!eval(b, b->ids + b->depth, p->tokens)) return 0;
@@ -123,7 +150,15 @@ static int run_fresh(bench *b, double *seconds) {
 static int warm_up(bench *b) {
     double start = platform_clock(), seconds;
     int32_t k, first = b->n_prompts > 0 ? b->prompts[b->n_prompts - 1].tokens : 1;
-    int ok = eval(b, b->ids, first) && choose(b);
+    int ok = 1;
+    if (b->texts) {
+        for (k = 0; ok && k < b->n_prompts; k++) {
+            ok = run_texts(b, &b->prompts[k], &seconds);
+            if (k == 0) b->first_s = seconds;
+        }
+        return ok;
+    }
+    ok = eval(b, b->ids, first) && choose(b);
     b->first_s = platform_clock() - start;
     if (ok && b->depth > 0) ok = infer_session_rewind(b->session, 0) == INFER_OK && eval(b, b->ids, b->depth);
     for (k = 0; ok && k + 1 < b->n_prompts; k++) ok = run_prompt(b, &b->prompts[k], &seconds);
@@ -247,9 +282,9 @@ static void finish_prompts(bench *b) {
     int32_t k;
     for (k = 0; k < b->n_prompts; k++) {
         prompt *p = &b->prompts[k];
-        double seconds = median(p->seconds, b->rounds);
-        p->tps = rate(p->tokens, seconds);
-        p->gops = rate(2e-9 * (b->layer_macs * p->tokens + b->head_macs), seconds);
+        double seconds = median(p->seconds, b->rounds), tokens = (double)p->tokens * (b->texts ? b->texts : 1);
+        p->tps = rate(tokens, seconds);
+        p->gops = rate(2e-9 * (b->layer_macs * tokens + (b->texts ? 0 : b->head_macs)), seconds);
         p->share = rate(p->gops, b->peak * 1e-9);
     }
 }
@@ -275,8 +310,9 @@ static void print_json(const bench *b, const prompt *last, const char *path, con
            b->peak_name, last->share);
     for (k = 0; k < b->n_prompts; k++) {
         const prompt *p = &b->prompts[k];
-        printf("%s{\"tokens\": %ld, \"tps\": %.4f, \"gops\": %.3f, \"peak_share\": %.4f}", k ? ", " : "",
-               (long)p->tokens, p->tps, p->gops, p->share);
+        printf("%s{\"tokens\": %ld, \"tps\": %.4f, ", k ? ", " : "", (long)p->tokens, p->tps);
+        if (b->texts) printf("\"texts_per_s\": %.4f, ", p->tps / p->tokens);
+        printf("\"gops\": %.3f, \"peak_share\": %.4f}", p->gops, p->share);
     }
     printf("], \"load_s\": %.6f, \"first_token_s\": %.6f, \"peak_rss_bytes\": %.0f, \"cpu_share\": %.4f", b->load_s,
            b->first_s, (double)b->peak_rss, b->cpu_share);
@@ -298,8 +334,13 @@ static void print_text(const bench *b, const char *path, const char *backend, do
     if (b->depth > 0) printf("depth       everything behind %ld tokens\n", (long)b->depth);
     for (k = 0; k < b->n_prompts; k++) {
         const prompt *p = &b->prompts[k];
-        printf("prompt      %ld tokens at %.2f tokens/s (%.2f to %.2f)", (long)p->tokens, p->tps,
-               rate(p->tokens, p->seconds[b->rounds - 1]), rate(p->tokens, p->seconds[0]));
+        if (b->texts)
+            printf("embedding   %ld texts of %ld tokens at %.2f texts/s, %.2f tokens/s (%.2f to %.2f)", (long)b->texts,
+                   (long)p->tokens, p->tps / p->tokens, p->tps, rate((double)p->tokens * b->texts, p->seconds[b->rounds - 1]),
+                   rate((double)p->tokens * b->texts, p->seconds[0]));
+        else
+            printf("prompt      %ld tokens at %.2f tokens/s (%.2f to %.2f)", (long)p->tokens, p->tps,
+                   rate(p->tokens, p->seconds[b->rounds - 1]), rate(p->tokens, p->seconds[0]));
         if (b->peak > 0) printf(": %.0f G operations/s = %.0f %% of %s", p->gops, 100 * p->share, b->peak_name);
         printf("\n");
     }
@@ -342,16 +383,34 @@ static int32_t longest(const bench *b) {
     return n + b->depth;
 }
 
+/* A context as infer_embed likes it, with one session for what it counts. */
+static int prepare_texts(bench *b, infer_context_params *params, const cli_common *common) {
+    const int32_t width = infer_embed_width(b->model, NULL);
+    infer_session_params session;
+    infer_error err;
+    memset(&session, 0, sizeof session);
+    b->text_ids = cli_alloc("bench", (size_t)b->texts, sizeof *b->text_ids);
+    b->text_n = cli_alloc("bench", (size_t)b->texts, sizeof *b->text_n);
+    b->vectors = cli_alloc("bench", (size_t)b->texts * (size_t)width + 1, sizeof *b->vectors);
+    if (!b->text_ids || !b->text_n || !b->vectors) return 0;
+    params->cells = (int32_t)common->ctx;
+    if (infer_context_create(&b->context, b->model, params, &err) == INFER_OK &&
+        infer_session_create_in(&b->session, b->context, &session, &err) == INFER_OK)
+        return 1;
+    return cli_fail("bench", "%s", err.message) == CLI_DONE;
+}
+
 static int prepare(bench *b, const cli_common *common, int profile, double started) {
     infer_context_params params;
-    int32_t i, n = longest(b);
+    int32_t i, n = longest(b) + b->texts;
     uint32_t x = 12345;
+    int ok;
     if (infer_model_get_info(b->model, &b->info) != INFER_OK) return 0;
     if (!b->info.computes) {
         cli_fail("bench", "%s", infer_model_why_not(b->model));
         return 0;
     }
-    if (b->info.embedding_only) b->fresh = 0;
+    if (b->info.embedding_only || b->texts) b->fresh = 0;
     count_macs(b);
     cli_context_params(common, &params);
     b->threads = params.threads ? params.threads : platform_cores();
@@ -370,22 +429,24 @@ static int prepare(bench *b, const cli_common *common, int profile, double start
         b->ids[i] = (infer_token)((x >> 8) % (uint32_t)(b->info.vocab > 0 ? b->info.vocab : 1));
     }
     b->cells = (int32_t)(common->ctx ? common->ctx : common->needs);
-    if (!cli_session("bench", b->model, &params, b->cells, &b->context, &b->session)) return 0;
+    ok = b->texts ? prepare_texts(b, &params, common)
+                  : cli_session("bench", b->model, &params, b->cells, &b->context, &b->session);
+    if (!ok) return 0;
     b->load_s = platform_clock() - started;
     return 1;
 }
 
 /* "512" or "4,8,16" into b->prompts; 0 = none. Returns 0 after saying what is wrong. */
-static int parse_prompts(bench *b, const char *text) {
+static int parse_prompts(bench *b, const char *name, const char *text) {
     while (*text) {
         char *end;
         long n = strtol(text, &end, 10);
         if (end == text || n < 0 || n > 1 << 24 || (*end && (*end != ',' || end[1] == 0))) {
-            cli_usage_error("bench", "-p needs whole numbers with commas between, not '%s'", text);
+            cli_usage_error("bench", "%s needs whole numbers with commas between, not '%s'", name, text);
             return 0;
         }
         if (n > 0 && b->n_prompts == MAX_PROMPTS) {
-            cli_usage_error("bench", "-p takes %d lengths at most", MAX_PROMPTS);
+            cli_usage_error("bench", "%s takes %d lengths at most", name, MAX_PROMPTS);
             return 0;
         }
         if (n > 0) b->prompts[b->n_prompts++].tokens = (int32_t)n;
@@ -395,13 +456,15 @@ static int parse_prompts(bench *b, const char *text) {
 }
 
 int cmd_bench(int argc, char **argv) {
-    const char *args[1], *prompts = "512";
-    int64_t depth = 0, fresh = 128, rounds = 5;
+    const char *args[1], *prompts = "512", *lengths = NULL;
+    int64_t depth = 0, fresh = 128, rounds = 5, texts = 512;
     int profile = 0, status, ok, i;
     const cli_option options[] = {
         {"-p", OPT_STRING, &prompts, "N,N,...", "tokens of the prompt (default 512; 0 = none), or of several", 0, 0},
         {"-n", OPT_INT, &fresh, "N", "tokens to generate (default 128; 0 = none)", 0, 1 << 24},
         {"-d", OPT_INT, &depth, "N", "put N tokens before both (default 0)", 0, 1 << 24},
+        {"--embed", OPT_STRING, &lengths, "N,N,...", "vectors of texts of so many tokens instead, packed as infer_embed does", 0, 0},
+        {"--texts", OPT_INT, &texts, "N", "texts of each length of --embed (default 512)", 1, 1 << 20},
         {"-r", OPT_INT, &rounds, "N", "rounds, of which the median counts (default 5)", 1, 10000},
         {"--profile", OPT_FLAG, &profile, NULL, "a table per operation; measuring costs a few percent", 0, 0},
     };
@@ -419,7 +482,8 @@ int cmd_bench(int argc, char **argv) {
         "                  attention is not counted\n"
         "  prompt_peak     the peak that applies: f32 for F32, F16 and --exact, bf16 for BF16 if the CPU has it, else\n"
         "                  int8. prompt_peak_share: prompt_gops / that peak\n"
-        "  prompts         every length of -p; prompt_tokens and prompt_tps are the last one's\n"
+        "  prompts         every length of -p or --embed; prompt_tokens and prompt_tps are the last one's. Embeddings\n"
+        "                  have texts_per_s too\n"
         "  load_s          opening the file and making the context\n"
         "  first_token_s   the first prompt and its next token, nothing warm\n"
         "  peak_rss_bytes  memory of the process, mapped weights included, bandwidth measurement excluded\n"
@@ -428,7 +492,7 @@ int cmd_bench(int argc, char **argv) {
         "                  CPU time of the process / (wall time x threads), which counts idle threads as well\n\n"
         "With --json, --profile adds a key \"profile\".\n",
         options,
-        5,
+        sizeof options / sizeof options[0],
         TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_JSON,
         1,
         1};
@@ -438,8 +502,11 @@ int cmd_bench(int argc, char **argv) {
     double started;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
     memset(&b, 0, sizeof b);
-    if (!parse_prompts(&b, prompts)) return CLI_USAGE;
-    if (b.n_prompts == 0 && fresh == 0) return cli_usage_error("bench", "-p 0 -n 0 leaves nothing to measure");
+    if (!parse_prompts(&b, lengths ? "--embed" : "-p", lengths ? lengths : prompts)) return CLI_USAGE;
+    if (b.n_prompts == 0 && (fresh == 0 || lengths))
+        return cli_usage_error("bench", lengths ? "--embed 0 leaves nothing to measure" : "-p 0 -n 0 leaves nothing to measure");
+    if (lengths && depth) return cli_usage_error("bench", "--embed and -d exclude each other");
+    if (lengths) b.texts = (int32_t)texts;
     b.depth = (int32_t)depth;
     b.fresh = (int32_t)fresh;
     b.rounds = (int32_t)rounds;
@@ -462,6 +529,9 @@ int cmd_bench(int argc, char **argv) {
     infer_context_destroy(b.context);
     infer_model_close(b.model);
     free(b.ids);
+    free((void *)b.text_ids);
+    free(b.text_n);
+    free(b.vectors);
     free(b.fresh_s);
     for (i = 0; i < MAX_PROMPTS; i++) free(b.prompts[i].seconds);
     return ok ? CLI_DONE : CLI_FAILED;

@@ -7,8 +7,8 @@
 typedef struct job {
     infer_context *context;
     infer_session *session;
-    const infer_token *ids;
-    size_t n, step;
+    const infer_token *ids, *source; /* source: what an encoder reads first; NULL = nothing */
+    size_t n, n_source, step;
     int32_t width, outputs;
     FILE *file;
 } job;
@@ -17,6 +17,10 @@ typedef struct job {
 static int write_rows(const job *j) {
     size_t done, row;
     infer_error err;
+    if (j->source && infer_session_encode(j->session, j->source, (int32_t)j->n_source) != INFER_OK) {
+        cli_fail("logits", "%s", infer_session_error(j->session)->message);
+        return 0;
+    }
     for (done = 0; done < j->n; done += j->step) {
         infer_step step;
         infer_result r;
@@ -79,6 +83,7 @@ static int evaluate(job *j, infer_model *model, const cli_common *common, int64_
     j->step = batch ? (size_t)batch : j->n;
     cli_context_params(common, &params);
     if (batch && batch < 512) params.batch = (int32_t)batch;
+    if (params.batch < (int32_t)j->n_source) params.batch = (int32_t)j->n_source; /* which is read in one pass */
     if (!cli_session("logits", model, &params, cli_cells(common, model, j->n), &j->context, &j->session)) return 0;
     ok = write_file(j, out);
     infer_session_destroy(j->session);
@@ -86,12 +91,24 @@ static int evaluate(job *j, infer_model *model, const cli_common *common, int64_
     return ok;
 }
 
+/* The ids of a file: 0 after saying what is wrong. */
+static int read_ids(const char *path, infer_token **ids, size_t *n) {
+    size_t bytes;
+    char *data = cli_read_file("logits", path, &bytes);
+    int ok = data && cli_parse_ids("logits", path, data, bytes, ids, n);
+    free(data);
+    if (ok && *n == 0) ok = cli_fail("logits", "%s holds no ids", path) == CLI_DONE;
+    if (ok && *n > INT32_MAX) ok = cli_fail("logits", "%s holds too many ids", path) == CLI_DONE;
+    return ok;
+}
+
 int cmd_logits(int argc, char **argv) {
-    const char *ids_path = NULL, *out = NULL, *args[1];
+    const char *ids_path = NULL, *source_path = NULL, *out = NULL, *args[1];
     int embeddings = 0, status, ok;
     int64_t batch = 0;
     const cli_option options[] = {
         {"--ids", OPT_STRING, &ids_path, "FILE", "whitespace-separated ids; - is stdin", 0, 0},
+        {"--encoder-ids", OPT_STRING, &source_path, "FILE", "what an encoder-decoder model's encoder reads; --ids are its decoder's", 0, 0},
         {"--out", OPT_STRING, &out, "OUT", "where to write; - is stdout", 0, 0},
         {"--embeddings", OPT_FLAG, &embeddings, NULL, "write the final hidden states instead", 0, 0},
         {"--batch", OPT_INT, &batch, "N", "evaluate N ids a step (default: all at once)", 1, INT32_MAX},
@@ -101,33 +118,28 @@ int cmd_logits(int argc, char **argv) {
                            "Logits after every position. OUT is little-endian: int32 n, int32 width, n int32 ids,\n"
                            "n x width float32.\n",
                            options,
-                           4,
+                           sizeof options / sizeof options[0],
                            TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT,
                            1,
                            1};
     cli_common common;
     infer_model *model;
-    infer_token *ids = NULL;
-    char *data;
-    size_t n;
+    infer_token *ids = NULL, *source = NULL;
     job j;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
     if (ids_path == NULL || out == NULL) return cli_usage_error("logits", "--ids FILE and --out OUT are needed");
-    data = cli_read_file("logits", ids_path, &n);
-    if (data == NULL) return CLI_FAILED;
     memset(&j, 0, sizeof j);
     j.outputs = embeddings ? INFER_OUT_HIDDEN : INFER_OUT_ALL;
-    ok = cli_parse_ids("logits", ids_path, data, n, &ids, &j.n);
-    free(data);
-    if (ok && j.n == 0) ok = cli_fail("logits", "%s holds no ids", ids_path) == CLI_DONE;
-    if (ok && j.n > INT32_MAX) ok = cli_fail("logits", "%s holds too many ids", ids_path) == CLI_DONE;
+    ok = read_ids(ids_path, &ids, &j.n) && (source_path == NULL || read_ids(source_path, &source, &j.n_source));
     if (ok) {
         j.ids = ids;
+        j.source = source;
         if (j.n > 4096) common.needs = (int64_t)j.n; /* see cli_cells */
         model = cli_open("logits", args[0], &common, 0);
         ok = model != NULL && evaluate(&j, model, &common, batch, out);
         infer_model_close(model);
     }
     free(ids);
+    free(source);
     return ok ? CLI_DONE : CLI_FAILED;
 }

@@ -197,7 +197,8 @@ static void put_array(gguf_out *g, const synth_shape *s, const synth_key *k, con
 static void put_key(gguf_out *g, const synth_shape *s, const synth_key *k) {
     char name[96];
     if (k->when && synth_value(s, k->when, 0) == 0) return;
-    snprintf(name, sizeof name, "%s.%s", s->family->arch, k->key);
+    if (strncmp(k->key, "tokenizer.", 10) == 0) snprintf(name, sizeof name, "%s", k->key);
+    else snprintf(name, sizeof name, "%s.%s", s->family->arch, k->key);
     if (k->type == 's') gguf_string(g, name, k->value);
     else if (k->type == 'u') gguf_u32(g, name, (uint32_t)synth_value(s, k->value, 0));
     else if (k->type == 'f') gguf_f32(g, name, synth_value(s, k->value, 0));

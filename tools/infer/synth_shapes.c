@@ -115,6 +115,11 @@ static const synth_key GEMMA3N_KEYS[] = {HEADS,
                                          {'F', "activation_sparsity_scale", "1.6448536 * (l < 10)", NULL},
                                          {'f', "final_logit_softcapping", "30", NULL},
                                          KEYS_END};
+#define ENCODER_KEYS \
+    {'u', "attention.head_count", "heads", NULL}, {'f', "attention.layer_norm_epsilon", "eps", NULL}, \
+    {'b', "attention.causal", "0", NULL}, {'u', "pooling_type", "pooling", NULL}, {'u', "tokenizer.ggml.token_type_count", "2", NULL}
+static const synth_key BERT_KEYS[] = {ENCODER_KEYS, KEYS_END};
+static const synth_key NOMIC_BERT_KEYS[] = {ENCODER_KEYS, {'f', "rope.freq_base", "rope_base", NULL}, KEYS_END};
 
 /* ---- tensors ------------------------------------------------------------------------------------- */
 
@@ -192,6 +197,39 @@ static const synth_tensor GPT2_BACK[] = {{"output_norm.weight", SYNTH_NORM, {"wi
                                          {"output_norm.bias", SYNTH_BIAS, {"width"}, NULL},
                                          {"output.weight", SYNTH_MORE, {"width", "vocab"}, "tied = 0"},
                                          TENSORS_END};
+
+#define ENCODER_FRONT \
+    {"token_embd.weight", SYNTH_EMBED, {"width", "vocab"}, NULL}, {"token_types.weight", SYNTH_BIAS, {"width", "2"}, NULL}, \
+    {"token_embd_norm.weight", SYNTH_NORM, {"width"}, NULL}, {"token_embd_norm.bias", SYNTH_BIAS, {"width"}, NULL}
+static const synth_tensor BERT_FRONT[] = {ENCODER_FRONT,
+                                          {"position_embd.weight", SYNTH_BIAS, {"width", "context"}, NULL},
+                                          TENSORS_END};
+static const synth_tensor BERT[] = {{"attn_q.weight", SYNTH_MATRIX, {"width", "width"}, NULL},
+                                    {"attn_q.bias", SYNTH_BIAS, {"width"}, NULL},
+                                    {"attn_k.weight", SYNTH_MATRIX, {"width", "width"}, NULL},
+                                    {"attn_k.bias", SYNTH_BIAS, {"width"}, NULL},
+                                    {"attn_v.weight", SYNTH_MIXED, {"width", "width"}, NULL},
+                                    {"attn_v.bias", SYNTH_BIAS, {"width"}, NULL},
+                                    {"attn_output.weight", SYNTH_MATRIX, {"width", "width"}, NULL},
+                                    {"attn_output.bias", SYNTH_BIAS, {"width"}, NULL},
+                                    {"ffn_up.weight", SYNTH_MATRIX, {"width", "ffn"}, NULL},
+                                    {"ffn_up.bias", SYNTH_BIAS, {"ffn"}, NULL},
+                                    {"ffn_down.weight", SYNTH_MIXED, {"ffn", "width"}, NULL},
+                                    {"ffn_down.bias", SYNTH_BIAS, {"width"}, NULL},
+                                    TENSORS_END};
+static const synth_tensor NOMIC_FRONT[] = {ENCODER_FRONT, TENSORS_END};
+static const synth_tensor NOMIC[] = {{"attn_qkv.weight", SYNTH_MATRIX, {"width", "3 * width"}, NULL},
+                                     {"attn_output.weight", SYNTH_MATRIX, {"width", "width"}, NULL},
+                                     {"ffn_gate.weight", SYNTH_MATRIX, {"width", "ffn"}, NULL},
+                                     {"ffn_up.weight", SYNTH_MATRIX, {"width", "ffn"}, NULL},
+                                     {"ffn_down.weight", SYNTH_MIXED, {"ffn", "width"}, NULL},
+                                     TENSORS_END};
+static const synth_tensor NORMS_AFTER[] = {{"attn_output_norm.weight", SYNTH_NORM, {"width"}, NULL},
+                                           {"attn_output_norm.bias", SYNTH_BIAS, {"width"}, NULL},
+                                           {"layer_output_norm.weight", SYNTH_NORM, {"width"}, NULL},
+                                           {"layer_output_norm.bias", SYNTH_BIAS, {"width"}, NULL},
+                                           TENSORS_END};
+static const synth_tensor NOTHING[] = {TENSORS_END};
 
 static const synth_tensor LATENT[] = {{"attn_norm.weight", SYNTH_NORM, {"width"}, NULL},
                                       {"attn_q.weight", SYNTH_MATRIX, {"width", "heads * (head_dim + rope_dim)"}, NULL},
@@ -333,6 +371,8 @@ static const synth_family FAMILIES[] = {
     {"rwkv7", {GENERAL, RWKV7_KEYS}, RWKV_FRONT, {RWKV7}, GPT2_BACK},
     {"gemma3n", {GENERAL, GEMMA3N_KEYS}, GEMMA3N_FRONT,
      {ATTENTION, HEAD_NORMS, ATTENTION_OUT, AFTER_ATTENTION, FFN_NORM, FFN, AFTER_FFN, GEMMA3N}, BACK},
+    {"bert", {GENERAL, BERT_KEYS}, BERT_FRONT, {BERT, NORMS_AFTER}, NOTHING},
+    {"nomic-bert", {GENERAL, NOMIC_BERT_KEYS}, NOMIC_FRONT, {NOMIC, NORMS_AFTER}, NOTHING},
 };
 enum { N_FAMILIES = (int)(sizeof FAMILIES / sizeof FAMILIES[0]) };
 
@@ -390,6 +430,10 @@ static const struct {
     {"rwkv7-1.5b", "rwkv7",
      "layers=24,width=2048,heads=32,head_dim=64,ffn=8192,vocab=65536,context=1048576,decay_rank=96,rate_rank=96,value_rank=64,"
      "gate_rank=256"},
+    {"minilm-l6", "bert", "layers=6,width=384,heads=12,ffn=1536,vocab=30522,context=512,pooling=1,eps=1e-12"},
+    {"bge-base", "bert", "layers=12,width=768,heads=12,ffn=3072,vocab=30522,context=512,pooling=2,eps=1e-12"},
+    {"nomic-embed", "nomic-bert",
+     "layers=12,width=768,heads=12,ffn=3072,vocab=30522,context=2048,pooling=1,eps=1e-12,rope_base=1000"},
     {"gemma-3n-e2b", "gemma3n",
      "layers=30,width=2048,heads=8,kv_heads=2,head_dim=256,ffn=8192,vocab=262144,context=32768,layer_width=256,streams=4,tied=1,"
      "window=512,rope_base=1e6,eps=1e-6"},
