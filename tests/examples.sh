@@ -61,9 +61,20 @@ The dog|was a big, red ball. He liked to play with his ball. He liked to play" \
 same embed " 1.000  0.995  0.491  a red ball
  0.995  1.000  0.456  a blue ball
  0.491  0.456  1.000  It was raining" embed $model "a red ball" "a blue ball" "It was raining"
+notes=$dir/notes
+mkdir -p "$notes"
+printf 'a red ball' >"$notes/ball"
+printf 'It was raining' >"$notes/rain"
+same "search: an index" "2 of 2 files" search $model "$dir/notes.index" "$notes"
+same "search: a question" "0.995  ball
+0.456  rain" search $model "$dir/notes.index" -q "a blue ball"
+refuses "search: a folder without files" "no files" search $model "$dir/no.index" "$dir/no/such"
+refuses "search: no index" "cannot read" search $model "$dir/no.index" -q "a blue ball"
+refuses "rerank without a classifier" "no classifier" rerank $model "a" "b"
+refuses "classify without a classifier" "no classifier" classify $model "a"
 same json_output '{ "name": "It is a small boxpec", "age": 30, "likes": [ "cats" ] }' \
     json_output $model "Once upon a time"
-for e in hello custom_io custom_alloc cpp_host cancel two_sessions embed gpu json_output; do
+for e in hello custom_io custom_alloc cpp_host cancel two_sessions embed rerank classify search gpu json_output; do
     refuses "$e without arguments" usage $e
 done
 for e in hello custom_alloc cpp_host cancel gpu json_output; do
@@ -72,6 +83,9 @@ for e in hello custom_alloc cpp_host cancel gpu json_output; do
 done
 refuses "two_sessions without a model" no/such.gguf two_sessions no/such.gguf a b
 refuses "embed without a model" no/such.gguf embed no/such.gguf a
+refuses "rerank without a model" no/such.gguf rerank no/such.gguf a b
+refuses "classify without a model" no/such.gguf classify no/such.gguf a
+refuses "search without a model" no/such.gguf search no/such.gguf a b
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
