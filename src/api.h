@@ -15,8 +15,9 @@ infer.h - run GGUF language models from one C header
 11. Memory
 12. What is exact, what is reproducible
 13. GPUs
-14. Configuration macros
-15. When something is wrong
+14. Vectors and scores of texts
+15. Configuration macros
+16. When something is wrong
 
 1. In short
 -----------
@@ -304,7 +305,21 @@ tensor cores to half precision, which cannot represent weights beyond 65,504) un
 everywhere. The order of sums differs from the CPU's, and for one row from that for many, so the last bits differ
 between devices and with the batch.
 
-14. Configuration macros
+14. Vectors and scores of texts
+-------------------------------
+
+    float *v = malloc(n * (size_t)infer_embed_width(model, NULL) * sizeof *v);
+    if (infer_embed(context, texts, n, NULL, v, &err)) fail(err.message);
+
+One call takes any number of texts and packs them side by side into passes, so that the cost is the tokens, not the
+longest text. Vectors have length 1 unless params.normalize says otherwise: the dot product of two is their cosine. The
+file says how tokens become a vector (infer_model_info.pooling); what to write before a text ("query: ") is on the
+model's card and goes to params.prefix. An encoder reads a whole text in one pass, so a text may have as many tokens as
+the context's batch has rows (by default as many as its cells); params.long_texts says what becomes of longer ones.
+infer_rerank scores documents against a query, infer_classify gives the probabilities of labels. Decoders give vectors
+too: those made for it well, others poorly.
+
+15. Configuration macros
 ------------------------
 
 Define them before including infer.h in the file that holds the implementation.
@@ -324,7 +339,7 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_NO_CHAT             no templates and no conversations: their calls report that
     INFER_QUIET               no message when compiled without optimisation
 
-15. When something is wrong
+16. When something is wrong
 ---------------------------
 
 model_params.log receives messages (level 1 errors to 4 debug). infer_model_describe writes what a model's layers
