@@ -205,8 +205,8 @@ OCLGRIND = (("kernels", "gpu_ops", "attention,halves,ops_check"), ("the check of
 # Whole models on the doubles: one row per kind of machinery, what a model's life is made of, and wrong kernels, which are not taken.
 DOUBLE_MODELS = ("gpu_arch_llama-", "gpu_arch_gemma3-", "gpu_arch_gpt2-", "gpu_arch_qwen3moe-", "gpu_arch_qwen35-", "gpu_arch_mamba-",
                  "gpu_arch_falcon-h1-", "gpu_arch_plm-", "gpu_arch_gemma4-", "gpu_arch_kimi-linear-", "gpu_arch_rwkv7-", "gpu_arch_llama4-",
-                 "gpu_arch_deepseek4-", "gpu_arch_minimax-m3-", "gpu_arch_qwen4exp-", "gpu_arch_bert-", "gpu_arch_modern-bert-", "gpu_arch_t5-", "test_gpu_model", "test_gpu_record",
-                 "gpu_model_models/stories260K", "test_gpu_check", "test_gpu_verdict")
+                 "gpu_arch_deepseek4-", "gpu_arch_minimax-m3-", "gpu_arch_qwen4exp-", "gpu_arch_bert-", "gpu_arch_modern-bert-", "gpu_arch_t5-",
+                 "test_gpu_model", "test_gpu_record", "gpu_model_models/stories260K", "test_gpu_check", "test_gpu_verdict")
 
 
 def hip_double(t):

@@ -102,14 +102,19 @@ static int choose(bench *b) {
     return 0;
 }
 
+/* Pooled as the file says, but always one vector a text. */
+static void embed_params(const bench *b, infer_embed_params *out) {
+    memset(out, 0, sizeof *out);
+    if (b->info.pooling == INFER_POOL_NONE) out->pooling = INFER_POOL_MEAN;
+}
+
 /* As many vectors as there are texts, which begin at different places of the same ids. */
 static int run_texts(bench *b, const prompt *p, double *seconds) {
     infer_embed_params params;
     infer_error err;
     const double start = platform_clock();
     int32_t i;
-    memset(&params, 0, sizeof params);
-    if (b->info.pooling == INFER_POOL_NONE) params.pooling = INFER_POOL_MEAN;
+    embed_params(b, &params);
     for (i = 0; i < b->texts; i++) {
         b->text_ids[i] = b->ids + i;
         b->text_n[i] = (size_t)p->tokens;
@@ -385,10 +390,13 @@ static int32_t longest(const bench *b) {
 
 /* A context as infer_embed likes it, with one session for what it counts. */
 static int prepare_texts(bench *b, infer_context_params *params, const cli_common *common) {
-    const int32_t width = infer_embed_width(b->model, NULL);
     infer_session_params session;
+    infer_embed_params embed;
     infer_error err;
+    int32_t width;
     memset(&session, 0, sizeof session);
+    embed_params(b, &embed);
+    width = infer_embed_width(b->model, &embed);
     b->text_ids = cli_alloc("bench", (size_t)b->texts, sizeof *b->text_ids);
     b->text_n = cli_alloc("bench", (size_t)b->texts, sizeof *b->text_n);
     b->vectors = cli_alloc("bench", (size_t)b->texts * (size_t)width + 1, sizeof *b->vectors);
@@ -457,7 +465,7 @@ static int parse_prompts(bench *b, const char *name, const char *text) {
 
 int cmd_bench(int argc, char **argv) {
     const char *args[1], *prompts = "512", *lengths = NULL;
-    int64_t depth = 0, fresh = 128, rounds = 5, texts = 512;
+    int64_t depth = 0, fresh = 128, rounds = 5, texts = 0;
     int profile = 0, status, ok, i;
     const cli_option options[] = {
         {"-p", OPT_STRING, &prompts, "N,N,...", "tokens of the prompt (default 512; 0 = none), or of several", 0, 0},
@@ -506,7 +514,8 @@ int cmd_bench(int argc, char **argv) {
     if (b.n_prompts == 0 && (fresh == 0 || lengths))
         return cli_usage_error("bench", lengths ? "--embed 0 leaves nothing to measure" : "-p 0 -n 0 leaves nothing to measure");
     if (lengths && depth) return cli_usage_error("bench", "--embed and -d exclude each other");
-    if (lengths) b.texts = (int32_t)texts;
+    if (texts && !lengths) return cli_usage_error("bench", "--texts is for --embed");
+    if (lengths) b.texts = texts ? (int32_t)texts : 512;
     b.depth = (int32_t)depth;
     b.fresh = (int32_t)fresh;
     b.rounds = (int32_t)rounds;

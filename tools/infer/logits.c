@@ -69,6 +69,7 @@ static int write_file(job *j, const char *out) {
 static int evaluate(job *j, infer_model *model, const cli_common *common, int64_t batch, const char *out) {
     infer_context_params params;
     infer_model_info info;
+    const size_t most = j->n > j->n_source ? j->n : j->n_source;
     int ok;
     if (infer_model_get_info(model, &info) != INFER_OK) return 0;
     if (!info.computes) {
@@ -83,8 +84,8 @@ static int evaluate(job *j, infer_model *model, const cli_common *common, int64_
     j->step = batch ? (size_t)batch : j->n;
     cli_context_params(common, &params);
     if (batch && batch < 512) params.batch = (int32_t)batch;
-    if (params.batch < (int32_t)j->n_source) params.batch = (int32_t)j->n_source; /* which is read in one pass */
-    if (!cli_session("logits", model, &params, cli_cells(common, model, j->n), &j->context, &j->session)) return 0;
+    if (j->n_source > (params.batch ? (size_t)params.batch : 512)) params.batch = (int32_t)j->n_source; /* one pass reads it */
+    if (!cli_session("logits", model, &params, cli_cells(common, model, most), &j->context, &j->session)) return 0;
     ok = write_file(j, out);
     infer_session_destroy(j->session);
     infer_context_destroy(j->context);
@@ -134,7 +135,8 @@ int cmd_logits(int argc, char **argv) {
     if (ok) {
         j.ids = ids;
         j.source = source;
-        if (j.n > 4096) common.needs = (int64_t)j.n; /* see cli_cells */
+        common.needs = (int64_t)(j.n > j.n_source ? j.n : j.n_source);
+        if (common.needs <= 4096) common.needs = 0; /* see cli_cells */
         model = cli_open("logits", args[0], &common, 0);
         ok = model != NULL && evaluate(&j, model, &common, batch, out);
         infer_model_close(model);
