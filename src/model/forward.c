@@ -353,19 +353,30 @@ static void infer__head(infer_context *c, const infer__tensor *x) {
     infer__results_top(c, infer__logits(c, 0)); /* where they stay on the device */
 }
 
+/* Rows of `width` floats from row `first` of b on go to to[0 .. n - 1], NULL: nowhere. Rows that are neighbours there,
+ * too, are one copy: a device takes 10 us for each. */
+static void infer__fetch_rows(infer_context *c, const infer__buf *b, int32_t first, float *const *to, int32_t n,
+                              int32_t width) {
+    const uint64_t bytes = (uint64_t)width * sizeof(float);
+    int32_t i, k;
+    for (i = 0; i < n; i += k) {
+        for (k = 1; to[i] && i + k < n && to[i + k] == to[i] + (int64_t)k * width; k++) {}
+        if (to[i])
+            c->ctx.ops->download(&c->ctx, b, (uint64_t)(first + i) * bytes, to[i], (uint64_t)k * bytes);
+    }
+}
+
 /* What infer__head computed goes to where it is wanted; the other logits follow, head_rows rows at a time. */
 static void infer__fetch(infer_context *c) {
-    const infer__ops *ops = c->ctx.ops;
-    uint64_t hidden = (uint64_t)c->model->hp.n_embd * sizeof(float);
-    uint64_t vocab = (uint64_t)c->model->hp.n_vocab * sizeof(float);
-    int32_t n_out = c->ctx.pass.n_out, i, j, n;
-    for (i = 0; i < n_out; i++)
-        if (c->out_hidden[i]) ops->download(&c->ctx, &c->at->xn, (uint64_t)i * hidden, c->out_hidden[i], hidden);
+    int32_t n_out = c->ctx.pass.n_out, i, j, k, n;
+    infer__fetch_rows(c, &c->at->xn, 0, c->out_hidden, n_out, c->model->hp.n_embd);
     for (i = 0; i < n_out; i += n) {
         n = i ? infer__logits(c, i) : INFER__MIN(n_out, c->plan.head_rows);
-        for (j = 0; j < n && !c->direct.host; j++)
-            if (c->out_logits[i + j] && !c->out_top[i + j])
-                ops->download(&c->ctx, &c->at->work, (uint64_t)j * vocab, c->out_logits[i + j], vocab);
+        for (j = 0; j < n && !c->direct.host; j += k) { /* runs of which the device does not keep the logits */
+            for (k = 1; j + k < n && !c->out_top[i + j] == !c->out_top[i + j + k]; k++) {}
+            if (!c->out_top[i + j])
+                infer__fetch_rows(c, &c->at->work, j, c->out_logits + i + j, k, c->model->hp.n_vocab);
+        }
     }
     infer__results_fetch(c);
 }

@@ -159,16 +159,20 @@ static infer_result infer__pool_text(const infer_model *m, int32_t pooling, cons
     const int rank = pooling == INFER_POOL_RANK, dense = m->w[INFER__W_DENSE_2].type && !rank;
     float *x = rank || dense ? scratch : out, *y = scratch + most, *row = y + most;
     const int32_t width = m->hp.n_embd, how = rank ? m->hp.label_pooling : pooling;
-    int32_t i, r;
+    enum { COLUMNS = 64 }; /* that are summed side by side */
+    int32_t i, r, k;
     if (rank && m->hp.n_labels == 0)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "the model has no classifier (cls.output.weight)");
-    for (i = 0; i < width; i++) {
-        double sum = 0;
-        for (r = 0; r < n && how == INFER_POOL_MEAN; r++) sum += rows[(int64_t)r * width + i];
-        x[i] = how == INFER_POOL_MEAN    ? (float)(sum / n)
-               : how == INFER_POOL_FIRST ? rows[i]
-                                         : rows[(int64_t)(n - 1) * width + i];
-    }
+    if (how != INFER_POOL_MEAN)
+        memcpy(x, how == INFER_POOL_FIRST ? rows : rows + (int64_t)(n - 1) * width, (size_t)width * sizeof *x);
+    else
+        for (i = 0; i < width; i += COLUMNS) {
+            const int32_t here = INFER__MIN(COLUMNS, width - i);
+            double sum[COLUMNS] = { 0 };
+            for (r = 0; r < n; r++)
+                for (k = 0; k < here; k++) sum[k] += rows[(int64_t)r * width + i + k];
+            for (k = 0; k < here; k++) x[i + k] = (float)(sum[k] / n);
+        }
     if (rank) infer__pool_labels(m, x, out, y, row);
     if (!dense) return INFER_OK;
     if (m->w[INFER__W_DENSE_3].type) {
