@@ -209,9 +209,9 @@ typedef struct gpu_moe {
 
 /* How x of many rows is multiplied here: 0 as it is, 1 as halves, 2 as BF16. */
 static int gpu_moe_halves(const gpu_pair *p, const infer__quant *q, const gpu_moe *m) {
-    uint64_t rows = (uint64_t)(m->down ? m->n * m->used : m->n), line = infer__gpu_parts((uint64_t)m->cols, 64) * 128 + 4;
+    uint64_t rows = (uint64_t)(m->down ? m->n * m->used : m->n), line = infer__gpu_line_step(m->cols) * 2 + 4;
     if (m->n <= INFER__GPU_FEW || p->gpu.exact || rows * line > p->gpu.run->x8.bytes ||
-        !infer__gpu_find(p->gpu.run, INFER__MODULE_MMA, q->id))
+        (q->values == 1 && m->cols % 8 != 0) || !infer__gpu_find(p->gpu.run, INFER__MODULE_MMA, q->id))
         return 0;
     return q->id == INFER__GPU_BF16 ? 2 : 1;
 }
@@ -423,10 +423,10 @@ static void test_gpu_ops_moe_halves(void) {
     for (d = 0; d < gpu_devices(); d++) {
         gpu_moe_open_halves(&p, d);
         for (i = 0; (q = infer__quant_row(i)) != NULL; i++) {
-            int32_t cols = q->values == 1 ? 33 : q->values;
+            int32_t cols = q->values == 1 ? 40 : q->values;
             int halves = infer__gpu_find(p.gpu.run, INFER__MODULE_MMA, q->id) != NULL;
             const gpu_moe cases[] = {
-                {9, 7, 3, 5, cols, 0, GPU_MOE_SPREAD},        /* tiles of few pairs, fewer rows than a tile */
+                {9, 7, 3, 21, cols, 0, GPU_MOE_SPREAD},       /* tiles of few pairs, fewer rows than a tile */
                 {9, 64, 1, 130, 3 * cols, 1, GPU_MOE_SPREAD}, /* experts with one pair, experts with none */
                 {75, 3, 2, 257, cols, 0, GPU_MOE_SOME},       /* a tile of 64 pairs and one of 11, no pairs, tiles of rows */
                 {160, 3, 1, 128, 2 * cols, 1, GPU_MOE_LAST},  /* all pairs with one expert: tiles of 64, 64, 32 */
@@ -436,6 +436,10 @@ static void test_gpu_ops_moe_halves(void) {
             if (!infer__gpu_has_type(q) || !(halves || (q->id == 8 && !gpu_small()))) continue;
             for (k = 0; k < (gpu_small() ? 4 : (int32_t)INFER__COUNT(cases)); k++)
                 gpu_moe_case(&p, q, &cases[k], gpu_moe_launches(&cases[k]) + (uint64_t)halves);
+            if (q->id == 1) { /* F16 rows that do not begin at multiples of 16 bytes: x stays float */
+                const gpu_moe odd = {31, 5, 2, 70, 33, 0, GPU_MOE_ONE};
+                gpu_moe_case(&p, q, &odd, gpu_moe_launches(&odd));
+            }
         }
         if (!gpu_small()) { /* no room for x as halves: x stays float */
             const gpu_moe large = {160, 4, 4, 3, 2048, 1, GPU_MOE_SPREAD};

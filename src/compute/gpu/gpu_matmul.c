@@ -88,22 +88,19 @@ static void infer__gpu_norm_round(infer__ctx *c, const infer__norm_args *a, uint
 /* Values from row to row of x as halves: whole tiles. */
 static uint64_t infer__gpu_half_step(int32_t cols) { return infer__gpu_parts((uint64_t)cols, 64) * 64; }
 
-/* 1 when there is a program for this matrix, and room for x. */
-static int infer__gpu_has_mma(const infer__ctx *c, const infer__weight *w, int32_t rows) {
-    uint64_t bytes = (uint64_t)rows * (infer__gpu_half_step(w->cols) * 2 + sizeof(float));
-    if (bytes / sizeof(float) > UINT32_MAX) return 0; /* the kernels count words in 32 bits */
-    return !c->exact && bytes <= c->run->x8.bytes && infer__gpu_find(c->run, INFER__MODULE_MMA, w->type->id);
-}
-
 /* The same of lines: whole periods of kernels/special/cuda_weights.k. */
 static uint64_t infer__gpu_line_step(int32_t cols) { return infer__gpu_parts((uint64_t)cols, 256) * 256; }
 
-/* 1 when wgmma takes this matrix: its bytes come 16 at once, and those of single values must not be shifted. */
-static int infer__gpu_has_wgmma(const infer__ctx *c, const infer__weight *w, int32_t rows) {
+/* 1 when there is a program for this matrix, and room for x. Its bytes come 16 at once, and those of single values must
+ * not be shifted. */
+static int infer__gpu_has_mma(const infer__ctx *c, const infer__weight *w, int32_t rows) {
     uint64_t bytes = (uint64_t)rows * (infer__gpu_line_step(w->cols) * 2 + sizeof(float));
-    if (!infer__gpu_has_mma(c, w, rows) || !infer__gpu_find(c->run, INFER__MODULE_WGMMA, w->type->id)) return 0;
+    if (bytes / sizeof(float) > UINT32_MAX) return 0; /* the kernels count words in 32 bits */
     if (w->offset % 16 != 0 || (w->type->values == 1 && w->row_bytes % 16 != 0)) return 0;
-    return bytes <= c->run->x8.bytes && bytes / sizeof(float) <= UINT32_MAX;
+    return !c->exact && bytes <= c->run->x8.bytes && infer__gpu_find(c->run, INFER__MODULE_MMA, w->type->id);
+}
+static int infer__gpu_has_wgmma(const infer__ctx *c, const infer__weight *w, int32_t rows) {
+    return infer__gpu_has_mma(c, w, rows) && infer__gpu_find(c->run, INFER__MODULE_WGMMA, w->type->id);
 }
 
 enum { INFER__GPU_COUNTS = 1024 }; /* zeros behind lines and their factors, where there is room: a word for a tile */
@@ -316,7 +313,7 @@ static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const
 }
 
 /* The args of mma and wgmma. Returns the tiles of 128 rows of all matrices. */
-static uint64_t infer__gpu_mma_args(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, uint64_t step,
+static uint64_t infer__gpu_mma_args(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f,
                                     infer__gpu_call *call, struct infer__k_mma *m) {
     struct infer__k_mv k;
     uint64_t tiles;
@@ -326,9 +323,8 @@ static uint64_t infer__gpu_mma_args(infer__ctx *c, const infer__tensor *x, const
     tiles = infer__gpu_group_args(c, f, 128, call, &k);
     call->bufs[3] = c->run->x8.handle;
     memcpy(m, &k, offsetof(struct infer__k_mma, x_step)); /* they begin alike */
-    m->x_step = (uint32_t)step;
-    m->factors = (uint32_t)((uint64_t)x->rows * step / 2);
-    m->n = (uint32_t)x->rows;
+    m->x_step = m->n = (uint32_t)x->rows; /* lines from 64 columns to the next */
+    m->factors = (uint32_t)((uint64_t)x->rows * infer__gpu_line_step(x->cols) / 2);
     m->flags = k.flags;
     m->kind = k.kind;
     m->scale = k.scale;
@@ -340,7 +336,7 @@ static uint64_t infer__gpu_mma_args(infer__ctx *c, const infer__tensor *x, const
 static void infer__gpu_mma_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
     infer__gpu_call call;
     struct infer__k_mma m;
-    uint64_t tiles = infer__gpu_mma_args(c, x, f, infer__gpu_half_step(x->cols), &call, &m);
+    uint64_t tiles = infer__gpu_mma_args(c, x, f, &call, &m);
     int wide = tiles * infer__gpu_parts(m.n, 128) >= c->run->mma_wide;
     if (!infer__ok(c)) return;
     INFER__GPU_LAUNCH(c, wide ? INFER__K_MMA128 : INFER__K_MMA64, &call, tiles, infer__gpu_parts(m.n, wide ? 128 : 64), m);
@@ -359,9 +355,8 @@ static uint32_t infer__gpu_wgmma_parts(const infer__ctx *c, const infer__tensor 
 static void infer__gpu_wgmma_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
     infer__gpu_call call;
     struct infer__k_mma m;
-    uint64_t step = infer__gpu_line_step(x->cols), tiles = infer__gpu_mma_args(c, x, f, step, &call, &m), wide, narrow;
+    uint64_t tiles = infer__gpu_mma_args(c, x, f, &call, &m), wide, narrow;
     if (!infer__ok(c)) return;
-    m.x_step = m.n; /* lines from 64 columns to the next */
     wide = infer__gpu_parts(m.n, 256);
     narrow = infer__gpu_parts(m.n, 128);
     if (tiles * narrow >= c->run->mma_wide && (m.n > 128 || c->run->mma_wide == 0)) {
@@ -437,8 +432,8 @@ static int infer__gpu_lies(const infer__weight *w, int32_t form, int32_t rows) {
     if (form == INFER__GPU_DOTS) return INFER__GPU_X_ROWS;
     if (form == INFER__GPU_TILES && w->type->values != 1) return INFER__GPU_X_TILES;
     if (form == INFER__GPU_TILES) return halves + (int)infer__gpu_tile_parts(w, rows) - 1;
-    if (form == INFER__GPU_WGMMA) return halves == INFER__GPU_X_BF16 ? INFER__GPU_X_LINES_BF16 : INFER__GPU_X_LINES;
-    return form == INFER__GPU_MMA ? halves : INFER__GPU_X_NOT;
+    if (form != INFER__GPU_MMA && form != INFER__GPU_WGMMA) return INFER__GPU_X_NOT;
+    return halves == INFER__GPU_X_BF16 ? INFER__GPU_X_LINES_BF16 : INFER__GPU_X_LINES;
 }
 
 /* The form of each matrix; returns 1 when all want x rounded to 8 bits and lying in the same way. */

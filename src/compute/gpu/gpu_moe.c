@@ -46,7 +46,7 @@ static void infer__gpu_moe_round(infer__ctx *c, const infer__tensor *x, int as) 
         have->launches == c->launches)
         return;
     if (as == INFER__GPU_MOE_X8) infer__gpu_round(c, x, 0);
-    else infer__gpu_halve(c, x, as == INFER__GPU_MOE_BF16, 1);
+    else infer__gpu_lines(c, x, as == INFER__GPU_MOE_BF16);
 }
 
 /* The launches since then left it there. */
@@ -207,8 +207,8 @@ static void infer__gpu_moe_mma(infer__ctx *c, const infer__moe_matmul_args *a) {
     else k.y = infer__gpu_tensor(c, &a->y, &call.bufs[3]);
     k.rows = (uint32_t)a->rows;
     k.cols = (uint32_t)a->w->cols;
-    k.x_step = (uint32_t)infer__gpu_half_step(a->x.cols);
-    k.factors = (uint32_t)((uint64_t)a->x.rows * k.x_step / 2);
+    k.x_step = (uint32_t)a->x.rows; /* lines from 64 columns to the next */
+    k.factors = (uint32_t)((uint64_t)a->x.rows * infer__gpu_line_step(a->x.cols) / 2);
     k.y_stride = a->weights.buf ? k.rows : (uint32_t)a->y.stride;
     k.pairs_of_x = a->per_expert_x ? 1 : (uint32_t)a->n_used;
     k.order = (uint32_t)(4 * tiles);

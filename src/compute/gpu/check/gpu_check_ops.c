@@ -238,9 +238,10 @@ static void infer__probe_top(infer__prober *k) {
 
 /* ---- programs of storage types ----------------------------------------------------------------------------------- */
 
-/* Columns of so many units: a block, or 33 single values. */
+/* Columns of so many units: a block, or 40 single values, as tensor cores want them; a single one of these is 33. */
 static int32_t infer__probe_cols(const infer__prober *k, int32_t units) {
-    return k->type->values == 1 ? units * 33 : INFER__MIN(units, INFER__PROBE_COLS / k->type->values) * k->type->values;
+    if (k->type->values == 1) return units > 1 ? units * 40 : 33;
+    return INFER__MIN(units, INFER__PROBE_COLS / k->type->values) * k->type->values;
 }
 
 /* What x loses in a product on the device: nothing, or as halves (1) or BF16 (2). */
