@@ -830,6 +830,7 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_moe_matmul);
     RUN_DEVICE(test_gpu_ops_moe_rows);
     RUN_DEVICE(test_gpu_ops_moe_rounded);
+    RUN_DEVICE(test_gpu_ops_moe_whole);
     RUN_DEVICE(test_gpu_ops_moe_halves);
     RUN_DEVICE(test_gpu_ops_moe_turns);
     RUN_DEVICE(test_gpu_ops_moe_alone);

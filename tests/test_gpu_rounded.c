@@ -110,7 +110,8 @@ static int gpu_has_dots(const infer__quant *q) {
 
 /* Launches of products of one row that one kernel makes with all that is around them. */
 static int gpu_has_one(const gpu_pair *p, const infer__quant *q, int32_t cols) {
-    return infer__gpu_find(p->gpu.run, INFER__MODULE_ONE, q->id) && cols % 8 == 0 && cols / q->values * q->bytes % 16 == 0;
+    return infer__gpu_find(p->gpu.run, INFER__MODULE_ONE, q->id) && cols % 8 == 0 &&
+           (q->values > 1 || cols * q->bytes % 16 == 0);
 }
 
 static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {

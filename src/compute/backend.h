@@ -356,14 +356,6 @@ typedef struct infer__moe_route_args {
     const infer__weight *scales; /* the same: each multiplies the weight of its expert, in the end */
     const infer__weight *table;  /* n_used experts for each id of the pass, or NULL; rows without id choose */
 } infer__moe_route_args;
-/* Experts: w holds n_expert matrices of `rows` rows each, one after the other (w->rows = n_expert * rows).
- * per_expert_x 0: x has one row per token, y[t*n_used + j] = W[ids[t][j]] x[t]; 1: x has a row per (token, expert).
- * With `weights` (down projection) the n_used results are summed in order j = 0..: y[t] = sum_j weights[t][j] * r_j. */
-typedef struct infer__moe_matmul_args {
-    infer__tensor x, y, ids, weights; /* weights.buf NULL = none */
-    const infer__weight *w;
-    int32_t rows, n_used, per_expert_x;
-} infer__moe_matmul_args;
 /* Biases of experts: y[t*n_used + j] += b[ids[t][j]], or with `weights` y[t] += sum_j weights[t][j] * b[ids[t][j]] in
  * order j = 0.. . bias holds n_expert x y.cols values. */
 typedef struct infer__moe_bias_args {
@@ -371,6 +363,20 @@ typedef struct infer__moe_bias_args {
     const infer__weight *bias;
     int32_t n_used;
 } infer__moe_bias_args;
+/* Experts: w holds n_expert matrices of `rows` rows each, one after the other (w->rows = n_expert * rows).
+ * per_expert_x 0: x has one row per token, y[t*n_used + j] = W[ids[t][j]] x[t]; 1: x has a row per (token, expert).
+ * With `weights` (down projection) the n_used results are summed in order j = 0..: y[t] = sum_j weights[t][j] * r_j.
+ * After it, where there are any (infer__moe_matmul): y's biases, another product of the same x and experts (a gate, with
+ * its biases), the activation, the sum. They are ops of their own for backends that take none of them along. */
+typedef struct infer__moe_matmul_args {
+    infer__tensor x, y, ids, weights; /* weights.buf NULL = none */
+    const infer__weight *w;
+    int32_t rows, n_used, per_expert_x;
+    const infer__moe_bias_args *bias;
+    const struct infer__moe_matmul_args *gate;
+    const infer__act_args *act;
+    const infer__add_args *add;
+} infer__moe_matmul_args;
 
 /* Causal convolution over the rows of each sequence, every column for itself: with u = x (* gate_in),
  * y[t][i] = (gate_out[t][i] *) sum over k = 0 .. taps-1 of w[i][k] * u[t - (taps-1) + k][i]. Rows of a sequence follow
@@ -523,7 +529,8 @@ enum {
     INFER__FUSE_NORM = 1,
     INFER__FUSE_ACT = 2,
     INFER__FUSE_ADD = 4 /* of matmul */,
-    INFER__FUSE_ROPE = 8 /* of kv_store */
+    INFER__FUSE_ROPE = 8, /* of kv_store */
+    INFER__FUSE_EXPERTS = 16 /* of moe_matmul, all of them */
 };
 
 enum { /* of infer__ops.supports, with infer__*_args of that name */

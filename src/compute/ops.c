@@ -113,6 +113,25 @@ static void infer__matmul(infer__ctx *c, const infer__matmul_args *a) {
     if (a->add && !own.add) c->ops->add(c, a->add);
 }
 
+/* One after the other. */
+static void infer__moe_apart(infer__ctx *c, const infer__moe_matmul_args *a) {
+    infer__moe_matmul_args own = *a;
+    own.bias = NULL;
+    own.gate = NULL;
+    own.act = NULL;
+    own.add = NULL;
+    c->ops->moe_matmul(c, &own);
+    if (a->bias) c->ops->moe_bias(c, a->bias);
+    if (a->gate) infer__moe_apart(c, a->gate);
+    if (a->act) c->ops->act(c, a->act);
+    if (a->add) c->ops->add(c, a->add);
+}
+
+static void infer__moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a) {
+    if (infer__fuses(c) & INFER__FUSE_EXPERTS) c->ops->moe_matmul(c, a);
+    else infer__moe_apart(c, a);
+}
+
 static void infer__kv_store(infer__ctx *c, const infer__kv_store_args *a) {
     infer__kv_store_args own = *a;
     if (!(infer__fuses(c) & INFER__FUSE_ROPE)) own.rope_q = own.rope_k = NULL;

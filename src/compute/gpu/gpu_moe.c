@@ -280,19 +280,27 @@ static void infer__gpu_moe_product(infer__ctx *c, const infer__moe_matmul_args *
 static void infer__gpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a) {
     int64_t pairs = (int64_t)a->ids.rows * a->n_used;
     uint64_t used;
-    int few, fits;
-    double began = infer__op_begin(c);
+    int few, fits, one = infer__gpu_one_experts(c, a);
+    double began;
+    if (!one && (a->bias || a->gate || a->act || a->add)) {
+        infer__moe_apart(c, a);
+        return;
+    }
+    began = infer__op_begin(c);
     if (began < 0) return;
+    if (a->bias && !infer__vector_ok(c, a->bias->bias, "biases of experts")) return;
+    if (a->gate && a->gate->bias && !infer__vector_ok(c, a->gate->bias->bias, "biases of experts")) return;
     INFER__ASSERT(a->x.cols == a->w->cols && a->x.rows == (a->per_expert_x ? pairs : a->ids.rows));
     INFER__ASSERT(a->w->rows % a->rows == 0 && a->y.rows == (a->weights.buf ? a->ids.rows : pairs));
     few = a->ids.rows <= INFER__GPU_FEW;
     fits = infer__gpu_moe_fits(c, a);
-    if (fits && infer__gpu_has_mma(c, a->w, a->x.rows)) infer__gpu_moe_mma(c, a);
+    if (one) infer__gpu_one_experts_launch(c, a);
+    else if (fits && infer__gpu_has_mma(c, a->w, a->x.rows)) infer__gpu_moe_mma(c, a);
     else if (fits) infer__gpu_moe_many(c, a);
     else if (few && (a->w->type->values == 1 || infer__gpu_dots(c, a->w, a->x.rows))) infer__gpu_moe_few(c, a);
     else infer__gpu_moe_product(c, a);
     used = (uint64_t)INFER__MIN(pairs, a->w->rows / a->rows); /* at most: tokens may share experts */
-    infer__gpu_end(c, "moe_matmul", used * (uint64_t)a->rows * a->w->row_bytes, began);
+    infer__gpu_end(c, "moe_matmul", (a->gate ? 2 : 1) * used * (uint64_t)a->rows * a->w->row_bytes, began);
 }
 
 /* ---- biases ------------------------------------------------------------------------------------------------------ */

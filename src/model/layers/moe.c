@@ -53,12 +53,12 @@ static int64_t infer__ffn_moe_dense_cols(const infer_model *m, const infer__laye
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
 
-/* One matrix per expert, with its bias (the slot may be absent, or -1): y rows are (token, expert used) pairs, or
- * tokens when `weights` sums them up. */
-static void infer__experts(infer_context *c, const infer__layer *l, int slot, int bias_slot, const infer__tensor *x,
-                           const infer__tensor *y, const infer__tensor *ids, const infer__tensor *weights) {
+/* The args of one matrix per expert, with its bias (the slot may be absent, or -1) in *b: y rows are (token, expert used)
+ * pairs, or tokens when `weights` sums them up. */
+static infer__moe_matmul_args infer__experts_of(const infer__layer *l, int slot, int bias_slot, const infer__tensor *x,
+                                                const infer__tensor *y, const infer__tensor *ids,
+                                                const infer__tensor *weights, infer__moe_bias_args *b) {
     infer__moe_matmul_args a;
-    infer__moe_bias_args b;
     memset(&a, 0, sizeof a);
     a.x = *x;
     a.y = *y;
@@ -68,15 +68,34 @@ static void infer__experts(infer_context *c, const infer__layer *l, int slot, in
     a.rows = y->cols;
     a.n_used = l->router->n_used;
     a.per_expert_x = weights != NULL;
-    c->ctx.ops->moe_matmul(&c->ctx, &a);
-    if (bias_slot < 0 || !l->w[bias_slot].type) return;
-    memset(&b, 0, sizeof b);
-    b.y = *y;
-    b.ids = *ids;
-    b.weights = a.weights;
-    b.bias = &l->w[bias_slot];
-    b.n_used = a.n_used;
-    c->ctx.ops->moe_bias(&c->ctx, &b);
+    if (bias_slot < 0 || !l->w[bias_slot].type) return a;
+    memset(b, 0, sizeof *b);
+    b->y = *y;
+    b->ids = *ids;
+    b->weights = a.weights;
+    b->bias = &l->w[bias_slot];
+    b->n_used = a.n_used;
+    a.bias = b;
+    return a;
+}
+
+static void infer__experts(infer_context *c, const infer__layer *l, int slot, int bias_slot, const infer__tensor *x,
+                           const infer__tensor *y, const infer__tensor *ids, const infer__tensor *weights) {
+    infer__moe_bias_args b;
+    infer__moe_matmul_args a = infer__experts_of(l, slot, bias_slot, x, y, ids, weights, &b);
+    infer__moe_matmul(&c->ctx, &a);
+}
+
+/* Gate and up, and what they make: to up. */
+static void infer__experts_gated(infer_context *c, const infer__layer *l, const infer__tensor *x,
+                                 const infer__tensor *gate, const infer__tensor *up, const infer__tensor *ids,
+                                 const infer__act_args *act) {
+    infer__moe_bias_args b[2];
+    infer__moe_matmul_args g = infer__experts_of(l, INFER__W_MOE_GATE, INFER__W_MOE_GATE_B, x, gate, ids, NULL, &b[0]);
+    infer__moe_matmul_args a = infer__experts_of(l, INFER__W_MOE_UP, INFER__W_MOE_UP_B, x, up, ids, NULL, &b[1]);
+    a.gate = &g;
+    a.act = act;
+    infer__moe_matmul(&c->ctx, &a);
 }
 
 /* A dense FFN (slots of gate, up, down; with_bias as in infer__ffn_with), times the sigmoid of its score where it has
@@ -173,6 +192,10 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__subla
     uint64_t rows = (uint64_t)n, at = 0;
     infer__tensor logits, ids, groups, weights, gate, up, both, in = *x, sum = *out;
     infer__act_args act;
+    infer__moe_matmul_args down;
+    infer__moe_bias_args down_bias;
+    const int gated = has_gate && !fused && !l->router->before && l->act != INFER__ACT_SITU;
+    const int last = !hp->n_latent && !hp->per_group && !l->w[INFER__W_SHARED_UP].type;
     infer__sublayer_norm(c, s); /* router and experts read it */
     logits = infer__view(&c->at->work, at, n, hp->n_expert);
     ids = infer__view(&c->at->work, at += rows * (uint64_t)hp->n_expert, n, used);
@@ -196,15 +219,18 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__subla
         gate = up = both;
         gate.cols = up.cols = ff;
         up.offset += (uint64_t)ff * sizeof(float);
-    } else {
+    } else if (!gated) {
         infer__experts(c, l, INFER__W_MOE_UP, INFER__W_MOE_UP_B, &in, &up, &ids, NULL);
         if (has_gate) infer__experts(c, l, INFER__W_MOE_GATE, INFER__W_MOE_GATE_B, &in, &gate, &ids, NULL);
     }
     if (l->router->before) infer__weigh_before(c, has_gate ? &gate : NULL, &up, &weights);
     act = infer__act_of(l, has_gate ? &gate : NULL, &up);
     act.limit = l->expert_limit;
-    infer__act_run(c, &act);
-    infer__experts(c, l, INFER__W_MOE_DOWN, INFER__W_MOE_DOWN_B, &up, &sum, &ids, &weights);
+    if (gated) infer__experts_gated(c, l, &in, &gate, &up, &ids, &act);
+    else infer__act_run(c, &act);
+    down = infer__experts_of(l, INFER__W_MOE_DOWN, INFER__W_MOE_DOWN_B, &up, &sum, &ids, &weights, &down_bias);
+    if (last) down.add = s->add;
+    infer__moe_matmul(&c->ctx, &down);
     if (hp->n_latent) {
         infer__sub_norm(c, l, INFER__W_MOE_LATENT_NORM, &sum);
         infer__product(c, &sum, &l->w[INFER__W_MOE_LATENT_OUT], NULL, out);
@@ -212,7 +238,7 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__subla
     if (hp->per_group) infer__ffn_groups(c, l, x, &groups, &weights, at, out);
     if (l->w[INFER__W_SHARED_UP].type)
         infer__ffn_beside(c, l, x, out, shared, 0, hp->n_ff_shared, infer__opt(&l->w[INFER__W_SHARED_SCORE]));
-    infer__sublayer_add(c, s);
+    if (!last) infer__sublayer_add(c, s);
 }
 
 /* (experts + dense FFN) * times. */

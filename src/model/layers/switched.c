@@ -153,11 +153,11 @@ static void infer__switch_add(infer_context *c, const infer__tensor *x, const in
     a.y = low;
     a.w = &w->low[0];
     a.rows = rank;
-    c->ctx.ops->moe_matmul(&c->ctx, &a);
+    infer__moe_matmul(&c->ctx, &a);
     a.x = low;
     a.y = more;
     a.w = &w->low[1];
     a.rows = y->cols;
-    c->ctx.ops->moe_matmul(&c->ctx, &a);
+    infer__moe_matmul(&c->ctx, &a);
     infer__add_to(c, &more, y);
 }
