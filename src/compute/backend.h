@@ -366,6 +366,7 @@ typedef struct infer__moe_bias_args {
 /* Experts: w holds n_expert matrices of `rows` rows each, one after the other (w->rows = n_expert * rows).
  * per_expert_x 0: x has one row per token, y[t*n_used + j] = W[ids[t][j]] x[t]; 1: x has a row per (token, expert).
  * With `weights` (down projection) the n_used results are summed in order j = 0..: y[t] = sum_j weights[t][j] * r_j.
+ * ids.buf NULL: ids[t][j] is j, for backends with INFER__FUSE_EXPERTS.
  * After it, where there are any (infer__moe_matmul): y's biases, another product of the same x and experts (a gate, with
  * its biases), the activation, the sum. They are ops of their own for backends that take none of them along. */
 typedef struct infer__moe_matmul_args {
@@ -514,6 +515,7 @@ typedef struct infer__needs {
     int32_t expert_cols; /* longest row that is an expert's own */
     int32_t float_cols;  /* longest row that experts of F32, F16 or BF16 read */
     int32_t sum_cols;      /* longest result of theirs that is summed up */
+    int32_t n_placed, placed_cols; /* the same of matrices that are not chosen: of a row, their longest row */
     int32_t index_sets;    /* most sets that `index` chooses for a row; 0 = nothing is chosen */
 } infer__needs;
 /* One more product, attention or mixture. */

@@ -137,7 +137,9 @@ static uint64_t infer__gpu_moe_lists(infer__ctx *c, const infer__moe_matmul_args
         return tiles;
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
-    k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[0]);
+    call.bufs[0] = c->run->pass.handle; /* any buffer will do where nothing is chosen */
+    if (a->ids.buf) k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[0]);
+    k.by_place = a->ids.buf == NULL;
     call.bufs[1] = c->run->lists.handle;
     k.ids_stride = (uint32_t)a->ids.stride;
     k.n_used = (uint32_t)a->n_used;
@@ -227,10 +229,11 @@ static uint64_t infer__gpu_moe_pairs(infer__ctx *c, const infer__moe_matmul_args
     if (!infer__gpu_matrix(c, a->w, call, &k->w_lo, &k->w_hi, &k->row_bytes)) return 0;
     k->rows = (uint32_t)a->rows;
     k->cols = (uint32_t)a->w->cols;
-    k->ids = infer__gpu_tensor(c, &a->ids, &call->bufs[2]);
+    call->bufs[2] = c->run->pass.handle; /* any buffer will do where nothing is chosen */
+    if (a->ids.buf) k->ids = infer__gpu_tensor(c, &a->ids, &call->bufs[2]);
     k->ids_stride = (uint32_t)a->ids.stride;
     k->n_used = (uint32_t)a->n_used;
-    k->flags = a->per_expert_x ? 1u : 0u;
+    k->flags = (a->per_expert_x ? 1u : 0u) | (a->ids.buf ? 0u : 4u);
     call->bufs[3] = c->run->pass.handle; /* any buffer will do where there are no weights */
     if (a->weights.buf) {
         k->weights = infer__gpu_tensor(c, &a->weights, &call->bufs[3]);

@@ -19,6 +19,7 @@ enum { /* of kernels/special/cuda_one.k */
     INFER__ONE_NORM_BIAS = 1024,
     INFER__ONE_SUM = 64, /* of one_moe, and the next */
     INFER__ONE_AFTER = 128,
+    INFER__ONE_PLACE = 256,
     INFER__ONE_CHOSEN = 64 /* experts, at most */
 };
 
@@ -142,9 +143,11 @@ static void infer__gpu_one_experts_launch(infer__ctx *c, const infer__moe_matmul
         k.flags |= INFER__GPU_MV_PAIR;
     }
     if (!infer__gpu_matrix(c, a->w, &call, &k.w_lo, &k.w_hi, &k.row_bytes)) return;
-    if (!g) call.bufs[1] = call.bufs[0]; /* any buffer will do where there is none */
+    if (!g) call.bufs[1] = call.bufs[0];
     k.x = infer__gpu_tensor(c, &a->x, &call.bufs[2]);
-    k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[3]);
+    call.bufs[3] = call.bufs[2]; /* any buffer will do where there is none */
+    if (a->ids.buf) k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[3]);
+    else k.flags |= INFER__ONE_PLACE;
     call.bufs[4] = call.bufs[5] = call.bufs[6] = call.bufs[3];
     if (a->weights.buf) {
         k.weights = infer__gpu_tensor(c, &a->weights, &call.bufs[4]);

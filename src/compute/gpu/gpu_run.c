@@ -292,11 +292,13 @@ static infer__gpu_bytes infer__gpu_bytes_of(const infer__needs *n) {
     if (!n->exact)
         b.x8 = infer__gpu_x8_bytes(INFER__MAX(infer__cpu_x8_len(rows, n->cols),
                                               infer__cpu_x8_len(rows * (uint64_t)n->n_used, n->expert_cols)));
+    if (!n->exact)
+        b.x8 = INFER__MAX(b.x8, infer__gpu_x8_bytes(infer__cpu_x8_len(rows * (uint64_t)n->n_placed, n->placed_cols)));
     b.parts_len = infer__gpu_parts_len(n->cells, n->head_values);
     b.parts = infer__gpu_parts_bytes(b.parts_len);
     b.ranks = infer__gpu_ranks_len(n) * sizeof(uint32_t);
-    if (n->n_used == 0) return b;
-    b.lists = infer__gpu_lists_len(rows, n->n_used, n->n_expert) * sizeof(uint32_t);
+    b.lists = INFER__MAX(infer__gpu_lists_len(rows, n->n_used, n->n_expert),
+                         infer__gpu_lists_len(rows, n->n_placed, n->n_placed)) * sizeof(uint32_t);
     b.pairs = infer__gpu_pairs_len(rows, n->n_used, n->sum_cols) * sizeof(float);
     return b;
 }

@@ -168,6 +168,8 @@ static void infer__latent_needs(const infer_model *m, const infer__layer *l, inf
     (void)m;
     infer__need_attention(n, l->n_head, l->dim_k, l->dim_v);
     infer__need_cols(n, INFER__MAX(l->latent_q_rank, l->n_head * INFER__MAX(l->latent_k, l->latent_v)));
+    n->n_placed = INFER__MAX(n->n_placed, l->n_head);
+    n->placed_cols = INFER__MAX(n->placed_cols, INFER__MAX(l->latent_rank, infer__latent_taken(l)));
     infer__indexer_needs(l, n);
 }
 
@@ -208,13 +210,31 @@ static void infer__latent_queries(infer_context *c, const infer__layer *l, const
     c->ctx.ops->act(&c->ctx, &a);
 }
 
-/* y = W x for each head: x and y have heads x_step and y_step columns apart; its matrix is w_rows rows, from row
- * w_first of every w_step. */
+/* y = W x for each head: x and y, whose rows are as long as that, have heads x_step and y_step columns apart; its matrix
+ * is w_rows rows, from row w_first of every w_step. */
 typedef struct infer__latent_heads { int32_t x_step, y_step, w_step, w_first, w_rows, w_cols; } infer__latent_heads;
 
 static void infer__latent_product(infer_context *c, const infer__layer *l, const infer__weight *w,
                                   const infer__latent_heads *a, const infer__tensor *x, const infer__tensor *y) {
     int32_t h;
+    if (infer__fuses(&c->ctx) & INFER__FUSE_EXPERTS && a->w_step == a->w_rows && !w->low) { /* as experts of a row */
+        infer__moe_matmul_args m;
+        memset(&m, 0, sizeof m);
+        m.x = *x;
+        m.y = *y;
+        m.x.rows = m.y.rows = x->rows * l->n_head;
+        m.x.cols = a->w_cols;
+        m.y.cols = a->w_rows;
+        m.x.stride = a->x_step;
+        m.y.stride = a->y_step;
+        m.ids.rows = x->rows;
+        m.w = w;
+        m.rows = a->w_rows;
+        m.n_used = l->n_head;
+        m.per_expert_x = 1;
+        infer__moe_matmul(&c->ctx, &m);
+        return;
+    }
     for (h = 0; h < l->n_head; h++) {
         infer__weight one = infer__slice_rows(w, (int64_t)h * a->w_step + a->w_first, a->w_rows);
         infer__tensor from = infer__columns(x, h * a->x_step, a->w_cols);
