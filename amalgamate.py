@@ -15,7 +15,8 @@ The rules, all of them:
   5. LICENSE ends the file, as a comment. No time stamp: the same sources give the same bytes.
   6. Every file in src/ must be reached from the spine.
   7. What stands behind a line "/* ---- data: last in infer.h ---- */" comes last, before base/epilogue.h, in long lines.
-     infer.h has at most 65,535 lines: some compilers lose debug information behind that.
+     infer.h has at most 65,535 lines: some compilers lose debug information behind that. So no line is empty that
+     follows an empty one or the banner of a section.
   8. kernels_embed.h, which tools/embed_kernels.py makes of kernels/, is a part like those in src/.
 """
 import argparse, hashlib, os, re, sys
@@ -26,6 +27,7 @@ QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 SYSTEM = re.compile(r'^\s*#\s*include\s+<([^>]+)>')
 DATA, LAST = "/* ---- data: last in infer.h ---- */", "src/base/epilogue.h"
 MOST, COLUMNS = 65535, 4000 # lines; of a line of data (C99 promises 4095)
+BANNER = re.compile(r'/\* -{4,} .* -{4,} \*/$') # above a section
 OPENS, CLOSES = re.compile(r'^\s*#\s*if'), re.compile(r'^\s*#\s*endif')
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|/\*|//')
 
@@ -114,7 +116,7 @@ class Amalgam:
         self.line(1, path)
         for number, (line, is_code) in enumerate(lines, 1):
             quoted, system = (QUOTED.match(line), SYSTEM.match(line)) if is_code else (None, None)
-            if number in left_out or (not line and not self.out[-1]):
+            if number in left_out or (not line and (not self.out[-1] or BANNER.match(self.out[-1]))):
                 self.line(number + 1, path)
                 continue
             if is_code and OPENS.match(line):

@@ -187,7 +187,7 @@ static void gpu_attention_case(int device, const ops_att *t, int32_t len, int32_
     gpu_attend(&o, 0);
     gpu_attend(&o, 1);
     if (gpu_halves && n > 8 && infer__gpu_find(o.p.gpu.run, INFER__MODULE_FLASH, t->type))
-        CHECK(o.p.gpu.run->kernels >> INFER__K_FLASH64 & 7);
+        CHECK(gpu_shared ? o.p.gpu.run->kernels >> INFER__K_FLASH576 & 1 : o.p.gpu.run->kernels >> INFER__K_FLASH64 & 7);
     gpu_near(&o.p, &o.y, 1, NULL);
     if (!gpu_small() || len % 2 == 0) gpu_att_sinks(&o, OPS_LOW_SINK);
     if (!gpu_small() || len % 2) gpu_att_sinks(&o, (int)(len + n + mixed) % 5);
@@ -410,6 +410,9 @@ static void test_gpu_ops_attention_halves(void) {
         {6, 2, 96, 72, 70, 0, 2, 0, 0},     {5, 5, 32, 48, 0, 0, 0, 8, 0},     {2, 1, 256, 192, 0, 0, 5, 8, 0},
         {71, 1, 8, 8, 0, 0, 0, 0, 0},       {140, 1, 16, 16, 33, 0, 0, 0, 0},
     };
+    static const ops_att latent[] = {
+        {4, 1, 96, 64, 0, 0, 0, 0, 0},   {16, 1, 576, 512, 0, 0, 0, 0, 0}, {70, 1, 320, 256, 40, 0, 0, 0, 0},
+        {3, 1, 40, 24, 0, 0, 0, 0, 0.5f}, {9, 1, 552, 488, 0, 0, 2, 0, 0}};
     char name[80];
     size_t i;
     int32_t type;
@@ -432,6 +435,24 @@ static void test_gpu_ops_attention_halves(void) {
                 if (type == INFER_KV_F16 && i % 3 == 0) gpu_attention_case(d, &t, 600, 16, 0);
             }
         }
+    gpu_shared = 1; /* latent attention */
+    for (d = 0; d < gpu_devices(); d++)
+        for (type = INFER_KV_F32; type <= INFER_KV_Q4_0; type++) {
+            if (infer__gpu_module(INFER__MODULE_LATENT, type) < 0) continue;
+            gpu_halves = type == INFER_KV_BF16 ? 2 : 1;
+            for (i = 0; i < (gpu_small() ? 2 : INFER__COUNT(latent)); i++) {
+                ops_att t = latent[i];
+                t.type = type;
+                if (type >= INFER_KV_Q8_0 && t.dim_k % 32 + t.dim_v % 32) continue;
+                snprintf(name, sizeof name, "latent, cache type %d, shape %d", (int)type, (int)i);
+                check_detail = name;
+                gpu_attention_case(d, &t, 99, i % 2 ? 10 : 37, 0);
+                gpu_flash_parts = 2 + i % 2;
+                gpu_attention_case(d, &t, 150, 16, 0);
+                gpu_flash_parts = 0;
+            }
+        }
+    gpu_shared = 0;
     gpu_halves = 1;
     for (d = 0; d < gpu_devices(); d++) {
         gpu_nan_sink_case(d, 50, 34);

@@ -44,6 +44,7 @@ static int gpu_devices(void) {
             continue;
         }
         gpu_n_opened++;
+        infer__atomic_set(&(*g)->latent, 1);
         if (strstr(infer__gpu_name(*g), "Oclgrind")) {
             gpu_keeping = *(*g)->driver;
             gpu_keeping.release = gpu_keep;

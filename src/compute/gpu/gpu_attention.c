@@ -19,11 +19,13 @@ enum { /* of kernels/attention.k, attention_tile.k */
     INFER__ATT_TILE = 32,      /* pairs of a row and a head */
     INFER__ATT_TILE_COLS = 128 /* of v */
 };
-enum { /* of kernels/special/attention/prompt.k */
+enum { /* of kernels/special/attention/flash.k */
     INFER__FLASH_PAIRS = 64,   /* of a row and a head in a tile */
     INFER__FLASH_PART = 128,   /* positions that are worth a part of their own */
     INFER__FLASH_GROUPS = 264, /* that are worth having: two for each processor of a large device */
-    INFER__FLASH_DIM = 256     /* values of a head, at most */
+    INFER__FLASH_DIM = 256,    /* values of a head, at most */
+    INFER__FLASH_SHARED_K = 576, /* where values are a part of keys */
+    INFER__FLASH_SHARED_V = 512
 };
 enum { /* of kernels/special/attention/row.k */
     INFER__FEW_GROUPS = 2,      /* that a processor has side by side */
@@ -270,8 +272,13 @@ static void infer__gpu_attention_tiles(infer__ctx *c, infer__gpu_call *call, uin
 static int32_t infer__gpu_flash_kernel(const infer__ctx *c, const infer__attention_args *a) {
     const int32_t dim = INFER__MAX(a->dim_k, a->dim_v);
     if (c->exact || !infer__gpu_find(c->run, INFER__MODULE_FLASH, c->kv_type)) return -1;
-    if (a->k_cache == a->v_cache || dim > INFER__FLASH_DIM || infer__gpu_attention_near(a)) return -1;
-    if (a->dim_k % 8 || a->dim_v % 8 || !(a->scale > 0)) return -1;
+    if (infer__gpu_attention_near(a) || a->dim_k % 8 || a->dim_v % 8 || !(a->scale > 0)) return -1;
+    if (a->k_cache == a->v_cache)
+        return infer__gpu_find(c->run, INFER__MODULE_LATENT, c->kv_type) && a->dim_k <= INFER__FLASH_SHARED_K &&
+                       a->dim_v <= INFER__FLASH_SHARED_V
+                   ? INFER__K_FLASH576
+                   : -1;
+    if (dim > INFER__FLASH_DIM) return -1;
     return dim <= 64 ? INFER__K_FLASH64 : dim <= 128 ? INFER__K_FLASH128 : INFER__K_FLASH256;
 }
 

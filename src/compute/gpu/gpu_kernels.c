@@ -249,6 +249,7 @@ struct infer__gpu {
     int has_lock;
     void *programs[INFER__MODULE_COUNT]; /* NULL = not compiled yet */
     uint8_t dropped[INFER__MODULE_COUNT]; /* 1: special programs that the device is used without */
+    infer__atomic latent;                 /* 1: programs of latent attention are wanted */
     infer__gpu_blame blame;               /* of the last check */
 };
 
@@ -345,10 +346,21 @@ static int infer__gpu_lacks_any(const infer__gpu *g) {
 }
 
 /* 1 when the check of these uses runs kernels of the module. */
+/* Few models have latent attention: the others' devices do without its programs. */
+static int infer__gpu_takes_special(const infer__gpu *g, int32_t kind) {
+    return infer__gpu_takes(g, &INFER__KINDS[kind]) && (kind != INFER__MODULE_LATENT || infer__atomic_get(&g->latent));
+}
+
+static void infer__gpu_want(infer__gpu *g, const infer__gpu_uses *u) {
+    int32_t i;
+    for (i = 0; i < u->n_heads; i++)
+        if (u->heads[i].shared) infer__atomic_set(&g->latent, 1);
+}
+
 static int infer__gpu_uses_module(const infer__gpu *g, int32_t module, const infer__gpu_uses *u) {
     const infer__module_row *row = infer__module_at(module);
     int32_t of = INFER__KINDS[row->kind].of;
-    if (row->kind >= INFER__MODULE_SPECIAL && !infer__gpu_takes(g, &INFER__KINDS[row->kind])) return 0;
+    if (row->kind >= INFER__MODULE_SPECIAL && !infer__gpu_takes_special(g, row->kind)) return 0;
     if (of == INFER__MODULE_KV) return u->kv_types >> row->id & 1;
     return of == INFER__MODULE_BASE || u->types[infer__quant_index(infer__quant_find(row->id, NULL))] != 0;
 }
@@ -367,7 +379,7 @@ static void infer__gpu_load_special(infer__gpu *g, int32_t module) {
     for (i = 0; i < INFER__MODULE_COUNT; i++) {
         s = infer__module_at(i);
         if (s->kind < INFER__MODULE_SPECIAL || INFER__KINDS[s->kind].of != row->kind || s->id != row->id) continue;
-        if (g->programs[i] || g->dropped[i] || !infer__gpu_takes(g, &INFER__KINDS[s->kind])) continue;
+        if (g->programs[i] || g->dropped[i] || !infer__gpu_takes_special(g, s->kind)) continue;
         if (!infer__module_there(i, g->driver->form)) continue; /* not in this build */
         infer__error_clear(&why);
         if (infer__gpu_compile(g, i, &why)) infer__log(g->report, 2, "%s; going on without them", why.message);
@@ -456,6 +468,7 @@ static void infer__gpu_use_all(infer__gpu *g, const infer__gpu_uses *u) {
     infer__thread threads[INFER__GPU_COMPILERS];
     infer__gpu_jobs all;
     int32_t i, n = 0, most = INFER__MIN(infer__cores(), INFER__GPU_COMPILERS);
+    infer__gpu_want(g, u);
     if (!g->driver->build) return;
     all.g = g;
     all.n = 0;

@@ -412,17 +412,19 @@ static void infer__probe_many(infer__prober *k) {
     k->side[1].run->mma_wide = wide;
 }
 
-/* n rows, each with `used` of the experts; down: a row of x for each choice, summed by weight. */
-typedef struct infer__probe_moe { int16_t n, experts, used, rows, units, down; } infer__probe_moe;
+/* n rows, each with `used` of the experts; down: a row of x for each choice, summed by weight; gate: with an activation. */
+typedef struct infer__probe_moe { int16_t n, experts, used, rows, units, down, gate; } infer__probe_moe;
 static const infer__probe_moe INFER__PROBE_EXPERTS[] = {
-    {1, 5, 2, 9, 1, 0}, {2, 3, 2, 33, 4, 1}, {11, 3, 2, 33, 2, 0}, {19, 4, 3, 70, 1, 1}};
+    {1, 5, 2, 9, 1, 0, 0},   {1, 3, 2, 17, 2, 0, 1}, {1, 4, 3, 33, 3, 1, 0}, /* gpu_one.c */
+    {2, 3, 2, 33, 4, 1, 0},  {11, 3, 2, 33, 2, 0, 0}, {19, 4, 3, 70, 1, 1, 0}};
 
 static void infer__probe_experts_case(infer__prober *k, const infer__probe_moe *m) {
     const int32_t cols = infer__probe_cols(k, m->units), pairs = m->n * m->used, x_rows = m->down ? pairs : m->n;
-    infer__tensor x, y, ids, weights;
-    infer__weight w;
-    infer__moe_matmul_args a;
-    float terms[160];
+    infer__tensor x, y, ids, weights, gates;
+    infer__weight w, gate;
+    infer__moe_matmul_args a, b;
+    infer__act_args act;
+    float terms[160], factors[160];
     int32_t t, j, r, g, id;
     int halves;
     if (!infer__probe_new(k)) return;
@@ -431,6 +433,12 @@ static void infer__probe_experts_case(infer__prober *k, const infer__probe_moe *
     ids = infer__probe_tensor(k, m->n, m->used, 2, 0);
     weights = infer__probe_tensor(k, m->n, m->used, 1, 3);
     w = infer__probe_weight(k, k->type, m->experts * m->rows, cols);
+    gates = y;
+    gate = w;
+    if (m->gate) {
+        gates = infer__probe_tensor(k, pairs, m->rows, 3, 1);
+        gate = infer__probe_weight(k, k->type, m->experts * m->rows, cols);
+    }
     memset(k->sizes, 0, (size_t)(y.rows * m->rows) * sizeof *k->sizes);
     for (t = 0; t < m->n; t++)
         for (j = 0; j < m->used; j++) {
@@ -438,13 +446,20 @@ static void infer__probe_experts_case(infer__prober *k, const infer__probe_moe *
             memcpy(infer__row(&ids, t) + j, &id, sizeof id);
             infer__probe_dots(k, &w, (int64_t)id * m->rows, m->rows,
                               infer__row(&x, m->down ? t * m->used + j : t), terms);
-            for (r = 0; r < m->rows; r++) k->sizes[(m->down ? t : t * m->used + j) * m->rows + r] += terms[r];
+            if (m->gate)
+                infer__probe_dots(k, &gate, (int64_t)id * m->rows, m->rows, infer__row(&x, t), factors);
+            for (r = 0; r < m->rows; r++)
+                k->sizes[(m->down ? t : t * m->used + j) * m->rows + r] +=
+                    m->gate ? (1 + terms[r]) * (4 + factors[r]) : terms[r];
         }
     memset(&a, 0, sizeof a);
     a.w = &w;
     a.rows = m->rows;
     a.n_used = m->used;
     a.per_expert_x = m->down;
+    b = a;
+    b.w = &gate;
+    memset(&act, 0, sizeof act); /* SiLU */
     infer__probe_pass(k, 1);
     infer__probe_send(k);
     halves = infer__probe_halves(k, &w, m->n, x_rows);
@@ -454,12 +469,21 @@ static void infer__probe_experts_case(infer__prober *k, const infer__probe_moe *
         a.y = infer__probe_on(k, &y, g);
         a.ids = infer__probe_on(k, &ids, g);
         if (m->down) a.weights = infer__probe_on(k, &weights, g);
-        k->side[g].ops->moe_matmul(&k->side[g], &a);
+        if (m->gate) {
+            b.x = a.x;
+            b.ids = a.ids;
+            b.y = act.x = infer__probe_on(k, &gates, g);
+            act.y = act.up = a.y;
+            a.gate = &b;
+            a.act = &act;
+        }
+        infer__moe_matmul(&k->side[g], &a);
     }
     infer__probe_fetch(k);
     infer__probe_near(k, &y, 0, k->sizes, INFER__PROBE_LIMITS[halves], INFER__PROBE_NMSES[halves]);
+    if (m->gate) infer__probe_ignore(k, &gates); /* what is only passed between fused ops need not be written */
     infer__probe_end(k, "%d row%s of %d, %d of %d experts of %d rows%s", (int)m->n, m->n == 1 ? "" : "s", (int)cols,
-                     (int)m->used, (int)m->experts, (int)m->rows, m->down ? ", summed up" : "");
+                     (int)m->used, (int)m->experts, (int)m->rows, m->down ? ", summed up" : m->gate ? ", gated" : "");
 }
 
 static void infer__probe_experts(infer__prober *k) {
@@ -697,6 +721,7 @@ static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, in
     infer__prober *k = (infer__prober *)infer__calloc(mem, 1, sizeof *k);
     infer_result r;
     *verdict = INFER_KERNEL_OK;
+    infer__gpu_want(g, u);
     infer__gpu_blamed(g)->n = 0;
     if (!k) return infer__error(err, INFER_ERR_MEMORY, "no memory to check a GPU");
     k->gpu = g;
