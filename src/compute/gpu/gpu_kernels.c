@@ -329,13 +329,18 @@ static int infer__gpu_takes(const infer__gpu *g, const infer__kind_row *kind) {
     return kind->form != INFER__FORM_SOURCE && (kind->exact ? tier == kind->tier : tier >= kind->tier);
 }
 
+/* Few models have latent attention: the others' devices do without its programs. */
+static int infer__gpu_takes_special(const infer__gpu *g, int32_t kind) {
+    return infer__gpu_takes(g, &INFER__KINDS[kind]) && (kind != INFER__MODULE_LATENT || infer__atomic_get(&g->latent));
+}
+
 /* 1 for a special program that the device takes, that this build has and that could not be compiled with its generic
  * one. */
 static int infer__gpu_lacks(const infer__gpu *g, int32_t module) {
     const infer__module_row *row = infer__module_at(module);
     int32_t of = row->kind < INFER__MODULE_SPECIAL ? -1 : infer__gpu_module(INFER__KINDS[row->kind].of, row->id);
     return of >= 0 && g->programs[of] && !g->programs[module] && !g->dropped[module] &&
-           infer__gpu_takes(g, &INFER__KINDS[row->kind]) && infer__module_there(module, g->driver->form);
+           infer__gpu_takes_special(g, row->kind) && infer__module_there(module, g->driver->form);
 }
 
 static int infer__gpu_lacks_any(const infer__gpu *g) {
@@ -345,18 +350,13 @@ static int infer__gpu_lacks_any(const infer__gpu *g) {
     return 0;
 }
 
-/* 1 when the check of these uses runs kernels of the module. */
-/* Few models have latent attention: the others' devices do without its programs. */
-static int infer__gpu_takes_special(const infer__gpu *g, int32_t kind) {
-    return infer__gpu_takes(g, &INFER__KINDS[kind]) && (kind != INFER__MODULE_LATENT || infer__atomic_get(&g->latent));
-}
-
 static void infer__gpu_want(infer__gpu *g, const infer__gpu_uses *u) {
     int32_t i;
     for (i = 0; i < u->n_heads; i++)
         if (u->heads[i].shared) infer__atomic_set(&g->latent, 1);
 }
 
+/* 1 when the check of these uses runs kernels of the module. */
 static int infer__gpu_uses_module(const infer__gpu *g, int32_t module, const infer__gpu_uses *u) {
     const infer__module_row *row = infer__module_at(module);
     int32_t of = INFER__KINDS[row->kind].of;
