@@ -247,7 +247,8 @@ static int32_t infer__probe_cols(const infer__prober *k, int32_t units) {
 /* What x loses in a product on the device: nothing, or as halves (1) or BF16 (2). */
 static int infer__probe_halves(const infer__prober *k, const infer__weight *w, int32_t n, int32_t rows_of_x) {
     const infer__ctx *c = &k->side[1];
-    if (n <= INFER__GPU_FEW || !infer__gpu_has_mma(c, w, rows_of_x)) return 0;
+    const int few = w->type->values == 1 && infer__gpu_tiles(c, w, rows_of_x); /* those are halves from 9 rows on, too */
+    if (n <= INFER__GPU_FEW || !(few || infer__gpu_has_mma(c, w, rows_of_x))) return 0;
     return w->type->id == INFER__GPU_BF16 ? 2 : 1;
 }
 
