@@ -367,8 +367,8 @@ typedef struct infer__moe_bias_args {
  * per_expert_x 0: x has one row per token, y[t*n_used + j] = W[ids[t][j]] x[t]; 1: x has a row per (token, expert).
  * With `weights` (down projection) the n_used results are summed in order j = 0..: y[t] = sum_j weights[t][j] * r_j.
  * ids.buf NULL: ids[t][j] is j, for backends with INFER__FUSE_EXPERTS.
- * After it, where there are any (infer__moe_matmul): y's biases, another product of the same x and experts (a gate, with
- * its biases), the activation, the sum. They are ops of their own for backends that take none of them along. */
+ * After it, where there are any (infer__moe_matmul): y's biases, another product of the same x and experts (a gate,
+ * with its biases), the activation, the sum. They are ops of their own for backends that take none of them along. */
 typedef struct infer__moe_matmul_args {
     infer__tensor x, y, ids, weights; /* weights.buf NULL = none */
     const infer__weight *w;

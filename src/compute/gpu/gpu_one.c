@@ -28,8 +28,8 @@ static int infer__gpu_overlaps(const infer__tensor *a, const infer__tensor *b) {
            b->offset < a->offset + (uint64_t)a->cols * sizeof(float);
 }
 
-/* 1 when the kernels can take this matrix in this form, and so many rows of x. Blocks may begin anywhere, but where they
- * are multiples of 16 bytes. */
+/* 1 when the kernels can take this matrix in this form, and so many rows of x. Blocks may begin anywhere, but where
+ * they are multiples of 16 bytes. */
 static int infer__gpu_one_matrix(const infer__ctx *c, const infer__weight *w, int32_t form, int32_t x_rows) {
     const uint64_t memory = (uint64_t)INFER__KERNELS[INFER__K_ONE].shared, cols = (uint64_t)w->cols;
     const uint64_t n = (uint64_t)x_rows;
@@ -118,8 +118,9 @@ static int infer__gpu_one_experts(const infer__ctx *c, const infer__moe_matmul_a
     if (a->x.offset % 16 != 0 || a->x.stride % 4 != 0 || !infer__gpu_one_apart(&a->x, &a->y)) return 0;
     if (!infer__gpu_one_matrix(c, w, form, x_rows)) return 0;
     if ((g != NULL) != (act != NULL)) return 0;
-    if (g && (g->w->type != w->type || g->w->cols != w->cols || g->w->rows != w->rows || g->rows != a->rows ||
-              g->w->row_bytes != w->row_bytes || g->w->offset % 16 != 0 || a->weights.buf || g->gate || g->act || g->add))
+    if (g &&
+        (g->w->type != w->type || g->w->cols != w->cols || g->w->rows != w->rows || g->rows != a->rows ||
+         g->w->row_bytes != w->row_bytes || g->w->offset % 16 != 0 || a->weights.buf || g->gate || g->act || g->add))
         return 0;
     if (act && (act->divide || (act->kind >= INFER__ACTS_TAKEN && act->kind != INFER__ACT_GELU_SIGMOID) ||
                 !infer__gpu_same_tensor(&act->x, &g->y) || !infer__gpu_same_tensor(&act->up, &a->y) ||

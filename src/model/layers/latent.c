@@ -210,8 +210,8 @@ static void infer__latent_queries(infer_context *c, const infer__layer *l, const
     c->ctx.ops->act(&c->ctx, &a);
 }
 
-/* y = W x for each head: x and y, whose rows are as long as that, have heads x_step and y_step columns apart; its matrix
- * is w_rows rows, from row w_first of every w_step. */
+/* y = W x for each head: x and y, whose rows are as long as that, have heads x_step and y_step columns apart; its
+ * matrix is w_rows rows, from row w_first of every w_step. */
 typedef struct infer__latent_heads { int32_t x_step, y_step, w_step, w_first, w_rows, w_cols; } infer__latent_heads;
 
 static void infer__latent_product(infer_context *c, const infer__layer *l, const infer__weight *w,

@@ -53,8 +53,8 @@ static int64_t infer__ffn_moe_dense_cols(const infer_model *m, const infer__laye
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
 
-/* The args of one matrix per expert, with its bias (the slot may be absent, or -1) in *b: y rows are (token, expert used)
- * pairs, or tokens when `weights` sums them up. */
+/* The args of one matrix per expert, with its bias (the slot may be absent, or -1) in *b: y rows are (token, expert
+ * used) pairs, or tokens when `weights` sums them up. */
 static infer__moe_matmul_args infer__experts_of(const infer__layer *l, int slot, int bias_slot, const infer__tensor *x,
                                                 const infer__tensor *y, const infer__tensor *ids,
                                                 const infer__tensor *weights, infer__moe_bias_args *b) {

@@ -247,7 +247,8 @@ static int32_t infer__probe_cols(const infer__prober *k, int32_t units) {
 /* What x loses in a product on the device: nothing, or as halves (1) or BF16 (2). */
 static int infer__probe_halves(const infer__prober *k, const infer__weight *w, int32_t n, int32_t rows_of_x) {
     const infer__ctx *c = &k->side[1];
-    const int few = w->type->values == 1 && infer__gpu_tiles(c, w, rows_of_x); /* those are halves from 9 rows on, too */
+    const int few =
+        w->type->values == 1 && infer__gpu_tiles(c, w, rows_of_x); /* those are halves from 9 rows on, too */
     if (n <= INFER__GPU_FEW || !(few || infer__gpu_has_mma(c, w, rows_of_x))) return 0;
     return w->type->id == INFER__GPU_BF16 ? 2 : 1;
 }
@@ -413,7 +414,8 @@ static void infer__probe_many(infer__prober *k) {
     k->side[1].run->mma_wide = wide;
 }
 
-/* n rows, each with `used` of the experts; down: a row of x for each choice, summed by weight; gate: with an activation. */
+/* n rows, each with `used` of the experts; down: a row of x for each choice, summed by weight; gate: with an
+ * activation. */
 typedef struct infer__probe_moe { int16_t n, experts, used, rows, units, down, gate; } infer__probe_moe;
 static const infer__probe_moe INFER__PROBE_EXPERTS[] = {
     {1, 5, 2, 9, 1, 0, 0},   {1, 3, 2, 17, 2, 0, 1}, {1, 4, 3, 33, 3, 1, 0}, /* gpu_one.c */
