@@ -686,6 +686,13 @@ static void kernels_special(int32_t module, int32_t tier, long fail_at, int want
     fake.tier = tier;
     infer__error_clear(&err);
     CHECK(infer__gpu_open_in(fake_ptx_drivers, &g, &kernels_mem, NULL, INFER_CUDA, -1, NULL, &err) == INFER_OK);
+    if (row->kind == INFER__MODULE_LATENT) { /* the only ones that have to be asked for */
+        infer__gpu_uses uses;
+        memset(&uses, 0, sizeof uses);
+        uses.n_heads = 2;
+        uses.heads[1].shared = 1;
+        infer__gpu_want(g, &uses);
+    }
     if (fail_at) fake.fail_at = fake.calls + fail_at;
     if (of == INFER__MODULE_KV) CHECK(infer__gpu_use_kv(g, row->id, &err) == INFER_OK);
     else CHECK(infer__gpu_use_type(g, infer__quant_find(row->id, NULL), &err) == INFER_OK);
@@ -800,6 +807,7 @@ static void test_gpu_special(void) {
         if (kind->form != INFER__FORM_PTX) continue;
         for (before = 1, k = 0; k < i; k++) /* special programs that come before it: their compilation is a call each */
             before += infer__module_at(k)->kind >= INFER__MODULE_SPECIAL && infer__module_at(k)->id == row->id &&
+                      (infer__module_at(k)->kind != INFER__MODULE_LATENT || row->kind == INFER__MODULE_LATENT) &&
                       INFER__KINDS[infer__module_at(k)->kind].of == kind->of &&
                       INFER__KINDS[infer__module_at(k)->kind].tier <= kind->tier;
         kernels_special(i, kind->tier, 0, 1);
