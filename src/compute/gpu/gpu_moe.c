@@ -6,7 +6,7 @@
  *        tensor cores, not once a pair. Where results of a row's experts are summed up, those of all pairs lie in
  *        memory of the run before: the order of the sum is that of the choices. Few rows go pair by pair, as plain
  *        products of few rows: x rounded to 8 bits (types with Q_DOT, unless exact), or as float; so does what has no
- *        room in that memory, x as float.
+ *        room in that memory, x as float. A single row, with all that follows, goes to gpu_one.c where it can.
  * Start: infer__gpu_moe_matmul.
  */
 #include "gpu.h"

@@ -1,5 +1,5 @@
-/* gpu_one.c: ops on GPUs: products of one row with all that lies between two of them, where the device has the kernel
- * one (kernels/special/cuda_one.k).
+/* gpu_one.c: ops on GPUs: products of one row, and of its experts, with all that lies between two of them, where the
+ * device has the kernels (kernels/special/cuda_one.k).
  *
  * Owns:  which products it takes: all matrices of an op or none.
  * Rules: the results are those of norm8 or norm, round8 and mv1, bit by bit.
