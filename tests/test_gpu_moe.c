@@ -648,21 +648,25 @@ static void test_gpu_ops_moe_turns(void) {
     free(v);
 }
 
-/* What a row gets does not depend on the others: rows 7 .. 25 of 40 by themselves, the same bits; exact, and as halves. */
+/* What a row gets does not depend on the others: rows 7 .. 25 of 40 by themselves, the same bits, and one of 3; exact, and
+ * as halves. */
 static void test_gpu_ops_moe_alone(void) {
-    enum { N = 40, FROM = 7, PART = 19, USED = 2, EXPERTS = 5, ROWS = 37, COLS = 64 };
+    enum { USED = 2, EXPERTS = 5, ROWS = 37, COLS = 64 };
+    static const int32_t of_all[2] = {40, 3}, first[2] = {7, 1}, some[2] = {19, 1};
     gpu_tensor x, y, ids, weights;
     gpu_weight w;
     gpu_pair p;
     infer__moe_matmul_args a;
     float *whole, *part;
-    int d, down;
+    int d, k;
     int32_t t, j;
     GPU_NEED();
     for (d = 0; d < 2 * gpu_devices(); d++) {
         if (d % 2) gpu_moe_open_halves(&p, d / 2);
         else gpu_moe_open(&p, d / 2);
-        for (down = 0; down < 2; down++) {
+        for (k = 0; k < 4; k++) {
+            const int down = k % 2;
+            const int32_t N = of_all[k / 2], FROM = first[k / 2], PART = some[k / 2];
             int32_t of = down ? USED : 1, outs = down ? 1 : USED;
             memset(&a, 0, sizeof a);
             gpu_make(&p, &x, N * of, COLS, 0, 0);
@@ -685,8 +689,8 @@ static void test_gpu_ops_moe_alone(void) {
             if (down) a.weights = weights.gpu;
             p.gpu.ops->moe_matmul(&p.gpu, &a);
             whole = (float *)gpu_fetch(&p, &y.on_gpu);
-            a.x.offset = FROM * (uint64_t)of * COLS * sizeof(float);
-            a.ids.offset = a.weights.offset = FROM * USED * sizeof(float);
+            a.x.offset = (uint64_t)(FROM * of * COLS) * sizeof(float);
+            a.ids.offset = a.weights.offset = (uint64_t)(FROM * USED) * sizeof(float);
             a.x.rows = PART * of;
             a.y.rows = PART * outs;
             a.ids.rows = a.weights.rows = PART;

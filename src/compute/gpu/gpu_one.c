@@ -2,7 +2,7 @@
  * device has the kernels (kernels/special/cuda_one.k).
  *
  * Owns:  which products it takes: all matrices of an op or none.
- * Rules: the results are those of norm8 or norm, round8 and mv1, bit by bit.
+ * Rules: the results are those of norm8 or norm, round8 and mv1, of experts those of moe_mv, bit by bit.
  * Start: infer__gpu_one_takes, infer__gpu_one_launch.
  */
 #include "gpu.h"
