@@ -312,8 +312,6 @@ static void infer__gpu_uses_all(infer__gpu_uses *u); /* everything that there is
 /* Compile the programs for these uses that are not there yet, on several threads where the driver can. What fails is
  * left for infer__gpu_use_type and the like, which say why. */
 static void infer__gpu_use_all(infer__gpu *g, const infer__gpu_uses *u);
-/* From now on programs that only some models want are compiled too, where they are for these uses. */
-static void infer__gpu_want(infer__gpu *g, const infer__gpu_uses *u);
 /* Run what is used beside the CPU. With tell, a call for each row of INFER__PROBES and program, and on to the end;
  * without, to the first that is not ok. INFER_OK when all are; DEVICE and *verdict (INFER_KERNEL_*) when one is not,
  * the message names the kernel; *verdict INFER_KERNEL_OK and an error: it could not be found out. Memory of the host

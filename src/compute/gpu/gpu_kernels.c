@@ -350,6 +350,7 @@ static int infer__gpu_lacks_any(const infer__gpu *g) {
     return 0;
 }
 
+/* From now on programs that only some models want are compiled too, where they are for these uses. */
 static void infer__gpu_want(infer__gpu *g, const infer__gpu_uses *u) {
     int32_t i;
     for (i = 0; i < u->n_heads; i++)
