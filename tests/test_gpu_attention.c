@@ -402,6 +402,32 @@ static void test_gpu_ops_attention_nan(void) {
     }
 }
 
+/* Every type of cache that a kind of program has, n shapes: tiles that are not full, positions in parts. */
+static void gpu_halves_shapes(int32_t kind, const ops_att *shapes, size_t n) {
+    char name[80];
+    size_t i;
+    int32_t type;
+    int d;
+    for (d = 0; d < gpu_devices(); d++)
+        for (type = INFER_KV_F32; type <= INFER_KV_Q4_0; type++) {
+            if (infer__gpu_module(kind, type) < 0) continue;
+            gpu_halves = type == INFER_KV_BF16 ? 2 : 1;
+            for (i = 0; i < n; i++) {
+                ops_att t = shapes[i];
+                t.type = type;
+                snprintf(name, sizeof name, "%s, cache type %d, shape %d", gpu_shared ? "latent" : "plain", (int)type, (int)i);
+                check_detail = name;
+                gpu_attention_case(d, &t, 99, i % 2 ? 10 : 37, 0);
+                gpu_flash_parts = 2 + i % 2; /* some have nothing to do */
+                gpu_attention_case(d, &t, 150, 16, 0);
+                gpu_flash_parts = 0;
+                if (type != INFER_KV_F16 || gpu_shared) continue;
+                gpu_attention_case(d, &t, 300, i % 2 ? 45 : 13, 0);
+                if (i % 3 == 0) gpu_attention_case(d, &t, 600, 16, 0);
+            }
+        }
+}
+
 /* Attention of many rows as tensor cores do it: every type of cache, every size of kernel, with what attention may have
  * besides; tiles that are not full, of several sequences, positions in parts. */
 static void test_gpu_ops_attention_halves(void) {
@@ -413,45 +439,11 @@ static void test_gpu_ops_attention_halves(void) {
     static const ops_att latent[] = {
         {4, 1, 96, 64, 0, 0, 0, 0, 0},   {16, 1, 576, 512, 0, 0, 0, 0, 0}, {70, 1, 320, 256, 40, 0, 0, 0, 0},
         {3, 1, 40, 24, 0, 0, 0, 0, 0.5f}, {9, 1, 552, 488, 0, 0, 2, 0, 0}};
-    char name[80];
-    size_t i;
-    int32_t type;
     int d;
     GPU_NEED();
-    for (d = 0; d < gpu_devices(); d++)
-        for (type = INFER_KV_F32; type <= INFER_KV_Q4_0; type++) {
-            if (infer__gpu_module(INFER__MODULE_FLASH, type) < 0) continue;
-            gpu_halves = type == INFER_KV_BF16 ? 2 : 1;
-            for (i = 0; i < (gpu_small() ? 3 : INFER__COUNT(shapes)); i++) {
-                ops_att t = shapes[i];
-                t.type = type;
-                snprintf(name, sizeof name, "cache type %d, shape %d", (int)type, (int)i);
-                check_detail = name;
-                gpu_attention_case(d, &t, 99, i % 2 ? 10 : 37, 0);
-                gpu_flash_parts = 2 + i % 2; /* some have nothing to do */
-                gpu_attention_case(d, &t, 150, 16, 0);
-                gpu_flash_parts = 0;
-                if (type == INFER_KV_F16) gpu_attention_case(d, &t, 300, i % 2 ? 45 : 13, 0);
-                if (type == INFER_KV_F16 && i % 3 == 0) gpu_attention_case(d, &t, 600, 16, 0);
-            }
-        }
-    gpu_shared = 1; /* latent attention */
-    for (d = 0; d < gpu_devices(); d++)
-        for (type = INFER_KV_F32; type <= INFER_KV_Q4_0; type++) {
-            if (infer__gpu_module(INFER__MODULE_LATENT, type) < 0) continue;
-            gpu_halves = type == INFER_KV_BF16 ? 2 : 1;
-            for (i = 0; i < (gpu_small() ? 2 : INFER__COUNT(latent)); i++) {
-                ops_att t = latent[i];
-                t.type = type;
-                if (type >= INFER_KV_Q8_0 && t.dim_k % 32 + t.dim_v % 32) continue;
-                snprintf(name, sizeof name, "latent, cache type %d, shape %d", (int)type, (int)i);
-                check_detail = name;
-                gpu_attention_case(d, &t, 99, i % 2 ? 10 : 37, 0);
-                gpu_flash_parts = 2 + i % 2;
-                gpu_attention_case(d, &t, 150, 16, 0);
-                gpu_flash_parts = 0;
-            }
-        }
+    gpu_halves_shapes(INFER__MODULE_FLASH, shapes, gpu_small() ? 3 : INFER__COUNT(shapes));
+    gpu_shared = 1;
+    gpu_halves_shapes(INFER__MODULE_LATENT, latent, gpu_small() ? 2 : INFER__COUNT(latent));
     gpu_shared = 0;
     gpu_halves = 1;
     for (d = 0; d < gpu_devices(); d++) {

@@ -23,9 +23,13 @@ enum { /* of kernels/special/cuda_one.k */
     INFER__ONE_CHOSEN = 64 /* experts, at most */
 };
 
-static int infer__gpu_overlaps(const infer__tensor *a, const infer__tensor *b) { /* of one row */
-    return a->buf == b->buf && a->offset < b->offset + (uint64_t)b->cols * sizeof(float) &&
-           b->offset < a->offset + (uint64_t)a->cols * sizeof(float);
+/* 1 when floats of one tensor lie among those of the other. */
+static int infer__gpu_overlaps(const infer__tensor *a, const infer__tensor *b) {
+    const uint64_t a_end =
+        a->offset + ((uint64_t)(a->rows - 1) * (uint64_t)a->stride + (uint64_t)a->cols) * sizeof(float);
+    const uint64_t b_end =
+        b->offset + ((uint64_t)(b->rows - 1) * (uint64_t)b->stride + (uint64_t)b->cols) * sizeof(float);
+    return a->buf == b->buf && a->offset < b_end && b->offset < a_end;
 }
 
 /* 1 when the kernels can take this matrix in this form, and so many rows of x. Blocks may begin anywhere, but where
@@ -99,12 +103,6 @@ static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const i
 
 /* ---- experts ----------------------------------------------------------------------------------------------------- */
 
-static int infer__gpu_one_apart(const infer__tensor *a, const infer__tensor *b) { /* nothing of one lies in the other */
-    const uint64_t a_end = a->offset + (uint64_t)a->rows * (uint64_t)a->stride * sizeof(float);
-    const uint64_t b_end = b->offset + (uint64_t)b->rows * (uint64_t)b->stride * sizeof(float);
-    return a->buf != b->buf || a_end <= b->offset || b_end <= a->offset;
-}
-
 /* 1 when the kernel can do a product of experts for one row of tokens, with all that follows it. */
 static int infer__gpu_one_experts(const infer__ctx *c, const infer__moe_matmul_args *a) {
     const infer__moe_matmul_args *g = a->gate;
@@ -115,7 +113,7 @@ static int infer__gpu_one_experts(const infer__ctx *c, const infer__moe_matmul_a
                          : infer__gpu_dots(c, w, x_rows) ? INFER__GPU_DOTS
                                                            : INFER__GPU_BLOCKS;
     if (a->ids.rows != 1 || a->n_used > INFER__ONE_CHOSEN || infer__gpu_processors(c) <= 0) return 0;
-    if (a->x.offset % 16 != 0 || a->x.stride % 4 != 0 || !infer__gpu_one_apart(&a->x, &a->y)) return 0;
+    if (a->x.offset % 16 != 0 || a->x.stride % 4 != 0 || infer__gpu_overlaps(&a->x, &a->y)) return 0;
     if (!infer__gpu_one_matrix(c, w, form, x_rows)) return 0;
     if ((g != NULL) != (act != NULL)) return 0;
     if (g &&
@@ -124,10 +122,10 @@ static int infer__gpu_one_experts(const infer__ctx *c, const infer__moe_matmul_a
         return 0;
     if (act && (act->divide || (act->kind >= INFER__ACTS_TAKEN && act->kind != INFER__ACT_GELU_SIGMOID) ||
                 !infer__gpu_same_tensor(&act->x, &g->y) || !infer__gpu_same_tensor(&act->up, &a->y) ||
-                !infer__gpu_one_apart(&a->x, &act->y)))
+                infer__gpu_overlaps(&a->x, &act->y)))
         return 0;
     return !a->add || (a->weights.buf && infer__gpu_same_tensor(&a->add->x, &a->y) &&
-                       infer__gpu_one_apart(&a->x, &a->add->y));
+                       !infer__gpu_overlaps(&a->x, &a->add->y));
 }
 
 static void infer__gpu_one_experts_launch(infer__ctx *c, const infer__moe_matmul_args *a) {
