@@ -258,6 +258,12 @@ on what other sessions do: every sum has a fixed order. They may differ in the l
 multiply-add); select a level with model_params.cpu_level or the environment variable INFER_CPU_LEVEL.
 context_params.kv_type rounds the cache as it says.
 
+On Linux and Windows a process needs permission to use AMX, Intel's tiles. The library asks when a level with AMX is
+first wanted: when a model is opened with INFER_CPU_BEST or such a level, or usability is asked by
+infer_cpu_level_name. If refused, the level below is used. On Linux the permission has one effect on the rest of the
+program: sigaltstack refuses stacks that could not hold the tiles, about 11 KiB. INFER_CPU_AVX512BF16 as cpu_level never
+asks.
+
 13. GPUs
 --------
 
@@ -392,7 +398,8 @@ INFER_API infer_result infer_device_get(int32_t index, infer_device_info *out);
  * used. If the device hangs, the call does not return. */
 INFER_API infer_result infer_device_check(int32_t device, const infer_model_params *params, infer_kernel_fn fn,
                                           void *user, infer_error *err);
-/* Name of a CPU level ("avx2"), or NULL when there is none; usable (may be NULL) receives whether this CPU has it. */
+/* Name of a CPU level ("avx2"), or NULL when there is none; usable (may be NULL) receives whether this CPU has it and
+ * the operating system permits it. */
 INFER_API const char *infer_cpu_level_name(int32_t level, int32_t *usable);
 /* Name of the index-th architecture for which sessions can be created, NULL past the end. */
 INFER_API const char *infer_arch_name(int32_t index);

@@ -28,6 +28,7 @@ INFER__COLD_END
 #include "compute/products/int8_avx2.c"
 #include "compute/products/int8_avx512.c"  /* with VNNI; then without */
 #include "compute/products/int8_avx512bw.c"
+#include "compute/products/int8_amx.c"     /* tiles of columns */
 #include "compute/products/int8_arm.c"     /* NEON, dotprod, i8mm */
 #include "compute/products/int8_other.c"   /* RISC-V, WebAssembly */
 #include "compute/products/unpack_avx2.c"  /* faster unpacking of storage types */

@@ -197,9 +197,14 @@ def oclgrind(t, name, suites, but=None, written=True):
 
 # Tests of kernels that oclgrind runs, in parts that take some minutes each: name, tests, those of them that another part has, and whether
 # memory that is read has to be written before: oclgrind 21.10 is wrong about that for what attention leaves between two launches.
-# "halves" is of tensor cores, which OpenCL has none of.
-OCLGRIND = (("kernels", "gpu_ops", "attention,halves,ops_check"), ("the check of devices", "gpu_ops_check", None, False),
+# "halves" is of tensor cores and "moe_whole" of a kernel of CUDA's, which OpenCL has none of.
+OCLGRIND = (("kernels", "gpu_ops", "attention,halves,ops_check,moe_whole"), ("the check of devices", "gpu_ops_check", None, False),
             ("attention of each cache type", "gpu_ops_attention_types", None, False), ("attention", "gpu_ops_attention", "attention_types,halves", False))
+
+
+# The kernels are one text: `make test` runs all shapes on OpenCL, and `make gpu` on one CUDA device, where there are kernels of its own;
+# SHAPES=all runs them on every double.
+FEW_SHAPES = {} if os.environ.get("SHAPES") == "all" else {"CHECK_EMULATED": "1"}
 
 
 # Whole models on the doubles: one row per kind of machinery, what a model's life is made of, and wrong kernels, which are not taken.
@@ -223,7 +228,7 @@ def hip_double(t):
         return
     env = {"LD_LIBRARY_PATH": library, "OCL_ICD_VENDORS": "none", "CHECK_BACKEND": "hip", "FAKE_HIP_CXX": clang}
     sampled = dict(env, CHECK_EMULATED="1")
-    t.step("HIP double: ops, waves of 32", ["build/check", "gpu_ops"], env=env)
+    t.step("HIP double: ops, waves of 32", ["build/check", "gpu_ops"], env=dict(env, **FEW_SHAPES))
     t.step("HIP double: ops, waves of 64, two devices", ["build/check", "gpu_ops"],
            env=dict(env, FAKE_HIP_DEVICES="2", FAKE_HIP_ARCH="gfx90a:sramecc+:xnack-", CHECK_EMULATED="1"))
     for name in DOUBLE_MODELS:
@@ -252,7 +257,7 @@ def metal(t):
         return
     on = {"CHECK_BACKEND": "metal"}
     t.step("Metal's driver", [exe, "test_metal"], env=on)
-    t.step("kernels as Metal programs", [exe, "gpu_ops"], env=on)
+    t.step("kernels as Metal programs", [exe, "gpu_ops"], env=dict(on, **FEW_SHAPES))
     t.step("kernels as Metal programs, memory of its own, no matrix units", [exe, "gpu_ops"],
            env=dict(on, FAKE_METAL_DEVICES="d", CHECK_EMULATED="1"))
     for name in DOUBLE_MODELS:
@@ -282,7 +287,8 @@ def cuda_double(t):
         return
     t.step("the CUDA double", [exe, "build/drivers/cuda/libcuda.so.1"])
     for capability in ("61", "80"):
-        t.step("CUDA double: ops on capability " + capability, ["build/check", "gpu_ops"], env=dict(env, FAKE_CUDA_CAPABILITY=capability))
+        t.step("CUDA double: ops on capability " + capability, ["build/check", "gpu_ops"],
+               env=dict(env, FAKE_CUDA_CAPABILITY=capability, **(FEW_SHAPES if capability == "61" else {})))
         for name in DOUBLE_MODELS:
             t.step("CUDA double: models on capability %s, %s" % (capability, name), ["build/check", name],
                    env=dict(env, FAKE_CUDA_CAPABILITY=capability, CHECK_EMULATED="1"))
@@ -344,14 +350,14 @@ def group_cli(t):
 def group_san(t):
     """The tests under AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer, MemorySanitizer and valgrind, the GPU kernels under oclgrind."""
     tsan = {"TSAN_OPTIONS": "halt_on_error=1", "CHECK_EMULATED": "1", "CHECK_WITHOUT": TEXTS + "," + ONE_THREAD}
+    asan = {"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1", "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
     # POCL leaks what LLVM compiles for it, which LeakSanitizer reports: let its cache have all kernels first
     if os.path.exists("/etc/OpenCL/vendors/pocl.icd") and not os.path.isdir("build/cache/pocl"):
         t.step("POCL compiles the kernels", ["build/check", "gpu"])
     together(t, lambda t: t.step("TSan", ["build/check-tsan"], env=tsan),
              *[lambda t, part=part: oclgrind(t, *part) for part in OCLGRIND], uninitialised,
-             lambda t: t.step("ASan and UBSan", ["build/check-asan"],
-                              env={"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1",
-                                   "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}))
+             lambda t: t.step("ASan and UBSan, GPUs", ["build/check-asan", "gpu"], env=dict(asan, CHECK_EMULATED="1")),
+             lambda t: t.step("ASan and UBSan", ["build/check-asan"], env=dict(asan, CHECK_WITHOUT="gpu")))
 
 
 def uninitialised(t):
@@ -384,13 +390,17 @@ TEXTS = ("grammar_masks_large,grammar_hostile,kinds_hostile,pretokenizer_hostile
          "arch_llama4-chunk,constrained_generate,sampler_top,hostile_keys_as_saved,hostile_keys_fine,hostile_keys_all_rows,hostile_streams,generate_stop_strings,generate_memory,host_signal_storm")
 
 
+# Minutes of arithmetic and threads that no order of bytes changes.
+ANY_ORDER = "cache_threads,cache_window,attention_cases,attention_levels,hostile_windows,hostile_numbers,fill_schedule,arch_deepseek4-topk,arch_deepseek2-yarn"
+
+
 # What OpenCL computes under Wine is computed by the same library as here; its driver and the life of a model are what may differ.
 KERNELS = "gpu_ops_,gpu_arch,gpu_places,gpu_model_cache,gpu_model_faults,gpu_model_rounded"
 
 
 # Tests that start no thread, or only those of OpenCL: ThreadSanitizer has nothing to see in them, and makes each of them fifteen times as slow.
 ONE_THREAD = ("test_hostile_keys,gpu_places_pieces,gpu_places_faults,gpu_places_oom,gpu_model_oom,gpu_model_faults,gpu_verdict,gpu_check_covers,gpu_check_wrong,gpu_cuda_modules,gpu_special,gpu_ptx,gpu_text,gpu_verdict_hostile,test_chat_replies,"
-              "test_tokenizer,test_vocab,test_ugm,test_kinds,test_pretokenizer,test_gguf,test_jinja,test_json,test_schema,test_grammar,test_sampler")
+              "int8_dots,int8_quantise,int8_unpack,gpu_arch_,gpu_model_quants,test_tokenizer,test_vocab,test_ugm,test_kinds,test_pretokenizer,test_gguf,test_jinja,test_json,test_schema,test_grammar,test_sampler")
 
 
 def group_cross(t):
@@ -407,12 +417,13 @@ def group_cross(t):
         exe = "build/check-%s.exe" % name
         if t.step("compile for " + name, [cc, "-std=gnu99", "-O2", "-g", "-static", "-DINFER_QUIET", "-Itests", "tests/check.c", "-o", exe] + flags):
             t.step("tests on " + name, run + [exe], env=dict(env, CHECK_WITHOUT=but) if run else None)
-    systems = [("s390x", "s390x-linux-gnu-gcc", alone + LIBS, ["qemu-s390x"]),
+    systems = [("s390x", "s390x-linux-gnu-gcc", alone + LIBS, ["qemu-s390x"], TEXTS + "," + ANY_ORDER),
                ("aarch64", "aarch64-linux-gnu-gcc", alone + LIBS, ["qemu-aarch64"]),
                ("i686", "i686-linux-gnu-gcc", ["-msse2", "-mfpmath=sse"] + alone + LIBS, []),
                ("Windows", "x86_64-w64-mingw32-gcc", ["-lm"], [wine], TEXTS + "," + KERNELS)]
     groups = [lambda t, s=s: system(t, *s) for s in systems if os.environ.get("ONLY", s[0]) == s[0]]
     groups += [lambda t: t.step("compile for other systems", [PY, "tests/compile/run.py", "--cross"])] * ("ONLY" not in os.environ)
+    groups += [amx_twin] * (os.environ.get("ONLY", "AMX") == "AMX")
     groups += [lambda t, c=c: arithmetic_elsewhere(t, *c) for c in CPUS if os.environ.get("ONLY", c[0]) == c[0]]
     together(t, *groups)
 
@@ -444,6 +455,15 @@ def arithmetic_elsewhere(t, name, cc, runs):
     if t.step("compile the arithmetic for " + name, cc + flags + ([] if "wasm" in cc[1] else ["-lpthread"])):
         for cpu, run in runs:
             t.step("arithmetic on %s, %s" % (name, cpu), run + [exe], env={"CHECK_EMULATED": "1"})
+
+
+def amx_twin(t):
+    """AMX's tiles in C (tests/amx_twin.h), on any CPU with AVX-512; where there is AMX, test_int8_twin compares the two."""
+    exe = "build/cpu-amx-twin"
+    if t.step("compile the arithmetic with tiles in C", [CC, "-std=c11", "-O2", "-DINFER_QUIET", "-DINFER_NO_GPU", "-DINFER__AMX_TWIN",
+                                                         "-DCHECK_FILE=\"cpu_suites.c\"", "-DCHECK_SUITE=suite_cpu", "-Itests", "tests/check.c",
+                                                         "-o", exe] + LIBS):
+        t.step("arithmetic with tiles in C", [exe])
 
 
 def fuzz_build(t, path, name):

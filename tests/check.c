@@ -7,6 +7,7 @@
 #define INFER_ASSERT(x) ((x) ? (void)0 : check_assert(__FILE__, __LINE__, #x))
 static void check_assert(const char *file, int line, const char *what);
 #define INFER__WATCH_SECONDS 600.0 /* machines that interpret, and sanitizers: tests of deadlines set their own */
+#include "amx_twin.h" /* which the library computes on with INFER__AMX_TWIN */
 #if defined(CHECK_PARTS)
 #  include CHECK_PARTS
 #elif defined(CHECK_INFER_H)

@@ -132,9 +132,10 @@ static void test_embed_beside(void) {
     static const struct { int32_t threads, batch, cells, n; } ways[] = {
         {1, 0, 0, EMBED_TEXTS}, {3, 0, 0, EMBED_TEXTS}, {8, 64, 0, 2}, {2, 200, 400, 17}, {5, 97, 130, 64}};
     size_t i, w;
+    const int32_t texts = EMBED_TEXTS / check_every(3);
     int32_t k, width, most;
     int seen = 0;
-    for (i = 0; i < sizeof EMBED_FILES / sizeof *EMBED_FILES; i++) {
+    for (i = 0; i < sizeof EMBED_FILES / sizeof *EMBED_FILES; i += (size_t)check_every(4)) {
         infer_model *m = embed_open(EMBED_FILES[i]);
         infer_context *c;
         float *alone, *other;
@@ -146,18 +147,17 @@ static void test_embed_beside(void) {
         alone = (float *)calloc((size_t)width * EMBED_TEXTS, sizeof *alone);
         other = (float *)calloc((size_t)width * EMBED_TEXTS, sizeof *other);
         c = embed_context(m, 1, 0, 0);
-        for (k = 0; k < EMBED_TEXTS && c; k++)
+        for (k = 0; k < texts && c; k++)
             if (!embed_some(c, &t, k, 1, INFER_POOL_DEFAULT, alone + (size_t)k * (size_t)width)) break;
         CHECK(infer_context_destroy(c) == INFER_OK);
         for (w = 0; w < sizeof ways / sizeof *ways && !check_bad; w++) {
-            if (i % check_every(4) != 0) break;
             c = embed_context(m, ways[w].threads, ways[w].batch, ways[w].cells);
             memset(other, 0, (size_t)width * EMBED_TEXTS * sizeof *other);
-            for (k = 0; k < EMBED_TEXTS && c; k += ways[w].n)
-                if (!embed_some(c, &t, k, ways[w].n < EMBED_TEXTS - k ? ways[w].n : EMBED_TEXTS - k, INFER_POOL_DEFAULT,
+            for (k = 0; k < texts && c; k += ways[w].n)
+                if (!embed_some(c, &t, k, INFER__MIN(ways[w].n, texts - k), INFER_POOL_DEFAULT,
                                 other + (size_t)k * (size_t)width))
                     break;
-            arch_same(EMBED_FILES[i], other, alone, (size_t)width * EMBED_TEXTS);
+            arch_same(EMBED_FILES[i], other, alone, (size_t)(width * texts));
             CHECK(infer_context_destroy(c) == INFER_OK);
         }
         free(alone);

@@ -240,8 +240,9 @@ typedef struct int8_dots {
     infer__x8 *x;       /* INT8_COLUMNS chunks */
     float *want, *got, *alone; /* INT8_COLUMNS x INT8_STRIDE */
     uint8_t *tile;
+    infer__tile_scratch *scratch;
     double size[INT8_COLUMNS][INT8_STRIDE]; /* sum of the magnitudes that were added */
-    void *base[6];
+    void *base[7];
 } int8_dots;
 
 /* Random weights and columns; what lies beyond n_blocks is NaN, or as large as can be. Extreme: the largest codes. */
@@ -272,6 +273,7 @@ static void int8_dots_args(const int8_dots *d, const infer__quant *t, int n_bloc
     a->ahead = &d->w[0].ahead;
     a->w = d->w;
     a->tile = d->tile;
+    a->scratch = d->scratch;
     a->type = t;
     a->x = d->x;
     a->n_blocks = n_blocks;
@@ -309,7 +311,7 @@ static void int8_dots_case(int8_dots *d, const infer__int8 *l, const infer__quan
     int32_t cols[INT8_COLUMNS];
     infer__dots_args a;
     size_t c;
-    int32_t j, i, groups, indexed;
+    int32_t j, i, groups, indexed, way, ways = infer__int8_many_find(l, t, INT8_COLUMNS) ? 2 : 1;
     for (j = 0; j < INT8_COLUMNS; j++) cols[j] = (j * 37 + 11) % INT8_COLUMNS;
     int8_dots_args(d, t, n_blocks, &a);
     memcpy(d->alone, start, INT8_COLUMNS * INT8_STRIDE * sizeof *start);
@@ -329,14 +331,21 @@ static void int8_dots_case(int8_dots *d, const infer__int8 *l, const infer__quan
     a.y = d->got;
     for (c = 0; c < INFER__COUNT(counts); c++)
         for (groups = 1; groups <= 2; groups++)
-            for (indexed = 0; indexed < 2; indexed++) {
+            for (indexed = 0, way = 0; indexed < 2; way = (way + 1) % ways, indexed += way == 0) {
                 a.cols = indexed ? cols : NULL;
                 a.n_groups = groups;
                 a.n_x = counts[c];
+                if (way && a.n_x < l->many->least) continue;
                 for (j = 0; j < INT8_COLUMNS; j++)
                     memcpy(d->got + j * INT8_STRIDE, start + (indexed ? cols[j] : j) * INT8_STRIDE,
                            INT8_STRIDE * sizeof *start);
-                l->dots(&a);
+                if (way) {
+                    l->many->begin();
+                    l->many->dots(&a);
+                    l->many->end();
+                } else {
+                    l->dots(&a);
+                }
                 for (j = 0; j < INT8_COLUMNS; j++) {
                     const float *got = d->got + j * INT8_STRIDE, *to = d->alone + (indexed ? cols[j] : j) * INT8_STRIDE;
                     const float *from = start + (indexed ? cols[j] : j) * INT8_STRIDE;
@@ -348,8 +357,9 @@ static void int8_dots_case(int8_dots *d, const infer__int8 *l, const infer__quan
 }
 
 static void test_int8_dots(void) {
-    static const struct { int32_t grain, offset, has_min; } kinds[] = {
-        {32, 8, 0}, {32, 0, 1}, {32, 128, 0}, {16, 0, 1}, {16, 32, 0}, {16, 43, 0}, {32, 62, 0}, {16, 128, 0}};
+    static const struct { int32_t grain, offset, has_min, largest; } kinds[] = {
+        {32, 8, 0, 15}, {32, 0, 1, 31},  {32, 128, 0, 255}, {16, 0, 1, 3},
+        {16, 32, 0, 63}, {16, 43, 0, 86}, {32, 62, 0, 124},  {16, 128, 0, 255}};
     const size_t floats = INT8_COLUMNS * INT8_STRIDE * sizeof(float);
     int8_dots *d = (int8_dots *)calloc(1, sizeof *d);
     float *start = ops_floats(INT8_COLUMNS * INT8_STRIDE);
@@ -361,6 +371,7 @@ static void test_int8_dots(void) {
     d->got = (float *)int8_aligned(floats, &d->base[3]);
     d->alone = (float *)int8_aligned(floats, &d->base[4]);
     d->tile = (uint8_t *)int8_aligned(2 * INFER__GROUP * INFER__CHUNK, &d->base[5]);
+    d->scratch = (infer__tile_scratch *)int8_aligned(sizeof *d->scratch, &d->base[6]);
     for (k = 0; k < INFER__COUNT(kinds); k++)
         for (n = 1; n <= 8; n++)
             for (extreme = n % check_every(2); extreme < 2; extreme += check_every(2)) {
@@ -369,6 +380,7 @@ static void test_int8_dots(void) {
                 t.grain = kinds[k].grain;
                 t.offset = kinds[k].offset;
                 t.has_min = kinds[k].has_min;
+                t.largest = kinds[k].largest;
                 int8_dots_fill(d, &t, n, extreme);
                 int8_dots_reference(d, &t, n, start);
                 for (l = 0; l < INFER__COUNT(infer__int8_levels); l++) {
@@ -512,6 +524,107 @@ static void test_int8_exact(void) {
     free(z);
 }
 
+/* ---- AMX ------------------------------------------------------------------------------------------------------ */
+
+/* Tiles of columns give the bits of the level below, whatever the shape and the threads; experts' columns, too. */
+static void test_int8_tiles(void) {
+    enum { COLS = 800, N = 545 };
+    static const int32_t rows[] = {1, 16, 33, 70}, columns[] = {28, 33, 36, 64, N};
+    uint32_t found = infer__cpu_found();
+    const infer__quant *t;
+    float *x = ops_floats(N * COLS), *y = ops_floats(N * 70), *z = ops_floats(N * 70);
+    int32_t i, way;
+    size_t r, n;
+    for (i = 0; (t = infer__quant_row(i)) != NULL && found & INFER__CPU_AMXINT8; i++) {
+        const int32_t cols = t->values == 256 ? 768 : t->values == 128 ? 640 : COLS / 64 * 64;
+        if (!t->unpack) continue;
+        check_detail = t->name;
+        for (r = 0; r < INFER__COUNT(rows); r++) {
+            uint8_t *blocks = ops_blocks(t, (int64_t)rows[r] * cols, 0);
+            infer__weight w = ops_weight(t, blocks, rows[r], cols);
+            for (n = (r + (size_t)i) % (size_t)check_every(3); n < INFER__COUNT(columns); n += (size_t)check_every(3))
+                for (way = 0; way < 2; way++) {
+                    infer__ctx c;
+                    ops_open(&c, way ? 3 : 1, way ? found : found & ~(uint32_t)INFER__CPU_AMX, COLS);
+                    c.exact = 0;
+                    c.ops->finish(&c);
+                    ops_prepare(&c, way ? found : found & ~(uint32_t)INFER__CPU_AMX, N, COLS);
+                    CHECK_STR(c.int8->name, way ? "amxint8" : "avx512vnni");
+                    int8_matmul(&c, &w, x, columns[n], COLS, way ? z : y);
+                    if (way) CHECK(memcmp(y, z, (size_t)(columns[n] * rows[r]) * sizeof *y) == 0);
+                    ops_close(&c);
+                }
+            free(blocks);
+        }
+    }
+    free(x);
+    free(y);
+    free(z);
+    if (!(found & INFER__CPU_AMXINT8)) SKIP("cpu: no AMX");
+#if defined(INFER__AMX_TWIN)
+    CHECK(twin_wrong == 0);
+#endif
+}
+
+#if defined(INFER__AMX) && !defined(INFER__AMX_TWIN)
+/* One product of tiles on the CPU and on the twin: shapes as the library uses them. */
+INFER__UNUSED static void int8_twin_case(int bf16, int a_bytes, uint8_t *a, uint8_t *b, uint8_t *c, uint8_t *want) {
+    infer__tile_shape s;
+    int i;
+    memset(&s, 0, sizeof s);
+    s.palette = 1;
+    for (i = 0; i < 8; i++) {
+        s.rows[i] = (uint8_t)(i < 6 ? 16 : a_bytes / 4);
+        s.row_bytes[i] = (uint16_t)(i == 4 || i == 5 ? a_bytes : 64);
+    }
+    twin_configure(&s);
+    twin_load(2, c, 64);
+    twin_load(5, a, 96);
+    twin_load(7, b, 64);
+    if (bf16) twin_dot16(2, 5, 7);
+    else twin_dot8(2, 5, 7);
+    twin_store(2, want, 64);
+    infer__tiles_begin(a_bytes, a_bytes / 4);
+    INFER__TILE_LOAD(2, c, 64);
+    INFER__TILE_LOAD(5, a, 96);
+    INFER__TILE_LOAD(7, b, 64);
+    if (bf16) INFER__TILE_DOT16(2, 5, 7);
+    else INFER__TILE_DOT8(2, 5, 7);
+    INFER__TILE_STORE(2, c, 64);
+    INFER__TILE_ZERO(3);
+    INFER__TILE_STORE(3, a, 64);
+    INFER__TILE_RELEASE();
+    for (i = 0; i < 1024; i++) CHECK(a[i] == 0);
+}
+#endif
+
+static void test_int8_twin(void) {
+#if defined(INFER__AMX) && !defined(INFER__AMX_TWIN)
+    static uint8_t a[16 * 96], b[1024], c[1024], want[1024];
+    int round, i, bytes, bf16;
+    if ((infer__cpu_found() & INFER__CPU_AMX) != INFER__CPU_AMX) SKIP("cpu: no AMX");
+    for (round = 0; round < 600; round++) {
+        bf16 = round % 2;
+        bytes = bf16 ? 64 : 16 << round / 2 % 3;
+        for (i = 0; i < 16 * 96; i++) a[i] = (uint8_t)(ops_bits() >> 11);
+        for (i = 0; i < 1024; i++) b[i] = (uint8_t)(ops_bits() >> 11), c[i] = (uint8_t)(ops_bits() >> 11);
+        for (i = 0; i < 1024 && bf16; i += 4) { /* numbers of all sizes that can be added, some subnormal; no infinity */
+            a[i + 1] = (uint8_t)((a[i + 1] & 0x80) | (round % 3 ? 0x3e + a[i + 1] % 4 : a[i + 1] % 0x40));
+            a[i + 3] = (uint8_t)((a[i + 3] & 0x80) | (round % 3 ? 0x3e + a[i + 3] % 4 : a[i + 3] % 0x40));
+            b[i + 1] = (uint8_t)((b[i + 1] & 0x80) | (round % 3 ? 0x3e + b[i + 1] % 4 : b[i + 1] % 0x40));
+            b[i + 3] = (uint8_t)((b[i + 3] & 0x80) | (round % 3 ? 0x3e + b[i + 3] % 4 : b[i + 3] % 0x40));
+            c[i + 3] = (uint8_t)((c[i + 3] & 0x80) | (round % 3 ? 0x3e + c[i + 3] % 4 : c[i + 3] % 0x40));
+        }
+        for (i = 1024; i < 16 * 96; i += 2) a[i + 1] = (uint8_t)(bf16 ? (a[i + 1] & 0x80) | 0x3f : a[i + 1]);
+        int8_twin_case(bf16, bytes, a, b, c, want);
+        CHECK(memcmp(c, want, 1024) == 0);
+    }
+    CHECK(twin_wrong == 0);
+#else
+    SKIP("cpu: no AMX");
+#endif
+}
+
 static void suite_int8(void) {
     RUN(test_int8_unpack);
     RUN(test_int8_unpack_sets);
@@ -519,4 +632,6 @@ static void suite_int8(void) {
     RUN(test_int8_dots);
     RUN(test_int8_matmul);
     RUN(test_int8_exact);
+    RUN(test_int8_tiles);
+    RUN(test_int8_twin);
 }

@@ -112,13 +112,14 @@ static void test_ops_levels(void) {
     CHECK(infer__cpu_mask(INFER_CPU_SCALAR) == 0);
     CHECK(infer__cpu_level_name(0, NULL) == NULL && infer__cpu_level_name(99, NULL) == NULL);
     CHECK(infer__cpu_level_name(-1, NULL) == NULL);
-    for (l = INFER_CPU_SCALAR; l <= INFER_CPU_I8MM; l++) {
+    for (l = INFER_CPU_SCALAR; l <= INFER_CPU_AMXINT8; l++) {
         CHECK(infer__cpu_level_name(l, &need) != NULL);
         CHECK(infer__cpu_mask(l) == (found & need));
         CHECK((infer__kernels_find(need)->need & ~need) == 0);
         env = need;
         if (name && strcmp(name, infer__cpu_level_name(l, NULL)) == 0) CHECK((found & ~env) == 0);
     }
+    CHECK(!(infer__cpu_mask(INFER_CPU_AVX512BF16) & INFER__CPU_AMX));
     CHECK_STR(infer__cpu_level_name(INFER_CPU_AVX512VNNI, &need), "avx512vnni");
     CHECK(!(need & INFER__CPU_AVXVNNI) && (need & INFER__CPU_AVX512) && (need & INFER__CPU_AVX2));
     CHECK_STR(infer__kernels_find(0)->name, "scalar");

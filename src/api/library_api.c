@@ -101,7 +101,7 @@ INFER_API const char *infer_build_info(void) {
 INFER_API const char *infer_cpu_level_name(int32_t level, int32_t *usable) {
     uint32_t need = 0;
     const char *name = infer__cpu_level_name(level, &need);
-    if (usable) *usable = name != NULL && (need & ~infer__cpu_found()) == 0;
+    if (usable) *usable = name != NULL && infer__cpu_mask(level) == need;
     return name;
 }
 

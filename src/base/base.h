@@ -411,6 +411,15 @@ static void infer__signals_restore(const infer__signals *s);
 typedef struct infer__once { infer__atomic state; } infer__once;
 static void infer__call_once(infer__once *o, void (*fn)(void));
 
+/* Ask for huge pages for n bytes at p, which the program allocated; a hint. */
+#if defined(__linux__) && !defined(INFER_NO_MMAP) && UINTPTR_MAX > 0xffffffffu
+#  define INFER__HUGE_PAGES 1
+static void infer__os_huge_pages(void *p, size_t n);
+#else
+#  define INFER__HUGE_PAGES 0
+#  define infer__os_huge_pages(p, n) ((void)(p), (void)(n))
+#endif
+
 /* dlopen and friends: NULL when there is no such library or symbol, or with INFER_NO_RUNTIME_LINKING. */
 static void *infer__lib_open(const char *name);
 static void *infer__lib_symbol(void *lib, const char *name);

@@ -753,6 +753,11 @@ static void infer__thread_join(infer__thread *t) { pthread_join(t->handle, NULL)
 
 #endif
 
+#if INFER__HUGE_PAGES
+extern int madvise(void *p, size_t n, int advice);
+static void infer__os_huge_pages(void *p, size_t n) { (void)madvise(p, n, 14 /* MADV_HUGEPAGE */); }
+#endif
+
 /* ---- dynamic libraries --------------------------------------------------------------------------- */
 
 #if defined(INFER__DLOPEN)

@@ -608,10 +608,12 @@ enum { /* infer__cpu bits */
     INFER__CPU_SSE41 = 1, INFER__CPU_AVX2 = 2 /* with FMA and F16C */, INFER__CPU_AVXVNNI = 4,
     INFER__CPU_AVX512 = 8 /* F BW DQ VL */, INFER__CPU_AVX512VNNI = 16, INFER__CPU_AVX512BF16 = 32,
     INFER__CPU_NEON = 64, INFER__CPU_DOTPROD = 128, INFER__CPU_I8MM = 256,
-    INFER__CPU_RVV = 512 /* 1.0 */, INFER__CPU_SIMD128 = 1024
+    INFER__CPU_RVV = 512 /* 1.0 */, INFER__CPU_SIMD128 = 1024, INFER__CPU_AMXINT8 = 2048, INFER__CPU_AMXBF16 = 4096,
+    INFER__CPU_AMX = INFER__CPU_AMXINT8 | INFER__CPU_AMXBF16
 };
-static uint32_t infer__cpu_found(void); /* what CPUID and XCR0 (HWCAP on ARM) offer, narrowed by INFER_CPU_LEVEL */
-/* found & what the level allows (infer_cpu_level). */
+/* What CPUID and XCR0 (HWCAP on ARM) offer, narrowed by INFER_CPU_LEVEL; asks the operating system for AMX. */
+static uint32_t infer__cpu_found(void);
+/* found & what the level allows (infer_cpu_level); asks only if that has AMX. */
 static uint32_t infer__cpu_mask(int32_t level);
 /* Name of a level ("avx2") and, in *need (may be NULL), the features it takes; NULL when there is no such level. */
 static const char *infer__cpu_level_name(int32_t level, uint32_t *need);

@@ -4,11 +4,15 @@
  * Rules: a bit is set only when the CPU has the instructions, the operating system saves their registers (XCR0; HWCAP
  *        on ARM) and this build has code for them. INFER_CPU_LEVEL in the environment clears bits, never sets any; a
  *        name it does not know clears none.
+ *        AMX needs permission from the operating system, which is asked for when a level with AMX is first wanted:
+ *        on Linux a process that has it may no longer set signal stacks below about 11 KiB (sigaltstack).
  *        Features are a mask, not a ladder: Skylake-X has AVX-512 without VNNI, Alder Lake AVX-VNNI without AVX-512.
  * Start: infer__cpu_levels, then infer__cpu_detect.
- * Source: Intel SDM vol. 1 chapter 14 and vol. 2 CPUID; Linux arch/arm64/include/uapi/asm/hwcap.h.
+ * Source: Intel SDM vol. 1 chapter 14 and vol. 2 CPUID; Linux arch/arm64/include/uapi/asm/hwcap.h and
+ *         Documentation/arch/x86/xstate.rst.
  */
 #include "backend.h"
+#include "products/amx.h"
 #include <stdlib.h>
 #if defined(INFER__SIMD_X86)
 #  if defined(_MSC_VER) && !defined(__clang__)
@@ -34,6 +38,9 @@ static const struct infer__cpu_row {
      INFER__CPU_SSE41 | INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI},
     {"avx512bf16", INFER_CPU_AVX512BF16,
      INFER__CPU_SSE41 | INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI | INFER__CPU_AVX512BF16},
+    {"amxint8", INFER_CPU_AMXINT8,
+     INFER__CPU_SSE41 | INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI | INFER__CPU_AVX512BF16 |
+         INFER__CPU_AMXINT8},
     {"neon", INFER_CPU_NEON, INFER__CPU_NEON},
     {"dotprod", INFER_CPU_DOTPROD, INFER__CPU_NEON | INFER__CPU_DOTPROD},
     {"i8mm", INFER_CPU_I8MM, INFER__CPU_NEON | INFER__CPU_DOTPROD | INFER__CPU_I8MM},
@@ -103,11 +110,36 @@ static uint32_t infer__cpu_detect(void) {
     found |= INFER__CPU_AVX512;
     if (seven[2] & 1u << 11) found |= INFER__CPU_AVX512VNNI;
     if (seven1[0] & 1u << 5) found |= INFER__CPU_AVX512BF16;
+#    if defined(INFER__AMX_TWIN)
+    found |= INFER__CPU_AMXINT8 | INFER__CPU_AMXBF16;
+#    elif defined(INFER__AMX)
+    if (infer__bits_set(xcr0, 0x60000) && seven[3] & 1u << 24) { /* tiles and their configuration */
+        if (seven[3] & 1u << 25) found |= INFER__CPU_AMXINT8;
+        if (seven[3] & 1u << 22) found |= INFER__CPU_AMXBF16;
+    }
+#    endif
 #  else
     (void)avx512;
 #  endif
     return found;
 }
+
+#  if defined(INFER__AMX) && !defined(INFER__AMX_TWIN)
+/* Ask for permission to use tiles in this process: 1 = granted. */
+static int infer__amx_ask(void) {
+#    if defined(_WIN32)
+    int(WINAPI * enable)(uint64_t) = NULL;
+    FARPROC fn = GetProcAddress(GetModuleHandleA("kernel32.dll"), "EnableProcessOptionalXStateFeatures");
+    if (!fn) return 0;
+    memcpy(&enable, &fn, sizeof enable);
+    return enable(1u << 18) != 0;
+#    else
+    long result; /* arch_prctl(ARCH_REQ_XCOMP_PERM, 18), which is no function of libc */
+    __asm__ volatile("syscall" : "=a"(result) : "a"(158L), "D"(0x1023L), "S"(18L) : "rcx", "r11", "memory");
+    return result == 0;
+#    endif
+}
+#  endif
 
 #elif defined(INFER__SIMD_ARM)
 /* NEON is part of the architecture. The rest: from the kernel on Linux, elsewhere what the compiler may assume. */
@@ -148,13 +180,28 @@ static void infer__cpu_init(void) {
     infer__cpu_bits = found;
 }
 
-static uint32_t infer__cpu_found(void) {
-    infer__call_once(&infer__cpu_once, infer__cpu_init);
-    return infer__cpu_bits;
+static infer__once infer__amx_once;
+static uint32_t infer__amx_bits; /* written under infer__amx_once only: what the operating system permits */
+
+static void infer__amx_init(void) {
+#if defined(INFER__AMX_TWIN)
+    infer__amx_bits = INFER__CPU_AMX;
+#elif defined(INFER__AMX)
+    if (infer__cpu_bits & INFER__CPU_AMX && infer__amx_ask()) infer__amx_bits = INFER__CPU_AMX;
+#endif
 }
 
+static uint32_t infer__cpu_allowed(uint32_t allowed) {
+    infer__call_once(&infer__cpu_once, infer__cpu_init);
+    if (allowed & INFER__CPU_AMX) infer__call_once(&infer__amx_once, infer__amx_init);
+    else return infer__cpu_bits & allowed;
+    return infer__cpu_bits & allowed & (infer__amx_bits | ~(uint32_t)INFER__CPU_AMX);
+}
+
+static uint32_t infer__cpu_found(void) { return infer__cpu_allowed(UINT32_MAX); }
+
 static uint32_t infer__cpu_mask(int32_t level) {
-    uint32_t allowed = 0;
-    if (level == INFER_CPU_BEST || !infer__cpu_level_name(level, &allowed)) return infer__cpu_found();
-    return infer__cpu_found() & allowed;
+    uint32_t allowed = UINT32_MAX;
+    infer__cpu_level_name(level, &allowed);
+    return infer__cpu_allowed(allowed);
 }

@@ -54,10 +54,12 @@ static void print_text(void) {
     int32_t i, usable, n = infer_device_count(), best = best_level();
     infer_device_info d;
     char total[32], memory_free[32];
+    const char *why = "";
     for (i = 1; i < MAX_LEVEL; i++) {
         const char *name = infer_cpu_level_name(i, &usable);
         if (name == NULL) continue;
-        printf("cpu level  %-12s %s%s\n", name, usable ? "usable" : "not on this CPU", i == best ? "  <- auto" : "");
+        if (!usable) why = i == INFER_CPU_AMXINT8 ? "not on this CPU, or not permitted by the system" : "not on this CPU";
+        printf("cpu level  %-12s %s%s\n", name, usable ? "usable" : why, i == best ? "  <- auto" : "");
     }
     for (i = 0; i < n; i++) {
         if (infer_device_get(i, &d) != INFER_OK) continue;

@@ -22,6 +22,7 @@ enum {
 typedef struct infer__int8_scratch {
     infer__unpacked w[INFER__INT8_GROUPS];
     uint8_t tile[INFER__INT8_ROWS * INFER__CHUNK];
+    infer__tile_scratch tiles;
     uint8_t copy[INFER__GROUP * INFER__CHUNK_BYTES + INFER__OVERREAD]; /* rows at the end of a weight */
     float y[INFER__INT8_PANEL * INFER__INT8_ROWS];
 } infer__int8_scratch;
@@ -30,32 +31,37 @@ typedef struct infer__int8_scratch {
 
 static const infer__int8 infer__int8_levels[] = { /* best first */
 #if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
+#  if defined(INFER__AMX)
+    {"amxint8", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI | INFER__CPU_AMXINT8,
+     infer__quantise_avx512, infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows),
+     &infer__int8_many_amx},
+#  endif
     {"avx512vnni", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI, infer__quantise_avx512,
-     infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows)},
-    {"avx512", INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__quantise_avx512, infer__dots_avx512, NULL, 0},
+     infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows), NULL},
+    {"avx512", INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__quantise_avx512, infer__dots_avx512, NULL, 0, NULL},
 #endif
 #if defined(INFER__SIMD_ARM)
 #  if defined(INFER__HAVE_i8mm)
-    {"i8mm", INFER__CPU_NEON | INFER__CPU_DOTPROD | INFER__CPU_I8MM, infer__quantise_neon, infer__dots_i8mm, NULL, 0},
+    {"i8mm", INFER__CPU_NEON | INFER__CPU_DOTPROD | INFER__CPU_I8MM, infer__quantise_neon, infer__dots_i8mm, NULL, 0, NULL},
 #  endif
 #  if defined(INFER__HAVE_dotprod)
-    {"dotprod", INFER__CPU_NEON | INFER__CPU_DOTPROD, infer__quantise_neon, infer__dots_dotprod, NULL, 0},
+    {"dotprod", INFER__CPU_NEON | INFER__CPU_DOTPROD, infer__quantise_neon, infer__dots_dotprod, NULL, 0, NULL},
 #  endif
-    {"neon", INFER__CPU_NEON, infer__quantise_neon, infer__dots_neon, NULL, 0},
+    {"neon", INFER__CPU_NEON, infer__quantise_neon, infer__dots_neon, NULL, 0, NULL},
 #endif
 #if defined(INFER__HAS_AVXVNNI)
-    {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni, NULL, 0},
+    {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni, NULL, 0, NULL},
 #endif
 #if defined(INFER__SIMD_X86)
-    {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2, NULL, 0},
-    {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41, NULL, 0},
+    {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2, NULL, 0, NULL},
+    {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41, NULL, 0, NULL},
 #endif
 #if defined(INFER__SIMD_RVV)
-    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_wide, NULL, 0},
+    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_wide, NULL, 0, NULL},
 #elif defined(INFER__SIMD_WASM)
-    {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_wide, NULL, 0},
+    {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_wide, NULL, 0, NULL},
 #endif
-    {"scalar", 0, infer__quantise_scalar, infer__dots_scalar, NULL, 0},
+    {"scalar", 0, infer__quantise_scalar, infer__dots_scalar, NULL, 0, NULL},
 };
 
 static const struct { const infer__unpack_row *rows; size_t n; } infer__unpack_sets[] = { /* best first */
@@ -108,7 +114,9 @@ static void infer__cpu_select(infer__ctx *c, uint32_t cpu) {
 static int32_t infer__chunks(int32_t cols) { return (cols + INFER__CHUNK - 1) / INFER__CHUNK; }
 
 static uint64_t infer__cpu_x8_len(uint64_t rows, int32_t cols) { return rows * (uint64_t)infer__chunks(cols); }
-static uint64_t infer__cpu_x8_bytes(uint64_t len) { return len * sizeof(infer__x8); }
+static uint64_t infer__cpu_x8_bytes(uint64_t len) { /* tiles of columns read on */
+    return len ? (len + INFER__TILE_COLS) * sizeof(infer__x8) : 0;
+}
 
 static int infer__int8_usable(const infer__ctx *c, const infer__weight *w) {
     return !c->exact && c->unpack[infer__quant_index(w->type)] != NULL;
@@ -210,9 +218,16 @@ typedef struct infer__int8_block {
     int32_t y_col;
 } infer__int8_block;
 
+/* What multiplies n_x columns of a type better than a level's dots, or NULL. */
+static const infer__int8_many *infer__int8_many_find(const infer__int8 *level, const infer__quant *type, int32_t n_x) {
+    const infer__int8_many *many = level->many;
+    return many && many->grain == type->grain && n_x >= many->least ? many : NULL;
+}
+
 /* The sums are left in s->y, INFER__INT8_ROWS floats per column. */
 static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, const infer__int8_block *b,
                              infer__int8_scratch *s) {
+    const infer__int8_many *many = infer__int8_many_find(c->int8, w->type, b->n_x);
     infer__dots_args a;
     const uint8_t *src;
     uint64_t stride;
@@ -221,6 +236,7 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, c
     int32_t i, g, j, warm = 0;
     a.w = s->w;
     a.tile = s->tile;
+    a.scratch = &s->tiles;
     a.type = w->type;
     a.cols = b->cols;
     a.n_groups = (n + INFER__GROUP - 1) / INFER__GROUP;
@@ -229,6 +245,7 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, c
     a.stride = INFER__INT8_ROWS;
     a.x = c->cpu->x8 + b->first;
     memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
+    if (many) many->begin();
     for (i = 0; i < w->chunks; i++, a.x += b->x_rows) {
         a.n_blocks = i == w->chunks - 1 ? w->last_blocks : INFER__CHUNK / 32;
         alone = n_x == 1 && w->alone && a.n_blocks == INFER__CHUNK / 32;
@@ -245,9 +262,10 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, c
             INFER__PREFETCH_WRITE(y + n - 1);
         }
         a.ahead = &s->w[0].ahead;
-        if (!alone) c->int8->dots(&a);
+        if (!alone) (many ? many->dots : c->int8->dots)(&a);
         for (g = 0; g < a.n_groups; g++) infer__int8_ask_rest(&s->w[g].ahead);
     }
+    if (many) many->end();
 }
 
 /* n floats, a group at a time: calls of memcpy for 128 bytes were 4 % of a prompt, and for 64 bytes gcc inlines it. */

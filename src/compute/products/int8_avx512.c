@@ -192,8 +192,10 @@ INFER__ON_avx512 INFER__INLINE void infer__transpose_avx512(const uint8_t *src, 
     }
 }
 
-/* The codes of a group, transposed: values 4 j .. 4 j + 3 of the 16 rows at tile + 64 * j. */
-INFER__ON_avx512 static void infer__make_tile_avx512(const infer__unpacked *w, int n_blocks, uint8_t *tile) {
+/* The codes of a group less `offset`, transposed: values 4 j .. 4 j + 3 of the 16 rows at tile + 64 * j. */
+INFER__ON_avx512 INFER__INLINE void infer__put_tile_avx512(const infer__unpacked *w, int n_blocks, int32_t offset,
+                                                           uint8_t *tile) {
+    const __m512i less = _mm512_set1_epi8((char)offset);
     __m512i v[16];
     int h, half, j, b;
     for (h = 0; h < n_blocks; h += 4) /* 128 values: the first halves of four blocks, then the second */
@@ -201,8 +203,13 @@ INFER__ON_avx512 static void infer__make_tile_avx512(const infer__unpacked *w, i
             infer__transpose_avx512(w->q[0] + 32 * h + 64 * half, INFER__CHUNK, v);
             INFER__UNROLL for (b = 0; b < 4; b++)
                 INFER__UNROLL for (j = 0; j < 4; j++)
-                    _mm512_store_si512(tile + 64 * (8 * (h + b) + 4 * half + j), v[4 * b + j]);
+                    _mm512_store_si512(tile + 64 * (8 * (h + b) + 4 * half + j),
+                                       _mm512_sub_epi8(v[4 * b + j], less));
         }
+}
+
+INFER__ON_avx512 static void infer__make_tile_avx512(const infer__unpacked *w, int n_blocks, uint8_t *tile) {
+    infer__put_tile_avx512(w, n_blocks, 0, tile);
 }
 
 /* For gcc the columns of y are a constant distance apart, that of the engine: their addresses need no registers. And it
