@@ -253,7 +253,8 @@ mapped. Windows does not allow mapped files to be truncated. The library install
 With model_params.exact, weights of every storage type are decoded exactly and multiplied in float32: this defines the
 result. Without it, the CPU rounds the input of a matrix product where that pays off: to 8 bits with a scale per 32
 values for quantised weights (normalised squared error of a test model's logits: 1.6e-4), to BF16 for BF16 weights
-(1.3e-5); F32 and F16 weights keep float32. On the CPU, results do not depend on the number of threads, on the batch, or
+(1.3e-5); F32 and F16 weights keep float32, but for encoders on CPUs with AMX, which take them and their input as sums
+of two BF16 values (1e-10). On the CPU, results do not depend on the number of threads, on the batch, or
 on what other sessions do: every sum has a fixed order. They may differ in the last bits between CPU levels (fused
 multiply-add); select a level with model_params.cpu_level or the environment variable INFER_CPU_LEVEL.
 context_params.kv_type rounds the cache as it says.

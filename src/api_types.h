@@ -59,7 +59,8 @@ typedef enum infer_cpu_level {
     INFER_CPU_I8MM = 10,
     INFER_CPU_RVV = 11,    /* RISC-V vectors 1.0, if the compiler's target has them */
     INFER_CPU_SIMD128 = 12, /* WebAssembly's, likewise */
-    INFER_CPU_AMXINT8 = 13   /* AVX512BF16 and tiles of bytes; needs the system's permission: see section 12 */
+    INFER_CPU_AMXINT8 = 13,  /* AVX512BF16 and tiles of bytes; needs the system's permission: see section 12 */
+    INFER_CPU_AMXBF16 = 14   /* and of BF16 */
 } infer_cpu_level;
 
 /* How keys and values are stored in the cache. Q8_0 and Q4_0: as in files, blocks of 32 values of a head with a scale

@@ -10,9 +10,15 @@
 #if defined(__GNUC__) || defined(__clang__)
 #  define TWIN_LOCAL static __thread
 #  define CHECK_UNUSED __attribute__((unused))
+#  if defined(__x86_64__)
+#    define TWIN_FMA __attribute__((target("fma"))) /* only CPUs with AVX-512 come here: no call for each product */
+#  endif
 #else
 #  define TWIN_LOCAL static
 #  define CHECK_UNUSED
+#endif
+#ifndef TWIN_FMA
+#  define TWIN_FMA
 #endif
 typedef struct twin_tiles {
     uint8_t rows[8], on;
@@ -85,7 +91,7 @@ static float twin_bf16(const uint8_t *p) {
     memcpy(&v, &bits, 4);
     return twin_flush(v);
 }
-CHECK_UNUSED static void twin_dot16(int c, int a, int b) {
+TWIN_FMA CHECK_UNUSED static void twin_dot16(int c, int a, int b) {
     int m, k, n, i;
     twin_shapes(c, a, b);
     for (m = 0; m < twin.rows[c]; m++)

@@ -32,12 +32,33 @@ static double float_exact(const uint8_t *w, const float *x, int32_t cols) {
     return d;
 }
 
+/* Row by row against the definition's order, or as sums of two BF16: then as near to the exact sum as that allows. */
+static void float_decoded_case(const infer__ctx *c, const float *decoded, const float *x, int32_t rows, int32_t cols, int32_t n_x,
+                               const float *y, float *z, int32_t sy) {
+    int32_t i, j, k;
+    if (!c->tiles) {
+        c->kernels->tile(decoded, cols, rows, x, cols + FLOAT_PAD, n_x, cols, z, sy);
+        for (j = 0; j < n_x; j++) CHECK(memcmp(y + j * sy, z + j * sy, (size_t)rows * sizeof *y) == 0);
+    }
+    for (j = 0; j < n_x && c->tiles; j += 1 + j / 8)
+        for (i = 0; i < rows; i++) {
+            double sum = 0, all = 0;
+            for (k = 0; k < cols; k++) {
+                double v = (double)decoded[i * cols + k] * x[j * (cols + FLOAT_PAD) + k];
+                sum += v;
+                all += fabs(v);
+            }
+            CHECK(ops_near(y[j * sy + i], sum, all, 1.0 / 30000));
+        }
+}
+
 /* rows x cols by n_x columns, on the level of c, from row `first` on. */
 static void float_case(infer__ctx *c, int id, int32_t first, int32_t rows, int32_t cols, int32_t n_x) {
     const infer__quant *q = infer__quant_find(id, NULL);
     uint8_t *data = ops_blocks(q, (int64_t)(first + rows) * cols, 1); /* at an odd address */
     infer__weight w = ops_weight(q, data, first + rows, cols);
     int32_t sy = rows + FLOAT_PAD, i, j;
+    int prepared;
     size_t size = (size_t)n_x * (size_t)sy;
     float *x = ops_floats((size_t)n_x * (size_t)(cols + FLOAT_PAD)), *y = ops_floats(size), *z = ops_floats(size);
     float *decoded = (float *)malloc((size_t)rows * (size_t)cols * sizeof *decoded), *guard = y + rows;
@@ -48,21 +69,19 @@ static void float_case(infer__ctx *c, int id, int32_t first, int32_t rows, int32
     char detail[100];
     sprintf(detail, "%s %s %d x %d, %d columns", c->floats->name, q->name, (int)rows, (int)cols, (int)n_x);
     check_detail = detail;
-    if (id == 30) {
+    CHECK(infer__float_usable(c, &w, &prepared));
+    if (prepared) {
         infer__float_prepare(c, &t);
         columns = c->cpu->float_x;
         sx = infer__float_row_bytes(c->floats, cols);
     }
     for (j = 0; j < n_x; j++)
         for (i = 0; i < FLOAT_PAD; i++) guard[j * sy + i] = 7.0f;
-    infer__float_tile(c, &w, first, rows, columns, sx, n_x, y, sy, 0);
+    infer__float_tile(c, &w, first, rows, columns, sx, n_x, n_x, y, sy, 0);
     for (j = 0; j < n_x; j++)
         for (i = 0; i < FLOAT_PAD; i++) CHECK(guard[j * sy + i] == 7.0f);
     q->decode(data + (uint64_t)first * w.row_bytes, decoded, (int64_t)rows * cols);
-    if (id != 30) { /* the definition */
-        c->kernels->tile(decoded, cols, rows, x, cols + FLOAT_PAD, n_x, cols, z, sy);
-        for (j = 0; j < n_x; j++) CHECK(memcmp(y + j * sy, z + j * sy, (size_t)rows * sizeof *y) == 0);
-    }
+    if (id != 30) float_decoded_case(c, decoded, x, rows, cols, n_x, y, z, sy);
     for (j = 0; id == 30 && j < n_x; j += 1 + j / 8)
         for (i = 0; i < rows; i++) {
             const uint8_t *row = data + (uint64_t)(first + i) * w.row_bytes;
@@ -73,10 +92,14 @@ static void float_case(infer__ctx *c, int id, int32_t first, int32_t rows, int32
             CHECK(ops_near(y[j * sy + i], float_exact(row, col, cols), all, 1.0 / 256)); /* half of a unit, and sums */
         }
     for (j = 0; j < n_x; j += 1 + j / 4) { /* alone: other blocks, other cuts */
-        infer__float_tile(c, &w, first, rows, columns + j * sx, sx, 1, z, sy, 0);
+        infer__tensor one = ops_tensor(&buf, x, 1, cols, cols + FLOAT_PAD);
+        one.offset += (uint64_t)j * (uint64_t)one.stride * sizeof *x;
+        if (prepared) infer__float_prepare(c, &one);
+        infer__float_tile(c, &w, first, rows, prepared ? columns : columns + j * sx, sx, 1, 1, z, sy, 0);
         CHECK(memcmp(y + j * sy, z, (size_t)rows * sizeof *y) == 0);
     }
-    infer__float_tile(c, &w, first + rows - 1, 1, columns, sx, n_x, z, sy, 0); /* a row alone */
+    if (prepared) infer__float_prepare(c, &t);
+    infer__float_tile(c, &w, first + rows - 1, 1, columns, sx, n_x, n_x, z, sy, 0); /* a row alone */
     for (j = 0; j < n_x; j++) CHECK(infer__f32_bits(z[j * sy]) == infer__f32_bits(y[j * sy + rows - 1]));
     free(data - 1);
     free(x);
@@ -89,15 +112,21 @@ static void float_case(infer__ctx *c, int id, int32_t first, int32_t rows, int32
 static void test_float_levels(void) {
     static const int ids[] = {0, 1, 30};
     static const int32_t cols[] = {1, 2, 15, 16, 17, 31, 32, 33, 47, 63, 64, 100, 577, 1023, 1024, 1041, 2049, 3103};
+    /* more rows, columns and steps than are made ready together, groups of columns that are not whole */
+    static const struct { int32_t rows, cols, n_x; } tiles[] = {{150, 97, 16}, {17, 32, 17}, {33, 543, 50}, {130, 1030, 64}, {16, 300, 63}};
     infer__ctx c;
     size_t l, t, k;
     int32_t n;
-    for (l = 0; l < INFER__COUNT(infer__floats_rows); l++) {
-        if (infer__floats_rows[l].need & ~infer__cpu_found()) continue;
-        ops_open(&c, 1, infer__floats_rows[l].need, 3103);
+    for (l = 0; l < 2 * INFER__COUNT(infer__floats_rows); l++) {
+        const struct infer__floats *f = &infer__floats_rows[l / 2];
+        if (f->need & ~infer__cpu_found() || (l % 2 && !f->tiled)) continue;
+        ops_open(&c, 1, f->need, 3103);
         c.exact = 0;
-        CHECK(c.floats == &infer__floats_rows[l]);
+        c.tiles = l % 2;
+        CHECK(c.floats == f);
         for (t = 0; t < INFER__COUNT(ids); t++) {
+            for (n = 0; n < 5 && f->tiled && (c.tiles || ids[t] == 30); n++)
+                float_case(&c, ids[t], n % 2, tiles[n].rows, tiles[n].cols, tiles[n].n_x);
             for (k = 0; k < INFER__COUNT(cols); k++) {
                 for (n = 1; n < 20; n += 1 + n / 8) float_case(&c, ids[t], n & 1, 1 + n % 9, cols[k], n);
                 float_case(&c, ids[t], 0, 4, cols[k], 1);
@@ -117,8 +146,9 @@ static void test_float_panels(void) {
     ops_open(&c, 1, infer__cpu_found(), 2100);
     c.exact = 0;
     c.ops->finish(&c);
-    ops_prepare(&c, infer__cpu_found(), 401, 2100);
-    for (t = 0; t < INFER__COUNT(ids); t++) float_case(&c, ids[t], 0, 6, 2100, 401);
+    ops_prepare(&c, infer__cpu_found(), 601, 2100);
+    for (c.tiles = 0; c.tiles < 2; c.tiles++)
+        for (t = 0; t < INFER__COUNT(ids); t++) float_case(&c, ids[t], 0, 6, 2100, c.tiles ? 601 : 401);
     ops_close(&c);
 }
 
@@ -136,7 +166,7 @@ static void test_float_prepare(void) {
     for (i = 0; i < 35; i++) x[i] = infer__bits_f32(bits[i % 16]);
     for (l = 0; l < INFER__COUNT(infer__floats_rows); l++) {
         const struct infer__floats *f = &infer__floats_rows[l];
-        if (f->need & ~infer__cpu_found()) continue;
+        if (f->need & ~infer__cpu_found() || f->tiled) continue;
         check_detail = f->name;
         for (n = 1; n <= 35; n++) {
             memset(out, 255, sizeof out);

@@ -584,7 +584,7 @@ INFER__UNUSED static void int8_twin_case(int bf16, int a_bytes, uint8_t *a, uint
     if (bf16) twin_dot16(2, 5, 7);
     else twin_dot8(2, 5, 7);
     twin_store(2, want, 64);
-    infer__tiles_begin(a_bytes, a_bytes / 4);
+    infer__tiles_begin(a_bytes, a_bytes / 4, 64);
     INFER__TILE_LOAD(2, c, 64);
     INFER__TILE_LOAD(5, a, 96);
     INFER__TILE_LOAD(7, b, 64);

@@ -669,6 +669,7 @@ struct infer__ctx {
     const infer__atomic *cancel;  /* not NULL: more than cancel_seen ends the pass at the next op */
     int64_t cancel_seen;
     int32_t exact;
+    int32_t tiles; /* F16 and F32 weights by tiles of BF16, where the CPU has such: models without logits */
     int32_t profiling;
     infer__profile profile[INFER__PROFILE_OPS];
     struct infer__cpu_run *cpu;   /* the CPU's scratch, NULL when no layer runs there */

@@ -41,6 +41,9 @@ static const struct infer__cpu_row {
     {"amxint8", INFER_CPU_AMXINT8,
      INFER__CPU_SSE41 | INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI | INFER__CPU_AVX512BF16 |
          INFER__CPU_AMXINT8},
+    {"amxbf16", INFER_CPU_AMXBF16,
+     INFER__CPU_SSE41 | INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI | INFER__CPU_AVX512BF16 |
+         INFER__CPU_AMXINT8 | INFER__CPU_AMXBF16},
     {"neon", INFER_CPU_NEON, INFER__CPU_NEON},
     {"dotprod", INFER_CPU_DOTPROD, INFER__CPU_NEON | INFER__CPU_DOTPROD},
     {"i8mm", INFER_CPU_I8MM, INFER__CPU_NEON | INFER__CPU_DOTPROD | INFER__CPU_I8MM},
@@ -111,7 +114,7 @@ static uint32_t infer__cpu_detect(void) {
     if (seven[2] & 1u << 11) found |= INFER__CPU_AVX512VNNI;
     if (seven1[0] & 1u << 5) found |= INFER__CPU_AVX512BF16;
 #    if defined(INFER__AMX_TWIN)
-    found |= INFER__CPU_AMXINT8 | INFER__CPU_AMXBF16;
+    found |= INFER__CPU_AMXINT8 | (found & INFER__CPU_AVX512BF16 ? INFER__CPU_AMXBF16 : 0);
 #    elif defined(INFER__AMX)
     if (infer__bits_set(xcr0, 0x60000) && seven[3] & 1u << 24) { /* tiles and their configuration */
         if (seven[3] & 1u << 25) found |= INFER__CPU_AMXINT8;

@@ -58,7 +58,7 @@ static void print_text(void) {
     for (i = 1; i < MAX_LEVEL; i++) {
         const char *name = infer_cpu_level_name(i, &usable);
         if (name == NULL) continue;
-        if (!usable) why = i == INFER_CPU_AMXINT8 ? "not on this CPU, or not permitted by the system" : "not on this CPU";
+        if (!usable) why = i == INFER_CPU_AMXINT8 || i == INFER_CPU_AMXBF16 ? "not on this CPU, or not permitted by the system" : "not on this CPU";
         printf("cpu level  %-12s %s%s\n", name, usable ? "usable" : why, i == best ? "  <- auto" : "");
     }
     for (i = 0; i < n; i++) {

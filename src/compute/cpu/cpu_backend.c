@@ -55,12 +55,12 @@ static void infer__cpu_kv_import(infer__ctx *c, const infer__kv_page_args *a) {
 /* The largest of what any op needs for rows of at most max_cols values: decoded rows of a weight (four at least); the
  * tiles of attention with heads of at most max_head values (0: as large as rows allow); and what integer products need,
  * before that (experts use both). */
-static int64_t infer__cpu_scratch_len(int32_t max_cols, int32_t max_head, int chosen) {
+static int64_t infer__cpu_scratch_len(uint32_t cpu, int32_t max_cols, int32_t max_head, int chosen) {
     int64_t cols = INFER__MAX(max_cols, 64);
     int64_t tile = INFER__MAX(INFER__MIN(cols * INFER__TILE_ROWS, INFER__TILE_FLOATS), 4 * cols);
     int32_t head = max_head ? max_head : INFER__MIN(max_cols, INFER__MAX_HEAD_DIM);
     int64_t attention = infer__attention_scratch(head, chosen);
-    int64_t n = INFER__MAX(INFER__MAX(tile, attention), infer__float_scratch_len(max_cols)) +
+    int64_t n = INFER__MAX(INFER__MAX(tile, attention), infer__float_scratch_len(infer__floats_find(cpu), max_cols)) +
                 (int64_t)(sizeof(infer__int8_scratch) / sizeof(float));
     return (n + INFER__LANES - 1) / INFER__LANES * INFER__LANES;
 }
@@ -75,7 +75,7 @@ static void infer__cpu_sync(infer__ctx *c) { (void)c; /* every op is done when i
 static void infer__cpu_run_sizes(struct infer__cpu_run *r, const infer__needs *n) {
     uint64_t rows = (uint64_t)n->rows, pairs = rows * (uint64_t)n->n_used;
     memset(r, 0, sizeof *r);
-    r->scratch_len = infer__cpu_scratch_len(n->cols, n->head, n->index_sets > 0);
+    r->scratch_len = infer__cpu_scratch_len(n->cpu, n->cols, n->head, n->index_sets > 0);
     r->x8_len = INFER__MAX(infer__cpu_x8_len(rows, n->cols), infer__cpu_x8_len(pairs, n->expert_cols));
     r->float_x_bytes = INFER__MAX(infer__float_x_bytes(n->cpu, rows, n->cols),
                                   infer__float_experts_bytes(n->float_cols, pairs, n->n_expert));

@@ -37,7 +37,8 @@ static void infer__matmul_floats(const infer__matmul_job *job, int32_t j, int32_
         x = job->c->cpu->float_x;
         x_bytes = infer__float_row_bytes(job->c->floats, w->cols);
     }
-    infer__float_tile(job->c, w, r, n, x, x_bytes, a->x.rows, infer__row(&a->y[j], 0) + r, a->y[j].stride, worker);
+    infer__float_tile(job->c, w, r, n, x, x_bytes, a->x.rows, a->x.rows, infer__row(&a->y[j], 0) + r, a->y[j].stride,
+                      worker);
 }
 
 static void infer__matmul_decoded(const infer__matmul_job *job, int32_t j, int32_t r, int32_t n, int worker) {
@@ -84,6 +85,7 @@ static void infer__matmul_plan(infer__ctx *c, const infer__weight *w, const infe
         if (!made[INFER__BY_INT8]++) infer__x8_prepare(c, x);
     } else if (infer__float_usable(c, w, &prepared)) {
         part->path = INFER__BY_FLOATS;
+        least = infer__float_least(c, w, x->rows);
         most = infer__float_task_rows(c, w, x->rows);
         if (prepared && !made[INFER__BY_FLOATS]++) infer__float_prepare(c, x);
     }

@@ -342,27 +342,28 @@ static void infer__need_experts(infer__needs *n, const infer__weight *w, int32_t
     n->sum_cols = INFER__MAX(n->sum_cols, sum_cols);
 }
 
+/* The columns of pair i, of those in order; or, prepared, of all pairs of expert i. */
 static void infer__moe_gather_task(void *arg, int i, int worker) {
     const infer__moe_job *job = (const infer__moe_job *)arg;
-    int32_t pair = job->order[i], cols = job->a->w->cols;
-    const float *x = infer__row(&job->a->x, job->a->per_expert_x ? pair : pair / job->a->n_used);
-    uint8_t *dst = job->c->cpu->float_x + i * job->x_bytes;
+    const int32_t each = job->a->per_expert_x ? 1 : job->a->n_used, first = job->prepared ? job->start[i] : i;
+    uint8_t *to = job->c->cpu->float_x + first * job->x_bytes;
     (void)worker;
-    if (job->prepared) job->c->floats->prepare(x, dst, cols);
-    else memcpy(dst, x, (size_t)cols * sizeof *x);
+    if (job->prepared)
+        infer__float_put(job->c->floats, &job->a->x, job->order + first, each, job->start[i + 1] - first, to);
+    else memcpy(to, infer__row(&job->a->x, job->order[i] / each), (size_t)job->a->w->cols * sizeof(float));
 }
 
 static void infer__moe_float_task(void *arg, int task, int worker) {
     const infer__moe_job *job = (const infer__moe_job *)arg;
     const infer__moe_matmul_args *a = job->a;
     int32_t r = task * job->step, n = INFER__MIN(job->step, a->rows - r), e, i, j, panel;
-    float *y = infer__cpu_scratch(job->c, worker) + infer__float_scratch_len(a->w->cols);
+    float *y = infer__cpu_scratch(job->c, worker) + infer__float_scratch_len(job->c->floats, a->w->cols);
     infer__moe_clear(job, r, r + n);
     for (e = 0; e < job->n_expert; e++)
         for (i = job->start[e]; i < job->start[e + 1]; i += panel) {
             panel = INFER__MIN(job->start[e + 1] - i, job->panel);
             infer__float_tile(job->c, a->w, e * a->rows + r, n, job->c->cpu->float_x + i * job->x_bytes, job->x_bytes,
-                              panel, y, n, worker);
+                              panel, job->start[e + 1] - job->start[e], y, n, worker);
             for (j = 0; j < panel; j++) infer__moe_put(job, job->order[i + j], r, n, y + (int64_t)j * n);
         }
 }
@@ -370,8 +371,8 @@ static void infer__moe_float_task(void *arg, int task, int worker) {
 static void infer__moe_floats(infer__moe_job *job) {
     infer__ctx *c = job->c;
     const infer__moe_matmul_args *a = job->a;
-    int64_t left = c->cpu->scratch_len - infer__float_scratch_len(a->w->cols), work;
-    int32_t pairs = a->ids.rows * a->n_used, most = 0, e;
+    int64_t left = c->cpu->scratch_len - infer__float_scratch_len(c->floats, a->w->cols), work;
+    int32_t pairs = a->ids.rows * a->n_used, most = 0, least, e;
     INFER__ASSERT(infer__float_experts_bytes(a->w->cols, (uint64_t)pairs, job->n_expert) <= c->cpu->float_x_bytes);
     job->x_bytes = job->prepared ? infer__float_row_bytes(c->floats, a->w->cols) : infer__moe_float_row(a->w->cols);
     job->start = (int32_t *)(void *)(c->cpu->float_x + pairs * infer__moe_float_row(a->w->cols));
@@ -379,11 +380,14 @@ static void infer__moe_floats(infer__moe_job *job) {
     infer__moe_sort(job, 0, pairs, job->start, job->order);
     for (e = 0; e < job->n_expert; e++) most = INFER__MAX(most, job->start[e + 1] - job->start[e]);
     job->step = INFER__MIN(a->rows / (4 * infer__pool_threads(c->pool)), infer__float_task_rows(c, a->w, most));
-    job->step = INFER__MAX(job->step & ~3, 4);
+    least = infer__float_least(c, a->w, most);
+    job->step = (int32_t)INFER__MIN(job->step, left / 16); /* results of 16 columns at least */
+    job->step = INFER__MAX(job->step / least * least, least);
     job->panel = (int32_t)INFER__MIN(left / job->step, pairs);
+    if (job->panel < pairs) job->panel &= ~15; /* whole groups of columns that were prepared together */
     INFER__ASSERT(job->panel > 0);
     work = (int64_t)pairs * a->w->cols;
-    infer__cpu_run(c, pairs, work, infer__moe_gather_task, job);
+    infer__cpu_run(c, job->prepared ? job->n_expert : pairs, work, infer__moe_gather_task, job);
     infer__cpu_run(c, (a->rows + job->step - 1) / job->step, work * a->rows, infer__moe_float_task, job);
 }
 

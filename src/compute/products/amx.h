@@ -44,15 +44,16 @@ typedef struct infer__tile_shape {
         __asm__ volatile(".byte 0xc4, 0xe2, %c0, 0x5c, %c1" ::"i"(0x7a - 8 * (b)), "i"(0xc0 + 8 * (c) + (a)))
 #  endif
 
-/* Tiles 0 .. 3 take sums, 4 and 5 rows of a_bytes, 6 and 7 b_rows rows of 64 bytes. Costs 50 ns. */
-INFER__INLINE void infer__tiles_begin(int a_bytes, int b_rows) {
+/* Tiles 0 .. 3 take 16 rows of sums, 4 and 5 first operands, 16 rows of a_bytes, 6 and 7 second ones, b_rows rows; rows
+ * of these and of sums have `bytes`. Costs 50 ns. */
+INFER__INLINE void infer__tiles_begin(int a_bytes, int b_rows, int bytes) {
     infer__tile_shape s;
     int i;
     memset(&s, 0, sizeof s);
     s.palette = 1;
     for (i = 0; i < 8; i++) {
         s.rows[i] = (uint8_t)(i < 6 ? 16 : b_rows);
-        s.row_bytes[i] = (uint16_t)(i == 4 || i == 5 ? a_bytes : 64);
+        s.row_bytes[i] = (uint16_t)(i == 4 || i == 5 ? a_bytes : bytes);
     }
     INFER__TILE_CONFIGURE(&s);
 }

@@ -27,64 +27,74 @@ static int infer__float_kind(const infer__quant *q) {
     return q->id == 0 ? INFER__FLOAT_F32 : q->id == 1 ? INFER__FLOAT_F16 : q->id == 30 ? INFER__FLOAT_BF16 : -1;
 }
 
+/* What multiplies weights of a kind by tiles, or NULL. Those of F16 and F32 are made two of BF16 on the way, which
+ * takes longer than memory when a token is generated. */
+static const infer__float_tiled *infer__float_tiled_for(const infer__ctx *c, int kind) {
+    return kind == INFER__FLOAT_BF16 || c->tiles ? c->floats->tiled : NULL;
+}
+
 /* Products with w run here, not by definition; `prepared`: on activations that infer__float_prepare made. */
 static int infer__float_usable(const infer__ctx *c, const infer__weight *w, int *prepared) {
     int kind = infer__float_kind(w->type);
-    *prepared = kind == INFER__FLOAT_BF16;
+    *prepared = kind == INFER__FLOAT_BF16 || infer__float_tiled_for(c, kind) != NULL;
     return !c->exact && kind >= 0;
 }
 
 /* ---- scratch, activations ---------------------------------------------------------------------------------------- */
 
 /* Floats of scratch: decoded rows; lanes, when a row is cut. */
-static int64_t infer__float_scratch_len(int32_t max_cols) {
+static int64_t infer__float_scratch_len(const struct infer__floats *f, int32_t max_cols) {
     int64_t tile = INFER__FLOAT_TILE * (INFER__FLOAT_STRIDE / (int64_t)sizeof(float));
     int64_t lanes = INFER__FLOAT_TILE * INFER__FLOAT_PANEL * INFER__LANES;
-    return max_cols > INFER__FLOAT_CUT * INFER__LANES ? tile + lanes : tile;
+    tile = max_cols > INFER__FLOAT_CUT * INFER__LANES ? tile + lanes : tile;
+    return f->tiled ? INFER__MAX(tile, f->tiled->scratch) : tile;
 }
 
 /* Bytes of a prepared row. */
 static int64_t infer__float_row_bytes(const struct infer__floats *f, int32_t cols) {
-    return ((int64_t)cols + 31) / 32 * (f->pairs ? 64 : 128);
+    return ((int64_t)cols + 31) / 32 * (f->pairs && !f->tiled ? 64 : 128);
 }
 
 static uint64_t infer__float_x_bytes(uint32_t cpu, uint64_t rows, int32_t cols) {
     return rows * (uint64_t)infer__float_row_bytes(infer__floats_find(cpu), cols);
 }
 
-typedef struct infer__float_job { infer__ctx *c; const infer__tensor *x; } infer__float_job;
-
-static void infer__float_prepare_task(void *arg, int row, int worker) {
-    const infer__float_job *job = (const infer__float_job *)arg;
-    const struct infer__floats *f = job->c->floats;
-    (void)worker;
-    f->prepare(infer__row(job->x, row), job->c->cpu->float_x + row * infer__float_row_bytes(f, job->x->cols),
-               job->x->cols);
+/* Prepare n rows for a product: those of x in order[0 .. n-1] / each (order NULL: all in turn), to `to`. */
+static void infer__float_put(const struct infer__floats *f, const infer__tensor *x, const int32_t *order, int32_t each,
+                             int32_t n, uint8_t *to) {
+    const float *row[16];
+    int32_t i, w = 0;
+    for (i = 0; i < n; i++) {
+        row[w++] = infer__row(x, order ? order[i] / each : i);
+        if (w < (f->tiled ? 16 : 1) && i + 1 < n) continue;
+        if (f->tiled) f->tiled->prepare(row, w, x->cols, to);
+        else f->prepare(row[0], to, x->cols);
+        to += w * infer__float_row_bytes(f, x->cols);
+        w = 0;
+    }
 }
 
-/* Round all rows of x for BF16 weights, into c->cpu->float_x. */
+typedef struct infer__float_job { infer__ctx *c; const infer__tensor *x; } infer__float_job;
+
+static void infer__float_prepare_task(void *arg, int task, int worker) {
+    const infer__float_job *job = (const infer__float_job *)arg;
+    infer__tensor x = *job->x;
+    (void)worker;
+    x.offset += (uint64_t)task * 16 * (uint64_t)x.stride * sizeof(float);
+    infer__float_put(job->c->floats, &x, NULL, 1, INFER__MIN(x.rows - task * 16, 16),
+                     job->c->cpu->float_x + task * 16 * infer__float_row_bytes(job->c->floats, x.cols));
+}
+
+/* Prepare all rows of x, into c->cpu->float_x. */
 static void infer__float_prepare(infer__ctx *c, const infer__tensor *x) {
     infer__float_job job;
     INFER__ASSERT((uint64_t)(x->rows * infer__float_row_bytes(c->floats, x->cols)) <= c->cpu->float_x_bytes);
     job.c = c;
     job.x = x;
-    infer__cpu_run(c, x->rows, (int64_t)x->rows * x->cols, infer__float_prepare_task, &job);
+    infer__cpu_run(c, (x->rows + 15) / 16, (int64_t)x->rows * x->cols, infer__float_prepare_task, &job);
 }
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
-
-/* A product: n rows of w, n_x columns; all strides in bytes but sy. */
-typedef struct infer__float_product {
-    const struct infer__floats *f;
-    const uint8_t *w, *x; /* the first row; the first column */
-    int64_t sw, sx;
-    int32_t kind, prepared, n, n_x, cols;
-    int32_t after; /* rows that come after these */
-    float *y;
-    int64_t sy;
-    uint8_t *tile; /* the worker's scratch */
-    float *lanes;
-} infer__float_product;
 
 /* Columns of the next block when n are left: as few blocks as possible, of about one width. */
 static int32_t infer__float_block(const infer__float_product *p, int32_t n) {
@@ -96,7 +106,15 @@ static int infer__float_few(const struct infer__floats *f, int32_t n_x) { return
 
 /* Rows of a task at most: with few columns a core reads on in one place, with many there is enough work in a tile. */
 static int32_t infer__float_task_rows(const infer__ctx *c, const infer__weight *w, int32_t n_x) {
+    const infer__float_tiled *tiled = infer__float_tiled_for(c, infer__float_kind(w->type));
+    if (tiled) return n_x <= 16 ? infer__task_rows(w) : tiled->rows;
     return infer__float_few(c->floats, n_x) ? infer__task_rows(w) : INFER__FLOAT_TILE;
+}
+
+/* Rows that are multiplied together: tasks are multiples of them. */
+static int32_t infer__float_least(const infer__ctx *c, const infer__weight *w, int32_t n_x) {
+    if (!infer__float_tiled_for(c, infer__float_kind(w->type))) return INFER__FLOAT_ROWS;
+    return n_x <= 16 ? INFER__GROUP : INFER__FLOAT_TILE;
 }
 
 /* Lanes of `cols` columns to y: the first n (1 .. 4) rows. */
@@ -228,9 +246,10 @@ static void infer__float_tiles(const infer__float_product *p) {
 }
 
 /* Rows r .. r+n-1 of w times n_x columns: y[j * sy + i] = row r + i times column j. x: the columns, sx bytes apart:
- * rows of float32, or for BF16 weights rows that infer__float_prepare made. */
+ * rows of float32, or n_x of the n_all columns that infer__float_put
+ * made: whole groups of 16 before them. */
 static void infer__float_tile(const infer__ctx *c, const infer__weight *w, int32_t r, int32_t n, const void *x,
-                              int64_t sx, int32_t n_x, float *y, int64_t sy, int worker) {
+                              int64_t sx, int32_t n_x, int32_t n_all, float *y, int64_t sy, int worker) {
     infer__float_product p;
     p.f = c->floats;
     p.kind = infer__float_kind(w->type);
@@ -242,12 +261,14 @@ static void infer__float_tile(const infer__ctx *c, const infer__weight *w, int32
     p.n = n;
     p.after = w->rows - r - n;
     p.n_x = n_x;
+    p.n_all = n_all;
     p.cols = w->cols;
     p.y = y;
     p.sy = sy;
     p.tile = (uint8_t *)infer__cpu_scratch(c, worker);
     p.lanes = (float *)(void *)(p.tile + INFER__FLOAT_TILE * INFER__FLOAT_STRIDE);
-    INFER__ASSERT(infer__float_scratch_len(w->cols) <= c->cpu->scratch_len);
-    if (infer__float_few(p.f, n_x) && p.f->raw[p.kind][1]) infer__float_stream(&p);
+    INFER__ASSERT(infer__float_scratch_len(p.f, w->cols) <= c->cpu->scratch_len);
+    if (infer__float_tiled_for(c, p.kind)) p.f->tiled->multiply[p.kind](&p);
+    else if (infer__float_few(p.f, n_x) && p.f->raw[p.kind][1]) infer__float_stream(&p);
     else infer__float_tiles(&p);
 }

@@ -31,6 +31,29 @@ enum {
 typedef void (*infer__float_fn)(const uint8_t *w, int64_t sw, const uint8_t *x, int64_t sx, int64_t steps,
                                 const uint8_t *next, int64_t sn, float *acc);
 
+/* A product: n rows of w, n_x columns; all strides in bytes but sy. */
+typedef struct infer__float_product {
+    const struct infer__floats *f;
+    const uint8_t *w, *x; /* the first row; the first column */
+    int64_t sw, sx;
+    int32_t kind, prepared, n, n_x, cols;
+    int32_t n_all; /* columns that were prepared with these */
+    int32_t after; /* rows that come after these */
+    float *y;
+    int64_t sy;
+    uint8_t *tile; /* the worker's scratch */
+    float *lanes;
+} infer__float_product;
+
+/* Products of a level that multiplies tiles of rows and columns. */
+typedef struct infer__float_tiled {
+    int64_t scratch; /* floats */
+    int32_t rows;    /* of a task with many columns */
+    /* w (1 .. 16) columns of k float32 to x, of as many bytes as w prepared rows of BF16 levels without pairs */
+    void (*prepare)(const float *const *src, int32_t w, int64_t k, uint8_t *x);
+    void (*multiply[INFER__FLOAT_KINDS])(const infer__float_product *p);
+} infer__float_tiled;
+
 struct infer__floats {
     const char *name;
     uint32_t need;
@@ -47,7 +70,14 @@ struct infer__floats {
     void (*prepare)(const float *src, uint8_t *dst, int64_t n);
     /* y[j * sy + i] = sum of the lanes of (j, i), j < n, i < 4 */
     void (*sums)(const float *acc, int32_t n, float *y, int64_t sy);
+    const infer__float_tiled *tiled; /* NULL, or instead of all blocks and `prepare` */
 };
+
+#if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512) && \
+    ((defined(__clang__) && __clang_major__ >= 9) || (!defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 10))
+#  define INFER__FLOAT_PAIRS 1 /* the compiler knows AVX512-BF16 */
+#  define INFER__ON_pairs INFER__TARGET("avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+#endif
 
 /* ---- V lanes ------------------------------------------------------------------------------------------------ */
 

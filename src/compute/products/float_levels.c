@@ -127,9 +127,7 @@ INFER__ON_avx512 static void infer__float_sums_avx512(const float *acc, int32_t 
 
 /* ---- AVX512-BF16 ------------------------------------------------------------------------------------------------- */
 
-#    if (defined(__clang__) && __clang_major__ >= 9) || (!defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 10)
-#      define INFER__FLOAT_PAIRS 1
-#      define INFER__ON_pairs INFER__TARGET("avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+#    if defined(INFER__FLOAT_PAIRS)
 INFER__ON_pairs INFER__INLINE __m512 infer__fv_pairs_avx512(__m512 w, __m512 x, __m512 s) {
     return _mm512_dpbf16_ps(s, (__m512bh)w, (__m512bh)x);
 }
@@ -198,18 +196,25 @@ static void infer__float_sums_neon(const float *acc, int32_t n, float *y, int64_
 #define INFER__FLOAT_ROW(L, need, cols, BLOCKS) \
     {#L, need, cols, 0, {BLOCKS(f32, L), BLOCKS(f16, L), BLOCKS(bf16, L)}, \
      {BLOCKS(f32, L), BLOCKS(f32, L), BLOCKS(f32, L)}, {64, 64, 64}, \
-     INFER__FLOAT_DECODE(L), infer__float_prepare_##L, infer__float_sums_##L}
+     INFER__FLOAT_DECODE(L), infer__float_prepare_##L, infer__float_sums_##L, NULL}
+
+#define INFER__FLOAT_PAIRS_ROW \
+    6, 1, \
+    {INFER__FLOAT_BLOCKS_6(f32, avx512), INFER__FLOAT_BLOCKS_6(f16, avx512), INFER__FLOAT_BLOCKS_6(pairs, avx512)}, \
+    {INFER__FLOAT_BLOCKS_6(f32, avx512), INFER__FLOAT_BLOCKS_6(f16, avx512), INFER__FLOAT_BLOCKS_6(pairs, avx512)}, \
+    {64, 32, 64}, \
+    {infer__float_decode_f32, infer__float_copy_f16, infer__float_copy_bf16}, \
+    infer__float_prepare_pairs, infer__float_sums_avx512
 
 static const struct infer__floats infer__floats_rows[] = {
 #if defined(INFER__SIMD_X86)
 #  if !defined(INFER_NO_AVX512)
 #    if defined(INFER__FLOAT_PAIRS)
-    {"avx512bf16", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512BF16, 6, 1,
-     {INFER__FLOAT_BLOCKS_6(f32, avx512), INFER__FLOAT_BLOCKS_6(f16, avx512), INFER__FLOAT_BLOCKS_6(pairs, avx512)},
-     {INFER__FLOAT_BLOCKS_6(f32, avx512), INFER__FLOAT_BLOCKS_6(f16, avx512), INFER__FLOAT_BLOCKS_6(pairs, avx512)},
-     {64, 32, 64},
-     {infer__float_decode_f32, infer__float_copy_f16, infer__float_copy_bf16},
-     infer__float_prepare_pairs, infer__float_sums_avx512},
+#      if defined(INFER__AMX)
+    {"amxbf16", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512BF16 | INFER__CPU_AMXBF16, INFER__FLOAT_PAIRS_ROW,
+     &infer__float_tiled_amx},
+#      endif
+    {"avx512bf16", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512BF16, INFER__FLOAT_PAIRS_ROW, NULL},
 #    endif
     INFER__FLOAT_ROW(avx512, INFER__CPU_AVX2 | INFER__CPU_AVX512, 6, INFER__FLOAT_BLOCKS_6),
 #  endif
@@ -223,13 +228,14 @@ static const struct infer__floats infer__floats_rows[] = {
      {{NULL, infer__float_f32_1_scalar, infer__float_f32_2_scalar, NULL, NULL, NULL, NULL},
       {NULL, infer__float_f32_1_scalar, infer__float_f32_2_scalar, NULL, NULL, NULL, NULL},
       {NULL, infer__float_f32_1_scalar, infer__float_f32_2_scalar, NULL, NULL, NULL, NULL}},
-     {64, 64, 64}, INFER__FLOAT_DECODE(scalar), infer__float_prepare_scalar, infer__float_sums_scalar},
+     {64, 64, 64}, INFER__FLOAT_DECODE(scalar), infer__float_prepare_scalar, infer__float_sums_scalar, NULL},
 };
 #undef INFER__NOTHING
 #undef INFER__FLOAT_BLOCKS_3
 #undef INFER__FLOAT_BLOCKS_6
 #undef INFER__FLOAT_DECODE
 #undef INFER__FLOAT_ROW
+#undef INFER__FLOAT_PAIRS_ROW
 #undef INFER__FLOAT_DECODERS
 
 static const struct infer__floats *infer__floats_find(uint32_t cpu) {

@@ -97,7 +97,7 @@ INFER__ON_avx512 static void infer__dots_plain_amxint8(const infer__dots_args *a
 static void infer__dots_amxint8(const infer__dots_args *a) {
     (a->type->has_min ? infer__dots_min_amxint8 : infer__dots_plain_amxint8)(a);
 }
-static void infer__begin_amxint8(void) { infer__tiles_begin(32, 8); }
+static void infer__begin_amxint8(void) { infer__tiles_begin(32, 8, 64); }
 static void infer__end_amxint8(void) { INFER__TILE_RELEASE(); }
 
 static const infer__int8_many infer__int8_many_amx = {INFER__AMX_LEAST, 32, infer__begin_amxint8, infer__dots_amxint8,
