@@ -32,15 +32,20 @@ static double float_exact(const uint8_t *w, const float *x, int32_t cols) {
     return d;
 }
 
+static int float_there(const struct infer__floats *f) {
+    return (f->need & ~(infer__cpu_found() | INFER__CPU_ENCODES)) == 0;
+}
+
 /* Row by row against the definition's order, or as sums of two BF16: then as near to the exact sum as that allows. */
 static void float_decoded_case(const infer__ctx *c, const float *decoded, const float *x, int32_t rows, int32_t cols, int32_t n_x,
                                const float *y, float *z, int32_t sy) {
+    const int two = (c->floats->need & INFER__CPU_ENCODES) != 0;
     int32_t i, j, k;
-    if (!c->tiles) {
+    if (!two) {
         c->kernels->tile(decoded, cols, rows, x, cols + FLOAT_PAD, n_x, cols, z, sy);
         for (j = 0; j < n_x; j++) CHECK(memcmp(y + j * sy, z + j * sy, (size_t)rows * sizeof *y) == 0);
     }
-    for (j = 0; j < n_x && c->tiles; j += 1 + j / 8)
+    for (j = 0; j < n_x && two; j += 1 + j / 8)
         for (i = 0; i < rows; i++) {
             double sum = 0, all = 0;
             for (k = 0; k < cols; k++) {
@@ -117,15 +122,14 @@ static void test_float_levels(void) {
     infer__ctx c;
     size_t l, t, k;
     int32_t n;
-    for (l = 0; l < 2 * INFER__COUNT(infer__floats_rows); l++) {
-        const struct infer__floats *f = &infer__floats_rows[l / 2];
-        if (f->need & ~infer__cpu_found() || (l % 2 && !f->tiled)) continue;
+    for (l = 0; l < INFER__COUNT(infer__floats_rows); l++) {
+        const struct infer__floats *f = &infer__floats_rows[l];
+        if (!float_there(f)) continue;
         ops_open(&c, 1, f->need, 3103);
         c.exact = 0;
-        c.tiles = l % 2;
         CHECK(c.floats == f);
         for (t = 0; t < INFER__COUNT(ids); t++) {
-            for (n = 0; n < 5 && f->tiled && (c.tiles || ids[t] == 30); n++)
+            for (n = 0; n < 5 && f->tiled; n++)
                 float_case(&c, ids[t], n % 2, tiles[n].rows, tiles[n].cols, tiles[n].n_x);
             for (k = 0; k < INFER__COUNT(cols); k++) {
                 for (n = 1; n < 20; n += 1 + n / 8) float_case(&c, ids[t], n & 1, 1 + n % 9, cols[k], n);
@@ -143,13 +147,16 @@ static void test_float_panels(void) {
     static const int ids[] = {0, 1, 30};
     infer__ctx c;
     size_t t;
-    ops_open(&c, 1, infer__cpu_found(), 2100);
-    c.exact = 0;
-    c.ops->finish(&c);
-    ops_prepare(&c, infer__cpu_found(), 601, 2100);
-    for (c.tiles = 0; c.tiles < 2; c.tiles++)
-        for (t = 0; t < INFER__COUNT(ids); t++) float_case(&c, ids[t], 0, 6, 2100, c.tiles ? 601 : 401);
-    ops_close(&c);
+    int encodes;
+    for (encodes = 0; encodes < 2; encodes++) {
+        uint32_t cpu = infer__cpu_found() | (encodes ? INFER__CPU_ENCODES : 0);
+        ops_open(&c, 1, cpu, 2100);
+        c.exact = 0;
+        c.ops->finish(&c);
+        ops_prepare(&c, cpu, 601, 2100);
+        for (t = 0; t < INFER__COUNT(ids); t++) float_case(&c, ids[t], 0, 6, 2100, c.floats->tiled ? 601 : 401);
+        ops_close(&c);
+    }
 }
 
 /* Rounding of activations: what is special stays so, in both layouts. */
@@ -166,7 +173,7 @@ static void test_float_prepare(void) {
     for (i = 0; i < 35; i++) x[i] = infer__bits_f32(bits[i % 16]);
     for (l = 0; l < INFER__COUNT(infer__floats_rows); l++) {
         const struct infer__floats *f = &infer__floats_rows[l];
-        if (f->need & ~infer__cpu_found() || f->tiled) continue;
+        if (!float_there(f) || f->tiled) continue;
         check_detail = f->name;
         for (n = 1; n <= 35; n++) {
             memset(out, 255, sizeof out);

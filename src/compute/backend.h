@@ -609,7 +609,8 @@ enum { /* infer__cpu bits */
     INFER__CPU_AVX512 = 8 /* F BW DQ VL */, INFER__CPU_AVX512VNNI = 16, INFER__CPU_AVX512BF16 = 32,
     INFER__CPU_NEON = 64, INFER__CPU_DOTPROD = 128, INFER__CPU_I8MM = 256,
     INFER__CPU_RVV = 512 /* 1.0 */, INFER__CPU_SIMD128 = 1024, INFER__CPU_AMXINT8 = 2048, INFER__CPU_AMXBF16 = 4096,
-    INFER__CPU_AMX = INFER__CPU_AMXINT8 | INFER__CPU_AMXBF16
+    INFER__CPU_AMX = INFER__CPU_AMXINT8 | INFER__CPU_AMXBF16,
+    INFER__CPU_ENCODES = 8192 /* of no CPU: a model that only encodes, whose F16 and F32 weights may go through tiles */
 };
 /* What CPUID and XCR0 (HWCAP on ARM) offer, narrowed by INFER_CPU_LEVEL; asks the operating system for AMX. */
 static uint32_t infer__cpu_found(void);
@@ -669,7 +670,6 @@ struct infer__ctx {
     const infer__atomic *cancel;  /* not NULL: more than cancel_seen ends the pass at the next op */
     int64_t cancel_seen;
     int32_t exact;
-    int32_t tiles; /* F16 and F32 weights by tiles of BF16, where the CPU has such: models without logits */
     int32_t profiling;
     infer__profile profile[INFER__PROFILE_OPS];
     struct infer__cpu_run *cpu;   /* the CPU's scratch, NULL when no layer runs there */

@@ -71,7 +71,6 @@ static infer_result infer__context_build(infer_context *c, infer_error *err) {
     c->ctx.pool = c->pool;
     c->ctx.cancel = &c->cancel;
     c->ctx.exact = c->model->params.exact;
-    c->ctx.tiles = c->model->hp.encoder;
     c->ctx.pass.block_len = (int64_t)c->plan.block_len;
     c->ctx.pass.block = (int32_t *)infer__calloc(mem, c->plan.block_len, sizeof(int32_t));
     c->active = (infer_session **)infer__calloc(mem, (uint64_t)c->plan.n_seq, sizeof *c->active);

@@ -65,6 +65,7 @@ static infer_result infer__model_build(infer_model *m, infer_error *err) {
     if (!r && m->params.vocab_only) r = infer__error(&why, INFER_ERR_STATE, "the model was opened with vocab_only");
     if (!r) r = infer__check_type(m, &why);
     if (!r) r = infer__hparams_read(m, &why);
+    if (m->hp.encoder) m->cpu |= INFER__CPU_ENCODES;
     if (!r) r = infer__keys_check(m, &why);
     infer__gguf_asked_end(&m->gguf);
     if (!r) r = infer__weights_bind(m, &why);

@@ -149,6 +149,28 @@ LOOP(bf16_avx512, AVX512 ",avx512bf16", EACH_12, FLOAT512, __m512i a = _mm512_se
      DOT_BF16)
 #  endif
 
+#  if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#    define HAS_AMX 1
+/* Tiles of 16 rows of 64 bytes; 0 to 3 += 4 x 5. As bytes, which every assembler takes: configure, zero, multiply, release. */
+#    define TILE(bytes) __asm__ volatile(".byte 0xc4, 0xe2, " bytes);
+#    define AMX(NAME, KIND, CODE)                                                                                        \
+        static void NAME(lane *l, long n) {                                                                            \
+            unsigned char shape[64] = {1};                                                                             \
+            int i;                                                                                                     \
+            (void)l;                                                                                                   \
+            for (i = 0; i < 8; i++) shape[16 + 2 * i] = 64, shape[48 + i] = 16;                                        \
+            __asm__ volatile(".byte 0xc4, 0xe2, 0x78, 0x49, 0x00" ::"a"(shape), "m"(shape));                           \
+            TILE("0x7b, 0x49, 0xe0") TILE("0x7b, 0x49, 0xe8")                                                          \
+            for (; n > 0; n--) {                                                                                       \
+                TILE(KIND ", " CODE ", 0xc4") TILE(KIND ", " CODE ", 0xcc")                                            \
+                TILE(KIND ", " CODE ", 0xd4") TILE(KIND ", " CODE ", 0xdc")                                            \
+            }                                                                                                          \
+            TILE("0x78, 0x49, 0xc0")                                                                                   \
+        }
+AMX(int8_amx, "0x53", "0x5e")
+AMX(bf16_amx, "0x52", "0x5c")
+#  endif
+
 #  define FMA_256(i) s##i = _mm256_fmadd_ps(a, b, s##i);
 #  define FMA_512(i) s##i = _mm512_fmadd_ps(a, b, s##i);
 LOOP(f32_avx2, "avx2,fma", EACH_12, FLOAT256, __m256 a = _mm256_set1_ps(1); __m256 b = _mm256_set1_ps(1e-9f);, FMA_256)
@@ -205,6 +227,10 @@ static const struct way {
     {READS, INFER_CPU_AVX512, "avx512", read_avx512_alone, 0},
     {READS, INFER_CPU_AVX2, "avx2", read_avx2, 0},
     {READS, INFER_CPU_AVX2, "avx2", read_avx2_alone, 0},
+#  ifdef HAS_AMX
+    {INT8, INFER_CPU_AMXINT8, "tdpbssd", int8_amx, 4 * 16 * 16 * 64 * 2},
+    {BF16, INFER_CPU_AMXBF16, "tdpbf16ps", bf16_amx, 4 * 16 * 16 * 32 * 2},
+#  endif
     {INT8, INFER_CPU_AVX512VNNI, "vpdpbusd zmm", int8_avx512vnni, 12 * 64 * 2},
 #  ifdef HAS_AVXVNNI
     {INT8, INFER_CPU_AVXVNNI, "vpdpbusd ymm", int8_avxvnni, 12 * 32 * 2},

@@ -27,10 +27,10 @@ static int infer__float_kind(const infer__quant *q) {
     return q->id == 0 ? INFER__FLOAT_F32 : q->id == 1 ? INFER__FLOAT_F16 : q->id == 30 ? INFER__FLOAT_BF16 : -1;
 }
 
-/* What multiplies weights of a kind by tiles, or NULL. Those of F16 and F32 are made two of BF16 on the way, which
- * takes longer than memory when a token is generated. */
+/* What multiplies weights of a kind by tiles, or NULL. */
 static const infer__float_tiled *infer__float_tiled_for(const infer__ctx *c, int kind) {
-    return kind == INFER__FLOAT_BF16 || c->tiles ? c->floats->tiled : NULL;
+    const infer__float_tiled *tiled = c->floats->tiled;
+    return tiled && tiled->multiply[kind] ? tiled : NULL;
 }
 
 /* Products with w run here, not by definition; `prepared`: on activations that infer__float_prepare made. */
@@ -52,7 +52,7 @@ static int64_t infer__float_scratch_len(const struct infer__floats *f, int32_t m
 
 /* Bytes of a prepared row. */
 static int64_t infer__float_row_bytes(const struct infer__floats *f, int32_t cols) {
-    return ((int64_t)cols + 31) / 32 * (f->pairs && !f->tiled ? 64 : 128);
+    return ((int64_t)cols + 31) / 32 * (f->pairs ? 64 : 128);
 }
 
 static uint64_t infer__float_x_bytes(uint32_t cpu, uint64_t rows, int32_t cols) {

@@ -49,16 +49,17 @@ typedef struct infer__float_product {
 typedef struct infer__float_tiled {
     int64_t scratch; /* floats */
     int32_t rows;    /* of a task with many columns */
-    /* w (1 .. 16) columns of k float32 to x, of as many bytes as w prepared rows of BF16 levels without pairs */
+    /* w (1 .. 16) columns of k float32 to x, w prepared rows */
     void (*prepare)(const float *const *src, int32_t w, int64_t k, uint8_t *x);
-    void (*multiply[INFER__FLOAT_KINDS])(const infer__float_product *p);
+    void (*multiply[INFER__FLOAT_KINDS])(const infer__float_product *p); /* NULL: of these weights by blocks */
 } infer__float_tiled;
 
 struct infer__floats {
     const char *name;
     uint32_t need;
     int32_t cols; /* of its largest block */
-    int32_t pairs; /* 1: multiplies BF16 in pairs, so decoded rows and prepared activations stay BF16 */
+    int32_t
+        pairs; /* 1: multiplies BF16 in pairs, so decoded rows and prepared activations stay BF16; 0: twice as long */
     /* By number of columns, up to `cols`; NULL: none for this kind. Weights as they are in the file, by kind: */
     infer__float_fn raw[INFER__FLOAT_KINDS][INFER__FLOAT_COLS + 1];
     /* Decoded ones, by kind, and the bytes of a step of such a row: */
@@ -70,7 +71,7 @@ struct infer__floats {
     void (*prepare)(const float *src, uint8_t *dst, int64_t n);
     /* y[j * sy + i] = sum of the lanes of (j, i), j < n, i < 4 */
     void (*sums)(const float *acc, int32_t n, float *y, int64_t sy);
-    const infer__float_tiled *tiled; /* NULL, or instead of all blocks and `prepare` */
+    const infer__float_tiled *tiled; /* NULL, or instead of blocks and `prepare` */
 };
 
 #if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512) && \

@@ -10,7 +10,7 @@
  *        rows are made ready for 8 or 16 steps and multiplied with up to 512 columns, whose sums wait in the worker's
  *        scratch: two groups of columns stay in the first-level cache while all rows pass by. (32 rows, and columns
  *        from the third-level cache each time: a third of the speed.)
- * Start: infer__float_tiled.
+ * Start: infer__tiled_many.
  */
 #include "amx.h"
 #include "cpu_float.h"
@@ -67,13 +67,14 @@ INFER__ON_pairs INFER__INLINE void infer__tiled_values(const uint8_t *src, int k
 }
 
 /* w (1 .. 16) columns of k values as second operands: every 32 values are 16 lines of pairs, those of all columns side
- * by side, of hi, which is rounded, and then as many of lo. */
-INFER__ON_pairs static void infer__tiled_prepare(const float *const *src, int32_t w, int64_t k, uint8_t *x) {
+ * by side, of hi, which is rounded, and then (parts 2) as many of lo. */
+INFER__ON_pairs INFER__INLINE void infer__tiled_columns(const float *const *src, int32_t w, int64_t k, int parts,
+                                                        uint8_t *x) {
     const __m512i places = _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
                                               _mm512_set1_epi32(w));
     int64_t at;
     int32_t j, part;
-    for (at = 0; at < k; at += 32, x += w * 128) {
+    for (at = 0; at < k; at += 32, x += parts * w * 64) {
         __m512i v[2][16], turned[16];
         for (j = 0; j < w; j++) {
             float rest[32] = {0};
@@ -89,14 +90,21 @@ INFER__ON_pairs static void infer__tiled_prepare(const float *const *src, int32_
             b = _mm512_sub_ps(
                 b, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(h, 1)), 16)));
             v[1][j] = (__m512i)_mm512_cvtne2ps_pbh(b, a);
-            for (part = 0; part < 2 && w < 16; part++)
+            for (part = 0; part < parts && w < 16; part++)
                 _mm512_i32scatter_epi32(x + part * w * 64 + 4 * j, places, v[part][j], 4);
         }
-        for (part = 0; part < 2 && w == 16; part++) {
+        for (part = 0; part < parts && w == 16; part++) {
             infer__transpose_avx512((const uint8_t *)v[part], 64, turned);
             for (j = 0; j < 16; j++) _mm512_storeu_si512(x + part * 1024 + 64 * j, turned[j]);
         }
     }
+}
+
+INFER__ON_pairs static void infer__tiled_prepare(const float *const *src, int32_t w, int64_t k, uint8_t *x) {
+    infer__tiled_columns(src, w, k, 1, x);
+}
+INFER__ON_pairs static void infer__tiled_prepare_two(const float *const *src, int32_t w, int64_t k, uint8_t *x) {
+    infer__tiled_columns(src, w, k, 2, x);
 }
 
 /* ---- weights --------------------------------------------------------------------------------------------------- */
@@ -122,10 +130,10 @@ INFER__ON_pairs INFER__INLINE void infer__tiled_rows(const infer__float_product 
 
 /* ---- products: tiles 0 .. 3 are sums, 4 and 5 first operands, 6 and 7 second ones -------------------------------- */
 
-/* Two groups of rows, the second `apart` bytes on, times two groups of columns, likewise; or of each one (apart 0). */
+/* Two groups of rows, the second w_apart bytes on, times two groups of columns, likewise; or of each one (apart 0).
+ * x_bytes: of a step of a group of columns; row: of a line of it, and of sums. */
 INFER__INLINE void infer__tiled_block(const uint8_t *w, int64_t w_apart, const uint8_t *x, int64_t x_apart,
-                                      int64_t x_bytes, int64_t n_steps, int split, int first, float *y) {
-    const int64_t row = x_bytes / 32; /* of sums, and of columns */
+                                      int64_t x_bytes, int64_t row, int64_t n_steps, int split, int first, float *y) {
     int64_t i;
     int part;
     float *z = y + INFER__TILED_GROUPS * 256;
@@ -142,7 +150,7 @@ INFER__INLINE void infer__tiled_block(const uint8_t *w, int64_t w_apart, const u
     }
     for (i = 0; i < n_steps; i++, w += (split ? 2 : 1) * INFER__TILED_BYTES, x += x_bytes)
         for (part = 0; part < (split ? 3 : 1); part++) { /* hi hi, hi lo, lo hi */
-            const uint8_t *wp = part == 2 ? w + INFER__TILED_BYTES : w, *xp = part == 1 ? x + x_bytes / 2 : x;
+            const uint8_t *wp = part == 2 ? w + INFER__TILED_BYTES : w, *xp = part == 1 ? x + 16 * row : x;
             if (part != 1) INFER__TILE_LOAD(4, wp, 64);
             INFER__TILE_LOAD(6, xp, row);
             INFER__TILE_DOT16(0, 4, 6);
@@ -163,12 +171,14 @@ INFER__INLINE void infer__tiled_block(const uint8_t *w, int64_t w_apart, const u
 
 /* All groups of rows that are ready times one or two groups of columns. */
 INFER__INLINE void infer__tiled_sweep(infer__tiled_scratch *t, int32_t groups, const uint8_t *x, int64_t x_apart,
-                                      int64_t x_bytes, int64_t n_steps, int split, int first, int32_t panel) {
+                                      int64_t x_bytes, int64_t row, int64_t n_steps, int split, int first,
+                                      int32_t panel) {
     enum { APART = INFER__TILED_TILES * INFER__TILED_BYTES };
     int32_t g;
     for (g = 0; g + 2 <= groups; g += 2)
-        infer__tiled_block(t->w[g][0], APART, x, x_apart, x_bytes, n_steps, split, first, t->y[panel][g][0]);
-    if (g < groups) infer__tiled_block(t->w[g][0], 0, x, x_apart, x_bytes, n_steps, split, first, t->y[panel][g][0]);
+        infer__tiled_block(t->w[g][0], APART, x, x_apart, x_bytes, row, n_steps, split, first, t->y[panel][g][0]);
+    if (g < groups)
+        infer__tiled_block(t->w[g][0], 0, x, x_apart, x_bytes, row, n_steps, split, first, t->y[panel][g][0]);
 }
 
 /* Sums of n rows and w columns to y. */
@@ -188,6 +198,7 @@ INFER__ON_pairs INFER__INLINE void infer__tiled_results(const float *sums, int32
 INFER__ON_pairs INFER__INLINE void infer__tiled_many(const infer__float_product *p, int kind, infer__tiled_scratch *t) {
     const int split = kind != INFER__FLOAT_BF16;
     const int64_t all = ((int64_t)p->cols + 31) / 32, cut = split ? INFER__TILED_TILES / 2 : INFER__TILED_TILES;
+    const int64_t each = p->sx / all; /* bytes of a column's step */
     int64_t s, n_steps;
     int32_t r, n, first, n_x, j, g;
     for (r = 0; r < p->n; r += n) {
@@ -195,20 +206,20 @@ INFER__ON_pairs INFER__INLINE void infer__tiled_many(const infer__float_product 
         for (first = 0; first < p->n_x; first += n_x) {
             n_x = INFER__MIN(p->n_x - first, 16 * INFER__TILED_PANEL);
             for (s = 0; s < all; s += n_steps) {
-                const uint8_t *x = p->x + first * p->sx + s * 2048;
+                const uint8_t *x = p->x + first * p->sx + s * 16 * each;
                 const int32_t groups = (n + 15) / 16, rest = n_x % 16;
                 n_steps = INFER__MIN(all - s, cut);
                 for (g = 0; g < groups; g++)
                     infer__tiled_rows(p, r + 16 * g, INFER__MIN(n - 16 * g, 16), s, n_steps, kind, t->w[g][0]);
                 infer__tiles_begin(64, 16, 64);
                 for (j = 0; j + 32 <= n_x; j += 32, x += 32 * p->sx)
-                    infer__tiled_sweep(t, groups, x, 16 * p->sx, 2048, n_steps, split, s == 0, j / 16);
+                    infer__tiled_sweep(t, groups, x, 16 * p->sx, 16 * each, 64, n_steps, split, s == 0, j / 16);
                 for (; j + 16 <= n_x; j += 16, x += 16 * p->sx)
-                    infer__tiled_sweep(t, groups, x, 0, 2048, n_steps, split, s == 0, j / 16);
+                    infer__tiled_sweep(t, groups, x, 0, 16 * each, 64, n_steps, split, s == 0, j / 16);
                 if (rest) {
                     infer__tiles_begin(64, 16, 4 * rest);
-                    infer__tiled_sweep(t, groups, p->x + (first + j) * p->sx + s * rest * 128, 0, rest * 128, n_steps,
-                                       split, s == 0, j / 16);
+                    infer__tiled_sweep(t, groups, p->x + (first + j) * p->sx + s * rest * each, 0, rest * each,
+                                       4 * rest, n_steps, split, s == 0, j / 16);
                 }
             }
             for (j = 0; j < n_x; j += 16)
@@ -226,6 +237,7 @@ INFER__ON_pairs INFER__INLINE void infer__tiled_few(const infer__float_product *
     enum { T = INFER__TILED_BYTES };
     const int split = kind != INFER__FLOAT_BF16, bytes = kind == INFER__FLOAT_F32 ? 128 : 64;
     const int64_t all = ((int64_t)p->cols + 31) / 32, row = 4 * p->n_x, group = 16 * p->sw;
+    const int64_t x_bytes = p->sx / all * p->n_x;
     int64_t s, n_steps, i;
     int32_t r, n, k;
     infer__tiles_begin(64, 16, (int)row);
@@ -233,7 +245,7 @@ INFER__ON_pairs INFER__INLINE void infer__tiled_few(const infer__float_product *
         n = INFER__MIN(p->n - r, 16);
         INFER__TILE_ZERO(0);
         for (s = 0; s < all; s += n_steps) {
-            const uint8_t *x = p->x + s * 32 * row, *w = p->w + r * p->sw + s * bytes;
+            const uint8_t *x = p->x + s * x_bytes, *w = p->w + r * p->sw + s * bytes;
             int64_t stride = p->sw, step = 64;
             n_steps = INFER__MIN(all - s, 8);
             if (split || n < 16 || (s + n_steps) * 32 > p->cols) {
@@ -242,8 +254,9 @@ INFER__ON_pairs INFER__INLINE void infer__tiled_few(const infer__float_product *
                 stride = 64;
                 step = (split ? 2 : 1) * T;
             }
-            for (i = 0; i < n_steps; i++, w += step, x += 32 * row) {
-                for (k = 0; k < 16; k++) INFER__PREFETCH_FAR(p->w + (r * p->sw) + group + ((s + i) * 16 + k) * 64);
+            for (i = 0; i < n_steps; i++, w += step, x += x_bytes) {
+                const uint8_t *next = p->w + r * p->sw + group + (s + i) * 16 * bytes;
+                for (k = 0; k < 16 * bytes; k += 64) INFER__PREFETCH_FAR(next + k);
                 INFER__TILE_LOAD(6, x, row);
                 INFER__TILE_LOAD(4, w, stride);
                 INFER__TILE_DOT16(0, 4, 6);
@@ -271,8 +284,13 @@ INFER__TILED(f16, INFER__FLOAT_F16)
 INFER__TILED(bf16, INFER__FLOAT_BF16)
 #undef INFER__TILED
 
-static const infer__float_tiled infer__float_tiled_amx = {sizeof(infer__tiled_scratch) / sizeof(float),
+/* Making hi and lo of F16 and F32 weights takes longer than reading them: not for models that generate. */
+static const infer__float_tiled infer__tiled_generates = {sizeof(infer__tiled_scratch) / sizeof(float),
                                                           16 * INFER__TILED_GROUPS,
                                                           infer__tiled_prepare,
-                                                          {infer__tiled_f32, infer__tiled_f16, infer__tiled_bf16}};
+                                                          {NULL, NULL, infer__tiled_bf16}};
+static const infer__float_tiled infer__tiled_encodes = {sizeof(infer__tiled_scratch) / sizeof(float),
+                                                        16 * INFER__TILED_GROUPS,
+                                                        infer__tiled_prepare_two,
+                                                        {infer__tiled_f32, infer__tiled_f16, infer__tiled_bf16}};
 #endif

@@ -199,7 +199,6 @@ static void infer__float_sums_neon(const float *acc, int32_t n, float *y, int64_
      INFER__FLOAT_DECODE(L), infer__float_prepare_##L, infer__float_sums_##L, NULL}
 
 #define INFER__FLOAT_PAIRS_ROW \
-    6, 1, \
     {INFER__FLOAT_BLOCKS_6(f32, avx512), INFER__FLOAT_BLOCKS_6(f16, avx512), INFER__FLOAT_BLOCKS_6(pairs, avx512)}, \
     {INFER__FLOAT_BLOCKS_6(f32, avx512), INFER__FLOAT_BLOCKS_6(f16, avx512), INFER__FLOAT_BLOCKS_6(pairs, avx512)}, \
     {64, 32, 64}, \
@@ -211,10 +210,13 @@ static const struct infer__floats infer__floats_rows[] = {
 #  if !defined(INFER_NO_AVX512)
 #    if defined(INFER__FLOAT_PAIRS)
 #      if defined(INFER__AMX)
-    {"amxbf16", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512BF16 | INFER__CPU_AMXBF16, INFER__FLOAT_PAIRS_ROW,
-     &infer__float_tiled_amx},
+    {"amxbf16 encodes",
+     INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512BF16 | INFER__CPU_AMXBF16 | INFER__CPU_ENCODES, 6, 0,
+     INFER__FLOAT_PAIRS_ROW, &infer__tiled_encodes},
+    {"amxbf16", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512BF16 | INFER__CPU_AMXBF16, 6, 1,
+     INFER__FLOAT_PAIRS_ROW, &infer__tiled_generates},
 #      endif
-    {"avx512bf16", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512BF16, INFER__FLOAT_PAIRS_ROW, NULL},
+    {"avx512bf16", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512BF16, 6, 1, INFER__FLOAT_PAIRS_ROW, NULL},
 #    endif
     INFER__FLOAT_ROW(avx512, INFER__CPU_AVX2 | INFER__CPU_AVX512, 6, INFER__FLOAT_BLOCKS_6),
 #  endif
