@@ -366,7 +366,7 @@ static void test_int8_dots(void) {
     size_t l, k;
     int n, extreme;
     d->w = (infer__unpacked *)int8_aligned(2 * sizeof *d->w, &d->base[0]);
-    d->x = (infer__x8 *)int8_aligned(INT8_COLUMNS * sizeof *d->x, &d->base[1]);
+    d->x = (infer__x8 *)int8_aligned((INT8_COLUMNS + INFER__TILE_COLS) * sizeof *d->x, &d->base[1]);
     d->want = (float *)int8_aligned(floats, &d->base[2]);
     d->got = (float *)int8_aligned(floats, &d->base[3]);
     d->alone = (float *)int8_aligned(floats, &d->base[4]);

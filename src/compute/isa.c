@@ -131,11 +131,13 @@ static uint32_t infer__cpu_detect(void) {
 /* Ask for permission to use tiles in this process: 1 = granted. */
 static int infer__amx_ask(void) {
 #    if defined(_WIN32)
-    int(WINAPI * enable)(uint64_t) = NULL;
-    FARPROC fn = GetProcAddress(GetModuleHandleA("kernel32.dll"), "EnableProcessOptionalXStateFeatures");
-    if (!fn) return 0;
+    int (*enable)(uint64_t) = NULL; /* on x86-64 there is one calling convention */
+    void *lib = infer__lib_open("kernel32.dll"), *fn = lib ? infer__lib_symbol(lib, "EnableProcessOptionalXStateFeatures") : NULL;
+    int given;
     memcpy(&enable, &fn, sizeof enable);
-    return enable(1u << 18) != 0;
+    given = enable != NULL && enable((uint64_t)1 << 18) != 0;
+    if (lib) infer__lib_close(lib);
+    return given;
 #    else
     long result; /* arch_prctl(ARCH_REQ_XCOMP_PERM, 18), which is no function of libc */
     __asm__ volatile("syscall" : "=a"(result) : "a"(158L), "D"(0x1023L), "S"(18L) : "rcx", "r11", "memory");
