@@ -27,7 +27,7 @@ QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 SYSTEM = re.compile(r'^\s*#\s*include\s+<([^>]+)>')
 DATA, LAST = "/* ---- data: last in infer.h ---- */", "src/base/epilogue.h"
 MOST, COLUMNS = 65535, 4000 # lines; of a line of data (C99 promises 4095)
-BANNER = re.compile(r'/\* -{4,} .* -{4,} \*/$') # above a section
+QUIET = re.compile(r'/\* -{4,} .* -{4,} \*/$|\s*#\s*(?:if|else|elif)') # the banner of a section, or code that is built on some condition
 OPENS, CLOSES = re.compile(r'^\s*#\s*if'), re.compile(r'^\s*#\s*endif')
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|/\*|//')
 
@@ -116,7 +116,7 @@ class Amalgam:
         self.line(1, path)
         for number, (line, is_code) in enumerate(lines, 1):
             quoted, system = (QUOTED.match(line), SYSTEM.match(line)) if is_code else (None, None)
-            if number in left_out or (not line and (not self.out[-1] or BANNER.match(self.out[-1]))):
+            if number in left_out or (not line and (not self.out[-1] or QUIET.match(self.out[-1]))):
                 self.line(number + 1, path)
                 continue
             if is_code and OPENS.match(line):

@@ -15,7 +15,8 @@ enum {
     INFER__INT8_ROWS = INFER__INT8_GROUPS * INFER__GROUP,
     INFER__INT8_PANEL = 512,      /* columns whose sums a worker holds: 64 KiB */
     INFER__INT8_FEW = 4,          /* fewer columns are not worth a tile of two groups */
-    INFER__CHUNK_BYTES = 320      /* of a row at most, in any type that unpacks: Q8_0 has 272 */
+    INFER__CHUNK_BYTES = 320,     /* of a row at most, in any type that unpacks: Q8_0 has 272 */
+    INFER__ALONE_ASKS = 23        /* of an infer__alone_fn for what comes next */
 };
 
 /* A worker's memory. */
@@ -251,7 +252,7 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, c
         alone = n_x == 1 && w->alone && a.n_blocks == INFER__CHUNK / 32;
         for (g = 0; g < a.n_groups; g++) {
             int32_t at = g * INFER__GROUP;
-            s->w[g].ahead = infer__int8_ahead(w, b->next + at, i, alone ? INFER__GROUP : INFER__GROUP * 3 / 2);
+            s->w[g].ahead = infer__int8_ahead(w, b->next + at, i, alone ? INFER__ALONE_ASKS : INFER__GROUP * 3 / 2);
             src = infer__int8_chunk(w, b->r + at, INFER__MIN(n - at, INFER__GROUP), i, s, &stride);
             if (alone) w->alone(src, stride, infer__x8_col(&a, 0), &s->w[g], s->y + at);
             else w->unpack(src, stride, a.n_blocks, &s->w[g]);
