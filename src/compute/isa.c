@@ -132,7 +132,8 @@ static uint32_t infer__cpu_detect(void) {
 static int infer__amx_ask(void) {
 #    if defined(_WIN32)
     int (*enable)(uint64_t) = NULL; /* on x86-64 there is one calling convention */
-    void *lib = infer__lib_open("kernel32.dll"), *fn = lib ? infer__lib_symbol(lib, "EnableProcessOptionalXStateFeatures") : NULL;
+    void *lib = infer__lib_open("kernel32.dll"),
+         *fn = lib ? infer__lib_symbol(lib, "EnableProcessOptionalXStateFeatures") : NULL;
     int given;
     memcpy(&enable, &fn, sizeof enable);
     given = enable != NULL && enable((uint64_t)1 << 18) != 0;

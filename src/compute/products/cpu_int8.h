@@ -44,7 +44,7 @@ typedef struct infer__dots_args {
     uint8_t *tile;               /* n_groups * INFER__GROUP * INFER__CHUNK bytes of scratch, 64-byte aligned */
     infer__tile_scratch *scratch; /* 64-byte aligned */
     const infer__quant *type;
-    const infer__x8 *x;          /* the chunk of column 0; column j is x[cols ? cols[j] : j]; tiles read 15 past the last */
+    const infer__x8 *x; /* the chunk of column 0; column j is x[cols ? cols[j] : j]; tiles read 15 past the last */
     const int32_t *cols;         /* NULL or n_x */
     int32_t n_groups, n_x, n_blocks;
     float *y;                    /* += : element (column j, row i) is y[j * stride + i]; 64-byte aligned */
