@@ -3,7 +3,8 @@
  * Owns:  every allocation of the library. A block remembers its size in a header in front of it, so that freeing needs
  *        no size and the user's free gets the one that its alloc got.
  * May not know: what is stored.
- * Invariants: `used` is the sum of the sizes asked for (headers and padding, under 200 bytes a block, are not counted),
+ * Invariants: `used` is the sum of the sizes asked for (headers and padding, under 200 bytes a block, are not counted,
+ *        nor the addresses in front of a huge page, where there is no memory),
  *        plus what infer__mem_reserve added; it is 0 when everything was freed. Blocks are aligned to INFER__ALIGN even
  *        when the user's allocator ignores its align argument.
  */
@@ -70,10 +71,9 @@ static void *infer__block_new(infer__mem *m, uint64_t size, int zero) {
     infer__block *b;
     void *raw;
     char *p;
-    const int own = m->a.alloc == infer__default_alloc,
-              own_zero = zero && own; /* calloc leaves fresh pages untouched */
-    const uint64_t align =
-        own && size >= INFER__HUGE ? INFER__HUGE_PAGE : INFER__ALIGN; /* pages not touched cost nothing */
+    const int own = m->a.alloc == infer__default_alloc;
+    const int own_zero = zero && own; /* calloc leaves fresh pages untouched */
+    const uint64_t align = own && size >= INFER__HUGE ? INFER__HUGE_PAGE : INFER__ALIGN;
     if (size == 0 || !infer__add_ok(size, sizeof(infer__block) + align, &raw_size) || raw_size > SIZE_MAX / 2)
         return NULL;
     if (!infer__mem_reserve(m, size)) return NULL;

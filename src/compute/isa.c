@@ -199,8 +199,8 @@ static void infer__amx_init(void) {
 
 static uint32_t infer__cpu_allowed(uint32_t allowed) {
     infer__call_once(&infer__cpu_once, infer__cpu_init);
-    if (allowed & INFER__CPU_AMX) infer__call_once(&infer__amx_once, infer__amx_init);
-    else return infer__cpu_bits & allowed;
+    if (!(allowed & INFER__CPU_AMX)) return infer__cpu_bits & allowed;
+    infer__call_once(&infer__amx_once, infer__amx_init);
     return infer__cpu_bits & allowed & (infer__amx_bits | ~(uint32_t)INFER__CPU_AMX);
 }
 
