@@ -526,7 +526,7 @@ static void test_int8_exact(void) {
 
 /* ---- AMX ------------------------------------------------------------------------------------------------------ */
 
-/* Tiles of columns give the bits of the level below, whatever the shape and the threads; experts' columns, too. */
+/* Tiles of columns give the bits of the level below, whatever the shape and the threads. */
 static void test_int8_tiles(void) {
     enum { COLS = 800, N = 545 };
     static const int32_t rows[] = {1, 16, 33, 70}, columns[] = {28, 33, 36, 64, N};
@@ -568,29 +568,22 @@ static void test_int8_tiles(void) {
 
 #if defined(INFER__AMX) && !defined(INFER__AMX_TWIN)
 /* One product of tiles on the CPU and on the twin: shapes as the library uses them. */
-INFER__UNUSED static void int8_twin_case(int bf16, int a_bytes, uint8_t *a, uint8_t *b, uint8_t *c, uint8_t *want) {
-    infer__tile_shape s;
+#define INT8_TWIN_CASE(LOAD, DOT8, DOT16, STORE, to) \
+    do { \
+        LOAD(2, c, 64); \
+        LOAD(5, a, 96); \
+        LOAD(7, b, 64); \
+        if (bf16) DOT16(2, 5, 7); \
+        else DOT8(2, 5, 7); \
+        STORE(2, to, 64); \
+    } while (0)
+static void int8_twin_case(int bf16, int a_bytes, uint8_t *a, uint8_t *b, uint8_t *c, uint8_t *want) {
+    infer__tile_shape s = infer__tiles_shape(a_bytes, a_bytes / 4, 64);
     int i;
-    memset(&s, 0, sizeof s);
-    s.palette = 1;
-    for (i = 0; i < 8; i++) {
-        s.rows[i] = (uint8_t)(i < 6 ? 16 : a_bytes / 4);
-        s.row_bytes[i] = (uint16_t)(i == 4 || i == 5 ? a_bytes : 64);
-    }
     twin_configure(&s);
-    twin_load(2, c, 64);
-    twin_load(5, a, 96);
-    twin_load(7, b, 64);
-    if (bf16) twin_dot16(2, 5, 7);
-    else twin_dot8(2, 5, 7);
-    twin_store(2, want, 64);
+    INT8_TWIN_CASE(twin_load, twin_dot8, twin_dot16, twin_store, want);
     infer__tiles_begin(a_bytes, a_bytes / 4, 64);
-    INFER__TILE_LOAD(2, c, 64);
-    INFER__TILE_LOAD(5, a, 96);
-    INFER__TILE_LOAD(7, b, 64);
-    if (bf16) INFER__TILE_DOT16(2, 5, 7);
-    else INFER__TILE_DOT8(2, 5, 7);
-    INFER__TILE_STORE(2, c, 64);
+    INT8_TWIN_CASE(INFER__TILE_LOAD, INFER__TILE_DOT8, INFER__TILE_DOT16, INFER__TILE_STORE, c);
     INFER__TILE_ZERO(3);
     INFER__TILE_STORE(3, a, 64);
     INFER__TILE_RELEASE();

@@ -69,6 +69,42 @@ static const char *memory_path(void) {
 }
 
 /* Opening 5 GB takes no more than metadata; the 1B shape's scratch at batch 512 is at most 64 MiB. */
+/* Blocks of 2 MiB and more begin at a huge page, smaller ones and those of the host's allocator do not ask for the room. */
+static size_t memory_asked;
+static void *memory_host_alloc(void *user, size_t size, size_t align) {
+    (void)user;
+    (void)align;
+    memory_asked = size;
+    return malloc(size);
+}
+static void memory_host_free(void *user, void *p, size_t size) {
+    (void)user;
+    (void)size;
+    free(p);
+}
+static void test_memory_huge(void) {
+    const uint64_t page = 1 << 21;
+    infer_allocator a;
+    infer__mem m;
+    int zero;
+    infer__mem_init(&m, NULL, 0);
+    for (zero = 0; zero < 2; zero++) {
+        char *p = (char *)(zero ? infer__calloc(&m, 1, page) : infer__alloc(&m, page));
+        CHECK(p && (!INFER__HUGE_PAGES || (uintptr_t)p % page == 0));
+        CHECK(infer__atomic_get(&m.used) == (int64_t)page);
+        if (p) CHECK(!zero || (p[0] == 0 && p[page - 1] == 0));
+        if (p) memset(p, 1, (size_t)page);
+        infer__free(&m, p);
+    }
+    CHECK(infer__atomic_get(&m.used) == 0);
+    memset(&a, 0, sizeof a);
+    a.alloc = memory_host_alloc;
+    a.free = memory_host_free;
+    infer__mem_init(&m, &a, 0);
+    infer__free(&m, infer__alloc(&m, 2 * page));
+    CHECK(memory_asked < 2 * page + 200);
+}
+
 static void test_memory_big_files(void) {
     static const memory_shape b8 = { 4096, 32, 32, 8, 14336, 128256, 2, 32, 18 };  /* Llama-3.1-8B, Q4_0 */
     static const memory_shape b1 = { 2048, 16, 32, 8, 8192, 128256, 8, 32, 34 };   /* Llama-3.2-1B, Q8_0 */
@@ -152,6 +188,7 @@ static void test_memory_run(void) {
 }
 
 static void suite_memory(void) {
+    RUN(test_memory_huge);
     RUN(test_memory_big_files);
     RUN(test_memory_run);
 }

@@ -5,8 +5,8 @@
  *        them. Addresses are rax, strides rcx. Compilers keep nothing in tiles, so there is nothing to clobber.
  * Rules: tiles belong to a thread, and any call may lose them: a function configures, multiplies, stores and releases.
  *        tests/amx_twin.h defines the same macros in C, for CPUs without AMX (INFER__AMX_TWIN).
- * Source: Intel SDM vol. 2, LDTILECFG, TILELOADD, TDPBSSD, TDPBF16PS; the order of sums of TDPBF16PS was verified on a
- *        Sapphire Rapids.
+ * Source: Intel SDM vol. 2, LDTILECFG, TILELOADD, TDPBSSD, TDPBF16PS; the order of sums of TDPBF16PS was verified on an
+ *        Emerald Rapids.
  * Start: INFER__TILE_CONFIGURE.
  */
 #ifndef INFER__AMX_H
@@ -46,7 +46,7 @@ typedef struct infer__tile_shape {
 
 /* Tiles 0 .. 3 take 16 rows of sums, 4 and 5 first operands, 16 rows of a_bytes, 6 and 7 second ones, b_rows rows; rows
  * of these and of sums have `bytes`. Costs 50 ns. */
-INFER__INLINE void infer__tiles_begin(int a_bytes, int b_rows, int bytes) {
+INFER__INLINE infer__tile_shape infer__tiles_shape(int a_bytes, int b_rows, int bytes) {
     infer__tile_shape s;
     int i;
     memset(&s, 0, sizeof s);
@@ -55,6 +55,10 @@ INFER__INLINE void infer__tiles_begin(int a_bytes, int b_rows, int bytes) {
         s.rows[i] = (uint8_t)(i < 6 ? 16 : b_rows);
         s.row_bytes[i] = (uint16_t)(i == 4 || i == 5 ? a_bytes : bytes);
     }
+    return s;
+}
+INFER__INLINE void infer__tiles_begin(int a_bytes, int b_rows, int bytes) {
+    infer__tile_shape s = infer__tiles_shape(a_bytes, b_rows, bytes);
     INFER__TILE_CONFIGURE(&s);
 }
 #endif

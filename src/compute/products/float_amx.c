@@ -9,7 +9,7 @@
  *        the sums of 16 rows stay in a tile, and BF16 rows are multiplied where they lie in the file. With more, 128
  *        rows are made ready for 8 or 16 steps and multiplied with up to 512 columns, whose sums wait in the worker's
  *        scratch: two groups of columns stay in the first-level cache while all rows pass by. (32 rows, and columns
- *        from the third-level cache each time: a third of the speed.)
+ *        from the third-level cache each time: half of the speed.)
  * Start: infer__tiled_many.
  */
 #include "amx.h"
