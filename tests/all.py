@@ -436,7 +436,8 @@ CPUS = (
     ("ARM", ["aarch64-linux-gnu-gcc", "-static"], [("NEON", ["qemu-aarch64", "-cpu", "cortex-a57"]),
                                                    ("dotprod", ["qemu-aarch64", "-cpu", "neoverse-n1"]),
                                                    ("i8mm", ["qemu-aarch64", "-cpu", "max"])]),
-    ("RISC-V", ["clang-19", "--target=riscv64-linux-gnu", "-march=rv64gcv", "-static", "-fuse-ld=lld"],
+    # what clang makes vectors of by itself has conversions on which qemu 7.2 ends when they begin a block of code
+    ("RISC-V", ["clang-19", "--target=riscv64-linux-gnu", "-march=rv64gcv", "-static", "-fuse-ld=lld", "-fno-vectorize", "-fno-slp-vectorize"],
      [("vectors of 128 bits", ["qemu-riscv64", "-cpu", "rv64,v=true,vlen=128,vext_spec=v1.0"]),
       ("256", ["qemu-riscv64", "-cpu", "rv64,v=true,vlen=256,vext_spec=v1.0"])]),
     ("WebAssembly", ["clang-19", "--target=wasm32-wasi", "-msimd128", "-DINFER_NO_THREADS"],
@@ -452,7 +453,7 @@ def arithmetic_elsewhere(t, name, cc, runs):
     exe = "build/cpu-%s" % name
     flags = ["-std=gnu99", "-O2", "-DINFER_QUIET", "-DINFER_NO_RUNTIME_LINKING", "-DCHECK_FILE=\"cpu_suites.c\"",
              "-DCHECK_SUITE=suite_cpu", "-Itests", "tests/check.c", "-o", exe, "-lm"]
-    if t.step("compile the arithmetic for " + name, cc + flags + ([] if "wasm" in cc[1] else ["-lpthread"])):
+    if t.step("compile the arithmetic for " + name, [cc[0]] + flags + cc[1:] + ([] if "wasm" in cc[1] else ["-lpthread"])):
         for cpu, run in runs:
             t.step("arithmetic on %s, %s" % (name, cpu), run + [exe], env={"CHECK_EMULATED": "1"})
 

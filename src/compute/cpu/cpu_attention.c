@@ -299,6 +299,13 @@ static void infer__attention_near(const infer__attention_args *a, const float *b
     for (j = INFER__MAX(from, within + 1); j <= to; j++) x[j] += bias[2 * a->reach];
 }
 
+/* Zeros before and after the scores from .. to, whose keys nobody may have written, up to whole pages. */
+static void infer__attention_blank(int32_t from, int32_t to, float *x) {
+    int32_t j;
+    for (j = from / INFER__PAGE * INFER__PAGE; j < from; j++) x[j] = 0.0f;
+    for (j = to + 1; j % INFER__PAGE; j++) x[j] = 0.0f;
+}
+
 /* The chunk at `base`, for all pairs of the tile. */
 static void infer__attention_chunk(const infer__attention_job *job, infer__attention_block *b, int32_t base) {
     const infer__attention_args *a = job->a;
@@ -326,12 +333,12 @@ static void infer__attention_chunk(const infer__attention_job *job, infer__atten
         s.start = (float)(base - b->pos[r]);
         for (h = 0; h < b->n_heads; h++) {
             const int32_t pair = r * b->n_heads + h;
+            float *x = b->scores + (int64_t)pair * INFER__KV_CHUNK;
             s.slope = a->around ? 0.0f : b->slope[h];
+            if (s.softcap > 0) infer__attention_blank(s.from, s.to, x);
             if (a->bias || (a->around && b->slope[h] > 0))
-                infer__attention_near(a, b->bias[h], b->slope[h], base - b->pos[r], s.from, s.to,
-                                      b->scores + (int64_t)pair * INFER__KV_CHUNK);
-            job->f->softmax(b->scores + (int64_t)pair * INFER__KV_CHUNK, &s, &b->part[pair],
-                            b->y + (int64_t)pair * plan->dim_v, plan->dim_v);
+                infer__attention_near(a, b->bias[h], b->slope[h], base - b->pos[r], s.from, s.to, x);
+            job->f->softmax(x, &s, &b->part[pair], b->y + (int64_t)pair * plan->dim_v, plan->dim_v);
         }
     }
     direct = !front && !b->list && direct_v->values && pairs <= INFER__DIRECT_PAIRS && a->dim_v % 64 == 0;

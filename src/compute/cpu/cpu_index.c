@@ -89,7 +89,8 @@ static void infer__index_chunk(const infer__index_job *job, int32_t row, int32_t
         some = INFER__MIN(job->plan.pairs, a->heads - h);
         job->f->scores(scores, pages, 0, last, q + (int64_t)h * a->dim, a->dim, some, a->dim);
         for (i = 0; i < some; i++) {
-            const float *s = scores + (int64_t)i * INFER__KV_CHUNK;
+            float *s = scores + (int64_t)i * INFER__KV_CHUNK;
+            infer__attention_blank(0, n - 1, s); /* ranks are taken of whole pages */
             if (!one) infer__index_ranked(s, last + 1, ranks + (int64_t)(h + i) * job->stride + base);
             for (j = 0; one && j <= last; j++)
                 infer__index_add(sum + j * INFER__PAGE, s + j * INFER__PAGE, w ? w[h + i] : 1.0f);
