@@ -12,7 +12,7 @@ ALIGNMENT = 32
 
 
 class Gguf:
-    """meta: key -> value; tensors: name -> (dims, type, offset into data)."""
+    """meta: key -> value; raw: key -> the bytes of both in the file; tensors: name -> (dims, type, offset into data)."""
 
     def __init__(self, path):
         with open(path, 'rb') as f:
@@ -23,10 +23,12 @@ class Gguf:
         self.at = 4
         self._take('I')
         n_tensors, n_meta = self._take('Q'), self._take('Q')
-        self.meta, self.tensors = {}, {}
+        self.meta, self.raw, self.tensors = {}, {}, {}
         for _ in range(n_meta):
+            start = self.at
             key = self._string()
             self.meta[key] = self._value(self._take('I'))
+            self.raw[key] = self.data[start:self.at]
         for _ in range(n_tensors):
             name = self._string()
             dims = [self._take('Q') for _ in range(self._take('I'))]
@@ -96,18 +98,18 @@ def _encode(value, kind):
     return struct.pack('<' + SCALARS[kind], value)
 
 
-def write(path, meta, tensors):
-    """meta: key -> bool, int, float, str or list; tensors: list of (name, dims, type, bytes)."""
-    head, data, offset = [], [], 0
+def write(path, meta, tensors, raw=()):
+    """meta: key -> bool, int, float, str or list; tensors: list of (name, dims, type, bytes); raw: more metadata, as Gguf.raw."""
+    head, data, offset = list(raw), [], 0
     for key, value in meta.items():
         kind = _kind(value)
         head.append(_text(key) + struct.pack('<I', kind) + _encode(value, kind))
-    for name, dims, kind, raw in tensors:
+    for name, dims, kind, values in tensors:
         head.append(_text(name) + struct.pack('<I%dQIQ' % len(dims), len(dims), *dims, kind, offset))
-        raw += b'\0' * (-len(raw) % ALIGNMENT)
-        data.append(raw)
-        offset += len(raw)
-    body = struct.pack('<4sIQQ', b'GGUF', 3, len(tensors), len(meta)) + b''.join(head)
+        values += b'\0' * (-len(values) % ALIGNMENT)
+        data.append(values)
+        offset += len(values)
+    body = struct.pack('<4sIQQ', b'GGUF', 3, len(tensors), len(meta) + len(raw)) + b''.join(head)
     body += b'\0' * (-len(body) % ALIGNMENT)
     with open(path, 'wb') as f:
         f.write(body + b''.join(data))
