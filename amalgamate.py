@@ -16,7 +16,7 @@ The rules, all of them:
   6. Every file in src/ must be reached from the spine.
   7. What stands behind a line "/* ---- data: last in infer.h ---- */" comes last, before base/epilogue.h, in long lines.
      infer.h has at most 65,535 lines: some compilers lose debug information behind that. So no line is empty that
-     follows an empty one, the end of a long comment, the banner of a section or the beginning of an #if.
+     follows an empty one, the end of a long comment, the banner of a section, or an #if, #else or #endif.
   8. kernels_embed.h, which tools/embed_kernels.py makes of kernels/, is a part like those in src/.
 """
 import argparse, hashlib, os, re, sys
@@ -27,7 +27,7 @@ QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 SYSTEM = re.compile(r'^\s*#\s*include\s+<([^>]+)>')
 DATA, LAST = "/* ---- data: last in infer.h ---- */", "src/base/epilogue.h"
 MOST, COLUMNS = 65535, 4000 # lines; of a line of data (C99 promises 4095)
-OPENING = re.compile(r' \*/$|/\* -{4,} .* -{4,} \*/$|\s*#\s*(?:if|else|elif)') # behind which no empty line is needed: rule 7
+OPENING = re.compile(r' \*/$|/\* -{4,} .* -{4,} \*/$|\s*#\s*(?:if|else|elif|endif)') # behind which no empty line is needed: rule 7
 OPENS, CLOSES = re.compile(r'^\s*#\s*if'), re.compile(r'^\s*#\s*endif')
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|/\*|//')
 

@@ -17,6 +17,7 @@ int main(int argc, char **argv) {
     if (n < 1 || infer_model_open(&model, argv[1], NULL, &err) || infer_context_create(&context, model, NULL, &err)) goto done;
     infer_model_get_info(model, &info);
     p = malloc(((size_t)n * (size_t)info.labels + 1) * sizeof *p);
+    if (!p) snprintf(err.message, sizeof err.message, "no memory");
     if (!p || infer_classify(context, (const char *const *)argv + 2, n, NULL, p, &err)) goto done;
     for (i = 0; i < n; i++) {
         const float *mine = p + i * info.labels;

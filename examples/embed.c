@@ -18,6 +18,7 @@ int main(int argc, char **argv) {
     if (n < 1 || infer_model_open(&model, argv[1], NULL, &err) || infer_context_create(&context, model, NULL, &err)) goto done;
     width = infer_embed_width(model, NULL);
     v = malloc((size_t)n * (size_t)width * sizeof *v); /* vectors of length 1: their dot products are cosines */
+    if (!v) snprintf(err.message, sizeof err.message, "no memory");
     if (!v || infer_embed(context, (const char *const *)argv + 2, n, NULL, v, &err)) goto done;
     for (i = 0; i < n; i++) {
         for (j = 0; j < n; j++) {

@@ -17,6 +17,7 @@ int main(int argc, char **argv) {
 
     if (n < 1 || infer_model_open(&model, argv[1], NULL, &err) || infer_context_create(&context, model, NULL, &err)) goto done;
     scores = malloc((size_t)n * sizeof *scores);
+    if (!scores) snprintf(err.message, sizeof err.message, "no memory");
     if (!scores || infer_rerank(context, argv[2], (const char *const *)argv + 3, n, &params, scores, &err)) goto done;
     for (k = 0; k < n; k++) { /* the best of those that are left */
         for (best = -1, i = 0; i < n; i++)

@@ -286,8 +286,8 @@ static const char *infer__place_name(const infer_model *m, int32_t d) {
     return infer__gpu_name(m->devices[d].gpu);
 }
 
-/* Of the first n layers, what attention computes. */
-static void infer__place_uses_heads(const infer__layer *l, infer__gpu_uses *u) {
+/* What a layer's attention computes, or that to a source. */
+static void infer__place_uses_heads(const infer__layer *l, int source, infer__gpu_uses *u) {
     infer__gpu_heads h;
     int32_t i;
     memset(&h, 0, sizeof h);
@@ -303,6 +303,8 @@ static void infer__place_uses_heads(const infer__layer *l, infer__gpu_uses *u) {
     h.softcap = l->attn_softcap;
     h.max_bias = l->max_bias;
     h.temp_scale = l->temp_scale;
+    h.sees = source ? INFER__SEES_SOURCE
+                    : (l->not_causal ? INFER__SEES_AROUND : 0) | (l->w[INFER__W_ATTN_NEAR].type ? INFER__SEES_NEAR : 0);
     for (i = 0; i < u->n_heads; i++)
         if (memcmp(&u->heads[i], &h, sizeof h) == 0) return;
     if (u->n_heads < INFER__PROBE_SHAPES) u->heads[u->n_heads++] = h;
@@ -353,7 +355,8 @@ static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
         if (l->index_of.heads || l->compress.every) u->cells |= INFER__USE_LISTS;
         latent = infer__layer_part(l, INFER__SUBLAYER_LATENT) != NULL || l->compress.groups;
         if (latent) u->acts |= 1u << INFER__ACT_LINEAR;
-        if (latent || infer__layer_part(l, INFER__SUBLAYER_ATTENTION)) infer__place_uses_heads(l, u);
+        if (latent || infer__layer_part(l, INFER__SUBLAYER_ATTENTION)) infer__place_uses_heads(l, 0, u);
+        if (infer__layer_part(l, INFER__SUBLAYER_CROSS)) infer__place_uses_heads(l, 1, u);
     }
     infer__place_uses_types(u, items, infer__place_end(m, 0, items), INFER__USE_TABLE);
     count =

@@ -755,7 +755,8 @@ def test_bench_embed():
     check('9 texts of 3 tokens' in text and 'attention' in text and 'generation' not in text, text)
     infer('bench', model, '--embed', '513', '-r', '1', status=1)
     infer('bench', model, '--embed', '3,x', status=2)
-    infer('bench', model, '--embed', '3', '-d', '5', status=2)
+    for other in ('-d', '-p', '-n'):
+        infer('bench', model, '--embed', '3', other, '5', status=2)
     infer('bench', model, '--texts', '3', status=2)
 
 

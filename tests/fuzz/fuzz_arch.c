@@ -6,7 +6,7 @@
  * Weights are read into blocks of their own (callbacks, no mapping), so that a read behind a tensor is seen. Always: an error
  * has a message; what a failed call leaves can be used on; a prompt at once, cut into passes, one token at a time, beside a
  * neighbour, after rewind, in a fork, after save and load and with a trace gives the same bits; the CPU's other levels give
- * nearly the same (fuzz_level); every block is freed. */
+ * nearly the same (fuzz_level); a text's vector does not depend on what is beside it; every block is freed. */
 #define INFER_IMPLEMENTATION
 #define INFER_NO_GPU
 #if defined(__clang__) /* counting every comparison of the kernels takes ten times as long as all the rest */
@@ -24,10 +24,10 @@ typedef struct fuzz_run {
     maker m;
     fuzz_in in;
     infer_model *model;
-    int32_t vocab, width;
+    int32_t vocab, width, out; /* out: values of a result's row: logits, or of a model without them hidden states */
     infer_token ids[FUZZ_TOKENS];
     int32_t n;
-    float *rows; /* logits of all of ids, by the first way */
+    float *rows; /* results of all of ids, by the first way */
     fuzz_file files[MAKER_PARTS];
     int finite, kv_type, threads, exact;
     int32_t level;
@@ -64,10 +64,10 @@ static infer_session *fuzz_session(const fuzz_run *f, infer_model *m, int32_t ba
     memset(&p, 0, sizeof p);
     p.context = FUZZ_CONTEXT;
     p.own.threads = f->threads;
-    p.own.batch = batch;
+    p.own.batch = m->hp.n_enc && batch < FUZZ_TOKENS ? FUZZ_TOKENS : batch; /* a source is one pass */
     p.own.keep = 1 + f->n % 5;
     p.own.kv_type = f->kv_type;
-    p.own.sessions = 3;
+    p.own.sessions = m->hp.n_enc ? 8 : 3; /* a source is one */
     p.own.cells = 3 * FUZZ_CONTEXT;
     p.trace = f->seen ? fuzz_trace : NULL;
     p.trace_user = f->seen;
@@ -77,11 +77,22 @@ static infer_session *fuzz_session(const fuzz_run *f, infer_model *m, int32_t ba
     return s;
 }
 
+static const float *fuzz_result(infer_session *s, int32_t row) {
+    const float *x = infer_session_logits(s, row);
+    return x ? x : infer_session_hidden(s, row);
+}
+
+/* An encoder beside a decoder reads the tokens first. */
+static void fuzz_source(const fuzz_run *f, infer_session *s) {
+    infer_result r = s && f->model->hp.n_enc ? infer_session_encode(s, f->ids, f->n) : INFER_OK;
+    if (r) fuzz_failed(r, infer_session_error(s));
+}
+
 /* The row of the last token must be the first way's row `at`. */
 static void fuzz_check(const fuzz_run *f, infer_session *s, int32_t at, const char *how) {
     const float *x = infer_session_logits(s, -1);
     if (!x) fuzz_stop("no logits after an eval");
-    if (!fuzz_same(x, f->rows + (size_t)at * (size_t)f->vocab, f->vocab)) fuzz_stop(how);
+    if (!fuzz_same(x, f->rows + (size_t)at * (size_t)f->out, f->out)) fuzz_stop(how);
 }
 
 static void fuzz_eval(infer_session *s, const infer_token *ids, int32_t n, const char *how) {
@@ -116,6 +127,7 @@ static void fuzz_ways(fuzz_run *f, infer_session *s) {
     infer_error e;
     if (r == INFER_ERR_MEMORY) return; /* of two the states may be too much */
     if (!t) fuzz_stop("a second session cannot be made");
+    fuzz_source(f, t);
     for (i = 0; i < f->n; i++) {
         fuzz_eval(t, f->ids + i, 1, "one by one");
         fuzz_check(f, t, i, "one by one is not as at once");
@@ -310,6 +322,60 @@ static void fuzz_embeddings(fuzz_run *f, infer_session *s) {
     fuzz_failed(r, &e);
 }
 
+/* Vectors of the tokens twice with others between them, then alone; texts as they come. */
+static void fuzz_embed(fuzz_run *f, infer_context *c) {
+    static const char *const texts[] = { "ab abc", "", " a <s>\xc3\xa9\xff", "a" };
+    const infer_token *ids[3];
+    size_t n_ids[3];
+    infer_result results[4], r;
+    infer_embed_params p;
+    infer_error e;
+    float *v, *w;
+    int32_t width, i;
+    memset(&p, 0, sizeof p);
+    p.pooling = (infer_pooling)fuzz_below(&f->in, 6);
+    p.normalize = (int32_t)fuzz_below(&f->in, 4) - 1;
+    p.long_texts = (int32_t)fuzz_below(&f->in, 3);
+    p.dimensions = fuzz_below(&f->in, 4) == 3 ? 1 + (int32_t)fuzz_below(&f->in, 9) : 0;
+    if (fuzz_below(&f->in, 4) == 3) p.prefix = "b ";
+    if (p.pooling == INFER_POOL_NONE) p.pooling = INFER_POOL_MEAN;
+    width = infer_embed_width(c->model, &p);
+    v = (float *)calloc(4 * ((size_t)width + (size_t)c->model->hp.n_labels + 1), sizeof *v);
+    w = (float *)calloc((size_t)width + 1, sizeof *w);
+    if (!v || !w) fuzz_stop("memory");
+    for (i = 0; i < 3; i++) {
+        ids[i] = f->ids;
+        n_ids[i] = (size_t)(i == 1 ? 1 + fuzz_below(&f->in, (uint32_t)f->n) : (uint32_t)f->n);
+    }
+    p.ids = ids;
+    p.n_ids = n_ids;
+    p.results = results;
+    r = infer_embed(c, NULL, 3, &p, v, &e);
+    fuzz_failed(r, &e);
+    if (r == INFER_OK && results[0] == INFER_OK) {
+        if (!width) fuzz_stop("vectors without a width");
+        if (!fuzz_same(v, v + 2 * width, width)) fuzz_stop("the same tokens twice are two vectors");
+        r = infer_embed(c, NULL, 1, &p, w, &e);
+        fuzz_failed(r, &e);
+        if (r ? r != INFER_ERR_MEMORY : results[0] ? results[0] != INFER_ERR_MEMORY : !fuzz_same(v, w, width))
+            fuzz_stop("alone it is another vector");
+    }
+    p.ids = NULL;
+    p.n_ids = NULL;
+    r = infer_embed(c, texts, 4, &p, v, &e);
+    fuzz_failed(r, &e);
+    p.results = NULL;
+    r = infer_classify(c, texts, 4, &p, v, &e);
+    fuzz_failed(r, &e);
+    r = infer_rerank(c, "b", texts, 4, &p, v, &e);
+    fuzz_failed(r, &e);
+    p.pair = "{query} {document} {instruction}";
+    r = infer_rerank(c, "b", texts, 4, &p, v, &e);
+    fuzz_failed(r, &e);
+    free(v);
+    free(w);
+}
+
 /* The first way: all at once, all results. 1 when it worked. */
 static int fuzz_first(fuzz_run *f, infer_session *s) {
     infer_step st;
@@ -326,10 +392,10 @@ static int fuzz_first(fuzz_run *f, infer_session *s) {
     if (r) return 0;
     f->finite = 1;
     for (i = 0; i < f->n; i++) {
-        const float *x = infer_session_logits(s, i);
-        if (!x) return 0; /* a model without logits */
-        memcpy(f->rows + (size_t)i * (size_t)f->vocab, x, (size_t)f->vocab * sizeof *x);
-        f->finite &= fuzz_all_finite(x, f->vocab);
+        const float *x = fuzz_result(s, i);
+        if (!x) fuzz_stop("no results of a row");
+        memcpy(f->rows + (size_t)i * (size_t)f->out, x, (size_t)f->out * sizeof *x);
+        f->finite &= fuzz_all_finite(x, f->out);
     }
     return 1;
 }
@@ -381,6 +447,7 @@ static int fuzz_look(const fuzz_run *f, int32_t level, uint32_t rock, fuzz_seen 
     infer_result r;
     infer_model *m;
     infer_session *s;
+    infer_step st;
     const float *x = NULL;
     g = *f;
     g.seen = seen;
@@ -391,9 +458,17 @@ static int fuzz_look(const fuzz_run *f, int32_t level, uint32_t rock, fuzz_seen 
     m = fuzz_open(&heap, 0, &g, level, 0, &r);
     s = m ? fuzz_session(&g, m, m->hp.not_causal ? FUZZ_TOKENS : 5, &r) : NULL;
     if (!s) fuzz_stop("another level opens no session");
-    if (infer_session_eval(s, f->ids, f->n) == INFER_OK) x = infer_session_logits(s, -1);
+    g.model = m;
+    fuzz_source(&g, s);
+    seen->n[0] = 0; /* layer 0 is the encoder's, and the decoder's too */
+    memset(&st, 0, sizeof st);
+    st.session = s;
+    st.tokens = f->ids;
+    st.n = f->n;
+    st.outputs = INFER_OUT_LAST | (m->hp.encoder ? INFER_OUT_HIDDEN : 0);
+    if (infer_eval(s->context, &st, 1, NULL) == INFER_OK) x = fuzz_result(s, -1);
     else if (f->finite && !rock) fuzz_stop("another level cannot evaluate");
-    if (x) fuzz_see(seen, 1, x, (size_t)f->vocab);
+    if (x) fuzz_see(seen, 1, x, (size_t)f->out);
     infer_session_destroy(s);
     fuzz_close(m, &heap);
     return x != NULL;
@@ -437,7 +512,7 @@ static void fuzz_level(const fuzz_run *f, int32_t level) {
     int last = f->m.moe ? 0 : 1, which, how = 1; /* a last bit may choose another expert */
     if (!fuzz_look(f, level, 0, &theirs) || !f->finite || f->m.odd || f->width < 6) return;
     fuzz_look(f, f->level, 0, &ours);
-    if (f->rows && !fuzz_same(ours.x[1], f->rows + (size_t)(f->n - 1) * (size_t)f->vocab, f->vocab)) fuzz_stop("with a trace it is another result");
+    if (f->rows && !fuzz_same(ours.x[1], f->rows + (size_t)(f->n - 1) * (size_t)f->out, f->out)) fuzz_stop("with a trace it is another result");
     for (which = 0; which <= last; which++)
         if (fuzz_agree(f, level, &ours, &theirs, which) == 2) how = 2;
     if (how == 2 && (!f->exact || f->kv_type != INFER_KV_F32)) { /* what steps may hide */
@@ -459,18 +534,23 @@ static void fuzz_model(fuzz_run *f) {
     infer_model_get_info(f->model, &info);
     f->vocab = info.vocab;
     f->width = info.width;
+    f->out = f->model->hp.encoder ? f->width : f->vocab;
     r = infer_model_memory(f->model, NULL, &memory, &e);
     fuzz_failed(r, &e);
     if (!s) return;
     f->n = 1 + (int32_t)fuzz_below(&f->in, FUZZ_TOKENS);
     if (info.context < f->n) f->n = info.context;
     for (i = 0; i < f->n; i++) f->ids[i] = (infer_token)(fuzz_byte(&f->in) % (uint32_t)f->vocab);
-    f->rows = (float *)malloc((size_t)f->n * (size_t)f->vocab * sizeof *f->rows);
+    fuzz_source(f, s);
+    f->rows = (float *)malloc((size_t)f->n * (size_t)f->out * sizeof *f->rows);
     if (f->rows && fuzz_first(f, s)) {
         if (!f->model->hp.not_causal) fuzz_ways(f, s); /* in pieces it is another result */
         fuzz_level(f, f->level == INFER_CPU_SCALAR ? INFER_CPU_BEST : INFER_CPU_SCALAR);
-        fuzz_sample(f, s);
-        if (fuzz_below(&f->in, 4) == 3) fuzz_chat(f, s);
+        if (f->model->hp.encoder || fuzz_below(&f->in, 4) == 3) fuzz_embed(f, s->context);
+        if (!f->model->hp.encoder) {
+            fuzz_sample(f, s);
+            if (fuzz_below(&f->in, 4) == 3) fuzz_chat(f, s);
+        }
         if (fuzz_below(&f->in, 4) == 3) fuzz_embeddings(f, s);
         infer_session_rewind(s, 0);
     }
@@ -493,6 +573,8 @@ static void fuzz_short_of_memory(fuzz_run *f) {
         f->model = m;
         f->vocab = info.vocab;
         f->width = info.width;
+        f->n = info.context < 8 ? info.context : 8;
+        fuzz_source(f, s);
         r = infer_session_eval(s, f->ids, info.context < 8 ? info.context : 8);
         if (r != INFER_OK && infer_session_position(s) != 0) fuzz_stop("an eval that failed has left tokens");
         r = infer_session_fork(&t, s, &e);
@@ -503,6 +585,7 @@ static void fuzz_short_of_memory(fuzz_run *f) {
         if (infer_session_position(s) > 0 && infer_session_logits(s, -1)) fuzz_sample(f, s);
         fuzz_chat(f, s);
         fuzz_embeddings(f, s);
+        fuzz_embed(f, s->context);
     }
     infer_session_destroy(s);
     if (m) fuzz_close(m, &heap);

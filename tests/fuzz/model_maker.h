@@ -41,9 +41,11 @@ typedef struct maker {
     int adapters, low_rank;         /* that tokens switch on: how many, and of what rank */
     int means, hyper_rank;          /* an indexer's keys are means of so many positions; hyper-connections of a low rank */
     int grams, gram_each, gram_taps, gram_width, gram_layer; /* n-grams up to so long, 0 = none; heads for each; .. */
-    int hyper, stack, low;          /* streams of hyper-connections; layers of a stack of two, runs of the low one */
+    int hyper, cycle, low;          /* streams of hyper-connections; layers of a stack of two, runs of the low one */
     int per_layer, shared, streams, laurel; /* of Gemma 3n and 4: values a layer, layers without K/V, streams, laurel's rank */
     int by_layer, moe, fused, gate, bias, qk_norm, post, row_types, fill, tokenizer, templ;
+    int decoder, labels, dense, experts_every; /* layers of T5's decoder; a classifier's; rows behind pooling; 0 = all layers */
+    const char *stack;                         /* before a layer's names: "", "enc." or "dec." */
 } maker;
 
 static uint32_t maker_random(maker *m) { /* numbers, not choices: those come from the bytes */
@@ -231,16 +233,16 @@ static void maker_tensor(maker *m, const char *name, int kind, uint64_t cols, ui
 
 static void maker_linear(maker *m, int layer, const char *name, int has_bias, int cols, int rows) {
     char full[96];
-    snprintf(full, sizeof full, "blk.%d.%s.weight", layer, name);
+    snprintf(full, sizeof full, "%sblk.%d.%s.weight", m->stack, layer, name);
     maker_tensor(m, full, 'm', (uint64_t)cols, (uint64_t)rows, 1);
-    snprintf(full, sizeof full, "blk.%d.%s.bias", layer, name);
+    snprintf(full, sizeof full, "%sblk.%d.%s.bias", m->stack, layer, name);
     if (has_bias) maker_tensor(m, full, 'v', (uint64_t)rows, 1, 1);
 }
 static void maker_norm(maker *m, int layer, const char *name, int has_bias, int cols, int rows) {
     char full[96];
-    snprintf(full, sizeof full, layer < 0 ? "%.0d%s.weight" : "blk.%d.%s.weight", layer < 0 ? 0 : layer, name);
+    snprintf(full, sizeof full, layer < 0 ? "%s%.0d%s.weight" : "%sblk.%d.%s.weight", m->stack, layer < 0 ? 0 : layer, name);
     maker_tensor(m, full, 'n', (uint64_t)cols, (uint64_t)rows, 1);
-    snprintf(full, sizeof full, layer < 0 ? "%.0d%s.bias" : "blk.%d.%s.bias", layer < 0 ? 0 : layer, name);
+    snprintf(full, sizeof full, layer < 0 ? "%s%.0d%s.bias" : "%sblk.%d.%s.bias", m->stack, layer < 0 ? 0 : layer, name);
     if (has_bias) maker_tensor(m, full, 'v', (uint64_t)cols, (uint64_t)rows, 1);
 }
 static void maker_experts(maker *m, int layer, const char *name, int cols, int rows) {
@@ -260,6 +262,7 @@ static void maker_scales(maker *m, int layer, const char *const *names, int n) {
 }
 
 #include "maker_mixers.h"
+#include "maker_encoders.h"
 
 /* Rows whose layers are one sublayer. */
 static int maker_one_part(const maker *m) {
@@ -334,6 +337,7 @@ static void maker_layer(maker *m, int l) {
     else if (!m->a->parts || m->a->parts != infer__parts_nemotron_h || !m->ff[l]) maker_attention(m, l);
     if (m->ssm[l] == 2) maker_attention(m, l); /* side by side */
     if (m->a->parts == infer__parts_mamba || (m->a->parts == infer__parts_nemotron_h && !m->ff[l])) return;
+    maker_encoder_layer(m, l);
     if ((m->post & 1) && !(flags & INFER__POST_ATTN_IS_FFN)) maker_norm(m, l, "post_attention_norm", 0, m->width, 1);
     if (m->post & 2) maker_norm(m, l, "post_ffw_norm", 0, m->width, 1);
     if (flags & INFER__Q_NORM_HEADS) {
@@ -353,7 +357,7 @@ static void maker_layer(maker *m, int l) {
         maker_channel(m, l);
         return;
     }
-    if (m->moe && !(m->by_layer && l == 0)) {
+    if (m->moe && (m->experts_every ? l % m->experts_every == 1 : !(m->by_layer && l == 0))) {
         if (flags & INFER__V_MAY_BE_K) { /* beside a dense FFN */
             maker_norm(m, l, "pre_ffw_norm_2", 0, m->width, 1);
             maker_norm(m, l, "post_ffw_norm_1", 0, m->width, 1);
@@ -572,7 +576,7 @@ static void maker_shape(maker *m) {
     if (m->a->keys == infer__cycles_keys) {
         static const int shapes[][3] = { { 1, 1, 2 }, { 1, 2, 3 }, { 2, 1, 4 }, { 1, 1, 4 }, { 1, 2, 6 }, { 2, 2, 6 } };
         const int *shape = shapes[fuzz_below(in, size == 15 ? 1 : 6)];
-        m->stack = shape[0];
+        m->cycle = shape[0];
         m->low = shape[1];
         m->layers = shape[2];
         m->by_layer = 0;
@@ -614,6 +618,7 @@ static void maker_shape(maker *m) {
         if (m->shared) m->fused &= 2;
         if (m->streams) m->moe = 0;
     }
+    if (m->a->encoder || m->a->decoder) maker_shape_encoder(m, size);
     m->row_types = (int)fuzz_byte(in);
     m->fill = (int)fuzz_byte(in);
     m->fill = m->fill < 225 ? 0 : m->fill % 3 + 1;
@@ -730,10 +735,10 @@ static void maker_row_keys(maker *m) {
         for (i = 0; i < m->adapters; i++) ids[i] = maker_slip(m) ? -1 : (i + 5) % m->vocab;
         gw_ints(&m->w, maker_key(m, "adapters.token_ids_substitute", key), GW_I32, ids, (size_t)m->adapters - (maker_slip(m) ? 1 : 0));
     }
-    if (m->stack) {
-        maker_int(m, "hrm.layers_per_stack", m->stack);
+    if (m->cycle) {
+        maker_int(m, "hrm.layers_per_stack", m->cycle);
         maker_int(m, "hrm.l_cycles", m->low);
-        maker_int(m, "hrm.h_cycles", m->layers / (m->stack * (m->low + 1)));
+        maker_int(m, "hrm.h_cycles", m->layers / (m->cycle * (m->low + 1)));
     }
     if (m->index_heads) {
         int64_t own[MAKER_LAYERS];
@@ -822,7 +827,8 @@ static void maker_keys(maker *m) {
     if (fuzz_below(in, m->latent || m->out_groups ? 32 : 4) == 3) maker_float_key(m, "attention.clamp_kqv", 1.5f);
     if (a->flags & INFER__ALIBI && fuzz_below(in, 2)) maker_float_key(m, "attention.max_alibi_bias", 4.0f);
     if (a->flags & INFER__ATTN_TEMPERATURE && fuzz_below(in, 2)) maker_float_key(m, "attention.temperature_scale", 0.1f);
-    if (fuzz_below(in, 8) == 7) maker_int(m, "pooling_type", (int64_t)fuzz_below(in, 5));
+    if (m->a->encoder || m->a->decoder) maker_encoder_keys(m);
+    else if (fuzz_below(in, 8) == 7) maker_int(m, "pooling_type", (int64_t)fuzz_below(in, 5));
     if (a->flags & INFER__PARALLEL_BY_KEY && fuzz_below(in, 2))
         gw_int(&m->w, maker_key(m, "use_parallel_residual", key), GW_BOOL, fuzz_below(in, 2));
     if (maker_slip(m)) gw_int(&m->w, maker_key(m, "attention.causal", key), GW_BOOL, 0);
@@ -832,6 +838,7 @@ static void maker_keys(maker *m) {
 static void maker_init(maker *m, const uint8_t *data, size_t size) {
     int i, mess;
     memset(m, 0, sizeof *m);
+    m->stack = "";
     m->in.p = data;
     m->in.n = size;
     m->a = &INFER__ARCHS[fuzz_below(&m->in, INFER__COUNT(INFER__ARCHS))];
@@ -868,7 +875,8 @@ static void maker_free(maker *m) {
 
 /* The file; the writer is empty afterwards. */
 static unsigned char *maker_file(maker *m, size_t *n) {
-    int l, learnt = m->a->rope == INFER__ROPE_NONE && !(m->a->flags & INFER__ALIBI);
+    const int t5 = m->a->parts == infer__parts_t5, bert = m->a->parts == infer__parts_bert;
+    int l, learnt = m->a->rope == INFER__ROPE_NONE && !(m->a->flags & INFER__ALIBI) && !t5 && m->a->fixup != infer__fix_alibi;
     m->parts = fuzz_below(&m->in, 8) == 7 ? 2 + (int)fuzz_below(&m->in, MAKER_PARTS - 1) : 1;
     gw_init(&m->w);
     for (l = 1; l < m->parts; l++) gw_init(&m->more[l - 1]);
@@ -876,10 +884,11 @@ static unsigned char *maker_file(maker *m, size_t *n) {
     maker_vocabulary(m);
     maker_tensor(m, "token_embd.weight", 'm', (uint64_t)m->width, (uint64_t)m->vocab, 1);
     if (learnt || maker_slip(m)) maker_tensor(m, "position_embd.weight", 'm', (uint64_t)m->width, (uint64_t)m->context, 1);
-    if (!(m->a->flags & INFER__EMBD_NORM_IS_OUT) && fuzz_below(&m->in, 4) == 3)
+    if (!(m->a->flags & INFER__EMBD_NORM_IS_OUT) && !t5 && fuzz_below(&m->in, 4) >= (bert ? 1 : 3))
         maker_norm(m, -1, "token_embd_norm", m->bias & 1, m->width, 1);
-    if (!(m->a->flags & INFER__NORM_BARE) && !m->hyper_rank) maker_norm(m, -1, m->a->flags & INFER__EMBD_NORM_IS_OUT ? "token_embd_norm" : "output_norm", m->a->norm == INFER__NORM_LAYER && (m->bias & 1), m->width, 1);
-    if (fuzz_below(&m->in, 2)) maker_tensor(m, "output.weight", 'm', (uint64_t)m->width, (uint64_t)m->vocab, 1);
+    if (m->a->encoder || t5) maker_encoder_front(m);
+    else if (!(m->a->flags & INFER__NORM_BARE) && !m->hyper_rank) maker_norm(m, -1, m->a->flags & INFER__EMBD_NORM_IS_OUT ? "token_embd_norm" : "output_norm", m->a->norm == INFER__NORM_LAYER && (m->bias & 1), m->width, 1);
+    if (!m->a->encoder && fuzz_below(&m->in, 2)) maker_tensor(m, "output.weight", 'm', (uint64_t)m->width, (uint64_t)m->vocab, 1);
     if (fuzz_below(&m->in, 8) == 7) maker_tensor(m, "output.bias", 'v', (uint64_t)m->vocab, 1, 1);
     if (m->a->rope != INFER__ROPE_NONE && !m->shared && fuzz_below(&m->in, 8) == 7)
         maker_tensor(m, "rope_freqs.weight", 'n', (uint64_t)m->rot / (m->a->flags & INFER__ROPE_HALF ? 4 : 2), 1, 1);
@@ -887,8 +896,9 @@ static unsigned char *maker_file(maker *m, size_t *n) {
     if (m->grams) maker_grams(m, -1);
     if (m->a->parts == infer__parts_kimi_k3) maker_tensor(m, "output_res_score.weight", 'n', (uint64_t)m->width, 1, 1);
     if (m->hyper) maker_hyper(m, -1);
-    if (m->stack) maker_tensor(m, "hrm.z_l_init", 'v', (uint64_t)m->width, 1, 1);
-    for (l = 0; l < (m->stack ? 2 * m->stack : m->layers); l++) maker_layer(m, l);
+    if (m->cycle) maker_tensor(m, "hrm.z_l_init", 'v', (uint64_t)m->width, 1, 1);
+    if (t5) maker_stacks(m);
+    else for (l = 0; l < (m->cycle ? 2 * m->cycle : m->layers); l++) maker_layer(m, l);
     if (maker_slip(m)) m->w.n_tensors += fuzz_below(&m->in, 2) ? 1 : (uint64_t)1 << 40;
     if (maker_slip(m)) m->w.n_kv += fuzz_below(&m->in, 2) ? 1 : (uint64_t)1 << 60;
     if (maker_slip(m)) m->w.cut_padding = 1;

@@ -464,8 +464,8 @@ static int parse_prompts(bench *b, const char *name, const char *text) {
 }
 
 int cmd_bench(int argc, char **argv) {
-    const char *args[1], *prompts = "512", *lengths = NULL;
-    int64_t depth = 0, fresh = 128, rounds = 5, texts = 0;
+    const char *args[1], *prompts = NULL, *lengths = NULL;
+    int64_t depth = 0, fresh = -1, rounds = 5, texts = 0;
     int profile = 0, status, ok, i;
     const cli_option options[] = {
         {"-p", OPT_STRING, &prompts, "N,N,...", "tokens of the prompt (default 512; 0 = none), or of several", 0, 0},
@@ -510,10 +510,11 @@ int cmd_bench(int argc, char **argv) {
     double started;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
     memset(&b, 0, sizeof b);
-    if (!parse_prompts(&b, lengths ? "--embed" : "-p", lengths ? lengths : prompts)) return CLI_USAGE;
+    if (lengths && (depth || prompts || fresh >= 0)) return cli_usage_error("bench", "--embed and -p, -n or -d exclude each other");
+    if (fresh < 0) fresh = 128;
+    if (!parse_prompts(&b, lengths ? "--embed" : "-p", lengths ? lengths : prompts ? prompts : "512")) return CLI_USAGE;
     if (b.n_prompts == 0 && (fresh == 0 || lengths))
         return cli_usage_error("bench", lengths ? "--embed 0 leaves nothing to measure" : "-p 0 -n 0 leaves nothing to measure");
-    if (lengths && depth) return cli_usage_error("bench", "--embed and -d exclude each other");
     if (texts && !lengths) return cli_usage_error("bench", "--texts is for --embed");
     if (lengths) b.texts = texts ? (int32_t)texts : 512;
     b.depth = (int32_t)depth;

@@ -45,6 +45,7 @@ typedef struct infer__prober {
     uint64_t used, room;  /* bytes of the case; of `at` */
     uint32_t random;
     int32_t cells[4];     /* of two sequences, before and after a pass */
+    int32_t source[2], end[INFER__PROBE_ROWS]; /* of a pass, where it has them */
     const infer__quant *type; /* of the program under test, for those of storage types */
     uint64_t passed;      /* kernels that ran in cases that were ok, as bits */
     /* of the running row: what it tells, and how near its limit the worst case came (1 = at the limit) */

@@ -5,6 +5,8 @@
 
 #ifndef INFER_NO_GPU
 
+enum { INFER__PROBE_REACH = 11 };
+
 /* Two sequences of INFER__PROBE_LEN positions in pages of a cache on each side. */
 typedef struct infer__probe_cache {
     infer__kv_buf k[2], v[2]; /* on the CPU, on the device */
@@ -126,17 +128,29 @@ static void infer__probe_store(infer__prober *k, infer__probe_cache *o, int32_t 
 static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t n, int32_t first, int both,
                                 double nmse) {
     const infer__gpu_heads *h = &o->h;
+    const int source = (h->sees & INFER__SEES_SOURCE) != 0, biased = (h->sees & INFER__SEES_NEAR) != 0;
+    infer__pass *p = &k->side[0].pass;
     infer__attention_args a;
-    infer__weight sinks;
+    infer__weight sinks, bias;
     infer__tensor q, y;
     double limit = nmse > 0 ? 0.1 : INFER__PROBE_ROUNDING;
-    int32_t g;
+    int32_t g, i;
     if (!infer__probe_new(k)) return;
     q = infer__probe_tensor(k, n, h->n_head * h->dim_k, 1, 0);
     y = infer__probe_tensor(k, n, h->n_head * h->dim_v, 2, 5);
     sinks = infer__probe_vector(k, h->n_head);
+    bias = infer__probe_weight(k, infer__quant_find(0, NULL), h->n_head, 2 * INFER__PROBE_REACH + 1);
     infer__probe_places(k, n, first, both);
     memset(&a, 0, sizeof a);
+    a.around = (h->sees & INFER__SEES_AROUND) != 0;
+    a.source = a.group = source;
+    if (biased) a.bias = &bias;
+    a.reach = INFER__PROBE_REACH;
+    for (i = 0; i < n; i++)
+        k->end[i] = p->pos[both ? n - 2 + (i ^ n) % 2 : n - 1] + 1; /* the last one of the sequence */
+    for (i = 0; i < 2; i++) k->source[i] = first + 1 + i;
+    if (a.around) p->end = k->end;
+    if (source) p->source = k->source;
     a.n_head = h->n_head;
     a.n_head_kv = h->n_head_kv;
     a.dim_k = h->dim_k;
@@ -165,13 +179,15 @@ static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t
         a.v_cache = h->shared ? &o->k[g] : &o->v[g];
         k->side[g].ops->attention(&k->side[g], &a);
     }
+    p->end = p->source = NULL;
     infer__probe_fetch(k);
     infer__probe_near(k, &y, 1, NULL, limit, nmse);
-    infer__probe_end(k, "%d rows, %d of %d heads of %d and %d, %d positions%s%s%s%s%s", (int)n, (int)h->n_head,
+    infer__probe_end(k, "%d rows, %d of %d heads of %d and %d, %d positions%s%s%s%s%s%s%s", (int)n, (int)h->n_head,
                      (int)h->n_head_kv, (int)h->dim_k, (int)h->dim_v, (int)(first + (both ? (n + 1) / 2 : n)),
                      h->window == 2 ? ", chunks of 33" : h->window ? ", window 33" : "",
                      h->softcap > 0 ? ", soft-capped" : "",
-                     h->max_bias > 0 ? ", ALiBi" : "", h->sinks ? ", sinks" : "", h->shared ? ", shared" : "");
+                     h->max_bias > 0 ? ", ALiBi" : "", h->sinks ? ", sinks" : "", h->shared ? ", shared" : "",
+                     source ? " of a source" : a.around ? ", later ones too" : "", biased ? ", biases" : "");
 }
 
 /* A tile of neighbours: on tensor cores, where the device has them, in one part and in two; and as float. */
@@ -296,8 +312,8 @@ static void infer__probe_choose(infer__prober *k, infer__probe_cache *o) {
 }
 
 static void infer__probe_lists(infer__prober *k) {
-    static const infer__gpu_heads one = { 5, 1, 40, 33, 0, 0, INFER__ROPE_NONE, 0, 0.2f, 0, 0, 0 },
-                                  two = { 6, 2, 40, 33, 0, 0, INFER__ROPE_NONE, 0, 0.2f, 0, 0, 0 };
+    static const infer__gpu_heads one = { 5, 1, 40, 33, 0, 0, INFER__ROPE_NONE, 0, 0.2f, 0, 0, 0, 0 },
+                                  two = { 6, 2, 40, 33, 0, 0, INFER__ROPE_NONE, 0, 0.2f, 0, 0, 0, 0 };
     infer__probe_cached(k, &one, 1, infer__probe_choose);
     infer__probe_cached(k, &two, 1, infer__probe_listed);
 }
@@ -382,7 +398,7 @@ static void infer__probe_made(infer__prober *k, infer__probe_cache *o) {
 }
 
 static void infer__probe_entries(infer__prober *k) {
-    static const infer__gpu_heads heads = { 1, 1, 40, 1, 0, 0, INFER__ROPE_NONE, 0, 0.2f, 0, 0, 0 };
+    static const infer__gpu_heads heads = { 1, 1, 40, 1, 0, 0, INFER__ROPE_NONE, 0, 0.2f, 0, 0, 0, 0 };
     infer__probe_cached(k, &heads, 0, infer__probe_made);
 }
 

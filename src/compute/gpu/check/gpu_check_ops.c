@@ -593,7 +593,7 @@ static infer_result infer__probe_memory(infer__prober *k, infer_error *err) {
     k->room = infer__probe_room(k->uses);
     p->max_pages = INFER__PROBE_PAGES;
     p->n_seq = 2;
-    p->block_len = 4 * (int64_t)rows + 2 * 3 + tables; /* with cells */
+    p->block_len = 5 * (int64_t)rows + 2 * 4 + tables; /* with cells, ends and sources */
     p->block = (int32_t *)infer__calloc(k->mem, (uint64_t)p->block_len, sizeof *p->block);
     k->at[0].host = infer__alloc(k->mem, k->room + INFER__OVERREAD);
     k->at[0].bytes = k->room;
@@ -611,7 +611,7 @@ static infer_result infer__probe_memory(infer__prober *k, infer_error *err) {
     for (i = 0; i < INFER__CACHE_GROUPS; i++) p->pages[i] = p->extended + 2 + i * 2 * INFER__PROBE_PAGES;
     for (i = 0; i < tables; i++) p->pages[0][i] = -1;
     for (i = 0; i < 2 * ((INFER__PROBE_LEN + INFER__PAGE - 1) / INFER__PAGE); i++) /* sequences have pages in turn */
-        p->pages[0][i % 2 * INFER__PROBE_PAGES + i / 2] = i;
+        p->pages[0][i % 2 * INFER__PROBE_PAGES + i / 2] = p->pages[1][i % 2 * INFER__PROBE_PAGES + i / 2] = i;
     return infer__gpu_alloc(k->gpu, &k->at[1], k->room, err);
 }
 
@@ -748,10 +748,13 @@ static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, in
 
 static void infer__gpu_uses_all(infer__gpu_uses *u) {
     static const infer__gpu_heads heads[] = {
-        {8, 2, 64, 64, 0, 0, INFER__ROPE_HALVES, 0, 0.15f, 0, 0, 0},   {3, 3, 33, 17, 1, 1, INFER__ROPE_PAIRS, 0, 0.2f, 0, 0, 0},
-        {5, 1, 128, 96, 0, 0, INFER__ROPE_NONE, 0, 0.1f, 8, 2, 0.5f}, {2, 1, 256, 256, 1, 0, INFER__ROPE_HALVES, 0, 0.1f, 0, 0, 0},
-        {10, 1, 128, 128, 0, 1, INFER__ROPE_NONE, 0, 0.1f, 0, 0, 0},
-        {9, 1, 200, 136, 0, 0, INFER__ROPE_NONE, 1, 0.1f, 0, 0, 0}};
+        {8, 2, 64, 64, 0, 0, INFER__ROPE_HALVES, 0, 0.15f, 0, 0, 0, 0},   {3, 3, 33, 17, 1, 1, INFER__ROPE_PAIRS, 0, 0.2f, 0, 0, 0, 0},
+        {5, 1, 128, 96, 0, 0, INFER__ROPE_NONE, 0, 0.1f, 8, 2, 0.5f, 0}, {2, 1, 256, 256, 1, 0, INFER__ROPE_HALVES, 0, 0.1f, 0, 0, 0, 0},
+        {10, 1, 128, 128, 0, 1, INFER__ROPE_NONE, 0, 0.1f, 0, 0, 0, 0},
+        {9, 1, 200, 136, 0, 0, INFER__ROPE_NONE, 1, 0.1f, 0, 0, 0, 0},
+        {4, 2, 64, 64, 1, 0, INFER__ROPE_NONE, 0, 0.1f, 0, 0, 0, INFER__SEES_AROUND},
+        {3, 3, 40, 40, 0, 0, INFER__ROPE_NONE, 0, 0.2f, 0, 0, 0, INFER__SEES_AROUND | INFER__SEES_NEAR},
+        {6, 3, 33, 20, 0, 0, INFER__ROPE_NONE, 0, 0.2f, 0, 0, 0, INFER__SEES_SOURCE}};
     const infer__quant *q;
     int32_t i;
     memset(u, 0, sizeof *u);
