@@ -11,15 +11,17 @@ static const struct { const char *name; int ids; } KIND_VOCABS[] = { { "bert-bge
 
 static void test_kinds_recorded(void) {
     size_t i, text_n = 0, long_n = 0;
+    char *others = check_read(check_data("bert-bge.ids"), NULL);
     const char *path = check_reference("tokenizers/texts.bin");
     char *texts = path ? check_read(path, &text_n) : NULL, *long_text;
     if (!texts) SKIP("needs INFER_TEST_DATA: tokenizers/texts.bin");
     long_text = check_read(check_reference("vocabs/long-text.txt"), &long_n);
-    CHECK(long_text != NULL);
+    CHECK(long_text != NULL && others != NULL);
     for (i = 0; i < 3 && long_text; i++) {
         tok_open_file f;
         char rel[100], *ids;
         if (!tok_open_named(&f, KIND_VOCABS[i].name, 0)) continue;
+        tok_instead = i == 0 ? others : NULL;
         CHECK(tok_check_vectors(&f, KIND_VOCABS[i].name) == 46);
         tok_check_extra(&f, KIND_VOCABS[i].name, long_text, long_n);
         snprintf(rel, sizeof rel, "tokenizers/%s.ids", KIND_VOCABS[i].name);
@@ -29,7 +31,9 @@ static void test_kinds_recorded(void) {
         if (!KIND_VOCABS[i].ids) tok_check_round_trip(&f, texts, text_n);
         free(ids);
         tok_close(&f);
+        tok_instead = NULL;
     }
+    free(others);
     free(texts);
     free(long_text);
 }
@@ -135,7 +139,7 @@ static void test_unicode_maps(void) {
         { 0x2f800, 0x2f800, 0x2f800, 0x4e3d }, { 0x2fa1d, 0x2fa1d, 0x2fa1d, 0x2a600 }, { 0x2fa1e, 0x2fa1e, 0x2fa1e, 0x2fa1e },
         { 0x226f, 0x226f, 0x226f, '>' }, { 0x10ffff, 0x10ffff, 0x10ffff, 0x10ffff }, { 0x1e943, 0x1e943, 0x1e921, 0x1e943 } };
     size_t i;
-    uint32_t cp;
+    uint32_t cp, rest[2];
     int lower = 0, upper = 0, base = 0;
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         CHECK(infer__uc_lower(cases[i].cp) == cases[i].lower);
@@ -149,6 +153,11 @@ static void test_unicode_maps(void) {
         if (infer__uc_base(infer__uc_base(cp)) != infer__uc_base(cp)) check_note(__FILE__, __LINE__, "a base has a base");
     }
     CHECK(lower == 1433 && upper == 1450 && base == 13233);
+    CHECK(infer__uc_rest('e', rest) == 0 && infer__uc_rest(0xe9, rest) == 0 && infer__uc_rest(0xd7a4, rest) == 0);
+    CHECK(infer__uc_rest(0xac00, rest) == 1 && rest[0] == 0x1161);
+    CHECK(infer__uc_rest(0xd7a3, rest) == 2 && rest[0] == 0x1175 && rest[1] == 0x11c2);
+    CHECK(infer__uc_rest(0x9cb, rest) == 1 && rest[0] == 0x9be && infer__uc_rest(0x1d1c0, rest) == 2 && rest[1] == 0x1d16f);
+    CHECK(infer__uc_class(0x301) == (INFER__UC_MARK | INFER__UC_NONSPACING) && infer__uc_class(0x93e) == INFER__UC_MARK);
     CHECK(infer__uc_control(0) && infer__uc_control(0x7f) && infer__uc_control(0x200b) && infer__uc_control(0xe000) && infer__uc_control(0x10fffd));
     CHECK(!infer__uc_control(' ') && !infer__uc_control(0xa0) && !infer__uc_control(0x378) && !infer__uc_control(0x10ffff));
 }

@@ -23,7 +23,8 @@ static size_t infer__utf8_put(uint32_t cp, char out[4]); /* returns the length 1
 enum { INFER__UC_LETTER = 1, INFER__UC_MARK = 2, INFER__UC_NUMBER = 4, INFER__UC_SPACE = 8, INFER__UC_PUNCT = 16,
        INFER__UC_SYMBOL = 32, INFER__UC_UPPER = 64, INFER__UC_LOWER = 128, INFER__UC_OTHER = 256,
        INFER__UC_DIGIT = 512,       /* with NUMBER: Nd */
-       INFER__UC_CONNECTOR = 1024 };/* with PUNCT: Pc */
+       INFER__UC_CONNECTOR = 1024,  /* with PUNCT: Pc */
+       INFER__UC_NONSPACING = 2048 };/* with MARK: Mn */
 static uint32_t infer__uc_class(uint32_t cp);
 /* The simple mappings (one character to one); the character itself when it has none. */
 static uint32_t infer__uc_lower(uint32_t cp);
@@ -31,6 +32,9 @@ static uint32_t infer__uc_upper(uint32_t cp);
 /* The first character of the canonical decomposition (NFD): the letter without its accents; of a Hangul syllable the
  * leading consonant. The character itself when it does not decompose. */
 static uint32_t infer__uc_base(uint32_t cp);
+/* What else of the decomposition is no accent (category Mn): two vowel signs, the other letters of a syllable. 0 to
+ * 2. */
+static int infer__uc_rest(uint32_t cp, uint32_t to[2]);
 /* 1 for control, format, private-use and surrogate code points; unassigned ones are none of these. */
 static int infer__uc_control(uint32_t cp);
 /* The public infer_utf8_whole. */

@@ -146,6 +146,25 @@ static uint32_t infer__uc_base(uint32_t cp) {
     return INFER__UC_BASES[INFER__UC_BASE_RUNS[lo].at + (cp - INFER__UC_BASE_RUNS[lo].first)];
 }
 
+/* Hangul: 28 syllables for each vowel, the first of which ends with it. */
+static int infer__uc_rest(uint32_t cp, uint32_t to[2]) {
+    size_t lo = 0, hi = INFER__COUNT(INFER__UC_RESTS);
+    if (cp < 0x9cb) return 0; /* below the first */
+    if (cp >= 0xac00 && cp < 0xd7a4) {
+        to[0] = 0x1161 + (cp - 0xac00) % 588 / 28;
+        to[1] = 0x11a7 + (cp - 0xac00) % 28;
+        return 1 + ((cp - 0xac00) % 28 != 0);
+    }
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (INFER__UC_RESTS[mid].cp < cp) lo = mid + 1;
+        else hi = mid;
+    }
+    if (lo == INFER__COUNT(INFER__UC_RESTS) || INFER__UC_RESTS[lo].cp != cp) return 0;
+    memcpy(to, INFER__UC_RESTS[lo].to, sizeof INFER__UC_RESTS[lo].to);
+    return 1 + (to[1] != 0);
+}
+
 static int infer__uc_control(uint32_t cp) {
     size_t i;
     for (i = 0; i < INFER__COUNT(INFER__UC_CONTROL) && INFER__UC_CONTROL[i].first <= cp; i++) {

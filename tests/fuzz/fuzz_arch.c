@@ -332,6 +332,7 @@ static void fuzz_embed(fuzz_run *f, infer_context *c) {
     infer_error e;
     float *v, *w;
     int32_t width, i;
+    if (f->n < 1) return;
     memset(&p, 0, sizeof p);
     p.pooling = (infer_pooling)fuzz_below(&f->in, 6);
     p.normalize = (int32_t)fuzz_below(&f->in, 4) - 1;

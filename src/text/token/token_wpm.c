@@ -4,9 +4,11 @@
  *        into the longest tokens. In GGUF files a token that begins a word begins with U+2581 and the others, "##x" in
  *        the model's own file, are bare.
  * Rules: a word with a part that is no token is one unknown token.
- * Method: BERT (Devlin et al. 2018), with llama.cpp's reading where implementations differ: accents go with the first
- *        character of the canonical decomposition (of a Hangul syllable the leading consonant is left), marks are all
- *        of category M, and a word may be of any length.
+ * Method: BERT (Devlin et al. 2018), as its models were trained: texts without accents are decomposed and lose the
+ *         marks
+ *        of category Mn; a word of over 100 characters is unknown (Hugging Face's limit; Google's code has 200).
+ *        llama.cpp differs: of a decomposition it keeps the first character alone (of a Hangul syllable the leading
+ *        consonant), it drops all of category M, and a word may be of any length.
  * Start: infer__wpm_tokenize.
  */
 #include "../text.h"
@@ -23,15 +25,19 @@ static int infer__wpm_is_cjk(uint32_t cp) {
     return 0;
 }
 
+enum { INFER__WPM_LETTERS = 100 };
+
 /* The ids of the word w->text[0..n), which begins with U+2581; it was made of some of w->word. */
 static void infer__wpm_word(const infer__vocab *v, const infer__lexicon *x, const infer__token_work *w, size_t n,
                             infer__token_sink *sink) {
     const char *word = w->text;
-    size_t at, len, before = sink->count;
-    for (at = 0; at < n; at += len) {
+    size_t at, len, letters = 0, before = sink->count;
+    for (at = 3; at < n; at++) letters += ((uint8_t)word[at] & 0xc0) != 0x80;
+    for (at = letters > INFER__WPM_LETTERS ? n + 1 : 0; at < n; at += len) {
         int32_t token = w->structure ? infer__lexicon_longest(x, w, word + at, n - at, w->word, w->word_n, &len)
                                      : infer__trie_longest(&x->trie, word + at, n - at, &len);
-        if (token < 0) break;
+        if (token < 0 || (at > 0 && len >= 3 && memcmp(word + at, INFER__SPACE_MARK, 3) == 0))
+            break; /* not a word's first */
         infer__token_put(sink, token);
     }
     if (at == n) return;
@@ -42,27 +48,31 @@ static void infer__wpm_word(const infer__vocab *v, const infer__lexicon *x, cons
 static int infer__wpm_tokenize(const infer__vocab *v, const infer__lexicon *x, infer__token_work *w, const char *s,
                                size_t n, infer__token_sink *sink) {
     const size_t head = 3; /* bytes of U+2581 */
-    size_t len, put, end = head;
-    if (!infer__token_work_text(w, head + 2 * n + 4)) return 0; /* what is mapped grows to less than twice its bytes */
+    size_t len, end = head;
+    if (!infer__token_work_text(w, head + 3 * n + 12))
+        return 0; /* what is mapped grows to three times its bytes at most */
     memcpy(w->text, INFER__SPACE_MARK, head);
     w->word = s;
     w->word_n = n;
     for (; n > 0 && infer__watch_work(w->watch, 1); s += len, n -= len) {
-        uint32_t cp = infer__utf8_next(s, n, &len, NULL), c;
-        int alone;
-        if (v->strip_accents) cp = infer__uc_base(cp);
-        c = infer__uc_class(cp);
-        alone = (c & INFER__UC_PUNCT) || (cp < 0x7f && (c & INFER__UC_SYMBOL)) || infer__wpm_is_cjk(cp);
-        if (!alone && !(c & INFER__UC_SPACE)) {
-            if (cp == 0xfffd || (v->strip_accents && (c & INFER__UC_MARK)) || infer__uc_control(cp)) continue;
-            end += infer__utf8_put(v->lowercase ? infer__uc_lower(cp) : cp, w->text + end);
-            continue;
+        uint32_t cp = infer__utf8_next(s, n, &len, NULL), rest[3], c;
+        int alone, more = v->strip_accents ? infer__uc_rest(cp, rest + 1) : 0, i;
+        rest[0] = v->strip_accents ? infer__uc_base(cp) : cp;
+        c = infer__uc_class(rest[0]);
+        alone = (c & INFER__UC_PUNCT) || (rest[0] < 0x7f && (c & INFER__UC_SYMBOL)) || infer__wpm_is_cjk(rest[0]);
+        if (alone || (c & INFER__UC_SPACE)) {
+            if (end > head) infer__wpm_word(v, x, w, end, sink);
+            end = head;
+            if (!alone) continue;
         }
-        if (end > head) infer__wpm_word(v, x, w, end, sink);
-        end = head;
+        for (i = 0; i <= more; i++) {
+            if (rest[i] == 0xfffd || infer__uc_control(rest[i])) continue;
+            if (v->strip_accents && (infer__uc_class(rest[i]) & INFER__UC_NONSPACING)) continue;
+            end += infer__utf8_put(v->lowercase ? infer__uc_lower(rest[i]) : rest[i], w->text + end);
+        }
         if (!alone) continue;
-        put = infer__utf8_put(v->lowercase ? infer__uc_lower(cp) : cp, w->text + head);
-        infer__wpm_word(v, x, w, head + put, sink);
+        infer__wpm_word(v, x, w, end, sink);
+        end = head;
     }
     if (end > head) infer__wpm_word(v, x, w, end, sink);
     return 1;
