@@ -16,7 +16,8 @@ The rules, all of them:
   6. Every file in src/ must be reached from the spine.
   7. What stands behind a line "/* ---- data: last in infer.h ---- */" comes last, before base/epilogue.h, in long lines.
      infer.h has at most 65,535 lines: some compilers lose debug information behind that. So no line is empty that
-     follows an empty one, the end of a long comment, the banner of a section, or an #if, #else or #endif.
+     follows an empty one, the end of a long comment, the banner of a section, or an #if, #else or #endif, nor one that
+     stands before a directive (but in the API).
   8. kernels_embed.h, which tools/embed_kernels.py makes of kernels/, is a part like those in src/.
 """
 import argparse, hashlib, os, re, sys
@@ -130,6 +131,8 @@ class Amalgam:
             else:
                 if system and depth == 0:
                     self.system.add(system.group(1))
+                if path != API and is_code and line.startswith("#") and not self.out[-1]:
+                    self.out.pop()
                 self.out.append(line)
         self.out.append("/*** end %s ***/" % path)
         self.stack.pop()

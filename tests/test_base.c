@@ -479,10 +479,17 @@ static void test_clock(void) {
     CHECK(infer__cores() >= 1);
 #if defined(__linux__)
     {
+        static unsigned long set[INFER__CPU_SET];
         const char *p = " 150000 100000\n";
+        int cores;
         CHECK(infer__read_number(&p) == 150000 && infer__read_number(&p) == 100000 && infer__read_number(&p) == 0);
         p = "max 100000\n";
         CHECK(infer__read_number(&p) == 0 && infer__read_number(&p) == 0);
+        set[0] = 0xfe; /* processors 1 to 7 */
+        CHECK(!infer__sibling_before("0,4\n", set, 4) && infer__sibling_before("1,5\n", set, 5) && !infer__sibling_before("1,5\n", set, 1));
+        CHECK(infer__sibling_before("0-3\n", set, 2) && !infer__sibling_before("0-3\n", set, 1) && !infer__sibling_before("", set, 7));
+        CHECK(!infer__sibling_before("99999999999-99999999999999\n", set, 7));
+        CHECK(infer__processors(&cores) >= 1 && cores >= 1 && infer__cores() == cores);
     }
 #endif
     infer__atomic_set(&n, INT64_MAX - 1);

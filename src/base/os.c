@@ -72,6 +72,9 @@ extern struct tm *localtime_r(const time_t *t, struct tm *out);
 #if defined(__linux__) && !defined(CPU_SETSIZE)
 extern int sched_getaffinity(int pid, size_t size, void *set);
 #endif
+#if defined(__APPLE__)
+extern int sysctlbyname(const char *name, void *old, size_t *old_size, void *to, size_t size);
+#endif
 
 /* ---- atomics ------------------------------------------------------------------------------------- */
 
@@ -238,27 +241,73 @@ static int infer__quota(void) {
 }
 #endif
 
-/* Processors that this process may run on; containers and taskset lower it. */
-static int infer__cores(void) {
+/* Processors that this process may run on; containers and taskset lower it. *cores: with those of one core counted
+ * once, where the system says which those are. */
 #if defined(INFER__WINDOWS)
-    DWORD_PTR process = 0, machine = 0;
+static int infer__processors(int *cores) {
+    SYSTEM_LOGICAL_PROCESSOR_INFORMATION found[512];
+    DWORD_PTR process = 0, machine = 0, rest;
+    DWORD bytes = sizeof found;
     SYSTEM_INFO info;
+    size_t i;
     int n = 0;
+    *cores = 0;
     if (GetProcessAffinityMask(GetCurrentProcess(), &process, &machine))
-        for (; process; process &= process - 1) n++;
+        for (rest = process; rest; rest &= rest - 1) n++;
+    if (n > 0 && GetLogicalProcessorInformation(found, &bytes))
+        for (i = 0; i < bytes / sizeof found[0]; i++)
+            *cores += found[i].Relationship == RelationProcessorCore && (found[i].ProcessorMask & process);
     if (n > 0) return n;
     GetSystemInfo(&info); /* more than 64 processors: the mask is 0 */
     return info.dwNumberOfProcessors > 0 ? (int)info.dwNumberOfProcessors : 1;
-#else
-#  if defined(__linux__)
-    unsigned long set[4096 / sizeof(unsigned long)];
-    size_t i;
-    int allowed = 0, quota = infer__quota();
+}
+#elif defined(__linux__)
+enum { INFER__CPU_BITS = 8 * sizeof(unsigned long), INFER__CPU_SET = 4096 / sizeof(unsigned long) };
+
+/* 1 when a processor before i is in the set and in the list of those that share its core: "0,64" or "0-3". */
+static int infer__sibling_before(const char *list, const unsigned long *set, uint64_t i) {
+    while (*list >= '0' && *list <= '9') {
+        uint64_t first = infer__read_number(&list), last = first;
+        if (*list == '-') {
+            list++;
+            last = infer__read_number(&list);
+        }
+        for (; first <= last && first < i; first++)
+            if (set[first / INFER__CPU_BITS] >> first % INFER__CPU_BITS & 1) return 1;
+        if (*list == ',') list++;
+    }
+    return 0;
+}
+
+static int infer__processors(int *cores) {
+    unsigned long set[INFER__CPU_SET];
+    char path[96], list[256];
+    uint64_t i;
+    int n = 0, quota = infer__quota();
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    *cores = 0;
     memset(set, 0, sizeof set);
-    if (sched_getaffinity(0, sizeof set, (void *)set) == 0)
-        for (i = 0; i < INFER__COUNT(set); i++)
-            for (; set[i]; set[i] &= set[i] - 1) allowed++;
-    if (allowed > 0) return quota > 0 && quota < allowed ? quota : allowed;
+    if (sched_getaffinity(0, sizeof set, (void *)set) < 0) return online > 0 && online < 65536 ? (int)online : 1;
+    for (i = 0; i < (uint64_t)INFER__CPU_SET * INFER__CPU_BITS; i++) {
+        if (!(set[i / INFER__CPU_BITS] >> i % INFER__CPU_BITS & 1)) continue;
+        n++;
+        infer__format(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", (int)i);
+        infer__read_text(path, list, sizeof list);
+        *cores += !infer__sibling_before(list, set, i);
+    }
+    if (quota > 0) n = INFER__MIN(n, quota);
+    *cores = INFER__MIN(*cores, n);
+    return n > 0 ? n : 1;
+}
+#else
+static int infer__processors(int *cores) {
+    *cores = 0;
+#  if defined(__APPLE__)
+    {
+        int n = 0;
+        size_t len = sizeof n;
+        if (sysctlbyname("hw.physicalcpu", &n, &len, NULL, 0) == 0) *cores = n;
+    }
 #  endif
 #  if defined(INFER__POSIX) && defined(_SC_NPROCESSORS_ONLN)
     {
@@ -268,7 +317,12 @@ static int infer__cores(void) {
 #  else
     return 1;
 #  endif
+}
 #endif
+
+static int infer__cores(void) {
+    int cores, n = infer__processors(&cores);
+    return cores > 0 && cores < n ? cores : n;
 }
 
 /* The system's name and version, "" where it does not say. */
