@@ -129,8 +129,8 @@ typedef struct infer_limits {
 } infer_limits;
 
 typedef struct infer_context_params {
-    int32_t
-        threads; /* 0 = number of cores (not of what two threads of one make), at most 64; 1 when all layers are on a GPU. At most 4 per core start */
+    int32_t threads; /* 0 = cores (a core's two threads are one), at most 64; 1 when all layers are on a GPU. At most 4
+                      * per processor start */
     int32_t batch;   /* maximum rows in one pass over the weights; 0 = 512, of encoders as many as cells */
     int32_t cells;   /* total cache positions, allocated in pages of 16; 0 = the model's context, at most 4096 */
     int32_t kv_type; /* infer_kv_type */
