@@ -37,6 +37,9 @@ static void test_switch_rows(void) {
         if (u) switch_rows(u, ids, want, 2, N - 2);
         CHECK(infer_session_rewind(s, 0) == INFER_OK);
         switch_rows(s, ids + 2, want, 0, 1); /* none before it any more */
+        m->hp.switches.other = 0; /* as a gain of 50 makes it: no mean of nothing */
+        CHECK(infer_session_rewind(s, 0) == INFER_OK);
+        switch_rows(s, ids, want, 0, 2);
     }
     infer_session_destroy(u);
     infer_session_destroy(t);

@@ -124,9 +124,9 @@ static void infer__switch_rows(infer_context *c, const infer_step *st, int32_t b
     infer__switch_see(&seen, s, st->tokens, at);
     for (i = 0; i < count; i++) {
         const int32_t r = p->n_rows - count + i;
-        float mean;
+        float mean = 0; /* the others may count for nothing */
         infer__switch_see(&seen, s, st->tokens ? st->tokens + at + i : NULL, 1);
-        mean = (float)seen.sum / ((float)seen.active + (float)(seen.seen - seen.active) * s->other);
+        if (seen.active) mean = (float)seen.sum / ((float)seen.active + (float)(seen.seen - seen.active) * s->other);
         c->row_switch[r] = (int32_t)floorf(mean + 0.5f);
         if (p->ids[r] >= 0 && s->of[p->ids[r]]) p->ids[r] = s->substitute[s->of[p->ids[r]] - 1];
     }
