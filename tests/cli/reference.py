@@ -8,6 +8,7 @@ of the test data (python3 reference.py MODEL RECORDED prints the error).
     reference.logits(path, ids, context) -> one list of vocab floats per id
 """
 import math
+import os
 import struct
 import sys
 from operator import mul
@@ -425,6 +426,16 @@ class Layer:
 
 def logits(path, ids, context=None):
     return Model(path, context).run(ids)
+
+
+def other_ids(name):
+    """{(flags, text): ids} where the ids recorded with llama.cpp are not what the model's own tokenizer gives (make_bert_ids.py)."""
+    path, found = 'tests/data/%s.ids' % name, {}
+    if os.path.exists(path):
+        with open(path, encoding='ascii') as f:
+            for flags, text, *ids in (line.split() for line in f if not line.startswith('sha256')):
+                found[int(flags), bytes.fromhex(text)] = ids
+    return found
 
 
 def read_rows(path):

@@ -45,7 +45,9 @@ def recorded(name):
         texts = f.read().split(b'\x1e')
     with open(DATA + '/tokenizers/%s.ids' % name, encoding='ascii') as f:
         lines = [line.split(':')[1].split() for line in f]
+    others = reference.other_ids(name)
     for text, plain, special in zip(texts, lines[0::3], lines[2::3]):
+        plain, special = others.get((0, text), plain), others.get((3, text), special)
         try:
             text = text.decode('utf-8')
         except UnicodeDecodeError:
