@@ -5,6 +5,7 @@ Only tests whose name contains one of the WORDs run (all without any). Standard 
 looked for in the folder that INFER_TEST_DATA names and in tests/data; tests that find none are skipped by name, which
 INFER_TEST_NO_SKIP=1 turns into failures. The last line is "N passed, N failed, N skipped".
 """
+import ctypes
 import inspect
 import json
 import os
@@ -322,6 +323,42 @@ def test_devices():
     done = infer('devices', '--json').json()
     check(done['devices'][0]['api'] == 'cpu' and done['devices'][0]['device'] == 0, 'the CPU is device 0')
     check(sum(d['auto'] for d in done['devices']) == 1 and sum(l['auto'] for l in done['cpu_levels']) == 1, 'auto')
+
+
+def without_amx(answer):
+    """For preexec_fn: asking Linux for AMX's tiles (arch_prctl 158, ARCH_REQ_XCOMP_PERM) is answered by this seccomp action."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    #         code, if true, if false: load a word of the call; equal?; return
+    steps = ((0x20, 0, 0, 0), (0x15, 0, 3, 158), (0x20, 0, 0, 16), (0x15, 0, 1, 0x1023), (0x06, 0, 0, answer), (0x06, 0, 0, 0x7fff0000))
+    code = ctypes.create_string_buffer(b''.join(struct.pack('<HBBI', *step) for step in steps))
+    n = ctypes.c_ulong
+
+    def run():
+        program = ctypes.create_string_buffer(struct.pack('<H6xQ', len(steps), ctypes.addressof(code)))
+        if libc.prctl(38, n(1), n(0), n(0), n(0)) or libc.prctl(22, n(2), program, n(0), n(0)): # PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP
+            os._exit(99)
+    return run
+
+
+def test_devices_amx():
+    """A system that refuses tiles leaves the levels below, with their results; a lower level never asks for them."""
+    if "amxbf16      usable" not in infer('devices').out.decode():
+        return # no AMX here, or no system that grants it
+    def run(answer, *words):
+        return subprocess.run([INFER, *words], preexec_fn=without_amx(answer), stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    refused, killed = 0x00050001, 0x80000000 # EPERM; the end of the process
+    model = temp('amx.gguf')
+    infer('synth', 'vocab=600,context=64', 'bf16', model)
+    text = run(refused, 'devices').stdout.decode()
+    check(text.count("not permitted by the system") == 2 and 'avx512bf16   usable  <- auto' in text, text)
+    lower = ('run', model, '-p', 'abc', '-n', '9', '--ignore-end', '--json', '--seed', '1')
+    want = infer(*lower, '--cpu-level', 'avx512bf16').json()['tokens']
+    for words in ((), ('--cpu-level', 'amxbf16')):
+        done = run(refused, *lower, *words)
+        check(done.returncode == 0 and json.loads(done.stdout)['tokens'] == want, done.stderr)
+    done = run(killed, *lower, '--cpu-level', 'avx512bf16')
+    check(done.returncode == 0 and json.loads(done.stdout)['tokens'] == want, 'a lower level asks: %d' % done.returncode)
+    check(run(killed, *lower).returncode < 0, 'the filter sees nothing')
 
 
 def test_tensor():
