@@ -133,6 +133,7 @@ class Amalgam:
                     self.system.add(system.group(1))
                 if path != API and is_code and line.startswith("#") and not self.out[-1]:
                     self.out.pop()
+                    self.line(number, path)
                 self.out.append(line)
         self.out.append("/*** end %s ***/" % path)
         self.stack.pop()

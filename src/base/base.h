@@ -339,8 +339,9 @@ static size_t infer__double_scientific(double x, int precision, char out[700]);
 static double infer__seconds(void); /* monotonic */
 /* The local time now: year, month 1..12, day, hour, minute, second. 0 = not known. */
 static int infer__local_time(int out[6]);
-static int infer__processors(int *cores); /* threads of them; cores may be 0: not known */
-static int infer__cores(void);      /* cores that this process may run on, >= 1: with two threads of one counted once */
+/* Processors that this process may run on, and cores, of whose threads only one counts; both >= 1. */
+static int infer__processors(int *cores);
+static int infer__cores(void);      /* the latter */
 static void infer__yield(void);     /* let another thread run */
 
 /* The machine's memory in bytes, or what control groups leave of it; 0 where the system does not say. `available`

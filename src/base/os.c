@@ -242,9 +242,9 @@ static int infer__quota(void) {
 #endif
 
 /* Processors that this process may run on; containers and taskset lower it. *cores: with those of one core counted
- * once, where the system says which those are. */
+ * once, 0 where the system does not say which those are. */
 #if defined(INFER__WINDOWS)
-static int infer__processors(int *cores) {
+static int infer__os_processors(int *cores) {
     SYSTEM_LOGICAL_PROCESSOR_INFORMATION found[512];
     DWORD_PTR process = 0, machine = 0, rest;
     DWORD bytes = sizeof found;
@@ -279,15 +279,17 @@ static int infer__sibling_before(const char *list, const unsigned long *set, uin
     return 0;
 }
 
-static int infer__processors(int *cores) {
+static int infer__os_processors(int *cores) {
     unsigned long set[INFER__CPU_SET];
     char path[96], list[256];
     uint64_t i;
     int n = 0, quota = infer__quota();
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
     *cores = 0;
     memset(set, 0, sizeof set);
-    if (sched_getaffinity(0, sizeof set, (void *)set) < 0) return online > 0 && online < 65536 ? (int)online : 1;
+    if (sched_getaffinity(0, sizeof set, (void *)set) < 0) {
+        const long online = sysconf(_SC_NPROCESSORS_ONLN);
+        return online > 0 && online < 65536 ? (int)online : 1;
+    }
     for (i = 0; i < (uint64_t)INFER__CPU_SET * INFER__CPU_BITS; i++) {
         if (!(set[i / INFER__CPU_BITS] >> i % INFER__CPU_BITS & 1)) continue;
         n++;
@@ -300,7 +302,7 @@ static int infer__processors(int *cores) {
     return n > 0 ? n : 1;
 }
 #else
-static int infer__processors(int *cores) {
+static int infer__os_processors(int *cores) {
     *cores = 0;
 #  if defined(__APPLE__)
     {
@@ -320,9 +322,16 @@ static int infer__processors(int *cores) {
 }
 #endif
 
+static int infer__processors(int *cores) {
+    const int n = infer__os_processors(cores);
+    if (*cores <= 0 || *cores > n) *cores = n;
+    return n;
+}
+
 static int infer__cores(void) {
-    int cores, n = infer__processors(&cores);
-    return cores > 0 && cores < n ? cores : n;
+    int cores;
+    infer__processors(&cores);
+    return cores;
 }
 
 /* The system's name and version, "" where it does not say. */

@@ -11,7 +11,7 @@
  */
 #include "model.h"
 
-enum { INFER__THREADS_PER_CORE = 4 }; /* that are started, whatever is asked for */
+enum { INFER__THREADS_PER_PROCESSOR = 4 }; /* that are started, whatever is asked for */
 
 static infer_result infer__plan_check(const infer_context_params *in, const char *name, infer_error *err) {
     const struct { const char *name; int32_t value, max; } given[] = {
@@ -135,10 +135,10 @@ static void infer__plan_sizes(infer__plan *p, const infer_model *m, const infer_
 /* ---- where they run ---------------------------------------------------------------------------------------------- */
 
 static void infer__plan_threads(infer__plan *p, const infer_model *m, int32_t asked) {
-    int cores;
-    p->threads = asked ? asked : infer__place_used(m, INFER__ON_CPU) ? INFER__MIN(infer__cores(), 64) : 1;
-    /* a few threads a core cost nothing and win time from other programs; 64 on 2 cores took twice as long as 8 */
-    if (!m->params.parallel) p->threads = INFER__MIN(p->threads, INFER__THREADS_PER_CORE * infer__processors(&cores));
+    int cores, processors = infer__processors(&cores);
+    p->threads = asked ? asked : infer__place_used(m, INFER__ON_CPU) ? INFER__MIN(cores, 64) : 1;
+    /* a few threads a processor cost nothing and win time from other programs; 64 on 2 cores took twice as long as 8 */
+    if (!m->params.parallel) p->threads = INFER__MIN(p->threads, INFER__THREADS_PER_PROCESSOR * processors);
 }
 
 /* Bytes of all states at each place. */

@@ -430,7 +430,7 @@ def logits(path, ids, context=None):
 
 def other_ids(name):
     """{(flags, text): ids} where the ids recorded with llama.cpp are not what the model's own tokenizer gives (make_bert_ids.py)."""
-    path, found = 'tests/data/%s.ids' % name, {}
+    path, found = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'data', name + '.ids'), {}
     if os.path.exists(path):
         with open(path, encoding='ascii') as f:
             for flags, text, *ids in (line.split() for line in f if not line.startswith('sha256')):

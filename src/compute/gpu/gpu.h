@@ -289,9 +289,9 @@ enum {
     INFER__PROBE_HALF = 64, /* pairs of a head that are rotated, at most */
     INFER__PROBE_SHAPES = 9
 };
-/* A shape of heads, and what their attention has: window 1, or 2 for chunks, or 0; sinks 1 or 0; rope INFER__ROPE_*;
- * shared 1: values are the front of keys. */
 enum { INFER__SEES_AROUND = 1, INFER__SEES_NEAR = 2, INFER__SEES_SOURCE = 4 }; /* later positions; biases; a source's */
+/* A shape of heads, and what their attention has: window 1, or 2 for chunks, or 0; sinks 1 or 0; rope INFER__ROPE_*;
+ * shared 1: values are the front of keys; sees INFER__SEES_*. */
 typedef struct infer__gpu_heads {
     int32_t n_head, n_head_kv, dim_k, dim_v, window, sinks, rope, shared;
     float scale, softcap, max_bias, temp_scale;

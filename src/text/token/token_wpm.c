@@ -4,11 +4,10 @@
  *        into the longest tokens. In GGUF files a token that begins a word begins with U+2581 and the others, "##x" in
  *        the model's own file, are bare.
  * Rules: a word with a part that is no token is one unknown token.
- * Method: BERT (Devlin et al. 2018), as its models were trained: texts without accents are decomposed and lose the
- *         marks
+ * Method: BERT (Devlin et al. 2018), as its models were trained: where accents go, texts are decomposed and lose marks
  *        of category Mn; a word of over 100 characters is unknown (Hugging Face's limit; Google's code has 200).
- *        llama.cpp differs: of a decomposition it keeps the first character alone (of a Hangul syllable the leading
- *        consonant), it drops all of category M, and a word may be of any length.
+ *        llama.cpp keeps only the first character of a decomposition (of a Hangul syllable the leading consonant),
+ *        drops all of category M, and has no limit.
  * Start: infer__wpm_tokenize.
  */
 #include "../text.h"
@@ -32,12 +31,12 @@ static void infer__wpm_word(const infer__vocab *v, const infer__lexicon *x, cons
                             infer__token_sink *sink) {
     const char *word = w->text;
     size_t at, len, letters = 0, before = sink->count;
-    for (at = 3; at < n; at++) letters += ((uint8_t)word[at] & 0xc0) != 0x80;
+    for (at = 3; n > INFER__WPM_LETTERS && at < n; at++) letters += ((uint8_t)word[at] & 0xc0) != 0x80;
     for (at = letters > INFER__WPM_LETTERS ? n + 1 : 0; at < n; at += len) {
         int32_t token = w->structure ? infer__lexicon_longest(x, w, word + at, n - at, w->word, w->word_n, &len)
                                      : infer__trie_longest(&x->trie, word + at, n - at, &len);
-        if (token < 0 || (at > 0 && len >= 3 && memcmp(word + at, INFER__SPACE_MARK, 3) == 0))
-            break; /* not a word's first */
+        if (token < 0) break;
+        if (at > 0 && len >= 3 && memcmp(word + at, INFER__SPACE_MARK, 3) == 0) break; /* it begins words */
         infer__token_put(sink, token);
     }
     if (at == n) return;
@@ -49,8 +48,8 @@ static int infer__wpm_tokenize(const infer__vocab *v, const infer__lexicon *x, i
                                size_t n, infer__token_sink *sink) {
     const size_t head = 3; /* bytes of U+2581 */
     size_t len, end = head;
-    if (!infer__token_work_text(w, head + 3 * n + 12))
-        return 0; /* what is mapped grows to three times its bytes at most */
+    /* what is mapped grows to three times its bytes at most */
+    if (!infer__token_work_text(w, head + 3 * n + 12)) return 0;
     memcpy(w->text, INFER__SPACE_MARK, head);
     w->word = s;
     w->word_n = n;
