@@ -528,6 +528,8 @@ INFER_API infer_result infer_session_create_in(infer_session **out, infer_contex
  * after that call. */
 INFER_API infer_result infer_session_destroy(infer_session *session);
 
+#include "api_adapters.h" /* LoRA, control vectors */
+
 /* Append n tokens; logits of the last one are kept. The same as one step with INFER_OUT_LAST. INFER_CONTEXT_FULL: they
  * do not fit and nothing was evaluated. INFER_CANCELLED or an error: the session is back where it was. */
 INFER_API infer_result infer_session_eval(infer_session *session, const infer_token *tokens, int32_t n);

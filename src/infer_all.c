@@ -48,6 +48,7 @@ INFER__COLD_END
 #include "compute/cpu/cpu_index.c"         /* which positions attention reads */
 #include "compute/cpu/cpu_compress.c"      /* compressed keys */
 #include "compute/cpu/cpu_moe.c"
+#include "compute/cpu/cpu_low.c"           /* adapters */
 #include "compute/cpu/cpu_conv.c"
 #include "compute/cpu/cpu_ssm.c"           /* selective state spaces: Mamba 1 and 2 */
 #include "compute/cpu/cpu_delta.c"         /* gated delta rule */
@@ -127,6 +128,8 @@ INFER__COLD_BEGIN
 #include "model/calls.c"           /* which calls may begin */
 #include "model/context.c"         /* contexts: work buffers, threads */
 #include "model/session.c"
+#include "model/adapter.c"         /* adapters: files, */
+#include "model/adapted.c"         /* and evaluating with them */
 #include "model/eval.c"            /* steps -> passes */
 #include "model/source.c"          /* encoder and decoder: the text that is answered */
 #include "model/state.c"           /* rewind, fork, save, load */
@@ -139,6 +142,7 @@ INFER__COLD_BEGIN
 #include "api/grammar_api.c"
 #include "api/template_api.c"
 #include "api/context_api.c"
+#include "api/adapter_api.c"
 #include "api/session_api.c"
 #include "api/generate.c"
 #include "api/fill.c"

@@ -57,6 +57,8 @@ typedef struct infer__weight {
     int32_t rows, cols;
     uint64_t row_bytes;
     const char *name;
+    int32_t tensor;           /* of the file: 1 + its index, 0 = it was made; */
+    int32_t first;            /* its row that is this one's first */
     const struct infer__weight *low; /* two: A and B of what is added to its products, see switched.c; NULL = none */
 } infer__weight;
 
@@ -379,6 +381,27 @@ typedef struct infer__moe_matmul_args {
     const infer__add_args *add;
 } infer__moe_matmul_args;
 
+/* Low-rank additions (LoRA, arXiv 2106.09685), of up to three matrices that read the same rows:
+ * y[p.of] += p.scale * B A x for every part p, in order. a: [rank][x.cols]; b: B turned, [rank][width], of which
+ * columns first, first + 1, .. are y's. With ids they are pairs of matrices of experts, one after the other, and rows,
+ * per_expert_x and weights mean what they do in infer__moe_matmul_args. float32, a and b on the host, and at these
+ * offsets (bytes) of buf on a device, where B is not turned: [width][rank].
+ * room: of a device, for rows of `rank` and of y. */
+enum { INFER__LOW_PARTS = 12 };
+typedef struct infer__low_part {
+    int32_t of, rank, width, first;
+    float scale;
+    const float *a, *b;
+    const infer__buf *buf;
+    uint64_t a_at, b_at;
+} infer__low_part;
+typedef struct infer__low_args {
+    infer__tensor x, y[3], ids, weights; /* ids.buf NULL: there are no experts; weights.buf NULL = none */
+    infer__buf *room;
+    int32_t n_expert, n_used, per_expert_x, n_parts;
+    infer__low_part parts[INFER__LOW_PARTS];
+} infer__low_args;
+
 /* Causal convolution over the rows of each sequence, every column for itself: with u = x (* gate_in),
  * y[t][i] = (gate_out[t][i] *) sum over k = 0 .. taps-1 of w[i][k] * u[t - (taps-1) + k][i]. Rows of a sequence follow
  * each other. Rows of u before the pass are in cell pass->cell_in of the state, the last taps-1 of them, oldest first;
@@ -566,6 +589,7 @@ struct infer__ops {
     void (*moe_route)(infer__ctx *c, const infer__moe_route_args *a);
     void (*moe_matmul)(infer__ctx *c, const infer__moe_matmul_args *a);
     void (*moe_bias)(infer__ctx *c, const infer__moe_bias_args *a);
+    void (*low)(infer__ctx *c, const infer__low_args *a);
     void (*top)(infer__ctx *c, const infer__top_args *a);
     void (*streams)(infer__ctx *c, const infer__streams_args *a);
     void (*index)(infer__ctx *c, const infer__index_args *a);
@@ -630,6 +654,8 @@ typedef struct infer__kernels {
     void (*tile)(const float *w, int64_t sw, int32_t n_w, const float *x, int64_t sx, int32_t n_x, int64_t k, float *y,
                  int64_t sy);
     void (*axpy)(float *y, const float *x, float a, int64_t n);  /* y += a * x */
+    /* y[i] += scale * sum over j < k of a[j] * w[j*sw + i], i < n: the sum first, in order */
+    void (*mix)(float *y, const float *w, int64_t sw, const float *a, int32_t k, float scale, int64_t n);
     void (*scale)(float *y, float a, int64_t n);
     float (*sum)(const float *x, int64_t n);
     float (*sum_sq_diff)(const float *x, float mean, int64_t n); /* sum (x - mean)^2 */

@@ -132,6 +132,77 @@ static void infer__moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a) {
     else infer__moe_apart(c, a);
 }
 
+/* A matrix of a part, at `offset` of its buffer. */
+static infer__weight infer__low_matrix(const infer__low_part *p, uint64_t offset, int32_t rows, int32_t cols) {
+    const char *removed;
+    infer__weight w;
+    memset(&w, 0, sizeof w);
+    w.type = infer__quant_find(0, &removed); /* F32 */
+    w.buf = p->buf;
+    w.offset = offset;
+    w.rows = rows;
+    w.cols = cols;
+    w.row_bytes = (uint64_t)cols * sizeof(float);
+    return w;
+}
+
+/* Low-rank additions on devices: two products and a sum a part. */
+static void infer__low_apart(infer__ctx *c, const infer__low_args *a) {
+    const int experts = a->ids.buf != NULL;
+    int32_t i;
+    for (i = 0; i < a->n_parts; i++) {
+        const infer__low_part *p = &a->parts[i];
+        const infer__tensor *y = &a->y[p->of];
+        const int32_t pairs = experts && !a->per_expert_x ? a->x.rows * a->n_used : a->x.rows;
+        infer__weight down = infer__low_matrix(p, p->a_at, p->rank * (experts ? a->n_expert : 1), a->x.cols);
+        infer__weight up = infer__low_matrix(p, p->b_at + (uint64_t)p->first * (uint64_t)p->rank * sizeof(float),
+                                             y->cols * (experts ? a->n_expert : 1), p->rank);
+        infer__tensor low = *y, more = *y;
+        infer__add_args add;
+        low.buf = more.buf = a->room;
+        low.offset = 0;
+        low.rows = pairs;
+        low.cols = low.stride = p->rank;
+        more.offset = (uint64_t)pairs * (uint64_t)p->rank * sizeof(float);
+        more.stride = y->cols;
+        add.x = more;
+        add.y = *y;
+        add.scale = p->scale;
+        if (experts) {
+            infer__moe_matmul_args m;
+            memset(&m, 0, sizeof m);
+            m.x = a->x;
+            m.y = low;
+            m.ids = a->ids;
+            m.w = &down;
+            m.rows = p->rank;
+            m.n_used = a->n_used;
+            m.per_expert_x = a->per_expert_x;
+            c->ops->moe_matmul(c, &m);
+            m.x = low;
+            m.y = more;
+            m.weights = a->weights;
+            m.w = &up;
+            m.rows = y->cols;
+            m.per_expert_x = 1;
+            c->ops->moe_matmul(c, &m);
+        } else {
+            infer__matmul_args m;
+            memset(&m, 0, sizeof m);
+            m.n_w = 1;
+            m.x = a->x;
+            m.y[0] = low;
+            m.w[0] = &down;
+            c->ops->matmul(c, &m);
+            m.x = low;
+            m.y[0] = more;
+            m.w[0] = &up;
+            c->ops->matmul(c, &m);
+        }
+        c->ops->add(c, &add);
+    }
+}
+
 static void infer__kv_store(infer__ctx *c, const infer__kv_store_args *a) {
     infer__kv_store_args own = *a;
     if (!(infer__fuses(c) & INFER__FUSE_ROPE)) own.rope_q = own.rope_k = NULL;

@@ -7,6 +7,7 @@ static void infer__context_free(infer_context *c) {
     int32_t i;
     if (!c) return;
     mem = &c->model->mem;
+    infer__adapter_set_drop(c, c->adapters);
     infer__cache_destroy(c);
     for (i = 0; i < INFER__PLACES; i++) {
         infer__place *p = &c->places[i];
@@ -16,6 +17,7 @@ static void infer__context_free(infer_context *c) {
         p->ops->release(&c->ctx, &p->out);
         p->ops->release(&c->ctx, &p->work);
         p->ops->release(&c->ctx, &p->top);
+        if (p->room.bytes) p->ops->release(&c->ctx, &p->room);
         p->ops->finish(&c->ctx);
     }
     infer__pool_destroy(c->pool);
@@ -29,6 +31,7 @@ static void infer__context_free(infer_context *c) {
     infer__free(mem, c->out_hidden);
     infer__free(mem, (void *)c->row_embd);
     infer__free(mem, c->row_switch);
+    infer__free(mem, c->adapted);
     infer__free(mem, c->row_looked);
     m = c->model;
     infer__free(mem, c);
@@ -80,11 +83,12 @@ static infer_result infer__context_build(infer_context *c, infer_error *err) {
     c->out_hidden = (float **)infer__calloc(mem, batch, sizeof *c->out_hidden);
     c->row_embd = (const float **)infer__calloc(mem, batch, sizeof *c->row_embd);
     c->row_switch = (int32_t *)infer__calloc(mem, batch, sizeof *c->row_switch);
+    c->adapted = (infer__adapted *)infer__calloc(mem, batch, sizeof *c->adapted);
     c->row_looked = (int32_t *)infer__calloc(mem, batch * (uint64_t)infer__looks(c->model) + 1, sizeof(int32_t));
     c->ctx.pass.looked = c->row_looked;
     c->ctx.pass.looks = infer__looks(c->model);
     if (!c->ctx.pass.block || !c->active || !c->kept || !c->out_top || !c->out_logits || !c->out_hidden ||
-        !c->row_embd || !c->row_switch || !c->row_looked)
+        !c->row_embd || !c->row_switch || !c->adapted || !c->row_looked)
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);
     if (c->plan.hop_bytes && !(c->hop = (float *)infer__alloc(mem, c->plan.hop_bytes)))
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);

@@ -106,7 +106,7 @@ static infer_result infer__steps_reserve(infer_context *c, const infer_step *ste
         infer__results_drop(s);
         if (!infer__rows_reserve(mem, &s->logits, &s->logits_cap, nl, hp->n_vocab) ||
             !infer__rows_reserve(mem, &s->hidden, &s->hidden_cap, nh, hp->n_embd) ||
-            !infer__results_reserve(s, s->top_wanted))
+            !infer__results_reserve(s, s->top_wanted) || !infer__adapters_reserve(s))
             return infer__error(err, INFER_ERR_MEMORY, "no memory for the results of %d tokens", (int)steps[i].n);
     }
     return INFER_OK;
@@ -184,6 +184,7 @@ static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int3
         p->out[p->n_out++] = r;
     }
     infer__switch_rows(c, st, base, cur->at, count);
+    infer__adapted_rows(c, st, base, cur->at, count);
     infer__ngram_rows(c, st, base, cur->at, count);
     return 1;
 }
@@ -288,6 +289,7 @@ static void infer__session_settle(infer_context *c, infer_session *s) {
 
 static void infer__session_commit(infer_session *s, const infer_step *st, double seconds) {
     int32_t i;
+    infer__adapters_commit(s, st);
     for (i = 0; i < st->n; i++) s->tokens[s->n + i] = st->tokens ? st->tokens[i] : -1;
     infer__cells_commit(s->context, s, st->n);
     s->n += st->n;

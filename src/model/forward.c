@@ -80,11 +80,15 @@ static void infer__sublayer_add(infer_context *c, const infer__sublayer *s) {
     if (s->add) c->ctx.ops->add(&c->ctx, s->add);
 }
 
-static void infer__products(infer_context *c, const infer__matmul_args *mm) {
+/* result: as in infer__adapted_add. */
+static void infer__products_of(infer_context *c, const infer__matmul_args *mm, int32_t result) {
     infer__matmul_args bare = *mm;
-    int32_t i, low = 0;
-    for (i = 0; i < mm->n_w; i++) low |= mm->w[i]->low != NULL;
-    if (!low) {
+    int32_t i, low = 0, adapted = 0;
+    for (i = 0; i < mm->n_w; i++) {
+        low |= mm->w[i]->low != NULL;
+        adapted |= infer__adapted_weight(c, mm->w[i]);
+    }
+    if (!low && !adapted) {
         infer__matmul(&c->ctx, mm);
         return;
     }
@@ -95,8 +99,29 @@ static void infer__products(infer_context *c, const infer__matmul_args *mm) {
     infer__matmul(&c->ctx, &bare);
     for (i = 0; i < mm->n_w; i++)
         if (mm->w[i]->low) infer__switch_add(c, &mm->x, mm->w[i], &mm->y[i]);
+    if (adapted) infer__adapted_add(c, mm, result);
     if (mm->act) c->ctx.ops->act(&c->ctx, mm->act);
     if (mm->add) c->ctx.ops->add(&c->ctx, mm->add);
+}
+
+static void infer__products(infer_context *c, const infer__matmul_args *mm) { infer__products_of(c, mm, -1); }
+
+static void infer__moe_products(infer_context *c, const infer__moe_matmul_args *a) {
+    infer__moe_matmul_args own = *a;
+    if (!infer__adapted_weight(c, a->w) && !(a->gate && infer__adapted_weight(c, a->gate->w))) {
+        infer__moe_matmul(&c->ctx, a);
+        return;
+    }
+    own.bias = NULL;
+    own.gate = NULL;
+    own.act = NULL;
+    own.add = NULL;
+    infer__moe_matmul(&c->ctx, &own);
+    infer__adapted_experts(c, &own);
+    if (a->bias) c->ctx.ops->moe_bias(&c->ctx, a->bias);
+    if (a->gate) infer__moe_products(c, a->gate);
+    if (a->act) c->ctx.ops->act(&c->ctx, a->act);
+    if (a->add) c->ctx.ops->add(&c->ctx, a->add);
 }
 
 static void infer__product(infer_context *c, const infer__tensor *x, const infer__weight *w, const infer__weight *b,
@@ -270,6 +295,7 @@ static void infer__layer_run(infer_context *c, const infer__layer *l, infer__ten
         else infer__part_run(c, l, &l->parts[i], next, x, xn, out);
         if (l->parts[i].after >= 0) infer__norm_to(c, &l->w[l->parts[i].after], x, x);
     }
+    infer__adapted_layer(c, l->index, x);
     infer__trace(c, l->index, "out", x);
 }
 
@@ -287,6 +313,7 @@ static void infer__embed_rows(infer_context *c, const infer__tensor *x) {
     a.positions = infer__opt(&m->w[INFER__W_POS_EMBD]);
     a.scale = m->hp.embed_scale;
     c->ctx.ops->embed(&c->ctx, &a);
+    infer__adapted_embed(c, x);
     if (m->w[INFER__W_TOKEN_TYPES].type) { /* what a text consists of: infer_text.pair */
         a.table = &m->w[INFER__W_TOKEN_TYPES];
         a.positions = NULL;
@@ -330,7 +357,7 @@ static int32_t infer__logits(infer_context *c, int32_t i) {
     memset(&c->direct, 0, sizeof c->direct);
     c->direct.host = infer__head_direct(c, i, n);
     mm.y[0] = infer__view(c->direct.host ? &c->direct : &c->at->work, 0, n, m->hp.n_vocab);
-    infer__matmul(&c->ctx, &mm);
+    infer__products_of(c, &mm, i);
     memset(&map, 0, sizeof map);
     map.x = mm.y[0];
     map.scale = m->hp.logit_scale;
@@ -479,7 +506,7 @@ static int infer__record(infer_context *c) {
     shape[4] = infer__results_most(c);
     for (i = shape[5] = 0; i < m->hp.n_layer; i++) shape[5] += infer__indexer_chooses(&m->layers[i], last);
     shape[6] = c->encodes;
-    hash = infer__fnv(INFER__FNV, shape, sizeof shape);
+    hash = infer__adapted_print(c, infer__fnv(INFER__FNV, shape, sizeof shape));
     return c->ctx.ops->record(&c->ctx, hash);
 }
 

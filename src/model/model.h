@@ -12,6 +12,7 @@
 #include "../compute/gpu/gpu.h"
 #include "../format/format.h"
 #include "../text/text.h"
+#include "adapter.h"
 #include "layers/slots.h"
 #include <float.h>
 #include <math.h>
@@ -661,6 +662,7 @@ typedef struct infer__place {
     struct infer__gpu *gpu;      /* NULL on the CPU */
     struct infer__gpu_run *run;
     infer__buf x, xn, out, work; /* residual stream, normed, sublayer output; work: Q K V att / gate up / logits */
+    infer__buf room;             /* of a device: for what adapters add */
     infer__buf top;              /* of a device with the head: the largest logits of top_rows rows, and scratch */
 } infer__place;
 
@@ -680,11 +682,15 @@ struct infer_context {
     infer__atomic calls;         /* infer__claim */
     infer__atomic cancel;        /* number of the latest eval, a call of this context, that shall end */
     int32_t n_sessions, owned;   /* owned: dies with its last session */
+    infer__adapter_set *adapter_sets, *adapters; /* all that are in use; that of new sessions */
+    int64_t adapter_numbers;
     /* of the running eval */
     float **out_logits, **out_hidden; /* batch: where results of pass->out go, NULL = not wanted */
     int32_t *out_top;                 /* batch: logits stay on the device but for so many of the largest; 0 = not */
     const float **row_embd;           /* batch: embeddings given for rows, NULL = none */
     int32_t *row_switch;              /* batch: the adapters of rows, see infer__switches */
+    infer__adapted *adapted;          /* batch: n_adapted runs of rows with the same adapters; 0 = no row has any */
+    int32_t n_adapted;
     int32_t *row_looked;              /* batch x infer__looks: of rows, see there */
     infer__buf direct;                /* host: the logits of this pass were computed where they are wanted */
     infer_trace_fn trace;
@@ -707,6 +713,9 @@ struct infer_session {
     infer_session *source, *owner; /* source.c: the text that it answers; whose source it is */
     int32_t encodes;     /* INFER__ENCODES_*: passes of it are the encoder's */
     int32_t type_from;   /* tokens from here on are the second text of a pair; 0 = there is none */
+    infer__adapter_set *adapters; /* of what is evaluated from now on; NULL = none */
+    infer__adapted *adapted;      /* n_adapted runs of the positions so far */
+    int32_t n_adapted, adapted_cap;
     int32_t *pages[INFER__CACHE_GROUPS]; /* plan.max_pages each; -1 = none */
     int32_t first_page[INFER__CACHE_GROUPS]; /* pages before it have been given back */
     /* cells.c; cells -1 = none. cell: the state after n_valid positions (none at 0); of the running eval: cell_next
@@ -889,7 +898,8 @@ struct infer__sublayer {
 static void infer__sublayer_norm(infer_context *c, infer__sublayer *s);
 static void infer__sublayer_add(infer_context *c, const infer__sublayer *s);
 /* y = w x, + b unless that is NULL. */
-/* infer__matmul, and what is added to products of weights that have `low`. */
+/* infer__matmul and infer__moe_matmul, and what adapters add, those that the model has and those of sessions. */
+static void infer__moe_products(infer_context *c, const infer__moe_matmul_args *a);
 static void infer__products(infer_context *c, const infer__matmul_args *mm);
 static void infer__product(infer_context *c, const infer__tensor *x, const infer__weight *w, const infer__weight *b,
                            const infer__tensor *y);

@@ -170,7 +170,7 @@ static void infer__plan_turns(infer__plan *p, const infer_model *m) {
 static void infer__plan_places(infer__plan *p, const infer_model *m) {
     uint64_t host, batch = (uint64_t)p->batch, here, beside;
     int32_t i, n_devices = 0;
-    host = p->block_len * sizeof(int32_t) + batch * 3 * sizeof(void *) +
+    host = p->block_len * sizeof(int32_t) + batch * (3 * sizeof(void *) + sizeof(infer__adapted)) +
            batch * (2 + (uint64_t)infer__looks(m)) * sizeof(int32_t) +
            (uint64_t)p->n_seq * 2 * sizeof(void *) +
            ((uint64_t)p->n_pages[0] + (uint64_t)p->n_pages[1] + (uint64_t)p->n_pages[2]) * 2 * sizeof(int32_t);

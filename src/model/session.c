@@ -7,6 +7,7 @@ static void infer__session_free(infer_session *s) {
     int32_t g;
     if (s->source) infer__session_free(s->source);
     infer__results_drop(s);
+    infer__adapters_end(s);
     infer__cells_cut(c, s, 0);
     if (s->pages[0] && s->pages[1]) infer__cache_cut(c, s, 0);
     for (g = 0; g < INFER__CACHE_GROUPS; g++) infer__free(mem, s->pages[g]);
@@ -46,6 +47,7 @@ static infer_result infer__session_make(infer_session **out, infer_context *c, c
     s = (infer_session *)infer__calloc(mem, 1, sizeof *s);
     if (!s) return infer__error(err, INFER_ERR_MEMORY, "no memory for a session");
     s->context = c;
+    infer__adapters_begin(s, c->adapters);
     infer__cells_start(s);
     c->n_sessions++;
     s->cap = cap;

@@ -12,8 +12,11 @@ static infer_result infer__source_make(infer_session *s, infer_error *err) {
     infer_result r = INFER_OK;
     memset(&p, 0, sizeof p);
     p.context = s->cap;
-    if (!s->source) r = infer__session_make(&s->source, s->context, &p, err);
-    if (r) return r;
+    if (!s->source) {
+        r = infer__session_make(&s->source, s->context, &p, err);
+        if (r) return r;
+        infer__adapters_begin(s->source, s->adapters);
+    }
     s->source->owner = s;
     s->source->encodes = INFER__ENCODES_SOURCE;
     return INFER_OK;

@@ -1,11 +1,12 @@
 /* state.c: going back, sharing and keeping sessions: rewind, sync, fork, save, load.
  *
- * Saved form (machine byte order, checked by a marker): a header of 16 uint32, the tokens, then for every layer its
- * pages of keys and of values in order of position, or its recurrent state after the last one, and a 64-bit FNV-1a sum
- * of all of it. Pages are saved as rows, position by position, wherever the layer runs. Loaded bytes are not trusted:
- * everything is checked before the session changes. The sum finds accidents, not forgers: what a forged state can do
- * is give wrong keys and values, tokens and lengths; never read memory that the state did not fill. So every position
- * is either in the cache, whole pages of which are loaded, or has a token from which it can be computed again.
+ * Saved form (machine byte order, checked by a marker): a header of 16 uint32, the tokens (and those of a source), runs
+ * of positions with the same adapters (three uint32 each: see infer__adapters_words), then for every layer its pages of
+ * keys and of values in order of position, or its recurrent state after the last one, and a 64-bit FNV-1a sum of all of
+ * it. Pages are saved as rows, position by position, wherever the layer runs. Loaded bytes are not trusted: everything
+ * is checked before the session changes. The sum finds accidents, not forgers: what a forged state can do is give wrong
+ * keys and values, tokens and lengths; never read memory that the state did not fill. So every position is either in
+ * the cache, whole pages of which are loaded, or has a token from which it can be computed again.
  */
 #include "model.h"
 
@@ -28,6 +29,7 @@ static infer_result infer__session_cut(infer_session *session, int32_t n) {
                                 (int)i);
     infer__cells_cut(c, session, pos);
     session->n = n;
+    infer__adapters_cut(session, n);
     session->n_valid = pos; /* the next eval computes what follows again */
     infer__cache_cut(c, session, pos);
     return INFER_OK;
@@ -76,7 +78,8 @@ static infer_result infer__session_fork(infer_session **out, const infer_session
     memcpy(s->tokens, session->tokens, (size_t)session->n * sizeof *s->tokens);
     infer__cache_share(session->context, s, session);
     infer__cells_share(session->context, s, session);
-    r = infer__source_fork(s, session);
+    r = infer__adapters_fork(s, session) ? infer__source_fork(s, session)
+                                         : infer__error(&s->error, INFER_ERR_MEMORY, "no memory for a session");
     if (r) {
         if (err) *err = s->error;
         infer__session_free(s);
@@ -143,7 +146,8 @@ static void infer__state_header(const infer_session *s, uint32_t w[INFER__STATE_
     w[9] = (uint32_t)s->first_page[0];
     w[10] = (uint32_t)s->first_page[1];
     w[11] = infer__state_extended(s);
-    w[12] = s->source ? (uint32_t)s->source->n : 0; /* the other words are 0 */
+    w[12] = s->source ? (uint32_t)s->source->n : 0;
+    w[13] = (uint32_t)s->n_adapted; /* the other words are 0 */
 }
 
 /* Zero what lies behind the last position, `end`, in page i of a slot, [head][row][dim], so that old memory is not
@@ -245,6 +249,11 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
     infer__state_put(&o, header, sizeof header);
     infer__state_put(&o, session->tokens, (uint64_t)session->n * sizeof *session->tokens);
     if (header[12]) infer__state_put(&o, session->source->tokens, header[12] * sizeof *session->tokens);
+    for (i = 0; i < session->n_adapted; i++) {
+        uint32_t words[3];
+        infer__adapters_words(&session->adapted[i], words);
+        infer__state_put(&o, words, sizeof words);
+    }
     pages = (session->n_valid + INFER__PAGE - 1) / INFER__PAGE;
     for (s = 0; s < c->model->n_states; s = e) {
         int32_t group = c->model->states[s].group;
@@ -302,7 +311,10 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
         (!w[12] && c->model->hp.n_enc && w[7]))
         return infer__error(&s->error, INFER_ERR_FORMAT,
                             "infer_session_load: word 12, the length of the source, is %u", (unsigned)w[12]);
-    for (g = 13; g < INFER__STATE_WORDS; g++)
+    if (w[13] > w[7])
+        return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: word 13, runs of adapters, is %u",
+                            (unsigned)w[13]);
+    for (g = 14; g < INFER__STATE_WORDS; g++)
         if (w[g] != 0) return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: word %d is not 0", (int)g);
     if (w[8] > w[7]) /* w[7] is at most cap, 2^30 */
         return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: %u of %u tokens are in the cache",
@@ -325,7 +337,8 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
 /* Bytes of tokens and pages behind a checked header. */
 static uint64_t infer__state_size(const infer_session *s, const uint32_t *w) {
     const infer_context *c = s->context;
-    uint64_t n = ((uint64_t)w[7] + w[12]) * sizeof(infer_token), pages = (uint64_t)infer__state_pages(w);
+    uint64_t n = ((uint64_t)w[7] + w[12]) * sizeof(infer_token) + (uint64_t)w[13] * 12,
+             pages = (uint64_t)infer__state_pages(w);
     int32_t k;
     for (k = 0; k < c->model->n_states; k++) {
         int32_t group = c->model->states[k].group;
@@ -362,7 +375,7 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, char
     s->out_n = 0;
     infer__results_drop(s);
     memcpy(s->tokens, data, (size_t)s->n * sizeof *s->tokens);
-    data += ((size_t)s->n + w[12]) * sizeof *s->tokens;
+    data += ((size_t)s->n + w[12]) * sizeof *s->tokens + (size_t)w[13] * 12;
     for (from = 0; from < c->model->n_states; from = to) {
         int32_t group = c->model->states[from].group;
         to = infer__states_run(c->model, from);
@@ -395,6 +408,7 @@ static infer_result infer__session_load(infer_session *session, infer_read_fn re
     uint64_t size, sum, want;
     infer_context *c;
     infer_result r;
+    infer__adapted *runs = NULL;
     char *data;
     uint32_t i;
     infer__error_clear(&session->error);
@@ -428,11 +442,19 @@ static infer_result infer__session_load(infer_session *session, infer_read_fn re
                              "and is not in the cache",
                              (unsigned)i);
     }
+    if (!r && w[13]) {
+        runs = (infer__adapted *)infer__calloc(c->ctx.mem, w[13], sizeof *runs);
+        r = !runs ? infer__error(&session->error, INFER_ERR_MEMORY, "infer_session_load: no memory for adapters")
+                  : infer__adapters_find(session, data + ((size_t)w[7] + w[12]) * sizeof(infer_token), (int32_t)w[13],
+                                         w[7], runs, &session->error);
+    }
     if (!r && w[12])
         r = infer__source_set(session, (const infer_token *)(const void *)data + w[7], (int32_t)w[12],
                               &session->error);
     else if (!r && session->source) r = infer__session_cut(session->source, 0);
     if (!r) r = infer__state_apply(session, w, data, data + size);
+    if (!r) infer__adapters_load(session, runs, (int32_t)w[13]);
+    else infer__free(c->ctx.mem, runs);
     infer__free(c->ctx.mem, data);
     return r;
 }

@@ -219,6 +219,7 @@ static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__te
     w->type = t->type;
     w->row_bytes = w->rows == 1 ? t->bytes : t->row_bytes;
     w->name = t->name;
+    w->tensor = 1 + (int32_t)(t - m->gguf.tensors);
     return INFER_OK;
 }
 
@@ -368,6 +369,7 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
 static infer__weight infer__slice_rows(const infer__weight *w, int64_t first, int32_t n) {
     infer__weight s = *w;
     s.rows = n;
+    s.first += (int32_t)first;
     if (w->data) s.data = (const char *)w->data + first * (int64_t)w->row_bytes; /* NULL: only sizes are asked for */
     if (w->buf) s.offset += (uint64_t)first * w->row_bytes;
     return s;

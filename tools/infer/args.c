@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SHARED = 20 + CLI_SAMPLING_OPTIONS };
+enum { MAX_SHARED = 22 + CLI_SAMPLING_OPTIONS };
 
 static const char SHARED_BACKENDS[] = "auto|cpu|cuda|hip|opencl|metal"; /* in the order of infer_backend */
 static const char SHARED_KV[] = "default|f32|f16|bf16|q8_0|q4_0";       /* in the order of infer_kv_type */
@@ -53,6 +53,11 @@ static int shared_options(int takes, cli_common *c, cli_option *out) {
     if (takes & TAKES_CONTEXT) {
         out[n++] = option("--ctx", OPT_INT, &c->ctx, "N", "positions in the context", 1, INT32_MAX);
         out[n++] = option("--kv", OPT_CHOICE, &c->kv, SHARED_KV, "how keys and values are stored (default: f16)", 0, 0);
+    }
+    if (takes & TAKES_ADAPTERS) {
+        out[n++] = option("--lora", OPT_LIST, &c->loras, "FILE[=SCALE]", "use this adapter (several)", 0, 0);
+        out[n++] = option("--control", OPT_LIST, &c->controls, "FILE[=SCALE][,FIRST-LAST]",
+                          "add this control vector, after these layers", 0, 0);
     }
     if (takes & TAKES_SAMPLING) n += cli_sampling_options(&c->sampling, out + n);
     if (takes & TAKES_SEED) {

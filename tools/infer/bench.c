@@ -402,7 +402,7 @@ static int prepare_texts(bench *b, infer_context_params *params, const cli_commo
     b->vectors = cli_alloc("bench", (size_t)b->texts * (size_t)width + 1, sizeof *b->vectors);
     if (!b->text_ids || !b->text_n || !b->vectors) return 0;
     params->cells = (int32_t)common->ctx;
-    if (infer_context_create(&b->context, b->model, params, &err) == INFER_OK &&
+    if (infer_context_create(&b->context, b->model, params, &err) == INFER_OK && cli_adapters_use("bench", b->context) &&
         infer_session_create_in(&b->session, b->context, &session, &err) == INFER_OK)
         return 1;
     return cli_fail("bench", "%s", err.message) == CLI_DONE;
@@ -501,7 +501,7 @@ int cmd_bench(int argc, char **argv) {
         "With --json, --profile adds a key \"profile\".\n",
         options,
         sizeof options / sizeof options[0],
-        TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_JSON,
+        TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_JSON,
         1,
         1};
     cli_common common;
@@ -537,7 +537,7 @@ int cmd_bench(int argc, char **argv) {
     }
     infer_session_destroy(b.session);
     infer_context_destroy(b.context);
-    infer_model_close(b.model);
+    cli_model_close(b.model);
     free(b.ids);
     free((void *)b.text_ids);
     free(b.text_n);

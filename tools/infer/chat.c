@@ -327,7 +327,9 @@ static infer_model *open_model(const char *path, const cli_common *common) {
     r = infer_model_open(&model, path, &params, &err);
     if (l.shown >= 0) fprintf(stderr, "\r%60s\r", "");
     if (r != INFER_OK) cli_fail("chat", "%s: %s", path, err.message);
-    return r == INFER_OK ? model : NULL;
+    if (r != INFER_OK || cli_adapters_open("chat", model, common)) return r == INFER_OK ? model : NULL;
+    cli_model_close(model);
+    return NULL;
 }
 
 typedef struct request {
@@ -408,7 +410,7 @@ int cmd_chat(int argc, char **argv) {
                            "terminal and goes to stderr otherwise.\n",
                            options,
                            (int)(sizeof options / sizeof options[0]),
-                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_SEED | TAKES_SAMPLING,
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED | TAKES_SAMPLING,
                            1,
                            1};
     cli_common common;
@@ -431,7 +433,7 @@ int cmd_chat(int argc, char **argv) {
     t.chat.template_text = source;
     if (ok) model = open_model(args[0], &common);
     ok = model != NULL && with_model(model, &q, &common, &t);
-    infer_model_close(model);
+    cli_model_close(model);
     cli_sampling_free(&common.sampling);
     free((void *)q.stop.items);
     free(t.messages.s);

@@ -92,12 +92,13 @@ typedef struct cli_common {
     int gpu_unchecked, allow_unknown;
     int exact, verbose, json;
     const char *cpu_level, *pre, *devices, *shares, *kernel_cache;
+    cli_list loras, controls;
     cli_sampling sampling; /* TAKES_SAMPLING: to be given to cli_sampling_free at the end, also when parsing failed */
 } cli_common;
 
 /* Which of the shared options a command takes. */
 enum { TAKES_JSON = 1, TAKES_MODEL = 2, TAKES_COMPUTE = 4, TAKES_CONTEXT = 8, TAKES_SEED = 16, TAKES_DEVICE = 32,
-       TAKES_SAMPLING = 64 };
+       TAKES_SAMPLING = 64, TAKES_ADAPTERS = 128 };
 
 typedef struct cli_spec {
     const char *command;
@@ -200,6 +201,15 @@ void cli_texts_free(cli_texts *texts);
 void cli_texts_params(const cli_texts *texts, infer_embed_params *out);
 /* A context for infer_embed. Says why and returns 0 on failure. */
 int cli_embed_context(const char *command, infer_model *model, const cli_common *common, infer_context **out);
+
+/* ---- adapters.c ----------------------------------------------------------------------------- */
+
+/* Opens what --lora and --control name; cli_open does it. Says why and returns 0 on failure. */
+int cli_adapters_open(const char *command, infer_model *model, const cli_common *common);
+/* The context's sessions use them from now on. */
+int cli_adapters_use(const char *command, infer_context *context);
+/* Closes them and the model. */
+void cli_model_close(infer_model *model);
 
 /* ---- devices.c ------------------------------------------------------------------------------ */
 

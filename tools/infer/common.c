@@ -106,6 +106,10 @@ infer_model *cli_open(const char *command, const char *path, const cli_common *c
         cli_fail(command, "%s: %s", path, err.message);
         return NULL;
     }
+    if (!cli_adapters_open(command, model, common)) {
+        cli_model_close(model);
+        return NULL;
+    }
     return model;
 }
 
@@ -136,9 +140,13 @@ int cli_session(const char *command, infer_model *model, const infer_context_par
     with_cells.sessions = 1;
     memset(&session_params, 0, sizeof session_params);
     session_params.context = cells;
-    if (infer_context_create(context, model, &with_cells, &err) != INFER_OK ||
-        infer_session_create_in(session, *context, &session_params, &err) != INFER_OK) {
+    if (infer_context_create(context, model, &with_cells, &err) != INFER_OK) {
         cli_fail(command, "%s", err.message);
+        return 0;
+    }
+    if (!cli_adapters_use(command, *context) ||
+        (infer_session_create_in(session, *context, &session_params, &err) != INFER_OK &&
+         cli_fail(command, "%s", err.message) != CLI_DONE)) {
         infer_context_destroy(*context);
         *context = NULL;
         return 0;

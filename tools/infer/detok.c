@@ -53,6 +53,6 @@ int cmd_detok(int argc, char **argv) {
         ok = print_text(model, where, data + start, end - start);
     }
     free(data);
-    infer_model_close(model);
+    cli_model_close(model);
     return ok ? CLI_DONE : CLI_FAILED;
 }

@@ -119,7 +119,7 @@ int cmd_embed(int argc, char **argv) {
                            "line of numbers per text.\n",
                            options,
                            sizeof options / sizeof options[0],
-                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_JSON,
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_JSON,
                            1,
                            1};
     cli_common common;
@@ -143,7 +143,7 @@ int cmd_embed(int argc, char **argv) {
         model = cli_open("embed", args[0], &common, 0);
         ok = model && cli_embed_context("embed", model, &common, &context) && embed(&e, model, context, &texts, &p, out);
         infer_context_destroy(context);
-        infer_model_close(model);
+        cli_model_close(model);
         status = ok ? CLI_DONE : CLI_FAILED;
     }
     cli_texts_free(&texts);

@@ -464,6 +464,6 @@ int cmd_info(int argc, char **argv) {
     model = cli_open("info", args[0], &here, 0);
     if (model == NULL) return CLI_FAILED;
     ok = check ? check_model(model, args[0], common.json) : print_model(model, args[0], &common, (int32_t)batch, full);
-    infer_model_close(model);
+    cli_model_close(model);
     return ok ? CLI_DONE : CLI_FAILED;
 }

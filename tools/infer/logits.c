@@ -120,7 +120,7 @@ int cmd_logits(int argc, char **argv) {
                            "n x width float32.\n",
                            options,
                            sizeof options / sizeof options[0],
-                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT,
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS,
                            1,
                            1};
     cli_common common;
@@ -139,7 +139,7 @@ int cmd_logits(int argc, char **argv) {
         if (common.needs <= 4096) common.needs = 0; /* see cli_cells */
         model = cli_open("logits", args[0], &common, 0);
         ok = model != NULL && evaluate(&j, model, &common, batch, out);
-        infer_model_close(model);
+        cli_model_close(model);
     }
     free(ids);
     free(source);

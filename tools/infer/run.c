@@ -254,7 +254,7 @@ int cmd_run(int argc, char **argv) {
                            "{\"text\", \"tokens\", \"prompt_tokens\", \"prompt_tps\", \"tps\"}.\n",
                            options,
                            (int)(sizeof options / sizeof options[0]),
-                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_SEED |
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED |
                                TAKES_JSON | TAKES_SAMPLING,
                            1,
                            1};
@@ -275,7 +275,7 @@ int cmd_run(int argc, char **argv) {
     ok = read_prompt(prompt, prompt_path, &q, &data);
     model = ok ? cli_open("run", args[0], &common, 0) : NULL;
     ok = model != NULL && generate(model, &q, &common, started);
-    infer_model_close(model);
+    cli_model_close(model);
     free(data);
     release(&q, &common);
     return ok ? CLI_DONE : CLI_FAILED;

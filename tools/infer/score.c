@@ -30,7 +30,7 @@ static int scorer_open(scorer *s, const char *command, const char *path, const c
 static int scorer_close(scorer *s, int status) {
     free(s->scores);
     infer_context_destroy(s->context);
-    infer_model_close(s->model);
+    cli_model_close(s->model);
     cli_texts_free(&s->texts);
     return status;
 }
@@ -90,7 +90,7 @@ int cmd_rerank(int argc, char **argv) {
                            "the best first.\n",
                            options,
                            sizeof options / sizeof options[0],
-                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_JSON,
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_JSON,
                            1,
                            1};
     memset(&from, 0, sizeof from);
@@ -164,7 +164,7 @@ int cmd_classify(int argc, char **argv) {
                            "the labels, the most likely first.\n",
                            options,
                            sizeof options / sizeof options[0],
-                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_JSON,
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_JSON,
                            1,
                            1};
     memset(&from, 0, sizeof from);

@@ -17,7 +17,7 @@ static char *model_template(const char *path, const cli_common *common, size_t *
         copy = cli_alloc("template", *n + 1, 1);
         if (copy != NULL) memcpy(copy, meta.s, *n);
     }
-    infer_model_close(model);
+    cli_model_close(model);
     return copy;
 }
 

@@ -61,6 +61,6 @@ int cmd_tensor(int argc, char **argv) {
         if (!cli_close("tensor", file, out)) ok = 0;
         if (!ok && strcmp(out, "-") != 0) platform_remove(out);
     }
-    infer_model_close(model);
+    cli_model_close(model);
     return ok ? CLI_DONE : CLI_FAILED;
 }

@@ -55,6 +55,6 @@ int cmd_tokens(int argc, char **argv) {
         ok = print_ids(model, text_arg, strlen(text_arg), special ? INFER_TEXT_SPECIAL : 0);
     }
     free(data);
-    infer_model_close(model);
+    cli_model_close(model);
     return ok ? CLI_DONE : CLI_FAILED;
 }

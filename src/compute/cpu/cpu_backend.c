@@ -447,6 +447,7 @@ static const infer__ops infer__cpu_ops = {
     .moe_route = infer__cpu_moe_route,
     .moe_matmul = infer__cpu_moe_matmul,
     .moe_bias = infer__cpu_moe_bias,
+    .low = infer__cpu_low,
     .top = infer__cpu_top,
     .begin = infer__cpu_begin,
     .sync = infer__cpu_sync,

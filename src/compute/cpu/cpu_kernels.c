@@ -88,6 +88,10 @@ INFER__ON_avx512 INFER__INLINE int32_t infer__wide_avx512(const float *w, int64_
     INFER__ON_##L static void infer__axpy_##L(float *y, const float *x, float a, int64_t n) {                          \
         infer__axpy_body_##L(y, x, a, n);                                                                              \
     }                                                                                                                  \
+    INFER__ON_##L static void infer__mix_##L(float *y, const float *w, int64_t sw, const float *a, int32_t k,          \
+                                             float scale, int64_t n) {                                                 \
+        infer__mix_body_##L(y, w, sw, a, k, scale, n);                                                                 \
+    }                                                                                                                  \
     INFER__ON_##L static void infer__scale_##L(float *y, float a, int64_t n) { infer__scale_body(y, a, n); }           \
     INFER__ON_##L static float infer__sum_all_##L(const float *x, int64_t n) { return infer__sum_body_##L(x, n); }     \
     INFER__ON_##L static float infer__sum_sq_diff_##L(const float *x, float mean, int64_t n) {                         \
@@ -110,7 +114,7 @@ INFER__ON_avx512 INFER__INLINE int32_t infer__wide_avx512(const float *w, int64_
     INFER__ON_##L static int infer__all_finite_##L(const float *x, int64_t n) { return infer__finite_body(x, n); }
 
 #define INFER__KERNEL_ROW(L, need)                                                                                     \
-    {#L, need, infer__dot_##L, infer__tile_##L, infer__axpy_##L, infer__scale_##L, infer__sum_all_##L,                 \
+    {#L, need, infer__dot_##L, infer__tile_##L, infer__axpy_##L, infer__mix_##L, infer__scale_##L, infer__sum_all_##L,                 \
      infer__sum_sq_diff_##L, infer__act_##L, infer__softcap_##L, infer__normalise_##L, infer__turn_##L,                \
      infer__all_finite_##L}
 

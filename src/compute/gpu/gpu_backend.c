@@ -264,6 +264,7 @@ static const infer__ops infer__gpu_ops = {
     .moe_route = infer__gpu_moe_route,
     .moe_matmul = infer__gpu_moe_matmul,
     .moe_bias = infer__gpu_moe_bias,
+    .low = infer__low_apart,
     .top = infer__gpu_top,
     .begin = infer__gpu_begin,
     .record = infer__gpu_record,

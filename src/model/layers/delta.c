@@ -233,7 +233,7 @@ static void infer__kda_project(infer_context *c, const infer__layer *l, const in
         mm.w[i] = &l->w[INFER__W_KDA_Q + i];
         mm.y[i] = infer__columns(raw, i * s->inner, s->inner);
     }
-    infer__matmul(&c->ctx, &mm);
+    infer__products(c, &mm);
     infer__product(c, x, &l->w[INFER__W_DELTA_BETA], NULL, &a->beta);
     infer__kda_product(c, l, x, INFER__W_KDA_F_A, INFER__W_KDA_F_B, low, &a->alpha);
     infer__kda_product(c, l, x, g, INFER__W_KDA_G_B, low, z);

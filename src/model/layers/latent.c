@@ -271,7 +271,7 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     mm.w[1] = &w[INFER__W_LATENT_KV_A];
     mm.y[0] = lora ? low : q;
     mm.y[1] = kv;
-    infer__matmul(&c->ctx, &mm);
+    infer__products(c, &mm);
     if (lora) {
         infer__sub_norm(c, l, INFER__W_LATENT_Q_A_NORM, &low);
         infer__product(c, &low, &w[INFER__W_LATENT_Q_B], NULL, &q);

@@ -212,7 +212,7 @@ static void infer__mix_mamba(infer_context *c, const infer__layer *l, infer__sub
     mm.n_w = 1;
     mm.w[0] = &l->w[INFER__W_SSM_IN];
     mm.y[0] = proj;
-    infer__matmul(&c->ctx, &mm);
+    infer__products(c, &mm);
     infer__trace(c, l->index, "ssm_proj", &proj);
     memset(&conv, 0, sizeof conv);
     conv.x = infer__columns(&proj, d->own_a ? 0 : d->rank ? d->dim : d->inner, d->conv);

@@ -83,7 +83,7 @@ static void infer__experts(infer_context *c, const infer__layer *l, int slot, in
                            const infer__tensor *y, const infer__tensor *ids, const infer__tensor *weights) {
     infer__moe_bias_args b;
     infer__moe_matmul_args a = infer__experts_of(l, slot, bias_slot, x, y, ids, weights, &b);
-    infer__moe_matmul(&c->ctx, &a);
+    infer__moe_products(c, &a);
 }
 
 /* Gate and up, and what they make: to up. */
@@ -95,7 +95,7 @@ static void infer__experts_gated(infer_context *c, const infer__layer *l, const 
     infer__moe_matmul_args a = infer__experts_of(l, INFER__W_MOE_UP, INFER__W_MOE_UP_B, x, up, ids, NULL, &b[1]);
     a.gate = &g;
     a.act = act;
-    infer__moe_matmul(&c->ctx, &a);
+    infer__moe_products(c, &a);
 }
 
 /* A dense FFN (slots of gate, up, down; with_bias as in infer__ffn_with), times the sigmoid of its score where it has
@@ -230,7 +230,7 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__subla
     else infer__act_run(c, &act);
     down = infer__experts_of(l, INFER__W_MOE_DOWN, INFER__W_MOE_DOWN_B, &up, &sum, &ids, &weights, &down_bias);
     if (last) down.add = s->add;
-    infer__moe_matmul(&c->ctx, &down);
+    infer__moe_products(c, &down);
     if (hp->n_latent) {
         infer__sub_norm(c, l, INFER__W_MOE_LATENT_NORM, &sum);
         infer__product(c, &sum, &l->w[INFER__W_MOE_LATENT_OUT], NULL, out);

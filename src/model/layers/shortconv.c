@@ -54,7 +54,7 @@ static void infer__mix_shortconv(infer_context *c, const infer__layer *l, infer_
     mm.w[0] = &l->w[INFER__W_SHORTCONV_IN];
     mm.y[0] = bcu;
     mm.next = &l->w[INFER__W_SHORTCONV_OUT];
-    infer__matmul(&c->ctx, &mm);
+    infer__products(c, &mm);
     for (i = 0; i < 3; i++) part[i] = infer__columns(&bcu, i * width, width);
     memset(&conv, 0, sizeof conv);
     conv.x = part[2];

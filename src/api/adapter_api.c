@@ -1,0 +1,105 @@
+/* adapter_api.c: adapters: opening, closing, and which of them contexts and sessions use. */
+#include "../model/model.h"
+
+/* The file is parsed in *g when r is INFER_OK. It is closed in any case. */
+static infer_result infer__adapter_finish(infer_adapter **out, infer_model *m, infer__gguf *g, infer_result r,
+                                          int32_t allow_unknown, infer_error *err) {
+    infer_adapter *a;
+    if (r) return infer__model_let(m, r);
+    a = (infer_adapter *)infer__calloc(&m->mem, 1, sizeof *a);
+    if (!a) r = infer__error(err, INFER_ERR_MEMORY, "no memory for an adapter");
+    else {
+        a->model = m;
+        a->arena.mem = a->file_order.mem = &m->mem;
+        r = infer__adapter_build(a, g, allow_unknown, err);
+        infer__arena_free(&a->file_order);
+    }
+    infer__gguf_close(g);
+    if (r) {
+        if (a) infer__adapter_free(a);
+        return infer__model_let(m, r);
+    }
+    *out = a; /* the model has a user more as long as it is open */
+    return INFER_OK;
+}
+
+/* 1, with the model held, when it can have adapters. */
+static int infer__adapter_start(infer_adapter **out, infer_model *model, const void *from, const char *call,
+                                infer_error *err) {
+    infer__error_clear(err);
+    if (out) *out = NULL;
+    if (!out || !model || !from)
+        infer__error(err, INFER_ERR_ARGUMENT, "%s: %s is NULL", call, !out ? "out" : !model ? "model" : "the file");
+    else if (infer__model_lost(model))
+        infer__error(err, INFER_ERR_STATE, "the model uses a device and was opened before fork()");
+    else {
+        infer__model_hold(model);
+        return 1;
+    }
+    return 0;
+}
+
+INFER_API infer_result infer_adapter_open(infer_adapter **out, infer_model *model, const char *path,
+                                          int32_t allow_unknown, infer_error *err) {
+    infer_error e;
+    infer__gguf g;
+    infer_result r;
+    if (!err) err = &e; /* its code is looked at */
+    if (!infer__adapter_start(out, model, path, "infer_adapter_open", err)) return err->code;
+    r = infer__gguf_open_path(&g, &model->mem, &model->report, path, infer__model_map(model), err);
+    return infer__adapter_finish(out, model, &g, r, allow_unknown, err);
+}
+
+INFER_API infer_result infer_adapter_open_memory(infer_adapter **out, infer_model *model, const void *data, size_t size,
+                                                 int32_t allow_unknown, infer_error *err) {
+    infer_error e;
+    infer__gguf g;
+    infer_result r;
+    if (!err) err = &e;
+    if (!infer__adapter_start(out, model, data, "infer_adapter_open_memory", err)) return err->code;
+    r = infer__gguf_open_memory(&g, &model->mem, &model->report, data, size, err);
+    return infer__adapter_finish(out, model, &g, r, allow_unknown, err);
+}
+
+INFER_API infer_result infer_adapter_close(infer_adapter *adapter) {
+    infer_model *m;
+    if (!adapter) return INFER_OK;
+    m = adapter->model;
+    if (infer__model_lost(m) || !infer__atomic_swap(&adapter->users, 0, 1)) return INFER_ERR_STATE;
+    infer__adapter_free(adapter);
+    return infer__model_let(m, INFER_OK);
+}
+
+INFER_API infer_result infer_adapter_get_info(const infer_adapter *adapter, infer_adapter_info *out) {
+    if (!adapter || !out) return INFER_ERR_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    out->name = adapter->name ? adapter->name : "";
+    out->task = adapter->task ? adapter->task : "";
+    out->prefix = adapter->prefix ? adapter->prefix : "";
+    out->control = adapter->control;
+    out->matrices = adapter->n_pairs;
+    out->rank = adapter->rank;
+    out->invocation = adapter->invocation;
+    out->n_invocation = adapter->n_invocation;
+    out->bytes = adapter->device_bytes;
+    return INFER_OK;
+}
+
+INFER_API infer_result infer_session_set_adapters(infer_session *session, const infer_adapter_use *uses, int32_t n) {
+    infer_result r;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if ((r = infer__session_enter(session, "infer_session_set_adapters")) != INFER_OK) return r;
+    infer__error_clear(&session->error);
+    return infer__session_exit(session, infer__adapters_set(session, uses, n, &session->error));
+}
+
+INFER_API infer_result infer_context_set_adapters(infer_context *context, const infer_adapter_use *uses, int32_t n,
+                                                  infer_error *err) {
+    infer_result r;
+    infer__error_clear(err);
+    if (!context) return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_set_adapters: context is NULL");
+    if ((r = infer__context_claim(context, "infer_context_set_adapters", err)) != INFER_OK) return r;
+    r = infer__adapters_default(context, uses, n, err);
+    infer__context_leave(context);
+    return r;
+}

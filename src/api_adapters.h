@@ -1,0 +1,51 @@
+/* api_adapters.h: the part of the public interface that changes what a model computes, session by session. Included by
+ * api.h, at the point where its types are needed. */
+#ifndef INFER_API_ADAPTERS_H
+#define INFER_API_ADAPTERS_H
+
+/* ---- adapters and control vectors ----------------------------------------------------------- */
+
+enum { INFER_MAX_ADAPTERS = 16 }; /* that a session may use at once */
+/* An adapter and how it is used. */
+typedef struct infer_adapter_use {
+    infer_adapter *adapter;
+    float scale; /* multiplies what it adds: 1 = as trained, 0 = nothing */
+    int32_t first_layer, last_layer; /* of a control vector: the layers it is added after, counted from 0; last 0 = all
+                                      * from first on */
+} infer_adapter_use;
+typedef struct infer_adapter_info {
+    const char *name;   /* general.name; these texts are "" where the file does not say, and valid as long as it is */
+    const char *task;   /* adapter.lora.task_name: what it was trained for */
+    const char *prefix; /* adapter.lora.prompt_prefix: what belongs before a text; the caller adds it */
+    int32_t control;    /* 1 = a control vector */
+    int32_t matrices, rank; /* of a LoRA: matrices that it changes; its largest rank */
+    const infer_token *invocation; /* n_invocation tokens (aLoRA): it applies from the last place where these begin */
+    int32_t n_invocation;          /* in the session's tokens, not before; 0 = to all tokens */
+    uint64_t bytes;     /* that it holds, on each device too */
+} infer_adapter_info;
+
+/* Open a LoRA adapter or a control vector (GGUF) for a model that is open. It may be used in any number of sessions,
+ * at any scale. Values become float32, whatever the file's type, and the file is closed again. allow_unknown: 1 = go
+ * on, with a line in the log, without what llama.cpp ignores as well: norms (tensors NAME_norm.weight), directions for
+ * layers that the model does not have, keys of unknown meaning. Errors: ARGUMENT (made for another model: no such
+ * tensor, wrong width), FORMAT, UNSUPPORTED (names the tensor or key), MEMORY, IO, DEVICE. */
+INFER_API infer_result infer_adapter_open(infer_adapter **out, infer_model *model, const char *path,
+                                          int32_t allow_unknown, infer_error *err);
+/* The same from a file in memory, which is not needed any more afterwards. */
+INFER_API infer_result infer_adapter_open_memory(infer_adapter **out, infer_model *model, const void *data, size_t size,
+                                                 int32_t allow_unknown, infer_error *err);
+/* NULL is accepted. INFER_ERR_STATE, and it stays open, while a context or a session uses it, or tokens in a session
+ * were evaluated with it. */
+INFER_API infer_result infer_adapter_close(infer_adapter *adapter);
+INFER_API infer_result infer_adapter_get_info(const infer_adapter *adapter, infer_adapter_info *out);
+
+/* What the session uses from now on; n 0 = nothing. Several adapters add up. Tokens already in the session stay as they
+ * were evaluated: infer_session_rewind(session, 0) before, where all of it is meant. Sessions of one eval may use
+ * different ones. A saved session is loaded into one that uses the same adapters at the same scales.
+ * Errors: ARGUMENT (an adapter of another model), UNSUPPORTED (two that wait for their invocation), MEMORY. */
+INFER_API infer_result infer_session_set_adapters(infer_session *session, const infer_adapter_use *uses, int32_t n);
+/* What sessions created from now on use at first, and infer_embed, infer_rerank and infer_classify. */
+INFER_API infer_result infer_context_set_adapters(infer_context *context, const infer_adapter_use *uses, int32_t n,
+                                                  infer_error *err);
+
+#endif

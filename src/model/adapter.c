@@ -1,0 +1,377 @@
+/* adapter.c: opening adapters: which tensors of the model a file's pairs belong to, and their values.
+ *
+ * Format: GGUF as llama.cpp writes it. general.type "adapter", adapter.type "lora": NAME.lora_a and NAME.lora_b for
+ *        tensors NAME of the model; y = W x becomes y + s B A x with s = adapter.lora.alpha / rank, or 1 without alpha.
+ *        general.architecture "controlvector": direction.N is added to the stream after block N (counted from 0).
+ * Rules: values become float32 in memory of the adapter's own, B turned for the CPU, and a copy goes to each device of
+ *        the model; the file is closed again. A tensor that no product reads, or that the model does not have, is an
+ *        error by name; allow_unknown makes a line in the log of what llama.cpp ignores.
+ */
+#include "model.h"
+
+/* ---- what the model can take ------------------------------------------------------------------------------------- */
+
+/* Slots of matrices that are not read by products of their own: taps of convolutions, tables, parts of other ops. */
+static const int16_t INFER__NOT_ADAPTED[] = {
+    INFER__W_ATTN_NEAR, INFER__W_SHORTCONV_TAPS, INFER__W_SSM_TAPS, INFER__W_DELTA_TAPS, INFER__W_KDA_TAPS_Q,
+    INFER__W_KDA_TAPS_K, INFER__W_KDA_TAPS_V, INFER__W_NGRAM_TAPS, INFER__W_MOE_TABLE, INFER__W_SSM_A,
+    INFER__W_LATENT_KV_B, INFER__W_LATENT_K_B, INFER__W_LATENT_V_B, INFER__W_COMPRESSED_OUT_A,
+    INFER__W_COMPRESS_PLACE, INFER__W_COMPRESS_INDEX_PLACE };
+
+static int infer__adapter_slot_taken(int slot) {
+    size_t i;
+    for (i = 0; i < INFER__COUNT(INFER__NOT_ADAPTED); i++)
+        if (INFER__NOT_ADAPTED[i] == slot) return 0;
+    return 1;
+}
+
+/* What the file's scale of a matrix multiplies before an adapter is added; the pass multiplies later. */
+static float infer__adapter_times(const infer__layer *l, int slot) {
+    if (slot == INFER__W_ATTN_Q || slot == INFER__W_ATTN_K || slot == INFER__W_ATTN_V)
+        return l->attn_scales[(slot - INFER__W_ATTN_Q) / 2];
+    if (slot == INFER__W_ATTN_OUT) return l->attn_scales[3];
+    if (slot == INFER__W_FFN_GATE) return l->ffn_scales[0];
+    if (slot == INFER__W_FFN_UP) return l->ffn_scales[1];
+    return slot == INFER__W_FFN_DOWN ? l->ffn_scales[2] : 1;
+}
+
+/* Experts of the matrices of a slot, 0 = it has one matrix. */
+static int32_t infer__adapter_experts(const infer_model *m, int slot) {
+    if ((slot >= INFER__W_MOE_GATE && slot <= INFER__W_MOE_DOWN)) return m->hp.n_expert;
+    if (slot >= INFER__W_GROUP_GATE && slot <= INFER__W_GROUP_DOWN) return infer__expert_groups(&m->hp);
+    return 0;
+}
+
+/* What reads tensor t of the model's file, in p: 0 when no product does. */
+static int infer__adapter_target(const infer_model *m, int32_t t, infer__adapter_pair *p) {
+    int32_t i, s;
+    p->embeds = m->w[INFER__W_TOKEN_EMBD].tensor == t + 1;
+    if (p->embeds || m->w[INFER__W_OUTPUT].tensor == t + 1) return 1;
+    for (i = 0; i < m->hp.n_layer; i++)
+        for (s = 0; s < INFER__LAYER_SLOT_COUNT; s++) {
+            const infer__layer *l = &m->layers[i];
+            const float times = infer__adapter_times(l, s);
+            if (!l->w[s].type || l->w[s].tensor != t + 1 || l->w[s].type->values * l->w[s].rows == 1) continue;
+            if (!infer__adapter_slot_taken(s) || times == 0) return 0;
+            if (s == INFER__W_MOE_DOWN && l->w[INFER__W_EXPERTS_SCALE].type) return 0; /* it would be scaled too */
+            p->n_expert = infer__adapter_experts(m, s);
+            p->scale /= times;
+            return 1;
+        }
+    return 0;
+}
+
+/* ---- low-rank additions ------------------------------------------------------------------------------------------ */
+
+/* A tensor's values as float32, from an arena. */
+static infer_result infer__adapter_values(infer__arena *arena, infer__gguf *g, const infer__gguf_tensor *t, float **out,
+                                          infer_error *err) {
+    const uint64_t n = t->rows * t->dims[0]; /* the file has them: format checked that */
+    *out = (float *)infer__arena_alloc(arena, n * sizeof **out);
+    if (!*out) return infer__error(err, INFER_ERR_MEMORY, "no memory for tensor %s", t->name);
+    return infer__gguf_read_rows(g, t, 0, t->rows, *out, err);
+}
+
+/* B of every expert turned: [rows][rank] to [rank][rows]. */
+static float *infer__adapter_turned(infer_adapter *a, const infer__adapter_pair *p, const float *b, infer_error *err) {
+    const uint64_t n = (uint64_t)p->rows * (uint64_t)p->rank, all = n * (uint64_t)INFER__MAX(p->n_expert, 1);
+    float *turned = (float *)infer__arena_alloc(&a->arena, all * sizeof *turned);
+    uint64_t e, i, j;
+    if (!turned) {
+        infer__error(err, INFER_ERR_MEMORY, "no memory for an adapter of %llu values", (unsigned long long)all);
+        return NULL;
+    }
+    for (e = 0; e < all; e += n)
+        for (i = 0; i < (uint64_t)p->rows; i++)
+            for (j = 0; j < (uint64_t)p->rank; j++)
+                turned[e + j * (uint64_t)p->rows + i] = b[e + i * (uint64_t)p->rank + j];
+    return turned;
+}
+
+/* The pair of A (B is beside it in the file), whose tensor's name is `name`. */
+static infer_result infer__adapter_pair_open(infer_adapter *a, infer__gguf *g, const infer__gguf_tensor *low,
+                                             const char *name, float alpha, infer_error *err) {
+    const infer_model *m = a->model;
+    const infer__gguf_tensor *t = infer__gguf_tensor_find(&m->gguf, name), *up;
+    infer__adapter_pair *p = &a->pairs[a->n_pairs];
+    uint64_t rank, in, out, experts;
+    char with[160];
+    infer_result r;
+    if (infer__format(with, sizeof with, "%s.lora_b", name) >= sizeof with || !t)
+        return infer__error(err, INFER_ERR_ARGUMENT, "tensor %s: the model has no tensor %s: is it another model's?",
+                            low->name, name);
+    up = infer__gguf_tensor_find(g, with);
+    if (!up) return infer__error(err, INFER_ERR_FORMAT, "tensor %s: there is no %s", low->name, with);
+    memset(p, 0, sizeof *p);
+    p->tensor = (int32_t)(t - m->gguf.tensors);
+    p->scale = 1;
+    if (!infer__adapter_target(m, p->tensor, p))
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: adapters of %s are not supported in \"%s\"",
+                            low->name, name, m->arch->name);
+    experts = (uint64_t)INFER__MAX(p->n_expert, 1);
+    rank = up->dims[0]; /* of the embedding A has a row for each id */
+    in = p->embeds ? t->rows : t->dims[0];
+    out = p->embeds ? t->dims[0] : t->rows / experts;
+    if (rank < 1 || rank > (uint64_t)m->hp.n_embd || low->dims[0] != (p->embeds ? rank : in) ||
+        low->rows != (p->embeds ? in : rank * experts) || up->rows != out * experts || low->dims[3] != 1 ||
+        (p->n_expert && (low->dims[2] != experts || up->dims[2] != experts)))
+        return infer__error(err, INFER_ERR_FORMAT,
+                            "tensors %s (%llu x %llu) and %s (%llu x %llu) do not fit %s (%llu x %llu), or their rank "
+                            "is above %d",
+                            low->name, (unsigned long long)low->rows, (unsigned long long)low->dims[0], with,
+                            (unsigned long long)up->rows, (unsigned long long)up->dims[0], name,
+                            (unsigned long long)t->rows, (unsigned long long)t->dims[0], (int)m->hp.n_embd);
+    p->rank = (int32_t)rank;
+    p->rows = (int32_t)out;
+    p->cols = (int32_t)in;
+    if (alpha != 0) p->scale *= alpha / (float)rank;
+    if ((r = infer__adapter_values(&a->arena, g, low, &p->a, err)) != INFER_OK) return r;
+    if ((r = infer__adapter_values(&a->file_order, g, up, &p->b, err)) != INFER_OK) return r;
+    a->pair_of[p->tensor] = ++a->n_pairs;
+    a->rank = INFER__MAX(a->rank, p->rank);
+    return INFER_OK;
+}
+
+static int infer__ends_with(const char *s, const char *end) {
+    const size_t n = strlen(s), k = strlen(end);
+    return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+/* A tensor that is no A: B of one, or nothing that is known. */
+static infer_result infer__adapter_other(const infer_adapter *a, const infer__gguf *g, const infer__gguf_tensor *t,
+                                         int allow_unknown, infer_error *err) {
+    char name[160];
+    if (infer__ends_with(t->name, ".lora_b") && infer__format(name, sizeof name, "%s", t->name) < sizeof name) {
+        name[strlen(name) - 1] = 'a';
+        if (infer__gguf_tensor_find(g, name)) return INFER_OK;
+        return infer__error(err, INFER_ERR_FORMAT, "tensor %s: there is no %s", t->name, name);
+    }
+    if (!allow_unknown || !infer__ends_with(t->name, "_norm.weight"))
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: nothing is known that it could be for%s", t->name,
+                            infer__ends_with(t->name, "_norm.weight") ? " (allow_unknown goes on without it)" : "");
+    infer__log(&a->model->report, 2, "tensor %s: ignored, the adapter was trained with it", t->name);
+    return INFER_OK;
+}
+
+/* Text of a key to the arena; *out stays NULL without it. */
+static infer_result infer__adapter_text(infer_adapter *a, const infer__gguf *g, const char *key, char **out,
+                                        infer_error *err) {
+    infer__str s;
+    const int r = infer__gguf_str(g, key, &s, err);
+    if (r <= 0) return (infer_result)r;
+    *out = infer__arena_text(&a->arena, s.s, (size_t)s.n);
+    return *out ? INFER_OK : infer__error(err, INFER_ERR_MEMORY, "no memory for %s", key);
+}
+
+/* aLoRA (arXiv 2504.12397): the adapter is for what follows these tokens, they included. */
+static infer_result infer__adapter_invocation(infer_adapter *a, const infer__gguf *g, infer_error *err) {
+    static const char KEY[] = "adapter.alora.invocation_tokens";
+    const infer__kv *kv = infer__gguf_find(g, KEY);
+    uint64_t i;
+    if (!kv) return INFER_OK;
+    if (kv->type != INFER__GGUF_ARRAY || !infer__kv_is_numbers(kv) || kv->n < 1 || kv->n > 4096)
+        return infer__error(err, INFER_ERR_FORMAT, "key %s: not an array of 1 to 4096 ids", KEY);
+    a->invocation = (infer_token *)infer__arena_alloc(&a->arena, kv->n * sizeof *a->invocation);
+    if (!a->invocation) return infer__error(err, INFER_ERR_MEMORY, "no memory for %s", KEY);
+    for (i = 0; i < kv->n; i++) {
+        const double v = infer__kv_number(kv, i);
+        if (!(v >= 0 && v < a->model->hp.n_vocab && v == floor(v)))
+            return infer__error(err, INFER_ERR_FORMAT, "key %s: %g is no id of a vocabulary of %d", KEY, v,
+                                (int)a->model->hp.n_vocab);
+        a->invocation[i] = (infer_token)v;
+    }
+    a->n_invocation = (int32_t)kv->n;
+    return INFER_OK;
+}
+
+static infer_result infer__adapter_wants(const infer__gguf *g, const char *key, const char *value, infer_error *err) {
+    infer__str s = { "", 0 };
+    const int r = infer__gguf_str(g, key, &s, err);
+    if (r < 0) return (infer_result)r;
+    if (r && s.n == strlen(value) && memcmp(s.s, value, (size_t)s.n) == 0) return INFER_OK;
+    return infer__error(err, INFER_ERR_UNSUPPORTED, "key %s is \"%.*s\", not \"%s\"", key, (int)INFER__MIN(s.n, 40),
+                        s.s, value);
+}
+
+static infer_result infer__adapter_keys(infer_adapter *a, const infer__gguf *g, float *alpha, infer_error *err) {
+    int r = infer__adapter_wants(g, "general.type", "adapter", err);
+    if (!r) r = infer__adapter_wants(g, "adapter.type", "lora", err);
+    if (!r) r = infer__adapter_wants(g, "general.architecture", a->model->arch->name, err);
+    if (!r && (r = infer__gguf_f32(g, "adapter.lora.alpha", alpha, err)) > 0) r = 0;
+    if (!r && !infer__finite(*alpha)) r = infer__error(err, INFER_ERR_FORMAT, "key adapter.lora.alpha is not finite");
+    if (!r) r = infer__adapter_text(a, g, "adapter.lora.task_name", &a->task, err);
+    if (!r) r = infer__adapter_text(a, g, "adapter.lora.prompt_prefix", &a->prefix, err);
+    return r ? (infer_result)r : infer__adapter_invocation(a, g, err);
+}
+
+static infer_result infer__adapter_lora(infer_adapter *a, infer__gguf *g, int allow_unknown, infer_error *err) {
+    float alpha = 0;
+    infer_result r = infer__adapter_keys(a, g, &alpha, err);
+    int32_t i;
+    for (i = 0; i < g->n_kv && !r; i++) {
+        if (strncmp(g->kv[i].key, "adapter.", 8) != 0 || infer__gguf_asked(g, i)) continue;
+        if (!allow_unknown) r = infer__error(err, INFER_ERR_UNSUPPORTED, "key %s is not known", g->kv[i].key);
+        else infer__log(&a->model->report, 2, "key %s: ignored", g->kv[i].key);
+    }
+    a->pairs = (infer__adapter_pair *)infer__arena_alloc(&a->arena, (uint64_t)g->n_tensors * sizeof *a->pairs);
+    a->pair_of = (int32_t *)infer__arena_alloc(&a->arena, (uint64_t)a->model->gguf.n_tensors * sizeof *a->pair_of);
+    if (!r && (!a->pairs || !a->pair_of))
+        r = infer__error(err, INFER_ERR_MEMORY, "no memory for %d tensors", (int)g->n_tensors);
+    for (i = 0; i < g->n_tensors && !r; i++) {
+        char name[160];
+        const infer__gguf_tensor *t = &g->tensors[i];
+        if (infer__ends_with(t->name, ".lora_a") && infer__format(name, sizeof name, "%s", t->name) < sizeof name) {
+            name[strlen(name) - strlen(".lora_a")] = 0;
+            r = infer__adapter_pair_open(a, g, t, name, alpha, err);
+        } else r = infer__adapter_other(a, g, t, allow_unknown, err);
+    }
+    if (!r && a->n_pairs == 0) r = infer__error(err, INFER_ERR_FORMAT, "the adapter has no tensors");
+    return r;
+}
+
+/* ---- directions -------------------------------------------------------------------------------------------------- */
+
+static infer_result infer__adapter_direction(infer_adapter *a, infer__gguf *g, const infer__gguf_tensor *t,
+                                             int allow_unknown, infer_error *err) {
+    const infer_model *m = a->model;
+    const char *digits = t->name + strlen("direction.");
+    int64_t n = 0;
+    if (strncmp(t->name, "direction.", strlen("direction.")) != 0)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: nothing is known that it could be for", t->name);
+    for (; *digits >= '0' && *digits <= '9' && n <= INFER__MAX_LAYERS; digits++) n = 10 * n + (*digits - '0');
+    if (*digits || n < 1)
+        return infer__error(err, INFER_ERR_FORMAT, "tensor %s: directions are for layers from 1 on", t->name);
+    if (t->n_dims != 1 || t->dims[0] != (uint64_t)m->hp.n_embd)
+        return infer__error(err, INFER_ERR_ARGUMENT, "tensor %s has %llu values, the model's stream %d", t->name,
+                            (unsigned long long)(t->rows * t->dims[0]), (int)m->hp.n_embd);
+    if (n >= m->hp.n_layer && !allow_unknown)
+        return infer__error(err, INFER_ERR_ARGUMENT,
+                            "tensor %s: the model has %d layers (allow_unknown goes on without it)", t->name,
+                            (int)m->hp.n_layer);
+    if (n >= m->hp.n_layer) {
+        infer__log(&m->report, 2, "tensor %s: ignored, the model has %d layers", t->name, (int)m->hp.n_layer);
+        return INFER_OK;
+    }
+    if (a->directions[n]) return infer__error(err, INFER_ERR_FORMAT, "tensor %s: layer %d has one", t->name, (int)n);
+    return infer__adapter_values(&a->arena, g, t, &a->directions[n], err);
+}
+
+static infer_result infer__adapter_control(infer_adapter *a, infer__gguf *g, int allow_unknown,
+                                           infer_error *err) {
+    const infer__hparams *hp = &a->model->hp;
+    infer_result r = INFER_OK;
+    int32_t i;
+    a->control = 1;
+    if (hp->n_hyper || hp->n_streams || hp->stack || hp->n_enc)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "control vectors are not supported in \"%s\"",
+                            a->model->arch->name);
+    a->directions = (float **)infer__arena_alloc(&a->arena, (uint64_t)hp->n_layer * sizeof *a->directions);
+    a->direction_at = (uint64_t *)infer__arena_alloc(&a->arena, (uint64_t)hp->n_layer * sizeof *a->direction_at);
+    if (!a->directions || !a->direction_at)
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for %d directions", (int)hp->n_layer);
+    for (i = 0; i < g->n_tensors && !r; i++)
+        r = infer__adapter_direction(a, g, &g->tensors[i], allow_unknown, err);
+    if (!r && g->n_tensors == 0) r = infer__error(err, INFER_ERR_FORMAT, "the control vector has no tensors");
+    return r;
+}
+
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t infer__adapter_low_values(const infer__adapter_pair *p) {
+    return (uint64_t)p->rank * (uint64_t)p->cols * (uint64_t)INFER__MAX(p->n_expert, 1);
+}
+static uint64_t infer__adapter_up_values(const infer__adapter_pair *p) {
+    return (uint64_t)p->rank * (uint64_t)p->rows * (uint64_t)INFER__MAX(p->n_expert, 1);
+}
+
+/* Where everything lies on a device. */
+static void infer__adapter_layout(infer_adapter *a) {
+    uint64_t at = 0;
+    int32_t i;
+    for (i = 0; i < a->n_pairs; i++) {
+        a->pairs[i].a_at = at;
+        a->pairs[i].b_at = at += infer__adapter_low_values(&a->pairs[i]) * sizeof(float);
+        at += infer__adapter_up_values(&a->pairs[i]) * sizeof(float);
+    }
+    for (i = 0; a->control && i < a->model->hp.n_layer; i++) {
+        a->direction_at[i] = at;
+        if (a->directions[i]) at += (uint64_t)a->model->hp.n_embd * sizeof(float);
+    }
+    a->device_bytes = at;
+}
+
+static infer_result infer__adapter_upload(infer_adapter *a, int32_t d, infer_error *err) {
+    infer__gpu *gpu = a->model->devices[d].gpu;
+    infer__buf *to = &a->device[d];
+    const char *removed;
+    infer_result r = infer__gpu_use_type(gpu, infer__quant_find(0, &removed), err), last;
+    int32_t i;
+    if (!r && a->device_bytes > infer__gpu_largest(gpu))
+        r = infer__error(err, INFER_ERR_MEMORY, "an adapter of %llu bytes: the largest buffer of %s has %llu",
+                         (unsigned long long)a->device_bytes, infer__gpu_name(gpu),
+                         (unsigned long long)infer__gpu_largest(gpu));
+    if (!r) r = infer__gpu_alloc(gpu, to, a->device_bytes, err);
+    for (i = 0; i < a->n_pairs && !r; i++) {
+        const infer__adapter_pair *p = &a->pairs[i];
+        r = infer__gpu_write(gpu, to, p->a_at, p->a, infer__adapter_low_values(p) * sizeof(float), err);
+        if (!r) r = infer__gpu_write(gpu, to, p->b_at, p->b, infer__adapter_up_values(p) * sizeof(float), err);
+    }
+    for (i = 0; a->control && i < a->model->hp.n_layer && !r; i++)
+        if (a->directions[i])
+            r = infer__gpu_write(gpu, to, a->direction_at[i], a->directions[i],
+                                 (uint64_t)a->model->hp.n_embd * sizeof(float), err);
+    last = infer__gpu_flush(gpu, r ? NULL : err); /* after a failure too: what was sent still reads its memory */
+    return r ? r : last;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+/* Some of a tensor's values. */
+static uint64_t infer__adapter_print(uint64_t h, const float *x, uint64_t n) {
+    uint64_t i, step = n / 64 + 1;
+    h = infer__fnv(h, &n, sizeof n);
+    for (i = 0; i < n; i += step) h = infer__fnv(h, &x[i], sizeof x[i]);
+    return h;
+}
+
+static infer_result infer__adapter_build(infer_adapter *a, infer__gguf *g, int allow_unknown, infer_error *err) {
+    const infer_model *m = a->model;
+    infer__str arch = { "", 0 };
+    infer_result r;
+    int32_t i;
+    if (m->why_code) return infer__error(err, m->why_code, "%s", m->why_not);
+    if (m->sizes_only) return infer__error(err, INFER_ERR_STATE, "the model has no weights");
+    if (infer__gguf_str(g, "general.architecture", &arch, err) < 0) return err->code;
+    r = infer__adapter_text(a, g, "general.name", &a->name, err);
+    if (!r)
+        r = arch.n == 13 && memcmp(arch.s, "controlvector", 13) == 0 ? infer__adapter_control(a, g, allow_unknown, err)
+                                                                   : infer__adapter_lora(a, g, allow_unknown, err);
+    infer__adapter_layout(a);
+    for (i = 0; i < m->n_devices && !r; i++)
+        if (m->devices[i].n_layers) r = infer__adapter_upload(a, i, err);
+    a->print = INFER__FNV;
+    for (i = 0; i < a->n_pairs && !r; i++) { /* on devices B is as it was in the file */
+        infer__adapter_pair *p = &a->pairs[i];
+        p->b = infer__adapter_turned(a, p, p->b, err);
+        if (!p->b) return err->code;
+        a->print = infer__fnv(a->print, &p->tensor, sizeof p->tensor);
+        a->print = infer__fnv(a->print, &p->scale, sizeof p->scale);
+        a->print = infer__adapter_print(a->print, p->a, infer__adapter_low_values(p));
+        a->print = infer__adapter_print(a->print, p->b, infer__adapter_up_values(p));
+    }
+    for (i = 0; a->control && i < m->hp.n_layer && !r; i++)
+        if (a->directions[i]) {
+            a->print = infer__fnv(a->print, &i, sizeof i);
+            a->print = infer__adapter_print(a->print, a->directions[i], (uint64_t)m->hp.n_embd);
+        }
+    return r;
+}
+
+static void infer__adapter_free(infer_adapter *a) {
+    infer__mem *mem = &a->model->mem;
+    int32_t i;
+    for (i = 0; i < INFER_MAX_DEVICES; i++)
+        if (a->device[i].bytes) infer__gpu_free(a->model->devices[i].gpu, &a->device[i]);
+    infer__arena_free(&a->arena);
+    infer__free(mem, a);
+}

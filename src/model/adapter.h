@@ -1,0 +1,97 @@
+/* adapter.h: adapters of an open model: low-rank additions to its matrices (LoRA), directions added to the stream.
+ *
+ * Owns:  infer_adapter (one file), and sets of them: what a session computes with.
+ * Rules: an adapter never changes once it is open. Positions keep the set that they were evaluated with (runs of a
+ *        session), so a rewind evaluates them again with the same one. Rows of a pass follow each other in runs of one
+ *        set, too; what a set adds to a row does not depend on other rows. Sets are a context's: equal ones are one.
+ *        References are counted under the context's claim.
+ * Start: adapter.c (opening), adapted.c (sets, passes).
+ */
+#ifndef INFER__ADAPTER_H
+#define INFER__ADAPTER_H
+
+#include "../compute/backend.h"
+#include "../compute/gpu/gpu.h"
+#include "../format/format.h"
+
+/* What is added to the products of a tensor of the model: scale * B A x; of the embedding A has a row for each id. */
+typedef struct infer__adapter_pair {
+    int32_t tensor;           /* its index in the model's file */
+    int32_t rank, rows, cols; /* A and B of an expert: rank x cols, rows x rank */
+    int32_t n_expert;         /* 0 = there are none */
+    int32_t embeds;           /* 1 = the embedding's */
+    float scale;              /* alpha / rank */
+    float *a, *b;             /* [n_expert][rank][cols], [n_expert][rank][rows]; of the embedding [cols ids][rank] */
+    uint64_t a_at, b_at;      /* on devices; B there [n_expert][rows][rank] */
+} infer__adapter_pair;
+
+struct infer_adapter {
+    infer_model *model;
+    infer__arena arena, file_order; /* file_order: B as devices want it, while the adapter opens */
+    char *name, *task, *prefix; /* NULL = the file does not say */
+    int32_t control;            /* 1 = directions, not pairs */
+    int32_t n_pairs, rank;      /* rank: the largest */
+    infer__adapter_pair *pairs;
+    int32_t *pair_of;           /* by the model's tensors: 1 + a pair's index, 0 = none */
+    float **directions;         /* n_layer, NULL = none: n_embd floats */
+    uint64_t *direction_at;     /* on devices */
+    infer_token *invocation;    /* n_invocation: what begins the text that it is for; 0 = all of it */
+    int32_t n_invocation;
+    infer__buf device[INFER_MAX_DEVICES];
+    uint64_t device_bytes;      /* of all values, on each device */
+    uint64_t print;             /* tells adapters apart: of shapes, and values here and there */
+    infer__atomic users;        /* sets that have it */
+};
+
+/* Adapters with their scales, in the caller's order. */
+typedef struct infer__adapter_set {
+    struct infer__adapter_set *next; /* of the context's */
+    struct infer__adapter_set *less; /* without the one that waits for its invocation; NULL = there is none such */
+    const infer_adapter *waits;      /* that one */
+    int64_t number;                  /* of no other set of the context */
+    uint64_t print;
+    int32_t refs, n;
+    infer_adapter_use use[1]; /* n */
+} infer__adapter_set;
+
+/* Positions of a session from `from` on (to the next run), or rows of a pass, and their set: NULL = none. */
+typedef struct infer__adapted { int32_t from; infer__adapter_set *set; } infer__adapted;
+
+/* adapter.c */
+static infer_result infer__adapter_build(infer_adapter *a, infer__gguf *g, int allow_unknown, infer_error *err);
+static void infer__adapter_free(infer_adapter *a);
+
+/* adapted.c; the context is claimed. A session's set, and what its tokens from now on are evaluated with. */
+static infer_result infer__adapters_set(infer_session *s, const infer_adapter_use *uses, int32_t n, infer_error *err);
+/* The set of sessions that will be made. */
+static infer_result infer__adapters_default(infer_context *c, const infer_adapter_use *uses, int32_t n,
+                                            infer_error *err);
+/* The session uses `set` (NULL = none) from now on; at its end all references go. */
+static void infer__adapters_begin(infer_session *s, infer__adapter_set *set);
+static void infer__adapters_end(infer_session *s);
+/* 1, or no memory for the runs that an eval may add. */
+static int infer__adapters_reserve(infer_session *s);
+static void infer__adapters_cut(infer_session *s, int32_t n); /* positions from n on are no more */
+static int infer__adapters_fork(infer_session *to, const infer_session *from);
+/* The tokens of a step have been evaluated; session->n is still what it was. */
+static void infer__adapters_commit(infer_session *s, const infer_step *st);
+/* The sets of the rows that infer__pass_add added: tokens `at` .. of a step at position base. */
+static void infer__adapted_rows(infer_context *c, const infer_step *st, int32_t base, int32_t at, int32_t count);
+/* What identifies the rows' sets, for recordings. */
+static uint64_t infer__adapted_print(const infer_context *c, uint64_t hash);
+/* 1 when something is added to the products of w in this pass. */
+static int infer__adapted_weight(const infer_context *c, const infer__weight *w);
+/* After a product: what the rows' sets add to it. head: rows are results of the pass, from `result` on. */
+static void infer__adapted_add(infer_context *c, const infer__matmul_args *mm, int32_t result);
+static void infer__adapted_experts(infer_context *c, const infer__moe_matmul_args *a);
+/* To embeddings, before they are scaled; to the stream after a layer. */
+static void infer__adapted_embed(infer_context *c, const infer__tensor *x);
+static void infer__adapted_layer(infer_context *c, int32_t layer, const infer__tensor *x);
+/* Saved sessions: a run as words: from, and the print of its set. Back: ARGUMENT when the context has no such set; then
+ * the runs, memory of the model's, become the session's. */
+static void infer__adapters_words(const infer__adapted *run, uint32_t words[3]);
+static infer_result infer__adapters_find(const infer_session *s, const char *data, int32_t n, uint32_t tokens,
+                                         infer__adapted *runs, infer_error *err);
+static void infer__adapters_load(infer_session *s, infer__adapted *runs, int32_t n);
+static void infer__adapter_set_drop(infer_context *c, infer__adapter_set *set);
+#endif

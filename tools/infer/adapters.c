@@ -1,0 +1,81 @@
+/* adapters.c: --lora and --control: adapters and control vectors of the model that a command opens. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static infer_adapter_use uses[INFER_MAX_ADAPTERS];
+static int32_t n_uses;
+
+/* "FIRST-LAST" at the end of a control vector's option, behind a comma; 0 = there is no such thing. */
+static int layer_range(const char *s, infer_adapter_use *use) {
+    char *end;
+    const long first = strtol(s, &end, 10);
+    long last;
+    if (end == s || *end != '-') return 0;
+    s = end + 1;
+    last = strtol(s, &end, 10);
+    if (end == s || *end || first < 0 || last < first || last > 1000000) return 0;
+    use->first_layer = (int32_t)first;
+    use->last_layer = (int32_t)last;
+    return 1;
+}
+
+/* Cuts "=SCALE" and ",FIRST-LAST" off a copy of an option's value. What is no such thing belongs to the path. */
+static void parse_use(char *text, int control, infer_adapter_use *use) {
+    char *at = strrchr(text, ','), *end;
+    double scale;
+    use->scale = 1;
+    if (control && at && layer_range(at + 1, use)) *at = 0;
+    at = strrchr(text, '=');
+    if (at == NULL || at[1] == 0) return;
+    scale = strtod(at + 1, &end);
+    if (*end || !(scale >= -1e30 && scale <= 1e30)) return;
+    use->scale = (float)scale;
+    *at = 0;
+}
+
+static int open_one(const char *command, infer_model *model, const char *value, int control, int allow_unknown) {
+    infer_adapter_use *use = &uses[n_uses];
+    infer_adapter_info info;
+    infer_error err;
+    size_t n = strlen(value) + 1;
+    char *path;
+    int ok;
+    if (n_uses == INFER_MAX_ADAPTERS) return cli_fail(command, "more than %d adapters", INFER_MAX_ADAPTERS) == CLI_DONE;
+    path = cli_alloc(command, n, 1);
+    if (path == NULL) return 0;
+    memcpy(path, value, n);
+    memset(use, 0, sizeof *use);
+    parse_use(path, control, use);
+    ok = infer_adapter_open(&use->adapter, model, path, allow_unknown, &err) == INFER_OK;
+    if (!ok) cli_fail(command, "%s: %s", path, err.message);
+    else {
+        n_uses++;
+        infer_adapter_get_info(use->adapter, &info);
+        ok = info.control == control;
+        if (!ok) cli_fail(command, "%s is %s", path, control ? "an adapter: --lora" : "a control vector: --control");
+    }
+    free(path);
+    return ok;
+}
+
+int cli_adapters_open(const char *command, infer_model *model, const cli_common *common) {
+    int i;
+    for (i = 0; i < common->loras.n; i++)
+        if (!open_one(command, model, common->loras.items[i], 0, common->allow_unknown)) return 0;
+    for (i = 0; i < common->controls.n; i++)
+        if (!open_one(command, model, common->controls.items[i], 1, common->allow_unknown)) return 0;
+    return 1;
+}
+
+int cli_adapters_use(const char *command, infer_context *context) {
+    infer_error err;
+    if (n_uses == 0 || infer_context_set_adapters(context, uses, n_uses, &err) == INFER_OK) return 1;
+    return cli_fail(command, "%s", err.message) == CLI_DONE;
+}
+
+void cli_model_close(infer_model *model) {
+    while (n_uses > 0) infer_adapter_close(uses[--n_uses].adapter);
+    infer_model_close(model);
+}
