@@ -17,7 +17,7 @@ The rules, all of them:
   7. What stands behind a line "/* ---- data: last in infer.h ---- */" comes last, before base/epilogue.h, in long lines.
      infer.h has at most 65,535 lines: some compilers lose debug information behind that. So no line is empty that
      follows an empty one, the end of a long comment, the banner of a section, or an #if, #else or #endif, nor one that
-     stands before a directive, or between the end of a function and the comment of the next (but in the API).
+     stands before a directive, or behind the end of a function (but in the API).
   8. kernels_embed.h, which tools/embed_kernels.py makes of kernels/, is a part like those in src/.
 """
 import argparse, hashlib, os, re, sys
@@ -93,7 +93,7 @@ class Amalgam:
 
     def needless(self, line, is_code):
         """Whether nobody misses the empty line before this one: rule 7."""
-        return is_code and (line.startswith("#") or (line.startswith("/* ") and self.out[-2] in ("}", "};")))
+        return is_code and (line.startswith("#") or self.out[-2] in ("}", "};"))
 
     def line(self, number, path):
         if self.line_directives:

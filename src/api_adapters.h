@@ -21,14 +21,15 @@ typedef struct infer_adapter_info {
     int32_t matrices, rank; /* of a LoRA: matrices that it changes; its largest rank */
     const infer_token *invocation; /* n_invocation tokens (aLoRA): it applies from the last place where these begin */
     int32_t n_invocation;          /* in the session's tokens, not before; 0 = to all tokens */
-    uint64_t bytes;     /* that it holds, on each device too */
+    uint64_t bytes;     /* of its values as float32: what it takes on each device, and at most on the host */
 } infer_adapter_info;
 
 /* Open a LoRA adapter or a control vector (GGUF) for a model that is open. It may be used in any number of sessions,
- * at any scale. Values become float32, whatever the file's type, and the file is closed again. allow_unknown: 1 = go
- * on, with a line in the log, without what llama.cpp ignores as well: norms (tensors NAME_norm.weight), directions for
- * layers that the model does not have, keys of unknown meaning. Errors: ARGUMENT (made for another model: no such
- * tensor, wrong width), FORMAT, UNSUPPORTED (names the tensor or key), MEMORY, IO, DEVICE. */
+ * at any scale. F16 and BF16 values stay what they are, others become float32, and the file is closed again.
+ * allow_unknown: 1 = go on, with a line in the log, without what llama.cpp ignores as well: norms (tensors
+ * NAME_norm.weight), directions for layers that the model does not have, keys of unknown meaning. Errors: ARGUMENT
+ * (made for another model: no such tensor, wrong width), FORMAT, UNSUPPORTED (names the tensor or key), MEMORY, IO,
+ * DEVICE. */
 INFER_API infer_result infer_adapter_open(infer_adapter **out, infer_model *model, const char *path,
                                           int32_t allow_unknown, infer_error *err);
 /* The same from a file in memory, which is not needed any more afterwards. */

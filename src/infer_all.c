@@ -42,13 +42,13 @@ INFER__COLD_END
 #include "compute/products/float_amx.c"    /* tiles of rows and columns */
 #include "compute/products/float_levels.c" /* FLOATS */
 #include "compute/products/cpu_float.c"    /* the engine of such products */
+#include "compute/cpu/cpu_low.c"           /* adapters */
 #include "compute/cpu/cpu_matmul.c"
 #include "compute/cpu/cpu_kv_store.c"
 #include "compute/cpu/cpu_attention.c"
 #include "compute/cpu/cpu_index.c"         /* which positions attention reads */
 #include "compute/cpu/cpu_compress.c"      /* compressed keys */
 #include "compute/cpu/cpu_moe.c"
-#include "compute/cpu/cpu_low.c"           /* adapters */
 #include "compute/cpu/cpu_conv.c"
 #include "compute/cpu/cpu_ssm.c"           /* selective state spaces: Mamba 1 and 2 */
 #include "compute/cpu/cpu_delta.c"         /* gated delta rule */

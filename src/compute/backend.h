@@ -139,6 +139,34 @@ INFER__INLINE int infer__norm_fits(const infer__norm_args *a, const infer__weigh
     return !w || n == a->x.cols || n == a->x.cols / a->n_groups;
 }
 
+/* Low-rank additions (LoRA, arXiv 2106.09685), to what up to three matrices make of the same rows:
+ * y[p.of] += p.scale * B A x for every part p, in order, for its rows. a: [rank][x.cols]; b: B turned, as `mix` of
+ * infer__kernels wants it, of which columns first, first + 1, .. are y's. With ids they are pairs of matrices of
+ * experts, one after the other; rows are tokens, and per_expert_x and weights mean what they do in
+ * infer__moe_matmul_args. On the host a and b are of `kind`; float32 at these offsets (bytes) of buf on a device, where
+ * B is not turned: [width][rank].
+ * room: for the values of A x of all parts; on a device also for those of B A x of one. */
+enum { INFER__LOW_PARTS = 16 };
+enum { INFER__LOW_F32, INFER__LOW_F16, INFER__LOW_BF16 };
+INFER__INLINE int32_t infer__low_bytes(int32_t kind) { return kind == INFER__LOW_F32 ? 4 : 2; }
+/* Values of B turned, of so many columns. */
+INFER__INLINE int64_t infer__low_turned(int32_t rank, int32_t width) {
+    return (int64_t)rank * ((width + INFER__LANES - 1) / INFER__LANES * INFER__LANES);
+}
+typedef struct infer__low_part {
+    int32_t of, row, rows, rank, width, first, kind;
+    float scale;
+    const uint8_t *a, *b;
+    const infer__buf *buf;
+    uint64_t a_at, b_at;
+} infer__low_part;
+typedef struct infer__low_args {
+    infer__tensor x, y[3], ids, weights; /* ids.buf NULL: there are no experts; weights.buf NULL = none */
+    infer__buf *room;
+    int32_t n_expert, n_used, per_expert_x, n_parts;
+    infer__low_part parts[INFER__LOW_PARTS];
+} infer__low_args;
+
 /* y[j] = x * w[j]^T (+ b[j]), j < n_w: up to three weights sharing an input, so that it is prepared once.
  * x is n x cols, w is rows x cols, y is n x rows. */
 typedef struct infer__matmul_args {
@@ -149,6 +177,7 @@ typedef struct infer__matmul_args {
     /* Neighbours: ops before or after this one that a backend may do along with it; then what is only passed between
      * them (x, y[j]) need not be written. NULL = none. See infer__matmul. */
     const struct infer__norm_args *norm; /* gives x: norm->y is x */
+    const infer__low_args *low;          /* of x and y */
     const struct infer__act_args *act;   /* of y[1] with up = y[0] into y[0], or of y[0] alone when n_w is 1 */
     const struct infer__add_args *add;   /* of y[0]: add->x is y[0]; n_w is 1 */
     const infer__weight *next; /* what the next product will read, after other ops: may be fetched. NULL = not known */
@@ -381,27 +410,6 @@ typedef struct infer__moe_matmul_args {
     const infer__add_args *add;
 } infer__moe_matmul_args;
 
-/* Low-rank additions (LoRA, arXiv 2106.09685), of up to three matrices that read the same rows:
- * y[p.of] += p.scale * B A x for every part p, in order. a: [rank][x.cols]; b: B turned, [rank][width], of which
- * columns first, first + 1, .. are y's. With ids they are pairs of matrices of experts, one after the other, and rows,
- * per_expert_x and weights mean what they do in infer__moe_matmul_args. float32, a and b on the host, and at these
- * offsets (bytes) of buf on a device, where B is not turned: [width][rank].
- * room: of a device, for rows of `rank` and of y. */
-enum { INFER__LOW_PARTS = 12 };
-typedef struct infer__low_part {
-    int32_t of, rank, width, first;
-    float scale;
-    const float *a, *b;
-    const infer__buf *buf;
-    uint64_t a_at, b_at;
-} infer__low_part;
-typedef struct infer__low_args {
-    infer__tensor x, y[3], ids, weights; /* ids.buf NULL: there are no experts; weights.buf NULL = none */
-    infer__buf *room;
-    int32_t n_expert, n_used, per_expert_x, n_parts;
-    infer__low_part parts[INFER__LOW_PARTS];
-} infer__low_args;
-
 /* Causal convolution over the rows of each sequence, every column for itself: with u = x (* gate_in),
  * y[t][i] = (gate_out[t][i] *) sum over k = 0 .. taps-1 of w[i][k] * u[t - (taps-1) + k][i]. Rows of a sequence follow
  * each other. Rows of u before the pass are in cell pass->cell_in of the state, the last taps-1 of them, oldest first;
@@ -555,7 +563,8 @@ enum {
     INFER__FUSE_ACT = 2,
     INFER__FUSE_ADD = 4 /* of matmul */,
     INFER__FUSE_ROPE = 8, /* of kv_store */
-    INFER__FUSE_EXPERTS = 16 /* of moe_matmul, all of them */
+    INFER__FUSE_EXPERTS = 16, /* of moe_matmul, all of them */
+    INFER__FUSE_LOW = 32 /* of matmul */
 };
 
 enum { /* of infer__ops.supports, with infer__*_args of that name */
@@ -625,6 +634,8 @@ struct infer__ops {
 /* The op with its neighbours: those that the backend does not take along are run before and after it. */
 static void infer__matmul(infer__ctx *c, const infer__matmul_args *a);
 static void infer__kv_store(infer__ctx *c, const infer__kv_store_args *a);
+/* Rows [from, from + n) of t. */
+static infer__tensor infer__some_rows(const infer__tensor *t, int32_t from, int32_t n);
 
 /* ---- isa.c: CPU features are a mask, not a ladder ------------------------------------------------- */
 
@@ -654,8 +665,13 @@ typedef struct infer__kernels {
     void (*tile)(const float *w, int64_t sw, int32_t n_w, const float *x, int64_t sx, int32_t n_x, int64_t k, float *y,
                  int64_t sy);
     void (*axpy)(float *y, const float *x, float a, int64_t n);  /* y += a * x */
-    /* y[i] += scale * sum over j < k of a[j] * w[j*sw + i], i < n: the sum first, in order */
-    void (*mix)(float *y, const float *w, int64_t sw, const float *a, int32_t k, float scale, int64_t n);
+    /* y[r*sy + i] += scale * sum over j < k of a[r*sa + j] * w[j][at + i], i < n, r < rows: the sum first, in order.
+     * w: INFER__LOW_* values, columns in blocks of INFER__LANES: [block][k][lane] */
+    void (*mix)(float *y, int64_t sy, int32_t rows, const void *w, int32_t kind, int64_t at, const float *a, int64_t sa,
+                int32_t k, float scale, int64_t n);
+    /* y[i] = dot of row i < rows of w with x: k INFER__LOW_* values each; the bits of `tile` */
+    void (*low_dots)(float *y, const void *w, int32_t kind, int32_t rows, const float *x, int64_t k);
+    void (*widen)(float *y, const void *x, int32_t kind, int64_t n); /* INFER__LOW_* to float32 */
     void (*scale)(float *y, float a, int64_t n);
     float (*sum)(const float *x, int64_t n);
     float (*sum_sq_diff)(const float *x, float mean, int64_t n); /* sum (x - mean)^2 */

@@ -104,11 +104,14 @@ static void infer__matmul(infer__ctx *c, const infer__matmul_args *a) {
     uint32_t fuses = infer__fuses(c);
     infer__matmul_args own = *a;
     if (!(fuses & INFER__FUSE_NORM)) own.norm = NULL;
+    if (!(fuses & INFER__FUSE_LOW)) own.low = NULL;
+    if (a->low && !own.low) fuses = 0; /* what comes after it */
     if (!(fuses & INFER__FUSE_ACT) || (a->act && (a->act->kind >= INFER__ACTS_TAKEN || !infer__act_plain(a->act))))
         own.act = NULL;
     if (!(fuses & INFER__FUSE_ADD)) own.add = NULL;
     if (a->norm && !own.norm) c->ops->norm(c, a->norm);
     c->ops->matmul(c, &own);
+    if (a->low && !own.low) c->ops->low(c, a->low);
     if (a->act && !own.act) c->ops->act(c, a->act);
     if (a->add && !own.add) c->ops->add(c, a->add);
 }
@@ -146,61 +149,74 @@ static infer__weight infer__low_matrix(const infer__low_part *p, uint64_t offset
     return w;
 }
 
-/* Low-rank additions on devices: two products and a sum a part. */
-static void infer__low_apart(infer__ctx *c, const infer__low_args *a) {
+/* Rows [from, from + n) of t. */
+static infer__tensor infer__some_rows(const infer__tensor *t, int32_t from, int32_t n) {
+    infer__tensor v = *t;
+    v.offset += (uint64_t)from * (uint64_t)t->stride * sizeof(float);
+    v.rows = n;
+    return v;
+}
+
+/* A part of them as two products and a sum. */
+static void infer__low_part_apart(infer__ctx *c, const infer__low_args *a, const infer__low_part *p) {
     const int experts = a->ids.buf != NULL;
-    int32_t i;
-    for (i = 0; i < a->n_parts; i++) {
-        const infer__low_part *p = &a->parts[i];
-        const infer__tensor *y = &a->y[p->of];
-        const int32_t pairs = experts && !a->per_expert_x ? a->x.rows * a->n_used : a->x.rows;
-        infer__weight down = infer__low_matrix(p, p->a_at, p->rank * (experts ? a->n_expert : 1), a->x.cols);
-        infer__weight up = infer__low_matrix(p, p->b_at + (uint64_t)p->first * (uint64_t)p->rank * sizeof(float),
-                                             y->cols * (experts ? a->n_expert : 1), p->rank);
-        infer__tensor low = *y, more = *y;
-        infer__add_args add;
-        low.buf = more.buf = a->room;
-        low.offset = 0;
-        low.rows = pairs;
-        low.cols = low.stride = p->rank;
-        more.offset = (uint64_t)pairs * (uint64_t)p->rank * sizeof(float);
-        more.stride = y->cols;
-        add.x = more;
-        add.y = *y;
-        add.scale = p->scale;
-        if (experts) {
-            infer__moe_matmul_args m;
-            memset(&m, 0, sizeof m);
-            m.x = a->x;
-            m.y = low;
-            m.ids = a->ids;
-            m.w = &down;
-            m.rows = p->rank;
-            m.n_used = a->n_used;
-            m.per_expert_x = a->per_expert_x;
-            c->ops->moe_matmul(c, &m);
-            m.x = low;
-            m.y = more;
-            m.weights = a->weights;
-            m.w = &up;
-            m.rows = y->cols;
-            m.per_expert_x = 1;
-            c->ops->moe_matmul(c, &m);
-        } else {
-            infer__matmul_args m;
-            memset(&m, 0, sizeof m);
-            m.n_w = 1;
-            m.x = a->x;
-            m.y[0] = low;
-            m.w[0] = &down;
-            c->ops->matmul(c, &m);
-            m.x = low;
-            m.y[0] = more;
-            m.w[0] = &up;
-            c->ops->matmul(c, &m);
-        }
-        c->ops->add(c, &add);
+    const int32_t x_each = experts && a->per_expert_x ? a->n_used : 1;
+    const int32_t y_each = experts && !a->weights.buf ? a->n_used : 1;
+    const int32_t pairs = p->rows * (experts ? a->n_used : 1), matrices = experts ? a->n_expert : 1;
+    const infer__tensor *y = &a->y[p->of];
+    const infer__weight down = infer__low_matrix(p, p->a_at, p->rank * matrices, a->x.cols);
+    const infer__weight up = infer__low_matrix(p, p->b_at + (uint64_t)p->first * (uint64_t)p->rank * sizeof(float),
+                                               y->cols * matrices, p->rank);
+    infer__tensor low = *y;
+    infer__add_args add;
+    low.buf = a->room;
+    low.offset = 0;
+    low.rows = pairs;
+    low.cols = low.stride = p->rank;
+    add.y = infer__some_rows(y, p->row * y_each, p->rows * y_each);
+    add.x = add.y;
+    add.x.buf = a->room;
+    add.x.offset = (uint64_t)pairs * (uint64_t)p->rank * sizeof(float);
+    add.x.stride = y->cols;
+    add.scale = p->scale;
+    if (experts) {
+        infer__moe_matmul_args m;
+        memset(&m, 0, sizeof m);
+        m.x = infer__some_rows(&a->x, p->row * x_each, p->rows * x_each);
+        m.y = low;
+        m.ids = infer__some_rows(&a->ids, p->row, p->rows);
+        m.w = &down;
+        m.rows = p->rank;
+        m.n_used = a->n_used;
+        m.per_expert_x = a->per_expert_x;
+        c->ops->moe_matmul(c, &m);
+        m.x = low;
+        m.y = add.x;
+        if (a->weights.buf) m.weights = infer__some_rows(&a->weights, p->row, p->rows);
+        m.w = &up;
+        m.rows = y->cols;
+        m.per_expert_x = 1;
+        c->ops->moe_matmul(c, &m);
+    } else {
+        infer__matmul_args m;
+        memset(&m, 0, sizeof m);
+        m.n_w = 1;
+        m.x = infer__some_rows(&a->x, p->row, p->rows);
+        m.y[0] = low;
+        m.w[0] = &down;
+        c->ops->matmul(c, &m);
+        m.x = low;
+        m.y[0] = add.x;
+        m.w[0] = &up;
+        c->ops->matmul(c, &m);
     }
+    c->ops->add(c, &add);
+}
+
+/* Low-rank additions on devices. */
+static void infer__low_apart(infer__ctx *c, const infer__low_args *a) {
+    int32_t i;
+    for (i = 0; i < a->n_parts; i++) infer__low_part_apart(c, a, &a->parts[i]);
 }
 
 static void infer__kv_store(infer__ctx *c, const infer__kv_store_args *a) {

@@ -65,26 +65,31 @@ static infer_result infer__adapter_set_make(infer_context *c, const infer_adapte
     return INFER_OK;
 }
 
-/* Room on devices for what is added to any product. */
-static infer_result infer__adapter_room(infer_context *c, const infer_adapter *a, infer_error *err) {
+/* Room, where layers run, for what a set's adapters add to any product: A x of all of them for three matrices; on
+ * devices B A x of one. */
+static infer_result infer__adapter_room(infer_context *c, const infer_adapter_use *uses, int32_t n, infer_error *err) {
+    const infer_model *m = c->model;
     const uint64_t batch = (uint64_t)c->plan.batch;
-    uint64_t bytes = 0;
-    int32_t i;
-    for (i = 0; i < a->n_pairs; i++) {
-        const infer__adapter_pair *p = &a->pairs[i];
-        const uint64_t rows = p->tensor + 1 == c->model->w[INFER__W_OUTPUT].tensor && !p->embeds
-                                  ? (uint64_t)c->plan.head_rows
-                                  : batch * (uint64_t)(p->n_expert ? c->model->hp.n_used : 1);
-        bytes = INFER__MAX(bytes, rows * ((uint64_t)p->rank + (uint64_t)p->rows) * sizeof(float));
-    }
-    for (i = INFER__ON_DEVICE; i < INFER__PLACES && bytes; i++) {
+    uint64_t ranks = 0, most = 0, bytes;
+    int32_t i, k;
+    for (k = 0; k < n; k++)
+        for (i = 0; i < uses[k].adapter->n_pairs; i++) {
+            const infer__adapter_pair *p = &uses[k].adapter->pairs[i];
+            const uint64_t rows = p->tensor + 1 == m->w[INFER__W_OUTPUT].tensor && !p->embeds
+                                      ? (uint64_t)c->plan.head_rows
+                                      : batch * (uint64_t)(p->n_expert ? m->hp.n_used : 1);
+            most = INFER__MAX(most, rows * ((uint64_t)p->rank + (uint64_t)p->rows));
+        }
+    for (k = 0; k < n; k++) ranks += (uint64_t)uses[k].adapter->rank;
+    for (i = 0; i < INFER__PLACES; i++) {
         infer__buf *room = &c->places[i].room;
+        bytes = (i == INFER__ON_CPU ? 3 * batch * ranks : most) * sizeof(float);
         if (!infer__enter(c, i) || room->bytes >= bytes) continue;
         c->at->ops->sync(&c->ctx);
         c->at->ops->release(&c->ctx, room);
         infer__error_clear(&c->ctx.error);
         if (!c->at->ops->alloc(&c->ctx, room, bytes))
-            return infer__error(err, INFER_ERR_MEMORY, "no memory on the device for what adapters add: %llu bytes",
+            return infer__error(err, INFER_ERR_MEMORY, "no memory for what adapters add: %llu bytes",
                                 (unsigned long long)bytes);
     }
     return INFER_OK;
@@ -114,7 +119,7 @@ static infer_result infer__adapter_set_of(infer_context *c, const infer_adapter_
         if (a->n_invocation) waits = i;
         else less[k++] = uses[i];
     }
-    for (i = 0; i < n && !r; i++) r = infer__adapter_room(c, uses[i].adapter, err);
+    r = infer__adapter_room(c, uses, n, err);
     if (!r) r = infer__adapter_set_make(c, uses, n, out, err);
     if (r || waits < 0 || (*out)->waits) return r;
     r = infer__adapter_set_make(c, less, k, &(*out)->less, err);
@@ -263,39 +268,35 @@ static int infer__adapted_weight(const infer_context *c, const infer__weight *w)
     return 0;
 }
 
-/* Rows [from, from + n) of t. */
-static infer__tensor infer__adapted_view(const infer__tensor *t, int32_t from, int32_t n) {
-    infer__tensor v = *t;
-    v.offset += (uint64_t)from * (uint64_t)t->stride * sizeof(float);
-    v.rows = n;
-    return v;
-}
-
 /* The buffer of an adapter where the pass is, NULL on the CPU. */
 static const infer__buf *infer__adapted_buf(const infer_context *c, const infer_adapter *a) {
     const int32_t place = (int32_t)(c->at - c->places);
     return place == INFER__ON_CPU ? NULL : &a->device[place - INFER__ON_DEVICE];
 }
 
-/* What `use` adds to the products of w, to a->y[of]. */
-static void infer__adapted_part(infer_context *c, infer__low_args *a, const infer_adapter_use *use,
-                                const infer__weight *w, int32_t of) {
+/* What `use` adds to the products of w, to rows [row, row + n) of y[of]: one more part, behind the `skip` first ones. 0
+ * when there is no room for it. */
+static int infer__adapted_part(const infer_context *c, infer__low_args *a, const infer_adapter_use *use,
+                               const infer__weight *w, int32_t of, int32_t row, int32_t n, int32_t *skip) {
     const infer__adapter_pair *p = infer__adapted_pair(use, w);
     infer__low_part *part = &a->parts[a->n_parts];
-    if (!p || use->scale == 0) return;
+    if (!p || use->scale == 0 || (*skip)-- > 0) return 1;
+    if (a->n_parts == INFER__LOW_PARTS) return 0;
+    a->n_parts++;
     part->of = of;
+    part->row = row;
+    part->rows = n;
     part->rank = p->rank;
     part->width = p->rows;
     part->first = w->first;
+    part->kind = p->kind;
     part->scale = use->scale * p->scale;
-    part->a = p->a;
-    part->b = p->b;
+    part->a = (const uint8_t *)p->a;
+    part->b = (const uint8_t *)p->b;
     part->buf = infer__adapted_buf(c, use->adapter);
     part->a_at = p->a_at;
     part->b_at = p->b_at;
-    if (++a->n_parts < INFER__LOW_PARTS) return;
-    c->at->ops->low(&c->ctx, a);
-    a->n_parts = 0;
+    return 1;
 }
 
 /* The run that row `row` of the pass is in, and how many of `n` rows from `from` on (of results, with `result` >= 0:
@@ -315,42 +316,43 @@ static infer__adapter_set *infer__adapted_run(const infer_context *c, int32_t fr
     return set;
 }
 
-static void infer__adapted_add(infer_context *c, const infer__matmul_args *mm, int32_t result) {
-    infer__low_args a;
-    int32_t from, n, i, k;
-    for (from = 0; from < mm->x.rows; from += n) {
+static int infer__adapted_parts(infer_context *c, const infer__matmul_args *mm, int32_t result, int32_t skip,
+                                infer__low_args *a) {
+    int32_t from, n, i, k, ok = 1;
+    memset(a, 0, sizeof *a);
+    a->room = &c->at->room;
+    a->x = mm->x;
+    for (i = 0; i < mm->n_w; i++) a->y[i] = mm->y[i];
+    for (from = 0; from < mm->x.rows && ok; from += n) {
         const infer__adapter_set *set = infer__adapted_run(c, from, mm->x.rows, result, &n);
-        if (!set) continue;
-        memset(&a, 0, sizeof a);
-        a.room = &c->at->room;
-        a.x = infer__adapted_view(&mm->x, from, n);
-        for (i = 0; i < mm->n_w; i++) a.y[i] = infer__adapted_view(&mm->y[i], from, n);
-        for (k = 0; k < set->n; k++)
-            for (i = 0; i < mm->n_w; i++) infer__adapted_part(c, &a, &set->use[k], mm->w[i], i);
-        if (a.n_parts) c->at->ops->low(&c->ctx, &a);
+        for (k = 0; set && k < set->n && ok; k++)
+            for (i = 0; i < mm->n_w && ok; i++)
+                ok = infer__adapted_part(c, a, &set->use[k], mm->w[i], i, from, n, &skip);
     }
+    return !ok;
 }
 
 static void infer__adapted_experts(infer_context *c, const infer__moe_matmul_args *m) {
-    const int32_t tokens = m->ids.rows, x_each = m->per_expert_x ? m->n_used : 1;
-    const int32_t y_each = m->weights.buf ? 1 : m->n_used;
     infer__low_args a;
-    int32_t from, n, k;
-    for (from = 0; from < tokens; from += n) {
-        const infer__adapter_set *set = infer__adapted_run(c, from, tokens, -1, &n);
-        if (!set) continue;
+    int32_t from, n, k, skip, done = 0, ok;
+    do {
         memset(&a, 0, sizeof a);
         a.room = &c->at->room;
-        a.x = infer__adapted_view(&m->x, from * x_each, n * x_each);
-        a.y[0] = infer__adapted_view(&m->y, from * y_each, n * y_each);
-        a.ids = infer__adapted_view(&m->ids, from, n);
+        a.x = m->x;
+        a.y[0] = m->y;
+        a.ids = m->ids;
+        a.weights = m->weights;
         a.n_expert = m->w->rows / m->rows;
         a.n_used = m->n_used;
         a.per_expert_x = m->per_expert_x;
-        if (m->weights.buf) a.weights = infer__adapted_view(&m->weights, from, n);
-        for (k = 0; k < set->n; k++) infer__adapted_part(c, &a, &set->use[k], m->w, 0);
-        if (a.n_parts) c->at->ops->low(&c->ctx, &a);
-    }
+        for (from = 0, skip = done, ok = 1; from < m->ids.rows && ok; from += n) {
+            const infer__adapter_set *set = infer__adapted_run(c, from, m->ids.rows, -1, &n);
+            for (k = 0; set && k < set->n && ok; k++)
+                ok = infer__adapted_part(c, &a, &set->use[k], m->w, 0, from, n, &skip);
+        }
+        if (a.n_parts) c->ctx.ops->low(&c->ctx, &a);
+        done += a.n_parts;
+    } while (!ok);
 }
 
 /* y += scale * B times the rows of A that ids name, on the CPU. */
@@ -360,7 +362,8 @@ static void infer__adapted_embed_host(infer_context *c, const infer__adapter_pai
     for (i = from; i < from + n; i++) {
         const int32_t id = c->ctx.pass.ids[i];
         if (id >= 0)
-            c->ctx.kernels->mix(infer__row(x, i), p->b, p->rows, p->a + (int64_t)id * p->rank, p->rank, scale, p->rows);
+            c->ctx.kernels->mix(infer__row(x, i), 0, 1, p->b, p->kind, 0,
+                                (const float *)p->a + (int64_t)id * p->rank, p->rank, p->rank, scale, p->rows);
     }
 }
 
@@ -387,13 +390,13 @@ static void infer__adapted_embed_device(infer_context *c, const infer_adapter *a
         for (end = i; end < from + n && c->ctx.pass.ids[end] >= 0; end++) {}
         if (end == i) continue;
         memset(&m, 0, sizeof m);
-        m.x = infer__adapted_view(&e.y, i, end - i);
+        m.x = infer__some_rows(&e.y, i, end - i);
         m.n_w = 1;
         m.w[0] = &up;
         m.y[0] = infer__view(&c->at->room, (uint64_t)x->rows * (uint64_t)p->rank, end - i, p->rows);
         ops->matmul(&c->ctx, &m);
         add.x = m.y[0];
-        add.y = infer__adapted_view(x, i, end - i);
+        add.y = infer__some_rows(x, i, end - i);
         add.scale = scale;
         ops->add(&c->ctx, &add);
     }
@@ -429,7 +432,7 @@ static void infer__adapted_layer(infer_context *c, int32_t layer, const infer__t
                 continue;
             memset(&host, 0, sizeof host);
             host.host = a->directions[layer];
-            add.y = infer__adapted_view(x, from, n);
+            add.y = infer__some_rows(x, from, n);
             add.x = add.y; /* every row the same */
             add.x.stride = 0;
             add.x.buf = c->at == &c->places[INFER__ON_CPU] ? &host : (infer__buf *)(uintptr_t)infer__adapted_buf(c, a);

@@ -3,9 +3,10 @@
  * Format: GGUF as llama.cpp writes it. general.type "adapter", adapter.type "lora": NAME.lora_a and NAME.lora_b for
  *        tensors NAME of the model; y = W x becomes y + s B A x with s = adapter.lora.alpha / rank, or 1 without alpha.
  *        general.architecture "controlvector": direction.N is added to the stream after block N (counted from 0).
- * Rules: values become float32 in memory of the adapter's own, B turned for the CPU, and a copy goes to each device of
- *        the model; the file is closed again. A tensor that no product reads, or that the model does not have, is an
- *        error by name; allow_unknown makes a line in the log of what llama.cpp ignores.
+ * Rules: values go to memory of the adapter's own, F16 and BF16 as they are, others as float32, B turned for the CPU; a
+ *        copy, float32, goes to each device of the model; the file is closed again. A tensor that no product reads, or
+ *        that the model does not have, is an error by name; allow_unknown makes a line in the log of what llama.cpp
+ *        ignores.
  */
 #include "model.h"
 
@@ -16,13 +17,15 @@ static const int16_t INFER__NOT_ADAPTED[] = {
     INFER__W_ATTN_NEAR, INFER__W_SHORTCONV_TAPS, INFER__W_SSM_TAPS, INFER__W_DELTA_TAPS, INFER__W_KDA_TAPS_Q,
     INFER__W_KDA_TAPS_K, INFER__W_KDA_TAPS_V, INFER__W_NGRAM_TAPS, INFER__W_MOE_TABLE, INFER__W_SSM_A,
     INFER__W_LATENT_KV_B, INFER__W_LATENT_K_B, INFER__W_LATENT_V_B, INFER__W_COMPRESSED_OUT_A,
-    INFER__W_COMPRESS_PLACE, INFER__W_COMPRESS_INDEX_PLACE };
+    INFER__W_COMPRESS_PLACE, INFER__W_COMPRESS_INDEX_PLACE, INFER__W_TIME_MIX_2 };
 
 static int infer__adapter_slot_taken(int slot) {
     size_t i;
     for (i = 0; i < INFER__COUNT(INFER__NOT_ADAPTED); i++)
         if (INFER__NOT_ADAPTED[i] == slot) return 0;
-    return 1;
+    if (slot >= INFER__W_SWITCH_Q_A && slot <= INFER__W_SWITCH_OUT_B) return 0; /* adapters themselves */
+    if (slot >= INFER__W_SWITCH_GATE_A && slot <= INFER__W_SWITCH_DOWN_B) return 0;
+    return INFER__LAYER_SLOT_TABLE[slot].rows != INFER__D_ONE;
 }
 
 /* What the file's scale of a matrix multiplies before an adapter is added; the pass multiplies later. */
@@ -51,10 +54,10 @@ static int infer__adapter_target(const infer_model *m, int32_t t, infer__adapter
         for (s = 0; s < INFER__LAYER_SLOT_COUNT; s++) {
             const infer__layer *l = &m->layers[i];
             const float times = infer__adapter_times(l, s);
-            if (!l->w[s].type || l->w[s].tensor != t + 1 || l->w[s].type->values * l->w[s].rows == 1) continue;
+            if (!l->w[s].type || l->w[s].tensor != t + 1) continue;
             if (!infer__adapter_slot_taken(s) || times == 0) return 0;
-            if (s == INFER__W_MOE_DOWN && l->w[INFER__W_EXPERTS_SCALE].type) return 0; /* it would be scaled too */
             p->n_expert = infer__adapter_experts(m, s);
+            if (s == INFER__W_MOE_DOWN) p->scales = l->w[INFER__W_EXPERTS_SCALE].tensor;
             p->scale /= times;
             return 1;
         }
@@ -72,20 +75,64 @@ static infer_result infer__adapter_values(infer__arena *arena, infer__gguf *g, c
     return infer__gguf_read_rows(g, t, 0, t->rows, *out, err);
 }
 
-/* B of every expert turned: [rows][rank] to [rank][rows]. */
-static float *infer__adapter_turned(infer_adapter *a, const infer__adapter_pair *p, const float *b, infer_error *err) {
-    const uint64_t n = (uint64_t)p->rows * (uint64_t)p->rank, all = n * (uint64_t)INFER__MAX(p->n_expert, 1);
-    float *turned = (float *)infer__arena_alloc(&a->arena, all * sizeof *turned);
+static uint64_t infer__adapter_low_values(const infer__adapter_pair *p) {
+    return (uint64_t)p->rank * (uint64_t)p->cols * (uint64_t)INFER__MAX(p->n_expert, 1);
+}
+static uint64_t infer__adapter_up_values(const infer__adapter_pair *p) {
+    return (uint64_t)p->rank * (uint64_t)p->rows * (uint64_t)INFER__MAX(p->n_expert, 1);
+}
+
+/* The kind that values of a type are kept as. */
+static int32_t infer__adapter_kind(const infer__quant *type) {
+    const char *removed;
+    if (type == infer__quant_find(1, &removed)) return INFER__LOW_F16;
+    return type == infer__quant_find(30, &removed) ? INFER__LOW_BF16 : INFER__LOW_F32;
+}
+
+/* Value i of x becomes value `at` of y, of the pair's kind: exactly, where the file has that kind. */
+INFER__INLINE void infer__adapter_store(void *y, uint64_t at, int32_t kind, float x) {
+    if (kind == INFER__LOW_F32) ((float *)y)[at] = x;
+    else ((uint16_t *)y)[at] = kind == INFER__LOW_F16 ? infer__f32_f16(x) : infer__f32_bf16(x);
+}
+
+/* The values as the CPU reads them: B of every expert turned, from [rows][rank] to what `mix` wants. */
+static infer_result infer__adapter_pack(infer_adapter *a, infer__adapter_pair *p, infer_error *err) {
+    const uint64_t low = infer__adapter_low_values(p), up = infer__adapter_up_values(p);
+    const uint64_t rows = (uint64_t)p->rows, rank = (uint64_t)p->rank, lanes = INFER__LANES;
+    const uint64_t turned = (uint64_t)infer__low_turned(p->rank, p->rows);
+    const int32_t kind = p->embeds ? INFER__LOW_F32 : p->kind;
     uint64_t e, i, j;
-    if (!turned) {
-        infer__error(err, INFER_ERR_MEMORY, "no memory for an adapter of %llu values", (unsigned long long)all);
-        return NULL;
+    p->a = infer__arena_alloc(&a->arena, low * (uint64_t)infer__low_bytes(kind));
+    p->b = infer__arena_alloc(&a->arena,
+                              turned * (uint64_t)INFER__MAX(p->n_expert, 1) * (uint64_t)infer__low_bytes(p->kind));
+    if (!p->a || !p->b)
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for an adapter of %llu values",
+                            (unsigned long long)(low + up));
+    for (i = 0; i < low; i++) infer__adapter_store(p->a, i, kind, p->file_a[i]);
+    for (e = 0; e < up / (rows * rank); e++)
+        for (i = 0; i < rows; i++)
+            for (j = 0; j < rank; j++)
+                infer__adapter_store(p->b, e * turned + (i / lanes * rank + j) * lanes + i % lanes, p->kind,
+                                     p->file_b[(e * rows + i) * rank + j]);
+    return INFER_OK;
+}
+
+/* Experts whose results have scales of their own in the file: a pass multiplies what is added here, too. */
+static infer_result infer__adapter_unscale(infer_adapter *a, infer__adapter_pair *p, infer_error *err) {
+    infer__gguf *g = &((infer_model *)(uintptr_t)a->model)->gguf;
+    const infer__gguf_tensor *t = &g->tensors[p->scales - 1];
+    const int64_t each = (int64_t)p->rows * p->rank;
+    float *scales;
+    infer_result r = infer__adapter_values(&a->file_order, g, t, &scales, err);
+    int64_t i;
+    for (i = 0; i < p->n_expert * each && !r; i++) {
+        if (scales[i / each] == 0)
+            r = infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: the scale of expert %d is 0", t->name,
+                             (int)(i / each));
+        p->file_b[i] /= scales[i / each];
     }
-    for (e = 0; e < all; e += n)
-        for (i = 0; i < (uint64_t)p->rows; i++)
-            for (j = 0; j < (uint64_t)p->rank; j++)
-                turned[e + j * (uint64_t)p->rows + i] = b[e + i * (uint64_t)p->rank + j];
-    return turned;
+    p->kind = INFER__LOW_F32;
+    return r;
 }
 
 /* The pair of A (B is beside it in the file), whose tensor's name is `name`. */
@@ -125,8 +172,10 @@ static infer_result infer__adapter_pair_open(infer_adapter *a, infer__gguf *g, c
     p->rows = (int32_t)out;
     p->cols = (int32_t)in;
     if (alpha != 0) p->scale *= alpha / (float)rank;
-    if ((r = infer__adapter_values(&a->arena, g, low, &p->a, err)) != INFER_OK) return r;
-    if ((r = infer__adapter_values(&a->file_order, g, up, &p->b, err)) != INFER_OK) return r;
+    p->kind = low->type != up->type ? INFER__LOW_F32 : infer__adapter_kind(low->type);
+    if ((r = infer__adapter_values(&a->file_order, g, low, &p->file_a, err)) != INFER_OK) return r;
+    if ((r = infer__adapter_values(&a->file_order, g, up, &p->file_b, err)) != INFER_OK) return r;
+    if (p->scales && (r = infer__adapter_unscale(a, p, err)) != INFER_OK) return r;
     a->pair_of[p->tensor] = ++a->n_pairs;
     a->rank = INFER__MAX(a->rank, p->rank);
     return INFER_OK;
@@ -277,13 +326,6 @@ static infer_result infer__adapter_control(infer_adapter *a, infer__gguf *g, int
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
 
-static uint64_t infer__adapter_low_values(const infer__adapter_pair *p) {
-    return (uint64_t)p->rank * (uint64_t)p->cols * (uint64_t)INFER__MAX(p->n_expert, 1);
-}
-static uint64_t infer__adapter_up_values(const infer__adapter_pair *p) {
-    return (uint64_t)p->rank * (uint64_t)p->rows * (uint64_t)INFER__MAX(p->n_expert, 1);
-}
-
 /* Where everything lies on a device. */
 static void infer__adapter_layout(infer_adapter *a) {
     uint64_t at = 0;
@@ -313,8 +355,8 @@ static infer_result infer__adapter_upload(infer_adapter *a, int32_t d, infer_err
     if (!r) r = infer__gpu_alloc(gpu, to, a->device_bytes, err);
     for (i = 0; i < a->n_pairs && !r; i++) {
         const infer__adapter_pair *p = &a->pairs[i];
-        r = infer__gpu_write(gpu, to, p->a_at, p->a, infer__adapter_low_values(p) * sizeof(float), err);
-        if (!r) r = infer__gpu_write(gpu, to, p->b_at, p->b, infer__adapter_up_values(p) * sizeof(float), err);
+        r = infer__gpu_write(gpu, to, p->a_at, p->file_a, infer__adapter_low_values(p) * sizeof(float), err);
+        if (!r) r = infer__gpu_write(gpu, to, p->b_at, p->file_b, infer__adapter_up_values(p) * sizeof(float), err);
     }
     for (i = 0; a->control && i < a->model->hp.n_layer && !r; i++)
         if (a->directions[i])
@@ -350,14 +392,13 @@ static infer_result infer__adapter_build(infer_adapter *a, infer__gguf *g, int a
     for (i = 0; i < m->n_devices && !r; i++)
         if (m->devices[i].n_layers) r = infer__adapter_upload(a, i, err);
     a->print = INFER__FNV;
-    for (i = 0; i < a->n_pairs && !r; i++) { /* on devices B is as it was in the file */
+    for (i = 0; i < a->n_pairs && !r; i++) {
         infer__adapter_pair *p = &a->pairs[i];
-        p->b = infer__adapter_turned(a, p, p->b, err);
-        if (!p->b) return err->code;
+        r = infer__adapter_pack(a, p, err);
         a->print = infer__fnv(a->print, &p->tensor, sizeof p->tensor);
         a->print = infer__fnv(a->print, &p->scale, sizeof p->scale);
-        a->print = infer__adapter_print(a->print, p->a, infer__adapter_low_values(p));
-        a->print = infer__adapter_print(a->print, p->b, infer__adapter_up_values(p));
+        a->print = infer__adapter_print(a->print, p->file_a, infer__adapter_low_values(p));
+        a->print = infer__adapter_print(a->print, p->file_b, infer__adapter_up_values(p));
     }
     for (i = 0; a->control && i < m->hp.n_layer && !r; i++)
         if (a->directions[i]) {

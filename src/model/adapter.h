@@ -20,14 +20,17 @@ typedef struct infer__adapter_pair {
     int32_t rank, rows, cols; /* A and B of an expert: rank x cols, rows x rank */
     int32_t n_expert;         /* 0 = there are none */
     int32_t embeds;           /* 1 = the embedding's */
+    int32_t scales;           /* 1 + the model's tensor that scales the experts' results; 0 = there is none */
     float scale;              /* alpha / rank */
-    float *a, *b;             /* [n_expert][rank][cols], [n_expert][rank][rows]; of the embedding [cols ids][rank] */
+    int32_t kind; /* INFER__LOW_* of the next two: [n_expert][rank][cols], [n_expert] of B turned; */
+    void *a, *b;              /* A of the embedding is float32, [cols ids][rank] */
+    float *file_a, *file_b;   /* float32 as in the file, while the adapter opens */
     uint64_t a_at, b_at;      /* on devices; B there [n_expert][rows][rank] */
 } infer__adapter_pair;
 
 struct infer_adapter {
     infer_model *model;
-    infer__arena arena, file_order; /* file_order: B as devices want it, while the adapter opens */
+    infer__arena arena, file_order; /* file_order: values as in the file, while the adapter opens */
     char *name, *task, *prefix; /* NULL = the file does not say */
     int32_t control;            /* 1 = directions, not pairs */
     int32_t n_pairs, rank;      /* rank: the largest */
@@ -81,8 +84,11 @@ static void infer__adapted_rows(infer_context *c, const infer_step *st, int32_t 
 static uint64_t infer__adapted_print(const infer_context *c, uint64_t hash);
 /* 1 when something is added to the products of w in this pass. */
 static int infer__adapted_weight(const infer_context *c, const infer__weight *w);
-/* After a product: what the rows' sets add to it. head: rows are results of the pass, from `result` on. */
-static void infer__adapted_add(infer_context *c, const infer__matmul_args *mm, int32_t result);
+/* What the rows' sets add to a product, as neighbours of it, but for the first `skip` parts. 1 when there are more than
+ * have room. result: mm's rows are results of the pass, from this one on; -1: they are rows of the pass. */
+static int infer__adapted_parts(infer_context *c, const infer__matmul_args *mm, int32_t result, int32_t skip,
+                                infer__low_args *a);
+/* And to one of experts, which has been made. */
 static void infer__adapted_experts(infer_context *c, const infer__moe_matmul_args *a);
 /* To embeddings, before they are scaled; to the stream after a layer. */
 static void infer__adapted_embed(infer_context *c, const infer__tensor *x);

@@ -80,26 +80,29 @@ static void infer__sublayer_add(infer_context *c, const infer__sublayer *s) {
     if (s->add) c->ctx.ops->add(&c->ctx, s->add);
 }
 
-/* result: as in infer__adapted_add. */
+/* result: as in infer__adapted_parts. */
 static void infer__products_of(infer_context *c, const infer__matmul_args *mm, int32_t result) {
-    infer__matmul_args bare = *mm;
-    int32_t i, low = 0, adapted = 0;
-    for (i = 0; i < mm->n_w; i++) {
-        low |= mm->w[i]->low != NULL;
-        adapted |= infer__adapted_weight(c, mm->w[i]);
-    }
-    if (!low && !adapted) {
-        infer__matmul(&c->ctx, mm);
+    infer__matmul_args own = *mm;
+    infer__low_args lows;
+    int32_t i, low = 0, more = 0;
+    for (i = 0; i < mm->n_w; i++) low |= mm->w[i]->low != NULL;
+    if (c->n_adapted) more = infer__adapted_parts(c, mm, result, 0, &lows);
+    if (c->n_adapted && lows.n_parts) own.low = &lows;
+    if (!low && !more) {
+        infer__matmul(&c->ctx, &own);
         return;
     }
     if (mm->norm) c->ctx.ops->norm(&c->ctx, mm->norm);
-    bare.norm = NULL;
-    bare.act = NULL;
-    bare.add = NULL;
-    infer__matmul(&c->ctx, &bare);
+    own.norm = NULL;
+    own.act = NULL;
+    own.add = NULL;
+    infer__matmul(&c->ctx, &own);
+    for (i = lows.n_parts; more; i += lows.n_parts) { /* those that had no room */
+        more = infer__adapted_parts(c, mm, result, i, &lows);
+        c->ctx.ops->low(&c->ctx, &lows);
+    }
     for (i = 0; i < mm->n_w; i++)
         if (mm->w[i]->low) infer__switch_add(c, &mm->x, mm->w[i], &mm->y[i]);
-    if (adapted) infer__adapted_add(c, mm, result);
     if (mm->act) c->ctx.ops->act(&c->ctx, mm->act);
     if (mm->add) c->ctx.ops->add(&c->ctx, mm->add);
 }
@@ -108,7 +111,7 @@ static void infer__products(infer_context *c, const infer__matmul_args *mm) { in
 
 static void infer__moe_products(infer_context *c, const infer__moe_matmul_args *a) {
     infer__moe_matmul_args own = *a;
-    if (!infer__adapted_weight(c, a->w) && !(a->gate && infer__adapted_weight(c, a->gate->w))) {
+    if (!c->n_adapted || (!infer__adapted_weight(c, a->w) && !(a->gate && infer__adapted_weight(c, a->gate->w)))) {
         infer__moe_matmul(&c->ctx, a);
         return;
     }

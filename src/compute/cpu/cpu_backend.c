@@ -424,6 +424,7 @@ static void infer__cpu_map(infer__ctx *c, const infer__map_args *a) {
 
 static const infer__ops infer__cpu_ops = {
     .name = "cpu",
+    .fuses = INFER__FUSE_LOW,
     .embed = infer__cpu_embed,
     .get_rows = infer__cpu_get_rows,
     .norm = infer__cpu_norm,

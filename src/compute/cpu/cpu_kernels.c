@@ -65,6 +65,155 @@ INFER__ON_avx512 INFER__INLINE int32_t infer__wide_avx512(const float *w, int64_
 }
 #endif
 
+/* ---- low ranks ------------------------------------------------------------------------------------------------- */
+
+#define INFER__LOW_f32(L, p) infer__load_##L((const float *)(const void *)(p))
+#define INFER__LOW_f16(L, p) infer__half16_##L(p)
+#define INFER__LOW_bf16(L, p) infer__upper16_##L(p)
+
+/* Columns of R rows of y with weights of kind K, `size` bytes each, from column `at` of w on: blocks of 16 columns,
+ * [k][16] each.
+ * What is loaded of w serves all rows. With a shift, at % 16, the columns of a block are in two. */
+#define INFER__DEFINE_MIX_ROWS(L, K, size, R)                                                                          \
+    INFER__ON_##L static void infer__mix_##K##_##R##_##L(float *y, int64_t sy, const uint8_t *w, int64_t at,           \
+                                                         const float *a, int64_t sa, int32_t k, float scale,           \
+                                                         int64_t n) {                                                  \
+        const infer__v16_##L by = infer__splat_##L(scale);                                                             \
+        const int64_t block = (int64_t)k * INFER__LANES * size, shift = at % INFER__LANES * size;                      \
+        int64_t i;                                                                                                     \
+        int32_t j, r;                                                                                                  \
+        w += at / INFER__LANES * block;                                                                                \
+        for (i = 0; !shift && i + 2 * INFER__LANES <= n; i += 2 * INFER__LANES, w += 2 * block) {                      \
+            infer__v16_##L s[R][2];                                                                                    \
+            INFER__UNROLL for (r = 0; r < R; r++) s[r][0] = s[r][1] = infer__zero_##L();                               \
+            for (j = 0; j < k; j++) {                                                                                  \
+                const infer__v16_##L v = INFER__LOW_##K(L, w + j * INFER__LANES * size);                               \
+                const infer__v16_##L u = INFER__LOW_##K(L, w + block + j * INFER__LANES * size);                       \
+                INFER__UNROLL for (r = 0; r < R; r++) {                                                                \
+                    const infer__v16_##L c = infer__splat_##L(a[r * sa + j]);                                          \
+                    s[r][0] = infer__fma_##L(v, c, s[r][0]);                                                           \
+                    s[r][1] = infer__fma_##L(u, c, s[r][1]);                                                           \
+                }                                                                                                      \
+            }                                                                                                          \
+            INFER__UNROLL for (r = 0; r < R; r++) {                                                                    \
+                float *to = y + r * sy + i;                                                                            \
+                infer__store_##L(to, infer__fma_##L(s[r][0], by, infer__load_##L(to)));                                \
+                to += INFER__LANES;                                                                                    \
+                infer__store_##L(to, infer__fma_##L(s[r][1], by, infer__load_##L(to)));                                \
+            }                                                                                                          \
+        }                                                                                                              \
+        for (; i < n; i += INFER__LANES, w += block) {                                                                 \
+            const int64_t left = n - i < INFER__LANES ? n - i : INFER__LANES;                                          \
+            infer__v16_##L s[R];                                                                                       \
+            INFER__UNROLL for (r = 0; r < R; r++) s[r] = infer__zero_##L();                                            \
+            for (j = 0; j < k; j++) {                                                                                  \
+                const uint8_t *p = w + j * INFER__LANES * size;                                                        \
+                uint8_t t[INFER__LANES * size];                                                                        \
+                infer__v16_##L v;                                                                                      \
+                if (shift) {                                                                                           \
+                    memcpy(t, p + shift, (size_t)(INFER__LANES * size - shift));                                       \
+                    memset(t + INFER__LANES * size - shift, 0, (size_t)shift);                                         \
+                    if (left * size > INFER__LANES * size - shift)                                                     \
+                        memcpy(t + INFER__LANES * size - shift, p + block, (size_t)shift);                             \
+                    p = t;                                                                                             \
+                }                                                                                                      \
+                v = INFER__LOW_##K(L, p);                                                                              \
+                INFER__UNROLL for (r = 0; r < R; r++) s[r] = infer__fma_##L(v, infer__splat_##L(a[r * sa + j]), s[r]); \
+            }                                                                                                          \
+            for (r = 0; r < R; r++) {                                                                                  \
+                float part[INFER__LANES];                                                                              \
+                infer__store_##L(part, infer__fma_##L(s[r], by, infer__load_part_##L(y + r * sy + i, left)));          \
+                memcpy(y + r * sy + i, part, (size_t)left * sizeof *part);                                             \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+/* The dots of up to four rows of w with x, the bits of infer__dot4_L. */
+#define INFER__DEFINE_LOW_DOTS(L, K, size)                                                                             \
+    INFER__ON_##L static void infer__low_dots_##K##_##L(float *y, const uint8_t *w, int64_t sw, const float *x,        \
+                                                        int64_t k) {                                                   \
+        infer__v16_##L s0 = infer__zero_##L(), s1 = s0, s2 = s0, s3 = s0, v;                                           \
+        uint8_t t[4][INFER__LANES * size] = { { 0 } };                                                                 \
+        int64_t i, r;                                                                                                  \
+        for (i = 0; i + INFER__LANES <= k; i += INFER__LANES, w += INFER__LANES * size) {                              \
+            v = infer__load_##L(x + i);                                                                                \
+            s0 = infer__fma_##L(INFER__LOW_##K(L, w), v, s0);                                                          \
+            s1 = infer__fma_##L(INFER__LOW_##K(L, w + sw), v, s1);                                                     \
+            s2 = infer__fma_##L(INFER__LOW_##K(L, w + 2 * sw), v, s2);                                                 \
+            s3 = infer__fma_##L(INFER__LOW_##K(L, w + 3 * sw), v, s3);                                                 \
+        }                                                                                                              \
+        if (i < k) {                                                                                                   \
+            for (r = 0; r < 4; r++) memcpy(t[r], w + r * sw, (size_t)((k - i) * size));                                \
+            v = infer__load_part_##L(x + i, k - i);                                                                    \
+            s0 = infer__fma_##L(INFER__LOW_##K(L, t[0]), v, s0);                                                       \
+            s1 = infer__fma_##L(INFER__LOW_##K(L, t[1]), v, s1);                                                       \
+            s2 = infer__fma_##L(INFER__LOW_##K(L, t[2]), v, s2);                                                       \
+            s3 = infer__fma_##L(INFER__LOW_##K(L, t[3]), v, s3);                                                       \
+        }                                                                                                              \
+        y[0] = infer__sum_##L(s0);                                                                                     \
+        y[1] = infer__sum_##L(s1);                                                                                     \
+        y[2] = infer__sum_##L(s2);                                                                                     \
+        y[3] = infer__sum_##L(s3);                                                                                     \
+    }
+
+#define INFER__DEFINE_MIX(L, K, size, R)                                                                               \
+    INFER__DEFINE_MIX_ROWS(L, K, size, R)                                                                              \
+    INFER__DEFINE_MIX_ROWS(L, K, size, 1)                                                                              \
+    INFER__DEFINE_LOW_DOTS(L, K, size)                                                                                 \
+    INFER__ON_##L static void infer__mix_##K##_##L(float *y, int64_t sy, int32_t rows, const uint8_t *w, int64_t at,   \
+                                                   const float *a, int64_t sa, int32_t k, float scale, int64_t n) {    \
+        for (; rows >= R; rows -= R, y += R * sy, a += R * sa)                                                         \
+            infer__mix_##K##_##R##_##L(y, sy, w, at, a, sa, k, scale, n);                                              \
+        for (; rows > 0; rows--, y += sy, a += sa) infer__mix_##K##_1_##L(y, sy, w, at, a, sa, k, scale, n);           \
+    }                                                                                                                  \
+    INFER__ON_##L static void infer__widen_##K##_##L(float *y, const uint8_t *x, int64_t n) {                          \
+        uint8_t t[INFER__LANES * size] = { 0 };                                                                        \
+        float part[INFER__LANES];                                                                                      \
+        int64_t i;                                                                                                     \
+        for (i = 0; i + INFER__LANES <= n; i += INFER__LANES) infer__store_##L(y + i, INFER__LOW_##K(L, x + i * size));\
+        if (i == n) return;                                                                                            \
+        memcpy(t, x + i * size, (size_t)(n - i) * size);                                                               \
+        infer__store_##L(part, INFER__LOW_##K(L, t));                                                                  \
+        memcpy(y + i, part, (size_t)(n - i) * sizeof *part);                                                           \
+    }
+
+/* R: rows that the level's registers are enough for. */
+#define INFER__DEFINE_LOW(L, R)                                                                                        \
+    INFER__DEFINE_MIX(L, f32, 4, R)                                                                                    \
+    INFER__DEFINE_MIX(L, f16, 2, R)                                                                                    \
+    INFER__DEFINE_MIX(L, bf16, 2, R)                                                                                   \
+    INFER__ON_##L static void infer__mix_##L(float *y, int64_t sy, int32_t rows, const void *w, int32_t kind,          \
+                                             int64_t at, const float *a, int64_t sa, int32_t k, float scale,           \
+                                             int64_t n) {                                                              \
+        const uint8_t *p = (const uint8_t *)w;                                                                         \
+        if (kind == INFER__LOW_F32) infer__mix_f32_##L(y, sy, rows, p, at, a, sa, k, scale, n);                        \
+        else if (kind == INFER__LOW_F16) infer__mix_f16_##L(y, sy, rows, p, at, a, sa, k, scale, n);                   \
+        else infer__mix_bf16_##L(y, sy, rows, p, at, a, sa, k, scale, n);                                              \
+    }                                                                                                                  \
+    INFER__ON_##L static void infer__low_dots_##L(float *y, const void *w, int32_t kind, int32_t rows, const float *x, \
+                                                  int64_t k) {                                                         \
+        const uint8_t *p = (const uint8_t *)w;                                                                         \
+        const int64_t sw = k * infer__low_bytes(kind);                                                                 \
+        int32_t i;                                                                                                     \
+        for (i = 0; i < rows; i += 4, p += 4 * sw) {                                                                   \
+            float four[4];                                                                                             \
+            const int64_t step = rows - i < 4 ? 0 : sw; /* fewer than four: one at a time */                           \
+            int32_t r, n = step ? 1 : rows - i;                                                                        \
+            for (r = 0; r < n; r++) {                                                                                  \
+                if (kind == INFER__LOW_F32) infer__low_dots_f32_##L(four, p + r * sw, step, x, k);                     \
+                else if (kind == INFER__LOW_F16) infer__low_dots_f16_##L(four, p + r * sw, step, x, k);                \
+                else infer__low_dots_bf16_##L(four, p + r * sw, step, x, k);                                           \
+                memcpy(y + i + r, four, step ? sizeof four : sizeof *four);                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+    INFER__ON_##L static void infer__widen_##L(float *y, const void *x, int32_t kind, int64_t n) {                     \
+        const uint8_t *p = (const uint8_t *)x;                                                                         \
+        if (kind == INFER__LOW_F32) infer__widen_f32_##L(y, p, n);                                                     \
+        else if (kind == INFER__LOW_F16) infer__widen_f16_##L(y, p, n);                                                \
+        else infer__widen_bf16_##L(y, p, n);                                                                           \
+    }
+
 /* ---- the wrappers ------------------------------------------------------------------------------------- */
 
 /* Four rows of x stay in the nearest cache while all rows of w pass by, each loaded once for the four. */
@@ -88,10 +237,6 @@ INFER__ON_avx512 INFER__INLINE int32_t infer__wide_avx512(const float *w, int64_
     INFER__ON_##L static void infer__axpy_##L(float *y, const float *x, float a, int64_t n) {                          \
         infer__axpy_body_##L(y, x, a, n);                                                                              \
     }                                                                                                                  \
-    INFER__ON_##L static void infer__mix_##L(float *y, const float *w, int64_t sw, const float *a, int32_t k,          \
-                                             float scale, int64_t n) {                                                 \
-        infer__mix_body_##L(y, w, sw, a, k, scale, n);                                                                 \
-    }                                                                                                                  \
     INFER__ON_##L static void infer__scale_##L(float *y, float a, int64_t n) { infer__scale_body(y, a, n); }           \
     INFER__ON_##L static float infer__sum_all_##L(const float *x, int64_t n) { return infer__sum_body_##L(x, n); }     \
     INFER__ON_##L static float infer__sum_sq_diff_##L(const float *x, float mean, int64_t n) {                         \
@@ -114,18 +259,24 @@ INFER__ON_avx512 INFER__INLINE int32_t infer__wide_avx512(const float *w, int64_
     INFER__ON_##L static int infer__all_finite_##L(const float *x, int64_t n) { return infer__finite_body(x, n); }
 
 #define INFER__KERNEL_ROW(L, need)                                                                                     \
-    {#L, need, infer__dot_##L, infer__tile_##L, infer__axpy_##L, infer__mix_##L, infer__scale_##L, infer__sum_all_##L,                 \
-     infer__sum_sq_diff_##L, infer__act_##L, infer__softcap_##L, infer__normalise_##L, infer__turn_##L,                \
-     infer__all_finite_##L}
+  {                                                                                                                    \
+#    L, need, infer__dot_##L, infer__tile_##L, infer__axpy_##L, infer__mix_##L, infer__low_dots_##L, infer__widen_##L, \
+        infer__scale_##L, infer__sum_all_##L, infer__sum_sq_diff_##L, infer__act_##L, infer__softcap_##L,              \
+        infer__normalise_##L, infer__turn_##L, infer__all_finite_##L                                                   \
+  }
 
+INFER__DEFINE_LOW(scalar, 2)
 INFER__DEFINE_KERNELS(scalar, infer__wide_none)
 #if defined(INFER__SIMD_X86)
+INFER__DEFINE_LOW(avx2, 2)
 INFER__DEFINE_KERNELS(avx2, infer__wide_none)
 #  if !defined(INFER_NO_AVX512)
+INFER__DEFINE_LOW(avx512, 8)
 INFER__DEFINE_KERNELS(avx512, infer__wide_avx512)
 #  endif
 #endif
 #if defined(INFER__SIMD_ARM)
+INFER__DEFINE_LOW(neon, 2)
 INFER__DEFINE_KERNELS(neon, infer__wide_none)
 #endif
 
@@ -141,6 +292,10 @@ static const infer__kernels infer__kernel_rows[] = {
 #endif
     INFER__KERNEL_ROW(scalar, 0),
 };
+#undef INFER__DEFINE_LOW
+#undef INFER__DEFINE_MIX
+#undef INFER__DEFINE_MIX_ROWS
+#undef INFER__DEFINE_LOW_DOTS
 #undef INFER__DEFINE_KERNELS
 #undef INFER__KERNEL_ROW
 

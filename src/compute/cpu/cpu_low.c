@@ -1,89 +1,158 @@
 /* cpu_low.c: low-rank additions to products on the CPU: adapters (LoRA).
  *
- * How:   a task has some rows, and of few rows a share of the columns of what is added to; it makes A x of its rows by
- *        itself, which costs next to nothing, so that nobody waits between the two products. Values of B lie side by
- *        side for neighbouring columns: sums run over the rank, without sums across lanes.
- * Start: infer__cpu_low.
+ * How:   A x is made before the product, of all rows. Then every task of the product adds B times that to its own rows
+ *        and columns of y while they are in its cache: a pass over y by itself would take more time than the
+ *        arithmetic.
+ *        Values of B lie side by side for 16 neighbouring columns, one value of the rank after the other: sums run over
+ *        the rank, without sums across lanes, and memory is read in one stream. Experts: a task is a token.
+ * Invariant: what is added to a row depends neither on the other rows nor on the tasks.
+ * Start: infer__low_begin, infer__low_columns.
  */
 #include "cpu_ops.h"
 
 enum {
-    INFER__LOW_ROWS = 16,     /* of a task, at most */
-    INFER__LOW_COLUMNS = 1024 /* of a task, at least */
+    INFER__LOW_ROWS = 32,     /* of x in a task that has all rows of A, */
+    INFER__LOW_RANKS = 4,     /* or of A's in one that has all of x's few rows */
+    INFER__LOW_COLUMNS = 1024 /* of y, where it is an op of its own */
 };
 
 typedef struct infer__low_job {
     infer__ctx *c;
     const infer__low_args *a;
-    int32_t rows, shares; /* of x in a task; tasks of the same rows */
+    int32_t tasks[INFER__LOW_PARTS];
 } infer__low_job;
 
-/* y's rows of tokens (with experts), or of x, from `row` on: columns [from, from + n). */
-static void infer__low_rows(const infer__low_job *job, const infer__low_part *p, int32_t row, int32_t count,
-                            int32_t from, int32_t n, float *low) {
-    const infer__low_args *a = job->a;
-    const infer__kernels *k = job->c->kernels;
-    const infer__tensor *y = &a->y[p->of];
-    const int32_t cols = a->x.cols;
-    int32_t i, j, expert;
-    if (!a->ids.buf) {
-        k->tile(p->a, cols, p->rank, infer__row(&a->x, row), a->x.stride, count, cols, low, p->rank);
-        for (i = 0; i < count; i++)
-            k->mix(infer__row(y, row + i) + from, p->b + p->first + from, p->width, low + (int64_t)i * p->rank, p->rank,
-                   p->scale, n);
-        return;
-    }
-    for (i = row; i < row + count; i++)
-        for (j = 0; j < a->n_used; j++) {
-            const int32_t pair = i * a->n_used + j, summed = a->weights.buf != NULL;
-            memcpy(&expert, infer__row(&a->ids, i) + j, sizeof expert);
-            INFER__ASSERT(expert >= 0 && expert < a->n_expert);
-            k->dot(infer__row(&a->x, a->per_expert_x ? pair : i), p->a + (int64_t)expert * p->rank * cols, cols,
-                   p->rank, cols, low);
-            k->mix(infer__row(y, summed ? i : pair) + from, p->b + (int64_t)expert * p->rank * p->width + from,
-                   p->width, low, p->rank, summed ? p->scale * infer__row(&a->weights, i)[j] : p->scale, n);
-        }
+/* A x of the rows of part i: [rows][rank] in the room, after those of the parts before. */
+static float *infer__low_values(const infer__low_args *a, int32_t i) {
+    float *low = (float *)a->room->host;
+    while (--i >= 0) low += (int64_t)a->parts[i].rows * a->parts[i].rank;
+    return low;
 }
 
-static void infer__low_task(void *arg, int task, int worker) {
+static int32_t infer__low_down_tasks(const infer__low_part *p) {
+    if (p->rows > INFER__LOW_ROWS) return (p->rows + INFER__LOW_ROWS - 1) / INFER__LOW_ROWS;
+    return (p->rank + INFER__LOW_RANKS - 1) / INFER__LOW_RANKS;
+}
+
+/* Some rows of x by all of A's, or some of these. */
+static void infer__low_down_task(void *arg, int task, int worker) {
     const infer__low_job *job = (const infer__low_job *)arg;
     const infer__low_args *a = job->a;
-    const int32_t all = a->ids.buf ? a->ids.rows : a->x.rows, share = task % job->shares;
-    const int32_t row = task / job->shares * job->rows, count = INFER__MIN(job->rows, all - row);
-    float *low = infer__cpu_scratch(job->c, worker);
+    const infer__kernels *k = job->c->kernels;
+    const infer__low_part *p;
+    const int32_t cols = a->x.cols;
+    int32_t i = 0, from = 0, end, row = 0, n, count;
+    float *low, *wide = infer__cpu_scratch(job->c, worker);
+    for (; task >= job->tasks[i]; i++) task -= job->tasks[i];
+    p = &a->parts[i];
+    if (p->rows > INFER__LOW_ROWS) row = task * INFER__LOW_ROWS;
+    else from = task * INFER__LOW_RANKS;
+    end = p->rows > INFER__LOW_ROWS ? p->rank : INFER__MIN(from + INFER__LOW_RANKS, p->rank);
+    count = INFER__MIN(INFER__LOW_ROWS, p->rows - row);
+    low = infer__low_values(a, i) + (int64_t)row * p->rank;
+    for (; from < end; from += n) {
+        const uint8_t *w = p->a + (int64_t)from * cols * infer__low_bytes(p->kind);
+        n = INFER__MIN(INFER__LOW_RANKS, end - from);
+        if (count == 1) {
+            k->low_dots(low + from, w, p->kind, n, infer__row(&a->x, p->row + row), cols);
+            continue;
+        }
+        k->widen(wide, w, p->kind, (int64_t)n * cols);
+        k->tile(wide, cols, n, infer__row(&a->x, p->row + row), a->x.stride, count, cols, low + from, p->rank);
+    }
+}
+
+/* Before infer__low_columns: A x of all parts. */
+static void infer__low_begin(infer__ctx *c, const infer__low_args *a) {
+    infer__low_job job;
+    int64_t work = 0;
+    uint64_t values = 0;
+    int32_t i, n = 0;
+    job.c = c;
+    job.a = a;
+    for (i = 0; i < a->n_parts; i++) {
+        const infer__low_part *p = &a->parts[i];
+        n += job.tasks[i] = infer__low_down_tasks(p);
+        work += (int64_t)p->rows * p->rank * a->x.cols;
+        values += (uint64_t)p->rows * (uint64_t)p->rank;
+    }
+    INFER__ASSERT(values * sizeof(float) <= a->room->bytes);
+    INFER__ASSERT((int64_t)INFER__LOW_RANKS * a->x.cols <= c->cpu->scratch_len);
+    infer__cpu_run(c, n, work, infer__low_down_task, &job);
+}
+
+/* To columns [from, from + n) of rows [row, row + rows) of y[of]. */
+static void infer__low_columns(const infer__ctx *c, const infer__low_args *a, int32_t of, int32_t row, int32_t rows,
+                               int32_t from, int32_t n) {
+    const infer__tensor *y = &a->y[of];
     int32_t i;
     for (i = 0; i < a->n_parts; i++) {
-        const int32_t lines = (a->y[a->parts[i].of].cols + INFER__LANES - 1) / INFER__LANES;
-        const int32_t from = (int32_t)((int64_t)lines * share / job->shares) * INFER__LANES;
-        const int32_t end = INFER__MIN((int32_t)((int64_t)lines * (share + 1) / job->shares) * INFER__LANES,
-                                       a->y[a->parts[i].of].cols);
-        if (from < end) infer__low_rows(job, &a->parts[i], row, count, from, end - from, low);
+        const infer__low_part *p = &a->parts[i];
+        const int32_t first = INFER__MAX(row, p->row), end = INFER__MIN(row + rows, p->row + p->rows);
+        if (p->of == of && first < end)
+            c->kernels->mix(infer__row(y, first) + from, y->stride, end - first, p->b, p->kind, p->first + from,
+                            infer__low_values(a, i) + (int64_t)(first - p->row) * p->rank, p->rank, p->rank, p->scale,
+                            n);
+    }
+}
+
+/* Some rows, and columns, of all y. */
+static void infer__low_up_task(void *arg, int task, int worker) {
+    const infer__low_job *job = (const infer__low_job *)arg;
+    const infer__low_args *a = job->a;
+    const int32_t row = task / job->tasks[0] * INFER__LOW_ROWS, from = task % job->tasks[0] * INFER__LOW_COLUMNS;
+    int32_t of;
+    (void)worker;
+    for (of = 0; of < 3 && a->y[of].buf; of++)
+        if (from < a->y[of].cols)
+            infer__low_columns(job->c, a, of, row, INFER__MIN(INFER__LOW_ROWS, a->x.rows - row), from,
+                               INFER__MIN(INFER__LOW_COLUMNS, a->y[of].cols - from));
+}
+
+/* What a token's experts get, part by part. */
+static void infer__low_experts_task(void *arg, int token, int worker) {
+    const infer__low_job *job = (const infer__low_job *)arg;
+    const infer__low_args *a = job->a;
+    const infer__kernels *k = job->c->kernels;
+    const int32_t summed = a->weights.buf != NULL;
+    float *low = infer__cpu_scratch(job->c, worker);
+    int32_t i, j, expert;
+    for (i = 0; i < a->n_parts; i++) {
+        const infer__low_part *p = &a->parts[i];
+        const int64_t size = infer__low_bytes(p->kind);
+        if (token < p->row || token >= p->row + p->rows) continue;
+        for (j = 0; j < a->n_used; j++) {
+            const int32_t pair = token * a->n_used + j;
+            memcpy(&expert, infer__row(&a->ids, token) + j, sizeof expert);
+            INFER__ASSERT(expert >= 0 && expert < a->n_expert && p->rank <= job->c->cpu->scratch_len);
+            k->low_dots(low, p->a + (int64_t)expert * p->rank * a->x.cols * size, p->kind, p->rank,
+                        infer__row(&a->x, a->per_expert_x ? pair : token), a->x.cols);
+            k->mix(infer__row(&a->y[0], summed ? token : pair), 0, 1,
+                   p->b + expert * infer__low_turned(p->rank, p->width) * size, p->kind, 0, low, p->rank, p->rank,
+                   summed ? p->scale * infer__row(&a->weights, token)[j] : p->scale, p->width);
+        }
     }
 }
 
 static void infer__cpu_low(infer__ctx *c, const infer__low_args *a) {
-    const int32_t threads = infer__pool_threads(c->pool), all = a->ids.buf ? a->ids.rows : a->x.rows;
-    const int32_t times = a->ids.buf ? a->n_used : 1;
     double began = infer__op_begin(c);
-    int64_t work = 0, most = 1;
-    uint64_t bytes = 0;
-    int32_t i;
     infer__low_job job;
+    int64_t work = 0;
+    int32_t i, most = 1;
     if (began < 0) return;
     job.c = c;
     job.a = a;
-    job.rows = INFER__MIN(INFER__LOW_ROWS, (all + threads - 1) / threads);
     for (i = 0; i < a->n_parts; i++) {
         const infer__low_part *p = &a->parts[i];
-        const int64_t each = (int64_t)p->rank * (a->x.cols + a->y[p->of].cols);
-        INFER__ASSERT(p->rank <= c->cpu->scratch_len);
-        work += each * all * times;
+        work += (int64_t)p->rows * p->rank * (a->ids.buf ? (p->width + a->x.cols) * (int64_t)a->n_used : p->width);
         most = INFER__MAX(most, a->y[p->of].cols);
-        bytes += (uint64_t)each * (uint64_t)times * sizeof(float);
-        job.rows = (int32_t)INFER__MIN(job.rows, INFER__MAX(c->cpu->scratch_len / p->rank, 1));
     }
-    job.shares = all >= threads ? 1 : (int32_t)INFER__MIN((threads + all - 1) / all,
-                                                          (most + INFER__LOW_COLUMNS - 1) / INFER__LOW_COLUMNS);
-    infer__cpu_run(c, (all + job.rows - 1) / job.rows * job.shares, work, infer__low_task, &job);
-    infer__op_end(c, "adapters", bytes, began);
+    if (a->ids.buf) infer__cpu_run(c, a->ids.rows, work, infer__low_experts_task, &job);
+    else {
+        infer__low_begin(c, a);
+        job.tasks[0] = (most + INFER__LOW_COLUMNS - 1) / INFER__LOW_COLUMNS;
+        infer__cpu_run(c, (a->x.rows + INFER__LOW_ROWS - 1) / INFER__LOW_ROWS * job.tasks[0], work, infer__low_up_task,
+                       &job);
+    }
+    infer__op_end(c, "adapters", 0, began);
 }

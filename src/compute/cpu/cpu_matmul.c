@@ -65,9 +65,11 @@ static void infer__matmul_task(void *arg, int task, int worker) {
                          a->x.rows, &a->y[j], worker);
     else if (part->path == INFER__BY_FLOATS) infer__matmul_floats(job, j, r, n, worker);
     else infer__matmul_decoded(job, j, r, n, worker);
-    if (!a->b[j]) return;
-    add = infer__weight_values(a->b[j], r, n, bias);
-    for (i = 0; i < a->x.rows; i++) job->c->kernels->axpy(infer__row(&a->y[j], i) + r, add, 1.0f, n);
+    if (a->b[j]) {
+        add = infer__weight_values(a->b[j], r, n, bias);
+        for (i = 0; i < a->x.rows; i++) job->c->kernels->axpy(infer__row(&a->y[j], i) + r, add, 1.0f, n);
+    }
+    if (a->low) infer__low_columns(job->c, a->low, j, 0, a->x.rows, r, n);
 }
 
 /* Choose the path of a weight, its tasks of at most `rows` rows, and make what it needs of x unless `made` says that
@@ -118,6 +120,7 @@ static void infer__cpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         n_tasks += (a->w[j]->rows + part->step - 1) / part->step;
     }
     job.n_tasks = n_tasks;
+    if (a->low) infer__low_begin(c, a->low);
     infer__cpu_run(c, n_tasks, work * a->x.rows, infer__matmul_task, &job);
     infer__op_end(c, "matmul", bytes, began);
 }

@@ -359,7 +359,7 @@ INFER__INLINE int infer__finite_body(const float *x, int64_t n) {
 
 /* infer__sum_body_L: sum of x. infer__sum_sq_diff_body_L: of (x - mean)^2. infer__dot1_L: one dot. infer__dot4_L: the
  * dots of four rows of `a`, `sa` apart, with b, to y[0], y[sy], ...: loads of b are shared, and four chains of
- * additions run side by side. infer__axpy_body_L: y += c * x. infer__mix_body_L: see infer__kernels. The elements past
+ * additions run side by side. infer__axpy_body_L: y += c * x. The elements past
  * a multiple of 16 are copied beside zeros, which add nothing. */
 #define INFER__DEFINE_DOTS(L)                                                                                          \
     INFER__ON_##L INFER__INLINE infer__v16_##L infer__load_part_##L(const float *p, int64_t n) {                       \
@@ -430,38 +430,6 @@ INFER__INLINE int infer__finite_body(const float *x, int64_t n) {
             infer__store_##L(t, infer__fma_##L(infer__load_part_##L(x + i, k - i), a,                                  \
                                                infer__load_part_##L(y + i, k - i)));                                   \
             memcpy(y + i, t, (size_t)(k - i) * sizeof *t);                                                             \
-        }                                                                                                              \
-    }                                                                                                                  \
-    INFER__ON_##L INFER__INLINE void infer__mix_body_##L(float *y, const float *w, int64_t sw, const float *a,         \
-                                                         int32_t k, float scale, int64_t n) {                          \
-        const infer__v16_##L by = infer__splat_##L(scale);                                                             \
-        int64_t i;                                                                                                     \
-        int32_t j;                                                                                                     \
-        for (i = 0; i + 4 * INFER__LANES <= n; i += 4 * INFER__LANES) {                                                \
-            infer__v16_##L s0 = infer__zero_##L(), s1 = s0, s2 = s0, s3 = s0;                                          \
-            const float *p = w + i;                                                                                    \
-            for (j = 0; j < k; j++, p += sw) {                                                                         \
-                const infer__v16_##L v = infer__splat_##L(a[j]);                                                       \
-                s0 = infer__fma_##L(infer__load_##L(p), v, s0);                                                        \
-                s1 = infer__fma_##L(infer__load_##L(p + INFER__LANES), v, s1);                                         \
-                s2 = infer__fma_##L(infer__load_##L(p + 2 * INFER__LANES), v, s2);                                     \
-                s3 = infer__fma_##L(infer__load_##L(p + 3 * INFER__LANES), v, s3);                                     \
-            }                                                                                                          \
-            infer__store_##L(y + i, infer__fma_##L(s0, by, infer__load_##L(y + i)));                                   \
-            infer__store_##L(y + i + INFER__LANES, infer__fma_##L(s1, by, infer__load_##L(y + i + INFER__LANES)));     \
-            infer__store_##L(y + i + 2 * INFER__LANES,                                                                 \
-                             infer__fma_##L(s2, by, infer__load_##L(y + i + 2 * INFER__LANES)));                       \
-            infer__store_##L(y + i + 3 * INFER__LANES,                                                                 \
-                             infer__fma_##L(s3, by, infer__load_##L(y + i + 3 * INFER__LANES)));                       \
-        }                                                                                                              \
-        for (; i < n; i += INFER__LANES) {                                                                             \
-            const int64_t left = n - i < INFER__LANES ? n - i : INFER__LANES;                                          \
-            infer__v16_##L s0 = infer__zero_##L();                                                                     \
-            float t[INFER__LANES];                                                                                     \
-            for (j = 0; j < k; j++)                                                                                    \
-                s0 = infer__fma_##L(infer__load_part_##L(w + j * sw + i, left), infer__splat_##L(a[j]), s0);           \
-            infer__store_##L(t, infer__fma_##L(s0, by, infer__load_part_##L(y + i, left)));                            \
-            memcpy(y + i, t, (size_t)left * sizeof *t);                                                                \
         }                                                                                                              \
     }
 
