@@ -67,6 +67,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_cache.c"
 #  include "test_session.c"
 #  include "test_cells.c"
+#  include "test_adapters.c"
 #  include "test_ssm.c"
 #  include "test_delta.c"
 #  include "test_wkv.c"
@@ -103,6 +104,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #    endif
 #    include "test_gpu_ops.c"
 #    include "test_gpu_models.c"
+#    include "test_gpu_adapters.c"
 #    ifdef INFER__METAL_LIBRARY
 #      include "test_gpu_metal.c"
 #    endif
@@ -145,6 +147,7 @@ int main(int argc, char **argv) {
     suite_cache();
     suite_session();
     suite_cells();
+    suite_adapters();
     suite_ssm();
     suite_delta();
     suite_wkv();
@@ -179,6 +182,7 @@ int main(int argc, char **argv) {
 #    endif
     suite_gpu_ops();
     suite_gpu_models();
+    suite_gpu_adapters();
 #    ifdef INFER__METAL_LIBRARY
     suite_gpu_metal();
 #    endif

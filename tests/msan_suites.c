@@ -22,6 +22,7 @@
 #include "test_model.c"
 #include "test_cache.c"
 #include "test_session.c"
+#include "test_adapters.c"
 #include "test_api.c"
 #include "test_generate.c"
 #include "test_constrained.c"
@@ -66,6 +67,7 @@ static void suite_msan(void) {
     suite_model();
     suite_cache();
     suite_session();
+    suite_adapters();
     suite_api();
     suite_generate();
     suite_constrained();

@@ -255,6 +255,691 @@ static void test_adapters_every_matrix(void) {
     }
 }
 
+/* ---- llama.cpp's references ---------------------------------------------------------------------------------------- */
+
+/* Files and scales as in adapters/manifest.json; merged: the weights of the file have the adapter in them (0 = there is no such
+ * recording). unknown: what llama.cpp ignores. */
+typedef struct adapter_case {
+    const char *name, *base, *lora[3];
+    float scale[3];
+    const char *control[2];
+    float strength[2];
+    int32_t first, last, merged, unknown;
+} adapter_case;
+static const adapter_case ADAPTER_CASES[] = {
+    { "llama-attn", "archs/llama-dense", { "llama-attn" }, { 1 }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "llama-all", "archs/llama-dense", { "llama-all" }, { 1 }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "llama-rank1", "archs/llama-dense", { "llama-ffn-rank1" }, { -0.4f }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "llama-two", "archs/llama-dense", { "llama-all", "llama-ffn-rank1" }, { 0.7f, -0.4f }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "llama-three", "archs/llama-dense", { "llama-attn", "llama-all", "llama-noalpha" }, { 0.5f, -0.3f, 0.25f }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "llama-noalpha", "archs/llama-dense", { "llama-noalpha" }, { 0.6f }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "llama-mixed", "archs/llama-dense", { "llama-mixedranks-norm-shuffled" }, { 1 }, { NULL }, { 0 }, 0, 0, 1, 1 },
+    { "llama-scale0", "archs/llama-dense", { "llama-all" }, { 0 }, { NULL }, { 0 }, 0, 0, 0, 0 },
+    { "qwen3-dense", "archs/qwen3-dense", { "qwen3-dense-lora" }, { 0.7f }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "gemma3-dense", "archs/gemma3-dense", { "gemma3-dense-lora" }, { 1 }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "gpt2-dense", "archs/gpt2-dense", { "gpt2-dense-lora" }, { 1 }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "phi3-dense", "archs/phi3-dense", { "phi3-dense-lora" }, { 1 }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "qwen3moe-moe", "archs/qwen3moe-moe", { "qwen3moe-moe-lora" }, { 1 }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "qwen3moe-experts-only", "archs/qwen3moe-moe", { "qwen3moe-experts-only" }, { 1 }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "qwen3moe-two", "archs/qwen3moe-moe", { "qwen3moe-moe-lora", "qwen3moe-experts-only" }, { 0.7f, -0.4f }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "mamba2-dense", "archs/mamba2-dense", { "mamba2-dense-lora" }, { 1 }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "qwen35-dense", "archs/qwen35-dense", { "qwen35-dense-lora" }, { 1 }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "llama-tied-dense", "archs/llama-tied-dense", { "llama-tied-dense-lora" }, { 1 }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "llama256-q8_0", "quants/llama256-q8_0", { "llama256-q8_0-lora" }, { 1 }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "llama256-q4_K", "quants/llama256-q4_K", { "llama256-q4_K-lora" }, { 1 }, { NULL }, { 0 }, 0, 0, 1, 0 },
+    { "alora-from-invocation", "archs/qwen3-dense", { "alora-qwen3" }, { 1 }, { NULL }, { 0 }, 0, 0, 0, 0 },
+    { "cvec-all", "adapters/llama6", { NULL }, { 0 }, { "cvec-full" }, { 1 }, 0, 0, 1, 0 },
+    { "cvec-range", "adapters/llama6", { NULL }, { 0 }, { "cvec-full" }, { -1.5f }, 2, 3, 1, 0 },
+    { "cvec-gaps", "adapters/llama6", { NULL }, { 0 }, { "cvec-gaps-beyond" }, { 1 }, 0, 0, 1, 1 },
+    { "cvec-two", "adapters/llama6", { NULL }, { 0 }, { "cvec-full", "cvec-gaps-beyond" }, { 0.5f, -0.8f }, 2, 5, 1, 1 },
+    { "cvec-lora", "adapters/llama6", { "llama6-lora" }, { 0.7f }, { "cvec-full" }, { 0.8f }, 1, 4, 1, 0 },
+    { "cvec-gemma3-real-dense", "archs/gemma3-real-dense", { NULL }, { 0 }, { "cvec-gemma3-real-dense" }, { 1 }, 3, 5, 0, 0 },
+    { "cvec-qwen3moe-moe", "archs/qwen3moe-moe", { NULL }, { 0 }, { "cvec-qwen3moe-moe" }, { 1 }, 0, 0, 0, 0 },
+    { "cvec-mamba2-dense", "archs/mamba2-dense", { NULL }, { 0 }, { "cvec-mamba2-dense" }, { 1 }, 0, 0, 0, 0 },
+    { "cvec-gpt2-dense", "archs/gpt2-dense", { NULL }, { 0 }, { "cvec-gpt2-dense" }, { 1 }, 0, 0, 0, 0 },
+};
+
+static const char *adapter_reference(const char *folder, const char *name, const char *ext) {
+    char path[160];
+    snprintf(path, sizeof path, "%s%s.%s", folder, name, ext);
+    return check_reference(path);
+}
+
+/* Logits of all ids, or NULL; `uses` on the session. */
+static float *adapter_logits(infer_model *m, const infer_token *ids, int32_t n, const infer_adapter_use *uses, int32_t n_uses) {
+    infer_session_params p;
+    infer_session *s = NULL;
+    infer_step st;
+    infer_error e;
+    float *out = NULL;
+    memset(&p, 0, sizeof p);
+    memset(&st, 0, sizeof st);
+    p.context = 256;
+    p.own.kv_type = INFER_KV_F32;
+    p.own.threads = 2;
+    if (infer_session_create(&s, m, &p, &e)) { check_note(__FILE__, __LINE__, e.message); return NULL; }
+    if (infer_session_set_adapters(s, uses, n_uses)) check_note(__FILE__, __LINE__, infer_session_error(s)->message);
+    st.session = s;
+    st.tokens = ids;
+    st.n = n;
+    st.outputs = INFER_OUT_ALL;
+    if (infer_eval(s->context, &st, 1, &e)) check_note(__FILE__, __LINE__, e.message);
+    else {
+        const size_t bytes = (size_t)n * (size_t)m->hp.n_vocab * sizeof(float);
+        out = (float *)malloc(bytes);
+        memcpy(out, infer_session_logits(s, 0), bytes);
+    }
+    infer_session_destroy(s);
+    return out;
+}
+
+static void adapter_compare(const adapter_case *c, infer_model *m, const infer_adapter_use *uses, int32_t n_uses, const char *file, double limit) {
+    size_t size;
+    char *data = check_read(file, &size);
+    int32_t head[2];
+    float *got;
+    if (!data) { check_note(__FILE__, __LINE__, file); return; }
+    memcpy(head, data, 8);
+    CHECK(head[1] == m->hp.n_vocab && size == 8 + (size_t)head[0] * 4 * (size_t)(1 + head[1]));
+    got = adapter_logits(m, (const infer_token *)(void *)(data + 8), head[0], uses, n_uses);
+    if (got) {
+        const double nmse = check_nmse(got, (const float *)(void *)(data + 8 + (size_t)head[0] * 4), (size_t)head[0] * (size_t)head[1]);
+        char msg[200];
+        if (getenv("CHECK_VERBOSE")) printf("%-28s %.3g\n", c->name, nmse);
+        snprintf(msg, sizeof msg, "%s: nmse %.3g is above %.1g", file, nmse, limit);
+        if (!(nmse <= limit)) check_note(__FILE__, __LINE__, msg);
+    }
+    free(got);
+    free(data);
+}
+
+static void adapter_case_run(const adapter_case *c) {
+    infer_model_params mp;
+    infer_model *m = NULL;
+    infer_adapter_use uses[5];
+    infer_error e;
+    int32_t i, n = 0;
+    char name[80];
+    memset(&mp, 0, sizeof mp);
+    memset(uses, 0, sizeof uses);
+    mp.exact = 1;
+    check_detail = c->name;
+    if (infer_model_open(&m, adapter_reference("", c->base, "gguf"), &mp, &e)) { check_note(__FILE__, __LINE__, e.message); return; }
+    for (i = 0; i < 3 && c->lora[i]; i++, n++) {
+        if (infer_adapter_open(&uses[n].adapter, m, adapter_reference("adapters/", c->lora[i], "gguf"), c->unknown, &e)) check_note(__FILE__, __LINE__, e.message);
+        uses[n].scale = c->scale[i];
+    }
+    for (i = 0; i < 2 && c->control[i]; i++, n++) {
+        if (infer_adapter_open(&uses[n].adapter, m, adapter_reference("adapters/", c->control[i], "gguf"), c->unknown, &e)) check_note(__FILE__, __LINE__, e.message);
+        uses[n].scale = c->strength[i];
+        uses[n].first_layer = c->first;
+        uses[n].last_layer = c->last;
+    }
+    adapter_compare(c, m, uses, n, adapter_reference("adapters/", c->name, "logits"), strstr(c->name, "256") ? 2e-3 : 2e-6);
+    snprintf(name, sizeof name, "%s.merged", c->name);
+    if (c->merged) adapter_compare(c, m, uses, n, adapter_reference("adapters/", name, "logits"), strstr(c->name, "gpt2") || strstr(c->name, "gemma") ? 1e-7 : 1e-12);
+    if (strcmp(c->name, "llama-mixed") == 0) { /* what is ignored there is not ignored otherwise */
+        infer_adapter *a = NULL;
+        CHECK(infer_adapter_open(&a, m, adapter_reference("adapters/", c->lora[0], "gguf"), 0, &e) == INFER_ERR_UNSUPPORTED && !a);
+        CHECK_HAS(e.message, "attn_norm.weight");
+    }
+    for (i = 0; i < n; i++) CHECK(infer_adapter_close(uses[i].adapter) == INFER_OK);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+static void test_adapters_references(void) {
+    size_t i;
+    if (!check_reference("adapters")) SKIP("needs INFER_TEST_DATA");
+    for (i = 0; i < INFER__COUNT(ADAPTER_CASES); i++) adapter_case_run(&ADAPTER_CASES[i]);
+}
+
+static void test_adapters_references_refused(void) {
+    static const struct { const char *name, *base; infer_result r; const char *why; } files[] = {
+        { "bad-arch", "archs/llama-dense", INFER_ERR_UNSUPPORTED, "general.architecture" },
+        { "bad-adapter-type", "archs/llama-dense", INFER_ERR_UNSUPPORTED, "adapter.type is \"ia3\"" },
+        { "bad-general-type", "archs/llama-dense", INFER_ERR_UNSUPPORTED, "general.type is \"model\"" },
+        { "bad-missing-b", "archs/llama-dense", INFER_ERR_FORMAT, "there is no blk.0.attn_q.weight.lora_b" },
+        { "bad-unknown-tensor", "archs/llama-dense", INFER_ERR_ARGUMENT, "the model has no tensor blk.7.attn_q.weight" },
+        { "bad-shape", "archs/llama-dense", INFER_ERR_FORMAT, "do not fit blk.0.attn_q.weight" },
+        { "bad-rank-mismatch", "archs/llama-dense", INFER_ERR_FORMAT, "do not fit" },
+        { "bad-suffix", "archs/llama-dense", INFER_ERR_UNSUPPORTED, "lora_magnitude" },
+        { "bad-cvec-zero", "adapters/llama6", INFER_ERR_FORMAT, "direction.0" },
+        { "bad-cvec-width", "adapters/llama6", INFER_ERR_ARGUMENT, "60 values, the model's stream 64" },
+    };
+    size_t i;
+    if (!check_reference("adapters")) SKIP("needs INFER_TEST_DATA");
+    for (i = 0; i < INFER__COUNT(files); i++) {
+        infer_model *m = NULL;
+        infer_adapter *a = NULL;
+        infer_error e;
+        check_detail = files[i].name;
+        if (infer_model_open(&m, adapter_reference("", files[i].base, "gguf"), NULL, &e)) { check_note(__FILE__, __LINE__, e.message); continue; }
+        CHECK(infer_adapter_open(&a, m, adapter_reference("adapters/", files[i].name, "gguf"), 0, &e) == files[i].r && !a);
+        CHECK_HAS(e.message, files[i].why);
+        CHECK(infer_model_close(m) == INFER_OK);
+    }
+}
+
+/* ---- sessions ----------------------------------------------------------------------------------------------------- */
+
+/* An adapter of all matrices of layers whose name has `part` in it ("" = all that the library takes). */
+static infer_adapter *adapter_of(infer_model *m, const char *part, uint32_t seed) {
+    gguf_writer w, one;
+    infer_error e;
+    infer_result r;
+    int32_t i;
+    adapter_head(&w, m, 2);
+    adapter_seed = seed;
+    for (i = 0; i < m->gguf.n_tensors; i++) {
+        const infer__gguf_tensor *t = &m->gguf.tensors[i];
+        infer_adapter *a;
+        if (!adapter_is_matrix(t) || !strstr(t->name, part)) continue;
+        adapter_head(&one, m, 2);
+        adapter_pair(&one, m, t, 0, NULL);
+        a = adapter_open(m, &one, &r, &e);
+        if (a) adapter_pair(&w, m, t, 0, NULL);
+        infer_adapter_close(a);
+    }
+    return adapter_open(m, &w, NULL, &e);
+}
+
+static infer_adapter *adapter_control(infer_model *m) {
+    gguf_writer w;
+    infer_error e;
+    float *x = (float *)malloc((size_t)m->hp.n_embd * sizeof *x);
+    infer_adapter *a;
+    uint64_t width = (uint64_t)m->hp.n_embd;
+    int32_t i;
+    gw_init(&w);
+    gw_str(&w, "general.architecture", "controlvector");
+    for (i = 0; i < m->hp.n_embd; i++) x[i] = 0.3f * adapter_random();
+    gw_tensor(&w, "direction.1", 0, 1, &width, x, width * sizeof *x, sizeof *x);
+    a = adapter_open(m, &w, NULL, &e);
+    free(x);
+    return a;
+}
+
+enum { ADAPTER_IDS = 60, ADAPTER_FIRST = 13, ADAPTER_SECOND = 37 };
+
+/* Ids [from, to), `step` at a time; every row's logits to out, where it is not NULL. */
+static void adapter_go(infer_session *s, const infer_token *ids, int32_t from, int32_t to, int32_t step, float *out) {
+    const int32_t vocab = s->context->model->hp.n_vocab;
+    infer_step st;
+    infer_error e;
+    for (; from < to; from += st.n) {
+        memset(&st, 0, sizeof st);
+        st.session = s;
+        st.tokens = ids + from;
+        st.n = to - from < step ? to - from : step;
+        st.outputs = INFER_OUT_ALL;
+        if (infer_eval(s->context, &st, 1, &e)) { check_note(__FILE__, __LINE__, e.message); return; }
+        if (out) memcpy(out + (size_t)from * (size_t)vocab, infer_session_logits(s, 0), (size_t)st.n * (size_t)vocab * sizeof *out);
+    }
+}
+
+static infer_session *adapter_session(infer_context *c) {
+    infer_session_params p;
+    infer_session *s = NULL;
+    infer_error e;
+    memset(&p, 0, sizeof p);
+    p.context = 128;
+    if (infer_session_create_in(&s, c, &p, &e)) check_note(__FILE__, __LINE__, e.message);
+    return s;
+}
+
+static infer_context *adapter_context(infer_model *m, int32_t threads, int32_t batch) {
+    infer_context_params p;
+    infer_context *c = NULL;
+    infer_error e;
+    memset(&p, 0, sizeof p);
+    p.threads = threads;
+    p.batch = batch;
+    p.cells = 768;
+    p.snapshot_every = 16;
+    p.sessions = 5;
+    p.kv_type = INFER_KV_F32;
+    if (infer_context_create(&c, m, &p, &e)) check_note(__FILE__, __LINE__, e.message);
+    return c;
+}
+
+typedef struct adapter_saved { char p[1 << 20]; size_t n, at; } adapter_saved;
+static size_t adapter_write(void *user, const void *data, size_t n) {
+    adapter_saved *b = (adapter_saved *)user;
+    if (n > sizeof b->p - b->n) return 0;
+    memcpy(b->p + b->n, data, n);
+    b->n += n;
+    return n;
+}
+static size_t adapter_read(void *user, void *data, size_t n) {
+    adapter_saved *b = (adapter_saved *)user;
+    if (n > b->n - b->at) n = b->n - b->at;
+    memcpy(data, b->p + b->at, n);
+    b->at += n;
+    return n;
+}
+
+/* No adapters, then two, then one and a control vector: at once, in pieces, with other sessions beside, after going back, in
+ * forks and saved sessions, by other threads and batches: the same bits. */
+static void adapter_life(const char *name, int control) {
+    infer_model *m = cache_model(name);
+    infer_adapter *a = m ? adapter_of(m, "", 1) : NULL, *b = m ? adapter_of(m, "blk.1.", 2) : NULL, *v = control ? adapter_control(m) : NULL;
+    const int32_t vocab = m ? m->hp.n_vocab : 0;
+    const size_t n = (size_t)ADAPTER_IDS * (size_t)vocab, third = (size_t)ADAPTER_SECOND * (size_t)vocab;
+    infer_adapter_use two[2], one[2], other;
+    infer_token ids[ADAPTER_IDS];
+    infer_context *c, *d;
+    infer_session *s, *t, *u, *f = NULL;
+    infer_step st[3];
+    infer_error e;
+    float *want = (float *)calloc(n, sizeof *want), *beside = (float *)calloc(n, sizeof *want), *got = (float *)calloc(n, sizeof *want);
+    adapter_saved *saved = (adapter_saved *)calloc(1, sizeof *saved);
+    int32_t i, way;
+    check_detail = name;
+    memset(two, 0, sizeof two);
+    memset(one, 0, sizeof one);
+    memset(&other, 0, sizeof other);
+    two[0].adapter = a;
+    two[0].scale = 0.5f;
+    two[1].adapter = other.adapter = one[0].adapter = b;
+    two[1].scale = -0.7f;
+    one[0].scale = 0.9f;
+    one[1].adapter = v ? v : a;
+    one[1].scale = 0.3f;
+    other.scale = 1;
+    if (!a || !b) { CHECK(!"adapters"); return; }
+    cache_ids(ids, ADAPTER_IDS, 3, vocab);
+    c = adapter_context(m, 1, 64);
+    s = adapter_session(c);
+    adapter_go(s, ids, 0, ADAPTER_FIRST, 64, want);
+    CHECK(infer_session_set_adapters(s, two, 2) == INFER_OK);
+    adapter_go(s, ids, ADAPTER_FIRST, ADAPTER_SECOND, 64, want);
+    CHECK(infer_session_set_adapters(s, one, 2) == INFER_OK);
+    adapter_go(s, ids, ADAPTER_SECOND, ADAPTER_IDS, 64, want);
+    t = adapter_session(c);
+    CHECK(infer_session_set_adapters(t, &other, 1) == INFER_OK);
+    adapter_go(t, ids, 0, ADAPTER_IDS, 64, beside);
+    CHECK(check_nmse(beside, want, (size_t)ADAPTER_FIRST * (size_t)vocab) > 1e-4); /* they do something */
+    CHECK(check_nmse(beside + third, want + third, n - third) > 1e-4);
+    for (way = 0; way < 2; way++) { /* threads and batches; an op of its own for what adapters add */
+        d = adapter_context(m, way ? 2 : 3, way ? 64 : 7);
+        u = adapter_session(d);
+        if (way) infer_context_set_adapters(d, one, 2, &e); /* of later sessions */
+        adapter_go(u, ids, 0, ADAPTER_FIRST, way ? 1 : 5, got);
+        CHECK(infer_session_set_adapters(u, two, 2) == INFER_OK);
+        adapter_go(u, ids, ADAPTER_FIRST, ADAPTER_SECOND, way ? 1 : 11, got);
+        CHECK(infer_session_set_adapters(u, one, 2) == INFER_OK);
+        adapter_go(u, ids, ADAPTER_SECOND, ADAPTER_IDS, 9, got);
+        arch_same("threads and batches", got, want, n);
+        f = adapter_session(d);
+        adapter_go(f, ids, 0, 20, 64, got);
+        CHECK((memcmp(got, want, (size_t)vocab * sizeof *got) == 0) == !way); /* way 1: with the context's */
+        infer_session_destroy(f);
+        CHECK(infer_adapter_close(b) == INFER_ERR_STATE);
+        infer_session_destroy(u);
+        infer_context_destroy(d);
+    }
+    /* going back over the places where they change; what follows is evaluated with the last ones */
+    for (i = 0; i < 3; i++) {
+        static const int32_t to[3] = { 50, 38, 37 };
+        memset(got, 0, n * sizeof *got);
+        CHECK(infer_session_rewind(s, to[i]) == INFER_OK);
+        CHECK(infer_session_fork(&f, s, &e) == INFER_OK);
+        adapter_go(s, ids, to[i], ADAPTER_IDS, 64, got);
+        arch_same("after rewind", got + (size_t)to[i] * (size_t)vocab, want + (size_t)to[i] * (size_t)vocab, n - (size_t)to[i] * (size_t)vocab);
+        adapter_go(f, ids, to[i], ADAPTER_IDS, 6, got);
+        arch_same("after fork", got + (size_t)to[i] * (size_t)vocab, want + (size_t)to[i] * (size_t)vocab, n - (size_t)to[i] * (size_t)vocab);
+        infer_session_destroy(f);
+    }
+    /* three sessions in one pass: different adapters, and none */
+    u = adapter_session(c);
+    f = adapter_session(c);
+    CHECK(infer_session_set_adapters(u, &other, 1) == INFER_OK);
+    CHECK(infer_session_rewind(s, ADAPTER_SECOND) == INFER_OK);
+    adapter_go(u, ids, 0, 5, 5, NULL);
+    memset(st, 0, sizeof st);
+    st[0].session = u;
+    st[0].tokens = ids + 5;
+    st[0].n = 9;
+    st[1].session = f;
+    st[1].tokens = ids;
+    st[1].n = ADAPTER_FIRST;
+    st[2].session = s;
+    st[2].tokens = ids + ADAPTER_SECOND;
+    st[2].n = 7;
+    st[0].outputs = st[1].outputs = st[2].outputs = INFER_OUT_ALL;
+    CHECK(infer_eval(c, st, 3, &e) == INFER_OK);
+    arch_same("beside others, one", infer_session_logits(u, 0), beside + 5 * (size_t)vocab, 9 * (size_t)vocab);
+    arch_same("beside others, none", infer_session_logits(f, 0), want, ADAPTER_FIRST * (size_t)vocab);
+    arch_same("beside others, changed", infer_session_logits(s, 0), want + third, 7 * (size_t)vocab);
+    infer_session_destroy(u);
+    infer_session_destroy(f);
+    /* saved: another session of the context has the sets; one of another context has not */
+    CHECK(infer_session_save(s, adapter_write, saved) == INFER_OK);
+    d = adapter_context(m, 1, 64);
+    u = adapter_session(d);
+    adapter_go(u, ids, 0, 3, 3, NULL);
+    CHECK(infer_session_load(u, adapter_read, saved) == INFER_ERR_ARGUMENT && u->n == 3);
+    CHECK_HAS(infer_session_error(u)->message, "saved with adapters that the session does not have");
+    infer_session_destroy(u);
+    infer_context_destroy(d);
+    u = adapter_session(c);
+    saved->at = 0;
+    CHECK(infer_session_set_adapters(u, one, 2) == INFER_OK);
+    if (infer_session_load(u, adapter_read, saved)) check_note(__FILE__, __LINE__, infer_session_error(u)->message);
+    CHECK(u->n_adapted == s->n_adapted && u->n == ADAPTER_SECOND + 7);
+    adapter_go(u, ids, ADAPTER_SECOND + 7, ADAPTER_IDS, 64, got);
+    arch_same("after load", got + (size_t)(ADAPTER_SECOND + 7) * (size_t)vocab, want + (size_t)(ADAPTER_SECOND + 7) * (size_t)vocab, n - (size_t)(ADAPTER_SECOND + 7) * (size_t)vocab);
+    CHECK(infer_session_rewind(u, ADAPTER_SECOND) == INFER_OK); /* a recurrent state is made again from the start, with what was used there */
+    adapter_go(u, ids, ADAPTER_SECOND, ADAPTER_IDS, 64, got);
+    arch_same("after load and rewind", got + third, want + third, n - third);
+    infer_session_destroy(u);
+    infer_session_destroy(t);
+    infer_session_destroy(s);
+    CHECK(c->adapter_sets == NULL);
+    infer_context_destroy(c);
+    CHECK(infer_model_close(m) == INFER_ERR_STATE);
+    CHECK(infer_adapter_close(a) == INFER_OK && infer_adapter_close(b) == INFER_OK && infer_adapter_close(v) == INFER_OK);
+    CHECK(infer_model_close(m) == INFER_OK);
+    free(want);
+    free(beside);
+    free(got);
+    free(saved);
+}
+
+/* Every kind of state. */
+static void test_adapters_sessions(void) {
+    adapter_life("llama-dense", 1);
+    adapter_life("gemma3-real-dense", 1);
+    adapter_life("minicpm3-dense", 1);
+    adapter_life("qwen35-dense", 1);
+    adapter_life("mamba2-groups-dense", 1);
+    adapter_life("rwkv7-small-dense", 1);
+    adapter_life("lfm2-dense", 1);
+    adapter_life("qwen3moe-norm-moe", 1);
+    adapter_life("llama-mixtral-moe", 1);
+}
+
+/* More parts than go along with one product: rows of sixteen sessions, with two adapters each. */
+static void test_adapters_many(void) {
+    enum { SESSIONS = 16 };
+    infer_model *m = cache_model("llama-dense");
+    infer_adapter *a = m ? adapter_of(m, "", 1) : NULL, *b = m ? adapter_of(m, "attn", 2) : NULL;
+    infer_context *c;
+    infer_session *s[SESSIONS];
+    infer_step st[SESSIONS];
+    infer_adapter_use uses[2];
+    infer_token ids[4];
+    infer_error e;
+    int32_t i, vocab = m ? m->hp.n_vocab : 0;
+    float *alone = (float *)calloc((size_t)vocab * SESSIONS, sizeof *alone);
+    if (!a || !b) return;
+    c = adapter_context(m, 2, 64);
+    cache_ids(ids, 4, 3, vocab);
+    memset(st, 0, sizeof st);
+    for (i = 0; i < SESSIONS; i++) {
+        s[i] = adapter_session(c);
+        memset(uses, 0, sizeof uses);
+        uses[i % 2].adapter = a;
+        uses[(i + 1) % 2].adapter = b;
+        uses[0].scale = 0.05f * (float)i;
+        uses[1].scale = -0.3f;
+        CHECK(infer_session_set_adapters(s[i], uses, 2) == INFER_OK);
+        CHECK(infer_session_eval(s[i], ids, 4) == INFER_OK);
+        memcpy(alone + (size_t)i * (size_t)vocab, infer_session_logits(s[i], -1), (size_t)vocab * sizeof *alone);
+        CHECK(infer_session_rewind(s[i], 0) == INFER_OK);
+        st[i].session = s[i];
+        st[i].tokens = ids;
+        st[i].n = 4;
+        st[i].outputs = INFER_OUT_LAST;
+    }
+    CHECK(infer_eval(c, st, SESSIONS, &e) == INFER_OK);
+    for (i = 0; i < SESSIONS; i++) {
+        arch_same("many", infer_session_logits(s[i], -1), alone + (size_t)i * (size_t)vocab, (size_t)vocab);
+        infer_session_destroy(s[i]);
+    }
+    infer_context_destroy(c);
+    infer_adapter_close(a);
+    infer_adapter_close(b);
+    CHECK(infer_model_close(m) == INFER_OK);
+    free(alone);
+}
+
+/* An adapter that waits for its invocation: positions before it have none. Vectors of texts with the context's adapters. */
+static void test_adapters_invocation(void) {
+    infer_model *m = cache_model("qwen3-plain-dense");
+    gguf_writer w;
+    infer_error e;
+    infer_adapter *a;
+    infer_adapter_info info;
+    infer_adapter_use use[2];
+    infer_context *c;
+    infer_session *s, *t;
+    static const int64_t words[2] = { 7, 9 };
+    infer_token ids[20];
+    const int32_t vocab = m ? m->hp.n_vocab : 0;
+    float *got = (float *)calloc((size_t)vocab * 20, sizeof *got), *want = (float *)calloc((size_t)vocab * 20, sizeof *want);
+    int32_t i;
+    if (!m) return;
+    adapter_head(&w, m, 2);
+    gw_ints(&w, "adapter.alora.invocation_tokens", GW_U32, words, 2);
+    gw_str(&w, "adapter.lora.task_name", "a task");
+    gw_str(&w, "adapter.lora.prompt_prefix", "task: ");
+    gw_str(&w, "general.name", "named");
+    adapter_pair(&w, m, infer__gguf_tensor_find(&m->gguf, "blk.0.ffn_up.weight"), 0, NULL);
+    adapter_pair(&w, m, infer__gguf_tensor_find(&m->gguf, "blk.1.attn_q.weight"), 0, NULL);
+    a = adapter_open(m, &w, NULL, &e);
+    CHECK(infer_adapter_get_info(a, &info) == INFER_OK && info.n_invocation == 2 && info.invocation[1] == 9 && info.matrices == 2 && info.rank == ADAPTER_RANK && !info.control);
+    CHECK_STR(info.name, "named");
+    CHECK_STR(info.task, "a task");
+    CHECK_STR(info.prefix, "task: ");
+    cache_ids(ids, 20, 3, vocab);
+    for (i = 0; i < 20; i++)
+        if (ids[i] == 7) ids[i] = 8;
+    ids[4] = ids[11] = 7;
+    ids[5] = ids[12] = 9; /* the last one counts: from 11 on */
+    memset(use, 0, sizeof use);
+    use[0].adapter = use[1].adapter = a;
+    use[0].scale = use[1].scale = 1;
+    c = adapter_context(m, 2, 64);
+    s = adapter_session(c);
+    t = adapter_session(c);
+    adapter_go(t, ids, 0, 20, 20, want);
+    CHECK(infer_session_rewind(t, 0) == INFER_OK);
+    CHECK(infer_session_set_adapters(s, use, 2) == INFER_ERR_UNSUPPORTED);
+    CHECK_HAS(infer_session_error(s)->message, "both wait");
+    CHECK(infer_session_set_adapters(s, use, 1) == INFER_OK);
+    adapter_go(s, ids, 0, 20, 20, got);
+    arch_same("before", got, want, 11 * (size_t)vocab);
+    CHECK(check_nmse(got + 11 * (size_t)vocab, want + 11 * (size_t)vocab, 9 * (size_t)vocab) > 1e-4);
+    memcpy(want, got, (size_t)vocab * 20 * sizeof *got);
+    CHECK(infer_session_rewind(s, 11) == INFER_OK); /* in pieces: it begins within a piece, and goes on */
+    adapter_go(s, ids, 11, 14, 3, got);
+    adapter_go(s, ids, 14, 20, 1, got);
+    arch_same("in pieces", got + 11 * (size_t)vocab, want + 11 * (size_t)vocab, 9 * (size_t)vocab);
+    infer_session_destroy(s);
+    infer_session_destroy(t);
+    infer_context_destroy(c);
+    CHECK(infer_adapter_close(a) == INFER_OK && infer_model_close(m) == INFER_OK);
+    free(got);
+    free(want);
+}
+
+/* An encoder's adapters are the context's: the vector of a text is that of an eval with them. */
+static void test_adapters_embed(void) {
+    infer_model *m = cache_model("bert-mean");
+    infer_adapter *a = m ? adapter_of(m, "blk.", 1) : NULL;
+    infer_adapter_use use;
+    infer_context *c;
+    infer_embed_params p;
+    infer_error e;
+    static const infer_token text[5] = { 3, 9, 4, 11, 5 };
+    const infer_token *ids[1] = { text };
+    const size_t n_ids[1] = { 5 };
+    float *x = m ? (float *)calloc(3 * (size_t)m->hp.n_out, sizeof *x) : NULL;
+    int i;
+    if (!a) return;
+    memset(&p, 0, sizeof p);
+    memset(&use, 0, sizeof use);
+    p.ids = ids;
+    p.n_ids = n_ids;
+    use.adapter = a;
+    use.scale = 1;
+    c = adapter_context(m, 2, 64);
+    for (i = 0; i < 3; i++) {
+        CHECK(infer_context_set_adapters(c, &use, i == 1, &e) == INFER_OK);
+        if (infer_embed(c, NULL, 1, &p, x + (size_t)i * (size_t)m->hp.n_out, &e)) check_note(__FILE__, __LINE__, e.message);
+    }
+    CHECK(memcmp(x, x + 2 * m->hp.n_out, (size_t)m->hp.n_out * sizeof *x) == 0);
+    CHECK(check_nmse(x + m->hp.n_out, x, (size_t)m->hp.n_out) > 1e-4);
+    infer_context_destroy(c);
+    CHECK(infer_adapter_close(a) == INFER_OK && infer_model_close(m) == INFER_OK);
+    free(x);
+}
+
+/* ---- what is wrong ------------------------------------------------------------------------------------------------- */
+
+static void adapter_refuse(infer_model *m, gguf_writer *w, infer_result want, const char *why) {
+    infer_error e;
+    infer_result r;
+    infer_adapter *a = adapter_open(m, w, &r, &e);
+    if (r != want) check_note(__FILE__, __LINE__, e.message);
+    CHECK_HAS(e.message, why);
+    infer_adapter_close(a);
+}
+
+static void test_adapters_refused(void) {
+    infer_model *m = cache_model("llama-dense"), *other = cache_model("llama-tied-dense"), *t5 = cache_model("t5-gated-dense");
+    const infer__gguf_tensor *q;
+    gguf_writer w;
+    infer_error e;
+    infer_adapter *a = NULL, *b;
+    infer_adapter_use use[INFER_MAX_ADAPTERS + 1];
+    infer_context *c;
+    infer_session *s;
+    static const int64_t bad_id[1] = { 100000 };
+    static const float nan_value[1] = { NAN };
+    uint64_t one[2] = { 1, 1 };
+    int i;
+    if (!m || !other || !t5) return;
+    q = infer__gguf_tensor_find(&m->gguf, "blk.0.attn_q.weight");
+    adapter_head(&w, m, NAN);
+    adapter_pair(&w, m, q, 0, NULL);
+    adapter_refuse(m, &w, INFER_ERR_FORMAT, "adapter.lora.alpha");
+    adapter_head(&w, m, 2);
+    adapter_refuse(m, &w, INFER_ERR_FORMAT, "the adapter has no tensors");
+    adapter_head(&w, m, 2);
+    adapter_pair(&w, m, q, 0, NULL);
+    gw_int(&w, "adapter.lora.use_rslora", GW_BOOL, 1);
+    adapter_refuse(m, &w, INFER_ERR_UNSUPPORTED, "adapter.lora.use_rslora");
+    adapter_head(&w, m, 2);
+    adapter_pair(&w, m, q, 0, NULL);
+    gw_ints(&w, "adapter.alora.invocation_tokens", GW_U32, bad_id, 1);
+    adapter_refuse(m, &w, INFER_ERR_FORMAT, "100000 is no id");
+    adapter_head(&w, m, 2);
+    gw_tensor(&w, "blk.0.attn_q.weight.lora_b", 0, 2, one, nan_value, 4, 4);
+    adapter_refuse(m, &w, INFER_ERR_FORMAT, "there is no blk.0.attn_q.weight.lora_a");
+    gw_init(&w);
+    gw_str(&w, "general.architecture", "controlvector");
+    gw_tensor(&w, "direction.1x", 0, 2, one, nan_value, 4, 4);
+    adapter_refuse(m, &w, INFER_ERR_FORMAT, "direction.1x");
+    gw_init(&w);
+    gw_str(&w, "general.architecture", "controlvector");
+    adapter_refuse(m, &w, INFER_ERR_FORMAT, "no tensors");
+    gw_init(&w);
+    gw_str(&w, "general.architecture", "controlvector");
+    gw_tensor(&w, "direction.1", 0, 2, one, nan_value, 4, 4);
+    adapter_refuse(t5, &w, INFER_ERR_UNSUPPORTED, "control vectors are not supported in \"t5\"");
+    CHECK(infer_adapter_open(NULL, m, "x", 0, &e) == INFER_ERR_ARGUMENT && infer_adapter_open(&a, NULL, "x", 0, &e) == INFER_ERR_ARGUMENT);
+    CHECK(infer_adapter_open(&a, m, NULL, 0, &e) == INFER_ERR_ARGUMENT && infer_adapter_open(&a, m, "no/such/file", 0, NULL) == INFER_ERR_IO && !a);
+    CHECK(infer_adapter_open_memory(&a, m, "GGUF", 4, 0, &e) == INFER_ERR_FORMAT && !a);
+    CHECK(infer_adapter_close(NULL) == INFER_OK && infer_adapter_get_info(NULL, NULL) == INFER_ERR_ARGUMENT);
+    a = adapter_of(m, "attn", 1);
+    b = adapter_of(other, "attn", 1);
+    c = adapter_context(m, 1, 64);
+    s = adapter_session(c);
+    memset(use, 0, sizeof use);
+    for (i = 0; i <= INFER_MAX_ADAPTERS; i++) { use[i].adapter = a; use[i].scale = 0.1f; }
+    CHECK(infer_session_set_adapters(s, use, INFER_MAX_ADAPTERS + 1) == INFER_ERR_ARGUMENT && infer_session_set_adapters(s, NULL, 1) == INFER_ERR_ARGUMENT);
+    CHECK(infer_session_set_adapters(NULL, use, 1) == INFER_ERR_ARGUMENT && infer_context_set_adapters(NULL, use, 1, &e) == INFER_ERR_ARGUMENT);
+    CHECK(infer_session_set_adapters(s, use, INFER_MAX_ADAPTERS) == INFER_OK && infer_session_set_adapters(s, use, 0) == INFER_OK);
+    use[1].adapter = b;
+    CHECK(infer_session_set_adapters(s, use, 2) == INFER_ERR_ARGUMENT);
+    CHECK_HAS(infer_session_error(s)->message, "adapter 1: it was opened for another model");
+    use[0].scale = NAN;
+    CHECK(infer_session_set_adapters(s, use, 1) == INFER_ERR_ARGUMENT && !s->adapters && !c->adapter_sets);
+    CHECK(infer_adapter_close(a) == INFER_OK && infer_adapter_close(b) == INFER_OK);
+    infer_session_destroy(s);
+    infer_context_destroy(c);
+    infer_model_close(m);
+    infer_model_close(other);
+    infer_model_close(t5);
+}
+
+/* The n-th allocation fails, wherever it is: an error, and everything is given back. */
+static void test_adapters_oom(void) {
+    infer_model_params mp;
+    infer_model *m = NULL;
+    gguf_writer w;
+    unsigned char *file;
+    size_t n;
+    long at, live;
+    int done = 0;
+    infer_error e;
+    memset(&mp, 0, sizeof mp);
+    mp.allocator.alloc = check_alloc;
+    mp.allocator.free = check_free;
+    check_fail_at = 0;
+    if (infer_model_open(&m, check_data("archs/qwen3moe-norm-moe.gguf"), &mp, &e)) { check_note(__FILE__, __LINE__, e.message); return; }
+    adapter_head(&w, m, 2);
+    gw_str(&w, "adapter.lora.task_name", "a task");
+    adapter_pair(&w, m, infer__gguf_tensor_find(&m->gguf, "blk.0.attn_q.weight"), 0, NULL);
+    adapter_pair(&w, m, infer__gguf_tensor_find(&m->gguf, "blk.0.ffn_up_exps.weight"), 0, NULL);
+    file = gw_finish(&w, &n);
+    live = check_live;
+    for (at = 1; at < 400 && !done; at++) {
+        infer_adapter *a = NULL;
+        infer_context *c = NULL;
+        infer_session *s = NULL, *f = NULL;
+        infer_adapter_use use;
+        static const infer_token ids[3] = { 1, 2, 3 };
+        memset(&use, 0, sizeof use);
+        check_allocs = 0;
+        check_fail_at = at;
+        if (infer_adapter_open_memory(&a, m, file, n, 0, &e) == INFER_OK) {
+            infer_result r;
+            use.adapter = a;
+            use.scale = 1;
+            r = infer_context_create(&c, m, NULL, &e);
+            if (!r) r = infer_context_set_adapters(c, &use, 1, &e);
+            if (!r) r = infer_session_create_in(&s, c, NULL, &e);
+            if (!r) r = infer_session_eval(s, ids, 3);
+            if (!r) use.scale = 2;
+            if (!r) r = infer_session_set_adapters(s, &use, 1);
+            if (!r) r = infer_session_eval(s, ids, 3);
+            if (!r) r = infer_session_fork(&f, s, &e);
+            CHECK(r == INFER_OK || r == INFER_ERR_MEMORY);
+            done = r == INFER_OK && check_allocs < at;
+        } else CHECK(e.code == INFER_ERR_MEMORY && !a);
+        check_fail_at = 0;
+        infer_session_destroy(f);
+        infer_session_destroy(s);
+        CHECK(infer_context_destroy(c) == INFER_OK);
+        CHECK(infer_adapter_close(a) == INFER_OK);
+        CHECK(check_live == live);
+    }
+    CHECK(done);
+    free(file);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
 static void suite_adapters(void) {
     RUN(test_adapters_every_matrix);
+    RUN(test_adapters_references);
+    RUN(test_adapters_references_refused);
+    RUN(test_adapters_sessions);
+    RUN(test_adapters_many);
+    RUN(test_adapters_invocation);
+    RUN(test_adapters_embed);
+    RUN(test_adapters_refused);
+    RUN(test_adapters_oom);
 }

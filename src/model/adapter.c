@@ -388,6 +388,7 @@ static infer_result infer__adapter_build(infer_adapter *a, infer__gguf *g, int a
     if (!r)
         r = arch.n == 13 && memcmp(arch.s, "controlvector", 13) == 0 ? infer__adapter_control(a, g, allow_unknown, err)
                                                                    : infer__adapter_lora(a, g, allow_unknown, err);
+    if (r) return r;
     infer__adapter_layout(a);
     for (i = 0; i < m->n_devices && !r; i++)
         if (m->devices[i].n_layers) r = infer__adapter_upload(a, i, err);
