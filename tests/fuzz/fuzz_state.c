@@ -13,7 +13,7 @@
 #include "../../src/infer_all.c"
 #include "model_maker.h"
 
-enum { FUZZ_HEAD = 16, FUZZ_CONTEXT = 41, FUZZ_N = 7, FUZZ_VALID = 8, FUZZ_FIRST = 9 /* words of the header */ };
+enum { FUZZ_HEAD = 16, FUZZ_CONTEXT = 41, FUZZ_N = 7, FUZZ_VALID = 8, FUZZ_FIRST = 9, FUZZ_RUNS = 13 /* words of the header */ };
 
 /* The models: rows of INFER__ARCHS by name, and the group of the cache that each is here for. */
 static const struct { const char *arch; int group; } FUZZ_MODELS[] = {
@@ -61,7 +61,7 @@ static size_t fuzz_get(void *user, void *data, size_t n) {
 /* Bytes behind the header that it asks for; 0 = a length that nobody has memory for. */
 static size_t fuzz_body(const infer_session *s, const uint32_t *w) {
     const infer_context *c = s->context;
-    size_t n = (size_t)w[FUZZ_N] * sizeof(infer_token), pages = ((size_t)w[FUZZ_VALID] + INFER__PAGE - 1) / INFER__PAGE;
+    size_t n = (size_t)w[FUZZ_N] * sizeof(infer_token) + (w[FUZZ_RUNS] < 4096 ? w[FUZZ_RUNS] : 0) * 12, pages = ((size_t)w[FUZZ_VALID] + INFER__PAGE - 1) / INFER__PAGE;
     int32_t i;
     if (w[FUZZ_N] > 4096 || w[FUZZ_VALID] > 4096) return 0;
     for (i = 0; i < c->model->n_states; i++) {
