@@ -342,11 +342,33 @@ static void infer__adapter_layout(infer_adapter *a) {
     a->device_bytes = at;
 }
 
+/* Kernels that the model may not use itself: compiled, and checked as the model's were. */
+static infer_result infer__adapter_kernels(const infer_adapter *a, infer__gpu *gpu, infer_error *err) {
+    infer_model *m = a->model;
+    const char *removed;
+    const infer__quant *f32 = infer__quant_find(0, &removed);
+    infer__gpu_uses uses;
+    int32_t i;
+    memset(&uses, 0, sizeof uses);
+    for (i = 0; i < a->n_pairs; i++)
+        uses.types[infer__quant_index(f32)] |= a->pairs[i].n_expert ? INFER__USE_EXPERTS
+                                               : a->pairs[i].embeds ? INFER__USE_TABLE | INFER__USE_MATRIX
+                                                                    : INFER__USE_MATRIX;
+    uses.exact = m->params.exact ? 2 : 1;
+    uses.n_expert = m->hp.n_expert;
+    uses.n_used = m->hp.n_used;
+    infer__gpu_use_all(gpu, &uses);
+    if (!m->params.gpu_unchecked) {
+        infer_result r = infer__gpu_judge(gpu, &uses, &m->mem, 0, err);
+        if (r) return r;
+    }
+    return infer__gpu_use_type(gpu, f32, err);
+}
+
 static infer_result infer__adapter_upload(infer_adapter *a, int32_t d, infer_error *err) {
     infer__gpu *gpu = a->model->devices[d].gpu;
     infer__buf *to = &a->device[d];
-    const char *removed;
-    infer_result r = infer__gpu_use_type(gpu, infer__quant_find(0, &removed), err), last;
+    infer_result r = infer__adapter_kernels(a, gpu, err), last;
     int32_t i;
     if (!r && a->device_bytes > infer__gpu_largest(gpu))
         r = infer__error(err, INFER_ERR_MEMORY, "an adapter of %llu bytes: the largest buffer of %s has %llu",
