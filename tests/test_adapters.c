@@ -110,7 +110,7 @@ static infer_adapter *adapter_open(infer_model *m, gguf_writer *w, infer_result 
 
 /* Parts of names of matrices that no product of their own reads: an adapter of one is refused by name. */
 static const char *const ADAPTER_REFUSED[] = {
-    "position_embd.", "token_types.", "conv1d", "shortconv.conv.", "attn_kv_b.", "attn_k_b.", "attn_v_b.", "attn_rel_b.", "cls.", "dense_2.",
+    "position_embd.", "conv1d", "shortconv.conv.", "attn_kv_b.", "attn_k_b.", "attn_v_b.", "attn_rel_b.", "cls.", "dense_2.",
     "dense_3.", "per_layer_token_embd.", "ffn_gate_tid2eid.", "attn_output_a.", "compressor_ape.", "ssm_a", "output_hc_",
     "altup_unembd_proj", "altup_proj", "per_layer_model_proj", "rope_freqs", "lora_", "norm", ".bias", "vis_", "time_mix_w2.", "lerp_", "time_mix_first.", "r_k."
 };
@@ -127,7 +127,9 @@ static int adapter_may_refuse(const infer_model *m, const char *name) {
 }
 
 /* A norm, or another tensor that has several rows and is no matrix: found by what the library makes of it. */
-static int adapter_is_matrix(const infer__gguf_tensor *t) { return t->n_dims > 1 && t->rows > 1 && t->dims[0] > 1; }
+static int adapter_is_matrix(const infer__gguf_tensor *t) {
+    return (t->n_dims > 1 && t->rows > 1 && t->dims[0] > 1) || strcmp(t->name, "token_types.weight") == 0;
+}
 
 /* Evaluate some ids; *n floats, or NULL. */
 static float *adapter_eval(infer_model *m, const infer_adapter_use *use, int32_t n_use, int32_t batch, size_t *n) {

@@ -358,9 +358,10 @@ static void infer__adapted_experts(infer_context *c, const infer__moe_matmul_arg
 /* y += scale * B times the rows of A that ids name, on the CPU. */
 static void infer__adapted_embed_host(infer_context *c, const infer__adapter_pair *p, float scale,
                                       const infer__tensor *x, int32_t from, int32_t n) {
+    const int32_t *ids = p->embeds == INFER__EMBEDS_TYPES ? c->ctx.pass.looked : c->ctx.pass.ids;
     int32_t i;
     for (i = from; i < from + n; i++) {
-        const int32_t id = c->ctx.pass.ids[i];
+        const int32_t id = ids[i];
         if (id >= 0)
             c->ctx.kernels->mix(infer__row(x, i), 0, 1, p->b, p->kind, 0,
                                 (const float *)p->a + (int64_t)id * p->rank, p->rank, p->rank, scale, p->rows);
@@ -376,6 +377,7 @@ static void infer__adapted_embed_device(infer_context *c, const infer_adapter *a
     infer__weight table, up;
     infer__matmul_args m;
     infer__add_args add;
+    const int32_t *ids;
     int32_t i, end;
     memset(&part, 0, sizeof part);
     part.buf = infer__adapted_buf(c, a);
@@ -385,9 +387,11 @@ static void infer__adapted_embed_device(infer_context *c, const infer_adapter *a
     e.y = infer__view(&c->at->room, 0, x->rows, p->rank);
     e.table = &table;
     e.scale = 1;
+    e.looked = p->embeds == INFER__EMBEDS_TYPES;
+    ids = e.looked ? c->ctx.pass.looked : c->ctx.pass.ids;
     ops->embed(&c->ctx, &e);
     for (i = from; i < from + n; i = end + 1) {
-        for (end = i; end < from + n && c->ctx.pass.ids[end] >= 0; end++) {}
+        for (end = i; end < from + n && ids[end] >= 0; end++) {}
         if (end == i) continue;
         memset(&m, 0, sizeof m);
         m.x = infer__some_rows(&e.y, i, end - i);
@@ -402,18 +406,19 @@ static void infer__adapted_embed_device(infer_context *c, const infer_adapter *a
     }
 }
 
-static void infer__adapted_embed(infer_context *c, const infer__tensor *x) {
+static void infer__adapted_embed(infer_context *c, int32_t embeds, float scale, const infer__tensor *x) {
+    const int slot = embeds == INFER__EMBEDS_TYPES ? INFER__W_TOKEN_TYPES : INFER__W_TOKEN_EMBD;
+    const int32_t tensor = c->model->w[slot].tensor;
     int32_t from, n, k;
     for (from = 0; c->n_adapted && from < x->rows; from += n) {
         const infer__adapter_set *set = infer__adapted_run(c, from, x->rows, -1, &n);
         for (k = 0; set && k < set->n; k++) {
             const infer_adapter *a = set->use[k].adapter;
-            const int32_t at = a->pair_of ? a->pair_of[c->model->w[INFER__W_TOKEN_EMBD].tensor - 1] : 0;
+            const int32_t at = a->pair_of && tensor ? a->pair_of[tensor - 1] : 0;
             const infer__adapter_pair *p = at ? &a->pairs[at - 1] : NULL;
-            const float scale = p ? set->use[k].scale * p->scale * c->model->hp.embed_scale : 0;
-            if (scale == 0) continue;
-            if (x->buf->host) infer__adapted_embed_host(c, p, scale, x, from, n);
-            else infer__adapted_embed_device(c, a, p, scale, x, from, n);
+            if (!p || set->use[k].scale == 0) continue;
+            if (x->buf->host) infer__adapted_embed_host(c, p, set->use[k].scale * p->scale * scale, x, from, n);
+            else infer__adapted_embed_device(c, a, p, set->use[k].scale * p->scale * scale, x, from, n);
         }
     }
 }

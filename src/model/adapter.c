@@ -48,7 +48,9 @@ static int32_t infer__adapter_experts(const infer_model *m, int slot) {
 /* What reads tensor t of the model's file, in p: 0 when no product does. */
 static int infer__adapter_target(const infer_model *m, int32_t t, infer__adapter_pair *p) {
     int32_t i, s;
-    p->embeds = m->w[INFER__W_TOKEN_EMBD].tensor == t + 1;
+    p->embeds = m->w[INFER__W_TOKEN_EMBD].tensor == t + 1    ? INFER__EMBEDS_TOKENS
+                : m->w[INFER__W_TOKEN_TYPES].tensor == t + 1 ? INFER__EMBEDS_TYPES
+                                                             : 0;
     if (p->embeds || m->w[INFER__W_OUTPUT].tensor == t + 1) return 1;
     for (i = 0; i < m->hp.n_layer; i++)
         for (s = 0; s < INFER__LAYER_SLOT_COUNT; s++) {
@@ -117,6 +119,17 @@ static infer_result infer__adapter_pack(infer_adapter *a, infer__adapter_pair *p
     return INFER_OK;
 }
 
+/* [rank][rows] to [rows][rank]. */
+static infer_result infer__adapter_turn(infer_adapter *a, infer__adapter_pair *p, infer_error *err) {
+    float *x = (float *)infer__arena_alloc(&a->file_order, infer__adapter_up_values(p) * sizeof *x);
+    int64_t i, j;
+    if (!x) return infer__error(err, INFER_ERR_MEMORY, "no memory for an adapter");
+    for (i = 0; i < p->rows; i++)
+        for (j = 0; j < p->rank; j++) x[i * p->rank + j] = p->file_b[j * p->rows + i];
+    p->file_b = x;
+    return INFER_OK;
+}
+
 /* Experts whose results have scales of their own in the file: a pass multiplies what is added here, too. */
 static infer_result infer__adapter_unscale(infer_adapter *a, infer__adapter_pair *p, infer_error *err) {
     infer__gguf *g = &((infer_model *)(uintptr_t)a->model)->gguf;
@@ -156,16 +169,23 @@ static infer_result infer__adapter_pair_open(infer_adapter *a, infer__gguf *g, c
         return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: adapters of %s are not supported in \"%s\"",
                             low->name, name, m->arch->name);
     experts = (uint64_t)INFER__MAX(p->n_expert, 1);
-    rank = up->dims[0]; /* of the embedding A has a row for each id */
+    rank = up->dims[0];
     in = p->embeds ? t->rows : t->dims[0];
     out = p->embeds ? t->dims[0] : t->rows / experts;
+    if (p->embeds == INFER__EMBEDS_TYPES) { /* as of any matrix; what a row reads is a row of B */
+        const infer__gguf_tensor *matrix = low;
+        low = up;
+        up = matrix;
+    }
     if (rank < 1 || rank > (uint64_t)m->hp.n_embd || low->dims[0] != (p->embeds ? rank : in) ||
-        low->rows != (p->embeds ? in : rank * experts) || up->rows != out * experts || low->dims[3] != 1 ||
+        low->rows != (p->embeds ? in : rank * experts) || low->dims[3] != 1 ||
+        (p->embeds == INFER__EMBEDS_TYPES ? up->dims[0] != out || up->rows != rank
+                                          : up->dims[0] != rank || up->rows != out * experts) ||
         (p->n_expert && (low->dims[2] != experts || up->dims[2] != experts)))
         return infer__error(err, INFER_ERR_FORMAT,
                             "tensors %s (%llu x %llu) and %s (%llu x %llu) do not fit %s (%llu x %llu), or their rank "
                             "is above %d",
-                            low->name, (unsigned long long)low->rows, (unsigned long long)low->dims[0], with,
+                            low->name, (unsigned long long)low->rows, (unsigned long long)low->dims[0], up->name,
                             (unsigned long long)up->rows, (unsigned long long)up->dims[0], name,
                             (unsigned long long)t->rows, (unsigned long long)t->dims[0], (int)m->hp.n_embd);
     p->rank = (int32_t)rank;
@@ -175,6 +195,7 @@ static infer_result infer__adapter_pair_open(infer_adapter *a, infer__gguf *g, c
     p->kind = low->type != up->type ? INFER__LOW_F32 : infer__adapter_kind(low->type);
     if ((r = infer__adapter_values(&a->file_order, g, low, &p->file_a, err)) != INFER_OK) return r;
     if ((r = infer__adapter_values(&a->file_order, g, up, &p->file_b, err)) != INFER_OK) return r;
+    if (p->embeds == INFER__EMBEDS_TYPES && (r = infer__adapter_turn(a, p, err)) != INFER_OK) return r;
     if (p->scales && (r = infer__adapter_unscale(a, p, err)) != INFER_OK) return r;
     a->pair_of[p->tensor] = ++a->n_pairs;
     a->rank = INFER__MAX(a->rank, p->rank);

@@ -14,12 +14,15 @@
 #include "../compute/gpu/gpu.h"
 #include "../format/format.h"
 
+/* Tables of which rows are added to the stream: of tokens, of kinds of tokens. */
+enum { INFER__EMBEDS_TOKENS = 1, INFER__EMBEDS_TYPES = 2 };
+
 /* What is added to the products of a tensor of the model: scale * B A x; of the embedding A has a row for each id. */
 typedef struct infer__adapter_pair {
     int32_t tensor;           /* its index in the model's file */
     int32_t rank, rows, cols; /* A and B of an expert: rank x cols, rows x rank */
     int32_t n_expert;         /* 0 = there are none */
-    int32_t embeds;           /* 1 = the embedding's */
+    int32_t embeds;           /* INFER__EMBEDS_*, 0 = it is a product's */
     int32_t scales;           /* 1 + the model's tensor that scales the experts' results; 0 = there is none */
     float scale;              /* alpha / rank */
     int32_t kind; /* INFER__LOW_* of the next two: [n_expert][rank][cols], [n_expert] of B turned; */
@@ -90,8 +93,8 @@ static int infer__adapted_parts(infer_context *c, const infer__matmul_args *mm, 
                                 infer__low_args *a);
 /* And to one of experts, which has been made. */
 static void infer__adapted_experts(infer_context *c, const infer__moe_matmul_args *a);
-/* To embeddings, before they are scaled; to the stream after a layer. */
-static void infer__adapted_embed(infer_context *c, const infer__tensor *x);
+/* To embeddings, INFER__EMBEDS_*, whose rows are scaled so; to the stream after a layer. */
+static void infer__adapted_embed(infer_context *c, int32_t embeds, float scale, const infer__tensor *x);
 static void infer__adapted_layer(infer_context *c, int32_t layer, const infer__tensor *x);
 /* Saved sessions: a run as words: from, and the print of its set. Back: ARGUMENT when the context has no such set; then
  * the runs, memory of the model's, become the session's. */

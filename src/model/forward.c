@@ -316,13 +316,14 @@ static void infer__embed_rows(infer_context *c, const infer__tensor *x) {
     a.positions = infer__opt(&m->w[INFER__W_POS_EMBD]);
     a.scale = m->hp.embed_scale;
     c->ctx.ops->embed(&c->ctx, &a);
-    infer__adapted_embed(c, x);
+    infer__adapted_embed(c, INFER__EMBEDS_TOKENS, a.scale, x);
     if (m->w[INFER__W_TOKEN_TYPES].type) { /* what a text consists of: infer_text.pair */
         a.table = &m->w[INFER__W_TOKEN_TYPES];
         a.positions = NULL;
         a.scale = 1;
         a.looked = a.add = 1;
         c->ctx.ops->embed(&c->ctx, &a);
+        infer__adapted_embed(c, INFER__EMBEDS_TYPES, a.scale, x);
     }
     infer__switch_begin(c, x->rows);
     if (m->w[INFER__W_EMBD_NORM].type || m->hp.embed_norm_bare) infer__norm_to(c, &m->w[INFER__W_EMBD_NORM], x, x);
