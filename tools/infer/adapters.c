@@ -75,6 +75,14 @@ int cli_adapters_use(const char *command, infer_context *context) {
     return cli_fail(command, "%s", err.message) == CLI_DONE;
 }
 
+const char *cli_adapters_prefix(void) {
+    infer_adapter_info info;
+    int32_t i;
+    for (i = 0; i < n_uses; i++)
+        if (infer_adapter_get_info(uses[i].adapter, &info) == INFER_OK && info.prefix[0]) return info.prefix;
+    return NULL;
+}
+
 void cli_model_close(infer_model *model) {
     while (n_uses > 0) infer_adapter_close(uses[--n_uses].adapter);
     infer_model_close(model);

@@ -208,6 +208,8 @@ int cli_embed_context(const char *command, infer_model *model, const cli_common 
 int cli_adapters_open(const char *command, infer_model *model, const cli_common *common);
 /* The context's sessions use them from now on. */
 int cli_adapters_use(const char *command, infer_context *context);
+/* What they say belongs before a text (the first that says anything), NULL = nothing. Valid until they are closed. */
+const char *cli_adapters_prefix(void);
 /* Closes them and the model. */
 void cli_model_close(infer_model *model);
 

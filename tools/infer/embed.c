@@ -104,7 +104,7 @@ int cmd_embed(int argc, char **argv) {
     const cli_option options[] = {
         CLI_TEXTS_OPTIONS(from),
         CLI_IDS_OPTION(from),
-        {"--prefix", OPT_STRING, &p.prefix, "TEXT", "before every text, like \"query: \"", 0, 0},
+        {"--prefix", OPT_STRING, &p.prefix, "TEXT", "before every text, like \"query: \" (default: as --lora says)", 0, 0},
         {"--pooling", OPT_CHOICE, &pooling, "none|mean|first|last|rank", "how tokens become a vector (default: as the model says)", 0, 0},
         {"--normalize", OPT_INT, &normalize, "N", "2: length 1, 1: absolute values add up to 1, 0: as they are (2)", 0, 2},
         {"--dimensions", OPT_INT, &dimensions, "D", "only the first D values", 0, INT32_MAX},
@@ -141,6 +141,7 @@ int cmd_embed(int argc, char **argv) {
     cli_texts_params(&texts, &p);
     if (status == CLI_DONE) {
         model = cli_open("embed", args[0], &common, 0);
+        if (model && p.prefix == NULL) p.prefix = cli_adapters_prefix();
         ok = model && cli_embed_context("embed", model, &common, &context) && embed(&e, model, context, &texts, &p, out);
         infer_context_destroy(context);
         cli_model_close(model);
