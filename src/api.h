@@ -192,6 +192,14 @@ infer_generate stops when the grammar is complete and nothing can follow (INFER_
 spell what the grammar allows, sampling fails with an error that says so. With trigger words or tokens a grammar is
 lazy: it takes effect where a trigger appears.
 
+Speculative decoding: generate_params.lookup and .draft let infer_generate (and infer_chat) guess the next few tokens
+and evaluate them in one pass with the token before, which takes hardly longer than that token alone. lookup takes what
+followed the same tokens earlier in the session: code, lists, answers that quote the prompt. draft is a session of a
+smaller model with the same vocabulary. Each token is still chosen from its own logits by the same sampler: text, seeds
+and grammars give exactly what they give without. Guesses that were wrong are taken back, which recurrent models do by
+evaluating from their last saved state. How many tokens are guessed follows from how many were right
+(infer_generate_info.drafted, accepted).
+
 10. Conversations
 -----------------
 
@@ -785,6 +793,10 @@ typedef struct infer_generate_params {
     int32_t on_full;    /* INFER_FULL_*; SLIDE keeps the first keep_first tokens and drops half of the rest */
     int32_t keep_first;
     int32_t ignore_end; /* 1 = end-of-generation tokens do not stop it */
+    int32_t lookup;     /* 1 = drafts from what followed the last tokens when they came before: see section 9 */
+    infer_session *draft; /* a session of a model with the same vocabulary, which drafts; it is in use meanwhile and
+                           * holds what this one does; NULL = none. With lookup it drafts where that finds nothing */
+    int32_t draft_tokens; /* tokens of a draft at most, up to 64; 0 = 8 */
     int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted; INFER_TEXT_WRITE_SPECIAL: the text of
                          * control tokens is also shown */
     infer_text_fn text; /* receives the text as it comes, whole characters only */
@@ -799,6 +811,7 @@ typedef struct infer_generate_info {
     int32_t stop_string; /* index into stop, or -1 */
     int32_t prompt_tokens, new_tokens;
     uint64_t bytes; /* bytes of text */
+    int32_t drafted, accepted; /* tokens of drafts; those of them that were chosen */
 } infer_generate_info;
 /* Continue the session with `prompt` (UTF-8; NULL or "" = continue from the current position; BOS is added at position
  * 0 where the vocabulary asks for it, unless the prompt already has it) and generate. sampler NULL = greedy; params

@@ -254,7 +254,8 @@ typedef struct infer_memory {
 } infer_memory;
 
 typedef struct infer_stats {
-    uint64_t prompt_tokens, new_tokens; /* tokens evaluated in steps of more than one token / of one token */
+    uint64_t prompt_tokens, new_tokens; /* tokens evaluated in steps of more than one token / of one token, or drafted
+                                         * and chosen */
     uint64_t reevaluated;               /* tokens recomputed because a rewind went behind the kept window */
     double prompt_seconds, new_seconds;
     uint64_t bytes_up, bytes_down, launches, syncs; /* device traffic of the last eval; 0 on CPU */

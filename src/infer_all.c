@@ -144,6 +144,7 @@ INFER__COLD_BEGIN
 #include "api/context_api.c"
 #include "api/adapter_api.c"
 #include "api/session_api.c"
+#include "api/draft.c"             /* speculative decoding */
 #include "api/generate.c"
 #include "api/fill.c"
 #include "api/embed.c"             /* vectors and scores of many texts */

@@ -6,7 +6,8 @@
  *        A token is evaluated before it is shown, so whatever ends a generation (a limit, a callback, cancelling, an
  *        error), the session holds exactly the tokens that were reported: text goes on where it stopped. It costs one
  *        token of delay.
- *        The end-of-generation token is neither evaluated nor shown.
+ *        The end-of-generation token is neither evaluated nor shown. With drafts (draft.c) more than that is evaluated,
+ *        but nobody sees it before it has been chosen.
  *        Text waits in `text` while it may still turn into a stop string or while its last character is unfinished.
  * Start: infer_generate, infer__generate_loop.
  */
@@ -191,6 +192,7 @@ typedef struct infer__generation {
     size_t n_ids, cap_ids;
     infer_top *top;     /* of the token that was chosen last */
     int32_t n_top;
+    infer__drafting draft;
     int32_t last; /* the context is full: the next token is the last and is not evaluated */
     float logprob;
 } infer__generation;
@@ -424,11 +426,45 @@ static infer_result infer__generate_top(infer__generation *g, infer_token token)
     return r;
 }
 
+/* The token, with a draft of what may follow it. */
 static infer_result infer__generate_eval(infer__generation *g, infer_token token) {
-    infer_result r = infer__session_eval(g->s, &token, 1);
+    infer_session *s = g->s;
+    const int32_t room = g->p->max_tokens > 0 ? g->p->max_tokens - g->info.new_tokens - 1 : INT32_MAX;
+    infer_token *ids = NULL;
+    const int32_t n = infer__draft_make(&g->draft, s, token, room, &ids);
+    infer_result r;
+    if (n > 0) {
+        s->drafts = n;
+        r = infer__session_eval_as(s, ids, 1 + n, INFER_OUT_ALL);
+        s->drafts = 0;
+        if (r == INFER_OK) {
+            s->ahead = n;
+            g->info.drafted += n;
+        }
+        if (r != INFER_CONTEXT_FULL) return r;
+        g->draft.made = 0; /* no room for all of it */
+    }
+    r = infer__session_eval(s, &token, 1);
     if (r != INFER_CONTEXT_FULL) return r;
     r = infer__generate_slide(g, 1); /* there is room, so a shared context had no page left */
     return r == INFER_OK ? infer__session_eval(g->s, &token, 1) : r;
+}
+
+/* A chosen token becomes the session's: it was drafted, or it is evaluated now. */
+static infer_result infer__generate_take(infer__generation *g, infer_token token) {
+    infer_session *s = g->s;
+    infer_result r;
+    if (s->ahead > 0) {
+        if (s->tokens[s->n - s->ahead] == token) {
+            s->stats.new_tokens++;
+            g->info.accepted++;
+            if (--s->ahead == 0) infer__draft_judge(&g->draft, g->draft.made);
+            return INFER_OK;
+        }
+        infer__draft_judge(&g->draft, g->draft.made - s->ahead);
+        if ((r = infer__session_take_back(s)) != INFER_OK) return r;
+    }
+    return infer__generate_eval(g, token);
 }
 
 /* Report a token that was evaluated. */
@@ -474,7 +510,7 @@ static infer_result infer__generate_loop(infer__generation *g) {
             break;
         }
         if ((r = infer__generate_top(g, token)) != INFER_OK) break;
-        if (!g->last && (r = infer__generate_eval(g, token)) != INFER_OK) break;
+        if (!g->last && (r = infer__generate_take(g, token)) != INFER_OK) break;
         if ((r = infer__generate_report(g, token)) != INFER_OK) break;
         if (g->info.stop_reason == 0 && g->sampler && infer__sampler_ended(g->sampler))
             g->info.stop_reason = INFER_STOP_GRAMMAR;
@@ -503,6 +539,7 @@ static infer_result infer__generate(infer_session *session, infer_sampler *sampl
     g.mem = &session->context->model->mem;
     infer__error_clear(&session->error);
     if ((r = infer__generate_check(session, sampler, g.p)) != INFER_OK) return r;
+    if ((r = infer__draft_check(session, g.p, &session->error)) != INFER_OK) return r;
     if (g.model->hp.not_causal)
         return infer__error(&session->error, INFER_ERR_UNSUPPORTED,
                             "architecture \"%s\" fills in masked tokens: it does not write one after the other",
@@ -512,13 +549,26 @@ static infer_result infer__generate(infer_session *session, infer_sampler *sampl
         g.top = (infer_top *)infer__calloc(g.mem, (uint64_t)g.n_top, sizeof *g.top);
         if (!g.top) return infer__error(&session->error, INFER_ERR_MEMORY, "no memory for %d logprobs", (int)g.n_top);
     }
-    r = infer__generate_prompt(&g, prompt);
+    if (g.p->draft && !infer__session_claim(g.p->draft)) {
+        infer__free(g.mem, g.top);
+        return infer__error(&session->error, INFER_ERR_STATE, "another call uses the session that drafts");
+    }
+    r = infer__draft_begin(&g.draft, session, g.p, &session->error);
+    if (r == INFER_OK) r = infer__generate_prompt(&g, prompt);
     if (r == INFER_CONTEXT_FULL) g.info.stop_reason = INFER_STOP_FULL;
     if (r == INFER_CANCELLED) g.info.stop_reason = INFER_STOP_CANCELLED;
     if (r == INFER_OK) {
         r = infer__generate_loop(&g);
         if (g.info.stop_reason != INFER_STOP_STRING) infer__generate_show(&g, g.n_text); /* it was no stop string */
     }
+    if (session->ahead > 0) { /* drafted, and not chosen any more */
+        const infer_error e = session->error;
+        const infer_result back = infer__session_take_back(session);
+        if (r || back == INFER_OK) session->error = e;
+        else r = back;
+    }
+    if (g.p->draft) infer__session_leave(g.p->draft);
+    infer__draft_end(&g.draft, session);
     infer__free(g.mem, g.text);
     infer__free(g.mem, g.ids);
     infer__free(g.mem, g.top);

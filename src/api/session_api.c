@@ -233,8 +233,8 @@ INFER_API float *infer_session_logits(infer_session *session, int32_t row) {
 
 INFER_API const float *infer_session_hidden(infer_session *session, int32_t row) {
     if (!session || infer__results_busy(session)) return NULL;
-    if (row < 0) row += session->out_n;
-    if (row < 0 || row >= session->out_n || row < session->out_first_hidden) return NULL;
+    if (row < 0) row += session->out_n - session->ahead;
+    if (row < 0 || row >= session->out_n - session->ahead || row < session->out_first_hidden) return NULL;
     return session->hidden + (int64_t)(row - session->out_first_hidden) * session->context->model->hp.n_embd;
 }
 
@@ -281,7 +281,9 @@ INFER_API infer_result infer_session_embedding(infer_session *session, float *ou
     return infer__session_vector(session, out, err);
 }
 
-INFER_API int32_t infer_session_position(const infer_session *session) { return session ? session->n : 0; }
+INFER_API int32_t infer_session_position(const infer_session *session) {
+    return session ? session->n - session->ahead : 0;
+}
 INFER_API int32_t infer_session_context(const infer_session *session) { return session ? session->cap : 0; }
 INFER_API const infer_token *infer_session_tokens(const infer_session *session) {
     return session ? session->tokens : NULL;

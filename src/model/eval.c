@@ -298,7 +298,7 @@ static void infer__session_commit(infer_session *s, const infer_step *st, double
     s->all_wanted = 0;
     s->out_first_logits = infer__logits_first(st);
     s->out_first_hidden = infer__hidden_first(st);
-    if (st->n > 1) {
+    if (st->n > 1 && !s->drafts) {
         s->stats.prompt_tokens += (uint64_t)st->n;
         s->stats.prompt_seconds += seconds;
     } else {
@@ -353,6 +353,10 @@ static infer_result infer__eval_steps(infer_context *c, const infer_step *steps,
 }
 
 static infer_result infer__session_eval(infer_session *s, const infer_token *tokens, int32_t n) {
+    return infer__session_eval_as(s, tokens, n, INFER_OUT_LAST);
+}
+
+static infer_result infer__session_eval_as(infer_session *s, const infer_token *tokens, int32_t n, int32_t outputs) {
     infer_step st;
     infer_error e; /* the session's own changes at the end, as every result does */
     infer_result r;
@@ -361,7 +365,7 @@ static infer_result infer__session_eval(infer_session *s, const infer_token *tok
     st.session = s;
     st.tokens = tokens;
     st.n = n;
-    st.outputs = INFER_OUT_LAST;
+    st.outputs = outputs;
     r = infer__context_claim(s->context, "infer_session_eval", &e);
     if (r == INFER_OK) {
         r = infer__eval_steps(s->context, &st, 1, &e);

@@ -716,6 +716,8 @@ struct infer_session {
     infer__adapter_set *adapters; /* of what is evaluated from now on; NULL = none */
     infer__adapted *adapted;      /* n_adapted runs of the positions so far */
     int32_t n_adapted, adapted_cap;
+    int32_t ahead, drafts; /* draft.c: the last so many of the n tokens; drafted ones of the running eval */
+    const infer_model *draft_same; /* a model whose vocabulary is the same */
     int32_t *pages[INFER__CACHE_GROUPS]; /* plan.max_pages each; -1 = none */
     int32_t first_page[INFER__CACHE_GROUPS]; /* pages before it have been given back */
     /* cells.c; cells -1 = none. cell: the state after n_valid positions (none at 0); of the running eval: cell_next
@@ -784,10 +786,16 @@ static infer_result infer__session_load(infer_session *session, infer_read_fn re
 
 /* eval.c, state.c, api/generate.c: as the public calls; the caller has claimed the session, not its context. */
 static infer_result infer__session_eval(infer_session *s, const infer_token *tokens, int32_t n);
+static infer_result infer__session_eval_as(infer_session *s, const infer_token *tokens, int32_t n, int32_t outputs);
+/* The drafted tokens that are ahead are the session's no more; results of those before them stay. */
+static infer_result infer__session_take_back(infer_session *s);
 static infer_result infer__session_rewind(infer_session *s, int32_t n);
 static infer_result infer__session_sync(infer_session *s, const infer_token *tokens, int32_t n, int32_t *kept);
 static infer_result infer__generate(infer_session *s, infer_sampler *sampler, const char *prompt,
                                     const infer_generate_params *params, infer_generate_info *info);
+/* As infer_session_sample; the sampler is claimed, too. */
+static infer_result infer__session_sample(infer_session *session, infer_sampler *sampler, int32_t row,
+                                          infer_token *token);
 /* The sampler is claimed for a call of the session; NULL is accepted. */
 static infer_result infer__sampler_claim(infer_sampler *sampler, infer_error *err);
 static void infer__sampler_leave(infer_sampler *sampler);

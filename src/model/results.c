@@ -162,8 +162,9 @@ static infer_result infer__results_best(infer_session *s, int32_t n, infer_error
 }
 
 static int32_t infer__results_row(const infer_session *s, int32_t row) {
-    if (row < 0) row += s->out_n;
-    return row < 0 || row >= s->out_n || row < s->out_first_logits ? -1 : row - s->out_first_logits;
+    const int32_t n = s->out_n - s->ahead;
+    if (row < 0) row += n;
+    return row < 0 || row >= n || row < s->out_first_logits ? -1 : row - s->out_first_logits;
 }
 
 static void infer__results_list(const float *x, int32_t n, int32_t k, infer_top *out) {

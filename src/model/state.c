@@ -43,6 +43,16 @@ static infer_result infer__session_rewind(infer_session *s, int32_t n) {
     return r;
 }
 
+static infer_result infer__session_take_back(infer_session *s) {
+    const int32_t rows = s->out_n - s->ahead, n = s->n - s->ahead;
+    infer_result r;
+    if (!s->ahead) return INFER_OK;
+    s->ahead = 0;
+    r = infer__session_rewind(s, n);
+    if (r == INFER_OK) s->out_n = rows;
+    return r;
+}
+
 static infer_result infer__session_sync(infer_session *session, const infer_token *tokens, int32_t n, int32_t *kept) {
     int32_t same = 0;
     infer_result r;

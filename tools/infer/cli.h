@@ -144,6 +144,9 @@ void cli_context_params(const cli_common *common, infer_context_params *out);
 /* A context of `cells` positions with one session in it. Says why and returns 0 on failure. */
 int cli_session(const char *command, infer_model *model, const infer_context_params *params, int32_t cells,
                 infer_context **context, infer_session **session);
+/* The same of another model: without the adapters that the command line names. */
+int cli_session_plain(const char *command, infer_model *model, const infer_context_params *params, int32_t cells,
+                      infer_context **context, infer_session **session);
 /* Positions for a session that must hold n tokens: --ctx, else the model's context up to 4096, or n if that is more. */
 int32_t cli_cells(const cli_common *common, const infer_model *model, size_t n);
 

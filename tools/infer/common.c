@@ -129,8 +129,9 @@ int32_t cli_cells(const cli_common *common, const infer_model *model, size_t n) 
     return (int32_t)cells;
 }
 
-int cli_session(const char *command, infer_model *model, const infer_context_params *params, int32_t cells,
-                infer_context **context, infer_session **session) {
+/* adapters: those of the command line are for it. */
+static int make_session(const char *command, infer_model *model, const infer_context_params *params, int32_t cells,
+                        int adapters, infer_context **context, infer_session **session) {
     infer_context_params with_cells = *params;
     infer_session_params session_params;
     infer_error err;
@@ -144,14 +145,23 @@ int cli_session(const char *command, infer_model *model, const infer_context_par
         cli_fail(command, "%s", err.message);
         return 0;
     }
-    if (!cli_adapters_use(command, *context) ||
-        (infer_session_create_in(session, *context, &session_params, &err) != INFER_OK &&
-         cli_fail(command, "%s", err.message) != CLI_DONE)) {
-        infer_context_destroy(*context);
-        *context = NULL;
-        return 0;
-    }
-    return 1;
+    if ((!adapters || cli_adapters_use(command, *context)) &&
+        (infer_session_create_in(session, *context, &session_params, &err) == INFER_OK ||
+         cli_fail(command, "%s", err.message) == CLI_DONE))
+        return 1;
+    infer_context_destroy(*context);
+    *context = NULL;
+    return 0;
+}
+
+int cli_session(const char *command, infer_model *model, const infer_context_params *params, int32_t cells,
+                infer_context **context, infer_session **session) {
+    return make_session(command, model, params, cells, 1, context, session);
+}
+
+int cli_session_plain(const char *command, infer_model *model, const infer_context_params *params, int32_t cells,
+                      infer_context **context, infer_session **session) {
+    return make_session(command, model, params, cells, 0, context, session);
 }
 
 int cli_tokenize(const char *command, const infer_model *model, const char *text, size_t n, int32_t flags,

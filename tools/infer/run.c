@@ -79,6 +79,8 @@ static void print_statistics(const infer_generate_info *info, const infer_stats 
             (long)info->new_tokens, stats->new_seconds > 0 ? (double)stats->new_tokens / stats->new_seconds : 0.0,
             info->stop_reason >= 0 && info->stop_reason <= INFER_STOP_GRAMMAR ? WHY[info->stop_reason] : "",
             (unsigned long long)seed);
+    if (info->drafted > 0)
+        fprintf(stderr, "drafts: %ld of %ld tokens were right\n", (long)info->accepted, (long)info->drafted);
 }
 
 typedef struct request {
@@ -86,7 +88,9 @@ typedef struct request {
     size_t prompt_length;
     int64_t limit;
     int64_t steps, block, order; /* of models that fill in masked tokens */
-    int special, ignore_end;
+    int special, ignore_end, lookup;
+    const char *draft_path;
+    infer_session *draft; /* of the model there */
     cli_list stop;
 } request;
 
@@ -112,6 +116,8 @@ static int reply_to(const request *q, infer_session *session, infer_sampler *sam
     g.text = take_text;
     g.token = take_token;
     g.user = r;
+    g.lookup = q->lookup;
+    g.draft = q->draft;
     result = infer_generate(session, sampler, q->prompt, &g, info);
     if (result == INFER_CONTEXT_FULL) {
         cli_fail("run", "the prompt does not fit into a context of %ld positions (--ctx)",
@@ -161,8 +167,31 @@ static int fill_in(const request *q, const infer_model *model, infer_session *se
     return text != NULL && !r->failed;
 }
 
+/* The model of --draft, with a session. */
+typedef struct drafter { infer_model *model; infer_context *context; infer_session *session; } drafter;
+
+static int drafter_open(drafter *d, const char *path, const cli_common *common, const infer_context_params *params,
+                        int32_t cells) {
+    cli_common its = *common;
+    infer_model_info info;
+    memset(d, 0, sizeof *d);
+    if (path == NULL) return 1;
+    its.loras.n = its.controls.n = 0;
+    d->model = cli_open("run", path, &its, 0);
+    if (d->model == NULL || infer_model_get_info(d->model, &info) != INFER_OK) return 0;
+    if (!info.computes) return cli_fail("run", "%s: %s", path, infer_model_why_not(d->model)) == CLI_DONE;
+    return cli_session_plain("run", d->model, params, cells, &d->context, &d->session);
+}
+
+static void drafter_close(drafter *d) {
+    infer_session_destroy(d->session);
+    infer_context_destroy(d->context);
+    infer_model_close(d->model);
+}
+
 /* Everything after the model is open. */
-static int generate(infer_model *model, const request *q, cli_common *common, double started) {
+static int generate(infer_model *model, request *q, cli_common *common, double started) {
+    drafter other;
     infer_context_params params;
     infer_model_info model_info;
     infer_context *context = NULL;
@@ -177,6 +206,7 @@ static int generate(infer_model *model, const request *q, cli_common *common, do
     double load_s;
     uint64_t seed = common->seed_given ? (uint64_t)common->seed : (uint64_t)time(NULL);
     int ok = 0;
+    memset(&other, 0, sizeof other);
     memset(&r, 0, sizeof r);
     memset(&info, 0, sizeof info);
     memset(&stats, 0, sizeof stats);
@@ -190,16 +220,20 @@ static int generate(infer_model *model, const request *q, cli_common *common, do
     cells = cells_needed(model, common, n_prompt + (size_t)q->limit);
     if (infer_model_get_info(model, &model_info) != INFER_OK) model_info.masked = 0;
     if (model_info.masked) params.batch = cells; /* all in one pass */
-    if (sampler && cli_session("run", model, &params, cells, &context, &session)) {
+    if (sampler && drafter_open(&other, q->draft_path, common, &params, cells) &&
+        cli_session("run", model, &params, cells, &context, &session)) {
+        q->draft = other.session;
         load_s = platform_clock() - started;
         ok = model_info.masked ? fill_in(q, model, session, sampler, prompt, n_prompt, seed, &r, &info)
                                : reply_to(q, session, sampler, &r, &info);
         infer_session_stats(session, &stats);
+        if (q->lookup || q->draft) stats.new_seconds = platform_clock() - started - load_s - stats.prompt_seconds;
         if (ok && common->json) print_json(&r, prompt, n_prompt, &stats);
         if (ok) print_statistics(&info, &stats, seed, load_s);
     }
     infer_session_destroy(session);
     infer_context_destroy(context);
+    drafter_close(&other);
     infer_sampler_destroy(sampler);
     infer_grammar_destroy(common->sampling.grammar);
     free(prompt);
@@ -242,6 +276,8 @@ int cmd_run(int argc, char **argv) {
         {"--stop", OPT_LIST, &q.stop, "TEXT", "end before this text; may come several times", 0, 0},
         {"--special", OPT_FLAG, &q.special, NULL, "text of special tokens in the prompt becomes those tokens", 0, 0},
         {"--ignore-end", OPT_FLAG, &q.ignore_end, NULL, "go on behind an end token", 0, 0},
+        {"--lookup", OPT_FLAG, &q.lookup, NULL, "guess what followed the same tokens before: the same text, sooner", 0, 0},
+        {"--draft", OPT_STRING, &q.draft_path, "FILE", "... and what this smaller model with the same vocabulary writes", 0, 0},
         {"--steps", OPT_INT, &q.steps, "N", "passes of a model that fills in masked tokens (default: one a token)", 1, INT32_MAX / 2},
         {"--block", OPT_INT, &q.block, "N", "... which fills blocks of N tokens from left to right (default: -n)", 1, INT32_MAX / 2},
         {"--order", OPT_CHOICE, &q.order, "confidence|entropy|margin|random|left", "... and of a block what is most certain by this", 0, 0},

@@ -1,0 +1,154 @@
+/* draft.c: speculative decoding: tokens that may come next are evaluated together with the one that was chosen.
+ *
+ * How:   a draft follows a chosen token: what came after the same tokens earlier in the session (lookup), or what a
+ *        smaller model would write. One pass evaluates all of it. Each token is then chosen from its own row of logits,
+ *        as without drafts: where the choice is what was drafted, it is evaluated already; at the first that is not the
+ *        rest of the draft is taken back. Results do not depend on how tokens are batched, so neither the text nor a
+ *        sampler's random numbers change (arXiv 2211.17192 is about drafts, and changes the sampling).
+ * Rules: session.ahead counts evaluated tokens that nobody has chosen yet; whoever reads the session does not see them.
+ *        A draft that cannot be made is no error: the next token is evaluated alone.
+ * Start: infer__draft_make, infer__draft_judge.
+ */
+#include "../model/model.h"
+
+enum {
+    INFER__DRAFT_TOKENS = 8,  /* at most, where the caller does not say */
+    INFER__DRAFT_MOST = 64,
+    INFER__LOOKUP_LEAST = 2,  /* tokens that must be the same before a draft, */
+    INFER__LOOKUP_ENOUGH = 6, /* and beyond which more of them make no difference */
+    INFER__DRAFT_PAUSE = 4    /* tokens without a draft after one of which nothing was chosen */
+};
+
+typedef struct infer__drafting {
+    infer_session *by; /* of the model that drafts; NULL = none does */
+    int32_t lookup;    /* 1 = drafts from the session's own tokens, too */
+    int32_t most, now; /* tokens of a draft: at most, of the next one; 0 = there are no drafts */
+    int32_t made, pause;
+    infer_token *ids;  /* cap of the session + 1: its tokens and the one that was chosen */
+} infer__drafting;
+
+/* ---- two vocabularies -------------------------------------------------------------------------------------------- */
+
+static infer_result infer__draft_vocabularies(const infer_model *m, const infer_model *by, infer_error *err) {
+    const int32_t n = infer__tokenizer_size(m->tokenizer), k = infer__tokenizer_size(by->tokenizer);
+    char a[256], b[256];
+    int32_t i;
+    if (n != k || (n == 0 && m->hp.n_vocab != by->hp.n_vocab))
+        return infer__error(err, INFER_ERR_ARGUMENT, "draft: its vocabulary has %d tokens, the model's %d",
+                            (int)(n ? k : by->hp.n_vocab), (int)(n ? n : m->hp.n_vocab));
+    for (i = 0; i < n; i++) {
+        size_t len_a = 0, len_b = 0;
+        infer__token_text(m->tokenizer, i, a, sizeof a, &len_a);
+        infer__token_text(by->tokenizer, i, b, sizeof b, &len_b);
+        if (len_a != len_b || memcmp(a, b, INFER__MIN(len_a, sizeof a)) != 0)
+            return infer__error(err, INFER_ERR_ARGUMENT,
+                                "draft: token %d is another one: \"%.*s\", in the model \"%.*s\"", (int)i,
+                                (int)INFER__MIN(len_b, 40), b, (int)INFER__MIN(len_a, 40), a);
+    }
+    return INFER_OK;
+}
+
+/* The params' drafts for session s; nothing is claimed yet. */
+static infer_result infer__draft_check(infer_session *s, const infer_generate_params *p, infer_error *err) {
+    infer_result r;
+    if (p->draft_tokens < 0 || p->draft_tokens > INFER__DRAFT_MOST)
+        return infer__error(err, INFER_ERR_ARGUMENT, "draft_tokens is %d, outside 0..%d", (int)p->draft_tokens,
+                            (int)INFER__DRAFT_MOST);
+    if (!p->draft) return INFER_OK;
+    if (p->draft == s) return infer__error(err, INFER_ERR_ARGUMENT, "draft is the session itself");
+    if (p->draft->context->model->hp.encoder || p->draft->context->model->hp.n_enc ||
+        p->draft->context->model->hp.not_causal)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "draft: architecture \"%s\" does not continue texts",
+                            p->draft->context->model->arch->name);
+    if (s->draft_same == p->draft->context->model) return INFER_OK;
+    r = infer__draft_vocabularies(s->context->model, p->draft->context->model, err);
+    if (!r) s->draft_same = p->draft->context->model;
+    return r;
+}
+
+static infer_result infer__draft_begin(infer__drafting *d, const infer_session *s, const infer_generate_params *p,
+                                       infer_error *err) {
+    memset(d, 0, sizeof *d);
+    if (!p->draft && !p->lookup) return INFER_OK;
+    d->ids = (infer_token *)infer__calloc(&s->context->model->mem, (uint64_t)s->cap + 1 + INFER__DRAFT_MOST,
+                                          sizeof *d->ids);
+    if (!d->ids) return infer__error(err, INFER_ERR_MEMORY, "no memory for drafts");
+    d->by = p->draft;
+    d->lookup = p->lookup;
+    d->most = p->draft_tokens ? p->draft_tokens : INFER__DRAFT_TOKENS;
+    d->now = INFER__MIN(d->most, 4);
+    return INFER_OK;
+}
+
+static void infer__draft_end(infer__drafting *d, const infer_session *s) {
+    infer__free(&s->context->model->mem, d->ids);
+}
+
+/* ---- drafts ------------------------------------------------------------------------------------------------------ */
+
+/* What followed the longest run of tokens that the n ids end with, the last time that it came; at most `room` of them,
+ * to behind ids. */
+static int32_t infer__draft_lookup(infer_token *ids, int32_t n, int32_t room) {
+    int32_t i, k, best = 0, at = 0;
+    for (i = n - 2; i >= 0 && best < INFER__LOOKUP_ENOUGH; i--) {
+        for (k = 0; k <= i && k < INFER__LOOKUP_ENOUGH && ids[i - k] == ids[n - 1 - k]; k++) {}
+        if (k <= best) continue;
+        best = k;
+        at = i + 1;
+    }
+    if (best < INFER__LOOKUP_LEAST) return 0;
+    for (k = 0; k < room; k++) ids[n + k] = ids[at + k]; /* it may run into what it makes: a period goes on */
+    return room;
+}
+
+/* What the other model would write, its most likely tokens. */
+static int32_t infer__draft_model(infer__drafting *d, const infer_session *s, int32_t n, int32_t room) {
+    const infer_model *m = d->by->context->model;
+    infer_token token;
+    int32_t k = 0;
+    infer_result r;
+    room = INFER__MIN(room, d->by->cap - n);
+    if (room <= 0) return 0;
+    r = infer__session_sync(d->by, d->ids, n, NULL);
+    while (!r) {
+        r = infer__session_sample(d->by, NULL, -1, &token);
+        if (r || token >= s->context->model->hp.n_vocab) break;
+        d->ids[n + k] = token;
+        if (++k == room) break;
+        r = infer__session_eval(d->by, &token, 1);
+    }
+    if (r)
+        infer__log(&m->report, 2, "a draft of %d tokens ends early: %s", (int)room, d->by->error.message);
+    return k;
+}
+
+/* A draft of at most `room` tokens after the chosen one, which comes after the session's. Returns how many; *ids: the
+ * chosen token and they. */
+static int32_t infer__draft_make(infer__drafting *d, const infer_session *s, infer_token token, int32_t room,
+                                 infer_token **ids) {
+    const int32_t n = s->n;
+    int32_t i, made = 0;
+    d->made = 0;
+    if (!d->most) return 0;
+    *ids = d->ids + n;
+    d->ids[n] = token;
+    room = INFER__MIN(room, INFER__MIN(d->now, s->cap - n - 1));
+    if (room < 1 || (d->pause > 0 && d->pause--)) return 0;
+    for (i = 0; i < n; i++)
+        if (s->tokens[i] < 0) return 0; /* an embedding */
+    memcpy(d->ids, s->tokens, (size_t)n * sizeof *d->ids);
+    if (d->lookup) made = infer__draft_lookup(d->ids, n + 1, room);
+    if (!made && d->by) made = infer__draft_model(d, s, n + 1, room);
+    d->made = made;
+    return made;
+}
+
+/* So many of the last draft were chosen. */
+static void infer__draft_judge(infer__drafting *d, int32_t chosen) {
+    if (!d->made) return;
+    if (chosen == d->made) d->now = INFER__MIN(2 * d->now, d->most);
+    else d->now = INFER__MAX(chosen + 1, d->now / 2);
+    d->now = INFER__MIN(INFER__MAX(d->now, 1), d->most);
+    if (chosen == 0 && !d->by) d->pause = INFER__DRAFT_PAUSE;
+    d->made = 0;
+}
