@@ -27,6 +27,10 @@ typedef struct infer__drafting {
     infer_token *ids;  /* cap of the session + 1: its tokens and the one that was chosen */
 } infer__drafting;
 
+/* generate.c: as infer_session_sample; the session and the sampler are claimed. */
+static infer_result infer__session_sample(infer_session *session, infer_sampler *sampler, int32_t row,
+                                          infer_token *token);
+
 /* ---- two vocabularies -------------------------------------------------------------------------------------------- */
 
 static infer_result infer__draft_vocabularies(const infer_model *m, const infer_model *by, infer_error *err) {

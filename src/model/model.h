@@ -793,9 +793,6 @@ static infer_result infer__session_rewind(infer_session *s, int32_t n);
 static infer_result infer__session_sync(infer_session *s, const infer_token *tokens, int32_t n, int32_t *kept);
 static infer_result infer__generate(infer_session *s, infer_sampler *sampler, const char *prompt,
                                     const infer_generate_params *params, infer_generate_info *info);
-/* As infer_session_sample; the sampler is claimed, too. */
-static infer_result infer__session_sample(infer_session *session, infer_sampler *sampler, int32_t row,
-                                          infer_token *token);
 /* The sampler is claimed for a call of the session; NULL is accepted. */
 static infer_result infer__sampler_claim(infer_sampler *sampler, infer_error *err);
 static void infer__sampler_leave(infer_sampler *sampler);
