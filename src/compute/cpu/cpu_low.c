@@ -66,7 +66,6 @@ static void infer__low_down_task(void *arg, int task, int worker) {
 static void infer__low_begin(infer__ctx *c, const infer__low_args *a) {
     infer__low_job job;
     int64_t work = 0;
-    uint64_t values = 0;
     int32_t i, n = 0;
     job.c = c;
     job.a = a;
@@ -74,9 +73,8 @@ static void infer__low_begin(infer__ctx *c, const infer__low_args *a) {
         const infer__low_part *p = &a->parts[i];
         n += job.tasks[i] = infer__low_down_tasks(p);
         work += (int64_t)p->rows * p->rank * a->x.cols;
-        values += (uint64_t)p->rows * (uint64_t)p->rank;
     }
-    INFER__ASSERT(values * sizeof(float) <= a->room->bytes);
+    INFER__ASSERT((uint64_t)(work / a->x.cols) * sizeof(float) <= a->room->bytes); /* of low values */
     INFER__ASSERT((int64_t)INFER__LOW_RANKS * a->x.cols <= c->cpu->scratch_len);
     infer__cpu_run(c, n, work, infer__low_down_task, &job);
 }
