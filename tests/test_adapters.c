@@ -340,7 +340,12 @@ static void adapter_compare(const adapter_case *c, infer_model *m, const infer_a
     char *data = check_read(file, &size);
     int32_t head[2];
     float *got;
+    size_t at;
     if (!data) { check_note(__FILE__, __LINE__, file); return; }
+    for (at = 0; at + 4 <= size; at += 4) { /* the file is little-endian, this CPU may not be */
+        const uint32_t u = infer__load_u32(data + at);
+        memcpy(data + at, &u, 4);
+    }
     memcpy(head, data, 8);
     CHECK(head[1] == m->hp.n_vocab && size == 8 + (size_t)head[0] * 4 * (size_t)(1 + head[1]));
     got = adapter_logits(m, (const infer_token *)(void *)(data + 8), head[0], uses, n_uses);
