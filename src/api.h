@@ -195,9 +195,10 @@ lazy: it takes effect where a trigger appears.
 Speculative decoding: generate_params.lookup and .draft let infer_generate (and infer_chat) guess the next few tokens
 and evaluate them in one pass with the token before, which takes hardly longer than that token alone. lookup takes what
 followed the same tokens earlier in the session: code, lists, answers that quote the prompt. draft is a session of a
-smaller model with the same vocabulary. Each token is still chosen from its own logits by the same sampler: text, seeds
-and grammars give exactly what they give without. Guesses that were wrong are taken back, which recurrent models do by
-evaluating from their last saved state. How many tokens are guessed follows from how many were right
+smaller model with the same vocabulary. Each token is still chosen from its own logits by the same sampler: on the CPU
+text, seeds and grammars give exactly what they give without; on a device the last bits of logits may depend on how many
+tokens a pass has, and with them a choice between equals. Guesses that were wrong are taken back, which recurrent models
+do by evaluating from their last saved state. How many tokens are guessed follows from how many were right
 (infer_generate_info.drafted, accepted).
 
 10. Conversations

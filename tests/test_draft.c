@@ -21,6 +21,9 @@ static int draft_text(void *user, const char *s, size_t n) {
     return 0;
 }
 
+static infer_grammar *draft_grammar; /* of the sampler; NULL = none */
+static infer_adapter_use draft_adapter; /* of the session */
+
 /* Generates behind `ids`; way 0: without drafts, 1: lookup, 2: by another session, 3: both. */
 static infer_generate_info draft_go(infer_model *m, infer_session *by, int way, int sampled, int32_t most, const char *stop, draft_out *o) {
     infer_session *s = cells_session(m, 512, 0, 2);
@@ -41,7 +44,12 @@ static infer_generate_info draft_go(infer_model *m, infer_session *by, int way, 
     chain[0].p[0] = 4;
     chain[1].kind = INFER_STAGE_TEMPERATURE;
     chain[1].p[0] = 0.7f;
+    if (draft_grammar) {
+        chain[0].kind = INFER_STAGE_GRAMMAR;
+        chain[0].grammar = draft_grammar;
+    }
     if (sampled) CHECK(infer_sampler_create(&sampler, m, chain, 2, 7, &e) == INFER_OK);
+    if (draft_adapter.adapter) CHECK(infer_session_set_adapters(s, &draft_adapter, 1) == INFER_OK);
     CHECK(infer_session_eval(s, ids, 40) == INFER_OK);
     o->s = s;
     p.max_tokens = most;
@@ -110,6 +118,8 @@ static void test_draft_ends(void) {
     infer_model *m = NULL;
     infer_error e;
     draft_out *want = (draft_out *)calloc(1, sizeof *want), *got = (draft_out *)calloc(1, sizeof *got);
+    infer_generate_info info;
+    infer_grammar_params gp;
     int32_t most;
     if (infer_model_open(&m, check_data("models/stories260K.F32.gguf"), NULL, &e)) { check_note(__FILE__, __LINE__, e.message); return; }
     for (most = 1; most < 14; most++) {
@@ -122,12 +132,53 @@ static void test_draft_ends(void) {
     draft_go(m, NULL, 1, 0, 0, "e", got);
     want->s = got->s;
     CHECK(memcmp(got, want, sizeof *got) == 0);
+    memset(&gp, 0, sizeof gp);
+    gp.gbnf = "root ::= ((\"the cat\" | \"the dog\") \" and \")+";
+    CHECK(infer_grammar_create(&draft_grammar, m, &gp, &e) == INFER_OK);
+    draft_go(m, NULL, 0, 1, 60, NULL, want); /* under a grammar that has few words */
+    info = draft_go(m, NULL, 1, 1, 60, NULL, got);
+    want->s = got->s;
+    CHECK(memcmp(got, want, sizeof *got) == 0 && info.accepted > 5 && info.accepted < info.drafted);
+    infer_grammar_destroy(draft_grammar);
+    draft_grammar = NULL;
     draft_go(m, NULL, 0, 0, 0, NULL, want); /* until the context is full */
     draft_go(m, NULL, 1, 0, 0, NULL, got);
     CHECK_STR(got->text, want->text);
     infer_model_close(m);
     free(want);
     free(got);
+}
+
+/* An adapter that begins to count at tokens that were drafted: it counts from where it would have without. */
+static void test_draft_invocation(void) {
+    infer_model *m = NULL;
+    gguf_writer w;
+    infer_error e;
+    draft_out *want = (draft_out *)calloc(1, sizeof *want), *got = (draft_out *)calloc(1, sizeof *got), *with = (draft_out *)calloc(1, sizeof *with);
+    int32_t i, accepted = 0;
+    if (infer_model_open(&m, check_data("models/stories260K.F32.gguf"), NULL, &e)) { check_note(__FILE__, __LINE__, e.message); return; }
+    draft_go(m, NULL, 0, 0, 60, NULL, want); /* what it writes: some of it becomes the invocation */
+    for (i = 8; i < 40; i++) {
+        const int64_t words[2] = { want->tokens[i], want->tokens[i + 1] };
+        adapter_head(&w, m, 2);
+        adapter_seed = 3;
+        gw_ints(&w, "adapter.alora.invocation_tokens", GW_U32, words, 2);
+        adapter_pair(&w, m, infer__gguf_tensor_find(&m->gguf, "blk.1.ffn_up.weight"), 0, NULL);
+        memset(&draft_adapter, 0, sizeof draft_adapter);
+        draft_adapter.adapter = adapter_open(m, &w, NULL, &e);
+        draft_adapter.scale = 0.2f;
+        draft_go(m, NULL, 0, 0, 60, NULL, got);
+        accepted += draft_go(m, NULL, 1, 0, 60, NULL, with).accepted;
+        got->s = with->s;
+        CHECK(memcmp(got, with, sizeof *got) == 0);
+        CHECK(infer_adapter_close(draft_adapter.adapter) == INFER_OK);
+    }
+    memset(&draft_adapter, 0, sizeof draft_adapter);
+    CHECK(accepted > 0);
+    CHECK(infer_model_close(m) == INFER_OK);
+    free(want);
+    free(got);
+    free(with);
 }
 
 static void test_draft_refused(void) {
@@ -157,5 +208,6 @@ static void test_draft_refused(void) {
 static void suite_draft(void) {
     RUN(test_draft_same);
     RUN(test_draft_ends);
+    RUN(test_draft_invocation);
     RUN(test_draft_refused);
 }

@@ -83,6 +83,11 @@ static void test_gpu_adapters(void) {
     gpu_adapter("archs/qwen3moe-norm-moe.gguf", 0, 1);
     gpu_adapter("archs/qwen35-dense.gguf", 0, 1);
     gpu_adapter("archs/mamba2-groups-dense.gguf", 0, 0);
+    gpu_exact = 0; /* norms and products in one launch: what adapters read is written all the same */
+    gpu_limit = 2e-3;
+    gpu_adapter("models/TinyStories-656K.Q8_0.gguf", 0, 0);
+    gpu_limit = GPU_LIMIT;
+    gpu_exact = 1;
 }
 
 static void suite_gpu_adapters(void) { RUN_DEVICE(test_gpu_adapters); }

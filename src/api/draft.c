@@ -3,8 +3,8 @@
  * How:   a draft follows a chosen token: what came after the same tokens earlier in the session (lookup), or what a
  *        smaller model would write. One pass evaluates all of it. Each token is then chosen from its own row of logits,
  *        as without drafts: where the choice is what was drafted, it is evaluated already; at the first that is not the
- *        rest of the draft is taken back. Results do not depend on how tokens are batched, so neither the text nor a
- *        sampler's random numbers change (arXiv 2211.17192 is about drafts, and changes the sampling).
+ *        rest of the draft is taken back. On the CPU results do not depend on how tokens are batched, so neither the
+ *        text nor a sampler's random numbers change (arXiv 2211.17192 is about drafts, and changes the sampling).
  * Rules: session.ahead counts evaluated tokens that nobody has chosen yet; whoever reads the session does not see them.
  *        A draft that cannot be made is no error: the next token is evaluated alone.
  * Start: infer__draft_make, infer__draft_judge.
@@ -54,7 +54,6 @@ static infer_result infer__draft_vocabularies(const infer_model *m, const infer_
 
 /* The params' drafts for session s; nothing is claimed yet. */
 static infer_result infer__draft_check(infer_session *s, const infer_generate_params *p, infer_error *err) {
-    infer_result r;
     if (p->draft_tokens < 0 || p->draft_tokens > INFER__DRAFT_MOST)
         return infer__error(err, INFER_ERR_ARGUMENT, "draft_tokens is %d, outside 0..%d", (int)p->draft_tokens,
                             (int)INFER__DRAFT_MOST);
@@ -64,10 +63,7 @@ static infer_result infer__draft_check(infer_session *s, const infer_generate_pa
         p->draft->context->model->hp.not_causal)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "draft: architecture \"%s\" does not continue texts",
                             p->draft->context->model->arch->name);
-    if (s->draft_same == p->draft->context->model) return INFER_OK;
-    r = infer__draft_vocabularies(s->context->model, p->draft->context->model, err);
-    if (!r) s->draft_same = p->draft->context->model;
-    return r;
+    return infer__draft_vocabularies(s->context->model, p->draft->context->model, err);
 }
 
 static infer_result infer__draft_begin(infer__drafting *d, const infer_session *s, const infer_generate_params *p,

@@ -671,7 +671,7 @@ typedef struct infer__kernels {
                 int32_t k, float scale, int64_t n);
     /* y[i] = dot of row i < rows of w with x: k INFER__LOW_* values each; the bits of `tile` */
     void (*low_dots)(float *y, const void *w, int32_t kind, int32_t rows, const float *x, int64_t k);
-    void (*widen)(float *y, const void *x, int32_t kind, int64_t n); /* INFER__LOW_* to float32 */
+    void (*widen)(float *y, const void *x, int32_t kind, int64_t n); /* INFER__LOW_F16, _BF16 to float32 */
     void (*scale)(float *y, float a, int64_t n);
     float (*sum)(const float *x, int64_t n);
     float (*sum_sq_diff)(const float *x, float mean, int64_t n); /* sum (x - mean)^2 */

@@ -103,9 +103,9 @@ static uint32_t infer__fuses(const infer__ctx *c) { return c->apart ? 0 : c->ops
 static void infer__matmul(infer__ctx *c, const infer__matmul_args *a) {
     uint32_t fuses = infer__fuses(c);
     infer__matmul_args own = *a;
-    if (!(fuses & INFER__FUSE_NORM)) own.norm = NULL;
     if (!(fuses & INFER__FUSE_LOW)) own.low = NULL;
-    if (a->low && !own.low) fuses = 0; /* what comes after it */
+    if (a->low && !own.low) fuses = 0; /* it reads x, and what comes after it reads y */
+    if (!(fuses & INFER__FUSE_NORM)) own.norm = NULL;
     if (!(fuses & INFER__FUSE_ACT) || (a->act && (a->act->kind >= INFER__ACTS_TAKEN || !infer__act_plain(a->act))))
         own.act = NULL;
     if (!(fuses & INFER__FUSE_ADD)) own.add = NULL;

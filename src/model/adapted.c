@@ -1,10 +1,11 @@
 /* adapted.c: evaluating with adapters: sets of sessions, of positions, of the rows of a pass; what they add.
  *
- * How:   a pass has runs of rows with the same set. After a product (infer__products, infer__moe_products) every run's
- *        rows get what its set has for that tensor; nothing else of the pass knows adapters. A pass without sets does
- *        not come here.
+ * How:   a pass has runs of rows with the same set. Products (infer__products, infer__moe_products) and embeddings add
+ *        to every run's rows what its set has for that tensor, the end of a layer its directions; nothing else of a
+ *        pass knows adapters.
  * Rules: a set with an adapter that waits for its invocation (aLoRA) counts without it before the last place where
- *        these tokens begin, up to the end of what is being evaluated. What is cached stays as it was evaluated.
+ *        these tokens begin, up to the end of what is being evaluated; of drafts each token counts as an eval of its
+ *        own, which it would be without. What is cached stays as it was evaluated.
  */
 #include "model.h"
 
@@ -82,15 +83,16 @@ static infer_result infer__adapter_room(infer_context *c, const infer_adapter_us
         }
     for (k = 0; k < n; k++) ranks += (uint64_t)uses[k].adapter->rank;
     for (i = 0; i < INFER__PLACES; i++) {
-        infer__buf *room = &c->places[i].room;
+        infer__buf *room = &c->places[i].room, more;
         bytes = (i == INFER__ON_CPU ? 3 * batch * ranks : most) * sizeof(float);
         if (!infer__enter(c, i) || room->bytes >= bytes) continue;
-        c->at->ops->sync(&c->ctx);
-        c->at->ops->release(&c->ctx, room);
         infer__error_clear(&c->ctx.error);
-        if (!c->at->ops->alloc(&c->ctx, room, bytes))
+        if (!c->at->ops->alloc(&c->ctx, &more, bytes)) /* sessions go on with the room that there is */
             return infer__error(err, INFER_ERR_MEMORY, "no memory for what adapters add: %llu bytes",
                                 (unsigned long long)bytes);
+        c->at->ops->sync(&c->ctx);
+        if (room->bytes) c->at->ops->release(&c->ctx, room);
+        *room = more;
     }
     return INFER_OK;
 }
@@ -209,10 +211,12 @@ static infer_token infer__adapters_token(const infer_session *s, const infer_ste
 /* The position from which the adapter that waits counts, INT32_MAX = not yet. */
 static int32_t infer__adapters_invoked(const infer_session *s, const infer_step *st) {
     const infer_adapter *a = s->adapters->waits;
-    int32_t from, i;
-    for (from = s->n + st->n - a->n_invocation; from >= 0; from--) {
+    const int32_t last = s->n + st->n - a->n_invocation;
+    int32_t from, i, k;
+    for (k = 0; k <= last; k++) {
+        from = s->drafts ? k : last - k; /* one by one the first place counts, once it is whole */
         for (i = 0; i < a->n_invocation && infer__adapters_token(s, st, from + i) == a->invocation[i]; i++) {}
-        if (i == a->n_invocation) return from;
+        if (i == a->n_invocation) return s->drafts ? from + i - 1 : from;
     }
     return INT32_MAX;
 }
@@ -299,8 +303,8 @@ static int infer__adapted_part(const infer_context *c, infer__low_args *a, const
     return 1;
 }
 
-/* The run that row `row` of the pass is in, and how many of `n` rows from `from` on (of results, with `result` >= 0:
- * rows of the pass that pass.out names from there on) are of the same set. */
+/* The set of row `from` of n, and how many rows from there on have the same. result >= 0: they are results of the pass,
+ * from this one on, whose rows pass.out names; -1: rows of the pass. */
 static infer__adapter_set *infer__adapted_run(const infer_context *c, int32_t from, int32_t n, int32_t result,
                                               int32_t *count) {
     infer__adapter_set *set = NULL;
@@ -450,7 +454,7 @@ static void infer__adapted_layer(infer_context *c, int32_t layer, const infer__t
 
 /* ---- saved sessions ---------------------------------------------------------------------------------------------- */
 
-static void infer__adapters_words(const infer__adapted *run, uint32_t words[3]) {
+static void infer__adapters_words(const infer__adapted *run, uint32_t words[INFER__ADAPTED_WORDS]) {
     const uint64_t print = run->set ? run->set->print : 0;
     words[0] = (uint32_t)run->from;
     words[1] = (uint32_t)print;
@@ -460,7 +464,7 @@ static void infer__adapters_words(const infer__adapted *run, uint32_t words[3]) 
 /* Runs of a state of `tokens` tokens: what the words say, as sets of the context. */
 static infer_result infer__adapters_find(const infer_session *s, const char *data, int32_t n, uint32_t tokens,
                                          infer__adapted *runs, infer_error *err) {
-    uint32_t words[3];
+    uint32_t words[INFER__ADAPTED_WORDS];
     int32_t i;
     for (i = 0; i < n; i++) {
         infer__adapter_set *set = s->context->adapter_sets;

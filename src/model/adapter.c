@@ -15,7 +15,7 @@
 /* Slots of matrices that are not read by products of their own: taps of convolutions, tables, parts of other ops. */
 static const int16_t INFER__NOT_ADAPTED[] = {
     INFER__W_ATTN_NEAR, INFER__W_SHORTCONV_TAPS, INFER__W_SSM_TAPS, INFER__W_DELTA_TAPS, INFER__W_KDA_TAPS_Q,
-    INFER__W_KDA_TAPS_K, INFER__W_KDA_TAPS_V, INFER__W_NGRAM_TAPS, INFER__W_MOE_TABLE, INFER__W_SSM_A,
+    INFER__W_KDA_TAPS_K, INFER__W_KDA_TAPS_V, INFER__W_NGRAM_TAPS, INFER__W_MOE_TABLE,
     INFER__W_LATENT_KV_B, INFER__W_LATENT_K_B, INFER__W_LATENT_V_B, INFER__W_COMPRESSED_OUT_A,
     INFER__W_COMPRESS_PLACE, INFER__W_COMPRESS_INDEX_PLACE, INFER__W_TIME_MIX_2 };
 
@@ -40,9 +40,8 @@ static float infer__adapter_times(const infer__layer *l, int slot) {
 
 /* Experts of the matrices of a slot, 0 = it has one matrix. */
 static int32_t infer__adapter_experts(const infer_model *m, int slot) {
-    if ((slot >= INFER__W_MOE_GATE && slot <= INFER__W_MOE_DOWN)) return m->hp.n_expert;
-    if (slot >= INFER__W_GROUP_GATE && slot <= INFER__W_GROUP_DOWN) return infer__expert_groups(&m->hp);
-    return 0;
+    if (!infer__place_experts(slot)) return 0;
+    return slot >= INFER__W_GROUP_GATE && slot <= INFER__W_GROUP_DOWN ? infer__expert_groups(&m->hp) : m->hp.n_expert;
 }
 
 /* What reads tensor t of the model's file, in p: 0 when no product does. */
@@ -55,8 +54,9 @@ static int infer__adapter_target(const infer_model *m, int32_t t, infer__adapter
     for (i = 0; i < m->hp.n_layer; i++)
         for (s = 0; s < INFER__LAYER_SLOT_COUNT; s++) {
             const infer__layer *l = &m->layers[i];
-            const float times = infer__adapter_times(l, s);
+            float times;
             if (!l->w[s].type || l->w[s].tensor != t + 1) continue;
+            times = infer__adapter_times(l, s);
             if (!infer__adapter_slot_taken(s) || times == 0) return 0;
             p->n_expert = infer__adapter_experts(m, s);
             if (s == INFER__W_MOE_DOWN) p->scales = l->w[INFER__W_EXPERTS_SCALE].tensor;
@@ -237,21 +237,11 @@ static infer_result infer__adapter_text(infer_adapter *a, const infer__gguf *g, 
 static infer_result infer__adapter_invocation(infer_adapter *a, const infer__gguf *g, infer_error *err) {
     static const char KEY[] = "adapter.alora.invocation_tokens";
     const infer__kv *kv = infer__gguf_find(g, KEY);
-    uint64_t i;
     if (!kv) return INFER_OK;
-    if (kv->type != INFER__GGUF_ARRAY || !infer__kv_is_numbers(kv) || kv->n < 1 || kv->n > 4096)
+    if (kv->n < 1 || kv->n > 4096)
         return infer__error(err, INFER_ERR_FORMAT, "key %s: not an array of 1 to 4096 ids", KEY);
-    a->invocation = (infer_token *)infer__arena_alloc(&a->arena, kv->n * sizeof *a->invocation);
-    if (!a->invocation) return infer__error(err, INFER_ERR_MEMORY, "no memory for %s", KEY);
-    for (i = 0; i < kv->n; i++) {
-        const double v = infer__kv_number(kv, i);
-        if (!(v >= 0 && v < a->model->hp.n_vocab && v == floor(v)))
-            return infer__error(err, INFER_ERR_FORMAT, "key %s: %g is no id of a vocabulary of %d", KEY, v,
-                                (int)a->model->hp.n_vocab);
-        a->invocation[i] = (infer_token)v;
-    }
     a->n_invocation = (int32_t)kv->n;
-    return INFER_OK;
+    return infer__key_ids(&a->arena, kv, KEY, kv->n, (uint64_t)a->model->hp.n_vocab, &a->invocation, err);
 }
 
 static infer_result infer__adapter_wants(const infer__gguf *g, const char *key, const char *value, infer_error *err) {

@@ -98,7 +98,8 @@ static void infer__adapted_embed(infer_context *c, int32_t embeds, float scale, 
 static void infer__adapted_layer(infer_context *c, int32_t layer, const infer__tensor *x);
 /* Saved sessions: a run as words: from, and the print of its set. Back: ARGUMENT when the context has no such set; then
  * the runs, memory of the model's, become the session's. */
-static void infer__adapters_words(const infer__adapted *run, uint32_t words[3]);
+enum { INFER__ADAPTED_WORDS = 3 };
+static void infer__adapters_words(const infer__adapted *run, uint32_t words[INFER__ADAPTED_WORDS]);
 static infer_result infer__adapters_find(const infer_session *s, const char *data, int32_t n, uint32_t tokens,
                                          infer__adapted *runs, infer_error *err);
 static void infer__adapters_load(infer_session *s, infer__adapted *runs, int32_t n);

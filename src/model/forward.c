@@ -83,11 +83,14 @@ static void infer__sublayer_add(infer_context *c, const infer__sublayer *s) {
 /* result: as in infer__adapted_parts. */
 static void infer__products_of(infer_context *c, const infer__matmul_args *mm, int32_t result) {
     infer__matmul_args own = *mm;
-    infer__low_args lows;
-    int32_t i, low = 0, more = 0;
+    infer__low_args lows; /* of n_adapted */
+    int32_t i, low = 0, more = 0, taken = 0;
     for (i = 0; i < mm->n_w; i++) low |= mm->w[i]->low != NULL;
-    if (c->n_adapted) more = infer__adapted_parts(c, mm, result, 0, &lows);
-    if (c->n_adapted && lows.n_parts) own.low = &lows;
+    if (c->n_adapted) {
+        more = infer__adapted_parts(c, mm, result, 0, &lows);
+        taken = lows.n_parts;
+        if (taken) own.low = &lows;
+    }
     if (!low && !more) {
         infer__matmul(&c->ctx, &own);
         return;
@@ -97,8 +100,8 @@ static void infer__products_of(infer_context *c, const infer__matmul_args *mm, i
     own.act = NULL;
     own.add = NULL;
     infer__matmul(&c->ctx, &own);
-    for (i = lows.n_parts; more; i += lows.n_parts) { /* those that had no room */
-        more = infer__adapted_parts(c, mm, result, i, &lows);
+    for (; more; taken += lows.n_parts) { /* those that had no room */
+        more = infer__adapted_parts(c, mm, result, taken, &lows);
         c->ctx.ops->low(&c->ctx, &lows);
     }
     for (i = 0; i < mm->n_w; i++)

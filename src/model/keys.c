@@ -292,6 +292,23 @@ static infer_result infer__check_type(const infer_model *m, infer_error *err) {
                         (int)INFER__MIN(s.n, 40), s.s);
 }
 
+static infer_result infer__key_ids(infer__arena *arena, const infer__kv *kv, const char *key, uint64_t n,
+                                   uint64_t vocab, int32_t **out, infer_error *err) {
+    uint64_t i;
+    if (!kv || kv->type != INFER__GGUF_ARRAY || !infer__kv_is_numbers(kv) || kv->n != n)
+        return infer__error(err, INFER_ERR_FORMAT, "key %s: not an array of %llu ids", key, (unsigned long long)n);
+    *out = (int32_t *)infer__arena_alloc(arena, n * sizeof **out);
+    if (!*out) return infer__error(err, INFER_ERR_MEMORY, "no memory for %s", key);
+    for (i = 0; i < n; i++) {
+        const double v = infer__kv_number(kv, i);
+        if (!(v >= 0 && v < (double)vocab && v == floor(v)))
+            return infer__error(err, INFER_ERR_FORMAT, "key %s: %g is no id of a vocabulary of %llu", key, v,
+                                (unsigned long long)vocab);
+        (*out)[i] = (int32_t)v;
+    }
+    return INFER_OK;
+}
+
 static infer_result infer__keys_check(const infer_model *m, infer_error *err) {
     infer_error other;
     infer_result r = INFER_OK;

@@ -304,6 +304,9 @@ static void infer__key_unsupported(infer__keys *k, const char *name, const char 
 static void infer__key_misfit(infer__keys *k, const char *name, const char *why);
 
 /* keys.c */
+/* Exactly n ids of a vocabulary, into the arena; kv NULL: there are none, which is an error. */
+static infer_result infer__key_ids(infer__arena *arena, const infer__kv *kv, const char *key, uint64_t n,
+                                   uint64_t vocab, int32_t **out, infer_error *err);
 /* 1 when a number, or all numbers of an array, are 0 or `value`. An empty array or text is nothing at all. */
 static int infer__idle_is(const infer_model *m, const infer__kv *kv, double value);
 /* 1 when `words`, separated by spaces (NULL: none), have this one: a row's idle keys. */
@@ -662,7 +665,7 @@ typedef struct infer__place {
     struct infer__gpu *gpu;      /* NULL on the CPU */
     struct infer__gpu_run *run;
     infer__buf x, xn, out, work; /* residual stream, normed, sublayer output; work: Q K V att / gate up / logits */
-    infer__buf room;             /* of a device: for what adapters add */
+    infer__buf room;             /* for what adapters add; nothing before there are any */
     infer__buf top;              /* of a device with the head: the largest logits of top_rows rows, and scratch */
 } infer__place;
 
@@ -717,7 +720,6 @@ struct infer_session {
     infer__adapted *adapted;      /* n_adapted runs of the positions so far */
     int32_t n_adapted, adapted_cap;
     int32_t ahead, drafts; /* draft.c: the last so many of the n tokens; drafted ones of the running eval */
-    const infer_model *draft_same; /* a model whose vocabulary is the same */
     int32_t *pages[INFER__CACHE_GROUPS]; /* plan.max_pages each; -1 = none */
     int32_t first_page[INFER__CACHE_GROUPS]; /* pages before it have been given back */
     /* cells.c; cells -1 = none. cell: the state after n_valid positions (none at 0); of the running eval: cell_next

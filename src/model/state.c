@@ -260,7 +260,7 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
     infer__state_put(&o, session->tokens, (uint64_t)session->n * sizeof *session->tokens);
     if (header[12]) infer__state_put(&o, session->source->tokens, header[12] * sizeof *session->tokens);
     for (i = 0; i < session->n_adapted; i++) {
-        uint32_t words[3];
+        uint32_t words[INFER__ADAPTED_WORDS];
         infer__adapters_words(&session->adapted[i], words);
         infer__state_put(&o, words, sizeof words);
     }
@@ -347,7 +347,8 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
 /* Bytes of tokens and pages behind a checked header. */
 static uint64_t infer__state_size(const infer_session *s, const uint32_t *w) {
     const infer_context *c = s->context;
-    uint64_t n = ((uint64_t)w[7] + w[12]) * sizeof(infer_token) + (uint64_t)w[13] * 12,
+    uint64_t n = ((uint64_t)w[7] + w[12]) * sizeof(infer_token) +
+                 (uint64_t)w[13] * INFER__ADAPTED_WORDS * sizeof(uint32_t),
              pages = (uint64_t)infer__state_pages(w);
     int32_t k;
     for (k = 0; k < c->model->n_states; k++) {
@@ -385,7 +386,8 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, char
     s->out_n = 0;
     infer__results_drop(s);
     memcpy(s->tokens, data, (size_t)s->n * sizeof *s->tokens);
-    data += ((size_t)s->n + w[12]) * sizeof *s->tokens + (size_t)w[13] * 12;
+    data += ((size_t)s->n + w[12]) * sizeof *s->tokens +
+            (size_t)w[13] * INFER__ADAPTED_WORDS * sizeof(uint32_t);
     for (from = 0; from < c->model->n_states; from = to) {
         int32_t group = c->model->states[from].group;
         to = infer__states_run(c->model, from);
@@ -408,6 +410,7 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, char
     if (infer__ok(&c->ctx)) return INFER_OK;
     infer__cells_cut(c, s, 0); /* a device failed: what was there is gone */
     infer__cache_cut(c, s, 0);
+    infer__adapters_cut(s, 0);
     s->n = s->n_valid = 0;
     return infer__error(&s->error, c->ctx.error.code, "infer_session_load: %s", c->ctx.error.message);
 }

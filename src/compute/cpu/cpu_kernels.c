@@ -128,53 +128,52 @@ INFER__ON_avx512 INFER__INLINE int32_t infer__wide_avx512(const float *w, int64_
         }                                                                                                              \
     }
 
-/* The dots of up to four rows of w with x, the bits of infer__dot4_L. */
-#define INFER__DEFINE_LOW_DOTS(L, K, size)                                                                             \
-    INFER__ON_##L static void infer__low_dots_##K##_##L(float *y, const uint8_t *w, int64_t sw, const float *x,        \
-                                                        int64_t k) {                                                   \
-        infer__v16_##L s0 = infer__zero_##L(), s1 = s0, s2 = s0, s3 = s0, v;                                           \
-        uint8_t t[4][INFER__LANES * size] = { { 0 } };                                                                 \
-        int64_t i, r;                                                                                                  \
-        for (i = 0; i + INFER__LANES <= k; i += INFER__LANES, w += INFER__LANES * size) {                              \
-            v = infer__load_##L(x + i);                                                                                \
-            s0 = infer__fma_##L(INFER__LOW_##K(L, w), v, s0);                                                          \
-            s1 = infer__fma_##L(INFER__LOW_##K(L, w + sw), v, s1);                                                     \
-            s2 = infer__fma_##L(INFER__LOW_##K(L, w + 2 * sw), v, s2);                                                 \
-            s3 = infer__fma_##L(INFER__LOW_##K(L, w + 3 * sw), v, s3);                                                 \
-        }                                                                                                              \
-        if (i < k) {                                                                                                   \
-            for (r = 0; r < 4; r++) memcpy(t[r], w + r * sw, (size_t)((k - i) * size));                                \
-            v = infer__load_part_##L(x + i, k - i);                                                                    \
-            s0 = infer__fma_##L(INFER__LOW_##K(L, t[0]), v, s0);                                                       \
-            s1 = infer__fma_##L(INFER__LOW_##K(L, t[1]), v, s1);                                                       \
-            s2 = infer__fma_##L(INFER__LOW_##K(L, t[2]), v, s2);                                                       \
-            s3 = infer__fma_##L(INFER__LOW_##K(L, t[3]), v, s3);                                                       \
-        }                                                                                                              \
-        y[0] = infer__sum_##L(s0);                                                                                     \
-        y[1] = infer__sum_##L(s1);                                                                                     \
-        y[2] = infer__sum_##L(s2);                                                                                     \
-        y[3] = infer__sum_##L(s3);                                                                                     \
-    }
+/* Weights of 16 bits: the dots of four rows of w with x, the bits of infer__dot4_L; n of them as float32. */
+#define INFER__DEFINE_LOW_HALVES(L, K)                                                                           \
+  INFER__ON_##L static void infer__low_dots_##K##_##L(float *y, const uint8_t *w, int64_t sw, const float *x,    \
+                                                      int64_t k) {                                               \
+    infer__v16_##L s0 = infer__zero_##L(), s1 = s0, s2 = s0, s3 = s0, v;                                         \
+    uint8_t t[4][INFER__LANES * 2] = {{0}};                                                                      \
+    int64_t i, r;                                                                                                \
+    for (i = 0; i + INFER__LANES <= k; i += INFER__LANES, w += INFER__LANES * 2) {                               \
+      v = infer__load_##L(x + i);                                                                                \
+      s0 = infer__fma_##L(INFER__LOW_##K(L, w), v, s0);                                                          \
+      s1 = infer__fma_##L(INFER__LOW_##K(L, w + sw), v, s1);                                                     \
+      s2 = infer__fma_##L(INFER__LOW_##K(L, w + 2 * sw), v, s2);                                                 \
+      s3 = infer__fma_##L(INFER__LOW_##K(L, w + 3 * sw), v, s3);                                                 \
+    }                                                                                                            \
+    if (i < k) {                                                                                                 \
+      for (r = 0; r < 4; r++) memcpy(t[r], w + r * sw, (size_t)((k - i) * 2));                                   \
+      v = infer__load_part_##L(x + i, k - i);                                                                    \
+      s0 = infer__fma_##L(INFER__LOW_##K(L, t[0]), v, s0);                                                       \
+      s1 = infer__fma_##L(INFER__LOW_##K(L, t[1]), v, s1);                                                       \
+      s2 = infer__fma_##L(INFER__LOW_##K(L, t[2]), v, s2);                                                       \
+      s3 = infer__fma_##L(INFER__LOW_##K(L, t[3]), v, s3);                                                       \
+    }                                                                                                            \
+    y[0] = infer__sum_##L(s0);                                                                                   \
+    y[1] = infer__sum_##L(s1);                                                                                   \
+    y[2] = infer__sum_##L(s2);                                                                                   \
+    y[3] = infer__sum_##L(s3);                                                                                   \
+  }                                                                                                              \
+  INFER__ON_##L static void infer__widen_##K##_##L(float *y, const uint8_t *x, int64_t n) {                      \
+    uint8_t t[INFER__LANES * 2] = {0};                                                                           \
+    float part[INFER__LANES];                                                                                    \
+    int64_t i;                                                                                                   \
+    for (i = 0; i + INFER__LANES <= n; i += INFER__LANES) infer__store_##L(y + i, INFER__LOW_##K(L, x + i * 2)); \
+    if (i == n) return;                                                                                          \
+    memcpy(t, x + i * 2, (size_t)(n - i) * 2);                                                                   \
+    infer__store_##L(part, INFER__LOW_##K(L, t));                                                                \
+    memcpy(y + i, part, (size_t)(n - i) * sizeof *part);                                                         \
+  }
 
 #define INFER__DEFINE_MIX(L, K, size, R)                                                                               \
     INFER__DEFINE_MIX_ROWS(L, K, size, R)                                                                              \
     INFER__DEFINE_MIX_ROWS(L, K, size, 1)                                                                              \
-    INFER__DEFINE_LOW_DOTS(L, K, size)                                                                                 \
     INFER__ON_##L static void infer__mix_##K##_##L(float *y, int64_t sy, int32_t rows, const uint8_t *w, int64_t at,   \
                                                    const float *a, int64_t sa, int32_t k, float scale, int64_t n) {    \
         for (; rows >= R; rows -= R, y += R * sy, a += R * sa)                                                         \
             infer__mix_##K##_##R##_##L(y, sy, w, at, a, sa, k, scale, n);                                              \
         for (; rows > 0; rows--, y += sy, a += sa) infer__mix_##K##_1_##L(y, sy, w, at, a, sa, k, scale, n);           \
-    }                                                                                                                  \
-    INFER__ON_##L static void infer__widen_##K##_##L(float *y, const uint8_t *x, int64_t n) {                          \
-        uint8_t t[INFER__LANES * size] = { 0 };                                                                        \
-        float part[INFER__LANES];                                                                                      \
-        int64_t i;                                                                                                     \
-        for (i = 0; i + INFER__LANES <= n; i += INFER__LANES) infer__store_##L(y + i, INFER__LOW_##K(L, x + i * size));\
-        if (i == n) return;                                                                                            \
-        memcpy(t, x + i * size, (size_t)(n - i) * size);                                                               \
-        infer__store_##L(part, INFER__LOW_##K(L, t));                                                                  \
-        memcpy(y + i, part, (size_t)(n - i) * sizeof *part);                                                           \
     }
 
 /* R: rows that the level's registers are enough for. */
@@ -182,6 +181,8 @@ INFER__ON_avx512 INFER__INLINE int32_t infer__wide_avx512(const float *w, int64_
     INFER__DEFINE_MIX(L, f32, 4, R)                                                                                    \
     INFER__DEFINE_MIX(L, f16, 2, R)                                                                                    \
     INFER__DEFINE_MIX(L, bf16, 2, R)                                                                                   \
+    INFER__DEFINE_LOW_HALVES(L, f16)                                                                                   \
+    INFER__DEFINE_LOW_HALVES(L, bf16)                                                                                  \
     INFER__ON_##L static void infer__mix_##L(float *y, int64_t sy, int32_t rows, const void *w, int32_t kind,          \
                                              int64_t at, const float *a, int64_t sa, int32_t k, float scale,           \
                                              int64_t n) {                                                              \
@@ -200,7 +201,8 @@ INFER__ON_avx512 INFER__INLINE int32_t infer__wide_avx512(const float *w, int64_
             const int64_t step = rows - i < 4 ? 0 : sw; /* fewer than four: one at a time */                           \
             int32_t r, n = step ? 1 : rows - i;                                                                        \
             for (r = 0; r < n; r++) {                                                                                  \
-                if (kind == INFER__LOW_F32) infer__low_dots_f32_##L(four, p + r * sw, step, x, k);                     \
+                if (kind == INFER__LOW_F32)                                                                            \
+                    infer__dot4_##L((const float *)(const void *)(p + r * sw), step ? k : 0, x, k, four, 1);           \
                 else if (kind == INFER__LOW_F16) infer__low_dots_f16_##L(four, p + r * sw, step, x, k);                \
                 else infer__low_dots_bf16_##L(four, p + r * sw, step, x, k);                                           \
                 memcpy(y + i + r, four, step ? sizeof four : sizeof *four);                                            \
@@ -209,8 +211,7 @@ INFER__ON_avx512 INFER__INLINE int32_t infer__wide_avx512(const float *w, int64_
     }                                                                                                                  \
     INFER__ON_##L static void infer__widen_##L(float *y, const void *x, int32_t kind, int64_t n) {                     \
         const uint8_t *p = (const uint8_t *)x;                                                                         \
-        if (kind == INFER__LOW_F32) infer__widen_f32_##L(y, p, n);                                                     \
-        else if (kind == INFER__LOW_F16) infer__widen_f16_##L(y, p, n);                                                \
+        if (kind == INFER__LOW_F16) infer__widen_f16_##L(y, p, n);                                                     \
         else infer__widen_bf16_##L(y, p, n);                                                                           \
     }
 
@@ -295,7 +296,7 @@ static const infer__kernels infer__kernel_rows[] = {
 #undef INFER__DEFINE_LOW
 #undef INFER__DEFINE_MIX
 #undef INFER__DEFINE_MIX_ROWS
-#undef INFER__DEFINE_LOW_DOTS
+#undef INFER__DEFINE_LOW_HALVES
 #undef INFER__DEFINE_KERNELS
 #undef INFER__KERNEL_ROW
 

@@ -57,8 +57,9 @@ static void infer__low_down_task(void *arg, int task, int worker) {
             k->low_dots(low + from, w, p->kind, n, infer__row(&a->x, p->row + row), cols);
             continue;
         }
-        k->widen(wide, w, p->kind, (int64_t)n * cols);
-        k->tile(wide, cols, n, infer__row(&a->x, p->row + row), a->x.stride, count, cols, low + from, p->rank);
+        if (p->kind != INFER__LOW_F32) k->widen(wide, w, p->kind, (int64_t)n * cols);
+        k->tile(p->kind == INFER__LOW_F32 ? (const float *)(const void *)w : wide, cols, n,
+                infer__row(&a->x, p->row + row), a->x.stride, count, cols, low + from, p->rank);
     }
 }
 

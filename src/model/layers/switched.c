@@ -19,29 +19,8 @@ enum { INFER__MAX_SWITCHES = 4096 };
 static int32_t *infer__switch_ids(infer__keys *k, const infer__hparams *hp, const char *name) {
     const uint64_t n = (uint64_t)hp->switches.n, vocab = infer__shape_of(k->m, "token_embd.weight", 1);
     const infer__kv *kv = k->failed ? NULL : infer__gguf_find(k->g, infer__key_name(k, name));
-    int32_t *ids;
-    uint64_t i;
-    if (k->failed) return NULL;
-    k->failed = 1;
-    if (!kv || kv->type != INFER__GGUF_ARRAY || !infer__kv_is_numbers(kv) || kv->n != n) {
-        infer__error(k->err, INFER_ERR_FORMAT, "key %s: not an array of %d ids, one for each adapter", k->key, (int)n);
-        return NULL;
-    }
-    ids = (int32_t *)infer__arena_alloc(&k->m->arena, n * sizeof *ids);
-    if (!ids) {
-        infer__error(k->err, INFER_ERR_MEMORY, "no memory for %d adapters", (int)n);
-        return NULL;
-    }
-    for (i = 0; i < n; i++) {
-        const double v = infer__kv_number(kv, i);
-        if (!(v >= 0 && v < (double)vocab && v == floor(v))) {
-            infer__error(k->err, INFER_ERR_FORMAT, "key %s: %g is no id of a vocabulary of %llu", k->key, v,
-                         (unsigned long long)vocab);
-            return NULL;
-        }
-        ids[i] = (int32_t)v;
-    }
-    k->failed = 0;
+    int32_t *ids = NULL;
+    if (!k->failed) k->failed = infer__key_ids(&k->m->arena, kv, k->key, n, vocab, &ids, k->err) != INFER_OK;
     return ids;
 }
 
