@@ -17,7 +17,7 @@ The rules, all of them:
   7. What stands behind a line "/* ---- data: last in infer.h ---- */" comes last, before base/epilogue.h, in long lines.
      infer.h has at most 65,535 lines: some compilers lose debug information behind that. So no line is empty that
      follows an empty one, the end of a long comment, the banner of a section, or an #if, #else or #endif, nor one that
-     stands before a directive, or behind the end of a function (but in the API).
+     stands before a directive or a banner, or behind the end of a function or a type (but in the API).
   8. kernels_embed.h, which tools/embed_kernels.py makes of kernels/, is a part like those in src/.
 """
 import argparse, hashlib, os, re, sys
@@ -26,6 +26,7 @@ ROOT = os.path.dirname(os.path.abspath(__file__))
 SPINE, API = "src/infer_all.c", "src/api.h"
 QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 SYSTEM = re.compile(r'^\s*#\s*include\s+<([^>]+)>')
+PUBLIC = re.compile(r"src/api(_\w+)?\.h$") # headers that users read
 DATA, LAST = "/* ---- data: last in infer.h ---- */", "src/base/epilogue.h"
 MOST, COLUMNS = 65535, 4000 # lines; of a line of data (C99 promises 4095)
 OPENING = re.compile(r' \*/$|/\* -{4,} .* -{4,} \*/$|\s*#\s*(?:if|else|elif|endif)') # behind which no empty line is needed: rule 7
@@ -93,7 +94,7 @@ class Amalgam:
 
     def needless(self, line, is_code):
         """Whether nobody misses the empty line before this one: rule 7."""
-        return is_code and (line.startswith("#") or self.out[-2] in ("}", "};"))
+        return is_code and (line.startswith(("#", "/* ----")) or self.out[-2].startswith("}") or self.out[-2].endswith("}"))
 
     def line(self, number, path):
         if self.line_directives:
@@ -135,7 +136,7 @@ class Amalgam:
             else:
                 if system and depth == 0:
                     self.system.add(system.group(1))
-                if path != API and not self.out[-1] and self.needless(line, is_code):
+                if not PUBLIC.match(path) and not self.out[-1] and self.needless(line, is_code):
                     self.out.pop()
                     self.line(number, path)
                 self.out.append(line)

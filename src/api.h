@@ -17,8 +17,9 @@ infer.h - run GGUF language models from one C header
 13. GPUs
 14. Vectors and scores of texts
 15. Adapters and control vectors
-16. Configuration macros
-17. When something is wrong
+16. A queue of requests
+17. Configuration macros
+18. When something is wrong
 
 1. In short
 -----------
@@ -65,11 +66,14 @@ without it, it is many times slower. -lpthread and -ldl may be omitted where the
     infer_session   one timeline of tokens with its results. Belongs to one thread at a time.
     infer_sampler   turns logits into a token. Belongs to one thread at a time.
     infer_grammar   constrains what a reply may be. Belongs, with the samplers that use it, to one thread at a time.
+    infer_queue     evaluates requests of many threads together; has a context and sessions of its own.
+    infer_request   one of them. Both may be used by any thread.
 
 Whoever creates an object destroys it; destroying NULL is a no-op. A model cannot be closed while it has contexts,
-sessions, samplers or grammars (INFER_ERR_STATE). Likewise, a context cannot be destroyed while it has sessions, nor a
-grammar while samplers use it. infer_session_create makes a context that is owned by its sessions and is destroyed with
-the last of them. Pointers returned by a call (names, logits, keys) belong to the object they came from.
+sessions, samplers, grammars or queues (INFER_ERR_STATE). Likewise, a context cannot be destroyed while it has sessions,
+a grammar while samplers use it, nor a queue while a request is not closed. infer_session_create makes a context that is
+owned by its sessions and is destroyed with the last of them. Pointers returned by a call (names, logits, keys) belong
+to the object they came from.
 
 4. Errors
 ---------
@@ -359,7 +363,32 @@ the embedding (not the head that shares its tensor) and the head. Others are ref
 and, unless allow_unknown is set, norms that were trained along. Adapters are not merged: with a rank of 16 a token of a
 1B model in Q4_0 takes about 1.05 times as long.
 
-16. Configuration macros
+16. A queue of requests
+-----------------------
+
+A queue serves many users from one model: requests join and leave the running batch at every step, and the weights are
+read once for all of them.
+
+    infer_request_params p = { 0 };
+    p.prompt = "Once upon a time";           (or .tokens, or .chat: a conversation)
+    p.generate.max_tokens = 64;              (and whatever infer_generate takes: stop strings, callbacks, drafts)
+    if (infer_queue_create(&queue, model, NULL, &err)) fail(err.message);
+    if (infer_queue_submit(queue, &p, &request, &err)) fail(err.message);
+    infer_request_wait(request);             (meanwhile any thread submits, cancels and waits)
+    puts(infer_request_text(request, NULL));
+    infer_request_close(request);
+
+queue_params.thread gives the queue a thread of its own. Without it, it runs while somebody waits, or in slices: a loop
+that draws 60 frames a second calls infer_queue_step(queue, 5) in each. A slice ends with a pass; prompts are cut so
+that a pass takes about what is left of it.
+
+A request gives the tokens, the text and the seeds' choices that it gives alone (on the CPU the same bits: section 12).
+Requests that begin alike share what they have in common, whatever kind of state the model has: it is evaluated once,
+also when they arrive together, and the caches of the last requests are kept for later ones, such as the next turn of a
+conversation. When memory for the cache runs out, kept ones go first; then the request of the lowest priority that came
+last waits, and goes on later where it was. A request that fails ends alone, with its own error.
+
+17. Configuration macros
 ------------------------
 
 Define them before including infer.h in the file that holds the implementation.
@@ -379,7 +408,7 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_NO_CHAT             no templates and no conversations: their calls report that
     INFER_QUIET               no message when compiled without optimisation
 
-17. When something is wrong
+18. When something is wrong
 ---------------------------
 
 model_params.log receives messages (level 1 errors to 4 debug). infer_model_describe writes what a model's layers
@@ -784,10 +813,12 @@ enum {
     INFER_STOP_FULL = 4,   /* the context is full */
     INFER_STOP_CALLBACK = 5,
     INFER_STOP_CANCELLED = 6,
-    INFER_STOP_GRAMMAR = 7 /* the sampler's grammar is complete and nothing can follow */
+    INFER_STOP_GRAMMAR = 7, /* the sampler's grammar is complete and nothing can follow */
+    INFER_STOP_TIME = 8
 };
 typedef struct infer_generate_params {
     int32_t max_tokens;      /* 0 = until something else stops it */
+    double seconds;          /* > 0: after so many no token begins any more (INFER_STOP_TIME) */
     const char *const *stop; /* n_stop strings that end the text; never shown, not even partially */
     int32_t n_stop;
     int32_t logprobs;   /* k > 0: `token` receives the k most likely of every step */
@@ -898,6 +929,8 @@ INFER_API infer_result infer_chat_format(const infer_model *model, const infer_c
 INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler, const infer_chat_params *params,
                                   const infer_generate_params *generate, infer_chat_parser **reply,
                                   infer_generate_info *info);
+
+#include "api_queue.h" /* many requests */
 
 #ifdef __cplusplus
 }

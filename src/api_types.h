@@ -18,6 +18,7 @@ typedef enum infer_result {
     INFER_OK = 0,
     INFER_CANCELLED = 1,        /* infer_session_cancel or a callback asked to stop */
     INFER_CONTEXT_FULL = 2,     /* the tokens do not fit; nothing was evaluated */
+    INFER_MORE = 3,             /* a call that runs for a limited time: there is more to do, call it again */
     INFER_ERR_ARGUMENT = -1,    /* a bad argument: NULL, out of range, or objects that do not belong together */
     INFER_ERR_MEMORY = -2,      /* an allocation failed, or max_memory would be exceeded */
     INFER_ERR_IO = -3,          /* the file cannot be opened or read */
@@ -80,7 +81,7 @@ typedef enum infer_kv_type {
 /* Memory. Set both functions or neither (then malloc and free are used). alloc returns memory or NULL; align (a power
  * of two, at most 64) is the preferred alignment, and the library aligns inside the block itself when it gets less.
  * free receives the size that was passed to alloc. Called from the threads that call the library, never from the
- * library's own threads. */
+ * library's own threads (but for that of a queue that has one). */
 typedef struct infer_allocator {
     void *user;
     void *(*alloc)(void *user, size_t size, size_t align);

@@ -149,6 +149,8 @@ INFER__COLD_BEGIN
 #include "api/fill.c"
 #include "api/embed.c"             /* vectors and scores of many texts */
 #include "api/chat_api.c"          /* conversations and replies */
+#include "api/queue.c"             /* many requests: who begins, what a pass evaluates, whose memory is taken */
+#include "api/queue_api.c"
 
 INFER__COLD_END
 #include "base/epilogue.h"

@@ -76,6 +76,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_switch.c"
 #  include "test_ngrams.c"
 #  include "test_embed.c"
+#  include "test_queue.c"
 #  include "test_index.c"
 #  include "test_compress.c"
 #  include "test_api.c"
@@ -150,6 +151,7 @@ int main(int argc, char **argv) {
     suite_cells();
     suite_adapters();
     suite_draft();
+    suite_queue();
     suite_ssm();
     suite_delta();
     suite_wkv();

@@ -633,15 +633,10 @@ static void adapter_life(const char *name, int control) {
 
 /* Every kind of state. */
 static void test_adapters_sessions(void) {
-    adapter_life("llama-dense", 1);
-    adapter_life("gemma3-real-dense", 1);
-    adapter_life("minicpm3-dense", 1);
-    adapter_life("qwen35-dense", 1);
-    adapter_life("mamba2-groups-dense", 1);
-    adapter_life("rwkv7-small-dense", 1);
-    adapter_life("lfm2-dense", 1);
-    adapter_life("qwen3moe-norm-moe", 1);
-    adapter_life("llama-mixtral-moe", 1);
+    static const char *const files[] = { "llama-dense", "gemma3-real-dense", "minicpm3-dense", "qwen35-dense", "mamba2-groups-dense",
+                                         "rwkv7-small-dense", "lfm2-dense", "qwen3moe-norm-moe", "llama-mixtral-moe" };
+    size_t i;
+    for (i = 0; i < INFER__COUNT(files); i += (size_t)check_every(3)) adapter_life(files[i], 1);
 }
 
 /* More parts than go along with one product: rows of sixteen sessions, with two adapters each. */

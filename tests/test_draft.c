@@ -84,7 +84,7 @@ static void test_draft_same(void) {
     infer_model *words = NULL;
     infer_error e;
     if (infer_model_open(&words, check_data("models/stories260K.F32.gguf"), NULL, &e)) { check_note(__FILE__, __LINE__, e.message); return; }
-    for (i = 0; i < INFER__COUNT(files); i++) {
+    for (i = 0; i < INFER__COUNT(files); i += (size_t)check_every(3)) {
         infer_model *m = cache_model(files[i]), *other = cache_model(files[i]);
         infer_session *by = other ? cells_session(other, 512, 0, 2) : NULL;
         infer__tokenizer *own[2] = { m ? m->tokenizer : NULL, other ? other->tokenizer : NULL };
@@ -122,7 +122,7 @@ static void test_draft_ends(void) {
     infer_grammar_params gp;
     int32_t most;
     if (infer_model_open(&m, check_data("models/stories260K.F32.gguf"), NULL, &e)) { check_note(__FILE__, __LINE__, e.message); return; }
-    for (most = 1; most < 14; most++) {
+    for (most = 1; most < 14; most += check_every(4)) {
         draft_go(m, NULL, 0, 0, most, NULL, want);
         draft_go(m, NULL, 1, 0, most, NULL, got);
         want->s = got->s;
@@ -158,7 +158,7 @@ static void test_draft_invocation(void) {
     int32_t i, accepted = 0;
     if (infer_model_open(&m, check_data("models/stories260K.F32.gguf"), NULL, &e)) { check_note(__FILE__, __LINE__, e.message); return; }
     draft_go(m, NULL, 0, 0, 60, NULL, want); /* what it writes: some of it becomes the invocation */
-    for (i = 8; i < 40; i++) {
+    for (i = 8; i < 40; i += check_every(11)) {
         const int64_t words[2] = { want->tokens[i], want->tokens[i + 1] };
         adapter_head(&w, m, 2);
         adapter_seed = 3;

@@ -132,7 +132,7 @@ static void test_embed_beside(void) {
     static const struct { int32_t threads, batch, cells, n; } ways[] = {
         {1, 0, 0, EMBED_TEXTS}, {3, 0, 0, EMBED_TEXTS}, {8, 64, 0, 2}, {2, 200, 400, 17}, {5, 97, 130, 64}};
     size_t i, w;
-    const int32_t texts = EMBED_TEXTS / check_every(3);
+    const int32_t texts = EMBED_TEXTS / check_every(6);
     int32_t k, width, most;
     int seen = 0;
     for (i = 0; i < sizeof EMBED_FILES / sizeof *EMBED_FILES; i += (size_t)check_every(4)) {

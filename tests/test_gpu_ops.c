@@ -713,7 +713,7 @@ static void gpu_matmul_type(gpu_pair *p, const infer__quant *q) {
     gpu_matmul_case(p, q, 5, unit == 1 ? 33 : unit, 2, 2);
     gpu_matmul_case(p, q, 3, unit == 1 ? 1000 : 768, 1, 1); /* more than 16 work-items take at once */
     gpu_matmul_case(p, q, 33, unit == 1 ? 31 : unit, 9, 0);
-    gpu_matmul_case(p, q, 31, unit == 1 ? 65 : 2 * unit, 33, 1);
+    gpu_matmul_case(p, q, gpu_small() ? 9 : 31, unit == 1 ? 65 : 2 * unit, 33, 1);
     if (gpu_small()) return;
     for (i = 0; i < 33; i++) { /* 10 x 10 x 11 sizes, each of them at least three times */
         int32_t k = gpu_sizes[(3 * i + 1) % 10];

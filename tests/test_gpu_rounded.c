@@ -119,7 +119,7 @@ static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
     int32_t i, unit = q->values == 1 ? 4 : q->values, dots = gpu_has_dots(q);
     int cores = infer__gpu_find(p->gpu.run, INFER__MODULE_FEW, q->id) != NULL;
     gpu_mix t;
-    for (i = 0; i < (gpu_small() ? 3 : 16); i++) {
+    for (i = 0; i < (gpu_small() ? 2 : 16); i++) {
         memset(&t, 0, sizeof t);
         t.n_w = 1 + i % 3;
         t.types[0] = t.types[1] = t.types[2] = q->id;

@@ -197,7 +197,7 @@ static void test_gpu_ops_step(void) {
         for (i = 0; i < sizeof cases / sizeof *cases; i++)
             if (cases[i].small || !gpu_small())
                 gpu_step_case(&p, cases[i].kind, cases[i].heads, cases[i].dim, cases[i].groups, cases[i].state,
-                              gpu_small() ? INFER__MIN(cases[i].rows, 7) : cases[i].rows, cases[i].n_seq);
+                              gpu_small() ? INFER__MIN(cases[i].rows, 5) : cases[i].rows, cases[i].n_seq);
         gpu_pair_close(&p);
     }
 }

@@ -7,6 +7,16 @@
  */
 #include "../model/model.h"
 
+/* A conversation that is to be answered. */
+typedef struct infer__chat_turn {
+    infer_chat_parser *parser;
+    infer_token *ids; /* n: to be freed */
+    size_t n;
+    int chatml;       /* "<|im_end|>" ends the reply */
+    const infer_generate_params *generate; /* the caller's; or NULL */
+    infer_result r; /* of reading */
+} infer__chat_turn;
+
 #if !defined(INFER_NO_CHAT)
 
 /* ---- replies ------------------------------------------------------------------------------------------------- */
@@ -311,12 +321,6 @@ INFER_API infer_result infer_chat_format(const infer_model *model, const infer_c
 
 /* ---- the whole turn ---------------------------------------------------------------------------------------------- */
 
-typedef struct infer__chat_turn {
-    infer_chat_parser *parser;
-    const infer_generate_params *generate; /* the caller's; or NULL */
-    infer_result r; /* of reading */
-} infer__chat_turn;
-
 static int infer__chat_take_token(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top) {
     const infer_generate_params *g = ((infer__chat_turn *)user)->generate;
     return g->token(g->user, token, logprob, top, n_top);
@@ -352,11 +356,11 @@ static infer_result infer__chat_turn_parser(const infer_model *model, const infe
 }
 
 /* The caller's stop strings, and with ChatML its end. */
-static infer_result infer__chat_stops(infer__mem *mem, const infer__chat_made *made, infer_generate_params *g,
-                                      const char ***out, infer_error *err) {
+static infer_result infer__chat_stops(infer__mem *mem, int chatml, infer_generate_params *g, const char ***out,
+                                      infer_error *err) {
     const char **stops;
     *out = NULL;
-    if (!made->chatml || g->n_stop < 0 || g->n_stop == INT32_MAX || (g->n_stop > 0 && !g->stop)) return INFER_OK;
+    if (!chatml || g->n_stop < 0 || g->n_stop == INT32_MAX || (g->n_stop > 0 && !g->stop)) return INFER_OK;
     stops = (const char **)infer__calloc(mem, (uint64_t)g->n_stop + 1, sizeof *stops);
     if (!stops) return infer__error(err, INFER_ERR_MEMORY, "a conversation: out of memory");
     if (g->n_stop) memcpy((void *)stops, (const void *)g->stop, (size_t)g->n_stop * sizeof *stops);
@@ -365,24 +369,41 @@ static infer_result infer__chat_stops(infer__mem *mem, const infer__chat_made *m
     return INFER_OK;
 }
 
+/* Ids and a parser, or an error and nothing. */
+static infer_result infer__chat_begin(infer_model *model, const infer_chat_params *params, infer__chat_turn *turn,
+                                      infer_error *err) {
+    infer__chat_made made;
+    infer_result r;
+    memset(turn, 0, sizeof *turn);
+    if (params && params->no_generation_prompt)
+        return infer__error(err, INFER_ERR_ARGUMENT, "no_generation_prompt: there would be no reply");
+    r = infer__chat_make(&model->mem, model, params, &made, err);
+    if (r != INFER_OK) return r;
+    turn->chatml = made.chatml;
+    r = infer__chat_turn_parser(model, params, &made, &turn->parser, err);
+    if (r == INFER_OK) r = infer__chat_ids(&model->mem, model, &made, &turn->ids, &turn->n, err);
+    infer__chat_made_free(&made);
+    if (r == INFER_OK) return r;
+    infer_chat_parser_destroy(turn->parser);
+    turn->parser = NULL;
+    return r;
+}
+
 /* The session holds the conversation, and the reply is generated and read. */
-static infer_result infer__chat_run_turn(infer_session *s, infer_sampler *sampler, const infer__chat_made *made,
-                                         infer_generate_params *g, infer__chat_turn *turn, infer_generate_info *info) {
+static infer_result infer__chat_run_turn(infer_session *s, infer_sampler *sampler, infer_generate_params *g,
+                                         infer__chat_turn *turn, infer_generate_info *info) {
     infer__mem *mem = &s->context->model->mem;
     const char **stops = NULL;
-    infer_token *ids;
-    size_t n;
-    infer_result r = infer__chat_ids(mem, s->context->model, made, &ids, &n, &s->error), read;
-    if (r != INFER_OK) return r;
+    const size_t n = turn->n;
+    infer_result r, read;
     info->prompt_tokens = (int32_t)INFER__MIN(n, (size_t)INT32_MAX);
-    r = n > (size_t)INT32_MAX ? INFER_CONTEXT_FULL : infer__session_sync(s, ids, (int32_t)n, NULL);
-    infer__free(mem, ids);
+    r = n > (size_t)INT32_MAX ? INFER_CONTEXT_FULL : infer__session_sync(s, turn->ids, (int32_t)n, NULL);
     if (r == INFER_CONTEXT_FULL) info->stop_reason = INFER_STOP_FULL;
     if (r == INFER_CANCELLED) info->stop_reason = INFER_STOP_CANCELLED;
-    if (r == INFER_OK) r = infer__chat_stops(mem, made, g, &stops, &s->error);
+    if (r == INFER_OK) r = infer__chat_stops(mem, turn->chatml, g, &stops, &s->error);
     if (r != INFER_OK) return r;
-    g->text = infer__chat_take_text;
     if (g->token) g->token = infer__chat_take_token;
+    g->text = infer__chat_take_text;
     g->user = turn;
     g->text_flags |= INFER_TEXT_WRITE_SPECIAL;
     r = infer__generate(s, sampler, NULL, g, info);
@@ -403,24 +424,18 @@ static infer_result infer__chat(infer_session *session, infer_sampler *sampler, 
                                 infer_generate_info *info) {
     infer_generate_params g;
     infer__chat_turn turn;
-    infer__chat_made made;
-    infer_model *model;
+    infer_model *model = session->context->model;
     infer_result r;
     memset(&g, 0, sizeof g);
-    memset(&turn, 0, sizeof turn);
     infer__error_clear(&session->error);
     if (!reply) return infer__error(&session->error, INFER_ERR_ARGUMENT, "reply is NULL");
     if (generate) g = *generate;
-    turn.generate = generate;
     if (g.text) return infer__error(&session->error, INFER_ERR_ARGUMENT, "generate: text must be NULL");
-    if (params && params->no_generation_prompt)
-        return infer__error(&session->error, INFER_ERR_ARGUMENT, "no_generation_prompt: there would be no reply");
-    model = session->context->model;
-    r = infer__chat_make(&model->mem, model, params, &made, &session->error);
+    r = infer__chat_begin(model, params, &turn, &session->error);
     if (r != INFER_OK) return r;
-    r = infer__chat_turn_parser(model, params, &made, &turn.parser, &session->error);
-    if (r == INFER_OK) r = infer__chat_run_turn(session, sampler, &made, &g, &turn, info);
-    infer__chat_made_free(&made);
+    turn.generate = generate;
+    r = infer__chat_run_turn(session, sampler, &g, &turn, info);
+    infer__free(&model->mem, turn.ids);
     if (r < 0 && info->new_tokens == 0) infer_chat_parser_destroy(turn.parser);
     else *reply = turn.parser;
     return r;
@@ -449,6 +464,22 @@ INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler
 
 static infer_result infer__chat_left_out(infer_error *err) {
     return infer__error(err, INFER_ERR_UNSUPPORTED, "conversations are left out of this build (INFER_NO_CHAT)");
+}
+static infer_result infer__chat_begin(infer_model *model, const infer_chat_params *params, infer__chat_turn *turn,
+                                      infer_error *err) {
+    (void)model;
+    (void)params;
+    memset(turn, 0, sizeof *turn);
+    return infer__chat_left_out(err);
+}
+static infer_result infer__chat_stops(infer__mem *mem, int chatml, infer_generate_params *g, const char ***out,
+                                      infer_error *err) {
+    (void)mem;
+    (void)chatml;
+    (void)g;
+    (void)err;
+    *out = NULL;
+    return INFER_OK;
 }
 INFER_API infer_result infer_chat_parser_create(infer_chat_parser **out, const infer_model *model,
                                                 const infer_chat_parser_params *params, infer_error *err) {

@@ -80,9 +80,7 @@ static infer_result infer__draft_begin(infer__drafting *d, const infer_session *
     return INFER_OK;
 }
 
-static void infer__draft_end(infer__drafting *d, const infer_session *s) {
-    infer__free(&s->context->model->mem, d->ids);
-}
+static void infer__draft_end(infer__drafting *d, infer__mem *mem) { infer__free(mem, d->ids); }
 
 /* ---- drafts ------------------------------------------------------------------------------------------------------ */
 

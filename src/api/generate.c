@@ -9,7 +9,7 @@
  *        The end-of-generation token is neither evaluated nor shown. With drafts (draft.c) more than that is evaluated,
  *        but nobody sees it before it has been chosen.
  *        Text waits in `text` while it may still turn into a stop string or while its last character is unfinished.
- * Start: infer_generate, infer__generate_loop.
+ * Start: infer_generate, infer__generate_choose.
  */
 #include "../model/model.h"
 
@@ -188,23 +188,33 @@ typedef struct infer__generation {
     infer__mem *mem;
     char *text;         /* not shown yet */
     size_t n_text, cap_text;
-    infer_token *ids;   /* the prompt; later what sliding keeps */
-    size_t n_ids, cap_ids;
+    infer_token *ids;   /* the prompt */
+    size_t n_ids;
     infer_top *top;     /* of the token that was chosen last */
     int32_t n_top;
+    infer_token token;  /* that one */
+    infer_token *next;  /* n_next tokens that it takes to evaluate it: itself and a draft; 0 = it is evaluated */
+    int32_t n_next;
     infer__drafting draft;
+    int32_t started;    /* the prompt is evaluated */
     int32_t last; /* the context is full: the next token is the last and is not evaluated */
     float logprob;
+    double began; /* infer__seconds */
 } infer__generation;
 
-static infer_result infer__generate_check(infer_session *s, const infer_sampler *sampler,
-                                          const infer_generate_params *p) {
+static infer_result infer__generate_check(const infer_model *model, const infer_sampler *sampler,
+                                          const infer_generate_params *p, infer_error *err) {
     int32_t i;
-    infer_error *err = &s->error;
-    if (sampler && sampler->model && sampler->model != s->context->model)
+    if (model->hp.not_causal)
+        return infer__error(err, INFER_ERR_UNSUPPORTED,
+                            "architecture \"%s\" fills in masked tokens: it does not write one after the other",
+                            model->arch->name);
+    if (sampler && sampler->model && sampler->model != model)
         return infer__error(err, INFER_ERR_ARGUMENT, "the sampler belongs to another model");
     if (p->max_tokens < 0) return infer__error(err, INFER_ERR_ARGUMENT, "max_tokens is %d", (int)p->max_tokens);
     if (p->logprobs < 0) return infer__error(err, INFER_ERR_ARGUMENT, "logprobs is %d", (int)p->logprobs);
+    if (p->seconds < 0 || p->seconds != p->seconds)
+        return infer__error(err, INFER_ERR_ARGUMENT, "seconds is %g", p->seconds);
     if (p->keep_first < 0) return infer__error(err, INFER_ERR_ARGUMENT, "keep_first is %d", (int)p->keep_first);
     if (p->on_full != INFER_FULL_STOP && p->on_full != INFER_FULL_SLIDE)
         return infer__error(err, INFER_ERR_ARGUMENT, "on_full %d is no INFER_FULL_*", (int)p->on_full);
@@ -220,41 +230,34 @@ static infer_result infer__generate_check(infer_session *s, const infer_sampler 
     return INFER_OK;
 }
 
-static infer_result infer__generate_reserve_ids(infer__generation *g, size_t n) {
-    void *p;
-    if (n <= g->cap_ids) return INFER_OK;
-    p = infer__realloc(g->mem, g->ids, n, sizeof *g->ids);
-    if (!p) return infer__error(&g->s->error, INFER_ERR_MEMORY, "no memory for %llu tokens", (unsigned long long)n);
-    g->ids = (infer_token *)p;
-    g->cap_ids = n;
-    return INFER_OK;
-}
-
-/* Ids of the prompt to g->ids, with BOS in front at position 0 where the vocabulary asks and the text has none. */
-static infer_result infer__generate_tokenize(infer__generation *g, const char *prompt) {
-    const infer__tokenizer *t = g->model->tokenizer;
-    infer_token bos = infer__token_special(t, INFER_SPECIAL_BOS);
-    int32_t flags = g->p->text_flags & INFER_TEXT_PARSE_SPECIAL;
-    size_t len = prompt ? strlen(prompt) : 0, count = 0;
+/* The ids of a prompt, at least one place for them, with BOS in front where the vocabulary asks, the text begins and
+ * has none. *out is to be freed. */
+static infer_result infer__prompt_ids(const infer_model *model, infer__mem *mem, const char *prompt, int32_t flags,
+                                      int begins, infer_token **out, size_t *n, infer_error *err) {
+    const infer__tokenizer *t = model->tokenizer;
+    const infer_token bos = infer__token_special(t, INFER_SPECIAL_BOS);
+    const size_t len = prompt ? strlen(prompt) : 0;
+    size_t cap = len + 16, count = 0; /* a text has hardly more tokens than bytes; ids[0] is kept for BOS */
+    infer_token *ids = NULL;
     infer_result r;
-    if ((r = infer__generate_reserve_ids(g, 1)) != INFER_OK) return r;
-    if (len > 0) { /* ids[0] is kept for BOS; a text has hardly more tokens than bytes */
-        if ((r = infer__generate_reserve_ids(g, len + 16)) != INFER_OK) return r;
-        r = infer__tokenize(t, g->mem, prompt, len, flags, g->ids + 1, g->cap_ids - 1, &count, &g->s->error);
-        if (r == INFER_OK && count > g->cap_ids - 1) {
-            if ((r = infer__generate_reserve_ids(g, count + 1)) != INFER_OK) return r;
-            r = infer__tokenize(t, g->mem, prompt, len, flags, g->ids + 1, g->cap_ids - 1, &count, &g->s->error);
-        }
-        if (r != INFER_OK) return r;
+    *n = 0;
+    do {
+        infer__free(mem, ids);
+        cap = INFER__MAX(cap, count + 2);
+        ids = (infer_token *)infer__realloc(mem, NULL, cap, sizeof *ids);
+        if (!ids) return infer__error(err, INFER_ERR_MEMORY, "no memory for %llu tokens", (unsigned long long)cap);
+        r = len ? infer__tokenize(t, mem, prompt, len, flags, ids + 1, cap - 2, &count, err) : INFER_OK;
+    } while (r == INFER_OK && count > cap - 2);
+    if (r != INFER_OK) {
+        infer__free(mem, ids);
+        return r;
     }
-    if (infer_session_position(g->s) == 0 && infer__tokenizer_adds_bos(t) && bos >= 0 &&
-        !(count > 0 && g->ids[1] == bos)) {
-        g->ids[0] = bos;
+    if (begins && infer__tokenizer_adds_bos(t) && bos >= 0 && !(count > 0 && ids[1] == bos)) {
+        ids[0] = bos;
         count++;
-    } else {
-        memmove(g->ids, g->ids + 1, count * sizeof *g->ids);
-    }
-    g->n_ids = count;
+    } else memmove(ids, ids + 1, count * sizeof *ids);
+    *out = ids;
+    *n = count;
     return INFER_OK;
 }
 
@@ -262,8 +265,7 @@ static infer_result infer__generate_tokenize(infer__generation *g, const char *p
 static infer_result infer__generate_encode(infer__generation *g) {
     const infer_token end = infer__tokenizer_end(infer__tokenizer_vocab(g->model->tokenizer));
     infer_result r;
-    if (g->n_ids > 0) {
-        if ((r = infer__generate_reserve_ids(g, g->n_ids + 1)) != INFER_OK) return r;
+    if (g->n_ids > 0) { /* infer__prompt_ids left a place */
         if (end >= 0 && g->ids[g->n_ids - 1] != end) g->ids[g->n_ids++] = end;
         r = infer__session_encode(g->s, g->ids, (int32_t)INFER__MIN(g->n_ids, INT32_MAX));
         if (r != INFER_OK) return r;
@@ -300,7 +302,8 @@ static infer_result infer__generate_slide(infer__generation *g, int64_t room) {
 static infer_result infer__generate_prompt(infer__generation *g, const char *prompt) {
     infer_session *s = g->s;
     int32_t n = infer_session_position(s);
-    infer_result r = infer__generate_tokenize(g, prompt);
+    infer_result r = infer__prompt_ids(g->model, g->mem, prompt, g->p->text_flags & INFER_TEXT_PARSE_SPECIAL, n == 0,
+                                       &g->ids, &g->n_ids, &s->error);
     if (r == INFER_OK && g->model->hp.n_enc) {
         r = infer__generate_encode(g);
         n = infer_session_position(s);
@@ -426,36 +429,38 @@ static infer_result infer__generate_top(infer__generation *g, infer_token token)
     return r;
 }
 
-/* The token, with a draft of what may follow it. */
-static infer_result infer__generate_eval(infer__generation *g, infer_token token) {
-    infer_session *s = g->s;
-    const int32_t room = g->p->max_tokens > 0 ? g->p->max_tokens - g->info.new_tokens - 1 : INT32_MAX;
-    infer_token *ids = NULL;
-    const int32_t n = infer__draft_make(&g->draft, s, token, room, &ids);
-    infer_result r;
-    if (n > 0) {
-        s->drafts = n;
-        r = infer__session_eval_as(s, ids, 1 + n, INFER_OUT_ALL);
-        s->drafts = 0;
-        if (r == INFER_OK) {
-            s->ahead = n;
-            g->info.drafted += n;
-        }
-        if (r != INFER_CONTEXT_FULL) return r;
-        g->draft.made = 0; /* no room for all of it */
-    }
-    r = infer__session_eval(s, &token, 1);
-    if (r != INFER_CONTEXT_FULL) return r;
-    r = infer__generate_slide(g, 1); /* there is room, so a shared context had no page left */
-    return r == INFER_OK ? infer__session_eval(g->s, &token, 1) : r;
+/* A draft was evaluated with the chosen token. */
+static void infer__generate_drafted(infer__generation *g) {
+    if (g->n_next < 2) return;
+    g->s->ahead = g->n_next - 1;
+    g->info.drafted += g->n_next - 1;
 }
 
-/* A chosen token becomes the session's: it was drafted, or it is evaluated now. */
-static infer_result infer__generate_take(infer__generation *g, infer_token token) {
+/* What was chosen, with a draft of what may follow it. */
+static infer_result infer__generate_eval(infer__generation *g) {
+    infer_session *s = g->s;
+    infer_result r;
+    s->drafts = g->n_next - 1;
+    r = infer__session_eval_as(s, g->next, g->n_next, g->n_next > 1 ? INFER_OUT_ALL : INFER_OUT_LAST);
+    s->drafts = 0;
+    if (r == INFER_OK) infer__generate_drafted(g);
+    if (r != INFER_CONTEXT_FULL) return r;
+    if (g->n_next > 1) { /* no room for all of it */
+        g->draft.made = 0;
+        g->n_next = 1;
+        return infer__generate_eval(g);
+    }
+    r = infer__generate_slide(g, 1); /* there is room, so a shared context had no page left */
+    return r == INFER_OK ? infer__session_eval(s, g->next, 1) : r;
+}
+
+/* A chosen token becomes the session's: it was drafted, or it is to be evaluated (n_next). */
+static infer_result infer__generate_take(infer__generation *g) {
+    const int32_t room = g->p->max_tokens > 0 ? g->p->max_tokens - g->info.new_tokens - 1 : INT32_MAX;
     infer_session *s = g->s;
     infer_result r;
     if (s->ahead > 0) {
-        if (s->tokens[s->n - s->ahead] == token) {
+        if (s->tokens[s->n - s->ahead] == g->token) {
             s->stats.new_tokens++;
             g->info.accepted++;
             if (--s->ahead == 0) infer__draft_judge(&g->draft, g->draft.made);
@@ -464,17 +469,23 @@ static infer_result infer__generate_take(infer__generation *g, infer_token token
         infer__draft_judge(&g->draft, g->draft.made - s->ahead);
         if ((r = infer__session_take_back(s)) != INFER_OK) return r;
     }
-    return infer__generate_eval(g, token);
+    g->next = &g->token;
+    g->n_next = 1 + infer__draft_make(&g->draft, s, g->token, room, &g->next);
+    if (g->n_next == 1) g->next = &g->token;
+    return INFER_OK;
 }
 
 /* Report a token that was evaluated. */
-static infer_result infer__generate_report(infer__generation *g, infer_token token) {
+static infer_result infer__generate_report(infer__generation *g) {
+    infer_result r = INFER_OK;
     g->info.new_tokens++;
-    if (g->p->token && g->p->token(g->p->user, token, g->logprob, g->n_top ? g->top : NULL, g->n_top) != 0) {
+    if (g->p->token && g->p->token(g->p->user, g->token, g->logprob, g->n_top ? g->top : NULL, g->n_top) != 0)
         g->info.stop_reason = INFER_STOP_CALLBACK;
-        return INFER_OK;
-    }
-    return infer__generate_text(g, token);
+    else r = infer__generate_text(g, g->token);
+    if (r == INFER_OK && g->info.stop_reason == 0 && g->sampler && infer__sampler_ended(g->sampler))
+        g->info.stop_reason = INFER_STOP_GRAMMAR;
+    if (g->last && g->info.stop_reason == 0) g->info.stop_reason = INFER_STOP_FULL;
+    return r;
 }
 
 /* 1 when the next token must not be generated: the reason is set. */
@@ -488,6 +499,10 @@ static int infer__generate_limit(infer__generation *g, infer_result *r) {
         g->info.stop_reason = INFER_STOP_LIMIT;
         return 1;
     }
+    if (g->p->seconds > 0 && infer__seconds() - g->began >= g->p->seconds) {
+        g->info.stop_reason = INFER_STOP_TIME;
+        return 1;
+    }
     if (infer_session_position(s) < infer_session_context(s)) return 0;
     *r = infer_session_context(s) < 2 ? INFER_CONTEXT_FULL : infer__generate_slide(g, 1);
     if (*r == INFER_CONTEXT_FULL && infer__results_row(s, -1) >= 0 && g->info.prompt_tokens + g->info.new_tokens > 0) {
@@ -498,29 +513,78 @@ static int infer__generate_limit(infer__generation *g, infer_result *r) {
     return *r != INFER_OK;
 }
 
-static infer_result infer__generate_loop(infer__generation *g) {
+/* The next token: when n_next is not 0, as many tokens at `next` have to be evaluated before it is reported. Without a
+ * token: a failure, or stop_reason. */
+static infer_result infer__generate_choose(infer__generation *g) {
     infer_session *s = g->s;
-    infer_token token;
     infer_result r = INFER_OK;
-    while (g->info.stop_reason == 0 && !infer__generate_limit(g, &r)) {
-        if ((r = infer__session_sample(s, g->sampler, -1, &token)) != INFER_OK) break;
-        if (!g->p->ignore_end && (infer__token_flags(g->model->tokenizer, token) & INFER_TOKEN_END)) {
-            g->info.stop_reason = INFER_STOP_TOKEN;
-            g->info.stop_token = token;
-            break;
-        }
-        if ((r = infer__generate_top(g, token)) != INFER_OK) break;
-        if (!g->last && (r = infer__generate_take(g, token)) != INFER_OK) break;
-        if ((r = infer__generate_report(g, token)) != INFER_OK) break;
-        if (g->info.stop_reason == 0 && g->sampler && infer__sampler_ended(g->sampler))
-            g->info.stop_reason = INFER_STOP_GRAMMAR;
-        if (g->last && g->info.stop_reason == 0) g->info.stop_reason = INFER_STOP_FULL;
+    g->n_next = 0;
+    if (infer__generate_limit(g, &r)) return r;
+    if ((r = infer__session_sample(s, g->sampler, -1, &g->token)) != INFER_OK) return r;
+    if (!g->p->ignore_end && (infer__token_flags(g->model->tokenizer, g->token) & INFER_TOKEN_END)) {
+        g->info.stop_reason = INFER_STOP_TOKEN;
+        g->info.stop_token = g->token;
+        return INFER_OK;
     }
-    if (r == INFER_CANCELLED) g->info.stop_reason = INFER_STOP_CANCELLED;
-    if (r != INFER_CONTEXT_FULL) return r;
-    g->info.stop_reason = INFER_STOP_FULL; /* a limit like others */
+    if ((r = infer__generate_top(g, g->token)) != INFER_OK || g->last) return r;
+    return infer__generate_take(g);
+}
+
+/* Everything that can be refused before the first token; nothing to give back after a failure. The sampler is
+ * claimed, and so is the session. */
+static infer_result infer__generate_begin(infer__generation *g, infer_session *s, infer_sampler *sampler,
+                                          const infer_generate_params *p) {
+    infer_result r;
+    memset(g, 0, sizeof *g);
+    g->info.stop_token = g->info.stop_string = -1;
+    g->s = s;
+    g->sampler = sampler;
+    g->p = p;
+    g->model = s->context->model;
+    g->mem = &s->context->model->mem;
+    g->began = infer__seconds();
     infer__error_clear(&s->error);
-    return INFER_OK;
+    if ((r = infer__generate_check(g->model, sampler, p, &s->error)) != INFER_OK) return r;
+    if ((r = infer__draft_check(s, p, &s->error)) != INFER_OK) return r;
+    if (p->token && p->logprobs > 0) {
+        g->n_top = INFER__MIN(p->logprobs, g->model->hp.n_vocab);
+        g->top = (infer_top *)infer__calloc(g->mem, (uint64_t)g->n_top, sizeof *g->top);
+        if (!g->top) return infer__error(&s->error, INFER_ERR_MEMORY, "no memory for %d logprobs", (int)g->n_top);
+    }
+    if (p->draft && !infer__session_claim(p->draft)) {
+        infer__free(g->mem, g->top);
+        return infer__error(&s->error, INFER_ERR_STATE, "another call uses the session that drafts");
+    }
+    if ((r = infer__draft_begin(&g->draft, s, p, &s->error)) == INFER_OK) return r;
+    if (p->draft) infer__session_leave(p->draft);
+    infer__free(g->mem, g->top);
+    return r;
+}
+
+/* Whatever it ended with: text that waits is shown, drafts are taken back. s is NULL when a queue has given its session
+ * to others. */
+static infer_result infer__generate_end(infer__generation *g, infer_result r) {
+    infer_session *s = g->s;
+    if (r == INFER_CANCELLED) g->info.stop_reason = INFER_STOP_CANCELLED;
+    if (r == INFER_CONTEXT_FULL) g->info.stop_reason = INFER_STOP_FULL;
+    if (r == INFER_CONTEXT_FULL && g->started) { /* a limit like others */
+        if (s) infer__error_clear(&s->error);
+        r = INFER_OK;
+    }
+    if (g->started && g->info.stop_reason != INFER_STOP_STRING)
+        infer__generate_show(g, g->n_text); /* it was no stop string */
+    if (s && s->ahead > 0) { /* drafted, and not chosen any more */
+        const infer_error e = s->error;
+        const infer_result back = infer__session_take_back(s);
+        if (r || back == INFER_OK) s->error = e;
+        else r = back;
+    }
+    if (g->p->draft) infer__session_leave(g->p->draft);
+    infer__draft_end(&g->draft, g->mem);
+    infer__free(g->mem, g->text);
+    infer__free(g->mem, g->ids);
+    infer__free(g->mem, g->top);
+    return r;
 }
 
 static infer_result infer__generate(infer_session *session, infer_sampler *sampler, const char *prompt,
@@ -529,49 +593,17 @@ static infer_result infer__generate(infer_session *session, infer_sampler *sampl
     infer__generation g;
     infer_result r;
     memset(&none, 0, sizeof none);
-    memset(&g, 0, sizeof g);
-    g.info.stop_token = g.info.stop_string = -1;
+    r = infer__generate_begin(&g, session, sampler, params ? params : &none);
     if (info) *info = g.info;
-    g.s = session;
-    g.sampler = sampler;
-    g.p = params ? params : &none;
-    g.model = session->context->model;
-    g.mem = &session->context->model->mem;
-    infer__error_clear(&session->error);
-    if ((r = infer__generate_check(session, sampler, g.p)) != INFER_OK) return r;
-    if ((r = infer__draft_check(session, g.p, &session->error)) != INFER_OK) return r;
-    if (g.model->hp.not_causal)
-        return infer__error(&session->error, INFER_ERR_UNSUPPORTED,
-                            "architecture \"%s\" fills in masked tokens: it does not write one after the other",
-                            g.model->arch->name);
-    if (g.p->token && g.p->logprobs > 0) {
-        g.n_top = INFER__MIN(g.p->logprobs, g.model->hp.n_vocab);
-        g.top = (infer_top *)infer__calloc(g.mem, (uint64_t)g.n_top, sizeof *g.top);
-        if (!g.top) return infer__error(&session->error, INFER_ERR_MEMORY, "no memory for %d logprobs", (int)g.n_top);
+    if (r != INFER_OK) return r;
+    r = infer__generate_prompt(&g, prompt);
+    g.started = r == INFER_OK;
+    while (r == INFER_OK && g.info.stop_reason == 0) {
+        r = infer__generate_choose(&g);
+        if (r == INFER_OK && g.n_next) r = infer__generate_eval(&g);
+        if (r == INFER_OK && g.info.stop_reason == 0) r = infer__generate_report(&g);
     }
-    if (g.p->draft && !infer__session_claim(g.p->draft)) {
-        infer__free(g.mem, g.top);
-        return infer__error(&session->error, INFER_ERR_STATE, "another call uses the session that drafts");
-    }
-    r = infer__draft_begin(&g.draft, session, g.p, &session->error);
-    if (r == INFER_OK) r = infer__generate_prompt(&g, prompt);
-    if (r == INFER_CONTEXT_FULL) g.info.stop_reason = INFER_STOP_FULL;
-    if (r == INFER_CANCELLED) g.info.stop_reason = INFER_STOP_CANCELLED;
-    if (r == INFER_OK) {
-        r = infer__generate_loop(&g);
-        if (g.info.stop_reason != INFER_STOP_STRING) infer__generate_show(&g, g.n_text); /* it was no stop string */
-    }
-    if (session->ahead > 0) { /* drafted, and not chosen any more */
-        const infer_error e = session->error;
-        const infer_result back = infer__session_take_back(session);
-        if (r || back == INFER_OK) session->error = e;
-        else r = back;
-    }
-    if (g.p->draft) infer__session_leave(g.p->draft);
-    infer__draft_end(&g.draft, session);
-    infer__free(g.mem, g.text);
-    infer__free(g.mem, g.ids);
-    infer__free(g.mem, g.top);
+    r = infer__generate_end(&g, r);
     if (info) *info = g.info;
     return r;
 }

@@ -14,6 +14,7 @@ INFER_API const char *infer_result_string(infer_result r) {
     case INFER_OK: return "ok";
     case INFER_CANCELLED: return "cancelled";
     case INFER_CONTEXT_FULL: return "context full";
+    case INFER_MORE: return "more to do";
     case INFER_ERR_ARGUMENT: return "bad argument";
     case INFER_ERR_MEMORY: return "out of memory";
     case INFER_ERR_IO: return "read error";

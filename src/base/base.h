@@ -403,6 +403,7 @@ static void infer__cond_wait(infer__cond *c, infer__mutex *m);
 static void infer__cond_broadcast(infer__cond *c);
 static int infer__thread_start(infer__thread *t, infer__thread_fn fn, void *arg); /* 0 with INFER_NO_THREADS */
 static void infer__thread_join(infer__thread *t);
+static uint64_t infer__thread_self(void); /* the calling thread: never 0 */
 
 /* Threads that are started between the two block every signal but those of their own faults, and so does the caller. */
 typedef struct infer__signals { uint64_t old[16]; int held; } infer__signals;

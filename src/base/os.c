@@ -747,6 +747,7 @@ static int infer__thread_start(infer__thread *t, infer__thread_fn fn, void *arg)
     return 0;
 }
 static void infer__thread_join(infer__thread *t) { (void)t; }
+static uint64_t infer__thread_self(void) { return 1; }
 
 #elif defined(INFER__WINDOWS)
 
@@ -778,6 +779,7 @@ static void infer__thread_join(infer__thread *t) {
     WaitForSingleObject(t->handle, INFINITE);
     CloseHandle(t->handle);
 }
+static uint64_t infer__thread_self(void) { return GetCurrentThreadId(); }
 
 #else /* pthreads */
 
@@ -813,6 +815,12 @@ static int infer__thread_start(infer__thread *t, infer__thread_fn fn, void *arg)
     return ok;
 }
 static void infer__thread_join(infer__thread *t) { pthread_join(t->handle, NULL); }
+static uint64_t infer__thread_self(void) { /* pthread_t is a pointer, a number or a struct */
+    const pthread_t self = pthread_self();
+    uint64_t n = 0;
+    memcpy(&n, &self, INFER__MIN(sizeof n, sizeof self));
+    return n ? n : 1;
+}
 
 #endif
 

@@ -1,0 +1,78 @@
+/* queue.h: what the parts of queues share. Included by queue.c and queue_api.c. */
+#ifndef INFER__QUEUE_H
+#define INFER__QUEUE_H
+#include "../model/model.h"
+
+enum { INFER__QUEUE_SLOTS = 16, INFER__QUEUE_WAITING = 1024, INFER__QUEUE_KEPT = 16, INFER__QUEUE_ROWS = 128 };
+
+struct infer_request {
+    infer_queue *queue;
+    infer_request *next; /* of those that wait */
+    uint64_t number;
+    int32_t priority;
+    infer__atomic cancelled;
+    int32_t closed;         /* by the caller */
+    int32_t ended;          /* and `done` has been called: nobody but the caller uses it */
+    infer_request_info info;
+    infer_sampler *sampler; /* claimed */
+    infer_generate_params generate;
+    infer_text_fn text_fn;  /* the caller's, and its user */
+    int (*token_fn)(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top);
+    void *user, *done_user;
+    void (*done)(void *user, infer_request *request);
+    char *stops;            /* the stop strings, one after the other, and pointers to them */
+    const char **stop;
+    infer__chat_turn turn;  /* parser NULL = no conversation */
+    infer_adapter_use *uses;
+    int32_t n_uses;
+    infer_token *ids; /* n_ids to evaluate before tokens are chosen: the prompt, or all so far of one that was
+                       * preempted; n_prompt of them are the prompt's */
+    int32_t n_ids, n_prompt;
+    char *text;
+    size_t n_text, cap_text;
+    infer_error error;
+    double submitted, finished;
+    /* while it runs */
+    infer_session *session;
+    infer__generation g;
+    int32_t begun;          /* g is in use */
+    int32_t whole;          /* its prompt is evaluated in one piece */
+    int32_t cut;            /* others wait until it has evaluated so many tokens, which they have too; 0 = none do */
+    infer_step step;        /* of this pass; n 0 = none */
+    infer_result result;
+    int32_t over;           /* it ends */
+};
+
+/* Rules: `lock` is for the list of waiting requests, the numbers, `closed` and `ended`. Everything else belongs to
+ * whoever has claimed `calls`: that thread runs passes and calls callbacks, without the lock. */
+struct infer_queue {
+    infer_model *model;
+    infer_context *context;
+    infer_queue_params params; /* with the defaults filled in */
+    infer__mutex lock;
+    infer__cond changed;       /* a request has ended or come, somebody stopped running the queue */
+    infer__thread thread;
+    int32_t has_lock, has_changed, has_thread;
+    infer__atomic stop;        /* it is being destroyed */
+    int64_t process;
+    infer__atomic calls;       /* infer__claim */
+    uint64_t runner;           /* the thread that claimed it */
+    infer_request *waiting;    /* the next one first */
+    int32_t n_waiting, n_open, n_requests; /* open: not closed by their callers; all that there are */
+    uint64_t numbers;
+    infer_request **running;   /* slots */
+    int32_t n_running;
+    infer_session **past;      /* kept: of requests that have ended, the least recently used first */
+    int32_t n_past;
+    infer_step *steps;         /* slots */
+    infer_request **stepping;  /* slots: whose they are */
+    double row_seconds;        /* of a prompt's token, lately */
+    infer_queue_stats stats, shown; /* shown: with the lock */
+};
+
+/* One pass, or less than that; 1 = there is more to do. The queue is claimed. seconds: what it should take, 0 = any. */
+static int infer__queue_round(infer_queue *q, double seconds);
+/* Between callbacks and other uses of the lock: give a request back. The lock is held. */
+static void infer__request_free(infer_request *r);
+
+#endif

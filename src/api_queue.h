@@ -1,0 +1,98 @@
+/* api_queue.h: the part of the public interface that serves many requests from one model. Included by api.h, behind
+ * what requests are made of. */
+#ifndef INFER_API_QUEUE_H
+#define INFER_API_QUEUE_H
+
+/* ---- a queue of requests --------------------------------------------------------------------- */
+
+typedef struct infer_queue infer_queue;     /* evaluates the requests of any number of threads together */
+typedef struct infer_request infer_request; /* one of them, until infer_request_close */
+
+typedef struct infer_queue_params {
+    infer_context_params context; /* cells 0 = 4 times `positions`; sessions 0 = slots + kept */
+    int32_t slots;       /* requests that run at a time, at most; 0 = 16 */
+    int32_t waiting;     /* requests that may wait for a slot; 0 = 1024 */
+    int32_t positions;   /* of a request: its prompt and what is generated, at most; 0 = the model's context, at most
+                          * 4096 */
+    int32_t prompt_rows; /* tokens of prompts in one pass with requests that already generate, at most: few keep their
+                          * pace, many start others sooner; 0 = 128 */
+    int32_t kept;        /* requests that have ended whose cache is kept for those that begin alike, at most; the least
+                          * recently used go first, and all of them before a request has to wait for memory; 0 = 16,
+                          * -1 = none */
+    int32_t thread;      /* 1 = the queue runs in a thread of its own, which calls the callbacks and the allocator;
+                          * 0 = it runs in infer_queue_step and infer_request_wait */
+} infer_queue_params;
+
+/* A request. Everything is copied but the sampler, the adapters and generate.draft: these are in use until it has
+ * ended. */
+typedef struct infer_request_params {
+    const char *prompt;            /* a text (UTF-8), BOS in front where the vocabulary asks for it; */
+    const infer_token *tokens;     /* or n_tokens tokens, as they are; */
+    int32_t n_tokens;
+    const infer_chat_params *chat; /* or a conversation: its fn receives the reply, generate.text must be NULL */
+    infer_sampler *sampler;        /* NULL = greedy; no other request's */
+    infer_generate_params generate; /* as for infer_generate; seconds count from submission */
+    const infer_adapter_use *adapters; /* n_adapters */
+    int32_t n_adapters;
+    int32_t priority;              /* higher ones begin first, and keep their memory; equal ones in order */
+    void (*done)(void *user, infer_request *request); /* it has ended; the last of its callbacks */
+    void *user;                    /* of done */
+} infer_request_params;
+
+typedef enum infer_request_state {
+    INFER_REQUEST_WAITING = 0,
+    INFER_REQUEST_PROMPT = 1, /* its prompt is being evaluated */
+    INFER_REQUEST_RUNS = 2,
+    INFER_REQUEST_ENDED = 3
+} infer_request_state;
+typedef struct infer_request_info {
+    infer_request_state state;
+    infer_result result;          /* once it has ended; as infer_generate returns it */
+    infer_generate_info generate; /* so far */
+    int32_t reused;               /* tokens of the prompt that another request had evaluated */
+    double waited, first, seconds; /* from submission until it began, until its first token, until now or its end */
+} infer_request_info;
+
+typedef struct infer_queue_stats {
+    int32_t waiting, running, kept; /* now */
+    uint64_t ended, preempted;      /* preempted: gave its memory to others, and goes on later */
+    uint64_t prompt_tokens, reused; /* tokens of prompts that were evaluated; that did not have to be */
+    uint64_t new_tokens, passes;
+    uint64_t again;                 /* tokens evaluated once more after their request had been preempted */
+} infer_queue_stats;
+
+/* UNSUPPORTED: encoders, models with an encoder and a decoder, models that fill in masked tokens; params->thread in a
+ * build without threads. */
+INFER_API infer_result infer_queue_create(infer_queue **out, infer_model *model, const infer_queue_params *params,
+                                          infer_error *err);
+/* Cancels what has not ended, and waits for it. NULL is accepted. INFER_ERR_STATE, and nothing changes: a request is
+ * not closed yet, or a callback of the queue calls. */
+INFER_API infer_result infer_queue_destroy(infer_queue *queue);
+/* From any thread, and from callbacks. *request may be used until infer_request_close; request NULL = it is closed
+ * already, and its callbacks tell how it goes. Errors: LIMIT (as many wait as may), CONTEXT_FULL (the prompt does not
+ * fit), STATE (the sampler is in use), ARGUMENT and others as of infer_generate and infer_chat. */
+INFER_API infer_result infer_queue_submit(infer_queue *queue, const infer_request_params *params,
+                                          infer_request **request, infer_error *err);
+/* Run for about budget_ms milliseconds, one pass at least; 0 = one pass, -1 = until everything has ended. Prompts are
+ * cut so that a pass fits what is left. INFER_MORE: there is more to do; INFER_OK: there is not. INFER_ERR_STATE:
+ * another thread, the queue's own, or the caller of this callback runs it. Failures are the requests'. */
+INFER_API infer_result infer_queue_step(infer_queue *queue, int32_t budget_ms);
+INFER_API infer_result infer_queue_get_stats(infer_queue *queue, infer_queue_stats *out);
+
+/* It ends soon, as infer_generate does after infer_session_cancel. From any thread. */
+INFER_API void infer_request_cancel(infer_request *request);
+/* Returns its result once it has ended, after `done`. A queue without a thread is run meanwhile. INFER_ERR_STATE: from
+ * a callback of the queue, or after fork(). */
+INFER_API infer_result infer_request_wait(infer_request *request);
+INFER_API infer_result infer_request_get_info(infer_request *request, infer_request_info *out);
+/* What has been generated, once it has ended (in `done` too): the text, zero-terminated, *n bytes (n may be NULL); the
+ * reply to a conversation; the tokens, those of the prompt first; and the error. Before: "", an empty reply, none. */
+INFER_API const char *infer_request_text(const infer_request *request, size_t *n);
+INFER_API const infer_chat_reply *infer_request_reply(const infer_request *request);
+INFER_API const infer_token *infer_request_tokens(const infer_request *request, int32_t *n_prompt, int32_t *n);
+INFER_API const infer_error *infer_request_error(const infer_request *request);
+/* The caller does not need it any more; cancels it if it has not ended (its callbacks may be called until it has). NULL
+ * is accepted. */
+INFER_API void infer_request_close(infer_request *request);
+
+#endif
