@@ -58,6 +58,8 @@ refuses "tools without a template" "no chat template" tools $model
 same two_sessions "Once upon a time|, there was a little girl named Lily. She loved to play outside in the p
 The dog|was a big, red ball. He liked to play with his ball. He liked to play" \
     two_sessions $model "Once upon a time" "The dog"
+same queue "16 requests, 16 texts as alone
+prompt tokens evaluated 1205, shared 15315, again 0" queue $model 16
 same embed " 1.000  0.995  0.491  a red ball
  0.995  1.000  0.456  a blue ball
  0.491  0.456  1.000  It was raining" embed $model "a red ball" "a blue ball" "It was raining"

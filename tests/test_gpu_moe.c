@@ -328,7 +328,7 @@ static void test_gpu_ops_moe_matmul(void) {
                 {1, 5, 2, 130, cols, 0, GPU_MOE_SPREAD},  {40, 8, 1, 1, 2 * cols, 0, GPU_MOE_SPREAD},
                 {1, 5, 2, 130, cols, 1, GPU_MOE_SPREAD},  {40, 8, 1, 1, 2 * cols, 1, GPU_MOE_SPREAD},
                 {23, 4, 3, 35, 2 * cols, 1, GPU_MOE_SOME}};
-            if (!infer__gpu_has_type(q)) continue;
+            if (!infer__gpu_has_type(q) || (gpu_small() && i % 3 == 2)) continue;
             for (k = gpu_small() ? i % 2 : 0; k < (gpu_small() ? i % 2 + 1 : (int32_t)INFER__COUNT(cases)); k++)
                 gpu_moe_case(&p, q, &cases[k], gpu_moe_launches(&cases[k]));
         }
