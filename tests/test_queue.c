@@ -407,7 +407,7 @@ static int queue_stops(void *user, infer_token token, float logprob, const infer
 /* Requests come, are cancelled, fail, are closed and run in slices, in random order, with little memory. */
 static void queue_life(uint32_t seed, int32_t steps, int32_t thread) {
     const queue_way way = { 4, 24, 160, 3, 0, thread, 128 };
-    static int32_t eleven[11];
+    static int32_t eleven[11] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };
     infer_model *m = NULL;
     infer_queue *q;
     infer_request *open[24];
@@ -434,7 +434,6 @@ static void queue_life(uint32_t seed, int32_t steps, int32_t thread) {
             p.priority = k / 11 % 3;
             if (k / 13 % 4 == 0) p.generate.seconds = 1e-4;
             if (k / 17 % 3 == 0) {
-                eleven[k / 19 % 11] = k / 19 % 11;
                 p.generate.token = queue_stops;
                 p.generate.user = &eleven[k / 19 % 11];
             }
