@@ -379,8 +379,8 @@ read once for all of them.
     infer_request_close(request);
 
 queue_params.thread gives the queue a thread of its own. Without it, it runs while somebody waits, or in slices: a loop
-that draws 60 frames a second calls infer_queue_step(queue, 5) in each. A slice ends with a pass; prompts are cut so
-that a pass takes about what is left of it.
+that draws 60 frames a second calls infer_queue_step(queue, 5) in each (examples/frame_loop.c). A slice may end between
+two layers; infer_eval_slice does the same for callers that evaluate by themselves.
 
 A request gives the tokens, the text and the seeds' choices that it gives alone (on the CPU the same bits: section 12).
 Requests that begin alike share what they have in common, whatever kind of state the model has: it is evaluated once,
@@ -603,6 +603,14 @@ INFER_API infer_result infer_session_encode(infer_session *session, const infer_
 /* Evaluate steps of several sessions of one context together, any number of tokens each: all or nothing. A session may
  * occur only once. err may be NULL; every session of the call also records the error (infer_session_error). */
 INFER_API infer_result infer_eval(infer_context *context, const infer_step *steps, int32_t n_steps, infer_error *err);
+/* The same for about budget_ms milliseconds, one layer of the CPU at least: INFER_MORE = call it again with the same
+ * steps, which must stay as they are, and their tokens; any other result ends it. Until then the context and the
+ * sessions are in use (section 5): others' calls are refused, infer_session_cancel ends it at the next slice, and steps
+ * NULL with n_steps 0 gives it up (INFER_OK; the sessions are back where they were). A slice takes longer by a layer at
+ * most, or by the output matrix; the layers of a device are one piece. Long prompts: a layer takes the time of all rows
+ * of a pass (context_params.batch). */
+INFER_API infer_result infer_eval_slice(infer_context *context, const infer_step *steps, int32_t n_steps,
+                                        int32_t budget_ms, infer_error *err);
 /* Results of the last eval: row counts the tokens of the session's step from 0, or from the end with -1, -2, ...
  * Returns vocab floats, which the caller may change until the next eval, or NULL when that row was not requested. With
  * all layers on a device, the logits may still be there and are downloaded now; if that fails, the result is NULL too

@@ -95,8 +95,8 @@ INFER__COLD_BEGIN
 #include "model/upload.c"          /* and their weights there */
 #include "model/model.c"           /* opening: the steps above in order */
 #include "model/plan.c"            /* sizes of a context */
-#include "model/cache.c"           /* pages of keys and values */
-#include "model/cells.c"           /* recurrent states */
+#include "model/session/cache.c"           /* pages of keys and values */
+#include "model/session/cells.c"           /* recurrent states */
 #include "model/layers/switched.c" /* adapters by token */
 #include "model/layers/indexer.c"  /* which positions attention reads */
 #include "model/layers/attention.c"
@@ -122,17 +122,17 @@ INFER__COLD_BEGIN
 #include "model/layers/encoder.c"        /* kept streams */
 #include "model/layers/kinds.c"    /* INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN */
 #include "model/describe.c"        /* a model's layers as text */
-#include "model/results.c"         /* logits that stay on the device */
+#include "model/session/results.c"         /* logits that stay on the device */
 #include "model/forward.c"         /* THE LOOP */
 #include "model/pool.c"            /* hidden states as one vector, classifiers */
-#include "model/calls.c"           /* which calls may begin */
+#include "model/session/calls.c"           /* which calls may begin */
 #include "model/context.c"         /* contexts: work buffers, threads */
-#include "model/session.c"
+#include "model/session/session.c"
 #include "model/adapter.c"         /* adapters: files, */
 #include "model/adapted.c"         /* and evaluating with them */
-#include "model/eval.c"            /* steps -> passes */
-#include "model/source.c"          /* encoder and decoder: the text that is answered */
-#include "model/state.c"           /* rewind, fork, save, load */
+#include "model/session/eval.c"            /* steps -> passes */
+#include "model/session/source.c"          /* encoder and decoder: the text that is answered */
+#include "model/session/state.c"           /* rewind, fork, save, load */
 
 /* api: argument checks and thin calls */
 #include "api/library_api.c"       /* version, devices, lists */

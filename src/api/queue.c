@@ -360,6 +360,7 @@ static void infer__request_preempt(infer_queue *q, infer_request *r) {
 /* What each request has in the pass: those that generate first; the prompts share what is left. Returns how many
  * steps. */
 static int32_t infer__queue_steps(infer_queue *q, double seconds) {
+    const double layer = q->row_seconds / q->model->hp.n_layer;
     int32_t rows = q->context->plan.batch, prompts = 0, n = 0, i, left;
     for (i = 0; i < q->n_running; i++) {
         infer_request *r = q->running[i];
@@ -376,7 +377,8 @@ static int32_t infer__queue_steps(infer_queue *q, double seconds) {
         q->stepping[n++] = r;
     }
     if (n > 0) rows = INFER__MIN(rows, q->params.prompt_rows);
-    if (seconds > 0 && seconds < rows * q->row_seconds) rows = (int32_t)(seconds / q->row_seconds);
+    if (seconds > 0 && layer == 0) rows = INFER__MIN(rows, INFER__PAGE); /* nothing is known yet */
+    if (seconds > 0 && seconds / 4 < rows * layer) rows = (int32_t)(seconds / 4 / layer); /* a layer is over soon */
     if (n == 0) rows = INFER__MAX(rows, 1);
     for (i = 0; i < q->n_running && rows > 0; i++) {
         infer_request *r = q->running[i];
@@ -393,18 +395,22 @@ static int32_t infer__queue_steps(infer_queue *q, double seconds) {
     return n;
 }
 
-/* Evaluate steps from .. end-1 together. */
-static infer_result infer__queue_eval(infer_queue *q, int32_t from, int32_t end, infer_error *err) {
-    infer_result r;
+/* Evaluate steps from .. end-1 together; INFER_MORE: the slice has ended, and the context stays claimed. */
+static infer_result infer__queue_eval(infer_queue *q, int32_t from, int32_t end, double until, infer_error *err) {
+    infer_result r = INFER_OK;
     int32_t i;
     infer__error_clear(err);
-    r = infer__context_claim(q->context, "infer_queue_step", err);
+    if (!q->paused) r = infer__context_claim(q->context, "infer_queue_step", err);
     if (r != INFER_OK) return r;
-    for (i = from; i < end; i++) {
+    for (i = from; i < end && !q->paused; i++) {
         q->steps[i] = q->stepping[i]->step;
         if (q->stepping[i]->info.state == INFER_REQUEST_RUNS) q->steps[i].session->drafts = q->steps[i].n - 1;
     }
+    q->context->pause = until;
     r = infer__eval_steps(q->context, q->steps + from, end - from, err);
+    q->context->pause = 0;
+    q->paused = r == INFER_MORE;
+    if (q->paused) return r;
     for (i = from; i < end; i++) q->steps[i].session->drafts = 0;
     infer__context_leave(q->context);
     q->stats.passes++;
@@ -477,25 +483,31 @@ static void infer__queue_sweep(infer_queue *q) {
     }
 }
 
-static int infer__queue_round(infer_queue *q, double seconds) {
-    const double start = infer__seconds();
+static int infer__queue_round(infer_queue *q, double until) {
     infer_error e;
     infer_result result = INFER_OK;
-    int32_t n, i, rows = 0;
+    int32_t n, i, rows = 0, prompts = 0;
     int more;
-    infer__queue_sweep(q);
-    infer__queue_admit(q);
+    if (!q->paused) {
+        infer__queue_sweep(q);
+        infer__queue_admit(q);
+    }
     do {
-        n = infer__queue_steps(q, seconds);
-        if (n > 0) result = infer__queue_eval(q, 0, n, &e);
+        n = q->paused ? q->n_steps : infer__queue_steps(q, until > 0 ? INFER__MAX(until - infer__seconds(), 1e-4) : 0);
+        if (n > 0) result = infer__queue_eval(q, 0, n, until, &e);
     } while (result == INFER_CONTEXT_FULL && infer__queue_give(q));
+    q->n_steps = n;
+    if (result == INFER_MORE) return 1;
     for (i = 0; i < n && result != INFER_OK; i++) { /* whose failure is it? */
-        const infer_result own = n > 1 ? infer__queue_eval(q, i, i + 1, &e) : result;
+        const infer_result own = n > 1 ? infer__queue_eval(q, i, i + 1, 0, &e) : result;
         if (own != INFER_OK) infer__request_ends(q->stepping[i], own, own < 0 ? &e : NULL);
     }
-    for (i = 0; i < n; i++) rows += q->stepping[i]->step.n;
-    if (result == INFER_OK && rows > 32) {
-        const double each = (infer__seconds() - start) / rows;
+    for (i = 0; i < n; i++) {
+        rows += q->stepping[i]->step.n;
+        prompts += q->stepping[i]->info.state == INFER_REQUEST_PROMPT;
+    }
+    if (n > 0 && result == INFER_OK && prompts > 0) {
+        const double each = q->context->cursor.seconds / rows;
         q->row_seconds = q->row_seconds > 0 ? 0.75 * q->row_seconds + 0.25 * each : each;
     }
     for (i = 0; i < n; i++)

@@ -66,12 +66,14 @@ struct infer_queue {
     int32_t n_past;
     infer_step *steps;         /* slots */
     infer_request **stepping;  /* slots: whose they are */
-    double row_seconds;        /* of a prompt's token, lately */
+    double row_seconds;        /* of a prompt's token in a pass, lately */
+    int32_t paused, n_steps;   /* a slice has ended within a pass of so many steps */
     infer_queue_stats stats, shown; /* shown: with the lock */
 };
 
-/* One pass, or less than that; 1 = there is more to do. The queue is claimed. seconds: what it should take, 0 = any. */
-static int infer__queue_round(infer_queue *q, double seconds);
+/* One pass, or less than that; 1 = there is more to do. The queue is claimed. until: infer__seconds at which it should
+ * end, 0 = any. */
+static int infer__queue_round(infer_queue *q, double until);
 /* Between callbacks and other uses of the lock: give a request back. The lock is held. */
 static void infer__request_free(infer_request *r);
 

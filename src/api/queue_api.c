@@ -152,15 +152,13 @@ INFER_API infer_result infer_queue_destroy(infer_queue *queue) {
 }
 
 INFER_API infer_result infer_queue_step(infer_queue *queue, int32_t budget_ms) {
-    const double start = infer__seconds(), budget = budget_ms * 1e-3;
-    double left = budget;
+    const double until = budget_ms > 0 ? infer__seconds() + budget_ms * 1e-3 : 0;
     int more;
     if (!queue || budget_ms < -1) return INFER_ERR_ARGUMENT;
     if (queue->process != infer__process() || queue->has_thread || !infer__queue_enter(queue)) return INFER_ERR_STATE;
     do {
-        more = infer__queue_round(queue, budget_ms > 0 ? INFER__MAX(left, 1e-6) : 0);
-        left = budget - (infer__seconds() - start);
-    } while (more && (budget_ms < 0 || left > 0));
+        more = infer__queue_round(queue, until);
+    } while (more && (budget_ms < 0 || infer__seconds() < until));
     infer__queue_exit(queue);
     return more ? INFER_MORE : INFER_OK;
 }

@@ -86,7 +86,24 @@ static void infer__steps_leave(infer_context *c, const infer_step *steps, int32_
     }
 }
 
-INFER_API infer_result infer_eval(infer_context *context, const infer_step *steps, int32_t n_steps, infer_error *err) {
+/* All is claimed, and given back unless there is more to do. */
+static infer_result infer__eval_slice(infer_context *c, const infer_step *steps, int32_t n, double pause,
+                                      infer_error *e) {
+    infer_result r;
+    c->pause = pause;
+    r = infer__eval_steps(c, steps, n, e);
+    c->pause = 0;
+    if (r == INFER_MORE) {
+        infer__atomic_set(&c->sliced, 1);
+        return r;
+    }
+    infer__steps_leave(c, steps, n, e);
+    infer__context_leave(c);
+    return r;
+}
+
+static infer_result infer__eval_call(infer_context *context, const infer_step *steps, int32_t n_steps, double pause,
+                                     infer_error *err) {
     infer_error e;
     infer_result r;
     int32_t claimed, i;
@@ -104,15 +121,48 @@ INFER_API infer_result infer_eval(infer_context *context, const infer_step *step
         infer__context_leave(context);
     } else if (r == INFER_OK) {
         claimed = infer__steps_claim(context, steps, n_steps);
-        r = claimed < n_steps ? infer__error(&e, INFER_ERR_STATE, "step %d: another call uses the session",
-                                             (int)claimed)
-                              : infer__eval_steps(context, steps, n_steps, &e);
-        infer__steps_leave(context, steps, claimed, &e);
-        infer__context_leave(context);
+        if (claimed == n_steps) r = infer__eval_slice(context, steps, n_steps, pause, &e);
+        else {
+            r = infer__error(&e, INFER_ERR_STATE, "step %d: another call uses the session", (int)claimed);
+            infer__steps_leave(context, steps, claimed, &e);
+            infer__context_leave(context);
+        }
     } else {
         for (i = 0; i < n_steps; i++)
             if (steps[i].session && steps[i].session->context == context)
                 infer__atomic_set(&steps[i].session->refused, 1);
+    }
+    if (err) *err = e;
+    return r;
+}
+
+INFER_API infer_result infer_eval(infer_context *context, const infer_step *steps, int32_t n_steps, infer_error *err) {
+    return infer__eval_call(context, steps, n_steps, 0, err);
+}
+
+INFER_API infer_result infer_eval_slice(infer_context *context, const infer_step *steps, int32_t n_steps,
+                                        int32_t budget_ms, infer_error *err) {
+    const double pause = infer__seconds() + (budget_ms > 0 ? budget_ms * 1e-3 : 1e-9);
+    const int gives_up = context && !steps && n_steps == 0;
+    infer_error e;
+    infer_result r;
+    if (budget_ms < 0)
+        return infer__error(err, INFER_ERR_ARGUMENT, "infer_eval_slice: budget_ms is %d", (int)budget_ms);
+    if (!context || !infer__atomic_swap(&context->sliced, 1, 0))
+        return gives_up ? INFER_OK : infer__eval_call(context, steps, n_steps, pause, err);
+    infer__error_clear(&e);
+    if (gives_up) {
+        infer__error(&e, INFER_CANCELLED, "infer_eval_slice: given up");
+        r = infer__eval_drop(context);
+        infer__steps_leave(context, context->cursor.steps, context->cursor.n, &e);
+        infer__context_leave(context);
+        return r;
+    }
+    if (steps == context->cursor.steps && n_steps == context->cursor.n)
+        r = infer__eval_slice(context, steps, n_steps, pause, &e);
+    else {
+        infer__atomic_set(&context->sliced, 1);
+        r = infer__error(&e, INFER_ERR_STATE, "infer_eval_slice: an eval of other steps has not ended");
     }
     if (err) *err = e;
     return r;

@@ -469,23 +469,40 @@ static void infer__encoded(infer_context *c, infer__tensor *x) {
     }
 }
 
-/* From token ids to the first results. */
+/* 1 when the slice is over; on the CPU only. */
+static int infer__pauses(const infer_context *c) {
+    return c->pause > 0 && !c->checking && c->at->x.host && infer__ok(&c->ctx) && infer__seconds() >= c->pause;
+}
+
+/* From token ids to the first results; or to a layer, at which the next slice goes on (resume). */
 static void infer__layers(infer_context *c) {
     const infer_model *m = c->model;
-    const int32_t n = c->ctx.pass.n_rows, end = c->encodes ? m->hp.n_enc : m->hp.n_layer;
+    const int32_t n = c->ctx.pass.n_rows, first = c->encodes ? 0 : m->hp.n_enc;
+    const int32_t end = c->encodes ? m->hp.n_enc : m->hp.n_layer, resume = c->resume;
     int32_t l;
     infer__tensor x, xn, out;
-    infer__enter(c, m->layers[0].place);
+    infer__enter(c, m->layers[resume ? resume - 1 : 0].place);
     x = infer__view(&c->at->x, 0, n, m->hp.n_embd);
-    infer__embed(c, &x);
-    infer__check_finite(c, -1, &x);
-    for (l = c->encodes ? 0 : m->hp.n_enc; l < end && infer__ok(&c->ctx); l++) {
+    if (!resume) {
+        infer__embed(c, &x);
+        infer__check_finite(c, -1, &x);
+    }
+    c->resume = 0;
+    for (l = resume ? resume : first; l < end && infer__ok(&c->ctx); l++) {
+        if (l > first && l != resume && infer__pauses(c)) {
+            c->resume = l;
+            return;
+        }
         infer__go(c, l, n);
         x = infer__view(&c->at->x, 0, n, m->hp.n_embd);
         xn = infer__view(&c->at->xn, 0, n, m->hp.n_embd);
         out = infer__view(&c->at->out, 0, n, m->hp.n_embd);
         infer__layer_run(c, &m->layers[l], &x, &xn, &out);
         infer__check_finite(c, l, &x);
+    }
+    if (l > first && l != resume && infer__pauses(c)) {
+        c->resume = l;
+        return;
     }
     if (c->encodes == INFER__ENCODES_SOURCE) infer__encoded(c, &x);
     if (infer__ok(&c->ctx)) infer__head(c, &x);
@@ -517,16 +534,20 @@ static int infer__record(infer_context *c) {
     return c->ctx.ops->record(&c->ctx, hash);
 }
 
-static void infer__forward(infer_context *c) {
+static int infer__forward_begin(infer_context *c) {
     int32_t i;
-    int record;
     c->ctx.apart = c->trace != NULL || c->checking;
     c->direct.host = NULL;
     for (i = 0; i < INFER__PLACES; i++)
         if (infer__enter(c, i)) c->at->ops->begin(&c->ctx);
     infer__enter(c, c->model->layers[0].place); /* whatever happens, the wait at the end is for a place that is used */
-    record = infer__record(c);
+    return infer__record(c);
+}
+
+static void infer__forward(infer_context *c) {
+    const int record = c->resume ? INFER__RECORD_NOT : infer__forward_begin(c);
     if (record != INFER__RECORD_DONE) infer__layers(c);
+    if (c->resume) return;
     if (record == INFER__RECORD_NOW && !c->ctx.ops->record_end(&c->ctx)) infer__layers(c);
     if (infer__ok(&c->ctx)) infer__fetch(c);
     c->at->ops->sync(&c->ctx); /* a place that was left has been waited for */

@@ -444,8 +444,8 @@ static int prepare(bench *b, const cli_common *common, int profile, double start
     return 1;
 }
 
-/* "512" or "4,8,16" into b->prompts; 0 = none. Returns 0 after saying what is wrong. */
-static int parse_prompts(bench *b, const char *name, const char *text) {
+/* "512" or "4,8,16"; zeros are left out. Returns 0 after saying what is wrong. */
+static int parse_list(int32_t *out, int32_t *count, const char *name, const char *text) {
     while (*text) {
         char *end;
         long n = strtol(text, &end, 10);
@@ -453,25 +453,52 @@ static int parse_prompts(bench *b, const char *name, const char *text) {
             cli_usage_error("bench", "%s needs whole numbers with commas between, not '%s'", name, text);
             return 0;
         }
-        if (n > 0 && b->n_prompts == MAX_PROMPTS) {
-            cli_usage_error("bench", "%s takes %d lengths at most", name, MAX_PROMPTS);
+        if (n > 0 && *count == MAX_PROMPTS) {
+            cli_usage_error("bench", "%s takes %d numbers at most", name, MAX_PROMPTS);
             return 0;
         }
-        if (n > 0) b->prompts[b->n_prompts++].tokens = (int32_t)n;
+        if (n > 0) out[(*count)++] = (int32_t)n;
         text = *end ? end + 1 : end;
     }
     return 1;
 }
 
+static int run_requests(bench *b, const char *path, cli_common *common, const char *counts, int others) {
+    int32_t numbers[MAX_PROMPTS];
+    bench_queue q;
+    int ok;
+    memset(&q, 0, sizeof q);
+    if (others) return cli_usage_error("bench", "--requests goes with -p, -n and -r only");
+    if (!parse_list(numbers, &q.n_counts, "--requests", counts)) return CLI_USAGE;
+    if (q.n_counts == 0 || b->n_prompts != 1 || b->fresh == 0)
+        return cli_usage_error("bench", "--requests needs numbers of requests, one length of prompts, and tokens to generate");
+    common->needs = (int64_t)longest(b) + 16;
+    cli_context_params(common, &q.context);
+    q.context.cells = 0;
+    q.tokens = b->prompts[0].tokens;
+    q.fresh = b->fresh;
+    q.rounds = b->rounds;
+    q.counts = numbers;
+    q.json = common->json;
+    q.model = cli_open("bench", path, common, 0);
+    ok = q.model && infer_model_get_info(q.model, &b->info) == INFER_OK;
+    q.vocab = b->info.vocab > 0 ? b->info.vocab : 1;
+    ok = ok && bench_requests(&q);
+    cli_model_close(q.model);
+    return ok ? CLI_DONE : CLI_FAILED;
+}
+
 int cmd_bench(int argc, char **argv) {
-    const char *args[1], *prompts = NULL, *lengths = NULL;
+    const char *args[1], *prompts = NULL, *lengths = NULL, *requests = NULL;
     int64_t depth = 0, fresh = -1, rounds = 5, texts = 0;
+    int32_t numbers[MAX_PROMPTS];
     int profile = 0, status, ok, i;
     const cli_option options[] = {
         {"-p", OPT_STRING, &prompts, "N,N,...", "tokens of the prompt (default 512; 0 = none), or of several", 0, 0},
         {"-n", OPT_INT, &fresh, "N", "tokens to generate (default 128; 0 = none)", 0, 1 << 24},
         {"-d", OPT_INT, &depth, "N", "put N tokens before both (default 0)", 0, 1 << 24},
         {"--embed", OPT_STRING, &lengths, "N,N,...", "vectors of texts of so many tokens instead, packed as infer_embed does", 0, 0},
+        {"--requests", OPT_STRING, &requests, "N,N,...", "so many requests at a time instead, each of -p (default 128) and -n tokens", 0, 0},
         {"--texts", OPT_INT, &texts, "N", "texts of each length of --embed (default 512)", 1, 1 << 20},
         {"-r", OPT_INT, &rounds, "N", "rounds, of which the median counts (default 5)", 1, 10000},
         {"--profile", OPT_FLAG, &profile, NULL, "a table per operation; measuring costs a few percent", 0, 0},
@@ -490,6 +517,8 @@ int cmd_bench(int argc, char **argv) {
         "                  attention is not counted\n"
         "  prompt_peak     the peak that applies: f32 for F32, F16 and --exact, bf16 for BF16 if the CPU has it, else\n"
         "                  int8. prompt_peak_share: prompt_gops / that peak\n"
+        "  requests        with --requests: tokens of all of them per second, prompts included, and new_tps without\n"
+        "                  prompts; first_token_s: until a request's first token, on average\n"
         "  prompts         every length of -p or --embed; prompt_tokens and prompt_tps are the last one's. Embeddings\n"
         "                  have texts_per_s too\n"
         "  load_s          opening the file and making the context\n"
@@ -512,7 +541,9 @@ int cmd_bench(int argc, char **argv) {
     memset(&b, 0, sizeof b);
     if (lengths && (depth || prompts || fresh >= 0)) return cli_usage_error("bench", "--embed and -p, -n or -d exclude each other");
     if (fresh < 0) fresh = 128;
-    if (!parse_prompts(&b, lengths ? "--embed" : "-p", lengths ? lengths : prompts ? prompts : "512")) return CLI_USAGE;
+    if (!parse_list(numbers, &b.n_prompts, lengths ? "--embed" : "-p", lengths ? lengths : prompts ? prompts : requests ? "128" : "512"))
+        return CLI_USAGE;
+    for (i = 0; i < b.n_prompts; i++) b.prompts[i].tokens = numbers[i];
     if (b.n_prompts == 0 && (fresh == 0 || lengths))
         return cli_usage_error("bench", lengths ? "--embed 0 leaves nothing to measure" : "-p 0 -n 0 leaves nothing to measure");
     if (texts && !lengths) return cli_usage_error("bench", "--texts is for --embed");
@@ -520,6 +551,7 @@ int cmd_bench(int argc, char **argv) {
     b.depth = (int32_t)depth;
     b.fresh = (int32_t)fresh;
     b.rounds = (int32_t)rounds;
+    if (requests) return run_requests(&b, args[0], &common, requests, lengths || depth || profile);
     common.needs = (int64_t)longest(&b) + 16;
     started = platform_clock();
     b.model = cli_open("bench", args[0], &common, 0);

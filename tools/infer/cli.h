@@ -278,4 +278,15 @@ typedef struct platform_thread {
 /* Returns the number of threads, 0 where the system does not tell. */
 int platform_threads(platform_thread *out, int cap);
 
+/* bench_queue.c: `infer bench --requests`. Returns 0 after saying what is wrong. */
+typedef struct bench_queue {
+    infer_model *model;
+    infer_context_params context;
+    int32_t tokens, fresh, vocab, rounds; /* of each request: of its prompt, generated */
+    const int32_t *counts; /* n_counts: of requests */
+    int32_t n_counts;
+    int json;
+} bench_queue;
+int bench_requests(const bench_queue *b);
+
 #endif

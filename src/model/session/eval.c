@@ -4,7 +4,7 @@
  *        together, then the sessions move on together. After a failure every session stands where it stood.
  * Start: infer__eval_steps.
  */
-#include "model.h"
+#include "../model.h"
 
 /* ---- checks: a step is evaluated whole or not at all ---------------------------------------------------- */
 
@@ -114,13 +114,6 @@ static infer_result infer__steps_reserve(infer_context *c, const infer_step *ste
 
 /* ---- passes ------------------------------------------------------------------------------------------------ */
 
-/* Where the passes over a list of steps stand. */
-typedef struct infer__pass_cursor {
-    const infer_step *steps;
-    int32_t n, step, at; /* the next row is token `at` of step `step` */
-    int64_t done, total;
-} infer__pass_cursor;
-
 /* Lay out the pass for at most n_seq sequences and max_pages pages each. */
 static void infer__pass_begin(infer_context *c) {
     infer__pass *p = &c->ctx.pass;
@@ -195,6 +188,7 @@ static infer_result infer__pass_run(infer_context *c, infer_error *err) {
         if (r != INFER_OK) return r;
     }
     infer__forward(c);
+    if (c->resume) return INFER_MORE;
     if (infer__ok(&c->ctx) && !infer__results_finite(c)) { /* find out where it began */
         c->checking = 1;
         infer__forward(c);
@@ -206,37 +200,42 @@ static infer_result infer__pass_run(infer_context *c, infer_error *err) {
     return infer__error(err, c->ctx.error.code, "%s", c->ctx.error.message);
 }
 
-/* Evaluate all tokens of the steps, in passes of at most `batch` rows and n_seq sessions. */
-static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, infer_error *err) {
-    while (cur->step < cur->n) {
-        infer_result r;
-        int32_t i;
-        c->encodes = cur->steps[cur->step].session->encodes; /* the same in all: source.c, embed.c */
-        infer__pass_begin(c);
-        c->trace = NULL;
-        while (cur->step < cur->n && c->ctx.pass.n_rows < c->plan.batch && c->ctx.pass.n_seq < c->plan.n_seq) {
-            const infer_step *st = &cur->steps[cur->step];
-            int32_t count = INFER__MIN(st->n - cur->at, c->plan.batch - c->ctx.pass.n_rows);
-            const int32_t every = c->plan.snapshot_every;
-            if (infer__session_whole(st->session) && count < st->n) break; /* in the next pass */
-            if (infer__cells_used(c)) /* a state that is kept lies between passes */
-                count = INFER__MIN(count, every - (st->session->n_valid + cur->at) % every);
-            if (!infer__pass_add(c, cur, count))
-                return infer__ok(&c->ctx) ? infer__error(err, INFER_CONTEXT_FULL,
-                                                         "the context's cache of %d cells is full", (int)c->plan.cells)
-                                          : infer__error(err, c->ctx.error.code, "%s", c->ctx.error.message);
-            if (st->session->trace) {
-                c->trace = st->session->trace;
-                c->trace_user = st->session->trace_user;
-            }
-            cur->at += count;
-            cur->done += count;
-            if (cur->at < st->n) break; /* a session is in a pass once */
-            cur->step++;
-            cur->at = 0;
+/* The next pass: at most `batch` rows, n_seq sessions. */
+static infer_result infer__pass_fill(infer_context *c, infer__pass_cursor *cur, infer_error *err) {
+    c->encodes = cur->steps[cur->step].session->encodes; /* the same in all: source.c, embed.c */
+    infer__pass_begin(c);
+    c->trace = NULL;
+    while (cur->step < cur->n && c->ctx.pass.n_rows < c->plan.batch && c->ctx.pass.n_seq < c->plan.n_seq) {
+        const infer_step *st = &cur->steps[cur->step];
+        int32_t count = INFER__MIN(st->n - cur->at, c->plan.batch - c->ctx.pass.n_rows);
+        const int32_t every = c->plan.snapshot_every;
+        if (infer__session_whole(st->session) && count < st->n) break; /* in the next pass */
+        if (infer__cells_used(c)) /* a state that is kept lies between passes */
+            count = INFER__MIN(count, every - (st->session->n_valid + cur->at) % every);
+        if (!infer__pass_add(c, cur, count))
+            return infer__ok(&c->ctx) ? infer__error(err, INFER_CONTEXT_FULL,
+                                                     "the context's cache of %d cells is full", (int)c->plan.cells)
+                                      : infer__error(err, c->ctx.error.code, "%s", c->ctx.error.message);
+        if (st->session->trace) {
+            c->trace = st->session->trace;
+            c->trace_user = st->session->trace_user;
         }
-        infer__results_choose(c, cur->step == cur->n);
-        r = infer__pass_run(c, err);
+        cur->at += count;
+        cur->done += count;
+        if (cur->at < st->n) break; /* a session is in a pass once */
+        cur->step++;
+        cur->at = 0;
+    }
+    infer__results_choose(c, cur->step == cur->n);
+    return INFER_OK;
+}
+
+/* Evaluate all tokens of the steps, in passes. INFER_MORE: the slice is over within one, and the same call goes on. */
+static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, infer_error *err) {
+    while (cur->step < cur->n || c->resume) {
+        infer_result r = c->resume ? INFER_OK : infer__pass_fill(c, cur, err);
+        int32_t i;
+        if (!r) r = infer__pass_run(c, err);
         if (r) return r;
         infer__results_keep(c);
         for (i = 0; i < c->ctx.pass.n_seq; i++) infer__cells_passed(c, c->active[i]);
@@ -255,6 +254,7 @@ static infer_result infer__catch_up(infer_context *c, infer_session *s, infer_er
     infer__pass_cursor cur;
     infer_result r;
     int32_t from = s->n_valid;
+    const double pause = c->pause;
     if (from == s->n) return INFER_OK;
     memset(&st, 0, sizeof st);
     memset(&cur, 0, sizeof cur);
@@ -264,7 +264,9 @@ static infer_result infer__catch_up(infer_context *c, infer_session *s, infer_er
     cur.steps = &st;
     cur.n = 1;
     cur.total = st.n;
+    c->pause = 0;
     r = infer__passes(c, &cur, err);
+    c->pause = pause;
     if (r) return r;
     infer__cells_commit(c, s, st.n);
     s->n_valid = s->n;
@@ -308,19 +310,23 @@ static void infer__session_commit(infer_session *s, const infer_step *st, double
 }
 
 static infer_result infer__steps_run(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
-    infer__pass_cursor cur;
+    infer__pass_cursor *cur = &c->cursor;
     infer_result r = INFER_OK;
-    double start = infer__seconds();
+    const double start = infer__seconds();
     int32_t i;
-    memset(&cur, 0, sizeof cur);
-    cur.steps = steps;
-    cur.n = n;
-    for (i = 0; i < n; i++) cur.total += steps[i].n;
-    for (i = 0; i < n && !r; i++) r = infer__catch_up(c, steps[i].session, err);
-    if (!r) r = infer__passes(c, &cur, err);
+    if (!c->resume) {
+        memset(cur, 0, sizeof *cur);
+        for (i = 0; i < n; i++) cur->total += steps[i].n;
+        for (i = 0; i < n && !r; i++) r = infer__catch_up(c, steps[i].session, err);
+    }
+    cur->steps = steps;
+    cur->n = n;
+    if (!r) r = infer__passes(c, cur, err);
+    cur->seconds += infer__seconds() - start;
+    if (r == INFER_MORE) return r;
     for (i = 0; i < n; i++) {
         if (r) infer__session_settle(c, steps[i].session);
-        else infer__session_commit(steps[i].session, &steps[i], infer__seconds() - start);
+        else infer__session_commit(steps[i].session, &steps[i], cur->seconds);
     }
     return r;
 }
@@ -330,8 +336,13 @@ static infer_session *infer__step_caller(const infer_step *st) {
     return st->session->owner ? st->session->owner : st->session;
 }
 
-/* The context and the sessions are claimed. */
-static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
+static void infer__eval_end(infer_context *c, const infer_step *steps, int32_t n) {
+    int32_t i;
+    for (i = 0; i < n; i++) infer__atomic_set(&infer__step_caller(&steps[i])->eval, 0);
+    c->ctx.cancel_seen = infer__atomic_get(&c->calls); /* ops outside an eval are not cancelled */
+}
+
+static infer_result infer__eval_begin(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
     const int64_t number = infer__atomic_get(&c->calls);
     infer_result r = INFER_OK;
     int32_t i;
@@ -339,17 +350,32 @@ static infer_result infer__eval_steps(infer_context *c, const infer_step *steps,
     if (!r) r = infer__steps_reserve(c, steps, n, err);
     c->ctx.bytes_up = c->ctx.bytes_down = c->ctx.launches = c->ctx.syncs = 0;
     while (!r && c->n_kept > 0) r = infer__results_bring(c->kept[0], err); /* of others: they are overwritten */
-    if (!r) {
-        c->ctx.cancel_seen = number - 1;
-        for (i = 0; i < n; i++) infer__atomic_set(&infer__step_caller(&steps[i])->eval, number);
-        for (i = 0; i < n && !r; i++)
-            if (infer__session_cancelled(infer__step_caller(&steps[i])))
-                r = infer__error(err, INFER_CANCELLED, "cancelled");
-        if (!r) r = infer__steps_run(c, steps, n, err);
-        for (i = 0; i < n; i++) infer__atomic_set(&infer__step_caller(&steps[i])->eval, 0);
-        c->ctx.cancel_seen = number; /* ops outside an eval are not cancelled */
-    }
+    if (r) return r;
+    c->ctx.cancel_seen = number - 1;
+    for (i = 0; i < n; i++) infer__atomic_set(&infer__step_caller(&steps[i])->eval, number);
+    for (i = 0; i < n && !r; i++)
+        if (infer__session_cancelled(infer__step_caller(&steps[i])))
+            r = infer__error(err, INFER_CANCELLED, "cancelled");
+    if (r) infer__eval_end(c, steps, n);
     return r;
+}
+
+/* The context and the sessions are claimed. */
+static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
+    infer_result r = c->resume ? INFER_OK : infer__eval_begin(c, steps, n, err);
+    if (r) return r;
+    r = infer__steps_run(c, steps, n, err);
+    if (r != INFER_MORE) infer__eval_end(c, steps, n);
+    return r;
+}
+
+/* What a slice has left is not done any more: the sessions stand where they stood. */
+static infer_result infer__eval_drop(infer_context *c) {
+    int32_t i;
+    c->resume = 0;
+    for (i = 0; i < c->cursor.n; i++) infer__session_settle(c, c->cursor.steps[i].session);
+    infer__eval_end(c, c->cursor.steps, c->cursor.n);
+    return INFER_OK;
 }
 
 static infer_result infer__session_eval(infer_session *s, const infer_token *tokens, int32_t n) {

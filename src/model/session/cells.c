@@ -8,7 +8,7 @@
  *        left go first, then the oldest. Going back restores the nearest and evaluates again what lies between.
  * Start: infer__cells_pass, infer__cells_commit, infer__cells_back.
  */
-#include "model.h"
+#include "../model.h"
 
 static int infer__cells_used(const infer_context *c) { return c->cache.groups[INFER__GROUP_CELLS].n_pages > 0; }
 

@@ -8,7 +8,7 @@
  * keys and values, tokens and lengths; never read memory that the state did not fill. So every position is either in
  * the cache, whole pages of which are loaded, or has a token from which it can be computed again.
  */
-#include "model.h"
+#include "../model.h"
 
 /* The context is claimed too. */
 static infer_result infer__session_cut(infer_session *session, int32_t n) {

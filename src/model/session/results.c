@@ -8,7 +8,7 @@
  *        whether all are finite. How many do is what the session's last choice took; all when all were asked for.
  * Start: infer__results_choose, infer__results_bring.
  */
-#include "model.h"
+#include "../model.h"
 
 enum { INFER__TOP_ROWS = 64 }; /* rows of a pass that may stay, at most */
 

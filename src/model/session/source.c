@@ -4,7 +4,7 @@
  *        the decoder's cross attention reads in that session's pages, and passes of the decoder have its page table as
  *        their second one. Fork shares the pages; a saved session has the source's tokens, which loading encodes again.
  */
-#include "model.h"
+#include "../model.h"
 
 /* The session and its context are claimed. */
 static infer_result infer__source_make(infer_session *s, infer_error *err) {

@@ -10,7 +10,7 @@
  * Cancel: a call has a number. infer_session_cancel notes the number of the call that it sees running, so that one
  *        that comes late means nothing to the next call.
  */
-#include "model.h"
+#include "../model.h"
 
 static const infer_error infer__refused = {
     INFER_ERR_STATE,

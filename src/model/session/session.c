@@ -1,5 +1,5 @@
 /* session.c: sessions: creation and end. */
-#include "model.h"
+#include "../model.h"
 
 static void infer__session_free(infer_session *s) {
     infer_context *c = s->context;

@@ -5,7 +5,7 @@
  * Rules: fork shares pages; a shared page is copied before it is written. Groups with a window give back pages that lie
  *        behind window + keep, so memory does not grow with the context. Nothing here allocates after creation.
  */
-#include "model.h"
+#include "../model.h"
 
 static int32_t infer__state_add(infer_model *m, const infer__layer *l, int32_t kind, int32_t group, int32_t n_head,
                                 int32_t dim) {

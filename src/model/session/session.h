@@ -1,0 +1,104 @@
+/* session.h: sessions, and what is done with them: calls.c, session.c, eval.c, state.c. Included by model.h, behind
+ * infer_context. */
+#ifndef INFER__SESSION_H
+#define INFER__SESSION_H
+
+/* A recurrent state that is kept: after pos positions. minor: an eval of one token left it. */
+typedef struct infer__snapshot { int32_t pos, cell, minor; } infer__snapshot;
+enum { INFER__SNAPSHOTS = 8 }; /* of a session, at most */
+
+/* NOT: a decoder's passes, or there is one stack. SOURCE: cross attention will read what the encoder makes. */
+enum { INFER__ENCODES_NOT, INFER__ENCODES_SOURCE, INFER__ENCODES_VECTORS };
+struct infer_session {
+    infer_context *context;
+    int32_t n, cap;      /* tokens so far, most */
+    int32_t n_valid;     /* tokens whose cache entries can be used: n, or less after a far rewind */
+    infer_token *tokens; /* cap */
+    infer_session *source, *owner; /* source.c: the text that it answers; whose source it is */
+    int32_t encodes;     /* INFER__ENCODES_*: passes of it are the encoder's */
+    int32_t type_from;   /* tokens from here on are the second text of a pair; 0 = there is none */
+    infer__adapter_set *adapters; /* of what is evaluated from now on; NULL = none */
+    infer__adapted *adapted;      /* n_adapted runs of the positions so far */
+    int32_t n_adapted, adapted_cap;
+    int32_t ahead, drafts; /* draft.c: the last so many of the n tokens; drafted ones of the running eval */
+    int32_t *pages[INFER__CACHE_GROUPS]; /* plan.max_pages each; -1 = none */
+    int32_t first_page[INFER__CACHE_GROUPS]; /* pages before it have been given back */
+    /* cells.c; cells -1 = none. cell: the state after n_valid positions (none at 0); of the running eval: cell_next
+     * after the passes so far, next_pos positions; cell_out, cell_end of the running pass */
+    int32_t cell, cell_minor, cell_next, next_pos, cell_out, cell_end, n_snapshots;
+    infer__snapshot snapshots[INFER__SNAPSHOTS]; /* by position */
+    infer_progress_fn progress;
+    void *progress_user;
+    infer_trace_fn trace;
+    void *trace_user;
+    /* results of the last eval */
+    int32_t out_n, out_first_logits, out_first_hidden; /* tokens in the step; first row kept, out_n = none */
+    float *logits, *hidden;
+    uint64_t logits_cap, hidden_cap; /* rows */
+    /* results.c: logits on the device: their row in the work area + 1, 0 = they are in `logits`; the largest of them */
+    int32_t kept_row, n_top;
+    infer__top_logit *top;
+    uint64_t top_cap;
+    int32_t top_wanted;  /* of the next eval's: what the last choice took, 0 = all */
+    int32_t all_wanted;  /* somebody asked for all of this eval's */
+    infer__atomic calls;   /* infer__claim */
+    infer__atomic cancel;  /* number of the latest call of this session that shall end */
+    infer__atomic eval;    /* number of the context's call that evaluates it now, 0 = none */
+    infer__atomic refused; /* the last call was refused because another one ran */
+    infer_error error;
+    infer_stats stats;
+};
+
+/* calls.c: one call at a time. */
+/* The session, and the context with it: 0 or STATE, with nothing claimed. */
+static int infer__session_claim(infer_session *s);
+static void infer__session_leave(infer_session *s);
+static infer_result infer__context_claim(infer_context *c, const char *call, infer_error *err);
+static void infer__context_leave(infer_context *c);
+static infer_result infer__session_enter(infer_session *s, const char *call); /* both; the error is the session's */
+static infer_result infer__session_exit(infer_session *s, infer_result r);    /* both; returns r */
+/* 1 in a child of fork(), where its threads or devices are not. */
+static int infer__context_lost(const infer_context *c);
+static int infer__model_lost(const infer_model *m);
+/* While a call of the model runs whose callbacks (memory, log) might close it. NULL is accepted; let returns r. */
+static void infer__model_hold(const infer_model *m);
+static infer_result infer__model_let(const infer_model *m, infer_result r);
+/* 1 when infer_session_cancel was called for the session's running call. */
+static int infer__session_cancelled(const infer_session *s);
+
+/* context.c, session.c: made whole, or an error and nothing; of a session its context is claimed. */
+static infer_result infer__context_make(infer_context **out, infer_model *m, const infer_context_params *params,
+                                        int32_t default_sessions, infer_error *err);
+static void infer__context_free(infer_context *c);
+static infer_result infer__session_make(infer_session **out, infer_context *c, const infer_session_params *p,
+                                        infer_error *err);
+static void infer__session_free(infer_session *s);
+static void infer__session_warn(const infer_session *s); /* in the log: what is allowed and seldom meant */
+
+/* eval.c: evaluate the steps whole or not at all; the context and the sessions are claimed. */
+static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err);
+static infer_result infer__eval_drop(infer_context *c); /* after INFER_MORE */
+/* Whose session a step's is: ARGUMENT when it is none of the context's, or another step's too. */
+static infer_result infer__step_owner(const infer_context *c, const infer_step *steps, int32_t i, infer_error *err);
+/* The first position that has to be computed again and cannot, since it was given as an embedding; -1 = none. */
+static int32_t infer__session_lost(const infer_session *s);
+
+/* state.c: as the public calls; the session and its context are claimed. */
+static infer_result infer__session_fork(infer_session **out, const infer_session *session, infer_error *err);
+static infer_result infer__session_save(infer_session *session, infer_write_fn write, void *user);
+static infer_result infer__session_load(infer_session *session, infer_read_fn read, void *user);
+
+/* eval.c, state.c, api/generate.c: as the public calls; the caller has claimed the session, not its context. */
+static infer_result infer__session_eval(infer_session *s, const infer_token *tokens, int32_t n);
+static infer_result infer__session_eval_as(infer_session *s, const infer_token *tokens, int32_t n, int32_t outputs);
+/* The drafted tokens that are ahead are the session's no more; results of those before them stay. */
+static infer_result infer__session_take_back(infer_session *s);
+static infer_result infer__session_rewind(infer_session *s, int32_t n);
+static infer_result infer__session_sync(infer_session *s, const infer_token *tokens, int32_t n, int32_t *kept);
+static infer_result infer__generate(infer_session *s, infer_sampler *sampler, const char *prompt,
+                                    const infer_generate_params *params, infer_generate_info *info);
+/* The sampler is claimed for a call of the session; NULL is accepted. */
+static infer_result infer__sampler_claim(infer_sampler *sampler, infer_error *err);
+static void infer__sampler_leave(infer_sampler *sampler);
+
+#endif
