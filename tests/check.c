@@ -108,6 +108,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #    include "test_gpu_ops.c"
 #    include "test_gpu_models.c"
 #    include "test_gpu_adapters.c"
+#    include "test_gpu_queue.c"
 #    ifdef INFER__METAL_LIBRARY
 #      include "test_gpu_metal.c"
 #    endif
@@ -189,6 +190,7 @@ int main(int argc, char **argv) {
     suite_gpu_ops();
     suite_gpu_models();
     suite_gpu_adapters();
+    suite_gpu_queue();
 #    ifdef INFER__METAL_LIBRARY
     suite_gpu_metal();
 #    endif

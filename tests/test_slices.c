@@ -117,22 +117,20 @@ static void test_slices_ends(void) {
     CHECK(infer_context_destroy(c) == INFER_OK && infer_model_close(m) == INFER_OK);
 }
 
-/* A queue that is run a millisecond at a time, which on this model is a layer or some. */
-static void test_slices_queue(void) {
-    static const queue_way way = { 16, 16, 0, 0, 1, 0, 0 };
-    queue_out *want = (queue_out *)calloc(QUEUE_N, sizeof *want), *got = (queue_out *)calloc(QUEUE_N, sizeof *got);
-    infer_model *m = NULL;
-    infer_queue *q;
+/* A queue that is run a layer at a time. */
+static void slice_queue(const char *name, queue_out *want, queue_out *got) {
+    static const queue_way way = { 3, 16, 0, 4, 1, 0, 0 };
+    infer_model *m = cache_model(name);
+    infer_queue *q = m ? queue_open(m, &way) : NULL;
     infer_request *r[QUEUE_N];
     infer_sampler *samplers[QUEUE_N];
     infer_queue_stats stats;
     infer_error e;
     infer_token ids[256];
     int32_t k, slices = 0;
-    if (infer_model_open(&m, check_data("models/stories260K.F32.gguf"), NULL, &e)) { check_note(__FILE__, __LINE__, e.message); return; }
+    if (!q) return;
     for (k = 0; k < QUEUE_N; k++) queue_alone(m, k, 90, NULL, &want[k]);
-    q = queue_open(m, &way);
-    for (k = 0; k < QUEUE_N && q; k++) {
+    for (k = 0; k < QUEUE_N; k++) {
         infer_request_params p;
         memset(&p, 0, sizeof p);
         p.tokens = ids;
@@ -141,11 +139,13 @@ static void test_slices_queue(void) {
         p.generate = queue_generate(k, 1, &got[k]);
         CHECK(infer_queue_submit(q, &p, &r[k], &e) == INFER_OK);
     }
+    check_detail = name;
     CHECK(infer__claim(&q->calls));
-    while (infer__queue_round(q, 1e-9)) slices++; /* a layer at a time */
+    while (infer__queue_round(q, 1e-9)) slices++;
     infer__unclaim(&q->calls);
     CHECK(infer_queue_step(q, 1) == INFER_OK);
-    CHECK(infer_queue_get_stats(q, &stats) == INFER_OK && slices > 4 * (int32_t)stats.passes);
+    CHECK(infer_queue_get_stats(q, &stats) == INFER_OK && slices > (m->hp.n_layer - 1) * (int32_t)stats.passes);
+    CHECK(stats.reused >= 90 * (QUEUE_N - 1));
     for (k = 0; k < QUEUE_N; k++) {
         CHECK(infer_request_wait(r[k]) == INFER_OK);
         got[k].reason = INFER_STOP_LIMIT;
@@ -154,6 +154,12 @@ static void test_slices_queue(void) {
         infer_sampler_destroy(samplers[k]);
     }
     CHECK(infer_queue_destroy(q) == INFER_OK && infer_model_close(m) == INFER_OK);
+}
+
+static void test_slices_queue(void) {
+    queue_out *want = (queue_out *)calloc(QUEUE_N, sizeof *want), *got = (queue_out *)calloc(QUEUE_N, sizeof *got);
+    size_t i;
+    for (i = 0; i < INFER__COUNT(queue_files); i += (size_t)check_every(3)) slice_queue(queue_files[i], want, got);
     free(want);
     free(got);
 }

@@ -339,6 +339,7 @@ static infer_result infer__generate_append(infer__generation *g, infer_token tok
     const infer__tokenizer *t = g->model->tokenizer;
     size_t len = 0;
     infer_result r;
+    if (infer__tokenizer_size(t) == 0) return INFER_OK; /* a file without a vocabulary: tokens only */
     if ((infer__token_flags(t, token) & (INFER_TOKEN_CONTROL | INFER_TOKEN_END)) &&
         !(g->p->text_flags & INFER_TEXT_WRITE_SPECIAL))
         return INFER_OK;

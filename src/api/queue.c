@@ -170,7 +170,7 @@ static int infer__request_source(infer_queue *q, const infer_request *r, const i
             ahead = o;
         }
     }
-    if (!ahead || most < *same + INFER__PAGE) return 1;
+    if (!ahead || most <= *same) return 1;
     if (ahead->cut <= ahead->session->n || most < ahead->cut) ahead->cut = most;
     return 0;
 }
@@ -397,21 +397,25 @@ static int32_t infer__queue_steps(infer_queue *q, double seconds) {
 
 /* Evaluate steps from .. end-1 together; INFER_MORE: the slice has ended, and the context stays claimed. */
 static infer_result infer__queue_eval(infer_queue *q, int32_t from, int32_t end, double until, infer_error *err) {
+    infer_session *s;
     infer_result r = INFER_OK;
-    int32_t i;
+    int32_t i, at;
     infer__error_clear(err);
     if (!q->paused) r = infer__context_claim(q->context, "infer_queue_step", err);
     if (r != INFER_OK) return r;
     for (i = from; i < end && !q->paused; i++) {
         q->steps[i] = q->stepping[i]->step;
-        if (q->stepping[i]->info.state == INFER_REQUEST_RUNS) q->steps[i].session->drafts = q->steps[i].n - 1;
+        s = q->steps[i].session;
+        at = s->n + q->steps[i].n;
+        if (q->stepping[i]->info.state == INFER_REQUEST_RUNS) s->drafts = q->steps[i].n - 1;
+        else s->minor = at != q->stepping[i]->cut && at < q->stepping[i]->n_ids ? 1 : -1;
     }
     q->context->pause = until;
     r = infer__eval_steps(q->context, q->steps + from, end - from, err);
     q->context->pause = 0;
     q->paused = r == INFER_MORE;
     if (q->paused) return r;
-    for (i = from; i < end; i++) q->steps[i].session->drafts = 0;
+    for (i = from; i < end; i++) q->steps[i].session->drafts = q->steps[i].session->minor = 0;
     infer__context_leave(q->context);
     q->stats.passes++;
     return r;

@@ -806,6 +806,19 @@ def test_bench_embed():
     infer('bench', model, '--texts', '3', status=2)
 
 
+def test_bench_requests():
+    """Many requests at a time, through a queue."""
+    model = temp('bench.gguf')
+    infer('synth', 'layers=2,width=64,heads=4,kv_heads=2,ffn=96,vocab=300', 'q8_0', model)
+    done = infer('bench', model, '--requests', '1,5', '-p', '20', '-n', '7', '-r', '2', '--json').json()
+    check([r['requests'] for r in done['requests']] == [1, 5] and done['prompt_tokens'] == 20, 'requests: %s' % done)
+    for r in done['requests']:
+        check(0 < r['first_token_s'] < r['seconds'] and abs(r['new_tps'] * 27 / 7 / r['tps'] - 1) < 1e-3, 'rates: %s' % r)
+    check('5 of 128 + 2 tokens' in infer('bench', model, '--requests', '5', '-n', '2', '-r', '1').out.decode(), 'text')
+    for wrong in (['0'], ['2', '-p', '3,4'], ['2', '-n', '0'], ['2', '-d', '3'], ['2', '--embed', '3'], ['x']):
+        infer('bench', model, '--requests', *wrong, status=2)
+
+
 def test_encoder_ids():
     """T5: the encoder's ids and the decoder's."""
     for name, scale in (('t5-gated-dense', 1), ('t5-dense', 64 ** -0.5)): # llama.cpp leaves the latter's out (docs/architectures.md)

@@ -4,8 +4,9 @@
  *        are counted as pages are: group INFER__GROUP_CELLS of the cache.
  * Rules: nothing writes into a cell that holds a state: a pass reads one and leaves the next in a free one. So a failed
  *        eval leaves a session where it was, and forks share cells for good. Kept are the states at ends of evals and
- *        at multiples of plan.snapshot_every; when there are more than INFER__SNAPSHOTS, those that evals of one token
- *        left go first, then the oldest. Going back restores the nearest and evaluates again what lies between.
+ *        at multiples of plan.snapshot_every; when there are more than INFER__SNAPSHOTS, those that evals of one token,
+ *        of drafts and of pieces of prompts left go first, then the oldest. Going back restores the nearest and
+ *        evaluates again what lies between.
  * Start: infer__cells_pass, infer__cells_commit, infer__cells_back.
  */
 #include "../model.h"
@@ -85,7 +86,8 @@ static void infer__cells_commit(infer_context *c, infer_session *s, int32_t toke
     if (!infer__cells_used(c)) return;
     if (s->cell >= 0) infer__snapshot_add(c, s, s->n_valid, s->cell, s->cell_minor);
     s->cell = s->cell_next;
-    s->cell_minor = tokens == 1 && s->next_pos % c->plan.snapshot_every != 0;
+    s->cell_minor =
+        s->next_pos % c->plan.snapshot_every != 0 && (s->minor ? s->minor > 0 : tokens == 1 || s->drafts > 0);
     s->cell_next = -1;
 }
 

@@ -20,6 +20,7 @@ struct infer_session {
     infer__adapter_set *adapters; /* of what is evaluated from now on; NULL = none */
     infer__adapted *adapted;      /* n_adapted runs of the positions so far */
     int32_t n_adapted, adapted_cap;
+    int32_t minor;         /* 1 = nobody will want to go back to where the running eval ends, -1 = somebody will */
     int32_t ahead, drafts; /* draft.c: the last so many of the n tokens; drafted ones of the running eval */
     int32_t *pages[INFER__CACHE_GROUPS]; /* plan.max_pages each; -1 = none */
     int32_t first_page[INFER__CACHE_GROUPS]; /* pages before it have been given back */

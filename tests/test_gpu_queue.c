@@ -1,0 +1,67 @@
+/* test_gpu_queue.c: a queue on a device, for every kind of state: shared beginnings, slices, drafts; what is chosen has the CPU's
+ * probabilities (last bits depend on how many tokens a pass has: where two tokens are about as likely, texts may part). */
+
+static void gpu_queue_go(infer_model *m, queue_out *out) {
+    static const queue_way way = { 3, 16, 0, 4, 0, 0, 0 };
+    infer_queue *q = queue_open(m, &way);
+    infer_request *r[QUEUE_N];
+    infer_queue_stats stats;
+    infer_error e;
+    infer_token ids[256];
+    int32_t k;
+    for (k = 0; k < QUEUE_N && q; k++) {
+        infer_request_params p;
+        memset(&p, 0, sizeof p);
+        p.tokens = ids;
+        p.n_tokens = queue_prompt(ids, k, 60);
+        p.generate = queue_generate(k, 1, &out[k]);
+        p.generate.text = NULL;
+        p.generate.logprobs = 1;
+        if (infer_queue_submit(q, &p, &r[k], &e)) check_note(__FILE__, __LINE__, e.message);
+    }
+    while (q && infer_queue_step(q, 1) == INFER_MORE) {}
+    for (k = 0; k < QUEUE_N && q; k++) {
+        CHECK(infer_request_wait(r[k]) == INFER_OK);
+        CHECK_STR(infer_request_error(r[k])->message, "");
+        infer_request_close(r[k]);
+    }
+    CHECK(infer_queue_get_stats(q, &stats) == INFER_OK && stats.reused >= 60 * (QUEUE_N - 1));
+    CHECK(infer_queue_destroy(q) == INFER_OK);
+}
+
+static void gpu_queue(const char *name, int32_t layers) {
+    char path[128];
+    infer_model *m[2];
+    queue_out *out[2];
+    int32_t k, i, same = 0, all = 0;
+    snprintf(path, sizeof path, "archs/%s.gguf", name);
+    m[0] = gpu_open(check_data(path), INFER_CPU, 0);
+    m[1] = gpu_open(check_data(path), check_backend(), layers);
+    for (i = 0; i < 2; i++) {
+        out[i] = (queue_out *)calloc(QUEUE_N, sizeof **out);
+        if (m[i]) gpu_queue_go(m[i], out[i]);
+        check_detail = name;
+    }
+    for (k = 0; k < QUEUE_N; k++) {
+        CHECK(out[1][k].n == out[0][k].n && out[0][k].n > 0);
+        for (i = 0; i < out[0][k].n && out[0][k].tokens[i] == out[1][k].tokens[i]; i++)
+            CHECK(fabs(out[0][k].logprobs[i] - out[1][k].logprobs[i]) < 2e-3);
+        same += i;
+        all += out[0][k].n;
+    }
+    CHECK(2 * same > all);
+    for (i = 0; i < 2; i++) {
+        free(out[i]);
+        CHECK(infer_model_close(m[i]) == INFER_OK);
+    }
+}
+
+static void test_gpu_queue(void) {
+    size_t i;
+    GPU_NEED();
+    for (i = 0; i < INFER__COUNT(queue_files); i += (size_t)check_every(5)) {
+        gpu_queue(queue_files[i], 0);
+        if (i % 3 == 0) gpu_queue(queue_files[i], 1); /* one layer there: slices on the CPU */
+    }
+}
+static void suite_gpu_queue(void) { RUN_DEVICE(test_gpu_queue); }
