@@ -156,7 +156,7 @@ static void test_queue_same(void) {
             const infer_queue_stats s = queue_go(m, &way, 90, NULL, want, got);
             preempted += (int32_t)s.preempted;
             /* the common tokens are evaluated once, where requests run side by side or are kept */
-            if (ways[w].kept >= 0 && ways[w].cells == 0) CHECK(s.reused >= 90 * (QUEUE_N - 1));
+            if (ways[w].kept >= 0 && ways[w].cells == 0 && !ways[w].thread) CHECK(s.reused >= 90 * (QUEUE_N - 1)); /* a thread may have begun */
             if (ways[w].kept < 0) CHECK(s.reused == 0 && s.prompt_tokens > 90 * QUEUE_N);
         }
         m->tokenizer = own;
