@@ -9,7 +9,7 @@ typedef struct infer_queue infer_queue;     /* evaluates the requests of any num
 typedef struct infer_request infer_request; /* one of them, until infer_request_close */
 
 typedef struct infer_queue_params {
-    infer_context_params context; /* cells 0 = 4 times `positions`; sessions 0 = slots + kept */
+    infer_context_params context; /* cells 0 = 4 times `positions`; sessions 0 = slots + kept / 4 */
     int32_t slots;       /* requests that run at a time, at most; 0 = 16 */
     int32_t waiting;     /* requests that may wait for a slot; 0 = 1024 */
     int32_t positions;   /* of a request: its prompt and what is generated, at most; 0 = the model's context, at most

@@ -77,7 +77,10 @@ static infer_result infer__queue_params_of(const infer_model *m, infer_queue_par
     if (p->context.cells < p->positions)
         return infer__error(err, INFER_ERR_ARGUMENT, "the context has %d cells, a request %d positions",
                             (int)p->context.cells, (int)p->positions);
-    if (!p->context.sessions) p->context.sessions = p->slots + p->kept;
+    if (m->w[INFER__W_POS_EMBD].type && p->positions > m->w[INFER__W_POS_EMBD].rows)
+        return infer__error(err, INFER_ERR_ARGUMENT, "positions is %d, the model has learned %d", (int)p->positions,
+                            (int)m->w[INFER__W_POS_EMBD].rows);
+    if (!p->context.sessions) p->context.sessions = p->slots + p->kept / 4; /* kept ones give way */
     return INFER_OK;
 }
 
@@ -123,7 +126,7 @@ INFER_API infer_result infer_queue_create(infer_queue **out, infer_model *model,
 
 INFER_API infer_result infer_queue_destroy(infer_queue *queue) {
     infer_model *model;
-    int lost;
+    int lost, refused;
     if (!queue) return INFER_OK;
     lost = queue->process != infer__process(); /* its thread is the parent's, which may hold the lock */
     if (lost && queue->n_open == 0 && queue->n_requests == 0) {
@@ -132,18 +135,17 @@ INFER_API infer_result infer_queue_destroy(infer_queue *queue) {
     }
     if (lost || infer__model_lost(queue->model)) return INFER_ERR_STATE;
     infer__mutex_lock(&queue->lock);
-    if (infer__queue_in_callback(queue) || queue->n_open > 0) {
-        infer__mutex_unlock(&queue->lock);
-        return INFER_ERR_STATE;
-    }
-    infer__atomic_set(&queue->stop, 1);
+    refused = infer__queue_in_callback(queue) || queue->n_open > 0 ||
+              (!queue->has_thread && !infer__claim(&queue->calls)); /* as infer__queue_enter */
+    if (!refused && !queue->has_thread) queue->runner = infer__thread_self();
+    if (!refused) infer__atomic_set(&queue->stop, 1);
     infer__cond_broadcast(&queue->changed);
     infer__mutex_unlock(&queue->lock);
+    if (refused) return INFER_ERR_STATE;
     model = queue->model;
     infer__model_hold(model);
     if (queue->has_thread) infer__thread_join(&queue->thread);
     else {
-        if (!infer__queue_enter(queue)) return infer__model_let(model, INFER_ERR_STATE);
         while (infer__queue_round(queue, 0)) {}
         infer__queue_exit(queue);
     }
