@@ -451,8 +451,10 @@ static void test_host_two_threads_misuse_a_session(void) {
 /* ---- fork() ------------------------------------------------------------------------------------------------------------ */
 
 #if !defined(HOST_TSAN)
-/* In the child: a context with workers says that it cannot be used, and can be given back; a new one works. */
-static int host_child(infer_model *m, infer_session *s, const infer_token *ids, const float *want) {
+/* In the child: a context with workers, and a queue, say that they cannot be used, and can be given back; a new one works. */
+static int host_child(infer_model *m, infer_session *s, infer_queue *q, const infer_token *ids, const float *want) {
+    infer_request_params of;
+    infer_request *r = NULL;
     infer_session *t = NULL;
     infer_session_params p;
     memset(&p, 0, sizeof p);
@@ -464,12 +466,19 @@ static int host_child(infer_model *m, infer_session *s, const infer_token *ids, 
     if (infer_session_create(&t, m, &p, NULL) != INFER_OK) return 4;
     if (infer_session_eval(t, ids, HOST_IDS) != INFER_OK) return 5;
     if (memcmp(infer_session_logits(t, -1), want, 128 * sizeof *want) != 0) return 6;
-    if (infer_session_destroy(t) != INFER_OK || infer_model_close(m) != INFER_OK) return 7;
+    if (infer_session_destroy(t) != INFER_OK) return 7;
+    memset(&of, 0, sizeof of); /* a queue of the parent, with a thread that is not here */
+    of.tokens = ids;
+    of.n_tokens = 3;
+    if (infer_queue_submit(q, &of, &r, NULL) != INFER_ERR_STATE || infer_queue_step(q, 0) != INFER_ERR_STATE) return 8;
+    if (infer_queue_destroy(q) != INFER_OK || infer_model_close(m) != INFER_OK) return 9;
     return 0;
 }
 static void test_host_fork(void) {
     infer_model *m = cache_model("llama-dense");
     infer_session *s = m ? cache_session(m, 3, 8, 64, 0, 0) : NULL;
+    static const queue_way way = { 2, 0, 0, 0, 0, 1, 0 };
+    infer_queue *q = m ? queue_open(m, &way) : NULL;
     infer_token ids[HOST_IDS];
     float want[128];
     int status = -1, i;
@@ -481,14 +490,14 @@ static void test_host_fork(void) {
         child = fork();
         if (child == 0) {
             alarm(60); /* a hang is a failure, not a wait for ever */
-            _exit(host_child(m, s, ids, want));
+            _exit(host_child(m, s, q, ids, want));
         }
         CHECK(child > 0 && waitpid(child, &status, 0) == child);
         CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
         CHECK(infer_session_rewind(s, 10) == INFER_OK && infer_session_eval(s, ids + 10, HOST_IDS - 10) == INFER_OK);
         CHECK(memcmp(infer_session_logits(s, -1), want, sizeof want) == 0); /* the parent does not notice */
     }
-    CHECK(infer_session_destroy(s) == INFER_OK);
+    CHECK(infer_session_destroy(s) == INFER_OK && infer_queue_destroy(q) == INFER_OK);
     CHECK(infer_model_close(m) == INFER_OK);
 }
 #endif
