@@ -38,6 +38,7 @@ int main(int argc, char **argv) {
     infer_model *model;
     infer_queue *queue;
     infer_request *request;
+    infer_model_params mp = { 0 };
     infer_queue_params qp = { 0 };
     infer_request_params p = { 0 };
     infer_error err;
@@ -45,11 +46,12 @@ int main(int argc, char **argv) {
     int frames = 0, more = 1;
 
     if (argc < 3) return fprintf(stderr, "usage: frame_loop model.gguf \"prompt\" [tokens]\n"), 1;
-    qp.slots = 4; /* characters that speak at once */
+    mp.preload = 1; /* no frame waits for pages of the file that are touched for the first time */
+    qp.slots = 4;   /* characters that speak at once */
     p.prompt = argv[2];
     p.generate.max_tokens = argc > 3 ? atoi(argv[3]) : 64;
     p.generate.text = show;
-    if (infer_model_open(&model, argv[1], NULL, &err) || infer_queue_create(&queue, model, &qp, &err) ||
+    if (infer_model_open(&model, argv[1], &mp, &err) || infer_queue_create(&queue, model, &qp, &err) ||
         infer_queue_submit(queue, &p, &request, &err))
         return fprintf(stderr, "%s\n", err.message), 1;
 

@@ -161,6 +161,10 @@ typedef struct infer_model_params {
     int32_t exact;             /* 1 = decode weights exactly, activations in F32 everywhere: the reference; slower */
     int32_t no_mmap;           /* 1 = read the file into memory instead of mapping it; -1 = map it even when every
                                 * user may write to it: see section 11 */
+    int32_t preload; /* 1 = read the mapped weights of layers on the CPU before the call returns (progress tells
+                                * how far it is), so that no eval waits for the disk or for first touches; 2 = and lock
+                                * the file in memory: MEMORY when the system does not allow that, UNSUPPORTED when it is
+                                * not mapped */
     int32_t vocab_only;        /* 1 = metadata, tensors by name and text only; sessions are refused */
     int32_t allow_default_pre; /* 1 = a vocabulary without a known pre-tokenizer uses "default", with a warning */
     int32_t allow_unknown;     /* 1 = ignore keys and tensors that the library does not recognise, with a warning for

@@ -503,6 +503,83 @@ static void test_host_fork(void) {
 #endif
 #endif
 
+/* ---- read and locked beforehand ---------------------------------------------------------------------------------------- */
+
+#if defined(HOST_POSIX) && defined(INFER__MMAP)
+typedef struct host_loads { int n, stop; float last; } host_loads;
+static int host_loads_fn(void *user, float done) {
+    host_loads *p = (host_loads *)user;
+    CHECK(done >= p->last && done <= 1);
+    p->last = done;
+    return ++p->n == p->stop;
+}
+
+/* Kilobytes of a field of the mapping of a file, as Linux tells them; -1 = it does not. */
+static long host_mapped(const char *name, const char *field) {
+    FILE *f = fopen("/proc/self/smaps", "r");
+    char line[512];
+    long kb = -1, all = -1;
+    int inside = 0;
+    while (f && fgets(line, sizeof line, f)) {
+        if (strchr(line, '-') && strchr(line, '/')) inside = strstr(line, name) != NULL;
+        else if (inside && strncmp(line, field, strlen(field)) == 0 && sscanf(line + strlen(field), ": %ld", &kb) == 1) all = (all < 0 ? 0 : all) + kb;
+    }
+    if (f) fclose(f);
+    return all;
+}
+
+static void test_host_preload(void) {
+    const char *name = "stories260K.F32.gguf";
+    infer_model *m = NULL;
+    infer_model_params p;
+    infer_error e;
+    host_loads seen;
+    char *data;
+    size_t n = 0;
+    int i, plain = 0, all = 0;
+    memset(&p, 0, sizeof p);
+    p.backend = INFER_CPU;
+    p.progress = host_loads_fn;
+    p.progress_user = &seen;
+    for (i = 0; i < 3; i++) {
+        long rss, locked;
+        memset(&seen, 0, sizeof seen);
+        p.preload = i;
+        if (infer_model_open(&m, check_data(HOST_STORY), &p, &e)) { /* without the right to lock */
+            CHECK(i == 2 && e.code == INFER_ERR_MEMORY);
+            CHECK_HAS(e.message, "lock");
+            continue;
+        }
+        CHECK(seen.last == 1);
+        if (i == 0) plain = seen.n;
+        else CHECK(seen.n >= plain + m->hp.n_layer);
+        all = seen.n;
+        rss = host_mapped(name, "Rss");
+        locked = host_mapped(name, "Locked");
+        if (rss >= 0 && i > 0 && !INFER__BIG_ENDIAN) CHECK(rss > 1000); /* of 1,162 */
+        if (locked >= 0 && !getenv("CHECK_EMULATED")) CHECK(i < 2 ? locked == 0 : locked > 1000);
+        CHECK(infer_model_close(m) == INFER_OK);
+    }
+    p.preload = 1;
+    for (i = 1; i <= all; i++) {
+        memset(&seen, 0, sizeof seen);
+        seen.stop = i;
+        CHECK(infer_model_open(&m, check_data(HOST_STORY), &p, &e) == INFER_CANCELLED && !m);
+        CHECK(seen.n == i);
+    }
+    p.preload = 3;
+    CHECK(infer_model_open(&m, check_data(HOST_STORY), &p, &e) == INFER_ERR_ARGUMENT && !m);
+    p.preload = 2;
+    p.progress = NULL;
+    data = check_read(check_data(HOST_STORY), &n);
+    CHECK(infer_model_open_memory(&m, data, n, &p, &e) == INFER_ERR_UNSUPPORTED && !m);
+    CHECK_HAS(e.message, "not mapped");
+    p.no_mmap = 1;
+    CHECK(infer_model_open(&m, check_data(HOST_STORY), &p, &e) == INFER_ERR_UNSUPPORTED && !m);
+    free(data);
+}
+#endif
+
 static void suite_host_system(void) {
     RUN(test_host_context_beyond_training);
     RUN(test_host_context_beyond_memory);
@@ -513,6 +590,7 @@ static void suite_host_system(void) {
 #  if defined(INFER__MMAP)
     RUN(test_host_file_is_shortened);
     RUN(test_host_file_of_everybody);
+    RUN(test_host_preload);
 #  endif
 #endif
 #if defined(HOST_THREADS)

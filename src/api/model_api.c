@@ -33,6 +33,8 @@ static infer_result infer__model_check_params(const infer_model_params *p, infer
         return infer__error(err, INFER_ERR_ARGUMENT, "cpu_level %d is no infer_cpu_level", (int)p->cpu_level);
     if (p->gpu_layers < -1)
         return infer__error(err, INFER_ERR_ARGUMENT, "gpu_layers is %d", (int)p->gpu_layers);
+    if (p->preload < 0 || p->preload > 2)
+        return infer__error(err, INFER_ERR_ARGUMENT, "preload is %d, outside 0..2", (int)p->preload);
     if (!p->allocator.alloc != !p->allocator.free)
         return infer__error(err, INFER_ERR_ARGUMENT, "allocator: %s is NULL, give both or neither",
                             p->allocator.alloc ? "free" : "alloc");

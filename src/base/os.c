@@ -727,6 +727,20 @@ static int infer__file_whole(const infer__file *f, uint64_t *size) {
 }
 #endif
 
+static int infer__file_lock(const infer__file *f) {
+#if defined(INFER__WINDOWS) && !defined(INFER_NO_MMAP) && !defined(INFER_NO_STDIO)
+    SIZE_T least = 0, most = 0; /* a process may lock what its working set has room for */
+    if (!f->map || !GetProcessWorkingSetSize(GetCurrentProcess(), &least, &most)) return 0;
+    SetProcessWorkingSetSize(GetCurrentProcess(), least + (SIZE_T)f->size, most + (SIZE_T)f->size);
+    return VirtualLock(f->map, (SIZE_T)f->size) != 0;
+#elif defined(INFER__MMAP)
+    return f->map && mlock(f->map, (size_t)f->size) == 0;
+#else
+    (void)f;
+    return 0;
+#endif
+}
+
 /* ---- threads ------------------------------------------------------------------------------------- */
 
 #if !defined(INFER__THREADS)

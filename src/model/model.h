@@ -604,6 +604,7 @@ static infer_result infer__model_build(infer_model *m, infer_error *err);
 static infer_result infer__hparams_read(infer_model *m, infer_error *err);  /* hparams.c */
 static infer_result infer__weights_bind(infer_model *m, infer_error *err);  /* weights.c: names and shapes */
 static infer_result infer__weights_load(infer_model *m, infer_error *err);  /* weights.c: bytes */
+static infer_result infer__preload(infer_model *m, infer_error *err);       /* weights.c: read and locked beforehand */
 /* Tell the progress callback that `done` layers are loaded (and then, from n_layer on, uploaded), the last one in
  * part. CANCELLED. */
 static infer_result infer__load_progress(infer_model *m, double done, infer_error *err);

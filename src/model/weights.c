@@ -408,11 +408,14 @@ static infer_result infer__load_slot(infer_model *m, const infer__layer *l, cons
 }
 
 static infer_result infer__load_progress(infer_model *m, double done, infer_error *err) {
-    int32_t all = m->hp.n_layer + m->device_layers;
+    int32_t all = m->hp.n_layer + m->device_layers + (m->params.preload ? m->hp.n_layer : 0);
     if (m->sizes_only || !m->params.progress) return INFER_OK;
     if (!m->params.progress(m->params.progress_user, (float)(done / (double)all))) return INFER_OK;
     return infer__error(err, INFER_CANCELLED, "cancelled while %s layer %d of %d",
-                        done < m->hp.n_layer ? "loading" : "uploading", (int)done % m->hp.n_layer,
+                        done < m->hp.n_layer                       ? "loading"
+                        : done < m->hp.n_layer + m->device_layers ? "uploading"
+                                                                  : "reading",
+                        (int)done % m->hp.n_layer,
                         (int)m->hp.n_layer);
 }
 
@@ -463,5 +466,39 @@ static infer_result infer__weights_load(infer_model *m, infer_error *err) {
         for (s = INFER__W_PER_LAYER_PROJ; s <= INFER__W_ALTUP_UNEMBD; s++)
             m->token_bytes += m->w[s].row_bytes * (uint64_t)m->w[s].rows;
     }
+    return r;
+}
+
+/* ---- before they are needed ------------------------------------------------------------------------------------- */
+
+/* A byte of every page: they are read from the file, and mapped. */
+static uint8_t infer__weight_touch(const infer__weight *w) {
+    const uint64_t n = w->row_bytes * (uint64_t)w->rows;
+    const uint8_t *p = (const uint8_t *)w->data;
+    uint8_t sum = 0;
+    uint64_t i;
+    for (i = 0; p && w->type && i < n; i += 4096) sum = (uint8_t)(sum + *(const volatile uint8_t *)(p + i));
+    return sum;
+}
+
+static infer_result infer__preload(infer_model *m, infer_error *err) {
+    const int32_t before = m->hp.n_layer + m->device_layers;
+    infer_result r = INFER_OK;
+    int32_t i, s;
+    for (i = 0; m->params.preload == 2 && i < m->gguf.n_sources; i++) {
+        const infer__file *f = &m->gguf.sources[i].file;
+        if (!f->map) return infer__error(err, INFER_ERR_UNSUPPORTED, "preload 2: the file is not mapped");
+        if (!infer__file_lock(f))
+            return infer__error(err, INFER_ERR_MEMORY,
+                                "preload 2: the system does not lock %llu bytes in memory (its limit: ulimit -l)",
+                                (unsigned long long)f->size);
+    }
+    for (i = 0; i < m->hp.n_layer && !r; i++) {
+        if ((r = infer__load_progress(m, before + i, err)) != INFER_OK) return r;
+        r = infer__gguf_whole(&m->gguf, err);
+        for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r && m->layers[i].place == INFER__ON_CPU; s++)
+            infer__weight_touch(&m->layers[i].w[s]);
+    }
+    for (s = 0; s < INFER__MODEL_SLOT_COUNT && !r; s++) infer__weight_touch(&m->w[s]);
     return r;
 }

@@ -780,7 +780,7 @@ def test_bench():
     check('operation' in text and 'rest' in text and 'matmul' in text, '--profile')
     rows = infer('bench', model, '-p', '8', '-n', '2', '-r', '1', '--profile', '--json').json()['profile']
     check(rows[-1]['op'] == 'rest' and all(r['seconds'] >= 0 for r in rows[:-1]), 'profile as JSON')
-    infer('bench', model, '-p', '0', '-n', '3', '-r', '1')
+    infer('bench', model, '-p', '0', '-n', '3', '-r', '1', '--preload')
     infer('bench', model, '-p', '5', '-n', '0', '-r', '1')
 
 

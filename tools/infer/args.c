@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SHARED = 22 + CLI_SAMPLING_OPTIONS };
+enum { MAX_SHARED = 24 + CLI_SAMPLING_OPTIONS };
 
 static const char SHARED_BACKENDS[] = "auto|cpu|cuda|hip|opencl|metal"; /* in the order of infer_backend */
 static const char SHARED_KV[] = "default|f32|f16|bf16|q8_0|q4_0";       /* in the order of infer_kv_type */
@@ -36,6 +36,8 @@ static int shared_options(int takes, cli_common *c, cli_option *out) {
         out[n++] = option("--exact", OPT_FLAG, &c->exact, NULL, "activations in F32 everywhere", 0, 0);
         out[n++] = option("--cpu-level", OPT_STRING, &c->cpu_level, "LEVEL",
                           "use no instructions beyond this level of `infer devices`", 0, 0);
+        out[n++] = option("--preload", OPT_FLAG, &c->preload, NULL, "read all weights before anything else", 0, 0);
+        out[n++] = option("--lock", OPT_FLAG, &c->lock, NULL, "the same, and keep the file in memory", 0, 0);
     }
     if (takes & TAKES_DEVICE) {
         out[n++] = option("--backend", OPT_CHOICE, &c->backend, SHARED_BACKENDS, "where to compute", 0, 0);

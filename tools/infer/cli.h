@@ -90,7 +90,7 @@ typedef struct cli_common {
     int64_t needs; /* no option: positions that the command will ask for without --ctx, if it knows; 0 = it does not */
     int seed_given;
     int gpu_unchecked, allow_unknown;
-    int exact, verbose, json;
+    int exact, preload, lock, verbose, json;
     const char *cpu_level, *pre, *devices, *shares, *kernel_cache;
     cli_list loras, controls;
     cli_sampling sampling; /* TAKES_SAMPLING: to be given to cli_sampling_free at the end, also when parsing failed */
