@@ -545,6 +545,14 @@ enum {
  * is the full number; at most cap are written. out may be NULL when cap is 0. count > cap is not an error. */
 INFER_API infer_result infer_tokenize(const infer_model *model, const char *text, size_t n, int32_t flags,
                                       infer_token *out, size_t cap, size_t *count, infer_error *err);
+/* The tokens that ask for what belongs between two texts (an editor's text before and behind the cursor), with the
+ * vocabulary's own marks: prefix mark, prefix, suffix mark, suffix, middle mark, and BOS in front where it asks for
+ * that.
+ * Evaluate them and generate. most: tokens at most, 0 = any number: the beginning of the prefix and the end of the
+ * suffix are left out. *count as for infer_tokenize. UNSUPPORTED: a vocabulary without such marks. */
+INFER_API infer_result infer_infill(const infer_model *model, const char *prefix, size_t n_prefix, const char *suffix,
+                                    size_t n_suffix, int32_t most, infer_token *out, size_t cap, size_t *count,
+                                    infer_error *err);
 /* Convert ids to text, byte-exact; for WordPiece, spaces before punctuation are removed again. *len is the full length
  * in bytes; at most cap are written, without a terminating zero. Errors: ARGUMENT (no such token), UNSUPPORTED,
  * MEMORY. */

@@ -78,6 +78,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_embed.c"
 #  include "test_queue.c"
 #  include "test_slices.c"
+#  include "test_infill.c"
 #  include "test_index.c"
 #  include "test_compress.c"
 #  include "test_api.c"
@@ -155,6 +156,7 @@ int main(int argc, char **argv) {
     suite_draft();
     suite_queue();
     suite_slices();
+    suite_infill();
     suite_ssm();
     suite_delta();
     suite_wkv();

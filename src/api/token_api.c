@@ -60,6 +60,66 @@ INFER_API infer_token infer_token_special(const infer_model *model, int32_t whic
     return infer__token_special(model->tokenizer, which);
 }
 
+INFER_API infer_result infer_infill(const infer_model *model, const char *prefix, size_t n_prefix, const char *suffix,
+                                    size_t n_suffix, int32_t most, infer_token *out, size_t cap, size_t *count,
+                                    infer_error *err) {
+    const infer__tokenizer *t = model ? model->tokenizer : NULL;
+    infer_token marks[4] = { -1 }, *ids;
+    infer__token_sink sink = { NULL, 0, 0, NULL };
+    size_t n[2] = { 0, 0 }, room, from, i;
+    const size_t first = n_prefix + 16; /* where the suffix's lie: texts have hardly more tokens than bytes */
+    infer__mem *mem;
+    infer_result r;
+    if (count) *count = 0;
+    r = infer__text_check(model, "prefix", prefix, n_prefix, 0, 0, out, cap, count, err);
+    if (r == INFER_OK) r = infer__text_check(model, "suffix", suffix, n_suffix, 0, 0, out, cap, count, err);
+    if (r == INFER_OK && (most < 0 || (most > 0 && most < 4)))
+        r = infer__error(err, INFER_ERR_ARGUMENT, "most is %d: three tokens are marks", (int)most);
+    if (r != INFER_OK) return r;
+    infer__error_clear(err);
+    if (infer__tokenizer_adds_bos(t)) marks[0] = infer__token_special(t, INFER_SPECIAL_BOS);
+    for (i = 0; i < 3; i++) {
+        static const int32_t kinds[] = { INFER_SPECIAL_FIM_PRE, INFER_SPECIAL_FIM_SUF, INFER_SPECIAL_FIM_MID };
+        static const char *const names[] = { "prefix", "suffix", "middle" };
+        marks[1 + i] = infer__token_special(t, kinds[i]);
+        if (marks[1 + i] < 0)
+            return infer__error(err, INFER_ERR_UNSUPPORTED, "the vocabulary has no token for the %s of a gap",
+                                names[i]);
+    }
+    mem = infer__model_mem(model);
+    infer__model_hold(model);
+    ids = n_prefix < SIZE_MAX / 8 && n_suffix < SIZE_MAX / 8 - first
+              ? (infer_token *)infer__realloc(mem, NULL, first + n_suffix + 16, sizeof *ids) : NULL;
+    if (!ids) return infer__model_let(model, infer__error(err, INFER_ERR_MEMORY, "no memory for two texts' tokens"));
+    r = infer__tokenize(t, mem, prefix ? prefix : "", n_prefix, 0, ids, first, &n[0], err);
+    if (r == INFER_OK)
+        r = infer__tokenize(t, mem, suffix ? suffix : "", n_suffix, INFER__TEXT_INSIDE, ids + first, n_suffix + 16,
+                            &n[1], err);
+    if (r == INFER_OK && (n[0] > first || n[1] > n_suffix + 16))
+        r = infer__error(err, INFER_ERR_UNSUPPORTED, "the vocabulary has more tokens for a text than it has bytes");
+    if (r == INFER_OK) {
+        from = n[0];
+        if (most >
+            0) { /* what is next to the gap stays: of the prefix three quarters at least, where it is that long */
+            room = (size_t)most - 3 - (marks[0] >= 0);
+            if (n[1] > room / 4) n[1] = INFER__MIN(n[1], INFER__MAX(room / 4, room - INFER__MIN(room, n[0])));
+            n[0] = INFER__MIN(n[0], room - n[1]);
+        }
+        from -= n[0];
+        sink.out = out;
+        sink.cap = cap;
+        if (marks[0] >= 0) infer__token_put(&sink, marks[0]);
+        infer__token_put(&sink, marks[1]);
+        for (i = 0; i < n[0]; i++) infer__token_put(&sink, ids[from + i]);
+        infer__token_put(&sink, marks[2]);
+        for (i = 0; i < n[1]; i++) infer__token_put(&sink, ids[first + i]);
+        infer__token_put(&sink, marks[3]);
+        *count = sink.count;
+    }
+    infer__free(mem, ids);
+    return infer__model_let(model, r);
+}
+
 INFER_API size_t infer_utf8_whole(const char *s, size_t n) {
     return s ? infer__utf8_whole(s, n) : 0;
 }

@@ -343,6 +343,7 @@ typedef struct infer__token_work {
     size_t n_segments, word_n;
     const char *word;              /* BPE, SPM: the word that the symbols are of, word_n bytes */
     infer__watch *watch; /* of the call */
+    int inside;          /* SPM: no space is put before what comes first */
 } infer__token_work;
 static void infer__token_work_free(infer__token_work *w);
 /* Split and merge one stretch of text without marked tokens. 0 = out of memory. */
@@ -407,7 +408,9 @@ static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *me
 static void infer__tokenizer_close(infer__tokenizer *t);
 static const char *infer__tokenizer_why_not(const infer__tokenizer *t); /* "" = it works */
 static int32_t infer__tokenizer_size(const infer__tokenizer *t); /* number of tokens, 0 without a vocabulary */
-/* See infer_tokenize, infer_detokenize, infer_token_text in api.h. mem is used for the work. */
+/* See infer_tokenize, infer_detokenize, infer_token_text in api.h. mem is used for the work. INFER__TEXT_INSIDE: the
+ * text begins in the middle of one, so that no space is put before it. */
+enum { INFER__TEXT_INSIDE = 1 << 16 };
 static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, const char *text, size_t n,
                                     int32_t flags, infer_token *out, size_t cap, size_t *count, infer_error *err);
 /* The same for segments that follow one another in memory: control tokens are parsed in those of the template alone

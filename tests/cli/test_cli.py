@@ -508,18 +508,40 @@ def test_run():
     check(again['prompt_tps'] > 0 and again['tps'] > 0, 'rates')
 
 
-def masked_model(path):
-    """A model that fills in masked tokens: one of `infer synth` under another name, with a mask token in front of its keys."""
-    infer('synth', 'vocab=600,context=64', 'f16', path)
-    data = read(path).replace(b'\x05\0\0\0\0\0\0\0llama', b'\x05\0\0\0\0\0\0\0llada', 1).replace(b'llama.', b'llada.')
+def with_keys(path, data, keys):
+    """The file `data` to path, with (name, type, bytes) in front of its keys, and where its tensors lie as aligned as before."""
     def key(name, kind, value):
         return struct.pack('<Q', len(name)) + name + struct.pack('<I', kind) + value
-    keys = key(b'tokenizer.ggml.mask_token_id', gguf_file.U32, struct.pack('<I', 599))
-    keys += key(b'diffusion.shift_logits', gguf_file.BOOL, b'\0')
-    fill = -(len(keys) + 8 + 10 + 4 + 8) % 32
-    keys += key(b'zzz.filler', gguf_file.STRING, struct.pack('<Q', fill) + b' ' * fill)
+    text = b''.join(key(*k) for k in keys)
+    fill = -(len(text) + 8 + 10 + 4 + 8) % 32
+    text += key(b'zzz.filler', gguf_file.STRING, struct.pack('<Q', fill) + b' ' * fill)
     with open(path, 'wb') as f:
-        f.write(data[:16] + struct.pack('<Q', struct.unpack_from('<Q', data, 16)[0] + 3) + keys + data[24:])
+        f.write(data[:16] + struct.pack('<Q', struct.unpack_from('<Q', data, 16)[0] + len(keys) + 1) + text + data[24:])
+
+
+def masked_model(path):
+    """A model that fills in masked tokens: one of `infer synth` under another name, with a mask token."""
+    infer('synth', 'vocab=600,context=64', 'f16', path)
+    data = read(path).replace(b'\x05\0\0\0\0\0\0\0llama', b'\x05\0\0\0\0\0\0\0llada', 1).replace(b'llama.', b'llada.')
+    with_keys(path, data, [(b'tokenizer.ggml.mask_token_id', gguf_file.U32, struct.pack('<I', 599)),
+                           (b'diffusion.shift_logits', gguf_file.BOOL, b'\0')])
+
+
+def test_run_fim():
+    """A gap between the prompt and a file: the vocabulary's marks around both."""
+    model, behind = temp('fim.gguf'), temp('behind')
+    with open(behind, 'w') as f:
+        f.write('xyz')
+    infer('synth', 'vocab=600,context=64', 'f16', model)
+    check('no token for the prefix' in infer('run', model, '-p', 'abc', '--fim', behind, status=1).err, 'no marks')
+    with_keys(model, read(model), [(b'tokenizer.ggml.fim_%s_token_id' % name, gguf_file.U32, struct.pack('<I', 590 + i))
+                                   for i, name in enumerate((b'pre', b'suf', b'mid'))])
+    done = infer('run', model, '-p', 'abc', '--fim', behind, '-n', '4', '--seed', '3', '--ignore-end', '--json').json()
+    ids = done['prompt_tokens']
+    check(ids[0] == 1 and ids[1] == 590 and ids[-1] == 592 and 591 in ids and len(done['tokens']) == 4, 'tokens: %r' % done)
+    short = infer('run', model, '-p', 'abc' * 9, '--fim', behind, '-n', '4', '--ctx', '16', '--seed', '3', '--ignore-end', '--json').json()
+    check(len(short['prompt_tokens']) == 12, 'what is next to the gap: %r' % short['prompt_tokens'])
+    infer('run', model, '-p', 'abc', '--fim', temp('none'), status=1)
 
 
 def test_run_masked():

@@ -89,6 +89,8 @@ typedef struct request {
     int64_t limit;
     int64_t steps, block, order; /* of models that fill in masked tokens */
     int special, ignore_end, lookup;
+    const char *behind; /* the text behind the gap that is to be filled (--fim); NULL = there is none */
+    size_t n_behind;
     const char *draft_path;
     infer_session *draft; /* of the model there */
     cli_list stop;
@@ -103,8 +105,8 @@ static int32_t cells_needed(const infer_model *model, const cli_common *common, 
 }
 
 /* The continuation, to the callbacks above. */
-static int reply_to(const request *q, infer_session *session, infer_sampler *sampler, reply *r,
-                    infer_generate_info *info) {
+static int reply_to(const request *q, infer_session *session, infer_sampler *sampler, const infer_token *prompt,
+                    size_t n_prompt, reply *r, infer_generate_info *info) {
     infer_generate_params g;
     infer_result result;
     memset(&g, 0, sizeof g);
@@ -118,7 +120,9 @@ static int reply_to(const request *q, infer_session *session, infer_sampler *sam
     g.user = r;
     g.lookup = q->lookup;
     g.draft = q->draft;
-    result = infer_generate(session, sampler, q->prompt, &g, info);
+    result = q->behind ? infer_session_eval(session, prompt, (int32_t)n_prompt) : INFER_OK;
+    if (result == INFER_OK) result = infer_generate(session, sampler, q->behind ? NULL : q->prompt, &g, info);
+    if (q->behind) info->prompt_tokens = (int32_t)n_prompt;
     if (result == INFER_CONTEXT_FULL) {
         cli_fail("run", "the prompt does not fit into a context of %ld positions (--ctx)",
                  (long)infer_session_context(session));
@@ -189,6 +193,16 @@ static void drafter_close(drafter *d) {
     infer_model_close(d->model);
 }
 
+/* The prompt and what is behind the gap; with --ctx what is next to the gap and fits. */
+static int gap_tokens(const infer_model *model, const request *q, const cli_common *common, infer_token **out, size_t *n) {
+    const int64_t most = common->ctx > q->limit + 4 ? common->ctx - q->limit : 0;
+    infer_error err;
+    if (infer_infill(model, q->prompt, q->prompt_length, q->behind, q->n_behind, (int32_t)most, NULL, 0, n, &err) != INFER_OK)
+        return cli_fail("run", "%s", err.message) == CLI_DONE;
+    *out = cli_alloc("run", *n, sizeof **out);
+    return *out && infer_infill(model, q->prompt, q->prompt_length, q->behind, q->n_behind, (int32_t)most, *out, *n, n, &err) == INFER_OK;
+}
+
 /* Everything after the model is open. */
 static int generate(infer_model *model, request *q, cli_common *common, double started) {
     drafter other;
@@ -211,10 +225,11 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
     memset(&info, 0, sizeof info);
     memset(&stats, 0, sizeof stats);
     r.to_stdout = !common->json;
-    if (!cli_tokenize("run", model, q->prompt, q->prompt_length,
-                      INFER_TEXT_ADD_SPECIAL | (q->special ? INFER_TEXT_PARSE_SPECIAL : 0), &prompt, &n_prompt)) {
+    if (q->behind ? !gap_tokens(model, q, common, &prompt, &n_prompt)
+                  : !cli_tokenize("run", model, q->prompt, q->prompt_length,
+                                  INFER_TEXT_ADD_SPECIAL | (q->special ? INFER_TEXT_PARSE_SPECIAL : 0), &prompt,
+                                  &n_prompt))
         return 0;
-    }
     if (cli_grammar("run", model, &common->sampling)) sampler = cli_sampler("run", model, &common->sampling, seed);
     cli_context_params(common, &params);
     cells = cells_needed(model, common, n_prompt + (size_t)q->limit);
@@ -225,7 +240,7 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
         q->draft = other.session;
         load_s = platform_clock() - started;
         ok = model_info.masked ? fill_in(q, model, session, sampler, prompt, n_prompt, seed, &r, &info)
-                               : reply_to(q, session, sampler, &r, &info);
+                               : reply_to(q, session, sampler, prompt, n_prompt, &r, &info);
         infer_session_stats(session, &stats);
         if (q->lookup || q->draft) stats.new_seconds = platform_clock() - started - load_s - stats.prompt_seconds;
         if (ok && common->json) print_json(&r, prompt, n_prompt, &stats);
@@ -265,13 +280,15 @@ static void release(request *q, cli_common *common) {
 }
 
 int cmd_run(int argc, char **argv) {
-    const char *prompt = NULL, *prompt_path = NULL, *args[1];
+    const char *prompt = NULL, *prompt_path = NULL, *behind_path = NULL, *args[1];
+    char *behind = NULL;
     int64_t limit = 128;
     int status, ok;
     request q;
     const cli_option options[] = {
         {"-p,--prompt", OPT_STRING, &prompt, "TEXT", "the text to continue", 0, 0},
         {"-f,--file", OPT_STRING, &prompt_path, "FILE", "read it from a file; - is stdin", 0, 0},
+        {"--fim", OPT_STRING, &behind_path, "FILE", "fill the gap between the prompt and this file's text", 0, 0},
         {"-n", OPT_INT, &limit, "N", "tokens at most (default 128)", 1, INT32_MAX / 2},
         {"--stop", OPT_LIST, &q.stop, "TEXT", "end before this text; may come several times", 0, 0},
         {"--special", OPT_FLAG, &q.special, NULL, "text of special tokens in the prompt becomes those tokens", 0, 0},
@@ -309,10 +326,12 @@ int cmd_run(int argc, char **argv) {
     }
     q.limit = limit;
     ok = read_prompt(prompt, prompt_path, &q, &data);
+    if (ok && behind_path) ok = (q.behind = behind = cli_read_file("run", behind_path, &q.n_behind)) != NULL;
     model = ok ? cli_open("run", args[0], &common, 0) : NULL;
     ok = model != NULL && generate(model, &q, &common, started);
     cli_model_close(model);
     free(data);
+    free(behind);
     release(&q, &common);
     return ok ? CLI_DONE : CLI_FAILED;
 }

@@ -124,9 +124,11 @@ static int infer__is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r')
 static int infer__tokenize_plain(const infer__tokenizer *t, infer__token_work *w, const char *s, size_t n,
                                  infer__token_sink *sink) {
     const infer__vocab *v = &t->vocab;
+    const int inside = w->inside;
+    w->inside = 0;
     if (n == 0) return 1;
     switch (v->kind) {
-    case INFER__VOCAB_SPM: return infer__spm_tokenize(v, w, s, n, v->add_space_prefix, sink);
+    case INFER__VOCAB_SPM: return infer__spm_tokenize(v, w, s, n, v->add_space_prefix && !inside, sink);
     case INFER__VOCAB_WPM: return infer__wpm_tokenize(v, &t->lexicon, w, s, n, sink);
     case INFER__VOCAB_UGM: return infer__ugm_tokenize(v, &t->lexicon, w, s, n, sink);
     case INFER__VOCAB_RWKV: return infer__rwkv_tokenize(v, &t->lexicon, w, s, n, sink);
@@ -177,6 +179,7 @@ static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__m
     w.structure = structure;
     w.segments = segments;
     w.n_segments = n_segments;
+    w.inside = flags & INFER__TEXT_INSIDE;
     infer__watch_begin(&watch, &t->limits, 0); /* it is linear: without limits a text takes what it takes */
     w.watch = &watch;
     sink.out = out;
