@@ -834,6 +834,7 @@ enum {
 };
 typedef struct infer_generate_params {
     int32_t max_tokens;      /* 0 = until something else stops it */
+    int32_t min_tokens;      /* end tokens are not chosen before so many; a grammar that is complete ends it anyway */
     double seconds;          /* > 0: after so many no token begins any more (INFER_STOP_TIME) */
     const char *const *stop; /* n_stop strings that end the text; never shown, not even partially */
     int32_t n_stop;
@@ -912,7 +913,11 @@ typedef struct infer_chat_params {
     const char *tools;     /* [{"type": "function", "function": {"name", "description", "parameters"}}, ...] */
     const char *variables; /* {"name": value, ...}: additional variables for the template */
     int32_t thinking;      /* 1 = on, -1 = off: the template's enable_thinking or thinking. UNSUPPORTED if neither */
+    int32_t thinking_tokens; /* > 0: of reasoning at most; then its end, in the format that the template teaches, is put
+                              * behind it, and the model answers. For replies: infer_chat and queues */
     int32_t no_generation_prompt; /* 1 = do not begin the assistant's reply */
+    const char *begun;     /* text that the reply begins with, and the model goes on behind: part of the prompt and of
+                            * the reply, but fn does not receive it; plain text, as messages are. NULL = none */
     int32_t allow_chatml; /* 1 = a model whose file has no template gets ChatML, without tools; else that is an error */
     const char *now;       /* "YYYY-MM-DD HH:MM:SS" for the template's strftime_now; NULL = the local clock */
     const char

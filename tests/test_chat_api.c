@@ -160,6 +160,101 @@ static void test_chat_errors(void) {
 }
 
 /* Every allocation of a turn fails once: an error, nothing leaks, and the session can be used on. */
+/* A reply that the caller has begun: it goes on as the text does, and belongs to the reply, but is not told. */
+static void test_chat_begun(void) {
+    static const char BEGUN[] = ", there was a <|im_end|>little girl";
+    infer_session *s;
+    infer_model *m = ca_model(&s);
+    infer_chat_params chat;
+    infer_generate_params g;
+    infer_chat_parser *reply = NULL, *plain = NULL;
+    infer_rendering *text = NULL;
+    infer_error err;
+    infer_token ids[64], more[64];
+    ca_told told;
+    size_t n = 0, k = 0;
+    memset(&chat, 0, sizeof chat);
+    memset(&g, 0, sizeof g);
+    memset(&told, 0, sizeof told);
+    chat.messages = CA_ONCE;
+    chat.template_text = CA_TEMPLATE;
+    g.max_tokens = 24;
+    CHECK(infer_chat(s, NULL, &chat, &g, &plain, NULL) == INFER_OK);
+    chat.begun = ", there was a little girl"; /* what it would have written: the rest is the same */
+    chat.fn = ca_take;
+    chat.user = &told;
+    g.max_tokens = 12;
+    CHECK(infer_chat(s, NULL, &chat, &g, &reply, NULL) == INFER_OK);
+    CHECK(strncmp(told.text, CA_STORY + 25, 20) == 0);
+    CHECK(strncmp(infer_chat_parser_reply(reply)->content, CA_STORY, 45) == 0 && infer_chat_parser_reply(reply)->n_content == 25 + told.n);
+    /* its text is a message's: no control tokens */
+    CHECK(infer_chat_format(m, &chat, ids, 64, &n, &err) == INFER_OK);
+    chat.begun = BEGUN;
+    CHECK(infer_chat_format(m, &chat, more, 64, &k, &err) == INFER_OK && k > n && infer_token_flags(m, more[k - 3]) == INFER_TOKEN_NORMAL);
+    CHECK(infer_chat_render(m, &chat, &text, &err) == INFER_OK);
+    CHECK(text->n == 19 + strlen(BEGUN) && strcmp(text->text, "<s>Once upon a time, there was a <|im_end|>little girl") == 0);
+    CHECK(text->segments[text->n_segments - 1].from_message && text->segments[text->n_segments - 1].text == text->text + 19);
+    CHECK(text->segments[0].text == text->text);
+    infer_rendering_free(text);
+    chat.begun = "";
+    CHECK(infer_chat_format(m, &chat, more, 64, &k, &err) == INFER_OK && k == 5);
+    chat.begun = "x";
+    chat.no_generation_prompt = 1;
+    CHECK(infer_chat_format(m, &chat, more, 64, &k, &err) == INFER_ERR_ARGUMENT);
+    infer_chat_parser_destroy(reply);
+    infer_chat_parser_destroy(plain);
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+/* Reasoning that goes on for too long is ended; in a queue as well. */
+static const char CA_THINKS[] = "{{ bos_token }}{% for m in messages %}{{ m.content.split('</think>')[-1] }}{% endfor %}{% if add_generation_prompt %}<think>{% endif %}";
+static void test_chat_thinking_tokens(void) {
+    static const queue_way way = { 2, 0, 0, 0, 0, 0, 128 };
+    infer_session *s;
+    infer_model *m = ca_model(&s);
+    infer_chat_params chat;
+    infer_generate_params g;
+    infer_generate_info info;
+    infer_chat_parser *reply;
+    infer_request_params p;
+    infer_request *r;
+    infer_queue *q;
+    infer_error err;
+    int n;
+    memset(&chat, 0, sizeof chat);
+    memset(&g, 0, sizeof g);
+    memset(&p, 0, sizeof p);
+    chat.messages = CA_ONCE;
+    chat.template_text = CA_THINKS;
+    g.max_tokens = 30;
+    for (n = 0; n < 8; n++) {
+        size_t k = 0;
+        infer_token ids[64];
+        chat.thinking_tokens = n;
+        CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_OK && info.new_tokens == 30);
+        if (n == 0) CHECK(infer_chat_parser_reply(reply)->n_content == 0 && infer_chat_parser_reply(reply)->n_reasoning > 30);
+        else {
+            const char *text = infer_chat_parser_reply(reply)->reasoning;
+            CHECK(infer_tokenize(m, text, strlen(text), 0, ids, 64, &k, &err) == INFER_OK && k >= (size_t)n - 1 && k <= (size_t)n + 1);
+            CHECK(infer_chat_parser_reply(reply)->n_content > 10 && !strstr(infer_chat_parser_reply(reply)->content, "think"));
+        }
+        q = queue_open(m, &way);
+        p.chat = &chat;
+        p.generate = g;
+        CHECK(infer_queue_submit(q, &p, &r, &err) == INFER_OK && infer_request_wait(r) == INFER_OK);
+        CHECK_STR(infer_request_reply(r)->content, infer_chat_parser_reply(reply)->content);
+        CHECK_STR(infer_request_reply(r)->reasoning, infer_chat_parser_reply(reply)->reasoning);
+        infer_request_close(r);
+        CHECK(infer_queue_destroy(q) == INFER_OK);
+        infer_chat_parser_destroy(reply);
+    }
+    chat.thinking_tokens = -1;
+    CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_ERR_ARGUMENT);
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
 static void test_chat_turn_memory(void) {
     infer_allocator a = { NULL, check_alloc, check_free };
     infer_model_params mp;
@@ -180,6 +275,7 @@ static void test_chat_turn_memory(void) {
     CHECK(infer_session_create(&s, m, NULL, &err) == INFER_OK);
     chat.messages = CA_ONCE;
     chat.template_text = CA_TEMPLATE;
+    chat.begun = ",";
     g.max_tokens = 3;
     live = check_live;
     for (at = 1; r != INFER_OK && at < 3000; at++) {
@@ -189,7 +285,7 @@ static void test_chat_turn_memory(void) {
         r = infer_chat(s, NULL, &chat, &g, &reply, NULL);
         check_fail_at = 0;
         CHECK(r == INFER_OK || r == INFER_ERR_MEMORY);
-        if (r == INFER_OK) CHECK_STR(infer_chat_parser_reply(reply)->content, ", there was");
+        if (r == INFER_OK) CHECK(strncmp(infer_chat_parser_reply(reply)->content, ", there was", 8) == 0);
         infer_chat_parser_destroy(reply);
         if (check_live > live + 4) { CHECK(check_live <= live + 4); break; } /* the session keeps a few buffers */
     }
@@ -201,5 +297,7 @@ static void test_chat_turn_memory(void) {
 static void suite_chat_api(void) {
     RUN(test_chat_turns);
     RUN(test_chat_errors);
+    RUN(test_chat_begun);
+    RUN(test_chat_thinking_tokens);
     RUN(test_chat_turn_memory);
 }

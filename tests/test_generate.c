@@ -670,6 +670,7 @@ static void test_generate_memory(void) {
         p.logprobs = 3;
         p.on_full = INFER_FULL_SLIDE;
         p.keep_first = 1;
+        p.min_tokens = 2;
         p.stop = stop;
         p.n_stop = 1;
         CHECK(infer_sampler_create(&sampler, m, NULL, 0, 1, NULL) == INFER_OK);
@@ -689,6 +690,45 @@ static void test_generate_memory(void) {
     CHECK(infer_model_close(m) == INFER_OK && check_live == live);
 }
 
+/* End tokens are not chosen before min_tokens, whatever their logits. */
+static void test_generate_min_tokens(void) {
+    infer_model *m = generate_model(NULL);
+    infer_sampler *sampler = NULL;
+    infer_stage chain[1];
+    infer_bias bias[1];
+    infer_error e;
+    int i;
+    memset(chain, 0, sizeof chain);
+    memset(bias, 0, sizeof bias);
+    chain[0].kind = INFER_STAGE_LOGIT_BIAS;
+    chain[0].bias = bias;
+    chain[0].n = 1;
+    bias[0].token = infer_token_special(m, INFER_SPECIAL_EOS);
+    bias[0].bias = 1000;
+    CHECK(infer_sampler_create(&sampler, m, chain, 1, 1, &e) == INFER_OK);
+    for (i = 0; i < 9; i += 2) {
+        infer_session *s = generate_session(m, 64);
+        generate_sink k;
+        infer_generate_params p = generate_params(&k, 20);
+        infer_generate_info info;
+        p.min_tokens = i;
+        p.lookup = i % 4 == 0;
+        CHECK(infer_generate(s, sampler, "Once upon a time", &p, &info) == INFER_OK);
+        CHECK(info.new_tokens == i && info.stop_reason == INFER_STOP_TOKEN);
+        infer_session_destroy(s);
+    }
+    {
+        infer_session *s = generate_session(m, 64);
+        generate_sink k;
+        infer_generate_params p = generate_params(&k, 20);
+        p.min_tokens = -1;
+        CHECK(infer_generate(s, sampler, "Once", &p, NULL) == INFER_ERR_ARGUMENT);
+        infer_session_destroy(s);
+    }
+    infer_sampler_destroy(sampler);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
 static void suite_generate(void) {
     RUN(test_generate_story);
     RUN(test_generate_prompts);
@@ -704,5 +744,6 @@ static void suite_generate(void) {
     RUN(test_generate_cancel);
     RUN(test_generate_sampler);
     RUN(test_generate_bad);
+    RUN(test_generate_min_tokens);
     RUN(test_generate_memory);
 }

@@ -14,6 +14,7 @@ typedef struct infer__chat_turn {
     size_t n;
     int chatml;       /* "<|im_end|>" ends the reply */
     const infer_generate_params *generate; /* the caller's; or NULL */
+    infer__steering steering;
     infer_result r; /* of reading */
 } infer__chat_turn;
 
@@ -194,6 +195,33 @@ static infer_result infer__chat_specials(const infer_model *model, infer__arena 
     return INFER_OK;
 }
 
+/* One more segment of a message behind a rendering; 0 = no memory, and nothing has changed. */
+static int infer__chat_append(infer__rendered *to, const char *text) {
+    const size_t n = strlen(text);
+    infer_segment *segments;
+    char *all = (char *)infer__realloc(to->mem, NULL, (uint64_t)to->n + n + 1, 1);
+    size_t i;
+    if (!all) return 0;
+    segments = (infer_segment *)infer__realloc(to->mem, to->segments, (uint64_t)to->n_segments + 1, sizeof *segments);
+    if (!segments) {
+        infer__free(to->mem, all);
+        return 0;
+    }
+    if (to->n) memcpy(all, to->text, to->n);
+    memcpy(all + to->n, text, n + 1);
+    for (i = 0; i < to->n_segments; i++) segments[i].text = all + (segments[i].text - to->text);
+    memset(&segments[i], 0, sizeof segments[i]);
+    segments[i].text = all + to->n;
+    segments[i].n = n;
+    segments[i].from_message = 1;
+    infer__free(to->mem, to->text);
+    to->text = all;
+    to->n += n;
+    to->segments = segments;
+    to->n_segments++;
+    return 1;
+}
+
 static infer_result infer__chat_make(infer__mem *mem, const infer_model *model, const infer_chat_params *p,
                                      infer__chat_made *made, infer_error *err) {
     infer__chat_request rq;
@@ -206,6 +234,8 @@ static infer_result infer__chat_make(infer__mem *mem, const infer_model *model, 
     memset(&arena, 0, sizeof arena);
     arena.mem = mem;
     if (!p || !p->messages) return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", p ? "messages" : "params");
+    if (p->begun && p->no_generation_prompt)
+        return infer__error(err, INFER_ERR_ARGUMENT, "begun: no_generation_prompt leaves no reply to begin");
     if (p->thinking < -1 || p->thinking > 1)
         return infer__error(err, INFER_ERR_ARGUMENT, "thinking is %d", (int)p->thinking);
     if ((r = infer__chat_source(model, p, made, err)) != INFER_OK) return r;
@@ -225,6 +255,8 @@ static infer_result infer__chat_make(infer__mem *mem, const infer_model *model, 
     r = infer__chat_specials(model, &arena, &specials, err);
     if (r == INFER_OK) r = infer__chat_prompt(mem, &rq, &made->text, &made->n_calls, err);
     infer__arena_free(&arena);
+    if (r == INFER_OK && p->begun && p->begun[0] && !infer__chat_append(&made->text, p->begun))
+        r = infer__error(err, INFER_ERR_MEMORY, "a conversation: out of memory");
     if (r != INFER_OK) infer__chat_made_free(made);
     return r;
 }
@@ -336,7 +368,8 @@ static int infer__chat_take_text(void *user, const char *text, size_t n) {
 static infer_result infer__chat_turn_parser(const infer_model *model, const infer_chat_params *p,
                                             const infer__chat_made *made, infer_chat_parser **out, infer_error *err) {
     const infer__rendered *text = &made->text;
-    const infer_segment *last = text->n_segments ? &text->segments[text->n_segments - 1] : NULL;
+    const size_t n = text->n_segments - (p->begun && p->begun[0]); /* those before the reply */
+    const infer_segment *last = n ? &text->segments[n - 1] : NULL;
     infer__arena arena; /* zero-terminated copies */
     infer_chat_parser_params q;
     infer_result r = INFER_ERR_MEMORY;
@@ -351,6 +384,8 @@ static infer_result infer__chat_turn_parser(const infer_model *model, const infe
     q.user = p->user;
     if (q.template_text && q.prompt) r = infer_chat_parser_create(out, model, &q, err);
     else infer__error(err, r, "a conversation: out of memory");
+    if (r == INFER_OK && p->begun && infer__chat_reader_begin((*out)->reader, p->begun, strlen(p->begun)) != INFER_OK)
+        r = infer__error(err, INFER_ERR_MEMORY, "a reply: out of memory");
     infer__arena_free(&arena);
     return r;
 }
@@ -369,17 +404,25 @@ static infer_result infer__chat_stops(infer__mem *mem, int chatml, infer_generat
     return INFER_OK;
 }
 
+static const char *infer__chat_ends_thinking(void *parser) {
+    return infer__chat_reader_thinks(((const infer_chat_parser *)parser)->reader);
+}
+
 /* Ids and a parser, or an error and nothing. */
 static infer_result infer__chat_begin(infer_model *model, const infer_chat_params *params, infer__chat_turn *turn,
                                       infer_error *err) {
     infer__chat_made made;
     infer_result r;
     memset(turn, 0, sizeof *turn);
+    if (params && params->thinking_tokens < 0)
+        return infer__error(err, INFER_ERR_ARGUMENT, "thinking_tokens is %d", (int)params->thinking_tokens);
     if (params && params->no_generation_prompt)
         return infer__error(err, INFER_ERR_ARGUMENT, "no_generation_prompt: there would be no reply");
     r = infer__chat_make(&model->mem, model, params, &made, err);
     if (r != INFER_OK) return r;
     turn->chatml = made.chatml;
+    turn->steering.left = params->thinking_tokens;
+    turn->steering.ends = infer__chat_ends_thinking;
     r = infer__chat_turn_parser(model, params, &made, &turn->parser, err);
     if (r == INFER_OK) r = infer__chat_ids(&model->mem, model, &made, &turn->ids, &turn->n, err);
     infer__chat_made_free(&made);
@@ -406,7 +449,8 @@ static infer_result infer__chat_run_turn(infer_session *s, infer_sampler *sample
     g->text = infer__chat_take_text;
     g->user = turn;
     g->text_flags |= INFER_TEXT_WRITE_SPECIAL;
-    r = infer__generate(s, sampler, NULL, g, info);
+    turn->steering.user = turn->parser;
+    r = infer__generate(s, sampler, NULL, g, &turn->steering, info);
     info->prompt_tokens = (int32_t)n;
     infer__free(mem, (void *)stops);
     read = infer_chat_parser_finish(turn->parser);

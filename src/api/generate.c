@@ -196,6 +196,11 @@ typedef struct infer__generation {
     infer_token *next;  /* n_next tokens that it takes to evaluate it: itself and a draft; 0 = it is evaluated */
     int32_t n_next;
     infer__drafting draft;
+    infer__steering *steering; /* NULL = there is none */
+    infer_token *forced;       /* n_forced tokens that come next, whatever the model says; from `at_forced` on */
+    size_t n_forced, at_forced;
+    infer_token *ends;         /* n_ends tokens that end a text, for min_tokens */
+    int32_t n_ends;
     int32_t started;    /* the prompt is evaluated */
     int32_t last; /* the context is full: the next token is the last and is not evaluated */
     float logprob;
@@ -213,6 +218,7 @@ static infer_result infer__generate_check(const infer_model *model, const infer_
         return infer__error(err, INFER_ERR_ARGUMENT, "the sampler belongs to another model");
     if (p->max_tokens < 0) return infer__error(err, INFER_ERR_ARGUMENT, "max_tokens is %d", (int)p->max_tokens);
     if (p->logprobs < 0) return infer__error(err, INFER_ERR_ARGUMENT, "logprobs is %d", (int)p->logprobs);
+    if (p->min_tokens < 0) return infer__error(err, INFER_ERR_ARGUMENT, "min_tokens is %d", (int)p->min_tokens);
     if (p->seconds < 0 || p->seconds != p->seconds)
         return infer__error(err, INFER_ERR_ARGUMENT, "seconds is %g", p->seconds);
     if (p->keep_first < 0) return infer__error(err, INFER_ERR_ARGUMENT, "keep_first is %d", (int)p->keep_first);
@@ -476,6 +482,40 @@ static infer_result infer__generate_take(infer__generation *g) {
     return INFER_OK;
 }
 
+/* Reasoning that has had its tokens is ended: with the tokens of the text that ends it. */
+static infer_result infer__generate_steer(infer__generation *g) {
+    infer__steering *s = g->steering;
+    const char *end = s && s->left > 0 ? s->ends(s->user) : NULL;
+    size_t n;
+    infer_result r;
+    if (!end || --s->left > 0) return INFER_OK;
+    n = strlen(end) + 1;
+    g->forced = (infer_token *)infer__realloc(g->mem, NULL, n, sizeof *g->forced);
+    if (!g->forced) return infer__error(&g->s->error, INFER_ERR_MEMORY, "no memory for the end of the reasoning");
+    r = infer__tokenize(g->model->tokenizer, g->mem, end, n - 1, INFER_TEXT_PARSE_SPECIAL | INFER__TEXT_INSIDE,
+                        g->forced, n, &g->n_forced, &g->s->error);
+    g->n_forced = INFER__MIN(g->n_forced, n);
+    return r;
+}
+
+/* The next token: a forced one, or chosen; end tokens are not while there have to be more. */
+static infer_result infer__generate_pick(infer__generation *g) {
+    infer_session *s = g->s;
+    infer_result r;
+    int32_t i;
+    if (g->at_forced < g->n_forced) {
+        g->token = g->forced[g->at_forced++];
+        return g->sampler ? infer__sampler_accept(g->sampler, g->token, &s->error) : INFER_OK;
+    }
+    if (g->n_ends > 0 && g->info.new_tokens < g->p->min_tokens) {
+        float *logits;
+        if ((r = infer__session_bring(s)) != INFER_OK) return r;
+        logits = s->logits + (int64_t)infer__results_row(s, -1) * g->model->hp.n_vocab;
+        for (i = 0; i < g->n_ends; i++) logits[g->ends[i]] = -FLT_MAX;
+    }
+    return infer__session_sample(s, g->sampler, -1, &g->token);
+}
+
 /* Report a token that was evaluated. */
 static infer_result infer__generate_report(infer__generation *g) {
     infer_result r = INFER_OK;
@@ -483,6 +523,7 @@ static infer_result infer__generate_report(infer__generation *g) {
     if (g->p->token && g->p->token(g->p->user, g->token, g->logprob, g->n_top ? g->top : NULL, g->n_top) != 0)
         g->info.stop_reason = INFER_STOP_CALLBACK;
     else r = infer__generate_text(g, g->token);
+    if (r == INFER_OK) r = infer__generate_steer(g);
     if (r == INFER_OK && g->info.stop_reason == 0 && g->sampler && infer__sampler_ended(g->sampler))
         g->info.stop_reason = INFER_STOP_GRAMMAR;
     if (g->last && g->info.stop_reason == 0) g->info.stop_reason = INFER_STOP_FULL;
@@ -517,12 +558,12 @@ static int infer__generate_limit(infer__generation *g, infer_result *r) {
 /* The next token: when n_next is not 0, as many tokens at `next` have to be evaluated before it is reported. Without a
  * token: a failure, or stop_reason. */
 static infer_result infer__generate_choose(infer__generation *g) {
-    infer_session *s = g->s;
     infer_result r = INFER_OK;
     g->n_next = 0;
     if (infer__generate_limit(g, &r)) return r;
-    if ((r = infer__session_sample(s, g->sampler, -1, &g->token)) != INFER_OK) return r;
-    if (!g->p->ignore_end && (infer__token_flags(g->model->tokenizer, g->token) & INFER_TOKEN_END)) {
+    if ((r = infer__generate_pick(g)) != INFER_OK) return r;
+    if (!g->p->ignore_end && g->at_forced == g->n_forced &&
+        (infer__token_flags(g->model->tokenizer, g->token) & INFER_TOKEN_END)) {
         g->info.stop_reason = INFER_STOP_TOKEN;
         g->info.stop_token = g->token;
         return INFER_OK;
@@ -536,6 +577,7 @@ static infer_result infer__generate_choose(infer__generation *g) {
 static infer_result infer__generate_begin(infer__generation *g, infer_session *s, infer_sampler *sampler,
                                           const infer_generate_params *p) {
     infer_result r;
+    int32_t i;
     memset(g, 0, sizeof *g);
     g->info.stop_token = g->info.stop_string = -1;
     g->s = s;
@@ -552,12 +594,25 @@ static infer_result infer__generate_begin(infer__generation *g, infer_session *s
         g->top = (infer_top *)infer__calloc(g->mem, (uint64_t)g->n_top, sizeof *g->top);
         if (!g->top) return infer__error(&s->error, INFER_ERR_MEMORY, "no memory for %d logprobs", (int)g->n_top);
     }
+    for (i = 0; p->min_tokens > 0 && i < g->model->hp.n_vocab; i++)
+        g->n_ends += (infer__token_flags(g->model->tokenizer, i) & INFER_TOKEN_END) != 0;
+    if (g->n_ends > 0) {
+        g->ends = (infer_token *)infer__calloc(g->mem, (uint64_t)g->n_ends, sizeof *g->ends);
+        if (!g->ends) {
+            infer__free(g->mem, g->top);
+            return infer__error(&s->error, INFER_ERR_MEMORY, "no memory for %d tokens", (int)g->n_ends);
+        }
+        for (i = g->n_ends = 0; i < g->model->hp.n_vocab; i++)
+            if (infer__token_flags(g->model->tokenizer, i) & INFER_TOKEN_END) g->ends[g->n_ends++] = i;
+    }
     if (p->draft && !infer__session_claim(p->draft)) {
+        infer__free(g->mem, g->ends);
         infer__free(g->mem, g->top);
         return infer__error(&s->error, INFER_ERR_STATE, "another call uses the session that drafts");
     }
     if ((r = infer__draft_begin(&g->draft, s, p, &s->error)) == INFER_OK) return r;
     if (p->draft) infer__session_leave(p->draft);
+    infer__free(g->mem, g->ends);
     infer__free(g->mem, g->top);
     return r;
 }
@@ -582,6 +637,8 @@ static infer_result infer__generate_end(infer__generation *g, infer_result r) {
     }
     if (g->p->draft) infer__session_leave(g->p->draft);
     infer__draft_end(&g->draft, g->mem);
+    infer__free(g->mem, g->forced);
+    infer__free(g->mem, g->ends);
     infer__free(g->mem, g->text);
     infer__free(g->mem, g->ids);
     infer__free(g->mem, g->top);
@@ -589,7 +646,8 @@ static infer_result infer__generate_end(infer__generation *g, infer_result r) {
 }
 
 static infer_result infer__generate(infer_session *session, infer_sampler *sampler, const char *prompt,
-                                    const infer_generate_params *params, infer_generate_info *info) {
+                                    const infer_generate_params *params, infer__steering *steering,
+                                    infer_generate_info *info) {
     infer_generate_params none;
     infer__generation g;
     infer_result r;
@@ -597,6 +655,7 @@ static infer_result infer__generate(infer_session *session, infer_sampler *sampl
     r = infer__generate_begin(&g, session, sampler, params ? params : &none);
     if (info) *info = g.info;
     if (r != INFER_OK) return r;
+    g.steering = steering;
     r = infer__generate_prompt(&g, prompt);
     g.started = r == INFER_OK;
     while (r == INFER_OK && g.info.stop_reason == 0) {
@@ -619,7 +678,7 @@ INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sam
     if (!session) return INFER_ERR_ARGUMENT;
     if (!infer__session_claim(session)) return INFER_ERR_STATE;
     if ((r = infer__sampler_claim(sampler, &session->error)) == INFER_OK) {
-        r = infer__generate(session, sampler, prompt, params, info);
+        r = infer__generate(session, sampler, prompt, params, NULL, info);
         infer__sampler_leave(sampler);
     }
     infer__session_leave(session);

@@ -259,6 +259,8 @@ static int infer__request_admit(infer_queue *q, infer_request *r) {
             result = infer__generate_begin(&r->g, r->session, r->sampler, &r->generate);
             r->begun = result == INFER_OK;
             r->g.began = r->submitted;
+            r->turn.steering.user = r->turn.parser;
+            if (r->turn.parser) r->g.steering = &r->turn.steering;
             r->g.info.prompt_tokens = r->n_prompt;
             r->info.reused = same;
             r->info.waited = infer__seconds() - r->submitted;

@@ -167,6 +167,10 @@ typedef struct infer__chat_options {
 static infer_result infer__chat_reader_open(infer__chat_reader **out, infer__mem *mem, const infer__chat_options *o,
                                             infer_error *err);
 static void infer__chat_reader_close(infer__chat_reader *p);
+/* The text that ends the reasoning which the reply is in the middle of; NULL = it is not. */
+static const char *infer__chat_reader_thinks(const infer__chat_reader *p);
+/* Text that the reply begins with and the caller knows: read, but not shown. */
+static infer_result infer__chat_reader_begin(infer__chat_reader *p, const char *s, size_t n);
 static infer_result infer__chat_reader_feed(infer__chat_reader *p, const char *text, size_t n);
 static infer_result infer__chat_reader_finish(infer__chat_reader *p);
 static const infer_chat_reply *infer__chat_reader_reply(infer__chat_reader *p);

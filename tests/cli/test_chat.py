@@ -64,6 +64,13 @@ def pipes(folder):
     check(code == 0 and out == ", there was a little \n", "stop strings", out + err)
     code, out, err = chat(model, "\n\nOnce upon a time\n\n", "-n", "20")
     check(code == 0 and out.startswith(STORY) and out.count("\n") == 1, "empty lines are no turns", out + err)
+    code, out, err = chat(model, "Once upon a time\n", "-n", "12", "--begin", ", there was a little girl", "--lookup")
+    check(code == 0 and out.startswith(STORY[25:45]), "a reply that has begun", out + err)
+    thinks = os.path.join(folder, "thinks.jinja")
+    with open(thinks, "w") as f:
+        f.write("{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<think>{% endif %}")
+    code, out, err = chat(model, "Once upon a time\n", "-n", "30", "--template", thinks, "--think-tokens", "5")
+    check(code == 0 and len(out) > 10 and len(err) > 5 and "think" not in out, "reasoning that is ended", out + err)
     code, out, err = chat(model, "", "-n", "20")
     check(code == 0 and out == "", "no turns, no replies", out + err)
     code, out, err = chat(model, "x\n", "--thinking", "on")

@@ -333,9 +333,10 @@ static infer_model *open_model(const char *path, const cli_common *common) {
 }
 
 typedef struct request {
-    const char *system, *tools_path, *template_path;
+    const char *system, *tools_path, *template_path, *begun;
     cli_list stop;
-    int64_t limit, thinking;
+    int64_t limit, thinking, thinking_tokens;
+    int lookup;
     int chatml;
 } request;
 
@@ -369,6 +370,9 @@ static int with_model(infer_model *model, const request *q, const cli_common *co
     t->system = t->messages.n;
     t->chat.allow_chatml = q->chatml;
     t->chat.thinking = q->thinking == 0 ? 1 : q->thinking == 1 ? -1 : 0;
+    t->chat.thinking_tokens = (int32_t)q->thinking_tokens;
+    t->chat.begun = q->begun;
+    t->generate.lookup = q->lookup;
     t->chat.fn = show;
     t->chat.user = t;
     t->generate.max_tokens = (int32_t)q->limit;
@@ -397,6 +401,9 @@ int cmd_chat(int argc, char **argv) {
         {"--system", OPT_STRING, &q.system, "TEXT", "the system message", 0, 0},
         {"--tools", OPT_STRING, &q.tools_path, "FILE", "tools that the model may call: a JSON list", 0, 0},
         {"--thinking", OPT_CHOICE, &q.thinking, "on|off", "switch reasoning, where the template has a switch", 0, 0},
+        {"--think-tokens", OPT_INT, &q.thinking_tokens, "N", "end reasoning after so many tokens", 1, INT32_MAX / 2},
+        {"--begin", OPT_STRING, &q.begun, "TEXT", "text that every reply begins with", 0, 0},
+        {"--lookup", OPT_FLAG, &q.lookup, NULL, "guess what followed the same tokens before: the same text, sooner", 0, 0},
         {"-n", OPT_INT, &q.limit, "N", "tokens of a reply at most (default: no limit)", 1, INT32_MAX / 2},
         {"--stop", OPT_LIST, &q.stop, "TEXT", "end a reply before this text; may come several times", 0, 0},
         {"--template", OPT_STRING, &q.template_path, "FILE", "a Jinja template instead of the model's own", 0, 0},

@@ -86,7 +86,7 @@ static void print_statistics(const infer_generate_info *info, const infer_stats 
 typedef struct request {
     const char *prompt;
     size_t prompt_length;
-    int64_t limit;
+    int64_t limit, least;
     int64_t steps, block, order; /* of models that fill in masked tokens */
     int special, ignore_end, lookup;
     const char *behind; /* the text behind the gap that is to be filled (--fim); NULL = there is none */
@@ -114,6 +114,7 @@ static int reply_to(const request *q, infer_session *session, infer_sampler *sam
     g.stop = q->stop.items;
     g.n_stop = q->stop.n;
     g.ignore_end = q->ignore_end;
+    g.min_tokens = (int32_t)q->least;
     g.text_flags = q->special ? INFER_TEXT_PARSE_SPECIAL : 0;
     g.text = take_text;
     g.token = take_token;
@@ -290,6 +291,7 @@ int cmd_run(int argc, char **argv) {
         {"-f,--file", OPT_STRING, &prompt_path, "FILE", "read it from a file; - is stdin", 0, 0},
         {"--fim", OPT_STRING, &behind_path, "FILE", "fill the gap between the prompt and this file's text", 0, 0},
         {"-n", OPT_INT, &limit, "N", "tokens at most (default 128)", 1, INT32_MAX / 2},
+        {"--min-tokens", OPT_INT, &q.least, "N", "no end token before so many", 1, INT32_MAX / 2},
         {"--stop", OPT_LIST, &q.stop, "TEXT", "end before this text; may come several times", 0, 0},
         {"--special", OPT_FLAG, &q.special, NULL, "text of special tokens in the prompt becomes those tokens", 0, 0},
         {"--ignore-end", OPT_FLAG, &q.ignore_end, NULL, "go on behind an end token", 0, 0},

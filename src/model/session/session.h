@@ -96,8 +96,17 @@ static infer_result infer__session_eval_as(infer_session *s, const infer_token *
 static infer_result infer__session_take_back(infer_session *s);
 static infer_result infer__session_rewind(infer_session *s, int32_t n);
 static infer_result infer__session_sync(infer_session *s, const infer_token *tokens, int32_t n, int32_t *kept);
+/* What ends reasoning that goes on for too long: `left` more tokens of it may come; ends says what ends it, NULL when
+ * the text is not in the middle of it. */
+typedef struct infer__steering {
+    int32_t left; /* 0 = any number */
+    const char *(*ends)(void *user);
+    void *user;
+} infer__steering;
+/* steering may be NULL. */
 static infer_result infer__generate(infer_session *s, infer_sampler *sampler, const char *prompt,
-                                    const infer_generate_params *params, infer_generate_info *info);
+                                    const infer_generate_params *params, infer__steering *steering,
+                                    infer_generate_info *info);
 /* The sampler is claimed for a call of the session; NULL is accepted. */
 static infer_result infer__sampler_claim(infer_sampler *sampler, infer_error *err);
 static void infer__sampler_leave(infer_sampler *sampler);

@@ -395,6 +395,21 @@ static infer_result infer__chat_reader_feed(infer__chat_reader *p, const char *t
     return p->failed ? p->failed : p->stopped ? INFER_CANCELLED : INFER_OK;
 }
 
+static const char *infer__chat_reader_thinks(const infer__chat_reader *p) {
+    if (p->mode != INFER_CHAT_REASONING || p->state != INFER__CHAT_TEXT) return NULL;
+    if (p->format->flags & INFER__FORMAT_HARMONY) return "<|end|><|start|>assistant<|channel|>final<|message|>";
+    return infer__chat_think_at((size_t)p->think)->close;
+}
+
+static infer_result infer__chat_reader_begin(infer__chat_reader *p, const char *s, size_t n) {
+    const infer_chat_fn fn = p->fn;
+    infer_result r;
+    p->fn = NULL;
+    r = infer__chat_reader_feed(p, s, n);
+    p->fn = fn;
+    return r;
+}
+
 static infer_result infer__chat_reader_finish(infer__chat_reader *p) {
     if (p->failed) return p->failed;
     if (!p->finished) infer__chat_run(p, 1);
