@@ -488,17 +488,65 @@ static int run_requests(bench *b, const char *path, cli_common *common, const ch
     return ok ? CLI_DONE : CLI_FAILED;
 }
 
+/* The prompt: a file's tokens, or what a bench's prompts are, over and over: lookup finds what came before. */
+static int run_drafts(bench *b, const char *path, cli_common *common, const char *draft_path, const char *text_path, int lookup) {
+    bench_draft d;
+    cli_drafter other;
+    infer_context_params params;
+    infer_token *ids = NULL;
+    char *text = NULL;
+    size_t n = (size_t)b->prompts[0].tokens, length = 0, i;
+    int ok;
+    memset(&d, 0, sizeof d);
+    memset(&other, 0, sizeof other);
+    b->model = cli_open("bench", path, common, 0);
+    ok = b->model != NULL && infer_model_get_info(b->model, &b->info) == INFER_OK;
+    if (ok && text_path)
+        ok = (text = cli_read_file("bench", text_path, &length)) != NULL &&
+             cli_tokenize("bench", b->model, text, length, INFER_TEXT_ADD_SPECIAL, &ids, &n);
+    else if (ok) {
+        ids = cli_alloc("bench", n, sizeof *ids);
+        ok = ids != NULL;
+        for (i = 0; ok && i < n; i++) ids[i] = (infer_token)((uint32_t)(i % 31 * 7919 + 3) % (uint32_t)(b->info.vocab > 0 ? b->info.vocab : 1));
+    }
+    common->needs = (int64_t)n + b->fresh + 16;
+    cli_context_params(common, &params);
+    ok = ok && n <= INT32_MAX / 2 && cli_session("bench", b->model, &params, (int32_t)common->needs, &b->context, &b->session) &&
+         cli_drafter_open("bench", &other, draft_path, common, &params, (int32_t)common->needs);
+    if (ok) {
+        d.session = b->session;
+        d.draft = other.session;
+        d.ids = ids;
+        d.n_ids = (int32_t)n;
+        d.fresh = b->fresh;
+        d.rounds = b->rounds;
+        d.lookup = lookup;
+        d.json = common->json;
+        ok = bench_drafts(&d);
+    }
+    infer_session_destroy(b->session);
+    infer_context_destroy(b->context);
+    cli_drafter_close(&other);
+    cli_model_close(b->model);
+    free(ids);
+    free(text);
+    return ok ? CLI_DONE : CLI_FAILED;
+}
+
 int cmd_bench(int argc, char **argv) {
-    const char *args[1], *prompts = NULL, *lengths = NULL, *requests = NULL;
+    const char *args[1], *prompts = NULL, *lengths = NULL, *requests = NULL, *draft_path = NULL, *text_path = NULL;
     int64_t depth = 0, fresh = -1, rounds = 5, texts = 0;
     int32_t numbers[MAX_PROMPTS];
-    int profile = 0, status, ok, i;
+    int profile = 0, lookup = 0, status, ok, i;
     const cli_option options[] = {
         {"-p", OPT_STRING, &prompts, "N,N,...", "tokens of the prompt (default 512; 0 = none), or of several", 0, 0},
         {"-n", OPT_INT, &fresh, "N", "tokens to generate (default 128; 0 = none)", 0, 1 << 24},
         {"-d", OPT_INT, &depth, "N", "put N tokens before both (default 0)", 0, 1 << 24},
         {"--embed", OPT_STRING, &lengths, "N,N,...", "vectors of texts of so many tokens instead, packed as infer_embed does", 0, 0},
         {"--requests", OPT_STRING, &requests, "N,N,...", "so many requests at a time instead, each of -p (default 128) and -n tokens", 0, 0},
+        {"--lookup", OPT_FLAG, &lookup, NULL, "-n tokens without drafts and with those that lookup finds, in turn", 0, 0},
+        {"--draft", OPT_STRING, &draft_path, "FILE", "the same with this model's drafts", 0, 0},
+        {"--text", OPT_STRING, &text_path, "FILE", "... behind this text", 0, 0},
         {"--texts", OPT_INT, &texts, "N", "texts of each length of --embed (default 512)", 1, 1 << 20},
         {"-r", OPT_INT, &rounds, "N", "rounds, of which the median counts (default 5)", 1, 10000},
         {"--profile", OPT_FLAG, &profile, NULL, "a table per operation; measuring costs a few percent", 0, 0},
@@ -517,6 +565,8 @@ int cmd_bench(int argc, char **argv) {
         "                  attention is not counted\n"
         "  prompt_peak     the peak that applies: f32 for F32, F16 and --exact, bf16 for BF16 if the CPU has it, else\n"
         "                  int8. prompt_peak_share: prompt_gops / that peak\n"
+        "  draft_tps       with --lookup or --draft: tokens per second, gain: against without; accepted_length: tokens of a\n"
+        "                  pass, the one that was not drafted among them; same: that both wrote the same\n"
         "  requests        with --requests: tokens of all of them per second, prompts included, and new_tps without\n"
         "                  prompts; first_token_s: until a request's first token, on average\n"
         "  prompts         every length of -p or --embed; prompt_tokens and prompt_tps are the last one's. Embeddings\n"
@@ -551,6 +601,12 @@ int cmd_bench(int argc, char **argv) {
     b.depth = (int32_t)depth;
     b.fresh = (int32_t)fresh;
     b.rounds = (int32_t)rounds;
+    if (text_path && !lookup && !draft_path) return cli_usage_error("bench", "--text is for --lookup and --draft");
+    if (lookup || draft_path) {
+        if (requests || lengths || depth || profile || b.fresh == 0 || b.n_prompts != 1)
+            return cli_usage_error("bench", "--lookup and --draft go with one -p or --text, -n and -r only");
+        return run_drafts(&b, args[0], &common, draft_path, text_path, lookup);
+    }
     if (requests) return run_requests(&b, args[0], &common, requests, lengths || depth || profile);
     common.needs = (int64_t)longest(&b) + 16;
     started = platform_clock();

@@ -278,6 +278,21 @@ typedef struct platform_thread {
 /* Returns the number of threads, 0 where the system does not tell. */
 int platform_threads(platform_thread *out, int cap);
 
+/* The model of --draft, with a session; path NULL = there is none. Returns 0 after saying what is wrong. */
+typedef struct cli_drafter { infer_model *model; infer_context *context; infer_session *session; } cli_drafter;
+int cli_drafter_open(const char *command, cli_drafter *d, const char *path, const cli_common *common,
+                     const infer_context_params *params, int32_t cells);
+void cli_drafter_close(cli_drafter *d);
+
+/* bench_draft.c: `infer bench --lookup|--draft`. Returns 0 after saying what is wrong. */
+typedef struct bench_draft {
+    infer_session *session, *draft; /* draft: NULL = none */
+    const infer_token *ids;         /* n_ids: the prompt */
+    int32_t n_ids, fresh, rounds;
+    int lookup, json;
+} bench_draft;
+int bench_drafts(const bench_draft *b);
+
 /* bench_queue.c: `infer bench --requests`. Returns 0 after saying what is wrong. */
 typedef struct bench_queue {
     infer_model *model;

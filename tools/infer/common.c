@@ -165,6 +165,25 @@ int cli_session_plain(const char *command, infer_model *model, const infer_conte
     return make_session(command, model, params, cells, 0, context, session);
 }
 
+int cli_drafter_open(const char *command, cli_drafter *d, const char *path, const cli_common *common,
+                     const infer_context_params *params, int32_t cells) {
+    cli_common its = *common;
+    infer_model_info info;
+    memset(d, 0, sizeof *d);
+    if (path == NULL) return 1;
+    its.loras.n = its.controls.n = 0;
+    d->model = cli_open(command, path, &its, 0);
+    if (d->model == NULL || infer_model_get_info(d->model, &info) != INFER_OK) return 0;
+    if (!info.computes) return cli_fail(command, "%s: %s", path, infer_model_why_not(d->model)) == CLI_DONE;
+    return cli_session_plain(command, d->model, params, cells, &d->context, &d->session);
+}
+
+void cli_drafter_close(cli_drafter *d) {
+    infer_session_destroy(d->session);
+    infer_context_destroy(d->context);
+    infer_model_close(d->model);
+}
+
 int cli_tokenize(const char *command, const infer_model *model, const char *text, size_t n, int32_t flags,
                  infer_token **ids, size_t *count) {
     infer_error err;

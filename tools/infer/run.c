@@ -172,28 +172,6 @@ static int fill_in(const request *q, const infer_model *model, infer_session *se
     return text != NULL && !r->failed;
 }
 
-/* The model of --draft, with a session. */
-typedef struct drafter { infer_model *model; infer_context *context; infer_session *session; } drafter;
-
-static int drafter_open(drafter *d, const char *path, const cli_common *common, const infer_context_params *params,
-                        int32_t cells) {
-    cli_common its = *common;
-    infer_model_info info;
-    memset(d, 0, sizeof *d);
-    if (path == NULL) return 1;
-    its.loras.n = its.controls.n = 0;
-    d->model = cli_open("run", path, &its, 0);
-    if (d->model == NULL || infer_model_get_info(d->model, &info) != INFER_OK) return 0;
-    if (!info.computes) return cli_fail("run", "%s: %s", path, infer_model_why_not(d->model)) == CLI_DONE;
-    return cli_session_plain("run", d->model, params, cells, &d->context, &d->session);
-}
-
-static void drafter_close(drafter *d) {
-    infer_session_destroy(d->session);
-    infer_context_destroy(d->context);
-    infer_model_close(d->model);
-}
-
 /* The prompt and what is behind the gap; with --ctx what is next to the gap and fits. */
 static int gap_tokens(const infer_model *model, const request *q, const cli_common *common, infer_token **out, size_t *n) {
     const int64_t most = common->ctx > q->limit + 4 ? common->ctx - q->limit : 0;
@@ -206,7 +184,7 @@ static int gap_tokens(const infer_model *model, const request *q, const cli_comm
 
 /* Everything after the model is open. */
 static int generate(infer_model *model, request *q, cli_common *common, double started) {
-    drafter other;
+    cli_drafter other;
     infer_context_params params;
     infer_model_info model_info;
     infer_context *context = NULL;
@@ -236,7 +214,7 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
     cells = cells_needed(model, common, n_prompt + (size_t)q->limit);
     if (infer_model_get_info(model, &model_info) != INFER_OK) model_info.masked = 0;
     if (model_info.masked) params.batch = cells; /* all in one pass */
-    if (sampler && drafter_open(&other, q->draft_path, common, &params, cells) &&
+    if (sampler && cli_drafter_open("run", &other, q->draft_path, common, &params, cells) &&
         cli_session("run", model, &params, cells, &context, &session)) {
         q->draft = other.session;
         load_s = platform_clock() - started;
@@ -249,7 +227,7 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
     }
     infer_session_destroy(session);
     infer_context_destroy(context);
-    drafter_close(&other);
+    cli_drafter_close(&other);
     infer_sampler_destroy(sampler);
     infer_grammar_destroy(common->sampling.grammar);
     free(prompt);
