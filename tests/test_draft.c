@@ -181,6 +181,72 @@ static void test_draft_invocation(void) {
     free(with);
 }
 
+/* Two sampled tokens, of which the second was often drafted: as often as the logits say, over 100,000 draws (chi-square, 15 degrees of
+ * freedom: more than 50 comes once in 80,000 such tests). */
+static void test_draft_distribution(void) {
+    enum { FEW = 4, KNOWN = 16, PROMPT = 3 * KNOWN + 1 };
+    infer_model *m = cache_model("llama-dense");
+    infer_session *s = m ? cells_session(m, 512, 0, 2) : NULL;
+    infer_sampler *sampler = NULL;
+    infer_stage chain[2];
+    infer_generate_params p;
+    infer_generate_info info;
+    infer_error e;
+    infer_top top[KNOWN], next[FEW];
+    infer_token ids[PROMPT];
+    draft_out *o = (draft_out *)calloc(1, sizeof *o);
+    double want[FEW * FEW], sum, chi = 0;
+    int32_t seen[FEW * FEW] = { 0 }, i, k, n = 100000 / check_every(100);
+    int64_t accepted = 0, drafted = 0;
+    if (!s) return;
+    memset(chain, 0, sizeof chain);
+    chain[0].kind = INFER_STAGE_TOP_K;
+    chain[0].p[0] = FEW;
+    chain[1].kind = INFER_STAGE_TEMPERATURE;
+    chain[1].p[0] = 1;
+    CHECK(infer_sampler_create(&sampler, m, chain, 2, 11, &e) == INFER_OK);
+    /* a prompt in which its last token is followed by those that are likely there, and these by what is likely behind them: drafts find both */
+    for (i = 0; i < PROMPT; i++) ids[i] = 1 + i % 3;
+    for (k = 0; k < 6; k++) {
+        for (i = 0; k > 0 && i < KNOWN; i++) {
+            CHECK(infer_session_rewind(s, PROMPT) == INFER_OK && infer_session_eval(s, &top[i].token, 1) == INFER_OK && infer_session_top(s, -1, 1, next) == INFER_OK);
+            ids[3 * i] = ids[PROMPT - 1];
+            ids[3 * i + 1] = top[i].token;
+            ids[3 * i + 2] = next[0].token;
+        }
+        CHECK(infer_session_rewind(s, 0) == INFER_OK && infer_session_eval(s, ids, PROMPT) == INFER_OK && infer_session_top(s, -1, KNOWN, top) == INFER_OK);
+    }
+    for (i = 0; i < FEW; i++) {
+        CHECK(infer_session_rewind(s, PROMPT) == INFER_OK && infer_session_eval(s, &top[i].token, 1) == INFER_OK && infer_session_top(s, -1, FEW, next) == INFER_OK);
+        for (k = 0, sum = 0; k < FEW; k++) sum += exp((double)next[k].logit - next[0].logit);
+        for (k = 0; k < FEW; k++) want[i * FEW + k] = exp((double)next[k].logit - next[0].logit) / sum;
+        for (k = 0; k < FEW; k++) o->positions[i * FEW + k] = next[k].token;
+    }
+    for (k = 0, sum = 0; k < FEW; k++) sum += exp((double)top[k].logit - top[0].logit);
+    for (i = 0; i < FEW * FEW; i++) want[i] *= exp((double)top[i / FEW].logit - top[0].logit) / sum;
+    memset(&p, 0, sizeof p);
+    p.max_tokens = 2;
+    p.ignore_end = 1;
+    p.lookup = 1;
+    for (i = 0; i < n && !check_bad; i++) {
+        infer_token got[2];
+        CHECK(infer_session_rewind(s, PROMPT) == INFER_OK && infer_generate(s, sampler, NULL, &p, &info) == INFER_OK);
+        drafted += info.drafted;
+        accepted += info.accepted;
+        memcpy(got, infer_session_tokens(s) + PROMPT, sizeof got);
+        for (k = 0; k < FEW * FEW && (got[0] != top[k / FEW].token || got[1] != o->positions[k]); k++) {}
+        CHECK(k < FEW * FEW);
+        if (k < FEW * FEW) seen[k]++;
+    }
+    for (i = 0; i < FEW * FEW; i++) chi += (seen[i] - n * want[i]) * (seen[i] - n * want[i]) / (n * want[i]);
+    CHECK(chi < 50);
+    CHECK(accepted > n / 20 && accepted < drafted);
+    infer_sampler_destroy(sampler);
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK);
+    free(o);
+}
+
 static void test_draft_refused(void) {
     infer_model *m = cache_model("llama-dense"), *other = NULL;
     infer_session *s = m ? cells_session(m, 64, 0, 2) : NULL, *by;
@@ -209,5 +275,6 @@ static void suite_draft(void) {
     RUN(test_draft_same);
     RUN(test_draft_ends);
     RUN(test_draft_invocation);
+    RUN(test_draft_distribution);
     RUN(test_draft_refused);
 }
