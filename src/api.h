@@ -654,8 +654,8 @@ INFER_API infer_result infer_session_fork(infer_session **out, infer_session *se
  * fails, the session is unchanged (empty if a device failed meanwhile, or the encoder of a model that has one beside a
  * decoder: what it made of its text is not saved but made again). Encoders keep nothing: UNSUPPORTED. Loaded bytes are
  * not trusted: at worst, a forged state yields wrong tokens and results, since its checksum does not authenticate it.
- * Errors of load: FORMAT, UNSUPPORTED (version), ARGUMENT (another model or kv_type, or on the other side of the
- * context at which LongRoPE switches), CONTEXT_FULL, IO, MEMORY. */
+ * Errors of load: FORMAT, UNSUPPORTED (version), ARGUMENT (another model, other weights or kv_type, or on the other
+ * side of the context at which LongRoPE switches), CONTEXT_FULL, IO, MEMORY. */
 INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn write, void *user);
 INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn read, void *user);
 /* Tokens so far / maximum number of tokens. */

@@ -102,7 +102,7 @@ static void test_hostile_state_header(void) {
     static const struct { int word; uint32_t v; infer_result r; const char *why; } cases[] = {
         { 0, 0x41414141u, INFER_ERR_FORMAT, "not a saved session" },
         { 2, 0x04030201u, INFER_ERR_FORMAT, "not a saved session" },
-        { 3, 2, INFER_ERR_UNSUPPORTED, "version 2" },
+        { 3, 1, INFER_ERR_UNSUPPORTED, "version 1" },
         { 3, 0xffffffffu, INFER_ERR_UNSUPPORTED, "version" },
         { 4, INFER_KV_F16, INFER_ERR_ARGUMENT, "another kv_type" },
         { 4, 0xffffffffu, INFER_ERR_ARGUMENT, "another kv_type" },
@@ -125,7 +125,8 @@ static void test_hostile_state_header(void) {
         { STATE_VALID, 1, INFER_ERR_FORMAT, "" },
         { 11, 1, INFER_ERR_ARGUMENT, "rotates otherwise" },
         { 12, 1, INFER_ERR_FORMAT, "word 12" },
-        { 15, 0x80000000u, INFER_ERR_FORMAT, "word 15" },
+        { 14, 0, INFER_ERR_ARGUMENT, "another model, of the same shape" },
+        { 15, 0x80000000u, INFER_ERR_ARGUMENT, "its weights are others" },
         { STATE_TOKENS / 4, 128, INFER_ERR_FORMAT, "token 0 is 128" },
         { STATE_TOKENS / 4, 0xfffffffeu, INFER_ERR_FORMAT, "token 0 is -2" },
         { STATE_TOKENS / 4 + 159, 0x80000000u, INFER_ERR_FORMAT, "token 159 is -2147483648" },

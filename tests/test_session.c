@@ -350,11 +350,45 @@ static void test_session_pooled(void) {
     free(data);
 }
 
+/* A model of the same shape whose weights are others. */
+static void test_session_other_weights(void) {
+    infer_model *m[2] = { NULL, NULL };
+    infer_session *s[2];
+    infer_token ids[20];
+    infer_error e;
+    state_bytes b;
+    size_t n = 0;
+    char *data[2];
+    int i;
+    memset(&b, 0, sizeof b);
+    cache_ids(ids, 20, 41, 128);
+    for (i = 0; i < 2; i++) {
+        data[i] = check_read(check_data("archs/llama-dense.gguf"), &n);
+        if (i) data[i][m[0]->gguf.tensors[0].offset + m[0]->gguf.tensors[0].bytes / 2] ^= 1;
+        CHECK(data[i] && infer_model_open_memory(&m[i], data[i], n, NULL, &e) == INFER_OK);
+        s[i] = cache_session(m[i], 1, 32, 64, 16, INFER_KV_F32);
+        CHECK(s[i] && infer_session_eval(s[i], ids, 9 + i) == INFER_OK);
+    }
+    CHECK(infer_session_save(s[0], state_write, &b) == INFER_OK);
+    CHECK(infer_session_load(s[0], state_read, &b) == INFER_OK);
+    b.at = 0;
+    CHECK(infer_session_load(s[1], state_read, &b) == INFER_ERR_ARGUMENT);
+    CHECK_HAS(infer_session_error(s[1])->message, "its weights are others");
+    CHECK(infer_session_position(s[1]) == 10);
+    for (i = 0; i < 2; i++) {
+        infer_session_destroy(s[i]);
+        CHECK(infer_model_close(m[i]) == INFER_OK);
+        free(data[i]);
+    }
+    free(b.p);
+}
+
 static void suite_session(void) {
     RUN(test_session_pooled);
     RUN(test_session_outputs);
     RUN(test_session_sync);
     RUN(test_session_save_load);
+    RUN(test_session_other_weights);
     RUN(test_session_embeddings_in);
     RUN(test_session_trace_progress);
     RUN(test_session_memory);

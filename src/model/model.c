@@ -74,6 +74,7 @@ static infer_result infer__model_build(infer_model *m, infer_error *err) {
     if (!r) r = infer__weights_load(m, &why); /* sizes_only: what else it does, without bytes */
     if (!r && !m->sizes_only) r = infer__rope_build(m, &why);
     if (!r) r = device = infer__place_upload(m, &why);
+    if (!r && !m->sizes_only) r = infer__weights_sample(m, &why);
     if (!r && !m->sizes_only && m->params.preload) r = device = infer__preload(m, &why);
     if (!r) r = infer__load_progress(m, m->hp.n_layer * (m->params.preload ? 2 : 1) + m->device_layers, &why);
     infer__model_count(m);

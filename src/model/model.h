@@ -571,6 +571,7 @@ struct infer_model {
     /* set by infer__model_build; why_code is INFER_OK when sessions can be created */
     infer_result why_code;
     char why_not[508];
+    uint64_t weights_print; /* tells files apart whose shapes are the same */
     const infer__arch *arch;
     infer__hparams hp;
     infer__layer *layers;
@@ -604,6 +605,7 @@ static infer_result infer__model_build(infer_model *m, infer_error *err);
 static infer_result infer__hparams_read(infer_model *m, infer_error *err);  /* hparams.c */
 static infer_result infer__weights_bind(infer_model *m, infer_error *err);  /* weights.c: names and shapes */
 static infer_result infer__weights_load(infer_model *m, infer_error *err);  /* weights.c: bytes */
+static infer_result infer__weights_sample(infer_model *m, infer_error *err); /* weights.c: weights_print */
 static infer_result infer__preload(infer_model *m, infer_error *err);       /* weights.c: read and locked beforehand */
 /* Tell the progress callback that `done` layers are loaded (and then, from n_layer on, uploaded), the last one in
  * part. CANCELLED. */

@@ -469,6 +469,30 @@ static infer_result infer__weights_load(infer_model *m, infer_error *err) {
     return r;
 }
 
+/* ---- which weights these are ------------------------------------------------------------------------------------ */
+
+/* Tensors of the same names and shapes may be of another training: some of their bytes are looked at, too. */
+static infer_result infer__weights_sample(infer_model *m, infer_error *err) {
+    enum { SAMPLES = 16, BYTES = 64 };
+    uint8_t bytes[BYTES];
+    infer_result r = INFER_OK;
+    const int32_t n = m->gguf.n_tensors;
+    int32_t i, k;
+    m->weights_print = INFER__FNV;
+    for (i = 0; i < n; i++) {
+        const infer__gguf_tensor *t = &m->gguf.tensors[i];
+        m->weights_print = infer__fnv(m->weights_print, t->name, strlen(t->name));
+        m->weights_print = infer__fnv(m->weights_print, &t->bytes, sizeof t->bytes);
+    }
+    for (k = 0; k < SAMPLES && n > 0 && !r; k++) {
+        const infer__gguf_tensor *t = &m->gguf.tensors[(int64_t)k * (n - 1) / (SAMPLES - 1)];
+        const uint64_t some = INFER__MIN(t->bytes, (uint64_t)BYTES);
+        r = infer__source_read(&m->gguf.sources[t->shard], t->offset + (t->bytes - some) / 2, bytes, some, err);
+        if (!r) m->weights_print = infer__fnv(m->weights_print, bytes, some);
+    }
+    return r;
+}
+
 /* ---- before they are needed ------------------------------------------------------------------------------------- */
 
 /* A byte of every page: they are read from the file, and mapped. */

@@ -101,7 +101,7 @@ static infer_result infer__session_fork(infer_session **out, const infer_session
 
 /* ---- save and load ----------------------------------------------------------------------------------------------- */
 
-enum { INFER__STATE_WORDS = 16, INFER__STATE_VERSION = 1 };
+enum { INFER__STATE_WORDS = 16, INFER__STATE_VERSION = 2 };
 
 /* Tells models apart whose caches do not fit each other. */
 static uint64_t infer__model_print(const infer_model *m) {
@@ -157,7 +157,9 @@ static void infer__state_header(const infer_session *s, uint32_t w[INFER__STATE_
     w[10] = (uint32_t)s->first_page[1];
     w[11] = infer__state_extended(s);
     w[12] = s->source ? (uint32_t)s->source->n : 0;
-    w[13] = (uint32_t)s->n_adapted; /* the other words are 0 */
+    w[13] = (uint32_t)s->n_adapted;
+    w[14] = (uint32_t)c->model->weights_print;
+    w[15] = (uint32_t)(c->model->weights_print >> 32);
 }
 
 /* Zero what lies behind the last position, `end`, in page i of a slot, [head][row][dim], so that old memory is not
@@ -309,6 +311,9 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
     if (w[4] != want[4] || w[5] != want[5] || w[6] != want[6])
         return infer__error(&s->error, INFER_ERR_ARGUMENT, "infer_session_load: saved with another %s",
                             w[4] != want[4] ? "kv_type" : "model");
+    if (w[14] != want[14] || w[15] != want[15])
+        return infer__error(&s->error, INFER_ERR_ARGUMENT,
+                            "infer_session_load: saved with another model, of the same shape: its weights are others");
     if (w[7] > (uint32_t)s->cap)
         return infer__error(&s->error, INFER_CONTEXT_FULL, "infer_session_load: %u tokens do not fit a context of %d",
                             (unsigned)w[7], (int)s->cap);
@@ -324,8 +329,6 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
     if (w[13] > w[7])
         return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: word 13, runs of adapters, is %u",
                             (unsigned)w[13]);
-    for (g = 14; g < INFER__STATE_WORDS; g++)
-        if (w[g] != 0) return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: word %d is not 0", (int)g);
     if (w[8] > w[7]) /* w[7] is at most cap, 2^30 */
         return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: %u of %u tokens are in the cache",
                             (unsigned)w[8], (unsigned)w[7]);
