@@ -58,7 +58,7 @@ static void gpu_queue(const char *name, int32_t layers) {
 
 static void test_gpu_queue(void) {
     size_t i;
-    GPU_NEED();
+    GPU_NEEDED();
     for (i = 0; i < INFER__COUNT(queue_files); i += (size_t)check_every(5)) {
         gpu_queue(queue_files[i], 0);
         if (i % 3 == 0) gpu_queue(queue_files[i], 1); /* one layer there: slices on the CPU */
