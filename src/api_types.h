@@ -142,6 +142,12 @@ typedef struct infer_context_params {
     int32_t profile; /* 1 = time every operation for infer_session_profile; costs a few percent */
     int32_t snapshot_every; /* models with recurrent layers: a session saves their state every so many positions, and at
                              * ends of evals, keeping the last 8: a rewind re-evaluates from there; 0 = 512 */
+    const int32_t
+        *processors; /* n_processors numbers, as the system counts them from 0 (a NUMA node's, the fast cores):
+                      * a context's thread i stays on processors[i % n]; thread 0 is the caller, who stays where it is.
+                      * threads 0 = n_processors. UNSUPPORTED where the system has no such call (macOS, WebAssembly) */
+    int32_t n_processors;
+    int32_t low_priority; /* 1 = the context's threads give way to other programs and threads; not the caller's */
 } infer_context_params;
 
 typedef struct infer_model_params {

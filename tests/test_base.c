@@ -375,7 +375,7 @@ static void test_pool(void) {
     infer__mem_init(&m, NULL, 0);
     for (i = 0; i < INFER__COUNT(threads); i++) {
         memset(&j, 0, sizeof j);
-        CHECK(infer__pool_create(&p, &m, threads[i], NULL, NULL, &e) == INFER_OK);
+        CHECK(infer__pool_create(&p, &m, threads[i], NULL, NULL, NULL, &e) == INFER_OK);
         j.threads = infer__pool_threads(p);
 #if defined(INFER__THREADS)
         CHECK(j.threads == threads[i]);
@@ -386,7 +386,7 @@ static void test_pool(void) {
         infer__pool_destroy(p);
         memset(&j, 0, sizeof j);
         base_host_calls = 0;
-        CHECK(infer__pool_create(&p, &m, threads[i], base_host, &base_host_calls, &e) == INFER_OK);
+        CHECK(infer__pool_create(&p, &m, threads[i], NULL, base_host, &base_host_calls, &e) == INFER_OK);
         j.threads = infer__pool_threads(p);
         CHECK(j.threads == threads[i]);
         base_run_jobs(p, &j);
@@ -419,7 +419,7 @@ static void test_pool_order(void) {
     size_t i;
     infer__mem_init(&m, NULL, 0);
     for (i = 0; i < INFER__COUNT(threads); i++) {
-        CHECK(infer__pool_create(&p, &m, threads[i], base_host, &base_host_calls, &e) == INFER_OK);
+        CHECK(infer__pool_create(&p, &m, threads[i], NULL, base_host, &base_host_calls, &e) == INFER_OK);
         base_next = infer__pool_first(p, 50, INFER__MIN(threads[i], 50) - 1);
         CHECK(infer__pool_first(p, 50, 0) == 0 && base_next < 50);
         base_ran = 0;
@@ -442,7 +442,7 @@ static void test_pool_memory(void) {
         check_allocs = check_live = 0;
         check_fail_at = n;
         infer__mem_init(&m, &a, 0);
-        r = infer__pool_create(&p, &m, 3, NULL, NULL, &e);
+        r = infer__pool_create(&p, &m, 3, NULL, NULL, NULL, &e);
         check_fail_at = 0;
         CHECK(r == INFER_OK || (r == INFER_ERR_MEMORY && p == NULL));
         if (r != INFER_OK) CHECK_HAS(e.message, "out of memory");
@@ -466,7 +466,7 @@ static void test_once(void) {
     infer__pool *p;
     infer_error e;
     infer__mem_init(&m, NULL, 0);
-    CHECK(infer__pool_create(&p, &m, 4, NULL, NULL, &e) == INFER_OK);
+    CHECK(infer__pool_create(&p, &m, 4, NULL, NULL, NULL, &e) == INFER_OK);
     infer__parallel(p, 100, base_once_task, NULL);
     infer__pool_destroy(p);
     CHECK(infer__atomic_get(&base_once_count) == 1);

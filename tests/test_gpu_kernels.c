@@ -650,7 +650,7 @@ static void test_gpu_threads(void) {
     memset(&x, 0, sizeof x);
     kernels_begin(0);
     CHECK(kernels_gpu(&x.g, INFER_OPENCL, -1, &err) == INFER_OK);
-    CHECK(infer__pool_create(&pool, &kernels_mem, 4, NULL, NULL, &err) == INFER_OK);
+    CHECK(infer__pool_create(&pool, &kernels_mem, 4, NULL, NULL, NULL, &err) == INFER_OK);
     if (x.g && pool) infer__parallel(pool, 16, kernels_race_task, &x);
     for (i = 0; i < 16; i++) CHECK(x.r[i] == INFER_OK);
     CHECK(fake.loads == 3 && fake.live[FAKE_PROGRAM] == 3);

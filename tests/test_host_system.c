@@ -580,6 +580,88 @@ static void test_host_preload(void) {
 }
 #endif
 
+/* ---- where threads run ------------------------------------------------------------------------------------------------- */
+
+#if defined(HOST_THREADS)
+/* Threads of this process, but the caller, that stay on one processor / that give way. */
+static void host_tasks(int *placed, int *low) {
+#  if defined(__linux__)
+    char path[64], text[512], *end;
+    FILE *f;
+    int tid, i;
+    *placed = *low = 0;
+    for (tid = (int)getpid() + 1; tid < (int)getpid() + 3000; tid++) {
+        snprintf(path, sizeof path, "/proc/self/task/%d/status", tid);
+        if ((f = fopen(path, "r")) == NULL) continue;
+        while (fgets(text, sizeof text, f))
+            if (strncmp(text, "Cpus_allowed_list:", 18) == 0) *placed += strtol(text + 18, &end, 10) >= 0 && *end == '\n';
+        fclose(f);
+        snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+        if ((f = fopen(path, "r")) == NULL) continue;
+        if (fgets(text, sizeof text, f) && (end = strrchr(text, ')')) != NULL) {
+            for (i = 0; i < 17 && end; i++) end = strchr(end + 1, ' '); /* the 19th field */
+            *low += end && strtol(end, NULL, 10) == 10;
+        }
+        fclose(f);
+    }
+#  else
+    *placed = *low = -1;
+#  endif
+}
+
+static void test_host_placing(void) {
+    infer_model *m = cache_model("llama-dense");
+    infer_session_params p;
+    infer_queue_params qp;
+    infer_session *s = NULL;
+    infer_queue *q = NULL;
+    infer_error e;
+    infer_token ids[4] = { 1, 2, 3, 4 };
+    int32_t first = 0, wrong = 1 << 15;
+    int placed, low, before, i, low_before;
+    memset(&p, 0, sizeof p);
+    memset(&qp, 0, sizeof qp);
+    while (first < 4096 && infer__processor_there(first) == 0) first++;
+    p.context = 64;
+    p.own.threads = 4;
+    p.own.processors = &first;
+    p.own.n_processors = 1;
+    p.own.low_priority = 1;
+    if (infer__processor_there(first) < 0) {
+        CHECK(infer_session_create(&s, m, &p, &e) == INFER_ERR_UNSUPPORTED && !s);
+        CHECK(infer_model_close(m) == INFER_OK);
+        return;
+    }
+    host_tasks(&before, &low_before);
+    CHECK(infer_session_create(&s, m, &p, &e) == INFER_OK && infer_session_eval(s, ids, 4) == INFER_OK);
+    for (i = 0; i < 200; i++) { /* they place themselves */
+        host_tasks(&placed, &low);
+        if (placed < 0 || (placed >= before + 3 && low >= low_before + 3)) break;
+        infer__yield();
+    }
+    if (placed >= 0 && !getenv("CHECK_EMULATED")) CHECK(placed == before + 3 && low == low_before + 3);
+    infer_session_destroy(s);
+    qp.context = p.own;
+    qp.context.threads = 1;
+    qp.positions = 64;
+    qp.thread = 1;
+    CHECK(infer_queue_create(&q, m, &qp, &e) == INFER_OK);
+    for (i = 0; i < 200; i++) {
+        host_tasks(&placed, &low);
+        if (placed < 0 || (placed > before && low > low_before)) break;
+        infer__yield();
+    }
+    if (placed >= 0 && !getenv("CHECK_EMULATED")) CHECK(placed == before + 1 && low == low_before + 1);
+    CHECK(infer_queue_destroy(q) == INFER_OK);
+    p.own.processors = &wrong;
+    CHECK(infer_session_create(&s, m, &p, &e) == INFER_ERR_ARGUMENT && !s);
+    CHECK_HAS(e.message, "processors[0]");
+    p.own.processors = NULL;
+    CHECK(infer_session_create(&s, m, &p, &e) == INFER_ERR_ARGUMENT && !s);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+#endif
+
 static void suite_host_system(void) {
     RUN(test_host_context_beyond_training);
     RUN(test_host_context_beyond_memory);
@@ -594,6 +676,7 @@ static void suite_host_system(void) {
 #  endif
 #endif
 #if defined(HOST_THREADS)
+    RUN(test_host_placing);
     RUN(test_host_signals_are_the_hosts);
     RUN(test_host_signal_storm);
     RUN(test_host_two_threads_misuse_a_session);

@@ -38,7 +38,7 @@ static void ops_open(infer__ctx *c, int threads, uint32_t cpu, int32_t max_cols)
     c->ops = &infer__cpu_ops;
     infer__cpu_select(c, cpu);
     c->exact = 1; /* the definition; test_int8.c and test_float.c compare the other products with it */
-    CHECK(infer__pool_create(&c->pool, c->mem, threads, NULL, NULL, &err) == INFER_OK);
+    CHECK(infer__pool_create(&c->pool, c->mem, threads, NULL, NULL, NULL, &err) == INFER_OK);
     ops_prepare(c, cpu, 64, max_cols);
 }
 static void ops_close(infer__ctx *c) {

@@ -53,6 +53,7 @@ struct infer_queue {
     infer__cond changed;       /* a request has ended or come, somebody stopped running the queue */
     infer__thread thread;
     int32_t has_lock, has_changed, has_thread;
+    int32_t processor;         /* of its thread, -1 = any */
     infer__atomic stop;        /* it is being destroyed */
     int64_t process;
     infer__atomic calls;       /* infer__claim */

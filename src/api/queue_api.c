@@ -29,6 +29,7 @@ static int infer__queue_in_callback(const infer_queue *q) { return q->runner == 
 static void infer__queue_main(void *arg) {
     infer_queue *q = (infer_queue *)arg;
     int more;
+    infer__thread_place(q->processor, q->params.context.low_priority);
     infer__queue_enter(q);
     for (;;) {
         more = infer__queue_round(q, 0);
@@ -100,6 +101,8 @@ INFER_API infer_result infer_queue_create(infer_queue **out, infer_model *model,
     q->model = model;
     q->process = infer__process();
     if (params) q->params = *params;
+    q->processor =
+        q->params.context.n_processors > 0 && q->params.context.processors ? q->params.context.processors[0] : -1;
     q->has_lock = infer__mutex_init(&q->lock);
     q->has_changed = infer__cond_init(&q->changed);
     r = !model->why_not[0] ? infer__queue_params_of(model, &q->params, err)

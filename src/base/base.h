@@ -404,6 +404,11 @@ static void infer__cond_wait(infer__cond *c, infer__mutex *m);
 static void infer__cond_broadcast(infer__cond *c);
 static int infer__thread_start(infer__thread *t, infer__thread_fn fn, void *arg); /* 0 with INFER_NO_THREADS */
 static void infer__thread_join(infer__thread *t);
+/* Where a pool's threads run: worker i on processors[i % n] (n 0 = anywhere); low: behind other threads. */
+typedef struct infer__placing { const int32_t *processors; int32_t n, low; } infer__placing;
+/* 1 when this process may run there and the system can keep a thread there; -1 = it cannot keep any. */
+static int infer__processor_there(int32_t processor);
+static void infer__thread_place(int32_t processor, int low); /* the calling thread; processor -1 = anywhere */
 static uint64_t infer__thread_self(void); /* the calling thread: never 0 */
 
 /* Threads that are started between the two block every signal but those of their own faults, and so does the caller. */
@@ -435,10 +440,11 @@ typedef struct infer__pool infer__pool;
 /* fn(arg, task, worker): task in 0..n_tasks-1, each exactly once; worker in 0..threads-1 names scratch that no
  * other running task uses. */
 typedef void (*infer__task_fn)(void *arg, int task, int worker);
-/* threads >= 1 including the caller's; host != NULL uses the host's parallel_for instead of own threads.
+/* threads >= 1 including the caller's; placing NULL = anywhere; host != NULL uses the host's parallel_for instead of
+ * own threads.
  * Starting fewer threads than asked is not an error (the pool runs with those it has). */
-static infer_result infer__pool_create(infer__pool **out, infer__mem *mem, int threads, infer_parallel_fn host,
-                                       void *host_user, infer_error *err);
+static infer_result infer__pool_create(infer__pool **out, infer__mem *mem, int threads, const infer__placing *placing,
+                                       infer_parallel_fn host, void *host_user, infer_error *err);
 static void infer__pool_destroy(infer__pool *p);
 static int infer__pool_threads(const infer__pool *p);
 /* 1 in a child of fork(), where the workers are not. */

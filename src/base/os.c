@@ -19,6 +19,9 @@
 #  if !defined(__wasi__)
 #    include <sys/utsname.h>
 #  endif
+#  if defined(__linux__)
+#    include <sys/resource.h>
+#  endif
 #  include <time.h>
 #  include <unistd.h>
 #  if !defined(INFER_NO_MMAP) && !defined(INFER_NO_STDIO) && !defined(__wasi__)
@@ -71,8 +74,10 @@ extern struct tm *localtime_r(const time_t *t, struct tm *out);
 #endif
 #if defined(__linux__) && !defined(CPU_SETSIZE)
 extern int sched_getaffinity(int pid, size_t size, void *set);
+extern int sched_setaffinity(int pid, size_t size, const void *set);
 #endif
 #if defined(__APPLE__)
+extern int pthread_set_qos_class_self_np(unsigned qos, int relative);
 extern int sysctlbyname(const char *name, void *old, size_t *old_size, void *to, size_t size);
 #endif
 
@@ -837,6 +842,44 @@ static uint64_t infer__thread_self(void) { /* pthread_t is a pointer, a number o
 }
 
 #endif
+
+static int infer__processor_there(int32_t processor) {
+#if defined(INFER__WINDOWS) && defined(INFER__THREADS)
+    DWORD_PTR own = 0, all = 0;
+    if (!GetProcessAffinityMask(GetCurrentProcess(), &own, &all)) return -1;
+    return processor >= 0 && processor < (int32_t)(8 * sizeof own) && (own >> processor & 1);
+#elif defined(__linux__) && defined(INFER__THREADS)
+    unsigned long set[INFER__CPU_SET];
+    memset(set, 0, sizeof set);
+    if (sched_getaffinity(0, sizeof set, (void *)set) < 0) return -1;
+    return processor >= 0 && (uint64_t)processor < (uint64_t)INFER__CPU_SET * INFER__CPU_BITS &&
+           (set[(uint32_t)processor / INFER__CPU_BITS] >> (uint32_t)processor % INFER__CPU_BITS & 1);
+#else
+    (void)processor;
+    return -1;
+#endif
+}
+
+static void infer__thread_place(int32_t processor, int low) {
+#if defined(INFER__WINDOWS) && defined(INFER__THREADS)
+    if (processor >= 0) SetThreadAffinityMask(GetCurrentThread(), (DWORD_PTR)1 << processor);
+    if (low) SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_BELOW_NORMAL);
+#elif defined(__linux__) && defined(INFER__THREADS)
+    unsigned long set[INFER__CPU_SET];
+    memset(set, 0, sizeof set);
+    if (processor >= 0) {
+        set[(uint32_t)processor / INFER__CPU_BITS] |= 1ul << (uint32_t)processor % INFER__CPU_BITS;
+        (void)sched_setaffinity(0, sizeof set, (const void *)set);
+    }
+    if (low) (void)setpriority(PRIO_PROCESS, 0, 10); /* of a thread, on Linux */
+#elif defined(__APPLE__) && defined(INFER__THREADS)
+    (void)processor;
+    if (low) (void)pthread_set_qos_class_self_np(0x11, 0); /* QOS_CLASS_UTILITY */
+#else
+    (void)processor;
+    (void)low;
+#endif
+}
 
 #if INFER__HUGE_PAGES
 extern int madvise(void *p, size_t n, int advice);

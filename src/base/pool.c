@@ -28,7 +28,8 @@ enum {
 
 typedef struct infer__worker {
     infer__pool *pool;
-    int id;
+    int id, low;
+    int32_t processor; /* -1 = any */
     infer__thread thread;
 } infer__worker;
 
@@ -110,6 +111,7 @@ static void infer__pool_main(void *arg) {
     infer__worker *w = (infer__worker *)arg;
     infer__pool *p = w->pool;
     int64_t seen = 0;
+    infer__thread_place(w->processor, w->low);
     for (;;) {
         if (!infer__pool_spin(p, seen)) {
             infer__mutex_lock(&p->lock);
@@ -125,8 +127,8 @@ static void infer__pool_main(void *arg) {
     }
 }
 
-static infer_result infer__pool_create(infer__pool **out, infer__mem *mem, int threads, infer_parallel_fn host,
-                                       void *host_user, infer_error *err) {
+static infer_result infer__pool_create(infer__pool **out, infer__mem *mem, int threads, const infer__placing *placing,
+                                       infer_parallel_fn host, void *host_user, infer_error *err) {
     infer__pool *p = (infer__pool *)infer__calloc(mem, 1, sizeof *p);
     int i;
     *out = NULL;
@@ -149,6 +151,8 @@ static infer_result infer__pool_create(infer__pool **out, infer__mem *mem, int t
         for (i = 1; i < threads; i++) {
             p->workers[i].pool = p;
             p->workers[i].id = i;
+            p->workers[i].processor = placing && placing->n > 0 ? placing->processors[i % placing->n] : -1;
+            p->workers[i].low = placing && placing->low;
             if (!infer__thread_start(&p->workers[i].thread, infer__pool_main, &p->workers[i])) break;
         }
         p->threads = i; /* those that started, and the caller */

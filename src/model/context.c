@@ -61,11 +61,11 @@ static infer_result infer__context_place(infer_context *c, int32_t place, const 
 }
 
 /* Everything that a pass needs, so that nothing is allocated while it runs. */
-static infer_result infer__context_build(infer_context *c, infer_error *err) {
+static infer_result infer__context_build(infer_context *c, const infer__placing *placing, infer_error *err) {
     infer__mem *mem = &c->model->mem;
     uint64_t batch = (uint64_t)c->plan.batch;
     int32_t i;
-    infer_result r = infer__pool_create(&c->pool, mem, c->plan.threads, c->model->params.parallel,
+    infer_result r = infer__pool_create(&c->pool, mem, c->plan.threads, placing, c->model->params.parallel,
                                         c->model->params.parallel_user, err);
     if (r) return r;
     c->ctx.kv_type = c->plan.kv_type;
@@ -99,6 +99,7 @@ static infer_result infer__context_build(infer_context *c, infer_error *err) {
 
 static infer_result infer__context_make(infer_context **out, infer_model *m, const infer_context_params *params,
                                         int32_t default_sessions, infer_error *err) {
+    infer__placing placing = { NULL, 0, 0 };
     infer__plan plan;
     infer_context *c;
     infer_result r = infer__plan_make(&plan, m, params, default_sessions, err);
@@ -111,7 +112,12 @@ static infer_result infer__context_make(infer_context **out, infer_model *m, con
     if (!c) return infer__model_let(m, infer__error(err, INFER_ERR_MEMORY, "no memory for a context"));
     c->model = m;
     c->plan = plan;
-    r = infer__context_build(c, err);
+    if (params) {
+        placing.processors = params->processors;
+        placing.n = params->n_processors;
+        placing.low = params->low_priority;
+    }
+    r = infer__context_build(c, &placing, err);
     if (r) {
         infer__context_free(c);
         return r;

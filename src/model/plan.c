@@ -23,6 +23,18 @@ static infer_result infer__plan_check(const infer_context_params *in, const char
         if (given[i].value < 0 || given[i].value > given[i].max)
             return infer__error(err, INFER_ERR_ARGUMENT, "%s.%s is %d, outside 0..%d", name, given[i].name,
                                 (int)given[i].value, (int)given[i].max);
+    if (in->n_processors < 0 || in->n_processors > 1 << 16 || (in->n_processors > 0 && !in->processors))
+        return infer__error(err, INFER_ERR_ARGUMENT, "%s.n_processors is %d, processors is %s", name,
+                            (int)in->n_processors, in->processors ? "given" : "NULL");
+    for (i = 0; i < (size_t)in->n_processors; i++) {
+        const int there = infer__processor_there(in->processors[i]);
+        if (there < 0)
+            return infer__error(err, INFER_ERR_UNSUPPORTED, "%s.processors: this system does not keep threads there",
+                                name);
+        if (!there)
+            return infer__error(err, INFER_ERR_ARGUMENT, "%s.processors[%d] is %d: this process may not run there",
+                                name, (int)i, (int)in->processors[i]);
+    }
     if (in->kv_type < INFER_KV_DEFAULT || in->kv_type > INFER_KV_Q4_0)
         return infer__error(err, INFER_ERR_ARGUMENT, "%s.kv_type %d is unknown", name, (int)in->kv_type);
     return INFER_OK;
@@ -201,8 +213,11 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     if (params) in = *params;
     if (m->why_code) return infer__error(err, m->why_code, "%s", m->why_not);
     if ((r = infer__plan_check(&in, "context_params", err)) != INFER_OK) return r;
+    if (m->params.parallel && (in.n_processors > 0 || in.low_priority))
+        return infer__error(err, INFER_ERR_ARGUMENT,
+                            "context_params: model_params.parallel is given, so the threads are the host's to place");
     infer__plan_sizes(p, m, &in, default_sessions);
-    infer__plan_threads(p, m, in.threads);
+    infer__plan_threads(p, m, in.threads ? in.threads : INFER__MIN(in.n_processors, 64));
     p->needs.threads = p->threads;
     if (!infer__plan_cache(p, m))
         return infer__error(err, INFER_ERR_MEMORY, "a cache of %d cells is too large", (int)p->cells);

@@ -699,7 +699,7 @@ static void infer__probe_types(infer__prober *k) {
 static infer_result infer__probe_run(infer__prober *k, infer_error *err) {
     infer_result r = infer__probe_memory(k, err);
     int32_t kv, first = 1;
-    if (!r) r = infer__pool_create(&k->pool, k->mem, 1, NULL, NULL, err);
+    if (!r) r = infer__pool_create(&k->pool, k->mem, 1, NULL, NULL, NULL, err);
     if (!r) r = infer__probe_build(k, err);
     for (kv = INFER_KV_F32; kv <= INFER_KV_Q4_0 && !r && !k->over; kv++) {
         infer_error why;
