@@ -59,7 +59,7 @@ same two_sessions "Once upon a time|, there was a little girl named Lily. She lo
 The dog|was a big, red ball. He liked to play with his ball. He liked to play" \
     two_sessions $model "Once upon a time" "The dog"
 same queue "16 requests, 16 texts as alone
-prompt tokens evaluated 1205, shared 15315, again 0" queue $model 16
+prompt tokens evaluated 1129, shared 15391, again 0" queue $model 16
 same embed " 1.000  0.995  0.491  a red ball
  0.995  1.000  0.456  a blue ball
  0.491  0.456  1.000  It was raining" embed $model "a red ball" "a blue ball" "It was raining"

@@ -6,6 +6,7 @@
 #  include <sys/time.h>
 #  include <sys/types.h>
 #  include <sys/wait.h>
+#  include <dirent.h>
 #  include <signal.h>
 #  include <unistd.h>
 #  define HOST_POSIX 1

@@ -586,17 +586,20 @@ static void test_host_preload(void) {
 /* Threads of this process, but the caller, that stay on one processor / that give way. */
 static void host_tasks(int *placed, int *low) {
 #  if defined(__linux__)
-    char path[64], text[512], *end;
+    char path[300], text[512], *end;
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
     FILE *f;
-    int tid, i;
+    int i;
     *placed = *low = 0;
-    for (tid = (int)getpid() + 1; tid < (int)getpid() + 3000; tid++) {
-        snprintf(path, sizeof path, "/proc/self/task/%d/status", tid);
+    while (tasks && (task = readdir(tasks)) != NULL) {
+        if (strtol(task->d_name, NULL, 10) < 1 || strtol(task->d_name, NULL, 10) == (long)getpid()) continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
         if ((f = fopen(path, "r")) == NULL) continue;
         while (fgets(text, sizeof text, f))
             if (strncmp(text, "Cpus_allowed_list:", 18) == 0) *placed += strtol(text + 18, &end, 10) >= 0 && *end == '\n';
         fclose(f);
-        snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+        snprintf(path, sizeof path, "/proc/self/task/%s/stat", task->d_name);
         if ((f = fopen(path, "r")) == NULL) continue;
         if (fgets(text, sizeof text, f) && (end = strrchr(text, ')')) != NULL) {
             for (i = 0; i < 17 && end; i++) end = strchr(end + 1, ' '); /* the 19th field */
@@ -604,6 +607,7 @@ static void host_tasks(int *placed, int *low) {
         }
         fclose(f);
     }
+    if (tasks) closedir(tasks);
 #  else
     *placed = *low = -1;
 #  endif

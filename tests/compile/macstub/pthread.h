@@ -11,6 +11,7 @@ int pthread_attr_setstacksize(pthread_attr_t *a, size_t n);
 int pthread_attr_destroy(pthread_attr_t *a);
 int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*start)(void *), void *arg);
 int pthread_join(pthread_t t, void **result);
+pthread_t pthread_self(void);
 int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *a);
 int pthread_mutex_lock(pthread_mutex_t *m);
 int pthread_mutex_unlock(pthread_mutex_t *m);

@@ -9,5 +9,6 @@
 #define MADV_WILLNEED 3
 void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset);
 int munmap(void *p, size_t n);
+int mlock(const void *p, size_t n);
 int madvise(void *p, size_t n, int advice);
 #endif
