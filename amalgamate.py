@@ -8,15 +8,15 @@
 
 The rules, all of them:
   1. src/api.h comes first and needs nothing else. The rest stands inside #ifdef INFER_IMPLEMENTATION, once.
-  2. A quoted #include is replaced by that file where it is met first; repeats are left out. So are guards INFER__*_H.
+  2. A quoted #include is replaced by that file where it is met first; repeats are left out. So are guards INFER__*_H:
+     lines are counted (rule 7).
   3. A system #include is kept once; those inside an #if stay as they are.
   4. Every part stands between /*** begin PATH ***/ and /*** end PATH ***/, the latter only where no other part begins.
   5. LICENSE ends the file, as a comment. No time stamp: the same sources give the same bytes.
   6. Every file in src/ must be reached from the spine.
   7. What stands behind a line "/* ---- data: last in infer.h ---- */" comes last, before base/epilogue.h, in long lines.
-     infer.h has at most 80,000 lines, so that it compiles in seconds (debug information of tcc 0.9.27 counts to 65,535).
-     No line is empty that follows an empty one, the end of a long comment, the banner of a section, or an #if, #else or
-     #endif, nor one that stands before a directive, or behind the end of a function (but in the API).
+     infer.h has at most 65,535 lines: some compilers lose debug information behind that. So code behind the API has no
+     empty lines, nor does the API where two follow each other, or one the end of a long comment, a banner, or an #if.
   8. kernels_embed.h, which tools/embed_kernels.py makes of kernels/, is a part like those in src/.
 """
 import argparse, hashlib, os, re, sys
@@ -27,7 +27,7 @@ QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 SYSTEM = re.compile(r'^\s*#\s*include\s+<([^>]+)>')
 PUBLIC = re.compile(r"src/api(_\w+)?\.h$") # headers that users read
 DATA, LAST = "/* ---- data: last in infer.h ---- */", "src/base/epilogue.h"
-MOST, COLUMNS = 80000, 4000 # lines; of a line of data (C99 promises 4095)
+MOST, COLUMNS = 65535, 4000 # lines; of a line of data (C99 promises 4095)
 OPENING = re.compile(r' \*/$|/\* -{4,} .* -{4,} \*/$|\s*#\s*(?:if|else|elif|endif)') # behind which no empty line is needed: rule 7
 OPENS, CLOSES = re.compile(r'^\s*#\s*if'), re.compile(r'^\s*#\s*endif')
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|/\*|//')
@@ -91,10 +91,6 @@ class Amalgam:
         self.out = []
         self.last = []      # (path, data) of the parts whose data comes last
 
-    def needless(self, line, is_code):
-        """Whether nobody misses the empty line before this one: rule 7."""
-        return is_code and (line.startswith("#") or self.out[-2] in ("}", "};"))
-
     def line(self, number, path):
         if self.line_directives:
             self.out.append('#line %d "%s"' % (number, path))
@@ -135,7 +131,7 @@ class Amalgam:
             else:
                 if system and depth == 0:
                     self.system.add(system.group(1))
-                if not PUBLIC.match(path) and not self.out[-1] and self.needless(line, is_code):
+                if is_code and not PUBLIC.match(path) and not self.out[-1]: # rule 7
                     self.out.pop()
                     self.line(number, path)
                 self.out.append(line)

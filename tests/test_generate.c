@@ -726,6 +726,19 @@ static void test_generate_min_tokens(void) {
         infer_session_destroy(s);
     }
     infer_sampler_destroy(sampler);
+    { /* a limit of time */
+        infer_session *s = generate_session(m, 64);
+        generate_sink k;
+        infer_generate_params p = generate_params(&k, 20);
+        infer_generate_info info;
+        p.seconds = 1e-9;
+        CHECK(infer_generate(s, NULL, "Once upon a time", &p, &info) == INFER_OK && info.stop_reason == INFER_STOP_TIME && info.new_tokens == 0);
+        p.seconds = 1e6;
+        CHECK(infer_generate(s, NULL, NULL, &p, &info) == INFER_OK && info.stop_reason == INFER_STOP_LIMIT && info.new_tokens == 20);
+        p.seconds = -1;
+        CHECK(infer_generate(s, NULL, NULL, &p, &info) == INFER_ERR_ARGUMENT);
+        infer_session_destroy(s);
+    }
     CHECK(infer_model_close(m) == INFER_OK);
 }
 

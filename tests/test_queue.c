@@ -96,6 +96,7 @@ static infer_queue_stats queue_go(infer_model *m, const queue_way *w, int32_t co
     infer_request_params p;
     infer_queue_stats stats;
     infer_error e;
+    const infer_token *tokens;
     infer_token ids[256];
     int32_t k, n_prompt, n;
     memset(&stats, 0, sizeof stats);
@@ -122,8 +123,9 @@ static infer_queue_stats queue_go(infer_model *m, const queue_way *w, int32_t co
         CHECK(info.state == INFER_REQUEST_ENDED && info.result == INFER_OK && info.generate.new_tokens == got[k].n && info.first > 0 && info.seconds >= info.first);
         got[k].reason = info.generate.stop_reason;
         CHECK(memcmp(&got[k], &want[k], sizeof *got) == 0);
-        CHECK(infer_request_tokens(r[k], &n_prompt, &n)[n_prompt - 1] == ids[0] || n_prompt == queue_prompt(ids, k, common));
-        CHECK(n == n_prompt + got[k].n && memcmp(infer_request_tokens(r[k], NULL, NULL) + n_prompt, got[k].tokens, (size_t)got[k].n * sizeof(infer_token)) == 0);
+        tokens = infer_request_tokens(r[k], &n_prompt, &n);
+        CHECK(n_prompt == queue_prompt(ids, k, common) && n == n_prompt + got[k].n && memcmp(tokens, ids, (size_t)n_prompt * sizeof *ids) == 0);
+        CHECK(memcmp(tokens + n_prompt, got[k].tokens, (size_t)got[k].n * sizeof *tokens) == 0);
         CHECK_STR(infer_request_text(r[k], NULL), got[k].text);
         infer_request_close(r[k]);
         CHECK(infer_sampler_destroy(samplers[k]) == INFER_OK);
@@ -294,6 +296,53 @@ static void test_queue_ends(void) {
     CHECK(infer_queue_destroy(q) == INFER_OK && seen.n == 9);
     CHECK(infer_model_close(m) == INFER_OK);
     check_detail = "";
+}
+
+/* A prompt beside a request that generates comes in pieces of prompt_rows; higher priorities begin first, equal ones in order. */
+static void test_queue_order(void) {
+    static const queue_way pace = { 4, 8, 0, -1, 0, 0, 256 }, one = { 1, 0, 0, -1, 0, 0, 256 };
+    static const int32_t priorities[] = { 0, 2, 1, 2, 0 }, order[] = { 1, 3, 2, 0, 4 };
+    infer_model *m = NULL;
+    infer_queue *q;
+    infer_request *r[5];
+    infer_request_params p;
+    infer_request_info info, first;
+    infer_error e;
+    infer_token ids[256];
+    queue_seen seen;
+    int32_t i, before;
+    if (infer_model_open(&m, check_data("models/stories260K.F32.gguf"), NULL, &e)) { check_note(__FILE__, __LINE__, e.message); return; }
+    q = queue_open(m, &pace);
+    memset(&p, 0, sizeof p);
+    memset(&seen, 0, sizeof seen);
+    p.tokens = ids;
+    p.n_tokens = queue_prompt(ids, 0, 0);
+    p.generate.max_tokens = 60;
+    p.generate.ignore_end = 1;
+    CHECK(infer_queue_submit(q, &p, &r[0], &e) == INFER_OK && infer_queue_step(q, 0) == INFER_MORE);
+    CHECK(infer_request_get_info(r[0], &first) == INFER_OK && first.state == INFER_REQUEST_RUNS);
+    before = first.generate.new_tokens;
+    p.n_tokens = 64;
+    for (i = 0; i < 64; i++) ids[i] = 1 + i * 7 % 29;
+    CHECK(infer_queue_submit(q, &p, &r[1], &e) == INFER_OK);
+    do CHECK(infer_queue_step(q, 0) == INFER_MORE && infer_request_get_info(r[1], &info) == INFER_OK);
+    while (info.state < INFER_REQUEST_RUNS && !check_bad);
+    CHECK(infer_request_get_info(r[0], &first) == INFER_OK && first.generate.new_tokens == before + 8); /* 64 tokens in pieces of 8 */
+    for (i = 0; i < 2; i++) infer_request_close(r[i]);
+    CHECK(infer_queue_destroy(q) == INFER_OK);
+    q = seen.q = queue_open(m, &one);
+    p.n_tokens = 5;
+    p.generate.max_tokens = 3;
+    p.done = queue_done;
+    p.user = &seen;
+    for (i = 0; i < 5; i++) {
+        p.priority = priorities[i];
+        CHECK(infer_queue_submit(q, &p, &r[i], &e) == INFER_OK);
+    }
+    CHECK(infer_queue_step(q, -1) == INFER_OK && seen.n == 5);
+    for (i = 0; i < 5; i++) CHECK(seen.ended[i] == r[order[i]]);
+    for (i = 0; i < 5; i++) infer_request_close(r[i]);
+    CHECK(infer_queue_destroy(q) == INFER_OK && infer_model_close(m) == INFER_OK);
 }
 
 static void test_queue_refused(void) {
@@ -602,6 +651,7 @@ static void suite_queue(void) {
     RUN(test_queue_same);
     RUN(test_queue_adapters);
     RUN(test_queue_ends);
+    RUN(test_queue_order);
     RUN(test_queue_refused);
     RUN(test_queue_chat);
     RUN(test_queue_life);

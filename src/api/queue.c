@@ -28,12 +28,16 @@ static void infer__request_ends(infer_request *r, infer_result result, const inf
     if (e && e != &r->error) r->error = *e;
 }
 
-/* The context is claimed. */
-static void infer__queue_forget(infer_queue *q, int32_t i) {
-    infer__session_free(q->past[i]);
+/* Kept session i, which is not kept any more. */
+static infer_session *infer__queue_take(infer_queue *q, int32_t i) {
+    infer_session *s = q->past[i];
     q->n_past--;
     memmove((void *)(q->past + i), (void *)(q->past + i + 1), (size_t)(q->n_past - i) * sizeof *q->past);
+    return s;
 }
+
+/* The context is claimed. */
+static void infer__queue_forget(infer_queue *q, int32_t i) { infer__session_free(infer__queue_take(q, i)); }
 
 /* A session that has ended is kept for requests that begin alike, without its results. */
 static void infer__queue_keep(infer_queue *q, infer_session *s) {
@@ -69,9 +73,19 @@ static void infer__request_free(infer_request *r) {
     infer__free(mem, (void *)r->stop);
     infer__free(mem, r->uses);
     infer__free(mem, r->ids);
-    infer__free(mem, r->text);
+    infer__bytes_free(&r->text);
     infer__free(mem, r);
     q->n_requests--;
+}
+
+static void infer__queue_wait(infer_queue *q, infer_request *r) {
+    infer_request **at;
+    for (at = &q->waiting; *at && ((*at)->priority > r->priority ||
+                                   ((*at)->priority == r->priority && (*at)->number < r->number));)
+        at = &(*at)->next;
+    r->next = *at;
+    *at = r;
+    q->n_waiting++;
 }
 
 /* Its callbacks are told, whoever waits for it wakes. */
@@ -171,6 +185,9 @@ static int infer__request_source(infer_queue *q, const infer_request *r, const i
         }
     }
     if (!ahead || most <= *same) return 1;
+    /* worth it where half of what it waits for would have to be evaluated; and where nothing has to be waited for */
+    n = *from ? *same : 0;
+    if (n > ahead->session->n && 2 * (most - n) < most - ahead->session->n) return 1;
     if (ahead->cut <= ahead->session->n || most < ahead->cut) ahead->cut = most;
     return 0;
 }
@@ -203,17 +220,12 @@ static infer_result infer__request_session(infer_queue *q, infer_request *r, inf
     infer_result result = INFER_OK;
     memset(&p, 0, sizeof p);
     p.context = q->params.positions;
+    if (kept >= 0) infer__queue_take(q, kept);
     if (kept >= 0 && from->n == same) { /* it goes on where that one ended: no use to keep it */
-        q->n_past--;
-        memmove((void *)(q->past + kept), (void *)(q->past + kept + 1), (size_t)(q->n_past - kept) * sizeof *q->past);
         r->session = s;
         return INFER_OK;
     }
-    if (kept >= 0) { /* lately used */
-        memmove((void *)(q->past + kept), (void *)(q->past + kept + 1),
-                (size_t)(q->n_past - 1 - kept) * sizeof *q->past);
-        q->past[q->n_past - 1] = from;
-    }
+    if (kept >= 0) q->past[q->n_past++] = from; /* lately used */
     result = from ? infer__session_fork(&s, from, err) : infer__session_make(&s, q->context, &p, err);
     if (result != INFER_OK) return result;
     s->ahead = 0; /* of the one it was forked from */
@@ -278,7 +290,8 @@ static int infer__request_admit(infer_queue *q, infer_request *r) {
 static void infer__request_look(infer_request *r) {
     if (infer__atomic_get(&r->cancelled) || infer__atomic_get(&r->queue->stop))
         infer__request_ends(r, INFER_CANCELLED, NULL);
-    else if (!r->g.started && r->generate.seconds > 0 && infer__seconds() - r->submitted >= r->generate.seconds) {
+    else if ((!r->g.started || !r->session) && r->generate.seconds > 0 &&
+             infer__seconds() - r->submitted >= r->generate.seconds) {
         r->g.info.stop_reason = INFER_STOP_TIME;
         infer__request_ends(r, INFER_OK, NULL);
     }
@@ -331,7 +344,6 @@ static int infer__request_alone(infer_request *r) {
 /* It waits again. Its tokens, and the one that was chosen, are kept; the sampler stands where it stood. */
 static void infer__request_preempt(infer_queue *q, infer_request *r) {
     infer_session *s = r->session;
-    infer_request **at;
     int32_t i;
     if (r->info.state == INFER_REQUEST_RUNS) {
         r->n_ids = s->n - s->ahead;
@@ -348,12 +360,7 @@ static void infer__request_preempt(infer_queue *q, infer_request *r) {
     infer__queue_leave(q, i);
     infer__mutex_lock(&q->lock);
     r->info.state = INFER_REQUEST_WAITING;
-    for (at = &q->waiting; *at && ((*at)->priority > r->priority ||
-                                   ((*at)->priority == r->priority && (*at)->number < r->number));)
-        at = &(*at)->next;
-    r->next = *at;
-    *at = r;
-    q->n_waiting++;
+    infer__queue_wait(q, r);
     infer__mutex_unlock(&q->lock);
 }
 

@@ -28,8 +28,7 @@ struct infer_request {
     infer_token *ids; /* n_ids to evaluate before tokens are chosen: the prompt, or all so far of one that was
                        * preempted; n_prompt of them are the prompt's */
     int32_t n_ids, n_prompt;
-    char *text;
-    size_t n_text, cap_text;
+    infer__bytes text;
     infer_error error;
     double submitted, finished;
     /* while it runs */
@@ -77,5 +76,7 @@ struct infer_queue {
 static int infer__queue_round(infer_queue *q, double until);
 /* Between callbacks and other uses of the lock: give a request back. The lock is held. */
 static void infer__request_free(infer_request *r);
+/* To those that wait, behind those that go first: higher priorities, and earlier ones of the same. The lock is held. */
+static void infer__queue_wait(infer_queue *q, infer_request *r);
 
 #endif

@@ -182,19 +182,11 @@ INFER_API infer_result infer_queue_get_stats(infer_queue *queue, infer_queue_sta
 /* The request's text and tokens on their way to the caller. */
 static int infer__request_text_take(void *user, const char *text, size_t n) {
     infer_request *r = (infer_request *)user;
-    if (n + 1 > r->cap_text - r->n_text) {
-        const size_t cap = 2 * (r->n_text + n) + 64;
-        char *p = (char *)infer__realloc(&r->queue->model->mem, r->text, cap, 1);
-        if (!p) {
-            infer__error(&r->error, INFER_ERR_MEMORY, "no memory for %llu bytes of text", (unsigned long long)cap);
-            return 1;
-        }
-        r->text = p;
-        r->cap_text = cap;
+    infer__bytes_put(&r->text, text, n);
+    if (r->text.failed) {
+        infer__error(&r->error, INFER_ERR_MEMORY, "no memory for %llu bytes of text", (unsigned long long)n);
+        return 1;
     }
-    memcpy(r->text + r->n_text, text, n);
-    r->n_text += n;
-    r->text[r->n_text] = 0;
     if (r->turn.parser) {
         r->turn.r = infer_chat_parser_feed(r->turn.parser, text, n);
         return r->turn.r != INFER_OK;
@@ -304,7 +296,7 @@ static infer_result infer__request_fill(infer_request *r, infer_queue *q, const 
 
 INFER_API infer_result infer_queue_submit(infer_queue *queue, const infer_request_params *params,
                                           infer_request **request, infer_error *err) {
-    infer_request *r, **at;
+    infer_request *r;
     infer_result result;
     int32_t i;
     if (request) *request = NULL;
@@ -316,6 +308,7 @@ INFER_API infer_result infer_queue_submit(infer_queue *queue, const infer_reques
     r = (infer_request *)infer__calloc(&queue->model->mem, 1, sizeof *r);
     if (!r) return infer__error(err, INFER_ERR_MEMORY, "no memory for a request");
     r->queue = queue;
+    r->text.mem = &queue->model->mem;
     result = infer__request_fill(r, queue, params, err);
     if (result == INFER_OK && (result = infer__sampler_claim(params->sampler, err)) == INFER_OK)
         r->sampler = params->sampler;
@@ -335,10 +328,7 @@ INFER_API infer_result infer_queue_submit(infer_queue *queue, const infer_reques
     r->number = ++queue->numbers;
     r->closed = !request;
     queue->n_open += !!request;
-    for (at = &queue->waiting; *at && (*at)->priority >= r->priority;) at = &(*at)->next;
-    r->next = *at;
-    *at = r;
-    queue->n_waiting++;
+    infer__queue_wait(queue, r);
     if (request) *request = r;
     infer__cond_broadcast(&queue->changed);
     infer__mutex_unlock(&queue->lock);
@@ -399,8 +389,8 @@ static int infer__request_ended(const infer_request *r) {
 
 INFER_API const char *infer_request_text(const infer_request *request, size_t *n) {
     const int ended = infer__request_ended(request);
-    if (n) *n = ended ? request->n_text : 0;
-    return ended && request->text ? request->text : "";
+    if (n) *n = ended ? request->text.n : 0;
+    return ended && request->text.s ? request->text.s : "";
 }
 
 INFER_API const infer_chat_reply *infer_request_reply(const infer_request *request) {

@@ -99,8 +99,7 @@ INFER_API infer_result infer_infill(const infer_model *model, const char *prefix
         r = infer__error(err, INFER_ERR_UNSUPPORTED, "the vocabulary has more tokens for a text than it has bytes");
     if (r == INFER_OK) {
         from = n[0];
-        if (most >
-            0) { /* what is next to the gap stays: of the prefix three quarters at least, where it is that long */
+        if (most > 0) { /* what is next to the gap stays: three quarters for the prefix, where it is that long */
             room = (size_t)most - 3 - (marks[0] >= 0);
             if (n[1] > room / 4) n[1] = INFER__MIN(n[1], INFER__MAX(room / 4, room - INFER__MIN(room, n[0])));
             n[0] = INFER__MIN(n[0], room - n[1]);

@@ -76,7 +76,7 @@ static infer_result infer__model_build(infer_model *m, infer_error *err) {
     if (!r) r = device = infer__place_upload(m, &why);
     if (!r && !m->sizes_only) r = infer__weights_sample(m, &why);
     if (!r && !m->sizes_only && m->params.preload) r = device = infer__preload(m, &why);
-    if (!r) r = infer__load_progress(m, m->hp.n_layer * (m->params.preload ? 2 : 1) + m->device_layers, &why);
+    if (!r) r = infer__load_progress(m, infer__load_steps(m), &why);
     infer__model_count(m);
     m->why_code = r;
     memcpy(m->why_not, why.message, sizeof m->why_not);

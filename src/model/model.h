@@ -609,6 +609,7 @@ static infer_result infer__weights_sample(infer_model *m, infer_error *err); /* 
 static infer_result infer__preload(infer_model *m, infer_error *err);       /* weights.c: read and locked beforehand */
 /* Tell the progress callback that `done` layers are loaded (and then, from n_layer on, uploaded), the last one in
  * part. CANCELLED. */
+static int32_t infer__load_steps(const infer_model *m); /* what progress counts: layers loaded, uploaded, read */
 static infer_result infer__load_progress(infer_model *m, double done, infer_error *err);
 static infer_result infer__rope_choose(infer_model *m, infer_error *err);   /* rope.c: which layers share a set */
 static infer_result infer__rope_build(infer_model *m, infer_error *err);    /* and its frequencies */

@@ -407,8 +407,12 @@ static infer_result infer__load_slot(infer_model *m, const infer__layer *l, cons
     return r;
 }
 
+static int32_t infer__load_steps(const infer_model *m) {
+    return m->hp.n_layer + m->device_layers + (m->params.preload ? m->hp.n_layer : 0);
+}
+
 static infer_result infer__load_progress(infer_model *m, double done, infer_error *err) {
-    int32_t all = m->hp.n_layer + m->device_layers + (m->params.preload ? m->hp.n_layer : 0);
+    const int32_t all = infer__load_steps(m);
     if (m->sizes_only || !m->params.progress) return INFER_OK;
     if (!m->params.progress(m->params.progress_user, (float)(done / (double)all))) return INFER_OK;
     return infer__error(err, INFER_CANCELLED, "cancelled while %s layer %d of %d",

@@ -246,8 +246,7 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Sorts x. */
-static double median(double *x, int32_t n) {
+double cli_median(double *x, int32_t n) {
     qsort(x, (size_t)n, sizeof *x, by_value);
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
@@ -287,7 +286,7 @@ static void finish_prompts(bench *b) {
     int32_t k;
     for (k = 0; k < b->n_prompts; k++) {
         prompt *p = &b->prompts[k];
-        double seconds = median(p->seconds, b->rounds), tokens = (double)p->tokens * (b->texts ? b->texts : 1);
+        double seconds = cli_median(p->seconds, b->rounds), tokens = (double)p->tokens * (b->texts ? b->texts : 1);
         p->tps = rate(tokens, seconds);
         p->gops = rate(2e-9 * (b->layer_macs * tokens + (b->texts ? 0 : b->head_macs)), seconds);
         p->share = rate(p->gops, b->peak * 1e-9);
@@ -367,7 +366,7 @@ static void print_text(const bench *b, const char *path, const char *backend, do
 
 static void print_results(bench *b, const char *path, const char *backend, int json, int profile) {
     static const prompt none;
-    double tps = b->fresh > 0 ? rate(b->fresh, median(b->fresh_s, b->rounds)) : 0;
+    double tps = b->fresh > 0 ? rate(b->fresh, cli_median(b->fresh_s, b->rounds)) : 0;
     double gbs = (double)b->stats.weight_bytes * tps * 1e-9;
     /* The cache was made for `cells` positions; a new token reads what is filled, on average half of the new ones. */
     double cache_gbs = (double)b->cache_bytes / b->cells * (b->depth + b->fresh / 2.0) * tps * 1e-9;

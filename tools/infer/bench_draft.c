@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct draft_round { double plain, drafted; } draft_round;
 typedef struct written { infer_token *tokens; int32_t n, cap; } written;
 
 static int keep(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top) {
@@ -40,11 +39,6 @@ static int run(const bench_draft *b, int drafts, written *out, infer_generate_in
     return cli_fail("bench", "%s", infer_session_error(b->session)->message) == CLI_DONE;
 }
 
-static int by_value(const void *x, const void *y) {
-    const double a = *(const double *)x, b = *(const double *)y;
-    return a < b ? -1 : a > b;
-}
-
 int bench_drafts(const bench_draft *b) {
     double *plain = cli_alloc("bench", (size_t)b->rounds, sizeof *plain), *with = cli_alloc("bench", (size_t)b->rounds, sizeof *with);
     written first, second;
@@ -66,18 +60,17 @@ int bench_drafts(const bench_draft *b) {
     if (ok) {
         const double n = second.n;
         const double passes = n - info.accepted; /* every pass begins with a token that was chosen, not drafted */
-        qsort(plain, (size_t)b->rounds, sizeof *plain, by_value);
-        qsort(with, (size_t)b->rounds, sizeof *with, by_value);
+        const double alone = cli_median(plain, b->rounds), drafted = cli_median(with, b->rounds);
         if (b->json)
             printf("{\"prompt_tokens\": %ld, \"new_tokens\": %ld, \"tps\": %.4f, \"draft_tps\": %.4f, \"gain\": %.4f, \"drafted\": %ld, "
                    "\"accepted\": %ld, \"accepted_length\": %.4f, \"same\": %s}\n",
-                   (long)b->n_ids, (long)second.n, n / plain[b->rounds / 2], n / with[b->rounds / 2],
-                   plain[b->rounds / 2] / with[b->rounds / 2], (long)info.drafted, (long)info.accepted, n / passes, same ? "true" : "false");
+                   (long)b->n_ids, (long)second.n, n / alone, n / drafted,
+                   alone / drafted, (long)info.drafted, (long)info.accepted, n / passes, same ? "true" : "false");
         else
             printf("generation  %ld tokens behind %ld: %.2f tokens/s, with drafts %.2f: %.2f times\n"
                    "drafts      %ld tokens, %ld of them right: %.2f tokens a pass; %s\n",
-                   (long)second.n, (long)b->n_ids, n / plain[b->rounds / 2], n / with[b->rounds / 2],
-                   plain[b->rounds / 2] / with[b->rounds / 2], (long)info.drafted, (long)info.accepted, n / passes,
+                   (long)second.n, (long)b->n_ids, n / alone, n / drafted,
+                   alone / drafted, (long)info.drafted, (long)info.accepted, n / passes,
                    same ? "the same tokens" : "OTHER TOKENS than without");
     }
     free(plain);

@@ -284,6 +284,8 @@ int cli_drafter_open(const char *command, cli_drafter *d, const char *path, cons
                      const infer_context_params *params, int32_t cells);
 void cli_drafter_close(cli_drafter *d);
 
+double cli_median(double *x, int32_t n); /* bench.c: sorts x */
+
 /* bench_draft.c: `infer bench --lookup|--draft`. Returns 0 after saying what is wrong. */
 typedef struct bench_draft {
     infer_session *session, *draft; /* draft: NULL = none */
