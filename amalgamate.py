@@ -8,15 +8,13 @@
 
 The rules, all of them:
   1. src/api.h comes first and needs nothing else. The rest stands inside #ifdef INFER_IMPLEMENTATION, once.
-  2. A quoted #include is replaced by that file where it is met first; repeats are left out. So are guards INFER__*_H:
-     lines are counted (rule 7).
+  2. A quoted #include is replaced by that file where it is met first; repeats are left out. So are guards INFER__*_H.
   3. A system #include is kept once; those inside an #if stay as they are.
   4. Every part stands between /*** begin PATH ***/ and /*** end PATH ***/, the latter only where no other part begins.
   5. LICENSE ends the file, as a comment. No time stamp: the same sources give the same bytes.
   6. Every file in src/ must be reached from the spine.
   7. What stands behind a line "/* ---- data: last in infer.h ---- */" comes last, before base/epilogue.h, in long lines.
-     infer.h has at most 65,535 lines: some compilers lose debug information behind that. So code behind the API has no
-     empty lines, nor does the API where two follow each other, or one the end of a long comment, a banner, or an #if.
+     An empty line is left out where another one precedes it, or the end of a long comment, a banner, or an #if.
   8. kernels_embed.h, which tools/embed_kernels.py makes of kernels/, is a part like those in src/.
 """
 import argparse, hashlib, os, re, sys
@@ -25,9 +23,8 @@ ROOT = os.path.dirname(os.path.abspath(__file__))
 SPINE, API = "src/infer_all.c", "src/api.h"
 QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 SYSTEM = re.compile(r'^\s*#\s*include\s+<([^>]+)>')
-PUBLIC = re.compile(r"src/api(_\w+)?\.h$") # headers that users read
 DATA, LAST = "/* ---- data: last in infer.h ---- */", "src/base/epilogue.h"
-MOST, COLUMNS = 65535, 4000 # lines; of a line of data (C99 promises 4095)
+COLUMNS = 4000 # of a line of data (C99 promises 4095)
 OPENING = re.compile(r' \*/$|/\* -{4,} .* -{4,} \*/$|\s*#\s*(?:if|else|elif|endif)') # behind which no empty line is needed: rule 7
 OPENS, CLOSES = re.compile(r'^\s*#\s*if'), re.compile(r'^\s*#\s*endif')
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|/\*|//')
@@ -131,9 +128,6 @@ class Amalgam:
             else:
                 if system and depth == 0:
                     self.system.add(system.group(1))
-                if is_code and not PUBLIC.match(path) and not self.out[-1]: # rule 7
-                    self.out.pop()
-                    self.line(number, path)
                 self.out.append(line)
         self.out.append("/*** end %s ***/" % path)
         self.stack.pop()
@@ -212,8 +206,6 @@ def main():
     args = p.parse_args()
     header, implementation, licence = build(args.line)
     whole = header + ONCE % implementation + licence
-    if whole.count("\n") > MOST and not args.line:
-        fail("infer.h has %d lines, more than %d" % (whole.count("\n"), MOST), "Move data to its end (rule 7), or write less")
     if args.check:
         if not os.path.exists(args.o) or read(os.path.relpath(args.o, ROOT)) != whole:
             fail("infer.h is not what src/ and kernels_embed.h give", "Run `make amalgamate` and commit infer.h")

@@ -601,6 +601,39 @@ static void test_embed_source(void) {
     CHECK(infer_model_close(m) == INFER_OK && check_live == 0);
 }
 
+/* Memory that was there before. */
+static void *embed_dirty(void *user, size_t size, size_t align) {
+    void *p = check_alloc(NULL, size, align);
+    return p ? memset(p, *(const int *)user, size) : NULL;
+}
+
+/* What a session saves is its own: nothing of what the memory held that its cache now lies in. */
+static void test_embed_source_saved(void) {
+    static const infer_token source[] = { 9, 8, 7, 6, 5 }, ids[] = { 3, 4, 5, 6 };
+    state_bytes b[2];
+    int dirt = 0x5A, i;
+    memset(b, 0, sizeof b);
+    for (i = 0; i < 2; i++, dirt = 0xA5) {
+        infer_model_params mp;
+        infer_model *m;
+        infer_session *s;
+        infer_error e;
+        memset(&mp, 0, sizeof mp);
+        mp.allocator.alloc = embed_dirty;
+        mp.allocator.free = check_free;
+        mp.allocator.user = &dirt;
+        CHECK(infer_model_open(&m, check_data("archs/t5-gated-dense.gguf"), &mp, &e) == INFER_OK);
+        CHECK(infer_session_create(&s, m, NULL, &e) == INFER_OK);
+        CHECK(infer_session_encode(s, source, 5) == INFER_OK && infer_session_eval(s, ids, 4) == INFER_OK);
+        CHECK(infer_session_save(s, state_write, &b[i]) == INFER_OK);
+        infer_session_destroy(s);
+        CHECK(infer_model_close(m) == INFER_OK && check_live == 0);
+    }
+    CHECK(b[0].n == b[1].n && memcmp(b[0].p, b[1].p, b[0].n) == 0);
+    free(b[0].p);
+    free(b[1].p);
+}
+
 static void suite_embed(void) {
     RUN(test_embed_pooled);
     RUN(test_embed_beside);
@@ -611,4 +644,5 @@ static void suite_embed(void) {
     RUN(test_embed_rerank_prompt);
     RUN(test_embed_odd_texts);
     RUN(test_embed_source);
+    RUN(test_embed_source_saved);
 }

@@ -192,6 +192,11 @@ static uint64_t infer__page_most(const infer_context *c) {
     return most;
 }
 
+/* 1 for a slot with what the session's own positions left: not what an encoder's layers did, which loading repeats. */
+static int infer__state_saved(const infer_model *m, int32_t state) {
+    return !m->states[state].source && m->states[state].layer >= m->hp.n_enc;
+}
+
 /* Slots are saved in runs: those of one layer and group have their first pages side by side, then the second, ... */
 static int32_t infer__states_run(const infer_model *m, int32_t first) {
     int32_t s = first;
@@ -270,7 +275,7 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
     for (s = 0; s < c->model->n_states; s = e) {
         int32_t group = c->model->states[s].group;
         e = infer__states_run(c->model, s);
-        if (c->model->states[s].source) continue; /* loading encodes it again */
+        if (!infer__state_saved(c->model, s)) continue;
         if (group == INFER__GROUP_CELLS) {
             for (k = s; k < e && session->n_valid > 0; k++) {
                 infer__cell_move(c, k, session->cell, page, 1);
@@ -356,7 +361,7 @@ static uint64_t infer__state_size(const infer_session *s, const uint32_t *w) {
     int32_t k;
     for (k = 0; k < c->model->n_states; k++) {
         int32_t group = c->model->states[k].group;
-        if (c->model->states[k].source) continue;
+        if (!infer__state_saved(c->model, k)) continue;
         n += infer__page_of_state(c, k) * (group == INFER__GROUP_CELLS ? w[8] > 0 : pages - w[9 + group]);
     }
     return n;
@@ -394,7 +399,7 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, char
     for (from = 0; from < c->model->n_states; from = to) {
         int32_t group = c->model->states[from].group;
         to = infer__states_run(c->model, from);
-        if (c->model->states[from].source) continue;
+        if (!infer__state_saved(c->model, from)) continue;
         if (group == INFER__GROUP_CELLS) {
             for (k = from; k < to && s->n_valid > 0; k++) {
                 infer__cell_move(c, k, s->cell, data, 0);
