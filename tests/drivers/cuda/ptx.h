@@ -1,5 +1,6 @@
 /* ptx.h: what the parts of the PTX interpreter share. ptx_parse.c makes a module of text, ptx_decode.c makes instructions of lines,
- * ptx_run.c runs a grid, ptx_ops.c, ptx_float.c, ptx_mem.c, ptx_warp.c and ptx_wgmma.c hold the instructions.
+ * ptx_run.c runs a grid, ptx_ops.c, ptx_float.c, ptx_mem.c, ptx_warp.c, ptx_wgmma.c and ptx_barrier.c
+ * hold the instructions.
  *
  * A warp's registers are one block of memory: 32 lanes of 4 bytes (or 8), a predicate is one word with a bit per lane. Immediates
  * and special registers lie there too, so an operand is always an offset. An instruction is a function that works on all lanes
@@ -31,7 +32,7 @@ typedef struct ptx_ins ptx_ins;
 typedef void (*ptx_fn)(ptx_warp *w, const ptx_ins *i);
 
 /* What ends the straight run of instructions. */
-enum { CTL_NONE, CTL_LABEL, CTL_BRA, CTL_EXIT, CTL_BAR, CTL_COLLECT };
+enum { CTL_NONE, CTL_LABEL, CTL_BRA, CTL_EXIT, CTL_BAR, CTL_COLLECT, CTL_POLL };
 
 struct ptx_ins {
     ptx_fn run;
@@ -74,6 +75,7 @@ typedef struct {
     int nfills;
     uint32_t special[40]; /* slot of a special register, 0 = not used */
     struct ptx_plan *plan; /* of a kernel with wgmma, else NULL */
+    int barriers;  /* it has mbarrier or cp.async.bulk */
 } ptx_func;
 
 struct ptx_module {
@@ -116,7 +118,10 @@ int ptx_run(ptx_launch *launch);
 
 /* ---- while running ------------------------------------------------------------------------------------------------ */
 
-typedef struct { uint32_t epoch, warp_epoch; uint16_t thread; uint8_t many, known; } ptx_access;
+/* time: of a kernel with mbarrier, see ptx_barrier.c. thread: also BULK_THREAD + mbarrier, or ATOMIC_THREAD. */
+typedef struct { uint32_t epoch, warp_epoch; uint16_t thread; uint8_t many; uint32_t time; } ptx_access;
+enum { BULK_THREAD = 0x8000, ATOMIC_THREAD = 0xfffe };
+enum { FLIES_NOT, FLIES_CP, FLIES_BULK, IS_MBARRIER };
 typedef struct { ptx_access write, read; uint8_t known, flying; } ptx_shadow; /* of a byte of shared memory */
 
 typedef struct {
@@ -138,6 +143,7 @@ typedef struct ptx_block {
     int ncopies, cap_copies;
     int *groups;             /* committed groups per thread */
     struct ptx_wgmma *wgmma; /* NULL: the kernel has none */
+    struct ptx_barriers *barriers; /* the same */
     struct ptx_pool *pool;
     const ptx_range *last;
     int failed;
@@ -155,6 +161,9 @@ struct ptx_warp {
     int nrun;
     ptx_group wait[32];      /* lanes that wait at a collective instruction for others */
     int nwait;
+    ptx_group sleep[32];     /* lanes whose mbarrier was not ready: they go on in the block's next round */
+    int nsleep;
+    uint32_t missed;         /* lanes that found it not ready just now */
     uint32_t at_bar, bar_pc; /* lanes at a barrier */
     uint32_t arrived;        /* lanes of a collective instruction */
     uint8_t *local, *local_known;
@@ -238,10 +247,33 @@ int ptx_wgmma_meet(ptx_block *b, int end);      /* all warps are at a barrier, o
 int ptx_wgmma_busy(const ptx_block *b, uint64_t at);
 void ptx_wgmma_written(ptx_block *b, uint64_t at, uint32_t thread);
 
+/* ---- mbarrier and cp.async.bulk, of ptx_barrier.c -------------------------------------------------------------------- */
+
+int ptx_decode_barrier(ptx_parser *p, ptx_func *f, ptx_ins *i, char **part, int parts, ptx_operand *o, int n, char *why,
+                       size_t size);
+int ptx_barrier_make(ptx_block *b);             /* 0: out of memory */
+void ptx_barrier_free(ptx_block *b);
+void ptx_barrier_start(ptx_block *b);           /* the block begins */
+int ptx_barrier_idle(ptx_block *b);             /* a round has ended, and some lanes sleep; 0: it failed */
+int ptx_barrier_end(ptx_block *b);              /* all threads have ended; 0: it failed */
+void ptx_barrier_fence(ptx_warp *w, int proxy); /* fence.mbarrier_init, or of the async proxy */
+/* Checking, of what is ordered: */
+void ptx_barrier_meet(ptx_block *b);            /* all threads are at a barrier */
+void ptx_barrier_warp_sync(ptx_warp *w);
+uint32_t ptx_barrier_time(const ptx_block *b);
+int ptx_barrier_knows(const ptx_block *b, uint32_t thread, uint32_t who, uint32_t time);
+int ptx_barrier_warp_knows(ptx_block *b, int warp, uint32_t who, uint32_t time);
+uint32_t ptx_barrier_fences(ptx_block *b, int warp, uint32_t who); /* proxy fences of who that the warp knows of */
+void ptx_barrier_written(ptx_block *b, uint64_t at, uint32_t thread);
+void ptx_barrier_read(ptx_block *b, uint64_t at, int warp, uint32_t lanes); /* lanes 0: by wgmma, any lane may tell */
+int ptx_barrier_reader(const ptx_block *b, uint64_t at, uint32_t thread);   /* who read it, unordered; -1 nobody */
+
 /* ---- memory, of ptx_mem.c ------------------------------------------------------------------------------------------- */
 
 void ptx_addresses(ptx_warp *w, const ptx_ins *i, uint64_t *a);
 uint8_t *ptx_where(ptx_warp *w, const ptx_ins *i, int lane, int space, uint64_t a, int bytes, int write);
+const uint8_t *ptx_global(ptx_warp *w, const ptx_ins *i, int lane, uint64_t a, uint32_t bytes); /* to be read */
+int ptx_set_address(ptx_ins *i, const ptx_operand *o, char *why, size_t size);
 void ptx_copies_arrive(ptx_block *b, uint32_t thread, int keep);
 void ptx_cp_commit(ptx_warp *w, const ptx_ins *i);
 void ptx_cp_wait(ptx_warp *w, const ptx_ins *i);

@@ -206,6 +206,9 @@ int ptx_decode(ptx_parser *p, ptx_func *f, ptx_ins *i, char *name, ptx_operand *
         if (*c) *c++ = 0;
     }
     why[0] = 0;
+    if (!strcmp(part[0], "mbarrier") || (!strcmp(part[0], "cp") && parts > 2 && !strcmp(part[2], "bulk")) ||
+        (!strcmp(part[0], "fence") && parts > 1 && !strcmp(part[1], "mbarrier_init")))
+        return ptx_decode_barrier(p, f, i, part, parts, o, n, why, size);
     if (!strcmp(part[0], "ld") || !strcmp(part[0], "ldu") || !strcmp(part[0], "st") || !strcmp(part[0], "atom") ||
         !strcmp(part[0], "red") || !strcmp(part[0], "cp") || !strcmp(part[0], "prefetch") ||
         !strcmp(part[0], "prefetchu"))

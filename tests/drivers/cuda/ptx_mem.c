@@ -1,6 +1,6 @@
 /* ptx_mem.c: instructions that touch memory: loads, stores, atomics, asynchronous copies. Every access is checked: inside what was
  * allocated, aligned to its size. With checking on (ptx_launch.check) also: written before it is read, and no two threads of a
- * block touch the same shared bytes, one of them writing, without a barrier between.
+ * block touch the same shared bytes, one of them writing, without a barrier between (ptx_barrier.c has what mbarrier orders).
  *
  * Bytes that cp.async brings arrive when its thread waits for them; until then they are 0xff and, with checking on, may not be read.
  */
@@ -8,7 +8,6 @@
 
 enum { ATOM_ADD, ATOM_MIN, ATOM_MAX, ATOM_AND, ATOM_OR, ATOM_XOR, ATOM_EXCH, ATOM_CAS, ATOM_INC, ATOM_DEC };
 enum { KIND_READ, KIND_WRITE, KIND_ATOMIC };
-enum { ATOMIC_THREAD = 0xfffe };
 
 static const char *space_name(int space) {
     static const char *const names[] = {"generic", "global", "shared", "local", "const", "param"};
@@ -40,8 +39,11 @@ static const ptx_range *find_range(const ptx_launch *x, uint64_t a) {
 
 /* Is b's access of the past not ordered before what thread t of warp w does now? */
 static int unordered(const ptx_warp *w, const ptx_access *past, uint32_t t, int kind) {
+    if (past->thread >= BULK_THREAD && past->thread != ATOMIC_THREAD)
+        return !ptx_barrier_knows(w->b, t, past->thread, past->time);
     if (past->epoch != w->b->epoch || past->thread == t) return 0;
     if (past->thread == ATOMIC_THREAD) return kind != KIND_ATOMIC;
+    if (w->b->barriers) return !ptx_barrier_knows(w->b, t, past->thread, past->time);
     return past->many > 1 || past->thread / 32 != t / 32 || past->warp_epoch == w->warp_epoch;
 }
 
@@ -51,9 +53,13 @@ static int check_shared(ptx_warp *w, const ptx_ins *i, int lane, uint64_t a, int
     int k;
     for (k = 0; k < bytes; k++) {
         ptx_shadow *s = &b->shadow[a + (uint64_t)k];
-        ptx_access me = {b->epoch, w->warp_epoch, (uint16_t)(kind == KIND_ATOMIC ? ATOMIC_THREAD : t), 0, 0};
+        ptx_access me = {b->epoch, w->warp_epoch, (uint16_t)(kind == KIND_ATOMIC ? ATOMIC_THREAD : t), 0,
+                         b->barriers ? ptx_barrier_time(b) : 0};
         if (s->flying) {
-            ptx_fail(w, i, lane, PTX_FAILED, "shared byte %llu is touched before its cp.async was waited for",
+            ptx_fail(w, i, lane, PTX_FAILED,
+                     s->flying == FLIES_CP     ? "shared byte %llu is touched before its cp.async was waited for"
+                     : s->flying == FLIES_BULK ? "shared byte %llu is touched while a bulk copy writes it"
+                                               : "shared byte %llu is a part of an mbarrier, and touched by something else",
                      (unsigned long long)a + (unsigned)k);
             return 0;
         }
@@ -70,16 +76,26 @@ static int check_shared(ptx_warp *w, const ptx_ins *i, int lane, uint64_t a, int
         }
         if (unordered(w, &s->write, t, kind) &&
             !(kind == KIND_WRITE && data && data[k] == b->shared[a + (uint64_t)k])) {
-            ptx_fail(w, i, lane, PTX_FAILED, "race on shared byte %llu: thread %u wrote it, no barrier since",
-                     (unsigned long long)a + (unsigned)k, s->write.thread);
+            if (s->write.thread >= BULK_THREAD && s->write.thread != ATOMIC_THREAD)
+                ptx_fail(w, i, lane, PTX_FAILED,
+                         "race on shared byte %llu: a bulk copy wrote it, and its mbarrier was not waited for",
+                         (unsigned long long)a + (unsigned)k);
+            else
+                ptx_fail(w, i, lane, PTX_FAILED, "race on shared byte %llu: thread %u wrote it, no barrier since",
+                         (unsigned long long)a + (unsigned)k, s->write.thread);
             return 0;
         }
-        if (kind != KIND_READ && unordered(w, &s->read, t, kind)) {
-            ptx_fail(w, i, lane, PTX_FAILED, "race on shared byte %llu: thread %u read it, no barrier since",
-                     (unsigned long long)a + (unsigned)k, s->read.thread);
+        int reader = kind == KIND_READ             ? -1
+                     : b->barriers                 ? ptx_barrier_reader(b, a + (uint64_t)k, t)
+                     : unordered(w, &s->read, t, kind) ? s->read.thread
+                                                   : -1;
+        if (reader >= 0) {
+            ptx_fail(w, i, lane, PTX_FAILED, "race on shared byte %llu: thread %d read it, no barrier since",
+                     (unsigned long long)a + (unsigned)k, reader);
             return 0;
         }
         if (kind == KIND_READ) {
+            if (b->barriers) ptx_barrier_read(b, a + (uint64_t)k, w->index, 1u << lane);
             if (s->read.epoch == me.epoch && s->read.thread != t)
                 me.many = s->read.many > 1 || s->read.thread / 32 != t / 32 ? 2 : 1;
             s->read = me;
@@ -87,6 +103,7 @@ static int check_shared(ptx_warp *w, const ptx_ins *i, int lane, uint64_t a, int
             s->write = me;
             s->known = 1;
             if (b->wgmma) ptx_wgmma_written(b, a + (uint64_t)k, t);
+            if (b->barriers) ptx_barrier_written(b, a + (uint64_t)k, t);
         }
     }
     return 1;
@@ -153,6 +170,18 @@ static uint8_t *where(ptx_warp *w, const ptx_ins *i, int lane, int space, uint64
 
 uint8_t *ptx_where(ptx_warp *w, const ptx_ins *i, int lane, int space, uint64_t a, int bytes, int write) {
     return where(w, i, lane, space, a, bytes, write ? KIND_WRITE : KIND_READ, NULL);
+}
+
+/* Many bytes of global memory that one lane's instruction reads; NULL: it failed. */
+const uint8_t *ptx_global(ptx_warp *w, const ptx_ins *i, int lane, uint64_t a, uint32_t bytes) {
+    const ptx_range *r = find_range(w->b->launch, a);
+    if (!r || r->size - (a - r->base) < bytes) {
+        ptx_fail(w, i, lane, PTX_ILLEGAL_ADDRESS, "global read of %u bytes at %llx is out of bounds of every allocation",
+                 bytes, (unsigned long long)a);
+        return NULL;
+    }
+    if (w->b->launch->check && !checked(w, i, lane, SPACE_GLOBAL, a, (int)bytes, KIND_READ, NULL, r)) return NULL;
+    return r->host + (a - r->base);
 }
 
 /* Host pointers of all lanes; lanes that are off get the first one's. 0: the access failed. */
@@ -366,7 +395,7 @@ static void cp_async(ptx_warp *w, const ptx_ins *i) {
                 c->data[k] = *one;
             }
         memset(d, 0xff, (size_t)i->size);
-        for (int k = 0; b->shadow && k < i->size; k++) b->shadow[to[l] + (uint64_t)k].flying = 1;
+        for (int k = 0; b->shadow && k < i->size; k++) b->shadow[to[l] + (uint64_t)k].flying = FLIES_CP;
     }
 }
 
@@ -384,9 +413,10 @@ static void arrive(ptx_warp *w, int keep) {
         memcpy(b->shared + c->at, c->data, c->bytes);
         for (uint32_t k = 0; b->shadow && k < c->bytes; k++) {
             ptx_shadow *s = &b->shadow[c->at + k];
-            ptx_access me = {b->epoch, w->warp_epoch, (uint16_t)c->thread, 0, 0};
-            s->flying = 0, s->known = 1, s->write = me;
+            ptx_access me = {b->epoch, w->warp_epoch, (uint16_t)c->thread, 0, b->barriers ? ptx_barrier_time(b) : 0};
+            s->flying = FLIES_NOT, s->known = 1, s->write = me;
             if (b->wgmma) ptx_wgmma_written(b, c->at + k, c->thread);
+            if (b->barriers) ptx_barrier_written(b, c->at + k, c->thread);
         }
     }
     b->ncopies = left;
@@ -421,7 +451,7 @@ static int space_of(const char *s) {
     return -1;
 }
 
-static int set_address(ptx_ins *i, const ptx_operand *o, char *why, size_t size) {
+int ptx_set_address(ptx_ins *i, const ptx_operand *o, char *why, size_t size) {
     if (o->kind != OPD_ADDR) {
         snprintf(why, size, "an address was expected");
         return 0;
@@ -456,7 +486,7 @@ static int decode_cp(ptx_parser *p, ptx_ins *i, char **part, int parts, ptx_oper
         snprintf(why, size, "cp.async.%s cannot copy %d bytes", what, i->size);
         return 0;
     }
-    if (!set_address(i, &o[0], why, size) || o[1].kind != OPD_ADDR || (o[1].slot && o[1].width != 64)) return 0;
+    if (!ptx_set_address(i, &o[0], why, size) || o[1].kind != OPD_ADDR || (o[1].slot && o[1].width != 64)) return 0;
     i->o[0] = o[1].slot ? o[1].slot : ptx_constant(p, 64, o[1].value);
     i->o[2] = (uint32_t)(int32_t)o[1].offset;
     return n < 4 || ptx_source(p, &o[3], 32, &i->o[1]);
@@ -485,7 +515,7 @@ static int decode_atom(ptx_parser *p, ptx_ins *i, const char *op, char **part, i
         i->o[0] = o[0].slot;
         o++;
     }
-    return set_address(i, &o[0], why, size) && ptx_source(p, &o[1], width, &i->o[1]) &&
+    return ptx_set_address(i, &o[0], why, size) && ptx_source(p, &o[1], width, &i->o[1]) &&
            (mode != ATOM_CAS || ptx_source(p, &o[2], width, &i->o[2]));
 }
 
@@ -536,5 +566,5 @@ int ptx_decode_memory(ptx_parser *p, ptx_ins *i, const char *op, char **part, in
         snprintf(why, size, "more than 16 bytes");
         return 0;
     }
-    return set_address(i, address, why, size);
+    return ptx_set_address(i, address, why, size);
 }

@@ -10,7 +10,7 @@ typedef struct {
     uint32_t slot;
     int width, count, depth;
 } reg_decl; /* count -1: one register of that name */
-typedef struct { char *name; int at; } label;
+typedef struct { char *name; int at, scope; } label;
 
 struct ptx_parser {
     ptx_module *m;
@@ -21,6 +21,7 @@ struct ptx_parser {
     int nregs, cap_regs;
     label *labels, *jumps;
     int nlabels, njumps;
+    int *outer, nscopes, scope; /* the {} around each {}; -1: none */
     int failed;
     char *log;
     size_t log_size;
@@ -428,7 +429,7 @@ static ptx_ins *append(ptx_parser *p) {
 static void add_label(ptx_parser *p, label **list, int *n, const char *name, int at) {
     *list = grow(p, *list, *n, sizeof **list);
     if (p->failed) return;
-    (*list)[*n].name = strdup(name), (*list)[*n].at = at;
+    (*list)[*n].name = strdup(name), (*list)[*n].at = at, (*list)[*n].scope = p->scope;
     if (!(*list)[(*n)++].name) fail(p, "out of memory");
 }
 
@@ -520,6 +521,7 @@ static void instruction(ptx_parser *p) {
 
 static void body(ptx_parser *p) {
     int depth = 0;
+    p->scope = -1;
     while (!p->failed) {
         char name[200];
         char *before;
@@ -527,12 +529,16 @@ static void body(ptx_parser *p) {
         skip(p);
         if (take(p, '{')) {
             p->depth = ++depth;
+            p->outer = grow(p, p->outer, p->nscopes, sizeof *p->outer);
+            if (p->failed) return;
+            p->outer[p->nscopes] = p->scope, p->scope = p->nscopes++;
             continue;
         }
         if (take(p, '}')) {
             while (p->nregs && p->regs[p->nregs - 1].depth >= depth) p->nregs--;
             p->depth = --depth;
-            if (depth == 0) return;
+            if (depth <= 0) return;
+            p->scope = p->outer[p->scope];
             continue;
         }
         if (!*p->at) {
@@ -621,9 +627,14 @@ static void finish(ptx_parser *p) {
     int k, n;
     uint64_t behind;
     for (k = 0; k < p->njumps && !p->failed; k++) {
-        for (n = 0; n < p->nlabels; n++)
-            if (!strcmp(p->labels[n].name, p->jumps[k].name)) break;
-        if (n == p->nlabels) fail(p, "unknown symbol %s", p->jumps[k].name);
+        int scope = p->jumps[k].scope, found = 0;
+        for (n = 0; !found && scope >= -1; scope = scope < 0 ? -2 : p->outer[scope]) /* the innermost label of that name */
+            for (n = 0; n < p->nlabels; n++)
+                if (p->labels[n].scope == scope && !strcmp(p->labels[n].name, p->jumps[k].name)) {
+                    found = 1;
+                    break;
+                }
+        if (!found) fail(p, "unknown symbol %s", p->jumps[k].name);
         else f->code[p->jumps[k].at].imm = p->labels[n].at;
     }
     i = append(p); /* the end of the text is the end of the kernel */
@@ -639,7 +650,7 @@ static void finish(ptx_parser *p) {
     free(p->labels);
     free(p->jumps);
     p->labels = p->jumps = NULL;
-    p->nlabels = p->njumps = p->nregs = p->nrefs = 0;
+    p->nlabels = p->njumps = p->nregs = p->nrefs = p->nscopes = 0;
     p->f = NULL;
 }
 
@@ -778,6 +789,7 @@ int ptx_parse(const char *text, int capability, int max_version, ptx_module **ou
     free(p.text);
     free(p.regs);
     free(p.refs);
+    free(p.outer);
     free(p.labels);
     free(p.jumps);
     if (rc) ptx_free(p.m);

@@ -1,5 +1,5 @@
 /* ptx_run.c: runs a grid. Blocks are shared out to threads of the host (a pool that stays); the warps of a block run one after
- * another, each until a barrier or its end. Lanes of a warp that part go on as groups, the one furthest back first, and join where
+ * another, each until a barrier or its end; one that finds an mbarrier not ready lets the others run first. Lanes of a warp that part go on as groups, the one furthest back first, and join where
  * their places meet; at an instruction that a warp does together they wait for the lanes that its mask names.
  *
  * What cannot go on is an error with a message that says kernel, block, thread and instruction; the first error ends the grid.
@@ -54,6 +54,13 @@ static void park(ptx_warp *w, uint32_t pc, uint32_t mask) { /* lanes that can ru
     w->run[w->nrun].pc = pc;
     w->run[w->nrun++].mask = mask;
 }
+static void sleep_at(ptx_warp *w, uint32_t pc, uint32_t mask) { /* lanes that let others go first */
+    int k;
+    for (k = 0; k < w->nsleep; k++)
+        if (w->sleep[k].pc == pc) break;
+    if (k == w->nsleep) w->sleep[w->nsleep].pc = pc, w->sleep[w->nsleep++].mask = 0;
+    w->sleep[k].mask |= mask;
+}
 static ptx_group pick(ptx_warp *w) { /* the lanes that are furthest back */
     int k, best = 0;
     ptx_group g;
@@ -98,11 +105,12 @@ static uint32_t gather(ptx_warp *w, const ptx_ins *i, uint32_t pc, uint32_t mask
     return 0;
 }
 
-/* Until a barrier, the end or an error. */
+/* Until a barrier, an mbarrier that is not ready, the end or an error. */
 static void run_warp(ptx_warp *w) {
     const ptx_ins *code = w->b->f->code, *i;
     ptx_block *b = w->b;
     uint64_t count = 0, steps = 0;
+    while (w->nsleep) w->nsleep--, park(w, w->sleep[w->nsleep].pc, w->sleep[w->nsleep].mask);
     while (w->nrun && !b->failed) {
         ptx_group g = pick(w);
         uint32_t pc = g.pc, active = g.mask, mask;
@@ -162,6 +170,15 @@ static void run_warp(ptx_warp *w) {
                 active &= ~mask;
                 pc++;
                 if (!active) break;
+            } else if (i->ctl == CTL_POLL) {
+                w->mask = mask, w->missed = 0;
+                if (mask) i->run(w, i);
+                if (b->failed) goto out;
+                pc++;
+                if (w->missed) {
+                    sleep_at(w, pc, active);
+                    break;
+                }
             } else {
                 uint32_t go = mask ? gather(w, i, pc, mask) : 0;
                 if (b->failed) goto out;
@@ -177,7 +194,7 @@ static void run_warp(ptx_warp *w) {
             }
         }
     }
-    if (!b->failed && w->nwait) {
+    if (!b->failed && w->nwait && !w->nsleep) {
         i = &code[w->wait[0].pc];
         ptx_fail(w, i, __builtin_ctz(w->wait[0].mask), PTX_FAILED, "only lanes %08x reached it; the others have %s",
                  w->wait[0].mask,
@@ -197,7 +214,7 @@ static void start_warp(ptx_block *b, ptx_warp *w) {
     int first = w->index * 32, n = b->nthreads - first < 32 ? b->nthreads - first : 32;
     if (w->local_known) memset(w->local_known, 0, 32 * b->f->local_bytes);
     w->live = n == 32 ? ~0u : (1u << n) - 1;
-    w->nrun = w->nwait = 0;
+    w->nrun = w->nwait = w->nsleep = 0;
     w->at_bar = 0;
     w->warp_epoch = 1;
     park(w, 0, w->live);
@@ -206,7 +223,7 @@ static void start_warp(ptx_block *b, ptx_warp *w) {
 }
 
 static void run_block(ptx_block *b) {
-    int k, waiting, ended;
+    int k, waiting, ended, asleep;
     ptx_shadow *shadow = b->shadow;
     memset(b->shared, 0xff, b->shared_bytes);
     if (shadow) memset(shadow, 0, b->shared_bytes * sizeof *shadow);
@@ -214,9 +231,10 @@ static void run_block(ptx_block *b) {
     b->epoch = 1;
     b->ncopies = 0;
     if (b->wgmma) ptx_wgmma_start(b);
+    if (b->barriers) ptx_barrier_start(b);
     for (k = 0; k < b->nwarps; k++) start_warp(b, &b->warps[k]);
     for (;;) {
-        waiting = ended = 0;
+        waiting = ended = asleep = 0;
         for (k = 0; k < b->nwarps; k++) {
             ptx_warp *w = &b->warps[k];
             run_warp(w);
@@ -225,9 +243,15 @@ static void run_block(ptx_block *b) {
                 return;
             }
             waiting += __builtin_popcount(w->at_bar);
+            asleep += w->nsleep;
+        }
+        if (asleep) {
+            if (!ptx_barrier_idle(b)) return;
+            continue;
         }
         if (!waiting) {
-            if (b->wgmma) ptx_wgmma_meet(b, 1);
+            if (b->wgmma && !ptx_wgmma_meet(b, 1)) return;
+            if (b->barriers) ptx_barrier_end(b);
             return;
         }
         ended = b->nthreads - waiting;
@@ -246,6 +270,7 @@ static void run_block(ptx_block *b) {
             }
         }
         if (b->wgmma && !ptx_wgmma_meet(b, 0)) return;
+        if (b->barriers) ptx_barrier_meet(b);
         b->epoch++;
         for (k = 0; k < b->nwarps; k++) {
             ptx_warp *w = &b->warps[k];
@@ -300,7 +325,8 @@ static int make_block(ptx_block *b, struct ptx_pool *pool) {
     r = aligned_alloc(256, regs * (size_t)b->nwarps);
     b->shared = aligned_alloc(256, (b->shared_bytes + 511) & ~(size_t)255);
     if (x->check) b->shadow = calloc(b->shared_bytes + 1, sizeof *b->shadow);
-    if (!b->warps || !b->groups || !r || !b->shared || (x->check && !b->shadow) || (f->plan && !ptx_wgmma_make(b))) {
+    if (!b->warps || !b->groups || !r || !b->shared || (x->check && !b->shadow) || (f->plan && !ptx_wgmma_make(b)) ||
+        (f->barriers && !ptx_barrier_make(b))) {
         free(r);
         return 0;
     }
@@ -334,6 +360,7 @@ static void free_block(ptx_block *b) {
     free(b->warps);
     free(b->groups);
     ptx_wgmma_free(b);
+    ptx_barrier_free(b);
     free(b->shared);
     free(b->shadow);
     free(b->copies);

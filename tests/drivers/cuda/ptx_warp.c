@@ -75,6 +75,7 @@ static void activemask(ptx_warp *w, const ptx_ins *i) {
 static void warp_sync(ptx_warp *w, const ptx_ins *i) {
     (void)i;
     w->warp_epoch++;
+    if (w->b->barriers) ptx_barrier_warp_sync(w);
 }
 static void nothing(ptx_warp *w, const ptx_ins *i) { (void)w, (void)i; }
 static void trap(ptx_warp *w, const ptx_ins *i) { ptx_fail(w, i, __builtin_ctz(w->mask), PTX_FAILED, "trap"); }

@@ -93,16 +93,26 @@ void ptx_wgmma_written(ptx_block *b, uint64_t at, uint32_t thread) {
     b->wgmma->marks[at].fences = b->wgmma->fences[thread];
 }
 
-/* Checking: may wgmma read this byte? Written, by a thread that fenced the proxies and was at a barrier after it. */
+/* Checking: may wgmma read this byte? Written, by a thread that fenced the proxies and was at a barrier (or an mbarrier that this
+ * warp waited for) after it; or by a bulk copy that this warp waited for. */
 static int readable(ptx_warp *w, const ptx_ins *i, uint32_t at, char which) {
     ptx_block *b = w->b;
     const ptx_shadow *s = &b->shadow[at];
     mark *m = &b->wgmma->marks[at];
-    if (s->flying) FAIL(w, i, "%c: shared byte %u is read before its cp.async was waited for", which, at);
+    if (s->flying)
+        FAIL(w, i,
+             s->flying == FLIES_CP     ? "%c: shared byte %u is read before its cp.async was waited for"
+             : s->flying == FLIES_BULK ? "%c: shared byte %u is read while a bulk copy writes it"
+                                       : "%c: shared byte %u is a part of an mbarrier",
+             which, at);
     else if (!s->known) FAIL(w, i, "%c: shared byte %u is read before it is written", which, at);
-    else if (s->write.epoch == b->epoch)
+    else if (s->write.thread >= BULK_THREAD && s->write.thread != ATOMIC_THREAD) {
+        if (!ptx_barrier_warp_knows(b, w->index, s->write.thread, s->write.time))
+            FAIL(w, i, "%c: a bulk copy wrote shared byte %u, and not all lanes of this warp waited for its mbarrier", which, at);
+    } else if (s->write.epoch == b->epoch && !(b->barriers && ptx_barrier_warp_knows(b, w->index, m->writer, s->write.time)))
         FAIL(w, i, "%c: race on shared byte %u: thread %u wrote it, no barrier since", which, at, m->writer);
-    else if (m->fences >= b->wgmma->fences_met[m->writer])
+    else if (m->fences >= b->wgmma->fences_met[m->writer] &&
+             !(b->barriers && m->fences < ptx_barrier_fences(b, w->index, m->writer)))
         FAIL(w, i, "%c: thread %u wrote shared byte %u and had no fence.proxy.async between that and the barrier", which,
              m->writer, at);
     if (b->failed) return 0;
@@ -115,6 +125,7 @@ static int readable(ptx_warp *w, const ptx_ins *i, uint32_t at, char which) {
 static void was_read(ptx_warp *w, uint32_t at) {
     ptx_block *b = w->b;
     ptx_access me = {b->epoch, 0, (uint16_t)(w->index * 32), 0, 0}, *past = &b->shadow[at].read;
+    if (b->barriers) ptx_barrier_read(b, at, w->index, 0);
     if (past->epoch == me.epoch) me.many = past->many > 1 || past->thread / 32 != me.thread / 32 ? 2 : 1;
     *past = me;
     b->wgmma->marks[at].busy--;
@@ -373,6 +384,7 @@ static void wait_group(ptx_warp *w, const ptx_ins *i) {
 static void fence_proxy(ptx_warp *w, const ptx_ins *i) {
     (void)i;
     if (w->b->wgmma) EACH(w->mask) w->b->wgmma->fences[(uint32_t)w->index * 32 + l]++;
+    if (w->b->barriers) ptx_barrier_fence(w, 1);
 }
 static void nothing(ptx_warp *w, const ptx_ins *i) { (void)w, (void)i; }
 
