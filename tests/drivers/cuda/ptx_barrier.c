@@ -546,6 +546,8 @@ int ptx_decode_barrier(ptx_parser *p, ptx_func *f, ptx_ins *i, char **part, int 
     if (at + 2 != parts || (strcmp(part[at], "shared") && strcmp(part[at], "shared::cta")) || strcmp(part[at + 1], "b64"))
         return 0;
     if (!needs(m, part[at][6] && all[k].version < 78 ? 78 : all[k].version, all[k].target, why, size)) return 0;
+    if (all[k].version == 78 && n == 4 && (o[3].kind == OPD_INT || (o[3].kind == OPD_REG && o[3].width == 32)))
+        n = 3; /* for how long the thread may sleep */
     if (n != all[k].operands) {
         snprintf(why, size, "%d operands, not %d", n, all[k].operands);
         return 0;

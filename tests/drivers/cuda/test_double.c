@@ -453,6 +453,7 @@ static void test_tensor(void) {
 
 #include "test_double_api.h"
 #include "test_double_wgmma.h"
+#include "test_double_barrier.h"
 
 int main(int argc, char **argv) {
     if (argc < 2 || !load_library(argv[1])) {
@@ -468,6 +469,7 @@ int main(int argc, char **argv) {
     test_found();
     test_tensor();
     test_wgmma();
+    test_barrier();
     test_api();
     test_async();
     test_capture();
