@@ -265,7 +265,7 @@ int ptx_barrier_knows(const ptx_block *b, uint32_t thread, uint32_t who, uint32_
 int ptx_barrier_warp_knows(ptx_block *b, int warp, uint32_t who, uint32_t time);
 uint32_t ptx_barrier_fences(ptx_block *b, int warp, uint32_t who); /* proxy fences of who that the warp knows of */
 void ptx_barrier_written(ptx_block *b, uint64_t at, uint32_t thread);
-void ptx_barrier_read(ptx_block *b, uint64_t at, int warp, uint32_t lanes); /* lanes 0: by wgmma, any lane may tell */
+void ptx_barrier_read(ptx_block *b, uint64_t at, int warp, uint32_t lanes, uint32_t time); /* lanes 0: by wgmma */
 int ptx_barrier_reader(const ptx_block *b, uint64_t at, uint32_t thread);   /* who read it, unordered; -1 nobody */
 
 /* ---- memory, of ptx_mem.c ------------------------------------------------------------------------------------------- */

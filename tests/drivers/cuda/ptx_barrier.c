@@ -34,7 +34,9 @@ typedef struct {
     const uint8_t *source;
 } bulk_copy; /* under way */
 
-typedef struct { uint32_t time, lanes; } read_mark; /* of a byte and a warp: its last reads. lanes 0: wgmma's */
+/* Of a byte and a warp: its last reads. lanes 0: those of a wgmma, with the time at which the first warp of its warpgroup had waited
+ * for it; since it is for all four together, any thread of these may tell others that it is complete. */
+typedef struct { uint32_t time, lanes; } read_mark;
 
 struct ptx_barriers {
     object list[MOST];
@@ -129,20 +131,20 @@ void ptx_barrier_fence(ptx_warp *w, int proxy) {
 void ptx_barrier_written(ptx_block *b, uint64_t at, uint32_t t) {
     b->barriers->writes[at].thread = t, b->barriers->writes[at].fences = b->barriers->fences[t];
 }
-void ptx_barrier_read(ptx_block *b, uint64_t at, int warp, uint32_t lanes) {
+void ptx_barrier_read(ptx_block *b, uint64_t at, int warp, uint32_t lanes, uint32_t time) {
     struct ptx_barriers *x = b->barriers;
     read_mark *r = &x->reads[at * (uint64_t)b->nwarps + (uint64_t)warp];
     r->lanes = lanes && r->time >= x->epoch_time ? r->lanes | lanes : lanes;
-    r->time = x->time;
+    r->time = time;
 }
 int ptx_barrier_reader(const ptx_block *b, uint64_t at, uint32_t t) {
     const struct ptx_barriers *x = b->barriers;
     for (uint32_t v = 0; v < (uint32_t)b->nwarps; v++) {
         const read_mark *r = &x->reads[at * (uint64_t)b->nwarps + v];
-        int any = t / 32 == v;
+        int any = t / 128 == v / 4;
         if (r->time < x->epoch_time) continue;
         EACH(r->lanes) if (!ptx_barrier_knows(b, t, v * 32 + l, r->time)) return (int)(v * 32 + l);
-        for (uint32_t l = 0; !r->lanes && l < 32 && !any; l++) any = row(x, t)[v * 32 + l] >= r->time;
+        for (uint32_t u = v / 4 * 128; !r->lanes && u < v / 4 * 128 + 128 && !any; u++) any = row(x, t)[u] >= r->time;
         if (!r->lanes && !any) return (int)(v * 32);
     }
     return -1;
@@ -259,7 +261,8 @@ static void wait_parity(ptx_warp *w, const ptx_ins *i) { /* o: complete, parity 
         }
         if ((m->phase & 1) == parity) {
             m->polled = x->round;
-            x->missed.w = w, x->missed.i = i, x->missed.lane = (int)l, x->missed.object = (int)(m - x->list), x->missed.parity = parity;
+            x->missed.w = w, x->missed.i = i, x->missed.lane = (int)l;
+            x->missed.object = (int)(m - x->list), x->missed.parity = parity;
             continue;
         }
         complete |= 1u << l;

@@ -95,7 +95,7 @@ static int check_shared(ptx_warp *w, const ptx_ins *i, int lane, uint64_t a, int
             return 0;
         }
         if (kind == KIND_READ) {
-            if (b->barriers) ptx_barrier_read(b, a + (uint64_t)k, w->index, 1u << lane);
+            if (b->barriers) ptx_barrier_read(b, a + (uint64_t)k, w->index, 1u << lane, me.time);
             if (s->read.epoch == me.epoch && s->read.thread != t)
                 me.many = s->read.many > 1 || s->read.thread / 32 != t / 32 ? 2 : 1;
             s->read = me;

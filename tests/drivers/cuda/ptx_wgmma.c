@@ -37,9 +37,10 @@ typedef struct {
     reg_state *regs;
     product *list;
     int count, cap, groups, steps;
+    uint32_t waited;         /* step.time of its last wait_group */
 } warp_state;
 
-typedef struct { const ptx_ins *i; uint64_t desc[2]; int add; } step;
+typedef struct { const ptx_ins *i; uint64_t desc[2]; int add; uint32_t time; } step; /* time: when the first warp did it */
 typedef struct { step *list; int count, cap, first; } step_log; /* of a warpgroup; first: warp that began it */
 
 typedef struct { uint32_t fences; uint16_t writer, busy; int line; } mark; /* of a byte of shared memory */
@@ -125,7 +126,7 @@ static int readable(ptx_warp *w, const ptx_ins *i, uint32_t at, char which) {
 static void was_read(ptx_warp *w, uint32_t at) {
     ptx_block *b = w->b;
     ptx_access me = {b->epoch, 0, (uint16_t)(w->index * 32), 0, 0}, *past = &b->shadow[at].read;
-    if (b->barriers) ptx_barrier_read(b, at, w->index, 0);
+    if (b->barriers) ptx_barrier_read(b, at, w->index, 0, b->wgmma->warps[w->index].waited);
     if (past->epoch == me.epoch) me.many = past->many > 1 || past->thread / 32 != me.thread / 32 ? 2 : 1;
     *past = me;
     b->wgmma->marks[at].busy--;
@@ -190,6 +191,7 @@ static int in_step(ptx_warp *w, const ptx_ins *i, uint64_t a, uint64_t b, int ad
         if (!log->count) log->first = w->index;
         s = &log->list[log->count++];
         s->i = i, s->desc[0] = a, s->desc[1] = b, s->add = add;
+        s->time = block->barriers ? ptx_barrier_time(block) : 0;
     }
     s = &log->list[me->steps++];
     if (s->i != i)
@@ -373,6 +375,7 @@ static void wait_group(ptx_warp *w, const ptx_ins *i) {
     warp_state *me = &w->b->wgmma->warps[w->index];
     int k, left = 0;
     if (!in_step(w, i, 0, 0, 0)) return;
+    me->waited = w->b->wgmma->logs[w->index / 4].list[me->steps - 1].time;
     for (k = 0; k < me->count && !w->b->failed; k++) {
         product *p = &me->list[k];
         if (p->group >= 0 && p->group < me->groups - (int)i->imm) complete(w, p);

@@ -208,6 +208,10 @@ static void barrier_found(int checking) {
     wg_bytes = 0;
     EQ(wg_run(START INIT(16384, 1) INIT(16392, 4) FENCE_INIT BAR "@!%p3 bra S; " EXPECT(16384, 16384) BULK(0, 0, 16384, 16384) "S: " TRY(16384, 0) MULTIPLY "@%p5 " ARRIVE(16392)
               "@!%p3 bra T; " TRY(16392, 0) EXPECT(16384, 16384) BULK(0, 0, 16384, 16384) "T: " TRY(16384, 1), 128), 0);
+    EQ(wg_run(START INIT(16384, 1) INIT(16392, 1) FENCE_INIT BAR "@!%p4 bra S; " EXPECT(16384, 16384) BULK(0, 0, 16384, 16384) "S: " TRY(16384, 0) "setp.ge.u32 %p6, %r1, 128; @%p6 bra U; " MULTIPLY
+              "@%p3 " ARRIVE(16392) "U: @!%p4 bra T; " TRY(16392, 0) EXPECT(16384, 16384) BULK(0, 0, 16384, 16384) "T: " TRY(16384, 1), 160), 0); /* one arrival for four warps */
+    WG_FAILS(START INIT(16384, 1) INIT(16392, 1) FENCE_INIT BAR "@!%p4 bra S; " EXPECT(16384, 16384) BULK(0, 0, 16384, 16384) "S: " TRY(16384, 0) "setp.ge.u32 %p6, %r1, 128; @%p6 bra U; " "@%p3 " ARRIVE(16392)
+             MULTIPLY "U: @!%p4 bra T; " TRY(16392, 0) EXPECT(16384, 16384) BULK(0, 0, 16384, 16384) "T: " TRY(16384, 1), 160, 719, "race on shared byte");
     WG_FAILS(START INIT(16384, 1) FENCE_INIT BAR "@!%p4 bra S; " EXPECT(16384, 16384) BULK(0, 0, 16384, 16384) "S: " TRY(16384, 0) "setp.ge.u32 %p6, %r1, 128; @%p6 bra U; " MULTIPLY "U: "
              "@!%p4 bra T; " EXPECT(16384, 16384) BULK(0, 0, 16384, 16384) "T: " TRY(16384, 1), 160, 719, "race on shared byte");
     section = "cp.async and a warp, checking"; /* lanes read what the others brought */
