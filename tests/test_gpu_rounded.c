@@ -81,7 +81,9 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
             float *z = (float *)gpu_fetch(p, &o->on_gpu);
             size_t floats = (size_t)(o->on_cpu.bytes / sizeof *z);
             /* a value that is rounded to the other side in a few rows counts much; so does x rounded here only */
-            CHECK(check_nmse(z, (const float *)o->on_cpu.host, floats) < (alike ? 3e-5 : 1e-4)); /* that of rounding to 8 bits is about 3e-5 */
+            /* that of rounding to 8 bits is about 3e-5; where most of an activation is saturated, the rest has more */
+            double most = alike ? 3e-5 : t->act && t->n > 64 ? 2e-3 : 1e-4;
+            CHECK(check_nmse(z, (const float *)o->on_cpu.host, floats) < most);
             free(z);
         }
     }
@@ -191,15 +193,16 @@ static void gpu_tiles_alone(gpu_pair *p, const infer__quant *q) {
     gpu_drop(p, &x);
 }
 
-/* Prompts: by tensor cores where they are, tiles narrow, then wide; in the end with columns enough that few tiles share
- * them out, and rows of single values that begin at multiples of 16 bytes. */
+/* Prompts: by tensor cores where they are, tiles narrow, then wide; then with columns enough that few tiles share
+ * them out, and rows of single values that begin at multiples of 16 bytes; in the end with activations, alone and of a
+ * gate. */
 static void gpu_mix_prompts(gpu_pair *p, const infer__quant *q) {
     int32_t i, unit = q->values == 1 ? 4 : q->values;
     int cores = infer__gpu_find(p->gpu.run, INFER__MODULE_MMA, q->id) != NULL;
     gpu_mix t;
-    for (i = 0; i < (gpu_small() ? 0 : cores ? 6 : 2); i++) {
+    for (i = 0; i < (gpu_small() ? 0 : cores ? 9 : 2); i++) {
         memset(&t, 0, sizeof t);
-        t.n_w = i < 4 ? 1 + i % 2 : 1;
+        t.n_w = i < 4 ? 1 + i % 2 : i < 7 ? 1 : 2;
         t.types[0] = t.types[1] = q->id;
         t.rows[0] = 130;
         t.rows[1] = 65;
@@ -207,8 +210,14 @@ static void gpu_mix_prompts(gpu_pair *p, const infer__quant *q) {
         t.n = i == 3 ? 150 : i ? 75 : 17;
         if (i > 3) t.cols = 1280;
         t.bias = 1;
-        t.add = i % 2 == 0;
-        p->gpu.run->mma_wide = i < 2 || i == 4 ? INFER__GPU_MMA_WIDE : 0;
+        t.add = i % 2 == 0 && i < 7;
+        if (i > 5) {
+            t.act = 1 + (i + q->id) % INFER__ACTS_TAKEN;
+            t.rows[1] = t.rows[0];
+            t.cols = unit < 256 ? 7 * unit : 2 * unit;
+            t.bias = 3;
+        }
+        p->gpu.run->mma_wide = i < 2 || i == 4 || i == 7 ? UINT64_MAX : 0;
         gpu_mix_case(p, &t, 0);
     }
     p->gpu.run->mma_wide = INFER__GPU_MMA_WIDE;

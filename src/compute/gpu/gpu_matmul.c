@@ -311,7 +311,7 @@ static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const
     else INFER__GPU_LAUNCH(c, INFER__K_FEW64, &call, groups, 1, few);
 }
 
-/* The args of mma and wgmma. Returns the tiles of 128 rows of all matrices. */
+/* The args of mma and wgmma. Returns the tiles of 128 rows of all matrices; of a pair, of 64 rows of both. */
 static uint64_t infer__gpu_mma_args(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f,
                                     infer__gpu_call *call, struct infer__k_mma *m) {
     struct infer__k_mv k;
@@ -319,7 +319,7 @@ static uint64_t infer__gpu_mma_args(infer__ctx *c, const infer__tensor *x, const
     memset(call, 0, sizeof *call);
     memset(&k, 0, sizeof k);
     memset(m, 0, sizeof *m);
-    tiles = infer__gpu_group_args(c, f, 128, call, &k);
+    tiles = infer__gpu_group_args(c, f, f->flags & INFER__GPU_MV_PAIR ? 64 : 128, call, &k);
     call->bufs[3] = c->run->x8.handle;
     memcpy(m, &k, offsetof(struct infer__k_mma, x_step)); /* they begin alike */
     m->x_step = m->n = (uint32_t)x->rows; /* lines from 64 columns to the next */
@@ -341,45 +341,69 @@ static void infer__gpu_mma_launch(infer__ctx *c, const infer__tensor *x, const i
     INFER__GPU_LAUNCH(c, wide ? INFER__K_MMA128 : INFER__K_MMA64, &call, tiles, infer__gpu_parts(m.n, wide ? 128 : 64), m);
 }
 
-/* Into how many parts the columns are shared out: groups for about all processors, each with columns enough. */
-static uint32_t infer__gpu_wgmma_parts(const infer__ctx *c, const infer__tensor *x, uint64_t tiles) {
+/* How a product by wgmma is cut: tiles of 256 or 128 rows of x, and into how many parts their columns. */
+typedef struct infer__gpu_cut {
+    int wide;
+    uint32_t parts;
+} infer__gpu_cut;
+
+/* What a cut costs, in tenths of the time of a wide tile's step of 64 columns. Wide tiles have a processor each, of
+ * narrow ones two share it. From times on an H100: see docs/gpu.md. */
+static uint64_t infer__gpu_cut_cost(const infer__ctx *c, int wide, uint64_t groups, uint64_t steps, int join) {
+    uint64_t at_once = c->run->mma_groups * (wide ? 1 : 2), rounds = groups / at_once, rest = groups % at_once;
+    uint64_t fixed = (wide ? 130 : 100) + (join ? 40 : 0), cost = rounds * ((wide ? 10 : 12) * steps + fixed);
+    if (rest) cost += (wide ? 10 : rest <= c->run->mma_groups ? 8 : 12) * steps + fixed;
+    return cost;
+}
+
+/* The cheapest; tiles: of rows of W. Parts need room for their sums, and at least two periods of columns. */
+static infer__gpu_cut infer__gpu_wgmma_cut(const infer__ctx *c, const infer__tensor *x, uint64_t tiles) {
     uint64_t counts = infer__gpu_counts(c, x->rows, x->cols), periods = infer__gpu_line_step(x->cols) / 256;
-    uint64_t each = tiles * 128 * 128, room = c->run->x8.bytes / sizeof(float), parts = c->run->mma_groups / tiles;
-    if (!counts || tiles > INFER__GPU_COUNTS) return 1;
-    parts = INFER__MIN(parts, periods / 2);
-    parts = INFER__MIN(parts, (room - counts - INFER__GPU_COUNTS) / each);
-    return (uint32_t)INFER__MAX(1, parts);
+    uint64_t least = UINT64_MAX, room = counts ? c->run->x8.bytes / sizeof(float) - counts - INFER__GPU_COUNTS : 0;
+    infer__gpu_cut cut = {0, 1};
+    int wide;
+    for (wide = 0; wide < 2; wide++) {
+        uint64_t parts, n = wide ? 256 : 128, all = tiles * infer__gpu_parts((uint64_t)x->rows, n);
+        uint64_t most = all > INFER__GPU_COUNTS ? 1 : INFER__MIN(periods / 2, room / (all * 128 * n));
+        if (c->run->mma_wide == (wide ? UINT64_MAX : 0)) continue; /* tests want the other one */
+        for (parts = 1; parts == 1 || parts <= most; parts++) {
+            uint64_t steps = 4 * infer__gpu_parts(periods, parts);
+            uint64_t cost = infer__gpu_cut_cost(c, wide, all * parts, steps, parts > 1);
+            if (cost >= least) continue;
+            least = cost;
+            cut.wide = wide;
+            cut.parts = (uint32_t)parts;
+        }
+    }
+    return cut;
 }
 
 static void infer__gpu_wgmma_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
     infer__gpu_call call;
     struct infer__k_mma m;
-    uint64_t tiles = infer__gpu_mma_args(c, x, f, &call, &m), wide, narrow;
+    uint64_t tiles = infer__gpu_mma_args(c, x, f, &call, &m);
+    infer__gpu_cut cut;
     if (!infer__ok(c)) return;
-    wide = infer__gpu_parts(m.n, 256);
-    narrow = infer__gpu_parts(m.n, 128);
-    if (tiles * narrow >= c->run->mma_wide && (m.n > 128 || c->run->mma_wide == 0)) {
-        INFER__GPU_LAUNCH(c, INFER__K_WGMMA256, &call, wide, tiles, m);
-        return;
-    }
-    m.parts = infer__gpu_wgmma_parts(c, x, tiles * narrow);
+    cut = infer__gpu_wgmma_cut(c, x, tiles);
+    m.parts = cut.parts;
     m.counts = (uint32_t)infer__gpu_counts(c, x->rows, x->cols);
     m.sums = m.counts + INFER__GPU_COUNTS;
-    INFER__GPU_LAUNCH(c, INFER__K_WGMMA128, &call, narrow * m.parts, tiles, m);
+    INFER__GPU_LAUNCH(c, cut.wide ? INFER__K_WGMMA256 : INFER__K_WGMMA128, &call,
+                      infer__gpu_parts(m.n, cut.wide ? 256 : 128) * m.parts, tiles, m);
 }
 
 static int infer__gpu_same_tensor(const infer__tensor *a, const infer__tensor *b) {
     return a->buf == b->buf && a->offset == b->offset && a->cols == b->cols && a->stride == b->stride;
 }
 
-/* Take along what follows the product, when it is of the form that the kernels know (mma knows no activations): sets
- * *act, *add to NULL. */
+/* Take along what follows the product, when it is of the form that the kernels know (mma knows no activations, wgmma
+ * none with a sum behind it): sets *act, *add to NULL. */
 static void infer__gpu_follow(infer__gpu_group *f, const infer__matmul_args *a, const infer__act_args **act,
                               const infer__add_args **add) {
     const infer__act_args *t = *act;
     int pair = t && a->n_w == 2;
     if (t && (t->divide || !infer__gpu_same_tensor(&t->x, &a->y[pair]))) return;
-    if (t && (f->form == INFER__GPU_MMA || f->form == INFER__GPU_WGMMA)) return;
+    if (t && f->form == INFER__GPU_MMA) return;
     if (pair && (f->n != 2 || a->w[0]->rows != a->w[1]->rows || !t->up.buf ||
                  !infer__gpu_same_tensor(&t->up, &a->y[0])))
         return;
@@ -390,6 +414,7 @@ static void infer__gpu_follow(infer__gpu_group *f, const infer__matmul_args *a, 
         f->y[0] = &t->y;
         *act = NULL;
     }
+    if (t && f->form == INFER__GPU_WGMMA) return;
     if (*add && a->n_w == 1 && infer__gpu_same_tensor(&(*add)->x, f->y[0])) {
         f->flags |= INFER__GPU_MV_ADD;
         f->scale = (*add)->scale;

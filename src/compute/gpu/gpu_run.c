@@ -280,6 +280,14 @@ static uint64_t infer__gpu_run_bytes(uint64_t block_len) {
 /* 40 bytes for 32 values, or 2 bytes a value and 4 a row: see kernels/round.k. */
 static uint64_t infer__gpu_x8_bytes(uint64_t x8_len) { return x8_len * (INFER__CHUNK * 2 + 16); }
 
+/* Of the sums of parts of products by wgmma, behind x: as many groups of 128 x 256 sums as processors take at once, or
+ * as parts of 512 columns there can be. */
+static uint64_t infer__gpu_sums_bytes(const infer__needs *n) {
+    uint64_t cols = (uint64_t)n->cols, tiles = (cols + 127) / 128 * (((uint64_t)n->rows + 255) / 256);
+    if (n->rows <= 64 || cols < 1024) return 0;
+    return INFER__MIN(2 * INFER__GPU_MMA_GROUPS, tiles * (cols / 512)) * 128 * 256 * sizeof(float) + 4096;
+}
+
 /* Bytes of device memory that prepare takes. */
 typedef struct infer__gpu_bytes {
     uint64_t pass, x8, parts_len, parts, ranks, lists, pairs; /* parts_len: floats */
@@ -294,6 +302,7 @@ static infer__gpu_bytes infer__gpu_bytes_of(const infer__needs *n) {
                                               infer__cpu_x8_len(rows * (uint64_t)n->n_used, n->expert_cols)));
     if (!n->exact)
         b.x8 = INFER__MAX(b.x8, infer__gpu_x8_bytes(infer__cpu_x8_len(rows * (uint64_t)n->n_placed, n->placed_cols)));
+    if (!n->exact) b.x8 += infer__gpu_sums_bytes(n);
     b.parts_len = infer__gpu_parts_len(n->cells, n->head_values);
     b.parts = infer__gpu_parts_bytes(b.parts_len);
     b.ranks = infer__gpu_ranks_len(n) * sizeof(uint32_t);

@@ -309,8 +309,8 @@ static const infer__probe_product INFER__PROBE_FEW[] = { /* rows that matrices a
     {1, 3, 7, 16, 5, 0, 0, 0, 0}, {1, 2, 33, 16, 2, 1, 1, 0, 0}, {1, 1, 70, 16, 1, 1, 0, 1, 0}}; /* gpu_one.c */
 static const infer__probe_product INFER__PROBE_MANY[] = {
     {9, 1, 33, 1, 1, 0, 0, 0, 0},   {20, 3, 70, 3, 5, 0, 0, 0, 0}, {37, 2, 70, 2, 3, 1, 1, 0, 0},
-    {66, 2, 70, 2, 3, 0, 0, 0, 0}, {70, 1, 130, 3, 0, 0, 0, 1, 1}, {70, 1, 33, 0, 1, 0, 0, 0, 0},
-    {70, 1, 33, 0, 0, 0, 0, 1, 1}};
+    {66, 2, 70, 2, 3, 0, 1, 0, 0}, {70, 1, 130, 3, 0, 0, 0, 1, 1}, {70, 1, 33, 0, 1, 0, 0, 0, 0},
+    {70, 1, 33, 0, 0, 0, 0, 1, 1}, {70, 2, 70, 0, 3, 0, 1, 0, 1}};
 
 /* Sizes of the terms of y: of the products, of both factors where they are multiplied. */
 static void infer__probe_product_sizes(infer__prober *k, const infer__probe_product *p, const infer__weight *w,
