@@ -123,7 +123,8 @@ static void infer__gpu_lines(infer__ctx *c, const infer__tensor *x, int bf16) {
     k.bf16 = (uint32_t)bf16;
     k.zero = (uint32_t)infer__gpu_counts(c, x->rows, x->cols);
     if (k.zero) k.zeros = INFER__GPU_COUNTS;
-    INFER__GPU_LAUNCH(c, INFER__K_LINES, &call, (uint64_t)x->rows, 1, k);
+    for (k.team = 32; k.team < 256 && 16 * k.team < k.cols; k.team *= 2) {} /* short rows: several for 256 work-items */
+    INFER__GPU_LAUNCH(c, INFER__K_LINES, &call, infer__gpu_parts(k.rows, 256 / k.team), 1, k);
 }
 
 /* bf16: matrices of BF16 are multiplied as such. parts: halves to a value; more than one for up to 8 rows. */
