@@ -403,12 +403,12 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     do { c->ops->op(c, &(args)); if (infer__ok(c)) faulty_launched(kernel, x, y); } while (0)
     FAULTY_OP(embed, embed, "f32 k_embed", 9, 1);
     FAULTY_OP(get_rows, rows, "base k_get_rows", 18, 1);
-    FAULTY_OP(norm, norm, "base k_norm", 27, 1);
+    FAULTY_OP(norm, norm, "base k_norm", 4, 1); /* 8 short groups each */
     FAULTY_OP(matmul, mm, "f32 k_matmul", 10, 1);
     mm.x = mm.y[0] = few;
     FAULTY_OP(matmul, mm, "f32 k_mv8", 75, 1);
     FAULTY_OP(rope, rope, "base k_rope", 27, 1); /* 147 pairs a row */
-    FAULTY_OP(kv_store, store, "kv_f16 k_kv_store", 27, 1);
+    FAULTY_OP(kv_store, store, "kv_f16 k_kv_store", 18, 1);
     FAULTY_OP(attention, at, "kv_f16 k_attention_tile", 3, 1);
     FAULTY_OP(act, act, "base k_act", 18, 1);
     FAULTY_OP(add, add, "base k_add", 18, 1);

@@ -714,6 +714,7 @@ static void gpu_matmul_type(gpu_pair *p, const infer__quant *q) {
     gpu_matmul_case(p, q, 3, unit == 1 ? 1000 : 768, 1, 1); /* more than 16 work-items take at once */
     if (gpu_small() && q->id % 3) return; /* what follows differs from type to type in nothing but how values are unpacked */
     gpu_matmul_case(p, q, 33, unit == 1 ? 31 : unit, 9, 0);
+    gpu_matmul_case(p, q, 37, unit == 1 ? 1033 : 1280, 19, 1); /* few rows, many columns: thin */
     gpu_matmul_case(p, q, gpu_small() ? 9 : 31, unit == 1 ? 65 : 2 * unit, 33, 1);
     if (gpu_small()) return;
     for (i = 0; i < 33; i++) { /* 10 x 10 x 11 sizes, each of them at least three times */

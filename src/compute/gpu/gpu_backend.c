@@ -66,6 +66,8 @@ static uint32_t infer__gpu_norm_step(const infer__weight *w, int32_t n) {
     return w && (int64_t)w->rows * w->cols > n ? (uint32_t)n : 0;
 }
 
+enum { INFER__GPU_NORM_SHORT = 256 }; /* values of a group that several share 64 work-items with: kernels/norm.k */
+
 static void infer__gpu_norm(infer__ctx *c, const infer__norm_args *a) {
     infer__gpu_call call;
     struct infer__k_norm k;
@@ -91,7 +93,10 @@ static void infer__gpu_norm(infer__ctx *c, const infer__norm_args *a) {
     k.has_weight = a->weight != NULL;
     k.has_bias = a->bias != NULL;
     k.eps = a->eps;
-    INFER__GPU_LAUNCH(c, INFER__K_NORM, &call, (uint64_t)a->x.rows * k.n_groups, 1, k);
+    k.all = (uint32_t)a->x.rows * k.n_groups;
+    if (n <= INFER__GPU_NORM_SHORT)
+        for (k.lanes = 1; k.lanes * 8 < k.n; k.lanes *= 2) {}
+    INFER__GPU_LAUNCH(c, INFER__K_NORM, &call, k.lanes ? infer__gpu_parts(k.all, 128 / k.lanes) : k.all, 1, k);
     infer__gpu_end(c, "norm", 0, began);
 }
 

@@ -123,7 +123,8 @@ static void infer__gpu_lines(infer__ctx *c, const infer__tensor *x, int bf16) {
     k.bf16 = (uint32_t)bf16;
     k.zero = (uint32_t)infer__gpu_counts(c, x->rows, x->cols);
     if (k.zero) k.zeros = INFER__GPU_COUNTS;
-    INFER__GPU_LAUNCH(c, INFER__K_LINES, &call, (uint64_t)x->rows, 1, k);
+    for (k.team = 32; k.team < 256 && 16 * k.team < k.cols; k.team *= 2) {} /* short rows: several for 256 work-items */
+    INFER__GPU_LAUNCH(c, INFER__K_LINES, &call, infer__gpu_parts(k.rows, 256 / k.team), 1, k);
 }
 
 /* bf16: matrices of BF16 are multiplied as such. parts: halves to a value; more than one for up to 8 rows. */
@@ -173,7 +174,12 @@ static uint32_t infer__gpu_tiles(const infer__ctx *c, const infer__weight *w, in
 
 /* ---- one product ------------------------------------------------------------------------------------------------- */
 
-/* y = x * w^T + b, the definition. matvec takes the args of matmul, and has no use for the last one. */
+enum { /* of matrices that thin takes from matmul, whatever the number of rows of x: a row gets the same beside others */
+    INFER__GPU_THIN_ROWS = 256, /* at most */
+    INFER__GPU_THIN_COLS = 1024 /* at least */
+};
+
+/* y = x * w^T + b, the definition. matvec and thin take the args of matmul; matvec has no use for the last one. */
 static void infer__gpu_product(infer__ctx *c, const infer__tensor *x, const infer__weight *w, const infer__weight *b,
                                const infer__tensor *y) {
     infer__gpu_call call;
@@ -195,6 +201,8 @@ static void infer__gpu_product(infer__ctx *c, const infer__tensor *x, const infe
     if (n <= INFER__GPU_FEW) INFER__GPU_LAUNCH(c, INFER__K_MATVEC, &call, infer__gpu_parts(rows, 4), n, k);
     else if (n >= 16 && infer__gpu_find(c->run, INFER__MODULE_SIMD, w->type->id)) /* fewer: half of its tile is idle */
         INFER__GPU_LAUNCH(c, INFER__K_MATMUL_SIMD, &call, infer__gpu_parts(rows, 64), infer__gpu_parts(n, 32), k);
+    else if (rows <= INFER__GPU_THIN_ROWS && k.cols >= INFER__GPU_THIN_COLS)
+        INFER__GPU_LAUNCH(c, INFER__K_THIN, &call, infer__gpu_parts(rows, 32), infer__gpu_parts(n, 16), k);
     else
         INFER__GPU_LAUNCH(c, INFER__K_MATMUL, &call, infer__gpu_parts(rows, 32), infer__gpu_parts(n, 32), k);
 }

@@ -154,15 +154,19 @@ static uint64_t infer__gpu_moe_lists(infer__ctx *c, const infer__moe_matmul_args
     return tiles;
 }
 
+/* With what it is added to, which does not see the sum itself. */
 static void infer__gpu_moe_sum(infer__ctx *c, const infer__moe_matmul_args *a) {
+    const infer__tensor *y = a->add ? &a->add->y : &a->y;
     infer__gpu_call call;
     struct infer__k_moe_sum k;
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
     call.bufs[0] = c->run->pairs.handle;
     k.weights = infer__gpu_tensor(c, &a->weights, &call.bufs[1]);
-    k.y = infer__gpu_tensor(c, &a->y, &call.bufs[2]);
-    k.y_stride = (uint32_t)a->y.stride;
+    k.y = infer__gpu_tensor(c, y, &call.bufs[2]);
+    k.y_stride = (uint32_t)y->stride;
+    k.add = a->add != NULL;
+    if (a->add) k.scale = a->add->scale;
     k.weights_stride = (uint32_t)a->weights.stride;
     k.cols = (uint32_t)a->rows;
     k.n_used = (uint32_t)a->n_used;
@@ -280,12 +284,17 @@ static void infer__gpu_moe_product(infer__ctx *c, const infer__moe_matmul_args *
 
 /* ---- the op ------------------------------------------------------------------------------------------------------ */
 
+/* 1 when the sum over a row's experts can be added to what is there as it is made. */
+static int infer__gpu_moe_adds(const infer__ctx *c, const infer__moe_matmul_args *a) {
+    return a->add && a->weights.buf && infer__gpu_same_tensor(&a->add->x, &a->y) && infer__gpu_moe_fits(c, a);
+}
+
 static void infer__gpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a) {
     int64_t pairs = (int64_t)a->ids.rows * a->n_used;
     uint64_t used;
     int few, fits, one = infer__gpu_one_experts(c, a);
     double began;
-    if (!one && (a->bias || a->gate || a->act || a->add)) {
+    if (!one && (a->bias || a->gate || a->act || (a->add && !infer__gpu_moe_adds(c, a)))) {
         infer__moe_apart(c, a);
         return;
     }
