@@ -161,7 +161,6 @@ typedef struct infer__kernel_row {
     const char *name; /* entry point: "k_norm" */
     int32_t kind, group, buffers, args_size;
     int32_t shared; /* bytes of shared memory that a launch asks for, besides what the program declares */
-    int32_t early;  /* 1: it may begin before what was launched before it has ended, and waits for that itself */
 } infer__kernel_row;
 typedef struct infer__module_row {
     const char *name;
