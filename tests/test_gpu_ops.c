@@ -826,6 +826,7 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_attention_halves);
     RUN_DEVICE(test_gpu_ops_store);
     RUN_DEVICE(test_gpu_ops_rope_store);
+    RUN_DEVICE(test_gpu_ops_norm_store);
     RUN(test_gpu_ops_attention_bucket);
     RUN_DEVICE(test_gpu_ops_moe_route);
     RUN_DEVICE(test_gpu_ops_moe_bias);

@@ -203,6 +203,7 @@ typedef struct infer__kv_store_args {
     int32_t group, n_head, dim_k, dim_v;
     const infer__rope_args *rope_q,
         *rope_k; /* neighbours: q, which is written, and k, which need not be. NULL = none */
+    const infer__norm_args *norm_q, *norm_k; /* and norms of heads before that, in place. NULL = none */
 } infer__kv_store_args;
 
 /* Rows of x, as they are, into the pages of their positions; the slot's type is float32. */
@@ -564,7 +565,8 @@ enum {
     INFER__FUSE_ADD = 4 /* of matmul */,
     INFER__FUSE_ROPE = 8, /* of kv_store */
     INFER__FUSE_EXPERTS = 16, /* of moe_matmul, all of them */
-    INFER__FUSE_LOW = 32 /* of matmul */
+    INFER__FUSE_LOW = 32, /* of matmul */
+    INFER__FUSE_HEADS = 64 /* norms, of kv_store */
 };
 
 enum { /* of infer__ops.supports, with infer__*_args of that name */
