@@ -177,6 +177,7 @@ typedef struct infer__matmul_args {
     /* Neighbours: ops before or after this one that a backend may do along with it; then what is only passed between
      * them (x, y[j]) need not be written. NULL = none. See infer__matmul. */
     const struct infer__norm_args *norm; /* gives x: norm->y is x */
+    int32_t keep;                        /* 1: others read x, too: it is written */
     const infer__low_args *low;          /* of x and y */
     const struct infer__act_args *act;   /* of y[1] with up = y[0] into y[0], or of y[0] alone when n_w is 1 */
     const struct infer__add_args *add;   /* of y[0]: add->x is y[0]; n_w is 1 */
