@@ -187,7 +187,8 @@ static void gpu_attention_case(int device, const ops_att *t, int32_t len, int32_
     gpu_attend(&o, 0);
     gpu_attend(&o, 1);
     if (gpu_halves && n > 8 && infer__gpu_find(o.p.gpu.run, INFER__MODULE_FLASH, t->type))
-        CHECK(gpu_shared ? o.p.gpu.run->kernels >> INFER__K_FLASH576 & 1 : o.p.gpu.run->kernels >> INFER__K_FLASH64 & 7);
+        CHECK(gpu_shared ? gpu_ran(&o.p, INFER__K_FLASH576)
+                         : gpu_ran(&o.p, INFER__K_FLASH64) || gpu_ran(&o.p, INFER__K_FLASH128) || gpu_ran(&o.p, INFER__K_FLASH256));
     gpu_near(&o.p, &o.y, 1, NULL);
     if (!gpu_small() || len % 2 == 0) gpu_att_sinks(&o, OPS_LOW_SINK);
     if (!gpu_small() || len % 2) gpu_att_sinks(&o, (int)(len + n + mixed) % 5);

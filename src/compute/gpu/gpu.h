@@ -83,8 +83,8 @@ typedef struct infer__driver {
     /* From here on launches of this kernel ask for so many bytes of shared memory. */
     infer_result (*shared)(void *queue, void *kernel, int32_t bytes, infer_error *err);
     /* From here on launches of this kernel may begin before what was launched before them has ended: it waits for that
-     * itself. */
-    void (*early)(void *queue, void *kernel);
+     * itself. beside: groups of such kernels shall have room beside each other, at the cost of first-level cache. */
+    void (*early)(void *queue, void *kernel, int beside);
     /* Between record and record_end launches and copies of the queue are noted, not done; replay does them all, as
      * often as wanted, after what was queued before. Uploads, downloads and sync end a recording with an error. */
     infer_result (*record)(void *queue, infer_error *err);

@@ -669,6 +669,13 @@ static int infer__gpu_has_program(infer__gpu *g, int32_t kind, int32_t id) {
     return infer__gpu_program(g, kind, id) != NULL;
 }
 
+/* 1 for programs that the launches of a token are made of, where devices have all special ones. Other products read x
+ * again and again out of the first-level cache, and have much to do. */
+static int infer__gpu_chained(int32_t kind) {
+    return kind == INFER__MODULE_BASE || kind == INFER__MODULE_KV || kind == INFER__MODULE_ONE ||
+           kind == INFER__MODULE_FLASH_FEW;
+}
+
 static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel, int32_t id, void **out,
                                       infer_error *err) {
     const infer__kernel_row *row = &INFER__KERNELS[kernel];
@@ -685,7 +692,7 @@ static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel
         r = g->driver->shared(queue, *out, row->shared, &why);
         if (r) g->driver->kernel_close(queue, *out);
     }
-    if (!r && infer__gpu_early(g)) g->driver->early(queue, *out);
+    if (!r && infer__gpu_early(g)) g->driver->early(queue, *out, infer__gpu_chained(row->kind));
     if (!r) return INFER_OK;
     *out = NULL;
     return infer__gpu_named(g, r, infer__module_at(infer__gpu_module(row->kind, id))->name, &why, err);

@@ -559,7 +559,7 @@ static void infer__probe_program(infer__prober *k, int32_t module, uint32_t use)
     char name[40];
     size_t i;
     int exact;
-    k->passed = 0;
+    memset(k->passed, 0, sizeof k->passed);
     for (i = 0; i < INFER__COUNT(INFER__PROBES); i++)
         for (exact = 0; exact < 2; exact++) {
             const struct infer__probe_op *op = &INFER__PROBES[i];
