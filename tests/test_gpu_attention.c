@@ -187,7 +187,8 @@ static void gpu_attention_case(int device, const ops_att *t, int32_t len, int32_
     gpu_attend(&o, 0);
     gpu_attend(&o, 1);
     if (gpu_halves && n > 8 && infer__gpu_find(o.p.gpu.run, INFER__MODULE_FLASH, t->type))
-        CHECK(gpu_shared ? o.p.gpu.run->kernels >> INFER__K_FLASH576 & 1 : o.p.gpu.run->kernels >> INFER__K_FLASH64 & 7);
+        CHECK(gpu_shared ? gpu_ran(&o.p, INFER__K_FLASH576)
+                         : gpu_ran(&o.p, INFER__K_FLASH64) || gpu_ran(&o.p, INFER__K_FLASH128) || gpu_ran(&o.p, INFER__K_FLASH256));
     gpu_near(&o.p, &o.y, 1, NULL);
     if (!gpu_small() || len % 2 == 0) gpu_att_sinks(&o, OPS_LOW_SINK);
     if (!gpu_small() || len % 2) gpu_att_sinks(&o, (int)(len + n + mixed) % 5);
@@ -535,9 +536,10 @@ static void test_gpu_ops_store(void) {
     check_detail = "";
 }
 
-/* One launch against rope, rope and kv_store: the same bits. */
+/* One launch against rope, rope and kv_store: the same bits. norms: and two norms of heads before, with weights for all
+ * heads and for each (1), or with none of q (2). */
 static void gpu_rope_store_case(int device, int32_t type, int32_t heads, int32_t kv, int32_t dim, int32_t n_rot,
-                                int kind) {
+                                int kind, int norms) {
     enum { ROWS = 5, MAX = 256 };
     ops_att t = {heads, kv, dim, dim, 0, type, 0, 0, 0};
     gpu_pair p;
@@ -545,6 +547,8 @@ static void gpu_rope_store_case(int device, int32_t type, int32_t heads, int32_t
     gpu_cache cache[2];
     infer__buf freq;
     infer__rope_args rope_q, rope_k;
+    infer__norm_args norm_q, norm_k;
+    infer__weight weights[2];
     infer__kv_store_args store;
     float turns[2 * MAX];
     void *z[4];
@@ -583,6 +587,21 @@ static void gpu_rope_store_case(int device, int32_t type, int32_t heads, int32_t
     rope_k = rope_q;
     rope_q.n_head = heads;
     rope_k.n_head = kv;
+    memset(&norm_q, 0, sizeof norm_q);
+    memset(weights, 0, sizeof weights);
+    for (j = 0; j < 2; j++) { /* any numbers do */
+        weights[j].type = infer__quant_find(0, NULL);
+        weights[j].rows = 1;
+        weights[j].cols = j ? kv * dim : dim;
+        weights[j].buf = &v.on_gpu;
+        weights[j].offset = 8;
+    }
+    norm_q.eps = 1e-6f;
+    norm_k = norm_q;
+    norm_q.n_groups = heads;
+    norm_k.n_groups = kv;
+    norm_q.weight = norms == 1 ? &weights[0] : NULL;
+    norm_k.weight = &weights[1];
     store.v = v.gpu;
     for (j = 0; j < 2; j++) { /* 0: apart */
         rope_q.x = q[j].gpu;
@@ -591,10 +610,14 @@ static void gpu_rope_store_case(int device, int32_t type, int32_t heads, int32_t
         store.v_cache = &cache[j].v;
         store.rope_q = &rope_q;
         store.rope_k = &rope_k;
+        norm_q.x = norm_q.y = q[j].gpu;
+        norm_k.x = norm_k.y = k[j].gpu;
+        store.norm_q = norms ? &norm_q : NULL;
+        store.norm_k = norms ? &norm_k : NULL;
         p.gpu.apart = 1 - j;
         launches = p.gpu.launches;
         infer__kv_store(&p.gpu, &store);
-        CHECK(p.gpu.launches - launches == (uint64_t)(j ? 1 : 3));
+        CHECK(p.gpu.launches - launches == (uint64_t)(j ? 1 : norms ? 5 : 3));
         z[2 * j] = gpu_fetch(&p, &cache[j].k.buf);
         z[2 * j + 1] = gpu_fetch(&p, &q[j].on_gpu);
         q[j].on_cpu.bytes = q[j].on_gpu.bytes;
@@ -624,11 +647,26 @@ static void test_gpu_ops_rope_store(void) {
     for (d = 0; d < gpu_devices(); d++)
         for (type = INFER_KV_F32; type <= INFER_KV_Q4_0; type++)
             for (kind = INFER__ROPE_PAIRS; kind <= INFER__ROPE_HALVES; kind++) {
-                gpu_rope_store_case(d, type, 4, 2, 64, 64, kind);
-                gpu_rope_store_case(d, type, 3, 1, 33, 20, kind);
+                gpu_rope_store_case(d, type, 4, 2, 64, 64, kind, 0);
+                gpu_rope_store_case(d, type, 3, 1, 33, 20, kind, 0);
                 if (gpu_small()) continue;
-                gpu_rope_store_case(d, type, 7, 7, 6, 2, kind);
-                gpu_rope_store_case(d, type, 8, 2, 128, 96, kind);
+                gpu_rope_store_case(d, type, 7, 7, 6, 2, kind, 0);
+                gpu_rope_store_case(d, type, 8, 2, 128, 96, kind, 0);
+            }
+}
+
+static void test_gpu_ops_norm_store(void) {
+    int32_t type;
+    int d, kind;
+    GPU_NEED();
+    for (d = 0; d < gpu_devices(); d++)
+        for (type = INFER_KV_F32; type <= INFER_KV_Q4_0; type++)
+            for (kind = INFER__ROPE_PAIRS; kind <= INFER__ROPE_HALVES; kind++) {
+                gpu_rope_store_case(d, type, 4, 2, 128, 128, kind, 1);
+                gpu_rope_store_case(d, type, 3, 1, 33, 20, kind, 2);
+                if (gpu_small()) continue;
+                gpu_rope_store_case(d, type, 7, 7, 6, 2, kind, 1);
+                gpu_rope_store_case(d, type, 2, 1, 256, 64, kind, 2);
             }
 }
 

@@ -8,8 +8,8 @@ static int gpu_few_has(gpu_att *o) {
 }
 static int gpu_few_ran(gpu_att *o) {
     int32_t kernel = o->t->dim_k == 64 ? INFER__K_FLASH_FEW64 : INFER__K_FLASH_FEW128;
-    int ran = (int)(o->p.gpu.run->kernels >> kernel & 1);
-    o->p.gpu.run->kernels = 0;
+    int ran = gpu_ran(&o->p, kernel);
+    memset(o->p.gpu.run->kernels, 0, sizeof o->p.gpu.run->kernels);
     return ran;
 }
 

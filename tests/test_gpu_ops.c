@@ -179,6 +179,9 @@ static void *gpu_fetch(gpu_pair *p, const infer__buf *b) {
     return z;
 }
 
+/* 1 when the kernel was launched. */
+static int gpu_ran(const gpu_pair *p, int32_t kernel) { return (int)(p->gpu.run->kernels[kernel / 64] >> kernel % 64 & 1); }
+
 /* The device's values against the CPU's: within tolerance of sizes[row * cols + col], or of `size` and the value. What
  * lies before and between the rows is as it was. */
 static double gpu_tolerance(void) { return gpu_halves == 2 ? 3e-3 : gpu_halves ? 1e-3 : GPU_TOLERANCE; }
@@ -827,6 +830,7 @@ static void suite_gpu_ops(void) {
     RUN_DEVICE(test_gpu_ops_attention_halves);
     RUN_DEVICE(test_gpu_ops_store);
     RUN_DEVICE(test_gpu_ops_rope_store);
+    RUN_DEVICE(test_gpu_ops_norm_store);
     RUN(test_gpu_ops_attention_bucket);
     RUN_DEVICE(test_gpu_ops_moe_route);
     RUN_DEVICE(test_gpu_ops_moe_bias);

@@ -4,7 +4,7 @@
 /* A product with its neighbours, made by infer__matmul on both. */
 typedef struct gpu_mix {
     int32_t n_w, types[3], rows[3], cols, n;
-    int bias, norm, act, add; /* norm: 1 + INFER__NORM_*; act: 1 + INFER__ACT_*; */
+    int bias, norm, act, add, keep; /* norm: 1 + INFER__NORM_*; act: 1 + INFER__ACT_* */
 } gpu_mix;
 
 /* Where both round, sums of integers are the same, and float sums differ by their order. A norm before the rounding may
@@ -22,8 +22,8 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
     float *v = ops_floats((size_t)t->cols);
     gpu_tensor *result;
     char name[120];
-    snprintf(name, sizeof name, "%d matrices %d x %d, type %d, %d rows, bias %d norm %d act %d add %d", (int)t->n_w,
-             (int)t->rows[0], (int)t->cols, (int)t->types[0], (int)t->n, t->bias, t->norm, t->act, t->add);
+    snprintf(name, sizeof name, "%d matrices %d x %d, type %d, %d rows, bias %d norm %d act %d add %d keep %d", (int)t->n_w,
+             (int)t->rows[0], (int)t->cols, (int)t->types[0], (int)t->n, t->bias, t->norm, t->act, t->add, t->keep);
     check_detail = name;
     memset(&a, 0, sizeof a);
     memset(&norm, 0, sizeof norm);
@@ -42,6 +42,7 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
     result = t->add ? &to : &y[0];
     a.n_w = t->n_w;
     a.norm = t->norm ? &norm : NULL;
+    a.keep = t->keep;
     a.act = t->act ? &act : NULL;
     a.add = t->add ? &add : NULL;
     norm.kind = t->norm - 1;
@@ -63,6 +64,7 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
         infer__matmul(c, &a);
         if (g && launches) CHECK(c->launches == launched + launches);
     }
+    if (t->keep) gpu_near(p, &x, 2, NULL);
     for (alike = 1, j = 0; j < t->n_w; j++)
         alike = alike && t->types[j] != INFER__GPU_BF16 && /* the CPU makes its x BF16 */
                 (t->n <= 8 || (w[j].w.type->values != 1 && infer__gpu_tiles(&p->gpu, &w[j].w, t->n)));
@@ -136,6 +138,18 @@ static void gpu_mix_type(gpu_pair *p, const infer__quant *q) {
         t.norm = i % 5 == 4 && t.cols >= 32 ? 1 + i / 5 % 2 : 0;
         if (t.n == 1 && gpu_has_one(p, q, t.cols)) gpu_mix_case(p, &t, 1);
         else gpu_mix_case(p, &t, dots ? 2 : q->values == 1 && (!cores || t.n == 1) ? 1 + (t.norm != 0) : 0);
+    }
+    for (i = 0; i < 4; i++) { /* what the norm gives is wanted, too */
+        memset(&t, 0, sizeof t);
+        t.n_w = 1 + i / 2;
+        t.types[0] = t.types[1] = q->id;
+        t.rows[0] = t.rows[1] = 33;
+        t.cols = INFER__MAX(unit, 32) * (i % 2 ? 1 : 17);
+        t.n = i == 3 ? 3 : 1;
+        t.norm = 1 + i % 2;
+        t.keep = 1;
+        if (t.n == 1 && gpu_has_one(p, q, t.cols)) gpu_mix_case(p, &t, 1);
+        else gpu_mix_case(p, &t, dots ? 3 : t.n == 1 ? 2 : 0);
     }
 }
 
@@ -225,11 +239,11 @@ static void gpu_mix_prompts(gpu_pair *p, const infer__quant *q) {
 
 static void test_gpu_ops_rounded(void) {
     static const gpu_mix odd[] = {
-        {3, {12, 12, 14}, {64, 16, 16}, 768, 1, 0, 1, 0, 0}, /* two types that round: Q and K, then V */
-        {3, {12, 1, 12}, {64, 16, 16}, 768, 3, 5, 1, 0, 0},  /* one that does not */
-        {2, {12, 14}, {33, 33}, 512, 2, 3, 0, 1, 0},         /* gate and up of two types */
-        {2, {8, 8}, {33, 33}, 512, 20, 3, 2, 2, 0},          /* a prompt */
-        {1, {8}, {65}, 96, 12, 1, 0, 3, 1},
+        {3, {12, 12, 14}, {64, 16, 16}, 768, 1, 0, 1, 0, 0, 0}, /* two types that round: Q and K, then V */
+        {3, {12, 1, 12}, {64, 16, 16}, 768, 3, 5, 1, 0, 0, 0},  /* one that does not */
+        {2, {12, 14}, {33, 33}, 512, 2, 3, 0, 1, 0, 0},         /* gate and up of two types */
+        {2, {8, 8}, {33, 33}, 512, 20, 3, 2, 2, 0, 0},          /* a prompt */
+        {1, {8}, {65}, 96, 12, 1, 0, 3, 1, 0},
     };
     const infer__quant *q;
     gpu_pair p;

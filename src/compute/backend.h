@@ -177,6 +177,7 @@ typedef struct infer__matmul_args {
     /* Neighbours: ops before or after this one that a backend may do along with it; then what is only passed between
      * them (x, y[j]) need not be written. NULL = none. See infer__matmul. */
     const struct infer__norm_args *norm; /* gives x: norm->y is x */
+    int32_t keep;                        /* 1: others read x, too: it is written */
     const infer__low_args *low;          /* of x and y */
     const struct infer__act_args *act;   /* of y[1] with up = y[0] into y[0], or of y[0] alone when n_w is 1 */
     const struct infer__add_args *add;   /* of y[0]: add->x is y[0]; n_w is 1 */
@@ -203,6 +204,7 @@ typedef struct infer__kv_store_args {
     int32_t group, n_head, dim_k, dim_v;
     const infer__rope_args *rope_q,
         *rope_k; /* neighbours: q, which is written, and k, which need not be. NULL = none */
+    const infer__norm_args *norm_q, *norm_k; /* and norms of heads before that, in place. NULL = none */
 } infer__kv_store_args;
 
 /* Rows of x, as they are, into the pages of their positions; the slot's type is float32. */
@@ -564,7 +566,8 @@ enum {
     INFER__FUSE_ADD = 4 /* of matmul */,
     INFER__FUSE_ROPE = 8, /* of kv_store */
     INFER__FUSE_EXPERTS = 16, /* of moe_matmul, all of them */
-    INFER__FUSE_LOW = 32 /* of matmul */
+    INFER__FUSE_LOW = 32, /* of matmul */
+    INFER__FUSE_HEADS = 64 /* norms, of kv_store */
 };
 
 enum { /* of infer__ops.supports, with infer__*_args of that name */

@@ -221,7 +221,10 @@ static void infer__low_apart(infer__ctx *c, const infer__low_args *a) {
 
 static void infer__kv_store(infer__ctx *c, const infer__kv_store_args *a) {
     infer__kv_store_args own = *a;
+    if (!(infer__fuses(c) & INFER__FUSE_HEADS)) own.norm_q = own.norm_k = NULL;
     if (!(infer__fuses(c) & INFER__FUSE_ROPE)) own.rope_q = own.rope_k = NULL;
+    if (a->norm_q && !own.norm_q) c->ops->norm(c, a->norm_q);
+    if (a->norm_k && !own.norm_k) c->ops->norm(c, a->norm_k);
     if (a->rope_q && !own.rope_q) c->ops->rope(c, a->rope_q);
     if (a->rope_k && !own.rope_k) c->ops->rope(c, a->rope_k);
     c->ops->kv_store(c, &own);

@@ -27,11 +27,14 @@ enum { /* of kernels/special/attention/flash.k */
     INFER__FLASH_SHARED_K = 576, /* where values are a part of keys */
     INFER__FLASH_SHARED_V = 512
 };
+enum { INFER__KV_NORM_DIM = 256 }; /* of kernels/kv_norm.k: values of a head, at most */
 enum { /* of kernels/special/attention/row.k */
     INFER__FEW_GROUPS = 2,      /* that a processor has side by side */
     INFER__FEW_PROCESSORS = 32, /* where the driver does not say */
     INFER__FEW_DIM = 64         /* values of a head, at least */
 };
+
+static uint32_t infer__gpu_norm_step(const infer__weight *w, int32_t n); /* gpu_backend.c */
 
 /* ---- rotation and cache ------------------------------------------------------------------------------------------ */
 
@@ -86,6 +89,57 @@ static uint32_t infer__gpu_kv_each(int32_t dim) {
     return (uint32_t)INFER__MAX(1, 16 / infer__gpu_parts((uint64_t)dim, INFER__KV_BLOCK));
 }
 
+/* 1 when the norm is one of these heads, which kv_norm knows. */
+static int infer__gpu_head_norm_fits(const infer__norm_args *n, const infer__rope_args *heads) {
+    return n && n->kind == INFER__NORM_RMS && !n->bias && n->n_groups == heads->n_head &&
+           infer__gpu_same_tensor(&n->x, &heads->x) && infer__gpu_same_tensor(&n->y, &heads->x);
+}
+
+/* 1 when one launch can do norms, rotation and store. The rows of a prompt are many: there the norms have groups
+ * enough. */
+static int infer__gpu_kv_norm_fits(const infer__kv_store_args *a) {
+    return a->k.rows <= INFER__GPU_FEW && a->dim_k <= INFER__KV_NORM_DIM &&
+           (!a->v_cache || a->dim_v <= INFER__KV_NORM_DIM) && infer__gpu_rope_fits(a) &&
+           infer__gpu_head_norm_fits(a->norm_q, a->rope_q) && infer__gpu_head_norm_fits(a->norm_k, a->rope_k);
+}
+
+static void infer__gpu_kv_norm(infer__ctx *c, const infer__kv_store_args *a) {
+    const infer__rope_args *q = a->rope_q;
+    infer__gpu_call call;
+    struct infer__k_kv_norm k;
+    memset(&call, 0, sizeof call);
+    memset(&k, 0, sizeof k);
+    k.q = infer__gpu_tensor(c, &q->x, &call.bufs[0]);
+    k.k = infer__gpu_tensor(c, &a->k, &call.bufs[1]);
+    call.bufs[2] = call.bufs[7] = call.bufs[8] = call.bufs[1]; /* any buffer will do where there is none */
+    if (a->v_cache) k.v = infer__gpu_tensor(c, &a->v, &call.bufs[2]);
+    call.bufs[3] = q->freq->handle;
+    call.bufs[4] = a->k_cache->buf.handle;
+    call.bufs[5] = (a->v_cache ? a->v_cache : a->k_cache)->buf.handle;
+    call.bufs[6] = c->run->pass.handle;
+    k.q_weight = infer__gpu_vector(c, a->norm_q->weight, &call.bufs[7]);
+    k.k_weight = infer__gpu_vector(c, a->norm_k->weight, &call.bufs[8]);
+    k.q_step = infer__gpu_norm_step(a->norm_q->weight, a->dim_k);
+    k.k_step = infer__gpu_norm_step(a->norm_k->weight, a->dim_k);
+    k.has_q = a->norm_q->weight != NULL;
+    k.has_k = a->norm_k->weight != NULL;
+    k.q_eps = a->norm_q->eps;
+    k.k_eps = a->norm_k->eps;
+    k.q_stride = (uint32_t)q->x.stride;
+    k.k_stride = (uint32_t)a->k.stride;
+    k.v_stride = (uint32_t)a->v.stride;
+    k.group = (uint32_t)a->group;
+    k.n_head_q = (uint32_t)q->n_head;
+    k.n_head = (uint32_t)a->n_head;
+    k.dim_k = (uint32_t)a->dim_k;
+    k.dim_v = a->v_cache ? (uint32_t)a->dim_v : 0;
+    k.kind = (uint32_t)q->kind;
+    k.half_rot = (uint32_t)q->n_rot / 2;
+    k.scale = q->scale;
+    k.parts = (uint32_t)infer__gpu_parts(k.n_head_q + (uint64_t)(k.dim_v ? 2 : 1) * k.n_head, 2);
+    INFER__GPU_LAUNCH(c, INFER__K_KV_NORM, &call, (uint64_t)a->k.rows * k.parts, 1, k);
+}
+
 static void infer__gpu_kv_store(infer__ctx *c, const infer__kv_store_args *a) {
     infer__gpu_call call;
     struct infer__k_kv_store k;
@@ -94,6 +148,13 @@ static void infer__gpu_kv_store(infer__ctx *c, const infer__kv_store_args *a) {
     if (began < 0 || !infer__gpu_kv_ok(c, a->k_cache, v_cache)) return;
     INFER__ASSERT(a->k.rows <= c->pass.n_rows && a->k.cols == a->n_head * a->dim_k);
     INFER__ASSERT(!a->v_cache || (a->k.rows == a->v.rows && a->v.cols == a->n_head * a->dim_v));
+    if (infer__gpu_kv_norm_fits(a)) {
+        infer__gpu_kv_norm(c, a);
+        infer__gpu_end(c, "kv_store", 0, began);
+        return;
+    }
+    if (a->norm_q) infer__gpu_norm(c, a->norm_q);
+    if (a->norm_k) infer__gpu_norm(c, a->norm_k);
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
     k.k = infer__gpu_tensor(c, &a->k, &call.bufs[1]);

@@ -245,7 +245,7 @@ static int infer__gpu_supports(int32_t op, const void *args) {
 static const infer__ops infer__gpu_ops = {
     .name = "gpu",
     .fuses = INFER__FUSE_NORM | INFER__FUSE_ACT | INFER__FUSE_ADD | INFER__FUSE_ROPE |
-             INFER__FUSE_EXPERTS,
+             INFER__FUSE_EXPERTS | INFER__FUSE_HEADS,
     .embed = infer__gpu_embed,
     .get_rows = infer__gpu_get_rows,
     .norm = infer__gpu_norm,

@@ -488,7 +488,7 @@ static int infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a, in
 static int infer__gpu_one_takes(const infer__ctx *c, const infer__matmul_args *a, const int32_t *forms,
                                 const infer__norm_args *norm); /* gpu_one.c */
 static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const infer__norm_args *norm,
-                                  const infer__gpu_group *f, const infer__weight *next);
+                                  int keep, const infer__gpu_group *f, const infer__weight *next);
 
 /* A launch for matrices that go together. *lies: how x lies in the run's scratch. */
 static void infer__gpu_group_run(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, int *lies) {
@@ -513,7 +513,7 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     uint32_t taken = 0;
     int lies = INFER__GPU_X_NOT;
     int32_t forms[3], j, rounded = infer__gpu_forms(c, a, forms);
-    int norm_round = a->norm && rounded && a->norm->n_groups == 1;
+    int norm_round = a->norm && rounded && a->norm->n_groups == 1 && !a->keep;
     const infer__norm_args *norm = a->norm && a->norm->n_groups == 1 ? a->norm : NULL; /* that can go along */
     int one = infer__gpu_one_takes(c, a, forms, norm);
     double began;
@@ -540,7 +540,7 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         }
         infer__gpu_gather(&f, a, forms, j, &taken);
         infer__gpu_follow(&f, a, &act, &add);
-        if (one) infer__gpu_one_launch(c, &a->x, norm, &f, taken + 1 == 1u << a->n_w ? a->next : NULL);
+        if (one) infer__gpu_one_launch(c, &a->x, norm, a->keep && j == 0, &f, taken + 1 == 1u << a->n_w ? a->next : NULL);
         else infer__gpu_group_run(c, &a->x, &f, &lies);
     }
     infer__gpu_end(c, "matmul", bytes, began);

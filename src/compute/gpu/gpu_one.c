@@ -17,6 +17,7 @@ enum { /* of kernels/special/cuda_one.k */
     INFER__ONE_LAYER = 256,
     INFER__ONE_WEIGHT = 512,
     INFER__ONE_NORM_BIAS = 1024,
+    INFER__ONE_KEEP = 2048,
     INFER__ONE_SUM = 64, /* of one_moe, and the next */
     INFER__ONE_AFTER = 128,
     INFER__ONE_PLACE = 256,
@@ -53,6 +54,7 @@ static int infer__gpu_one_takes(const infer__ctx *c, const infer__matmul_args *a
     if (x->rows != 1 || x->offset % 16 != 0 || infer__gpu_processors(c) <= 0) return 0;
     if (norm && norm->weight && norm->weight->offset % 16 != 0) return 0;
     if (norm && norm->bias && norm->bias->offset % 16 != 0) return 0;
+    if (norm && a->keep && (norm->y.offset % 16 != 0 || infer__gpu_overlaps(&norm->y, x))) return 0;
     if (a->act && infer__gpu_overlaps(&a->act->y, x)) return 0;
     if (a->add && infer__gpu_overlaps(&a->add->y, x)) return 0;
     for (j = 0; j < a->n_w; j++)
@@ -60,8 +62,8 @@ static int infer__gpu_one_takes(const infer__ctx *c, const infer__matmul_args *a
     return 1;
 }
 
-/* next: NULL, or a matrix whose weights will be wanted after what follows. */
-static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const infer__norm_args *norm,
+/* keep: what the norm gives is written, too. next: NULL, or a matrix whose weights will be wanted after what follows. */
+static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const infer__norm_args *norm, int keep,
                                   const infer__gpu_group *f, const infer__weight *next) {
     infer__gpu_call call;
     struct infer__k_mv mv;
@@ -77,7 +79,7 @@ static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const i
     k.kind = mv.kind;
     k.scale = mv.scale;
     k.x = infer__gpu_tensor(c, norm ? &norm->x : x, &call.bufs[3]);
-    call.bufs[10] = call.bufs[11] = call.bufs[3]; /* any buffer will do where there are no weights */
+    call.bufs[10] = call.bufs[11] = call.bufs[13] = call.bufs[3]; /* any buffer will do where there is none */
     if (norm) {
         k.flags |= INFER__ONE_NORM;
         if (norm->kind == INFER__NORM_LAYER) k.flags |= INFER__ONE_LAYER;
@@ -86,6 +88,8 @@ static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const i
         k.weight = infer__gpu_vector(c, norm->weight, &call.bufs[10]);
         k.norm_bias = infer__gpu_vector(c, norm->bias, &call.bufs[11]);
         k.eps = norm->eps;
+        if (keep) k.flags |= INFER__ONE_KEEP;
+        if (keep) k.kept = infer__gpu_tensor(c, &norm->y, &call.bufs[13]);
     }
     call.bufs[12] = call.bufs[0];
     bytes = next ? (uint64_t)next->rows * next->row_bytes : 0;

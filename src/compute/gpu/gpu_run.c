@@ -18,6 +18,7 @@ enum {
     INFER__GPU_BUFS = 14,          /* of a kernel, at most */
     INFER__GPU_PASS_HEAD = 13,     /* ints before the arrays of a packed pass: PASS_* in dialect.h */
     INFER__GPU_RECORDINGS = 8,     /* shapes of passes that are remembered */
+    INFER__KERNEL_WORDS = (INFER__KERNEL_COUNT + 63) / 64, /* of 64 bits, one for each kernel */
     INFER__GPU_TIMED = 8192        /* launches between two syncs whose times are kept */
 };
 
@@ -49,7 +50,6 @@ typedef struct infer__gpu_rounded {
     int as; /* rounded to 8 bits, halves or BF16: gpu_moe.c */
 } infer__gpu_rounded;
 
-typedef char infer__kernels_are_bits[INFER__KERNEL_COUNT <= 64 ? 1 : -1]; /* see infer__gpu_run.kernels */
 enum { INFER__GPU_MMA_WIDE = 200 };   /* tiles of 128 x 128 that fill a large device */
 enum { INFER__GPU_MMA_GROUPS = 132 }; /* processors of the only devices with wgmma, so far */
 struct infer__gpu_run {
@@ -76,7 +76,7 @@ struct infer__gpu_run {
     uint64_t passes;
     double *times; /* of launches since the last sync, and what they belong to: see gpu_record.c; NULL = not timed */
     int32_t n_launched, n_timed;
-    uint64_t kernels; /* that were launched, as bits: for checks */
+    uint64_t kernels[INFER__KERNEL_WORDS]; /* that were launched, as bits: for checks */
 };
 
 static uint64_t infer__gpu_parts_len(int32_t cells, uint64_t head_values); /* gpu_attention.c */
@@ -440,7 +440,7 @@ static void infer__gpu_launch(infer__ctx *c, int32_t kernel, const infer__gpu_ca
     groups[0] = (uint32_t)x;
     groups[1] = (uint32_t)y;
     groups[2] = 1;
-    c->run->kernels |= (uint64_t)1 << kernel; /* one that fails, too */
+    c->run->kernels[kernel / 64] |= (uint64_t)1 << kernel % 64; /* one that fails, too */
     infer__error_clear(&err);
     if (c->run->driver->launch(c->run->queue, set->kernels[kernel], groups, row->group, call->bufs, row->buffers, args,
                                (uint32_t)args_size, &err))

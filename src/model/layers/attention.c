@@ -379,18 +379,19 @@ static const char *infer__mix_attention_lacks(const infer__ops *ops, const infer
     return ops->supports(INFER__OP_ATTENTION, &a) ? infer__indexer_lacks(ops, l) : "attention";
 }
 
-static void infer__head_norm(infer_context *c, const infer__layer *l, infer__tensor *t, int slot, int32_t groups) {
+/* Fills *a, and gives it; NULL when the layer has no such norm. */
+static const infer__norm_args *infer__head_norm(infer_context *c, const infer__layer *l, const infer__tensor *t,
+                                                int slot, int32_t groups, infer__norm_args *a) {
     const infer__hparams *hp = &c->model->hp;
-    infer__norm_args a;
-    if (!l->w[slot].type && !(slot == INFER__W_ATTN_K_NORM ? l->k_norm_bare : l->q_norm_bare)) return;
-    memset(&a, 0, sizeof a);
-    a.x = a.y = *t;
-    a.weight = infer__opt(&l->w[slot]);
-    a.bias = infer__opt(&l->w[slot + 1]);
-    a.kind = hp->qk_eps > 0 ? hp->qk_norm : hp->norm;
-    a.n_groups = groups;
-    a.eps = hp->qk_eps > 0 ? hp->qk_eps : hp->eps;
-    c->ctx.ops->norm(&c->ctx, &a);
+    if (!l->w[slot].type && !(slot == INFER__W_ATTN_K_NORM ? l->k_norm_bare : l->q_norm_bare)) return NULL;
+    memset(a, 0, sizeof *a);
+    a->x = a->y = *t;
+    a->weight = infer__opt(&l->w[slot]);
+    a->bias = infer__opt(&l->w[slot + 1]);
+    a->kind = hp->qk_eps > 0 ? hp->qk_norm : hp->norm;
+    a->n_groups = groups;
+    a->eps = hp->qk_eps > 0 ? hp->qk_eps : hp->eps;
+    return a;
 }
 
 /* Fills *a, and gives it; NULL when the layer does not rotate. */
@@ -487,6 +488,7 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     infer__tensor v = infer__view(&c->at->work, rows * (uint64_t)(nq + nk), n, nv);
     infer__tensor y = infer__view(&c->at->work, rows * (uint64_t)(nq + nk + nv), n, l->n_head * l->dim_v);
     infer__rope_args rope_q, rope_k;
+    infer__norm_args norm_q, norm_k;
     infer__kv_store_args store;
     infer__attention_args at;
     infer__tensor gate = infer__view(&c->at->work, rows * (uint64_t)(nq + nk + nv + l->n_head * l->dim_v), n,
@@ -508,8 +510,8 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
         store.rope_q = store.rope_k = NULL;
     }
     if (l->q_gated) infer__query_gated(c, l, &both, &q, &gate);
-    else infer__head_norm(c, l, &q, INFER__W_ATTN_Q_NORM, l->q_groups);
-    if (!l->kv_from) infer__head_norm(c, l, &k, INFER__W_ATTN_K_NORM, l->k_groups);
+    else store.norm_q = infer__head_norm(c, l, &q, INFER__W_ATTN_Q_NORM, l->q_groups, &norm_q);
+    store.norm_k = l->kv_from ? NULL : infer__head_norm(c, l, &k, INFER__W_ATTN_K_NORM, l->k_groups, &norm_k);
     store.k = k;
     store.v = v;
     store.k_cache = &c->cache.bufs[s->part->state[0]];
@@ -518,8 +520,10 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     store.n_head = l->n_head_kv;
     store.dim_k = l->dim_k;
     store.dim_v = l->dim_v;
-    if (l->kv_from) infer__rope_run(c, store.rope_q);
-    else infer__kv_store(&c->ctx, &store);
+    if (l->kv_from) {
+        if (store.norm_q) c->ctx.ops->norm(&c->ctx, store.norm_q);
+        infer__rope_run(c, store.rope_q);
+    } else infer__kv_store(&c->ctx, &store);
     infer__trace(c, l->index, "q", &q);
     if (!l->kv_from) {
         infer__trace(c, l->index, "k", &k);

@@ -10,7 +10,7 @@ static void infer__beside_run(infer_context *c, const infer__layer *l, infer__su
     infer__sublayer part;
     infer__slot_norm(c, l, INFER__W_ROUTER_SCALE, 1, &s->x, &xn);
     infer__scale_rows(c, 1.0f / sqrtf((float)hp->n_embd), &xn);
-    infer__router_logits(c, l, &xn, &logits); /* kept: see infer__layer.router_kept */
+    infer__router_logits(c, l, &xn, NULL, &logits); /* kept: see infer__layer.router_kept */
     memset(&part, 0, sizeof part);
     part.part = s->part;
     part.x = xn;

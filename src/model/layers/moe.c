@@ -122,9 +122,19 @@ static void infer__ffn_beside(infer_context *c, const infer__layer *l, const inf
     c->ctx.ops->add(&c->ctx, &add);
 }
 
+/* norm: gives x, which experts read, too; NULL = x is there. */
 static void infer__router_logits(infer_context *c, const infer__layer *l, const infer__tensor *x,
-                                 const infer__tensor *logits) {
-    infer__product(c, x, &l->w[INFER__W_MOE_ROUTER], infer__opt(&l->w[INFER__W_MOE_ROUTER_B]), logits);
+                                 const infer__norm_args *norm, const infer__tensor *logits) {
+    infer__matmul_args mm;
+    memset(&mm, 0, sizeof mm);
+    mm.x = *x;
+    mm.norm = norm;
+    mm.keep = 1;
+    mm.n_w = 1;
+    mm.w[0] = &l->w[INFER__W_MOE_ROUTER];
+    mm.b[0] = infer__opt(&l->w[INFER__W_MOE_ROUTER_B]);
+    mm.y[0] = *logits;
+    infer__products(c, &mm);
     infer__trace(c, l->index, "ffn_moe_logits", logits);
 }
 
@@ -196,7 +206,6 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__subla
     infer__moe_bias_args down_bias;
     const int gated = has_gate && !fused && !l->router->before && l->act != INFER__ACT_SITU;
     const int last = !hp->n_latent && !hp->per_group && !l->w[INFER__W_SHARED_UP].type;
-    infer__sublayer_norm(c, s); /* router and experts read it */
     logits = infer__view(&c->at->work, at, n, hp->n_expert);
     ids = infer__view(&c->at->work, at += rows * (uint64_t)hp->n_expert, n, used);
     groups = infer__view(&c->at->work, at += rows * (uint64_t)used, n, used);
@@ -204,8 +213,11 @@ static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__subla
     weights = infer__view(&c->at->work, at, n, used);
     gate = infer__view(&c->at->work, at += rows * (uint64_t)used, n * used, ff);
     up = infer__view(&c->at->work, at + rows * (uint64_t)used * (uint64_t)ff, n * used, ff);
-    if (l->router_kept) logits = infer__kept(c, l, n);
-    else infer__router_logits(c, l, x, &logits);
+    if (l->router_kept) {
+        infer__sublayer_norm(c, s);
+        logits = infer__kept(c, l, n);
+    } else infer__router_logits(c, l, x, s->norm, &logits);
+    s->norm = NULL;
     infer__ffn_route(c, l, &logits, &ids, &weights, &groups);
     if (hp->n_latent) {
         in = infer__view(&c->at->work, at + 2 * rows * (uint64_t)used * (uint64_t)ff, n, hp->n_latent);
@@ -260,7 +272,7 @@ static void infer__ffn_moe_dense(infer_context *c, const infer__layer *l, infer_
 
 /* The logits of a router that reads what attention's block reads (SmallThinker, arXiv 2507.20984). */
 static void infer__router_run(infer_context *c, const infer__layer *l, infer__sublayer *s) {
-    infer__router_logits(c, l, &s->x, &s->out);
+    infer__router_logits(c, l, &s->x, NULL, &s->out);
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */

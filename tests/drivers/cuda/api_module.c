@@ -235,7 +235,7 @@ API int cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsi
 }
 
 /* The one attribute that is known lets a launch begin before the one in front of it has ended, as far as it does not wait for
- * it: here work happens one after the other. */
+ * it: here work happens one after the other, so a kernel that never waits is refused. */
 typedef struct launch_attribute {
     int id;
     char pad[4];
@@ -249,11 +249,24 @@ typedef struct launch_config {
 } launch_config;
 enum { ATTRIBUTE_PROGRAMMATIC = 6 };
 
+static int waits(void *handle) {
+    function *f;
+    int k;
+    ENTER(NEED_CTX);
+    f = (function *)fake_find(K_FUNCTION, handle);
+    REQUIRE(f, E_INVALID_HANDLE);
+    for (k = 0; k < f->f->ncode && f->f->code[k].run != ptx_grid_wait; k++) continue;
+    if (k == f->f->ncode) fake_log("%s is launched early and does not wait", f->f->name);
+    LEAVE(k < f->f->ncode ? 0 : E_INVALID_VALUE);
+}
+
 API int cuLaunchKernelEx(const launch_config *c, void *handle, void **params, void **extra);
 API int cuLaunchKernelEx(const launch_config *c, void *handle, void **params, void **extra) {
+    int code;
     for (unsigned k = 0; c && k < c->n; k++)
         if (c->attributes[k].id != ATTRIBUTE_PROGRAMMATIC) return E_INVALID_VALUE;
     if (!c) return E_INVALID_VALUE;
+    if (c->n > 0 && (code = waits(handle)) != 0) return code;
     return cuLaunchKernel(handle, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2], c->dynamic, c->stream,
                           params, extra);
 }

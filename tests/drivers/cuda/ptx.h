@@ -115,6 +115,7 @@ typedef struct {
 } ptx_launch;
 
 int ptx_run(ptx_launch *launch);
+void ptx_grid_wait(ptx_warp *w, const ptx_ins *i); /* what griddepcontrol.wait does: nothing */
 
 /* ---- while running ------------------------------------------------------------------------------------------------ */
 

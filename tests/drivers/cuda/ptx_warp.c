@@ -78,6 +78,7 @@ static void warp_sync(ptx_warp *w, const ptx_ins *i) {
     if (w->b->barriers) ptx_barrier_warp_sync(w);
 }
 static void nothing(ptx_warp *w, const ptx_ins *i) { (void)w, (void)i; }
+void ptx_grid_wait(ptx_warp *w, const ptx_ins *i) { (void)w, (void)i; } /* api_module.c looks for it */
 static void trap(ptx_warp *w, const ptx_ins *i) { ptx_fail(w, i, __builtin_ctz(w->mask), PTX_FAILED, "trap"); }
 
 /* o: 1, 2 or 4 destinations; lanes 8 m .. 8 m + 7 have the rows of matrix m */
@@ -103,7 +104,7 @@ static void ldmatrix(ptx_warp *w, const ptx_ins *i) {
 }
 
 const ptx_row ptx_rows_warp[] = {
-    {"griddepcontrol.wait", ",", nothing, 0}, {"griddepcontrol.launch_dependents", ",", nothing, 0},
+    {"griddepcontrol.wait", ",", ptx_grid_wait, 0}, {"griddepcontrol.launch_dependents", ",", nothing, 0},
     {"membar.gl", ",", nothing, 0}, {"membar.cta", ",", nothing, 0}, {"membar.sys", ",", nothing, 0}, {"fence.acq_rel.gpu", ",", nothing, 0},
     {"fence.acq_rel.cta", ",", nothing, 0}, {"fence.sc.cta", ",", nothing, 0}, {"fence.sc.gpu", ",", nothing, 0}, {"trap", ",", trap, 0},
     {"activemask.b32", "w,", activemask, 0},

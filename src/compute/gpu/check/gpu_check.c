@@ -47,7 +47,7 @@ typedef struct infer__prober {
     int32_t cells[4];     /* of two sequences, before and after a pass */
     int32_t source[2], end[INFER__PROBE_ROWS]; /* of a pass, where it has them */
     const infer__quant *type; /* of the program under test, for those of storage types */
-    uint64_t passed;      /* kernels that ran in cases that were ok, as bits */
+    uint64_t passed[INFER__KERNEL_WORDS]; /* kernels that ran in cases that were ok, as bits */
     /* of the running row: what it tells, and how near its limit the worst case came (1 = at the limit) */
     infer_kernel_check row;
     double nearness;
@@ -79,7 +79,7 @@ static float infer__probe_random(infer__prober *k) { /* -1 .. 1 */
 static int infer__probe_new(infer__prober *k) {
     k->used = 0;
     k->random = 0x2545f491u;
-    k->side[1].run->kernels = 0;
+    memset(k->side[1].run->kernels, 0, sizeof k->side[1].run->kernels);
     k->error = k->limit = k->nmse = k->nmse_limit = 0;
     k->other_bits = 0;
     return !k->over;
@@ -278,21 +278,21 @@ static void infer__probe_ignore(infer__prober *k, const infer__tensor *t) {
 }
 
 /* The names of kernels, separated by spaces. */
-static void infer__probe_names(uint64_t kernels, char *to, size_t cap) {
+static void infer__probe_names(const uint64_t *kernels, char *to, size_t cap) {
     size_t n = 0;
     int32_t i;
     infer__format(to, cap, "(none was launched)");
     for (i = 0; i < INFER__KERNEL_COUNT && n < cap; i++)
-        if (kernels >> i & 1) n += infer__format(to + n, cap - n, n ? " %s" : "%s", INFER__KERNELS[i].name);
+        if (kernels[i / 64] >> i % 64 & 1) n += infer__format(to + n, cap - n, n ? " %s" : "%s", INFER__KERNELS[i].name);
 }
 
 /* A case went wrong: the special programs among those of these kernels. */
-static void infer__probe_blame(infer__prober *k, uint64_t kernels) {
+static void infer__probe_blame(infer__prober *k, const uint64_t *kernels) {
     infer__gpu_blame *b = infer__gpu_blamed(k->gpu);
     int32_t i, j, kind, module;
     for (i = 0; i < INFER__KERNEL_COUNT; i++) {
         kind = INFER__KERNELS[i].kind;
-        if (!(kernels >> i & 1) || kind < INFER__MODULE_SPECIAL) continue;
+        if (!(kernels[i / 64] >> i % 64 & 1) || kind < INFER__MODULE_SPECIAL) continue;
         module = infer__gpu_module(kind, INFER__KINDS[kind].of == INFER__MODULE_KV ? k->side[1].kv_type
                                                                                    : k->type ? k->type->id : -1);
         for (j = 0; j < b->n && b->modules[j] != module; j++) {}
@@ -303,8 +303,13 @@ static void infer__probe_blame(infer__prober *k, uint64_t kernels) {
 /* The case of the running row that came nearest to its limit is what the row tells: 1 when it is this one. After one
  * that went wrong, the kernels that no case had right so far are the suspects. */
 static int infer__probe_keep(infer__prober *k, int32_t verdict, double nearness, const char *input) {
-    uint64_t ran = k->side[1].run->kernels, fresh = ran & ~k->passed;
-    if (verdict == INFER_KERNEL_OK) k->passed |= ran;
+    const uint64_t *ran = k->side[1].run->kernels;
+    uint64_t fresh[INFER__KERNEL_WORDS], any = 0;
+    int32_t i;
+    for (i = 0; i < INFER__KERNEL_WORDS; i++) {
+        any |= fresh[i] = ran[i] & ~k->passed[i];
+        if (verdict == INFER_KERNEL_OK) k->passed[i] |= ran[i];
+    }
     if (verdict != INFER_KERNEL_OK && !k->tell) {
         k->over = 1;
         infer__probe_blame(k, fresh);
@@ -318,7 +323,7 @@ static int infer__probe_keep(infer__prober *k, int32_t verdict, double nearness,
     k->row.nmse = k->nmse;
     k->row.nmse_limit = k->nmse_limit;
     infer__format(k->input, sizeof k->input, "%s", input);
-    infer__probe_names(verdict == INFER_KERNEL_OK || !fresh ? ran : fresh, k->kernels, sizeof k->kernels);
+    infer__probe_names(verdict == INFER_KERNEL_OK || !any ? ran : fresh, k->kernels, sizeof k->kernels);
     return 1;
 }
 

@@ -74,12 +74,15 @@ static void infer__probe_places(infer__prober *k, int32_t n, int32_t first, int 
     }
 }
 
-/* Rows of keys and values into the cache; rope: rotated on the way, with queries, which come back. */
+/* Rows of keys and values into the cache; rope: rotated on the way, with queries, which come back; 2: behind norms of
+ * heads. */
 static void infer__probe_store(infer__prober *k, infer__probe_cache *o, int32_t n, int32_t first, int both, int rope) {
     const infer__gpu_heads *h = &o->h;
     float host[2 * INFER__PROBE_HALF];
     infer__kv_store_args a;
     infer__rope_args rq, rk;
+    infer__norm_args nq, nk;
+    infer__weight wq, wk;
     infer__tensor kt, vt, q;
     infer__buf freq[2];
     int32_t g, half = INFER__MIN(h->dim_k / 2, INFER__PROBE_HALF);
@@ -91,6 +94,8 @@ static void infer__probe_store(infer__prober *k, infer__probe_cache *o, int32_t 
     memset(&a, 0, sizeof a);
     memset(&rq, 0, sizeof rq);
     if (rope && !infer__probe_freq(k, half, host, &freq[0], &freq[1])) rope = 0;
+    wq = infer__probe_vector(k, h->dim_k);
+    wk = infer__probe_vector(k, rope > 1 ? h->n_head_kv * h->dim_k : 1);
     infer__probe_send(k);
     a.n_head = h->n_head_kv;
     a.dim_k = h->dim_k;
@@ -102,6 +107,13 @@ static void infer__probe_store(infer__prober *k, infer__probe_cache *o, int32_t 
     rq.scale = 1.25f;
     rk = rq;
     rk.n_head = h->n_head_kv;
+    memset(&nq, 0, sizeof nq);
+    nq.weight = &wq;
+    nq.n_groups = h->n_head;
+    nq.eps = 1e-5f;
+    nk = nq;
+    nk.weight = &wk; /* a set for each head */
+    nk.n_groups = h->n_head_kv;
     for (g = 0; g < 2; g++) {
         a.k = rk.x = infer__probe_on(k, &kt, g);
         a.v = infer__probe_on(k, &vt, g);
@@ -111,6 +123,10 @@ static void infer__probe_store(infer__prober *k, infer__probe_cache *o, int32_t 
         rq.freq = rk.freq = &freq[g];
         a.rope_q = rope ? &rq : NULL;
         a.rope_k = rope ? &rk : NULL;
+        nq.x = nq.y = rq.x;
+        nk.x = nk.y = rk.x;
+        a.norm_q = rope > 1 ? &nq : NULL;
+        a.norm_k = rope > 1 ? &nk : NULL;
         infer__kv_store(&k->side[g], &a);
     }
     infer__probe_fetch(k);
@@ -122,7 +138,7 @@ static void infer__probe_store(infer__prober *k, infer__probe_cache *o, int32_t 
         infer__probe_cache_same(k, o);
     }
     infer__probe_end(k, "%d rows, %d heads of %d and %d%s", (int)n, (int)h->n_head_kv, (int)h->dim_k, (int)h->dim_v,
-                     rope ? ", rotated" : "");
+                     rope > 1 ? ", norms, rotated" : rope ? ", rotated" : "");
 }
 
 static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t n, int32_t first, int both,
@@ -227,6 +243,9 @@ static void infer__probe_heads(infer__prober *k, infer__probe_cache *o) {
     infer__probe_tile(k, o);
     if (o->h.rope == INFER__ROPE_NONE) return;
     infer__probe_store(k, o, 4, 30, 1, 1); /* a last digit of a key may round to the neighbour */
+    infer__probe_attend(k, o, 3, INFER__PROBE_LEN - 2, 1, 1e-4);
+    if (!(k->uses->norms >> INFER__NORM_RMS & 1)) return;
+    infer__probe_store(k, o, 4, 20, 1, 2);
     infer__probe_attend(k, o, 3, INFER__PROBE_LEN - 2, 1, 1e-4);
 }
 

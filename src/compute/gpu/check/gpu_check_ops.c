@@ -362,6 +362,7 @@ static void infer__probe_product_case(infer__prober *k, const infer__probe_produ
     act.kind = kind;
     add.scale = 0.75f;
     if (p->norm) a.norm = &norm;
+    a.keep = p->n == 1 && p->add; /* what the norm gives is wanted, too */
     if (p->act) a.act = &act;
     if (p->add) a.add = &add;
     infer__probe_pass(k, 1);
@@ -389,6 +390,7 @@ static void infer__probe_product_case(infer__prober *k, const infer__probe_produ
         infer__probe_near(k, &result[j], 0, k->sizes, fused ? 1e-2 : INFER__PROBE_LIMITS[halves],
                           fused ? 3e-5 : INFER__PROBE_NMSES[halves]);
     }
+    if (a.keep && p->norm) infer__probe_near(k, &x, 2, NULL, INFER__PROBE_ROUNDING, 0);
     infer__probe_ignore(k, &x); /* what is only passed between fused ops need not be written */
     for (j = 0; j < p->n_w; j++) infer__probe_ignore(k, &y[j]);
     infer__probe_end(k, "%d row%s of %d, %d matri%s of %d rows%s%s%s%s", (int)p->n, p->n == 1 ? "" : "s", (int)cols,
@@ -557,7 +559,7 @@ static void infer__probe_program(infer__prober *k, int32_t module, uint32_t use)
     char name[40];
     size_t i;
     int exact;
-    k->passed = 0;
+    memset(k->passed, 0, sizeof k->passed);
     for (i = 0; i < INFER__COUNT(INFER__PROBES); i++)
         for (exact = 0; exact < 2; exact++) {
             const struct infer__probe_op *op = &INFER__PROBES[i];
