@@ -540,7 +540,8 @@ static void infer__gpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         }
         infer__gpu_gather(&f, a, forms, j, &taken);
         infer__gpu_follow(&f, a, &act, &add);
-        if (one) infer__gpu_one_launch(c, &a->x, norm, a->keep && j == 0, &f, taken + 1 == 1u << a->n_w ? a->next : NULL);
+        if (one)
+            infer__gpu_one_launch(c, &a->x, norm, a->keep && j == 0, &f, taken + 1 == 1u << a->n_w ? a->next : NULL);
         else infer__gpu_group_run(c, &a->x, &f, &lies);
     }
     infer__gpu_end(c, "matmul", bytes, began);

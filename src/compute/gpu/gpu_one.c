@@ -62,7 +62,8 @@ static int infer__gpu_one_takes(const infer__ctx *c, const infer__matmul_args *a
     return 1;
 }
 
-/* keep: what the norm gives is written, too. next: NULL, or a matrix whose weights will be wanted after what follows. */
+/* keep: what the norm gives is written, too. next: NULL, or a matrix whose weights will be wanted after what
+ * follows. */
 static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const infer__norm_args *norm, int keep,
                                   const infer__gpu_group *f, const infer__weight *next) {
     infer__gpu_call call;

@@ -283,7 +283,8 @@ static void infer__probe_names(const uint64_t *kernels, char *to, size_t cap) {
     int32_t i;
     infer__format(to, cap, "(none was launched)");
     for (i = 0; i < INFER__KERNEL_COUNT && n < cap; i++)
-        if (kernels[i / 64] >> i % 64 & 1) n += infer__format(to + n, cap - n, n ? " %s" : "%s", INFER__KERNELS[i].name);
+        if (kernels[i / 64] >> i % 64 & 1)
+            n += infer__format(to + n, cap - n, n ? " %s" : "%s", INFER__KERNELS[i].name);
 }
 
 /* A case went wrong: the special programs among those of these kernels. */
