@@ -65,7 +65,6 @@ INFER__COLD_BEGIN
 #include "compute/gpu/driver_metal.c"
 #include "compute/gpu/driver_opencl.c"
 #include "compute/gpu/gpu_unpack.c"        /* kernel texts out of kernels_embed.h */
-#include "compute/gpu/gpu_early.c"         /* PTX whose kernels wait for those before them */
 #include "compute/gpu/gpu_kernels.c"       /* devices, programs; the kernels themselves: kernels_embed.h */
 #include "compute/gpu/gpu_run.c"           /* queue, values per token, launches */
 #include "compute/gpu/gpu_record.c"        /* passes kept by the driver; times of launches */

@@ -428,7 +428,7 @@ static void test_gpu_cuda_early(void) {
     if (!cud_open_all(&o)) { CHECK(0); cud_end(); return; }
     CHECK(cud->alloc(o.device, 4, &b[0], &o.err) == INFER_OK && cud->alloc(o.device, 4, &b[1], &o.err) == INFER_OK);
     for (i = 0; i < 4; i++) {
-        if (i == 1) cud->early(o.queue, o.kernel, 1);
+        if (i == 1) cud->early(o.queue, o.kernel);
         if (i == 2) CHECK(cud->timing(o.queue, 1, &o.err) == INFER_OK);
         if (i == 3) CHECK(cud->timing(o.queue, 0, &o.err) == INFER_OK);
         CHECK(cud->launch(o.queue, o.kernel, groups, 64, b, 2, &a, sizeof a, &o.err) == INFER_OK);
@@ -441,7 +441,7 @@ static void test_gpu_cuda_early(void) {
     cud->kernel_close(o.queue, o.kernel);
     CHECK(cud->kernel_open(&o.kernel, o.queue, o.program, "k_scale", 64, &o.err) == INFER_OK);
     infer__cuda.cu.cuLaunchKernelEx = NULL;
-    cud->early(o.queue, o.kernel, 0);
+    cud->early(o.queue, o.kernel);
     CHECK(cud->launch(o.queue, o.kernel, groups, 64, b, 2, &a, sizeof a, &o.err) == INFER_OK && fakecu.early == 2);
     cud->release(o.device, b[0]);
     cud->release(o.device, b[1]);

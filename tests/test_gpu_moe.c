@@ -567,8 +567,11 @@ static void test_gpu_ops_moe_halves(void) {
         }
         if (!gpu_small()) { /* no room for x as halves: x stays float */
             const gpu_moe large = {160, 4, 4, 3, 2048, 1, GPU_MOE_SPREAD};
+            const uint64_t bytes = p.gpu.run->x8.bytes;
+            p.gpu.run->x8.bytes = INFER__MIN(bytes, 2 << 20);
             CHECK(!gpu_moe_halves(&p, infer__quant_find(8, NULL), &large));
             gpu_moe_case(&p, infer__quant_find(8, NULL), &large, 5);
+            p.gpu.run->x8.bytes = bytes;
         }
         gpu_moe_close_halves(&p);
     }

@@ -96,7 +96,7 @@ def stripped(name):
 
 
 def definition():
-    """kernels.def: (modules, [(kernel, kind, shared bytes)], {name: Kind} with the generic ones first)."""
+    """kernels.def: (modules, [(kernel, kind, shared bytes, early)], {name: Kind} with the generic ones first)."""
     found, kernels = [], []
     kinds = {name: Kind(name, None, "0", name) for name in KINDS}
     plain = re.sub(r"/\*.*?\*/", " ", read("kernels.def"), flags=re.S)
@@ -114,7 +114,7 @@ def definition():
             kinds[t.group(1)] = Kind(t.group(1), t.group(2), t.group(3), t.group(4) or "TYPE")
     for line in lines:
         m = re.fullmatch(r"\s*MODULE\(\s*(\w+)\s*,\s*(\w+)\s*,\s*(\d+)\s*,([^,()]*)\)\s*", line)
-        k = re.fullmatch(r"\s*K\(\s*(\w+)\s*,\s*(\w+)\s*(?:,\s*(\d+)\s*)?\)\s*", line)
+        k = re.fullmatch(r"\s*K\(\s*(\w+)\s*,\s*(\w+)\s*(?:,\s*(\d+)\s*)?(,\s*EARLY\s*)?\)\s*", line)
         t = re.match(r"\s*KIND\(\s*(\w+)", line)
         if t and t.group(1) in kinds:
             continue
@@ -126,7 +126,7 @@ def definition():
         if m:
             found.append(Module(m.group(1), kind, int(m.group(3)), PRELUDE + m.group(4).split()))
         else:
-            kernels.append((k.group(1), kind, int(k.group(3) or 0)))
+            kernels.append((k.group(1), kind, int(k.group(3) or 0), int(bool(k.group(4)))))
     for what, names in (("module", [m.name for m in found]), ("module of kind and id", [(m.kind, m.id) for m in found]),
                         ("kernel", [k[0] for k in kernels])):
         twice = [n for n in names if names.count(n) > 1]
@@ -195,7 +195,7 @@ def kernels_of(name, text):
 
 
 def interface():
-    """(modules, kernels in the order of kernels.def as (Kernel, kind, shared bytes), {name: (fields, file)} of all args, kinds), checked."""
+    """(modules, kernels in the order of kernels.def as (Kernel, kind, shared bytes, early), {name: (fields, file)} of all args, kinds), checked."""
     found, rows, kinds = definition()
     args, of_kind = {}, {kind: {} for kind in kinds}
     for module in found:
@@ -212,7 +212,7 @@ def interface():
         for k in here.values():
             if k.args not in args_here:
                 fail("kernel %s of module %s takes ARGS(%s), which is not there" % (k.name, module.name, k.args), "Add it")
-        names = [n for n, kind, _ in rows if kind == module.kind]
+        names = [n for n, kind, _, _ in rows if kind == module.kind]
         for n in sorted(set(names) ^ set(here)):
             fail("module %s %s the kernel %s, kernels.def %s" % ((module.name,) + (("has", n, "does not") if n in here else
                  ("lacks", n, "has it"))), "A K(name, %s) means: every module of kind %s has it" % (module.kind, module.kind))
@@ -223,7 +223,7 @@ def interface():
              for folder, _, names in os.walk(os.path.join(ROOT, "kernels")) for f in names if f.endswith(".k")]
     for f in sorted(set(files) - {f for m in found for f in m.files}):
         fail("kernels/%s is in no module" % f, "Name it in kernels/kernels.def, or delete it")
-    return found, [(of_kind[kind][n], kind, shared) for n, kind, shared in rows], args, kinds
+    return found, [(of_kind[kind][n], kind, shared, early) for n, kind, shared, early in rows], args, kinds
 
 
 # ---- packing ---------------------------------------------------------------------------------------------------------------
@@ -580,12 +580,12 @@ def build():
     out += args_lines(args)
     out += kind_lines(kinds)
     out.append("\nenum {")
-    out += wrapped(["INFER__K_" + k.name.upper() for k, _, _ in kernels] + ["INFER__KERNEL_COUNT"], "    ", "    ", "")
-    out += ["};", "#define INFER__K(name, kind, group, buffers, args, shared) \\",
-            '    { "k_" #name, INFER__MODULE_##kind, group, buffers, (int32_t)sizeof(struct infer__k_##args), shared }',
+    out += wrapped(["INFER__K_" + k.name.upper() for k, _, _, _ in kernels] + ["INFER__KERNEL_COUNT"], "    ", "    ", "")
+    out += ["};", "#define INFER__K(name, kind, group, buffers, args, shared, early) \\",
+            '    { "k_" #name, INFER__MODULE_##kind, group, buffers, (int32_t)sizeof(struct infer__k_##args), shared, early }',
             "static const infer__kernel_row INFER__KERNELS[] = {"]
-    out += wrapped(["INFER__K(%s, %s, %d, %d, %s, %d)" % (k.name, kind, k.group, len(k.buffers), k.args, shared)
-                    for k, kind, shared in kernels], "    ", "    ", "")
+    out += wrapped(["INFER__K(%s, %s, %d, %d, %s, %d, %d)" % (k.name, kind, k.group, len(k.buffers), k.args, shared, early)
+                    for k, kind, shared, early in kernels], "    ", "    ", "")
     lines, sizes = text_lines(names)
     out += ["};", "#undef INFER__K\n"]
     out.append("enum { INFER__MODULE_COUNT = %d, INFER__MODULE_FILES = %d /* of a module, at most */ };" % (len(found), max(len(m.files) for m in found)))

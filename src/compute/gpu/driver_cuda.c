@@ -744,12 +744,12 @@ static infer_result infer__cuda_shared(void *queue, void *kernel, int32_t bytes,
 
 /* Without the function nothing changes. The next kernel's groups find room beside this one's only where the processors'
  * memory is divided alike for both. */
-static void infer__cuda_early(void *queue, void *kernel, int beside) {
+static void infer__cuda_early(void *queue, void *kernel) {
     infer__cuda_device *d = ((infer__cuda_queue *)queue)->device;
     infer__cuda_kernel *k = (infer__cuda_kernel *)kernel;
     if (!infer__cuda.cu.cuLaunchKernelEx || !infer__cu_enter_anyway(d)) return;
     k->early = 1;
-    if (beside) infer__cuda.cu.cuFuncSetAttribute(k->function, INFER__CU_SHARED_SHARE, 100); /* a wish */
+    infer__cuda.cu.cuFuncSetAttribute(k->function, INFER__CU_SHARED_SHARE, 100); /* a wish */
     infer__cu_leave();
 }
 

@@ -83,8 +83,8 @@ typedef struct infer__driver {
     /* From here on launches of this kernel ask for so many bytes of shared memory. */
     infer_result (*shared)(void *queue, void *kernel, int32_t bytes, infer_error *err);
     /* From here on launches of this kernel may begin before what was launched before them has ended: it waits for that
-     * itself. beside: groups of such kernels shall have room beside each other, at the cost of first-level cache. */
-    void (*early)(void *queue, void *kernel, int beside);
+     * itself. */
+    void (*early)(void *queue, void *kernel);
     /* Between record and record_end launches and copies of the queue are noted, not done; replay does them all, as
      * often as wanted, after what was queued before. Uploads, downloads and sync end a recording with an error. */
     infer_result (*record)(void *queue, infer_error *err);
@@ -161,6 +161,7 @@ typedef struct infer__kernel_row {
     const char *name; /* entry point: "k_norm" */
     int32_t kind, group, buffers, args_size;
     int32_t shared; /* bytes of shared memory that a launch asks for, besides what the program declares */
+    int32_t early;  /* 1: it may begin before what was launched before it has ended, and waits for that itself */
 } infer__kernel_row;
 typedef struct infer__module_row {
     const char *name;

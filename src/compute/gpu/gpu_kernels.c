@@ -266,25 +266,12 @@ static int32_t infer__gpu_module(int32_t kind, int32_t id) {
     return -1;
 }
 
-/* 1 when all kernels begin before what was launched before them has ended: gpu_early.c. */
-static int infer__gpu_early(const infer__gpu *g) {
-    return g->driver->form == INFER__FORM_PTX && g->driver->early && g->driver->tier &&
-           g->driver->tier(g->device) >= INFER__PTX_EARLY_TIER;
-}
-
-/* The hash of a module's text, 0 when this build has none for the device. */
-static uint64_t infer__gpu_module_hash(const infer__gpu *g, int32_t module) {
-    const infer__module_row *row = infer__module_at(module);
-    if (!infer__module_there(module, g->driver->form)) return 0;
-    if (infer__gpu_early(g)) return infer__hash_text(row->ptx_hash, "early");
-    return g->driver->form == INFER__FORM_PTX ? row->ptx_hash : row->hash;
-}
-
 /* What drivers are told of a program, without its text: enough to look for it in the caller's cache. */
 static void infer__gpu_source_name(infer__gpu *g, int32_t module, infer__gpu_source *s) {
+    const infer__module_row *row = infer__module_at(module);
     memset(s, 0, sizeof *s);
-    s->name = infer__module_at(module)->name;
-    s->hash = infer__gpu_module_hash(g, module);
+    s->name = row->name;
+    s->hash = g->driver->form == INFER__FORM_PTX ? row->ptx_hash : row->hash;
     s->cache = &g->cache;
 }
 
@@ -295,12 +282,6 @@ static infer_result infer__gpu_source_open(infer__gpu *g, int32_t module, infer_
     infer__gpu_source_name(g, module, s);
     *block = infer__module_text(module, g->driver->form, pieces, &s->n_text, g->mem, &damaged);
     if (damaged) return infer__error(err, INFER_ERR_DEVICE, "kernel text %s of this build is damaged", damaged);
-    if (*block && infer__gpu_early(g)) {
-        char *early = infer__ptx_early(g->mem, pieces[0], strlen(pieces[0]));
-        infer__free(g->mem, *block);
-        *block = early;
-        pieces[0] = early;
-    }
     if (!*block) return infer__error(err, INFER_ERR_MEMORY, "no memory for the text of GPU kernels (%s)", s->name);
     s->text = pieces;
     return INFER_OK;
@@ -383,6 +364,12 @@ static int infer__gpu_uses_module(const infer__gpu *g, int32_t module, const inf
     if (row->kind >= INFER__MODULE_SPECIAL && !infer__gpu_takes_special(g, row->kind)) return 0;
     if (of == INFER__MODULE_KV) return u->kv_types >> row->id & 1;
     return of == INFER__MODULE_BASE || u->types[infer__quant_index(infer__quant_find(row->id, NULL))] != 0;
+}
+
+/* The hash of a module's text, 0 when this build has none for the device. */
+static uint64_t infer__gpu_module_hash(const infer__gpu *g, int32_t module) {
+    if (!infer__module_there(module, g->driver->form)) return 0;
+    return g->driver->form == INFER__FORM_PTX ? infer__module_at(module)->ptx_hash : infer__module_at(module)->hash;
 }
 
 /* The special programs that go with a generic one. The model runs without them, so that a failure is only told. */
@@ -669,13 +656,6 @@ static int infer__gpu_has_program(infer__gpu *g, int32_t kind, int32_t id) {
     return infer__gpu_program(g, kind, id) != NULL;
 }
 
-/* 1 for programs that the launches of a token are made of, where devices have all special ones. Other products read x
- * again and again out of the first-level cache, and have much to do. */
-static int infer__gpu_chained(int32_t kind) {
-    return kind == INFER__MODULE_BASE || kind == INFER__MODULE_KV || kind == INFER__MODULE_ONE ||
-           kind == INFER__MODULE_FLASH_FEW;
-}
-
 static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel, int32_t id, void **out,
                                       infer_error *err) {
     const infer__kernel_row *row = &INFER__KERNELS[kernel];
@@ -692,7 +672,7 @@ static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel
         r = g->driver->shared(queue, *out, row->shared, &why);
         if (r) g->driver->kernel_close(queue, *out);
     }
-    if (!r && infer__gpu_early(g)) g->driver->early(queue, *out, infer__gpu_chained(row->kind));
+    if (!r && row->early && g->driver->early) g->driver->early(queue, *out);
     if (!r) return INFER_OK;
     *out = NULL;
     return infer__gpu_named(g, r, infer__module_at(infer__gpu_module(row->kind, id))->name, &why, err);

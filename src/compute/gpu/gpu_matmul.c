@@ -355,13 +355,13 @@ typedef struct infer__gpu_cut {
     uint32_t parts;
 } infer__gpu_cut;
 
-/* What a cut costs, in tenths of the time of a wide tile's step of 64 columns. Wide tiles have a processor each, of
- * narrow ones two share it. From times on an H100: see docs/gpu.md. */
+/* What a cut costs, in units of 37.5 ns: times on an H100, see docs/gpu.md. Wide tiles have a processor each, of narrow
+ * ones two share it. */
 static uint64_t infer__gpu_cut_cost(const infer__ctx *c, int wide, uint64_t groups, uint64_t steps, int join) {
-    uint64_t at_once = c->run->mma_groups * (wide ? 1 : 2), rounds = groups / at_once, rest = groups % at_once;
-    uint64_t fixed = (wide ? 130 : 100) + (join ? 40 : 0), cost = rounds * ((wide ? 10 : 12) * steps + fixed);
-    if (rest) cost += (wide ? 10 : rest <= c->run->mma_groups ? 8 : 12) * steps + fixed;
-    return cost;
+    uint64_t at_once = c->run->mma_groups * (wide ? 1 : 2), rest = groups % at_once;
+    uint64_t full = wide ? 20 * steps + (join ? 440 : 200) : 21 * steps + (join ? 520 : 440);
+    uint64_t alone = wide ? full : 12 * steps + (join ? 400 : 340);
+    return groups / at_once * full + (rest == 0 ? 0 : rest <= c->run->mma_groups ? alone : full);
 }
 
 /* The cheapest; tiles: of rows of W. Parts need room for their sums, and at least two periods of columns. */
