@@ -83,9 +83,11 @@ static int infer__gpu_rope_fits(const infer__kv_store_args *a) {
            k->x.stride == a->k.stride && q->x.rows == a->k.rows && k->x.rows == a->k.rows;
 }
 
-/* Heads of a group of kernels/kv.k, of `dim` values each: about 16 blocks, two for each 8 work-items that write them. */
-static uint32_t infer__gpu_kv_each(int32_t dim) {
+/* Heads of a group of kernels/kv.k, of `dim` values each: about 16 blocks, two for each 8 work-items that write them;
+ * of few rows one, so that there are groups enough. */
+static uint32_t infer__gpu_kv_each(int32_t dim, int32_t rows) {
     INFER__ASSERT(dim > 0 && dim <= INFER__MAX_HEAD_DIM);
+    if (rows <= INFER__GPU_FEW) return 1;
     return (uint32_t)INFER__MAX(1, 16 / infer__gpu_parts((uint64_t)dim, INFER__KV_BLOCK));
 }
 
@@ -172,7 +174,7 @@ static void infer__gpu_kv_store(infer__ctx *c, const infer__kv_store_args *a) {
         k.kind = (uint32_t)q->kind;
         k.half_rot = (uint32_t)q->n_rot / 2;
         k.scale = q->scale;
-        k.q_apart = (uint32_t)infer__gpu_parts(k.n_head_q, 8);
+        k.q_apart = (uint32_t)infer__gpu_parts(k.n_head_q, a->k.rows <= INFER__GPU_FEW ? 1 : 8);
         k.q_parts = (uint32_t)infer__gpu_parts((uint64_t)k.q_apart * k.half_rot, 64);
     } else {
         if (a->rope_q) infer__gpu_rope(c, a->rope_q);
@@ -187,8 +189,8 @@ static void infer__gpu_kv_store(infer__ctx *c, const infer__kv_store_args *a) {
     k.n_head = (uint32_t)a->n_head;
     k.dim_k = (uint32_t)a->dim_k;
     k.dim_v = a->v_cache ? (uint32_t)a->dim_v : 0;
-    k.k_each = infer__gpu_kv_each(a->dim_k);
-    k.v_each = a->v_cache ? infer__gpu_kv_each(a->dim_v) : 1;
+    k.k_each = infer__gpu_kv_each(a->dim_k, a->k.rows);
+    k.v_each = a->v_cache ? infer__gpu_kv_each(a->dim_v, a->k.rows) : 1;
     k.k_parts = (uint32_t)infer__gpu_parts(k.n_head, k.k_each);
     k.parts = k.q_parts + k.k_parts + (a->v_cache ? (uint32_t)infer__gpu_parts(k.n_head, k.v_each) : 0);
     INFER__GPU_LAUNCH(c, INFER__K_KV_STORE, &call, (uint64_t)a->k.rows * k.parts, 1, k);

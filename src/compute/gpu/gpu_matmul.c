@@ -174,9 +174,9 @@ static uint32_t infer__gpu_tiles(const infer__ctx *c, const infer__weight *w, in
 
 /* ---- one product ------------------------------------------------------------------------------------------------- */
 
-enum { /* of matrices that thin takes from matmul, whatever the number of rows of x: a row gets the same beside others */
-    INFER__GPU_THIN_ROWS = 256, /* at most */
-    INFER__GPU_THIN_COLS = 1024 /* at least */
+enum { /* what thin takes from matmul, whatever the number of rows of x: a row gets the same beside others */
+       INFER__GPU_THIN_ROWS = 256, /* at most */
+       INFER__GPU_THIN_COLS = 1024 /* at least */
 };
 
 /* y = x * w^T + b, the definition. matvec and thin take the args of matmul; matvec has no use for the last one. */
