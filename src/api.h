@@ -196,14 +196,15 @@ infer_generate stops when the grammar is complete and nothing can follow (INFER_
 spell what the grammar allows, sampling fails with an error that says so. With trigger words or tokens a grammar is
 lazy: it takes effect where a trigger appears.
 
-Speculative decoding: generate_params.lookup and .draft let infer_generate (and infer_chat) guess the next few tokens
-and evaluate them in one pass with the token before, which takes hardly longer than that token alone. lookup takes what
-followed the same tokens earlier in the session: code, lists, answers that quote the prompt. draft is a session of a
-smaller model with the same vocabulary. Each token is still chosen from its own logits by the same sampler: on the CPU
-text, seeds and grammars give exactly what they give without; on a device the last bits of logits may depend on how many
-tokens a pass has, and with them a choice between equals. Guesses that were wrong are taken back, which recurrent models
-do by evaluating from their last saved state. How many tokens are guessed follows from how many were right
-(infer_generate_info.drafted, accepted).
+Speculative decoding: generate_params.lookup, .mtp and .draft let infer_generate (and infer_chat) guess the next few
+tokens and evaluate them in one pass with the token before, which takes hardly longer than that token alone. lookup
+takes what followed the same tokens earlier in the session: code, lists, answers that quote the prompt. draft is a
+session of a smaller model with the same vocabulary. mtp drafts with the block for multi-token prediction that some
+files have behind their layers (infer_model_params.mtp loads it; then every eval runs it as one layer more). Each token
+is still chosen from its own logits by the same sampler: on the CPU text, seeds and grammars give exactly what they give
+without; on a device the last bits of logits may depend on how many tokens a pass has, and with them a choice between
+equals. Guesses that were wrong are taken back, which recurrent models do by evaluating from their last saved state. How
+many tokens are guessed follows from how many were right (infer_generate_info.drafted, accepted).
 
 10. Conversations
 -----------------
@@ -845,6 +846,8 @@ typedef struct infer_generate_params {
     int32_t lookup;     /* 1 = drafts from what followed the last tokens when they came before: see section 9 */
     infer_session *draft; /* a session of a model with the same vocabulary, which drafts; it is in use meanwhile and
                            * holds what this one does; NULL = none. With lookup it drafts where that finds nothing */
+    int32_t mtp; /* 1 = the model's own block for further tokens drafts: of a model opened with infer_model_params.mtp.
+                  * With lookup it drafts where that finds nothing; before draft, where both are given */
     int32_t draft_tokens; /* tokens of a draft at most, up to 64; 0 = 8 */
     int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted; INFER_TEXT_WRITE_SPECIAL: the text of
                          * control tokens is also shown */

@@ -120,6 +120,7 @@ INFER__COLD_BEGIN
 #include "model/layers/altup.c"          /* several streams */
 #include "model/layers/cross.c"          /* attention to what an encoder makes */
 #include "model/layers/encoder.c"        /* kept streams */
+#include "model/layers/nextn.c"    /* the block that predicts a further token */
 #include "model/layers/kinds.c"    /* INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN */
 #include "model/describe.c"        /* a model's layers as text */
 #include "model/session/results.c"         /* logits that stay on the device */
@@ -131,6 +132,7 @@ INFER__COLD_BEGIN
 #include "model/adapter.c"         /* adapters: files, */
 #include "model/adapted.c"         /* and evaluating with them */
 #include "model/session/eval.c"            /* steps -> passes */
+#include "model/session/further.c"         /* passes of the block that predicts further tokens */
 #include "model/session/source.c"          /* encoder and decoder: the text that is answered */
 #include "model/session/state.c"           /* rewind, fork, save, load */
 

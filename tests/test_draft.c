@@ -24,7 +24,7 @@ static int draft_text(void *user, const char *s, size_t n) {
 static infer_grammar *draft_grammar; /* of the sampler; NULL = none */
 static infer_adapter_use draft_adapter; /* of the session */
 
-/* Generates behind `ids`; way 0: without drafts, 1: lookup, 2: by another session, 3: both. */
+/* Generates behind `ids`; way 0: without drafts, 1: lookup, 2: by another session, 3: both, 4: by the model's own block. */
 static infer_generate_info draft_go(infer_model *m, infer_session *by, int way, int sampled, int32_t most, const char *stop, draft_out *o) {
     infer_session *s = cells_session(m, 512, 0, 2);
     infer_sampler *sampler = NULL;
@@ -62,6 +62,7 @@ static infer_generate_info draft_go(infer_model *m, infer_session *by, int way, 
     p.n_stop = stop != NULL;
     p.lookup = way & 1;
     p.draft = way & 2 ? by : NULL;
+    p.mtp = way == 4;
     p.draft_tokens = 5;
     if (infer_generate(s, sampler, NULL, &p, &info)) check_note(__FILE__, __LINE__, infer_session_error(s)->message);
     CHECK(s->ahead == 0 && s->n == 40 + o->n - (info.stop_reason == INFER_STOP_FULL) && info.accepted <= info.drafted);

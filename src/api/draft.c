@@ -1,10 +1,11 @@
 /* draft.c: speculative decoding: tokens that may come next are evaluated together with the one that was chosen.
  *
- * How:   a draft follows a chosen token: what came after the same tokens earlier in the session (lookup), or what a
- *        smaller model would write. One pass evaluates all of it. Each token is then chosen from its own row of logits,
- *        as without drafts: where the choice is what was drafted, it is evaluated already; at the first that is not the
- *        rest of the draft is taken back. On the CPU results do not depend on how tokens are batched, so neither the
- *        text nor a sampler's random numbers change (arXiv 2211.17192 is about drafts, and changes the sampling).
+ * How:   a draft follows a chosen token: what came after the same tokens earlier in the session (lookup), what the
+ *        model's own block for further tokens predicts (nextn.c), or what a smaller model would write. One pass
+ *        evaluates all of it. Each token is then chosen from its own row of logits, as without drafts: where the choice
+ *        is what was drafted, it is evaluated already; at the first that is not the rest of the draft is taken back. On
+ *        the CPU results do not depend on how tokens are batched, so neither the text nor a sampler's random numbers
+ *        change (arXiv 2211.17192 is about drafts, and changes the sampling).
  * Rules: session.ahead counts evaluated tokens that nobody has chosen yet; whoever reads the session does not see them.
  *        A draft that cannot be made is no error: the next token is evaluated alone.
  * Start: infer__draft_make, infer__draft_judge.
@@ -21,6 +22,7 @@ enum {
 
 typedef struct infer__drafting {
     infer_session *by; /* of the model that drafts; NULL = none does */
+    int32_t mtp;       /* 1 = the model's own block drafts */
     int32_t lookup;    /* 1 = drafts from the session's own tokens, too */
     int32_t most, now; /* tokens of a draft: at most, of the next one; 0 = there are no drafts */
     int32_t made, pause;
@@ -57,6 +59,9 @@ static infer_result infer__draft_check(infer_session *s, const infer_generate_pa
     if (p->draft_tokens < 0 || p->draft_tokens > INFER__DRAFT_MOST)
         return infer__error(err, INFER_ERR_ARGUMENT, "draft_tokens is %d, outside 0..%d", (int)p->draft_tokens,
                             (int)INFER__DRAFT_MOST);
+    if (p->mtp && !s->context->model->hp.n_predict)
+        return infer__error(err, INFER_ERR_ARGUMENT,
+                            "mtp: the model was not opened with the block that predicts (infer_model_params.mtp)");
     if (!p->draft) return INFER_OK;
     if (p->draft == s) return infer__error(err, INFER_ERR_ARGUMENT, "draft is the session itself");
     if (p->draft->context->model->hp.encoder || p->draft->context->model->hp.n_enc ||
@@ -69,11 +74,12 @@ static infer_result infer__draft_check(infer_session *s, const infer_generate_pa
 static infer_result infer__draft_begin(infer__drafting *d, const infer_session *s, const infer_generate_params *p,
                                        infer_error *err) {
     memset(d, 0, sizeof *d);
-    if (!p->draft && !p->lookup) return INFER_OK;
+    if (!p->draft && !p->lookup && !p->mtp) return INFER_OK;
     d->ids = (infer_token *)infer__calloc(&s->context->model->mem, (uint64_t)s->cap + 1 + INFER__DRAFT_MOST,
                                           sizeof *d->ids);
     if (!d->ids) return infer__error(err, INFER_ERR_MEMORY, "no memory for drafts");
     d->by = p->draft;
+    d->mtp = p->mtp;
     d->lookup = p->lookup;
     d->most = p->draft_tokens ? p->draft_tokens : INFER__DRAFT_TOKENS;
     d->now = INFER__MIN(d->most, 4);
@@ -122,7 +128,7 @@ static int32_t infer__draft_model(infer__drafting *d, const infer_session *s, in
 
 /* A draft of at most `room` tokens after the chosen one, which comes after the session's. Returns how many; *ids: the
  * chosen token and they. */
-static int32_t infer__draft_make(infer__drafting *d, const infer_session *s, infer_token token, int32_t room,
+static int32_t infer__draft_make(infer__drafting *d, infer_session *s, infer_token token, int32_t room,
                                  infer_token **ids) {
     const int32_t n = s->n;
     int32_t i, made = 0;
@@ -136,6 +142,7 @@ static int32_t infer__draft_make(infer__drafting *d, const infer_session *s, inf
         if (s->tokens[i] < 0) return 0; /* an embedding */
     memcpy(d->ids, s->tokens, (size_t)n * sizeof *d->ids);
     if (d->lookup) made = infer__draft_lookup(d->ids, n + 1, room);
+    if (!made && d->mtp) made = infer__further_draft(s, d->ids + n, room);
     if (!made && d->by) made = infer__draft_model(d, s, n + 1, room);
     d->made = made;
     return made;
@@ -147,6 +154,6 @@ static void infer__draft_judge(infer__drafting *d, int32_t chosen) {
     if (chosen == d->made) d->now = INFER__MIN(2 * d->now, d->most);
     else d->now = INFER__MAX(chosen + 1, d->now / 2);
     d->now = INFER__MIN(INFER__MAX(d->now, 1), d->most);
-    if (chosen == 0 && !d->by) d->pause = INFER__DRAFT_PAUSE;
+    if (chosen == 0 && !d->by && !d->mtp) d->pause = INFER__DRAFT_PAUSE;
     d->made = 0;
 }

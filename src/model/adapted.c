@@ -429,6 +429,7 @@ static void infer__adapted_embed(infer_context *c, int32_t embeds, float scale, 
 
 static void infer__adapted_layer(infer_context *c, int32_t layer, const infer__tensor *x) {
     int32_t from, n, k;
+    if (layer >= c->model->hp.n_layer) return; /* directions are of layers, not of the block that predicts */
     for (from = 0; c->n_adapted && from < x->rows; from += n) {
         const infer__adapter_set *set = infer__adapted_run(c, from, x->rows, -1, &n);
         for (k = 0; set && k < set->n; k++) {

@@ -305,7 +305,7 @@ static void infer__layer_run(infer_context *c, const infer__layer *l, infer__ten
     infer__trace(c, l->index, "out", x);
 }
 
-static void infer__embed_rows(infer_context *c, const infer__tensor *x) {
+static void infer__embed_rows(infer_context *c, const infer__weight *table, const infer__tensor *x) {
     const infer_model *m = c->model;
     infer__embed_args a;
     int32_t i;
@@ -315,7 +315,7 @@ static void infer__embed_rows(infer_context *c, const infer__tensor *x) {
             c->ctx.ops->upload(&c->ctx, x->buf, x->offset + (uint64_t)i * (uint64_t)x->stride * sizeof(float),
                                c->row_embd[i], (uint64_t)x->cols * sizeof(float));
     a.y = *x;
-    a.table = &m->w[INFER__W_TOKEN_EMBD];
+    a.table = table;
     a.positions = infer__opt(&m->w[INFER__W_POS_EMBD]);
     a.scale = m->hp.embed_scale;
     c->ctx.ops->embed(&c->ctx, &a);
@@ -333,7 +333,7 @@ static void infer__embed_rows(infer_context *c, const infer__tensor *x) {
 }
 
 static void infer__embed(infer_context *c, infer__tensor *x) {
-    infer__embed_rows(c, x);
+    infer__embed_rows(c, &c->model->w[INFER__W_TOKEN_EMBD], x);
     infer__trace(c, -1, "embed", x);
 }
 
@@ -550,5 +550,6 @@ static void infer__forward(infer_context *c) {
     if (c->resume) return;
     if (record == INFER__RECORD_NOW && !c->ctx.ops->record_end(&c->ctx)) infer__layers(c);
     if (infer__ok(&c->ctx)) infer__fetch(c);
+    if (infer__ok(&c->ctx) && c->model->hp.n_predict && !c->encodes) infer__further_fill(c);
     c->at->ops->sync(&c->ctx); /* a place that was left has been waited for */
 }

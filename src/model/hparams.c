@@ -438,6 +438,7 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
         hp->n_expert = hp->n_used = 0;
     if (!k->failed) infer__read_router(k, hp);
     if (!k->failed && a->keys) a->keys(k, hp);
+    if (k->m->params.mtp) infer__nextn_keys(k, hp);
 }
 
 /* interleave_moe_layer_step and leading_dense_block_count, where the architecture has them, against the tensors. */
@@ -469,7 +470,7 @@ static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
         infer__error(k->err, INFER_ERR_FORMAT, "missing key %s.attention.head_count", k->prefix);
     }
     l->n_head_kv = infer__key_layer(k, "attention.head_count_kv", i, least, 1 << 16, l->n_head);
-    if (a->full_every && infer__read_recurrent(k, i)) l->n_head_kv = 0;
+    if (a->full_every && i < m->hp.n_layer && infer__read_recurrent(k, i)) l->n_head_kv = 0;
     l->n_ff = infer__key_layer(k, "feed_forward_length", i, 0, INFER__MAX_DIM, 0);
     if (!k->failed && (a->flags & INFER__FF_TWICE) && l->n_ff % 2 != 0) {
         k->failed = 1;
@@ -492,6 +493,7 @@ static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
     infer__read_clamps(k, l);
     if (a->flags & INFER__SPARSE) infer__read_sparsity(k, l);
     infer__layer_parts(m, l);
+    if (i >= m->hp.n_layer) infer__nextn_parts(m, l);
     for (p = 0; p < l->n_parts && !k->failed; p++)
         if (l->parts[p].kind->keys) l->parts[p].kind->keys(k, l);
     infer__check_moe_step(k, l);
@@ -519,7 +521,7 @@ static void infer__read_expert_widths(infer_model *m, infer__keys *k) {
 static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     infer__hparams *hp = &m->hp;
     infer__keys k;
-    int32_t i;
+    int32_t i, n;
     uint64_t v = infer__shape_of(m, "token_embd.weight", 1);
     memset(&k, 0, sizeof k);
     k.m = m;
@@ -550,19 +552,20 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     if (hp->rope_base_window == 0) hp->rope_base_window = hp->rope_base;
     if (hp->rope_attn_factor == 0) hp->rope_attn_factor = 1.0f;
     if (hp->rope_factor == 0) hp->rope_factor = 1.0f;
-    m->layers = (infer__layer *)infer__arena_alloc(&m->arena, (uint64_t)hp->n_layer * sizeof *m->layers);
-    m->max_states = 4 * INFER__MAX_PARTS * hp->n_layer;
+    n = infer__n_all(hp);
+    m->layers = (infer__layer *)infer__arena_alloc(&m->arena, (uint64_t)n * sizeof *m->layers);
+    m->max_states = 4 * INFER__MAX_PARTS * n;
     m->states = (infer__state *)infer__arena_alloc(&m->arena, (uint64_t)m->max_states * sizeof *m->states);
     if (!m->layers || !m->states)
-        return infer__error(err, INFER_ERR_MEMORY, "no memory for %d layers", (int)hp->n_layer);
-    for (i = 0; i < hp->n_layer && !k.failed; i++) {
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for %d layers", (int)n);
+    for (i = 0; i < n && !k.failed; i++) {
         m->layers[i].index = i;
         m->layers[i].block = infer__file_block(hp, i);
         m->layers[i].stack = !hp->n_buckets ? NULL : hp->encoder || i < hp->n_enc ? "enc" : "dec";
         infer__read_layer(m, &k, &m->layers[i]);
     }
     if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;
-    for (i = 0; i < hp->n_layer; i++) {
+    for (i = 0; i < n; i++) {
         infer__layer *l = &m->layers[i];
         int32_t p;
         for (p = 0; p < l->n_parts; p++)

@@ -13,7 +13,7 @@
 #include "../format/format.h"
 #include "../text/text.h"
 #include "adapter.h"
-#include "layers/slots.h"
+#include "slots.h"
 #include <float.h>
 #include <math.h>
 
@@ -123,6 +123,7 @@ typedef struct infer__arch {
     int32_t chunk;          /* windows are chunks, of so many positions where no key says it; 0 = they slide */
     uint8_t gate;           /* INFER__ACT_* of attn_gate, where layers have one; 0 = none has (SiLU is none) */
     uint8_t index;          /* INFER__ROPE_* of indexers, where layers may have one; 0 = none has */
+    uint8_t predicts;       /* 1: the block behind the layers that predicts a further token is computed: nextn.c */
     uint8_t score, experts; /* INFER__SCORE_* of a router when no key says it; INFER__EXPERTS_* */
     float act_limit, act_add; /* of the activation: limit and up_add of infer__act_args */
     uint64_t flags;
@@ -216,6 +217,7 @@ struct infer__hparams {
     infer__ngrams ngrams;
     float hyper_eps, hyper_times;
     int32_t res_every;    /* layers 0, res_every, .. keep the stream for residual attention */
+    int32_t n_predict;    /* 1 = the layer with index n_layer predicts a further token: nextn.c */
     int64_t pass_kept;    /* floats a row that are kept from layer 0 to the last one */
     infer__switches switches;
     infer__router router; /* of layers with experts */
@@ -226,6 +228,8 @@ enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__
        INFER__GATING_SQRT_SOFTPLUS };
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
 
+/* Layers, and the block behind them that predicts. */
+INFER__INLINE int32_t infer__n_all(const infer__hparams *hp) { return hp->n_layer + hp->n_predict; }
 INFER__INLINE int32_t infer__expert_groups(const infer__hparams *hp) {
     return hp->per_group ? hp->n_expert / hp->per_group : 0;
 }
@@ -386,7 +390,7 @@ enum {
     INFER__SUBLAYER_CORRECT, INFER__SUBLAYER_LAUREL, INFER__SUBLAYER_TIME_MIX_6, INFER__SUBLAYER_TIME_MIX_7,
     INFER__SUBLAYER_CHANNEL_MIX, INFER__SUBLAYER_COMPRESSED,
     INFER__SUBLAYER_HYPER_LOW, INFER__SUBLAYER_SHARES, INFER__SUBLAYER_NGRAMS, INFER__SUBLAYER_CROSS,
-    INFER__SUBLAYER_KEEP_STREAM, INFER__SUBLAYER_STREAM_AGAIN,
+    INFER__SUBLAYER_KEEP_STREAM, INFER__SUBLAYER_STREAM_AGAIN, INFER__SUBLAYER_NEXTN,
     INFER__SUBLAYER_COUNT
 };
 typedef struct infer__label { int16_t slot; const char *text; } infer__label;
@@ -854,6 +858,12 @@ static int infer__indexer_chooses(const infer__layer *l, int32_t pos);
 /* What devices have no kernels for, NULL = nothing. */
 static const char *infer__indexer_lacks(const infer__ops *ops, const infer__layer *l);
 
+/* layers/nextn.c: the block behind the layers; session/further.c: keys and values of the block for a pass' rows, whose
+ * last results lie in x. */
+static void infer__nextn_keys(infer__keys *k, infer__hparams *hp);
+static void infer__nextn_parts(infer_model *m, infer__layer *l);
+static void infer__further_fill(infer_context *c);
+
 /* The part of this kind, NULL when the layer has none. */
 INFER__INLINE const infer__part *infer__layer_part(const infer__layer *l, int32_t kind) {
     int32_t i;
@@ -863,7 +873,7 @@ INFER__INLINE const infer__part *infer__layer_part(const infer__layer *l, int32_
 }
 
 /* The tokens' embeddings, as the first layer gets them, once more: for the rows of a pass. */
-static void infer__embed_rows(infer_context *c, const infer__tensor *x);
+static void infer__embed_rows(infer_context *c, const infer__weight *table, const infer__tensor *x);
 /* t *= scale, what the scale of a matrix says. */
 static void infer__scale_rows(infer_context *c, float scale, const infer__tensor *t);
 /* Columns [first, first + n) of t. */
@@ -873,6 +883,9 @@ static void infer__copy_rows(infer_context *c, const infer__tensor *x, const inf
 /* A sublayer's last product, times `scale`: to its output, or added to the stream. */
 static void infer__last_product(infer_context *c, const infer__tensor *x, const infer__weight *w,
                                 const infer__weight *b, float scale, const infer__sublayer *s);
+/* y = norm(x), of whole rows, by weights[0] and, of layer norms, biases in weights[1]. */
+static void infer__norm_to(infer_context *c, const infer__weight *weights, const infer__tensor *x,
+                           const infer__tensor *y);
 /* y = norm(x), `groups` to a row, by the weights of a slot alone; without weights where it is empty. */
 static void infer__slot_norm(infer_context *c, const infer__layer *l, int slot, int32_t groups, const infer__tensor *x,
                              const infer__tensor *y);

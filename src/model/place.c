@@ -16,7 +16,7 @@ enum {
 };
 
 static int infer__place_used(const infer_model *m, int32_t place) {
-    if (place == INFER__ON_CPU) return m->device_layers < m->hp.n_layer;
+    if (place == INFER__ON_CPU) return m->device_layers < infer__n_all(&m->hp);
     return m->devices[place - INFER__ON_DEVICE].n_layers > 0;
 }
 

@@ -98,7 +98,7 @@ static void infer__plan_needs(infer__plan *p, const infer_model *m) {
     n->cells = p->cells;
     n->block_len = p->block_len;
     infer__need_cols(n, m->hp.n_embd);
-    for (i = 0; i < m->hp.n_layer; i++)
+    for (i = 0; i < infer__n_all(&m->hp); i++)
         for (k = 0; k < m->layers[i].n_parts; k++) {
             const infer__sublayer_kind *kind = m->layers[i].parts[k].kind;
             int64_t cols = kind->cols ? kind->cols(m, &m->layers[i]) : 0;
@@ -171,7 +171,7 @@ static void infer__plan_turns(infer__plan *p, const infer_model *m) {
     int32_t i, set, n_rot;
     p->needs.turn_sets = p->needs.turn_cols = 0;
     for (set = 0; set < INFER__ROPE_SETS; set++) {
-        for (i = 0, n_rot = 0; i < m->hp.n_layer; i++)
+        for (i = 0, n_rot = 0; i < infer__n_all(&m->hp); i++)
             if (m->layers[i].rope == &m->ropes[set] && m->layers[i].place == INFER__ON_CPU) n_rot = m->layers[i].n_rot;
         if (n_rot > 0) p->needs.turn_sets++;
         p->needs.turn_cols = INFER__MAX(p->needs.turn_cols, n_rot);

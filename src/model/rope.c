@@ -46,7 +46,7 @@ static void infer__rope_fill(const infer_model *m, int scaled, double base, int3
 /* Layers that rotate by the same frequencies share a set. */
 static infer_result infer__rope_choose(infer_model *m, infer_error *err) {
     int32_t i, set;
-    for (i = 0; i < m->hp.n_layer; i++) {
+    for (i = 0; i < infer__n_all(&m->hp); i++) {
         infer__layer *l = &m->layers[i];
         infer__rope *r = m->ropes;
         if (l->rope_kind == INFER__ROPE_NONE) continue;
@@ -70,12 +70,12 @@ static infer_result infer__rope_choose(infer_model *m, infer_error *err) {
 
 static infer_result infer__rope_check(const infer_model *m, infer_error *err) {
     int32_t slot, i, used, most = 0;
-    for (i = 0; i < m->hp.n_layer; i++)
+    for (i = 0; i < infer__n_all(&m->hp); i++)
         if (m->layers[i].rope) most = INFER__MAX(most, m->layers[i].n_rot / 2);
     for (slot = INFER__W_ROPE_FREQS; slot <= INFER__W_ROPE_SHORT; slot++) {
         const infer__weight *w = &m->w[slot];
         if (!w->type) continue;
-        for (i = 0, used = 0; i < m->hp.n_layer; i++) {
+        for (i = 0, used = 0; i < infer__n_all(&m->hp); i++) {
             const infer__layer *l = &m->layers[i];
             if (!l->rope || !l->rope->scaled) continue;
             used = 1;

@@ -56,6 +56,7 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_FF_GROUPS: return (uint64_t)hp->n_ff_group * (uint64_t)infer__expert_groups(hp);
     case INFER__D_MODEL_GROUPS: return (uint64_t)hp->n_embd * (uint64_t)infer__expert_groups(hp);
     case INFER__D_FF_SHARED: return (uint64_t)hp->n_ff_shared;
+    case INFER__D_MODEL_2: return 2 * (uint64_t)hp->n_embd;
     case INFER__D_MODEL_3: return 3 * (uint64_t)hp->n_embd;
     case INFER__D_TAPS: return l ? (uint64_t)l->conv_taps : 0;
     case INFER__D_LATENT: return l ? (uint64_t)l->latent_rank : 0;
@@ -346,7 +347,7 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
         if (t && infer__listed(m->arch->drop, t->name)) bound[t - m->gguf.tensors] = 1;
         else if (slot) r = infer__bind(m, NULL, slot, &m->w[s], bound, err);
     }
-    for (i = 0; i < m->hp.n_layer && !r; i++) r = infer__bind_layer(m, &m->layers[i], bound, err);
+    for (i = 0; i < infer__n_all(&m->hp) && !r; i++) r = infer__bind_layer(m, &m->layers[i], bound, err);
     if (!r && !m->w[INFER__W_OUT_NORM].type && !(m->arch->flags & INFER__NORM_BARE) && !m->hp.out_norm_off)
         r = infer__error(err, INFER_ERR_FORMAT, "missing tensor %s", infer__model_slot(m, INFER__W_OUT_NORM)->name);
     if (!r && m->w[INFER__W_EMBD_NORM_B].type && !m->w[INFER__W_EMBD_NORM].type)
@@ -450,16 +451,16 @@ static infer_result infer__weights_load(infer_model *m, infer_error *err) {
     int32_t i, s;
     for (s = 0; s < INFER__MODEL_SLOT_COUNT && !r; s++)
         if (m->w[s].type) r = infer__load_slot(m, NULL, infer__model_slot(m, s), &m->w[s], err);
-    for (i = 0; i < m->hp.n_layer && !r; i++) {
+    for (i = 0; i < infer__n_all(&m->hp) && !r; i++) {
         infer__layer *l = &m->layers[i];
-        if ((r = infer__load_progress(m, i, err)) != INFER_OK) return r;
+        if ((r = infer__load_progress(m, INFER__MIN(i, m->hp.n_layer - 1), err)) != INFER_OK) return r;
         for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
             uint64_t bytes = l->w[s].row_bytes * (uint64_t)l->w[s].rows;
             if (!l->w[s].type) continue;
             r = infer__load_slot(m, l, infer__layer_slot(m, l, s), &l->w[s], err);
             if (s >= INFER__W_MOE_GATE && s <= INFER__W_MOE_DOWN) /* of experts only those that are used */
                 bytes = bytes / (uint64_t)m->hp.n_expert * (uint64_t)m->hp.n_used;
-            m->token_bytes += bytes;
+            if (i < m->hp.n_layer) m->token_bytes += bytes;
         }
         if (!r) r = infer__split_fused(m, l, err);
     }
@@ -521,8 +522,8 @@ static infer_result infer__preload(infer_model *m, infer_error *err) {
                                 "preload 2: the system does not lock %llu bytes in memory (its limit: ulimit -l)",
                                 (unsigned long long)f->size);
     }
-    for (i = 0; i < m->hp.n_layer && !r; i++) {
-        if ((r = infer__load_progress(m, before + i, err)) != INFER_OK) return r;
+    for (i = 0; i < infer__n_all(&m->hp) && !r; i++) {
+        if ((r = infer__load_progress(m, before + INFER__MIN(i, m->hp.n_layer - 1), err)) != INFER_OK) return r;
         r = infer__gguf_whole(&m->gguf, err);
         for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r && m->layers[i].place == INFER__ON_CPU; s++)
             infer__weight_touch(&m->layers[i].w[s]);

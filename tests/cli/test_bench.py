@@ -115,6 +115,13 @@ def test_bench_drafts():
     for wrong in (['--text', text], ['--lookup', '-p', '3,4'], ['--lookup', '-n', '0'], ['--lookup', '-d', '3'], ['--lookup', '--requests', '2']):
         infer('bench', model, *wrong, status=2)
     infer('bench', model, '--draft', temp('none'), status=1)
+    predicts = data('archs', 'glm4moe-nextn-moe.gguf')
+    done = infer('bench', predicts, '--mtp', '-p', '20', '-n', '30', '-r', '1', '--exact', '--json').json()
+    check(done['same'] and done['new_tokens'] == 30 and done['drafted'] > 5, 'the block of the model: %s' % done)
+    failed = infer('bench', model, '--mtp', '-p', '20', '-n', '5', status=1)
+    check('no block that predicts' in failed.err.decode(), 'a model without: %s' % failed.err)
+    failed = infer('run', model, '-p', 'Once', '--mtp', status=1)
+    check('no block that predicts' in failed.err.decode(), 'run: %s' % failed.err)
 
 
 if __name__ == '__main__':

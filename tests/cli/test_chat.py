@@ -66,6 +66,8 @@ def pipes(folder):
     check(code == 0 and out.startswith(STORY) and out.count("\n") == 1, "empty lines are no turns", out + err)
     code, out, err = chat(model, "Once upon a time\n", "-n", "12", "--begin", ", there was a little girl", "--lookup")
     check(code == 0 and out.startswith(STORY[25:45]), "a reply that has begun", out + err)
+    code, out, err = chat(model, "Once upon a time\n", "-n", "12", "--mtp")
+    check(code == 1 and "no block that predicts" in err, "a model that has no such block", out + err)
     thinks = os.path.join(folder, "thinks.jinja")
     with open(thinks, "w") as f:
         f.write("{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<think>{% endif %}")

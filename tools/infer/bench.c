@@ -488,9 +488,9 @@ static int run_requests(bench *b, const char *path, cli_common *common, const ch
 }
 
 /* The prompt: a file's tokens, or what a bench's prompts are, over and over: lookup finds what came before. */
-static int run_drafts(bench *b, const char *path, cli_common *common, const char *draft_path, const char *text_path, int lookup) {
+static int run_drafts(bench *b, const char *path, cli_common *common, const char *draft_path, const char *text_path, int lookup, int mtp) {
     bench_draft d;
-    cli_drafter other;
+    cli_drafter other, without; /* the model that drafts; the same model without the block that predicts */
     infer_context_params params;
     infer_token *ids = NULL;
     char *text = NULL;
@@ -498,6 +498,8 @@ static int run_drafts(bench *b, const char *path, cli_common *common, const char
     int ok;
     memset(&d, 0, sizeof d);
     memset(&other, 0, sizeof other);
+    memset(&without, 0, sizeof without);
+    common->mtp = mtp;
     b->model = cli_open("bench", path, common, 0);
     ok = b->model != NULL && infer_model_get_info(b->model, &b->info) == INFER_OK;
     if (ok && text_path)
@@ -512,20 +514,25 @@ static int run_drafts(bench *b, const char *path, cli_common *common, const char
     cli_context_params(common, &params);
     ok = ok && n <= INT32_MAX / 2 && cli_session("bench", b->model, &params, (int32_t)common->needs, &b->context, &b->session) &&
          cli_drafter_open("bench", &other, draft_path, common, &params, (int32_t)common->needs);
+    common->mtp = 0;
+    if (ok && mtp) ok = cli_drafter_open("bench", &without, path, common, &params, (int32_t)common->needs);
     if (ok) {
         d.session = b->session;
         d.draft = other.session;
+        d.plain = mtp ? without.session : b->session;
         d.ids = ids;
         d.n_ids = (int32_t)n;
         d.fresh = b->fresh;
         d.rounds = b->rounds;
         d.lookup = lookup;
+        d.mtp = mtp;
         d.json = common->json;
         ok = bench_drafts(&d);
     }
     infer_session_destroy(b->session);
     infer_context_destroy(b->context);
     cli_drafter_close(&other);
+    cli_drafter_close(&without);
     cli_model_close(b->model);
     free(ids);
     free(text);
@@ -536,7 +543,7 @@ int cmd_bench(int argc, char **argv) {
     const char *args[1], *prompts = NULL, *lengths = NULL, *requests = NULL, *draft_path = NULL, *text_path = NULL;
     int64_t depth = 0, fresh = -1, rounds = 5, texts = 0;
     int32_t numbers[MAX_PROMPTS];
-    int profile = 0, lookup = 0, status, ok, i;
+    int profile = 0, lookup = 0, mtp = 0, status, ok, i;
     const cli_option options[] = {
         {"-p", OPT_STRING, &prompts, "N,N,...", "tokens of the prompt (default 512; 0 = none), or of several", 0, 0},
         {"-n", OPT_INT, &fresh, "N", "tokens to generate (default 128; 0 = none)", 0, 1 << 24},
@@ -545,6 +552,7 @@ int cmd_bench(int argc, char **argv) {
         {"--requests", OPT_STRING, &requests, "N,N,...", "so many requests at a time instead, each of -p (default 128) and -n tokens", 0, 0},
         {"--lookup", OPT_FLAG, &lookup, NULL, "-n tokens without drafts and with those that lookup finds, in turn", 0, 0},
         {"--draft", OPT_STRING, &draft_path, "FILE", "the same with this model's drafts", 0, 0},
+        {"--mtp", OPT_FLAG, &mtp, NULL, "the same with drafts of the model's own block for further tokens", 0, 0},
         {"--text", OPT_STRING, &text_path, "FILE", "... behind this text", 0, 0},
         {"--texts", OPT_INT, &texts, "N", "texts of each length of --embed (default 512)", 1, 1 << 20},
         {"-r", OPT_INT, &rounds, "N", "rounds, of which the median counts (default 5)", 1, 10000},
@@ -564,7 +572,7 @@ int cmd_bench(int argc, char **argv) {
         "                  attention is not counted\n"
         "  prompt_peak     the peak that applies: f32 for F32, F16 and --exact, bf16 for BF16 if the CPU has it, else\n"
         "                  int8. prompt_peak_share: prompt_gops / that peak\n"
-        "  draft_tps       with --lookup or --draft: tokens per second, gain: against without; accepted_length: tokens of a\n"
+        "  draft_tps       with --lookup, --draft or --mtp: tokens per second, gain: against without; accepted_length: tokens of a\n"
         "                  pass, the one that was not drafted among them; same: that both wrote the same\n"
         "  requests        with --requests: tokens of all of them per second, prompts included, and new_tps without\n"
         "                  prompts; first_token_s: until a request's first token, on average\n"
@@ -600,11 +608,11 @@ int cmd_bench(int argc, char **argv) {
     b.depth = (int32_t)depth;
     b.fresh = (int32_t)fresh;
     b.rounds = (int32_t)rounds;
-    if (text_path && !lookup && !draft_path) return cli_usage_error("bench", "--text is for --lookup and --draft");
-    if (lookup || draft_path) {
+    if (text_path && !lookup && !draft_path && !mtp) return cli_usage_error("bench", "--text is for --lookup, --draft and --mtp");
+    if (lookup || draft_path || mtp) {
         if (requests || lengths || depth || profile || b.fresh == 0 || b.n_prompts != 1)
-            return cli_usage_error("bench", "--lookup and --draft go with one -p or --text, -n and -r only");
-        return run_drafts(&b, args[0], &common, draft_path, text_path, lookup);
+            return cli_usage_error("bench", "--lookup, --draft and --mtp go with one -p or --text, -n and -r only");
+        return run_drafts(&b, args[0], &common, draft_path, text_path, lookup, mtp);
     }
     if (requests) return run_requests(&b, args[0], &common, requests, lengths || depth || profile);
     common.needs = (int64_t)longest(&b) + 16;

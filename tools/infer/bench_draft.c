@@ -1,4 +1,4 @@
-/* bench_draft.c: `infer bench --lookup|--draft FILE`: a generation without drafts and with them, in turn, behind the same prompt: how many
+/* bench_draft.c: `infer bench --lookup|--draft FILE|--mtp`: a generation without drafts and with them, in turn, behind the same prompt: how many
  * tokens were drafted at a time and chosen, and what it gains. Greedy; on the CPU both write the same tokens. */
 #include "cli.h"
 
@@ -19,6 +19,7 @@ static int keep(void *user, infer_token token, float logprob, const infer_top *t
 
 /* Seconds of a generation from the end of the prompt. */
 static int run(const bench_draft *b, int drafts, written *out, infer_generate_info *info, double *seconds) {
+    infer_session *s = drafts ? b->session : b->plain;
     infer_generate_params g;
     double start;
     memset(&g, 0, sizeof g);
@@ -27,16 +28,17 @@ static int run(const bench_draft *b, int drafts, written *out, infer_generate_in
     g.token = keep;
     g.user = out;
     g.lookup = drafts && b->lookup;
+    g.mtp = drafts && b->mtp;
     g.draft = drafts ? b->draft : NULL;
     out->n = 0;
-    if (infer_session_sync(b->session, b->ids, b->n_ids, NULL) == INFER_OK) {
+    if (infer_session_sync(s, b->ids, b->n_ids, NULL) == INFER_OK) {
         start = platform_clock();
-        if (infer_generate(b->session, NULL, NULL, &g, info) == INFER_OK && info->new_tokens > 0) {
+        if (infer_generate(s, NULL, NULL, &g, info) == INFER_OK && info->new_tokens > 0) {
             *seconds = platform_clock() - start;
             return 1;
         }
     }
-    return cli_fail("bench", "%s", infer_session_error(b->session)->message) == CLI_DONE;
+    return cli_fail("bench", "%s", infer_session_error(s)->message) == CLI_DONE;
 }
 
 int bench_drafts(const bench_draft *b) {

@@ -336,7 +336,7 @@ typedef struct request {
     const char *system, *tools_path, *template_path, *begun;
     cli_list stop;
     int64_t limit, thinking, thinking_tokens;
-    int lookup;
+    int lookup, mtp;
     int chatml;
 } request;
 
@@ -373,6 +373,7 @@ static int with_model(infer_model *model, const request *q, const cli_common *co
     t->chat.thinking_tokens = (int32_t)q->thinking_tokens;
     t->chat.begun = q->begun;
     t->generate.lookup = q->lookup;
+    t->generate.mtp = q->mtp;
     t->chat.fn = show;
     t->chat.user = t;
     t->generate.max_tokens = (int32_t)q->limit;
@@ -404,6 +405,7 @@ int cmd_chat(int argc, char **argv) {
         {"--think-tokens", OPT_INT, &q.thinking_tokens, "N", "end reasoning after so many tokens", 1, INT32_MAX / 2},
         {"--begin", OPT_STRING, &q.begun, "TEXT", "text that every reply begins with", 0, 0},
         {"--lookup", OPT_FLAG, &q.lookup, NULL, "guess what followed the same tokens before: the same text, sooner", 0, 0},
+        {"--mtp", OPT_FLAG, &q.mtp, NULL, "... and what the model's own block for further tokens predicts", 0, 0},
         {"-n", OPT_INT, &q.limit, "N", "tokens of a reply at most (default: no limit)", 1, INT32_MAX / 2},
         {"--stop", OPT_LIST, &q.stop, "TEXT", "end a reply before this text; may come several times", 0, 0},
         {"--template", OPT_STRING, &q.template_path, "FILE", "a Jinja template instead of the model's own", 0, 0},
@@ -438,6 +440,7 @@ int cmd_chat(int argc, char **argv) {
     if (ok && q.template_path) ok = (source = cli_read_file("chat", q.template_path, &n)) != NULL;
     t.chat.tools = tools;
     t.chat.template_text = source;
+    common.mtp = q.mtp;
     if (ok) model = open_model(args[0], &common);
     ok = model != NULL && with_model(model, &q, &common, &t);
     cli_model_close(model);

@@ -91,6 +91,7 @@ typedef struct cli_common {
     int seed_given;
     int gpu_unchecked, allow_unknown;
     int exact, preload, lock, verbose, json;
+    int mtp; /* no option of all commands: open models with the block that predicts further tokens */
     const char *cpu_level, *pre, *devices, *shares, *kernel_cache;
     cli_list loras, controls;
     cli_sampling sampling; /* TAKES_SAMPLING: to be given to cli_sampling_free at the end, also when parsing failed */
@@ -286,12 +287,13 @@ void cli_drafter_close(cli_drafter *d);
 
 double cli_median(double *x, int32_t n); /* bench.c: sorts x */
 
-/* bench_draft.c: `infer bench --lookup|--draft`. Returns 0 after saying what is wrong. */
+/* bench_draft.c: `infer bench --lookup|--draft|--mtp`. Returns 0 after saying what is wrong. */
 typedef struct bench_draft {
     infer_session *session, *draft; /* draft: NULL = none */
+    infer_session *plain;           /* what drafts are compared with: session, or one of a model without such a block */
     const infer_token *ids;         /* n_ids: the prompt */
     int32_t n_ids, fresh, rounds;
-    int lookup, json;
+    int lookup, mtp, json;
 } bench_draft;
 int bench_drafts(const bench_draft *b);
 

@@ -87,6 +87,7 @@ int cli_model_params(const char *command, const cli_common *common, infer_model_
     out->fit.sessions = 1; /* see cli_session */
     out->cpu_level = level;
     out->exact = common->exact;
+    out->mtp = common->mtp;
     out->preload = common->lock ? 2 : common->preload;
     out->allow_default_pre = common->pre == NULL; /* a name that was asked for must be known */
     out->allow_unknown = common->allow_unknown;

@@ -88,7 +88,7 @@ typedef struct request {
     size_t prompt_length;
     int64_t limit, least;
     int64_t steps, block, order; /* of models that fill in masked tokens */
-    int special, ignore_end, lookup;
+    int special, ignore_end, lookup, mtp;
     const char *behind; /* the text behind the gap that is to be filled (--fim); NULL = there is none */
     size_t n_behind;
     const char *draft_path;
@@ -120,6 +120,7 @@ static int reply_to(const request *q, infer_session *session, infer_sampler *sam
     g.token = take_token;
     g.user = r;
     g.lookup = q->lookup;
+    g.mtp = q->mtp;
     g.draft = q->draft;
     result = q->behind ? infer_session_eval(session, prompt, (int32_t)n_prompt) : INFER_OK;
     if (result == INFER_OK) result = infer_generate(session, sampler, q->behind ? NULL : q->prompt, &g, info);
@@ -221,7 +222,7 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
         ok = model_info.masked ? fill_in(q, model, session, sampler, prompt, n_prompt, seed, &r, &info)
                                : reply_to(q, session, sampler, prompt, n_prompt, &r, &info);
         infer_session_stats(session, &stats);
-        if (q->lookup || q->draft) stats.new_seconds = platform_clock() - started - load_s - stats.prompt_seconds;
+        if (q->lookup || q->mtp || q->draft) stats.new_seconds = platform_clock() - started - load_s - stats.prompt_seconds;
         if (ok && common->json) print_json(&r, prompt, n_prompt, &stats);
         if (ok) print_statistics(&info, &stats, seed, load_s);
     }
@@ -275,6 +276,7 @@ int cmd_run(int argc, char **argv) {
         {"--ignore-end", OPT_FLAG, &q.ignore_end, NULL, "go on behind an end token", 0, 0},
         {"--lookup", OPT_FLAG, &q.lookup, NULL, "guess what followed the same tokens before: the same text, sooner", 0, 0},
         {"--draft", OPT_STRING, &q.draft_path, "FILE", "... and what this smaller model with the same vocabulary writes", 0, 0},
+        {"--mtp", OPT_FLAG, &q.mtp, NULL, "... and what the model's own block for further tokens predicts", 0, 0},
         {"--steps", OPT_INT, &q.steps, "N", "passes of a model that fills in masked tokens (default: one a token)", 1, INT32_MAX / 2},
         {"--block", OPT_INT, &q.block, "N", "... which fills blocks of N tokens from left to right (default: -n)", 1, INT32_MAX / 2},
         {"--order", OPT_CHOICE, &q.order, "confidence|entropy|margin|random|left", "... and of a block what is most certain by this", 0, 0},
@@ -305,6 +307,7 @@ int cmd_run(int argc, char **argv) {
         return cli_usage_error("run", "give -p TEXT or -f FILE");
     }
     q.limit = limit;
+    common.mtp = q.mtp;
     ok = read_prompt(prompt, prompt_path, &q, &data);
     if (ok && behind_path) ok = (q.behind = behind = cli_read_file("run", behind_path, &q.n_behind)) != NULL;
     model = ok ? cli_open("run", args[0], &common, 0) : NULL;

@@ -25,7 +25,7 @@ static void infer__talkie_keys(infer__keys *k, infer__hparams *hp) {
 /* Looked up for layer 0, and kept for the pass. */
 static void infer__embed_skip(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     infer__tensor kept = infer__pass_kept(c, s->x.rows, 0, s->x.rows, s->x.cols);
-    if (l->index == 0) infer__embed_rows(c, &kept);
+    if (l->index == 0) infer__embed_rows(c, &c->model->w[INFER__W_TOKEN_EMBD], &kept);
     infer__copy_rows(c, &kept, &s->out);
     infer__sublayer_add(c, s);
 }

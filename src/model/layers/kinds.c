@@ -1,8 +1,8 @@
 /* kinds.c: INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN; and which of them a layer has.
  *
  * Owns:  the list of sublayers of each layer (infer__layer.parts), resolved while a model opens.
- * Rules: a kind is a row here, a file beside this one, its weight slots in slots.h, and an op where it is hot. Nothing
- *        outside asks which kind a part is, but for what two kinds share.
+ * Rules: a kind is a row here, a file beside this one, its weight slots in ../slots.h, and an op where it is hot.
+ *        Nothing outside asks which kind a part is, but for what two kinds share.
  * To add one: see CONTRIBUTING.md.
  */
 #include "../model.h"
@@ -146,6 +146,9 @@ static const infer__sublayer_kind INFER__SUBLAYER_KINDS[INFER__SUBLAYER_COUNT] =
       .describe = infer__cross_describe, .labels = INFER__CROSS_LABELS },
     { .name = "kept stream", .run = infer__keep_stream_run, .describe = infer__keep_stream_describe },
     { .name = "kept stream again", .run = infer__stream_again_run, .describe = infer__stream_again_describe },
+    { .name = "further token", .slots = INFER__W_NEXTN_PROJ, .slots_end = INFER__W_NEXTN_HEAD + 1,
+      .check = infer__nextn_check, .cols = infer__nextn_cols, .needs = infer__nextn_needs, .run = infer__nextn_run,
+      .describe = infer__nextn_describe },
 };
 
 static const infer__sublayer_kind *infer__sublayer_kind_of(int32_t kind) {

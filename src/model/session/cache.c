@@ -32,7 +32,7 @@ static uint64_t infer__page_bytes(int32_t kv_type, const infer__state *s) {
 /* The sublayers that read a slot of the group say how far back, whoever owns it. */
 static int32_t infer__group_window(const infer_model *m, int32_t group) {
     int32_t i, p, k, window = -1;
-    for (i = 0; i < m->hp.n_layer; i++) {
+    for (i = 0; i < infer__n_all(&m->hp); i++) {
         const infer__layer *l = &m->layers[i];
         for (p = 0; p < l->n_parts; p++)
             for (k = 0; k < (int32_t)INFER__COUNT(l->parts[p].state); k++) {

@@ -143,20 +143,49 @@ static void infer__pass_begin(infer_context *c) {
     p->cell_out = at + n_seq;
 }
 
+/* The pass' next sequence: positions of s up to `end`, the last of which are written. Gives its number. */
+static int32_t infer__pass_sequence(infer_context *c, infer_session *s, int32_t end) {
+    infer__pass *p = &c->ctx.pass;
+    const int32_t q = p->n_seq++;
+    int32_t g;
+    c->active[q] = s;
+    p->extended[q] = s->cap > c->model->hp.rope_ctx;
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) /* pages behind the last position are not looked at */
+        memcpy(p->pages[g] + (int64_t)q * p->max_pages, s->pages[g],
+               (size_t)((end - 1) / INFER__PAGE + 1) * sizeof(int32_t));
+    return q;
+}
+
+/* A pass of one row: tokens[at], `at` positions behind those of the session, without results. For the block that
+ * predicts: states of recurrent layers are not touched. Returns 0 when its page cannot be had. */
+static int infer__pass_one(infer_context *c, infer_session *s, const infer_token *tokens, int32_t at) {
+    infer__pass *p = &c->ctx.pass;
+    infer_step st;
+    infer__pass_begin(c);
+    if (!infer__cache_write(c, s, s->n + at, 1)) return 0;
+    memset(&st, 0, sizeof st);
+    st.session = s;
+    st.tokens = tokens;
+    st.n = at + 1;
+    p->seq[0] = infer__pass_sequence(c, s, s->n + at + 1);
+    p->ids[0] = tokens[at];
+    p->pos[0] = s->n + at;
+    p->n_rows = 1;
+    c->row_embd[0] = NULL;
+    infer__switch_rows(c, &st, s->n, at, 1);
+    infer__adapted_rows(c, &st, s->n, at, 1);
+    return 1;
+}
+
 /* Add rows of one step: `count` tokens from cur->at on. Returns 0 when its pages cannot be had. */
 static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int32_t count) {
     infer__pass *p = &c->ctx.pass;
     const infer_step *st = &cur->steps[cur->step];
     infer_session *s = st->session;
-    int32_t base = s->n_valid, i, g, q = p->n_seq++, first_l = infer__logits_first(st),
-            first_h = infer__hidden_first(st);
+    int32_t base = s->n_valid, i, q, first_l = infer__logits_first(st), first_h = infer__hidden_first(st);
     if (!infer__cache_write(c, s, base + cur->at, count)) return 0;
-    if (!infer__cells_pass(c, s, q, base + cur->at + count)) return 0;
-    c->active[q] = s;
-    p->extended[q] = s->cap > c->model->hp.rope_ctx;
-    for (g = 0; g < INFER__CACHE_GROUPS; g++) /* pages behind the last position are not looked at */
-        memcpy(p->pages[g] + (int64_t)q * p->max_pages, s->pages[g],
-               (size_t)((base + cur->at + count - 1) / INFER__PAGE + 1) * sizeof(int32_t));
+    if (!infer__cells_pass(c, s, p->n_seq, base + cur->at + count)) return 0;
+    q = infer__pass_sequence(c, s, base + cur->at + count);
     if (p->source) {
         p->source[q] = s->source->n;
         memcpy(p->pages[1] + (int64_t)q * p->max_pages, s->source->pages[0],

@@ -14,6 +14,7 @@ static void infer__session_free(infer_session *s) {
     infer__free(mem, s->tokens);
     infer__free(mem, s->logits);
     infer__free(mem, s->hidden);
+    infer__free(mem, s->further);
     infer__free(mem, s->top);
     infer__free(mem, s);
     c->n_sessions--;
@@ -62,7 +63,9 @@ static infer_result infer__session_make(infer_session **out, infer_context *c, c
         s->pages[g] = (int32_t *)infer__calloc(mem, (uint64_t)c->plan.max_pages, sizeof(int32_t));
         for (i = 0; s->pages[g] && i < c->plan.max_pages; i++) s->pages[g][i] = -1;
     }
-    if (!s->tokens || !s->pages[0] || !s->pages[1] ||
+    if (m->hp.n_predict)
+        s->further = (float *)infer__calloc(mem, (INFER__FURTHER_ROWS + 1) * (uint64_t)m->hp.n_embd, sizeof(float));
+    if (!s->tokens || (m->hp.n_predict && !s->further) || !s->pages[0] || !s->pages[1] ||
         !infer__rows_reserve(mem, &s->logits, &s->logits_cap, !m->hp.encoder, m->hp.n_vocab)) {
         infer__session_free(s);
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a session of %d positions", (int)cap);

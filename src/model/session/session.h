@@ -7,6 +7,7 @@
 typedef struct infer__snapshot { int32_t pos, cell, minor; } infer__snapshot;
 enum { INFER__SNAPSHOTS = 8 }; /* of a session, at most */
 
+enum { INFER__FURTHER_ROWS = 65 }; /* whose hidden states are kept: of a pass that tried 64 drafts */
 /* NOT: a decoder's passes, or there is one stack. SOURCE: cross attention will read what the encoder makes. */
 enum { INFER__ENCODES_NOT, INFER__ENCODES_SOURCE, INFER__ENCODES_VECTORS };
 struct infer_session {
@@ -21,6 +22,8 @@ struct infer_session {
     infer__adapted *adapted;      /* n_adapted runs of the positions so far */
     int32_t n_adapted, adapted_cap;
     int32_t minor;         /* 1 = nobody will want to go back to where the running eval ends, -1 = somebody will */
+    float *further; /* further.c: INFER__FURTHER_ROWS + 1 rows: hidden states of further_n positions from */
+    int32_t further_at, further_n; /* further_at on, and one of a draft; NULL where nothing predicts */
     int32_t ahead, drafts; /* draft.c: the last so many of the n tokens; drafted ones of the running eval */
     int32_t *pages[INFER__CACHE_GROUPS]; /* plan.max_pages each; -1 = none */
     int32_t first_page[INFER__CACHE_GROUPS]; /* pages before it have been given back */

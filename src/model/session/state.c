@@ -86,6 +86,12 @@ static infer_result infer__session_fork(infer_session **out, const infer_session
     s->n = session->n;
     s->n_valid = session->n_valid;
     memcpy(s->tokens, session->tokens, (size_t)session->n * sizeof *s->tokens);
+    if (s->further) {
+        memcpy(s->further, session->further,
+               (size_t)session->further_n * (size_t)session->context->model->hp.n_embd * sizeof *s->further);
+        s->further_at = session->further_at;
+        s->further_n = session->further_n;
+    }
     infer__cache_share(session->context, s, session);
     infer__cells_share(session->context, s, session);
     r = infer__adapters_fork(s, session) ? infer__source_fork(s, session)
@@ -125,7 +131,7 @@ static uint64_t infer__model_print(const infer_model *m) {
         v[3] = l->window;
         h = infer__fnv(h, v, sizeof v);
     }
-    return h;
+    return m->hp.n_predict ? infer__fnv(h, &m->hp.n_predict, sizeof m->hp.n_predict) : h;
 }
 
 /* 1 when the session's keys are rotated by the frequencies of an extended context (LongRoPE), and those differ. */
@@ -391,7 +397,7 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, char
     }
     s->n = (int32_t)w[7];
     s->n_valid = (int32_t)w[8];
-    s->out_n = 0;
+    s->out_n = s->further_n = 0;
     infer__results_drop(s);
     memcpy(s->tokens, data, (size_t)s->n * sizeof *s->tokens);
     data += ((size_t)s->n + w[12]) * sizeof *s->tokens +

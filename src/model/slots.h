@@ -23,7 +23,7 @@ enum {
     INFER__D_MODEL_EXPERTS, /* of each: what it gives, the model's width or the latent one */
     INFER__D_EXPERT_IN, INFER__D_FF_SHARED,
     INFER__D_FF_GROUP, /* of the expert that a group shares */
-    INFER__D_FF_GROUPS, INFER__D_MODEL_GROUPS, INFER__D_MODEL_3, INFER__D_TAPS, INFER__D_SSM_INNER,
+    INFER__D_FF_GROUPS, INFER__D_MODEL_GROUPS, INFER__D_MODEL_2, INFER__D_MODEL_3, INFER__D_TAPS, INFER__D_SSM_INNER,
     INFER__D_SSM_PROJ, /* what ssm_in gives */
     INFER__D_SSM_CONV, /* of it, what the convolution reads */
     INFER__D_SSM_X, INFER__D_SSM_RANK, INFER__D_SSM_HEADS, INFER__D_SSM_STATE, INFER__D_SSM_DIM,
@@ -311,6 +311,15 @@ enum {
 #define INFER__EMBED_SKIP_SLOTS(W) \
     W(EMBED_SKIP,     "blk.%d.layer_output_scale.weight",  ONE,           ONE,       0)
 
+/* The block that predicts a further token: nextn.c. */
+#define INFER__NEXTN_SLOTS(W) \
+    W(NEXTN_PROJ,     "blk.%d.nextn.eh_proj.weight",       MODEL,         MODEL_2,   0) \
+    W(NEXTN_EMBD_NORM, "blk.%d.nextn.enorm.weight",        ONE,           MODEL,     0) \
+    W(NEXTN_HIDDEN_NORM, "blk.%d.nextn.hnorm.weight",      ONE,           MODEL,     0) \
+    W(NEXTN_EMBD,     "blk.%d.nextn.embed_tokens.weight",  VOCAB,         MODEL,     0) /* absent: the model's */ \
+    W(NEXTN_HEAD_NORM, "blk.%d.nextn.shared_head_norm.weight", ONE,       MODEL,     0) /* and these */ \
+    W(NEXTN_HEAD,     "blk.%d.nextn.shared_head_head.weight", VOCAB,      MODEL,     0)
+
 /* RWKV's time mix: version 7 reads all up to TIME_OUT, version 6 all from TIME_KEY on; and channel mix. */
 #define INFER__TIME_ROW(W, slot, name, rows, cols, need) W(TIME_##slot, "blk.%d.time_mix_" name, rows, cols, need)
 #define INFER__TIME_SLOTS(W) /* a vector and two matrices with few values in between, four times */ \
@@ -345,7 +354,7 @@ enum {
     INFER__SHORTCONV_SLOTS(W) INFER__EMBED_SKIP_SLOTS(W) INFER__SSM_SLOTS(W) INFER__LATENT_SLOTS(W) INFER__DELTA_SLOTS(W) \
     INFER__INDEX_SLOTS(W) INFER__TIME_SLOTS(W) INFER__CHANNEL_SLOTS(W) INFER__LIGHTNING_SLOTS(W) \
     INFER__ALTUP_SLOTS(W) INFER__LAUREL_SLOTS(W) INFER__HYPER_SLOTS(W) INFER__COMPRESSED_SLOTS(W) \
-    INFER__HYPER_LOW_SLOTS(W) INFER__CROSS_SLOTS(W)
+    INFER__HYPER_LOW_SLOTS(W) INFER__CROSS_SLOTS(W) INFER__NEXTN_SLOTS(W)
 
 #define INFER__MODEL_SLOTS(W) \
     W(TOKEN_EMBD,   "token_embd.weight",        VOCAB, MODEL,    1) \
