@@ -119,9 +119,9 @@ def test_bench_drafts():
     done = infer('bench', predicts, '--mtp', '-p', '20', '-n', '30', '-r', '1', '--exact', '--json').json()
     check(done['same'] and done['new_tokens'] == 30 and done['drafted'] > 5, 'the block of the model: %s' % done)
     failed = infer('bench', model, '--mtp', '-p', '20', '-n', '5', status=1)
-    check('no block that predicts' in failed.err.decode(), 'a model without: %s' % failed.err)
+    check('no block that predicts' in failed.err, 'a model without: %s' % failed.err)
     failed = infer('run', model, '-p', 'Once', '--mtp', status=1)
-    check('no block that predicts' in failed.err.decode(), 'run: %s' % failed.err)
+    check('no block that predicts' in failed.err, 'run: %s' % failed.err)
 
 
 if __name__ == '__main__':
