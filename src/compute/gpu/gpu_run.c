@@ -280,12 +280,12 @@ static uint64_t infer__gpu_run_bytes(uint64_t block_len) {
 /* 40 bytes for 32 values, or 2 bytes a value and 4 a row: see kernels/round.k. */
 static uint64_t infer__gpu_x8_bytes(uint64_t x8_len) { return x8_len * (INFER__CHUNK * 2 + 16); }
 
-/* Of the sums of parts of products by wgmma, behind x: as many groups of 128 x 256 sums as processors take at once, or
- * as parts of 512 columns there can be. */
+/* Of the sums of parts of products by wgmma, behind x: as many tiles of 128 x 256 sums as there are processors, or as
+ * there can be parts of 512 columns. */
 static uint64_t infer__gpu_sums_bytes(const infer__needs *n) {
     uint64_t cols = (uint64_t)n->cols, tiles = (cols + 127) / 128 * (((uint64_t)n->rows + 255) / 256);
     if (n->rows <= 64 || cols < 1024) return 0;
-    return INFER__MIN(2 * INFER__GPU_MMA_GROUPS, tiles * (cols / 512)) * 128 * 256 * sizeof(float) + 4096;
+    return INFER__MIN(INFER__GPU_MMA_GROUPS, tiles * (cols / 512)) * 128 * 256 * sizeof(float) + 4096;
 }
 
 /* Bytes of device memory that prepare takes. */
