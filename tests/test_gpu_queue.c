@@ -69,21 +69,20 @@ static void test_gpu_queue(void) {
 static void test_gpu_nextn(void) {
     draft_out *got = (draft_out *)calloc(1, sizeof *got);
     size_t n = 0;
-    char *image;
+    unsigned char *image;
     int32_t layers;
     GPU_NEEDED();
-    image = nextn_right_image(&n);
+    image = nextn_right("glm4moe-nextn-moe", &n);
     for (layers = 0; image && layers < 2; layers++) {
         infer_model_params p;
-        infer_model *m = NULL;
-        infer_error e;
+        infer_model *m;
         infer_generate_info info;
         memset(&p, 0, sizeof p);
         p.mtp = 1;
         p.exact = 1;
         p.backend = check_backend();
         p.gpu_layers = layers;
-        if (infer_model_open_memory(&m, image, n, &p, &e)) { check_note(__FILE__, __LINE__, e.message); continue; }
+        if ((m = nextn_open(image, n, &p)) == NULL) continue;
         info = draft_go(m, NULL, 4, 0, 60, NULL, got);
         CHECK(got->n == 60 && info.drafted > 40 && info.accepted > info.drafted * 9 / 10);
         CHECK(infer_model_close(m) == INFER_OK);

@@ -1,7 +1,7 @@
 /* draft.c: speculative decoding: tokens that may come next are evaluated together with the one that was chosen.
  *
  * How:   a draft follows a chosen token: what came after the same tokens earlier in the session (lookup), what the
- *        model's own block for further tokens predicts (nextn.c), or what a smaller model would write. One pass
+ *        model's own block for further tokens predicts (further.c), or what a smaller model would write. One pass
  *        evaluates all of it. Each token is then chosen from its own row of logits, as without drafts: where the choice
  *        is what was drafted, it is evaluated already; at the first that is not the rest of the draft is taken back. On
  *        the CPU results do not depend on how tokens are batched, so neither the text nor a sampler's random numbers

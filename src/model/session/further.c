@@ -86,10 +86,7 @@ static infer_token infer__further_step(infer_context *c, infer_session *s, const
     const infer__layer *l = infer__further_layer(m);
     const infer__weight *head = infer__opt(&l->w[INFER__W_NEXTN_HEAD]);
     infer__tensor x, xn, logits;
-    infer__buf *work;
-    const float *v;
-    infer_token best = 0;
-    int32_t i;
+    infer_token best;
     if (!infer__pass_one(c, s, tokens, at)) return -1;
     infer__enter(c, l->place);
     c->at->ops->begin(&c->ctx);
@@ -99,16 +96,12 @@ static infer_token infer__further_step(infer_context *c, infer_session *s, const
     xn = infer__view(&c->at->xn, 0, 1, m->hp.n_embd);
     if (l->w[INFER__W_NEXTN_HEAD_NORM].type) infer__slot_norm(c, l, INFER__W_NEXTN_HEAD_NORM, 1, &x, &xn);
     else infer__norm_to(c, &m->w[INFER__W_OUT_NORM], &x, &xn);
-    work = &c->at->work;
-    logits = infer__view(work, 0, 1, m->hp.n_vocab);
+    logits = infer__view(&c->at->work, 0, 1, m->hp.n_vocab);
     infer__product(c, &xn, head ? head : &m->w[INFER__W_OUTPUT], NULL, &logits);
     c->at->ops->sync(&c->ctx);
     if (!infer__ok(&c->ctx)) return -1;
     memcpy(h, infer__further_rows(&xn), (size_t)m->hp.n_embd * sizeof *h);
-    v = infer__further_rows(&logits);
-    for (i = 1; i < m->hp.n_vocab; i++)
-        if (v[i] > v[best]) best = i;
-    return best;
+    return infer__sample_greedy(infer__further_rows(&logits), m->hp.n_vocab, &best, NULL) ? -1 : best;
 }
 
 /* ids[0] was chosen to follow the session's tokens: put at most `room` of those that may follow it behind it. Gives how

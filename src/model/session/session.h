@@ -8,6 +8,7 @@ typedef struct infer__snapshot { int32_t pos, cell, minor; } infer__snapshot;
 enum { INFER__SNAPSHOTS = 8 }; /* of a session, at most */
 
 enum { INFER__FURTHER_ROWS = 65 }; /* whose hidden states are kept: of a pass that tried 64 drafts */
+
 /* NOT: a decoder's passes, or there is one stack. SOURCE: cross attention will read what the encoder makes. */
 enum { INFER__ENCODES_NOT, INFER__ENCODES_SOURCE, INFER__ENCODES_VECTORS };
 struct infer_session {
