@@ -4,7 +4,8 @@
 /* A product with its neighbours, made by infer__matmul on both. */
 typedef struct gpu_mix {
     int32_t n_w, types[3], rows[3], cols, n;
-    int bias, norm, act, add, keep; /* norm: 1 + INFER__NORM_*; act: 1 + INFER__ACT_* */
+    int bias, norm, act, add, keep, aligned; /* norm: 1 + INFER__NORM_*; act: 1 + INFER__ACT_*; aligned: results lie at
+                                               * multiples of 16 bytes */
 } gpu_mix;
 
 /* Where both round, sums of integers are the same, and float sums differ by their order. A norm before the rounding may
@@ -31,10 +32,10 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
     memset(&add, 0, sizeof add);
     gpu_make(p, &before, t->n, t->cols, t->n % 3 * 4, 4);
     gpu_make(p, &x, t->n, t->cols, t->n % 2 * 8, 4);
-    gpu_make(p, &to, t->n, t->rows[0], 3, 2);
+    gpu_make(p, &to, t->n, t->rows[0], t->aligned ? 4 : 3, t->aligned ? 4 : 2);
     norm.weight = gpu_vector_make(p, &nw, 0, t->cols);
     for (j = 0; j < t->n_w; j++) {
-        gpu_make(p, &y[j], t->n, t->rows[j], 1 + j, j);
+        gpu_make(p, &y[j], t->n, t->rows[j], t->aligned ? 4 : 1 + j, t->aligned ? 4 : j);
         a.w[j] = gpu_weight_make(p, &w[j], infer__quant_find(t->types[j], NULL), t->rows[j], t->cols, 0);
         memset(&b[j], 0, sizeof b[j]);
         if (t->bias >> j & 1) a.b[j] = gpu_vector_make(p, &b[j], 0, t->rows[j]);
@@ -207,43 +208,46 @@ static void gpu_tiles_alone(gpu_pair *p, const infer__quant *q) {
     gpu_drop(p, &x);
 }
 
-/* Prompts: by tensor cores where they are, tiles narrow, then wide; then with columns enough that few tiles share
- * them out, and rows of single values that begin at multiples of 16 bytes; in the end with activations, alone and of a
- * gate. */
+/* Prompts: by tensor cores where they are, tiles narrow and wide; then with columns enough that tiles share them out,
+ * and rows of single values that begin at multiples of 16 bytes; in the end with activations, alone and of a gate, which
+ * wgmma takes along (lines, the product, an addition). */
 static void gpu_mix_prompts(gpu_pair *p, const infer__quant *q) {
-    int32_t i, unit = q->values == 1 ? 4 : q->values;
-    int cores = infer__gpu_find(p->gpu.run, INFER__MODULE_MMA, q->id) != NULL;
+    static const struct { int32_t n, n_w, rows[2], many, act, add, wide, aligned, launches; } cases[] = {
+        {17, 1, {130, 0}, 0, 0, 1, 0, 0, 0},   {75, 2, {130, 65}, 0, 0, 0, 0, 0, 0},  {75, 1, {130, 0}, 0, 0, 1, 1, 0, 0},
+        {150, 2, {130, 65}, 0, 0, 0, 1, 0, 0}, {75, 1, {132, 0}, 1, 0, 1, 0, 1, 2},   {75, 1, {130, 0}, 1, 0, 0, 1, 0, 2},
+        {75, 1, {132, 0}, 1, 0, 1, 1, 1, 2},   {75, 1, {130, 0}, 0, 1, 1, 1, 0, 3},   {75, 2, {132, 132}, 0, 1, 0, 0, 1, 2},
+        {75, 2, {130, 130}, 0, 1, 0, 1, 0, 2}};
+    const int cores = infer__gpu_find(p->gpu.run, INFER__MODULE_MMA, q->id) != NULL;
+    const int wgmma = infer__gpu_find(p->gpu.run, INFER__MODULE_WGMMA, q->id) != NULL;
+    const int32_t unit = q->values == 1 ? 4 : q->values;
     gpu_mix t;
-    for (i = 0; i < (gpu_small() ? 0 : cores ? 9 : 2); i++) {
+    size_t i;
+    for (i = 0; i < (gpu_small() ? 0 : cores ? INFER__COUNT(cases) : 2); i++) {
+        const int one = cases[i].act && q->values == 1; /* rows that do not begin at multiples of 16 bytes */
         memset(&t, 0, sizeof t);
-        t.n_w = i < 4 ? 1 + i % 2 : i < 7 ? 1 : 2;
+        t.n = cases[i].n;
+        t.n_w = cases[i].n_w;
         t.types[0] = t.types[1] = q->id;
-        t.rows[0] = 130;
-        t.rows[1] = 65;
-        t.cols = unit < 256 ? 7 * unit : 2 * unit;
-        t.n = i == 3 ? 150 : i ? 75 : 17;
-        if (i > 3) t.cols = 1280;
-        t.bias = 1;
-        t.add = i % 2 == 0 && i < 7;
-        if (i > 5) {
-            t.act = 1 + (i + q->id) % INFER__ACTS_TAKEN;
-            t.rows[1] = t.rows[0];
-            t.cols = unit < 256 ? 7 * unit : 2 * unit;
-            t.bias = 3;
-        }
-        p->gpu.run->mma_wide = i < 2 || i == 4 || i == 7 ? UINT64_MAX : 0;
-        gpu_mix_case(p, &t, 0);
+        t.rows[0] = cases[i].rows[0];
+        t.rows[1] = cases[i].rows[1];
+        t.cols = cases[i].many ? 1280 : unit < 256 ? 7 * unit : 2 * unit;
+        t.bias = cases[i].act ? 3 : 1;
+        t.act = cases[i].act ? 1 + ((int)i + q->id) % INFER__ACTS_TAKEN : 0;
+        t.add = cases[i].add;
+        t.aligned = cases[i].aligned;
+        p->gpu.run->mma_wide = cases[i].wide ? 0 : UINT64_MAX;
+        gpu_mix_case(p, &t, wgmma && !one ? (uint64_t)cases[i].launches : 0);
     }
     p->gpu.run->mma_wide = INFER__GPU_MMA_WIDE;
 }
 
 static void test_gpu_ops_rounded(void) {
     static const gpu_mix odd[] = {
-        {3, {12, 12, 14}, {64, 16, 16}, 768, 1, 0, 1, 0, 0, 0}, /* two types that round: Q and K, then V */
-        {3, {12, 1, 12}, {64, 16, 16}, 768, 3, 5, 1, 0, 0, 0},  /* one that does not */
-        {2, {12, 14}, {33, 33}, 512, 2, 3, 0, 1, 0, 0},         /* gate and up of two types */
-        {2, {8, 8}, {33, 33}, 512, 20, 3, 2, 2, 0, 0},          /* a prompt */
-        {1, {8}, {65}, 96, 12, 1, 0, 3, 1, 0},
+        {3, {12, 12, 14}, {64, 16, 16}, 768, 1, 0, 1, 0, 0, 0, 0}, /* two types that round: Q and K, then V */
+        {3, {12, 1, 12}, {64, 16, 16}, 768, 3, 5, 1, 0, 0, 0, 0},  /* one that does not */
+        {2, {12, 14}, {33, 33}, 512, 2, 3, 0, 1, 0, 0, 0},         /* gate and up of two types */
+        {2, {8, 8}, {33, 33}, 512, 20, 3, 2, 2, 0, 0, 0},          /* a prompt */
+        {1, {8}, {65}, 96, 12, 1, 0, 3, 1, 0, 0},
     };
     const infer__quant *q;
     gpu_pair p;

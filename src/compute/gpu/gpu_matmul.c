@@ -369,14 +369,15 @@ static infer__gpu_cut infer__gpu_wgmma_cut(const infer__ctx *c, const infer__ten
     uint64_t counts = infer__gpu_counts(c, x->rows, x->cols), periods = infer__gpu_line_step(x->cols) / 256;
     uint64_t least = UINT64_MAX, room = counts ? c->run->x8.bytes / sizeof(float) - counts - INFER__GPU_COUNTS : 0;
     infer__gpu_cut cut = {0, 1};
-    int wide;
+    int wide, asked = c->run->mma_wide == 0 || c->run->mma_wide == UINT64_MAX;
     for (wide = 0; wide < 2; wide++) {
         uint64_t parts, n = wide ? 256 : 128, all = tiles * infer__gpu_parts((uint64_t)x->rows, n);
         uint64_t most = all > INFER__GPU_COUNTS ? 1 : INFER__MIN(periods / 2, room / (all * 128 * n));
-        if (c->run->mma_wide == (wide ? UINT64_MAX : 0)) continue; /* tests want the other one */
+        if (c->run->mma_wide == (wide ? UINT64_MAX : 0)) continue;
         for (parts = 1; parts == 1 || parts <= most; parts++) {
             uint64_t steps = 4 * infer__gpu_parts(periods, parts);
             uint64_t cost = infer__gpu_cut_cost(c, wide, all * parts, steps, parts > 1);
+            if (asked) cost = UINT64_MAX - parts;
             if (cost >= least) continue;
             least = cost;
             cut.wide = wide;

@@ -309,8 +309,8 @@ static const infer__probe_product INFER__PROBE_FEW[] = { /* rows that matrices a
     {1, 3, 7, 16, 5, 0, 0, 0, 0}, {1, 2, 33, 16, 2, 1, 1, 0, 0}, {1, 1, 70, 16, 1, 1, 0, 1, 0}}; /* gpu_one.c */
 static const infer__probe_product INFER__PROBE_MANY[] = {
     {9, 1, 33, 1, 1, 0, 0, 0, 0},   {20, 3, 70, 3, 5, 0, 0, 0, 0}, {37, 2, 70, 2, 3, 1, 1, 0, 0},
-    {66, 2, 70, 2, 3, 0, 1, 0, 0}, {70, 1, 130, 3, 0, 0, 0, 1, 1}, {70, 1, 33, 0, 1, 0, 0, 0, 0},
-    {70, 1, 33, 0, 0, 0, 0, 1, 1}, {70, 2, 70, 0, 3, 0, 1, 0, 1}};
+    {66, 2, 70, 2, 3, 0, 1, 0, 0}, {70, 1, 132, 3, 0, 0, 0, 1, 1}, {70, 1, 33, 0, 1, 0, 0, 0, 0},
+    {70, 1, 33, 0, 0, 0, 0, 1, 1}, {70, 2, 72, 0, 3, 0, 1, 0, 1}};
 
 /* Sizes of the terms of y: of the products, of both factors where they are multiplied. */
 static void infer__probe_product_sizes(infer__prober *k, const infer__probe_product *p, const infer__weight *w,
@@ -331,6 +331,7 @@ static void infer__probe_product_sizes(infer__prober *k, const infer__probe_prod
 static void infer__probe_product_case(infer__prober *k, const infer__probe_product *p) {
     const int32_t cols = p->units ? infer__probe_cols(k, p->units) : 1024; /* enough to share out */
     const int32_t kind = infer__probe_kind(k->uses->acts & ((1u << INFER__ACTS_TAKEN) - 1), p->n);
+    const int32_t whole = p->wide && p->rows % 4 == 0 ? 4 : 0; /* results at multiples of 16 bytes */
     infer__tensor before, x, to, y[3], *result;
     infer__weight w[3], b[3], scale;
     infer__matmul_args a;
@@ -342,13 +343,13 @@ static void infer__probe_product_case(infer__prober *k, const infer__probe_produ
     if (!infer__probe_new(k)) return;
     before = infer__probe_tensor(k, p->n, cols, 4, 4);
     x = infer__probe_tensor(k, p->n, cols, 0, 4);
-    to = infer__probe_tensor(k, p->n, p->rows, 3, 2);
+    to = infer__probe_tensor(k, p->n, p->rows, whole ? whole : 3, whole ? whole : 2);
     scale = infer__probe_vector(k, cols);
     memset(&a, 0, sizeof a);
     memset(&norm, 0, sizeof norm);
     memset(&act, 0, sizeof act);
     for (j = 0; j < p->n_w; j++) {
-        y[j] = infer__probe_tensor(k, p->n, p->rows, 1 + j, j);
+        y[j] = infer__probe_tensor(k, p->n, p->rows, whole ? whole : 1 + j, whole ? whole : j);
         w[j] = infer__probe_weight(k, k->type, p->rows, cols);
         b[j] = infer__probe_vector(k, p->rows);
         a.w[j] = &w[j];
