@@ -91,6 +91,7 @@ INFER__COLD_BEGIN
 #include "model/keys.c"            /* IDLE_KEYS: keys without effect; the others are refused */
 #include "model/rope.c"            /* RoPE frequencies and their scalings */
 #include "model/weights.c"         /* WEIGHT_SLOTS: tensors -> layers */
+#include "model/needs.c"           /* NEEDS: tensors that all files of an architecture have */
 #include "model/place.c"           /* which layers run on which device */
 #include "model/upload.c"          /* and their weights there */
 #include "model/model.c"           /* opening: the steps above in order */

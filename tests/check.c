@@ -64,6 +64,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_arch.c"
 #  include "test_model.c"
 #  include "test_hostile_keys.c"
+#  include "test_needs.c"
 #  include "test_cache.c"
 #  include "test_session.c"
 #  include "test_cells.c"
@@ -150,6 +151,7 @@ int main(int argc, char **argv) {
     suite_arch();
     suite_model();
     suite_hostile_keys();
+    suite_needs();
     suite_cache();
     suite_session();
     suite_cells();

@@ -3,12 +3,14 @@
 
 /* ---- a driver with one wrong kernel ------------------------------------------------------------------------------ */
 
-enum { WRONG_NOT, WRONG_IDLE, WRONG_FAILS, WRONG_NAN, WRONG_BESIDE };
+enum { WRONG_NOT, WRONG_IDLE, WRONG_FAILS, WRONG_NAN, WRONG_BESIDE, WRONG_BLIND };
 static struct {
     const infer__driver *real;
     infer__driver driver;  /* the copy: the calls of the real one, but for those below */
     int how;
     const char *kernel;    /* which one is wrong: "k_add" */
+    size_t field;          /* WRONG_BLIND: where in attention's args the field is that no kernel looks at */
+    long blind;            /* launches in which that field said something */
     struct { void *kernel; const char *name; } open[1024];
     int n_open;
     char used[INFER__KERNEL_COUNT]; /* that were launched */
@@ -42,6 +44,15 @@ static infer_result wrong_launch(void *queue, void *kernel, const uint32_t *grou
     CHECK(i < wrong.n_open);
     for (k = 0; k < INFER__KERNEL_COUNT && i < wrong.n_open; k++)
         if (strcmp(INFER__KERNELS[k].name, wrong.open[i].name) == 0) wrong.used[k] = 1;
+    if (wrong.how == WRONG_BLIND && i < wrong.n_open &&
+        (strncmp(wrong.open[i].name, "k_attention", 11) == 0 || strncmp(wrong.open[i].name, "k_flash", 7) == 0)) {
+        char blind[sizeof(struct infer__k_attention)];
+        CHECK(args_size == sizeof blind);
+        memcpy(blind, args, sizeof blind);
+        wrong.blind += infer__load_u32(blind + wrong.field) != 0;
+        memset(blind + wrong.field, 0, 4);
+        return wrong.real->launch(queue, kernel, groups, group, bufs, n_bufs, blind, args_size, err);
+    }
     if (wrong.how && i < wrong.n_open && strcmp(wrong.open[i].name, wrong.kernel) == 0) {
         if (wrong.how == WRONG_IDLE) return INFER_OK;
         if (wrong.how == WRONG_FAILS) return infer__error(err, INFER_ERR_DEVICE, "the launch fails");
@@ -74,7 +85,7 @@ static const infer__driver *wrong_driver(const infer__driver *real, int how, con
     wrong.kernel = kernel;
     wrong.n_open = 0;
     memset(wrong.used, 0, sizeof wrong.used);
-    wrong.launches = 0;
+    wrong.launches = wrong.blind = 0;
     return &wrong.driver;
 }
 
@@ -260,6 +271,48 @@ static void test_gpu_check_ways(void) {
         CHECK_HAS(e.message, ways[i].says);
         g->driver = real;
     }
+}
+
+/* Attention that does not look at one of its args: windows, limits, sinks, biases, keys behind the row, keys of a source. */
+static void test_gpu_check_blind(void) {
+#define BLIND(f) offsetof(struct infer__k_attention, f)
+    static const struct { const char *name; size_t at; infer__gpu_heads heads; } fields[] = {
+        { "window", BLIND(window), { 4, 2, 64, 64, 1, 0, INFER__ROPE_NONE, 0, 0.125f, 0, 0, 0, 0 } },
+        { "softcap", BLIND(softcap), { 4, 2, 64, 64, 0, 0, INFER__ROPE_NONE, 0, 0.125f, 2, 0, 0, 0 } },
+        { "max_bias", BLIND(max_bias), { 4, 2, 64, 64, 0, 0, INFER__ROPE_NONE, 0, 0.125f, 0, 8, 0, 0 } },
+        { "temp_scale", BLIND(temp_scale), { 4, 2, 64, 64, 0, 0, INFER__ROPE_NONE, 0, 0.125f, 0, 0, 0.5f, 0 } },
+        { "has_sinks", BLIND(has_sinks), { 4, 2, 64, 64, 0, 1, INFER__ROPE_NONE, 0, 0.125f, 0, 0, 0, 0 } },
+        { "reach", BLIND(reach), { 4, 4, 64, 64, 0, 0, INFER__ROPE_NONE, 0, 1, 0, 0, 0, INFER__SEES_NEAR } },
+        { "around", BLIND(around), { 4, 2, 64, 64, 1, 0, INFER__ROPE_NONE, 0, 0.125f, 0, 0, 0, INFER__SEES_AROUND } },
+        { "source", BLIND(source), { 4, 4, 64, 64, 0, 0, INFER__ROPE_NONE, 0, 1, 0, 0, 0, INFER__SEES_SOURCE } } };
+    const infer__driver *real;
+    infer__gpu_uses u;
+    infer_error e;
+    int32_t verdict;
+    size_t i;
+    infer__gpu *g;
+    GPU_NEED();
+    g = gpu_opened[0];
+    real = g->driver;
+    for (i = 0; i < INFER__COUNT(fields); i++) {
+        memset(&u, 0, sizeof u);
+        u.kv_types = 1u << INFER_KV_F16;
+        u.exact = 3;
+        u.heads[0] = fields[i].heads;
+        u.n_heads = 1;
+        check_detail = fields[i].name;
+        infer__error_clear(&e);
+        CHECK(infer__gpu_check(g, &u, &gpu_mem, NULL, NULL, &verdict, &e) == INFER_OK);
+        g->driver = wrong_driver(real, WRONG_BLIND, "");
+        wrong.field = fields[i].at;
+        infer__error_clear(&e);
+        CHECK(infer__gpu_check(g, &u, &gpu_mem, NULL, NULL, &verdict, &e) == INFER_ERR_DEVICE);
+        CHECK(wrong.blind > 0 && verdict == INFER_KERNEL_DIFFERS);
+        CHECK_HAS(e.message, "kernel k_");
+        g->driver = real;
+    }
+    check_detail = "";
+#undef BLIND
 }
 
 /* Every allocation fails once; then the verdict is that there is no memory, not that the device is wrong. */

@@ -856,6 +856,7 @@ static void suite_gpu_ops(void) {
     RUN(test_gpu_check_calls);
     RUN_DEVICE(test_gpu_ops_check);
     RUN_DEVICE(test_gpu_check_wrong);
+    RUN_DEVICE(test_gpu_check_blind);
     RUN_DEVICE(test_gpu_check_ways);
     RUN_DEVICE(test_gpu_check_memory);
     gpu_close_all();

@@ -69,6 +69,7 @@ static infer_result infer__model_build(infer_model *m, infer_error *err) {
     if (!r) r = infer__keys_check(m, &why);
     infer__gguf_asked_end(&m->gguf);
     if (!r) r = infer__weights_bind(m, &why);
+    if (!r) r = infer__needs_check(m, &why);
     if (!r) r = infer__pool_check(m, &why);
     if (!r) r = device = infer__place_choose(m, &why);
     if (!r) r = infer__weights_load(m, &why); /* sizes_only: what else it does, without bytes */

@@ -183,6 +183,12 @@ static const infer__tensor_slot *infer__model_slot(const infer_model *m, int s) 
     return &INFER__MODEL_SLOT_TABLE[s];
 }
 
+static infer_result infer__missing(const infer__layer *l, const infer__tensor_slot *slot, infer_error *err) {
+    char name[96];
+    infer__format(name, sizeof name, slot->name, l ? (int)l->block : 0);
+    return infer__error(err, INFER_ERR_FORMAT, "missing tensor %s", name);
+}
+
 /* Check the shape of a slot's tensor and fill everything but its data. */
 static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__tensor_slot *s, infer__weight *w,
                                 uint8_t *bound, infer_error *err) {
@@ -190,12 +196,7 @@ static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__te
     uint64_t rows = infer__dim(m, l, s->rows), cols = infer__dim(m, l, s->cols), n, head = l ? (uint64_t)l->dim_k : 0;
     int per_head = s->cols == INFER__D_HEADS_Q || s->cols == INFER__D_HEADS_K;
     int any_rows = s->rows == INFER__D_ANY, any_cols = s->cols == INFER__D_ANY;
-    if (!t) {
-        char name[96];
-        if (!s->need) return INFER_OK;
-        infer__format(name, sizeof name, s->name, l ? (int)l->block : 0);
-        return infer__error(err, INFER_ERR_FORMAT, "missing tensor %s", name);
-    }
+    if (!t) return s->need ? infer__missing(l, s, err) : INFER_OK;
     bound[t - m->gguf.tensors] = 1;
     n = t->rows * t->dims[0]; /* checked against the file by the format layer */
     w->rows = (int32_t)INFER__MIN(t->rows, INT32_MAX);
@@ -230,10 +231,7 @@ static int infer__layer_has(const infer_model *m, const infer__layer *l, int slo
 }
 
 static infer_result infer__need(const infer__layer *l, int slot, infer_error *err) {
-    char name[96];
-    if (l->w[slot].type) return INFER_OK;
-    infer__format(name, sizeof name, INFER__LAYER_SLOT_TABLE[slot].name, (int)l->block);
-    return infer__error(err, INFER_ERR_FORMAT, "missing tensor %s", name);
+    return l->w[slot].type ? INFER_OK : infer__missing(l, &INFER__LAYER_SLOT_TABLE[slot], err);
 }
 
 static infer_result infer__no_use(const infer_model *m, const infer__layer *l, const char *name, infer_error *err) {
