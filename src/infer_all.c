@@ -148,6 +148,7 @@ INFER__COLD_BEGIN
 #include "api/session_api.c"
 #include "api/draft.c"             /* speculative decoding */
 #include "api/generate.c"
+#include "api/generation.c"        /* infer_generate, and the same piece by piece */
 #include "api/fill.c"
 #include "api/embed.c"             /* vectors and scores of many texts */
 #include "api/chat_api.c"          /* conversations and replies */

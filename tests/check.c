@@ -84,6 +84,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_compress.c"
 #  include "test_api.c"
 #  include "test_generate.c"
+#  include "test_generation.c"
 #  include "test_fill.c"
 #  include "test_constrained.c"
 #  include "test_chat_api.c"
@@ -170,6 +171,7 @@ int main(int argc, char **argv) {
     suite_compress();
     suite_api();
     suite_generate();
+    suite_generation();
     suite_fill();
     suite_constrained();
     suite_chat_api();
