@@ -109,6 +109,8 @@ objects are in use:
     infer_generation_begin until it has ended
                                     the same, between two calls of infer_generation_next too: the context then only
                                     where a slice has ended within an eval
+    infer_embed_begin (_rerank_, _classify_) until the job has ended
+                                    the context, hence its sessions
     infer_eval, infer_session_eval, _sync, _rewind, _fork, _save, _load
                                     the session and its context, hence every other session of it while the call runs
     a sampler, a grammar, a reply   during its own calls
@@ -412,9 +414,9 @@ however it is cut. A text comes piece by piece:
     if (r < 0) fail(infer_session_error(session)->message);
     infer_generation_end(g);                 (also before it has ended: the session keeps what was reported)
 
-Several texts at once: a queue (section 16). Evals by yourself: infer_eval_slice. A slice ends between two layers, so it
-is longer than asked for by the time of one at most. Tokenizing a prompt, choosing a token and the layers of a device
-are not cut.
+Several texts at once: a queue (section 16). Vectors and scores: infer_embed_begin. Evals by yourself: infer_eval_slice.
+A slice ends between two layers, so it is longer than asked for by the time of one at most. Tokenizing a text, choosing
+a token and the layers of a device are not cut.
 
 18. Configuration macros
 ------------------------

@@ -77,6 +77,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_switch.c"
 #  include "test_ngrams.c"
 #  include "test_embed.c"
+#  include "test_embedding.c"
 #  include "test_queue.c"
 #  include "test_slices.c"
 #  include "test_infill.c"
@@ -167,6 +168,7 @@ int main(int argc, char **argv) {
     suite_switch();
     suite_ngrams();
     suite_embed();
+    suite_embedding();
     suite_index();
     suite_compress();
     suite_api();

@@ -92,7 +92,7 @@ static infer_result infer__eval_slice(infer_context *c, const infer_step *steps,
     infer_result r;
     infer__slice_begin(c, pause);
     r = infer__eval_steps(c, steps, n, e);
-    c->pause = 0;
+    infer__slice_begin(c, 0);
     if (r == INFER_MORE) {
         infer__atomic_set(&c->sliced, 1);
         return r;

@@ -458,7 +458,7 @@ static infer_result infer__session_slice(infer_session *s, double until, infer_e
     infer_result r;
     infer__slice_begin(c, until);
     r = infer__eval_steps(c, &s->step, 1, err);
-    c->pause = 0;
+    infer__slice_begin(c, 0);
     s->paused = r == INFER_MORE;
     if (!s->paused) infer__context_leave(c);
     return r;

@@ -102,7 +102,7 @@ static infer_result infer__session_eval_as(infer_session *s, const infer_token *
 /* With `until`, evals end with INFER_MORE when it is time. Then the next call of the function that said so goes on with
  * what it did, whatever else it is given; tokens have to stay as they are. slice: s->step, or what is left of it; the
  * context is claimed, and given back unless there is more to do. stop: what is left is given up. */
-static void infer__slice_begin(infer_context *c, double until); /* of what is evaluated until c->pause is 0 again */
+static void infer__slice_begin(infer_context *c, double until); /* of what is evaluated now; 0 = it has no end */
 static infer_result infer__session_slice(infer_session *s, double until, infer_error *err);
 static void infer__session_stop(infer_session *s);
 /* The drafted tokens that are ahead are the session's no more; results of those before them stay. */
