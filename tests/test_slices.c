@@ -204,6 +204,42 @@ static void test_slices_ends(void) {
     CHECK(infer_context_destroy(c) == INFER_OK && infer_model_close(m) == INFER_OK);
 }
 
+/* What a rewind has made unusable is computed again in slices, too; given up in the middle of it. */
+static void test_slices_behind(void) {
+    static const char *const files[] = { "lfm2-dense", "mamba2-groups-dense", "gemma3-real-dense" };
+    size_t i;
+    for (i = 0; i < INFER__COUNT(files); i++) {
+        infer_model *m = cache_model(files[i]);
+        infer_session *s = NULL, *t = NULL, *fresh;
+        infer_context *c = m ? slice_context(m, &s, &t) : NULL;
+        infer_token ids[80];
+        infer_step steps[2];
+        infer_error e;
+        int32_t k, n, turn, within = 0;
+        if (!c) continue;
+        for (k = 0; k < 80; k++) ids[k] = (infer_token)(k * 7 % 29 + 1);
+        c->plan.keep = 1; /* windows forget soon */
+        fresh = cells_session(m, 512, 0, 2);
+        CHECK(infer_session_eval(fresh, ids, 26) == INFER_OK);
+        for (turn = 0; turn < 2; turn++) {
+            CHECK(infer_session_rewind(s, 0) == INFER_OK && infer_session_eval(s, ids, 80) == INFER_OK);
+            CHECK(infer_session_rewind(s, 25) == INFER_OK && infer_session_rewind(t, 0) == INFER_OK && infer_session_eval(t, ids, 7) == INFER_OK && infer_session_rewind(t, 5) == INFER_OK);
+            steps[0] = slice_step(s, ids + 25, 1);
+            steps[1] = slice_step(t, ids + 5, 21);
+            for (n = 0; n < 3 && turn == 0 && infer_eval_slice(c, steps, 2, 0, &e) == INFER_MORE; n++) within += c->cursor.behind < 2;
+            if (turn == 0) CHECK(infer_eval_slice(c, NULL, 0, 0, &e) == INFER_OK && infer_session_position(s) == 25 && infer_session_position(t) == 5);
+            CHECK(slice_all(c, steps, 2, &n, &e) == INFER_OK && infer_session_position(s) == 26 && infer_session_position(t) == 26);
+            CHECK(memcmp(infer_session_logits(s, -1), infer_session_logits(fresh, -1), (size_t)m->hp.n_vocab * sizeof(float)) == 0);
+            CHECK(memcmp(infer_session_logits(t, -1), infer_session_logits(fresh, -1), (size_t)m->hp.n_vocab * sizeof(float)) == 0);
+        }
+        CHECK(within > 0 && s->stats.reevaluated > 0);
+        infer_session_destroy(fresh);
+        infer_session_destroy(s);
+        infer_session_destroy(t);
+        CHECK(infer_context_destroy(c) == INFER_OK && infer_model_close(m) == INFER_OK);
+    }
+}
+
 /* A queue that is run a layer at a time. */
 static void slice_queue(const char *name, queue_out *want, queue_out *got) {
     static const queue_way way = { 3, 16, 0, 4, 1, 0, 0 };
@@ -255,6 +291,7 @@ static void suite_slices(void) {
     RUN(test_slices_same);
     RUN(test_slices_head);
     RUN(test_slices_rows);
+    RUN(test_slices_behind);
     RUN(test_slices_ends);
     RUN(test_slices_queue);
 }
