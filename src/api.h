@@ -416,8 +416,8 @@ however it is cut. A text comes piece by piece:
 
 Several texts at once: a queue (section 16). Vectors and scores: infer_embed_begin. Evals by yourself: infer_eval_slice.
 A slice ends between two layers, so it is longer than asked for by the time of one at most. Tokenizing a text, choosing
-a token and the layers of a device are not cut, nor is opening a model: its vocabulary alone takes from 0.1 to some 0.5
-seconds where it has 128,000 to 262,000 tokens. Do that before the loop.
+a token and the layers of a device are not cut, nor is opening a model: header and vocabulary take from 0.15 to some 0.5
+seconds with 128,000 to 262,000 tokens. Do that before the loop.
 
 18. Configuration macros
 ------------------------
