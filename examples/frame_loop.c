@@ -27,52 +27,45 @@ static void sleep_until(double time) {
     if (left > 0) nanosleep(&t, NULL);
 }
 
-static int show(void *user, const char *text, size_t n) {
-    (void)user;
-    fwrite(text, 1, n, stdout);
-    fflush(stdout);
-    return 0;
-}
-
 int main(int argc, char **argv) {
     infer_model *model;
-    infer_queue *queue;
-    infer_request *request;
+    infer_session *session;
+    infer_generation *speech;
     infer_model_params mp = { 0 };
-    infer_queue_params qp = { 0 };
-    infer_request_params p = { 0 };
+    infer_generate_params p = { 0 };
     infer_error err;
+    infer_result r;
+    const char *text;
     double longest = 0, sum = 0;
-    int frames = 0, more = 1;
+    int frames = 0;
 
     if (argc < 3) return fprintf(stderr, "usage: frame_loop model.gguf \"prompt\" [tokens]\n"), 1;
     mp.preload = 1; /* no frame waits for pages of the file that are touched for the first time */
-    qp.slots = 4;   /* characters that speak at once */
-    p.prompt = argv[2];
-    p.generate.max_tokens = argc > 3 ? atoi(argv[3]) : 64;
-    p.generate.text = show;
-    if (infer_model_open(&model, argv[1], &mp, &err) || infer_queue_create(&queue, model, &qp, &err) ||
-        infer_queue_submit(queue, &p, &request, &err))
+    p.max_tokens = argc > 3 ? atoi(argv[3]) : 64;
+    if (infer_model_open(&model, argv[1], &mp, &err) || infer_session_create(&session, model, NULL, &err) ||
+        infer_generation_begin(&speech, session, NULL, argv[2], &p, &err))
         return fprintf(stderr, "%s\n", err.message), 1;
 
-    while (more) {
+    do { /* several characters at once: infer_queue_step instead, examples/queue.c */
         const double frame = now();
         double slice;
         /* ... input, physics, drawing: they have the rest of the frame ... */
         slice = now();
-        more = infer_queue_step(queue, SLICE_MS) == INFER_MORE;
+        r = infer_generation_next(speech, SLICE_MS, &text, NULL);
         slice = now() - slice;
+        fputs(text, stdout);
+        fflush(stdout);
         if (slice > longest) longest = slice;
         sum += slice;
         frames++;
-        if (more) sleep_until(frame + FRAME_MS * 1e-3);
-    }
+        if (r == INFER_MORE) sleep_until(frame + FRAME_MS * 1e-3);
+    } while (r == INFER_MORE);
     printf("\n");
     fprintf(stderr, "%d frames, slices of %.2f ms on average, %.2f at most\n", frames, 1e3 * sum / frames, 1e3 * longest);
-    if (infer_request_wait(request) != INFER_OK) fprintf(stderr, "%s\n", infer_request_error(request)->message);
+    if (r != INFER_OK) fprintf(stderr, "%s\n", infer_session_error(session)->message);
 
-    infer_request_close(request);
-    infer_queue_destroy(queue);
+    infer_generation_end(speech);
+    infer_session_destroy(session);
     infer_model_close(model);
     return 0;
 }

@@ -18,8 +18,9 @@ infer.h - run GGUF language models from one C header
 14. Vectors and scores of texts
 15. Adapters and control vectors
 16. A queue of requests
-17. Configuration macros
-18. When something is wrong
+17. In slices: a loop that keeps its frame
+18. Configuration macros
+19. When something is wrong
 
 1. In short
 -----------
@@ -65,15 +66,17 @@ without it, it is many times slower. -lpthread and -ldl may be omitted where the
     infer_context   threads, work buffers and cache for one or more sessions. One eval at a time.
     infer_session   one timeline of tokens with its results. Belongs to one thread at a time.
     infer_sampler   turns logits into a token. Belongs to one thread at a time.
+    infer_generation
+                    a text that comes piece by piece. Belongs to one thread at a time.
     infer_grammar   constrains what a reply may be. Belongs, with the samplers that use it, to one thread at a time.
     infer_queue     evaluates requests of many threads together; has a context and sessions of its own.
     infer_request   one of them. Both may be used by any thread.
 
 Whoever creates an object destroys it; destroying NULL is a no-op. A model cannot be closed while it has contexts,
-sessions, samplers, grammars or queues (INFER_ERR_STATE). Likewise, a context cannot be destroyed while it has sessions,
-a grammar while samplers use it, nor a queue while a request is not closed. infer_session_create makes a context that is
-owned by its sessions and is destroyed with the last of them. Pointers returned by a call (names, logits, keys) belong
-to the object they came from.
+sessions, samplers, grammars, generations or queues (INFER_ERR_STATE). Likewise, a context cannot be destroyed while it
+has sessions, a grammar while samplers use it, nor a queue while a request is not closed. infer_session_create makes a
+context that is owned by its sessions and is destroyed with the last of them. Pointers returned by a call (names,
+logits, keys) belong to the object they came from.
 
 4. Errors
 ---------
@@ -103,6 +106,11 @@ thread, is refused: it returns INFER_ERR_STATE and changes nothing, and the runn
 objects are in use:
 
     infer_generate, infer_chat      the session and the sampler; during every eval and rewind in it the context too
+    infer_generation_begin until it has ended
+                                    the same, between two calls of infer_generation_next too: the context then only
+                                    where a slice has ended within an eval
+    infer_embed_begin (_rerank_, _classify_) until the job has ended
+                                    the context, hence its sessions
     infer_eval, infer_session_eval, _sync, _rewind, _fork, _save, _load
                                     the session and its context, hence every other session of it while the call runs
     a sampler, a grammar, a reply   during its own calls
@@ -389,7 +397,29 @@ also when they arrive together, and the caches of the last requests are kept for
 conversation. When memory for the cache runs out, kept ones go first; then the request of the lowest priority that came
 last waits, and goes on later where it was. A request that fails ends alone, with its own error.
 
-17. Configuration macros
+17. In slices: a loop that keeps its frame
+------------------------------------------
+
+What takes long can run for some milliseconds at a time, without threads. The result is the same to the last bit,
+however it is cut. A text comes piece by piece:
+
+    infer_generation *g;
+    const char *text;
+    infer_result r;
+    if (infer_generation_begin(&g, session, NULL, "Once upon a time", NULL, &err)) fail(err.message);
+    do {                                     (once a frame; with -1 instead of 4: until there is text, for generators)
+        r = infer_generation_next(g, 4, &text, NULL);
+        fputs(text, stdout);
+    } while (r == INFER_MORE);
+    if (r < 0) fail(infer_session_error(session)->message);
+    infer_generation_end(g);                 (also before it has ended: the session keeps what was reported)
+
+Several texts at once: a queue (section 16). Vectors and scores: infer_embed_begin. Evals by yourself: infer_eval_slice.
+A slice ends between two layers, so it is longer than asked for by the time of one at most. Tokenizing a text, choosing
+a token and the layers of a device are not cut, nor is opening a model: header and vocabulary take from 0.15 to some 0.5
+seconds with 128,000 to 262,000 tokens. Do that before the loop.
+
+18. Configuration macros
 ------------------------
 
 Define them before including infer.h in the file that holds the implementation.
@@ -409,7 +439,7 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_NO_CHAT             no templates and no conversations: their calls report that
     INFER_QUIET               no message when compiled without optimisation
 
-18. When something is wrong
+19. When something is wrong
 ---------------------------
 
 model_params.log receives messages (level 1 errors to 4 debug). infer_model_describe writes what a model's layers
@@ -616,8 +646,9 @@ INFER_API infer_result infer_eval(infer_context *context, const infer_step *step
  * steps, which must stay as they are, and their tokens; any other result ends it. Until then the context and the
  * sessions are in use (section 5): others' calls are refused, infer_session_cancel ends it at the next slice, and steps
  * NULL with n_steps 0 gives it up (INFER_OK; the sessions are back where they were). A slice takes longer by a layer at
- * most, or by the output matrix; the layers of a device are one piece. Long prompts: a layer takes the time of all rows
- * of a pass (context_params.batch). */
+ * most: the output matrix is cut into pieces as large as a layer (unless an adapter by token is in it), and passes of
+ * long prompts have so many rows that a layer takes about a quarter of a slice, 16 at least. The layers of a device,
+ * and rows that see each other, are one piece. */
 INFER_API infer_result infer_eval_slice(infer_context *context, const infer_step *steps, int32_t n_steps,
                                         int32_t budget_ms, infer_error *err);
 /* Results of the last eval: row counts the tokens of the session's step from 0, or from the end with -1, -2, ...
@@ -820,84 +851,7 @@ INFER_API infer_result infer_sampler_sample(infer_sampler *sampler, const float 
 INFER_API infer_result infer_session_sample(infer_session *session, infer_sampler *sampler, int32_t row,
                                             infer_token *token);
 
-/* ---- the short way -------------------------------------------------------------------------- */
-
-enum { INFER_FULL_STOP = 0, INFER_FULL_SLIDE = 1 };
-enum {
-    INFER_STOP_LIMIT = 1,  /* max_tokens */
-    INFER_STOP_TOKEN = 2,  /* an end-of-generation token: stop_token */
-    INFER_STOP_STRING = 3, /* a stop string: stop_string is its index */
-    INFER_STOP_FULL = 4,   /* the context is full */
-    INFER_STOP_CALLBACK = 5,
-    INFER_STOP_CANCELLED = 6,
-    INFER_STOP_GRAMMAR = 7, /* the sampler's grammar is complete and nothing can follow */
-    INFER_STOP_TIME = 8
-};
-typedef struct infer_generate_params {
-    int32_t max_tokens;      /* 0 = until something else stops it */
-    int32_t min_tokens;      /* end tokens are not chosen before so many; a grammar that is complete ends it anyway */
-    double seconds;          /* > 0: after so many no token begins any more (INFER_STOP_TIME) */
-    const char *const *stop; /* n_stop strings that end the text; never shown, not even partially */
-    int32_t n_stop;
-    int32_t logprobs;   /* k > 0: `token` receives the k most likely of every step */
-    int32_t on_full;    /* INFER_FULL_*; SLIDE keeps the first keep_first tokens and drops half of the rest */
-    int32_t keep_first;
-    int32_t ignore_end; /* 1 = end-of-generation tokens do not stop it */
-    int32_t lookup;     /* 1 = drafts from what followed the last tokens when they came before: see section 9 */
-    infer_session *draft; /* a session of a model with the same vocabulary, which drafts; it is in use meanwhile and
-                           * holds what this one does; NULL = none. With lookup it drafts where that finds nothing */
-    int32_t mtp; /* 1 = the model's own block for further tokens drafts: of a model opened with infer_model_params.mtp.
-                  * With lookup it drafts where that finds nothing; before draft, where both are given */
-    int32_t draft_tokens; /* tokens of a draft at most, up to 64; 0 = 8 */
-    int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted; INFER_TEXT_WRITE_SPECIAL: the text of
-                         * control tokens is also shown */
-    infer_text_fn text; /* receives the text as it comes, whole characters only */
-    void *user;
-    /* Called for every token with the `logprobs` most likely ones (without logprobs, n_top and logprob are 0); non-zero
-     * = stop, and the text of this token is not shown. */
-    int (*token)(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top);
-} infer_generate_params;
-typedef struct infer_generate_info {
-    int32_t stop_reason; /* INFER_STOP_* */
-    int32_t stop_token;  /* the token that stopped it, or -1 */
-    int32_t stop_string; /* index into stop, or -1 */
-    int32_t prompt_tokens, new_tokens;
-    uint64_t bytes; /* bytes of text */
-    int32_t drafted, accepted; /* tokens of drafts; those of them that were chosen */
-} infer_generate_info;
-/* Continue the session with `prompt` (UTF-8; NULL or "" = continue from the current position; BOS is added at position
- * 0 where the vocabulary asks for it, unless the prompt already has it) and generate. sampler NULL = greedy; params
- * NULL = defaults; info may be NULL. A token is evaluated before it is reported: however the call ends, the session
- * holds the prompt and the reported tokens, and the next call continues from there. An end-of-generation token is
- * neither evaluated nor reported. The text of control tokens is not shown (see text_flags), nor is a character left
- * incomplete at the end. Reaching a limit is INFER_OK. When the context is full, the last position's logits still give
- * one token: it is reported, but has no place in the session (INFER_STOP_FULL). INFER_CONTEXT_FULL: the prompt does not
- * fit. INFER_ERR_ARGUMENT: nothing to continue from (empty prompt, no BOS, position 0). */
-INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,
-                                      const infer_generate_params *params, infer_generate_info *info);
-
-/* Models that fill in masked tokens (Dream, LLaDA, RND1) have infer_model_info.masked set; infer_generate refuses them.
- * order: which of a block's masks a step fills first: those whose token has the highest probability, the lowest
- * entropy, or the largest margin over the second; in random order; from left to right. */
-enum { INFER_FILL_CONFIDENCE, INFER_FILL_ENTROPY, INFER_FILL_MARGIN, INFER_FILL_RANDOM, INFER_FILL_LEFT };
-typedef struct infer_fill_params {
-    int32_t n;     /* tokens to write, at least 1 */
-    int32_t steps; /* total number of evals, distributed evenly; 0 = one for each token */
-    int32_t block; /* blocks of this many tokens are filled from left to right; 0 = a single block */
-    int32_t order; /* INFER_FILL_* */
-    uint64_t seed; /* for INFER_FILL_RANDOM */
-    /* Called after every step with the n tokens, of which `open` are masks. Non-zero = stop. */
-    int (*step)(void *user, const infer_token *tokens, int32_t n, int32_t open);
-    void *user;
-} infer_fill_params;
-/* Write params->n tokens after the n_prompt given ones (include the text's own special tokens) to out (n tokens; owned
- * by the caller). sampler NULL = the most likely tokens. A grammar and stages that look back (penalties) assume an
- * order that does not exist here: leave them out of the sampler. The session's context and its batch must hold all of
- * the tokens; the session is left where it was. After the end token comes whatever the model fills in there: cut the
- * text yourself. INFER_CANCELLED: stopped; out has what was filled so far. UNSUPPORTED: not such a model, or no mask
- * token in the vocabulary. */
-INFER_API infer_result infer_session_fill(infer_session *session, infer_sampler *sampler, const infer_token *prompt,
-                                          int32_t n_prompt, const infer_fill_params *params, infer_token *out);
+#include "api_generate.h" /* the short way: text from a prompt, whole or piece by piece */
 
 /* ---- conversations ---------------------------------------------------------------------------- */
 

@@ -55,6 +55,28 @@ INFER_API infer_result infer_rerank(infer_context *context, const char *query, c
  * sigmoid of its score, else the softmax of all. Of params pooling, normalize, dimensions and each are not used. */
 INFER_API infer_result infer_classify(infer_context *context, const char *const *texts, int32_t n,
                                       const infer_embed_params *params, float *out, infer_error *err);
+
+/* The same in slices, for loops that keep a frame. Parameters and results are those of infer_embed, infer_rerank and
+ * infer_classify; params is copied, and everything that it and the other arguments point to must stay until the job has
+ * ended. From begin until then the context and its sessions are in use (section 5). After an error *out is NULL. */
+INFER_API infer_result infer_embed_begin(infer_embedding **out, infer_context *context, const char *const *texts,
+                                         int32_t n, const infer_embed_params *params, float *vectors,
+                                         infer_error *err);
+INFER_API infer_result infer_rerank_begin(infer_embedding **out, infer_context *context, const char *query,
+                                          const char *const *documents, int32_t n, const infer_embed_params *params,
+                                          float *scores, infer_error *err);
+INFER_API infer_result infer_classify_begin(infer_embedding **out, infer_context *context, const char *const *texts,
+                                            int32_t n, const infer_embed_params *params, float *probabilities,
+                                            infer_error *err);
+/* Run for about budget_ms milliseconds, longer by a layer of a batch at most or by the tokens of a text; 0 = the least
+ * there is, -1 = to the end. Where tokens see each other a layer takes all rows of the batch: context_params.batch says
+ * how long that is. Callbacks are called meanwhile. INFER_MORE: it goes on; any other result is that of the whole call
+ * (err says why) and ends it: later calls return it again. INFER_ERR_STATE: another call runs it. */
+INFER_API infer_result infer_embed_step(infer_embedding *embedding, int32_t budget_ms, infer_error *err);
+/* Free it; NULL is accepted. What has not ended is given up: texts whose callback was called, or whose place in `out`
+ * or `results` was written, have their vectors. INFER_ERR_STATE: another call runs it. */
+INFER_API infer_result infer_embed_end(infer_embedding *embedding);
+
 /* The name of a label of the classifier, zero-terminated: how much of it fits to out, and its length in *len.
  * INFER_ERR_ARGUMENT when the file has no name for it. */
 INFER_API infer_result infer_model_label(const infer_model *model, int32_t label, char *out, size_t cap, size_t *len);

@@ -73,8 +73,8 @@ INFER_API infer_result infer_queue_destroy(infer_queue *queue);
  * fit), STATE (the sampler is in use), ARGUMENT and others as of infer_generate and infer_chat. */
 INFER_API infer_result infer_queue_submit(infer_queue *queue, const infer_request_params *params,
                                           infer_request **request, infer_error *err);
-/* Run for about budget_ms milliseconds (longer by a layer of the CPU at most, or the output matrix: see
- * infer_eval_slice; prompts are cut so that layers are short); 0 = one pass, -1 = until everything has ended.
+/* Run for about budget_ms milliseconds (longer by a layer of the CPU at most: see infer_eval_slice; prompts are cut so
+ * that layers are short); 0 = one pass, -1 = until everything has ended.
  * INFER_MORE: there is more to do; INFER_OK: there is not. INFER_ERR_STATE: another thread, the queue's own, or the
  *             caller of this callback runs it. Failures are the requests'. */
 INFER_API infer_result infer_queue_step(infer_queue *queue, int32_t budget_ms);

@@ -149,8 +149,10 @@ INFER__COLD_BEGIN
 #include "api/session_api.c"
 #include "api/draft.c"             /* speculative decoding */
 #include "api/generate.c"
+#include "api/generation.c"        /* infer_generate, and the same piece by piece */
 #include "api/fill.c"
-#include "api/embed.c"             /* vectors and scores of many texts */
+#include "api/embed.c"             /* vectors and scores of many texts: how, */
+#include "api/embed_api.c"         /* and the calls */
 #include "api/chat_api.c"          /* conversations and replies */
 #include "api/queue.c"             /* many requests: who begins, what a pass evaluates, whose memory is taken */
 #include "api/queue_api.c"

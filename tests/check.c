@@ -78,6 +78,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_switch.c"
 #  include "test_ngrams.c"
 #  include "test_embed.c"
+#  include "test_embedding.c"
 #  include "test_queue.c"
 #  include "test_slices.c"
 #  include "test_infill.c"
@@ -85,6 +86,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_compress.c"
 #  include "test_api.c"
 #  include "test_generate.c"
+#  include "test_generation.c"
 #  include "test_fill.c"
 #  include "test_constrained.c"
 #  include "test_chat_api.c"
@@ -168,10 +170,12 @@ int main(int argc, char **argv) {
     suite_switch();
     suite_ngrams();
     suite_embed();
+    suite_embedding();
     suite_index();
     suite_compress();
     suite_api();
     suite_generate();
+    suite_generation();
     suite_fill();
     suite_constrained();
     suite_chat_api();

@@ -17,8 +17,10 @@ static infer_model *nextn_model(const char *name, int mtp) {
 
 /* `room` drafts behind a token that was chosen: ids[0] is it. */
 static int32_t nextn_drafts(infer_session *s, infer_token token, infer_token *ids, int32_t room) {
+    int32_t made = 0;
     ids[0] = token;
-    return infer__further_draft(s, ids, room);
+    CHECK(infer__further_draft(s, ids, room, &made) == INFER_OK);
+    return made;
 }
 
 /* ---- files that are made of a model's ------------------------------------------------------------------------------ */
@@ -380,6 +382,33 @@ static void test_nextn_ways(void) {
     CHECK(infer_model_close(m) == INFER_OK);
 }
 
+/* A text in slices, drafted by the block. */
+static void test_nextn_slices(void) {
+    infer_model *m = nextn_model("glm4moe-nextn-moe", 1);
+    infer_session *s = m ? cells_session(m, 512, 0, 2) : NULL;
+    infer_generate_params p;
+    infer_generate_info want, got;
+    infer_generation *x = NULL;
+    infer_token ids[40], said[50];
+    infer_error e;
+    int32_t i, within = 0;
+    if (!s) return;
+    memset(&p, 0, sizeof p);
+    for (i = 0; i < 40; i++) ids[i] = (infer_token)(i % 9 * 3 + 1);
+    p.max_tokens = 50;
+    p.ignore_end = p.mtp = 1;
+    p.draft_tokens = 5;
+    CHECK(infer_session_eval(s, ids, 40) == INFER_OK && infer_generate(s, NULL, NULL, &p, &want) == INFER_OK);
+    memcpy(said, infer_session_tokens(s) + 40, sizeof said);
+    CHECK(infer_session_rewind(s, 0) == INFER_OK && infer_session_eval(s, ids, 40) == INFER_OK);
+    CHECK(infer_generation_begin(&x, s, NULL, NULL, &p, &e) == INFER_OK);
+    while (x && infer_generation_next(x, 0, NULL, NULL) == INFER_MORE) within += x->g.drafting;
+    CHECK(infer_generation_info(x, &got) == INFER_OK && infer_generation_end(x) == INFER_OK);
+    CHECK(within > 0 && memcmp(&got, &want, sizeof got) == 0 && memcmp(said, infer_session_tokens(s) + 40, sizeof said) == 0);
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
 static void test_nextn_refused(void) {
     infer_error e;
     infer_generate_params p;
@@ -439,6 +468,7 @@ static void suite_nextn(void) {
     RUN(test_nextn_right);
     RUN(test_nextn_references);
     RUN(test_nextn_ways);
+    RUN(test_nextn_slices);
     RUN(test_nextn_refused);
     RUN(test_nextn_memory);
 }

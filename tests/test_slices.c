@@ -1,4 +1,4 @@
-/* test_slices.c: evals in slices: a layer at a time, the same bits; what is refused meanwhile; cancelled, given up, failed between two
+/* test_slices.c: evals in slices: a layer or a piece of the output matrix at a time, the same bits; what is refused meanwhile; cancelled, given up, failed between two
  * slices. A queue in slices gives what test_queue.c expects. */
 
 static infer_step slice_step(infer_session *s, const infer_token *ids, int32_t n) {
@@ -70,6 +70,93 @@ static void test_slices_same(void) {
     }
 }
 
+/* The output matrix is cut into as many pieces as its bytes are those of layers: here of 64 rows. */
+static void slice_head(infer_model *m, int32_t head_rows) {
+    infer_session *s = NULL, *t = NULL, *fresh;
+    infer_context *c = m ? slice_context(m, &s, &t) : NULL;
+    const infer__weight *w = m ? &m->w[INFER__W_OUTPUT] : NULL;
+    const int32_t pieces = m ? (m->hp.n_vocab + 63) / 64 : 0;
+    infer_token ids[20];
+    infer_step steps[1], whole[1];
+    infer_error e;
+    int32_t k, n;
+    if (!c) return;
+    m->token_bytes = w->row_bytes * (uint64_t)(w->rows + 64 * m->hp.n_layer);
+    if (head_rows) c->plan.head_rows = head_rows;
+    c->row_seconds = 1e-30; /* all rows in one pass, if the batch has as many */
+    for (k = 0; k < 20; k++) ids[k] = (infer_token)(k * 7 % 29 + 1);
+    fresh = cells_session(m, 512, 0, 2);
+    whole[0] = slice_step(fresh, ids, 16);
+    whole[0].outputs = INFER_OUT_ALL | INFER_OUT_HIDDEN;
+    CHECK(infer_eval(fresh->context, whole, 1, &e) == INFER_OK);
+    steps[0] = slice_step(s, ids, 16);
+    steps[0].outputs = INFER_OUT_ALL | INFER_OUT_HIDDEN;
+    CHECK(slice_all(c, steps, 1, &n, &e) == INFER_OK);
+    CHECK(n == m->hp.n_layer + (16 + c->plan.head_rows - 1) / c->plan.head_rows * pieces - 1 + (m->hp.n_predict > 0));
+    CHECK(memcmp(s->logits, fresh->logits, (size_t)(16 * m->hp.n_vocab) * sizeof(float)) == 0);
+    CHECK(memcmp(s->hidden, fresh->hidden, (size_t)(16 * m->hp.n_embd) * sizeof(float)) == 0);
+    /* cancelled between two pieces, and after that one token */
+    for (k = 0; k < 2; k++) {
+        CHECK(infer_session_rewind(s, 15) == INFER_OK);
+        steps[0] = slice_step(s, ids + 15, 1);
+        while (!c->head_row && infer_eval_slice(c, steps, 1, 0, &e) == INFER_MORE) {}
+        CHECK(c->head_row > 0);
+        if (k) infer_session_cancel(s);
+        CHECK(infer_eval_slice(c, k ? steps : NULL, k, 0, &e) == (k ? INFER_CANCELLED : INFER_OK) && !c->head_row && !c->stage && !c->resume);
+    }
+    CHECK(slice_all(c, steps, 1, &n, &e) == INFER_OK && n >= m->hp.n_layer + pieces - 1);
+    CHECK(memcmp(s->logits, fresh->logits + (int64_t)15 * m->hp.n_vocab, (size_t)m->hp.n_vocab * sizeof(float)) == 0);
+    CHECK(infer_session_eval(t, ids, 16) == INFER_OK && memcmp(t->logits, s->logits, (size_t)m->hp.n_vocab * sizeof(float)) == 0);
+    infer_session_destroy(fresh);
+    infer_session_destroy(s);
+    infer_session_destroy(t);
+    CHECK(infer_context_destroy(c) == INFER_OK);
+}
+
+static void test_slices_head(void) {
+    static const char *const files[] = { "models/stories260K.F32.gguf", "models/TinyStories-656K.Q8_0.gguf", "archs/gemma2-softcap-dense.gguf", "archs/phi2-dense.gguf", "archs/lfm2-dense.gguf", "archs/glm4moe-nextn-moe.gguf" };
+    size_t i;
+    int32_t k;
+    for (i = 0; i < INFER__COUNT(files); i++)
+        for (k = 0; k < 2; k++) {
+            infer_model_params p;
+            infer_model *m = NULL;
+            infer_error e;
+            memset(&p, 0, sizeof p);
+            p.mtp = strstr(files[i], "nextn") != NULL;
+            check_detail = files[i];
+            if (infer_model_open(&m, check_data(files[i]), &p, &e)) check_note(__FILE__, __LINE__, e.message);
+            slice_head(m, k ? 5 : 0);
+            CHECK(infer_model_close(m) == INFER_OK);
+        }
+}
+
+/* Passes of a slice have so many rows that a layer takes a quarter of it, but 16 at least; where tokens see each other, all. */
+static void test_slices_rows(void) {
+    infer_model *m = cache_model("llama-dense");
+    infer_session *s = m ? cells_session(m, 128, 0, 2) : NULL;
+    infer_context *c = s ? s->context : NULL;
+    infer_token ids[200];
+    infer_step steps[1];
+    infer_error e;
+    int32_t k, n;
+    if (!s) return;
+    for (k = 0; k < 200; k++) ids[k] = (infer_token)(k * 7 % 29 + 1);
+    steps[0] = slice_step(s, ids, 200);
+    CHECK(slice_all(c, steps, 1, &n, &e) == INFER_OK && n == 13 * m->hp.n_layer && c->row_seconds > 0);
+    c->slice = 1;
+    c->row_seconds = 1 / 4.0 / 40.5;
+    CHECK(infer__pass_rows(c, s) == 40);
+    c->row_seconds = 1e-300;
+    CHECK(infer__pass_rows(c, s) == 128);
+    c->row_seconds = 1;
+    CHECK(infer__pass_rows(c, s) == 16);
+    c->slice = 0;
+    CHECK(infer__pass_rows(c, s) == 128);
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
 static void test_slices_ends(void) {
     infer_model *m = cache_model("llama-dense");
     infer_session *s = NULL, *t = NULL, *u = NULL;
@@ -115,6 +202,42 @@ static void test_slices_ends(void) {
     infer_session_destroy(s);
     infer_session_destroy(t);
     CHECK(infer_context_destroy(c) == INFER_OK && infer_model_close(m) == INFER_OK);
+}
+
+/* What a rewind has made unusable is computed again in slices, too; given up in the middle of it. */
+static void test_slices_behind(void) {
+    static const char *const files[] = { "lfm2-dense", "mamba2-groups-dense", "gemma3-real-dense" };
+    size_t i;
+    for (i = 0; i < INFER__COUNT(files); i++) {
+        infer_model *m = cache_model(files[i]);
+        infer_session *s = NULL, *t = NULL, *fresh;
+        infer_context *c = m ? slice_context(m, &s, &t) : NULL;
+        infer_token ids[80];
+        infer_step steps[2];
+        infer_error e;
+        int32_t k, n, turn, within = 0;
+        if (!c) continue;
+        for (k = 0; k < 80; k++) ids[k] = (infer_token)(k * 7 % 29 + 1);
+        c->plan.keep = 1; /* windows forget soon */
+        fresh = cells_session(m, 512, 0, 2);
+        CHECK(infer_session_eval(fresh, ids, 26) == INFER_OK);
+        for (turn = 0; turn < 2; turn++) {
+            CHECK(infer_session_rewind(s, 0) == INFER_OK && infer_session_eval(s, ids, 80) == INFER_OK);
+            CHECK(infer_session_rewind(s, 25) == INFER_OK && infer_session_rewind(t, 0) == INFER_OK && infer_session_eval(t, ids, 7) == INFER_OK && infer_session_rewind(t, 5) == INFER_OK);
+            steps[0] = slice_step(s, ids + 25, 1);
+            steps[1] = slice_step(t, ids + 5, 21);
+            for (n = 0; n < 3 && turn == 0 && infer_eval_slice(c, steps, 2, 0, &e) == INFER_MORE; n++) within += c->cursor.behind < 2;
+            if (turn == 0) CHECK(infer_eval_slice(c, NULL, 0, 0, &e) == INFER_OK && infer_session_position(s) == 25 && infer_session_position(t) == 5);
+            CHECK(slice_all(c, steps, 2, &n, &e) == INFER_OK && infer_session_position(s) == 26 && infer_session_position(t) == 26);
+            CHECK(memcmp(infer_session_logits(s, -1), infer_session_logits(fresh, -1), (size_t)m->hp.n_vocab * sizeof(float)) == 0);
+            CHECK(memcmp(infer_session_logits(t, -1), infer_session_logits(fresh, -1), (size_t)m->hp.n_vocab * sizeof(float)) == 0);
+        }
+        CHECK(within > 0 && s->stats.reevaluated > 0);
+        infer_session_destroy(fresh);
+        infer_session_destroy(s);
+        infer_session_destroy(t);
+        CHECK(infer_context_destroy(c) == INFER_OK && infer_model_close(m) == INFER_OK);
+    }
 }
 
 /* A queue that is run a layer at a time. */
@@ -166,6 +289,9 @@ static void test_slices_queue(void) {
 
 static void suite_slices(void) {
     RUN(test_slices_same);
+    RUN(test_slices_head);
+    RUN(test_slices_rows);
+    RUN(test_slices_behind);
     RUN(test_slices_ends);
     RUN(test_slices_queue);
 }

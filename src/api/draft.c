@@ -20,12 +20,15 @@ enum {
     INFER__DRAFT_PAUSE = 4    /* tokens without a draft after one of which nothing was chosen */
 };
 
+enum { INFER__DRAFT_BY_NONE, INFER__DRAFT_BY_BLOCK, INFER__DRAFT_BY_MODEL };
+
 typedef struct infer__drafting {
     infer_session *by; /* of the model that drafts; NULL = none does */
     int32_t mtp;       /* 1 = the model's own block drafts */
     int32_t lookup;    /* 1 = drafts from the session's own tokens, too */
     int32_t most, now; /* tokens of a draft: at most, of the next one; 0 = there are no drafts */
     int32_t made, pause;
+    int32_t going, room; /* INFER__DRAFT_BY_*: `made` of at most `room` tokens are made, and the next call goes on */
     infer_token *ids;  /* cap of the session + 1: its tokens and the one that was chosen */
 } infer__drafting;
 
@@ -105,47 +108,53 @@ static int32_t infer__draft_lookup(infer_token *ids, int32_t n, int32_t room) {
     return room;
 }
 
-/* What the other model would write, its most likely tokens. */
-static int32_t infer__draft_model(infer__drafting *d, const infer_session *s, int32_t n, int32_t room) {
+/* What the other model would write, its most likely tokens, behind n ids. INFER_MORE as of infer__session_eval. */
+static infer_result infer__draft_model(infer__drafting *d, const infer_session *s, int32_t n) {
     const infer_model *m = d->by->context->model;
-    infer_token token;
-    int32_t k = 0;
-    infer_result r;
-    room = INFER__MIN(room, d->by->cap - n);
-    if (room <= 0) return 0;
-    r = infer__session_sync(d->by, d->ids, n, NULL);
-    while (!r) {
-        r = infer__session_sample(d->by, NULL, -1, &token);
+    const int32_t room = INFER__MIN(d->room, d->by->cap - n);
+    infer_token token, *to = d->ids + n;
+    infer_result r = INFER_OK;
+    while (d->made < room && !r) {
+        r = d->made ? infer__session_eval(d->by, to + d->made - 1, 1) : infer__session_sync(d->by, d->ids, n, NULL);
+        if (r == INFER_MORE) return r;
+        if (!r) r = infer__session_sample(d->by, NULL, -1, &token);
         if (r || token >= s->context->model->hp.n_vocab) break;
-        d->ids[n + k] = token;
-        if (++k == room) break;
-        r = infer__session_eval(d->by, &token, 1);
+        to[d->made++] = token;
     }
     if (r)
         infer__log(&m->report, 2, "a draft of %d tokens ends early: %s", (int)room, d->by->error.message);
-    return k;
+    return INFER_OK;
 }
 
-/* A draft of at most `room` tokens after the chosen one, which comes after the session's. Returns how many; *ids: the
- * chosen token and they. */
-static int32_t infer__draft_make(infer__drafting *d, infer_session *s, infer_token token, int32_t room,
-                                 infer_token **ids) {
+/* What the session's own tokens say, or who is to be asked. */
+static void infer__draft_start(infer__drafting *d, const infer_session *s, infer_token token, int32_t room) {
     const int32_t n = s->n;
-    int32_t i, made = 0;
+    int32_t i;
     d->made = 0;
-    if (!d->most) return 0;
-    *ids = d->ids + n;
+    if (!d->most) return;
     d->ids[n] = token;
-    room = INFER__MIN(room, INFER__MIN(d->now, s->cap - n - 1));
-    if (room < 1 || (d->pause > 0 && d->pause--)) return 0;
+    d->room = INFER__MIN(room, INFER__MIN(d->now, s->cap - n - 1));
+    if (d->room < 1 || (d->pause > 0 && d->pause--)) return;
     for (i = 0; i < n; i++)
-        if (s->tokens[i] < 0) return 0; /* an embedding */
+        if (s->tokens[i] < 0) return; /* an embedding */
     memcpy(d->ids, s->tokens, (size_t)n * sizeof *d->ids);
-    if (d->lookup) made = infer__draft_lookup(d->ids, n + 1, room);
-    if (!made && d->mtp) made = infer__further_draft(s, d->ids + n, room);
-    if (!made && d->by) made = infer__draft_model(d, s, n + 1, room);
-    d->made = made;
-    return made;
+    if (d->lookup) d->made = infer__draft_lookup(d->ids, n + 1, d->room);
+    if (!d->made) d->going = d->mtp ? INFER__DRAFT_BY_BLOCK : d->by ? INFER__DRAFT_BY_MODEL : INFER__DRAFT_BY_NONE;
+}
+
+/* A draft of at most `room` tokens after the chosen one, which comes after the session's. d->made: how many; *ids: the
+ * chosen token and they. INFER_MORE: the session's slice has ended, and the next call goes on. */
+static infer_result infer__draft_make(infer__drafting *d, infer_session *s, infer_token token, int32_t room,
+                                      infer_token **ids) {
+    if (!d->going) infer__draft_start(d, s, token, room);
+    if (d->most) *ids = d->ids + s->n;
+    if (d->going == INFER__DRAFT_BY_BLOCK) {
+        if (infer__further_draft(s, *ids, d->room, &d->made) == INFER_MORE) return INFER_MORE;
+        d->going = !d->made && d->by ? INFER__DRAFT_BY_MODEL : INFER__DRAFT_BY_NONE;
+    }
+    if (d->going == INFER__DRAFT_BY_MODEL && infer__draft_model(d, s, s->n + 1) == INFER_MORE) return INFER_MORE;
+    d->going = INFER__DRAFT_BY_NONE;
+    return INFER_OK;
 }
 
 /* So many of the last draft were chosen. */

@@ -1,12 +1,20 @@
-/* embed.c: infer_embed, infer_rerank, infer_classify: many texts in, a vector or scores for each.
+/* embed.c: how many texts become a vector or scores each. The public calls are in embed_api.c.
  *
  * How:   a text becomes tokens, those become windows (one, but for long texts that may have several), and windows are
  *        packed into batches of as many rows, sequences and pages as the context has. A window is a step of a session
  *        of the call's own, so that encoders and decoders, and everything that they keep, go the same way as elsewhere.
- * Rules: texts leave in the order in which they came. Nothing is kept after the call.
- * Start: infer__embed_run.
+ * Rules: texts leave in the order in which they came. Nothing is kept after the call. A slice ends between texts, or in
+ *        the eval of a batch (INFER_MORE); whatever says so is called again, and goes on.
+ * Start: infer__embed_next.
  */
 #include "../model/model.h"
+
+/* What is left of the text in text_ids: windows of at most `room` of its tokens from `at` to `end`, each between the
+ * first `head` tokens and n_tail from `tail` on. */
+typedef struct infer__cut {
+    int32_t left, text, head, n_tail, room, type_from; /* left 0 = nothing */
+    uint64_t at, end, tail;
+} infer__cut;
 
 /* Tokens of a batch that are evaluated together. */
 typedef struct infer__window {
@@ -35,6 +43,11 @@ typedef struct infer__embedding {
     float *sum, *vector, *scratch; /* hp.n_out or labels; weight: tokens in sum */
     double weight;
     float *out;
+    int32_t next, done;        /* the text that is read next; 1 = all have left */
+    infer__cut cut;
+    infer_error why;           /* what text next - 1 met: it leaves when those before it have */
+    int32_t evaluating;        /* a slice has ended in the eval of the batch */
+    double until;              /* of this slice, 0 = it has no end */
 } infer__embedding;
 
 /* Room for n items in a growing array; 0 = there is no memory. */
@@ -114,20 +127,19 @@ static infer_result infer__embed_window(infer__embedding *e, const infer__window
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-static infer_result infer__embed_flush(infer__embedding *e, infer_error *err) {
+/* The sessions of the batch, and their steps. */
+static infer_result infer__embed_steps(infer__embedding *e, infer_error *err) {
     infer_session_params sp;
     infer_result r = INFER_OK;
-    int32_t i, done;
+    int32_t i;
     memset(&sp, 0, sizeof sp);
     sp.context = e->most;
-    if (e->n_windows == 0) return INFER_OK;
-    while (e->n_sessions < e->n_windows && !r) {
+    while (e->n_sessions < e->n_windows) {
         r = infer__session_make(&e->sessions[e->n_sessions], e->c, &sp, err);
-        if (r) break;
+        if (r) return r;
         if (e->c->model->hp.n_enc) e->sessions[e->n_sessions]->encodes = INFER__ENCODES_VECTORS;
         infer__session_claim(e->sessions[e->n_sessions++]); /* of nobody else: it cannot fail */
     }
-    if (r) return r;
     for (i = 0; i < e->n_windows; i++) {
         memset(&e->steps[i], 0, sizeof *e->steps);
         e->steps[i].session = e->sessions[i];
@@ -136,7 +148,21 @@ static infer_result infer__embed_flush(infer__embedding *e, infer_error *err) {
         e->steps[i].outputs = e->yes >= 0 ? INFER_OUT_LAST : INFER_OUT_HIDDEN;
         e->sessions[i]->type_from = e->windows[i].type_from;
     }
+    return INFER_OK;
+}
+
+/* Evaluate the batch; its texts leave. */
+static infer_result infer__embed_flush(infer__embedding *e, infer_error *err) {
+    infer_result r = INFER_OK;
+    int32_t i, done;
+    if (e->n_windows == 0) return INFER_OK;
+    if (!e->evaluating) r = infer__embed_steps(e, err);
+    if (r) return r;
+    infer__slice_begin(e->c, e->until);
     r = infer__eval_steps(e->c, e->steps, e->n_windows, err);
+    infer__slice_begin(e->c, 0);
+    e->evaluating = r == INFER_MORE;
+    if (e->evaluating) return r;
     for (i = 0; i < e->n_windows && !r; i++) r = infer__embed_window(e, &e->windows[i], e->sessions[i], err);
     done = e->windows[e->n_windows - 1].text + 1;
     for (i = 0; i < e->n_windows && !r; i++) r = infer__session_cut(e->sessions[i], 0);
@@ -155,30 +181,33 @@ static int32_t infer__embed_pages(const infer_context *c) {
     return n;
 }
 
-/* One more window: head, n tokens of the text, tail. */
-static infer_result infer__embed_add(infer__embedding *e, int32_t text, int32_t head, uint64_t from, int32_t n,
-                                     uint64_t tail, int32_t n_tail, int32_t type_from, int last, infer_error *err) {
-    const int32_t all = head + n + n_tail, pages = (all + INFER__PAGE - 1) / INFER__PAGE;
+/* One more window of the text: head, some tokens, tail. */
+static infer_result infer__embed_add(infer__embedding *e, infer_error *err) {
+    infer__cut *cut = &e->cut;
+    const int32_t n = (int32_t)INFER__MIN((uint64_t)cut->room, cut->end - cut->at);
+    const int32_t all = cut->head + n + cut->n_tail, pages = (all + INFER__PAGE - 1) / INFER__PAGE;
     infer__window *w;
     infer_result r = INFER_OK;
-    if (e->n_windows == e->max_windows || (e->n_windows > 0 && (e->rows + all > e->c->plan.batch ||
-                                                                e->pages + pages > infer__embed_pages(e->c))))
+    if (e->evaluating || e->n_windows == e->max_windows ||
+        (e->n_windows > 0 && (e->rows + all > e->c->plan.batch || e->pages + pages > infer__embed_pages(e->c))))
         r = infer__embed_flush(e, err);
     if (r) return r;
     if (!infer__embed_grow(e, (void **)&e->ids, &e->ids_cap, e->n_ids + (uint64_t)all, sizeof *e->ids))
-        return infer__embed_memory(text, err);
+        return infer__embed_memory(cut->text, err);
     w = &e->windows[e->n_windows++];
-    w->text = text;
+    w->text = cut->text;
     w->n = all;
-    w->type_from = type_from;
-    w->last = last;
+    w->type_from = cut->type_from;
+    w->last = cut->at + (uint64_t)n == cut->end;
     w->at = (size_t)e->n_ids;
-    memcpy(e->ids + e->n_ids, e->text_ids, (size_t)head * sizeof *e->ids);
-    memcpy(e->ids + e->n_ids + head, e->text_ids + from, (size_t)n * sizeof *e->ids);
-    memcpy(e->ids + e->n_ids + head + n, e->text_ids + tail, (size_t)n_tail * sizeof *e->ids);
+    memcpy(e->ids + e->n_ids, e->text_ids, (size_t)cut->head * sizeof *e->ids);
+    memcpy(e->ids + e->n_ids + cut->head, e->text_ids + cut->at, (size_t)n * sizeof *e->ids);
+    memcpy(e->ids + e->n_ids + cut->head + n, e->text_ids + cut->tail, (size_t)cut->n_tail * sizeof *e->ids);
     e->n_ids += (uint64_t)all;
     e->rows += all;
     e->pages += pages;
+    cut->at += (uint64_t)n;
+    cut->left = !w->last;
     return INFER_OK;
 }
 
@@ -323,47 +352,70 @@ static infer_result infer__embed_read(infer__embedding *e, int32_t i, uint64_t *
     return infer__embed_tokens(e, i, NULL, 0, text, n, INFER_TEXT_ADD_SPECIAL, count, why);
 }
 
-/* Its windows. */
-static infer_result infer__embed_text(infer__embedding *e, int32_t i, infer_error *why, infer_error *err) {
+/* Text i, and how it is cut into windows. */
+static infer_result infer__embed_text(infer__embedding *e, int32_t i, infer_error *why) {
     const infer_model *m = e->c->model;
-    int32_t head, tail, type_from, room, n, how = e->p->long_texts;
-    uint64_t count, at;
+    infer__cut *cut = &e->cut;
+    int32_t head, tail, type_from, how = e->p->long_texts;
+    uint64_t count;
     infer_result r = infer__embed_read(e, i, &count, &head, &tail, &type_from, why);
     if (r) return r;
     if (count == 0) return infer__error(why, INFER_ERR_ARGUMENT, "text %d has no tokens", (int)i);
-    if (count <= (uint64_t)e->most) return infer__embed_add(e, i, 0, 0, (int32_t)count, 0, 0, type_from, 1, err);
-    room = e->most - head - tail;
+    memset(cut, 0, sizeof *cut);
+    cut->text = i;
+    cut->type_from = type_from;
+    cut->room = (int32_t)INFER__MIN(count, (uint64_t)e->most);
+    cut->end = count;
+    cut->left = 1;
+    if (count <= (uint64_t)e->most) return INFER_OK;
+    cut->left = 0;
+    cut->room = e->most - head - tail;
     if (how == INFER_LONG_CUT && e->query && e->pair) how = INFER_LONG_ERROR; /* a prompt has no end to cut off */
-    if (how == INFER_LONG_ERROR || room < 1 || (type_from > 0 && type_from >= e->most - tail))
+    if (how == INFER_LONG_ERROR || cut->room < 1 || (type_from > 0 && type_from >= e->most - tail))
         return infer__error(why, INFER_CONTEXT_FULL,
                             "text %d has %llu tokens, more than the %d that fit: %s %d%s", (int)i,
                             (unsigned long long)count, (int)e->most,
                             e->most < m->hp.n_ctx ? "the context has" : "the model has", (int)e->most,
                             e->most < m->hp.n_ctx ? " cells or rows of its batch" : " positions");
-    if (how == INFER_LONG_CUT)
-        return infer__embed_add(e, i, head, (uint64_t)head, room, count - (uint64_t)tail, tail, type_from, 1, err);
-    for (at = (uint64_t)head; at < count - (uint64_t)tail && !r; at += (uint64_t)n) {
-        n = (int32_t)INFER__MIN((uint64_t)room, count - (uint64_t)tail - at);
-        r = infer__embed_add(e, i, head, at, n, count - (uint64_t)tail, tail, 0,
-                             at + (uint64_t)n == count - (uint64_t)tail, err);
-    }
-    return r;
+    cut->left = 1;
+    cut->head = head;
+    cut->n_tail = tail;
+    cut->at = (uint64_t)head;
+    cut->tail = count - (uint64_t)tail;
+    cut->end = how == INFER_LONG_CUT ? cut->at + (uint64_t)cut->room : cut->tail;
+    if (how == INFER_LONG_WINDOWS) cut->type_from = 0;
+    return INFER_OK;
 }
 
-/* ---- the call ---------------------------------------------------------------------------------------------------- */
+/* ---- the job ----------------------------------------------------------------------------------------------------- */
 
-static infer_result infer__embed_texts(infer__embedding *e, infer_error *err) {
-    infer_result r = INFER_OK;
-    infer_error why;
-    int32_t i;
-    for (i = 0; i < e->n && !r; i++) {
-        infer__error_clear(&why);
-        r = infer__embed_text(e, i, &why, err);
-        if (!r || why.code == INFER_OK) continue; /* err has what ends the call */
-        r = infer__embed_flush(e, err); /* those before it leave first */
-        if (!r) r = infer__embed_leave(e, i, NULL, 0, &why, err);
+/* What comes next: a window of the text that was read, the error that it met, the next text, the end. */
+static infer_result infer__embed_next(infer__embedding *e, infer_error *err) {
+    infer_result r;
+    if (e->cut.left) return infer__embed_add(e, err);
+    if (e->next < e->n && e->why.code == INFER_OK && !e->evaluating) {
+        infer__embed_text(e, e->next, &e->why);
+        e->next++;
+        return INFER_OK;
     }
-    return r ? r : infer__embed_flush(e, err);
+    r = infer__embed_flush(e, err); /* of a text that has none: those before it leave first */
+    if (r) return r;
+    if (e->why.code != INFER_OK) {
+        const infer_error why = e->why;
+        infer__error_clear(&e->why);
+        return infer__embed_leave(e, e->next - 1, NULL, 0, &why, err);
+    }
+    e->done = 1;
+    return INFER_OK;
+}
+
+/* INFER_MORE: the slice is over. */
+static infer_result infer__embed_run(infer__embedding *e, double until, infer_error *err) {
+    infer_result r;
+    e->until = until;
+    do r = infer__embed_next(e, err);
+    while (r == INFER_OK && !e->done && !(until > 0 && infer__seconds() >= until));
+    return r == INFER_OK && !e->done ? INFER_MORE : r;
 }
 
 /* Tokens of a text, at most: its positions, those of the context, and where tokens see each other, a pass. */
@@ -374,12 +426,11 @@ static int32_t infer__embed_most(const infer_context *c) {
     return m->hp.not_causal || m->hp.n_enc ? INFER__MIN(most, c->plan.batch) : most;
 }
 
-static infer_result infer__embed_run(infer__embedding *e, infer_error *err) {
+/* Memory for batches. After a failure infer__embed_stop. */
+static infer_result infer__embed_start(infer__embedding *e, infer_error *err) {
     infer_context *c = e->c;
     infer__mem *mem = &c->model->mem;
     const uint64_t full = (uint64_t)INFER__MAX(INFER__MAX(c->model->hp.n_out, c->model->hp.n_labels), 1);
-    infer_result r = INFER_OK;
-    int32_t i;
     e->most = infer__embed_most(c);
     e->max_windows = infer__cells_used(c) || c->cache.groups[INFER__GROUP_WINDOW].n_pages
                          ? INFER__MIN(c->plan.n_seq, c->plan.sessions)
@@ -390,9 +441,16 @@ static infer_result infer__embed_run(infer__embedding *e, infer_error *err) {
     e->sum = (float *)infer__calloc(mem, full, 2 * sizeof *e->sum);
     e->scratch = (float *)infer__calloc(mem, infer__pool_scratch(c->model), sizeof *e->scratch);
     if (!e->sessions || !e->steps || !e->windows || !e->sum || !e->scratch)
-        r = infer__error(err, INFER_ERR_MEMORY, "no memory for batches of %d texts", (int)e->max_windows);
-    e->vector = e->sum ? e->sum + full : NULL;
-    if (!r) r = infer__embed_texts(e, err);
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for batches of %d texts", (int)e->max_windows);
+    e->vector = e->sum + full;
+    return INFER_OK;
+}
+
+/* All that it has is given back; an eval that has not ended is given up. The context is claimed. */
+static void infer__embed_stop(infer__embedding *e) {
+    infer__mem *mem = &e->c->model->mem;
+    int32_t i;
+    if (e->evaluating) infer__eval_drop(e->c);
     for (i = 0; i < e->n_sessions; i++) infer__session_free(e->sessions[i]);
     infer__free(mem, e->sessions);
     infer__free(mem, e->steps);
@@ -402,234 +460,4 @@ static infer_result infer__embed_run(infer__embedding *e, infer_error *err) {
     infer__free(mem, e->ids);
     infer__free(mem, e->text_ids);
     infer__free(mem, e->text);
-    return r;
-}
-
-static int32_t infer__embed_pooling(const infer_model *m, const infer_embed_params *p) {
-    return p->pooling != INFER_POOL_DEFAULT ? (int32_t)p->pooling : infer__pool_default(m);
-}
-
-static int32_t infer__embed_wide(const infer_model *m, const infer_embed_params *p) {
-    const int32_t pooling = infer__embed_pooling(m, p);
-    const int32_t full = pooling == INFER_POOL_RANK   ? m->hp.n_labels
-                         : pooling == INFER_POOL_NONE ? m->hp.n_embd
-                                                      : m->hp.n_out;
-    return p->dimensions > 0 && pooling != INFER_POOL_RANK ? INFER__MIN(p->dimensions, full) : full;
-}
-
-INFER_API int32_t infer_embed_width(const infer_model *model, const infer_embed_params *params) {
-    infer_embed_params zero;
-    memset(&zero, 0, sizeof zero);
-    return model && !model->why_code ? infer__embed_wide(model, params ? params : &zero) : 0;
-}
-
-/* What callers may get wrong; e has everything but what follows from it. */
-static infer_result infer__embed_check(infer__embedding *e, const char *call, infer_error *err) {
-    const infer_model *m = e->c->model;
-    const infer_embed_params *p = e->p;
-    if (e->n < 0 || (e->n > 0 && !e->texts && !(p->ids && p->n_ids)))
-        return infer__error(err, INFER_ERR_ARGUMENT, "%s: %s", call, e->n < 0 ? "n is below 0" : "there are no texts");
-    if (p->pooling < INFER_POOL_DEFAULT || p->pooling > INFER_POOL_RANK || p->normalize < -1 || p->normalize > 2 ||
-        p->dimensions < 0 || p->long_texts < INFER_LONG_ERROR || p->long_texts > INFER_LONG_WINDOWS)
-        return infer__error(err, INFER_ERR_ARGUMENT,
-                            "%s: params: pooling %d, normalize %d, dimensions %d or long_texts %d is unknown", call,
-                            (int)p->pooling, (int)p->normalize, (int)p->dimensions, (int)p->long_texts);
-    e->pooling = infer__embed_pooling(m, p);
-    e->width = e->yes >= 0 ? 1 : infer__embed_wide(m, p);
-    if (e->pooling == INFER_POOL_RANK && m->hp.n_labels == 0 && e->yes < 0)
-        return infer__error(err, INFER_ERR_UNSUPPORTED, "%s: the model has no classifier (cls.output.weight)", call);
-    if (p->dimensions > e->width && e->pooling != INFER_POOL_RANK)
-        return infer__error(err, INFER_ERR_ARGUMENT, "%s: params.dimensions is %d, vectors have %d", call,
-                            (int)p->dimensions, (int)e->width);
-    if (p->long_texts == INFER_LONG_WINDOWS &&
-        (e->pooling == INFER_POOL_NONE || e->pooling == INFER_POOL_RANK || e->query))
-        return infer__error(err, INFER_ERR_ARGUMENT, "%s: windows are for vectors of texts", call);
-    if (!p->each && !e->out && e->n > 0)
-        return infer__error(err, INFER_ERR_ARGUMENT, "%s: out and params.each are NULL", call);
-    if (e->out && e->pooling == INFER_POOL_NONE)
-        return infer__error(err, INFER_ERR_ARGUMENT,
-                            "%s: vectors of tokens go to params.each: texts have different numbers of them", call);
-    return INFER_OK;
-}
-
-static infer_result infer__embed_call(infer__embedding *e, const char *call, infer_error *err) {
-    infer_result r;
-    if (!e->c) return infer__error(err, INFER_ERR_ARGUMENT, "%s: context is NULL", call);
-    r = infer__embed_check(e, call, err);
-    if (!r) r = infer__context_claim(e->c, call, err);
-    if (r) return r;
-    r = infer__embed_run(e, err);
-    infer__context_leave(e->c);
-    return r;
-}
-
-static void infer__embed_begin(infer__embedding *e, infer_context *c, const char *const *texts, int32_t n, float *out) {
-    memset(e, 0, sizeof *e);
-    e->c = c;
-    e->texts = texts;
-    e->n = n;
-    e->out = out;
-    e->yes = e->no = -1;
-}
-
-INFER_API infer_result infer_embed(infer_context *context, const char *const *texts, int32_t n,
-                                   const infer_embed_params *params, float *out, infer_error *err) {
-    infer_embed_params zero;
-    infer__embedding e;
-    memset(&zero, 0, sizeof zero);
-    infer__error_clear(err);
-    infer__embed_begin(&e, context, texts, n, out);
-    e.p = params ? params : &zero;
-    return infer__embed_call(&e, "infer_embed", err);
-}
-
-/* ---- scores ------------------------------------------------------------------------------------------------------ */
-
-/* What the file says of a text's labels: their names. */
-static infer_result infer__label_name(const infer_model *m, int32_t label, infer__str *out) {
-    char key[160];
-    const infer__kv *kv;
-    infer__format(key, sizeof key, "%.64s.classifier.output_labels", m->arch->name);
-    kv = infer__gguf_peek(&m->gguf, key);
-    if (!kv || kv->type != INFER__GGUF_ARRAY || kv->element != INFER__GGUF_STRING || label < 0 ||
-        (uint64_t)label >= kv->n || label >= m->hp.n_labels)
-        return INFER_ERR_ARGUMENT;
-    *out = infer__kv_string(kv, (uint64_t)label);
-    return INFER_OK;
-}
-
-INFER_API infer_result infer_model_label(const infer_model *model, int32_t label, char *out, size_t cap, size_t *len) {
-    infer__str name;
-    if (!model || !len || (!out && cap > 0) || model->why_code || infer__label_name(model, label, &name))
-        return INFER_ERR_ARGUMENT;
-    *len = (size_t)name.n;
-    if (cap > 0) {
-        memcpy(out, name.s, INFER__MIN(cap - 1, *len));
-        out[INFER__MIN(cap - 1, *len)] = 0;
-    }
-    return INFER_OK;
-}
-
-/* The token of a word that is one, -1 when it is not. */
-static infer_token infer__word_token(const infer_model *m, const char *word) {
-    infer_token ids[2];
-    size_t count = 0;
-    if (infer__tokenize(m->tokenizer, &((infer_model *)(uintptr_t)m)->mem, word, strlen(word), 0, ids, 2, &count, NULL))
-        return -1;
-    return count == 1 ? ids[0] : -1;
-}
-
-/* The file's prompt for a query and a document, as a text to free; NULL when it has none. */
-static char *infer__rerank_prompt(infer_model *m, infer_result *r) {
-    infer__str s = { "", 0 };
-    char *text;
-    if (infer__gguf_str(&m->gguf, "tokenizer.chat_template.rerank", &s, NULL) <= 0) return NULL;
-    text = (char *)infer__alloc(&m->mem, s.n + 1);
-    if (!text) *r = INFER_ERR_MEMORY;
-    if (!text) return NULL;
-    memcpy(text, s.s, (size_t)s.n);
-    text[s.n] = 0;
-    return text;
-}
-
-/* Which of several labels is the score: "yes", else the first one. */
-static int32_t infer__rerank_label(const infer_model *m) {
-    infer__str name;
-    int32_t i;
-    for (i = 0; i < m->hp.n_labels; i++)
-        if (infer__label_name(m, i, &name) == INFER_OK && name.n == 3 && memcmp(name.s, "yes", 3) == 0) return i;
-    return 0;
-}
-
-typedef struct infer__rerank { float *scores; int32_t label; } infer__rerank;
-
-static int infer__rerank_each(void *user, int32_t text, const float *v, int32_t rows, int32_t width,
-                              const infer_error *error) {
-    const infer__rerank *x = (const infer__rerank *)user;
-    (void)rows;
-    (void)error;
-    x->scores[text] = v ? v[x->label < width ? x->label : 0] : 0.0f;
-    return 0;
-}
-
-INFER_API infer_result infer_rerank(infer_context *context, const char *query, const char *const *documents, int32_t n,
-                                    const infer_embed_params *params, float *scores, infer_error *err) {
-    infer_embed_params p;
-    infer__embedding e;
-    infer__rerank to;
-    infer_result r = INFER_OK;
-    char *prompt = NULL;
-    infer__error_clear(err);
-    memset(&p, 0, sizeof p);
-    if (params) p = *params;
-    if (!context || !query || (!scores && n > 0) || (!documents && n > 0))
-        return infer__error(err, INFER_ERR_ARGUMENT, "infer_rerank: %s is NULL",
-                            !context ? "context" : !query ? "query" : !documents ? "documents" : "scores");
-    infer__embed_begin(&e, context, documents, n, NULL);
-    if (!p.pair) prompt = infer__rerank_prompt(context->model, &r);
-    if (r) return infer__error(err, r, "no memory for a prompt");
-    if (context->model->hp.n_labels == 0 && !context->model->hp.encoder && (p.pair || prompt)) {
-        e.yes = infer__word_token(context->model, "yes");
-        e.no = infer__word_token(context->model, "no");
-    }
-    to.scores = scores;
-    to.label = infer__rerank_label(context->model);
-    p.pooling = INFER_POOL_RANK;
-    p.normalize = p.dimensions = 0;
-    p.ids = NULL;
-    p.each = infer__rerank_each;
-    p.user = &to;
-    e.p = &p;
-    e.query = query;
-    e.pair = p.pair ? p.pair : prompt;
-    if (context->model->hp.n_labels == 0 && (e.yes < 0 || e.no < 0))
-        r = infer__error(err, INFER_ERR_UNSUPPORTED,
-                         "infer_rerank: the model has no classifier (cls.output.weight), and %s",
-                         e.pair ? "its vocabulary not the words yes and no" : "its file no prompt for pairs");
-    else r = infer__embed_call(&e, "infer_rerank", err);
-    infer__free(&context->model->mem, prompt);
-    return r;
-}
-
-INFER_API infer_result infer_classify(infer_context *context, const char *const *texts, int32_t n,
-                                      const infer_embed_params *params, float *out, infer_error *err) {
-    infer_embed_params p;
-    infer_result r;
-    int64_t i;
-    int32_t labels, k;
-    memset(&p, 0, sizeof p);
-    if (params) p = *params;
-    p.pooling = INFER_POOL_RANK;
-    p.normalize = p.dimensions = 0;
-    p.each = NULL;
-    r = infer_embed(context, texts, n, &p, out, err);
-    if (r || context->model->arch->label_softmax) return r;
-    labels = context->model->hp.n_labels;
-    for (i = 0; i < n; i++) {
-        float *v = out + i * labels, most = v[0];
-        double sum = 0;
-        if (p.results && p.results[i] != INFER_OK) continue;
-        if (labels == 1) v[0] = (float)(1 / (1 + exp(-(double)v[0])));
-        if (labels == 1) continue;
-        for (k = 1; k < labels; k++) most = INFER__MAX(most, v[k]);
-        for (k = 0; k < labels; k++) sum += exp((double)v[k] - most);
-        for (k = 0; k < labels; k++) v[k] = (float)(exp((double)v[k] - most) / sum);
-    }
-    return INFER_OK;
-}
-
-INFER_API void infer_vector_int8(const float *x, int32_t n, int8_t *out) {
-    int32_t i;
-    for (i = 0; i < n; i++) {
-        const float v = INFER__MAX(-127.0f, INFER__MIN(127.0f, x[i] * 127.0f));
-        out[i] = (int8_t)(v < 0 ? v - 0.5f : v + 0.5f);
-    }
-}
-
-INFER_API void infer_vector_binary(const float *x, int32_t n, uint8_t *out) {
-    int32_t i;
-    for (i = 0; i < n; i++) {
-        if (i % 8 == 0) out[i / 8] = 0;
-        if (x[i] > 0) out[i / 8] = (uint8_t)(out[i / 8] | 128 >> i % 8);
-    }
 }

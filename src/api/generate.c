@@ -1,15 +1,18 @@
-/* generate.c: samplers as public objects, sampling from a session, and the loop around them.
+/* generate.c: samplers as public objects, sampling from a session, and the steps of a generation.
  *
- * Owns:  infer_sampler_* (argument checks; the work is in sampler.c), infer_session_sample, infer_generate.
+ * Owns:  infer_sampler_* (argument checks; the work is in sampler.c), infer_session_sample, infer__generation. Who
+ *        takes its steps: generation.c, and a queue (queue.c), which evaluates by itself.
  * Rules: generation claims its session and its sampler for its whole length and then uses what is behind the public
  *        functions, so whatever holds for those holds here.
+ *        Whatever evaluates may end with INFER_MORE when the session's slice (session.until) is over: then it is called
+ *        again, goes on, and never looks at what comes before.
  *        A token is evaluated before it is shown, so whatever ends a generation (a limit, a callback, cancelling, an
  *        error), the session holds exactly the tokens that were reported: text goes on where it stopped. It costs one
  *        token of delay.
  *        The end-of-generation token is neither evaluated nor shown. With drafts (draft.c) more than that is evaluated,
  *        but nobody sees it before it has been chosen.
  *        Text waits in `text` while it may still turn into a stop string or while its last character is unfinished.
- * Start: infer_generate, infer__generate_choose.
+ * Start: infer__generate_step, infer__generate_choose.
  */
 #include "../model/model.h"
 
@@ -179,6 +182,16 @@ INFER_API infer_result infer_session_sample(infer_session *session, infer_sample
 
 /* ---- one generation --------------------------------------------------------------------------------------- */
 
+/* What infer__generate_step does next, in this order, and from the choice on again. */
+enum {
+    INFER__GENERATE_ENCODE, /* the prompt, where the model has an encoder */
+    INFER__GENERATE_ROOM,   /* for the prompt */
+    INFER__GENERATE_PROMPT,
+    INFER__GENERATE_CHOOSE,
+    INFER__GENERATE_EVAL,
+    INFER__GENERATE_REPORT
+};
+
 typedef struct infer__generation {
     infer_session *s;
     infer_sampler *sampler;
@@ -188,8 +201,12 @@ typedef struct infer__generation {
     infer__mem *mem;
     char *text;         /* not shown yet */
     size_t n_text, cap_text;
-    infer_token *ids;   /* the prompt */
+    int32_t stage;      /* INFER__GENERATE_* */
+    infer_token *ids;   /* the prompt, or what is evaluated for its logits */
     size_t n_ids;
+    infer_token *moved; /* n_moved tokens that the session holds after sliding, while it slides; else NULL */
+    int32_t n_moved;
+    int32_t drafting;   /* a draft is being made */
     infer_top *top;     /* of the token that was chosen last */
     int32_t n_top;
     infer_token token;  /* that one */
@@ -201,6 +218,7 @@ typedef struct infer__generation {
     size_t n_forced, at_forced;
     infer_token *ends;         /* n_ends tokens that end a text, for min_tokens */
     int32_t n_ends;
+    int32_t again;      /* 1 = ids[0] is the session's last token, which is evaluated for its logits */
     int32_t started;    /* the prompt is evaluated */
     int32_t last; /* the context is full: the next token is the last and is not evaluated */
     float logprob;
@@ -271,6 +289,7 @@ static infer_result infer__prompt_ids(const infer_model *model, infer__mem *mem,
 static infer_result infer__generate_encode(infer__generation *g) {
     const infer_token end = infer__tokenizer_end(infer__tokenizer_vocab(g->model->tokenizer));
     infer_result r;
+    if (!g->model->hp.n_enc) return INFER_OK;
     if (g->n_ids > 0) { /* infer__prompt_ids left a place */
         if (end >= 0 && g->ids[g->n_ids - 1] != end) g->ids[g->n_ids++] = end;
         r = infer__session_encode(g->s, g->ids, (int32_t)INFER__MIN(g->n_ids, INT32_MAX));
@@ -283,59 +302,70 @@ static infer_result infer__generate_encode(infer__generation *g) {
     return INFER_OK;
 }
 
-/* Make room for `room` tokens: keep the first keep_first, drop the oldest of the rest, half of them at least, and
- * evaluate what stays again (its positions have changed). */
-static infer_result infer__generate_slide(infer__generation *g, int64_t room) {
+/* Which tokens stay when `room` more need a place: the first keep_first, and of the rest not the oldest, half of them
+ * at least. INFER_CONTEXT_FULL: there is no way. */
+static infer_result infer__generate_move(infer__generation *g, int64_t room) {
     infer_session *s = g->s;
     const infer_token *old = infer_session_tokens(s);
     int32_t n = infer_session_position(s), cap = infer_session_context(s), keep = INFER__MIN(g->p->keep_first, n), i;
     int64_t drop = INFER__MAX((n - keep + 1) / 2, room - (cap - n));
-    infer_token *ids;
-    infer_result r;
     if (g->p->on_full != INFER_FULL_SLIDE || drop < 1 || drop > n - keep) return INFER_CONTEXT_FULL;
     for (i = 0; i < n; i++) if (old[i] < 0) return INFER_CONTEXT_FULL; /* an embedding: it cannot be evaluated again */
     n -= (int32_t)drop;
-    if (n == 0) return infer__session_rewind(s, 0);
-    ids = (infer_token *)infer__realloc(g->mem, NULL, (uint64_t)n, sizeof *ids); /* g->ids may hold a prompt */
-    if (!ids) return infer__error(&s->error, INFER_ERR_MEMORY, "no memory for %d tokens", (int)n);
-    for (i = 0; i < n; i++) ids[i] = old[i < keep ? i : i + (int32_t)drop];
-    r = infer__session_sync(s, ids, n, NULL);
-    infer__free(g->mem, ids);
+    g->moved = (infer_token *)infer__realloc(g->mem, NULL, (uint64_t)INFER__MAX(n, 1), sizeof *g->moved);
+    if (!g->moved) return infer__error(&s->error, INFER_ERR_MEMORY, "no memory for %d tokens", (int)n);
+    for (i = 0; i < n; i++) g->moved[i] = old[i < keep ? i : i + (int32_t)drop];
+    g->n_moved = n;
+    return INFER_OK;
+}
+
+/* Make room for `room` tokens, and evaluate what stays again: its positions have changed. */
+static infer_result infer__generate_slide(infer__generation *g, int64_t room) {
+    infer_result r = g->moved ? INFER_OK : infer__generate_move(g, room);
+    if (r != INFER_OK) return r;
+    r = g->n_moved ? infer__session_sync(g->s, g->moved, g->n_moved, NULL) : infer__session_rewind(g->s, 0);
+    if (r == INFER_MORE) return r;
+    infer__free(g->mem, g->moved);
+    g->moved = NULL;
     return r;
 }
 
-/* Evaluate the prompt, or see to it that the last token's logits are there. */
+/* The prompt as tokens. */
 static infer_result infer__generate_prompt(infer__generation *g, const char *prompt) {
+    return infer__prompt_ids(g->model, g->mem, prompt, g->p->text_flags & INFER_TEXT_PARSE_SPECIAL,
+                             infer_session_position(g->s) == 0, &g->ids, &g->n_ids, &g->s->error);
+}
+
+/* Room for the prompt. Without one, the last token is evaluated again, unless its logits are there. */
+static infer_result infer__generate_room(infer__generation *g) {
     infer_session *s = g->s;
-    int32_t n = infer_session_position(s);
-    infer_result r = infer__prompt_ids(g->model, g->mem, prompt, g->p->text_flags & INFER_TEXT_PARSE_SPECIAL, n == 0,
-                                       &g->ids, &g->n_ids, &s->error);
-    if (r == INFER_OK && g->model->hp.n_enc) {
-        r = infer__generate_encode(g);
-        n = infer_session_position(s);
-    }
-    if (r != INFER_OK) return r;
+    const int32_t n = infer_session_position(s);
+    infer_token last;
     if (g->n_ids > INT32_MAX) return INFER_CONTEXT_FULL;
-    if (g->n_ids > 0) {
-        int64_t room = (int64_t)g->n_ids;
-        if (room > infer_session_context(s) - n && (r = infer__generate_slide(g, room)) != INFER_OK) return r;
-        r = infer__session_eval(s, g->ids, (int32_t)g->n_ids);
-        if (r == INFER_OK && !g->model->hp.n_enc) g->info.prompt_tokens = (int32_t)g->n_ids;
-        return r;
-    }
+    if (g->moved || (int64_t)g->n_ids > infer_session_context(s) - n)
+        return infer__generate_slide(g, (int64_t)g->n_ids);
+    if (g->n_ids > 0) return INFER_OK;
     if (n == 0)
         return infer__error(&s->error, INFER_ERR_ARGUMENT,
                             "nothing to continue from: the prompt is empty, the session is at "
                             "position 0, and the vocabulary asks for no BOS");
     if (infer__results_row(s, -1) >= 0) return INFER_OK;
-    {
-        infer_token last = infer_session_tokens(s)[n - 1];
-        if (last < 0)
-            return infer__error(&s->error, INFER_ERR_STATE,
-                                "the last position was given as an embedding and has no logits");
-        if ((r = infer__session_rewind(s, n - 1)) != INFER_OK) return r;
-        return infer__session_eval(s, &last, 1);
-    }
+    last = infer_session_tokens(s)[n - 1];
+    if (last < 0)
+        return infer__error(&s->error, INFER_ERR_STATE,
+                            "the last position was given as an embedding and has no logits");
+    g->ids[0] = last; /* infer__prompt_ids left a place */
+    g->again = 1;
+    return infer__session_rewind(s, n - 1);
+}
+
+static infer_result infer__generate_begins(infer__generation *g) {
+    const int32_t n = (int32_t)g->n_ids + g->again;
+    const infer_result r = n > 0 ? infer__session_eval(g->s, g->ids, n) : INFER_OK;
+    if (r != INFER_OK) return r;
+    if (g->n_ids > 0 && !g->model->hp.n_enc) g->info.prompt_tokens = (int32_t)g->n_ids;
+    g->started = 1;
+    return INFER_OK;
 }
 
 /* ---- text ------------------------------------------------------------------------------------------------------ */
@@ -443,19 +473,23 @@ static void infer__generate_drafted(infer__generation *g) {
     g->info.drafted += g->n_next - 1;
 }
 
-/* What was chosen, with a draft of what may follow it. */
+/* What was chosen, with a draft of what may follow it; nothing when it is evaluated already. */
 static infer_result infer__generate_eval(infer__generation *g) {
     infer_session *s = g->s;
     infer_result r;
-    s->drafts = g->n_next - 1;
-    r = infer__session_eval_as(s, g->next, g->n_next, g->n_next > 1 ? INFER_OUT_ALL : INFER_OUT_LAST);
-    s->drafts = 0;
-    if (r == INFER_OK) infer__generate_drafted(g);
-    if (r != INFER_CONTEXT_FULL) return r;
-    if (g->n_next > 1) { /* no room for all of it */
-        g->draft.made = 0;
-        g->n_next = 1;
-        return infer__generate_eval(g);
+    if (!g->n_next) return INFER_OK;
+    if (!g->moved) {
+        s->drafts = g->n_next - 1;
+        r = infer__session_eval_as(s, g->next, g->n_next, g->n_next > 1 ? INFER_OUT_ALL : INFER_OUT_LAST);
+        if (r == INFER_MORE) return r;
+        s->drafts = 0;
+        if (r == INFER_OK) infer__generate_drafted(g);
+        if (r != INFER_CONTEXT_FULL) return r;
+        if (g->n_next > 1) { /* no room for all of it */
+            g->draft.made = 0;
+            g->n_next = 1;
+            return infer__generate_eval(g);
+        }
     }
     r = infer__generate_slide(g, 1); /* there is room, so a shared context had no page left */
     return r == INFER_OK ? infer__session_eval(s, g->next, 1) : r;
@@ -466,7 +500,7 @@ static infer_result infer__generate_take(infer__generation *g) {
     const int32_t room = g->p->max_tokens > 0 ? g->p->max_tokens - g->info.new_tokens - 1 : INT32_MAX;
     infer_session *s = g->s;
     infer_result r;
-    if (s->ahead > 0) {
+    if (s->ahead > 0 && !g->drafting) {
         if (s->tokens[s->n - s->ahead] == g->token) {
             s->stats.new_tokens++;
             g->info.accepted++;
@@ -476,8 +510,10 @@ static infer_result infer__generate_take(infer__generation *g) {
         infer__draft_judge(&g->draft, g->draft.made - s->ahead);
         if ((r = infer__session_take_back(s)) != INFER_OK) return r;
     }
-    g->next = &g->token;
-    g->n_next = 1 + infer__draft_make(&g->draft, s, g->token, room, &g->next);
+    r = infer__draft_make(&g->draft, s, g->token, room, &g->next);
+    g->drafting = r == INFER_MORE;
+    if (g->drafting) return r;
+    g->n_next = 1 + g->draft.made;
     if (g->n_next == 1) g->next = &g->token;
     return INFER_OK;
 }
@@ -531,22 +567,22 @@ static infer_result infer__generate_report(infer__generation *g) {
 }
 
 /* 1 when the next token must not be generated: the reason is set. */
+static int infer__generate_limited(infer__generation *g, infer_result *r) {
+    if (infer__session_cancelled(g->s)) *r = INFER_CANCELLED;
+    else if (g->p->max_tokens > 0 && g->info.new_tokens >= g->p->max_tokens) g->info.stop_reason = INFER_STOP_LIMIT;
+    else if (g->p->seconds > 0 && infer__seconds() - g->began >= g->p->seconds) g->info.stop_reason = INFER_STOP_TIME;
+    return *r != INFER_OK || g->info.stop_reason;
+}
+
+/* The same, with room for the token: the session may have to slide. */
 static int infer__generate_limit(infer__generation *g, infer_result *r) {
     infer_session *s = g->s;
-    if (infer__session_cancelled(s)) {
-        *r = INFER_CANCELLED;
-        return 1;
+    if (!g->moved) {
+        if (infer__generate_limited(g, r)) return 1;
+        if (infer_session_position(s) < infer_session_context(s)) return 0;
     }
-    if (g->p->max_tokens > 0 && g->info.new_tokens >= g->p->max_tokens) {
-        g->info.stop_reason = INFER_STOP_LIMIT;
-        return 1;
-    }
-    if (g->p->seconds > 0 && infer__seconds() - g->began >= g->p->seconds) {
-        g->info.stop_reason = INFER_STOP_TIME;
-        return 1;
-    }
-    if (infer_session_position(s) < infer_session_context(s)) return 0;
     *r = infer_session_context(s) < 2 ? INFER_CONTEXT_FULL : infer__generate_slide(g, 1);
+    if (*r == INFER_MORE) return 1;
     if (*r == INFER_CONTEXT_FULL && infer__results_row(s, -1) >= 0 && g->info.prompt_tokens + g->info.new_tokens > 0) {
         *r = INFER_OK; /* what was just evaluated gives a last token, which needs no place */
         g->last = 1;
@@ -559,6 +595,7 @@ static int infer__generate_limit(infer__generation *g, infer_result *r) {
  * token: a failure, or stop_reason. */
 static infer_result infer__generate_choose(infer__generation *g) {
     infer_result r = INFER_OK;
+    if (g->drafting) return infer__generate_take(g);
     g->n_next = 0;
     if (infer__generate_limit(g, &r)) return r;
     if ((r = infer__generate_pick(g)) != INFER_OK) return r;
@@ -621,6 +658,9 @@ static infer_result infer__generate_begin(infer__generation *g, infer_session *s
  * to others. */
 static infer_result infer__generate_end(infer__generation *g, infer_result r) {
     infer_session *s = g->s;
+    if (s) infer__session_stop(s);
+    if (s && s->source) infer__session_stop(s->source);
+    if (g->draft.by) infer__session_stop(g->draft.by);
     if (r == INFER_CANCELLED) g->info.stop_reason = INFER_STOP_CANCELLED;
     if (r == INFER_CONTEXT_FULL) g->info.stop_reason = INFER_STOP_FULL;
     if (r == INFER_CONTEXT_FULL && g->started) { /* a limit like others */
@@ -641,46 +681,23 @@ static infer_result infer__generate_end(infer__generation *g, infer_result r) {
     infer__free(g->mem, g->ends);
     infer__free(g->mem, g->text);
     infer__free(g->mem, g->ids);
+    infer__free(g->mem, g->moved);
     infer__free(g->mem, g->top);
     return r;
 }
 
-static infer_result infer__generate(infer_session *session, infer_sampler *sampler, const char *prompt,
-                                    const infer_generate_params *params, infer__steering *steering,
-                                    infer_generate_info *info) {
-    infer_generate_params none;
-    infer__generation g;
+/* One stage. It has ended when the result is not INFER_OK (INFER_MORE: the slice has ended within it) or there is a
+ * stop_reason. */
+static infer_result infer__generate_step(infer__generation *g) {
     infer_result r;
-    memset(&none, 0, sizeof none);
-    r = infer__generate_begin(&g, session, sampler, params ? params : &none);
-    if (info) *info = g.info;
-    if (r != INFER_OK) return r;
-    g.steering = steering;
-    r = infer__generate_prompt(&g, prompt);
-    g.started = r == INFER_OK;
-    while (r == INFER_OK && g.info.stop_reason == 0) {
-        r = infer__generate_choose(&g);
-        if (r == INFER_OK && g.n_next) r = infer__generate_eval(&g);
-        if (r == INFER_OK && g.info.stop_reason == 0) r = infer__generate_report(&g);
+    switch (g->stage) {
+    case INFER__GENERATE_ENCODE: r = infer__generate_encode(g); break;
+    case INFER__GENERATE_ROOM: r = infer__generate_room(g); break;
+    case INFER__GENERATE_PROMPT: r = infer__generate_begins(g); break;
+    case INFER__GENERATE_CHOOSE: r = infer__generate_choose(g); break;
+    case INFER__GENERATE_EVAL: r = infer__generate_eval(g); break;
+    default: r = infer__generate_report(g);
     }
-    r = infer__generate_end(&g, r);
-    if (info) *info = g.info;
-    return r;
-}
-
-INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,
-                                      const infer_generate_params *params, infer_generate_info *info) {
-    infer_result r;
-    if (info) {
-        memset(info, 0, sizeof *info);
-        info->stop_token = info->stop_string = -1;
-    }
-    if (!session) return INFER_ERR_ARGUMENT;
-    if (!infer__session_claim(session)) return INFER_ERR_STATE;
-    if ((r = infer__sampler_claim(sampler, &session->error)) == INFER_OK) {
-        r = infer__generate(session, sampler, prompt, params, NULL, info);
-        infer__sampler_leave(sampler);
-    }
-    infer__session_leave(session);
+    if (r == INFER_OK) g->stage = g->stage == INFER__GENERATE_REPORT ? INFER__GENERATE_CHOOSE : g->stage + 1;
     return r;
 }

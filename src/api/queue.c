@@ -70,7 +70,6 @@ static void infer__request_free(infer_request *r) {
     infer__mem *mem = &q->model->mem;
     infer_chat_parser_destroy(r->turn.parser);
     infer__free(mem, r->stops);
-    infer__free(mem, (void *)r->stop);
     infer__free(mem, r->uses);
     infer__free(mem, r->ids);
     infer__bytes_free(&r->text);

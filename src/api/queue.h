@@ -20,8 +20,7 @@ struct infer_request {
     int (*token_fn)(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top);
     void *user, *done_user;
     void (*done)(void *user, infer_request *request);
-    char *stops;            /* the stop strings, one after the other, and pointers to them */
-    const char **stop;
+    void *stops;            /* infer__stops_copy */
     infer__chat_turn turn;  /* parser NULL = no conversation */
     infer_adapter_use *uses;
     int32_t n_uses;

@@ -202,24 +202,11 @@ static int infer__request_token_take(void *user, infer_token token, float logpro
 
 /* Copies of the stop strings, with one more for ChatML. */
 static infer_result infer__request_stops(infer_request *r, infer__mem *mem, infer_error *err) {
-    infer_generate_params *g = &r->generate;
     const char **own = NULL;
-    size_t bytes = 0, at = 0;
-    int32_t i;
-    infer_result result = infer__chat_stops(mem, r->turn.chatml, g, &own, err);
-    if (result != INFER_OK || g->n_stop == 0) return result;
-    for (i = 0; i < g->n_stop; i++) bytes += strlen(g->stop[i]) + 1;
-    r->stops = (char *)infer__realloc(mem, NULL, bytes, 1);
-    r->stop = (const char **)infer__calloc(mem, (uint64_t)g->n_stop, sizeof *r->stop);
-    for (i = 0; r->stops && r->stop && i < g->n_stop; i++) {
-        const size_t n = strlen(g->stop[i]) + 1;
-        memcpy(r->stops + at, g->stop[i], n);
-        r->stop[i] = r->stops + at;
-        at += n;
-    }
+    infer_result result = infer__chat_stops(mem, r->turn.chatml, &r->generate, &own, err);
+    if (result == INFER_OK) result = infer__stops_copy(mem, &r->generate, &r->stops, err);
     infer__free(mem, (void *)own);
-    g->stop = r->stop;
-    return r->stops && r->stop ? INFER_OK : infer__error(err, INFER_ERR_MEMORY, "no memory for stop strings");
+    return result;
 }
 
 /* The prompt as tokens, whatever it is. */

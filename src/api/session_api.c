@@ -90,9 +90,9 @@ static void infer__steps_leave(infer_context *c, const infer_step *steps, int32_
 static infer_result infer__eval_slice(infer_context *c, const infer_step *steps, int32_t n, double pause,
                                       infer_error *e) {
     infer_result r;
-    c->pause = pause;
+    infer__slice_begin(c, pause);
     r = infer__eval_steps(c, steps, n, e);
-    c->pause = 0;
+    infer__slice_begin(c, 0);
     if (r == INFER_MORE) {
         infer__atomic_set(&c->sliced, 1);
         return r;

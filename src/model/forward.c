@@ -347,31 +347,87 @@ static float *infer__head_direct(const infer_context *c, int32_t i, int32_t n) {
     return c->out_logits[i];
 }
 
+enum { INFER__HEAD_ROWS = 64 }; /* of the head in one piece, at least, and a multiple of it */
+
+/* 1 when the slice is over; on the CPU only. */
+static int infer__pauses(const infer_context *c) {
+    return c->pause > 0 && !c->checking && c->at->x.host && infer__ok(&c->ctx) && infer__seconds() >= c->pause;
+}
+
+/* Rows of the head in one piece of a slice: as many bytes as a layer has, on average. */
+static int32_t infer__head_piece(const infer_context *c) {
+    const infer_model *m = c->model;
+    const infer__weight *w = &m->w[INFER__W_OUTPUT];
+    const uint64_t head = w->row_bytes * (uint64_t)w->rows;
+    const uint64_t layer = (m->token_bytes > head ? m->token_bytes - head : 0) / (uint64_t)m->hp.n_layer;
+    const uint64_t rows = layer / INFER__MAX(w->row_bytes, 1) / INFER__HEAD_ROWS * INFER__HEAD_ROWS;
+    if (!(c->pause > 0) || !c->at->x.host || w->low) return w->rows;
+    return (int32_t)INFER__MIN(INFER__MAX(rows, INFER__HEAD_ROWS), (uint64_t)w->rows);
+}
+
+/* y, all logits of x, from row c->head_row of the head on: at once, or in pieces until the slice is over. Gives 0 then.
+ * on: there is a first piece in any case. */
+static int infer__head_product(infer_context *c, const infer__tensor *x, const infer__tensor *y, int32_t i, int on) {
+    const infer_model *m = c->model;
+    const infer__weight *all = &m->w[INFER__W_OUTPUT], *bias = infer__opt(&m->w[INFER__W_OUTPUT_B]);
+    const int32_t piece = infer__head_piece(c);
+    infer__matmul_args mm;
+    infer__weight w, b;
+    int32_t r, n;
+    for (r = c->head_row; r < all->rows; r += n, on = 0) {
+        if (!on && infer__pauses(c)) {
+            c->head_row = r;
+            return 0;
+        }
+        n = INFER__MIN(piece, all->rows - r);
+        memset(&mm, 0, sizeof mm);
+        w = infer__slice_rows(all, r, n);
+        if (bias) b = infer__slice(bias, r, n);
+        mm.x = *x;
+        mm.n_w = 1;
+        mm.w[0] = n == all->rows ? all : &w;
+        mm.b[0] = !bias || n == all->rows ? bias : &b;
+        mm.y[0] = infer__columns(y, r, n);
+        infer__products_of(c, &mm, i);
+    }
+    c->head_row = 0;
+    return 1;
+}
+
 /* Logits of at most head_rows results from i on, whose normed rows lie in xn: into the work area, or straight to where
- * they are wanted. Nothing when none of them is. Gives how many results that are. */
-static int32_t infer__logits(infer_context *c, int32_t i) {
+ * they are wanted. Nothing when none of them is. Gives how many results that are, 0 when the slice is over before. */
+static int32_t infer__logits(infer_context *c, int32_t i, int on) {
     const infer_model *m = c->model;
     int32_t n = INFER__MIN(c->ctx.pass.n_out - i, c->plan.head_rows), j;
-    infer__matmul_args mm;
+    infer__tensor x, y;
     infer__map_args map;
     for (j = 0; j < n && !c->out_logits[i + j]; j++) {}
     if (j == n) return n;
-    memset(&mm, 0, sizeof mm);
-    mm.x = infer__view(&c->at->xn, (uint64_t)i * (uint64_t)m->hp.n_embd, n, m->hp.n_embd);
-    mm.n_w = 1;
-    mm.w[0] = &m->w[INFER__W_OUTPUT];
-    mm.b[0] = infer__opt(&m->w[INFER__W_OUTPUT_B]);
+    x = infer__view(&c->at->xn, (uint64_t)i * (uint64_t)m->hp.n_embd, n, m->hp.n_embd);
     memset(&c->direct, 0, sizeof c->direct);
     c->direct.host = infer__head_direct(c, i, n);
-    mm.y[0] = infer__view(c->direct.host ? &c->direct : &c->at->work, 0, n, m->hp.n_vocab);
-    infer__products_of(c, &mm, i);
+    y = infer__view(c->direct.host ? &c->direct : &c->at->work, 0, n, m->hp.n_vocab);
+    if (!infer__head_product(c, &x, &y, i, on)) return 0;
     memset(&map, 0, sizeof map);
-    map.x = mm.y[0];
+    map.x = y;
     map.scale = m->hp.logit_scale;
     map.cap = m->hp.final_softcap;
     if (map.scale != 1.0f || map.cap > 0) c->ctx.ops->map(&c->ctx, &map);
-    infer__trace(c, -1, "logits", &mm.y[0]);
+    infer__trace(c, -1, "logits", &y);
     return n;
+}
+
+/* The pass goes on here in the next slice. */
+static void infer__stop_at(infer_context *c, int32_t stage, int32_t layer) {
+    c->stage = stage;
+    c->resume = layer;
+}
+
+/* The first logits; the results' rows are normed. */
+static void infer__head_logits(infer_context *c) {
+    const int32_t n = c->ctx.pass.n_out ? infer__logits(c, 0, 1) : 0;
+    if (n) infer__results_top(c, n); /* where they stay on the device */
+    else if (c->ctx.pass.n_out) infer__stop_at(c, INFER__STAGE_HEAD, c->model->hp.n_layer);
 }
 
 /* Final norm of the rows in pass->out, and the first of their logits. */
@@ -384,7 +440,7 @@ static void infer__head(infer_context *c, const infer__tensor *x) {
     if (!c->model->hp.out_norm_off && !c->encodes)
         infer__norm_to(c, &c->model->w[INFER__W_OUT_NORM], &rows.y, &rows.y);
     infer__trace(c, -1, "hidden", &rows.y);
-    infer__results_top(c, infer__logits(c, 0)); /* where they stay on the device */
+    infer__head_logits(c);
 }
 
 /* Rows of `width` floats from row `first` of b on go to to[0 .. n - 1], NULL: nowhere. Rows that are neighbours there,
@@ -402,10 +458,17 @@ static void infer__fetch_rows(infer_context *c, const infer__buf *b, int32_t fir
 
 /* What infer__head computed goes to where it is wanted; the other logits follow, head_rows rows at a time. */
 static void infer__fetch(infer_context *c) {
-    int32_t n_out = c->ctx.pass.n_out, i, j, k, n;
+    const int32_t n_out = c->ctx.pass.n_out, from = c->head_at;
+    int32_t i, j, k, n;
+    c->head_at = 0;
     infer__fetch_rows(c, &c->at->xn, 0, c->out_hidden, n_out, c->model->hp.n_embd);
-    for (i = 0; i < n_out; i += n) {
-        n = i ? infer__logits(c, i) : INFER__MIN(n_out, c->plan.head_rows);
+    for (i = from; i < n_out; i += n) {
+        n = i ? infer__logits(c, i, i == from) : INFER__MIN(n_out, c->plan.head_rows);
+        if (n == 0) {
+            c->head_at = i;
+            infer__stop_at(c, INFER__STAGE_FETCH, c->model->hp.n_layer);
+            return;
+        }
         for (j = 0; j < n && !c->direct.host; j += k) { /* runs of which the device does not keep the logits */
             for (k = 1; j + k < n && !c->out_top[i + j] == !c->out_top[i + j + k]; k++) {}
             if (!c->out_top[i + j])
@@ -469,11 +532,6 @@ static void infer__encoded(infer_context *c, infer__tensor *x) {
     }
 }
 
-/* 1 when the slice is over; on the CPU only. */
-static int infer__pauses(const infer_context *c) {
-    return c->pause > 0 && !c->checking && c->at->x.host && infer__ok(&c->ctx) && infer__seconds() >= c->pause;
-}
-
 /* From token ids to the first results; or to a layer, at which the next slice goes on (resume). */
 static void infer__layers(infer_context *c) {
     const infer_model *m = c->model;
@@ -482,6 +540,11 @@ static void infer__layers(infer_context *c) {
     int32_t l;
     infer__tensor x, xn, out;
     infer__enter(c, m->layers[resume ? resume - 1 : 0].place);
+    if (c->stage == INFER__STAGE_HEAD) {
+        infer__stop_at(c, INFER__STAGE_LAYERS, 0);
+        infer__head_logits(c);
+        return;
+    }
     x = infer__view(&c->at->x, 0, n, m->hp.n_embd);
     if (!resume) {
         infer__embed(c, &x);
@@ -545,11 +608,22 @@ static int infer__forward_begin(infer_context *c) {
 }
 
 static void infer__forward(infer_context *c) {
+    const int32_t stage = c->stage;
     const int record = c->resume ? INFER__RECORD_NOT : infer__forward_begin(c);
-    if (record != INFER__RECORD_DONE) infer__layers(c);
+    if (stage < INFER__STAGE_FETCH) {
+        if (record != INFER__RECORD_DONE) infer__layers(c);
+        if (c->resume) return;
+        if (record == INFER__RECORD_NOW && !c->ctx.ops->record_end(&c->ctx)) infer__layers(c);
+    }
+    infer__stop_at(c, INFER__STAGE_LAYERS, 0);
+    if (infer__ok(&c->ctx) && stage < INFER__STAGE_FURTHER) infer__fetch(c);
     if (c->resume) return;
-    if (record == INFER__RECORD_NOW && !c->ctx.ops->record_end(&c->ctx)) infer__layers(c);
-    if (infer__ok(&c->ctx)) infer__fetch(c);
-    if (infer__ok(&c->ctx) && c->model->hp.n_predict && !c->encodes) infer__further_fill(c);
+    if (infer__ok(&c->ctx) && c->model->hp.n_predict && !c->encodes) {
+        if (stage < INFER__STAGE_FURTHER && infer__pauses(c)) {
+            infer__stop_at(c, INFER__STAGE_FURTHER, c->model->hp.n_layer);
+            return;
+        }
+        infer__further_fill(c);
+    }
     c->at->ops->sync(&c->ctx); /* a place that was left has been waited for */
 }

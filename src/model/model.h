@@ -683,7 +683,12 @@ typedef struct infer__pass_cursor {
     int32_t n, step, at; /* the next row is token `at` of step `step` */
     int64_t done, total;
     double seconds;      /* so far */
+    int32_t behind;      /* sessions of so many steps have caught up */
 } infer__pass_cursor;
+
+/* Where a pass goes on: at a layer, or behind the layers with the first logits, the other ones, the block that
+ * predicts. */
+enum { INFER__STAGE_LAYERS, INFER__STAGE_HEAD, INFER__STAGE_FETCH, INFER__STAGE_FURTHER };
 
 struct infer_context {
     infer_model *model;
@@ -716,9 +721,16 @@ struct infer_context {
     void *trace_user;
     int32_t encodes;             /* INFER__ENCODES_* of the running pass */
     infer__pass_cursor cursor;
+    infer__pass_cursor behind;   /* of tokens that are evaluated again before: infer__catch_up */
+    infer_step behind_step;
     double pause;                /* infer__seconds at which the slice ends, 0 = it does not */
     infer__atomic sliced;        /* 1 = an eval of infer_eval_slice waits for its next slice */
+    double slice;                /* about how many seconds it has; 0 = passes have the rows that they are given */
     int32_t resume;              /* the layer at which a pass goes on that a slice has ended, 0 = there is none */
+    int32_t stage;               /* INFER__STAGE_*: where behind the layers it goes on */
+    int32_t head_at, head_row;   /* results from head_at on are multiplied by the head from this row of it on */
+    double pass_seconds;         /* of the running pass, so far */
+    double row_seconds;          /* of a row in a layer, lately, in passes of many rows; 0 = not known */
     int32_t checking;            /* name the first layer with a value that is not finite */
 };
 

@@ -211,13 +211,31 @@ static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int3
     return 1;
 }
 
+enum { INFER__SLICE_ROWS = 16 }; /* of a pass in slices, at least */
+
+/* Rows of the next pass, at most: in slices so few that a layer takes a quarter of one. */
+static int32_t infer__pass_rows(const infer_context *c, const infer_session *s) {
+    double rows = INFER__SLICE_ROWS;
+    if (!(c->slice > 0) || !c->places[INFER__ON_CPU].ops || infer__session_whole(s)) return c->plan.batch;
+    if (c->row_seconds > 0) rows = INFER__MAX(rows, c->slice / 4 / c->row_seconds);
+    return (int32_t)INFER__MIN(rows, (double)c->plan.batch);
+}
+
 static infer_result infer__pass_run(infer_context *c, infer_error *err) {
+    double began;
     if (c->places[INFER__ON_CPU].ops) { /* weights are read where the file is mapped */
         infer_result r = infer__gguf_whole(&c->model->gguf, err);
         if (r != INFER_OK) return r;
     }
+    began = infer__seconds();
+    if (!c->resume) c->pass_seconds = 0;
     infer__forward(c);
+    c->pass_seconds += infer__seconds() - began;
     if (c->resume) return INFER_MORE;
+    if (c->ctx.pass.n_rows >= INFER__SLICE_ROWS) {
+        const double each = c->pass_seconds / c->ctx.pass.n_rows / c->model->hp.n_layer;
+        c->row_seconds = c->row_seconds > 0 ? 0.75 * c->row_seconds + 0.25 * each : each;
+    }
     if (infer__ok(&c->ctx) && !infer__results_finite(c)) { /* find out where it began */
         c->checking = 1;
         infer__forward(c);
@@ -231,12 +249,13 @@ static infer_result infer__pass_run(infer_context *c, infer_error *err) {
 
 /* The next pass: at most `batch` rows, n_seq sessions. */
 static infer_result infer__pass_fill(infer_context *c, infer__pass_cursor *cur, infer_error *err) {
+    const int32_t batch = infer__pass_rows(c, cur->steps[cur->step].session);
     c->encodes = cur->steps[cur->step].session->encodes; /* the same in all: source.c, embed.c */
     infer__pass_begin(c);
     c->trace = NULL;
-    while (cur->step < cur->n && c->ctx.pass.n_rows < c->plan.batch && c->ctx.pass.n_seq < c->plan.n_seq) {
+    while (cur->step < cur->n && c->ctx.pass.n_rows < batch && c->ctx.pass.n_seq < c->plan.n_seq) {
         const infer_step *st = &cur->steps[cur->step];
-        int32_t count = INFER__MIN(st->n - cur->at, c->plan.batch - c->ctx.pass.n_rows);
+        int32_t count = INFER__MIN(st->n - cur->at, batch - c->ctx.pass.n_rows);
         const int32_t every = c->plan.snapshot_every;
         if (infer__session_whole(st->session) && count < st->n) break; /* in the next pass */
         if (infer__cells_used(c)) /* a state that is kept lies between passes */
@@ -277,29 +296,27 @@ static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, inf
     return INFER_OK;
 }
 
-/* Compute again what a rewind behind the kept window made unusable. */
+/* Compute again what a rewind behind the kept window made unusable. INFER_MORE as of infer__passes. */
 static infer_result infer__catch_up(infer_context *c, infer_session *s, infer_error *err) {
-    infer_step st;
-    infer__pass_cursor cur;
+    infer_step *st = &c->behind_step;
+    infer__pass_cursor *cur = &c->behind;
     infer_result r;
-    int32_t from = s->n_valid;
-    const double pause = c->pause;
-    if (from == s->n) return INFER_OK;
-    memset(&st, 0, sizeof st);
-    memset(&cur, 0, sizeof cur);
-    st.session = s;
-    st.tokens = s->tokens + from;
-    st.n = s->n - from;
-    cur.steps = &st;
-    cur.n = 1;
-    cur.total = st.n;
-    c->pause = 0;
-    r = infer__passes(c, &cur, err);
-    c->pause = pause;
+    if (!c->resume) {
+        if (s->n_valid == s->n) return INFER_OK;
+        memset(st, 0, sizeof *st);
+        memset(cur, 0, sizeof *cur);
+        st->session = s;
+        st->tokens = s->tokens + s->n_valid;
+        st->n = s->n - s->n_valid;
+        cur->steps = st;
+        cur->n = 1;
+        cur->total = st->n;
+    }
+    r = infer__passes(c, cur, err);
     if (r) return r;
-    infer__cells_commit(c, s, st.n);
+    infer__cells_commit(c, s, st->n);
     s->n_valid = s->n;
-    s->stats.reevaluated += (uint64_t)st.n;
+    s->stats.reevaluated += (uint64_t)st->n;
     return INFER_OK;
 }
 
@@ -346,10 +363,13 @@ static infer_result infer__steps_run(infer_context *c, const infer_step *steps, 
     if (!c->resume) {
         memset(cur, 0, sizeof *cur);
         for (i = 0; i < n; i++) cur->total += steps[i].n;
-        for (i = 0; i < n && !r; i++) r = infer__catch_up(c, steps[i].session, err);
     }
     cur->steps = steps;
     cur->n = n;
+    while (cur->behind < n && !r) {
+        r = infer__catch_up(c, steps[cur->behind].session, err);
+        if (!r) cur->behind++;
+    }
     if (!r) r = infer__passes(c, cur, err);
     cur->seconds += infer__seconds() - start;
     if (r == INFER_MORE) return r;
@@ -401,7 +421,7 @@ static infer_result infer__eval_steps(infer_context *c, const infer_step *steps,
 /* What a slice has left is not done any more: the sessions stand where they stood. */
 static infer_result infer__eval_drop(infer_context *c) {
     int32_t i;
-    c->resume = 0;
+    c->resume = c->stage = c->head_at = c->head_row = 0;
     for (i = 0; i < c->cursor.n; i++) infer__session_settle(c, c->cursor.steps[i].session);
     infer__eval_end(c, c->cursor.steps, c->cursor.n);
     return INFER_OK;
@@ -412,20 +432,41 @@ static infer_result infer__session_eval(infer_session *s, const infer_token *tok
 }
 
 static infer_result infer__session_eval_as(infer_session *s, const infer_token *tokens, int32_t n, int32_t outputs) {
-    infer_step st;
     infer_error e; /* the session's own changes at the end, as every result does */
-    infer_result r;
+    infer_result r = INFER_OK;
     infer__error_clear(&e);
-    memset(&st, 0, sizeof st);
-    st.session = s;
-    st.tokens = tokens;
-    st.n = n;
-    st.outputs = outputs;
-    r = infer__context_claim(s->context, "infer_session_eval", &e);
-    if (r == INFER_OK) {
-        r = infer__eval_steps(s->context, &st, 1, &e);
-        infer__context_leave(s->context);
+    if (!s->paused) {
+        memset(&s->step, 0, sizeof s->step);
+        s->step.session = s;
+        s->step.tokens = tokens;
+        s->step.n = n;
+        s->step.outputs = outputs;
+        r = infer__context_claim(s->context, "infer_session_eval", &e);
     }
-    s->error = e;
+    if (r == INFER_OK) r = infer__session_slice(s, s->until, &e);
+    if (r != INFER_MORE) s->error = e;
     return r;
+}
+
+static void infer__slice_begin(infer_context *c, double until) {
+    c->pause = until;
+    c->slice = until > 0 ? INFER__MAX(until - infer__seconds(), 1e-9) : 0;
+}
+
+static infer_result infer__session_slice(infer_session *s, double until, infer_error *err) {
+    infer_context *c = s->context;
+    infer_result r;
+    infer__slice_begin(c, until);
+    r = infer__eval_steps(c, &s->step, 1, err);
+    infer__slice_begin(c, 0);
+    s->paused = r == INFER_MORE;
+    if (!s->paused) infer__context_leave(c);
+    return r;
+}
+
+static void infer__session_stop(infer_session *s) {
+    if (!s->paused) return;
+    infer__eval_drop(s->context);
+    s->paused = s->drafts = 0;
+    infer__context_leave(s->context);
 }

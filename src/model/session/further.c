@@ -104,23 +104,29 @@ static infer_token infer__further_step(infer_context *c, infer_session *s, const
     return infer__sample_greedy(infer__further_rows(&logits), m->hp.n_vocab, &best, NULL) ? -1 : best;
 }
 
-/* ids[0] was chosen to follow the session's tokens: put at most `room` of those that may follow it behind it. Gives how
- * many; 0 also where it cannot. The session is claimed. */
-static int32_t infer__further_draft(infer_session *s, infer_token *ids, int32_t room) {
+/* ids[0] was chosen to follow the session's tokens: put at most `room` of those that may follow it behind it. *made
+ * goes from 0 to how many; it stays 0 where it cannot. INFER_MORE: the slice has ended, and the next call goes on. The
+ * session is claimed. */
+static infer_result infer__further_draft(infer_session *s, infer_token *ids, int32_t room, int32_t *made) {
     infer_context *c = s->context;
     const float *h = s->n > 0 && s->n_valid == s->n ? infer__further_hidden(s, s->n - 1) : NULL;
     float *own = s->further + (int64_t)INFER__FURTHER_ROWS * c->model->hp.n_embd;
+    const int32_t from = *made;
     infer_error err;
-    int32_t k;
-    if (!h || infer__context_claim(c, "infer_generate", &err)) return 0;
-    memcpy(own, h, (size_t)c->model->hp.n_embd * sizeof *h);
+    infer_result r = INFER_OK;
+    if (!h || infer__context_claim(c, "infer_generate", &err)) return INFER_OK;
+    if (from == 0) memcpy(own, h, (size_t)c->model->hp.n_embd * sizeof *h);
     c->trace = NULL;
     c->encodes = 0;
-    for (k = 0; k < room && s->n + k < s->cap; k++) {
-        ids[k + 1] = infer__further_step(c, s, ids, k, own);
-        if (ids[k + 1] < 0) break;
+    for (; *made < room && s->n + *made < s->cap; ++*made) {
+        if (*made > from && s->until > 0 && infer__seconds() >= s->until) {
+            r = INFER_MORE;
+            break;
+        }
+        ids[*made + 1] = infer__further_step(c, s, ids, *made, own);
+        if (ids[*made + 1] < 0) break;
     }
     infer__error_clear(&c->ctx.error); /* a draft that cannot be made is no error */
     infer__context_leave(c);
-    return k;
+    return r;
 }

@@ -26,6 +26,9 @@ struct infer_session {
     float *further; /* further.c: INFER__FURTHER_ROWS + 1 rows: hidden states of further_n positions from */
     int32_t further_at, further_n; /* further_at on, and one of a draft; NULL where nothing predicts */
     int32_t ahead, drafts; /* draft.c: the last so many of the n tokens; drafted ones of the running eval */
+    infer_step step;     /* of the running eval, where the session is evaluated alone */
+    int32_t paused;      /* 1 = a slice of it has ended: the context is claimed */
+    double until;        /* infer__seconds at which the running slice should end, 0 = it does not */
     int32_t *pages[INFER__CACHE_GROUPS]; /* plan.max_pages each; -1 = none */
     int32_t first_page[INFER__CACHE_GROUPS]; /* pages before it have been given back */
     /* cells.c; cells -1 = none. cell: the state after n_valid positions (none at 0); of the running eval: cell_next
@@ -96,6 +99,12 @@ static infer_result infer__session_load(infer_session *session, infer_read_fn re
 /* eval.c, state.c, api/generate.c: as the public calls; the caller has claimed the session, not its context. */
 static infer_result infer__session_eval(infer_session *s, const infer_token *tokens, int32_t n);
 static infer_result infer__session_eval_as(infer_session *s, const infer_token *tokens, int32_t n, int32_t outputs);
+/* With `until`, evals end with INFER_MORE when it is time. Then the next call of the function that said so goes on with
+ * what it did, whatever else it is given; tokens have to stay as they are. slice: s->step, or what is left of it; the
+ * context is claimed, and given back unless there is more to do. stop: what is left is given up. */
+static void infer__slice_begin(infer_context *c, double until); /* of what is evaluated now; 0 = it has no end */
+static infer_result infer__session_slice(infer_session *s, double until, infer_error *err);
+static void infer__session_stop(infer_session *s);
 /* The drafted tokens that are ahead are the session's no more; results of those before them stay. */
 static infer_result infer__session_take_back(infer_session *s);
 static infer_result infer__session_rewind(infer_session *s, int32_t n);

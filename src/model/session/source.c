@@ -22,21 +22,28 @@ static infer_result infer__source_make(infer_session *s, infer_error *err) {
     return INFER_OK;
 }
 
-static infer_result infer__source_set(infer_session *s, const infer_token *tokens, int32_t n, infer_error *err) {
-    infer_step st;
+/* The source's step are these tokens. */
+static infer_result infer__source_begin(infer_session *s, const infer_token *tokens, int32_t n, infer_error *err) {
     infer_result r = infer__session_cut(s, 0);
+    infer_step *st;
     if (!r) r = infer__source_make(s, err);
     if (!r) r = infer__session_cut(s->source, 0);
     if (r) return r;
-    memset(&st, 0, sizeof st);
     s->source->progress = s->progress;
     s->source->progress_user = s->progress_user;
     s->source->trace = s->trace;
     s->source->trace_user = s->trace_user;
-    st.session = s->source;
-    st.tokens = tokens;
-    st.n = n;
-    return infer__eval_steps(s->context, &st, 1, err);
+    st = &s->source->step;
+    memset(st, 0, sizeof *st);
+    st->session = s->source;
+    st->tokens = tokens;
+    st->n = n;
+    return INFER_OK;
+}
+
+static infer_result infer__source_set(infer_session *s, const infer_token *tokens, int32_t n, infer_error *err) {
+    infer_result r = infer__source_begin(s, tokens, n, err);
+    return r ? r : infer__eval_steps(s->context, &s->source->step, 1, err);
 }
 
 static infer_result infer__source_fork(infer_session *to, const infer_session *from) {
@@ -50,15 +57,17 @@ static infer_result infer__session_encode(infer_session *s, const infer_token *t
     infer_error e;
     infer_result r;
     infer__error_clear(&e);
-    if (!s->context->model->hp.n_enc)
+    if (s->source && s->source->paused) r = infer__session_slice(s->source, s->until, &e);
+    else if (!s->context->model->hp.n_enc)
         r = infer__error(&e, INFER_ERR_UNSUPPORTED, "architecture \"%s\" has no encoder beside a decoder",
                          s->context->model->arch->name);
     else if (!tokens || n < 1)
         r = infer__error(&e, INFER_ERR_ARGUMENT, "infer_session_encode: %s", tokens ? "no tokens" : "tokens is NULL");
     else if ((r = infer__context_claim(s->context, "infer_session_encode", &e)) == INFER_OK) {
-        r = infer__source_set(s, tokens, n, &e);
-        infer__context_leave(s->context);
+        r = infer__source_begin(s, tokens, n, &e);
+        if (r == INFER_OK) r = infer__session_slice(s->source, s->until, &e);
+        else infer__context_leave(s->context);
     }
-    s->error = e;
+    if (r != INFER_MORE) s->error = e;
     return r;
 }

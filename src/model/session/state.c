@@ -56,6 +56,7 @@ static infer_result infer__session_take_back(infer_session *s) {
 static infer_result infer__session_sync(infer_session *session, const infer_token *tokens, int32_t n, int32_t *kept) {
     int32_t same = 0;
     infer_result r;
+    if (session->paused) return infer__session_eval(session, NULL, 0); /* what is left of it */
     if (n < 1 || !tokens)
         return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_sync: %s",
                             n < 1 ? "no tokens" : "tokens is NULL");

@@ -1,0 +1,109 @@
+/* api_generate.h: the part of the public interface that generates text from a prompt. Included by api.h, behind what it
+ * is made of. */
+#ifndef INFER_API_GENERATE_H
+#define INFER_API_GENERATE_H
+
+/* ---- the short way -------------------------------------------------------------------------- */
+
+enum { INFER_FULL_STOP = 0, INFER_FULL_SLIDE = 1 };
+enum {
+    INFER_STOP_LIMIT = 1,  /* max_tokens */
+    INFER_STOP_TOKEN = 2,  /* an end-of-generation token: stop_token */
+    INFER_STOP_STRING = 3, /* a stop string: stop_string is its index */
+    INFER_STOP_FULL = 4,   /* the context is full */
+    INFER_STOP_CALLBACK = 5,
+    INFER_STOP_CANCELLED = 6,
+    INFER_STOP_GRAMMAR = 7, /* the sampler's grammar is complete and nothing can follow */
+    INFER_STOP_TIME = 8
+};
+typedef struct infer_generate_params {
+    int32_t max_tokens;      /* 0 = until something else stops it */
+    int32_t min_tokens;      /* end tokens are not chosen before so many; a grammar that is complete ends it anyway */
+    double seconds;          /* > 0: after so many no token begins any more (INFER_STOP_TIME) */
+    const char *const *stop; /* n_stop strings that end the text; never shown, not even partially */
+    int32_t n_stop;
+    int32_t logprobs;   /* k > 0: `token` receives the k most likely of every step */
+    int32_t on_full;    /* INFER_FULL_*; SLIDE keeps the first keep_first tokens and drops half of the rest */
+    int32_t keep_first;
+    int32_t ignore_end; /* 1 = end-of-generation tokens do not stop it */
+    int32_t lookup;     /* 1 = drafts from what followed the last tokens when they came before: see section 9 */
+    infer_session *draft; /* a session of a model with the same vocabulary, which drafts; it is in use meanwhile and
+                           * holds what this one does; NULL = none. With lookup it drafts where that finds nothing */
+    int32_t mtp; /* 1 = the model's own block for further tokens drafts: of a model opened with infer_model_params.mtp.
+                  * With lookup it drafts where that finds nothing; before draft, where both are given */
+    int32_t draft_tokens; /* tokens of a draft at most, up to 64; 0 = 8 */
+    int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted; INFER_TEXT_WRITE_SPECIAL: the text of
+                         * control tokens is also shown */
+    infer_text_fn text; /* receives the text as it comes, whole characters only */
+    void *user;
+    /* Called for every token with the `logprobs` most likely ones (without logprobs, n_top and logprob are 0); non-zero
+     * = stop, and the text of this token is not shown. */
+    int (*token)(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top);
+} infer_generate_params;
+typedef struct infer_generate_info {
+    int32_t stop_reason; /* INFER_STOP_* */
+    int32_t stop_token;  /* the token that stopped it, or -1 */
+    int32_t stop_string; /* index into stop, or -1 */
+    int32_t prompt_tokens, new_tokens;
+    uint64_t bytes; /* bytes of text */
+    int32_t drafted, accepted; /* tokens of drafts; those of them that were chosen */
+} infer_generate_info;
+/* Continue the session with `prompt` (UTF-8; NULL or "" = continue from the current position; BOS is added at position
+ * 0 where the vocabulary asks for it, unless the prompt already has it) and generate. sampler NULL = greedy; params
+ * NULL = defaults; info may be NULL. A token is evaluated before it is reported: however the call ends, the session
+ * holds the prompt and the reported tokens, and the next call continues from there. An end-of-generation token is
+ * neither evaluated nor reported. The text of control tokens is not shown (see text_flags), nor is a character left
+ * incomplete at the end. Reaching a limit is INFER_OK. When the context is full, the last position's logits still give
+ * one token: it is reported, but has no place in the session (INFER_STOP_FULL). INFER_CONTEXT_FULL: the prompt does not
+ * fit. INFER_ERR_ARGUMENT: nothing to continue from (empty prompt, no BOS, position 0). */
+INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,
+                                      const infer_generate_params *params, infer_generate_info *info);
+
+/* The same text piece by piece, for loops and generators. Parameters and results are those of infer_generate, but for
+ * params->text, which must be NULL. Stop strings are copied; prompt and params may go; sampler, draft and what `user`
+ * points to must stay until the end. `seconds` counts from begin. From begin until it has ended, session, sampler and
+ * draft are in use (section 5), between two calls of infer_generation_next too. After an error *out is NULL. */
+INFER_API infer_result infer_generation_begin(infer_generation **out, infer_session *session, infer_sampler *sampler,
+                                              const char *prompt, const infer_generate_params *params,
+                                              infer_error *err);
+/* Run for about budget_ms milliseconds: longer by a piece of infer_eval_slice at most, or by the choice of a token. 0 =
+ * the least there is; -1 = until there is text. *text (n bytes and a zero; both may be NULL) is what has come: whole
+ * characters, perhaps none; valid until the next call on the generation. Slices change neither the text nor a bit.
+ * INFER_MORE: it goes on; any other result is as infer_generate returns it, comes with the last of the text and ends
+ *             it:
+ * later calls return it again, without text. INFER_ERR_STATE, and nothing changes: the generation is in use, or its
+ * context is by others (another generation's eval that a slice has cut): call again later. */
+INFER_API infer_result infer_generation_next(infer_generation *generation, int32_t budget_ms, const char **text,
+                                             size_t *n);
+/* So far; at any time. */
+INFER_API infer_result infer_generation_info(const infer_generation *generation, infer_generate_info *out);
+/* Free it; NULL is accepted. One that has not ended is given up as by infer_session_cancel, and text that waits is
+ * lost: the session holds what was evaluated whole (the prompt, and every token reported) and the next call goes on
+ * from there; the sampler may have accepted the token that was about to be evaluated. INFER_ERR_STATE, and nothing
+ * changes: it is in use, or the context is and drafts have to be taken back. */
+INFER_API infer_result infer_generation_end(infer_generation *generation);
+
+/* Models that fill in masked tokens (Dream, LLaDA, RND1) have infer_model_info.masked set; infer_generate refuses them.
+ * order: which of a block's masks a step fills first: those whose token has the highest probability, the lowest
+ * entropy, or the largest margin over the second; in random order; from left to right. */
+enum { INFER_FILL_CONFIDENCE, INFER_FILL_ENTROPY, INFER_FILL_MARGIN, INFER_FILL_RANDOM, INFER_FILL_LEFT };
+typedef struct infer_fill_params {
+    int32_t n;     /* tokens to write, at least 1 */
+    int32_t steps; /* total number of evals, distributed evenly; 0 = one for each token */
+    int32_t block; /* blocks of this many tokens are filled from left to right; 0 = a single block */
+    int32_t order; /* INFER_FILL_* */
+    uint64_t seed; /* for INFER_FILL_RANDOM */
+    /* Called after every step with the n tokens, of which `open` are masks. Non-zero = stop. */
+    int (*step)(void *user, const infer_token *tokens, int32_t n, int32_t open);
+    void *user;
+} infer_fill_params;
+/* Write params->n tokens after the n_prompt given ones (include the text's own special tokens) to out (n tokens; owned
+ * by the caller). sampler NULL = the most likely tokens. A grammar and stages that look back (penalties) assume an
+ * order that does not exist here: leave them out of the sampler. The session's context and its batch must hold all of
+ * the tokens; the session is left where it was. After the end token comes whatever the model fills in there: cut the
+ * text yourself. INFER_CANCELLED: stopped; out has what was filled so far. UNSUPPORTED: not such a model, or no mask
+ * token in the vocabulary. */
+INFER_API infer_result infer_session_fill(infer_session *session, infer_sampler *sampler, const infer_token *prompt,
+                                          int32_t n_prompt, const infer_fill_params *params, infer_token *out);
+
+#endif
