@@ -152,7 +152,7 @@ static int32_t infer__draft_make(infer__drafting *d, infer_session *s, infer_tok
 static void infer__draft_judge(infer__drafting *d, int32_t chosen) {
     if (!d->made) return;
     if (chosen == d->made) d->now = INFER__MIN(2 * d->now, d->most);
-    else d->now = INFER__MAX(chosen + 1, d->now / 2);
+    else d->now = INFER__MAX(chosen + 1, d->made / 2); /* less than `now` where there are only so many blocks */
     d->now = INFER__MIN(INFER__MAX(d->now, 1), d->most);
     if (chosen == 0 && !d->by && !d->mtp) d->pause = INFER__DRAFT_PAUSE;
     d->made = 0;

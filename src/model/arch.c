@@ -512,7 +512,7 @@ static const infer__arch INFER__ARCHS[] = {
       .reference = "archs/deci-dense" }, /* layers without attention or FFN are refused by their keys */
     { .name = "deepseek", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .experts = INFER__EXPERTS_RAW,
       .layers = "attention, dense FFN, experts", .reference = "archs/deepseek-moe" },
-    { .name = "deepseek2", .predicts = 1, .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__NEXTN,
+    { .name = "deepseek2", .predicts = INFER__PREDICTS, .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__NEXTN,
       .experts = INFER__EXPERTS_RAW, .fixup = infer__fix_deepseek2, .parts = infer__parts_latent,
       .layers = "dense FFN, experts, latent attention",
       .reference = "archs/deepseek2-{moe,lite-moe,groups-moe,nextn-moe,old-moe,yarn-moe,oldyarn-moe}, "
@@ -596,7 +596,7 @@ static const infer__arch INFER__ARCHS[] = {
       .reference = "archs/glm-dsa-{shared-moe,moe,topk-moe}, hf/glm_moe_dsa" },
     { .name = "glm4", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_HALVES, .reference = "archs/glm4-dense, hf/glm4" },
-    { .name = "glm4moe", .predicts = 1, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
+    { .name = "glm4moe", .predicts = INFER__PREDICTS, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW, .flags = INFER__POST_ATTN_IS_FFN | INFER__NEXTN,
       .layers = "attention, dense FFN, experts",
       .reference = "archs/glm4moe-{moe,nextn-moe}, hf/{glm4_moe,solar_open}" },
@@ -648,7 +648,7 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "hunyuan_vl", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .flags = INFER__QK_NORM_ROTATED | INFER__ROPE_ALPHA | INFER__ROPE_SECTIONS,
       .reference = "archs/hunyuan_vl-dense" },
-    { .name = "hy_v3", .predicts = 1, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
+    { .name = "hy_v3", .predicts = INFER__PREDICTS, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW, .flags = INFER__NEXTN,
       .ignore = "ffn_gate.weight ffn_up.weight ffn_down.weight", /* in layers with experts */
       .layers = "attention, dense FFN, experts", .reference = "archs/hy_v3-moe, hf/hy_v3" },
@@ -731,7 +731,7 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "mellum", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
       .flags = INFER__WINDOW_ROPE_PLAIN,
       .layers = "attention, experts", .reference = "archs/mellum-moe, hf/mellum" },
-    { .name = "mimo2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+    { .name = "mimo2", .predicts = INFER__PREDICTS | INFER__PREDICTS_BARE | INFER__PREDICTS_BESIDE, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .window_every = 1, /* the file's pattern says which layers have one */
       .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_SUM, .flags = INFER__ATTN_OUT_TIMES | INFER__NEXTN,
       .ignore = "ffn_gate.weight ffn_up.weight ffn_down.weight", /* in layers with experts */
@@ -840,19 +840,19 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "qwen3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .label_softmax = 1, .ignore = "cls.output.weight", /* a classifier, where the file does not ask for it */
       .reference = "archs/qwen3-{dense,plain-dense,embed,rank}" },
-    { .name = "qwen35", .predicts = 1, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
+    { .name = "qwen35", .predicts = INFER__PREDICTS, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
       .mixer_else = INFER__SUBLAYER_DELTA, .full_every = 4,
       .flags = INFER__ROPE_SECTIONS | INFER__Q_GATED | INFER__DELTA_TILED | INFER__POST_ATTN_IS_FFN |
                INFER__NEXTN,
       .layers = "attention, dense FFN, gated delta net", .reference = "archs/qwen35-dense, hf/qwen3_5" },
-    { .name = "qwen35moe", .predicts = 1, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
+    { .name = "qwen35moe", .predicts = INFER__PREDICTS, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
       .mixer_else = INFER__SUBLAYER_DELTA, .full_every = 4,
       .flags = INFER__ROPE_SECTIONS | INFER__Q_GATED | INFER__DELTA_TILED | INFER__POST_ATTN_IS_FFN |
                INFER__NEXTN,
       .layers = "attention, experts, gated delta net", .reference = "archs/qwen35moe-moe, hf/qwen3_5_moe" },
     { .name = "qwen3moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .layers = "attention, experts", .reference = "archs/qwen3moe-{moe,norm-moe}" },
-    { .name = "qwen3next", .predicts = 1, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
+    { .name = "qwen3next", .predicts = INFER__PREDICTS, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
       .mixer_else = INFER__SUBLAYER_DELTA, .full_every = 4,
       .flags = INFER__Q_GATED | INFER__POST_ATTN_IS_FFN | INFER__NEXTN,
       .ignore = "ssm_in.weight", /* what attn_qkv and attn_gate are together, in files of old */
@@ -913,7 +913,7 @@ static const infer__arch INFER__ARCHS[] = {
       .reference = "archs/starcoder-dense, hf/gpt_bigcode" },
     { .name = "starcoder2", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
       .reference = "archs/starcoder2-{dense,tied-dense}" },
-    { .name = "step35", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+    { .name = "step35", .predicts = INFER__PREDICTS | INFER__PREDICTS_BARE, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .window_every = INFER__WINDOW_BY_FILE, .gate = INFER__ACT_SIGMOID, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW,
       .flags = INFER__WINDOW_ROPE_PLAIN | INFER__ROPE_HALF | INFER__CLAMPS | INFER__NEXTN,
