@@ -14,6 +14,19 @@ static const chain_file chain_files[] = {
     { "glm4moe-moe", { 1, 1, 0 }, { NULL, "nextn.shared_head_head" } }, /* hidden states behind norms */
 };
 
+/* One block, of architectures that no recorded file with one is of. */
+static const chain_file chain_singles[] = {
+    { "deepseek32-topk-moe", { 1 }, { "nextn.shared_head_norm", "nextn.shared_head_head" } },
+    { "glm-dsa-topk-moe", { 1 }, { "nextn.shared_head_norm", NULL } },
+    { "cohere2moe-moe", { 1 }, { NULL, NULL } },
+    { "exaone-moe-moe", { 0 }, { "nextn.shared_head_norm", NULL } },
+    { "exaone4-swa-dense", { 0 }, { "nextn.shared_head_norm", NULL } },
+    { "bailingmoe2-moe", { 1 }, { "layer_output_norm", NULL } },
+    { "bailingmoe3-moe", { 0 }, { "nextn.shared_head_norm", NULL } },
+    { "glm4-dense", { 1 }, { "nextn.shared_head_norm", "nextn.shared_head_head" } },
+    { "dots3note-moe", { 1 }, { "nextn.shared_head_norm", NULL } },
+};
+
 static float chain_value(uint32_t *state, float middle, float reach) {
     *state = *state * 1664525u + 1013904223u;
     return middle + reach * ((float)(*state >> 8) / 8388608.0f - 1);
@@ -276,6 +289,27 @@ static void test_nextn_chain_length(void) {
     CHECK(d.now == 4);
 }
 
+static void chain_single(const chain_file *f) {
+    infer_model_params p;
+    infer_model *m;
+    size_t n = 0;
+    unsigned char *image = chain_image(f, 1, CHAIN_SOUND, &n);
+    check_detail = f->file;
+    if (!image) return;
+    memset(&p, 0, sizeof p);
+    p.exact = p.mtp = 1;
+    m = nextn_open(image, n, &p);
+    if (m) nextn_block_of(m);
+    p.mtp = 0;
+    nextn_same_models(m, nextn_open(image, n, &p)); /* which closes them */
+    free(image);
+}
+static void test_nextn_chain_singles(void) {
+    size_t i;
+    if (!check_reference("archs")) SKIP("needs INFER_TEST_DATA");
+    for (i = 0; i < INFER__COUNT(chain_singles); i++) chain_single(&chain_singles[i]);
+}
+
 static void chain_all(void (*check)(const chain_file *f)) {
     size_t i;
     for (i = 0; i < INFER__COUNT(chain_files); i++) check(&chain_files[i]);
@@ -301,6 +335,7 @@ static void test_nextn_chain_memory(void) {
 static void suite_nextn_chain(void) {
     RUN(test_nextn_chain_blocks);
     RUN(test_nextn_chain_changes);
+    RUN(test_nextn_chain_singles);
     RUN(test_nextn_chain_right);
     RUN(test_nextn_chain_refused);
     RUN(test_nextn_chain_length);

@@ -177,6 +177,11 @@ static void infer__parts_nemotron_h(infer_model *m, infer__layer *l) {
     const int32_t mixer = l->n_head > 0 && l->n_head_kv > 0 ? INFER__SUBLAYER_ATTENTION : m->arch->mixer_else;
     const int32_t ffn = infer__layer_has(m, l, INFER__W_MOE_ROUTER) ? INFER__SUBLAYER_MOE : INFER__SUBLAYER_DENSE;
     l->n_parts = 0;
+    if (l->index >= m->hp.n_layer) { /* a block that predicts is two of the published layers */
+        infer__part_add(m, l, mixer, INFER__W_ATTN_NORM, -1);
+        infer__part_add(m, l, ffn, INFER__W_ATTN_POST_NORM, -1);
+        return;
+    }
     infer__part_add(m, l, l->n_ff > 0 ? ffn : mixer, INFER__W_ATTN_NORM, -1);
 }
 
@@ -462,10 +467,10 @@ static const infer__arch INFER__ARCHS[] = {
       .fixup = infer__fix_baichuan, .reference = "archs/baichuan-{dense,13b-dense}" },
     { .name = "bailingmoe", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .experts = INFER__EXPERTS_RAW,
       .layers = "attention, experts", .reference = "archs/bailingmoe-moe" },
-    { .name = "bailingmoe2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+    { .name = "bailingmoe2", .predicts = INFER__PREDICTS, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW, .flags = INFER__NEXTN,
       .layers = "attention, dense FFN, experts", .reference = "archs/bailingmoe2-moe" },
-    { .name = "bailingmoe3", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+    { .name = "bailingmoe3", .predicts = INFER__PREDICTS, .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .mixer_else = INFER__SUBLAYER_KDA, .gate = INFER__ACT_SIGMOID, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW,
       .flags = INFER__KDA_BOUND | INFER__KDA_A_PLUS | INFER__GATE_NEEDED | INFER__CLAMPS | INFER__NEXTN,
@@ -497,7 +502,7 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "cohere2", .norm = INFER__LN, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .block = INFER__BLOCK_PARALLEL,
       .window_every = 4, .flags = INFER__LOGITS_TIMES | INFER__WINDOW_ROPE_ONLY,
       .reference = "archs/cohere2-{dense,swa-dense}" },
-    { .name = "cohere2moe", .norm = INFER__LN, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+    { .name = "cohere2moe", .predicts = INFER__PREDICTS | INFER__PREDICTS_ROTATED, .norm = INFER__LN, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .block = INFER__BLOCK_PARALLEL, .window_every = 4, .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW,
       .flags = INFER__LOGITS_TIMES | INFER__WINDOW_ROPE_ONLY | INFER__WINDOW_FULL_FIRST | INFER__ROPE_LEADING |
                INFER__NORM_BY_KEY | INFER__NEXTN,
@@ -520,7 +525,7 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "deepseek2-ocr", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .experts = INFER__EXPERTS_RAW,
       .layers = "attention, dense FFN, experts", .reference = "archs/deepseek2-ocr-moe" },
-    { .name = "deepseek32", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__NEXTN,
+    { .name = "deepseek32", .predicts = INFER__PREDICTS, .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__NEXTN,
       .experts = INFER__EXPERTS_RAW, .index = INFER__HALVES, .fixup = infer__fix_deepseek2,
       .parts = infer__parts_latent,
       .layers = "dense FFN, experts, latent attention",
@@ -534,7 +539,7 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "dots1", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW,
       .layers = "attention, dense FFN, experts", .reference = "archs/dots1-moe, hf/dots1" },
-    { .name = "dots3note", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+    { .name = "dots3note", .predicts = INFER__PREDICTS | INFER__PREDICTS_WINDOW, .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .window_every = INFER__WINDOW_BY_FILE, .gate = INFER__ACT_SIGMOID, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW, .index = INFER__PAIRS, .flags = INFER__NEXTN | INFER__GATE_NEEDED | INFER__INDEX_SHARED,
       .parts = infer__parts_latent,
@@ -552,11 +557,12 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "eurobert", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .encoder = 1,
       .reference = "archs/eurobert-dense, hf/eurobert" },
     { .name = "exaone", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .reference = "archs/exaone-dense" },
-    { .name = "exaone-moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
+    { .name = "exaone-moe", .predicts = INFER__PREDICTS, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
       .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW, .flags = INFER__NEXTN | INFER__WINDOW_ROPE_ONLY,
       .layers = "attention, dense FFN, experts", .reference = "archs/exaone-moe-moe, hf/exaone_moe" },
-    { .name = "exaone4", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
-      .flags = INFER__NO_PRE_NORM | INFER__WINDOW_ROPE_ONLY | INFER__ROPE_NO_WINDOW, .fixup = infer__fix_exaone4,
+    { .name = "exaone4", .predicts = INFER__PREDICTS | INFER__PREDICTS_WINDOW, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
+      .flags = INFER__NO_PRE_NORM | INFER__WINDOW_ROPE_ONLY | INFER__ROPE_NO_WINDOW | INFER__NEXTN,
+      .fixup = infer__fix_exaone4,
       .reference = "archs/exaone4-{dense,plain-dense,swa-dense}, hf/exaone4, hf/exaone4_nosw" },
     { .name = "falcon", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_GELU_ERF,
       .block = INFER__BLOCK_PARALLEL, .flags = INFER__ATTN_NORM_2,
@@ -589,13 +595,13 @@ static const infer__arch INFER__ARCHS[] = {
       .keys = infer__gemma4_keys, .fixup = infer__fix_gemma4, .parts = infer__parts_gemma4,
       .layers = "attention, dense FFN, inputs of layers, input of the layer, output scale, experts beside a dense FFN",
       .reference = "archs/gemma4-{dense,sharedkv-dense,moe}, hf/gemma4, hf/gemma4_moe" },
-    { .name = "glm-dsa", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
+    { .name = "glm-dsa", .predicts = INFER__PREDICTS, .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
       .flags = INFER__NEXTN | INFER__INDEX_SHARED, .experts = INFER__EXPERTS_RAW, .index = INFER__PAIRS,
       .parts = infer__parts_latent,
       .layers = "dense FFN, experts, latent attention",
       .reference = "archs/glm-dsa-{shared-moe,moe,topk-moe}, hf/glm_moe_dsa" },
-    { .name = "glm4", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
-      .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_HALVES, .reference = "archs/glm4-dense, hf/glm4" },
+    { .name = "glm4", .predicts = INFER__PREDICTS, .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_HALVES | INFER__NEXTN, .reference = "archs/glm4-dense, hf/glm4" },
     { .name = "glm4moe", .predicts = INFER__PREDICTS, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW, .flags = INFER__POST_ATTN_IS_FFN | INFER__NEXTN,
       .layers = "attention, dense FFN, experts",
@@ -780,7 +786,7 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "nemotron_h", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_RELU2,
       .mixer_else = INFER__SUBLAYER_MAMBA_2, .flags = INFER__EPS_EITHER | INFER__NEXTN, .parts = infer__parts_nemotron_h,
       .layers = "attention, dense FFN, Mamba 2", .reference = "archs/nemotron_h-dense, hf/nemotron_h" },
-    { .name = "nemotron_h_moe", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_RELU2,
+    { .name = "nemotron_h_moe", .predicts = INFER__PREDICTS, .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_RELU2,
       .mixer_else = INFER__SUBLAYER_MAMBA_2, .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW,
       .flags = INFER__EPS_EITHER | INFER__NEXTN, .parts = infer__parts_nemotron_h,
       .layers = "attention, dense FFN, experts, Mamba 2",

@@ -106,7 +106,9 @@ enum {
 enum {
     INFER__PREDICTS = 1,      /* the hidden state behind the norm before the head; of the block before, if there is one */
     INFER__PREDICTS_BARE = 2, /* as it is before that norm */
-    INFER__PREDICTS_BESIDE = 4 /* block i reads the layers' own, i + 1 positions before, not that of the block before */
+    INFER__PREDICTS_BESIDE = 4, /* block i reads the layers' own, i + 1 positions before, not that of the block before */
+    INFER__PREDICTS_WINDOW = 8, /* blocks have the window where the file says of layers only which have it */
+    INFER__PREDICTS_ROTATED = 16 /* blocks are rotated, also where layers without a window are not */
 };
 
 /* window_every: the file says which layers have a window, or has no windows. */

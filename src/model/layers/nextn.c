@@ -34,7 +34,7 @@ static void infer__nextn_keys(infer__keys *k, infer__hparams *hp) {
         return;
     }
     if (!k->m->arch->predicts) {
-        infer__error(k->err, INFER_ERR_UNSUPPORTED, "mtp: the block that predicts of architecture \"%s\" is not supported",
+        infer__error(k->err, INFER_ERR_UNSUPPORTED, "mtp: blocks that predict of architecture \"%s\" are not supported: docs/architectures.md",
                      k->m->arch->name);
         return;
     }
