@@ -6,7 +6,7 @@ static infer_model *nextn_model(const char *name, int mtp) {
     infer_model *m = NULL;
     infer_error e;
     char file[128];
-    snprintf(file, sizeof file, "archs/%s.gguf", name);
+    snprintf(file, sizeof file, strncmp(name, "hf/", 3) ? "archs/%s.gguf" : "%s/model.gguf", name);
     check_detail = name;
     memset(&p, 0, sizeof p);
     p.exact = 1;
@@ -23,9 +23,13 @@ static int32_t nextn_drafts(infer_session *s, infer_token token, infer_token *id
 
 /* ---- files that are made of a model's ------------------------------------------------------------------------------ */
 
-/* Its keys, but for those that say how many blocks there are and what they are. from: which of its blocks each of them is;
- * values by block are theirs. */
-static void nextn_keys(gguf_writer *w, const infer_model *m, int32_t blocks, int32_t predict, const int32_t *from) {
+/* Layers, and blocks that predict behind them; from: which of the model's blocks each of them is, ffn: and whose FFN it has, NULL:
+ * its own; short_windows: nothing says whether blocks have a window. */
+typedef struct nextn_shape { int32_t layers, predict; const int32_t *from, *ffn; int short_windows; } nextn_shape;
+
+/* Keys of the model, but for those that say how many blocks there are and what they are; values by block are theirs. */
+static void nextn_keys(gguf_writer *w, const infer_model *m, const nextn_shape *shape) {
+    const int32_t blocks = shape->layers + shape->predict, told = shape->short_windows ? shape->layers : blocks;
     const int windows = m->hp.window > 0; /* of which layers is said for each */
     char key[64];
     int32_t i;
@@ -35,7 +39,8 @@ static void nextn_keys(gguf_writer *w, const infer_model *m, int32_t blocks, int
         const infer__str *texts = (const infer__str *)kv->data;
         const size_t size = kv->type == GW_ARRAY && kv->element != GW_STRING ? gw_size((int)kv->element) : 0;
         const int each = size && kv->n == (uint64_t)m->hp.n_block && !strncmp(kv->key, m->arch->name, strlen(m->arch->name));
-        const uint64_t n = each ? (uint64_t)(blocks + predict) : kv->n;
+        const int32_t *from = shape->ffn && strstr(kv->key, ".feed_forward_length") ? shape->ffn : shape->from;
+        const uint64_t n = each ? (uint64_t)blocks : kv->n;
         double number;
         int64_t whole;
         if (strstr(kv->key, ".block_count") || strstr(kv->key, ".nextn_predict_layers") || strstr(kv->key, ".leading_dense_block_count")) continue;
@@ -56,17 +61,17 @@ static void nextn_keys(gguf_writer *w, const infer_model *m, int32_t blocks, int
         }
     }
     snprintf(key, sizeof key, "%s.block_count", m->arch->name);
-    gw_int(w, key, GW_U32, blocks + predict);
+    gw_int(w, key, GW_U32, blocks);
     snprintf(key, sizeof key, "%s.leading_dense_block_count", m->arch->name);
-    if (infer__gguf_peek(&m->gguf, key)) gw_int(w, key, GW_U32, blocks > 1 || (m->arch->predicts & INFER__PREDICTS_ROTATED));
+    if (infer__gguf_peek(&m->gguf, key)) gw_int(w, key, GW_U32, shape->layers > 1 || (m->arch->predicts & INFER__PREDICTS_ROTATED));
     snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", m->arch->name);
-    if (windows) gw_array(w, key, GW_U8, (uint64_t)(blocks + predict));
-    for (i = 0; windows && i < blocks + predict; i++) {
-        const uint8_t has = m->layers[from[i]].window > 0;
+    if (windows) gw_array(w, key, GW_U8, (uint64_t)told);
+    for (i = 0; windows && i < told; i++) {
+        const uint8_t has = m->layers[shape->from[i]].window > 0;
         gw_add(&w->kv, &has, 1);
     }
     snprintf(key, sizeof key, "%s.nextn_predict_layers", m->arch->name);
-    if (predict) gw_int(w, key, GW_U32, predict);
+    if (shape->predict) gw_int(w, key, GW_U32, shape->predict);
 }
 
 static void nextn_tensor(gguf_writer *w, const infer__gguf_tensor *t, const char *name, int zero) {
@@ -86,12 +91,13 @@ static unsigned char *nextn_alone(const infer_model *m, int32_t k, size_t *bytes
     gguf_writer w;
     char block[16];
     const int32_t from = m->hp.n_layer + k;
+    const nextn_shape shape = { 1, 0, &from, NULL, 0 };
     int32_t i;
     const size_t len = (size_t)snprintf(block, sizeof block, "blk.%d.", (int)from);
     int own_norm = 0, own_head = 0;
     gw_init(&w);
     w.big = INFER__BIG_ENDIAN;
-    nextn_keys(&w, m, 1, 0, &from);
+    nextn_keys(&w, m, &shape);
     for (i = 0; i < m->gguf.n_tensors; i++) {
         const char *name = m->gguf.tensors[i].name;
         const char *head = strncmp(name, block, len) ? NULL : nextn_head_name(name + len);
@@ -143,6 +149,7 @@ static unsigned char *nextn_right(const char *file, size_t *bytes) {
     infer_model *m = nextn_model(file, 0);
     const int32_t layers = m ? m->hp.n_layer : 0;
     int32_t i, blocks[256];
+    nextn_shape shape = { 0, 1, blocks, NULL, 0 };
     gguf_writer w;
     char name[96], from[16];
     size_t len;
@@ -150,7 +157,8 @@ static unsigned char *nextn_right(const char *file, size_t *bytes) {
     gw_init(&w);
     w.big = INFER__BIG_ENDIAN;
     for (i = 0; i <= layers; i++) blocks[i] = INFER__MIN(i, layers - 1);
-    nextn_keys(&w, m, layers, 1, blocks);
+    shape.layers = layers;
+    nextn_keys(&w, m, &shape);
     len = (size_t)snprintf(from, sizeof from, "blk.%d.", (int)layers - 1);
     for (i = 0; i < m->gguf.n_tensors; i++) {
         const infer__gguf_tensor *t = &m->gguf.tensors[i];
@@ -210,17 +218,13 @@ static void nextn_input(const infer_model *m, int block, infer_token token, cons
     }
 }
 
-/* Drafts of texts of 1 to 56 tokens: what the block as a model says is likeliest. */
-static void nextn_block_of(infer_model *m) {
+/* Drafts of texts of 1 to 56 tokens: what the block as a model, the image (which is freed), says is likeliest. */
+static void nextn_block_of(infer_model *m, unsigned char *image, size_t n) {
     infer_error e;
     infer_model_params p;
     infer_model *alone;
-    unsigned char *image;
-    size_t n = 0;
     int block, seed, other = 0;
-    if (!m) return;
     block = m->hp.n_layer;
-    image = nextn_alone(m, 0, &n);
     memset(&p, 0, sizeof p);
     p.exact = 1;
     p.allow_unknown = 1; /* keys of layers that the block is not like */
@@ -265,7 +269,9 @@ static void nextn_block_of(infer_model *m) {
 }
 static void nextn_block(const char *file) {
     infer_model *m = nextn_model(file, 1);
-    nextn_block_of(m);
+    size_t n = 0;
+    unsigned char *image = m ? nextn_alone(m, 0, &n) : NULL;
+    if (m) nextn_block_of(m, image, n);
     CHECK(!m || infer_model_close(m) == INFER_OK);
 }
 static void test_nextn_block(void) { nextn_block("glm4moe-nextn-moe"); }

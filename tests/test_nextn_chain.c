@@ -25,6 +25,7 @@ static const chain_file chain_singles[] = {
     { "bailingmoe3-moe", { 0 }, { "nextn.shared_head_norm", NULL } },
     { "glm4-dense", { 1 }, { "nextn.shared_head_norm", "nextn.shared_head_head" } },
     { "dots3note-moe", { 1 }, { "nextn.shared_head_norm", NULL } },
+    { "hf/nemotron_h_moe", { 2 }, { "nextn.shared_head_norm", NULL } },
 };
 
 static float chain_value(uint32_t *state, float middle, float reach) {
@@ -58,19 +59,24 @@ static void chain_tensor(gguf_writer *w, const infer__gguf_tensor *t, const char
 }
 
 /* What is wrong with an image, or right: its layers add 0, and blocks make of an embedding what the head makes of it. */
-enum { CHAIN_SOUND, CHAIN_RIGHT, CHAIN_LACKS_PROJ, CHAIN_TWO_NORMS };
+enum { CHAIN_SOUND, CHAIN_RIGHT, CHAIN_LACKS_PROJ, CHAIN_TWO_NORMS, CHAIN_SHORT_WINDOWS };
 
 /* A model with `blocks` blocks. To be freed, when models of it are closed. */
 static unsigned char *chain_image(const chain_file *f, int32_t blocks, int kind, size_t *bytes) {
     infer_model *m = nextn_model(f->file, 0);
     const int32_t layers = m ? m->hp.n_layer : 0, width = m ? m->hp.n_embd : 0;
-    int32_t from[64], i, b;
+    const int32_t ffn_of = strcmp(f->file, "hf/nemotron_h_moe") ? -1 : 3; /* a block is two of its layers */
+    int32_t from[96], ffn[96], i, b;
+    nextn_shape shape = { layers, blocks, from, ffn, kind == CHAIN_SHORT_WINDOWS };
     gguf_writer w;
     if (!m) return NULL;
     gw_init(&w);
     w.big = INFER__BIG_ENDIAN;
-    for (i = 0; i < layers + blocks; i++) from[i] = i < layers ? i : f->from[(i - layers) % 3];
-    nextn_keys(&w, m, layers, blocks, from);
+    for (i = 0; i < layers + blocks; i++) {
+        from[i] = i < layers ? i : f->from[(i - layers) % 3];
+        ffn[i] = i < layers || ffn_of < 0 ? from[i] : ffn_of;
+    }
+    nextn_keys(&w, m, &shape);
     for (i = 0; i < m->gguf.n_tensors; i++) /* factors of pairs: a block alone may have no use for them */
         if (strcmp(m->gguf.tensors[i].name, "rope_freqs.weight") != 0)
             nextn_tensor(&w, &m->gguf.tensors[i], m->gguf.tensors[i].name, kind == CHAIN_RIGHT && nextn_adds(m->gguf.tensors[i].name));
@@ -79,8 +85,9 @@ static unsigned char *chain_image(const chain_file *f, int32_t blocks, int kind,
         const size_t len = (size_t)snprintf(block, sizeof block, "blk.%d.", (int)from[b]);
         for (i = 0; i < m->gguf.n_tensors; i++) {
             const infer__gguf_tensor *t = &m->gguf.tensors[i];
-            if (strncmp(t->name, block, len)) continue;
-            snprintf(name, sizeof name, "blk.%d.%s", (int)b, t->name + len);
+            const int second = ffn_of >= 0 && !strncmp(t->name, "blk.3.", 6);
+            if (strncmp(t->name, block, len) && !second) continue;
+            snprintf(name, sizeof name, "blk.%d.%s", (int)b, second && strstr(t->name, "attn_norm") ? "post_attention_norm.weight" : t->name + len);
             if (kind == CHAIN_RIGHT && nextn_adds(name)) nextn_tensor(&w, t, name, 1);
             else chain_tensor(&w, t, name, b);
         }
@@ -289,17 +296,49 @@ static void test_nextn_chain_length(void) {
     CHECK(d.now == 4);
 }
 
-static void chain_single(const chain_file *f) {
+/* Nemotron-H's block as a model of two layers. */
+static unsigned char *chain_alone_nemotron(const infer_model *m, size_t *bytes) {
+    const int32_t from[2] = { 2, 3 };
+    const nextn_shape shape = { 2, 0, from, NULL, 0 };
+    gguf_writer w;
+    char block[16], name[96];
+    const size_t len = (size_t)snprintf(block, sizeof block, "blk.%d.", (int)m->hp.n_layer);
+    infer_model *trunk = nextn_model("hf/nemotron_h_moe", 0); /* whose keys are of its layers */
+    int32_t i;
+    if (!trunk) return NULL;
+    gw_init(&w);
+    w.big = INFER__BIG_ENDIAN;
+    nextn_keys(&w, trunk, &shape);
+    for (i = 0; i < m->gguf.n_tensors; i++) {
+        const infer__gguf_tensor *t = &m->gguf.tensors[i];
+        const char *own = t->name + len;
+        const int second = strstr(t->name, "ffn_") || strstr(t->name, "exp_probs_b");
+        snprintf(name, sizeof name, "blk.%d.%s", second, own);
+        if (strncmp(t->name, block, len) && strncmp(t->name, "blk.", 4) && strcmp(t->name, "output_norm.weight")) snprintf(name, sizeof name, "%s", t->name);
+        else if (strncmp(t->name, block, len)) continue;
+        else if (nextn_head_name(own)) snprintf(name, sizeof name, "%s", nextn_head_name(own));
+        else if (!strncmp(own, "nextn.", 6)) continue;
+        else if (!strcmp(own, "post_attention_norm.weight")) snprintf(name, sizeof name, "blk.1.attn_norm.weight");
+        nextn_tensor(&w, t, name, 0);
+    }
+    CHECK(infer_model_close(trunk) == INFER_OK);
+    return gw_finish(&w, bytes);
+}
+
+static void chain_single(const chain_file *f, int kind) {
     infer_model_params p;
     infer_model *m;
-    size_t n = 0;
-    unsigned char *image = chain_image(f, 1, CHAIN_SOUND, &n);
+    size_t n = 0, bytes = 0;
+    unsigned char *image = chain_image(f, 1, kind, &n), *alone;
     check_detail = f->file;
     if (!image) return;
     memset(&p, 0, sizeof p);
     p.exact = p.mtp = 1;
     m = nextn_open(image, n, &p);
-    if (m) nextn_block_of(m);
+    if (m) {
+        alone = strcmp(f->file, "hf/nemotron_h_moe") ? nextn_alone(m, 0, &bytes) : chain_alone_nemotron(m, &bytes);
+        nextn_block_of(m, alone, bytes);
+    }
     p.mtp = 0;
     nextn_same_models(m, nextn_open(image, n, &p)); /* which closes them */
     free(image);
@@ -307,7 +346,18 @@ static void chain_single(const chain_file *f) {
 static void test_nextn_chain_singles(void) {
     size_t i;
     if (!check_reference("archs")) SKIP("needs INFER_TEST_DATA");
-    for (i = 0; i < INFER__COUNT(chain_singles); i++) chain_single(&chain_singles[i]);
+    for (i = 0; i < INFER__COUNT(chain_singles); i++) chain_single(&chain_singles[i], CHAIN_SOUND);
+}
+
+/* Files whose pattern of windows is of layers only: blocks have one, where the makers' code says so. */
+static void test_nextn_chain_windows(void) {
+    size_t i;
+    if (!check_reference("archs")) SKIP("needs INFER_TEST_DATA");
+    for (i = 0; i < INFER__COUNT(chain_singles); i++) {
+        const chain_file *f = &chain_singles[i];
+        if (!strcmp(f->file, "dots3note-moe") || !strcmp(f->file, "exaone4-swa-dense")) chain_single(f, CHAIN_SHORT_WINDOWS);
+        if (!strcmp(f->file, "exaone-moe-moe")) chain_refused(f, 1, CHAIN_SHORT_WINDOWS, "does not say it of block 2");
+    }
 }
 
 static void chain_all(void (*check)(const chain_file *f)) {
@@ -336,6 +386,7 @@ static void suite_nextn_chain(void) {
     RUN(test_nextn_chain_blocks);
     RUN(test_nextn_chain_changes);
     RUN(test_nextn_chain_singles);
+    RUN(test_nextn_chain_windows);
     RUN(test_nextn_chain_right);
     RUN(test_nextn_chain_refused);
     RUN(test_nextn_chain_length);
