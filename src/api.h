@@ -199,12 +199,15 @@ lazy: it takes effect where a trigger appears.
 Speculative decoding: generate_params.lookup, .mtp and .draft let infer_generate (and infer_chat) guess the next few
 tokens and evaluate them in one pass with the token before, which takes hardly longer than that token alone. lookup
 takes what followed the same tokens earlier in the session: code, lists, answers that quote the prompt. draft is a
-session of a smaller model with the same vocabulary. mtp drafts with the block for multi-token prediction that some
-files have behind their layers (infer_model_params.mtp loads it; then every eval runs it as one layer more). Each token
-is still chosen from its own logits by the same sampler: on the CPU text, seeds and grammars give exactly what they give
-without; on a device the last bits of logits may depend on how many tokens a pass has, and with them a choice between
-equals. Guesses that were wrong are taken back, which recurrent models do by evaluating from their last saved state. How
-many tokens are guessed follows from how many were right (infer_generate_info.drafted, accepted).
+session of a smaller model with the same vocabulary. mtp drafts with the blocks for multi-token prediction that some
+files have behind their layers (infer_model_params.mtp loads them; then every eval runs each as one layer more): of
+bailingmoe2, bailingmoe3, cohere2moe, deepseek2, deepseek32, dots3note, exaone-moe, exaone4, glm-dsa, glm4, glm4moe,
+hy_v3, mimo2, nemotron_h_moe, qwen35, qwen35moe, qwen3next and step35. One block drafts any number of tokens, several
+(mimo2, step35) one each. Each token is still chosen from its own logits by the same sampler: on the CPU text, seeds and
+grammars give exactly what they give without; on a device the last bits of logits may depend on how many tokens a pass
+has, and with them a choice between equals. Guesses that were wrong are taken back, which recurrent models do by
+evaluating from their last saved state. How many tokens are guessed follows from how many were right
+(infer_generate_info.drafted, accepted).
 
 10. Conversations
 -----------------
@@ -846,8 +849,9 @@ typedef struct infer_generate_params {
     int32_t lookup;     /* 1 = drafts from what followed the last tokens when they came before: see section 9 */
     infer_session *draft; /* a session of a model with the same vocabulary, which drafts; it is in use meanwhile and
                            * holds what this one does; NULL = none. With lookup it drafts where that finds nothing */
-    int32_t mtp; /* 1 = the model's own block for further tokens drafts: of a model opened with infer_model_params.mtp.
-                  * With lookup it drafts where that finds nothing; before draft, where both are given */
+    int32_t mtp; /* 1 = the model's own blocks for further tokens draft: of a model opened with infer_model_params.mtp.
+                  * Several give a token each: drafts are no longer than that. With lookup they draft where that finds
+                  * nothing; before draft, where both are given */
     int32_t draft_tokens; /* tokens of a draft at most, up to 64; 0 = 8 */
     int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted; INFER_TEXT_WRITE_SPECIAL: the text of
                          * control tokens is also shown */

@@ -104,10 +104,11 @@ enum {
 
 /* What blocks that predict further tokens read of the position before: nextn.c. */
 enum {
-    INFER__PREDICTS = 1,      /* the hidden state behind the norm before the head; of the block before, if there is one */
+    INFER__PREDICTS = 1, /* the hidden state behind the norm before the head; of the block before, if there is one */
     INFER__PREDICTS_BARE = 2, /* as it is before that norm */
-    INFER__PREDICTS_BESIDE = 4, /* block i reads the layers' own, i + 1 positions before, not that of the block before */
-    INFER__PREDICTS_WINDOW = 8, /* blocks have the window where the file says of layers only which have it */
+    INFER__PREDICTS_BESIDE =
+        4, /* block i reads the layers' own, i + 1 positions before, not that of the block before */
+    INFER__PREDICTS_WINDOW = 8,  /* blocks have the window where the file says of layers only which have it */
     INFER__PREDICTS_ROTATED = 16 /* blocks are rotated, also where layers without a window are not */
 };
 
@@ -132,7 +133,7 @@ typedef struct infer__arch {
     int32_t chunk;          /* windows are chunks, of so many positions where no key says it; 0 = they slide */
     uint8_t gate;           /* INFER__ACT_* of attn_gate, where layers have one; 0 = none has (SiLU is none) */
     uint8_t index;          /* INFER__ROPE_* of indexers, where layers may have one; 0 = none has */
-    uint8_t predicts;       /* INFER__PREDICTS_*: blocks behind the layers that predict further tokens; 0 = not computed */
+    uint8_t predicts; /* INFER__PREDICTS_*: blocks behind the layers that predict further tokens; 0 = not computed */
     uint8_t score, experts; /* INFER__SCORE_* of a router when no key says it; INFER__EXPERTS_* */
     float act_limit, act_add; /* of the activation: limit and up_add of infer__act_args */
     uint64_t flags;
@@ -868,8 +869,8 @@ static int infer__indexer_chooses(const infer__layer *l, int32_t pos);
 /* What devices have no kernels for, NULL = nothing. */
 static const char *infer__indexer_lacks(const infer__ops *ops, const infer__layer *l);
 
-/* layers/nextn.c: the blocks behind the layers; session/further.c: keys and values of the blocks for a pass' rows, whose
- * last results lie in x; and what a session keeps for them. */
+/* layers/nextn.c: the blocks behind the layers; session/further.c: keys and values of the blocks for a pass' rows,
+ * whose last results lie in x; and what a session keeps for them. */
 static void infer__nextn_keys(infer__keys *k, infer__hparams *hp);
 static void infer__nextn_parts(infer_model *m, infer__layer *l);
 static void infer__further_fill(infer_context *c);

@@ -8,10 +8,11 @@
  * model chose, and reads
  *     in a chain (the paper; Step-3.5)  what block i - 1 gave at p - 1
  *     beside each other (MiMo-V2)       the layers' of p - 1 - i: at p the model has not seen the i tokens before it
- * INFER__PREDICTS_BARE says which the hidden state is: before the norm that the head reads, or behind it. Where there is
- * none (at position 0) it is zeros. A block is a layer of the model with an index behind the others; session/further.c
- * runs it.
- * Sources: the paper; llama.cpp's graphs. Step-3.5: vLLM's step3p5_mtp.py, and SGLang's worker for several blocks, which
+ * INFER__PREDICTS_BARE says which the hidden state is: before the norm that the head reads, or behind it. Where there
+ * is none (at position 0) it is zeros. A block is a layer of the model with an index behind the others;
+ * session/further.c runs it.
+ * Sources: the paper; llama.cpp's graphs. Step-3.5: vLLM's step3p5_mtp.py, and SGLang's worker for several blocks,
+ *          which
  * hands on "hidden states before norm" for it and the target's to each block of MiMo-V2, one token further in every
  * step; MiMo-V2's norm before the head (final_layernorm) is the file's layer_output_norm.
  */
@@ -34,13 +35,14 @@ static void infer__nextn_keys(infer__keys *k, infer__hparams *hp) {
         return;
     }
     if (!k->m->arch->predicts) {
-        infer__error(k->err, INFER_ERR_UNSUPPORTED, "mtp: blocks that predict of architecture \"%s\" are not supported: docs/architectures.md",
+        infer__error(k->err, INFER_ERR_UNSUPPORTED,
+                     "mtp: blocks that predict of architecture \"%s\" are not supported: docs/architectures.md",
                      k->m->arch->name);
         return;
     }
     if (blocks > INFER__NEXTN_MOST) {
-        infer__error(k->err, INFER_ERR_UNSUPPORTED, "mtp: the file has %d blocks that predict, more than %d", (int)blocks,
-                     (int)INFER__NEXTN_MOST);
+        infer__error(k->err, INFER_ERR_UNSUPPORTED, "mtp: the file has %d blocks that predict, more than %d",
+                     (int)blocks, (int)INFER__NEXTN_MOST);
         return;
     }
     for (i = 1; i < blocks; i++) {

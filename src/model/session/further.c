@@ -6,8 +6,8 @@
  *        state that the one before gave; of several block i gives token i, over all of the draft so far, since its own
  *        keys are not there yet. They run on the CPU, wherever the layers are.
  * Owns:  infer_session.further: hidden states of the last positions, for drafts and the next pass:
- *            levels x (INFER__FURTHER_ROWS + history) rows: what the layers gave; in a chain what blocks but the last did
- *            2 x n_predict rows: of a draft, and of the pass that is running
+ *            levels x (INFER__FURTHER_ROWS + history) rows: what the layers gave; in a chain what blocks but the last
+ *            did 2 x n_predict rows: of a draft, and of the pass that is running
  */
 #include "session.h"
 
@@ -129,8 +129,8 @@ static void infer__further_keep(infer_context *c, int32_t k, const float *h) {
     }
 }
 
-/* Kept for the pass: what block k reads of the rows before the pass' rows, h. h may be where that is kept, with what the
- * block before read: then it is what lies one more position before. */
+/* Kept for the pass: what block k reads of the rows before the pass' rows, h. h may be where that is kept, with what
+ * the block before read: then it is what lies one more position before. */
 static void infer__further_before(infer_context *c, int32_t k, const float *h) {
     const infer__pass *p = &c->ctx.pass;
     const size_t width = (size_t)c->model->hp.n_embd;
@@ -176,8 +176,9 @@ static void infer__further_fill(infer_context *c) {
 
 /* ---- drafts ------------------------------------------------------------------------------------------------------ */
 
-/* What block k reads of the rows before `at` .. `at + n - 1` of a draft, to the rows kept for its pass. own: hidden states
- * that this draft made, of the rows before `own_at` on; others are the session's. 0 when one is not known any more. */
+/* What block k reads of the rows before `at` .. `at + n - 1` of a draft, to the rows kept for its pass. own: hidden
+ * states that this draft made, of the rows before `own_at` on; others are the session's. 0 when one is not known any
+ * more. */
 static int infer__further_reads(infer_context *c, const infer_session *s, int32_t k, int32_t at, int32_t n,
                                 const float *own, int32_t own_at) {
     const size_t width = (size_t)c->model->hp.n_embd;
@@ -217,7 +218,8 @@ static infer_token infer__further_step(infer_context *c, infer_session *s, int32
         c->at->ops->sync(&c->ctx);
         if (!infer__ok(&c->ctx)) return -1;
         memcpy(gives + (size_t)(at - from) * width,
-               infer__further_rows(m->hp.predicts & INFER__PREDICTS_BARE ? &x : &xn), (size_t)n * width * sizeof *gives);
+               infer__further_rows(m->hp.predicts & INFER__PREDICTS_BARE ? &x : &xn),
+               (size_t)n * width * sizeof *gives);
     }
     xn = infer__view(&c->at->xn, (uint64_t)(n - 1) * width, 1, m->hp.n_embd);
     logits = infer__view(&c->at->work, 0, 1, m->hp.n_vocab);
@@ -229,8 +231,8 @@ static infer_token infer__further_step(infer_context *c, infer_session *s, int32
 
 /* ids[0] was chosen to follow the session's tokens: put at most `room` of those that may follow it behind it. Gives how
  * many; 0 also where it cannot. One block is run as often as there is room (DeepSeek-V3's code does); of several each
- * once, since none has learned to follow the last (SGLang's worker for several blocks, written for MiMo-V2 and
- * Step-3.5, allows no more either). The session is claimed. */
+ * once, since none has learned to follow the last (SGLang's worker for several blocks allows no more either). The
+ * session is claimed. */
 static int32_t infer__further_draft(infer_session *s, infer_token *ids, int32_t room) {
     infer_context *c = s->context;
     const int32_t blocks = c->model->hp.n_predict;
