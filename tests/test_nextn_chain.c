@@ -6,26 +6,27 @@ typedef struct chain_file {
     const char *file;
     int32_t from[3];      /* the layers that the blocks are copies of */
     const char *head[2];  /* names of a block's norm before the head, and of its head; NULL = the model's */
+    int predicts;         /* what the architecture's blocks read, by the sources in layers/nextn.c and docs/architectures.md */
 } chain_file;
 
 static const chain_file chain_files[] = {
-    { "step35-moe", { 1, 0, 1 }, { "nextn.shared_head_norm", "nextn.shared_head_head" } }, /* with a window, without one */
-    { "mimo2-moe", { 1, 1, 0 }, { "layer_output_norm", NULL } },
-    { "glm4moe-moe", { 1, 1, 0 }, { NULL, "nextn.shared_head_head" } }, /* hidden states behind norms */
+    { "step35-moe", { 1, 0, 1 }, { "nextn.shared_head_norm", "nextn.shared_head_head" }, INFER__PREDICTS | INFER__PREDICTS_BARE }, /* with a window, without one */
+    { "mimo2-moe", { 1, 1, 0 }, { "layer_output_norm", NULL }, INFER__PREDICTS | INFER__PREDICTS_BARE | INFER__PREDICTS_BESIDE },
+    { "glm4moe-moe", { 1, 1, 0 }, { NULL, "nextn.shared_head_head" }, INFER__PREDICTS }, /* hidden states behind norms */
 };
 
 /* One block, of architectures that no recorded file with one is of. */
 static const chain_file chain_singles[] = {
-    { "deepseek32-topk-moe", { 1 }, { "nextn.shared_head_norm", "nextn.shared_head_head" } },
-    { "glm-dsa-topk-moe", { 1 }, { "nextn.shared_head_norm", NULL } },
-    { "cohere2moe-moe", { 1 }, { NULL, NULL } },
-    { "exaone-moe-moe", { 0 }, { "nextn.shared_head_norm", NULL } },
-    { "exaone4-swa-dense", { 0 }, { "nextn.shared_head_norm", NULL } },
-    { "bailingmoe2-moe", { 1 }, { "layer_output_norm", NULL } },
-    { "bailingmoe3-moe", { 0 }, { "nextn.shared_head_norm", NULL } },
-    { "glm4-dense", { 1 }, { "nextn.shared_head_norm", "nextn.shared_head_head" } },
-    { "dots3note-moe", { 1 }, { "nextn.shared_head_norm", NULL } },
-    { "hf/nemotron_h_moe", { 2 }, { "nextn.shared_head_norm", NULL } },
+    { "deepseek32-topk-moe", { 1 }, { "nextn.shared_head_norm", "nextn.shared_head_head" }, INFER__PREDICTS },
+    { "glm-dsa-topk-moe", { 1 }, { "nextn.shared_head_norm", NULL }, INFER__PREDICTS },
+    { "cohere2moe-moe", { 1 }, { NULL, NULL }, INFER__PREDICTS | INFER__PREDICTS_ROTATED },
+    { "exaone-moe-moe", { 0 }, { "nextn.shared_head_norm", NULL }, INFER__PREDICTS },
+    { "exaone4-swa-dense", { 0 }, { "nextn.shared_head_norm", NULL }, INFER__PREDICTS | INFER__PREDICTS_WINDOW },
+    { "bailingmoe2-moe", { 1 }, { "layer_output_norm", NULL }, INFER__PREDICTS },
+    { "bailingmoe3-moe", { 0 }, { "nextn.shared_head_norm", NULL }, INFER__PREDICTS },
+    { "glm4-dense", { 1 }, { "nextn.shared_head_norm", "nextn.shared_head_head" }, INFER__PREDICTS },
+    { "dots3note-moe", { 1 }, { "nextn.shared_head_norm", NULL }, INFER__PREDICTS | INFER__PREDICTS_WINDOW },
+    { "hf/nemotron_h_moe", { 2 }, { "nextn.shared_head_norm", NULL }, INFER__PREDICTS },
 };
 
 static float chain_value(uint32_t *state, float middle, float reach) {
@@ -170,9 +171,9 @@ static void chain_blocks(const chain_file *f) {
     image = chain_image(f, 3, CHAIN_SOUND, &n);
     m = image ? nextn_open(image, n, &p) : NULL;
     if (!m) { free(image); return; }
-    beside = m->arch->predicts & INFER__PREDICTS_BESIDE;
-    bare = m->arch->predicts & INFER__PREDICTS_BARE;
-    CHECK(m->hp.n_predict == 3);
+    beside = f->predicts & INFER__PREDICTS_BESIDE;
+    bare = f->predicts & INFER__PREDICTS_BARE;
+    CHECK(m->hp.n_predict == 3 && m->arch->predicts == f->predicts);
     p.mtp = 0;
     for (k = 0; k < 3; k++) {
         images[k] = nextn_alone(m, k, &n);
@@ -336,6 +337,7 @@ static void chain_single(const chain_file *f, int kind) {
     p.exact = p.mtp = 1;
     m = nextn_open(image, n, &p);
     if (m) {
+        CHECK(m->arch->predicts == f->predicts);
         alone = strcmp(f->file, "hf/nemotron_h_moe") ? nextn_alone(m, 0, &bytes) : chain_alone_nemotron(m, &bytes);
         nextn_block_of(m, alone, bytes);
     }
