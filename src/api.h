@@ -207,12 +207,15 @@ lazy: it takes effect where a trigger appears.
 Speculative decoding: generate_params.lookup, .mtp and .draft let infer_generate (and infer_chat) guess the next few
 tokens and evaluate them in one pass with the token before, which takes hardly longer than that token alone. lookup
 takes what followed the same tokens earlier in the session: code, lists, answers that quote the prompt. draft is a
-session of a smaller model with the same vocabulary. mtp drafts with the block for multi-token prediction that some
-files have behind their layers (infer_model_params.mtp loads it; then every eval runs it as one layer more). Each token
-is still chosen from its own logits by the same sampler: on the CPU text, seeds and grammars give exactly what they give
-without; on a device the last bits of logits may depend on how many tokens a pass has, and with them a choice between
-equals. Guesses that were wrong are taken back, which recurrent models do by evaluating from their last saved state. How
-many tokens are guessed follows from how many were right (infer_generate_info.drafted, accepted).
+session of a smaller model with the same vocabulary. mtp drafts with the blocks for multi-token prediction that some
+files have behind their layers (infer_model_params.mtp loads them; then every eval runs each as one layer more): of
+bailingmoe2, bailingmoe3, cohere2moe, deepseek2, deepseek32, dots3note, exaone-moe, exaone4, glm-dsa, glm4, glm4moe,
+hy_v3, mimo2, nemotron_h_moe, qwen35, qwen35moe, qwen3next and step35. One block drafts any number of tokens, several
+(mimo2, step35) one each. Each token is still chosen from its own logits by the same sampler: on the CPU text, seeds and
+grammars give exactly what they give without; on a device the last bits of logits may depend on how many tokens a pass
+has, and with them a choice between equals. Guesses that were wrong are taken back, which recurrent models do by
+evaluating from their last saved state. How many tokens are guessed follows from how many were right
+(infer_generate_info.drafted, accepted).
 
 10. Conversations
 -----------------

@@ -29,8 +29,9 @@ typedef struct infer_generate_params {
     int32_t lookup;     /* 1 = drafts from what followed the last tokens when they came before: see section 9 */
     infer_session *draft; /* a session of a model with the same vocabulary, which drafts; it is in use meanwhile and
                            * holds what this one does; NULL = none. With lookup it drafts where that finds nothing */
-    int32_t mtp; /* 1 = the model's own block for further tokens drafts: of a model opened with infer_model_params.mtp.
-                  * With lookup it drafts where that finds nothing; before draft, where both are given */
+    int32_t mtp; /* 1 = the model's own blocks for further tokens draft: of a model opened with infer_model_params.mtp.
+                  * Several give a token each: drafts are no longer than that. With lookup they draft where that finds
+                  * nothing; before draft, where both are given */
     int32_t draft_tokens; /* tokens of a draft at most, up to 64; 0 = 8 */
     int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted; INFER_TEXT_WRITE_SPECIAL: the text of
                          * control tokens is also shown */

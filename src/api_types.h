@@ -174,8 +174,8 @@ typedef struct infer_model_params {
                                 * how far it is), so that no eval waits for the disk or for first touches; 2 = and lock
                                 * the file in memory: MEMORY when the system does not allow that, UNSUPPORTED when it is
                                 * not mapped */
-    int32_t mtp; /* 1 = load the block behind the layers that predicts a further token (multi-token prediction), for
-                  * infer_generate_params.mtp: UNSUPPORTED when the file has none, or one that is not supported */
+    int32_t mtp; /* 1 = load the blocks behind the layers that predict further tokens (multi-token prediction), for
+                  * infer_generate_params.mtp: UNSUPPORTED when the file has none, or some that are not supported */
     int32_t vocab_only;        /* 1 = metadata, tensors by name and text only; sessions are refused */
     int32_t allow_default_pre; /* 1 = a vocabulary without a known pre-tokenizer uses "default", with a warning */
     int32_t allow_unknown;     /* 1 = ignore keys and tensors that the library does not recognise, with a warning for

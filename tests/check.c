@@ -71,6 +71,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_adapters.c"
 #  include "test_draft.c"
 #  include "test_nextn.c"
+#  include "test_nextn_chain.c"
 #  include "test_ssm.c"
 #  include "test_delta.c"
 #  include "test_wkv.c"
@@ -160,6 +161,7 @@ int main(int argc, char **argv) {
     suite_adapters();
     suite_draft();
     suite_nextn();
+    suite_nextn_chain();
     suite_queue();
     suite_slices();
     suite_infill();

@@ -65,14 +65,10 @@ static void test_gpu_queue(void) {
     }
 }
 
-/* The block that predicts runs on the CPU, behind layers of which all or one are on the device: it gets their hidden states. */
-static void test_gpu_nextn(void) {
+/* Blocks that predict run on the CPU, behind layers of which all or one are on the device: they get their hidden states. */
+static void gpu_nextn(unsigned char *image, size_t n) {
     draft_out *got = (draft_out *)calloc(1, sizeof *got);
-    size_t n = 0;
-    unsigned char *image;
     int32_t layers;
-    GPU_NEEDED();
-    image = nextn_right("glm4moe-nextn-moe", &n);
     for (layers = 0; image && layers < 2; layers++) {
         infer_model_params p;
         infer_model *m;
@@ -89,6 +85,17 @@ static void test_gpu_nextn(void) {
     }
     free(image);
     free(got);
+}
+static void test_gpu_nextn(void) {
+    size_t n = 0, i;
+    unsigned char *image;
+    GPU_NEEDED();
+    image = nextn_right("glm4moe-nextn-moe", &n);
+    gpu_nextn(image, n);
+    for (i = 0; i < INFER__COUNT(chain_files) && check_reference("archs"); i++) {
+        image = chain_image(&chain_files[i], 3, CHAIN_RIGHT, &n);
+        gpu_nextn(image, n);
+    }
 }
 
 static void suite_gpu_queue(void) {

@@ -1,7 +1,7 @@
 /* draft.c: speculative decoding: tokens that may come next are evaluated together with the one that was chosen.
  *
  * How:   a draft follows a chosen token: what came after the same tokens earlier in the session (lookup), what the
- *        model's own block for further tokens predicts (further.c), or what a smaller model would write. One pass
+ *        model's own blocks for further tokens predict (further.c), or what a smaller model would write. One pass
  *        evaluates all of it. Each token is then chosen from its own row of logits, as without drafts: where the choice
  *        is what was drafted, it is evaluated already; at the first that is not the rest of the draft is taken back. On
  *        the CPU results do not depend on how tokens are batched, so neither the text nor a sampler's random numbers
@@ -24,7 +24,7 @@ enum { INFER__DRAFT_BY_NONE, INFER__DRAFT_BY_BLOCK, INFER__DRAFT_BY_MODEL };
 
 typedef struct infer__drafting {
     infer_session *by; /* of the model that drafts; NULL = none does */
-    int32_t mtp;       /* 1 = the model's own block drafts */
+    int32_t mtp;       /* 1 = the model's own blocks draft */
     int32_t lookup;    /* 1 = drafts from the session's own tokens, too */
     int32_t most, now; /* tokens of a draft: at most, of the next one; 0 = there are no drafts */
     int32_t made, pause;
@@ -64,7 +64,7 @@ static infer_result infer__draft_check(infer_session *s, const infer_generate_pa
                             (int)INFER__DRAFT_MOST);
     if (p->mtp && !s->context->model->hp.n_predict)
         return infer__error(err, INFER_ERR_ARGUMENT,
-                            "mtp: the model was not opened with the block that predicts (infer_model_params.mtp)");
+                            "mtp: the model was not opened with the blocks that predict (infer_model_params.mtp)");
     if (!p->draft) return INFER_OK;
     if (p->draft == s) return infer__error(err, INFER_ERR_ARGUMENT, "draft is the session itself");
     if (p->draft->context->model->hp.encoder || p->draft->context->model->hp.n_enc ||
@@ -161,7 +161,7 @@ static infer_result infer__draft_make(infer__drafting *d, infer_session *s, infe
 static void infer__draft_judge(infer__drafting *d, int32_t chosen) {
     if (!d->made) return;
     if (chosen == d->made) d->now = INFER__MIN(2 * d->now, d->most);
-    else d->now = INFER__MAX(chosen + 1, d->now / 2);
+    else d->now = INFER__MAX(chosen + 1, d->made / 2); /* less than `now` where there are only so many blocks */
     d->now = INFER__MIN(INFER__MAX(d->now, 1), d->most);
     if (chosen == 0 && !d->by && !d->mtp) d->pause = INFER__DRAFT_PAUSE;
     d->made = 0;

@@ -177,6 +177,11 @@ static void infer__parts_nemotron_h(infer_model *m, infer__layer *l) {
     const int32_t mixer = l->n_head > 0 && l->n_head_kv > 0 ? INFER__SUBLAYER_ATTENTION : m->arch->mixer_else;
     const int32_t ffn = infer__layer_has(m, l, INFER__W_MOE_ROUTER) ? INFER__SUBLAYER_MOE : INFER__SUBLAYER_DENSE;
     l->n_parts = 0;
+    if (l->index >= m->hp.n_layer) { /* a block that predicts is two of the published layers */
+        infer__part_add(m, l, mixer, INFER__W_ATTN_NORM, -1);
+        infer__part_add(m, l, ffn, INFER__W_ATTN_POST_NORM, -1);
+        return;
+    }
     infer__part_add(m, l, l->n_ff > 0 ? ffn : mixer, INFER__W_ATTN_NORM, -1);
 }
 
@@ -463,9 +468,10 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "bailingmoe", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .experts = INFER__EXPERTS_RAW,
       .layers = "attention, experts", .reference = "archs/bailingmoe-moe" },
     { .name = "bailingmoe2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
-      .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW, .flags = INFER__NEXTN,
+      .predicts = INFER__PREDICTS, .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW, .flags = INFER__NEXTN,
       .layers = "attention, dense FFN, experts", .reference = "archs/bailingmoe2-moe" },
     { .name = "bailingmoe3", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .predicts = INFER__PREDICTS,
       .mixer_else = INFER__SUBLAYER_KDA, .gate = INFER__ACT_SIGMOID, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW,
       .flags = INFER__KDA_BOUND | INFER__KDA_A_PLUS | INFER__GATE_NEEDED | INFER__CLAMPS | INFER__NEXTN,
@@ -498,6 +504,7 @@ static const infer__arch INFER__ARCHS[] = {
       .window_every = 4, .flags = INFER__LOGITS_TIMES | INFER__WINDOW_ROPE_ONLY,
       .reference = "archs/cohere2-{dense,swa-dense}" },
     { .name = "cohere2moe", .norm = INFER__LN, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .predicts = INFER__PREDICTS | INFER__PREDICTS_ROTATED,
       .block = INFER__BLOCK_PARALLEL, .window_every = 4, .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW,
       .flags = INFER__LOGITS_TIMES | INFER__WINDOW_ROPE_ONLY | INFER__WINDOW_FULL_FIRST | INFER__ROPE_LEADING |
                INFER__NORM_BY_KEY | INFER__NEXTN,
@@ -512,7 +519,8 @@ static const infer__arch INFER__ARCHS[] = {
       .reference = "archs/deci-dense" }, /* layers without attention or FFN are refused by their keys */
     { .name = "deepseek", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .experts = INFER__EXPERTS_RAW,
       .layers = "attention, dense FFN, experts", .reference = "archs/deepseek-moe" },
-    { .name = "deepseek2", .predicts = 1, .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__NEXTN,
+    { .name = "deepseek2", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__NEXTN,
+      .predicts = INFER__PREDICTS,
       .experts = INFER__EXPERTS_RAW, .fixup = infer__fix_deepseek2, .parts = infer__parts_latent,
       .layers = "dense FFN, experts, latent attention",
       .reference = "archs/deepseek2-{moe,lite-moe,groups-moe,nextn-moe,old-moe,yarn-moe,oldyarn-moe}, "
@@ -521,7 +529,7 @@ static const infer__arch INFER__ARCHS[] = {
       .experts = INFER__EXPERTS_RAW,
       .layers = "attention, dense FFN, experts", .reference = "archs/deepseek2-ocr-moe" },
     { .name = "deepseek32", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .flags = INFER__NEXTN,
-      .experts = INFER__EXPERTS_RAW, .index = INFER__HALVES, .fixup = infer__fix_deepseek2,
+      .predicts = INFER__PREDICTS, .experts = INFER__EXPERTS_RAW, .index = INFER__HALVES, .fixup = infer__fix_deepseek2,
       .parts = infer__parts_latent,
       .layers = "dense FFN, experts, latent attention",
       .reference = "archs/deepseek32-{moe,topk-moe}, hf/deepseek_v32" },
@@ -535,6 +543,7 @@ static const infer__arch INFER__ARCHS[] = {
       .experts = INFER__EXPERTS_RAW,
       .layers = "attention, dense FFN, experts", .reference = "archs/dots1-moe, hf/dots1" },
     { .name = "dots3note", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
+      .predicts = INFER__PREDICTS | INFER__PREDICTS_WINDOW,
       .window_every = INFER__WINDOW_BY_FILE, .gate = INFER__ACT_SIGMOID, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW, .index = INFER__PAIRS, .flags = INFER__NEXTN | INFER__GATE_NEEDED | INFER__INDEX_SHARED,
       .parts = infer__parts_latent,
@@ -553,10 +562,13 @@ static const infer__arch INFER__ARCHS[] = {
       .reference = "archs/eurobert-dense, hf/eurobert" },
     { .name = "exaone", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .reference = "archs/exaone-dense" },
     { .name = "exaone-moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
+      .predicts = INFER__PREDICTS,
       .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW, .flags = INFER__NEXTN | INFER__WINDOW_ROPE_ONLY,
       .layers = "attention, dense FFN, experts", .reference = "archs/exaone-moe-moe, hf/exaone_moe" },
     { .name = "exaone4", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .window_every = 4,
-      .flags = INFER__NO_PRE_NORM | INFER__WINDOW_ROPE_ONLY | INFER__ROPE_NO_WINDOW, .fixup = infer__fix_exaone4,
+      .predicts = INFER__PREDICTS | INFER__PREDICTS_WINDOW,
+      .flags = INFER__NO_PRE_NORM | INFER__WINDOW_ROPE_ONLY | INFER__ROPE_NO_WINDOW | INFER__NEXTN,
+      .fixup = infer__fix_exaone4,
       .reference = "archs/exaone4-{dense,plain-dense,swa-dense}, hf/exaone4, hf/exaone4_nosw" },
     { .name = "falcon", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_GELU_ERF,
       .block = INFER__BLOCK_PARALLEL, .flags = INFER__ATTN_NORM_2,
@@ -590,14 +602,16 @@ static const infer__arch INFER__ARCHS[] = {
       .layers = "attention, dense FFN, inputs of layers, input of the layer, output scale, experts beside a dense FFN",
       .reference = "archs/gemma4-{dense,sharedkv-dense,moe}, hf/gemma4, hf/gemma4_moe" },
     { .name = "glm-dsa", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
+      .predicts = INFER__PREDICTS,
       .flags = INFER__NEXTN | INFER__INDEX_SHARED, .experts = INFER__EXPERTS_RAW, .index = INFER__PAIRS,
       .parts = infer__parts_latent,
       .layers = "dense FFN, experts, latent attention",
       .reference = "archs/glm-dsa-{shared-moe,moe,topk-moe}, hf/glm_moe_dsa" },
     { .name = "glm4", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
-      .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_HALVES, .reference = "archs/glm4-dense, hf/glm4" },
-    { .name = "glm4moe", .predicts = 1, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
-      .experts = INFER__EXPERTS_RAW, .flags = INFER__POST_ATTN_IS_FFN | INFER__NEXTN,
+      .predicts = INFER__PREDICTS,
+      .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_HALVES | INFER__NEXTN, .reference = "archs/glm4-dense, hf/glm4" },
+    { .name = "glm4moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
+      .predicts = INFER__PREDICTS, .experts = INFER__EXPERTS_RAW, .flags = INFER__POST_ATTN_IS_FFN | INFER__NEXTN,
       .layers = "attention, dense FFN, experts",
       .reference = "archs/glm4moe-{moe,nextn-moe}, hf/{glm4_moe,solar_open}" },
     { .name = "gpt-oss", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_SIGMOID, .act_limit = 7.0f,
@@ -648,8 +662,8 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "hunyuan_vl", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .flags = INFER__QK_NORM_ROTATED | INFER__ROPE_ALPHA | INFER__ROPE_SECTIONS,
       .reference = "archs/hunyuan_vl-dense" },
-    { .name = "hy_v3", .predicts = 1, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
-      .experts = INFER__EXPERTS_RAW, .flags = INFER__NEXTN,
+    { .name = "hy_v3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .score = INFER__SCORE_SIGMOID,
+      .predicts = INFER__PREDICTS, .experts = INFER__EXPERTS_RAW, .flags = INFER__NEXTN,
       .ignore = "ffn_gate.weight ffn_up.weight ffn_down.weight", /* in layers with experts */
       .layers = "attention, dense FFN, experts", .reference = "archs/hy_v3-moe, hf/hy_v3" },
     { .name = "hy_v4", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
@@ -732,6 +746,7 @@ static const infer__arch INFER__ARCHS[] = {
       .flags = INFER__WINDOW_ROPE_PLAIN,
       .layers = "attention, experts", .reference = "archs/mellum-moe, hf/mellum" },
     { .name = "mimo2", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .predicts = INFER__PREDICTS | INFER__PREDICTS_BARE | INFER__PREDICTS_BESIDE,
       .window_every = 1, /* the file's pattern says which layers have one */
       .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_SUM, .flags = INFER__ATTN_OUT_TIMES | INFER__NEXTN,
       .ignore = "ffn_gate.weight ffn_up.weight ffn_down.weight", /* in layers with experts */
@@ -781,6 +796,7 @@ static const infer__arch INFER__ARCHS[] = {
       .mixer_else = INFER__SUBLAYER_MAMBA_2, .flags = INFER__EPS_EITHER | INFER__NEXTN, .parts = infer__parts_nemotron_h,
       .layers = "attention, dense FFN, Mamba 2", .reference = "archs/nemotron_h-dense, hf/nemotron_h" },
     { .name = "nemotron_h_moe", .norm = INFER__RMS, .rope = INFER__ROPE_NONE, .act = INFER__ACT_RELU2,
+      .predicts = INFER__PREDICTS,
       .mixer_else = INFER__SUBLAYER_MAMBA_2, .score = INFER__SCORE_SIGMOID, .experts = INFER__EXPERTS_RAW,
       .flags = INFER__EPS_EITHER | INFER__NEXTN, .parts = infer__parts_nemotron_h,
       .layers = "attention, dense FFN, experts, Mamba 2",
@@ -840,20 +856,20 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "qwen3", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .label_softmax = 1, .ignore = "cls.output.weight", /* a classifier, where the file does not ask for it */
       .reference = "archs/qwen3-{dense,plain-dense,embed,rank}" },
-    { .name = "qwen35", .predicts = 1, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
-      .mixer_else = INFER__SUBLAYER_DELTA, .full_every = 4,
+    { .name = "qwen35", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
+      .predicts = INFER__PREDICTS, .mixer_else = INFER__SUBLAYER_DELTA, .full_every = 4,
       .flags = INFER__ROPE_SECTIONS | INFER__Q_GATED | INFER__DELTA_TILED | INFER__POST_ATTN_IS_FFN |
                INFER__NEXTN,
       .layers = "attention, dense FFN, gated delta net", .reference = "archs/qwen35-dense, hf/qwen3_5" },
-    { .name = "qwen35moe", .predicts = 1, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
-      .mixer_else = INFER__SUBLAYER_DELTA, .full_every = 4,
+    { .name = "qwen35moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
+      .predicts = INFER__PREDICTS, .mixer_else = INFER__SUBLAYER_DELTA, .full_every = 4,
       .flags = INFER__ROPE_SECTIONS | INFER__Q_GATED | INFER__DELTA_TILED | INFER__POST_ATTN_IS_FFN |
                INFER__NEXTN,
       .layers = "attention, experts, gated delta net", .reference = "archs/qwen35moe-moe, hf/qwen3_5_moe" },
     { .name = "qwen3moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .layers = "attention, experts", .reference = "archs/qwen3moe-{moe,norm-moe}" },
-    { .name = "qwen3next", .predicts = 1, .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
-      .mixer_else = INFER__SUBLAYER_DELTA, .full_every = 4,
+    { .name = "qwen3next", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
+      .predicts = INFER__PREDICTS, .mixer_else = INFER__SUBLAYER_DELTA, .full_every = 4,
       .flags = INFER__Q_GATED | INFER__POST_ATTN_IS_FFN | INFER__NEXTN,
       .ignore = "ssm_in.weight", /* what attn_qkv and attn_gate are together, in files of old */
       .layers = "attention, experts, gated delta net", .reference = "archs/qwen3next-moe, hf/qwen3_next" },
@@ -914,6 +930,7 @@ static const infer__arch INFER__ARCHS[] = {
     { .name = "starcoder2", .norm = INFER__LN, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
       .reference = "archs/starcoder2-{dense,tied-dense}" },
     { .name = "step35", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .predicts = INFER__PREDICTS | INFER__PREDICTS_BARE,
       .window_every = INFER__WINDOW_BY_FILE, .gate = INFER__ACT_SIGMOID, .score = INFER__SCORE_SIGMOID,
       .experts = INFER__EXPERTS_RAW,
       .flags = INFER__WINDOW_ROPE_PLAIN | INFER__ROPE_HALF | INFER__CLAMPS | INFER__NEXTN,

@@ -75,6 +75,16 @@ static int infer__key_per_layer(const infer__keys *k, const infer__kv *kv) {
     return infer__kv_is_numbers(kv) && (kv->n == (uint64_t)k->m->hp.n_block || kv->n == (uint64_t)k->m->hp.n_layer);
 }
 
+/* An array may be of layers only: 1 and an error when it has no number for this block behind them. */
+static int infer__key_ends(infer__keys *k, const infer__kv *kv, int32_t layer) {
+    if ((uint64_t)layer < kv->n) return 0;
+    k->failed = 1;
+    infer__error(k->err, INFER_ERR_UNSUPPORTED,
+                 "mtp: key %s: an array of %llu, which does not say it of block %d, which predicts", k->key,
+                 (unsigned long long)kv->n, (int)layer);
+    return 1;
+}
+
 /* A number per layer: the key may be one number or an array of n_layer. */
 static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer, int32_t lo, int32_t hi,
                                 int32_t absent) {
@@ -90,6 +100,7 @@ static int32_t infer__key_layer(infer__keys *k, const char *name, int32_t layer,
                      k->key, (unsigned long long)kv->n, (int)k->m->hp.n_block);
         return absent;
     }
+    if (infer__key_ends(k, kv, layer)) return absent;
     v = infer__kv_number(kv, (uint64_t)layer);
     if (v >= lo && v <= hi && v == (double)(int32_t)v) return (int32_t)v;
     k->failed = 1;
@@ -111,6 +122,7 @@ static float infer__key_layer_float(infer__keys *k, const char *name, int32_t la
                      k->key, (unsigned long long)kv->n, (int)k->m->hp.n_block);
         return absent;
     }
+    if (infer__key_ends(k, kv, layer)) return absent;
     v = infer__kv_number(kv, (uint64_t)layer);
     if (infer__finite((float)v)) return (float)v;
     k->failed = 1;

@@ -102,6 +102,16 @@ enum {
     INFER__EXPERTS_BEFORE = 8 /* weights multiply what experts read, not what they give */
 };
 
+/* What blocks that predict further tokens read of the position before: nextn.c. */
+enum {
+    INFER__PREDICTS = 1, /* the hidden state behind the norm before the head; of the block before, if there is one */
+    INFER__PREDICTS_BARE = 2, /* as it is before that norm */
+    INFER__PREDICTS_BESIDE =
+        4, /* block i reads the layers' own, i + 1 positions before, not that of the block before */
+    INFER__PREDICTS_WINDOW = 8,  /* blocks have the window where the file says of layers only which have it */
+    INFER__PREDICTS_ROTATED = 16 /* blocks are rotated, also where layers without a window are not */
+};
+
 /* window_every: the file says which layers have a window, or has no windows. */
 enum { INFER__WINDOW_BY_FILE = 255 };
 
@@ -123,7 +133,7 @@ typedef struct infer__arch {
     int32_t chunk;          /* windows are chunks, of so many positions where no key says it; 0 = they slide */
     uint8_t gate;           /* INFER__ACT_* of attn_gate, where layers have one; 0 = none has (SiLU is none) */
     uint8_t index;          /* INFER__ROPE_* of indexers, where layers may have one; 0 = none has */
-    uint8_t predicts;       /* 1: the block behind the layers that predicts a further token is computed: nextn.c */
+    uint8_t predicts; /* INFER__PREDICTS_*: blocks behind the layers that predict further tokens; 0 = not computed */
     uint8_t score, experts; /* INFER__SCORE_* of a router when no key says it; INFER__EXPERTS_* */
     float act_limit, act_add; /* of the activation: limit and up_add of infer__act_args */
     uint64_t flags;
@@ -217,7 +227,8 @@ struct infer__hparams {
     infer__ngrams ngrams;
     float hyper_eps, hyper_times;
     int32_t res_every;    /* layers 0, res_every, .. keep the stream for residual attention */
-    int32_t n_predict;    /* 1 = the layer with index n_layer predicts a further token: nextn.c */
+    int32_t n_predict;    /* layers with indices from n_layer on that predict further tokens: nextn.c */
+    int32_t predicts;     /* INFER__PREDICTS_* */
     int64_t pass_kept;    /* floats a row that are kept from layer 0 to the last one */
     infer__switches switches;
     infer__router router; /* of layers with experts */
@@ -228,7 +239,7 @@ enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__
        INFER__GATING_SQRT_SOFTPLUS };
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
 
-/* Layers, and the block behind them that predicts. */
+/* Layers, and the blocks behind them that predict. */
 INFER__INLINE int32_t infer__n_all(const infer__hparams *hp) { return hp->n_layer + hp->n_predict; }
 INFER__INLINE int32_t infer__expert_groups(const infer__hparams *hp) {
     return hp->per_group ? hp->n_expert / hp->per_group : 0;
@@ -870,11 +881,13 @@ static int infer__indexer_chooses(const infer__layer *l, int32_t pos);
 /* What devices have no kernels for, NULL = nothing. */
 static const char *infer__indexer_lacks(const infer__ops *ops, const infer__layer *l);
 
-/* layers/nextn.c: the block behind the layers; session/further.c: keys and values of the block for a pass' rows, whose
- * last results lie in x. */
+/* layers/nextn.c: the blocks behind the layers; session/further.c: keys and values of the blocks for a pass' rows,
+ * whose last results lie in x; and what a session keeps for them. */
 static void infer__nextn_keys(infer__keys *k, infer__hparams *hp);
 static void infer__nextn_parts(infer_model *m, infer__layer *l);
 static void infer__further_fill(infer_context *c);
+static uint64_t infer__further_floats(const infer__hparams *hp);
+static void infer__further_fork(infer_session *to, const infer_session *from);
 
 /* The part of this kind, NULL when the layer has none. */
 INFER__INLINE const infer__part *infer__layer_part(const infer__layer *l, int32_t kind) {

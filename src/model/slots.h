@@ -311,13 +311,14 @@ enum {
 #define INFER__EMBED_SKIP_SLOTS(W) \
     W(EMBED_SKIP,     "blk.%d.layer_output_scale.weight",  ONE,           ONE,       0)
 
-/* The block that predicts a further token: nextn.c. */
+/* A block that predicts a further token: nextn.c. */
 #define INFER__NEXTN_SLOTS(W) \
     W(NEXTN_PROJ,     "blk.%d.nextn.eh_proj.weight",       MODEL,         MODEL_2,   0) \
     W(NEXTN_EMBD_NORM, "blk.%d.nextn.enorm.weight",        ONE,           MODEL,     0) \
     W(NEXTN_HIDDEN_NORM, "blk.%d.nextn.hnorm.weight",      ONE,           MODEL,     0) \
     W(NEXTN_EMBD,     "blk.%d.nextn.embed_tokens.weight",  VOCAB,         MODEL,     0) /* absent: the model's */ \
     W(NEXTN_HEAD_NORM, "blk.%d.nextn.shared_head_norm.weight", ONE,       MODEL,     0) /* and these */ \
+    W(NEXTN_OUT_NORM, "blk.%d.layer_output_norm.weight",   ONE,           MODEL,     0) /* MiMo-V2's name of it */ \
     W(NEXTN_HEAD,     "blk.%d.nextn.shared_head_head.weight", VOCAB,      MODEL,     0)
 
 /* RWKV's time mix: version 7 reads all up to TIME_OUT, version 6 all from TIME_KEY on; and channel mix. */

@@ -552,7 +552,7 @@ int cmd_bench(int argc, char **argv) {
         {"--requests", OPT_STRING, &requests, "N,N,...", "so many requests at a time instead, each of -p (default 128) and -n tokens", 0, 0},
         {"--lookup", OPT_FLAG, &lookup, NULL, "-n tokens without drafts and with those that lookup finds, in turn", 0, 0},
         {"--draft", OPT_STRING, &draft_path, "FILE", "the same with this model's drafts", 0, 0},
-        {"--mtp", OPT_FLAG, &mtp, NULL, "the same with drafts of the model's own block for further tokens", 0, 0},
+        {"--mtp", OPT_FLAG, &mtp, NULL, "the same with drafts of the model's own blocks for further tokens", 0, 0},
         {"--text", OPT_STRING, &text_path, "FILE", "... behind this text", 0, 0},
         {"--texts", OPT_INT, &texts, "N", "texts of each length of --embed (default 512)", 1, 1 << 20},
         {"-r", OPT_INT, &rounds, "N", "rounds, of which the median counts (default 5)", 1, 10000},

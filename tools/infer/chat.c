@@ -405,7 +405,7 @@ int cmd_chat(int argc, char **argv) {
         {"--think-tokens", OPT_INT, &q.thinking_tokens, "N", "end reasoning after so many tokens", 1, INT32_MAX / 2},
         {"--begin", OPT_STRING, &q.begun, "TEXT", "text that every reply begins with", 0, 0},
         {"--lookup", OPT_FLAG, &q.lookup, NULL, "guess what followed the same tokens before: the same text, sooner", 0, 0},
-        {"--mtp", OPT_FLAG, &q.mtp, NULL, "... and what the model's own block for further tokens predicts", 0, 0},
+        {"--mtp", OPT_FLAG, &q.mtp, NULL, "... and what the model's own blocks for further tokens predict", 0, 0},
         {"-n", OPT_INT, &q.limit, "N", "tokens of a reply at most (default: no limit)", 1, INT32_MAX / 2},
         {"--stop", OPT_LIST, &q.stop, "TEXT", "end a reply before this text; may come several times", 0, 0},
         {"--template", OPT_STRING, &q.template_path, "FILE", "a Jinja template instead of the model's own", 0, 0},

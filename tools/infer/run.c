@@ -276,7 +276,7 @@ int cmd_run(int argc, char **argv) {
         {"--ignore-end", OPT_FLAG, &q.ignore_end, NULL, "go on behind an end token", 0, 0},
         {"--lookup", OPT_FLAG, &q.lookup, NULL, "guess what followed the same tokens before: the same text, sooner", 0, 0},
         {"--draft", OPT_STRING, &q.draft_path, "FILE", "... and what this smaller model with the same vocabulary writes", 0, 0},
-        {"--mtp", OPT_FLAG, &q.mtp, NULL, "... and what the model's own block for further tokens predicts", 0, 0},
+        {"--mtp", OPT_FLAG, &q.mtp, NULL, "... and what the model's own blocks for further tokens predict", 0, 0},
         {"--steps", OPT_INT, &q.steps, "N", "passes of a model that fills in masked tokens (default: one a token)", 1, INT32_MAX / 2},
         {"--block", OPT_INT, &q.block, "N", "... which fills blocks of N tokens from left to right (default: -n)", 1, INT32_MAX / 2},
         {"--order", OPT_CHOICE, &q.order, "confidence|entropy|margin|random|left", "... and of a block what is most certain by this", 0, 0},

@@ -18,6 +18,9 @@ static int32_t infer__mix_attention_window(infer__keys *k, int32_t layer) {
     int32_t every = k->m->arch->window_every;
     if ((every == 0 && !(k->m->arch->flags & INFER__WINDOW_ALL)) || hp->window == 0) return 0;
     pattern = infer__gguf_find(k->g, infer__key_name(k, NAME));
+    if (pattern && pattern->type == INFER__GGUF_ARRAY && layer >= hp->n_layer && (uint64_t)layer >= pattern->n &&
+        (k->m->arch->predicts & INFER__PREDICTS_WINDOW))
+        return hp->window;
     if (pattern && pattern->type == INFER__GGUF_ARRAY)
         return infer__key_layer(k, NAME, layer, 0, 1, 0) ? hp->window : 0;
     every = infer__key_int(k, NAME, 0, INFER__MAX_LAYERS, every, every == INFER__WINDOW_BY_FILE);
@@ -100,7 +103,8 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
     if (k->failed) return;
     if (a->no_rope_every && (i + 1) % a->no_rope_every == 0) l->rope_kind = INFER__ROPE_NONE;
     if ((a->flags & INFER__WINDOW_ROPE_ONLY) && !l->window && (hp->window || !(a->flags & INFER__ROPE_NO_WINDOW)) &&
-        !((a->flags & INFER__ROPE_LEADING) && i < hp->leading_dense))
+        !((a->flags & INFER__ROPE_LEADING) && i < hp->leading_dense) &&
+        !((a->predicts & INFER__PREDICTS_ROTATED) && i >= hp->n_layer))
         l->rope_kind = INFER__ROPE_NONE;
     l->qk_norm_rotated = (a->flags & INFER__QK_NORM_ROTATED) != 0;
     l->q_norm_bare = hp->qk_norm_bare && l->rope_kind != INFER__ROPE_NONE;

@@ -32,7 +32,8 @@ static void infer__indexer_keys(infer__keys *k, infer__layer *l, int latent) {
     int32_t i = l->index;
     if (k->failed || !a->index) return;
     if (l->window) {
-        if ((a->flags & INFER__INDEX_SHARED) && infer__key_layer(k, "attention.indexer.types", i, 0, 1, 0))
+        if ((a->flags & INFER__INDEX_SHARED) && i < k->m->hp.n_layer &&
+            infer__key_layer(k, "attention.indexer.types", i, 0, 1, 0))
             infer__key_misfit(k, "attention.indexer.types", "a layer with a window has no indexer");
         return;
     }

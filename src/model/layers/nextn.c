@@ -1,36 +1,63 @@
-/* nextn.c: the block behind the layers that predicts a further token (multi-token prediction; DeepSeek-V3, arXiv
+/* nextn.c: the blocks behind the layers that predict further tokens (multi-token prediction; DeepSeek-V3, arXiv
  * 2412.19437, section 2.2): what infer_generate_params.mtp drafts with.
  *
- *     x = W [norm(embedding of the token at p); norm(hidden state at p - 1)]
+ *     x = W [norm(embedding of the token at p); norm(hidden state before p)]
  *     then a layer like the others, at position p; its norm and the head give the token at p + 1
  *
- * The hidden state is what the head reads: behind the output norm. At position 0 there is none: zeros. The block is a
- * layer of the model with an index behind the others; session/further.c runs it.
- * Source: the paper; llama.cpp's graphs of Qwen 3.5, GLM 4.5 and DeepSeek 2 agree.
+ * Block 0 reads the layers' hidden state of p - 1. Of several, block i gives the (i + 1)-th token after one that the
+ * model chose, and reads
+ *     in a chain (the paper; Step-3.5)  what block i - 1 gave at p - 1
+ *     beside each other (MiMo-V2)       the layers' of p - 1 - i: at p the model has not seen the i tokens before it
+ * INFER__PREDICTS_BARE says which the hidden state is: before the norm that the head reads, or behind it. Where there
+ * is none (at position 0) it is zeros. A block is a layer of the model with an index behind the others;
+ * session/further.c runs it.
+ * Sources: the paper; llama.cpp's graphs. Step-3.5: vLLM's step3p5_mtp.py, and SGLang's worker for several blocks,
+ *          which
+ * hands on "hidden states before norm" for it and the target's to each block of MiMo-V2, one token further in every
+ * step; MiMo-V2's norm before the head (final_layernorm) is the file's layer_output_norm.
  */
 #include "../model.h"
+
+enum { INFER__NEXTN_MOST = 16 }; /* blocks: a session keeps hidden states for each */
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 /* After n_layer is what plain decoding runs. */
 static void infer__nextn_keys(infer__keys *k, infer__hparams *hp) {
+    const int32_t blocks = hp->n_block - hp->n_layer;
     char name[64];
-    infer__format(name, sizeof name, "blk.%d.nextn.eh_proj.weight", (int)hp->n_layer);
+    int32_t i;
     if (k->failed) return;
     k->failed = 1;
-    if (hp->n_layer == hp->n_block || !infer__gguf_tensor_find(k->g, name))
+    infer__format(name, sizeof name, "blk.%d.nextn.eh_proj.weight", (int)hp->n_layer);
+    if (blocks == 0 || !infer__gguf_tensor_find(k->g, name)) {
         infer__error(k->err, INFER_ERR_UNSUPPORTED, "mtp: the file has no block that predicts further tokens");
-    else if (!k->m->arch->predicts)
-        infer__error(k->err, INFER_ERR_UNSUPPORTED,
-                     "mtp: the block that predicts of architecture \"%s\" is not supported", k->m->arch->name);
-    else {
-        k->failed = 0;
-        hp->n_predict = 1;
-        hp->pass_kept = hp->n_embd;
+        return;
     }
+    if (!k->m->arch->predicts) {
+        infer__error(k->err, INFER_ERR_UNSUPPORTED,
+                     "mtp: blocks that predict of architecture \"%s\" are not supported: docs/architectures.md",
+                     k->m->arch->name);
+        return;
+    }
+    if (blocks > INFER__NEXTN_MOST) {
+        infer__error(k->err, INFER_ERR_UNSUPPORTED, "mtp: the file has %d blocks that predict, more than %d",
+                     (int)blocks, (int)INFER__NEXTN_MOST);
+        return;
+    }
+    for (i = 1; i < blocks; i++) {
+        infer__format(name, sizeof name, "blk.%d.nextn.eh_proj.weight", (int)(hp->n_layer + i));
+        if (infer__gguf_tensor_find(k->g, name)) continue;
+        infer__error(k->err, INFER_ERR_FORMAT, "mtp: missing tensor %s: nextn_predict_layers is %d", name, (int)blocks);
+        return;
+    }
+    k->failed = 0;
+    hp->n_predict = blocks;
+    hp->predicts = k->m->arch->predicts;
+    hp->pass_kept = hp->n_embd;
 }
 
-/* What the block reads comes before what layers do. */
+/* What a block reads comes before what layers do. */
 static void infer__nextn_parts(infer_model *m, infer__layer *l) {
     infer__part was[INFER__MAX_PARTS];
     const int32_t n = l->n_parts;
@@ -47,6 +74,10 @@ static infer_result infer__nextn_check(const infer_model *m, infer__layer *l, in
     (void)m;
     if (!r) r = infer__need(l, INFER__W_NEXTN_EMBD_NORM, err);
     if (!r) r = infer__need(l, INFER__W_NEXTN_HIDDEN_NORM, err);
+    if (!r && l->w[INFER__W_NEXTN_HEAD_NORM].type && l->w[INFER__W_NEXTN_OUT_NORM].type)
+        return infer__error(err, INFER_ERR_UNSUPPORTED,
+                            "blk.%d has both nextn.shared_head_norm and layer_output_norm before the head",
+                            (int)l->block);
     return r;
 }
 
@@ -75,7 +106,10 @@ static void infer__nextn_run(infer_context *c, const infer__layer *l, infer__sub
 }
 
 static void infer__nextn_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {
-    (void)l;
-    infer__text_add(o, "    %s = eh_proj [%s(embedding); %s(hidden state before)]\n", in, infer__norm_name(m),
-                    infer__norm_name(m));
+    const int32_t i = l->index - m->hp.n_layer;
+    const char *norm = infer__norm_name(m);
+    infer__text_add(o, "    %s = eh_proj [%s(embedding); %s(hidden state%s %d before%s)]\n", in, norm, norm,
+                    i == 0 || (m->hp.predicts & INFER__PREDICTS_BESIDE) ? "" : " of the block before,",
+                    m->hp.predicts & INFER__PREDICTS_BESIDE ? (int)i + 1 : 1,
+                    m->hp.predicts & INFER__PREDICTS_BARE ? ", not normed" : "");
 }

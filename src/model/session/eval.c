@@ -156,24 +156,28 @@ static int32_t infer__pass_sequence(infer_context *c, infer_session *s, int32_t 
     return q;
 }
 
-/* A pass of one row: tokens[at], `at` positions behind those of the session, without results. For the block that
- * predicts: states of recurrent layers are not touched. Returns 0 when its page cannot be had. */
-static int infer__pass_one(infer_context *c, infer_session *s, const infer_token *tokens, int32_t at) {
+/* A pass of n rows: tokens[at] and those behind it, `at` positions behind those of the session, without results. For
+ * blocks that predict: states of recurrent layers are not touched. Returns 0 when its pages cannot be had. */
+static int infer__pass_ahead(infer_context *c, infer_session *s, const infer_token *tokens, int32_t at, int32_t n) {
     infer__pass *p = &c->ctx.pass;
     infer_step st;
+    int32_t i, q;
     infer__pass_begin(c);
-    if (!infer__cache_write(c, s, s->n + at, 1)) return 0;
+    if (!infer__cache_write(c, s, s->n, at + n)) return 0; /* what the session's next token sees stays */
     memset(&st, 0, sizeof st);
     st.session = s;
     st.tokens = tokens;
-    st.n = at + 1;
-    p->seq[0] = infer__pass_sequence(c, s, s->n + at + 1);
-    p->ids[0] = tokens[at];
-    p->pos[0] = s->n + at;
-    p->n_rows = 1;
-    c->row_embd[0] = NULL;
-    infer__switch_rows(c, &st, s->n, at, 1);
-    infer__adapted_rows(c, &st, s->n, at, 1);
+    st.n = at + n;
+    q = infer__pass_sequence(c, s, s->n + at + n);
+    for (i = 0; i < n; i++) {
+        p->seq[i] = q;
+        p->ids[i] = tokens[at + i];
+        p->pos[i] = s->n + at + i;
+        c->row_embd[i] = NULL;
+    }
+    p->n_rows = n;
+    infer__switch_rows(c, &st, s->n, at, n);
+    infer__adapted_rows(c, &st, s->n, at, n);
     return 1;
 }
 

@@ -1,25 +1,84 @@
-/* further.c: passes of the block that predicts further tokens (layers/nextn.c).
+/* further.c: passes of the blocks that predict further tokens (layers/nextn.c).
  *
- * How:   its keys and values lie in the pages of its session at the same positions as the layers', and are forked,
- *        rewound and saved with them. After a pass it runs over the pass' rows (infer__further_fill). A draft goes on
- *        from there, a row at a time, each reading the hidden state that the one before gave (infer__further_draft).
- *        It runs on the CPU, wherever the layers are.
- * Owns:  infer_session.further: the hidden states of the last rows of the last pass, for drafts and the next pass.
+ * How:   their keys and values lie in the pages of their session at the same positions as the layers', and are forked,
+ *        rewound and saved with them. After a pass each block runs over the pass' rows (infer__further_fill). A draft
+ *        goes on from there (infer__further_draft): one block gives token after token, each row reading the hidden
+ *        state that the one before gave; of several block i gives token i, over all of the draft so far, since its own
+ *        keys are not there yet. They run on the CPU, wherever the layers are.
+ * Owns:  infer_session.further: hidden states of the last positions, for drafts and the next pass:
+ *            levels x (INFER__FURTHER_ROWS + history) rows: what the layers gave; in a chain what blocks but the last
+ *            did 2 x n_predict rows: of a draft, and of the pass that is running
  */
 #include "session.h"
 
-static const infer__layer *infer__further_layer(const infer_model *m) { return &m->layers[m->hp.n_layer]; }
+static int32_t infer__further_levels(const infer__hparams *hp) {
+    return hp->predicts & INFER__PREDICTS_BESIDE ? 1 : hp->n_predict;
+}
+
+/* Positions before a pass that blocks beside each other look back to. */
+static int32_t infer__further_history(const infer__hparams *hp) {
+    return hp->predicts & INFER__PREDICTS_BESIDE ? hp->n_predict - 1 : 0;
+}
+
+static int32_t infer__further_cap(const infer__hparams *hp) {
+    return INFER__FURTHER_ROWS + infer__further_history(hp);
+}
+
+static uint64_t infer__further_floats(const infer__hparams *hp) {
+    return ((uint64_t)infer__further_levels(hp) * (uint64_t)infer__further_cap(hp) + 2 * (uint64_t)hp->n_predict) *
+           (uint64_t)hp->n_embd;
+}
+
+static float *infer__further_level(const infer_session *s, int32_t level) {
+    const infer__hparams *hp = &s->context->model->hp;
+    return s->further + (int64_t)level * infer__further_cap(hp) * hp->n_embd;
+}
+
+/* n_predict rows; half 0 or 1. */
+static float *infer__further_own(const infer_session *s, int32_t half) {
+    const infer__hparams *hp = &s->context->model->hp;
+    return infer__further_level(s, infer__further_levels(hp)) + (int64_t)half * hp->n_predict * hp->n_embd;
+}
+
+/* What block `block` reads of the row before pos: NULL when it is not known any more, or there is none. */
+static const float *infer__further_hidden(const infer_session *s, int32_t block, int32_t pos) {
+    const infer__hparams *hp = &s->context->model->hp;
+    const int beside = (hp->predicts & INFER__PREDICTS_BESIDE) != 0;
+    const int32_t i = pos - 1 - (beside ? block : 0) - s->further_at;
+    return i >= 0 && i < s->further_n ? infer__further_level(s, beside ? 0 : block) + (int64_t)i * hp->n_embd : NULL;
+}
+
+static void infer__further_fork(infer_session *to, const infer_session *from) {
+    const infer__hparams *hp = &from->context->model->hp;
+    const size_t bytes = (size_t)from->further_n * (size_t)hp->n_embd * sizeof *to->further;
+    int32_t k;
+    for (k = 0; k < infer__further_levels(hp); k++)
+        memcpy(infer__further_level(to, k), infer__further_level(from, k), bytes);
+    to->further_at = from->further_at;
+    to->further_n = from->further_n;
+}
+
+/* ---- the rows of a pass ------------------------------------------------------------------------------------------ */
 
 static float *infer__further_rows(const infer__tensor *t) {
     return (float *)(void *)((char *)t->buf->host + t->offset);
 }
 
-/* The block over the rows of a pass that is laid out, whose hidden states before them are kept. Gives its x. */
-static infer__tensor infer__further_pass(infer_context *c) {
+static void infer__further_copy(float *to, const float *row, size_t width) {
+    if (row) memcpy(to, row, width * sizeof *to);
+    else memset(to, 0, width * sizeof *to);
+}
+
+static infer__tensor infer__further_x(infer_context *c, int32_t n) {
+    return infer__view(&c->at->x, 0, n, c->model->hp.n_embd);
+}
+
+/* Block k over the n rows of a pass that is laid out, whose hidden states before them are kept. Gives its x. */
+static infer__tensor infer__further_pass(infer_context *c, int32_t k) {
     const infer_model *m = c->model;
-    const infer__layer *l = infer__further_layer(m);
+    const infer__layer *l = &m->layers[m->hp.n_layer + k];
     const int32_t n = c->ctx.pass.n_rows;
-    infer__tensor x = infer__view(&c->at->x, 0, n, m->hp.n_embd), xn = infer__view(&c->at->xn, 0, n, m->hp.n_embd);
+    infer__tensor x = infer__further_x(c, n), xn = infer__view(&c->at->xn, 0, n, m->hp.n_embd);
     infer__tensor out = infer__view(&c->at->out, 0, n, m->hp.n_embd);
     const infer__weight *own = infer__opt(&l->w[INFER__W_NEXTN_EMBD]);
     infer__embed_rows(c, own ? own : &m->w[INFER__W_TOKEN_EMBD], &x);
@@ -27,104 +86,172 @@ static infer__tensor infer__further_pass(infer_context *c) {
     return x;
 }
 
-/* The last hidden states of each session in the pass, rows of h. */
-static void infer__further_keep(infer_context *c, const float *h) {
+/* Block k's norm before the head. */
+static void infer__further_norm(infer_context *c, int32_t k, const infer__tensor *x, const infer__tensor *y) {
+    const infer_model *m = c->model;
+    const infer__layer *l = &m->layers[m->hp.n_layer + k];
+    const int slot = l->w[INFER__W_NEXTN_HEAD_NORM].type ? INFER__W_NEXTN_HEAD_NORM : INFER__W_NEXTN_OUT_NORM;
+    if (l->w[slot].type) infer__slot_norm(c, l, slot, 1, x, y);
+    else infer__norm_to(c, &m->w[INFER__W_OUT_NORM], x, y);
+}
+
+/* Before the blocks run: what they read of the position before a session's first row is put aside, and there is room
+ * for the hidden states of the pass' last rows behind what is still looked back to. Nothing is known until they are
+ * there: a pass may fail. */
+static void infer__further_turn(infer_session *s, int32_t first, int32_t n) {
+    const infer__hparams *hp = &s->context->model->hp;
+    const size_t width = (size_t)hp->n_embd;
+    const int32_t last = s->further_at + s->further_n;
+    int32_t from = first, k;
+    for (k = 0; k < hp->n_predict; k++)
+        infer__further_copy(infer__further_own(s, 0) + (size_t)k * width, infer__further_hidden(s, k, first), width);
+    if (s->further_n > 0 && last >= first && s->further_at <= first)
+        from = INFER__MAX(s->further_at, first - infer__further_history(hp));
+    from = INFER__MAX(from, first + n - infer__further_cap(hp));
+    if (from < first) {
+        float *rows = infer__further_level(s, 0);
+        memmove(rows, rows + (size_t)(from - s->further_at) * width, (size_t)(first - from) * width * sizeof *rows);
+    }
+    s->further_at = from;
+    s->further_n = 0;
+}
+
+/* Hidden states of the pass' last rows, as block k reads them. */
+static void infer__further_keep(infer_context *c, int32_t k, const float *h) {
     const infer__pass *p = &c->ctx.pass;
-    const int64_t width = c->model->hp.n_embd;
-    int32_t from, to, keep;
-    for (from = 0; from < p->n_rows; from = to) {
-        infer_session *s = c->active[p->seq[from]];
-        for (to = from; to < p->n_rows && p->seq[to] == p->seq[from]; to++) {}
-        keep = INFER__MIN(to - from, INFER__FURTHER_ROWS);
-        memcpy(s->further, h + (to - keep) * width, (size_t)(keep * width) * sizeof *h);
-        s->further_at = p->pos[to - 1] + 1 - keep;
-        s->further_n = keep;
+    const size_t width = (size_t)c->model->hp.n_embd;
+    int32_t i;
+    for (i = 0; i < p->n_rows; i++) {
+        const infer_session *s = c->active[p->seq[i]];
+        if (p->pos[i] >= s->further_at)
+            memcpy(infer__further_level(s, k) + (size_t)(p->pos[i] - s->further_at) * width, h + (size_t)i * width,
+                   width * sizeof *h);
     }
 }
 
-/* The hidden state at position pos, NULL when it is not known any more. */
-static const float *infer__further_hidden(const infer_session *s, int32_t pos) {
-    const int32_t i = pos - s->further_at;
-    return i >= 0 && i < s->further_n ? s->further + (int64_t)i * s->context->model->hp.n_embd : NULL;
+/* Kept for the pass: what block k reads of the rows before the pass' rows, h. h may be where that is kept, with what
+ * the block before read: then it is what lies one more position before. */
+static void infer__further_before(infer_context *c, int32_t k, const float *h) {
+    const infer__pass *p = &c->ctx.pass;
+    const size_t width = (size_t)c->model->hp.n_embd;
+    const infer__tensor before = infer__pass_kept(c, p->n_rows, 0, p->n_rows, c->model->hp.n_embd);
+    float *to = infer__further_rows(&before);
+    int32_t i;
+    for (i = p->n_rows - 1; i >= 0; i--) {
+        const int first = i == 0 || p->seq[i] != p->seq[i - 1];
+        const float *row = first ? infer__further_own(c->active[p->seq[i]], 0) + (size_t)k * width
+                                 : h + (size_t)(i - 1) * width;
+        memcpy(to + (size_t)i * width, row, width * sizeof *to);
+    }
 }
 
-/* After a pass whose rows' last results lie in x: keys and values of the block for all of them. */
+/* After a pass whose rows' last results lie in x: keys and values of the blocks for all of them. */
 static void infer__further_fill(infer_context *c) {
     const infer_model *m = c->model;
     const infer__pass *p = &c->ctx.pass;
-    const int32_t n = p->n_rows;
-    const size_t width = (size_t)m->hp.n_embd, bytes = width * sizeof(float);
-    infer__tensor x = infer__view(&c->at->x, 0, n, m->hp.n_embd), before;
-    const float *h;
-    float *to;
-    int32_t i;
-    infer__norm_to(c, &m->w[INFER__W_OUT_NORM], &x, &x);
+    const int32_t n = p->n_rows, beside = m->hp.predicts & INFER__PREDICTS_BESIDE;
+    infer__tensor x = infer__further_x(c, n), before;
+    int32_t i, k, from;
+    if (!(m->hp.predicts & INFER__PREDICTS_BARE)) infer__norm_to(c, &m->w[INFER__W_OUT_NORM], &x, &x);
     infer__go(c, m->hp.n_layer, n);
-    if (!infer__ok(&c->ctx)) return;
-    x = infer__view(&c->at->x, 0, n, m->hp.n_embd);
-    before = infer__pass_kept(c, n, 0, n, m->hp.n_embd);
-    h = infer__further_rows(&x);
-    to = infer__further_rows(&before);
-    for (i = 0; i < n; i++) {
-        const int first = i == 0 || p->seq[i] != p->seq[i - 1];
-        const float *row =
-            first ? infer__further_hidden(c->active[p->seq[i]], p->pos[i] - 1) : h + (size_t)(i - 1) * width;
-        if (row) memcpy(to + (size_t)i * width, row, bytes);
-        else memset(to + (size_t)i * width, 0, bytes);
+    for (from = 0; from < n; from = i) {
+        for (i = from; i < n && p->seq[i] == p->seq[from]; i++) {}
+        infer__further_turn(c->active[p->seq[from]], p->pos[from], i - from);
     }
-    infer__further_keep(c, h);
-    infer__further_pass(c);
+    x = infer__further_x(c, n);
+    for (k = 0; k < m->hp.n_predict && infer__ok(&c->ctx); k++) {
+        before = infer__pass_kept(c, n, 0, n, m->hp.n_embd);
+        if (k == 0 || !beside) infer__further_keep(c, k, infer__further_rows(&x));
+        infer__further_before(c, k, infer__further_rows(k == 0 || !beside ? &x : &before));
+        x = infer__further_pass(c, k);
+        if (k + 1 < m->hp.n_predict && !beside && !(m->hp.predicts & INFER__PREDICTS_BARE))
+            infer__further_norm(c, k, &x, &x);
+    }
+    if (!infer__ok(&c->ctx)) return;
+    for (i = 0; i < n; i++) {
+        infer_session *s = c->active[p->seq[i]];
+        s->further_n = p->pos[i] + 1 - s->further_at;
+    }
 }
 
 /* ---- drafts ------------------------------------------------------------------------------------------------------ */
 
-/* One row: the token at position pos, behind hidden state h, which becomes its own. Gives the most likely token that
- * follows, -1 after a failure. */
-static infer_token infer__further_step(infer_context *c, infer_session *s, const infer_token *tokens, int32_t at,
-                                     float *h) {
+/* What block k reads of the rows before `at` .. `at + n - 1` of a draft, to the rows kept for its pass. own: hidden
+ * states that this draft made, of the rows before `own_at` on; others are the session's. 0 when one is not known any
+ * more. */
+static int infer__further_reads(infer_context *c, const infer_session *s, int32_t k, int32_t at, int32_t n,
+                                const float *own, int32_t own_at) {
+    const size_t width = (size_t)c->model->hp.n_embd;
+    const infer__tensor before = infer__pass_kept(c, n, 0, n, c->model->hp.n_embd);
+    float *to = infer__further_rows(&before);
+    int32_t i;
+    for (i = 0; i < n; i++) {
+        const int32_t pos = s->n + at + i;
+        const int theirs = at + i == 0 || (c->model->hp.predicts & INFER__PREDICTS_BESIDE);
+        const float *row = theirs ? infer__further_hidden(s, k, pos) : own + (size_t)(at + i - own_at) * width;
+        if (!row && pos > k) return 0; /* before that there is none */
+        infer__further_copy(to + (size_t)i * width, row, width);
+    }
+    return 1;
+}
+
+/* Block k over the tokens `from` .. `to` behind the session's. Gives the most likely one to follow, -1 when there is
+ * none. reads, gives: hidden states that the rows read (but for token 0, which reads the session's) and give. */
+static infer_token infer__further_step(infer_context *c, infer_session *s, int32_t k, const infer_token *tokens,
+                                       int32_t from, int32_t to, const float *reads, float *gives) {
     const infer_model *m = c->model;
-    const infer__layer *l = infer__further_layer(m);
+    const infer__layer *l = &m->layers[m->hp.n_layer + k];
     const infer__weight *head = infer__opt(&l->w[INFER__W_NEXTN_HEAD]);
+    const size_t width = (size_t)m->hp.n_embd;
+    int32_t at, n = 1;
     infer__tensor x, xn, logits;
     infer_token best;
-    if (!infer__pass_one(c, s, tokens, at)) return -1;
-    infer__enter(c, l->place);
-    c->at->ops->begin(&c->ctx);
-    x = infer__pass_kept(c, 1, 0, 1, m->hp.n_embd);
-    memcpy(infer__further_rows(&x), h, (size_t)m->hp.n_embd * sizeof *h);
-    x = infer__further_pass(c);
-    xn = infer__view(&c->at->xn, 0, 1, m->hp.n_embd);
-    if (l->w[INFER__W_NEXTN_HEAD_NORM].type) infer__slot_norm(c, l, INFER__W_NEXTN_HEAD_NORM, 1, &x, &xn);
-    else infer__norm_to(c, &m->w[INFER__W_OUT_NORM], &x, &xn);
+    for (at = from; at <= to; at += n) {
+        n = INFER__MIN(to + 1 - at, c->plan.batch);
+        if (!infer__pass_ahead(c, s, tokens, at, n)) return -1;
+        infer__enter(c, l->place);
+        c->at->ops->begin(&c->ctx);
+        if (!infer__further_reads(c, s, k, at, n, reads, INFER__MAX(from, 1))) return -1;
+        x = infer__further_pass(c, k);
+        xn = infer__view(&c->at->xn, 0, n, m->hp.n_embd);
+        infer__further_norm(c, k, &x, &xn);
+        c->at->ops->sync(&c->ctx);
+        if (!infer__ok(&c->ctx)) return -1;
+        memcpy(gives + (size_t)(at - from) * width,
+               infer__further_rows(m->hp.predicts & INFER__PREDICTS_BARE ? &x : &xn),
+               (size_t)n * width * sizeof *gives);
+    }
+    xn = infer__view(&c->at->xn, (uint64_t)(n - 1) * width, 1, m->hp.n_embd);
     logits = infer__view(&c->at->work, 0, 1, m->hp.n_vocab);
     infer__product(c, &xn, head ? head : &m->w[INFER__W_OUTPUT], NULL, &logits);
     c->at->ops->sync(&c->ctx);
     if (!infer__ok(&c->ctx)) return -1;
-    memcpy(h, infer__further_rows(&xn), (size_t)m->hp.n_embd * sizeof *h);
     return infer__sample_greedy(infer__further_rows(&logits), m->hp.n_vocab, &best, NULL) ? -1 : best;
 }
 
 /* ids[0] was chosen to follow the session's tokens: put at most `room` of those that may follow it behind it. *made
- * goes from 0 to how many; it stays 0 where it cannot. INFER_MORE: the slice has ended, and the next call goes on. The
- * session is claimed. */
+ * goes from 0 to how many; it stays 0 where it cannot. INFER_MORE: the slice has ended, and the next call goes on. One
+ * block is run as often as there is room (DeepSeek-V3's code does); of several each once, since none has learned to
+ * follow the last (SGLang's worker for several blocks allows no more either). The session is claimed. */
 static infer_result infer__further_draft(infer_session *s, infer_token *ids, int32_t room, int32_t *made) {
     infer_context *c = s->context;
-    const float *h = s->n > 0 && s->n_valid == s->n ? infer__further_hidden(s, s->n - 1) : NULL;
-    float *own = s->further + (int64_t)INFER__FURTHER_ROWS * c->model->hp.n_embd;
-    const int32_t from = *made;
+    const int32_t blocks = c->model->hp.n_predict, from = *made;
     infer_error err;
     infer_result r = INFER_OK;
-    if (!h || infer__context_claim(c, "infer_generate", &err)) return INFER_OK;
-    if (from == 0) memcpy(own, h, (size_t)c->model->hp.n_embd * sizeof *h);
+    if (s->n < 1 || s->n_valid != s->n || !infer__further_hidden(s, 0, s->n)) return INFER_OK;
+    if (infer__context_claim(c, "infer_generate", &err)) return INFER_OK;
     c->trace = NULL;
     c->encodes = 0;
+    if (blocks > 1) room = INFER__MIN(room, blocks);
     for (; *made < room && s->n + *made < s->cap; ++*made) {
-        if (*made > from && s->until > 0 && infer__seconds() >= s->until) {
+        const int32_t k = *made, block = blocks > 1 ? k : 0;
+        if (k > from && s->until > 0 && infer__seconds() >= s->until) {
             r = INFER_MORE;
             break;
         }
-        ids[*made + 1] = infer__further_step(c, s, ids, *made, own);
-        if (ids[*made + 1] < 0) break;
+        ids[k + 1] = infer__further_step(c, s, block, ids, k - block, k, infer__further_own(s, (k + 1) & 1),
+                                         infer__further_own(s, k & 1));
+        if (ids[k + 1] < 0) break;
     }
     infer__error_clear(&c->ctx.error); /* a draft that cannot be made is no error */
     infer__context_leave(c);

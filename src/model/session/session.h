@@ -23,8 +23,8 @@ struct infer_session {
     infer__adapted *adapted;      /* n_adapted runs of the positions so far */
     int32_t n_adapted, adapted_cap;
     int32_t minor;         /* 1 = nobody will want to go back to where the running eval ends, -1 = somebody will */
-    float *further; /* further.c: INFER__FURTHER_ROWS + 1 rows: hidden states of further_n positions from */
-    int32_t further_at, further_n; /* further_at on, and one of a draft; NULL where nothing predicts */
+    float *further; /* further.c: hidden states of further_n positions from further_at on; NULL: nothing predicts */
+    int32_t further_at, further_n;
     int32_t ahead, drafts; /* draft.c: the last so many of the n tokens; drafted ones of the running eval */
     infer_step step;     /* of the running eval, where the session is evaluated alone */
     int32_t paused;      /* 1 = a slice of it has ended: the context is claimed */

@@ -87,12 +87,7 @@ static infer_result infer__session_fork(infer_session **out, const infer_session
     s->n = session->n;
     s->n_valid = session->n_valid;
     memcpy(s->tokens, session->tokens, (size_t)session->n * sizeof *s->tokens);
-    if (s->further) {
-        memcpy(s->further, session->further,
-               (size_t)session->further_n * (size_t)session->context->model->hp.n_embd * sizeof *s->further);
-        s->further_at = session->further_at;
-        s->further_n = session->further_n;
-    }
+    if (s->further) infer__further_fork(s, session);
     infer__cache_share(session->context, s, session);
     infer__cells_share(session->context, s, session);
     r = infer__adapters_fork(s, session) ? infer__source_fork(s, session)
