@@ -206,6 +206,15 @@ without; on a device the last bits of logits may depend on how many tokens a pas
 equals. Guesses that were wrong are taken back, which recurrent models do by evaluating from their last saved state. How
 many tokens are guessed follows from how many were right (infer_generate_info.drafted, accepted).
 
+Classifier-free guidance: generate_params.negative is a second session of the model, which holds a negative prompt (or
+the prompt without an instruction, to stress the instruction). Before each choice the logits become neg + guidance *
+(pos - neg), pos and neg being the logarithms of the two sessions' softmaxes; samplers, grammars and reported logprobs
+are of these. Each token is evaluated in both sessions, in one pass when they are of one context.
+
+    infer_session_create_in(&negative, context, NULL, &err);
+    infer_session_eval(negative, tokens, n);          (of the negative prompt)
+    params.negative = negative; params.guidance = 1.5f;
+
 10. Conversations
 -----------------
 
@@ -238,6 +247,11 @@ object. Text that only began like a call is content, so nothing is lost. To answ
 reply: {"role": "assistant", "content": ..., "tool_calls": [{"id", "type": "function", "function": {"name",
 "arguments"}}]} and {"role": "tool", "tool_call_id", "name", "content"}; examples/tools.c shows it. infer_chat_format,
 infer_chat_render and infer_chat_parser_* are the parts it is built from, for callers that run generation themselves.
+
+When a conversation does not fit, infer_chat returns INFER_CONTEXT_FULL, unless infer_chat_params.on_full says what to
+do: INFER_CHAT_FULL_DROP leaves out the oldest turns, INFER_CHAT_FULL_ASK asks for other messages, with a summary of the
+old ones for instance. generate_params.on_full is for a context that fills up within a reply, and for infer_generate:
+stop, slide, or ask which tokens to keep.
 
 11. Memory
 ----------
@@ -635,6 +649,15 @@ typedef struct infer_top {
 } infer_top;
 /* The k most likely tokens of a row, best first (lower id first among equals). */
 INFER_API infer_result infer_session_top(infer_session *session, int32_t row, int32_t k, infer_top *out);
+/* Evaluate n tokens as infer_session_eval does, and tell how likely each was where it stands: logprobs[i], the natural
+ * logarithm of the softmax's probability of tokens[i] behind what comes before it, and top[i * k ..], the k most likely
+ * tokens there, as infer_session_top gives them: log softmax in double of float32 logits. logprobs has n floats, top n
+ * x k; either may be NULL (top with k 0). Nothing predicts the first token at position 0, and nothing is
+ * left that does after a rewind: its logprob is 0, the tokens of its top are -1. The tokens are evaluated a few rows at
+ * a time: memory for n rows of logits is not needed. The last token's logits are left. INFER_CONTEXT_FULL: they do not
+ * fit. After a cancel or an error the session is back where it was. */
+INFER_API infer_result infer_session_score(infer_session *session, const infer_token *tokens, int32_t n, int32_t k,
+                                           float *logprobs, infer_top *top);
 /* One vector for the tokens of the last step, which must have kept hidden states of all of them: pooled as the model
  * says, scaled to length 1: infer_model_info.embedding floats. Of a classifier: its `labels` scores, as they are. For
  * many texts see infer_embed. */
@@ -820,87 +843,19 @@ INFER_API infer_result infer_sampler_sample(infer_sampler *sampler, const float 
 INFER_API infer_result infer_session_sample(infer_session *session, infer_sampler *sampler, int32_t row,
                                             infer_token *token);
 
-/* ---- the short way -------------------------------------------------------------------------- */
-
-enum { INFER_FULL_STOP = 0, INFER_FULL_SLIDE = 1 };
-enum {
-    INFER_STOP_LIMIT = 1,  /* max_tokens */
-    INFER_STOP_TOKEN = 2,  /* an end-of-generation token: stop_token */
-    INFER_STOP_STRING = 3, /* a stop string: stop_string is its index */
-    INFER_STOP_FULL = 4,   /* the context is full */
-    INFER_STOP_CALLBACK = 5,
-    INFER_STOP_CANCELLED = 6,
-    INFER_STOP_GRAMMAR = 7, /* the sampler's grammar is complete and nothing can follow */
-    INFER_STOP_TIME = 8
-};
-typedef struct infer_generate_params {
-    int32_t max_tokens;      /* 0 = until something else stops it */
-    int32_t min_tokens;      /* end tokens are not chosen before so many; a grammar that is complete ends it anyway */
-    double seconds;          /* > 0: after so many no token begins any more (INFER_STOP_TIME) */
-    const char *const *stop; /* n_stop strings that end the text; never shown, not even partially */
-    int32_t n_stop;
-    int32_t logprobs;   /* k > 0: `token` receives the k most likely of every step */
-    int32_t on_full;    /* INFER_FULL_*; SLIDE keeps the first keep_first tokens and drops half of the rest */
-    int32_t keep_first;
-    int32_t ignore_end; /* 1 = end-of-generation tokens do not stop it */
-    int32_t lookup;     /* 1 = drafts from what followed the last tokens when they came before: see section 9 */
-    infer_session *draft; /* a session of a model with the same vocabulary, which drafts; it is in use meanwhile and
-                           * holds what this one does; NULL = none. With lookup it drafts where that finds nothing */
-    int32_t mtp; /* 1 = the model's own block for further tokens drafts: of a model opened with infer_model_params.mtp.
-                  * With lookup it drafts where that finds nothing; before draft, where both are given */
-    int32_t draft_tokens; /* tokens of a draft at most, up to 64; 0 = 8 */
-    int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted; INFER_TEXT_WRITE_SPECIAL: the text of
-                         * control tokens is also shown */
-    infer_text_fn text; /* receives the text as it comes, whole characters only */
-    void *user;
-    /* Called for every token with the `logprobs` most likely ones (without logprobs, n_top and logprob are 0); non-zero
-     * = stop, and the text of this token is not shown. */
-    int (*token)(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top);
-} infer_generate_params;
-typedef struct infer_generate_info {
-    int32_t stop_reason; /* INFER_STOP_* */
-    int32_t stop_token;  /* the token that stopped it, or -1 */
-    int32_t stop_string; /* index into stop, or -1 */
-    int32_t prompt_tokens, new_tokens;
-    uint64_t bytes; /* bytes of text */
-    int32_t drafted, accepted; /* tokens of drafts; those of them that were chosen */
-} infer_generate_info;
-/* Continue the session with `prompt` (UTF-8; NULL or "" = continue from the current position; BOS is added at position
- * 0 where the vocabulary asks for it, unless the prompt already has it) and generate. sampler NULL = greedy; params
- * NULL = defaults; info may be NULL. A token is evaluated before it is reported: however the call ends, the session
- * holds the prompt and the reported tokens, and the next call continues from there. An end-of-generation token is
- * neither evaluated nor reported. The text of control tokens is not shown (see text_flags), nor is a character left
- * incomplete at the end. Reaching a limit is INFER_OK. When the context is full, the last position's logits still give
- * one token: it is reported, but has no place in the session (INFER_STOP_FULL). INFER_CONTEXT_FULL: the prompt does not
- * fit. INFER_ERR_ARGUMENT: nothing to continue from (empty prompt, no BOS, position 0). */
-INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,
-                                      const infer_generate_params *params, infer_generate_info *info);
-
-/* Models that fill in masked tokens (Dream, LLaDA, RND1) have infer_model_info.masked set; infer_generate refuses them.
- * order: which of a block's masks a step fills first: those whose token has the highest probability, the lowest
- * entropy, or the largest margin over the second; in random order; from left to right. */
-enum { INFER_FILL_CONFIDENCE, INFER_FILL_ENTROPY, INFER_FILL_MARGIN, INFER_FILL_RANDOM, INFER_FILL_LEFT };
-typedef struct infer_fill_params {
-    int32_t n;     /* tokens to write, at least 1 */
-    int32_t steps; /* total number of evals, distributed evenly; 0 = one for each token */
-    int32_t block; /* blocks of this many tokens are filled from left to right; 0 = a single block */
-    int32_t order; /* INFER_FILL_* */
-    uint64_t seed; /* for INFER_FILL_RANDOM */
-    /* Called after every step with the n tokens, of which `open` are masks. Non-zero = stop. */
-    int (*step)(void *user, const infer_token *tokens, int32_t n, int32_t open);
-    void *user;
-} infer_fill_params;
-/* Write params->n tokens after the n_prompt given ones (include the text's own special tokens) to out (n tokens; owned
- * by the caller). sampler NULL = the most likely tokens. A grammar and stages that look back (penalties) assume an
- * order that does not exist here: leave them out of the sampler. The session's context and its batch must hold all of
- * the tokens; the session is left where it was. After the end token comes whatever the model fills in there: cut the
- * text yourself. INFER_CANCELLED: stopped; out has what was filled so far. UNSUPPORTED: not such a model, or no mask
- * token in the vocabulary. */
-INFER_API infer_result infer_session_fill(infer_session *session, infer_sampler *sampler, const infer_token *prompt,
-                                          int32_t n_prompt, const infer_fill_params *params, infer_token *out);
+#include "api_generate.h" /* the short way: text from a prompt */
 
 /* ---- conversations ---------------------------------------------------------------------------- */
 
+/* What becomes of a conversation that does not fit. A turn is a message of the user with all that follows it up to the
+ * next one, so a tool's result stays with its call. */
+enum {
+    INFER_CHAT_FULL_STOP = 0, /* INFER_CONTEXT_FULL */
+    INFER_CHAT_FULL_DROP = 1, /* the oldest turns are left out, as few as possible; messages of the roles "system" and
+                               * "developer" and the last turn stay. infer_generate_info.dropped tells how many messages
+                               * were left out */
+    INFER_CHAT_FULL_ASK = 2   /* `full` gives other messages */
+};
 /* A conversation. Zero in any field except messages means the default. Texts are zero-terminated JSON, in the form made
  * common by OpenAI's API. Only the following is changed before the template sees them:
  *   content: a list consisting only of {"type": "text", "text"} parts becomes one string; other lists are kept. In an
@@ -927,6 +882,13 @@ typedef struct infer_chat_params {
         *template_name; /* if the file has several; NULL = "tool_use" when there are tools and the file has it, else
                                 * the main one */
     const char *template_text; /* a template instead of the file's */
+    int32_t on_full; /* INFER_CHAT_FULL_*: when the conversation does not fit. For replies: infer_chat and queues */
+    int32_t room;    /* positions that on_full leaves for the reply; 0 = a quarter of all, or generate.max_tokens if
+                      * that is less */
+    /* For INFER_CHAT_FULL_ASK: returns the messages to answer instead (JSON as `messages`, the caller's, to be left
+     * alone until the call returns), or NULL to give up: INFER_CONTEXT_FULL. `tokens` of the conversation do not fit
+     * into `most`. Called once a call; the session is in use. */
+    const char *(*full)(void *user, const char *messages, int32_t tokens, int32_t most);
     infer_chat_fn fn;      /* infer_chat: receives the reply as it comes; non-zero = stop */
     void *user;
     infer_limits limits;   /* for rendering: seconds (2), cancel */

@@ -71,6 +71,7 @@ static void infer__request_free(infer_request *r) {
     infer_chat_parser_destroy(r->turn.parser);
     infer__free(mem, r->stops);
     infer__free(mem, (void *)r->stop);
+    infer__free(mem, r->stop_tokens);
     infer__free(mem, r->uses);
     infer__free(mem, r->ids);
     infer__bytes_free(&r->text);
@@ -274,6 +275,7 @@ static int infer__request_admit(infer_queue *q, infer_request *r) {
             r->turn.steering.user = r->turn.parser;
             if (r->turn.parser) r->g.steering = &r->turn.steering;
             r->g.info.prompt_tokens = r->n_prompt;
+            r->g.info.dropped = r->turn.dropped;
             r->info.reused = same;
             r->info.waited = infer__seconds() - r->submitted;
             q->stats.reused += (uint64_t)same;

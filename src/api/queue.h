@@ -18,10 +18,12 @@ struct infer_request {
     infer_generate_params generate;
     infer_text_fn text_fn;  /* the caller's, and its user */
     int (*token_fn)(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top);
+    int32_t (*full_fn)(void *user, const infer_token *tokens, int32_t n, infer_token *keep, int32_t most);
     void *user, *done_user;
     void (*done)(void *user, infer_request *request);
     char *stops;            /* the stop strings, one after the other, and pointers to them */
     const char **stop;
+    infer_token *stop_tokens;
     infer__chat_turn turn;  /* parser NULL = no conversation */
     infer_adapter_use *uses;
     int32_t n_uses;

@@ -200,6 +200,24 @@ static int infer__request_token_take(void *user, infer_token token, float logpro
     return r->token_fn(r->user, token, logprob, top, n_top);
 }
 
+static int32_t infer__request_full_take(void *user, const infer_token *tokens, int32_t n, infer_token *keep,
+                                        int32_t most) {
+    infer_request *r = (infer_request *)user;
+    return r->full_fn(r->user, tokens, n, keep, most);
+}
+
+/* A copy of the tokens that stop it. */
+static infer_result infer__request_stop_tokens(infer_request *r, infer__mem *mem, infer_error *err) {
+    infer_generate_params *g = &r->generate;
+    if (g->n_stop_tokens == 0) return INFER_OK;
+    r->stop_tokens = (infer_token *)infer__calloc(mem, (uint64_t)g->n_stop_tokens, sizeof *r->stop_tokens);
+    if (!r->stop_tokens)
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for %d stop tokens", (int)g->n_stop_tokens);
+    memcpy(r->stop_tokens, g->stop_tokens, (size_t)g->n_stop_tokens * sizeof *r->stop_tokens);
+    g->stop_tokens = r->stop_tokens;
+    return INFER_OK;
+}
+
 /* Copies of the stop strings, with one more for ChatML. */
 static infer_result infer__request_stops(infer_request *r, infer__mem *mem, infer_error *err) {
     infer_generate_params *g = &r->generate;
@@ -231,7 +249,7 @@ static infer_result infer__request_ids(infer_request *r, infer_queue *q, const i
     infer_result result = INFER_OK;
     if (p->chat) {
         if (p->generate.text) return infer__error(err, INFER_ERR_ARGUMENT, "generate: text must be NULL");
-        result = infer__chat_begin(q->model, p->chat, &r->turn, err);
+        result = infer__chat_fit(q->model, p->chat, q->params.positions, p->generate.max_tokens, &r->turn, err);
         r->ids = r->turn.ids;
         n = r->turn.n;
         r->generate.text_flags |= INFER_TEXT_WRITE_SPECIAL;
@@ -263,6 +281,8 @@ static infer_result infer__request_fill(infer_request *r, infer_queue *q, const 
     infer__mem *mem = &q->model->mem;
     infer_result result = infer__generate_check(q->model, p->sampler, &p->generate, err);
     if (result != INFER_OK) return result;
+    if (p->generate.negative)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "negative: guidance is not supported in a queue");
     if (!!p->prompt + (p->tokens != NULL) + (p->chat != NULL) != 1)
         return infer__error(err, INFER_ERR_ARGUMENT, "a request has one of prompt, tokens and chat");
     if (p->n_adapters < 0 || p->n_adapters > INFER_MAX_ADAPTERS || (p->n_adapters > 0 && !p->adapters))
@@ -273,14 +293,17 @@ static infer_result infer__request_fill(infer_request *r, infer_queue *q, const 
     r->generate = p->generate;
     r->text_fn = p->generate.text;
     r->token_fn = p->generate.token;
+    r->full_fn = p->generate.full;
     r->user = p->generate.user;
     r->generate.text = infer__request_text_take;
     if (r->token_fn) r->generate.token = infer__request_token_take;
+    if (r->full_fn) r->generate.full = infer__request_full_take;
     r->generate.user = r;
     r->done = p->done;
     r->done_user = p->user;
     if ((result = infer__request_ids(r, q, p, err)) != INFER_OK) return result;
     if ((result = infer__request_stops(r, mem, err)) != INFER_OK) return result;
+    if ((result = infer__request_stop_tokens(r, mem, err)) != INFER_OK) return result;
     if (p->n_adapters == 0) return INFER_OK;
     r->uses = (infer_adapter_use *)infer__calloc(mem, (uint64_t)p->n_adapters, sizeof *r->uses);
     if (!r->uses) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d adapters", (int)p->n_adapters);
