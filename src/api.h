@@ -746,6 +746,15 @@ typedef struct infer_bias {
     float bias;
 } infer_bias;
 
+/* Biases for a stage LOGIT_BIAS by text: an entry for every token that spells exactly these n bytes, as
+ * infer_token_text does: " yes" with its space is another token than "yes", and a byte may have a token beside the
+ * usual one. Control tokens are meant by their text. *count is the number of entries; at most cap are written.
+ * ARGUMENT: no token spells the text; the message says how many tokens it takes. (llama.cpp's server biases each token
+ *           of such a text, wherever it
+ * occurs: for that, tokenize it. A longer text cannot be forbidden by a bias alone: see grammars.) */
+INFER_API infer_result infer_bias_text(const infer_model *model, const char *text, size_t n, float bias,
+                                       infer_bias *out, size_t cap, size_t *count, infer_error *err);
+
 /* Stages of a sampler, run in the order given. Unless noted, a parameter of 0 switches the stage off. Parameters have
  * the same meaning as those of the same name in llama.cpp. */
 typedef enum infer_stage_kind {

@@ -157,6 +157,7 @@ INFER__COLD_BEGIN
 #include "api/chat_full.c"         /* conversations that do not fit */
 #include "api/queue.c"             /* many requests: who begins, what a pass evaluates, whose memory is taken */
 #include "api/queue_api.c"
+#include "api/best.c"              /* the best of several replies */
 
 INFER__COLD_END
 #include "base/epilogue.h"

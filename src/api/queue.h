@@ -64,6 +64,7 @@ struct infer_queue {
     uint64_t numbers;
     infer_request **running;   /* slots */
     int32_t n_running;
+    infer_session *base;       /* best.c: one that requests may begin from, the caller's; NULL = none */
     infer_session **past;      /* kept: of requests that have ended, the least recently used first */
     int32_t n_past;
     infer_step *steps;         /* slots */

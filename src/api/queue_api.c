@@ -85,6 +85,18 @@ static infer_result infer__queue_params_of(const infer_model *m, infer_queue_par
     return INFER_OK;
 }
 
+/* The lists of a queue, whose params are filled in. */
+static infer_result infer__queue_lists(infer_queue *q, infer_error *err) {
+    const uint64_t slots = (uint64_t)q->params.slots;
+    infer__mem *mem = &q->model->mem;
+    q->running = (infer_request **)infer__calloc(mem, slots, sizeof *q->running);
+    q->stepping = (infer_request **)infer__calloc(mem, slots, sizeof *q->stepping);
+    q->steps = (infer_step *)infer__calloc(mem, slots, sizeof *q->steps);
+    q->past = (infer_session **)infer__calloc(mem, (uint64_t)q->params.kept + 1, sizeof *q->past);
+    if (q->running && q->stepping && q->steps && q->past && q->has_lock && q->has_changed) return INFER_OK;
+    return infer__error(err, INFER_ERR_MEMORY, "no memory for a queue of %d requests", (int)q->params.slots);
+}
+
 INFER_API infer_result infer_queue_create(infer_queue **out, infer_model *model, const infer_queue_params *params,
                                           infer_error *err) {
     infer__mem *mem;
@@ -107,15 +119,7 @@ INFER_API infer_result infer_queue_create(infer_queue **out, infer_model *model,
     q->has_changed = infer__cond_init(&q->changed);
     r = !model->why_not[0] ? infer__queue_params_of(model, &q->params, err)
                            : infer__error(err, INFER_ERR_UNSUPPORTED, "%s", infer_model_why_not(model));
-    if (r == INFER_OK) {
-        const uint64_t slots = (uint64_t)q->params.slots;
-        q->running = (infer_request **)infer__calloc(mem, slots, sizeof *q->running);
-        q->stepping = (infer_request **)infer__calloc(mem, slots, sizeof *q->stepping);
-        q->steps = (infer_step *)infer__calloc(mem, slots, sizeof *q->steps);
-        q->past = (infer_session **)infer__calloc(mem, (uint64_t)q->params.kept + 1, sizeof *q->past);
-        if (!q->running || !q->stepping || !q->steps || !q->past || !q->has_lock || !q->has_changed)
-            r = infer__error(err, INFER_ERR_MEMORY, "no memory for a queue of %d requests", (int)q->params.slots);
-    }
+    if (r == INFER_OK) r = infer__queue_lists(q, err);
     if (r == INFER_OK) r = infer__context_make(&q->context, model, &q->params.context, q->params.context.sessions, err);
     if (r == INFER_OK && q->params.thread) {
         q->has_thread = infer__thread_start(&q->thread, infer__queue_main, q);
