@@ -102,8 +102,10 @@ Callbacks run on the calling thread. A call on an object that is in use, whether
 thread, is refused: it returns INFER_ERR_STATE and changes nothing, and the running call continues to its result. These
 objects are in use:
 
-    infer_generate, infer_chat      the session and the sampler; during every eval and rewind in it the context too
-    infer_eval, infer_session_eval, _sync, _rewind, _fork, _save, _load
+    infer_generate, infer_chat, infer_generate_best
+                                    the session and its sampler or samplers; during every eval and rewind in it the
+                                    context too
+    infer_eval, infer_session_eval, _score, _sync, _rewind, _fork, _save, _load
                                     the session and its context, hence every other session of it while the call runs
     a sampler, a grammar, a reply   during its own calls
 
@@ -195,6 +197,9 @@ A stage of kind INFER_STAGE_GRAMMAR, normally the first one, drops every token t
 infer_generate stops when the grammar is complete and nothing can follow (INFER_STOP_GRAMMAR). Where a vocabulary cannot
 spell what the grammar allows, sampling fails with an error that says so. With trigger words or tokens a grammar is
 lazy: it takes effect where a trigger appears.
+
+infer_generate_best generates several replies side by side and keeps the likeliest. infer_session_score tells how likely
+the tokens of a prompt are, and what else was expected.
 
 Speculative decoding: generate_params.lookup, .mtp and .draft let infer_generate (and infer_chat) guess the next few
 tokens and evaluate them in one pass with the token before, which takes hardly longer than that token alone. lookup

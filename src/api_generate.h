@@ -45,10 +45,11 @@ typedef struct infer_generate_params {
                            * holds what this one does; NULL = none. With lookup it drafts where that finds nothing */
     int32_t mtp; /* 1 = the model's own block for further tokens drafts: of a model opened with infer_model_params.mtp.
                   * With lookup it drafts where that finds nothing; before draft, where both are given */
-    infer_session
-        *negative;        /* classifier-free guidance: a session of the same model that holds a negative prompt; NULL =
-                              * none. See section 9. Not with drafts, queues, nor an on_full other than STOP */
-    float guidance;       /* its scale: 1 = as without, above 1 = away from the negative prompt; 0 = 1.5 */
+    /* Classifier-free guidance (section 9): a session of the same model that holds a negative prompt. It is in use
+     * meanwhile; what is generated is added to it, too, and the text ends when it is full. NULL = none. Not with
+     * drafts, queues, nor an on_full other than STOP. */
+    infer_session *negative;
+    float guidance; /* its scale: 1 = as without, above 1 = away from the negative prompt; 0 = 1.5 */
     int32_t draft_tokens; /* tokens of a draft at most, up to 64; 0 = 8 */
     int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted; INFER_TEXT_WRITE_SPECIAL: the text of
                          * control tokens is also shown */

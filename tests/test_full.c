@@ -197,6 +197,8 @@ static void test_full_stop_tokens(void) {
     p.n_stop_tokens = -1;
     CHECK(infer_generate(s, NULL, NULL, &p, &info) == INFER_ERR_ARGUMENT);
     CHECK_HAS(infer_session_error(s)->message, "n_stop_tokens is -1");
+    p.n_stop_tokens = 1 << 30;
+    CHECK(infer_generate(s, NULL, NULL, &p, &info) == INFER_ERR_ARGUMENT);
     p.n_stop_tokens = 1;
     p.stop_tokens = NULL;
     CHECK(infer_generate(s, NULL, NULL, &p, &info) == INFER_ERR_ARGUMENT);

@@ -232,9 +232,9 @@ static infer_result infer__generate_check(const infer_model *model, const infer_
     for (i = 0; i < p->n_stop; i++)
         if (!p->stop[i] || !p->stop[i][0])
             return infer__error(err, INFER_ERR_ARGUMENT, "stop[%d] is %s", (int)i, p->stop[i] ? "empty" : "NULL");
-    if (p->n_stop_tokens < 0 || (p->n_stop_tokens > 0 && !p->stop_tokens))
-        return infer__error(err, INFER_ERR_ARGUMENT, "n_stop_tokens is %d, stop_tokens is %s", (int)p->n_stop_tokens,
-                            p->stop_tokens ? "given" : "NULL");
+    if (p->n_stop_tokens < 0 || p->n_stop_tokens > model->hp.n_vocab || (p->n_stop_tokens > 0 && !p->stop_tokens))
+        return infer__error(err, INFER_ERR_ARGUMENT, "n_stop_tokens is %d (0..%d), stop_tokens is %s",
+                            (int)p->n_stop_tokens, (int)model->hp.n_vocab, p->stop_tokens ? "given" : "NULL");
     for (i = 0; i < p->n_stop_tokens; i++)
         if (p->stop_tokens[i] < 0 || p->stop_tokens[i] >= model->hp.n_vocab)
             return infer__error(err, INFER_ERR_ARGUMENT, "stop_tokens[%d] is %d, outside 0..%d", (int)i,
@@ -613,7 +613,7 @@ static infer_result infer__generate_begin(infer__generation *g, infer_session *s
     }
     for (i = 0; p->min_tokens > 0 && i < g->model->hp.n_vocab; i++)
         g->n_ends += (infer__token_flags(g->model->tokenizer, i) & INFER_TOKEN_END) != 0;
-    if (p->min_tokens > 0) g->n_ends += INFER__MIN(p->n_stop_tokens, INT32_MAX - g->n_ends);
+    if (p->min_tokens > 0) g->n_ends += p->n_stop_tokens;
     if (g->n_ends > 0) {
         g->ends = (infer_token *)infer__calloc(g->mem, (uint64_t)g->n_ends, sizeof *g->ends);
         if (!g->ends) {
