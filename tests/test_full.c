@@ -278,6 +278,7 @@ static void test_full_chat_drop(void) {
     chat.messages = whole;
     chat.on_full = 0;
     CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_CONTEXT_FULL && info.dropped == 0);
+    infer_chat_parser_destroy(reply);
     chat.on_full = 3;
     CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_ERR_ARGUMENT);
     chat.on_full = INFER_CHAT_FULL_ASK;
