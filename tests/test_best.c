@@ -215,6 +215,44 @@ static void test_best_bad(void) {
     CHECK(infer_model_close(m) == INFER_OK && infer_model_close(t5) == INFER_OK);
 }
 
+/* With an adapter, as alone; not when the tokens there were evaluated without it. */
+static void test_best_adapter(void) {
+    infer_model *m = generate_model(NULL);
+    infer_adapter *a = adapter_of(m, "attn", 2);
+    infer_adapter_use use;
+    infer_session *s = cells_session(m, 512, 0, 2), *alone = cells_session(m, 512, 0, 2);
+    infer_sampler *samplers[3], *sampler = NULL;
+    infer_generate_params p;
+    infer_best *best = NULL;
+    int i;
+    memset(&use, 0, sizeof use);
+    memset(&p, 0, sizeof p);
+    use.adapter = a;
+    use.scale = 0.5f;
+    p.max_tokens = 20;
+    p.ignore_end = 1;
+    for (i = 0; i < 3; i++) samplers[i] = best_sampler(m, (uint64_t)i);
+    CHECK(infer_session_set_adapters(s, &use, 1) == INFER_OK && infer_session_set_adapters(alone, &use, 1) == INFER_OK);
+    CHECK(infer_generate_best(s, samplers, 3, "Once upon a time, there was a little dog who liked to run", &p, &best) == INFER_OK);
+    for (i = 0; i < 3 && best; i++) {
+        int32_t n;
+        sampler = best_sampler(m, (uint64_t)i);
+        CHECK(infer_session_rewind(alone, 0) == INFER_OK);
+        CHECK(infer_generate(alone, sampler, "Once upon a time, there was a little dog who liked to run", &p, NULL) == INFER_OK);
+        n = infer_session_position(alone) - 20;
+        CHECK(n > 0 && best->replies[i].n_tokens == 20 && memcmp(best->replies[i].tokens, infer_session_tokens(alone) + n, 20 * sizeof(infer_token)) == 0);
+        infer_sampler_destroy(sampler);
+    }
+    infer_best_free(best);
+    CHECK(infer_session_set_adapters(s, NULL, 0) == INFER_OK);
+    CHECK(infer_generate_best(s, samplers, 3, " One day", &p, &best) == INFER_ERR_UNSUPPORTED && !best);
+    CHECK_HAS(infer_session_error(s)->message, "other adapters");
+    for (i = 0; i < 3; i++) CHECK(infer_sampler_destroy(samplers[i]) == INFER_OK);
+    infer_session_destroy(s);
+    infer_session_destroy(alone);
+    CHECK(infer_adapter_close(a) == INFER_OK && infer_model_close(m) == INFER_OK);
+}
+
 static void test_best_memory(void) {
     infer_model_params mp;
     infer_model *m;
@@ -287,6 +325,7 @@ static void suite_best(void) {
     RUN(test_best_same);
     RUN(test_best_kinds);
     RUN(test_best_bad);
+    RUN(test_best_adapter);
     RUN(test_best_memory);
     RUN(test_best_bias_text);
 }
