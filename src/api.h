@@ -105,13 +105,15 @@ Callbacks run on the calling thread. A call on an object that is in use, whether
 thread, is refused: it returns INFER_ERR_STATE and changes nothing, and the running call continues to its result. These
 objects are in use:
 
-    infer_generate, infer_chat      the session and the sampler; during every eval and rewind in it the context too
+    infer_generate, infer_chat, infer_generate_best
+                                    the session and its sampler or samplers; during every eval and rewind in it the
+                                    context too
     infer_generation_begin until it has ended
                                     the same, between two calls of infer_generation_next too: the context then only
                                     where a slice has ended within an eval
     infer_embed_begin (_rerank_, _classify_) until the job has ended
                                     the context, hence its sessions
-    infer_eval, infer_session_eval, _sync, _rewind, _fork, _save, _load
+    infer_eval, infer_session_eval, _score, _sync, _rewind, _fork, _save, _load
                                     the session and its context, hence every other session of it while the call runs
     a sampler, a grammar, a reply   during its own calls
 
@@ -204,6 +206,9 @@ infer_generate stops when the grammar is complete and nothing can follow (INFER_
 spell what the grammar allows, sampling fails with an error that says so. With trigger words or tokens a grammar is
 lazy: it takes effect where a trigger appears.
 
+infer_generate_best generates several replies side by side and keeps the likeliest. infer_session_score tells how likely
+the tokens of a prompt are, and what else was expected.
+
 Speculative decoding: generate_params.lookup, .mtp and .draft let infer_generate (and infer_chat) guess the next few
 tokens and evaluate them in one pass with the token before, which takes hardly longer than that token alone. lookup
 takes what followed the same tokens earlier in the session: code, lists, answers that quote the prompt. draft is a
@@ -216,6 +221,15 @@ grammars give exactly what they give without; on a device the last bits of logit
 has, and with them a choice between equals. Guesses that were wrong are taken back, which recurrent models do by
 evaluating from their last saved state. How many tokens are guessed follows from how many were right
 (infer_generate_info.drafted, accepted).
+
+Classifier-free guidance: generate_params.negative is a second session of the model, which holds a negative prompt (or
+the prompt without an instruction, to stress the instruction). Before each choice the logits become neg + guidance *
+(pos - neg), pos and neg being the logarithms of the two sessions' softmaxes; samplers, grammars and reported logprobs
+are of these. Each token is evaluated in both sessions, in one pass when they are of one context.
+
+    infer_session_create_in(&negative, context, NULL, &err);
+    infer_session_eval(negative, tokens, n);          (of the negative prompt)
+    params.negative = negative; params.guidance = 1.5f;
 
 10. Conversations
 -----------------
@@ -249,6 +263,11 @@ object. Text that only began like a call is content, so nothing is lost. To answ
 reply: {"role": "assistant", "content": ..., "tool_calls": [{"id", "type": "function", "function": {"name",
 "arguments"}}]} and {"role": "tool", "tool_call_id", "name", "content"}; examples/tools.c shows it. infer_chat_format,
 infer_chat_render and infer_chat_parser_* are the parts it is built from, for callers that run generation themselves.
+
+When a conversation does not fit, infer_chat returns INFER_CONTEXT_FULL, unless infer_chat_params.on_full says what to
+do: INFER_CHAT_FULL_DROP leaves out the oldest turns, INFER_CHAT_FULL_ASK asks for other messages, with a summary of the
+old ones for instance. generate_params.on_full is for a context that fills up within a reply, and for infer_generate:
+stop, slide, or ask which tokens to keep.
 
 11. Memory
 ----------
@@ -669,6 +688,15 @@ typedef struct infer_top {
 } infer_top;
 /* The k most likely tokens of a row, best first (lower id first among equals). */
 INFER_API infer_result infer_session_top(infer_session *session, int32_t row, int32_t k, infer_top *out);
+/* Evaluate n tokens as infer_session_eval does, and tell how likely each was where it stands: logprobs[i], the natural
+ * logarithm of the softmax's probability of tokens[i] behind what comes before it, and top[i * k ..], the k most likely
+ * tokens there, as infer_session_top gives them: log softmax in double of float32 logits. logprobs has n floats, top n
+ * x k; either may be NULL (top with k 0). Nothing predicts the first token at position 0, and nothing is
+ * left that does after a rewind: its logprob is 0, the tokens of its top are -1. The tokens are evaluated a few rows at
+ * a time: memory for n rows of logits is not needed. The last token's logits are left. INFER_CONTEXT_FULL: they do not
+ * fit. After a cancel or an error the session is back where it was. */
+INFER_API infer_result infer_session_score(infer_session *session, const infer_token *tokens, int32_t n, int32_t k,
+                                           float *logprobs, infer_top *top);
 /* One vector for the tokens of the last step, which must have kept hidden states of all of them: pooled as the model
  * says, scaled to length 1: infer_model_info.embedding floats. Of a classifier: its `labels` scores, as they are. For
  * many texts see infer_embed. */
@@ -756,6 +784,15 @@ typedef struct infer_bias {
     infer_token token;
     float bias;
 } infer_bias;
+
+/* Biases for a stage LOGIT_BIAS by text: an entry for every token that spells exactly these n bytes, as
+ * infer_token_text does: " yes" with its space is another token than "yes", and a byte may have a token beside the
+ * usual one. Control tokens are meant by their text. *count is the number of entries; at most cap are written.
+ * ARGUMENT: no token spells the text; the message says how many tokens it takes. (llama.cpp's server biases each token
+ *           of such a text, wherever it
+ * occurs: for that, tokenize it. A longer text cannot be forbidden by a bias alone: see grammars.) */
+INFER_API infer_result infer_bias_text(const infer_model *model, const char *text, size_t n, float bias,
+                                       infer_bias *out, size_t cap, size_t *count, infer_error *err);
 
 /* Stages of a sampler, run in the order given. Unless noted, a parameter of 0 switches the stage off. Parameters have
  * the same meaning as those of the same name in llama.cpp. */
@@ -858,6 +895,15 @@ INFER_API infer_result infer_session_sample(infer_session *session, infer_sample
 
 /* ---- conversations ---------------------------------------------------------------------------- */
 
+/* What becomes of a conversation that does not fit. A turn is a message of the user with all that follows it up to the
+ * next one, so a tool's result stays with its call. */
+enum {
+    INFER_CHAT_FULL_STOP = 0, /* INFER_CONTEXT_FULL */
+    INFER_CHAT_FULL_DROP = 1, /* the oldest turns are left out, as few as possible; messages of the roles "system" and
+                               * "developer" and the last turn stay. infer_generate_info.dropped tells how many messages
+                               * were left out */
+    INFER_CHAT_FULL_ASK = 2   /* `full` gives other messages */
+};
 /* A conversation. Zero in any field except messages means the default. Texts are zero-terminated JSON, in the form made
  * common by OpenAI's API. Only the following is changed before the template sees them:
  *   content: a list consisting only of {"type": "text", "text"} parts becomes one string; other lists are kept. In an
@@ -884,6 +930,13 @@ typedef struct infer_chat_params {
         *template_name; /* if the file has several; NULL = "tool_use" when there are tools and the file has it, else
                                 * the main one */
     const char *template_text; /* a template instead of the file's */
+    int32_t on_full; /* INFER_CHAT_FULL_*: when the conversation does not fit. For replies: infer_chat and queues */
+    int32_t room;    /* positions that on_full leaves for the reply; 0 = a quarter of all, or generate.max_tokens if
+                      * that is less */
+    /* For INFER_CHAT_FULL_ASK: returns the messages to answer instead (JSON as `messages`, the caller's, to be left
+     * alone until the call returns), or NULL to give up: INFER_CONTEXT_FULL. `tokens` of the conversation do not fit
+     * into `most`. Called once a call; the session is in use. */
+    const char *(*full)(void *user, const char *messages, int32_t tokens, int32_t most);
     infer_chat_fn fn;      /* infer_chat: receives the reply as it comes; non-zero = stop */
     void *user;
     infer_limits limits;   /* for rendering: seconds (2), cancel */

@@ -5,10 +5,15 @@
 
 /* ---- the short way -------------------------------------------------------------------------- */
 
-enum { INFER_FULL_STOP = 0, INFER_FULL_SLIDE = 1 };
+/* What a generation does when the context is full. */
+enum {
+    INFER_FULL_STOP = 0,  /* it ends (INFER_STOP_FULL) */
+    INFER_FULL_SLIDE = 1, /* it keeps the first keep_first tokens and drops the oldest half of the rest */
+    INFER_FULL_ASK = 2    /* `full` says which tokens the session holds from now on */
+};
 enum {
     INFER_STOP_LIMIT = 1,  /* max_tokens */
-    INFER_STOP_TOKEN = 2,  /* an end-of-generation token: stop_token */
+    INFER_STOP_TOKEN = 2,  /* an end-of-generation token, or one of stop_tokens: stop_token */
     INFER_STOP_STRING = 3, /* a stop string: stop_string is its index */
     INFER_STOP_FULL = 4,   /* the context is full */
     INFER_STOP_CALLBACK = 5,
@@ -18,20 +23,34 @@ enum {
 };
 typedef struct infer_generate_params {
     int32_t max_tokens;      /* 0 = until something else stops it */
-    int32_t min_tokens;      /* end tokens are not chosen before so many; a grammar that is complete ends it anyway */
+    int32_t min_tokens;      /* end tokens and stop_tokens are not chosen before so many; a grammar that is complete
+                              * ends it anyway */
     double seconds;          /* > 0: after so many no token begins any more (INFER_STOP_TIME) */
     const char *const *stop; /* n_stop strings that end the text; never shown, not even partially */
     int32_t n_stop;
+    const infer_token *stop_tokens; /* n_stop_tokens that end it as end-of-generation tokens do, whatever ignore_end */
+    int32_t n_stop_tokens;
     int32_t logprobs;   /* k > 0: `token` receives the k most likely of every step */
-    int32_t on_full;    /* INFER_FULL_*; SLIDE keeps the first keep_first tokens and drops half of the rest */
-    int32_t keep_first;
-    int32_t ignore_end; /* 1 = end-of-generation tokens do not stop it */
+    int32_t on_full;    /* INFER_FULL_* */
+    int32_t keep_first; /* for SLIDE */
+    /* For ASK. The session holds these n tokens (-1 where embeddings were given). Write those that it shall hold
+     * instead to `keep`, at most `most` of them, and return how many, or 0 to end it as STOP does. The session is in
+     * use; others of its context may be used, to write a summary for instance. What both begin with is not evaluated
+     * again, the rest is; then it goes on. When a prompt does not fit, it comes behind what is kept. After an error, or
+     * when cancelled, the session holds what both begin with. */
+    int32_t (*full)(void *user, const infer_token *tokens, int32_t n, infer_token *keep, int32_t most);
+    int32_t ignore_end; /* 1 = end-of-generation tokens do not stop it; stop_tokens do */
     int32_t lookup;     /* 1 = drafts from what followed the last tokens when they came before: see section 9 */
     infer_session *draft; /* a session of a model with the same vocabulary, which drafts; it is in use meanwhile and
                            * holds what this one does; NULL = none. With lookup it drafts where that finds nothing */
     int32_t mtp; /* 1 = the model's own blocks for further tokens draft: of a model opened with infer_model_params.mtp.
                   * Several give a token each: drafts are no longer than that. With lookup they draft where that finds
                   * nothing; before draft, where both are given */
+    /* Classifier-free guidance (section 9): a session of the same model that holds a negative prompt. It is in use
+     * meanwhile; what is generated is added to it, too, and the text ends when it is full. NULL = none. Not with
+     * drafts, queues, nor an on_full other than STOP. */
+    infer_session *negative;
+    float guidance; /* its scale: 1 = as without, above 1 = away from the negative prompt; 0 = 1.5 */
     int32_t draft_tokens; /* tokens of a draft at most, up to 64; 0 = 8 */
     int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted; INFER_TEXT_WRITE_SPECIAL: the text of
                          * control tokens is also shown */
@@ -48,6 +67,7 @@ typedef struct infer_generate_info {
     int32_t prompt_tokens, new_tokens;
     uint64_t bytes; /* bytes of text */
     int32_t drafted, accepted; /* tokens of drafts; those of them that were chosen */
+    int32_t dropped; /* conversations: messages that were left out (infer_chat_params.on_full) */
 } infer_generate_info;
 /* Continue the session with `prompt` (UTF-8; NULL or "" = continue from the current position; BOS is added at position
  * 0 where the vocabulary asks for it, unless the prompt already has it) and generate. sampler NULL = greedy; params
@@ -61,7 +81,7 @@ INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sam
                                       const infer_generate_params *params, infer_generate_info *info);
 
 /* The same text piece by piece, for loops and generators. Parameters and results are those of infer_generate, but for
- * params->text, which must be NULL. Stop strings are copied; prompt and params may go; sampler, draft and what `user`
+ * params->text, which must be NULL. Stop strings and tokens are copied; prompt and params may go; sampler, draft, negative and what `user`
  * points to must stay until the end. `seconds` counts from begin. From begin until it has ended, session, sampler and
  * draft are in use (section 5), between two calls of infer_generation_next too. After an error *out is NULL. */
 INFER_API infer_result infer_generation_begin(infer_generation **out, infer_session *session, infer_sampler *sampler,

@@ -96,4 +96,34 @@ INFER_API const infer_error *infer_request_error(const infer_request *request);
  * is accepted. */
 INFER_API void infer_request_close(infer_request *request);
 
+/* ---- the best of several replies -------------------------------------------------------------- */
+
+typedef struct infer_best_reply {
+    const char *text; /* n_text bytes, zero-terminated */
+    size_t n_text;
+    const infer_token *tokens; /* n_tokens that were generated */
+    int32_t n_tokens;
+    double logprob; /* mean over the tokens of the logarithm of their probability, before sampling; -1e30 without any */
+    infer_generate_info info;
+} infer_best_reply;
+/* Freed with infer_best_free; it does not need the session. */
+typedef struct infer_best {
+    const infer_best_reply *replies; /* n, in the order of the samplers */
+    int32_t n;
+    int32_t best; /* the one of the highest logprob, the first among equals */
+} infer_best;
+/* Continue the session with `prompt` in n ways, and tell which is the likeliest. The prompt is evaluated once, then n
+ * replies are generated side by side, each what infer_generate gives with its sampler (on the CPU the same bits). Then
+ * the session holds the prompt and the best reply. samplers: n of them, no two the same, usually of seeds s, s + 1,
+ * ...;
+ * NULL among them = greedy. n: 1 to the context's cells. Replies that find no room in the context's cells wait for
+ * others; with cells for the prompt and n replies, each rounded up to 16, all run at a time. prompt and params as for
+ * infer_generate, but: params.text receives the best reply's text, once; token must be NULL, and draft; negative is
+ * UNSUPPORTED; on_full does not make room for the prompt. After an error or a cancel *out is NULL, and the session
+ * holds the prompt, or what it held before. UNSUPPORTED: what queues do not support; adapters other than those that the
+ * session's tokens were evaluated with. */
+INFER_API infer_result infer_generate_best(infer_session *session, infer_sampler *const *samplers, int32_t n,
+                                           const char *prompt, const infer_generate_params *params, infer_best **out);
+INFER_API void infer_best_free(infer_best *best); /* NULL is accepted */
+
 #endif

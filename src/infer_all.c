@@ -148,14 +148,19 @@ INFER__COLD_BEGIN
 #include "api/adapter_api.c"
 #include "api/session_api.c"
 #include "api/draft.c"             /* speculative decoding */
+#include "api/full.c"              /* a full context: the caller says what stays */
+#include "api/guide.c"             /* classifier-free guidance */
 #include "api/generate.c"
 #include "api/generation.c"        /* infer_generate, and the same piece by piece */
+#include "api/score.c"             /* logprobs of prompts */
 #include "api/fill.c"
 #include "api/embed.c"             /* vectors and scores of many texts: how, */
 #include "api/embed_api.c"         /* and the calls */
 #include "api/chat_api.c"          /* conversations and replies */
+#include "api/chat_full.c"         /* conversations that do not fit */
 #include "api/queue.c"             /* many requests: who begins, what a pass evaluates, whose memory is taken */
 #include "api/queue_api.c"
+#include "api/best.c"              /* the best of several replies */
 
 INFER__COLD_END
 #include "base/epilogue.h"

@@ -91,6 +91,10 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_fill.c"
 #  include "test_constrained.c"
 #  include "test_chat_api.c"
+#  include "test_full.c"
+#  include "test_score.c"
+#  include "test_guide.c"
+#  include "test_best.c"
 #  include "test_oom.c"
 #  include "test_memory.c"
 #  include "test_broken.c"
@@ -181,6 +185,10 @@ int main(int argc, char **argv) {
     suite_fill();
     suite_constrained();
     suite_chat_api();
+    suite_full();
+    suite_score();
+    suite_guide();
+    suite_best();
     suite_oom();
     suite_memory();
     suite_broken();

@@ -638,7 +638,7 @@ static void test_generate_bad(void) {
     p = zero; p.max_tokens = -1; generate_bad(s, &p, "max_tokens is -1");
     p = zero; p.logprobs = -1; generate_bad(s, &p, "logprobs is -1");
     p = zero; p.keep_first = -2; generate_bad(s, &p, "keep_first is -2");
-    p = zero; p.on_full = 2; generate_bad(s, &p, "on_full 2");
+    p = zero; p.on_full = 4; generate_bad(s, &p, "on_full 4");
     p = zero; p.text_flags = 8; generate_bad(s, &p, "text_flags: 8");
     p = zero; p.n_stop = 1; generate_bad(s, &p, "stop is NULL");
     p = zero; p.stop = empty; p.n_stop = -1; generate_bad(s, &p, "n_stop is -1");

@@ -15,8 +15,14 @@ typedef struct infer__chat_turn {
     int chatml;       /* "<|im_end|>" ends the reply */
     const infer_generate_params *generate; /* the caller's; or NULL */
     infer__steering steering;
+    int64_t n_calls; /* of the conversation: the number of the reply's first */
+    int32_t dropped; /* messages that were left out */
     infer_result r; /* of reading */
 } infer__chat_turn;
+
+/* chat_full.c: as infer__chat_begin, of a conversation that fits into `positions`, with room for a reply. */
+static infer_result infer__chat_fit(infer_model *model, const infer_chat_params *params, int32_t positions,
+                                    int32_t max_tokens, infer__chat_turn *turn, infer_error *err);
 
 #if !defined(INFER_NO_CHAT)
 
@@ -421,6 +427,7 @@ static infer_result infer__chat_begin(infer_model *model, const infer_chat_param
     r = infer__chat_make(&model->mem, model, params, &made, err);
     if (r != INFER_OK) return r;
     turn->chatml = made.chatml;
+    turn->n_calls = made.n_calls;
     turn->steering.left = params->thinking_tokens;
     turn->steering.ends = infer__chat_ends_thinking;
     r = infer__chat_turn_parser(model, params, &made, &turn->parser, err);
@@ -430,6 +437,12 @@ static infer_result infer__chat_begin(infer_model *model, const infer_chat_param
     infer_chat_parser_destroy(turn->parser);
     turn->parser = NULL;
     return r;
+}
+
+static int32_t infer__chat_take_full(void *user, const infer_token *tokens, int32_t n, infer_token *keep,
+                                     int32_t most) {
+    const infer_generate_params *g = ((infer__chat_turn *)user)->generate;
+    return g->full(g->user, tokens, n, keep, most);
 }
 
 /* The session holds the conversation, and the reply is generated and read. */
@@ -446,12 +459,14 @@ static infer_result infer__chat_run_turn(infer_session *s, infer_sampler *sample
     if (r == INFER_OK) r = infer__chat_stops(mem, turn->chatml, g, &stops, &s->error);
     if (r != INFER_OK) return r;
     if (g->token) g->token = infer__chat_take_token;
+    if (g->full) g->full = infer__chat_take_full;
     g->text = infer__chat_take_text;
     g->user = turn;
     g->text_flags |= INFER_TEXT_WRITE_SPECIAL;
     turn->steering.user = turn->parser;
     r = infer__generate(s, sampler, NULL, g, &turn->steering, info);
     info->prompt_tokens = (int32_t)n;
+    info->dropped = turn->dropped;
     infer__free(mem, (void *)stops);
     read = infer_chat_parser_finish(turn->parser);
     if (turn->r == INFER_ERR_MEMORY || read == INFER_ERR_MEMORY) {
@@ -475,7 +490,8 @@ static infer_result infer__chat(infer_session *session, infer_sampler *sampler, 
     if (!reply) return infer__error(&session->error, INFER_ERR_ARGUMENT, "reply is NULL");
     if (generate) g = *generate;
     if (g.text) return infer__error(&session->error, INFER_ERR_ARGUMENT, "generate: text must be NULL");
-    r = infer__chat_begin(model, params, &turn, &session->error);
+    r = infer__chat_fit(model, params, infer_session_context(session), g.max_tokens, &turn, &session->error);
+    if (r == INFER_CONTEXT_FULL) info->stop_reason = INFER_STOP_FULL;
     if (r != INFER_OK) return r;
     turn.generate = generate;
     r = infer__chat_run_turn(session, sampler, &g, &turn, info);

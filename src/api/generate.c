@@ -213,10 +213,11 @@ typedef struct infer__generation {
     infer_token *next;  /* n_next tokens that it takes to evaluate it: itself and a draft; 0 = it is evaluated */
     int32_t n_next;
     infer__drafting draft;
+    infer__guide guide;
     infer__steering *steering; /* NULL = there is none */
     infer_token *forced;       /* n_forced tokens that come next, whatever the model says; from `at_forced` on */
     size_t n_forced, at_forced;
-    infer_token *ends;         /* n_ends tokens that end a text, for min_tokens */
+    infer_token *ends;         /* n_ends tokens that end a text, stop_tokens among them, for min_tokens */
     int32_t n_ends;
     int32_t again;      /* 1 = ids[0] is the session's last token, which is evaluated for its logits */
     int32_t started;    /* the prompt is evaluated */
@@ -239,9 +240,7 @@ static infer_result infer__generate_check(const infer_model *model, const infer_
     if (p->min_tokens < 0) return infer__error(err, INFER_ERR_ARGUMENT, "min_tokens is %d", (int)p->min_tokens);
     if (p->seconds < 0 || p->seconds != p->seconds)
         return infer__error(err, INFER_ERR_ARGUMENT, "seconds is %g", p->seconds);
-    if (p->keep_first < 0) return infer__error(err, INFER_ERR_ARGUMENT, "keep_first is %d", (int)p->keep_first);
-    if (p->on_full != INFER_FULL_STOP && p->on_full != INFER_FULL_SLIDE)
-        return infer__error(err, INFER_ERR_ARGUMENT, "on_full %d is no INFER_FULL_*", (int)p->on_full);
+    if (infer__full_check(p, err) != INFER_OK) return INFER_ERR_ARGUMENT;
     if (p->text_flags & ~(INFER_TEXT_SPECIAL | INFER_TEXT_WRITE_SPECIAL))
         return infer__error(err, INFER_ERR_ARGUMENT, "text_flags: %d is not known",
                             (int)(p->text_flags & ~(INFER_TEXT_SPECIAL | INFER_TEXT_WRITE_SPECIAL)));
@@ -251,6 +250,13 @@ static infer_result infer__generate_check(const infer_model *model, const infer_
     for (i = 0; i < p->n_stop; i++)
         if (!p->stop[i] || !p->stop[i][0])
             return infer__error(err, INFER_ERR_ARGUMENT, "stop[%d] is %s", (int)i, p->stop[i] ? "empty" : "NULL");
+    if (p->n_stop_tokens < 0 || p->n_stop_tokens > model->hp.n_vocab || (p->n_stop_tokens > 0 && !p->stop_tokens))
+        return infer__error(err, INFER_ERR_ARGUMENT, "n_stop_tokens is %d (0..%d), stop_tokens is %s",
+                            (int)p->n_stop_tokens, (int)model->hp.n_vocab, p->stop_tokens ? "given" : "NULL");
+    for (i = 0; i < p->n_stop_tokens; i++)
+        if (p->stop_tokens[i] < 0 || p->stop_tokens[i] >= model->hp.n_vocab)
+            return infer__error(err, INFER_ERR_ARGUMENT, "stop_tokens[%d] is %d, outside 0..%d", (int)i,
+                                (int)p->stop_tokens[i], (int)model->hp.n_vocab - 1);
     return INFER_OK;
 }
 
@@ -309,6 +315,7 @@ static infer_result infer__generate_move(infer__generation *g, int64_t room) {
     const infer_token *old = infer_session_tokens(s);
     int32_t n = infer_session_position(s), cap = infer_session_context(s), keep = INFER__MIN(g->p->keep_first, n), i;
     int64_t drop = INFER__MAX((n - keep + 1) / 2, room - (cap - n));
+    if (g->p->on_full == INFER_FULL_ASK) return infer__full_ask(s, g->p, room, &g->moved, &g->n_moved);
     if (g->p->on_full != INFER_FULL_SLIDE || drop < 1 || drop > n - keep) return INFER_CONTEXT_FULL;
     for (i = 0; i < n; i++) if (old[i] < 0) return INFER_CONTEXT_FULL; /* an embedding: it cannot be evaluated again */
     n -= (int32_t)drop;
@@ -480,7 +487,8 @@ static infer_result infer__generate_eval(infer__generation *g) {
     if (!g->n_next) return INFER_OK;
     if (!g->moved) {
         s->drafts = g->n_next - 1;
-        r = infer__session_eval_as(s, g->next, g->n_next, g->n_next > 1 ? INFER_OUT_ALL : INFER_OUT_LAST);
+        r = g->guide.by ? infer__guide_eval(&g->guide, s, g->next)
+                        : infer__session_eval_as(s, g->next, g->n_next, g->n_next > 1 ? INFER_OUT_ALL : INFER_OUT_LAST);
         if (r == INFER_MORE) return r;
         s->drafts = 0;
         if (r == INFER_OK) infer__generate_drafted(g);
@@ -543,6 +551,7 @@ static infer_result infer__generate_pick(infer__generation *g) {
         g->token = g->forced[g->at_forced++];
         return g->sampler ? infer__sampler_accept(g->sampler, g->token, &s->error) : INFER_OK;
     }
+    if ((r = infer__guide_mix(&g->guide, s)) != INFER_OK) return r;
     if (g->n_ends > 0 && g->info.new_tokens < g->p->min_tokens) {
         float *logits;
         if ((r = infer__session_bring(s)) != INFER_OK) return r;
@@ -591,6 +600,14 @@ static int infer__generate_limit(infer__generation *g, infer_result *r) {
     return *r != INFER_OK;
 }
 
+/* 1 when the token ends the text: it is neither evaluated nor reported. */
+static int infer__generate_stops(const infer__generation *g, infer_token token) {
+    int32_t i;
+    for (i = 0; i < g->p->n_stop_tokens; i++)
+        if (g->p->stop_tokens[i] == token) return 1;
+    return !g->p->ignore_end && (infer__token_flags(g->model->tokenizer, token) & INFER_TOKEN_END);
+}
+
 /* The next token: when n_next is not 0, as many tokens at `next` have to be evaluated before it is reported. Without a
  * token: a failure, or stop_reason. */
 static infer_result infer__generate_choose(infer__generation *g) {
@@ -599,8 +616,7 @@ static infer_result infer__generate_choose(infer__generation *g) {
     g->n_next = 0;
     if (infer__generate_limit(g, &r)) return r;
     if ((r = infer__generate_pick(g)) != INFER_OK) return r;
-    if (!g->p->ignore_end && g->at_forced == g->n_forced &&
-        (infer__token_flags(g->model->tokenizer, g->token) & INFER_TOKEN_END)) {
+    if (g->at_forced == g->n_forced && infer__generate_stops(g, g->token)) {
         g->info.stop_reason = INFER_STOP_TOKEN;
         g->info.stop_token = g->token;
         return INFER_OK;
@@ -626,6 +642,7 @@ static infer_result infer__generate_begin(infer__generation *g, infer_session *s
     infer__error_clear(&s->error);
     if ((r = infer__generate_check(g->model, sampler, p, &s->error)) != INFER_OK) return r;
     if ((r = infer__draft_check(s, p, &s->error)) != INFER_OK) return r;
+    if ((r = infer__guide_check(s, p, &s->error)) != INFER_OK) return r;
     if (p->token && p->logprobs > 0) {
         g->n_top = INFER__MIN(p->logprobs, g->model->hp.n_vocab);
         g->top = (infer_top *)infer__calloc(g->mem, (uint64_t)g->n_top, sizeof *g->top);
@@ -633,6 +650,7 @@ static infer_result infer__generate_begin(infer__generation *g, infer_session *s
     }
     for (i = 0; p->min_tokens > 0 && i < g->model->hp.n_vocab; i++)
         g->n_ends += (infer__token_flags(g->model->tokenizer, i) & INFER_TOKEN_END) != 0;
+    if (p->min_tokens > 0) g->n_ends += p->n_stop_tokens;
     if (g->n_ends > 0) {
         g->ends = (infer_token *)infer__calloc(g->mem, (uint64_t)g->n_ends, sizeof *g->ends);
         if (!g->ends) {
@@ -641,13 +659,17 @@ static infer_result infer__generate_begin(infer__generation *g, infer_session *s
         }
         for (i = g->n_ends = 0; i < g->model->hp.n_vocab; i++)
             if (infer__token_flags(g->model->tokenizer, i) & INFER_TOKEN_END) g->ends[g->n_ends++] = i;
+        for (i = 0; i < p->n_stop_tokens; i++) g->ends[g->n_ends++] = p->stop_tokens[i];
     }
     if (p->draft && !infer__session_claim(p->draft)) {
         infer__free(g->mem, g->ends);
         infer__free(g->mem, g->top);
         return infer__error(&s->error, INFER_ERR_STATE, "another call uses the session that drafts");
     }
-    if ((r = infer__draft_begin(&g->draft, s, p, &s->error)) == INFER_OK) return r;
+    if ((r = infer__draft_begin(&g->draft, s, p, &s->error)) == INFER_OK) /* guidance has no drafts */
+        r = infer__guide_begin(&g->guide, s, p, &s->error);
+    if (r == INFER_OK) return r;
+    infer__draft_end(&g->draft, g->mem);
     if (p->draft) infer__session_leave(p->draft);
     infer__free(g->mem, g->ends);
     infer__free(g->mem, g->top);
@@ -675,6 +697,7 @@ static infer_result infer__generate_end(infer__generation *g, infer_result r) {
         if (r || back == INFER_OK) s->error = e;
         else r = back;
     }
+    infer__guide_end(&g->guide, s, g->mem);
     if (g->p->draft) infer__session_leave(g->p->draft);
     infer__draft_end(&g->draft, g->mem);
     infer__free(g->mem, g->forced);

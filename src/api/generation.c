@@ -57,19 +57,25 @@ struct infer_generation {
     infer_result result;
 };
 
-/* A copy of the stop strings in one piece of memory, to be freed. */
+/* A copy of the stop strings and stop tokens in one piece of memory, to be freed. */
 static infer_result infer__stops_copy(infer__mem *mem, infer_generate_params *p, void **out, infer_error *err) {
-    uint64_t bytes = 0, table;
+    const uint64_t table = (uint64_t)p->n_stop * sizeof(char *);
+    const uint64_t tokens = (uint64_t)p->n_stop_tokens * sizeof(infer_token);
+    uint64_t bytes = 0;
     const char **stop;
+    infer_token *ids;
     char *to;
     int32_t i;
     *out = NULL;
-    if (p->n_stop < 1) return INFER_OK;
+    if (p->n_stop + (int64_t)p->n_stop_tokens < 1) return INFER_OK;
     for (i = 0; i < p->n_stop; i++) bytes += strlen(p->stop[i]) + 1;
-    table = (uint64_t)p->n_stop * sizeof *stop;
-    stop = (const char **)infer__realloc(mem, NULL, table + bytes, 1);
-    if (!stop) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d stop strings", (int)p->n_stop);
-    to = (char *)(void *)(stop + p->n_stop);
+    stop = (const char **)infer__realloc(mem, NULL, table + tokens + bytes, 1);
+    if (!stop)
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for %d stop strings and %d stop tokens", (int)p->n_stop,
+                            (int)p->n_stop_tokens);
+    ids = (infer_token *)(void *)(stop + p->n_stop);
+    if (tokens) memcpy(ids, p->stop_tokens, (size_t)tokens);
+    to = (char *)(void *)(ids + p->n_stop_tokens);
     for (i = 0; i < p->n_stop; i++) {
         const size_t n = strlen(p->stop[i]) + 1;
         memcpy(to, p->stop[i], n);
@@ -77,6 +83,7 @@ static infer_result infer__stops_copy(infer__mem *mem, infer_generate_params *p,
         to += n;
     }
     p->stop = stop;
+    p->stop_tokens = ids;
     *out = (void *)stop;
     return INFER_OK;
 }
@@ -90,6 +97,12 @@ static int infer__generation_text(void *user, const char *text, size_t n) {
 static int infer__generation_token(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top) {
     const infer_generation *x = (const infer_generation *)user;
     return x->given.token(x->given.user, token, logprob, top, n_top);
+}
+
+static int32_t infer__generation_full(void *user, const infer_token *tokens, int32_t n, infer_token *keep,
+                                      int32_t most) {
+    const infer_generation *x = (const infer_generation *)user;
+    return x->given.full(x->given.user, tokens, n, keep, most);
 }
 
 static void infer__generation_free(infer_generation *x) {
@@ -116,6 +129,7 @@ static infer_result infer__generation_make(infer_generation **out, infer_session
     x->params = x->given;
     x->params.text = infer__generation_text;
     if (x->given.token) x->params.token = infer__generation_token;
+    if (x->given.full) x->params.full = infer__generation_full;
     x->params.user = x;
     r = infer__generate_check(m, sampler, &x->given, &s->error);
     if (r == INFER_OK) r = infer__stops_copy(&m->mem, &x->params, &x->stops, &s->error);
@@ -150,7 +164,7 @@ INFER_API infer_result infer_generation_begin(infer_generation **out, infer_sess
 
 /* 1 when a slice has ended in an eval of the generation, which so uses this context. */
 static int infer__generation_holds(const infer__generation *g, const infer_context *c) {
-    const infer_session *const own[] = { g->s, g->s->source, g->draft.by };
+    const infer_session *const own[] = { g->s, g->s->source, g->draft.by, g->guide.by };
     size_t i;
     for (i = 0; i < INFER__COUNT(own); i++)
         if (own[i] && own[i]->paused && own[i]->context == c) return 1;
@@ -159,7 +173,7 @@ static int infer__generation_holds(const infer__generation *g, const infer_conte
 
 /* Whether the contexts that the next step may need can be had. */
 static infer_result infer__generation_ready(const infer__generation *g, infer_error *err) {
-    const infer_session *const own[] = { g->s, g->draft.by };
+    const infer_session *const own[] = { g->s, g->draft.by, g->guide.by };
     infer_result r = INFER_OK;
     size_t i;
     for (i = 0; i < INFER__COUNT(own) && r == INFER_OK; i++) {
@@ -178,6 +192,7 @@ static infer_result infer__generation_ready(const infer__generation *g, infer_er
 static void infer__generation_until(infer__generation *g, double until) {
     g->s->until = until;
     if (g->draft.by) g->draft.by->until = until;
+    if (g->guide.by) g->guide.by->until = until;
 }
 
 /* It has ended, or is given up (INFER_CANCELLED): session and sampler are free again. */

@@ -162,6 +162,10 @@ static int infer__request_source(infer_queue *q, const infer_request *r, const i
     *from = NULL;
     *kept = -1;
     *same = INFER__PAGE - 1; /* fewer are not worth it */
+    if (q->base && (n = infer__request_same(r, set, q->base)) > 0) {
+        *same = n;
+        *from = q->base;
+    }
     for (i = 0; i < q->n_past; i++)
         if ((n = infer__request_same(r, set, q->past[i])) > *same) {
             *same = n;
@@ -273,6 +277,7 @@ static int infer__request_admit(infer_queue *q, infer_request *r) {
             r->turn.steering.user = r->turn.parser;
             if (r->turn.parser) r->g.steering = &r->turn.steering;
             r->g.info.prompt_tokens = r->n_prompt;
+            r->g.info.dropped = r->turn.dropped;
             r->info.reused = same;
             r->info.waited = infer__seconds() - r->submitted;
             q->stats.reused += (uint64_t)same;
@@ -511,7 +516,8 @@ static int infer__queue_round(infer_queue *q, double until) {
     q->n_steps = n;
     if (result == INFER_MORE) return 1;
     for (i = 0; i < n && result != INFER_OK; i++) { /* whose failure is it? */
-        const infer_result own = n > 1 ? infer__queue_eval(q, i, i + 1, 0, &e) : result;
+        const int all = n == 1 || (q->base && result == INFER_CANCELLED); /* by the progress of the caller's session */
+        const infer_result own = !all ? infer__queue_eval(q, i, i + 1, 0, &e) : result;
         if (own != INFER_OK) infer__request_ends(q->stepping[i], own, own < 0 ? &e : NULL);
     }
     for (i = 0; i < n; i++) {

@@ -18,6 +18,7 @@ struct infer_request {
     infer_generate_params generate;
     infer_text_fn text_fn;  /* the caller's, and its user */
     int (*token_fn)(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top);
+    int32_t (*full_fn)(void *user, const infer_token *tokens, int32_t n, infer_token *keep, int32_t most);
     void *user, *done_user;
     void (*done)(void *user, infer_request *request);
     void *stops;            /* infer__stops_copy */
@@ -61,6 +62,7 @@ struct infer_queue {
     uint64_t numbers;
     infer_request **running;   /* slots */
     int32_t n_running;
+    infer_session *base;       /* best.c: one that requests may begin from, the caller's; NULL = none */
     infer_session **past;      /* kept: of requests that have ended, the least recently used first */
     int32_t n_past;
     infer_step *steps;         /* slots */

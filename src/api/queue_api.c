@@ -85,6 +85,18 @@ static infer_result infer__queue_params_of(const infer_model *m, infer_queue_par
     return INFER_OK;
 }
 
+/* The lists of a queue, whose params are filled in. */
+static infer_result infer__queue_lists(infer_queue *q, infer_error *err) {
+    const uint64_t slots = (uint64_t)q->params.slots;
+    infer__mem *mem = &q->model->mem;
+    q->running = (infer_request **)infer__calloc(mem, slots, sizeof *q->running);
+    q->stepping = (infer_request **)infer__calloc(mem, slots, sizeof *q->stepping);
+    q->steps = (infer_step *)infer__calloc(mem, slots, sizeof *q->steps);
+    q->past = (infer_session **)infer__calloc(mem, (uint64_t)q->params.kept + 1, sizeof *q->past);
+    if (q->running && q->stepping && q->steps && q->past && q->has_lock && q->has_changed) return INFER_OK;
+    return infer__error(err, INFER_ERR_MEMORY, "no memory for a queue of %d requests", (int)q->params.slots);
+}
+
 INFER_API infer_result infer_queue_create(infer_queue **out, infer_model *model, const infer_queue_params *params,
                                           infer_error *err) {
     infer__mem *mem;
@@ -107,15 +119,7 @@ INFER_API infer_result infer_queue_create(infer_queue **out, infer_model *model,
     q->has_changed = infer__cond_init(&q->changed);
     r = !model->why_not[0] ? infer__queue_params_of(model, &q->params, err)
                            : infer__error(err, INFER_ERR_UNSUPPORTED, "%s", infer_model_why_not(model));
-    if (r == INFER_OK) {
-        const uint64_t slots = (uint64_t)q->params.slots;
-        q->running = (infer_request **)infer__calloc(mem, slots, sizeof *q->running);
-        q->stepping = (infer_request **)infer__calloc(mem, slots, sizeof *q->stepping);
-        q->steps = (infer_step *)infer__calloc(mem, slots, sizeof *q->steps);
-        q->past = (infer_session **)infer__calloc(mem, (uint64_t)q->params.kept + 1, sizeof *q->past);
-        if (!q->running || !q->stepping || !q->steps || !q->past || !q->has_lock || !q->has_changed)
-            r = infer__error(err, INFER_ERR_MEMORY, "no memory for a queue of %d requests", (int)q->params.slots);
-    }
+    if (r == INFER_OK) r = infer__queue_lists(q, err);
     if (r == INFER_OK) r = infer__context_make(&q->context, model, &q->params.context, q->params.context.sessions, err);
     if (r == INFER_OK && q->params.thread) {
         q->has_thread = infer__thread_start(&q->thread, infer__queue_main, q);
@@ -200,6 +204,12 @@ static int infer__request_token_take(void *user, infer_token token, float logpro
     return r->token_fn(r->user, token, logprob, top, n_top);
 }
 
+static int32_t infer__request_full_take(void *user, const infer_token *tokens, int32_t n, infer_token *keep,
+                                        int32_t most) {
+    infer_request *r = (infer_request *)user;
+    return r->full_fn(r->user, tokens, n, keep, most);
+}
+
 /* Copies of the stop strings, with one more for ChatML. */
 static infer_result infer__request_stops(infer_request *r, infer__mem *mem, infer_error *err) {
     const char **own = NULL;
@@ -218,7 +228,7 @@ static infer_result infer__request_ids(infer_request *r, infer_queue *q, const i
     infer_result result = INFER_OK;
     if (p->chat) {
         if (p->generate.text) return infer__error(err, INFER_ERR_ARGUMENT, "generate: text must be NULL");
-        result = infer__chat_begin(q->model, p->chat, &r->turn, err);
+        result = infer__chat_fit(q->model, p->chat, q->params.positions, p->generate.max_tokens, &r->turn, err);
         r->ids = r->turn.ids;
         n = r->turn.n;
         r->generate.text_flags |= INFER_TEXT_WRITE_SPECIAL;
@@ -250,6 +260,8 @@ static infer_result infer__request_fill(infer_request *r, infer_queue *q, const 
     infer__mem *mem = &q->model->mem;
     infer_result result = infer__generate_check(q->model, p->sampler, &p->generate, err);
     if (result != INFER_OK) return result;
+    if (p->generate.negative)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "negative: guidance is not supported in a queue");
     if (!!p->prompt + (p->tokens != NULL) + (p->chat != NULL) != 1)
         return infer__error(err, INFER_ERR_ARGUMENT, "a request has one of prompt, tokens and chat");
     if (p->n_adapters < 0 || p->n_adapters > INFER_MAX_ADAPTERS || (p->n_adapters > 0 && !p->adapters))
@@ -260,9 +272,11 @@ static infer_result infer__request_fill(infer_request *r, infer_queue *q, const 
     r->generate = p->generate;
     r->text_fn = p->generate.text;
     r->token_fn = p->generate.token;
+    r->full_fn = p->generate.full;
     r->user = p->generate.user;
     r->generate.text = infer__request_text_take;
     if (r->token_fn) r->generate.token = infer__request_token_take;
+    if (r->full_fn) r->generate.full = infer__request_full_take;
     r->generate.user = r;
     r->done = p->done;
     r->done_user = p->user;

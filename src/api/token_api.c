@@ -51,6 +51,43 @@ INFER_API infer_result infer_token_text(const infer_model *model, infer_token to
     return infer__token_text(model->tokenizer, token, out, cap, len);
 }
 
+/* No token spells the text: how many does it take? */
+static infer_result infer__bias_none(const infer_model *model, const char *text, size_t n, infer_error *err) {
+    size_t tokens = 0;
+    infer_result r = infer__tokenize(model->tokenizer, infer__model_mem(model), text, n, INFER__TEXT_INSIDE, NULL, 0,
+                                     &tokens, err);
+    if (r != INFER_OK) return r;
+    return infer__error(err, INFER_ERR_ARGUMENT, "a bias for \"%.*s\": no token spells it, it takes %llu",
+                        (int)INFER__MIN(n, 60), text, (unsigned long long)tokens);
+}
+
+INFER_API infer_result infer_bias_text(const infer_model *model, const char *text, size_t n, float bias,
+                                       infer_bias *out, size_t cap, size_t *count, infer_error *err) {
+    infer_result r;
+    size_t len, found = 0;
+    infer_token id;
+    char *own;
+    if (count) *count = 0;
+    r = infer__text_check(model, "text", text, n, 0, 0, out, cap, count, err);
+    if (r == INFER_OK && n == 0) r = infer__error(err, INFER_ERR_ARGUMENT, "a bias for an empty text");
+    if (r != INFER_OK) return r;
+    infer__error_clear(err);
+    infer__model_hold(model);
+    own = (char *)infer__realloc(infer__model_mem(model), NULL, n, 1);
+    if (!own) return infer__model_let(model, infer__error(err, INFER_ERR_MEMORY, "no memory for a text"));
+    for (id = 0; infer__token_text(model->tokenizer, id, own, n, &len) == INFER_OK; id++) {
+        if (len != n || memcmp(own, text, n) != 0) continue;
+        if (found < cap) {
+            out[found].token = id;
+            out[found].bias = bias;
+        }
+        found++;
+    }
+    infer__free(infer__model_mem(model), own);
+    *count = found;
+    return infer__model_let(model, found ? INFER_OK : infer__bias_none(model, text, n, err));
+}
+
 INFER_API int32_t infer_token_flags(const infer_model *model, infer_token token) {
     return model ? infer__token_flags(model->tokenizer, token) : 0;
 }

@@ -836,6 +836,8 @@ static infer_result infer__results_best(infer_session *s, int32_t n, infer_error
 static void infer__results_list(const float *x, int32_t n, int32_t k, infer_top *out);
 /* Row of s->logits for a row of the last eval's step, -1 when its logits were not kept. */
 static int32_t infer__results_row(const infer_session *s, int32_t row);
+/* A logit less *largest less this is its logprob: the logarithm of the softmax's sum, in double. */
+static double infer__results_log_sum(const float *x, int32_t n, double *largest);
 
 /* forward.c: run ctx.pass; results go to out_logits / out_hidden. Errors are in ctx.error. */
 static void infer__forward(infer_context *c);

@@ -165,7 +165,10 @@ def test_wrong_usage():
                   ['synth', 'llama3.2-1b', 'f31', 'x'], ['synth', 'width=0', 'f32', 'x'], ['devices', 'x'],
                   ['devices', '--json=1'], ['embed', model], ['run', model, '-p', 'x', '-t', '999'],
                   ['run', model, '-p', 'x', '--samplers', 'top_k;nope'], ['run', model, '-p', 'x', '--logit-bias', '5'],
-                  ['run', model, '-p', 'x', '--mirostat', '3'], ['run', model, '-p', 'x', '--logit-bias', '5+x']):
+                  ['run', model, '-p', 'x', '--mirostat', '3'], ['run', model, '-p', 'x', '--logit-bias', '5+x'],
+                  ['run', model, '-p', 'x', '--logit-bias', '=1'], ['run', model, '-p', 'x', '--logit-bias', 'a=b'],
+                  ['run', model, '-p', 'x', '--best-of', '0'], ['run', model, '-p', 'x', '--top-next', '0'],
+                  ['run', model, '-p', 'x', '--prompt-logprobs', '-1'], ['run', model, '-p', 'x', '--on-full', 'ask']):
         done = infer(*words, status=2)
         check(done.out == b'', '%r writes to stdout' % words)
         check(done.err.strip() != '', '%r says nothing' % words)
@@ -871,7 +874,7 @@ def all_tests():
 
 
 def main(tests=all_tests, manual=__doc__):
-    """Run tests() and count; tests/cli/test_gpu.py comes here with its own."""
+    """Run tests() and count; test_gpu.py and test_run.py come here with theirs."""
     global INFER, TEMP
     if len(sys.argv) < 2:
         sys.exit(manual)

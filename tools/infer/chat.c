@@ -73,6 +73,7 @@ typedef struct talk {
     text messages; /* "[{...},{...}", without the end */
     size_t system; /* bytes of it that /clear leaves */
     int terminal, styles;
+    int grammar;   /* 1 = each reply has to match one, from its start */
     int kind;      /* INFER_CHAT_* that was shown last, 0 = nothing yet */
     infer_chat_parser *last; /* the last reply, whose calls wait for results */
 } talk;
@@ -173,6 +174,7 @@ static int reply(talk *t, size_t before) {
     if (t->messages.failed) return 0;
     interrupted = 0;
     running = t->session;
+    if (t->grammar) infer_sampler_reset(t->sampler);
     r = infer_chat(t->session, t->sampler, &t->chat, &t->generate, &parser, &info);
     running = NULL;
     change(t, 0);
@@ -188,6 +190,8 @@ static int reply(talk *t, size_t before) {
         t->messages.s[before] = 0;
         return 0;
     }
+    if (info.dropped > 0) fprintf(stderr, "[%ld messages left out]\n", (long)info.dropped);
+    if (info.stop_reason == INFER_STOP_TIME) fprintf(stderr, "[stopped: the time is up]\n");
     if (info.stop_reason == INFER_STOP_FULL) fprintf(stderr, "infer chat: the context is full (--ctx)\n");
     if (r == INFER_CANCELLED || (interrupted && info.stop_reason == INFER_STOP_CALLBACK)) fprintf(stderr, "[stopped]\n");
     add_reply(t, infer_chat_parser_reply(parser));
@@ -334,8 +338,9 @@ static infer_model *open_model(const char *path, const cli_common *common) {
 
 typedef struct request {
     const char *system, *tools_path, *template_path, *begun;
-    cli_list stop;
-    int64_t limit, thinking, thinking_tokens;
+    cli_list stop, stop_ids;
+    int64_t limit, thinking, thinking_tokens, on_full;
+    double seconds;
     int lookup, mtp;
     int chatml;
 } request;
@@ -360,9 +365,10 @@ static int try_template(talk *t, const infer_model *model) {
     return r == INFER_OK;
 }
 
-static int with_model(infer_model *model, const request *q, const cli_common *common, talk *t) {
+static int with_model(infer_model *model, const request *q, cli_common *common, talk *t) {
     infer_context_params params;
     infer_context *context = NULL;
+    infer_token *stop_tokens = NULL;
     uint64_t seed = common->seed_given ? (uint64_t)common->seed : (uint64_t)time(NULL);
     int ok = 0;
     puts_to(&t->messages, "[");
@@ -379,8 +385,17 @@ static int with_model(infer_model *model, const request *q, const cli_common *co
     t->generate.max_tokens = (int32_t)q->limit;
     t->generate.stop = q->stop.items;
     t->generate.n_stop = q->stop.n;
-    if (!try_template(t, model)) return 0;
-    t->sampler = cli_sampler("chat", model, &common->sampling, seed);
+    t->generate.seconds = q->seconds;
+    t->chat.on_full = q->on_full == 1 ? INFER_CHAT_FULL_DROP : INFER_CHAT_FULL_STOP;
+    if (!cli_list_ids("chat", "--stop-token", &q->stop_ids, &stop_tokens)) return 0;
+    t->generate.stop_tokens = stop_tokens;
+    t->generate.n_stop_tokens = q->stop_ids.n;
+    if (!try_template(t, model)) {
+        free(stop_tokens);
+        return 0;
+    }
+    if (cli_grammar("chat", model, &common->sampling)) t->sampler = cli_sampler("chat", model, &common->sampling, seed);
+    t->grammar = common->sampling.grammar != NULL;
     cli_context_params(common, &params);
     if (t->sampler && cli_session("chat", model, &params, cli_cells(common, model, 0), &context, &t->session)) {
         t->terminal = platform_is_terminal(stdin);
@@ -392,6 +407,8 @@ static int with_model(infer_model *model, const request *q, const cli_common *co
     infer_session_destroy(t->session);
     infer_context_destroy(context);
     infer_sampler_destroy(t->sampler);
+    infer_grammar_destroy(common->sampling.grammar);
+    free(stop_tokens);
     return ok;
 }
 
@@ -408,6 +425,9 @@ int cmd_chat(int argc, char **argv) {
         {"--mtp", OPT_FLAG, &q.mtp, NULL, "... and what the model's own blocks for further tokens predict", 0, 0},
         {"-n", OPT_INT, &q.limit, "N", "tokens of a reply at most (default: no limit)", 1, INT32_MAX / 2},
         {"--stop", OPT_LIST, &q.stop, "TEXT", "end a reply before this text; may come several times", 0, 0},
+        {"--stop-token", OPT_LIST, &q.stop_ids, "ID", "end a reply at this token; may come several times", 0, 0},
+        {"--seconds", OPT_FLOAT, &q.seconds, "S", "begin no token of a reply after so many seconds", 0, 0},
+        {"--on-full", OPT_CHOICE, &q.on_full, "stop|drop", "a conversation that does not fit: leave out its oldest turns?", 0, 0},
         {"--template", OPT_STRING, &q.template_path, "FILE", "a Jinja template instead of the model's own", 0, 0},
         {"--chatml", OPT_FLAG, &q.chatml, NULL, "take ChatML where the file has no template", 0, 0},
     };
@@ -433,6 +453,7 @@ int cmd_chat(int argc, char **argv) {
     q.thinking = -1;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) {
         free((void *)q.stop.items);
+        free((void *)q.stop_ids.items);
         cli_sampling_free(&common.sampling);
         return status;
     }
@@ -446,6 +467,7 @@ int cmd_chat(int argc, char **argv) {
     cli_model_close(model);
     cli_sampling_free(&common.sampling);
     free((void *)q.stop.items);
+    free((void *)q.stop_ids.items);
     free(t.messages.s);
     free(tools);
     free(source);

@@ -142,7 +142,8 @@ int cli_model_params(const char *command, const cli_common *common, infer_model_
 infer_model *cli_open(const char *command, const char *path, const cli_common *common, int vocab_only);
 /* Context parameters as the shared options say (cells left at 0). */
 void cli_context_params(const cli_common *common, infer_context_params *out);
-/* A context of `cells` positions with one session in it. Says why and returns 0 on failure. */
+/* A context of `cells` positions, or params->cells if those are more, with one session of `cells` in it. Says why and
+ * returns 0 on failure. */
 int cli_session(const char *command, infer_model *model, const infer_context_params *params, int32_t cells,
                 infer_context **context, infer_session **session);
 /* The same of another model: without the adapters that the command line names. */
@@ -158,6 +159,8 @@ void *cli_grow(const char *command, void *p, size_t n, size_t size);
 char *cli_read_file(const char *command, const char *path, size_t *n);
 /* Numbers of a text: whitespace-separated ids in text[0..n). Says why and returns 0 on failure. */
 int cli_parse_ids(const char *command, const char *where, const char *text, size_t n, infer_token **ids, size_t *count);
+/* The ids that an option names, each by itself; to be freed. Says why and returns 0 on failure. */
+int cli_list_ids(const char *command, const char *option, const cli_list *list, infer_token **ids);
 /* Text to ids. Says why and returns 0 on failure. *ids is to be freed. */
 int cli_tokenize(const char *command, const infer_model *model, const char *text, size_t n, int32_t flags,
                  infer_token **ids, size_t *count);
@@ -246,6 +249,13 @@ typedef struct cli_peaks {
 } cli_peaks;
 /* Takes about a second. level: infer_cpu_level. */
 void cli_measure_peaks(int threads, int32_t level, cli_peaks *out);
+
+/* ---- logprobs.c ----------------------------------------------------------------------------- */
+
+/* JSON lines on stdout: of each of n ids how likely it is where it stands, with the k most likely ones there (k -1 =
+ * no lines), and the `next` most likely tokens behind them. Says why and returns 0 on failure. */
+int cli_logprobs(const char *command, const infer_model *model, infer_session *session, const infer_token *ids, size_t n,
+                 int32_t k, int32_t next);
 
 /* ---- platform.c ----------------------------------------------------------------------------- */
 

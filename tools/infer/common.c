@@ -139,8 +139,8 @@ static int make_session(const char *command, infer_model *model, const infer_con
     infer_error err;
     *context = NULL;
     *session = NULL;
-    with_cells.cells = cells;
-    with_cells.sessions = 1;
+    if (with_cells.cells < cells) with_cells.cells = cells;
+    if (with_cells.sessions == 0) with_cells.sessions = 1;
     memset(&session_params, 0, sizeof session_params);
     session_params.context = cells;
     if (infer_context_create(context, model, &with_cells, &err) != INFER_OK) {
@@ -183,6 +183,27 @@ void cli_drafter_close(cli_drafter *d) {
     infer_session_destroy(d->session);
     infer_context_destroy(d->context);
     infer_model_close(d->model);
+}
+
+int cli_list_ids(const char *command, const char *option, const cli_list *list, infer_token **ids) {
+    infer_token *one = NULL;
+    size_t count = 0;
+    int i;
+    *ids = list->n ? cli_alloc(command, (size_t)list->n, sizeof **ids) : NULL;
+    for (i = 0; *ids && i < list->n; i++) {
+        if (!cli_parse_ids(command, option, list->items[i], strlen(list->items[i]), &one, &count)) break;
+        if (count != 1) {
+            free(one);
+            cli_fail(command, "%s needs one id, not '%s'", option, list->items[i]);
+            break;
+        }
+        (*ids)[i] = one[0];
+        free(one);
+    }
+    if (i == list->n) return 1;
+    free(*ids);
+    *ids = NULL;
+    return 0;
 }
 
 int cli_tokenize(const char *command, const infer_model *model, const char *text, size_t n, int32_t flags,

@@ -54,7 +54,9 @@ static int take_token(void *user, infer_token token, float logprob, const infer_
     return 0;
 }
 
-static void print_json(const reply *r, const infer_token *prompt, size_t n_prompt, const infer_stats *stats) {
+static void print_json(const reply *r, const infer_token *prompt, size_t n_prompt, const infer_stats *stats,
+                       const infer_best *best, uint64_t seed) {
+    int32_t i;
     printf("{\"text\": ");
     json_string(stdout, r->text ? r->text : "", r->n);
     printf(", \"tokens\": ");
@@ -65,19 +67,31 @@ static void print_json(const reply *r, const infer_token *prompt, size_t n_promp
     json_number(stdout, stats->prompt_seconds > 0 ? (double)stats->prompt_tokens / stats->prompt_seconds : 0);
     printf(", \"tps\": ");
     json_number(stdout, stats->new_seconds > 0 ? (double)stats->new_tokens / stats->new_seconds : 0);
+    for (i = 0; best && i < best->n; i++) {
+        const infer_best_reply *one = &best->replies[i];
+        printf(i ? ", {\"seed\": %llu, \"logprob\": " : ", \"replies\": [{\"seed\": %llu, \"logprob\": ",
+               (unsigned long long)(seed + (uint64_t)i));
+        json_number(stdout, one->logprob);
+        printf(", \"text\": ");
+        json_string(stdout, one->text, one->n_text);
+        printf(", \"tokens\": ");
+        json_ids(stdout, one->tokens, (size_t)one->n_tokens);
+        printf("}");
+    }
+    if (best) printf("], \"best\": %ld", (long)best->best);
     printf("}\n");
 }
 
 static void print_statistics(const infer_generate_info *info, const infer_stats *stats, uint64_t seed, double load_s) {
     static const char *const WHY[] = {"", "limit", "end token", "stop text", "context full", "callback", "cancelled",
-                                      "end of the grammar"};
+                                      "end of the grammar", "time"};
     fprintf(stderr,
             "load %.2f s | prompt %ld tokens, %.1f tokens/s | new %ld tokens, %.1f tokens/s | stopped by: %s | "
             "seed %llu\n",
             load_s, (long)info->prompt_tokens,
             stats->prompt_seconds > 0 ? (double)stats->prompt_tokens / stats->prompt_seconds : 0.0,
             (long)info->new_tokens, stats->new_seconds > 0 ? (double)stats->new_tokens / stats->new_seconds : 0.0,
-            info->stop_reason >= 0 && info->stop_reason <= INFER_STOP_GRAMMAR ? WHY[info->stop_reason] : "",
+            info->stop_reason >= 0 && info->stop_reason <= INFER_STOP_TIME ? WHY[info->stop_reason] : "",
             (unsigned long long)seed);
     if (info->drafted > 0)
         fprintf(stderr, "drafts: %ld of %ld tokens were right\n", (long)info->accepted, (long)info->drafted);
@@ -93,7 +107,12 @@ typedef struct request {
     size_t n_behind;
     const char *draft_path;
     infer_session *draft; /* of the model there */
-    cli_list stop;
+    cli_list stop, stop_ids;
+    infer_token *stop_tokens; /* those of stop_ids */
+    double seconds, scale;
+    int64_t on_full, keep, best_of, logprobs, next; /* logprobs -1 = not asked for */
+    const char *negative_prompt;
+    infer_session *negative;  /* holds that */
 } request;
 
 /* Room for the whole reply, but no more than the model was made for unless --ctx says so. */
@@ -104,9 +123,27 @@ static int32_t cells_needed(const infer_model *model, const cli_common *common, 
     return info.context > 0 && n > (size_t)info.context ? info.context : (int32_t)n;
 }
 
-/* The continuation, to the callbacks above. */
-static int reply_to(const request *q, infer_session *session, infer_sampler *sampler, const infer_token *prompt,
-                    size_t n_prompt, reply *r, infer_generate_info *info) {
+/* Several continuations, of which the likeliest is the reply. */
+static infer_result best_of(const request *q, infer_session *session, infer_sampler *const *samplers,
+                            infer_generate_params *g, infer_best **best, infer_generate_info *info) {
+    reply *r = g->user;
+    const infer_best_reply *one;
+    infer_result result;
+    g->token = NULL;
+    result = infer_generate_best(session, samplers, (int32_t)q->best_of, q->behind ? NULL : q->prompt, g, best);
+    if (result != INFER_OK) return result;
+    one = &(*best)->replies[(*best)->best];
+    *info = one->info;
+    r->tokens = cli_alloc("run", (size_t)one->n_tokens + 1, sizeof *r->tokens);
+    if (r->tokens == NULL) r->failed = 1;
+    else if (one->n_tokens) memcpy(r->tokens, one->tokens, (size_t)one->n_tokens * sizeof *r->tokens);
+    r->n_tokens = r->tokens ? (size_t)one->n_tokens : 0;
+    return INFER_OK;
+}
+
+/* The continuation, to the callbacks above. samplers: one, or best_of. */
+static int reply_to(const request *q, infer_session *session, infer_sampler *const *samplers, const infer_token *prompt,
+                    size_t n_prompt, reply *r, infer_best **best, infer_generate_info *info) {
     infer_generate_params g;
     infer_result result;
     memset(&g, 0, sizeof g);
@@ -122,8 +159,17 @@ static int reply_to(const request *q, infer_session *session, infer_sampler *sam
     g.lookup = q->lookup;
     g.mtp = q->mtp;
     g.draft = q->draft;
+    g.stop_tokens = q->stop_tokens;
+    g.n_stop_tokens = q->stop_ids.n;
+    g.seconds = q->seconds;
+    g.on_full = q->on_full == 1 ? INFER_FULL_SLIDE : INFER_FULL_STOP;
+    g.keep_first = (int32_t)q->keep;
+    g.negative = q->negative;
+    g.guidance = (float)q->scale;
     result = q->behind ? infer_session_eval(session, prompt, (int32_t)n_prompt) : INFER_OK;
-    if (result == INFER_OK) result = infer_generate(session, sampler, q->behind ? NULL : q->prompt, &g, info);
+    if (result == INFER_OK)
+        result = q->best_of > 1 ? best_of(q, session, samplers, &g, best, info)
+                                : infer_generate(session, samplers[0], q->behind ? NULL : q->prompt, &g, info);
     if (q->behind) info->prompt_tokens = (int32_t)n_prompt;
     if (result == INFER_CONTEXT_FULL) {
         cli_fail("run", "the prompt does not fit into a context of %ld positions (--ctx)",
@@ -183,6 +229,50 @@ static int gap_tokens(const infer_model *model, const request *q, const cli_comm
     return *out && infer_infill(model, q->prompt, q->prompt_length, q->behind, q->n_behind, (int32_t)most, *out, *n, n, &err) == INFER_OK;
 }
 
+/* The session that guidance leads away from, in the same context. */
+static int hold_negative(request *q, const infer_model *model, infer_context *context, int32_t cells) {
+    infer_session_params params;
+    infer_token *ids = NULL;
+    infer_error err;
+    size_t n;
+    infer_result r;
+    memset(&params, 0, sizeof params);
+    params.context = cells;
+    if (q->negative_prompt == NULL) return 1;
+    if (!cli_tokenize("run", model, q->negative_prompt, strlen(q->negative_prompt),
+                      INFER_TEXT_ADD_SPECIAL | (q->special ? INFER_TEXT_PARSE_SPECIAL : 0), &ids, &n))
+        return 0;
+    r = infer_session_create_in(&q->negative, context, &params, &err);
+    if (r != INFER_OK) cli_fail("run", "%s", err.message);
+    else if (n == 0 || n > (size_t)cells) {
+        cli_fail("run", "--negative-prompt has %lu tokens, and the context %ld positions", (unsigned long)n, (long)cells);
+        r = INFER_CONTEXT_FULL;
+    } else if ((r = infer_session_eval(q->negative, ids, (int32_t)n)) != INFER_OK)
+        cli_fail("run", "%s", infer_session_error(q->negative)->message);
+    free(ids);
+    return r == INFER_OK;
+}
+
+/* Samplers of following seeds; 0 after saying why. */
+static int make_samplers(const request *q, infer_model *model, const cli_common *common, uint64_t seed,
+                         infer_sampler **samplers) {
+    int64_t i;
+    for (i = 0; i < q->best_of; i++) {
+        samplers[i] = cli_sampler("run", model, &common->sampling, seed + (uint64_t)i);
+        if (samplers[i] == NULL) return 0;
+    }
+    return 1;
+}
+
+/* What all sessions take together: of several replies each has its own cells behind the prompt. */
+static void more_cells(const request *q, size_t n_prompt, int32_t cells, infer_context_params *params) {
+    const int64_t each = q->limit + 32;
+    int64_t all = q->negative_prompt ? 2 * (int64_t)cells : q->best_of > 1 ? (int64_t)n_prompt + 32 : cells;
+    if (q->best_of > 1) all = q->best_of <= (INT32_MAX - all) / each ? all + q->best_of * each : INT32_MAX;
+    params->cells = all > INT32_MAX ? INT32_MAX : (int32_t)all;
+    params->sessions = q->best_of > 1 ? (int32_t)q->best_of + 1 : q->negative_prompt ? 2 : 0;
+}
+
 /* Everything after the model is open. */
 static int generate(infer_model *model, request *q, cli_common *common, double started) {
     cli_drafter other;
@@ -190,11 +280,13 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
     infer_model_info model_info;
     infer_context *context = NULL;
     infer_session *session = NULL;
-    infer_sampler *sampler = NULL;
+    infer_sampler **samplers = cli_alloc("run", (size_t)q->best_of, sizeof *samplers), *sampler = NULL;
+    infer_best *best = NULL;
     infer_generate_info info;
     infer_stats stats;
     infer_token *prompt = NULL;
     reply r;
+    int64_t i;
     size_t n_prompt = 0;
     int32_t cells;
     double load_s;
@@ -205,31 +297,50 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
     memset(&info, 0, sizeof info);
     memset(&stats, 0, sizeof stats);
     r.to_stdout = !common->json;
+    if (samplers == NULL) return 0;
+    for (i = 0; i < q->best_of; i++) samplers[i] = NULL;
+    if (!cli_list_ids("run", "--stop-token", &q->stop_ids, &q->stop_tokens)) {
+        free(samplers);
+        return 0;
+    }
     if (q->behind ? !gap_tokens(model, q, common, &prompt, &n_prompt)
                   : !cli_tokenize("run", model, q->prompt, q->prompt_length,
                                   INFER_TEXT_ADD_SPECIAL | (q->special ? INFER_TEXT_PARSE_SPECIAL : 0), &prompt,
-                                  &n_prompt))
+                                  &n_prompt)) {
+        free(samplers);
         return 0;
-    if (cli_grammar("run", model, &common->sampling)) sampler = cli_sampler("run", model, &common->sampling, seed);
+    }
+    if (cli_grammar("run", model, &common->sampling) && make_samplers(q, model, common, seed, samplers)) sampler = samplers[0];
     cli_context_params(common, &params);
     cells = cells_needed(model, common, n_prompt + (size_t)q->limit);
     if (infer_model_get_info(model, &model_info) != INFER_OK) model_info.masked = 0;
     if (model_info.masked) params.batch = cells; /* all in one pass */
+    else more_cells(q, n_prompt, cells, &params);
     if (sampler && cli_drafter_open("run", &other, q->draft_path, common, &params, cells) &&
-        cli_session("run", model, &params, cells, &context, &session)) {
+        cli_session("run", model, &params, cells, &context, &session) && hold_negative(q, model, context, cells)) {
         q->draft = other.session;
         load_s = platform_clock() - started;
-        ok = model_info.masked ? fill_in(q, model, session, sampler, prompt, n_prompt, seed, &r, &info)
-                               : reply_to(q, session, sampler, prompt, n_prompt, &r, &info);
+        ok = q->logprobs >= 0 || q->next ? cli_logprobs("run", model, session, prompt, n_prompt, (int32_t)q->logprobs, (int32_t)q->next)
+             : model_info.masked ? fill_in(q, model, session, sampler, prompt, n_prompt, seed, &r, &info)
+                               : reply_to(q, session, samplers, prompt, n_prompt, &r, &best, &info);
         infer_session_stats(session, &stats);
-        if (q->lookup || q->mtp || q->draft) stats.new_seconds = platform_clock() - started - load_s - stats.prompt_seconds;
-        if (ok && common->json) print_json(&r, prompt, n_prompt, &stats);
-        if (ok) print_statistics(&info, &stats, seed, load_s);
+        if (best) for (stats.new_tokens = 0, i = 0; i < best->n; i++) stats.new_tokens += (uint64_t)best->replies[i].n_tokens;
+        if (q->lookup || q->mtp || q->draft || best) stats.new_seconds = platform_clock() - started - load_s - stats.prompt_seconds;
+        if (ok && q->logprobs < 0 && !q->next) {
+            if (common->json) print_json(&r, prompt, n_prompt, &stats, best, seed);
+            print_statistics(&info, &stats, seed, load_s);
+            for (i = 0; best && i < best->n; i++)
+                fprintf(stderr, "reply %ld, seed %llu: mean logprob %.4f%s\n", (long)i, (unsigned long long)(seed + (uint64_t)i),
+                        best->replies[i].logprob, i == best->best ? ", the best" : "");
+        }
     }
+    infer_best_free(best);
+    infer_session_destroy(q->negative);
     infer_session_destroy(session);
     infer_context_destroy(context);
     cli_drafter_close(&other);
-    infer_sampler_destroy(sampler);
+    for (i = 0; i < q->best_of; i++) infer_sampler_destroy(samplers[i]);
+    free(samplers);
     infer_grammar_destroy(common->sampling.grammar);
     free(prompt);
     free(r.text);
@@ -256,6 +367,8 @@ static int read_prompt(const char *text, const char *path, request *q, char **da
 
 static void release(request *q, cli_common *common) {
     free((void *)q->stop.items);
+    free((void *)q->stop_ids.items);
+    free(q->stop_tokens);
     cli_sampling_free(&common->sampling);
 }
 
@@ -272,6 +385,16 @@ int cmd_run(int argc, char **argv) {
         {"-n", OPT_INT, &limit, "N", "tokens at most (default 128)", 1, INT32_MAX / 2},
         {"--min-tokens", OPT_INT, &q.least, "N", "no end token before so many", 1, INT32_MAX / 2},
         {"--stop", OPT_LIST, &q.stop, "TEXT", "end before this text; may come several times", 0, 0},
+        {"--stop-token", OPT_LIST, &q.stop_ids, "ID", "end at this token, as at an end token; may come several times", 0, 0},
+        {"--seconds", OPT_FLOAT, &q.seconds, "S", "begin no token after so many seconds", 0, 0},
+        {"--on-full", OPT_CHOICE, &q.on_full, "stop|slide", "at the end of the context: drop the older half and go on?", 0, 0},
+        {"--keep-first", OPT_INT, &q.keep, "N", "... but the first N tokens", 0, INT32_MAX / 2},
+        {"--best-of", OPT_INT, &q.best_of, "N", "of N texts, with seeds from --seed on, the likeliest (mean logprob)", 1, 4096},
+        {"--negative-prompt", OPT_STRING, &q.negative_prompt, "TEXT", "away from what would follow this (guidance)", 0, 0},
+        {"--cfg-scale", OPT_FLOAT, &q.scale, "S", "... so far: 1 = not at all (default 1.5)", 0, 0},
+        {"--prompt-logprobs", OPT_INT, &q.logprobs, "K",
+         "no text, but a JSON line for each token of the prompt: its logprob, and the K likeliest there", 0, INT32_MAX / 2},
+        {"--top-next", OPT_INT, &q.next, "N", "no text, but a JSON line of the N likeliest tokens behind the prompt", 1, INT32_MAX / 2},
         {"--special", OPT_FLAG, &q.special, NULL, "text of special tokens in the prompt becomes those tokens", 0, 0},
         {"--ignore-end", OPT_FLAG, &q.ignore_end, NULL, "go on behind an end token", 0, 0},
         {"--lookup", OPT_FLAG, &q.lookup, NULL, "guess what followed the same tokens before: the same text, sooner", 0, 0},
@@ -286,7 +409,9 @@ int cmd_run(int argc, char **argv) {
                            "Continue a text. The continuation alone goes to stdout, figures to stderr. Where an\n"
                            "option is not given and the file holds a figure for it (general.sampling.*), that is\n"
                            "used. Without --seed every run differs. --json gives one object:\n"
-                           "{\"text\", \"tokens\", \"prompt_tokens\", \"prompt_tps\", \"tps\"}.\n",
+                           "{\"text\", \"tokens\", \"prompt_tokens\", \"prompt_tps\", \"tps\"}; with --best-of also \"best\" and\n"
+                           "\"replies\": [{\"seed\", \"logprob\", \"text\", \"tokens\"}]. Lines of --prompt-logprobs: {\"position\",\n"
+                           "\"token\", \"text\", \"logprob\", \"top\": [{\"token\", \"text\", \"logprob\"}]}; of --top-next: {\"next\": [...]}.\n",
                            options,
                            (int)(sizeof options / sizeof options[0]),
                            TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED |
@@ -298,6 +423,8 @@ int cmd_run(int argc, char **argv) {
     char *data = NULL;
     double started = platform_clock();
     memset(&q, 0, sizeof q);
+    q.best_of = 1;
+    q.logprobs = -1;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) {
         release(&q, &common);
         return status;

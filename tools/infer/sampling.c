@@ -67,7 +67,7 @@ int cli_sampling_options(cli_sampling *s, cli_option *out) {
             {"--mirostat", OPT_INT, &s->mirostat, "N", "1 or 2: temperature and mirostat alone; 0 = not so", 0, 2},
             {"--dry-sequence-breaker", OPT_LIST, &s->breakers, "TEXT",
              "repetitions end here; may come several times; none = nowhere (default: \\n : \" *)", 0, 0},
-            {"--logit-bias", OPT_LIST, &s->biases, "ID+X", "add X to a token's logit, or ID-X; ID-inf forbids it", 0, 0},
+            {"--logit-bias", OPT_LIST, &s->biases, "ID+X|TEXT=X", "add X to a token's logit, or ID-X; -inf forbids it; TEXT: of all tokens that spell it", 0, 0},
             {"--ignore-eos", OPT_FLAG, &s->ignore_eos, NULL, "forbid all tokens that end a reply", 0, 0},
             {"--grammar", OPT_STRING, &s->grammar_path, "FILE", "the reply is what this GBNF grammar says", 0, 0},
             {"--schema", OPT_STRING, &s->schema_path, "FILE", "the reply is JSON of this schema", 0, 0},
@@ -111,18 +111,31 @@ static int is_of(int32_t kind, const figure *f) {
 
 /* ---- texts of options ---------------------------------------------------------------------------------------- */
 
-/* "ID+NUMBER", "ID-NUMBER", "ID-inf". */
-static int parse_bias(const char *text, infer_bias *out) {
-    char *sign, *end;
-    long token = strtol(text, &sign, 10);
+/* "NUMBER" or "-inf". */
+static int parse_number(const char *text, float *out) {
+    char *end;
     double bias;
-    if (sign == text || (*sign != '+' && *sign != '-') || token < 0 || token > INT32_MAX) return 0;
-    out->token = (infer_token)token;
-    out->bias = -(float)HUGE_VAL;
-    if (strcmp(sign, "-inf") == 0) return 1;
-    bias = strtod(sign, &end);
-    out->bias = (float)bias;
-    return end != sign && *end == 0 && fabs(bias) < 1e30;
+    *out = -(float)HUGE_VAL;
+    if (strcmp(text, "-inf") == 0) return 1;
+    bias = strtod(text, &end);
+    *out = (float)bias;
+    return end != text && *end == 0 && fabs(bias) < 1e30;
+}
+
+/* "ID+NUMBER", "ID-NUMBER", "ID-inf": *n is 0. "TEXT=NUMBER": the text is what stands before the last '=', *n bytes. */
+static int parse_bias(const char *text, infer_bias *out, size_t *n) {
+    char *sign;
+    const char *equals = strrchr(text, '=');
+    long token = strtol(text, &sign, 10);
+    *n = 0;
+    if (sign != text && (*sign == '+' || *sign == '-') && token >= 0 && token <= INT32_MAX &&
+        parse_number(sign, &out->bias)) {
+        out->token = (infer_token)token;
+        return 1;
+    }
+    if (equals == NULL || equals == text || !parse_number(equals + 1, &out->bias)) return 0;
+    *n = (size_t)(equals - text);
+    return 1;
 }
 
 /* The kind that the first name of "a;b;c" means, 0 = none that may be named; returns where the next one begins. */
@@ -143,6 +156,7 @@ int cli_sampling_check(const char *command, const cli_sampling *s) {
     const char *name = s->order ? s->order : "", *next;
     int32_t kind;
     infer_bias unused;
+    size_t n;
     int i;
     for (; *name; name = next) {
         next = next_name(name, &kind);
@@ -152,8 +166,8 @@ int cli_sampling_check(const char *command, const cli_sampling *s) {
         }
     }
     for (i = 0; i < s->biases.n; i++) {
-        if (parse_bias(s->biases.items[i], &unused)) continue;
-        cli_usage_error(command, "--logit-bias needs ID+NUMBER or ID-NUMBER, not '%s'", s->biases.items[i]);
+        if (parse_bias(s->biases.items[i], &unused, &n)) continue;
+        cli_usage_error(command, "--logit-bias needs ID+NUMBER, ID-NUMBER or TEXT=NUMBER, not '%s'", s->biases.items[i]);
         return 0;
     }
     return 1;
@@ -194,14 +208,34 @@ static int add_bias(chain *c, infer_token token, float bias) {
     return 1;
 }
 
+/* For all tokens that spell a text. */
+static int add_text_bias(chain *c, const char *text, size_t n, float bias) {
+    infer_bias *found;
+    infer_error err;
+    size_t count, i;
+    int ok = 1;
+    if (infer_bias_text(c->model, text, n, bias, NULL, 0, &count, &err) != INFER_OK) {
+        cli_fail(c->command, "%s", err.message);
+        return 0;
+    }
+    found = cli_alloc(c->command, count, sizeof *found);
+    if (found == NULL) return 0;
+    if (infer_bias_text(c->model, text, n, bias, found, count, &count, &err) != INFER_OK) ok = 0;
+    for (i = 0; ok && i < count; i++) ok = add_bias(c, found[i].token, found[i].bias);
+    free(found);
+    return ok;
+}
+
 /* --logit-bias and --ignore-eos: one stage, the first. */
 static int add_biases(chain *c, const cli_sampling *s) {
     infer_model_info info;
     infer_bias b;
     infer_token t;
+    size_t n;
     int i;
     for (i = 0; i < s->biases.n; i++) {
-        if (!parse_bias(s->biases.items[i], &b) || !add_bias(c, b.token, b.bias)) return 0;
+        if (!parse_bias(s->biases.items[i], &b, &n)) return 0;
+        if (n ? !add_text_bias(c, s->biases.items[i], n, b.bias) : !add_bias(c, b.token, b.bias)) return 0;
     }
     if (s->ignore_eos && infer_model_get_info(c->model, &info) == INFER_OK) {
         for (t = 0; t < info.vocab; t++) {

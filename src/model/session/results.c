@@ -167,6 +167,16 @@ static int32_t infer__results_row(const infer_session *s, int32_t row) {
     return row < 0 || row >= n || row < s->out_first_logits ? -1 : row - s->out_first_logits;
 }
 
+static double infer__results_log_sum(const float *x, int32_t n, double *largest) {
+    double sum = 0;
+    float m = x[0];
+    int32_t i;
+    for (i = 1; i < n; i++) m = INFER__MAX(m, x[i]);
+    for (i = 0; i < n; i++) sum += exp((double)x[i] - m);
+    *largest = m;
+    return log(sum);
+}
+
 static void infer__results_list(const float *x, int32_t n, int32_t k, infer_top *out) {
     int32_t i, j, have = 0;
     double sum = 0;
