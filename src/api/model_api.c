@@ -2,7 +2,8 @@
  *
  * Owns:  argument checks of the public model functions, and the life of infer_model.
  * Rules: a model never changes once it is open (its memory counter, its user count, the tensors' read-only views, and
- *        adapters merged while nobody uses it aside), so it may be shared by threads. Everything that can fail in it goes through one `fail`.
+ *        adapters merged while nobody uses it aside), so it may be shared by threads. Everything that can fail in it
+ *        goes through one `fail`.
  * Start: infer__model_start, infer__model_finish.
  */
 #include "../model/model.h"
