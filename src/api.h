@@ -391,8 +391,9 @@ evaluated: what comes before, a shared document for instance, is evaluated, and 
 
 Any matrix that a product reads may be adapted: in attention, in the FFN, of experts, the router, of recurrent layers,
 the embedding (not the head that shares its tensor) and the head. Others are refused by name, as are DoRA's magnitudes
-and, unless allow_unknown is set, norms that were trained along. Adapters are not merged: with a rank of 16 a token of a
-1B model in Q4_0 takes about 1.05 times as long.
+and, unless allow_unknown is set, norms that were trained along. With a rank of 16 a token of a 1B model in Q4_0 takes
+about 1.05 times as long. infer_model_merge makes the model's own weights include adapters, so that it takes no longer,
+for all who use the model; infer_model_unmerge takes them out again.
 
 16. A queue of requests
 -----------------------

@@ -40,6 +40,21 @@ INFER_API infer_result infer_adapter_open_memory(infer_adapter **out, infer_mode
 INFER_API infer_result infer_adapter_close(infer_adapter *adapter);
 INFER_API infer_result infer_adapter_get_info(const infer_adapter *adapter, infer_adapter_info *out);
 
+/* From now on the model's own weights include these LoRA adapters, so that evaluating costs what it costs without any:
+ * W + scale * B A in memory of its own (counted against max_memory), of the type that the matrix has in the file, or
+ * Q8_0 where the library does not write that type; type: "F32", "F16", "BF16", "Q8_0", "Q4_0", .. for all of them.
+ * F32 gives the logits of the adapters used in a session; other types round, so that results differ by about as much as
+ * from rounding the model. The file stays as it is, and so does what infer_tensor_read reads. The adapters may be
+ * closed afterwards; others may be used in sessions, on top. A session saved before does not load afterwards, nor the
+ * other way round. Errors, after which nothing has changed: STATE (the model is in use by anything but adapters, or has
+ * been merged before: infer_model_unmerge), ARGUMENT (another model's adapter, a type that the library cannot write),
+ * UNSUPPORTED (control vectors; adapters with an invocation; layers on devices; rows that are no blocks of the type),
+ * MEMORY. */
+INFER_API infer_result infer_model_merge(infer_model *model, const infer_adapter_use *uses, int32_t n, const char *type,
+                                         infer_error *err);
+/* The weights are the file's again, bit for bit; nothing happens to a model that was not merged. STATE as above. */
+INFER_API infer_result infer_model_unmerge(infer_model *model, infer_error *err);
+
 /* What the session uses from now on; n 0 = nothing. Several adapters add up. Tokens already in the session stay as they
  * were evaluated: infer_session_rewind(session, 0) before, where all of it is meant. Sessions of one eval may use
  * different ones. A saved session is loaded into one that uses the same adapters at the same scales.

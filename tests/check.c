@@ -69,6 +69,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_session.c"
 #  include "test_cells.c"
 #  include "test_adapters.c"
+#  include "test_merge.c"
 #  include "test_draft.c"
 #  include "test_nextn.c"
 #  include "test_nextn_chain.c"
@@ -163,6 +164,7 @@ int main(int argc, char **argv) {
     suite_session();
     suite_cells();
     suite_adapters();
+    suite_merge();
     suite_draft();
     suite_nextn();
     suite_nextn_chain();

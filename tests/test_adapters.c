@@ -177,6 +177,34 @@ static void adapter_unscale(infer_model *m, const infer__gguf_tensor *t, float *
     for (i = 0; i < all; i++) delta[i] /= x[i / (all / n)];
 }
 
+/* Merged, as float32, it computes what it does with the adapter, and afterwards the bits of before. */
+static void adapter_merge(infer_model *m, const infer_adapter_use *use, const float *base, const float *with, size_t n) {
+    const uint64_t print = m->weights_print, bytes = m->token_bytes;
+    const int64_t used = infer__atomic_get(&m->mem.used);
+    infer_error e;
+    size_t n2 = 0;
+    float *got;
+    double off;
+    if (infer_model_merge(m, use, 1, "f32", &e)) { check_note(__FILE__, __LINE__, e.message); return; }
+    CHECK(m->weights_print != print && infer__atomic_get(&m->mem.used) > used);
+    CHECK(infer_model_merge(m, use, 1, NULL, &e) == INFER_ERR_STATE);
+    CHECK_HAS(e.message, "merged before");
+    got = adapter_eval(m, NULL, 0, &n2);
+    off = got && n == n2 ? check_nmse(with, got, n) : 1;
+    if (!(off <= 1e-10)) {
+        char msg[100];
+        snprintf(msg, sizeof msg, "merged: nmse %.3g", off);
+        check_note(__FILE__, __LINE__, msg);
+    }
+    free(got);
+    CHECK(infer_model_unmerge(m, &e) == INFER_OK);
+    CHECK(infer_model_unmerge(m, &e) == INFER_OK); /* nothing to do */
+    CHECK(m->weights_print == print && m->token_bytes == bytes && infer__atomic_get(&m->mem.used) == used);
+    got = adapter_eval(m, NULL, 0, &n2);
+    CHECK(got && n == n2 && memcmp(got, base, n * sizeof *got) == 0);
+    free(got);
+}
+
 static void adapter_arch(void) {
     infer_model *m = NULL, *merged = NULL;
     infer_model_params mp;
@@ -231,6 +259,7 @@ static void adapter_arch(void) {
         base = adapter_eval(m, NULL, 0, &n);
         with = adapter_eval(m, &use, 1, &n);
         want = adapter_eval(merged, NULL, 0, &n2);
+        if (base && with) adapter_merge(m, &use, base, with, n);
         if (base && with && want && n == n2) {
             off = check_nmse(with, want, n);
             moved = check_nmse(base, want, n);

@@ -1,4 +1,4 @@
-/* adapter_api.c: adapters: opening, closing, and which of them contexts and sessions use. */
+/* adapter_api.c: adapters: opening, closing, which of them contexts and sessions use, and weights that include them. */
 #include "../model/model.h"
 
 /* The file is parsed in *g when r is INFER_OK. It is closed in any case. */
@@ -19,6 +19,7 @@ static infer_result infer__adapter_finish(infer_adapter **out, infer_model *m, i
         if (a) infer__adapter_free(a);
         return infer__model_let(m, r);
     }
+    infer__atomic_add(&m->adapters, 1);
     *out = a; /* the model has a user more as long as it is open */
     return INFER_OK;
 }
@@ -67,7 +68,45 @@ INFER_API infer_result infer_adapter_close(infer_adapter *adapter) {
     m = adapter->model;
     if (infer__model_lost(m) || !infer__atomic_swap(&adapter->users, 0, 1)) return INFER_ERR_STATE;
     infer__adapter_free(adapter);
+    infer__atomic_add(&m->adapters, -1);
     return infer__model_let(m, INFER_OK);
+}
+
+/* 1, with the model held, when nobody uses it but adapters. */
+static int infer__include_start(infer_model *model, const char *call, infer_error *err) {
+    int64_t adapters;
+    infer__error_clear(err);
+    if (!model) infer__error(err, INFER_ERR_ARGUMENT, "%s: model is NULL", call);
+    else if (infer__model_lost(model))
+        infer__error(err, INFER_ERR_STATE, "the model uses a device and was opened before fork()");
+    else {
+        adapters = infer__atomic_get(&model->adapters);
+        if (infer__atomic_swap(&model->users, adapters, adapters + 1)) return 1;
+        infer__error(err, INFER_ERR_STATE, "%s: the model is used by contexts, samplers or grammars, or a call runs",
+                     call);
+    }
+    return 0;
+}
+
+INFER_API infer_result infer_model_merge(infer_model *model, const infer_adapter_use *uses, int32_t n, const char *type,
+                                         infer_error *err) {
+    const infer__quant *as = type ? infer__quant_named(type) : NULL;
+    infer_error e;
+    if (!err) err = &e; /* its code is looked at */
+    if (!infer__include_start(model, "infer_model_merge", err)) return err->code;
+    if (type && (!as || !as->encode))
+        return infer__model_let(model, infer__error(err, INFER_ERR_ARGUMENT,
+                                                    "infer_model_merge: type \"%.40s\" is none that can be written",
+                                                    type));
+    return infer__model_let(model, infer__include(model, uses, n, as, err));
+}
+
+INFER_API infer_result infer_model_unmerge(infer_model *model, infer_error *err) {
+    infer_error e;
+    if (!err) err = &e;
+    if (!infer__include_start(model, "infer_model_unmerge", err)) return err->code;
+    infer__exclude(model);
+    return infer__model_let(model, INFER_OK);
 }
 
 INFER_API infer_result infer_adapter_get_info(const infer_adapter *adapter, infer_adapter_info *out) {

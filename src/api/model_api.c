@@ -1,8 +1,9 @@
 /* model_api.c: opening and closing models; what a file holds: facts, metadata, tensors, memory.
  *
  * Owns:  argument checks of the public model functions, and the life of infer_model.
- * Rules: a model never changes once it is open (its memory counter, its user count and the tensors' read-only views
- *        aside), so it may be shared by threads. Everything that can fail in it goes through one `fail`.
+ * Rules: a model never changes once it is open (its memory counter, its user count, the tensors' read-only views, and
+ *        adapters merged while nobody uses it aside), so it may be shared by threads. Everything that can fail in it
+ *        goes through one `fail`.
  * Start: infer__model_start, infer__model_finish.
  */
 #include "../model/model.h"
@@ -79,6 +80,7 @@ static int infer__model_map(const infer_model *m) {
 static void infer__model_free(infer_model *m) {
     infer__mem mem;
     infer__place_free(m);
+    infer__include_free(m);
     infer__tokenizer_close(m->tokenizer);
     infer__arena_free(&m->arena);
     infer__gguf_close(&m->gguf);

@@ -451,6 +451,8 @@ static int infer__pool_threads(const infer__pool *p);
 static int infer__pool_lost(const infer__pool *p);
 /* The task that a worker begins with; its next ones are those after it. */
 static int infer__pool_first(const infer__pool *p, int n_tasks, int worker);
+/* In a task: wait until *a is n, which tasks that run on other threads make it within microseconds. */
+static void infer__await(const infer__atomic *a, int64_t n);
 /* Run all tasks and return. Results must not depend on which worker runs a task: every sum has a fixed order. Runs
  * inline when n_tasks is 1. p NULL = inline. One job at a time; tasks do not call it. */
 static void infer__parallel(infer__pool *p, int n_tasks, infer__task_fn fn, void *arg);

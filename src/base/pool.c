@@ -82,6 +82,17 @@ static int infer__pool_spin(const infer__pool *p, int64_t seen) {
     return 0;
 }
 
+static void infer__await(const infer__atomic *a, int64_t n) {
+    int i;
+    for (;;) {
+        for (i = 0; i < INFER__SPIN_PAUSES; i++) {
+            if (infer__atomic_get(a) >= n) return;
+            infer__pause();
+        }
+        infer__yield();
+    }
+}
+
 static int infer__pool_shares(const infer__pool *p) { return INFER__MIN(p->threads, INFER__SHARES); }
 
 /* The first task of share i of n. */

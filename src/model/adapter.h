@@ -67,6 +67,17 @@ typedef struct infer__adapted { int32_t from; infer__adapter_set *set; } infer__
 static infer_result infer__adapter_build(infer_adapter *a, infer__gguf *g, int allow_unknown, infer_error *err);
 static void infer__adapter_free(infer_adapter *a);
 
+/* merge.c: a slot of the model's whose weight includes adapters; `other` is what it was. */
+typedef struct infer__merged {
+    infer__weight *slot, now, other;
+    int32_t embeds, made; /* made: now.data is this one's memory */
+} infer__merged;
+/* The model's only user is this call, beside adapters. type NULL: what each matrix has, or Q8_0. */
+static infer_result infer__include(infer_model *m, const infer_adapter_use *uses, int32_t n, const infer__quant *type,
+                                 infer_error *err);
+static void infer__exclude(infer_model *m); /* nothing happens when it was not merged */
+static void infer__include_free(infer_model *m); /* of a model that ends */
+
 /* adapted.c; the context is claimed. A session's set, and what its tokens from now on are evaluated with. */
 static infer_result infer__adapters_set(infer_session *s, const infer_adapter_use *uses, int32_t n, infer_error *err);
 /* The set of sessions that will be made. */

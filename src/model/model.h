@@ -607,7 +607,11 @@ struct infer_model {
     uint64_t dropped_bytes;    /* of tensors that were read into memory, sent to a device and freed here */
     uint64_t token_bytes;      /* of weights that evaluating one token reads */
     uint32_t cpu;              /* INFER__CPU_* mask */
-    infer__atomic users;       /* contexts, samplers and grammars alive, and calls that run */
+    struct infer__merged *merged; /* n_merged slots whose weights include adapters, NULL = it was not merged */
+    int32_t n_merged;
+    uint64_t unmerged_print, unmerged_token_bytes; /* what these were before */
+    infer__atomic users;       /* contexts, samplers, grammars and adapters alive, and calls that run */
+    infer__atomic adapters;    /* adapters alone */
     int64_t process;           /* that opened it: devices cannot be used in a child of fork() */
 };
 

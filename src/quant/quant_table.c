@@ -70,6 +70,16 @@ static const infer__quant *infer__quant_find(int32_t id, const char **removed) {
     return NULL;
 }
 
+static const infer__quant *infer__quant_named(const char *name) {
+    size_t i, k;
+    for (i = 0; i < INFER__COUNT(infer__quants); i++) {
+        const char *s = infer__quants[i].name;
+        for (k = 0; s[k] && (name[k] == s[k] || (s[k] >= 'A' && s[k] <= 'Z' && name[k] == s[k] - 'A' + 'a')); k++) {}
+        if (!s[k] && !name[k]) return &infer__quants[i];
+    }
+    return NULL;
+}
+
 static int32_t infer__quant_index(const infer__quant *q) { return (int32_t)(q - infer__quants); }
 
 static int infer__quant_bytes(const infer__quant *q, uint64_t n, uint64_t *out) {

@@ -68,6 +68,7 @@ struct infer__quant {
 
 /* Row of a type id, or NULL. *removed (may be NULL) tells that the id was a type once: its name, else NULL. */
 static const infer__quant *infer__quant_find(int32_t id, const char **removed);
+static const infer__quant *infer__quant_named(const char *name); /* "q4_k" is Q4_K; NULL = there is none such */
 /* The index-th row, NULL past the end. */
 static const infer__quant *infer__quant_row(int32_t index);
 /* Its index; there are at most INFER__QUANTS_MAX. */

@@ -38,6 +38,7 @@ def test_lora_and_control():
     want = reference.logits(merged, ids)
     cli.within(cli.logits(path, ids, '--exact', '--kv', 'f32', '--lora', lora + '=0.5'), want, 1e-9, 'lora')
     cli.within(cli.logits(path, ids, '--exact', '--kv', 'f32', '--lora', lora + '=0.25', '--lora=' + lora + '=0.25', '--batch', '7'), want, 1e-9, 'twice a half')
+    cli.within(cli.logits(path, ids, '--exact', '--kv', 'f32', '--lora', lora + '=0.5', '--merge'), want, 1e-9, 'merged')
     check(reference.nmse(plain, want) > 1e-3, 'the adapter does nothing')
     width = model.tensors['token_embd.weight'][0][0]
     gguf_file.write(control, {'general.architecture': 'controlvector'}, [('direction.1', [width], 0, struct.pack('<%df' % width, *[0.5] * width))])
@@ -49,9 +50,12 @@ def test_lora_and_control():
     out, words = cli.temp('never'), ('logits', path, '--ids', cli.write_ids('ad.ids', ids), '--out', cli.temp('never'))
     check('control vector' in infer(*words, '--lora', control, status=1).err, 'a control vector as an adapter')
     check('adapter' in infer(*words, '--control', lora, status=1).err, 'an adapter as a control vector')
+    check('no --lora' in infer(*words, '--merge', status=1).err, 'nothing to merge')
+    check('--control' not in infer(*words[:-1], cli.temp('steered'), '--lora', lora, '--merge', '--control', control).err, 'merged, and a control vector')
     infer(*words, '--lora', cli.temp('no-such-file.gguf'), status=1)
     infer(*words, '--lora', path, status=1)
     infer('bench', path, '-p', '8', '-n', '2', '-r', '1', '--lora', lora)
+    infer('bench', path, '-p', '8', '-n', '2', '-r', '1', '--lora', lora, '--merge')
     check(not os.path.exists(out), 'something was written')
 
 

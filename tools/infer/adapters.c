@@ -1,11 +1,11 @@
-/* adapters.c: --lora and --control: adapters and control vectors of the model that a command opens. */
+/* adapters.c: --lora, --merge and --control: adapters and control vectors of the model that a command opens. */
 #include "cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static infer_adapter_use uses[INFER_MAX_ADAPTERS];
-static int32_t n_uses;
+static int32_t n_uses, n_merged; /* n_merged: the first ones, which the weights include */
 
 /* "FIRST-LAST" at the end of a control vector's option, behind a comma; 0 = there is no such thing. */
 static int layer_range(const char *s, infer_adapter_use *use) {
@@ -61,9 +61,17 @@ static int open_one(const char *command, infer_model *model, const char *value, 
 }
 
 int cli_adapters_open(const char *command, infer_model *model, const cli_common *common) {
+    infer_error err;
     int i;
+    if (common->merge && common->loras.n == 0)
+        return cli_fail(command, "--merge: there is no --lora to merge") == CLI_DONE;
     for (i = 0; i < common->loras.n; i++)
         if (!open_one(command, model, common->loras.items[i], 0, common->allow_unknown)) return 0;
+    if (common->merge) {
+        if (infer_model_merge(model, uses, n_uses, NULL, &err) != INFER_OK)
+            return cli_fail(command, "--merge: %s", err.message) == CLI_DONE;
+        n_merged = n_uses;
+    }
     for (i = 0; i < common->controls.n; i++)
         if (!open_one(command, model, common->controls.items[i], 1, common->allow_unknown)) return 0;
     return 1;
@@ -71,7 +79,8 @@ int cli_adapters_open(const char *command, infer_model *model, const cli_common 
 
 int cli_adapters_use(const char *command, infer_context *context) {
     infer_error err;
-    if (n_uses == 0 || infer_context_set_adapters(context, uses, n_uses, &err) == INFER_OK) return 1;
+    const int32_t n = n_uses - n_merged;
+    if (n == 0 || infer_context_set_adapters(context, uses + n_merged, n, &err) == INFER_OK) return 1;
     return cli_fail(command, "%s", err.message) == CLI_DONE;
 }
 
@@ -85,5 +94,6 @@ const char *cli_adapters_prefix(void) {
 
 void cli_model_close(infer_model *model) {
     while (n_uses > 0) infer_adapter_close(uses[--n_uses].adapter);
+    n_merged = 0;
     infer_model_close(model);
 }

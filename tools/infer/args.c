@@ -58,6 +58,8 @@ static int shared_options(int takes, cli_common *c, cli_option *out) {
     }
     if (takes & TAKES_ADAPTERS) {
         out[n++] = option("--lora", OPT_LIST, &c->loras, "FILE[=SCALE]", "use this adapter (several)", 0, 0);
+        out[n++] = option("--merge", OPT_FLAG, &c->merge, NULL,
+                          "put --lora into the weights: takes memory, and no time afterwards (CPU)", 0, 0);
         out[n++] = option("--control", OPT_LIST, &c->controls, "FILE[=SCALE][,FIRST-LAST]",
                           "add this control vector, after these layers", 0, 0);
     }

@@ -94,6 +94,7 @@ typedef struct cli_common {
     int mtp; /* no option of all commands: open models with the block that predicts further tokens */
     const char *cpu_level, *pre, *devices, *shares, *kernel_cache;
     cli_list loras, controls;
+    int merge;
     cli_sampling sampling; /* TAKES_SAMPLING: to be given to cli_sampling_free at the end, also when parsing failed */
 } cli_common;
 

@@ -172,7 +172,7 @@ int cli_drafter_open(const char *command, cli_drafter *d, const char *path, cons
     infer_model_info info;
     memset(d, 0, sizeof *d);
     if (path == NULL) return 1;
-    its.loras.n = its.controls.n = 0;
+    its.loras.n = its.controls.n = its.merge = 0;
     d->model = cli_open(command, path, &its, 0);
     if (d->model == NULL || infer_model_get_info(d->model, &info) != INFER_OK) return 0;
     if (!info.computes) return cli_fail(command, "%s: %s", path, infer_model_why_not(d->model)) == CLI_DONE;

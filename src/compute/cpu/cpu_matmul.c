@@ -25,6 +25,7 @@ typedef struct infer__matmul_job {
     const infer__matmul_args *a;
     infer__matmul_part part[3];
     int32_t n_tasks;
+    infer__low_job *low;     /* of a->low */
 } infer__matmul_job;
 
 /* Rows r .. r+n-1 of weight j by floats. */
@@ -55,11 +56,13 @@ static void infer__matmul_task(void *arg, int task, int worker) {
     const infer__matmul_part *part;
     const float *add;
     float bias[INFER__TASK_ROWS];
+    infer__low_share share = {0, 0};
     int32_t j = 0, r, n, i;
     while (j + 1 < a->n_w && task >= job->part[j + 1].first) j++;
     part = &job->part[j];
     r = (task - part->first) * part->step;
     n = INFER__MIN(part->step, a->w[j]->rows - r);
+    if (a->low) share = infer__low_take(job->low, j, r, n);
     if (part->path == INFER__BY_INT8)
         infer__int8_task(job->c, &part->int8, r, n, task == infer__pool_first(job->c->pool, job->n_tasks, worker),
                          a->x.rows, &a->y[j], worker);
@@ -69,7 +72,9 @@ static void infer__matmul_task(void *arg, int task, int worker) {
         add = infer__weight_values(a->b[j], r, n, bias);
         for (i = 0; i < a->x.rows; i++) job->c->kernels->axpy(infer__row(&a->y[j], i) + r, add, 1.0f, n);
     }
-    if (a->low) infer__low_columns(job->c, a->low, j, 0, a->x.rows, r, n);
+    if (!a->low) return;
+    infer__low_finish(job->low, share, worker);
+    infer__low_columns(job->c, a->low, j, 0, a->x.rows, r, n);
 }
 
 /* Choose the path of a weight, its tasks of at most `rows` rows, and make what it needs of x unless `made` says that
@@ -98,6 +103,7 @@ static void infer__matmul_plan(infer__ctx *c, const infer__weight *w, const infe
 
 static void infer__cpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     infer__matmul_job job;
+    infer__low_job low;
     int64_t rows = 0, work = 0;
     uint64_t bytes = 0;
     int32_t j, n_tasks = 0;
@@ -120,7 +126,8 @@ static void infer__cpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
         n_tasks += (a->w[j]->rows + part->step - 1) / part->step;
     }
     job.n_tasks = n_tasks;
-    if (a->low) infer__low_begin(c, a->low);
+    job.low = &low;
+    if (a->low) infer__low_begin(&low, c, a->low, 0);
     infer__cpu_run(c, n_tasks, work * a->x.rows, infer__matmul_task, &job);
     infer__op_end(c, "matmul", bytes, began);
 }
