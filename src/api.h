@@ -103,7 +103,7 @@ thread, is refused: it returns INFER_ERR_STATE and changes nothing, and the runn
 objects are in use:
 
     infer_generate, infer_chat      the session and the sampler; during every eval and rewind in it the context too
-    infer_eval, infer_session_eval, _sync, _rewind, _fork, _save, _load
+    infer_eval, infer_session_eval, _sync, _rewind, _fork, _save, _load, _save_more, _load_more
                                     the session and its context, hence every other session of it while the call runs
     a sampler, a grammar, a reply   during its own calls
 
@@ -142,6 +142,7 @@ cancel or an error the session is back where it was.
     infer_session_fork(&t, s, &err)            a second session at the same position; memory is shared until one of
                                                them writes
     infer_session_save / infer_session_load    store a session as bytes and restore it
+    infer_session_save_more / _load_more       the same in records: each has what is new since the last one
 
 Models with sliding windows discard keys behind the window and context_params.keep; rewinding further is allowed, and
 the next eval recomputes what it needs (stats.reevaluated). Rows that were given as embeddings cannot be recomputed: a
@@ -659,6 +660,20 @@ INFER_API infer_result infer_session_fork(infer_session **out, infer_session *se
  * side of the context at which LongRoPE switches), CONTEXT_FULL, IO, MEMORY. */
 INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn write, void *user);
 INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn read, void *user);
+/* Write what is new of the session since *mark as one record, to be appended to those before it: a long conversation is
+ * saved turn by turn, and each costs what the turn did. *mark is the caller's: zeros the first time, which write all of
+ * it, afterwards as the last save or load left it; when nothing is new, nothing is written. A fork continues from its
+ * parent's mark too, in a copy of the records. After a failure (IO: the callback wrote too little) *mark is as it was:
+ * cut the file to mark->bytes and try again. STATE: the mark is not that of the session's last save or load. */
+INFER_API infer_result infer_session_save_more(infer_session *session, infer_session_mark *mark, infer_write_fn write,
+                                               void *user);
+/* Load what infer_session_save_more has written, up to the end of the data; *mark (what was in it does not count) then
+ * is where to go on. A record that is not whole, since the writer was interrupted or the file is damaged, and all
+ * behind it are left out; mark->left and the log say so, and the next record belongs at mark->bytes: cut the file
+ * there. Everything else is as of infer_session_load, its promises and its errors. The session must be as long as the
+ * longest that was saved. */
+INFER_API infer_result infer_session_load_more(infer_session *session, infer_session_mark *mark, infer_read_fn read,
+                                               void *user);
 /* Tokens so far / maximum number of tokens. */
 INFER_API int32_t infer_session_position(const infer_session *session);
 INFER_API int32_t infer_session_context(const infer_session *session);

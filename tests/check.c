@@ -66,6 +66,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_hostile_keys.c"
 #  include "test_cache.c"
 #  include "test_session.c"
+#  include "test_increments.c"
 #  include "test_cells.c"
 #  include "test_adapters.c"
 #  include "test_draft.c"
@@ -174,6 +175,7 @@ int main(int argc, char **argv) {
     suite_constrained();
     suite_chat_api();
     suite_oom();
+    suite_increments();
     suite_memory();
     suite_broken();
     suite_host();

@@ -27,6 +27,7 @@ static infer_result infer__source_set(infer_session *s, const infer_token *token
     infer_result r = infer__session_cut(s, 0);
     if (!r) r = infer__source_make(s, err);
     if (!r) r = infer__session_cut(s->source, 0);
+    s->saved_to = -1;
     if (r) return r;
     memset(&st, 0, sizeof st);
     s->source->progress = s->progress;
