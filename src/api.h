@@ -248,6 +248,10 @@ infer_model_memory and infer_model_memory_path report, before anything is alloca
 their sum; model_params.allocator routes every allocation to your functions. Nothing is allocated during an eval, except
 for results when a step keeps more rows than any before it.
 
+infer_model_offload gives back what weights take, in memory and on devices, while the model stays open;
+infer_model_reload reads them again. Sessions on the CPU survive that; those with layers on a device are saved before
+and loaded afterwards.
+
 A context whose cache and scratch exceed all memory of the machine (RAM and swap, or what the container's control group
 allows) fails immediately with INFER_ERR_MEMORY, unless you supply the allocator: systems that overcommit would kill the
 process later. Exceeding what is free now, or creating a session longer than the model was trained for (after the
@@ -504,6 +508,16 @@ INFER_API infer_result infer_model_open_io_v(infer_model **out, const infer_io *
 /* Close a model. NULL is accepted. INFER_ERR_STATE, and the model stays open, while it has contexts, sessions,
  * samplers or grammars. */
 INFER_API infer_result infer_model_close(infer_model *model);
+/* Give back the memory that weights take, on devices too, and keep the model open: metadata, text and what is kept of
+ * sessions go on working, while evals, new contexts and infer_tensor_read return INFER_ERR_STATE. Pages of a mapped
+ * file go to the system; what was read into memory is freed. Nothing happens when it is so already. Adapters stay where
+ * they are. STATE: another call uses the weights; or layers are on a device and there are contexts: save their sessions
+ * (infer_session_save) and destroy them. UNSUPPORTED: all of the weights lie in memory that the caller gave. */
+INFER_API infer_result infer_model_offload(infer_model *model, infer_error *err);
+/* Bring the weights back, where they were: results are the same bits as before. Tensors are read from the file, or by
+ * the callbacks, again; mapped ones as model_params.preload says; progress is called as for opening. After an error
+ * (MEMORY, IO, DEVICE, CANCELLED) the weights are offloaded as before, and it may be called again. */
+INFER_API infer_result infer_model_reload(infer_model *model, infer_error *err);
 INFER_API infer_result infer_model_get_info(const infer_model *model, infer_model_info *out);
 /* Why sessions cannot be created, "" when they can. Valid as long as the model. */
 INFER_API const char *infer_model_why_not(const infer_model *model);

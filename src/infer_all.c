@@ -93,6 +93,7 @@ INFER__COLD_BEGIN
 #include "model/weights.c"         /* WEIGHT_SLOTS: tensors -> layers */
 #include "model/place.c"           /* which layers run on which device */
 #include "model/upload.c"          /* and their weights there */
+#include "model/release.c"         /* weights that leave memory for a while */
 #include "model/model.c"           /* opening: the steps above in order */
 #include "model/plan.c"            /* sizes of a context */
 #include "model/session/cache.c"           /* pages of keys and values */

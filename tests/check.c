@@ -89,6 +89,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_constrained.c"
 #  include "test_chat_api.c"
 #  include "test_oom.c"
+#  include "test_release.c"
 #  include "test_memory.c"
 #  include "test_broken.c"
 #  include "test_host.c"
@@ -175,6 +176,7 @@ int main(int argc, char **argv) {
     suite_constrained();
     suite_chat_api();
     suite_oom();
+    suite_release();
     suite_increments();
     suite_memory();
     suite_broken();

@@ -113,6 +113,10 @@ static int32_t infer__further_draft(infer_session *s, infer_token *ids, int32_t 
     infer_error err;
     int32_t k;
     if (!h || infer__context_claim(c, "infer_generate", &err)) return 0;
+    if (infer__weights_hold(c->model, &err)) {
+        infer__context_leave(c);
+        return 0;
+    }
     memcpy(own, h, (size_t)c->model->hp.n_embd * sizeof *h);
     c->trace = NULL;
     c->encodes = 0;
@@ -121,6 +125,7 @@ static int32_t infer__further_draft(infer_session *s, infer_token *ids, int32_t 
         if (ids[k + 1] < 0) break;
     }
     infer__error_clear(&c->ctx.error); /* a draft that cannot be made is no error */
+    infer__weights_let(c->model);
     infer__context_leave(c);
     return k;
 }
