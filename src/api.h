@@ -122,6 +122,9 @@ worker threads can only be destroyed in the child; its other calls return INFER_
 everything that belongs to it, cannot even be closed in the child: INFER_ERR_STATE. Fork only while no other thread is
 inside a call.
 
+A shared library that holds the implementation may be unloaded when all that it created is closed: no thread, mapping or
+handler of the library's remains. Drivers of GPUs, and threads of theirs, stay.
+
 6. Evaluating: steps, passes, results
 -------------------------------------
 
