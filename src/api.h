@@ -113,7 +113,8 @@ objects are in use:
                                     where a slice has ended within an eval
     infer_embed_begin (_rerank_, _classify_) until the job has ended
                                     the context, hence its sessions
-    infer_eval, infer_session_eval, _score, _sync, _rewind, _fork, _save, _load
+    infer_eval, infer_session_eval, _score, _sync, _rewind, _fork, _save, _load,
+    _save_more, _load_more
                                     the session and its context, hence every other session of it while the call runs
     a sampler, a grammar, a reply   during its own calls
 
@@ -131,6 +132,9 @@ After fork() the child may use a model that is on the CPU and create its own con
 worker threads can only be destroyed in the child; its other calls return INFER_ERR_STATE. A model on a GPU, with
 everything that belongs to it, cannot even be closed in the child: INFER_ERR_STATE. Fork only while no other thread is
 inside a call.
+
+A shared library that holds the implementation may be unloaded when all that it created is closed: no thread, mapping or
+handler of the library's remains. Drivers of GPUs, and threads of theirs, stay.
 
 6. Evaluating: steps, passes, results
 -------------------------------------
@@ -152,6 +156,7 @@ cancel or an error the session is back where it was.
     infer_session_fork(&t, s, &err)            a second session at the same position; memory is shared until one of
                                                them writes
     infer_session_save / infer_session_load    store a session as bytes and restore it
+    infer_session_save_more / _load_more       the same in records: each has what is new since the last one
 
 Models with sliding windows discard keys behind the window and context_params.keep; rewinding further is allowed, and
 the next eval recomputes what it needs (stats.reevaluated). Rows that were given as embeddings cannot be recomputed: a
@@ -276,6 +281,10 @@ infer_model_memory and infer_model_memory_path report, before anything is alloca
 (mapped pages of the file, which the system may drop and read again), cache and scratch. model_params.max_memory caps
 their sum; model_params.allocator routes every allocation to your functions. Nothing is allocated during an eval, except
 for results when a step keeps more rows than any before it.
+
+infer_model_offload gives back what weights take, in memory and on devices, while the model stays open;
+infer_model_reload reads them again. Sessions on the CPU survive that; those with layers on a device are saved before
+and loaded afterwards.
 
 A context whose cache and scratch exceed all memory of the machine (RAM and swap, or what the container's control group
 allows) fails immediately with INFER_ERR_MEMORY, unless you supply the allocator: systems that overcommit would kill the
@@ -556,6 +565,17 @@ INFER_API infer_result infer_model_open_io_v(infer_model **out, const infer_io *
 /* Close a model. NULL is accepted. INFER_ERR_STATE, and the model stays open, while it has contexts, sessions,
  * samplers or grammars. */
 INFER_API infer_result infer_model_close(infer_model *model);
+/* Give back the memory that weights take, on devices too, and keep the model open: metadata, text and what is kept of
+ * sessions go on working, while evals, new contexts and infer_tensor_read return INFER_ERR_STATE. Pages of a mapped
+ * file go to the system; what was read into memory is freed. Nothing happens when it is so already. Adapters stay where
+ * they are. STATE: another call uses the weights; adapters are merged into them; or layers are on a device and there
+ * are contexts: save their sessions (infer_session_save) and destroy them. UNSUPPORTED: all of the weights lie in
+ * memory that the caller gave. */
+INFER_API infer_result infer_model_offload(infer_model *model, infer_error *err);
+/* Bring the weights back, where they were: results are the same bits as before. Tensors are read from the file, or by
+ * the callbacks, again; mapped ones as model_params.preload says; progress is called as for opening. After an error
+ * (MEMORY, IO, DEVICE, CANCELLED) the weights are offloaded as before, and it may be called again. */
+INFER_API infer_result infer_model_reload(infer_model *model, infer_error *err);
 INFER_API infer_result infer_model_get_info(const infer_model *model, infer_model_info *out);
 /* Why sessions cannot be created, "" when they can. Valid as long as the model. */
 INFER_API const char *infer_model_why_not(const infer_model *model);
@@ -722,6 +742,20 @@ INFER_API infer_result infer_session_fork(infer_session **out, infer_session *se
  * side of the context at which LongRoPE switches), CONTEXT_FULL, IO, MEMORY. */
 INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn write, void *user);
 INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn read, void *user);
+/* Write what is new of the session since *mark as one record, to be appended to those before it: a long conversation is
+ * saved turn by turn, and each costs what the turn did. *mark is the caller's: zeros the first time, which write all of
+ * it, afterwards as the last save or load left it; when nothing is new, nothing is written. A fork continues from its
+ * parent's mark too, in a copy of the records. After a failure (IO: the callback wrote too little) *mark is as it was:
+ * cut the file to mark->bytes and try again. STATE: the mark is not that of the session's last save or load. */
+INFER_API infer_result infer_session_save_more(infer_session *session, infer_session_mark *mark, infer_write_fn write,
+                                               void *user);
+/* Load what infer_session_save_more has written, up to the end of the data; *mark (what was in it does not count) then
+ * is where to go on. A record that is not whole, since the writer was interrupted or the file is damaged, and all
+ * behind it are left out; mark->left and the log say so, and the next record belongs at mark->bytes: cut the file
+ * there. Everything else is as of infer_session_load, its promises and its errors. The session must be as long as the
+ * longest that was saved. */
+INFER_API infer_result infer_session_load_more(infer_session *session, infer_session_mark *mark, infer_read_fn read,
+                                               void *user);
 /* Tokens so far / maximum number of tokens. */
 INFER_API int32_t infer_session_position(const infer_session *session);
 INFER_API int32_t infer_session_context(const infer_session *session);

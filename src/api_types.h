@@ -269,6 +269,13 @@ typedef struct infer_memory {
     infer_device_memory devices[INFER_MAX_DEVICES]; /* n_devices of them, in the order of their layers */
 } infer_memory;
 
+/* How far a session is saved by infer_session_save_more. Zeros = nothing is yet. */
+typedef struct infer_session_mark {
+    uint64_t bytes; /* that have been written, or loaded: the next record belongs behind so many */
+    uint64_t left;  /* infer_session_load_more: bytes behind them that are no whole record and were not loaded */
+    uint64_t sum;   /* the library's own */
+} infer_session_mark;
+
 typedef struct infer_stats {
     uint64_t prompt_tokens, new_tokens; /* tokens evaluated in steps of more than one token / of one token, or drafted
                                          * and chosen */

@@ -94,6 +94,7 @@ INFER__COLD_BEGIN
 #include "model/needs.c"           /* NEEDS: tensors that all files of an architecture have */
 #include "model/place.c"           /* which layers run on which device */
 #include "model/upload.c"          /* and their weights there */
+#include "model/release.c"         /* weights that leave memory for a while */
 #include "model/model.c"           /* opening: the steps above in order */
 #include "model/plan.c"            /* sizes of a context */
 #include "model/session/cache.c"           /* pages of keys and values */
@@ -137,6 +138,7 @@ INFER__COLD_BEGIN
 #include "model/session/further.c"         /* passes of the block that predicts further tokens */
 #include "model/session/source.c"          /* encoder and decoder: the text that is answered */
 #include "model/session/state.c"           /* rewind, fork, save, load */
+#include "model/session/increments.c"      /* save what is new, load all of it */
 
 /* api: argument checks and thin calls */
 #include "api/library_api.c"       /* version, devices, lists */

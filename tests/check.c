@@ -67,6 +67,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_needs.c"
 #  include "test_cache.c"
 #  include "test_session.c"
+#  include "test_increments.c"
 #  include "test_cells.c"
 #  include "test_adapters.c"
 #  include "test_merge.c"
@@ -97,6 +98,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_guide.c"
 #  include "test_best.c"
 #  include "test_oom.c"
+#  include "test_release.c"
 #  include "test_memory.c"
 #  include "test_broken.c"
 #  include "test_host.c"
@@ -192,6 +194,8 @@ int main(int argc, char **argv) {
     suite_guide();
     suite_best();
     suite_oom();
+    suite_release();
+    suite_increments();
     suite_memory();
     suite_broken();
     suite_host();

@@ -544,6 +544,7 @@ static void adapter_life(const char *name, int control) {
     infer_step st[3];
     infer_error e;
     float *want = (float *)calloc(n, sizeof *want), *beside = (float *)calloc(n, sizeof *want), *got = (float *)calloc(n, sizeof *want);
+    infer_session_mark mark, from;
     state_bytes saved;
     int32_t i, way;
     check_detail = name;
@@ -646,6 +647,17 @@ static void adapter_life(const char *name, int control) {
     CHECK(infer_session_rewind(u, ADAPTER_SECOND) == INFER_OK); /* a recurrent state is made again from the start, with what was used there */
     adapter_go(u, ids, ADAPTER_SECOND, ADAPTER_IDS, 64, got);
     arch_same("after load and rewind", got + third, want + third, n - third);
+    /* record by record: runs that begin before what is new stay, others come */
+    saved.n = saved.at = 0;
+    memset(&mark, 0, sizeof mark);
+    CHECK(infer_session_save_more(s, &mark, state_write, &saved) == INFER_OK);
+    for (i = 0; i < 3; i++) {
+        if (i < 2) CHECK(infer_session_rewind(s, i ? ADAPTER_FIRST + 5 : ADAPTER_FIRST + 1) == INFER_OK);
+        CHECK(infer_session_set_adapters(s, i % 2 ? &other : one, i % 2 ? 1 : 2) == INFER_OK);
+        CHECK(infer_session_eval(s, ids + i, 9) == INFER_OK && infer_session_save_more(s, &mark, state_write, &saved) == INFER_OK);
+        saved.at = 0;
+        CHECK(infer_session_load_more(u, &from, state_read, &saved) == INFER_OK && u->n_adapted == s->n_adapted && inc_same(s, u));
+    }
     infer_session_destroy(u);
     infer_session_destroy(t);
     infer_session_destroy(s);

@@ -105,6 +105,65 @@ static void test_gpu_model_faults(void) {
     CHECK(gpu_fault_rounds(gpu_fault_scenario, 150, 1, 11) > 100 / GPU_EVERY);
 }
 
+/* Weights leave the device and come back, with a session that is saved meanwhile; after a failure the same again succeeds. */
+static infer_result gpu_release_scenario(float *logits, infer_error *e) {
+    infer_model_params mp;
+    infer_session_params p;
+    infer_model *m = NULL;
+    infer_session *s = NULL;
+    infer_token ids[3] = { 1, 9, 20 };
+    state_bytes b;
+    infer_error late;
+    infer_result r, again;
+    uint64_t bytes;
+    int buffers;
+    memset(&mp, 0, sizeof mp);
+    memset(&p, 0, sizeof p);
+    memset(&b, 0, sizeof b);
+    mp.backend = check_backend();
+    mp.no_mmap = 1;
+    mp.gpu_layers = 99; /* not fewer after a failure */
+    mp.allocator.alloc = check_alloc;
+    mp.allocator.free = check_free;
+    p.context = 32;
+    p.own.threads = 1;
+    r = infer_model_open(&m, check_data("models/stories260K.F32.gguf"), &mp, e);
+    if (r) return r;
+    r = infer_session_create(&s, m, &p, e);
+    if (!r && ((r = infer_session_eval(s, ids, 2)) != INFER_OK || (r = infer_session_save(s, state_write, &b)) != INFER_OK))
+        *e = *infer_session_error(s);
+    if (s) {
+        CHECK(infer_model_offload(m, &late) == INFER_ERR_STATE);
+        CHECK_HAS(late.message, "there are contexts");
+    }
+    infer_session_destroy(s);
+    s = NULL;
+    bytes = m->device_bytes;
+    buffers = ocl_live[OCL_BUFFER];
+    CHECK(bytes > 500000);
+    if (infer_model_offload(m, &late)) check_note(__FILE__, __LINE__, late.message);
+    CHECK(m->device_bytes == 0);
+    CHECK(buffers == 0 || ocl_live[OCL_BUFFER] < buffers);
+    CHECK(infer_session_create(&s, m, &p, &late) == INFER_ERR_STATE);
+    CHECK_HAS(late.message, "offloaded");
+    if (!r && (r = infer_model_reload(m, e)) != INFER_OK) {
+        CHECK(m->device_bytes == 0 && infer_session_create(&s, m, &p, &late) == INFER_ERR_STATE);
+        again = infer_model_reload(m, &late);
+        CHECK(again == INFER_OK);
+    }
+    if (!r) {
+        CHECK(m->device_bytes == bytes && ocl_live[OCL_BUFFER] == buffers);
+        r = infer_session_create(&s, m, &p, e);
+    }
+    if (s && !r && ((r = infer_session_load(s, state_read, &b)) != INFER_OK || (r = infer_session_eval(s, ids + 2, 1)) != INFER_OK))
+        *e = *infer_session_error(s);
+    if (s && !r && infer_session_logits(s, -1)) memcpy(logits, infer_session_logits(s, -1), (size_t)m->hp.n_vocab * sizeof *logits);
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK);
+    free(b.p);
+    return r;
+}
+
 static infer_result gpu_oom_scenario(float *logits, infer_error *e) {
     infer_model_params mp;
     infer_session_params p;
@@ -156,6 +215,12 @@ static void gpu_oom_rounds(gpu_scenario run, int step) {
         if (check_bad) fprintf(stderr, "allocation %ld of %ld\n", i, total);
     }
     check_fail_at = 0;
+}
+
+static void test_gpu_model_release(void) {
+    GPU_NEEDED();
+    if (check_backend() == INFER_OPENCL) CHECK(gpu_fault_rounds(gpu_release_scenario, 150, 3, 11) > 20 / GPU_EVERY);
+    gpu_oom_rounds(gpu_release_scenario, 3);
 }
 
 static void test_gpu_model_oom(void) {

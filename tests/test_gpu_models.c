@@ -905,6 +905,7 @@ static void suite_gpu_models(void) {
     RUN_DEVICE(test_gpu_model_cache);
     if (check_backend() == INFER_OPENCL) RUN_DEVICE(test_gpu_model_faults); /* it wraps that API */
     RUN_DEVICE(test_gpu_model_oom);
+    RUN_DEVICE(test_gpu_model_release);
     RUN_DEVICE(test_gpu_record);
     RUN_DEVICE(test_gpu_record_faults);
     RUN_DEVICE(test_gpu_record_apart);

@@ -252,6 +252,7 @@ static void test_gpu_places_state(void) {
     infer_session_params p;
     infer_error e;
     infer_token ids[30];
+    infer_session_mark mark;
     state_bytes b;
     int i;
     GPU_NEEDED();
@@ -276,6 +277,16 @@ static void test_gpu_places_state(void) {
                      (size_t)m[0]->hp.n_vocab);
         free(b.p);
     }
+    memset(&b, 0, sizeof b);
+    memset(&mark, 0, sizeof mark);
+    for (i = 0; i < 6 && s[0] && s[1]; i++) { /* record by record, in turns: who has loaded writes the next one */
+        infer_session *from = s[i % 2], *to = s[1 - i % 2];
+        CHECK(infer_session_rewind(from, 25 - i) == INFER_OK && infer_session_eval(from, ids, 1 + 3 * i) == INFER_OK);
+        CHECK(infer_session_save_more(from, &mark, state_write, &b) == INFER_OK);
+        b.at = 0;
+        CHECK(infer_session_load_more(to, &mark, state_read, &b) == INFER_OK && mark.bytes == b.n && inc_same(from, to));
+    }
+    free(b.p);
     for (i = 0; i < 2; i++) {
         infer_session_destroy(s[i]);
         CHECK(infer_model_close(m[i]) == INFER_OK);

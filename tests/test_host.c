@@ -103,6 +103,20 @@ static int host_save(host_world *w) {
     return r;
 }
 static int host_load(host_world *w) { return infer_session_load(w->s, state_read, &w->state); }
+static int host_save_more(host_world *w) {
+    infer_session_mark mark;
+    state_bytes b;
+    int r;
+    memset(&b, 0, sizeof b);
+    memset(&mark, 0, sizeof mark);
+    r = infer_session_save_more(w->s, &mark, state_write, &b);
+    CHECK(b.n == 0 && mark.bytes == 0);
+    return r;
+}
+static int host_load_more(host_world *w) {
+    infer_session_mark mark;
+    return infer_session_load_more(w->s, &mark, state_read, &w->state);
+}
 static int host_sample(host_world *w) {
     infer_token t = -5;
     int r = infer_session_sample(w->s, NULL, -1, &t);
@@ -171,6 +185,8 @@ static const struct { const char *name; int (*call)(host_world *w); int needs; }
     { "infer_session_fork", host_fork, HOST_SESSION },
     { "infer_session_save", host_save, HOST_SESSION },
     { "infer_session_load", host_load, HOST_SESSION },
+    { "infer_session_save_more", host_save_more, HOST_SESSION },
+    { "infer_session_load_more", host_load_more, HOST_SESSION },
     { "infer_session_sample", host_sample, HOST_SESSION },
     { "infer_session_destroy", host_destroy, HOST_SESSION | HOST_CONTEXT },
     { "infer_session_create_in", host_create, HOST_CONTEXT },

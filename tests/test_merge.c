@@ -145,7 +145,13 @@ static void test_adapters_merge_refused(void) {
     CHECK(infer_session_load(s, state_read, &saved) == INFER_OK);
     infer_session_destroy(s);
     infer_context_destroy(c);
+    CHECK(infer_model_offload(m, &e) == INFER_OK); /* weights that are not there cannot be merged, nor merged ones leave */
+    CHECK(infer_model_merge(m, &use, 1, NULL, &e) == INFER_ERR_STATE);
+    CHECK_HAS(e.message, "offloaded");
+    CHECK(infer_model_unmerge(m, &e) == INFER_ERR_STATE && infer_model_reload(m, &e) == INFER_OK);
     CHECK(infer_model_merge(m, &use, 1, NULL, &e) == INFER_OK);
+    CHECK(infer_model_offload(m, &e) == INFER_ERR_STATE);
+    CHECK_HAS(e.message, "include adapters");
     CHECK(infer_adapter_close(a) == INFER_OK && infer_adapter_close(foreign) == INFER_OK);
     CHECK(infer_model_close(m) == INFER_OK && infer_model_close(other) == INFER_OK);
     free(saved.p);

@@ -72,7 +72,7 @@ INFER_API infer_result infer_adapter_close(infer_adapter *adapter) {
     return infer__model_let(m, INFER_OK);
 }
 
-/* 1, with the model held, when nobody uses it but adapters. */
+/* 1, with the model and its weights held, when nobody uses it but adapters. */
 static int infer__include_start(infer_model *model, const char *call, infer_error *err) {
     int64_t adapters;
     infer__error_clear(err);
@@ -81,11 +81,18 @@ static int infer__include_start(infer_model *model, const char *call, infer_erro
         infer__error(err, INFER_ERR_STATE, "the model uses a device and was opened before fork()");
     else {
         adapters = infer__atomic_get(&model->adapters);
-        if (infer__atomic_swap(&model->users, adapters, adapters + 1)) return 1;
-        infer__error(err, INFER_ERR_STATE, "%s: the model is used by contexts, samplers or grammars, or a call runs",
+        if (infer__atomic_swap(&model->users, adapters, adapters + 1)) {
+            if (infer__weights_hold(model, err) == INFER_OK) return 1;
+            infer__model_let(model, INFER_OK);
+        } else infer__error(err, INFER_ERR_STATE, "%s: the model is used by contexts, samplers or grammars, or a call runs",
                      call);
     }
     return 0;
+}
+
+static infer_result infer__include_end(infer_model *model, infer_result r) {
+    infer__weights_let(model);
+    return infer__model_let(model, r);
 }
 
 INFER_API infer_result infer_model_merge(infer_model *model, const infer_adapter_use *uses, int32_t n, const char *type,
@@ -95,10 +102,10 @@ INFER_API infer_result infer_model_merge(infer_model *model, const infer_adapter
     if (!err) err = &e; /* its code is looked at */
     if (!infer__include_start(model, "infer_model_merge", err)) return err->code;
     if (type && (!as || !as->encode))
-        return infer__model_let(model, infer__error(err, INFER_ERR_ARGUMENT,
-                                                    "infer_model_merge: type \"%.40s\" is none that can be written",
-                                                    type));
-    return infer__model_let(model, infer__include(model, uses, n, as, err));
+        return infer__include_end(model, infer__error(err, INFER_ERR_ARGUMENT,
+                                                      "infer_model_merge: type \"%.40s\" is none that can be written",
+                                                      type));
+    return infer__include_end(model, infer__include(model, uses, n, as, err));
 }
 
 INFER_API infer_result infer_model_unmerge(infer_model *model, infer_error *err) {
@@ -106,7 +113,7 @@ INFER_API infer_result infer_model_unmerge(infer_model *model, infer_error *err)
     if (!err) err = &e;
     if (!infer__include_start(model, "infer_model_unmerge", err)) return err->code;
     infer__exclude(model);
-    return infer__model_let(model, INFER_OK);
+    return infer__include_end(model, INFER_OK);
 }
 
 INFER_API infer_result infer_adapter_get_info(const infer_adapter *adapter, infer_adapter_info *out) {

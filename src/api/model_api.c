@@ -159,6 +159,20 @@ INFER_API infer_result infer_model_close(infer_model *model) {
     return INFER_OK;
 }
 
+INFER_API infer_result infer_model_offload(infer_model *model, infer_error *err) {
+    if (!model) return infer__error(err, INFER_ERR_ARGUMENT, "infer_model_offload: model is NULL");
+    infer__error_clear(err);
+    infer__model_hold(model); /* its allocator might close it */
+    return infer__model_let(model, infer__weights_offload(model, err));
+}
+
+INFER_API infer_result infer_model_reload(infer_model *model, infer_error *err) {
+    if (!model) return infer__error(err, INFER_ERR_ARGUMENT, "infer_model_reload: model is NULL");
+    infer__error_clear(err);
+    infer__model_hold(model);
+    return infer__model_let(model, infer__weights_reload(model, err));
+}
+
 /* ---- facts ----------------------------------------------------------------------------------------------- */
 
 /* The value of "<architecture>.<name>" when it is there and a plausible int32, else 0. */
@@ -355,6 +369,7 @@ INFER_API infer_result infer_tensor_find(const infer_model *model, const char *n
 INFER_API infer_result infer_tensor_read(const infer_model *model, const char *name, uint64_t row, uint64_t n_rows,
                                          float *dst, infer_error *err) {
     const infer__gguf_tensor *t;
+    infer_result r;
     if (!model || !name) return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", model ? "name" : "model");
     t = infer__gguf_tensor_find(&model->gguf, name);
     if (!t) return infer__error(err, INFER_ERR_ARGUMENT, "there is no tensor %s", name);
@@ -364,7 +379,9 @@ INFER_API infer_result infer_tensor_read(const infer_model *model, const char *n
     if (n_rows == 0) { infer__error_clear(err); return INFER_OK; }
     if (!dst) return infer__error(err, INFER_ERR_ARGUMENT, "dst is NULL");
     infer__error_clear(err);
+    if (infer__weights_hold(model, err)) return INFER_ERR_STATE;
     infer__model_hold(model);
-    return infer__model_let(model, infer__gguf_read_rows((infer__gguf *)(uintptr_t)&model->gguf, t, row, n_rows, dst,
-                                                         err));
+    r = infer__gguf_read_rows((infer__gguf *)(uintptr_t)&model->gguf, t, row, n_rows, dst, err);
+    infer__weights_let(model);
+    return infer__model_let(model, r);
 }

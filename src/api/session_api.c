@@ -252,6 +252,22 @@ INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn 
     return infer__session_exit(session, infer__session_load(session, read, user));
 }
 
+INFER_API infer_result infer_session_save_more(infer_session *session, infer_session_mark *mark, infer_write_fn write,
+                                               void *user) {
+    infer_result r;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if ((r = infer__session_enter(session, "infer_session_save_more")) != INFER_OK) return r;
+    return infer__session_exit(session, infer__session_save_more(session, mark, write, user));
+}
+
+INFER_API infer_result infer_session_load_more(infer_session *session, infer_session_mark *mark, infer_read_fn read,
+                                               void *user) {
+    infer_result r;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if ((r = infer__session_enter(session, "infer_session_load_more")) != INFER_OK) return r;
+    return infer__session_exit(session, infer__session_load_more(session, mark, read, user));
+}
+
 /* ---- results -------------------------------------------------------------------------------------------------- */
 
 /* Between the evals of infer_generate its callbacks may read results, during an eval they may not. */

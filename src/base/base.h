@@ -388,6 +388,9 @@ static int infer__file_whole(const infer__file *f, uint64_t *size);
 static infer_result infer__file_open(infer__file *f, const char *path, int want_map, infer_error *err);
 static size_t infer__file_read(infer__file *f, uint64_t offset, void *dst, size_t n); /* bytes read; thread safe */
 static void infer__file_close(infer__file *f);
+static void
+infer__file_release(const infer__file *f);         /* the pages of its map, locked or not, to the system, which reads
+                                                        * them again when they are looked at */
 static int infer__file_lock(const infer__file *f); /* its map stays in memory until it is closed; 0 = it cannot */
 
 typedef struct infer__mutex infer__mutex; /* the structs are in os.c; *_init and *_start return 1, or 0 on failure */

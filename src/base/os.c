@@ -746,6 +746,24 @@ static int infer__file_lock(const infer__file *f) {
 #endif
 }
 
+#if defined(INFER__MMAP) && (defined(__linux__) || defined(__APPLE__))
+extern int madvise(void *p, size_t n, int advice); /* sys/mman.h hides it from strict C99 */
+#endif
+static void infer__file_release(const infer__file *f) {
+    if (!f->map) return;
+#if defined(INFER__WINDOWS) && !defined(INFER_NO_MMAP) && !defined(INFER_NO_STDIO)
+    if (VirtualUnlock(f->map, (SIZE_T)f->size)) VirtualUnlock(f->map, (SIZE_T)f->size); /* not locked: they leave the
+                                                                                         * working set */
+#elif defined(INFER__MMAP)
+    (void)munlock(f->map, (size_t)f->size);
+#  if defined(__linux__) || defined(__APPLE__)
+    (void)madvise(f->map, (size_t)f->size, 4 /* MADV_DONTNEED */);
+#  else
+    (void)posix_madvise(f->map, (size_t)f->size, POSIX_MADV_DONTNEED);
+#  endif
+#endif
+}
+
 /* ---- threads ------------------------------------------------------------------------------------- */
 
 #if !defined(INFER__THREADS)

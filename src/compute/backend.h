@@ -59,6 +59,7 @@ typedef struct infer__weight {
     const char *name;
     int32_t tensor;           /* of the file: 1 + its index, 0 = it was made; */
     int32_t first;            /* its row that is this one's first */
+    uint64_t at;              /* release.c: 1 + where data begins in the tensor's bytes, 0 = it is none of them */
     const struct infer__weight *low; /* two: A and B of what is added to its products, see switched.c; NULL = none */
 } infer__weight;
 

@@ -35,6 +35,7 @@ static void infer__context_free(infer_context *c) {
     infer__free(mem, c->row_looked);
     m = c->model;
     infer__free(mem, c);
+    infer__atomic_add(&m->contexts, -1);
     infer__model_let(m, INFER_OK);
 }
 
@@ -97,8 +98,8 @@ static infer_result infer__context_build(infer_context *c, const infer__placing 
     return r ? r : infer__cache_create(c, err);
 }
 
-static infer_result infer__context_make(infer_context **out, infer_model *m, const infer_context_params *params,
-                                        int32_t default_sessions, infer_error *err) {
+static infer_result infer__context_create(infer_context **out, infer_model *m, const infer_context_params *params,
+                                          int32_t default_sessions, infer_error *err) {
     infer__placing placing = { NULL, 0, 0 };
     infer__plan plan;
     infer_context *c;
@@ -110,6 +111,7 @@ static infer_result infer__context_make(infer_context **out, infer_model *m, con
     if ((r = infer__plan_fits(&plan, m, err)) != INFER_OK) return infer__model_let(m, r);
     c = (infer_context *)infer__calloc(&m->mem, 1, sizeof *c);
     if (!c) return infer__model_let(m, infer__error(err, INFER_ERR_MEMORY, "no memory for a context"));
+    infer__atomic_add(&m->contexts, 1);
     c->model = m;
     c->plan = plan;
     if (params) {
@@ -125,4 +127,13 @@ static infer_result infer__context_make(infer_context **out, infer_model *m, con
     c->ctx.profiling = params ? params->profile : 0;
     *out = c;
     return INFER_OK;
+}
+
+static infer_result infer__context_make(infer_context **out, infer_model *m, const infer_context_params *params,
+                                        int32_t default_sessions, infer_error *err) {
+    infer_result r = m->why_code == INFER_OK ? infer__weights_hold(m, err) : INFER_OK;
+    if (r) return r;
+    r = infer__context_create(out, m, params, default_sessions, err);
+    if (m->why_code == INFER_OK) infer__weights_let(m);
+    return r;
 }

@@ -127,7 +127,7 @@ static void infer__describe(infer__text_out *o, const infer_model *m) {
     if (hp->out_norm_off) infer__text_add(o, "logits = x head");
     else infer__text_add(o, "logits = %s(x)%s head", infer__norm_name(m),
                          m->w[INFER__W_OUT_NORM].type ? " * output_norm" : "");
-    if (m->w[INFER__W_OUTPUT].data == m->w[INFER__W_TOKEN_EMBD].data) infer__text_add(o, " (= embedding)");
+    if (m->w[INFER__W_OUTPUT].tensor == m->w[INFER__W_TOKEN_EMBD].tensor) infer__text_add(o, " (= embedding)");
     if (m->w[INFER__W_OUTPUT_B].type) infer__text_add(o, " + bias");
     if (hp->logit_scale != 1) infer__text_add(o, " * %g", hp->logit_scale);
     if (hp->final_softcap > 0) infer__text_add(o, ", capped at %g", hp->final_softcap);

@@ -610,6 +610,7 @@ struct infer_model {
     struct infer__merged *merged; /* n_merged slots whose weights include adapters, NULL = it was not merged */
     int32_t n_merged;
     uint64_t unmerged_print, unmerged_token_bytes; /* what these were before */
+    infer__atomic held, contexts; /* release.c: who reads the weights; contexts alive */
     infer__atomic users;       /* contexts, samplers, grammars and adapters alive, and calls that run */
     infer__atomic adapters;    /* adapters alone */
     int64_t process;           /* that opened it: devices cannot be used in a child of fork() */
@@ -640,6 +641,18 @@ static infer_result infer__rope_check(const infer_model *m, infer_error *err);
 static infer_result infer__place_choose(infer_model *m, infer_error *err); /* opens the devices that params ask for */
 static infer_result infer__place_upload(infer_model *m, infer_error *err);
 static void infer__place_free(infer_model *m);
+static void infer__place_drop(infer_model *m); /* the weights leave the devices, which stay open */
+/* One attempt; *failed: the device whose memory was not enough, -1 = something else; *held: its layers before that. */
+static infer_result infer__upload_try(infer_model *m, int32_t *failed, int32_t *held, infer_error *err);
+static void infer__upload_drop(infer_model *m); /* free what was read for them */
+
+/* release.c: STATE while the weights are not there; else they stay until infer__weights_let. */
+static infer_result infer__weights_hold(const infer_model *m, infer_error *err);
+static void infer__weights_let(const infer_model *m);
+static void infer__weights_note(infer_model *m); /* where weights begin in their tensors: infer__weight.at */
+/* As infer_model_offload and infer_model_reload. */
+static infer_result infer__weights_offload(infer_model *m, infer_error *err);
+static infer_result infer__weights_reload(infer_model *m, infer_error *err);
 /* What `auto` does; takes_gpus: INFER__AUTO_TAKES_GPUS, but in tests. */
 static infer_result infer__place_auto(infer_model *m, int takes_gpus);
 /* Where the head runs. */

@@ -173,12 +173,14 @@ static infer_result infer__pool_text(const infer_model *m, int32_t pooling, cons
                 for (k = 0; k < here; k++) sum[k] += rows[(int64_t)r * width + i + k];
             for (k = 0; k < here; k++) x[i + k] = (float)(sum[k] / n);
         }
+    if (!rank && !dense) return INFER_OK;
+    if (infer__weights_hold(m, err)) return INFER_ERR_STATE;
     if (rank) infer__pool_labels(m, x, out, y, row);
-    if (!dense) return INFER_OK;
-    if (m->w[INFER__W_DENSE_3].type) {
+    if (dense && m->w[INFER__W_DENSE_3].type) {
         infer__pool_product(m, INFER__W_DENSE_2, 0, x, y, row);
         infer__pool_product(m, INFER__W_DENSE_3, 0, y, out, row);
-    } else infer__pool_product(m, INFER__W_DENSE_2, 0, x, out, row);
+    } else if (dense) infer__pool_product(m, INFER__W_DENSE_2, 0, x, out, row);
+    infer__weights_let(m);
     return INFER_OK;
 }
 

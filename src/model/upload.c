@@ -414,7 +414,7 @@ static void infer__upload_forget(infer_model *m, infer__place_item *items, int32
         infer__weight *w = items[i].w;
         infer__gguf_tensor *t = infer__gguf_tensor_find(&m->gguf, w->name);
         if (!t || (t->data && !t->owned)) continue; /* it lies in the mapped file */
-        w->data = NULL;
+        if (w->at) w->data = NULL; /* not what was made of it */
         if (!t->owned) continue; /* as a part of a fused tensor */
         m->dropped_bytes += t->bytes;
         infer__free(&m->mem, t->owned);
@@ -427,6 +427,7 @@ static void infer__upload_drop(infer_model *m) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
     int32_t i, all = m->device_layers == m->hp.n_layer;
     if (m->device_layers == 0) return;
+    infer__weights_note(m);
     for (i = 0; i < m->device_layers; i++) infer__upload_forget(m, items, infer__place_layer(m, i, items));
     if (all) infer__upload_forget(m, items, infer__place_end(m, 1, items));
     if (all || !infer__place_tied(m)) infer__upload_forget(m, items, infer__place_end(m, 0, items));

@@ -100,6 +100,67 @@ def pipes(folder):
     check(code == 1 and "missing" in err, "a template that is not there", err)
 
 
+def sessions(folder):
+    """--session: a conversation goes on, and its files grow."""
+    model = with_templates(os.path.join(folder, "session.gguf"), {"": TEXT})
+    path = os.path.join(folder, "talk.jsonl")
+    state, size = path + ".state", lambda name: os.path.getsize(name)
+    turns = ["Once upon a time", " She was very", " Then the"]
+    code, whole, err = chat(model, "\n".join(turns), "-n", "12")
+    got, grown = "", []
+    for turn in turns:
+        before = open(state, "rb").read() if os.path.exists(state) else b""
+        code, out, err = chat(model, turn, "-n", "12", "--session", path)
+        got += out
+        grown.append(size(state) - len(before))
+        check(code == 0 and open(state, "rb").read(len(before)) == before and grown[-1] > 0, "the state is appended to", err)
+    check(code == 0 and got == whole, "a conversation in three runs is that of one", got + err)
+    check(grown[2] < sum(grown) / 2, "a turn costs what is new", grown)
+    with open(path) as f:
+        lines = [json.loads(line) for line in f]
+    check([m["role"] for m in lines] == ["user", "assistant"] * 3 and lines[2]["content"] == turns[1], "messages are lines of JSON", str(lines))
+    # without the state, and with one that is cut or garbled at its end, the same reply
+    keep, talk = open(state, "rb").read(), open(path, "rb").read()
+    want = chat(model, " Lily", "-n", "8", "--session", path)
+    for what, bytes_left in (("no state", None), ("a state cut short", keep[:-5]), ("garbage behind it", keep + b"x" * 70)):
+        open(path, "wb").write(talk)
+        if bytes_left is None:
+            os.remove(state)
+        else:
+            open(state, "wb").write(bytes_left)
+        code, out, err = chat(model, " Lily", "-n", "8", "--session", path)
+        check(code == 0 and out == want[1] and ("no whole record" in err) == (bytes_left is not None), what, out + err)
+        again = chat(model, "", "--session", path)
+        check(again[0] == 0 and not again[2], what + ": whole afterwards", again[2])
+    # a turn that was not written to its end is left out
+    talk = open(path, "rb").read()
+    open(path, "ab").write(b'{"role":"user","content":"x"}\n{"role":"assis')
+    code, out, err = chat(model, "", "--session", path)
+    check(code == 0 and "in the middle of a turn" in err and open(path, "rb").read() == talk, "a turn cut short", err)
+    # refused by name
+    code, out, err = chat(model, "x", "--session", path, "--kv", "q8_0")
+    check(code == 1 and "another kv_type" in err and ".state" in err, "another cache type", err)
+    code, out, err = chat(PLAIN, "x", "--session", path, "--system", "S", "--chatml")
+    check(code == 1 and "began with no system message" in err, "a system message later on", err)
+    open(state, "r+b").write(b"garbage")
+    code, out, err = chat(model, "x", "--session", path)
+    check(code == 1 and "the first record" in err, "a state that is none", err)
+    other = os.path.join(folder, "other.jsonl")
+    open(other, "w").write("hello\n")
+    code, out, err = chat(model, "x", "--session", other)
+    check(code == 1 and "is no conversation" in err and open(other).read() == "hello\n", "a file that is none", err)
+    code, out, err = chat(model, "x", "--session", os.path.join(folder, "missing", "x"))
+    check(code == 1 and "cannot write" in err, "a folder that is not there", err)
+    # the system message is the first line, and may be given again
+    path = os.path.join(folder, "system.jsonl")
+    for i in range(2):
+        code, out, err = chat(model, "upon a time", "-n", "4", "--session", path, "--system", "Once ")
+        check(code == 0, "the same system message", err)
+    check(open(path).read().count("system") == 1 and open(path).read().count("\n") == 5, "is there once", open(path).read())
+    code, out, err = chat(model, "x", "--session", path, "--system", "Twice ")
+    check(code == 1 and "another system message" in err, "another one", err)
+
+
 def tools(folder):
     model = with_templates(os.path.join(folder, "tools.gguf"), {
         "": TEXT, "tool_use": "{{ raise_exception('tool ' + tools[0].function.name) }}"})
@@ -171,7 +232,7 @@ def terminal(folder):
 
 
 with tempfile.TemporaryDirectory() as where:
-    for test in (pipes, tools, terminal):
+    for test in (pipes, sessions, tools, terminal):
         test(where)
 print("%(passed)d passed, %(failed)d failed, %(skipped)d skipped" % results)
 sys.exit(1 if results["failed"] else 0)

@@ -76,6 +76,12 @@ def cases():
     if not GXX:
         add("C++ calls the C implementation", None, [], alias="g++")
 
+    if sys.platform.startswith("linux"):
+        lib, exe = os.path.join(OUT, "libinfer.so"), os.path.join(OUT, "unload")
+        add("a shared library, unloaded 50 times", "sh",
+            ["-c", '"$1" -O0 -DINFER_QUIET -fPIC -shared impl.c -o "$2" %s && "$1" -O1 -Wall -Wextra -Werror unload.c -o "$3" -ldl' % " ".join(LIBS),
+             "sh", CC, lib, exe], run=[exe, lib, os.path.join(ROOT, "tests", "data", "models", "stories260K.F32.gguf")])
+
     split, lines = os.path.join(OUT, "split"), os.path.join(OUT, "line.h")
     add("amalgamate.py --split", "sh",
         ["-c", '"$1" ../../amalgamate.py --split "$2" && "$3" -std=c99 -O0 -DINFER_QUIET -Wall -Werror -c "$2/infer.c" -o "$2/infer.o"',

@@ -4,7 +4,8 @@
  *     ./fuzz_state -max_len=256 tests/fuzz/corpus_state
  *
  * A session is saved; the bytes choose what becomes of its header, tokens and pages; lengths and check sum are made to fit
- * again; it is loaded into a session that shares its context with another one, and used. Always: an error has a message and
+ * again; it is loaded into a session that shares its context with another one, and used. Or it is saved record by record, and
+ * that is changed. Always: an error has a message and
  * changes nothing; tokens exist; what is saved again loads again; and nothing depends on the other session's tokens, which is
  * tried with two of them. */
 #define INFER_IMPLEMENTATION
@@ -128,6 +129,53 @@ static void fuzz_change(fuzz_in *in, const infer_session *s, fuzz_bytes *b) {
     }
 }
 
+/* ---- records ----------------------------------------------------------------------------------------------------------- */
+
+/* Records of a session that goes on and back. Gives how many; ends[i] is where record i ends. */
+static int fuzz_records(fuzz_in *in, infer_session *s, fuzz_bytes *b, size_t ends[8]) {
+    infer_session_mark mark;
+    infer_token ids[16];
+    int i, n = 0, steps = 1 + (int)fuzz_below(in, 8);
+    memset(&mark, 0, sizeof mark);
+    for (i = 0; i < 16; i++) ids[i] = (infer_token)(i * 5 % s->context->model->hp.n_vocab);
+    while (steps--) {
+        const int32_t at = infer_session_position(s), more = 1 + (int32_t)fuzz_below(in, 16);
+        const size_t before = b->n;
+        if (fuzz_below(in, 4) == 3) infer_session_rewind(s, (int32_t)fuzz_below(in, (uint32_t)at + 1));
+        else if (at + more <= FUZZ_CONTEXT && infer_session_eval(s, ids, more)) fuzz_stop(infer_session_error(s)->message);
+        if (infer_session_save_more(s, &mark, fuzz_put, b) != INFER_OK || mark.bytes != b->n) fuzz_stop("save_more");
+        if (b->n > before) ends[n++] = b->n;
+    }
+    return n;
+}
+
+/* Header words, bytes and ends are changed; mostly the sums fit again. */
+static void fuzz_records_change(fuzz_in *in, fuzz_bytes *b, const size_t ends[8], int n) {
+    int times = (int)fuzz_below(in, 6), i;
+    uint64_t sum = 0;
+    uint32_t v;
+    while (times--) {
+        const int k = (int)fuzz_below(in, (uint32_t)n);
+        const size_t from = k ? ends[k - 1] : 0;
+        unsigned char *p = b->p + from;
+        if (fuzz_below(in, 2)) {
+            p += 4 * (7 + fuzz_below(in, 11)); /* what it has of everything */
+            memcpy(&v, p, 4);
+            v = fuzz_below(in, 4) ? v + fuzz_below(in, 9) - 4 : fuzz_word(in);
+            memcpy(p, &v, 4);
+        } else p[fuzz_word(in) % (ends[k] - from)] = (unsigned char)fuzz_byte(in);
+    }
+    for (i = 0; i < n && fuzz_below(in, 8) < 7; i++) {
+        unsigned char *p = b->p + (i ? ends[i - 1] : 0);
+        memcpy(p + 72, &sum, 8);
+        sum = infer__fnv(i ? sum : INFER__FNV, p, 80);
+        memcpy(p + 80, &sum, 8);
+        sum = infer__fnv(sum, p + 80, (size_t)(b->p + ends[i] - p) - 88);
+        memcpy(b->p + ends[i] - 8, &sum, 8);
+    }
+    if (fuzz_below(in, 4) == 3) b->n -= fuzz_below(in, (uint32_t)b->n);
+}
+
 /* ---- using it ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct fuzz_print { uint64_t h; } fuzz_print; /* of all that came out */
@@ -147,6 +195,7 @@ static void fuzz_saw_result(fuzz_print *f, infer_session *s, infer_result r) {
 }
 
 static void fuzz_again(fuzz_print *f, infer_session *s) {
+    infer_session_mark mark;
     fuzz_bytes b, c;
     infer_session *t = NULL;
     infer_error e;
@@ -163,6 +212,12 @@ static void fuzz_again(fuzz_print *f, infer_session *s) {
         }
     }
     fuzz_saw(f, b.p, b.n);
+    if (t) { /* and as records */
+        b.n = b.at = 0;
+        memset(&mark, 0, sizeof mark);
+        if (infer_session_save_more(s, &mark, fuzz_put, &b) != INFER_OK) fuzz_stop("a loaded session cannot be saved in records");
+        if (infer_session_load_more(t, &mark, fuzz_get, &b) == INFER_OK && (mark.left || infer_session_position(t) != n)) fuzz_stop("records lose something");
+    }
     infer_session_destroy(t);
     free(b.p);
     free(c.p);
@@ -207,11 +262,13 @@ static uint64_t fuzz_once(infer_model *m, fuzz_in in, int other) {
     infer_context *c = NULL;
     infer_session *a = NULL, *s = NULL, *t = NULL;
     infer_token ids[40];
+    infer_session_mark mark;
     fuzz_bytes b;
     fuzz_print f;
     infer_error e;
     infer_result r;
-    int32_t i, n;
+    size_t ends[8];
+    int32_t i, n, records;
     memset(&cp, 0, sizeof cp);
     memset(&p, 0, sizeof p);
     memset(&b, 0, sizeof b);
@@ -231,8 +288,10 @@ static uint64_t fuzz_once(infer_model *m, fuzz_in in, int other) {
     for (i = 0; i < 40; i++) ids[i] = (infer_token)(i * 7 % m->hp.n_vocab);
     if (n && infer_session_eval(s, ids, n) != INFER_OK) fuzz_stop(infer_session_error(s)->message);
     if (fuzz_below(&in, 4) == 3) infer_session_rewind(s, n / 2);
-    if (infer_session_save(s, fuzz_put, &b) != INFER_OK) fuzz_stop("save");
-    fuzz_change(&in, s, &b);
+    records = fuzz_below(&in, 2) ? fuzz_records(&in, s, &b, ends) : 0;
+    if (records) fuzz_records_change(&in, &b, ends, records);
+    else if (infer_session_save(s, fuzz_put, &b) != INFER_OK) fuzz_stop("save");
+    else fuzz_change(&in, s, &b);
     for (i = 0; i < 40; i++) ids[i] = (infer_token)((other ? 3 * i + 1 : i * i) % m->hp.n_vocab);
     if (infer_session_eval(a, ids, 1 + (int32_t)fuzz_below(&in, 40)) != INFER_OK) fuzz_stop(infer_session_error(a)->message);
     n = (int32_t)fuzz_below(&in, 10);
@@ -240,7 +299,8 @@ static uint64_t fuzz_once(infer_model *m, fuzz_in in, int other) {
     if (n) fuzz_saw_result(&f, t, infer_session_eval(t, ids, n)); /* what a load must not leave half */
     if (infer_session_eval(a, ids, 1) != INFER_OK) fuzz_stop("the other session");
     b.calls = 0;
-    r = infer_session_load(t, fuzz_get, &b);
+    r = records ? infer_session_load_more(t, &mark, fuzz_get, &b) : infer_session_load(t, fuzz_get, &b);
+    if (records && r == INFER_OK) fuzz_saw(&f, &mark, sizeof mark);
     if (r < 0 && !infer_session_error(t)->message[0]) fuzz_stop("an error without a message");
     fuzz_saw(&f, &r, sizeof r);
     if (r && infer_session_position(t) != n) fuzz_stop("a load that failed has changed the session");

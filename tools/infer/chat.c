@@ -34,6 +34,12 @@ static void put(text *t, const char *s, size_t n) {
 }
 static void puts_to(text *t, const char *s) { put(t, s, strlen(s)); }
 
+/* JSON on one line. */
+static void puts_line(text *t, const char *s, size_t n) {
+    size_t i;
+    for (i = 0; i < n; i++) put(t, s[i] == '\n' || s[i] == '\r' ? " " : s + i, 1);
+}
+
 /* A JSON string; what is no UTF-8 becomes U+FFFD. */
 static void put_json(text *t, const char *s, size_t n) {
     char code[8];
@@ -70,8 +76,10 @@ typedef struct talk {
     infer_sampler *sampler;
     infer_chat_params chat;
     infer_generate_params generate;
-    text messages; /* "[{...},{...}", without the end */
+    text messages; /* "[{...},\n{...}", without the end */
     size_t system; /* bytes of it that /clear leaves */
+    size_t stored; /* bytes of it that are in `file` */
+    chat_file *file; /* --session; NULL = none */
     int terminal, styles;
     int grammar;   /* 1 = each reply has to match one, from its start */
     int kind;      /* INFER_CHAT_* that was shown last, 0 = nothing yet */
@@ -86,7 +94,7 @@ static void on_interrupt(void) {
 }
 
 static void begin_message(talk *t, const char *role) {
-    puts_to(&t->messages, t->messages.n > 1 ? ",{\"role\":\"" : "{\"role\":\"");
+    puts_to(&t->messages, t->messages.n > 1 ? ",\n{\"role\":\"" : "{\"role\":\"");
     puts_to(&t->messages, role);
     puts_to(&t->messages, "\"");
 }
@@ -115,7 +123,7 @@ static void add_reply(talk *t, const infer_chat_reply *r) {
         puts_to(&t->messages, ",\"function\":{\"name\":");
         put_json(&t->messages, c->name, strlen(c->name));
         puts_to(&t->messages, ",\"arguments\":");
-        put(&t->messages, c->arguments, c->n_arguments);
+        puts_line(&t->messages, c->arguments, c->n_arguments);
         puts_to(&t->messages, "}}");
     }
     puts_to(&t->messages, r->n_calls ? "]}" : "}");
@@ -200,6 +208,56 @@ static int reply(talk *t, size_t before) {
     return !t->messages.failed;
 }
 
+/* ---- --session --------------------------------------------------------------------------------------------------------------- */
+
+/* The messages that the file does not have yet, as lines; and what was evaluated. */
+static int store(talk *t) {
+    text lines;
+    const char *from = t->messages.s + t->stored, *end;
+    int ok;
+    if (t->file == NULL) return 1;
+    memset(&lines, 0, sizeof lines);
+    if (*from == ',') from += 2;
+    for (; (end = strstr(from, ",\n")) != NULL; from = end + 2) {
+        put(&lines, from, (size_t)(end - from));
+        puts_to(&lines, "\n");
+    }
+    puts_to(&lines, from);
+    puts_to(&lines, "\n");
+    ok = !lines.failed && chat_file_add(t->file, lines.s, lines.n);
+    free(lines.s);
+    if (!ok) return 0;
+    t->stored = t->messages.n;
+    return chat_file_save(t->file, t->session);
+}
+
+/* The conversation so far; a system message must be the one that it began with. */
+static int resume(talk *t, const char *system) {
+    char *lines, *line, *end;
+    size_t n, first;
+    int ok = 1;
+    if (!chat_file_open(t->file, t->file->path, &lines, &n)) {
+        free(lines);
+        return 0;
+    }
+    first = n ? chat_file_system(lines, n) : 0;
+    if (n && system && (first != t->messages.n || memcmp(lines, t->messages.s + 1, first - 1) != 0))
+        ok = cli_fail("chat", "the conversation in %s began with %s system message", t->file->path, first ? "another" : "no") == CLI_DONE;
+    if (n) t->messages.n = 1;
+    for (line = lines; ok && n && *line; line = end + 1) {
+        end = strchr(line, '\n'); /* every line has one */
+        if (end > line) {
+            if (t->messages.n > 1) puts_to(&t->messages, ",\n");
+            put(&t->messages, line, (size_t)(end - line));
+        }
+        if (line == lines && first) t->system = t->messages.n;
+        else if (line == lines) t->system = 1;
+    }
+    t->stored = n ? t->messages.n : 1;
+    free(lines);
+    return ok && !t->messages.failed;
+}
+
 /* ---- input ---------------------------------------------------------------------------------------------------------------- */
 
 /* A line of stdin without its end; 0 at the end of input. */
@@ -244,11 +302,13 @@ static int results(talk *t, text *line) {
     return 1;
 }
 
-static void forget(talk *t) {
+static int forget(talk *t) {
     infer_chat_parser_destroy(t->last);
     t->last = NULL;
     t->messages.n = t->system;
     t->messages.s[t->system] = 0;
+    t->stored = 1;
+    return t->file == NULL || chat_file_clear(t->file);
 }
 
 /* A command of the terminal: 1 = it was one, -1 = the end. */
@@ -256,8 +316,7 @@ static int command(talk *t, const char *line) {
     if (line[0] != '/') return 0;
     if (strcmp(line, "/exit") == 0 || strcmp(line, "/quit") == 0) return -1;
     if (strcmp(line, "/clear") == 0) {
-        forget(t);
-        return 1;
+        return forget(t) ? 1 : -1;
     }
     if (strcmp(line, "/help") != 0) printf("there is no command %s\n", line);
     printf("/clear  begin anew (the system message stays)\n/exit   end, as Ctrl-D does\n/help   this\n"
@@ -267,7 +326,7 @@ static int command(talk *t, const char *line) {
 
 static int converse(talk *t) {
     text line;
-    int ok = 1, is;
+    int ok = 1, failed = 0, is;
     memset(&line, 0, sizeof line);
     if (t->terminal) printf("/help lists commands; Ctrl-D ends\n");
     for (;;) {
@@ -281,17 +340,20 @@ static int converse(talk *t) {
             if (is > 0 || line.n == 0) continue;
             add_message(t, "user", line.s, line.n);
         }
-        if (reply(t, before)) continue;
+        if (reply(t, before)) {
+            if (store(t)) continue;
+            failed = 1;
+            break;
+        }
         ok = 0;
-        if (!t->terminal || t->messages.failed) break;
-        forget(t);
+        if (!t->terminal || t->messages.failed || !forget(t)) break;
         fprintf(stderr, "infer chat: the conversation begins anew\n");
     }
     if (t->terminal) {
         printf("\n");
         ok = !t->messages.failed;
     }
-    if (line.failed) ok = 0;
+    if (line.failed || failed) ok = 0;
     free(line.s);
     return ok;
 }
@@ -337,7 +399,7 @@ static infer_model *open_model(const char *path, const cli_common *common) {
 }
 
 typedef struct request {
-    const char *system, *tools_path, *template_path, *begun;
+    const char *system, *tools_path, *template_path, *begun, *session;
     cli_list stop, stop_ids;
     int64_t limit, thinking, thinking_tokens, on_full;
     double seconds;
@@ -390,14 +452,15 @@ static int with_model(infer_model *model, const request *q, cli_common *common, 
     if (!cli_list_ids("chat", "--stop-token", &q->stop_ids, &stop_tokens)) return 0;
     t->generate.stop_tokens = stop_tokens;
     t->generate.n_stop_tokens = q->stop_ids.n;
-    if (!try_template(t, model)) {
+    if ((t->file && !resume(t, q->system)) || !try_template(t, model)) {
         free(stop_tokens);
         return 0;
     }
     if (cli_grammar("chat", model, &common->sampling)) t->sampler = cli_sampler("chat", model, &common->sampling, seed);
     t->grammar = common->sampling.grammar != NULL;
     cli_context_params(common, &params);
-    if (t->sampler && cli_session("chat", model, &params, cli_cells(common, model, 0), &context, &t->session)) {
+    if (t->sampler && cli_session("chat", model, &params, cli_cells(common, model, 0), &context, &t->session) &&
+        (t->file == NULL || chat_file_load(t->file, t->session))) {
         t->terminal = platform_is_terminal(stdin);
         t->styles = t->terminal && platform_styles(stdout);
         if (t->terminal) platform_on_interrupt(on_interrupt);
@@ -429,6 +492,7 @@ int cmd_chat(int argc, char **argv) {
         {"--seconds", OPT_FLOAT, &q.seconds, "S", "begin no token of a reply after so many seconds", 0, 0},
         {"--on-full", OPT_CHOICE, &q.on_full, "stop|drop", "a conversation that does not fit: leave out its oldest turns?", 0, 0},
         {"--template", OPT_STRING, &q.template_path, "FILE", "a Jinja template instead of the model's own", 0, 0},
+        {"--session", OPT_STRING, &q.session, "FILE", "go on with the conversation in FILE, which grows turn by turn", 0, 0},
         {"--chatml", OPT_FLAG, &q.chatml, NULL, "take ChatML where the file has no template", 0, 0},
     };
     const cli_spec spec = {"chat",
@@ -436,7 +500,8 @@ int cmd_chat(int argc, char **argv) {
                            "A conversation with the model's own chat template. Where stdin is no terminal every line\n"
                            "of it is a turn. Tool calls are printed as JSON, one a line: {\"id\", \"name\", \"arguments\"};\n"
                            "the next lines of input, one for each call, are their results. Reasoning is dimmed in a\n"
-                           "terminal and goes to stderr otherwise.\n",
+                           "terminal and goes to stderr otherwise. --session keeps the messages in FILE, one a line as\n"
+                           "JSON, and what the model has evaluated of them in FILE.state, which only saves time.\n",
                            options,
                            (int)(sizeof options / sizeof options[0]),
                            TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED | TAKES_SAMPLING,
@@ -446,10 +511,12 @@ int cmd_chat(int argc, char **argv) {
     infer_model *model = NULL;
     char *tools = NULL, *source = NULL;
     talk t;
+    chat_file file;
     size_t n;
     int status, ok = 1;
     memset(&q, 0, sizeof q);
     memset(&t, 0, sizeof t);
+    memset(&file, 0, sizeof file);
     q.thinking = -1;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) {
         free((void *)q.stop.items);
@@ -462,6 +529,8 @@ int cmd_chat(int argc, char **argv) {
     t.chat.tools = tools;
     t.chat.template_text = source;
     common.mtp = q.mtp;
+    file.path = q.session;
+    if (q.session) t.file = &file;
     if (ok) model = open_model(args[0], &common);
     ok = model != NULL && with_model(model, &q, &common, &t);
     cli_model_close(model);
@@ -469,6 +538,7 @@ int cmd_chat(int argc, char **argv) {
     free((void *)q.stop.items);
     free((void *)q.stop_ids.items);
     free(t.messages.s);
+    chat_file_close(&file);
     free(tools);
     free(source);
     return ok ? CLI_DONE : CLI_FAILED;

@@ -257,6 +257,22 @@ void cli_measure_peaks(int threads, int32_t level, cli_peaks *out);
  * no lines), and the `next` most likely tokens behind them. Says why and returns 0 on failure. */
 int cli_logprobs(const char *command, const infer_model *model, infer_session *session, const infer_token *ids, size_t n,
                  int32_t k, int32_t next);
+/* ---- chat_file.c ---------------------------------------------------------------------------- */
+
+/* `infer chat --session FILE`. Functions return 0 after saying what is wrong. */
+typedef struct chat_file {
+    const char *path;
+    char *state; /* path.state */
+    infer_session_mark mark;
+} chat_file;
+/* *messages: the n bytes of messages that are there, each a line of JSON and its end; the caller's. */
+int chat_file_open(chat_file *f, const char *path, char **messages, size_t *n);
+size_t chat_file_system(const char *messages, size_t n); /* bytes of the system message among them, its line's end too */
+int chat_file_add(chat_file *f, const char *messages, size_t n); /* lines */
+int chat_file_clear(chat_file *f);
+int chat_file_load(chat_file *f, infer_session *session);
+int chat_file_save(chat_file *f, infer_session *session);
+void chat_file_close(chat_file *f);
 
 /* ---- platform.c ----------------------------------------------------------------------------- */
 
@@ -264,6 +280,7 @@ int cli_logprobs(const char *command, const infer_model *model, infer_session *s
 void platform_init(int *argc, char ***argv);
 FILE *platform_fopen(const char *path, const char *mode);
 void platform_remove(const char *path);
+int platform_cut(const char *path, uint64_t size); /* a file to this length; 0 = it did not work */
 int platform_rename(const char *from, const char *to); /* in place of a file that is there; 0 = it did not work */
 /* "HOME/.cache/infer" or what the system has for that, made when it is missing; 0 when there is none. */
 int platform_cache_folder(char *out, size_t cap);

@@ -82,6 +82,13 @@ int platform_rename(const char *from, const char *to) {
     return ok;
 }
 
+int platform_cut(const char *path, uint64_t size) {
+    FILE *file = platform_fopen(path, "r+b");
+    int ok = file != NULL && _chsize_s(_fileno(file), (long long)size) == 0;
+    if (file != NULL && fclose(file) != 0) ok = 0;
+    return ok;
+}
+
 int platform_cache_folder(char *out, size_t cap) {
     wchar_t base[MAX_PATH], *wide;
     DWORD n = GetEnvironmentVariableW(L"LOCALAPPDATA", base, MAX_PATH);
@@ -190,6 +197,8 @@ FILE *platform_fopen(const char *path, const char *mode) { return fopen(path, mo
 void platform_remove(const char *path) { remove(path); }
 
 int platform_rename(const char *from, const char *to) { return rename(from, to) == 0; }
+
+int platform_cut(const char *path, uint64_t size) { return truncate(path, (off_t)size) == 0; }
 
 static int folder_made(const char *path) { return mkdir(path, 0700) == 0 || errno == EEXIST; }
 

@@ -194,6 +194,7 @@ static int infer__cache_write(infer_context *c, infer_session *s, int32_t pos, i
 
 static void infer__cache_cut(infer_context *c, infer_session *s, int32_t n) {
     int32_t g, i;
+    s->saved_to = INFER__MIN(s->saved_to, n);
     for (g = 0; g < INFER__CACHE_GROUPS; g++) {
         if (!c->cache.groups[g].n_pages) continue;
         for (i = (n + INFER__PAGE - 1) / INFER__PAGE; i < c->plan.max_pages; i++) infer__page_drop(c, s, g, i);

@@ -415,10 +415,16 @@ static infer_result infer__eval_begin(infer_context *c, const infer_step *steps,
 
 /* The context and the sessions are claimed. */
 static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
-    infer_result r = c->resume ? INFER_OK : infer__eval_begin(c, steps, n, err);
-    if (r) return r;
+    infer_result r = INFER_OK;
+    if (!c->resume && (r = infer__weights_hold(c->model, err)) != INFER_OK) return r;
+    if (!c->resume && (r = infer__eval_begin(c, steps, n, err)) != INFER_OK) {
+        infer__weights_let(c->model);
+        return r;
+    }
     r = infer__steps_run(c, steps, n, err);
-    if (r != INFER_MORE) infer__eval_end(c, steps, n);
+    if (r == INFER_MORE) return r;
+    infer__eval_end(c, steps, n);
+    infer__weights_let(c->model);
     return r;
 }
 
@@ -428,6 +434,7 @@ static infer_result infer__eval_drop(infer_context *c) {
     c->resume = c->stage = c->head_at = c->head_row = 0;
     for (i = 0; i < c->cursor.n; i++) infer__session_settle(c, c->cursor.steps[i].session);
     infer__eval_end(c, c->cursor.steps, c->cursor.n);
+    infer__weights_let(c->model);
     return INFER_OK;
 }
 

@@ -240,6 +240,10 @@ static infer_result infer__further_draft(infer_session *s, infer_token *ids, int
     infer_result r = INFER_OK;
     if (s->n < 1 || s->n_valid != s->n || !infer__further_hidden(s, 0, s->n)) return INFER_OK;
     if (infer__context_claim(c, "infer_generate", &err)) return INFER_OK;
+    if (infer__weights_hold(c->model, &err)) {
+        infer__context_leave(c);
+        return INFER_OK;
+    }
     c->trace = NULL;
     c->encodes = 0;
     if (blocks > 1) room = INFER__MIN(room, blocks);
@@ -254,6 +258,7 @@ static infer_result infer__further_draft(infer_session *s, infer_token *ids, int
         if (ids[k + 1] < 0) break;
     }
     infer__error_clear(&c->ctx.error); /* a draft that cannot be made is no error */
+    infer__weights_let(c->model);
     infer__context_leave(c);
     return r;
 }

@@ -22,6 +22,10 @@ struct infer_session {
     infer__adapter_set *adapters; /* of what is evaluated from now on; NULL = none */
     infer__adapted *adapted;      /* n_adapted runs of the positions so far */
     int32_t n_adapted, adapted_cap;
+    /* increments.c: what a mark stands for, 0 = there is none; of that, positions that are still as they were, -1 = and
+     * the source is not; tokens that there were */
+    uint64_t saved;
+    int32_t saved_to, saved_n;
     int32_t minor;         /* 1 = nobody will want to go back to where the running eval ends, -1 = somebody will */
     float *further; /* further.c: hidden states of further_n positions from further_at on; NULL: nothing predicts */
     int32_t further_at, further_n;
@@ -95,6 +99,13 @@ static int32_t infer__session_lost(const infer_session *s);
 static infer_result infer__session_fork(infer_session **out, const infer_session *session, infer_error *err);
 static infer_result infer__session_save(infer_session *session, infer_write_fn write, void *user);
 static infer_result infer__session_load(infer_session *session, infer_read_fn read, void *user);
+/* increments.c: the same. */
+static infer_result infer__session_save_more(infer_session *s, infer_session_mark *mark, infer_write_fn write,
+                                             void *user);
+static infer_result infer__session_load_more(infer_session *s, infer_session_mark *mark, infer_read_fn read,
+                                             void *user);
+/* 1 when the first words of a state are those of a record. */
+static int infer__increments_known(const uint32_t *w);
 
 /* eval.c, state.c, api/generate.c: as the public calls; the caller has claimed the session, not its context. */
 static infer_result infer__session_eval(infer_session *s, const infer_token *tokens, int32_t n);

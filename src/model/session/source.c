@@ -28,6 +28,7 @@ static infer_result infer__source_begin(infer_session *s, const infer_token *tok
     infer_step *st;
     if (!r) r = infer__source_make(s, err);
     if (!r) r = infer__session_cut(s->source, 0);
+    s->saved_to = -1;
     if (r) return r;
     s->source->progress = s->progress;
     s->source->progress_user = s->progress_user;

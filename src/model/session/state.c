@@ -1,4 +1,4 @@
-/* state.c: going back, sharing and keeping sessions: rewind, sync, fork, save, load.
+/* state.c: going back, sharing and keeping sessions: rewind, sync, fork, save, load. increments.c saves what is new.
  *
  * Saved form (machine byte order, checked by a marker): a header of 16 uint32, the tokens (and those of a source), runs
  * of positions with the same adapters (three uint32 each: see infer__adapters_words), then for every layer its pages of
@@ -86,6 +86,9 @@ static infer_result infer__session_fork(infer_session **out, const infer_session
     if (r) return r;
     s->n = session->n;
     s->n_valid = session->n_valid;
+    s->saved = session->saved;
+    s->saved_to = session->saved_to;
+    s->saved_n = session->saved_n;
     memcpy(s->tokens, session->tokens, (size_t)session->n * sizeof *s->tokens);
     if (s->further) infer__further_fork(s, session);
     infer__cache_share(session->context, s, session);
@@ -176,10 +179,16 @@ static void infer__page_clear_tail(char *page, uint64_t bytes, int32_t i, int32_
         memset(page + (uint64_t)h * head + (uint64_t)used * row, 0, (size_t)((uint64_t)(rows - used) * row));
 }
 
-typedef struct infer__state_out { infer_write_fn write; void *user; uint64_t sum; int32_t failed; } infer__state_out;
+typedef struct infer__state_out {
+    infer_write_fn write;
+    void *user;
+    uint64_t sum, bytes;
+    int32_t failed;
+} infer__state_out;
 static void infer__state_put(infer__state_out *o, const void *data, uint64_t n) {
     if (o->failed || n == 0) return;
     o->sum = infer__fnv(o->sum, data, n);
+    o->bytes += n;
     if (o->write(o->user, data, (size_t)n) != n) o->failed = 1;
 }
 
@@ -236,6 +245,15 @@ static void infer__cell_move(infer_context *c, int32_t state, int32_t cell, char
     ops->sync(&c->ctx);
 }
 
+static infer_result infer__save_check(infer_session *s, const char *call) {
+    const int32_t lost = infer__session_lost(s);
+    if (s->context->model->hp.encoder)
+        return infer__error(&s->error, INFER_ERR_UNSUPPORTED, "%s: an encoder keeps nothing", call);
+    if (lost < 0) return INFER_OK;
+    return infer__error(&s->error, INFER_ERR_STATE,
+                        "%s: position %d was given as an embedding and is not in the cache any more", call, (int)lost);
+}
+
 /* As infer_session_save; the session and its context are claimed. */
 static infer_result infer__session_save(infer_session *session, infer_write_fn write, void *user) {
     infer__state_out o;
@@ -244,17 +262,11 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
     uint64_t most;
     char *page, *spare;
     int32_t s, e, i, k, pages;
+    infer_result r;
     infer__error_clear(&session->error);
     if (!write) return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_save: write is NULL");
     c = session->context;
-    if (c->model->hp.encoder)
-        return infer__error(&session->error, INFER_ERR_UNSUPPORTED, "infer_session_save: an encoder keeps nothing");
-    i = infer__session_lost(session);
-    if (i >= 0)
-        return infer__error(&session->error, INFER_ERR_STATE,
-                            "infer_session_save: position %d was given as an embedding "
-                            "and is not in the cache any more",
-                            (int)i);
+    if ((r = infer__save_check(session, "infer_session_save")) != INFER_OK) return r;
     most = infer__page_most(c);
     page = (char *)infer__alloc(c->ctx.mem, 2 * most);
     if (!page) return infer__error(&session->error, INFER_ERR_MEMORY, "infer_session_save: no memory for a page");
@@ -262,6 +274,7 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
     o.write = write;
     o.user = user;
     o.sum = INFER__FNV;
+    o.bytes = 0;
     o.failed = 0;
     infer__error_clear(&c->ctx.error);
     infer__state_header(session, header);
@@ -300,6 +313,16 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
         return infer__error(&session->error, INFER_ERR_IO, "infer_session_save: the callback wrote too little");
     return INFER_OK;
 }
+
+/* What is read and checked, before it becomes a session's. A slot has its pages from first_page on, stride bytes apart,
+ * as rows; a recurrent one its state. */
+typedef struct infer__state_slot { char *p; uint64_t stride; } infer__state_slot;
+typedef struct infer__state_image {
+    uint32_t w[INFER__STATE_WORDS];
+    char *tokens, *source, *runs; /* w[7] and w[12] tokens, w[13] runs of adapters */
+    infer__state_slot *slots;     /* n_states */
+    char *spare;                  /* a page */
+} infer__state_image;
 
 /* Pages up to the last position in the cache. */
 static int32_t infer__state_pages(const uint32_t *w) { return (int32_t)((w[8] + INFER__PAGE - 1) / INFER__PAGE); }
@@ -369,8 +392,9 @@ static uint64_t infer__state_size(const infer_session *s, const uint32_t *w) {
     return n;
 }
 
-/* Everything is read and checked: make it the session's state. `spare` holds a page. */
-static infer_result infer__state_apply(infer_session *s, const uint32_t *w, char *data, char *spare) {
+/* Everything is read and checked: make it the session's state. */
+static infer_result infer__state_apply(infer_session *s, const infer__state_image *image) {
+    const uint32_t *w = image->w;
     infer_context *c = s->context;
     int32_t g, i, k, from, to, pages = infer__state_pages(w);
     for (g = 0; g < INFER__CACHE_GROUPS; g++) {
@@ -395,25 +419,20 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, char
     s->n_valid = (int32_t)w[8];
     s->out_n = s->further_n = 0;
     infer__results_drop(s);
-    memcpy(s->tokens, data, (size_t)s->n * sizeof *s->tokens);
-    data += ((size_t)s->n + w[12]) * sizeof *s->tokens +
-            (size_t)w[13] * INFER__ADAPTED_WORDS * sizeof(uint32_t);
+    if (s->n) memcpy(s->tokens, image->tokens, (size_t)s->n * sizeof *s->tokens);
     for (from = 0; from < c->model->n_states; from = to) {
         int32_t group = c->model->states[from].group;
         to = infer__states_run(c->model, from);
         if (!infer__state_saved(c->model, from)) continue;
         if (group == INFER__GROUP_CELLS) {
-            for (k = from; k < to && s->n_valid > 0; k++) {
-                infer__cell_move(c, k, s->cell, data, 0);
-                data += infer__page_of_state(c, k);
-            }
+            for (k = from; k < to && s->n_valid > 0; k++) infer__cell_move(c, k, s->cell, image->slots[k].p, 0);
             continue;
         }
         for (i = s->first_page[group]; i < pages; i++)
-            for (k = from; k < to; k++) {
-                infer__page_move(c, k, s->pages[group][i], data, spare, 0);
-                data += infer__page_of_state(c, k);
-            }
+            for (k = from; k < to; k++)
+                infer__page_move(c, k, s->pages[group][i],
+                                 image->slots[k].p + (uint64_t)(i - s->first_page[group]) * image->slots[k].stride,
+                                 image->spare, 0);
     }
     for (i = 0; i < INFER__PLACES; i++)
         if (infer__enter(c, i)) c->at->ops->sync(&c->ctx);
@@ -425,59 +444,114 @@ static infer_result infer__state_apply(infer_session *s, const uint32_t *w, char
     return infer__error(&s->error, c->ctx.error.code, "infer_session_load: %s", c->ctx.error.message);
 }
 
+static infer_result infer__state_tokens_check(infer_session *s, const char *tokens, const uint32_t *w, uint32_t first,
+                                              uint32_t n) {
+    infer_token t;
+    uint32_t i;
+    for (i = first; i < first + n; i++) {
+        memcpy(&t, tokens + (size_t)(i - first) * sizeof t, sizeof t);
+        if (t < -1 || t >= s->context->model->hp.n_vocab)
+            return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: token %u is %d", (unsigned)i,
+                                (int)t);
+        if (t < 0 && (i >= w[8] || i >= w[7]))
+            return infer__error(&s->error, INFER_ERR_FORMAT,
+                                "infer_session_load: position %u was given as an embedding "
+                                "and is not in the cache",
+                                (unsigned)i);
+    }
+    return INFER_OK;
+}
+
+static infer_result infer__state_take(infer_session *session, const infer__state_image *image) {
+    infer_context *c = session->context;
+    const uint32_t *w = image->w;
+    infer__adapted *runs = NULL;
+    infer_result r = infer__state_tokens_check(session, image->tokens, w, 0, w[7]);
+    if (!r) r = infer__state_tokens_check(session, image->source, w, w[7], w[12]);
+    if (!r && w[13]) {
+        runs = (infer__adapted *)infer__calloc(c->ctx.mem, w[13], sizeof *runs);
+        r = !runs ? infer__error(&session->error, INFER_ERR_MEMORY, "infer_session_load: no memory for adapters")
+                  : infer__adapters_find(session, image->runs, (int32_t)w[13], w[7], runs, &session->error);
+    }
+    if (!r && w[12])
+        r = infer__source_set(session, (const infer_token *)(const void *)image->source, (int32_t)w[12],
+                              &session->error);
+    else if (!r && session->source) r = infer__session_cut(session->source, 0);
+    if (!r) r = infer__state_apply(session, image);
+    if (!r) infer__adapters_load(session, runs, (int32_t)w[13]);
+    else infer__free(c->ctx.mem, runs);
+    return r;
+}
+
+/* The parts of a state in one block: tokens, the source's, runs, pages of layers in turn. `slots` of the image are
+ * there. */
+static void infer__state_lay_out(const infer_context *c, infer__state_image *image, char *data) {
+    const infer_model *m = c->model;
+    const uint32_t *w = image->w;
+    const int32_t pages = infer__state_pages(w);
+    uint64_t run;
+    int32_t from, to, k;
+    image->tokens = data;
+    image->source = image->tokens + (size_t)w[7] * sizeof(infer_token);
+    image->runs = image->source + (size_t)w[12] * sizeof(infer_token);
+    data = image->runs + (size_t)w[13] * INFER__ADAPTED_WORDS * sizeof(uint32_t);
+    for (from = 0; from < m->n_states; from = to) {
+        const int32_t group = m->states[from].group;
+        to = infer__states_run(m, from);
+        if (!infer__state_saved(m, from)) continue;
+        for (run = 0, k = from; k < to; k++) {
+            image->slots[k].p = data + run;
+            run += infer__page_of_state(c, k);
+        }
+        for (k = from; k < to; k++) image->slots[k].stride = run;
+        data += run * (group == INFER__GROUP_CELLS ? w[8] > 0 : (uint64_t)(pages - (int32_t)w[9 + group]));
+    }
+}
+
 /* As infer_session_load; the session and its context are claimed. */
 static infer_result infer__session_load(infer_session *session, infer_read_fn read, void *user) {
-    uint32_t w[INFER__STATE_WORDS];
+    infer__state_image image;
     uint64_t size, sum, want;
     infer_context *c;
     infer_result r;
-    infer__adapted *runs = NULL;
     char *data;
-    uint32_t i;
     infer__error_clear(&session->error);
+    memset(&image, 0, sizeof image);
     if (!read) return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_load: read is NULL");
     c = session->context;
     if (c->model->hp.encoder)
         return infer__error(&session->error, INFER_ERR_UNSUPPORTED, "infer_session_load: an encoder keeps nothing");
-    if (read(user, w, sizeof w) != sizeof w)
+    if (read(user, image.w, sizeof image.w) != sizeof image.w)
         return infer__error(&session->error, INFER_ERR_IO, "infer_session_load: no header");
-    r = infer__state_check(session, w);
+    if (infer__increments_known(image.w))
+        return infer__error(
+            &session->error, INFER_ERR_ARGUMENT,
+            "infer_session_load: saved by infer_session_save_more, which infer_session_load_more reads");
+    r = infer__state_check(session, image.w);
     if (r) return r;
-    size = infer__state_size(session, w);
+    size = infer__state_size(session, image.w);
     data = (char *)infer__alloc(c->ctx.mem, size + infer__page_most(c));
-    if (!data) return infer__error(&session->error, INFER_ERR_MEMORY, "infer_session_load: no memory for %llu bytes",
-                                   (unsigned long long)size);
-    sum = infer__fnv(INFER__FNV, w, sizeof w);
+    image.slots = (infer__state_slot *)infer__calloc(c->ctx.mem, (uint64_t)c->model->n_states + 1,
+                                                     sizeof *image.slots);
+    if (!data || !image.slots) {
+        r = infer__error(&session->error, INFER_ERR_MEMORY, "infer_session_load: no memory for %llu bytes",
+                         (unsigned long long)size);
+        goto end;
+    }
+    sum = infer__fnv(INFER__FNV, image.w, sizeof image.w);
     if ((size && read(user, data, (size_t)size) != size) || read(user, &want, sizeof want) != sizeof want)
         r = infer__error(&session->error, INFER_ERR_IO, "infer_session_load: the data ends early");
     if (!r && infer__fnv(sum, data, size) != want)
         r = infer__error(&session->error, INFER_ERR_FORMAT,
                          "infer_session_load: the check sum does not match");
-    for (i = 0; !r && i < w[7] + w[12]; i++) {
-        infer_token t;
-        memcpy(&t, data + (size_t)i * sizeof t, sizeof t);
-        if (t < -1 || t >= c->model->hp.n_vocab)
-            r = infer__error(&session->error, INFER_ERR_FORMAT, "infer_session_load: token %u is %d", (unsigned)i,
-                             (int)t);
-        else if (t < 0 && (i >= w[8] || i >= w[7]))
-            r = infer__error(&session->error, INFER_ERR_FORMAT,
-                             "infer_session_load: position %u was given as an embedding "
-                             "and is not in the cache",
-                             (unsigned)i);
+    if (!r) {
+        image.spare = data + size;
+        infer__state_lay_out(c, &image, data);
+        r = infer__state_take(session, &image);
+        if (!r) session->saved = 0;
     }
-    if (!r && w[13]) {
-        runs = (infer__adapted *)infer__calloc(c->ctx.mem, w[13], sizeof *runs);
-        r = !runs ? infer__error(&session->error, INFER_ERR_MEMORY, "infer_session_load: no memory for adapters")
-                  : infer__adapters_find(session, data + ((size_t)w[7] + w[12]) * sizeof(infer_token), (int32_t)w[13],
-                                         w[7], runs, &session->error);
-    }
-    if (!r && w[12])
-        r = infer__source_set(session, (const infer_token *)(const void *)data + w[7], (int32_t)w[12],
-                              &session->error);
-    else if (!r && session->source) r = infer__session_cut(session->source, 0);
-    if (!r) r = infer__state_apply(session, w, data, data + size);
-    if (!r) infer__adapters_load(session, runs, (int32_t)w[13]);
-    else infer__free(c->ctx.mem, runs);
+end:
+    infer__free(c->ctx.mem, image.slots);
     infer__free(c->ctx.mem, data);
     return r;
 }

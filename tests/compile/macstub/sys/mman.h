@@ -10,5 +10,6 @@
 void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset);
 int munmap(void *p, size_t n);
 int mlock(const void *p, size_t n);
+int munlock(const void *p, size_t n);
 int madvise(void *p, size_t n, int advice);
 #endif
