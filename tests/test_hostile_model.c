@@ -47,7 +47,11 @@ static unsigned char *hostile_file(const hostile_model *h, size_t *n) {
         { "blk.%d.attn_q.weight", 2, { 32, 32 } }, { "blk.%d.attn_k.weight", 2, { 32, 32 } },
         { "blk.%d.attn_v.weight", 2, { 32, 32 } }, { "blk.%d.attn_output.weight", 2, { 32, 32 } },
         { "blk.%d.ffn_norm.weight", 1, { 32 } }, { "blk.%d.ffn_gate.weight", 2, { 32, 48 } },
-        { "blk.%d.ffn_up.weight", 2, { 32, 48 } }, { "blk.%d.ffn_down.weight", 2, { 48, 32 } } };
+        { "blk.%d.ffn_up.weight", 2, { 32, 48 } }, { "blk.%d.ffn_down.weight", 2, { 48, 32 } },
+        /* from here on of gemma3 */
+        { "blk.%d.attn_q_norm.weight", 1, { 32 } }, { "blk.%d.attn_k_norm.weight", 1, { 32 } },
+        { "blk.%d.post_attention_norm.weight", 1, { 32 } }, { "blk.%d.post_ffw_norm.weight", 1, { 32 } } };
+    const size_t n_tensors = sizeof tensors / sizeof *tensors - (strcmp(h->arch, "gemma3") == 0 ? 0 : 4);
     gguf_writer w;
     hostile_key count;
     char name[64];
@@ -65,7 +69,7 @@ static unsigned char *hostile_file(const hostile_model *h, size_t *n) {
     for (i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!hostile_find_key(h, keys[i].name)) hostile_put_key(&w, h, &keys[i]);
     for (i = 0; i < sizeof h->keys / sizeof *h->keys && h->keys[i].name; i++) hostile_put_key(&w, h, &h->keys[i]);
-    for (i = 0; i < sizeof tensors / sizeof *tensors; i++)
+    for (i = 0; i < n_tensors; i++)
         for (l = 0; l < (tensors[i].name[0] == 'b' ? h->layers : 1); l++) {
             hostile_tensor t = tensors[i];
             snprintf(name, sizeof name, t.name[0] == 'b' ? "blk.%d.%s" : "%.0d%s", (int)l * (t.name[0] == 'b'),
