@@ -81,9 +81,10 @@ INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sam
                                       const infer_generate_params *params, infer_generate_info *info);
 
 /* The same text piece by piece, for loops and generators. Parameters and results are those of infer_generate, but for
- * params->text, which must be NULL. Stop strings and tokens are copied; prompt and params may go; sampler, draft, negative and what `user`
- * points to must stay until the end. `seconds` counts from begin. From begin until it has ended, session, sampler and
- * draft are in use (section 5), between two calls of infer_generation_next too. After an error *out is NULL. */
+ * params->text, which must be NULL. Stop strings and tokens are copied; prompt and params may go; sampler, draft,
+ * negative and what `user` points to must stay until the end. `seconds` counts from begin. From begin until it has
+ * ended, session, sampler and draft are in use (section 5), between two calls of infer_generation_next too. After an
+ * error *out is NULL. */
 INFER_API infer_result infer_generation_begin(infer_generation **out, infer_session *session, infer_sampler *sampler,
                                               const char *prompt, const infer_generate_params *params,
                                               infer_error *err);

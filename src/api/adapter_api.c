@@ -84,8 +84,9 @@ static int infer__include_start(infer_model *model, const char *call, infer_erro
         if (infer__atomic_swap(&model->users, adapters, adapters + 1)) {
             if (infer__weights_hold(model, err) == INFER_OK) return 1;
             infer__model_let(model, INFER_OK);
-        } else infer__error(err, INFER_ERR_STATE, "%s: the model is used by contexts, samplers or grammars, or a call runs",
-                     call);
+        } else
+            infer__error(err, INFER_ERR_STATE,
+                         "%s: the model is used by contexts, samplers or grammars, or a call runs", call);
     }
     return 0;
 }

@@ -205,10 +205,16 @@ static void infer__float_tile_cut(const infer__float_product *p, int32_t r, int3
         for (i = 0; i < n; i += INFER__FLOAT_ROWS) {
             const uint8_t *w = p->tile + i * INFER__FLOAT_STRIDE;
             float *lanes = whole ? block : p->lanes + (j * INFER__FLOAT_TILE + i * c) * INFER__LANES;
+            const uint8_t *ask = w; /* eight groups of rows ask for the next six columns */
+            next = first + j + c + i / INFER__FLOAT_ROWS;
+            if (next < p->n_x) ask = p->x + next * p->sx + s * INFER__FLOAT_STEP;
+            if (whole && !left && n - i >= INFER__FLOAT_ROWS && p->f->whole[p->kind][c]) {
+                p->f->whole[p->kind][c](w, INFER__FLOAT_STRIDE, x, p->sx, n_steps, ask,
+                                        p->y + (first + j) * p->sy + r + i, p->sy);
+                continue;
+            }
             if (s == 0) memset(lanes, 0, (size_t)c * INFER__FLOAT_LANES * sizeof *lanes);
-            next = first + j + c + i / INFER__FLOAT_ROWS; /* eight groups of rows ask for the next six columns */
-            fns[c](w, INFER__FLOAT_STRIDE, x + s * INFER__FLOAT_STEP, p->sx, n_steps - left,
-                   next < p->n_x ? p->x + next * p->sx + s * INFER__FLOAT_STEP : w, 0, lanes);
+            fns[c](w, INFER__FLOAT_STRIDE, x + s * INFER__FLOAT_STEP, p->sx, n_steps - left, ask, 0, lanes);
             if (left)
                 fns[c](w + (n_steps - 1) * p->f->step[p->kind], INFER__FLOAT_STRIDE, rest, INFER__FLOAT_STEP, 1, w, 0,
                        lanes);

@@ -32,6 +32,12 @@ enum {
 typedef void (*infer__float_fn)(const uint8_t *w, int64_t sw, const uint8_t *x, int64_t sx, int64_t steps,
                                 const uint8_t *next, int64_t sn, float *acc);
 
+/* The whole of four rows by C columns at once: y[j * sy + i] = row i times column j. The sums of infer__float_fn and
+ * infer__floats.sums, whose lanes never leave the registers: of short rows storing and adding them up is a third of the
+ * work. next: a cache line per step. */
+typedef void (*infer__float_whole_fn)(const uint8_t *w, int64_t sw, const uint8_t *x, int64_t sx, int64_t steps,
+                                      const uint8_t *next, float *y, int64_t sy);
+
 /* A product: n rows of w, n_x columns; all strides in bytes but sy. */
 typedef struct infer__float_product {
     const struct infer__floats *f;
@@ -66,6 +72,8 @@ struct infer__floats {
     /* Decoded ones, by kind, and the bytes of a step of such a row: */
     infer__float_fn decoded[INFER__FLOAT_KINDS][INFER__FLOAT_COLS + 1];
     int32_t step[INFER__FLOAT_KINDS];
+    /* The same for rows that are not cut; NULL: `decoded` and `sums` do it. */
+    infer__float_whole_fn whole[INFER__FLOAT_KINDS][INFER__FLOAT_COLS + 1];
     /* n values of a kind as in the file to a decoded row, filled with zeros to whole steps */
     void (*decode[INFER__FLOAT_KINDS])(const uint8_t *src, uint8_t *dst, int64_t n);
     /* n float32 to a prepared row of BF16 activations, filled with zeros to a multiple of 32 */
@@ -228,6 +236,26 @@ enum {
           INFER__UNROLL for (j = 0; j < (C); j++)                                                              \
               infer__fv_store_##L(acc + (j * 4 + i) * 16 + lane + g * INFER__FV_##L, s[g][i][j]);              \
     }                                                                                                          \
+  }
+
+/* infer__float_whole_KIND_C_L: an infer__float_whole_fn. V has 16 lanes; SUMS adds up those of four vectors, stores
+ * four floats. */
+#define INFER__FLOAT_WHOLE(L, ON, KIND, C, SUMS)                                                                   \
+  ON static void infer__float_whole_##KIND##_##C##_##L(const uint8_t *w, int64_t sw, const uint8_t *x, int64_t sx, \
+                                                       int64_t steps, const uint8_t *next, float *y, int64_t sy) { \
+    static const float zeros[INFER__LANES] = {0};                                                                  \
+    infer__fv_##L s[1][INFER__FLOAT_ROWS][C], v[C], u;                                                             \
+    const uint8_t *wp = w, *xp = x;                                                                                \
+    int64_t n;                                                                                                     \
+    int g, i, j;                                                                                                   \
+    INFER__UNROLL for (i = 0; i < INFER__FLOAT_ROWS; i++)                                                          \
+        INFER__UNROLL for (j = 0; j < (C); j++) s[0][i][j] = infer__fv_load_##L(zeros);                            \
+    for (n = 0; n < steps; n++) {                                                                                  \
+      INFER__PREFETCH_FAR(next + n * 64);                                                                          \
+      INFER__FLOAT_STEP_##KIND(L, 1, C, INFER__FLOAT_ROWS) wp += INFER__FLOAT_W_##KIND;                            \
+      xp += INFER__FLOAT_X_##KIND;                                                                                 \
+    }                                                                                                              \
+    INFER__UNROLL for (j = 0; j < (C); j++) SUMS(s[0][0][j], s[0][1][j], s[0][2][j], s[0][3][j], y + j * sy);      \
   }
 
 /* infer__float_KIND_1_L: of one column, where memory sets the pace: row after row, so that memory is read in one line,

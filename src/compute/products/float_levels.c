@@ -110,20 +110,27 @@ INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, bf16, 5, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, bf16, 6, 1)
 INFER__FLOAT_DECODERS(avx512)
 
-INFER__ON_avx512 static void infer__float_sums_avx512(const float *acc, int32_t n, float *y, int64_t sy) {
+/* The lanes of four rows, each added up. */
+INFER__ON_avx512 INFER__INLINE void infer__float_four_avx512(__m512 v0, __m512 v1, __m512 v2, __m512 v3, float *y) {
     const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
-    for (; n > 0; n--, y += sy, acc += INFER__FLOAT_LANES) {
-        __m512 v[4], a, b;
-        int i;
-        INFER__UNROLL for (i = 0; i < 4; i++) v[i] = _mm512_loadu_ps(acc + 16 * i);
-        a = _mm512_add_ps(_mm512_shuffle_f32x4(v[0], v[1], 0x44), _mm512_shuffle_f32x4(v[0], v[1], 0xee));
-        b = _mm512_add_ps(_mm512_shuffle_f32x4(v[2], v[3], 0x44), _mm512_shuffle_f32x4(v[2], v[3], 0xee));
-        a = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
-        a = _mm512_add_ps(a, _mm512_permute_ps(a, 0x4e));
-        a = _mm512_add_ps(a, _mm512_permute_ps(a, 0xb1));
-        _mm_storeu_ps(y, _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, a)));
-    }
+    __m512 a = _mm512_add_ps(_mm512_shuffle_f32x4(v0, v1, 0x44), _mm512_shuffle_f32x4(v0, v1, 0xee));
+    __m512 b = _mm512_add_ps(_mm512_shuffle_f32x4(v2, v3, 0x44), _mm512_shuffle_f32x4(v2, v3, 0xee));
+    a = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+    a = _mm512_add_ps(a, _mm512_permute_ps(a, 0x4e));
+    a = _mm512_add_ps(a, _mm512_permute_ps(a, 0xb1));
+    _mm_storeu_ps(y, _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, a)));
 }
+INFER__ON_avx512 static void infer__float_sums_avx512(const float *acc, int32_t n, float *y, int64_t sy) {
+    for (; n > 0; n--, y += sy, acc += INFER__FLOAT_LANES)
+        infer__float_four_avx512(_mm512_loadu_ps(acc), _mm512_loadu_ps(acc + 16), _mm512_loadu_ps(acc + 32),
+                                 _mm512_loadu_ps(acc + 48), y);
+}
+#    define INFER__FLOAT_WHOLES(ON, KIND)                                    \
+        INFER__FLOAT_WHOLE(avx512, ON, KIND, 4, infer__float_four_avx512)    \
+        INFER__FLOAT_WHOLE(avx512, ON, KIND, 5, infer__float_four_avx512)    \
+        INFER__FLOAT_WHOLE(avx512, ON, KIND, 6, infer__float_four_avx512)
+INFER__FLOAT_WHOLES(INFER__ON_avx512, f32)
+INFER__FLOAT_WHOLES(INFER__ON_avx512, f16)
 
 /* ---- AVX512-BF16 ------------------------------------------------------------------------------------------------- */
 
@@ -137,6 +144,7 @@ INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 3, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 4, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 5, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 6, 1)
+INFER__FLOAT_WHOLES(INFER__ON_pairs, pairs)
 
 /* Rows are copied for their place in the caches. Halves stay halves: converting them again and again is free on Zen 5,
  * which does it beside the multiplications (219 against 213 GFLOP/s), and they take half of the space. */
@@ -193,15 +201,21 @@ static void infer__float_sums_neon(const float *acc, int32_t n, float *y, int64_
     {NULL, infer__float_##KIND##_1_##L, infer__float_##KIND##_2_##L, infer__float_##KIND##_3_##L, \
      infer__float_##KIND##_4_##L, infer__float_##KIND##_5_##L, infer__float_##KIND##_6_##L}
 #define INFER__FLOAT_DECODE(L) {infer__float_decode_f32, infer__float_decode_f16_##L, infer__float_decode_bf16_##L}
-#define INFER__FLOAT_ROW(L, need, cols, BLOCKS) \
+#define INFER__FLOAT_WHOLE_6(KIND)                                                              \
+    {NULL, NULL, NULL, NULL, infer__float_whole_##KIND##_4_avx512, infer__float_whole_##KIND##_5_avx512, \
+     infer__float_whole_##KIND##_6_avx512}
+#define INFER__FLOAT_WHOLE_F32 {INFER__FLOAT_WHOLE_6(f32), INFER__FLOAT_WHOLE_6(f32), INFER__FLOAT_WHOLE_6(f32)}
+#define INFER__FLOAT_NO_WHOLE {{NULL}, {NULL}, {NULL}}
+#define INFER__FLOAT_ROW(L, need, cols, BLOCKS, WHOLE) \
     {#L, need, cols, 0, {BLOCKS(f32, L), BLOCKS(f16, L), BLOCKS(bf16, L)}, \
-     {BLOCKS(f32, L), BLOCKS(f32, L), BLOCKS(f32, L)}, {64, 64, 64}, \
+     {BLOCKS(f32, L), BLOCKS(f32, L), BLOCKS(f32, L)}, {64, 64, 64}, WHOLE, \
      INFER__FLOAT_DECODE(L), infer__float_prepare_##L, infer__float_sums_##L, NULL}
 
 #define INFER__FLOAT_PAIRS_ROW \
     {INFER__FLOAT_BLOCKS_6(f32, avx512), INFER__FLOAT_BLOCKS_6(f16, avx512), INFER__FLOAT_BLOCKS_6(pairs, avx512)}, \
     {INFER__FLOAT_BLOCKS_6(f32, avx512), INFER__FLOAT_BLOCKS_6(f16, avx512), INFER__FLOAT_BLOCKS_6(pairs, avx512)}, \
     {64, 32, 64}, \
+    {INFER__FLOAT_WHOLE_6(f32), INFER__FLOAT_WHOLE_6(f16), INFER__FLOAT_WHOLE_6(pairs)}, \
     {infer__float_decode_f32, infer__float_copy_f16, infer__float_copy_bf16}, \
     infer__float_prepare_pairs, infer__float_sums_avx512
 
@@ -218,19 +232,19 @@ static const struct infer__floats infer__floats_rows[] = {
 #      endif
     {"avx512bf16", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512BF16, 6, 1, INFER__FLOAT_PAIRS_ROW, NULL},
 #    endif
-    INFER__FLOAT_ROW(avx512, INFER__CPU_AVX2 | INFER__CPU_AVX512, 6, INFER__FLOAT_BLOCKS_6),
+    INFER__FLOAT_ROW(avx512, INFER__CPU_AVX2 | INFER__CPU_AVX512, 6, INFER__FLOAT_BLOCKS_6, INFER__FLOAT_WHOLE_F32),
 #  endif
-    INFER__FLOAT_ROW(avx2, INFER__CPU_AVX2, 3, INFER__FLOAT_BLOCKS_3),
+    INFER__FLOAT_ROW(avx2, INFER__CPU_AVX2, 3, INFER__FLOAT_BLOCKS_3, INFER__FLOAT_NO_WHOLE),
 #endif
 #if defined(INFER__SIMD_ARM)
-    INFER__FLOAT_ROW(neon, INFER__CPU_NEON, 6, INFER__FLOAT_BLOCKS_6),
+    INFER__FLOAT_ROW(neon, INFER__CPU_NEON, 6, INFER__FLOAT_BLOCKS_6, INFER__FLOAT_NO_WHOLE),
 #endif
     {"scalar", 0, 2, 0,
      {{NULL, infer__float_f32_1_scalar, infer__float_f32_2_scalar, NULL, NULL, NULL, NULL}, {NULL}, {NULL}},
      {{NULL, infer__float_f32_1_scalar, infer__float_f32_2_scalar, NULL, NULL, NULL, NULL},
       {NULL, infer__float_f32_1_scalar, infer__float_f32_2_scalar, NULL, NULL, NULL, NULL},
       {NULL, infer__float_f32_1_scalar, infer__float_f32_2_scalar, NULL, NULL, NULL, NULL}},
-     {64, 64, 64}, INFER__FLOAT_DECODE(scalar), infer__float_prepare_scalar, infer__float_sums_scalar, NULL},
+     {64, 64, 64}, INFER__FLOAT_NO_WHOLE, INFER__FLOAT_DECODE(scalar), infer__float_prepare_scalar, infer__float_sums_scalar, NULL},
 };
 #undef INFER__NOTHING
 #undef INFER__FLOAT_BLOCKS_3
@@ -238,6 +252,10 @@ static const struct infer__floats infer__floats_rows[] = {
 #undef INFER__FLOAT_DECODE
 #undef INFER__FLOAT_ROW
 #undef INFER__FLOAT_PAIRS_ROW
+#undef INFER__FLOAT_WHOLES
+#undef INFER__FLOAT_WHOLE_6
+#undef INFER__FLOAT_WHOLE_F32
+#undef INFER__FLOAT_NO_WHOLE
 #undef INFER__FLOAT_DECODERS
 
 static const struct infer__floats *infer__floats_find(uint32_t cpu) {
