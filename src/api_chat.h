@@ -1,0 +1,77 @@
+/* api_chat.h: the part of the public interface for conversations: the prompt that a template makes of them, and replies.
+ * Included by api.h, behind what it is made of. */
+#ifndef INFER_API_CHAT_H
+#define INFER_API_CHAT_H
+
+/* ---- conversations ---------------------------------------------------------------------------- */
+
+/* What becomes of a conversation that does not fit. A turn is a message of the user with all that follows it up to the
+ * next one, so a tool's result stays with its call. */
+enum {
+    INFER_CHAT_FULL_STOP = 0, /* INFER_CONTEXT_FULL */
+    INFER_CHAT_FULL_DROP = 1, /* the oldest turns are left out, as few as possible; messages of the roles "system" and
+                               * "developer" and the last turn stay. infer_generate_info.dropped tells how many messages
+                               * were left out */
+    INFER_CHAT_FULL_ASK = 2   /* `full` gives other messages */
+};
+/* A conversation. Zero in any field except messages means the default. Texts are zero-terminated JSON, in the form made
+ * common by OpenAI's API. Only the following is changed before the template sees them:
+ *   content: a list consisting only of {"type": "text", "text"} parts becomes one string; other lists are kept. In an
+ *     assistant's message, null or a missing content becomes "".
+ *   tool_calls: arguments given as JSON in a string become the object that they spell. If the template then fails
+ *     (other than by raise_exception), it is retried once with arguments as text, which some templates need.
+ *   reasoning of an assistant may be called reasoning_content, reasoning or thinking: the template sees the name that
+ *     it uses.
+ * tools NULL or [] is None in the template, as in Hugging Face's transformers; if the template then fails, it is
+ * retried once without this variable. */
+typedef struct infer_chat_params {
+    const char *messages;  /* [{"role": "user", "content": "..."}, ...] */
+    const char *tools;     /* [{"type": "function", "function": {"name", "description", "parameters"}}, ...] */
+    const char *variables; /* {"name": value, ...}: additional variables for the template */
+    int32_t thinking;      /* 1 = on, -1 = off: the template's enable_thinking or thinking. UNSUPPORTED if neither */
+    int32_t thinking_tokens; /* > 0: of reasoning at most; then its end, in the format that the template teaches, is put
+                              * behind it, and the model answers. For replies: infer_chat and queues */
+    int32_t no_generation_prompt; /* 1 = do not begin the assistant's reply */
+    const char *begun;     /* text that the reply begins with, and the model goes on behind: part of the prompt and of
+                            * the reply, but fn does not receive it; plain text, as messages are. NULL = none */
+    int32_t allow_chatml; /* 1 = a model whose file has no template gets ChatML, without tools; else that is an error */
+    const char *now;       /* "YYYY-MM-DD HH:MM:SS" for the template's strftime_now; NULL = the local clock */
+    const char
+        *template_name; /* if the file has several; NULL = "tool_use" when there are tools and the file has it, else
+                                * the main one */
+    const char *template_text; /* a template instead of the file's */
+    int32_t on_full; /* INFER_CHAT_FULL_*: when the conversation does not fit. For replies: infer_chat and queues */
+    int32_t room;    /* positions that on_full leaves for the reply; 0 = a quarter of all, or generate.max_tokens if
+                      * that is less */
+    /* For INFER_CHAT_FULL_ASK: returns the messages to answer instead (JSON as `messages`, the caller's, to be left
+     * alone until the call returns), or NULL to give up: INFER_CONTEXT_FULL. `tokens` of the conversation do not fit
+     * into `most`. Called once a call; the session is in use. */
+    const char *(*full)(void *user, const char *messages, int32_t tokens, int32_t most);
+    infer_chat_fn fn;      /* infer_chat: receives the reply as it comes; non-zero = stop */
+    void *user;
+    infer_limits limits;   /* for rendering: seconds (2), cancel */
+} infer_chat_params;
+
+/* The text of a conversation, as the model's own template writes it, in segments. model may be NULL when template_text
+ * is given (bos_token and eos_token are then empty). Free it with infer_rendering_free. Errors: ARGUMENT (params; no
+ * such template), FORMAT (JSON, or an unusable template: line and column), STATE (the template refuses: its own
+ * message), UNSUPPORTED (the file has no template, and allow_chatml is 0; a construct that is not supported),
+ * MEMORY. */
+INFER_API infer_result infer_chat_render(const infer_model *model, const infer_chat_params *params,
+                                         infer_rendering **out, infer_error *err);
+/* The tokens of a conversation. Control tokens and marks (section 10) come only from the template's text, never from
+ * messages; BOS is added where the vocabulary asks for it and the template has not written it. *count is the full
+ * number; at most cap are written. */
+INFER_API infer_result infer_chat_format(const infer_model *model, const infer_chat_params *params, infer_token *out,
+                                         size_t cap, size_t *count, infer_error *err);
+/* Reply to a conversation: make the session hold it (what matches the present tokens is not evaluated again), generate,
+ * and parse the reply. generate (may be NULL) has the limits, stop strings and so on of infer_generate; its `text` must
+ * be NULL: params->fn receives the text instead. *reply is the parser that has read the reply. It is also set after a
+ * failure if part of the reply arrived: use infer_chat_parser_reply, then infer_chat_parser_destroy.
+ * info->prompt_tokens is the length of the conversation. Results are those of infer_generate; INFER_CONTEXT_FULL: the
+ * conversation does not fit. */
+INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler, const infer_chat_params *params,
+                                  const infer_generate_params *generate, infer_chat_parser **reply,
+                                  infer_generate_info *info);
+
+#endif
