@@ -1,5 +1,5 @@
-/* api_chat.h: the part of the public interface for conversations: the prompt that a template makes of them, and replies.
- * Included by api.h, behind what it is made of. */
+/* api_chat.h: the part of the public interface for conversations: the prompt that a template makes of them, and
+ * replies. Included by api.h, behind what it is made of. */
 #ifndef INFER_API_CHAT_H
 #define INFER_API_CHAT_H
 
