@@ -36,7 +36,7 @@ int cmd_grammar(int argc, char **argv) {
     } else {
         n = strlen(text);
     }
-    grammar = cli_grammar_file("grammar", NULL, args[0], schema);
+    grammar = cli_grammar_text("grammar", NULL, args[0], schema);
     ok = grammar != NULL;
     if (ok && infer_grammar_check(grammar, data ? data : text, n, &accepted, &complete, &err) != INFER_OK) {
         cli_fail("grammar", "%s", err.message);

@@ -434,7 +434,7 @@ int cmd_info(int argc, char **argv) {
         {"--types", OPT_FLAG, &types, NULL, "list the storage types", 0, 0},
         {"--check", OPT_FLAG, &check, NULL, "read every byte and verify the file", 0, 0},
         {"--full", OPT_FLAG, &full, NULL, "do not shorten long arrays and strings", 0, 0},
-        {"--batch", OPT_INT, &batch, "N", "rows in a pass, for the memory needed (default: 512)", 1, 1 << 20},
+        {"-b,--batch|--batch-size,-ub,--ubatch-size", OPT_INT, &batch, "N", "rows in a pass, for the memory needed (default: 512)", 1, 1 << 20},
     };
     const cli_spec spec = {"info",
                            "MODEL | --archs | --types",

@@ -112,7 +112,7 @@ int cmd_logits(int argc, char **argv) {
         {"--encoder-ids", OPT_STRING, &source_path, "FILE", "what an encoder-decoder model's encoder reads; --ids are its decoder's", 0, 0},
         {"--out", OPT_STRING, &out, "OUT", "where to write; - is stdout", 0, 0},
         {"--embeddings", OPT_FLAG, &embeddings, NULL, "write the final hidden states instead", 0, 0},
-        {"--batch", OPT_INT, &batch, "N", "evaluate N ids a step (default: all at once)", 1, INT32_MAX},
+        {"-b,--batch|--batch-size,-ub,--ubatch-size", OPT_INT, &batch, "N", "evaluate N ids a step (default: all at once)", 1, INT32_MAX},
     };
     const cli_spec spec = {"logits",
                            "MODEL --ids FILE --out OUT",

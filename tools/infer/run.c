@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* What the callbacks collect. */
 typedef struct reply {
     int to_stdout;
+    int line_open; /* the text does not end in a newline */
     char *text; /* kept for --json */
     size_t n, cap;
     infer_token *tokens;
@@ -17,6 +17,9 @@ typedef struct reply {
 
 static int take_text(void *user, const char *utf8, size_t n) {
     reply *r = user;
+    if (cli_run_interrupted()) return 1;
+    cli_progress_end(&cli_prompt_bar);
+    if (n > 0) r->line_open = utf8[n - 1] != '\n';
     if (r->to_stdout) {
         fwrite(utf8, 1, n, stdout);
         fflush(stdout);
@@ -69,7 +72,7 @@ static void print_json(const reply *r, const infer_token *prompt, size_t n_promp
 }
 
 static void print_statistics(const infer_generate_info *info, const infer_stats *stats, uint64_t seed, double load_s) {
-    static const char *const WHY[] = {"", "limit", "end token", "stop text", "context full", "callback", "cancelled",
+    static const char *const WHY[] = {"", "limit", "end token", "stop text", "context full", "callback", "Ctrl-C",
                                       "end of the grammar"};
     fprintf(stderr,
             "load %.2f s | prompt %ld tokens, %.1f tokens/s | new %ld tokens, %.1f tokens/s | stopped by: %s | "
@@ -81,6 +84,13 @@ static void print_statistics(const infer_generate_info *info, const infer_stats 
             (unsigned long long)seed);
     if (info->drafted > 0)
         fprintf(stderr, "drafts: %ld of %ld tokens were right\n", (long)info->accepted, (long)info->drafted);
+}
+
+/* Statistics begin on a line of their own, but what a script reads from stdout stays the continuation alone. */
+static void end_line(void) {
+    fflush(stdout);
+    if (platform_same_stream(stdout, stderr)) fputc('\n', stderr);
+    else if (platform_is_terminal(stdout)) fputc('\n', stdout);
 }
 
 typedef struct request {
@@ -100,7 +110,7 @@ typedef struct request {
 static int32_t cells_needed(const infer_model *model, const cli_common *common, size_t n) {
     infer_model_info info;
     int32_t cells = cli_cells(common, model, 0);
-    if (common->ctx > 0 || n <= (size_t)cells || infer_model_get_info(model, &info) != INFER_OK) return cells;
+    if (common->ctx > 0 || common->ctx_whole || n <= (size_t)cells || infer_model_get_info(model, &info) != INFER_OK) return cells;
     return info.context > 0 && n > (size_t)info.context ? info.context : (int32_t)n;
 }
 
@@ -122,9 +132,15 @@ static int reply_to(const request *q, infer_session *session, infer_sampler *sam
     g.lookup = q->lookup;
     g.mtp = q->mtp;
     g.draft = q->draft;
+    cli_run_begin(session);
     result = q->behind ? infer_session_eval(session, prompt, (int32_t)n_prompt) : INFER_OK;
     if (result == INFER_OK) result = infer_generate(session, sampler, q->behind ? NULL : q->prompt, &g, info);
     if (q->behind) info->prompt_tokens = (int32_t)n_prompt;
+    cli_run_end();
+    if (cli_run_interrupted() && (result == INFER_CANCELLED || info->stop_reason == INFER_STOP_CALLBACK)) {
+        info->stop_reason = INFER_STOP_CANCELLED;
+        result = INFER_OK;
+    }
     if (result == INFER_CONTEXT_FULL) {
         cli_fail("run", "the prompt does not fit into a context of %ld positions (--ctx)",
                  (long)infer_session_context(session));
@@ -156,11 +172,14 @@ static int fill_in(const request *q, const infer_model *model, infer_session *se
     p.block = (int32_t)q->block;
     p.order = (int32_t)q->order;
     p.seed = seed;
+    cli_run_begin(session);
     if (infer_session_fill(session, sampler, prompt, (int32_t)n_prompt, &p, out) != INFER_OK) {
+        cli_run_end();
         cli_fail("run", "%s", infer_session_error(session)->message);
         free(out);
         return 0;
     }
+    cli_run_end();
     n = written(model, q, out, p.n);
     info->stop_reason = n < p.n ? INFER_STOP_TOKEN : INFER_STOP_LIMIT;
     info->prompt_tokens = (int32_t)n_prompt;
@@ -198,7 +217,7 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
     size_t n_prompt = 0;
     int32_t cells;
     double load_s;
-    uint64_t seed = common->seed_given ? (uint64_t)common->seed : (uint64_t)time(NULL);
+    uint64_t seed = common->seed_given ? (uint64_t)common->seed : cli_random_seed();
     int ok = 0;
     memset(&other, 0, sizeof other);
     memset(&r, 0, sizeof r);
@@ -215,6 +234,8 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
     cells = cells_needed(model, common, n_prompt + (size_t)q->limit);
     if (infer_model_get_info(model, &model_info) != INFER_OK) model_info.masked = 0;
     if (model_info.masked) params.batch = cells; /* all in one pass */
+    if (model_info.masked && q->limit == 0) q->limit = 128;
+    cli_catch_interrupts();
     if (sampler && cli_drafter_open("run", &other, q->draft_path, common, &params, cells) &&
         cli_session("run", model, &params, cells, &context, &session)) {
         q->draft = other.session;
@@ -224,6 +245,7 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
         infer_session_stats(session, &stats);
         if (q->lookup || q->mtp || q->draft) stats.new_seconds = platform_clock() - started - load_s - stats.prompt_seconds;
         if (ok && common->json) print_json(&r, prompt, n_prompt, &stats);
+        else if (ok && r.line_open) end_line();
         if (ok) print_statistics(&info, &stats, seed, load_s);
     }
     infer_session_destroy(session);
@@ -237,62 +259,49 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
     return ok;
 }
 
-/* A zero byte inside a prompt cannot be passed on: the text would end there. */
-static int read_prompt(const char *text, const char *path, request *q, char **data) {
-    *data = NULL;
-    q->prompt = text;
-    if (path) {
-        *data = cli_read_file("run", path, &q->prompt_length);
-        if (*data == NULL) return 0;
-        if (strlen(*data) != q->prompt_length) {
-            cli_fail("run", "%s holds a zero byte", path);
-            return 0;
-        }
-        q->prompt = *data;
-    }
-    q->prompt_length = strlen(q->prompt);
-    return 1;
-}
-
 static void release(request *q, cli_common *common) {
     free((void *)q->stop.items);
     cli_sampling_free(&common->sampling);
 }
 
 int cmd_run(int argc, char **argv) {
-    const char *prompt = NULL, *prompt_path = NULL, *behind_path = NULL, *args[1];
+    const char *prompt = NULL, *prompt_path = NULL, *behind_path = NULL, *args[2];
     char *behind = NULL;
     int64_t limit = 128;
-    int status, ok;
+    int status, ok, escapes = 0, converse = 0, plain = 0;
     request q;
     const cli_option options[] = {
         {"-p,--prompt", OPT_STRING, &prompt, "TEXT", "the text to continue", 0, 0},
         {"-f,--file", OPT_STRING, &prompt_path, "FILE", "read it from a file; - is stdin", 0, 0},
         {"--fim", OPT_STRING, &behind_path, "FILE", "fill the gap between the prompt and this file's text", 0, 0},
-        {"-n", OPT_INT, &limit, "N", "tokens at most (default 128)", 1, INT32_MAX / 2},
-        {"--min-tokens", OPT_INT, &q.least, "N", "no end token before so many", 1, INT32_MAX / 2},
-        {"--stop", OPT_LIST, &q.stop, "TEXT", "end before this text; may come several times", 0, 0},
-        {"--special", OPT_FLAG, &q.special, NULL, "text of special tokens in the prompt becomes those tokens", 0, 0},
-        {"--ignore-end", OPT_FLAG, &q.ignore_end, NULL, "go on behind an end token", 0, 0},
-        {"--lookup", OPT_FLAG, &q.lookup, NULL, "guess what followed the same tokens before: the same text, sooner", 0, 0},
-        {"--draft", OPT_STRING, &q.draft_path, "FILE", "... and what this smaller model with the same vocabulary writes", 0, 0},
-        {"--mtp", OPT_FLAG, &q.mtp, NULL, "... and what the model's own block for further tokens predicts", 0, 0},
-        {"--steps", OPT_INT, &q.steps, "N", "passes of a model that fills in masked tokens (default: one a token)", 1, INT32_MAX / 2},
-        {"--block", OPT_INT, &q.block, "N", "... which fills blocks of N tokens from left to right (default: -n)", 1, INT32_MAX / 2},
-        {"--order", OPT_CHOICE, &q.order, "confidence|entropy|margin|random|left", "... and of a block what is most certain by this", 0, 0},
+        {"-e,--escape", OPT_FLAG, &escapes, NULL, "\\n, \\t and so on in the prompt stand for newline, tab ...", 0, 0},
+        {"-n|--predict,--n-predict", OPT_INT, &limit, "N", "maximum number of tokens (default 128); -1 = no limit", -1, INT32_MAX / 2},
+        {"--min-tokens", OPT_INT, &q.least, "N", "suppress end tokens until N tokens are written", 1, INT32_MAX / 2},
+        {"--stop|-r,--reverse-prompt", OPT_LIST, &q.stop, "TEXT", "stop before this text; may be repeated", 0, 0},
+        {"--special|-sp", OPT_FLAG, &q.special, NULL, "parse special tokens written in the prompt", 0, 0},
+        {"--ignore-end", OPT_FLAG, &q.ignore_end, NULL, "do not stop at end tokens", 0, 0},
+        {"--lookup", OPT_FLAG, &q.lookup, NULL, "speculate from earlier text: the same output, faster", 0, 0},
+        {"--draft|-md,--model-draft", OPT_STRING, &q.draft_path, "FILE", "speculate with this smaller model of the same vocabulary", 0, 0},
+        {"--mtp", OPT_FLAG, &q.mtp, NULL, "speculate with the model's own multi-token prediction block", 0, 0},
+        {"--steps", OPT_INT, &q.steps, "N", "diffusion models: number of passes (default: one per token)", 1, INT32_MAX / 2},
+        {"--block", OPT_INT, &q.block, "N", "diffusion models: tokens per block, filled from left to right (default: -n)", 1, INT32_MAX / 2},
+        {"--order", OPT_CHOICE, &q.order, "confidence|entropy|margin|random|left", "diffusion models: which tokens of a block to fill first", 0, 0},
+        {"-cnv,--conversation,-i,--interactive,-st,--single-turn", OPT_FLAG, &converse, NULL, NULL, 0, 0},
+        {"-no-cnv,--no-conversation", OPT_FLAG, &plain, NULL, NULL, 0, 0},
     };
     const cli_spec spec = {"run",
                            "MODEL -p TEXT",
-                           "Continue a text. The continuation alone goes to stdout, figures to stderr. Where an\n"
-                           "option is not given and the file holds a figure for it (general.sampling.*), that is\n"
-                           "used. Without --seed every run differs. --json gives one object:\n"
+                           "Continue a text; `infer chat` holds a conversation. Only the continuation goes to stdout;\n"
+                           "statistics go to stderr. Ctrl-C stops and still prints them (exit status 130). Sampling\n"
+                           "defaults come from the file where it has some (general.sampling.*). Every run differs\n"
+                           "unless --seed is given. --json prints one object:\n"
                            "{\"text\", \"tokens\", \"prompt_tokens\", \"prompt_tps\", \"tps\"}.\n",
                            options,
                            (int)(sizeof options / sizeof options[0]),
                            TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED |
                                TAKES_JSON | TAKES_SAMPLING,
                            1,
-                           1};
+                           2};
     cli_common common;
     infer_model *model;
     char *data = NULL;
@@ -302,13 +311,22 @@ int cmd_run(int argc, char **argv) {
         release(&q, &common);
         return status;
     }
-    if ((prompt == NULL) == (prompt_path == NULL)) {
+    if (converse && !plain) { /* chat reads the same words */
         release(&q, &common);
-        return cli_usage_error("run", "give -p TEXT or -f FILE");
+        return cmd_chat(argc, argv);
     }
-    q.limit = limit;
+    if ((prompt != NULL) + (prompt_path != NULL) + (args[1] != NULL) != 1) {
+        release(&q, &common);
+        return cli_usage_error("run", "give one prompt: -p TEXT or -f FILE (for a conversation: infer chat %s)", args[0]);
+    }
+    if (limit == 0) {
+        release(&q, &common);
+        return cli_usage_error("run", "-n: expected 1 or more, or -1 for no limit, got 0");
+    }
+    q.limit = limit < 0 ? 0 : limit;
     common.mtp = q.mtp;
-    ok = read_prompt(prompt, prompt_path, &q, &data);
+    q.prompt = data = cli_prompt("run", args[1] ? args[1] : prompt, prompt_path, escapes, &q.prompt_length);
+    ok = data != NULL;
     if (ok && behind_path) ok = (q.behind = behind = cli_read_file("run", behind_path, &q.n_behind)) != NULL;
     model = ok ? cli_open("run", args[0], &common, 0) : NULL;
     ok = model != NULL && generate(model, &q, &common, started);
@@ -316,5 +334,5 @@ int cmd_run(int argc, char **argv) {
     free(data);
     free(behind);
     release(&q, &common);
-    return ok ? CLI_DONE : CLI_FAILED;
+    return cli_run_interrupted() ? CLI_INTERRUPTED : ok ? CLI_DONE : CLI_FAILED;
 }

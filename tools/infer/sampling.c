@@ -17,19 +17,19 @@ typedef struct figure {
     const char *arg, *help;
 } figure;
 static const figure FIGURES[] = {
-    {"--temp", INFER_STAGE_DYNAMIC_TEMPERATURE, 0, 0, 0, "T", "temperature (default 0.8); 0 = the most likely token"},
+    {"--temp|--temperature", INFER_STAGE_DYNAMIC_TEMPERATURE, 0, 0, 0, "T", "temperature (default 0.8); 0 = the most likely token"},
     {"--top-k", INFER_STAGE_TOP_K, 0, 1, 0, "K", "only the K most likely (default 40); 0 = all"},
     {"--top-p", INFER_STAGE_TOP_P, 0, 0, 0, "P", "the smallest set of this probability (default 0.95); 1 = all"},
     {"--min-p", INFER_STAGE_MIN_P, 0, 0, 0, "P", "those with this share of the best one's (default 0.05)"},
-    {"--typical", INFER_STAGE_TYPICAL, 0, 0, 0, "P", "those nearest to the entropy, of this probability (1 = off)"},
-    {"--top-n-sigma", INFER_STAGE_TOP_N_SIGMA, 0, 0, 0, "N", "those N standard deviations below the best (0 = off)"},
+    {"--typical|--typical-p", INFER_STAGE_TYPICAL, 0, 0, 0, "P", "those nearest to the entropy, of this probability (1 = off)"},
+    {"--top-n-sigma|--top-nsigma", INFER_STAGE_TOP_N_SIGMA, 0, 0, 0, "N", "those N standard deviations below the best (0 = off)"},
     {"--xtc-probability", INFER_STAGE_XTC, 0, 0, 0, "P", "how often the likeliest are left out (default 0)"},
     {"--xtc-threshold", INFER_STAGE_XTC, 1, 0, 0, "P", "... those above this probability but one (default 0.1)"},
     {"--dynatemp-range", INFER_STAGE_DYNAMIC_TEMPERATURE, 1, 0, 0, "R", "temperature by entropy: from T - R to T + R"},
     {"--dynatemp-exponent", INFER_STAGE_DYNAMIC_TEMPERATURE, 2, 0, 0, "X", "... how it follows entropy (default 1)"},
     {"--mirostat-tau", INFER_STAGE_MIROSTAT, 0, 0, 0, "X", "surprise that mirostat aims at, in bits (default 5)"},
     {"--mirostat-eta", INFER_STAGE_MIROSTAT, 1, 0, 0, "X", "how fast mirostat learns (default 0.1)"},
-    {"--repeat-penalty", INFER_STAGE_PENALTY, 1, 0, 0, "X", "weaken tokens that occurred (default 1 = off)"},
+    {"--repeat-penalty|--repetition-penalty", INFER_STAGE_PENALTY, 1, 0, 0, "X", "weaken tokens that occurred (default 1 = off)"},
     {"--repeat-last-n", INFER_STAGE_PENALTY, 0, 1, -1, "N", "tokens that penalties look at (default 64); -1 = all"},
     {"--frequency-penalty", INFER_STAGE_PENALTY, 2, 0, 0, "X", "... for each time a token occurred (default 0)"},
     {"--presence-penalty", INFER_STAGE_PENALTY, 3, 0, 0, "X", "... once for tokens that occurred (default 0)"},
@@ -67,11 +67,12 @@ int cli_sampling_options(cli_sampling *s, cli_option *out) {
             {"--mirostat", OPT_INT, &s->mirostat, "N", "1 or 2: temperature and mirostat alone; 0 = not so", 0, 2},
             {"--dry-sequence-breaker", OPT_LIST, &s->breakers, "TEXT",
              "repetitions end here; may come several times; none = nowhere (default: \\n : \" *)", 0, 0},
-            {"--logit-bias", OPT_LIST, &s->biases, "ID+X", "add X to a token's logit, or ID-X; ID-inf forbids it", 0, 0},
+            {"--logit-bias|-l", OPT_LIST, &s->biases, "ID+X", "add X to a token's logit, or ID-X; ID-inf forbids it", 0, 0},
             {"--ignore-eos", OPT_FLAG, &s->ignore_eos, NULL, "forbid all tokens that end a reply", 0, 0},
-            {"--grammar", OPT_STRING, &s->grammar_path, "FILE", "the reply is what this GBNF grammar says", 0, 0},
-            {"--schema", OPT_STRING, &s->schema_path, "FILE", "the reply is JSON of this schema", 0, 0},
-            {"--json-object", OPT_FLAG, &s->json_object, NULL, "the reply is a JSON object", 0, 0},
+            {"--grammar|--grammar-file", OPT_STRING, &s->grammar_text, "FILE|TEXT", "force output that this GBNF grammar accepts", 0, 0},
+            {"--schema|-j,--json-schema,-jf,--json-schema-file", OPT_STRING, &s->schema_text, "FILE|TEXT",
+             "force JSON that this schema accepts", 0, 0},
+            {"--json-object", OPT_FLAG, &s->json_object, NULL, "force a JSON object", 0, 0},
             {"--samplers", OPT_STRING, &s->order, "A;B;C",
              "these stages in this order: penalties dry top_n_sigma top_k typ_p top_p min_p xtc temperature infill", 0, 0},
         };
@@ -285,8 +286,8 @@ static int set_figures(chain *c, const cli_sampling *s) {
             used = 1;
         }
         if (!used)
-            fprintf(stderr, "infer %s: %s is not used: its stage is not among the samplers\n", c->command,
-                    FIGURES[i].name);
+            fprintf(stderr, "infer %s: %.*s is not used: its stage is not among the samplers\n", c->command,
+                    (int)strcspn(FIGURES[i].name, "|"), FIGURES[i].name);
     }
     if (s->breakers.n == 0) return 1;
     if (!make_breakers(c, &s->breakers)) return 0;
@@ -307,18 +308,19 @@ static int add_adaptive(chain *c, const cli_sampling *s) {
     return !given(s, i, &target) || add_stage(c, INFER_STAGE_ADAPTIVE_P);
 }
 
-infer_grammar *cli_grammar_file(const char *command, infer_model *model, const char *path, int schema) {
+infer_grammar *cli_grammar_text(const char *command, infer_model *model, const char *value, int schema) {
     infer_grammar_params p;
     infer_grammar *grammar = NULL;
     infer_error err;
+    const char *name;
     size_t n;
-    char *text = cli_read_file(command, path, &n);
+    char *text = cli_read_text(command, value, &n, &name);
     if (text == NULL) return NULL;
     memset(&p, 0, sizeof p);
     if (schema) p.schema = text;
     else p.gbnf = text;
-    if (strlen(text) != n) cli_fail(command, "%s holds a zero byte", path);
-    else if (infer_grammar_create(&grammar, model, &p, &err) != INFER_OK) cli_fail(command, "%s: %s", path, err.message);
+    if (strlen(text) != n) cli_fail(command, "%s holds a zero byte", name);
+    else if (infer_grammar_create(&grammar, model, &p, &err) != INFER_OK) cli_fail(command, "%s: %s", name, err.message);
     free(text);
     return grammar;
 }
@@ -326,7 +328,7 @@ infer_grammar *cli_grammar_file(const char *command, infer_model *model, const c
 int cli_grammar(const char *command, infer_model *model, cli_sampling *s) {
     infer_grammar_params p;
     infer_error err;
-    int n = (s->grammar_path != NULL) + (s->schema_path != NULL) + s->json_object;
+    int n = (s->grammar_text != NULL) + (s->schema_text != NULL) + s->json_object;
     s->grammar = NULL;
     if (n == 0) return 1;
     if (n > 1) {
@@ -334,8 +336,8 @@ int cli_grammar(const char *command, infer_model *model, cli_sampling *s) {
         return 0;
     }
     if (!s->json_object) {
-        s->grammar = cli_grammar_file(command, model, s->schema_path ? s->schema_path : s->grammar_path,
-                                      s->schema_path != NULL);
+        s->grammar = cli_grammar_text(command, model, s->schema_text ? s->schema_text : s->grammar_text,
+                                      s->schema_text != NULL);
         return s->grammar != NULL;
     }
     memset(&p, 0, sizeof p);

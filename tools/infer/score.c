@@ -80,8 +80,8 @@ int cmd_rerank(int argc, char **argv) {
     const cli_option options[] = {
         {"--query", OPT_STRING, &query, "TEXT", "what the texts are to answer", 0, 0},
         CLI_TEXTS_OPTIONS(from),
-        {"--instruction", OPT_STRING, &s.p.prefix, "TEXT", "what the model is to judge by, for models that take one", 0, 0},
-        {"--prompt", OPT_STRING, &s.p.pair, "TEXT", "a prompt with {query} and {document}, in place of the file's", 0, 0},
+        {"--instruction", OPT_TEXT, &s.p.prefix, "TEXT", "what the model is to judge by, for models that take one", 0, 0},
+        {"--prompt", OPT_TEXT, &s.p.pair, "TEXT", "a prompt with {query} and {document}, in place of the file's", 0, 0},
         {"--long", OPT_CHOICE, &longer, "error|cut", "what becomes of texts that are too long (error)", 0, 0},
     };
     const cli_spec spec = {"rerank",

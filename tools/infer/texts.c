@@ -99,7 +99,7 @@ int cli_embed_context(const char *command, infer_model *model, const cli_common 
         return 0;
     }
     cli_context_params(common, &params);
-    params.cells = (int32_t)common->ctx;
+    params.cells = common->ctx_whole ? info.context : (int32_t)common->ctx;
     if (infer_context_create(out, model, &params, &err) != INFER_OK) {
         cli_fail(command, "%s", err.message);
         return 0;
