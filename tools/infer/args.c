@@ -95,6 +95,20 @@ static void nearest(const cli_option *list, int n_list, const char *word, size_t
     }
 }
 
+/* A command stands in for another once: run for chat, or chat for run. */
+static int instead_taken;
+
+/* Does a word from i on say that another command is meant? Then its flag is set. */
+static int instead(const parser *p, int i) {
+    for (; i < p->argc && !instead_taken; i++) {
+        const cli_option *o = find_option(p, p->argv[i], strlen(p->argv[i]));
+        if (o == NULL || o->kind != OPT_INSTEAD) continue;
+        *(int *)o->value = instead_taken = 1;
+        return 1;
+    }
+    return 0;
+}
+
 static int unknown_option(const parser *p, const char *word) {
     size_t n = strcspn(word, "=");
     int distance = n < 4 ? 0 : n < 7 ? 2 : n < 12 ? 3 : 4; /* one more than what still counts as a slip */
@@ -274,7 +288,9 @@ static const cli_option *find_attached(const parser *p, const char *word, size_t
     return NULL;
 }
 
-/* The option at argv[*i], which may use the next word too. Returns 0 after saying what is wrong. */
+/* The option at argv[*i], which may use the next word too. WRONG after saying what is wrong; INSTEAD: another command is
+ * meant. */
+enum { WRONG, TAKEN, INSTEAD };
 static int take_option(const parser *p, int *i, int *failed) {
     const char *word = p->argv[*i], *text = NULL;
     size_t n = strlen(word);
@@ -288,10 +304,11 @@ static int take_option(const parser *p, int *i, int *failed) {
     if (o == NULL && (o = find_attached(p, word, &n)) != NULL) text = word + n;
     if (o == NULL) {
         int known = take_habit(p, i);
-        return known >= 0 ? known : unknown_option(p, word);
+        return known >= 0 ? known : instead(p, *i) ? INSTEAD : unknown_option(p, word);
     }
     snprintf(name, sizeof name, "%.*s", (int)(n < 60 ? n : 60), word);
-    if (o->kind == OPT_FLAG) {
+    if (o->kind == OPT_INSTEAD && text == NULL) return instead(p, *i) ? INSTEAD : TAKEN;
+    if (o->kind == OPT_FLAG || o->kind == OPT_INSTEAD) {
         if (text) cli_usage_error(p->spec->command, "%s takes no value", name);
         *(int *)o->value = 1;
         return text == NULL;
@@ -387,9 +404,10 @@ int cli_parse(const cli_spec *spec, int argc, char **argv, cli_common *common, c
         if (!options_end && strcmp(argv[i], "--") == 0) {
             options_end = 1;
         } else if (!options_end && is_option(argv[i])) {
-            if (take_option(&p, &i, &failed)) continue;
-            if (failed) *status = CLI_FAILED;
-            return 0;
+            const int taken = take_option(&p, &i, &failed);
+            if (taken == TAKEN) continue;
+            *status = taken == INSTEAD ? CLI_DONE : failed ? CLI_FAILED : CLI_USAGE;
+            return taken == INSTEAD;
         } else {
             if (n_args == spec->n_args_max) {
                 cli_usage_error(spec->command, "unexpected word '%s'", argv[i]);
@@ -407,7 +425,7 @@ int cli_parse(const cli_spec *spec, int argc, char **argv, cli_common *common, c
         args[0] = common->model;
     }
     if (n_args < spec->n_args_min) {
-        cli_usage_error(spec->command, "usage: infer %s %s", spec->command, spec->usage);
+        cli_usage_error(spec->command, "missing argument; usage: infer %s %s", spec->command, spec->usage);
         return 0;
     }
     if (!finish(spec, common)) return 0;

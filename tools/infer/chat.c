@@ -163,14 +163,14 @@ static int do_reset(talk *t, const char *argument) {
     (void)argument;
     forget_calls(t);
     while (conversation_undo(&t->all)) {}
-    printf("the conversation starts over\n");
+    printf("the conversation was reset\n");
     return 1;
 }
 
 static int do_undo(talk *t, const char *argument) {
     (void)argument;
     forget_calls(t);
-    printf(conversation_undo(&t->all) ? "the last turn is gone\n" : "there is no turn to undo\n");
+    printf(conversation_undo(&t->all) ? "the last turn was removed\n" : "nothing to undo\n");
     return 1;
 }
 
@@ -178,7 +178,7 @@ static int do_regen(talk *t, const char *argument) {
     (void)argument;
     forget_calls(t);
     if (conversation_take_back(&t->all)) reply(t);
-    else printf("there is no reply yet\n");
+    else printf("no reply to write again\n");
     return 1;
 }
 
@@ -243,7 +243,7 @@ static int command(talk *t, const char *line) {
             if ((size_t)len == n && memcmp(s, line, n) == 0) return COMMANDS[i].run(t, argument);
         }
     }
-    printf("there is no command %.*s; /help lists them\n", (int)n, line);
+    printf("unknown command %.*s; /help lists the commands\n", (int)n, line);
     return 1;
 }
 
@@ -431,7 +431,7 @@ int cmd_chat(int argc, char **argv) {
         {"--chatml", OPT_FLAG, &q.chatml, NULL, "use ChatML if the file has no template", 0, 0},
         {"--color|-co", OPT_SWITCH, &q.color, NULL, "bold prompt, dimmed reasoning (default: auto)", 0, 0},
         {"-st,--single-turn", OPT_FLAG, &single, NULL, NULL, 0, 0},
-        {"-no-cnv,--no-conversation", OPT_FLAG, &plain, NULL, NULL, 0, 0},
+        {"-no-cnv,--no-conversation", OPT_INSTEAD, &plain, NULL, NULL, 0, 0},
     };
     const cli_spec spec = {"chat",
                            "MODEL",

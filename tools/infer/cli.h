@@ -62,7 +62,8 @@ enum {
     OPT_CHOICE, /* int64_t: the index of one of the words in `arg`, which are separated by | */
     OPT_TEXT,   /* const char *: a longer text; @FILE is a file's, @@ stands for a first @ */
     OPT_SWITCH, /* int64_t: 0 auto, 1 on, 2 off; the option alone means on */
-    OPT_LAYERS  /* int64_t: as OPT_INT; all = hi, auto = -1 */
+    OPT_LAYERS, /* int64_t: as OPT_INT; all = hi, auto = -1 */
+    OPT_INSTEAD /* int: set to 1, and parsing is over: another command is meant, which takes the same words */
 };
 typedef struct cli_list {
     const char **items;
@@ -263,10 +264,10 @@ typedef struct cli_texts {
 } cli_texts;
 /* Rows of a command's options that fill one. */
 #define CLI_TEXTS_OPTIONS(from) \
-    {"--texts", OPT_STRING, &(from).texts, "FILE", "a text a line; - is stdin", 0, 0}, \
-    {"--separator", OPT_STRING, &(from).separator, "BYTE", "what ends a text instead of a newline, like 0x1e", 0, 0}, \
-    {"-p", OPT_STRING, &(from).text, "TEXT", "one text", 0, 0}
-#define CLI_IDS_OPTION(from) {"--ids", OPT_STRING, &(from).ids, "FILE", "a line of ids for each text instead", 0, 0}
+    {"--texts", OPT_STRING, &(from).texts, "FILE", "texts, one per line; - is stdin", 0, 0}, \
+    {"--separator", OPT_STRING, &(from).separator, "BYTE", "byte that ends a text, instead of newline: 0x1e", 0, 0}, \
+    {"-p|--text", OPT_STRING, &(from).text, "TEXT", "a single text", 0, 0}
+#define CLI_IDS_OPTION(from) {"--ids", OPT_STRING, &(from).ids, "FILE", "token ids instead of text, one line per text", 0, 0}
 /* CLI_DONE, or the exit status after saying why. To be given to cli_texts_free in any case. */
 int cli_texts_read(const char *command, const cli_texts_from *from, cli_texts *out);
 void cli_texts_free(cli_texts *texts);

@@ -73,7 +73,7 @@ int cli_model_params(const char *command, const cli_common *common, infer_model_
     int32_t level = INFER_CPU_BEST;
     memset(out, 0, sizeof *out);
     if (common->cpu_level && (level = cpu_level(common->cpu_level)) < 0) {
-        cli_fail(command, "there is no CPU level '%s'; `infer devices` lists them", common->cpu_level);
+        cli_fail(command, "unknown CPU level '%s'; `infer devices` lists them", common->cpu_level);
         return 0;
     }
     out->backend = (int32_t)common->backend;

@@ -5,6 +5,19 @@
 
 /* ---- help ----------------------------------------------------------------------------------- */
 
+/* The text behind column 30, cut between words before column 112. */
+static void print_wrapped(const char *text) {
+    enum { WIDTH = 82 };
+    while (strlen(text) > WIDTH) {
+        int n = WIDTH;
+        while (n > 0 && text[n] != ' ') n--;
+        if (n == 0) break;
+        printf("%.*s\n%30s", n, text, "");
+        text += n + 1;
+    }
+    printf("%s\n", text);
+}
+
 static void print_option(const cli_option *o) {
     char head[96];
     const char *arg = o->kind == OPT_SWITCH ? "[on|off|auto]" : o->arg;
@@ -12,8 +25,9 @@ static void print_option(const cli_option *o) {
     if (o->help == NULL) return;
     snprintf(head, sizeof head, "%.*s%s%.*s%s%s", first, o->name, first < n ? ", " : "", first < n ? n - first - 1 : 0,
              first < n ? o->name + first + 1 : "", arg ? " " : "", arg ? arg : "");
-    if (strlen(head) > 26) printf("  %s\n  %-26s  %s\n", head, "", o->help);
-    else printf("  %-26s  %s\n", head, o->help);
+    if (strlen(head) > 26) printf("  %s\n  %-26s  ", head, "");
+    else printf("  %-26s  ", head);
+    print_wrapped(o->help);
 }
 
 /* A shared option is hidden when the command has one with the same main name. */

@@ -8,25 +8,25 @@ static int completions(int argc, char **argv);
 /* A command that is not there yet has no function: it says so and fails. */
 static const cli_command COMMANDS[] = {
     {"run", "MODEL -p TEXT", "continue a text", cmd_run},
-    {"chat", "MODEL", "interactive chat with the model's own template", cmd_chat},
-    {"tokens", "MODEL --texts FILE", "text to ids", cmd_tokens},
-    {"detok", "MODEL --ids FILE", "ids to text", cmd_detok},
-    {"logits", "MODEL --ids FILE --out OUT", "logits after every position", cmd_logits},
-    {"embed", "MODEL --texts FILE", "one vector per text", cmd_embed},
-    {"rerank", "MODEL --query TEXT --texts FILE", "a score per text", cmd_rerank},
-    {"classify", "MODEL --texts FILE", "labels with probabilities", cmd_classify},
+    {"chat", "MODEL", "chat, with the model's own template", cmd_chat},
+    {"tokens", "MODEL --texts FILE", "tokenize texts", cmd_tokens},
+    {"detok", "MODEL --ids FILE", "turn token ids back into text", cmd_detok},
+    {"logits", "MODEL --ids FILE --out OUT", "logits at every position", cmd_logits},
+    {"embed", "MODEL --texts FILE", "embed texts: one vector per text", cmd_embed},
+    {"rerank", "MODEL --query TEXT --texts FILE", "rank texts by a query", cmd_rerank},
+    {"classify", "MODEL --texts FILE", "label texts, with probabilities", cmd_classify},
     {"template", "FILE.jinja --context FILE.json", "render a chat template", cmd_template},
-    {"tensor", "MODEL NAME --out OUT", "one tensor as float32", cmd_tensor},
-    {"info", "MODEL", "what a file holds", cmd_info},
-    {"devices", "", "what this machine offers", cmd_devices},
-    {"bench", "MODEL", "tokens per second", cmd_bench},
-    {"list", "", "the models on this machine", cmd_list},
+    {"tensor", "MODEL NAME --out OUT", "write one tensor as float32", cmd_tensor},
+    {"info", "MODEL", "show what a file holds", cmd_info},
+    {"devices", "", "show CPU levels and GPUs", cmd_devices},
+    {"bench", "MODEL", "measure tokens per second", cmd_bench},
+    {"list", "", "list the models on this machine", cmd_list},
     {"synth", "SHAPE TYPE OUT", "write a random-weight model", cmd_synth},
     {"quantize", "IN OUT TYPE", "change the storage type", NULL},
     {"perplexity", "MODEL -f FILE", "perplexity of a text", NULL},
     {"grammar", "FILE --text TEXT", "test a grammar or a JSON schema", cmd_grammar},
     {"serve", "MODEL", "HTTP server", NULL},
-    {"completions", "bash|zsh|fish", "completions for a shell", completions},
+    {"completions", "bash|zsh|fish", "print completions for a shell", completions},
 };
 enum { N_COMMANDS = (int)(sizeof COMMANDS / sizeof COMMANDS[0]) };
 
@@ -48,7 +48,7 @@ static int completions(int argc, char **argv) { return cli_completions(argc, arg
 
 static void print_help(FILE *file) {
     int i;
-    fprintf(file, "usage: infer COMMAND ...\n       infer MODEL          the same as infer chat MODEL\n\n");
+    fprintf(file, "usage: infer COMMAND ...\n       infer MODEL    the same as infer chat MODEL\n\ncommands:\n");
     for (i = 0; i < N_COMMANDS; i++) {
         char head[64];
         snprintf(head, sizeof head, "%s %s", COMMANDS[i].name, COMMANDS[i].args);
@@ -109,7 +109,7 @@ static int run_command(int argc, char **argv) {
         if (strcmp(name, OTHER_NAMES[i].name) != 0) continue;
         name = OTHER_NAMES[i].here;
         if (name == NULL) {
-            fprintf(stderr, "infer: there is no command %s: %s\n", argv[1], OTHER_NAMES[i].why);
+            fprintf(stderr, "infer: no command '%s': %s\n", argv[1], OTHER_NAMES[i].why);
             return CLI_USAGE;
         }
         break;

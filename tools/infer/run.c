@@ -286,7 +286,7 @@ int cmd_run(int argc, char **argv) {
         {"--steps", OPT_INT, &q.steps, "N", "diffusion models: number of passes (default: one per token)", 1, INT32_MAX / 2},
         {"--block", OPT_INT, &q.block, "N", "diffusion models: tokens per block, filled from left to right (default: -n)", 1, INT32_MAX / 2},
         {"--order", OPT_CHOICE, &q.order, "confidence|entropy|margin|random|left", "diffusion models: which tokens of a block to fill first", 0, 0},
-        {"-cnv,--conversation,-i,--interactive,-st,--single-turn", OPT_FLAG, &converse, NULL, NULL, 0, 0},
+        {"-cnv,--conversation,-i,--interactive,-st,--single-turn", OPT_INSTEAD, &converse, NULL, NULL, 0, 0},
         {"-no-cnv,--no-conversation", OPT_FLAG, &plain, NULL, NULL, 0, 0},
     };
     const cli_spec spec = {"run",
@@ -311,7 +311,7 @@ int cmd_run(int argc, char **argv) {
         release(&q, &common);
         return status;
     }
-    if (converse && !plain) { /* chat reads the same words */
+    if (converse) { /* chat reads the same words */
         release(&q, &common);
         return cmd_chat(argc, argv);
     }

@@ -78,16 +78,16 @@ int cmd_rerank(int argc, char **argv) {
     infer_error err;
     scorer s;
     const cli_option options[] = {
-        {"--query", OPT_STRING, &query, "TEXT", "what the texts are to answer", 0, 0},
+        {"--query", OPT_STRING, &query, "TEXT", "the query that the texts should answer", 0, 0},
         CLI_TEXTS_OPTIONS(from),
-        {"--instruction", OPT_TEXT, &s.p.prefix, "TEXT", "what the model is to judge by, for models that take one", 0, 0},
-        {"--prompt", OPT_TEXT, &s.p.pair, "TEXT", "a prompt with {query} and {document}, in place of the file's", 0, 0},
-        {"--long", OPT_CHOICE, &longer, "error|cut", "what becomes of texts that are too long (error)", 0, 0},
+        {"--instruction", OPT_TEXT, &s.p.prefix, "TEXT", "what to judge by, for models that take an instruction", 0, 0},
+        {"--prompt", OPT_TEXT, &s.p.pair, "TEXT", "a prompt with {query} and {document} instead of the file's", 0, 0},
+        {"--long", OPT_CHOICE, &longer, "error|cut", "what to do with texts that are too long (default: error)", 0, 0},
     };
     const cli_spec spec = {"rerank",
                            "MODEL --query TEXT --texts FILE",
-                           "How well each text answers the query: a line per text, its score and its number (from 0),\n"
-                           "the best first.\n",
+                           "Rank texts by how well they answer the query: one line per text, best first, with its\n"
+                           "score and its number (from 0).\n",
                            options,
                            sizeof options / sizeof options[0],
                            TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_JSON,
@@ -155,13 +155,13 @@ int cmd_classify(int argc, char **argv) {
     const cli_option options[] = {
         CLI_TEXTS_OPTIONS(from),
         CLI_IDS_OPTION(from),
-        {"--prefix", OPT_STRING, &s.p.prefix, "TEXT", "before every text", 0, 0},
-        {"--long", OPT_CHOICE, &longer, "error|cut", "what becomes of texts that are too long (error)", 0, 0},
+        {"--prefix", OPT_TEXT, &s.p.prefix, "TEXT", "text to put before each text", 0, 0},
+        {"--long", OPT_CHOICE, &longer, "error|cut", "what to do with texts that are too long (default: error)", 0, 0},
     };
     const cli_spec spec = {"classify",
                            "MODEL --texts FILE",
-                           "The labels of each text with their probabilities: a line per text, its number (from 0), then\n"
-                           "the labels, the most likely first.\n",
+                           "Classify texts: one line per text with its number (from 0) and the labels with their\n"
+                           "probabilities, most likely first.\n",
                            options,
                            sizeof options / sizeof options[0],
                            TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_JSON,

@@ -56,11 +56,11 @@ int cli_texts_read(const char *command, const cli_texts_from *from, cli_texts *t
     size_t n = 0;
     long separator = '\n';
     memset(t, 0, sizeof *t);
-    if (given != 1) return cli_usage_error(command, "one of --texts FILE, --ids FILE and -p TEXT is needed");
+    if (given != 1) return cli_usage_error(command, "give one of --texts FILE, --ids FILE and -p TEXT");
     if (from->separator) {
         separator = strtol(from->separator, &end, 0);
         if (*end || end == from->separator || separator < 0 || separator > 255)
-            return cli_usage_error(command, "--separator %s is no byte, like 0x1e", from->separator);
+            return cli_usage_error(command, "--separator: expected a byte such as 0x1e, got '%s'", from->separator);
     }
     if (from->text) {
         n = strlen(from->text);
