@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of `infer chat` and `infer run` as somebody at a terminal sees them: python3 tests/cli/test_terminal.py build/infer
+"""Tests of `infer chat` and `infer run` as somebody at a terminal sees them: python3 tests/cli/test_terminal.py build/infer [NAME...]
 
 Keys go into a pseudo-terminal, and what comes out of it onto the screen of an emulator (the Python package pyte), whose rows
 are compared. The last line is "N passed, N failed, N skipped".
@@ -58,18 +58,18 @@ class Terminal:
             return len(more) > 0
         return None
 
-    def until(self, condition, seconds=30):
+    def until(self, condition, seconds=20):
         """Reads until the condition holds and nothing more comes for a moment."""
         end = time.time() + seconds
         while time.time() < end:
-            got = self.read(0.15)
+            got = self.read(0.05)
             if got is None and condition(self):
                 return True
             if got is False:
                 break
         return condition(self)
 
-    def shows(self, text, seconds=30):
+    def shows(self, text, seconds=20):
         return self.until(lambda t: text in "\n".join(t.rows()), seconds)
 
     def type(self, keys):
@@ -116,7 +116,7 @@ def check(ok, what, said=""):
 
 def chat(*words, columns=40, rows=12, **env):
     t = Terminal("chat", MODEL, "--chatml", "--temp", "0", "-t1", "-c", "1k", *words, columns=columns, rows=rows, **env)
-    check(t.shows("> "), "a prompt", t.rows())
+    check(t.until(lambda t: t.rows()[-1:] == [">"]), "a prompt", t.rows())
     return t
 
 
@@ -133,15 +133,13 @@ def editing(folder):
                                (b"\x0b", [">"], (0, 2)), (b"\x19", ["> heXlo"], (0, 7)), (b" two  words\x17", ["> heXlo two"], (0, 13)),
                                (b"\x1bb\x1bb!", ["> !heXlo two"], (0, 3)), (b"\x1b[1;5C", ["> !heXlo two"], (0, 8)), (b"\x1b[H\x15\x1b[F\x15", [">"], (0, 2)),
                                ("日本é".encode(), ["> 日本é"], (0, 7)), (b"\x1b[D\x1b[D", ["> 日本é"], (0, 4)), (b"\x7f", ["> 本é"], (0, 2)),
-                               (b"\x05\x15", [">"], (0, 2)), ("e\u0301x".encode(), ["> e\u0301x"], (0, 4)), (b"\x7f\x7f", [">"], (0, 2)),
+                               (b"\x05\x15", [">"], (0, 2)), ("e\u0301x".encode(), ["> \u00e9x"], (0, 4)), (b"\x7f\x7f", [">"], (0, 2)),
                                (b"a" * 37, ["> " + "a" * 37], (0, 39)), (b"b", ["> " + "a" * 37 + "b"], (1, 0)), (b"c", ["> " + "a" * 37 + "b", "c"], (0, 1)),
                                (b"\x7f\x7f", ["> " + "a" * 37], (0, 39)), ("日".encode(), ["> " + "a" * 37, "日"], (0, 2)), (b"\x15", [">"], (0, 2)),
-                               (b"one\x1b\rtwo", ["> one", "  two"], (0, 5)), (b"\x1b[A\x1b[AX", ["> onXe", "  two"], None)):
+                               (b"one\x1b\rtwo", ["> one", "  two"], (0, 5)), (b"\x1b[AX", ["> oneX", "  two"], (-1, 6))):
         t.type(keys)
         if cursor == (0, 7) and keys == b"hello":
             check(t.shows("hello"), "what is typed is shown once", t.rows())
-        if keys.startswith(b"\x1b[A"):
-            continue
         is_at(t, "after %r" % keys, rows, cursor)
     t.type(b"\x03")
     check(t.until(lambda t: t.rows()[-1] == ">" and any("^C" in r for r in t.rows())), "Ctrl-C clears the line", t.rows())
@@ -232,7 +230,7 @@ def commands(folder):
 def interrupts(folder):
     t = chat("--ignore-eos", "-c", "100k", columns=60)
     t.type(b"Once upon a time\r")
-    check(t.until(lambda t: len(t.rows()) > 6, 20) or len(t.rows()) > 3, "a long reply", t.rows())
+    check(t.until(lambda t: len(t.rows()) > 6, 2), "a long reply", t.rows())
     t.type(b"\x03")
     check(t.until(lambda t: "[stopped]" in "\n".join(t.rows()) and t.rows()[-1] == ">"), "Ctrl-C stops the reply", t.rows())
     t.type(b"half a line\x03")
@@ -240,7 +238,7 @@ def interrupts(folder):
     t.type(b"\x04")
     check(t.end() == 0, "Ctrl-D ends it")
     t = Terminal("run", MODEL, "-p", "Once", "-n", "-1", "-c", "100k", "--ignore-end", "-t1", "--temp", "0", columns=60)
-    check(t.shows("upon a time, there was"), "run writes", t.rows())
+    check(t.until(lambda t: len(t.rows()) > 6, 2), "run writes", t.rows())
     t.type(b"\x03")
     status = t.end()
     text = t.raw.decode("utf-8", "replace")
@@ -261,8 +259,8 @@ def resized(folder):
     t.type(b"?")
     check(t.until(lambda t: t.rows()[-1] == "> abcdefghijklmnopqrstuvwxyz!?"), "a wider one", t.rows())
     t.resize(20, 4)
-    t.type(b"0123456789" * 9)
-    check(t.until(lambda t: t.rows()[-1].endswith("789") and len(t.rows()) == 4), "more rows than the screen has", t.rows())
+    t.type(b"0123456789" * 9 + b"end")
+    check(t.until(lambda t: t.rows()[-1] == "end" and len(t.rows()) == 4), "more rows than the screen has", t.rows())
     t.type(b"\x01")
     check(t.until(lambda t: t.rows()[0] == "> abcdefghijklmnopqr" and t.cursor() == (0, 2)), "and their first one", (t.rows(), t.cursor()))
     t.type(b"\x15\x0b\x05\x15/exit\r")
@@ -282,7 +280,7 @@ def colours(folder):
         t.type(b"\x04")
         t.end()
     t = Terminal("chat", MODEL, "--chatml", "--temp", "0", "-t1", TERM="dumb")
-    check(t.shows("> "), "a prompt in a dumb terminal", t.rows())
+    check(t.until(lambda t: t.rows()[-1:] == [">"]), "a prompt in a dumb terminal", t.rows())
     t.type(b"\x04")
     check(t.end() == 0 and b"\x1b" not in t.raw, "which gets no escape sequences", t.raw)
 
@@ -293,6 +291,7 @@ if WHY_NOT:
 else:
     with tempfile.TemporaryDirectory() as where:
         for test in (editing, history, pasted, commands, interrupts, resized, colours):
-            test(where)
+            if len(sys.argv) < 3 or test.__name__ in sys.argv[2:]:
+                test(where)
 print("%(passed)d passed, %(failed)d failed, %(skipped)d skipped" % results)
 sys.exit(1 if results["failed"] else 0)
