@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import termios
@@ -248,6 +249,20 @@ def interrupts(folder):
     check(status == 0 and t.rows()[0].startswith(" upon a time,") and t.rows()[1].startswith("load "), "statistics on a row of their own", t.rows())
 
 
+def progress(folder):
+    """A bar while a long prompt is evaluated, wiped before the text; none where stderr is no terminal."""
+    path = os.path.join(folder, "long.txt")
+    with open(path, "w") as f:
+        f.write("Once upon a time there was a little girl. " * 700)
+    words = ["run", MODEL, "-f", path, "-n", "4", "-c", "100k", "-t1", "--temp", "0"]
+    t = Terminal(*words, columns=100)
+    status = t.end(120)
+    check(status == 0 and b"\rprompt [" in t.raw and b"##" in t.raw and b"%" in t.raw, "a bar", (status, t.raw[:300]))
+    check(not any("prompt [" in r for r in t.rows()), "which is gone in the end", t.rows())
+    p = subprocess.run([INFER] + words, capture_output=True, timeout=120)
+    check(p.returncode == 0 and b"[" not in p.stderr and b"\r" not in p.stderr, "no bar in a file", p.stderr)
+
+
 def resized(folder):
     t = chat("--grammar", REPLIES)
     t.type(b"abcdefghijklmnopqrstuvwxyz")
@@ -290,7 +305,7 @@ if WHY_NOT:
     print("skip the terminal: %s" % WHY_NOT)
 else:
     with tempfile.TemporaryDirectory() as where:
-        for test in (editing, history, pasted, commands, interrupts, resized, colours):
+        for test in (editing, history, pasted, commands, interrupts, progress, resized, colours):
             if len(sys.argv) < 3 or test.__name__ in sys.argv[2:]:
                 test(where)
 print("%(passed)d passed, %(failed)d failed, %(skipped)d skipped" % results)

@@ -72,13 +72,19 @@ static int each(void *user, int32_t text, const float *v, int32_t rows, int32_t 
 static int embed(embedder *e, infer_model *model, infer_context *context, const cli_texts *t, infer_embed_params *p, const char *out) {
     infer_model_info info;
     infer_error err;
+    cli_progress bar;
     int32_t head[2];
     int ok = infer_model_get_info(model, &info) == INFER_OK;
     e->tokens = p->pooling == INFER_POOL_NONE || (p->pooling == INFER_POOL_DEFAULT && ok && info.pooling == INFER_POOL_NONE);
     if (out && (e->file = cli_create("embed", out)) == NULL) return 0;
     p->each = each;
     p->user = e;
+    p->progress = cli_progress_show;
+    p->progress_user = &bar;
+    cli_progress_begin(&bar, "embedding");
+    if (out == NULL && platform_is_terminal(stdout)) cli_progress_end(&bar); /* the vectors are progress enough */
     ok = infer_embed(context, t->ids ? NULL : t->texts, (int32_t)t->n, p, NULL, &err) == INFER_OK;
+    cli_progress_end(&bar);
     if (!ok && !e->failed) cli_fail("embed", "%s", err.message);
     if (!out) {
         if (ok && e->form == AS_JSON) printf(t->n ? "\n]\n" : "[]\n");

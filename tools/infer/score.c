@@ -11,6 +11,7 @@ typedef struct scorer {
     infer_model *model;
     infer_context *context;
     infer_embed_params p;
+    cli_progress bar;
     float *scores;
 } scorer;
 
@@ -24,6 +25,9 @@ static int scorer_open(scorer *s, const char *command, const char *path, const c
     if (s->model == NULL || !cli_embed_context(command, s->model, &s->common, &s->context)) return CLI_FAILED;
     if (infer_model_get_info(s->model, &info) == INFER_OK && info.labels > 0) each = (size_t)info.labels;
     s->scores = (float *)cli_alloc(command, s->texts.n * each + 1, sizeof *s->scores);
+    s->p.progress = cli_progress_show;
+    s->p.progress_user = &s->bar;
+    cli_progress_begin(&s->bar, "reading texts");
     return s->scores ? CLI_DONE : CLI_FAILED;
 }
 
@@ -76,6 +80,7 @@ int cmd_rerank(int argc, char **argv) {
     int status;
     cli_texts_from from;
     infer_error err;
+    infer_result result;
     scorer s;
     const cli_option options[] = {
         {"--query", OPT_STRING, &query, "TEXT", "the query that the texts should answer", 0, 0},
@@ -100,7 +105,9 @@ int cmd_rerank(int argc, char **argv) {
     s.p.long_texts = (int32_t)longer;
     status = scorer_open(&s, "rerank", args[0], &from);
     if (status != CLI_DONE) return scorer_close(&s, status);
-    if (infer_rerank(s.context, query, s.texts.texts, (int32_t)s.texts.n, &s.p, s.scores, &err) != INFER_OK)
+    result = infer_rerank(s.context, query, s.texts.texts, (int32_t)s.texts.n, &s.p, s.scores, &err);
+    cli_progress_end(&s.bar);
+    if (result != INFER_OK)
         return scorer_close(&s, cli_fail("rerank", "%s", err.message));
     return scorer_close(&s, print_ranked(&s));
 }
@@ -151,6 +158,7 @@ int cmd_classify(int argc, char **argv) {
     cli_texts_from from;
     infer_model_info info;
     infer_error err;
+    infer_result result;
     scorer s;
     const cli_option options[] = {
         CLI_TEXTS_OPTIONS(from),
@@ -173,8 +181,9 @@ int cmd_classify(int argc, char **argv) {
     s.p.long_texts = (int32_t)longer;
     status = scorer_open(&s, "classify", args[0], &from);
     if (status != CLI_DONE) return scorer_close(&s, status);
-    if (infer_classify(s.context, s.texts.ids ? NULL : s.texts.texts, (int32_t)s.texts.n, &s.p, s.scores, &err) != INFER_OK ||
-        infer_model_get_info(s.model, &info) != INFER_OK)
+    result = infer_classify(s.context, s.texts.ids ? NULL : s.texts.texts, (int32_t)s.texts.n, &s.p, s.scores, &err);
+    cli_progress_end(&s.bar);
+    if (result != INFER_OK || infer_model_get_info(s.model, &info) != INFER_OK)
         return scorer_close(&s, cli_fail("classify", "%s", err.message));
     return scorer_close(&s, print_labels(&s, info.labels));
 }
