@@ -64,6 +64,9 @@ def spellings(folder):
     check(ids[0] != ids[1] and ids[1] == ids[2], "-e", ids)
     seeds = set(run("-p", "Once", "-n1", "--seed", "-1")[2].split("seed ")[1] for _ in range(4))
     check(len(seeds) == 4, "--seed -1 is another one each time", seeds)
+    code, out, err = infer("bench", "-m", MODEL, "-p", "8,0.25k", "-n0", "-r1", "--json")
+    check(code == 0 and json.loads(out)["prompt_tokens"] == 256, "lists of sizes", (out[:200], err))
+    check(infer("bench", "-m", MODEL, "-p", "8,x")[0] == 2 and infer("bench", "-m", MODEL, "-p", ",8")[0] == 2, "lists that are none")
     code, out, err = infer("tensor", "-m", MODEL, "output_norm.weight", "--out", "-")
     check(code == 0, "-m before other words", err)
 

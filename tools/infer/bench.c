@@ -436,6 +436,7 @@ static int prepare(bench *b, const cli_common *common, int profile, double start
         b->ids[i] = (infer_token)((x >> 8) % (uint32_t)(b->info.vocab > 0 ? b->info.vocab : 1));
     }
     b->cells = (int32_t)(common->ctx ? common->ctx : common->needs);
+    if (common->ctx_whole && b->info.context > b->cells) b->cells = b->info.context;
     ok = b->texts ? prepare_texts(b, &params, common)
                   : cli_session("bench", b->model, &params, b->cells, &b->context, &b->session);
     if (!ok) return 0;
@@ -446,10 +447,13 @@ static int prepare(bench *b, const cli_common *common, int profile, double start
 /* "512" or "4,8,16"; zeros are left out. Returns 0 after saying what is wrong. */
 static int parse_list(int32_t *out, int32_t *count, const char *name, const char *text) {
     while (*text) {
-        char *end;
-        long n = strtol(text, &end, 10);
-        if (end == text || n < 0 || n > 1 << 24 || (*end && (*end != ',' || end[1] == 0))) {
-            cli_usage_error("bench", "%s needs whole numbers with commas between, not '%s'", name, text);
+        char word[32];
+        const size_t length = strcspn(text, ",");
+        const char *end = text + length;
+        int64_t n = -1;
+        snprintf(word, sizeof word, "%.*s", (int)(length < 31 ? length : 31), text);
+        if (length > 30 || !cli_parse_count(word, &n) || n < 0 || n > 1 << 24 || (*end && end[1] == 0)) {
+            cli_usage_error("bench", "%s: expected whole numbers with commas between them, got '%s'", name, text);
             return 0;
         }
         if (n > 0 && *count == MAX_PROMPTS) {
