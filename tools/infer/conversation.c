@@ -145,7 +145,7 @@ static void cut_at(conversation *c, size_t n) {
 
 int conversation_undo(conversation *c) {
     if (c->n == 0) return 0;
-    for (c->n--; c->n > 0 && c->turns[c->n].system; c->n--) {} /* with what the system said before it */
+    for (c->n--; c->n > 1 && c->turns[c->n - 1].system; c->n--) {} /* with what the system said before it */
     cut_at(c, c->turns[c->n].start);
     return 1;
 }

@@ -89,23 +89,33 @@ static void restore(void) {
     if (usual_known) tcsetattr(0, TCSANOW, &usual);
 }
 
-/* The program ends as it would have, but for what it did to the terminal. */
+/* Signals that end the program, and what they did before: a driver's handlers too. */
+static const int ENDS[] = {SIGTERM, SIGHUP};
+enum { N_ENDS = (int)(sizeof ENDS / sizeof ENDS[0]) };
+static struct sigaction before[N_ENDS];
+
+/* The program ends as it would have, and the terminal is as it was. */
 static void on_end(int number) {
     static const char MARKS_OFF[] = "\x1b[0m\x1b[?2004l\r\n"; /* see edit_in_terminal */
     const int error = errno;
+    int i;
     restore();
     if (editing && write(1, MARKS_OFF, sizeof MARKS_OFF - 1) < 0) errno = error;
-    raise(number); /* once this returns: SA_RESETHAND */
+    for (i = 0; i < N_ENDS; i++) {
+        if (ENDS[i] == number) sigaction(number, &before[i], NULL);
+    }
+    raise(number); /* comes when this returns */
 }
 
-static void catch_end(int number) {
+static void catch_ends(void) {
     struct sigaction action;
-    if (sigaction(number, NULL, &action) != 0 || action.sa_handler != SIG_DFL) return; /* nohup ignores one */
+    int i;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_end;
-    action.sa_flags = (int)SA_RESETHAND;
     sigaddset(&action.sa_mask, SIGTTOU); /* so that tcsetattr works in the background too */
-    sigaction(number, &action, NULL);
+    for (i = 0; i < N_ENDS; i++) {
+        if (sigaction(ENDS[i], NULL, &before[i]) == 0 && before[i].sa_handler != SIG_IGN) sigaction(ENDS[i], &action, NULL);
+    }
 }
 
 int terminal_mode(int mode) {
@@ -118,9 +128,7 @@ int terminal_mode(int mode) {
         memset(&action, 0, sizeof action);
         action.sa_handler = on_resize; /* without SA_RESTART: it ends poll */
         sigaction(SIGWINCH, &action, NULL);
-        catch_end(SIGTERM);
-        catch_end(SIGHUP);
-        catch_end(SIGQUIT);
+        catch_ends();
     }
     t = usual;
     editing = mode == TERMINAL_EDIT;
