@@ -80,9 +80,10 @@ def pipes(folder):
     code, out, err = chat(model, "x " * 3000, "--ctx", "100")
     check(code == 1 and "does not fit" in err and "--ctx" in err, "a conversation that does not fit", err)
     code, out, err = chat(model, "Once upon a time\n" * 30, "--ctx", "64", "-n", "6", "--on-full", "drop")
-    check(code == 0 and out.count("\n") == 30 and "messages left out]" in err, "the oldest turns are left out", out + err)
-    code, out, err = chat(model, "Once upon a time\n" * 30, "--ctx", "64", "-n", "6")
-    check(code == 1 and "does not fit" in err, "and not without being told", out + err)
+    check(code == 0 and out.count("\n") == 30 and "oldest turns were dropped" in err, "the oldest turns are left out", out + err)
+    check(err.count("dropped") < 15 and chat(model, "Once upon a time\n" * 30, "--ctx", "64", "-n", "6") == (code, out, err), "several at a time; by default too", err)
+    code, out, err = chat(model, "Once upon a time\n" * 30, "--ctx", "64", "-n", "6", "--on-full", "stop")
+    check(code == 1 and "does not fit" in err and "dropped" not in err, "unless it is told to stop", out + err)
     code, out, err = chat(model, "Once upon a time\n", "-n", "20", "--seconds", "0.000000001")
     check(code == 0 and out.strip() == "" and "the time is up" in err, "a limit of time", out + err)
     code, out, err = chat(model, "Once upon a time\n", "-n", "20", "--stop-token", "383")
@@ -159,6 +160,23 @@ def sessions(folder):
     check(open(path).read().count("system") == 1 and open(path).read().count("\n") == 5, "is there once", open(path).read())
     code, out, err = chat(model, "x", "--session", path, "--system", "Twice ")
     check(code == 1 and "another system message" in err, "another one", err)
+    # what does not fit is dropped from the file too, so that a run evaluates no more than is new
+    path = os.path.join(folder, "full.jsonl")
+    sizes, drops = [], 0
+    for i in range(16):
+        code, out, err = chat(model, "Once upon a time %d" % i, "-n", "6", "--ctx", "96", "--session", path, "--system", "Once ")
+        with open(path) as f:
+            lines = [json.loads(line) for line in f]
+        check(code == 0 and lines[0]["role"] == "system" and lines[-2]["content"] == "Once upon a time %d" % i, "a turn of a full context", err)
+        drops += "dropped" in err
+        sizes.append(len(lines))
+        check(i == 0 or (sizes[i] < sizes[i - 1] + 2) == ("dropped" in err), "the file says what was dropped", (sizes, err))
+    check(2 < drops < 10 and max(sizes) < 20, "several turns at a time", (sizes, drops))
+    # one question and its answer
+    path = os.path.join(folder, "single.jsonl")
+    for i in range(2):
+        code, out, err = chat(model, "", "-n", "4", "--session", path, "-p", "Once")
+        check(code == 0 and open(path).read().count("\n") == 2 * i + 2, "-p with a session", err)
 
 
 def tools(folder):

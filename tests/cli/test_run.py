@@ -46,6 +46,8 @@ def test_run_stops():
     slid = infer(*few, '-n', '90', '--ctx', '24', '--on-full', 'slide', '--keep-first', '5').json()
     check(len(slid['tokens']) == 90, 'it does not slide: %r' % slid)
     check(len(infer(*few, '-n', '90', '--ctx', '24').json()['tokens']) == 20, 'it does not stop')
+    check(infer(*few, '-n', '90', '--ctx', '24', '--on-full', 'slide', '--keep', '-1').json()['tokens'] == slid['tokens'], 'the prompt is kept')
+    check('--on-full' in infer(*few, '--context-shift', status=2).err, 'a habit')
 
 
 def test_run_best_of():
@@ -62,6 +64,10 @@ def test_run_best_of():
     check(done.out.decode('utf-8', 'replace') == got['text'] and 'the best' in done.err, 'the text alone: %r' % done.out)
     check('best' not in infer(*few, '--seed', '7', '--json').json(), 'one reply has no best')
     check('negative' in infer(*few, '--best-of', '2', '--negative-prompt', 'x', status=1).err, 'with guidance')
+    for option in ('--prompt-logprobs', '--top-next'):
+        check(option + ' and --best-of' in infer(*few, '--best-of', '2', option, '3', status=2).err, 'with ' + option)
+    endless = infer(*few, '--seed', '7', '--best-of', '2', '-n', '-1', '--ctx', '40', '--json').json()
+    check([len(r['tokens']) for r in endless['replies']] == [36, 36], 'without a limit: %r' % endless)
 
 
 def test_run_guidance():
@@ -72,6 +78,7 @@ def test_run_guidance():
     check(infer(*few, *negative, '--cfg-scale', '1').json()['tokens'] == plain, 'scale 1')
     strong = infer(*few, *negative, '--cfg-scale', '3').json()['tokens']
     check(len(strong) == 24 and strong != plain, 'scale 3: %r' % strong)
+    check(infer(*few, '--cfg-negative-prompt', negative[1], '--cfg-scale', '3').json()['tokens'] == strong, 'as llama.cpp spells it')
     check(infer(*few, *negative).json()['tokens'] == infer(*few, *negative, '--cfg-scale', '1.5').json()['tokens'], 'default')
     check('drafts (lookup)' in infer(*few, *negative, '--lookup', status=1).err, 'drafts')
     infer(*few, '--negative-prompt', 'x ' * 5000, status=1)

@@ -436,6 +436,7 @@ static int prepare(bench *b, const cli_common *common, int profile, double start
         b->ids[i] = (infer_token)((x >> 8) % (uint32_t)(b->info.vocab > 0 ? b->info.vocab : 1));
     }
     b->cells = (int32_t)(common->ctx ? common->ctx : common->needs);
+    if (common->ctx_whole && b->info.context > b->cells) b->cells = b->info.context;
     ok = b->texts ? prepare_texts(b, &params, common)
                   : cli_session("bench", b->model, &params, b->cells, &b->context, &b->session);
     if (!ok) return 0;
@@ -446,10 +447,13 @@ static int prepare(bench *b, const cli_common *common, int profile, double start
 /* "512" or "4,8,16"; zeros are left out. Returns 0 after saying what is wrong. */
 static int parse_list(int32_t *out, int32_t *count, const char *name, const char *text) {
     while (*text) {
-        char *end;
-        long n = strtol(text, &end, 10);
-        if (end == text || n < 0 || n > 1 << 24 || (*end && (*end != ',' || end[1] == 0))) {
-            cli_usage_error("bench", "%s needs whole numbers with commas between, not '%s'", name, text);
+        char word[32];
+        const size_t length = strcspn(text, ",");
+        const char *end = text + length;
+        int64_t n = -1;
+        snprintf(word, sizeof word, "%.*s", (int)(length < 31 ? length : 31), text);
+        if (length > 30 || !cli_parse_count(word, &n) || n < 0 || n > 1 << 24 || (*end && end[1] == 0)) {
+            cli_usage_error("bench", "%s: expected whole numbers with commas between them, got '%s'", name, text);
             return 0;
         }
         if (n > 0 && *count == MAX_PROMPTS) {
@@ -545,25 +549,25 @@ int cmd_bench(int argc, char **argv) {
     int32_t numbers[MAX_PROMPTS];
     int profile = 0, lookup = 0, mtp = 0, status, ok, i;
     const cli_option options[] = {
-        {"-p", OPT_STRING, &prompts, "N,N,...", "tokens of the prompt (default 512; 0 = none), or of several", 0, 0},
+        {"-p", OPT_STRING, &prompts, "N,N,...", "prompt tokens (default 512; 0 = none); several lengths may be given", 0, 0},
         {"-n", OPT_INT, &fresh, "N", "tokens to generate (default 128; 0 = none)", 0, 1 << 24},
-        {"-d", OPT_INT, &depth, "N", "put N tokens before both (default 0)", 0, 1 << 24},
-        {"--embed", OPT_STRING, &lengths, "N,N,...", "vectors of texts of so many tokens instead, packed as infer_embed does", 0, 0},
-        {"--requests", OPT_STRING, &requests, "N,N,...", "so many requests at a time instead, each of -p (default 128) and -n tokens", 0, 0},
-        {"--lookup", OPT_FLAG, &lookup, NULL, "-n tokens without drafts and with those that lookup finds, in turn", 0, 0},
-        {"--draft", OPT_STRING, &draft_path, "FILE", "the same with this model's drafts", 0, 0},
-        {"--mtp", OPT_FLAG, &mtp, NULL, "the same with drafts of the model's own blocks for further tokens", 0, 0},
-        {"--text", OPT_STRING, &text_path, "FILE", "... behind this text", 0, 0},
-        {"--texts", OPT_INT, &texts, "N", "texts of each length of --embed (default 512)", 1, 1 << 20},
-        {"-r", OPT_INT, &rounds, "N", "rounds, of which the median counts (default 5)", 1, 10000},
-        {"--profile", OPT_FLAG, &profile, NULL, "a table per operation; measuring costs a few percent", 0, 0},
+        {"-d", OPT_INT, &depth, "N", "start after N tokens of context (default 0)", 0, 1 << 24},
+        {"--embed", OPT_STRING, &lengths, "N,N,...", "measure embedding texts of N tokens instead", 0, 0},
+        {"--requests", OPT_STRING, &requests, "N,N,...", "measure N requests at a time instead, each with -p (default 128) and -n tokens", 0, 0},
+        {"--lookup", OPT_FLAG, &lookup, NULL, "compare generation with and without lookup drafts", 0, 0},
+        {"--draft", OPT_STRING, &draft_path, "FILE", "compare with drafts by this model", 0, 0},
+        {"--mtp", OPT_FLAG, &mtp, NULL, "compare with drafts by the model's multi-token prediction blocks", 0, 0},
+        {"--text", OPT_STRING, &text_path, "FILE", "the text to continue with --lookup, --draft or --mtp", 0, 0},
+        {"--texts", OPT_INT, &texts, "N", "texts per length of --embed (default 512)", 1, 1 << 20},
+        {"-r", OPT_INT, &rounds, "N", "rounds; the median counts (default 5)", 1, 10000},
+        {"--profile", OPT_FLAG, &profile, NULL, "print a table per operation (costs a few percent)", 0, 0},
     };
     const cli_spec spec = {
         "bench",
         "MODEL",
-        "Tokens per second of a prompt and of a generation, each from an empty context (or behind -d tokens), and the\n"
-        "share of the memory's bandwidth that generation reaches and of the arithmetic peak that prompts do. Medians\n"
-        "of the rounds. Bandwidth and peaks are measured in the same run, with the same number of threads.\n\n"
+        "Measure tokens per second of prompt processing and of generation, each from an empty context (or after -d\n"
+        "tokens), and how close they come to the memory bandwidth and the arithmetic peak. Figures are medians over\n"
+        "the rounds. Bandwidth and peaks are measured in the same run, with the same number of threads.\n\n"
         "  gbs             bytes of weights that one token reads x tokens per second; cache_gbs: of keys and values\n"
         "  bandwidth_gbs   what the threads read from memory\n"
         "  int8_gops       int8 dot products, in operations (a multiplication and its addition are two); in the same\n"
@@ -572,8 +576,8 @@ int cmd_bench(int argc, char **argv) {
         "                  attention is not counted\n"
         "  prompt_peak     the peak that applies: f32 for F32, F16 and --exact, bf16 for BF16 if the CPU has it, else\n"
         "                  int8. prompt_peak_share: prompt_gops / that peak\n"
-        "  draft_tps       with --lookup, --draft or --mtp: tokens per second, gain: against without; accepted_length: tokens of a\n"
-        "                  pass, the one that was not drafted among them; same: that both wrote the same\n"
+        "  draft_tps       with --lookup, --draft or --mtp: tokens per second. gain: ratio to the speed without drafts;\n"
+        "                  accepted_length: tokens per pass, counting the one not drafted; same: output is identical\n"
         "  requests        with --requests: tokens of all of them per second, prompts included, and new_tps without\n"
         "                  prompts; first_token_s: until a request's first token, on average\n"
         "  prompts         every length of -p or --embed; prompt_tokens and prompt_tps are the last one's. Embeddings\n"

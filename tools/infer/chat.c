@@ -1,135 +1,32 @@
 /* chat.c: `infer chat`: a conversation with the model's own template.
  *
- * The conversation is the text of a JSON list, which grows by a message at a time. In a terminal there are a prompt,
- * commands and Ctrl-C; otherwise every line of stdin is a turn. Answers and tool calls go to stdout, reasoning goes
- * there too in a terminal (dimmed), else to stderr. */
-#include "cli.h"
+ * In a terminal there are a prompt with editing (edit.c), commands and Ctrl-C; otherwise every line of stdin is a turn.
+ * Replies and tool calls go to stdout; reasoning goes there too in a terminal (dimmed), else to stderr. */
+#include "conversation.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-/* ---- texts that grow -------------------------------------------------------------------------------------------- */
-
-typedef struct text {
-    char *s;
-    size_t n, cap;
-    int failed;
-} text;
-
-static void put(text *t, const char *s, size_t n) {
-    if (t->failed) return;
-    if (t->n + n + 1 > t->cap) {
-        char *p = cli_grow("chat", t->s, (t->n + n + 1) * 2, 1);
-        if (p == NULL) {
-            t->failed = 1;
-            return;
-        }
-        t->s = p;
-        t->cap = (t->n + n + 1) * 2;
-    }
-    memcpy(t->s + t->n, s, n);
-    t->n += n;
-    t->s[t->n] = 0;
-}
-static void puts_to(text *t, const char *s) { put(t, s, strlen(s)); }
-
-/* JSON on one line. */
-static void puts_line(text *t, const char *s, size_t n) {
-    size_t i;
-    for (i = 0; i < n; i++) put(t, s[i] == '\n' || s[i] == '\r' ? " " : s + i, 1);
-}
-
-/* A JSON string; what is no UTF-8 becomes U+FFFD. */
-static void put_json(text *t, const char *s, size_t n) {
-    char code[8];
-    size_t i, len;
-    put(t, "\"", 1);
-    for (i = 0; i < n; i += len) {
-        unsigned char c = (unsigned char)s[i];
-        len = 1;
-        if (c == '"' || c == '\\') {
-            put(t, "\\", 1);
-            put(t, s + i, 1);
-        } else if (c < 0x20) {
-            snprintf(code, sizeof code, "\\u%04x", c);
-            puts_to(t, code);
-        } else if (c < 0x80) {
-            put(t, s + i, 1);
-        } else { /* a whole character is 2 to 4 bytes, of which no shorter beginning is whole */
-            len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
-            if (c < 0xc2 || len > n - i || infer_utf8_whole(s + i, len - 1) != 0 || infer_utf8_whole(s + i, len) != len) {
-                puts_to(t, "\xef\xbf\xbd");
-                len = 1;
-            } else {
-                put(t, s + i, len);
-            }
-        }
-    }
-    put(t, "\"", 1);
-}
-
-/* ---- the conversation ---------------------------------------------------------------------------------------------- */
 
 typedef struct talk {
+    infer_model *model;
     infer_session *session;
     infer_sampler *sampler;
+    cli_common *common;
+    uint64_t seed;
+    int replies;          /* 1 = the sampler has been used */
     infer_chat_params chat;
     infer_generate_params generate;
-    text messages; /* "[{...},\n{...}", without the end */
-    size_t system; /* bytes of it that /clear leaves */
-    size_t stored; /* bytes of it that are in `file` */
+    conversation all;
     chat_file *file; /* --session; NULL = none */
-    int terminal, styles;
-    int grammar;   /* 1 = each reply has to match one, from its start */
-    int kind;      /* INFER_CHAT_* that was shown last, 0 = nothing yet */
+    size_t stored;   /* bytes of all.json that it has */
+    int broken;      /* it could not be written */
+    cli_editor *editor;
+    int terminal, styles; /* terminal: somebody types */
+    int kind;             /* INFER_CHAT_* that was shown last, 0 = nothing yet */
     infer_chat_parser *last; /* the last reply, whose calls wait for results */
 } talk;
 
-static infer_session *volatile running; /* the session that Ctrl-C stops */
-static volatile int interrupted;
-static void on_interrupt(void) {
-    interrupted = 1;
-    if (running) infer_session_cancel(running);
-}
-
-static void begin_message(talk *t, const char *role) {
-    puts_to(&t->messages, t->messages.n > 1 ? ",\n{\"role\":\"" : "{\"role\":\"");
-    puts_to(&t->messages, role);
-    puts_to(&t->messages, "\"");
-}
-static void member(talk *t, const char *name, const char *s, size_t n) {
-    puts_to(&t->messages, ",\"");
-    puts_to(&t->messages, name);
-    puts_to(&t->messages, "\":");
-    put_json(&t->messages, s, n);
-}
-static void add_message(talk *t, const char *role, const char *content, size_t n) {
-    begin_message(t, role);
-    member(t, "content", content, n);
-    puts_to(&t->messages, "}");
-}
-
-static void add_reply(talk *t, const infer_chat_reply *r) {
-    size_t i;
-    begin_message(t, "assistant");
-    member(t, "content", r->content, r->n_content);
-    if (r->n_reasoning) member(t, "reasoning_content", r->reasoning, r->n_reasoning);
-    for (i = 0; i < r->n_calls; i++) {
-        const infer_chat_call *c = &r->calls[i];
-        puts_to(&t->messages, i ? "," : ",\"tool_calls\":[");
-        puts_to(&t->messages, "{\"type\":\"function\"");
-        member(t, "id", c->id, strlen(c->id));
-        puts_to(&t->messages, ",\"function\":{\"name\":");
-        put_json(&t->messages, c->name, strlen(c->name));
-        puts_to(&t->messages, ",\"arguments\":");
-        puts_line(&t->messages, c->arguments, c->n_arguments);
-        puts_to(&t->messages, "}}");
-    }
-    puts_to(&t->messages, r->n_calls ? "]}" : "}");
-}
-
-/* ---- showing --------------------------------------------------------------------------------------------------------- */
+/* ---- showing -------------------------------------------------------------------------------- */
 
 static void style(const talk *t, const char *code) {
     if (t->styles) fputs(code, stdout);
@@ -148,9 +45,23 @@ static void change(talk *t, int kind) {
     t->kind = kind;
 }
 
+/* In a terminal a model's control characters must not act. */
+static void print_text(const talk *t, const char *s, size_t n, FILE *file) {
+    size_t i, start = 0;
+    for (i = 0; t->terminal && i < n; i++) {
+        const unsigned char c = (unsigned char)s[i];
+        if ((c >= 32 && c != 127) || c == '\n' || c == '\t') continue;
+        fwrite(s + start, 1, i - start, file);
+        start = i + 1;
+    }
+    if (n > start) fwrite(s + start, 1, n - start, file);
+}
+
 static int show(void *user, const infer_chat_delta *d) {
     talk *t = (talk *)user;
     FILE *file = d->kind == INFER_CHAT_REASONING && !t->terminal ? stderr : stdout;
+    if (cli_run_interrupted()) return 1; /* a Ctrl-C that came before the call began cancels nothing */
+    cli_progress_end(&cli_prompt_bar);
     if (d->kind == INFER_CHAT_CALL) return 0;
     if (d->kind == INFER_CHAT_ARGUMENTS) {
         change(t, INFER_CHAT_CALL);
@@ -163,279 +74,356 @@ static int show(void *user, const infer_chat_delta *d) {
         fputs("}\n", stdout);
     } else {
         change(t, d->kind);
-        fwrite(d->text, 1, d->n, file);
+        print_text(t, d->text, d->n, file);
     }
-    return fflush(file) != 0 || interrupted; /* a Ctrl-C that came before the call began cancels nothing */
+    return fflush(file) != 0;
 }
 
-/* ---- a turn ------------------------------------------------------------------------------------------------------------ */
+/* ---- a turn --------------------------------------------------------------------------------- */
 
-/* Reply to the conversation. On failure says why, and the conversation is cut back to `before` bytes. */
-static int reply(talk *t, size_t before) {
+/* Tokens of the conversation, 0 when that cannot be said: then the reply says why. */
+static size_t tokens_of(talk *t) {
+    infer_error err;
+    size_t count = 0;
+    t->chat.messages = conversation_close(&t->all);
+    if (t->chat.messages && infer_chat_format(t->model, &t->chat, NULL, 0, &count, &err) != INFER_OK) count = 0;
+    conversation_open(&t->all);
+    return count;
+}
+
+/* The library leaves out the oldest turns where less room is left for the reply than it is told: an eighth of the context,
+ * or the whole reply. Then a quarter is made, so that not every turn has to. */
+static int32_t room_to_make(talk *t) {
+    const int32_t context = infer_session_context(t->session);
+    int32_t least = context / 8 > 0 ? context / 8 : 1;
+    if (t->generate.max_tokens > 0 && t->generate.max_tokens < least) least = t->generate.max_tokens;
+    return tokens_of(t) + (size_t)least > (size_t)context && context / 4 > least ? context / 4 : least;
+}
+
+/* What was left out is forgotten, or it would be left out anew before each reply, and all behind it evaluated again. */
+static void forget_dropped(talk *t, int32_t messages) {
+    const int turns = conversation_drop(&t->all, messages);
+    if (turns == 0) return;
+    fprintf(stderr, "infer chat: the context is full: the oldest %s dropped; --ctx N makes it larger\n",
+            turns == 1 ? "turn was" : "turns were");
+}
+
+/* A grammar is followed from its start in every reply, so each gets a sampler of its own. */
+static int restart_grammar(talk *t) {
+    if (t->common->sampling.grammar == NULL || !t->replies++) return 1;
+    infer_sampler_destroy(t->sampler);
+    t->sampler = cli_sampler("chat", t->model, &t->common->sampling, ++t->seed);
+    return t->sampler != NULL;
+}
+
+static void forget_calls(talk *t) {
+    infer_chat_parser_destroy(t->last);
+    t->last = NULL;
+}
+
+/* Reply to the conversation. On failure says why. */
+static int reply(talk *t) {
     infer_generate_info info;
     infer_chat_parser *parser = NULL;
     infer_result r;
-    size_t n = t->messages.n;
-    puts_to(&t->messages, "]");
-    t->chat.messages = t->messages.s;
+    if (!restart_grammar(t)) return 0;
+    if (t->chat.on_full == INFER_CHAT_FULL_DROP) t->chat.room = room_to_make(t);
+    t->chat.messages = conversation_close(&t->all);
     t->kind = 0;
-    if (t->messages.failed) return 0;
-    interrupted = 0;
-    running = t->session;
-    if (t->grammar) infer_sampler_reset(t->sampler);
+    if (t->chat.messages == NULL) return 0;
+    memset(&info, 0, sizeof info);
+    cli_run_forget();
+    cli_run_begin(t->session);
     r = infer_chat(t->session, t->sampler, &t->chat, &t->generate, &parser, &info);
-    running = NULL;
+    cli_run_end();
     change(t, 0);
-    t->messages.n = n;
-    t->messages.s[n] = 0;
+    fflush(stdout);
+    conversation_open(&t->all);
     if (r < 0 || r == INFER_CONTEXT_FULL) {
         if (r == INFER_CONTEXT_FULL)
             cli_fail("chat", "the conversation does not fit into a context of %ld positions (--ctx)",
                      (long)infer_session_context(t->session));
         else cli_fail("chat", "%s", infer_session_error(t->session)->message);
         infer_chat_parser_destroy(parser);
-        t->messages.n = before;
-        t->messages.s[before] = 0;
         return 0;
     }
-    if (info.dropped > 0) fprintf(stderr, "[%ld messages left out]\n", (long)info.dropped);
+    forget_dropped(t, info.dropped);
+    if (info.stop_reason == INFER_STOP_FULL) fprintf(stderr, "infer chat: the reply was cut: the context is full (--ctx)\n");
     if (info.stop_reason == INFER_STOP_TIME) fprintf(stderr, "[stopped: the time is up]\n");
-    if (info.stop_reason == INFER_STOP_FULL) fprintf(stderr, "infer chat: the context is full (--ctx)\n");
-    if (r == INFER_CANCELLED || (interrupted && info.stop_reason == INFER_STOP_CALLBACK)) fprintf(stderr, "[stopped]\n");
-    add_reply(t, infer_chat_parser_reply(parser));
-    infer_chat_parser_destroy(t->last);
+    if (cli_run_interrupted()) fprintf(stderr, "[stopped]\n");
+    conversation_reply(&t->all, infer_chat_parser_reply(parser));
+    forget_calls(t);
     t->last = parser;
-    return !t->messages.failed;
+    return !t->all.json.failed;
 }
 
-/* ---- --session --------------------------------------------------------------------------------------------------------------- */
+/* ---- --session ------------------------------------------------------------------------------ */
 
-/* The messages that the file does not have yet, as lines; and what was evaluated. */
-static int store(talk *t) {
-    text lines;
-    const char *from = t->messages.s + t->stored, *end;
-    int ok;
-    if (t->file == NULL) return 1;
-    memset(&lines, 0, sizeof lines);
-    if (*from == ',') from += 2;
-    for (; (end = strstr(from, ",\n")) != NULL; from = end + 2) {
-        put(&lines, from, (size_t)(end - from));
-        puts_to(&lines, "\n");
+/* Messages of the conversation from byte `from` to `to`, as lines. */
+static void put_lines(cli_text *out, const char *json, size_t from, size_t to) {
+    size_t i;
+    if (from < to && json[from] == ',') from += 2;
+    for (i = from; i < to; i++) {
+        if (json[i] == ',' && i + 1 < to && json[i + 1] == '\n') continue; /* only between messages, for strings escape it */
+        cli_text_put("chat", out, json + i, 1);
     }
-    puts_to(&lines, from);
-    puts_to(&lines, "\n");
-    ok = !lines.failed && chat_file_add(t->file, lines.s, lines.n);
-    free(lines.s);
-    if (!ok) return 0;
-    t->stored = t->messages.n;
-    return chat_file_save(t->file, t->session);
+    if (from < to) cli_text_put("chat", out, "\n", 1);
 }
 
-/* The conversation so far; a system message must be the one that it began with. */
-static int resume(talk *t, const char *system) {
-    char *lines, *line, *end;
-    size_t n, first;
+/* Makes the file hold the conversation, up to the last reply; replied: with what was evaluated of it. Returns 0 after
+ * saying why it cannot. */
+static int store(talk *t, int replied) {
+    const int rewrite = t->all.same < t->stored;
+    size_t n = conversation_answered(&t->all);
+    cli_text lines;
     int ok = 1;
-    if (!chat_file_open(t->file, t->file->path, &lines, &n)) {
-        free(lines);
-        return 0;
+    if (t->file == NULL || t->all.json.failed) return 1;
+    if (n <= t->all.system) n = 1; /* the system message comes with the first turn */
+    if (n <= t->stored && !rewrite) return 1;
+    memset(&lines, 0, sizeof lines);
+    put_lines(&lines, t->all.json.s, rewrite ? 1 : t->stored, n);
+    if (rewrite && t->all.same <= t->all.system) chat_file_forget(t->file);
+    ok = !lines.failed && (rewrite ? chat_file_replace : chat_file_add)(t->file, lines.n ? lines.s : "", lines.n);
+    free(lines.s);
+    if (ok) {
+        t->stored = n;
+        t->all.same = t->all.json.n;
+        ok = !replied || chat_file_save(t->file, t->session);
     }
-    first = n ? chat_file_system(lines, n) : 0;
-    if (n && system && (first != t->messages.n || memcmp(lines, t->messages.s + 1, first - 1) != 0))
-        ok = cli_fail("chat", "the conversation in %s began with %s system message", t->file->path, first ? "another" : "no") == CLI_DONE;
-    if (n) t->messages.n = 1;
-    for (line = lines; ok && n && *line; line = end + 1) {
-        end = strchr(line, '\n'); /* every line has one */
-        if (end > line) {
-            if (t->messages.n > 1) puts_to(&t->messages, ",\n");
-            put(&t->messages, line, (size_t)(end - line));
-        }
-        if (line == lines && first) t->system = t->messages.n;
-        else if (line == lines) t->system = 1;
-    }
-    t->stored = n ? t->messages.n : 1;
-    free(lines);
-    return ok && !t->messages.failed;
+    if (!ok) t->broken = 1;
+    return ok;
 }
 
-/* ---- input ---------------------------------------------------------------------------------------------------------------- */
-
-/* A line of stdin without its end; 0 at the end of input. */
-static int read_line(text *line) {
-    char piece[4096];
-    line->n = 0;
-    while (fgets(piece, sizeof piece, stdin)) {
-        size_t n = strlen(piece);
-        put(line, piece, n);
-        if (line->failed) return 0;
-        if (n && piece[n - 1] == '\n') break;
+/* The conversation of the file so far; a system message must be the one that it began with. */
+static int resume(talk *t) {
+    char *lines, *begun;
+    size_t n, n_begun = t->all.system;
+    int ok = chat_file_open(t->file, t->file->path, &lines, &n);
+    t->stored = 1;
+    begun = ok ? cli_alloc("chat", n_begun, 1) : NULL;
+    if (begun && n > 0) {
+        memcpy(begun, t->all.json.s, n_begun);
+        ok = conversation_resume(&t->all, t->file->path, lines, n);
+        t->stored = t->all.json.n;
+        if (ok && n_begun > 1 && (t->all.system != n_begun || memcmp(begun, t->all.json.s, n_begun) != 0))
+            ok = cli_fail("chat", "the conversation in %s began with %s system message", t->file->path,
+                          t->all.system > 1 ? "another" : "no") == CLI_DONE;
     }
-    if (line->n == 0) return 0;
-    while (line->n && (line->s[line->n - 1] == '\n' || line->s[line->n - 1] == '\r')) line->s[--line->n] = 0;
+    ok = ok && begun != NULL;
+    free(begun);
+    free(lines);
+    return ok;
+}
+
+/* Replies, and stores it. Returns 0 when there is no reply, and then the turn is as it was; or nothing more can be stored. */
+static int answer(talk *t) { return reply(t) && store(t, 1); }
+
+/* ---- commands of the terminal --------------------------------------------------------------- */
+
+/* Each returns 0 to end the chat. */
+static int do_exit(talk *t, const char *argument) {
+    (void)t;
+    (void)argument;
+    return 0;
+}
+
+static int do_reset(talk *t, const char *argument) {
+    (void)argument;
+    forget_calls(t);
+    while (conversation_undo(&t->all)) {}
+    printf("the conversation was reset\n");
     return 1;
 }
 
-static int ask(const talk *t, text *line, const char *prompt) {
-    if (t->terminal) {
-        style(t, "\x1b[1m");
-        fputs(prompt, stdout);
-        style(t, "\x1b[0m");
-        fflush(stdout);
-    }
-    return read_line(line);
+static int do_undo(talk *t, const char *argument) {
+    (void)argument;
+    forget_calls(t);
+    printf(conversation_undo(&t->all) ? "the last turn was removed\n" : "nothing to undo\n");
+    return 1;
 }
+
+static int do_regen(talk *t, const char *argument) {
+    (void)argument;
+    forget_calls(t);
+    if (conversation_take_back(&t->all)) answer(t);
+    else printf("no reply to write again\n");
+    return 1;
+}
+
+static int do_system(talk *t, const char *argument) {
+    if (*argument) conversation_set_system(&t->all, argument);
+    printf(*argument ? "the system message is set\n" : "usage: /system TEXT\n");
+    return 1;
+}
+
+static int do_save(talk *t, const char *argument) {
+    if (*argument == 0) printf("usage: /save FILE\n");
+    else if (conversation_save(&t->all, argument)) printf("saved to %s\n", argument);
+    return 1;
+}
+
+static int do_load(talk *t, const char *argument) {
+    if (*argument == 0) printf("usage: /load FILE\n");
+    else if (conversation_load(&t->all, argument)) {
+        forget_calls(t);
+        printf("loaded: %lu %s\n", (unsigned long)t->all.n, t->all.n == 1 ? "turn" : "turns");
+    }
+    return 1;
+}
+
+static int do_help(talk *t, const char *argument);
+
+static const struct {
+    const char *names; /* as options have them */
+    const char *argument, *what;
+    int (*run)(talk *t, const char *argument);
+} COMMANDS[] = {
+    {"/help|/?", "", "show this list", do_help},
+    {"/reset,/clear|/new", "", "start over; the system message stays", do_reset},
+    {"/undo", "", "take back the last turn", do_undo},
+    {"/regen|/retry", "", "write the last reply again", do_regen},
+    {"/system", "TEXT", "change the system message", do_system},
+    {"/save", "FILE", "write the conversation as JSON", do_save},
+    {"/load", "FILE", "continue a saved conversation", do_load},
+    {"/exit,/bye|/quit", "", "end the chat, as Ctrl-D does", do_exit},
+};
+enum { N_COMMANDS = (int)(sizeof COMMANDS / sizeof COMMANDS[0]) };
+
+static int do_help(talk *t, const char *argument) {
+    int i;
+    (void)t;
+    (void)argument;
+    for (i = 0; i < N_COMMANDS; i++)
+        printf("  %-13.*s %-5s %s\n", (int)strcspn(COMMANDS[i].names, "|"), COMMANDS[i].names, COMMANDS[i].argument, COMMANDS[i].what);
+    printf("  Ctrl-C              stop the reply, or clear the line\n"
+           "  Alt-Enter           start a new line, as \\ at the end of a line does; pasted lines stay one turn\n"
+           "  //                  at the start of a line: send a / to the model\n");
+    return 1;
+}
+
+/* Runs the command in `line`. Returns 0 to end the chat. */
+static int command(talk *t, const char *line) {
+    const size_t n = strcspn(line, " \t");
+    const char *s, *argument = line + n + strspn(line + n, " \t");
+    int i, k, len;
+    for (i = 0; i < N_COMMANDS; i++) {
+        for (k = 0; (s = cli_spelling(COMMANDS[i].names, k, &len)) != NULL; k++) {
+            if ((size_t)len == n && memcmp(s, line, n) == 0) return COMMANDS[i].run(t, argument) && store(t, 0);
+        }
+    }
+    printf("unknown command %.*s; /help lists the commands\n", (int)n, line);
+    return 1;
+}
+
+/* ---- the conversation ----------------------------------------------------------------------- */
 
 /* Results of the calls of the last reply, a line each. Returns 0 at the end of input. */
-static int results(talk *t, text *line) {
+static int results(talk *t) {
     const infer_chat_reply *r = infer_chat_parser_reply(t->last);
+    const char *line;
     char prompt[300];
-    size_t i;
+    size_t i, n;
+    int is;
     for (i = 0; i < r->n_calls; i++) {
         snprintf(prompt, sizeof prompt, "result of %.200s> ", r->calls[i].name);
-        if (!ask(t, line, prompt)) return 0;
-        begin_message(t, "tool");
-        member(t, "tool_call_id", r->calls[i].id, strlen(r->calls[i].id));
-        member(t, "name", r->calls[i].name, strlen(r->calls[i].name));
-        member(t, "content", line->s, line->n);
-        puts_to(&t->messages, "}");
+        do is = cli_edit(t->editor, prompt, &line, &n);
+        while (is == CLI_LINE_CLEARED);
+        if (is == CLI_LINE_END) return 0;
+        conversation_result(&t->all, &r->calls[i], line, n);
     }
     return 1;
 }
 
-static int forget(talk *t) {
-    infer_chat_parser_destroy(t->last);
-    t->last = NULL;
-    t->messages.n = t->system;
-    t->messages.s[t->system] = 0;
-    t->stored = 1;
-    return t->file == NULL || chat_file_clear(t->file);
-}
-
-/* A command of the terminal: 1 = it was one, -1 = the end. */
-static int command(talk *t, const char *line) {
-    if (line[0] != '/') return 0;
-    if (strcmp(line, "/exit") == 0 || strcmp(line, "/quit") == 0) return -1;
-    if (strcmp(line, "/clear") == 0) {
-        return forget(t) ? 1 : -1;
+/* A turn of the user: 1 = it is to be replied to, 0 = there is nothing to reply to, -1 = the end. */
+static int listen(talk *t) {
+    const char *line;
+    size_t n;
+    int is = cli_edit(t->editor, "> ", &line, &n);
+    if (is == CLI_LINE_END) return -1;
+    if (is == CLI_LINE_CLEARED || n == 0) return 0;
+    if (t->terminal && line[0] == '/' && line[1] != '/') return command(t, line) ? 0 : -1;
+    if (t->terminal && line[0] == '/') {
+        line++;
+        n--;
     }
-    if (strcmp(line, "/help") != 0) printf("there is no command %s\n", line);
-    printf("/clear  begin anew (the system message stays)\n/exit   end, as Ctrl-D does\n/help   this\n"
-           "Ctrl-C  stop the reply\n");
+    conversation_say(&t->all, line, n);
     return 1;
 }
 
 static int converse(talk *t) {
-    text line;
-    int ok = 1, failed = 0, is;
-    memset(&line, 0, sizeof line);
+    int ok = 1, heard;
     if (t->terminal) printf("/help lists commands; Ctrl-D ends\n");
-    for (;;) {
-        size_t before = t->messages.n;
-        if (infer_chat_parser_reply(t->last)->n_calls > 0) {
-            if (!results(t, &line)) break;
-        } else {
-            if (!ask(t, &line, "> ")) break;
-            is = t->terminal ? command(t, line.s) : 0;
-            if (is < 0) break;
-            if (is > 0 || line.n == 0) continue;
-            add_message(t, "user", line.s, line.n);
-        }
-        if (reply(t, before)) {
-            if (store(t)) continue;
-            failed = 1;
-            break;
-        }
+    if (t->terminal && t->file && t->all.n)
+        printf("%s: %lu %s so far\n", t->file->path, (unsigned long)t->all.n, t->all.n == 1 ? "turn" : "turns");
+    while (!t->broken && !t->all.json.failed && !cli_edit_failed(t->editor)) {
+        if (infer_chat_parser_reply(t->last)->n_calls > 0) heard = results(t) ? 1 : -1;
+        else heard = listen(t);
+        if (heard < 0) break;
+        if (heard == 0 || answer(t)) continue;
         ok = 0;
-        if (!t->terminal || t->messages.failed || !forget(t)) break;
-        fprintf(stderr, "infer chat: the conversation begins anew\n");
+        if (!t->terminal || t->broken) break;
+        forget_calls(t);
+        if (!t->all.json.failed && conversation_undo(&t->all)) fprintf(stderr, "infer chat: the last turn was taken back\n");
+        store(t, 0);
     }
-    if (t->terminal) {
-        printf("\n");
-        ok = !t->messages.failed;
-    }
-    if (line.failed || failed) ok = 0;
-    free(line.s);
-    return ok;
+    if (t->terminal) ok = 1;
+    return ok && !t->broken && !t->all.json.failed && !cli_edit_failed(t->editor);
 }
 
-/* ---- the command ------------------------------------------------------------------------------------------------------------- */
-
-typedef struct loading {
-    double started;
-    int shown; /* -1 = nothing */
-} loading;
-static int show_progress(void *user, float done) {
-    loading *l = (loading *)user;
-    int i, n = (int)(done * 40);
-    char bar[41];
-    if (n == l->shown || platform_clock() - l->started < 0.3) return 0; /* what is quick needs no bar */
-    l->shown = n;
-    for (i = 0; i < 40; i++) bar[i] = i < n ? '#' : '.';
-    bar[40] = 0;
-    fprintf(stderr, "\rloading [%s] %3d %%", bar, (int)(done * 100));
-    fflush(stderr);
-    return 0;
-}
-
-static infer_model *open_model(const char *path, const cli_common *common) {
-    infer_model_params params;
-    infer_model *model = NULL;
-    infer_error err;
-    loading l;
-    infer_result r;
-    if (!cli_model_params("chat", common, &params)) return NULL;
-    l.started = platform_clock();
-    l.shown = -1;
-    if (platform_is_terminal(stderr)) {
-        params.progress = show_progress;
-        params.progress_user = &l;
-    }
-    r = infer_model_open(&model, path, &params, &err);
-    if (l.shown >= 0) fprintf(stderr, "\r%60s\r", "");
-    if (r != INFER_OK) cli_fail("chat", "%s: %s", path, err.message);
-    if (r != INFER_OK || cli_adapters_open("chat", model, common)) return r == INFER_OK ? model : NULL;
-    cli_model_close(model);
-    return NULL;
-}
+/* ---- the command ---------------------------------------------------------------------------- */
 
 typedef struct request {
-    const char *system, *tools_path, *template_path, *begun, *session;
+    const char *system, *system_path, *tools_path, *template_path, *begun, *text, *text_path, *session;
     cli_list stop, stop_ids;
-    int64_t limit, thinking, thinking_tokens, on_full;
+    infer_token *stop_tokens; /* those of stop_ids */
+    int64_t limit, thinking, thinking_tokens, color, on_full;
     double seconds;
-    int lookup, mtp;
-    int chatml;
+    int lookup, mtp, chatml, escapes, go_on;
+    char *prompt; /* the first turn, or NULL */
+    size_t n_prompt;
 } request;
 
 /* What can be known to fail before the first turn: the template is tried with the system message and a turn. */
-static int try_template(talk *t, const infer_model *model) {
+static int try_template(talk *t) {
     infer_rendering *made = NULL;
     infer_error err;
-    size_t n = t->messages.n;
     infer_result r;
-    add_message(t, "user", "x", 1);
-    puts_to(&t->messages, "]");
-    t->chat.messages = t->messages.s;
-    if (t->messages.failed) return 0;
-    r = infer_chat_render(model, &t->chat, &made, &err);
+    conversation_say(&t->all, "x", 1);
+    t->chat.messages = conversation_close(&t->all);
+    if (t->chat.messages == NULL) return 0;
+    r = infer_chat_render(t->model, &t->chat, &made, &err);
     infer_rendering_free(made);
-    t->messages.n = n;
-    t->messages.s[n] = 0;
+    conversation_open(&t->all);
+    conversation_undo(&t->all);
     if (r == INFER_ERR_UNSUPPORTED && !t->chat.allow_chatml && strstr(err.message, "allow_chatml"))
-        cli_fail("chat", "the file has no chat template; --chatml takes ChatML, --template FILE one of yours");
+        cli_fail("chat", "the file has no chat template; --chatml uses ChatML, --template FILE one of yours");
     else if (r != INFER_OK) cli_fail("chat", "%s", err.message);
     return r == INFER_OK;
+}
+
+/* The conversation itself, with everything made. */
+static int begin(talk *t, const request *q) {
+    int ok = 1;
+    const int alone = q->prompt && !q->go_on;
+    t->terminal = !alone && platform_is_terminal(stdin);
+    t->styles = q->color == 1 || (q->color == 0 && t->terminal && platform_styles(stdout));
+    if (t->terminal || (alone && platform_is_terminal(stdout))) cli_catch_interrupts();
+    if (!alone && (t->editor = cli_editor_open(t->styles)) == NULL) return 0;
+    if (q->prompt) {
+        conversation_say(&t->all, q->prompt, q->n_prompt);
+        ok = !t->all.json.failed && answer(t);
+    }
+    return ok && (alone || converse(t));
 }
 
 static int with_model(infer_model *model, const request *q, cli_common *common, talk *t) {
     infer_context_params params;
     infer_context *context = NULL;
-    infer_token *stop_tokens = NULL;
-    uint64_t seed = common->seed_given ? (uint64_t)common->seed : (uint64_t)time(NULL);
     int ok = 0;
-    puts_to(&t->messages, "[");
-    if (q->system) add_message(t, "system", q->system, strlen(q->system));
-    t->system = t->messages.n;
+    t->model = model;
+    t->common = common;
+    t->seed = common->seed_given ? (uint64_t)common->seed : cli_random_seed();
+    conversation_begin(&t->all, q->system);
     t->chat.allow_chatml = q->chatml;
     t->chat.thinking = q->thinking == 0 ? 1 : q->thinking == 1 ? -1 : 0;
     t->chat.thinking_tokens = (int32_t)q->thinking_tokens;
@@ -444,102 +432,131 @@ static int with_model(infer_model *model, const request *q, cli_common *common, 
     t->generate.mtp = q->mtp;
     t->chat.fn = show;
     t->chat.user = t;
-    t->generate.max_tokens = (int32_t)q->limit;
+    t->generate.max_tokens = q->limit > 0 ? (int32_t)q->limit : 0;
     t->generate.stop = q->stop.items;
     t->generate.n_stop = q->stop.n;
-    t->generate.seconds = q->seconds;
-    t->chat.on_full = q->on_full == 1 ? INFER_CHAT_FULL_DROP : INFER_CHAT_FULL_STOP;
-    if (!cli_list_ids("chat", "--stop-token", &q->stop_ids, &stop_tokens)) return 0;
-    t->generate.stop_tokens = stop_tokens;
+    t->generate.stop_tokens = q->stop_tokens;
     t->generate.n_stop_tokens = q->stop_ids.n;
-    if ((t->file && !resume(t, q->system)) || !try_template(t, model)) {
-        free(stop_tokens);
-        return 0;
-    }
-    if (cli_grammar("chat", model, &common->sampling)) t->sampler = cli_sampler("chat", model, &common->sampling, seed);
-    t->grammar = common->sampling.grammar != NULL;
+    t->generate.seconds = q->seconds;
+    t->chat.on_full = q->on_full == 1 ? INFER_CHAT_FULL_STOP : INFER_CHAT_FULL_DROP;
+    if ((t->file && !resume(t)) || !try_template(t)) return 0;
+    if (cli_grammar("chat", model, &common->sampling)) t->sampler = cli_sampler("chat", model, &common->sampling, t->seed);
     cli_context_params(common, &params);
     if (t->sampler && cli_session("chat", model, &params, cli_cells(common, model, 0), &context, &t->session) &&
-        (t->file == NULL || chat_file_load(t->file, t->session))) {
-        t->terminal = platform_is_terminal(stdin);
-        t->styles = t->terminal && platform_styles(stdout);
-        if (t->terminal) platform_on_interrupt(on_interrupt);
-        ok = converse(t);
-    }
-    infer_chat_parser_destroy(t->last);
+        (t->file == NULL || chat_file_load(t->file, t->session)))
+        ok = begin(t, q);
+    cli_editor_close(t->editor);
+    forget_calls(t);
     infer_session_destroy(t->session);
     infer_context_destroy(context);
     infer_sampler_destroy(t->sampler);
     infer_grammar_destroy(common->sampling.grammar);
-    free(stop_tokens);
     return ok;
 }
 
+/* The texts that options name, and then all of it. */
+static int with_texts(request *q, const char *path, cli_common *common) {
+    talk t;
+    chat_file file;
+    infer_model *model = NULL;
+    char *tools = NULL, *source = NULL, *system = NULL;
+    const char *name;
+    size_t n;
+    int ok;
+    memset(&t, 0, sizeof t);
+    memset(&file, 0, sizeof file);
+    file.path = q->session;
+    if (q->session) t.file = &file;
+    ok = cli_list_ids("chat", "--stop-token", &q->stop_ids, &q->stop_tokens);
+    if (ok && (q->text || q->text_path)) ok = (q->prompt = cli_prompt("chat", q->text, q->text_path, q->escapes, &q->n_prompt)) != NULL;
+    if (ok && q->system_path) ok = (q->system = system = cli_prompt("chat", NULL, q->system_path, 0, &n)) != NULL;
+    if (ok && q->tools_path) ok = (tools = cli_read_text("chat", q->tools_path, &n, &name)) != NULL;
+    if (ok && q->template_path) ok = (source = cli_read_text("chat", q->template_path, &n, &name)) != NULL;
+    t.chat.tools = tools;
+    t.chat.template_text = source;
+    common->mtp = q->mtp;
+    if (ok) model = cli_open("chat", path, common, 0);
+    ok = model != NULL && with_model(model, q, common, &t);
+    cli_model_close(model);
+    conversation_free(&t.all);
+    chat_file_close(&file);
+    free(tools);
+    free(source);
+    free(system);
+    free(q->prompt);
+    return ok;
+}
+
+static int end(request *q, cli_common *common, int status) {
+    cli_sampling_free(&common->sampling);
+    free((void *)q->stop.items);
+    free((void *)q->stop_ids.items);
+    free(q->stop_tokens);
+    return status;
+}
+
 int cmd_chat(int argc, char **argv) {
-    const char *args[1];
+    const char *args[2];
     request q;
+    int single = 0, plain = 0;
     const cli_option options[] = {
-        {"--system", OPT_STRING, &q.system, "TEXT", "the system message", 0, 0},
-        {"--tools", OPT_STRING, &q.tools_path, "FILE", "tools that the model may call: a JSON list", 0, 0},
-        {"--thinking", OPT_CHOICE, &q.thinking, "on|off", "switch reasoning, where the template has a switch", 0, 0},
-        {"--think-tokens", OPT_INT, &q.thinking_tokens, "N", "end reasoning after so many tokens", 1, INT32_MAX / 2},
-        {"--begin", OPT_STRING, &q.begun, "TEXT", "text that every reply begins with", 0, 0},
-        {"--lookup", OPT_FLAG, &q.lookup, NULL, "guess what followed the same tokens before: the same text, sooner", 0, 0},
-        {"--mtp", OPT_FLAG, &q.mtp, NULL, "... and what the model's own blocks for further tokens predict", 0, 0},
-        {"-n", OPT_INT, &q.limit, "N", "tokens of a reply at most (default: no limit)", 1, INT32_MAX / 2},
-        {"--stop", OPT_LIST, &q.stop, "TEXT", "end a reply before this text; may come several times", 0, 0},
-        {"--stop-token", OPT_LIST, &q.stop_ids, "ID", "end a reply at this token; may come several times", 0, 0},
-        {"--seconds", OPT_FLOAT, &q.seconds, "S", "begin no token of a reply after so many seconds", 0, 0},
-        {"--on-full", OPT_CHOICE, &q.on_full, "stop|drop", "a conversation that does not fit: leave out its oldest turns?", 0, 0},
-        {"--template", OPT_STRING, &q.template_path, "FILE", "a Jinja template instead of the model's own", 0, 0},
-        {"--session", OPT_STRING, &q.session, "FILE", "go on with the conversation in FILE, which grows turn by turn", 0, 0},
-        {"--chatml", OPT_FLAG, &q.chatml, NULL, "take ChatML where the file has no template", 0, 0},
+        {"-p,--prompt", OPT_STRING, &q.text, "TEXT", "ask this, print the reply and exit (-i: and go on)", 0, 0},
+        {"-f,--file", OPT_STRING, &q.text_path, "FILE", "the same with a file's text; - is stdin", 0, 0},
+        {"-e,--escape", OPT_FLAG, &q.escapes, NULL, "\\n, \\t and so on in it stand for newline, tab ...", 0, 0},
+        {"-i,-cnv|--interactive,--conversation,--interactive-first", OPT_FLAG, &q.go_on, NULL, "continue the conversation after -p or -f", 0, 0},
+        {"-sys,--system|--system-prompt", OPT_STRING, &q.system, "TEXT", "the system message", 0, 0},
+        {"-sysf,--system-file|--system-prompt-file", OPT_STRING, &q.system_path, "FILE", "the system message, from a file", 0, 0},
+        {"--tools", OPT_STRING, &q.tools_path, "FILE|TEXT", "tools that the model may call: a JSON list", 0, 0},
+        {"--thinking|--think", OPT_CHOICE, &q.thinking, "on|off", "switch reasoning, if the template has a switch", 0, 0},
+        {"--think-tokens", OPT_INT, &q.thinking_tokens, "N", "end reasoning after N tokens", 1, INT32_MAX / 2},
+        {"--begin", OPT_TEXT, &q.begun, "TEXT", "start every reply with this text (@FILE: a file's)", 0, 0},
+        {"--lookup", OPT_FLAG, &q.lookup, NULL, "speculate from earlier text: the same output, faster", 0, 0},
+        {"--mtp", OPT_FLAG, &q.mtp, NULL, "speculate with the model's own multi-token prediction blocks", 0, 0},
+        {"-n|--predict,--n-predict", OPT_INT, &q.limit, "N", "maximum number of tokens per reply (default: no limit)", -1, INT32_MAX / 2},
+        {"--stop|-r,--reverse-prompt", OPT_LIST, &q.stop, "TEXT", "end a reply before this text; may be repeated", 0, 0},
+        {"--stop-token", OPT_LIST, &q.stop_ids, "ID", "end a reply at this token; may be repeated", 0, 0},
+        {"--seconds", OPT_FLOAT, &q.seconds, "S", "start no token of a reply after S seconds", 0, 0},
+        {"--on-full", OPT_CHOICE, &q.on_full, "drop|stop", "when the context is full: drop the oldest turns (default), or fail", 0, 0},
+        {"--session", OPT_STRING, &q.session, "FILE", "keep the conversation in FILE, and go on with the one that is there", 0, 0},
+        {"--template|--chat-template-file", OPT_STRING, &q.template_path, "FILE|TEXT", "use this Jinja template instead of the model's own", 0, 0},
+        {"--chatml", OPT_FLAG, &q.chatml, NULL, "use ChatML if the file has no template", 0, 0},
+        {"--color|-co", OPT_SWITCH, &q.color, NULL, "bold prompt, dimmed reasoning (default: auto)", 0, 0},
+        {"-st,--single-turn", OPT_FLAG, &single, NULL, NULL, 0, 0},
+        {"-no-cnv,--no-conversation", OPT_INSTEAD, &plain, NULL, NULL, 0, 0},
     };
     const cli_spec spec = {"chat",
                            "MODEL",
-                           "A conversation with the model's own chat template. Where stdin is no terminal every line\n"
-                           "of it is a turn. Tool calls are printed as JSON, one a line: {\"id\", \"name\", \"arguments\"};\n"
-                           "the next lines of input, one for each call, are their results. Reasoning is dimmed in a\n"
-                           "terminal and goes to stderr otherwise. --session keeps the messages in FILE, one a line as\n"
-                           "JSON, and what the model has evaluated of them in FILE.state, which only saves time.\n",
+                           "Chat with a model, using its own chat template. In a terminal, /help lists the commands.\n"
+                           "When stdin is not a terminal, every line of it is a turn. Tool calls are printed as JSON,\n"
+                           "one per line: {\"id\", \"name\", \"arguments\"}; the next lines of input, one per call, are\n"
+                           "their results. Reasoning is dimmed in a terminal and goes to stderr otherwise. When the\n"
+                           "context is full, the oldest turns are dropped, from the file of --session too; the system\n"
+                           "message stays. That file has a message per line, as JSON; FILE.state, beside it, has what the\n"
+                           "model evaluated of them, which only saves time.\n",
                            options,
                            (int)(sizeof options / sizeof options[0]),
                            TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED | TAKES_SAMPLING,
                            1,
-                           1};
+                           2};
     cli_common common;
-    infer_model *model = NULL;
-    char *tools = NULL, *source = NULL;
-    talk t;
-    chat_file file;
-    size_t n;
-    int status, ok = 1;
+    int status, ok;
     memset(&q, 0, sizeof q);
-    memset(&t, 0, sizeof t);
-    memset(&file, 0, sizeof file);
     q.thinking = -1;
-    if (!cli_parse(&spec, argc, argv, &common, args, &status)) {
-        free((void *)q.stop.items);
-        free((void *)q.stop_ids.items);
-        cli_sampling_free(&common.sampling);
-        return status;
+    if (!cli_parse(&spec, argc, argv, &common, args, &status)) return end(&q, &common, status);
+    if (plain) { /* run reads the same words */
+        end(&q, &common, 0);
+        return cmd_run(argc, argv);
     }
-    if (q.tools_path) ok = (tools = cli_read_file("chat", q.tools_path, &n)) != NULL;
-    if (ok && q.template_path) ok = (source = cli_read_file("chat", q.template_path, &n)) != NULL;
-    t.chat.tools = tools;
-    t.chat.template_text = source;
-    common.mtp = q.mtp;
-    file.path = q.session;
-    if (q.session) t.file = &file;
-    if (ok) model = open_model(args[0], &common);
-    ok = model != NULL && with_model(model, &q, &common, &t);
-    cli_model_close(model);
-    cli_sampling_free(&common.sampling);
-    free((void *)q.stop.items);
-    free((void *)q.stop_ids.items);
-    free(t.messages.s);
-    chat_file_close(&file);
-    free(tools);
-    free(source);
-    return ok ? CLI_DONE : CLI_FAILED;
+    if (args[1] && q.text == NULL) {
+        q.text = args[1];
+        args[1] = NULL;
+    }
+    if (args[1] || (q.text && q.text_path)) return end(&q, &common, cli_usage_error("chat", "give one of TEXT, -p TEXT and -f FILE"));
+    if (q.system && q.system_path) return end(&q, &common, cli_usage_error("chat", "give one of --system and --system-file"));
+    if (single && q.text == NULL && q.text_path == NULL) return end(&q, &common, cli_usage_error("chat", "-st needs -p TEXT or -f FILE"));
+    if (single) q.go_on = 0;
+    ok = with_texts(&q, args[0], &common);
+    status = ok ? CLI_DONE : CLI_FAILED;
+    if (cli_run_interrupted() && q.n_prompt && !q.go_on) status = CLI_INTERRUPTED;
+    return end(&q, &common, status);
 }

@@ -1,12 +1,13 @@
 /* chat_file.c: `infer chat --session FILE`: the conversation in FILE, a message a line, and in FILE.state what the model has
- * evaluated of it. Both only grow: a turn appends its messages and one record (infer_session_save_more). Whatever of the state is
- * missing is evaluated again, so that FILE alone is enough. */
+ * evaluated of it. A turn appends its messages and one record (infer_session_save_more); where the conversation changed otherwise,
+ * FILE is written anew, and the state too unless some of it is still of use. Whatever of the state is missing is evaluated again,
+ * so that FILE alone is enough. */
 #include "cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char ASSISTANT[] = "{\"role\":\"assistant\"", SYSTEM[] = "{\"role\":\"system\"";
+static const char ASSISTANT[] = "{\"role\":\"assistant\"";
 
 static int begins(const char *s, size_t n, const char *with) { return n >= strlen(with) && memcmp(s, with, strlen(with)) == 0; }
 
@@ -42,11 +43,6 @@ int chat_file_open(chat_file *f, const char *path, char **messages, size_t *n) {
     return 1;
 }
 
-size_t chat_file_system(const char *messages, size_t n) {
-    const char *end = begins(messages, n, SYSTEM) ? memchr(messages, '\n', n) : NULL;
-    return end ? (size_t)(end - messages) + 1 : 0;
-}
-
 int chat_file_add(chat_file *f, const char *messages, size_t n) {
     FILE *file = platform_fopen(f->path, "ab");
     int ok = file != NULL && fwrite(messages, 1, n, file) == n;
@@ -55,11 +51,28 @@ int chat_file_add(chat_file *f, const char *messages, size_t n) {
     return ok;
 }
 
-int chat_file_clear(chat_file *f) {
-    FILE *file = platform_fopen(f->path, "wb"); /* which makes it empty */
-    if (file != NULL && fclose(file) == 0) return 1;
-    cli_fail("chat", "cannot write %s", f->path);
-    return 0;
+int chat_file_replace(chat_file *f, const char *messages, size_t n) {
+    const size_t length = strlen(f->path);
+    char *spare = cli_alloc("chat", length + 5, 1); /* the file is there as it was until the new one is whole */
+    FILE *file;
+    int ok;
+    if (spare == NULL) return 0;
+    sprintf(spare, "%s.new", f->path);
+    file = platform_fopen(spare, "wb");
+    ok = file != NULL && fwrite(messages, 1, n, file) == n;
+    if (file != NULL && fclose(file) != 0) ok = 0;
+    if (ok) ok = platform_rename(spare, f->path);
+    if (!ok) {
+        if (file != NULL) platform_remove(spare);
+        cli_fail("chat", "cannot write %s", f->path);
+    }
+    free(spare);
+    return ok;
+}
+
+void chat_file_forget(chat_file *f) {
+    memset(&f->mark, 0, sizeof f->mark);
+    platform_remove(f->state);
 }
 
 /* ---- what was evaluated ---------------------------------------------------------------------------------------------------- */

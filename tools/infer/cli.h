@@ -1,10 +1,11 @@
 /* cli.h: what the files of the command-line program share.
  *
  * One file per command (run.c, logits.c, ...), each with one function cmd_NAME that the table in main.c lists.
- * They use the public interface of infer.h only. Around them: args.c (options and help), common.c (opening a model,
- * reading files, errors), json.c (writing JSON), platform.c (the only file with calls of the operating system).
+ * They use the public interface of infer.h only. Around them: args.c, options.c, help.c (options), common.c (opening a model,
+ * reading files, errors), json.c (writing JSON), platform.c and terminal.c (the only files with calls of the operating system).
  *
- * Results go to stdout, everything else to stderr. Exit status: 0 done, 1 the work failed, 2 wrong usage.
+ * Results go to stdout, everything else to stderr. Exit status: 0 done, 1 the work failed, 2 wrong usage,
+ * 130 ended by Ctrl-C.
  */
 #ifndef CLI_H
 #define CLI_H
@@ -15,7 +16,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
 #if defined(__GNUC__) || defined(__clang__)
 #  define CLI_PRINTF(f, a) __attribute__((format(printf, f, a)))
@@ -47,29 +48,34 @@ int cmd_bench(int argc, char **argv);
 int cmd_synth(int argc, char **argv);
 int cmd_template(int argc, char **argv);
 int cmd_grammar(int argc, char **argv);
+int cmd_list(int argc, char **argv);
 
 /* ---- args.c --------------------------------------------------------------------------------- */
 
 /* What an option's value is, and where it goes. */
 enum {
     OPT_FLAG,   /* int: set to 1 */
-    OPT_INT,    /* int64_t, lo .. hi */
+    OPT_INT,    /* int64_t, lo .. hi; 8k, 1.5G and so on are understood */
     OPT_FLOAT,  /* double */
     OPT_STRING, /* const char * */
-    OPT_LIST,   /* cli_list: the option may come several times */
-    OPT_CHOICE  /* int64_t: the index of one of the words in `arg`, which are separated by | */
+    OPT_LIST,   /* cli_list: the option may be repeated */
+    OPT_CHOICE, /* int64_t: the index of one of the words in `arg`, which are separated by | */
+    OPT_TEXT,   /* const char *: a longer text; @FILE is a file's, @@ stands for a first @ */
+    OPT_SWITCH, /* int64_t: 0 auto, 1 on, 2 off; the option alone means on */
+    OPT_LAYERS, /* int64_t: as OPT_INT; all = hi, auto = -1 */
+    OPT_INSTEAD /* int: set to 1, and parsing is over: another command is meant, which takes the same words */
 };
 typedef struct cli_list {
     const char **items;
     int n;
 } cli_list;
 typedef struct cli_option {
-    const char *name; /* "--temp" or "-n"; two spellings are separated by a comma: "-t,--threads" */
+    const char *name; /* "-t,--threads|--cores": spellings, of which those behind | are not shown */
     int kind;
     void *value;
-    const char *arg; /* what the help calls the value, or the words of OPT_CHOICE */
-    const char *help;
-    int64_t lo, hi; /* OPT_INT; both 0 = any that is not negative */
+    const char *arg;  /* what the help calls the value, or the words of OPT_CHOICE */
+    const char *help; /* NULL = the option is not shown */
+    int64_t lo, hi;   /* OPT_INT; both 0 = any that is not negative */
 } cli_option;
 
 /* What the sampler options say (sampling.c); made by cli_sampling_options. */
@@ -79,20 +85,21 @@ typedef struct cli_sampling {
     int64_t whole[CLI_SAMPLING_FIGURES]; /* the whole numbers among them */
     int64_t mirostat;                    /* -1 = not given */
     cli_list breakers, biases;
-    const char *order, *grammar_path, *schema_path;
+    const char *order, *grammar_text, *schema_text; /* see cli_read_text */
     int ignore_eos, json_object;
     infer_grammar *grammar; /* made by cli_grammar */
 } cli_sampling;
 
 /* Options that several commands share; zero in every field means "not given". */
 typedef struct cli_common {
-    int64_t threads, backend, device, gpu_layers, ctx, kv, max_memory, seed;
+    int64_t threads, backend, device, gpu_layers, ctx, batch, kv, kv_keys, kv_values, max_memory, seed;
     int64_t needs; /* no option: positions that the command will ask for without --ctx, if it knows; 0 = it does not */
     int seed_given;
     int gpu_unchecked, allow_unknown;
-    int exact, preload, lock, verbose, json;
+    int ctx_whole; /* --ctx 0: as many positions as the model was trained for */
+    int exact, preload, lock, no_mmap, verbose, json;
     int mtp; /* no option of all commands: open models with the block that predicts further tokens */
-    const char *cpu_level, *pre, *devices, *shares, *kernel_cache;
+    const char *model, *cpu_level, *pre, *devices, *shares, *kernel_cache;
     cli_list loras, controls;
     int merge;
     cli_sampling sampling; /* TAKES_SAMPLING: to be given to cli_sampling_free at the end, also when parsing failed */
@@ -115,8 +122,41 @@ typedef struct cli_spec {
 /* Parses options into their places and the other words into args (n_args_max pointers; NULL where absent).
  * Returns 1 to go on; 0 when the command is over with *status (help was printed, or the usage is wrong). */
 int cli_parse(const cli_spec *spec, int argc, char **argv, cli_common *common, const char **args, int *status);
+/* Calls fn with the tables of a command instead of running it. */
+typedef void (*cli_visit_fn)(void *user, const cli_spec *spec, const cli_option *shared, const int *group, int n_shared);
+void cli_visit(const cli_command *command, cli_visit_fn fn, void *user);
+/* Spelling i of a name, *n bytes; NULL = there are fewer. */
+const char *cli_spelling(const char *names, int i, int *n);
+/* How many characters to insert, delete, replace or swap to turn a into b; 40 when either is longer than that. */
+int cli_edit_distance(const char *a, size_t n_a, const char *b, size_t n_b);
+/* A whole number: digits, or a number with k, M, G or T behind it (1024; kB, MB ... 1000). Returns 0 if it is not one. */
+int cli_parse_count(const char *text, int64_t *out);
+/* A seed of 31 bits that differs from run to run. */
+uint64_t cli_random_seed(void);
+void cli_args_free(void); /* what options read from files */
 /* One line on stderr, and the exit status for wrong usage. */
 int cli_usage_error(const char *command, const char *format, ...) CLI_PRINTF(2, 3);
+
+/* ---- options.c ------------------------------------------------------------------------------ */
+
+enum { CLI_MAX_SHARED = 32 + CLI_SAMPLING_OPTIONS };
+/* The shared options of a command, to out, and the TAKES_* bit of each to group (CLI_MAX_SHARED). Returns how many. */
+int cli_shared_options(int takes, cli_common *c, cli_option *out, int *group);
+
+/* An option of another program that is not one here: FLAG, VALUE and SWITCH are skipped after a line on stderr. */
+enum { HABIT_FLAG, HABIT_VALUE, HABIT_SWITCH, HABIT_REFUSED };
+typedef struct cli_habit {
+    const char *names;
+    int kind;
+    const char *text; /* why it does nothing, or what to use instead */
+} cli_habit;
+const cli_habit *cli_habits(int *n);
+
+/* ---- help.c --------------------------------------------------------------------------------- */
+
+void cli_print_help(const cli_spec *spec, const cli_option *shared, const int *group, int n_shared);
+/* `infer completions`. */
+int cli_completions(int argc, char **argv, const cli_command *commands, int n_commands);
 
 /* ---- sampling.c ----------------------------------------------------------------------------- */
 
@@ -128,10 +168,23 @@ void cli_sampling_free(cli_sampling *s);
 /* The grammar that --grammar, --schema or --json-object ask for, to s->grammar (NULL: none), which the caller destroys
  * after its sampler. Says why and returns 0 on failure. */
 int cli_grammar(const char *command, infer_model *model, cli_sampling *s);
-/* The same from a file; schema: it holds a JSON Schema. model may be NULL. Says why and returns NULL. */
-infer_grammar *cli_grammar_file(const char *command, infer_model *model, const char *path, int schema);
+/* The same from a text or a file (cli_read_text); schema: it holds a JSON Schema. model may be NULL. Says why and
+ * returns NULL. */
+infer_grammar *cli_grammar_text(const char *command, infer_model *model, const char *value, int schema);
 /* The sampler that the options ask for, the library's own when they ask for nothing. Says why and returns NULL. */
 infer_sampler *cli_sampler(const char *command, infer_model *model, const cli_sampling *s, uint64_t seed);
+
+/* ---- progress.c ----------------------------------------------------------------------------- */
+
+/* A bar on stderr when that is a terminal, for what takes more than half a second. */
+typedef struct cli_progress {
+    const char *what; /* NULL = nothing is shown */
+    double started;
+    int shown; /* percent, -1 = nothing yet */
+} cli_progress;
+void cli_progress_begin(cli_progress *p, const char *what);
+int cli_progress_show(void *user, float done); /* infer_progress_fn; user: cli_progress */
+void cli_progress_end(cli_progress *p);        /* wipes the bar */
 
 /* ---- common.c ------------------------------------------------------------------------------- */
 
@@ -150,6 +203,20 @@ int cli_session(const char *command, infer_model *model, const infer_context_par
 /* The same of another model: without the adapters that the command line names. */
 int cli_session_plain(const char *command, infer_model *model, const infer_context_params *params, int32_t cells,
                       infer_context **context, infer_session **session);
+/* What prompts of these sessions show while they are evaluated: a bar, between cli_run_begin and cli_run_end. */
+extern cli_progress cli_prompt_bar;
+/* From now on Ctrl-C does not end the program. Between begin and end it cancels what the session does; one that came in
+ * too early for that is only noted, so callbacks ask cli_run_interrupted. */
+void cli_catch_interrupts(void);
+void cli_run_begin(infer_session *session);
+int cli_run_interrupted(void); /* Ctrl-C came since the start, or since this: */
+void cli_run_forget(void);
+void cli_run_end(void);
+/* \n, \r, \t, \\, \' and \" of a text become what they stand for, in place. */
+void cli_unescape(char *text);
+/* The text itself, or a file's if path is not NULL, to be freed; escapes: as cli_unescape does. Says why and returns
+ * NULL on failure; a zero byte is one, for it would end the prompt. */
+char *cli_prompt(const char *command, const char *text, const char *path, int escapes, size_t *n);
 /* Positions for a session that must hold n tokens: --ctx, else the model's context up to 4096, or n if that is more. */
 int32_t cli_cells(const cli_common *common, const infer_model *model, size_t n);
 
@@ -158,6 +225,9 @@ void *cli_alloc(const char *command, size_t n, size_t size);
 void *cli_grow(const char *command, void *p, size_t n, size_t size);
 /* A whole file ("-" = stdin) with a zero byte behind it. Says why and returns NULL on failure. */
 char *cli_read_file(const char *command, const char *path, size_t *n);
+/* The text that an option's value stands for, as cli_read_file returns it: @FILE is a file, a value that can only be a
+ * grammar, JSON or a template is itself, any other is the name of a file. *name: what to call it in messages. */
+char *cli_read_text(const char *command, const char *value, size_t *n, const char **name);
 /* Numbers of a text: whitespace-separated ids in text[0..n). Says why and returns 0 on failure. */
 int cli_parse_ids(const char *command, const char *where, const char *text, size_t n, infer_token **ids, size_t *count);
 /* The ids that an option names, each by itself; to be freed. Says why and returns 0 on failure. */
@@ -198,10 +268,10 @@ typedef struct cli_texts {
 } cli_texts;
 /* Rows of a command's options that fill one. */
 #define CLI_TEXTS_OPTIONS(from) \
-    {"--texts", OPT_STRING, &(from).texts, "FILE", "a text a line; - is stdin", 0, 0}, \
-    {"--separator", OPT_STRING, &(from).separator, "BYTE", "what ends a text instead of a newline, like 0x1e", 0, 0}, \
-    {"-p", OPT_STRING, &(from).text, "TEXT", "one text", 0, 0}
-#define CLI_IDS_OPTION(from) {"--ids", OPT_STRING, &(from).ids, "FILE", "a line of ids for each text instead", 0, 0}
+    {"--texts", OPT_STRING, &(from).texts, "FILE", "texts, one per line; - is stdin", 0, 0}, \
+    {"--separator", OPT_STRING, &(from).separator, "BYTE", "byte that ends a text, instead of newline: 0x1e", 0, 0}, \
+    {"-p|--text", OPT_STRING, &(from).text, "TEXT", "a single text", 0, 0}
+#define CLI_IDS_OPTION(from) {"--ids", OPT_STRING, &(from).ids, "FILE", "token ids instead of text, one line per text", 0, 0}
 /* CLI_DONE, or the exit status after saying why. To be given to cli_texts_free in any case. */
 int cli_texts_read(const char *command, const cli_texts_from *from, cli_texts *out);
 void cli_texts_free(cli_texts *texts);
@@ -257,6 +327,7 @@ void cli_measure_peaks(int threads, int32_t level, cli_peaks *out);
  * no lines), and the `next` most likely tokens behind them. Says why and returns 0 on failure. */
 int cli_logprobs(const char *command, const infer_model *model, infer_session *session, const infer_token *ids, size_t n,
                  int32_t k, int32_t next);
+
 /* ---- chat_file.c ---------------------------------------------------------------------------- */
 
 /* `infer chat --session FILE`. Functions return 0 after saying what is wrong. */
@@ -267,12 +338,46 @@ typedef struct chat_file {
 } chat_file;
 /* *messages: the n bytes of messages that are there, each a line of JSON and its end; the caller's. */
 int chat_file_open(chat_file *f, const char *path, char **messages, size_t *n);
-size_t chat_file_system(const char *messages, size_t n); /* bytes of the system message among them, its line's end too */
-int chat_file_add(chat_file *f, const char *messages, size_t n); /* lines */
-int chat_file_clear(chat_file *f);
+int chat_file_add(chat_file *f, const char *messages, size_t n);     /* lines, to the end */
+int chat_file_replace(chat_file *f, const char *messages, size_t n); /* lines, in place of all */
+void chat_file_forget(chat_file *f); /* the state is of no use any more */
 int chat_file_load(chat_file *f, infer_session *session);
 int chat_file_save(chat_file *f, infer_session *session);
 void chat_file_close(chat_file *f);
+
+/* ---- terminal.c ----------------------------------------------------------------------------- */
+
+/* EDIT: keys come one by one, Ctrl-C too. REPLY: nothing is echoed, Ctrl-C interrupts. USUAL: as the program found it,
+ * which is restored at its end. Returns 0 when stdin is no terminal. */
+enum { TERMINAL_USUAL, TERMINAL_REPLY, TERMINAL_EDIT };
+int terminal_mode(int mode);
+void terminal_size(int *columns, int *rows);
+/* The next byte, or one of these. milliseconds: how long to wait for it, -1 = until it comes. */
+enum { TERMINAL_NOTHING = -1, TERMINAL_END = -2, TERMINAL_RESIZED = -3 };
+int terminal_read(int milliseconds);
+
+/* ---- char_width.c --------------------------------------------------------------------------- */
+
+int cli_char_width(uint32_t c); /* columns in a terminal: 0, 1 or 2 */
+
+/* ---- edit.c --------------------------------------------------------------------------------- */
+
+/* A text that grows, zero-terminated; failed: memory ran out, which has been said. */
+typedef struct cli_text {
+    char *s;
+    size_t n, cap;
+    int failed;
+} cli_text;
+void cli_text_put(const char *command, cli_text *t, const char *s, size_t n);
+
+/* Lines of input: with keys and history in a terminal, as they come elsewhere. */
+typedef struct cli_editor cli_editor;
+cli_editor *cli_editor_open(int styles); /* NULL after saying why */
+enum { CLI_LINE, CLI_LINE_END, CLI_LINE_CLEARED }; /* a line; the end of input (Ctrl-D); Ctrl-C */
+/* Reads a line, without its end, to *line of *n bytes, valid until the next call. */
+int cli_edit(cli_editor *e, const char *prompt, const char **line, size_t *n);
+int cli_edit_failed(const cli_editor *e); /* memory ran out */
+void cli_editor_close(cli_editor *e);     /* the terminal is as before; e may be NULL */
 
 /* ---- platform.c ----------------------------------------------------------------------------- */
 
@@ -288,7 +393,12 @@ long platform_process(void);
 /* Do the two paths name one file? 0 also when one does not exist. */
 int platform_same_file(const char *a, const char *b);
 int platform_is_terminal(FILE *file);
-int platform_styles(FILE *file); /* 1 = escape sequences for bold and dimmed text work there */
+int platform_escapes(FILE *file); /* 1 = escape sequences work there */
+int platform_styles(FILE *file);  /* 1 = so do bold and dimmed text, and the user has not set NO_COLOR */
+int platform_same_stream(FILE *a, FILE *b); /* 1 = the same terminal or file */
+enum { PLATFORM_PATH = 4096 };
+/* Calls each for the entries of a folder, links followed, until it returns 0. Returns 0 when there is no such folder. */
+int platform_list(const char *folder, int (*each)(void *user, const char *name, int is_folder, uint64_t bytes), void *user);
 /* Ctrl-C calls f, in a signal handler or on a thread of its own, and ends nothing. */
 void platform_on_interrupt(void (*f)(void));
 int platform_cores(void);

@@ -73,7 +73,7 @@ int cli_model_params(const char *command, const cli_common *common, infer_model_
     int32_t level = INFER_CPU_BEST;
     memset(out, 0, sizeof *out);
     if (common->cpu_level && (level = cpu_level(common->cpu_level)) < 0) {
-        cli_fail(command, "there is no CPU level '%s'; `infer devices` lists them", common->cpu_level);
+        cli_fail(command, "unknown CPU level '%s'; `infer devices` lists them", common->cpu_level);
         return 0;
     }
     out->backend = (int32_t)common->backend;
@@ -84,11 +84,13 @@ int cli_model_params(const char *command, const cli_common *common, infer_model_
     cli_kernel_cache(common->kernel_cache, &out->cache);
     out->fit.cells = (int32_t)(common->ctx ? common->ctx : common->needs);
     out->fit.kv_type = (int32_t)common->kv;
+    out->fit.batch = (int32_t)common->batch;
     out->fit.sessions = 1; /* see cli_session */
     out->cpu_level = level;
     out->exact = common->exact;
     out->mtp = common->mtp;
     out->preload = common->lock ? 2 : common->preload;
+    out->no_mmap = common->no_mmap;
     out->allow_default_pre = common->pre == NULL; /* a name that was asked for must be known */
     out->allow_unknown = common->allow_unknown;
     out->pre = common->pre;
@@ -102,10 +104,18 @@ infer_model *cli_open(const char *command, const char *path, const cli_common *c
     infer_model_params params;
     infer_model *model = NULL;
     infer_error err;
+    infer_result result;
+    cli_progress bar;
     if (!cli_model_params(command, common, &params)) return NULL;
     params.vocab_only = vocab_only;
-    if (infer_model_open(&model, path, &params, &err) != INFER_OK) {
-        cli_fail(command, "%s: %s", path, err.message);
+    cli_progress_begin(&bar, "loading");
+    params.progress = cli_progress_show;
+    params.progress_user = &bar;
+    result = infer_model_open(&model, path, &params, &err);
+    cli_progress_end(&bar);
+    if (result != INFER_OK) {
+        if (strstr(err.message, path)) cli_fail(command, "%s", err.message); /* it names the file itself */
+        else cli_fail(command, "%s: %s", path, err.message);
         return NULL;
     }
     if (!cli_adapters_open(command, model, common)) {
@@ -119,6 +129,7 @@ void cli_context_params(const cli_common *common, infer_context_params *out) {
     memset(out, 0, sizeof *out);
     out->threads = (int32_t)common->threads;
     out->kv_type = (int32_t)common->kv;
+    out->batch = (int32_t)common->batch;
 }
 
 int32_t cli_cells(const cli_common *common, const infer_model *model, size_t n) {
@@ -126,10 +137,12 @@ int32_t cli_cells(const cli_common *common, const infer_model *model, size_t n) 
     int64_t cells = 4096;
     if (common->ctx > 0) return (int32_t)common->ctx;
     if (infer_model_get_info(model, &info) != INFER_OK) info.context = 0;
-    if (info.context > 0 && info.context < cells) cells = info.context;
+    if (info.context > 0 && (info.context < cells || common->ctx_whole)) cells = info.context;
     if (n > (size_t)cells) cells = n > INT32_MAX ? INT32_MAX : (int64_t)n;
     return (int32_t)cells;
 }
+
+cli_progress cli_prompt_bar;
 
 /* adapters: those of the command line are for it. */
 static int make_session(const char *command, infer_model *model, const infer_context_params *params, int32_t cells,
@@ -143,6 +156,8 @@ static int make_session(const char *command, infer_model *model, const infer_con
     if (with_cells.sessions == 0) with_cells.sessions = 1;
     memset(&session_params, 0, sizeof session_params);
     session_params.context = cells;
+    session_params.progress = cli_progress_show;
+    session_params.progress_user = &cli_prompt_bar;
     if (infer_context_create(context, model, &with_cells, &err) != INFER_OK) {
         cli_fail(command, "%s", err.message);
         return 0;
@@ -247,6 +262,66 @@ char *cli_detokenize(const char *command, const infer_model *model, const infer_
     return NULL;
 }
 
+/* ---- Ctrl-C --------------------------------------------------------------------------------- */
+
+static infer_session *volatile running; /* the session that Ctrl-C stops */
+static volatile int interrupted;
+
+static void on_interrupt(void) {
+    interrupted = 1;
+    if (running) infer_session_cancel(running);
+}
+
+void cli_catch_interrupts(void) { platform_on_interrupt(on_interrupt); }
+
+void cli_run_begin(infer_session *session) {
+    running = session;
+    cli_progress_begin(&cli_prompt_bar, "prompt");
+}
+
+void cli_run_forget(void) { interrupted = 0; }
+
+int cli_run_interrupted(void) { return interrupted; }
+
+void cli_run_end(void) {
+    cli_progress_end(&cli_prompt_bar);
+    running = NULL;
+}
+
+/* ---- texts of options ----------------------------------------------------------------------- */
+
+void cli_unescape(char *text) {
+    static const char FROM[] = "nrt\\'\"", TO[] = "\n\r\t\\'\"";
+    char *out = text;
+    for (; *text; text++) {
+        const char *found = *text == '\\' && text[1] ? strchr(FROM, text[1]) : NULL;
+        if (found) text++;
+        *out++ = found ? TO[found - FROM] : *text;
+    }
+    *out = 0;
+}
+
+char *cli_prompt(const char *command, const char *text, const char *path, int escapes, size_t *n) {
+    char *data;
+    if (path == NULL) {
+        *n = strlen(text);
+        data = cli_alloc(command, *n + 1, 1);
+        if (data) memcpy(data, text, *n + 1);
+    } else {
+        data = cli_read_file(command, path, n);
+    }
+    if (data && strlen(data) != *n) {
+        cli_fail(command, "%s holds a zero byte", path);
+        free(data);
+        return NULL;
+    }
+    if (data && escapes) {
+        cli_unescape(data);
+        *n = strlen(data);
+    }
+    return data;
+}
+
 /* ---- memory and files ----------------------------------------------------------------------- */
 
 void *cli_grow(const char *command, void *p, size_t n, size_t size) {
@@ -287,6 +362,23 @@ char *cli_read_file(const char *command, const char *path, size_t *n) {
     }
     data[*n] = 0;
     return data;
+}
+
+/* What no file is called: more than a line, JSON, a rule of a grammar, a tag of a template. */
+static int is_text(const char *s) {
+    const char first = s[strspn(s, " \t\r\n")];
+    return first == '{' || first == '[' || strchr(s, '\n') || strstr(s, "::=") || strstr(s, "{{") || strstr(s, "{%");
+}
+
+char *cli_read_text(const char *command, const char *value, size_t *n, const char **name) {
+    char *copy;
+    *name = value[0] == '@' ? value + 1 : value;
+    if (value[0] == '@' || !is_text(value)) return cli_read_file(command, *name, n);
+    *name = "text";
+    *n = strlen(value);
+    copy = cli_alloc(command, *n + 1, 1);
+    if (copy) memcpy(copy, value, *n + 1);
+    return copy;
 }
 
 int cli_parse_ids(const char *command, const char *where, const char *text, size_t n, infer_token **ids,

@@ -28,8 +28,8 @@ int cmd_detok(int argc, char **argv) {
     };
     const cli_spec spec = {"detok",
                            "MODEL --ids FILE",
-                           "Ids to text: one line of ids per text in, texts separated by byte 0x1E out, bytes exact,\n"
-                           "special tokens written out, no clean-up of spaces.\n",
+                           "Turn ids back into text. Reads one line of ids per text; writes the exact bytes of the texts,\n"
+                           "separated by byte 0x1E, with special tokens written out and spaces left as they are.\n",
                            options,
                            1,
                            TAKES_MODEL,

@@ -142,8 +142,8 @@ static int check_devices(const cli_common *common) {
     }
     if (c.json) printf("]\n");
     if (devices == 0) {
-        if (common->device >= 0) return cli_fail("devices", "device %ld is no GPU that can be used", (long)common->device);
-        if (!c.json) printf("there is no GPU to check\n");
+        if (common->device >= 0) return cli_fail("devices", "device %ld is not a usable GPU", (long)common->device);
+        if (!c.json) printf("no GPU to check\n");
     }
     return status;
 }
@@ -152,12 +152,12 @@ int cmd_devices(int argc, char **argv) {
     int checked = 0;
     int64_t device = -1;
     const cli_option options[] = {
-        {"--check", OPT_FLAG, &checked, NULL, "run every kernel of the GPUs beside the CPU", 0, 0},
-        {"--device", OPT_INT, &device, "N", "with --check: this one alone", 1, 1000},
+        {"--check", OPT_FLAG, &checked, NULL, "compare every GPU kernel with the CPU", 0, 0},
+        {"--device", OPT_INT, &device, "N", "with --check: only this device", 1, 1000},
     };
     const cli_spec spec = {"devices",
                            "[--check]",
-                           "One line per CPU level and per GPU: name, API, memory in all and free, or why it cannot\n"
+                           "One line per CPU level and per GPU: name, API, total and free memory, or why it cannot\n"
                            "be used. The arrow marks what `auto` picks; --device takes the number.\n"
                            "\n"
                            "--check runs all kernels (every storage type, type of cache, activation; special ones for\n"

@@ -72,13 +72,19 @@ static int each(void *user, int32_t text, const float *v, int32_t rows, int32_t 
 static int embed(embedder *e, infer_model *model, infer_context *context, const cli_texts *t, infer_embed_params *p, const char *out) {
     infer_model_info info;
     infer_error err;
+    cli_progress bar;
     int32_t head[2];
     int ok = infer_model_get_info(model, &info) == INFER_OK;
     e->tokens = p->pooling == INFER_POOL_NONE || (p->pooling == INFER_POOL_DEFAULT && ok && info.pooling == INFER_POOL_NONE);
     if (out && (e->file = cli_create("embed", out)) == NULL) return 0;
     p->each = each;
     p->user = e;
+    p->progress = cli_progress_show;
+    p->progress_user = &bar;
+    cli_progress_begin(&bar, "embedding");
+    if (out == NULL && platform_is_terminal(stdout)) cli_progress_end(&bar); /* the vectors are progress enough */
     ok = infer_embed(context, t->ids ? NULL : t->texts, (int32_t)t->n, p, NULL, &err) == INFER_OK;
+    cli_progress_end(&bar);
     if (!ok && !e->failed) cli_fail("embed", "%s", err.message);
     if (!out) {
         if (ok && e->form == AS_JSON) printf(t->n ? "\n]\n" : "[]\n");
@@ -104,19 +110,19 @@ int cmd_embed(int argc, char **argv) {
     const cli_option options[] = {
         CLI_TEXTS_OPTIONS(from),
         CLI_IDS_OPTION(from),
-        {"--prefix", OPT_STRING, &p.prefix, "TEXT", "before every text, like \"query: \" (default: as --lora says)", 0, 0},
-        {"--pooling", OPT_CHOICE, &pooling, "none|mean|first|last|rank", "how tokens become a vector (default: as the model says)", 0, 0},
-        {"--normalize", OPT_INT, &normalize, "N", "2: length 1, 1: absolute values add up to 1, 0: as they are (2)", 0, 2},
-        {"--dimensions", OPT_INT, &dimensions, "D", "only the first D values", 0, INT32_MAX},
-        {"--long", OPT_CHOICE, &longer, "error|cut|windows", "what becomes of texts that are too long (error)", 0, 0},
-        {"--out", OPT_STRING, &out, "OUT", "write int32 n, int32 width, n int32 (the text of each), n x width float32", 0, 0},
-        {"--jsonl", OPT_FLAG, &jsonl, NULL, "an object a line", 0, 0},
-        {"--csv", OPT_FLAG, &csv, NULL, "the text's number and its values, a line a vector", 0, 0},
+        {"--prefix", OPT_TEXT, &p.prefix, "TEXT", "text to put before each text, such as \"query: \" (default: the --lora adapter's)", 0, 0},
+        {"--pooling", OPT_CHOICE, &pooling, "none|mean|first|last|rank", "how token vectors become one (default: as the model specifies)", 0, 0},
+        {"--normalize", OPT_INT, &normalize, "N", "2 = Euclidean norm (default), 1 = sum of absolute values, 0 = none", 0, 2},
+        {"--dimensions", OPT_INT, &dimensions, "D", "keep only the first D values", 0, INT32_MAX},
+        {"--long", OPT_CHOICE, &longer, "error|cut|windows", "what to do with texts that are too long (default: error)", 0, 0},
+        {"--out", OPT_STRING, &out, "OUT", "write a binary file: int32 n, int32 width, n int32 (text numbers), n x width float32", 0, 0},
+        {"--jsonl", OPT_FLAG, &jsonl, NULL, "one JSON object per line", 0, 0},
+        {"--csv", OPT_FLAG, &csv, NULL, "one line per vector: the text's number, then the values", 0, 0},
     };
     const cli_spec spec = {"embed",
                            "MODEL --texts FILE",
-                           "One vector per text, pooled as the model says and scaled to length 1. Without --out one\n"
-                           "line of numbers per text.\n",
+                           "Embed texts: one vector per text, pooled as the model specifies and scaled to length 1.\n"
+                           "Prints one line of numbers per text unless --out is given.\n",
                            options,
                            sizeof options / sizeof options[0],
                            TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_JSON,

@@ -13,10 +13,10 @@ int cmd_grammar(int argc, char **argv) {
         {"--schema", OPT_FLAG, &schema, NULL, "FILE is a JSON Schema, not a GBNF grammar", 0, 0},
     };
     const cli_spec spec = {"grammar",
-                           "FILE --text TEXT",
+                           "FILE|GRAMMAR --text TEXT",
                            "Test a GBNF grammar, or a JSON Schema with --schema. Exit status 0 when the text is\n"
-                           "accepted whole, 1 otherwise: stderr says which byte (from 0) was the first that is not\n"
-                           "allowed, or that the text ends too early.\n",
+                           "accepted as a whole, 1 otherwise: stderr names the first byte (from 0) that is not allowed,\n"
+                           "or says that the text ends too early.\n",
                            options,
                            3,
                            TAKES_JSON,
@@ -36,7 +36,7 @@ int cmd_grammar(int argc, char **argv) {
     } else {
         n = strlen(text);
     }
-    grammar = cli_grammar_file("grammar", NULL, args[0], schema);
+    grammar = cli_grammar_text("grammar", NULL, args[0], schema);
     ok = grammar != NULL;
     if (ok && infer_grammar_check(grammar, data ? data : text, n, &accepted, &complete, &err) != INFER_OK) {
         cli_fail("grammar", "%s", err.message);

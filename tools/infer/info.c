@@ -430,17 +430,17 @@ int cmd_info(int argc, char **argv) {
     int archs = 0, types = 0, check = 0, full = 0, status, ok;
     int64_t batch = 0;
     const cli_option options[] = {
-        {"--archs", OPT_FLAG, &archs, NULL, "list the architectures of this build, and what proves each", 0, 0},
+        {"--archs", OPT_FLAG, &archs, NULL, "list the supported architectures and what verifies each", 0, 0},
         {"--types", OPT_FLAG, &types, NULL, "list the storage types", 0, 0},
         {"--check", OPT_FLAG, &check, NULL, "read every byte and verify the file", 0, 0},
-        {"--full", OPT_FLAG, &full, NULL, "do not shorten long arrays and strings", 0, 0},
-        {"--batch", OPT_INT, &batch, "N", "rows in a pass, for the memory needed (default: 512)", 1, 1 << 20},
+        {"--full", OPT_FLAG, &full, NULL, "show long arrays and strings in full", 0, 0},
+        {"-b,--batch|--batch-size,-ub,--ubatch-size", OPT_INT, &batch, "N", "prompt tokens per pass, for the memory needed (default 512)", 1, 1 << 20},
     };
     const cli_spec spec = {"info",
                            "MODEL | --archs | --types",
-                           "What a file holds: metadata, tensors, the resolved layers, memory needed for a context.\n"
-                           "Any well-formed GGUF file will do. --check fails on data that cannot be read, on tensors\n"
-                           "that overlap and on values that are not finite.\n",
+                           "Show what a GGUF file holds: metadata, tensors, what the layers compute, memory needed for a\n"
+                           "context. Works on any well-formed GGUF file. --check fails on unreadable data, overlapping\n"
+                           "tensors and values that are not finite.\n",
                            options,
                            5,
                            TAKES_MODEL | TAKES_DEVICE | TAKES_CONTEXT | TAKES_JSON,

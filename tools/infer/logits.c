@@ -109,10 +109,10 @@ int cmd_logits(int argc, char **argv) {
     int64_t batch = 0;
     const cli_option options[] = {
         {"--ids", OPT_STRING, &ids_path, "FILE", "whitespace-separated ids; - is stdin", 0, 0},
-        {"--encoder-ids", OPT_STRING, &source_path, "FILE", "what an encoder-decoder model's encoder reads; --ids are its decoder's", 0, 0},
-        {"--out", OPT_STRING, &out, "OUT", "where to write; - is stdout", 0, 0},
+        {"--encoder-ids", OPT_STRING, &source_path, "FILE", "encoder input of an encoder-decoder model (--ids is for the decoder)", 0, 0},
+        {"--out", OPT_STRING, &out, "OUT", "output file; - is stdout", 0, 0},
         {"--embeddings", OPT_FLAG, &embeddings, NULL, "write the final hidden states instead", 0, 0},
-        {"--batch", OPT_INT, &batch, "N", "evaluate N ids a step (default: all at once)", 1, INT32_MAX},
+        {"-b,--batch|--batch-size,-ub,--ubatch-size", OPT_INT, &batch, "N", "evaluate N ids per step (default: all at once)", 1, INT32_MAX},
     };
     const cli_spec spec = {"logits",
                            "MODEL --ids FILE --out OUT",

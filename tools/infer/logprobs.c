@@ -45,12 +45,13 @@ static int score(const infer_model *model, infer_session *session, const infer_t
     infer_top *top = k ? cli_alloc("run", (size_t)k * PIECE, sizeof *top) : NULL;
     size_t done, i, piece;
     int ok = k == 0 || top != NULL;
-    for (done = 0; ok && done < n; done += piece) {
+    for (done = 0; ok && done < n && !cli_run_interrupted(); done += piece) {
         piece = n - done < PIECE ? n - done : PIECE;
         if (infer_session_score(session, ids + done, (int32_t)piece, k, logprobs, top) != INFER_OK) {
             cli_fail("run", "%s", infer_session_error(session)->message);
             ok = 0;
         }
+        cli_progress_end(&cli_prompt_bar);
         for (i = 0; ok && i < piece; i++) {
             const int first = done + i == 0; /* nothing predicts it */
             printf("{\"position\": %lu, ", (unsigned long)(done + i));
@@ -64,7 +65,7 @@ static int score(const infer_model *model, infer_session *session, const infer_t
         }
     }
     free(top);
-    return ok;
+    return ok && !cli_run_interrupted();
 }
 
 int cli_logprobs(const char *command, const infer_model *model, infer_session *session, const infer_token *ids, size_t n,
@@ -80,9 +81,11 @@ int cli_logprobs(const char *command, const infer_model *model, infer_session *s
     if (k > info.vocab || next > info.vocab)
         return cli_fail(command, "the vocabulary has %ld tokens, not %ld", (long)info.vocab,
                         (long)(k > next ? k : next)) == CLI_DONE;
+    cli_run_begin(session);
     if (k >= 0) ok = score(model, session, ids, n, k);
     else ok = infer_session_eval(session, ids, (int32_t)n) == INFER_OK ||
               cli_fail(command, "%s", infer_session_error(session)->message) == CLI_DONE;
+    cli_run_end();
     if (!ok || next == 0) return ok;
     top = cli_alloc(command, (size_t)next, sizeof *top);
     ok = top != NULL && (infer_session_top(session, -1, next, top) == INFER_OK ||

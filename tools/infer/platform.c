@@ -1,4 +1,4 @@
-/* platform.c: the only file of the program with calls of the operating system: clock, CPU time, memory, threads,
+/* platform.c: with terminal.c, the only file of the program with calls of the operating system: clock, CPU time, memory, threads,
  * terminals, and on Windows UTF-8 arguments and paths. */
 #if !defined(_WIN32) && !defined(_DEFAULT_SOURCE)
 #  define _DEFAULT_SOURCE 1
@@ -125,11 +125,35 @@ int platform_same_file(const char *a, const char *b) {
 
 int platform_is_terminal(FILE *file) { return _isatty(_fileno(file)); }
 
-int platform_styles(FILE *file) {
+int platform_escapes(FILE *file) {
     HANDLE h = (HANDLE)_get_osfhandle(_fileno(file));
     DWORD mode;
     return _isatty(_fileno(file)) && GetConsoleMode(h, &mode) &&
            SetConsoleMode(h, mode | 4 /* ENABLE_VIRTUAL_TERMINAL_PROCESSING */);
+}
+
+int platform_same_stream(FILE *a, FILE *b) { return _isatty(_fileno(a)) && _isatty(_fileno(b)); }
+
+int platform_list(const char *folder, int (*each)(void *user, const char *name, int is_folder, uint64_t bytes), void *user) {
+    char pattern[PLATFORM_PATH];
+    WIN32_FIND_DATAW found;
+    HANDLE h;
+    wchar_t *wide;
+    int go_on = 1;
+    if ((size_t)snprintf(pattern, sizeof pattern, "%s\\*", folder) >= sizeof pattern) return 0;
+    wide = to_wide(pattern);
+    h = wide ? FindFirstFileW(wide, &found) : INVALID_HANDLE_VALUE;
+    free(wide);
+    if (h == INVALID_HANDLE_VALUE) return 0;
+    do {
+        char *name = to_utf8(found.cFileName);
+        if (name && strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
+            go_on = each(user, name, (found.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0,
+                         (uint64_t)found.nFileSizeHigh << 32 | found.nFileSizeLow);
+        free(name);
+    } while (go_on && FindNextFileW(h, &found));
+    FindClose(h);
+    return 1;
 }
 
 static void (*on_interrupt)(void);
@@ -178,6 +202,7 @@ typedef HANDLE os_thread;
 
 #else
 
+#  include <dirent.h>
 #  include <errno.h>
 #  include <pthread.h>
 #  include <signal.h>
@@ -227,9 +252,29 @@ int platform_same_file(const char *a, const char *b) {
 
 int platform_is_terminal(FILE *file) { return isatty(fileno(file)); }
 
-int platform_styles(FILE *file) {
+int platform_escapes(FILE *file) {
     const char *term = getenv("TERM");
     return isatty(fileno(file)) && term && strcmp(term, "dumb") != 0;
+}
+
+int platform_same_stream(FILE *a, FILE *b) {
+    struct stat x, y;
+    return fstat(fileno(a), &x) == 0 && fstat(fileno(b), &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+int platform_list(const char *folder, int (*each)(void *user, const char *name, int is_folder, uint64_t bytes), void *user) {
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    if (dir == NULL) return 0;
+    while ((entry = readdir(dir)) != NULL) {
+        char path[PLATFORM_PATH];
+        struct stat s;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= sizeof path || stat(path, &s) != 0) continue;
+        if (!each(user, entry->d_name, S_ISDIR(s.st_mode), (uint64_t)s.st_size)) break;
+    }
+    closedir(dir);
+    return 1;
 }
 
 static void (*on_interrupt)(void);
@@ -283,6 +328,11 @@ typedef pthread_t os_thread;
 
 #endif
 
+int platform_styles(FILE *file) {
+    const char *none = getenv("NO_COLOR"); /* no-color.org: set and not empty */
+    return platform_escapes(file) && !(none && *none);
+}
+
 /* ---- threads -------------------------------------------------------------------------------- */
 
 typedef struct thread_job {
@@ -314,7 +364,6 @@ int platform_run_threads(int n, void (*f)(void *arg, int i), void *arg) {
 }
 
 #ifdef __linux__
-#  include <dirent.h>
 
 /* /proc/self/task/ID/schedstat: nanoseconds on a core, nanoseconds waiting for one, time slices. */
 int platform_threads(platform_thread *out, int cap) {

@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* What the callbacks collect. */
 typedef struct reply {
     int to_stdout;
+    int line_open; /* the text does not end in a newline */
     char *text; /* kept for --json */
     size_t n, cap;
     infer_token *tokens;
@@ -17,6 +17,9 @@ typedef struct reply {
 
 static int take_text(void *user, const char *utf8, size_t n) {
     reply *r = user;
+    if (cli_run_interrupted()) return 1;
+    cli_progress_end(&cli_prompt_bar);
+    if (n > 0) r->line_open = utf8[n - 1] != '\n';
     if (r->to_stdout) {
         fwrite(utf8, 1, n, stdout);
         fflush(stdout);
@@ -83,7 +86,7 @@ static void print_json(const reply *r, const infer_token *prompt, size_t n_promp
 }
 
 static void print_statistics(const infer_generate_info *info, const infer_stats *stats, uint64_t seed, double load_s) {
-    static const char *const WHY[] = {"", "limit", "end token", "stop text", "context full", "callback", "cancelled",
+    static const char *const WHY[] = {"", "limit", "end token", "stop text", "context full", "callback", "Ctrl-C",
                                       "end of the grammar", "time"};
     fprintf(stderr,
             "load %.2f s | prompt %ld tokens, %.1f tokens/s | new %ld tokens, %.1f tokens/s | stopped by: %s | "
@@ -95,6 +98,13 @@ static void print_statistics(const infer_generate_info *info, const infer_stats 
             (unsigned long long)seed);
     if (info->drafted > 0)
         fprintf(stderr, "drafts: %ld of %ld tokens were right\n", (long)info->accepted, (long)info->drafted);
+}
+
+/* Statistics begin on a line of their own, but what a script reads from stdout stays the continuation alone. */
+static void end_line(void) {
+    fflush(stdout);
+    if (platform_same_stream(stdout, stderr)) fputc('\n', stderr);
+    else if (platform_is_terminal(stdout)) fputc('\n', stdout);
 }
 
 typedef struct request {
@@ -119,7 +129,7 @@ typedef struct request {
 static int32_t cells_needed(const infer_model *model, const cli_common *common, size_t n) {
     infer_model_info info;
     int32_t cells = cli_cells(common, model, 0);
-    if (common->ctx > 0 || n <= (size_t)cells || infer_model_get_info(model, &info) != INFER_OK) return cells;
+    if (common->ctx > 0 || common->ctx_whole || n <= (size_t)cells || infer_model_get_info(model, &info) != INFER_OK) return cells;
     return info.context > 0 && n > (size_t)info.context ? info.context : (int32_t)n;
 }
 
@@ -163,14 +173,20 @@ static int reply_to(const request *q, infer_session *session, infer_sampler *con
     g.n_stop_tokens = q->stop_ids.n;
     g.seconds = q->seconds;
     g.on_full = q->on_full == 1 ? INFER_FULL_SLIDE : INFER_FULL_STOP;
-    g.keep_first = (int32_t)q->keep;
+    g.keep_first = q->keep < 0 ? (int32_t)n_prompt : (int32_t)q->keep;
     g.negative = q->negative;
     g.guidance = (float)q->scale;
+    cli_run_begin(session);
     result = q->behind ? infer_session_eval(session, prompt, (int32_t)n_prompt) : INFER_OK;
     if (result == INFER_OK)
         result = q->best_of > 1 ? best_of(q, session, samplers, &g, best, info)
                                 : infer_generate(session, samplers[0], q->behind ? NULL : q->prompt, &g, info);
     if (q->behind) info->prompt_tokens = (int32_t)n_prompt;
+    cli_run_end();
+    if (cli_run_interrupted() && (result == INFER_CANCELLED || info->stop_reason == INFER_STOP_CALLBACK)) {
+        info->stop_reason = INFER_STOP_CANCELLED;
+        result = INFER_OK;
+    }
     if (result == INFER_CONTEXT_FULL) {
         cli_fail("run", "the prompt does not fit into a context of %ld positions (--ctx)",
                  (long)infer_session_context(session));
@@ -202,11 +218,14 @@ static int fill_in(const request *q, const infer_model *model, infer_session *se
     p.block = (int32_t)q->block;
     p.order = (int32_t)q->order;
     p.seed = seed;
+    cli_run_begin(session);
     if (infer_session_fill(session, sampler, prompt, (int32_t)n_prompt, &p, out) != INFER_OK) {
+        cli_run_end();
         cli_fail("run", "%s", infer_session_error(session)->message);
         free(out);
         return 0;
     }
+    cli_run_end();
     n = written(model, q, out, p.n);
     info->stop_reason = n < p.n ? INFER_STOP_TOKEN : INFER_STOP_LIMIT;
     info->prompt_tokens = (int32_t)n_prompt;
@@ -247,8 +266,12 @@ static int hold_negative(request *q, const infer_model *model, infer_context *co
     else if (n == 0 || n > (size_t)cells) {
         cli_fail("run", "--negative-prompt has %lu tokens, and the context %ld positions", (unsigned long)n, (long)cells);
         r = INFER_CONTEXT_FULL;
-    } else if ((r = infer_session_eval(q->negative, ids, (int32_t)n)) != INFER_OK)
-        cli_fail("run", "%s", infer_session_error(q->negative)->message);
+    } else {
+        cli_run_begin(q->negative);
+        r = infer_session_eval(q->negative, ids, (int32_t)n);
+        cli_run_end();
+        if (r != INFER_OK) cli_fail("run", "%s", infer_session_error(q->negative)->message);
+    }
     free(ids);
     return r == INFER_OK;
 }
@@ -266,7 +289,7 @@ static int make_samplers(const request *q, infer_model *model, const cli_common 
 
 /* What all sessions take together: of several replies each has its own cells behind the prompt. */
 static void more_cells(const request *q, size_t n_prompt, int32_t cells, infer_context_params *params) {
-    const int64_t each = q->limit + 32;
+    const int64_t each = q->limit > 0 ? q->limit + 32 : cells;
     int64_t all = q->negative_prompt ? 2 * (int64_t)cells : q->best_of > 1 ? (int64_t)n_prompt + 32 : cells;
     if (q->best_of > 1) all = q->best_of <= (INT32_MAX - all) / each ? all + q->best_of * each : INT32_MAX;
     params->cells = all > INT32_MAX ? INT32_MAX : (int32_t)all;
@@ -290,7 +313,7 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
     size_t n_prompt = 0;
     int32_t cells;
     double load_s;
-    uint64_t seed = common->seed_given ? (uint64_t)common->seed : (uint64_t)time(NULL);
+    uint64_t seed = common->seed_given ? (uint64_t)common->seed : cli_random_seed();
     int ok = 0;
     memset(&other, 0, sizeof other);
     memset(&r, 0, sizeof r);
@@ -316,18 +339,23 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
     if (infer_model_get_info(model, &model_info) != INFER_OK) model_info.masked = 0;
     if (model_info.masked) params.batch = cells; /* all in one pass */
     else more_cells(q, n_prompt, cells, &params);
-    if (sampler && cli_drafter_open("run", &other, q->draft_path, common, &params, cells) &&
+    if (model_info.masked && q->limit == 0) q->limit = 128;
+    cli_catch_interrupts();
+    if (model_info.masked && (q->best_of > 1 || q->negative_prompt))
+        cli_fail("run", "%s is not for a diffusion model", q->best_of > 1 ? "--best-of" : "--negative-prompt");
+    else if (sampler && cli_drafter_open("run", &other, q->draft_path, common, &params, cells) &&
         cli_session("run", model, &params, cells, &context, &session) && hold_negative(q, model, context, cells)) {
         q->draft = other.session;
         load_s = platform_clock() - started;
         ok = q->logprobs >= 0 || q->next ? cli_logprobs("run", model, session, prompt, n_prompt, (int32_t)q->logprobs, (int32_t)q->next)
-             : model_info.masked ? fill_in(q, model, session, sampler, prompt, n_prompt, seed, &r, &info)
-                               : reply_to(q, session, samplers, prompt, n_prompt, &r, &best, &info);
+             : model_info.masked         ? fill_in(q, model, session, sampler, prompt, n_prompt, seed, &r, &info)
+                                         : reply_to(q, session, samplers, prompt, n_prompt, &r, &best, &info);
         infer_session_stats(session, &stats);
         if (best) for (stats.new_tokens = 0, i = 0; i < best->n; i++) stats.new_tokens += (uint64_t)best->replies[i].n_tokens;
         if (q->lookup || q->mtp || q->draft || best) stats.new_seconds = platform_clock() - started - load_s - stats.prompt_seconds;
         if (ok && q->logprobs < 0 && !q->next) {
             if (common->json) print_json(&r, prompt, n_prompt, &stats, best, seed);
+            else if (r.line_open) end_line();
             print_statistics(&info, &stats, seed, load_s);
             for (i = 0; best && i < best->n; i++)
                 fprintf(stderr, "reply %ld, seed %llu: mean logprob %.4f%s\n", (long)i, (unsigned long long)(seed + (uint64_t)i),
@@ -348,23 +376,6 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
     return ok;
 }
 
-/* A zero byte inside a prompt cannot be passed on: the text would end there. */
-static int read_prompt(const char *text, const char *path, request *q, char **data) {
-    *data = NULL;
-    q->prompt = text;
-    if (path) {
-        *data = cli_read_file("run", path, &q->prompt_length);
-        if (*data == NULL) return 0;
-        if (strlen(*data) != q->prompt_length) {
-            cli_fail("run", "%s holds a zero byte", path);
-            return 0;
-        }
-        q->prompt = *data;
-    }
-    q->prompt_length = strlen(q->prompt);
-    return 1;
-}
-
 static void release(request *q, cli_common *common) {
     free((void *)q->stop.items);
     free((void *)q->stop_ids.items);
@@ -373,51 +384,55 @@ static void release(request *q, cli_common *common) {
 }
 
 int cmd_run(int argc, char **argv) {
-    const char *prompt = NULL, *prompt_path = NULL, *behind_path = NULL, *args[1];
+    const char *prompt = NULL, *prompt_path = NULL, *behind_path = NULL, *args[2];
     char *behind = NULL;
     int64_t limit = 128;
-    int status, ok;
+    int status, ok, escapes = 0, converse = 0, plain = 0;
     request q;
     const cli_option options[] = {
         {"-p,--prompt", OPT_STRING, &prompt, "TEXT", "the text to continue", 0, 0},
         {"-f,--file", OPT_STRING, &prompt_path, "FILE", "read it from a file; - is stdin", 0, 0},
         {"--fim", OPT_STRING, &behind_path, "FILE", "fill the gap between the prompt and this file's text", 0, 0},
-        {"-n", OPT_INT, &limit, "N", "tokens at most (default 128)", 1, INT32_MAX / 2},
-        {"--min-tokens", OPT_INT, &q.least, "N", "no end token before so many", 1, INT32_MAX / 2},
-        {"--stop", OPT_LIST, &q.stop, "TEXT", "end before this text; may come several times", 0, 0},
-        {"--stop-token", OPT_LIST, &q.stop_ids, "ID", "end at this token, as at an end token; may come several times", 0, 0},
-        {"--seconds", OPT_FLOAT, &q.seconds, "S", "begin no token after so many seconds", 0, 0},
-        {"--on-full", OPT_CHOICE, &q.on_full, "stop|slide", "at the end of the context: drop the older half and go on?", 0, 0},
-        {"--keep-first", OPT_INT, &q.keep, "N", "... but the first N tokens", 0, INT32_MAX / 2},
-        {"--best-of", OPT_INT, &q.best_of, "N", "of N texts, with seeds from --seed on, the likeliest (mean logprob)", 1, 4096},
-        {"--negative-prompt", OPT_STRING, &q.negative_prompt, "TEXT", "away from what would follow this (guidance)", 0, 0},
-        {"--cfg-scale", OPT_FLOAT, &q.scale, "S", "... so far: 1 = not at all (default 1.5)", 0, 0},
+        {"-e,--escape", OPT_FLAG, &escapes, NULL, "\\n, \\t and so on in the prompt stand for newline, tab ...", 0, 0},
+        {"-n|--predict,--n-predict", OPT_INT, &limit, "N", "maximum number of tokens (default 128); -1 = no limit", -1, INT32_MAX / 2},
+        {"--min-tokens", OPT_INT, &q.least, "N", "suppress end tokens until N tokens are written", 1, INT32_MAX / 2},
+        {"--stop|-r,--reverse-prompt", OPT_LIST, &q.stop, "TEXT", "stop before this text; may be repeated", 0, 0},
+        {"--stop-token", OPT_LIST, &q.stop_ids, "ID", "stop at this token, as at an end token; may be repeated", 0, 0},
+        {"--seconds", OPT_FLOAT, &q.seconds, "S", "start no token after S seconds", 0, 0},
+        {"--on-full", OPT_CHOICE, &q.on_full, "stop|slide", "when the context is full: stop, or drop the older half and go on", 0, 0},
+        {"--keep-first|--keep", OPT_INT, &q.keep, "N", "--on-full slide: never drop the first N tokens; -1 = the prompt", -1, INT32_MAX / 2},
+        {"--best-of", OPT_INT, &q.best_of, "N", "write N texts, with seeds from --seed on, and print the likeliest (mean logprob)", 1, 4096},
+        {"--negative-prompt|--cfg-negative-prompt", OPT_STRING, &q.negative_prompt, "TEXT", "guidance: steer away from what would follow this text", 0, 0},
+        {"--cfg-scale", OPT_FLOAT, &q.scale, "S", "guidance: how far; 1 = not at all (default 1.5)", 0, 0},
         {"--prompt-logprobs", OPT_INT, &q.logprobs, "K",
-         "no text, but a JSON line for each token of the prompt: its logprob, and the K likeliest there", 0, INT32_MAX / 2},
-        {"--top-next", OPT_INT, &q.next, "N", "no text, but a JSON line of the N likeliest tokens behind the prompt", 1, INT32_MAX / 2},
-        {"--special", OPT_FLAG, &q.special, NULL, "text of special tokens in the prompt becomes those tokens", 0, 0},
-        {"--ignore-end", OPT_FLAG, &q.ignore_end, NULL, "go on behind an end token", 0, 0},
-        {"--lookup", OPT_FLAG, &q.lookup, NULL, "guess what followed the same tokens before: the same text, sooner", 0, 0},
-        {"--draft", OPT_STRING, &q.draft_path, "FILE", "... and what this smaller model with the same vocabulary writes", 0, 0},
-        {"--mtp", OPT_FLAG, &q.mtp, NULL, "... and what the model's own blocks for further tokens predict", 0, 0},
-        {"--steps", OPT_INT, &q.steps, "N", "passes of a model that fills in masked tokens (default: one a token)", 1, INT32_MAX / 2},
-        {"--block", OPT_INT, &q.block, "N", "... which fills blocks of N tokens from left to right (default: -n)", 1, INT32_MAX / 2},
-        {"--order", OPT_CHOICE, &q.order, "confidence|entropy|margin|random|left", "... and of a block what is most certain by this", 0, 0},
+         "print no text, but a JSON line per token of the prompt: its logprob, and the K likeliest there", 0, INT32_MAX / 2},
+        {"--top-next", OPT_INT, &q.next, "N", "print no text, but a JSON line of the N likeliest tokens after the prompt", 1, INT32_MAX / 2},
+        {"--special|-sp", OPT_FLAG, &q.special, NULL, "parse special tokens written in the prompt", 0, 0},
+        {"--ignore-end", OPT_FLAG, &q.ignore_end, NULL, "do not stop at end tokens", 0, 0},
+        {"--lookup", OPT_FLAG, &q.lookup, NULL, "speculate from earlier text: the same output, faster", 0, 0},
+        {"--draft|-md,--model-draft", OPT_STRING, &q.draft_path, "FILE", "speculate with this smaller model of the same vocabulary", 0, 0},
+        {"--mtp", OPT_FLAG, &q.mtp, NULL, "speculate with the model's own multi-token prediction blocks", 0, 0},
+        {"--steps", OPT_INT, &q.steps, "N", "diffusion models: number of passes (default: one per token)", 1, INT32_MAX / 2},
+        {"--block", OPT_INT, &q.block, "N", "diffusion models: tokens per block, filled from left to right (default: -n)", 1, INT32_MAX / 2},
+        {"--order", OPT_CHOICE, &q.order, "confidence|entropy|margin|random|left", "diffusion models: which tokens of a block to fill first", 0, 0},
+        {"-cnv,--conversation,-i,--interactive,-st,--single-turn", OPT_INSTEAD, &converse, NULL, NULL, 0, 0},
+        {"-no-cnv,--no-conversation", OPT_FLAG, &plain, NULL, NULL, 0, 0},
     };
     const cli_spec spec = {"run",
                            "MODEL -p TEXT",
-                           "Continue a text. The continuation alone goes to stdout, figures to stderr. Where an\n"
-                           "option is not given and the file holds a figure for it (general.sampling.*), that is\n"
-                           "used. Without --seed every run differs. --json gives one object:\n"
-                           "{\"text\", \"tokens\", \"prompt_tokens\", \"prompt_tps\", \"tps\"}; with --best-of also \"best\" and\n"
-                           "\"replies\": [{\"seed\", \"logprob\", \"text\", \"tokens\"}]. Lines of --prompt-logprobs: {\"position\",\n"
-                           "\"token\", \"text\", \"logprob\", \"top\": [{\"token\", \"text\", \"logprob\"}]}; of --top-next: {\"next\": [...]}.\n",
+                           "Continue a text; `infer chat` holds a conversation. Only the continuation goes to stdout;\n"
+                           "statistics go to stderr. Ctrl-C stops and still prints them (exit status 130). Sampling\n"
+                           "defaults come from the file where it has some (general.sampling.*). Every run differs\n"
+                           "unless --seed is given. --json prints one object:\n"
+                           "{\"text\", \"tokens\", \"prompt_tokens\", \"prompt_tps\", \"tps\"}; --best-of adds \"best\" and \"replies\":\n"
+                           "[{\"seed\", \"logprob\", \"text\", \"tokens\"}]. Lines of --prompt-logprobs: {\"position\", \"token\",\n"
+                           "\"text\", \"logprob\", \"top\": [{\"token\", \"text\", \"logprob\"}]}; of --top-next: {\"next\": [...]}.\n",
                            options,
                            (int)(sizeof options / sizeof options[0]),
                            TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED |
                                TAKES_JSON | TAKES_SAMPLING,
                            1,
-                           1};
+                           2};
     cli_common common;
     infer_model *model;
     char *data = NULL;
@@ -429,13 +444,26 @@ int cmd_run(int argc, char **argv) {
         release(&q, &common);
         return status;
     }
-    if ((prompt == NULL) == (prompt_path == NULL)) {
+    if (converse) { /* chat reads the same words */
         release(&q, &common);
-        return cli_usage_error("run", "give -p TEXT or -f FILE");
+        return cmd_chat(argc, argv);
     }
-    q.limit = limit;
+    if ((prompt != NULL) + (prompt_path != NULL) + (args[1] != NULL) != 1) {
+        release(&q, &common);
+        return cli_usage_error("run", "give one prompt: -p TEXT or -f FILE (for a conversation: infer chat %s)", args[0]);
+    }
+    if (limit == 0) {
+        release(&q, &common);
+        return cli_usage_error("run", "-n: expected 1 or more, or -1 for no limit, got 0");
+    }
+    if (q.best_of > 1 && (q.logprobs >= 0 || q.next)) {
+        release(&q, &common);
+        return cli_usage_error("run", "%s and --best-of exclude each other", q.next ? "--top-next" : "--prompt-logprobs");
+    }
+    q.limit = limit < 0 ? 0 : limit;
     common.mtp = q.mtp;
-    ok = read_prompt(prompt, prompt_path, &q, &data);
+    q.prompt = data = cli_prompt("run", args[1] ? args[1] : prompt, prompt_path, escapes, &q.prompt_length);
+    ok = data != NULL;
     if (ok && behind_path) ok = (q.behind = behind = cli_read_file("run", behind_path, &q.n_behind)) != NULL;
     model = ok ? cli_open("run", args[0], &common, 0) : NULL;
     ok = model != NULL && generate(model, &q, &common, started);
@@ -443,5 +471,5 @@ int cmd_run(int argc, char **argv) {
     free(data);
     free(behind);
     release(&q, &common);
-    return ok ? CLI_DONE : CLI_FAILED;
+    return cli_run_interrupted() ? CLI_INTERRUPTED : ok ? CLI_DONE : CLI_FAILED;
 }

@@ -17,28 +17,28 @@ typedef struct figure {
     const char *arg, *help;
 } figure;
 static const figure FIGURES[] = {
-    {"--temp", INFER_STAGE_DYNAMIC_TEMPERATURE, 0, 0, 0, "T", "temperature (default 0.8); 0 = the most likely token"},
-    {"--top-k", INFER_STAGE_TOP_K, 0, 1, 0, "K", "only the K most likely (default 40); 0 = all"},
-    {"--top-p", INFER_STAGE_TOP_P, 0, 0, 0, "P", "the smallest set of this probability (default 0.95); 1 = all"},
-    {"--min-p", INFER_STAGE_MIN_P, 0, 0, 0, "P", "those with this share of the best one's (default 0.05)"},
-    {"--typical", INFER_STAGE_TYPICAL, 0, 0, 0, "P", "those nearest to the entropy, of this probability (1 = off)"},
-    {"--top-n-sigma", INFER_STAGE_TOP_N_SIGMA, 0, 0, 0, "N", "those N standard deviations below the best (0 = off)"},
-    {"--xtc-probability", INFER_STAGE_XTC, 0, 0, 0, "P", "how often the likeliest are left out (default 0)"},
-    {"--xtc-threshold", INFER_STAGE_XTC, 1, 0, 0, "P", "... those above this probability but one (default 0.1)"},
-    {"--dynatemp-range", INFER_STAGE_DYNAMIC_TEMPERATURE, 1, 0, 0, "R", "temperature by entropy: from T - R to T + R"},
-    {"--dynatemp-exponent", INFER_STAGE_DYNAMIC_TEMPERATURE, 2, 0, 0, "X", "... how it follows entropy (default 1)"},
-    {"--mirostat-tau", INFER_STAGE_MIROSTAT, 0, 0, 0, "X", "surprise that mirostat aims at, in bits (default 5)"},
-    {"--mirostat-eta", INFER_STAGE_MIROSTAT, 1, 0, 0, "X", "how fast mirostat learns (default 0.1)"},
-    {"--repeat-penalty", INFER_STAGE_PENALTY, 1, 0, 0, "X", "weaken tokens that occurred (default 1 = off)"},
-    {"--repeat-last-n", INFER_STAGE_PENALTY, 0, 1, -1, "N", "tokens that penalties look at (default 64); -1 = all"},
-    {"--frequency-penalty", INFER_STAGE_PENALTY, 2, 0, 0, "X", "... for each time a token occurred (default 0)"},
-    {"--presence-penalty", INFER_STAGE_PENALTY, 3, 0, 0, "X", "... once for tokens that occurred (default 0)"},
-    {"--dry-multiplier", INFER_STAGE_DRY, 0, 0, 0, "X", "weaken what goes on with a repetition (default 0 = off)"},
-    {"--dry-base", INFER_STAGE_DRY, 1, 0, 0, "X", "... times X for each token of it (default 1.75)"},
-    {"--dry-allowed-length", INFER_STAGE_DRY, 2, 1, 0, "N", "... longer than this (default 2)"},
-    {"--dry-penalty-last-n", INFER_STAGE_DRY, 3, 1, -1, "N", "tokens that it looks at (default 64); -1 = all"},
-    {"--adaptive-target", INFER_STAGE_ADAPTIVE_P, 0, 0, 0, "P", "prefer tokens of about this probability (-1 = off)"},
-    {"--adaptive-decay", INFER_STAGE_ADAPTIVE_P, 1, 0, 0, "X", "... on the mean over 1 / (1 - X) tokens (default 0.9)"},
+    {"--temp|--temperature", INFER_STAGE_DYNAMIC_TEMPERATURE, 0, 0, 0, "T", "temperature (default 0.8); 0 = always the most likely token"},
+    {"--top-k", INFER_STAGE_TOP_K, 0, 1, 0, "K", "keep the K most likely tokens (default 40); 0 = all"},
+    {"--top-p", INFER_STAGE_TOP_P, 0, 0, 0, "P", "keep the smallest set with this total probability (default 0.95); 1 = off"},
+    {"--min-p", INFER_STAGE_MIN_P, 0, 0, 0, "P", "drop tokens below this fraction of the top probability (default 0.05); 0 = off"},
+    {"--typical|--typical-p", INFER_STAGE_TYPICAL, 0, 0, 0, "P", "locally typical sampling with this total probability; 1 = off (default)"},
+    {"--top-n-sigma|--top-nsigma", INFER_STAGE_TOP_N_SIGMA, 0, 0, 0, "N", "keep logits within N standard deviations of the top; 0 = off (default)"},
+    {"--xtc-probability", INFER_STAGE_XTC, 0, 0, 0, "P", "XTC: chance of dropping the top choices (default 0 = off)"},
+    {"--xtc-threshold", INFER_STAGE_XTC, 1, 0, 0, "P", "XTC: drop all but the last token above this probability (default 0.1)"},
+    {"--dynatemp-range", INFER_STAGE_DYNAMIC_TEMPERATURE, 1, 0, 0, "R", "dynamic temperature: from T - R to T + R by entropy (default 0 = off)"},
+    {"--dynatemp-exponent", INFER_STAGE_DYNAMIC_TEMPERATURE, 2, 0, 0, "X", "dynamic temperature: exponent of the entropy (default 1)"},
+    {"--mirostat-tau", INFER_STAGE_MIROSTAT, 0, 0, 0, "X", "mirostat: target surprise in bits (default 5)"},
+    {"--mirostat-eta", INFER_STAGE_MIROSTAT, 1, 0, 0, "X", "mirostat: learning rate (default 0.1)"},
+    {"--repeat-penalty|--repetition-penalty", INFER_STAGE_PENALTY, 1, 0, 0, "X", "penalty for tokens that occurred (default 1 = off)"},
+    {"--repeat-last-n", INFER_STAGE_PENALTY, 0, 1, -1, "N", "tokens that the penalties look back on (default 64); -1 = all"},
+    {"--frequency-penalty", INFER_STAGE_PENALTY, 2, 0, 0, "X", "penalty for each time a token occurred (default 0)"},
+    {"--presence-penalty", INFER_STAGE_PENALTY, 3, 0, 0, "X", "penalty, once, for tokens that occurred (default 0)"},
+    {"--dry-multiplier", INFER_STAGE_DRY, 0, 0, 0, "X", "DRY: strength of the penalty for repeated sequences (default 0 = off)"},
+    {"--dry-base", INFER_STAGE_DRY, 1, 0, 0, "X", "DRY: growth of the penalty per repeated token (default 1.75)"},
+    {"--dry-allowed-length", INFER_STAGE_DRY, 2, 1, 0, "N", "DRY: repetitions up to this length are free (default 2)"},
+    {"--dry-penalty-last-n", INFER_STAGE_DRY, 3, 1, -1, "N", "DRY: tokens to look back on (default 64); -1 = all"},
+    {"--adaptive-target", INFER_STAGE_ADAPTIVE_P, 0, 0, 0, "P", "adaptive-p: prefer tokens near this probability; -1 = off (default)"},
+    {"--adaptive-decay", INFER_STAGE_ADAPTIVE_P, 1, 0, 0, "X", "adaptive-p: average over 1 / (1 - X) tokens (default 0.9)"},
 };
 enum { N_FIGURES = (int)(sizeof FIGURES / sizeof FIGURES[0]), MAX_STAGES = INFER_STAGES_USUAL + 4 };
 typedef char figures_fit[(int)N_FIGURES <= (int)CLI_SAMPLING_FIGURES ? 1 : -1];
@@ -64,16 +64,18 @@ int cli_sampling_options(cli_sampling *s, cli_option *out) {
     }
     {
         const cli_option more[] = {
-            {"--mirostat", OPT_INT, &s->mirostat, "N", "1 or 2: temperature and mirostat alone; 0 = not so", 0, 2},
+            {"--mirostat", OPT_INT, &s->mirostat, "N", "1 or 2: sample with temperature and this mirostat only; 0 = off", 0, 2},
             {"--dry-sequence-breaker", OPT_LIST, &s->breakers, "TEXT",
-             "repetitions end here; may come several times; none = nowhere (default: \\n : \" *)", 0, 0},
-            {"--logit-bias", OPT_LIST, &s->biases, "ID+X|TEXT=X", "add X to a token's logit, or ID-X; -inf forbids it; TEXT: of all tokens that spell it", 0, 0},
-            {"--ignore-eos", OPT_FLAG, &s->ignore_eos, NULL, "forbid all tokens that end a reply", 0, 0},
-            {"--grammar", OPT_STRING, &s->grammar_path, "FILE", "the reply is what this GBNF grammar says", 0, 0},
-            {"--schema", OPT_STRING, &s->schema_path, "FILE", "the reply is JSON of this schema", 0, 0},
-            {"--json-object", OPT_FLAG, &s->json_object, NULL, "the reply is a JSON object", 0, 0},
+             "DRY: a repetition ends at this text; may be repeated; none = never (default: \\n : \" *)", 0, 0},
+            {"--logit-bias|-l", OPT_LIST, &s->biases, "ID+X|TEXT=X",
+             "add X to this token's logit, or to those of all tokens that spell TEXT (-X subtracts, -inf bans); may be repeated", 0, 0},
+            {"--ignore-eos", OPT_FLAG, &s->ignore_eos, NULL, "ban all end tokens", 0, 0},
+            {"--grammar|--grammar-file", OPT_STRING, &s->grammar_text, "FILE|TEXT", "force output that this GBNF grammar accepts", 0, 0},
+            {"--schema|-j,--json-schema,-jf,--json-schema-file", OPT_STRING, &s->schema_text, "FILE|TEXT",
+             "force JSON that this schema accepts", 0, 0},
+            {"--json-object", OPT_FLAG, &s->json_object, NULL, "force a JSON object", 0, 0},
             {"--samplers", OPT_STRING, &s->order, "A;B;C",
-             "these stages in this order: penalties dry top_n_sigma top_k typ_p top_p min_p xtc temperature infill", 0, 0},
+             "sampler stages, in this order: penalties dry top_n_sigma top_k typ_p top_p min_p xtc temperature infill", 0, 0},
         };
         for (i = 0; i < (int)(sizeof more / sizeof more[0]); i++) out[n++] = more[i];
     }
@@ -161,7 +163,7 @@ int cli_sampling_check(const char *command, const cli_sampling *s) {
     for (; *name; name = next) {
         next = next_name(name, &kind);
         if (kind == 0) {
-            cli_usage_error(command, "--samplers: there is no sampler '%.*s'", (int)strcspn(name, ";"), name);
+            cli_usage_error(command, "--samplers: unknown sampler '%.*s'", (int)strcspn(name, ";"), name);
             return 0;
         }
     }
@@ -319,8 +321,8 @@ static int set_figures(chain *c, const cli_sampling *s) {
             used = 1;
         }
         if (!used)
-            fprintf(stderr, "infer %s: %s is not used: its stage is not among the samplers\n", c->command,
-                    FIGURES[i].name);
+            fprintf(stderr, "infer %s: %.*s is not used: its stage is not among the samplers\n", c->command,
+                    (int)strcspn(FIGURES[i].name, "|"), FIGURES[i].name);
     }
     if (s->breakers.n == 0) return 1;
     if (!make_breakers(c, &s->breakers)) return 0;
@@ -341,18 +343,19 @@ static int add_adaptive(chain *c, const cli_sampling *s) {
     return !given(s, i, &target) || add_stage(c, INFER_STAGE_ADAPTIVE_P);
 }
 
-infer_grammar *cli_grammar_file(const char *command, infer_model *model, const char *path, int schema) {
+infer_grammar *cli_grammar_text(const char *command, infer_model *model, const char *value, int schema) {
     infer_grammar_params p;
     infer_grammar *grammar = NULL;
     infer_error err;
+    const char *name;
     size_t n;
-    char *text = cli_read_file(command, path, &n);
+    char *text = cli_read_text(command, value, &n, &name);
     if (text == NULL) return NULL;
     memset(&p, 0, sizeof p);
     if (schema) p.schema = text;
     else p.gbnf = text;
-    if (strlen(text) != n) cli_fail(command, "%s holds a zero byte", path);
-    else if (infer_grammar_create(&grammar, model, &p, &err) != INFER_OK) cli_fail(command, "%s: %s", path, err.message);
+    if (strlen(text) != n) cli_fail(command, "%s holds a zero byte", name);
+    else if (infer_grammar_create(&grammar, model, &p, &err) != INFER_OK) cli_fail(command, "%s: %s", name, err.message);
     free(text);
     return grammar;
 }
@@ -360,7 +363,7 @@ infer_grammar *cli_grammar_file(const char *command, infer_model *model, const c
 int cli_grammar(const char *command, infer_model *model, cli_sampling *s) {
     infer_grammar_params p;
     infer_error err;
-    int n = (s->grammar_path != NULL) + (s->schema_path != NULL) + s->json_object;
+    int n = (s->grammar_text != NULL) + (s->schema_text != NULL) + s->json_object;
     s->grammar = NULL;
     if (n == 0) return 1;
     if (n > 1) {
@@ -368,8 +371,8 @@ int cli_grammar(const char *command, infer_model *model, cli_sampling *s) {
         return 0;
     }
     if (!s->json_object) {
-        s->grammar = cli_grammar_file(command, model, s->schema_path ? s->schema_path : s->grammar_path,
-                                      s->schema_path != NULL);
+        s->grammar = cli_grammar_text(command, model, s->schema_text ? s->schema_text : s->grammar_text,
+                                      s->schema_text != NULL);
         return s->grammar != NULL;
     }
     memset(&p, 0, sizeof p);

@@ -11,6 +11,7 @@ typedef struct scorer {
     infer_model *model;
     infer_context *context;
     infer_embed_params p;
+    cli_progress bar;
     float *scores;
 } scorer;
 
@@ -24,6 +25,9 @@ static int scorer_open(scorer *s, const char *command, const char *path, const c
     if (s->model == NULL || !cli_embed_context(command, s->model, &s->common, &s->context)) return CLI_FAILED;
     if (infer_model_get_info(s->model, &info) == INFER_OK && info.labels > 0) each = (size_t)info.labels;
     s->scores = (float *)cli_alloc(command, s->texts.n * each + 1, sizeof *s->scores);
+    s->p.progress = cli_progress_show;
+    s->p.progress_user = &s->bar;
+    cli_progress_begin(&s->bar, "reading texts");
     return s->scores ? CLI_DONE : CLI_FAILED;
 }
 
@@ -76,18 +80,19 @@ int cmd_rerank(int argc, char **argv) {
     int status;
     cli_texts_from from;
     infer_error err;
+    infer_result result;
     scorer s;
     const cli_option options[] = {
-        {"--query", OPT_STRING, &query, "TEXT", "what the texts are to answer", 0, 0},
+        {"--query", OPT_STRING, &query, "TEXT", "the query that the texts should answer", 0, 0},
         CLI_TEXTS_OPTIONS(from),
-        {"--instruction", OPT_STRING, &s.p.prefix, "TEXT", "what the model is to judge by, for models that take one", 0, 0},
-        {"--prompt", OPT_STRING, &s.p.pair, "TEXT", "a prompt with {query} and {document}, in place of the file's", 0, 0},
-        {"--long", OPT_CHOICE, &longer, "error|cut", "what becomes of texts that are too long (error)", 0, 0},
+        {"--instruction", OPT_TEXT, &s.p.prefix, "TEXT", "what to judge by, for models that take an instruction", 0, 0},
+        {"--prompt", OPT_TEXT, &s.p.pair, "TEXT", "a prompt with {query} and {document} instead of the file's", 0, 0},
+        {"--long", OPT_CHOICE, &longer, "error|cut", "what to do with texts that are too long (default: error)", 0, 0},
     };
     const cli_spec spec = {"rerank",
                            "MODEL --query TEXT --texts FILE",
-                           "How well each text answers the query: a line per text, its score and its number (from 0),\n"
-                           "the best first.\n",
+                           "Rank texts by how well they answer the query: one line per text, best first, with its\n"
+                           "score and its number (from 0).\n",
                            options,
                            sizeof options / sizeof options[0],
                            TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_JSON,
@@ -100,7 +105,9 @@ int cmd_rerank(int argc, char **argv) {
     s.p.long_texts = (int32_t)longer;
     status = scorer_open(&s, "rerank", args[0], &from);
     if (status != CLI_DONE) return scorer_close(&s, status);
-    if (infer_rerank(s.context, query, s.texts.texts, (int32_t)s.texts.n, &s.p, s.scores, &err) != INFER_OK)
+    result = infer_rerank(s.context, query, s.texts.texts, (int32_t)s.texts.n, &s.p, s.scores, &err);
+    cli_progress_end(&s.bar);
+    if (result != INFER_OK)
         return scorer_close(&s, cli_fail("rerank", "%s", err.message));
     return scorer_close(&s, print_ranked(&s));
 }
@@ -151,17 +158,18 @@ int cmd_classify(int argc, char **argv) {
     cli_texts_from from;
     infer_model_info info;
     infer_error err;
+    infer_result result;
     scorer s;
     const cli_option options[] = {
         CLI_TEXTS_OPTIONS(from),
         CLI_IDS_OPTION(from),
-        {"--prefix", OPT_STRING, &s.p.prefix, "TEXT", "before every text", 0, 0},
-        {"--long", OPT_CHOICE, &longer, "error|cut", "what becomes of texts that are too long (error)", 0, 0},
+        {"--prefix", OPT_TEXT, &s.p.prefix, "TEXT", "text to put before each text", 0, 0},
+        {"--long", OPT_CHOICE, &longer, "error|cut", "what to do with texts that are too long (default: error)", 0, 0},
     };
     const cli_spec spec = {"classify",
                            "MODEL --texts FILE",
-                           "The labels of each text with their probabilities: a line per text, its number (from 0), then\n"
-                           "the labels, the most likely first.\n",
+                           "Classify texts: one line per text with its number (from 0) and the labels with their\n"
+                           "probabilities, most likely first.\n",
                            options,
                            sizeof options / sizeof options[0],
                            TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_JSON,
@@ -173,8 +181,9 @@ int cmd_classify(int argc, char **argv) {
     s.p.long_texts = (int32_t)longer;
     status = scorer_open(&s, "classify", args[0], &from);
     if (status != CLI_DONE) return scorer_close(&s, status);
-    if (infer_classify(s.context, s.texts.ids ? NULL : s.texts.texts, (int32_t)s.texts.n, &s.p, s.scores, &err) != INFER_OK ||
-        infer_model_get_info(s.model, &info) != INFER_OK)
+    result = infer_classify(s.context, s.texts.ids ? NULL : s.texts.texts, (int32_t)s.texts.n, &s.p, s.scores, &err);
+    cli_progress_end(&s.bar);
+    if (result != INFER_OK || infer_model_get_info(s.model, &info) != INFER_OK)
         return scorer_close(&s, cli_fail("classify", "%s", err.message));
     return scorer_close(&s, print_labels(&s, info.labels));
 }

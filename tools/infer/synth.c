@@ -302,7 +302,7 @@ int cmd_synth(int argc, char **argv) {
     }
     if (args[2] == NULL) return cli_usage_error("synth", "usage: infer synth SHAPE TYPE OUT");
     type = find_type(args[1]);
-    if (type < 0) return cli_usage_error("synth", "there is no type '%s' (--list)", args[1]);
+    if (type < 0) return cli_usage_error("synth", "unknown type '%s' (--list shows them)", args[1]);
     if (!synth_parse(args[0], &s)) return CLI_USAGE;
     return write_model(&s, type, (uint64_t)common.seed, args[2]);
 }

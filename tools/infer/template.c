@@ -40,13 +40,13 @@ int cmd_template(int argc, char **argv) {
     int status, ok = 0;
     const cli_option options[] = {
         {"--context", OPT_STRING, &context_path, "FILE.json", "the variables, a JSON object; - is stdin", 0, 0},
-        {"--trusted", OPT_STRING, &trusted_path, "FILE.json", "more variables, whose text counts as the template's", 0, 0},
+        {"--trusted", OPT_STRING, &trusted_path, "FILE.json", "further variables whose text is trusted as the template's own", 0, 0},
         {"--now", OPT_STRING, &params.now, "TIME", "\"YYYY-MM-DD HH:MM:SS\" for strftime_now (default: now)", 0, 0},
     };
     const cli_spec spec = {"template",
                            "FILE.jinja|MODEL.gguf --context FILE.json",
-                           "Render a chat template with the variables of a JSON file. Prints the text, without a newline\n"
-                           "of its own; --json prints the segments too. What the template raises is the error.\n",
+                           "Render a chat template with the variables of a JSON file. Prints the text and no extra newline;\n"
+                           "--json prints its segments too. An exception raised by the template is the error message.\n",
                            options,
                            3,
                            TAKES_JSON,

@@ -35,7 +35,7 @@ int cmd_tensor(int argc, char **argv) {
     const char *out = NULL, *args[2];
     int status, ok = 0;
     const cli_option options[] = {
-        {"--out", OPT_STRING, &out, "OUT", "where to write; - is stdout", 0, 0},
+        {"--out", OPT_STRING, &out, "OUT", "output file; - is stdout", 0, 0},
     };
     const cli_spec spec = {"tensor",
                            "MODEL NAME --out OUT",

@@ -56,11 +56,11 @@ int cli_texts_read(const char *command, const cli_texts_from *from, cli_texts *t
     size_t n = 0;
     long separator = '\n';
     memset(t, 0, sizeof *t);
-    if (given != 1) return cli_usage_error(command, "one of --texts FILE, --ids FILE and -p TEXT is needed");
+    if (given != 1) return cli_usage_error(command, "give one of --texts FILE, --ids FILE and -p TEXT");
     if (from->separator) {
         separator = strtol(from->separator, &end, 0);
         if (*end || end == from->separator || separator < 0 || separator > 255)
-            return cli_usage_error(command, "--separator %s is no byte, like 0x1e", from->separator);
+            return cli_usage_error(command, "--separator: expected a byte such as 0x1e, got '%s'", from->separator);
     }
     if (from->text) {
         n = strlen(from->text);
@@ -99,7 +99,7 @@ int cli_embed_context(const char *command, infer_model *model, const cli_common 
         return 0;
     }
     cli_context_params(common, &params);
-    params.cells = (int32_t)common->ctx;
+    params.cells = common->ctx_whole ? info.context : (int32_t)common->ctx;
     if (infer_context_create(out, model, &params, &err) != INFER_OK) {
         cli_fail(command, "%s", err.message);
         return 0;

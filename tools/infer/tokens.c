@@ -21,12 +21,12 @@ int cmd_tokens(int argc, char **argv) {
     int special = 0, status;
     const cli_option options[] = {
         {"--texts", OPT_STRING, &texts, "FILE", "the texts, separated by byte 0x1E; - is stdin", 0, 0},
-        {"-p,--prompt", OPT_STRING, &text_arg, "TEXT", "one text, in place of --texts", 0, 0},
-        {"--special", OPT_FLAG, &special, NULL, "add the model's special tokens, and parse those in the text", 0, 0},
+        {"-p,--prompt", OPT_STRING, &text_arg, "TEXT", "a single text", 0, 0},
+        {"--special", OPT_FLAG, &special, NULL, "add the model's special tokens and parse those written in the text", 0, 0},
     };
     const cli_spec spec = {"tokens",
                            "MODEL --texts FILE",
-                           "Text to ids. One line per text: ids separated by one space, an empty line for none.\n"
+                           "Tokenize texts. One line per text: ids separated by one space, an empty line for none.\n"
                            "Works on any GGUF file with a vocabulary, whatever its architecture.\n",
                            options,
                            3,
