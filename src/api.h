@@ -114,22 +114,26 @@ objects are in use:
     infer_embed_begin (_rerank_, _classify_) until the job has ended
                                     the context, hence its sessions
     infer_eval, infer_session_eval, _score, _sync, _rewind, _fork, _save, _load,
-    _save_more, _load_more
+    _save_more, _load_more, _set_adapters
                                     the session and its context, hence every other session of it while the call runs
+    infer_model_merge, infer_model_unmerge
+                                    the weights, which nobody may begin to use, and the adapters
     a sampler, a grammar, a reply   during its own calls
 
 infer_session_destroy, infer_sampler_destroy, infer_sampler_reset and infer_chat_parser_destroy are refused too: they
 return INFER_ERR_STATE and leave the object alone; to destroy it, call again once the running call has ended.
-infer_context_destroy and infer_model_close refuse as always. infer_session_error reports a refusal until the next call
-that is accepted. At any time, callbacks may query position, tokens, context, error, stats, profile and memory, use the
-model (text, metadata, tensors), use other contexts and their sessions, and cancel. Callbacks of infer_generate and
-infer_chat may also read the session's logits and use other sessions of the context; during an eval (progress, trace,
-parallel) results are NULL or INFER_ERR_STATE. An allocator should not call into the library. Calls from a second thread
-are detected so that nothing breaks; programs must not rely on this: calls that only read (position, tokens, logits) are
-not checked.
+infer_context_destroy and infer_model_close refuse as always; infer_model_offload does during evals, calls of
+infer_generation_next and infer_embed_step, and while a slice has ended within an eval. infer_session_error reports a
+refusal until the next call that is accepted. At any time, callbacks may query position, tokens, context, error, stats,
+profile and memory, use the model (text, metadata, tensors), use other contexts and their sessions, and cancel.
+Callbacks of infer_generate and infer_chat may also read the session's logits and use other sessions of the context;
+during an eval (progress, trace, parallel) results are NULL or INFER_ERR_STATE. An allocator should not call into the
+library. Calls from a second thread are detected so that nothing breaks; programs must not rely on this: calls that only
+read (position, tokens, logits) are not checked.
 
 After fork() the child may use a model that is on the CPU and create its own contexts. A context of the parent that has
-worker threads can only be destroyed in the child; its other calls return INFER_ERR_STATE. A model on a GPU, with
+worker threads can only be destroyed in the child, after generations and jobs in it have been ended; its other calls
+return INFER_ERR_STATE. A model on a GPU, with
 everything that belongs to it, cannot even be closed in the child: INFER_ERR_STATE. Fork only while no other thread is
 inside a call.
 

@@ -81,9 +81,10 @@ INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sam
                                       const infer_generate_params *params, infer_generate_info *info);
 
 /* The same text piece by piece, for loops and generators. Parameters and results are those of infer_generate, but for
- * params->text, which must be NULL. Stop strings and tokens are copied; prompt and params may go; sampler, draft, negative and what `user`
- * points to must stay until the end. `seconds` counts from begin. From begin until it has ended, session, sampler and
- * draft are in use (section 5), between two calls of infer_generation_next too. After an error *out is NULL. */
+ * params->text, which must be NULL. Stop strings and tokens are copied; prompt and params may go; sampler, draft,
+ * negative and what `user` points to must stay until the end. `seconds` counts from begin. From begin until it has
+ * ended, session, sampler and draft are in use (section 5), between two calls of infer_generation_next too. After an
+ * error *out is NULL. */
 INFER_API infer_result infer_generation_begin(infer_generation **out, infer_session *session, infer_sampler *sampler,
                                               const char *prompt, const infer_generate_params *params,
                                               infer_error *err);
@@ -93,7 +94,8 @@ INFER_API infer_result infer_generation_begin(infer_generation **out, infer_sess
  * INFER_MORE: it goes on; any other result is as infer_generate returns it, comes with the last of the text and ends
  *             it:
  * later calls return it again, without text. INFER_ERR_STATE, and nothing changes: the generation is in use, or its
- * context is by others (another generation's eval that a slice has cut): call again later. */
+ * context is by others (another generation's eval that a slice has cut), or the model's weights are offloaded: call
+ * again later. */
 INFER_API infer_result infer_generation_next(infer_generation *generation, int32_t budget_ms, const char **text,
                                              size_t *n);
 /* So far; at any time. */
@@ -101,7 +103,8 @@ INFER_API infer_result infer_generation_info(const infer_generation *generation,
 /* Free it; NULL is accepted. One that has not ended is given up as by infer_session_cancel, and text that waits is
  * lost: the session holds what was evaluated whole (the prompt, and every token reported) and the next call goes on
  * from there; the sampler may have accepted the token that was about to be evaluated. INFER_ERR_STATE, and nothing
- * changes: it is in use, or the context is and drafts have to be taken back. */
+ * changes: it is in use, or a context is where drafts, or a token of only one session of a guidance, have to be taken
+ * back. */
 INFER_API infer_result infer_generation_end(infer_generation *generation);
 
 /* Models that fill in masked tokens (Dream, LLaDA, RND1) have infer_model_info.masked set; infer_generate refuses them.
