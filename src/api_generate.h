@@ -107,6 +107,16 @@ INFER_API infer_result infer_generation_info(const infer_generation *generation,
  * back. */
 INFER_API infer_result infer_generation_end(infer_generation *generation);
 
+/* Evaluate n tokens as infer_session_eval does, and tell how likely each was where it stands: logprobs[i], the natural
+ * logarithm of the softmax's probability of tokens[i] behind what comes before it, and top[i * k ..], the k most likely
+ * tokens there, as infer_session_top gives them: log softmax in double of float32 logits. logprobs has n floats, top n
+ * x k; either may be NULL (top with k 0). Nothing predicts the first token at position 0, and nothing is
+ * left that does after a rewind: its logprob is 0, the tokens of its top are -1. The tokens are evaluated a few rows at
+ * a time: memory for n rows of logits is not needed. The last token's logits are left. INFER_CONTEXT_FULL: they do not
+ * fit. After a cancel or an error the session is back where it was. */
+INFER_API infer_result infer_session_score(infer_session *session, const infer_token *tokens, int32_t n, int32_t k,
+                                           float *logprobs, infer_top *top);
+
 /* Models that fill in masked tokens (Dream, LLaDA, RND1) have infer_model_info.masked set; infer_generate refuses them.
  * order: which of a block's masks a step fills first: those whose token has the highest probability, the lowest
  * entropy, or the largest margin over the second; in random order; from left to right. */
