@@ -243,11 +243,14 @@ static void test_increments_damaged(void) {
 /* The sums fit again. */
 static void inc_seal(inc_records *r) {
     uint64_t sum = 0;
+    uint32_t before[2];
     size_t from = 0;
     int i;
     for (i = 0; i < r->n; from = r->end[i++]) {
         char *p = r->b.p + from;
-        memcpy(p + 72, &sum, 8);
+        before[0] = (uint32_t)sum; /* the lower half first, whatever the machine */
+        before[1] = (uint32_t)(sum >> 32);
+        memcpy(p + 72, before, 8);
         sum = infer__fnv(i ? sum : INFER__FNV, p, 80);
         memcpy(p + 80, &sum, 8);
         sum = infer__fnv(sum, p + 80, r->end[i] - from - 88);
