@@ -114,24 +114,26 @@ objects are in use:
     infer_embed_begin (_rerank_, _classify_) until the job has ended
                                     the context, hence its sessions
     infer_eval, infer_session_eval, _score, _sync, _rewind, _fork, _save, _load,
-    _save_more, _load_more
+    _save_more, _load_more, _set_adapters
                                     the session and its context, hence every other session of it while the call runs
+    infer_model_merge, _unmerge     the weights, which nobody may begin to use, and the adapters
     a sampler, a grammar, a reply   during its own calls
 
 infer_session_destroy, infer_sampler_destroy, infer_sampler_reset and infer_chat_parser_destroy are refused too: they
 return INFER_ERR_STATE and leave the object alone; to destroy it, call again once the running call has ended.
-infer_context_destroy and infer_model_close refuse as always. infer_session_error reports a refusal until the next call
-that is accepted. At any time, callbacks may query position, tokens, context, error, stats, profile and memory, use the
-model (text, metadata, tensors), use other contexts and their sessions, and cancel. Callbacks of infer_generate and
-infer_chat may also read the session's logits and use other sessions of the context; during an eval (progress, trace,
-parallel) results are NULL or INFER_ERR_STATE. An allocator should not call into the library. Calls from a second thread
-are detected so that nothing breaks; programs must not rely on this: calls that only read (position, tokens, logits) are
-not checked.
+infer_context_destroy and infer_model_close refuse as always; infer_model_offload does during evals, calls of
+infer_generation_next and infer_embed_step, and while a slice has ended within an eval. infer_session_error reports a
+refusal until the next call that is accepted. At any time, callbacks may query position, tokens, context, error, stats,
+profile and memory, use the model (text, metadata, tensors), use other contexts and their sessions, and cancel.
+Callbacks of infer_generate and infer_chat may also read the session's logits and use other sessions of the context;
+during an eval (progress, trace, parallel) results are NULL or INFER_ERR_STATE. An allocator should not call into the
+library. Calls from a second thread are detected so that nothing breaks; programs must not rely on this: calls that only
+read (position, tokens, logits) are not checked.
 
 After fork() the child may use a model that is on the CPU and create its own contexts. A context of the parent that has
-worker threads can only be destroyed in the child; its other calls return INFER_ERR_STATE. A model on a GPU, with
-everything that belongs to it, cannot even be closed in the child: INFER_ERR_STATE. Fork only while no other thread is
-inside a call.
+worker threads can only be destroyed in the child, after generations and jobs in it have been ended; its other calls
+return INFER_ERR_STATE. A model on a GPU, with everything that belongs to it, cannot even be closed in the child:
+INFER_ERR_STATE. Fork only while no other thread is inside a call.
 
 A shared library that holds the implementation may be unloaded when all that it created is closed: no thread, mapping or
 handler of the library's remains. Drivers of GPUs, and threads of theirs, stay.
@@ -709,15 +711,6 @@ typedef struct infer_top {
 } infer_top;
 /* The k most likely tokens of a row, best first (lower id first among equals). */
 INFER_API infer_result infer_session_top(infer_session *session, int32_t row, int32_t k, infer_top *out);
-/* Evaluate n tokens as infer_session_eval does, and tell how likely each was where it stands: logprobs[i], the natural
- * logarithm of the softmax's probability of tokens[i] behind what comes before it, and top[i * k ..], the k most likely
- * tokens there, as infer_session_top gives them: log softmax in double of float32 logits. logprobs has n floats, top n
- * x k; either may be NULL (top with k 0). Nothing predicts the first token at position 0, and nothing is
- * left that does after a rewind: its logprob is 0, the tokens of its top are -1. The tokens are evaluated a few rows at
- * a time: memory for n rows of logits is not needed. The last token's logits are left. INFER_CONTEXT_FULL: they do not
- * fit. After a cancel or an error the session is back where it was. */
-INFER_API infer_result infer_session_score(infer_session *session, const infer_token *tokens, int32_t n, int32_t k,
-                                           float *logprobs, infer_top *top);
 /* One vector for the tokens of the last step, which must have kept hidden states of all of them: pooled as the model
  * says, scaled to length 1: infer_model_info.embedding floats. Of a classifier: its `labels` scores, as they are. For
  * many texts see infer_embed. */

@@ -71,7 +71,8 @@ INFER_API infer_result infer_classify_begin(infer_embedding **out, infer_context
 /* Run for about budget_ms milliseconds, longer by a layer of a batch at most or by the tokens of a text; 0 = the least
  * there is, -1 = to the end. Where tokens see each other a layer takes all rows of the batch: context_params.batch says
  * how long that is. Callbacks are called meanwhile. INFER_MORE: it goes on; any other result is that of the whole call
- * (err says why) and ends it: later calls return it again. INFER_ERR_STATE: another call runs it. */
+ * (err says why) and ends it: later calls return it again. INFER_ERR_STATE, and nothing changes: another call runs it,
+ * or the model's weights are offloaded. */
 INFER_API infer_result infer_embed_step(infer_embedding *embedding, int32_t budget_ms, infer_error *err);
 /* Free it; NULL is accepted. What has not ended is given up: texts whose callback was called, or whose place in `out`
  * or `results` was written, have their vectors. INFER_ERR_STATE: another call runs it. */

@@ -94,7 +94,8 @@ INFER_API infer_result infer_generation_begin(infer_generation **out, infer_sess
  * INFER_MORE: it goes on; any other result is as infer_generate returns it, comes with the last of the text and ends
  *             it:
  * later calls return it again, without text. INFER_ERR_STATE, and nothing changes: the generation is in use, or its
- * context is by others (another generation's eval that a slice has cut): call again later. */
+ * context is by others (another generation's eval that a slice has cut), or the model's weights are offloaded: call
+ * again later. */
 INFER_API infer_result infer_generation_next(infer_generation *generation, int32_t budget_ms, const char **text,
                                              size_t *n);
 /* So far; at any time. */
@@ -102,8 +103,19 @@ INFER_API infer_result infer_generation_info(const infer_generation *generation,
 /* Free it; NULL is accepted. One that has not ended is given up as by infer_session_cancel, and text that waits is
  * lost: the session holds what was evaluated whole (the prompt, and every token reported) and the next call goes on
  * from there; the sampler may have accepted the token that was about to be evaluated. INFER_ERR_STATE, and nothing
- * changes: it is in use, or the context is and drafts have to be taken back. */
+ * changes: it is in use, or a context is where drafts, or a token of only one session of a guidance, have to be taken
+ * back. */
 INFER_API infer_result infer_generation_end(infer_generation *generation);
+
+/* Evaluate n tokens as infer_session_eval does, and tell how likely each was where it stands: logprobs[i], the natural
+ * logarithm of the softmax's probability of tokens[i] behind what comes before it, and top[i * k ..], the k most likely
+ * tokens there, as infer_session_top gives them: log softmax in double of float32 logits. logprobs has n floats, top n
+ * x k; either may be NULL (top with k 0). Nothing predicts the first token at position 0, and nothing is
+ * left that does after a rewind: its logprob is 0, the tokens of its top are -1. The tokens are evaluated a few rows at
+ * a time: memory for n rows of logits is not needed. The last token's logits are left. INFER_CONTEXT_FULL: they do not
+ * fit. After a cancel or an error the session is back where it was. */
+INFER_API infer_result infer_session_score(infer_session *session, const infer_token *tokens, int32_t n, int32_t k,
+                                           float *logprobs, infer_top *top);
 
 /* Models that fill in masked tokens (Dream, LLaDA, RND1) have infer_model_info.masked set; infer_generate refuses them.
  * order: which of a block's masks a step fills first: those whose token has the highest probability, the lowest

@@ -214,7 +214,7 @@ static void test_guide_bad(void) {
     static const queue_way way = { 2, 0, 0, 0, 0, 0, 64 };
     infer_model *m = generate_model(NULL), *other = generate_model(NULL);
     guide_pair a;
-    infer_session *far = generate_session(other, 32), *small = generate_session(m, 8);
+    infer_session *foreign = generate_session(other, 32), *narrow = generate_session(m, 8);
     infer_queue *q = queue_open(m, &way);
     infer_request_params rp;
     infer_request *r = NULL;
@@ -228,12 +228,12 @@ static void test_guide_bad(void) {
     p = zero; p.negative = a.neg; generate_bad(a.pos, &p, "holds no tokens");
     guide_hold(a.neg, "The dog");
     p = zero; p.negative = a.pos; generate_bad(a.pos, &p, "the session itself");
-    p = zero; p.negative = far; generate_bad(a.pos, &p, "another model");
+    p = zero; p.negative = foreign; generate_bad(a.pos, &p, "another model");
     p = zero; p.negative = a.neg; p.guidance = big[0] * big[0]; generate_bad(a.pos, &p, "not finite");
     p = zero; p.negative = a.neg; p.lookup = 1;
     CHECK(infer_generate(a.pos, NULL, "Once", &p, NULL) == INFER_ERR_UNSUPPORTED);
     CHECK_HAS(infer_session_error(a.pos)->message, "drafts (lookup)");
-    p = zero; p.negative = a.neg; p.draft = small;
+    p = zero; p.negative = a.neg; p.draft = narrow;
     CHECK(infer_generate(a.pos, NULL, "Once", &p, NULL) == INFER_ERR_UNSUPPORTED);
     CHECK_HAS(infer_session_error(a.pos)->message, "drafts (draft)");
     p = zero; p.negative = a.neg; p.on_full = INFER_FULL_SLIDE;
@@ -246,17 +246,17 @@ static void test_guide_bad(void) {
     CHECK(infer_queue_submit(q, &rp, &r, &e) == INFER_ERR_UNSUPPORTED && !r);
     CHECK_HAS(e.message, "negative");
     /* the negative session is full: as a full context */
-    guide_hold(small, "The dog");
+    guide_hold(narrow, "The dog");
     p = generate_params(&k, 30);
-    p.negative = small;
+    p.negative = narrow;
     CHECK(infer_generate(a.pos, NULL, "Once", &p, &info) == INFER_OK && info.stop_reason == INFER_STOP_FULL);
-    CHECK(info.new_tokens > 0 && infer_session_position(small) == 8);
+    CHECK(info.new_tokens > 0 && infer_session_position(narrow) == 8);
     /* it is free again, and may have been rewound */
-    CHECK(infer_session_rewind(small, 2) == INFER_OK);
+    CHECK(infer_session_rewind(narrow, 2) == INFER_OK);
     p.max_tokens = 3;
-    CHECK(infer_generate(a.pos, NULL, NULL, &p, &info) == INFER_OK && info.new_tokens == 3 && infer_session_position(small) == 5);
-    infer_session_destroy(far);
-    infer_session_destroy(small);
+    CHECK(infer_generate(a.pos, NULL, NULL, &p, &info) == INFER_OK && info.new_tokens == 3 && infer_session_position(narrow) == 5);
+    infer_session_destroy(foreign);
+    infer_session_destroy(narrow);
     guide_close(&a);
     CHECK(infer_queue_destroy(q) == INFER_OK);
     CHECK(infer_model_close(m) == INFER_OK && infer_model_close(other) == INFER_OK);

@@ -29,7 +29,7 @@ enum { HOST_IDS = 40, HOST_VOCAB = 512 };
 /* ---- calls from callbacks ----------------------------------------------------------------------------------------- */
 
 /* What a running call has claimed, and what a call needs for itself. */
-enum { HOST_SESSION = 1, HOST_CONTEXT = 2, HOST_SAMPLER = 4, HOST_GRAMMAR = 8, HOST_MODEL = 16, HOST_ALWAYS = 32 };
+enum { HOST_SESSION = 1, HOST_CONTEXT = 2, HOST_SAMPLER = 4, HOST_GRAMMAR = 8, HOST_MODEL = 16, HOST_ALWAYS = 32, HOST_WEIGHTS = 64, HOST_BESIDE = 128 };
 
 typedef struct host_world {
     infer_model *m;
@@ -117,6 +117,75 @@ static int host_load_more(host_world *w) {
     infer_session_mark mark;
     return infer_session_load_more(w->s, &mark, state_read, &w->state);
 }
+static int host_best(host_world *w) {
+    infer_sampler *none[2] = { NULL, NULL };
+    infer_generate_params p;
+    infer_best *best = (infer_best *)w;
+    int r;
+    memset(&p, 0, sizeof p);
+    p.max_tokens = 2;
+    p.text = host_count_text;
+    r = infer_generate_best(w->s, none, 2, "One day", &p, &best);
+    CHECK(best == NULL);
+    return r;
+}
+static int host_score(host_world *w) {
+    float x[2] = { 7, 7 };
+    int r = infer_session_score(w->s, host_ids, 2, 0, x, NULL);
+    CHECK(x[0] == 7 && x[1] == 7);
+    return r;
+}
+static int host_begin(host_world *w) {
+    infer_generation *x = (infer_generation *)w;
+    infer_generate_params p;
+    infer_error err;
+    int r;
+    memset(&p, 0, sizeof p);
+    p.max_tokens = 2;
+    r = infer_generation_begin(&x, w->s, NULL, "One day", &p, &err);
+    CHECK(x == NULL && err.code == r);
+    return r;
+}
+static int host_begin_other(host_world *w) { /* with the session as the one that drafts, or as the negative prompt */
+    infer_generation *x = NULL;
+    infer_generate_params p;
+    int r;
+    memset(&p, 0, sizeof p);
+    p.negative = w->s;
+    r = infer_generation_begin(&x, w->other, NULL, "One day", &p, NULL);
+    p.negative = NULL;
+    p.draft = w->s;
+    CHECK(infer_generation_begin(&x, w->other, NULL, "One day", &p, NULL) == r && x == NULL);
+    return r;
+}
+static int host_set_adapters(host_world *w) { return infer_session_set_adapters(w->s, NULL, 0); }
+static int host_set_adapters_all(host_world *w) { return infer_context_set_adapters(w->c, NULL, 0, NULL); }
+static int host_embed(host_world *w) {
+    static const char *const texts[] = { "One day" };
+    float x[64] = { 7 };
+    int r = infer_embed(w->c, texts, 1, NULL, x, NULL);
+    CHECK(infer_embed_width(w->m, NULL) == 64 && x[0] == 7);
+    return r;
+}
+static int host_embed_begin(host_world *w) {
+    static const char *const texts[] = { "One day" };
+    infer_embedding *x = (infer_embedding *)w;
+    float y[64];
+    int r = infer_embed_begin(&x, w->c, texts, 1, NULL, y, NULL);
+    CHECK(x == NULL);
+    return r;
+}
+static int host_slice(host_world *w) {
+    infer_step st;
+    memset(&st, 0, sizeof st);
+    st.session = w->other;
+    st.tokens = host_ids;
+    st.n = 2;
+    return infer_eval_slice(w->c, &st, 1, 0, NULL);
+}
+static int host_merge(host_world *w) { return infer_model_merge(w->m, NULL, 0, NULL, NULL); }
+static int host_unmerge(host_world *w) { return infer_model_unmerge(w->m, NULL); }
+static int host_offload(host_world *w) { return infer_model_offload(w->m, NULL); }
 static int host_sample(host_world *w) {
     infer_token t = -5;
     int r = infer_session_sample(w->s, NULL, -1, &t);
@@ -171,6 +240,7 @@ static int host_read(host_world *w) {
     CHECK(infer_tokenize(w->m, "Once upon", 9, 0, ids, 20, &n, NULL) == INFER_OK && n > 0);
     CHECK(infer_detokenize(w->m, ids, n, 0, NULL, 0, &n, NULL) == INFER_OK);
     CHECK(infer_token_flags(w->m, 5) != 0);
+    CHECK(infer_model_reload(w->m, NULL) == INFER_OK); /* the weights are there: nothing happens */
     return INFER_OK;
 }
 
@@ -187,6 +257,11 @@ static const struct { const char *name; int (*call)(host_world *w); int needs; }
     { "infer_session_load", host_load, HOST_SESSION },
     { "infer_session_save_more", host_save_more, HOST_SESSION },
     { "infer_session_load_more", host_load_more, HOST_SESSION },
+    { "infer_generate_best", host_best, HOST_SESSION },
+    { "infer_session_score", host_score, HOST_SESSION },
+    { "infer_generation_begin", host_begin, HOST_SESSION },
+    { "infer_generation_begin of another session with it", host_begin_other, HOST_BESIDE },
+    { "infer_session_set_adapters", host_set_adapters, HOST_SESSION },
     { "infer_session_sample", host_sample, HOST_SESSION },
     { "infer_session_destroy", host_destroy, HOST_SESSION | HOST_CONTEXT },
     { "infer_session_create_in", host_create, HOST_CONTEXT },
@@ -199,6 +274,13 @@ static const struct { const char *name; int (*call)(host_world *w); int needs; }
     { "infer_generate with the sampler", host_generate_other, HOST_SAMPLER },
     { "infer_grammar_destroy", host_grammar_destroy, HOST_ALWAYS },
     { "infer_grammar_check", host_grammar_check, HOST_GRAMMAR },
+    { "infer_context_set_adapters", host_set_adapters_all, HOST_CONTEXT },
+    { "infer_embed", host_embed, HOST_CONTEXT },
+    { "infer_embed_begin", host_embed_begin, HOST_CONTEXT },
+    { "infer_eval_slice of another session", host_slice, HOST_CONTEXT },
+    { "infer_model_merge", host_merge, HOST_ALWAYS },
+    { "infer_model_unmerge", host_unmerge, HOST_ALWAYS },
+    { "infer_model_offload", host_offload, HOST_WEIGHTS },
     { "infer_session_logits", host_logits, HOST_CONTEXT },
     { "infer_session_top", host_top, HOST_CONTEXT } };
 
@@ -218,7 +300,7 @@ static void host_call_back(host_world *w, const char *where) {
         check_detail = detail;
         r = HOST_CALLS[i].call(w);
         CHECK(r == INFER_ERR_STATE);
-        if (needs & w->held & HOST_SESSION) {
+        if (needs & w->held & HOST_SESSION) { /* its own error says so, too */
             CHECK(infer_session_error(w->s)->code == INFER_ERR_STATE);
             CHECK_HAS(infer_session_error(w->s)->message, "another call");
         }
@@ -353,6 +435,13 @@ static void host_scene(host_world *w, int kind, int held, float *out) {
     infer_session *t = NULL;
     infer_error err;
     infer_step st;
+    infer_best *best = NULL;
+    infer_generation *x = NULL;
+    infer_session_mark mark;
+    infer_result r;
+    const char *text;
+    float scores[20];
+    size_t n;
     memset(&p, 0, sizeof p);
     memset(&chat, 0, sizeof chat);
     memset(&st, 0, sizeof st);
@@ -400,6 +489,36 @@ static void host_scene(host_world *w, int kind, int held, float *out) {
     case 6:
         CHECK(infer_session_sync(w->s, host_ids, 20, NULL) == INFER_OK);
         break;
+    case 7:
+        CHECK(infer_session_score(w->s, host_ids, 20, 0, scores, NULL) == INFER_OK);
+        break;
+    case 8:
+        p.token = NULL;
+        CHECK(infer_generate_best(w->s, &w->sampler, 1, "Once upon a time", &p, &best) == INFER_OK);
+        infer_best_free(best);
+        break;
+    case 9: /* piece by piece: also between two calls */
+        p.text = NULL;
+        CHECK(infer_generation_begin(&x, w->s, w->sampler, "Once upon a time", &p, &err) == INFER_OK);
+        do {
+            host_call_back(w, "between two calls of infer_generation_next");
+            r = infer_generation_next(x, 0, &text, &n);
+            if (n && w->n_text + n < sizeof w->text) memcpy(w->text + w->n_text, text, n);
+            w->n_text += n;
+        } while (r == INFER_MORE);
+        CHECK(r == INFER_OK && infer_generation_end(x) == INFER_OK);
+        break;
+    case 10:
+        w->held = 0;
+        CHECK(infer_session_eval(w->s, host_ids, 20) == INFER_OK);
+        w->state.n = w->state.at = 0;
+        memset(&mark, 0, sizeof mark);
+        w->held = held;
+        CHECK(infer_session_save_more(w->s, &mark, host_write, w) == INFER_OK);
+        break;
+    case 11:
+        CHECK(infer_session_load_more(w->s, &mark, host_read_state, w) == INFER_OK);
+        break;
     }
     w->held = 0;
     CHECK(infer_chat_parser_destroy(reply) == INFER_OK);
@@ -413,10 +532,12 @@ static void host_scene(host_world *w, int kind, int held, float *out) {
 /* Every callback calls everything that would use the same objects: refused, and the call goes on to the same result. */
 static void test_host_calls_from_callbacks(void) {
     static const struct { const char *name; int held; } SCENES[] = {
-        { "eval", HOST_SESSION | HOST_CONTEXT | HOST_MODEL }, { "generate", HOST_SESSION | HOST_SAMPLER | HOST_MODEL },
+        { "eval", HOST_SESSION | HOST_CONTEXT | HOST_MODEL | HOST_WEIGHTS }, { "generate", HOST_SESSION | HOST_SAMPLER | HOST_MODEL | HOST_BESIDE },
         { "chat", HOST_SESSION | HOST_SAMPLER | HOST_MODEL }, { "save", HOST_SESSION | HOST_CONTEXT | HOST_MODEL },
         { "load", HOST_SESSION | HOST_CONTEXT | HOST_MODEL }, { "fork", HOST_SESSION | HOST_CONTEXT | HOST_MODEL },
-        { "sync", HOST_SESSION | HOST_MODEL } };
+        { "sync", HOST_SESSION | HOST_MODEL }, { "score", HOST_SESSION | HOST_MODEL },
+        { "best", HOST_SESSION | HOST_SAMPLER | HOST_MODEL }, { "generation", HOST_SESSION | HOST_SAMPLER | HOST_MODEL | HOST_BESIDE },
+        { "save_more", HOST_SESSION | HOST_CONTEXT | HOST_MODEL }, { "load_more", HOST_SESSION | HOST_CONTEXT | HOST_MODEL } };
     static float quiet[HOST_VOCAB + 1], loud[HOST_VOCAB + 1];
     host_world w;
     char text[4000];

@@ -320,6 +320,54 @@ static void test_host_signals_are_the_hosts(void) {
     CHECK(infer_model_close(m) == INFER_OK);
 }
 
+#  if defined(__linux__) && !defined(HOST_TSAN)
+/* Threads of this process, but the caller, and how many of them have another mask than these signals left out. */
+static int host_masks(unsigned long long faults, unsigned long long others, int *bad) {
+    unsigned long long blocked;
+    char path[300], line[256];
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    int threads = 0;
+    FILE *f;
+    *bad = 0;
+    while (tasks && (task = readdir(tasks)) != NULL) {
+        if (strtol(task->d_name, NULL, 10) < 1 || strtol(task->d_name, NULL, 10) == (long)getpid()) continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+        if ((f = fopen(path, "r")) == NULL) continue;
+        while (fgets(line, sizeof line, f))
+            if (sscanf(line, "SigBlk: %llx", &blocked) == 1) {
+                *bad += (blocked & faults) != 0 || (blocked & others) != others;
+                threads++;
+            }
+        fclose(f);
+    }
+    if (tasks) closedir(tasks);
+    return threads;
+}
+
+/* The library's threads, workers and a queue's, leave the signals of faults to the host's handlers, and block all others. */
+static void test_host_fault_signals(void) {
+    static const int FAULTS[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
+    static const queue_way way = { 2, 0, 0, 0, 0, 1, 0 };
+    infer_model *m = cache_model("llama-dense");
+    infer_session *s = cache_session(m, 4, 8, 64, 0, 0);
+    infer_queue *q = queue_open(m, &way);
+    unsigned long long faults = 0, others = 0;
+    infer_token id = 1;
+    int threads = 0, bad = 1, i;
+    for (i = 0; i < (int)(sizeof FAULTS / sizeof *FAULTS); i++) faults |= 1ull << (FAULTS[i] - 1);
+    for (i = 1; i < 32; i++)
+        if (i != SIGKILL && i != SIGSTOP && !(faults >> (i - 1) & 1)) others |= 1ull << (i - 1);
+    CHECK(infer_session_eval(s, &id, 1) == INFER_OK);
+    for (i = 0; i < 2000 && bad; i++) { /* the C library blocks all of them until a thread has begun */
+        usleep(1000);
+        threads = host_masks(faults, others, &bad);
+    }
+    CHECK(threads >= 4 && bad == 0); /* 3 workers, a queue's */
+    CHECK(infer_session_destroy(s) == INFER_OK && infer_queue_destroy(q) == INFER_OK && infer_model_close(m) == INFER_OK);
+}
+#  endif
+
 static int host_stop;
 static void *host_sender(void *arg) {
     (void)arg;
@@ -685,6 +733,9 @@ static void suite_host_system(void) {
 #if defined(HOST_THREADS)
     RUN(test_host_placing);
     RUN(test_host_signals_are_the_hosts);
+#  if defined(__linux__) && !defined(HOST_TSAN)
+    if (!getenv("CHECK_EMULATED")) RUN(test_host_fault_signals); /* qemu-user's threads have masks of their own */
+#  endif
     RUN(test_host_signal_storm);
     RUN(test_host_two_threads_misuse_a_session);
 #  if !defined(HOST_TSAN)

@@ -11,7 +11,8 @@ static void merge_encode(gguf_writer *w, infer_model *m, const infer__gguf_tenso
     CHECK(infer_tensor_read(m, t->name, 0, t->rows, x, NULL) == INFER_OK);
     for (i = 0; i < n; i++) x[i] += delta[i];
     type->encode(x, y, (int64_t)n);
-    gw_tensor(w, t->name, (uint32_t)type->id, (uint32_t)t->n_dims, t->dims, y, n / (uint64_t)type->values * (uint64_t)type->bytes, 1);
+    gw_tensor(w, t->name, (uint32_t)type->id, (uint32_t)t->n_dims, t->dims, y, n / (uint64_t)type->values * (uint64_t)type->bytes,
+              type->values == 1 ? (size_t)type->bytes : 1);
     free(x);
     free(y);
 }

@@ -72,7 +72,7 @@ INFER_API infer_result infer_adapter_close(infer_adapter *adapter) {
     return infer__model_let(m, INFER_OK);
 }
 
-/* 1, with the model and its weights held, when nobody uses it but adapters. */
+/* 1, with the model held and its weights this call's alone, when nobody uses it but adapters. */
 static int infer__include_start(infer_model *model, const char *call, infer_error *err) {
     int64_t adapters;
     infer__error_clear(err);
@@ -82,7 +82,7 @@ static int infer__include_start(infer_model *model, const char *call, infer_erro
     else {
         adapters = infer__atomic_get(&model->adapters);
         if (infer__atomic_swap(&model->users, adapters, adapters + 1)) {
-            if (infer__weights_hold(model, err) == INFER_OK) return 1;
+            if (infer__weights_own(model, err) == INFER_OK) return 1;
             infer__model_let(model, INFER_OK);
         } else
             infer__error(err, INFER_ERR_STATE,
@@ -92,7 +92,7 @@ static int infer__include_start(infer_model *model, const char *call, infer_erro
 }
 
 static infer_result infer__include_end(infer_model *model, infer_result r) {
-    infer__weights_let(model);
+    infer__weights_disown(model);
     return infer__model_let(model, r);
 }
 

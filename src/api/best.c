@@ -3,7 +3,7 @@
  * How:   the replies are requests of a queue in the session's own context, which begin with forks of the session: its
  *        passes evaluate a token of each. When cells run out, replies wait for others as requests do.
  * Rules: the session is claimed for the whole call and does not change before all replies have ended, so whatever
- *        fails, it holds the prompt.
+ *        fails, it holds the prompt. So are the samplers: the requests need not, and do not, claim them.
  * Start: infer__best_run.
  */
 #include "queue.h"
@@ -249,10 +249,20 @@ static infer_result infer__best(infer__best_run *b, infer_sampler *const *sample
     return r;
 }
 
+/* The samplers are claimed, all or none. */
+static infer_result infer__best_claim(infer_sampler *const *samplers, int32_t n, infer_error *err) {
+    infer_result r = INFER_OK;
+    int32_t i = 0;
+    while (i < n && (r = infer__sampler_claim(samplers[i], err)) == INFER_OK) i++;
+    while (r != INFER_OK && i > 0) infer__sampler_leave(samplers[--i]);
+    return r;
+}
+
 INFER_API infer_result infer_generate_best(infer_session *session, infer_sampler *const *samplers, int32_t n,
                                            const char *prompt, const infer_generate_params *params, infer_best **out) {
     infer__best_run b;
     infer_result r;
+    int32_t i, claimed;
     if (out) *out = NULL;
     if (!session) return INFER_ERR_ARGUMENT;
     if (!infer__session_claim(session)) return INFER_ERR_STATE;
@@ -265,6 +275,8 @@ INFER_API infer_result infer_generate_best(infer_session *session, infer_sampler
     b.given = params;
     r = out ? infer__best_check(session, samplers, n, &b.p, &session->error)
             : infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_generate_best: out is NULL");
+    if (r == INFER_OK) r = infer__best_claim(samplers, n, &session->error);
+    claimed = r == INFER_OK ? n : 0;
     b.p.text = NULL;
     b.p.token = infer__best_token;
     if (b.p.full) b.p.full = infer__best_full;
@@ -272,6 +284,7 @@ INFER_API infer_result infer_generate_best(infer_session *session, infer_sampler
     if (r == INFER_OK) r = infer__best(&b, samplers, prompt, out);
     if (r == INFER_OK && params && params->text && (*out)->replies[(*out)->best].n_text > 0)
         params->text(params->user, (*out)->replies[(*out)->best].text, (*out)->replies[(*out)->best].n_text);
+    for (i = 0; i < claimed; i++) infer__sampler_leave(samplers[i]);
     infer__session_leave(session);
     return r;
 }

@@ -144,7 +144,12 @@ INFER_API infer_result infer_embed_step(infer_embedding *embedding, int32_t budg
         infer__unclaim(&x->calls);
         return infer__error(err, INFER_ERR_STATE, "infer_embed_step: the context was made before fork()");
     }
+    if (!x->over && infer__weights_hold(x->model, err) != INFER_OK) { /* the job waits for them */
+        infer__unclaim(&x->calls);
+        return INFER_ERR_STATE;
+    }
     r = x->over ? x->error.code : infer__embed_run(&x->e, until, &x->error);
+    if (!x->over) infer__weights_let(x->model);
     if (r != INFER_MORE && !x->over) infer__job_over(x, r);
     if (err && r != INFER_MORE) *err = x->error;
     infer__unclaim(&x->calls);

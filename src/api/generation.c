@@ -217,17 +217,20 @@ static int infer__generation_goes(const infer_generation *x, double until) {
     return until > 0 ? infer__seconds() < until : x->text.n == 0;
 }
 
-/* Until the slice is over; without an end of it until there is text. */
+/* Until the slice is over; without an end of it until there is text. The weights are held, so that they cannot leave
+ * between two steps, which would end the generation. */
 static infer_result infer__generation_go(infer_generation *x, double until) {
     infer__generation *g = &x->g;
     infer_result r;
     infer__atomic_set(&g->s->refused, 0);
     r = infer__generation_ready(g, &g->s->error);
+    if (r == INFER_OK) r = infer__weights_hold(x->model, &g->s->error);
     if (r != INFER_OK) return r;
     infer__generation_until(g, until);
     do r = infer__generate_step(g);
     while (r == INFER_OK && infer__generation_goes(x, until));
     infer__generation_until(g, 0);
+    infer__weights_let(x->model);
     if (r == INFER_MORE || (r == INFER_OK && !g->info.stop_reason)) return INFER_MORE;
     infer__generation_over(x, r);
     return x->result;
@@ -256,14 +259,19 @@ INFER_API infer_result infer_generation_info(const infer_generation *generation,
     return INFER_OK;
 }
 
+/* 1 when giving up takes tokens of this session back, and another call uses its context. */
+static int infer__generation_blocked(const infer__generation *g, const infer_session *s, int32_t back) {
+    return s && back > 0 && !infer__generation_holds(g, s->context) && (infer__atomic_get(&s->context->calls) & 1);
+}
+
 INFER_API infer_result infer_generation_end(infer_generation *generation) {
     infer_generation *x = generation;
     infer_model *m;
     if (!x) return INFER_OK;
     if (!infer__claim(&x->calls)) return INFER_ERR_STATE;
-    /* drafts are taken back, which needs the context */
-    if (!x->over && x->g.s->ahead > 0 && !infer__generation_holds(&x->g, x->g.s->context) &&
-        (infer__atomic_get(&x->g.s->context->calls) & 1)) {
+    /* drafts, or a token that only the session of the negative prompt has */
+    if (!x->over && (infer__generation_blocked(&x->g, x->g.s, x->g.s->ahead) ||
+                     infer__generation_blocked(&x->g, x->g.guide.by, x->g.guide.ahead))) {
         infer__unclaim(&x->calls);
         return INFER_ERR_STATE;
     }

@@ -115,7 +115,7 @@ static void infer__request_end(infer_queue *q, infer_request *r) {
             r->g.info.stop_reason = INFER_STOP_CALLBACK;
     }
     if (r->error.code != INFER_OK && result >= 0) result = r->error.code; /* its text found no memory */
-    infer__sampler_leave(r->sampler);
+    if (!q->base) infer__sampler_leave(r->sampler);
     for (i = 0; i < r->n_uses; i++) infer__atomic_add(&r->uses[i].adapter->users, -1);
     infer__mutex_lock(&q->lock);
     r->finished = infer__seconds();

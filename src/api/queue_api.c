@@ -311,8 +311,8 @@ INFER_API infer_result infer_queue_submit(infer_queue *queue, const infer_reques
     r->queue = queue;
     r->text.mem = &queue->model->mem;
     result = infer__request_fill(r, queue, params, err);
-    if (result == INFER_OK && (result = infer__sampler_claim(params->sampler, err)) == INFER_OK)
-        r->sampler = params->sampler;
+    if (result == INFER_OK && !queue->base) result = infer__sampler_claim(params->sampler, err);
+    if (result == INFER_OK) r->sampler = params->sampler;
     infer__mutex_lock(&queue->lock);
     queue->n_requests++;
     if (result == INFER_OK && infer__atomic_get(&queue->stop))
@@ -320,7 +320,7 @@ INFER_API infer_result infer_queue_submit(infer_queue *queue, const infer_reques
     if (result == INFER_OK && queue->n_waiting >= queue->params.waiting)
         result = infer__error(err, INFER_ERR_LIMIT, "the queue is full: %d requests wait", (int)queue->n_waiting);
     if (result != INFER_OK) {
-        infer__sampler_leave(r->sampler);
+        if (!queue->base) infer__sampler_leave(r->sampler);
         infer__request_free(r);
         infer__mutex_unlock(&queue->lock);
         return result;

@@ -4,8 +4,9 @@
  * How:   every slot whose tensor an adapter changes gets a matrix of its own, made row by row: decoded to float32,
  *        added to, encoded. Rows are tasks of a pool that lives as long as that. The file stays as it is, mapped; going
  *        back is putting the old weights into their slots.
- * Rules: nobody else uses the model meanwhile (its one user is the call, beside open adapters). All is made before the
- *        first slot changes, so that a failure changes nothing.
+ * Rules: nobody else uses the model meanwhile (its one user is the call, beside open adapters), and nobody can begin
+ *        to: its weights are the call's alone (infer__weights_own). Its adapters cannot be closed, either. All is made
+ *        before the first slot changes, so that a failure changes nothing.
  * Start: infer__include, infer__exclude.
  */
 #include "model.h"
@@ -267,15 +268,15 @@ static infer_result infer__include_check(const infer_model *m, const infer_adapt
     return INFER_OK;
 }
 
-static infer_result infer__include(infer_model *m, const infer_adapter_use *uses, int32_t n, const infer__quant *type,
-                                 infer_error *err) {
+/* The matrices are made, and the model has them. */
+static infer_result infer__include_made(infer_model *m, const infer_adapter_use *uses, int32_t n,
+                                        const infer__quant *type, infer_error *err) {
     infer__include_job job;
     infer__pool *pool = NULL;
     infer__weight *w;
-    infer_result r = infer__include_check(m, uses, n, err);
+    infer_result r;
     int32_t i, embeds, slots = 0;
     int cores;
-    if (r) return r;
     for (i = 0; (w = infer__include_slot(m, i, &embeds)) != NULL; i++) {
         infer__include_pairs(&job, w, embeds, uses, n);
         slots += job.n > 0;
@@ -289,5 +290,16 @@ static infer_result infer__include(infer_model *m, const infer_adapter_use *uses
     infer__pool_destroy(pool);
     if (r) infer__include_free(m);
     else infer__include_install(m, uses, n, type);
+    return r;
+}
+
+static infer_result infer__include(infer_model *m, const infer_adapter_use *uses, int32_t n, const infer__quant *type,
+                                   infer_error *err) {
+    infer_result r = infer__include_check(m, uses, n, err);
+    int32_t i;
+    if (r) return r;
+    for (i = 0; i < n; i++) infer__atomic_add(&uses[i].adapter->users, 1);
+    r = infer__include_made(m, uses, n, type, err);
+    for (i = 0; i < n; i++) infer__atomic_add(&uses[i].adapter->users, -1);
     return r;
 }

@@ -649,6 +649,9 @@ static void infer__upload_drop(infer_model *m); /* free what was read for them *
 /* release.c: STATE while the weights are not there; else they stay until infer__weights_let. */
 static infer_result infer__weights_hold(const infer_model *m, infer_error *err);
 static void infer__weights_let(const infer_model *m);
+/* To change them: STATE while somebody holds them, who then cannot until infer__weights_disown. */
+static infer_result infer__weights_own(infer_model *m, infer_error *err);
+static void infer__weights_disown(infer_model *m);
 static void infer__weights_note(infer_model *m); /* where weights begin in their tensors: infer__weight.at */
 /* As infer_model_offload and infer_model_reload. */
 static infer_result infer__weights_offload(infer_model *m, infer_error *err);

@@ -1,10 +1,10 @@
 /* release.c: weights leave memory while a model stays open, and come back: on devices, read into memory, and mapped.
  *
- * Rules: whoever reads weights holds them (infer__weights_hold); they leave only while nobody does, and until they are
- *        back nobody can. What a weight points to is found again by its tensor and the byte where it begins there
- *        (infer__weight.at); what was made of tensors while the model opened, and everything else of it, stays. With
- *        layers on devices they leave only while there are no contexts, whose caches, buffers and recordings belong to
- *        what is there. A return that fails leaves everything as it was before.
+ * Rules: whoever reads weights holds them (infer__weights_hold); they leave, or become others (merge.c), only while
+ *        nobody does, and until they are back nobody can. What a weight points to is found again by its tensor and the
+ *        byte where it begins there (infer__weight.at); what was made of tensors while the model opened, and everything
+ *        else of it, stays. With layers on devices they leave only while there are no contexts, whose caches, buffers
+ *        and recordings belong to what is there. A return that fails leaves everything as it was before.
  * Start:  infer__weights_offload, infer__weights_reload.
  */
 #include "model.h"
@@ -21,10 +21,24 @@ static infer_result infer__weights_hold(const infer_model *m, infer_error *err) 
         if (infer__atomic_swap(infer__weights_held(m), n, n + 1)) return INFER_OK;
         n = infer__atomic_get(infer__weights_held(m));
     }
-    return infer__error(err, INFER_ERR_STATE, "the model's weights are offloaded; infer_model_reload brings them back");
+    return infer__error(err, INFER_ERR_STATE, "%s",
+                        n == INFER__WEIGHTS_GONE
+                            ? "the model's weights are offloaded; infer_model_reload brings them back"
+                            : "another call moves or changes the model's weights");
 }
 
 static void infer__weights_let(const infer_model *m) { infer__atomic_add(infer__weights_held(m), -1); }
+
+static infer_result infer__weights_own(infer_model *m, infer_error *err) {
+    if (infer__atomic_swap(&m->held, 0, INFER__WEIGHTS_MOVE)) return INFER_OK;
+    if (infer__atomic_get(&m->held) > 0)
+        return infer__error(err, INFER_ERR_STATE, "another call uses the model's weights");
+    if (infer__weights_hold(m, err) != INFER_OK) return INFER_ERR_STATE;
+    infer__weights_let(m); /* it has just ended */
+    return infer__error(err, INFER_ERR_STATE, "another call uses the model's weights");
+}
+
+static void infer__weights_disown(infer_model *m) { infer__atomic_set(&m->held, 0); }
 
 /* Every weight: NULL past the last. */
 static infer__weight *infer__weights_all(infer_model *m, int32_t i) {
