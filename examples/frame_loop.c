@@ -1,4 +1,4 @@
-/* frame_loop.c: a loop of 60 frames a second without threads in which a character speaks: text is generated in slices of 4 ms a frame.
+/* frame_loop.c: a loop of 60 frames a second without threads in which a character speaks: a model opens and text is generated in slices of 4 ms a frame.
  *
  *   cc -O2 examples/frame_loop.c -o frame_loop -lm -lpthread
  *   ./frame_loop model.gguf "Once upon a time" 40
@@ -28,6 +28,7 @@ static void sleep_until(double time) {
 }
 
 int main(int argc, char **argv) {
+    infer_loading *loading;
     infer_model *model;
     infer_session *session;
     infer_generation *speech;
@@ -42,7 +43,11 @@ int main(int argc, char **argv) {
     if (argc < 3) return fprintf(stderr, "usage: frame_loop model.gguf \"prompt\" [tokens]\n"), 1;
     mp.preload = 1; /* no frame waits for pages of the file that are touched for the first time */
     p.max_tokens = argc > 3 ? atoi(argv[3]) : 64;
-    if (infer_model_open(&model, argv[1], &mp, &err) || infer_session_create(&session, model, NULL, &err) ||
+    if (infer_model_open_begin(&loading, argv[1], &mp, &err)) return fprintf(stderr, "%s\n", err.message), 1;
+    while ((r = infer_loading_step(loading, SLICE_MS, &err)) == INFER_MORE) /* ... a frame with a bar that grows ... */
+        sleep_until(now() + (FRAME_MS - SLICE_MS) * 1e-3);
+    infer_loading_end(loading, &model);
+    if (r != INFER_OK || infer_session_create(&session, model, NULL, &err) ||
         infer_generation_begin(&speech, session, NULL, argv[2], &p, &err))
         return fprintf(stderr, "%s\n", err.message), 1;
 

@@ -450,8 +450,18 @@ however it is cut. A text comes piece by piece:
 
 Several texts at once: a queue (section 16). Vectors and scores: infer_embed_begin. Evals by yourself: infer_eval_slice.
 A slice ends between two layers, so it is longer than asked for by the time of one at most. Tokenizing a text, choosing
-a token and the layers of a device are not cut, nor is opening a model: header and vocabulary take from 0.15 to some 0.5
-seconds with 128,000 to 262,000 tokens. Do that before the loop.
+a token and the layers of a device are not cut. A model opens in slices, too:
+
+    infer_loading *loading;
+    if (infer_model_open_begin(&loading, "model.gguf", NULL, &err)) fail(err.message);
+    while ((r = infer_loading_step(loading, 4, &err)) == INFER_MORE) draw_frame();
+    infer_loading_end(loading, &model);      (NULL when it failed or was given up)
+    if (r < 0) fail(err.message);
+
+Header and vocabulary, the reads of no_mmap and the pages of preload are cut to pieces of some 0.1 to 0.5 ms (1 MiB, on
+a slow disk what that takes). Not cut: moving the header's memory when it grows (with 262,000 tokens 16 MB: 2 to 7 ms,
+up to three times); a buffer that is not aligned, which is copied; and all that concerns devices: to look for them takes
+30 to 300 ms (not with backend INFER_CPU), and kernels and uploads are one step, seconds long with a large model.
 
 18. Configuration macros
 ------------------------
@@ -545,25 +555,7 @@ INFER_API infer_result infer_type_get(int32_t index, infer_type_info *out);
 
 /* ---- models --------------------------------------------------------------------------------- */
 
-/* Open a GGUF file (UTF-8 path, on Windows too). For split files, name the first; the others are found beside it.
- * Weights are mapped and stay in the file. A file of any architecture opens; infer_model_info.computes tells whether
- * sessions can be created. On error *out is NULL. Close with infer_model_close.
- * Errors: IO, FORMAT (names key or tensor and offset), MEMORY, UNSUPPORTED, ARGUMENT. */
-#define infer_model_open(out, path, params, err) infer_model_open_v(out, path, params, err, INFER_VERSION)
-/* The same from a file in memory. The caller keeps ownership of the buffer, which must outlive the model; it is copied
- * when it is not aligned to 32 bytes. */
-#define infer_model_open_memory(out, data, size, params, err) \
-    infer_model_open_memory_v(out, data, size, params, err, INFER_VERSION)
-/* The same from callbacks: n_io files (1, or the parts of a split model in order). io is copied. Tensors are read into
- * memory unless io->mapped is set. */
-#define infer_model_open_io(out, io, n_io, params, err) infer_model_open_io_v(out, io, n_io, params, err, INFER_VERSION)
-
-INFER_API infer_result infer_model_open_v(infer_model **out, const char *path, const infer_model_params *params,
-                                          infer_error *err, uint32_t version);
-INFER_API infer_result infer_model_open_memory_v(infer_model **out, const void *data, size_t size,
-                                                 const infer_model_params *params, infer_error *err, uint32_t version);
-INFER_API infer_result infer_model_open_io_v(infer_model **out, const infer_io *io, int32_t n_io,
-                                             const infer_model_params *params, infer_error *err, uint32_t version);
+#include "api_open.h" /* opening one, at once and in slices */
 /* Close a model. NULL is accepted. INFER_ERR_STATE, and the model stays open, while it has contexts, sessions,
  * samplers or grammars. */
 INFER_API infer_result infer_model_close(infer_model *model);

@@ -10,6 +10,7 @@ typedef struct infer_context infer_context; /* threads, scratch and cache that s
 typedef struct infer_session infer_session; /* one timeline of tokens; belongs to one thread at a time */
 typedef struct infer_adapter infer_adapter; /* a LoRA or a control vector of a model; may be shared by threads */
 typedef struct infer_sampler infer_sampler; /* logits -> token; belongs to one thread at a time */
+typedef struct infer_loading infer_loading; /* a model that opens in slices; one thread at a time */
 typedef struct infer_generation infer_generation; /* a text that comes piece by piece; one thread at a time */
 typedef struct infer_embedding
     infer_embedding;                        /* texts that become vectors or scores in slices; one thread at a time */

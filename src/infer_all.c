@@ -143,6 +143,7 @@ INFER__COLD_BEGIN
 /* api: argument checks and thin calls */
 #include "api/library_api.c"       /* version, devices, lists */
 #include "api/model_api.c"
+#include "api/loading.c"           /* opening in slices */
 #include "api/token_api.c"
 #include "api/json_api.c"
 #include "api/grammar_api.c"

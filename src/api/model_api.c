@@ -88,23 +88,47 @@ static void infer__model_free(infer_model *m) {
     infer__free(&mem, m);
 }
 
-/* The file is parsed when r is INFER_OK: read the vocabulary and build the layers. On any failure free everything. */
-static infer_result infer__model_finish(infer_model **out, infer_result r, infer_error *err) {
-    infer_model *m = *out;
+enum { INFER__MODEL_PARSED, INFER__MODEL_VOCAB, INFER__MODEL_LAYERS }; /* infer__model_opening.stage */
+
+/* The file is parsed: read the vocabulary and build the layers. x is zero at first. INFER_MORE: the slice is over.
+ * After another failure, or given up, infer__model_drop frees everything. */
+static infer_result infer__model_step(infer_model *m, infer__model_opening *x, infer__budget *budget,
+                                      infer_error *err) {
     infer__tokenizer_options options;
-    if (r != INFER_OK) goto fail;
-    options.allow_default_pre = m->params.allow_default_pre;
-    options.allow_unknown = m->params.allow_unknown;
-    options.pre = m->params.pre;
-    options.limits = m->params.limits;
-    r = infer__tokenizer_open(&m->tokenizer, &m->mem, &m->report, &m->gguf, &options, err);
-    if (r != INFER_OK) goto fail;
-    m->params.pre = NULL; /* the caller's text need not live on */
-    if ((r = infer__model_build(m, err)) != INFER_OK) goto fail;
-    infer__error_clear(err);
-    return INFER_OK;
-fail:
+    infer_result r = INFER_OK;
+    if (x->stage == INFER__MODEL_PARSED) {
+        options.allow_default_pre = m->params.allow_default_pre;
+        options.allow_unknown = m->params.allow_unknown;
+        options.pre = m->params.pre;
+        options.limits = m->params.limits;
+        r = infer__tokenizer_begin(&x->tokenizer, &m->mem, &m->gguf, &options, err);
+        if (r != INFER_OK) return r;
+        x->stage = INFER__MODEL_VOCAB;
+    }
+    if (x->stage == INFER__MODEL_VOCAB) {
+        r = infer__tokenizer_step(&x->tokenizer, &m->tokenizer, &m->report, &m->gguf, budget, err);
+        if (r != INFER_OK) return r;
+        m->params.pre = NULL; /* the caller's text need not live on */
+        x->stage = INFER__MODEL_LAYERS;
+        if (infer__budget_over(budget, 1)) return INFER_MORE;
+    }
+    r = infer__model_build(m, &x->build, budget, err);
+    if (r == INFER_OK) infer__error_clear(err);
+    return r;
+}
+
+static void infer__model_drop(infer_model *m, infer__model_opening *x) {
+    infer__tokenizer_drop(&x->tokenizer);
     infer__model_free(m);
+}
+
+/* All of it, when r is INFER_OK; else, and on any failure, everything is freed. */
+static infer_result infer__model_finish(infer_model **out, infer_result r, infer_error *err) {
+    infer__model_opening x;
+    memset(&x, 0, sizeof x);
+    if (r == INFER_OK) r = infer__model_step(*out, &x, NULL, err);
+    if (r == INFER_OK) return INFER_OK;
+    infer__model_drop(*out, &x);
     *out = NULL;
     return r;
 }

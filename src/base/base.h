@@ -302,6 +302,7 @@ typedef struct infer__arena {
 } infer__arena;
 /* size bytes (0 counts as 1) aligned to 16, zeroed; NULL when out of memory. */
 static void *infer__arena_alloc(infer__arena *a, uint64_t size);
+static void *infer__arena_raw(infer__arena *a, uint64_t size); /* not zeroed */
 static char *infer__arena_text(infer__arena *a, const char *s, size_t n); /* a zero-terminated copy */
 static void infer__arena_free(infer__arena *a);
 
@@ -372,6 +373,29 @@ INFER__INLINE int infer__watch_work(infer__watch *w, uint64_t n) {
 /* "cancelled while WHAT", or "WHAT took longer than ...". */
 static infer_result infer__watch_error(const infer__watch *w, const char *what, infer_error *err);
 
+/* Work that stops after a while and goes on in a later call (opening a model in slices): its loops do a piece of what
+ * is left, keep where they are, and return INFER_MORE when the slice is over. NULL, or without an end: a piece is all
+ * there is. */
+typedef struct infer__budget {
+    double end;    /* of infer__seconds; 0 = none, below 0 = over after every piece */
+    uint64_t done; /* units of work since the slice began: elements of an array, or INFER__BUDGET_BYTES each */
+} infer__budget;
+enum { INFER__BUDGET_PIECE = 2048, INFER__BUDGET_BYTES = 512 }; /* units of a piece: some 0.1 to 0.5 ms */
+/* How many of n elements, of so many units each, are done before the next look at the clock. */
+INFER__INLINE uint64_t infer__budget_piece(const infer__budget *s, uint64_t n, uint64_t units) {
+    return s && s->end != 0 ? INFER__MIN(n, INFER__BUDGET_PIECE / units) : n;
+}
+/* As many bytes as a piece may have, of n. */
+INFER__INLINE uint64_t infer__budget_bytes(const infer__budget *s, uint64_t n) {
+    return s && s->end != 0 ? INFER__MIN(n, (uint64_t)INFER__BUDGET_PIECE * INFER__BUDGET_BYTES) : n;
+}
+/* Count n units; 1 = the slice is over. */
+INFER__INLINE int infer__budget_over(infer__budget *s, uint64_t n) {
+    if (!s) return 0;
+    s->done += n;
+    return s->end != 0 && (s->end < 0 || infer__seconds() >= s->end);
+}
+
 /* A file for reading. Paths are UTF-8. Directories, pipes and devices are refused; an empty file has size 0 and no
  * map. A map that fails is no error: map stays NULL and infer__file_read works. INFER_NO_STDIO: UNSUPPORTED.
  * INFER__MAP_SAFE does not map a file that every user may write, and so shorten under us. */
@@ -391,7 +415,8 @@ static void infer__file_close(infer__file *f);
 static void
 infer__file_release(const infer__file *f);         /* the pages of its map, locked or not, to the system, which reads
                                                         * them again when they are looked at */
-static int infer__file_lock(const infer__file *f); /* its map stays in memory until it is closed; 0 = it cannot */
+/* n bytes of its map, from a multiple of 1 MiB on, stay in memory until it is closed; 0 = they cannot */
+static int infer__file_lock(const infer__file *f, uint64_t from, uint64_t n);
 
 typedef struct infer__mutex infer__mutex; /* the structs are in os.c; *_init and *_start return 1, or 0 on failure */
 typedef struct infer__cond infer__cond;

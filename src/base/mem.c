@@ -143,7 +143,7 @@ static int infer__arena_grow(infer__arena *a, size_t n) {
     return 1;
 }
 
-static void *infer__arena_alloc(infer__arena *a, uint64_t size) {
+static void *infer__arena_raw(infer__arena *a, uint64_t size) {
     size_t n;
     char *p;
     if (size > SIZE_MAX / 4) return NULL;
@@ -151,7 +151,12 @@ static void *infer__arena_alloc(infer__arena *a, uint64_t size) {
     if ((!a->blocks || n > a->cap - a->at) && !infer__arena_grow(a, n)) return NULL;
     p = (char *)a->blocks + sizeof(infer__arena_head) + a->at;
     a->at += n;
-    memset(p, 0, n);
+    return p;
+}
+
+static void *infer__arena_alloc(infer__arena *a, uint64_t size) {
+    void *p = infer__arena_raw(a, size);
+    if (p) memset(p, 0, (size_t)INFER__MAX(size, 1));
     return p;
 }
 

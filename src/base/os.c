@@ -732,16 +732,18 @@ static int infer__file_whole(const infer__file *f, uint64_t *size) {
 }
 #endif
 
-static int infer__file_lock(const infer__file *f) {
+static int infer__file_lock(const infer__file *f, uint64_t from, uint64_t n) {
 #if defined(INFER__WINDOWS) && !defined(INFER_NO_MMAP) && !defined(INFER_NO_STDIO)
     SIZE_T least = 0, most = 0; /* a process may lock what its working set has room for */
     if (!f->map || !GetProcessWorkingSetSize(GetCurrentProcess(), &least, &most)) return 0;
-    SetProcessWorkingSetSize(GetCurrentProcess(), least + (SIZE_T)f->size, most + (SIZE_T)f->size);
-    return VirtualLock(f->map, (SIZE_T)f->size) != 0;
+    SetProcessWorkingSetSize(GetCurrentProcess(), least + (SIZE_T)n, most + (SIZE_T)n);
+    return VirtualLock((char *)f->map + from, (SIZE_T)n) != 0;
 #elif defined(INFER__MMAP)
-    return f->map && mlock(f->map, (size_t)f->size) == 0;
+    return f->map && mlock((const char *)f->map + from, (size_t)n) == 0;
 #else
     (void)f;
+    (void)from;
+    (void)n;
     return 0;
 #endif
 }

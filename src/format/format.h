@@ -20,7 +20,7 @@ typedef struct infer__source {
     void *copy;         /* when the caller's memory had to be copied (alignment) */
     void *head;         /* of a file: its first head_bytes, which strings and arrays point into. Of a mapped one too:
                          * those are read at any time, and somebody may shorten or change the file */
-    uint64_t head_bytes;
+    uint64_t head_bytes, head_room; /* room: bytes that there is memory for */
 } infer__source;
 static infer_result infer__source_open_path(infer__source *s, const char *path, int want_map, infer_error *err);
 static infer_result infer__source_open_memory(infer__source *s, infer__mem *mem, const void *data, uint64_t size,
@@ -93,6 +93,52 @@ static infer_result infer__gguf_open_memory(infer__gguf *g, infer__mem *mem, con
                                             const void *data, uint64_t size, infer_error *err);
 static infer_result infer__gguf_open_io(infer__gguf *g, infer__mem *mem, const infer__report *report,
                                         const infer_io *io, int32_t n_io, infer_error *err);
+/* The same in slices: where the files come from, of which one is given, and how far it is. What they point to stays
+ * until it has ended. */
+typedef struct infer__gguf_origin {
+    const char *path;
+    int want_map;
+    const infer_io *io;
+    int32_t n_io;
+    const void *data;
+    uint64_t size;
+} infer__gguf_origin;
+typedef struct infer__cursor {
+    infer__gguf *g;
+    infer__source *s;
+    infer__budget *budget;
+    infer_error *err;
+    infer_result code;   /* sticky */
+    const uint8_t *base; /* the file from its start; `have` bytes of it are in memory, all when the caller has it */
+    uint64_t have, size, at;
+    int big;             /* the file is big-endian */
+    int part;            /* of a split model, from 0 */
+    const char *what;    /* what is being read, for messages: "header", "metadata key", "tensor" */
+    const char *name;    /* its name once known, else its index */
+    uint64_t index;
+} infer__cursor;
+/* What one part says about itself. */
+typedef struct infer__gguf_part {
+    uint64_t no, count, tensors; /* split.no, split.count, split.tensors.count */
+    uint64_t alignment;
+    int has_tensors;
+} infer__gguf_part;
+typedef struct infer__gguf_opening {
+    infer__gguf_origin origin;
+    infer__cursor c;
+    int32_t stage, part, given, n_parts; /* given: files that there are, by name or by n_io; n_parts: by the first */
+    int32_t first_kv, first_tensor;      /* of this part */
+    uint64_t n_kv, n_tensors;            /* that it says it has */
+    uint64_t i, element;                 /* the entry that comes next, and in an array the element */
+    int inside;                          /* an array is half read */
+    infer__str *strings;                 /* that are being bound */
+    infer__gguf_part first, info;
+} infer__gguf_opening;
+/* No error. Fill g to the end of the slice: INFER_MORE = call it again. On error everything is freed, and giving up is
+ * infer__gguf_close. */
+static void infer__gguf_begin(infer__gguf_opening *x, infer__gguf *g, infer__mem *mem, const infer__report *report,
+                              const infer__gguf_origin *origin);
+static infer_result infer__gguf_step(infer__gguf_opening *x, infer__gguf *g, infer__budget *budget, infer_error *err);
 static void infer__gguf_close(infer__gguf *g);
 
 /* Lookups in constant time; NULL when absent. A key counts as asked for from then on: whoever looks one up uses its
@@ -121,6 +167,9 @@ static int infer__kv_is_strings(const infer__kv *kv);
  * machine byte order (swapped if need be); blocks are as stored, little-endian on every machine, and those of a
  * big-endian file are INFER_ERR_UNSUPPORTED. Views count against the memory limit as if they were allocated. */
 static infer_result infer__gguf_load(infer__gguf *g, infer__gguf_tensor *t, infer_error *err);
+/* The same in slices: INFER_MORE = call it again with the same *done, which is 0 before and behind a tensor. */
+static infer_result infer__gguf_load_some(infer__gguf *g, infer__gguf_tensor *t, uint64_t *done, infer__budget *budget,
+                                          infer_error *err);
 /* infer__source_whole of all files. */
 static infer_result infer__gguf_whole(const infer__gguf *g, infer_error *err);
 /* n_rows rows from `row` on, decoded to float32, without keeping anything. */

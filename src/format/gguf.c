@@ -7,7 +7,7 @@
  *        touched. Knows no tensor names, no architectures and no storage types but through infer__quant_find.
  * Format: the GGUF specification (ggml, docs/gguf.md), versions 2 and 3: header, metadata, tensor directory, padding
  *        to general.alignment, data. Big-endian files have their numbers swapped but the same magic.
- * Start: infer__gguf_open (the whole way), infer__gguf_parse_part (one file).
+ * Start: infer__gguf_step (the whole way), infer__gguf_parse_part (one file).
  */
 #include "format.h"
 
@@ -21,37 +21,6 @@
 
 /* Bytes of a value by its type; 0 = of variable size. */
 static const uint8_t infer__gguf_sizes[INFER__GGUF_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
-
-typedef struct infer__cursor {
-    infer__gguf *g;
-    infer__source *s;
-    infer_error *err;
-    infer_result code;   /* sticky */
-    const uint8_t *base; /* the file from its start; `have` bytes of it are in memory, all when the caller has it */
-    uint64_t have, size, at;
-    int big;             /* the file is big-endian */
-    int part;            /* of a split model, from 0 */
-    const char *what;    /* what is being read, for messages: "header", "metadata key", "tensor" */
-    const char *name;    /* its name once known, else its index */
-    uint64_t index;
-} infer__cursor;
-
-/* What one part says about itself. */
-typedef struct infer__gguf_part {
-    uint64_t no, count, tensors; /* split.no, split.count, split.tensors.count */
-    uint64_t alignment;
-    int has_tensors;
-} infer__gguf_part;
-
-/* Where the files come from: a path, or callbacks, or memory. */
-typedef struct infer__gguf_origin {
-    const char *path;
-    int want_map;
-    const infer_io *io;
-    int32_t n_io;
-    const void *data;
-    uint64_t size;
-} infer__gguf_origin;
 
 /* ---- errors ---------------------------------------------------------------------------------------- */
 
@@ -95,17 +64,25 @@ static void infer__cursor_fill(infer__cursor *c, uint64_t need) {
     infer_error e;
     void *p;
     want = INFER__MIN(want, c->size);
-    p = infer__realloc(c->g->mem, s->head, want, 1);
-    if (!p) {
-        infer__gguf_fail(c, INFER_ERR_MEMORY, c->at, "no memory for %llu bytes of header", (unsigned long long)want);
-        return;
+    if (need > s->head_room) {
+        p = infer__realloc(c->g->mem, s->head, want, 1);
+        if (!p) {
+            infer__gguf_fail(c, INFER_ERR_MEMORY, c->at, "no memory for %llu bytes of header",
+                             (unsigned long long)want);
+            return;
+        }
+        s->head = p;
+        s->head_room = want;
     }
-    s->head = p;
-    if (infer__source_read(s, s->head_bytes, (uint8_t *)p + s->head_bytes, want - s->head_bytes, &e) != INFER_OK) {
+    want = s->head_bytes + infer__budget_bytes(c->budget, s->head_room - s->head_bytes);
+    want = INFER__MAX(need, want);
+    if (infer__source_read(s, s->head_bytes, (uint8_t *)s->head + s->head_bytes, want - s->head_bytes, &e) !=
+        INFER_OK) {
         infer__gguf_fail(c, e.code, c->at, "%.120s", e.message);
         return;
     }
-    c->base = (const uint8_t *)p;
+    infer__budget_over(c->budget, (want - s->head_bytes) / INFER__BUDGET_BYTES);
+    c->base = (const uint8_t *)s->head;
     c->have = s->head_bytes = want;
 }
 
@@ -113,14 +90,14 @@ static void infer__cursor_fill(infer__cursor *c, uint64_t need) {
 static void infer__cursor_trim(infer__cursor *c) {
     infer__source *s = c->s;
     void *p;
-    if (c->code != INFER_OK || !s->head || s->head_bytes - c->at <= INFER__GGUF_HEAD) return;
+    if (c->code != INFER_OK || !s->head || s->head_room - c->at <= INFER__GGUF_HEAD) return;
     p = infer__alloc(c->g->mem, c->at);
     if (!p) return; /* it may as well stay */
     memcpy(p, s->head, (size_t)c->at);
     infer__free(c->g->mem, s->head);
     s->head = p;
     c->base = (const uint8_t *)p;
-    c->have = s->head_bytes = c->at;
+    c->have = s->head_bytes = s->head_room = c->at;
 }
 
 static uint64_t infer__cursor_left(const infer__cursor *c) { return c->size - c->at; }
@@ -211,9 +188,9 @@ static void infer__gguf_scalar(infer__cursor *c, infer__kv *kv) {
     kv->data = to;
 }
 
-/* Check an array and step over it; infer__gguf_bind makes the view. */
+/* Check what an array says of itself. */
 static void infer__gguf_array(infer__cursor *c, infer__kv *kv) {
-    uint64_t i, bytes, left;
+    uint64_t bytes, left;
     kv->element = (uint32_t)infer__cursor_uint(c, 4);
     kv->n = infer__cursor_uint(c, 8);
     if (c->code != INFER_OK) return;
@@ -231,55 +208,84 @@ static void infer__gguf_array(infer__cursor *c, infer__kv *kv) {
         infer__gguf_fail(c, INFER_ERR_FORMAT, kv->offset,
                          "an array of %llu elements cannot fit into the %llu bytes left", (unsigned long long)kv->n,
                          (unsigned long long)left);
-        return;
-    }
-    if (kv->element == INFER__GGUF_STRING) {
-        for (i = 0; i < kv->n && c->code == INFER_OK; i++) infer__cursor_take(c, infer__cursor_uint(c, 8));
-    } else {
-        const uint8_t *p = infer__cursor_take(c, bytes);
-        for (i = 0; p && kv->element == INFER__GGUF_BOOL && i < kv->n; i++)
-            if (p[i] > 1) {
-                infer__gguf_fail(c, INFER_ERR_FORMAT, kv->offset, "element %llu is no bool (0 or 1)",
-                                 (unsigned long long)i);
-                return;
-            }
     }
 }
 
-/* Read n entries of metadata; they go to the end of g->kv. */
-static void infer__gguf_metadata(infer__cursor *c, uint64_t n) {
-    infer__gguf *g = c->g;
-    uint64_t i;
-    void *array;
-    for (i = 0; i < n && c->code == INFER_OK; i++) {
-        infer__kv *kv;
-        c->what = "metadata key";
-        c->name = NULL;
-        c->index = i + 1;
-        array = g->kv;
-        if (!infer__gguf_grow(c, &array, g->n_kv, sizeof *g->kv)) return;
-        g->kv = (infer__kv *)array;
-        kv = &g->kv[g->n_kv];
-        memset(kv, 0, sizeof *kv);
-        kv->key = infer__cursor_name(c);
-        if (!kv->key) return;
-        g->n_kv++;
-        c->name = kv->key;
-        kv->type = (uint32_t)infer__cursor_uint(c, 4);
-        kv->offset = c->at;
-        if (c->code != INFER_OK) return;
-        if (kv->type >= INFER__GGUF_TYPES) {
-            infer__gguf_fail(c, INFER_ERR_FORMAT, kv->offset - 4, "unknown value type %u", (unsigned)kv->type);
-        } else if (kv->type == INFER__GGUF_STRING) {
-            kv->n = infer__cursor_uint(c, 8);
-            infer__cursor_take(c, kv->n);
-        } else if (kv->type == INFER__GGUF_ARRAY) {
-            infer__gguf_array(c, kv);
-        } else {
-            kv->n = 1;
-            infer__gguf_scalar(c, kv);
-        }
+/* Step over elements of an array from number `from` on; infer__gguf_bind makes the view. Returns how many. */
+static uint64_t infer__gguf_elements(infer__cursor *c, const infer__kv *kv, uint64_t from) {
+    const uint64_t size = infer__gguf_sizes[kv->element];
+    uint64_t n = kv->n - from, i;
+    const uint8_t *p;
+    if (kv->element == INFER__GGUF_STRING) {
+        n = infer__budget_piece(c->budget, n, 1);
+        for (i = 0; i < n && c->code == INFER_OK; i++) infer__cursor_take(c, infer__cursor_uint(c, 8));
+        return n;
     }
+    n = infer__budget_bytes(c->budget, n * size) / size;
+    p = infer__cursor_take(c, n * size);
+    for (i = 0; p && kv->element == INFER__GGUF_BOOL && i < n; i++)
+        if (p[i] > 1) {
+            infer__gguf_fail(c, INFER_ERR_FORMAT, kv->offset, "element %llu is no bool (0 or 1)",
+                             (unsigned long long)(from + i));
+            break;
+        }
+    return n;
+}
+
+/* Read entry number i of the metadata up to the elements of an array; it goes to the end of g->kv. */
+static void infer__gguf_entry(infer__cursor *c, uint64_t i) {
+    infer__gguf *g = c->g;
+    infer__kv *kv;
+    void *array = g->kv;
+    c->what = "metadata key";
+    c->name = NULL;
+    c->index = i + 1;
+    if (!infer__gguf_grow(c, &array, g->n_kv, sizeof *g->kv)) return;
+    g->kv = (infer__kv *)array;
+    kv = &g->kv[g->n_kv];
+    memset(kv, 0, sizeof *kv);
+    kv->key = infer__cursor_name(c);
+    if (!kv->key) return;
+    g->n_kv++;
+    c->name = kv->key;
+    kv->type = (uint32_t)infer__cursor_uint(c, 4);
+    kv->offset = c->at;
+    if (c->code != INFER_OK) return;
+    if (kv->type >= INFER__GGUF_TYPES) {
+        infer__gguf_fail(c, INFER_ERR_FORMAT, kv->offset - 4, "unknown value type %u", (unsigned)kv->type);
+    } else if (kv->type == INFER__GGUF_STRING) {
+        kv->n = infer__cursor_uint(c, 8);
+        infer__cursor_take(c, kv->n);
+    } else if (kv->type == INFER__GGUF_ARRAY) {
+        infer__gguf_array(c, kv);
+    } else {
+        kv->n = 1;
+        infer__gguf_scalar(c, kv);
+    }
+}
+
+/* All entries of metadata. 1 = done, or the cursor has failed; 0 = the slice is over. */
+static int infer__gguf_metadata(infer__gguf_opening *x) {
+    infer__cursor *c = &x->c;
+    infer__gguf *g = c->g;
+    while (c->code == INFER_OK && x->i < x->n_kv) {
+        const infer__kv *kv;
+        uint64_t n = 0, size;
+        if (!x->inside) infer__gguf_entry(c, x->i);
+        if (c->code != INFER_OK) break;
+        kv = &g->kv[g->n_kv - 1];
+        size = infer__gguf_sizes[kv->element];
+        if (kv->type == INFER__GGUF_ARRAY) n = infer__gguf_elements(c, kv, x->element);
+        x->element += n;
+        x->inside = kv->type == INFER__GGUF_ARRAY && x->element < kv->n;
+        if (size && n) n = n * size / INFER__BUDGET_BYTES;
+        if (!x->inside) {
+            x->i++;
+            x->element = 0;
+        }
+        if (infer__budget_over(c->budget, n + 1) && c->code == INFER_OK) return 0;
+    }
+    return 1;
 }
 
 /* Reverse the bytes of each of n elements. */
@@ -294,29 +300,49 @@ static void infer__gguf_swap(void *data, uint64_t n, size_t size) {
         }
 }
 
+/* Strings of an array from x->element on, up to the end of a piece. Returns how many. */
+static uint64_t infer__gguf_bind_strings(infer__gguf_opening *x, infer__kv *kv) {
+    infer__cursor *c = &x->c;
+    uint64_t i, to;
+    if (!x->strings) {
+        x->strings = (infer__str *)infer__arena_raw(&c->g->arena, INFER__MAX(kv->n, 1) * sizeof *x->strings);
+        if (!x->strings) {
+            infer__gguf_fail(c, INFER_ERR_MEMORY, kv->offset, "no memory for %llu strings", (unsigned long long)kv->n);
+            return 0;
+        }
+        infer__cursor_take(c, 12);
+    }
+    to = x->element + infer__budget_piece(c->budget, kv->n - x->element, 1);
+    for (i = x->element; i < to && c->code == INFER_OK; i++) {
+        x->strings[i].n = infer__cursor_uint(c, 8);
+        x->strings[i].s = (const char *)infer__cursor_take(c, x->strings[i].n);
+    }
+    return to - x->element;
+}
+
 /* Now that the header lies still: make strings and arrays point into it. Lengths are read through the cursor again: a
- * file in the caller's memory may have been changed by somebody in between. */
-static void infer__gguf_bind(infer__cursor *c, infer__kv *kv) {
-    uint64_t i, size, bytes;
+ * file in the caller's memory may have been changed by somebody in between. Returns the number of elements done. */
+static uint64_t infer__gguf_bind(infer__gguf_opening *x, infer__kv *kv) {
+    infer__cursor *c = &x->c;
+    uint64_t size, bytes, n = 0;
     const uint8_t *p;
-    c->what = "metadata key";
-    c->name = kv->key;
-    c->at = kv->offset;
+    if (!x->inside) {
+        c->what = "metadata key";
+        c->name = kv->key;
+        c->at = kv->offset;
+    }
     if (kv->type == INFER__GGUF_STRING) {
         infer__cursor_take(c, 8);
         kv->data = infer__cursor_take(c, kv->n);
     } else if (kv->type == INFER__GGUF_ARRAY && kv->element == INFER__GGUF_STRING) {
-        infer__str *strings = (infer__str *)infer__arena_alloc(&c->g->arena, INFER__MAX(kv->n, 1) * sizeof *strings);
-        if (!strings) {
-            infer__gguf_fail(c, INFER_ERR_MEMORY, kv->offset, "no memory for %llu strings", (unsigned long long)kv->n);
-            return;
+        n = infer__gguf_bind_strings(x, kv);
+        x->element += n;
+        x->inside = x->element < kv->n;
+        if (!x->inside) {
+            kv->data = x->strings;
+            x->strings = NULL;
+            x->element = 0;
         }
-        infer__cursor_take(c, 12);
-        for (i = 0; i < kv->n && c->code == INFER_OK; i++) {
-            strings[i].n = infer__cursor_uint(c, 8);
-            strings[i].s = (const char *)infer__cursor_take(c, strings[i].n);
-        }
-        kv->data = strings;
     } else if (kv->type == INFER__GGUF_ARRAY) {
         size = infer__gguf_sizes[kv->element];
         bytes = kv->n * size;
@@ -326,13 +352,26 @@ static void infer__gguf_bind(infer__cursor *c, infer__kv *kv) {
             void *copy = infer__arena_alloc(&c->g->arena, bytes);
             if (!copy) {
                 infer__gguf_fail(c, INFER_ERR_MEMORY, kv->offset, "no memory for the array");
-                return;
+                return 0;
             }
             memcpy(copy, p, (size_t)bytes);
             infer__gguf_swap(copy, kv->n, (size_t)size);
             kv->data = copy;
+            n = bytes / INFER__BUDGET_BYTES;
         }
     }
+    return n;
+}
+
+/* All of the first part's keys. 1 = done, or the cursor has failed; 0 = the slice is over. */
+static int infer__gguf_bind_all(infer__gguf_opening *x) {
+    infer__gguf *g = x->c.g;
+    while (x->c.code == INFER_OK && x->i < (uint64_t)g->n_kv) {
+        const uint64_t n = infer__gguf_bind(x, &g->kv[x->i]);
+        if (!x->inside) x->i++;
+        if (infer__budget_over(x->c.budget, n + 1) && x->c.code == INFER_OK) return 0;
+    }
+    return 1;
 }
 
 /* A key of the part just read (from entry `first` on) that must be an integer in 0..max; NULL when there is none. */
@@ -390,12 +429,13 @@ static void infer__gguf_measure(infer__cursor *c, infer__gguf_tensor *t, uint64_
         infer__gguf_fail(c, INFER_ERR_FORMAT, at, "its size overflows");
 }
 
-/* Read n entries of the tensor directory; they go to the end of g->tensors with offsets from the start of the data. */
-static void infer__gguf_directory(infer__cursor *c, uint64_t n, uint64_t alignment) {
+/* Read entries i .. n - 1 of the tensor directory; they go to the end of g->tensors with offsets from the start of the
+ * data. */
+static void infer__gguf_directory(infer__cursor *c, uint64_t i, uint64_t n, uint64_t alignment) {
     infer__gguf *g = c->g;
-    uint64_t i, d, at, n_dims, id;
+    uint64_t d, at, n_dims, id;
     void *array;
-    for (i = 0; i < n && c->code == INFER_OK; i++) {
+    for (; i < n && c->code == INFER_OK; i++) {
         infer__gguf_tensor *t;
         c->what = "tensor";
         c->name = NULL;
@@ -547,54 +587,92 @@ static void infer__gguf_count(infer__cursor *c, uint64_t at, uint64_t n, uint64_
                          INFER__GGUF_MAX_COUNT);
 }
 
-/* Parse the header of source number `part`. Its tensors are added; its metadata is kept if it is the first. */
-static infer_result infer__gguf_parse_part(infer__gguf *g, int32_t part, infer__gguf_part *info, infer_error *err) {
-    infer__cursor c;
-    infer__source *s = &g->sources[part];
+/* A cursor at the start of the part whose source was opened, and what the header counts. */
+static void infer__gguf_part_start(infer__gguf_opening *x) {
+    infer__cursor *c = &x->c;
+    infer__gguf *g = c->g;
+    infer__source *s = &g->sources[x->part];
+    infer__cursor zero;
+    memset(&zero, 0, sizeof zero);
+    zero.g = g;
+    zero.s = s;
+    zero.budget = c->budget;
+    zero.err = c->err;
+    zero.base = s->file.map ? NULL : (const uint8_t *)s->io.mapped;
+    zero.size = s->io.size;
+    zero.have = zero.base ? zero.size : 0;
+    zero.part = x->part;
+    zero.what = "header";
+    *c = zero;
+    memset(&x->info, 0, sizeof x->info);
+    x->first_kv = g->n_kv;
+    x->first_tensor = g->n_tensors;
+    x->i = 0;
+    infer__gguf_start(c);
+    x->n_tensors = infer__cursor_uint(c, 8);
+    x->n_kv = infer__cursor_uint(c, 8);
+    infer__gguf_count(c, 8, x->n_tensors, INFER__GGUF_MIN_TENSOR, "tensors");
+    infer__gguf_count(c, 16, x->n_kv, INFER__GGUF_MIN_KV, "metadata keys");
+}
+
+/* What a part's own keys say. */
+static void infer__gguf_part_keys(infer__gguf_opening *x) {
+    infer__cursor *c = &x->c;
+    infer__gguf_part *info = &x->info;
     const infer__kv *kv;
-    int32_t i, first_kv = g->n_kv, first_tensor = g->n_tensors;
-    uint64_t n_tensors, n_kv;
-    memset(&c, 0, sizeof c);
-    memset(info, 0, sizeof *info);
-    c.g = g;
-    c.s = s;
-    c.err = err;
-    c.base = s->file.map ? NULL : (const uint8_t *)s->io.mapped;
-    c.size = s->io.size;
-    c.have = c.base ? c.size : 0;
-    c.part = part;
-    c.what = "header";
-    infer__gguf_start(&c);
-    n_tensors = infer__cursor_uint(&c, 8);
-    n_kv = infer__cursor_uint(&c, 8);
-    infer__gguf_count(&c, 8, n_tensors, INFER__GGUF_MIN_TENSOR, "tensors");
-    infer__gguf_count(&c, 16, n_kv, INFER__GGUF_MIN_KV, "metadata keys");
-    infer__gguf_metadata(&c, n_kv);
-    if (c.code != INFER_OK) return c.code;
-
     info->alignment = 32;
-    kv = infer__gguf_own_uint(&c, first_kv, "general.alignment", INFER__GGUF_MAX_ALIGNMENT, &info->alignment);
+    kv = infer__gguf_own_uint(c, x->first_kv, "general.alignment", INFER__GGUF_MAX_ALIGNMENT, &info->alignment);
     if (kv && (info->alignment == 0 || info->alignment % 8 != 0))
-        infer__gguf_fail(&c, INFER_ERR_FORMAT, kv->offset, "%llu is no multiple of 8",
+        infer__gguf_fail(c, INFER_ERR_FORMAT, kv->offset, "%llu is no multiple of 8",
                          (unsigned long long)info->alignment);
-    infer__gguf_own_uint(&c, first_kv, "split.no", 65535, &info->no);
-    infer__gguf_own_uint(&c, first_kv, "split.count", 65535, &info->count);
-    info->has_tensors = infer__gguf_own_uint(&c, first_kv, "split.tensors.count", INT32_MAX, &info->tensors) != NULL;
-    if (c.code != INFER_OK) return c.code;
+    infer__gguf_own_uint(c, x->first_kv, "split.no", 65535, &info->no);
+    infer__gguf_own_uint(c, x->first_kv, "split.count", 65535, &info->count);
+    info->has_tensors = infer__gguf_own_uint(c, x->first_kv, "split.tensors.count", INT32_MAX, &info->tensors) != NULL;
+}
 
-    infer__gguf_directory(&c, n_tensors, info->alignment);
-    infer__cursor_trim(&c);
-    if (c.code == INFER_OK) infer__gguf_place(&c, first_tensor, info->alignment);
-    if (part == 0) {
-        for (i = 0; i < g->n_kv && c.code == INFER_OK; i++) infer__gguf_bind(&c, &g->kv[i]);
-    } else {
-        g->n_kv = first_kv;
-        infer__free(g->mem, s->head);
-        s->head = NULL;
-        s->head_bytes = 0;
+/* The tensors are read: of the first part the metadata are kept, of the others not. */
+static void infer__gguf_part_end(infer__gguf_opening *x) {
+    infer__cursor *c = &x->c;
+    infer__gguf *g = c->g;
+    infer__cursor_trim(c);
+    if (c->code == INFER_OK) infer__gguf_place(c, x->first_tensor, x->info.alignment);
+    if (x->part > 0) {
+        g->n_kv = x->first_kv;
+        infer__free(g->mem, c->s->head);
+        c->s->head = NULL;
+        c->s->head_bytes = c->s->head_room = 0;
     }
-    g->file_bytes += c.size;
-    return c.code;
+}
+
+enum { /* infer__gguf_opening.stage */
+    INFER__GGUF_FILES, INFER__GGUF_FILE, INFER__GGUF_KEYS, INFER__GGUF_TENSORS, INFER__GGUF_BIND, INFER__GGUF_INDEX
+};
+
+/* The header of the part whose source is open. Its tensors are added; its metadata is kept if it is the first. */
+static infer_result infer__gguf_parse_part(infer__gguf_opening *x) {
+    infer__cursor *c = &x->c;
+    uint64_t n;
+    if (x->stage == INFER__GGUF_KEYS) {
+        if (!infer__gguf_metadata(x)) return INFER_MORE;
+        if (c->code == INFER_OK) infer__gguf_part_keys(x);
+        if (c->code != INFER_OK) return c->code;
+        x->i = 0;
+        x->stage = INFER__GGUF_TENSORS;
+    }
+    if (x->stage == INFER__GGUF_TENSORS) {
+        while (x->i < x->n_tensors && c->code == INFER_OK) {
+            n = infer__budget_piece(c->budget, x->n_tensors - x->i, 8);
+            infer__gguf_directory(c, x->i, x->i + n, x->info.alignment);
+            x->i += n;
+            if (infer__budget_over(c->budget, 8 * n) && c->code == INFER_OK) return INFER_MORE;
+        }
+        infer__gguf_part_end(x);
+        x->i = 0;
+        x->stage = INFER__GGUF_BIND;
+    }
+    if (x->part == 0 && !infer__gguf_bind_all(x)) return INFER_MORE;
+    c->g->file_bytes += c->size;
+    return c->code;
 }
 
 /* ---- index ----------------------------------------------------------------------------------------- */
@@ -728,31 +806,27 @@ static infer_result infer__gguf_check_split(const infer__gguf_origin *o, const i
                         (int)given);
 }
 
-/* Sources, headers, index: everything but freeing after an error. */
-static infer_result infer__gguf_open_parts(infer__gguf *g, const infer__gguf_origin *o, infer_error *err) {
-    int32_t i, given = o->path ? infer__gguf_path_parts(o->path) : o->io ? o->n_io : 1, n;
-    infer__gguf_part first, part;
+/* A part has been parsed: is it the one that it should be? */
+static infer_result infer__gguf_part_check(infer__gguf_opening *x, infer_error *err) {
     infer_result r;
-    g->sources = (infer__source *)infer__calloc(g->mem, (uint64_t)given, sizeof *g->sources);
-    if (!g->sources) return infer__error(err, INFER_ERR_MEMORY, "no memory to open %d files", (int)given);
-    r = infer__gguf_open_source(g, o, 0, 1, err);
-    if (r == INFER_OK) r = infer__gguf_parse_part(g, 0, &first, err);
-    if (r == INFER_OK) r = infer__gguf_check_split(o, &first, given, err);
-    if (r != INFER_OK) return r;
-    n = (int32_t)INFER__MAX(first.count, 1);
-    for (i = 1; i < n; i++) {
-        r = infer__gguf_open_source(g, o, i, n, err);
-        if (r == INFER_OK) r = infer__gguf_parse_part(g, i, &part, err);
-        if (r != INFER_OK) return r;
-        if (part.no != (uint64_t)i || part.count != (uint64_t)n)
-            return infer__error(err, INFER_ERR_FORMAT,
-                                "part %d: metadata keys \"split.no\" and \"split.count\" say part %d "
-                                "of %d, not %d of %d",
-                                (int)i + 1, (int)part.no + 1, (int)part.count, (int)i + 1, (int)n);
+    if (x->part == 0) {
+        x->first = x->info;
+        r = infer__gguf_check_split(&x->origin, &x->first, x->given, err);
+        x->n_parts = (int32_t)INFER__MAX(x->first.count, 1);
+        return r;
     }
-    if (n > 1 && first.has_tensors && first.tensors != (uint64_t)g->n_tensors)
+    if (x->info.no == (uint64_t)x->part && x->info.count == (uint64_t)x->n_parts) return INFER_OK;
+    return infer__error(err, INFER_ERR_FORMAT,
+                        "part %d: metadata keys \"split.no\" and \"split.count\" say part %d "
+                        "of %d, not %d of %d",
+                        (int)x->part + 1, (int)x->info.no + 1, (int)x->info.count, (int)x->part + 1, (int)x->n_parts);
+}
+
+static infer_result infer__gguf_finish(infer__gguf_opening *x, infer__gguf *g, infer_error *err) {
+    infer_result r;
+    if (x->n_parts > 1 && x->first.has_tensors && x->first.tensors != (uint64_t)g->n_tensors)
         return infer__error(err, INFER_ERR_FORMAT, "metadata key \"split.tensors.count\": %d, but the %d parts have %d",
-                            (int)first.tensors, (int)n, (int)g->n_tensors);
+                            (int)x->first.tensors, (int)x->n_parts, (int)g->n_tensors);
     r = infer__gguf_index(g, 0, err);
     if (r == INFER_OK) r = infer__gguf_index(g, 1, err);
     if (r != INFER_OK || g->n_kv == 0) return r;
@@ -760,20 +834,65 @@ static infer_result infer__gguf_open_parts(infer__gguf *g, const infer__gguf_ori
     return g->asked ? INFER_OK : infer__error(err, INFER_ERR_MEMORY, "no memory for %d keys", (int)g->n_kv);
 }
 
-static infer_result infer__gguf_open(infer__gguf *g, infer__mem *mem, const infer__report *report,
-                                     const infer__gguf_origin *origin, infer_error *err) {
+/* Sources, headers, index: everything but freeing after an error. */
+static infer_result infer__gguf_open_parts(infer__gguf_opening *x, infer__gguf *g, infer_error *err) {
+    const infer__gguf_origin *o = &x->origin;
     infer_result r;
+    if (x->stage == INFER__GGUF_FILES) {
+        x->given = o->path ? infer__gguf_path_parts(o->path) : o->io ? o->n_io : 1;
+        x->n_parts = 1;
+        g->sources = (infer__source *)infer__calloc(g->mem, (uint64_t)x->given, sizeof *g->sources);
+        if (!g->sources) return infer__error(err, INFER_ERR_MEMORY, "no memory to open %d files", (int)x->given);
+        x->stage = INFER__GGUF_FILE;
+    }
+    while (x->stage != INFER__GGUF_INDEX) {
+        if (x->stage == INFER__GGUF_FILE) {
+            r = infer__gguf_open_source(g, o, x->part, x->n_parts, err);
+            if (r != INFER_OK) return r;
+            infer__gguf_part_start(x);
+            x->stage = INFER__GGUF_KEYS;
+            if (x->c.code == INFER_OK && infer__budget_over(x->c.budget, INFER__BUDGET_PIECE / 4)) return INFER_MORE;
+        }
+        r = infer__gguf_parse_part(x);
+        if (r == INFER_OK) r = infer__gguf_part_check(x, err);
+        if (r != INFER_OK) return r;
+        x->stage = ++x->part < x->n_parts ? INFER__GGUF_FILE : INFER__GGUF_INDEX;
+    }
+    return infer__gguf_finish(x, g, err);
+}
+
+static void infer__gguf_begin(infer__gguf_opening *x, infer__gguf *g, infer__mem *mem, const infer__report *report,
+                              const infer__gguf_origin *origin) {
     memset(g, 0, sizeof *g);
     g->mem = mem;
     g->report = report;
     g->arena.mem = mem;
     g->seed = (uint64_t)(uintptr_t)g * 0x9e3779b97f4a7c15u ^ (uint64_t)(infer__seconds() * 1e9);
-    r = infer__gguf_open_parts(g, origin, err);
+    memset(x, 0, sizeof *x);
+    x->origin = *origin;
+    x->c.g = g;
+}
+
+static infer_result infer__gguf_step(infer__gguf_opening *x, infer__gguf *g, infer__budget *budget, infer_error *err) {
+    infer_result r;
+    x->c.budget = budget;
+    x->c.err = err;
+    r = infer__gguf_open_parts(x, g, err);
+    x->c.budget = NULL; /* they are the caller's */
+    x->c.err = NULL;
+    if (r == INFER_MORE) return r;
     if (r != INFER_OK) { infer__gguf_close(g); return r; }
-    infer__log(report, 4, "GGUF version %u%s: %d file(s), %llu bytes, %d keys, %d tensors", (unsigned)g->version,
+    infer__log(g->report, 4, "GGUF version %u%s: %d file(s), %llu bytes, %d keys, %d tensors", (unsigned)g->version,
                g->swapped ? " of the other byte order" : "", (int)g->n_sources, (unsigned long long)g->file_bytes,
                (int)g->n_kv, (int)g->n_tensors);
     return INFER_OK;
+}
+
+static infer_result infer__gguf_open(infer__gguf *g, infer__mem *mem, const infer__report *report,
+                                     const infer__gguf_origin *origin, infer_error *err) {
+    infer__gguf_opening x;
+    infer__gguf_begin(&x, g, mem, report, origin);
+    return infer__gguf_step(&x, g, NULL, err);
 }
 
 static infer_result infer__gguf_open_path(infer__gguf *g, infer__mem *mem, const infer__report *report,

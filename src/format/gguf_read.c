@@ -214,8 +214,10 @@ static infer_result infer__gguf_whole(const infer__gguf *g, infer_error *err) {
     return r;
 }
 
-static infer_result infer__gguf_load(infer__gguf *g, infer__gguf_tensor *t, infer_error *err) {
+static infer_result infer__gguf_load_some(infer__gguf *g, infer__gguf_tensor *t, uint64_t *done, infer__budget *budget,
+                                          infer_error *err) {
     infer_result r;
+    uint64_t n;
     char problem[64];
     if (t->data) return INFER_OK;
     r = infer__gguf_check_order(g, t, err);
@@ -235,9 +237,15 @@ static infer_result infer__gguf_load(infer__gguf *g, infer__gguf_tensor *t, infe
         g->reserved += t->bytes;
         return INFER_OK;
     }
-    t->owned = infer__alloc(g->mem, t->bytes);
+    if (!t->owned) t->owned = infer__alloc(g->mem, t->bytes);
     if (!t->owned) return infer__gguf_tensor_error(t, INFER_ERR_MEMORY, problem, err);
-    r = infer__gguf_fetch(g, t, 0, t->owned, t->bytes, err);
+    do {
+        n = infer__budget_bytes(budget, t->bytes - *done); /* a multiple of every plain type's size */
+        r = infer__gguf_fetch(g, t, *done, (char *)t->owned + *done, n, err);
+        *done += n;
+        if (r == INFER_OK && infer__budget_over(budget, n / INFER__BUDGET_BYTES) && *done < t->bytes) return INFER_MORE;
+    } while (r == INFER_OK && *done < t->bytes);
+    *done = 0;
     if (r != INFER_OK) {
         infer__free(g->mem, t->owned);
         t->owned = NULL;
@@ -245,6 +253,11 @@ static infer_result infer__gguf_load(infer__gguf *g, infer__gguf_tensor *t, infe
     }
     t->data = t->owned;
     return INFER_OK;
+}
+
+static infer_result infer__gguf_load(infer__gguf *g, infer__gguf_tensor *t, infer_error *err) {
+    uint64_t done = 0;
+    return infer__gguf_load_some(g, t, &done, NULL, err);
 }
 
 static infer_result infer__gguf_read_rows(infer__gguf *g, const infer__gguf_tensor *t, uint64_t row, uint64_t n_rows,

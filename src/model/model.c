@@ -55,34 +55,72 @@ static void infer__model_count(infer_model *m) {
         if (m->gguf.tensors[i].owned) m->own_bytes -= m->gguf.tensors[i].bytes;
 }
 
-static infer_result infer__model_build(infer_model *m, infer_error *err) {
-    infer_error why;
-    infer_result r = infer__model_facts(m, err), device = INFER_OK; /* a device that was asked for must work */
-    if (r) return r;
-    m->cpu = infer__cpu_mask(m->params.cpu_level);
-    infer__error_clear(&why);
-    r = infer__model_arch(m, &why);
-    if (!r && m->params.vocab_only) r = infer__error(&why, INFER_ERR_STATE, "the model was opened with vocab_only");
-    if (!r) r = infer__check_type(m, &why);
-    if (!r) r = infer__hparams_read(m, &why);
+/* Everything but bytes: what the file says, and where layers are to run. */
+static infer_result infer__model_read(infer_model *m, infer__building *x, infer_error *why) {
+    infer_result r = infer__model_arch(m, why);
+    if (!r && m->params.vocab_only) r = infer__error(why, INFER_ERR_STATE, "the model was opened with vocab_only");
+    if (!r) r = infer__check_type(m, why);
+    if (!r) r = infer__hparams_read(m, why);
     if (m->hp.encoder) m->cpu |= INFER__CPU_ENCODES;
-    if (!r) r = infer__keys_check(m, &why);
+    if (!r) r = infer__keys_check(m, why);
     infer__gguf_asked_end(&m->gguf);
-    if (!r) r = infer__weights_bind(m, &why);
-    if (!r) r = infer__needs_check(m, &why);
-    if (!r) r = infer__pool_check(m, &why);
-    if (!r) r = device = infer__place_choose(m, &why);
-    if (!r) r = infer__weights_load(m, &why); /* sizes_only: what else it does, without bytes */
-    if (!r && !m->sizes_only) r = infer__rope_build(m, &why);
-    if (!r) r = device = infer__place_upload(m, &why);
-    if (!r && !m->sizes_only) r = infer__weights_sample(m, &why);
-    if (!r && !m->sizes_only && m->params.preload) r = device = infer__preload(m, &why);
-    if (!r) r = infer__load_progress(m, infer__load_steps(m), &why);
+    if (!r) r = infer__weights_bind(m, why);
+    if (!r) r = infer__needs_check(m, why);
+    if (!r) r = infer__pool_check(m, why);
+    if (!r) r = x->device = infer__place_choose(m, why); /* a device that was asked for must work */
+    return r;
+}
+
+/* Weights are in memory: what is made of them, and what goes to devices. */
+static infer_result infer__model_send(infer_model *m, infer__building *x, infer_error *why) {
+    infer_result r = m->sizes_only ? INFER_OK : infer__rope_build(m, why);
+    if (!r) r = x->device = infer__place_upload(m, why);
+    if (!r && !m->sizes_only) r = infer__weights_sample(m, why);
+    return r;
+}
+
+enum { /* infer__building.stage */
+    INFER__BUILD_READ, INFER__BUILD_LOAD, INFER__BUILD_SEND, INFER__BUILD_PRELOAD, INFER__BUILD_DONE
+};
+
+/* The stage that comes next; an error is kept, and ends it. */
+static infer_result infer__model_stage(infer_model *m, infer__building *x, infer__budget *budget) {
+    infer_result r = INFER_OK;
+    switch (x->stage) {
+    case INFER__BUILD_READ: r = infer__model_read(m, x, &x->why); break;
+    case INFER__BUILD_LOAD: r = infer__weights_load(m, &x->load, budget, &x->why); break; /* sizes_only: no bytes */
+    case INFER__BUILD_SEND: r = infer__model_send(m, x, &x->why); break;
+    default:
+        if (m->sizes_only || !m->params.preload) break;
+        r = infer__preload_some(m, &x->load, budget, &x->why);
+        if (r != INFER_MORE) x->device = r;
+    }
+    if (r == INFER_MORE) return r;
+    memset(&x->load, 0, sizeof x->load);
+    x->r = r;
+    x->stage = r ? INFER__BUILD_DONE : x->stage + 1;
+    return INFER_OK;
+}
+
+static infer_result infer__model_build(infer_model *m, infer__building *x, infer__budget *budget, infer_error *err) {
+    infer_result r;
+    if (x->stage == INFER__BUILD_READ) {
+        r = infer__model_facts(m, err);
+        if (r) return r;
+        m->cpu = infer__cpu_mask(m->params.cpu_level);
+        infer__error_clear(&x->why);
+    }
+    while (x->stage < INFER__BUILD_DONE) {
+        if (infer__model_stage(m, x, budget) == INFER_MORE) return INFER_MORE;
+        if (infer__budget_over(budget, (uint64_t)m->gguf.n_tensors) && x->stage < INFER__BUILD_DONE) return INFER_MORE;
+    }
+    r = x->r;
+    if (!r) r = infer__load_progress(m, infer__load_steps(m), &x->why);
     infer__model_count(m);
     m->why_code = r;
-    memcpy(m->why_not, why.message, sizeof m->why_not);
+    memcpy(m->why_not, x->why.message, sizeof m->why_not);
     if (r) infer__log(&m->report, 3, "sessions cannot be created: %s", m->why_not);
-    if (device || r == INFER_ERR_MEMORY || r == INFER_ERR_IO || r == INFER_CANCELLED)
-        return infer__error(err, r, "%s", why.message);
+    if (x->device || r == INFER_ERR_MEMORY || r == INFER_ERR_IO || r == INFER_CANCELLED)
+        return infer__error(err, r, "%s", x->why.message);
     return INFER_OK;
 }

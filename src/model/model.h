@@ -619,14 +619,33 @@ struct infer_model {
 /* Everything after the file is parsed: architecture, hyper-parameters, layers, weights. A model that cannot compute is
  * no error: why_code and why_not say so. Errors are MEMORY and IO, and what is wrong with a device that was asked
  * for. */
-static infer_result infer__model_build(infer_model *m, infer_error *err);
+typedef struct infer__load { /* how far loading weights, or reading them beforehand, is */
+    int32_t group, slot;     /* the model's own and layers, or files; the weight that comes next */
+    int32_t locked;
+    uint64_t done;           /* its bytes */
+} infer__load;
+typedef struct infer__building {
+    int32_t stage;
+    infer__load load;
+    infer_result r, device; /* why it cannot compute; of that, what a device that was asked for failed with */
+    infer_error why;
+} infer__building;
+/* INFER_MORE: the slice is over. x is zero at first. */
+static infer_result infer__model_build(infer_model *m, infer__building *x, infer__budget *budget, infer_error *err);
+typedef struct infer__model_opening { /* how far a model is whose file is parsed */
+    int32_t stage;
+    infer__tokenizer_opening tokenizer;
+    infer__building build;
+} infer__model_opening;
 
 /* The steps of it, in order; each fills err and returns why it cannot. */
 static infer_result infer__hparams_read(infer_model *m, infer_error *err);  /* hparams.c */
 static infer_result infer__weights_bind(infer_model *m, infer_error *err);  /* weights.c: names and shapes */
-static infer_result infer__weights_load(infer_model *m, infer_error *err);  /* weights.c: bytes */
+static infer_result infer__weights_load(infer_model *m, infer__load *x, infer__budget *budget,
+                                        infer_error *err);                  /* weights.c: bytes, in slices */
 static infer_result infer__weights_sample(infer_model *m, infer_error *err); /* weights.c: weights_print */
 static infer_result infer__preload(infer_model *m, infer_error *err);       /* weights.c: read and locked beforehand */
+static infer_result infer__preload_some(infer_model *m, infer__load *x, infer__budget *budget, infer_error *err);
 /* Tell the progress callback that `done` layers are loaded (and then, from n_layer on, uploaded), the last one in
  * part. CANCELLED. */
 static int32_t infer__load_steps(const infer_model *m); /* what progress counts: layers loaded, uploaded, read */

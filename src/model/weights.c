@@ -399,9 +399,9 @@ static infer_result infer__split_fused(infer_model *m, infer__layer *l, infer_er
 }
 
 static infer_result infer__load_slot(infer_model *m, const infer__layer *l, const infer__tensor_slot *s,
-                                     infer__weight *w, infer_error *err) {
+                                     infer__weight *w, infer__load *x, infer__budget *budget, infer_error *err) {
     infer__gguf_tensor *t = m->sizes_only ? NULL : infer__slot_tensor(m, l, s);
-    infer_result r = t ? infer__gguf_load(&m->gguf, t, err) : INFER_OK;
+    infer_result r = t ? infer__gguf_load_some(&m->gguf, t, &x->done, budget, err) : INFER_OK;
     if (t && !r) w->data = t->data;
     return r;
 }
@@ -444,32 +444,51 @@ static infer_result infer__mute(infer_model *m, infer_error *err) {
     return INFER_OK;
 }
 
-static infer_result infer__weights_load(infer_model *m, infer_error *err) {
-    infer_result r = INFER_OK;
-    int32_t i, s;
-    for (s = 0; s < INFER__MODEL_SLOT_COUNT && !r; s++)
-        if (m->w[s].type) r = infer__load_slot(m, NULL, infer__model_slot(m, s), &m->w[s], err);
-    for (i = 0; i < infer__n_all(&m->hp) && !r; i++) {
-        infer__layer *l = &m->layers[i];
-        if ((r = infer__load_progress(m, INFER__MIN(i, m->hp.n_layer - 1), err)) != INFER_OK) return r;
-        for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r; s++) {
-            uint64_t bytes = l->w[s].row_bytes * (uint64_t)l->w[s].rows;
-            if (!l->w[s].type) continue;
-            r = infer__load_slot(m, l, infer__layer_slot(m, l, s), &l->w[s], err);
-            if (s >= INFER__W_MOE_GATE && s <= INFER__W_MOE_DOWN) /* of experts only those that are used */
-                bytes = bytes / (uint64_t)m->hp.n_expert * (uint64_t)m->hp.n_used;
-            if (i < m->hp.n_layer) m->token_bytes += bytes;
-        }
-        if (!r) r = infer__split_fused(m, l, err);
+/* The slots of a layer from x->slot on. */
+static infer_result infer__load_layer(infer_model *m, int32_t i, infer__load *x, infer__budget *budget,
+                                      infer_error *err) {
+    infer__layer *l = &m->layers[i];
+    infer_result r;
+    if (x->slot == 0 && x->done == 0 &&
+        (r = infer__load_progress(m, INFER__MIN(i, m->hp.n_layer - 1), err)) != INFER_OK)
+        return r;
+    for (; x->slot < INFER__LAYER_SLOT_COUNT; x->slot++) {
+        infer__weight *w = &l->w[x->slot];
+        uint64_t bytes = w->row_bytes * (uint64_t)w->rows;
+        if (!w->type) continue;
+        r = infer__load_slot(m, l, infer__layer_slot(m, l, x->slot), w, x, budget, err);
+        if (r) return r;
+        if (x->slot >= INFER__W_MOE_GATE && x->slot <= INFER__W_MOE_DOWN) /* of experts only those that are used */
+            bytes = bytes / (uint64_t)m->hp.n_expert * (uint64_t)m->hp.n_used;
+        if (i < m->hp.n_layer) m->token_bytes += bytes;
     }
-    if (!r) r = infer__mute(m, err);
-    if (!r) {
-        if (!m->w[INFER__W_OUTPUT].type && !m->hp.encoder) m->w[INFER__W_OUTPUT] = m->w[INFER__W_TOKEN_EMBD];
-        m->token_bytes += m->w[INFER__W_OUTPUT].row_bytes * (uint64_t)m->w[INFER__W_OUTPUT].rows;
-        for (s = INFER__W_PER_LAYER_PROJ; s <= INFER__W_ALTUP_UNEMBD; s++)
-            m->token_bytes += m->w[s].row_bytes * (uint64_t)m->w[s].rows;
+    return infer__split_fused(m, l, err);
+}
+
+static infer_result infer__weights_load(infer_model *m, infer__load *x, infer__budget *budget, infer_error *err) {
+    infer_result r;
+    int32_t s;
+    for (; x->group == 0 && x->slot < INFER__MODEL_SLOT_COUNT; x->slot++) {
+        infer__weight *w = &m->w[x->slot];
+        if (w->type && (r = infer__load_slot(m, NULL, infer__model_slot(m, x->slot), w, x, budget, err)) != INFER_OK)
+            return r;
     }
-    return r;
+    if (x->group == 0) {
+        x->group = 1;
+        x->slot = 0;
+    }
+    while (x->group <= infer__n_all(&m->hp)) {
+        if ((r = infer__load_layer(m, x->group - 1, x, budget, err)) != INFER_OK) return r;
+        x->group++;
+        x->slot = 0;
+        if (infer__budget_over(budget, 4 * INFER__LAYER_SLOT_COUNT)) return INFER_MORE;
+    }
+    if ((r = infer__mute(m, err)) != INFER_OK) return r;
+    if (!m->w[INFER__W_OUTPUT].type && !m->hp.encoder) m->w[INFER__W_OUTPUT] = m->w[INFER__W_TOKEN_EMBD];
+    m->token_bytes += m->w[INFER__W_OUTPUT].row_bytes * (uint64_t)m->w[INFER__W_OUTPUT].rows;
+    for (s = INFER__W_PER_LAYER_PROJ; s <= INFER__W_ALTUP_UNEMBD; s++)
+        m->token_bytes += m->w[s].row_bytes * (uint64_t)m->w[s].rows;
+    return INFER_OK;
 }
 
 /* ---- which weights these are ------------------------------------------------------------------------------------ */
@@ -498,34 +517,71 @@ static infer_result infer__weights_sample(infer_model *m, infer_error *err) {
 
 /* ---- before they are needed ------------------------------------------------------------------------------------- */
 
-/* A byte of every page: they are read from the file, and mapped. */
-static uint8_t infer__weight_touch(const infer__weight *w) {
-    const uint64_t n = w->row_bytes * (uint64_t)w->rows;
+/* A byte of every page from x->done on: they are read from the file, and mapped. */
+static infer_result infer__weight_touch(infer_model *m, const infer__weight *w, infer__load *x, infer__budget *budget,
+                                        infer_error *err) {
+    const uint64_t all = w->row_bytes * (uint64_t)w->rows;
     const uint8_t *p = (const uint8_t *)w->data;
     uint8_t sum = 0;
-    uint64_t i;
-    for (i = 0; p && w->type && i < n; i += 4096) sum = (uint8_t)(sum + *(const volatile uint8_t *)(p + i));
-    return sum;
+    while (p && w->type && x->done < all) {
+        const uint64_t n = infer__budget_bytes(budget, all - x->done), end = x->done + n;
+        const infer_result r = infer__gguf_whole(&m->gguf, err);
+        if (r) return r;
+        for (; x->done < end; x->done += 4096) sum = (uint8_t)(sum + *(const volatile uint8_t *)(p + x->done));
+        x->done = end;
+        if (infer__budget_over(budget, n / INFER__BUDGET_BYTES) && end < all) return INFER_MORE;
+    }
+    x->done = 0;
+    return INFER_OK;
+}
+
+/* preload 2: the files' pages may not leave memory; x->group is the file. */
+static infer_result infer__preload_lock(infer_model *m, infer__load *x, infer__budget *budget, infer_error *err) {
+    for (; x->group < m->gguf.n_sources; x->group++, x->done = 0) {
+        const infer__file *f = &m->gguf.sources[x->group].file;
+        if (!f->map) return infer__error(err, INFER_ERR_UNSUPPORTED, "preload 2: the file is not mapped");
+        while (x->done < f->size) {
+            const uint64_t n = infer__budget_bytes(budget, f->size - x->done);
+            if (!infer__file_lock(f, x->done, n))
+                return infer__error(err, INFER_ERR_MEMORY,
+                                    "preload 2: the system does not lock %llu bytes in memory (its limit: ulimit -l)",
+                                    (unsigned long long)f->size);
+            x->done += n;
+            if (infer__budget_over(budget, n / INFER__BUDGET_BYTES)) return INFER_MORE;
+        }
+    }
+    return INFER_OK;
+}
+
+static infer_result infer__preload_some(infer_model *m, infer__load *x, infer__budget *budget, infer_error *err) {
+    const int32_t before = m->hp.n_layer + m->device_layers, all = infer__n_all(&m->hp);
+    infer_result r;
+    if (!x->locked && m->params.preload == 2 && (r = infer__preload_lock(m, x, budget, err)) != INFER_OK) return r;
+    if (!x->locked) {
+        memset(x, 0, sizeof *x);
+        x->locked = 1;
+    }
+    for (; x->group <= all; x->group++, x->slot = 0) { /* the last group are the model's own */
+        const infer__layer *l = x->group < all ? &m->layers[x->group] : NULL;
+        const int32_t n = !l ? INFER__MODEL_SLOT_COUNT : l->place == INFER__ON_CPU ? INFER__LAYER_SLOT_COUNT : 0;
+        if (l && x->slot == 0 && x->done == 0) {
+            r = infer__load_progress(m, before + INFER__MIN(x->group, m->hp.n_layer - 1), err);
+            if (!r) r = infer__gguf_whole(&m->gguf, err);
+            if (r) return r;
+        }
+        for (; x->slot < n; x->slot++)
+            if ((r = infer__weight_touch(m, l ? &l->w[x->slot] : &m->w[x->slot], x, budget, err)) != INFER_OK) return r;
+        if (infer__budget_over(budget, INFER__LAYER_SLOT_COUNT)) {
+            x->group++;
+            x->slot = 0;
+            return INFER_MORE;
+        }
+    }
+    return INFER_OK;
 }
 
 static infer_result infer__preload(infer_model *m, infer_error *err) {
-    const int32_t before = m->hp.n_layer + m->device_layers;
-    infer_result r = INFER_OK;
-    int32_t i, s;
-    for (i = 0; m->params.preload == 2 && i < m->gguf.n_sources; i++) {
-        const infer__file *f = &m->gguf.sources[i].file;
-        if (!f->map) return infer__error(err, INFER_ERR_UNSUPPORTED, "preload 2: the file is not mapped");
-        if (!infer__file_lock(f))
-            return infer__error(err, INFER_ERR_MEMORY,
-                                "preload 2: the system does not lock %llu bytes in memory (its limit: ulimit -l)",
-                                (unsigned long long)f->size);
-    }
-    for (i = 0; i < infer__n_all(&m->hp) && !r; i++) {
-        if ((r = infer__load_progress(m, before + INFER__MIN(i, m->hp.n_layer - 1), err)) != INFER_OK) return r;
-        r = infer__gguf_whole(&m->gguf, err);
-        for (s = 0; s < INFER__LAYER_SLOT_COUNT && !r && m->layers[i].place == INFER__ON_CPU; s++)
-            infer__weight_touch(&m->layers[i].w[s]);
-    }
-    for (s = 0; s < INFER__MODEL_SLOT_COUNT && !r; s++) infer__weight_touch(&m->w[s]);
-    return r;
+    infer__load x;
+    memset(&x, 0, sizeof x);
+    return infer__preload_some(m, &x, NULL, err);
 }

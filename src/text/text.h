@@ -91,6 +91,33 @@ typedef struct infer__trie {
  * counts. */
 static infer_result infer__trie_open(infer__trie *t, infer__mem *mem, const infer__str *texts, int32_t n,
                                      infer_error *err);
+/* The same in slices. texts stay until it has ended; what the work needs is freed by infer__trie_end. */
+struct infer__trie_key;
+struct infer__trie_text;
+struct infer__trie_range;
+typedef struct infer__trie_level { /* of sorting: texts from .. to - 1, equal up to `depth` */
+    uint32_t from, to, at;
+    int32_t phase, shift;
+} infer__trie_level;
+enum { INFER__TRIE_LEVELS = INFER__TRIE_LONGEST / 7 + 2 };
+typedef struct infer__trie_opening {
+    const infer__str *texts;
+    int32_t n, stage;
+    struct infer__trie_key *keys;    /* 2 (n + 1): the second half is spare */
+    struct infer__trie_text *sorted;
+    struct infer__trie_range *ranges;
+    char *pool;
+    uint64_t bytes;                  /* of all texts; then of all labels */
+    uint32_t m, i, out, at;          /* texts in the trie; the one that comes next; distinct ones, and their bytes */
+    uint32_t count[257];
+    int32_t depth, swapped;          /* the level that is sorted; its keys lie in the spare half */
+    infer__trie_level levels[INFER__TRIE_LEVELS];
+} infer__trie_opening;
+static infer_result infer__trie_begin(infer__trie_opening *x, infer__trie *t, infer__mem *mem, const infer__str *texts,
+                                      int32_t n, infer_error *err);
+static infer_result infer__trie_step(infer__trie_opening *x, infer__trie *t, infer__mem *mem, infer__budget *budget,
+                                     infer_error *err);
+static void infer__trie_end(infer__trie_opening *x, infer__mem *mem);
 static void infer__trie_close(infer__trie *t, infer__mem *mem);
 /* All texts that s[0..n) begins with, the shortest first. Start with at = node = 0. */
 typedef struct infer__trie_walk {
@@ -240,11 +267,22 @@ typedef struct infer__vocab {
     int add_space_prefix, remove_extra_whitespaces; /* 0, 1 */
     int lowercase, strip_accents; /* WPM */
 } infer__vocab;
-static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const infer__report *report,
-                                      const infer__gguf *g, infer_error *err);
+/* How far opening one is. */
+typedef struct infer__vocab_opening {
+    const struct infer__vocab_model *model;
+    int32_t stage, i;         /* the loop, and its element that comes next */
+    int32_t count, too_long;  /* marked tokens; special ones that are not looked for */
+} infer__vocab_opening;
+static infer_result infer__vocab_begin(infer__vocab_opening *x, infer__vocab *v, infer__mem *mem, const infer__gguf *g,
+                                       infer_error *err);
+/* INFER_MORE: the slice is over. After an error, too, close it. */
+static infer_result infer__vocab_step(infer__vocab_opening *x, infer__vocab *v, const infer__report *report,
+                                      const infer__gguf *g, infer__budget *budget, infer_error *err);
 static void infer__vocab_close(infer__vocab *v);
-/* How the tokens of a BPE vocabulary are spelled, when not in GPT-2's alphabet: known with the pre-tokenizer. */
+/* How the tokens of a BPE vocabulary are spelled, when not in GPT-2's alphabet: known with the pre-tokenizer. MARKED
+ * wants infer__vocab_joins of all tokens, too. */
 static void infer__vocab_spelled(infer__vocab *v, int form);
+static void infer__vocab_joins(infer__vocab *v, int32_t from, int32_t to);
 /* The token of a text, -1 = none. The last one when several have it. */
 static int32_t infer__vocab_find(const infer__vocab *v, const char *s, size_t n);
 enum { INFER__MARKED_LONGEST = 256 }; /* bounds the search for marked tokens to this many steps a byte */
@@ -313,8 +351,19 @@ typedef struct infer__merges {
     uint32_t *slots;    /* open addressing by (left, right): rank | bits of the hash above it; UINT32_MAX = empty */
     uint32_t mask, ranks; /* ranks: the bits of a slot that are the rank */
 } infer__merges;
-static infer_result infer__merges_open(infer__merges *m, const infer__vocab *v, const infer__report *report,
-                                       const infer__gguf *g, infer_error *err);
+/* How far making the table is. */
+typedef struct infer__merges_opening {
+    const infer__str *text;  /* n of them */
+    char *scratch;
+    uint32_t n, i, emptied;  /* the merge that comes next; slots that are empty */
+    uint32_t ignored;        /* merges that name no tokens */
+} infer__merges_opening;
+static infer_result infer__merges_begin(infer__merges_opening *x, infer__merges *m, const infer__vocab *v,
+                                        const infer__gguf *g, infer_error *err);
+/* INFER_MORE: the slice is over. After an error, too, close it. */
+static infer_result infer__merges_step(infer__merges_opening *x, infer__merges *m, const infer__vocab *v,
+                                       const infer__report *report, infer__budget *budget, infer_error *err);
+static void infer__merges_end(infer__merges_opening *x, infer__mem *mem); /* free what the work needed */
 
 static void infer__merges_close(infer__merges *m, infer__mem *mem);
 
@@ -367,8 +416,20 @@ typedef struct infer__lexicon {
     const char *replacements; /* UGM: zero-terminated texts, n_replacements bytes */
     uint32_t n_units, n_replacements;
 } infer__lexicon;
-static infer_result infer__lexicon_open(infer__lexicon *x, const infer__vocab *v, const infer__report *report,
-                                        const infer__gguf *g, infer_error *err);
+/* How far making one is. */
+typedef struct infer__lexicon_opening {
+    infer__str *texts;       /* what goes into the trie; RWKV's lie in `room`, the next at `at` */
+    char *room, *at;
+    int32_t stage, i, too_long;
+    infer__trie_opening trie;
+} infer__lexicon_opening;
+static infer_result infer__lexicon_begin(infer__lexicon_opening *o, infer__lexicon *x, const infer__vocab *v,
+                                         infer_error *err);
+/* INFER_MORE: the slice is over. After an error, too, close it. */
+static infer_result infer__lexicon_step(infer__lexicon_opening *o, infer__lexicon *x, const infer__vocab *v,
+                                        const infer__report *report, const infer__gguf *g, infer__budget *budget,
+                                        infer_error *err);
+static void infer__lexicon_end(infer__lexicon_opening *o, infer__mem *mem); /* free what the work needed */
 static void infer__lexicon_close(infer__lexicon *x, infer__mem *mem);
 /* The ids of one stretch of text without marked tokens. 0 = out of memory. */
 static int infer__wpm_tokenize(const infer__vocab *v, const infer__lexicon *x, infer__token_work *w, const char *s,
@@ -409,6 +470,22 @@ typedef struct infer__tokenizer_options {
 static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *mem, const infer__report *report,
                                           const infer__gguf *g, const infer__tokenizer_options *options,
                                           infer_error *err);
+/* The same in slices: INFER_MORE = call step again. What options points to stays until it has ended. After an error,
+ * and when it is given up, infer__tokenizer_drop frees everything; else *out is the tokenizer. */
+typedef struct infer__tokenizer_opening {
+    infer__tokenizer *t;
+    infer__tokenizer_options options;
+    int32_t stage, i;
+    infer__vocab_opening vocab;
+    infer__merges_opening merges;
+    infer__lexicon_opening lexicon;
+} infer__tokenizer_opening;
+static infer_result infer__tokenizer_begin(infer__tokenizer_opening *x, infer__mem *mem, const infer__gguf *g,
+                                           const infer__tokenizer_options *options, infer_error *err);
+static infer_result infer__tokenizer_step(infer__tokenizer_opening *x, infer__tokenizer **out,
+                                          const infer__report *report, const infer__gguf *g, infer__budget *budget,
+                                          infer_error *err);
+static void infer__tokenizer_drop(infer__tokenizer_opening *x);
 static void infer__tokenizer_close(infer__tokenizer *t);
 static const char *infer__tokenizer_why_not(const infer__tokenizer *t); /* "" = it works */
 static int32_t infer__tokenizer_size(const infer__tokenizer *t); /* number of tokens, 0 without a vocabulary */

@@ -6,7 +6,7 @@
  *        RWKV vocabularies: their one control token stands in the trie with all others, and ids as recorded have it;
  *        in conversations token_structure.c keeps it out. Tokens too long for the trie are left out with a line in the
  *        log, since what they cost would not be bounded.
- * Start: infer__lexicon_open.
+ * Start: infer__lexicon_begin, infer__lexicon_step.
  */
 #include "../text.h"
 
@@ -16,47 +16,67 @@ static int infer__lexicon_never(const infer__vocab *v, int32_t t) {
     return !(v->kind == INFER__VOCAB_RWKV && infer__vocab_is(v, t, "<s>", 3));
 }
 
-/* texts[0..n) = what goes into the trie, 0 bytes for tokens that do not; RWKV's are unescaped into `room`. */
-static int32_t infer__lexicon_texts(const infer__vocab *v, infer__str *texts, char *room) {
-    int32_t t, too_long = 0;
-    for (t = 0; t < v->n; t++) {
-        texts[t] = v->text[t];
+/* What of tokens from .. to - 1 goes into the trie, 0 bytes for those that do not; RWKV's are unescaped. */
+static void infer__lexicon_texts(infer__lexicon_opening *o, const infer__vocab *v, int32_t from, int32_t to) {
+    int32_t t;
+    for (t = from; t < to; t++) {
+        infer__str *s = &o->texts[t];
+        *s = v->text[t];
         if (v->kind == INFER__VOCAB_RWKV) {
-            texts[t].s = room;
-            texts[t].n = infer__vocab_unescape(&v->text[t], room, (size_t)v->text[t].n);
-            room += texts[t].n;
+            s->s = o->at;
+            s->n = infer__vocab_unescape(&v->text[t], o->at, (size_t)v->text[t].n);
+            o->at += s->n;
         }
-        if (infer__lexicon_never(v, t)) texts[t].n = 0;
-        too_long += texts[t].n > INFER__TRIE_LONGEST;
+        if (infer__lexicon_never(v, t)) s->n = 0;
+        o->too_long += s->n > INFER__TRIE_LONGEST;
     }
-    return too_long;
 }
 
-static infer_result infer__lexicon_open(infer__lexicon *x, const infer__vocab *v, const infer__report *report,
-                                        const infer__gguf *g, infer_error *err) {
-    infer__str *texts = (infer__str *)infer__alloc(v->mem, (uint64_t)v->n * sizeof *texts);
-    char *room = NULL;
+static infer_result infer__lexicon_begin(infer__lexicon_opening *o, infer__lexicon *x, const infer__vocab *v,
+                                         infer_error *err) {
     uint64_t bytes = 1;
-    int32_t t, too_long;
-    infer_result r = INFER_OK;
-
+    int32_t t;
     memset(x, 0, sizeof *x);
+    memset(o, 0, sizeof *o);
+    o->texts = (infer__str *)infer__alloc(v->mem, (uint64_t)v->n * sizeof *o->texts);
     for (t = 0; v->kind == INFER__VOCAB_RWKV && t < v->n; t++) bytes += v->text[t].n;
-    room = (char *)infer__alloc(v->mem, bytes);
-    if (!texts || !room) {
-        r = infer__error(err, INFER_ERR_MEMORY, "out of memory for a trie of %d tokens", (int)v->n);
-    } else {
-        too_long = infer__lexicon_texts(v, texts, room);
-        if (too_long) {
-            infer__log(report, 2, "tokenizer: %d tokens longer than %d bytes are not looked for in texts",
-                       (int)too_long, (int)INFER__TRIE_LONGEST);
+    o->room = o->at = (char *)infer__alloc(v->mem, bytes);
+    if (o->texts && o->room) return INFER_OK;
+    return infer__error(err, INFER_ERR_MEMORY, "out of memory for a trie of %d tokens", (int)v->n);
+}
+
+static infer_result infer__lexicon_step(infer__lexicon_opening *o, infer__lexicon *x, const infer__vocab *v,
+                                        const infer__report *report, const infer__gguf *g, infer__budget *budget,
+                                        infer_error *err) {
+    infer_result r = INFER_OK;
+    int32_t n;
+    for (; o->i < v->n; o->i += n) {
+        n = (int32_t)infer__budget_piece(budget, (uint64_t)(v->n - o->i), 1);
+        infer__lexicon_texts(o, v, o->i, o->i + n);
+        if (infer__budget_over(budget, (uint64_t)n)) {
+            o->i += n;
+            return INFER_MORE;
         }
-        r = infer__trie_open(&x->trie, v->mem, texts, v->n, err);
     }
-    infer__free(v->mem, texts);
-    infer__free(v->mem, room);
-    if (r == INFER_OK && v->kind == INFER__VOCAB_UGM) r = infer__ugm_open(x, v, g, err);
-    return r; /* what is there is closed with the tokenizer */
+    if (o->stage == 0) {
+        o->stage = 1;
+        if (o->too_long)
+            infer__log(report, 2, "tokenizer: %d tokens longer than %d bytes are not looked for in texts",
+                       (int)o->too_long, (int)INFER__TRIE_LONGEST);
+        r = infer__trie_begin(&o->trie, &x->trie, v->mem, o->texts, v->n, err);
+    }
+    if (r == INFER_OK) r = infer__trie_step(&o->trie, &x->trie, v->mem, budget, err);
+    if (r != INFER_OK) return r;
+    infer__lexicon_end(o, v->mem);
+    return v->kind == INFER__VOCAB_UGM ? infer__ugm_open(x, v, g, err) : INFER_OK;
+}
+
+static void infer__lexicon_end(infer__lexicon_opening *o, infer__mem *mem) {
+    infer__trie_end(&o->trie, mem);
+    infer__free(mem, o->texts);
+    infer__free(mem, o->room);
+    o->texts = NULL;
+    o->room = NULL;
 }
 
 static void infer__lexicon_close(infer__lexicon *x, infer__mem *mem) {

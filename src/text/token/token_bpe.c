@@ -347,42 +347,59 @@ static int32_t infer__merges_add(infer__merges *m, const infer__vocab *v, const 
     return ignored;
 }
 
-static infer_result infer__merges_open(infer__merges *m, const infer__vocab *v, const infer__report *report,
-                                       const infer__gguf *g, infer_error *err) {
+static infer_result infer__merges_begin(infer__merges_opening *x, infer__merges *m, const infer__vocab *v,
+                                        const infer__gguf *g, infer_error *err) {
     const infer__kv *kv = infer__gguf_find(g, "tokenizer.ggml.merges");
-    uint32_t size = 16, i, n, ignored = 0;
-    int32_t more = 0;
-    infer_result r = INFER_OK;
-    char *scratch;
+    uint32_t size = 16;
 
+    memset(x, 0, sizeof *x);
     memset(m, 0, sizeof *m);
     if (!kv || !infer__kv_is_strings(kv) || kv->n >= 1u << 30) {
         return infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.merges is not an array of texts");
     }
-    n = (uint32_t)kv->n;
-    while (size / 3 * 2 < n) size *= 2;
+    x->n = (uint32_t)kv->n;
+    x->text = (const infer__str *)kv->data;
+    while (size / 3 * 2 < x->n) size *= 2;
     m->mask = size - 1;
-    while (m->ranks <= n) m->ranks = m->ranks * 2 + 1; /* > n, so that no slot in use is UINT32_MAX */
+    while (m->ranks <= x->n) m->ranks = m->ranks * 2 + 1; /* > n, so that no slot in use is UINT32_MAX */
     m->slots = (uint32_t *)infer__alloc(v->mem, (uint64_t)size * sizeof *m->slots);
-    m->list = (infer__merge *)infer__alloc(v->mem, ((uint64_t)n + 1) * sizeof *m->list);
-    scratch = (char *)infer__alloc(v->mem, v->longest + 1);
-    if (!m->slots || !m->list || !scratch) {
-        r = infer__error(err, INFER_ERR_MEMORY, "out of memory for %u merges", (unsigned)n);
-    } else {
-        memset(m->slots, 0xff, (size_t)size * sizeof *m->slots); /* UINT32_MAX */
-        for (i = 0; i < n && more >= 0; i += INFER__MERGES_READ) {
-            more = infer__merges_add(m, v, (const infer__str *)kv->data, i, INFER__MIN(n - i, INFER__MERGES_READ),
-                                     scratch);
-            ignored += (uint32_t)more;
-        }
-        if (more < 0) r = infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.merges: too many merges with one hash");
-        else if (ignored)
-            infer__log(report, 2, "tokenizer.ggml.merges: %u of %u name no tokens: ignored", (unsigned)ignored,
-                       (unsigned)n);
+    m->list = (infer__merge *)infer__alloc(v->mem, ((uint64_t)x->n + 1) * sizeof *m->list);
+    x->scratch = (char *)infer__alloc(v->mem, v->longest + 1);
+    if (m->slots && m->list && x->scratch) return INFER_OK;
+    return infer__error(err, INFER_ERR_MEMORY, "out of memory for %u merges", (unsigned)x->n);
+}
+
+static infer_result infer__merges_step(infer__merges_opening *x, infer__merges *m, const infer__vocab *v,
+                                       const infer__report *report, infer__budget *budget, infer_error *err) {
+    uint32_t n;
+    int32_t more;
+    while (x->emptied <= m->mask) {
+        n = (uint32_t)infer__budget_bytes(budget, (m->mask + 1 - x->emptied) * (uint64_t)sizeof *m->slots) /
+            (uint32_t)sizeof *m->slots;
+        memset(m->slots + x->emptied, 0xff, n * sizeof *m->slots); /* UINT32_MAX */
+        x->emptied += n;
+        if (infer__budget_over(budget, n * sizeof *m->slots / INFER__BUDGET_BYTES)) return INFER_MORE;
     }
-    infer__free(v->mem, scratch);
-    if (r != INFER_OK) infer__merges_close(m, v->mem);
-    return r;
+    while (x->i < x->n) {
+        const uint32_t to = x->i + (uint32_t)infer__budget_piece(budget, x->n - x->i, 2), from = x->i;
+        for (; x->i < to; x->i += n) {
+            n = INFER__MIN(to - x->i, INFER__MERGES_READ);
+            more = infer__merges_add(m, v, x->text, x->i, n, x->scratch);
+            if (more < 0)
+                return infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.merges: too many merges with one hash");
+            x->ignored += (uint32_t)more;
+        }
+        if (infer__budget_over(budget, 2 * (uint64_t)(to - from))) return INFER_MORE;
+    }
+    if (x->ignored)
+        infer__log(report, 2, "tokenizer.ggml.merges: %u of %u name no tokens: ignored", (unsigned)x->ignored,
+                   (unsigned)x->n);
+    return INFER_OK;
+}
+
+static void infer__merges_end(infer__merges_opening *x, infer__mem *mem) {
+    infer__free(mem, x->scratch);
+    x->scratch = NULL;
 }
 
 static void infer__merges_close(infer__merges *m, infer__mem *mem) {

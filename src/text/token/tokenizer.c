@@ -62,29 +62,53 @@ static infer_result infer__tokenizer_choose(infer__tokenizer *t, const infer__re
         infer__vocab_spelled(&t->vocab, pre->flags & INFER__PRE_MARKED ? INFER__FORM_MARKED : INFER__FORM_UTF8);
     }
     if (pre && (pre->flags & INFER__PRE_MASK_LSTRIP)) t->vocab.lstrip = infer__vocab_find(&t->vocab, "<mask>", 6);
-    return t->pre ? infer__merges_open(&t->merges, &t->vocab, report, g, err) : INFER_OK;
+    return INFER_OK;
 }
 
-static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *mem, const infer__report *report,
-                                          const infer__gguf *g, const infer__tokenizer_options *options,
-                                          infer_error *err) {
-    infer__tokenizer *t;
-    infer__str model = {"", 0};
-    infer_result r;
+static infer_result infer__tokenizer_begin(infer__tokenizer_opening *x, infer__mem *mem, const infer__gguf *g,
+                                           const infer__tokenizer_options *options, infer_error *err) {
+    memset(x, 0, sizeof *x);
+    if (options) x->options = *options;
+    x->t = (infer__tokenizer *)infer__calloc(mem, 1, sizeof *x->t);
+    if (!x->t) return infer__error(err, INFER_ERR_MEMORY, "out of memory for the tokenizer");
+    x->t->mem = mem;
+    x->t->limits = x->options.limits;
+    return infer__vocab_begin(&x->vocab, &x->t->vocab, mem, g, err);
+}
 
-    *out = NULL;
-    t = (infer__tokenizer *)infer__calloc(mem, 1, sizeof *t);
-    if (!t) return infer__error(err, INFER_ERR_MEMORY, "out of memory for the tokenizer");
-    t->mem = mem;
-    if (options) t->limits = options->limits;
-    r = infer__vocab_open(&t->vocab, mem, report, g, err);
-    if (r == INFER_OK && t->vocab.kind == INFER__VOCAB_BPE) r = infer__tokenizer_choose(t, report, g, options, err);
-    if (r == INFER_OK && t->vocab.kind >= INFER__VOCAB_WPM)
-        r = infer__lexicon_open(&t->lexicon, &t->vocab, report, g, err);
-    if (r != INFER_OK) {
-        infer__tokenizer_close(t);
-        return r;
+enum { /* infer__tokenizer_opening.stage */
+    INFER__TOKENIZER_VOCAB, INFER__TOKENIZER_JOINS, INFER__TOKENIZER_MERGES, INFER__TOKENIZER_LEXICON
+};
+
+/* The vocabulary is there: what its algorithm needs. */
+static infer_result infer__tokenizer_next(infer__tokenizer_opening *x, const infer__report *report,
+                                          const infer__gguf *g, infer_error *err) {
+    infer__tokenizer *t = x->t;
+    if (t->vocab.kind == INFER__VOCAB_BPE) {
+        x->stage = INFER__TOKENIZER_JOINS;
+        return infer__tokenizer_choose(t, report, g, &x->options, err);
     }
+    x->stage = INFER__TOKENIZER_LEXICON;
+    return t->vocab.kind >= INFER__VOCAB_WPM ? infer__lexicon_begin(&x->lexicon, &t->lexicon, &t->vocab, err)
+                                             : INFER_OK;
+}
+
+/* BPE with spaces as U+2581: where they stand in tokens. 0 = the slice is over. */
+static int infer__tokenizer_joins(infer__tokenizer_opening *x, infer__budget *budget) {
+    infer__vocab *v = &x->t->vocab;
+    while (v->form == INFER__FORM_MARKED && x->i < v->n) {
+        const int32_t n = (int32_t)infer__budget_piece(budget, (uint64_t)(v->n - x->i), 1);
+        infer__vocab_joins(v, x->i, x->i + n);
+        x->i += n;
+        if (infer__budget_over(budget, (uint64_t)n)) return 0;
+    }
+    return 1;
+}
+
+/* Everything is made: why it cannot tokenize, if so. */
+static void infer__tokenizer_finish(infer__tokenizer_opening *x, const infer__report *report, const infer__gguf *g) {
+    infer__tokenizer *t = x->t;
+    infer__str model = {"", 0};
     infer__gguf_str(g, "tokenizer.ggml.model", &model, NULL);
     if (t->vocab.kind == INFER__VOCAB_NONE) {
         infer__format(t->why_not, sizeof t->why_not, "the file has no vocabulary (tokenizer.ggml.model is %s)",
@@ -93,10 +117,55 @@ static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *me
         infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.model '%.*s' is not supported yet",
                       (int)INFER__MIN(model.n, 40), model.s);
     }
-    infer__vocab_keys_check(&t->vocab, g, report, options && options->allow_unknown, t->why_not, sizeof t->why_not);
+    infer__vocab_keys_check(&t->vocab, g, report, x->options.allow_unknown, t->why_not, sizeof t->why_not);
     if (t->vocab.add_bos < 0) t->vocab.add_bos = 0;
+}
+
+static infer_result infer__tokenizer_step(infer__tokenizer_opening *x, infer__tokenizer **out,
+                                          const infer__report *report, const infer__gguf *g, infer__budget *budget,
+                                          infer_error *err) {
+    infer__tokenizer *t = x->t;
+    infer_result r = INFER_OK;
+    if (x->stage == INFER__TOKENIZER_VOCAB) {
+        r = infer__vocab_step(&x->vocab, &t->vocab, report, g, budget, err);
+        if (r == INFER_OK) r = infer__tokenizer_next(x, report, g, err);
+        if (r != INFER_OK) return r;
+    }
+    if (x->stage == INFER__TOKENIZER_JOINS) {
+        if (!infer__tokenizer_joins(x, budget)) return INFER_MORE;
+        x->stage = INFER__TOKENIZER_MERGES;
+        if (t->pre) r = infer__merges_begin(&x->merges, &t->merges, &t->vocab, g, err);
+    }
+    if (r == INFER_OK && x->stage == INFER__TOKENIZER_MERGES && t->pre)
+        r = infer__merges_step(&x->merges, &t->merges, &t->vocab, report, budget, err);
+    if (r == INFER_OK && t->vocab.kind >= INFER__VOCAB_WPM)
+        r = infer__lexicon_step(&x->lexicon, &t->lexicon, &t->vocab, report, g, budget, err);
+    if (r != INFER_OK) return r;
+    infer__tokenizer_finish(x, report, g);
+    x->t = NULL;
+    infer__merges_end(&x->merges, t->mem);
+    infer__lexicon_end(&x->lexicon, t->mem);
     *out = t;
     return INFER_OK;
+}
+
+static void infer__tokenizer_drop(infer__tokenizer_opening *x) {
+    if (!x->t) return;
+    infer__merges_end(&x->merges, x->t->mem);
+    infer__lexicon_end(&x->lexicon, x->t->mem);
+    infer__tokenizer_close(x->t);
+    x->t = NULL;
+}
+
+static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *mem, const infer__report *report,
+                                          const infer__gguf *g, const infer__tokenizer_options *options,
+                                          infer_error *err) {
+    infer__tokenizer_opening x;
+    infer_result r = infer__tokenizer_begin(&x, mem, g, options, err);
+    *out = NULL;
+    if (r == INFER_OK) r = infer__tokenizer_step(&x, out, report, g, NULL, err);
+    if (r != INFER_OK) infer__tokenizer_drop(&x);
+    return r;
 }
 
 static void infer__tokenizer_close(infer__tokenizer *t) {

@@ -62,6 +62,99 @@ static void infer__trie_sort(const infer__str *texts, infer__trie_key *a, infer_
     }
 }
 
+enum { /* infer__trie_level.phase; of few texts all is done at once, by infer__trie_sort */
+    INFER__TRIE_KEYS, INFER__TRIE_TALLY, INFER__TRIE_SCATTER, INFER__TRIE_BACK, INFER__TRIE_GROUPS,
+    INFER__TRIE_FEW = 512
+};
+
+/* Texts from .. to - 1, equal up to 7 `depth` bytes, are sorted next. */
+static void infer__trie_level_start(infer__trie_opening *x, int32_t depth, uint32_t from, uint32_t to) {
+    infer__trie_level *l = &x->levels[depth];
+    memset(l, 0, sizeof *l);
+    l->from = l->at = from;
+    l->to = to;
+    x->depth = depth;
+    x->swapped = 0;
+}
+
+/* The phase of a level has seen all its texts: what is next. */
+static void infer__trie_level_next(infer__trie_opening *x, infer__trie_level *l) {
+    const infer__trie_key *a = x->swapped ? x->keys + x->m : x->keys;
+    uint32_t i;
+    l->at = l->from;
+    if (l->phase == INFER__TRIE_TALLY && x->count[(a[l->from].key >> l->shift & 255) + 1] != l->to - l->from) {
+        for (i = 0; i < 256; i++) x->count[i + 1] += x->count[i];
+        l->phase = INFER__TRIE_SCATTER;
+        return;
+    }
+    if (l->phase == INFER__TRIE_BACK) {
+        l->phase = INFER__TRIE_GROUPS;
+        return;
+    }
+    if (l->phase == INFER__TRIE_SCATTER) x->swapped = !x->swapped;
+    if (l->phase != INFER__TRIE_KEYS) l->shift += 8;
+    memset(x->count, 0, sizeof x->count);
+    l->phase = l->shift < 64 ? INFER__TRIE_TALLY : x->swapped ? INFER__TRIE_BACK : INFER__TRIE_GROUPS;
+}
+
+/* Groups of a sorted level whose keys are equal are sorted by what follows, until one of them is a level. */
+static void infer__trie_groups(infer__trie_opening *x, infer__trie_level *l, uint32_t end) {
+    infer__trie_key *a = x->keys;
+    const int32_t depth = x->depth + 1;
+    while (l->at < end) {
+        const uint32_t i = l->at;
+        while (l->at < l->to && a[l->at].key == a[i].key) l->at++;
+        if (l->at - i < 2 || (a[i].key & 255) != 8) continue;
+        if (l->at - i <= INFER__TRIE_FEW) {
+            infer__trie_sort(x->texts, a + i, x->keys + x->m + i, l->at - i, 7 * (size_t)depth, x->count);
+            continue;
+        }
+        infer__trie_level_start(x, depth, i, l->at);
+        return;
+    }
+}
+
+/* A piece of sorting: 1 = all is sorted, 0 = the slice is over. */
+static int infer__trie_sort_some(infer__trie_opening *x, infer__budget *budget) {
+    infer__trie_key *a = x->keys, *spare = x->keys + x->m;
+    for (;;) {
+        infer__trie_level *l = &x->levels[x->depth];
+        const infer__trie_key *in = x->swapped ? spare : a;
+        infer__trie_key *out = x->swapped ? a : spare;
+        const uint32_t n = (uint32_t)infer__budget_piece(budget, l->to - l->at, 1), end = l->at + n;
+        uint32_t i = l->at;
+        switch (l->phase) {
+        case INFER__TRIE_KEYS:
+            for (; i < end; i++) a[i].key = infer__trie_key_at(&x->texts[a[i].id], 7 * (size_t)x->depth);
+            break;
+        case INFER__TRIE_TALLY:
+            for (; i < end; i++) x->count[(in[i].key >> l->shift & 255) + 1]++;
+            break;
+        case INFER__TRIE_SCATTER:
+            for (; i < end; i++) out[l->from + x->count[in[i].key >> l->shift & 255]++] = in[i];
+            break;
+        case INFER__TRIE_BACK:
+            memcpy(a + i, spare + i, n * sizeof *a);
+            break;
+        default: infer__trie_groups(x, l, end); break;
+        }
+        if (l->phase != INFER__TRIE_GROUPS) {
+            l->at = end;
+            if (end == l->to) {
+                infer__trie_level_next(x, l);
+                if (l->phase == INFER__TRIE_GROUPS) x->swapped = 0;
+            }
+        } else {
+            while (x->levels[x->depth].phase == INFER__TRIE_GROUPS &&
+                   x->levels[x->depth].at == x->levels[x->depth].to) {
+                if (x->depth == 0) return 1;
+                x->depth--;
+            }
+        }
+        if (infer__budget_over(budget, n)) return 0;
+    }
+}
+
 /* A text after sorting: where its bytes are in a pool, in order, so that what follows reads memory in order too. */
 typedef struct infer__trie_text {
     uint32_t at;
@@ -69,12 +162,16 @@ typedef struct infer__trie_text {
     int32_t id;
 } infer__trie_text;
 
-/* Texts from the sorted a[0..m), without all but the last of equal ones (sorting is stable). Returns their number. */
-static uint32_t infer__trie_distinct(const infer__str *texts, const infer__trie_key *a, uint32_t m,
-                                     infer__trie_text *out, char *pool) {
+/* The next texts of the sorted ones, without all but the last of equal ones (sorting is stable), up to number end - 1.
+ */
+static void infer__trie_distinct(infer__trie_opening *x, uint32_t end) {
     const uint32_t ahead = 8; /* texts whose bytes are asked for: they lie all over the file */
-    uint32_t i, n = 0, at = 0;
-    for (i = 0; i < m; i++) {
+    const infer__str *texts = x->texts;
+    const infer__trie_key *a = x->keys;
+    infer__trie_text *out = x->sorted;
+    char *pool = x->pool;
+    uint32_t i, n = x->out, at = x->at, m = x->m;
+    for (i = x->i; i < end; i++) {
         const infer__str *s = &texts[a[i].id];
         const infer__trie_text *before = n ? &out[n - 1] : NULL;
         size_t common = 0, most = before ? (size_t)INFER__MIN(s->n, before->n) : 0;
@@ -92,29 +189,38 @@ static uint32_t infer__trie_distinct(const infer__str *texts, const infer__trie_
         out[n++].id = a[i].id;
         at += (uint32_t)s->n;
     }
-    return n;
+    x->i = end;
+    x->out = n;
+    x->at = at;
 }
 
 /* Texts lo .. hi - 1, which are equal up to `depth`: what a node stands for until its children are made. */
 typedef struct infer__trie_range { uint32_t lo, hi, depth; } infer__trie_range;
 
-/* The nodes of n texts; t has room. Returns the bytes of all labels. */
-static uint32_t infer__trie_build(infer__trie *t, const infer__trie_text *texts, const char *pool, uint32_t n,
-                                  infer__trie_range *ranges) {
-    uint32_t i, bytes = 0;
+/* The first node stands for all texts; t has room. */
+static void infer__trie_root(infer__trie_opening *x, infer__trie *t) {
     t->n = 1;
     t->first[0] = 0;
     t->nodes[0].label = 0;
-    ranges[0].lo = 0;
-    ranges[0].hi = n;
-    ranges[0].depth = 0;
-    for (i = 0; i < t->n; i++) {
+    x->ranges[0].lo = 0;
+    x->ranges[0].hi = x->out;
+    x->ranges[0].depth = 0;
+    x->i = 0;
+    x->bytes = 0;
+}
+
+/* The children of nodes x->i .. end - 1. */
+static void infer__trie_build(infer__trie_opening *x, infer__trie *t, uint32_t end) {
+    const infer__trie_text *texts = x->sorted;
+    infer__trie_range *ranges = x->ranges;
+    uint32_t i, bytes = (uint32_t)x->bytes;
+    for (i = x->i; i < end && i < t->n; i++) {
         infer__trie_range r = ranges[i];
         t->nodes[i].value = -1;
         t->nodes[i].children = t->n;
         if (r.lo < r.hi && texts[r.lo].n == r.depth) t->nodes[i].value = texts[r.lo++].id;
         while (r.lo < r.hi) {
-            const char *label = pool + texts[r.lo].at + r.depth;
+            const char *label = x->pool + texts[r.lo].at + r.depth;
             infer__trie_range *child = &ranges[t->n];
             child->lo = r.lo;
             child->depth = texts[r.lo].n;
@@ -128,10 +234,8 @@ static uint32_t infer__trie_build(infer__trie *t, const infer__trie_text *texts,
             t->n++;
         }
     }
-    t->nodes[t->n].value = -1;
-    t->nodes[t->n].children = t->n;
-    t->nodes[t->n].label = bytes;
-    return bytes;
+    x->i = i;
+    x->bytes = bytes;
 }
 
 /* Give back what was asked for in advance: a copy of the first `bytes`. It is no failure when that fails. */
@@ -143,51 +247,113 @@ static void *infer__trie_shrink(infer__mem *mem, void *p, uint64_t bytes) {
     return copy;
 }
 
+static infer_result infer__trie_no_memory(const infer__trie_opening *x, infer_error *err) {
+    return infer__error(err, INFER_ERR_MEMORY, "out of memory for a trie of %d tokens", (int)x->n);
+}
+
+static infer_result infer__trie_begin(infer__trie_opening *x, infer__trie *t, infer__mem *mem, const infer__str *texts,
+                                      int32_t n, infer_error *err) {
+    memset(t, 0, sizeof *t);
+    memset(x, 0, sizeof *x);
+    x->texts = texts;
+    x->n = n;
+    x->keys = (infer__trie_key *)infer__alloc(mem, ((uint64_t)n + 1) * 2 * sizeof *x->keys);
+    x->sorted = (infer__trie_text *)infer__alloc(mem, ((uint64_t)n + 1) * sizeof *x->sorted);
+    return x->keys && x->sorted ? INFER_OK : infer__trie_no_memory(x, err);
+}
+
+enum { /* infer__trie_opening.stage */
+    INFER__TRIE_CHOOSE, INFER__TRIE_SORT, INFER__TRIE_DISTINCT, INFER__TRIE_BUILD, INFER__TRIE_SHRINK
+};
+
+/* Which texts go into it, and memory for their bytes; then sorted. */
+static infer_result infer__trie_order(infer__trie_opening *x, infer__mem *mem, infer__budget *budget,
+                                      infer_error *err) {
+    uint32_t end;
+    while (x->stage == INFER__TRIE_CHOOSE && x->i < (uint32_t)x->n) {
+        const uint32_t from = x->i;
+        for (end = from + (uint32_t)infer__budget_piece(budget, (uint32_t)x->n - from, 1); x->i < end; x->i++) {
+            if (x->texts[x->i].n == 0 || x->texts[x->i].n > INFER__TRIE_LONGEST) continue;
+            x->keys[x->m++].id = (int32_t)x->i;
+            x->bytes += x->texts[x->i].n;
+        }
+        if (infer__budget_over(budget, end - from)) return INFER_MORE;
+    }
+    if (x->stage == INFER__TRIE_CHOOSE) {
+        if (x->bytes > UINT32_MAX)
+            return infer__error(err, INFER_ERR_UNSUPPORTED, "tokenizer.ggml.tokens: more than 4 GiB of texts");
+        x->pool = (char *)infer__alloc(mem, x->bytes + 1);
+        if (!x->pool) return infer__trie_no_memory(x, err);
+        infer__trie_level_start(x, 0, 0, x->m);
+        x->i = 0;
+        x->stage = INFER__TRIE_SORT;
+    }
+    if (x->m > 1 && !infer__trie_sort_some(x, budget)) return INFER_MORE;
+    x->stage = INFER__TRIE_DISTINCT;
+    return INFER_OK;
+}
+
+/* Memory for the nodes of the distinct texts. */
+static infer_result infer__trie_room(infer__trie_opening *x, infer__trie *t, infer__mem *mem, infer_error *err) {
+    const uint64_t m = x->out;
+    infer__free(mem, x->keys);
+    x->keys = NULL;
+    x->ranges = (infer__trie_range *)infer__alloc(mem, (m * 2 + 1) * sizeof *x->ranges);
+    t->nodes = (infer__trie_node *)infer__alloc(mem, (m * 2 + 2) * sizeof *t->nodes);
+    t->first = (uint8_t *)infer__alloc(mem, m * 2 + 1);
+    t->labels = (char *)infer__alloc(mem, x->bytes + 1);
+    if (!x->ranges || !t->nodes || !t->first || !t->labels) return infer__trie_no_memory(x, err);
+    infer__trie_root(x, t);
+    x->stage = INFER__TRIE_BUILD;
+    return INFER_OK;
+}
+
+static infer_result infer__trie_step(infer__trie_opening *x, infer__trie *t, infer__mem *mem, infer__budget *budget,
+                                     infer_error *err) {
+    infer_result r = INFER_OK;
+    uint32_t n;
+    if (x->stage < INFER__TRIE_DISTINCT && (r = infer__trie_order(x, mem, budget, err)) != INFER_OK) return r;
+    while (x->stage == INFER__TRIE_DISTINCT && x->i < x->m) {
+        n = (uint32_t)infer__budget_piece(budget, x->m - x->i, 1);
+        infer__trie_distinct(x, x->i + n);
+        if (infer__budget_over(budget, n)) return INFER_MORE;
+    }
+    if (x->stage == INFER__TRIE_DISTINCT) r = infer__trie_room(x, t, mem, err);
+    if (r != INFER_OK) return r;
+    while (x->stage == INFER__TRIE_BUILD && x->i < t->n) {
+        n = (uint32_t)infer__budget_piece(budget, UINT32_MAX - x->i, 1);
+        infer__trie_build(x, t, x->i + n);
+        if (infer__budget_over(budget, n)) return INFER_MORE;
+    }
+    if (x->stage == INFER__TRIE_BUILD) {
+        t->nodes[t->n].value = -1;
+        t->nodes[t->n].children = t->n;
+        t->nodes[t->n].label = (uint32_t)x->bytes;
+        x->stage = INFER__TRIE_SHRINK;
+        t->nodes = (infer__trie_node *)infer__trie_shrink(mem, t->nodes, ((uint64_t)t->n + 1) * sizeof *t->nodes);
+        if (infer__budget_over(budget, t->n * (uint64_t)sizeof *t->nodes / INFER__BUDGET_BYTES)) return INFER_MORE;
+    }
+    t->first = (uint8_t *)infer__trie_shrink(mem, t->first, t->n);
+    t->labels = (char *)infer__trie_shrink(mem, t->labels, x->bytes);
+    return INFER_OK;
+}
+
+static void infer__trie_end(infer__trie_opening *x, infer__mem *mem) {
+    infer__free(mem, x->ranges);
+    infer__free(mem, x->pool);
+    infer__free(mem, x->sorted);
+    infer__free(mem, x->keys);
+    memset(x, 0, sizeof *x);
+}
+
 static infer_result infer__trie_open(infer__trie *t, infer__mem *mem, const infer__str *texts, int32_t n,
                                      infer_error *err) {
-    infer__trie_key *a = (infer__trie_key *)infer__alloc(mem, ((uint64_t)n + 1) * 2 * sizeof *a);
-    infer__trie_text *sorted = (infer__trie_text *)infer__alloc(mem, ((uint64_t)n + 1) * sizeof *sorted);
-    infer__trie_range *ranges = NULL;
-    char *pool = NULL;
-    uint64_t bytes = 0;
-    uint32_t m = 0, i, count[257];
-    infer_result r = INFER_OK;
-
-    memset(t, 0, sizeof *t);
-    for (i = 0; a && i < (uint32_t)n; i++) {
-        if (texts[i].n == 0 || texts[i].n > INFER__TRIE_LONGEST) continue;
-        a[m++].id = (int32_t)i;
-        bytes += texts[i].n;
-    }
-    if (bytes > UINT32_MAX) {
-        r = infer__error(err, INFER_ERR_UNSUPPORTED, "tokenizer.ggml.tokens: more than 4 GiB of texts");
-        goto done;
-    }
-    pool = (char *)infer__alloc(mem, bytes + 1);
-    if (!a || !sorted || !pool) goto no_memory;
-    infer__trie_sort(texts, a, a + m, m, 0, count);
-    m = infer__trie_distinct(texts, a, m, sorted, pool);
-    infer__free(mem, a);
-    a = NULL;
-    ranges = (infer__trie_range *)infer__alloc(mem, ((uint64_t)m * 2 + 1) * sizeof *ranges);
-    t->nodes = (infer__trie_node *)infer__alloc(mem, ((uint64_t)m * 2 + 2) * sizeof *t->nodes);
-    t->first = (uint8_t *)infer__alloc(mem, (uint64_t)m * 2 + 1);
-    t->labels = (char *)infer__alloc(mem, bytes + 1);
-    if (!ranges || !t->nodes || !t->first || !t->labels) goto no_memory;
-    bytes = infer__trie_build(t, sorted, pool, m, ranges);
-    t->nodes = (infer__trie_node *)infer__trie_shrink(mem, t->nodes, ((uint64_t)t->n + 1) * sizeof *t->nodes);
-    t->first = (uint8_t *)infer__trie_shrink(mem, t->first, t->n);
-    t->labels = (char *)infer__trie_shrink(mem, t->labels, bytes);
-done:
-    infer__free(mem, ranges);
-    infer__free(mem, pool);
-    infer__free(mem, sorted);
-    infer__free(mem, a);
+    infer__trie_opening x;
+    infer_result r = infer__trie_begin(&x, t, mem, texts, n, err);
+    if (r == INFER_OK) r = infer__trie_step(&x, t, mem, NULL, err);
+    infer__trie_end(&x, mem);
     if (r != INFER_OK) infer__trie_close(t, mem);
     return r;
-no_memory:
-    r = infer__error(err, INFER_ERR_MEMORY, "out of memory for a trie of %d tokens", (int)n);
-    goto done;
 }
 
 static void infer__trie_close(infer__trie *t, infer__mem *mem) {

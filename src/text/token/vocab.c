@@ -4,9 +4,9 @@
  *        which ids are special, which tokens end a reply, what bytes a token stands for.
  * Rules: every array of the file is checked against the number of tokens before use; an id out of range is ignored with
  *        a line in the log. Does not know how texts are split or merged.
- * Invariants: after infer__vocab_open nothing changes, so threads may share it.
+ * Invariants: when it is open nothing changes, so threads may share it.
  * Format: the tokenizer keys of the GGUF specification; marker texts are those that published models use.
- * Start: infer__vocab_open.
+ * Start: infer__vocab_begin, infer__vocab_step.
  */
 #include "../text.h"
 
@@ -157,17 +157,20 @@ static int32_t infer__vocab_find(const infer__vocab *v, const char *s, size_t n)
     return n == 0 || n > v->longest ? -1 : infer__vocab_find_hashed(v, s, n, infer__vocab_hash(s, n));
 }
 
-static infer_result infer__vocab_index(infer__vocab *v, infer_error *err) {
-    uint32_t token_mask;
-    int32_t t;
+/* The table, to be emptied. */
+static infer_result infer__vocab_slots(infer__vocab *v, infer_error *err) {
     v->token_bits = 1;
     while (v->n >= (int32_t)(((uint32_t)1 << v->token_bits) - 1)) v->token_bits++; /* n < 2^30; all ones is no token */
-    token_mask = ((uint32_t)1 << v->token_bits) - 1;
     v->n_slots = (uint32_t)v->n + (uint32_t)v->n / 3 + 16;
     v->slots = (uint32_t *)infer__alloc(v->mem, (uint64_t)v->n_slots * sizeof *v->slots);
-    if (!v->slots) return infer__error(err, INFER_ERR_MEMORY, "out of memory for %d tokens", (int)v->n);
-    memset(v->slots, 0xff, v->n_slots * sizeof *v->slots);
-    for (t = 0; t < v->n; t++) {
+    return v->slots ? INFER_OK : infer__error(err, INFER_ERR_MEMORY, "out of memory for %d tokens", (int)v->n);
+}
+
+/* Tokens from .. to - 1 into the table. */
+static infer_result infer__vocab_index(infer__vocab *v, int32_t from, int32_t to, infer_error *err) {
+    const uint32_t token_mask = ((uint32_t)1 << v->token_bits) - 1;
+    int32_t t;
+    for (t = from; t < to; t++) {
         const infer__str *s = &v->text[t];
         uint32_t hash, i, slot, probes = 0;
         if (s->n == 0) continue;
@@ -197,10 +200,10 @@ static int infer__marked_after(const infer__vocab *v, int32_t a, int32_t b) {
     return na != nb ? na > nb : a > b;
 }
 
-/* Heap sort: no recursion, no worst case, no memory. */
-static void infer__marked_sort(const infer__vocab *v, int32_t *a, int32_t n) {
-    int32_t start = n / 2, end = n;
-    while (end > 1) {
+/* Heap sort: no recursion, no worst case, no memory. Steps `from` .. to - 1 of n / 2 + n - 1. */
+static void infer__marked_sort(const infer__vocab *v, int32_t *a, int32_t n, int32_t from, int32_t to) {
+    int32_t start = INFER__MAX(n / 2 - from, 0), end = INFER__MIN(n + n / 2 - from, n);
+    for (; from < to; from++) {
         int32_t root, child, x;
         if (start > 0) {
             x = a[--start];
@@ -229,19 +232,27 @@ static int infer__vocab_mark_kinds(const infer__vocab *v, int32_t token) {
     return s->s[s->n - 1] == (s->s[0] == '<' ? '>' : ']') ? INFER_TOKEN_NORMAL : 0;
 }
 
-static infer_result infer__vocab_mark(infer__vocab *v, const infer__report *report, infer_error *err) {
-    int32_t t, n = 0, too_long = 0, b = 0;
+static int32_t infer__vocab_mark_count(const infer__vocab *v, int32_t from, int32_t to) {
+    int32_t t, n = 0;
+    for (t = from; t < to; t++) n += infer__vocab_mark_kinds(v, t) != 0;
+    return n;
+}
 
-    for (t = 0; t < v->n; t++) n += infer__vocab_mark_kinds(v, t) != 0;
+/* Room for n marked tokens. */
+static infer_result infer__vocab_mark_room(infer__vocab *v, int32_t n, infer_error *err) {
     if (n > INFER__MARKED_MOST)
         return infer__error(err, INFER_ERR_UNSUPPORTED,
                             "key tokenizer.ggml.token_type: %d special tokens, more than %d", (int)n,
                             (int)INFER__MARKED_MOST);
-    if (n > 0) {
-        v->marked = (int32_t *)infer__alloc(v->mem, (uint64_t)n * sizeof *v->marked);
-        if (!v->marked) return infer__error(err, INFER_ERR_MEMORY, "out of memory for %d special tokens", (int)n);
-    }
-    for (t = 0; t < v->n; t++) {
+    if (n == 0) return INFER_OK;
+    v->marked = (int32_t *)infer__alloc(v->mem, (uint64_t)n * sizeof *v->marked);
+    return v->marked ? INFER_OK : infer__error(err, INFER_ERR_MEMORY, "out of memory for %d special tokens", (int)n);
+}
+
+/* Those of tokens from .. to - 1, not yet sorted. Returns how many special ones are too long. */
+static int32_t infer__vocab_mark(infer__vocab *v, int32_t from, int32_t to) {
+    int32_t t, too_long = 0;
+    for (t = from; t < to; t++) {
         int kinds = infer__vocab_mark_kinds(v, t);
         if (!kinds || v->text[t].n == 0) continue;
         if (v->kind == INFER__VOCAB_RWKV && memchr(v->text[t].s, '\\', (size_t)v->text[t].n)) continue; /* escaped */
@@ -252,17 +263,17 @@ static infer_result infer__vocab_mark(infer__vocab *v, const infer__report *repo
         v->marked[v->n_marked++] = t;
         v->marked_kinds[(uint8_t)v->text[t].s[0]] |= (uint8_t)kinds;
     }
-    if (too_long) {
-        infer__log(report, 2, "tokenizer: %d special tokens longer than %d bytes are not looked for in texts",
-                   (int)too_long, (int)INFER__MARKED_LONGEST);
-    }
-    infer__marked_sort(v, v->marked, v->n_marked);
+    return too_long;
+}
+
+/* Where each first byte begins, when they are sorted. */
+static void infer__vocab_mark_end(infer__vocab *v) {
+    int32_t t, b = 0;
     for (t = 0; t < v->n_marked; t++) {
         int32_t first = (uint8_t)v->text[v->marked[t]].s[0];
         while (b <= first) v->marked_from[b++] = t;
     }
     while (b <= 256) v->marked_from[b++] = v->n_marked;
-    return INFER_OK;
 }
 
 /* First of marked[lo..hi) whose byte `depth` is at least `byte`; their first `depth` bytes are equal. */
@@ -435,11 +446,11 @@ static int32_t infer__vocab_find_text(const infer__vocab *v, const char *text) {
     return infer__vocab_find(v, text, strlen(text));
 }
 
-/* Which bytes stand before a space inside a token: a text may be cut before every other space. */
-static void infer__vocab_joins(infer__vocab *v) {
+/* Which bytes stand before a space inside tokens from .. to - 1: a text may be cut before every other space. */
+static void infer__vocab_joins(infer__vocab *v, int32_t from, int32_t to) {
     int32_t t;
     uint64_t i;
-    for (t = 0; t < v->n; t++) {
+    for (t = from; t < to; t++) {
         for (i = 1; i + 3 <= v->text[t].n; i++) {
             if (memcmp(v->text[t].s + i, INFER__SPACE_MARK, 3) == 0) v->joins[(uint8_t)v->text[t].s[i - 1]] = 1;
         }
@@ -449,20 +460,23 @@ static void infer__vocab_joins(infer__vocab *v) {
 static void infer__vocab_spelled(infer__vocab *v, int form) {
     v->form = form;
     infer__vocab_bytes(v);
-    if (form == INFER__FORM_MARKED) infer__vocab_joins(v);
 }
 
-/* tokenizer.ggml.token_type: 1 normal .. 6 byte become the bits 1 << (type - 1). */
-static infer_result infer__vocab_types(infer__vocab *v, const infer__gguf *g, infer_error *err) {
+static infer_result infer__vocab_types_begin(infer__vocab *v, const infer__gguf *g, infer_error *err) {
     const infer__kv *types = infer__gguf_find(g, "tokenizer.ggml.token_type");
-    int32_t t;
     if (types && (!infer__kv_is_numbers(types) || types->n < (uint64_t)v->n)) {
         return infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.token_type is not an array of %d numbers",
                             (int)v->n);
     }
     v->flags = (uint8_t *)infer__alloc(v->mem, (uint64_t)v->n);
-    if (!v->flags) return infer__error(err, INFER_ERR_MEMORY, "out of memory for %d tokens", (int)v->n);
-    for (t = 0; t < v->n; t++) {
+    return v->flags ? INFER_OK : infer__error(err, INFER_ERR_MEMORY, "out of memory for %d tokens", (int)v->n);
+}
+
+/* tokenizer.ggml.token_type: 1 normal .. 6 byte become the bits 1 << (type - 1). */
+static void infer__vocab_types(infer__vocab *v, const infer__gguf *g, int32_t from, int32_t to) {
+    const infer__kv *types = infer__gguf_find(g, "tokenizer.ggml.token_type");
+    int32_t t;
+    for (t = from; t < to; t++) {
         double type = types ? infer__kv_number(types, (uint64_t)t) : 1;
         int is_byte = infer__byte_token_value(&v->text[t]) >= 0;
         v->flags[t] = (uint8_t)(type >= 1 && type <= 6 ? 1 << ((int)type - 1) : INFER_TOKEN_NORMAL);
@@ -470,25 +484,27 @@ static infer_result infer__vocab_types(infer__vocab *v, const infer__gguf *g, in
         if (!types && is_byte && (v->kind == INFER__VOCAB_SPM || v->kind == INFER__VOCAB_PLAMO2))
             v->flags[t] = INFER_TOKEN_BYTE;
     }
-    return INFER_OK;
 }
 
-static infer_result infer__vocab_scores(infer__vocab *v, const infer__gguf *g, infer_error *err) {
-    int32_t t;
+static infer_result infer__vocab_scores_begin(infer__vocab *v, const infer__gguf *g, infer_error *err) {
     v->scores = infer__gguf_find(g, "tokenizer.ggml.scores");
     if (v->scores && (!infer__kv_is_numbers(v->scores) || v->scores->n < (uint64_t)v->n)) {
         return infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.scores is not an array of %d numbers", (int)v->n);
     }
     if (v->kind != INFER__VOCAB_SPM) return INFER_OK;
     v->order = (uint32_t *)infer__calloc(v->mem, (uint64_t)v->n, sizeof *v->order);
-    if (!v->order) return infer__error(err, INFER_ERR_MEMORY, "out of memory for %d scores", (int)v->n);
-    for (t = 0; v->scores && t < v->n; t++) {
+    return v->order ? INFER_OK : infer__error(err, INFER_ERR_MEMORY, "out of memory for %d scores", (int)v->n);
+}
+
+/* SPM: scores of tokens from .. to - 1 as integers that order like them. */
+static void infer__vocab_scores(infer__vocab *v, int32_t from, int32_t to) {
+    int32_t t;
+    for (t = from; v->scores && t < to; t++) {
         /* The bits of a float, with the sign bit flipped or all of them, order like the float. */
         uint32_t u = infer__f32_bits(infer__vocab_score(v, t));
         if (u == 0x80000000u) u = 0;
         v->order[t] = u & 0x80000000u ? u : ~(u | 0x80000000u);
     }
-    return INFER_OK;
 }
 
 static float infer__vocab_score(const infer__vocab *v, int32_t token) {
@@ -654,8 +670,9 @@ static infer_result infer__vocab_model_find(const infer__vocab_model **out, cons
     return INFER_OK;
 }
 
-static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const infer__report *report,
-                                      const infer__gguf *g, infer_error *err) {
+/* What the file says of its tokens, and an empty vocabulary of as many. */
+static infer_result infer__vocab_begin(infer__vocab_opening *x, infer__vocab *v, infer__mem *mem, const infer__gguf *g,
+                                       infer_error *err) {
     const infer__kv *tokens = infer__gguf_find(g, "tokenizer.ggml.tokens");
     const infer__vocab_model *model = NULL;
     infer_result r;
@@ -678,22 +695,87 @@ static infer_result infer__vocab_open(infer__vocab *v, infer__mem *mem, const in
     v->add_sep = model->add_sep;
     v->add_space_prefix = model->add_space_prefix;
 
-    r = infer__vocab_index(v, err);
-    if (r == INFER_OK && v->n > 0) r = infer__vocab_types(v, g, err);
-    if (r == INFER_OK && (v->kind == INFER__VOCAB_SPM || v->kind == INFER__VOCAB_UGM || v->kind == INFER__VOCAB_PLAMO2))
-        r = infer__vocab_scores(v, g, err);
-    if (r == INFER_OK) r = infer__vocab_switches(v, g, err);
-    if (r == INFER_OK) {
-        infer__vocab_specials(v, model, report, g);
+    memset(x, 0, sizeof *x);
+    x->model = model;
+    return infer__vocab_slots(v, err);
+}
+
+enum { /* infer__vocab_opening.stage: loops, each with what stands before it */
+    INFER__VOCAB_EMPTY, INFER__VOCAB_INDEX, INFER__VOCAB_TYPES, INFER__VOCAB_SCORES, INFER__VOCAB_JOINS,
+    INFER__VOCAB_COUNT, INFER__VOCAB_MARK, INFER__VOCAB_SORT, INFER__VOCAB_DONE
+};
+
+/* How many elements the loop of the stage has. */
+static int32_t infer__vocab_loop(const infer__vocab_opening *x, const infer__vocab *v) {
+    switch (x->stage) {
+    case INFER__VOCAB_EMPTY: return (int32_t)v->n_slots;
+    case INFER__VOCAB_SCORES: return v->kind == INFER__VOCAB_SPM ? v->n : 0;
+    case INFER__VOCAB_JOINS: return v->kind == INFER__VOCAB_SPM ? v->n : 0;
+    case INFER__VOCAB_SORT: return v->n_marked > 1 ? v->n_marked / 2 + v->n_marked - 1 : 0;
+    default: return v->n;
+    }
+}
+
+/* What comes before the loop of a stage. */
+static infer_result infer__vocab_before(infer__vocab_opening *x, infer__vocab *v, const infer__report *report,
+                                        const infer__gguf *g, infer_error *err) {
+    infer_result r;
+    switch (x->stage) {
+    case INFER__VOCAB_TYPES: return v->n > 0 ? infer__vocab_types_begin(v, g, err) : INFER_OK;
+    case INFER__VOCAB_SCORES:
+        if (v->kind != INFER__VOCAB_SPM && v->kind != INFER__VOCAB_UGM && v->kind != INFER__VOCAB_PLAMO2)
+            return INFER_OK;
+        return infer__vocab_scores_begin(v, g, err);
+    case INFER__VOCAB_JOINS:
+        r = infer__vocab_switches(v, g, err);
+        if (r != INFER_OK) return r;
+        infer__vocab_specials(v, x->model, report, g);
         infer__vocab_ends(v);
         infer__vocab_unknown(v);
         infer__vocab_bytes(v); /* flags are final */
-        if (v->kind == INFER__VOCAB_SPM) infer__vocab_joins(v);
-        infer__vocab_strips(v, g);
-        r = infer__vocab_mark(v, report, err);
+        return INFER_OK;
+    case INFER__VOCAB_COUNT: infer__vocab_strips(v, g); return INFER_OK;
+    case INFER__VOCAB_MARK: return infer__vocab_mark_room(v, x->count, err);
+    case INFER__VOCAB_SORT:
+        if (x->too_long)
+            infer__log(report, 2, "tokenizer: %d special tokens longer than %d bytes are not looked for in texts",
+                       (int)x->too_long, (int)INFER__MARKED_LONGEST);
+        return INFER_OK;
+    default: return INFER_OK;
     }
-    if (r != INFER_OK) infer__vocab_close(v);
-    return r;
+}
+
+/* Elements from .. to - 1 of the loop of a stage. */
+static infer_result infer__vocab_piece_of(infer__vocab_opening *x, infer__vocab *v, const infer__gguf *g, int32_t from,
+                                          int32_t to, infer_error *err) {
+    switch (x->stage) {
+    case INFER__VOCAB_EMPTY: memset(v->slots + from, 0xff, (size_t)(to - from) * sizeof *v->slots); return INFER_OK;
+    case INFER__VOCAB_INDEX: return infer__vocab_index(v, from, to, err);
+    case INFER__VOCAB_TYPES: infer__vocab_types(v, g, from, to); return INFER_OK;
+    case INFER__VOCAB_SCORES: infer__vocab_scores(v, from, to); return INFER_OK;
+    case INFER__VOCAB_JOINS: infer__vocab_joins(v, from, to); return INFER_OK;
+    case INFER__VOCAB_COUNT: x->count += infer__vocab_mark_count(v, from, to); return INFER_OK;
+    case INFER__VOCAB_MARK: x->too_long += infer__vocab_mark(v, from, to); return INFER_OK;
+    default: infer__marked_sort(v, v->marked, v->n_marked, from, to); return INFER_OK;
+    }
+}
+
+static infer_result infer__vocab_step(infer__vocab_opening *x, infer__vocab *v, const infer__report *report,
+                                      const infer__gguf *g, infer__budget *budget, infer_error *err) {
+    infer_result r = INFER_OK;
+    for (; x->stage < INFER__VOCAB_DONE; x->stage++) {
+        if (x->i == 0) r = infer__vocab_before(x, v, report, g, err);
+        while (r == INFER_OK && x->i < infer__vocab_loop(x, v)) {
+            const int32_t n = (int32_t)infer__budget_piece(budget, (uint64_t)(infer__vocab_loop(x, v) - x->i), 1);
+            r = infer__vocab_piece_of(x, v, g, x->i, x->i + n, err);
+            x->i += n;
+            if (r == INFER_OK && infer__budget_over(budget, (uint64_t)n)) return INFER_MORE;
+        }
+        if (r != INFER_OK) return r; /* what is there is closed with the tokenizer */
+        x->i = 0;
+    }
+    infer__vocab_mark_end(v);
+    return INFER_OK;
 }
 
 static void infer__vocab_close(infer__vocab *v) {
