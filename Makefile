@@ -14,12 +14,13 @@ export CC CXX MINUTES
 
 SRC := kernels_embed.h $(wildcard src/*.h src/*.c src/*/*.h src/*/*.c src/*/*/*.h src/*/*/*.c)
 TESTS := $(wildcard tests/*.c tests/*.h)
-TOOL := $(patsubst tools/infer/%.c,build/tool/%.o,$(wildcard tools/infer/*.c))
+TOOL := $(patsubst tools/infer/%.c,build/tool/%.o,$(wildcard tools/infer/*.c tools/infer/*/*.c))
 CHECK = $(CC) -std=c11 -g $(WARN) -DINFER_QUIET -Itests tests/check.c -o $@
 
 build/infer: $(TOOL)
 	$(CC) $(CFLAGS) $(LDFLAGS) $(TOOL) -o $@ $(LIBS)
-build/tool/%.o: tools/infer/%.c infer.h $(wildcard tools/infer/*.h) | build/tool
+build/tool/%.o: tools/infer/%.c infer.h $(wildcard tools/infer/*.h tools/infer/*/*.h) | build/tool
+	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(WARN) -I. -c $< -o $@
 build/impl.o: infer.h | build/tool
 	$(CC) $(CFLAGS) -DINFER_IMPLEMENTATION -x c -c infer.h -o $@

@@ -10,7 +10,7 @@ import os, re, subprocess, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MAX_LINES, MAX_COLUMNS, MAX_ROW = 1000, 120, 160
-MAX_FILES = 25 # of a folder of src/: more than that nobody takes in
+MAX_FILES = 25 # of a folder of src/ or tools/: more than that nobody takes in
 
 # Which folders of src/ a part may include from: its own layer and lower ones.
 LAYERS = {
@@ -206,7 +206,7 @@ def arch_names(text):
 
 def crowded(names):
     """Folders of src/ with more files than a reader takes in."""
-    folders = [os.path.dirname(n) for n in names if n.startswith("src/")]
+    folders = [os.path.dirname(n) for n in names if n.startswith(("src/", "tools/"))]
     return ["%s: [files] %d files: cut the folder by subject" % (d, folders.count(d)) for d in sorted(set(folders))
             if folders.count(d) > MAX_FILES]
 

@@ -10,7 +10,7 @@
  *        A multiplication and its addition are two operations, as in every data sheet.
  * Start: cli_measure_peaks; the tables above it say what is tried, best first.
  * Without GCC's or Clang's target attributes, and on other CPUs, plain C is measured: what it reaches there. */
-#include "cli.h"
+#include "../cli.h"
 
 #include <stdlib.h>
 #include <string.h>

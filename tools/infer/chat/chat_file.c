@@ -2,7 +2,7 @@
  * evaluated of it. A turn appends its messages and one record (infer_session_save_more); where the conversation changed otherwise,
  * FILE is written anew, and the state too unless some of it is still of use. Whatever of the state is missing is evaluated again,
  * so that FILE alone is enough. */
-#include "cli.h"
+#include "../cli.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #if defined(__APPLE__) && !defined(_DARWIN_C_SOURCE)
 #  define _DARWIN_C_SOURCE 1
 #endif
-#include "cli.h"
+#include "../cli.h"
 
 #include <stdlib.h>
 #include <string.h>

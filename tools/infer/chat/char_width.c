@@ -2,7 +2,7 @@
  *
  * Wide: East_Asian_Width W and F. Zero: categories Mn, Me and Cf, and the vowels and finals of conjoining Hangul. Made
  * from the Unicode Character Database 14.0.0 (EastAsianWidth.txt, UnicodeData.txt). */
-#include "cli.h"
+#include "../cli.h"
 
 typedef struct range {
     uint32_t first, last;

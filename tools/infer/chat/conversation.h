@@ -2,7 +2,7 @@
 #ifndef CONVERSATION_H
 #define CONVERSATION_H
 
-#include "cli.h"
+#include "../cli.h"
 
 /* A turn is what the user says, and all that follows up to the next. */
 typedef struct turn {

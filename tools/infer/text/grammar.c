@@ -1,5 +1,5 @@
 /* grammar.c: `infer grammar`, does a text match a grammar? Exit status 0 when it does. */
-#include "cli.h"
+#include "../cli.h"
 
 #include <stdlib.h>
 #include <string.h>

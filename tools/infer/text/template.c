@@ -1,5 +1,5 @@
 /* template.c: `infer template`, rendering a chat template. */
-#include "cli.h"
+#include "../cli.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * What is shown is one function of the text, the cursor and the terminal's width: after every key the rows of the line
  * are laid out anew and drawn over the old ones. A text may have several lines, from a paste, Alt-Enter or a \ at the
  * end of a line. Without a terminal a line is read as it comes. */
-#include "cli.h"
+#include "../cli.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* detok.c: `infer detok`, ids to texts. */
-#include "cli.h"
+#include "../cli.h"
 
 #include <stdlib.h>
 #include <string.h>

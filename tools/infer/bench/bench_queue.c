@@ -1,6 +1,6 @@
 /* bench_queue.c: `infer bench --requests`: many requests at a time, in a queue. Every one has a prompt of its own, of as many tokens, and
  * generates as many as -n says; the clock runs from the first submission until the last has ended. */
-#include "cli.h"
+#include "../cli.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* tokens.c: `infer tokens`, texts to ids. */
-#include "cli.h"
+#include "../cli.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* synth_shapes.c: what `infer synth` can write: shapes of real models, and which keys and tensors an architecture has. To add
  * one: rows for what is new, a row in FAMILIES, one in SHAPES. */
-#include "cli.h"
+#include "../cli.h"
 #include "synth.h"
 
 #include <math.h>

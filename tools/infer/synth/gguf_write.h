@@ -3,7 +3,7 @@
 #ifndef GGUF_WRITE_H
 #define GGUF_WRITE_H
 
-#include "cli.h"
+#include "../cli.h"
 
 typedef struct gguf_out {
     FILE *file;

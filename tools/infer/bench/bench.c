@@ -4,7 +4,7 @@
  * (a model that repeats itself would hit the same experts and look faster). Medians of -r rounds; the first round of
  * all, which pays for page faults, is reported as first_token_s and counts for nothing else. With --embed a prompt is
  * many texts of that length, and what is measured is infer_embed. */
-#include "cli.h"
+#include "../cli.h"
 
 #include <stdlib.h>
 #include <string.h>
