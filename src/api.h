@@ -126,9 +126,9 @@ infer_generation_next and infer_embed_step, and while a slice has ended within a
 refusal until the next call that is accepted. At any time, callbacks may query position, tokens, context, error, stats,
 profile and memory, use the model (text, metadata, tensors), use other contexts and their sessions, and cancel.
 Callbacks of infer_generate and infer_chat may also read the session's logits and use other sessions of the context;
-during an eval (progress, trace, parallel) results are NULL or INFER_ERR_STATE. An allocator should not call into the
-library. Calls from a second thread are detected so that nothing breaks; programs must not rely on this: calls that only
-read (position, tokens, logits) are not checked.
+during an eval (progress, trace, parallel) results are NULL or INFER_ERR_STATE. Allocators and log functions should not
+call into the library. Calls from a second thread are detected so that nothing breaks; programs must not rely on this:
+calls that only read (position, tokens, logits) are not checked.
 
 After fork() the child may use a model that is on the CPU and create its own contexts. A context of the parent that has
 worker threads can only be destroyed in the child, after generations and jobs in it have been ended; its other calls
