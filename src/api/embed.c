@@ -414,7 +414,7 @@ static infer_result infer__embed_run(infer__embedding *e, double until, infer_er
     infer_result r;
     e->until = until;
     do r = infer__embed_next(e, err);
-    while (r == INFER_OK && !e->done && !(until > 0 && infer__seconds() >= until));
+    while (r == INFER_OK && !e->done && !infer__slice_over(until));
     return r == INFER_OK && !e->done ? INFER_MORE : r;
 }
 

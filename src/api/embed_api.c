@@ -132,7 +132,7 @@ static void infer__job_over(infer_embedding *x, infer_result r) {
 }
 
 INFER_API infer_result infer_embed_step(infer_embedding *embedding, int32_t budget_ms, infer_error *err) {
-    const double until = budget_ms < 0 ? 0 : infer__seconds() + (budget_ms > 0 ? budget_ms * 1e-3 : 1e-9);
+    const double until = infer__slice_end(budget_ms);
     infer_embedding *x = embedding;
     infer_result r;
     infer__error_clear(err);

@@ -214,7 +214,7 @@ static int infer__generation_goes(const infer_generation *x, double until) {
     if (g->info.stop_reason) return 0;
     if (g->stage == INFER__GENERATE_REPORT || (g->stage == INFER__GENERATE_EVAL && !g->n_next)) return 1;
     if (infer__session_cancelled(g->s)) return 1;
-    return until > 0 ? infer__seconds() < until : x->text.n == 0;
+    return until != 0 ? !infer__slice_over(until) : x->text.n == 0;
 }
 
 /* Until the slice is over; without an end of it until there is text. The weights are held, so that they cannot leave
@@ -238,7 +238,7 @@ static infer_result infer__generation_go(infer_generation *x, double until) {
 
 INFER_API infer_result infer_generation_next(infer_generation *generation, int32_t budget_ms, const char **text,
                                              size_t *n) {
-    const double until = budget_ms < 0 ? 0 : infer__seconds() + (budget_ms > 0 ? budget_ms * 1e-3 : 1e-9);
+    const double until = infer__slice_end(budget_ms);
     infer_generation *x = generation;
     infer_result r;
     if (text) *text = "";

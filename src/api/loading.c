@@ -131,7 +131,7 @@ INFER_API infer_result infer_loading_step(infer_loading *loading, int32_t budget
         return infer__error(err, INFER_ERR_STATE, "infer_loading_step: another call runs it");
     if (!x->over) {
         x->budget.done = 0;
-        x->budget.end = budget_ms < 0 ? 0 : budget_ms == 0 ? -1 : infer__seconds() + budget_ms * 1e-3;
+        x->budget.end = infer__slice_end(budget_ms);
         infer__error_clear(&x->error);
         r = infer__loading_go(x);
         x->over = r != INFER_MORE;

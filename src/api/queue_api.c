@@ -161,13 +161,13 @@ INFER_API infer_result infer_queue_destroy(infer_queue *queue) {
 }
 
 INFER_API infer_result infer_queue_step(infer_queue *queue, int32_t budget_ms) {
-    const double until = budget_ms > 0 ? infer__seconds() + budget_ms * 1e-3 : 0;
+    const double until = budget_ms > 0 ? infer__slice_end(budget_ms) : 0;
     int more;
     if (!queue || budget_ms < -1) return INFER_ERR_ARGUMENT;
     if (queue->process != infer__process() || queue->has_thread || !infer__queue_enter(queue)) return INFER_ERR_STATE;
     do {
         more = infer__queue_round(queue, until);
-    } while (more && (budget_ms < 0 || infer__seconds() < until));
+    } while (more && budget_ms && !infer__slice_over(until));
     infer__queue_exit(queue);
     return more ? INFER_MORE : INFER_OK;
 }

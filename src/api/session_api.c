@@ -142,7 +142,7 @@ INFER_API infer_result infer_eval(infer_context *context, const infer_step *step
 
 INFER_API infer_result infer_eval_slice(infer_context *context, const infer_step *steps, int32_t n_steps,
                                         int32_t budget_ms, infer_error *err) {
-    const double pause = infer__seconds() + (budget_ms > 0 ? budget_ms * 1e-3 : 1e-9);
+    const double pause = infer__slice_end(budget_ms);
     const int gives_up = context && !steps && n_steps == 0;
     infer_error e;
     infer_result r;

@@ -373,11 +373,18 @@ INFER__INLINE int infer__watch_work(infer__watch *w, uint64_t n) {
 /* "cancelled while WHAT", or "WHAT took longer than ...". */
 static infer_result infer__watch_error(const infer__watch *w, const char *what, infer_error *err);
 
-/* Work that stops after a while and goes on in a later call (opening a model in slices): its loops do a piece of what
+/* Slices: work that stops after a while and goes on in a later call. The end of one is a time of infer__seconds; 0 =
+ * there is none; below 0 = after the least that can be done, whatever the clock can tell apart. */
+INFER__INLINE double infer__slice_end(int32_t budget_ms) { /* below 0 = without an end */
+    return budget_ms < 0 ? 0 : budget_ms == 0 ? -1 : infer__seconds() + budget_ms * 1e-3;
+}
+INFER__INLINE int infer__slice_over(double end) { return end != 0 && (end < 0 || infer__seconds() >= end); }
+
+/* Work in slices (opening a model): its loops do a piece of what
  * is left, keep where they are, and return INFER_MORE when the slice is over. NULL, or without an end: a piece is all
  * there is. */
 typedef struct infer__budget {
-    double end;    /* of infer__seconds; 0 = none, below 0 = over after every piece */
+    double end;    /* infer__slice_end */
     uint64_t done; /* units of work since the slice began: elements of an array, or INFER__BUDGET_BYTES each */
 } infer__budget;
 enum { INFER__BUDGET_PIECE = 2048, INFER__BUDGET_BYTES = 512 }; /* units of a piece: some 0.1 to 0.5 ms */
@@ -393,7 +400,7 @@ INFER__INLINE uint64_t infer__budget_bytes(const infer__budget *s, uint64_t n) {
 INFER__INLINE int infer__budget_over(infer__budget *s, uint64_t n) {
     if (!s) return 0;
     s->done += n;
-    return s->end != 0 && (s->end < 0 || infer__seconds() >= s->end);
+    return infer__slice_over(s->end);
 }
 
 /* A file for reading. Paths are UTF-8. Directories, pipes and devices are refused; an empty file has size 0 and no

@@ -351,7 +351,7 @@ enum { INFER__HEAD_ROWS = 64 }; /* of the head in one piece, at least, and a mul
 
 /* 1 when the slice is over; on the CPU only. */
 static int infer__pauses(const infer_context *c) {
-    return c->pause > 0 && !c->checking && c->at->x.host && infer__ok(&c->ctx) && infer__seconds() >= c->pause;
+    return !c->checking && c->at->x.host && infer__ok(&c->ctx) && infer__slice_over(c->pause);
 }
 
 /* Rows of the head in one piece of a slice: as many bytes as a layer has, on average. */
@@ -361,7 +361,7 @@ static int32_t infer__head_piece(const infer_context *c) {
     const uint64_t head = w->row_bytes * (uint64_t)w->rows;
     const uint64_t layer = (m->token_bytes > head ? m->token_bytes - head : 0) / (uint64_t)m->hp.n_layer;
     const uint64_t rows = layer / INFER__MAX(w->row_bytes, 1) / INFER__HEAD_ROWS * INFER__HEAD_ROWS;
-    if (!(c->pause > 0) || !c->at->x.host || w->low) return w->rows;
+    if (c->pause == 0 || !c->at->x.host || w->low) return w->rows;
     return (int32_t)INFER__MIN(INFER__MAX(rows, INFER__HEAD_ROWS), (uint64_t)w->rows);
 }
 

@@ -654,6 +654,7 @@ static infer_result infer__rope_choose(infer_model *m, infer_error *err);   /* r
 static infer_result infer__rope_build(infer_model *m, infer_error *err);    /* and its frequencies */
 /* Tensors of RoPE factors have the size that every layer using them needs. */
 static infer_result infer__rope_check(const infer_model *m, infer_error *err);
+static int infer__rope_scales(const infer_model *m); /* 1 when a layer uses them */
 
 /* place.c: which layers run on which device; upload.c: their weights there. Where all layers run on devices the head
  * is with the last, and the embedding is always with layer 0. */
@@ -773,7 +774,7 @@ struct infer_context {
     infer__pass_cursor cursor;
     infer__pass_cursor behind;   /* of tokens that are evaluated again before: infer__catch_up */
     infer_step behind_step;
-    double pause;                /* infer__seconds at which the slice ends, 0 = it does not */
+    double pause;                /* infer__slice_end of the slice, 0 = it has none */
     infer__atomic sliced;        /* 1 = an eval of infer_eval_slice waits for its next slice */
     double slice;                /* about how many seconds it has; 0 = passes have the rows that they are given */
     int32_t resume;              /* the layer at which a pass goes on that a slice has ended, 0 = there is none */
@@ -981,8 +982,7 @@ static void infer__pool_scale(float *x, int32_t n, int32_t norm);
 static uint64_t infer__pool_scratch(const infer_model *m);
 /* What the file's pooling comes to, where the caller names none. */
 static int32_t infer__pool_default(const infer_model *m);
-/* And where the file names none, either. */
-static int32_t infer__pool_usual(const infer_model *m);
+static int32_t infer__pool_usual(const infer_model *m); /* and where the file names none, either */
 /* Indices of a row of the pass into a table: n-grams, or its kind of token. */
 static int32_t infer__looks(const infer_model *m);
 static void infer__pool_describe(infer__text_out *o, const infer_model *m);

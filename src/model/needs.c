@@ -121,6 +121,7 @@ static infer_result infer__needs_check(const infer_model *m, infer_error *err) {
         const struct infer__model_needs_row *n = &INFER__MODEL_NEEDS[i];
         const infer__tensor_slot *slot = infer__model_slot(m, n->slot);
         if (m->w[n->slot].type || !slot || infer__slot_tensor(m, NULL, slot)) continue;
+        if (n->slot == INFER__W_ROPE_FREQS && !infer__rope_scales(m)) continue; /* a file with nothing but windows */
         if (infer__words_have(n->archs, m->arch->name)) return infer__missing(NULL, slot, err);
     }
     for (k = 0; k < infer__n_all(&m->hp) && !r; k++) r = infer__needs_layer(m, &m->layers[k], err);

@@ -68,17 +68,24 @@ static infer_result infer__rope_choose(infer_model *m, infer_error *err) {
     return INFER_OK;
 }
 
+static int infer__rope_scales(const infer_model *m) {
+    int32_t i;
+    for (i = 0; i < infer__n_all(&m->hp); i++)
+        if (m->layers[i].rope && m->layers[i].rope->scaled) return 1;
+    return 0;
+}
+
 static infer_result infer__rope_check(const infer_model *m, infer_error *err) {
-    int32_t slot, i, used, most = 0;
+    const int used = infer__rope_scales(m);
+    int32_t slot, i, most = 0;
     for (i = 0; i < infer__n_all(&m->hp); i++)
         if (m->layers[i].rope) most = INFER__MAX(most, m->layers[i].n_rot / 2);
     for (slot = INFER__W_ROPE_FREQS; slot <= INFER__W_ROPE_SHORT; slot++) {
         const infer__weight *w = &m->w[slot];
         if (!w->type) continue;
-        for (i = 0, used = 0; i < infer__n_all(&m->hp); i++) {
+        for (i = 0; i < infer__n_all(&m->hp); i++) {
             const infer__layer *l = &m->layers[i];
             if (!l->rope || !l->rope->scaled) continue;
-            used = 1;
             if (w->cols != l->n_rot / 2 && w->cols != most) /* layers that rotate less take the first ones */
                 return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d values, layer %d rotates %d pairs",
                                     w->name, (int)w->cols, (int)i, (int)l->n_rot / 2);

@@ -592,6 +592,27 @@ static void fuzz_short_of_memory(fuzz_run *f) {
     if (m) fuzz_close(m, &heap);
 }
 
+/* Once: of every architecture the maker builds models that can be computed, or little is tried here. */
+static void fuzz_maker(void) {
+    static int done;
+    uint32_t row, number;
+    if (done) return;
+    done = 1;
+    for (row = 0; row < INFER__COUNT(INFER__ARCHS); row++) {
+        maker mk;
+        infer_model *m;
+        number = 0;
+        m = maker_computed(&mk, row, &number, 100, SIZE_MAX);
+        if (m) {
+            infer_model_close(m);
+            maker_free(&mk);
+        } else if (strcmp(INFER__ARCHS[row].name, "grovemoe")) { /* its groups of experts are not built */
+            fprintf(stderr, "fuzz: %s\n", INFER__ARCHS[row].name);
+            fuzz_stop("the maker builds no model of it");
+        }
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static fuzz_run f;
@@ -599,6 +620,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     infer_result r;
     size_t n;
     int i;
+    fuzz_maker();
     memset(&f, 0, sizeof f);
     maker_init(&f.m, data, size);
     maker_file(&f.m, &n);

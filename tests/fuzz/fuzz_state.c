@@ -317,43 +317,26 @@ static uint64_t fuzz_once(infer_model *m, fuzz_in in, int other) {
     return f.h;
 }
 
-/* The first model that the maker builds from numbers counted up, that opens, and that has what it is here for. */
+/* The first model that the maker builds that can be computed and has what it is here for. */
 static infer_model *fuzz_model(uint32_t kind) {
     static infer_model *models[FUZZ_KINDS];
-    uint32_t seed, row;
+    uint32_t number, row;
+    int32_t i, has = 0;
+    if (models[kind]) return models[kind];
     for (row = 0; strcmp(INFER__ARCHS[row].name, FUZZ_MODELS[kind].arch); row++) continue;
-    for (seed = 0; !models[kind]; seed++) {
-        infer_model_params p;
-        infer_error e;
-        uint8_t bytes[120];
+    for (number = 0; number < 1000; number++) {
         maker mk;
-        unsigned char *file;
-        uint32_t x = (seed + kind * 7919) * 2654435761u;
-        size_t n, i;
-        for (i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)((x = x * 1664525u + 1013904223u) >> 24);
-        bytes[0] = (uint8_t)row;
-        bytes[1] = 0; /* nothing is wrong in it */
-        maker_init(&mk, bytes, sizeof bytes);
-        mk.fill = 0; /* weights of ordinary sizes */
-        file = maker_file(&mk, &n);
-        memset(&p, 0, sizeof p);
-        p.backend = INFER_CPU;
-        p.allow_default_pre = 1;
-        if (mk.parts == 1 && infer_model_open_memory(&models[kind], file, n, &p, &e) == INFER_OK) {
-            const infer_model *m = models[kind];
-            int has = 0;
-            for (i = 0; i < (size_t)m->n_states; i++) has |= m->states[i].group == FUZZ_MODELS[kind].group;
-            if (has && !infer_model_why_not(m)[0] && m->hp.n_layer < 5 && m->hp.n_ctx >= FUZZ_CONTEXT) break; /* and keeps its file */
-            infer_model_close(models[kind]);
-            models[kind] = NULL;
-        }
+        infer_model *m = maker_computed(&mk, row, &number, 1000, SIZE_MAX);
+        for (i = 0; m && i < m->n_states; i++) has |= m->states[i].group == FUZZ_MODELS[kind].group;
+        if (has && m->hp.n_layer < 5 && m->hp.n_ctx >= FUZZ_CONTEXT) return models[kind] = m; /* and keeps its file */
+        if (!m) break;
+        infer_model_close(m);
         maker_free(&mk);
-        if (seed == 1000) {
-            fprintf(stderr, "fuzz: %s: %s\n", FUZZ_MODELS[kind].arch, e.message);
-            fuzz_stop("the maker builds no model of it");
-        }
+        has = 0;
     }
-    return models[kind];
+    fprintf(stderr, "fuzz: %s\n", FUZZ_MODELS[kind].arch);
+    fuzz_stop("the maker builds no model of it");
+    return NULL;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -42,8 +42,8 @@ static void maker_encoder_keys(maker *m) {
 
 /* Outside the layers: kinds of tokens, the last norm, what pooling's result goes through. */
 static void maker_encoder_front(maker *m) {
-    const int bias = m->a->norm == INFER__NORM_LAYER && (m->bias & 1), cls = m->labels && fuzz_below(&m->in, 2);
-    if (maker_is_bert(m) && fuzz_below(&m->in, 4)) maker_tensor(m, "token_types.weight", 'm', (uint64_t)m->width, 1 + fuzz_below(&m->in, 2), 1);
+    const int bias = maker_norm_bias(m), cls = m->labels && fuzz_below(&m->in, 2);
+    if (maker_is_bert(m) && (fuzz_below(&m->in, 4) || maker_needs(m, INFER__W_TOKEN_TYPES))) maker_tensor(m, "token_types.weight", 'm', (uint64_t)m->width, 1 + fuzz_below(&m->in, 2), 1);
     if (m->a->flags & INFER__OUT_NORM_ENC) m->stack = "enc.";
     if (!maker_is_bert(m) && !m->decoder) maker_norm(m, -1, "output_norm", bias && !*m->stack, m->width, 1);
     m->stack = "";

@@ -261,6 +261,7 @@ static void maker_scales(maker *m, int layer, const char *const *names, int n) {
     }
 }
 
+#include "maker_needs.h"
 #include "maker_mixers.h"
 #include "maker_encoders.h"
 
@@ -319,12 +320,12 @@ static void maker_layer(maker *m, int l) {
     static const char *const scaled[] = { "ffn_up", "ffn_down", "ffn_gate" };
     const uint64_t flags = m->a->flags;
     char beside[64];
-    int parallel = m->a->block == INFER__BLOCK_PARALLEL, ln_bias = m->a->norm == INFER__NORM_LAYER && (m->bias & 1);
+    int parallel = m->a->block == INFER__BLOCK_PARALLEL, ln_bias = maker_norm_bias(m);
     if (!(flags & (INFER__NO_PRE_NORM | INFER__NORM_BARE)) && !m->hyper_rank) {
         maker_norm(m, l, "attn_norm", ln_bias, m->width, 1);
         if (flags & INFER__FFN_NORM_2) maker_norm(m, l, "attn_norm_2", ln_bias, m->width, 1);
         if ((flags & INFER__ATTN_NORM_2) && (m->post & 8)) maker_norm(m, l, "attn_norm_2", ln_bias, m->width, 1);
-        if (!(parallel && (m->post & 4)) && !(flags & (INFER__ATTN_NORM_2 | INFER__FFN_NORM_2)) && !maker_one_part(m))
+        if (!(parallel && (m->post & 4)) && !(flags & (INFER__ATTN_NORM_2 | INFER__FFN_NORM_2)) && !maker_one_part(m) && m->a->parts != infer__parts_dbrx)
             maker_norm(m, l, flags & INFER__POST_ATTN_IS_FFN ? "post_attention_norm" : "ffn_norm", ln_bias && !(flags & INFER__POST_ATTN_IS_FFN), m->width, 1);
     }
     if (m->conv[l]) maker_conv(m, l);
@@ -340,6 +341,9 @@ static void maker_layer(maker *m, int l) {
     maker_encoder_layer(m, l);
     if ((m->post & 1) && !(flags & INFER__POST_ATTN_IS_FFN)) maker_norm(m, l, "post_attention_norm", 0, m->width, 1);
     if (m->post & 2) maker_norm(m, l, "post_ffw_norm", 0, m->width, 1);
+    if (m->a->parts == infer__parts_dbrx || m->a->parts == infer__parts_grok) maker_norm(m, l, "attn_output_norm", 0, m->width, 1);
+    if (m->a->parts == infer__parts_grok && !(m->post & 2)) maker_norm(m, l, "layer_output_norm", 0, m->width, 1);
+    if (m->a->parts == infer__parts_arctic) maker_norm(m, l, "ffn_norm_exps", 0, m->width, 1);
     if (flags & INFER__Q_NORM_HEADS) {
         char full[64];
         snprintf(full, sizeof full, "blk.%d.layer_output_scale.weight", l);
@@ -376,12 +380,13 @@ static void maker_layer(maker *m, int l) {
         if (m->gate) maker_experts(m, l, "ffn_gate_exps", m->expert_in ? m->expert_in : m->width, m->ff_expert);
         maker_experts(m, l, "ffn_up_exps", m->expert_in ? m->expert_in : m->width, m->ff_expert);
         maker_experts(m, l, "ffn_down_exps", m->ff_expert, m->expert_in ? m->expert_in : m->width);
+        maker_experts_needs(m, l);
         if (m->ff_shared) {
             if (m->gate) maker_linear(m, l, "ffn_gate_shexp", 0, m->width, m->ff_shared);
             maker_linear(m, l, "ffn_up_shexp", 0, m->width, m->ff_shared);
             maker_linear(m, l, "ffn_down_shexp", 0, m->ff_shared, m->width);
         }
-        if (!(flags & INFER__V_MAY_BE_K)) return;
+        if (!(flags & INFER__V_MAY_BE_K) && m->a->parts != infer__parts_arctic) return;
     }
     if (m->gate && !(m->fused & 2)) maker_linear(m, l, "ffn_gate", m->bias & 32, m->width, m->ff[l]);
     maker_linear(m, l, "ffn_up", m->bias & 32, m->width, m->gate && (m->fused & 2) ? 2 * m->ff[l] : m->ff[l]);
@@ -508,7 +513,8 @@ static void maker_shape(maker *m) {
     m->tokens = m->vocab;
     if (maker_slip(m)) m->tokens = m->vocab + (int)fuzz_below(in, 20) - 10;
     if (m->tokens < 1) m->tokens = 1;
-    m->moe = fuzz_below(in, 4) == 3 && m->a->parts != infer__parts_falcon_h1;
+    m->moe = (fuzz_below(in, 4) == 3 && m->a->parts != infer__parts_falcon_h1) || m->a->parts == infer__parts_arctic ||
+             m->a->parts == infer__parts_dbrx;
     if (m->moe) {
         m->experts = 1 + (int)fuzz_below(in, 6);
         m->used = 1 + (int)fuzz_below(in, (uint32_t)m->experts);
@@ -619,6 +625,11 @@ static void maker_shape(maker *m) {
         if (m->streams) m->moe = 0;
     }
     if (m->a->encoder || m->a->decoder) maker_shape_encoder(m, size);
+    maker_shape_needs(m);
+    for (l = 0; l < m->layers && m->a->parts == infer__parts_arctic; l++) {
+        m->ff[l] = m->width;
+        m->post &= ~3;
+    }
     m->row_types = (int)fuzz_byte(in);
     m->fill = (int)fuzz_byte(in);
     m->fill = m->fill < 225 ? 0 : m->fill % 3 + 1;
@@ -821,7 +832,7 @@ static void maker_keys(maker *m) {
     if (fuzz_below(in, 4) == 3) maker_float_key(m, "embedding_scale", 2.5f);
     if (fuzz_below(in, 4) == 3) maker_float_key(m, "residual_scale", 0.5f);
     if ((a->flags & (INFER__LOGITS_TIMES | INFER__LOGITS_OVER)) && fuzz_below(in, 2)) maker_float_key(m, "logit_scale", 0.25f);
-    if (fuzz_below(in, 4) == 3) maker_float_key(m, "attention.scale", 0.3f);
+    if (fuzz_below(in, 4) == 3) maker_float_key(m, a->flags & INFER__ATTN_SCALE_OUT ? "attention.output_scale" : "attention.scale", 0.3f);
     if (fuzz_below(in, a->flags & INFER__ATTN_CAP ? 2 : 32) == 1) maker_float_key(m, "attn_logit_softcapping", 20.0f);
     if (fuzz_below(in, a->flags & INFER__FINAL_CAP ? 2 : 32) == 1) maker_float_key(m, "final_logit_softcapping", 10.0f);
     if (fuzz_below(in, m->latent || m->out_groups ? 32 : 4) == 3) maker_float_key(m, "attention.clamp_kqv", 1.5f);
@@ -884,13 +895,13 @@ static unsigned char *maker_file(maker *m, size_t *n) {
     maker_vocabulary(m);
     maker_tensor(m, "token_embd.weight", 'm', (uint64_t)m->width, (uint64_t)m->vocab, 1);
     if (learnt || maker_slip(m)) maker_tensor(m, "position_embd.weight", 'm', (uint64_t)m->width, (uint64_t)m->context, 1);
-    if (!(m->a->flags & INFER__EMBD_NORM_IS_OUT) && !t5 && fuzz_below(&m->in, 4) >= (bert ? 1 : 3))
+    if (!(m->a->flags & INFER__EMBD_NORM_IS_OUT) && !t5 && (fuzz_below(&m->in, 4) >= (bert ? 1 : 3) || maker_needs(m, INFER__W_EMBD_NORM)))
         maker_norm(m, -1, "token_embd_norm", m->bias & 1, m->width, 1);
     if (m->a->encoder || t5) maker_encoder_front(m);
-    else if (!(m->a->flags & INFER__NORM_BARE) && !m->hyper_rank) maker_norm(m, -1, m->a->flags & INFER__EMBD_NORM_IS_OUT ? "token_embd_norm" : "output_norm", m->a->norm == INFER__NORM_LAYER && (m->bias & 1), m->width, 1);
-    if (!m->a->encoder && fuzz_below(&m->in, 2)) maker_tensor(m, "output.weight", 'm', (uint64_t)m->width, (uint64_t)m->vocab, 1);
-    if (fuzz_below(&m->in, 8) == 7) maker_tensor(m, "output.bias", 'v', (uint64_t)m->vocab, 1, 1);
-    if (m->a->rope != INFER__ROPE_NONE && !m->shared && fuzz_below(&m->in, 8) == 7)
+    else if (!(m->a->flags & INFER__NORM_BARE) && !m->hyper_rank) maker_norm(m, -1, m->a->flags & INFER__EMBD_NORM_IS_OUT ? "token_embd_norm" : "output_norm", maker_norm_bias(m), m->width, 1);
+    if (!m->a->encoder && (fuzz_below(&m->in, 2) || maker_needs(m, INFER__W_OUTPUT))) maker_tensor(m, "output.weight", 'm', (uint64_t)m->width, (uint64_t)m->vocab, 1);
+    if (fuzz_below(&m->in, 8) == 7 || maker_needs(m, INFER__W_OUTPUT_B)) maker_tensor(m, "output.bias", 'v', (uint64_t)m->vocab, 1, 1);
+    if (m->a->rope != INFER__ROPE_NONE && ((!m->shared && fuzz_below(&m->in, 8) == 7) || (maker_needs(m, INFER__W_ROPE_FREQS) && !maker_slip(m))))
         maker_tensor(m, "rope_freqs.weight", 'n', (uint64_t)m->rot / (m->a->flags & INFER__ROPE_HALF ? 4 : 2), 1, 1);
     maker_streams_model(m);
     if (m->grams) maker_grams(m, -1);
@@ -906,5 +917,42 @@ static unsigned char *maker_file(maker *m, size_t *n) {
     else m->part[0] = gw_finish(&m->w, &m->part_n[0]);
     *n = m->part_n[0];
     return m->part[0];
+}
+
+/* Model `number` of INFER__ARCHS[row] without slips, its weights of ordinary sizes; as maker_file gives it. */
+static unsigned char *maker_numbered(maker *m, uint32_t row, uint32_t number, size_t *n) {
+    uint8_t bytes[120];
+    uint32_t x = (number + row * 7919) * 2654435761u;
+    size_t i;
+    unsigned char *file;
+    for (i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)((x = x * 1664525u + 1013904223u) >> 24);
+    bytes[0] = (uint8_t)row;
+    bytes[1] = 0;
+    maker_init(m, bytes, sizeof bytes);
+    m->fill = 0;
+    file = maker_file(m, n);
+    m->in.n = 0; /* bytes are this function's */
+    return file;
+}
+
+/* The first such model of at most max_bytes that can be computed, made and opened. NULL when none of `tries` can. */
+static infer_model *maker_computed(maker *m, uint32_t row, uint32_t *number, uint32_t tries, size_t max_bytes) {
+    infer_model_params p;
+    infer_model *model = NULL;
+    infer_error e;
+    memset(&p, 0, sizeof p);
+    p.backend = INFER_CPU;
+    p.allow_default_pre = 1;
+    for (; tries; tries--, ++*number) {
+        size_t n;
+        unsigned char *file = maker_numbered(m, row, *number, &n);
+        if (m->parts == 1 && n <= max_bytes && infer_model_open_memory(&model, file, n, &p, &e) == INFER_OK) {
+            if (!infer_model_why_not(model)[0]) return model; /* and keeps its file */
+            infer_model_close(model);
+            model = NULL;
+        }
+        maker_free(m);
+    }
+    return NULL;
 }
 #endif

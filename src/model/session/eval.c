@@ -461,7 +461,7 @@ static infer_result infer__session_eval_as(infer_session *s, const infer_token *
 
 static void infer__slice_begin(infer_context *c, double until) {
     c->pause = until;
-    c->slice = until > 0 ? INFER__MAX(until - infer__seconds(), 1e-9) : 0;
+    c->slice = until != 0 ? INFER__MAX(until - infer__seconds(), 1e-9) : 0;
 }
 
 static infer_result infer__session_slice(infer_session *s, double until, infer_error *err) {

@@ -249,7 +249,7 @@ static infer_result infer__further_draft(infer_session *s, infer_token *ids, int
     if (blocks > 1) room = INFER__MIN(room, blocks);
     for (; *made < room && s->n + *made < s->cap; ++*made) {
         const int32_t k = *made, block = blocks > 1 ? k : 0;
-        if (k > from && s->until > 0 && infer__seconds() >= s->until) {
+        if (k > from && infer__slice_over(s->until)) {
             r = INFER_MORE;
             break;
         }

@@ -32,7 +32,7 @@ struct infer_session {
     int32_t ahead, drafts; /* draft.c: the last so many of the n tokens; drafted ones of the running eval */
     infer_step step;     /* of the running eval, where the session is evaluated alone */
     int32_t paused;      /* 1 = a slice of it has ended: the context is claimed */
-    double until;        /* infer__seconds at which the running slice should end, 0 = it does not */
+    double until;        /* infer__slice_end of the running slice, 0 = it has none */
     int32_t *pages[INFER__CACHE_GROUPS]; /* plan.max_pages each; -1 = none */
     int32_t first_page[INFER__CACHE_GROUPS]; /* pages before it have been given back */
     /* cells.c; cells -1 = none. cell: the state after n_valid positions (none at 0); of the running eval: cell_next
