@@ -9,12 +9,12 @@
 
 /* compute: ops */
 #include "compute/backend.h"
+#include "compute/cpu/cpu_math.h"          /* exp and tanh, once for all widths; activations of one float */
+#include "compute/cpu/cpu_ops.h"           /* float kernels: one body, one wrapper per level; intrinsics, never cold */
 INFER__COLD_BEGIN
 #include "compute/ops.c"                   /* errors, checks and counts of all backends */
 #include "compute/isa.c"                   /* what this CPU can do */
 INFER__COLD_END
-#include "compute/cpu/cpu_math.h"          /* exp and tanh, once for all widths; activations of one float */
-#include "compute/cpu/cpu_ops.h"           /* float kernels: one body, one wrapper per level */
 #include "compute/cpu/cpu_exp.h"           /* exp and tanh of 16 floats */
 #include "compute/cpu/cpu_kv.c"            /* keys and values: layout, reading */
 #include "compute/cpu/cpu_flash_direct.c"  /* few pairs: from the cache where it lies */

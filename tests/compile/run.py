@@ -106,6 +106,8 @@ def cases():
     impl("clang for MSVC", tool("clang-19"), msvc, alias="clang-19", cross=True)
     impl("clang for MSVC after windows.h", tool("clang-19"), msvc + ["-DBEFORE_WINDOWS"], alias="clang-19", cross=True)
     impl("clang for macOS arm64, no system", tool("clang-19"), macos, alias="clang-19", cross=True)
+    for name, compiler, args, cross in (("x86", CLANG, [], False), ("MSVC", tool("clang-19"), msvc, True), ("macOS arm64", tool("clang-19"), macos, True)):
+        add("intrinsics outside cold parts, %s" % name, compiler and sys.executable, ["cold.py", compiler] + args, alias="clang-19" if cross else "clang", cross=cross)
     exe = os.path.join(OUT, "two_tcc")
     add("tcc", tool("tcc"), ["-Wall", "two_a.c", "two_b.c", "-o", exe] + LIBS, run=[exe], alias="tcc")
     return out
