@@ -391,7 +391,7 @@ TEXTS = ("grammar_masks_large,grammar_hostile,kinds_hostile,pretokenizer_hostile
 
 # Minutes of arithmetic and threads that no order of bytes changes.
 ANY_ORDER = ("cache_threads,cache_window,attention_cases,attention_levels,hostile_windows,hostile_numbers,fill_schedule,arch_deepseek4-topk,arch_deepseek2-yarn,"
-             "queue_same,queue_adapters,queue_life,queue_threads,slices_queue,draft_same,draft_distribution")
+             "attention_splits,adapters_every_matrix,arch_hf/gemma3n_c,arch_baichuan-13b,queue_same,queue_adapters,queue_life,queue_threads,slices_queue,draft_same,draft_distribution")
 
 
 # What OpenCL computes under Wine is computed by the same library as here; its driver and the life of a model are what may differ.
