@@ -31,7 +31,8 @@ class Binding:
             for v in e["values"]:
                 setattr(self, v["name"][6:], v["value"])
         for m in said["macros"]:
-            setattr(self, m["name"][6:], m["value"])
+            if "parameters" not in m:
+                setattr(self, m["name"][6:], m["value"])
         # a callback may name structs, and structs have callbacks: the former wait, as pointers to nothing known
         structs = {s["name"]: type(s["name"], (ctypes.Structure,), {}) for s in said["structs"]}
         self.types.update(structs)
@@ -68,7 +69,7 @@ class Binding:
 def story(b):
     """What the binding writes after the prompt."""
     error, model, session, pieces = b.error(), ctypes.c_void_p(), ctypes.c_void_p(), []
-    if b.model_open_v(ctypes.byref(model), MODEL.encode(), None, ctypes.byref(error), b.VERSION):
+    if b.model_open(ctypes.byref(model), MODEL.encode(), None, ctypes.byref(error)):
         return error.message.decode()
     if b.session_create(ctypes.byref(session), model, None, ctypes.byref(error)):
         return error.message.decode()
@@ -187,6 +188,45 @@ INFER_API void infer_conditional(void);
     }
 
 
+OLD = """
+enum { INFER_A = 1, INFER_COUNT = 2 };
+typedef struct infer_s { int32_t x; } infer_s;
+typedef int (*infer_f)(void *user);
+INFER_API void infer_g(int32_t a);
+"""
+CHANGES = ( # what becomes what, the version that it needs, what is said of it
+    ("", "", "patch", "0 changes"),
+    ("int32_t a", "int32_t other", "patch", "0 changes"),
+    ("int32_t x;", "int32_t x; /* said */", "patch", "0 changes"),
+    ("int32_t x;", "int32_t x; float y;", "minor", "infer_s has more fields: y"),
+    ("int32_t x;", "float y; int32_t x;", "major", "infer_s has other fields"),
+    ("int32_t x;", "int32_t y;", "major", "infer_s has other fields"),
+    ("INFER_A = 1, INFER_COUNT = 2", "INFER_A = 1, INFER_B = 2, INFER_COUNT = 3", "minor", "INFER_B is new"),
+    ("INFER_A = 1", "INFER_A = 3", "major", "INFER_A is different"),
+    ("INFER_A = 1, ", "", "major", "INFER_A is gone"),
+    ("int32_t a", "int64_t a", "major", "infer_g is different"),
+    ("INFER_API void infer_g(int32_t a);", "", "major", "infer_g is gone"),
+    ("INFER_API", "INFER_API void infer_h(void);\nINFER_API", "minor", "infer_h is new"),
+    ("void *user", "const void *user", "major", "infer_f is different"),
+)
+VERSIONS = {"patch": "0x010204", "minor": "0x010300", "major": "0x020000"}
+
+
+def compare_cases():
+    old, new, cases = os.path.join(OUT, "old.json"), os.path.join(OUT, "new.h"), {}
+    with open(old, "w", encoding="utf-8") as f:
+        json.dump(said_of(OLD), f)
+    for before, after, needs, what in CHANGES:
+        for level in VERSIONS:
+            with open(new, "w", encoding="utf-8") as f:
+                f.write("#ifndef INFER_H\n#define INFER_H\n#define INFER_VERSION %s\n%s#endif /* INFER_H */\n" % (VERSIONS[level], OLD.replace(before, after, 1)))
+            p = subprocess.run([sys.executable, "tools/declarations.py", "--compare", old, new], capture_output=True, text=True)
+            enough = list(VERSIONS).index(level) >= list(VERSIONS).index(needs)
+            ok = p.returncode == (0 if enough else 1) and what in p.stdout and ("raise INFER_VERSION" in p.stdout) != enough
+            cases["%s -> %s in a %s version: %s" % (before, after, level, p.stdout + p.stderr)] = ok
+    return cases
+
+
 def library_cases(said):
     library = os.path.join(OUT, "libinfer.so")
     subprocess.run([CC, "-shared", os.path.join(ROOT, "build", "impl.o"), "-o", library] + LIBS, check=True)
@@ -212,7 +252,7 @@ def library_cases(said):
 def main():
     os.chdir(ROOT)
     os.makedirs(OUT, exist_ok=True)
-    cases = reader_cases()
+    cases = dict(reader_cases(), **compare_cases())
     said = json.loads(subprocess.run([sys.executable, "tools/declarations.py"], check=True, capture_output=True, text=True).stdout)
     skipped = 0
     if sys.platform.startswith("linux"):

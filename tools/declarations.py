@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """declarations.py: the public declarations of infer.h as JSON, for makers of bindings.
 
-  python3 tools/declarations.py [infer.h] >declarations.json     docs/bindings.md describes the form
+  python3 tools/declarations.py [infer.h] >declarations.json          docs/bindings.md describes the form
+  python3 tools/declarations.py --compare declarations.json [infer.h]   what changed since; exit status 1 when the version of
+                                                                      infer.h promises less change (section 20 of its manual)
 
-It reads the subset of C that these declarations use and refuses anything else, so nothing is left out silently. Comments are
-copied as they stand; nothing is concluded from them, but for sentences on ownership, which are also listed by themselves.
+It reads the subset of C that these declarations use and refuses anything else, so nothing is left out silently; what stands under
+conditions of the preprocessor (how INFER_API is defined, extern "C") is no declaration of a program's. Comments are copied
+as they stand; nothing is concluded from them, but for sentences on ownership, which are also listed by themselves.
 """
 import json, os, re, sys
 
@@ -323,15 +326,83 @@ class Declarations:
                 entry["ownership"] = sentences
 
 
+# ---- two versions ------------------------------------------------------------------------------------------------------------
+
+LEVELS = ("patch", "minor", "major")
+
+
+def shape(x):
+    """A function's or a callback's types, without the names of parameters."""
+    if isinstance(x, list):
+        return [shape(y) for y in x]
+    if not isinstance(x, dict):
+        return x
+    parameters = {"parameters": [shape(p["type"]) for p in x["parameters"]]} if "parameters" in x else {}
+    return dict({k: shape(v) for k, v in x.items() if k in ("returns", "name", "const", "pointer", "array", "of", "function")}, **parameters)
+
+
+def parts(said):
+    """{what: value}: what a later version must still have as it is, and {struct: fields}, which may become more."""
+    out = {}
+    for f in said["functions"] + said["callbacks"]:
+        out[f["name"]] = shape({"returns": f["returns"], "parameters": f["parameters"]})
+    for t in said["types"]:
+        out[t["name"]] = t["is"]
+    for e in said["enums"]:
+        out.update({e["name"]: "enum"} if e["name"] else {})
+        out.update({v["name"]: v["value"] for v in e["values"]})
+    for m in said["macros"]:
+        out["macro " + m["name"]] = m["parameters"] if "parameters" in m else m["value"]
+    out.pop("macro INFER_VERSION")
+    return out, {s["name"]: [(f["name"], shape(f["type"])) for f in s["fields"]] for s in said["structs"]}
+
+
+def compare(old, new):
+    """[(level, what changed)]"""
+    (was, was_structs), (now, now_structs) = parts(old), parts(new)
+    found = [("major", "%s is gone" % n) for n in (was.keys() - now.keys()) | (was_structs.keys() - now_structs.keys())]
+    found += [("minor", "%s is new" % n) for n in (now.keys() - was.keys()) | (now_structs.keys() - was_structs.keys())]
+    for n in was.keys() & now.keys():
+        if was[n] != now[n]: # a number of enumerators grows with them
+            found.append(("minor" if n.endswith("_COUNT") and now[n] > was[n] else "major", "%s is different" % n))
+    for n in was_structs.keys() & now_structs.keys():
+        a, b = was_structs[n], now_structs[n]
+        if a != b:
+            grown = b[:len(a)] == a
+            found.append(("minor", "%s has more fields: %s" % (n, ", ".join(f[0] for f in b[len(a):]))) if grown else
+                         ("major", "%s has other fields" % n))
+    return sorted(found, key=lambda f: (-LEVELS.index(f[0]), f[1]))
+
+
+def compared(old, new):
+    """Prints what changed; the exit status."""
+    changes = compare(old, new)
+    for level, what in changes:
+        print("%s: %s" % (level, what))
+    was, now = ([int(x) for x in said["version"].split(".")] for said in (old, new))
+    promised = "major" if now[0] > was[0] or (now[0] == 0 and now[1] > was[1]) else "minor" if now[1] > was[1] and now[0] == was[0] else "patch"
+    needed = changes[0][0] if changes else "patch"
+    ok = LEVELS.index(promised) >= LEVELS.index(needed)
+    print("%s to %s: %d changes, of a %s version%s" % (old["version"], new["version"], len(changes), needed, "" if ok else ": raise INFER_VERSION"))
+    return 0 if ok else 1
+
+
 def main():
-    path = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "infer.h")
-    with open(path, encoding="utf-8") as f:
+    args = [a for a in sys.argv[1:] if a != "--compare"]
+    old = None
+    if "--compare" in sys.argv:
+        with open(args.pop(0), encoding="utf-8") as f:
+            old = json.load(f)
+    with open(args[0] if args else os.path.join(ROOT, "infer.h"), encoding="utf-8") as f:
         out = Declarations(f.read()).out
     version = next(m["value"] for m in out["macros"] if m["name"] == "INFER_VERSION")
     out = dict({"version": "%d.%d.%d" % (version >> 16, version >> 8 & 255, version & 255), "enum_bytes": 4}, **out)
+    if old:
+        return compared(old, out)
     json.dump(out, sys.stdout, indent=1)
     print()
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
