@@ -5,6 +5,7 @@ CC ?= cc
 CXX ?= c++
 PYTHON ?= python3
 CFLAGS ?= -O2
+PREFIX ?= /usr/local
 MINUTES ?= 1
 MODEL ?= tests/data/models/stories260K.F32.gguf
 PROMPT ?= Once upon a time
@@ -23,7 +24,10 @@ build/tool/%.o: tools/infer/%.c infer.h $(wildcard tools/infer/*.h tools/infer/*
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(WARN) -I. -c $< -o $@
 build/impl.o: infer.h | build/tool
-	$(CC) $(CFLAGS) -DINFER_IMPLEMENTATION -x c -c infer.h -o $@
+	$(CC) $(CFLAGS) -fPIC -DINFER_IMPLEMENTATION -x c -c infer.h -o $@
+build/libinfer.a: build/impl.o
+	rm -f $@
+	$(AR) rcs $@ $<
 build/check: $(SRC) $(TESTS) | build/tool
 	$(CHECK) -O1 $(LIBS)
 build/check-h: infer.h $(TESTS) | build/tool
@@ -41,7 +45,7 @@ build/drivers/cuda/libcuda.so.1: $(wildcard tests/drivers/cuda/ptx*.[ch] tests/d
 build/tool:
 	mkdir -p $@
 
-.PHONY: doubles run test check gpu san cross fuzz bench bench-count bench-sample bench-gpu bench-text amalgamate format help clean
+.PHONY: install dist doubles run test check gpu san cross fuzz bench bench-count bench-sample bench-gpu bench-text amalgamate format help clean
 run: build/infer
 	@printf '%s' "$(PROMPT)"; build/infer run $(MODEL) -p "$(PROMPT)" -n 64 --temp 0
 # two compilers side by side, unless this make was told how many; the tests take all cores by themselves
@@ -78,6 +82,18 @@ amalgamate:
 	$(PYTHON) amalgamate.py
 format:
 	$(PYTHON) tools/format.py
+# The header, the implementation as a static library, infer.pc for pkg-config, and the program. DESTDIR: where packages collect files.
+INTO = $(DESTDIR)$(PREFIX)
+install: build/infer build/libinfer.a
+	mkdir -p $(INTO)/bin $(INTO)/include $(INTO)/lib/pkgconfig
+	cp build/infer $(INTO)/bin/infer
+	cp infer.h $(INTO)/include/infer.h
+	cp build/libinfer.a $(INTO)/lib/libinfer.a
+	printf '%s\n' 'prefix=$(PREFIX)' 'Name: infer' 'Description: runs GGUF language models' \
+		"Version: $$(sed -n '1s/^[^0-9]*\([0-9.]*\),.*/\1/p' infer.h)" 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -linfer $(LIBS)' \
+		>$(INTO)/lib/pkgconfig/infer.pc
+dist:
+	$(PYTHON) tools/dist.py
 clean:
 	rm -rf build
 help:
@@ -97,4 +113,6 @@ help:
 	@echo "make bench-text   tokenizing, beside other tokenizers that are installed (INFER_TEST_DATA has the vocabularies)"
 	@echo "make amalgamate   kernels/ -> kernels_embed.h, src/ -> infer.h"
 	@echo "make format       break lines of src/ that are too long"
+	@echo "make install      the program, infer.h, libinfer.a and infer.pc, in PREFIX=/usr/local"
+	@echo "make dist         build/dist: infer.h and LICENSE in an archive, and checksums"
 	@echo "make clean        remove build/"

@@ -21,6 +21,7 @@ infer.h - run GGUF language models from one C header
 17. In slices: a loop that keeps its frame
 18. Configuration macros
 19. When something is wrong
+20. Versions: what is promised when
 
 1. In short
 -----------
@@ -490,6 +491,32 @@ model_params.log receives messages (level 1 errors to 4 debug). infer_model_desc
 compute, as resolved from its file: compare it with the paper. session_params.trace receives every step of the forward
 pass, by layer and name: the first one that differs from another engine's is where to look. Include infer_build_info()
 in bug reports.
+
+20. Versions: what is promised when
+-----------------------------------
+
+INFER_VERSION is 0xMMmmpp: major, minor, patch. CHANGELOG.md lists what changed.
+
+    patch   no declaration changes. Programs run with any patch version of a shared library, older or newer, without
+            being compiled again.
+    minor   additions only: functions, constants, fields at the end of structs. Programs compile without changes and
+            behave as before. They have to be compiled again: calls that open a model refuse a program that was
+            compiled with another minor version (INFER_ERR_ARGUMENT), since structs may have other sizes.
+    major   may change anything. Until 1.0 a minor version may, too; CHANGELOG.md opens with what broke.
+
+Promised with these: names, types and values in the declarations; 0 as the default of every parameter; who owns what;
+which results a call can return, where the comments list them. Initialise structs by zeros or by the names of fields,
+not by position, and let a switch over results have a default: minor versions add errors.
+
+Not promised: the wording of messages, logs, infer_model_describe and infer_build_info; speed, and memory to the byte;
+the last bits of logits, and with them texts, between versions; names that begin with infer__ or INFER__. Saved
+sessions and kernels in model_params.cache are of the version that wrote them or are refused with an error, never
+misread.
+
+Enums are 4 bytes wide, and this header does not compile where they are not, except on ARM systems whose ABI has short
+ones (__ARM_SIZEOF_MINIMAL_ENUM is 1): there, compile program and library with the same options. No struct is packed or
+has bit fields. tools/declarations.py writes all declarations as JSON, and with --compare says whether two versions of
+this header differ by a patch, a minor or a major version.
 */
 #ifndef INFER_H
 #define INFER_H
@@ -497,7 +524,7 @@ in bug reports.
 #include <stddef.h>
 #include <stdint.h>
 
-/* 0xMMmmpp. Before 1.0 a minor version may change the interface; CHANGELOG.md opens with what broke. */
+/* 0xMMmmpp: section 20. */
 #define INFER_VERSION 0x000100
 
 #ifndef INFER_API
@@ -915,6 +942,14 @@ INFER_API infer_result infer_session_sample(infer_session *session, infer_sample
 
 #include "api_chat.h" /* conversations */
 #include "api_queue.h" /* many requests */
+
+/* Compiled without -fshort-enums and the like (section 20). */
+#if !defined(__ARM_SIZEOF_MINIMAL_ENUM) || __ARM_SIZEOF_MINIMAL_ENUM == 4
+typedef char infer_enums_have_4_bytes[sizeof(infer_result) == 4 && sizeof(infer_backend) == 4 &&
+                                      sizeof(infer_cpu_level) == 4 && sizeof(infer_kv_type) == 4 &&
+                                      sizeof(infer_pooling) == 4 && sizeof(infer_stage_kind) == 4 &&
+                                      sizeof(infer_request_state) == 4 ? 1 : -1];
+#endif
 
 #ifdef __cplusplus
 }

@@ -146,7 +146,14 @@ def group_check(t):
 def group_test(t):
     """infer.h, which is what src/ gives (sources checks that): the tests on src/ are those of `make check` and `make san`."""
     together(t, lambda t: t.step("tests on infer.h", ["build/check-h"]), group_cli,
-             lambda t: t.step("compile", [PY, "tests/compile/run.py", "--native"]), group_examples, cuda_story, without_gpus, sources)
+             lambda t: t.step("compile", [PY, "tests/compile/run.py", "--native"]), builds, group_examples, cuda_story, without_gpus, sources)
+
+
+def builds(t):
+    """Build files and bindings."""
+    t.step("build files, self-test", [PY, "tests/build/run.py", "--self-test"])
+    t.step("build files", [PY, "tests/build/run.py"])
+    t.step("declarations", [PY, "tests/test_declarations.py"])
 
 
 def group_gpu(t):

@@ -82,6 +82,26 @@ static void api_bad_open(const char *path, const infer_model_params *p, infer_re
     CHECK(infer_model_open(&m, path, p, NULL) == want); /* err may be NULL */
 }
 
+/* The functions that macros of the same names hide. */
+static void test_api_open_functions(void) {
+    infer_model *m = NULL;
+    infer_loading *l = NULL;
+    infer_error err;
+    size_t n;
+    char *data = check_read(check_data(API_STORY), &n);
+    CHECK((infer_model_open)(&m, check_data(API_STORY), NULL, &err) == INFER_OK && infer_model_close(m) == INFER_OK);
+    CHECK((infer_model_open_memory)(&m, data, n, NULL, &err) == INFER_OK && infer_model_close(m) == INFER_OK);
+    CHECK((infer_model_open_io)(&m, NULL, 1, NULL, &err) == INFER_ERR_ARGUMENT);
+    CHECK_HAS(err.message, "io is NULL");
+    CHECK((infer_model_open_begin)(&l, check_data(API_STORY), NULL, &err) == INFER_OK);
+    CHECK(infer_loading_step(l, -1, &err) == INFER_OK && infer_loading_end(l, &m) == INFER_OK && infer_model_close(m) == INFER_OK);
+    CHECK((infer_model_open_memory_begin)(&l, data, n, NULL, &err) == INFER_OK);
+    CHECK(infer_loading_step(l, -1, &err) == INFER_OK && infer_loading_end(l, &m) == INFER_OK && infer_model_close(m) == INFER_OK);
+    CHECK((infer_model_open_io_begin)(&l, NULL, 1, NULL, &err) == INFER_ERR_ARGUMENT);
+    CHECK_HAS(err.message, "io is NULL");
+    free(data);
+}
+
 static void test_api_open_bad(void) {
     infer_model_params p, zero;
     infer_model *m = (infer_model *)&p;
@@ -99,6 +119,8 @@ static void test_api_open_bad(void) {
     CHECK_HAS(err.message, "out is NULL");
     CHECK(infer_model_open_v(&m, good, NULL, &err, INFER_VERSION + 0x100) == INFER_ERR_ARGUMENT && m == NULL);
     CHECK_HAS(err.message, "infer.h is version");
+    CHECK(infer_model_open_v(&m, good, NULL, &err, INFER_VERSION ^ 1) == INFER_OK); /* another patch version */
+    CHECK(infer_model_close(m) == INFER_OK);
     p = zero; p.backend = 77; api_bad_open(good, &p, INFER_ERR_ARGUMENT, "backend 77");
     p = zero; p.backend = -1; api_bad_open(good, &p, INFER_ERR_ARGUMENT, "backend -1");
     p = zero; p.device = 99; api_bad_open(good, &p, INFER_ERR_ARGUMENT, "device 99");
@@ -898,6 +920,7 @@ static void test_api_sampler(void) {
 static void suite_api(void) {
     RUN(test_api_library);
     RUN(test_api_open_bad);
+    RUN(test_api_open_functions);
     RUN(test_api_open_ways);
     RUN(test_api_info);
     RUN(test_api_unknown_arch);

@@ -110,6 +110,22 @@ INFER_API infer_result infer_model_open_io_begin_v(infer_loading **out, const in
     return infer__loading_begin(out, &o, !io ? "io is NULL" : n_io < 1 ? few : NULL, params, err, version);
 }
 
+/* The names of the macros, for callers that are not C (in brackets, so that the macros leave them alone). */
+INFER_API infer_result(infer_model_open_begin)(infer_loading **out, const char *path, const infer_model_params *params,
+                                               infer_error *err) {
+    return infer_model_open_begin_v(out, path, params, err, INFER_VERSION);
+}
+
+INFER_API infer_result(infer_model_open_memory_begin)(infer_loading **out, const void *data, size_t size,
+                                                      const infer_model_params *params, infer_error *err) {
+    return infer_model_open_memory_begin_v(out, data, size, params, err, INFER_VERSION);
+}
+
+INFER_API infer_result(infer_model_open_io_begin)(infer_loading **out, const infer_io *io, int32_t n_io,
+                                                  const infer_model_params *params, infer_error *err) {
+    return infer_model_open_io_begin_v(out, io, n_io, params, err, INFER_VERSION);
+}
+
 static infer_result infer__loading_go(infer_loading *x) {
     infer_result r = INFER_OK;
     if (!x->parsed) {

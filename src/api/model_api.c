@@ -51,7 +51,7 @@ static infer_result infer__model_start(infer_model **out, const infer_model_para
     infer_result r;
     if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL");
     *out = NULL;
-    if (version != INFER_VERSION)
+    if (version >> 8 != INFER_VERSION >> 8) /* patch versions change no declaration */
         return infer__error(err, INFER_ERR_ARGUMENT,
                             "infer.h is version %d.%d.%d, its implementation was built from %d.%d.%d",
                             (int)(version >> 16), (int)(version >> 8 & 0xff), (int)(version & 0xff),
@@ -174,6 +174,22 @@ INFER_API infer_result infer_model_open_io_v(infer_model **out, const infer_io *
     r = infer__model_finish(&m, r, err);
     *out = m; /* not before: a callback could use or close what is not whole */
     return r;
+}
+
+/* The names of the macros, for callers that are not C (in brackets, so that the macros leave them alone). */
+INFER_API infer_result(infer_model_open)(infer_model **out, const char *path, const infer_model_params *params,
+                                         infer_error *err) {
+    return infer_model_open_v(out, path, params, err, INFER_VERSION);
+}
+
+INFER_API infer_result(infer_model_open_memory)(infer_model **out, const void *data, size_t size,
+                                                const infer_model_params *params, infer_error *err) {
+    return infer_model_open_memory_v(out, data, size, params, err, INFER_VERSION);
+}
+
+INFER_API infer_result(infer_model_open_io)(infer_model **out, const infer_io *io, int32_t n_io,
+                                            const infer_model_params *params, infer_error *err) {
+    return infer_model_open_io_v(out, io, n_io, params, err, INFER_VERSION);
 }
 
 INFER_API infer_result infer_model_close(infer_model *model) {

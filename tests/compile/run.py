@@ -51,6 +51,7 @@ def cases():
         impl("%s says that it is not optimised" % label, cc, ["-O0", "-fsyntax-only"], "says:without optimisation", alias=label)
         add("%s declarations -std=c89" % label, cc, ["-std=c89", "-pedantic", "-Wall", "-Wextra", "-Werror", "-c", "decl.c"]
             + obj(label + "89"), alias=label)
+        add("%s -fshort-enums is refused" % label, cc, ["-fshort-enums", "-c", "decl.c"] + obj(label + "short"), "fail:infer_enums_have_4_bytes", alias=label)
     impl("gcc -std=c99 -O2", GCC, ["-std=c99", "-O2"], alias="gcc") # that of most users, and timed
     if not GCC:
         impl("clang -std=c99 -O2", CLANG, ["-std=c99", "-O2"], alias="clang")
