@@ -9,6 +9,7 @@
 #define INFER__BASE_H
 
 #include "../api.h"
+#include "switches.h"
 #include <stdarg.h>
 #include <string.h>
 
