@@ -475,7 +475,8 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_NO_MMAP             files are read, not mapped
     INFER_NO_THREADS          the library creates no threads of its own
     INFER_NO_SIMD             plain C kernels only
-    INFER_NO_AVX512           no AVX-512 kernels
+    INFER_NO_AVX512           no AVX-512 kernels, nor AMX's
+    INFER_NO_AVX2             none of AVX2 either: those of SSE4.1 and plain C
     INFER_NO_RUNTIME_LINKING  no dlopen, hence no GPU: implies INFER_NO_GPU
     INFER_NO_GPU              no GPU code and no kernels
     INFER_NO_CUDA, INFER_NO_HIP, INFER_NO_METAL, INFER_NO_OPENCL

@@ -55,6 +55,9 @@ static const char infer__build_without[] = ""
 #ifdef INFER_NO_SIMD
     " no-simd"
 #endif
+#ifdef INFER_NO_AVX2
+    " no-avx2"
+#endif
 #ifdef INFER_NO_AVX512
     " no-avx512"
 #endif

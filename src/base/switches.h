@@ -6,6 +6,10 @@
 #ifndef INFER__SWITCHES_H
 #define INFER__SWITCHES_H
 
+#if defined(INFER_NO_AVX2) && !defined(INFER_NO_AVX512)
+#  define INFER_NO_AVX512
+#endif
+
 /* Every GPU API is loaded at run time. Tests keep the code for their doubles of drivers, which are linked. */
 #if defined(INFER_NO_RUNTIME_LINKING) && !defined(INFER__GPU_DOUBLES) && !defined(INFER_NO_GPU)
 #  define INFER_NO_GPU

@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 OUT = os.path.join(ROOT, "build", "compile")
 WARN = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
-MACROS = ("STDIO MMAP THREADS SIMD AVX512 GPU CUDA HIP OPENCL METAL RUNTIME_LINKING CHAT").split()
+MACROS = ("STDIO MMAP THREADS SIMD AVX2 AVX512 GPU CUDA HIP OPENCL METAL RUNTIME_LINKING CHAT").split()
 NO_SKIP = os.environ.get("INFER_TEST_NO_SKIP") == "1"
 
 
