@@ -483,6 +483,7 @@ Define them before including infer.h in the file that holds the implementation.
                               without that API's driver; the first also without PTX, the last three together without
                               the kernels' source, which they share; all four are INFER_NO_GPU
     INFER_NO_CHAT             no templates and no conversations: their calls report that
+    INFER_NO_GRAMMAR          no grammars and no JSON Schema: their calls and stages report that
     INFER_QUIET               no message when compiled without optimisation
 
 19. When something is wrong
