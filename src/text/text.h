@@ -515,7 +515,7 @@ static infer_token infer__tokenizer_end(const infer__vocab *v);
 /* 1 when two separators stand between the texts of a pair: RoBERTa's pre-tokenizers. */
 static int infer__tokenizer_pairs_apart(const infer__tokenizer *t);
 
-/* ---- grammar.c (parts share grammar.h; public functions: infer_grammar_* in api.h), or grammar_none.c ------------------ */
+/* ---- grammar.c (parts share grammar.h; public functions: infer_grammar_* in api.h), or grammar_none.c ------------ */
 
 typedef struct infer__matcher infer__matcher; /* where one text stands in a grammar */
 #if !defined(INFER_NO_GRAMMAR)
