@@ -45,7 +45,8 @@ build/drivers/cuda/libcuda.so.1: $(wildcard tests/drivers/cuda/ptx*.[ch] tests/d
 build/tool:
 	mkdir -p $@
 
-.PHONY: install dist doubles run test check gpu san cross fuzz bench bench-count bench-sample bench-gpu bench-text amalgamate format help clean
+.PHONY: install dist doubles run test check gpu san cross fuzz switches bench-switches bench bench-count bench-sample bench-gpu bench-text \
+	amalgamate format help clean
 run: build/infer
 	@printf '%s' "$(PROMPT)"; build/infer run $(MODEL) -p "$(PROMPT)" -n 64 --temp 0
 # two compilers side by side, unless this make was told how many; the tests take all cores by themselves
@@ -63,6 +64,10 @@ cross: $(SRC)
 fuzz: infer.h
 	$(PYTHON) tests/all.py fuzz
 doubles: build/drivers/cuda/libcuda.so.1
+switches: infer.h
+	$(PYTHON) tests/compile/switches.py --pairs
+bench-switches: infer.h
+	$(PYTHON) tests/compile/switches.py --table $(if $(UPDATE),--write)
 bench: build/infer
 	build/infer bench $(MODEL)
 build/bench_sample: tests/bench_sample.c $(SRC) | build/tool
@@ -106,6 +111,8 @@ help:
 	@echo "make cross        the tests on other CPUs, as far as cross compilers and qemu-user are installed"
 	@echo "make fuzz         every fuzzer for MINUTES=1"
 	@echo "make doubles      stand-ins for drivers of GPUs that are not there: tests/drivers"
+	@echo "make switches     infer.h with each pair of INFER_NO_* switches, without warnings"
+	@echo "make bench-switches  size and compile time with each of them (UPDATE=1: into docs/benchmarks.md)"
 	@echo "make bench        tokens per second of MODEL"
 	@echo "make bench-sample milliseconds to choose a token, by stage and vocabulary"
 	@echo "make bench-gpu    a GPU's bandwidth and its share in products of each storage type (BACKEND=cuda, hip, metal, opencl)"

@@ -476,12 +476,15 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_NO_MMAP             files are read, not mapped
     INFER_NO_THREADS          the library creates no threads of its own
     INFER_NO_SIMD             plain C kernels only
-    INFER_NO_AVX512           no AVX-512 kernels
-    INFER_NO_RUNTIME_LINKING  no dlopen, hence no GPU
+    INFER_NO_AVX512           no AVX-512 kernels, nor AMX's
+    INFER_NO_AVX2             none of AVX2 either: those of SSE4.1 and plain C
+    INFER_NO_RUNTIME_LINKING  no dlopen, hence no GPU: implies INFER_NO_GPU
     INFER_NO_GPU              no GPU code and no kernels
     INFER_NO_CUDA, INFER_NO_HIP, INFER_NO_METAL, INFER_NO_OPENCL
-                              without that API
+                              without that API's driver; the first also without PTX, the last three together without
+                              the kernels' source, which they share; all four are INFER_NO_GPU
     INFER_NO_CHAT             no templates and no conversations: their calls report that
+    INFER_NO_GRAMMAR          no grammars and no JSON Schema: their calls and stages report that
     INFER_QUIET               no message when compiled without optimisation
 
 19. When something is wrong

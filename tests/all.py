@@ -414,7 +414,8 @@ def group_cross(t):
     """The tests on other systems: 32 bits, Windows, ARM, big-endian; by qemu-user or Wine where they are needed. ONLY=s390x: that one."""
     wine = next((w for w in ("wine64", "/usr/lib/wine/wine64", "wine") if shutil.which(w)), "wine64")
     env = {"CHECK_EMULATED": "1", "WINEDEBUG": "-all", "WINEPREFIX": os.path.abspath("build/wine")}
-    alone = ["-DINFER_NO_RUNTIME_LINKING"] # a static program loads no drivers; on Windows it does: Wine hands OpenCL through
+    # a static program loads no drivers, but has their doubles; on Windows it does: Wine hands OpenCL through
+    alone = ["-DINFER_NO_RUNTIME_LINKING", "-DINFER__GPU_DOUBLES"]
 
     def system(t, name, cc, flags, run, but=TEXTS):
         missing = [x for x in [cc] + run if not shutil.which(x)]

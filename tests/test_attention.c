@@ -7,12 +7,12 @@ static void att_exp_scalar(const float *x, float *e, float *t) {
     infer__store_scalar(e, infer__exp_minus_scalar(infer__load_scalar(x)));
     infer__store_scalar(t, infer__tanh_scalar(infer__load_scalar(x)));
 }
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 INFER__TARGET("avx2,fma,f16c") static void att_exp_avx2(const float *x, float *e, float *t) {
     infer__store_avx2(e, infer__exp_minus_avx2(infer__load_avx2(x)));
     infer__store_avx2(t, infer__tanh_avx2(infer__load_avx2(x)));
 }
-#  if !defined(INFER_NO_AVX512)
+#  if defined(INFER__SIMD_AVX512)
 INFER__TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 static void att_exp_avx512(const float *x, float *e, float *t) {
     infer__store_avx512(e, infer__exp_minus_avx512(infer__load_avx512(x)));
@@ -53,9 +53,9 @@ static void att_exp_case(void (*f)(const float *x, float *e, float *t)) {
 static void test_attention_exp(void) {
     const uint32_t found = infer__cpu_found();
     att_exp_case(att_exp_scalar);
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
     if (found & INFER__CPU_AVX2) att_exp_case(att_exp_avx2);
-#  if !defined(INFER_NO_AVX512)
+#  if defined(INFER__SIMD_AVX512)
     if (found & INFER__CPU_AVX512) att_exp_case(att_exp_avx512);
 #  endif
 #elif defined(INFER__SIMD_ARM)

@@ -2,6 +2,11 @@
  * after the other. With INFER_NO_GPU: that there is nothing. */
 
 #ifdef INFER_NO_GPU
+#  ifdef INFER_NO_RUNTIME_LINKING
+#    define LEFT_OUT_BY "INFER_NO_RUNTIME_LINKING"
+#  else
+#    define LEFT_OUT_BY "INFER_NO_GPU"
+#  endif
 
 static void test_gpu_not_built(void) {
     infer__gpu *g = (infer__gpu *)&check_bad;
@@ -14,11 +19,25 @@ static void test_gpu_not_built(void) {
     infer__gpu_info(0, &info);
     CHECK(info.usable == 0 && info.name[0] == 0);
     CHECK(infer__gpu_open(&g, &mem, NULL, INFER_OPENCL, -1, NULL, &err) == INFER_ERR_UNSUPPORTED && g == NULL);
-    CHECK_STR(err.message, "backend opencl is not in this build");
+    CHECK_STR(err.message, "backend opencl is left out of this build (" LEFT_OUT_BY ")");
     infer__gpu_close(NULL);
 }
 
-static void suite_gpu_kernels(void) { RUN(test_gpu_not_built); }
+/* A model is not even looked at. */
+static void test_gpu_not_built_open(void) {
+    infer_model_params p;
+    infer_model *m;
+    infer_error err;
+    memset(&p, 0, sizeof p);
+    p.backend = INFER_CUDA;
+    CHECK(infer_model_open(&m, "no-such-file.gguf", &p, &err) == INFER_ERR_UNSUPPORTED && m == NULL);
+    CHECK_STR(err.message, "backend cuda is left out of this build (" LEFT_OUT_BY ")");
+}
+
+static void suite_gpu_kernels(void) {
+    RUN(test_gpu_not_built);
+    RUN(test_gpu_not_built_open);
+}
 
 #else
 #include "fake_gpu.h"

@@ -123,7 +123,7 @@ static void test_ops_levels(void) {
     CHECK_STR(infer__cpu_level_name(INFER_CPU_AVX512VNNI, &need), "avx512vnni");
     CHECK(!(need & INFER__CPU_AVXVNNI) && (need & INFER__CPU_AVX512) && (need & INFER__CPU_AVX2));
     CHECK_STR(infer__kernels_find(0)->name, "scalar");
-#if defined(__x86_64__) && !defined(INFER_NO_SIMD) && !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX512)
     CHECK_STR(infer__kernels_find(INFER__CPU_AVX2)->name, "avx2");
     CHECK_STR(infer__kernels_find(INFER__CPU_AVX2 | INFER__CPU_AVXVNNI)->name, "avx2");
     CHECK_STR(infer__kernels_find(INFER__CPU_AVX2 | INFER__CPU_AVX512)->name, "avx512");

@@ -462,7 +462,9 @@ HEAD = """\
 LAST = """
 /* Rows of the tables below, and texts: of sources, and of blocks of PTX. */
 static const infer__module_row *infer__module_at(int32_t module);
+#ifndef INFER__NO_GPU_SOURCES
 static const infer__kernel_text *infer__kernel_file(int32_t file);
+#endif
 #ifndef INFER_NO_CUDA
 static const infer__kernel_text *infer__ptx_block(int32_t block);
 static const infer__ptx_row *infer__ptx_at(int32_t module);
@@ -472,7 +474,9 @@ static const infer__ptx_row *infer__ptx_at(int32_t module);
 #ifndef INFER_NO_GPU"""
 ROWS = """
 static const infer__module_row *infer__module_at(int32_t module) { return &INFER__MODULES[module]; }
+#ifndef INFER__NO_GPU_SOURCES
 static const infer__kernel_text *infer__kernel_file(int32_t file) { return &INFER__KERNEL_TEXTS[file]; }
+#endif
 #ifndef INFER_NO_CUDA
 static const infer__kernel_text *infer__ptx_block(int32_t block) { return &INFER__PTX_BLOCKS[block]; }
 static const infer__ptx_row *infer__ptx_at(int32_t module) { return &INFER__PTX[module]; }
@@ -551,8 +555,8 @@ def text_lines(names):
         lines += list(piece_lines("static const char *const infer__text_%s[] = {" % ident(name), coded))
         table.append('{"%s", infer__text_%s, %d, %d, %d}' % (name, ident(name), -(-len(coded) // PIECE), len(packed), len(plain)))
         sizes = [sizes[0] + len(packed), sizes[1] + len(plain)]
-    return lines + ["static const infer__kernel_text INFER__KERNEL_TEXTS[] = { /* name, pieces, n_pieces, packed, bytes */"] \
-        + wrapped(table, "    ", "    ", "") + ["};"], sizes
+    return ["#ifndef INFER__NO_GPU_SOURCES"] + lines + ["static const infer__kernel_text INFER__KERNEL_TEXTS[] = { /* name, pieces, n_pieces, packed, bytes */"] \
+        + wrapped(table, "    ", "    ", "") + ["};", "#endif"], sizes
 
 
 def kind_lines(kinds):

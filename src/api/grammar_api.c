@@ -4,6 +4,7 @@
  */
 #include "../model/model.h"
 
+#if !defined(INFER_NO_GRAMMAR)
 INFER_API infer_result infer_grammar_create(infer_grammar **out, infer_model *model, const infer_grammar_params *params,
                                             infer_error *err) {
     infer_result r;
@@ -61,3 +62,26 @@ INFER_API infer_result infer_grammar_check(infer_grammar *grammar, const char *t
     infer__unclaim(&grammar->calls);
     return r;
 }
+
+#else
+INFER_API infer_result infer_grammar_create(infer_grammar **out, infer_model *model, const infer_grammar_params *params,
+                                            infer_error *err) {
+    (void)model;
+    (void)params;
+    if (out) *out = NULL;
+    return infer__grammar_left_out(err);
+}
+INFER_API infer_result infer_grammar_destroy(infer_grammar *grammar) {
+    (void)grammar;
+    return INFER_OK;
+}
+INFER_API infer_result infer_grammar_check(infer_grammar *grammar, const char *text, size_t n, size_t *accepted,
+                                           int32_t *complete, infer_error *err) {
+    (void)grammar;
+    (void)text;
+    (void)n;
+    if (accepted) *accepted = 0;
+    if (complete) *complete = 0;
+    return infer__grammar_left_out(err);
+}
+#endif

@@ -55,6 +55,9 @@ static const char infer__build_without[] = ""
 #ifdef INFER_NO_SIMD
     " no-simd"
 #endif
+#ifdef INFER_NO_AVX2
+    " no-avx2"
+#endif
 #ifdef INFER_NO_AVX512
     " no-avx512"
 #endif
@@ -63,6 +66,12 @@ static const char infer__build_without[] = ""
 #endif
 #ifdef INFER_NO_RUNTIME_LINKING
     " no-runtime-linking"
+#endif
+#ifdef INFER_NO_CHAT
+    " no-chat"
+#endif
+#ifdef INFER_NO_GRAMMAR
+    " no-grammar"
 #endif
 #if defined(__GNUC__) && !defined(__OPTIMIZE__)
     " unoptimised"
@@ -81,7 +90,7 @@ static void infer__level_list(char *dst, size_t cap) {
 
 static struct {
     infer__once once;
-    char text[256];
+    char text[384];
 } infer__build;
 
 static void infer__build_fill(void) {

@@ -15,8 +15,7 @@ static infer_result infer__model_check_params(const infer_model_params *p, infer
     if (!infer__backend_name(p->backend))
         return infer__error(err, INFER_ERR_ARGUMENT, "backend %d is no infer_backend", (int)p->backend);
     if (p->backend > INFER_CPU && !infer__gpu_has_backend(p->backend))
-        return infer__error(err, INFER_ERR_UNSUPPORTED, "backend %s is not in this build",
-                            infer__backend_name(p->backend));
+        return infer__gpu_absent(p->backend, err);
     /* 1 is the CPU; to count the others means to load drivers */
     if (p->device < 0 || (p->device > 1 && p->device > infer_device_count()))
         return infer__error(err, INFER_ERR_ARGUMENT, "device %d: there are %d", (int)p->device,

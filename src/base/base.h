@@ -9,6 +9,7 @@
 #define INFER__BASE_H
 
 #include "../api.h"
+#include "switches.h"
 #include <stdarg.h>
 #include <string.h>
 
@@ -30,8 +31,14 @@
 #if !defined(INFER_NO_SIMD) && !defined(__TINYC__) && (defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER))
 #  if defined(INFER__X86)
 #    define INFER__SIMD_X86 1
-#    if defined(__clang__) ? __clang_major__ >= 13 : defined(__GNUC__) ? __GNUC__ >= 11 : _MSC_VER >= 1930
-#      define INFER__HAS_AVXVNNI 1 /* the compiler knows it */
+#    if !defined(INFER_NO_AVX2)
+#      define INFER__SIMD_AVX2 1
+#      if defined(__clang__) ? __clang_major__ >= 13 : defined(__GNUC__) ? __GNUC__ >= 11 : _MSC_VER >= 1930
+#        define INFER__HAS_AVXVNNI 1 /* the compiler knows it */
+#      endif
+#      if !defined(INFER_NO_AVX512)
+#        define INFER__SIMD_AVX512 1 /* its code also uses that of AVX2 */
+#      endif
 #    endif
 #  elif defined(INFER__ARM64) && !INFER__BIG_ENDIAN
 #    define INFER__SIMD_ARM 1

@@ -79,50 +79,59 @@ static void infer__cpuid(uint32_t leaf, uint32_t sub, uint32_t out[4]) {
 #  endif
 }
 
+#  if defined(INFER__SIMD_AVX2)
 /* Which registers the operating system saves; call only when CPUID says OSXSAVE. */
 static uint32_t infer__xcr0(void) {
-#  if defined(_MSC_VER) && !defined(__clang__)
+#    if defined(_MSC_VER) && !defined(__clang__)
     return (uint32_t)_xgetbv(0);
-#  else
+#    else
     uint32_t a, d;
     __asm__ volatile(".byte 0x0f, 0x01, 0xd0" /* xgetbv, which old assemblers lack */ : "=a"(a), "=d"(d) : "c"(0));
     (void)d;
     return a;
-#  endif
+#    endif
 }
 
 static int infer__bits_set(uint32_t value, uint32_t bits) { return (value & bits) == bits; }
 
-static uint32_t infer__cpu_detect(void) {
+/* AVX2 and what is above it; features: ECX of leaf 1. */
+static uint32_t infer__cpu_detect_avx(uint32_t features) {
     const uint32_t fma = 1u << 12, osxsave = 1u << 27, avx = 1u << 28, f16c = 1u << 29;
-    const uint32_t avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31; /* F DQ BW VL */
-    uint32_t one[4], seven[4], seven1[4] = {0, 0, 0, 0}, xcr0, found = 0;
-    infer__cpuid(1, 0, one);
+    uint32_t seven[4], seven1[4] = {0, 0, 0, 0}, xcr0, found = 0;
     infer__cpuid(7, 0, seven);
     if (seven[0] >= 1) infer__cpuid(7, 1, seven1);
-    if (one[2] & 1u << 19) found |= INFER__CPU_SSE41;
-    if (!infer__bits_set(one[2], osxsave | avx | fma | f16c) || !(seven[1] & 1u << 5)) return found;
+    if (!infer__bits_set(features, osxsave | avx | fma | f16c) || !(seven[1] & 1u << 5)) return found;
     xcr0 = infer__xcr0();
     if (!infer__bits_set(xcr0, 0x6)) return found; /* XMM and YMM */
     found |= INFER__CPU_AVX2;
-#  if defined(INFER__HAS_AVXVNNI)
+#    if defined(INFER__HAS_AVXVNNI)
     if (seven1[0] & 1u << 4) found |= INFER__CPU_AVXVNNI;
-#  endif
-#  if !defined(INFER_NO_AVX512)
-    if (!infer__bits_set(xcr0, 0xe6) || !infer__bits_set(seven[1], avx512)) return found; /* and masks, ZMM */
+#    endif
+#    if defined(INFER__SIMD_AVX512)
+    if (!infer__bits_set(xcr0, 0xe6)) return found; /* and masks, ZMM */
+    if (!infer__bits_set(seven[1], 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31)) return found; /* F DQ BW VL */
     found |= INFER__CPU_AVX512;
     if (seven[2] & 1u << 11) found |= INFER__CPU_AVX512VNNI;
     if (seven1[0] & 1u << 5) found |= INFER__CPU_AVX512BF16;
-#    if defined(INFER__AMX_TWIN)
+#      if defined(INFER__AMX_TWIN)
     found |= INFER__CPU_AMXINT8 | (found & INFER__CPU_AVX512BF16 ? INFER__CPU_AMXBF16 : 0);
-#    elif defined(INFER__AMX)
+#      elif defined(INFER__AMX)
     if (infer__bits_set(xcr0, 0x60000) && seven[3] & 1u << 24) { /* tiles and their configuration */
         if (seven[3] & 1u << 25) found |= INFER__CPU_AMXINT8;
         if (seven[3] & 1u << 22) found |= INFER__CPU_AMXBF16;
     }
+#      endif
 #    endif
-#  else
-    (void)avx512;
+    return found;
+}
+#  endif
+
+static uint32_t infer__cpu_detect(void) {
+    uint32_t one[4], found;
+    infer__cpuid(1, 0, one);
+    found = one[2] & 1u << 19 ? INFER__CPU_SSE41 : 0;
+#  if defined(INFER__SIMD_AVX2)
+    found |= infer__cpu_detect_avx(one[2]);
 #  endif
     return found;
 }

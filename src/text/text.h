@@ -222,6 +222,7 @@ static infer_result infer__chat_prompt(infer__mem *mem, const infer__chat_reques
 static infer_result infer__chat_structure(uint8_t **out, infer__mem *mem, const infer__tokenizer *tokenizer,
                                           const infer__template *t, const infer__rendered *text, infer_error *err);
 #endif
+#if !defined(INFER_NO_GRAMMAR)
 /* ---- schema.c ------------------------------------------------------------------------------------ */
 
 /* A JSON Schema as a grammar in GBNF (rule "root"), appended to out: what the grammar accepts satisfies the schema. {}
@@ -230,6 +231,7 @@ static infer_result infer__chat_structure(uint8_t **out, infer__mem *mem, const 
  * it was. watch may be NULL. */
 static infer_result infer__schema_gbnf(infer__bytes *out, infer__mem *mem, infer__watch *watch, const char *schema,
                                        size_t n, infer_error *err);
+#endif
 
 /* ---- vocab.c ------------------------------------------------------------------------------------- */
 
@@ -513,17 +515,22 @@ static infer_token infer__tokenizer_end(const infer__vocab *v);
 /* 1 when two separators stand between the texts of a pair: RoBERTa's pre-tokenizers. */
 static int infer__tokenizer_pairs_apart(const infer__tokenizer *t);
 
-/* ---- grammar.c (its parts share grammar.h; public functions: infer_grammar_* in api.h) ----------------- */
+/* ---- grammar.c (parts share grammar.h; public functions: infer_grammar_* in api.h), or grammar_none.c ------------ */
 
 typedef struct infer__matcher infer__matcher; /* where one text stands in a grammar */
+#if !defined(INFER_NO_GRAMMAR)
 /* mem and tokenizer (both may be NULL) outlive the grammar; p is copied. */
 static infer_result infer__grammar_open(infer_grammar **out, infer__mem *mem, const infer__tokenizer *tokenizer,
                                         const infer_grammar_params *p, infer_error *err);
 static void infer__grammar_close(infer_grammar *g); /* it has no matchers any more */
-static int32_t infer__grammar_tokens(const infer_grammar *g);  /* of its vocabulary */
-static int infer__grammar_fits(const infer_grammar *g, const infer__tokenizer *t); /* 1 = its vocabulary is t's */
 static int infer__grammar_used(const infer_grammar *g);        /* 1 = it has matchers */
 static uint64_t infer__grammar_cached(const infer_grammar *g); /* bytes of states and masks */
+/* Go on by bytes; *accepted < n: that byte is not allowed, and the matcher stands somewhere before it. */
+static infer_result infer__matcher_check(infer__matcher *m, const char *s, size_t n, size_t *accepted,
+                                         infer_error *err);
+#endif
+static int32_t infer__grammar_tokens(const infer_grammar *g);  /* of its vocabulary */
+static int infer__grammar_fits(const infer_grammar *g, const infer__tokenizer *t); /* 1 = its vocabulary is t's */
 static infer_result infer__matcher_open(infer__matcher **out, infer_grammar *g, infer_error *err);
 static void infer__matcher_close(infer__matcher *m);
 /* infer__claim of its grammar; NULL when m is. */
@@ -533,9 +540,6 @@ static infer_result infer__matcher_copy(infer__matcher *to, const infer__matcher
                                         infer_error *err); /* one grammar */
 /* Go on by a token. STATE: it is not allowed; after any error the matcher is where it was. */
 static infer_result infer__matcher_accept(infer__matcher *m, infer_token token, infer_error *err);
-/* Go on by bytes; *accepted < n: that byte is not allowed, and the matcher stands somewhere before it. */
-static infer_result infer__matcher_check(infer__matcher *m, const char *s, size_t n, size_t *accepted,
-                                         infer_error *err);
 static int infer__matcher_waiting(const infer__matcher *m);      /* for a trigger: everything is allowed */
 static int infer__matcher_complete(const infer__matcher *m);     /* the text may end here */
 static int infer__matcher_can_continue(const infer__matcher *m); /* it may go on, not by its end alone */

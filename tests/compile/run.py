@@ -11,8 +11,9 @@ import concurrent.futures, os, shutil, subprocess, sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 OUT = os.path.join(ROOT, "build", "compile")
+MODEL = os.path.join(ROOT, "tests", "data", "models", "stories260K.F32.gguf")
 WARN = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
-MACROS = ("STDIO MMAP THREADS SIMD AVX512 GPU CUDA HIP OPENCL METAL RUNTIME_LINKING CHAT").split()
+MACROS = ("STDIO MMAP THREADS SIMD AVX2 AVX512 GPU CUDA HIP OPENCL METAL RUNTIME_LINKING CHAT GRAMMAR").split()
 NO_SKIP = os.environ.get("INFER_TEST_NO_SKIP") == "1"
 
 
@@ -55,9 +56,10 @@ def cases():
     impl("gcc -std=c99 -O2", GCC, ["-std=c99", "-O2"], alias="gcc") # that of most users, and timed
     if not GCC:
         impl("clang -std=c99 -O2", CLANG, ["-std=c99", "-O2"], alias="clang")
-    for m in MACROS: # by clang, where there is one: gcc takes four times as long without optimisation
-        impl("INFER_NO_" + m, CLANG or CC, ["-std=c99", "-O0", "-DINFER_QUIET", "-DINFER_NO_" + m])
-    impl("every INFER_NO_*", CC, ["-std=c99", "-O1"] + ["-DINFER_NO_" + m for m in MACROS])
+    for m in MACROS: # all pairs of them: switches.py; without code, by clang, where there is one, since gcc then says less
+        impl("INFER_NO_" + m, CLANG or CC, ["-std=c99", "-fsyntax-only", "-DINFER_QUIET", "-DINFER_NO_" + m])
+    exe = os.path.join(OUT, "left_out")
+    add("every INFER_NO_*", CC, ["-std=c99", "-O1"] + ["-DINFER_NO_" + m for m in MACROS] + WARN + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL])
     impl("INFER_STATIC", CC, ["-std=c99", "-O1", "-DINFER_STATIC"])
 
     for cxx, label in ((GXX, "g++"), (CLANGXX, "clang++")):
@@ -81,7 +83,7 @@ def cases():
         lib, exe = os.path.join(OUT, "libinfer.so"), os.path.join(OUT, "unload")
         add("a shared library, unloaded 50 times", "sh",
             ["-c", '"$1" -O0 -DINFER_QUIET -fPIC -shared impl.c -o "$2" %s && "$1" -O1 -Wall -Wextra -Werror unload.c -o "$3" -ldl' % " ".join(LIBS),
-             "sh", CC, lib, exe], run=[exe, lib, os.path.join(ROOT, "tests", "data", "models", "stories260K.F32.gguf")])
+             "sh", CC, lib, exe], run=[exe, lib, MODEL])
 
     split, lines = os.path.join(OUT, "split"), os.path.join(OUT, "line.h")
     add("amalgamate.py --split", "sh",

@@ -21,9 +21,9 @@ typedef void (*infer__conv_fn)(float *y, const float *w, const float *const *u, 
     }                                                                                                                  \
   }
 INFER__CONV_DEFINE(scalar)
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 INFER__CONV_DEFINE(avx2)
-#  if !defined(INFER_NO_AVX512)
+#  if defined(INFER__SIMD_AVX512)
 INFER__CONV_DEFINE(avx512)
 #  endif
 #endif
@@ -36,8 +36,8 @@ static const struct {
     uint32_t need;
     infer__conv_fn row;
 } INFER__CONV_LEVELS[] = {
-#if defined(INFER__SIMD_X86)
-#  if !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX2)
+#  if defined(INFER__SIMD_AVX512)
     {INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__conv_row_avx512},
 #  endif
     {INFER__CPU_AVX2, infer__conv_row_avx2},

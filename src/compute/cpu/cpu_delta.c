@@ -58,9 +58,9 @@ typedef struct infer__delta_rows {
   infer__store_##L(p + (i) * INFER__LANES, x); \
   sum = infer__fma_##L(infer__splat_##L(q[n]), x, sum), n++;
 INFER__DELTA_DEFINE(scalar)
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 INFER__DELTA_DEFINE(avx2)
-#  if !defined(INFER_NO_AVX512)
+#  if defined(INFER__SIMD_AVX512)
 INFER__DELTA_DEFINE(avx512)
 #  endif
 #endif
@@ -78,8 +78,8 @@ static const struct {
     uint32_t need;
     infer__delta_tile tile[3]; /* by INFER__DELTA_* */
 } INFER__DELTA_LEVELS[] = {
-#if defined(INFER__SIMD_X86)
-#  if !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX2)
+#  if defined(INFER__SIMD_AVX512)
     {INFER__CPU_AVX2 | INFER__CPU_AVX512, INFER__DELTA_TILES(avx512)},
 #  endif
     {INFER__CPU_AVX2, INFER__DELTA_TILES(avx2)},

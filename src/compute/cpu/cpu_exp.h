@@ -62,7 +62,7 @@ INFER__INLINE float infer__vtop_scalar(infer__v16_scalar a) {
     return top;
 }
 
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 #define INFER__EACH_AVX2(name, f)                                                                                      \
     INFER__ON_avx2 INFER__INLINE infer__v16_avx2 infer__v##name##_avx2(infer__v16_avx2 a, infer__v16_avx2 b) {         \
         a.a = f(a.a, b.a);                                                                                             \
@@ -119,7 +119,7 @@ INFER__ON_avx2 INFER__INLINE float infer__top_8_avx2(__m256 v) {
 INFER__ON_avx2 INFER__INLINE float infer__vtop_avx2(infer__v16_avx2 v) {
     return infer__top_8_avx2(_mm256_max_ps(v.a, v.b));
 }
-#  if !defined(INFER_NO_AVX512)
+#  if defined(INFER__SIMD_AVX512)
 #define INFER__EACH_AVX512(name, f)                                                                                    \
     INFER__ON_avx512 INFER__INLINE __m512 infer__v##name##_avx512(__m512 a, __m512 b) { return f(a, b); }
 INFER__EACH_AVX512(add, _mm512_add_ps)
@@ -220,9 +220,9 @@ INFER__INLINE float infer__vtop_neon(infer__v16_neon v) {
 }
 #endif
 
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 INFER__DEFINE_EXP(avx2, infer__v16_avx2, INFER__ON_avx2)
-#  if !defined(INFER_NO_AVX512)
+#  if defined(INFER__SIMD_AVX512)
 INFER__DEFINE_EXP(avx512, infer__v16_avx512, INFER__ON_avx512)
 #  endif
 #endif

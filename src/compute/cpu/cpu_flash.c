@@ -266,9 +266,9 @@ INFER__DEFINE_TILE_1(scalar, 1)
 INFER__DEFINE_FLASH(scalar)
 INFER__DEFINE_CHUNKS(scalar, INFER__TAKE_SCORES_1(scalar, 2) INFER__TAKE_SCORES_1(scalar, 1), ,
                      INFER__VALUES_START INFER__VALUES(scalar, 2, 1) INFER__VALUES(scalar, 1, 1))
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 INFER__DEFINE_NARROW(avx2, 6, 4)
-#  if !defined(INFER_NO_AVX512)
+#  if defined(INFER__SIMD_AVX512)
 INFER__DEFINE_TILE_4(avx512, 6)
 INFER__DEFINE_TILE_4(avx512, 4)
 INFER__DEFINE_TILE_4(avx512, 1)
@@ -296,8 +296,8 @@ INFER__DEFINE_NARROW(neon, 6, 4)
      infer__flash_values_##L, infer__flash_merge_##L}
 
 static const infer__flash infer__flash_rows[] = {
-#if defined(INFER__SIMD_X86)
-#  if !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX2)
+#  if defined(INFER__SIMD_AVX512)
     INFER__FLASH_ROW(avx512, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__kv_direct_avx512),
 #  endif
     INFER__FLASH_ROW(avx2, INFER__CPU_AVX2, infer__kv_direct_none),

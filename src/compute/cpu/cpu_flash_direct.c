@@ -20,7 +20,7 @@ typedef struct infer__kv_direct {
 enum { INFER__DIRECT_PAIRS = 4, INFER__KV_TYPES = INFER_KV_Q4_0 + 1 };
 static const infer__kv_direct infer__kv_direct_none[INFER__KV_TYPES]; /* all NULL */
 
-#if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX512)
 
 INFER__ON_avx512 INFER__INLINE __m512 infer__low16_avx512(const uint8_t *p) {
     return infer__int16_avx512(infer__nibble_128(infer__load_128(p)));

@@ -16,7 +16,7 @@ INFER__INLINE int32_t infer__wide_none(const float *w, int64_t sw, int32_t n_w, 
     return 0;
 }
 
-#if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX512)
 #define INFER__ROW(i, load)                                                                                            \
     v = load(w + (i) * sw + at);                                                                                       \
     s##i##0 = _mm512_fmadd_ps(v, x0, s##i##0);                                                                         \
@@ -268,10 +268,10 @@ INFER__ON_avx512 INFER__INLINE int32_t infer__wide_avx512(const float *w, int64_
 
 INFER__DEFINE_LOW(scalar, 2)
 INFER__DEFINE_KERNELS(scalar, infer__wide_none)
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 INFER__DEFINE_LOW(avx2, 2)
 INFER__DEFINE_KERNELS(avx2, infer__wide_none)
-#  if !defined(INFER_NO_AVX512)
+#  if defined(INFER__SIMD_AVX512)
 INFER__DEFINE_LOW(avx512, 8)
 INFER__DEFINE_KERNELS(avx512, infer__wide_avx512)
 #  endif
@@ -282,8 +282,8 @@ INFER__DEFINE_KERNELS(neon, infer__wide_none)
 #endif
 
 static const infer__kernels infer__kernel_rows[] = {
-#if defined(INFER__SIMD_X86)
-#  if !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX2)
+#  if defined(INFER__SIMD_AVX512)
     INFER__KERNEL_ROW(avx512, INFER__CPU_AVX2 | INFER__CPU_AVX512),
 #  endif
     INFER__KERNEL_ROW(avx2, INFER__CPU_AVX2),

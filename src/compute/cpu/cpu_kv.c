@@ -125,7 +125,7 @@ INFER__INLINE void infer__nibbles16_scalar(const uint8_t *p, infer__v16_scalar *
     *high = infer__load_scalar(u);
 }
 
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 INFER__ON_avx2 INFER__INLINE __m128i infer__load_128(const uint8_t *p) {
     return _mm_loadu_si128((const __m128i *)(const void *)p);
 }
@@ -163,7 +163,7 @@ INFER__ON_avx2 INFER__INLINE void infer__nibbles16_avx2(const uint8_t *p, infer_
     *low = infer__int16_avx2(infer__nibble_128(v));
     *high = infer__int16_avx2(infer__nibble_128(_mm_srli_epi16(v, 4)));
 }
-#  if !defined(INFER_NO_AVX512)
+#  if defined(INFER__SIMD_AVX512)
 INFER__ON_avx512 INFER__INLINE __m256i infer__load_256(const uint8_t *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
@@ -239,7 +239,7 @@ static void infer__halves_scalar(uint8_t *out, const float *x, int32_t n) {
         memcpy(out + 2 * i, &h, sizeof h);
     }
 }
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 INFER__ON_avx2 static void infer__halves_avx2(uint8_t *out, const float *x, int32_t n) {
     int32_t i;
     for (i = 0; i + 8 <= n; i += 8)
@@ -366,9 +366,9 @@ typedef struct infer__kv_reader {
     };
 
 INFER__DEFINE_KV(scalar)
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 INFER__DEFINE_KV(avx2)
-#  if !defined(INFER_NO_AVX512)
+#  if defined(INFER__SIMD_AVX512)
 INFER__DEFINE_KV(avx512)
 #  endif
 #endif

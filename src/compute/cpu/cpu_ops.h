@@ -130,7 +130,7 @@ INFER__INLINE float infer__sum_scalar(infer__v16_scalar v) {
 #endif
 INFER__INLINE infer__v16_scalar infer__zero_scalar(void) { return infer__splat_scalar(0.0f); }
 
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 typedef struct infer__v16_avx2 { __m256 a, b; } infer__v16_avx2;
 INFER__ON_avx2 INFER__INLINE infer__v16_avx2 infer__load_avx2(const float *p) {
     infer__v16_avx2 v;
@@ -166,7 +166,7 @@ INFER__ON_avx2 INFER__INLINE float infer__sum_avx2(infer__v16_avx2 v) {
     return infer__sum_8_avx2(_mm256_add_ps(v.a, v.b));
 }
 
-#  if !defined(INFER_NO_AVX512)
+#  if defined(INFER__SIMD_AVX512)
 typedef __m512 infer__v16_avx512;
 INFER__ON_avx512 INFER__INLINE infer__v16_avx512 infer__load_avx512(const float *p) { return _mm512_loadu_ps(p); }
 INFER__ON_avx512 INFER__INLINE void infer__store_avx512(float *p, infer__v16_avx512 v) { _mm512_storeu_ps(p, v); }
@@ -434,9 +434,9 @@ INFER__INLINE int infer__finite_body(const float *x, int64_t n) {
     }
 
 INFER__DEFINE_DOTS(scalar)
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 INFER__DEFINE_DOTS(avx2)
-#  if !defined(INFER_NO_AVX512)
+#  if defined(INFER__SIMD_AVX512)
 INFER__DEFINE_DOTS(avx512)
 #  endif
 #endif

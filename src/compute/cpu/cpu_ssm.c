@@ -123,12 +123,12 @@ typedef struct infer__ssm_level {
 #define INFER__SSM_ADD_scalar(i) INFER__SSM_ADD_OF(scalar, i)
 #define INFER__SSM_STORE_scalar(i) INFER__SSM_STORE_OF(scalar, i)
 INFER__SSM_DEFINE(scalar, 4, INFER__SSM_4)
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 #  define INFER__SSM_LOAD_avx2(i) INFER__SSM_LOAD_OF(avx2, i)
 #  define INFER__SSM_ADD_avx2(i) INFER__SSM_ADD_OF(avx2, i)
 #  define INFER__SSM_STORE_avx2(i) INFER__SSM_STORE_OF(avx2, i)
 INFER__SSM_DEFINE(avx2, 4, INFER__SSM_4)
-#  if !defined(INFER_NO_AVX512)
+#  if defined(INFER__SIMD_AVX512)
 #    define INFER__SSM_LOAD_avx512(i) INFER__SSM_LOAD_OF(avx512, i)
 #    define INFER__SSM_ADD_avx512(i) INFER__SSM_ADD_OF(avx512, i)
 #    define INFER__SSM_STORE_avx512(i) INFER__SSM_STORE_OF(avx512, i)
@@ -145,8 +145,8 @@ INFER__SSM_DEFINE(neon, 4, INFER__SSM_4)
 #define INFER__SSM_ROW(L, need) \
   { need, infer__ssm_prep_##L, infer__ssm_tile_##L, infer__ssm_own_##L }
 static const infer__ssm_level INFER__SSM_LEVELS[] = {
-#if defined(INFER__SIMD_X86)
-#  if !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX2)
+#  if defined(INFER__SIMD_AVX512)
     INFER__SSM_ROW(avx512, INFER__CPU_AVX2 | INFER__CPU_AVX512),
 #  endif
     INFER__SSM_ROW(avx2, INFER__CPU_AVX2),

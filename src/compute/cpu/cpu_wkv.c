@@ -47,9 +47,9 @@ enum { INFER__WKV_PARTS = 7 };
   infer__store_##L(p + (j) * INFER__LANES, x); \
   s##j = infer__fma_##L(infer__splat_##L(r[n + (j)]), x, s##j);
 INFER__WKV_DEFINE(scalar)
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 INFER__WKV_DEFINE(avx2)
-#  if !defined(INFER_NO_AVX512)
+#  if defined(INFER__SIMD_AVX512)
 INFER__WKV_DEFINE(avx512)
 #  endif
 #endif
@@ -62,8 +62,8 @@ INFER__WKV_DEFINE(neon)
 
 typedef void (*infer__wkv_fn)(const infer__wkv_rows *q, int32_t i, float *s);
 static const struct { uint32_t need; infer__wkv_fn tile; } INFER__WKV_LEVELS[] = {
-#if defined(INFER__SIMD_X86)
-#  if !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX2)
+#  if defined(INFER__SIMD_AVX512)
     {INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__wkv_tile_avx512},
 #  endif
     {INFER__CPU_AVX2, infer__wkv_tile_avx2},

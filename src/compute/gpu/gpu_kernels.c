@@ -14,9 +14,34 @@ static const char *infer__backend_name(int32_t backend) {
     return backend >= 0 && backend < (int32_t)INFER__COUNT(names) ? names[backend] : NULL;
 }
 
+/* The switch that left out an API, or all of them; NULL: none did. */
+static const char *infer__gpu_left_out_by(int32_t backend) {
+#ifdef INFER__NO_GPU_BY
+    (void)backend;
+    return INFER__NO_GPU_BY;
+#else
+    switch (backend) {
+#  ifdef INFER_NO_CUDA
+    case INFER_CUDA: return "INFER_NO_CUDA";
+#  endif
+#  ifdef INFER_NO_HIP
+    case INFER_HIP: return "INFER_NO_HIP";
+#  endif
+#  ifdef INFER_NO_METAL
+    case INFER_METAL: return "INFER_NO_METAL";
+#  endif
+#  ifdef INFER_NO_OPENCL
+    case INFER_OPENCL: return "INFER_NO_OPENCL";
+#  endif
+    default: return NULL;
+    }
+#endif
+}
+
 static infer_result infer__gpu_absent(int32_t backend, infer_error *err) {
-    const char *name = infer__backend_name(backend);
-    return infer__error(err, INFER_ERR_UNSUPPORTED, "backend %s is not in this build", name ? name : "?");
+    const char *name = infer__backend_name(backend), *by = infer__gpu_left_out_by(backend);
+    if (!by) return infer__error(err, INFER_ERR_UNSUPPORTED, "backend %s is not in this build", name ? name : "?");
+    return infer__error(err, INFER_ERR_UNSUPPORTED, "backend %s is left out of this build (%s)", name ? name : "?", by);
 }
 
 #ifndef INFER_NO_GPU
@@ -26,11 +51,16 @@ static infer_result infer__gpu_absent(int32_t backend, infer_error *err) {
 
 /* Text i of a program as source, NULL behind the last one. */
 static const infer__kernel_text *infer__module_part(int32_t module, int32_t i) {
+#ifdef INFER__NO_GPU_SOURCES
+    (void)module; (void)i;
+    return NULL;
+#else
     const infer__module_row *row = infer__module_at(module);
     int32_t k;
     for (k = 0; k < i; k++)
         if (row->files[k] < 0) return NULL;
     return row->files[i] < 0 ? NULL : infer__kernel_file(row->files[i]);
+#endif
 }
 
 /* The PTX of a program; no bytes: this build has none. */

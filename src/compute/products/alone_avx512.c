@@ -11,7 +11,7 @@
  */
 #include "cpu_int8.h"
 
-#if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX512)
 
 /* Codes of a row (first and second halves of blocks 0 .. 3, then of 4 .. 7) times x in the same order: sums of whole
  * blocks to out[0], out[1] (grain 32), or of all four. */

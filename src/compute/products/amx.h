@@ -14,7 +14,7 @@
 
 #include "../cpu/cpu_ops.h"
 
-#if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512) && defined(__x86_64__) && defined(__LP64__) == \
+#if defined(INFER__SIMD_AVX512) && defined(__x86_64__) && defined(__LP64__) == \
     !defined(_WIN32) && (defined(__linux__) || defined(_WIN32)) && (defined(__GNUC__) || defined(__clang__))
 #  define INFER__AMX 1
 

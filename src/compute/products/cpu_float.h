@@ -83,7 +83,7 @@ struct infer__floats {
     const infer__float_tiled *tiled; /* NULL, or instead of blocks and `prepare` */
 };
 
-#if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512) && \
+#if defined(INFER__SIMD_AVX512) && \
     ((defined(__clang__) && __clang_major__ >= 9) || (!defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 10))
 #  define INFER__FLOAT_PAIRS 1 /* the compiler knows AVX512-BF16 */
 #  define INFER__ON_pairs INFER__TARGET("avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
@@ -124,7 +124,7 @@ INFER__INLINE infer__fv_scalar infer__fv_fma_scalar(infer__fv_scalar w, infer__f
 #endif
 INFER__INLINE void infer__fv_store_scalar(void *p, infer__fv_scalar v) { memcpy(p, &v, sizeof v); }
 
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 typedef __m256 infer__fv_avx2;
 INFER__ON_avx2 INFER__INLINE infer__fv_avx2 infer__fv_load_avx2(const void *p) {
     return _mm256_loadu_ps((const float *)p);
@@ -144,7 +144,7 @@ INFER__ON_avx2 INFER__INLINE infer__fv_avx2 infer__fv_even_avx2(const uint8_t *p
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p), 16));
 }
 
-#  if !defined(INFER_NO_AVX512)
+#  if defined(INFER__SIMD_AVX512)
 typedef __m512 infer__fv_avx512;
 INFER__ON_avx512 INFER__INLINE infer__fv_avx512 infer__fv_load_avx512(const void *p) { return _mm512_loadu_ps(p); }
 INFER__ON_avx512 INFER__INLINE void infer__fv_store_avx512(void *p, infer__fv_avx512 v) { _mm512_storeu_ps(p, v); }

@@ -31,7 +31,7 @@ typedef struct infer__int8_scratch {
 /* ---- levels ------------------------------------------------------------------------------------------------ */
 
 static const infer__int8 infer__int8_levels[] = { /* best first */
-#if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX512)
 #  if defined(INFER__AMX)
     {"amxint8", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI | INFER__CPU_AMXINT8,
      infer__quantise_avx512, infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows),
@@ -53,8 +53,10 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
 #if defined(INFER__HAS_AVXVNNI)
     {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni, NULL, 0, NULL},
 #endif
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
     {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2, NULL, 0, NULL},
+#endif
+#if defined(INFER__SIMD_X86)
     {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41, NULL, 0, NULL},
 #endif
 #if defined(INFER__SIMD_RVV)
@@ -66,12 +68,12 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
 };
 
 static const struct { const infer__unpack_row *rows; size_t n; } infer__unpack_sets[] = { /* best first */
-#if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX512)
     {infer__unpacks_avx512, INFER__COUNT(infer__unpacks_avx512)},
     {infer__unpacks_avx512_k, INFER__COUNT(infer__unpacks_avx512_k)},
     {infer__unpacks_avx512_iq, INFER__COUNT(infer__unpacks_avx512_iq)},
 #endif
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
     {infer__unpacks_avx2, INFER__COUNT(infer__unpacks_avx2)},
 #endif
     {NULL, 0},

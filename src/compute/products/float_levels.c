@@ -60,7 +60,7 @@ static void infer__float_sums_scalar(const float *acc, int32_t n, float *y, int6
         infer__float_prepare_body(src, dst, n, 0);                                                                     \
     }
 
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 INFER__FLOAT_ROW_DOTS(avx2, INFER__ON_avx2, f32, 2)
 INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, f32, 2, 1)
 INFER__FLOAT_DOTS(avx2, INFER__ON_avx2, f32, 3, 1)
@@ -89,7 +89,7 @@ INFER__ON_avx2 static void infer__float_sums_avx2(const float *acc, int32_t n, f
 
 /* ---- AVX-512 --------------------------------------------------------------------------------------------------- */
 
-#  if !defined(INFER_NO_AVX512)
+#  if defined(INFER__SIMD_AVX512)
 INFER__FLOAT_ROW_DOTS(avx512, INFER__ON_avx512, f32, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 2, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_avx512, f32, 3, 1)
@@ -220,8 +220,8 @@ static void infer__float_sums_neon(const float *acc, int32_t n, float *y, int64_
     infer__float_prepare_pairs, infer__float_sums_avx512
 
 static const struct infer__floats infer__floats_rows[] = {
-#if defined(INFER__SIMD_X86)
-#  if !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX2)
+#  if defined(INFER__SIMD_AVX512)
 #    if defined(INFER__FLOAT_PAIRS)
 #      if defined(INFER__AMX)
     {"amxbf16 encodes",

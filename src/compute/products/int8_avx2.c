@@ -5,7 +5,7 @@
  */
 #include "int8_lanes.h"
 
-#if defined(INFER__SIMD_X86)
+#if defined(INFER__SIMD_AVX2)
 
 /* ---- activations ------------------------------------------------------------------------------------------ */
 

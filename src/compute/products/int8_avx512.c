@@ -14,7 +14,7 @@
  */
 #include "cpu_int8.h"
 
-#if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX512)
 
 #define INFER__ON_avx512vnni INFER__TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 

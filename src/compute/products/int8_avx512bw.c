@@ -7,7 +7,7 @@
  */
 #include "int8_lanes.h"
 
-#if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX512)
 
 /* ---- the vectors of int8_lanes.h ------------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
  */
 #include "cpu_int8.h"
 
-#if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX512)
 
 /* ---- what types share ----------------------------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@
  */
 #include "cpu_int8.h"
 
-#if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX512)
 
 /* ---- scales of 16 rows --------------------------------------------------------------------------------------- */
 

@@ -12,7 +12,7 @@
  */
 #include "cpu_int8.h"
 
-#if defined(INFER__SIMD_X86) && !defined(INFER_NO_AVX512)
+#if defined(INFER__SIMD_AVX512)
 
 /* 16 bytes of each of 16 rows as dwords: out[i], element r: dword i of row r. */
 INFER__ON_avx512 INFER__INLINE void infer__dwords_avx512(const uint8_t *src, uint64_t row_bytes, __m512i *out) {

@@ -1,0 +1,31 @@
+/* switches.h: what the INFER_NO_* macros imply for each other.
+ *
+ * Owns:  the implications, so that every part tests for the one macro that is about itself.
+ * Rules: a switch that leaves something out names itself in the error of a request for it.
+ */
+#ifndef INFER__SWITCHES_H
+#define INFER__SWITCHES_H
+
+#if defined(INFER_NO_AVX2) && !defined(INFER_NO_AVX512)
+#  define INFER_NO_AVX512
+#endif
+
+/* Every GPU API is loaded at run time. Tests keep the code for their doubles of drivers, which are linked. */
+#if defined(INFER_NO_RUNTIME_LINKING) && !defined(INFER__GPU_DOUBLES) && !defined(INFER_NO_GPU)
+#  define INFER_NO_GPU
+#  define INFER__NO_GPU_BY "INFER_NO_RUNTIME_LINKING"
+#endif
+#if defined(INFER_NO_CUDA) && defined(INFER_NO_HIP) && defined(INFER_NO_METAL) && defined(INFER_NO_OPENCL)
+#  ifndef INFER_NO_GPU
+#    define INFER_NO_GPU
+#  endif
+#elif defined(INFER_NO_GPU)
+#  ifndef INFER__NO_GPU_BY
+#    define INFER__NO_GPU_BY "INFER_NO_GPU"
+#  endif
+#endif
+#if defined(INFER_NO_HIP) && defined(INFER_NO_METAL) && defined(INFER_NO_OPENCL)
+#  define INFER__NO_GPU_SOURCES /* CUDA takes PTX */
+#endif
+
+#endif

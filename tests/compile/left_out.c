@@ -1,0 +1,116 @@
+/* left_out.c MODEL: what a build was made without says so, with the name of its switch; the rest works.
+ * Compiled with some of the switches and run. */
+#if defined(INFER_NO_GPU)
+#  define ALL_APIS "INFER_NO_GPU"
+#elif defined(INFER_NO_RUNTIME_LINKING)
+#  define ALL_APIS "INFER_NO_RUNTIME_LINKING"
+#else
+#  define ALL_APIS NULL
+#endif
+#define INFER_IMPLEMENTATION
+#include "../../infer.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+static int bad;
+static infer_error err;
+
+static void want(infer_result r, const char *what, const char *name) {
+    if (r == INFER_ERR_UNSUPPORTED && strstr(err.message, name)) return;
+    printf("%s: want an error with %s, got %d, \"%s\"\n", what, name, (int)r, err.message);
+    bad++;
+}
+
+static INFER__UNUSED void want_backend(int32_t backend, const char *what, const char *name) {
+    infer_model_params p;
+    infer_model *model;
+    memset(&p, 0, sizeof p);
+    p.backend = backend;
+    want(infer_model_open(&model, "no-such-file.gguf", &p, &err), what, ALL_APIS ? ALL_APIS : name);
+}
+
+static void left_out(infer_model *model) {
+#ifdef INFER_NO_CUDA
+    want_backend(INFER_CUDA, "cuda", "INFER_NO_CUDA");
+#endif
+#ifdef INFER_NO_HIP
+    want_backend(INFER_HIP, "hip", "INFER_NO_HIP");
+#endif
+#ifdef INFER_NO_METAL
+    want_backend(INFER_METAL, "metal", "INFER_NO_METAL");
+#endif
+#ifdef INFER_NO_OPENCL
+    want_backend(INFER_OPENCL, "opencl", "INFER_NO_OPENCL");
+#endif
+#ifdef INFER_NO_STDIO
+    {
+        infer_model *other;
+        want(infer_model_open(&other, "no-such-file.gguf", NULL, &err), "a path", "INFER_NO_STDIO");
+    }
+#endif
+#ifdef INFER_NO_CHAT
+    {
+        infer_template *template;
+        infer_chat_params p;
+        size_t n;
+        memset(&p, 0, sizeof p);
+        p.messages = "[]";
+        want(infer_template_create(&template, "", 0, NULL, &err), "a template", "INFER_NO_CHAT");
+        want(infer_chat_format(model, &p, NULL, 0, &n, &err), "a conversation", "INFER_NO_CHAT");
+    }
+#endif
+#ifdef INFER_NO_GRAMMAR
+    {
+        infer_grammar_params p;
+        infer_grammar *grammar;
+        infer_sampler *sampler;
+        infer_stage stage;
+        memset(&p, 0, sizeof p);
+        memset(&stage, 0, sizeof stage);
+        p.json = 1;
+        stage.kind = INFER_STAGE_GRAMMAR;
+        stage.grammar = (infer_grammar *)&p; /* there is none to have */
+        want(infer_grammar_create(&grammar, model, &p, &err), "a grammar", "INFER_NO_GRAMMAR");
+        want(infer_grammar_check(stage.grammar, "", 0, NULL, NULL, &err), "a text", "INFER_NO_GRAMMAR");
+        want(infer_sampler_create(&sampler, model, &stage, 1, 0, &err), "a stage", "INFER_NO_GRAMMAR");
+    }
+#endif
+    (void)model;
+}
+
+static char story[4096];
+static size_t story_len;
+
+static int show(void *user, const char *text, size_t n) {
+    (void)user;
+    if (n > sizeof story - 1 - story_len) return 1;
+    memcpy(story + story_len, text, n);
+    story_len += n;
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    static const char begins[] = ", there was a little girl named Lily";
+    infer_generate_params params;
+    infer_session *session;
+    infer_model *model;
+    FILE *f = fopen(argc > 1 ? argv[1] : "", "rb");
+    size_t cap = 4 << 20, n;
+    char *data = (char *)malloc(cap);
+    if (!f || !data || (n = fread(data, 1, cap, f)) == 0 || n == cap) return 2;
+    fclose(f);
+    if (infer_model_open_memory(&model, data, n, NULL, &err)) {
+        printf("%s\n", err.message);
+        return 1;
+    }
+    left_out(model);
+    memset(&params, 0, sizeof params);
+    params.max_tokens = 24;
+    params.text = show;
+    if (infer_session_create(&session, model, NULL, &err) || infer_generate(session, NULL, "Once upon a time", &params, NULL)) bad++;
+    if (strncmp(story, begins, sizeof begins - 1) != 0) printf("the story goes on \"%s\"\n", story), bad++;
+    infer_session_destroy(session);
+    infer_model_close(model);
+    free(data);
+    return bad != 0;
+}

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""switches.py: the INFER_NO_* switches, each alone and each with every other one.
+
+  python3 tests/compile/switches.py [--pairs] [FILTER]   compile without code, warnings are errors: each alone, or all pairs
+  python3 tests/compile/switches.py --table [--write]    compile each at -O2: what it costs and saves, for docs/benchmarks.md
+"""
+import itertools, os, re, subprocess, sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import run
+
+DOC = os.path.join(run.ROOT, "docs", "benchmarks.md")
+BEGIN, END = "<!-- switches.py --table: begin -->\n", "<!-- switches.py --table: end -->\n"
+TABLE = [()] + [(m,) for m in run.MACROS] + [("GPU", "AVX512"), ("GPU", "SIMD"), ("GPU", "CHAT", "GRAMMAR"), ("GPU", "SIMD", "CHAT", "GRAMMAR"),
+                                            tuple(run.MACROS)]
+
+
+def flags(switches):
+    return ["-DINFER_NO_" + m for m in switches]
+
+
+def name(switches):
+    if len(switches) == len(run.MACROS):
+        return "all of these"
+    return ", ".join("`INFER_NO_%s`" % m for m in switches) or "none"
+
+
+def check(todo):
+    """Nothing is generated, so that hundreds are quick; clang says then what gcc says only after generating code."""
+    failed = 0
+    for switches in todo:
+        p = subprocess.run([run.CLANG or run.CC, "-std=c99", "-fsyntax-only", "-DINFER_QUIET"] + run.WARN + flags(switches) + ["impl.c"],
+                           cwd=run.HERE, capture_output=True, text=True, errors="replace")
+        if p.returncode:
+            failed += 1
+            print("FAILED switches: %s\n%s" % (" ".join(flags(switches)), "\n".join(p.stderr.splitlines()[:12])))
+    print("switches: %d passed, %d failed" % (len(todo) - failed, failed))
+    return 1 if failed else 0
+
+
+def measure(switches):
+    """(KiB of text, user seconds, MiB that the compiler took) of gcc -O2 or what there is."""
+    obj = os.path.join(run.OUT, "switches.o")
+    child = subprocess.Popen([run.CC, "-std=c99", "-O2"] + flags(switches) + ["-c", "impl.c", "-o", obj], cwd=run.HERE)
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        sys.exit("switches.py: %s does not compile" % " ".join(flags(switches)))
+    size = subprocess.run(["size", obj], capture_output=True, text=True, check=True).stdout.splitlines()[1].split()
+    os.remove(obj)
+    return int(size[0]) / 1024, used.ru_utime, used.ru_maxrss / 1024
+
+
+def table(todo):
+    version = subprocess.run([run.CC, "--version"], capture_output=True, text=True).stdout.splitlines()[0]
+    lines = ["", "`-std=c99 -O2`, %s; text as `size` says (with constants and unwinding tables), user seconds, memory of the compiler." % version, "",
+             "| switches | text | time | memory |", "|---|---|---|---|"]
+    for switches in todo:
+        lines.append("| %s | %d KiB | %.1f s | %d MiB |" % ((name(switches),) + measure(switches)))
+        print(lines[-1], flush=True)
+    return "\n".join(lines) + "\n\n"
+
+
+def main():
+    args = [a for a in sys.argv[1:] if not a.startswith("--")]
+    os.makedirs(run.OUT, exist_ok=True)
+    if "--table" in sys.argv:
+        text = table([s for s in TABLE if not args or args[0] in name(s)])
+        if "--write" in sys.argv:
+            with open(DOC, encoding="utf-8") as f:
+                doc = f.read()
+            if BEGIN not in doc or args:
+                sys.exit("switches.py: %s has no place for the table, or only a part of it was made" % DOC)
+            with open(DOC, "w", encoding="utf-8") as f:
+                f.write(re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), lambda m: BEGIN + text + END, doc, flags=re.S))
+        return 0
+    alone = [(m,) for m in run.MACROS]
+    todo = alone + list(itertools.combinations(run.MACROS, 2)) if "--pairs" in sys.argv else alone
+    return check([s for s in todo if not args or any(args[0] in m for m in s)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
