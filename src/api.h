@@ -241,9 +241,13 @@ are of these. Each token is evaluated in both sessions, in one pass when they ar
 10. Conversations
 -----------------
 
+    infer_chat_message messages[8] = { 0 };
     infer_chat_params chat = { 0 };
     infer_chat_parser *reply;
-    chat.messages = "[{\"role\": \"user\", \"content\": \"Hello\"}]";
+    messages[0].role = "user";
+    messages[0].content = "Hello";
+    chat.messages = messages;
+    chat.n_messages = 1;
     chat.fn = show;                          (your function: receives content, reasoning, tool calls as they come)
 
     if (infer_chat(session, NULL, &chat, NULL, &reply, NULL))
@@ -252,7 +256,9 @@ are of these. Each token is evaluated in both sessions, in one pass when they ar
     infer_chat_parser_destroy(reply);
 
 The conversation is rendered by the model's own chat template (tokenizer.chat_template, Jinja). For the next turn,
-append the reply and the next message, and call again: what the session already holds is not evaluated again. A file
+append the reply and the next message, and call again: what the session already holds is not evaluated again. Messages
+and tools may also be JSON, as OpenAI's API has them: messages_json, tools_json. A member of a message that the structs
+do not have needs that form; infer_json_quote makes JSON strings of texts. Both forms give the same prompt. A file
 without a template is an error, unless allow_chatml says otherwise. Control tokens are parsed only in the template's own
 text: a message that spells "<|im_end|>" is just text.
 
@@ -266,9 +272,9 @@ a template does with a message is up to the template: many cut an assistant's co
 
 The reply is parsed in the format that the template teaches: reasoning, content and tool calls are separated while it
 streams, and a partial mark is never shown. A call is reported when it is complete; its arguments are always a JSON
-object. Text that only began like a call is content, so nothing is lost. To answer a call, append messages after the
-reply: {"role": "assistant", "content": ..., "tool_calls": [{"id", "type": "function", "function": {"name",
-"arguments"}}]} and {"role": "tool", "tool_call_id", "name", "content"}; examples/tools.c shows it. infer_chat_format,
+object. Text that only began like a call is content, so nothing is lost. To answer a call, append the reply as a
+message of the role "assistant" with its calls, then the result as one of the role "tool", with tool_call_id and name of
+the call; examples/tools.c shows it. infer_chat_format,
 infer_chat_render and infer_chat_parser_* are the parts it is built from, for callers that run generation themselves.
 
 When a conversation does not fit, infer_chat returns INFER_CONTEXT_FULL, unless infer_chat_params.on_full says what to

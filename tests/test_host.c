@@ -79,7 +79,7 @@ static int host_chat(host_world *w) {
     infer_chat_parser *reply = NULL;
     int r;
     memset(&p, 0, sizeof p);
-    p.messages = CA_ONCE;
+    p.messages_json = CA_ONCE;
     p.template_text = CA_TEMPLATE;
     r = infer_chat(w->s, NULL, &p, NULL, &reply, NULL);
     CHECK(reply == NULL);
@@ -467,7 +467,7 @@ static void host_scene(host_world *w, int kind, int held, float *out) {
         break;
     case 2:
         p.text = NULL;
-        chat.messages = CA_ONCE;
+        chat.messages_json = CA_ONCE;
         chat.template_text = CA_TEMPLATE;
         chat.fn = host_delta;
         chat.user = w;
@@ -695,7 +695,7 @@ static void test_host_closing_from_callbacks(void) {
     CHECK(infer_tensor_read(m, "token_embd.weight", 3, 1, row, NULL) == INFER_OK);
     CHECK(infer_tokenize(m, "Once upon a time there was", 26, 0, ids, 40, &n, NULL) == INFER_OK);
     CHECK(infer_session_create(&s, m, NULL, NULL) == INFER_OK && infer_session_destroy(s) == INFER_OK);
-    chat.messages = CA_ONCE;
+    chat.messages_json = CA_ONCE;
     chat.template_text = CA_TEMPLATE;
     CHECK(infer_chat_format(m, &chat, ids, 40, &n, NULL) == INFER_OK);
     CHECK(infer_chat_render(m, &chat, &rendering, NULL) == INFER_OK);
