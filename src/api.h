@@ -95,11 +95,12 @@ a warning for each. Similarly, an unrecognised vocabulary key makes infer_tokeni
 5. Threads
 ----------
 
-A context has its own worker threads (context_params.threads, by default one per core), which sleep when idle; or it
-uses yours: set model_params.parallel. The library's threads block all signals sent to the process, so those are
-delivered to your threads; fault signals (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS) stay unblocked for your
-crash handler. Use the sessions of one context from one thread at a time; different contexts of one model may be used by
-different threads concurrently. Only infer_session_cancel may be called while another thread is using the session.
+A context has its own worker threads (context_params.threads, by default one per core; -1 = half as many, for a program
+that has other work to do meanwhile), which sleep when idle; or it uses yours: set model_params.parallel. The library's
+threads block all signals sent to the process, so those are delivered to your threads; fault signals (SIGSEGV, SIGBUS,
+SIGFPE, SIGILL, SIGTRAP, SIGSYS) stay unblocked for your crash handler. Use the sessions of one context from one thread
+at a time; different contexts of one model may be used by different threads concurrently. Only infer_session_cancel may
+be called while another thread is using the session.
 
 Callbacks run on the calling thread. A call on an object that is in use, whether from a callback or from a second
 thread, is refused: it returns INFER_ERR_STATE and changes nothing, and the running call continues to its result. These
@@ -192,8 +193,9 @@ infer_limits: seconds, and a function that is asked whether to stop. SECURITY.md
 -----------
 
 A sampler is a list of stages (infer_stage) that run in order; a token is then drawn from the remaining candidates. The
-same seed and logits give the same tokens on every platform. NULL instead of a sampler means greedy: the most likely
-token.
+same seed and logits give the same tokens on every platform. NULL instead of a sampler means greedy in every call that
+takes one: the most likely token, of equals the lowest id; there is nothing to accept, reset or destroy. A sampler that
+was created with stages NULL is not greedy: it has the usual stages.
 
     infer_stage chain[INFER_STAGES_USUAL];
     int32_t i, n;
@@ -532,9 +534,10 @@ INFER_API uint32_t infer_version(void);
 INFER_API const char *infer_build_info(void);
 /* "ok", "cancelled", ... Never NULL. */
 INFER_API const char *infer_result_string(infer_result r);
-/* Number of devices of this machine: the CPU first, then GPUs. */
+/* Number of devices of this machine: the CPU, which is number 0, and GPUs. */
 INFER_API int32_t infer_device_count(void);
-/* Describes device `index` (0 .. count-1). INFER_ERR_ARGUMENT when out of range. */
+/* Describes device `index` (0 .. count-1): the numbers that `infer devices` prints, model_params.device and --device
+ * take, and infer_device_memory has. INFER_ERR_ARGUMENT when out of range. */
 INFER_API infer_result infer_device_get(int32_t index, infer_device_info *out);
 /* Run all kernels of a GPU (every storage type, cache type, special kernel) on small inputs and compare them with the
  * CPU; fn (may be NULL) receives a row for each program and operation. INFER_OK when all results match the CPU's, else
@@ -747,9 +750,12 @@ INFER_API infer_result infer_session_save_more(infer_session *session, infer_ses
  * longest that was saved. */
 INFER_API infer_result infer_session_load_more(infer_session *session, infer_session_mark *mark, infer_read_fn read,
                                                void *user);
-/* Tokens so far / maximum number of tokens. */
+/* Tokens so far / maximum number of tokens. 0 for NULL. */
 INFER_API int32_t infer_session_position(const infer_session *session);
-INFER_API int32_t infer_session_context(const infer_session *session);
+INFER_API int32_t infer_session_capacity(const infer_session *session);
+/* The context that the session is in, for infer_eval, infer_embed and sessions beside it; NULL for NULL. A context that
+ * infer_session_create has made is destroyed with the last of its sessions, not by the caller. */
+INFER_API infer_context *infer_session_get_context(const infer_session *session);
 /* The tokens so far (`position` of them; -1 where embeddings were given). Valid until the session changes. */
 INFER_API const infer_token *infer_session_tokens(const infer_session *session);
 /* Stop the eval, sync, generate or chat that this session is running, soon: it returns INFER_CANCELLED. May be called
@@ -910,7 +916,7 @@ INFER_API infer_result infer_sampler_reset(infer_sampler *sampler);
 /* Tell the sampler which token was used (for stages that look back, learn or follow). infer_session_sample does this
  * itself. INFER_ERR_MEMORY; INFER_ERR_STATE: a grammar does not allow the token, and nothing has changed. */
 INFER_API infer_result infer_sampler_accept(infer_sampler *sampler, infer_token token);
-/* Choose among n logits (not modified). NaN, or no finite logit, is INFER_ERR_STATE. */
+/* Choose among n logits (not modified). NaN, or no finite logit, is INFER_ERR_STATE. sampler NULL = greedy. */
 INFER_API infer_result infer_sampler_sample(infer_sampler *sampler, const float *logits, int32_t n, infer_token *token,
                                             infer_error *err);
 /* Choose from a row of the last eval's logits, and accept the token. sampler NULL = greedy. */

@@ -233,7 +233,7 @@ static int host_read(host_world *w) {
     infer_token ids[20];
     int32_t count;
     size_t n = 0;
-    CHECK(infer_session_position(w->s) >= 0 && infer_session_context(w->s) == 256 && infer_session_tokens(w->s));
+    CHECK(infer_session_position(w->s) >= 0 && infer_session_capacity(w->s) == 256 && infer_session_tokens(w->s));
     CHECK(infer_session_stats(w->s, &stats) == INFER_OK && infer_session_error(w->s) != NULL);
     CHECK(infer_session_profile(w->s, NULL, 0, &count) == INFER_OK);
     CHECK(infer_context_memory(w->c, &memory) == INFER_OK && memory.weights > 0);

@@ -562,7 +562,7 @@ static infer_result infer__chat(infer_session *session, infer_sampler *sampler, 
     if (!reply) return infer__error(&session->error, INFER_ERR_ARGUMENT, "reply is NULL");
     if (generate) g = *generate;
     if (g.text) return infer__error(&session->error, INFER_ERR_ARGUMENT, "generate: text must be NULL");
-    r = infer__chat_fit(model, params, infer_session_context(session), g.max_tokens, &turn, &session->error);
+    r = infer__chat_fit(model, params, infer_session_capacity(session), g.max_tokens, &turn, &session->error);
     if (r == INFER_CONTEXT_FULL) info->stop_reason = INFER_STOP_FULL;
     if (r != INFER_OK) return r;
     turn.generate = generate;

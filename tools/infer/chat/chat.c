@@ -94,7 +94,7 @@ static size_t tokens_of(talk *t) {
 /* The library leaves out the oldest turns where less room is left for the reply than it is told: an eighth of the context,
  * or the whole reply. Then a quarter is made, so that not every turn has to. */
 static int32_t room_to_make(talk *t) {
-    const int32_t context = infer_session_context(t->session);
+    const int32_t context = infer_session_capacity(t->session);
     int32_t least = context / 8 > 0 ? context / 8 : 1;
     if (t->generate.max_tokens > 0 && t->generate.max_tokens < least) least = t->generate.max_tokens;
     return tokens_of(t) + (size_t)least > (size_t)context && context / 4 > least ? context / 4 : least;
@@ -142,7 +142,7 @@ static int reply(talk *t) {
     if (r < 0 || r == INFER_CONTEXT_FULL) {
         if (r == INFER_CONTEXT_FULL)
             cli_fail("chat", "the conversation does not fit into a context of %ld positions (--ctx)",
-                     (long)infer_session_context(t->session));
+                     (long)infer_session_capacity(t->session));
         else cli_fail("chat", "%s", infer_session_error(t->session)->message);
         infer_chat_parser_destroy(parser);
         return 0;
