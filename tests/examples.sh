@@ -83,41 +83,27 @@ same json_output '{ "name": "It is a small boxpec", "age": 30, "likes": [ "cats"
 for file in examples/host/*.*; do
     prints "$file has at most 60 lines" 0 awk 'END { print (NR > 60 ? NR : 0) }' "$file"
 done
-same frame_loop "$story" frame_loop $model "Once upon a time" 33
-same "SQLite: texts" "$(echo "$story" | cut -c1-37)|, there was" sqlite_functions $model \
+same frame_loop "$story a" frame_loop $model "Once upon a time" 33
+same "SQLite: texts" ", there was a little girl named Lily|, there was" sqlite_functions $model \
     "SELECT generate('Once upon a time', 10), generate('Once upon a time', 3)"
 same "SQLite: vectors" "0.995|1|1.000" sqlite_functions $model \
     "SELECT printf('%.3f', similarity(embed('a red ball'), embed('a blue ball'))), similarity(embed('a'), NULL) IS NULL,
         printf('%.3f', similarity(embed(x), embed(x))) FROM (SELECT 'It was raining' AS x)"
-refuses "SQLite: an error of the library" "nothing" sqlite_functions $model "SELECT generate('')"
-refuses "SQLite: no argument" "nothing" sqlite_functions $model "SELECT generate()"
+refuses "SQLite: an error of the library" "max_tokens" sqlite_functions $model "SELECT generate('a', -1)"
 refuses "SQLite: NULL as a text" "text" sqlite_functions $model "SELECT embed(NULL)"
 if [ -f "$dir/infer.so" ]; then
-    # a loop that is left, an iterator whose text was ended by another, a model that is collected in the middle of one, errors
-    prints Lua "$story|, there was|nil|nil|true|false	nothing to continue from|false	no/such.gguf|false	the model is closed" \
-        env LUA_CPATH="$dir/?.so" lua5.4 -e '
-        local infer, all = require("infer"), {}
-        local m = infer.open(arg[1])
-        for text in m:generate("Once upon a time", 33) do all[#all + 1] = text end
-        local old = m:generate("Once upon a time", 33)
-        for text in old do break end
-        local short = ""
-        for text in m:generate("Once upon a time", 3) do short = short .. text end
-        local live = infer.open(arg[1]):generate("Once upon a time")
-        live() collectgarbage() collectgarbage()
-        local more = live() ~= nil
-        local function fails(f, ...) local ok, why = pcall(f, ...) return tostring(ok) .. "\t" .. why:match(select("#", ...) == 1 and "no/such.gguf" or "[^:]*$") end
-        local empty = select(2, pcall(m.generate, m, "")) 
-        local r = type(empty) == "function" and { pcall(empty) } or { false, empty }
-        io.write(table.concat(all), "|", short, "|", tostring(old()), "|", tostring(old()), "|", tostring(more), "|", tostring(r[1]), "\t",
-            r[2]:match("nothing to continue from"), "|", fails(infer.open, "no/such.gguf"))
-        m:close()
-        io.write("|", tostring(pcall(m.generate, m, "a")), "\t", select(2, pcall(m.generate, m, "a")))' "" $model
+    prints Lua "text: $story a
+another: , there was
+its iterator has ended: nil
+a model in use is not collected: true
+no file: false no/such.gguf: no such file (error 2)
+wrong: false max_tokens is -1
+closed: false the model is closed" env LUA_CPATH="$dir/?.so" lua5.4 tests/lua_module.lua $model
 else
     echo "skipped Lua: $dir/infer.so is not there"
 fi
 if [ -f "$dir/libinfer.so" ]; then
-    prints "Python" ", there was a little girl named Lily. She loved to play outside in the park. One
+    prints "Python" ", there was a little girl named Lily. She loved to play outside in the p
 0.995" python3 examples/host/binding.py "$dir/libinfer.so" $model "Once upon a time" "a red ball" "a blue ball"
 else
     echo "skipped Python: $dir/libinfer.so is not there"

@@ -31,8 +31,8 @@ static int host_open(lua_State *L) {
 static int next(lua_State *L) { /* a piece of text; nil = it has ended */
     host *h = lua_touserdata(L, lua_upvalueindex(1)); /* kept alive by the iterator */
     infer_result r = INFER_MORE;
-    const char *text;
     size_t n = 0;
+    const char *text;
     if (!h->text || h->n != lua_tointeger(L, lua_upvalueindex(2))) return 0;
     while (r == INFER_MORE && n == 0) r = infer_generation_next(h->text, -1, &text, &n);
     if (r < 0) return luaL_error(L, "%s", infer_session_error(h->session)->message);
@@ -54,8 +54,7 @@ static int host_generate(lua_State *L) {
 int luaopen_infer(lua_State *L) {
     const luaL_Reg methods[] = { { "generate", host_generate }, { "close", host_close }, { "__gc", host_close }, { NULL, NULL } };
     const luaL_Reg functions[] = { { "open", host_open }, { NULL, NULL } };
-    luaL_newmetatable(L, "infer.model");
-    luaL_setfuncs(L, methods, 0);
+    luaL_newmetatable(L, "infer.model"), luaL_setfuncs(L, methods, 0);
     lua_pushvalue(L, -1), lua_setfield(L, -2, "__index");
     return luaL_newlib(L, functions), 1;
 }
