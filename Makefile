@@ -23,6 +23,7 @@ build/infer: $(TOOL)
 build/tool/%.o: tools/infer/%.c infer.h $(wildcard tools/infer/*.h tools/infer/*/*.h) | build/tool
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(WARN) -I. -c $< -o $@
+# -fPIC: examples are programs and, for Lua and Python, shared libraries
 build/impl.o: infer.h | build/tool
 	$(CC) $(CFLAGS) -fPIC -DINFER_IMPLEMENTATION -x c -c infer.h -o $@
 build/libinfer.a: build/impl.o

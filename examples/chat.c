@@ -6,18 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char messages[1 << 20] = "["; /* the conversation: JSON, without its end */
+static infer_chat_message *messages; /* the conversation; its texts are ours */
+static size_t n_messages;
 
-/* "content" as a JSON string behind what is there; 0 = it does not fit. */
-static int add(const char *role, const char *content) {
-    size_t at = strlen(messages);
-    if (sizeof messages - at < 6 * strlen(content) + 64) return 0;
-    at += (size_t)sprintf(messages + at, "%s{\"role\":\"%s\",\"content\":\"", at > 1 ? "," : "", role);
-    for (; *content; content++) {
-        if ((unsigned char)*content < 0x20) at += (size_t)sprintf(messages + at, "\\u%04x", *content);
-        else at += (size_t)sprintf(messages + at, *content == '"' || *content == '\\' ? "\\%c" : "%c", *content);
-    }
-    strcpy(messages + at, "\"}");
+static int add(const char *role, const char *content) { /* 0 = no memory */
+    infer_chat_message *grown = realloc(messages, (n_messages + 1) * sizeof *grown), m = { .role = role };
+    char *copy = malloc(strlen(content) + 1);
+    if (grown) messages = grown;
+    if (!grown || !copy) return free(copy), 0;
+    m.content = strcpy(copy, content);
+    messages[n_messages++] = m;
     return 1;
 }
 
@@ -28,35 +26,54 @@ static int show(void *user, const infer_chat_delta *d) {
 }
 
 static int turn(infer_session *session, const char *line) {
-    infer_chat_params chat = { .messages = messages, .fn = show, .allow_chatml = 1 };
+    infer_chat_params chat = { .fn = show, .allow_chatml = 1, .on_full = INFER_CHAT_FULL_DROP };
     infer_generate_params limits = { .max_tokens = 200 };
     infer_chat_parser *reply;
-    infer_result r;
-    if (!add("user", line)) return fprintf(stderr, "the conversation is too long\n"), 0;
-    strcat(messages, "]");
-    r = infer_chat(session, NULL, &chat, &limits, &reply, NULL);
-    messages[strlen(messages) - 1] = 0;
+    int ok;
+    if (!add("user", line)) return fprintf(stderr, "out of memory\n"), 0;
+    chat.messages = messages;
+    chat.n_messages = n_messages;
+    if (infer_chat(session, NULL, &chat, &limits, &reply, NULL))
+        fprintf(stderr, "%s\n", infer_session_error(session)->message);
     putchar('\n');
-    if (r) return fprintf(stderr, "%s\n", infer_session_error(session)->message), 0;
-    r = !add("assistant", infer_chat_parser_reply(reply)->content);
+    ok = reply && add("assistant", infer_chat_parser_reply(reply)->content);
     infer_chat_parser_destroy(reply);
-    return !r;
+    return ok;
+}
+
+static char *read_line(void) { /* of any length; to be freed. NULL at the end */
+    size_t n = 0, cap = 0;
+    char *line = NULL, *more;
+    int c;
+    while ((c = getchar()) != EOF) {
+        if (n + 1 >= cap) {
+            if (!(more = realloc(line, cap = 2 * cap + 256))) return free(line), NULL;
+            line = more;
+        }
+        line[n] = 0;
+        if (c == '\n') return line;
+        line[n++] = (char)c;
+        line[n] = 0;
+    }
+    return line;
 }
 
 int main(int argc, char **argv) {
     infer_error err = { 0, "usage: chat model.gguf [MESSAGE]" };
     infer_model *model = NULL;
     infer_session *session = NULL;
-    char line[4096];
+    char *line;
     int ok = 1;
     if (argc < 2 || infer_model_open(&model, argv[1], NULL, &err) || infer_session_create(&session, model, NULL, &err))
         return fprintf(stderr, "%s\n", err.message) > 0;
     if (argc > 2) ok = turn(session, argv[2]);
     else
-        while (ok && printf("> ") && fflush(stdout) == 0 && fgets(line, sizeof line, stdin)) {
-            line[strcspn(line, "\n")] = 0;
+        while (ok && printf("> ") && fflush(stdout) == 0 && (line = read_line())) {
             ok = turn(session, line);
+            free(line);
         }
+    while (n_messages > 0) free((char *)messages[--n_messages].content);
+    free(messages);
     infer_session_destroy(session);
     infer_model_close(model);
     return !ok;

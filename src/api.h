@@ -96,11 +96,12 @@ a warning for each. Similarly, an unrecognised vocabulary key makes infer_tokeni
 5. Threads
 ----------
 
-A context has its own worker threads (context_params.threads, by default one per core), which sleep when idle; or it
-uses yours: set model_params.parallel. The library's threads block all signals sent to the process, so those are
-delivered to your threads; fault signals (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS) stay unblocked for your
-crash handler. Use the sessions of one context from one thread at a time; different contexts of one model may be used by
-different threads concurrently. Only infer_session_cancel may be called while another thread is using the session.
+A context has its own worker threads (context_params.threads, by default one per core; -1 = half as many, for a program
+that has other work to do meanwhile), which sleep when idle; or it uses yours: set model_params.parallel. The library's
+threads block all signals sent to the process, so those are delivered to your threads; fault signals (SIGSEGV, SIGBUS,
+SIGFPE, SIGILL, SIGTRAP, SIGSYS) stay unblocked for your crash handler. Use the sessions of one context from one thread
+at a time; different contexts of one model may be used by different threads concurrently. Only infer_session_cancel may
+be called while another thread is using the session.
 
 Callbacks run on the calling thread. A call on an object that is in use, whether from a callback or from a second
 thread, is refused: it returns INFER_ERR_STATE and changes nothing, and the running call continues to its result. These
@@ -193,8 +194,9 @@ infer_limits: seconds, and a function that is asked whether to stop. SECURITY.md
 -----------
 
 A sampler is a list of stages (infer_stage) that run in order; a token is then drawn from the remaining candidates. The
-same seed and logits give the same tokens on every platform. NULL instead of a sampler means greedy: the most likely
-token.
+same seed and logits give the same tokens on every platform. NULL instead of a sampler means greedy in every call that
+takes one: the most likely token, of equals the lowest id; there is nothing to accept, reset or destroy. A sampler that
+was created with stages NULL is not greedy: it has the usual stages.
 
     infer_stage chain[INFER_STAGES_USUAL];
     int32_t i, n;
@@ -242,9 +244,13 @@ are of these. Each token is evaluated in both sessions, in one pass when they ar
 10. Conversations
 -----------------
 
+    infer_chat_message messages[8] = { 0 };
     infer_chat_params chat = { 0 };
     infer_chat_parser *reply;
-    chat.messages = "[{\"role\": \"user\", \"content\": \"Hello\"}]";
+    messages[0].role = "user";
+    messages[0].content = "Hello";
+    chat.messages = messages;
+    chat.n_messages = 1;
     chat.fn = show;                          (your function: receives content, reasoning, tool calls as they come)
 
     if (infer_chat(session, NULL, &chat, NULL, &reply, NULL))
@@ -253,7 +259,9 @@ are of these. Each token is evaluated in both sessions, in one pass when they ar
     infer_chat_parser_destroy(reply);
 
 The conversation is rendered by the model's own chat template (tokenizer.chat_template, Jinja). For the next turn,
-append the reply and the next message, and call again: what the session already holds is not evaluated again. A file
+append the reply and the next message, and call again: what the session already holds is not evaluated again. Messages
+and tools may also be JSON, as OpenAI's API has them: messages_json, tools_json. A member of a message that the structs
+do not have needs that form; infer_json_quote makes JSON strings of texts. Both forms give the same prompt. A file
 without a template is an error, unless allow_chatml says otherwise. Control tokens are parsed only in the template's own
 text: a message that spells "<|im_end|>" is just text.
 
@@ -267,9 +275,9 @@ a template does with a message is up to the template: many cut an assistant's co
 
 The reply is parsed in the format that the template teaches: reasoning, content and tool calls are separated while it
 streams, and a partial mark is never shown. A call is reported when it is complete; its arguments are always a JSON
-object. Text that only began like a call is content, so nothing is lost. To answer a call, append messages after the
-reply: {"role": "assistant", "content": ..., "tool_calls": [{"id", "type": "function", "function": {"name",
-"arguments"}}]} and {"role": "tool", "tool_call_id", "name", "content"}; examples/tools.c shows it. infer_chat_format,
+object. Text that only began like a call is content, so nothing is lost. To answer a call, append the reply as a
+message of the role "assistant" with its calls, then the result as one of the role "tool", with tool_call_id and name of
+the call; examples/tools.c shows it. infer_chat_format,
 infer_chat_render and infer_chat_parser_* are the parts it is built from, for callers that run generation themselves.
 
 When a conversation does not fit, infer_chat returns INFER_CONTEXT_FULL, unless infer_chat_params.on_full says what to
@@ -423,8 +431,8 @@ read once for all of them.
     infer_request_close(request);
 
 queue_params.thread gives the queue a thread of its own. Without it, it runs while somebody waits, or in slices: a loop
-that draws 60 frames a second calls infer_queue_step(queue, 5) in each (examples/frame_loop.c). A slice may end between
-two layers; infer_eval_slice does the same for callers that evaluate by themselves.
+that draws 60 frames a second calls infer_queue_step(queue, 5) in each (examples/host/frame_loop.c). A slice may end
+between two layers; infer_eval_slice does the same for callers that evaluate by themselves.
 
 A request gives the tokens, the text and the seeds' choices that it gives alone (on the CPU the same bits: section 12).
 Requests that begin alike share what they have in common, whatever kind of state the model has: it is evaluated once,
@@ -556,9 +564,10 @@ INFER_API uint32_t infer_version(void);
 INFER_API const char *infer_build_info(void);
 /* "ok", "cancelled", ... Never NULL. */
 INFER_API const char *infer_result_string(infer_result r);
-/* Number of devices of this machine: the CPU first, then GPUs. */
+/* Number of devices of this machine: the CPU, which is number 0, and GPUs. */
 INFER_API int32_t infer_device_count(void);
-/* Describes device `index` (0 .. count-1). INFER_ERR_ARGUMENT when out of range. */
+/* Describes device `index` (0 .. count-1): the numbers that `infer devices` prints, model_params.device and --device
+ * take, and infer_device_memory has. INFER_ERR_ARGUMENT when out of range. */
 INFER_API infer_result infer_device_get(int32_t index, infer_device_info *out);
 /* Run all kernels of a GPU (every storage type, cache type, special kernel) on small inputs and compare them with the
  * CPU; fn (may be NULL) receives a row for each program and operation. INFER_OK when all results match the CPU's, else
@@ -771,9 +780,12 @@ INFER_API infer_result infer_session_save_more(infer_session *session, infer_ses
  * longest that was saved. */
 INFER_API infer_result infer_session_load_more(infer_session *session, infer_session_mark *mark, infer_read_fn read,
                                                void *user);
-/* Tokens so far / maximum number of tokens. */
+/* Tokens so far / maximum number of tokens. 0 for NULL. */
 INFER_API int32_t infer_session_position(const infer_session *session);
-INFER_API int32_t infer_session_context(const infer_session *session);
+INFER_API int32_t infer_session_capacity(const infer_session *session);
+/* The context that the session is in, for infer_eval, infer_embed and sessions beside it; NULL for NULL. A context that
+ * infer_session_create has made is destroyed with the last of its sessions, not by the caller. */
+INFER_API infer_context *infer_session_get_context(const infer_session *session);
 /* The tokens so far (`position` of them; -1 where embeddings were given). Valid until the session changes. */
 INFER_API const infer_token *infer_session_tokens(const infer_session *session);
 /* Stop the eval, sync, generate or chat that this session is running, soon: it returns INFER_CANCELLED. May be called
@@ -934,7 +946,7 @@ INFER_API infer_result infer_sampler_reset(infer_sampler *sampler);
 /* Tell the sampler which token was used (for stages that look back, learn or follow). infer_session_sample does this
  * itself. INFER_ERR_MEMORY; INFER_ERR_STATE: a grammar does not allow the token, and nothing has changed. */
 INFER_API infer_result infer_sampler_accept(infer_sampler *sampler, infer_token token);
-/* Choose among n logits (not modified). NaN, or no finite logit, is INFER_ERR_STATE. */
+/* Choose among n logits (not modified). NaN, or no finite logit, is INFER_ERR_STATE. sampler NULL = greedy. */
 INFER_API infer_result infer_sampler_sample(infer_sampler *sampler, const float *logits, int32_t n, infer_token *token,
                                             infer_error *err);
 /* Choose from a row of the last eval's logits, and accept the token. sampler NULL = greedy. */

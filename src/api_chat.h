@@ -14,19 +14,55 @@ enum {
                                * were left out */
     INFER_CHAT_FULL_ASK = 2   /* `full` gives other messages */
 };
-/* A conversation. Zero in any field except messages means the default. Texts are zero-terminated JSON, in the form made
- * common by OpenAI's API. Only the following is changed before the template sees them:
+/* A piece of a message's content. */
+enum {
+    INFER_CHAT_PART_TEXT = 1, /* text: n bytes of UTF-8 */
+    INFER_CHAT_PART_IMAGE = 2 /* not supported: UNSUPPORTED */
+};
+typedef struct infer_chat_part {
+    int32_t kind;     /* INFER_CHAT_PART_* */
+    const char *text;
+    size_t n;         /* 0 = text is zero-terminated */
+} infer_chat_part;
+/* A message. Zero or NULL in any field except role means that there is none; a length of 0 means that the text is
+ * zero-terminated. Bytes that are not UTF-8 become U+FFFD each. The fields from content to n_calls are those of
+ * infer_chat_reply, so that a reply can be passed back: copy them, and set role to "assistant". */
+typedef struct infer_chat_message {
+    const char *role;      /* "system", "user", "assistant", "tool", or what else the template knows */
+    const char *content;
+    size_t n_content;
+    const char *reasoning; /* assistant */
+    size_t n_reasoning;
+    const infer_chat_call *calls; /* assistant: n_calls */
+    size_t n_calls;
+    const char *tool_call_id; /* tool: the call that it answers */
+    const char *name;         /* tool: its name; or the author's */
+    const infer_chat_part *parts; /* n_parts, in place of content */
+    size_t n_parts;
+} infer_chat_message;
+
+/* A conversation: messages as structs or, in messages_json, as zero-terminated JSON in the form made common by OpenAI's
+ * API; tools likewise. Both forms give the same. Zero in any other field means the default. Everything is copied: it
+ * may be freed when the call returns. Errors name the message: "messages[2]: ...".
+ * Structs become members of the JSON form: reasoning is "reasoning_content", a call is {"id", "type": "function",
+ * "function": {"name", "arguments": {...}}}, a tool {"type": "function", "function": {"name", "description",
+ * "parameters"}}. Only the following is changed before the template sees messages:
  *   content: a list consisting only of {"type": "text", "text"} parts becomes one string; other lists are kept. In an
  *     assistant's message, null or a missing content becomes "".
  *   tool_calls: arguments given as JSON in a string become the object that they spell. If the template then fails
  *     (other than by raise_exception), it is retried once with arguments as text, which some templates need.
  *   reasoning of an assistant may be called reasoning_content, reasoning or thinking: the template sees the name that
  *     it uses.
- * tools NULL or [] is None in the template, as in Hugging Face's transformers; if the template then fails, it is
+ * No tools (or []) are None in the template, as in Hugging Face's transformers; if the template then fails, it is
  * retried once without this variable. */
 typedef struct infer_chat_params {
-    const char *messages;  /* [{"role": "user", "content": "..."}, ...] */
-    const char *tools;     /* [{"type": "function", "function": {"name", "description", "parameters"}}, ...] */
+    const infer_chat_message *messages; /* n_messages */
+    size_t n_messages;
+    const infer_chat_tool *tools; /* n_tools; NULL = none */
+    size_t n_tools;
+    const char *messages_json; /* in place of messages: [{"role": "user", "content": "..."}, ...] */
+    const char *tools_json;    /* in place of tools: [{"type": "function", "function": {"name", "description",
+                                * "parameters"}}, ...] */
     const char *variables; /* {"name": value, ...}: additional variables for the template */
     int32_t thinking;      /* 1 = on, -1 = off: the template's enable_thinking or thinking. UNSUPPORTED if neither */
     int32_t thinking_tokens; /* > 0: of reasoning at most; then its end, in the format that the template teaches, is put
@@ -43,10 +79,11 @@ typedef struct infer_chat_params {
     int32_t on_full; /* INFER_CHAT_FULL_*: when the conversation does not fit. For replies: infer_chat and queues */
     int32_t room;    /* positions that on_full leaves for the reply; 0 = a quarter of all, or generate.max_tokens if
                       * that is less */
-    /* For INFER_CHAT_FULL_ASK: returns the messages to answer instead (JSON as `messages`, the caller's, to be left
-     * alone until the call returns), or NULL to give up: INFER_CONTEXT_FULL. `tokens` of the conversation do not fit
-     * into `most`. Called once a call; the session is in use. */
-    const char *(*full)(void *user, const char *messages, int32_t tokens, int32_t most);
+    /* For INFER_CHAT_FULL_ASK: `tokens` of the conversation do not fit into `most`. Change the messages in *chat, a
+     * copy of these params: messages and n_messages, or messages_json (what they point to is the caller's, to be left
+     * alone until the call returns; other fields are not read). Return 1 to answer them instead, or 0 to give up:
+     * INFER_CONTEXT_FULL. Called once a call; the session is in use. */
+    int (*full)(void *user, struct infer_chat_params *chat, int32_t tokens, int32_t most);
     infer_chat_fn fn;      /* infer_chat: receives the reply as it comes; non-zero = stop */
     void *user;
     infer_limits limits;   /* for rendering: seconds (2), cancel */
@@ -66,10 +103,10 @@ INFER_API infer_result infer_chat_format(const infer_model *model, const infer_c
                                          size_t cap, size_t *count, infer_error *err);
 /* Reply to a conversation: make the session hold it (what matches the present tokens is not evaluated again), generate,
  * and parse the reply. generate (may be NULL) has the limits, stop strings and so on of infer_generate; its `text` must
- * be NULL: params->fn receives the text instead. *reply is the parser that has read the reply. It is also set after a
- * failure if part of the reply arrived: use infer_chat_parser_reply, then infer_chat_parser_destroy.
- * info->prompt_tokens is the length of the conversation. Results are those of infer_generate; INFER_CONTEXT_FULL: the
- * conversation does not fit. */
+ * be NULL: params->fn receives the text instead. sampler NULL = greedy. *reply is the parser that has read the reply.
+ * It is also set after a failure if part of the reply arrived: use infer_chat_parser_reply, then
+ * infer_chat_parser_destroy. info->prompt_tokens is the length of the conversation. Results are those of
+ * infer_generate; INFER_CONTEXT_FULL: the conversation does not fit. */
 INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler, const infer_chat_params *params,
                                   const infer_generate_params *generate, infer_chat_parser **reply,
                                   infer_generate_info *info);

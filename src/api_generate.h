@@ -132,7 +132,7 @@ typedef struct infer_fill_params {
     void *user;
 } infer_fill_params;
 /* Write params->n tokens after the n_prompt given ones (include the text's own special tokens) to out (n tokens; owned
- * by the caller). sampler NULL = the most likely tokens. A grammar and stages that look back (penalties) assume an
+ * by the caller). sampler NULL = greedy. A grammar and stages that look back (penalties) assume an
  * order that does not exist here: leave them out of the sampler. The session's context and its batch must hold all of
  * the tokens; the session is left where it was. After the end token comes whatever the model fills in there: cut the
  * text yourself. INFER_CANCELLED: stopped; out has what was filled so far. UNSUPPORTED: not such a model, or no mask

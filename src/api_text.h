@@ -36,6 +36,9 @@ INFER_API double infer_json_number(const infer_json *v);
  * the full length in *len; writes at most cap bytes, including a terminating zero. out may be NULL when cap is 0.
  * INFER_ERR_ARGUMENT: a larger indent; INFER_ERR_MEMORY: also a text of more than 256 MiB. */
 INFER_API infer_result infer_json_write(const infer_json *v, int32_t indent, char *out, size_t cap, size_t *len);
+/* Write n bytes of text as a JSON string, with its quotes, in the same way: *len is the full length, out may be NULL
+ * when cap is 0. Control characters, quotes and backslashes are escaped; each byte that is not UTF-8 becomes U+FFFD. */
+INFER_API infer_result infer_json_quote(const char *text, size_t n, char *out, size_t cap, size_t *len);
 
 /* ---- chat templates --------------------------------------------------------------------------- */
 
@@ -89,13 +92,19 @@ INFER_API void infer_rendering_free(infer_rendering *r);
 
 /* ---- replies ---------------------------------------------------------------------------------- */
 
-/* A tool call in a reply. Strings are zero-terminated. */
+/* A tool call, in a reply and in a message. Strings are zero-terminated. */
 typedef struct infer_chat_call {
-    const char *id;        /* the model's, or "callNNNNN" where its format has none */
+    const char *id; /* reply: the model's, or "callNNNNN" where its format has none. Message: NULL or "" = none */
     const char *name;
-    const char *arguments; /* a JSON object on one line, n_arguments bytes */
-    size_t n_arguments;
+    const char *arguments; /* a JSON object (reply: on one line), n_arguments bytes. Message: NULL = {} */
+    size_t n_arguments;    /* message: 0 = as long as arguments is */
 } infer_chat_call;
+/* A tool that the model may call. Strings are zero-terminated; NULL description = none. */
+typedef struct infer_chat_tool {
+    const char *name;
+    const char *description;
+    const char *parameters; /* a JSON Schema of an object; NULL = {"type": "object", "properties": {}} */
+} infer_chat_tool;
 /* The reply so far. Owned by its parser and changes with it. */
 typedef struct infer_chat_reply {
     const char *content;   /* n_content bytes, zero-terminated; "" = none */
@@ -126,8 +135,10 @@ typedef struct infer_chat_parser infer_chat_parser;
 typedef struct infer_chat_parser_params {
     const char *format;    /* a name as returned by infer_chat_parser_format; NULL = recognised from the template */
     const char *template_text; /* zero-terminated; NULL = the model's own */
-    const char *tools;     /* the tools that the model was given (JSON, as for infer_chat_format); they define the types
-                            * of arguments in formats that write values without quotes. NULL = none are known */
+    const infer_chat_tool *tools; /* n_tools that the model was given; they define the types of arguments in formats
+                                   * that write values without quotes. NULL = none are known */
+    size_t n_tools;
+    const char *tools_json; /* the same as JSON, in place of tools: see infer_chat_params */
     const char *prompt;    /* the prompt, or its end: it may already have opened the reasoning. NULL = it has not */
     int64_t first_call;    /* number in the first generated id */
     infer_chat_fn fn;      /* may be NULL */

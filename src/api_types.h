@@ -135,8 +135,9 @@ typedef struct infer_limits {
 } infer_limits;
 
 typedef struct infer_context_params {
-    int32_t threads; /* 0 = cores (a core's two threads are one), at most 64; 1 when all layers are on a GPU. At most 4
-                      * per processor start */
+    int32_t
+        threads; /* 0 = cores (a core's two threads are one), at most 64; 1 when all layers are on a GPU. -1 = half of
+                      * that, for a program with other work to do. At most 4 per processor start */
     int32_t batch;   /* maximum rows in one pass over the weights; 0 = 512, of encoders as many as cells */
     int32_t cells;   /* total cache positions, allocated in pages of 16; 0 = the model's context, at most 4096 */
     int32_t kv_type; /* infer_kv_type */
@@ -157,8 +158,9 @@ typedef struct infer_context_params {
 typedef struct infer_model_params {
     int32_t backend;           /* infer_backend; AUTO = that of `device`, or see section 13. An explicitly requested one
                                 * must work */
-    int32_t device;            /* number that `infer devices` prints + 1; 0 = the backend's best, or as many of its
-                                * devices as the layers need */
+    int32_t device;            /* a GPU: its number as infer_device_get and `infer devices` have it; 0 = the backend's
+                                * best, or as many of its devices as the layers need (for the CPU: backend =
+                                * INFER_CPU) */
     int32_t devices[INFER_MAX_DEVICES]; /* several devices of one backend, numbers as `device`, terminated by 0: the
                                 * layers are split over them in this order. The same one may occur twice */
     float shares[INFER_MAX_DEVICES]; /* how many layers each of `devices` gets, in proportion; all 0 = by free memory */
@@ -293,7 +295,7 @@ typedef struct infer_profile_row {
 } infer_profile_row;
 
 typedef struct infer_device_info {
-    int32_t backend, device; /* infer_backend; number of the device, the CPU is 0 */
+    int32_t backend, device; /* infer_backend; number of the device, as model_params.device takes it; the CPU is 0 */
     int32_t unified;         /* shares its memory with the CPU */
     int32_t usable;          /* 0: see why_not; name is empty for an API without devices */
     int32_t automatic;       /* INFER_AUTO selects it */

@@ -314,31 +314,55 @@ def cuda_double(t):
                    env=dict(env, FAKE_CUDA_CAPABILITY=capability, FAKE_CUDA_CHECK="1"))
 
 
+# Hosts: the headers that they need, options of the compiler, libraries, and what comes out if it is no program.
+HOSTS = {"sqlite_functions": (["sqlite3.h"], [], ["-lsqlite3"], None),
+         "lua_module": (["lauxlib.h"], ["-I/usr/include/lua5.4", "-shared", "-fPIC"], [], "infer.so")}
+
+
+def host_lacks(name):
+    """Why an example for a host cannot be built or run here; "" = it can."""
+    headers, flags, _, _ = HOSTS.get(name, ([], [], [], None))
+    for header in headers:
+        if subprocess.run([CC, "-E"] + flags + ["-include", header, "-x", "c", os.devnull], capture_output=True).returncode:
+            return "there is no %s" % header
+    return "there is no lua5.4" if name == "lua_module" and not shutil.which("lua5.4") else ""
+
+
 def group_examples(t):
     """Every example (ONLY=NAME: that one) compiles and runs, with the arguments that its own comment shows: ./NAME model.gguf ...
     The first is compiled as it stands, library and all; the others are linked with one build of the library."""
     os.makedirs("build/examples", exist_ok=True)
-    found = [p for p in sorted(glob.glob("examples/*.c") + glob.glob("examples/*.cpp")) if os.environ.get("ONLY", "") in p]
+    found = [p for p in sorted(glob.glob("examples/*.c") + glob.glob("examples/*.cpp") + glob.glob("examples/host/*.c"))
+             if os.environ.get("ONLY", "") in p]
     if not found:
         return
+    t.step("the library for Python", [CC, "-shared", "build/impl.o", "-o", "build/examples/libinfer.so"] + LIBS)
     for path in found:
         name, kind = os.path.splitext(os.path.basename(path))
         exe = "build/examples/" + name
         with open(path, encoding="utf-8") as f:
             text = f.read()
+        _, flags, libs, made = HOSTS.get(name, (None, [], [], None))
+        lacks = host_lacks(name)
+        if lacks:
+            t.skip(path, lacks)
+            continue
+        if made:
+            exe = "build/examples/" + made
+        source = "build/examples/" + name
         if name == "hello":
             ok = t.step("compile " + path, [CC, "-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", path, "-o", exe] + LIBS)
         elif kind == ".c":
-            with open(exe + ".c", "w", encoding="utf-8") as f:
+            with open(source + ".c", "w", encoding="utf-8") as f:
                 f.write("#line 1 \"%s\"\n" % path + re.sub("^#define INFER_IMPLEMENTATION$", "", text, flags=re.M))
-            ok = t.step("compile " + path, [CC, "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-Iexamples", exe + ".c", "build/impl.o",
-                                            "-o", exe] + LIBS)
+            ok = t.step("compile " + path, [CC, "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-I" + os.path.dirname(path)] + flags +
+                        [source + ".c", "build/impl.o", "-o", exe] + libs + LIBS)
         else:
             if not CXX:
                 t.skip(path, "there is no C++ compiler")
                 continue
             ok = t.step("compile " + path, [CXX, "-O1", "-Wall", "-Wextra", "-I.", path, "build/impl.o", "-o", exe] + LIBS)
-        if not ok:
+        if not ok or made:
             continue
         run = re.search(r"\./%s +(.*?) *(?:\*/.*)?$" % re.escape(name), text, re.M)
         args = shlex.split(run.group(1)) if run else ["model.gguf"]

@@ -95,6 +95,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_constrained.c"
 #  include "test_chat_api.c"
 #  include "test_full.c"
+#  include "test_chat_message.c"
 #  include "test_score.c"
 #  include "test_guide.c"
 #  include "test_best.c"
@@ -192,6 +193,7 @@ int main(int argc, char **argv) {
     suite_fill();
     suite_constrained();
     suite_chat_api();
+    suite_chat_message();
     suite_full();
     suite_score();
     suite_guide();

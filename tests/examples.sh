@@ -8,12 +8,16 @@ passed=0 failed=0
 
 # same NAME WANT PROGRAM ARGS...: stdout, with its trailing newline gone, is WANT and the exit status is 0.
 same() {
+    name=$1 want=$2 program=$dir/$3
+    shift 3
+    if [ ! -x "$program" ]; then echo "skipped $name: $program is not there"; return; fi
+    prints "$name" "$want" "$program" "$@"
+}
+# prints NAME WANT COMMAND ARGS...: the same of any command.
+prints() {
     name=$1 want=$2
     shift 2
-    program=$dir/$1
-    shift
-    if [ ! -x "$program" ]; then echo "skipped $name: $program is not there"; return; fi
-    got=$("$program" "$@" 2>/dev/null)
+    got=$("$@" 2>/dev/null)
     status=$?
     if [ $status = 0 ] && [ "$got" = "$want" ]; then
         passed=$((passed + 1))
@@ -76,6 +80,34 @@ refuses "rerank without a classifier" "no classifier" rerank $model "a" "b"
 refuses "classify without a classifier" "no classifier" classify $model "a"
 same json_output '{ "name": "It is a small boxpec", "age": 30, "likes": [ "cats" ] }' \
     json_output $model "Once upon a time"
+for file in examples/host/*.*; do
+    prints "$file has at most 60 lines" 0 awk 'END { print (NR > 60 ? NR : 0) }' "$file"
+done
+same frame_loop "$story a" frame_loop $model "Once upon a time" 33
+same "SQLite: texts" ", there was a little girl named Lily|, there was" sqlite_functions $model \
+    "SELECT generate('Once upon a time', 10), generate('Once upon a time', 3)"
+same "SQLite: vectors" "0.995|1|1.000" sqlite_functions $model \
+    "SELECT printf('%.3f', similarity(embed('a red ball'), embed('a blue ball'))), similarity(embed('a'), NULL) IS NULL,
+        printf('%.3f', similarity(embed(x), embed(x))) FROM (SELECT 'It was raining' AS x)"
+refuses "SQLite: an error of the library" "max_tokens" sqlite_functions $model "SELECT generate('a', -1)"
+refuses "SQLite: NULL as a text" "text" sqlite_functions $model "SELECT embed(NULL)"
+if [ -f "$dir/infer.so" ]; then
+    prints Lua "text: $story a
+another: , there was
+its iterator has ended: nil
+a model in use is not collected: true
+no file: false no/such.gguf: no such file (error 2)
+wrong: false max_tokens is -1
+closed: false the model is closed" env LUA_CPATH="$dir/?.so" lua5.4 tests/lua_module.lua $model
+else
+    echo "skipped Lua: $dir/infer.so is not there"
+fi
+if [ -f "$dir/libinfer.so" ]; then
+    prints "Python" ", there was a little girl named Lily. She loved to play outside in the p
+0.995" python3 examples/host/binding.py "$dir/libinfer.so" $model "Once upon a time" "a red ball" "a blue ball"
+else
+    echo "skipped Python: $dir/libinfer.so is not there"
+fi
 for e in hello custom_io custom_alloc cpp_host cancel two_sessions embed rerank classify search gpu json_output; do
     refuses "$e without arguments" usage $e
 done

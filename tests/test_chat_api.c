@@ -44,7 +44,7 @@ static void test_chat_turns(void) {
     memset(&chat, 0, sizeof chat);
     memset(&g, 0, sizeof g);
     memset(&told, 0, sizeof told);
-    chat.messages = CA_ONCE;
+    chat.messages_json = CA_ONCE;
     chat.template_text = CA_TEMPLATE;
     chat.fn = ca_take;
     chat.user = &told;
@@ -61,14 +61,14 @@ static void test_chat_turns(void) {
              "{\"role\":\"user\",\"content\":\" One day\"}]", told.text);
     infer_chat_parser_destroy(reply);
     infer_session_stats(s, &before);
-    chat.messages = longer;
+    chat.messages_json = longer;
     g.max_tokens = 1;
     CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_OK);
     infer_session_stats(s, &after);
     CHECK(info.prompt_tokens > 25 && after.prompt_tokens + after.new_tokens - before.prompt_tokens - before.new_tokens < 12);
     infer_chat_parser_destroy(reply);
     /* stop strings, a callback, cancelling */
-    chat.messages = CA_ONCE;
+    chat.messages_json = CA_ONCE;
     memset(&told, 0, sizeof told);
     g.max_tokens = 24;
     g.stop = STOP;
@@ -107,17 +107,17 @@ static void test_chat_errors(void) {
     memset(&p, 0, sizeof p);
     CHECK(infer_chat(NULL, NULL, &chat, NULL, &reply, NULL) == INFER_ERR_ARGUMENT);
     CHECK(infer_chat(s, NULL, &chat, NULL, &reply, NULL) == INFER_ERR_ARGUMENT && reply == NULL);
-    CHECK_HAS(infer_session_error(s)->message, "messages is NULL");
+    CHECK_HAS(infer_session_error(s)->message, "messages and messages_json are both NULL");
     CHECK(infer_chat(s, NULL, NULL, NULL, &reply, NULL) == INFER_ERR_ARGUMENT);
-    chat.messages = CA_ONCE;
+    chat.messages_json = CA_ONCE;
     CHECK(infer_chat(s, NULL, &chat, NULL, NULL, NULL) == INFER_ERR_ARGUMENT);
     CHECK(infer_chat(s, NULL, &chat, NULL, &reply, NULL) == INFER_ERR_UNSUPPORTED);
     CHECK_HAS(infer_session_error(s)->message, "no chat template");
     chat.allow_chatml = 1;
-    chat.tools = "[{\"name\":\"f\"}]";
+    chat.tools_json = "[{\"name\":\"f\"}]";
     CHECK(infer_chat_render(m, &chat, &text, &err) == INFER_ERR_UNSUPPORTED && text == NULL);
     CHECK_HAS(err.message, "tools");
-    chat.tools = " [ ] ";
+    chat.tools_json = " [ ] ";
     CHECK(infer_chat_render(m, &chat, &text, &err) == INFER_OK);
     CHECK_STR(text->text, "<|im_start|>user\nOnce upon a time<|im_end|>\n<|im_start|>assistant\n");
     CHECK(text->n_segments == 5 && text->segments[3].from_message && !text->segments[4].from_message);
@@ -142,7 +142,7 @@ static void test_chat_errors(void) {
     CHECK(infer_chat_format(m, &chat, ids, 64, &n, &err) == INFER_OK && n == 5 && ids[0] == 1 && ids[1] != 1);
     chat.template_text = "{{ messages[0].content }}";
     CHECK(infer_chat_format(m, &chat, ids, 64, &n, &err) == INFER_OK && n == 5 && ids[0] == 1); /* the vocabulary asks for it */
-    chat.messages = "[{\"role\":\"user\",\"content\":\"<s>a\"}]";
+    chat.messages_json = "[{\"role\":\"user\",\"content\":\"<s>a\"}]";
     chat.template_text = CA_TEMPLATE;
     CHECK(infer_chat_format(m, &chat, ids, 64, &n, &err) == INFER_OK && ids[0] == 1 && n > 3);
     while (n-- > 1) CHECK(ids[n] != 1);
@@ -176,7 +176,7 @@ static void test_chat_begun(void) {
     memset(&chat, 0, sizeof chat);
     memset(&g, 0, sizeof g);
     memset(&told, 0, sizeof told);
-    chat.messages = CA_ONCE;
+    chat.messages_json = CA_ONCE;
     chat.template_text = CA_TEMPLATE;
     g.max_tokens = 24;
     CHECK(infer_chat(s, NULL, &chat, &g, &plain, NULL) == INFER_OK);
@@ -225,7 +225,7 @@ static void test_chat_thinking_tokens(void) {
     memset(&chat, 0, sizeof chat);
     memset(&g, 0, sizeof g);
     memset(&p, 0, sizeof p);
-    chat.messages = CA_ONCE;
+    chat.messages_json = CA_ONCE;
     chat.template_text = CA_THINKS;
     g.max_tokens = 30;
     for (n = 0; n < 8; n++) {
@@ -273,7 +273,7 @@ static void test_chat_turn_memory(void) {
     check_fail_at = 0;
     CHECK(infer_model_open(&m, check_data("models/stories260K.F32.gguf"), &mp, &err) == INFER_OK);
     CHECK(infer_session_create(&s, m, NULL, &err) == INFER_OK);
-    chat.messages = CA_ONCE;
+    chat.messages_json = CA_ONCE;
     chat.template_text = CA_TEMPLATE;
     chat.begun = ",";
     g.max_tokens = 3;

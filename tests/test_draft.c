@@ -7,7 +7,7 @@ static int draft_token(void *user, infer_token token, float logprob, const infer
     if (o->n == 256) return 1;
     CHECK(n_top == 0 || (top[0].token >= 0 && logprob <= 0));
     /* what is ahead is not seen; the last token of a full context has no place */
-    CHECK(infer_session_tokens(o->s)[infer_session_position(o->s) - 1] == token || infer_session_position(o->s) == infer_session_context(o->s));
+    CHECK(infer_session_tokens(o->s)[infer_session_position(o->s) - 1] == token || infer_session_position(o->s) == infer_session_capacity(o->s));
     CHECK(infer_session_logits(o->s, -1) != NULL);
     o->positions[o->n] = infer_session_position(o->s);
     o->tokens[o->n++] = token;

@@ -225,7 +225,7 @@ static void full_talk(char *out, size_t cap, int from, int n) {
 static size_t full_count(const infer_model *m, infer_chat_params chat, const char *messages) {
     size_t n = 0;
     infer_error e;
-    chat.messages = messages;
+    chat.messages_json = messages;
     CHECK(infer_chat_format(m, &chat, NULL, 0, &n, &e) == INFER_OK);
     return n;
 }
@@ -253,10 +253,10 @@ static void test_full_chat_drop(void) {
         n = full_count(m, chat, want);
         s = generate_session(m, (int32_t)n + 3 + 1); /* one more would not be enough for another turn */
         chat.room = 3;
-        chat.messages = whole;
+        chat.messages_json = whole;
         CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_OK);
         CHECK(info.dropped == 4 * drop && info.prompt_tokens == (int32_t)n && info.new_tokens > 0);
-        chat.messages = want;
+        chat.messages_json = want;
         CHECK(infer_chat_format(m, &chat, ids, 512, &n, &e) == INFER_OK && memcmp(ids, infer_session_tokens(s), n * sizeof *ids) == 0);
         infer_chat_parser_destroy(reply);
         infer_session_destroy(s);
@@ -265,7 +265,7 @@ static void test_full_chat_drop(void) {
     full_talk(want, sizeof want, 6, 6);
     n = full_count(m, chat, want);
     s = generate_session(m, (int32_t)n + 1);
-    chat.messages = whole;
+    chat.messages_json = whole;
     CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_OK && info.dropped == 24 && info.stop_reason == INFER_STOP_FULL && info.new_tokens == 2);
     infer_chat_parser_destroy(reply);
     infer_session_destroy(s);
@@ -273,9 +273,9 @@ static void test_full_chat_drop(void) {
     CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_CONTEXT_FULL && info.stop_reason == INFER_STOP_FULL && !reply);
     CHECK_HAS(infer_session_error(s)->message, "last turn");
     /* one turn alone cannot shrink, and the default stops */
-    chat.messages = "[{\"role\": \"user\", \"content\": \"one two three four five six seven eight nine ten eleven twelve\"}]";
+    chat.messages_json = "[{\"role\": \"user\", \"content\": \"one two three four five six seven eight nine ten eleven twelve\"}]";
     CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_CONTEXT_FULL);
-    chat.messages = whole;
+    chat.messages_json = whole;
     chat.on_full = 0;
     CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_CONTEXT_FULL && info.dropped == 0);
     infer_chat_parser_destroy(reply);
@@ -314,7 +314,7 @@ static void test_full_chat_ids(void) {
     chat.on_full = INFER_CHAT_FULL_DROP;
     chat.room = 80;
     full_talk(whole, sizeof whole, 0, 12);
-    chat.messages = whole;
+    chat.messages_json = whole;
     generate_bytes(m, &sc, "<tool_call>{\"name\": \"f\", \"arguments\": {\"x\": 1}}</tool_call>");
     script = generate_script_sampler(m, &sc);
     g.max_tokens = sc.n;
@@ -337,13 +337,14 @@ static void test_full_chat_ids(void) {
 }
 
 typedef struct full_told { const char *answer; int calls, tokens, most; char seen[64]; } full_told;
-static const char *full_messages(void *user, const char *messages, int32_t tokens, int32_t most) {
+static int full_messages(void *user, infer_chat_params *chat, int32_t tokens, int32_t most) {
     full_told *t = (full_told *)user;
     t->calls++;
     t->tokens = tokens;
     t->most = most;
-    snprintf(t->seen, sizeof t->seen, "%.50s", messages);
-    return t->answer;
+    snprintf(t->seen, sizeof t->seen, "%.50s", chat->messages_json);
+    chat->messages_json = t->answer;
+    return t->answer != NULL;
 }
 static void test_full_chat_ask(void) {
     infer_model *m = generate_model(NULL);
@@ -362,11 +363,11 @@ static void test_full_chat_ask(void) {
     chat.full = full_messages;
     chat.user = &told;
     g.max_tokens = 4;
-    chat.messages = CA_ONCE; /* it fits */
+    chat.messages_json = CA_ONCE; /* it fits */
     CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_OK && told.calls == 0);
     infer_chat_parser_destroy(reply);
     full_talk(whole, sizeof whole, 0, 6);
-    chat.messages = whole;
+    chat.messages_json = whole;
     told.answer = "[{\"role\": \"system\", \"content\": \"short\"}, {\"role\": \"user\", \"content\": \"last\"}]";
     CHECK(infer_chat(s, NULL, &chat, &g, &reply, &info) == INFER_OK && told.calls == 1 && told.most == 60);
     CHECK(told.tokens == (int)full_count(m, chat, whole) && strncmp(told.seen, whole, 50) == 0);
@@ -409,7 +410,7 @@ static void test_full_memory(void) {
             memset(&chat, 0, sizeof chat);
             memset(&g, 0, sizeof g);
             chat.template_text = full_template;
-            chat.messages = whole;
+            chat.messages_json = whole;
             chat.on_full = INFER_CHAT_FULL_DROP;
             g.max_tokens = 2;
             check_allocs = 0;

@@ -10,7 +10,7 @@ static int places_two(int32_t out[2]) {
     infer_device_info d;
     int32_t i, n = 0;
     for (i = 1; n < 2 && infer_device_get(i, &d) == INFER_OK; i++)
-        if (d.usable && d.backend == check_backend()) out[n++] = i + 1;
+        if (d.usable && d.backend == check_backend()) out[n++] = i;
     if (n == 1) out[1] = out[0];
     return n > 0;
 }
@@ -162,7 +162,7 @@ static void test_gpu_places_memory(void) {
     for (i = 0; i < 2; i++) {
         const infer_device_memory *d = &after.devices[i];
         CHECK(memcmp(&before.devices[i].weights, &d->weights, 3 * sizeof d->weights) == 0);
-        CHECK(d->layers == (i ? 3 : 1) && d->device == mp.devices[i] - 1 && d->free > 0);
+        CHECK(d->layers == (i ? 3 : 1) && d->device == mp.devices[i] && d->free > 0);
         CHECK(d->weights > 0 && d->cache == after.cache * (uint64_t)d->layers); /* one layer is on the CPU */
         CHECK(infer__gpu_used(m->devices[i].gpu) == d->weights + d->cache + d->scratch);
     }
@@ -313,9 +313,7 @@ static void test_gpu_places_refused(void) {
     infer_model_params p;
     int32_t two[2];
     memset(&p, 0, sizeof p);
-    p.devices[0] = 1;
-    CHECK(places_try(&p, "devices[0] is 1: that is the CPU") == INFER_ERR_ARGUMENT);
-    p.devices[0] = 1 + infer_device_count();
+    p.devices[0] = infer_device_count();
     CHECK(places_try(&p, "there is no such device") == INFER_ERR_ARGUMENT);
     p.devices[0] = 0;
     p.shares[1] = -1;
@@ -627,12 +625,12 @@ static void test_gpu_places_fit(void) {
     m = places_fake(&p, INFER_OK, &e);
     places_counts(m, 3, 0);
     places_fake_close(m);
-    p.devices[0] = 3; /* rows: hip, One, Shared, ... */
-    p.devices[1] = 4;
+    p.devices[0] = 2; /* rows: hip, One, Shared, ... */
+    p.devices[1] = 3;
     m = places_fake(&p, INFER_OK, &e);
     CHECK(m && m->device_layers == 5 && m->devices[1].n_layers > 0);
     places_fake_close(m);
-    p.devices[0] = p.devices[1] = 4; /* twice the same: its memory once */
+    p.devices[0] = p.devices[1] = 3; /* twice the same: its memory once */
     m = places_fake(&p, INFER_OK, &e);
     CHECK(m && m->n_devices == 2 && m->devices[0].memory == all && m->devices[1].memory == all);
     places_fake_close(m);
@@ -646,8 +644,8 @@ static void test_gpu_places_fit(void) {
     places_counts(m, 3, 0);
     CHECK_HAS(places_said, "a device is left out: Two: fakeOpen");
     places_fake_close(m);
-    p.devices[0] = 3;
-    p.devices[1] = 4;
+    p.devices[0] = 2;
+    p.devices[1] = 3;
     m = places_fake(&p, INFER_ERR_DEVICE, &e);
     CHECK_HAS(e.message, "Two: fakeOpen");
     places_fake_close(m);

@@ -79,7 +79,7 @@ static int host_chat(host_world *w) {
     infer_chat_parser *reply = NULL;
     int r;
     memset(&p, 0, sizeof p);
-    p.messages = CA_ONCE;
+    p.messages_json = CA_ONCE;
     p.template_text = CA_TEMPLATE;
     r = infer_chat(w->s, NULL, &p, NULL, &reply, NULL);
     CHECK(reply == NULL);
@@ -233,7 +233,7 @@ static int host_read(host_world *w) {
     infer_token ids[20];
     int32_t count;
     size_t n = 0;
-    CHECK(infer_session_position(w->s) >= 0 && infer_session_context(w->s) == 256 && infer_session_tokens(w->s));
+    CHECK(infer_session_position(w->s) >= 0 && infer_session_capacity(w->s) == 256 && infer_session_tokens(w->s));
     CHECK(infer_session_stats(w->s, &stats) == INFER_OK && infer_session_error(w->s) != NULL);
     CHECK(infer_session_profile(w->s, NULL, 0, &count) == INFER_OK);
     CHECK(infer_context_memory(w->c, &memory) == INFER_OK && memory.weights > 0);
@@ -467,7 +467,7 @@ static void host_scene(host_world *w, int kind, int held, float *out) {
         break;
     case 2:
         p.text = NULL;
-        chat.messages = CA_ONCE;
+        chat.messages_json = CA_ONCE;
         chat.template_text = CA_TEMPLATE;
         chat.fn = host_delta;
         chat.user = w;
@@ -695,7 +695,7 @@ static void test_host_closing_from_callbacks(void) {
     CHECK(infer_tensor_read(m, "token_embd.weight", 3, 1, row, NULL) == INFER_OK);
     CHECK(infer_tokenize(m, "Once upon a time there was", 26, 0, ids, 40, &n, NULL) == INFER_OK);
     CHECK(infer_session_create(&s, m, NULL, NULL) == INFER_OK && infer_session_destroy(s) == INFER_OK);
-    chat.messages = CA_ONCE;
+    chat.messages_json = CA_ONCE;
     chat.template_text = CA_TEMPLATE;
     CHECK(infer_chat_format(m, &chat, ids, 40, &n, NULL) == INFER_OK);
     CHECK(infer_chat_render(m, &chat, &rendering, NULL) == INFER_OK);

@@ -416,7 +416,7 @@ static infer_result hostile_create(const infer_context_params *cp, int32_t conte
     r = infer_session_create(&s, hostile_m, &p, e);
     CHECK((r == INFER_OK) == (s != NULL));
     if (!s) return r;
-    CHECK(infer_session_eval(s, ids, 2) == (infer_session_context(s) >= 2 ? INFER_OK : INFER_CONTEXT_FULL));
+    CHECK(infer_session_eval(s, ids, 2) == (infer_session_capacity(s) >= 2 ? INFER_OK : INFER_CONTEXT_FULL));
     infer_session_destroy(s);
     return INFER_OK;
 }
@@ -527,7 +527,7 @@ static infer_result hostile_keep_first(int32_t v, infer_error *e) {
     if (infer_session_fork(&t, hostile_s, e)) return INFER_ERR_MEMORY;
     r = infer_generate(t, NULL, "a", &p, &info);
     *e = *infer_session_error(t);
-    CHECK(infer_session_position(t) >= 0 && infer_session_position(t) <= infer_session_context(t));
+    CHECK(infer_session_position(t) >= 0 && infer_session_position(t) <= infer_session_capacity(t));
     infer_session_destroy(t);
     return r;
 }

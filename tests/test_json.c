@@ -112,7 +112,40 @@ static void test_json_numbers(void) {
     CHECK(infer__double_parse(".", 1, &len) == 0 && len == 0);
 }
 
+static void js_quoted(const char *text, size_t n, const char *want) {
+    char out[64];
+    size_t len = 0, whole = strlen(want), cap;
+    infer_json *v = NULL;
+    check_detail = want;
+    CHECK(infer_json_quote(text, n, NULL, 0, &len) == INFER_OK && len == whole);
+    CHECK(infer_json_quote(text, n, out, sizeof out, &len) == INFER_OK && len == whole);
+    CHECK_STR(out, want);
+    CHECK(infer_json_parse(&v, out, len, NULL, NULL) == INFER_OK && infer_json_kind(v) == INFER_JSON_STRING);
+    infer_json_free(v);
+    for (cap = 1; cap <= whole; cap++) { /* a beginning, and its zero */
+        memset(out, '#', sizeof out);
+        CHECK(infer_json_quote(text, n, out, cap, &len) == INFER_OK && len == whole);
+        CHECK(memcmp(out, want, cap - 1) == 0 && out[cap - 1] == 0 && out[cap] == '#');
+    }
+}
+static void test_json_quote(void) {
+    size_t len = 5;
+    char out[4];
+    js_quoted("", 0, "\"\"");
+    js_quoted(NULL, 0, "\"\"");
+    js_quoted("plain", 5, "\"plain\"");
+    js_quoted("\"\\/\b\f\n\r\t", 8, "\"\\\"\\\\/\\b\\f\\n\\r\\t\"");
+    js_quoted("a\0b\x1f\x7f", 5, "\"a\\u0000b\\u001f\x7f\"");
+    js_quoted("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9, "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
+    js_quoted("\xff\xc3", 2, "\"\xef\xbf\xbd\xef\xbf\xbd\"");                 /* no lead byte; cut off */
+    js_quoted("\xc0\x80\xed\xa0\x80x", 6, "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdx\""); /* too long; a surrogate */
+    js_quoted("\xe2\x82\n\"", 4, "\"\xef\xbf\xbd\xef\xbf\xbd\\n\\\"\"");
+    CHECK(infer_json_quote(NULL, 1, out, sizeof out, &len) == INFER_ERR_ARGUMENT && len == 0);
+    CHECK(infer_json_quote("a", 1, NULL, 4, &len) == INFER_ERR_ARGUMENT && infer_json_quote("a", 1, out, 4, NULL) == INFER_ERR_ARGUMENT);
+}
+
 static void suite_json(void) {
+    RUN(test_json_quote);
     RUN(test_json_values);
     RUN(test_json_refused);
     RUN(test_json_memory);

@@ -421,7 +421,7 @@ static void test_queue_chat(void) {
     q = queue_open(m, &way);
     s = cells_session(m, 512, 0, 2);
     chat.allow_chatml = 1;
-    chat.messages = "[{\"role\": \"user\", \"content\": \"Tell me about a dog and a cat who went to the park.\"}]";
+    chat.messages_json = "[{\"role\": \"user\", \"content\": \"Tell me about a dog and a cat who went to the park.\"}]";
     g.max_tokens = 20;
     CHECK(infer_chat(s, NULL, &chat, &g, &parser, NULL) == INFER_OK);
     p.chat = &chat;
@@ -432,14 +432,14 @@ static void test_queue_chat(void) {
     CHECK_STR(infer_request_reply(r)->content, infer_chat_parser_reply(parser)->content);
     snprintf(first, sizeof first, "[{\"role\": \"user\", \"content\": \"Tell me about a dog and a cat who went to the park.\"}, {\"role\": \"assistant\", \"content\": \"x\"}, {\"role\": \"user\", \"content\": \"And then?\"}]");
     infer_request_close(r);
-    chat.messages = first;
+    chat.messages_json = first;
     CHECK(infer_queue_submit(q, &p, &r, &e) == INFER_OK);
     CHECK(infer_request_wait(r) == INFER_OK && infer_request_get_info(r, &info) == INFER_OK && info.reused >= 32);
     infer_request_close(r);
     p.generate.text = queue_text;
     CHECK(infer_queue_submit(q, &p, &r, &e) == INFER_ERR_ARGUMENT);
     p.generate.text = NULL;
-    chat.messages = "[";
+    chat.messages_json = "[";
     CHECK(infer_queue_submit(q, &p, &r, &e) == INFER_ERR_FORMAT && !r);
     infer_chat_parser_destroy(parser);
     infer_session_destroy(s);

@@ -38,7 +38,7 @@ static int walk_once(walk *w, infer_session *session, infer_sampler *sampler, in
     infer_sampler_reset(sampler);
     if (infer_session_rewind(session, 0) != INFER_OK) return 0;
     while (w->n++ < WALK_MOST) {
-        if (infer_session_position(session) == infer_session_context(session)) infer_session_rewind(session, 0);
+        if (infer_session_position(session) == infer_session_capacity(session)) infer_session_rewind(session, 0);
         if (infer_session_eval(session, &token, 1) != INFER_OK || infer_session_sample(session, sampler, 0, &token) != INFER_OK) {
             *err = *infer_session_error(session);
             return 0;

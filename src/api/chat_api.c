@@ -43,12 +43,26 @@ static int infer__chat_file_template(const infer_model *m, const char *name, inf
     return kv && infer__gguf_str(&m->gguf, key, out, NULL) && out->n > 0;
 }
 
+/* Tools in either form as JSON, which may lie in own; NULL = there are none. */
+static infer_result infer__chat_tools_given(infer__bytes *own, const infer_chat_tool *tools, size_t n, const char *json,
+                                            const char **out, infer_error *err) {
+    infer_result r;
+    *out = json;
+    if (tools && json) return infer__error(err, INFER_ERR_ARGUMENT, "tools and tools_json are both given");
+    if (!tools && n > 0) return infer__error(err, INFER_ERR_ARGUMENT, "tools is NULL but n_tools is not 0");
+    if (n == 0) return INFER_OK;
+    r = infer__chat_tools_json(own, tools, n, err);
+    *out = own->s;
+    return r;
+}
+
 INFER_API infer_result infer_chat_parser_create(infer_chat_parser **out, const infer_model *model,
                                                 const infer_chat_parser_params *params, infer_error *err) {
     infer_chat_parser_params none;
     infer_chat_parser *parser;
     infer__chat_options o;
     infer__str text = {NULL, 0};
+    infer__bytes tools;
     infer__mem mem;
     infer_result r;
     memset(&none, 0, sizeof none);
@@ -71,18 +85,28 @@ INFER_API infer_result infer_chat_parser_create(infer_chat_parser **out, const i
     }
     o.prompt = params->prompt;
     o.n_prompt = params->prompt ? strlen(params->prompt) : 0;
-    o.tools = params->tools;
     o.call_number = params->first_call;
     o.fn = params->fn;
     o.user = params->user;
     infer__mem_init(&mem, params->allocator.alloc ? &params->allocator : model ? &model->mem.a : NULL, 0);
+    memset(&tools, 0, sizeof tools);
+    tools.mem = &mem;
     infer__model_hold(model);
+    r = infer__chat_tools_given(&tools, params->tools, params->n_tools, params->tools_json, &o.tools, err);
+    if (r != INFER_OK) {
+        infer__bytes_free(&tools);
+        return infer__model_let(model, r);
+    }
     parser = (infer_chat_parser *)infer__calloc(&mem, 1, sizeof *parser);
-    if (!parser) return infer__model_let(model, infer__error(err, INFER_ERR_MEMORY, "a reply: out of memory"));
-    parser->mem = mem;
-    r = infer__chat_reader_open(&parser->reader, &parser->mem, &o, err);
-    if (r != INFER_OK) infer_chat_parser_destroy(parser);
-    else *out = parser;
+    if (parser) {
+        parser->mem = mem;
+        r = infer__chat_reader_open(&parser->reader, &parser->mem, &o, err);
+        if (r != INFER_OK) infer_chat_parser_destroy(parser);
+        else *out = parser;
+    } else {
+        r = infer__error(err, INFER_ERR_MEMORY, "a reply: out of memory");
+    }
+    infer__bytes_free(&tools);
     return infer__model_let(model, r);
 }
 
@@ -120,6 +144,46 @@ INFER_API const char *infer_chat_parser_format(const infer_chat_parser *parser) 
     return parser ? infer__chat_reader_format(parser->reader) : "";
 }
 
+/* ---- conversations from structs ---------------------------------------------------------------------------------- */
+
+/* A caller's conversation in the JSON form alone, which all that follows reads. */
+typedef struct infer__chat_json {
+    infer_chat_params p; /* messages and tools are NULL */
+    infer__bytes messages, tools;
+} infer__chat_json;
+
+static void infer__chat_json_free(infer__chat_json *c) {
+    infer__bytes_free(&c->messages);
+    infer__bytes_free(&c->tools);
+}
+
+/* After a failure there is nothing to free. */
+static infer_result infer__chat_json_make(infer__chat_json *c, infer__mem *mem, const infer_chat_params *p,
+                                          infer_error *err) {
+    infer_result r = INFER_OK;
+    memset(c, 0, sizeof *c);
+    c->messages.mem = c->tools.mem = mem;
+    if (!p) return infer__error(err, INFER_ERR_ARGUMENT, "params is NULL");
+    if (p->messages && p->messages_json)
+        return infer__error(err, INFER_ERR_ARGUMENT, "messages and messages_json are both given");
+    if (!p->messages && !p->messages_json)
+        return infer__error(err, INFER_ERR_ARGUMENT, "messages and messages_json are both NULL");
+    if (p->messages && p->n_messages == 0)
+        return infer__error(err, INFER_ERR_ARGUMENT, "n_messages is 0 (messages are structs; JSON is messages_json)");
+    c->p = *p;
+    if (p->messages) {
+        r = infer__chat_messages_json(&c->messages, p->messages, p->n_messages, err);
+        c->p.messages_json = c->messages.s;
+    }
+    if (r == INFER_OK)
+        r = infer__chat_tools_given(&c->tools, p->tools, p->n_tools, p->tools_json, &c->p.tools_json, err);
+    c->p.messages = NULL;
+    c->p.tools = NULL;
+    c->p.n_messages = c->p.n_tools = 0;
+    if (r != INFER_OK) infer__chat_json_free(c);
+    return r;
+}
+
 /* ---- prompts --------------------------------------------------------------------------------------------------- */
 
 /* The template of last resort: ChatML, as OpenAI published it, without tools. */
@@ -144,7 +208,7 @@ static void infer__chat_made_free(infer__chat_made *made) {
 
 static infer_result infer__chat_source(const infer_model *model, const infer_chat_params *p, infer__chat_made *made,
                                        infer_error *err) {
-    int tools = p->tools && strspn(p->tools, " \t\r\n[]") < strlen(p->tools);
+    int tools = p->tools_json && strspn(p->tools_json, " \t\r\n[]") < strlen(p->tools_json);
     if (p->template_text) {
         made->source.s = p->template_text;
         made->source.n = strlen(p->template_text);
@@ -228,6 +292,7 @@ static int infer__chat_append(infer__rendered *to, const char *text) {
     return 1;
 }
 
+/* p has JSON alone. */
 static infer_result infer__chat_make(infer__mem *mem, const infer_model *model, const infer_chat_params *p,
                                      infer__chat_made *made, infer_error *err) {
     infer__chat_request rq;
@@ -239,7 +304,6 @@ static infer_result infer__chat_make(infer__mem *mem, const infer_model *model, 
     memset(&rq, 0, sizeof rq);
     memset(&arena, 0, sizeof arena);
     arena.mem = mem;
-    if (!p || !p->messages) return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", p ? "messages" : "params");
     if (p->begun && p->no_generation_prompt)
         return infer__error(err, INFER_ERR_ARGUMENT, "begun: no_generation_prompt leaves no reply to begin");
     if (p->thinking < -1 || p->thinking > 1)
@@ -249,8 +313,8 @@ static infer_result infer__chat_make(infer__mem *mem, const infer_model *model, 
     rq.t = made->t;
     rq.text = made->source.s;
     rq.n = (size_t)made->source.n;
-    rq.messages = p->messages;
-    rq.tools = p->tools;
+    rq.messages = p->messages_json;
+    rq.tools = p->tools_json;
     rq.variables = p->variables;
     rq.thinking = p->thinking;
     rq.no_generation_prompt = p->no_generation_prompt;
@@ -309,6 +373,7 @@ static infer_result infer__chat_ids(infer__mem *mem, const infer_model *model, c
 INFER_API infer_result infer_chat_render(const infer_model *model, const infer_chat_params *params,
                                          infer_rendering **out, infer_error *err) {
     infer__rendering *rendering;
+    infer__chat_json json;
     infer__chat_made made;
     infer__mem mem;
     infer_result r;
@@ -321,8 +386,11 @@ INFER_API infer_result infer_chat_render(const infer_model *model, const infer_c
     if (!rendering)
         return infer__model_let(model, infer__error(err, INFER_ERR_MEMORY, "a conversation: out of memory"));
     rendering->mem = mem;
-    r = infer__chat_make(&rendering->mem, model, params, &made, err);
-    infer__template_close(made.t);
+    if ((r = infer__chat_json_make(&json, &rendering->mem, params, err)) == INFER_OK) {
+        r = infer__chat_make(&rendering->mem, model, &json.p, &made, err);
+        infer__template_close(made.t);
+        infer__chat_json_free(&json);
+    }
     infer__model_let(model, r);
     if (r != INFER_OK) {
         infer_rendering_free(&rendering->shown);
@@ -339,6 +407,7 @@ INFER_API infer_result infer_chat_render(const infer_model *model, const infer_c
 
 INFER_API infer_result infer_chat_format(const infer_model *model, const infer_chat_params *params, infer_token *out,
                                          size_t cap, size_t *count, infer_error *err) {
+    infer__chat_json json;
     infer__chat_made made;
     infer_token *ids;
     infer__mem *mem;
@@ -349,7 +418,10 @@ INFER_API infer_result infer_chat_format(const infer_model *model, const infer_c
     infer__error_clear(err);
     mem = infer__model_mem(model);
     infer__model_hold(model);
-    if ((r = infer__chat_make(mem, model, params, &made, err)) != INFER_OK) return infer__model_let(model, r);
+    if ((r = infer__chat_json_make(&json, mem, params, err)) != INFER_OK) return infer__model_let(model, r);
+    r = infer__chat_make(mem, model, &json.p, &made, err);
+    infer__chat_json_free(&json);
+    if (r != INFER_OK) return infer__model_let(model, r);
     r = infer__chat_ids(mem, model, &made, &ids, count, err);
     if (r == INFER_OK && cap > 0) memcpy(out, ids, INFER__MIN(cap, *count) * sizeof *ids);
     if (r == INFER_OK) infer__free(mem, ids);
@@ -384,7 +456,7 @@ static infer_result infer__chat_turn_parser(const infer_model *model, const infe
     arena.mem = infer__model_mem(model);
     q.template_text = infer__arena_text(&arena, made->source.s, (size_t)made->source.n);
     q.prompt = last && !last->from_message ? infer__arena_text(&arena, last->text, last->n) : "";
-    q.tools = p->tools;
+    q.tools_json = p->tools_json;
     q.first_call = made->n_calls;
     q.fn = p->fn;
     q.user = p->user;
@@ -414,15 +486,15 @@ static const char *infer__chat_ends_thinking(void *parser) {
     return infer__chat_reader_thinks(((const infer_chat_parser *)parser)->reader);
 }
 
-/* Ids and a parser, or an error and nothing. */
+/* Ids and a parser, or an error and nothing. params has JSON alone. */
 static infer_result infer__chat_begin(infer_model *model, const infer_chat_params *params, infer__chat_turn *turn,
                                       infer_error *err) {
     infer__chat_made made;
     infer_result r;
     memset(turn, 0, sizeof *turn);
-    if (params && params->thinking_tokens < 0)
+    if (params->thinking_tokens < 0)
         return infer__error(err, INFER_ERR_ARGUMENT, "thinking_tokens is %d", (int)params->thinking_tokens);
-    if (params && params->no_generation_prompt)
+    if (params->no_generation_prompt)
         return infer__error(err, INFER_ERR_ARGUMENT, "no_generation_prompt: there would be no reply");
     r = infer__chat_make(&model->mem, model, params, &made, err);
     if (r != INFER_OK) return r;
@@ -490,7 +562,7 @@ static infer_result infer__chat(infer_session *session, infer_sampler *sampler, 
     if (!reply) return infer__error(&session->error, INFER_ERR_ARGUMENT, "reply is NULL");
     if (generate) g = *generate;
     if (g.text) return infer__error(&session->error, INFER_ERR_ARGUMENT, "generate: text must be NULL");
-    r = infer__chat_fit(model, params, infer_session_context(session), g.max_tokens, &turn, &session->error);
+    r = infer__chat_fit(model, params, infer_session_capacity(session), g.max_tokens, &turn, &session->error);
     if (r == INFER_CONTEXT_FULL) info->stop_reason = INFER_STOP_FULL;
     if (r != INFER_OK) return r;
     turn.generate = generate;

@@ -12,7 +12,8 @@
 
 typedef struct infer__chat_fitting {
     infer_model *model;
-    infer_chat_params p;     /* the caller's; messages are those of the last attempt */
+    infer_chat_params p;     /* in JSON; messages are those of the last attempt */
+    const infer_chat_params *params; /* the caller's */
     int64_t most;            /* tokens that a conversation may have */
     infer__arena arena;      /* of what was parsed */
     const infer_json *given; /* the messages */
@@ -32,7 +33,7 @@ static void infer__chat_turn_drop(infer_model *model, infer__chat_turn *turn) {
 /* Messages in groups, from 1 on. They were rendered before, so they are objects with roles. */
 static infer_result infer__chat_group(infer__chat_fitting *f, infer_error *err) {
     uint64_t i;
-    infer_result r = infer__json_parse(&f->given, &f->arena, f->p.messages, strlen(f->p.messages), err);
+    infer_result r = infer__json_parse(&f->given, &f->arena, f->p.messages_json, strlen(f->p.messages_json), err);
     if (r != INFER_OK) return r;
     f->group = (int32_t *)infer__calloc(&f->model->mem, f->given->n + 1, sizeof *f->group);
     if (!f->group || f->given->n > INT32_MAX)
@@ -64,7 +65,7 @@ static infer_result infer__chat_without(infer__chat_fitting *f, int32_t drop, in
     }
     infer__bytes_char(&f->text, ']');
     if (f->text.failed) return infer__error(err, INFER_ERR_MEMORY, "a conversation: out of memory");
-    f->p.messages = f->text.s;
+    f->p.messages_json = f->text.s;
     r = infer__chat_begin(f->model, &f->p, turn, err);
     if (r != INFER_OK) return r;
     turn->dropped = dropped;
@@ -114,15 +115,19 @@ static infer_result infer__chat_ask(infer__chat_fitting *f, int32_t positions, i
                                     infer_error *err) {
     const int64_t n_calls = turn->n_calls;
     const int32_t n = (int32_t)INFER__MIN(turn->n, (size_t)INT32_MAX);
-    const char *messages;
+    infer_chat_params other = *f->params, p = *f->params;
+    infer__chat_json json;
     infer_result r;
     infer__chat_turn_drop(f->model, turn);
-    messages = f->p.full(f->p.user, f->p.messages, n, (int32_t)f->most);
-    if (!messages)
+    if (!f->params->full(f->params->user, &other, n, (int32_t)f->most))
         return infer__error(err, INFER_CONTEXT_FULL, "a conversation of %d tokens leaves no room for a reply within %d",
                             (int)n, (int)positions);
-    f->p.messages = messages;
-    r = infer__chat_begin(f->model, &f->p, turn, err);
+    p.messages = other.messages;
+    p.n_messages = other.n_messages;
+    p.messages_json = other.messages_json;
+    if ((r = infer__chat_json_make(&json, &f->model->mem, &p, err)) != INFER_OK) return r;
+    r = infer__chat_begin(f->model, &json.p, turn, err);
+    infer__chat_json_free(&json);
     if (r != INFER_OK) return r;
     turn->parser->reader->call_number = INFER__MAX(n_calls, turn->n_calls);
     if (turn->n < (uint64_t)positions) return INFER_OK;
@@ -132,10 +137,29 @@ static infer_result infer__chat_ask(infer__chat_fitting *f, int32_t positions, i
     return r;
 }
 
+/* The whole conversation, then what on_full says if it does not fit. */
+static infer_result infer__chat_fit_json(infer__chat_fitting *f, int32_t positions, int32_t max_tokens,
+                                         infer__chat_turn *turn, infer_error *err) {
+    int32_t room = INFER__MAX(positions / 4, 1);
+    infer_result r = infer__chat_begin(f->model, &f->p, turn, err);
+    if (r != INFER_OK || f->p.on_full == INFER_CHAT_FULL_STOP) return r;
+    if (max_tokens > 0) room = INFER__MIN(room, max_tokens);
+    if (f->p.room > 0) room = f->p.room;
+    f->most = (int64_t)positions - room;
+    if (turn->n <= (uint64_t)f->most) return INFER_OK;
+    f->arena.mem = f->text.mem = &f->model->mem;
+    r = f->p.on_full == INFER_CHAT_FULL_ASK ? infer__chat_ask(f, positions, turn, err)
+                                            : infer__chat_drop(f, positions, turn, err);
+    infer__arena_free(&f->arena);
+    infer__bytes_free(&f->text);
+    infer__free(&f->model->mem, f->group);
+    return r;
+}
+
 static infer_result infer__chat_fit(infer_model *model, const infer_chat_params *params, int32_t positions,
                                     int32_t max_tokens, infer__chat_turn *turn, infer_error *err) {
     infer__chat_fitting f;
-    int32_t room = INFER__MAX(positions / 4, 1);
+    infer__chat_json json;
     infer_result r;
     memset(turn, 0, sizeof *turn);
     if (params && (params->on_full < INFER_CHAT_FULL_STOP || params->on_full > INFER_CHAT_FULL_ASK))
@@ -144,21 +168,13 @@ static infer_result infer__chat_fit(infer_model *model, const infer_chat_params 
         return infer__error(err, INFER_ERR_ARGUMENT, "room is %d, outside 0..%d", (int)params->room, (int)positions);
     if (params && params->on_full == INFER_CHAT_FULL_ASK && !params->full)
         return infer__error(err, INFER_ERR_ARGUMENT, "on_full is INFER_CHAT_FULL_ASK, and full is NULL");
-    r = infer__chat_begin(model, params, turn, err);
-    if (r != INFER_OK || params->on_full == INFER_CHAT_FULL_STOP) return r;
-    if (max_tokens > 0) room = INFER__MIN(room, max_tokens);
-    if (params->room > 0) room = params->room;
+    if ((r = infer__chat_json_make(&json, &model->mem, params, err)) != INFER_OK) return r;
     memset(&f, 0, sizeof f);
-    f.most = (int64_t)positions - room;
-    if (turn->n <= (uint64_t)f.most) return INFER_OK;
     f.model = model;
-    f.p = *params;
-    f.arena.mem = f.text.mem = &model->mem;
-    r = params->on_full == INFER_CHAT_FULL_ASK ? infer__chat_ask(&f, positions, turn, err)
-                                               : infer__chat_drop(&f, positions, turn, err);
-    infer__arena_free(&f.arena);
-    infer__bytes_free(&f.text);
-    infer__free(&model->mem, f.group);
+    f.params = params;
+    f.p = json.p;
+    r = infer__chat_fit_json(&f, positions, max_tokens, turn, err);
+    infer__chat_json_free(&json);
     return r;
 }
 

@@ -22,7 +22,7 @@ static infer_result infer__full_ask(infer_session *s, const infer_generate_param
                                     int32_t *n_out) {
     infer__mem *mem = &s->context->model->mem;
     const int32_t n = infer_session_position(s), vocab = s->context->model->hp.n_vocab;
-    const int64_t most = INFER__MIN(infer_session_context(s) - room, (int64_t)n - 1);
+    const int64_t most = INFER__MIN(infer_session_capacity(s) - room, (int64_t)n - 1);
     infer_token *ids;
     infer_result r = INFER_OK;
     int32_t kept, i;

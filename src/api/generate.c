@@ -101,7 +101,7 @@ static infer_result infer__sampler_accept(infer_sampler *sampler, infer_token to
 
 INFER_API infer_result infer_sampler_accept(infer_sampler *sampler, infer_token token) {
     infer_result r;
-    if (!sampler) return INFER_ERR_ARGUMENT;
+    if (!sampler) return INFER_OK;
     if (infer__sampler_claim(sampler, NULL) != INFER_OK) return INFER_ERR_STATE;
     r = infer__sampler_accept(sampler, token, NULL);
     infer__sampler_leave(sampler);
@@ -111,10 +111,10 @@ INFER_API infer_result infer_sampler_accept(infer_sampler *sampler, infer_token 
 INFER_API infer_result infer_sampler_sample(infer_sampler *sampler, const float *logits, int32_t n, infer_token *token,
                                             infer_error *err) {
     infer_result r;
-    if (!sampler || !logits || !token)
-        return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", !sampler ? "sampler" : !logits ? "logits" : "token");
+    if (!logits || !token) return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", !logits ? "logits" : "token");
     if (n < 1) return infer__error(err, INFER_ERR_ARGUMENT, "n is %d", (int)n);
     infer__error_clear(err);
+    if (!sampler) return infer__sample_greedy(logits, n, token, err);
     if ((r = infer__sampler_claim(sampler, err)) != INFER_OK) return r;
     if ((r = infer__sampler_claim_grammar(sampler, err)) == INFER_OK) {
         r = infer__sampler_choose(sampler, logits, n, token, err);
@@ -313,7 +313,7 @@ static infer_result infer__generate_encode(infer__generation *g) {
 static infer_result infer__generate_move(infer__generation *g, int64_t room) {
     infer_session *s = g->s;
     const infer_token *old = infer_session_tokens(s);
-    int32_t n = infer_session_position(s), cap = infer_session_context(s), keep = INFER__MIN(g->p->keep_first, n), i;
+    int32_t n = infer_session_position(s), cap = infer_session_capacity(s), keep = INFER__MIN(g->p->keep_first, n), i;
     int64_t drop = INFER__MAX((n - keep + 1) / 2, room - (cap - n));
     if (g->p->on_full == INFER_FULL_ASK) return infer__full_ask(s, g->p, room, &g->moved, &g->n_moved);
     if (g->p->on_full != INFER_FULL_SLIDE || drop < 1 || drop > n - keep) return INFER_CONTEXT_FULL;
@@ -349,7 +349,7 @@ static infer_result infer__generate_room(infer__generation *g) {
     const int32_t n = infer_session_position(s);
     infer_token last;
     if (g->n_ids > INT32_MAX) return INFER_CONTEXT_FULL;
-    if (g->moved || (int64_t)g->n_ids > infer_session_context(s) - n)
+    if (g->moved || (int64_t)g->n_ids > infer_session_capacity(s) - n)
         return infer__generate_slide(g, (int64_t)g->n_ids);
     if (g->n_ids > 0) return INFER_OK;
     if (n == 0)
@@ -588,9 +588,9 @@ static int infer__generate_limit(infer__generation *g, infer_result *r) {
     infer_session *s = g->s;
     if (!g->moved) {
         if (infer__generate_limited(g, r)) return 1;
-        if (infer_session_position(s) < infer_session_context(s)) return 0;
+        if (infer_session_position(s) < infer_session_capacity(s)) return 0;
     }
-    *r = infer_session_context(s) < 2 ? INFER_CONTEXT_FULL : infer__generate_slide(g, 1);
+    *r = infer_session_capacity(s) < 2 ? INFER_CONTEXT_FULL : infer__generate_slide(g, 1);
     if (*r == INFER_MORE) return 1;
     if (*r == INFER_CONTEXT_FULL && infer__results_row(s, -1) >= 0 && g->info.prompt_tokens + g->info.new_tokens > 0) {
         *r = INFER_OK; /* what was just evaluated gives a last token, which needs no place */

@@ -91,11 +91,23 @@ INFER_API double infer_json_number(const infer_json *v) {
     return v->kind == INFER_JSON_FLOAT ? v->v.f : v->kind <= INFER_JSON_INT ? (double)v->v.i : 0;
 }
 
+/* A text that was written, or its beginning, for the caller; frees it. */
+static infer_result infer__json_give(infer__bytes *b, char *out, size_t cap, size_t *len) {
+    infer_result r = b->failed ? INFER_ERR_MEMORY : INFER_OK;
+    if (r == INFER_OK) {
+        size_t n = cap == 0 ? 0 : INFER__MIN(b->n, cap - 1);
+        *len = b->n;
+        if (n) memcpy(out, b->s, n);
+        if (cap) out[n] = 0;
+    }
+    infer__bytes_free(b);
+    return r;
+}
+
 INFER_API infer_result infer_json_write(const infer_json *v, int32_t indent, char *out, size_t cap, size_t *len) {
     static const infer_json none = {INFER_JSON_NULL, 0, 0, NULL, {0}};
     infer__mem mem;
     infer__bytes b;
-    infer_result r;
     if (len) *len = 0;
     if (!len || (!out && cap > 0) || indent > INFER__JSON_INDENT) return INFER_ERR_ARGUMENT;
     infer__mem_init(&mem, NULL, 0);
@@ -103,13 +115,18 @@ INFER_API infer_result infer_json_write(const infer_json *v, int32_t indent, cha
     b.mem = &mem;
     b.limit = INFER__JSON_OUT;
     infer__json_write(&b, v ? v : &none, indent);
-    r = b.failed ? INFER_ERR_MEMORY : INFER_OK;
-    if (r == INFER_OK) {
-        size_t n = cap == 0 ? 0 : INFER__MIN(b.n, cap - 1);
-        *len = b.n;
-        if (n) memcpy(out, b.s, n);
-        if (cap) out[n] = 0;
-    }
-    infer__bytes_free(&b);
-    return r;
+    return infer__json_give(&b, out, cap, len);
+}
+
+INFER_API infer_result infer_json_quote(const char *text, size_t n, char *out, size_t cap, size_t *len) {
+    infer__mem mem;
+    infer__bytes b;
+    if (len) *len = 0;
+    if (!len || (!text && n > 0) || (!out && cap > 0)) return INFER_ERR_ARGUMENT;
+    infer__mem_init(&mem, NULL, 0);
+    memset(&b, 0, sizeof b);
+    b.mem = &mem;
+    b.limit = INFER__JSON_OUT;
+    infer__json_quote(&b, text ? text : "", n);
+    return infer__json_give(&b, out, cap, len);
 }

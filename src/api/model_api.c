@@ -16,14 +16,14 @@ static infer_result infer__model_check_params(const infer_model_params *p, infer
         return infer__error(err, INFER_ERR_ARGUMENT, "backend %d is no infer_backend", (int)p->backend);
     if (p->backend > INFER_CPU && !infer__gpu_has_backend(p->backend))
         return infer__gpu_absent(p->backend, err);
-    /* 1 is the CPU; to count the others means to load drivers */
-    if (p->device < 0 || (p->device > 1 && p->device > infer_device_count()))
-        return infer__error(err, INFER_ERR_ARGUMENT, "device %d: there are %d", (int)p->device,
-                            (int)infer_device_count());
+    /* to count them means to load drivers */
+    if (p->device < 0 || (p->device > 0 && p->device >= infer_device_count()))
+        return infer__error(err, INFER_ERR_ARGUMENT, "device %d: the last one is %d", (int)p->device,
+                            (int)infer_device_count() - 1);
     for (i = 0; i < INFER_MAX_DEVICES; i++) {
-        if (p->devices[i] < 0 || p->devices[i] == 1 || (p->devices[i] > 1 && p->devices[i] > infer_device_count()))
-            return infer__error(err, INFER_ERR_ARGUMENT, "devices[%d] is %d: %s", (int)i, (int)p->devices[i],
-                                p->devices[i] == 1 ? "that is the CPU" : "there is no such device");
+        if (p->devices[i] < 0 || (p->devices[i] > 0 && p->devices[i] >= infer_device_count()))
+            return infer__error(err, INFER_ERR_ARGUMENT, "devices[%d] is %d: there is no such device", (int)i,
+                                (int)p->devices[i]);
         if (!infer__finite(p->shares[i]) || p->shares[i] < 0)
             return infer__error(err, INFER_ERR_ARGUMENT, "shares[%d] is no share", (int)i);
     }

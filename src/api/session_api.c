@@ -350,7 +350,10 @@ INFER_API infer_result infer_session_embedding(infer_session *session, float *ou
 INFER_API int32_t infer_session_position(const infer_session *session) {
     return session ? session->n - session->ahead : 0;
 }
-INFER_API int32_t infer_session_context(const infer_session *session) { return session ? session->cap : 0; }
+INFER_API int32_t infer_session_capacity(const infer_session *session) { return session ? session->cap : 0; }
+INFER_API infer_context *infer_session_get_context(const infer_session *session) {
+    return session ? session->context : NULL;
+}
 INFER_API const infer_token *infer_session_tokens(const infer_session *session) {
     return session ? session->tokens : NULL;
 }

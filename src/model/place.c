@@ -463,13 +463,13 @@ static infer_result infer__place_list(infer_model *m, const int32_t *numbers, in
     infer_device_info info;
     infer_result r = INFER_OK;
     for (i = 0; i < n && !r; i++) {
-        if (!infer__gpu_info_in(m->apis, numbers[i] - 2, &info)) /* 1 is the CPU */
-            return infer__error(err, INFER_ERR_ARGUMENT, "there is no device %d", (int)numbers[i] - 1);
+        if (!infer__gpu_info_in(m->apis, numbers[i] - 1, &info)) /* row 0 is number 1: the CPU is 0 */
+            return infer__error(err, INFER_ERR_ARGUMENT, "there is no device %d", (int)numbers[i]);
         if (backend == INFER_AUTO) backend = info.backend;
         if (backend != info.backend)
             return infer__error(err, INFER_ERR_ARGUMENT, "device %d is not of the backend that was asked for: %s",
-                                (int)numbers[i] - 1, info.name[0] ? info.name : info.why_not);
-        r = infer__place_open(m, numbers[i] - 2, err);
+                                (int)numbers[i], info.name[0] ? info.name : info.why_not);
+        r = infer__place_open(m, numbers[i] - 1, err);
     }
     for (i = 0; i < n && !r; i++) { /* one that comes twice has its memory once */
         for (j = same = 0; j < n; j++) same += numbers[j] == numbers[i];
@@ -532,7 +532,6 @@ static infer_result infer__place_choose(infer_model *m, infer_error *err) {
     int32_t n = 0;
     infer_result r;
     infer__plan_sizes(&m->fit, m, &p->fit, INFER__SESSIONS_SHARED);
-    if (p->device == 1 && (p->backend == INFER_AUTO || p->backend == INFER_CPU)) return INFER_OK;
     while (n < (p->devices[0] ? INFER_MAX_DEVICES : 1) && numbers[n]) n++;
     if (n > 0) {
         r = infer__place_list(m, numbers, n, err);

@@ -14,15 +14,15 @@
 enum { INFER__THREADS_PER_PROCESSOR = 4 }; /* that are started, whatever is asked for */
 
 static infer_result infer__plan_check(const infer_context_params *in, const char *name, infer_error *err) {
-    const struct { const char *name; int32_t value, max; } given[] = {
-        { "threads", in->threads, 1024 }, { "batch", in->batch, 1 << 20 }, { "cells", in->cells, 1 << 30 },
-        { "keep", in->keep, 1 << 30 },    { "sessions", in->sessions, 1 << 20 },
-        { "snapshot_every", in->snapshot_every, 1 << 30 } };
+    const struct { const char *name; int32_t value, min, max; } given[] = {
+        { "threads", in->threads, -1, 1024 },   { "batch", in->batch, 0, 1 << 20 },
+        { "cells", in->cells, 0, 1 << 30 },     { "keep", in->keep, 0, 1 << 30 },
+        { "sessions", in->sessions, 0, 1 << 20 }, { "snapshot_every", in->snapshot_every, 0, 1 << 30 } };
     size_t i;
     for (i = 0; i < INFER__COUNT(given); i++)
-        if (given[i].value < 0 || given[i].value > given[i].max)
-            return infer__error(err, INFER_ERR_ARGUMENT, "%s.%s is %d, outside 0..%d", name, given[i].name,
-                                (int)given[i].value, (int)given[i].max);
+        if (given[i].value < given[i].min || given[i].value > given[i].max)
+            return infer__error(err, INFER_ERR_ARGUMENT, "%s.%s is %d, outside %d..%d", name, given[i].name,
+                                (int)given[i].value, (int)given[i].min, (int)given[i].max);
     if (in->n_processors < 0 || in->n_processors > 1 << 16 || (in->n_processors > 0 && !in->processors))
         return infer__error(err, INFER_ERR_ARGUMENT, "%s.n_processors is %d, processors is %s", name,
                             (int)in->n_processors, in->processors ? "given" : "NULL");
@@ -146,9 +146,13 @@ static void infer__plan_sizes(infer__plan *p, const infer_model *m, const infer_
 
 /* ---- where they run ---------------------------------------------------------------------------------------------- */
 
-static void infer__plan_threads(infer__plan *p, const infer_model *m, int32_t asked) {
+static void infer__plan_threads(infer__plan *p, const infer_model *m, const infer_context_params *in) {
     int cores, processors = infer__processors(&cores);
-    p->threads = asked ? asked : infer__place_used(m, INFER__ON_CPU) ? INFER__MIN(cores, 64) : 1;
+    p->threads = in->n_processors                        ? INFER__MIN(in->n_processors, 64)
+                 : infer__place_used(m, INFER__ON_CPU) ? INFER__MIN(cores, 64)
+                                                         : 1;
+    if (in->threads < 0) p->threads = INFER__MAX(p->threads / 2, 1);
+    if (in->threads > 0) p->threads = in->threads;
     /* a few threads a processor cost nothing and win time from other programs; 64 on 2 cores took twice as long as 8 */
     if (!m->params.parallel) p->threads = INFER__MIN(p->threads, INFER__THREADS_PER_PROCESSOR * processors);
 }
@@ -217,7 +221,7 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
         return infer__error(err, INFER_ERR_ARGUMENT,
                             "context_params: model_params.parallel is given, so the threads are the host's to place");
     infer__plan_sizes(p, m, &in, default_sessions);
-    infer__plan_threads(p, m, in.threads ? in.threads : INFER__MIN(in.n_processors, 64));
+    infer__plan_threads(p, m, &in);
     p->needs.threads = p->threads;
     if (!infer__plan_cache(p, m))
         return infer__error(err, INFER_ERR_MEMORY, "a cache of %d cells is too large", (int)p->cells);

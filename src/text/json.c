@@ -364,16 +364,22 @@ static const infer_json *infer__json_get(const infer_json *v, const char *name, 
 
 static void infer__json_quote(infer__bytes *out, const char *s, size_t n) {
     static const char FROM[] = "\"\\\b\f\n\r\t", TO[] = "\"\\bfnrt";
-    size_t i, from = 0;
+    size_t i, len, from = 0;
+    int ok = 1;
     infer__bytes_char(out, '"');
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n; i += len) {
         uint8_t c = (uint8_t)s[i];
         const char *p;
-        if (c >= 0x20 && c != '"' && c != '\\') continue;
+        len = 1;
+        if (c >= 0x80) infer__utf8_next(s + i, n - i, &len, &ok);
+        if (c >= 0x20 && c != '"' && c != '\\' && ok) continue;
         infer__bytes_put(out, s + from, i - from);
-        from = i + 1;
+        from = i + len;
         p = c ? strchr(FROM, c) : NULL;
-        if (p) {
+        if (!ok) {
+            infer__bytes_text(out, "\xef\xbf\xbd");
+            ok = 1;
+        } else if (p) {
             infer__bytes_char(out, '\\');
             infer__bytes_char(out, TO[p - FROM]);
         } else {

@@ -66,7 +66,8 @@ static infer_result infer__json_parse(const infer_json **out, infer__arena *aren
                                       infer_error *err);
 /* Append v as text. indent < 0: one line with ", " and ": " (Python's json.dumps, ensure_ascii off). */
 static void infer__json_write(infer__bytes *out, const infer_json *v, int32_t indent);
-static void infer__json_quote(infer__bytes *out, const char *s, size_t n); /* with quotes; UTF-8 as it is */
+/* A text as a JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD each. */
+static void infer__json_quote(infer__bytes *out, const char *s, size_t n);
 static const infer_json *infer__json_get(const infer_json *v, const char *name, size_t n);
 /* Line and column (in characters, both from 1) of byte `at` of a text. */
 static void infer__text_place(const char *text, size_t n, size_t at, uint32_t *line, uint32_t *column);
@@ -203,6 +204,11 @@ static infer_result infer__chat_reader_finish(infer__chat_reader *p);
 static const infer_chat_reply *infer__chat_reader_reply(infer__chat_reader *p);
 static const char *infer__chat_reader_format(const infer__chat_reader *p);
 
+/* Messages and tools of structs as JSON, behind what is in out. Errors: ARGUMENT, FORMAT (arguments, parameters),
+ * UNSUPPORTED (a part), MEMORY. */
+static infer_result infer__chat_messages_json(infer__bytes *out, const infer_chat_message *messages, size_t n,
+                                              infer_error *err);
+static infer_result infer__chat_tools_json(infer__bytes *out, const infer_chat_tool *tools, size_t n, infer_error *err);
 /* A conversation for a template: see infer_chat_params. */
 typedef struct infer__chat_request {
     const infer__template *t;

@@ -229,9 +229,9 @@ static void fuzz_chat(fuzz_run *f, infer_session *s) {
     infer_result r;
     memset(&c, 0, sizeof c);
     memset(&p, 0, sizeof p);
-    c.messages = fuzz_below(&f->in, 2) ? "[{\"role\":\"user\",\"content\":\"ab <|im_end|></think>\"}]"
+    c.messages_json = fuzz_below(&f->in, 2) ? "[{\"role\":\"user\",\"content\":\"ab <|im_end|></think>\"}]"
                                        : "[{\"role\":\"system\",\"content\":\"a\"},{\"role\":\"user\",\"content\":\"\"}]";
-    if (fuzz_below(&f->in, 4) == 3) c.tools = "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{}}}]";
+    if (fuzz_below(&f->in, 4) == 3) c.tools_json = "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{}}}]";
     c.allow_chatml = 1;
     c.now = "2024-01-02 03:04:05";
     p.max_tokens = 4;

@@ -195,8 +195,8 @@ static int set_number(const char *command, const cli_option *o, const char *name
     const int64_t hi = o->lo == 0 && o->hi == 0 ? INT64_MAX : o->hi;
     int64_t x = 0;
     int ok = cli_parse_count(text, &x);
-    if (o->kind == OPT_LAYERS && (strcmp(text, "all") == 0 || strcmp(text, "auto") == 0)) {
-        *(int64_t *)o->value = text[1] == 'l' ? hi : -1;
+    if (o->kind == OPT_LAYERS && (strcmp(text, "all") == 0 || strcmp(text, "auto") == 0 || strcmp(text, "none") == 0)) {
+        *(int64_t *)o->value = text[1] == 'l' ? hi : text[1] == 'u' ? 0 : -1;
         return 1;
     }
     if (ok && x >= o->lo && x <= hi) {
@@ -207,7 +207,7 @@ static int set_number(const char *command, const cli_option *o, const char *name
         cli_usage_error(command, "%s: expected a whole number, %lld or more, got '%s'", name, (long long)o->lo, text);
     else
         cli_usage_error(command, "%s: expected %lld to %lld%s, got '%s'", name, (long long)o->lo, (long long)hi,
-                        o->kind == OPT_LAYERS ? ", all or auto" : "", text);
+                        o->kind == OPT_LAYERS ? ", all, auto or none" : "", text);
     return 0;
 }
 
@@ -349,7 +349,6 @@ enum { NOT_GIVEN = -2 };
 
 static void set_defaults(cli_common *c) {
     memset(c, 0, sizeof *c);
-    c->device = c->gpu_layers = -1;
     c->seed = c->kv_keys = c->kv_values = c->ctx = NOT_GIVEN;
 }
 

@@ -62,7 +62,7 @@ enum {
     OPT_CHOICE, /* int64_t: the index of one of the words in `arg`, which are separated by | */
     OPT_TEXT,   /* const char *: a longer text; @FILE is a file's, @@ stands for a first @ */
     OPT_SWITCH, /* int64_t: 0 auto, 1 on, 2 off; the option alone means on */
-    OPT_LAYERS, /* int64_t: as OPT_INT; all = hi, auto = -1 */
+    OPT_LAYERS, /* int64_t: as OPT_INT; all = hi, auto = 0, none = -1 */
     OPT_INSTEAD /* int: set to 1, and parsing is over: another command is meant, which takes the same words */
 };
 typedef struct cli_list {

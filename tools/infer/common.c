@@ -60,12 +60,12 @@ static int device_list(const char *command, const cli_common *common, infer_mode
     int n = common->devices ? number_list(common->devices, numbers, INFER_MAX_DEVICES) : 0;
     int n_shares = common->shares ? number_list(common->shares, shares, INFER_MAX_DEVICES) : n, i;
     for (i = 0; i < n && n_shares == n; i++) {
-        out->devices[i] = (int32_t)numbers[i] + 1;
-        if (numbers[i] > 1000 || numbers[i] != (int32_t)numbers[i]) n = -1;
+        out->devices[i] = (int32_t)numbers[i];
+        if (numbers[i] < 1 || numbers[i] > 1000 || numbers[i] != (int32_t)numbers[i]) n = -1;
         if (common->shares) out->shares[i] = (float)shares[i];
     }
     if (n >= 0 && n_shares == n && (n > 0 || !common->devices)) return 1;
-    cli_fail(command, "--devices takes up to %d numbers of `infer devices`, --shares as many", INFER_MAX_DEVICES);
+    cli_fail(command, "--devices takes up to %d numbers of GPUs from `infer devices`, --shares as many", INFER_MAX_DEVICES);
     return 0;
 }
 
@@ -77,9 +77,9 @@ int cli_model_params(const char *command, const cli_common *common, infer_model_
         return 0;
     }
     out->backend = (int32_t)common->backend;
-    out->device = (int32_t)(common->device + 1);
+    out->device = (int32_t)common->device;
     if (!device_list(command, common, out)) return 0;
-    out->gpu_layers = (int32_t)(common->gpu_layers == 0 ? -1 : common->gpu_layers < 0 ? 0 : common->gpu_layers);
+    out->gpu_layers = (int32_t)common->gpu_layers;
     out->gpu_unchecked = common->gpu_unchecked;
     cli_kernel_cache(common->kernel_cache, &out->cache);
     out->fit.cells = (int32_t)(common->ctx ? common->ctx : common->needs);

@@ -129,7 +129,7 @@ static int check_devices(const cli_common *common) {
     if (c.json) printf("[");
     for (i = 1; i < n; i++) {
         if (infer_device_get(i, &d) != INFER_OK || !d.usable) continue;
-        if (common->device >= 0 && common->device != i) continue;
+        if (common->device > 0 && common->device != i) continue;
         if (!c.json) printf("device %ld: %s, %s\n", (long)i, backend_name(d.backend), d.name);
         if (!c.json)
             printf("%-6s  %-9s  %-18s  %-9s  %-16s  %s\n", "device", "program", "check", "result", "error of allowed",
@@ -142,7 +142,7 @@ static int check_devices(const cli_common *common) {
     }
     if (c.json) printf("]\n");
     if (devices == 0) {
-        if (common->device >= 0) return cli_fail("devices", "device %ld is not a usable GPU", (long)common->device);
+        if (common->device > 0) return cli_fail("devices", "device %ld is not a usable GPU", (long)common->device);
         if (!c.json) printf("no GPU to check\n");
     }
     return status;
@@ -150,7 +150,7 @@ static int check_devices(const cli_common *common) {
 
 int cmd_devices(int argc, char **argv) {
     int checked = 0;
-    int64_t device = -1;
+    int64_t device = 0;
     const cli_option options[] = {
         {"--check", OPT_FLAG, &checked, NULL, "compare every GPU kernel with the CPU", 0, 0},
         {"--device", OPT_INT, &device, "N", "with --check: only this device", 1, 1000},
@@ -180,7 +180,7 @@ int cmd_devices(int argc, char **argv) {
         common.device = device;
         return check_devices(&common);
     }
-    if (device >= 0) return cli_usage_error("devices", "--device goes with --check");
+    if (device > 0) return cli_usage_error("devices", "--device goes with --check");
     if (common.json)
         print_json();
     else

@@ -32,7 +32,7 @@ static int write_rows(const job *j) {
         r = infer_eval(j->context, &step, 1, &err);
         if (r == INFER_CONTEXT_FULL) {
             cli_fail("logits", "%lu ids do not fit into a context of %ld positions (--ctx)", (unsigned long)j->n,
-                     (long)infer_session_context(j->session));
+                     (long)infer_session_capacity(j->session));
             return 0;
         }
         if (r != INFER_OK) {

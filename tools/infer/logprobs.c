@@ -75,9 +75,9 @@ int cli_logprobs(const char *command, const infer_model *model, infer_session *s
     int ok;
     if (infer_model_get_info(model, &info) != INFER_OK) return 0;
     if (n == 0) return cli_fail(command, "the prompt has no tokens") == CLI_DONE;
-    if (n > (size_t)infer_session_context(session))
+    if (n > (size_t)infer_session_capacity(session))
         return cli_fail(command, "the prompt does not fit into a context of %ld positions (--ctx)",
-                        (long)infer_session_context(session)) == CLI_DONE;
+                        (long)infer_session_capacity(session)) == CLI_DONE;
     if (k > info.vocab || next > info.vocab)
         return cli_fail(command, "the vocabulary has %ld tokens, not %ld", (long)info.vocab,
                         (long)(k > next ? k : next)) == CLI_DONE;

@@ -189,7 +189,7 @@ static int reply_to(const request *q, infer_session *session, infer_sampler *con
     }
     if (result == INFER_CONTEXT_FULL) {
         cli_fail("run", "the prompt does not fit into a context of %ld positions (--ctx)",
-                 (long)infer_session_context(session));
+                 (long)infer_session_capacity(session));
     } else if (result != INFER_OK) {
         cli_fail("run", "%s", infer_session_error(session)->message);
     }

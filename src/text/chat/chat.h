@@ -131,7 +131,6 @@ enum { INFER__VALUE_TYPED, INFER__VALUE_STRING, INFER__VALUE_JSON };
 /* Append s[0..n) as JSON: a string where the schema wants one, else what it is as JSON or as a Python literal, else a
  * string. 0 = INFER__VALUE_JSON and it is no JSON. */
 static int infer__chat_value_put(infer__bytes *out, const char *s, size_t n, const infer_json *schema, int how);
-static void infer__chat_quote(infer__bytes *out, const char *s, size_t n); /* bytes that are no UTF-8: U+FFFD */
 /* The schema of a tool's argument, NULL when it is not known. */
 static const infer_json *infer__chat_tool(const infer_json *tools, const char *name,
                                           size_t n); /* its function object */

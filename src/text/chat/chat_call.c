@@ -310,7 +310,7 @@ static int infer__chat_xml_value(infer__chat_reader *p, size_t from, size_t end)
     }
     schema = infer__chat_parameter(p->tools, s + b->name, b->n_name, key, n_key);
     if (b->args.n > 1) infer__bytes_text(&b->args, ", ");
-    infer__chat_quote(&b->args, key, n_key);
+    infer__json_quote(&b->args, key, n_key);
     infer__bytes_text(&b->args, ": ");
     if (b->kind->flags & INFER__CALL_NESTED)
         return infer__chat_elements(s + from, end - from, "]<]minimax[>[", schema, 0, &b->args);
@@ -534,7 +534,7 @@ static int infer__chat_read_rest(infer__chat_reader *p, int final, size_t *end) 
         infer__chat_trim(s, &at, &stop);
         p->scratch.n = 0;
         infer__bytes_text(&p->scratch, "{\"code\": ");
-        infer__chat_quote(&p->scratch, s + at, stop - at);
+        infer__json_quote(&p->scratch, s + at, stop - at);
         infer__bytes_char(&p->scratch, '}');
         r = p->scratch.failed ? -1
             : infer__chat_call_add(p, NULL, 0, "code_interpreter", 16, p->scratch.s, p->scratch.n) ? 1 : -1;

@@ -20,33 +20,6 @@ static int infer__chat_ident(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-static void infer__chat_quote(infer__bytes *out, const char *s, size_t n) {
-    infer__bytes clean;
-    size_t i, len, from = 0;
-    int ok;
-    for (i = 0; i < n; i += len) {
-        infer__utf8_next(s + i, n - i, &len, &ok);
-        if (!ok) break;
-    }
-    if (i >= n) {
-        infer__json_quote(out, s, n);
-        return;
-    }
-    memset(&clean, 0, sizeof clean);
-    clean.mem = out->mem;
-    for (i = 0; i < n; i += len) {
-        infer__utf8_next(s + i, n - i, &len, &ok);
-        if (ok) continue;
-        infer__bytes_put(&clean, s + from, i - from);
-        infer__bytes_text(&clean, "\xef\xbf\xbd");
-        from = i + len;
-    }
-    infer__bytes_put(&clean, s + from, n - from);
-    if (clean.failed) out->failed = 1;
-    else infer__json_quote(out, clean.s ? clean.s : "", clean.n);
-    infer__bytes_free(&clean);
-}
-
 /* ---- schemas -------------------------------------------------------------------------------------------- */
 
 static const infer_json *infer__chat_tool(const infer_json *tools, const char *name, size_t n) {
@@ -178,7 +151,7 @@ static int infer__chat_python_string(infer__chat_in *in, int argument) {
         else infer__bytes_char(&text, c);
     }
     if (text.failed) in->out->failed = 1;
-    else if (done) infer__chat_quote(in->out, text.s ? text.s : "", text.n);
+    else if (done) infer__json_quote(in->out, text.s ? text.s : "", text.n);
     infer__bytes_free(&text);
     return done;
 }
@@ -305,7 +278,7 @@ static int infer__chat_brace_string(infer__chat_in *in) {
     if (in->n - in->at < q || memcmp(in->s + in->at, in->quote, q) != 0) return 0;
     end = infer__chat_find(in->s, in->n, in->at + q, in->quote, q);
     if (end == in->n) return 0;
-    infer__chat_quote(in->out, in->s + in->at + q, end - in->at - q);
+    infer__json_quote(in->out, in->s + in->at + q, end - in->at - q);
     in->at = end + q;
     return 1;
 }
@@ -324,7 +297,7 @@ static int infer__chat_brace_object(infer__chat_in *in) {
             end = in->at;
             infer__chat_trim(in->s, &from, &end);
             if (from == end) return 0;
-            infer__chat_quote(in->out, in->s + from, end - from);
+            infer__json_quote(in->out, in->s + from, end - from);
         }
         if (!infer__chat_next(in, ':')) return 0;
         infer__bytes_text(in->out, ": ");
@@ -425,7 +398,7 @@ static int infer__chat_value_put(infer__bytes *out, const char *s, size_t n, con
         if (infer__chat_literal_put(out, s + from, end - from, kinds ? kinds : ~string)) return 1;
         if (allowed && !(allowed & string) && infer__chat_json_put(out, s + from, end - from, 0)) return 1;
     }
-    infer__chat_quote(out, s, n);
+    infer__json_quote(out, s, n);
     return 1;
 }
 
@@ -464,7 +437,7 @@ static int infer__chat_elements(const char *s, size_t n, const char *mark, const
         if (list < 0) list = gt - name == 4 && memcmp(s + name, "item", 4) == 0;
         infer__bytes_text(out, count ? ", " : list ? "[" : "{");
         if (!list) {
-            infer__chat_quote(out, s + name, gt - name);
+            infer__json_quote(out, s + name, gt - name);
             infer__bytes_text(out, ": ");
         }
         inner = !schema ? NULL : list ? infer__json_get(schema, "items", 5)

@@ -85,8 +85,8 @@ static int show(void *user, const infer_chat_delta *d) {
 static size_t tokens_of(talk *t) {
     infer_error err;
     size_t count = 0;
-    t->chat.messages = conversation_close(&t->all);
-    if (t->chat.messages && infer_chat_format(t->model, &t->chat, NULL, 0, &count, &err) != INFER_OK) count = 0;
+    t->chat.messages_json = conversation_close(&t->all);
+    if (t->chat.messages_json && infer_chat_format(t->model, &t->chat, NULL, 0, &count, &err) != INFER_OK) count = 0;
     conversation_open(&t->all);
     return count;
 }
@@ -94,7 +94,7 @@ static size_t tokens_of(talk *t) {
 /* The library leaves out the oldest turns where less room is left for the reply than it is told: an eighth of the context,
  * or the whole reply. Then a quarter is made, so that not every turn has to. */
 static int32_t room_to_make(talk *t) {
-    const int32_t context = infer_session_context(t->session);
+    const int32_t context = infer_session_capacity(t->session);
     int32_t least = context / 8 > 0 ? context / 8 : 1;
     if (t->generate.max_tokens > 0 && t->generate.max_tokens < least) least = t->generate.max_tokens;
     return tokens_of(t) + (size_t)least > (size_t)context && context / 4 > least ? context / 4 : least;
@@ -128,9 +128,9 @@ static int reply(talk *t) {
     infer_result r;
     if (!restart_grammar(t)) return 0;
     if (t->chat.on_full == INFER_CHAT_FULL_DROP) t->chat.room = room_to_make(t);
-    t->chat.messages = conversation_close(&t->all);
+    t->chat.messages_json = conversation_close(&t->all);
     t->kind = 0;
-    if (t->chat.messages == NULL) return 0;
+    if (t->chat.messages_json == NULL) return 0;
     memset(&info, 0, sizeof info);
     cli_run_forget();
     cli_run_begin(t->session);
@@ -142,7 +142,7 @@ static int reply(talk *t) {
     if (r < 0 || r == INFER_CONTEXT_FULL) {
         if (r == INFER_CONTEXT_FULL)
             cli_fail("chat", "the conversation does not fit into a context of %ld positions (--ctx)",
-                     (long)infer_session_context(t->session));
+                     (long)infer_session_capacity(t->session));
         else cli_fail("chat", "%s", infer_session_error(t->session)->message);
         infer_chat_parser_destroy(parser);
         return 0;
@@ -389,8 +389,8 @@ static int try_template(talk *t) {
     infer_error err;
     infer_result r;
     conversation_say(&t->all, "x", 1);
-    t->chat.messages = conversation_close(&t->all);
-    if (t->chat.messages == NULL) return 0;
+    t->chat.messages_json = conversation_close(&t->all);
+    if (t->chat.messages_json == NULL) return 0;
     r = infer_chat_render(t->model, &t->chat, &made, &err);
     infer_rendering_free(made);
     conversation_open(&t->all);
@@ -472,7 +472,7 @@ static int with_texts(request *q, const char *path, cli_common *common) {
     if (ok && q->system_path) ok = (q->system = system = cli_prompt("chat", NULL, q->system_path, 0, &n)) != NULL;
     if (ok && q->tools_path) ok = (tools = cli_read_text("chat", q->tools_path, &n, &name)) != NULL;
     if (ok && q->template_path) ok = (source = cli_read_text("chat", q->template_path, &n, &name)) != NULL;
-    t.chat.tools = tools;
+    t.chat.tools_json = tools;
     t.chat.template_text = source;
     common->mtp = q->mtp;
     if (ok) model = cli_open("chat", path, common, 0);

@@ -13,33 +13,14 @@ static void put_line(cli_text *t, const char *s, size_t n) {
     for (i = 0; i < n; i++) put(t, s[i] == '\n' || s[i] == '\r' ? " " : s + i, 1);
 }
 
-/* A JSON string; what is no UTF-8 becomes U+FFFD. */
+/* A JSON string. */
 static void put_json(cli_text *t, const char *s, size_t n) {
-    char code[8];
-    size_t i, len;
-    put(t, "\"", 1);
-    for (i = 0; i < n; i += len) {
-        unsigned char c = (unsigned char)s[i];
-        len = 1;
-        if (c == '"' || c == '\\') {
-            put(t, "\\", 1);
-            put(t, s + i, 1);
-        } else if (c < 0x20) {
-            snprintf(code, sizeof code, "\\u%04x", c);
-            puts_to(t, code);
-        } else if (c < 0x80) {
-            put(t, s + i, 1);
-        } else { /* a whole character is 2 to 4 bytes, of which no shorter beginning is whole */
-            len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
-            if (c < 0xc2 || len > n - i || infer_utf8_whole(s + i, len - 1) != 0 || infer_utf8_whole(s + i, len) != len) {
-                puts_to(t, "\xef\xbf\xbd");
-                len = 1;
-            } else {
-                put(t, s + i, len);
-            }
-        }
-    }
-    put(t, "\"", 1);
+    size_t len;
+    char *quoted = NULL;
+    if (infer_json_quote(s, n, NULL, 0, &len) == INFER_OK) quoted = cli_grow("chat", NULL, len + 1, 1);
+    if (quoted == NULL || infer_json_quote(s, n, quoted, len + 1, &len) != INFER_OK) t->failed = 1;
+    else put(t, quoted, len);
+    free(quoted);
 }
 
 /* ---- messages ------------------------------------------------------------------------------- */
