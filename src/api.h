@@ -493,6 +493,9 @@ Define them before including infer.h in the file that holds the implementation.
                               the kernels' source, which they share; all four are INFER_NO_GPU
     INFER_NO_CHAT             no templates and no conversations: their calls report that
     INFER_NO_GRAMMAR          no grammars and no JSON Schema: their calls and stages report that
+    INFER_ONLY_QUANTS         of the quantised types only Q4_0 and Q8_0, which caches have, and those that are listed:
+                              -DINFER_ONLY_QUANTS -DINFER_QUANT_Q4_K -DINFER_QUANT_Q6_K. Files with others are refused.
+                              MSVC needs /Zc:preprocessor for it. GPU kernels stay
     INFER_QUIET               no message when compiled without optimisation
 
 19. When something is wrong

@@ -73,6 +73,9 @@ static const char infer__build_without[] = ""
 #ifdef INFER_NO_GRAMMAR
     " no-grammar"
 #endif
+#ifdef INFER_ONLY_QUANTS
+    " some-types"
+#endif
 #if defined(__GNUC__) && !defined(__OPTIMIZE__)
     " unoptimised"
 #endif

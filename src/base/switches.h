@@ -10,18 +10,17 @@
 #  define INFER_NO_AVX512
 #endif
 
-/* Every GPU API is loaded at run time. Tests keep the code for their doubles of drivers, which are linked. */
-#if defined(INFER_NO_RUNTIME_LINKING) && !defined(INFER__GPU_DOUBLES) && !defined(INFER_NO_GPU)
-#  define INFER_NO_GPU
+/* Every GPU API is loaded at run time. Tests keep the code for their doubles of drivers, which are linked.
+ * INFER__NO_GPU_BY: the switch that left out all of them together, or NULL. */
+#if defined(INFER_NO_GPU)
+#  define INFER__NO_GPU_BY "INFER_NO_GPU"
+#elif defined(INFER_NO_RUNTIME_LINKING) && !defined(INFER__GPU_DOUBLES)
 #  define INFER__NO_GPU_BY "INFER_NO_RUNTIME_LINKING"
-#endif
-#if defined(INFER_NO_CUDA) && defined(INFER_NO_HIP) && defined(INFER_NO_METAL) && defined(INFER_NO_OPENCL)
-#  ifndef INFER_NO_GPU
+#  define INFER_NO_GPU
+#else
+#  define INFER__NO_GPU_BY NULL
+#  if defined(INFER_NO_CUDA) && defined(INFER_NO_HIP) && defined(INFER_NO_METAL) && defined(INFER_NO_OPENCL)
 #    define INFER_NO_GPU
-#  endif
-#elif defined(INFER_NO_GPU)
-#  ifndef INFER__NO_GPU_BY
-#    define INFER__NO_GPU_BY "INFER_NO_GPU"
 #  endif
 #endif
 #if defined(INFER_NO_HIP) && defined(INFER_NO_METAL) && defined(INFER_NO_OPENCL)

@@ -66,6 +66,23 @@ struct infer__quant {
     int32_t largest;      /* q at most: 15 of 4 bits; sums of small ones stay in 16 bits for longer */
 };
 
+/* A row about a type, in tables of types, with its comma. INFER_ONLY_QUANTS leaves out all but those that are listed
+ * (by INFER_QUANT_NAME, defined as 1 or nothing), and with their rows the compiler leaves out their functions. Rows
+ * without it are always there: plain types, and those of caches. */
+#if defined(INFER_ONLY_QUANTS)
+#  define INFER__QUANT(name, ...) INFER__QUANT_EXPAND(INFER_QUANT_##name, __VA_ARGS__)
+#  define INFER__QUANT_EXPAND(listed, ...) INFER__QUANT_LISTED(listed, __VA_ARGS__)
+#  define INFER__QUANT_LISTED(listed, ...) INFER__QUANT_CHOOSE(INFER__QUANT_IS_##listed, __VA_ARGS__)
+#  define INFER__QUANT_CHOOSE(is, ...) INFER__QUANT_SECOND(is ~, INFER__QUANT_NONE, ~)(__VA_ARGS__)
+#  define INFER__QUANT_SECOND(first, second, ...) second
+#  define INFER__QUANT_IS_ ~, INFER__QUANT_ROW,
+#  define INFER__QUANT_IS_1 ~, INFER__QUANT_ROW,
+#  define INFER__QUANT_ROW(...) {__VA_ARGS__},
+#  define INFER__QUANT_NONE(...)
+#else
+#  define INFER__QUANT(name, ...) {__VA_ARGS__},
+#endif
+
 /* Row of a type id, or NULL. *removed (may be NULL) tells that the id was a type once: its name, else NULL. */
 static const infer__quant *infer__quant_find(int32_t id, const char **removed);
 static const infer__quant *infer__quant_named(const char *name); /* "q4_k" is Q4_K; NULL = there is none such */

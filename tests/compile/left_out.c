@@ -1,11 +1,11 @@
 /* left_out.c MODEL: what a build was made without says so, with the name of its switch; the rest works.
  * Compiled with some of the switches and run. */
-#if defined(INFER_NO_GPU)
-#  define ALL_APIS "INFER_NO_GPU"
+#if defined(INFER_NO_CUDA)
+#  define CUDA_BY "INFER_NO_CUDA"
+#elif defined(INFER_NO_GPU)
+#  define CUDA_BY "INFER_NO_GPU"
 #elif defined(INFER_NO_RUNTIME_LINKING)
-#  define ALL_APIS "INFER_NO_RUNTIME_LINKING"
-#else
-#  define ALL_APIS NULL
+#  define CUDA_BY "INFER_NO_RUNTIME_LINKING"
 #endif
 #define INFER_IMPLEMENTATION
 #include "../../infer.h"
@@ -26,12 +26,33 @@ static INFER__UNUSED void want_backend(int32_t backend, const char *what, const 
     infer_model *model;
     memset(&p, 0, sizeof p);
     p.backend = backend;
-    want(infer_model_open(&model, "no-such-file.gguf", &p, &err), what, ALL_APIS ? ALL_APIS : name);
+    want(infer_model_open(&model, "no-such-file.gguf", &p, &err), what, name);
 }
 
+#ifdef INFER_ONLY_QUANTS
+/* A file with one tensor of 256 values of a type. */
+static infer_result open_type(uint8_t type) {
+    static const uint8_t head[] = {'G', 'G', 'U', 'F', 3, 0, 0, 0, /* tensors, keys */ 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                   /* name */ 1, 0, 0, 0, 0, 0, 0, 0, 'x', /* dimensions */ 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0};
+    uint8_t file[512] = {0};
+    infer_model *model;
+    infer_result r;
+    memcpy(file, head, sizeof head);
+    file[sizeof head] = type;
+    r = infer_model_open_memory(&model, file, sizeof file, NULL, &err); /* there is no architecture, which is no error yet */
+    infer_model_close(model);
+    return r;
+}
+#endif
+
 static void left_out(infer_model *model) {
-#ifdef INFER_NO_CUDA
-    want_backend(INFER_CUDA, "cuda", "INFER_NO_CUDA");
+#ifdef INFER_ONLY_QUANTS
+    want(open_type(3), "Q4_1", "INFER_ONLY_QUANTS");
+    if (open_type(12)) printf("Q4_K: %s\n", err.message), bad++;
+    if (infer_type_name(3) || !infer_type_name(12) || !infer_type_name(8)) printf("the wrong types are listed\n"), bad++;
+#endif
+#ifdef CUDA_BY
+    want_backend(INFER_CUDA, "cuda", CUDA_BY);
 #endif
 #ifdef INFER_NO_HIP
     want_backend(INFER_HIP, "hip", "INFER_NO_HIP");

@@ -60,6 +60,9 @@ def cases():
         impl("INFER_NO_" + m, CLANG or CC, ["-std=c99", "-fsyntax-only", "-DINFER_QUIET", "-DINFER_NO_" + m])
     exe = os.path.join(OUT, "left_out")
     add("every INFER_NO_*", CC, ["-std=c99", "-O1"] + ["-DINFER_NO_" + m for m in MACROS] + WARN + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL])
+    exe = os.path.join(OUT, "only_quants")
+    add("INFER_ONLY_QUANTS", CLANG or CC, ["-std=c99", "-O0", "-DINFER_QUIET", "-DINFER_ONLY_QUANTS", "-DINFER_QUANT_Q4_K"] + WARN
+        + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL])
     impl("INFER_STATIC", CC, ["-std=c99", "-O1", "-DINFER_STATIC"])
 
     for cxx, label in ((GXX, "g++"), (CLANGXX, "clang++")):
@@ -138,7 +141,7 @@ def attempt(c):
         ok = p.returncode == 0
     if ok and c.run:
         r = subprocess.run(c.run, cwd=ROOT, capture_output=True, text=True)
-        ok, text = r.returncode == 0, "exit status %d: %s" % (r.returncode, r.stderr)
+        ok, text = r.returncode == 0, "exit status %d: %s%s" % (r.returncode, r.stdout, r.stderr)
     return "pass" if ok else "fail", text, seconds
 
 

@@ -33,7 +33,7 @@ def check(todo):
                            cwd=run.HERE, capture_output=True, text=True, errors="replace")
         if p.returncode:
             failed += 1
-            print("FAILED switches: %s\n%s" % (" ".join(flags(switches)), "\n".join(p.stderr.splitlines()[:12])))
+            print("FAILED switches: %s\n%s" % (" ".join(flags(switches)), "\n".join(p.stderr.splitlines()[:12])), flush=True)
     print("switches: %d passed, %d failed" % (len(todo) - failed, failed))
     return 1 if failed else 0
 

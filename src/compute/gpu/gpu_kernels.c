@@ -14,28 +14,23 @@ static const char *infer__backend_name(int32_t backend) {
     return backend >= 0 && backend < (int32_t)INFER__COUNT(names) ? names[backend] : NULL;
 }
 
-/* The switch that left out an API, or all of them; NULL: none did. */
+/* The switch that left out an API, else the one that left out all; NULL: none did. */
 static const char *infer__gpu_left_out_by(int32_t backend) {
-#ifdef INFER__NO_GPU_BY
-    (void)backend;
-    return INFER__NO_GPU_BY;
-#else
     switch (backend) {
-#  ifdef INFER_NO_CUDA
+#ifdef INFER_NO_CUDA
     case INFER_CUDA: return "INFER_NO_CUDA";
-#  endif
-#  ifdef INFER_NO_HIP
-    case INFER_HIP: return "INFER_NO_HIP";
-#  endif
-#  ifdef INFER_NO_METAL
-    case INFER_METAL: return "INFER_NO_METAL";
-#  endif
-#  ifdef INFER_NO_OPENCL
-    case INFER_OPENCL: return "INFER_NO_OPENCL";
-#  endif
-    default: return NULL;
-    }
 #endif
+#ifdef INFER_NO_HIP
+    case INFER_HIP: return "INFER_NO_HIP";
+#endif
+#ifdef INFER_NO_METAL
+    case INFER_METAL: return "INFER_NO_METAL";
+#endif
+#ifdef INFER_NO_OPENCL
+    case INFER_OPENCL: return "INFER_NO_OPENCL";
+#endif
+    default: return INFER__NO_GPU_BY;
+    }
 }
 
 static infer_result infer__gpu_absent(int32_t backend, infer_error *err) {
@@ -390,10 +385,13 @@ static void infer__gpu_want(infer__gpu *g, const infer__gpu_uses *u) {
 /* 1 when the check of these uses runs kernels of the module. */
 static int infer__gpu_uses_module(const infer__gpu *g, int32_t module, const infer__gpu_uses *u) {
     const infer__module_row *row = infer__module_at(module);
+    const infer__quant *type;
     int32_t of = INFER__KINDS[row->kind].of;
     if (row->kind >= INFER__MODULE_SPECIAL && !infer__gpu_takes_special(g, row->kind)) return 0;
     if (of == INFER__MODULE_KV) return u->kv_types >> row->id & 1;
-    return of == INFER__MODULE_BASE || u->types[infer__quant_index(infer__quant_find(row->id, NULL))] != 0;
+    if (of == INFER__MODULE_BASE) return 1;
+    type = infer__quant_find(row->id, NULL); /* NULL: left out by INFER_ONLY_QUANTS */
+    return type != NULL && u->types[infer__quant_index(type)] != 0;
 }
 
 /* The hash of a module's text, 0 when this build has none for the device. */

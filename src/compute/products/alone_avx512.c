@@ -102,8 +102,14 @@ INFER__ALONE(iq4_xs, 32, 0, 128, INFER__ALONE_iq4_xs, infer__iq4_xs_scales_avx51
 #  undef INFER__ALONE
 
 static const infer__alone_row infer__alone_rows[] = {
-    {2, infer__q4_0_alone_avx512vnni},  {8, infer__q8_0_alone_avx512vnni},  {10, infer__q2_k_alone_avx512vnni},
-    {11, infer__q3_k_alone_avx512vnni}, {12, infer__q4_k_alone_avx512vnni}, {13, infer__q5_k_alone_avx512vnni},
-    {14, infer__q6_k_alone_avx512vnni}, {20, infer__iq4_nl_alone_avx512vnni}, {23, infer__iq4_xs_alone_avx512vnni},
+    {2, infer__q4_0_alone_avx512vnni},
+    {8, infer__q8_0_alone_avx512vnni},
+    INFER__QUANT(Q2_K, 10, infer__q2_k_alone_avx512vnni)
+    INFER__QUANT(Q3_K, 11, infer__q3_k_alone_avx512vnni)
+    INFER__QUANT(Q4_K, 12, infer__q4_k_alone_avx512vnni)
+    INFER__QUANT(Q5_K, 13, infer__q5_k_alone_avx512vnni)
+    INFER__QUANT(Q6_K, 14, infer__q6_k_alone_avx512vnni)
+    INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_alone_avx512vnni)
+    INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_alone_avx512vnni)
 };
 #endif

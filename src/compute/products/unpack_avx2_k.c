@@ -330,14 +330,22 @@ INFER__ON_avx2 static void infer__nvfp4_unpack_avx2(const uint8_t *src, uint64_t
 }
 
 static const infer__unpack_row infer__unpacks_avx2[] = {
-    {2, INFER__CPU_AVX2, infer__q4_0_unpack_avx2},    {3, INFER__CPU_AVX2, infer__q4_1_unpack_avx2},
-    {6, INFER__CPU_AVX2, infer__q5_0_unpack_avx2},    {7, INFER__CPU_AVX2, infer__q5_1_unpack_avx2},
-    {8, INFER__CPU_AVX2, infer__q8_0_unpack_avx2},    {10, INFER__CPU_AVX2, infer__q2_k_unpack_avx2},
-    {11, INFER__CPU_AVX2, infer__q3_k_unpack_avx2},   {12, INFER__CPU_AVX2, infer__q4_k_unpack_avx2},
-    {13, INFER__CPU_AVX2, infer__q5_k_unpack_avx2},   {14, INFER__CPU_AVX2, infer__q6_k_unpack_avx2},
-    {20, INFER__CPU_AVX2, infer__iq4_nl_unpack_avx2}, {23, INFER__CPU_AVX2, infer__iq4_xs_unpack_avx2},
-    {35, INFER__CPU_AVX2, infer__tq2_0_unpack_avx2},  {39, INFER__CPU_AVX2, infer__mxfp4_unpack_avx2},
-    {40, INFER__CPU_AVX2, infer__nvfp4_unpack_avx2},  {41, INFER__CPU_AVX2, infer__q1_0_unpack_avx2},
-    {42, INFER__CPU_AVX2, infer__q2_0_unpack_avx2},
+    {2, INFER__CPU_AVX2, infer__q4_0_unpack_avx2},
+    INFER__QUANT(Q4_1, 3, INFER__CPU_AVX2, infer__q4_1_unpack_avx2)
+    INFER__QUANT(Q5_0, 6, INFER__CPU_AVX2, infer__q5_0_unpack_avx2)
+    INFER__QUANT(Q5_1, 7, INFER__CPU_AVX2, infer__q5_1_unpack_avx2)
+    {8, INFER__CPU_AVX2, infer__q8_0_unpack_avx2},
+    INFER__QUANT(Q2_K, 10, INFER__CPU_AVX2, infer__q2_k_unpack_avx2)
+    INFER__QUANT(Q3_K, 11, INFER__CPU_AVX2, infer__q3_k_unpack_avx2)
+    INFER__QUANT(Q4_K, 12, INFER__CPU_AVX2, infer__q4_k_unpack_avx2)
+    INFER__QUANT(Q5_K, 13, INFER__CPU_AVX2, infer__q5_k_unpack_avx2)
+    INFER__QUANT(Q6_K, 14, INFER__CPU_AVX2, infer__q6_k_unpack_avx2)
+    INFER__QUANT(IQ4_NL, 20, INFER__CPU_AVX2, infer__iq4_nl_unpack_avx2)
+    INFER__QUANT(IQ4_XS, 23, INFER__CPU_AVX2, infer__iq4_xs_unpack_avx2)
+    INFER__QUANT(TQ2_0, 35, INFER__CPU_AVX2, infer__tq2_0_unpack_avx2)
+    INFER__QUANT(MXFP4, 39, INFER__CPU_AVX2, infer__mxfp4_unpack_avx2)
+    INFER__QUANT(NVFP4, 40, INFER__CPU_AVX2, infer__nvfp4_unpack_avx2)
+    INFER__QUANT(Q1_0, 41, INFER__CPU_AVX2, infer__q1_0_unpack_avx2)
+    INFER__QUANT(Q2_0, 42, INFER__CPU_AVX2, infer__q2_0_unpack_avx2)
 };
 #endif

@@ -424,13 +424,13 @@ INFER__ON_avx512 static void infer__q2_0_unpack_avx512(const uint8_t *src, uint6
 
 static const infer__unpack_row infer__unpacks_avx512[] = {
     {2, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q4_0_unpack_avx512},
-    {3, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q4_1_unpack_avx512},
-    {6, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q5_0_unpack_avx512},
-    {7, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q5_1_unpack_avx512},
+    INFER__QUANT(Q4_1, 3, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q4_1_unpack_avx512)
+    INFER__QUANT(Q5_0, 6, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q5_0_unpack_avx512)
+    INFER__QUANT(Q5_1, 7, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q5_1_unpack_avx512)
     {8, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q8_0_unpack_avx512},
-    {39, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__mxfp4_unpack_avx512},
-    {40, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__nvfp4_unpack_avx512},
-    {41, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q1_0_unpack_avx512},
-    {42, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q2_0_unpack_avx512},
+    INFER__QUANT(MXFP4, 39, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__mxfp4_unpack_avx512)
+    INFER__QUANT(NVFP4, 40, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__nvfp4_unpack_avx512)
+    INFER__QUANT(Q1_0, 41, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q1_0_unpack_avx512)
+    INFER__QUANT(Q2_0, 42, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q2_0_unpack_avx512)
 };
 #endif

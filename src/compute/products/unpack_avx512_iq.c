@@ -453,14 +453,15 @@ INFER__ON_avx512 static void infer__iq1_m_unpack_avx512(const uint8_t *src, uint
 }
 
 static const infer__unpack_row infer__unpacks_avx512_iq[] = {
-    {16, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq2_xxs_unpack_avx512},
-    {17, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq2_xs_unpack_avx512},
-    {18, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq3_xxs_unpack_avx512},
-    {19, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq1_s_unpack_avx512},
-    {20, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq4_nl_unpack_avx512},
-    {21, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq3_s_unpack_avx512},
-    {22, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq2_s_unpack_avx512},
-    {23, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq4_xs_unpack_avx512},
-    {29, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq1_m_unpack_avx512},
+    INFER__QUANT(IQ2_XXS, 16, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq2_xxs_unpack_avx512)
+    INFER__QUANT(IQ2_XS, 17, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq2_xs_unpack_avx512)
+    INFER__QUANT(IQ3_XXS, 18, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq3_xxs_unpack_avx512)
+    INFER__QUANT(IQ1_S, 19, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq1_s_unpack_avx512)
+    INFER__QUANT(IQ4_NL, 20, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq4_nl_unpack_avx512)
+    INFER__QUANT(IQ3_S, 21, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq3_s_unpack_avx512)
+    INFER__QUANT(IQ2_S, 22, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq2_s_unpack_avx512)
+    INFER__QUANT(IQ4_XS, 23, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq4_xs_unpack_avx512)
+    INFER__QUANT(IQ1_M, 29, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__iq1_m_unpack_avx512)
+    {-1, 0, NULL}, /* no type: some builds have none of the others */
 };
 #endif

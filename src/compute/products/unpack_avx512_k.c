@@ -263,13 +263,14 @@ INFER__ON_avx512 static void infer__tq1_0_unpack_avx512(const uint8_t *src, uint
 }
 
 static const infer__unpack_row infer__unpacks_avx512_k[] = {
-    {10, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q2_k_unpack_avx512},
-    {11, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q3_k_unpack_avx512},
-    {12, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q4_k_unpack_avx512},
-    {13, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q5_k_unpack_avx512},
-    {14, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q6_k_unpack_avx512},
-    {34, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__tq1_0_unpack_avx512},
-    {35, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__tq2_0_unpack_avx512},
+    INFER__QUANT(Q2_K, 10, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q2_k_unpack_avx512)
+    INFER__QUANT(Q3_K, 11, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q3_k_unpack_avx512)
+    INFER__QUANT(Q4_K, 12, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q4_k_unpack_avx512)
+    INFER__QUANT(Q5_K, 13, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q5_k_unpack_avx512)
+    INFER__QUANT(Q6_K, 14, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__q6_k_unpack_avx512)
+    INFER__QUANT(TQ1_0, 34, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__tq1_0_unpack_avx512)
+    INFER__QUANT(TQ2_0, 35, INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__tq2_0_unpack_avx512)
+    {-1, 0, NULL}, /* no type: some builds have none of the others */
 };
 #undef INFER__LANES16
 #undef INFER__LANES64
