@@ -496,6 +496,7 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_ONLY_QUANTS         of the quantised types only Q4_0 and Q8_0, which caches have, and those that are listed:
                               -DINFER_ONLY_QUANTS -DINFER_QUANT_Q4_K -DINFER_QUANT_Q6_K. Files with others are refused.
                               MSVC needs /Zc:preprocessor for it. GPU kernels stay
+    INFER_MINIMAL             implies INFER_NO_GPU, _NO_SIMD, _NO_CHAT, _NO_GRAMMAR and INFER_ONLY_QUANTS
     INFER_QUIET               no message when compiled without optimisation
 
 19. When something is wrong

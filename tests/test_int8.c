@@ -140,7 +140,7 @@ static void test_int8_unpack_sets(void) {
         for (i = 0; i < infer__unpack_sets[s].n; i++) {
             const infer__unpack_row *row = &infer__unpack_sets[s].rows[i];
             const infer__quant *t = infer__quant_find(row->id, NULL);
-            CHECK(t && t->unpack);
+            CHECK((t && t->unpack) || row->id == -1); /* -1: the last row of some sets */
             if (!t || !t->unpack || row->need & ~infer__cpu_found()) continue;
             check_detail = t->name;
             for (n = t->values / 32; n <= 8; n += t->values / 32)

@@ -6,6 +6,23 @@
 #ifndef INFER__SWITCHES_H
 #define INFER__SWITCHES_H
 
+#if defined(INFER_MINIMAL)
+#  ifndef INFER_NO_GPU
+#    define INFER_NO_GPU
+#  endif
+#  ifndef INFER_NO_SIMD
+#    define INFER_NO_SIMD
+#  endif
+#  ifndef INFER_NO_CHAT
+#    define INFER_NO_CHAT
+#  endif
+#  ifndef INFER_NO_GRAMMAR
+#    define INFER_NO_GRAMMAR
+#  endif
+#  ifndef INFER_ONLY_QUANTS
+#    define INFER_ONLY_QUANTS
+#  endif
+#endif
 #if defined(INFER_NO_AVX2) && !defined(INFER_NO_AVX512)
 #  define INFER_NO_AVX512
 #endif
