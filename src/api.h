@@ -430,8 +430,8 @@ read once for all of them.
     infer_request_close(request);
 
 queue_params.thread gives the queue a thread of its own. Without it, it runs while somebody waits, or in slices: a loop
-that draws 60 frames a second calls infer_queue_step(queue, 5) in each (examples/host/frame_loop.c). A slice may end between
-two layers; infer_eval_slice does the same for callers that evaluate by themselves.
+that draws 60 frames a second calls infer_queue_step(queue, 5) in each (examples/host/frame_loop.c). A slice may end
+between two layers; infer_eval_slice does the same for callers that evaluate by themselves.
 
 A request gives the tokens, the text and the seeds' choices that it gives alone (on the CPU the same bits: section 12).
 Requests that begin alike share what they have in common, whatever kind of state the model has: it is evaluated once,
