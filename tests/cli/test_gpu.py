@@ -65,7 +65,7 @@ def test_demanded():
 def test_run():
     device = opencl()
     want = story('--backend', 'cpu').out
-    for options in ([], ['--gpu-layers', 'none'], ['--gpu-layers', '2'], ['--gpu-layers', '99'], ['--device', str(device['device'])],
+    for options in ([], ['--gpu-layers', 'none'], ['--gpu-layers', '0'], ['--gpu-layers', '2'], ['--gpu-layers', '99'], ['--device', str(device['device'])],
                     ['--kv', 'f32']):
         check(story('--backend', 'opencl', *options).out == want, 'opencl %s gives another story' % options)
     check(story('--device', str(device['device'])).out == want, '--device alone')
@@ -84,7 +84,7 @@ def test_bench():
 def test_info():
     opencl()
     memory = [infer('info', cli.data(STORY), '--json', '--backend', 'opencl', '--gpu-layers', n).json()['memory']
-              for n in ('none', '2', '5')]
+              for n in ('0', '2', '5')]
     check(memory[0]['device'] == 0 < memory[1]['device'] < memory[2]['device'], 'device memory: %s' % memory)
     check(memory[0]['cache'] > memory[1]['cache'] > memory[2]['cache'] == 0, 'cache: %s' % memory)
 

@@ -45,7 +45,7 @@ def spellings(folder):
     check(len(want) > 8 and STORY.startswith(want), "a text", want)
     for words in (["-p", "Once", "-n8", "--temp=0"], ["-p=Once", "-n=8", "--temperature", "0"],
                   ["--prompt=Once", "--n-predict", "8", "--temp", "0"], ["Once", "-n", "8", "--temp", "0"],
-                  ["-p", "Once", "-n8", "--temp", "0", "-c", "64", "-b16", "-ngl", "none", "-s", "7", "-t1"],
+                  ["-p", "Once", "-n8", "--temp", "0", "-c", "64", "-b16", "-ngl0", "--device", "0", "-s", "7", "-t1"],
                   ["-p", "Once", "-n8", "--temp", "0", "-c", "0", "--ubatch-size", "16", "-ngl", "auto"],
                   ["-p", "Once", "-n8", "--temp", "0", "-ctk", "f16", "-ctv", "f16", "--no-mmap"],
                   ["-p", "Once", "-n8", "--temp", "0", "-c", "1k", "--max-memory", "1G"],
@@ -84,8 +84,8 @@ def notes(folder):
                         (["--no-mmap", "--mlock"], "exclude each other"), (["-c", "1.0001k"], "-c: expected a whole number"),
                         (["-c", "8x"], "got '8x'"), (["-c", "-8k"], "got '-8k'"), (["-n", "99999999999999999999"], "-n: expected"),
                         (["--max-memory", "9999999T"], "--max-memory: expected"), (["-t", "999"], "-t: expected 1 to 64, got '999'"),
-                        (["--kv", "f12"], "--kv: expected default|f32"), (["-n", "0"], "-n: expected 1 or more"), (["-ngl", "most"], "all, auto or none"), (["-ngl0"], "all, auto or none, got '0'"),
-                        (["--device", "0"], "--device: expected 1 to 1000")):
+                        (["--kv", "f12"], "--kv: expected default|f32"), (["-n", "0"], "-n: expected 1 or more"), (["-ngl", "most"], "all, auto or none"), (["-ngl", "-1"], "all, auto or none, got '-1'"),
+                        (["--device", "-1"], "--device: expected 0 to 1000")):
         code, out, err = run("-p", "Once", *words)
         check(code == 2 and said in err and out == "" and err.count("\n") == 1, "%s is refused" % words, (code, err))
     for words, said in ((["rum"], "did you mean run?"), (["pull", "x"], "downloads nothing"), (["xyzzy"], "neither a command nor a file")):

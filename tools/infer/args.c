@@ -200,7 +200,7 @@ static int set_number(const char *command, const cli_option *o, const char *name
         return 1;
     }
     if (ok && x >= o->lo && x <= hi) {
-        *(int64_t *)o->value = x;
+        *(int64_t *)o->value = o->kind == OPT_LAYERS && x == 0 ? -1 : x;
         return 1;
     }
     if (hi >= INT32_MAX / 2)
@@ -350,6 +350,7 @@ enum { NOT_GIVEN = -2 };
 static void set_defaults(cli_common *c) {
     memset(c, 0, sizeof *c);
     c->seed = c->kv_keys = c->kv_values = c->ctx = NOT_GIVEN;
+    c->device = -1;
 }
 
 /* What options mean together. Returns 0 after saying what is wrong. */

@@ -77,7 +77,14 @@ int cli_model_params(const char *command, const cli_common *common, infer_model_
         return 0;
     }
     out->backend = (int32_t)common->backend;
-    out->device = (int32_t)common->device;
+    if (common->device == 0) {
+        if (out->backend != INFER_AUTO && out->backend != INFER_CPU) {
+            cli_fail(command, "device 0 is the CPU, and --backend is another");
+            return 0;
+        }
+        out->backend = INFER_CPU;
+    }
+    out->device = common->device > 0 ? (int32_t)common->device : 0;
     if (!device_list(command, common, out)) return 0;
     out->gpu_layers = (int32_t)common->gpu_layers;
     out->gpu_unchecked = common->gpu_unchecked;

@@ -459,7 +459,7 @@ int cmd_info(int argc, char **argv) {
     if (!cli_model_params("info", &common, &params)) return CLI_FAILED; /* before anything is printed */
     here = common;
     here.backend = INFER_CPU;
-    here.device = 0;
+    here.device = -1;
     here.devices = here.shares = NULL;
     model = cli_open("info", args[0], &here, 0);
     if (model == NULL) return CLI_FAILED;
