@@ -579,7 +579,7 @@ HOSTILE_MODEL(device)
 /* Numbers in lo..hi may work, or find no memory or place; all others are an error with a message. */
 static void test_hostile_numbers(void) {
     static const struct { const char *name; infer_result (*fn)(int32_t v, infer_error *e); int32_t lo, hi; } rows[] = {
-        { "context_params.threads", hostile_threads, 0, 1024 },
+        { "context_params.threads", hostile_threads, -1, 1024 },
         { "context_params.batch", hostile_batch, 0, 1 << 20 },
         { "context_params.cells", hostile_cells, 0, 1 << 30 },
         { "context_params.kv_type", hostile_kv_type, 0, INFER_KV_Q4_0 },
