@@ -58,6 +58,7 @@ def cases():
         impl("clang -std=c99 -O2", CLANG, ["-std=c99", "-O2"], alias="clang")
     for m in MACROS: # all pairs of them: switches.py; without code, by clang, where there is one, since gcc then says less
         impl("INFER_NO_" + m, CLANG or CC, ["-std=c99", "-fsyntax-only", "-DINFER_QUIET", "-DINFER_NO_" + m])
+    impl("INFER_MINIMAL", CLANG or CC, ["-std=c99", "-fsyntax-only", "-DINFER_QUIET", "-DINFER_MINIMAL"])
     exe = os.path.join(OUT, "left_out")
     add("every INFER_NO_*", CC, ["-std=c99", "-O1"] + ["-DINFER_NO_" + m for m in MACROS] + WARN + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL])
     exe = os.path.join(OUT, "only_quants")
