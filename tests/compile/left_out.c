@@ -75,7 +75,7 @@ static void left_out(infer_model *model) {
         infer_chat_params p;
         size_t n;
         memset(&p, 0, sizeof p);
-        p.messages = "[]";
+        p.messages_json = "[]";
         want(infer_template_create(&template, "", 0, NULL, &err), "a template", "INFER_NO_CHAT");
         want(infer_chat_format(model, &p, NULL, 0, &n, &err), "a conversation", "INFER_NO_CHAT");
     }
