@@ -508,9 +508,18 @@ static void test_msan_planted(void) {
     free(never);
 }
 
+/* The end of a slice, whatever the clock can tell apart. */
+static void test_slice_ends(void) {
+    CHECK(infer__slice_end(-1) == 0 && !infer__slice_over(infer__slice_end(-1)));
+    CHECK(infer__slice_end(0) < 0 && infer__slice_over(infer__slice_end(0)));
+    CHECK(infer__slice_end(100000) > infer__seconds() && !infer__slice_over(infer__slice_end(100000)));
+    CHECK(infer__slice_over(infer__seconds()));
+}
+
 static void suite_base(void) {
     if (check_filter && strstr(check_filter, "planted")) RUN(test_msan_planted);
     RUN(test_overflow);
+    RUN(test_slice_ends);
     RUN(test_loads);
     RUN(test_half_exhaustive);
     RUN(test_half_rounding);

@@ -99,4 +99,30 @@ static void test_needs_by_name(void) {
     check_detail = "";
 }
 
-static void suite_needs(void) { RUN(test_needs_by_name); }
+/* Factors are needed by models with a layer that uses them: not by a gemma4 that has nothing but windows. */
+static void test_needs_factors(void) {
+    const char *path = check_reference("archs/gemma4-dense.gguf");
+    infer_model *m = NULL, *less = NULL;
+    infer_error e;
+    char *data, *file;
+    size_t n, size = 0, i;
+    if (!path) SKIP("needs INFER_TEST_DATA: archs");
+    data = check_read(path, &n);
+    CHECK(data && infer_model_open(&m, path, NULL, &e) == INFER_OK);
+    file = m ? needs_without(data, n, m, "rope_freqs.weight", &size) : NULL;
+    CHECK(file && infer_model_open_memory(&less, file, size, NULL, &e) == INFER_OK);
+    if (less) {
+        CHECK_HAS(infer_model_why_not(less), "missing tensor rope_freqs.weight");
+        CHECK(infer__needs_check(less, &e) == INFER_ERR_FORMAT);
+        for (i = 0; i < INFER__COUNT(less->ropes); i++) less->ropes[i].scaled = 0;
+        CHECK(infer__needs_check(less, &e) == INFER_OK);
+    }
+    CHECK(infer_model_close(less) == INFER_OK && infer_model_close(m) == INFER_OK);
+    free(file);
+    free(data);
+}
+
+static void suite_needs(void) {
+    RUN(test_needs_by_name);
+    RUN(test_needs_factors);
+}

@@ -106,7 +106,8 @@
 /* Around parts that run once or seldom: compilers take less time for the whole when they do not strive for speed there,
  * and nothing that is measured changes. Left alone, clang makes one giant function of parts that are called once, hence
  * noinline; gcc's -Og is its cheapest level, but objects grow unless it inlines what is called once. Without
- * optimisation all stay without. */
+ * optimisation all stay without.
+ * No header of intrinsics may come first in such a part: clang would call every one (tests/compile/cold.py). */
 #if defined(__clang__) && defined(__OPTIMIZE__)
 #  define INFER__COLD_BEGIN _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)") \
                             _Pragma("clang attribute push(__attribute__((noinline)), apply_to = function)")

@@ -79,25 +79,26 @@ static const struct infer__needs_row {
     { INFER__W_KDA_F_B, INFER__W_KDA_F_A, "kimi-k3 kimi-linear" },
     { INFER__W_KDA_G_B, INFER__W_KDA_G_A, "kimi-linear" } };
 
-/* The same for what lies outside layers. */
+/* The same for what lies outside layers; when: only of models for which it gives 1, NULL = of all. */
 static const struct infer__model_needs_row {
     int16_t slot;
     const char *archs;
+    int (*when)(const infer_model *m);
 } INFER__MODEL_NEEDS[] = {
-    { INFER__W_POS_EMBD, "bert gpt2 starcoder" },
-    { INFER__W_TOKEN_TYPES, "jina-bert-v2" },
-    { INFER__W_EMBD_NORM, "bert bloom jina-bert-v2 jina-bert-v3 modern-bert nomic-bert nomic-bert-moe rwkv6 rwkv7" },
-    { INFER__W_EMBD_NORM_B, "bert bloom jina-bert-v2 jina-bert-v3 nomic-bert nomic-bert-moe rwkv6 rwkv7" },
+    { INFER__W_POS_EMBD, "bert gpt2 starcoder", NULL },
+    { INFER__W_TOKEN_TYPES, "jina-bert-v2", NULL },
+    { INFER__W_EMBD_NORM, "bert bloom jina-bert-v2 jina-bert-v3 modern-bert nomic-bert nomic-bert-moe rwkv6 rwkv7", NULL },
+    { INFER__W_EMBD_NORM_B, "bert bloom jina-bert-v2 jina-bert-v3 nomic-bert nomic-bert-moe rwkv6 rwkv7", NULL },
     { INFER__W_OUT_NORM_B,
       "bloom codeshell falcon gpt2 gptneox jais jais2 nemotron orion phi2 phimoe pockettts rwkv6 rwkv7 stablelm "
-      "starcoder starcoder2" },
+      "starcoder starcoder2", NULL },
     { INFER__W_OUTPUT,
       "apertus arwkv7 baichuan bailingmoe bailingmoe2 codeshell dbrx deepseek4 dots1 exaone-moe gpt-oss gptneox "
       "hy_v4 internlm2 jais kimi-k3 kimi-linear llada-moe maple mellum mimo2 minimax-m2 minimax-m3 muse-glimmer "
       "nemotron olmo2 olmoe orion phi2 phimoe plamo qwen qwen2moe rwkv6 rwkv6qwen2 rwkv7 stablelm step35 talkie "
-      "xverse" },
-    { INFER__W_OUTPUT_B, "phi2 phimoe" },
-    { INFER__W_ROPE_FREQS, "gemma4" }, };
+      "xverse", NULL },
+    { INFER__W_OUTPUT_B, "phi2 phimoe", NULL },
+    { INFER__W_ROPE_FREQS, "gemma4", infer__rope_scales }, };
 
 /* Of a layer whose tensors are bound; one that is there and was not bound has its reasons. */
 static infer_result infer__needs_layer(const infer_model *m, const infer__layer *l, infer_error *err) {
@@ -121,7 +122,7 @@ static infer_result infer__needs_check(const infer_model *m, infer_error *err) {
         const struct infer__model_needs_row *n = &INFER__MODEL_NEEDS[i];
         const infer__tensor_slot *slot = infer__model_slot(m, n->slot);
         if (m->w[n->slot].type || !slot || infer__slot_tensor(m, NULL, slot)) continue;
-        if (n->slot == INFER__W_ROPE_FREQS && !infer__rope_scales(m)) continue; /* a file with nothing but windows */
+        if (n->when && !n->when(m)) continue;
         if (infer__words_have(n->archs, m->arch->name)) return infer__missing(NULL, slot, err);
     }
     for (k = 0; k < infer__n_all(&m->hp) && !r; k++) r = infer__needs_layer(m, &m->layers[k], err);
