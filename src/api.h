@@ -469,8 +469,8 @@ a token and the layers of a device are not cut. A model opens in slices, too:
 
 Header and vocabulary, the reads of no_mmap and the pages of preload are cut to pieces of some 0.1 to 0.5 ms (1 MiB, on
 a slow disk what that takes). Not cut: moving the header's memory when it grows (with 262,000 tokens 16 MB: 2 to 7 ms,
-up to three times); a buffer that is not aligned, which is copied; and all that concerns devices: to look for them takes
-30 to 300 ms (not with backend INFER_CPU), and kernels and uploads are one step, seconds long with a large model.
+up to three times); a buffer that is not aligned, which is copied; and of devices: looking for them, 30 to 300 ms (not
+with backend INFER_CPU), getting their memory, and compiling the kernels of one layer. Uploads go in pieces of 1 MiB.
 
 18. Configuration macros
 ------------------------

@@ -426,11 +426,11 @@ ANY_ORDER = ("cache_threads,cache_window,attention_cases,attention_levels,hostil
 
 
 # What OpenCL computes under Wine is computed by the same library as here; its driver and the life of a model are what may differ.
-KERNELS = "gpu_ops_,gpu_arch,gpu_places,gpu_model_cache,gpu_model_faults,gpu_model_rounded"
+KERNELS = "gpu_ops_,gpu_arch,gpu_places,gpu_upload,gpu_model_cache,gpu_model_faults,gpu_model_rounded"
 
 
 # Tests that start no thread, or only those of OpenCL: ThreadSanitizer has nothing to see in them, and makes each of them fifteen times as slow.
-ONE_THREAD = ("test_hostile_keys,gpu_places_pieces,gpu_places_faults,gpu_places_oom,gpu_model_oom,gpu_model_faults,gpu_verdict,gpu_check_covers,gpu_check_wrong,gpu_cuda_modules,gpu_special,gpu_ptx,gpu_text,gpu_verdict_hostile,test_chat_replies,"
+ONE_THREAD = ("test_hostile_keys,gpu_upload_faults,gpu_upload_slices,gpu_places_faults,gpu_places_oom,gpu_model_oom,gpu_model_faults,gpu_verdict,gpu_check_covers,gpu_check_wrong,gpu_cuda_modules,gpu_special,gpu_ptx,gpu_text,gpu_verdict_hostile,test_chat_replies,"
               "int8_dots,int8_quantise,int8_unpack,gpu_arch_,gpu_model_quants,test_tokenizer,test_vocab,test_ugm,test_kinds,test_pretokenizer,test_gguf,test_jinja,test_json,test_schema,test_grammar,test_sampler")
 
 
