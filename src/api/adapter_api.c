@@ -1,7 +1,7 @@
-/* adapter_api.c: adapters: opening, closing, which of them contexts and sessions use, and weights that include them. */
+/* adapter_api.c: adapters: opening and closing, choosing those of contexts and sessions, merging them into weights. */
 #include "../model/model.h"
 
-/* The file is parsed in *g when r is INFER_OK. It is closed in any case. */
+/* Finish opening from the parsed file *g (if r is INFER_OK). The file is closed in any case. */
 static infer_result infer__adapter_finish(infer_adapter **out, infer_model *m, infer__gguf *g, infer_result r,
                                           int32_t allow_unknown, infer_error *err) {
     infer_adapter *a;
@@ -20,7 +20,7 @@ static infer_result infer__adapter_finish(infer_adapter **out, infer_model *m, i
         return infer__model_let(m, r);
     }
     infer__atomic_add(&m->adapters, 1);
-    *out = a; /* the model has a user more as long as it is open */
+    *out = a; /* counts as a user of the model while it is open */
     return INFER_OK;
 }
 

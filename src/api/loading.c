@@ -2,8 +2,8 @@
  *
  * Owns:  infer_loading, and what it needs of the caller's arguments until it has ended. How a model is opened is in
  *        format/gguf.c, text/token/tokenizer.c and model/model.c, whose loops stop at the end of a slice.
- * Rules: its own memory is the caller's allocator's but not the model's, so that the model is the same as one that was
- *        opened at once. Nobody sees the model before it is whole.
+ * Rules: its own memory comes from the caller's allocator but is not counted in the model, so that the model is the
+ *        same as one opened in one call. The model is not visible before it is complete.
  */
 #include "../model/model.h"
 

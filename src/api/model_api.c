@@ -1,4 +1,4 @@
-/* model_api.c: opening and closing models; what a file holds: facts, metadata, tensors, memory.
+/* model_api.c: opening and closing models; what a file contains: properties, metadata, tensors, memory.
  *
  * Owns:  argument checks of the public model functions, and the life of infer_model.
  * Rules: a model never changes once it is open (its memory counter, its user count, the tensors' read-only views, and

@@ -36,14 +36,14 @@ struct infer_request {
     infer__generation g;
     int32_t begun;          /* g is in use */
     int32_t whole;          /* its prompt is evaluated in one piece */
-    int32_t cut;            /* others wait until it has evaluated so many tokens, which they have too; 0 = none do */
+    int32_t cut;            /* others wait until it has evaluated this many tokens, their shared prefix; 0 = none */
     infer_step step;        /* of this pass; n 0 = none */
     infer_result result;
     int32_t over;           /* it ends */
 };
 
-/* Rules: `lock` is for the list of waiting requests, the numbers, `closed` and `ended`. Everything else belongs to
- * whoever has claimed `calls`: that thread runs passes and calls callbacks, without the lock. */
+/* Rules: `lock` is for the list of waiting requests, the numbers, `closed` and `ended`. Everything else belongs to the
+ * thread that has claimed `calls`: it runs passes and callbacks, without the lock. */
 struct infer_queue {
     infer_model *model;
     infer_context *context;
@@ -75,9 +75,9 @@ struct infer_queue {
 /* One pass, or less than that; 1 = there is more to do. The queue is claimed. until: infer__seconds at which it should
  * end, 0 = any. */
 static int infer__queue_round(infer_queue *q, double until);
-/* Between callbacks and other uses of the lock: give a request back. The lock is held. */
+/* Free a request. The lock is held. */
 static void infer__request_free(infer_request *r);
-/* To those that wait, behind those that go first: higher priorities, and earlier ones of the same. The lock is held. */
+/* Insert into the waiting list, after higher priorities and earlier requests of the same priority. The lock is held. */
 static void infer__queue_wait(infer_queue *q, infer_request *r);
 
 #endif

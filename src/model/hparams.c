@@ -137,7 +137,7 @@ static int32_t infer__key_same(infer__keys *k, const char *name, int32_t lo, int
         if (infer__key_layer(k, name, i, lo, hi, absent) != first) {
             k->failed = 1;
             infer__error(k->err, INFER_ERR_UNSUPPORTED,
-                         "key %s: numbers that differ from layer to layer are not there yet", k->key);
+                         "key %s: values that differ from layer to layer are not supported", k->key);
         }
     return first;
 }

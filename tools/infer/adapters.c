@@ -64,7 +64,7 @@ int cli_adapters_open(const char *command, infer_model *model, const cli_common 
     infer_error err;
     int i;
     if (common->merge && common->loras.n == 0)
-        return cli_fail(command, "--merge: there is no --lora to merge") == CLI_DONE;
+        return cli_fail(command, "--merge needs --lora") == CLI_DONE;
     for (i = 0; i < common->loras.n; i++)
         if (!open_one(command, model, common->loras.items[i], 0, common->allow_unknown)) return 0;
     if (common->merge) {

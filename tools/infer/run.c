@@ -97,7 +97,7 @@ static void print_statistics(const infer_generate_info *info, const infer_stats 
             info->stop_reason >= 0 && info->stop_reason <= INFER_STOP_TIME ? WHY[info->stop_reason] : "",
             (unsigned long long)seed);
     if (info->drafted > 0)
-        fprintf(stderr, "drafts: %ld of %ld tokens were right\n", (long)info->accepted, (long)info->drafted);
+        fprintf(stderr, "drafts: %ld of %ld tokens accepted\n", (long)info->accepted, (long)info->drafted);
 }
 
 /* Statistics begin on a line of their own, but what a script reads from stdout stays the continuation alone. */
@@ -398,7 +398,7 @@ int cmd_run(int argc, char **argv) {
         {"--min-tokens", OPT_INT, &q.least, "N", "suppress end tokens until N tokens are written", 1, INT32_MAX / 2},
         {"--stop|-r,--reverse-prompt", OPT_LIST, &q.stop, "TEXT", "stop before this text; may be repeated", 0, 0},
         {"--stop-token", OPT_LIST, &q.stop_ids, "ID", "stop at this token, as at an end token; may be repeated", 0, 0},
-        {"--seconds", OPT_FLOAT, &q.seconds, "S", "start no token after S seconds", 0, 0},
+        {"--seconds", OPT_FLOAT, &q.seconds, "S", "stop after S seconds", 0, 0},
         {"--on-full", OPT_CHOICE, &q.on_full, "stop|slide", "when the context is full: stop, or drop the older half and go on", 0, 0},
         {"--keep-first|--keep", OPT_INT, &q.keep, "N", "--on-full slide: never drop the first N tokens; -1 = the prompt", -1, INT32_MAX / 2},
         {"--best-of", OPT_INT, &q.best_of, "N", "write N texts, with seeds from --seed on, and print the likeliest (mean logprob)", 1, 4096},

@@ -335,7 +335,7 @@ static void print_text(const bench *b, const char *path, const char *backend, do
            b->peaks.bf16 > 0 ? a : "", b->peaks.f32 * 1e-9, b->peaks.int8_by, b->peaks.bf16 > 0 ? ", " : "",
            b->peaks.bf16_by, b->peaks.f32_by, bandwidth);
     printf("load        %.3f s, then %.3f s to the first token\n", b->load_s, b->first_s);
-    if (b->depth > 0) printf("depth       everything behind %ld tokens\n", (long)b->depth);
+    if (b->depth > 0) printf("depth       measured after %ld tokens of context\n", (long)b->depth);
     for (k = 0; k < b->n_prompts; k++) {
         const prompt *p = &b->prompts[k];
         if (b->texts)

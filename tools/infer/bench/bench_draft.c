@@ -69,8 +69,8 @@ int bench_drafts(const bench_draft *b) {
                    (long)b->n_ids, (long)second.n, n / alone, n / drafted,
                    alone / drafted, (long)info.drafted, (long)info.accepted, n / passes, same ? "true" : "false");
         else
-            printf("generation  %ld tokens behind %ld: %.2f tokens/s, with drafts %.2f: %.2f times\n"
-                   "drafts      %ld tokens, %ld of them right: %.2f tokens a pass; %s\n",
+            printf("generation  %ld tokens after %ld: %.2f tokens/s, with drafts %.2f: %.2f times\n"
+                   "drafts      %ld tokens, %ld accepted: %.2f tokens per pass; %s\n",
                    (long)second.n, (long)b->n_ids, n / alone, n / drafted,
                    alone / drafted, (long)info.drafted, (long)info.accepted, n / passes,
                    same ? "the same tokens" : "OTHER TOKENS than without");

@@ -33,9 +33,11 @@ int chat_file_open(chat_file *f, const char *path, char **messages, size_t *n) {
         if (begins(*messages + line, i - line, ASSISTANT)) end = i + 1;
         line = i + 1;
     }
-    if (*n && !begins(*messages, *n, "{\"role\":\"")) return cli_fail("chat", "%s is no conversation of infer chat --session", path) == CLI_DONE;
+    if (*n && !begins(*messages, *n, "{\"role\":\"")) return cli_fail("chat", "%s is not a conversation saved by infer
+    chat --session", path) == CLI_DONE;
     if (end < *n) {
-        fprintf(stderr, "infer chat: %s ends in the middle of a turn, which is left out: %lu bytes\n", path, (unsigned long)(*n - end));
+        fprintf(stderr, "infer chat: %s ends in the middle of a turn: its last %lu bytes are ignored\n", path, (unsigned
+        long)(*n - end));
         if (!platform_cut(path, end)) return cli_fail("chat", "cannot write %s", path) == CLI_DONE;
     }
     *n = end;
@@ -87,11 +89,13 @@ int chat_file_load(chat_file *f, infer_session *session) {
     r = infer_session_load_more(session, &f->mark, read_bytes, file);
     fclose(file);
     if (r != INFER_OK) {
-        cli_fail("chat", "%s: %s (without this file the conversation is evaluated anew)", f->state, infer_session_error(session)->message);
+        cli_fail("chat", "%s: %s (delete this file to evaluate the conversation again)", f->state,
+        infer_session_error(session)->message);
         return 0;
     }
     if (f->mark.left == 0) return 1;
-    fprintf(stderr, "infer chat: %s ends in %lu bytes that are no whole record; they are left out\n", f->state, (unsigned long)f->mark.left);
+    fprintf(stderr, "infer chat: %s ends in %lu bytes that are not a whole record; they are ignored\n", f->state,
+    (unsigned long)f->mark.left);
     if (platform_cut(f->state, f->mark.bytes)) return 1;
     cli_fail("chat", "cannot write %s", f->state);
     return 0;
