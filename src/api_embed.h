@@ -35,8 +35,8 @@ typedef struct infer_embed_params {
     void *progress_user;
     const char *pair;      /* infer_rerank: how a query and a document become one prompt: "{query}", "{document}" and
                             * "{instruction}" (the prefix) are replaced. NULL = as the file says
-                            * (tokenizer.chat_template.rerank), else both with the vocabulary's separator between them
-                            * */
+                            * (tokenizer.chat_template.rerank), else both with the vocabulary's separator between
+                            * them */
 } infer_embed_params;
 
 /* Floats per vector (with INFER_POOL_RANK: labels). 0: the model has no such vectors. params may be NULL. */
@@ -49,8 +49,8 @@ INFER_API infer_result infer_embed(infer_context *context, const char *const *te
                                    const infer_embed_params *params, float *out, infer_error *err);
 /* How well each document answers the query; higher is better. The score is what the file's classifier gives for the
  * pair (the logit of its only label, or of "yes"); for a model with logits and a pair template (params->pair, or the
- * file's), the probability of "yes" against "no". Of params, pooling, normalize, dimensions, ids and each are not used.
- * */
+ * file's), the probability of "yes" against "no". Of params, pooling, normalize, dimensions, ids and each are not
+ * used. */
 INFER_API infer_result infer_rerank(infer_context *context, const char *query, const char *const *documents, int32_t n,
                                     const infer_embed_params *params, float *scores, infer_error *err);
 /* Probabilities of the file's labels for each text: n x infer_model_info.labels floats. With one label that is the

@@ -1,5 +1,5 @@
-/* describe.c: a model's resolved layers as readable pseudo-code: what `infer info` prints, and the first thing to look
- * at when a model computes something else than expected. */
+/* describe.c: a model's resolved layers as readable pseudo-code: printed by `infer info`, and the first thing to read
+ * when a model's results are unexpected. */
 #include "model.h"
 
 struct infer__text_out { char *p; size_t cap, len; };
@@ -134,7 +134,7 @@ static void infer__describe(infer__text_out *o, const infer_model *m) {
     infer__text_add(o, "\n");
 }
 
-/* As much as fits of it to out, ended by 0; the length of all of it. */
+/* Write as much as fits to out, zero-terminated; returns the full length. */
 static size_t infer__describe_to(const infer_model *m, char *out, size_t cap) {
     infer__text_out o;
     o.p = out;

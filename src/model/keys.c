@@ -1,11 +1,12 @@
-/* keys.c: keys of the file that nobody looked up: without effect, or the reason why the model is not computed.
+/* keys.c: keys of the file that were not looked up: either they have no effect, or the model is refused.
  *
  * Owns:  INFER__IDLE_KEYS, the keys that may stay unread, each with the reason; the refusal of all others.
  * Rules: a key under the architecture's prefix is looked up by those who use its value (hparams.c), or has a row here,
- *        or the model is refused by its name: a key that nobody reads is a model that nobody meant. So a lookup whose
- *        value may be dropped is a mistake: ask only where the row of ARCHS, or the rest of the file, makes use of it.
- * Names: the GGUF specification (ggml, docs/gguf.md), and what llama.cpp and its converters write. llama.cpp puts every
- *        key that it knows into a file that it saves, with the values below where a model has no such thing.
+ *        or the model is refused and the message names the key: an unread key means a different model. So looking up a
+ *        key and dropping its value is a mistake: look it up only where the row of ARCHS, or the rest of the file, uses
+ *        it.
+ * Names: the GGUF specification (ggml, docs/gguf.md), and what llama.cpp and its converters write. llama.cpp writes
+ *        every key it knows into a file that it saves, with the values below where they do not apply.
  */
 #include "model.h"
 
@@ -14,10 +15,10 @@ typedef struct infer__idle_key {
     const char *name; /* behind the architecture's prefix; whole for keys that begin with a text of INFER__STRICT */
     int (*idle)(const infer_model *m, const infer__kv *kv, double value);
     double value;
-    const char *why;  /* why it may stay unread; of those with a condition: what it would have to be */
+    const char *why;  /* why it may stay unread; with a condition: what the value must be */
 } infer__idle_key;
 
-/* Keys outside the prefix of which all are checked: they belong to a computation as well. */
+/* Prefixes of other keys that are all checked: they affect the computation, too. */
 static const char *const INFER__STRICT[] = { "general.quantization_version", "adapter.", "diffusion.", "xielu." };
 
 /* ---- conditions ------------------------------------------------------------------------------------- */
@@ -236,8 +237,8 @@ static const infer__idle_key INFER__IDLE_KEYS[] = {
 
 /* ---- the check ---------------------------------------------------------------------------------------- */
 
-/* What the tables call a key: its name behind "<architecture>.", or the whole of one that INFER__STRICT covers; NULL
- * when it has nothing to do with what the model computes. */
+/* The key's name in the tables: the part after "<architecture>.", or all of a key covered by INFER__STRICT; NULL when
+ * it does not affect the computation. */
 static const char *infer__key_of(const infer_model *m, const char *key) {
     size_t n = strlen(m->arch->name), i;
     if (strncmp(key, m->arch->name, n) == 0 && key[n] == '.') return key + n + 1;

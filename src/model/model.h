@@ -382,7 +382,7 @@ typedef struct infer__rope {
     float scale;     /* of cos and sin */
 } infer__rope;
 
-/* Where layers run: the CPU (0), and each of the model's devices: place INFER__ON_DEVICE + d is devices[d]. */
+/* Where layers run: on the CPU (0), or on GPU d of the model: INFER__ON_DEVICE + d stands for devices[d]. */
 enum { INFER__ON_CPU, INFER__ON_DEVICE, INFER__PLACES = INFER__ON_DEVICE + INFER_MAX_DEVICES };
 
 /* Device memory of a group of weights: a layer's, the embedding's, the head's. Several buffers where the device's
@@ -423,7 +423,7 @@ typedef struct infer__sublayer_kind {
     /* NULL, or what it is that these ops have no kernel for. Of matrices, whose types all kinds look at, see
      * place.c. */
     const char *(*lacks)(const infer__ops *ops, const infer__layer *l);
-    /* x -> out, with neighbours: see infer__sublayer. Leaves s->add as it was given, NULL or not. */
+    /* x -> out, with fused norm and addition: see infer__sublayer. Does not change s->add. */
     void (*run)(infer_context *c, const infer__layer *l, infer__sublayer *s);
     /* What it computes, as text: `in` is the name of its input. labels: weights worth listing, ended by text NULL. */
     void (*describe)(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in);
@@ -482,7 +482,7 @@ typedef struct infer__compress { int32_t every, overlap, groups, rank; } infer__
  * see slots.h; mixed: how many mixtures of a row and the one before there are. */
 typedef struct infer__wkv { int32_t seven, heads, kv_heads, dim, rank[5], mixed; } infer__wkv;
 
-/* Everything that a pass knows of a layer; what a kind does not use is 0. */
+/* Everything that a pass needs of a layer; unused fields are 0. */
 struct infer__layer {
     int32_t index;
     int32_t block; /* of the file: several layers may run one */
@@ -496,7 +496,7 @@ struct infer__layer {
     int32_t n_head, n_head_kv, dim_k, dim_v, n_ff;
     int32_t window; /* 0 = sees everything */
     int32_t chunk;  /* of that many positions: sees those of its own chunk; 0 = the window slides */
-    int32_t not_causal; /* 1 = tokens of an eval see each other; a window lies around them */
+    int32_t not_causal; /* 1 = tokens of an eval attend to each other; a window is centred on them */
     int32_t kv_from;    /* 1 + the layer whose keys and values it reads; 0 = its own */
     int32_t kv_read;    /* 1 = other layers read its own */
     int32_t v_norm_bare; /* 1 = V has a norm without weights */
@@ -540,7 +540,7 @@ INFER__INLINE int32_t infer__compress_reach(const infer__layer *l) {
 
 /* ---- model --------------------------------------------------------------------------------------------- */
 
-/* Sizes that follow from a model and context_params: used to make a context and to predict its memory. */
+/* Sizes derived from a model and context_params: used to create a context and to predict its memory. */
 typedef struct infer__plan {
     int32_t threads, batch, cells, kv_type, keep, sessions, n_seq;
     int32_t max_pages;                     /* of one session's table */
@@ -548,7 +548,7 @@ typedef struct infer__plan {
     int32_t snapshot_every;                /* positions between two kept states of recurrent layers */
     int64_t work_cols;                     /* floats a row in the shared work area: experts need more than 2^31 */
     int64_t pass_kept;                     /* of them, what is kept for the pass: hp.pass_kept, chosen positions */
-    int64_t carried;                       /* of that, what goes from place to place */
+    int64_t carried;                       /* of that, what is copied between devices */
     infer__needs needs;                    /* what backends take scratch for */
     int32_t head_rows;                     /* rows of logits computed at a time */
     int32_t top_rows;                      /* and of logits that may stay on the device; 0 = the head is not there */
@@ -557,7 +557,7 @@ typedef struct infer__plan {
     uint64_t work_bytes, x_bytes, block_len;
     uint64_t device_bytes;                 /* of a device beside weights and cache; and top_bytes with the head */
     uint64_t device_host_bytes;            /* of the host's, for each device */
-    uint64_t hop_bytes;                    /* of what goes from a device to another; 0 with fewer */
+    uint64_t hop_bytes;                    /* of the staging buffer between two GPUs; 0 with fewer */
     uint64_t cache_bytes[INFER__PLACES], scratch_bytes[INFER__PLACES];
 } infer__plan;
 
@@ -586,7 +586,7 @@ struct infer_model {
     /* set by infer__model_build; why_code is INFER_OK when sessions can be created */
     infer_result why_code;
     char why_not[508];
-    uint64_t weights_print; /* tells files apart whose shapes are the same */
+    uint64_t weights_print; /* identifies the file among those with the same shapes */
     const infer__arch *arch;
     infer__hparams hp;
     infer__layer *layers;
@@ -598,7 +598,7 @@ struct infer_model {
     infer__apis apis;          /* GPU APIs to choose from; NULL = those of this build */
     infer__device devices[INFER_MAX_DEVICES]; /* n_devices, in the order of their layers; 0: everything is on the CPU */
     int32_t n_devices;
-    int32_t automatic;         /* INFER_AUTO took them: the CPU may do their work when they fail while it opens */
+    int32_t automatic;         /* chosen by INFER_AUTO: the CPU may replace them if they fail while opening */
     int32_t place_limit;       /* layers that there are kernels for */
     infer__plan fit;           /* sizes of the context that "as many as fit" leaves room for: params.fit */
     infer__bufs device_front, device_head; /* embedding, and head unless it is the same tensor, on a device */
@@ -680,7 +680,7 @@ static infer_result infer__weights_reload(infer_model *m, infer_error *err);
 static infer_result infer__place_auto(infer_model *m, int takes_gpus);
 /* Where the head runs. */
 INFER__INLINE int32_t infer__head_place(const infer_model *m) { return m->layers[m->hp.n_layer - 1].place; }
-/* 1 when a place has layers. */
+/* 1 when layers run on the device. */
 static int infer__place_used(const infer_model *m, int32_t place);
 
 /* ---- cache (cache.c) -------------------------------------------------------------------------------------- */
@@ -718,7 +718,7 @@ static infer_result infer__plan_fits(const infer__plan *p, const infer_model *m,
 /* What the plan's context and one session take, with the model itself. */
 static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer_memory *out);
 
-/* Work buffers of one place, and what ctx needs while it is there. */
+/* Work buffers of one device, and what ctx needs while the pass is there. */
 typedef struct infer__place {
     const infer__ops *ops;       /* NULL = no layer runs there */
     struct infer__gpu *gpu;      /* NULL on the CPU */
@@ -748,7 +748,7 @@ struct infer_context {
     infer__plan plan;
     infer__kv_cache cache;
     infer__place places[INFER__PLACES], *at; /* at: where the running pass is */
-    float *hop;                  /* room for what goes from a device to another, NULL with fewer than two */
+    float *hop;                  /* staging buffer between two GPUs, NULL with fewer */
     float *peek;                 /* copy of values on a device, for looking at (trace, checking) */
     uint64_t peek_len;
     infer_session **active;      /* n_seq: the sessions of the running pass */
@@ -788,7 +788,7 @@ struct infer_context {
 #include "session/session.h" /* sessions, and which calls may begin */
 
 /* cache.c */
-/* What follows happens at a place: ctx has its ops, device and queue. Returns the ops, NULL when it is not used. */
+/* Switch to a device: ctx gets its ops, device and queue. Returns the ops, NULL when no layer runs there. */
 INFER__INLINE const infer__ops *infer__enter(infer_context *c, int32_t place) {
     infer__place *p = &c->places[place];
     c->at = p;
@@ -797,7 +797,7 @@ INFER__INLINE const infer__ops *infer__enter(infer_context *c, int32_t place) {
     c->ctx.run = p->run;
     return p->ops;
 }
-/* Where a slot is, and entering that place. */
+/* The device of a slot, and switching to it. */
 INFER__INLINE int32_t infer__state_place(const infer_model *m, int32_t state) {
     return m->layers[m->states[state].layer].place;
 }
@@ -808,7 +808,7 @@ INFER__INLINE const infer__ops *infer__state_ops(infer_context *c, int32_t state
 static int32_t infer__state_buf(const infer_model *m, int32_t state);
 static infer_result infer__cache_create(infer_context *c, infer_error *err);
 static void infer__cache_destroy(infer_context *c);
-/* A slot that the layer owns; returns its index. The model has room for four a part. */
+/* Add a slot that the layer owns; returns its index. The model has room for four per part. */
 static int32_t infer__state_add(infer_model *m, const infer__layer *l, int32_t kind, int32_t group, int32_t n_head,
                                 int32_t dim);
 /* The type of a slot in a cache of this type; bytes of a page of it. */
@@ -819,20 +819,20 @@ static int32_t infer__group_window(const infer_model *m, int32_t group);
 /* Pages that a session may need beyond those it has to evaluate `n` tokens from position `pos` on, in passes of
  * `batch`. */
 static int32_t infer__cache_need(const infer_context *c, const infer_session *s, int32_t group, int32_t pos, int32_t n);
-/* Make positions [pos, pos + n) writable: gives back pages behind the window, takes new ones, copies shared ones.
+/* Make positions [pos, pos + n) writable: frees pages that left the window, takes new ones, copies shared ones.
  * Returns 0 when no page is free, or with an error in ctx. */
 static int infer__cache_write(infer_context *c, infer_session *s, int32_t pos, int32_t n);
-/* Give back pages of positions >= n (0 = all). */
+/* Free the pages of positions >= n (0 = all). */
 static void infer__cache_cut(infer_context *c, infer_session *s, int32_t n);
 /* dst takes over references to all pages of src. */
 static void infer__cache_share(infer_context *c, infer_session *dst, const infer_session *src);
-/* 1 when evaluating from position n on finds every key that windows reach. */
+/* 1 when every key in the windows of an eval from position n on is still there. */
 static int infer__cache_has(const infer_context *c, const infer_session *s, int32_t n);
 
 /* cells.c: states of recurrent layers; nothing happens in models that have none. */
 static int infer__cells_used(const infer_context *c);
 static void infer__cells_start(infer_session *s); /* a new session has none */
-/* 1 when there are cells for an eval of these steps; kept states of their sessions may go for that. */
+/* 1 when there are cells for an eval of these steps; may drop kept states of their sessions. */
 static int infer__cells_reserve(infer_context *c, const infer_step *steps, int32_t n);
 /* Cells of the pass for its sequence q, whose rows end before position `end`; 0 when there is none. */
 static int infer__cells_pass(infer_context *c, infer_session *s, int32_t q, int32_t end);
@@ -841,34 +841,34 @@ static void infer__cells_passed(infer_context *c, infer_session *s); /* after a 
 static void infer__cells_commit(infer_context *c, infer_session *s, int32_t tokens);
 static void infer__cells_settle(infer_context *c,
                                 infer_session *s); /* after a failure: the state after n_valid stays */
-/* The last position up to n from which the session can go on: keys, values and states are there. */
+/* The last position up to n from which the session can continue: its keys, values and states exist. */
 static int32_t infer__cells_back(const infer_context *c, const infer_session *s, int32_t n);
-/* The session's state becomes that after `pos`, which infer__cells_back gave, or 0; later ones go. Before n_valid
+/* Restore the session's state after `pos` (from infer__cells_back, or 0) and drop later ones. Before n_valid
  * changes. */
 static void infer__cells_cut(infer_context *c, infer_session *s, int32_t pos);
 /* 1 when a cell is free, or one is the session's alone. */
 static int infer__cells_room(const infer_context *c, const infer_session *s);
 static void infer__cells_share(infer_context *c, infer_session *dst, const infer_session *src);
 
-/* results.c: logits that stay on the device until somebody asks for them. */
+/* results.c: logits that stay on the device until they are requested. */
 /* Floats and bytes for it in the plan. */
 static void infer__plan_top(infer__plan *p, const infer_model *m);
 /* Before a pass: say for each of its results whether its logits may stay; none may when it is not the last pass. */
 static void infer__results_choose(infer_context *c, int last);
-/* After the pass's first `rows` logits: the largest of each, as many as wanted. Nothing when none is. */
+/* After the pass's first `rows` logits: select the largest of each row, as many as wanted; nothing when none are. */
 static void infer__results_top(infer_context *c, int32_t rows);
 /* How many of the largest the pass computes for each row; 0 = none. */
 static int32_t infer__results_most(const infer_context *c);
-/* At the pass's end: what infer__results_top computed comes down. */
+/* At the end of the pass: download what infer__results_top computed. */
 static void infer__results_fetch(infer_context *c);
 /* After it: 1 when what was downloaded is finite; remember what stayed. */
 static int infer__results_finite(const infer_context *c);
 static void infer__results_keep(infer_context *c);
 /* Room for the largest that the next eval brings. */
 static int infer__results_reserve(infer_session *s, int32_t n);
-/* The session's logits on the device are of no account any more. */
+/* Invalidate the session's logits on the device. */
 static void infer__results_drop(infer_session *s);
-/* Its logits to s->logits, if they are still on the device. */
+/* Download its logits to s->logits, if they are still on the device. */
 static infer_result infer__results_bring(infer_session *s, infer_error *err);
 /* The n largest to s->top. */
 static infer_result infer__results_best(infer_session *s, int32_t n, infer_error *err);
@@ -876,16 +876,16 @@ static infer_result infer__results_best(infer_session *s, int32_t n, infer_error
 static void infer__results_list(const float *x, int32_t n, int32_t k, infer_top *out);
 /* Row of s->logits for a row of the last eval's step, -1 when its logits were not kept. */
 static int32_t infer__results_row(const infer_session *s, int32_t row);
-/* A logit less *largest less this is its logprob: the logarithm of the softmax's sum, in double. */
+/* logprob = logit - *largest - this: the logarithm of the softmax's sum, in double. */
 static double infer__results_log_sum(const float *x, int32_t n, double *largest);
 
 /* forward.c: run ctx.pass; results go to out_logits / out_hidden. Errors are in ctx.error. */
 static void infer__forward(infer_context *c);
-/* A step's values to the trace callback; nothing without one. layer -1 = outside layers. */
+/* Pass a step's values to the trace callback, if there is one. layer -1 = outside layers. */
 static void infer__trace(infer_context *c, int32_t layer, const char *step, const infer__tensor *t);
 
-/* What a mixer or FFN does: x -> out, with what comes before and after it. Its first product takes the norm along and
- * its last one the addition (neighbours in infer__matmul_args), or it runs them by the two functions. */
+/* What a mixer or FFN does: x -> out, with what comes before and after it. The norm is fused into its first product and
+ * the addition into its last one (see infer__matmul_args), or it runs them by the two functions. */
 struct infer__sublayer {
     const infer__part *part;
     infer__tensor x, out;
@@ -906,12 +906,12 @@ static void infer__product_act(infer_context *c, const infer__tensor *x, int32_t
 static void infer__add_to(infer_context *c, const infer__tensor *x, const infer__tensor *y);
 /* y = act(x) */
 static void infer__act_rows(infer_context *c, int32_t kind, const infer__tensor *x, const infer__tensor *y);
-/* y *= act(gate): of each value, or of as many neighbours as y has columns for one of gate's. */
+/* y *= act(gate): value by value, or one gate for a group of adjacent values when y has more columns. */
 static void infer__gate(infer_context *c, int32_t act, const infer__tensor *gate, const infer__tensor *y);
 /* Where a layer keeps what a part made for later ones. */
 static infer__tensor infer__kept(infer_context *c, const infer__layer *l, int32_t rows);
-/* [rows][cols] of what is kept for the pass, behind `first` floats for each of pass_rows. The first
- * hp.pass_kept of them go from place to place, the rest (chosen positions) where layers share indexers. */
+/* [rows][cols] of what is kept for the pass, behind `first` floats for each of pass_rows. The first hp.pass_kept of
+ * them are copied between devices, the rest (chosen positions) only where layers share indexers. */
 static infer__tensor infer__pass_kept(infer_context *c, int32_t pass_rows, int64_t first, int32_t rows, int32_t cols);
 
 /* layers/attention.c: the frequencies of a layer that rotates, where it runs. */
@@ -939,9 +939,9 @@ INFER__INLINE const infer__part *infer__layer_part(const infer__layer *l, int32_
     return NULL;
 }
 
-/* The tokens' embeddings, as the first layer gets them, once more: for the rows of a pass. */
+/* Compute the embeddings of a pass's rows again, as the first layer gets them. */
 static void infer__embed_rows(infer_context *c, const infer__weight *table, const infer__tensor *x);
-/* t *= scale, what the scale of a matrix says. */
+/* t *= scale, where a matrix has one. */
 static void infer__scale_rows(infer_context *c, float scale, const infer__tensor *t);
 /* Columns [first, first + n) of t. */
 static infer__tensor infer__columns(const infer__tensor *t, int32_t first, int32_t n);
@@ -956,7 +956,7 @@ static void infer__norm_to(infer_context *c, const infer__weight *weights, const
 /* y = norm(x), `groups` to a row, by the weights of a slot alone; without weights where it is empty. */
 static void infer__slot_norm(infer_context *c, const infer__layer *l, int slot, int32_t groups, const infer__tensor *x,
                              const infer__tensor *y);
-/* The norm of rows that a last matrix is about to read; nothing when the slot is empty. */
+/* The norm before a sublayer's last matrix; nothing when the slot is empty. */
 static void infer__sub_norm(infer_context *c, const infer__layer *l, int slot, const infer__tensor *t);
 
 /* layers/cross.c: keys and values of x, the encoder's rows, for a layer's cross attention. */
@@ -966,7 +966,7 @@ static infer_result infer__session_encode(infer_session *s, const infer_token *t
 static infer_result infer__source_set(infer_session *s, const infer_token *tokens, int32_t n, infer_error *err);
 static infer_result infer__source_fork(infer_session *to, const infer_session *from);
 static infer_result infer__session_cut(infer_session *s, int32_t n);
-/* 1 when the rows of an eval are in one pass, since they see each other. */
+/* 1 when all rows of an eval must be in one pass, since they attend to each other. */
 INFER__INLINE int infer__session_whole(const infer_session *s) {
     return s->context->model->hp.not_causal || s->encodes;
 }
@@ -980,14 +980,14 @@ static infer_result infer__pool_text(const infer_model *m, int32_t pooling, cons
 /* x is divided by its length (2), by the sum of its absolute values (1), or stays; zeros stay. */
 static void infer__pool_scale(float *x, int32_t n, int32_t norm);
 static uint64_t infer__pool_scratch(const infer_model *m);
-/* What the file's pooling comes to, where the caller names none. */
+/* The pooling used when the caller names none. */
 static int32_t infer__pool_default(const infer_model *m);
 static int32_t infer__pool_usual(const infer_model *m); /* and where the file names none, either */
 /* Indices of a row of the pass into a table: n-grams, or its kind of token. */
 static int32_t infer__looks(const infer_model *m);
 static void infer__pool_describe(infer__text_out *o, const infer_model *m);
 
-/* describe.c: as much of a model's description as fits to out, ended by 0; returns the length of all of it. */
+/* describe.c: write as much of a model's description as fits to out, zero-terminated; returns the full length. */
 static size_t infer__describe_to(const infer_model *m, char *out, size_t cap);
 /* Its lines, for kinds of sublayers. */
 static void infer__text_add(infer__text_out *o, const char *format, ...) INFER__PRINTF(2, 3);

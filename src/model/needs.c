@@ -1,7 +1,7 @@
-/* needs.c: tensors that every model of an architecture has, although other architectures do without.
+/* needs.c: tensors that every model of an architecture has, although other architectures lack them.
  *
- * Owns:  INFER__NEEDS and INFER__MODEL_NEEDS. What a layer can do without is optional in slots.h (most have no norms of
- *        Q and K), so a file that has lost such a tensor would be computed without it: another model.
+ * Owns:  INFER__NEEDS and INFER__MODEL_NEEDS. Such tensors are optional in slots.h (most layers have no norms of Q and
+ *        K), so without this check a file that lost one would be computed as a different model.
  * Facts: what llama.cpp refuses to load without, asked of it with files that lack one tensor each.
  */
 #include "model.h"
