@@ -27,7 +27,7 @@
 #  define INFER__BIG_ENDIAN 0
 #endif
 
-/* Functions for single instruction sets are built (chosen at run time; see compute/isa.c). */
+/* Code for specific instruction sets is built (and chosen at run time; see compute/isa.c). */
 #if !defined(INFER_NO_SIMD) && !defined(__TINYC__) && (defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER))
 #  if defined(INFER__X86)
 #    define INFER__SIMD_X86 1
@@ -45,7 +45,7 @@
 #  endif
 #endif
 
-/* Vectors that are there when the compiler's target has them. */
+/* Vector extensions used if the compiler's target has them. */
 #if !defined(INFER_NO_SIMD)
 #  if defined(__riscv_vector) && defined(__riscv_v_intrinsic)
 #    define INFER__SIMD_RVV 1
@@ -103,10 +103,9 @@
 #  define INFER__RESTRICT
 #endif
 
-/* Around parts that run once or seldom: compilers take less time for the whole when they do not strive for speed there,
- * and nothing that is measured changes. Left alone, clang makes one giant function of parts that are called once, hence
- * noinline; gcc's -Og is its cheapest level, but objects grow unless it inlines what is called once. Without
- * optimisation all stay without.
+/* Around parts that run once or rarely: with less optimisation there, compile time drops and no benchmark changes. Left
+ * alone, clang makes one giant function of parts that are called once, hence noinline; gcc's -Og is its cheapest level,
+ * but objects grow unless it inlines what is called once. Without optimisation all stay without.
  * No header of intrinsics may come first in such a part: clang would call every one (tests/compile/cold.py). */
 #if defined(__clang__) && defined(__OPTIMIZE__)
 #  define INFER__COLD_BEGIN _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)") \
@@ -130,8 +129,8 @@
 #  define INFER__UNROLL
 #endif
 
-/* Ask for a cache line that will be read (written) soon; any address. FAR: into the second-level cache, for what is
- * read once and from afar: a core has several times as many misses under way to it as to the first level (Zen 4: a
+/* Prefetch a cache line that will be read (written) soon; any address. FAR: into the second-level cache, for data that
+ * is read once from memory: a core has several times as many misses under way to it as to the first level (Zen 4: a
  * token of a 1B model takes two thirds of the time). */
 #if defined(__GNUC__) || defined(__clang__)
 #  define INFER__PREFETCH(p) __builtin_prefetch(p)
@@ -143,7 +142,7 @@
 #  define INFER__PREFETCH_FAR(p) (void)(p)
 #endif
 
-/* The float v as it is when stored: what comes next is not fused with what made it, and x87 keeps no more bits. */
+/* The float v as if stored and reloaded: prevents fusing across this point, and x87's extra precision. */
 #if defined(__GNUC__) || defined(__clang__)
 #  define INFER__ROUNDED(v) __asm__("" : "+m"(v))
 #else
@@ -255,8 +254,8 @@ static int64_t infer__atomic_get(const infer__atomic *a);
 static void infer__atomic_set(infer__atomic *a, int64_t n);
 static int infer__atomic_swap(infer__atomic *a, int64_t from, int64_t to); /* 1: it was `from` and is `to` */
 static void infer__atomic_raise(infer__atomic *a, int64_t n);              /* to n, unless it is more */
-/* An object that runs one call at a time counts their beginnings and ends: odd while one runs, and then its number.
- * 1: this call runs now, until infer__unclaim; 0: another one does. */
+/* An object that runs one call at a time counts beginnings and ends of calls: odd while one runs, and then its number.
+ * 1: the object is claimed by this call until infer__unclaim; 0: it is in use. */
 static int infer__claim(infer__atomic *calls);
 static void infer__unclaim(infer__atomic *calls);
 
@@ -314,8 +313,8 @@ static void *infer__arena_raw(infer__arena *a, uint64_t size); /* not zeroed */
 static char *infer__arena_text(infer__arena *a, const char *s, size_t n); /* a zero-terminated copy */
 static void infer__arena_free(infer__arena *a);
 
-/* A text that grows. Zero-initialise with mem set; limit = most bytes, 0 = none. After a failure (no memory, or the
- * limit passed) failed is 1 and what follows is dropped, so that callers look once, at the end. s is zero-terminated
+/* A growing string. Zero-initialise with mem set; limit = maximum bytes, 0 = none. After a failure (no memory, or limit
+ * exceeded) failed is 1 and further output is dropped, so that callers check once, at the end. s is zero-terminated
  * when not
  * NULL. */
 typedef struct infer__bytes {
@@ -360,7 +359,7 @@ static int64_t infer__process(void); /* number of this process; another one afte
 /* ---- watch.c: how long a call may go on ----------------------------------------------------------- */
 
 enum { INFER__WATCH_EVERY = 4096 }; /* units of work between two looks: 0.2 ms */
-/* Seconds that a call gets which compiles or renders what is not trusted, when limits.seconds is 0. */
+/* Default time limit in seconds for calls that compile or render untrusted input, when limits.seconds is 0. */
 #ifndef INFER__WATCH_SECONDS
 #  define INFER__WATCH_SECONDS 2.0
 #endif
@@ -381,16 +380,15 @@ INFER__INLINE int infer__watch_work(infer__watch *w, uint64_t n) {
 /* "cancelled while WHAT", or "WHAT took longer than ...". */
 static infer_result infer__watch_error(const infer__watch *w, const char *what, infer_error *err);
 
-/* Slices: work that stops after a while and goes on in a later call. The end of one is a time of infer__seconds; 0 =
- * there is none; below 0 = after the least that can be done, whatever the clock can tell apart. */
+/* Slices: work that stops after a while and continues in a later call. The end of one is a time of infer__seconds; 0 =
+ * no limit; below 0 = after the smallest piece, whatever the clock's resolution. */
 INFER__INLINE double infer__slice_end(int32_t budget_ms) { /* below 0 = without an end */
     return budget_ms < 0 ? 0 : budget_ms == 0 ? -1 : infer__seconds() + budget_ms * 1e-3;
 }
 INFER__INLINE int infer__slice_over(double end) { return end != 0 && (end < 0 || infer__seconds() >= end); }
 
-/* Work in slices (opening a model): its loops do a piece of what
- * is left, keep where they are, and return INFER_MORE when the slice is over. NULL, or without an end: a piece is all
- * there is. */
+/* Work in slices (opening a model): loops process a piece, remember where they are, and return INFER_MORE when the
+ * slice is over. NULL, or no limit: one piece is everything. */
 typedef struct infer__budget {
     double end;    /* infer__slice_end */
     uint64_t done; /* units of work since the slice began: elements of an array, or INFER__BUDGET_BYTES each */
@@ -422,7 +420,7 @@ typedef struct infer__file {
     intptr_t map_handle;
     int shared; /* that is why it is not mapped */
 } infer__file;
-/* 0 when a mapped file has become shorter, to *size bytes: to touch what is gone would end the process. */
+/* 0 when a mapped file has been truncated, to *size bytes: reading beyond that would kill the process. */
 static int infer__file_whole(const infer__file *f, uint64_t *size);
 static infer_result infer__file_open(infer__file *f, const char *path, int want_map, infer_error *err);
 static size_t infer__file_read(infer__file *f, uint64_t offset, void *dst, size_t n); /* bytes read; thread safe */
@@ -494,7 +492,7 @@ static int infer__pool_threads(const infer__pool *p);
 static int infer__pool_lost(const infer__pool *p);
 /* The task that a worker begins with; its next ones are those after it. */
 static int infer__pool_first(const infer__pool *p, int n_tasks, int worker);
-/* In a task: wait until *a is n, which tasks that run on other threads make it within microseconds. */
+/* In a task: wait until *a is n, which running tasks on other threads will make true within microseconds. */
 static void infer__await(const infer__atomic *a, int64_t n);
 /* Run all tasks and return. Results must not depend on which worker runs a task: every sum has a fixed order. Runs
  * inline when n_tasks is 1. p NULL = inline. One job at a time; tasks do not call it. */

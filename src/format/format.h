@@ -28,8 +28,8 @@ static infer_result infer__source_open_memory(infer__source *s, infer__mem *mem,
 static infer_result infer__source_open_io(infer__source *s, const infer_io *io, infer_error *err);
 /* Read n bytes at offset, all or an error that names the offset. */
 static infer_result infer__source_read(infer__source *s, uint64_t offset, void *dst, uint64_t n, infer_error *err);
-/* IO when the file that is mapped has become shorter: what is behind its end must not be touched. What happens between
- * this look and the use of the bytes cannot be seen. */
+/* IO when the mapped file has been truncated: bytes beyond its end must not be read. Truncation after this check cannot
+ * be detected. */
 static infer_result infer__source_whole(const infer__source *s, infer_error *err);
 static void infer__source_close(infer__source *s, infer__mem *mem);
 
@@ -79,7 +79,7 @@ typedef struct infer__gguf {
     int32_t n_tensors;
     int32_t *kv_index, *tensor_index; /* hash tables for constant-time lookup */
     uint32_t kv_mask, tensor_mask;
-    uint8_t *asked;          /* n_kv: 1 = somebody looked this key up; NULL once nobody counts any more */
+    uint8_t *asked;          /* n_kv: 1 = this key was looked up; NULL once lookups are not recorded any more */
     uint64_t seed;           /* of the hashes: differs per run, so that no file can choose names that collide */
     uint64_t reserved;       /* bytes of views counted against the memory limit */
     uint64_t file_bytes, tensor_bytes; /* of all parts */
@@ -141,8 +141,8 @@ static void infer__gguf_begin(infer__gguf_opening *x, infer__gguf *g, infer__mem
 static infer_result infer__gguf_step(infer__gguf_opening *x, infer__gguf *g, infer__budget *budget, infer_error *err);
 static void infer__gguf_close(infer__gguf *g);
 
-/* Lookups in constant time; NULL when absent. A key counts as asked for from then on: whoever looks one up uses its
- * value. peek is for those who only want to know. */
+/* Lookups in constant time; NULL when absent. A key then counts as used, so look one up only to use its value; peek
+ * does not count. */
 static const infer__kv *infer__gguf_find(const infer__gguf *g, const char *key);
 static const infer__kv *infer__gguf_peek(const infer__gguf *g, const char *key);
 static int infer__gguf_asked(const infer__gguf *g, int32_t kv); /* 1 = key number kv was looked up */

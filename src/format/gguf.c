@@ -1,10 +1,10 @@
 /* gguf.c: GGUF parser: bytes of one or more files -> metadata and tensor directory.
  *
  * Owns:  the cursor (every byte of a header is read through it), the order of the checks, split files, the hash index.
- * Rules: nothing in a file is believed. A length is compared with the bytes that remain before it is used, a count only
+ * Rules: nothing in a file is trusted. A length is compared with the bytes that remain before it is used, a count only
  *        sizes memory as entries turn up, so memory stays proportional to the header. The first error sticks in the
- *        cursor; later reads give zeros, and the caller looks at c->code at the end of each entry. Tensor data is not
- *        touched. Knows no tensor names, no architectures and no storage types but through infer__quant_find.
+ *        cursor; later reads return zeros, and the caller checks c->code at the end of each entry. Tensor data is not
+ *        touched. Knows no tensor names and no architectures, and storage types only through infer__quant_find.
  * Format: the GGUF specification (ggml, docs/gguf.md), versions 2 and 3: header, metadata, tensor directory, padding
  *        to general.alignment, data. Big-endian files have their numbers swapped but the same magic.
  * Start: infer__gguf_step (the whole way), infer__gguf_parse_part (one file).
@@ -86,7 +86,7 @@ static void infer__cursor_fill(infer__cursor *c, uint64_t need) {
     c->have = s->head_bytes = want;
 }
 
-/* The header ends here: what was read behind it is given back, when that is much. */
+/* The header ends here: free what was read beyond it, if it is much. */
 static void infer__cursor_trim(infer__cursor *c) {
     infer__source *s = c->s;
     void *p;
@@ -188,7 +188,7 @@ static void infer__gguf_scalar(infer__cursor *c, infer__kv *kv) {
     kv->data = to;
 }
 
-/* Check what an array says of itself. */
+/* Check an array's header. */
 static void infer__gguf_array(infer__cursor *c, infer__kv *kv) {
     uint64_t bytes, left;
     kv->element = (uint32_t)infer__cursor_uint(c, 4);
@@ -320,8 +320,9 @@ static uint64_t infer__gguf_bind_strings(infer__gguf_opening *x, infer__kv *kv) 
     return to - x->element;
 }
 
-/* Now that the header lies still: make strings and arrays point into it. Lengths are read through the cursor again: a
- * file in the caller's memory may have been changed by somebody in between. Returns the number of elements done. */
+/* Now that the header does not move any more, make strings and arrays point into it. Lengths are read through the
+ * cursor again: a file in the caller's memory may have been changed by somebody in between. Returns the number of
+ * elements done. */
 static uint64_t infer__gguf_bind(infer__gguf_opening *x, infer__kv *kv) {
     infer__cursor *c = &x->c;
     uint64_t size, bytes, n = 0;

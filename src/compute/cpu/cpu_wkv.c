@@ -1,7 +1,8 @@
 /* cpu_wkv.c: RWKV's recurrences (infer__wkv_args) on the CPU.
  *
  * Rules: as in cpu_delta.c: a task is a head, a few rows are prepared together, and each block of INFER__LANES values
- *        steps through them while its part of the state is near. A row's result depends on it and earlier ones alone.
+ *        steps through them while its part of the state is in the cache. A row's result depends only on itself and
+ *        earlier rows.
  * Start: infer__cpu_wkv.
  */
 #include "cpu_exp.h"

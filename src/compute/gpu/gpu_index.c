@@ -1,7 +1,8 @@
-/* gpu_index.c: which positions attention reads, and entries made of several, on devices: kernels/index.k, compress.k.
+/* gpu_index.c: choosing the positions that attention reads, and making compressed entries, on GPUs: kernels/index.k,
+ * compress.k.
  *
- * How: ranks of a few rows at a time, which run->ranks has room for, then these rows' lists. The grid has room for the
- *      next power of two of positions, as that of attention.
+ * How:   compute the ranks of as many rows as run->ranks holds, then their lists. The grid has room for the next power
+ *        of two of positions, as in attention.
  */
 #include "gpu.h"
 

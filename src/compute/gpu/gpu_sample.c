@@ -1,7 +1,7 @@
-/* gpu_sample.c: the k largest values of rows on a GPU, in rounds: every part of a row gives its k best, until one part
+/* gpu_sample.c: the k largest values of rows on a GPU, in rounds: every part of a row yields its k best, until one part
  * is left (kernels/sample.k).
  *
- * Rules: rows are done together as far as the scratch goes. Rounds write the scratch's halves in turn.
+ * Rules: as many rows are processed together as fit the scratch. Rounds alternate between the scratch's halves.
  * Start: infer__gpu_top.
  */
 #include "gpu.h"

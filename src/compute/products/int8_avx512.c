@@ -1,7 +1,7 @@
 /* int8_avx512.c: integer dot products with AVX-512 and VNNI: 16 rows of a weight are the 16 lanes.
  *
  * Owns:  the avx512vnni row of INT8.
- * How:   for few columns (infer__direct_*) a row of codes is multiplied as it lies, vpdpbusd adding the four blocks of
+ * How:   for few columns (infer__direct_*) a row of codes is multiplied as stored, vpdpbusd adding the four blocks of
  *        128 values in the four 128-bit lanes; 16 rows of partial sums are then transposed and added, so that a vector
  *        holds one block of 16 rows. For many columns (infer__tile_*) the codes are transposed once, four values of 16
  *        rows a vector, and multiplied with broadcast activations: no sum across lanes is left. The integers are the
@@ -213,8 +213,8 @@ INFER__ON_avx512 static void infer__make_tile_avx512(const infer__unpacked *w, i
 }
 
 /* For gcc the columns of y are a constant distance apart, that of the engine: their addresses need no registers. And it
- * must not keep sums in registers from block to block, or it spills others (grain 16: 63 % of the peak). Both together
- * bring 72 to 75 %. clang spills when the distance is constant (60 % instead of 72 %). */
+ * must not keep sums in registers from block to block, or it spills others (grain 16: 63 % of the peak). Together that
+ * gives 72 to 75 %. clang spills when the distance is constant (60 % instead of 72 %). */
 #  if defined(__GNUC__) && !defined(__clang__)
 #    define INFER__TILE_STRIDE(a) (INFER__INT8_GROUPS * INFER__GROUP)
 #    define INFER__TILE_BLOCK __asm__ volatile("" ::: "memory");

@@ -4,7 +4,7 @@
  *        what they compute; results are equal.
  * How:   codes row after row, two blocks side by side: their first halves are one vector of infer__unpacked, their
  *        second halves another. Then the scales, block after block, of 8 rows each.
- * Tails: a row may end after an odd number of blocks; what is read beyond it goes where nobody looks.
+ * Tails: a row may end after an odd number of blocks; what is read beyond it is written to unused entries.
  * Start: INFER__UNPACK_AVX2.
  */
 #include "cpu_int8.h"

@@ -5,14 +5,14 @@
  * d = (norm of heads(y) * silu(h Wz)) Wout; in some models sigmoid(h Wz).
  * Kimi's has three matrices in place of Wqkv, alphas of each key, and a sigmoid in place of silu(h Wz); Wa and Wz may
  * be products of two.
- * What it keeps of a session is the last taps - 1 rows that the convolution reads, and the states of its heads.
+ * Its state per session: the last taps - 1 rows for the convolution, and the states of its heads.
  * infer__ssm has the sizes: heads of dim values, groups = key heads, of `state` values.
  */
 #include "../model.h"
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-enum { INFER__MAX_DELTA_STATE = 256 }; /* so that what a few rows are prepared to fits a worker's scratch */
+enum { INFER__MAX_DELTA_STATE = 256 }; /* so that a few prepared rows fit a worker's scratch */
 
 static void infer__delta_keys(infer__keys *k, infer__layer *l) {
     infer__ssm *s = &l->ssm;
@@ -181,7 +181,7 @@ static const char *infer__delta_lacks(const infer__ops *ops, const infer__layer 
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
 
-/* alpha and beta: two matrices, or one with those of a key head's value heads in turns. */
+/* alpha and beta: two matrices, or one in which they alternate per key head. */
 static void infer__delta_rates(infer_context *c, const infer__layer *l, const infer__tensor *x, uint64_t at,
                                infer__delta_args *a) {
     const infer__ssm *s = &l->ssm;
@@ -267,7 +267,7 @@ static void infer__mix_delta(infer_context *c, const infer__layer *l, infer__sub
     a.q = infer__columns(&conved, 0, keys);
     a.k = infer__columns(&conved, keys, keys);
     a.v = infer__columns(&conved, 2 * keys, d->inner);
-    a.y = infer__view(&c->at->work, 0, n, d->inner); /* what was convolved is of no account any more */
+    a.y = infer__view(&c->at->work, 0, n, d->inner); /* the convolution's input is not needed any more */
     a.a = &l->w[INFER__W_DELTA_A];
     a.dt_bias = &l->w[INFER__W_DELTA_DT_B];
     a.cells = &c->cache.bufs[s->part->state[1]].buf;
@@ -276,7 +276,7 @@ static void infer__mix_delta(infer_context *c, const infer__layer *l, infer__sub
     a.dim = d->dim;
     a.state = d->state;
     a.tiled = d->tiled;
-    a.eps = d->kda ? c->model->hp.eps : 1e-6f; /* of the published code, whatever the norms' is */
+    a.eps = d->kda ? c->model->hp.eps : 1e-6f; /* the published code's, independent of the norms' */
     c->ctx.ops->delta(&c->ctx, &a);
     infer__trace(c, l->index, "delta", &a.y);
     infer__slot_norm(c, l, INFER__W_DELTA_NORM, d->heads, &a.y, &a.y);

@@ -3,8 +3,8 @@
  *
  * Both read mixtures of a row and the one before: convolutions of two taps, lerp and 1 - lerp. In version 6 decays and
  * mixtures depend on the row. Version 7 has a generalised delta rule, and mixes its values with those of layer 0, which
- * are kept for the pass. What a time mix keeps of a session is the last row that it read and the states of its heads
- * (infer__wkv_args); a channel mix its last row.
+ * are kept for the pass. State per session: of a time mix its last input row and the states of its heads
+ * (infer__wkv_args); of a channel mix its last input row.
  */
 #include "../model.h"
 
@@ -12,7 +12,7 @@ enum { INFER__MAX_WKV_DIM = 256, INFER__MAX_WKV_RANK = 1 << 16 };
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* For the sake of F16 converters of RWKV 6 halve what later layers add: so the stream is halved, too. */
+/* To fit F16, converters of RWKV 6 halve what later layers add, so the stream must be halved, too. */
 static void infer__rwkv6_keys(infer__keys *k, infer__hparams *hp) {
     hp->halve_every = infer__key_int(k, "rescale_every_n_layers", 0, INFER__MAX_LAYERS, 0, 0);
 }

@@ -114,7 +114,7 @@ static void infer__tokenizer_finish(infer__tokenizer_opening *x, const infer__re
         infer__format(t->why_not, sizeof t->why_not, "the file has no vocabulary (tokenizer.ggml.model is %s)",
                       model.n ? "none" : "missing");
     } else if (t->vocab.kind == INFER__VOCAB_OTHER) {
-        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.model '%.*s' is not supported yet",
+        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.model '%.*s' is not supported",
                       (int)INFER__MIN(model.n, 40), model.s);
     }
     infer__vocab_keys_check(&t->vocab, g, report, x->options.allow_unknown, t->why_not, sizeof t->why_not);

@@ -1,5 +1,5 @@
-/* gpu_check_step.c: kernels of recurrent layers beside the CPU's ops: convolutions, state spaces, delta rules; and of
- * several streams. The table is in gpu_check_ops.c.
+/* gpu_check_step.c: checks of the kernels of recurrent layers (convolutions, state spaces, delta rules) and of several
+ * streams. The table is in gpu_check_ops.c.
  */
 #include "../gpu.h"
 
@@ -242,7 +242,7 @@ static void infer__probe_keys(infer__prober *k) {
 static void infer__probe_wkv(infer__prober *k) {
     static const struct { int32_t kind, heads, kv_heads, dim, mix; } cases[] = {
         {INFER__WKV_6, 2, 2, 32, 0}, {INFER__WKV_GATED, 4, 2, 16, 0}, {INFER__WKV_7, 2, 2, 64, 0},
-        {INFER__WKV_7, 2, 1, 48, 1}}; /* whole lanes: the others of a state are of no account */
+        {INFER__WKV_7, 2, 1, 48, 1}}; /* whole lanes: the rest of a state is undefined */
     infer__tensor state, kv, x, y, bonus;
     infer__weight u, k_k, k_a;
     infer__wkv_args a;
