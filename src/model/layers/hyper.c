@@ -5,10 +5,10 @@
  *     in_i = sigmoid(c_i scale_0 + base_i) + eps;  out_i = times * sigmoid(c_(n+i) scale_1 + base_(n+i)) + eps
  * The sublayer reads norm(sum of in_i s_i), and s_i += out_i * its result. All streams start as the embedding; the head
  * reads such a sum, too. DeepSeek V4 (arXiv 2512.24880) has no eps in out_i, and n * n coefficients more:
- *     s_i = out_i * what it gives + sum of M_ji s_j, M = balance(c scale_2 + base) (infer__streams_args)
+ *     s_i = out_i * its result + sum of M_ji s_j, M = balance(c scale_2 + base) (infer__streams_args)
  * Owns:  the kind "hyper-connections": before each sublayer, and at the end of the last layer. The residual stream of
- *        the rest of the pass is 0 before every sublayer, so that afterwards it is the sublayer's result. Source:
- *        llama.cpp's computation, as in the recordings.
+ *        the rest of the pass is 0 before every sublayer, so that afterwards it is the sublayer's result.
+ * Source: llama.cpp's computation, as in the recordings.
  */
 #include "../model.h"
 

@@ -7,8 +7,8 @@
  * in place of a norm.
  * Owns:  the kinds "low-rank hyper-connections", before each sublayer and at the end of the last layer, and "shares of
  *        streams", after each sublayer, and at the beginning. The residual stream of the rest of the pass is 0 before a
- *        sublayer, so that afterwards it is the sublayer's result. Source: llama.cpp's computation, as in the
- *        recordings.
+ *        sublayer, so that afterwards it is the sublayer's result.
+ * Source: llama.cpp's computation, as in the recordings.
  */
 #include "../model.h"
 

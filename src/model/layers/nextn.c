@@ -11,9 +11,8 @@
  * With INFER__PREDICTS_BARE the hidden state is the one before the head's norm, else the one after it; at position 0 it
  * is zeros. A block is a layer of the model with an index after the others; session/further.c runs it.
  * Sources: the paper; llama.cpp's graphs. Step-3.5: vLLM's step3p5_mtp.py, and SGLang's worker for several blocks,
- *          which
- * hands on "hidden states before norm" for it and the target's to each block of MiMo-V2, one token further in every
- * step; MiMo-V2's norm before the head (final_layernorm) is the file's layer_output_norm.
+ *          which passes on "hidden states before norm" for it and the target's to each block of MiMo-V2, one token
+ *          further in every step; MiMo-V2's norm before the head (final_layernorm) is the file's layer_output_norm.
  */
 #include "../model.h"
 

@@ -1,9 +1,9 @@
 /* chat_message.c: messages and tools given as structs, as JSON.
  *
- * Owns:  infer__chat_messages_json, infer__chat_tools_json: the one place that knows which member a field becomes. From
- *        there on both forms are the same text.
- * Rules: texts are quoted; JSON inside (arguments, parameters) is checked to be an object by itself first, so that it
- *        cannot close what is around it. Errors name the message and the field.
+ * Owns:  infer__chat_messages_json, infer__chat_tools_json: the only mapping of fields to members. After that both
+ *        forms are the same text.
+ * Rules: texts are quoted; embedded JSON (arguments, parameters) is first checked to be a complete object, so that it
+ *        cannot break out of its context. Errors name the message and the field.
  */
 #include "chat.h"
 

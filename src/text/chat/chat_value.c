@@ -1,8 +1,9 @@
-/* chat_value.c: the arguments of calls as JSON, whatever a model wrote them as.
+/* chat_value.c: converting the arguments of calls to JSON, however the model wrote them.
  *
  * Owns:  typed values (by the tool's JSON schema where it is given), Python literals, values in braces, elements.
- * Rules: text of a model is untrusted: recursion is bounded by INFER__CHAT_DEPTH, what does not fit is refused, and the
- *        caller gives it out as text. Whole objects are checked once more by the JSON parser before they leave.
+ * Rules: text of a model is untrusted: recursion is bounded by INFER__CHAT_DEPTH, what does not parse is refused, and
+ *        the caller delivers it as text. Complete objects are checked again by the JSON parser before they are
+ *        returned.
  * Start: infer__chat_value_put.
  */
 #include "chat.h"
@@ -94,8 +95,8 @@ static int infer__chat_next(infer__chat_in *in, char c) {
     return 1;
 }
 
-/* 1 when a quote at s[at - 1] may end an argument: what follows is how a call goes on. Models put quotes into strings
- * without escaping them, as their templates do. */
+/* 1 when a quote at s[at - 1] may end an argument, that is, when a continuation of the call follows. Models put
+ * unescaped quotes into strings, as their templates do. */
 static int infer__chat_quote_ends(const infer__chat_in *in, size_t at) {
     at = infer__chat_skip(in->s, in->n, at);
     if (at >= in->n) return 1;

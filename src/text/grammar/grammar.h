@@ -1,4 +1,4 @@
-/* grammar.h: what the parts of the grammar engine share: syntax tree, automaton, states, masks.
+/* grammar.h: shared by the parts of the grammar engine: syntax tree, automaton, states, masks.
  *
  * Flow:  GBNF text -> tree (gbnf.c) -> routines of byte automata that call each other (grammar_build.c) -> states, made
  *        when a text reaches them (grammar_state.c) -> the tokens that a state allows (grammar_mask.c). grammar.c is
@@ -102,7 +102,7 @@ typedef struct infer__automaton {
     infer__gloop *loops;
     infer__gset *sets;
     uint32_t n_nodes, cap_nodes, n_routines, cap_routines, n_loops, cap_loops, n_sets, cap_sets;
-    uint8_t class_of[256]; /* bytes that no set tells apart have one class */
+    uint8_t class_of[256]; /* bytes that no set distinguishes have one class */
     uint8_t byte_of[256];  /* a byte of each class */
     int32_t n_classes;
     int32_t has_tokens;    /* some node is TOKEN or NOT_TOKEN */
@@ -113,7 +113,7 @@ INFER__INLINE int infer__gset_has(const infer__gset *s, int byte) { return s->bi
 
 /* ---- grammar_state.c: states ---------------------------------------------------------------------------- */
 
-/* Where calls return to, all callers of a routine at one place of the text together: a node of a graph-structured stack
+/* The return points of all callers of a routine at one position of the text: a node of a graph-structured stack
  * (Tomita: An efficient augmented-context-free parsing algorithm, 1987). Equal frames are one: an index names it. */
 typedef struct infer__gentry {
     int32_t node;   /* where it goes on; of a repetition's body: the LOOP node; INFER__AT_* */
@@ -137,7 +137,7 @@ typedef struct infer__gframe {
     int32_t returned; /* the state when its routine ends; -1 = not asked yet */
 } infer__gframe;
 typedef struct infer__gitem { int32_t node, frame; } infer__gitem;
-/* All the places where the automaton can be after some text. State 0 is the dead one. */
+/* The set of positions of the automaton after some text. State 0 is the dead one. */
 typedef struct infer__gstate {
     uint32_t first, n, hash; /* items, sorted by frame, node; their nodes are BYTES and tokens */
     struct infer__gneed need; /* of its items */
@@ -219,7 +219,7 @@ static void infer__spellings_close(infer__spellings *x);
 
 /* A token, or a subtree of the vocabulary's trie, and the repetitions that lead to it. */
 typedef struct infer__gplace { uint32_t need, index; } infer__gplace;
-/* What a state allows whatever comes behind the cut. */
+/* What a state allows, whatever follows the cut. */
 typedef struct infer__glocal {
     int32_t state;      /* where it begins */
     int32_t loose;      /* 1: too much depends on what comes behind: not used */

@@ -2,7 +2,7 @@
  *
  * Owns:  line ends (all become \n, one at the end is dropped), delimiters, white space control (trim_blocks and
  *        lstrip_blocks are on; - and + in tags), comments, raw, literals.
- * Rules: untrusted text, linear time. No tokens of line statements: nobody turns them on.
+ * Rules: untrusted text, linear time. No line statements: they are never enabled.
  * Start: infer__jinja_lex.
  */
 #include "jinja.h"

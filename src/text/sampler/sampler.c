@@ -1,12 +1,12 @@
 /* sampler.c: the core of sampling: the generator, candidates, from logits to candidates, the draw.
  *
  * Owns:  infer_sampler; selecting and keeping candidates, which the stages (sampler_*.c) are made of.
- * Rules: knows no sessions and no models (`model` is carried for the layer above and never looked at).
+ * Rules: knows no sessions and no models (`model` is carried for the layer above and not used).
  *        The same seed and logits give the same tokens on every platform and compiler. Hence probabilities are integers
  *        (sampler_math.c), sums of integers have no order, candidates have a total order (logit, then lowest id), and
  *        a float expression that changes a logit is one operation, stored before the next.
- *        Nothing is sorted that no stage asks for, and nothing is allocated once the buffers have grown.
- * Flow:  a choice starts as the caller's logits ("dense": indexed by id). Stages that cut work on those and make
+ *        Nothing is sorted unless a stage needs it, and nothing is allocated once the buffers have grown.
+ * Flow:  a choice starts as the caller's logits ("dense": indexed by id). Truncating stages work on those and make
  *        candidates of what they keep: the usual chain goes from the whole vocabulary to 40 candidates in one scan.
  *        Stages that change logits while they are dense change a copy (infer__own_logits). A stage that can do neither
  *        takes all tokens as candidates (infer__take_all).
@@ -15,7 +15,7 @@
  */
 #include "../text.h"
 
-/* What a stage keeps between choices. */
+/* State of a stage between choices. */
 typedef struct infer__stage_state {
     const struct infer__dry *dry;                        /* sequence breakers, NULL = none */
     int64_t mu;                                          /* mirostat: the most surprise allowed, in bits, Q32 */
@@ -200,7 +200,7 @@ static infer_result infer__reserve_counts(infer_sampler *s, infer_error *err) {
     return r;
 }
 
-/* While dense: *x is a copy of the logits that may be changed, and the choice goes on with it. */
+/* While dense: *x is a modifiable copy of the logits, with which the choice continues. */
 static infer_result infer__own_logits(infer_sampler *s, float **x, infer_error *err) {
     void *p = s->work;
     if (s->logits != s->work) {
@@ -342,7 +342,7 @@ static infer_result infer__keep_gap(infer_sampler *s, float best, uint64_t most,
     if ((r = infer__reserve_candidates(s, s->n_vocab, err)) != INFER_OK) return r;
     edge = (double)best - (double)most * (1.0 / 4294967296.0);
     edge -= ((edge < 0 ? -edge : edge) + (best < 0 ? -(double)best : (double)best) + 1) * 1e-5;
-    least = edge > -3e38 ? (float)edge : -3.4e38f; /* a little low: it only says which blocks to look at */
+    least = edge > -3e38 ? (float)edge : -3.4e38f; /* a little low: it only decides which blocks to examine */
     for (i = 0; i < s->n_vocab; i = j) {
         j = INFER__MIN(s->n_vocab, i + 16);
         if (j - i == 16 && !infer__scan_block(s->logits + i, least)) continue;

@@ -1,9 +1,9 @@
-/* sampler_chain.c: the list of stages: which there are, what they take, the usual ones; making a sampler and choosing.
+/* sampler_chain.c: the list of stages, their parameters, the usual chain; creating a sampler and choosing.
  *
  * Owns:  INFER__STAGES; checks of what a caller gives; the usual chain and the file's figures for it; opening, closing,
  *        the history of accepted tokens.
- * Rules: a stage that learns from what was drawn (mirostat, adaptive-p) is the last one, so that what it saw is what
- *        was drawn from. Everything a caller gives is copied.
+ * Rules: a stage that learns from the drawn token (mirostat, adaptive-p) comes last, so that it saw the distribution
+ *        that was drawn from. Everything a caller passes is copied.
  * Start: INFER__STAGES, infer__sampler_choose.
  */
 #include "../text.h"

@@ -1,4 +1,4 @@
-/* token_pre.c: pre-tokenizers: where a text is cut into words before byte pairs are merged.
+/* token_pre.c: pre-tokenizers: splitting a text into words before byte pairs are merged.
  *
  * Owns:  INFER__PRETOKENIZERS: one row per group of tokenizer.ggml.pre names with the same rule. Models define the rule
  *        as regular expressions, applied one after the other, each inside the pieces of the one before; a row has a

@@ -1,16 +1,14 @@
-/* token_structure.c: tokens that only a template may write: what marks turns, reasoning and calls in a conversation.
+/* token_structure.c: tokens that only a template may write: the marks of turns, reasoning and calls in a conversation.
  *
  * Owns:  which tokens of a vocabulary are structure (a bit a token, made for one rendering), and the question whether
  *        one may stand for a stretch of text.
  * Rules: control tokens need no bit: no message becomes one (vocab.c, lexicon.c), but for RWKV's. Structure is a
- *        user-defined token of two or more characters, not white space alone, that
- *          - occurs in the template's own text, or
- *          - is a mark of a known format, or
- *          - is written like a mark: "<|" in front or "|>" behind, the bar also U+FF5C.
- *        So is a normal token in angle or square brackets that meets one of the three. A token that is structure stands
- *        for the template's bytes only: a stretch that holds a byte of a message becomes other tokens, whichever
- *        algorithm would make it, also by merges, and where template and message meet inside of it.
- * Limit: a mark that the vocabulary spells with several ordinary tokens ("[INST]" in many) cannot be told from text.
+ *        user-defined token of two or more characters, not white space alone, that occurs in the template's own
+ *        text, or is a mark of a known format, or is written like a mark: "<|" in front or "|>" behind, the bar also
+ *        U+FF5C. So is a normal token in angle or square brackets that meets one of the three. A token that is
+ *        structure stands for the template's bytes only: a stretch that contains a byte of a message becomes other
+ *        tokens, in every algorithm, also by merges, and when template and message meet inside it. Limit: a mark that
+ *        the vocabulary spells with several ordinary tokens ("[INST]" in many) cannot be distinguished from text.
  * Start: infer__token_barred; infer__structure_open and infer__structure_note make the bits.
  */
 #include "../text.h"

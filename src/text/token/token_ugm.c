@@ -6,7 +6,7 @@
  *        vocabulary has them; else the unknown token, once for a run of such characters. User-defined tokens cost
  *        nothing. Sums are made from left to right in double, as other implementations do, so that ties fall the same.
  * Method: Kudo 2018, Viterbi's algorithm. A text of n bytes takes n steps for every byte of the longest token at most.
- *        Cells are kept back to the last place that every way must pass, which is seldom more than a few words away.
+ *        Cells are kept back to the last position that every path passes, which is rarely more than a few words away.
  * Format: SentencePiece's precompiled_charsmap: u32 size, that many bytes of units, then zero-terminated replacements.
  *        The units are the double array of Darts-clone: bits 0-7 and 31 the label, bit 8 a value follows, bit 9
  *        the offset counts 256-fold, bits 10-30 the offset; of a value bits 0-30, the place of a replacement.
@@ -192,7 +192,7 @@ static int infer__ugm_step(infer__token_work *w, size_t at, size_t span, int32_t
     infer__cell *cell;
     if (at + span > *reach) {
         if (!infer__token_work_cells(w, at + span + 1)) return 0;
-        while (*reach < at + span) w->cells[++*reach].span = 0; /* no way leads there yet */
+        while (*reach < at + span) w->cells[++*reach].span = 0; /* not reached yet */
     }
     score += w->cells[at].best.score;
     INFER__ROUNDED(score);
@@ -222,7 +222,7 @@ static int infer__ugm_tokenize(const infer__vocab *v, const infer__lexicon *x, i
     for (; base + at < w->text_n; at += size) {
         infer__trie_walk walk;
         int32_t token, whole = 0;
-        if (at == reach && at >= INFER__UGM_CELLS / 2) { /* every way passes here */
+        if (at == reach && at >= INFER__UGM_CELLS / 2) { /* every path passes here */
             double score = w->cells[at].best.score;
             unknown = infer__ugm_emit(v, w->cells, w->text + base, at, unknown, sink);
             w->cells[0].best.score = score;

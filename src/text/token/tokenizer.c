@@ -1,9 +1,9 @@
 /* tokenizer.c: the facade: text <-> ids.
  *
- * Owns:  what all algorithms share: choosing one, marked tokens (control and user-defined ones) that are cut out of a
- *        text before it is split, BOS and EOS, detokenizing.
- * Rules: a tokenizer never changes after it is opened; every call has its own scratch, so threads may share one. What
- *        cannot be tokenized yet is no error at open: infer__tokenizer_why_not says what is missing.
+ * Owns:  the parts that all algorithms share: choosing one, marked tokens (control and user-defined ones), which are
+ *        cut out of a text before it is split, BOS and EOS, detokenizing.
+ * Rules: a tokenizer never changes after it is opened; every call has its own scratch, so threads may share one. An
+ *        unsupported vocabulary is not an error at opening: infer__tokenizer_why_not has the reason.
  * Start: infer__tokenize.
  */
 #include "../text.h"
@@ -249,7 +249,7 @@ static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__m
     w.segments = segments;
     w.n_segments = n_segments;
     w.inside = flags & INFER__TEXT_INSIDE;
-    infer__watch_begin(&watch, &t->limits, 0); /* it is linear: without limits a text takes what it takes */
+    infer__watch_begin(&watch, &t->limits, 0); /* it is linear, so by default there is no limit */
     w.watch = &watch;
     sink.out = out;
     sink.cap = cap;
