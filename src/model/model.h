@@ -28,8 +28,8 @@ typedef struct infer__text_out infer__text_out;
 
 enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and FFN both read the block's input */
 
-/* Flags say what mathematics differs where the file cannot. They are read while a model opens, never in a pass. Not an
- * enum: C99 has none of 64 bits. */
+/* Differences in mathematics that the file does not name. Read while a model opens, never in a pass. (64 bits: no
+ * enum) */
 #define INFER__FLAG(n) ((uint64_t)1 << (n))
 #define INFER__EMBED_SQRT_WIDTH INFER__FLAG(0) /* embeddings * sqrt(width) */
 #define INFER__NORM_BARE INFER__FLAG(1) /* norms before sublayers and head have no weights */
@@ -106,8 +106,7 @@ enum {
 enum {
     INFER__PREDICTS = 1, /* the hidden state behind the norm before the head; of the block before, if there is one */
     INFER__PREDICTS_BARE = 2, /* as it is before that norm */
-    INFER__PREDICTS_BESIDE =
-        4, /* block i reads the layers' own, i + 1 positions before, not that of the block before */
+    INFER__PREDICTS_BESIDE = 4, /* block i reads the layers' own, i + 1 positions before */
     INFER__PREDICTS_WINDOW = 8,  /* blocks have the window where the file says of layers only which have it */
     INFER__PREDICTS_ROTATED = 16 /* blocks are rotated, also where layers without a window are not */
 };
@@ -214,8 +213,7 @@ struct infer__hparams {
     int32_t n_ff_group;   /* width of the expert that per_group experts share, and what its results are times; */
     int32_t per_group;    /* per_group 0 = they share none */
     float group_scale;
-    int32_t stack,
-        low_cycles;       /* layers of each of two stacks, runs of the low one in turn: cycles.c; 0 = there are none */
+    int32_t stack, low_cycles; /* layers of each of two stacks; runs of the low one: cycles.c; 0 = there are none */
     int32_t norm_after;   /* 1 = norms of sublayers come after them */
     int32_t qk_norm; /* INFER__NORM_* of heads, and its epsilon, where they differ from the others'; 0 = they do not */
     float qk_eps;
@@ -233,8 +231,7 @@ struct infer__hparams {
     infer__switches switches;
     infer__router router; /* of layers with experts */
 };
-/* expert_gating_func: none was given; softmax over all experts; sigmoid; softmax over the experts used; the square root
- * of softplus. */
+/* expert_gating_func: none was given; softmax over all experts; sigmoid; softmax over those used; sqrt(softplus). */
 enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__GATING_SOFTMAX_USED,
        INFER__GATING_SQRT_SOFTPLUS };
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };

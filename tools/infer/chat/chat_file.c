@@ -33,8 +33,7 @@ int chat_file_open(chat_file *f, const char *path, char **messages, size_t *n) {
         if (begins(*messages + line, i - line, ASSISTANT)) end = i + 1;
         line = i + 1;
     }
-    if (*n && !begins(*messages, *n, "{\"role\":\"")) return cli_fail("chat", "%s is not a conversation saved by infer
-    chat --session", path) == CLI_DONE;
+    if (*n && !begins(*messages, *n, "{\"role\":\"")) return cli_fail("chat", "%s is not a conversation saved by infer chat --session", path) == CLI_DONE;
     if (end < *n) {
         fprintf(stderr, "infer chat: %s ends in the middle of a turn: its last %lu bytes are ignored\n", path, (unsigned
         long)(*n - end));
