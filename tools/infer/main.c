@@ -66,7 +66,7 @@ static const cli_command *find_command(const char *name) {
     return NULL;
 }
 
-/* A word that can only be a model: a file, or what should be one. */
+/* A word that can only be a model: a file, or a name that looks like one. */
 static int is_model(const char *word) {
     size_t n = strlen(word);
     FILE *file = platform_fopen(word, "rb");

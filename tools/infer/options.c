@@ -1,6 +1,6 @@
-/* options.c: the options that commands share, and what users of other programs type out of habit.
+/* options.c: the options that commands share, and options of other programs that users type out of habit.
  *
- * A name's spellings are separated by commas; those behind a | work but are not shown. A row without a help text is
+ * A name's spellings are separated by commas; those after a | work but are not shown. A row without a help text is
  * not shown at all. */
 #include "cli.h"
 
@@ -9,7 +9,7 @@
 static const char BACKENDS[] = "auto|cpu|cuda|hip|opencl|metal"; /* in the order of infer_backend */
 static const char KV[] = "default|f32|f16|bf16|q8_0|q4_0";       /* in the order of infer_kv_type */
 
-/* A row of the table: `at` is the offset of its place in cli_common. */
+/* A row of the table: `at` is the offset of its field in cli_common. */
 typedef struct shared_row {
     int takes;
     const char *name;

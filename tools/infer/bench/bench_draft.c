@@ -1,5 +1,6 @@
-/* bench_draft.c: `infer bench --lookup|--draft FILE|--mtp`: a generation without drafts and with them, in turn, behind the same prompt: how many
- * tokens were drafted at a time and chosen, and what it gains. Greedy; on the CPU both write the same tokens. */
+/* bench_draft.c: `infer bench --lookup|--draft FILE|--mtp`: a generation without drafts and with them, alternately,
+ * after the same prompt: tokens drafted at a time, tokens accepted, and the gain. Greedy; on the CPU both write the
+ * same tokens. */
 #include "../cli.h"
 
 #include <stdlib.h>

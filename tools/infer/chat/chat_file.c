@@ -1,7 +1,7 @@
 /* chat_file.c: `infer chat --session FILE`: the conversation in FILE, a message a line, and in FILE.state what the model has
- * evaluated of it. A turn appends its messages and one record (infer_session_save_more); where the conversation changed otherwise,
- * FILE is written anew, and the state too unless some of it is still of use. Whatever of the state is missing is evaluated again,
- * so that FILE alone is enough. */
+ * evaluated of it. A turn appends its messages and one record (infer_session_save_more); after other changes FILE is
+ * rewritten, and so is the state unless a part of it is still valid. Missing state is evaluated again, so FILE alone is
+ * enough. */
 #include "../cli.h"
 
 #include <stdlib.h>
@@ -54,7 +54,7 @@ int chat_file_add(chat_file *f, const char *messages, size_t n) {
 
 int chat_file_replace(chat_file *f, const char *messages, size_t n) {
     const size_t length = strlen(f->path);
-    char *spare = cli_alloc("chat", length + 5, 1); /* the file is there as it was until the new one is whole */
+    char *spare = cli_alloc("chat", length + 5, 1); /* the old file stays until the new one is complete */
     FILE *file;
     int ok;
     if (spare == NULL) return 0;

@@ -16,7 +16,7 @@ typedef struct writer {
     gguf_out out;
     const synth_shape *s;
     int type;
-    int announcing; /* tensors are gone through twice: announced, then written */
+    int announcing; /* two passes over the tensors: announced, then written */
     const char *empty; /* the first tensor without values */
     uint64_t seed, index, total;
     int progress;
