@@ -72,7 +72,7 @@ INFER_API infer_result infer_adapter_close(infer_adapter *adapter) {
     return infer__model_let(m, INFER_OK);
 }
 
-/* 1, with the model held and its weights this call's alone, when nobody uses it but adapters. */
+/* 1, with the model and its weights held exclusively by this call, if only adapters use it. */
 static int infer__include_start(infer_model *model, const char *call, infer_error *err) {
     int64_t adapters;
     infer__error_clear(err);

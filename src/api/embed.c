@@ -2,8 +2,8 @@
  *
  * How:   a text becomes tokens, those become windows (one, but for long texts that may have several), and windows are
  *        packed into batches of as many rows, sequences and pages as the context has. A window is a step of a private
- *        session, so that encoders and decoders, with whatever state they have, use the same code as elsewhere. Rules:
- *        results are delivered in the order of the texts. Nothing is kept after the call. A slice ends between texts,
+ *        session, so that encoders and decoders, with whatever state they have, use the same code as elsewhere.
+ * Rules: results are delivered in the order of the texts. Nothing is kept after the call. A slice ends between texts,
  *        or during the eval of a batch (INFER_MORE); whatever returned that is called again and continues.
  * Start: infer__embed_next.
  */
@@ -138,7 +138,7 @@ static infer_result infer__embed_steps(infer__embedding *e, infer_error *err) {
         r = infer__session_make(&e->sessions[e->n_sessions], e->c, &sp, err);
         if (r) return r;
         if (e->c->model->hp.n_enc) e->sessions[e->n_sessions]->encodes = INFER__ENCODES_VECTORS;
-        infer__session_claim(e->sessions[e->n_sessions++]); /* of nobody else: it cannot fail */
+        infer__session_claim(e->sessions[e->n_sessions++]); /* unused by others: it cannot fail */
     }
     for (i = 0; i < e->n_windows; i++) {
         memset(&e->steps[i], 0, sizeof *e->steps);

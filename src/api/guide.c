@@ -4,8 +4,8 @@
  *        softmaxes, in double (Sanchez et al., "Stay on topic with Classifier-Free Guidance", arXiv 2306.17806, eq. 7;
  *        Hugging Face's UnbatchedClassifierFreeGuidanceLogitsProcessor computes the same). Samplers and grammars work
  *        on that. The chosen token is then evaluated in both, in one pass if they share a context.
- * Rules: only the row to be sampled is changed, and it is restored when no eval follows: whoever continues with the
- *        session finds the model's own logits.
+ * Rules: only the row to be sampled is changed, and it is restored when no eval follows: a caller that continues with
+ *        the session finds the model's own logits.
  * Start: infer__guide_mix.
  */
 #include "../model/model.h"

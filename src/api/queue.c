@@ -42,7 +42,7 @@ static void infer__queue_forget(infer_queue *q, int32_t i) { infer__session_free
 /* Keep an ended session, without its results, for requests with the same prefix. */
 static void infer__queue_keep(infer_queue *q, infer_session *s) {
     infer__mem *mem = &q->model->mem;
-    infer__claim(&q->context->calls); /* nobody else uses it; in a child of fork() memory is given back, too */
+    infer__claim(&q->context->calls); /* no other call uses it; in a child of fork() memory is freed, too */
     if (q->params.kept < 1 || s->n_valid < INFER__PAGE) infer__session_free(s);
     else {
         if (q->n_past == q->params.kept) infer__queue_forget(q, 0);

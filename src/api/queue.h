@@ -12,7 +12,7 @@ struct infer_request {
     int32_t priority;
     infer__atomic cancelled;
     int32_t closed;         /* by the caller */
-    int32_t ended;          /* and `done` has been called: nobody but the caller uses it */
+    int32_t ended;          /* and `done` has been called: only the caller uses it */
     infer_request_info info;
     infer_sampler *sampler; /* claimed */
     infer_generate_params generate;
@@ -49,7 +49,7 @@ struct infer_queue {
     infer_context *context;
     infer_queue_params params; /* with the defaults filled in */
     infer__mutex lock;
-    infer__cond changed;       /* a request has ended or come, somebody stopped running the queue */
+    infer__cond changed;       /* a request has ended or arrived, or a thread has stopped running the queue */
     infer__thread thread;
     int32_t has_lock, has_changed, has_thread;
     int32_t processor;         /* of its thread, -1 = any */

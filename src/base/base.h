@@ -58,7 +58,7 @@
 #  define INFER__WINDOWS 1
 #endif
 
-/* Atomics are used whenever the compiler has them, also without threads of our own: the host may have some. */
+/* Atomics are used whenever the compiler has them, also without threads of our own: the host may have threads. */
 #if defined(__GNUC__) || defined(__clang__)
 #  define INFER__ATOMICS 1
 #  if defined(__GCC_ATOMIC_LLONG_LOCK_FREE) && __GCC_ATOMIC_LLONG_LOCK_FREE == 2
@@ -267,12 +267,12 @@ typedef struct infer__report {
 } infer__report;
 
 /* Fill *err (may be NULL) and return code, so that `return infer__error(err, INFER_ERR_FORMAT, "...", ...)`
- * is the usual way to fail. Long messages are cut at a whole UTF-8 character; control bytes become '?'. */
+ * is the usual way to fail. Long messages are truncated at a UTF-8 character boundary; control bytes become '?'. */
 static infer_result infer__error(infer_error *err, infer_result code, const char *format, ...) INFER__PRINTF(3, 4);
 /* *err = no error; NULL is accepted. */
 static void infer__error_clear(infer_error *err);
 /* snprintf for the library: no locale, no <stdio.h>; d i u x X p s c g f e % with flags, width, precision and lengths.
- * Always terminates (cap 0: writes nothing) and returns the full length. Doubles are right to about 15 digits. */
+ * Always terminates (cap 0: writes nothing) and returns the full length. Doubles are correct to about 15 digits. */
 static size_t infer__format(char *dst, size_t cap, const char *format, ...) INFER__PRINTF(3, 4);
 /* The same with a va_list: returns 1 when it was cut, *full is the full length; cap >= 1. */
 static int infer__format_cut(char *dst, size_t cap, size_t *full, const char *f, va_list args);
@@ -301,7 +301,7 @@ static void infer__free(infer__mem *m, void *p);
 static int infer__mem_reserve(infer__mem *m, uint64_t n);
 static void infer__mem_release(infer__mem *m, uint64_t n);
 
-/* Many small things that are freed together. Zero-initialise with mem set. */
+/* Many small allocations that are freed together. Zero-initialise with mem set. */
 typedef struct infer__arena {
     infer__mem *mem;
     void *blocks; /* singly linked */
@@ -337,8 +337,8 @@ static double infer__double_parse(const char *s, size_t n, size_t *len);
 /* The shortest text that reads back as x, as Python's repr writes it: "0.1", "1e-07", "100000.0", "inf", "nan". Returns
  * its length (below 32); out is zero-terminated. */
 static size_t infer__double_text(double x, char out[32]);
-/* x (finite, >= 0) with `precision` (0 to 300) digits behind the point, rounded exactly, ties to even: 12.50, 1.25e+01.
- * Returns the length; out is zero-terminated. */
+/* x (finite, >= 0) with `precision` (0 to 300) digits after the point, correctly rounded, ties to even: 12.50,
+ * 1.25e+01. Returns the length; out is zero-terminated. */
 static size_t infer__double_fixed(double x, int precision, char out[700]);
 static size_t infer__double_scientific(double x, int precision, char out[700]);
 
@@ -347,13 +347,13 @@ static size_t infer__double_scientific(double x, int precision, char out[700]);
 static double infer__seconds(void); /* monotonic */
 /* The local time now: year, month 1..12, day, hour, minute, second. 0 = not known. */
 static int infer__local_time(int out[6]);
-/* Processors that this process may run on, and cores, of whose threads only one counts; both >= 1. */
+/* The number of processors that this process may run on, and of cores among them; both >= 1. */
 static int infer__processors(int *cores);
 static int infer__cores(void);      /* the latter */
 static void infer__yield(void);     /* let another thread run */
 
-/* The machine's memory in bytes, or what control groups leave of it; 0 where the system does not say. `available`
- * counts caches that would be given back. */
+/* The machine's memory in bytes, or the limit of control groups; 0 where the system does not report it. `available`
+ * includes reclaimable caches. */
 static void infer__machine_memory(uint64_t *total, uint64_t *available, uint64_t *swap);
 static int64_t infer__process(void); /* number of this process; another one after fork(). 0 where that is unknown */
 /* ---- watch.c: how long a call may go on ----------------------------------------------------------- */
@@ -411,7 +411,7 @@ INFER__INLINE int infer__budget_over(infer__budget *s, uint64_t n) {
 
 /* A file for reading. Paths are UTF-8. Directories, pipes and devices are refused; an empty file has size 0 and no
  * map. A map that fails is no error: map stays NULL and infer__file_read works. INFER_NO_STDIO: UNSUPPORTED.
- * INFER__MAP_SAFE does not map a file that every user may write, and so shorten under us. */
+ * INFER__MAP_SAFE does not map a file that every user may write, since it could be truncated while mapped. */
 enum { INFER__MAP_NEVER, INFER__MAP_SAFE, INFER__MAP_ALWAYS };
 typedef struct infer__file {
     intptr_t handle; /* 0 = closed */
@@ -426,9 +426,9 @@ static infer_result infer__file_open(infer__file *f, const char *path, int want_
 static size_t infer__file_read(infer__file *f, uint64_t offset, void *dst, size_t n); /* bytes read; thread safe */
 static void infer__file_close(infer__file *f);
 static void
-infer__file_release(const infer__file *f);         /* the pages of its map, locked or not, to the system, which reads
-                                                        * them again when they are looked at */
-/* n bytes of its map, from a multiple of 1 MiB on, stay in memory until it is closed; 0 = they cannot */
+infer__file_release(const infer__file *f);         /* gives the pages of its map, locked or not, back to the system,
+                                                    * which reads them again on access */
+/* n bytes of its map, from a multiple of 1 MiB on, stay in memory until it is closed; 0 = not possible */
 static int infer__file_lock(const infer__file *f, uint64_t from, uint64_t n);
 
 typedef struct infer__mutex infer__mutex; /* the structs are in os.c; *_init and *_start return 1, or 0 on failure */
@@ -447,12 +447,12 @@ static int infer__thread_start(infer__thread *t, infer__thread_fn fn, void *arg)
 static void infer__thread_join(infer__thread *t);
 /* Where a pool's threads run: worker i on processors[i % n] (n 0 = anywhere); low: behind other threads. */
 typedef struct infer__placing { const int32_t *processors; int32_t n, low; } infer__placing;
-/* 1 when this process may run there and the system can keep a thread there; -1 = it cannot keep any. */
+/* 1 when this process may run there and the system can pin a thread there; -1 = it cannot pin threads. */
 static int infer__processor_there(int32_t processor);
 static void infer__thread_place(int32_t processor, int low); /* the calling thread; processor -1 = anywhere */
 static uint64_t infer__thread_self(void); /* the calling thread: never 0 */
 
-/* Threads that are started between the two block every signal but those of their own faults, and so does the caller. */
+/* Threads that are started between the two block every signal except their own faults, and so does the caller. */
 typedef struct infer__signals { uint64_t old[16]; int held; } infer__signals;
 static void infer__signals_block(infer__signals *s);
 static void infer__signals_restore(const infer__signals *s);
@@ -488,7 +488,7 @@ static infer_result infer__pool_create(infer__pool **out, infer__mem *mem, int t
                                        infer_parallel_fn host, void *host_user, infer_error *err);
 static void infer__pool_destroy(infer__pool *p);
 static int infer__pool_threads(const infer__pool *p);
-/* 1 in a child of fork(), where the workers are not. */
+/* 1 in a child of fork(), which has no worker threads. */
 static int infer__pool_lost(const infer__pool *p);
 /* The task that a worker begins with; its next ones are those after it. */
 static int infer__pool_first(const infer__pool *p, int n_tasks, int worker);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 /* Larger blocks begin at a huge page where the system has such: 512 rows of activations are on as many pages of 4 KiB,
- * more than a CPU finds at once (a prompt of a 1B model: 1.2 times as fast). */
+ * more than its TLB holds (a prompt of a 1B model: 1.2 times as fast). */
 enum { INFER__HUGE_PAGE = 1 << 21 };
 
 typedef struct infer__block {

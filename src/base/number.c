@@ -1,16 +1,16 @@
 /* number.c: decimal <-> double, exactly, whatever the locale and the C library.
  *
- * Owns:  both directions, by whole numbers of any length (infer__big). Fast where 64 bits do.
- * Rules: no memory, no libm. Digits beyond 800 are read as one that is not zero: a double's longest exact decimal, and
- *        any half way between two, is shorter.
- * Method: Clinger, How to read floating point numbers accurately (PLDI 1990): a guess, then exact comparison with the
- *        half ways beside it.
+ * Owns:  both directions, by integers of any length (infer__big). Fast where 64 bits do.
+ * Rules: no memory, no libm. Digits beyond 800 are read as one non-zero digit: the longest exact decimal of a double,
+ *        or of a midpoint between two, is shorter.
+ * Method: Clinger, How to read floating point numbers accurately (PLDI 1990): an estimate, then exact comparison with
+ *        the midpoints next to it.
  * Start: infer__double_parse.
  */
 #include "base.h"
 
 enum { INFER__BIG_WORDS = 128, INFER__DECIMAL_DIGITS = 800, INFER__DECIMAL_ENOUGH = 40 };
-/* A whole number: sum of w[i] * 2^(32 i), n words, the highest not 0. 2^4096 is far above all that is made here:
+/* A whole number: sum of w[i] * 2^(32 i), n words, the highest not 0. 2^4096 is far above any value here:
  * 800 digits * 2^1075 has 3734 bits. */
 typedef struct infer__big {
     uint32_t w[INFER__BIG_WORDS];
@@ -114,7 +114,7 @@ static double infer__decimal_round(const char *digits, int n_digits, int e10) {
     if (n_digits + e10 > 310) { memcpy(&out, &top, 8); return out; }
     if (n_digits + e10 < -325) return 0;
     if (n_digits >
-        INFER__DECIMAL_ENOUGH) { /* the first digits decide, unless a double or a half way lies just behind them */
+        INFER__DECIMAL_ENOUGH) { /* the first digits decide, unless a double or a midpoint is just above them */
         char above[INFER__DECIMAL_ENOUGH];
         double under;
         memcpy(above, digits, sizeof above);
@@ -132,8 +132,8 @@ static double infer__decimal_round(const char *digits, int n_digits, int e10) {
     for (; e < 0; e += INFER__MIN(-e, 22)) f = f / INFER__TENS[INFER__MIN(-e, 22)];
     out = f;
     memcpy(&guess, &out, 8);
-    /* The largest double not above it: the bits of positive doubles are in their order. The guess is some 20 roundings
-     * off; look farther only where that does not hold (at the smallest doubles). */
+    /* The largest double not above it: the bits of positive doubles are in their order. The estimate is off by some 20
+     * roundings at most; search farther only where that does not hold (at the smallest doubles). */
     if (guess > 64 && guess < top - 64) {
         if (infer__decimal_side(digits, n_digits, e10, guess - 32, 0) >= 0) low = guess - 32;
         if (infer__decimal_side(digits, n_digits, e10, guess + 32, 0) < 0) high = guess + 32;

@@ -15,12 +15,12 @@
 
 /* One file: mapped, in memory, or behind callbacks. */
 typedef struct infer__source {
-    infer_io io;        /* io.mapped != NULL: the whole file is there, aligned to 32 bytes */
+    infer_io io;        /* io.mapped != NULL: the whole file in memory, aligned to 32 bytes */
     infer__file file;   /* when opened from a path: io.user points here, so a source never moves after opening */
     void *copy;         /* when the caller's memory had to be copied (alignment) */
     void *head;         /* of a file: its first head_bytes, which strings and arrays point into. Of a mapped one too:
-                         * those are read at any time, and somebody may shorten or change the file */
-    uint64_t head_bytes, head_room; /* room: bytes that there is memory for */
+                         * those are read at any time, and another process may truncate or change the file */
+    uint64_t head_bytes, head_room; /* room: bytes allocated */
 } infer__source;
 static infer_result infer__source_open_path(infer__source *s, const char *path, int want_map, infer_error *err);
 static infer_result infer__source_open_memory(infer__source *s, infer__mem *mem, const void *data, uint64_t size,
@@ -93,8 +93,8 @@ static infer_result infer__gguf_open_memory(infer__gguf *g, infer__mem *mem, con
                                             const void *data, uint64_t size, infer_error *err);
 static infer_result infer__gguf_open_io(infer__gguf *g, infer__mem *mem, const infer__report *report,
                                         const infer_io *io, int32_t n_io, infer_error *err);
-/* The same in slices: where the files come from, of which one is given, and how far it is. What they point to stays
- * until it has ended. */
+/* The same in slices: the source of the files (one of these is given), and the progress. Pointed-to data must stay
+ * until the end. */
 typedef struct infer__gguf_origin {
     const char *path;
     int want_map;
@@ -167,7 +167,7 @@ static int infer__kv_is_strings(const infer__kv *kv);
  * machine byte order (swapped if need be); blocks are as stored, little-endian on every machine, and those of a
  * big-endian file are INFER_ERR_UNSUPPORTED. Views count against the memory limit as if they were allocated. */
 static infer_result infer__gguf_load(infer__gguf *g, infer__gguf_tensor *t, infer_error *err);
-/* The same in slices: INFER_MORE = call it again with the same *done, which is 0 before and behind a tensor. */
+/* The same in slices: INFER_MORE = call it again with the same *done, which is 0 before and after each tensor. */
 static infer_result infer__gguf_load_some(infer__gguf *g, infer__gguf_tensor *t, uint64_t *done, infer__budget *budget,
                                           infer_error *err);
 /* infer__source_whole of all files. */

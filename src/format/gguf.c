@@ -321,7 +321,7 @@ static uint64_t infer__gguf_bind_strings(infer__gguf_opening *x, infer__kv *kv) 
 }
 
 /* Now that the header does not move any more, make strings and arrays point into it. Lengths are read through the
- * cursor again: a file in the caller's memory may have been changed by somebody in between. Returns the number of
+ * cursor again: a file in the caller's memory may have changed in between. Returns the number of
  * elements done. */
 static uint64_t infer__gguf_bind(infer__gguf_opening *x, infer__kv *kv) {
     infer__cursor *c = &x->c;
@@ -529,7 +529,7 @@ static void infer__gguf_overlaps(infer__cursor *c, int32_t first) {
     infer__free(c->g->mem, order);
 }
 
-/* Make offsets count from the start of the file and check that the data is there. */
+/* Make offsets relative to the start of the file and check that the data exists. */
 static void infer__gguf_place(infer__cursor *c, int32_t first, uint64_t alignment) {
     infer__gguf *g = c->g;
     uint64_t start = c->at + (alignment - c->at % alignment) % alignment, end;
@@ -622,7 +622,7 @@ static void infer__gguf_part_start(infer__gguf_opening *x) {
     infer__gguf_count(c, 16, x->n_kv, INFER__GGUF_MIN_KV, "metadata keys");
 }
 
-/* What a part's own keys say. */
+/* Reads a part's own keys. */
 static void infer__gguf_part_keys(infer__gguf_opening *x) {
     infer__cursor *c = &x->c;
     infer__gguf_part *info = &x->info;
@@ -742,7 +742,7 @@ static int32_t infer__gguf_digits(const char *p) {
     return v;
 }
 
-/* "...-00001-of-00003.gguf": the number of parts that a path speaks of; 1 for other names. */
+/* "...-00001-of-00003.gguf": the number of parts according to the path; 1 for other names. */
 static int32_t infer__gguf_path_parts(const char *path) {
     size_t n = strlen(path);
     const char *p = path;
@@ -813,7 +813,7 @@ static infer_result infer__gguf_check_split(const infer__gguf_origin *o, const i
                         (int)given);
 }
 
-/* A part has been parsed: is it the one that it should be? */
+/* Checks that the parsed part is the expected one. */
 static infer_result infer__gguf_part_check(infer__gguf_opening *x, infer_error *err) {
     infer_result r;
     if (x->part == 0) {

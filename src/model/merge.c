@@ -4,7 +4,7 @@
  * How:   every slot whose tensor an adapter changes gets a new matrix, made row by row: decoded to float32, added to,
  *        encoded. Rows are tasks of a temporary pool. The file is not changed and stays mapped; unmerging puts the old
  *        weights back into their slots.
- * Rules: the call is the only user of the model besides open adapters, and nobody can start using it: it owns the
+ * Rules: the call is the only user of the model besides open adapters, and no call can start using it: it owns the
  *        weights (infer__weights_own). The adapters cannot be closed meanwhile. All matrices are made before the first
  *        slot changes, so that a failure changes nothing.
  * Start: infer__include, infer__exclude.

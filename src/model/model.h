@@ -323,7 +323,7 @@ static infer_result infer__key_ids(infer__arena *arena, const infer__kv *kv, con
 static int infer__idle_is(const infer_model *m, const infer__kv *kv, double value);
 /* 1 when `words`, separated by spaces (NULL: none), have this one: a row's idle keys. */
 static int infer__words_have(const char *words, const char *word);
-/* UNSUPPORTED, by name: a key of the architecture that nobody looked up, and that is not known to be without effect. */
+/* UNSUPPORTED, by name: a key of the architecture that no code looked up, and not known to be without effect. */
 static infer_result infer__keys_check(const infer_model *m, infer_error *err);
 /* UNSUPPORTED when the file says that it is an adapter, a projector, or whatever else is no model. */
 static infer_result infer__check_type(const infer_model *m, infer_error *err);
@@ -666,7 +666,7 @@ static void infer__upload_drop(infer_model *m); /* free what was read for them *
 /* release.c: STATE while the weights are not there; else they stay until infer__weights_let. */
 static infer_result infer__weights_hold(const infer_model *m, infer_error *err);
 static void infer__weights_let(const infer_model *m);
-/* To change them: STATE while somebody holds them, who then cannot until infer__weights_disown. */
+/* To change them: STATE while a call holds them; none can from then on until infer__weights_disown. */
 static infer_result infer__weights_own(infer_model *m, infer_error *err);
 static void infer__weights_disown(infer_model *m);
 static void infer__weights_note(infer_model *m); /* where weights begin in their tensors: infer__weight.at */
@@ -887,7 +887,7 @@ struct infer__sublayer {
     const infer__part *part;
     infer__tensor x, out;
     const infer__norm_args *norm; /* that gives x; NULL = x is there */
-    const infer__add_args *add;   /* of out; NULL = somebody else adds it */
+    const infer__add_args *add;   /* of out; NULL = it is added elsewhere */
 };
 static void infer__sublayer_norm(infer_context *c, infer__sublayer *s);
 static void infer__sublayer_add(infer_context *c, const infer__sublayer *s);

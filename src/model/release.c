@@ -1,7 +1,7 @@
 /* release.c: offloading and reloading the weights of an open model: on GPUs, read into memory, and mapped.
  *
  * Rules: readers hold the weights (infer__weights_hold); weights are offloaded, or replaced (merge.c), only while
- *        nobody holds them, and cannot be held until they are back. A weight is found again by its tensor and its byte
+ *        no call holds them, and cannot be held until they are back. A weight is found again by its tensor and its byte
  *        offset in it (infer__weight.at); weights derived from tensors while the model opened, and everything else,
  *        stay. With layers on GPUs, weights are offloaded only while there are no contexts, since their caches, buffers
  *        and recordings refer to them. A failed reload leaves everything as it was.

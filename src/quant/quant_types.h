@@ -1,7 +1,7 @@
 /* quant_types.h: storage types: one row each in QUANTS, functions over rows of blocks.
  *
  * Owns:  the table. A type is an id of the file format, a block size, and functions.
- * Rules: everything outside src/quant reaches a type through its row; nobody compares names or ids.
+ * Rules: everything outside src/quant reaches a type through its row; no code compares names or ids.
  *        decode is exact: it defines what the stored bytes mean, in float32.
  *        unpack gives the same values as small integers and scales, for integer dot products; the dots are written per
  *        instruction set (compute/int8_*.c) and shared by all types. Storable types with

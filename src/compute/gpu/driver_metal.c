@@ -587,7 +587,7 @@ static void infer__metal_queue_close(void *queue) {
     void *pool;
     if (!q) return;
     pool = infer__metal.run.push();
-    q->n_reads = 0;         /* nobody waits for them */
+    q->n_reads = 0; /* no caller waits for them */
     infer__metal_finish(q); /* the caller is about to free what is in use */
     if (q->staging) INFER__MTL(release, q->staging);
     if (q->queue) INFER__MTL(release, q->queue);

@@ -8,7 +8,7 @@
  *        slot the rows of the new positions that are still in the cache, page by page, [head][row][dim], or its
  *        recurrent state; the sum. A sum is the 64-bit FNV-1a of all records up to there, so that a record fits no
  *        other history.
- * Rules: one number tells what is new: infer_session.saved_to, the lowest position that the session was rewound to
+ * Rules: one number records what is new: infer_session.saved_to, the lowest position that the session was rewound to
  *        since (infer__cache_cut). Loading stops at an incomplete record: the ones before it count, and the caller is
  *        informed. Loaded data is not trusted, as with states: every length is checked before it is used, and each
  *        record must contain what its positions need and earlier records lack.

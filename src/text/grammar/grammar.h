@@ -251,7 +251,7 @@ typedef struct infer__masks {
 static infer_result infer__masks_open(infer__masks *m, infer__mem *mem, const infer__spellings *x, infer__states *s,
                                       infer_error *err);
 static void infer__masks_free(infer__masks *m);
-/* Forget states that nobody uses; those in keep get new numbers. */
+/* Drop unused states; those in keep get new numbers. */
 static infer_result infer__masks_trim(infer__masks *m, int32_t *const *keep, uint32_t n_keep);
 static uint64_t infer__masks_bytes(const infer__masks *m);
 /* A bit for each token that `state` allows, those that end a reply when it may end here. NULL: *r has the error. Valid

@@ -15,7 +15,7 @@ typedef struct infer__jparse {
     int depth, in_loop, soft; /* soft: in an if, where unknown filters are errors only when they are reached */
     infer__jnode **stack;     /* kids of what is being made */
     size_t n_stack, cap_stack;
-    infer__jnode spare; /* given out when there is no memory; nobody reads it */
+    infer__jnode spare; /* returned when out of memory; never read */
 } infer__jparse;
 
 static infer__jnode *infer__jparse_expression(infer__jparse *p);

@@ -296,7 +296,7 @@ INFER__INLINE const float *infer__chunk(const infer_sampler *s, int32_t at, int3
     return buf;
 }
 
-/* The largest logit. Dense logits are checked on the way, so that whoever comes next may use them unseen. */
+/* The largest logit. Dense logits are checked in the same pass, so that later stages may use them unchecked. */
 static infer_result infer__best_logit(const infer_sampler *s, float *best, infer_error *err) {
     infer_candidate one;
     int32_t i;
