@@ -1,8 +1,8 @@
 /* model_api.c: opening and closing models; what a file contains: properties, metadata, tensors, memory.
  *
  * Owns:  argument checks of the public model functions, and the life of infer_model.
- * Rules: a model never changes once it is open (its memory counter, its user count, the tensors' read-only views, and
- *        except for adapters merged while it is unused), so it may be shared by threads. Everything that can fail in it
+ * Rules: a model never changes once it is open (except for its memory counter, its user count, the tensors' read-only
+ *        views, and adapters merged while it is unused), so it may be shared by threads. Everything that can fail in it
  *        goes through one `fail`.
  * Start: infer__model_start, infer__model_finish.
  */
