@@ -85,7 +85,7 @@ typedef enum infer_kv_type {
 /* Memory. Set both functions or neither (then malloc and free are used). alloc returns memory or NULL; align (a power
  * of two, at most 64) is the preferred alignment, and the library aligns inside the block itself when it gets less.
  * free receives the size that was passed to alloc. Called from the threads that call the library, never from the
- * library's own threads (but for that of a queue that has one). */
+ * library's own threads (except for that of a queue that has one). */
 typedef struct infer_allocator {
     void *user;
     void *(*alloc)(void *user, size_t size, size_t align);

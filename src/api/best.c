@@ -204,7 +204,7 @@ static infer_result infer__best_take(infer__best_run *b, int32_t n_prompt, infer
     for (i = 0; i < b->n; i++) {
         const infer__bytes *text = &b->parts[i].request->text;
         memcpy(at, text->s ? text->s : "", text->n);
-        replies[i].text = at; /* the zero behind it is there */
+        replies[i].text = at; /* the zero after it is there */
         replies[i].n_text = text->n;
         at += text->n + 1;
     }

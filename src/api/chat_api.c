@@ -265,7 +265,7 @@ static infer_result infer__chat_specials(const infer_model *model, infer__arena 
     return INFER_OK;
 }
 
-/* One more segment of a message behind a rendering; 0 = no memory, and nothing has changed. */
+/* One more segment of a message after a rendering; 0 = no memory, and nothing has changed. */
 static int infer__chat_append(infer__rendered *to, const char *text) {
     const size_t n = strlen(text);
     infer_segment *segments;

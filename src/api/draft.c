@@ -108,7 +108,7 @@ static int32_t infer__draft_lookup(infer_token *ids, int32_t n, int32_t room) {
     return room;
 }
 
-/* What the other model would write, its most likely tokens, behind n ids. INFER_MORE as of infer__session_eval. */
+/* What the other model would write, its most likely tokens, after n ids. INFER_MORE as of infer__session_eval. */
 static infer_result infer__draft_model(infer__drafting *d, const infer_session *s, int32_t n) {
     const infer_model *m = d->by->context->model;
     const int32_t room = INFER__MIN(d->room, d->by->cap - n);

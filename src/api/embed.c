@@ -1,8 +1,8 @@
 /* embed.c: turns many texts into vectors or scores. The public calls are in embed_api.c.
  *
- * How:   a text becomes tokens, those become windows (one, but for long texts that may have several), and windows are
- *        packed into batches of as many rows, sequences and pages as the context has. A window is a step of a private
- *        session, so that encoders and decoders, with whatever state they have, use the same code as elsewhere.
+ * How:   a text becomes tokens, those become windows (one, except for long texts that may have several), and windows
+ *        are packed into batches of as many rows, sequences and pages as the context has. A window is a step of a
+ *        private session, so that encoders and decoders, with whatever state they have, use the same code as elsewhere.
  * Rules: results are delivered in the order of the texts. Nothing is kept after the call. A slice ends between texts,
  *        or during the eval of a batch (INFER_MORE); whatever returned that is called again and continues.
  * Start: infer__embed_next.
@@ -213,7 +213,7 @@ static infer_result infer__embed_add(infer__embedding *e, infer_error *err) {
 
 /* ---- texts as tokens --------------------------------------------------------------------------------------------- */
 
-/* Tokens of a text behind the first `at` of text_ids; *at moves on. */
+/* Tokens of a text after the first `at` of text_ids; *at moves on. */
 static infer_result infer__embed_tokens(infer__embedding *e, int32_t text, const infer_segment *segments, size_t n,
                                         const char *plain, size_t bytes, int32_t flags, uint64_t *at,
                                         infer_error *why) {

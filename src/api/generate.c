@@ -452,7 +452,7 @@ static infer_result infer__generate_text(infer__generation *g, infer_token token
         return INFER_OK;
     }
     infer__generate_show(g, at);
-    g->n_text = 0; /* an unfinished character in front of the stop string and what follows it */
+    g->n_text = 0; /* an unfinished character before the stop string and what follows it */
     if (g->info.stop_reason == 0) {
         g->info.stop_reason = INFER_STOP_STRING;
         g->info.stop_string = stop;

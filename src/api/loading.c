@@ -36,7 +36,7 @@ static void *infer__loading_copy(infer_loading *x, const void *from, uint64_t n,
     return p;
 }
 
-/* Copies of what the origin and the parameters point to, but for a file in memory. */
+/* Copies of what the origin and the parameters point to, except for a file in memory. */
 static infer_result infer__loading_keep(infer_loading *x, infer__gguf_origin *o, infer_error *err) {
     const char *pre = x->m->params.pre;
     if (o->path) o->path = x->path = (char *)infer__loading_copy(x, o->path, strlen(o->path) + 1, 1);

@@ -195,7 +195,7 @@ static int infer__request_source(infer_queue *q, const infer_request *r, const i
     return 0;
 }
 
-/* Pages of full attention that n more tokens behind `have` take. */
+/* Pages of full attention that n more tokens after `have` take. */
 static int64_t infer__queue_pages(int32_t have, int64_t n) {
     return (have + n + INFER__PAGE - 1) / INFER__PAGE - have / INFER__PAGE + 1;
 }

@@ -353,7 +353,7 @@ static void infer__system_version(char *dst, size_t cap) {
 }
 
 #if defined(__linux__)
-/* The number behind `name` at the beginning of a line of `text`, 0 when there is none. */
+/* The number after `name` at the beginning of a line of `text`, 0 when there is none. */
 static uint64_t infer__read_field(const char *text, const char *name) {
     size_t n = strlen(name);
     const char *p;

@@ -55,7 +55,7 @@ static void infer__decimal(double x, int digits, char *text, int *exponent) {
         while (x < 1) { x *= 10; e--; }
     }
     for (i = 0; i < digits; i++) limit *= 10;
-    x /= unit; /* 1 <= x < 10, but for rounding */
+    x /= unit; /* 1 <= x < 10, except for rounding */
     x *= (double)limit / 10;
     u = (uint64_t)x;
     if (x - (double)u > 0.5 || (x - (double)u == 0.5 && (u & 1))) u++; /* ties to even, as printf does */

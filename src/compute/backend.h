@@ -109,8 +109,8 @@ INFER__INLINE uint64_t infer__kv_offset(int32_t type, int32_t page, int32_t head
 
 /* ---- op arguments ------------------------------------------------------------------------------ */
 
-/* y[i] = table[ids[i]] * scale (+ positions[pos[i]]); rows whose id is -1 keep their content (but for + positions), or
- * get the table's row 0 with `pad`. looked: by the pass's `looked` instead of ids. add: to
+/* y[i] = table[ids[i]] * scale (+ positions[pos[i]]); rows whose id is -1 keep their content (except for + positions),
+ * or get the table's row 0 with `pad`. looked: by the pass's `looked` instead of ids. add: to
  * what is there. */
 typedef struct infer__embed_args {
     infer__tensor y;
@@ -258,8 +258,8 @@ typedef struct infer__attention_args {
  * the row with its last position. `rows` holds [width] float32 for each position; from `first` on there are n = dim
  * (twice that with `overlap`) values to be summed, and n scores of them; place has n more for each of `every`
  * positions. Value i of the sum: values i of the positions, weighted by the softmax of score i + place i. With overlap
- * values and scores i are those of the `every` positions before (but for entry 0), and values and scores dim + i of its
- * own. place NULL: there are no scores; the sum is the mean, and the first n_rot values are rotated.
+ * values and scores i are those of the `every` positions before (except for entry 0), and values and scores dim + i of
+ * its own. place NULL: there are no scores; the sum is the mean, and the first n_rot values are rotated.
  * The entry is the RMS norm of the sum, with the last n_rot values rotated to its first position (rope.x is not used;
  * kind NONE: not rotated). */
 typedef struct infer__compress_args {

@@ -113,7 +113,7 @@ static void infer__parts_grok(infer_model *m, infer__layer *l) {
     l->ffn_times = 0.70710678f;
 }
 
-/* Snowflake Arctic: experts read a norm of what attention reads, and are added behind the dense FFN, which is as wide
+/* Snowflake Arctic: experts read a norm of what attention reads, and are added after the dense FFN, which is as wide
  * as the model. */
 static void infer__parts_arctic(infer_model *m, infer__layer *l) {
     infer__part *p;

@@ -80,7 +80,7 @@ static void infer__describe_layer(infer__text_out *o, const infer_model *m, cons
                                 (int)l->w[w->slot].cols, l->w[w->slot].type->name);
 }
 
-/* Would these two layers be described alike (but for types)? */
+/* Would these two layers be described alike (except for types)? */
 static int infer__layers_alike(const infer__layer *a, const infer__layer *b) {
     int i;
     for (i = 0; i < a->n_parts && i < b->n_parts; i++) {

@@ -235,7 +235,7 @@ static void infer__copy_rows(infer_context *c, const infer__tensor *x, const inf
 }
 
 static infer__tensor infer__kept(infer_context *c, const infer__layer *l, int32_t rows) {
-    uint64_t first = (uint64_t)(c->plan.work_cols - c->plan.pass_kept - l->kept); /* behind what any part uses */
+    uint64_t first = (uint64_t)(c->plan.work_cols - c->plan.pass_kept - l->kept); /* after what any part uses */
     return infer__view(&c->at->work, (uint64_t)rows * first, rows, l->kept);
 }
 

@@ -12,7 +12,7 @@
 
 /* One key. It is without effect when `idle` says so for its value. */
 typedef struct infer__idle_key {
-    const char *name; /* behind the architecture's prefix; whole for keys that begin with a text of INFER__STRICT */
+    const char *name; /* after the architecture's prefix; whole for keys that begin with a text of INFER__STRICT */
     int (*idle)(const infer_model *m, const infer__kv *kv, double value);
     double value;
     const char *why;  /* why it may stay unread; with a condition: what the value must be */
@@ -78,7 +78,7 @@ static int infer__idle_parallel(const infer_model *m, const infer__kv *kv, doubl
     return m->hp.block == INFER__BLOCK_PARALLEL || infer__idle_is(m, kv, value);
 }
 
-/* Widths of dense matrices behind pooling, which infer__pool_keys compares. value: of the first, of the second. */
+/* Widths of dense matrices after pooling, which infer__pool_keys compares. value: of the first, of the second. */
 static int infer__idle_dense(const infer_model *m, const infer__kv *kv, double value) {
     return infer__gguf_tensor_find(&m->gguf, value > 0 ? "dense_3.weight" : "dense_2.weight") != NULL ||
            infer__idle_is(m, kv, 0);

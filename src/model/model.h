@@ -104,7 +104,7 @@ enum {
 
 /* What blocks that predict further tokens read of the position before: nextn.c. */
 enum {
-    INFER__PREDICTS = 1, /* the hidden state behind the norm before the head; of the block before, if there is one */
+    INFER__PREDICTS = 1, /* the hidden state after the norm before the head; of the block before, if there is one */
     INFER__PREDICTS_BARE = 2, /* as it is before that norm */
     INFER__PREDICTS_BESIDE = 4, /* block i reads the layers' own, i + 1 positions before */
     INFER__PREDICTS_WINDOW = 8,  /* blocks have the window where the file says of layers only which have it */
@@ -121,7 +121,7 @@ typedef struct infer__arch {
     uint8_t block;          /* INFER__BLOCK_* */
     uint8_t encoder;        /* 1: texts are seen whole: tokens see each other, nothing is kept, there are no logits */
     uint8_t decoder;        /* 1: an encoder's layers, and then a decoder's, which see what that makes: source.c */
-    uint8_t label_act;      /* 1 + INFER__ACT_* behind a classifier's first matrix; 0 = tanh's */
+    uint8_t label_act;      /* 1 + INFER__ACT_* after a classifier's first matrix; 0 = tanh's */
     uint8_t label_pooling;  /* infer_pooling of what a classifier reads; 0 = first of encoders, else last */
     uint8_t label_softmax;  /* 1: labels' scores are a softmax */
     uint8_t mixer_else;     /* INFER__SUBLAYER_* of the mixer in layers without K/V heads; 0 = every layer has some */
@@ -132,7 +132,7 @@ typedef struct infer__arch {
     int32_t chunk;          /* windows are chunks, of so many positions where no key says it; 0 = they slide */
     uint8_t gate;           /* INFER__ACT_* of attn_gate, where layers have one; 0 = none has (SiLU is none) */
     uint8_t index;          /* INFER__ROPE_* of indexers, where layers may have one; 0 = none has */
-    uint8_t predicts; /* INFER__PREDICTS_*: blocks behind the layers that predict further tokens; 0 = not computed */
+    uint8_t predicts; /* INFER__PREDICTS_*: blocks after the layers that predict further tokens; 0 = not computed */
     uint8_t score, experts; /* INFER__SCORE_* of a router when no key says it; INFER__EXPERTS_* */
     float act_limit, act_add; /* of the activation: limit and up_add of infer__act_args */
     uint64_t flags;
@@ -236,7 +236,7 @@ enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__
        INFER__GATING_SQRT_SOFTPLUS };
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
 
-/* Layers, and the blocks behind them that predict. */
+/* Layers, and the blocks after them that predict. */
 INFER__INLINE int32_t infer__n_all(const infer__hparams *hp) { return hp->n_layer + hp->n_predict; }
 INFER__INLINE int32_t infer__expert_groups(const infer__hparams *hp) {
     return hp->per_group ? hp->n_expert / hp->per_group : 0;
@@ -734,7 +734,7 @@ typedef struct infer__pass_cursor {
     int32_t behind;      /* sessions of so many steps have caught up */
 } infer__pass_cursor;
 
-/* Where a pass goes on: at a layer, or behind the layers with the first logits, the other ones, the block that
+/* Where a pass goes on: at a layer, or after the layers with the first logits, the other ones, the block that
  * predicts. */
 enum { INFER__STAGE_LAYERS, INFER__STAGE_HEAD, INFER__STAGE_FETCH, INFER__STAGE_FURTHER };
 
@@ -758,7 +758,7 @@ struct infer_context {
     int64_t adapter_numbers;
     /* of the running eval */
     float **out_logits, **out_hidden; /* batch: where results of pass->out go, NULL = not wanted */
-    int32_t *out_top;                 /* batch: logits stay on the device but for so many of the largest; 0 = not */
+    int32_t *out_top;                 /* batch: logits stay on the device except for so many of the largest; 0 = not */
     const float **row_embd;           /* batch: embeddings given for rows, NULL = none */
     int32_t *row_switch;              /* batch: the adapters of rows, see infer__switches */
     infer__adapted *adapted;          /* batch: n_adapted runs of rows with the same adapters; 0 = no row has any */
@@ -775,7 +775,7 @@ struct infer_context {
     infer__atomic sliced;        /* 1 = an eval of infer_eval_slice waits for its next slice */
     double slice;                /* about how many seconds it has; 0 = passes have the rows that they are given */
     int32_t resume;              /* the layer at which a pass goes on that a slice has ended, 0 = there is none */
-    int32_t stage;               /* INFER__STAGE_*: where behind the layers it goes on */
+    int32_t stage;               /* INFER__STAGE_*: where after the layers it goes on */
     int32_t head_at, head_row;   /* results from head_at on are multiplied by the head from this row of it on */
     double pass_seconds;         /* of the running pass, so far */
     double row_seconds;          /* of a row in a layer, lately, in passes of many rows; 0 = not known */
@@ -907,7 +907,7 @@ static void infer__act_rows(infer_context *c, int32_t kind, const infer__tensor 
 static void infer__gate(infer_context *c, int32_t act, const infer__tensor *gate, const infer__tensor *y);
 /* Where a layer keeps what a part made for later ones. */
 static infer__tensor infer__kept(infer_context *c, const infer__layer *l, int32_t rows);
-/* [rows][cols] of what is kept for the pass, behind `first` floats for each of pass_rows. The first hp.pass_kept of
+/* [rows][cols] of what is kept for the pass, after `first` floats for each of pass_rows. The first hp.pass_kept of
  * them are copied between devices, the rest (chosen positions) only where layers share indexers. */
 static infer__tensor infer__pass_kept(infer_context *c, int32_t pass_rows, int64_t first, int32_t rows, int32_t cols);
 
@@ -920,7 +920,7 @@ static int infer__indexer_chooses(const infer__layer *l, int32_t pos);
 /* What devices have no kernels for, NULL = nothing. */
 static const char *infer__indexer_lacks(const infer__ops *ops, const infer__layer *l);
 
-/* layers/nextn.c: the blocks behind the layers; session/further.c: keys and values of the blocks for a pass' rows,
+/* layers/nextn.c: the blocks after the layers; session/further.c: keys and values of the blocks for a pass' rows,
  * whose last results lie in x; and what a session keeps for them. */
 static void infer__nextn_keys(infer__keys *k, infer__hparams *hp);
 static void infer__nextn_parts(infer_model *m, infer__layer *l);

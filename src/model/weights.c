@@ -273,7 +273,7 @@ static infer_result infer__check_layer(const infer_model *m, infer__layer *l, in
     return r ? r : infer__only_with(m, l, INFER__W_FFN_NORM_B, INFER__W_FFN_NORM, err);
 }
 
-/* 1 when a part of a row's list of tensors (NULL: none) occurs in a name, or the name is listed behind a '='. */
+/* 1 when a part of a row's list of tensors (NULL: none) occurs in a name, or the name is listed after a '='. */
 static int infer__listed(const char *p, const char *name) {
     while (p && *p) {
         size_t n = strcspn(p, " ");

@@ -156,7 +156,7 @@ static void infer__json_number_in(infer__json_in *in, infer_json *v) {
     if (at < in->n && in->s[at] == '.') {
         whole = 0;
         digits = infer__json_digits(in, ++at);
-        if (digits == 0) { in->at = at; infer__json_fail(in, "digits are expected behind the point"); return; }
+        if (digits == 0) { in->at = at; infer__json_fail(in, "digits are expected after the point"); return; }
         at += digits;
     }
     if (at < in->n && (in->s[at] == 'e' || in->s[at] == 'E')) {
@@ -408,7 +408,7 @@ static void infer__json_write_at(infer__bytes *out, const infer_json *v, int32_t
     case INFER_JSON_FALSE: infer__bytes_text(out, "false"); break;
     case INFER_JSON_TRUE: infer__bytes_text(out, "true"); break;
     case INFER_JSON_INT: infer__bytes_format(out, "%lld", (long long)v->v.i); break;
-    case INFER_JSON_FLOAT: /* as it was written: a whole number beyond 64 bits, and what is infinite as a double */
+    case INFER_JSON_FLOAT: /* as it was written: an integer beyond 64 bits, and what is infinite as a double */
         len = infer__double_text(v->v.f, number);
         if (number[len - 1] != 'f' &&
             (memchr(v->s, '.', (size_t)v->n) || memchr(v->s, 'e', (size_t)v->n) || memchr(v->s, 'E', (size_t)v->n)))

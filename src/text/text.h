@@ -205,7 +205,7 @@ static infer_result infer__chat_reader_finish(infer__chat_reader *p);
 static const infer_chat_reply *infer__chat_reader_reply(infer__chat_reader *p);
 static const char *infer__chat_reader_format(const infer__chat_reader *p);
 
-/* Messages and tools of structs as JSON, behind what is in out. Errors: ARGUMENT, FORMAT (arguments, parameters),
+/* Messages and tools of structs as JSON, after what is in out. Errors: ARGUMENT, FORMAT (arguments, parameters),
  * UNSUPPORTED (a part), MEMORY. */
 static infer_result infer__chat_messages_json(infer__bytes *out, const infer_chat_message *messages, size_t n,
                                               infer_error *err);
@@ -343,7 +343,7 @@ typedef struct infer__splitter {
 } infer__splitter;
 static void infer__split_begin(infer__splitter *x, const infer__pretokenizer *pre, const char *s, size_t n);
 static size_t
-infer__split_next(infer__splitter *x); /* the length of the word at x->at, which moves behind it; 0 = end */
+infer__split_next(infer__splitter *x); /* the length of the word at x->at, which moves after it; 0 = end */
 
 /* ---- token_bpe.c, token_spm.c -------------------------------------------------------------------- */
 
@@ -401,7 +401,7 @@ typedef struct infer__token_work {
     uint32_t words_mask;
     size_t n, symbols_cap, heap_n, heap_cap, text_n, text_cap, cells_cap; /* n symbols; text_n bytes of text */
     const uint8_t *structure;      /* conversations: the tokens that messages do not become, a bit a token; or NULL */
-    const infer_segment *segments; /* with structure: the whole text, one behind the other */
+    const infer_segment *segments; /* with structure: the whole text, one after the other */
     size_t n_segments, word_n;
     const char *word;              /* BPE, SPM: the word that the symbols are of, word_n bytes */
     infer__watch *watch; /* of the call */

@@ -12,7 +12,7 @@
 typedef struct figure {
     const char *name;
     int32_t kind, index;
-    int whole; /* a whole number, lo or more */
+    int whole; /* an integer, lo or more */
     int lo;
     const char *arg, *help;
 } figure;
@@ -394,7 +394,7 @@ infer_sampler *cli_sampler(const char *command, infer_model *model, const cli_sa
     ok = !anything_given(s);
     if (!ok) {
         ok = add_biases(&c, s);
-        if (ok && s->grammar) { /* behind biases, before what cuts */
+        if (ok && s->grammar) { /* after biases, before what cuts */
             ok = add_stage(&c, INFER_STAGE_GRAMMAR);
             c.stages[c.n - 1].grammar = s->grammar;
         }

@@ -8,7 +8,7 @@
 
 typedef struct infer__streams_job { infer__ctx *c; const infer__streams_args *a; } infer__streams_job;
 
-/* Row r of stream i: of x, or of those behind it. */
+/* Row r of stream i: of x, or of those after it. */
 static float *infer__stream_row(const infer__streams_args *a, int32_t i, int32_t r) {
     return i == 0 ? infer__row(&a->x, r) : infer__row(&a->rest, (i - 1) * a->x.rows + r);
 }

@@ -8,7 +8,7 @@
 #include "cpu_exp.h"
 
 /* Rows t = 0 .. rows-1 (INFER__LANES at most) of a head: p is [rows][r, k, w, e, b, v, y][dim], dim rounded up to
- * INFER__LANES, with zeros behind. share: how much of v is in y (6) or in the bonus (7). */
+ * INFER__LANES, with zeros after. share: how much of v is in y (6) or in the bonus (7). */
 typedef struct infer__wkv_rows {
     int32_t rows, dim;
     float *p, old, share[INFER__LANES];

@@ -212,7 +212,7 @@ static int32_t infer__cu_attribute(const infer__cu *cu, infer__cu_device d, int 
     return cu->cuDeviceGetAttribute(&value, what, d) == 0 ? value : 0;
 }
 
-/* Fill a row but for `free`. */
+/* Fill a row except for `free`. */
 static void infer__cu_describe(const infer__cu *cu, infer__cu_row *r, int version) {
     char name[80] = "", text[160];
     size_t total = 0;
@@ -268,7 +268,7 @@ static void infer__cu_insert(struct infer__cuda *c, const infer__cu_row *r) {
 /* Names that were there before get a number. */
 static void infer__cu_number(struct infer__cuda *c) {
     int32_t k, m, same;
-    for (k = c->n - 1; k > 0; k--) { /* backwards: names in front are still as they were */
+    for (k = c->n - 1; k > 0; k--) { /* backwards: earlier names are still as they were */
         char *name = c->rows[k].info.name;
         size_t len = strlen(name);
         for (same = 0, m = 0; m < k; m++) same += strcmp(c->rows[m].info.name, name) == 0;
@@ -629,7 +629,7 @@ enum {
 
 typedef struct infer__cu_stage {
     void *memory; /* pinned host memory; NULL = not allocated yet */
-    infer__cu_event sent; /* recorded behind what was sent from it */
+    infer__cu_event sent; /* recorded after what was sent from it */
     int used;
 } infer__cu_stage;
 
@@ -639,7 +639,7 @@ typedef struct infer__cuda_queue {
     infer__cu_stage stages[INFER__CU_STAGES];
     int stage, no_stages; /* whose turn it is; they could not be made */
     int recording, timing;
-    infer__cu_event *events; /* two for each launch, in front of it and behind */
+    infer__cu_event *events; /* two for each launch, before and after it */
     int32_t n_events, made_events, cap_events; /* recorded; made; that there is room for */
 } infer__cuda_queue;
 

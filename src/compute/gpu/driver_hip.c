@@ -129,7 +129,7 @@ typedef struct infer__hip_row {
     infer_device_info info;
     int32_t ordinal;           /* the runtime's number */
     int32_t pci[3];            /* domain, bus, device: distinguishes identical devices */
-    char arch[INFER__HIP_ARCH]; /* "gfx90a", without the features behind a colon */
+    char arch[INFER__HIP_ARCH]; /* "gfx90a", without the features after a colon */
     uint64_t hash;             /* of what a binary depends on, without the options */
 } infer__hip_row;
 
@@ -385,7 +385,7 @@ static void infer__hip_list(struct infer__hip *h) {
         infer__hip_describe(h, &r);
         infer__hip_insert(h, &r);
     }
-    for (k = h->n - 1; k > 0; k--) { /* backwards: names in front are still as they were */
+    for (k = h->n - 1; k > 0; k--) { /* backwards: earlier names are still as they were */
         char *name = h->rows[k].info.name;
         size_t len = strlen(name);
         for (same = 0, m = 0; m < k; m++) same += strcmp(h->rows[m].info.name, name) == 0;

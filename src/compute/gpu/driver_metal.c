@@ -284,7 +284,7 @@ static void infer__metal_list(struct infer__metal *m) {
     for (i = 0; i < n; i++) infer__mtl_insert(m, INFER__MTL(retain, INFER__MTL2(at, list, (i))));
     if (list) INFER__MTL(release, list);
     if (m->n == 0 && (device = m->run.default_device()) != NULL) infer__mtl_insert(m, device);
-    for (k = m->n - 1; k > 0; k--) { /* backwards: names in front are still as they were */
+    for (k = m->n - 1; k > 0; k--) { /* backwards: earlier names are still as they were */
         char *name = m->rows[k].info.name;
         size_t len = strlen(name);
         for (same = 0, j = 0; j < k; j++) same += strcmp(m->rows[j].info.name, name) == 0;

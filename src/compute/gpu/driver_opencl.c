@@ -412,7 +412,7 @@ static void infer__opencl_list(struct infer__opencl *o) {
         for (j = 0; j < i && ids[j] != ids[i]; j++) {}
         if (ids[i] && j == i) infer__cl_list_platform(o, ids[i]);
     }
-    for (k = o->n - 1; k > 0; k--) { /* backwards: names in front are still as they were */
+    for (k = o->n - 1; k > 0; k--) { /* backwards: earlier names are still as they were */
         char *name = o->rows[k].info.name;
         size_t len = strlen(name);
         for (same = 0, m = 0; m < k; m++) same += strcmp(o->rows[m].info.name, name) == 0;

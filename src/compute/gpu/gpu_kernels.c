@@ -44,7 +44,7 @@ static infer_result infer__gpu_absent(int32_t backend, infer_error *err) {
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
-/* Text i of a program as source, NULL behind the last one. */
+/* Text i of a program as source, NULL after the last one. */
 static const infer__kernel_text *infer__module_part(int32_t module, int32_t i) {
 #ifdef INFER__NO_GPU_SOURCES
     (void)module; (void)i;

@@ -25,7 +25,7 @@ static void infer__deepseek4_keys(infer__keys *k, infer__hparams *hp) {
     infer__hyper_mixed_keys(k, hp);
 }
 
-/* The positions of an entry: a number for each layer, and for blocks behind them. */
+/* The positions of an entry: a number for each layer, and for blocks after them. */
 static int32_t infer__compress_every(infer__keys *k, int32_t layer) {
     static const char NAME[] = "attention.compress_ratios";
     const infer__kv *kv = infer__gguf_find(k->g, infer__key_name(k, NAME));

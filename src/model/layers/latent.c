@@ -197,7 +197,7 @@ static void infer__latent_rotate(infer_context *c, const infer__layer *l, const 
     c->ctx.ops->rope(&c->ctx, &a);
 }
 
-/* The rotated parts of queries, behind the latent ones. */
+/* The rotated parts of queries, after the latent ones. */
 static void infer__latent_queries(infer_context *c, const infer__layer *l, const infer__tensor *q,
                                   const infer__tensor *to) {
     infer__act_args a;

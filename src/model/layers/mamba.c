@@ -137,7 +137,7 @@ static void infer__mamba_state(infer_model *m, infer__layer *l, infer__part *p) 
                                    infer__ssm_units(s->heads, s->own_a), s->state * infer__ssm_lanes(s->dim, s->own_a));
 }
 
-/* What the first matrix gives; what the convolution does; of Mamba dt, B, C before and behind their matrices. */
+/* What the first matrix gives; what the convolution does; of Mamba dt, B, C before and after their matrices. */
 static int64_t infer__mamba_cols(const infer_model *m, const infer__layer *l) {
     const infer__ssm *s = &l->ssm;
     (void)m;

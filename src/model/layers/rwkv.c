@@ -70,7 +70,7 @@ static infer_result infer__time_check(const infer_model *m, infer__layer *l, inf
                         (int)lerp->cols, (int)l->wkv.mixed, (int)m->hp.n_embd);
 }
 
-/* A slot's lerps become taps of convolutions; behind x's are those of the row before minus the row. */
+/* A slot's lerps become taps of convolutions; after x's are those of the row before minus the row. */
 static infer_result infer__time_taps(infer_model *m, infer__layer *l, int slot, infer_error *err) {
     infer__weight *w = &l->w[slot];
     const int32_t n = w->cols, all = slot == INFER__W_TIME_LERP_X ? 2 * n : n;
@@ -165,7 +165,7 @@ static void infer__mixture(infer_context *c, const infer__sublayer *s, infer__we
     c->ctx.ops->conv(&c->ctx, &a);
 }
 
-/* y = act(x w) w' + bias, w' being the slot behind w's. */
+/* y = act(x w) w' + bias, w' being the slot after w's. */
 static void infer__low_rank(infer_context *c, const infer__layer *l, const infer__tensor *x, int32_t kind, int slot,
                             const infer__weight *bias, const infer__tensor *y) {
     const uint64_t at = (uint64_t)(l->wkv.mixed + 1) * (uint64_t)x->cols;
@@ -205,7 +205,7 @@ static void infer__time_step(infer_context *c, const infer__layer *l, const infe
     if (norm.weight->type) c->ctx.ops->norm(&c->ctx, &norm);
 }
 
-/* y = x w + the slot behind. */
+/* y = x w + the slot after. */
 static void infer__time_product(infer_context *c, const infer__layer *l, const infer__tensor *x, int slot,
                                 const infer__tensor *y) {
     infer__product(c, x, &l->w[slot], infer__opt(&l->w[slot + 1]), y);

@@ -150,7 +150,7 @@ static int32_t infer__pass_sequence(infer_context *c, infer_session *s, int32_t 
     int32_t g;
     c->active[q] = s;
     p->extended[q] = s->cap > c->model->hp.rope_ctx;
-    for (g = 0; g < INFER__CACHE_GROUPS; g++) /* pages behind the last position are not looked at */
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) /* pages after the last position are not looked at */
         memcpy(p->pages[g] + (int64_t)q * p->max_pages, s->pages[g],
                (size_t)((end - 1) / INFER__PAGE + 1) * sizeof(int32_t));
     return q;

@@ -196,8 +196,8 @@ static int infer__further_reads(infer_context *c, const infer_session *s, int32_
     return 1;
 }
 
-/* Block k over the tokens `from` .. `to` behind the session's. Gives the most likely one to follow, -1 when there is
- * none. reads, gives: hidden states that the rows read (but for token 0, which reads the session's) and give. */
+/* Block k over the tokens `from` .. `to` after the session's. Gives the most likely one to follow, -1 when there is
+ * none. reads, gives: hidden states that the rows read (except for token 0, which reads the session's) and give. */
 static infer_token infer__further_step(infer_context *c, infer_session *s, int32_t k, const infer_token *tokens,
                                        int32_t from, int32_t to, const float *reads, float *gives) {
     const infer_model *m = c->model;
@@ -230,7 +230,7 @@ static infer_token infer__further_step(infer_context *c, infer_session *s, int32
     return infer__sample_greedy(infer__further_rows(&logits), m->hp.n_vocab, &best, NULL) ? -1 : best;
 }
 
-/* ids[0] was chosen to follow the session's tokens: put at most `room` of those that may follow it behind it. *made
+/* ids[0] was chosen to follow the session's tokens: put at most `room` of those that may follow it after it. *made
  * goes from 0 to how many; it stays 0 where it cannot. INFER_MORE: the slice has ended, and the next call goes on. One
  * block is run as often as there is room (DeepSeek-V3's code does); of several each once, since none has learned to
  * follow the last (SGLang's worker for several blocks allows no more either). The session is claimed. */

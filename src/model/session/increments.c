@@ -1,6 +1,6 @@
 /* increments.c: incremental saving of sessions, and loading what was saved that way.
  *
- * Format: records, one behind the other, in machine byte order (checked by a marker); each describes the session at
+ * Format: records, one after the other, in machine byte order (checked by a marker); each describes the session at
  *        that time and contains what had changed. A record: 20 uint32, of which the first 16 are those of a state
  *        (state.c; 12 and 13 count what this record brings), then the position from which it is new, 1 when it replaces
  *        everything, source too (the first one does), and the sum before it (two words; 0 in the first one); a sum of
@@ -246,7 +246,7 @@ static infer_result infer__record_check(infer__increments *in, uint32_t *w) {
     return r;
 }
 
-/* Bytes of a record behind its header; w as infer__record_check leaves it. */
+/* Bytes of a record after its header; w as infer__record_check leaves it. */
 static uint64_t infer__record_size(const infer__increments *in, const uint32_t *w, uint32_t runs) {
     const infer_context *c = in->s->context;
     uint64_t n = ((uint64_t)w[7] - w[INFER__RECORD_FROM] + (w[INFER__RECORD_WHOLE] ? w[12] : 0)) * sizeof(infer_token) +
@@ -371,7 +371,7 @@ static infer_result infer__increments_next(infer__increments *in, const char **w
     return r;
 }
 
-/* Bytes behind the last whole record: those that were read, and what there is behind them. */
+/* Bytes after the last whole record: those that were read, and what there is after them. */
 static uint64_t infer__increments_left(infer__increments *in) {
     char spare[256];
     uint64_t left = in->got;

@@ -1,4 +1,4 @@
-/* session.h: sessions and the functions on them: calls.c, session.c, eval.c, state.c. Included by model.h, behind
+/* session.h: sessions and the functions on them: calls.c, session.c, eval.c, state.c. Included by model.h, after
  * infer_context. */
 #ifndef INFER__SESSION_H
 #define INFER__SESSION_H

@@ -377,7 +377,7 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
     return INFER_OK;
 }
 
-/* Bytes of tokens and pages behind a checked header. */
+/* Bytes of tokens and pages after a checked header. */
 static uint64_t infer__state_size(const infer_session *s, const uint32_t *w) {
     const infer_context *c = s->context;
     uint64_t n = ((uint64_t)w[7] + w[12]) * sizeof(infer_token) +

@@ -24,7 +24,7 @@ enum {
     INFER__CALL_BARE = 4,        /* no `open`: the reply itself is JSON that names a tool */
     INFER__CALL_ID_FIRST = 8,    /* ARGS: ID id_sep NAME; else NAME id_sep ID */
     INFER__CALL_ID_NUMBERED = 16, /* ARGS: the header is the id, its name ends at ':' */
-    INFER__CALL_NESTED = 32,     /* XML: elements inside values are values too, with `key` in front of each tag */
+    INFER__CALL_NESTED = 32,     /* XML: elements inside values are values too, with `key` before each tag */
     INFER__CALL_LISTS_ONLY = 64, /* JSON: must be a list */
     INFER__CALL_LINES = 128      /* XML: a value stands on lines of its own */
 };

@@ -169,7 +169,7 @@ static int infer__chat_args_call(infer__chat_reader *p, const char *s, size_t n)
 
 /* ---- where JSON ends ------------------------------------------------------------------------------------------ */
 
-/* From b->at on: DONE with b->at behind the value. open: the bytes it may begin with. */
+/* From b->at on: DONE with b->at after the value. open: the bytes it may begin with. */
 static int infer__chat_json_scan(infer__chat_body *b, const char *s, size_t n, const char *open) {
     while (b->at < n) {
         char c = s[b->at];
@@ -295,7 +295,7 @@ static int infer__chat_xml_value(infer__chat_reader *p, size_t from, size_t end)
     int how = INFER__VALUE_TYPED;
     const infer_json *schema;
     if (b->kind->key_end[0] == '>' && (quote = infer__chat_find(key, n_key, 0, "\"", 1)) < n_key) {
-        /* attributes behind the name: string="true|false" */
+        /* attributes after the name: string="true|false" */
         if (infer__chat_find(key, n_key, quote, "string=\"true\"", 13) < n_key) how = INFER__VALUE_STRING;
         if (infer__chat_find(key, n_key, quote, "string=\"false\"", 14) < n_key) how = INFER__VALUE_JSON;
         n_key = quote;

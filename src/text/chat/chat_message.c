@@ -23,7 +23,7 @@ static void infer__chat_wrong(infer__chat_writing *w, infer_result r, const char
                  : infer__error(w->err, r, "%s[%llu]: %s", w->list, (unsigned long long)w->at, what);
 }
 
-/* ,"name": in front of a value; no comma at the beginning of an object. */
+/* ,"name": before a value; no comma at the beginning of an object. */
 static void infer__chat_put_name(infer__chat_writing *w, const char *name) {
     if (w->out->n > 0 && w->out->s[w->out->n - 1] != '{') infer__bytes_text(w->out, ", ");
     infer__json_quote(w->out, name, strlen(name));

@@ -52,7 +52,7 @@ static void infer__chat_marks_of_format(infer__chat_reader *p) {
     infer__chat_mark_text(p, "to=", INFER__MARK_HEADER, INFER_CHAT_CONTENT, 0);
 }
 
-/* 1 when the part of a name behind '/', or the template, has this way of reasoning. */
+/* 1 when the part of a name after '/', or the template, has this way of reasoning. */
 static int infer__chat_thinks(const infer__chat_options *o, const infer__chat_think *t) {
     const char *at = o->format ? strchr(o->format, '/') : NULL;
     size_t n = strlen(t->name);

@@ -110,7 +110,7 @@ static int infer__chat_quote_ends(const infer__chat_in *in, size_t at) {
     return at < in->n && (in->s[at] == '=' || in->s[at] == ')');
 }
 
-/* What stands behind a backslash at s[at]: to text; the bytes read. */
+/* What stands after a backslash at s[at]: to text; the bytes read. */
 static size_t infer__chat_escape(const infer__chat_in *in, size_t at, infer__bytes *text) {
     static const char FROM[] = "nrtbfav0", TO[] = "\n\r\t\b\f\a\v\0";
     char c = in->s[at], utf8[4];
@@ -176,7 +176,7 @@ static int infer__chat_word_put(infer__chat_in *in) {
     in->at += len;
     for (i = from + (in->s[from] == '-' || in->s[from] == '+'); i < in->at && in->s[i] >= '0' && in->s[i] <= '9'; i++) {
     }
-    if (i == in->at) { /* a whole number: its digits, without zeros in front */
+    if (i == in->at) { /* an integer: its digits, without leading zeros */
         if (in->s[from] == '-') infer__bytes_char(in->out, '-');
         for (i = from + (in->s[from] == '-' || in->s[from] == '+'); i + 1 < in->at && in->s[i] == '0'; i++) {}
         infer__bytes_put(in->out, in->s + i, in->at - i);

@@ -84,7 +84,7 @@ enum { INFER__GN_END, INFER__GN_SPLIT, INFER__GN_BYTES, INFER__GN_CALL, INFER__G
        INFER__GN_NOT_TOKEN };
 typedef struct infer__gnode {
     int32_t kind; /* INFER__GN_* */
-    int32_t next; /* node behind it; -1 at END */
+    int32_t next; /* node after it; -1 at END */
     uint32_t arg; /* SPLIT: the other next node; BYTES: set; CALL: routine; LOOP: loop; TOKEN: id */
 } infer__gnode;
 typedef struct infer__groutine {
@@ -121,13 +121,13 @@ typedef struct infer__gentry {
     int32_t parent; /* frame of the routine that this node is in; -1 */
 } infer__gentry;
 enum { INFER__AT_END = -1,    /* the text may end here */
-       INFER__AT_CUT = -2 };  /* what comes behind is not known */
+       INFER__AT_CUT = -2 };  /* what comes after is not known */
 #define INFER__COUNTS 0x40000000u    /* bit of count: it is the body of a repetition */
 #define INFER__FROM_HERE 0x80000000u /* with it: how many repetitions were done before is not known */
 INFER__INLINE uint32_t infer__gentry_count(const infer__gentry *e) {
     return e->count & ~(INFER__COUNTS | INFER__FROM_HERE);
 }
-/* Repetitions counted "from here" that items or frames have seen. In one: begun, the running one too (least). Behind
+/* Repetitions counted "from here" that items or frames have seen. In one: begun, the running one too (least). After
  * it: done before the loop was left, least and most. INFER__UNLIMITED and 0 in `least` and `most` = no item is
  * there. */
 struct infer__gneed { uint32_t in, least, most; };
@@ -182,7 +182,7 @@ static int32_t infer__states_step(infer__states *s, int32_t state, int byte);
 /* The state after a token: its bytes, or a terminal that names it. end: it ends a reply, so !<..> does not mean it. */
 static int32_t infer__states_token(infer__states *s, int32_t state, int32_t token, int32_t end, const char *bytes,
                                     size_t n);
-/* The state behind the routines that return through a frame. */
+/* The state after the routines that return through a frame. */
 static int32_t infer__states_return(infer__states *s, int32_t frame);
 /* A state of these items, sorted here. */
 static int32_t infer__states_of(infer__states *s, infer__gitem *items, uint32_t n);
@@ -195,7 +195,7 @@ static infer_result infer__states_collect(infer__states *s, int32_t *const *keep
 
 typedef struct infer__gword { const char *s; uint32_t n; int32_t token; uint32_t need; } infer__gword;
 typedef struct infer__gtrie_node {
-    uint32_t end;  /* the node behind its subtree */
+    uint32_t end;  /* the node after its subtree */
     uint32_t word; /* the first word of the subtree; those before the next node's end here */
     uint32_t key;  /* depth << 8 | byte */
 } infer__gtrie_node;
@@ -222,14 +222,14 @@ typedef struct infer__gplace { uint32_t need, index; } infer__gplace;
 /* What a state allows, whatever follows the cut. */
 typedef struct infer__glocal {
     int32_t state;      /* where it begins */
-    int32_t loose;      /* 1: too much depends on what comes behind: not used */
+    int32_t loose;      /* 1: too much depends on what comes after: not used */
     int32_t vague;      /* 1: some token leaves the loop after different numbers of repetitions */
     uint32_t *bits;     /* allowed when repetitions are unlimited */
     uint32_t *by_need;  /* tokens by need, 1 and more; n_need[k] .. n_need[k + 1] - 1 have k */
     uint32_t *n_need;
     uint32_t max_need;
-    infer__gplace *left;     /* tokens of `bits` that are behind the loop for certain */
-    infer__gplace *subtrees; /* what is left of tokens behind the cut: nodes whose subtree it is, */
+    infer__gplace *left;     /* tokens of `bits` that are after the loop for certain */
+    infer__gplace *subtrees; /* what is left of tokens after the cut: nodes whose subtree it is, */
     infer__gtrie rest;       /* and the others */
     uint32_t n_left, cap_left, n_subtrees, cap_subtrees;
     uint64_t bytes;

@@ -274,7 +274,7 @@ static int32_t infer__build_parts(infer__gbuild *b, const infer__gexpr *x, int32
     return is_alt ? all : next;
 }
 
-/* The automaton of an expression in front of node `next`: its first node. Depth is bounded by INFER__GRAMMAR_DEPTH and
+/* The automaton of an expression before node `next`: its first node. Depth is bounded by INFER__GRAMMAR_DEPTH and
  * INFER__INLINE_MOST. */
 static int32_t infer__build_expr(infer__gbuild *b, int32_t index, int32_t next) {
     const infer__gexpr *x = &b->g->x[index];

@@ -390,7 +390,7 @@ static void infer__local_add(infer__masks *m, const infer__glocal *l, uint32_t l
     for (i = 0; i < m->words; i++) bits[i] |= from[i];
 }
 
-/* bits |= what is left of tokens behind the cut, where the state is `state`. */
+/* bits |= what is left of tokens after the cut, where the state is `state`. */
 static infer_result infer__local_behind(infer__masks *m, const infer__glocal *l, int32_t state, uint32_t least,
                                         uint32_t most, uint32_t *bits) {
     uint32_t i;

@@ -106,7 +106,7 @@ static const infer__jnode *infer__jinja_parse(infer__template *t, const infer__j
 /* ---- values (jinja_value.c) ----------------------------------------------------------------------------- */
 
 enum { INFER__JV_UNDEFINED, INFER__JV_NONE, INFER__JV_BOOL, INFER__JV_INT, INFER__JV_FLOAT,
-       INFER__JV_BIG,      /* a whole number of the context beyond 64 bits: can be written, not computed with */
+       INFER__JV_BIG,      /* an integer of the context beyond 64 bits: can be written, not computed with */
        INFER__JV_STRING, INFER__JV_LIST, INFER__JV_TUPLE, INFER__JV_RANGE,
        INFER__JV_ITER,     /* what filters such as map give: can be gone through once */
        INFER__JV_VIEW,     /* dict.items() and so on */

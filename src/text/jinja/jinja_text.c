@@ -72,7 +72,7 @@ static const infer__jstr *infer__jarg_str(infer__jj *j, infer__jv v) {
     infer__jj_want(j, "a string", v);
     return NULL;
 }
-/* A whole number; none when it was not given. Any: what computes with it takes care of INT64_MIN and INT64_MAX. */
+/* An integer; none when it was not given. Any: what computes with it takes care of INT64_MIN and INT64_MAX. */
 static int64_t infer__jarg_int(infer__jj *j, infer__jv v, int64_t none) {
     if (v.kind == INFER__JV_INT || v.kind == INFER__JV_BOOL) return v.u.i;
     if (!infer__jv_given(v)) return none;

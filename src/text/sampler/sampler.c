@@ -60,7 +60,7 @@ INFER__INLINE int infer__better(const infer_candidate *a, const infer_candidate 
     return a->logit > b->logit || (a->logit == b->logit && a->token < b->token);
 }
 
-/* c[0..n) is a heap with its worst candidate on top, but for c[i], which may have to sink. */
+/* c[0..n) is a heap with its worst candidate on top, except for c[i], which may have to sink. */
 static void infer__heap_sink(infer_candidate *c, int32_t n, int32_t i) {
     infer_candidate x = c[i];
     for (;;) {
@@ -95,7 +95,7 @@ INFER__INLINE void infer__swap(infer_candidate *a, infer_candidate *b) {
     *b = x;
 }
 
-/* Cut c[0..n), n >= 3, at one of its candidates: returns its final place; better ones are in front of it. */
+/* Cut c[0..n), n >= 3, at one of its candidates: returns its final place; better ones are before it. */
 static int32_t infer__partition(infer_candidate *c, int32_t n) {
     int32_t mid = n / 2, i, j;
     infer_candidate x;
@@ -116,7 +116,7 @@ static int32_t infer__partition(infer_candidate *c, int32_t n) {
     return i;
 }
 
-/* The k best of c[0..n) to its front, best first, the others behind them in no order. `depth` more cuts are made, then
+/* The k best of c[0..n) to its front, best first, the others after them in no order. `depth` more cuts are made, then
  * a heap does it: n log n at worst. */
 static void infer__select(infer_candidate *c, int32_t n, int32_t k, int32_t depth) {
     int32_t i, cut;
@@ -138,7 +138,7 @@ static void infer__select(infer_candidate *c, int32_t n, int32_t k, int32_t dept
     infer__heap_sort(c, k);
 }
 
-/* Bring the k best of the candidates to the front, best first; the others stay behind them in no order. */
+/* Bring the k best of the candidates to the front, best first; the others stay after them in no order. */
 static void infer__sort_best(infer_sampler *s, int32_t k) {
     if (k > s->n) k = s->n;
     if (s->sorted >= k) return;

@@ -112,7 +112,7 @@ static const infer__stage_kind *infer__stage_find(int32_t kind) {
     return NULL;
 }
 
-/* Does s[0..n) equal the first name in names, but for - and _? */
+/* Does s[0..n) equal the first name in names, except for - and _? */
 static int infer__stage_is(const char *names, const char *s, size_t n) {
     size_t i = 0, k = 0, end = strcspn(names, " ");
     for (;;) {

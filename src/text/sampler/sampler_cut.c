@@ -152,7 +152,7 @@ static infer_result infer__run_typical(infer_sampler *s, const infer_stage *st, 
     mean = infer__mean_gap(s, best, bits, &total);
     need = infer__weigh_share(st->p[0], total);
     limit = infer__score_limit(s, best, bits, mean, need, &sum);
-    for (i = 0; i < s->n; i++) { /* those below the limit to the front, those at it behind them */
+    for (i = 0; i < s->n; i++) { /* those below the limit to the front, those at it after them */
         uint64_t score = infer__score(best, s->c[i].logit, mean);
         if (score > limit) continue;
         infer__swap(&s->c[m + ties], &s->c[i]);
@@ -198,7 +198,7 @@ static uint64_t infer__sigma(const infer_sampler *s, float best, int32_t *shift)
         if (pass == 1) mean = (sum + n_used / 2) / n_used;
     }
     squares /= n_used;
-    for (i = 0; i < *shift && squares < (uint64_t)1 << 60; i++) squares *= 4; /* bits behind the point, as they fit */
+    for (i = 0; i < *shift && squares < (uint64_t)1 << 60; i++) squares *= 4; /* bits after the point, as they fit */
     *shift -= i;
     return infer__sqrt_u64(squares);
 }

@@ -48,7 +48,7 @@ static infer_result infer__dry_memory(infer_error *err) {
     return infer__error(err, INFER_ERR_MEMORY, "sampler: no memory for sequence breakers");
 }
 
-/* The tokens behind an entry's head, and the end of the entries; NULL where there are none (adding to NULL is
+/* The tokens after an entry's head, and the end of the entries; NULL where there are none (adding to NULL is
  * undefined). */
 static const infer_token *infer__dry_behind(const infer__dry *dry, const infer__dry_entry *e) {
     return e->n_tail ? dry->tails + e->tail : NULL;

@@ -149,7 +149,7 @@ static const infer__sx *infer__pattern_exact(infer__schema *c, const char *s, si
 /* Shortest and longest match in characters. */
 static void infer__pattern_length(const infer__sx *p, uint32_t *min, uint32_t *max);
 
-static int infer__pattern_anchored(const infer__sx *p); /* 1 = nothing stands before or behind a match */
+static int infer__pattern_anchored(const infer__sx *p); /* 1 = nothing stands before or after a match */
 
 /* Regular languages that a text must be in (want 1) or outside of (0). */
 typedef struct infer__lang { const infer__sx *x; int want, whole; } infer__lang; /* whole: not "contains" */

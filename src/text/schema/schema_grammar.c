@@ -366,7 +366,7 @@ static void infer__sx_write(infer__schema *c, infer__bytes *out, const infer__sx
     infer__bytes_text(out, "root ::= ");
     infer__sx_put(c, out, root, 0, 0, 0);
     infer__bytes_char(out, '\n');
-    for (more = 1; more && !out->failed;) { /* what is written asks for more, mostly behind it */
+    for (more = 1; more && !out->failed;) { /* what is written asks for more, mostly after it */
         more = 0;
         for (i = 0; i < n; i++) {
             infer__sx_rule *r = &c->rules[todo[i]];

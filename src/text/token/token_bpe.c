@@ -429,7 +429,7 @@ static void infer__bpe_pair_open(const void *model, infer__token_work *w, int32_
     if (s->pair >= 0 && infer__token_barred(w, s->pair, w->word + s->at, end - s->at)) s->pair = -1;
 }
 
-/* infer__merge_all for few symbols: the best pair is looked for, and what stands behind it moves up. */
+/* infer__merge_all for few symbols: the best pair is looked for, and what stands after it moves up. */
 static void infer__bpe_merge_few(const infer__merges *m, infer__token_work *w) {
     uint32_t rank[INFER__SMALL], best;
     int32_t token[INFER__SMALL], pair[INFER__SMALL], n = (int32_t)w->n, i, k;

@@ -73,7 +73,7 @@ static size_t infer__split_run(const void *rule, const char *s, size_t n) {
 static size_t infer__split_end_space(const void *rule, const char *s, size_t n) {
     size_t at = 0, end = 0, len;
     (void)rule;
-    while (at < n) { /* end: behind the last character that is no white space */
+    while (at < n) { /* end: after the last character that is no white space */
         uint32_t c = infer__class_at(s + at, n - at, &len);
         at += len;
         if (!(c & INFER__UC_SPACE)) end = at;

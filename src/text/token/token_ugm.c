@@ -17,7 +17,7 @@
 enum {
     INFER__UGM_REPLACEMENT = 256, /* bytes: bounds what a text can grow to; NFKC's longest has 33 */
     INFER__UGM_MAPPED = 256,      /* bytes that are replaced at once: a damaged map can go in circles */
-    INFER__UGM_CELLS = 1 << 14,   /* kept before looking for a place to begin anew */
+    INFER__UGM_CELLS = 1 << 14,   /* kept before looking for a place to begin again */
     INFER__UGM_TEXT = 0x7fffff00  /* bytes of a normalised text */
 };
 
@@ -91,7 +91,7 @@ static const char *infer__ugm_mapped(const infer__lexicon *x, const char *s, siz
     return found;
 }
 
-/* Room for `more` bytes behind w->text[0..text_n), which keep their content. 0 = out of memory. */
+/* Room for `more` bytes after w->text[0..text_n), which keep their content. 0 = out of memory. */
 static int infer__ugm_grow(infer__token_work *w, size_t more) {
     size_t need = w->text_n + more, cap;
     char *text;

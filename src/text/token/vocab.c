@@ -351,7 +351,7 @@ static int infer__byte_token_value(const infer__str *t) {
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-/* \t, \n, \r, \xAB; what else stands behind a backslash is itself. */
+/* \t, \n, \r, \xAB; what else stands after a backslash is itself. */
 static size_t infer__unescape_one(const char *s, size_t n, char *out) {
     const char *known = "tnr", *as = "\t\n\r", *hit;
     *out = s[0];
@@ -608,7 +608,8 @@ static int infer__meta_contains(const infer__gguf *g, const char *key, const cha
     return 0;
 }
 
-/* GGUF does not store whether a special token takes the white space beside it. Phi-3's do, but for three; the mask of
+/* GGUF does not store whether a special token takes the white space beside it. Phi-3's do, except for three; the mask
+ * of
  * Unigram vocabularies (XLM-RoBERTa has one) and ModernBERT's take what stands before them. */
 static void infer__vocab_strips(infer__vocab *v, const infer__gguf *g) {
     static const char *const KEEP[] = {"<unk>", "<s>", "<|endoftext|>"};

@@ -261,7 +261,7 @@ static const struct way {
 enum { N_WAYS = (int)(sizeof WAYS / sizeof WAYS[0]) };
 
 /* May a run that is limited to a level use the instructions of another one? A level is a set of features with those of
- * the levels before it, but for AVX-VNNI, which is beside AVX-512. */
+ * the levels before it, except for AVX-VNNI, which is beside AVX-512. */
 static int level_is_there(int32_t level, int32_t limit) {
     int usable = 0;
     int32_t there;

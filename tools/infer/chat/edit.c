@@ -231,7 +231,7 @@ static void leave(cli_editor *e, const char *mark) {
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* Behind ESC [ or ESC O: numbers, semicolons, a letter or ~. */
+/* After ESC [ or ESC O: numbers, semicolons, a letter or ~. */
 static int read_sequence(void) {
     char s[16];
     int n = 0, c;

@@ -86,7 +86,7 @@ static void tensor(writer *w, const synth_tensor *t, int64_t layer) {
         snprintf(full, sizeof full, "blk.%ld.%s", (long)layer, t->name);
     else
         snprintf(full, sizeof full, "%s", t->name);
-    if (dims[0] % synth_types[type].values != 0) type = T_F16; /* rows that no whole number of blocks fills */
+    if (dims[0] % synth_types[type].values != 0) type = T_F16; /* rows that are not whole blocks */
     for (i = 1; i < n_dims; i++) blocks *= dims[i];
     blocks *= dims[0] / synth_types[type].values;
     if (w->announcing)
@@ -116,7 +116,7 @@ static void all_tensors(writer *w) {
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
-/* Piece number i behind the special and byte tokens: the printable ASCII characters and the word mark U+2581, then
+/* Piece number i after the special and byte tokens: the printable ASCII characters and the word mark U+2581, then
  * a..z strings of two letters and more, every other one with the mark in front. */
 static void piece(int64_t i, char *out) {
     const int64_t n_single = 95;
