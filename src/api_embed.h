@@ -21,7 +21,7 @@ typedef struct infer_embed_params {
     infer_pooling pooling;
     int32_t normalize;    /* 0, 2 = vectors of length 1; 1 = absolute values that add up to 1; -1 = as they are. Scores
                            * of INFER_POOL_RANK stay as they are */
-    int32_t dimensions;   /* keep only the first so many values, then normalise (Matryoshka models); 0 = all */
+    int32_t dimensions;   /* keep only this many first values, then normalise (Matryoshka models); 0 = all */
     int32_t long_texts;   /* INFER_LONG_* */
     const char *prefix;   /* before every text: "query: ", or whatever the model's card asks for */
     const size_t *lengths; /* n: bytes of each text; NULL = they end with a zero */

@@ -145,8 +145,8 @@ typedef struct infer_context_params {
     int32_t sessions; /* sessions for which sliding-window layers reserve cache; 0 = 2 in a session's own context
                        * (itself and a fork), 16 in a shared one. More may exist while pages are left */
     int32_t profile; /* 1 = time every operation for infer_session_profile; costs a few percent */
-    int32_t snapshot_every; /* models with recurrent layers: a session saves their state every so many positions, and at
-                             * ends of evals, keeping the last 8: a rewind re-evaluates from there; 0 = 512 */
+    int32_t snapshot_every; /* models with recurrent layers: positions between saves of a session's state, which is also
+                             * saved at ends of evals, keeping the last 8: a rewind re-evaluates from there; 0 = 512 */
     const int32_t
         *processors; /* n_processors numbers, as the system counts them from 0 (of a NUMA node, or the fast cores):
                       * thread i of a context is pinned to processors[i % n]; thread 0 is the caller, which is not
@@ -247,7 +247,7 @@ typedef struct infer_model_info {
     int32_t computes;       /* 1 = sessions can be created; 0 = metadata, tensors and text only */
     int32_t embedding_only; /* 1 = an encoder: it has no logits, and an eval is a whole text from position 0 */
     infer_pooling pooling;  /* of texts, where the caller asks for none; DEFAULT when it does not compute */
-    int32_t embedding, labels; /* width of pooled vectors; labels of a classifier, 0 = there is none */
+    int32_t embedding, labels; /* width of pooled vectors; labels of a classifier, 0 = none */
     infer_token decoder_start; /* of models with an encoder and a decoder: see infer_session_encode; -1 for others */
     int32_t masked;         /* 1 = it fills in masked tokens (infer_session_fill) and does not generate */
 } infer_model_info;

@@ -161,7 +161,7 @@ static infer_result infer__draft_make(infer__drafting *d, infer_session *s, infe
 static void infer__draft_judge(infer__drafting *d, int32_t chosen) {
     if (!d->made) return;
     if (chosen == d->made) d->now = INFER__MIN(2 * d->now, d->most);
-    else d->now = INFER__MAX(chosen + 1, d->made / 2); /* less than `now` where there are only so many blocks */
+    else d->now = INFER__MAX(chosen + 1, d->made / 2); /* less than `now` where there are fewer blocks */
     d->now = INFER__MIN(INFER__MAX(d->now, 1), d->most);
     if (chosen == 0 && !d->by && !d->mtp) d->pause = INFER__DRAFT_PAUSE;
     d->made = 0;

@@ -118,7 +118,7 @@ static infer_result infer__fill_loop(infer__filling *f, infer_error *e) {
     return r;
 }
 
-/* -1 = there is none. A file without a vocabulary may have the key all the same. */
+/* -1 = none. A file without a vocabulary may have the key all the same. */
 static infer_token infer__fill_mask(const infer_model *m) {
     const infer__kv *kv = infer__gguf_peek(&m->gguf, "tokenizer.ggml.mask_token_id");
     infer_token mask = infer__token_special(m->tokenizer, INFER_SPECIAL_MASK);

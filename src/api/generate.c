@@ -213,7 +213,7 @@ typedef struct infer__generation {
     int32_t n_next;
     infer__drafting draft;
     infer__guide guide;
-    infer__steering *steering; /* NULL = there is none */
+    infer__steering *steering; /* NULL = none */
     infer_token *forced;       /* n_forced tokens that come next, whatever the model says; from `at_forced` on */
     size_t n_forced, at_forced;
     infer_token *ends;         /* n_ends tokens that end a text, stop_tokens among them, for min_tokens */

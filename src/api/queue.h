@@ -58,7 +58,7 @@ struct infer_queue {
     infer__atomic calls;       /* infer__claim */
     uint64_t runner;           /* the thread that claimed it */
     infer_request *waiting;    /* the next one first */
-    int32_t n_waiting, n_open, n_requests; /* open: not closed by their callers; all that there are */
+    int32_t n_waiting, n_open, n_requests; /* open: not closed by their callers; all that exist */
     uint64_t numbers;
     infer_request **running;   /* slots */
     int32_t n_running;
@@ -68,7 +68,7 @@ struct infer_queue {
     infer_step *steps;         /* slots */
     infer_request **stepping;  /* slots: whose they are */
     double row_seconds;        /* of a prompt's token in a pass, lately */
-    int32_t paused, n_steps;   /* a slice has ended within a pass of so many steps */
+    int32_t paused, n_steps;   /* a slice has ended within a pass of n_steps steps */
     infer_queue_stats stats, shown; /* shown: with the lock */
 };
 

@@ -104,7 +104,7 @@ INFER_API infer_result infer_infill(const infer_model *model, const char *prefix
     infer_token marks[4] = { -1 }, *ids;
     infer__token_sink sink = { NULL, 0, 0, NULL };
     size_t n[2] = { 0, 0 }, room, from, i;
-    const size_t first = n_prefix + 16; /* where the suffix's lie: texts have hardly more tokens than bytes */
+    const size_t first = n_prefix + 16; /* where the suffix's begin: texts have hardly more tokens than bytes */
     infer__mem *mem;
     infer_result r;
     if (count) *count = 0;

@@ -173,7 +173,7 @@ INFER__INLINE int infer__add_ok(uint64_t a, uint64_t b, uint64_t *out) {
     return 1;
 }
 
-/* Unaligned little-endian loads: files are little-endian and blocks lie at any address. */
+/* Unaligned little-endian loads: files are little-endian and blocks may be at any address. */
 INFER__INLINE uint16_t infer__load_u16(const void *p) {
     const uint8_t *b = (const uint8_t *)p;
     return (uint16_t)(b[0] | b[1] << 8);
@@ -394,7 +394,7 @@ typedef struct infer__budget {
     uint64_t done; /* units of work since the slice began: elements of an array, or INFER__BUDGET_BYTES each */
 } infer__budget;
 enum { INFER__BUDGET_PIECE = 2048, INFER__BUDGET_BYTES = 512 }; /* units of a piece: some 0.1 to 0.5 ms */
-/* How many of n elements, of so many units each, are done before the next look at the clock. */
+/* How many of n elements, each of the given units, are done before the next look at the clock. */
 INFER__INLINE uint64_t infer__budget_piece(const infer__budget *s, uint64_t n, uint64_t units) {
     return s && s->end != 0 ? INFER__MIN(n, INFER__BUDGET_PIECE / units) : n;
 }

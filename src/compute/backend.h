@@ -97,7 +97,7 @@ INFER__INLINE uint64_t infer__kv_bytes(int32_t type, int32_t dim) {
     if (type == INFER_KV_Q4_0) return 18 * blocks;
     return type == INFER_KV_F32 ? 4 * n : 2 * n;
 }
-/* Rows of a page whose slot has one for every so many positions, and how many there are before position pos. */
+/* Rows of a page whose slot has one for every `every` positions, and how many there are before position pos. */
 INFER__INLINE int32_t infer__page_rows(int32_t every) {
     return every <= 1 ? INFER__PAGE : every < INFER__PAGE ? INFER__PAGE / every : 1;
 }
@@ -229,7 +229,7 @@ INFER__INLINE uint64_t infer__kv_page_bytes(const infer__kv_page_args *a) {
 
 /* For every row and head: softmax(softcap(scale * temp(pos) * q.k) + slope * (kpos - pos)) v over the positions of the
  * row's sequence that it sees (infer__row_sees): those below pass->end, and of them the last `window` up to its own,
- * and those of its own chunk of `chunk` positions (Llama 4); around: the window lies around the row, window / 2
+ * and those of its own chunk of `chunk` positions (Llama 4); around: the window is centred on the row, window / 2
  * positions on either side, and slopes count distances on both. Head h reads K/V head h / (n_head / n_head_kv).
  * softcap(x) = cap * tanh(x / cap), 0 = none. slopes from max_bias (ALiBi, arXiv 2108.12409), 0 = none.
  * temp(pos) = log(floor((pos + temp_offset) / temp_floor) + 1) * temp_scale + 1, temp_scale 0 = none.
@@ -368,7 +368,7 @@ enum { INFER__SCORE_SOFTMAX, INFER__SCORE_SIGMOID, INFER__SCORE_SQRT_SOFTPLUS /*
  * adjacent experts each): first the group_used groups with the largest sum of their group_best largest score + bias,
  * then experts of these alone (DeepSeek-V3, arXiv 2412.19437).
  * SparseMixer (GRIN, arXiv 2409.12136; no bias, no groups) takes the largest logit, n_used times, without those taken
- * before; its score is the softmax over those that remain and lie within 2% of it:
+ * before; its score is the softmax over those that remain and are within 2% of it:
  * (largest - x) / max(|x|, largest) <= 0.02. */
 typedef struct infer__router {
     int32_t n_expert, n_used;
@@ -649,7 +649,7 @@ enum { /* infer__cpu bits */
     INFER__CPU_NEON = 64, INFER__CPU_DOTPROD = 128, INFER__CPU_I8MM = 256,
     INFER__CPU_RVV = 512 /* 1.0 */, INFER__CPU_SIMD128 = 1024, INFER__CPU_AMXINT8 = 2048, INFER__CPU_AMXBF16 = 4096,
     INFER__CPU_AMX = INFER__CPU_AMXINT8 | INFER__CPU_AMXBF16,
-    INFER__CPU_ENCODES = 8192 /* of no CPU: a model that only encodes, whose F16 and F32 weights may go through tiles */
+    INFER__CPU_ENCODES = 8192 /* the model only encodes (no CPU feature): its F16, F32 weights may go through tiles */
 };
 /* The features found by CPUID and XCR0 (HWCAP on ARM), limited by INFER_CPU_LEVEL; requests AMX from the operating
  * system. */

@@ -126,7 +126,7 @@ typedef struct infer__gguf_part {
 typedef struct infer__gguf_opening {
     infer__gguf_origin origin;
     infer__cursor c;
-    int32_t stage, part, given, n_parts; /* given: files that there are, by name or by n_io; n_parts: by the first */
+    int32_t stage, part, given, n_parts; /* given: number of files, by name or by n_io; n_parts: by the first */
     int32_t first_kv, first_tensor;      /* of this part */
     uint64_t n_kv, n_tensors;            /* that it says it has */
     uint64_t i, element;                 /* the entry that comes next, and in an array the element */

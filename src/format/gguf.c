@@ -788,7 +788,7 @@ static infer_result infer__gguf_open_source(infer__gguf *g, const infer__gguf_or
     return r;
 }
 
-/* Does the first part's split.count agree with the files that there are (given: by name, or by n_io)? */
+/* Does the first part's split.count agree with the files that exist (given: by name, or by n_io)? */
 static infer_result infer__gguf_check_split(const infer__gguf_origin *o, const infer__gguf_part *first, int32_t given,
                                             infer_error *err) {
     uint64_t count = INFER__MAX(first->count, 1);

@@ -1,7 +1,7 @@
 /* gguf_read.c: queries of an open GGUF: lookups, typed metadata, tensor bytes, decoded rows.
  *
  * Owns:  conversions of metadata values to the type a caller wants, and the byte order of tensor data.
- * Rules: the directory is checked already (gguf.c): a tensor's bytes lie inside its file. Reading may still fail.
+ * Rules: the directory is checked already (gguf.c): a tensor's bytes are inside its file. Reading may still fail.
  *        Plain types come out in machine byte order; blocks are little-endian on every machine, which is what decoders
  *        expect, so only blocks of big-endian files are refused.
  * Start: infer__gguf_load, infer__gguf_read_rows.

@@ -21,9 +21,9 @@ enum { INFER__EMBEDS_TOKENS = 1, INFER__EMBEDS_TYPES = 2 };
 typedef struct infer__adapter_pair {
     int32_t tensor;           /* its index in the model's file */
     int32_t rank, rows, cols; /* A and B of an expert: rank x cols, rows x rank */
-    int32_t n_expert;         /* 0 = there are none */
+    int32_t n_expert;         /* 0 = none */
     int32_t embeds;           /* INFER__EMBEDS_*, 0 = it is a product's */
-    int32_t scales;           /* 1 + the model's tensor that scales the experts' results; 0 = there is none */
+    int32_t scales;           /* 1 + the model's tensor that scales the experts' results; 0 = none */
     float scale;              /* alpha / rank */
     int32_t kind; /* INFER__LOW_* of the next two: [n_expert][rank][cols], [n_expert] of B transposed; */
     void *a, *b;              /* A of the embedding is float32, [cols ids][rank] */
@@ -52,9 +52,9 @@ struct infer_adapter {
 /* Adapters with their scales, in the caller's order. */
 typedef struct infer__adapter_set {
     struct infer__adapter_set *next; /* of the context's */
-    struct infer__adapter_set *less; /* without the one that waits for its invocation; NULL = there is none such */
+    struct infer__adapter_set *less; /* without the one that waits for its invocation; NULL = none */
     const infer_adapter *waits;      /* that one */
-    int64_t number;                  /* of no other set of the context */
+    int64_t number;                  /* unique among the sets of the context */
     uint64_t print;
     int32_t refs, n;
     infer_adapter_use use[1]; /* n */

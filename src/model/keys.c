@@ -100,7 +100,7 @@ static const infer__idle_key INFER__IDLE_KEYS[] = {
     /* what a file says about itself */
     { "vocab_size", INFER__ANY, "token_embd.weight has as many rows as there are tokens" },
     { "tensor_data_layout", INFER__ANY, "where the weights came from; rows of Q and K are in the row's order" },
-    { "embedding_length_out", infer__idle_width, 0, "only results as wide as the model are there" },
+    { "embedding_length_out", infer__idle_width, 0, "only results as wide as the model are supported" },
     { "leading_dense_block_count", INFER__ANY, "a layer has experts when it has a router" },
     { "expert_shared_count", INFER__ANY, "shared experts are one tensor, whose shape says how wide they are" },
     { "classifier.output_labels", INFER__ANY, "names of a classifier's results: infer__pool_keys" },
@@ -112,7 +112,7 @@ static const infer__idle_key INFER__IDLE_KEYS[] = {
     { "decoder_start_token_id", INFER__ANY, "there is no decoder beside an encoder" },
     { "attention.layer_norm_epsilon", INFER__ANY, "the other kind of norm" },
     { "attention.layer_norm_rms_epsilon", INFER__ANY, "the other kind of norm" },
-    { "use_parallel_residual", infer__idle_parallel, 0, "only serial blocks are there" },
+    { "use_parallel_residual", infer__idle_parallel, 0, "only serial blocks are supported" },
     { "rope.scaling.finetuned", INFER__ANY, "how the model was trained" },
     { "rope.scaling.yarn_beta_fast", INFER__ANY, "rope.scaling.type is not yarn" },
     { "rope.scaling.yarn_beta_slow", INFER__ANY, "rope.scaling.type is not yarn" },

@@ -43,7 +43,7 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__PARALLEL_BY_KEY INFER__FLAG(9) /* block kind from use_parallel_residual */
 #define INFER__PARALLEL_BY_NORM INFER__FLAG(10) /* parallel when there is no ffn_norm */
 #define INFER__ATTN_TEMPERATURE INFER__FLAG(11) /* attention.temperature_scale applies */
-#define INFER__QK_NORM_PAIR INFER__FLAG(12) /* Q/K norms count only when both are there */
+#define INFER__QK_NORM_PAIR INFER__FLAG(12) /* Q/K norms count only when both exist */
 #define INFER__ATTN_CAP INFER__FLAG(13) /* attn_logit_softcapping applies */
 #define INFER__FINAL_CAP INFER__FLAG(14) /* final_logit_softcapping applies */
 #define INFER__ROPE_BY_KEY INFER__FLAG(15) /* rope.scaling.finetuned = false: no layer is rotated */
@@ -56,14 +56,14 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__ROPE_NO_WINDOW INFER__FLAG(22) /* with WINDOW_ROPE_ONLY: all are rotated where none has a window */
 #define INFER__ATTN_OUT_TIMES INFER__FLAG(23) /* attention's result * attention.value_scale */
 #define INFER__ATTN_SCALE_OUT INFER__FLAG(24) /* attention.output_scale is the scale of scores */
-#define INFER__NORM_BY_KEY INFER__FLAG(25) /* RMS norms where attention.layer_norm_rms_epsilon is there */
+#define INFER__NORM_BY_KEY INFER__FLAG(25) /* RMS norms where attention.layer_norm_rms_epsilon exists */
 #define INFER__ROPE_LEADING INFER__FLAG(26) /* with WINDOW_ROPE_ONLY: the leading dense layers are rotated, too */
 #define INFER__FF_TWICE INFER__FLAG(30) /* feed_forward_length counts the rows of gate and up together */
 #define INFER__QKV_WIDE INFER__FLAG(31) /* attn_qkv has three times the queries' rows, also with fewer K/V heads */
 #define INFER__QKV_THIRDS INFER__FLAG(32) /* and Q, K, V begin at thirds of them; else one follows the other */
 #define INFER__ROPE_SECTIONS INFER__FLAG(33) /* rope.dimension_sections may be there: M-RoPE */
 #define INFER__SECTIONS_HALVES INFER__FLAG(34) /* with sections, HALVES is the rotation */
-#define INFER__ATTN_NORM_2 INFER__FLAG(35) /* where attn_norm_2 is there it is attention's norm, attn_norm the FFN's */
+#define INFER__ATTN_NORM_2 INFER__FLAG(35) /* where attn_norm_2 exists it is attention's norm, attn_norm the FFN's */
 #define INFER__SCORES_OVER_DIM INFER__FLAG(36) /* scores are divided by the width of a head, not by its root */
 #define INFER__ROPE_ALPHA INFER__FLAG(37) /* rope.scaling.alpha applies: base * alpha^(dim / (dim - 2)) */
 #define INFER__MATRIX_SCALES INFER__FLAG(38) /* the tensors called .scale multiply what a matrix gives */
@@ -81,7 +81,7 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__KDA_BOUND INFER__FLAG(48) /* kda.gate_lower_bound applies */
 #define INFER__KDA_A_PLUS INFER__FLAG(49) /* it must be there, and ssm_a is above 0 */
 #define INFER__Q_GATED INFER__FLAG(52) /* attn_q gives a head's query and the gate of its result */
-#define INFER__DELTA_TILED INFER__FLAG(53) /* value heads of a delta net lie by key head: h % k_heads */
+#define INFER__DELTA_TILED INFER__FLAG(53) /* value heads of a delta net are ordered by key head: h % k_heads */
 #define INFER__EPS_EITHER INFER__FLAG(47) /* the epsilon of RMS norms may have the other norm's name */
 #define INFER__V_NORM_BARE INFER__FLAG(61) /* V has a norm without weights */
 #define INFER__V_MAY_BE_K INFER__FLAG(62) /* without attn_v, V is what attn_k gives, before norm and rotation */
@@ -98,7 +98,7 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 enum {
     INFER__EXPERTS_RAW = 1,  /* weights are not divided by their sum, unless a key says so */
     INFER__EXPERTS_SUM = 2,  /* they are, whatever keys say */
-    INFER__EXPERTS_STEP = 4, /* interleave_moe_layer_step: experts in every so many layers only */
+    INFER__EXPERTS_STEP = 4, /* interleave_moe_layer_step: experts in every n-th layer only */
     INFER__EXPERTS_BEFORE = 8 /* weights multiply what experts read, not what they give */
 };
 
@@ -129,7 +129,7 @@ typedef struct infer__arch {
                              * infer__read_recurrent; 0 = K/V heads do */
     uint8_t window_every;   /* N: every N-th layer sees everything, the others a sliding window; 0 = no windows */
     uint8_t no_rope_every;  /* N: every N-th layer is not rotated; 0 = all are */
-    int32_t chunk;          /* windows are chunks, of so many positions where no key says it; 0 = they slide */
+    int32_t chunk;          /* windows are chunks, of this many positions where no key gives the size; 0 = they slide */
     uint8_t gate;           /* INFER__ACT_* of attn_gate, where layers have one; 0 = none has (SiLU is none) */
     uint8_t index;          /* INFER__ROPE_* of indexers, where layers may have one; 0 = none has */
     uint8_t predicts; /* INFER__PREDICTS_*: blocks after the layers that predict further tokens; 0 = not computed */
@@ -155,7 +155,7 @@ static const infer__arch *infer__arch_row(int32_t index); /* NULL past the end *
 
 enum { INFER__MAX_LAYERS = 1024, INFER__MAX_EXPERTS_USED = 64 };
 
-/* Adapters that tokens switch on: switched.c. n 0 = there are none. */
+/* Adapters that tokens switch on: switched.c. n 0 = none. */
 typedef struct infer__switches {
     int32_t n, rank;
     float other;         /* what a token that switches nothing counts beside one that does */
@@ -163,7 +163,7 @@ typedef struct infer__switches {
     int32_t *substitute; /* n: ids whose embeddings the tokens have */
 } infer__switches;
 
-/* Rows of a table by the hash of a token and those before it: ngrams.c. size 0 = there are none. */
+/* Rows of a table by the hash of a token and those before it: ngrams.c. size 0 = none. */
 enum { INFER__NGRAM_MOST = 8, INFER__NGRAM_HEADS = 64 };
 typedef struct infer__ngrams {
     int32_t layer, size, each, heads, taps; /* heads: rows of a token, `each` for every n; taps: of the convolution */
@@ -193,7 +193,7 @@ struct infer__hparams {
     float yarn_attn;  /* scale of cos and sin as the file gives it; 0 = by the formula */
     int32_t pooling;  /* infer_pooling; DEFAULT: the file does not say */
     int32_t label_pooling; /* of what a classifier reads */
-    int32_t n_labels; /* that it gives; 0 = there is none */
+    int32_t n_labels; /* that it gives; 0 = none */
     int32_t n_out;    /* width of pooled vectors */
     int32_t norm, act, block;
     int32_t moe_step;     /* layers moe_step - 1, 2 moe_step - 1, .. have experts, from leading_dense on; 0 = any may */
@@ -202,23 +202,23 @@ struct infer__hparams {
     int32_t qk_norm_bare; /* see INFER__QK_NORM_BARE */
     int32_t not_causal;   /* 1 = a token sees all tokens of its eval */
     int32_t encoder;      /* see infer__arch */
-    int32_t n_enc;        /* the first so many layers are an encoder's, the others a decoder's; 0 = one stack */
+    int32_t n_enc;        /* the first n_enc layers are an encoder's, the others a decoder's; 0 = one stack */
     int32_t decoder_start; /* the id that a decoder's text begins with */
-    int32_t n_buckets;    /* of distances between tokens, each of which has a bias: 0 = there are none */
+    int32_t n_buckets;    /* of distances between tokens, each of which has a bias: 0 = none */
     int32_t n_per_layer;  /* values that each layer gets of a token beside the stream; 0 = none */
     int32_t n_kv_layer;   /* layers from here on read the keys and values of earlier ones; 0 = none does */
     int32_t n_streams;    /* of the residual; 0 = one */
-    int32_t halve_every;  /* the stream is halved after every so many layers; 0 = never */
+    int32_t halve_every;  /* the stream is halved after every n-th layer; 0 = never */
     int32_t n_latent;     /* width of what experts read and give; 0 = the model's */
     int32_t n_ff_group;   /* width of the expert that per_group experts share, and what its results are times; */
     int32_t per_group;    /* per_group 0 = they share none */
     float group_scale;
-    int32_t stack, low_cycles; /* layers of each of two stacks; runs of the low one: cycles.c; 0 = there are none */
+    int32_t stack, low_cycles; /* layers of each of two stacks; runs of the low one: cycles.c; 0 = none */
     int32_t norm_after;   /* 1 = norms of sublayers come after them */
     int32_t qk_norm; /* INFER__NORM_* of heads, and its epsilon, where they differ from the others'; 0 = they do not */
     float qk_eps;
     int32_t mute[2];      /* ids from .. to below which the head gives no logits: -FLT_MAX */
-    int32_t n_hyper;      /* streams of hyper-connections; 0 = there are none */
+    int32_t n_hyper;      /* streams of hyper-connections; 0 = none */
     int32_t hyper_rounds; /* of balancing what they pass to each other; 0 = they do not */
     int32_t hyper_rank;   /* of matrices that mix them value by value: hyper_low.c; 0 = these are not there */
     int32_t out_norm_off; /* 1 = the head reads the stream as it is */
@@ -354,7 +354,7 @@ static float infer__slot_float(const infer__layer *l, int slot, float absent);
  * none, may read another layer's, and its values may be a part of its keys (then both of part.state are one slot). */
 enum {
     INFER__STATE_KEYS,
-    INFER__STATE_VALUES,   /* [n_head][dim] for each position, in pages of the group; or for every so many */
+    INFER__STATE_VALUES,   /* [n_head][dim] for each position, in pages of the group; or for every `every` positions */
     INFER__STATE_ROWS,     /* the same, float32 whatever the cache's type */
     INFER__STATE_RECURRENT /* [n_head][dim] float32, whatever the position: a cell; its "pages" are cells (cells.c) */
 };
@@ -466,13 +466,13 @@ typedef struct infer__ssm {
 /* An indexer (layers/indexer.c), sizes as in infer__index_args; heads 0 = the layer has none. */
 typedef struct infer__indexer {
     int32_t heads, dim, top, block, local;
-    int32_t every;  /* its keys are means of so many positions, which are chosen together; 0 = each has its own */
+    int32_t every;  /* its keys are means of this many positions, which are chosen together; 0 = each has its own */
     int32_t latent; /* 1 = of latent attention: one set for all heads, weighted */
     int32_t shared; /* 1 = what the last one before it chose counts */
     int32_t last;   /* 1 = what is rotated are the last values of a head */
     int32_t rope;   /* INFER__ROPE_* */
 } infer__indexer;
-/* Compressed attention (layers/compressed.c): one entry of every so many positions (0 = none), made of twice as many
+/* Compressed attention (layers/compressed.c): one entry for every so many positions (0 = none), made of twice as many
  * where they overlap; groups of the output's first matrix, what each of them gives. */
 typedef struct infer__compress { int32_t every, overlap, groups, rank; } infer__compress;
 /* Sizes of RWKV's time mix (layers/rwkv.c), as in infer__wkv_args. seven: the version is 7; rank: of pairs of matrices,
@@ -596,10 +596,10 @@ struct infer_model {
     infer__device devices[INFER_MAX_DEVICES]; /* n_devices, in the order of their layers; 0: everything is on the CPU */
     int32_t n_devices;
     int32_t automatic;         /* chosen by INFER_AUTO: the CPU may replace them if they fail while opening */
-    int32_t place_limit;       /* layers that there are kernels for */
+    int32_t place_limit;       /* layers that have kernels */
     infer__plan fit;           /* sizes of the context that "as many as fit" leaves room for: params.fit */
     infer__bufs device_front, device_head; /* embedding, and head unless it is the same tensor, on a device */
-    int32_t device_layers;     /* the first so many layers, with the embedding; all: with the head */
+    int32_t device_layers;     /* the number of first layers there, with the embedding; all: with the head */
     uint64_t device_bytes;     /* of weights on all devices */
     uint64_t dropped_bytes;    /* of tensors that were read into memory, sent to a device and freed here */
     uint64_t token_bytes;      /* of weights that evaluating one token reads */
@@ -715,7 +715,7 @@ static infer_result infer__plan_fits(const infer__plan *p, const infer_model *m,
 /* What the plan's context and one session take, with the model itself. */
 static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer_memory *out);
 
-/* Work buffers of one device, and what ctx needs while the pass is there. */
+/* Work buffers of one device, and the data that ctx needs during the pass. */
 typedef struct infer__place {
     const infer__ops *ops;       /* NULL = no layer runs there */
     struct infer__gpu *gpu;      /* NULL on the CPU */
@@ -731,7 +731,7 @@ typedef struct infer__pass_cursor {
     int32_t n, step, at; /* the next row is token `at` of step `step` */
     int64_t done, total;
     double seconds;      /* so far */
-    int32_t behind;      /* sessions of so many steps have caught up */
+    int32_t behind;      /* number of steps whose sessions have caught up */
 } infer__pass_cursor;
 
 /* Where a pass goes on: at a layer, or after the layers with the first logits, the other ones, the block that
@@ -749,7 +749,7 @@ struct infer_context {
     float *peek;                 /* copy of values on a device, for looking at (trace, checking) */
     uint64_t peek_len;
     infer_session **active;      /* n_seq: the sessions of the running pass */
-    infer_session **kept;        /* n_seq: those whose logits lie in the device's work area (results.c) */
+    infer_session **kept;        /* n_seq: those whose logits are in the device's work area (results.c) */
     int32_t n_kept;
     infer__atomic calls;         /* infer__claim */
     infer__atomic cancel;        /* number of the latest eval, a call of this context, that shall end */
@@ -758,7 +758,7 @@ struct infer_context {
     int64_t adapter_numbers;
     /* of the running eval */
     float **out_logits, **out_hidden; /* batch: where results of pass->out go, NULL = not wanted */
-    int32_t *out_top;                 /* batch: logits stay on the device except for so many of the largest; 0 = not */
+    int32_t *out_top; /* batch: number of largest logits to read; the others stay on the device; 0 = all */
     const float **row_embd;           /* batch: embeddings given for rows, NULL = none */
     int32_t *row_switch;              /* batch: the adapters of rows, see infer__switches */
     infer__adapted *adapted;          /* batch: n_adapted runs of rows with the same adapters; 0 = no row has any */
@@ -774,7 +774,7 @@ struct infer_context {
     double pause;                /* infer__slice_end of the slice, 0 = it has none */
     infer__atomic sliced;        /* 1 = an eval of infer_eval_slice waits for its next slice */
     double slice;                /* about how many seconds it has; 0 = passes have the rows that they are given */
-    int32_t resume;              /* the layer at which a pass goes on that a slice has ended, 0 = there is none */
+    int32_t resume;              /* the layer at which a pass goes on that a slice has ended, 0 = none */
     int32_t stage;               /* INFER__STAGE_*: where after the layers it goes on */
     int32_t head_at, head_row;   /* results from head_at on are multiplied by the head from this row of it on */
     double pass_seconds;         /* of the running pass, so far */
@@ -801,7 +801,7 @@ INFER__INLINE int32_t infer__state_place(const infer_model *m, int32_t state) {
 INFER__INLINE const infer__ops *infer__state_ops(infer_context *c, int32_t state) {
     return infer__enter(c, infer__state_place(c->model, state));
 }
-/* The slot in whose buffer a slot lies: that of another layer in encoders, which keep nothing from layer to layer. */
+/* The slot whose buffer a slot uses: that of another layer in encoders, which keep nothing between layers. */
 static int32_t infer__state_buf(const infer_model *m, int32_t state);
 static infer_result infer__cache_create(infer_context *c, infer_error *err);
 static void infer__cache_destroy(infer_context *c);
@@ -834,7 +834,7 @@ static int infer__cells_reserve(infer_context *c, const infer_step *steps, int32
 /* Cells of the pass for its sequence q, whose rows end before position `end`; 0 when there is none. */
 static int infer__cells_pass(infer_context *c, infer_session *s, int32_t q, int32_t end);
 static void infer__cells_passed(infer_context *c, infer_session *s); /* after a pass */
-/* After all passes of so many tokens, before n_valid changes. */
+/* After all passes of n tokens, before n_valid changes. */
 static void infer__cells_commit(infer_context *c, infer_session *s, int32_t tokens);
 static void infer__cells_settle(infer_context *c,
                                 infer_session *s); /* after a failure: the state after n_valid stays */
@@ -886,7 +886,7 @@ static void infer__trace(infer_context *c, int32_t layer, const char *step, cons
 struct infer__sublayer {
     const infer__part *part;
     infer__tensor x, out;
-    const infer__norm_args *norm; /* that gives x; NULL = x is there */
+    const infer__norm_args *norm; /* that makes x; NULL = x exists */
     const infer__add_args *add;   /* of out; NULL = it is added elsewhere */
 };
 static void infer__sublayer_norm(infer_context *c, infer__sublayer *s);
@@ -913,7 +913,7 @@ static infer__tensor infer__pass_kept(infer_context *c, int32_t pass_rows, int64
 
 /* layers/attention.c: the frequencies of a layer that rotates, where it runs. */
 static const infer__buf *infer__rope_freq(const infer__layer *l);
-/* layers/indexer.c: ints a row of what a layer's indexer chooses, in sessions of so many cells; 0 = it has none. */
+/* layers/indexer.c: ints per row of the layer's indexer's choice, in sessions of this many cells; 0 = no indexer. */
 static int64_t infer__indexer_list(const infer__layer *l, int32_t cells);
 /* Whether a row at pos sees more than the layer's indexer may choose. */
 static int infer__indexer_chooses(const infer__layer *l, int32_t pos);
@@ -921,7 +921,7 @@ static int infer__indexer_chooses(const infer__layer *l, int32_t pos);
 static const char *infer__indexer_lacks(const infer__ops *ops, const infer__layer *l);
 
 /* layers/nextn.c: the blocks after the layers; session/further.c: keys and values of the blocks for a pass' rows,
- * whose last results lie in x; and what a session keeps for them. */
+ * whose last results are in x; and what a session keeps for them. */
 static void infer__nextn_keys(infer__keys *k, infer__hparams *hp);
 static void infer__nextn_parts(infer_model *m, infer__layer *l);
 static void infer__further_fill(infer_context *c);

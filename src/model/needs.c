@@ -79,7 +79,7 @@ static const struct infer__needs_row {
     { INFER__W_KDA_F_B, INFER__W_KDA_F_A, "kimi-k3 kimi-linear" },
     { INFER__W_KDA_G_B, INFER__W_KDA_G_A, "kimi-linear" } };
 
-/* The same for what lies outside layers; when: only of models for which it gives 1, NULL = of all. */
+/* The same for tensors outside layers; when: only for models for which it returns 1, NULL = of all. */
 static const struct infer__model_needs_row {
     int16_t slot;
     const char *archs;

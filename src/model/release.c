@@ -120,7 +120,7 @@ static infer_result infer__weights_movable(const infer_model *m, infer_error *er
     for (i = 0; i < m->gguf.n_sources; i++)
         if (m->gguf.sources[i].file.map || !m->gguf.sources[i].io.mapped) return INFER_OK;
     return infer__error(err, INFER_ERR_UNSUPPORTED,
-                        "infer_model_offload: the weights lie in memory that the caller gave or mapped");
+                        "infer_model_offload: the weights are in memory that the caller gave or mapped");
 }
 
 static void infer__weights_pages(infer_model *m) {

@@ -413,7 +413,7 @@ static void infer__upload_forget(infer_model *m, infer__place_item *items, int32
     for (i = 0; i < n; i++) {
         infer__weight *w = items[i].w;
         infer__gguf_tensor *t = infer__gguf_tensor_find(&m->gguf, w->name);
-        if (!t || (t->data && !t->owned)) continue; /* it lies in the mapped file */
+        if (!t || (t->data && !t->owned)) continue; /* it is in the mapped file */
         if (w->at) w->data = NULL; /* not derived weights */
         if (!t->owned) continue; /* as a part of a fused tensor */
         m->dropped_bytes += t->bytes;

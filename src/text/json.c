@@ -145,7 +145,7 @@ static void infer__json_number_in(infer__json_in *in, infer_json *v) {
     int whole = 1;
     uint64_t u = 0, limit = (uint64_t)INT64_MAX + (in->s[begin] == '-');
     if (digits == 0 || (digits > 1 && in->s[at] == '0')) {
-        infer__json_fail(in, digits ? "a number with a zero in front" : "a value is expected");
+        infer__json_fail(in, digits ? "a number with a leading zero" : "a value is expected");
         return;
     }
     for (i = 0; i < digits && whole; i++) {

@@ -112,7 +112,7 @@ typedef struct infer__trie_opening {
     uint64_t bytes;                  /* of all texts; then of all labels */
     uint32_t m, i, out, at;          /* texts in the trie; the one that comes next; distinct ones, and their bytes */
     uint32_t count[257];
-    int32_t depth, swapped;          /* the level that is sorted; its keys lie in the spare half */
+    int32_t depth, swapped;          /* the level that is sorted; its keys are in the spare half */
     infer__trie_level levels[INFER__TRIE_LEVELS];
 } infer__trie_opening;
 static infer_result infer__trie_begin(infer__trie_opening *x, infer__trie *t, infer__mem *mem, const infer__str *texts,
@@ -427,7 +427,7 @@ typedef struct infer__lexicon {
 } infer__lexicon;
 /* How far making one is. */
 typedef struct infer__lexicon_opening {
-    infer__str *texts;       /* what goes into the trie; RWKV's lie in `room`, the next at `at` */
+    infer__str *texts;       /* what goes into the trie; RWKV's are in `room`, the next at `at` */
     char *room, *at;
     int32_t stage, i, too_long;
     infer__trie_opening trie;

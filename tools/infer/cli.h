@@ -337,7 +337,7 @@ typedef struct chat_file {
     char *state; /* path.state */
     infer_session_mark mark;
 } chat_file;
-/* *messages: the n bytes of messages that are there, each a line of JSON and its end; the caller's. */
+/* *messages: the n bytes of existing messages, each a line of JSON and its end; the caller's. */
 int chat_file_open(chat_file *f, const char *path, char **messages, size_t *n);
 int chat_file_add(chat_file *f, const char *messages, size_t n);     /* lines, to the end */
 int chat_file_replace(chat_file *f, const char *messages, size_t n); /* lines, in place of all */
@@ -418,7 +418,7 @@ typedef struct platform_thread {
 /* Returns the number of threads, 0 where the system does not report it. */
 int platform_threads(platform_thread *out, int cap);
 
-/* The model of --draft, with a session; path NULL = there is none. Returns 0 after saying what is wrong. */
+/* The model of --draft, with a session; path NULL = none. Returns 0 after saying what is wrong. */
 typedef struct cli_drafter { infer_model *model; infer_context *context; infer_session *session; } cli_drafter;
 int cli_drafter_open(const char *command, cli_drafter *d, const char *path, const cli_common *common,
                      const infer_context_params *params, int32_t cells);

@@ -132,8 +132,8 @@ static infer__low_share infer__low_take(infer__low_job *job, int32_t of, int32_t
     return s;
 }
 
-/* After the task's product: compute the taken share, and any remaining ones; then wait until all of A x is there. Only
- * threads that are computing are waited for: a waiting thread has no unfinished share. */
+/* After the task's product: compute the taken share, and any remaining ones; then wait until all of A x is computed.
+ * Only threads that are computing are waited for: a waiting thread has no unfinished share. */
 static void infer__low_finish(infer__low_job *job, infer__low_share s, int worker) {
     while (s.from < s.end) {
         int32_t i;

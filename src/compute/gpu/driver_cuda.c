@@ -155,7 +155,7 @@ static struct infer__cuda {
     infer__cu_row rows[INFER__CU_MAX_DEVICES]; /* best first */
     int32_t n;
     int64_t process; /* that CUDA was started in: it does not work in a child of fork() */
-    int graphs; /* all functions for them are there */
+    int graphs; /* all functions for them exist */
     char why_not[120]; /* when n is 0 */
 } infer__cuda;
 
@@ -308,7 +308,7 @@ static void infer__cuda_list(struct infer__cuda *c) {
         infer__cu_insert(c, &r);
     }
     infer__cu_number(c);
-    if (c->n == 0) infer__format(c->why_not, sizeof c->why_not, "CUDA is there, but no device");
+    if (c->n == 0) infer__format(c->why_not, sizeof c->why_not, "CUDA was found, but no device");
 }
 
 static void infer__cuda_start(void) {
@@ -640,7 +640,7 @@ typedef struct infer__cuda_queue {
     int stage, no_stages; /* whose turn it is; they could not be made */
     int recording, timing;
     infer__cu_event *events; /* two for each launch, before and after it */
-    int32_t n_events, made_events, cap_events; /* recorded; made; that there is room for */
+    int32_t n_events, made_events, cap_events; /* recorded; made; capacity */
 } infer__cuda_queue;
 
 static infer_result infer__cuda_queue_open(void **queue, void *device, infer_error *err) {

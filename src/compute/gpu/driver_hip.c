@@ -153,7 +153,7 @@ static const char *const INFER__HIP_LIBRARIES[] = {
 #endif
 };
 
-/* The runtime's functions. hiprtc's may lie in the same library: they do up to ROCm 5.2, and as a copy up to 6.x. */
+/* The runtime's functions. hiprtc's may be in the same library: they do up to ROCm 5.2, and as a copy up to 6.x. */
 static const char *infer__hip_find(void *table, void *lib) {
     struct infer__hip *h = (struct infer__hip *)table;
     infer__hip_api *api = &h->api;
@@ -391,7 +391,7 @@ static void infer__hip_list(struct infer__hip *h) {
         for (same = 0, m = 0; m < k; m++) same += strcmp(h->rows[m].info.name, name) == 0;
         if (same > 0) infer__format(name + len, sizeof h->rows[k].info.name - len, " #%d", (int)same + 1);
     }
-    if (h->n == 0) infer__format(h->why_not, sizeof h->why_not, "HIP is there, but no device");
+    if (h->n == 0) infer__format(h->why_not, sizeof h->why_not, "HIP was found, but no device");
 }
 
 static void infer__hip_start(void) {

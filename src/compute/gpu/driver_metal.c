@@ -290,7 +290,7 @@ static void infer__metal_list(struct infer__metal *m) {
         for (same = 0, j = 0; j < k; j++) same += strcmp(m->rows[j].info.name, name) == 0;
         if (same > 0) infer__format(name + len, sizeof m->rows[k].info.name - len, " #%d", (int)same + 1);
     }
-    if (m->n == 0) infer__format(m->why_not, sizeof m->why_not, "Metal is there, but no device");
+    if (m->n == 0) infer__format(m->why_not, sizeof m->why_not, "Metal was found, but no device");
 }
 
 static void infer__metal_start(void) {
@@ -658,7 +658,7 @@ static uint64_t infer__metal_stage(infer__metal_queue *q, uint64_t n) {
     return at;
 }
 
-/* The word of a buffer that `offset` lies in, after everything that was queued. */
+/* The word of a buffer that contains `offset`, after everything that was queued. */
 static infer_result infer__metal_word(infer__metal_queue *q, infer__mtl_id from, uint64_t offset, uint8_t word[4],
                                       infer_error *err) {
     uint64_t at = infer__metal_stage(q, 4);

@@ -420,7 +420,7 @@ static void infer__opencl_list(struct infer__opencl *o) {
     }
     if (o->n == 0 && !o->why_not[0])
         infer__format(o->why_not, sizeof o->why_not,
-                      n == 0 ? "OpenCL is there, but no driver for it" : "OpenCL is there, but no device");
+                      n == 0 ? "OpenCL was found, but no driver for it" : "OpenCL was found, but no device");
 }
 
 static void infer__opencl_start(void) {

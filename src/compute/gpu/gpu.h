@@ -207,7 +207,7 @@ static int infer__gpu_info_in(infer__apis apis, int32_t row, infer_device_info *
 /* The index-th API, an infer_backend; -1 past the end. */
 static int32_t infer__gpu_api(infer__apis apis, int32_t index);
 /* Rows of an API's usable devices, best first: GPUs with memory of their own, then those that share the CPU's, then
- * processors. Unless `all`, only those of the first kind that there is. Returns how many, at most cap; with 0 why_not
+ * processors. Unless `all`, only those of the first kind found. Returns how many, at most cap; with 0 why_not
  * tells. */
 static int32_t infer__gpu_rows(infer__apis apis, int32_t backend, int all, int32_t *rows, int32_t cap, char *why_not,
                                size_t why_cap);
@@ -310,7 +310,7 @@ typedef struct infer__gpu_uses {
     infer__gpu_heads heads[INFER__PROBE_SHAPES];
 } infer__gpu_uses;
 
-static void infer__gpu_uses_all(infer__gpu_uses *u); /* everything that there is */
+static void infer__gpu_uses_all(infer__gpu_uses *u); /* everything that exists */
 /* Compile the missing programs for these uses, on several threads if the driver can. Failures are left for
  * infer__gpu_use_type and the like, which report them. */
 static void infer__gpu_use_all(infer__gpu *g, const infer__gpu_uses *u);

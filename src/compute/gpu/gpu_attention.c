@@ -113,7 +113,7 @@ static void infer__gpu_kv_norm(infer__ctx *c, const infer__kv_store_args *a) {
     memset(&k, 0, sizeof k);
     k.q = infer__gpu_tensor(c, &q->x, &call.bufs[0]);
     k.k = infer__gpu_tensor(c, &a->k, &call.bufs[1]);
-    call.bufs[2] = call.bufs[7] = call.bufs[8] = call.bufs[1]; /* any buffer will do where there is none */
+    call.bufs[2] = call.bufs[7] = call.bufs[8] = call.bufs[1]; /* any valid buffer where there is none */
     if (a->v_cache) k.v = infer__gpu_tensor(c, &a->v, &call.bufs[2]);
     call.bufs[3] = q->freq->handle;
     call.bufs[4] = a->k_cache->buf.handle;

@@ -67,7 +67,7 @@ static uint32_t infer__gpu_norm_step(const infer__weight *w, int32_t n) {
     return w && (int64_t)w->rows * w->cols > n ? (uint32_t)n : 0;
 }
 
-enum { INFER__GPU_NORM_SHORT = 256 }; /* groups of up to so many values share 64 work-items: kernels/norm.k */
+enum { INFER__GPU_NORM_SHORT = 256 }; /* groups of up to this many values share 64 work-items: kernels/norm.k */
 
 static void infer__gpu_norm(infer__ctx *c, const infer__norm_args *a) {
     infer__gpu_call call;

@@ -21,7 +21,7 @@ static uint64_t infer__gpu_ranks_len(const infer__needs *n) {
     return rows * each;
 }
 
-/* Rows row .. row + rows - 1; `each` ranks a set, 0 = there are none. */
+/* Rows row .. row + rows - 1; `each` ranks a set, 0 = none. */
 static void infer__gpu_index_rows(infer__ctx *c, const infer__index_args *a, int32_t row, int32_t rows, uint64_t each) {
     const int32_t sets = infer__index_sets(a);
     infer__gpu_call call;

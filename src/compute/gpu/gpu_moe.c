@@ -81,7 +81,7 @@ static void infer__gpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) 
     k.x = infer__gpu_tensor(c, &a->x, &call.bufs[0]);
     k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[1]);
     k.weights = infer__gpu_tensor(c, &a->weights, &call.bufs[2]);
-    call.bufs[3] = call.bufs[4] = call.bufs[5] = call.bufs[0]; /* any buffer will do where there is none */
+    call.bufs[3] = call.bufs[4] = call.bufs[5] = call.bufs[0]; /* any valid buffer where there is none */
     call.bufs[6] = c->run->pass.handle;
     if (a->table) {
         if (!infer__gpu_there(c, a->table)) return;

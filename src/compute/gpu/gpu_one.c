@@ -33,7 +33,7 @@ static int infer__gpu_overlaps(const infer__tensor *a, const infer__tensor *b) {
     return a->buf == b->buf && a->offset < b_end && b->offset < a_end;
 }
 
-/* 1 when the kernels can take this matrix in this form, and so many rows of x. Blocks may begin anywhere, unless they
+/* 1 when the kernels support this matrix in this form, and this many rows of x. Blocks may begin anywhere, unless they
  * are multiples of 16 bytes. */
 static int infer__gpu_one_matrix(const infer__ctx *c, const infer__weight *w, int32_t form, int32_t x_rows) {
     const uint64_t memory = (uint64_t)INFER__KERNELS[INFER__K_ONE].shared, cols = (uint64_t)w->cols;
@@ -79,7 +79,7 @@ static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const i
     k.kind = mv.kind;
     k.scale = mv.scale;
     k.x = infer__gpu_tensor(c, norm ? &norm->x : x, &call.bufs[3]);
-    call.bufs[10] = call.bufs[11] = call.bufs[13] = call.bufs[3]; /* any buffer will do where there is none */
+    call.bufs[10] = call.bufs[11] = call.bufs[13] = call.bufs[3]; /* any valid buffer where there is none */
     if (norm) {
         k.flags |= INFER__ONE_NORM;
         if (norm->kind == INFER__NORM_LAYER) k.flags |= INFER__ONE_LAYER;
@@ -148,7 +148,7 @@ static void infer__gpu_one_experts_launch(infer__ctx *c, const infer__moe_matmul
     if (!infer__gpu_matrix(c, a->w, &call, &k.w_lo, &k.w_hi, &k.row_bytes)) return;
     if (!g) call.bufs[1] = call.bufs[0];
     k.x = infer__gpu_tensor(c, &a->x, &call.bufs[2]);
-    call.bufs[3] = call.bufs[2]; /* any buffer will do where there is none */
+    call.bufs[3] = call.bufs[2]; /* any valid buffer where there is none */
     if (a->ids.buf) k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[3]);
     else k.flags |= INFER__ONE_PLACE;
     call.bufs[4] = call.bufs[5] = call.bufs[6] = call.bufs[3];

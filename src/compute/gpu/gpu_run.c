@@ -68,7 +68,7 @@ struct infer__gpu_run {
     infer__buf lists, pairs; /* of experts: ints, floats: see gpu_moe.c */
     infer__gpu_listed listed;
     infer__gpu_rounded rounded;
-    uint64_t mma_wide;    /* products by mma.sync take wide tiles from so many on; tests and the check: 0 = all, also
+    uint64_t mma_wide;    /* minimum number for wide tiles in products by mma.sync; tests and the check: 0 = all, also
                            * those by wgmma, UINT64_MAX = none, and these share out as many columns as they can */
     uint64_t mma_groups;  /* and share out their columns into so many groups, when there are fewer tiles */
     uint64_t flash_parts; /* of attention on tensor cores; 0: as many as pay */

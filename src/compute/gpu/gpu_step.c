@@ -210,7 +210,7 @@ static void infer__gpu_wkv(infer__ctx *c, const infer__wkv_args *a) {
     k.k = infer__gpu_tensor(c, &a->k, &call.bufs[1]);
     k.v = infer__gpu_tensor(c, &a->v, &call.bufs[2]);
     k.w = infer__gpu_tensor(c, &a->w, &call.bufs[3]);
-    for (i = 4; i < 12; i++) call.bufs[i] = call.bufs[0]; /* any buffer will do where there is none */
+    for (i = 4; i < 12; i++) call.bufs[i] = call.bufs[0]; /* any valid buffer where there is none */
     k.y = infer__gpu_tensor(c, &a->y, &call.bufs[10]);
     if (a->kind == INFER__WKV_7) {
         k.rate = infer__gpu_tensor(c, &a->rate, &call.bufs[4]);

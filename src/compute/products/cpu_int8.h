@@ -34,7 +34,7 @@ enum { INFER__INT8_GROUPS = 2 };
 /* For levels that multiply tiles of columns. */
 enum { INFER__TILE_COLS = 16 };
 typedef struct infer__tile_scratch {
-    infer__x8 x[INFER__TILE_COLS];              /* columns that do not lie side by side */
+    infer__x8 x[INFER__TILE_COLS];              /* columns that are not adjacent */
     float y[INFER__TILE_COLS][INFER__GROUP];    /* and some of them */
     int32_t sums[INFER__CHUNK / 32 * INFER__INT8_GROUPS * INFER__TILE_COLS * INFER__GROUP];
 } infer__tile_scratch;

@@ -7,7 +7,7 @@
  * Numbers: while tile instructions are under way, 512-bit arithmetic runs at half its rate: so first all products of 16
  *        columns and 32 rows, then all floats. A tile is stored three products after its own, to avoid a stall. Of
  *        avx512vnni's speed on an Emerald Rapids, 512 columns: Q4_0 1.4, Q4_K 1.3; a grain of 16, whose products fill
- *        half of a tile, 1.0. Slower: 64 rows, floats and products side by side, columns copied to lie together.
+ *        half of a tile, 1.0. Slower: 64 rows, floats and products side by side, columns copied next to each other.
  * Start: infer__dots_amxint8.
  */
 #include "amx.h"
@@ -71,7 +71,7 @@ INFER__ON_avx512 INFER__INLINE void infer__dots_body_amxint8(const infer__dots_a
     for (j = 0; j + INFER__AMX_REST <= a->n_x; j += m) {
         const infer__x8 *x = infer__x8_col(a, j);
         m = INFER__MIN(a->n_x - j, INFER__TILE_COLS);
-        if (a->cols) { /* columns that do not lie side by side */
+        if (a->cols) { /* columns that are not adjacent */
             for (i = 0; i < m; i++) s->x[i] = *infer__x8_col(a, j + i);
             x = s->x;
         }

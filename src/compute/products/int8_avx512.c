@@ -123,8 +123,8 @@ INFER__ON_avx512vnni INFER__INLINE void infer__sums_avx512vnni(const uint8_t *q,
     infer__lanes_to_rows_avx512(t, high);
 }
 
-/* Blocks h .. h + 3 (of n_blocks) with their integer sums, of which the halves of blocks lie apart when grain is 16, to
- * the sums of 16 rows. */
+/* Blocks h .. h + 3 (of n_blocks) with their integer sums, of which the halves of blocks are separate when grain is 16,
+ * to the sums of 16 rows. */
 INFER__ON_avx512 INFER__INLINE __m512 infer__blocks_avx512(const infer__unpacked *w, const infer__x8 *x,
                                                            const int32_t *start, int h, int n_blocks, int grain,
                                                            int has_min, __m512i *low, __m512i *high, __m512 acc) {
@@ -234,7 +234,7 @@ INFER__ON_avx512 static void infer__make_tile_avx512(const infer__unpacked *w, i
       for (b = 0; b < n_blocks; b++) {                                                                               \
         __m512 t[G][M];                                                                                              \
         INFER__TILE_BLOCK                                                                                            \
-        /* the next M columns, where they lie side by side (not experts') */                                           \
+        /* the next M columns, where they are adjacent (not experts') */                                           \
         INFER__UNROLL for (j = 0; j < M; j++) INFER__PREFETCH((const char *)(x[j] + M) + 64 * b);                    \
         INFER__UNROLL for (half = 0; half < halves; half++) {                                                        \
           int at = halves * b + half;                                                                                \

@@ -85,7 +85,7 @@ INFER__ON_avx2 INFER__INLINE __m256 infer__row_halves_avx2(const uint8_t *p, uin
     return _mm256_cvtph_ps(v);
 }
 
-/* Two fp16 of each of 8 rows, which lie together. */
+/* Two adjacent fp16 of each of 8 rows. */
 INFER__ON_avx2 INFER__INLINE void infer__half_pairs_avx2(const uint8_t *p, uint64_t row_bytes, __m256 *first,
                                                          __m256 *second) {
     const __m128i apart = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);

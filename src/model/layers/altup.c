@@ -109,7 +109,7 @@ static int64_t infer__correct_cols(const infer_model *m, const infer__layer *l) 
     return INFER__MAX(infer__predict_cols(m, l), (int64_t)m->hp.n_per_layer);
 }
 
-/* coef = W tanh(router (norm(x) * weights / width)); where they lie in the work area: after the router's. */
+/* coef = W tanh(router (norm(x) * weights / width)); their place in the work area: after the router's. */
 static infer__tensor infer__stream_coefs(infer_context *c, const infer__layer *l, const infer__tensor *x, int slot) {
     int32_t n = x->rows, many = c->model->hp.n_streams;
     infer__tensor xn = infer__view(&c->at->xn, 0, n, x->cols), r = infer__view(&c->at->work, 0, n, many);

@@ -109,7 +109,7 @@ static infer_result infer__delta_split(infer_model *m, infer__layer *l, infer_er
                : INFER_ERR_MEMORY;
 }
 
-/* The taps of q, k and v as those of one convolution; A with the sign that infer__delta_args wants. */
+/* The taps of q, k and v as those of one convolution; A with the sign of infer__delta_args. */
 static infer_result infer__kda_split(infer_model *m, infer__layer *l, infer_error *err) {
     const infer__ssm *s = &l->ssm;
     const infer__weight *part = &l->w[INFER__W_KDA_TAPS_Q];
@@ -150,7 +150,7 @@ static int64_t infer__delta_cols(const infer_model *m, const infer__layer *l) {
     return 2 * (int64_t)l->ssm.conv + l->ssm.inner + 2 * (int64_t)l->ssm.heads;
 }
 
-/* The same, with alphas of keys and what lies between two matrices. */
+/* The same, with alphas of keys and the values between the two matrices. */
 static int64_t infer__kda_cols(const infer_model *m, const infer__layer *l) {
     return infer__delta_cols(m, l) + l->ssm.inner +
            INFER__MAX(l->w[INFER__W_KDA_F_A].rows, l->w[INFER__W_KDA_G_A].rows);
@@ -202,7 +202,7 @@ static void infer__delta_rates(infer_context *c, const infer__layer *l, const in
     a->run = a->run_step = s->heads;
 }
 
-/* y = x W, or (x Wa) Wb with what lies between them at float `at` of the work area. */
+/* y = x W, or (x Wa) Wb with the intermediate values at float `at` of the work area. */
 static void infer__kda_product(infer_context *c, const infer__layer *l, const infer__tensor *x, int a, int b,
                                uint64_t at, const infer__tensor *y) {
     infer__tensor low = infer__view(&c->at->work, at, x->rows, l->w[a].rows);

@@ -7,7 +7,8 @@
  * Hadamard matrix, for its 8-bit products, which does not change scores, and scales w, which does not change their
  * order. Usual attention (MiniMax M3): q, k = norm(x Wiq), norm(x Wik); score = rotate(q) rotate(k), for each K/V head
  * by itself, and blocks are chosen (infer__index_args).
- * By means (Qwen 3.8 Flash Next): entries are made of every so many positions (compressed.c says how they are kept),
+ * By means (Qwen 3.8 Flash Next): an entry is made of a fixed number of positions (compressed.c says how they are
+ * kept),
  *     q = norm(x Wiq); entry = rotate(norm(mean of x Wik)); score = sum over heads of max(rotate(q) entry, 0)
  * and the positions of those with the largest scores are read, with those that are not part of an entry yet.
  * A layer with a shared indexer uses the choice of the last layer with its own, which is kept for the pass.
@@ -26,7 +27,7 @@ static int infer__indexer_is_shared(infer__keys *k, int32_t layer) {
            !infer__key_layer(k, "attention.indexer.types", layer, 0, 1, all);
 }
 
-/* After the layer's own: heads, ranks and rotation are there. latent: of latent attention. */
+/* After the layer's own: heads, ranks and rotation are known. latent: of latent attention. */
 static void infer__indexer_keys(infer__keys *k, infer__layer *l, int latent) {
     const infer__arch *a = k->m->arch;
     infer__indexer *x = &l->index_of;

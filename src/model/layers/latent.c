@@ -105,7 +105,7 @@ static infer_result infer__latent_check(const infer_model *m, infer__layer *l, i
         else if (w[i].type) r = infer__no_use(m, l, w[i].name, err);
     }
     if (!r && w[INFER__W_LATENT_Q].type && l->latent_q_rank)
-        r = infer__error(err, INFER_ERR_FORMAT, "key %s.attention.q_lora_rank is %d, but tensor %s is there",
+        r = infer__error(err, INFER_ERR_FORMAT, "key %s.attention.q_lora_rank is %d, but tensor %s exists",
                          m->arch->name, (int)l->latent_q_rank, w[INFER__W_LATENT_Q].name);
     if (!r) r = infer__check_gate(m, l, INFER__W_LATENT_GATE, l->latent_v, err);
     if (!r) r = infer__indexer_check(m, l, err);

@@ -122,7 +122,7 @@ static void infer__ffn_beside(infer_context *c, const infer__layer *l, const inf
     c->ctx.ops->add(&c->ctx, &add);
 }
 
-/* norm: gives x, which experts read, too; NULL = x is there. */
+/* norm: makes x, which experts read, too; NULL = x exists. */
 static void infer__router_logits(infer_context *c, const infer__layer *l, const infer__tensor *x,
                                  const infer__norm_args *norm, const infer__tensor *logits) {
     infer__matmul_args mm;

@@ -25,7 +25,7 @@ static void infer__ngram_array(infer__keys *k, const char *name, int32_t n, doub
     for (i = 0; i < n; i++) {
         out[i] = infer__kv_number(kv, (uint64_t)i);
         if (!(out[i] >= least && out[i] <= most && out[i] == floor(out[i])))
-            infer__key_misfit(k, name, "a number that is no integer, or outside what is there");
+            infer__key_misfit(k, name, "not an integer, or out of range");
     }
 }
 

@@ -42,7 +42,7 @@ static void infer__time_keys(infer__keys *k, infer__layer *l) {
         infer__key_misfit(k, "attention.head_count_kv", "does not fit the heads, embedding_length / wkv.head_size");
 }
 
-/* Slots from..to: all of them are there, or none is. */
+/* Slots from..to: all of them exist, or none. */
 static infer_result infer__time_need(const infer_model *m, const infer__layer *l, int from, int to, int all,
                                      infer_error *err) {
     infer_result r = INFER_OK;
@@ -211,7 +211,7 @@ static void infer__time_product(infer_context *c, const infer__layer *l, const i
     infer__product(c, x, &l->w[slot], infer__opt(&l->w[slot + 1]), y);
 }
 
-/* Mixture i has the lerp lerp_i + W2_i tanh(W1 x), x being a mixture, too. What is computed lies where these were. */
+/* Mixture i has the lerp lerp_i + W2_i tanh(W1 x), x being a mixture, too. Results replace these. */
 static void infer__time_6(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     const int32_t n = s->x.rows, width = s->x.cols, keys = l->wkv.kv_heads * l->wkv.dim, rank = l->wkv.rank[4];
     infer__tensor few = infer__view(&c->at->work, 6 * (uint64_t)n * (uint64_t)width, n, 5 * rank), mixed[6], part;

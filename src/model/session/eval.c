@@ -262,7 +262,7 @@ static infer_result infer__pass_fill(infer_context *c, infer__pass_cursor *cur, 
         int32_t count = INFER__MIN(st->n - cur->at, batch - c->ctx.pass.n_rows);
         const int32_t every = c->plan.snapshot_every;
         if (infer__session_whole(st->session) && count < st->n) break; /* in the next pass */
-        if (infer__cells_used(c)) /* a state that is kept lies between passes */
+        if (infer__cells_used(c)) /* a kept state is one between passes */
             count = INFER__MIN(count, every - (st->session->n_valid + cur->at) % every);
         if (!infer__pass_add(c, cur, count))
             return infer__ok(&c->ctx) ? infer__error(err, INFER_CONTEXT_FULL,

@@ -131,7 +131,7 @@ static void infer__further_keep(infer_context *c, int32_t k, const float *h) {
 }
 
 /* Kept for the pass: what block k reads of the rows before the pass' rows, h. h may be where that is kept, with what
- * the block before read: then it is what lies one more position before. */
+ * the block before read: then it is the one of one more position before. */
 static void infer__further_before(infer_context *c, int32_t k, const float *h) {
     const infer__pass *p = &c->ctx.pass;
     const size_t width = (size_t)c->model->hp.n_embd;

@@ -102,7 +102,7 @@ static int32_t infer__record_header(const infer_session *s, int whole, uint64_t 
     return run;
 }
 
-/* What is new of a session, or all of it; before: the sum of the records so far, 0 = there are none. `page` has room
+/* What is new of a session, or all of it; before: the sum of the records so far, 0 = none. `page` has room
  * for two. */
 static infer_result infer__record_write(infer_session *s, int whole, uint64_t before, infer__state_out *o, char *page) {
     infer_context *c = s->context;

@@ -83,7 +83,7 @@ static void infer__session_warn(const infer_session *s) {
         trained = INFER__MAX(trained, (int64_t)INFER__MIN(reach, 1e18));
     }
     if (s->cap > trained)
-        infer__log(&m->report, 2, "a session of %d positions: the model was trained for %lld, what lies after them is "
+        infer__log(&m->report, 2, "a session of %d positions: the model was trained for %lld, what follows is "
                                   "likely to be nonsense",
                    (int)s->cap, (long long)trained);
 }

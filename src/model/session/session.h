@@ -18,18 +18,18 @@ struct infer_session {
     infer_token *tokens; /* cap */
     infer_session *source, *owner; /* source.c: its encoded input; the session whose input this is */
     int32_t encodes;     /* INFER__ENCODES_*: passes of it are the encoder's */
-    int32_t type_from;   /* tokens from here on are the second text of a pair; 0 = there is none */
+    int32_t type_from;   /* tokens from here on are the second text of a pair; 0 = none */
     infer__adapter_set *adapters; /* of what is evaluated from now on; NULL = none */
     infer__adapted *adapted;      /* n_adapted runs of the positions so far */
     int32_t n_adapted, adapted_cap;
-    /* increments.c: what a mark stands for, 0 = there is none; of that, positions that are still as they were, -1 = and
+    /* increments.c: what a mark stands for, 0 = none; of that, positions that are still as they were, -1 = and
      * the source is not; tokens that there were */
     uint64_t saved;
     int32_t saved_to, saved_n;
     int32_t minor;         /* 1 = a rewind to the end of the running eval is unlikely, -1 = likely */
     float *further; /* further.c: hidden states of further_n positions from further_at on; NULL: nothing predicts */
     int32_t further_at, further_n;
-    int32_t ahead, drafts; /* draft.c: the last so many of the n tokens; drafted ones of the running eval */
+    int32_t ahead, drafts; /* draft.c: last tokens of the n not chosen yet; drafted ones of the running eval */
     infer_step step;     /* of the running eval, where the session is evaluated alone */
     int32_t paused;      /* 1 = a slice of it has ended: the context is claimed */
     double until;        /* infer__slice_end of the running slice, 0 = it has none */

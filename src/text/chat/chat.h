@@ -33,7 +33,7 @@ typedef struct infer__chat_call_kind {
     int shape, flags;
     const char *section, *section_end; /* around several calls; may be missing in the reply */
     const char *open, *end;
-    const char *prefix;  /* of the name: dropped where it is there */
+    const char *prefix;  /* of the name: dropped if present */
     const char *id_sep, *name_end, *tail; /* tail: between arguments and end, may be missing */
     const char *key, *key_end, *value, *value_end;
 } infer__chat_call_kind;
@@ -58,7 +58,7 @@ static const infer__chat_call_kind *infer__chat_kind_find(const char *name);
 static const char *infer__chat_known_at(size_t i); /* a mark of any format, "" = none here; NULL past the end */
 /* 1 when text[0..n) holds every one of the marks. */
 static int infer__chat_marked(const char *text, size_t n, const char *marks);
-/* The next of the words that '\n' separates: its length, 0 = there is none; *at moves on. */
+/* The next of the words that '\n' separates: its length, 0 = none; *at moves on. */
 static size_t infer__chat_word(const char **at, const char **word);
 /* Where w[0..len) occurs first in s[from..n), n when it does not. */
 static size_t infer__chat_find(const char *s, size_t n, size_t from, const char *w, size_t len);

@@ -62,7 +62,7 @@ static void infer__gbnf_space(infer__gbnf *g, int lines) {
     }
 }
 
-/* One character of a literal or a set, escapes resolved; it is there. */
+/* One character of a literal or a set, escapes resolved; there must be one. */
 static uint32_t infer__gbnf_char(infer__gbnf *g) {
     static const char FROM[] = "nrt\\\"[]-^", TO[] = "\n\r\t\\\"[]-^";
     static const struct { char c; int digits; } HEX[] = {{'x', 2}, {'u', 4}, {'U', 8}};
@@ -382,7 +382,7 @@ static int32_t infer__gbnf_repeat(infer__gbnf *g, int32_t x) {
 
 static int32_t infer__gbnf_alternatives(infer__gbnf *g, int nested);
 
-/* One symbol without its repetition; -2 = there is none here. */
+/* One symbol without its repetition; -2 = none here. */
 static int32_t infer__gbnf_symbol(infer__gbnf *g) {
     size_t at = g->at, n;
     int32_t x;

@@ -66,7 +66,7 @@ typedef struct infer__gbnf {
     infer_error *err;
     infer_result r; /* the first error */
 } infer__gbnf;
-/* Parse and check: every rule is there and derives some finite text, none begins with itself. */
+/* Parse and check: every rule exists and derives some finite text, none begins with itself. */
 static infer_result infer__gbnf_parse(infer__gbnf *g, infer__mem *mem, infer__watch *watch,
                                       const infer__tokenizer *tokenizer, const char *text, size_t n,
                                       const char *root, infer_error *err);
@@ -141,7 +141,7 @@ typedef struct infer__gitem { int32_t node, frame; } infer__gitem;
 typedef struct infer__gstate {
     uint32_t first, n, hash; /* items, sorted by frame, node; their nodes are BYTES and tokens */
     struct infer__gneed need; /* of its items */
-    uint32_t cut, cut_most;  /* INFER__UNLIMITED, or: the cut is passed after so many repetitions, least and most */
+    uint32_t cut, cut_most;  /* INFER__UNLIMITED, or: the cut is passed after this many repetitions, least and most */
     int32_t complete;        /* the text may end here */
     int32_t local;           /* its local mask, -1 = none yet */
     int32_t mask;            /* its mask, -1 = none */

@@ -14,7 +14,7 @@
 #include "grammar.h"
 
 enum { INFER__REST_MOST = 30000,   /* words of a local mask that leave its routine */
-       INFER__REST_SUBTREE = 200,  /* with so many below one node the vocabulary's trie is walked */
+       INFER__REST_SUBTREE = 200,  /* from this many below one node on, the vocabulary's trie is walked */
        INFER__WORD_MOST = 4096 };  /* longer tokens are never allowed by their text */
 
 /* ---- tries ---------------------------------------------------------------------------------------------------- */

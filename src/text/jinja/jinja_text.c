@@ -279,7 +279,7 @@ static infer__jv infer__jstr_join(infer__jj *j, const infer__jcall *c) {
 
 /* ---- find, count, begins with ------------------------------------------------------------------------------------ */
 
-/* The part [start, end) of s that a search is about, as bytes. 0 = there is none. */
+/* The part [start, end) of s that a search is about, as bytes. 0 = none. */
 static int infer__jstr_window(infer__jj *j, const infer__jcall *c, size_t *from, size_t *to) {
     const infer__jstr *s = c->self.u.s;
     int64_t n, a, b;

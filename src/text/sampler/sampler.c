@@ -286,7 +286,7 @@ static infer_result infer__take_all(infer_sampler *s, infer_error *err) {
 /* How many there are; while dense, tokens that are not allowed count too. */
 static int32_t infer__count(const infer_sampler *s) { return s->dense ? s->n_vocab : s->n; }
 
-/* Logits at, at + 1, ... (at most INFER__LOGITS_CHUNK): where they lie, or a copy in buf. *n is how many. */
+/* Logits at, at + 1, ... (at most INFER__LOGITS_CHUNK): in place, or a copy in buf. *n is how many. */
 enum { INFER__LOGITS_CHUNK = 128 };
 INFER__INLINE const float *infer__chunk(const infer_sampler *s, int32_t at, int32_t *n, float *buf) {
     int32_t i;

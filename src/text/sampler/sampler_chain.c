@@ -65,7 +65,7 @@ enum {
 };
 typedef struct infer__stage_kind {
     int32_t kind;      /* infer_stage_kind */
-    const char *names; /* separated by spaces, - is of no account; the first one is for messages */
+    const char *names; /* separated by spaces, - is ignored; the first one is for messages */
     uint32_t flags;    /* INFER__STAGE_* */
     int32_t last_n;    /* which parameter is a number of accepted tokens, -1 = none */
     int32_t n_p;       /* parameters used; each must be in lo..hi */

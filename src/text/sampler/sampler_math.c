@@ -64,7 +64,7 @@ static float infer__q32_float(int64_t x) {
     return f;
 }
 
-/* How far x is below the largest logit, in Q32. Floats from 2^30 on lie at least 64 apart, so that those that differ
+/* How far x is below the largest logit, in Q32. Floats from 2^30 on are at least 64 apart, so that those that differ
  * differ by a gap that has no weight; so do -inf and all others. */
 INFER__INLINE uint64_t infer__gap(float best, float x) {
     const float most = 1073741824.0f; /* 2^30 */

@@ -70,7 +70,7 @@ enum { INFER__T_NULL = 1, INFER__T_FALSE = 2, INFER__T_TRUE = 4, INFER__T_INT = 
 
 typedef struct infer__schema_set { /* what a rule is made of */
     const infer_json **nodes;
-    uintptr_t *key; /* what tells it from others: where the content of each lies, sorted */
+    uintptr_t *key; /* identity: the addresses of the contents, sorted */
     uint32_t n, rule, hash;
 } infer__schema_set;
 

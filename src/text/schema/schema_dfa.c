@@ -1,7 +1,7 @@
 /* schema_dfa.c: intersections and complements of regular languages.
  *
  * Owns:  patterns -> one nondeterministic automaton (Thompson's construction) -> a deterministic one (subset
- *        construction) -> expressions, a rule for a state. Several patterns lie side by side in the automaton, so that
+ *        construction) -> expressions, a rule for a state. Several patterns share the automaton, so that
  *        a state of the deterministic one knows of each whether the text so far is in its language: any combination of
  *        "in" and "not in" is a matter of which states accept.
  * Rules: states and steps are bounded; a language that needs more is an error. Characters are code points, surrogates

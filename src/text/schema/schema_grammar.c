@@ -270,7 +270,7 @@ static void infer__sx_count(infer__schema *c, const infer__sx *x, uint32_t *todo
 
 /* ---- writing -------------------------------------------------------------------------------------------------- */
 
-/* A rule that is used once is written where it is used, within so many alternatives and so many others like it. */
+/* A rule that is used once is inlined, up to limits of alternatives and of nesting. */
 enum { INFER__SX_INLINE = 6, INFER__SX_HOPS = 100 };
 
 static void infer__sx_put_char(infer__bytes *out, uint32_t cp) { /* in a class */

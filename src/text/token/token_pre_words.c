@@ -111,7 +111,7 @@ static const uint32_t INFER__HAN[][2] = {
     {0x2ceb0, 0x2ebe0}, {0x2ebf0, 0x2ee5d}, {0x2f800, 0x2fa1d}, {0x30000, 0x3134a}, {0x31350, 0x323af}
 };
 
-/* 1 when cp lies in one of n ranges, which are in order. */
+/* 1 when cp is in one of n ordered ranges. */
 static int infer__in_ranges(const uint32_t (*ranges)[2], size_t n, uint32_t cp) {
     size_t lo = 0, hi = n;
     while (lo < hi) {

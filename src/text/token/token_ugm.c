@@ -169,7 +169,7 @@ static int infer__ugm_emit(const infer__vocab *v, infer__cell *cells, const char
                            infer__token_sink *sink) {
     infer__cell step = cells[n];
     size_t at, from;
-    for (at = n; at > 0; at = from) { /* steps lie where they end: put them where they begin */
+    for (at = n; at > 0; at = from) { /* steps are stored at their ends: move them to their beginnings */
         infer__cell before;
         from = at - step.span;
         before = cells[from];

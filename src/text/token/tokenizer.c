@@ -80,7 +80,7 @@ enum { /* infer__tokenizer_opening.stage */
     INFER__TOKENIZER_VOCAB, INFER__TOKENIZER_JOINS, INFER__TOKENIZER_MERGES, INFER__TOKENIZER_LEXICON
 };
 
-/* The vocabulary is there: what its algorithm needs. */
+/* With the vocabulary loaded: prepares its algorithm. */
 static infer_result infer__tokenizer_next(infer__tokenizer_opening *x, const infer__report *report,
                                           const infer__gguf *g, infer_error *err) {
     infer__tokenizer *t = x->t;
@@ -256,7 +256,7 @@ static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__m
     if ((flags & INFER_TEXT_ADD_SPECIAL) && infer__tokenizer_adds_bos(t))
         infer__token_put(&sink, v->special[INFER_SPECIAL_BOS]);
     for (at = 0; ok && at < n; ) {
-        while (at >= limit) limit += (++here)->n; /* a token's end may lie in a later segment */
+        while (at >= limit) limit += (++here)->n; /* a token's end may be in a later segment */
         token = here->from_message ? infer__vocab_marked(v, text + at, n - at, INFER_TOKEN_USER, structure)
                                    : infer__vocab_marked(v, text + at, limit - at, special, NULL);
         if (token < 0) {

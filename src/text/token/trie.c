@@ -165,7 +165,7 @@ typedef struct infer__trie_text {
 /* The next texts of the sorted ones, without all but the last of equal ones (sorting is stable), up to number end - 1.
  */
 static void infer__trie_distinct(infer__trie_opening *x, uint32_t end) {
-    const uint32_t ahead = 8; /* texts whose bytes are asked for: they lie all over the file */
+    const uint32_t ahead = 8; /* texts whose bytes are prefetched: they are scattered over the file */
     const infer__str *texts = x->texts;
     const infer__trie_key *a = x->keys;
     infer__trie_text *out = x->sorted;

@@ -772,7 +772,7 @@ static infer_result infer__vocab_step(infer__vocab_opening *x, infer__vocab *v, 
             x->i += n;
             if (r == INFER_OK && infer__budget_over(budget, (uint64_t)n)) return INFER_MORE;
         }
-        if (r != INFER_OK) return r; /* what is there is closed with the tokenizer */
+        if (r != INFER_OK) return r; /* the rest is closed with the tokenizer */
         x->i = 0;
     }
     infer__vocab_mark_end(v);

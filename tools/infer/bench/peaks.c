@@ -301,7 +301,7 @@ static void work(void *arg, int i) {
     l->ended = now;
 }
 
-/* Units per second of all threads together in one window of so many seconds; 0 when threads cannot be started. Each
+/* Units per second of all threads together in one window of the given length; 0 when threads cannot be started. Each
  * thread's rate is over its own time, so a last piece that runs past the end counts fully. */
 static double one_window(window *w, int threads, double seconds) {
     double sum = 0;

@@ -518,7 +518,7 @@ int cmd_chat(int argc, char **argv) {
         {"--stop-token", OPT_LIST, &q.stop_ids, "ID", "end a reply at this token; may be repeated", 0, 0},
         {"--seconds", OPT_FLOAT, &q.seconds, "S", "stop a reply after S seconds", 0, 0},
         {"--on-full", OPT_CHOICE, &q.on_full, "drop|stop", "when the context is full: drop the oldest turns (default), or fail", 0, 0},
-        {"--session", OPT_STRING, &q.session, "FILE", "keep the conversation in FILE, and continue the one that is there", 0, 0},
+        {"--session", OPT_STRING, &q.session, "FILE", "keep the conversation in FILE; continue the one it holds", 0, 0},
         {"--template|--chat-template-file", OPT_STRING, &q.template_path, "FILE|TEXT", "use this Jinja template instead of the model's own", 0, 0},
         {"--chatml", OPT_FLAG, &q.chatml, NULL, "use ChatML if the file has no template", 0, 0},
         {"--color|-co", OPT_SWITCH, &q.color, NULL, "bold prompt, dimmed reasoning (default: auto)", 0, 0},

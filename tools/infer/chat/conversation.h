@@ -29,10 +29,10 @@ void conversation_say(conversation *c, const char *text, size_t n);
 /* The result of a call of the last reply. */
 void conversation_result(conversation *c, const infer_chat_call *call, const char *text, size_t n);
 void conversation_reply(conversation *c, const infer_chat_reply *r);
-/* Removes the last turn; removes its last reply; 0 = there is none. */
+/* Removes the last turn; removes its last reply; 0 = none. */
 int conversation_undo(conversation *c);
 int conversation_take_back(conversation *c);
-/* Removes the oldest turns that infer_chat has dropped: so many messages. Returns the number of turns. */
+/* Removes the oldest turns that infer_chat has dropped (a number of messages). Returns the number of turns. */
 int conversation_drop(conversation *c, int32_t messages);
 /* Bytes of json up to the last turn that has a reply. */
 size_t conversation_answered(const conversation *c);

@@ -2,7 +2,7 @@
  * without a download. The same shape, type and seed give the same file everywhere.
  *
  * Matrices get values of mean 0 and standard deviation 1/sqrt(row length), so that activations neither vanish nor
- * explode; norm weights lie near 1. Tensors are written as they are made: a 5 GB file needs a megabyte of memory. */
+ * explode; norm weights are near 1. Tensors are written as they are made: a 5 GB file needs a megabyte of memory. */
 #include "gguf_write.h"
 #include "synth.h"
 

@@ -187,7 +187,7 @@ static void infer__probe_delta(infer__prober *k) {
     }
 }
 
-/* With decays of keys, with a bound and without; lightning attention, whose q, k and v of a head lie together. */
+/* With decays of keys, with a bound and without; lightning attention, whose q, k and v of a head are adjacent. */
 static void infer__probe_keys(infer__prober *k) {
     static const struct { int32_t heads, dim, state, kind; float bound; } cases[] = {
         {2, 33, 130, INFER__DELTA_KEYS, 0}, {3, 16, 13, INFER__DELTA_KEYS, -5}, {2, 20, 20, INFER__DELTA_PLAIN, 0}};
