@@ -129,7 +129,7 @@
 #  define INFER__UNROLL
 #endif
 
-/* Prefetch a cache line that will be read (written) soon; any address. FAR: into the second-level cache, for data that
+/* Prefetch a cache line that will be read (written) soon; any address. FAR: into the L2 cache, for data that
  * is read once from memory: a core has several times as many misses under way to it as to the first level (Zen 4: a
  * token of a 1B model takes two thirds of the time). */
 #if defined(__GNUC__) || defined(__clang__)

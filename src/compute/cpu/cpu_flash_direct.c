@@ -3,7 +3,7 @@
  * Owns:  infer__kv_direct, by type, for AVX-512; other sets have none and use float32 pages (cpu_flash.c).
  * Why:   generation has one row at a time: the pairs that share a page are the heads of a group, and writing the page
  *        as float32 and reading it back takes about as long as multiplying it. One row of Llama-3.2-1B (32 heads of 64,
- *        8 of K/V) over 512 positions in the second-level cache, one thread of a Zen 5: 49 to 34 microseconds with F16,
+ *        8 of K/V) over 512 positions in the L2 cache, one thread of a Zen 5: 49 to 34 microseconds with F16,
  *        56 to 37 with Q8_0 and Q4_0.
  * Invariant: the same multiplications and additions, in the same order, as with float32 pages: the same bits.
  * Start: INFER__DEFINE_DIRECT.

@@ -6,7 +6,7 @@
 
 enum {
     INFER__TILE_ROWS = 32,          /* rows of a weight that are decoded at once, at most */
-    INFER__TILE_FLOATS = 64 * 1024, /* and their values: 256 KiB stay in the second-level cache */
+    INFER__TILE_FLOATS = 64 * 1024, /* and their values: 256 KiB stay in the L2 cache */
     INFER__TASK_ROWS = 512,         /* rows of a task at most, */
     INFER__TASK_BYTES = 256 * 1024, /* and their bytes when memory is the limit: bounds the delay by a busy core */
     INFER__SMALL_WORK = 32 * 1024   /* multiplications that are done before another thread has woken up */

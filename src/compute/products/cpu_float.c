@@ -5,7 +5,7 @@
  *        column (generation) takes row after row, more take four rows side by side and prefetch the next four. Many
  *        columns (prompts): 32 rows are decoded for 64 steps along K (1,024 floats or 2,048 BF16 values: 4 KiB of a
  *        row) and multiplied with up to 192 columns, whose lanes are kept in the worker's scratch for the next 64
- *        steps. Of a block, 24 KiB of columns and 16 KiB of rows are in the first-level cache (48 KiB here), the other
+ *        steps. Of a block, 24 KiB of columns and 16 KiB of rows are in the L1 cache (48 KiB here), the other
  *        rows and the lanes (384 KiB) in the second.
  *        One core of a busy Zen 5, K = 8192 by 512 columns: F16 187 of 240 GFLOP/s, BF16 335 of 440; before, without
  *        cuts along K, F16 took 96 to 102.

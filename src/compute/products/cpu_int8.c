@@ -3,7 +3,7 @@
  * Owns:  INT8 (levels), the choice of unpack functions, quantising activations, and the task of a few rows.
  * How:   the input is quantised to 8 bits once (infer__x8_prepare), chunk by chunk for all columns. A task then takes
  *        two groups of 16 rows of a weight and iterates along K in chunks of 256 values: unpack the chunk of all rows,
- *        then multiply it with every column while it is in the first-level cache. Sums are accumulated in the worker's
+ *        then multiply it with every column while it is in the L1 cache. Sums are accumulated in the worker's
  *        scratch and written to y at the end. So a weight is read and unpacked once per INFER__INT8_PANEL columns,
  *        whatever the type.
  * Invariant: an element's sum runs over K in order, whatever the batch, the tiles or the threads.

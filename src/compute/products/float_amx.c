@@ -8,7 +8,7 @@
  * How:   16 rows of a weight by 32 values are the first operand, 16 columns or fewer the second. With up to 16 columns
  *        the sums of 16 rows stay in a tile, and BF16 rows are multiplied directly from the file. With more, 128 rows
  *        are prepared for 8 or 16 steps and multiplied with up to 512 columns, whose sums are kept in the worker's
- *        scratch: two groups of columns stay in the first-level cache while all rows are read. (32 rows, and columns
+ *        scratch: two groups of columns stay in the L1 cache while all rows are read. (32 rows, and columns
  *        from the third-level cache each time: half of the speed.)
  * Start: infer__tiled_many.
  */
@@ -18,7 +18,7 @@
 #if defined(INFER__AMX) && defined(INFER__FLOAT_PAIRS)
 
 enum {
-    INFER__TILED_GROUPS = 8,   /* groups of 16 rows that are prepared at once: 128 KiB of the second-level cache */
+    INFER__TILED_GROUPS = 8,   /* groups of 16 rows that are prepared at once: 128 KiB of the L2 cache */
     INFER__TILED_TILES = 16,   /* of a group: steps, hi and lo */
     INFER__TILED_PANEL = 32,   /* groups of 16 columns whose sums a worker holds */
     INFER__TILED_BYTES = 1024  /* of a tile */
