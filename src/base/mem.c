@@ -1,10 +1,10 @@
 /* mem.c: counted, limited memory and arenas.
  *
- * Owns:  every allocation of the library. A block remembers its size in a header in front of it, so that freeing needs
+ * Owns:  every allocation of the library. A block remembers its size in a header before it, so that freeing needs
  *        no size and the user's free gets the one that its alloc got.
  * May not know: what is stored.
  * Invariants: `used` is the sum of the sizes asked for (headers and padding, under 200 bytes a block, are not counted,
- *        nor the addresses in front of a huge page, where there is no memory),
+ *        nor the addresses before a huge page, where there is no memory),
  *        plus what infer__mem_reserve added; it is 0 when everything was freed. Blocks are aligned to INFER__ALIGN even
  *        when the user's allocator ignores its align argument.
  */
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 /* Larger blocks begin at a huge page where the system has such: 512 rows of activations are on as many pages of 4 KiB,
- * more than a CPU finds at once (a prompt of a 1B model: 1.2 times as fast). */
+ * more than its TLB holds (a prompt of a 1B model: 1.2 times as fast). */
 enum { INFER__HUGE_PAGE = 1 << 21 };
 
 typedef struct infer__block {

@@ -61,7 +61,7 @@ static void infer__upload_drop(infer_model *m); /* free what was read for them *
 /* release.c: STATE while the weights are not there; else they stay until infer__weights_let. */
 static infer_result infer__weights_hold(const infer_model *m, infer_error *err);
 static void infer__weights_let(const infer_model *m);
-/* To change them: STATE while somebody holds them, who then cannot until infer__weights_disown. */
+/* To change them: STATE while a call holds them; none can from then on until infer__weights_disown. */
 static infer_result infer__weights_own(infer_model *m, infer_error *err);
 static void infer__weights_disown(infer_model *m);
 static void infer__weights_note(infer_model *m); /* where weights begin in their tensors: infer__weight.at */
@@ -72,7 +72,7 @@ static infer_result infer__weights_reload(infer_model *m, infer_error *err);
 static infer_result infer__place_auto(infer_model *m, int takes_gpus);
 /* Where the head runs. */
 INFER__INLINE int32_t infer__head_place(const infer_model *m) { return m->layers[m->hp.n_layer - 1].place; }
-/* 1 when a place has layers. */
+/* 1 when layers run on the device. */
 static int infer__place_used(const infer_model *m, int32_t place);
 
 #endif

@@ -1,22 +1,22 @@
-/* upload.c: the weights of layers on devices go there, from the file where it is mapped.
+/* upload.c: uploading the weights of GPU layers, directly from the mapped file if there is one.
  *
  * Owns:  device memory of weights and RoPE frequencies, and the order in which it is filled.
- * Rules: all memory is asked for before a byte is sent, so that too little of it is found at once. Matrices go up as
- *        they are in the file, vectors as float32. Bytes go in pieces: while the device takes one, the pages of the
- *        next are read from the disk; a large model's do so on a thread of their own, and kernels are compiled
- *        meanwhile. That thread allocates nothing and calls nobody back. Without threads, and in slices, it is one
- *        after the other: a slice compiles the kernels of a layer, or sends a piece, and looks at the clock.
+ * Rules: all memory is allocated before a byte is sent, so that a lack of it shows at once. Matrices are uploaded as
+ *        they are in the file, vectors as float32. Bytes are sent in pieces: while the device copies one, the pages of
+ *        the next are read from disk; for large models on a separate thread, while kernels are compiled. That thread
+ *        does not allocate or call callbacks. Without threads, and in slices, these steps run in turn: a slice compiles
+ *        the kernels of a layer, or sends a piece, and looks at the clock.
  * Start: infer__place_upload, infer__upload_run.
  */
 #include "model.h"
 
 enum {
     INFER__UPLOAD_PIECE = 32 << 20,  /* bytes: a piece is sent while the next is read from the file */
-    INFER__UPLOAD_THREAD = 64 << 20, /* from so many bytes on a thread pays */
+    INFER__UPLOAD_THREAD = 64 << 20, /* from this size on a thread pays off */
     INFER__UPLOAD_PAGE = 4096        /* of memory, at least */
 };
 
-/* Bytes on their way to a device; those of a weight, or of frequencies. */
+/* Bytes to upload to a device: a weight, or frequencies. */
 typedef struct infer__upload_job {
     infer__gpu *gpu;
     infer__buf *to;
@@ -25,7 +25,7 @@ typedef struct infer__upload_job {
     int32_t layer; /* it belongs to; -1 = the embedding or the head */
 } infer__upload_job;
 
-/* Where the bytes of all jobs, one after the other, are being sent or read. */
+/* Current position in the concatenated bytes of all jobs. */
 typedef struct infer__upload_at { int32_t job; uint64_t done; } infer__upload_at;
 
 struct infer__upload {
@@ -56,7 +56,7 @@ struct infer__upload {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Buffers for the items: one, or as many as the largest that the device offers makes necessary. */
+/* Buffers for the items: one, or more if the device's largest buffer is too small. */
 static infer_result infer__upload_alloc(infer__upload *u, infer__device *d, const infer__place_item *items, int32_t n,
                                         infer__bufs *bufs, infer_error *err) {
     infer_model *m = u->m;
@@ -125,8 +125,8 @@ static infer_result infer__upload_group(infer__upload *u, infer__device *d, cons
     return INFER_OK;
 }
 
-/* Frequencies in turns per position, each as two floats whose sum it is: position * frequency may be thousands of
- * turns, and a float has 24 bits. */
+/* Frequencies in revolutions per position, each as the sum of two floats: position * frequency may be thousands of
+ * revolutions, and a float has 24 bits. */
 static infer_result infer__upload_freq(infer__upload *u, int32_t d, infer__rope *rope, infer_error *err) {
     const float *freq = (const float *)rope->freq.host;
     uint64_t n = rope->freq.bytes / sizeof(float), i;
@@ -144,7 +144,7 @@ static infer_result infer__upload_freq(infer__upload *u, int32_t d, infer__rope 
     return INFER_OK;
 }
 
-/* 1 when a layer of the device turns by the frequencies of the set; *n_rot is how many values. */
+/* 1 when a layer on the device rotates by the frequencies of the set; *n_rot is how many values. */
 static int infer__upload_turns(const infer_model *m, int32_t d, int32_t set, int32_t *n_rot) {
     int32_t i;
     for (i = 0; i < m->device_layers; i++)
@@ -184,7 +184,7 @@ static uint64_t infer__upload_part(const infer__upload *u, infer__upload_at *at,
     return at->job == u->n_jobs ? 0 : INFER__MIN(n, u->jobs[at->job].bytes - at->done);
 }
 
-/* Read a byte of every page of the next piece: a mapped file comes from the disk by that. */
+/* Read a byte of every page of the next piece, which makes the system read the mapped file from disk. */
 static void infer__upload_ahead(infer__upload *u, infer__upload_at at) {
     uint64_t left = u->piece, n, i;
     for (; left > 0 && (n = infer__upload_part(u, &at, left)) > 0; left -= n, at.done += n) {
@@ -193,7 +193,7 @@ static void infer__upload_ahead(infer__upload *u, infer__upload_at at) {
     }
 }
 
-/* Something was sent: tell whoever waits, or the caller when there is no thread. */
+/* Report progress to the waiting thread, or to the caller when there is no thread. */
 static infer_result infer__upload_moved(infer__upload *u, uint64_t sent, int32_t layer, infer_error *err) {
     infer_model *m = u->m;
     if (!u->with_thread) {
@@ -250,7 +250,7 @@ static infer_result infer__upload_send(infer__upload *u, infer__budget *budget, 
         r = infer__upload_one(u, n, &why);
         more = !r && infer__budget_over(budget, n / INFER__BUDGET_BYTES);
     }
-    last = infer__upload_flush(u, &late); /* after a failure too: what was sent still reads its memory */
+    last = infer__upload_flush(u, &late); /* after a failure too: pending uploads still read their memory */
     if (last && !r) {
         r = last;
         why = late;
@@ -291,8 +291,8 @@ static infer_result infer__upload_kernels_of(infer_model *m, int32_t i, infer_er
     return r;
 }
 
-/* The kernels that the weights need, on the devices where they are; `cache`: those of the usual cache too, while there
- * is time (a failure comes up again when a context wants them). */
+/* Compile the kernels that the weights need on their devices; `cache`: also those of the default cache type (a failure
+ * will be reported when a context needs them). */
 static infer_result infer__upload_kernels(infer__upload *u, int cache, infer__budget *budget, infer_error *err) {
     infer_model *m = u->m;
     infer_result r = INFER_OK;
@@ -305,7 +305,7 @@ static infer_result infer__upload_kernels(infer__upload *u, int cache, infer__bu
     return r;
 }
 
-/* The thread sends; what it says reaches the caller here, until it has finished. */
+/* Pass on the sending thread's progress to the caller until it has finished. */
 static infer_result infer__upload_watch(infer__upload *u, infer_error *err) {
     infer_model *m = u->m;
     infer_result r = INFER_OK;
@@ -373,7 +373,7 @@ static uint64_t infer__upload_count(infer_model *m, int32_t *jobs) {
     return floats;
 }
 
-/* Memory and jobs of everything that goes to devices. */
+/* Memory and jobs of all uploads. */
 static infer_result infer__upload_plan(infer__upload *u, infer_error *err) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
     infer_model *m = u->m;
@@ -450,14 +450,14 @@ static infer_result infer__upload_try(infer_model *m, infer__upload **x, infer__
     return r;
 }
 
-/* What was read into memory for a weight that devices have now is not needed any more. */
+/* Free what was read into memory for weights that are now on GPUs. */
 static void infer__upload_forget(infer_model *m, infer__place_item *items, int32_t n) {
     int32_t i;
     for (i = 0; i < n; i++) {
         infer__weight *w = items[i].w;
         infer__gguf_tensor *t = infer__gguf_tensor_find(&m->gguf, w->name);
-        if (!t || (t->data && !t->owned)) continue; /* it lies in the mapped file */
-        if (w->at) w->data = NULL; /* not what was made of it */
+        if (!t || (t->data && !t->owned)) continue; /* it is in the mapped file */
+        if (w->at) w->data = NULL; /* not derived weights */
         if (!t->owned) continue; /* as a part of a fused tensor */
         m->dropped_bytes += t->bytes;
         infer__free(&m->mem, t->owned);
