@@ -270,6 +270,8 @@ typedef struct infer__report {
 /* Fill *err (may be NULL) and return code, so that `return infer__error(err, INFER_ERR_FORMAT, "...", ...)`
  * is the usual way to fail. Long messages are cut at a whole UTF-8 character; control bytes become '?'. */
 static infer_result infer__error(infer_error *err, infer_result code, const char *format, ...) INFER__PRINTF(3, 4);
+/* UNSUPPORTED: `what` (a plural) was left out of this build by the switch `by`. */
+static infer_result infer__left_out(infer_error *err, const char *what, const char *by);
 /* *err = no error; NULL is accepted. */
 static void infer__error_clear(infer_error *err);
 /* snprintf for the library: no locale, no <stdio.h>; d i u x X p s c g f e % with flags, width, precision and lengths.

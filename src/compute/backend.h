@@ -725,6 +725,11 @@ struct infer__ctx {
     uint64_t bytes_up, bytes_down, launches, syncs; /* of the last eval */
 };
 
+static const infer__ops infer__cpu_ops; /* cpu_backend.c; tentative so that tests can name it */
+/* The ops of the place where the pass is. Without GPUs that is known: then the compiler leaves out ops that nothing in
+ * this build calls. */
+INFER__INLINE const infer__ops *infer__ops_of(const infer__ctx *c) { return INFER__HAS_GPU ? c->ops : &infer__cpu_ops; }
+
 /* Remember the first error. */
 static void infer__fail(infer__ctx *c, infer_result code, const char *format, ...) INFER__PRINTF(3, 4);
 /* 1 when nothing has failed. */
@@ -748,6 +753,4 @@ static uint64_t infer__attention_seen(const infer__ctx *c, const infer__attentio
 static uint64_t infer__attention_bytes(const infer__attention_args *a, uint64_t seen);
 /* Floats of scratch that `top` of k of n columns takes for a row. */
 static uint64_t infer__top_scratch(int32_t n, int32_t k);
-
-static const infer__ops infer__cpu_ops; /* cpu_backend.c; tentative so that tests can name it */
 #endif

@@ -124,6 +124,7 @@ static void infer__plan_work(infer__plan *p, const infer_model *m) {
 
 /* What a device has beside weights and cache, whichever layers run there. */
 static void infer__plan_device(infer__plan *p, const infer_model *m) {
+    if (!INFER__HAS_GPU) return;
     infer__gpu_ops.sizes(&p->needs, &p->device_bytes, &p->device_host_bytes);
     p->device_bytes += 3 * p->x_bytes + p->work_bytes;
     infer__plan_top(p, m);
