@@ -109,7 +109,8 @@
 #  define INFER_NO_AVX512
 #endif
 
-/* Parts that are constants in conditions: where one is 0 the compiler leaves out what it guards, and what only that calls.
+/* Parts that are constants in conditions: where one is 0 the compiler leaves out what it guards, and what only that
+ * calls.
  * A public call says so first (infer__left_out). */
 #if defined(INFER_NO_ADAPTERS)
 #  define INFER__HAS_ADAPTERS 0

@@ -174,8 +174,10 @@ static void infer__parts_mamba(infer_model *m, infer__layer *l) {
 
 /* Nemotron-H (arXiv 2504.03624): a layer is an FFN where it has a width, else its mixer. */
 static void infer__parts_nemotron_h(infer_model *m, infer__layer *l) {
-    const infer__sublayer_kind *mixer = l->n_head > 0 && l->n_head_kv > 0 ? &INFER__KIND_ATTENTION : m->arch->mixer_else;
-    const infer__sublayer_kind *ffn = infer__layer_has(m, l, INFER__W_MOE_ROUTER) ? &INFER__KIND_MOE : &INFER__KIND_DENSE;
+    const infer__sublayer_kind *mixer =
+        l->n_head > 0 && l->n_head_kv > 0 ? &INFER__KIND_ATTENTION : m->arch->mixer_else;
+    const infer__sublayer_kind *ffn =
+        infer__layer_has(m, l, INFER__W_MOE_ROUTER) ? &INFER__KIND_MOE : &INFER__KIND_DENSE;
     l->n_parts = 0;
     if (l->index >= m->hp.n_layer) { /* a block that predicts is two of the published layers */
         infer__part_add(m, l, mixer, INFER__W_ATTN_NORM, -1);
@@ -218,7 +220,8 @@ static void infer__parts_between(infer_model *m, infer__layer *l, const infer__s
     l->parts[2].post = (int16_t)ffn;
     if (l->index == m->hp.n_layer - 1) infer__part_stream(m, l, kind);
 }
-static void infer__parts_latent_between(infer_model *m, infer__layer *l, const infer__sublayer_kind *kind, int attn, int ffn) {
+static void infer__parts_latent_between(infer_model *m, infer__layer *l, const infer__sublayer_kind *kind, int attn,
+                                        int ffn) {
     infer__parts_latent(m, l);
     infer__parts_between(m, l, kind, attn, ffn);
 }

@@ -114,7 +114,8 @@ static void infer__products(infer_context *c, const infer__matmul_args *mm) { in
 
 static void infer__moe_products(infer_context *c, const infer__moe_matmul_args *a) {
     infer__moe_matmul_args own = *a;
-    if (!INFER__HAS_ADAPTERS || !c->n_adapted || (!infer__adapted_weight(c, a->w) && !(a->gate && infer__adapted_weight(c, a->gate->w)))) {
+    if (!INFER__HAS_ADAPTERS || !c->n_adapted ||
+        (!infer__adapted_weight(c, a->w) && !(a->gate && infer__adapted_weight(c, a->gate->w)))) {
         infer__moe_matmul(&c->ctx, a);
         return;
     }
@@ -312,8 +313,9 @@ static void infer__embed_rows(infer_context *c, const infer__weight *table, cons
     memset(&a, 0, sizeof a);
     for (i = 0; i < x->rows; i++) /* rows given as embeddings */
         if (c->row_embd[i])
-            infer__ops_of(&c->ctx)->upload(&c->ctx, x->buf, x->offset + (uint64_t)i * (uint64_t)x->stride * sizeof(float),
-                               c->row_embd[i], (uint64_t)x->cols * sizeof(float));
+            infer__ops_of(&c->ctx)->upload(&c->ctx, x->buf,
+                                           x->offset + (uint64_t)i * (uint64_t)x->stride * sizeof(float),
+                                           c->row_embd[i], (uint64_t)x->cols * sizeof(float));
     a.y = *x;
     a.table = table;
     a.positions = infer__opt(&m->w[INFER__W_POS_EMBD]);

@@ -35,30 +35,35 @@ INFER__KIND(ATTENTION,
     .slots_end = INFER__W_SWITCH_OUT_B + 1, .more = INFER__W_INDEX_Q_B, .more_end = INFER__W_INDEX_WEIGHTS + 1,
     .keys = infer__mix_attention_keys, .check = infer__mix_attention_check, .split = infer__mix_attention_split,
     .state = infer__mix_attention_state, .cols = infer__mix_attention_cols, .needs = infer__mix_attention_needs,
-    .lacks = INFER__KIND_LACKS(infer__mix_attention_lacks), .run = infer__mix_attention, .describe = INFER__KIND_DESCRIBES(infer__mix_attention_describe),
+    .lacks = INFER__KIND_LACKS(infer__mix_attention_lacks), .run = infer__mix_attention,
+    .describe = INFER__KIND_DESCRIBES(infer__mix_attention_describe),
     .labels = INFER__KIND_DESCRIBES(INFER__MIX_ATTENTION_LABELS))
 INFER__KIND(DENSE,
     .name = "dense FFN", .in = "ffn_in", .out = "ffn_out", .result = "f", .slots = INFER__W_FFN_GATE,
     .slots_end = INFER__W_SWITCH_DOWN_B + 1, .check = infer__ffn_dense_check, .split = infer__ffn_dense_split,
     .cols = infer__ffn_dense_cols, .needs = infer__ffn_dense_needs, .lacks = INFER__KIND_LACKS(infer__ffn_lacks),
-    .run = infer__ffn_dense, .describe = INFER__KIND_DESCRIBES(infer__ffn_dense_describe), .labels = INFER__KIND_DESCRIBES(INFER__FFN_DENSE_LABELS))
+    .run = infer__ffn_dense, .describe = INFER__KIND_DESCRIBES(infer__ffn_dense_describe),
+    .labels = INFER__KIND_DESCRIBES(INFER__FFN_DENSE_LABELS))
 INFER__KIND_EXPERTS(MOE,
     .name = "experts", .in = "ffn_in", .out = "ffn_out", .result = "f", .slots = INFER__W_MOE_ROUTER,
     .slots_end = INFER__W_SHARED_SCORE + 1, .keys = infer__ffn_moe_keys, .check = infer__ffn_moe_check,
     .split = infer__ffn_moe_split, .cols = infer__ffn_moe_cols, .needs = infer__ffn_moe_needs,
-    .lacks = INFER__KIND_LACKS(infer__ffn_moe_lacks), .run = infer__ffn_moe, .describe = INFER__KIND_DESCRIBES(infer__ffn_moe_describe),
+    .lacks = INFER__KIND_LACKS(infer__ffn_moe_lacks), .run = infer__ffn_moe,
+    .describe = INFER__KIND_DESCRIBES(infer__ffn_moe_describe),
     .labels = INFER__KIND_DESCRIBES(INFER__FFN_MOE_LABELS))
 INFER__KIND(SHORTCONV,
     .name = "short convolution", .in = "conv_in", .out = "conv_out", .result = "a",
     .slots = INFER__W_SHORTCONV_IN, .slots_end = INFER__W_SHORTCONV_OUT + 1, .keys = infer__shortconv_keys,
     .check = infer__shortconv_check, .state = infer__shortconv_state, .cols = infer__shortconv_cols,
     .needs = infer__shortconv_needs, .lacks = INFER__KIND_LACKS(infer__shortconv_lacks), .run = infer__mix_shortconv,
-    .describe = INFER__KIND_DESCRIBES(infer__shortconv_describe), .labels = INFER__KIND_DESCRIBES(INFER__SHORTCONV_LABELS))
+    .describe = INFER__KIND_DESCRIBES(infer__shortconv_describe),
+    .labels = INFER__KIND_DESCRIBES(INFER__SHORTCONV_LABELS))
 INFER__KIND_EXPERTS(MOE_DENSE,
     .name = "experts and dense FFN", .in = "ffn_in", .out = "ffn_out", .result = "f", .slots = INFER__W_FFN_GATE,
     .slots_end = INFER__W_SHARED_SCORE + 1, .keys = infer__ffn_moe_keys, .check = infer__ffn_moe_dense_check,
     .split = infer__ffn_dense_split, .cols = infer__ffn_moe_dense_cols, .needs = infer__ffn_moe_dense_needs,
-    .lacks = INFER__KIND_LACKS(infer__ffn_moe_lacks), .run = infer__ffn_moe_dense, .describe = INFER__KIND_DESCRIBES(infer__ffn_moe_dense_describe),
+    .lacks = INFER__KIND_LACKS(infer__ffn_moe_lacks), .run = infer__ffn_moe_dense,
+    .describe = INFER__KIND_DESCRIBES(infer__ffn_moe_dense_describe),
     .labels = INFER__KIND_DESCRIBES(INFER__FFN_DENSE_LABELS))
 INFER__KIND(KEEP,
     .name = "kept norm", .describe = INFER__KIND_DESCRIBES(infer__keep_describe))
@@ -73,12 +78,13 @@ INFER__KIND(EMBED_SKIP,
     .slots = INFER__W_EMBED_SKIP, .slots_end = INFER__W_EMBED_SKIP + 1, .check = infer__embed_skip_check,
     .split = infer__embed_skip_split, .run = infer__embed_skip,
     .describe = INFER__KIND_DESCRIBES(infer__embed_skip_describe))
-#define INFER__MAMBA_KIND(kind, title, its_keys)                                                                             \
-    INFER__KIND(kind, .name = title, .in = "ssm_in", .out = "ssm_out", .result = "s", .slots = INFER__W_SSM_IN,                       \
-      .slots_end = INFER__W_SSM_OUT + 1, .keys = its_keys, .check = infer__mamba_check, .split = infer__mamba_split,   \
-      .state = infer__mamba_state, .cols = infer__mamba_cols, .needs = infer__mamba_needs,                             \
-      .lacks = INFER__KIND_LACKS(infer__mamba_lacks), .run = infer__mix_mamba, .describe = INFER__KIND_DESCRIBES(infer__mamba_describe),                         \
-      .labels = INFER__KIND_DESCRIBES(INFER__MAMBA_LABELS))
+#define INFER__MAMBA_KIND(kind, title, its_keys)                                                                    \
+  INFER__KIND(kind, .name = title, .in = "ssm_in", .out = "ssm_out", .result = "s", .slots = INFER__W_SSM_IN,       \
+              .slots_end = INFER__W_SSM_OUT + 1, .keys = its_keys, .check = infer__mamba_check,                     \
+              .split = infer__mamba_split, .state = infer__mamba_state, .cols = infer__mamba_cols,                  \
+              .needs = infer__mamba_needs, .lacks = INFER__KIND_LACKS(infer__mamba_lacks), .run = infer__mix_mamba, \
+              .describe = INFER__KIND_DESCRIBES(infer__mamba_describe),                                             \
+              .labels = INFER__KIND_DESCRIBES(INFER__MAMBA_LABELS))
 INFER__MAMBA_KIND(MAMBA, "Mamba", infer__mamba_keys)
 INFER__MAMBA_KIND(MAMBA_2, "Mamba 2", infer__mamba_2_keys)
 INFER__MAMBA_KIND(MAMBA_HEADS, "Mamba with heads", infer__mamba_heads_keys)
@@ -89,7 +95,8 @@ INFER__KIND(LATENT,
     .more = INFER__W_INDEX_Q_B, .more_end = INFER__W_INDEX_WEIGHTS + 1, .keys = infer__latent_keys,
     .check = infer__latent_check, .split = infer__latent_split, .state = infer__latent_state,
     .cols = infer__latent_cols, .needs = infer__latent_needs, .lacks = INFER__KIND_LACKS(infer__latent_lacks),
-    .run = infer__mix_latent, .describe = INFER__KIND_DESCRIBES(infer__latent_describe), .labels = INFER__KIND_DESCRIBES(INFER__LATENT_LABELS))
+    .run = infer__mix_latent, .describe = INFER__KIND_DESCRIBES(infer__latent_describe),
+    .labels = INFER__KIND_DESCRIBES(INFER__LATENT_LABELS))
 INFER__KIND(DELTA,
     .name = "gated delta net", .in = "delta_in", .out = "delta_out", .result = "d", .slots = INFER__W_DELTA_QKV,
     .slots_end = INFER__W_DELTA_NORM + 1, .keys = infer__delta_keys, .check = infer__delta_check,
@@ -107,7 +114,8 @@ INFER__KIND(LIGHTNING,
     .slots = INFER__W_LIGHTNING_QKV, .slots_end = INFER__W_LIGHTNING_OUT + 1, .keys = infer__lightning_keys,
     .split = infer__lightning_split, .state = infer__lightning_state, .cols = infer__lightning_cols,
     .needs = infer__delta_needs, .lacks = INFER__KIND_LACKS(infer__delta_lacks), .run = infer__mix_lightning,
-    .describe = INFER__KIND_DESCRIBES(infer__lightning_describe), .labels = INFER__KIND_DESCRIBES(INFER__LIGHTNING_LABELS))
+    .describe = INFER__KIND_DESCRIBES(infer__lightning_describe),
+    .labels = INFER__KIND_DESCRIBES(INFER__LIGHTNING_LABELS))
 INFER__KIND(RESTART,
     .name = "norm", .run = infer__restart_run, .describe = INFER__KIND_DESCRIBES(infer__restart_describe))
 INFER__KIND(RES_ATTENTION,
@@ -140,7 +148,8 @@ INFER__KIND_EXPERTS(BESIDE,
     .slots = INFER__W_FFN_GATE, .slots_end = INFER__W_DENSE_OUT_NORM + 1, .keys = infer__ffn_moe_keys,
     .check = infer__beside_check, .split = infer__ffn_dense_split, .cols = infer__ffn_moe_dense_cols,
     .needs = infer__ffn_moe_dense_needs, .lacks = INFER__KIND_LACKS(infer__ffn_moe_lacks), .run = infer__beside_run,
-    .describe = INFER__KIND_DESCRIBES(infer__beside_describe), .labels = INFER__KIND_DESCRIBES(INFER__FFN_DENSE_LABELS))
+    .describe = INFER__KIND_DESCRIBES(infer__beside_describe),
+    .labels = INFER__KIND_DESCRIBES(INFER__FFN_DENSE_LABELS))
 INFER__KIND(STREAMS,
     .name = "streams", .check = infer__streams_check, .lacks = INFER__KIND_LACKS(infer__altup_lacks), .run = infer__streams_run,
     .describe = INFER__KIND_DESCRIBES(infer__streams_describe))
@@ -154,17 +163,20 @@ INFER__KIND(PREDICT,
 INFER__KIND(CORRECT,
     .name = "correction", .slots = INFER__W_ALTUP_ROUTER, .slots_end = INFER__W_INPUT_PROJ + 1,
     .check = infer__correct_check, .cols = infer__correct_cols, .lacks = INFER__KIND_LACKS(infer__altup_lacks),
-    .run = infer__correct_run, .describe = INFER__KIND_DESCRIBES(infer__correct_describe), .labels = INFER__KIND_DESCRIBES(INFER__INPUT_LABELS))
+    .run = infer__correct_run, .describe = INFER__KIND_DESCRIBES(infer__correct_describe),
+    .labels = INFER__KIND_DESCRIBES(INFER__INPUT_LABELS))
 INFER__KIND(LAUREL,
     .name = "low-rank residual", .in = "laurel_in", .out = "laurel_out", .result = "r",
     .slots = INFER__W_LAUREL_L, .slots_end = INFER__W_LAUREL_NORM + 1, .check = infer__laurel_check,
     .cols = infer__laurel_cols, .needs = infer__laurel_needs, .lacks = INFER__KIND_LACKS(infer__altup_lacks),
     .run = infer__laurel_run, .describe = INFER__KIND_DESCRIBES(infer__laurel_describe))
-#define INFER__TIME_KIND(kind, title, first, last, its_run)                                                                  \
-    INFER__KIND(kind, .name = title, .in = "time_in", .out = "time_out", .result = "t", .slots = first, .slots_end = last + 1,        \
-      .keys = infer__time_keys, .check = infer__time_check, .split = infer__time_split, .state = infer__time_state,           \
-      .cols = infer__time_cols, .needs = infer__time_needs, .lacks = INFER__KIND_LACKS(infer__rwkv_lacks), .run = its_run,               \
-      .describe = INFER__KIND_DESCRIBES(infer__time_describe), .labels = INFER__KIND_DESCRIBES(INFER__TIME_LABELS))
+#define INFER__TIME_KIND(kind, title, first, last, its_run)                                                            \
+  INFER__KIND(kind, .name = title, .in = "time_in", .out = "time_out", .result = "t", .slots = first,                  \
+              .slots_end = last + 1, .keys = infer__time_keys, .check = infer__time_check, .split = infer__time_split, \
+              .state = infer__time_state, .cols = infer__time_cols, .needs = infer__time_needs,                        \
+              .lacks = INFER__KIND_LACKS(infer__rwkv_lacks), .run = its_run,                                           \
+              .describe = INFER__KIND_DESCRIBES(infer__time_describe),                                                 \
+              .labels = INFER__KIND_DESCRIBES(INFER__TIME_LABELS))
 INFER__TIME_KIND(TIME_MIX_6, "time mix 6", INFER__W_TIME_KEY, INFER__W_TIME_DECAY_2, infer__time_6)
 INFER__TIME_KIND(TIME_MIX_7, "time mix 7", INFER__W_TIME_W0, INFER__W_TIME_OUT, infer__time_7)
 #undef INFER__TIME_KIND
@@ -172,14 +184,16 @@ INFER__KIND(CHANNEL_MIX,
     .name = "channel mix", .in = "ffn_in", .out = "ffn_out", .result = "f", .slots = INFER__W_CHANNEL_LERP_K,
     .slots_end = INFER__W_CHANNEL_VALUE + 1, .check = infer__channel_check, .state = infer__channel_state,
     .cols = infer__channel_cols, .needs = infer__ffn_dense_needs, .lacks = INFER__KIND_LACKS(infer__rwkv_lacks),
-    .run = infer__channel_mix, .describe = INFER__KIND_DESCRIBES(infer__channel_describe), .labels = INFER__KIND_DESCRIBES(INFER__CHANNEL_LABELS))
+    .run = infer__channel_mix, .describe = INFER__KIND_DESCRIBES(infer__channel_describe),
+    .labels = INFER__KIND_DESCRIBES(INFER__CHANNEL_LABELS))
 INFER__KIND(COMPRESSED,
     .name = "compressed attention", .in = "attn_in", .out = "attn_out", .result = "a",
     .slots = INFER__W_COMPRESSED_Q_A, .slots_end = INFER__W_COMPRESS_INDEX_NORM + 1,
     .more = INFER__W_INDEX_Q_B, .more_end = INFER__W_INDEX_WEIGHTS + 1, .keys = infer__compressed_keys,
     .check = infer__compressed_check, .state = infer__compressed_state, .cols = infer__compressed_cols,
     .needs = infer__compressed_needs, .lacks = INFER__KIND_LACKS(infer__compressed_lacks), .run = infer__mix_compressed,
-    .describe = INFER__KIND_DESCRIBES(infer__compressed_describe), .labels = INFER__KIND_DESCRIBES(INFER__COMPRESSED_LABELS))
+    .describe = INFER__KIND_DESCRIBES(infer__compressed_describe),
+    .labels = INFER__KIND_DESCRIBES(INFER__COMPRESSED_LABELS))
 INFER__KIND(HYPER_LOW,
     .name = "low-rank hyper-connections", .slots = INFER__W_HYPER_LOW_ATTN, .slots_end = INFER__W_HYPER_FFN_INJECT + 1,
     .check = infer__hyper_low_check, .cols = infer__hyper_low_cols, .needs = infer__hyper_low_needs,
@@ -198,9 +212,11 @@ INFER__KIND(CROSS,
     .needs = infer__cross_needs, .lacks = INFER__KIND_LACKS(infer__cross_lacks), .run = infer__mix_cross,
     .describe = INFER__KIND_DESCRIBES(infer__cross_describe), .labels = INFER__KIND_DESCRIBES(INFER__CROSS_LABELS))
 INFER__KIND(KEEP_STREAM,
-    .name = "kept stream", .run = infer__keep_stream_run, .describe = INFER__KIND_DESCRIBES(infer__keep_stream_describe))
+    .name = "kept stream", .run = infer__keep_stream_run,
+    .describe = INFER__KIND_DESCRIBES(infer__keep_stream_describe))
 INFER__KIND(STREAM_AGAIN,
-    .name = "kept stream again", .run = infer__stream_again_run, .describe = INFER__KIND_DESCRIBES(infer__stream_again_describe))
+    .name = "kept stream again", .run = infer__stream_again_run,
+    .describe = INFER__KIND_DESCRIBES(infer__stream_again_describe))
 INFER__KIND(NEXTN,
     .name = "further token", .slots = INFER__W_NEXTN_PROJ, .slots_end = INFER__W_NEXTN_HEAD + 1,
     .check = infer__nextn_check, .cols = infer__nextn_cols, .needs = infer__nextn_needs, .run = infer__nextn_run,
@@ -231,7 +247,8 @@ static infer__part *infer__part_add(const infer_model *m, infer__layer *l, const
 static void infer__layer_parts(infer_model *m, infer__layer *l) {
     const infer__arch *a = m->arch;
     const infer__sublayer_kind *mixer = l->n_head > 0 && l->n_head_kv > 0 ? &INFER__KIND_ATTENTION : a->mixer_else;
-    const infer__sublayer_kind *ffn = infer__layer_has(m, l, INFER__W_MOE_ROUTER) ? &INFER__KIND_MOE : &INFER__KIND_DENSE;
+    const infer__sublayer_kind *ffn =
+        infer__layer_has(m, l, INFER__W_MOE_ROUTER) ? &INFER__KIND_MOE : &INFER__KIND_DENSE;
     int has_norm = infer__layer_has(m, l, INFER__W_FFN_NORM);
     infer__part *p;
     infer__part_add(m, l, mixer, INFER__W_ATTN_NORM, INFER__W_ATTN_POST_NORM);

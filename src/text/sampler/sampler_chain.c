@@ -129,24 +129,40 @@ typedef struct infer__stage_kind {
 #endif
 static const infer__stage_kind INFER__STAGES[] = {
     /* the name as in INFER_SAMPLER_NAME, kind, names, flags, last n, parameters, least, most, run, open */
-    INFER__STAGE(greedy, INFER_STAGE_GREEDY, "greedy", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, infer__run_greedy, NULL)
-    INFER__STAGE(temperature, INFER_STAGE_TEMPERATURE, "plain-temperature", 0, -1, 1, { -INFER__BIG, 0, 0, 0 }, { INFER__BIG, 0, 0, 0 }, infer__run_temperature, NULL)
-    INFER__STAGE(top_k, INFER_STAGE_TOP_K, "top-k", 0, -1, 1, { 0, 0, 0, 0 }, { INFER__BIG, 0, 0, 0 }, infer__run_top_k, NULL)
-    INFER__STAGE(top_p, INFER_STAGE_TOP_P, "top-p nucleus", 0, -1, 1, { 0, 0, 0, 0 }, { 1, 0, 0, 0 }, infer__run_top_p, NULL)
+    INFER__STAGE(greedy, INFER_STAGE_GREEDY, "greedy", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 },
+                 infer__run_greedy, NULL)
+    INFER__STAGE(temperature, INFER_STAGE_TEMPERATURE, "plain-temperature", 0, -1, 1, { -INFER__BIG, 0, 0, 0 },
+                 { INFER__BIG, 0, 0, 0 }, infer__run_temperature, NULL)
+    INFER__STAGE(top_k, INFER_STAGE_TOP_K, "top-k", 0, -1, 1, { 0, 0, 0, 0 }, { INFER__BIG, 0, 0, 0 },
+                 infer__run_top_k, NULL)
+    INFER__STAGE(top_p, INFER_STAGE_TOP_P, "top-p nucleus", 0, -1, 1, { 0, 0, 0, 0 }, { 1, 0, 0, 0 },
+                 infer__run_top_p, NULL)
     INFER__STAGE(min_p, INFER_STAGE_MIN_P, "min-p", 0, -1, 1, { 0, 0, 0, 0 }, { 1, 0, 0, 0 }, infer__run_min_p, NULL)
-    INFER__STAGE(penalty, INFER_STAGE_PENALTY, "penalty penalties", 0, 0, 4, { -1, 0, -INFER__BIG, -INFER__BIG }, { INFER__BIG, INFER__BIG, INFER__BIG, INFER__BIG }, infer__run_penalty, NULL)
-    INFER__STAGE(custom, INFER_STAGE_CUSTOM, "custom", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, infer__run_custom, NULL)
-    INFER__STAGE(dynamic_temperature, INFER_STAGE_DYNAMIC_TEMPERATURE, "temperature temp", 0, -1, 3, { -INFER__BIG, 0, 0, 0 }, { INFER__BIG, INFER__BIG, 100, 0 }, infer__run_dynamic_temperature, NULL)
-    INFER__STAGE(typical, INFER_STAGE_TYPICAL, "typical typ typ-p typical-p", 0, -1, 1, { 0, 0, 0, 0 }, { 1, 0, 0, 0 }, infer__run_typical, NULL)
-    INFER__STAGE(top_n_sigma, INFER_STAGE_TOP_N_SIGMA, "top-n-sigma", 0, -1, 1, { -1, 0, 0, 0 }, { INFER__BIG, 0, 0, 0 }, infer__run_top_n_sigma, NULL)
+    INFER__STAGE(penalty, INFER_STAGE_PENALTY, "penalty penalties", 0, 0, 4, { -1, 0, -INFER__BIG, -INFER__BIG },
+                 { INFER__BIG, INFER__BIG, INFER__BIG, INFER__BIG }, infer__run_penalty, NULL)
+    INFER__STAGE(custom, INFER_STAGE_CUSTOM, "custom", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 },
+                 infer__run_custom, NULL)
+    INFER__STAGE(dynamic_temperature, INFER_STAGE_DYNAMIC_TEMPERATURE, "temperature temp", 0, -1, 3,
+                 { -INFER__BIG, 0, 0, 0 }, { INFER__BIG, INFER__BIG, 100, 0 }, infer__run_dynamic_temperature, NULL)
+    INFER__STAGE(typical, INFER_STAGE_TYPICAL, "typical typ typ-p typical-p", 0, -1, 1, { 0, 0, 0, 0 },
+                 { 1, 0, 0, 0 }, infer__run_typical, NULL)
+    INFER__STAGE(top_n_sigma, INFER_STAGE_TOP_N_SIGMA, "top-n-sigma", 0, -1, 1, { -1, 0, 0, 0 },
+                 { INFER__BIG, 0, 0, 0 }, infer__run_top_n_sigma, NULL)
     INFER__STAGE(xtc, INFER_STAGE_XTC, "xtc", 0, -1, 2, { 0, 0, 0, 0 }, { 1, INFER__BIG, 0, 0 }, infer__run_xtc, NULL)
-    INFER__STAGE(mirostat, INFER_STAGE_MIROSTAT, "mirostat", INFER__STAGE_LAST, -1, 3, { 0, 0, 0, 0 }, { 1000, 1000, 65536, 0 }, infer__run_mirostat, NULL)
-    INFER__STAGE(mirostat_2, INFER_STAGE_MIROSTAT_2, "mirostat-2", INFER__STAGE_LAST, -1, 2, { 0, 0, 0, 0 }, { 1000, 1000, 0, 0 }, infer__run_mirostat_2, NULL)
-    INFER__STAGE(dry, INFER_STAGE_DRY, "dry", 0, 3, 4, { -INFER__BIG, 0, 0, -1 }, { INFER__BIG, INFER__BIG, INFER__BIG, INFER__BIG }, infer__run_dry, infer__open_dry)
-    INFER__STAGE(adaptive_p, INFER_STAGE_ADAPTIVE_P, "adaptive-p", INFER__STAGE_LAST, -1, 2, { -1, 0, 0, 0 }, { 1, 1, 0, 0 }, infer__run_adaptive_p, NULL)
-    INFER__STAGE(infill, INFER_STAGE_INFILL, "infill", INFER__STAGE_VOCABULARY, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, infer__run_infill, infer__open_infill)
-    INFER__STAGE(logit_bias, INFER_STAGE_LOGIT_BIAS, "logit-bias", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, infer__run_bias, infer__open_bias)
-    INFER__STAGE(grammar, INFER_STAGE_GRAMMAR, "grammar", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, infer__run_grammar, infer__open_grammar)
+    INFER__STAGE(mirostat, INFER_STAGE_MIROSTAT, "mirostat", INFER__STAGE_LAST, -1, 3, { 0, 0, 0, 0 },
+                 { 1000, 1000, 65536, 0 }, infer__run_mirostat, NULL)
+    INFER__STAGE(mirostat_2, INFER_STAGE_MIROSTAT_2, "mirostat-2", INFER__STAGE_LAST, -1, 2, { 0, 0, 0, 0 },
+                 { 1000, 1000, 0, 0 }, infer__run_mirostat_2, NULL)
+    INFER__STAGE(dry, INFER_STAGE_DRY, "dry", 0, 3, 4, { -INFER__BIG, 0, 0, -1 },
+                 { INFER__BIG, INFER__BIG, INFER__BIG, INFER__BIG }, infer__run_dry, infer__open_dry)
+    INFER__STAGE(adaptive_p, INFER_STAGE_ADAPTIVE_P, "adaptive-p", INFER__STAGE_LAST, -1, 2, { -1, 0, 0, 0 },
+                 { 1, 1, 0, 0 }, infer__run_adaptive_p, NULL)
+    INFER__STAGE(infill, INFER_STAGE_INFILL, "infill", INFER__STAGE_VOCABULARY, -1, 0, { 0, 0, 0, 0 },
+                 { 0, 0, 0, 0 }, infer__run_infill, infer__open_infill)
+    INFER__STAGE(logit_bias, INFER_STAGE_LOGIT_BIAS, "logit-bias", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 },
+                 infer__run_bias, infer__open_bias)
+    INFER__STAGE(grammar, INFER_STAGE_GRAMMAR, "grammar", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 },
+                 infer__run_grammar, infer__open_grammar)
     { 0, NULL, 0, 0, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, NULL, NULL }
 };
 
@@ -216,8 +232,8 @@ static infer_result infer__stage_check(const infer_stage *st, int32_t index, int
     char name[24];
     int32_t i;
     if (!kind)
-        return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d]: there is no stage kind %d" INFER__OR_SAMPLERS, (int)index,
-                            (int)st->kind);
+        return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d]: there is no stage kind %d" INFER__OR_SAMPLERS,
+                            (int)index, (int)st->kind);
     infer__format(name, sizeof name, "%.*s", (int)strcspn(kind->names, " "), kind->names);
     for (i = 0; i < kind->n_p; i++) {
         float p = st->p[i];

@@ -76,7 +76,8 @@ static infer_result infer__structure_open(uint8_t **out, infer__mem *mem, const 
     for (i = 0; i < v->n_marked; i++) {
         int32_t token = v->marked[i];
         size_t n = infer__vocab_piece(v, token, 0, piece, sizeof piece);
-        if (infer__vocab_kind(v, INFER__VOCAB_RWKV) && (v->flags[token] & INFER_TOKEN_CONTROL)) infer__structure_set(*out, token);
+        if (infer__vocab_kind(v, INFER__VOCAB_RWKV) && (v->flags[token] & INFER_TOKEN_CONTROL))
+            infer__structure_set(*out, token);
         if (!infer__structure_may(v, token)) infer__structure_set(infer__structure_others(*out, v), token);
         else if (n <= sizeof piece && infer__structure_barred_form(piece, n)) infer__structure_set(*out, token);
     }

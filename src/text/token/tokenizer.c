@@ -114,8 +114,9 @@ static void infer__tokenizer_finish(infer__tokenizer_opening *x, const infer__re
         infer__format(t->why_not, sizeof t->why_not, "the file has no vocabulary (tokenizer.ggml.model is %s)",
                       model.n ? "none" : "missing");
     } else if (t->vocab.kind == INFER__VOCAB_OTHER) {
-        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.model '%.*s' is not supported" INFER__OR_TOKENIZERS,
-                      (int)INFER__MIN(model.n, 40), model.s);
+        infer__format(t->why_not, sizeof t->why_not,
+                      "tokenizer.ggml.model '%.*s' is not supported" INFER__OR_TOKENIZERS, (int)INFER__MIN(model.n, 40),
+                      model.s);
     }
     infer__vocab_keys_check(&t->vocab, g, report, x->options.allow_unknown, t->why_not, sizeof t->why_not);
     if (t->vocab.add_bos < 0) t->vocab.add_bos = 0;
@@ -136,7 +137,8 @@ static infer_result infer__tokenizer_step(infer__tokenizer_opening *x, infer__to
         x->stage = INFER__TOKENIZER_MERGES;
         if (t->pre) r = infer__merges_begin(&x->merges, &t->merges, &t->vocab, g, err);
     }
-    if (r == INFER_OK && infer__vocab_kind(&t->vocab, INFER__VOCAB_BPE) && x->stage == INFER__TOKENIZER_MERGES && t->pre)
+    if (r == INFER_OK && infer__vocab_kind(&t->vocab, INFER__VOCAB_BPE) && x->stage == INFER__TOKENIZER_MERGES &&
+        t->pre)
         r = infer__merges_step(&x->merges, &t->merges, &t->vocab, report, budget, err);
     if (r == INFER_OK && infer__vocab_has_lexicon(&t->vocab))
         r = infer__lexicon_step(&x->lexicon, &t->lexicon, &t->vocab, report, g, budget, err);

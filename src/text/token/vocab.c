@@ -261,7 +261,8 @@ static int32_t infer__vocab_mark(infer__vocab *v, int32_t from, int32_t to) {
     for (t = from; t < to; t++) {
         int kinds = infer__vocab_mark_kinds(v, t);
         if (!kinds || v->text[t].n == 0) continue;
-        if (infer__vocab_kind(v, INFER__VOCAB_RWKV) && memchr(v->text[t].s, '\\', (size_t)v->text[t].n)) continue; /* escaped */
+        if (infer__vocab_kind(v, INFER__VOCAB_RWKV) && memchr(v->text[t].s, '\\', (size_t)v->text[t].n))
+            continue; /* escaped */
         if (v->text[t].n > INFER__MARKED_LONGEST) {
             too_long += kinds != INFER_TOKEN_NORMAL;
             continue;
@@ -385,8 +386,8 @@ static size_t infer__vocab_unescape(const infer__str *t, char *out, size_t cap) 
 static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t skip, char *out, size_t cap) {
     const infer__str *t = &v->text[token];
     int flags = v->flags[token], plain = (flags & (INFER_TOKEN_NORMAL | INFER_TOKEN_UNUSED)) != 0;
-    int marks = infer__vocab_kind(v, INFER__VOCAB_SPM) || infer__vocab_kind(v, INFER__VOCAB_WPM) || infer__vocab_kind(v, INFER__VOCAB_UGM) ||
-                v->form == INFER__FORM_MARKED;
+    int marks = infer__vocab_kind(v, INFER__VOCAB_SPM) || infer__vocab_kind(v, INFER__VOCAB_WPM) ||
+                infer__vocab_kind(v, INFER__VOCAB_UGM) || v->form == INFER__FORM_MARKED;
     size_t at = 0, len = 0, step;
 
     while (at < t->n) {
@@ -400,7 +401,8 @@ static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t sk
         } else if (plain && marks && t->n - at >= 3 && memcmp(t->s + at, INFER__SPACE_MARK, 3) == 0) {
             c = ' ';
             step = 3;
-        } else if (plain && infer__vocab_kind(v, INFER__VOCAB_BPE) && v->form == INFER__FORM_BYTES && (uint8_t)c >= 0x80) {
+        } else if (plain && infer__vocab_kind(v, INFER__VOCAB_BPE) && v->form == INFER__FORM_BYTES &&
+                   (uint8_t)c >= 0x80) {
             int byte = infer__char_to_byte(infer__utf8_next(t->s + at, (size_t)t->n - at, &step, NULL));
             if (byte < 0) step = 1; /* not in the alphabet: as it is */
             else c = (char)byte;
@@ -729,7 +731,8 @@ static infer_result infer__vocab_before(infer__vocab_opening *x, infer__vocab *v
     switch (x->stage) {
     case INFER__VOCAB_TYPES: return v->n > 0 ? infer__vocab_types_begin(v, g, err) : INFER_OK;
     case INFER__VOCAB_SCORES:
-        if (!infer__vocab_kind(v, INFER__VOCAB_SPM) && !infer__vocab_kind(v, INFER__VOCAB_UGM) && !infer__vocab_kind(v, INFER__VOCAB_PLAMO2))
+        if (!infer__vocab_kind(v, INFER__VOCAB_SPM) && !infer__vocab_kind(v, INFER__VOCAB_UGM) &&
+            !infer__vocab_kind(v, INFER__VOCAB_PLAMO2))
             return INFER_OK;
         return infer__vocab_scores_begin(v, g, err);
     case INFER__VOCAB_JOINS:
