@@ -508,14 +508,16 @@ Define them before including infer.h in the file that holds the implementation.
                               tokenizer.ggml.pre that split alike, in INFER__PRETOKENIZERS
     INFER_ONLY_SAMPLERS       stages: INFER_SAMPLER_top_k, named as INFER_STAGE_TOP_K. A sampler of the usual chain
                               needs all nine of it; a NULL sampler (greedy) needs none
+    INFER_ONLY_CACHES         types of keys and values beside F32: INFER_CACHE_f16 (the default of contexts), _bf16,
+                              _q8_0, _q4_0
     INFER_ONLY_QUANTS         quantised types beside Q4_0 and Q8_0, which caches have: INFER_QUANT_Q4_K. GPU kernels
                               stay
-                              Of these five only what is listed is kept, for instance -DINFER_ONLY_ARCHS
+                              Of these six only what is listed is kept, for instance -DINFER_ONLY_ARCHS
                               -DINFER_ARCH_qwen3 -DINFER_ARCH_jina_bert_v2 (- and . are written _). Files that need
                               something else are refused with the switch's name. MSVC needs /Zc:preprocessor
-    INFER_MINIMAL             implies INFER_NO_GPU, _NO_SIMD, _NO_CHAT, _NO_GRAMMAR, the seven above, and all five lists
-                              with INFER_ARCH_llama, INFER_TOKENIZER_llama and INFER_SAMPLER_greedy. More may be
-                              listed: -DINFER_MINIMAL -DINFER_QUANT_Q4_K; less, too: -DINFER_ARCH_llama=0
+    INFER_MINIMAL             implies INFER_NO_GPU, _NO_SIMD, _NO_CHAT, _NO_GRAMMAR, the seven above, and all six lists
+                              with INFER_ARCH_llama, INFER_TOKENIZER_llama, INFER_SAMPLER_greedy and INFER_CACHE_f16.
+                              More may be listed: -DINFER_MINIMAL -DINFER_QUANT_Q4_K; less, too: -DINFER_ARCH_llama=0
     INFER_QUIET               no message when compiled without optimisation
 
 19. When something is wrong

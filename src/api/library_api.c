@@ -106,6 +106,9 @@ static const char infer__build_without[] = ""
 #ifdef INFER_ONLY_PRETOKENIZERS
     " some-pretokenizers"
 #endif
+#ifdef INFER_ONLY_CACHES
+    " some-caches"
+#endif
 #ifdef INFER_ONLY_SAMPLERS
     " some-samplers"
 #endif

@@ -98,6 +98,12 @@
 #  ifndef INFER_ONLY_PRETOKENIZERS
 #    define INFER_ONLY_PRETOKENIZERS
 #  endif
+#  ifndef INFER_ONLY_CACHES
+#    define INFER_ONLY_CACHES
+#  endif
+#  ifndef INFER_CACHE_f16
+#    define INFER_CACHE_f16 1
+#  endif
 #  ifndef INFER_ONLY_SAMPLERS
 #    define INFER_ONLY_SAMPLERS
 #  endif

@@ -21,6 +21,7 @@
 #define INFER__SUBLAYER_ENUM(name) INFER__SUBLAYER_##name,
 enum { INFER__SUBLAYER_NONE, INFER__SUBLAYERS(INFER__SUBLAYER_ENUM) INFER__SUBLAYER_COUNT };
 
+/* What rows ask for by a field, a flag or a function of keys: named beside each list. */
 #define INFER__INDEX_ARCHS(A) /* arch.index */ \
     A(deepseek32) A(deepseek4) A(dots3note) A(glm_dsa) A(hy_v4) A(minimax_m3) A(qwen4exp)
 #define INFER__SPARSE_ARCHS(A) A(gemma3n) /* INFER__SPARSE */

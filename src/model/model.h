@@ -242,7 +242,7 @@ enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
 
 /* Layers, and the blocks behind them that predict. */
-INFER__INLINE int32_t infer__n_all(const infer__hparams *hp) {
+INFER__FOLDED int32_t infer__n_all(const infer__hparams *hp) {
     return hp->n_layer + (INFER__HAS_DRAFTS ? hp->n_predict : 0);
 }
 INFER__INLINE int32_t infer__expert_groups(const infer__hparams *hp) {
@@ -798,7 +798,7 @@ INFER__INLINE int infer__enter(infer_context *c, int32_t place) {
 INFER__INLINE int32_t infer__state_place(const infer_model *m, int32_t state) {
     return m->layers[m->states[state].layer].place;
 }
-INFER__INLINE const infer__ops *infer__state_ops(infer_context *c, int32_t state) {
+INFER__FOLDED const infer__ops *infer__state_ops(infer_context *c, int32_t state) {
     infer__enter(c, infer__state_place(c->model, state));
     return infer__ops_of(&c->ctx);
 }

@@ -222,6 +222,10 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
         return infer__error(err, INFER_ERR_ARGUMENT,
                             "context_params: model_params.parallel is given, so the threads are the host's to place");
     infer__plan_sizes(p, m, &in, default_sessions);
+    if (!(INFER__CACHES >> p->kv_type & 1))
+        return infer__error(err, INFER_ERR_UNSUPPORTED,
+                            "context_params.kv_type %d was left out of this build (INFER_ONLY_CACHES)",
+                            (int)p->kv_type);
     infer__plan_threads(p, m, &in);
     p->needs.threads = p->threads;
     if (!infer__plan_cache(p, m))

@@ -289,10 +289,10 @@ typedef struct infer__vocab {
     int lowercase, strip_accents; /* WPM */
 } infer__vocab;
 /* 1 when v is of this kind: known to be 0 for kinds that no tokenizer of this build has. */
-INFER__INLINE int infer__vocab_kind(const infer__vocab *v, int kind) {
+INFER__FOLDED int infer__vocab_kind(const infer__vocab *v, int kind) {
     return (INFER__VOCAB_KINDS >> kind & 1) && v->kind == kind;
 }
-INFER__INLINE int infer__vocab_has_lexicon(const infer__vocab *v) {
+INFER__FOLDED int infer__vocab_has_lexicon(const infer__vocab *v) {
     return INFER__VOCAB_KINDS >> INFER__VOCAB_WPM && v->kind >= INFER__VOCAB_WPM;
 }
 /* How far opening one is. */

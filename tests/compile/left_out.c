@@ -186,6 +186,15 @@ static void left_out(infer_model *model) {
 #ifdef INFER_ONLY_SAMPLERS
     only_samplers(model);
 #endif
+#ifdef INFER_ONLY_CACHES
+    {
+        infer_session_params p;
+        infer_session *session;
+        memset(&p, 0, sizeof p);
+        p.own.kv_type = INFER_KV_Q4_0;
+        want(infer_session_create(&session, model, &p, &err), "a cache of Q4_0", "INFER_ONLY_CACHES");
+    }
+#endif
 #if defined(INFER_NO_EMBED) || defined(INFER_NO_SAVE) || defined(INFER_NO_DRAFTS) || defined(INFER_NO_ADAPTERS) || defined(INFER_NO_QUEUE)
     parts(model);
 #endif
