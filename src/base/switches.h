@@ -19,33 +19,6 @@
 #define INFER__IF_SO(...) __VA_ARGS__
 #define INFER__IF_NOT(...)
 
-/* For messages about what is not in a table. */
-#if defined(INFER_ONLY_QUANTS)
-#  define INFER__OR_QUANTS ", or left out of this build (INFER_ONLY_QUANTS)"
-#else
-#  define INFER__OR_QUANTS ""
-#endif
-#if defined(INFER_ONLY_ARCHS)
-#  define INFER__OR_ARCHS ", or left out of this build (INFER_ONLY_ARCHS)"
-#else
-#  define INFER__OR_ARCHS ""
-#endif
-#if defined(INFER_ONLY_TOKENIZERS)
-#  define INFER__OR_TOKENIZERS ", or left out of this build (INFER_ONLY_TOKENIZERS)"
-#else
-#  define INFER__OR_TOKENIZERS ""
-#endif
-#if defined(INFER_ONLY_PRETOKENIZERS)
-#  define INFER__OR_PRETOKENIZERS ", or left out of this build (INFER_ONLY_PRETOKENIZERS)"
-#else
-#  define INFER__OR_PRETOKENIZERS ""
-#endif
-#if defined(INFER_ONLY_SAMPLERS)
-#  define INFER__OR_SAMPLERS ", or left out of this build (INFER_ONLY_SAMPLERS)"
-#else
-#  define INFER__OR_SAMPLERS ""
-#endif
-
 #if defined(INFER_MINIMAL)
 #  ifndef INFER_NO_GPU
 #    define INFER_NO_GPU
@@ -113,6 +86,33 @@
 #endif
 #if defined(INFER_NO_AVX2) && !defined(INFER_NO_AVX512)
 #  define INFER_NO_AVX512
+#endif
+
+/* For messages about what is not in a table. */
+#if defined(INFER_ONLY_QUANTS)
+#  define INFER__OR_QUANTS ", or left out of this build (INFER_ONLY_QUANTS)"
+#else
+#  define INFER__OR_QUANTS ""
+#endif
+#if defined(INFER_ONLY_ARCHS)
+#  define INFER__OR_ARCHS ", or left out of this build (INFER_ONLY_ARCHS)"
+#else
+#  define INFER__OR_ARCHS ""
+#endif
+#if defined(INFER_ONLY_TOKENIZERS)
+#  define INFER__OR_TOKENIZERS ", or left out of this build (INFER_ONLY_TOKENIZERS)"
+#else
+#  define INFER__OR_TOKENIZERS ""
+#endif
+#if defined(INFER_ONLY_PRETOKENIZERS)
+#  define INFER__OR_PRETOKENIZERS ", or left out of this build (INFER_ONLY_PRETOKENIZERS)"
+#else
+#  define INFER__OR_PRETOKENIZERS ""
+#endif
+#if defined(INFER_ONLY_SAMPLERS)
+#  define INFER__OR_SAMPLERS ", or left out of this build (INFER_ONLY_SAMPLERS)"
+#else
+#  define INFER__OR_SAMPLERS ""
 #endif
 
 /* Parts that are constants in conditions: where one is 0 the compiler leaves out what it guards, and what only that
